@@ -1,0 +1,3 @@
+module github.com/sketchlimit/sketchlimit
+
+go 1.25
