@@ -1,0 +1,25 @@
+package accuracy
+
+import (
+	"iter"
+	"time"
+)
+
+// Request is one line of a trace: who, when, how many units.
+type Request struct {
+	Time time.Time
+	Key  string
+	Cost int // units, 1 or more
+}
+
+// Source is a named stream of requests that can be walked any number of times:
+// every call of Requests starts at the beginning and yields the same requests,
+// in the order of their times. [Workload] and [Trace] make them. A Source may be
+// walked from several goroutines at once.
+type Source interface {
+	// Name says in one line what the stream is, for headings.
+	Name() string
+	// Len is the number of requests of one walk.
+	Len() int
+	Requests() iter.Seq[Request]
+}
