@@ -1,41 +1,46 @@
 package accuracy
 
 import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
 	"io"
 	"iter"
+	"math"
+	"os"
+	"slices"
+	"strconv"
 	"time"
 )
 
-// Format is how the lines of a trace are written.
-type Format string
-
-const (
-	Auto     Format = "auto"     // what the first usable line is
-	TSV      Format = "tsv"      // unix_seconds[.fraction] TAB key [TAB cost]
-	Common   Format = "common"   // Common Log Format; the key is the client host
-	Combined Format = "combined" // Common with referrer and user agent
-)
-
-// ParseFormat turns the name of a format into it; "" is [Auto].
-func ParseFormat(name string) (Format, error) { panic("todo") }
-
-// Trace is a recorded stream of requests, held in memory in 16 bytes a request
-// and one copy of every key. It is a [Source].
+// Trace is a recorded stream of requests, held in memory: 16 bytes a request and
+// one copy of every key. It is a [Source].
 type Trace struct {
 	Info TraceInfo
+
+	keys    []string
+	records []record
+}
+
+type record struct {
+	time int64 // ns since the Unix epoch
+	key  uint32
+	cost uint32
 }
 
 // TraceInfo tells what was read and what could not be.
 type TraceInfo struct {
 	Name      string    `json:"name"`
 	Format    Format    `json:"format"`              // never Auto
-	Lines     int       `json:"lines"`               // all of them, empty ones included
-	Requests  int       `json:"requests"`            // usable ones
+	Lines     int       `json:"lines"`               // all of them, empty lines and comments included
+	Requests  int       `json:"requests"`            // usable lines
 	Keys      int       `json:"keys"`                // distinct
-	Start     time.Time `json:"start"`               // of the first request
-	End       time.Time `json:"end"`                 // of the last
-	Speed     float64   `json:"speed"`               // 1 = as recorded
-	Unsorted  int       `json:"unsorted"`            // requests earlier than the line before them; they were sorted in
+	Start     time.Time `json:"start"`               // of the first request, as recorded
+	End       time.Time `json:"end"`                 // of the last, as recorded
+	Speed     float64   `json:"speed"`               // 1: as recorded
+	Unsorted  int       `json:"unsorted"`            // requests earlier than the one before them; they were sorted in
 	Malformed int       `json:"malformed"`           // lines that could not be read
 	FirstBad  *BadLine  `json:"first_bad,omitempty"` // the first of them
 }
@@ -43,23 +48,243 @@ type TraceInfo struct {
 // BadLine is a line that could not be read.
 type BadLine struct {
 	Line   int    `json:"line"` // counted from 1
-	Text   string `json:"text"` // its beginning, made printable
+	Text   string `json:"text"` // its beginning, unprintable bytes escaped
 	Reason string `json:"reason"`
 }
 
-// OpenTrace reads the trace at path; "-" is standard input.
-func OpenTrace(path string, f Format) (*Trace, error) { panic("todo") }
+func (b *BadLine) String() string {
+	return fmt.Sprintf("line %d: %s: %s", b.Line, b.Reason, b.Text)
+}
 
-// ReadTrace reads a trace, plain or gzip (told by its first bytes). Malformed
-// lines are counted and left out; lines of a log that are not in the order of
-// their times are sorted, equal times staying in the order of the file. A trace
-// without one usable line is an error that names it and the formats tried.
-func ReadTrace(r io.Reader, name string, f Format) (*Trace, error) { panic("todo") }
+// ErrNoUsableLine is wrapped by the error for a trace in which nothing could be read.
+var ErrNoUsableLine = errors.New("no usable line")
+
+// OpenTrace reads the trace in the file at path, or from standard input if path
+// is "-". See [ReadTrace].
+func OpenTrace(path string, f Format) (*Trace, error) {
+	if path == "-" {
+		return ReadTrace(os.Stdin, "standard input", f)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("accuracy: trace: %w", err)
+	}
+	defer file.Close()
+	return ReadTrace(file, path, f)
+}
+
+// ReadTrace reads a trace, plain or gzip, which it tells by the first bytes. The
+// name is for errors and headings. With [Auto] the first line that any format
+// can read decides the format of all.
+//
+// Empty lines, and in TSV lines that begin with #, are passed over. Malformed lines
+// are counted and left out, as are lines longer than 64 KiB. Requests need not be in
+// the order of their times: they are sorted, equal times staying in the order of the
+// lines. A trace without one usable line is an error that wraps [ErrNoUsableLine] and
+// names the trace, the formats tried and the first line.
+func ReadTrace(r io.Reader, name string, f Format) (*Trace, error) {
+	f, err := ParseFormat(string(f))
+	if err != nil {
+		return nil, err
+	}
+	in, err := plain(r)
+	if err != nil {
+		return nil, fmt.Errorf("accuracy: trace %s: %w", name, err)
+	}
+	t := &Trace{Info: TraceInfo{Name: name, Format: f, Speed: 1}}
+	p := traceParser{trace: t, ids: make(map[string]uint32), parse: parsers[f]}
+	if err := p.readAll(in); err != nil {
+		return nil, fmt.Errorf("accuracy: trace %s, line %d: %w", name, t.Info.Lines+1, err)
+	}
+	if len(t.records) == 0 {
+		return nil, t.nothing(f)
+	}
+	if t.Info.Unsorted > 0 {
+		slices.SortStableFunc(t.records, func(a, b record) int {
+			switch {
+			case a.time < b.time:
+				return -1
+			case a.time > b.time:
+				return 1
+			}
+			return 0
+		})
+	}
+	t.records = slices.Clip(t.records)
+	t.Info.Requests, t.Info.Keys = len(t.records), len(t.keys)
+	t.Info.Start = time.Unix(0, t.records[0].time).UTC()
+	t.Info.End = time.Unix(0, t.records[len(t.records)-1].time).UTC()
+	return t, nil
+}
+
+func (t *Trace) nothing(asked Format) error {
+	tried := string(asked)
+	if asked == Auto {
+		tried = fmt.Sprintf("%s, %s, %s", TSV, Combined, Common)
+	}
+	err := fmt.Errorf("accuracy: trace %s: %w among %d (format tried: %s)", t.Info.Name, ErrNoUsableLine, t.Info.Lines, tried)
+	if t.Info.FirstBad != nil {
+		err = fmt.Errorf("%w; %v", err, t.Info.FirstBad)
+	}
+	return err
+}
+
+// plain takes off the gzip and the byte order mark, if there are any.
+func plain(r io.Reader) (*bufio.Reader, error) {
+	in := bufio.NewReaderSize(r, maxLine)
+	if magic, _ := in.Peek(2); string(magic) == "\x1f\x8b" {
+		unzipped, err := gzip.NewReader(in)
+		if err != nil {
+			return nil, err
+		}
+		in = bufio.NewReaderSize(unzipped, maxLine)
+	}
+	if mark, _ := in.Peek(3); string(mark) == "\xef\xbb\xbf" {
+		_, _ = in.Discard(3)
+	}
+	return in, nil
+}
+
+const maxLine = 64 << 10 // bytes, the end of the line included
+
+// traceParser fills a trace line by line.
+type traceParser struct {
+	trace *Trace
+	ids   map[string]uint32
+	parse parser // nil until Auto has found it
+	last  int64  // time of the line before
+}
+
+func (p *traceParser) readAll(in *bufio.Reader) error {
+	info := &p.trace.Info
+	for {
+		line, tooLong, err := readLine(in)
+		if err == io.EOF && len(line) == 0 {
+			return nil
+		}
+		if err != nil && err != io.EOF {
+			return err
+		}
+		info.Lines++
+		p.line(line, tooLong)
+		if err == io.EOF {
+			return nil
+		}
+	}
+}
+
+// readLine is the next line without its end. Of a line longer than maxLine it
+// answers the beginning and skips the rest.
+func readLine(in *bufio.Reader) (line []byte, tooLong bool, err error) {
+	line, err = in.ReadSlice('\n')
+	if err == bufio.ErrBufferFull {
+		tooLong = true
+		line = bytes.Clone(line[:2*shownBytes])
+		for err == bufio.ErrBufferFull {
+			_, err = in.ReadSlice('\n')
+		}
+	}
+	line = bytes.TrimSuffix(line, []byte("\n"))
+	return bytes.TrimSuffix(line, []byte("\r")), tooLong, err
+}
+
+func (p *traceParser) line(line []byte, tooLong bool) {
+	switch {
+	case tooLong:
+		p.bad(line, "longer than 64 KiB")
+		return
+	case len(bytes.TrimSpace(line)) == 0:
+		return
+	case line[0] == '#' && (p.parse == nil || p.trace.Info.Format == TSV):
+		return
+	}
+	parse := p.parse
+	if parse == nil {
+		var f Format
+		if f, parse = detect(line); parse == nil {
+			p.bad(line, "in none of the formats")
+			return
+		}
+		p.parse, p.trace.Info.Format = parse, f
+	}
+	l, reason := parse(line)
+	if reason != "" {
+		p.bad(line, reason)
+		return
+	}
+	p.add(l)
+}
+
+func (p *traceParser) add(l parsedLine) {
+	t := p.trace
+	id, known := p.ids[string(l.key)]
+	if !known {
+		id = uint32(len(t.keys))
+		key := string(l.key)
+		t.keys = append(t.keys, key)
+		p.ids[key] = id
+	}
+	if len(t.records) > 0 && l.time < p.last {
+		t.Info.Unsorted++
+	}
+	p.last = l.time
+	t.records = append(t.records, record{l.time, id, l.cost})
+}
+
+const shownBytes = 80
+
+func (p *traceParser) bad(line []byte, reason string) {
+	info := &p.trace.Info
+	if info.Malformed++; info.Malformed > 1 {
+		return
+	}
+	text, more := line, ""
+	if len(text) > shownBytes {
+		text, more = text[:shownBytes], "…"
+	}
+	info.FirstBad = &BadLine{info.Lines, strconv.Quote(string(text)) + more, reason}
+}
 
 // Speed is the same trace replayed factor times as fast: the first request keeps
-// its time, all gaps are divided by factor. The requests are shared, not copied.
-func (t *Trace) Speed(factor float64) (*Trace, error) { panic("todo") }
+// its time, every distance from it is divided by factor, 1e-6 … 1e9. The two share
+// their requests.
+func (t *Trace) Speed(factor float64) (*Trace, error) {
+	const lo, hi = 1e-6, 1e9
+	if !(factor >= lo && factor <= hi) {
+		return nil, fmt.Errorf("accuracy: trace %s: speed %g, must be %g … %g", t.Info.Name, factor, lo, hi)
+	}
+	span := float64(t.Info.End.Sub(t.Info.Start)) / factor / t.Info.Speed
+	if span > math.MaxInt64-float64(t.Info.Start.UnixNano()) {
+		return nil, fmt.Errorf("accuracy: trace %s: speed %g, it would end after the year 2262", t.Info.Name, factor)
+	}
+	faster := *t
+	faster.Info.Speed *= factor
+	return &faster, nil
+}
 
-func (t *Trace) Name() string                { panic("todo") }
-func (t *Trace) Len() int                    { panic("todo") }
-func (t *Trace) Requests() iter.Seq[Request] { panic("todo") }
+// Name is the name that the trace was read under, and the speed if it is not 1.
+func (t *Trace) Name() string {
+	if t.Info.Speed == 1 {
+		return t.Info.Name
+	}
+	return fmt.Sprintf("%s ×%g", t.Info.Name, t.Info.Speed)
+}
+
+// Len is the number of requests.
+func (t *Trace) Len() int { return len(t.records) }
+
+// Requests are the requests in the order of their times.
+func (t *Trace) Requests() iter.Seq[Request] {
+	return func(yield func(Request) bool) {
+		for _, r := range t.records {
+			at := r.time
+			if t.Info.Speed != 1 {
+				first := t.records[0].time
+				at = first + int64(float64(at-first)/t.Info.Speed)
+			}
+			if !yield(Request{time.Unix(0, at).UTC(), t.keys[r.key], int(r.cost)}) {
+				return
+			}
+		}
+	}
+}
