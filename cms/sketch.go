@@ -3,6 +3,7 @@ package cms
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"math/bits"
 	"unsafe"
@@ -187,7 +188,7 @@ func remix(h uint64) uint64 {
 // key which was never added reads at least c in that row.
 func (s *Sketch) Tail(row int, c uint32) float64 {
 	n := 0
-	for v := range s.cells(row) {
+	for v := range s.Cells(row) {
 		if v >= c {
 			n++
 		}
@@ -195,17 +196,8 @@ func (s *Sketch) Tail(row int, c uint32) float64 {
 	return float64(n) / float64(s.width)
 }
 
-// Histogram adds the row's cells to counts: counts[v] grows by the number of cells
-// that hold v, and its last element by those that hold more than it can index.
-func (s *Sketch) Histogram(row int, counts []int) {
-	last := uint32(len(counts) - 1)
-	for v := range s.cells(row) {
-		counts[min(v, last)]++
-	}
-}
-
-// cells yields the cells of one row in order.
-func (s *Sketch) cells(row int) func(yield func(uint32) bool) {
+// Cells yields the counts of a row's cells in order.
+func (s *Sketch) Cells(row int) iter.Seq[uint32] {
 	return func(yield func(uint32) bool) {
 		first := uint64(row) * s.stride
 		for i := first; i < first+s.width; i++ {

@@ -75,6 +75,14 @@ func (r *Ring[T]) Advance(number int64) int {
 	return turns
 }
 
+// Follow makes the ring stand where another of the same length stands. It leaves the
+// buffers alone: whoever copies what is in them does so in the order they were
+// given to [New].
+func (r *Ring[T]) Follow(other *Ring[T]) {
+	copy(r.seeds, other.seeds)
+	r.current, r.number, r.seed = other.current, other.number, other.seed
+}
+
 func (r *Ring[T]) index(age int) int {
 	i := r.current - age
 	if i < 0 {
