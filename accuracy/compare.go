@@ -2,24 +2,175 @@ package accuracy
 
 import (
 	"context"
+	"fmt"
 	"time"
+
+	"github.com/sketchlimit/sketchlimit/exact"
 )
 
 // AlgorithmRow is one exact algorithm beside the sliding log, both without any
 // sketch. Counts are requests unless named otherwise.
 type AlgorithmRow struct {
-	Algorithm        string  `json:"algorithm"` // as people call it: "fixed window", "slots (6)"
+	Algorithm        string  `json:"algorithm"` // as people call it: "fixed window", "sliding window, 6 slots"
 	Requests         uint64  `json:"requests"`
 	AdmittedRequests uint64  `json:"admitted_requests"`
 	AdmittedUnits    uint64  `json:"admitted_units"`
 	LetThrough       uint64  `json:"let_through"`   // admitted, though the log would refuse after the same admitted history
 	RefusedEarly     uint64  `json:"refused_early"` // refused, though the log would admit after the same admitted history
-	PeakLoad         float64 `json:"peak_load"`     // most units admitted to one key in any span of one window / limit; above 1 is too many
+	PeakLoad         float64 `json:"peak_load"`     // most units admitted to one key within any span of one window / limit; above 1 is too many
 }
 
-// Compare runs the exact algorithms with the same limit and window over src, each
-// alone: sliding log, fixed window, sliding window, sliding window of 6 slots,
-// token bucket (GCRA) with a burst of limit.
+// Compare runs the exact algorithms with the same limit and window over src, each on
+// its own: sliding log, fixed window, sliding window, sliding window of 6 slots, and
+// token bucket (GCRA) with a burst of limit. The sliding log comes first. All keep
+// every key, and logs keep every unit admitted in the last window.
 func Compare(ctx context.Context, src Source, limit int, window time.Duration, o Options) ([]AlgorithmRow, error) {
-	panic("todo")
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	runs, err := algorithms(limit, window)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := firstTime(src); err != nil {
+		return nil, err
+	}
+	var lanes []lane
+	for _, r := range runs {
+		lanes = append(lanes, r)
+	}
+	if err := walk(ctx, src, window, o, lanes, nil); err != nil {
+		return nil, err
+	}
+	rows := make([]AlgorithmRow, len(runs))
+	for i, r := range runs {
+		rows[i] = r.row
+		rows[i].PeakLoad = float64(r.ledger.peak) / float64(limit)
+	}
+	return rows, nil
+}
+
+const slots = 6
+
+func algorithms(limit int, window time.Duration) (runs []*algorithmRun, err error) {
+	for _, a := range []struct {
+		name  string
+		build func() (exact.Limiter, error)
+	}{
+		{"sliding log", func() (exact.Limiter, error) { return exact.NewSlidingLog(limit, window) }},
+		{"fixed window", func() (exact.Limiter, error) { return exact.NewFixedWindow(limit, window) }},
+		{"sliding window", func() (exact.Limiter, error) { return exact.NewSlidingWindow(limit, window) }},
+		{fmt.Sprintf("sliding window, %d slots", slots), func() (exact.Limiter, error) { return exact.NewSlots(limit, window, slots) }},
+		{"token bucket", func() (exact.Limiter, error) { return exact.NewGCRA(limit, window, limit) }},
+	} {
+		r := &algorithmRun{row: AlgorithmRow{Algorithm: a.name}, ledger: newLedger(window)}
+		if r.algorithm, err = a.build(); err != nil {
+			return nil, err
+		}
+		if r.log, err = exact.NewSlidingLog(limit, window); err != nil {
+			return nil, err
+		}
+		runs = append(runs, r)
+	}
+	return runs, nil
+}
+
+// algorithmRun is one algorithm before a sliding log that knows what it has admitted.
+// It is a lane.
+type algorithmRun struct {
+	row            AlgorithmRow
+	algorithm, log exact.Limiter
+	ledger         *ledger
+}
+
+func (a *algorithmRun) run(batch []Request) {
+	for _, r := range batch {
+		would := a.log.PeekAt(r.Time, r.Key, r.Cost).Allowed
+		did := a.algorithm.TakeAt(r.Time, r.Key, r.Cost).Allowed
+		a.row.Requests++
+		if did {
+			a.log.Charge(r.Time, r.Key, r.Cost)
+			a.ledger.add(r)
+			a.row.AdmittedRequests++
+			a.row.AdmittedUnits += uint64(r.Cost)
+		}
+		switch {
+		case did && !would:
+			a.row.LetThrough++
+		case !did && would:
+			a.row.RefusedEarly++
+		}
+	}
+}
+
+func (a *algorithmRun) reset() {
+	a.row = AlgorithmRow{Algorithm: a.row.Algorithm}
+	a.ledger.peak = 0
+}
+
+// ledger keeps the units admitted to each key in the last window, to find the most
+// that a key was ever admitted within one. The log's decisions cannot tell: what is
+// left stops at 0.
+type ledger struct {
+	window  int64 // ns
+	entries map[string]*history
+	windows windowClock
+	peak    int
+}
+
+// history is what one key was admitted: the entries from head on, oldest first.
+type history struct {
+	entries []entry
+	head    int
+	units   int // of the entries from head on
+}
+
+type entry struct {
+	ns    int64
+	units int
+}
+
+func newLedger(window time.Duration) *ledger {
+	return &ledger{
+		window:  int64(window),
+		entries: make(map[string]*history),
+		windows: windowClock{length: int64(window)},
+	}
+}
+
+func (l *ledger) add(r Request) {
+	now := r.Time.UnixNano()
+	if l.windows.turn(r.Time) {
+		l.forget(now - l.window)
+	}
+	h := l.entries[r.Key]
+	if h == nil {
+		h = new(history)
+		l.entries[r.Key] = h
+	}
+	h.expire(now - l.window)
+	h.entries = append(h.entries, entry{now, r.Cost})
+	h.units += r.Cost
+	l.peak = max(l.peak, h.units)
+}
+
+// expire drops what was admitted at end or before.
+func (h *history) expire(end int64) {
+	for h.head < len(h.entries) && h.entries[h.head].ns <= end {
+		h.units -= h.entries[h.head].units
+		h.head++
+	}
+	if h.head > len(h.entries)/2 {
+		h.entries = append(h.entries[:0], h.entries[h.head:]...)
+		h.head = 0
+	}
+}
+
+// forget drops the keys that have nothing left after end.
+func (l *ledger) forget(end int64) {
+	for key, h := range l.entries {
+		if h.expire(end); h.units == 0 {
+			delete(l.entries, key)
+		}
+	}
 }

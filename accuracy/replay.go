@@ -2,6 +2,9 @@ package accuracy
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"runtime"
 	"time"
 
 	"github.com/sketchlimit/sketchlimit"
@@ -11,14 +14,25 @@ import (
 // Options are common to all measurements. The zero value is useful.
 type Options struct {
 	// WarmUp is the number of windows at the beginning that are replayed but not
-	// counted. Default 0: all counts.
+	// counted, 0 …, less than the stream has. Default 0: all count.
 	WarmUp int
-	// Buckets bounds the length of Result.Series; 0 = 120, at least 2.
+	// Buckets bounds the length of Result.Series: 2 … 1e6; 0 = 120.
 	Buckets int
-	// Progress, if not nil, is called about every 64k requests, and at the end, with
-	// the requests done and the requests there are, from the goroutine that
-	// called the measurement.
+	// Progress, if not nil, is called about every 64k requests and at the end, with
+	// the requests done and the requests there are, from the goroutine that called
+	// the measurement.
 	Progress func(done, total int)
+}
+
+func (o *Options) check() error {
+	if o.WarmUp < 0 {
+		return fmt.Errorf("accuracy: warm-up of %d windows, must be 0 …", o.WarmUp)
+	}
+	or(&o.Buckets, 120)
+	if o.Buckets < 2 || o.Buckets > 1e6 {
+		return fmt.Errorf("accuracy: buckets %d, must be 2 … 1000000", o.Buckets)
+	}
+	return nil
 }
 
 // Verdict is how one limiter did against the exact algorithm.
@@ -34,7 +48,8 @@ type Verdict struct {
 	MemoryBytes          int     `json:"memory_bytes"`           // what the limiter states; 0 if it does not
 }
 
-// Result is one limiter measured on one stream.
+// Result is one limiter measured on one stream. Where it counts, it counts from
+// the end of the warm-up.
 type Result struct {
 	Source   string        `json:"source"`
 	Limit    int           `json:"limit"`
@@ -44,8 +59,8 @@ type Result struct {
 	Keys     int           `json:"keys"`      // distinct, warm-up included
 	PeakKeys int           `json:"peak_keys"` // distinct in the fullest window, warm-up included
 	Windows  int           `json:"windows"`   // from the first request to the last, warm-up included
-	Start    time.Time     `json:"start"`     // first counted request
-	End      time.Time     `json:"end"`       // last request
+	Start    time.Time     `json:"start"`     // of the first request counted
+	End      time.Time     `json:"end"`       // of the last request
 
 	Verdict
 
@@ -54,16 +69,17 @@ type Result struct {
 	OracleAdmittedUnits    uint64 `json:"oracle_admitted_units"`
 
 	WrongedKeys int       `json:"wronged_keys"` // keys ever falsely denied
-	UnitsEarly  Histogram `json:"units_early"`  // units the key had left at its first false denial, one entry a wronged key
+	UnitsEarly  Histogram `json:"units_early"`  // units such a key had left at its first false denial, one entry a key
 
-	// EstimateError is (units the limiter holds against the key − units it has
-	// used), before every request. Overstated remainders are counted apart, and
-	// must be none.
+	// EstimateError is what the limiter holds against the key beyond what it has
+	// used, in units, before every request. Where the limiter holds less, which
+	// must not happen, the entry is 0 and EstimateTooSmall counts it.
 	EstimateError    Histogram `json:"estimate_error"`
 	EstimateTooSmall uint64    `json:"estimate_too_small"`
 
-	// The false-denial rate for a new key as the limiter states it, at the ends
-	// of windows. 0 if it states none.
+	// The false-denial rate of a new key as the limiter states it: at the ends of
+	// windows, not oftener than every 4096 requests and MemoryBytes/32, and at the
+	// end. 0 if it states none.
 	LiveFalseDenialRateMax  float64 `json:"live_false_denial_rate_max"`
 	LiveFalseDenialRateLast float64 `json:"live_false_denial_rate_last"`
 
@@ -75,22 +91,10 @@ type Result struct {
 type Memory struct {
 	Stated           int     `json:"stated"`              // by the limiter; 0 if it does not
 	Heap             int     `json:"heap"`                // live heap that its construction added
-	OracleHeap       int     `json:"oracle_heap"`         // live heap of the lone oracle at the end, its keys' bytes included
-	OracleKeys       int     `json:"oracle_keys"`         // keys it then held
-	PerPeakKey       float64 `json:"per_peak_key"`        // Stated (else Heap) / Result.PeakKeys
+	OracleHeap       int     `json:"oracle_heap"`         // live heap of the lone oracle at the end, and the bytes of the keys it holds
+	OracleKeys       int     `json:"oracle_keys"`         // keys it then holds
+	PerPeakKey       float64 `json:"per_peak_key"`        // Stated (or else Heap) / Result.PeakKeys
 	OraclePerPeakKey float64 `json:"oracle_per_peak_key"` // OracleHeap / Result.PeakKeys
-}
-
-// Bucket is a stretch of time of the replay. Counts are requests.
-type Bucket struct {
-	Start          time.Time     `json:"start"`
-	Length         time.Duration `json:"length_ns"`
-	Requests       uint64        `json:"requests"`
-	Admitted       uint64        `json:"admitted"` // by the limiter
-	Denied         uint64        `json:"denied"`
-	OracleAdmitted uint64        `json:"oracle_admitted"` // by the lone oracle
-	OracleDenied   uint64        `json:"oracle_denied"`
-	FalseDenials   uint64        `json:"false_denials"`
 }
 
 // Limiter is what can be measured. If it also has MemoryBytes() int,
@@ -99,22 +103,139 @@ type Limiter interface {
 	TakeAt(now time.Time, key string, n int) sketchlimit.Decision
 }
 
-// Contest is any limiter and the exact algorithm it is held against.
+// Contest is a limiter, and the exact algorithm that it is held against.
 type Contest struct {
-	Limit   int
-	Window  time.Duration
-	Limiter func() (Limiter, error)
-	Oracle  func() (exact.Limiter, error) // called twice: for the judge and for the lone oracle
+	Limit  int           // units per key and window
+	Window time.Duration // ends of windows are when Stats is read
+	// Limiter builds the limiter. Its clock must be the one given, which shows the
+	// time of the stream: a limiter on the wall clock would take every trace for
+	// the past.
+	Limiter func(clock func() time.Time) (Limiter, error)
+	// Oracle builds the exact algorithm, for the judge and for the lone oracle.
+	Oracle func() (exact.Limiter, error)
 }
 
-// Replay builds the limiter that c describes and measures it on src. Its memory is
-// bounded by the keys of the stream, not by its requests. A cancelled context
-// ends it with the context's error.
+// NewContest is the limiter that c describes, at the clock of the stream, against
+// the exact form of its algorithm.
+func NewContest(c sketchlimit.Config) Contest {
+	return Contest{
+		Limit:  c.Limit,
+		Window: c.Window,
+		Limiter: func(clock func() time.Time) (Limiter, error) {
+			c := c
+			c.Clock = clock
+			return sketchlimit.New(c)
+		},
+		Oracle: func() (exact.Limiter, error) { return NewOracle(c) },
+	}
+}
+
+// NewOracle is the exact form of the algorithm that c asks for.
+func NewOracle(c sketchlimit.Config) (exact.Limiter, error) {
+	switch {
+	case c.Algorithm == sketchlimit.FixedWindow:
+		return exact.NewFixedWindow(c.Limit, c.Window)
+	case c.Algorithm == sketchlimit.SlidingWindow && c.SubWindows > 1:
+		return exact.NewSlots(c.Limit, c.Window, c.SubWindows)
+	case c.Algorithm == sketchlimit.SlidingWindow:
+		return exact.NewSlidingWindow(c.Limit, c.Window)
+	}
+	return nil, fmt.Errorf("accuracy: algorithm %v: it has no oracle", c.Algorithm)
+}
+
+// Replay measures the limiter that c describes on src; the Clock of c is replaced
+// by the time of the stream. With a Seed in c the result is the same every time,
+// measured memory aside.
+//
+// The memory that Replay takes is bounded by the keys of the stream, not by its
+// requests. A context that ends, ends it with the context's error.
 func Replay(ctx context.Context, src Source, c sketchlimit.Config, o Options) (*Result, error) {
-	panic("todo")
+	return ReplayContest(ctx, src, NewContest(c), o)
 }
 
-// ReplayContest is Replay for any limiter.
-func ReplayContest(ctx context.Context, src Source, c Contest, o Options) (*Result, error) {
-	panic("todo")
+// ReplayContest is [Replay] for any limiter.
+func ReplayContest(ctx context.Context, src Source, c Contest, o Options) (_ *Result, err error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	first, err := firstTime(src)
+	if err != nil {
+		return nil, err
+	}
+	before := liveHeap()
+	t, err := newTrial(c, first)
+	if err != nil {
+		return nil, err
+	}
+	heap := liveHeap() - before
+	defer func() { err = errors.Join(err, t.close()) }()
+	oracle, err := c.Oracle()
+	if err != nil {
+		return nil, err
+	}
+	lone, census, series := &lone{oracle: oracle}, newCensus(c.Window), newSeries(c.Window, o.Buckets)
+	err = walk(ctx, src, c.Window, o, []lane{t, lone, census}, func(batch []Request) { series.count(batch, t, lone) })
+	if err != nil {
+		return nil, err
+	}
+	t.sample(true)
+	r := census.result(src, c)
+	r.collect(t, lone)
+	r.Series = series.all()
+	r.Memory = memory(t, lone, census, heap)
+	return r, nil
+}
+
+func (c *census) result(src Source, contest Contest) *Result {
+	return &Result{
+		Source:   src.Name(),
+		Limit:    contest.Limit,
+		Window:   contest.Window,
+		Requests: c.requests,
+		Units:    c.units,
+		Keys:     len(c.seen),
+		PeakKeys: c.peakKeys(),
+		Windows:  int(c.windows.number - c.windows.first + 1),
+		Start:    c.start,
+		End:      c.end,
+	}
+}
+
+func (r *Result) collect(t *trial, l *lone) {
+	r.Verdict = t.verdict(l)
+	r.OracleAdmittedRequests, r.OracleAdmittedUnits = l.requests, l.units
+	r.WrongedKeys, r.UnitsEarly = len(t.wronged), t.unitsEarly
+	r.EstimateError, r.EstimateTooSmall = t.estimateError, t.tooSmall
+	r.LiveFalseDenialRateMax, r.LiveFalseDenialRateLast = t.liveMax, t.liveLatest
+}
+
+// memory weighs the lone oracle by letting go of it. The bytes of its keys belong to
+// the stream and stay; in a server they would be the oracle's, so they are added, at
+// the mean length of all keys.
+func memory(t *trial, l *lone, c *census, heap int) Memory {
+	m := Memory{Stated: t.v.MemoryBytes, Heap: heap, OracleKeys: l.oracle.Keys()}
+	before := liveHeap()
+	l.oracle = nil
+	m.OracleHeap = before - liveHeap() + int(float64(m.OracleKeys)*ratio(float64(c.keyBytes), float64(len(c.seen))))
+	bytes, peak := m.Stated, float64(c.peakKeys())
+	or(&bytes, m.Heap)
+	m.PerPeakKey = ratio(float64(bytes), peak)
+	m.OraclePerPeakKey = ratio(float64(m.OracleHeap), peak)
+	return m
+}
+
+// liveHeap is the heap in use after a collection, in bytes.
+func liveHeap() int {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int(m.HeapAlloc)
+}
+
+// firstTime is the time of the first request of src.
+func firstTime(src Source) (time.Time, error) {
+	for r := range src.Requests() {
+		return r.Time, nil
+	}
+	return time.Time{}, fmt.Errorf("accuracy: %s: no requests", src.Name())
 }

@@ -1,0 +1,105 @@
+package accuracy
+
+import "time"
+
+// Bucket is a stretch of time of a replay. Its counts are requests.
+type Bucket struct {
+	Start          time.Time     `json:"start"`
+	Length         time.Duration `json:"length_ns"` // the same for all buckets of a series
+	Requests       uint64        `json:"requests"`
+	Admitted       uint64        `json:"admitted"` // by the limiter
+	Denied         uint64        `json:"denied"`
+	OracleAdmitted uint64        `json:"oracle_admitted"` // by the lone oracle
+	OracleDenied   uint64        `json:"oracle_denied"`
+	FalseDenials   uint64        `json:"false_denials"`
+}
+
+// series counts requests over time in a bounded number of buckets, of a length that
+// doubles whenever they do not suffice: nobody knows beforehand how long a stream
+// is. Windows begin where a bucket begins, or the other way round.
+type series struct {
+	most    int
+	length  int64 // of a bucket, ns
+	first   int64 // number of the first bucket since the Unix epoch
+	buckets []Bucket
+}
+
+func newSeries(window time.Duration, most int) *series {
+	length := int64(window)
+	for length%2 == 0 && length > int64(window)/1024 {
+		length /= 2
+	}
+	return &series{most: most, length: length}
+}
+
+// at is the bucket of a time. Times before the first bucket count in it.
+func (s *series) at(now time.Time) *Bucket {
+	ns := now.UnixNano()
+	if len(s.buckets) == 0 {
+		s.first = floorDiv(ns, s.length)
+	}
+	i := max(floorDiv(ns, s.length)-s.first, 0)
+	for i >= int64(s.most) {
+		s.double()
+		i = floorDiv(ns, s.length) - s.first
+	}
+	for int64(len(s.buckets)) <= i {
+		s.buckets = append(s.buckets, Bucket{})
+	}
+	return &s.buckets[i]
+}
+
+func (s *series) double() {
+	first := floorDiv(s.first, 2)
+	var merged []Bucket
+	for i, b := range s.buckets {
+		j := int(floorDiv(s.first+int64(i), 2) - first)
+		if j == len(merged) {
+			merged = append(merged, Bucket{})
+		}
+		merged[j].add(b)
+	}
+	s.first, s.length, s.buckets = first, 2*s.length, merged
+}
+
+func (b *Bucket) add(o Bucket) {
+	b.Requests += o.Requests
+	b.Admitted += o.Admitted
+	b.Denied += o.Denied
+	b.OracleAdmitted += o.OracleAdmitted
+	b.OracleDenied += o.OracleDenied
+	b.FalseDenials += o.FalseDenials
+}
+
+// count puts the last batch and what trial and lone oracle made of it into the
+// buckets.
+func (s *series) count(batch []Request, t *trial, l *lone) {
+	for i, r := range batch {
+		b := s.at(r.Time)
+		b.Requests++
+		if t.outcomes[i]&admitted != 0 {
+			b.Admitted++
+		} else {
+			b.Denied++
+		}
+		if l.admitted[i] {
+			b.OracleAdmitted++
+		} else {
+			b.OracleDenied++
+		}
+		if t.outcomes[i]&falselyDenied != 0 {
+			b.FalseDenials++
+		}
+	}
+}
+
+// all are the buckets with their times.
+func (s *series) all() []Bucket {
+	all := make([]Bucket, len(s.buckets))
+	for i, b := range s.buckets {
+		b.Start = time.Unix(0, (s.first+int64(i))*s.length).UTC()
+		b.Length = time.Duration(s.length)
+		all[i] = b
+	}
+	return all
+}

@@ -1,0 +1,182 @@
+package accuracy
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/exact"
+)
+
+// trial is a limiter before its judge, the oracle that knows what the limiter has
+// admitted. It is a lane.
+type trial struct {
+	limiter Limiter
+	judge   exact.Limiter
+	limit   int
+
+	requests            uint64
+	v                   Verdict
+	wronged             map[string]struct{}
+	unitsEarly          Histogram
+	estimateError       Histogram
+	tooSmall            uint64
+	liveMax, liveLatest float64
+
+	outcomes []outcome // of the last batch
+	windows  windowClock
+	clock    *replayClock
+	sampled  uint64 // requests between the last look at Stats and now
+	spacing  uint64 // requests that must lie between two looks
+	last     time.Time
+}
+
+type outcome uint8
+
+const (
+	admitted outcome = 1 << iota
+	falselyDenied
+)
+
+// replayClock shows a limiter the time of the stream in place of the wall clock,
+// which lies decades after most traces.
+type replayClock struct{ ns atomic.Int64 }
+
+func (c *replayClock) set(t time.Time) { c.ns.Store(t.UnixNano()) }
+func (c *replayClock) now() time.Time  { return time.Unix(0, c.ns.Load()).UTC() }
+
+// newTrial builds the limiter at the time of the first request.
+func newTrial(c Contest, first time.Time) (*trial, error) {
+	t := &trial{
+		limit:   c.Limit,
+		wronged: make(map[string]struct{}),
+		windows: windowClock{length: int64(c.Window)},
+		clock:   new(replayClock),
+	}
+	t.clock.set(first)
+	var err error
+	if t.limiter, err = c.Limiter(t.clock.now); err != nil {
+		return nil, err
+	}
+	if t.judge, err = c.Oracle(); err != nil {
+		return nil, err
+	}
+	if l, ok := t.limiter.(interface{ MemoryBytes() int }); ok {
+		t.v.MemoryBytes = l.MemoryBytes()
+	}
+	// Stats reads all cells. So many requests between two looks keep them a small
+	// part of the run, however short the windows are.
+	t.spacing = max(4096, uint64(t.v.MemoryBytes)/32)
+	return t, nil
+}
+
+func (t *trial) run(batch []Request) {
+	t.outcomes = t.outcomes[:0]
+	for _, r := range batch {
+		if t.windows.turn(r.Time) {
+			t.sample(false)
+		}
+		t.outcomes = append(t.outcomes, t.take(r.Time, r.Key, r.Cost))
+		t.last = r.Time
+	}
+	t.sampled += uint64(len(batch))
+}
+
+// take asks the judge, then the limiter, and tells the judge what came of it.
+func (t *trial) take(now time.Time, key string, n int) (o outcome) {
+	truth := t.judge.PeekAt(now, key, n)
+	d := t.limiter.TakeAt(now, key, n)
+
+	left := d.Remaining // as the limiter saw it before the request
+	if d.Allowed {
+		left += n
+		t.judge.Charge(now, key, n)
+		t.v.AdmittedRequests++
+		t.v.AdmittedUnits += uint64(n)
+		o |= admitted
+	}
+	if left > truth.Remaining {
+		t.tooSmall++
+	}
+	t.estimateError.Add(truth.Remaining - left)
+
+	t.requests++
+	innocent := 2*(t.limit-truth.Remaining) < t.limit
+	if innocent {
+		t.v.InnocentRequests++
+	}
+	switch {
+	case d.Allowed && !truth.Allowed:
+		t.v.OverAdmissions++
+	case !d.Allowed && truth.Allowed:
+		o |= falselyDenied
+		t.v.FalseDenials++
+		if innocent {
+			t.v.InnocentFalseDenials++
+		}
+		if _, before := t.wronged[key]; !before {
+			t.wronged[key] = struct{}{}
+			t.unitsEarly.Add(truth.Remaining)
+		}
+	}
+	return o
+}
+
+// sample reads the false-denial rate that the limiter states, as the last request
+// has left it.
+func (t *trial) sample(always bool) {
+	l, ok := t.limiter.(interface{ Stats() sketchlimit.Stats })
+	if !ok || t.requests == 0 || !always && t.sampled < t.spacing {
+		return
+	}
+	t.clock.set(t.last)
+	t.liveLatest = l.Stats().FalseDenialRate
+	t.liveMax = max(t.liveMax, t.liveLatest)
+	t.sampled = 0
+}
+
+func (t *trial) reset() {
+	t.v = Verdict{MemoryBytes: t.v.MemoryBytes}
+	clear(t.wronged)
+	t.unitsEarly, t.estimateError = Histogram{}, Histogram{}
+	t.requests, t.tooSmall, t.liveMax = 0, 0, 0
+}
+
+// verdict completes the counts with the rates.
+func (t *trial) verdict(lone *lone) Verdict {
+	v := t.v
+	v.FalseDenialRate = ratio(float64(v.InnocentFalseDenials), float64(v.InnocentRequests))
+	if lone.units > 0 {
+		v.WithheldShare = 1 - float64(v.AdmittedUnits)/float64(lone.units)
+	}
+	return v
+}
+
+// close ends the limiter's goroutines, if it has any.
+func (t *trial) close() error {
+	if l, ok := t.limiter.(interface{ Close() error }); ok {
+		return l.Close()
+	}
+	return nil
+}
+
+// lone is an oracle that admits on its own. It is a lane.
+type lone struct {
+	oracle          exact.Limiter
+	requests, units uint64 // admitted
+	admitted        []bool // of the last batch
+}
+
+func (l *lone) run(batch []Request) {
+	l.admitted = l.admitted[:0]
+	for _, r := range batch {
+		ok := l.oracle.TakeAt(r.Time, r.Key, r.Cost).Allowed
+		if ok {
+			l.requests++
+			l.units += uint64(r.Cost)
+		}
+		l.admitted = append(l.admitted, ok)
+	}
+}
+
+func (l *lone) reset() { l.requests, l.units = 0, 0 }
