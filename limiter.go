@@ -1,9 +1,79 @@
 package sketchlimit
 
 import (
+	"fmt"
 	"math"
+	"net/netip"
 	"time"
+	"unsafe"
 )
+
+// Algorithm is the rule by which a [Limiter] admits.
+type Algorithm int
+
+const (
+	// SlidingWindow admits n units while
+	//
+	//	count(current) + count(previous) × (1 − elapsed/window) + n ≤ limit
+	//
+	// compared as if without rounding. Any span of one window holds at most the
+	// limit if the previous generation's units came evenly. With
+	// [Config.SubWindows] m > 1 the window is cut into m generations, of which
+	// only the oldest of m+1 is weighted, and the assumption concerns 1/m of it.
+	SlidingWindow Algorithm = iota
+	// FixedWindow admits n units while count(current) + n ≤ limit. It needs half
+	// the memory, and lets up to twice the limit through around a window's edge.
+	FixedWindow
+)
+
+// String returns the algorithm's name as the command line spells it.
+func (a Algorithm) String() string {
+	switch a {
+	case SlidingWindow:
+		return "sliding"
+	case FixedWindow:
+		return "fixed"
+	}
+	return fmt.Sprintf("Algorithm(%d)", int(a))
+}
+
+// Config says what a [Limiter] limits and how large it is. Limit, Window and one of
+// Keys, MemoryBytes and Plan must be set.
+type Config struct {
+	// Limit is the number of units per key and Window, 1 … 1<<31-1.
+	Limit int
+	// Window is the span that Limit is meant for, 1ms … 1<<61ns (73 years).
+	// Windows start at multiples of their length since the Unix epoch.
+	Window time.Duration
+	// Algorithm is the rule of admission; SlidingWindow if not set.
+	Algorithm Algorithm
+	// SubWindows cuts a sliding window into so many generations, of at least 1ms
+	// and a whole number of nanoseconds each; 0 is 1. More of them follow a log
+	// of all requests more closely, and each takes its share of the memory.
+	SubWindows int
+
+	// Keys is the number of distinct keys expected in one window, 1 … 1<<31-1. The
+	// limiter is made large enough to hold FalseDenialRate at a mean of up to
+	// five requests a key. With MemoryBytes it only chooses how that is spent.
+	Keys int
+	// FalseDenialRate is the share of requests of innocent keys (those that have
+	// used less than half of Limit) that may be denied wrongly, above 0, below
+	// 1; 0 is 1e-5. It goes with Keys alone.
+	FalseDenialRate float64
+	// MemoryBytes is the most memory the limiter may take, everything included.
+	MemoryBytes int
+	// Plan gives the dimensions themselves.
+	Plan *Plan
+
+	// Seed makes a limiter reproducible: with the same seed, keys and times, one
+	// goroutine gets the same decisions bit for bit. 0 draws one from
+	// crypto/rand, which is what a service wants: whoever knows the seed can
+	// choose keys that collide.
+	Seed uint64
+	// Clock is read by the forms without a time; it must be safe for concurrent
+	// use. nil is the wall clock, see [NewWindowManager].
+	Clock func() time.Time
+}
 
 // Never is the RetryAfter of a request that no amount of waiting makes
 // admissible: its cost is below 1 or above the limit.
@@ -26,3 +96,135 @@ type Decision struct {
 	// else comes; 0 if it has it now.
 	ResetAfter time.Duration
 }
+
+// Limiter admits at most Limit units per key and Window, for any number of keys, in
+// memory that is fixed when it is built.
+//
+// It never admits what the exact algorithm, given the same admitted history, would
+// deny. It may deny what that would admit, as often as Stats().FalseDenialRate
+// says. Only admitted units count: a flood of denied requests changes nothing.
+//
+// A key is any string of bytes: Take, TakeBytes and TakeAddr count the same bytes
+// for the same key. A request costs n units; a cost below 1 or above Limit is
+// denied with RetryAfter [Never]. Decisions allocate nothing.
+//
+// A Limiter is safe for concurrent use. What it cannot do, because it does not know
+// its keys: list them, forget one, or take units back.
+type Limiter struct {
+	limit   int64
+	seed    uint64
+	windows *WindowManager
+	shards  []shard
+	words   []uint64 // the memory of all shards
+	plan    Plan
+}
+
+// New returns a limiter with nothing counted. Its errors name the field of the
+// Config, its value and what is allowed.
+func New(c Config) (*Limiter, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	plan, err := c.plan()
+	if err != nil {
+		return nil, err
+	}
+	windows, err := NewWindowManager(c.generation(), c.Clock)
+	if err != nil {
+		return nil, err
+	}
+	l := &Limiter{limit: int64(c.Limit), seed: c.Seed, windows: windows, plan: plan}
+	if l.seed == 0 {
+		l.seed = randomSeed()
+	}
+	w := window{limit: l.limit, length: int64(c.generation()), sliding: c.Algorithm == SlidingWindow}
+	l.words = make([]uint64, plan.Shards*plan.shardWords(c.generations()))
+	l.shards = make([]shard, plan.Shards)
+	rest := l.words
+	for i := range l.shards {
+		rest, err = l.shards[i].init(plan, w, c.generations(), l.seed, windows.Latest(), rest)
+		if err != nil {
+			return nil, err
+		}
+	}
+	return l, nil
+}
+
+// Allow consumes one unit of the key, now, and tells whether it was admitted.
+func (l *Limiter) Allow(key string) bool { return l.Take(key, 1).Allowed }
+
+// AllowN consumes n units of the key, now, and tells whether they were admitted. It
+// is all or nothing.
+func (l *Limiter) AllowN(key string, n int) bool { return l.Take(key, n).Allowed }
+
+// Take consumes n units of the key, now, if they are admitted.
+func (l *Limiter) Take(key string, n int) Decision {
+	return l.decide(l.windows.Now(), hashString(key, l.seed), n, true)
+}
+
+// TakeAt is [Limiter.Take] at a time of the caller's. Times may come in any order;
+// [WindowManager] says what a step back means.
+func (l *Limiter) TakeAt(now time.Time, key string, n int) Decision {
+	return l.decide(l.windows.At(now), hashString(key, l.seed), n, true)
+}
+
+// TakeBytes is [Limiter.Take] for a key in a byte slice, which is not kept.
+func (l *Limiter) TakeBytes(key []byte, n int) Decision {
+	return l.decide(l.windows.Now(), hashBytes(key, l.seed), n, true)
+}
+
+// TakeBytesAt is [Limiter.TakeAt] for a key in a byte slice, which is not kept.
+func (l *Limiter) TakeBytesAt(now time.Time, key []byte, n int) Decision {
+	return l.decide(l.windows.At(now), hashBytes(key, l.seed), n, true)
+}
+
+// TakeAddr is [Limiter.Take] for an IP address, counted as its 4 or 16 bytes: an
+// IPv4-mapped IPv6 address is the IPv4 address, and zones do not count.
+func (l *Limiter) TakeAddr(key netip.Addr, n int) Decision {
+	return l.decide(l.windows.Now(), hashAddr(key, l.seed), n, true)
+}
+
+// TakeAddrAt is [Limiter.TakeAt] for an IP address, see [Limiter.TakeAddr].
+func (l *Limiter) TakeAddrAt(now time.Time, key netip.Addr, n int) Decision {
+	return l.decide(l.windows.At(now), hashAddr(key, l.seed), n, true)
+}
+
+// Peek tells what Take(key, 1) would answer, and consumes nothing: Remaining is
+// what is free without it.
+func (l *Limiter) Peek(key string) Decision {
+	return l.decide(l.windows.Now(), hashString(key, l.seed), 1, false)
+}
+
+// PeekAt tells what TakeAt(now, key, n) would answer, and consumes nothing:
+// Remaining is what is free without it.
+func (l *Limiter) PeekAt(now time.Time, key string, n int) Decision {
+	return l.decide(l.windows.At(now), hashString(key, l.seed), n, false)
+}
+
+// decide is what all decisions come down to. The key's hash chooses the shard, and
+// the shard's lock makes check and count one step.
+func (l *Limiter) decide(p Position, h uint64, n int, consume bool) Decision {
+	s := l.shard(h)
+	s.mu.Lock()
+	d := s.decide(p, h, int64(n), consume)
+	s.mu.Unlock()
+	return d
+}
+
+func (l *Limiter) shard(h uint64) *shard {
+	return &l.shards[h>>32*uint64(len(l.shards))>>32]
+}
+
+// Plan returns the limiter's dimensions.
+func (l *Limiter) Plan() Plan { return l.plan }
+
+// MemoryBytes returns the memory the limiter takes, everything included. It does
+// not change.
+func (l *Limiter) MemoryBytes() int {
+	return int(unsafe.Sizeof(*l)) + int(unsafe.Sizeof(*l.windows)) +
+		len(l.shards)*shardOverhead(l.shards[0].ring.Len()) + 8*cap(l.words)
+}
+
+// Close releases what the limiter holds besides memory. It never fails, and a
+// limiter may be used after it.
+func (l *Limiter) Close() error { return nil }

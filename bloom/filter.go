@@ -54,17 +54,11 @@ type Filter struct {
 // New returns an empty filter that claims at most the share rate (above 0, below 1)
 // of keys it was not given once it holds keys (1 …) distinct ones.
 func New(keys int, rate float64) (*Filter, error) {
-	if keys < 1 {
-		return nil, fmt.Errorf("bloom: keys %d, must be at least 1", keys)
-	}
-	if !(rate > 0 && rate < 1) {
-		return nil, fmt.Errorf("bloom: false-positive rate %v, must be above 0 and below 1", rate)
-	}
-	blocks, probes, err := dimensions(float64(keys), rate)
+	bytes, probes, err := Dimensions(keys, rate)
 	if err != nil {
 		return nil, err
 	}
-	return NewBytes(blocks*BlockBytes, probes)
+	return NewBytes(bytes, probes)
 }
 
 // NewBytes returns an empty filter of so many bytes, a multiple of [BlockBytes], in

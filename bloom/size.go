@@ -5,9 +5,16 @@ import (
 	"math"
 )
 
-// dimensions returns the fewest blocks, and the probes to use with them, that hold
-// keys distinct keys at a false-positive rate of at most rate.
-func dimensions(keys, rate float64) (blocks, probes int, err error) {
+// Dimensions returns the size of the smallest filter, and the bits a key sets in it,
+// that claims at most the share rate (above 0, below 1) of keys it was not given
+// once it holds keys (1 …) distinct ones.
+func Dimensions(keys int, rate float64) (bytes, probes int, err error) {
+	if keys < 1 {
+		return 0, 0, fmt.Errorf("bloom: keys %d, must be at least 1", keys)
+	}
+	if !(rate > 0 && rate < 1) {
+		return 0, 0, fmt.Errorf("bloom: false-positive rate %v, must be above 0 and below 1", rate)
+	}
 	// The rate rises with the load of a block. No filter beats the ideal load, and
 	// at a billionth of a key a block the chance to meet any key at all is 1e-9.
 	low, high := 1e-9, math.Max(1e-6, blockBits*math.Ln2/-math.Log2(rate))
@@ -22,13 +29,13 @@ func dimensions(keys, rate float64) (blocks, probes int, err error) {
 			high = mid
 		}
 	}
-	n := math.Ceil(keys / low)
-	if n*BlockBytes > math.MaxInt/2 {
-		return 0, 0, fmt.Errorf("bloom: %g keys at rate %g need %g bytes, more than can be addressed",
-			keys, rate, n*BlockBytes)
+	blocks := math.Ceil(float64(keys) / low)
+	if blocks*BlockBytes > math.MaxInt/2 {
+		return 0, 0, fmt.Errorf("bloom: %d keys at rate %g need %g bytes, more than can be addressed",
+			keys, rate, blocks*BlockBytes)
 	}
-	probes, _ = Best(keys / n)
-	return int(n), probes, nil
+	probes, _ = Best(float64(keys) / blocks)
+	return int(blocks) * BlockBytes, probes, nil
 }
 
 // Best returns the number of probes, and the false-positive rate they give, that

@@ -1,0 +1,264 @@
+package sketchlimit
+
+import (
+	"fmt"
+	"math"
+	"time"
+	"unsafe"
+
+	"github.com/sketchlimit/sketchlimit/bloom"
+	"github.com/sketchlimit/sketchlimit/cms"
+)
+
+// Plan is the dimensions of a [Limiter]. Each shard holds for every generation a
+// doorkeeper and a sketch of Depth × Width cells.
+type Plan struct {
+	Shards      int // locks, and parts of the memory; 1 … 1<<24
+	BloomBytes  int // of one doorkeeper, a multiple of 64
+	BloomProbes int // bits a key sets in it, 1 … bloom.MaxProbes
+	Depth       int // rows of one sketch, 1 … cms.MaxDepth
+	Width       int // cells in a row; 0 only where Limit is 1 and doorkeepers count alone
+	CellBits    int // 4, 8, 16 or 32; a cell must be able to hold Limit − 1
+}
+
+const (
+	maxShards = 1 << 24
+	maxWindow = 1 << 61 // ns: sums of three windows fit an int64
+	maxKeys   = math.MaxInt32
+	maxMemory = 1 << (30 + 17*(^uint(0)>>63)) // bytes: 1 GiB, or 128 TiB where an int has 64 bits
+
+	// smallestLines is the cache lines of the smallest generation of a shard: one
+	// for the doorkeeper, one for the sketch.
+	smallestLines = 2
+
+	defaultFalseDenialRate = 1e-5
+)
+
+// check refuses what New could not build, field by field.
+func (c *Config) check() error {
+	subWindows := max(c.SubWindows, 1)
+	switch {
+	case c.Limit < 1 || c.Limit > math.MaxInt32:
+		return fmt.Errorf("sketchlimit: Limit %d, must be 1 … %d", c.Limit, math.MaxInt32)
+	case c.Window < time.Millisecond || c.Window > maxWindow:
+		return fmt.Errorf("sketchlimit: Window %v, must be 1ms … %v", c.Window, time.Duration(maxWindow))
+	case c.Algorithm != SlidingWindow && c.Algorithm != FixedWindow:
+		return fmt.Errorf("sketchlimit: Algorithm %d, must be SlidingWindow or FixedWindow", int(c.Algorithm))
+	case c.SubWindows < 0:
+		return fmt.Errorf("sketchlimit: SubWindows %d, must be at least 0", c.SubWindows)
+	case c.SubWindows > 1 && c.Algorithm != SlidingWindow:
+		return fmt.Errorf("sketchlimit: SubWindows %d, goes with SlidingWindow only", c.SubWindows)
+	case c.Window%time.Duration(subWindows) != 0:
+		return fmt.Errorf("sketchlimit: SubWindows %d, must cut Window %v into whole nanoseconds", c.SubWindows, c.Window)
+	case c.Window/time.Duration(subWindows) < time.Millisecond:
+		return fmt.Errorf("sketchlimit: SubWindows %d, must leave at least 1ms each of Window %v", c.SubWindows, c.Window)
+	}
+	return c.checkSize()
+}
+
+func (c *Config) checkSize() error {
+	switch {
+	case c.Keys < 0 || c.Keys > maxKeys:
+		return fmt.Errorf("sketchlimit: Keys %d, must be 0 … %d", c.Keys, maxKeys)
+	case c.MemoryBytes < 0 || c.MemoryBytes > maxMemory:
+		return fmt.Errorf("sketchlimit: MemoryBytes %d, must be 0 … %d", c.MemoryBytes, maxMemory)
+	case c.Keys == 0 && c.MemoryBytes == 0 && c.Plan == nil:
+		return fmt.Errorf("sketchlimit: one of Keys, MemoryBytes and Plan must be set")
+	case c.Plan != nil && c.Keys != 0:
+		return fmt.Errorf("sketchlimit: Keys %d with a Plan, only one of them may be set", c.Keys)
+	case c.Plan != nil && c.MemoryBytes != 0:
+		return fmt.Errorf("sketchlimit: MemoryBytes %d with a Plan, only one of them may be set", c.MemoryBytes)
+	case c.FalseDenialRate != 0 && !(c.FalseDenialRate > 0 && c.FalseDenialRate < 1):
+		return fmt.Errorf("sketchlimit: FalseDenialRate %v, must be above 0 and below 1", c.FalseDenialRate)
+	case c.FalseDenialRate != 0 && (c.Keys == 0 || c.MemoryBytes != 0):
+		return fmt.Errorf("sketchlimit: FalseDenialRate %v, goes with Keys alone", c.FalseDenialRate)
+	}
+	return nil
+}
+
+// generations returns how many generations the limiter keeps.
+func (c *Config) generations() int {
+	if c.Algorithm == FixedWindow {
+		return 1
+	}
+	return max(c.SubWindows, 1) + 1
+}
+
+// generation returns the length of a generation.
+func (c *Config) generation() time.Duration {
+	return c.Window / time.Duration(max(c.SubWindows, 1))
+}
+
+// plan chooses the dimensions, or checks those given.
+func (c *Config) plan() (Plan, error) {
+	if c.Plan != nil {
+		return *c.Plan, c.Plan.check(c.Limit, c.generations())
+	}
+	memory := c.MemoryBytes
+	if memory == 0 {
+		var err error
+		if memory, err = c.memoryFor(c.Keys); err != nil {
+			return Plan{}, err
+		}
+	}
+	return c.planFor(memory)
+}
+
+func (p *Plan) check(limit, generations int) error {
+	switch {
+	case p.Shards < 1 || p.Shards > maxShards:
+		return fmt.Errorf("sketchlimit: Plan.Shards %d, must be 1 … %d", p.Shards, maxShards)
+	case p.BloomBytes < bloom.BlockBytes || p.BloomBytes%bloom.BlockBytes != 0:
+		return fmt.Errorf("sketchlimit: Plan.BloomBytes %d, must be a multiple of %d", p.BloomBytes, bloom.BlockBytes)
+	case p.BloomProbes < 1 || p.BloomProbes > bloom.MaxProbes:
+		return fmt.Errorf("sketchlimit: Plan.BloomProbes %d, must be 1 … %d", p.BloomProbes, bloom.MaxProbes)
+	case p.Width == 0 && limit == 1:
+		return p.checkTotal(generations)
+	case p.CellBits < cellBits(limit):
+		return fmt.Errorf("sketchlimit: Plan.CellBits %d, must be at least %d for Limit %d", p.CellBits, cellBits(limit), limit)
+	}
+	if _, err := cms.Words(p.Depth, p.Width, p.CellBits); err != nil {
+		return fmt.Errorf("sketchlimit: Plan: %w", err)
+	}
+	return p.checkTotal(generations)
+}
+
+func (p *Plan) checkTotal(generations int) error {
+	perShard := float64(generations) * (float64(p.BloomBytes) + float64(p.Depth)*float64(p.Width)*float64(p.CellBits)/8)
+	if total := float64(p.Shards) * perShard; total > maxMemory {
+		return fmt.Errorf("sketchlimit: Plan of %.0f bytes, must be at most %d", total, maxMemory)
+	}
+	return nil
+}
+
+// cellBits returns the narrowest cell that counts up to limit, less the unit that
+// the doorkeeper counts.
+func cellBits(limit int) int {
+	for bits := 4; ; bits *= 2 {
+		if limit-1 < 1<<bits {
+			return bits
+		}
+	}
+}
+
+const (
+	// depth 4 is where another row gains less than the width it costs.
+	depth = 4
+	// shardBytes is the memory of one generation of a shard. A shard is what one
+	// request may have to clear, and what one lock guards: small shards bound
+	// the first and spread the second. Far smaller ones fill too unevenly.
+	shardBytes = 8 << 10
+	// doorShare is the doorkeeper's part of the memory, one in so many bytes.
+	doorShare = 4
+)
+
+// probes returns the bits a key sets in a doorkeeper of so many blocks in all. A
+// false positive there costs a key one unit of its quota, the whole of it if the
+// limit is 1: the lower the limit, the more probes are worth what they do to a
+// crowded filter.
+func (c *Config) probes(blocks int) int {
+	switch {
+	case c.Limit == 1 && c.Keys > 0:
+		probes, _ := bloom.Best(float64(c.Keys) / float64(blocks))
+		return probes
+	case c.Limit == 1:
+		return 8
+	case c.Limit <= 16:
+		return 4
+	}
+	return 3
+}
+
+// planFor spends the memory: as many shards as have shardBytes for each generation,
+// a part of each for the doorkeeper, the rest for cells.
+func (c *Config) planFor(memory int) (Plan, error) {
+	generations := c.generations()
+	memory -= int(unsafe.Sizeof(Limiter{}) + unsafe.Sizeof(WindowManager{}))
+	whole := shardOverhead(generations) + generations*shardBytes
+	p := Plan{Shards: min(max(memory/whole, 1), maxShards), CellBits: cellBits(c.Limit), Depth: depth}
+
+	lines := ((memory/p.Shards - shardOverhead(generations)) / generations) / bloom.BlockBytes
+	if lines < smallestLines {
+		return Plan{}, fmt.Errorf("sketchlimit: MemoryBytes %d, must be at least %d to hold one shard",
+			c.MemoryBytes, memoryOf(1, generations, smallestLines))
+	}
+	doorLines := lines
+	if c.Limit > 1 {
+		doorLines = max(1, lines/doorShare)
+		rowWords := (lines - doorLines) * bloom.BlockBytes / 8 / p.Depth
+		p.Width = rowWords * 64 / p.CellBits
+	}
+	p.BloomBytes = doorLines * bloom.BlockBytes
+	p.BloomProbes = c.probes(p.Shards * doorLines)
+	return p, nil
+}
+
+// memoryOf returns what a limiter of so many cache lines a generation takes.
+func memoryOf(shards, generations, lines int) int {
+	return int(unsafe.Sizeof(Limiter{})+unsafe.Sizeof(WindowManager{})) +
+		shards*(shardOverhead(generations)+generations*lines*bloom.BlockBytes)
+}
+
+// shardWords returns the 64-bit words of a shard's doorkeepers and sketches.
+func (p *Plan) shardWords(generations int) int {
+	return generations * (p.BloomBytes/8 + p.cellWords())
+}
+
+func (p *Plan) cellWords() int {
+	if p.Width == 0 {
+		return 0
+	}
+	n, _ := cms.Words(p.Depth, p.Width, p.CellBits) // checked at construction
+	return n
+}
+
+// split returns the words of the i-th generation's doorkeeper and sketch.
+func (p *Plan) split(words []uint64, i int) (door, cells []uint64) {
+	d, k := p.BloomBytes/8, p.cellWords()
+	words = words[i*(d+k):][:d+k]
+	return words[:d:d], words[d:]
+}
+
+// bytesPerKey is the memory, a key and two generations, that keeps the
+// false-denial rate of a sliding window below 1e-5 where keys send five requests a
+// window on average and one in a hundred sends three times the limit: as measured,
+// plus half. Where the limit is not far above five, ordinary keys are on its brink,
+// and telling four units from five costs more than an exact count would.
+var bytesPerKey = []struct {
+	limit int // and above, to the next row
+	bytes float64
+}{
+	{2, 140}, {5, 75}, {6, 40}, {8, 27}, {10, 12}, {16, 2.5}, {32, 2}, {257, 5}, {65537, 10},
+}
+
+// memoryFor returns the memory that holds the false-denial rate for so many keys.
+// The rate falls with about the fourth power of the memory, down to half of what
+// 1e-5 takes; below that the cliff is near where everybody is denied.
+func (c *Config) memoryFor(keys int) (int, error) {
+	rate := c.FalseDenialRate
+	if rate == 0 {
+		rate = defaultFalseDenialRate
+	}
+	generations := float64(c.generations())
+	var bytes float64
+	if c.Limit == 1 {
+		filter, _, err := bloom.Dimensions(keys, rate/generations)
+		if err != nil {
+			return 0, fmt.Errorf("sketchlimit: FalseDenialRate %v of %d keys: %w", rate, keys, err)
+		}
+		bytes = generations * float64(filter)
+	} else {
+		for _, row := range bytesPerKey {
+			if c.Limit >= row.limit {
+				bytes = row.bytes
+			}
+		}
+		bytes *= float64(keys) * generations / 2 * max(0.5, math.Pow(1e-5/rate, 0.25))
+	}
+	memory := 1.05*bytes + float64(memoryOf(1, c.generations(), smallestLines)) // 5 % for shards and their unevenness
+	if memory > maxMemory {
+		return 0, fmt.Errorf("sketchlimit: Keys %d at FalseDenialRate %v needs %.0f bytes, must be at most %d",
+			keys, rate, memory, maxMemory)
+	}
+	return int(memory), nil
+}
