@@ -135,18 +135,19 @@ type arrangement struct {
 type rule func(a *arrangement, h uint64, n int) (count int, ok bool)
 
 const (
-	rows   = 4
-	probes = 4
+	rows    = 4
+	probes  = 4
+	headers = 256 // bytes that filter and sketch take beside bits and cells, at most
 )
 
 // arrange spends the bytes: one part in filterShare for the filter (0: none, 1: all),
 // the rest for the sketch.
 func (a *Ablation) arrange(filterShare, bits int, rule rule) (*arrangement, error) {
 	r := &arrangement{limit: a.Limit, seed: a.Seed, windows: windowClock{length: int64(a.Window)}, admit: rule}
-	left := a.MemoryBytes
+	left := a.MemoryBytes - headers
 	var err error
 	if filterShare > 0 {
-		bytes := a.MemoryBytes / filterShare / bloom.BlockBytes * bloom.BlockBytes
+		bytes := left / filterShare / bloom.BlockBytes * bloom.BlockBytes
 		if r.filter, err = bloom.NewBytes(bytes, probes); err != nil {
 			return nil, err
 		}

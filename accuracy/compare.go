@@ -21,9 +21,10 @@ type AlgorithmRow struct {
 }
 
 // Compare runs the exact algorithms with the same limit and window over src, each on
-// its own: sliding log, fixed window, sliding window, sliding window of 6 slots, and
-// token bucket (GCRA) with a burst of limit. The sliding log comes first. All keep
-// every key, and logs keep every unit admitted in the last window.
+// its own: sliding log, fixed window, sliding window, sliding window of 6 slots
+// (5 … 2 if that cuts window evenly and 6 does not), and token bucket (GCRA) with a
+// burst of limit. The sliding log comes first. Memory grows with the units admitted in
+// a window.
 func Compare(ctx context.Context, src Source, limit int, window time.Duration, o Options) ([]AlgorithmRow, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -50,9 +51,18 @@ func Compare(ctx context.Context, src Source, limit int, window time.Duration, o
 	return rows, nil
 }
 
-const slots = 6
+// slotsOf is the number of slots, six at best, that window can be cut into evenly.
+func slotsOf(window time.Duration) int {
+	for slots := 6; slots > 2; slots-- {
+		if window%time.Duration(slots) == 0 {
+			return slots
+		}
+	}
+	return 2
+}
 
 func algorithms(limit int, window time.Duration) (runs []*algorithmRun, err error) {
+	slots := slotsOf(window)
 	for _, a := range []struct {
 		name  string
 		build func() (exact.Limiter, error)

@@ -91,7 +91,7 @@ type Result struct {
 type Memory struct {
 	Stated           int     `json:"stated"`              // by the limiter; 0 if it does not
 	Heap             int     `json:"heap"`                // live heap that its construction added
-	OracleHeap       int     `json:"oracle_heap"`         // live heap of the lone oracle at the end, and the bytes of the keys it holds
+	OracleHeap       int     `json:"oracle_heap"`         // live heap of the lone oracle at the end, its copies of the keys included
 	OracleKeys       int     `json:"oracle_keys"`         // keys it then holds
 	PerPeakKey       float64 `json:"per_peak_key"`        // Stated (or else Heap) / Result.PeakKeys
 	OraclePerPeakKey float64 `json:"oracle_per_peak_key"` // OracleHeap / Result.PeakKeys
@@ -209,14 +209,12 @@ func (r *Result) collect(t *trial, l *lone) {
 	r.LiveFalseDenialRateMax, r.LiveFalseDenialRateLast = t.liveMax, t.liveLatest
 }
 
-// memory weighs the lone oracle by letting go of it. The bytes of its keys belong to
-// the stream and stay; in a server they would be the oracle's, so they are added, at
-// the mean length of all keys.
+// memory weighs the lone oracle, which keeps copies of its keys, by letting go of it.
 func memory(t *trial, l *lone, c *census, heap int) Memory {
 	m := Memory{Stated: t.v.MemoryBytes, Heap: heap, OracleKeys: l.oracle.Keys()}
 	before := liveHeap()
 	l.oracle = nil
-	m.OracleHeap = before - liveHeap() + int(float64(m.OracleKeys)*ratio(float64(c.keyBytes), float64(len(c.seen))))
+	m.OracleHeap = before - liveHeap()
 	bytes, peak := m.Stated, float64(c.peakKeys())
 	or(&bytes, m.Heap)
 	m.PerPeakKey = ratio(float64(bytes), peak)

@@ -26,7 +26,7 @@ type trial struct {
 	outcomes []outcome // of the last batch
 	windows  windowClock
 	clock    *replayClock
-	sampled  uint64 // requests between the last look at Stats and now
+	sampled  uint64 // requests since the last look at Stats
 	spacing  uint64 // requests that must lie between two looks
 	last     time.Time
 }
@@ -78,8 +78,8 @@ func (t *trial) run(batch []Request) {
 		}
 		t.outcomes = append(t.outcomes, t.take(r.Time, r.Key, r.Cost))
 		t.last = r.Time
+		t.sampled++
 	}
-	t.sampled += uint64(len(batch))
 }
 
 // take asks the judge, then the limiter, and tells the judge what came of it.

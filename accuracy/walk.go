@@ -133,7 +133,6 @@ type census struct {
 	windows         windowClock
 	seen            map[string]int64 // key -> last window
 	inWindow, peak  int              // distinct keys
-	keyBytes        int              // of the distinct keys
 	requests, units uint64
 	start, end      time.Time
 }
@@ -148,9 +147,6 @@ func (c *census) run(batch []Request) {
 			c.peak, c.inWindow = max(c.peak, c.inWindow), 0
 		}
 		last, known := c.seen[r.Key]
-		if !known {
-			c.keyBytes += len(r.Key)
-		}
 		if !known || last != c.windows.number {
 			c.seen[r.Key] = c.windows.number
 			c.inWindow++
