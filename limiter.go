@@ -159,54 +159,63 @@ func (l *Limiter) AllowN(key string, n int) bool { return l.Take(key, n).Allowed
 
 // Take consumes n units of the key, now, if they are admitted.
 func (l *Limiter) Take(key string, n int) Decision {
-	return l.decide(l.windows.Now(), hashString(key, l.seed), n, true)
+	return l.take(l.windows.Now(), hashString(key, l.seed), n)
 }
 
 // TakeAt is [Limiter.Take] at a time of the caller's. Times may come in any order;
 // [WindowManager] says what a step back means.
 func (l *Limiter) TakeAt(now time.Time, key string, n int) Decision {
-	return l.decide(l.windows.At(now), hashString(key, l.seed), n, true)
+	return l.take(l.windows.At(now), hashString(key, l.seed), n)
 }
 
 // TakeBytes is [Limiter.Take] for a key in a byte slice, which is not kept.
 func (l *Limiter) TakeBytes(key []byte, n int) Decision {
-	return l.decide(l.windows.Now(), hashBytes(key, l.seed), n, true)
+	return l.take(l.windows.Now(), hashBytes(key, l.seed), n)
 }
 
 // TakeBytesAt is [Limiter.TakeAt] for a key in a byte slice, which is not kept.
 func (l *Limiter) TakeBytesAt(now time.Time, key []byte, n int) Decision {
-	return l.decide(l.windows.At(now), hashBytes(key, l.seed), n, true)
+	return l.take(l.windows.At(now), hashBytes(key, l.seed), n)
 }
 
 // TakeAddr is [Limiter.Take] for an IP address, counted as its 4 or 16 bytes: an
 // IPv4-mapped IPv6 address is the IPv4 address, and zones do not count.
 func (l *Limiter) TakeAddr(key netip.Addr, n int) Decision {
-	return l.decide(l.windows.Now(), hashAddr(key, l.seed), n, true)
+	return l.take(l.windows.Now(), hashAddr(key, l.seed), n)
 }
 
 // TakeAddrAt is [Limiter.TakeAt] for an IP address, see [Limiter.TakeAddr].
 func (l *Limiter) TakeAddrAt(now time.Time, key netip.Addr, n int) Decision {
-	return l.decide(l.windows.At(now), hashAddr(key, l.seed), n, true)
+	return l.take(l.windows.At(now), hashAddr(key, l.seed), n)
 }
 
 // Peek tells what Take(key, 1) would answer, and consumes nothing: Remaining is
 // what is free without it.
 func (l *Limiter) Peek(key string) Decision {
-	return l.decide(l.windows.Now(), hashString(key, l.seed), 1, false)
+	return l.peek(l.windows.Now(), hashString(key, l.seed), 1)
 }
 
-// PeekAt tells what TakeAt(now, key, n) would answer, and consumes nothing:
-// Remaining is what is free without it.
+// PeekAt tells what TakeAt(now, key, n) would answer if nothing else came, and
+// changes nothing, also if now lies generations ahead: Remaining is what is free
+// without it.
 func (l *Limiter) PeekAt(now time.Time, key string, n int) Decision {
-	return l.decide(l.windows.At(now), hashString(key, l.seed), n, false)
+	return l.peek(l.windows.Look(now), hashString(key, l.seed), n)
 }
 
-// decide is what all decisions come down to. The key's hash chooses the shard, and
-// the shard's lock makes check and count one step.
-func (l *Limiter) decide(p Position, h uint64, n int, consume bool) Decision {
+// take is what all decisions come down to. The key's hash chooses the shard, and the
+// shard's lock makes check and count one step.
+func (l *Limiter) take(p Position, h uint64, n int) Decision {
 	s := l.shard(h)
 	s.mu.Lock()
-	d := s.decide(p, h, int64(n), consume)
+	d := s.take(p, h, int64(n))
+	s.mu.Unlock()
+	return d
+}
+
+func (l *Limiter) peek(p Position, h uint64, n int) Decision {
+	s := l.shard(h)
+	s.mu.Lock()
+	d := s.peek(p, h, int64(n))
 	s.mu.Unlock()
 	return d
 }

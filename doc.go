@@ -1,0 +1,48 @@
+// Package sketchlimit limits requests per key for millions of keys in memory that is
+// fixed when the limiter is built: a byte or two a key instead of a hundred.
+//
+//	limiter, err := sketchlimit.New(sketchlimit.Config{
+//		Limit: 100, Window: time.Minute, Keys: 1_000_000,
+//	})
+//	...
+//	if !limiter.Allow(clientIP) { ... 429 ... }
+//
+// # Model
+//
+// Time is cut into generations of one window each. For each generation a Bloom
+// filter, the doorkeeper, holds the first unit of every key, and a count-min sketch
+// with bounded conservative updates holds the others. The current generation and
+// the previous one are kept; a sliding window weighs the previous one by the part of
+// it that the last window still covers:
+//
+//	      previous generation          current generation
+//	|----------------------------|----------------------------|
+//	              [=========== the last window ==========]
+//	                                                    now
+//	count = previous × (1 − elapsed/window) + current
+//
+// When a generation ends, its buffer is cleared and becomes the next current one.
+// Each generation hashes with a seed of its own, so that two keys which are unlucky
+// with each other are so for one window only.
+//
+// # Guarantees
+//
+//   - Never an over-admission: for every key, what the limiter admits satisfies the
+//     exact definition of its [Algorithm], whatever the concurrency. Check and count
+//     are one step under the lock of the key's shard.
+//   - The error is known: it is denials only, and [Limiter.Stats] tells the chance of
+//     one for a new key, computed from every cell that there is.
+//   - Memory is fixed: [Limiter.MemoryBytes] is true from construction on, and a
+//     decision allocates nothing.
+//   - Time is an argument: each decision has a form that takes it. See
+//     [WindowManager] for clocks that step.
+//   - Only admitted units count. A flood of denied requests changes nothing.
+//   - The same seed, keys and times give the same decisions.
+//
+// # Sources
+//
+// The weighted window is described by Cloudflare ("How we built rate limiting
+// capable of scaling to millions of domains", 2017); count-min sketches by Cormode
+// and Muthukrishnan (2005); conservative updates by Estan and Varghese (2002);
+// Bloom filters by Bloom (1970), in blocks by Putze, Sanders and Singler (2007).
+package sketchlimit

@@ -1,0 +1,307 @@
+package sketchlimit_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"net/netip"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/exact"
+)
+
+// build returns a reproducible limiter whose clock stands at the epoch.
+func build(t testing.TB, c sketchlimit.Config) *sketchlimit.Limiter {
+	t.Helper()
+	if c.Clock == nil {
+		c.Clock = at(time.Unix(0, 0))
+	}
+	if c.Seed == 0 {
+		c.Seed = 1
+	}
+	if c.MemoryBytes == 0 && c.Keys == 0 && c.Plan == nil {
+		c.MemoryBytes = 1 << 20
+	}
+	l, err := sketchlimit.New(c)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, l.Close()) })
+	return l
+}
+
+type step struct {
+	at   time.Duration // since the epoch
+	n    int
+	want sketchlimit.Decision
+}
+
+func run(t *testing.T, l *sketchlimit.Limiter, steps []step) {
+	t.Helper()
+	for i, s := range steps {
+		s.want.Limit = l.PeekAt(time.Unix(0, int64(s.at)), "k", 1).Limit
+		require.Equal(t, s.want, l.TakeAt(time.Unix(0, int64(s.at)), "k", s.n), "step %d at %v", i, s.at)
+	}
+}
+
+func TestFixedWindowSteps(t *testing.T) {
+	const m = time.Minute
+	run(t, build(t, sketchlimit.Config{Limit: 3, Window: m, Algorithm: sketchlimit.FixedWindow}), []step{
+		{0, 1, sketchlimit.Decision{Allowed: true, Remaining: 2, ResetAfter: m}},
+		{m / 4, 3, sketchlimit.Decision{Remaining: 2, RetryAfter: m * 3 / 4, ResetAfter: m * 3 / 4}},
+		{m / 2, 2, sketchlimit.Decision{Allowed: true, Remaining: 0, ResetAfter: m / 2}},
+		{m - 1, 1, sketchlimit.Decision{Remaining: 0, RetryAfter: 1, ResetAfter: 1}},
+		{m, 3, sketchlimit.Decision{Allowed: true, Remaining: 0, ResetAfter: m}},
+		{m - 1, 1, sketchlimit.Decision{Remaining: 0, RetryAfter: m, ResetAfter: m}}, // the clock steps back
+		{9 * m, 1, sketchlimit.Decision{Allowed: true, Remaining: 2, ResetAfter: m}},
+	})
+}
+
+func TestSlidingWindowSteps(t *testing.T) {
+	const m = time.Minute
+	run(t, build(t, sketchlimit.Config{Limit: 10, Window: m}), []step{
+		{0, 10, sketchlimit.Decision{Allowed: true, Remaining: 0, ResetAfter: 2 * m}},
+		// At the next generation's first instant the previous one weighs exactly 1;
+		// a tenth of it later a unit has come free, not a nanosecond before.
+		{m / 2, 1, sketchlimit.Decision{Remaining: 0, RetryAfter: m/2 + m/10, ResetAfter: m + m/2}},
+		{m, 1, sketchlimit.Decision{Remaining: 0, RetryAfter: m / 10, ResetAfter: m}},
+		{m + m/10 - 1, 1, sketchlimit.Decision{Remaining: 0, RetryAfter: 1, ResetAfter: m - m/10 + 1}},
+		{m + m/10, 1, sketchlimit.Decision{Allowed: true, Remaining: 0, ResetAfter: 2*m - m/10}},
+		{m + m/2, 5, sketchlimit.Decision{Remaining: 4, RetryAfter: m / 10, ResetAfter: m + m/2}},
+		{m + m*6/10, 5, sketchlimit.Decision{Allowed: true, Remaining: 0, ResetAfter: m + m*4/10}},
+		// 6 in this generation: 9 more fit when 5/6 of the next have passed.
+		{m + m*9/10, 9, sketchlimit.Decision{Remaining: 3, RetryAfter: m/10 + m*5/6, ResetAfter: m + m/10}},
+		{2*m + m*5/6, 9, sketchlimit.Decision{Allowed: true, Remaining: 0, ResetAfter: m + m/6}},
+		{9 * m, 10, sketchlimit.Decision{Allowed: true, Remaining: 0, ResetAfter: 2 * m}},
+		// The clock steps back by more than a window: nothing is wiped, and the
+		// latest generation's first instant is the time.
+		{1 * m, 1, sketchlimit.Decision{Remaining: 0, RetryAfter: m + m/10, ResetAfter: 2 * m}},
+	})
+}
+
+func TestSubWindowSteps(t *testing.T) {
+	const s = time.Second
+	run(t, build(t, sketchlimit.Config{Limit: 6, Window: 6 * s, SubWindows: 3}), []step{
+		{1 * s, 2, sketchlimit.Decision{Allowed: true, Remaining: 4, ResetAfter: 7 * s}},
+		{2 * s, 3, sketchlimit.Decision{Allowed: true, Remaining: 1, ResetAfter: 8 * s}},
+		{5 * s, 2, sketchlimit.Decision{Remaining: 1, RetryAfter: 2 * s, ResetAfter: 5 * s}},
+		{7*s - 1, 2, sketchlimit.Decision{Remaining: 1, RetryAfter: 1, ResetAfter: 3*s + 1}},
+		{7 * s, 2, sketchlimit.Decision{Allowed: true, Remaining: 0, ResetAfter: 7 * s}},
+		{8 * s, 6, sketchlimit.Decision{Remaining: 1, RetryAfter: 6 * s, ResetAfter: 6 * s}},
+	})
+}
+
+// Where keys are few and the memory is large there are no collisions, and the limiter
+// must agree with the exact algorithm in every field of every decision, at any time,
+// also when the clock steps back or jumps ahead.
+func TestAgreesWithTheExactAlgorithm(t *testing.T) {
+	for _, c := range []struct {
+		config sketchlimit.Config
+		oracle func(limit int, window time.Duration) (exact.Limiter, error)
+	}{
+		{sketchlimit.Config{Algorithm: sketchlimit.FixedWindow}, func(n int, w time.Duration) (exact.Limiter, error) { return exact.NewFixedWindow(n, w) }},
+		{sketchlimit.Config{}, func(n int, w time.Duration) (exact.Limiter, error) { return exact.NewSlidingWindow(n, w) }},
+		{sketchlimit.Config{SubWindows: 5}, func(n int, w time.Duration) (exact.Limiter, error) { return exact.NewSlots(n, w, 5) }},
+	} {
+		for _, limit := range []int{1, 2, 7, 16, 100, 257, 70_000, math.MaxInt32} {
+			name := fmt.Sprintf("%v/%d/limit=%d", c.config.Algorithm, c.config.SubWindows, limit)
+			t.Run(name, func(t *testing.T) {
+				window := 1_000_035 * time.Microsecond // divisible by 5, by nothing round
+				c.config.Limit, c.config.Window = limit, window
+				l := build(t, c.config)
+				oracle, err := c.oracle(limit, window)
+				require.NoError(t, err)
+				r := rand.New(rand.NewPCG(uint64(limit), 1))
+				now := time.Unix(1_700_000_000, 0)
+				for i := range 20_000 {
+					switch r.IntN(20) {
+					case 0:
+						now = now.Add(-time.Duration(r.Int64N(int64(2 * window))))
+					case 1:
+						now = now.Add(time.Duration(r.Int64N(int64(4 * window))))
+					case 2: // on a boundary, or a nanosecond beside it
+						now = now.Truncate(window / 5).Add(window/5 + time.Duration(r.IntN(3)-1))
+					default:
+						now = now.Add(time.Duration(r.Int64N(int64(window) / 20)))
+					}
+					key := fmt.Sprint("key", r.IntN(5))
+					n := 1 + r.IntN(max(1, limit/4)) - r.IntN(2)
+					if r.IntN(100) == 0 {
+						n = limit + r.IntN(2)
+					}
+					require.Equal(t, oracle.PeekAt(now, key, n), l.PeekAt(now, key, n), "peek %d: %v %s %d", i, now, key, n)
+					want, got := oracle.TakeAt(now, key, n), l.TakeAt(now, key, n)
+					require.Equal(t, want, got, "take %d: %v %s %d", i, now, key, n)
+				}
+			})
+		}
+	}
+}
+
+// Whoever waits RetryAfter passes, and not a nanosecond earlier, however full the
+// sketch is.
+func TestRetryAfterIsTheFirstInstant(t *testing.T) {
+	for _, c := range []sketchlimit.Config{
+		{Limit: 50, Window: time.Minute, Algorithm: sketchlimit.FixedWindow, MemoryBytes: 4096},
+		{Limit: 50, Window: time.Minute, MemoryBytes: 8192},
+		{Limit: 50, Window: time.Minute, SubWindows: 6, MemoryBytes: 16384},
+	} {
+		l := build(t, c)
+		r := rand.New(rand.NewPCG(3, 4))
+		now := time.Unix(1_700_000_000, 0)
+		denied := 0
+		for range 100_000 {
+			now = now.Add(time.Duration(r.Int64N(int64(20 * time.Millisecond))))
+			key, n := fmt.Sprint(r.IntN(3000)), 1+r.IntN(20)
+			d := l.TakeAt(now, key, n)
+			if d.Allowed || r.IntN(50) > 0 {
+				continue
+			}
+			denied++
+			require.Positive(t, d.RetryAfter)
+			require.True(t, l.PeekAt(now.Add(d.RetryAfter), key, n).Allowed, "%d units of %s after %v", n, key, d.RetryAfter)
+			require.False(t, l.PeekAt(now.Add(d.RetryAfter-1), key, n).Allowed, "%d units of %s before %v", n, key, d.RetryAfter)
+		}
+		require.Greater(t, denied, 50)
+	}
+}
+
+func TestKeysOfAnyKindAndSize(t *testing.T) {
+	l := build(t, sketchlimit.Config{Limit: 10, Window: time.Minute})
+	now := time.Unix(0, 0)
+	for _, key := range []string{"", "\x00", "\x00\x00", "k", strings.Repeat("k", 1<<20), strings.Repeat("k", 1<<20-1)} {
+		require.Equal(t, 9, l.TakeAt(now, key, 1).Remaining)
+		require.Equal(t, 8, l.TakeBytesAt(now, []byte(key), 1).Remaining, "the same bytes are the same key")
+		require.Equal(t, 7, l.Take(key, 1).Remaining)
+		require.Equal(t, 6, l.TakeBytes([]byte(key), 1).Remaining)
+		require.True(t, l.Allow(key))
+		require.True(t, l.AllowN(key, 5))
+		require.False(t, l.Allow(key))
+		require.False(t, l.Peek(key).Allowed)
+	}
+	for _, addr := range []string{"192.0.2.1", "2001:db8::1", "::"} {
+		a := netip.MustParseAddr(addr)
+		require.Equal(t, 9, l.TakeAddrAt(now, a, 1).Remaining)
+		require.Equal(t, 8, l.TakeAddr(a, 1).Remaining)
+		require.Equal(t, 7, l.TakeBytesAt(now, a.AsSlice(), 1).Remaining, "an address counts as its bytes")
+	}
+	require.Equal(t, 6, l.TakeAddrAt(now, netip.MustParseAddr("::ffff:192.0.2.1"), 1).Remaining, "an IPv4-mapped address is the IPv4 address")
+	require.Equal(t, 6, l.TakeAddrAt(now, netip.MustParseAddr("2001:db8::1%eth0"), 1).Remaining, "zones do not count")
+}
+
+func TestCostsThatCanNeverPass(t *testing.T) {
+	l := build(t, sketchlimit.Config{Limit: 10, Window: time.Minute})
+	for _, n := range []int{0, -1, math.MinInt, 11, math.MaxInt} {
+		require.Equal(t, sketchlimit.Decision{Limit: 10, Remaining: 10, RetryAfter: sketchlimit.Never}, l.Take("k", n), "%d units", n)
+		require.False(t, l.AllowN("k", n))
+	}
+	require.True(t, l.AllowN("k", 10), "and nothing was consumed")
+}
+
+func TestDeniedRequestsChangeNothing(t *testing.T) {
+	l := build(t, sketchlimit.Config{Limit: 10, Window: time.Minute, MemoryBytes: 4096})
+	require.True(t, l.AllowN("flood", 8))
+	before := l.Stats()
+	for range 100_000 {
+		require.False(t, l.AllowN("flood", 3))
+	}
+	after := l.Stats()
+	require.EqualValues(t, 300_000, after.Denied)
+	after.Denied = before.Denied
+	require.Equal(t, before, after)
+	require.Equal(t, 2, l.Peek("flood").Remaining)
+}
+
+func TestDecisionsAllocateNothing(t *testing.T) {
+	key, bytes := "198.51.100.255", []byte("198.51.100.255")
+	v4, v6 := netip.MustParseAddr("198.51.100.255"), netip.MustParseAddr("2001:db8::1%eth0")
+	for name, c := range map[string]sketchlimit.Config{
+		"fixed":   {Limit: 100, Window: time.Minute, Algorithm: sketchlimit.FixedWindow},
+		"sliding": {Limit: 100, Window: time.Minute},
+		"slots":   {Limit: 100, Window: time.Minute, SubWindows: 10},
+		"single":  {Limit: 1, Window: time.Minute},
+	} {
+		l := build(t, c)
+		now := time.Unix(0, 0)
+		for kind, f := range map[string]func(){
+			"Allow":      func() { l.Allow(key) },
+			"Take":       func() { l.Take(key, 1) },
+			"TakeBytes":  func() { l.TakeBytes(bytes, 1) },
+			"TakeAddr 4": func() { l.TakeAddr(v4, 1) },
+			"TakeAddr 6": func() { l.TakeAddr(v6, 1) },
+			"Peek":       func() { l.Peek(key) },
+			"turning":    func() { now = now.Add(time.Minute); l.TakeAt(now, key, 3) },
+		} {
+			require.Zero(t, testing.AllocsPerRun(1000, f), "%s %s", name, kind)
+		}
+	}
+}
+
+func TestSameInputsSameDecisions(t *testing.T) {
+	decisions := func(seed uint64) (all []sketchlimit.Decision) {
+		l := build(t, sketchlimit.Config{Limit: 20, Window: time.Second, MemoryBytes: 4096, Seed: seed})
+		r := rand.New(rand.NewPCG(1, 2))
+		for i := range 50_000 {
+			all = append(all, l.TakeAt(time.Unix(0, int64(i)*100_000), fmt.Sprint(r.IntN(2000)), 1+r.IntN(3)))
+		}
+		return all
+	}
+	require.Equal(t, decisions(5), decisions(5))
+	require.NotEqual(t, decisions(5), decisions(6))
+}
+
+func TestSeedIsDrawnUnlessGiven(t *testing.T) {
+	filled := func() (denied int) {
+		l, err := sketchlimit.New(sketchlimit.Config{Limit: 2, Window: time.Hour, MemoryBytes: 2048})
+		require.NoError(t, err)
+		for i := range 4000 {
+			if !l.Allow(fmt.Sprint(i)) {
+				denied = denied*31 + i
+			}
+		}
+		return denied
+	}
+	require.NotEqual(t, filled(), filled())
+}
+
+// MemoryBytes is what the heap shows, within 2 %, and never more than was asked for.
+func TestMemoryIsAsStated(t *testing.T) {
+	for _, c := range []sketchlimit.Config{
+		{Limit: 100, MemoryBytes: 2 << 20},
+		{Limit: 100, MemoryBytes: 64<<20 + 12345},
+		{Limit: 5, MemoryBytes: 1 << 20, Algorithm: sketchlimit.FixedWindow},
+		{Limit: 100_000, MemoryBytes: 8 << 20, SubWindows: 6},
+		{Limit: 1, Keys: 1_000_000},
+		{Limit: 1000, Keys: 1_000_000, FalseDenialRate: 1e-6},
+	} {
+		c.Window = time.Minute
+		before := heap()
+		l := build(t, c)
+		grown := heap() - before
+		require.InEpsilon(t, grown, l.MemoryBytes(), 0.02, "%+v", c)
+		if c.MemoryBytes > 0 {
+			require.LessOrEqual(t, l.MemoryBytes(), c.MemoryBytes)
+			require.Greater(t, l.MemoryBytes(), c.MemoryBytes*95/100, "what was granted is used: %+v", c)
+		}
+		for i := range 100_000 {
+			var key [8]byte
+			binary.LittleEndian.PutUint64(key[:], uint64(i))
+			l.TakeBytesAt(time.Unix(int64(i)/1000, 0), key[:], 1)
+		}
+		require.InDelta(t, grown, heap()-before, 32<<10, "it does not grow")
+		runtime.KeepAlive(l)
+	}
+}
+
+func heap() int {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int(m.HeapAlloc)
+}
