@@ -1,0 +1,76 @@
+// Package exact holds the exact rate limiting algorithms, each keyed, each computed
+// without rounding: the oracles that a sketch is held against, and limiters in
+// their own right where keys are few enough to hold one by one.
+//
+//	FixedWindow     a count per aligned window
+//	SlidingLog      the time of every unit of the last window
+//	SlidingWindow   two aligned windows, the previous one weighted by its overlap
+//	Slots           the same with the window cut into m slots
+//	TokenBucket     tokens that flow in continuously
+//	DiscreteBucket  tokens that arrive in portions
+//	LeakyQueue      the leaky bucket that holds requests and lets them out evenly
+//	LeakyMeter      the leaky bucket that holds water and only counts
+//	GCRA            the theoretical arrival time
+//	MinInterval     a pause after every admitted request
+//
+// TokenBucket, LeakyMeter and GCRA answer alike in every field; they are three views
+// of one algorithm, kept apart so that each checks the others.
+//
+// # Arithmetic
+//
+// There are no floats. Counts are integers, a weighted count is compared by cross
+// multiplication in 128 bits, and buckets count in grains, a unit's common
+// fraction with what flows in a nanosecond. Only answers are rounded: Remaining
+// down to whole units, RetryAfter and ResetAfter up to whole nanoseconds, so that a
+// denied request passes at now+RetryAfter and not one nanosecond earlier.
+//
+// # Time
+//
+// Time is an argument and may come in any order. A time is never taken to lie
+// before what the limiter already knows, and an answer to a time that was moved up
+// is the answer at the later time, durations included:
+//
+//   - FixedWindow, SlidingWindow and Slots count in generations aligned to the Unix
+//     epoch: floor(unix time / length). The limiter as a whole remembers the latest
+//     generation that TakeAt or Charge has seen. A time in an earlier one is taken
+//     as the start of the latest; within the latest, times are used as given.
+//   - The others remember, for each key they hold, the time of its last admitted
+//     or charged unit. A time before that is taken as that time.
+//
+// Times before 1751 or after 2189 are taken as the ends of that range, which leaves
+// room for the longest window on either side.
+//
+// # Memory
+//
+// A limiter holds the keys that have something to remember. A key whose quota is
+// whole again is as good as one never seen and is dropped, by a sweep that runs
+// when the number of keys has doubled since the last one. Dropping changes no
+// decision while time goes forward; for the windows of the first kind, never. (A
+// dropped key of the second kind has forgotten its last time as well, so a clock
+// that then steps back finds a new key.) Keys are copied.
+package exact
+
+import (
+	"time"
+
+	"github.com/sketchlimit/sketchlimit"
+)
+
+// Limiter is what all algorithms of this package are. Its methods are safe for
+// concurrent use: one mutex guards a limiter.
+type Limiter interface {
+	// TakeAt admits and consumes n units of the key, or denies and changes
+	// nothing. A cost below 1 or above the limit (the burst, the capacity) is
+	// denied with RetryAfter [sketchlimit.Never].
+	TakeAt(now time.Time, key string, n int) sketchlimit.Decision
+	// PeekAt gives the Allowed and RetryAfter that TakeAt would, and the
+	// Remaining and ResetAfter of the key as it is. It changes nothing.
+	PeekAt(now time.Time, key string, n int) sketchlimit.Decision
+	// Charge consumes n units whether they fit or not, as if they had been
+	// admitted; the key may then stand above its limit, and what is above counts
+	// against later requests as the algorithm says. n below 1 consumes nothing.
+	Charge(now time.Time, key string, n int)
+	// Keys returns how many keys are held: those with something to remember, and
+	// those that the next sweep will drop.
+	Keys() int
+}

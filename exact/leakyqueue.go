@@ -1,0 +1,84 @@
+package exact
+
+import (
+	"fmt"
+	"time"
+)
+
+// LeakyQueue is the leaky bucket as a queue: a bucket of capacity units that lets one
+// out, to be processed, every interval. A request that fits is admitted and waits its
+// turn; one that does not is refused at once. A unit that enters an empty bucket
+// leaves it an interval later, and so units leave at least an interval apart. (Some
+// queues pass the first unit on at once; their delays are one interval shorter.)
+//
+// [LeakyQueue.EnqueueAt] answers with the delay. In Decisions, Limit is the capacity,
+// Remaining the free places, and ResetAfter the time until the bucket is empty, which
+// is the delay of the request just admitted. The admissions are those of [GCRA] with
+// a limit of 1 per interval and a burst of capacity.
+//
+// A key's times do not run backwards: a time before its last admitted request is
+// taken as the time of that request. Charges queue up to 1<<61ns ahead. Memory:
+// 16 bytes a key, whatever the capacity, and the map around them.
+//
+// Source: J. S. Turner, "New directions in communications (or which way to the
+// information age?)", IEEE Communications Magazine 24(10), 1986, for the bucket; as a
+// queue, Kong, "How to design a scalable rate limiting algorithm" (2017).
+type LeakyQueue struct {
+	keyed[queue]
+	interval int64
+}
+
+// queue is known by when its last unit leaves and when that unit came.
+type queue struct{ empty, last int64 }
+
+// NewLeakyQueue returns a queue for every key, of capacity units, 1 … 1<<31-1, that
+// processes one every interval, 1ns or more. A full queue must take at most 1<<61ns.
+func NewLeakyQueue(capacity int, interval time.Duration) (*LeakyQueue, error) {
+	if err := checkUnits("capacity", capacity); err != nil {
+		return nil, err
+	}
+	if err := checkSpan("interval", interval); err != nil {
+		return nil, err
+	}
+	if most := maxSpan / int64(interval); int64(capacity) > most {
+		return nil, fmt.Errorf("exact: capacity %d, must be 1 … %d at one every %v", capacity, most, interval)
+	}
+	q := &LeakyQueue{interval: int64(interval)}
+	q.init(q, capacity, 0, queue{-maxTime, -maxTime})
+	return q, nil
+}
+
+// EnqueueAt puts n units into the key's queue if they fit, and returns after what
+// delay the last of them is processed. Refused units (ok is false) leave no trace.
+func (q *LeakyQueue) EnqueueAt(now time.Time, key string, n int) (delay time.Duration, ok bool) {
+	d := q.TakeAt(now, key, n)
+	if !d.Allowed {
+		return 0, false
+	}
+	return d.ResetAfter, true
+}
+
+// backlog returns how long the queue is occupied, and the time that t is taken as.
+func (q *LeakyQueue) backlog(s queue, t int64) (ns, taken int64) {
+	if s.empty <= t {
+		return 0, t
+	}
+	t = max(t, s.last)
+	return s.empty - t, t
+}
+
+func (q *LeakyQueue) wait(s queue, t, n int64) time.Duration {
+	backlog, _ := q.backlog(s, t)
+	return time.Duration(max(0, backlog-(q.limit-n)*q.interval))
+}
+
+func (q *LeakyQueue) left(s queue, t int64) (int64, time.Duration) {
+	backlog, _ := q.backlog(s, t)
+	return q.limit - ceilDiv(backlog, q.interval), time.Duration(backlog)
+}
+
+func (q *LeakyQueue) spend(s queue, t, n int64) queue {
+	backlog, t := q.backlog(s, t)
+	backlog += mulCapped(uint64(n), uint64(q.interval), maxSpan-backlog)
+	return queue{t + backlog, t}
+}

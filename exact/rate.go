@@ -1,0 +1,56 @@
+package exact
+
+import (
+	"fmt"
+	"time"
+)
+
+// rate is limit units per window in lowest terms. It counts in grains: one unit is
+// window/gcd of them, and limit/gcd flow in a nanosecond, so that both are whole.
+type rate struct {
+	unit  int64 // grains a unit
+	flow  int64 // grains a nanosecond
+	burst int64 // grains a full bucket
+}
+
+// maxGrains is where debts saturate. Nothing flows for so long that it would not
+// fit an int64: 1<<61 grains take at most 1<<61 ns.
+const maxGrains = maxSpan
+
+func newRate(limit int, window time.Duration, burst int) (rate, error) {
+	if err := checkWindow(limit, window); err != nil {
+		return rate{}, err
+	}
+	if err := checkUnits("burst", burst); err != nil {
+		return rate{}, err
+	}
+	g := gcd(int64(limit), int64(window))
+	r := rate{unit: int64(window) / g, flow: int64(limit) / g}
+	if most := maxGrains / r.unit; int64(burst) > most {
+		return rate{}, fmt.Errorf("exact: burst %d, must be 1 … %d for a limit of %d per %v to be counted exactly",
+			burst, most, limit, window)
+	}
+	r.burst = int64(burst) * r.unit
+	return r, nil
+}
+
+// cost returns the grains of n units.
+func (r rate) cost(n int64) int64 { return mulCapped(uint64(n), uint64(r.unit), maxGrains) }
+
+// flowed returns the grains that flow between two times, from ≤ to. The difference
+// may be beyond int64, never beyond uint64.
+func (r rate) flowed(from, to int64) int64 {
+	return mulCapped(uint64(to)-uint64(from), uint64(r.flow), maxGrains)
+}
+
+// takes returns how long so many grains take to flow, rounded up; 0 if below 0.
+func (r rate) takes(grains int64) time.Duration {
+	return time.Duration(ceilDiv(max(grains, 0), r.flow))
+}
+
+func gcd(a, b int64) int64 {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
