@@ -146,7 +146,7 @@ func mix(h uint64) (draw, lo uint64) {
 
 // FillRatio returns the share of bits that are set, 0 … 1.
 func (f *Filter) FillRatio() float64 {
-	return float64(f.set.Count()) / float64(64*len(f.words))
+	return float64(f.set.Count()) / (64 * float64(len(f.words)))
 }
 
 // FalsePositiveRate returns the chance that [Filter.Test] claims a key which was
