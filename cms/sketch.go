@@ -75,8 +75,12 @@ func Words(depth, width, cellBits int) (int, error) {
 	case cellBits != 4 && cellBits != 8 && cellBits != 16 && cellBits != 32:
 		return 0, fmt.Errorf("cms: cells of %d bits, must be 4, 8, 16 or 32", cellBits)
 	}
-	per := 64 / cellBits
-	return depth * ((width + per - 1) / per), nil
+	per := 64 / int64(cellBits)
+	words := int64(depth) * ((int64(width) + per - 1) / per)
+	if words > math.MaxInt/8 {
+		return 0, fmt.Errorf("cms: %d words, more than can be addressed", words)
+	}
+	return int(words), nil
 }
 
 // Depth returns the number of rows.
