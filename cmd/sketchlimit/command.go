@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// Exit statuses. What a failure does not mark as something else is the user's
+// mistake: flags and arguments are checked in many places, work is done in one.
+const (
+	exitFailure     = 1
+	exitUsage       = 2
+	exitInterrupted = 130 // 128 + SIGINT, as shells count it
+)
+
+// failure is an error of the work itself, not of how it was asked for.
+type failure struct{ error }
+
+func (f failure) Unwrap() error { return f.error }
+
+// exitStatus says in one line what went wrong, if anything did.
+func exitStatus(errOut io.Writer, err error) int {
+	var failed failure
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, context.Canceled):
+		fmt.Fprintln(errOut, "sketchlimit: interrupted")
+		return exitInterrupted
+	case errors.As(err, &failed):
+		fmt.Fprintln(errOut, "sketchlimit: "+oneLine(err))
+		return exitFailure
+	}
+	fmt.Fprintln(errOut, "sketchlimit: "+oneLine(err))
+	return exitUsage
+}
+
+// oneLine is the text of an error without the names of the packages it came from.
+func oneLine(err error) string {
+	text := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "accuracy: "), "sketchlimit: ")
+	return strings.Join(strings.Fields(text), " ")
+}
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "sketchlimit",
+		Short: "Measure a rate limiter that counts millions of keys in fixed memory",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return fmt.Errorf("unknown command %q, must be report", args[0])
+			}
+			return nil
+		},
+		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+	}
+	root.SetFlagErrorFunc(flagError)
+	root.SetUsageTemplate(wrapped(root.UsageTemplate()))
+	root.AddCommand(newReport())
+	return root
+}
+
+// wrapped makes flags and their texts fit the width of the tables.
+func wrapped(template string) string {
+	return regexp.MustCompile(`\.(LocalFlags|InheritedFlags)\.FlagUsages`).
+		ReplaceAllString(template, fmt.Sprintf(".$1.FlagUsagesWrapped %d", pageWidth))
+}
+
+// flagError names the flag, the value and what is allowed.
+func flagError(_ *cobra.Command, err error) error {
+	var (
+		invalid *pflag.InvalidValueError
+		missing *pflag.ValueRequiredError
+		unknown *pflag.NotExistError
+	)
+	switch {
+	case errors.As(err, &invalid) && invalid.GetFlag().Value.Type() == "bool":
+		return fmt.Errorf("--%s=%s, must be true or false", invalid.GetFlag().Name, invalid.GetValue())
+	case errors.As(err, &invalid):
+		return fmt.Errorf("--%s %s, %w", invalid.GetFlag().Name, shown(invalid.GetValue()), invalid.Unwrap())
+	case errors.As(err, &missing):
+		return fmt.Errorf("--%s: its value is missing", missing.GetSpecifiedName())
+	case errors.As(err, &unknown):
+		return fmt.Errorf("--%s: no such flag, see --help", unknown.GetSpecifiedName())
+	}
+	return err
+}
+
+// shown is a value as typed, or in quotes if that would be hard to see.
+func shown(value string) string {
+	if quoted := fmt.Sprintf("%q", value); value == "" || strings.ContainsAny(value, " \t") || quoted != `"`+value+`"` {
+		return quoted
+	}
+	return value
+}

@@ -1,0 +1,259 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/accuracy"
+	"github.com/spf13/pflag"
+)
+
+// options is what the command line of report asks for; a field at zero was not
+// given, given tells those apart for which zero means something.
+type options struct {
+	trace    string
+	format   accuracy.Format
+	speed    float64
+	workload string
+
+	limit      int
+	window     time.Duration
+	algorithm  sketchlimit.Algorithm
+	subWindows int
+
+	memory int
+	keys   int
+	rate   float64
+
+	seed uint64
+	json bool
+	html string
+
+	given func(flag string) bool
+}
+
+const (
+	minMemory = 4 << 10 // the arrangements of the ablation need as much
+	maxMemory = 1 << 30 // the sweep goes to four times as much
+	maxKeys   = 1e8     // the oracles keep them all
+)
+
+// register declares the flags. Every text ends with an example.
+func (o *options) register(f *pflag.FlagSet) {
+	o.given = f.Changed
+	f.SortFlags = false
+
+	f.StringVar(&o.trace, "trace", "", "replay the requests in `FILE`, plain or gzip, or from standard input if -\n"+
+		"e.g. --trace access.log.gz")
+	f.Var(parsed(&o.format, "auto", parseFormat), "format", "`FORMAT` of the trace: auto, tsv (unix_seconds TAB key [TAB cost]),\n"+
+		"common or combined (log formats of web servers; the key is the client)\n"+
+		"e.g. --format combined")
+	f.Var(parsed(&o.speed, "1", number(1e-6, 1e9)), "speed", "replay the trace so many `TIMES` as fast\n"+
+		"e.g. --speed 4")
+	f.Var(parsed(&o.workload, "", parseText), "workload", "replay made-up traffic, `KIND`[:parameter][,field=value…], see above\n"+
+		"e.g. --workload zipf:1.0,keys=1e6,requests=1e7")
+
+	f.Var(parsed(&o.limit, "", count(1, math.MaxInt32)), "limit", "`UNITS` per key and window (default 100; 10 for the trace carried along)\n"+
+		"e.g. --limit 60")
+	f.Var(parsed(&o.window, "", parseWindow), "window", "`SPAN` that the limit is for (default 1m; 10m for the trace carried along)\n"+
+		"e.g. --window 10m")
+	f.Var(parsed(&o.algorithm, "sliding", parseAlgorithm), "algorithm", "`NAME` of the rule, sliding or fixed (window)\n"+
+		"e.g. --algorithm fixed")
+	f.Var(parsed(&o.subWindows, "1", count(1, 1e6)), "sub-windows", "cut a sliding window into so `MANY` parts, for a sharper edge\n"+
+		"e.g. --sub-windows 6")
+
+	f.Var(parsed(&o.memory, "", parseMemory), "memory", "`SIZE` of the limiter, everything included (default: what --keys need;\n"+
+		"64KiB for the trace carried along)\n"+
+		"e.g. --memory 2MiB")
+	f.Var(parsed(&o.keys, "", count(1, maxKeys)), "keys", "size the limiter for so `MANY` distinct keys in a window (default: as many\n"+
+		"as the fullest window of the stream has)\n"+
+		"e.g. --keys 1e6")
+	f.Var(parsed(&o.rate, "", parseRate), "false-denial-rate", "size the limiter so that a smaller `SHARE` of the requests of innocent keys\n"+
+		"is denied wrongly (default 1e-5)\n"+
+		"e.g. --false-denial-rate 1e-6")
+
+	f.Var(parsed(&o.seed, "1", parseSeed), "seed", "`NUMBER` that hashes and made-up traffic follow from; 0 draws one\n"+
+		"e.g. --seed 7")
+	f.BoolVar(&o.json, "json", false, "print one JSON object instead of tables: source, config, replay, sweep,\n"+
+		"ablation, algorithms\n"+
+		"e.g. --json | jq .replay.false_denial_rate")
+	f.Var(parsed(&o.html, "", parseText), "html", "also write a page with tables and plots to `FILE`, all in one\n"+
+		"e.g. --html report.html")
+}
+
+// check refuses flags that contradict each other.
+func (o *options) check() error {
+	both := func(a, b string) bool { return o.given(a) && o.given(b) }
+	switch {
+	case both("trace", "workload"):
+		return errors.New("--trace with --workload, only one of them may be given")
+	case o.given("format") && !o.given("trace"):
+		return fmt.Errorf("--format %s, goes with --trace only", o.format)
+	case both("speed", "workload"):
+		return fmt.Errorf("--speed %g, goes with a trace, not with --workload", o.speed)
+	case both("memory", "keys"):
+		return errors.New("--memory with --keys, only one of them may be given")
+	case both("memory", "false-denial-rate"):
+		return errors.New("--memory with --false-denial-rate, only one of them may be given")
+	case o.subWindows > 1 && o.algorithm == sketchlimit.FixedWindow:
+		return fmt.Errorf("--sub-windows %d, goes with --algorithm sliding only", o.subWindows)
+	case o.given("trace") && o.trace == "":
+		return errors.New(`--trace "", must be a file or -`)
+	}
+	return o.tryLimiter()
+}
+
+// tryLimiter finds what only the library knows to be wrong, before a long replay
+// does. Where the size is not known yet, any will do.
+func (o *options) tryLimiter() error {
+	c := o.config()
+	c.Keys, c.FalseDenialRate = 0, 0
+	if c.MemoryBytes == 0 {
+		c.MemoryBytes = maxMemory / 64
+	}
+	_, err := sketchlimit.New(c)
+	return inFlags(err)
+}
+
+// config is the limiter asked for, as far as that is known without the stream.
+func (o *options) config() sketchlimit.Config {
+	return sketchlimit.Config{
+		Limit: o.limit, Window: o.window, Algorithm: o.algorithm, SubWindows: o.subWindows,
+		MemoryBytes: o.memory, Keys: o.keys, FalseDenialRate: o.rate, Seed: o.seed,
+	}
+}
+
+// inFlags says what is wrong with a limiter's Config in the words of the command
+// line.
+func inFlags(err error) error {
+	if err == nil {
+		return nil
+	}
+	text := strings.TrimPrefix(err.Error(), "sketchlimit: ")
+	for field, flag := range map[string]string{
+		"Limit": "--limit", "Window": "--window", "SubWindows": "--sub-windows", "Algorithm": "--algorithm",
+		"MemoryBytes": "--memory", "Keys": "--keys", "FalseDenialRate": "--false-denial-rate",
+	} {
+		if rest, ok := strings.CutPrefix(text, field+" "); ok {
+			return errors.New(flag + " " + rest)
+		}
+	}
+	return errors.New(text)
+}
+
+// value is a flag that checks its text. Its error says what is allowed; flag and
+// value are named by flagError.
+type value[T any] struct {
+	to    *T
+	text  string
+	parse func(string) (T, error)
+}
+
+// parsed is a flag that sets to. otherwise is its default as text, or "" if to
+// stays as it is.
+func parsed[T any](to *T, otherwise string, parse func(string) (T, error)) *value[T] {
+	v := &value[T]{to: to, parse: parse}
+	if otherwise != "" {
+		if err := v.Set(otherwise); err != nil {
+			panic(err)
+		}
+	}
+	return v
+}
+
+func (v *value[T]) String() string { return v.text }
+func (v *value[T]) Type() string   { return "value" }
+
+func (v *value[T]) Set(text string) error {
+	t, err := v.parse(text)
+	if err == nil {
+		*v.to, v.text = t, text
+	}
+	return err
+}
+
+func parseText(text string) (string, error) {
+	if text == "" {
+		return "", errors.New("must not be empty")
+	}
+	return text, nil
+}
+
+func parseFormat(text string) (accuracy.Format, error) {
+	f, err := accuracy.ParseFormat(text)
+	if err != nil || text == "" {
+		return "", errors.New("must be auto, tsv, common or combined")
+	}
+	return f, nil
+}
+
+func parseAlgorithm(text string) (sketchlimit.Algorithm, error) {
+	for _, a := range []sketchlimit.Algorithm{sketchlimit.SlidingWindow, sketchlimit.FixedWindow} {
+		if text == a.String() {
+			return a, nil
+		}
+	}
+	return 0, errors.New("must be sliding or fixed")
+}
+
+func parseWindow(text string) (time.Duration, error) {
+	d, err := time.ParseDuration(text)
+	switch {
+	case err != nil:
+		return 0, errors.New("must be a duration such as 30s or 10m")
+	case d < time.Millisecond:
+		return 0, errors.New("must be at least 1ms")
+	}
+	return d, nil
+}
+
+func parseMemory(text string) (int, error) {
+	n, err := humanize.ParseBytes(text)
+	if err != nil || n < minMemory || n > maxMemory {
+		return 0, fmt.Errorf("must be a size of %s … %s such as 256KiB", bytesText(minMemory), bytesText(maxMemory))
+	}
+	return int(n), nil
+}
+
+func parseRate(text string) (float64, error) {
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(v > 0 && v < 1) { // NaN fails
+		return 0, errors.New("must be a number above 0 and below 1 such as 1e-5")
+	}
+	return v, nil
+}
+
+func parseSeed(text string) (uint64, error) {
+	v, err := strconv.ParseUint(text, 0, 64)
+	if err != nil {
+		return 0, errors.New("must be a whole number 0 … 1<<64-1")
+	}
+	return v, nil
+}
+
+// count parses a whole number, which may be written as 1e6.
+func count(lo, hi float64) func(string) (int, error) {
+	return func(text string) (int, error) {
+		v, err := strconv.ParseFloat(text, 64)
+		if err != nil || v != math.Trunc(v) || v < lo || v > hi {
+			return 0, fmt.Errorf("must be a whole number %s … %s", humanize.Comma(int64(lo)), humanize.Comma(int64(hi)))
+		}
+		return int(v), nil
+	}
+}
+
+func number(lo, hi float64) func(string) (float64, error) {
+	return func(text string) (float64, error) {
+		v, err := strconv.ParseFloat(text, 64)
+		if err != nil || !(v >= lo && v <= hi) { // NaN fails
+			return 0, fmt.Errorf("must be a number %g … %g", lo, hi)
+		}
+		return v, nil
+	}
+}

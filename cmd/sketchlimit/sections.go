@@ -1,0 +1,291 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/accuracy"
+)
+
+// section is a part of the report, the same on the terminal and on the page.
+type section struct {
+	ID    string // of the page
+	Title string
+	Prose string // how to read it
+	Table grid
+	Notes []string
+}
+
+// grid is a table. Cells are ready to be shown.
+type grid struct {
+	Head []string // nil: names and what belongs to them, in two columns
+	Text int      // so many columns hold text, those behind them numbers
+	Rows [][]string
+	Mark int // row that is this very report, -1 if none is
+}
+
+func (r *report) sections() []section {
+	return []section{
+		r.replayed(),
+		r.decisions(),
+		r.errors(),
+		r.sweep(),
+		r.ablation(),
+		r.algorithms(),
+	}
+}
+
+func (r *report) replayed() section {
+	p, c := r.Replay, r.Config
+	rows := [][]string{{"source", r.Source.Title}}
+	if r.Source.About != "" {
+		rows = append(rows, []string{"", r.Source.About})
+	}
+	requests := integer(p.Requests)
+	if p.Units != p.Requests {
+		requests += " of " + integer(p.Units) + " units"
+	}
+	rows = append(rows,
+		[]string{"requests", fmt.Sprintf("%s in %s, %s", requests, span(p.End.Sub(p.Start)), plural(p.Windows, "window", "windows"))},
+		[]string{"keys", fmt.Sprintf("%s, of which %s in the fullest window", integer(p.Keys), integer(p.PeakKeys))},
+		[]string{"limit", fmt.Sprintf("%s per key in %s, %s", plural(c.Limit, "unit", "units"), span(c.Window), r.rule())},
+		[]string{"limiter", r.limiter()},
+		[]string{"seed", fmt.Sprint(c.Seed)},
+	)
+	s := section{
+		ID:    "replayed",
+		Title: "What was replayed",
+		Prose: "Every request went to a limiter that counts in sketches, and at the same time of its own clock to the exact " +
+			"form of the same algorithm. All figures but the measured memory follow from this table alone, on any machine.",
+		Table: grid{Rows: rows, Mark: -1},
+	}
+	if t := r.Source.Trace; t != nil && t.Malformed > 0 {
+		s.Notes = append(s.Notes, fmt.Sprintf("%s of %s could not be read and %s left out; the first: %v",
+			plural(t.Malformed, "line", "lines"), integer(t.Lines), wasWere(t.Malformed), t.FirstBad))
+	}
+	if t := r.Source.Trace; t != nil && t.Unsorted > 0 {
+		s.Notes = append(s.Notes, fmt.Sprintf("%s came later than one with a later time, and %s sorted in.",
+			plural(t.Unsorted, "request", "requests"), wasWere(t.Unsorted)))
+	}
+	return s
+}
+
+func wasWere(n int) string {
+	if n == 1 {
+		return "was"
+	}
+	return "were"
+}
+
+func (r *report) rule() string {
+	switch {
+	case r.Config.Algorithm == sketchlimit.FixedWindow.String():
+		return "fixed window"
+	case r.Config.SubWindows > 1:
+		return fmt.Sprintf("sliding window of %d parts", r.Config.SubWindows)
+	}
+	return "sliding window"
+}
+
+func (r *report) limiter() string {
+	c := r.Config
+	text := bytesText(r.Replay.MemoryBytes)
+	if c.SizedForKeys > 0 {
+		text += fmt.Sprintf(" for %s keys in a window and a false-denial rate of %s", integer(c.SizedForKeys), scientific(c.FalseDenialRate))
+	}
+	generations := c.SubWindows + 1
+	if c.Algorithm == sketchlimit.FixedWindow.String() {
+		generations = 1
+	}
+	text += fmt.Sprintf(": %s of %s, each a Bloom filter of %s B", plural(c.Plan.Shards, "shard", "shards"),
+		plural(generations, "generation", "generations"), integer(c.Plan.BloomBytes))
+	if c.Plan.Width > 0 {
+		text += fmt.Sprintf(" and a sketch of %d × %s cells of %d bits", c.Plan.Depth, integer(c.Plan.Width), c.Plan.CellBits)
+	}
+	return text
+}
+
+func (r *report) decisions() section {
+	p, m := r.Replay, r.Replay.Memory
+	rows := [][]string{
+		{"requests admitted", integer(p.AdmittedRequests), integer(p.OracleAdmittedRequests)},
+		{"requests denied", integer(p.Requests - p.AdmittedRequests), integer(p.Requests - p.OracleAdmittedRequests)},
+	}
+	if p.Units != p.Requests {
+		rows = append(rows, []string{"units admitted", integer(p.AdmittedUnits), integer(p.OracleAdmittedUnits)})
+	}
+	rows = append(rows,
+		[]string{"memory, as it states", bytesText(m.Stated), "–"},
+		[]string{"memory, measured on the heap", bytesText(m.Heap), bytesText(m.OracleHeap)},
+		[]string{"bytes for each key of the fullest window", decimal(m.PerPeakKey), decimal(m.OraclePerPeakKey)},
+	)
+	s := section{
+		ID:    "decisions",
+		Title: "The limiter beside the exact algorithm",
+		Prose: fmt.Sprintf("The exact algorithm keeps a count for every key of the last windows, %s keys at the end; the limiter's memory was "+
+			"fixed before the first request. The nearer the two columns are in what they admit, the better.", integer(m.OracleKeys)),
+		Table: grid{Head: []string{"", "limiter", "exact"}, Text: 1, Rows: rows, Mark: -1},
+	}
+	if p.OracleAdmittedRequests == p.Requests {
+		s.Notes = append(s.Notes, "The exact algorithm denied nothing: no key came near the limit, and the replay shows little but memory. "+
+			"A lower --limit, a longer --window or, for a trace, a higher --speed shows more.")
+	}
+	return s
+}
+
+func (r *report) errors() section {
+	p := r.Replay
+	rows := [][]string{
+		{"over-admissions", outOf(p.OverAdmissions, p.Requests) + " requests (must be 0)"},
+		{"false denials of innocent keys", withRate(p.InnocentFalseDenials, p.InnocentRequests) + " of their requests"},
+		{"false denials of all keys", withRate(p.FalseDenials, p.Requests) + " of all requests"},
+		{"withheld share", r.withheld()},
+		{"keys ever falsely denied", outOf(uint64(p.WrongedKeys), uint64(p.Keys)) + r.unitsEarly()},
+		{"estimate error", estimateError(&p.EstimateError)},
+		{"false-denial rate that it states", fmt.Sprintf("at most %s at the end of a window, %s at the end of all",
+			shareText(p.LiveFalseDenialRateMax), shareText(p.LiveFalseDenialRateLast))},
+	}
+	if p.EstimateTooSmall > 0 {
+		rows = append(rows, []string{"estimates below the truth", outOf(p.EstimateTooSmall, p.Requests) + " (must be 0)"})
+	}
+	return section{
+		ID:    "errors",
+		Title: "What the limiter got wrong: sketch error",
+		Prose: "A sketch can only count too much, so it never admits what the exact algorithm would deny, but now and then denies what that would admit. " +
+			"A key is innocent while it has used less than half of its limit. " +
+			"Withheld is the share of the admissible units that the limiter refused, mostly to keys that were about to reach their limit.",
+		Table: grid{Rows: rows, Mark: -1},
+	}
+}
+
+// withRate is "17 of 4,000 = 0.43 %"; none is left without a rate, which would claim
+// more than so many requests can show.
+func withRate(k, n uint64) string {
+	if k == 0 || n == 0 {
+		return outOf(k, n)
+	}
+	return fmt.Sprintf("%s, %s", outOf(k, n), shareText(float64(k)/float64(n)))
+}
+
+func (r *report) withheld() string {
+	p := r.Replay
+	if p.AdmittedUnits > p.OracleAdmittedUnits {
+		return fmt.Sprintf("none, it admitted %s more: what it denies early it may admit later",
+			plural(p.AdmittedUnits-p.OracleAdmittedUnits, "unit", "units"))
+	}
+	return withRate(p.OracleAdmittedUnits-p.AdmittedUnits, p.OracleAdmittedUnits) + " of the units that the exact algorithm admits"
+}
+
+func (r *report) unitsEarly() string {
+	h := &r.Replay.UnitsEarly
+	if h.Count() == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; the first time with %d (median) … %d (most) of %s left", h.Quantile(.5), h.Max(), plural(r.Config.Limit, "unit", "units"))
+}
+
+func estimateError(h *accuracy.Histogram) string {
+	return fmt.Sprintf("mean %s, median %d, 99th percentile %d, 99.9th %d, most %d units too high",
+		decimal(h.Mean()), h.Quantile(.5), h.Quantile(.99), h.Quantile(.999), h.Max())
+}
+
+func (r *report) sweep() section {
+	rows, mark := [][]string{}, -1
+	for i, p := range r.Sweep {
+		if p.AskedBytes == r.Config.MemoryBytes {
+			mark = i
+		}
+		rows = append(rows, []string{
+			bytesText(p.AskedBytes),
+			decimal(float64(p.MemoryBytes) / float64(r.Replay.PeakKeys)),
+			integer(p.OverAdmissions),
+			outOf(p.InnocentFalseDenials, p.InnocentRequests),
+			resolved(p.FalseDenialRate, p.InnocentRequests),
+			integer(p.WrongedKeys),
+			resolved(p.WithheldShare, exactUnits(p.Verdict)),
+			shareText(p.LiveFalseDenialRateMax),
+		})
+	}
+	return section{
+		ID:    "sweep",
+		Title: "Error against memory",
+		Prose: "The same limiter at other sizes. Its error falls steeply where the memory begins to suffice. " +
+			"A rate below (<) one in so many means that not one was seen in so many requests or units. " +
+			"Stated is the rate for a new key that the limiter computes from its own cells, the highest at the end of a window.",
+		Table: grid{
+			Head: []string{"memory", "bytes/key", "over-\nadmissions", "false denials of\ninnocent keys", "false-denial\nrate", "keys\nwronged", "withheld\nshare", "stated\nrate"},
+			Rows: rows, Mark: mark,
+		},
+	}
+}
+
+// exactUnits is what the lone oracle admitted: a verdict tells it through its share.
+func exactUnits(v accuracy.Verdict) uint64 {
+	if v.WithheldShare >= 1 {
+		return 0
+	}
+	return uint64(math.Round(float64(v.AdmittedUnits) / (1 - v.WithheldShare)))
+}
+
+func (r *report) ablation() section {
+	rows := [][]string{}
+	for _, a := range r.Ablation.Rows {
+		rows = append(rows, []string{
+			strings.ReplaceAll(a.Step, "_", " "),
+			a.Change,
+			outOf(a.InnocentFalseDenials, a.InnocentRequests),
+			resolved(a.FalseDenialRate, a.InnocentRequests),
+			resolved(a.WithheldShare, exactUnits(a.Verdict)),
+		})
+	}
+	return section{
+		ID:    "ablation",
+		Title: "What each part is good for, at " + bytesText(r.Ablation.MemoryBytes),
+		Prose: "The arrangement that is often published, then one change after the other, all in the same memory and with fixed windows. " +
+			"Each row adds its change to the row above; the last is this library's limiter. " + overAdmitted(r.Ablation.Rows),
+		Table: grid{
+			Head: []string{"step", "change", "false denials of\ninnocent keys", "false-denial\nrate", "withheld\nshare"},
+			Text: 2, Rows: rows, Mark: -1,
+		},
+	}
+}
+
+func overAdmitted(rows []accuracy.AblationRow) string {
+	var steps []string
+	for _, a := range rows {
+		if a.OverAdmissions > 0 {
+			steps = append(steps, fmt.Sprintf("%s (%s)", strings.ReplaceAll(a.Step, "_", " "), integer(a.OverAdmissions)))
+		}
+	}
+	if steps == nil {
+		return "None of them admitted too much."
+	}
+	return "Requests admitted that had to be denied: " + strings.Join(steps, ", ") + "."
+}
+
+func (r *report) algorithms() section {
+	rows := [][]string{}
+	for _, a := range r.Algorithms {
+		rows = append(rows, []string{
+			a.Algorithm,
+			integer(a.AdmittedRequests),
+			integer(a.Requests - a.AdmittedRequests),
+			integer(a.LetThrough),
+			integer(a.RefusedEarly),
+			fmt.Sprintf("%.2f × limit", a.PeakLoad),
+		})
+	}
+	return section{
+		ID:    "algorithms",
+		Title: "The algorithms themselves: algorithm error, not sketch error",
+		Prose: "No sketch here: exact algorithms, each beside a sliding log of what it has admitted. The log remembers the time of every unit, and so is what " +
+			"“at most so many in any window” means. Let through is what an algorithm admits and the log would not, refused early the opposite, " +
+			"and the peak is the most that one key got within any one window.",
+		Table: grid{
+			Head: []string{"algorithm", "admitted", "denied", "let through", "refused early", "peak of a key"},
+			Text: 1, Rows: rows, Mark: -1,
+		},
+	}
+}

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	_ "embed"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/sketchlimit/sketchlimit/accuracy"
+)
+
+// The trace that is replayed if none is given, and what suits it: its clock is slow,
+// in the usual minute hardly a key comes twice.
+const (
+	embeddedName   = "Mooncake conversation trace"
+	embeddedLimit  = 10
+	embeddedWindow = 10 * time.Minute
+	embeddedMemory = 64 << 10
+	embeddedAbout  = "an hour of prompts to a language model service, recorded; " +
+		"a request is one block of a prompt, a key is its content. " +
+		"From Mooncake (FAST 2025), github.com/kvcache-ai/Mooncake, Apache-2.0, changed into lines of time and key"
+)
+
+//go:embed data/mooncake.tsv.gz
+var embedded []byte
+
+// stream is what is replayed, and where it comes from. It is the source of the JSON
+// form.
+type stream struct {
+	accuracy.Source `json:"-"`
+
+	Kind     string              `json:"kind"` // "embedded", "trace" or "workload"
+	Title    string              `json:"name"`
+	About    string              `json:"about,omitempty"`    // origin and licence of the embedded trace
+	Trace    *accuracy.TraceInfo `json:"trace,omitempty"`    // of a trace, embedded or not
+	Workload string              `json:"workload,omitempty"` // complete specification
+}
+
+// defaults puts in what suits the stream, where the command line says nothing.
+func (o *options) defaults() {
+	if !o.given("trace") && !o.given("workload") {
+		or(&o.limit, embeddedLimit)
+		or(&o.window, embeddedWindow)
+		if o.keys == 0 && o.rate == 0 {
+			or(&o.memory, embeddedMemory)
+		}
+	}
+	or(&o.limit, 100)
+	or(&o.window, time.Minute)
+	if o.seed == 0 {
+		o.seed = drawSeed()
+	}
+}
+
+// drawSeed is a seed that the report can name, unlike one that a limiter draws.
+func drawSeed() uint64 {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return max(binary.NativeEndian.Uint64(b[:]), 1)
+}
+
+// open reads the trace or prepares the workload.
+func (o *options) open(ctx context.Context, in io.Reader) (*stream, error) {
+	if o.given("workload") {
+		return o.openWorkload()
+	}
+	return o.openTrace(ctx, in)
+}
+
+func (o *options) openWorkload() (*stream, error) {
+	w, err := accuracy.ParseWorkload(o.workload, accuracy.Workload{Seed: o.seed, Window: o.window, Limit: o.limit})
+	if err != nil {
+		return nil, errors.New("--workload " + strings.TrimPrefix(err.Error(), "accuracy: workload "))
+	}
+	src, err := w.Source()
+	if err != nil {
+		return nil, err
+	}
+	return &stream{Source: src, Kind: "workload", Title: src.Name(), Workload: w.String()}, nil
+}
+
+func (o *options) openTrace(ctx context.Context, in io.Reader) (*stream, error) {
+	s := &stream{Kind: "trace"}
+	trace, err := interruptible(ctx, func() (*accuracy.Trace, error) {
+		switch {
+		case !o.given("trace"):
+			s.Kind, s.About = "embedded", embeddedAbout
+			return accuracy.ReadTrace(bytes.NewReader(embedded), embeddedName, accuracy.TSV)
+		case o.trace == "-":
+			return accuracy.ReadTrace(in, "standard input", o.format)
+		}
+		return accuracy.OpenTrace(o.trace, o.format)
+	})
+	if err != nil {
+		return nil, failure{err}
+	}
+	if trace, err = trace.Speed(o.speed); err != nil {
+		return nil, fmt.Errorf("--speed %g: %w", o.speed, err)
+	}
+	s.Source, s.Title, s.Trace = trace, trace.Name(), &trace.Info
+	return s, nil
+}
+
+// interruptible lets go of a read that a context cannot reach, such as one that waits
+// for a terminal. The program ends right after.
+func interruptible[T any](ctx context.Context, read func() (T, error)) (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	done := make(chan result, 1)
+	go func() {
+		v, err := read()
+		done <- result{v, err}
+	}()
+	select {
+	case r := <-done:
+		return r.value, r.err
+	case <-ctx.Done():
+		var none T
+		return none, ctx.Err()
+	}
+}
+
+func or[T comparable](v *T, otherwise T) {
+	var zero T
+	if *v == zero {
+		*v = otherwise
+	}
+}
