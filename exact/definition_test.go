@@ -182,18 +182,22 @@ func contestants(r *rand.Rand) map[string]contestant {
 	counter := func(align, m int64, weigh bool) *definition {
 		return &definition{limit: limit, align: align, load: slotLoad(align, m, weigh)}
 	}
+	log := func(limit int64) *definition { return &definition{limit: limit, load: logLoad(window)} }
 	bucket := &definition{limit: burst, load: fluidLoad(limit, window)}
+	queue := &definition{limit: burst, load: queueLoad(window)}
+	portions := &definition{limit: burst, load: portionLoad(window, portion)}
+	whole, m := window*slots, int(slots)
 	return map[string]contestant{
 		"FixedWindow":    {must(NewFixedWindow(n, w)), counter(window, 1, false), window},
 		"SlidingWindow":  {must(NewSlidingWindow(n, w)), counter(window, 1, true), window},
-		"Slots":          {must(NewSlots(n, w*time.Duration(slots), int(slots))), counter(window, slots, true), window * slots},
-		"SlidingLog":     {must(NewSlidingLog(n, w)), &definition{limit: limit, load: logLoad(window)}, window},
+		"Slots":          {must(NewSlots(n, time.Duration(whole), m)), counter(window, slots, true), whole},
+		"SlidingLog":     {must(NewSlidingLog(n, w)), log(limit), window},
 		"TokenBucket":    {must(NewTokenBucket(n, w, b)), bucket, window},
 		"LeakyMeter":     {must(NewLeakyMeter(n, w, b)), bucket, window},
 		"GCRA":           {must(NewGCRA(n, w, b)), bucket, window},
-		"LeakyQueue":     {must(NewLeakyQueue(b, w)), &definition{limit: burst, load: queueLoad(window)}, window * burst},
-		"DiscreteBucket": {must(NewDiscreteBucket(b, w, int(portion))), &definition{limit: burst, load: portionLoad(window, portion)}, window * burst},
-		"MinInterval":    {must(NewMinInterval(w)), &definition{limit: 1, load: logLoad(window)}, window},
+		"LeakyQueue":     {must(NewLeakyQueue(b, w)), queue, window * burst},
+		"DiscreteBucket": {must(NewDiscreteBucket(b, w, int(portion))), portions, window * burst},
+		"MinInterval":    {must(NewMinInterval(w)), log(1), window},
 	}
 }
 

@@ -1,7 +1,6 @@
 package exact
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"strconv"
@@ -9,6 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
@@ -373,14 +373,13 @@ func TestConstructorErrors(t *testing.T) {
 	}
 }
 
-func ExampleLimiter() {
-	var l Limiter = must(NewSlidingWindow(10, time.Minute))
-	now := time.Date(2024, 2, 24, 12, 0, 0, 0, time.UTC)
-	fmt.Println(l.TakeAt(now, "192.0.2.7", 10).Allowed)
-	fmt.Println(l.TakeAt(now, "192.0.2.7", 1).RetryAfter)
-	// Output:
-	// true
-	// 1m6s
+// The caller may reuse the memory of a key.
+func TestKeysAreCopied(t *testing.T) {
+	g, buffer := must(NewGCRA(1, time.Hour, 1)), []byte("key")
+	require.True(t, g.TakeAt(noon, unsafe.String(&buffer[0], 3), 1).Allowed)
+	copy(buffer, "yek")
+	require.False(t, g.TakeAt(noon, "key", 1).Allowed)
+	require.True(t, g.TakeAt(noon, "yek", 1).Allowed)
 }
 
 // random draws reproducibly.
