@@ -32,8 +32,8 @@ func ablate(t *testing.T, src Source, a Ablation) map[string]AblationRow {
 // Each step helps. Seeds are fixed, so the figures are too: there is no chance in this
 // test. The load is chosen so that no step is perfect but the last ones.
 func TestEachStepOfTheAblationHelps(t *testing.T) {
-	src := source(t, "scan:0.5,exponent=0.9,keys=20000,requests=400000,window=10s")
-	r := ablate(t, src, Ablation{Limit: 20, Window: 10 * time.Second, MemoryBytes: 48 << 10})
+	src := source(t, "scan:0.5,exponent=0.9,keys=10000,requests=200000,window=10s")
+	r := ablate(t, src, Ablation{Limit: 20, Window: 10 * time.Second, MemoryBytes: 24 << 10})
 	better := func(this, than string) {
 		t.Helper()
 		assert.Less(t, r[this].FalseDenials, r[than].FalseDenials, "%s, not %s", this, than)

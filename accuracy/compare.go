@@ -16,7 +16,7 @@ type AlgorithmRow struct {
 	AdmittedRequests uint64  `json:"admitted_requests"`
 	AdmittedUnits    uint64  `json:"admitted_units"`
 	LetThrough       uint64  `json:"let_through"`   // admitted, though the log would refuse after the same admitted history
-	RefusedEarly     uint64  `json:"refused_early"` // refused, though the log would admit after the same admitted history
+	RefusedEarly     uint64  `json:"refused_early"` // refused, though the log would admit after the same admitted history; each retry counts
 	PeakLoad         float64 `json:"peak_load"`     // most units admitted to one key within any span of one window / limit; above 1 is too many
 }
 

@@ -1,0 +1,42 @@
+package accuracy_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/accuracy"
+)
+
+// How does 64 KiB do against a million requests of 50,000 keys?
+func ExampleReplay() {
+	workload, err := accuracy.ParseWorkload("zipf:0.9,keys=5e4,requests=1e6,window=1m", accuracy.Workload{Seed: 1})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	source, err := workload.Source()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	r, err := accuracy.Replay(context.Background(), source, sketchlimit.Config{
+		Limit: 100, Window: time.Minute, MemoryBytes: 64 << 10, Seed: 1,
+	}, accuracy.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("requests:", r.Requests)
+	fmt.Println("over-admissions:", r.OverAdmissions)
+	fmt.Println("false-denial rate below 1e-4:", r.FalseDenialRate < 1e-4)
+	fmt.Println("withheld below 1 %:", r.WithheldShare < 0.01)
+	fmt.Println("memory below 1/20 of the exact algorithm's:", 20*r.Memory.Stated < r.Memory.OracleHeap)
+	// Output:
+	// requests: 1000000
+	// over-admissions: 0
+	// false-denial rate below 1e-4: true
+	// withheld below 1 %: true
+	// memory below 1/20 of the exact algorithm's: true
+}
