@@ -9,9 +9,9 @@ import (
 	"github.com/sketchlimit/sketchlimit/accuracy"
 )
 
-// How does 64 KiB do against a million requests of 50,000 keys?
+// How do 32 KiB do against 200,000 requests of 20,000 keys?
 func ExampleReplay() {
-	workload, err := accuracy.ParseWorkload("zipf:0.9,keys=5e4,requests=1e6,window=1m", accuracy.Workload{Seed: 1})
+	workload, err := accuracy.ParseWorkload("zipf:0.9,keys=2e4,requests=2e5,window=1m", accuracy.Workload{Seed: 1})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -22,7 +22,7 @@ func ExampleReplay() {
 		return
 	}
 	r, err := accuracy.Replay(context.Background(), source, sketchlimit.Config{
-		Limit: 100, Window: time.Minute, MemoryBytes: 64 << 10, Seed: 1,
+		Limit: 100, Window: time.Minute, MemoryBytes: 32 << 10, Seed: 1,
 	}, accuracy.Options{})
 	if err != nil {
 		fmt.Println(err)
@@ -34,7 +34,7 @@ func ExampleReplay() {
 	fmt.Println("withheld below 1 %:", r.WithheldShare < 0.01)
 	fmt.Println("memory below 1/20 of the exact algorithm's:", 20*r.Memory.Stated < r.Memory.OracleHeap)
 	// Output:
-	// requests: 1000000
+	// requests: 200000
 	// over-admissions: 0
 	// false-denial rate below 1e-4: true
 	// withheld below 1 %: true
