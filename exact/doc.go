@@ -19,10 +19,10 @@
 // # Arithmetic
 //
 // There are no floats. Counts are integers, a weighted count is compared by cross
-// multiplication in 128 bits, and buckets count in grains, a unit's common
-// fraction with what flows in a nanosecond. Only answers are rounded: Remaining
-// down to whole units, RetryAfter and ResetAfter up to whole nanoseconds, so that a
-// denied request passes at now+RetryAfter and not one nanosecond earlier.
+// multiplication in 128 bits, and buckets count in fractions of a unit so small that
+// a whole number of them flows in every nanosecond. Only answers are rounded:
+// Remaining down to whole units, RetryAfter and ResetAfter up to whole nanoseconds, so
+// that a denied request passes at now+RetryAfter and not one nanosecond earlier.
 //
 // # Time
 //
@@ -37,8 +37,8 @@
 //   - The others remember, for each key they hold, the time of its last admitted
 //     or charged unit. A time before that is taken as that time.
 //
-// Times before 1751 or after 2189 are taken as the ends of that range, which leaves
-// room for the longest window on either side.
+// Times before October 1750 or after March 2189 are taken as the ends of that range,
+// which leaves room for the longest window on either side.
 //
 // # Memory
 //

@@ -3,6 +3,7 @@ package exact
 import (
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -384,3 +385,17 @@ func TestKeysAreCopied(t *testing.T) {
 
 // random draws reproducibly.
 func random(seed int) *rand.Rand { return rand.New(rand.NewPCG(1, uint64(seed))) }
+
+// The memory that the types' docs state, without slices' contents.
+func TestStateSizes(t *testing.T) {
+	for size, states := range map[int][]any{
+		8:  {int64(0)},
+		16: {windowCount{}, tokens{}, water{}, queue{}, logEntry{}},
+		24: {windowPair{}, portions{}, arrival{}},
+		32: {ring{}, timeLog{}},
+	} {
+		for _, s := range states {
+			require.EqualValues(t, size, reflect.TypeOf(s).Size(), "%T", s)
+		}
+	}
+}
