@@ -202,7 +202,7 @@ func contestants(r *rand.Rand) map[string]contestant {
 }
 
 func TestAgainstDefinition(t *testing.T) {
-	for seed := range 50 {
+	for seed := range 40 {
 		for name, c := range contestants(random(seed)) {
 			t.Run(fmt.Sprintf("%s/seed=%d", name, seed), func(t *testing.T) {
 				run(t, c.Limiter, c.definition, schedule(random(seed), 100, c.window, c.limit, c.align > 0))
