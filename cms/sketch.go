@@ -216,10 +216,10 @@ func (s *Sketch) Cells(row int) iter.Seq[uint32] {
 func (s *Sketch) Clear() { clear(s.words) }
 
 // Merge adds the other sketch's cells to this one's, stopping at [Sketch.Max]. The
-// result is a valid sketch of both streams if their keys were hashed alike:
-// exactly that of the joint stream for [Sketch.Add] below Max, an upper bound of it
-// for conservative updates. Sketches of other dimensions are refused with
-// [ErrMismatch].
+// result is a valid sketch of both streams if their keys were hashed alike: exactly
+// that of the joint stream for [Sketch.Add]; for conservative updates not exactly
+// that, but its estimates are never below the counts of both either. Sketches of
+// other dimensions are refused with [ErrMismatch].
 func (s *Sketch) Merge(other *Sketch) error {
 	if s.depth != other.depth || s.width != other.width || s.shift != other.shift {
 		return fmt.Errorf("cms: merge %d × %d cells of %d bits into %d × %d of %d: %w",
