@@ -126,7 +126,7 @@ func (p *Plan) check(limit, generations int) error {
 func (p *Plan) checkTotal(generations int) error {
 	perShard := float64(generations) * (float64(p.BloomBytes) + float64(p.Depth)*float64(p.Width)*float64(p.CellBits)/8)
 	if total := float64(p.Shards) * perShard; total > maxMemory {
-		return fmt.Errorf("sketchlimit: Plan of %.0f bytes, must be at most %d", total, maxMemory)
+		return fmt.Errorf("sketchlimit: Plan of %.3g bytes, must be at most %d", total, maxMemory)
 	}
 	return nil
 }
@@ -228,7 +228,7 @@ var bytesPerKey = []struct {
 	limit int // and above, to the next row
 	bytes float64
 }{
-	{2, 140}, {5, 75}, {6, 40}, {8, 27}, {10, 12}, {16, 2.5}, {32, 2}, {257, 5}, {65537, 10},
+	{2, 140}, {5, 75}, {6, 40}, {8, 27}, {10, 12}, {16, 2.5}, {17, 4}, {32, 2.5}, {257, 5}, {65537, 10},
 }
 
 // memoryFor returns the memory that holds the false-denial rate for so many keys.
@@ -257,7 +257,7 @@ func (c *Config) memoryFor(keys int) (int, error) {
 	}
 	memory := 1.05*bytes + float64(memoryOf(1, c.generations(), smallestLines)) // 5 % for shards and their unevenness
 	if memory > maxMemory {
-		return 0, fmt.Errorf("sketchlimit: Keys %d at FalseDenialRate %v needs %.0f bytes, must be at most %d",
+		return 0, fmt.Errorf("sketchlimit: Keys %d at FalseDenialRate %v needs %.3g bytes, must be at most %d",
 			keys, rate, memory, maxMemory)
 	}
 	return int(memory), nil

@@ -1,0 +1,101 @@
+package sketchlimit_test
+
+import (
+	"math"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sketchlimit/sketchlimit"
+)
+
+func TestBadConfigurationsAreNamed(t *testing.T) {
+	good := sketchlimit.Config{Limit: 100, Window: time.Minute, MemoryBytes: 1 << 20}
+	plan := sketchlimit.Plan{Shards: 4, BloomBytes: 1024, BloomProbes: 3, Depth: 4, Width: 512, CellBits: 8}
+	with := func(change func(p *sketchlimit.Plan)) func(*sketchlimit.Config) {
+		return func(c *sketchlimit.Config) {
+			p := plan
+			change(&p)
+			c.MemoryBytes, c.Plan = 0, &p
+		}
+	}
+	for _, c := range []struct {
+		change func(c *sketchlimit.Config)
+		want   string
+	}{
+		{func(c *sketchlimit.Config) { c.Limit = 0 }, "Limit 0, must be 1 … 2147483647"},
+		{func(c *sketchlimit.Config) { c.Limit = -5 }, "Limit -5, must be 1 … 2147483647"},
+		{func(c *sketchlimit.Config) { c.Window = 0 }, "Window 0s, must be 1ms … 640511h56m49.213693952s"},
+		{func(c *sketchlimit.Config) { c.Window = -time.Second }, "Window -1s, must be 1ms … 640511h56m49.213693952s"},
+		{func(c *sketchlimit.Config) { c.Window = math.MaxInt64 }, "Window 2562047h47m16.854775807s, must be 1ms … 640511h56m49.213693952s"},
+		{func(c *sketchlimit.Config) { c.Algorithm = 7 }, "Algorithm 7, must be SlidingWindow or FixedWindow"},
+		{func(c *sketchlimit.Config) { c.SubWindows = -1 }, "SubWindows -1, must be at least 0"},
+		{func(c *sketchlimit.Config) { c.SubWindows = 2; c.Algorithm = sketchlimit.FixedWindow }, "SubWindows 2, goes with SlidingWindow only"},
+		{func(c *sketchlimit.Config) { c.SubWindows = 7 }, "SubWindows 7, must cut Window 1m0s into whole nanoseconds"},
+		{func(c *sketchlimit.Config) { c.SubWindows = 120_000 }, "SubWindows 120000, must leave at least 1ms each of Window 1m0s"},
+		{func(c *sketchlimit.Config) { c.MemoryBytes = 0 }, "one of Keys, MemoryBytes and Plan must be set"},
+		{func(c *sketchlimit.Config) { c.Keys = -1 }, "Keys -1, must be 0 … 2147483647"},
+		{func(c *sketchlimit.Config) { c.MemoryBytes = -1 }, "MemoryBytes -1, must be 0 … 140737488355328"},
+		{func(c *sketchlimit.Config) { c.FalseDenialRate = 1e-5 }, "FalseDenialRate 1e-05, goes with Keys alone"},
+		{func(c *sketchlimit.Config) { c.FalseDenialRate = math.NaN() }, "FalseDenialRate NaN, must be above 0 and below 1"},
+		{func(c *sketchlimit.Config) { c.FalseDenialRate = -1 }, "FalseDenialRate -1, must be above 0 and below 1"},
+		{func(c *sketchlimit.Config) { c.FalseDenialRate = 1 }, "FalseDenialRate 1, must be above 0 and below 1"},
+		{func(c *sketchlimit.Config) { c.Keys, c.MemoryBytes, c.FalseDenialRate = math.MaxInt32, 0, 1e-40 },
+			"Keys 2147483647 at FalseDenialRate 1e-40 needs 3.17e+18 bytes, must be at most 140737488355328"},
+		{func(c *sketchlimit.Config) { c.Plan = &plan }, "MemoryBytes 1048576 with a Plan, only one of them may be set"},
+		{func(c *sketchlimit.Config) { c.Plan, c.MemoryBytes, c.Keys = &plan, 0, 5 }, "Keys 5 with a Plan, only one of them may be set"},
+		{with(func(p *sketchlimit.Plan) { p.Shards = 0 }), "Plan.Shards 0, must be 1 … 16777216"},
+		{with(func(p *sketchlimit.Plan) { p.BloomBytes = 100 }), "Plan.BloomBytes 100, must be a multiple of 64"},
+		{with(func(p *sketchlimit.Plan) { p.BloomProbes = 0 }), "Plan.BloomProbes 0, must be 1 … 28"},
+		{with(func(p *sketchlimit.Plan) { p.CellBits = 4 }), "Plan.CellBits 4, must be at least 8 for Limit 100"},
+		{with(func(p *sketchlimit.Plan) { p.CellBits = 12 }), "Plan: cms: cells of 12 bits, must be 4, 8, 16 or 32"},
+		{with(func(p *sketchlimit.Plan) { p.Depth = 0 }), "Plan: cms: depth 0, must be 1 … 32"},
+		{with(func(p *sketchlimit.Plan) { p.Width = 0 }), "Plan: cms: width 0, must be 1 … 2147483647"},
+		{with(func(p *sketchlimit.Plan) { p.Width, p.Shards = math.MaxInt32, 1<<24 }), "Plan of 2.88e+17 bytes, must be at most 140737488355328"},
+	} {
+		config := good
+		c.change(&config)
+		l, err := sketchlimit.New(config)
+		require.EqualError(t, err, "sketchlimit: "+c.want)
+		require.Nil(t, l)
+	}
+	_, err := sketchlimit.New(sketchlimit.Config{Limit: 1, Window: time.Minute, Keys: 1000, FalseDenialRate: 1e-300})
+	require.ErrorContains(t, err, "sketchlimit: FalseDenialRate 1e-300 of 1000 keys: bloom: false-positive rate 5e-301, must be at least ")
+}
+
+// The error for too little memory names an amount that is enough.
+func TestTooLittleMemoryTellsTheLeast(t *testing.T) {
+	for _, c := range []sketchlimit.Config{
+		{Limit: 100}, {Limit: 1}, {Limit: 100, Algorithm: sketchlimit.FixedWindow}, {Limit: 100, SubWindows: 60},
+	} {
+		c.Window, c.MemoryBytes = time.Minute, 100
+		_, err := sketchlimit.New(c)
+		require.ErrorContains(t, err, "sketchlimit: MemoryBytes 100, must be at least ")
+		least := 0
+		for c.MemoryBytes = 100; ; c.MemoryBytes++ {
+			if _, err := sketchlimit.New(c); err == nil {
+				least = c.MemoryBytes
+				break
+			}
+		}
+		require.ErrorContains(t, err, "must be at least "+strconv.Itoa(least)+" to hold one shard")
+		l := build(t, c)
+		require.True(t, l.Allow("k"))
+		require.LessOrEqual(t, l.MemoryBytes(), least)
+	}
+}
+
+func TestPlanIsTaken(t *testing.T) {
+	plan := sketchlimit.Plan{Shards: 3, BloomBytes: 128, BloomProbes: 5, Depth: 7, Width: 33, CellBits: 16}
+	l := build(t, sketchlimit.Config{Limit: 100, Window: time.Minute, Plan: &plan})
+	require.Equal(t, plan, l.Plan())
+	require.Zero(t, build(t, sketchlimit.Config{Limit: 1, Window: time.Minute, Plan: &sketchlimit.Plan{Shards: 1, BloomBytes: 64, BloomProbes: 1}}).Plan().Width)
+}
+
+func TestAlgorithmNames(t *testing.T) {
+	require.Equal(t, "sliding", sketchlimit.SlidingWindow.String())
+	require.Equal(t, "fixed", sketchlimit.FixedWindow.String())
+	require.Equal(t, "Algorithm(9)", sketchlimit.Algorithm(9).String())
+}

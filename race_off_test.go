@@ -1,0 +1,5 @@
+//go:build !race
+
+package sketchlimit_test
+
+const slowdown = 1
