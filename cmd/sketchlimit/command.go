@@ -89,6 +89,8 @@ func flagError(_ *cobra.Command, err error) error {
 		return fmt.Errorf("--%s %s, %w", invalid.GetFlag().Name, shown(invalid.GetValue()), invalid.Unwrap())
 	case errors.As(err, &missing):
 		return fmt.Errorf("--%s: its value is missing", missing.GetSpecifiedName())
+	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() != "":
+		return fmt.Errorf("-%s: no such flag, see --help", unknown.GetSpecifiedName())
 	case errors.As(err, &unknown):
 		return fmt.Errorf("--%s: no such flag, see --help", unknown.GetSpecifiedName())
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -42,6 +43,7 @@ const (
 	minMemory = 4 << 10 // the arrangements of the ablation need as much
 	maxMemory = 1 << 30 // the sweep goes to four times as much
 	maxKeys   = 1e8     // the oracles keep them all
+	maxWindow = 640_000 * time.Hour
 )
 
 // register declares the flags. Every text ends with an example.
@@ -49,42 +51,42 @@ func (o *options) register(f *pflag.FlagSet) {
 	o.given = f.Changed
 	f.SortFlags = false
 
-	f.StringVar(&o.trace, "trace", "", "replay the requests in `FILE`, plain or gzip, or from standard input if -\n"+
-		"e.g. --trace access.log.gz")
-	f.Var(parsed(&o.format, "auto", parseFormat), "format", "`FORMAT` of the trace: auto, tsv (unix_seconds TAB key [TAB cost]),\n"+
-		"common or combined (log formats of web servers; the key is the client)\n"+
-		"e.g. --format combined")
-	f.Var(parsed(&o.speed, "1", number(1e-6, 1e9)), "speed", "replay the trace so many `TIMES` as fast\n"+
-		"e.g. --speed 4")
-	f.Var(parsed(&o.workload, "", parseText), "workload", "replay made-up traffic, `KIND`[:parameter][,field=value…], see above\n"+
-		"e.g. --workload zipf:1.0,keys=1e6,requests=1e7")
+	f.Var(parsed(&o.trace, "", parseText), "trace", "replay the requests in `FILE`, plain or gzip, or from standard input if -"+
+		"\ne.g. --trace access.log.gz")
+	f.Var(parsed(&o.format, "auto", parseFormat), "format", "`FORMAT` of the trace: tsv (unix_seconds TAB key [TAB cost]), common or combined "+
+		"(log formats of web servers, the key is the client), or auto, which is the default"+
+		"\ne.g. --format combined")
+	f.Var(parsed(&o.speed, "1", number(1e-6, 1e9)), "speed", "replay the trace so many `TIMES` as fast (default 1)"+
+		"\ne.g. --speed 4")
+	f.Var(parsed(&o.workload, "", parseText), "workload", "replay made-up traffic, `KIND`[:parameter][,field=value…] as above"+
+		"\ne.g. --workload zipf:1.0,keys=1e6,requests=1e7")
 
-	f.Var(parsed(&o.limit, "", count(1, math.MaxInt32)), "limit", "`UNITS` per key and window (default 100; 10 for the trace carried along)\n"+
-		"e.g. --limit 60")
-	f.Var(parsed(&o.window, "", parseWindow), "window", "`SPAN` that the limit is for (default 1m; 10m for the trace carried along)\n"+
-		"e.g. --window 10m")
-	f.Var(parsed(&o.algorithm, "sliding", parseAlgorithm), "algorithm", "`NAME` of the rule, sliding or fixed (window)\n"+
-		"e.g. --algorithm fixed")
-	f.Var(parsed(&o.subWindows, "1", count(1, 1e6)), "sub-windows", "cut a sliding window into so `MANY` parts, for a sharper edge\n"+
-		"e.g. --sub-windows 6")
+	f.Var(parsed(&o.limit, "", count(1, math.MaxInt32)), "limit", "`UNITS` per key and window (default 100; 10 for the trace carried along)"+
+		"\ne.g. --limit 60")
+	f.Var(parsed(&o.window, "", parseWindow), "window", "`SPAN` that the limit is for (default 1m; 10m for the trace carried along)"+
+		"\ne.g. --window 10m")
+	f.Var(parsed(&o.algorithm, "sliding", parseAlgorithm), "algorithm", "`NAME` of the rule: sliding (default) or fixed window"+
+		"\ne.g. --algorithm fixed")
+	f.Var(parsed(&o.subWindows, "1", count(1, 1e6)), "sub-windows", "cut a sliding window into so `MANY` parts, for a sharper edge (default 1)"+
+		"\ne.g. --sub-windows 6")
 
-	f.Var(parsed(&o.memory, "", parseMemory), "memory", "`SIZE` of the limiter, everything included (default: what --keys need;\n"+
-		"64KiB for the trace carried along)\n"+
-		"e.g. --memory 2MiB")
-	f.Var(parsed(&o.keys, "", count(1, maxKeys)), "keys", "size the limiter for so `MANY` distinct keys in a window (default: as many\n"+
-		"as the fullest window of the stream has)\n"+
-		"e.g. --keys 1e6")
-	f.Var(parsed(&o.rate, "", parseRate), "false-denial-rate", "size the limiter so that a smaller `SHARE` of the requests of innocent keys\n"+
-		"is denied wrongly (default 1e-5)\n"+
-		"e.g. --false-denial-rate 1e-6")
+	f.Var(parsed(&o.memory, "", parseMemory), "memory", "`SIZE` of the limiter, everything included (default: what --keys need; "+
+		"64KiB for the trace carried along)"+
+		"\ne.g. --memory 2MiB")
+	f.Var(parsed(&o.keys, "", count(1, maxKeys)), "keys", "size the limiter for so `MANY` distinct keys in a window (default: as many "+
+		"as the fullest window of the stream has)"+
+		"\ne.g. --keys 1e6")
+	f.Var(parsed(&o.rate, "", parseRate), "false-denial-rate", "size the limiter so that no more than this `SHARE` of the requests of "+
+		"innocent keys is denied wrongly (default 1e-5)"+
+		"\ne.g. --false-denial-rate 1e-6")
 
-	f.Var(parsed(&o.seed, "1", parseSeed), "seed", "`NUMBER` that hashes and made-up traffic follow from; 0 draws one\n"+
-		"e.g. --seed 7")
-	f.BoolVar(&o.json, "json", false, "print one JSON object instead of tables: source, config, replay, sweep,\n"+
-		"ablation, algorithms\n"+
-		"e.g. --json | jq .replay.false_denial_rate")
-	f.Var(parsed(&o.html, "", parseText), "html", "also write a page with tables and plots to `FILE`, all in one\n"+
-		"e.g. --html report.html")
+	f.Var(parsed(&o.seed, "1", parseSeed), "seed", "`NUMBER` that hashes and made-up traffic follow from; 0 draws one (default 1)"+
+		"\ne.g. --seed 7")
+	f.BoolVar(&o.json, "json", false, "print one JSON object instead of tables: source, config, replay, sweep, "+
+		"ablation, algorithms"+
+		"\ne.g. --json | jq .replay.false_denial_rate")
+	f.Var(parsed(&o.html, "", parseText), "html", "also write a page with tables and plots to `FILE`, which needs no other"+
+		"\ne.g. --html report.html")
 }
 
 // check refuses flags that contradict each other.
@@ -103,8 +105,6 @@ func (o *options) check() error {
 		return errors.New("--memory with --false-denial-rate, only one of them may be given")
 	case o.subWindows > 1 && o.algorithm == sketchlimit.FixedWindow:
 		return fmt.Errorf("--sub-windows %d, goes with --algorithm sliding only", o.subWindows)
-	case o.given("trace") && o.trace == "":
-		return errors.New(`--trace "", must be a file or -`)
 	}
 	return o.tryLimiter()
 }
@@ -136,16 +136,15 @@ func inFlags(err error) error {
 		return nil
 	}
 	text := strings.TrimPrefix(err.Error(), "sketchlimit: ")
-	for field, flag := range map[string]string{
-		"Limit": "--limit", "Window": "--window", "SubWindows": "--sub-windows", "Algorithm": "--algorithm",
-		"MemoryBytes": "--memory", "Keys": "--keys", "FalseDenialRate": "--false-denial-rate",
-	} {
-		if rest, ok := strings.CutPrefix(text, field+" "); ok {
-			return errors.New(flag + " " + rest)
-		}
-	}
-	return errors.New(text)
+	return errors.New(configFields.ReplaceAllStringFunc(text, func(field string) string { return flagOf[field] }))
 }
+
+var flagOf = map[string]string{
+	"Limit": "--limit", "Window": "--window", "SubWindows": "--sub-windows", "Algorithm": "--algorithm",
+	"MemoryBytes": "--memory", "Keys": "--keys", "FalseDenialRate": "--false-denial-rate",
+}
+
+var configFields = regexp.MustCompile(`\b(Limit|Window|SubWindows|Algorithm|MemoryBytes|Keys|FalseDenialRate)\b`)
 
 // value is a flag that checks its text. Its error says what is allowed; flag and
 // value are named by flagError.
@@ -156,15 +155,16 @@ type value[T any] struct {
 }
 
 // parsed is a flag that sets to. otherwise is its default as text, or "" if to
-// stays as it is.
+// stays as it is; help texts name it themselves.
 func parsed[T any](to *T, otherwise string, parse func(string) (T, error)) *value[T] {
-	v := &value[T]{to: to, parse: parse}
 	if otherwise != "" {
-		if err := v.Set(otherwise); err != nil {
+		t, err := parse(otherwise)
+		if err != nil {
 			panic(err)
 		}
+		*to = t
 	}
-	return v
+	return &value[T]{to: to, parse: parse}
 }
 
 func (v *value[T]) String() string { return v.text }
@@ -209,6 +209,8 @@ func parseWindow(text string) (time.Duration, error) {
 		return 0, errors.New("must be a duration such as 30s or 10m")
 	case d < time.Millisecond:
 		return 0, errors.New("must be at least 1ms")
+	case d > maxWindow:
+		return 0, fmt.Errorf("must be at most %gh", maxWindow.Hours())
 	}
 	return d, nil
 }

@@ -13,7 +13,9 @@ import (
 func integer[T int | uint64](n T) string { return humanize.Comma(int64(n)) }
 
 // bytesText is 64 KiB, 6.4 MiB.
-func bytesText(n int) string { return humanize.IBytes(uint64(max(n, 0))) }
+func bytesText(n int) string {
+	return strings.Replace(humanize.IBytes(uint64(max(n, 0))), ".0 ", " ", 1)
+}
 
 // shareText is a share in two digits: 7.4 %, 6.6e-4.
 func shareText(v float64) string {
@@ -37,6 +39,7 @@ func scientific(v float64) string {
 		return "0"
 	}
 	mantissa, exponent, _ := strings.Cut(strconv.FormatFloat(v, 'e', 1, 64), "e")
+	mantissa = strings.TrimSuffix(mantissa, ".0")
 	n, _ := strconv.Atoi(exponent)
 	return strings.Replace(fmt.Sprintf("%se%d", mantissa, n), "-", "−", min(1, strings.Count(mantissa, "-")))
 }

@@ -1,3 +1,84 @@
 package main
 
-func (r *report) page() ([]byte, error) { return nil, nil }
+import (
+	"bytes"
+	_ "embed"
+	"fmt"
+	"html/template"
+)
+
+//go:embed page.html
+var pageText string
+
+var pageTemplate = template.Must(template.New("page").Parse(pageText))
+
+// pageSection is a section with what only the page has.
+type pageSection struct {
+	section
+	Figures []figure
+}
+
+type figure struct {
+	SVG     template.HTML
+	Caption string
+}
+
+// tile is a number that the page begins with.
+type tile struct{ Value, Text string }
+
+// page is the report as one HTML page that needs nothing else.
+func (r *report) page() ([]byte, error) {
+	figures, err := r.figures()
+	if err != nil {
+		return nil, err
+	}
+	var sections []pageSection
+	for _, s := range r.sections() {
+		sections = append(sections, pageSection{s, figures[s.ID]})
+	}
+	var b bytes.Buffer
+	err = pageTemplate.Execute(&b, struct {
+		Source   string
+		Summary  string
+		Tiles    []tile
+		Sections []pageSection
+	}{r.Source.Title, r.summary(), r.tiles(), sections})
+	return b.Bytes(), err
+}
+
+// figures are the plots by the section that they belong to.
+func (r *report) figures() (map[string][]figure, error) {
+	figures := make(map[string][]figure)
+	for _, f := range []struct {
+		section string
+		draw    func() (template.HTML, error)
+		caption string
+	}{
+		{"decisions", r.plotTime, "Requests admitted and denied over time. The broad line is the exact algorithm, the thin one the limiter: " +
+			"where they agree, one runs inside the other."},
+		{"decisions", r.plotMemory, fmt.Sprintf("What the two keep in memory. The exact algorithm's part grows with the keys; "+
+			"here it held %s of them at the end.", integer(r.Replay.Memory.OracleKeys))},
+		{"errors", r.plotEstimates, fmt.Sprintf("How far the limiter's count of a key was above the truth, before each of %s requests. "+
+			"An estimate is never too small, and to be a few units too large is harmless as long as that is little against the limit of %s.",
+			integer(r.Replay.EstimateError.Count()), integer(r.Config.Limit))},
+		{"sweep", r.plotSweep, fmt.Sprintf("Each point is the same traffic through a limiter of that size. A hollow mark means that not one was seen: "+
+			"the share is 0 of some %s requests or units, and drawn where one of them would be.", integer(r.Replay.InnocentRequests))},
+	} {
+		picture, err := f.draw()
+		if err != nil {
+			return nil, err
+		}
+		figures[f.section] = append(figures[f.section], figure{picture, f.caption})
+	}
+	return figures, nil
+}
+
+func (r *report) tiles() []tile {
+	p := r.Replay
+	return []tile{
+		{bytesText(p.MemoryBytes), "memory of the limiter; the exact algorithm took " + bytesText(p.Memory.OracleHeap)},
+		{integer(p.OverAdmissions), "over-admissions in " + integer(p.Requests) + " requests"},
+		{resolved(p.FalseDenialRate, p.InnocentRequests), "of the requests of innocent keys denied wrongly: " + outOf(p.InnocentFalseDenials, p.InnocentRequests)},
+		{resolved(p.WithheldShare, p.OracleAdmittedUnits), "of the admissible units withheld"},
+	}
+}

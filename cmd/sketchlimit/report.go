@@ -110,7 +110,7 @@ func (o *options) print(r *report, out io.Writer) error {
 			return failure{err}
 		}
 	} else {
-		writeText(&text, r.sections())
+		writeText(&text, r.summary(), r.sections())
 	}
 	if _, err := text.WriteTo(out); err != nil {
 		return failure{err}

@@ -37,6 +37,18 @@ func (r *report) sections() []section {
 	}
 }
 
+// summary is the report in a sentence.
+func (r *report) summary() string {
+	p, m := r.Replay, r.Replay.Memory
+	text := fmt.Sprintf("A limiter of %s beside an exact one that took %s: ", bytesText(p.MemoryBytes), bytesText(m.OracleHeap))
+	if p.OverAdmissions > 0 {
+		text += fmt.Sprintf("it admitted %s that had to be denied, which must not happen, and ", plural(p.OverAdmissions, "request", "requests"))
+	} else {
+		text += "it admitted nothing that had to be denied, and "
+	}
+	return text + fmt.Sprintf("wrongly denied %s requests of innocent keys.", outOf(p.InnocentFalseDenials, p.InnocentRequests))
+}
+
 func (r *report) replayed() section {
 	p, c := r.Replay, r.Config
 	rows := [][]string{{"source", r.Source.Title}}
@@ -139,8 +151,8 @@ func (r *report) errors() section {
 	p := r.Replay
 	rows := [][]string{
 		{"over-admissions", outOf(p.OverAdmissions, p.Requests) + " requests (must be 0)"},
-		{"false denials of innocent keys", withRate(p.InnocentFalseDenials, p.InnocentRequests) + " of their requests"},
-		{"false denials of all keys", withRate(p.FalseDenials, p.Requests) + " of all requests"},
+		{"false denials of innocent keys", withRate(p.InnocentFalseDenials, p.InnocentRequests, "requests")},
+		{"false denials of all keys", withRate(p.FalseDenials, p.Requests, "requests")},
 		{"withheld share", r.withheld()},
 		{"keys ever falsely denied", outOf(uint64(p.WrongedKeys), uint64(p.Keys)) + r.unitsEarly()},
 		{"estimate error", estimateError(&p.EstimateError)},
@@ -160,13 +172,14 @@ func (r *report) errors() section {
 	}
 }
 
-// withRate is "17 of 4,000 = 0.43 %"; none is left without a rate, which would claim
-// more than so many requests can show.
-func withRate(k, n uint64) string {
-	if k == 0 || n == 0 {
-		return outOf(k, n)
+// withRate is "17 of 4,000 requests, 0.43 %"; none is left without a rate, which would
+// claim more than so many requests can show.
+func withRate(k, n uint64, of string) string {
+	text := outOf(k, n) + " " + of
+	if k > 0 && n > 0 {
+		text += ", " + shareText(float64(k)/float64(n))
 	}
-	return fmt.Sprintf("%s, %s", outOf(k, n), shareText(float64(k)/float64(n)))
+	return text
 }
 
 func (r *report) withheld() string {
@@ -175,7 +188,7 @@ func (r *report) withheld() string {
 		return fmt.Sprintf("none, it admitted %s more: what it denies early it may admit later",
 			plural(p.AdmittedUnits-p.OracleAdmittedUnits, "unit", "units"))
 	}
-	return withRate(p.OracleAdmittedUnits-p.AdmittedUnits, p.OracleAdmittedUnits) + " of the units that the exact algorithm admits"
+	return withRate(p.OracleAdmittedUnits-p.AdmittedUnits, p.OracleAdmittedUnits, "units that the exact algorithm admits")
 }
 
 func (r *report) unitsEarly() string {
@@ -212,7 +225,7 @@ func (r *report) sweep() section {
 		ID:    "sweep",
 		Title: "Error against memory",
 		Prose: "The same limiter at other sizes. Its error falls steeply where the memory begins to suffice. " +
-			"A rate below (<) one in so many means that not one was seen in so many requests or units. " +
+			"A rate below (<) one in so many means that not one was seen in so many requests or units. The marked row is the limiter of this report. " +
 			"Stated is the rate for a new key that the limiter computes from its own cells, the highest at the end of a window.",
 		Table: grid{
 			Head: []string{"memory", "bytes/key", "over-\nadmissions", "false denials of\ninnocent keys", "false-denial\nrate", "keys\nwronged", "withheld\nshare", "stated\nrate"},

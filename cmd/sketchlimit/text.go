@@ -13,12 +13,10 @@ const pageWidth = 100
 
 // writeText prints the sections for a terminal or a pipe. Errors of w are its own
 // business: it is a buffer.
-func writeText(w io.StringWriter, sections []section) {
-	for i, s := range sections {
-		if i > 0 {
-			_, _ = w.WriteString("\n")
-		}
-		_, _ = w.WriteString(s.Title + "\n" + strings.Repeat("═", text.StringWidth(s.Title)) + "\n" +
+func writeText(w io.StringWriter, summary string, sections []section) {
+	_, _ = w.WriteString(wrap(summary, "") + "\n")
+	for _, s := range sections {
+		_, _ = w.WriteString("\n" + s.Title + "\n" + strings.Repeat("═", text.StringWidth(s.Title)) + "\n" +
 			wrap(s.Prose, "") + "\n\n" + s.Table.text() + "\n")
 		for _, n := range s.Notes {
 			_, _ = w.WriteString("\n" + wrap(n, "") + "\n")
