@@ -1,0 +1,24 @@
+# Every module of the repository; nested ones point at the root with replace.
+MODULES := $(patsubst %/go.mod,%,$(shell git ls-files 'go.mod' '*/go.mod'))
+MODULES := $(subst go.mod,.,$(MODULES))
+
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+# The race detector needs a C compiler; without one the tests run without it.
+RACE := $(if $(shell command -v $$(go env CC) 2>/dev/null),-race)
+
+.PHONY: test lint bench report
+
+test: ## every test of every module
+	@$(if $(RACE),,echo "no C compiler: testing without the race detector")
+	@set -e; for m in $(MODULES); do (cd $$m && go test $(RACE) ./...); done
+
+lint: ## formatting, vet and staticcheck
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "gofmt: $$unformatted"; exit 1; }
+	@set -e; for m in $(MODULES); do (cd $$m && go vet ./... && go run $(STATICCHECK) ./...); done
+
+bench: ## the library's own benchmarks
+	go test -run '^$$' -bench . ./bench ./bloom ./cms
+
+report: ## the accuracy report of the embedded trace, as a page
+	go run -C cmd/sketchlimit . report --html $(CURDIR)/report.html

@@ -1,0 +1,60 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/accuracy"
+)
+
+// steadyState is the full-size accuracy table: windows, keys and requests as a busy
+// service has them, and the memory each limiter gets.
+var steadyState = []struct {
+	workload string
+	limit    int
+	memory   int
+}{
+	{"zipf:0.8,keys=1e6,requests=25e6,windows=5", 100, 2 << 20},
+	{"zipf:1.1,keys=1e6,requests=25e6,windows=5", 100, 2 << 20},
+	{"uniform,keys=1e6,requests=25e6,windows=5", 100, 2 << 20},
+	{"attack:3,keys=1e6,abusers=1e4,limit=100,requests=30e6,windows=5", 100, 2 << 20},
+	{"uniform,keys=2e5,requests=24e5,windows=6", 5, 2 << 20},
+	{"uniform,keys=1e6,requests=6e6,windows=6", 1, 4 << 20},
+}
+
+// BenchmarkSteadyState replays each workload against the exact algorithm and reports
+// what the limiter got wrong: false denials over requests of innocent keys, withheld
+// units over those the exact algorithm admits, and over-admissions, all from the
+// first window on.
+func BenchmarkSteadyState(b *testing.B) {
+	for _, s := range steadyState {
+		b.Run(fmt.Sprintf("limit=%d/memory=%dKiB/%s", s.limit, s.memory>>10, s.workload), func(b *testing.B) {
+			w, err := accuracy.ParseWorkload(s.workload, accuracy.Workload{Seed: 1})
+			if err != nil {
+				b.Fatal(err)
+			}
+			src, err := w.Source()
+			if err != nil {
+				b.Fatal(err)
+			}
+			for b.Loop() {
+				r, err := accuracy.Replay(context.Background(), src, sketchlimit.Config{
+					Limit: s.limit, Window: time.Minute, MemoryBytes: s.memory, Seed: 1,
+				}, accuracy.Options{})
+				if err != nil {
+					b.Fatal(err)
+				}
+				b.ReportMetric(1e6*r.FalseDenialRate, "false-denials/M")
+				b.ReportMetric(1e6*r.WithheldShare, "withheld/M")
+				b.ReportMetric(float64(r.OverAdmissions), "over-admissions")
+				b.ReportMetric(1e6*r.LiveFalseDenialRateLast, "live/M")
+				b.ReportMetric(float64(r.Memory.Stated)/float64(r.PeakKeys), "B/key")
+				b.ReportMetric(r.Memory.OraclePerPeakKey, "exact-B/key")
+				b.ReportMetric(0, "ns/op") // the replay's time is no figure of the limiter
+			}
+		})
+	}
+}
