@@ -1,0 +1,303 @@
+package rotating
+
+import (
+	"encoding/binary"
+	"math"
+	"math/bits"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// page is a buffer that remembers what was written to it since it was last cleared,
+// and how often that was.
+type page struct {
+	name    int
+	written []int64
+	clears  int
+}
+
+func (p *page) Clear() {
+	p.written = nil
+	p.clears++
+}
+
+func pages(n int) []*page {
+	p := make([]*page, n)
+	for i := range p {
+		p[i] = &page{name: i}
+	}
+	return p
+}
+
+func newRing(t testing.TB, seed uint64, number int64, p []*page) *Ring[*page] {
+	r, err := New(seed, number, p...)
+	require.NoError(t, err)
+	return r
+}
+
+func TestRingWithoutBuffersIsRefused(t *testing.T) {
+	_, err := New[*page](1, 1)
+	require.EqualError(t, err, "rotating: 0 buffers, must be at least 1")
+}
+
+func TestNewRingLeavesBuffersAlone(t *testing.T) {
+	p := pages(3)
+	r := newRing(t, 1, -7, p)
+	require.Equal(t, 3, r.Len())
+	require.EqualValues(t, -7, r.Generation())
+	for age := range 3 {
+		_, seed := r.At(age)
+		require.Equal(t, seedOf(t, 1, -7-int64(age)), seed)
+		require.Zero(t, p[age].clears)
+	}
+}
+
+func TestAdvance(t *testing.T) {
+	type step struct {
+		to     int64
+		clears int   // returned
+		at     int64 // the current generation afterwards
+	}
+	for _, buffers := range []int{1, 2, 5} {
+		for name, steps := range map[string][]step{
+			"one by one":  {{11, 1, 11}, {12, 1, 12}, {13, 1, 13}, {14, 1, 14}, {15, 1, 15}, {16, 1, 16}},
+			"stand still": {{10, 0, 10}, {10, 0, 10}, {11, 1, 11}, {11, 0, 11}},
+			"back":        {{9, 0, 10}, {-5, 0, 10}, {math.MinInt64, 0, 10}, {11, 1, 11}, {10, 0, 11}},
+			"two":         {{12, 2, 12}, {14, 2, 14}},
+			"many":        {{14, 4, 14}, {19, 5, 19}, {25, 6, 25}},
+			"huge":        {{math.MaxInt64, math.MaxInt, math.MaxInt64}, {math.MinInt64, 0, math.MaxInt64}},
+		} {
+			p := pages(buffers)
+			r := newRing(t, 3, 10, p)
+			total := 0
+			for i, s := range steps {
+				want := min(s.clears, buffers) // each buffer at most once
+				require.Equal(t, want, r.Advance(s.to), "%s, %d buffers, step %d", name, buffers, i)
+				require.Equal(t, s.at, r.Generation())
+				total += want
+			}
+			for _, page := range p {
+				total -= page.clears
+			}
+			require.Zero(t, total, "%s, %d buffers: cleared as often as told", name, buffers)
+		}
+	}
+}
+
+// The distance from the least to the greatest generation does not fit an int64.
+func TestAdvanceOverTheWholeRange(t *testing.T) {
+	for _, buffers := range []int{1, 2, 5} {
+		p := pages(buffers)
+		r := newRing(t, 3, math.MinInt64, p)
+		require.Equal(t, min(buffers, 1), r.Advance(math.MinInt64+1))
+		require.Equal(t, buffers, r.Advance(math.MaxInt64))
+		require.Equal(t, int64(math.MaxInt64), r.Generation())
+		for age := range buffers {
+			_, seed := r.At(age)
+			require.Equal(t, seedOf(t, 3, math.MaxInt64-int64(age)), seed)
+		}
+	}
+}
+
+func TestOnlyTheOldestBufferIsCleared(t *testing.T) {
+	for _, buffers := range []int{2, 3, 5} {
+		p := pages(buffers)
+		r := newRing(t, 1, 0, p)
+		for n := int64(1); n < 20; n++ {
+			oldest, _ := r.At(buffers - 1)
+			before := make([]int, buffers)
+			for i, page := range p {
+				before[i] = page.clears
+			}
+			require.Equal(t, 1, r.Advance(n))
+			current, _ := r.At(0)
+			require.Same(t, oldest, current)
+			for i, page := range p {
+				want := before[i]
+				if page == oldest {
+					want++
+				}
+				require.Equal(t, want, page.clears, "generation %d, buffer %d", n, i)
+			}
+		}
+	}
+}
+
+// seedOf reads a generation's seed from a ring that starts there.
+func seedOf(t testing.TB, seed uint64, number int64) uint64 {
+	r := newRing(t, seed, number, pages(1))
+	_, s := r.At(0)
+	return s
+}
+
+func TestSeedsFollowFromSeedAndNumberAlone(t *testing.T) {
+	const seed = 42
+	stepped, jumped := newRing(t, seed, 0, pages(5)), newRing(t, seed, 0, pages(5))
+	for n := range int64(100) {
+		stepped.Advance(n)
+	}
+	jumped.Advance(99)
+	started := newRing(t, seed, 99, pages(5))
+	two := newRing(t, seed, 99, pages(2))
+	for age := range 5 {
+		_, want := stepped.At(age)
+		require.Equal(t, seedOf(t, seed, 99-int64(age)), want)
+		for _, r := range []*Ring[*page]{jumped, started, two} {
+			if age < r.Len() {
+				_, got := r.At(age)
+				require.Equal(t, want, got, "age %d", age)
+			}
+		}
+	}
+}
+
+// SplitMix64 (S. Vigna's splitmix64.c) from state 0 begins with these; generation n
+// has the n-th.
+func TestSeedsAreSplitMix64(t *testing.T) {
+	for i, want := range []uint64{0xe220a8397b1dcdaf, 0x6e789e6aa1b965f4, 0x06c45d188009454f} {
+		require.Equal(t, want, seedOf(t, 0, int64(i)+1))
+	}
+}
+
+// Neighbouring generations share half of their seeds' bits, as strangers do: 64 bits
+// a pair, so that 64,000 differ in 32,000 with a standard deviation of 126, and 5
+// of those are off with a chance of 6e-7. The number itself would fail.
+func TestSeedsOfNeighboursAreStrangers(t *testing.T) {
+	seen := map[uint64]int64{}
+	differ, numbers := 0, 0
+	for n := int64(-500); n < 500; n++ {
+		s := seedOf(t, 7, n)
+		_, twice := seen[s]
+		require.False(t, twice, "generation %d", n)
+		seen[s] = n
+		differ += bits.OnesCount64(s ^ seedOf(t, 7, n+1))
+		numbers += bits.OnesCount64(uint64(n) ^ uint64(n+1))
+	}
+	require.InDelta(t, 32_000, differ, 5*126)
+	require.Less(t, numbers, 32_000-5*126)
+	require.NotEqual(t, seedOf(t, 7, 1), seedOf(t, 8, 1))
+}
+
+func TestFollow(t *testing.T) {
+	for _, buffers := range []int{1, 2, 5} {
+		p, q := pages(buffers), pages(buffers)
+		leader, follower := newRing(t, 1, 0, p), newRing(t, 2, 5, q)
+		for n := int64(1); n < 15; n += 3 {
+			leader.Advance(n)
+			follower.Follow(leader)
+			require.Equal(t, leader.Generation(), follower.Generation())
+			for age := range buffers {
+				from, seed := leader.At(age)
+				to, followed := follower.At(age)
+				require.Equal(t, seed, followed)
+				require.Equal(t, from.name, to.name, "buffers keep their order")
+				require.Zero(t, to.clears, "buffers are left alone")
+			}
+		}
+		// From there both go the same way, each on its own.
+		require.Equal(t, leader.Advance(100), follower.Advance(100))
+		_, seed := leader.At(0)
+		_, followed := follower.At(0)
+		require.Equal(t, seed, followed)
+		follower.Advance(200)
+		require.EqualValues(t, 100, leader.Generation())
+		_, again := leader.At(0)
+		require.Equal(t, seed, again)
+	}
+}
+
+func TestNothingAllocates(t *testing.T) {
+	r, other := newRing(t, 1, 0, pages(3)), newRing(t, 1, 0, pages(3))
+	n := int64(0)
+	require.Zero(t, testing.AllocsPerRun(100, func() {
+		n += 2
+		r.Advance(n)
+		r.At(1)
+		other.Follow(r)
+	}))
+}
+
+// check runs jumps on a ring beside the plainest model, a map from each generation
+// to what was written in it.
+func check(t testing.TB, buffers int, start int64, jumps []int64) {
+	p := pages(buffers)
+	r := newRing(t, 9, start, p)
+	model, current := map[int64][]int64{}, start
+	for i, jump := range jumps {
+		to := current + jump // may wrap, as a broken clock does
+		began := uint64(0)
+		if to > current {
+			began = uint64(to) - uint64(current)
+			current = to
+		}
+		require.EqualValues(t, min(began, uint64(buffers)), r.Advance(to))
+		require.Equal(t, current, r.Generation())
+
+		b, _ := r.At(0)
+		b.written = append(b.written, int64(i))
+		model[current] = append(model[current], int64(i))
+
+		seen := map[int]bool{}
+		for age := range buffers {
+			b, seed := r.At(age)
+			require.Equal(t, model[current-int64(age)], b.written, "jump %d, age %d", i, age)
+			require.Equal(t, seedOf(t, 9, current-int64(age)), seed)
+			require.False(t, seen[b.name], "a buffer serves two generations")
+			seen[b.name] = true
+		}
+	}
+}
+
+func TestEachGenerationKeepsWhatWasWrittenInIt(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 200 {
+		var jumps []int64
+		for range 50 {
+			switch r.IntN(20) {
+			case 0:
+				jumps = append(jumps, r.Int64N(math.MaxInt64))
+			case 1:
+				jumps = append(jumps, -r.Int64N(100))
+			default:
+				jumps = append(jumps, r.Int64N(4))
+			}
+		}
+		check(t, 1+r.IntN(6), r.Int64N(1000)-500, jumps)
+	}
+}
+
+func FuzzAdvance(f *testing.F) {
+	f.Add(byte(1), int64(0), []byte{1, 1, 0, 2, 250, 3})
+	f.Add(byte(4), int64(math.MaxInt64-3), []byte{1, 1, 1, 1, 1, 9, 9})
+	f.Add(byte(2), int64(math.MinInt64), []byte{128, 255, 255, 255, 255, 255, 255, 255, 127, 1})
+	f.Fuzz(func(t *testing.T, buffers byte, start int64, b []byte) {
+		var jumps []int64
+		for len(b) > 0 && len(jumps) < 200 {
+			if b[0] == 128 && len(b) >= 9 { // a jump of any size
+				jumps = append(jumps, int64(binary.LittleEndian.Uint64(b[1:])))
+				b = b[9:]
+				continue
+			}
+			jumps = append(jumps, int64(int8(b[0])))
+			b = b[1:]
+		}
+		check(t, 1+int(buffers%8), start, jumps)
+	})
+}
+
+func BenchmarkAt(b *testing.B) {
+	r := newRing(b, 1, 0, pages(2))
+	for b.Loop() {
+		r.At(0)
+		r.At(1)
+	}
+}
+
+func BenchmarkAdvance(b *testing.B) {
+	r := newRing(b, 1, 0, pages(2))
+	for n := int64(0); b.Loop(); n++ {
+		r.Advance(n)
+	}
+}
