@@ -25,8 +25,9 @@ func shareText(v float64) string {
 	return scientific(v)
 }
 
+// decimal is a number to two digits or to the unit.
 func decimal(v float64) string {
-	digits := 1
+	digits := 0
 	if v != 0 {
 		digits = max(0, 1-int(math.Floor(math.Log10(math.Abs(v)))))
 	}

@@ -76,9 +76,9 @@ func (r *report) figures() (map[string][]figure, error) {
 func (r *report) tiles() []tile {
 	p := r.Replay
 	return []tile{
-		{bytesText(p.MemoryBytes), "memory of the limiter; the exact algorithm took " + bytesText(p.Memory.OracleHeap)},
+		{bytesText(p.MemoryBytes), "for the limiter; the exact algorithm took " + bytesText(p.Memory.OracleHeap)},
 		{integer(p.OverAdmissions), "over-admissions in " + integer(p.Requests) + " requests"},
-		{resolved(p.FalseDenialRate, p.InnocentRequests), "of the requests of innocent keys denied wrongly: " + outOf(p.InnocentFalseDenials, p.InnocentRequests)},
-		{resolved(p.WithheldShare, p.OracleAdmittedUnits), "of the admissible units withheld"},
+		{integer(p.InnocentFalseDenials), "of " + integer(p.InnocentRequests) + " requests of innocent keys denied wrongly"},
+		{resolved(p.WithheldShare, p.OracleAdmittedUnits), "of the units that the exact algorithm admits withheld"},
 	}
 }

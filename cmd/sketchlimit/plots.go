@@ -154,7 +154,7 @@ func (r *report) plotTime() (template.HTML, error) {
 	oracle := steps(orange, 4, func(b accuracy.Bucket) uint64 { return b.OracleAdmitted })
 	limiter := steps(blue, 1.3, func(b accuracy.Bucket) uint64 { return b.Admitted })
 	upper.Add(requests, oracle, limiter)
-	lower := newPlot(fmt.Sprintf("%ss from the first request", tickName))
+	lower := newPlot(fmt.Sprintf("%ss from the start", tickName))
 	lower.Add(steps(orange, 4, func(b accuracy.Bucket) uint64 { return b.OracleDenied }),
 		steps(blue, 1.3, func(b accuracy.Bucket) uint64 { return b.Denied }))
 	for _, p := range []*plot.Plot{upper, lower} {

@@ -52,8 +52,11 @@ func (r *report) summary() string {
 func (r *report) replayed() section {
 	p, c := r.Replay, r.Config
 	rows := [][]string{{"source", r.Source.Title}}
+	if r.Source.Workload != "" {
+		rows[0][1] = strings.ReplaceAll(r.Source.Workload, ",", ", ") // so that it can be wrapped
+	}
 	if r.Source.About != "" {
-		rows = append(rows, []string{"", r.Source.About})
+		rows = append(rows, []string{"about", r.Source.About})
 	}
 	requests := integer(p.Requests)
 	if p.Units != p.Requests {
@@ -69,8 +72,8 @@ func (r *report) replayed() section {
 	s := section{
 		ID:    "replayed",
 		Title: "What was replayed",
-		Prose: "Every request went to a limiter that counts in sketches, and at the same time of its own clock to the exact " +
-			"form of the same algorithm. All figures but the measured memory follow from this table alone, on any machine.",
+		Prose: "Every request went, at its own time, to a limiter that counts in sketches and to the exact form of the same " +
+			"algorithm. All figures but the measured memory follow from this table alone, on any machine.",
 		Table: grid{Rows: rows, Mark: -1},
 	}
 	if t := r.Source.Trace; t != nil && t.Malformed > 0 {

@@ -22,8 +22,8 @@ const (
 	embeddedLimit  = 10
 	embeddedWindow = 10 * time.Minute
 	embeddedMemory = 64 << 10
-	embeddedAbout  = "an hour of prompts to a language model service, recorded; " +
-		"a request is one block of a prompt, a key is its content. " +
+	embeddedAbout  = "an hour of prompts to a language model service; " +
+		"a request is one block of a prompt, the key is its content. " +
 		"From Mooncake (FAST 2025), github.com/kvcache-ai/Mooncake, Apache-2.0, changed into lines of time and key"
 )
 

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestWrongUsage: one line that names the flag, the value and what is allowed.
+func TestWrongUsage(t *testing.T) {
+	for args, want := range map[string]string{
+		"--limit 0":                              "--limit 0, must be a whole number 1 … 2,147,483,647",
+		"--limit 1.5":                            "--limit 1.5, must be a whole number 1 … 2,147,483,647",
+		"--limit NaN":                            "--limit NaN, must be a whole number 1 … 2,147,483,647",
+		"--limit":                                "--limit: its value is missing",
+		"--window 0s":                            "--window 0s, must be at least 1ms",
+		"--window 10":                            "--window 10, must be a duration such as 30s or 10m",
+		"--window 700000h":                       "--window 700000h, must be at most 640000h",
+		"--algorithm token":                      "--algorithm token, must be sliding or fixed",
+		"--sub-windows 0":                        "--sub-windows 0, must be a whole number 1 … 1,000,000",
+		"--sub-windows 2 --algorithm fixed":      "--sub-windows 2, goes with --algorithm sliding only",
+		"--sub-windows 7 --window 1s":            "--sub-windows 7, must cut --window 1s into whole nanoseconds",
+		"--memory 1KB":                           "--memory 1KB, must be a size of 4 KiB … 1 GiB such as 256KiB",
+		"--memory lots":                          "--memory lots, must be a size of 4 KiB … 1 GiB such as 256KiB",
+		"--memory 1MiB --keys 9":                 "--memory with --keys, only one of them may be given",
+		"--memory 1MiB --false-denial-rate 1e-6": "--memory with --false-denial-rate, only one of them may be given",
+		"--keys -1":                              "--keys -1, must be a whole number 1 … 100,000,000",
+		"--false-denial-rate 1":                  "--false-denial-rate 1, must be a number above 0 and below 1 such as 1e-5",
+		"--false-denial-rate NaN":                "--false-denial-rate NaN, must be a number above 0 and below 1 such as 1e-5",
+		"--seed -1":                              "--seed -1, must be a whole number 0 … 1<<64-1",
+		"--speed 0":                              "--speed 0, must be a number 1e-06 … 1e+09",
+		"--speed 2 --workload zipf":              "--speed 2, goes with a trace, not with --workload",
+		"--format xml --trace x":                 "--format xml, must be auto, tsv, common or combined",
+		"--format tsv":                           "--format tsv, goes with --trace only",
+		"--trace x --workload zipf":              "--trace with --workload, only one of them may be given",
+		"--trace=":                               `--trace "", must not be empty`,
+		"--workload zip":                         `--workload "zip": unknown, must be one of uniform, zipf, flash, attack, scan`,
+		"--workload zipf:1,keys=0":               `--workload zipf: keys "0", must be a whole number 1 … 100000000`,
+		"--json=maybe":                           "--json=maybe, must be true or false",
+		"--jsno":                                 "--jsno: no such flag, see --help",
+		"-x":                                     "-x: no such flag, see --help",
+		"access.log":                             "report access.log, takes flags only; a trace is given as --trace access.log",
+	} {
+		t.Run(args, func(t *testing.T) {
+			o := command(nil, append([]string{"report"}, strings.Fields(args)...)...)
+			assert.Equal(t, 2, o.status)
+			assert.Equal(t, "sketchlimit: "+want+"\n", o.err)
+			assert.Empty(t, o.out)
+		})
+	}
+	o := command(nil, "reprot")
+	assert.Equal(t, 2, o.status)
+	assert.Equal(t, "sketchlimit: unknown command \"reprot\", must be report\n", o.err)
+}
+
+func TestFailures(t *testing.T) {
+	folder := t.TempDir()
+	wrong := filepath.Join(folder, "wrong.txt")
+	require.NoError(t, os.WriteFile(wrong, []byte("just\nwords\n"), 0o600))
+	empty := filepath.Join(folder, "empty.tsv")
+	require.NoError(t, os.WriteFile(empty, nil, 0o600))
+	missing := filepath.Join(folder, "missing", "file")
+
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"no such trace":  {[]string{"--trace", missing}, "trace: open " + missing + ": no such file or directory"},
+		"empty trace":    {[]string{"--trace", empty}, "trace " + empty + ": no usable line among 0 (format tried: tsv, common, combined)"},
+		"wrong trace":    {[]string{"--trace", wrong}, "trace " + wrong + ": no usable line among 2 (format tried: tsv, common, combined); line 1: in none of the formats: \"just\""},
+		"wrong format":   {[]string{"--trace", wrong, "--format", "tsv"}, "trace " + wrong + ": no usable line among 2 (format tried: tsv); line 1: no tab: \"just\""},
+		"no such folder": {[]string{"--html", missing}, "--html " + missing + ": there is no folder " + filepath.Dir(missing)},
+		"page a folder":  {[]string{"--html", folder}, "--html " + folder + ": is a folder"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := command(nil, append([]string{"report"}, c.args...)...)
+			assert.Equal(t, 1, o.status)
+			// The formats are tried in an order that is no concern of this test.
+			got := strings.Replace(o.err, "tsv, combined, common", "tsv, common, combined", 1)
+			assert.Equal(t, "sketchlimit: "+c.want+"\n", got)
+			assert.Empty(t, o.out)
+		})
+	}
+}
+
+// TestHelp: every flag comes with an example, and no line is wider than the tables.
+func TestHelp(t *testing.T) {
+	o := command(nil, "report", "--help")
+	require.Equal(t, 0, o.status)
+	newReport().Flags().VisitAll(func(f *pflag.Flag) {
+		assert.Contains(t, o.out, "e.g. --"+f.Name, f.Name)
+	})
+	for line := range strings.Lines(o.out) {
+		assert.LessOrEqual(t, len([]rune(line)), pageWidth+1, line)
+	}
+	assert.Equal(t, 0, command(nil).status)
+	assert.Contains(t, command(nil).out, "report")
+}
+
+// TestExampleValues: every example of the help texts is accepted.
+func TestExampleValues(t *testing.T) {
+	newReport().Flags().VisitAll(func(f *pflag.Flag) {
+		_, example, _ := strings.Cut(f.Usage, "e.g. --"+f.Name)
+		value := strings.TrimSpace(example)
+		if f.Value.Type() != "bool" {
+			assert.NoError(t, f.Value.Set(value), f.Name)
+		}
+	})
+}
+
+func TestFormats(t *testing.T) {
+	for got, want := range map[string]string{
+		shareText(0.39):            "39 %",
+		shareText(0.0736):          "7.4 %",
+		shareText(0.0017):          "0.17 %",
+		shareText(0.00066):         "6.6e-4",
+		shareText(0):               "0",
+		shareText(-3.6e-6):         "−3.6e-6",
+		resolved(0, 269_817):       "< 3.7e-6",
+		resolved(0.5, 4):           "50 %",
+		decimal(183.2):             "183",
+		decimal(0.224):             "0.22",
+		decimal(-2):                "−2.0",
+		bytesText(65192):           "64 KiB",
+		bytesText(6 << 20):         "6 MiB",
+		span(58*minute + 57*1e9):   "58m57s",
+		span(10 * minute):          "10m",
+		span(2 * 60 * minute):      "2h",
+		span(188*24*60*minute + 1): "188d 0h",
+		span(1_234_567):            "1.234567ms",
+	} {
+		assert.Equal(t, want, got)
+	}
+}
+
+const minute = 60 * 1e9
