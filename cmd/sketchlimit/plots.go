@@ -22,14 +22,23 @@ type curve struct {
 	shape      draw.GlyphDrawer
 	size       vg.Length
 	seen, none plotter.XYs
+	all        plotter.XYs   // both, in order
+	runs       []plotter.XYs // of what was seen, without a gap
 }
 
 func (k *curve) add(memory int, share float64, n uint64) {
+	p := plotter.XY{X: float64(memory), Y: share}
 	switch {
 	case share > 0:
-		k.seen = append(k.seen, plotter.XY{X: float64(memory), Y: share})
+		if len(k.runs) == 0 {
+			k.runs = append(k.runs, nil)
+		}
+		k.seen, k.all = append(k.seen, p), append(k.all, p)
+		k.runs[len(k.runs)-1] = append(k.runs[len(k.runs)-1], p)
 	case n > 0:
-		k.none = append(k.none, plotter.XY{X: float64(memory), Y: 1 / float64(n)})
+		p.Y = 1 / float64(n)
+		k.none, k.all = append(k.none, p), append(k.all, p)
+		k.runs = append(k.runs, nil)
 	}
 }
 
@@ -63,17 +72,18 @@ func (r *report) plotSweep() (template.HTML, error) {
 	return svg(c, "False-denial rate and withheld share against memory")
 }
 
-// plot draws what was seen along a line, and behind it, broken and hollow, what was
-// not.
+// plot draws what was seen along a line, and what was not hollow and along a broken
+// one.
 func (k *curve) plot(p *plot.Plot) entry {
-	through, below := line(k.color, 2, k.seen), line(k.color, 1, k.none)
-	if n := len(k.seen); n > 0 {
-		below.XYs = append(plotter.XYs{k.seen[n-1]}, k.none...)
-	}
+	below := line(k.color, 1, k.all)
 	below.Dashes = []vg.Length{2, 3}
+	p.Add(below)
+	for _, run := range k.runs {
+		p.Add(line(k.color, 2, run))
+	}
 	marks := glyphs(k.color, k.size, k.shape, k.seen)
-	p.Add(below, through, marks, glyphs(k.color, k.size, k.shape, k.none), glyphs(color.White, k.size*.6, k.shape, k.none))
-	return entry{k.name, []plot.Thumbnailer{through, marks}}
+	p.Add(marks, glyphs(k.color, k.size, k.shape, k.none), glyphs(color.White, k.size*.6, k.shape, k.none))
+	return entry{k.name, []plot.Thumbnailer{line(k.color, 2, nil), marks}}
 }
 
 // bounds are powers of ten around all points, at least one apart.
@@ -158,7 +168,8 @@ func (r *report) plotTime() (template.HTML, error) {
 	lower.Add(steps(orange, 4, func(b accuracy.Bucket) uint64 { return b.OracleDenied }),
 		steps(blue, 1.3, func(b accuracy.Bucket) uint64 { return b.Denied }))
 	for _, p := range []*plot.Plot{upper, lower} {
-		p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, float64(span)/float64(tick), 0, max(p.Y.Max*1.05, 1e-9)
+		or(&p.Y.Max, 1) // nothing was denied
+		p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, float64(span)/float64(tick), 0, p.Y.Max*1.05
 		p.X.Tick.Marker, p.Y.Tick.Marker = plot.TickerFunc(evenly), plot.TickerFunc(evenly)
 	}
 	c, area := drawing(420)
