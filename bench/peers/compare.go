@@ -1,0 +1,120 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"runtime"
+	"runtime/debug"
+	"time"
+)
+
+// scale is how much of everything the measurements take.
+type scale struct {
+	rounds    int
+	decisions int  // in a round, of each limiter
+	few, many size // all limiters side by side, and one at a time beside this library
+
+	latencies []size
+	passes    int           // rounds of the latencies
+	timed     int           // decisions in each, timed one by one
+	turning   time.Duration // the window that turns meanwhile
+}
+
+// size is the number of keys that a limiter is built for, and the bytes that this
+// library's is given.
+type size struct{ keys, memory int }
+
+var (
+	full = scale{
+		rounds: 5, decisions: 960_000,
+		few: size{1e6, 4 << 20}, many: size{1e7, 64 << 20},
+		latencies: []size{{1e6, 4 << 20}, {1e7, 256 << 20}, {1e7, 1 << 30}},
+		passes:    3, timed: 1e7, turning: time.Second,
+	}
+	quick = scale{
+		rounds: 3, decisions: 96_000,
+		few: size{1e5, 1 << 20}, many: size{5e5, 4 << 20},
+		latencies: []size{{1e5, 1 << 20}, {5e5, 16 << 20}},
+		passes:    2, timed: 1e6, turning: 50 * time.Millisecond,
+	}
+)
+
+// comparison is every limiter's results, in the order of implementations.
+type comparison struct {
+	few, many, hot, denied []*contestant
+}
+
+// compare measures all implementations. Garbage is collected between the measurements
+// only, or it would stop limiters that have nothing to do with it; how long that takes
+// is measured apart.
+func compare(s scale, progress io.Writer) (c comparison, err error) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+
+	batches := s.decisions / batchKeys
+	hotKeys := (len(goroutines)*s.rounds*batches + hotBatches - 1) / hotBatches
+	few := workload{keys: uniform(s.few.keys), limit: limit, size: s.few, warm: 1, batches: batches, turns: true}
+	many := workload{keys: uniform(s.many.keys), limit: limit, size: s.many, warm: 1, batches: batches, turns: true}
+	oneHot := workload{keys: hot(hotKeys, hotBatches), limit: hotLimit, size: s.few, warm: 1, batches: batches}
+	oneDenied := workload{keys: hot(1, 1), limit: limit, size: s.few, warm: rejected, batches: batches, denied: true}
+
+	fmt.Fprintln(progress, count(s.few.keys), "keys, all limiters side by side")
+	if c.few, err = sideBySide(few, s.rounds); err != nil {
+		return c, err
+	}
+	fmt.Fprintln(progress, "one hot key")
+	if c.hot, err = sideBySide(oneHot, s.rounds); err != nil {
+		return c, err
+	}
+	fmt.Fprintln(progress, "one hot denied key")
+	if c.denied, err = sideBySide(oneDenied, s.rounds); err != nil {
+		return c, err
+	}
+	c.many, err = oneByOne(many, s.rounds, func(c *contestant) {
+		fmt.Fprintln(progress, count(s.many.keys), "keys,", c.title())
+	})
+	return c, err
+}
+
+func contestants() []*contestant {
+	c := make([]*contestant, len(implementations))
+	for i := range c {
+		c[i] = &contestant{implementation: implementations[i]}
+	}
+	return c
+}
+
+// sideBySide has all limiters in memory and takes turns among them.
+func sideBySide(w workload, rounds int) ([]*contestant, error) {
+	all := contestants()
+	defer free(all...)
+	for _, c := range all {
+		if err := c.prepare(w); err != nil {
+			return nil, err
+		}
+	}
+	return all, compete(w, rounds, all...)
+}
+
+// oneByOne has one limiter in memory beside this library's, and takes turns between the
+// two: all of them together would need many gigabytes.
+func oneByOne(w workload, rounds int, progress func(*contestant)) ([]*contestant, error) {
+	all := contestants()
+	progress(all[0])
+	defer free(all[0])
+	if err := all[0].prepare(w); err != nil {
+		return nil, err
+	}
+	for _, c := range all[1:] {
+		progress(c)
+		if err := c.prepare(w); err != nil {
+			return nil, err
+		}
+		err := compete(w, rounds, all[0], c)
+		free(c)
+		if err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}

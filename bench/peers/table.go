@@ -1,0 +1,166 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+)
+
+// table renders the comparison as Markdown.
+func (c comparison) table(s scale) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "| limiter | %s keys | %s keys | one hot key | one hot key, denied | bytes a key at %s / %s keys | allocations a decision | full GC at %s keys |\n",
+		count(s.few.keys), count(s.many.keys), count(s.few.keys), count(s.many.keys), count(s.many.keys))
+	b.WriteString("|---|---|---|---|---|---|---|---|\n")
+	for i, few := range c.few {
+		many := c.many[i]
+		title := few.title()
+		if i == 0 {
+			title = "**" + title + "**"
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s (%s / %s) | %s | %s |\n", title,
+			few.times(), many.times(), c.hot[i].times(), c.denied[i].times(),
+			ratios(few.bytes/c.few[0].bytes, many.bytes/c.many[0].bytes), number(few.bytes), number(many.bytes),
+			number(median(few.runs[0], func(r run) float64 { return r.allocs })), nanoseconds(float64(many.gc)))
+	}
+	fmt.Fprintf(&b, `
+Cells: × this library (ns a decision), each with 1 / 2 goroutines on 2 cores, medians of %d rounds in one process.
+A round is %s decisions of each limiter in turn on the same 16-byte keys, at most %d per hour and key (%s where
+the hot key is admitted), all keys seen before, the previous window in use where there are windows. sketchlimit has
+%s for %s keys and the hot ones, %s for %s. Bytes are the live heap after a collection, keys included where
+a limiter keeps them, which it gets to itself. Collections happen between measurements only: what the last column
+takes comes on top. BoomFilters has a cell in each of four rows for every key, and never forgets.
+`, s.rounds, grouped(s.decisions), limit, grouped(hotLimit), mebibytes(s.few.memory), count(s.few.keys), mebibytes(s.many.memory), count(s.many.keys))
+	return b.String()
+}
+
+// times are the contestant's ratios and times a decision.
+func (c *contestant) times() string {
+	var ratio, ns [len(goroutines)]float64
+	for g, runs := range c.runs {
+		ratio[g] = median(runs, func(r run) float64 { return r.ratio })
+		ns[g] = median(runs, func(r run) float64 { return r.ns })
+	}
+	return fmt.Sprintf("%s (%s / %s)", ratios(ratio[0], ratio[1]), number(ns[0]), number(ns[1]))
+}
+
+func ratios(a, b float64) string { return fmt.Sprintf("%s / %s ×", number(a), number(b)) }
+
+// table renders the latencies as Markdown.
+func (l latencies) table(s scale) string {
+	var b strings.Builder
+	b.WriteString("| memory, keys | p99.9, turning : not | p50 | p99 | p99.9 | max | turns |\n|---|---|---|---|---|---|---|\n")
+	for _, c := range l.cases {
+		fmt.Fprintf(&b, "| %s | %.2f × |", c.label(), c.ratio(99.9))
+		for _, p := range []float64{50, 99, 99.9} {
+			fmt.Fprintf(&b, " %s / %s |", nanoseconds(c.turning.at(p)), nanoseconds(c.still.at(p)))
+		}
+		fmt.Fprintf(&b, " %s / %s | %d |\n", nanoseconds(float64(c.turning.all.Max())), nanoseconds(float64(c.still.all.Max())), c.turns)
+	}
+	fmt.Fprintf(&b, "| the timer alone | | %s | %s | %s | %s | |\n", nanoseconds(l.timer.at(50)),
+		nanoseconds(l.timer.at(99)), nanoseconds(l.timer.at(99.9)), nanoseconds(float64(l.timer.all.Max())))
+	fmt.Fprintf(&b, `
+Cells: a window of %v that turns all the time / one of an hour that has turned before. Each of %d rounds times
+%s decisions of either limiter one by one, on uniform keys, in one goroutine; percentiles are medians over the
+rounds, max is that of all. The two limiters take turns ten times a round; turns counts those of the window while
+decisions were being timed. The last row is what the same loop measures of nothing: it is contained in all others, and its
+max is what the machine does to any program.
+`, s.turning, s.passes, grouped(s.timed))
+	return b.String()
+}
+
+func (s size) label() string { return mebibytes(s.memory) + ", " + count(s.keys) + " keys" }
+
+// provenance is what a measurement must be read with.
+func provenance(command string, now time.Time) string {
+	return fmt.Sprintf("%s, %d cores, %s %s/%s, %s: `%s`\n", processor(), runtime.NumCPU(),
+		runtime.Version(), runtime.GOOS, runtime.GOARCH, now.UTC().Format(time.DateOnly), command)
+}
+
+// processor is the model of the CPU where the system tells it.
+func processor() string {
+	info, _ := os.ReadFile("/proc/cpuinfo")
+	for line := range strings.Lines(string(info)) {
+		if key, value, _ := strings.Cut(line, ":"); strings.TrimSpace(key) == "model name" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return "unknown processor"
+}
+
+// section finds what stands between a document's markers of the given name.
+func section(document []byte, name string) (from, to int, err error) {
+	begin, end := fmt.Sprintf("<!-- %s:begin -->", name), fmt.Sprintf("<!-- %s:end -->", name)
+	for _, marker := range []string{begin, end} {
+		if n := bytes.Count(document, []byte(marker)); n != 1 {
+			return 0, 0, fmt.Errorf("marker %s: found %d times, must be there once", marker, n)
+		}
+	}
+	from = bytes.Index(document, []byte(begin)) + len(begin)
+	to = bytes.Index(document, []byte(end))
+	if from > to {
+		return 0, 0, fmt.Errorf("marker %s: must come after %s", end, begin)
+	}
+	return from, to, nil
+}
+
+// replace puts text between the markers of the given name, and changes nothing else.
+func replace(document []byte, name, text string) ([]byte, error) {
+	from, to, err := section(document, name)
+	if err != nil {
+		return nil, err
+	}
+	return []byte(string(document[:from]) + "\n" + text + string(document[to:])), nil
+}
+
+// number has two or three digits that matter.
+func number(v float64) string {
+	switch {
+	case v < 0.005:
+		return "0"
+	case v < 0.95:
+		return fmt.Sprintf("%.2f", v)
+	case v < 20:
+		return fmt.Sprintf("%.1f", v)
+	}
+	return fmt.Sprintf("%.0f", v)
+}
+
+func nanoseconds(v float64) string {
+	switch {
+	case v < 1e3:
+		return number(v) + " ns"
+	case v < 1e6:
+		return number(v/1e3) + " µs"
+	case v < 1e9:
+		return number(v/1e6) + " ms"
+	}
+	return number(v/1e9) + " s"
+}
+
+// count writes 1000000 as 1e6.
+func count(n int) string {
+	e := 0
+	for n >= 10 && n%10 == 0 {
+		n, e = n/10, e+1
+	}
+	return fmt.Sprintf("%de%d", n, e)
+}
+
+// grouped writes 1000000 as 1,000,000.
+func grouped(n int) string {
+	if n < 1000 {
+		return fmt.Sprint(n)
+	}
+	return fmt.Sprintf("%s,%03d", grouped(n/1000), n%1000)
+}
+
+func mebibytes(n int) string {
+	if n >= 1<<30 {
+		return fmt.Sprintf("%.4g GiB", float64(n)/(1<<30))
+	}
+	return fmt.Sprintf("%d MiB", n>>20)
+}
