@@ -118,10 +118,10 @@ func TestSizedByKeys(t *testing.T) {
 func TestLiveRateIsTheRateOfNewKeys(t *testing.T) {
 	const probes = 1_000_000 / slowdown
 	for _, c := range []sketchlimit.Config{
-		{Limit: 100, MemoryBytes: 34 << 10},
-		{Limit: 100, MemoryBytes: 20 << 10, Algorithm: sketchlimit.FixedWindow},
+		{Limit: 100, MemoryBytes: 16 << 10},
+		{Limit: 100, MemoryBytes: 8 << 10, Algorithm: sketchlimit.FixedWindow},
 		{Limit: 5, MemoryBytes: 100 << 10},
-		{Limit: 3000, MemoryBytes: 64 << 10},
+		{Limit: 3000, MemoryBytes: 18 << 10},
 		{Limit: 100, MemoryBytes: 60 << 10, SubWindows: 3},
 		{Limit: 1, MemoryBytes: 64 << 10},
 	} {

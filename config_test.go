@@ -49,6 +49,16 @@ func TestBadConfigurationsAreNamed(t *testing.T) {
 		{with(func(p *sketchlimit.Plan) { p.Shards = 0 }), "Plan.Shards 0, must be 1 … 16777216"},
 		{with(func(p *sketchlimit.Plan) { p.BloomBytes = 100 }), "Plan.BloomBytes 100, must be a multiple of 64"},
 		{with(func(p *sketchlimit.Plan) { p.BloomProbes = 0 }), "Plan.BloomProbes 0, must be 1 … 28"},
+		{with(func(p *sketchlimit.Plan) { p.HeavyEntries = 12 }), "Plan.HeavyEntries 12, must be a multiple of 8"},
+		{with(func(p *sketchlimit.Plan) { p.HeavyEntries = 8 }), "Plan.HeavyThreshold 0, must be at least 1"},
+		{func(c *sketchlimit.Config) {
+			with(func(p *sketchlimit.Plan) { p.HeavyEntries = 8 })(c)
+			c.SubWindows = 2
+		}, "Plan.HeavyEntries 8, must be 0 for 2 SubWindows"},
+		{func(c *sketchlimit.Config) {
+			with(func(p *sketchlimit.Plan) { p.HeavyEntries = 8; p.CellBits = 32 })(c)
+			c.Limit = 1 << 22
+		}, "Plan.HeavyEntries 8, must be 0 for Limit 4194304"},
 		{with(func(p *sketchlimit.Plan) { p.CellBits = 4 }), "Plan.CellBits 4, must be at least 8 for Limit 100"},
 		{with(func(p *sketchlimit.Plan) { p.CellBits = 12 }), "Plan: cms: cells of 12 bits, must be 4, 8, 16 or 32"},
 		{with(func(p *sketchlimit.Plan) { p.Depth = 0 }), "Plan: cms: depth 0, must be 1 … 32"},

@@ -4,8 +4,11 @@ import (
 	"fmt"
 	"math"
 	"net/netip"
+	"runtime"
 	"time"
 	"unsafe"
+
+	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
 // Algorithm is the rule by which a [Limiter] admits.
@@ -70,8 +73,10 @@ type Config struct {
 	// crypto/rand, which is what a service wants: whoever knows the seed can
 	// choose keys that collide.
 	Seed uint64
-	// Clock is read by the forms without a time; it must be safe for concurrent
-	// use. nil is the wall clock, see [NewWindowManager].
+	// Clock is read by the forms without a time, at every decision; it must be safe
+	// for concurrent use. nil is the wall clock, see [NewWindowManager], which a
+	// limiter reads once every [Resolution] if its generations are at least 100
+	// times as long.
 	Clock func() time.Time
 }
 
@@ -111,12 +116,12 @@ type Decision struct {
 // A Limiter is safe for concurrent use. What it cannot do, because it does not know
 // its keys: list them, forget one, or take units back.
 type Limiter struct {
-	limit   int64
-	seed    uint64
+	layout
 	windows *WindowManager
 	shards  []shard
-	words   []uint64 // the memory of all shards
+	memory  []uint64 // of all shards, layout.size words each
 	plan    Plan
+	flooded counter // requests for one unit that were denied without the lock
 }
 
 // New returns a limiter with nothing counted. Its errors name the field of the
@@ -133,17 +138,22 @@ func New(c Config) (*Limiter, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Limiter{limit: int64(c.Limit), seed: c.Seed, windows: windows, plan: plan}
-	if l.seed == 0 {
-		l.seed = randomSeed()
+	seed := c.Seed
+	if seed == 0 {
+		seed = randomSeed()
 	}
-	w := window{limit: l.limit, length: int64(c.generation()), sliding: c.Algorithm == SlidingWindow}
-	l.words = make([]uint64, plan.Shards*plan.shardWords(c.generations()))
-	l.shards = make([]shard, plan.Shards)
-	rest := l.words
+	w := window{limit: int64(c.Limit), length: int64(c.generation()), generations: c.generations()}
+	l := &Limiter{windows: windows, plan: plan, shards: make([]shard, plan.Shards)}
+	if l.layout, err = newLayout(w, plan, seed); err != nil {
+		return nil, err
+	}
+	l.memory = make([]uint64, plan.Shards*l.size)
+	if c.Clock == nil && c.generation() >= 100*Resolution {
+		windows.run()
+		runtime.AddCleanup(l, (*WindowManager).close, windows)
+	}
 	for i := range l.shards {
-		rest, err = l.shards[i].init(plan, w, c.generations(), l.seed, windows.Latest(), rest)
-		if err != nil {
+		if l.shards[i].wheel, err = rotating.NewWheel(w.generations, windows.Latest()); err != nil {
 			return nil, err
 		}
 	}
@@ -151,78 +161,115 @@ func New(c Config) (*Limiter, error) {
 }
 
 // Allow consumes one unit of the key, now, and tells whether it was admitted.
-func (l *Limiter) Allow(key string) bool { return l.Take(key, 1).Allowed }
+func (l *Limiter) Allow(key string) bool { return l.AllowN(key, 1) }
 
 // AllowN consumes n units of the key, now, and tells whether they were admitted. It
 // is all or nothing.
-func (l *Limiter) AllowN(key string, n int) bool { return l.Take(key, n).Allowed }
+func (l *Limiter) AllowN(key string, n int) bool {
+	return l.take(l.windows.Now(), hashString(key, l.seed), n).allowed
+}
 
-// Take consumes n units of the key, now, if they are admitted.
+// Take consumes n units of the key, now, if they are admitted. Unless a Clock is
+// configured, now is late by up to [Resolution], see [WindowManager], and the
+// durations of the decision are longer by it.
 func (l *Limiter) Take(key string, n int) Decision {
-	return l.take(l.windows.Now(), hashString(key, l.seed), n)
+	return l.late(l.take(l.windows.Now(), hashString(key, l.seed), n))
 }
 
 // TakeAt is [Limiter.Take] at a time of the caller's. Times may come in any order;
 // [WindowManager] says what a step back means.
 func (l *Limiter) TakeAt(now time.Time, key string, n int) Decision {
-	return l.take(l.windows.At(now), hashString(key, l.seed), n)
+	return l.decision(l.take(l.windows.At(now), hashString(key, l.seed), n))
 }
 
 // TakeBytes is [Limiter.Take] for a key in a byte slice, which is not kept.
 func (l *Limiter) TakeBytes(key []byte, n int) Decision {
-	return l.take(l.windows.Now(), hashBytes(key, l.seed), n)
+	return l.late(l.take(l.windows.Now(), hashBytes(key, l.seed), n))
 }
 
 // TakeBytesAt is [Limiter.TakeAt] for a key in a byte slice, which is not kept.
 func (l *Limiter) TakeBytesAt(now time.Time, key []byte, n int) Decision {
-	return l.take(l.windows.At(now), hashBytes(key, l.seed), n)
+	return l.decision(l.take(l.windows.At(now), hashBytes(key, l.seed), n))
 }
 
 // TakeAddr is [Limiter.Take] for an IP address, counted as its 4 or 16 bytes: an
 // IPv4-mapped IPv6 address is the IPv4 address, and zones do not count.
 func (l *Limiter) TakeAddr(key netip.Addr, n int) Decision {
-	return l.take(l.windows.Now(), hashAddr(key, l.seed), n)
+	return l.late(l.take(l.windows.Now(), hashAddr(key, l.seed), n))
 }
 
 // TakeAddrAt is [Limiter.TakeAt] for an IP address, see [Limiter.TakeAddr].
 func (l *Limiter) TakeAddrAt(now time.Time, key netip.Addr, n int) Decision {
-	return l.take(l.windows.At(now), hashAddr(key, l.seed), n)
+	return l.decision(l.take(l.windows.At(now), hashAddr(key, l.seed), n))
 }
 
 // Peek tells what Take(key, 1) would answer, and consumes nothing: Remaining is
 // what is free without it.
 func (l *Limiter) Peek(key string) Decision {
-	return l.peek(l.windows.Now(), hashString(key, l.seed), 1)
+	return l.late(l.peek(l.windows.Now(), hashString(key, l.seed), 1))
 }
 
 // PeekAt tells what TakeAt(now, key, n) would answer if nothing else came, and
 // changes nothing, also if now lies generations ahead: Remaining is what is free
 // without it.
 func (l *Limiter) PeekAt(now time.Time, key string, n int) Decision {
-	return l.peek(l.windows.Look(now), hashString(key, l.seed), n)
+	return l.decision(l.peek(l.windows.Look(now), hashString(key, l.seed), n))
+}
+
+// verdict is a decision in the four words that the compiler keeps in registers.
+type verdict struct {
+	allowed                bool
+	remaining              int
+	retryAfter, resetAfter time.Duration
+}
+
+func (l *Limiter) decision(v verdict) Decision {
+	return Decision{v.allowed, int(l.limit), v.remaining, v.retryAfter, v.resetAfter}
+}
+
+// late makes up for the lateness of the clock: whoever waits as long as the decision
+// says finds a clock that has got there.
+func (l *Limiter) late(v verdict) Decision {
+	if l.windows.runs.Load() {
+		if v.retryAfter > 0 && v.retryAfter != Never {
+			v.retryAfter += Resolution
+		}
+		if v.resetAfter > 0 {
+			v.resetAfter += Resolution
+		}
+	}
+	return l.decision(v)
 }
 
 // take is what all decisions come down to. The key's hash chooses the shard, and the
 // shard's lock makes check and count one step.
-func (l *Limiter) take(p Position, h uint64, n int) Decision {
-	s := l.shard(h)
+func (l *Limiter) take(p Position, h uint64, n int) verdict {
+	i := l.shard(h)
+	s := &l.shards[i]
+	if n == 1 {
+		if v, ok := s.last.holds(h, l.nanos(p)); ok {
+			l.flooded.inc()
+			return v
+		}
+	}
+	r := request{layout: &l.layout, s: s, memory: l.memory[i*l.size:][:l.size], h: h}
 	s.mu.Lock()
-	d := s.take(p, h, int64(n))
+	v := r.take(p, int64(n))
 	s.mu.Unlock()
-	return d
+	return v
 }
 
-func (l *Limiter) peek(p Position, h uint64, n int) Decision {
-	s := l.shard(h)
+func (l *Limiter) peek(p Position, h uint64, n int) verdict {
+	i := l.shard(h)
+	s := &l.shards[i]
+	r := request{layout: &l.layout, s: s, memory: l.memory[i*l.size:][:l.size], h: h}
 	s.mu.Lock()
-	d := s.peek(p, h, int64(n))
+	v := r.peek(p, int64(n))
 	s.mu.Unlock()
-	return d
+	return v
 }
 
-func (l *Limiter) shard(h uint64) *shard {
-	return &l.shards[h>>32*uint64(len(l.shards))>>32]
-}
+func (l *Limiter) shard(h uint64) int { return int(h >> 32 * uint64(len(l.shards)) >> 32) }
 
 // Plan returns the limiter's dimensions.
 func (l *Limiter) Plan() Plan { return l.plan }
@@ -230,10 +277,16 @@ func (l *Limiter) Plan() Plan { return l.plan }
 // MemoryBytes returns the memory the limiter takes, everything included. It does
 // not change.
 func (l *Limiter) MemoryBytes() int {
-	return int(unsafe.Sizeof(*l)) + int(unsafe.Sizeof(*l.windows)) +
-		len(l.shards)*shardOverhead(l.shards[0].ring.Len()) + 8*cap(l.words)
+	return fixedBytes + len(l.shards)*int(unsafe.Sizeof(shard{})) + 8*len(l.memory)
 }
 
-// Close releases what the limiter holds besides memory. It never fails, and a
-// limiter may be used after it.
-func (l *Limiter) Close() error { return nil }
+// fixedBytes is what a limiter takes besides its shards.
+const fixedBytes = int(unsafe.Sizeof(Limiter{}) + unsafe.Sizeof(WindowManager{}))
+
+// Close ends the limiter's reading of the clock in the background; a limiter that
+// nobody refers to any more is closed by the garbage collector. It never fails. A
+// closed limiter goes on working, and reads the clock for every decision.
+func (l *Limiter) Close() error {
+	l.windows.close()
+	return nil
+}

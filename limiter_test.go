@@ -217,6 +217,33 @@ func TestDeniedRequestsChangeNothing(t *testing.T) {
 	require.Equal(t, 2, l.Peek("flood").Remaining)
 }
 
+// A flood on one key is denied without the lock. It gets the same answers as through
+// it, to the nanosecond and at any time, and all of them are counted.
+func TestFloodedKeyGetsTheSameAnswers(t *testing.T) {
+	for _, c := range []sketchlimit.Config{
+		{Limit: 10, Window: time.Minute},
+		{Limit: 10, Window: time.Minute, Algorithm: sketchlimit.FixedWindow},
+		{Limit: 10, Window: time.Minute, SubWindows: 4},
+	} {
+		l := build(t, c)
+		r := rand.New(rand.NewPCG(1, 1))
+		denied := uint64(0)
+		for i := range 20_000 {
+			now := time.Unix(0, int64(i)*int64(20*time.Millisecond)+r.Int64N(int64(5*time.Second)))
+			want := l.PeekAt(now, "k", 1) // always through the lock
+			got := l.TakeAt(now, "k", 1)
+			if got.Allowed {
+				require.True(t, want.Allowed)
+				continue
+			}
+			denied++
+			require.Equal(t, want, got)
+		}
+		require.Greater(t, denied, uint64(10_000))
+		require.Equal(t, denied, l.Stats().Denied)
+	}
+}
+
 func TestDecisionsAllocateNothing(t *testing.T) {
 	key, bytes := "198.51.100.255", []byte("198.51.100.255")
 	v4, v6 := netip.MustParseAddr("198.51.100.255"), netip.MustParseAddr("2001:db8::1%eth0")

@@ -13,12 +13,14 @@ import (
 // Plan is the dimensions of a [Limiter]. Each shard holds for every generation a
 // doorkeeper and a sketch of Depth × Width cells.
 type Plan struct {
-	Shards      int // locks, and parts of the memory; 1 … 1<<24
-	BloomBytes  int // of one doorkeeper, a multiple of 64
-	BloomProbes int // bits a key sets in it, 1 … bloom.MaxProbes
-	Depth       int // rows of one sketch, 1 … cms.MaxDepth
-	Width       int // cells in a row; 0 only where Limit is 1 and doorkeepers count alone
-	CellBits    int // 4, 8, 16 or 32; a cell must be able to hold Limit − 1
+	Shards         int // locks, and parts of the memory; 1 … 1<<24
+	BloomBytes     int // of one doorkeeper, a multiple of 64
+	BloomProbes    int // bits a key sets in it, 1 … bloom.MaxProbes
+	Depth          int // rows of one sketch, 1 … cms.MaxDepth
+	Width          int // cells in a row; 0 only where Limit is 1 and doorkeepers count alone
+	HeavyEntries   int // of one shard's table of heavy keys, a multiple of 8; 0 where there is none
+	HeavyThreshold int // units in a generation from which a key counts as heavy
+	CellBits       int // 4, 8, 16 or 32; a cell must be able to hold Limit − 1
 }
 
 const (
@@ -105,6 +107,7 @@ func (c *Config) plan() (Plan, error) {
 }
 
 func (p *Plan) check(limit, generations int) error {
+	_, heavyFits := heavyBits(limit)
 	switch {
 	case p.Shards < 1 || p.Shards > maxShards:
 		return fmt.Errorf("sketchlimit: Plan.Shards %d, must be 1 … %d", p.Shards, maxShards)
@@ -114,6 +117,14 @@ func (p *Plan) check(limit, generations int) error {
 		return fmt.Errorf("sketchlimit: Plan.BloomProbes %d, must be 1 … %d", p.BloomProbes, bloom.MaxProbes)
 	case p.Width == 0 && limit == 1:
 		return p.checkTotal(generations)
+	case p.HeavyEntries < 0 || p.HeavyEntries%heavyBucket != 0:
+		return fmt.Errorf("sketchlimit: Plan.HeavyEntries %d, must be a multiple of %d", p.HeavyEntries, heavyBucket)
+	case p.HeavyEntries > 0 && generations > 2:
+		return fmt.Errorf("sketchlimit: Plan.HeavyEntries %d, must be 0 for %d SubWindows", p.HeavyEntries, generations-1)
+	case p.HeavyEntries > 0 && !heavyFits:
+		return fmt.Errorf("sketchlimit: Plan.HeavyEntries %d, must be 0 for Limit %d", p.HeavyEntries, limit)
+	case p.HeavyEntries > 0 && p.HeavyThreshold < 1:
+		return fmt.Errorf("sketchlimit: Plan.HeavyThreshold %d, must be at least 1", p.HeavyThreshold)
 	case p.CellBits < cellBits(limit):
 		return fmt.Errorf("sketchlimit: Plan.CellBits %d, must be at least %d for Limit %d", p.CellBits, cellBits(limit), limit)
 	}
@@ -124,7 +135,7 @@ func (p *Plan) check(limit, generations int) error {
 }
 
 func (p *Plan) checkTotal(generations int) error {
-	perShard := float64(generations) * (float64(p.BloomBytes) + float64(p.Depth)*float64(p.Width)*float64(p.CellBits)/8)
+	perShard := float64(generations)*(float64(p.BloomBytes)+float64(p.Depth)*float64(p.Width)*float64(p.CellBits)/8) + 8*float64(p.HeavyEntries)
 	if total := float64(p.Shards) * perShard; total > maxMemory {
 		return fmt.Errorf("sketchlimit: Plan of %.3g bytes, must be at most %d", total, maxMemory)
 	}
@@ -148,8 +159,13 @@ const (
 	// request may have to clear, and what one lock guards: small shards bound
 	// the first and spread the second. Far smaller ones fill too unevenly.
 	shardBytes = 8 << 10
-	// doorShare is the doorkeeper's part of the memory, one in so many bytes.
-	doorShare = 4
+	// A doorkeeper takes one in so many bytes of its generation; with a heavy table,
+	// which takes one in heavyShare of the whole, that is a quarter of all as well.
+	doorShare            = 4
+	doorShareBesideHeavy = 3
+	heavyShare           = 4
+	// heavyThreshold is the units in a generation that make a key heavy.
+	heavyThreshold = 16
 )
 
 // probes returns the bits a key sets in a doorkeeper of so many blocks in all. A
@@ -170,21 +186,30 @@ func (c *Config) probes(blocks int) int {
 }
 
 // planFor spends the memory: as many shards as have shardBytes for each generation,
-// a part of each for the doorkeeper, the rest for cells.
+// in each a part for the doorkeepers, a part for the heavy table where there is one,
+// the rest for cells.
 func (c *Config) planFor(memory int) (Plan, error) {
 	generations := c.generations()
-	memory -= int(unsafe.Sizeof(Limiter{}) + unsafe.Sizeof(WindowManager{}))
-	whole := shardOverhead(generations) + generations*shardBytes
-	p := Plan{Shards: min(max(memory/whole, 1), maxShards), CellBits: cellBits(c.Limit), Depth: depth}
-
-	lines := ((memory/p.Shards - shardOverhead(generations)) / generations) / bloom.BlockBytes
+	memory -= fixedBytes
+	shards := min(max(memory/(generations*shardBytes), 1), maxShards)
+	bytes := memory/shards - int(unsafe.Sizeof(shard{}))
+	p := Plan{Shards: shards, CellBits: cellBits(c.Limit), Depth: depth}
+	if c.heavyTable() {
+		p.HeavyEntries = bytes / heavyShare / (8 * heavyBucket) * heavyBucket
+		p.HeavyThreshold = min(heavyThreshold, c.Limit/3)
+		bytes -= 8 * p.HeavyEntries
+	}
+	lines := bytes / generations / bloom.BlockBytes
 	if lines < smallestLines {
 		return Plan{}, fmt.Errorf("sketchlimit: MemoryBytes %d, must be at least %d to hold one shard",
-			c.MemoryBytes, memoryOf(1, generations, smallestLines))
+			c.MemoryBytes, c.smallest())
 	}
 	doorLines := lines
 	if c.Limit > 1 {
 		doorLines = max(1, lines/doorShare)
+		if p.HeavyEntries > 0 {
+			doorLines = max(1, lines/doorShareBesideHeavy)
+		}
 		rowWords := (lines - doorLines) * bloom.BlockBytes / 8 / p.Depth
 		p.Width = rowWords * 64 / p.CellBits
 	}
@@ -193,30 +218,20 @@ func (c *Config) planFor(memory int) (Plan, error) {
 	return p, nil
 }
 
-// memoryOf returns what a limiter of so many cache lines a generation takes.
-func memoryOf(shards, generations, lines int) int {
-	return int(unsafe.Sizeof(Limiter{})+unsafe.Sizeof(WindowManager{})) +
-		shards*(shardOverhead(generations)+generations*lines*bloom.BlockBytes)
+// heavyTable tells whether a table of heavy keys pays. Cells of 4 bits do as well
+// without, and beyond two generations or a word's width there is none.
+func (c *Config) heavyTable() bool {
+	_, fits := heavyBits(c.Limit)
+	return fits && c.generations() <= 2 && c.Limit > 16
 }
 
-// shardWords returns the 64-bit words of a shard's doorkeepers and sketches.
-func (p *Plan) shardWords(generations int) int {
-	return generations * (p.BloomBytes/8 + p.cellWords())
-}
-
-func (p *Plan) cellWords() int {
-	if p.Width == 0 {
-		return 0
+// smallest returns the least memory that makes a limiter.
+func (c *Config) smallest() int {
+	bytes := c.generations() * smallestLines * bloom.BlockBytes
+	for c.heavyTable() && bytes-bytes/heavyShare/64*64 < c.generations()*smallestLines*bloom.BlockBytes {
+		bytes += 8
 	}
-	n, _ := cms.Words(p.Depth, p.Width, p.CellBits) // checked at construction
-	return n
-}
-
-// split returns the words of the i-th generation's doorkeeper and sketch.
-func (p *Plan) split(words []uint64, i int) (door, cells []uint64) {
-	d, k := p.BloomBytes/8, p.cellWords()
-	words = words[i*(d+k):][:d+k]
-	return words[:d:d], words[d:]
+	return fixedBytes + int(unsafe.Sizeof(shard{})) + bytes
 }
 
 // bytesPerKey is the memory, a key and two generations, that keeps the
@@ -255,7 +270,7 @@ func (c *Config) memoryFor(keys int) (int, error) {
 		}
 		bytes *= float64(keys) * generations / 2 * max(0.5, math.Pow(1e-5/rate, 0.25))
 	}
-	memory := 1.05*bytes + float64(memoryOf(1, c.generations(), smallestLines)) // 5 % for shards and their unevenness
+	memory := 1.05*bytes + float64(c.smallest()) // 5 % for shards and their unevenness
 	if memory > maxMemory {
 		return 0, fmt.Errorf("sketchlimit: Keys %d at FalseDenialRate %v needs %.3g bytes, must be at most %d",
 			keys, rate, memory, maxMemory)

@@ -1,175 +1,233 @@
 package sketchlimit
 
 import (
+	"math"
 	"sync"
-	"unsafe"
+	"sync/atomic"
+	"time"
 
-	"github.com/bits-and-blooms/bitset"
 	"github.com/sketchlimit/sketchlimit/bloom"
 	"github.com/sketchlimit/sketchlimit/cms"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
-// shard counts the keys whose hashes begin alike, under a lock of its own. Inside,
-// everything is single-threaded.
+// shard is the state of the keys whose hashes begin alike, but for what lies in
+// their part of the limiter's memory. It fills one cache line.
 type shard struct {
 	mu       sync.Mutex
-	window   window
-	ring     rotating.Ring[*generation]
-	words    []uint64 // the memory of the ring's buffers, in their order
-	admitted uint64   // units
-	denied   uint64   // units
+	wheel    rotating.Wheel
+	admitted uint64 // units
+	denied   uint64 // units
+	last     denial
 }
 
-// generation counts the units that keys are admitted in one span of time. A key's
-// first unit is its mark in the doorkeeper; the sketch counts from the second on,
-// so that keys which come once never enter it.
-type generation struct {
-	door  bloom.Filter
-	cells cms.Sketch // no cells where the limit is 1
+// layout says where things lie in a shard's memory, which is the same in all shards:
+// for each generation a doorkeeper and a sketch, then the table of heavy keys.
+//
+// A key's first unit in a generation is its mark in the doorkeeper, the next ones
+// are in the sketch, so that keys which come once never enter it; and once they reach
+// the threshold, the key moves into the table.
+type layout struct {
+	window
+	door       bloom.Layout
+	cells      cms.Layout // no cells where the limit is 1
+	heavy      heavyTable
+	generation int // words of one generation
+	size       int // words of a shard
+	seed       uint64
 }
 
-// Clear forgets all keys.
-func (g *generation) Clear() {
-	g.door.Clear()
-	g.cells.Clear()
-}
-
-// count returns at least what was counted for the key, and 0 if that is certain.
-func (g *generation) count(h uint64) int64 {
-	if !g.door.Test(h) {
-		return 0
+// newLayout returns the layout of a checked plan.
+func newLayout(w window, p Plan, seed uint64) (layout, error) {
+	l := layout{window: w, seed: seed}
+	var err error
+	if l.door, err = bloom.NewLayout(p.BloomBytes, p.BloomProbes); err != nil {
+		return layout{}, err
 	}
-	return 1 + int64(g.cells.Estimate(h))
-}
-
-// add counts n units for the key, whose count was read just before.
-func (g *generation) add(h uint64, count, n int64) {
-	if count == 0 {
-		// The doorkeeper forgets nobody: nothing in the cells is this key's.
-		g.door.Add(h)
-		count = 1
-		n--
-	}
-	if n > 0 {
-		g.cells.Raise(h, uint32(count-1+n))
-	}
-}
-
-// init builds the shard on the first words and returns the rest.
-func (s *shard) init(p Plan, w window, generations int, seed uint64, number int64, words []uint64) ([]uint64, error) {
-	size := p.shardWords(generations)
-	s.window = w
-	s.words = words[:size:size]
-	buffers := make([]*generation, generations)
-	all := make([]generation, generations)
-	for i := range buffers {
-		g := &all[i]
-		door, cells := p.split(s.words, i)
-		f, err := bloom.Over(door, p.BloomProbes)
-		if err != nil {
-			return nil, err
+	if p.Width > 0 {
+		if l.cells, err = cms.NewLayout(p.Depth, p.Width, p.CellBits); err != nil {
+			return layout{}, err
 		}
-		g.door = *f
-		if p.Width > 0 {
-			k, err := cms.Over(cells, p.Depth, p.Width, p.CellBits)
-			if err != nil {
-				return nil, err
-			}
-			g.cells = *k
+	}
+	l.heavy.buckets = uint64(p.HeavyEntries / heavyBucket)
+	l.heavy.threshold = int64(p.HeavyThreshold)
+	l.heavy.bits, _ = heavyBits(int(w.limit))
+	l.generation = l.door.Words() + l.cells.Words()
+	l.size = w.generations*l.generation + p.HeavyEntries
+	return l, nil
+}
+
+// request is one key in one shard, whose lock the caller holds.
+type request struct {
+	*layout
+	s      *shard
+	memory []uint64
+	h      uint64
+}
+
+// take admits and counts n units, or does not.
+func (r *request) take(p Position, n int64) verdict {
+	r.turn(p.Generation)
+	p = r.clamp(p)
+	entry := r.heavy.find(r.table(), r.h)
+	u := r.usage(p, entry)
+	if n < 1 || n > u.free {
+		v := r.denied(p, u, entry, n)
+		r.s.denied += uint64(max(n, 0))
+		if n == 1 {
+			r.s.last.set(r.h, r.nanos(p), v)
 		}
-		buffers[i] = g
+		return v
 	}
-	ring, err := rotating.New(seed, number, buffers...)
-	if err != nil {
-		return nil, err
+	r.s.admitted += uint64(n)
+	r.s.last.forget(r.h)
+	r.add(entry, u.current, n)
+	return verdict{allowed: true, remaining: int(u.free - n), resetAfter: r.resetAfter(p, 0)}
+}
+
+// peek tells what take would, but for what is left afterwards.
+func (r *request) peek(p Position, n int64) verdict {
+	p = r.clamp(p)
+	entry := r.heavy.find(r.table(), r.h)
+	u := r.usage(p, entry)
+	if n < 1 || n > u.free {
+		return r.denied(p, u, entry, n)
 	}
-	s.ring = *ring
-	return words[size:], nil
+	return verdict{allowed: true, remaining: int(u.free), resetAfter: r.resetAfter(p, u.newest)}
 }
 
-// shardOverhead returns the bytes of a shard besides the words of its buffers.
-func shardOverhead(generations int) int {
-	perGeneration := unsafe.Sizeof(generation{}) + unsafe.Sizeof(bitset.BitSet{}) +
-		unsafe.Sizeof(&generation{}) + 8 // its place and its seed in the ring
-	return int(unsafe.Sizeof(shard{}) + uintptr(generations)*perGeneration)
-}
-
-// take admits and counts n units, or does not. The caller holds the lock.
-func (s *shard) take(p Position, h uint64, n int64) Decision {
-	s.ring.Advance(p.Generation)
-	p = s.clamp(p)
-	u := s.usage(p, h)
-	d := s.judge(p, h, u, n)
-	if !d.Allowed {
-		s.denied += uint64(max(n, 0))
-		return d
+// denied is the verdict on a request for n units that are not free.
+func (r *request) denied(p Position, u usage, entry *uint64, n int64) verdict {
+	return verdict{
+		remaining:  int(max(u.free, 0)),
+		retryAfter: r.retryAfter(p, n, func(age int) int64 { return r.count(p, age, entry) }),
+		resetAfter: r.resetAfter(p, u.newest),
 	}
-	s.admitted += uint64(n)
-	current, seed := s.ring.At(0)
-	current.add(mix(h, seed), u.current, n)
-	d.Remaining -= int(n)
-	d.ResetAfter = s.window.resetAfter(p, 0, s.ring.Len())
-	return d
 }
 
-// peek tells what take would, but for what is left afterwards. The caller holds the
-// lock.
-func (s *shard) peek(p Position, h uint64, n int64) Decision {
-	p = s.clamp(p)
-	return s.judge(p, h, s.usage(p, h), n)
+// turn begins the generation, if it is not behind.
+func (r *request) turn(generation int64) {
+	if generation <= r.s.wheel.Generation() {
+		return
+	}
+	turns := r.s.wheel.Advance(generation)
+	for age := range turns {
+		clear(r.buffer(age))
+	}
+	r.heavy.turn(r.table(), turns, r.generations)
 }
 
-// clamp brings a position to the shard's generation, if a request that came later
-// has turned the shard already.
-func (s *shard) clamp(p Position) Position {
-	if g := s.ring.Generation(); g > p.Generation {
+// clamp brings a position to the shard's generation, if a request that came later has
+// turned the shard already.
+func (r *request) clamp(p Position) Position {
+	if g := r.s.wheel.Generation(); g > p.Generation {
 		return Position{g, 0}
 	}
 	return p
 }
 
-// judge answers a request for n units before any of them is counted.
-func (s *shard) judge(p Position, h uint64, u usage, n int64) Decision {
-	d := Decision{
-		Allowed:    n >= 1 && n <= u.free,
-		Limit:      int(s.window.limit),
-		Remaining:  int(max(u.free, 0)),
-		ResetAfter: s.window.resetAfter(p, u.newest, s.ring.Len()),
-	}
-	if !d.Allowed {
-		d.RetryAfter = s.window.retryAfter(p, n, s.ring.Len(), func(age int) int64 { return s.count(p, age, h) })
-	}
-	return d
+func (r *request) table() []uint64 { return r.memory[r.generations*r.generation:] }
+
+// buffer returns the memory of the generation of an age.
+func (r *request) buffer(age int) []uint64 {
+	return r.memory[r.s.wheel.Index(age)*r.generation:][:r.generation]
 }
 
 // usage is what a key has used of its quota.
 type usage struct {
 	free    int64 // units that can be admitted now; below 0 where readings err
 	current int64 // units in the current generation
-	newest  int   // age of the youngest generation that has counted the key, or the ring's length
+	newest  int   // age of the youngest generation that has counted the key, or their number
 }
 
 // usage reads the key in all generations.
-func (s *shard) usage(p Position, h uint64) usage {
-	u := usage{free: s.window.limit, newest: s.ring.Len()}
-	for age := s.ring.Len() - 1; age >= 0; age-- {
-		c := s.count(p, age, h)
+func (r *request) usage(p Position, entry *uint64) usage {
+	u := usage{free: r.limit, newest: r.generations}
+	for age := r.generations - 1; age >= 0; age-- {
+		c := r.count(p, age, entry)
 		if c > 0 {
 			u.newest = age
-			u.free -= s.window.weighted(c, age, s.ring.Len(), p.Elapsed)
+			u.free -= r.weighted(c, age, p.Elapsed)
 		}
 		u.current = c
 	}
 	return u
 }
 
-// count reads the key in the generation that is age before the position's, which
-// may lie ahead of the shard's.
-func (s *shard) count(p Position, age int, h uint64) int64 {
-	if ahead := uint64(p.Generation) - uint64(s.ring.Generation()); ahead <= uint64(age) {
-		g, seed := s.ring.At(age - int(ahead))
-		return g.count(mix(h, seed))
+// count reads the key in the generation that is age before the position's, which may lie
+// ahead of the shard's.
+func (r *request) count(p Position, age int, entry *uint64) int64 {
+	number := p.Generation - int64(age)
+	age = int(min(r.s.wheel.Generation()-number, int64(r.generations)))
+	if age < 0 || age >= r.generations {
+		return 0 // not begun, or gone
 	}
-	return 0 // not begun
+	h := mix(r.h, rotating.Seed(r.seed, number))
+	words := r.buffer(age)
+	c := int64(0)
+	if r.door.Test(words, h) {
+		c = 1 + int64(r.cells.Estimate(words[r.door.Words():], h))
+	}
+	if entry != nil {
+		c = max(c, r.heavy.count(*entry, age))
+	}
+	return c
+}
+
+// add counts n units for the key, whose entry and current count were read just before.
+func (r *request) add(entry *uint64, count, n int64) {
+	if entry != nil {
+		r.heavy.set(entry, count+n)
+		return
+	}
+	if count+n >= r.heavy.threshold && r.heavy.insert(r.table(), r.h, count+n) {
+		return
+	}
+	h := mix(r.h, rotating.Seed(r.seed, r.s.wheel.Generation()))
+	words := r.buffer(0)
+	if count == 0 {
+		// The doorkeeper forgets nobody: nothing in the cells is this key's.
+		r.door.TestAndAdd(words, h)
+		count = 1
+		n--
+	}
+	if n > 0 {
+		r.cells.Raise(words[r.door.Words():], h, uint32(count-1+n))
+	}
+}
+
+// denial remembers the last key of a shard that had nothing left, and until when:
+// counts only grow before then, so the key is denied again by reading this alone,
+// without the lock. A flood on one key takes three loads and no store.
+//
+// The three words are read and written one by one; check tells whether they belong
+// together and to the key.
+type denial struct {
+	until, reset atomic.Int64 // unix time, ns: when a unit comes free, when the quota is whole
+	check        atomic.Uint64
+}
+
+// set is called under the shard's lock.
+func (d *denial) set(h uint64, now int64, v verdict) {
+	until, reset := now+int64(v.retryAfter), now+int64(v.resetAfter)
+	d.until.Store(until)
+	d.reset.Store(reset)
+	d.check.Store(h ^ uint64(until) ^ uint64(reset))
+}
+
+// forget is for a key that was admitted, under the shard's lock. The key has passed the
+// time it was denied until, but the clock may step back before that.
+func (d *denial) forget(h uint64) {
+	if d.check.Load() == h^uint64(d.until.Load())^uint64(d.reset.Load()) {
+		d.until.Store(math.MinInt64)
+	}
+}
+
+// holds returns the verdict if the key is known to have nothing left at a unix time.
+func (d *denial) holds(h uint64, now int64) (verdict, bool) {
+	until, reset := d.until.Load(), d.reset.Load()
+	if d.check.Load() != h^uint64(until)^uint64(reset) || now >= until {
+		return verdict{}, false
+	}
+	return verdict{retryAfter: time.Duration(until - now), resetAfter: time.Duration(reset - now)}, true
 }

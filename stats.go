@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/sketchlimit/sketchlimit/bloom"
 	"github.com/sketchlimit/sketchlimit/cms"
 )
 
@@ -32,24 +33,19 @@ type Stats struct {
 // shard at a time: no decision waits for more than the copy of some KiB.
 func (l *Limiter) Stats() Stats {
 	p := l.windows.Now()
-	copied := new(shard)
-	if _, err := copied.init(l.plan, l.shards[0].window, l.shards[0].ring.Len(), 0, 0,
-		make([]uint64, len(l.shards[0].words))); err != nil {
-		panic(err) // the plan has built all shards before
-	}
-	sum := Stats{Rotations: l.windows.Turns()}
+	sum := Stats{Rotations: l.windows.Turns(), Denied: l.flooded.load()}
+	memory := make([]uint64, l.size)
 	for i := range l.shards {
-		at := l.shards[i].copyTo(copied, p)
-		sum.Admitted += copied.admitted
-		sum.Denied += copied.denied
-		sum.DistinctKeys += copied.distinct(0)
-		if copied.ring.Len() > 1 {
-			sum.PreviousDistinctKeys += copied.distinct(1)
+		admitted, denied, at, ages := l.copyShard(i, p, memory)
+		sum.Admitted += admitted
+		sum.Denied += denied
+		sum.DistinctKeys += ages[0].door.Distinct()
+		if len(ages) > 1 {
+			sum.PreviousDistinctKeys += ages[1].door.Distinct()
 		}
-		current, _ := copied.ring.At(0)
-		sum.BloomFill += current.door.FillRatio()
-		sum.SketchFill += fill(&current.cells)
-		sum.FalseDenialRate += copied.falseDenialRate(at)
+		sum.BloomFill += ages[0].door.FillRatio()
+		sum.SketchFill += fill(&ages[0].cells)
+		sum.FalseDenialRate += l.falseDenialRate(at, ages)
 	}
 	n := float64(len(l.shards))
 	sum.BloomFill /= n
@@ -58,20 +54,40 @@ func (l *Limiter) Stats() Stats {
 	return sum
 }
 
-// copyTo makes to, a shard of the same dimensions, a copy of this one.
-func (s *shard) copyTo(to *shard, p Position) Position {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.ring.Advance(p.Generation)
-	copy(to.words, s.words)
-	to.ring.Follow(&s.ring)
-	to.admitted, to.denied = s.admitted, s.denied
-	return s.clamp(p)
+// generation is a copy of what a shard holds of one span of time.
+type generation struct {
+	door  bloom.Filter
+	cells cms.Sketch // no cells where the limit is 1
 }
 
-func (s *shard) distinct(age int) float64 {
-	g, _ := s.ring.At(age)
-	return g.door.Distinct()
+// copyShard copies the i-th shard's memory and returns it by age, with the position
+// that it stands for.
+func (l *Limiter) copyShard(i int, p Position, memory []uint64) (admitted, denied uint64, at Position, ages []generation) {
+	s := &l.shards[i]
+	s.mu.Lock()
+	r := request{layout: &l.layout, s: s, memory: l.memory[i*l.size:][:l.size]}
+	r.turn(p.Generation)
+	at = r.clamp(p)
+	copy(memory, r.memory)
+	admitted, denied, wheel := s.admitted, s.denied, s.wheel
+	s.mu.Unlock()
+
+	ages = make([]generation, l.generations)
+	for age := range ages {
+		words := memory[wheel.Index(age)*l.generation:][:l.generation]
+		door, err := bloom.Over(words[:l.door.Words()], l.door.Probes())
+		if err == nil && l.cells.Depth() > 0 {
+			var cells *cms.Sketch
+			if cells, err = cms.Over(words[l.door.Words():], l.cells.Depth(), l.cells.Width(), l.cells.CellBits()); err == nil {
+				ages[age].cells = *cells
+			}
+		}
+		if err != nil {
+			panic(err) // the plan has been checked
+		}
+		ages[age].door = *door
+	}
+	return admitted, denied, at, ages
 }
 
 func fill(k *cms.Sketch) float64 {
@@ -92,13 +108,13 @@ const maxSteps = 1024
 // falseDenialRate returns the chance that a new key is denied one unit now. Its
 // readings in the generations are independent, because their seeds are, so their
 // distributions convolve.
-func (s *shard) falseDenialRate(p Position) float64 {
-	step := (s.window.limit + maxSteps - 1) / maxSteps
-	top := int((s.window.limit + step - 1) / step)
+func (w *window) falseDenialRate(p Position, ages []generation) float64 {
+	step := (w.limit + maxSteps - 1) / maxSteps
+	top := int((w.limit + step - 1) / step)
 	sum := make([]float64, top+1) // chance of each sum of readings, in steps; the last: or more
 	sum[0] = 1
-	for age := range s.ring.Len() {
-		reading := s.reading(age, p.Elapsed, step, top)
+	for age := range ages {
+		reading := w.reading(&ages[age], age, p.Elapsed, step, top)
 		next := make([]float64, top+1)
 		for a, pa := range sum {
 			if pa == 0 {
@@ -116,8 +132,7 @@ func (s *shard) falseDenialRate(p Position) float64 {
 // reading returns the chances of what a new key reads in one generation, weighted,
 // in steps up to top. Past the doorkeeper, it reads at least c with the chance that
 // all rows do, each of which it meets in a cell drawn at random.
-func (s *shard) reading(age int, elapsed time.Duration, step int64, top int) []float64 {
-	g, _ := s.ring.At(age)
+func (w *window) reading(g *generation, age int, elapsed time.Duration, step int64, top int) []float64 {
 	atLeast := make([]float64, top+2)
 	for i := range atLeast[:top+1] {
 		atLeast[i] = 1
@@ -125,8 +140,8 @@ func (s *shard) reading(age int, elapsed time.Duration, step int64, top int) []f
 	for r := range g.cells.Depth() {
 		cells := make([]int, top+1)
 		for c := range g.cells.Cells(r) {
-			w := s.window.weighted(1+int64(c), age, s.ring.Len(), elapsed)
-			cells[min((w+step-1)/step, int64(top))]++
+			weighted := w.weighted(1+int64(c), age, elapsed)
+			cells[min((weighted+step-1)/step, int64(top))]++
 		}
 		tail := 0
 		for i := top; i >= 0; i-- {
@@ -135,7 +150,7 @@ func (s *shard) reading(age int, elapsed time.Duration, step int64, top int) []f
 		}
 	}
 	if g.cells.Depth() == 0 {
-		one := int((s.window.weighted(1, age, s.ring.Len(), elapsed) + step - 1) / step)
+		one := int((w.weighted(1, age, elapsed) + step - 1) / step)
 		clear(atLeast[min(one, top)+1:])
 	}
 	passed := g.door.FalsePositiveRate()

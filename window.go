@@ -8,10 +8,13 @@ import (
 // window is the arithmetic of windows: whole units and nanoseconds, nothing rounded
 // but the answer, and that against the request.
 type window struct {
-	limit   int64
-	length  int64 // of a generation, ns
-	sliding bool
+	limit       int64
+	length      int64 // of a generation, ns
+	generations int   // that are kept: 1 if fixed, one more than sub-windows if sliding
 }
+
+// nanos returns the position as unix time in ns.
+func (w *window) nanos(p Position) int64 { return p.Generation*w.length + int64(p.Elapsed) }
 
 // weighted returns how many units of quota a count takes up, rounded up. Of a
 // sliding window's generations the oldest counts by the part of it that the window
@@ -19,8 +22,8 @@ type window struct {
 //
 // Rounding up loses nothing: for whole n, count×weight + n ≤ free is the same as
 // ⌈count×weight⌉ + n ≤ free. At a generation's first instant the weight is 1.
-func (w window) weighted(count int64, age, generations int, elapsed time.Duration) int64 {
-	if !w.sliding || age < generations-1 {
+func (w *window) weighted(count int64, age int, elapsed time.Duration) int64 {
+	if age == 0 || age < w.generations-1 {
 		return count
 	}
 	hi, lo := bits.Mul64(uint64(count), uint64(w.length-int64(elapsed)))
@@ -36,28 +39,28 @@ func (w window) weighted(count int64, age, generations int, elapsed time.Duratio
 //
 // It goes through the generations to come. In each, what is now age a has aged by
 // the turns, the oldest left decays, and the rest stays until the next turn.
-func (w window) retryAfter(p Position, n int64, generations int, count func(age int) int64) time.Duration {
+func (w *window) retryAfter(p Position, n int64, count func(age int) int64) time.Duration {
 	if n < 1 || n > w.limit {
 		return Never
 	}
-	if !w.sliding {
+	if w.generations == 1 {
 		return time.Duration(w.length) - p.Elapsed
 	}
 	full := int64(0)
-	for age := range generations - 1 {
+	for age := range w.generations - 1 {
 		full += count(age)
 	}
 	for turn := 0; ; turn++ { // an empty window admits n, so it ends
 		if free := w.limit - n - full; free >= 0 {
-			oldest := count(generations - 1 - turn)
+			oldest := count(w.generations - 1 - turn)
 			return time.Duration(turn)*time.Duration(w.length) + w.decay(oldest, free) - p.Elapsed
 		}
-		full -= count(generations - 2 - turn)
+		full -= count(w.generations - 2 - turn)
 	}
 }
 
 // decay returns how far into its last generation a count weighs no more than free.
-func (w window) decay(count, free int64) time.Duration {
+func (w *window) decay(count, free int64) time.Duration {
 	if count <= free {
 		return 0
 	}
@@ -67,10 +70,10 @@ func (w window) decay(count, free int64) time.Duration {
 }
 
 // resetAfter returns the time until a key weighs nothing, whose youngest counting
-// generation has the age newest (generations if there is none).
-func (w window) resetAfter(p Position, newest, generations int) time.Duration {
-	if newest == generations {
+// generation has the age newest (their number if there is none).
+func (w *window) resetAfter(p Position, newest int) time.Duration {
+	if newest == w.generations {
 		return 0
 	}
-	return time.Duration(generations-newest)*time.Duration(w.length) - p.Elapsed
+	return time.Duration(w.generations-newest)*time.Duration(w.length) - p.Elapsed
 }

@@ -2,10 +2,13 @@ package sketchlimit
 
 import (
 	"fmt"
-	"math"
+	"math/bits"
 	"sync/atomic"
 	"time"
 )
+
+// Resolution is how often a running [WindowManager] reads the clock.
+const Resolution = time.Millisecond
 
 // WindowManager tells time in generations: spans of one length, aligned to the Unix
 // epoch, numbered floor(unix time / length).
@@ -16,12 +19,22 @@ import (
 // left of the current quota is all there is. Inside the latest generation times are
 // taken as they are. A jump ahead, however far, is a turn like any other.
 //
+// Reading the clock costs more than all else that a decision does, so a manager that
+// runs reads it once every [Resolution], and [WindowManager.Now] is a load of one
+// word. That word is late by up to the resolution, and by more where the scheduler
+// is: a generation then ends that much later for everybody alike, and units of the
+// previous one come free that much later. Nothing is admitted that would not have
+// been admitted at the time the word says.
+//
 // A WindowManager is safe for concurrent use.
 type WindowManager struct {
 	clock  func() time.Time
 	length int64        // of a generation, ns
-	latest atomic.Int64 // the latest generation seen
+	shift  uint8        // bits of the time into a generation
+	word   atomic.Int64 // latest position: generation<<shift | elapsed
 	turns  atomic.Uint64
+	runs   atomic.Bool
+	stop   chan struct{} // nil unless it was started
 }
 
 // Position is a moment as a limiter sees it.
@@ -41,29 +54,67 @@ func NewWindowManager(length time.Duration, clock func() time.Time) (*WindowMana
 		start := time.Now()
 		clock = func() time.Time { return start.Add(time.Since(start)) }
 	}
-	w := &WindowManager{clock: clock, length: int64(length)}
-	generation, _ := w.split(clock())
-	w.latest.Store(generation)
+	w := &WindowManager{clock: clock, length: int64(length), shift: uint8(bits.Len64(uint64(length - 1)))}
+	w.word.Store(w.pack(w.split(clock())))
 	return w, nil
 }
 
-// Now returns the position of the clock.
-func (w *WindowManager) Now() Position { return w.At(w.clock()) }
+// run starts reading the clock in the background, until close.
+func (w *WindowManager) run() {
+	w.stop = make(chan struct{})
+	w.runs.Store(true)
+	go func() {
+		ticker := time.NewTicker(Resolution)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ticker.C:
+				w.publish(w.clock())
+			case <-w.stop:
+				return
+			}
+		}
+	}()
+}
+
+// close ends run; from then on Now reads the clock itself.
+func (w *WindowManager) close() {
+	if w.runs.CompareAndSwap(true, false) {
+		close(w.stop)
+	}
+}
+
+// publish makes now the latest position unless its generation has passed.
+func (w *WindowManager) publish(now time.Time) {
+	p := w.At(now)
+	if word := w.word.Load(); word>>w.shift == p.Generation {
+		w.word.CompareAndSwap(word, w.pack(p)) // if it fails the word is newer still
+	}
+}
+
+// Now returns the position of the clock, or of its latest reading if the manager runs.
+func (w *WindowManager) Now() Position {
+	if w.runs.Load() {
+		return w.unpack(w.word.Load())
+	}
+	return w.At(w.clock())
+}
 
 // At returns the position of now, and makes its generation the latest if it is ahead.
 func (w *WindowManager) At(now time.Time) Position {
-	generation, elapsed := w.split(now)
+	p := w.split(now)
 	for {
-		latest := w.latest.Load()
-		if generation == latest {
-			return Position{generation, elapsed}
+		word := w.word.Load()
+		latest := word >> w.shift
+		if p.Generation == latest {
+			return p
 		}
-		if generation < latest {
+		if p.Generation < latest {
 			return Position{latest, 0}
 		}
-		if w.latest.CompareAndSwap(latest, generation) {
+		if w.word.CompareAndSwap(word, w.pack(p)) {
 			w.turns.Add(1)
-			return Position{generation, elapsed}
+			return p
 		}
 	}
 }
@@ -71,39 +122,47 @@ func (w *WindowManager) At(now time.Time) Position {
 // Look returns the position that [WindowManager.At] would, and leaves the latest
 // generation as it is.
 func (w *WindowManager) Look(now time.Time) Position {
-	generation, elapsed := w.split(now)
-	if latest := w.latest.Load(); generation < latest {
+	p := w.split(now)
+	if latest := w.Latest(); p.Generation < latest {
 		return Position{latest, 0}
 	}
-	return Position{generation, elapsed}
+	return p
 }
 
 // Latest returns the latest generation seen.
-func (w *WindowManager) Latest() int64 { return w.latest.Load() }
+func (w *WindowManager) Latest() int64 { return w.word.Load() >> w.shift }
 
 // Turns returns how often a later generation has become the latest; a jump over
 // several counts once.
 func (w *WindowManager) Turns() uint64 { return w.turns.Load() }
 
-// split returns the generation of a time and how far into it the time lies.
-func (w *WindowManager) split(now time.Time) (generation int64, elapsed time.Duration) {
+// pack puts a position in a word. It has room: unix time in ns has 62 bits, and
+// rounding the length of a generation up to a power of two adds less than one.
+func (w *WindowManager) pack(p Position) int64 { return p.Generation<<w.shift | int64(p.Elapsed) }
+
+func (w *WindowManager) unpack(word int64) Position {
+	return Position{word >> (w.shift & 63), time.Duration(word & (1<<(w.shift&63) - 1))}
+}
+
+// split returns the position of a time, whatever the latest is.
+func (w *WindowManager) split(now time.Time) Position {
 	ns := unixNano(now)
 	generation, rest := ns/w.length, ns%w.length
 	if rest < 0 { // before 1970: round down, not towards 0
 		generation, rest = generation-1, rest+w.length
 	}
-	return generation, time.Duration(rest)
+	return Position{generation, time.Duration(rest)}
 }
 
-// unixNano is [time.Time.UnixNano], which is undefined for the years before 1678 and
-// after 2262, with those years drawn to the ends of the range.
+// unixNano is [time.Time.UnixNano] for the years 1823 to 2116; times before and after
+// are drawn to the ends. That leaves pack a bit to spare.
 func unixNano(t time.Time) int64 {
-	const last = math.MaxInt64/int64(time.Second) - 1
+	const last = 1 << 62
 	switch s := t.Unix(); {
-	case s > last:
-		return math.MaxInt64
-	case s < -last:
-		return math.MinInt64
+	case s >= last/int64(time.Second):
+		return last - 1
+	case s <= -last/int64(time.Second):
+		return 1 - last
 	}
 	return t.UnixNano()
 }

@@ -1,8 +1,8 @@
 package sketchlimit_test
 
 import (
-	"math"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -19,6 +19,7 @@ func at(t time.Time) func() time.Time { return func() time.Time { return t } }
 func TestWindowManagerSteps(t *testing.T) {
 	w, err := sketchlimit.NewWindowManager(time.Minute, at(time.Unix(0, 0)))
 	require.NoError(t, err)
+	const last = 1<<62 - 1 // ns, in 2116
 	steps := []struct {
 		name       string
 		now        time.Time
@@ -34,9 +35,9 @@ func TestWindowManagerSteps(t *testing.T) {
 		{"far back", time.Unix(-1e9, 0), 1, 0, 1},
 		{"several at once", time.Unix(605, 0), 10, 5 * time.Second, 2},
 		{"any zone", time.Unix(606, 0).In(time.FixedZone("", 5*3600+1800)), 10, 6 * time.Second, 2},
-		{"the last time that fits", time.Unix(0, math.MaxInt64), math.MaxInt64 / int64(time.Minute), math.MaxInt64 % time.Minute, 3},
-		{"later times stay there", time.Unix(1<<60, 0), math.MaxInt64 / int64(time.Minute), math.MaxInt64 % time.Minute, 3},
-		{"and do not wrap around", time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC), math.MaxInt64 / int64(time.Minute), math.MaxInt64 % time.Minute, 3},
+		{"the last time that fits", time.Unix(0, last), last / int64(time.Minute), last % time.Minute, 3},
+		{"later times stay there", time.Unix(1<<60, 0), last / int64(time.Minute), last % time.Minute, 3},
+		{"and do not wrap around", time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC), last / int64(time.Minute), last % time.Minute, 3},
 	}
 	for _, s := range steps {
 		require.Equal(t, sketchlimit.Position{Generation: s.generation, Elapsed: s.elapsed}, w.At(s.now), s.name)
@@ -94,4 +95,42 @@ func TestWindowManagerNeverGoesBack(t *testing.T) {
 	}
 	wg.Wait()
 	require.LessOrEqual(t, w.Turns(), uint64(w.Latest()))
+}
+
+// A limiter without a Clock reads the time in the background. Its short forms are
+// late by the resolution at most, and make up for it in what they tell.
+func TestShortFormsReadTheTimeInTheBackground(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, err := sketchlimit.New(sketchlimit.Config{Limit: 10, Window: time.Minute, MemoryBytes: 1 << 20})
+		require.NoError(t, err)
+		time.Sleep(time.Until(time.Now().Truncate(time.Minute).Add(time.Minute)))
+		time.Sleep(sketchlimit.Resolution)
+		require.True(t, l.AllowN("k", 10))
+		time.Sleep(time.Minute)
+		d := l.Take("k", 1)
+		require.False(t, d.Allowed)
+		require.InDelta(t, 6*time.Second, d.RetryAfter, float64(2*sketchlimit.Resolution))
+		time.Sleep(d.RetryAfter)
+		require.True(t, l.Peek("k").Allowed, "whoever waits as long as told passes")
+		require.True(t, l.Allow("k"))
+		time.Sleep(l.Peek("k").ResetAfter)
+		require.Equal(t, sketchlimit.Decision{Allowed: true, Limit: 10, Remaining: 10}, l.Peek("k"))
+		require.NoError(t, l.Close())
+		time.Sleep(time.Hour)
+		require.True(t, l.AllowN("k", 10), "a closed limiter reads the clock itself")
+		require.NoError(t, l.Close(), "twice is no harm")
+	})
+}
+
+// A limiter that nobody refers to any more leaves no goroutine behind.
+func TestForgottenLimitersAreClosed(t *testing.T) {
+	before := runtime.NumGoroutine()
+	for range 20 {
+		_, err := sketchlimit.New(sketchlimit.Config{Limit: 10, Window: time.Minute, MemoryBytes: 1 << 16})
+		require.NoError(t, err)
+	}
+	require.Eventually(t, func() bool {
+		runtime.GC()
+		return runtime.NumGoroutine() < before+5 // Eventually has some of its own
+	}, 10*time.Second, time.Millisecond)
 }

@@ -23,6 +23,17 @@ func (k keys) at(i int) string {
 	return unsafe.String(&k[i%(len(k)/keyBytes)*keyBytes], keyBytes)
 }
 
+// each calls f with n keys from the first-th on. It is inlined with its argument.
+func (k keys) each(first, n int, f func(key string)) {
+	i := first % k.len() * keyBytes
+	for range n {
+		f(unsafe.String(&k[i], keyBytes))
+		if i += keyBytes; i == len(k) {
+			i = 0
+		}
+	}
+}
+
 // name writes key number id, of which no two are alike.
 func name(to []byte, id uint64) {
 	binary.LittleEndian.PutUint64(to, id*0x9e3779b97f4a7c15)

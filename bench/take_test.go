@@ -62,9 +62,7 @@ func run(b *testing.B, l *sketchlimit.Limiter, k keys, goroutines int) {
 	}
 	b.ReportAllocs()
 	parallel(b, goroutines, func(first, n int) {
-		for i := first; i < first+n; i++ {
-			l.Allow(k.at(i))
-		}
+		k.each(first, n, func(key string) { l.Allow(key) })
 	})
 }
 
@@ -85,6 +83,27 @@ func BenchmarkTake(b *testing.B) {
 	}
 }
 
+// BenchmarkTakeHot is one key over and over: admitted (a limit that is never reached)
+// and denied, as in a flood, which is when a limiter matters most.
+func BenchmarkTakeHot(b *testing.B) {
+	k := hot()
+	for _, c := range []struct {
+		name  string
+		limit int
+	}{{"hot", 1<<31 - 1}, {"hot-denied", 100}} {
+		for _, p := range []int{1, 2, 8, 64} {
+			b.Run(fmt.Sprintf("impl=sketch/algorithm=sliding/dist=%s/goroutines=%d", c.name, p), func(b *testing.B) {
+				l, err := sketchlimit.New(sketchlimit.Config{Limit: c.limit, Window: time.Hour, MemoryBytes: 4 << 20, Seed: 1})
+				if err != nil {
+					b.Fatal(err)
+				}
+				b.Cleanup(func() { l.Close() })
+				run(b, l, k, p)
+			})
+		}
+	}
+}
+
 // BenchmarkFloor is the bound to compare with: xxhash and the update of four rows of
 // a sketch of the same bytes, without doorkeeper, generations, lock or clock.
 func BenchmarkFloor(b *testing.B) {
@@ -97,9 +116,7 @@ func BenchmarkFloor(b *testing.B) {
 					f.add(k.at(i))
 				}
 				parallel(b, 1, func(first, n int) {
-					for i := first; i < first+n; i++ {
-						f.add(k.at(i))
-					}
+					k.each(first, n, func(key string) { f.add(key) })
 				})
 			})
 		}

@@ -46,9 +46,9 @@ var ErrMismatch = errors.New("dimensions differ")
 // A Filter is made by [New], [NewBytes] or [Over]; the zero value can only be
 // decoded into. It is not safe for concurrent use.
 type Filter struct {
-	words  []uint64       // the bits: whole blocks
-	set    *bitset.BitSet // the same memory, for what concerns all of it
-	probes int
+	Layout
+	words []uint64       // the bits: whole blocks
+	set   *bitset.BitSet // the same memory, for what concerns all of it
 }
 
 // New returns an empty filter that claims at most the share rate (above 0, below 1)
@@ -64,10 +64,12 @@ func New(keys int, rate float64) (*Filter, error) {
 // NewBytes returns an empty filter of so many bytes, a multiple of [BlockBytes], in
 // which each key sets probes bits (1 … [MaxProbes]).
 func NewBytes(bytes, probes int) (*Filter, error) {
-	if bytes < BlockBytes || bytes%BlockBytes != 0 {
-		return nil, fmt.Errorf("bloom: %d bytes, must be a multiple of %d", bytes, BlockBytes)
+	l, err := NewLayout(bytes, probes)
+	if err != nil {
+		return nil, err
 	}
-	return Over(make([]uint64, bytes/8), probes)
+	words := make([]uint64, l.Words())
+	return &Filter{l, words, bitset.From(words)}, nil
 }
 
 // Over is [NewBytes] on memory of the caller's, which belongs to the filter from
@@ -76,14 +78,12 @@ func Over(words []uint64, probes int) (*Filter, error) {
 	if len(words) == 0 || len(words)%blockWords != 0 {
 		return nil, fmt.Errorf("bloom: %d words, must be a multiple of %d", len(words), blockWords)
 	}
-	if probes < 1 || probes > MaxProbes {
-		return nil, fmt.Errorf("bloom: probes %d, must be 1 … %d", probes, MaxProbes)
+	l, err := NewLayout(8*len(words), probes)
+	if err != nil {
+		return nil, err
 	}
-	return &Filter{words: words, set: bitset.From(words), probes: probes}, nil
+	return &Filter{l, words, bitset.From(words)}, nil
 }
-
-// Probes returns the number of bits that a key sets.
-func (f *Filter) Probes() int { return f.probes }
 
 // MemoryBytes returns the size of the filter with all its bits.
 func (f *Filter) MemoryBytes() int {
@@ -94,55 +94,11 @@ func (f *Filter) MemoryBytes() int {
 func (f *Filter) Add(h uint64) { f.TestAndAdd(h) }
 
 // Test tells whether the key with hash h may be in the set. False is certain.
-func (f *Filter) Test(h uint64) bool {
-	block, draw := f.locate(h)
-	missing := uint64(0)
-	for left := f.probes; left > 0; left -= probesPerDraw {
-		d := draw
-		for range min(left, probesPerDraw) {
-			missing |= ^block[d>>6%blockWords] >> (d & 63)
-			d >>= 9
-		}
-		draw, _ = mix(draw)
-	}
-	return missing&1 == 0
-}
+func (f *Filter) Test(h uint64) bool { return f.Layout.Test(f.words, h) }
 
 // TestAndAdd puts the key with hash h into the set and tells whether it may have
 // been there before. False is certain.
-func (f *Filter) TestAndAdd(h uint64) bool {
-	block, draw := f.locate(h)
-	missing := uint64(0)
-	for left := f.probes; left > 0; left -= probesPerDraw {
-		d := draw
-		for range min(left, probesPerDraw) {
-			w := &block[d>>6%blockWords]
-			missing |= ^*w >> (d & 63)
-			*w |= 1 << (d & 63)
-			d >>= 9
-		}
-		draw, _ = mix(draw)
-	}
-	return missing&1 == 0
-}
-
-// probesPerDraw is how many times the 9 bits that choose among 512 fit in 64.
-const probesPerDraw = 7
-
-// locate returns the block of the key and the bits that choose its probes there.
-func (f *Filter) locate(h uint64) (*[blockWords]uint64, uint64) {
-	draw, lo := mix(h)
-	i := lo >> 32 * uint64(len(f.words)/blockWords) >> 32 * blockWords
-	return (*[blockWords]uint64)(f.words[i:]), draw
-}
-
-// mix draws 64 bits from a hash, and 64 more whose upper half is fit to choose a
-// block. Its constants differ from those of package cms: a key's place here says
-// nothing of its cells there.
-func mix(h uint64) (draw, lo uint64) {
-	hi, lo := bits.Mul64(h^0x9e3779b97f4a7c15, 0xd1342543de82ef95)
-	return hi ^ lo, lo
-}
+func (f *Filter) TestAndAdd(h uint64) bool { return f.Layout.TestAndAdd(f.words, h) }
 
 // FillRatio returns the share of bits that are set, 0 … 1.
 func (f *Filter) FillRatio() float64 {

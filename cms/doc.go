@@ -15,7 +15,7 @@
 //   - [Sketch.Raise] lifts a key to a count that the caller already knows.
 //
 // Cells are 4, 8, 16 or 32 bits wide, packed in 64-bit words. A cell never wraps:
-// it stops at [Sketch.Max], and from then on its keys read Max or more than
+// it stops at [Layout.Max], and from then on its keys read Max or more than
 // their count no longer. Take cells that hold the largest count that matters;
 // half the cell is twice the width.
 //

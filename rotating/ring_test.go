@@ -180,42 +180,13 @@ func TestSeedsOfNeighboursAreStrangers(t *testing.T) {
 	require.NotEqual(t, seedOf(t, 7, 1), seedOf(t, 8, 1))
 }
 
-func TestFollow(t *testing.T) {
-	for _, buffers := range []int{1, 2, 5} {
-		p, q := pages(buffers), pages(buffers)
-		leader, follower := newRing(t, 1, 0, p), newRing(t, 2, 5, q)
-		for n := int64(1); n < 15; n += 3 {
-			leader.Advance(n)
-			follower.Follow(leader)
-			require.Equal(t, leader.Generation(), follower.Generation())
-			for age := range buffers {
-				from, seed := leader.At(age)
-				to, followed := follower.At(age)
-				require.Equal(t, seed, followed)
-				require.Equal(t, from.name, to.name, "buffers keep their order")
-				require.Zero(t, to.clears, "buffers are left alone")
-			}
-		}
-		// From there both go the same way, each on its own.
-		require.Equal(t, leader.Advance(100), follower.Advance(100))
-		_, seed := leader.At(0)
-		_, followed := follower.At(0)
-		require.Equal(t, seed, followed)
-		follower.Advance(200)
-		require.EqualValues(t, 100, leader.Generation())
-		_, again := leader.At(0)
-		require.Equal(t, seed, again)
-	}
-}
-
 func TestNothingAllocates(t *testing.T) {
-	r, other := newRing(t, 1, 0, pages(3)), newRing(t, 1, 0, pages(3))
+	r := newRing(t, 1, 0, pages(3))
 	n := int64(0)
 	require.Zero(t, testing.AllocsPerRun(100, func() {
 		n += 2
 		r.Advance(n)
 		r.At(1)
-		other.Follow(r)
 	}))
 }
 

@@ -44,7 +44,7 @@ func execute(args []string, out, progress io.Writer) error {
 		s = quick
 	}
 	r := report{
-		scale: s, write: *write, plot: *plot, out: out, progress: progress,
+		scale: s, write: *write, plot: *plot, out: out, progress: &stamped{progress, time.Now()},
 		head: provenance(strings.Join(append([]string{"go run -C bench/peers ."}, args...), " "), time.Now()),
 	}
 	return r.make(*compare, *latency)
@@ -126,4 +126,17 @@ func (r report) publish(name, text string) error {
 		return fmt.Errorf("%s: %w", r.write, err)
 	}
 	return os.WriteFile(r.write, document, 0o644)
+}
+
+// stamped puts the seconds since its start before all that is written to it.
+type stamped struct {
+	io.Writer
+	start time.Time
+}
+
+func (s *stamped) Write(line []byte) (int, error) {
+	if _, err := fmt.Fprintf(s.Writer, "%4.0f s  %s", time.Since(s.start).Seconds(), line); err != nil {
+		return 0, err
+	}
+	return len(line), nil
 }

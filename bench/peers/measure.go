@@ -55,8 +55,9 @@ func (c *contestant) prepare(w workload) error {
 	before := liveBytes()
 	if c.generations && w.turns {
 		// Where keys come in every window, the previous one is in use as well.
-		for allowance := time.Duration(w.keys.distinct) * 500 * time.Nanosecond; ; allowance *= 2 {
-			turn := time.Now().Add(allowance)
+		for allowance := time.Duration(w.keys.distinct) * 500 * time.Nanosecond; ; {
+			begun := time.Now()
+			turn := begun.Add(allowance)
 			if err := c.start(w, windowFrom(turn)); err != nil {
 				return err
 			}
@@ -64,16 +65,17 @@ func (c *contestant) prepare(w workload) error {
 				time.Sleep(time.Until(turn.Add(50 * time.Millisecond)))
 				break
 			}
-			free(c) // too slow to be seen whole before the turn
+			allowance = time.Since(begun) * 3 / 2 // not all keys came before the turn
+			free(c)
 		}
 		c.warm(w)
 	} else if err := c.start(w, windowFrom(time.Now())); err != nil {
 		return err
 	}
-	c.bytes = float64(liveBytes()-before) / float64(w.keys.distinct)
 	start := time.Now()
-	runtime.GC()
+	after := liveBytes()
 	c.gc = time.Since(start)
+	c.bytes = float64(after-before) / float64(w.keys.distinct)
 	return nil
 }
 

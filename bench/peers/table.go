@@ -66,8 +66,8 @@ func (l latencies) table(s scale) string {
 Cells: a window of %v that turns all the time / one of an hour that has turned before. Each of %d rounds times
 %s decisions of either limiter one by one, on uniform keys, in one goroutine; percentiles are medians over the
 rounds, max is that of all. The two limiters take turns ten times a round; turns counts those of the window while
-decisions were being timed. The last row is what the same loop measures of nothing: it is contained in all others, and its
-max is what the machine does to any program.
+decisions were being timed. The last row is what the same loop measures of nothing: it is contained in all others. Its tail
+is what the machine does to any program, and the longer a decision takes, the more of that it meets.
 `, s.turning, s.passes, grouped(s.timed))
 	return b.String()
 }

@@ -1,0 +1,82 @@
+package bloom
+
+import (
+	"fmt"
+	"math/bits"
+)
+
+// Layout is the dimensions of a filter. Its methods mark keys in words of the
+// caller's, of which it takes the first [Layout.Words]: many small filters of one
+// layout need no headers of their own.
+type Layout struct {
+	blocks uint64
+	probes int
+}
+
+// NewLayout returns the layout of a filter of so many bytes, a multiple of
+// [BlockBytes], in which each key sets probes bits (1 … [MaxProbes]).
+func NewLayout(bytes, probes int) (Layout, error) {
+	if bytes < BlockBytes || bytes%BlockBytes != 0 {
+		return Layout{}, fmt.Errorf("bloom: %d bytes, must be a multiple of %d", bytes, BlockBytes)
+	}
+	if probes < 1 || probes > MaxProbes {
+		return Layout{}, fmt.Errorf("bloom: probes %d, must be 1 … %d", probes, MaxProbes)
+	}
+	return Layout{uint64(bytes / BlockBytes), probes}, nil
+}
+
+// Words returns the number of 64-bit words that the bits take.
+func (l *Layout) Words() int { return int(l.blocks) * blockWords }
+
+// Probes returns the number of bits that a key sets.
+func (l *Layout) Probes() int { return l.probes }
+
+// Test is [Filter.Test] on the bits in words.
+func (l *Layout) Test(words []uint64, h uint64) bool {
+	block, draw := l.locate(words, h)
+	missing := uint64(0)
+	for left := l.probes; left > 0; left -= probesPerDraw {
+		d := draw
+		for range min(left, probesPerDraw) {
+			missing |= ^block[d>>6%blockWords] >> (d & 63)
+			d >>= 9
+		}
+		draw, _ = mix(draw)
+	}
+	return missing&1 == 0
+}
+
+// TestAndAdd is [Filter.TestAndAdd] on the bits in words.
+func (l *Layout) TestAndAdd(words []uint64, h uint64) bool {
+	block, draw := l.locate(words, h)
+	missing := uint64(0)
+	for left := l.probes; left > 0; left -= probesPerDraw {
+		d := draw
+		for range min(left, probesPerDraw) {
+			w := &block[d>>6%blockWords]
+			missing |= ^*w >> (d & 63)
+			*w |= 1 << (d & 63)
+			d >>= 9
+		}
+		draw, _ = mix(draw)
+	}
+	return missing&1 == 0
+}
+
+// probesPerDraw is how many times the 9 bits that choose among 512 fit in 64.
+const probesPerDraw = 7
+
+// locate returns the block of the key and the bits that choose its probes there.
+func (l *Layout) locate(words []uint64, h uint64) (*[blockWords]uint64, uint64) {
+	draw, lo := mix(h)
+	i := lo >> 32 * l.blocks >> 32 * blockWords
+	return (*[blockWords]uint64)(words[i:]), draw
+}
+
+// mix draws 64 bits from a hash, and 64 more whose upper half is fit to choose a
+// block. Its constants differ from those of package cms: a key's place here says
+// nothing of its cells there.
+func mix(h uint64) (draw, lo uint64) {
+	hi, lo := bits.Mul64(h^0x9e3779b97f4a7c15, 0xd1342543de82ef95)
+	return hi ^ lo, lo
+}

@@ -1,0 +1,106 @@
+package sketchlimit
+
+import (
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestAShardIsOneCacheLine(t *testing.T) {
+	require.EqualValues(t, 64, unsafe.Sizeof(shard{}))
+	require.EqualValues(t, 64*stripes, unsafe.Sizeof(counter{}))
+}
+
+func TestHeavyTable(t *testing.T) {
+	bits, ok := heavyBits(100)
+	require.True(t, ok)
+	table := heavyTable{buckets: 2, threshold: 16, bits: bits}
+	words := make([]uint64, 2*heavyBucket)
+	require.Nil(t, table.find(words, 7))
+	for i := range uint64(2 * heavyBucket) {
+		table.insert(words, i*0x123456789abcdef1, 20+int64(i)) // some buckets are full before the table is
+	}
+	held := 0
+	for i := range uint64(2 * heavyBucket) {
+		if e := table.find(words, i*0x123456789abcdef1); e != nil {
+			held++
+			require.EqualValues(t, 20+i, table.count(*e, 0))
+			require.Zero(t, table.count(*e, 1))
+		}
+	}
+	require.Greater(t, held, heavyBucket)
+
+	e := table.find(words, 0x123456789abcdef1)
+	table.set(e, 100)
+	table.turn(words, 1, 2)
+	require.EqualValues(t, 0, table.count(*e, 0))
+	require.EqualValues(t, 100, table.count(*e, 1))
+	require.Same(t, e, table.find(words, 0x123456789abcdef1), "it stays where it is")
+	table.turn(words, 1, 2)
+	require.Nil(t, table.find(words, 0x123456789abcdef1), "two generations without a unit free an entry")
+	require.Equal(t, make([]uint64, 2*heavyBucket), words)
+
+	table.insert(words, 9, 30)
+	table.turn(words, 2, 2)
+	require.Nil(t, table.find(words, 9), "and so does a jump")
+}
+
+func TestHeavyBitsLeaveAFingerprint(t *testing.T) {
+	for limit, fits := range map[int]bool{1: true, 255: true, 65_535: true, 1<<22 - 1: true, 1 << 22: false, 1<<31 - 1: false} {
+		_, ok := heavyBits(limit)
+		require.Equal(t, fits, ok, "limit %d", limit)
+	}
+}
+
+// Two keys that share bucket and fingerprint share an entry. The second may have units
+// in the sketch that the entry does not know; it is never admitted beyond the limit
+// for that.
+func TestKeysThatShareAnEntry(t *testing.T) {
+	l, err := New(Config{Limit: 100, Window: time.Minute, Seed: 1, Clock: func() time.Time { return time.Unix(0, 0) },
+		Plan: &Plan{Shards: 1, BloomBytes: 1024, BloomProbes: 3, Depth: 4, Width: 512, CellBits: 8, HeavyEntries: 8, HeavyThreshold: 16}})
+	require.NoError(t, err)
+	take := func(h uint64, n int) bool { return l.take(Position{}, h, n).allowed }
+	// Nothing but the low bits of the product tell these two apart, and those are
+	// not in the fingerprint.
+	a := uint64(0x1234_5678_9abc_def0)
+	b := a + 0xf1de83e19937733d // the inverse of the fingerprint's multiplier: the product grows by 1
+	ta, pa := l.heavy.locate(l.memory[l.size-8:], a)
+	tb, pb := l.heavy.locate(l.memory[l.size-8:], b)
+	require.Equal(t, ta, tb)
+	require.Equal(t, pa, pb)
+	for i := range uint64(8) { // fill the bucket, so that b stays in the sketch
+		require.True(t, take(i<<40, 50))
+	}
+	for range 60 {
+		require.True(t, take(b, 1))
+	}
+	clear(l.memory[l.size-8:]) // as if the others had gone
+	require.True(t, take(a, 20), "a makes an entry of 20, and b now finds it")
+	admitted := 60
+	for range 100 {
+		if take(b, 1) {
+			admitted++
+		}
+	}
+	require.LessOrEqual(t, admitted, 100)
+	require.Greater(t, admitted, 90, "and it is not denied for nothing either")
+}
+
+// A full table leaves keys in the sketch, and nobody over the limit.
+func TestFullHeavyTable(t *testing.T) {
+	l, err := New(Config{Limit: 100, Window: time.Minute, Seed: 1, Clock: func() time.Time { return time.Unix(0, 0) },
+		Plan: &Plan{Shards: 1, BloomBytes: 4096, BloomProbes: 3, Depth: 4, Width: 4096, CellBits: 8, HeavyEntries: 8, HeavyThreshold: 16}})
+	require.NoError(t, err)
+	for key := range 50 {
+		admitted := 0
+		for range 120 {
+			if l.AllowN(string(rune(key)), 1) {
+				admitted++
+			}
+		}
+		require.InDelta(t, 100, admitted, 2)
+		require.LessOrEqual(t, admitted, 100)
+	}
+}
