@@ -121,16 +121,15 @@ func TestLiveRateIsTheRateOfNewKeys(t *testing.T) {
 		{Limit: 100, MemoryBytes: 16 << 10},
 		{Limit: 100, MemoryBytes: 8 << 10, Algorithm: sketchlimit.FixedWindow},
 		{Limit: 5, MemoryBytes: 100 << 10},
-		{Limit: 3000, MemoryBytes: 18 << 10},
+		{Limit: 300, Plan: &sketchlimit.Plan{Shards: 4, BloomBytes: 1024, BloomProbes: 3, Depth: 4, Width: 256, CellBits: 16}},
 		{Limit: 100, MemoryBytes: 60 << 10, SubWindows: 3},
 		{Limit: 1, MemoryBytes: 64 << 10},
 	} {
-		c.MemoryBytes /= slowdown
 		now := time.Unix(0, int64(150*time.Second))
 		c.Window, c.Clock = time.Minute, func() time.Time { return now }
 		l := build(t, c)
-		src, err := accuracy.Workload{Kind: accuracy.Attack, Keys: 50_000 / slowdown, Limit: c.Limit,
-			Requests: 3 * (150_000 + 3*c.Limit*500) / slowdown, Windows: 3, Seed: 1}.Source()
+		src, err := accuracy.Workload{Kind: accuracy.Attack, Keys: 50_000, Limit: c.Limit,
+			Abusers: 50_000 / c.Limit, Requests: 3 * 300_000, Windows: 3, Seed: 1}.Source()
 		require.NoError(t, err)
 		first := time.Time{}
 		for r := range src.Requests() {

@@ -10,10 +10,7 @@
 // keys that are unlucky in one generation are strangers in the next.
 package rotating
 
-import (
-	"fmt"
-	"math"
-)
+import "fmt"
 
 // Clearer is what a [Ring] turns.
 type Clearer interface {
@@ -31,8 +28,8 @@ type Wheel struct {
 // NewWheel returns a wheel of so many buffers (at least 1) whose current generation
 // is number. One buffer makes a wheel without a past.
 func NewWheel(buffers int, number int64) (Wheel, error) {
-	if buffers < 1 || buffers > math.MaxInt32 {
-		return Wheel{}, fmt.Errorf("rotating: %d buffers, must be 1 … %d", buffers, math.MaxInt32)
+	if buffers < 1 {
+		return Wheel{}, fmt.Errorf("rotating: %d buffers, must be at least 1", buffers)
 	}
 	return Wheel{number: number, buffers: int32(buffers)}, nil
 }
