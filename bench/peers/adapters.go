@@ -41,7 +41,7 @@ type implementation struct {
 	name, form  string
 	module      string // the module whose version belongs to the name
 	keeps       bool   // it may keep the strings that it sees keys in
-	generations bool   // it counts in windows, so that it is in use as a whole once one has turned
+	generations bool   // it has memory of its own for the previous window
 	build       func(settings) (limiter, error)
 }
 
@@ -54,7 +54,7 @@ var implementations = []implementation{
 	{name: "ulule/limiter", form: "memory store", module: "github.com/ulule/limiter/v3", build: newUlule},
 	{name: "httprate", form: "local counter", module: "github.com/go-chi/httprate", generations: true, build: newHTTPRate},
 	{name: "BoomFilters", form: "count-min + mutex", module: "github.com/tylertreat/BoomFilters", build: newBoom},
-	{name: "sketchlimit/exact", form: "SlidingWindow", keeps: true, generations: true, build: newExact},
+	{name: "sketchlimit/exact", form: "SlidingWindow", keeps: true, build: newExact},
 }
 
 // title is the implementation's name, version and form.

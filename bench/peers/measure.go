@@ -54,7 +54,7 @@ type run struct {
 func (c *contestant) prepare(w workload) error {
 	before := liveBytes()
 	if c.generations && w.turns {
-		// Where keys come in every window, the previous one is in use as well.
+		// Keys come in every window, so the previous one's memory is in use as well.
 		for allowance := time.Duration(w.keys.distinct) * 500 * time.Nanosecond; ; {
 			begun := time.Now()
 			turn := begun.Add(allowance)

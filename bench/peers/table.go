@@ -29,7 +29,7 @@ func (c comparison) table(s scale) string {
 	fmt.Fprintf(&b, `
 Cells: × this library (ns a decision), each with 1 / 2 goroutines on 2 cores, medians of %d rounds in one process.
 A round is %s decisions of each limiter in turn on the same 16-byte keys, at most %d per hour and key (%s where
-the hot key is admitted), all keys seen before, the previous window in use where there are windows. sketchlimit has
+the hot key is admitted), all keys seen before, in the previous window as well where that has memory of its own. sketchlimit has
 %s for %s keys and the hot ones, %s for %s. Bytes are the live heap after a collection, keys included where
 a limiter keeps them, which it gets to itself. Collections happen between measurements only: what the last column
 takes comes on top. BoomFilters has a cell in each of four rows for every key, and never forgets.
