@@ -27,6 +27,7 @@ type AblationRow struct {
 	Change string `json:"change"` // in words
 	Layout string `json:"layout"` // "Bloom filter 16384 B, 4 × 3072 cells of 32 bits"
 	Verdict
+	Sample Sample `json:"sample"` // the keys judged
 }
 
 // Ablate takes the arrangement that is often published and improves it step by
@@ -45,6 +46,8 @@ type AblationRow struct {
 // The published code multiplies a 32-bit string hash with a seed for each row, so that
 // keys that collide in one row collide in all. Here every arrangement hashes with
 // xxhash and independent rows: it is the arrangements that are compared.
+//
+// Long streams are judged on a [Sample] of their keys, as by [Sweep].
 func Ablate(ctx context.Context, src Source, a Ablation, o Options) ([]AblationRow, error) {
 	or(&a.Seed, 1)
 	if err := a.check(); err != nil {
@@ -63,7 +66,7 @@ func Ablate(ctx context.Context, src Source, a Ablation, o Options) ([]AblationR
 	}
 	rows := make([]AblationRow, len(steps))
 	for i, t := range trials {
-		rows[i] = AblationRow{steps[i].name, steps[i].change, layoutOf(t.limiter), t.verdict(lone)}
+		rows[i] = AblationRow{steps[i].name, steps[i].change, layoutOf(t.limiter), t.verdict(lone), t.sample()}
 	}
 	return rows, nil
 }
@@ -261,7 +264,11 @@ func layoutOf(l Limiter) string {
 		return l.layout
 	case interface{ Plan() sketchlimit.Plan }:
 		p := l.Plan()
-		return fmt.Sprintf("%d shards of: Bloom filter %d B, %d × %d cells of %d bits", p.Shards, p.BloomBytes, p.Depth, p.Width, p.CellBits)
+		layout := fmt.Sprintf("%d shards of: Bloom filter %d B, %d × %d cells of %d bits", p.Shards, p.BloomBytes, p.Depth, p.Width, p.CellBits)
+		if p.HeavyEntries > 0 {
+			layout += fmt.Sprintf(", table of %d heavy keys", p.HeavyEntries)
+		}
+		return layout
 	}
 	return ""
 }

@@ -32,8 +32,8 @@ func ablate(t *testing.T, src Source, a Ablation) map[string]AblationRow {
 // Each step helps. Seeds are fixed, so the figures are too: there is no chance in this
 // test. The load is chosen so that no step is perfect but the last ones.
 func TestEachStepOfTheAblationHelps(t *testing.T) {
-	src := source(t, "scan:0.5,exponent=0.9,keys=10000,requests=200000,window=10s")
-	r := ablate(t, src, Ablation{Limit: 20, Window: 10 * time.Second, MemoryBytes: 24 << 10})
+	src := source(t, "scan:0.5,exponent=0.9,keys=5000,requests=100000,window=10s")
+	r := ablate(t, src, Ablation{Limit: 20, Window: 10 * time.Second, MemoryBytes: 10 << 10})
 	better := func(this, than string) {
 		t.Helper()
 		assert.Less(t, r[this].FalseDenials, r[than].FalseDenials, "%s, not %s", this, than)
@@ -54,7 +54,7 @@ func TestEachStepOfTheAblationHelps(t *testing.T) {
 // With more memory than keys nobody is wronged, so the arrangements count exactly.
 func TestAblationCountsExactlyInAmpleMemory(t *testing.T) {
 	for _, limit := range []int{1, 2, 15, 16, 17, 255, 256, 70_000} {
-		src := source(t, "uniform,keys=5,requests=20000,cost=3,window=10s,windows=3")
+		src := source(t, "uniform,keys=5,requests=6000,cost=3,window=10s,windows=3")
 		for step, row := range ablate(t, src, Ablation{Limit: limit, Window: 10 * time.Second, MemoryBytes: 1 << 16}) {
 			assert.Zero(t, row.FalseDenials, "limit %d, %s", limit, step)
 			assert.Zero(t, row.WithheldShare, "limit %d, %s", limit, step)

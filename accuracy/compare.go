@@ -18,13 +18,17 @@ type AlgorithmRow struct {
 	LetThrough       uint64  `json:"let_through"`   // admitted, though the log would refuse after the same admitted history
 	RefusedEarly     uint64  `json:"refused_early"` // refused, though the log would admit after the same admitted history; each retry counts
 	PeakLoad         float64 `json:"peak_load"`     // most units admitted to one key within any span of one window / limit; above 1 is too many
+	Sample           Sample  `json:"sample"`        // the keys that all of this is of
 }
 
 // Compare runs the exact algorithms with the same limit and window over src, each on
 // its own: sliding log, fixed window, sliding window, sliding window of 6 slots
 // (5 … 2 if that cuts window evenly and 6 does not), and token bucket (GCRA) with a
-// burst of limit. The sliding log comes first. Memory grows with the units admitted in
-// a window.
+// burst of limit. The sliding log comes first.
+//
+// Memory grows with the units admitted in a window. The algorithms judge each key by
+// itself, so of a stream of more than Options.SampleAbove requests they are given the
+// keys of a [Sample] alone.
 func Compare(ctx context.Context, src Source, limit int, window time.Duration, o Options) ([]AlgorithmRow, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -36,8 +40,13 @@ func Compare(ctx context.Context, src Source, limit int, window time.Duration, o
 	if _, err := firstTime(src); err != nil {
 		return nil, err
 	}
+	keys, err := sampleOf(ctx, src, o.SampleAbove)
+	if err != nil {
+		return nil, err
+	}
 	var lanes []lane
 	for _, r := range runs {
+		r.keys = keys
 		lanes = append(lanes, r)
 	}
 	if err := walk(ctx, src, window, o, lanes, nil); err != nil {
@@ -47,6 +56,7 @@ func Compare(ctx context.Context, src Source, limit int, window time.Duration, o
 	for i, r := range runs {
 		rows[i] = r.row
 		rows[i].PeakLoad = float64(r.ledger.peak) / float64(limit)
+		rows[i].Sample = keys.of(r.row.Requests, r.all)
 	}
 	return rows, nil
 }
@@ -89,12 +99,18 @@ func algorithms(limit int, window time.Duration) (runs []*algorithmRun, err erro
 // It is a lane.
 type algorithmRun struct {
 	row            AlgorithmRow
+	all            uint64 // requests, of keys in the sample or not
+	keys           keySample
 	algorithm, log exact.Limiter
 	ledger         *ledger
 }
 
 func (a *algorithmRun) run(batch []Request) {
+	a.all += uint64(len(batch))
 	for _, r := range batch {
+		if !a.keys.has(r.Key) {
+			continue
+		}
 		would := a.log.PeekAt(r.Time, r.Key, r.Cost).Allowed
 		did := a.algorithm.TakeAt(r.Time, r.Key, r.Cost).Allowed
 		a.row.Requests++
@@ -114,7 +130,7 @@ func (a *algorithmRun) run(batch []Request) {
 }
 
 func (a *algorithmRun) reset() {
-	a.row = AlgorithmRow{Algorithm: a.row.Algorithm}
+	a.row, a.all = AlgorithmRow{Algorithm: a.row.Algorithm}, 0
 	a.ledger.peak = 0
 }
 

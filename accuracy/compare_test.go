@@ -29,9 +29,9 @@ func compare(t *testing.T, src Source, limit int) map[string]AlgorithmRow {
 func TestCompareAtTheBorderOfWindows(t *testing.T) {
 	src := list{{at(9), "a", 1}, {at(9.5), "a", 1}, {at(10), "a", 1}, {at(10.5), "a", 1}}
 	r := compare(t, src, 2)
-	assert.Equal(t, AlgorithmRow{"sliding log", 4, 2, 2, 0, 0, 1}, r["sliding log"])
-	assert.Equal(t, AlgorithmRow{"fixed window", 4, 4, 4, 2, 0, 2}, r["fixed window"])
-	assert.Equal(t, AlgorithmRow{"sliding window", 4, 2, 2, 0, 0, 1}, r["sliding window"])
+	assert.Equal(t, AlgorithmRow{"sliding log", 4, 2, 2, 0, 0, 1, Sample{1, 4, 4}}, r["sliding log"])
+	assert.Equal(t, AlgorithmRow{"fixed window", 4, 4, 4, 2, 0, 2, Sample{1, 4, 4}}, r["fixed window"])
+	assert.Equal(t, AlgorithmRow{"sliding window", 4, 2, 2, 0, 0, 1, Sample{1, 4, 4}}, r["sliding window"])
 }
 
 // The weighted window does not know that both units came at the very beginning of the
@@ -39,10 +39,10 @@ func TestCompareAtTheBorderOfWindows(t *testing.T) {
 func TestCompareRefusedEarly(t *testing.T) {
 	src := list{{at(0), "a", 1}, {at(0.1), "a", 1}, {at(10.2), "a", 1}}
 	r := compare(t, src, 2)
-	assert.Equal(t, AlgorithmRow{"sliding log", 3, 3, 3, 0, 0, 1}, r["sliding log"])
-	assert.Equal(t, AlgorithmRow{"sliding window", 3, 2, 2, 0, 1, 1}, r["sliding window"])
+	assert.Equal(t, AlgorithmRow{"sliding log", 3, 3, 3, 0, 0, 1, Sample{1, 3, 3}}, r["sliding log"])
+	assert.Equal(t, AlgorithmRow{"sliding window", 3, 2, 2, 0, 1, 1, Sample{1, 3, 3}}, r["sliding window"])
 	// One unit comes back to the bucket every 5 s.
-	assert.Equal(t, AlgorithmRow{"token bucket", 3, 3, 3, 0, 0, 1}, r["token bucket"])
+	assert.Equal(t, AlgorithmRow{"token bucket", 3, 3, 3, 0, 0, 1, Sample{1, 3, 3}}, r["token bucket"])
 }
 
 // A full bucket, and what flows back while it is being emptied: up to twice the limit

@@ -27,4 +27,11 @@
 // same algorithm, so that what they show is the sketch's doing alone. What the
 // algorithms themselves let through or refuse, compared with the sliding log, is
 // a different question and has its own table: [Compare].
+//
+// # Long streams
+//
+// [Replay] judges every request. The others hold many exact counts of every key at once;
+// on a stream of more than a million requests they judge a [Sample] of the keys, and
+// say so in the result. Limiters still see every request, since what they get wrong
+// depends on all the keys that share their cells.
 package accuracy

@@ -18,6 +18,11 @@ type Options struct {
 	WarmUp int
 	// Buckets bounds the length of Result.Series: 2 … 1e6; 0 = 120.
 	Buckets int
+	// SampleAbove is the number of requests above which [Sweep], [Ablate] and [Compare]
+	// measure a [Sample] of the keys, with about so many requests at most, rather than
+	// all of them: 1 …; 0 = 1e6. Where fewer than 1000 keys would be left, it is
+	// more. [Replay] always measures all.
+	SampleAbove int
 	// Progress, if not nil, is called about every 64k requests and at the end, with
 	// the requests done and the requests there are, from the goroutine that called
 	// the measurement.
@@ -31,6 +36,10 @@ func (o *Options) check() error {
 	or(&o.Buckets, 120)
 	if o.Buckets < 2 || o.Buckets > 1e6 {
 		return fmt.Errorf("accuracy: buckets %d, must be 2 … 1000000", o.Buckets)
+	}
+	or(&o.SampleAbove, sampleAbove)
+	if o.SampleAbove < 1 {
+		return fmt.Errorf("accuracy: sample above %d requests, must be 1 …", o.SampleAbove)
 	}
 	return nil
 }
@@ -178,7 +187,7 @@ func ReplayContest(ctx context.Context, src Source, c Contest, o Options) (_ *Re
 	if err != nil {
 		return nil, err
 	}
-	t.sample(true)
+	t.look(true)
 	r := census.result(src, c)
 	r.collect(t, lone)
 	r.Series = series.all()
@@ -222,9 +231,11 @@ func memory(t *trial, l *lone, c *census, heap int) Memory {
 	return m
 }
 
-// liveHeap is the heap in use after a collection, in bytes.
+// liveHeap is the heap in use after a collection, in bytes. It takes two: what a
+// sync.Pool holds outlives one, and would be gone by the next weighing.
 func liveHeap() int {
 	var m runtime.MemStats
+	runtime.GC()
 	runtime.GC()
 	runtime.ReadMemStats(&m)
 	return int(m.HeapAlloc)

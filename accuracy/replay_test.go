@@ -238,7 +238,7 @@ func TestReplayReadsStatsAtTheEndsOfWindows(t *testing.T) {
 	first, err := newTrial(c, src[0].Time)
 	require.NoError(t, err)
 	first.run(src)
-	first.sample(true)
+	first.look(true)
 	assert.Equal(t, 0.25, first.liveLatest)
 }
 
@@ -299,8 +299,8 @@ func TestReplayIsReproducible(t *testing.T) {
 		"slots":   {Limit: 10, SubWindows: 4},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c.Window, c.MemoryBytes, c.Seed = 10*time.Second, 8<<10, 7
-			src := source(t, "zipf:0.9,keys=10000,requests=60000,windows=3,window=10s,cost=2")
+			c.Window, c.MemoryBytes, c.Seed = 10*time.Second, 4<<10, 7
+			src := source(t, "zipf:0.9,keys=5000,requests=30000,windows=3,window=10s,cost=2")
 			var texts [2]string
 			for i := range texts {
 				r, err := Replay(context.Background(), src, c, Options{})
@@ -324,9 +324,9 @@ func TestReplayIsReproducible(t *testing.T) {
 
 // A sweep is so many replays, only in one pass.
 func TestSweepIsManyReplays(t *testing.T) {
-	src := source(t, "zipf:0.8,keys=10000,requests=100000,window=1s")
+	src := source(t, "zipf:0.8,keys=5000,requests=50000,window=1s")
 	c := sketchlimit.Config{Limit: 10, Window: time.Second, Seed: 3}
-	sizes := []int{8 << 10, 64 << 10}
+	sizes := []int{4 << 10, 64 << 10}
 	points, err := Sweep(context.Background(), src, c, sizes, Options{WarmUp: 1})
 	require.NoError(t, err)
 	require.Len(t, points, 2)
@@ -334,7 +334,7 @@ func TestSweepIsManyReplays(t *testing.T) {
 		c.MemoryBytes = sizes[i]
 		r, err := Replay(context.Background(), src, c, Options{WarmUp: 1})
 		require.NoError(t, err)
-		assert.Equal(t, SweepPoint{sizes[i], r.Verdict, r.WrongedKeys, r.LiveFalseDenialRateMax}, p)
+		assert.Equal(t, SweepPoint{sizes[i], r.Verdict, r.WrongedKeys, r.LiveFalseDenialRateMax, Sample{1, r.Requests, r.Requests}}, p)
 	}
 	assert.Greater(t, points[0].FalseDenials, points[1].FalseDenials)
 }

@@ -14,11 +14,15 @@ type SweepPoint struct {
 	Verdict
 	WrongedKeys            int     `json:"wronged_keys"`
 	LiveFalseDenialRateMax float64 `json:"live_false_denial_rate_max"`
+	Sample                 Sample  `json:"sample"` // the keys judged
 }
 
 // Sweep measures the limiter that c describes at each of the sizes in bytes, in
-// one pass over src. FalseDenialRate and Plan of c are left aside. Each size
-// needs a judge of its own: memory grows with keys × sizes.
+// one pass over src. FalseDenialRate and Plan of c are left aside.
+//
+// Each size needs a judge of its own: memory grows with keys × sizes. Of a stream of
+// more than Options.SampleAbove requests, the limiters see every request, but only the
+// keys of a [Sample] are judged and counted, over-admissions included.
 func Sweep(ctx context.Context, src Source, c sketchlimit.Config, bytes []int, o Options) ([]SweepPoint, error) {
 	if len(bytes) == 0 {
 		return nil, fmt.Errorf("accuracy: sweep: no sizes, must be at least one")
@@ -35,7 +39,7 @@ func Sweep(ctx context.Context, src Source, c sketchlimit.Config, bytes []int, o
 	}
 	points := make([]SweepPoint, len(bytes))
 	for i, t := range trials {
-		points[i] = SweepPoint{bytes[i], t.verdict(lone), len(t.wronged), t.liveMax}
+		points[i] = SweepPoint{bytes[i], t.verdict(lone), len(t.wronged), t.liveMax, t.sample()}
 	}
 	return points, nil
 }
@@ -50,11 +54,15 @@ func race(ctx context.Context, src Source, contests []Contest, o Options) (_ []*
 	if err != nil {
 		return nil, nil, err
 	}
+	keys, err := sampleOf(ctx, src, o.SampleAbove)
+	if err != nil {
+		return nil, nil, err
+	}
 	oracle, err := contests[0].Oracle()
 	if err != nil {
 		return nil, nil, err
 	}
-	alone := &lone{oracle: oracle}
+	alone := &lone{oracle: oracle, keys: keys}
 	lanes := []lane{alone}
 	var trials []*trial
 	defer func() {
@@ -67,13 +75,14 @@ func race(ctx context.Context, src Source, contests []Contest, o Options) (_ []*
 		if err != nil {
 			return nil, nil, err
 		}
+		t.keys = keys
 		trials, lanes = append(trials, t), append(lanes, t)
 	}
 	if err := walk(ctx, src, contests[0].Window, o, lanes, nil); err != nil {
 		return nil, nil, err
 	}
 	for _, t := range trials {
-		t.sample(true)
+		t.look(true)
 	}
 	return trials, alone, nil
 }

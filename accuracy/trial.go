@@ -9,13 +9,15 @@ import (
 )
 
 // trial is a limiter before its judge, the oracle that knows what the limiter has
-// admitted. It is a lane.
+// admitted. It is a lane. The limiter sees all keys, the judge those of the sample, and
+// what is counted is of these.
 type trial struct {
 	limiter Limiter
 	judge   exact.Limiter
 	limit   int
+	keys    keySample
 
-	requests            uint64
+	requests, all       uint64 // judged, seen by the limiter
 	v                   Verdict
 	wronged             map[string]struct{}
 	unitsEarly          Histogram
@@ -23,12 +25,12 @@ type trial struct {
 	tooSmall            uint64
 	liveMax, liveLatest float64
 
-	outcomes []outcome // of the last batch
-	windows  windowClock
-	clock    *replayClock
-	sampled  uint64 // requests since the last look at Stats
-	spacing  uint64 // requests that must lie between two looks
-	last     time.Time
+	outcomes  []outcome // of the last batch
+	windows   windowClock
+	clock     *replayClock
+	sinceLook uint64 // requests since the last look at Stats
+	spacing   uint64 // requests that must lie between two looks
+	last      time.Time
 }
 
 type outcome uint8
@@ -74,11 +76,18 @@ func (t *trial) run(batch []Request) {
 	t.outcomes = t.outcomes[:0]
 	for _, r := range batch {
 		if t.windows.turn(r.Time) {
-			t.sample(false)
+			t.look(false)
 		}
-		t.outcomes = append(t.outcomes, t.take(r.Time, r.Key, r.Cost))
+		var o outcome
+		if t.keys.has(r.Key) {
+			o = t.take(r.Time, r.Key, r.Cost)
+		} else {
+			t.limiter.TakeAt(r.Time, r.Key, r.Cost)
+		}
+		t.outcomes = append(t.outcomes, o)
 		t.last = r.Time
-		t.sampled++
+		t.all++
+		t.sinceLook++
 	}
 }
 
@@ -122,24 +131,24 @@ func (t *trial) take(now time.Time, key string, n int) (o outcome) {
 	return o
 }
 
-// sample reads the false-denial rate that the limiter states, as the last request
+// look reads the false-denial rate that the limiter states, as the last request
 // has left it.
-func (t *trial) sample(always bool) {
+func (t *trial) look(always bool) {
 	l, ok := t.limiter.(interface{ Stats() sketchlimit.Stats })
-	if !ok || t.requests == 0 || !always && t.sampled < t.spacing {
+	if !ok || t.all == 0 || !always && t.sinceLook < t.spacing {
 		return
 	}
 	t.clock.set(t.last)
 	t.liveLatest = l.Stats().FalseDenialRate
 	t.liveMax = max(t.liveMax, t.liveLatest)
-	t.sampled = 0
+	t.sinceLook = 0
 }
 
 func (t *trial) reset() {
 	t.v = Verdict{MemoryBytes: t.v.MemoryBytes}
 	clear(t.wronged)
 	t.unitsEarly, t.estimateError = Histogram{}, Histogram{}
-	t.requests, t.tooSmall, t.liveMax = 0, 0, 0
+	t.requests, t.all, t.tooSmall, t.liveMax = 0, 0, 0, 0
 }
 
 // verdict completes the counts with the rates.
@@ -152,6 +161,9 @@ func (t *trial) verdict(lone *lone) Verdict {
 	return v
 }
 
+// sample is what the verdict rests on.
+func (t *trial) sample() Sample { return t.keys.of(t.requests, t.all) }
+
 // close ends the limiter's goroutines, if it has any.
 func (t *trial) close() error {
 	if l, ok := t.limiter.(interface{ Close() error }); ok {
@@ -160,9 +172,11 @@ func (t *trial) close() error {
 	return nil
 }
 
-// lone is an oracle that admits on its own. It is a lane.
+// lone is an oracle that admits on its own the requests of the keys in the sample. It is
+// a lane.
 type lone struct {
 	oracle          exact.Limiter
+	keys            keySample
 	requests, units uint64 // admitted
 	admitted        []bool // of the last batch
 }
@@ -170,7 +184,7 @@ type lone struct {
 func (l *lone) run(batch []Request) {
 	l.admitted = l.admitted[:0]
 	for _, r := range batch {
-		ok := l.oracle.TakeAt(r.Time, r.Key, r.Cost).Allowed
+		ok := l.keys.has(r.Key) && l.oracle.TakeAt(r.Time, r.Key, r.Cost).Allowed
 		if ok {
 			l.requests++
 			l.units += uint64(r.Cost)
