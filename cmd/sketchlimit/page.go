@@ -62,7 +62,7 @@ func (r *report) figures() (map[string][]figure, error) {
 			"An estimate is never too small, and to be a few units too large is harmless as long as that is little against the limit of %s.",
 			integer(r.Replay.EstimateError.Count()), integer(r.Config.Limit))},
 		{"sweep", r.plotSweep, fmt.Sprintf("Each point is the same traffic through a limiter of that size. A hollow mark means that not one was seen: "+
-			"the share is 0 of some %s requests or units, and drawn where one of them would be.", integer(r.Replay.InnocentRequests))},
+			"the share is 0 of some %s requests or units, and drawn where one of them would be.", integer(r.Sweep[len(r.Sweep)-1].InnocentRequests))},
 	} {
 		picture, err := f.draw()
 		if err != nil {

@@ -10,19 +10,28 @@ import (
 	"golang.org/x/term"
 )
 
-// stage is a part of the work. Its weight is about what it takes for a request.
+// stage is a part of the work: about what it takes for each request, and what for
+// those that are judged, which of long streams is a sample.
 type stage struct {
-	name   string
-	weight int
+	name         string
+	weight, more int
 }
 
 var (
-	stageKeys       = stage{"counting keys", 1}
-	stageReplay     = stage{"replay", 4}
-	stageSweep      = stage{"memory sweep", 14}
-	stageAblation   = stage{"ablation", 6}
-	stageAlgorithms = stage{"algorithms", 15}
+	stageKeys       = stage{"counting keys", 1, 0}
+	stageReplay     = stage{"replay", 4, 0}
+	stageSweep      = stage{"memory sweep", 9, 5}
+	stageAblation   = stage{"ablation", 3, 3}
+	stageAlgorithms = stage{"algorithms", 1, 14}
 )
+
+// work is what the stage takes in all.
+func (s stage) work(requests int) int {
+	return s.weight*requests + s.more*min(requests, 1_000_000) // above which accuracy samples
+}
+
+// sampleAbove is that of accuracy.Options. Tests lower it.
+var sampleAbove = 0
 
 // progress is a bar on a terminal, and nothing elsewhere.
 type progress struct {
@@ -39,7 +48,7 @@ func newProgress(errOut io.Writer, requests int) *progress {
 	}
 	total := 0
 	for _, s := range []stage{stageKeys, stageReplay, stageSweep, stageAblation, stageAlgorithms} {
-		total += s.weight * requests
+		total += s.work(requests)
 	}
 	p.bar = progressbar.NewOptions(total,
 		progressbar.OptionSetWriter(errOut),
@@ -54,14 +63,15 @@ func newProgress(errOut io.Writer, requests int) *progress {
 // stage begins the next part of the work.
 func (p *progress) stage(s stage) accuracy.Options {
 	p.done = p.next
-	return accuracy.Options{Progress: func(done, total int) {
-		p.next = p.done + s.weight*total
+	return accuracy.Options{SampleAbove: sampleAbove, Progress: func(done, total int) {
+		work := s.work(total)
+		p.next = p.done + work
 		// Work that is over in a moment needs no bar that flashes up.
 		if p.bar == nil || time.Since(p.begin) < time.Second {
 			return
 		}
 		p.bar.Describe(s.name)
-		_ = p.bar.Set(p.done + s.weight*done)
+		_ = p.bar.Set(p.done + int(float64(work)*float64(done)/float64(total)))
 	}}
 }
 

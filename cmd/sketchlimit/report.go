@@ -9,7 +9,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -148,9 +147,6 @@ func (o *options) measure(ctx context.Context, s *stream, bar *progress) (*repor
 		return nil, err
 	}
 	r := &report{Source: s, Config: sized}
-	// Pools let go of what they hold at the second collection after its last use.
-	// Without this one that is the replay's, in the midst of weighing the limiter.
-	runtime.GC()
 	if r.Replay, err = accuracy.Replay(ctx, s, c, bar.stage(stageReplay)); err != nil {
 		return nil, failure{err}
 	}

@@ -37,6 +37,7 @@ var small = []string{"report", "--workload", "zipf:1.2,keys=2000,requests=20000,
 // TestDefaultReport pins what is printed about the embedded trace, but no figure that
 // another version of the limiter might change.
 func TestDefaultReport(t *testing.T) {
+	sample(t, embeddedAbove)
 	page := filepath.Join(t.TempDir(), "report.html")
 	o := command(nil, "report", "--html", page)
 	require.Equal(t, 0, o.status, o.err)
@@ -60,12 +61,21 @@ func TestDefaultReport(t *testing.T) {
 	} {
 		assert.Contains(t, o.out, text)
 	}
-	for _, row := range []string{
-		`(?m)^ +▸64 KiB +[\d.]+ +0 +\d+ of 2\d\d,\d{3} +(< )?\d`,
+	rows := []string{
 		`(?m)^  published +Bloom filter test`,
 		`(?m)^  sketchlimit +this library's limiter`,
-		`(?m)^  sliding log +276,191 +12,309 +0 +0 +1.00 × limit$`,
-	} {
+	}
+	if embeddedAbove == 0 {
+		assert.NotContains(t, o.out, "one key in")
+		rows = append(rows,
+			`(?m)^ +▸64 KiB +[\d.]+ +0 +\d+ of 2\d\d,\d{3} +(< )?\d`,
+			`(?m)^  sliding log +276,191 +12,309 +0 +0 +1.00 × limit$`)
+	} else {
+		rows = append(rows,
+			`(?m)^ +▸64 KiB +[\d.]+ +0 +\d+ of 1\d,\d{3} +(< )?\d`,
+			`(?m)^  sliding log +17,248 +17 +0 +0 +1.00 × limit$`)
+	}
+	for _, row := range rows {
 		assert.Regexp(t, row, o.out)
 	}
 	for line := range strings.Lines(o.out) {
@@ -74,6 +84,26 @@ func TestDefaultReport(t *testing.T) {
 		assert.Equal(t, strings.TrimRight(line, " "), line)
 	}
 	checkPage(t, page)
+}
+
+// sample has streams of more than so many requests judged on a sample of their keys.
+func sample(t *testing.T, above int) {
+	sampleAbove = above
+	t.Cleanup(func() { sampleAbove = 0 })
+}
+
+// TestSampledReport: what is measured on some keys only says so, and the replay is not.
+func TestSampledReport(t *testing.T) {
+	sample(t, 10_000)
+	o := command(nil, "report", "--workload", "uniform,keys=8000,requests=40000,windows=2", "--limit", "3", "--memory", "8KiB")
+	require.Equal(t, 0, o.status, o.err)
+	text := strings.Join(strings.Fields(o.out), " ")
+	of := regexp.MustCompile(`Measured on one key in 4, ([\d,]+ of 40,000 requests); whether a heavy key`).FindStringSubmatch(text)
+	require.Len(t, of, 2)
+	judged := "Every request went through the limiters, but only one key in 4 was judged, " + of[1] + "; over-admissions, too, were looked for there alone."
+	assert.Equal(t, 2, strings.Count(text, judged))
+	assert.Equal(t, 3, strings.Count(text, "one key in"), "sweep, ablation, algorithms")
+	assert.Contains(t, text, "over-admissions 0 of 40,000 requests (must be 0)")
 }
 
 // checkPage: a page needs nothing from anywhere and is drawn by what reads XML.
@@ -135,6 +165,11 @@ func TestJSON(t *testing.T) {
 		Algorithms []struct {
 			Algorithm  string
 			LetThrough int `json:"let_through"`
+			Sample     struct {
+				OneKeyIn   int `json:"one_key_in"`
+				Requests   int
+				OfRequests int `json:"of_requests"`
+			}
 		}
 	}
 	d := json.NewDecoder(strings.NewReader(o.out))
@@ -169,6 +204,9 @@ func TestJSON(t *testing.T) {
 	assert.Equal(t, "published", r.Ablation.Rows[0].Step)
 	assert.Equal(t, "sliding log", r.Algorithms[0].Algorithm)
 	assert.Zero(t, r.Algorithms[0].LetThrough)
+	assert.Equal(t, 1, r.Algorithms[0].Sample.OneKeyIn)
+	assert.Equal(t, 20000, r.Algorithms[0].Sample.Requests)
+	assert.Equal(t, 20000, r.Algorithms[0].Sample.OfRequests)
 }
 
 // TestRateOfZero: what was not seen is told with how often it could have been.
@@ -257,7 +295,7 @@ func TestInterrupted(t *testing.T) {
 func TestSeedOfZeroIsTold(t *testing.T) {
 	seeds := map[string]bool{}
 	for range 2 {
-		o := command(nil, append(small, "--seed", "0")...)
+		o := command(nil, append(small, "--workload", "uniform,keys=20,requests=200", "--seed", "0")...)
 		require.Equal(t, 0, o.status, o.err)
 		seeds[regexp.MustCompile(`(?m)^  seed +(\d+)$`).FindStringSubmatch(o.out)[1]] = true
 	}

@@ -119,6 +119,10 @@ func (r *report) limiter() string {
 	if c.Plan.Width > 0 {
 		text += fmt.Sprintf(" and a sketch of %d × %s cells of %d bits", c.Plan.Depth, integer(c.Plan.Width), c.Plan.CellBits)
 	}
+	if c.Plan.HeavyEntries > 0 {
+		text += fmt.Sprintf("; and in each shard a table for %s heavy keys, those with %s or more in a window",
+			integer(c.Plan.HeavyEntries), plural(c.Plan.HeavyThreshold, "unit", "units"))
+	}
 	return text
 }
 
@@ -229,12 +233,22 @@ func (r *report) sweep() section {
 		Title: "Error against memory",
 		Prose: "The same limiter at other sizes. Its error falls steeply where the memory begins to suffice. " +
 			"A rate below (<) one in so many means that not one was seen in so many requests or units. The marked row is the limiter of this report. " +
-			"Stated is the rate for a new key that the limiter computes from its own cells, the highest at the end of a window.",
+			"Stated is the rate that the limiter computes from its own cells, the highest at the end of a window. It is that of a key which the limiter " +
+			"has never seen; innocent keys that have used some of their limit meet more." + judged(r.Sweep[0].Sample),
 		Table: grid{
 			Head: []string{"memory", "bytes/key", "over-\nadmissions", "false denials of\ninnocent keys", "false-denial\nrate", "keys\nwronged", "withheld\nshare", "stated\nrate"},
 			Rows: rows, Mark: mark,
 		},
 	}
+}
+
+// judged says how few of the keys the figures are about, if not all.
+func judged(s accuracy.Sample) string {
+	if s.OneKeyIn == 1 {
+		return ""
+	}
+	return fmt.Sprintf(" Every request went through the limiters, but only one key in %s was judged, %s requests; over-admissions, too, were looked for there alone.",
+		integer(s.OneKeyIn), outOf(s.Requests, s.OfRequests))
 }
 
 // exactUnits is what the lone oracle admitted: a verdict tells it through its share.
@@ -260,7 +274,8 @@ func (r *report) ablation() section {
 		ID:    "ablation",
 		Title: "What each part is good for, at " + bytesText(r.Ablation.MemoryBytes),
 		Prose: "The arrangement that is often published, then one change after the other, all in the same memory and with fixed windows. " +
-			"Each row adds its change to the row above; the last is this library's limiter. " + overAdmitted(r.Ablation.Rows),
+			"Each row adds its change to the row above; the last is this library's limiter. " + overAdmitted(r.Ablation.Rows) +
+			judged(r.Ablation.Rows[0].Sample),
 		Table: grid{
 			Head: []string{"step", "change", "false denials of\ninnocent keys", "false-denial\nrate", "withheld\nshare"},
 			Text: 2, Rows: rows, Mark: -1,
@@ -293,12 +308,16 @@ func (r *report) algorithms() section {
 			fmt.Sprintf("%.2f × limit", a.PeakLoad),
 		})
 	}
+	measured := ""
+	if s := r.Algorithms[0].Sample; s.OneKeyIn > 1 {
+		measured = fmt.Sprintf(" Measured on one key in %s, %s requests; whether a heavy key is among them is chance.", integer(s.OneKeyIn), outOf(s.Requests, s.OfRequests))
+	}
 	return section{
 		ID:    "algorithms",
 		Title: "The algorithms themselves: algorithm error, not sketch error",
 		Prose: "No sketch here: exact algorithms, each beside a sliding log of what it has admitted. The log remembers the time of every unit, and so is what " +
 			"“at most so many in any window” means. Let through is what an algorithm admits and the log would not, refused early the opposite, " +
-			"and the peak is the most that one key got within any one window.",
+			"and the peak is the most that one key got within any one window." + measured,
 		Table: grid{
 			Head: []string{"algorithm", "admitted", "denied", "let through", "refused early", "peak of a key"},
 			Text: 1, Rows: rows, Mark: -1,

@@ -1,0 +1,7 @@
+//go:build race
+
+package main
+
+// The race detector makes the exact counts ten times as slow, and needs no more of them
+// than a sample of the keys.
+const embeddedAbove = 20_000
