@@ -179,6 +179,20 @@ func TestStatsCount(t *testing.T) {
 	require.EqualValues(t, 2, l.Stats().Rotations)
 }
 
+// Keys that stay heavy from one generation to the next are counted in both.
+func TestStatsCountHeavyKeys(t *testing.T) {
+	now := time.Unix(0, 0)
+	l := build(t, sketchlimit.Config{Limit: 100, Window: time.Minute, MemoryBytes: 1 << 20, Clock: func() time.Time { return now }})
+	for range 3 {
+		for i := range 10_000 {
+			require.True(t, l.AllowN(fmt.Sprint(i), 30))
+		}
+		require.InEpsilon(t, 10_000, l.Stats().DistinctKeys, 0.03)
+		now = now.Add(time.Minute)
+	}
+	require.InEpsilon(t, 10_000, l.Stats().PreviousDistinctKeys, 0.03)
+}
+
 // variant is a fixed-window limiter over one sketch of 8-bit cells, with parts that
 // can be exchanged for broken ones.
 type variant struct {

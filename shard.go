@@ -176,23 +176,18 @@ func (r *request) count(p Position, age int, entry *uint64) int64 {
 
 // add counts n units for the key, whose entry and current count were read just before.
 func (r *request) add(entry *uint64, count, n int64) {
-	if entry != nil {
-		r.heavy.set(entry, count+n)
-		return
-	}
-	if count+n >= r.heavy.threshold && r.heavy.insert(r.table(), r.h, count+n) {
-		return
-	}
 	h := mix(r.h, rotating.Seed(r.seed, r.s.wheel.Generation()))
 	words := r.buffer(0)
 	if count == 0 {
-		// The doorkeeper forgets nobody: nothing in the cells is this key's.
-		r.door.TestAndAdd(words, h)
-		count = 1
-		n--
+		r.door.TestAndAdd(words, h) // heavy keys too: distinct keys are counted there
 	}
-	if n > 0 {
-		r.cells.Raise(words[r.door.Words():], h, uint32(count-1+n))
+	count += n
+	switch {
+	case entry != nil:
+		r.heavy.set(entry, count)
+	case count >= r.heavy.threshold && r.heavy.insert(r.table(), r.h, count):
+	case count > 1:
+		r.cells.Raise(words[r.door.Words():], h, uint32(count-1))
 	}
 }
 
