@@ -11,9 +11,10 @@
 //
 // Time is cut into generations of one window each. For each generation a Bloom
 // filter, the doorkeeper, holds the first unit of every key, and a count-min sketch
-// with bounded conservative updates holds the others. The current generation and
-// the previous one are kept; a sliding window weighs the previous one by the part of
-// it that the last window still covers:
+// with bounded conservative updates holds the others, until the key has so many that
+// it moves into a small table of heavy keys, where it no longer fills cells that
+// others read. The current generation and the previous one are kept; a sliding window
+// weighs the previous one by the part of it that the last window still covers:
 //
 //	      previous generation          current generation
 //	|----------------------------|----------------------------|
@@ -34,8 +35,9 @@
 //     one for a new key, computed from every cell that there is.
 //   - Memory is fixed: [Limiter.MemoryBytes] is true from construction on, and a
 //     decision allocates nothing.
-//   - Time is an argument: each decision has a form that takes it. See
-//     [WindowManager] for clocks that step.
+//   - Time is an argument: each decision has a form that takes it. The others read a
+//     clock that is late by a millisecond at most while the scheduler keeps up. See
+//     [WindowManager] for that and for clocks that step.
 //   - Only admitted units count. A flood of denied requests changes nothing.
 //   - The same seed, keys and times give the same decisions.
 //
