@@ -277,7 +277,7 @@ func (l *Limiter) Plan() Plan { return l.plan }
 // MemoryBytes returns the memory the limiter takes, everything included. It does
 // not change.
 func (l *Limiter) MemoryBytes() int {
-	return fixedBytes + len(l.shards)*int(unsafe.Sizeof(shard{})) + 8*len(l.memory)
+	return fixedBytes + len(l.shards)*int(unsafe.Sizeof(shard{})) + heapBytes(8*len(l.memory))
 }
 
 // fixedBytes is what a limiter takes besides its shards.

@@ -325,6 +325,23 @@ func TestMemoryIsAsStated(t *testing.T) {
 	}
 }
 
+// Small ones too, of which there may be many: the runtime rounds allocations up.
+func TestMemoryOfSmallLimitersIsAsStated(t *testing.T) {
+	for _, memory := range []int{4 << 10, 10_000, 24 << 10, 33_000, 64 << 10, 100_000} {
+		const limiters = 100
+		all := make([]*sketchlimit.Limiter, limiters)
+		before := heap()
+		for i := range all {
+			all[i] = build(t, sketchlimit.Config{Limit: 100, Window: time.Minute, MemoryBytes: memory})
+		}
+		each := (heap() - before) / limiters
+		stated := all[0].MemoryBytes()
+		require.LessOrEqual(t, stated, memory)
+		require.InDelta(t, each, stated, 0.02*float64(stated)+512, "%d bytes", memory) // 512: the test's own closures
+		runtime.KeepAlive(all)
+	}
+}
+
 func heap() int {
 	var m runtime.MemStats
 	runtime.GC()

@@ -192,7 +192,8 @@ func (c *Config) planFor(memory int) (Plan, error) {
 	generations := c.generations()
 	memory -= fixedBytes
 	shards := min(max(memory/(generations*shardBytes), 1), maxShards)
-	bytes := memory/shards - int(unsafe.Sizeof(shard{}))
+	memory -= shards * int(unsafe.Sizeof(shard{}))
+	bytes := memory &^ (heapUnit(memory) - 1) / shards
 	p := Plan{Shards: shards, CellBits: cellBits(c.Limit), Depth: depth}
 	if c.heavyTable() {
 		p.HeavyEntries = bytes / heavyShare / (8 * heavyBucket) * heavyBucket
@@ -231,7 +232,26 @@ func (c *Config) smallest() int {
 	for c.heavyTable() && bytes-bytes/heavyShare/64*64 < c.generations()*smallestLines*bloom.BlockBytes {
 		bytes += 8
 	}
-	return fixedBytes + int(unsafe.Sizeof(shard{})) + bytes
+	return fixedBytes + int(unsafe.Sizeof(shard{})) + heapBytes(bytes)
+}
+
+// heapUnit returns what an allocation of so many bytes is rounded up to a multiple of,
+// a power of two: whole pages above 32 KiB, and below them the sizes in which the
+// runtime allocates include these.
+func heapUnit(bytes int) int {
+	switch {
+	case bytes > 32<<10:
+		return 8 << 10
+	case bytes > 8<<10:
+		return 4 << 10
+	}
+	return 1 << 10
+}
+
+// heapBytes returns what an allocation of so many bytes takes.
+func heapBytes(bytes int) int {
+	unit := heapUnit(bytes)
+	return (bytes + unit - 1) &^ (unit - 1)
 }
 
 // bytesPerKey is the memory, a key and two generations, that keeps the
