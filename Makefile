@@ -7,7 +7,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # The race detector needs a C compiler; without one the tests run without it.
 RACE := $(if $(shell command -v $$(go env CC) 2>/dev/null),-race)
 
-.PHONY: test lint bench report
+.PHONY: test lint bench bench-peers report
 
 test: ## every test of every module
 	@$(if $(RACE),,echo "no C compiler: testing without the race detector")
@@ -22,3 +22,6 @@ bench: ## the library's own benchmarks
 
 report: ## the accuracy report of the embedded trace, as a page
 	go run -C cmd/sketchlimit . report --html $(CURDIR)/report.html
+
+bench-peers: ## this library beside others, and its latencies; writes docs/performance.md
+	go run -C bench/peers . -write ../../docs/performance.md -plot ../../docs/latency.png

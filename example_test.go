@@ -84,7 +84,7 @@ func ExampleLimiter_Stats() {
 	fmt.Printf("%.1f thousand keys in %d KiB\n", s.DistinctKeys/1000, limiter.MemoryBytes()>>10)
 	// Output:
 	// 400000 true
-	// 19.9 thousand keys in 63 KiB
+	// 20.0 thousand keys in 57 KiB
 }
 
 func TestReadmeExampleCompiles(t *testing.T) {

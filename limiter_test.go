@@ -284,7 +284,7 @@ func TestSameInputsSameDecisions(t *testing.T) {
 
 func TestSeedIsDrawnUnlessGiven(t *testing.T) {
 	filled := func() (denied int) {
-		l, err := sketchlimit.New(sketchlimit.Config{Limit: 2, Window: time.Hour, MemoryBytes: 2048})
+		l, err := sketchlimit.New(sketchlimit.Config{Limit: 2, Window: time.Hour, MemoryBytes: 4096})
 		require.NoError(t, err)
 		for i := range 4000 {
 			if !l.Allow(fmt.Sprint(i)) {

@@ -236,14 +236,16 @@ func (c *Config) smallest() int {
 }
 
 // heapUnit returns what an allocation of so many bytes is rounded up to a multiple of,
-// a power of two: whole pages above 32 KiB, and below them the sizes in which the
-// runtime allocates include these.
+// a power of two: whole pages above 32 KiB, and below them steps at which the runtime
+// has a size class.
 func heapUnit(bytes int) int {
 	switch {
 	case bytes > 32<<10:
 		return 8 << 10
-	case bytes > 8<<10:
+	case bytes > 20<<10:
 		return 4 << 10
+	case bytes > 8<<10:
+		return 2 << 10
 	}
 	return 1 << 10
 }

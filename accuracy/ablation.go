@@ -3,6 +3,7 @@ package accuracy
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -16,7 +17,7 @@ import (
 type Ablation struct {
 	Limit       int           `json:"limit"` // units per key and window, 1 … 1<<31-1
 	Window      time.Duration `json:"window_ns"`
-	MemoryBytes int           `json:"memory_bytes"` // for everything, the same for all: 4096 … 1<<31
+	MemoryBytes int           `json:"memory_bytes"` // for everything, the same for all: 4096 … 1<<31-1
 	Seed        uint64        `json:"seed"`         // 0 counts as 1: an ablation is always reproducible
 }
 
@@ -72,8 +73,8 @@ func Ablate(ctx context.Context, src Source, a Ablation, o Options) ([]AblationR
 }
 
 func (a *Ablation) check() error {
-	if a.MemoryBytes < 4096 || a.MemoryBytes > 1<<31 {
-		return fmt.Errorf("accuracy: ablation: %d bytes of memory, must be 4096 … 1<<31", a.MemoryBytes)
+	if a.MemoryBytes < 4096 || a.MemoryBytes > math.MaxInt32 {
+		return fmt.Errorf("accuracy: ablation: %d bytes of memory, must be 4096 … 1<<31-1", a.MemoryBytes)
 	}
 	_, err := exact.NewFixedWindow(a.Limit, a.Window)
 	return err

@@ -20,7 +20,7 @@ func ablate(t *testing.T, src Source, a Ablation) map[string]AblationRow {
 		byStep[r.Step] = r
 		steps = append(steps, r.Step)
 		assert.Zero(t, r.OverAdmissions, r.Step)
-		assert.InEpsilon(t, a.MemoryBytes, r.MemoryBytes, 0.05, r.Step)
+		assert.InEpsilon(t, a.MemoryBytes, r.MemoryBytes, 0.15, r.Step) // a limiter is cut to what the heap hands out
 		assert.LessOrEqual(t, r.MemoryBytes, a.MemoryBytes, r.Step)
 		assert.NotEmpty(t, r.Layout)
 		assert.NotEmpty(t, r.Change)

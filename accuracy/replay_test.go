@@ -189,7 +189,7 @@ func TestReplayErrors(t *testing.T) {
 	_, err = Sweep(ctx, sevenRequests, sketchlimit.Config{Limit: 1, Window: time.Second}, []int{1}, Options{})
 	assert.ErrorContains(t, err, "MemoryBytes 1")
 	_, err = Ablate(ctx, sevenRequests, Ablation{Limit: 1, Window: time.Second, MemoryBytes: 100}, Options{})
-	assert.EqualError(t, err, "accuracy: ablation: 100 bytes of memory, must be 4096 … 1<<31")
+	assert.EqualError(t, err, "accuracy: ablation: 100 bytes of memory, must be 4096 … 1<<31-1")
 	_, err = Ablate(ctx, sevenRequests, Ablation{Limit: 0, Window: time.Second, MemoryBytes: 1 << 16}, Options{})
 	assert.Error(t, err)
 	_, err = Compare(ctx, sevenRequests, 0, time.Second, Options{})

@@ -39,15 +39,15 @@ type keyed[S any] struct {
 	align int64 // length of the generations that the limiter's clock keeps to; 0 = none
 	fresh S     // of a key never seen
 
-	mu      sync.Mutex // guards what follows
-	floor   int64      // no time lies before: start of the latest generation
-	states  map[string]S
-	sweepAt int // number of keys that the next new key triggers a sweep at
+	mu      sync.Mutex    // guards what follows
+	floor   int64         // no time lies before: start of the latest generation
+	states  map[string]*S // behind pointers: assigning to a map replaces the key too, by one that may pin a whole request
+	sweepAt int           // number of keys that the next new key triggers a sweep at
 }
 
 func (k *keyed[S]) init(r rule[S], limit int, align time.Duration, fresh S) {
 	k.rule, k.limit, k.align, k.fresh = r, int64(limit), int64(align), fresh
-	k.floor, k.states, k.sweepAt = math.MinInt64, make(map[string]S), minSweep
+	k.floor, k.states, k.sweepAt = math.MinInt64, make(map[string]*S), minSweep
 }
 
 // TakeAt implements [Limiter].
@@ -120,7 +120,7 @@ func (k *keyed[S]) quota(s S, t int64) (remaining int, reset time.Duration) {
 
 func (k *keyed[S]) state(key string) S {
 	if s, held := k.states[key]; held {
-		return s
+		return *s
 	}
 	return k.fresh
 }
@@ -131,20 +131,21 @@ func (k *keyed[S]) put(t int64, key string, n int) S {
 		if len(k.states) >= k.sweepAt {
 			k.sweep(t)
 		}
-		key, s = strings.Clone(key), k.fresh
+		s = new(S)
+		*s = k.fresh
+		k.states[strings.Clone(key)] = s
 	}
-	s = k.rule.spend(s, t, int64(n))
-	k.states[key] = s
-	return s
+	*s = k.rule.spend(*s, t, int64(n))
+	return *s
 }
 
 // sweep drops the keys that have nothing to remember. It copies the others into a
 // new map, because a Go map never gives memory back; each key pays for at most two
 // such copies, as the next sweep waits until the keys have doubled.
 func (k *keyed[S]) sweep(t int64) {
-	live := make(map[string]S)
+	live := make(map[string]*S)
 	for key, s := range k.states {
-		if _, reset := k.rule.left(s, t); reset > 0 {
+		if _, reset := k.rule.left(*s, t); reset > 0 {
 			live[key] = s
 		}
 	}

@@ -400,3 +400,18 @@ func TestStateSizes(t *testing.T) {
 		}
 	}
 }
+
+// A key's first sight is copied, and later ones must not take its place: a key is
+// often a piece of a request, which would be kept for it.
+func TestKeysAreNotTheCallersMemory(t *testing.T) {
+	l, err := NewFixedWindow(10, time.Minute)
+	require.NoError(t, err)
+	for range 3 {
+		buffer := []byte("203.0.113.7 and the rest of the request")
+		key := unsafe.String(&buffer[0], 11)
+		l.TakeAt(time.Unix(0, 0), key, 1)
+		clear(buffer)
+	}
+	require.Equal(t, 1, l.Keys())
+	require.Equal(t, 7, l.PeekAt(time.Unix(0, 0), "203.0.113.7", 1).Remaining)
+}

@@ -54,7 +54,7 @@ var implementations = []implementation{
 	{name: "ulule/limiter", form: "memory store", module: "github.com/ulule/limiter/v3", build: newUlule},
 	{name: "httprate", form: "local counter", module: "github.com/go-chi/httprate", generations: true, build: newHTTPRate},
 	{name: "BoomFilters", form: "count-min + mutex", module: "github.com/tylertreat/BoomFilters", build: newBoom},
-	{name: "sketchlimit/exact", form: "SlidingWindow", keeps: true, build: newExact},
+	{name: "sketchlimit/exact", form: "SlidingWindow", build: newExact},
 }
 
 // title is the implementation's name, version and form.

@@ -1,6 +1,6 @@
 module github.com/sketchlimit/sketchlimit/bench/peers
 
-go 1.26.0
+go 1.25.0
 
 replace github.com/sketchlimit/sketchlimit => ../..
 
@@ -13,7 +13,7 @@ require (
 	github.com/throttled/throttled/v2 v2.15.0
 	github.com/tylertreat/BoomFilters v0.0.0-20251001182300-5b3723cc64ae
 	github.com/ulule/limiter/v3 v3.11.2
-	golang.org/x/time v0.16.0
+	golang.org/x/time v0.14.0
 	gonum.org/v1/plot v0.17.0
 )
 
