@@ -43,8 +43,7 @@ func parallel(b *testing.B, goroutines int, f func(first, n int)) {
 	wg.Wait()
 }
 
-// limiter is warmed up with one pass over the keys, so that both generations are in
-// use when the clock turns, and turns every second as the wall clock does.
+// limiter is one whose window turns every second, so that both generations are in use.
 func limiter(b *testing.B, algorithm sketchlimit.Algorithm, memory int) *sketchlimit.Limiter {
 	l, err := sketchlimit.New(sketchlimit.Config{
 		Limit: 100, Window: time.Second, Algorithm: algorithm, MemoryBytes: memory, Seed: 1,
@@ -56,10 +55,9 @@ func limiter(b *testing.B, algorithm sketchlimit.Algorithm, memory int) *sketchl
 	return l
 }
 
+// run takes the keys in turn, after a warm-up of up to a million of them.
 func run(b *testing.B, l *sketchlimit.Limiter, k keys, goroutines int) {
-	for i := range min(k.len(), 4<<20) {
-		l.Allow(k.at(i))
-	}
+	k.each(0, min(k.len(), 1<<20), func(key string) { l.Allow(key) })
 	b.ReportAllocs()
 	parallel(b, goroutines, func(first, n int) {
 		k.each(first, n, func(key string) { l.Allow(key) })
@@ -112,9 +110,7 @@ func BenchmarkFloor(b *testing.B) {
 		for _, memory := range sizes {
 			b.Run(fmt.Sprintf("dist=uniform/keys=%.0e/memory=%s", float64(n), mib(memory)), func(b *testing.B) {
 				f := newFloor(memory)
-				for i := range min(k.len(), 4<<20) {
-					f.add(k.at(i))
-				}
+				k.each(0, min(k.len(), 1<<20), func(key string) { f.add(key) })
 				parallel(b, 1, func(first, n int) {
 					k.each(first, n, func(key string) { f.add(key) })
 				})
