@@ -1,5 +1,5 @@
 // Package sketchlimit limits requests per key for millions of keys in memory that is
-// fixed when the limiter is built: a byte or two a key instead of a hundred.
+// fixed when the limiter is built: from half a byte a key instead of a hundred.
 //
 //	limiter, err := sketchlimit.New(sketchlimit.Config{
 //		Limit: 100, Window: time.Minute, Keys: 1_000_000,
