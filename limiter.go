@@ -106,8 +106,9 @@ type Decision struct {
 // memory that is fixed when it is built.
 //
 // It never admits what the exact algorithm, given the same admitted history, would
-// deny. It may deny what that would admit, as often as Stats().FalseDenialRate
-// says. Only admitted units count: a flood of denied requests changes nothing.
+// deny. It may deny what that would admit; Stats().FalseDenialRate says how often a
+// new key meets that. Only admitted units count: a flood of denied requests changes
+// nothing.
 //
 // A key is any string of bytes: Take, TakeBytes and TakeAddr count the same bytes
 // for the same key. A request costs n units; a cost below 1 or above Limit is

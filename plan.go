@@ -153,11 +153,12 @@ func cellBits(limit int) int {
 }
 
 const (
-	// depth 4 is where another row gains less than the width it costs.
+	// depth is the number of rows that all figures in docs/ are for; whether others do
+	// better at equal memory has not been measured.
 	depth = 4
 	// shardBytes is the memory of one generation of a shard. A shard is what one
 	// request may have to clear, and what one lock guards: small shards bound
-	// the first and spread the second. Far smaller ones fill too unevenly.
+	// the first and spread the second. Larger ones err less, by less than half.
 	shardBytes = 8 << 10
 	// A doorkeeper takes one in so many bytes of its generation; with a heavy table,
 	// which takes one in heavyShare of the whole, that is a quarter of all as well.
@@ -258,8 +259,10 @@ func heapBytes(bytes int) int {
 
 // bytesPerKey is the memory, a key and two generations, that keeps the
 // false-denial rate of a sliding window below 1e-5 where keys send five requests a
-// window on average and one in a hundred sends three times the limit: as measured,
-// plus half. Where the limit is not far above five, ordinary keys are on its brink,
+// window on average and one in a hundred sends three times the limit: as measured
+// without heavy table at limits 2 … 1000, plus half. Limits 17 … 31 have the cells of
+// 32 and get more for their lower limit; from 65537 on it is twice what cells of half
+// the bits take, not measured. Where the limit is not far above five, ordinary keys are on its brink,
 // and telling four units from five costs more than an exact count would.
 var bytesPerKey = []struct {
 	limit int // and above, to the next row

@@ -16,7 +16,8 @@ type Stats struct {
 
 	// FalseDenialRate is the chance, 0 … 1, that a key which the limiter has
 	// never seen is denied its first unit now. It is no estimate from samples but
-	// follows from what every cell holds.
+	// follows from what every cell holds. It is no bound for keys that have used
+	// some of their limit: they have passed the doorkeeper and meet more.
 	FalseDenialRate float64
 	// DistinctKeys and PreviousDistinctKeys estimate the keys that were admitted
 	// in the current and in the previous generation, to about 1 % until the
@@ -29,7 +30,7 @@ type Stats struct {
 	SketchFill float64
 }
 
-// Stats reads the whole limiter, about a millisecond for each MiB. It copies one
+// Stats reads the whole limiter, about four milliseconds for each MiB. It copies one
 // shard at a time: no decision waits for more than the copy of some KiB.
 func (l *Limiter) Stats() Stats {
 	p := l.windows.Now()
