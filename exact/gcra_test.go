@@ -103,3 +103,69 @@ func TestGCRAGovernorConforms(t *testing.T) {
 		}
 	}
 }
+
+// nginx's guide to limit_req: 10 a second and burst=20, which does not count the request on
+// its way. Of 22 at once the first goes on, 20 wait for each other, one is refused.
+func TestGCRAReserveNginx(t *testing.T) {
+	g := must(NewGCRA(10, time.Second, 21))
+	for i := range 21 {
+		wait, ok := g.ReserveAt(noon, "key", 1)
+		require.True(t, ok, "request %d", i)
+		require.Equal(t, time.Duration(i)*100*ms, wait, "request %d", i)
+	}
+	for i, c := range []struct {
+		at, wait time.Duration
+		n        int
+		ok       bool
+	}{
+		{0, 0, 1, false}, {99 * ms, 0, 1, false}, {100 * ms, 2000 * ms, 1, true}, {100 * ms, 0, 1, false},
+		{1100 * ms, 1100 * ms, 5, true}, {1100 * ms, 1600 * ms, 5, true}, {1100 * ms, 0, 1, false},
+		{1000 * ms, 0, 1, false}, // a clock that steps back has not emptied it
+		{3199 * ms, 1 * ms, 20, true}, {9000 * ms, 0, 21, true}, {9000 * ms, 0, 0, false}, {99 * time.Second, 0, 22, false},
+	} {
+		wait, ok := g.ReserveAt(noon.Add(c.at), "key", c.n)
+		require.Equal(t, c.ok, ok, "step %d", i)
+		require.Equal(t, c.wait, wait, "step %d", i)
+	}
+}
+
+// By the book: a turn comes at the first instant at which what was there before has gone.
+func TestGCRAReserveWaitsForWhatWasBefore(t *testing.T) {
+	for seed := range 100 {
+		c := contestants(random(seed))["GCRA"]
+		g := c.Limiter.(*GCRA)
+		c.history = map[string][]event{}
+		for _, o := range schedule(random(seed), 100, c.window, c.limit, false) {
+			h := c.history[o.key]
+			at := c.taken(o.at, o.key, true)
+			wait, ok := g.ReserveAt(time.Unix(0, o.at), o.key, o.n)
+			require.Equal(t, o.n >= 1 && c.admits(h, at, int64(o.n)), ok)
+			if !ok {
+				require.Zero(t, wait)
+				continue
+			}
+			require.Zero(t, c.load(h, at+int64(wait)).Sign(), "too early")
+			if wait > 0 {
+				require.Positive(t, c.load(h, at+int64(wait)-1).Sign(), "too late")
+			}
+			c.history[o.key] = append(h, event{at, int64(o.n)})
+		}
+	}
+}
+
+func TestGCRAReserveIsEnqueue(t *testing.T) {
+	for seed := range 100 {
+		r := random(seed)
+		capacity, interval := 1+r.IntN(20), time.Duration(1+r.Int64N(1<<r.IntN(40)))
+		g, q := must(NewGCRA(1, interval, capacity)), must(NewLeakyQueue(capacity, interval))
+		for i, o := range schedule(r, 200, int64(interval), 1, false) {
+			now := time.Unix(0, o.at)
+			wait, ok := g.ReserveAt(now, o.key, o.n)
+			delay, fits := q.EnqueueAt(now, o.key, o.n)
+			require.Equal(t, fits, ok, "op %d: %v", i, o)
+			if ok {
+				require.Equal(t, delay, wait+time.Duration(o.n)*interval, "op %d: %v", i, o)
+			}
+		}
+	}
+}
