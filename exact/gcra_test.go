@@ -129,15 +129,23 @@ func TestGCRAReserveNginx(t *testing.T) {
 	}
 }
 
-// By the book: a turn comes at the first instant at which what was there before has gone.
+// By the book: a turn comes at the first instant at which what was there before has gone,
+// whether that was reserved or taken.
 func TestGCRAReserveWaitsForWhatWasBefore(t *testing.T) {
 	for seed := range 100 {
 		c := contestants(random(seed))["GCRA"]
 		g := c.Limiter.(*GCRA)
 		c.history = map[string][]event{}
-		for _, o := range schedule(random(seed), 100, c.window, c.limit, false) {
+		for i, o := range schedule(random(seed), 100, c.window, c.limit, false) {
 			h := c.history[o.key]
 			at := c.taken(o.at, o.key, true)
+			if i%3 == 0 {
+				d := g.TakeAt(time.Unix(0, o.at), o.key, o.n)
+				if c.check(t, d, h, at, int64(o.n), d.Allowed); d.Allowed {
+					c.history[o.key] = append(h, event{at, int64(o.n)})
+				}
+				continue
+			}
 			wait, ok := g.ReserveAt(time.Unix(0, o.at), o.key, o.n)
 			require.Equal(t, o.n >= 1 && c.admits(h, at, int64(o.n)), ok)
 			if !ok {
