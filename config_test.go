@@ -109,3 +109,14 @@ func TestAlgorithmNames(t *testing.T) {
 	require.Equal(t, "fixed", sketchlimit.FixedWindow.String())
 	require.Equal(t, "Algorithm(9)", sketchlimit.Algorithm(9).String())
 }
+
+func TestWindow(t *testing.T) {
+	for _, c := range []sketchlimit.Config{
+		{Window: time.Minute},
+		{Window: time.Minute, SubWindows: 6},
+		{Window: 1500 * time.Millisecond, Algorithm: sketchlimit.FixedWindow},
+	} {
+		c.Limit = 10
+		require.Equal(t, c.Window, build(t, c).Window())
+	}
+}

@@ -275,6 +275,11 @@ func (l *Limiter) shard(h uint64) int { return int(h >> 32 * uint64(len(l.shards
 // Plan returns the limiter's dimensions.
 func (l *Limiter) Plan() Plan { return l.plan }
 
+// Window returns the span that the limit is meant for, as configured.
+func (l *Limiter) Window() time.Duration {
+	return time.Duration(l.length) * time.Duration(max(1, l.generations-1))
+}
+
 // MemoryBytes returns the memory the limiter takes, everything included. It does
 // not change.
 func (l *Limiter) MemoryBytes() int {
