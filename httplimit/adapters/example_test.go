@@ -1,0 +1,142 @@
+package adapters_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"github.com/go-chi/chi/v5"
+	"github.com/gorilla/mux"
+	"github.com/labstack/echo/v4"
+
+	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/httplimit"
+)
+
+// middleware admits two requests a minute of each client and route.
+func middleware(route httplimit.Key) func(http.Handler) http.Handler {
+	limiter, err := sketchlimit.New(sketchlimit.Config{
+		Limit: 2, Window: time.Minute, Keys: 1000,
+		Clock: func() time.Time { return time.Unix(0, 0) },
+	})
+	if err != nil {
+		panic(err)
+	}
+	limit, err := httplimit.New(limiter, httplimit.Join{&httplimit.Clients{}, route})
+	if err != nil {
+		panic(err)
+	}
+	return limit
+}
+
+// drive sends five requests for two routes and prints the answers.
+func drive(router http.Handler) {
+	for _, path := range []string{"/items/1", "/items/2", "/items/3", "/users/1", "/items/4"} {
+		w := httptest.NewRecorder()
+		router.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
+		fmt.Println(path, w.Code)
+	}
+}
+
+func hello(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "hello") }
+
+func Example_netHTTP() {
+	limit := middleware(httplimit.Pattern{})
+	router := http.NewServeMux()
+	router.Handle("GET /items/{id}", limit(http.HandlerFunc(hello))) // inside the mux, which knows the route
+	router.Handle("GET /users/{id}", limit(http.HandlerFunc(hello)))
+	drive(router)
+	// Output:
+	// /items/1 200
+	// /items/2 200
+	// /items/3 429
+	// /users/1 200
+	// /items/4 429
+}
+
+func Example_chi() {
+	limit := middleware(httplimit.Pattern{})
+	router := chi.NewRouter()
+	router.Group(func(router chi.Router) { // in a group the route is known, in Use of the whole router it is not
+		router.Use(limit)
+		router.Get("/items/{id}", hello)
+		router.Get("/users/{id}", hello)
+	})
+	drive(router)
+	// Output:
+	// /items/1 200
+	// /items/2 200
+	// /items/3 429
+	// /users/1 200
+	// /items/4 429
+}
+
+func Example_gorilla() {
+	route := httplimit.KeyFunc(func(dst []byte, r *http.Request) []byte {
+		template, _ := mux.CurrentRoute(r).GetPathTemplate()
+		return append(dst, template...)
+	})
+	limit := middleware(route)
+	router := mux.NewRouter()
+	router.Use(limit)
+	router.HandleFunc("/items/{id}", hello)
+	router.HandleFunc("/users/{id}", hello)
+	drive(router)
+	// Output:
+	// /items/1 200
+	// /items/2 200
+	// /items/3 429
+	// /users/1 200
+	// /items/4 429
+}
+
+// Gin makes a middleware of its own kind of any other: what is refused goes no further.
+func Example_gin() {
+	limit := middleware(httplimit.Pattern{})
+	use := func(c *gin.Context) {
+		admitted := false
+		c.Request.Pattern = c.FullPath()
+		limit(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			admitted = true
+			c.Next()
+		})).ServeHTTP(c.Writer, c.Request)
+		if !admitted {
+			c.Abort()
+		}
+	}
+	gin.SetMode(gin.ReleaseMode)
+	router := gin.New()
+	router.Use(use)
+	router.GET("/items/:id", gin.WrapF(hello))
+	router.GET("/users/:id", gin.WrapF(hello))
+	drive(router)
+	// Output:
+	// /items/1 200
+	// /items/2 200
+	// /items/3 429
+	// /users/1 200
+	// /items/4 429
+}
+
+func Example_echo() {
+	limit := middleware(httplimit.Pattern{})
+	router := echo.New()
+	router.Use(func(next echo.HandlerFunc) echo.HandlerFunc {
+		limited := echo.WrapMiddleware(limit)(next)
+		return func(c echo.Context) error {
+			c.Request().Pattern = c.Path()
+			return limited(c)
+		}
+	})
+	router.GET("/items/:id", echo.WrapHandler(http.HandlerFunc(hello)))
+	router.GET("/users/:id", echo.WrapHandler(http.HandlerFunc(hello)))
+	drive(router)
+	// Output:
+	// /items/1 200
+	// /items/2 200
+	// /items/3 429
+	// /users/1 200
+	// /items/4 429
+}

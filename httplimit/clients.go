@@ -1,0 +1,136 @@
+package httplimit
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"strings"
+)
+
+// Clients finds the address of a request's client, and is the [Key] of it. The zero
+// Clients takes the peer of the connection.
+//
+// A client can write any field it likes, so an address in one is worth what the hop
+// is that wrote it. Who is in front is known of the connection alone: if the peer is
+// one of Proxies, the last address in Header is who sent it the request; if that is
+// one of Proxies too, the one before it, and so on, from the right to the left over
+// all lines of the field. The first address that is not one of Proxies is the
+// client, and what stands to the left of it is never read. An entry that is not an
+// address ends the walk: the hop that wrote it then stands for its clients, and
+// they share a key.
+//
+// Addresses may have brackets, ports and zones. IPv4-mapped IPv6 addresses are the
+// IPv4 addresses, zones do not count. A peer without an address, as on a Unix socket,
+// is nobody's proxy; its requests share the empty key.
+//
+// A Clients is safe for concurrent use as long as nobody changes it.
+type Clients struct {
+	// Proxies are the networks of the hops that are believed.
+	Proxies []netip.Prefix
+	// Header is where they write who sent them a request. "X-Forwarded-For", which
+	// is also "", and "Forwarded" (RFC 7239) hold one address a hop. Any other
+	// field, such as "X-Real-IP", must be set by the peer itself to a single
+	// address; if it has several lines or holds anything else, the peer is the
+	// client.
+	Header string
+	// IPv6Bits is the length of the prefix that IPv6 addresses are cut to in keys,
+	// 1 … 128; 0 is 64, the smallest network that a customer gets, who has all
+	// its addresses to choose from.
+	IPv6Bits int
+}
+
+// AppendKey implements [Key]: 4 bytes for IPv4, the whole blocks of 8 bytes that the
+// prefix touches for IPv6.
+func (c *Clients) AppendKey(dst []byte, r *http.Request) []byte {
+	addr := c.Addr(r)
+	switch {
+	case addr.Is4():
+		b := addr.As4()
+		return append(dst, b[:]...)
+	case addr.Is6():
+		bits := c.IPv6Bits
+		if bits < 1 || bits > 128 { // New refuses all but 0
+			bits = 64
+		}
+		prefix, _ := addr.Prefix(bits)
+		b := prefix.Addr().As16()
+		return append(dst, b[:(bits+63)/64*8]...)
+	}
+	return dst // no address
+}
+
+// Addr returns the client's address, whole, without zone, IPv4 as such: the zero Addr
+// if the peer has none. It is what to log.
+func (c *Clients) Addr(r *http.Request) netip.Addr {
+	peer := parseHop(r.RemoteAddr)
+	switch {
+	case !contains(c.Proxies, peer):
+		return peer
+	case c.Header == "" || strings.EqualFold(c.Header, "X-Forwarded-For"):
+		return c.walk(peer, r.Header["X-Forwarded-For"], cutXForwardedFor)
+	case strings.EqualFold(c.Header, "Forwarded"):
+		return c.walk(peer, r.Header["Forwarded"], cutForwarded)
+	}
+	if lines := r.Header.Values(c.Header); len(lines) == 1 {
+		if addr := parseHop(strings.Trim(lines[0], ows)); addr.IsValid() {
+			return addr
+		}
+	}
+	return peer
+}
+
+// walk follows the hops to the left for as long as they are believed. cut takes the last
+// hop off a line.
+func (c *Clients) walk(hop netip.Addr, lines []string, cut func(string) (rest, last string, more bool)) netip.Addr {
+	for i := len(lines) - 1; i >= 0; i-- {
+		for line, more := lines[i], true; more; {
+			var last string
+			line, last, more = cut(line)
+			addr := parseHop(last)
+			if !addr.IsValid() {
+				return hop
+			}
+			if hop = addr; !contains(c.Proxies, hop) {
+				return hop
+			}
+		}
+	}
+	return hop
+}
+
+func (c *Clients) check() error {
+	if c == nil {
+		return errors.New("Clients nil, must be one")
+	}
+	if err := checkNetworks(c.Proxies); err != nil {
+		return fmt.Errorf("Clients.Proxies%w", err)
+	}
+	if c.IPv6Bits < 0 || c.IPv6Bits > 128 {
+		return fmt.Errorf("Clients.IPv6Bits %d, must be 0 … 128", c.IPv6Bits)
+	}
+	if c.Header != "" {
+		return checkName("Clients.Header", c.Header)
+	}
+	return nil
+}
+
+// checkNetworks refuses prefixes that contain no address. IPv4-mapped ones are among
+// them, because the addresses that they are held against are IPv4.
+func checkNetworks(networks []netip.Prefix) error {
+	for i, n := range networks {
+		if !n.IsValid() || n.Addr().Is4In6() {
+			return fmt.Errorf("[%d] %v, must be a prefix such as 10.0.0.0/8 or 2001:db8::/32", i, n)
+		}
+	}
+	return nil
+}
+
+func contains(networks []netip.Prefix, addr netip.Addr) bool {
+	for _, n := range networks {
+		if n.Contains(addr) {
+			return true
+		}
+	}
+	return false
+}

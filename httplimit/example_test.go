@@ -1,0 +1,153 @@
+package httplimit_test
+
+import (
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/httplimit"
+)
+
+// The first example of docs/http.md.
+func Example() {
+	limiter, err := sketchlimit.New(sketchlimit.Config{
+		Limit:  2,
+		Window: time.Minute,
+		Keys:   1_000_000, // distinct clients expected in a minute
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	limit, err := httplimit.New(limiter, &httplimit.Clients{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	http.Handle("/hello", limit(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintln(w, "hello")
+	})))
+	log.Fatal(http.ListenAndServe("localhost:8080", nil))
+}
+
+// Behind a proxy whose address is known, at most so many bytes of uploads an hour and
+// client and route, first only watched.
+func ExampleNew() {
+	limiter, err := sketchlimit.New(sketchlimit.Config{Limit: 1 << 30, Window: time.Hour, Keys: 100_000})
+	if err != nil {
+		log.Fatal(err)
+	}
+	clients := &httplimit.Clients{Proxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24")}}
+	limit, err := httplimit.New(limiter, httplimit.Join{clients, httplimit.Pattern{}},
+		httplimit.Name("uploads"),
+		httplimit.Cost(func(r *http.Request) int { return max(1, int(r.ContentLength)) }),
+		httplimit.Exempt(clients, netip.MustParsePrefix("192.0.2.0/24")),
+		httplimit.Shadow(),
+		httplimit.OnRefusal(func(r *http.Request, _ []byte, d sketchlimit.Decision) {
+			log.Print("uploads: would refuse ", clients.Addr(r), " for ", d.RetryAfter)
+		}),
+	)
+	if err != nil {
+		log.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("PUT /files/{name}", limit(http.NotFoundHandler()))
+}
+
+// The example of the README.
+func Example_readme() {
+	var limiter *sketchlimit.Limiter
+	var mux *http.ServeMux
+	clients := &httplimit.Clients{Proxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24")}}
+	limit, err := httplimit.New(limiter, clients)
+	if err != nil {
+		log.Fatal(err)
+	}
+	http.ListenAndServe(":8080", limit(mux))
+}
+
+// A key of one's own, here the first label of the host.
+func ExampleKeyFunc() {
+	tenant := httplimit.KeyFunc(func(dst []byte, r *http.Request) []byte {
+		name, _, _ := strings.Cut(r.Host, ".")
+		return append(dst, name...)
+	})
+	limiter, _ := sketchlimit.New(sketchlimit.Config{Limit: 1, Window: time.Minute, Keys: 1000})
+	limit, _ := httplimit.New(limiter, tenant)
+	handler := limit(http.NotFoundHandler())
+	for _, host := range []string{"ann.example.com", "bob.example.com", "ann.example.com"} {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest("GET", "http://"+host, nil))
+		fmt.Println(host, w.Code)
+	}
+	// Output:
+	// ann.example.com 404
+	// bob.example.com 404
+	// ann.example.com 429
+}
+
+// section returns what stands in a file after begin and before end.
+func section(t *testing.T, file, begin, end string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	_, rest, found := strings.Cut(string(text), begin)
+	require.True(t, found, "%s has no %q", file, begin)
+	section, _, found := strings.Cut(rest, end)
+	require.True(t, found)
+	return section
+}
+
+func TestDocsShowTheExample(t *testing.T) {
+	readme := strings.ReplaceAll("\n"+section(t, "../README.md", "package [`httplimit`](docs/http.md):\n\n```go\n", "```"), "\n", "\n\t")
+	require.Contains(t, section(t, "example_test.go", "func Example_readme() {", "\n}\n")+"\n\t", readme)
+	require.Equal(t, section(t, "example_test.go", "func Example() {", "\n}\n"), section(t, "../docs/http.md", "func main() {", "\n}\n"))
+}
+
+// What docs/http.md shows is what the service sent at the instant of its Date field.
+func TestDocsShowWhatIsSent(t *testing.T) {
+	shown := section(t, "../docs/http.md", "```console\n", "```")
+	_, rest, _ := strings.Cut(shown, "Date: ")
+	date, _, _ := strings.Cut(rest, "\n")
+	then, err := http.ParseTime(date)
+	require.NoError(t, err)
+
+	limiter := build(t, sketchlimit.Config{Limit: 2}, &clock{then})
+	limit, err := httplimit.New(limiter, &httplimit.Clients{})
+	require.NoError(t, err)
+	server := httptest.NewServer(limit(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintln(w, "hello")
+	})))
+	defer server.Close()
+
+	first := exchange(t, server, date, "*/*")
+	exchange(t, server, date, "*/*")
+	third := exchange(t, server, date, "*/*")
+	text := exchange(t, server, date, "text/plain")
+	require.Equal(t, shown, "$ curl -si localhost:8080/hello\n"+first+"\n"+
+		"$ curl -si localhost:8080/hello\n"+third+"\n"+
+		"$ curl -si -H 'Accept: text/plain' localhost:8080/hello\n"+text)
+}
+
+// exchange sends a request and returns the answer as curl shows it, but for the date.
+func exchange(t *testing.T, server *httptest.Server, date, accept string) string {
+	t.Helper()
+	conn, err := net.Dial("tcp", server.Listener.Addr().String())
+	require.NoError(t, err)
+	defer conn.Close()
+	fmt.Fprintf(conn, "GET /hello HTTP/1.1\r\nHost: localhost:8080\r\nAccept: %s\r\n\r\n", accept)
+	require.NoError(t, conn.(*net.TCPConn).CloseWrite())
+	answer, err := io.ReadAll(conn)
+	require.NoError(t, err)
+	return regexp.MustCompile(`(?m)^Date: .*$`).ReplaceAllString(strings.ReplaceAll(string(answer), "\r\n", "\n"), "Date: "+date)
+}

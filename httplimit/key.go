@@ -1,0 +1,93 @@
+package httplimit
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+)
+
+// Key says what is limited. It must be safe for concurrent use.
+type Key interface {
+	// AppendKey appends the key of the request to dst and returns the result, as
+	// append does. Requests for which it appends nothing share the empty key.
+	AppendKey(dst []byte, r *http.Request) []byte
+}
+
+// KeyFunc is a [Key] that is one function.
+type KeyFunc func(dst []byte, r *http.Request) []byte
+
+// AppendKey implements [Key].
+func (f KeyFunc) AppendKey(dst []byte, r *http.Request) []byte { return f(dst, r) }
+
+// Header is the [Key] that the first field of this name holds; requests without one
+// share the empty key. Whoever may choose the value chooses the key: only take
+// fields that something in front has checked, such as a token.
+type Header string
+
+// AppendKey implements [Key].
+func (h Header) AppendKey(dst []byte, r *http.Request) []byte {
+	return append(dst, r.Header.Get(string(h))...)
+}
+
+// Pattern is the [Key] of the route, [http.Request.Pattern], such as "GET /items/{id}".
+// The router must have set it before the middleware runs: wrap the handlers, not
+// the [http.ServeMux]. Requests without a pattern share the empty key.
+type Pattern struct{}
+
+// AppendKey implements [Key].
+func (Pattern) AppendKey(dst []byte, r *http.Request) []byte { return append(dst, r.Pattern...) }
+
+// Join is the [Key] of several, in this order. It holds the length of each, so that two
+// requests have the same key only if all of their parts are the same.
+type Join []Key
+
+// AppendKey implements [Key].
+func (j Join) AppendKey(dst []byte, r *http.Request) []byte {
+	for _, part := range j {
+		start := len(dst)
+		dst = part.AppendKey(append(dst, 0, 0, 0, 0), r)
+		binary.BigEndian.PutUint32(dst[start:], uint32(len(dst)-start-4))
+	}
+	return dst
+}
+
+// check refuses keys that could not make any.
+func check(key Key) error {
+	switch k := key.(type) {
+	case nil:
+		return errors.New("key nil, must be one")
+	case KeyFunc:
+		return given("KeyFunc", k != nil)
+	case Header:
+		return checkName("Header", string(k))
+	case *Clients:
+		return k.check()
+	case Join:
+		if len(k) == 0 {
+			return errors.New("no keys in Join, must be at least 1")
+		}
+		for i, part := range k {
+			if err := check(part); err != nil {
+				return fmt.Errorf("key %d of Join: %w", i, err)
+			}
+		}
+	}
+	return nil
+}
+
+// checkName refuses what is no name of a header field (RFC 9110, section 5.1).
+func checkName(what, name string) error {
+	const special = "!#$%&'*+-.^_`|~"
+	for _, c := range []byte(name) {
+		alphanumeric := '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'z'
+		if !alphanumeric && strings.IndexByte(special, c) < 0 {
+			return fmt.Errorf("%s %q, must be letters, digits and %s", what, name, special)
+		}
+	}
+	if name == "" {
+		return fmt.Errorf("%s %q, must not be empty", what, name)
+	}
+	return nil
+}

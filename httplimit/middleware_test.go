@@ -1,0 +1,301 @@
+package httplimit_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/httplimit"
+)
+
+// clock is a time that tests set; it starts at the epoch, where all windows begin.
+type clock struct{ now time.Time }
+
+func newClock() *clock                    { return &clock{time.Unix(0, 0)} }
+func (c *clock) read() time.Time          { return c.now }
+func (c *clock) advance(by time.Duration) { c.now = c.now.Add(by) }
+
+// build returns a reproducible limiter that is large enough not to err.
+func build(t testing.TB, c sketchlimit.Config, clock *clock) *sketchlimit.Limiter {
+	t.Helper()
+	c.Clock, c.Seed, c.MemoryBytes = clock.read, 1, 1<<20
+	if c.Window == 0 {
+		c.Window = time.Minute
+	}
+	l, err := sketchlimit.New(c)
+	require.NoError(t, err)
+	return l
+}
+
+// front puts the limiter in front of a handler that answers with a body of "ok".
+func front(t testing.TB, l httplimit.Limiter, key httplimit.Key, options ...httplimit.Option) http.Handler {
+	t.Helper()
+	limit, err := httplimit.New(l, key, options...)
+	require.NoError(t, err)
+	return limit(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("ok")) }))
+}
+
+// get sends a request and returns the answer.
+func get(h http.Handler, r *http.Request) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+// user is a request of one whom the tests know by this field.
+func user(name string) *http.Request { return from("192.0.2.1:1", "X-User", name) }
+
+const byUser = httplimit.Header("X-User")
+
+// statuses sends so many requests.
+func statuses(h http.Handler, n int, r *http.Request) (list []int) {
+	for range n {
+		list = append(list, get(h, r).Code)
+	}
+	return list
+}
+
+func TestKeysAreLimitedEach(t *testing.T) {
+	h := front(t, build(t, sketchlimit.Config{Limit: 2}, newClock()), byUser)
+	require.Equal(t, []int{200, 200, 429, 429}, statuses(h, 4, user("ann")))
+	require.Equal(t, []int{200, 200, 429}, statuses(h, 3, user("bob")))
+	nobody := from("192.0.2.1:1", "X")
+	require.Equal(t, []int{200, 200, 429}, statuses(h, 3, nobody), "requests without a key share the empty one")
+	require.Equal(t, "ok", get(front(t, build(t, sketchlimit.Config{Limit: 2}, newClock()), byUser), user("ann")).Body.String())
+}
+
+// Published behaviour of a counter that refused requests do not raise (limit 5).
+func TestCosts(t *testing.T) {
+	cost := 0
+	h := front(t, build(t, sketchlimit.Config{Limit: 5, Algorithm: sketchlimit.FixedWindow}, newClock()), byUser,
+		httplimit.Cost(func(*http.Request) int { return cost }), httplimit.Headers(httplimit.RateLimit|httplimit.XRateLimit))
+	for _, c := range []struct {
+		cost, status          int
+		remaining, retryAfter string
+	}{
+		{0, 200, "", ""},
+		{2, 200, "3", ""}, {2, 200, "1", ""}, {1, 200, "0", ""},
+		{2, 429, "0", "60"}, {10, 429, "0", ""}, {1, 429, "0", "60"},
+		{-1, 429, "0", ""}, {0, 200, "", ""},
+	} {
+		cost = c.cost
+		w := get(h, user("ann"))
+		require.Equal(t, c.status, w.Code)
+		require.Equal(t, c.remaining, w.Header().Get("X-RateLimit-Remaining"))
+		require.Equal(t, c.retryAfter, w.Header().Get("X-RateLimit-Retry-After"))
+		if c.status == 429 {
+			require.Equal(t, c.retryAfter != "", strings.Contains(w.Header().Get("RateLimit"), ";t="))
+		}
+	}
+}
+
+func TestSkipAndExempt(t *testing.T) {
+	l := build(t, sketchlimit.Config{Limit: 1}, newClock())
+	clients := &httplimit.Clients{Proxies: proxies}
+	h := front(t, l, clients,
+		httplimit.Exempt(clients, prefixes("203.0.113.0/24 2001:db8:1::/48")...),
+		httplimit.Skip(func(r *http.Request) bool { return r.Method == "OPTIONS" }),
+		httplimit.Cost(func(*http.Request) int { return 1 }))
+	for _, c := range []struct {
+		client string
+		want   []int
+	}{
+		{"203.0.113.9", []int{200, 200, 200}},
+		{"::ffff:203.0.113.9", []int{200, 200, 200}},
+		{"2001:db8:1::9", []int{200, 200, 200}},
+		{"198.51.100.7", []int{200, 429, 429}},
+		{"203.0.113.9, 198.51.100.8", []int{200, 429, 429}},
+	} {
+		r := from("10.0.0.1:1", "X-Forwarded-For", c.client)
+		require.Equal(t, c.want, statuses(h, 3, r), c.client)
+	}
+	r := from("192.0.2.1:1", "X-Forwarded-For", "203.0.113.9")
+	require.Equal(t, []int{200, 429}, statuses(h, 2, r), "a client that pretends to be exempt")
+	r.Method = "OPTIONS"
+	w := get(h, r)
+	require.Equal(t, 200, w.Code)
+	require.NotContains(t, w.Header(), "Ratelimit")
+	require.EqualValues(t, 3, l.Stats().Admitted)
+}
+
+func TestShadow(t *testing.T) {
+	l := build(t, sketchlimit.Config{Limit: 1}, newClock())
+	var seen []string
+	h := front(t, l, byUser, httplimit.Shadow(), httplimit.OnRefusal(func(_ *http.Request, key []byte, d sketchlimit.Decision) {
+		require.False(t, d.Allowed)
+		seen = append(seen, string(key))
+	}))
+	require.Equal(t, []int{200, 200, 200}, statuses(h, 3, user("ann")))
+	w := get(h, user("ann"))
+	require.Equal(t, "ok", w.Body.String())
+	require.NotContains(t, w.Header(), "Ratelimit")
+	require.NotContains(t, w.Header(), "Retry-After")
+	require.Equal(t, []string{"ann", "ann", "ann"}, seen)
+	require.EqualValues(t, 3, l.Stats().Denied)
+}
+
+func TestOwnRefusal(t *testing.T) {
+	h := front(t, build(t, sketchlimit.Config{Limit: 1}, newClock()), byUser,
+		httplimit.Refusal(func(w http.ResponseWriter, r *http.Request, d sketchlimit.Decision) {
+			require.Equal(t, sketchlimit.Decision{Limit: 1, RetryAfter: 2 * time.Minute, ResetAfter: 2 * time.Minute}, d)
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}))
+	require.Equal(t, []int{200, 503}, statuses(h, 2, user("ann")))
+	require.Equal(t, "120", get(h, user("ann")).Header().Get("Retry-After"))
+}
+
+// What is behind gets the ResponseWriter itself, with all it can do.
+func TestResponseWriterPassesAsItCame(t *testing.T) {
+	limit, err := httplimit.New(build(t, sketchlimit.Config{Limit: 1}, newClock()), byUser)
+	require.NoError(t, err)
+	w := httptest.NewRecorder()
+	limit(http.HandlerFunc(func(got http.ResponseWriter, _ *http.Request) { require.Same(t, w, got) })).ServeHTTP(w, user("ann"))
+}
+
+func TestPatternIsTheRoute(t *testing.T) {
+	limit, err := httplimit.New(build(t, sketchlimit.Config{Limit: 1}, newClock()), httplimit.Join{byUser, httplimit.Pattern{}})
+	require.NoError(t, err)
+	mux := http.NewServeMux()
+	for _, pattern := range []string{"GET /items/{id}", "/users/{id}"} {
+		mux.Handle(pattern, limit(http.NotFoundHandler()))
+	}
+	send := func(path, name string) int {
+		r := httptest.NewRequest("GET", path, nil)
+		r.Header.Set("X-User", name)
+		return get(mux, r).Code
+	}
+	require.Equal(t, 404, send("/items/1", "ann"))
+	require.Equal(t, 429, send("/items/2", "ann"))
+	require.Equal(t, 404, send("/items/2", "bob"))
+	require.Equal(t, 404, send("/users/2", "ann"))
+}
+
+func TestJoinIsUnambiguous(t *testing.T) {
+	constant := func(s string) httplimit.Key {
+		return httplimit.KeyFunc(func(dst []byte, _ *http.Request) []byte { return append(dst, s...) })
+	}
+	a, b, c, ab, bc, none := constant("a"), constant("b"), constant("c"), constant("ab"), constant("bc"), constant("")
+	seen := map[string]int{}
+	for i, key := range []httplimit.Join{
+		{a, bc}, {ab, c}, {a, b, c}, {constant("abc")}, {none, constant("abc")}, {constant("abc"), none},
+		{httplimit.Join{a, b}, c}, {a, httplimit.Join{b, c}}, {none}, {none, none},
+		{constant("\x00\x00\x00\x01a")}, {httplimit.Join{a}},
+	} {
+		got := string(key.AppendKey([]byte("before"), nil))
+		require.True(t, strings.HasPrefix(got, "before"))
+		if j, ok := seen[got]; ok {
+			// The last two are meant to meet: one is the other's bytes.
+			require.Equal(t, []int{10, 11}, []int{j, i})
+		}
+		seen[got] = i
+	}
+	require.Len(t, seen, 11)
+}
+
+// Only keys of a size that is likely to come again keep their memory.
+func TestLargeKeys(t *testing.T) {
+	h := front(t, build(t, sketchlimit.Config{Limit: 1}, newClock()), byUser)
+	huge := strings.Repeat("x", 1<<20)
+	require.Equal(t, []int{200, 429}, statuses(h, 2, user(huge)))
+	require.Equal(t, []int{200, 429}, statuses(h, 2, user(huge+"y")))
+}
+
+func TestErrors(t *testing.T) {
+	l := build(t, sketchlimit.Config{Limit: 1}, newClock())
+	clients := func(c httplimit.Clients) httplimit.Key { return &c }
+	for _, c := range []struct {
+		key    httplimit.Key
+		option httplimit.Option
+		want   string
+	}{
+		{nil, nil, "key nil, must be one"},
+		{httplimit.KeyFunc(nil), nil, "KeyFunc nil, must be a function"},
+		{httplimit.Header(""), nil, `Header "", must not be empty`},
+		{httplimit.Header("X User"), nil, `Header "X User", must be letters, digits and !#$%&'*+-.^_` + "`|~"},
+		{httplimit.Header("Näme"), nil, `Header "Näme", must be letters, digits and !#$%&'*+-.^_` + "`|~"},
+		{httplimit.Join{}, nil, "no keys in Join, must be at least 1"},
+		{httplimit.Join{byUser, nil}, nil, "key 1 of Join: key nil, must be one"},
+		{httplimit.Join{byUser, httplimit.Join{httplimit.Header("")}}, nil, `key 1 of Join: key 0 of Join: Header "", must not be empty`},
+		{(*httplimit.Clients)(nil), nil, "Clients nil, must be one"},
+		{clients(httplimit.Clients{IPv6Bits: 129}), nil, "Clients.IPv6Bits 129, must be 0 … 128"},
+		{clients(httplimit.Clients{IPv6Bits: -1}), nil, "Clients.IPv6Bits -1, must be 0 … 128"},
+		{clients(httplimit.Clients{Header: "X-Real-IP:"}), nil, `Clients.Header "X-Real-IP:", must be letters, digits and !#$%&'*+-.^_` + "`|~"},
+		{clients(httplimit.Clients{Proxies: []netip.Prefix{proxies[0], {}}}), nil,
+			"Clients.Proxies[1] invalid Prefix, must be a prefix such as 10.0.0.0/8 or 2001:db8::/32"},
+		{clients(httplimit.Clients{Proxies: prefixes("::ffff:10.0.0.0/104")}), nil,
+			"Clients.Proxies[0] ::ffff:10.0.0.0/104, must be a prefix such as 10.0.0.0/8 or 2001:db8::/32"},
+		{byUser, httplimit.Name(""), `Name "", must not be empty`},
+		{byUser, httplimit.Name("a\nb"), `Name "a\nb", must be ASCII without control characters`},
+		{byUser, httplimit.Name("größe"), `Name "größe", must be ASCII without control characters`},
+		{byUser, httplimit.Cost(nil), "Cost nil, must be a function"},
+		{byUser, httplimit.Skip(nil), "Skip nil, must be a function"},
+		{byUser, httplimit.Refusal(nil), "Refusal nil, must be a function"},
+		{byUser, httplimit.OnRefusal(nil), "OnRefusal nil, must be a function"},
+		{byUser, httplimit.Headers(1 << 7), "Headers 0b10000000, must be a union of Fields"},
+		{byUser, httplimit.Exempt(nil), "Exempt: Clients nil, must be one"},
+		{byUser, httplimit.Exempt(&httplimit.Clients{}, netip.Prefix{}),
+			"Exempt: networks[0] invalid Prefix, must be a prefix such as 10.0.0.0/8 or 2001:db8::/32"},
+	} {
+		var options []httplimit.Option
+		if c.option != nil {
+			options = append(options, c.option)
+		}
+		limit, err := httplimit.New(l, c.key, options...)
+		require.EqualError(t, err, "httplimit: "+c.want)
+		require.Nil(t, limit)
+	}
+	_, err := httplimit.New(nil, byUser)
+	require.EqualError(t, err, "httplimit: limiter nil, must be one")
+}
+
+// writer is a ResponseWriter that keeps nothing.
+type writer struct{ header http.Header }
+
+func (w *writer) Header() http.Header         { return w.header }
+func (w *writer) Write(b []byte) (int, error) { return len(b), nil }
+func (w *writer) WriteHeader(int)             {}
+
+func TestAllocations(t *testing.T) {
+	if poolForgets {
+		t.Skip("under the race detector pools forget")
+	}
+	clients := &httplimit.Clients{Proxies: proxies}
+	forwarded := &httplimit.Clients{Proxies: proxies, Header: "Forwarded"}
+	r := from("10.0.0.1:1", "X-Forwarded-For", "1.1.1.1, 203.0.113.9, 10.0.0.2")
+	r.Header.Set("Forwarded", `for=1.1.1.1, for=203.0.113.9, for="10.0.0.2:80"`)
+	r.Header.Set("X-User", "ann")
+	r.Pattern = "GET /items/{id}"
+	ignore := httplimit.Refusal(func(http.ResponseWriter, *http.Request, sketchlimit.Decision) {})
+	for _, c := range []struct {
+		name    string
+		limit   int
+		key     httplimit.Key
+		options []httplimit.Option
+		want    float64
+	}{
+		{"no fields", 1 << 30, clients, []httplimit.Option{httplimit.Headers(0)}, 0},
+		{"no fields, Forwarded", 1 << 30, forwarded, []httplimit.Option{httplimit.Headers(0)}, 0},
+		{"no fields, joined", 1 << 30, httplimit.Join{clients, byUser, httplimit.Pattern{}}, []httplimit.Option{httplimit.Headers(0)}, 0},
+		{"exempt", 1 << 30, clients, []httplimit.Option{httplimit.Exempt(clients, prefixes("203.0.113.0/24")...)}, 0},
+		{"shadow", 1, clients, []httplimit.Option{httplimit.Shadow()}, 0},
+		{"refused, no fields", 1, clients, []httplimit.Option{httplimit.Headers(0), ignore}, 0},
+		{"fields", 1 << 30, clients, nil, 2},
+		{"all fields", 1 << 30, clients, []httplimit.Option{httplimit.Headers(httplimit.Standard | httplimit.XRateLimit)}, 2},
+		{"refused", 1, clients, []httplimit.Option{ignore}, 2},
+	} {
+		limit, err := httplimit.New(build(t, sketchlimit.Config{Limit: c.limit}, newClock()), c.key, c.options...)
+		require.NoError(t, err)
+		h := limit(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+		w := &writer{http.Header{}}
+		require.Equal(t, c.want, testing.AllocsPerRun(200, func() {
+			clear(w.header)
+			h.ServeHTTP(w, r)
+		}), c.name)
+	}
+}
