@@ -1,0 +1,21 @@
+package sketchlimit
+
+import "unsafe"
+
+// Bytes returns what [Limiter.MemoryBytes] of a limiter of this Config will be, without
+// taking the memory. It returns an error where [New] would.
+func (c Config) Bytes() (int, error) {
+	if err := c.check(); err != nil {
+		return 0, err
+	}
+	plan, err := c.plan()
+	if err != nil {
+		return 0, err
+	}
+	w := window{limit: int64(c.Limit), length: int64(c.generation()), generations: c.generations()}
+	l, err := newLayout(w, plan, c.Seed)
+	if err != nil {
+		return 0, err
+	}
+	return fixedBytes + plan.Shards*int(unsafe.Sizeof(shard{})) + heapBytes(8*plan.Shards*l.size), nil
+}

@@ -1,0 +1,39 @@
+package sketchlimit_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sketchlimit/sketchlimit"
+)
+
+func TestBytesAreThoseOfTheLimiter(t *testing.T) {
+	for _, c := range []sketchlimit.Config{
+		{Limit: 1, Keys: 1000},
+		{Limit: 100, Keys: 100_000},
+		{Limit: 100, Keys: 100_000, FalseDenialRate: 1e-7},
+		{Limit: 5, Keys: 10_000, Algorithm: sketchlimit.FixedWindow},
+		{Limit: 1000, Keys: 10_000, SubWindows: 6},
+		{Limit: 100_000, MemoryBytes: 123_456},
+		{Limit: 10, Plan: &sketchlimit.Plan{Shards: 3, BloomBytes: 64, BloomProbes: 3, Depth: 4, Width: 1000, CellBits: 8}},
+	} {
+		c.Window = time.Minute
+		bytes, err := c.Bytes()
+		require.NoError(t, err)
+		require.Equal(t, build(t, c).MemoryBytes(), bytes)
+	}
+	for _, c := range []sketchlimit.Config{
+		{Limit: 0, Window: time.Minute, Keys: 1},
+		{Limit: 100, Window: time.Minute, MemoryBytes: 100},
+		{Limit: 1, Window: time.Minute, Plan: new(sketchlimit.Plan)},
+	} {
+		_, want := sketchlimit.New(c)
+		_, err := c.Bytes()
+		require.EqualError(t, err, want.Error())
+	}
+	bytes, err := sketchlimit.Config{Limit: 3, Window: time.Minute, Keys: 1 << 30}.Bytes()
+	require.NoError(t, err)
+	require.Greater(t, float64(bytes), 1e11, "more than the machine has")
+}
