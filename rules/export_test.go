@@ -1,0 +1,16 @@
+package rules
+
+// LoadAt is Load with a clock of the test's.
+var LoadAt = load
+
+// Parse reads a file as far as it can be read without taking the memory of its rules.
+func Parse(file string, data []byte) (rules []*Rule, match func(Descriptor) (*Rule, []byte), err error) {
+	s := &set{domains: map[string]*node{}}
+	if err := s.add(file, data); err != nil {
+		return nil, nil, err
+	}
+	for name := range s.domains {
+		match = func(d Descriptor) (*Rule, []byte) { return s.match(name, d, nil) }
+	}
+	return s.rules, match, nil
+}

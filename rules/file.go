@@ -1,0 +1,244 @@
+package rules
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sketchlimit/sketchlimit"
+)
+
+// domain is one file as written.
+type domain struct {
+	name        string
+	descriptors []descriptor
+}
+
+type descriptor struct {
+	key, value     string
+	limit          *limit // nil: none
+	children       []descriptor
+	shadow, quota  bool
+	shareThreshold bool
+	line           int
+}
+
+// limit is a rate_limit.
+type limit struct {
+	requests   int
+	unit       string
+	multiplier int
+	unlimited  bool
+	name       string
+	replaces   []string
+	algorithm  sketchlimit.Algorithm
+	keys       int
+	rate       float64
+	memory     int
+}
+
+// reader reads a file and keeps the first error.
+type reader struct {
+	file string
+	err  error
+}
+
+// parse reads one file. Its errors begin with the file's name and, where there is one, the
+// line, and then say what envoyproxy/ratelimit says, if that has an error for it too.
+func parse(file string, data []byte) (*domain, error) {
+	r := &reader{file: file}
+	root := r.document(data)
+	if r.err != nil {
+		return nil, r.err
+	}
+	d := new(domain)
+	r.mapping(root, "a file", fields{
+		"domain":      func(n *yaml.Node) { d.name = r.text(n) },
+		"descriptors": func(n *yaml.Node) { d.descriptors = elements(r, n, r.descriptor) },
+	})
+	if r.err == nil && d.name == "" {
+		r.fail(nil, "config file cannot have empty domain")
+	}
+	return d, r.err
+}
+
+// document returns the root of the file's only document. What YAML itself forbids, and
+// aliases that multiply beyond measure, the library finds when it decodes.
+func (r *reader) document(data []byte) *yaml.Node {
+	decoder := yaml.NewDecoder(bytes.NewReader(data))
+	var document yaml.Node
+	var decoded any
+	err := decoder.Decode(&document)
+	if errors.Is(err, io.EOF) {
+		return &yaml.Node{Kind: yaml.MappingNode}
+	}
+	if err == nil {
+		err = document.Decode(&decoded)
+	}
+	if err == nil && !errors.Is(decoder.Decode(new(yaml.Node)), io.EOF) {
+		err = errors.New("more than one document, must be one")
+	}
+	if err != nil {
+		r.fail(nil, "error loading config file: %v", err)
+		return nil
+	}
+	if decoded == nil {
+		return &yaml.Node{Kind: yaml.MappingNode}
+	}
+	return document.Content[0]
+}
+
+func (r *reader) fail(n *yaml.Node, format string, args ...any) {
+	if r.err != nil {
+		return
+	}
+	at := r.file
+	if n != nil && n.Line > 0 {
+		at += ":" + strconv.Itoa(n.Line)
+	}
+	r.err = fmt.Errorf("%s: %s", at, fmt.Sprintf(format, args...))
+}
+
+func (r *reader) descriptor(n *yaml.Node) descriptor {
+	d := descriptor{line: n.Line}
+	r.mapping(n, "a descriptor", fields{
+		"key":             func(n *yaml.Node) { d.key = r.text(n) },
+		"value":           func(n *yaml.Node) { d.value = r.text(n) },
+		"rate_limit":      func(n *yaml.Node) { d.limit = r.limit(n) },
+		"descriptors":     func(n *yaml.Node) { d.children = elements(r, n, r.descriptor) },
+		"shadow_mode":     func(n *yaml.Node) { d.shadow = r.flag(n) },
+		"quota_mode":      func(n *yaml.Node) { d.quota = r.flag(n) },
+		"share_threshold": func(n *yaml.Node) { d.shareThreshold = r.flag(n) },
+		"detailed_metric": func(n *yaml.Node) { r.flag(n) },
+		"value_to_metric": func(n *yaml.Node) { r.flag(n) },
+		"metadata":        func(*yaml.Node) {},
+	})
+	switch {
+	case d.key == "":
+		r.fail(n, "descriptor has empty key")
+	case d.shareThreshold && !strings.Contains(d.value, "*"):
+		r.fail(n, "share_threshold can only be used with wildcard values (containing '*'), but found key '%s'", d.composite())
+	}
+	return d
+}
+
+// composite is a descriptor's name within its level.
+func (d *descriptor) composite() string {
+	if d.value == "" {
+		return d.key
+	}
+	return d.key + "_" + d.value
+}
+
+func (r *reader) limit(n *yaml.Node) *limit {
+	l := &limit{algorithm: sketchlimit.FixedWindow, multiplier: 1}
+	extras := "" // a field that an unlimited rule has no use for
+	extra := func(name string, read func(*yaml.Node)) func(*yaml.Node) {
+		return func(n *yaml.Node) { read(n); extras = name }
+	}
+	r.mapping(n, "a rate_limit", fields{
+		"unit":              func(n *yaml.Node) { l.unit = r.text(n) },
+		"requests_per_unit": func(n *yaml.Node) { l.requests = r.number(n, "requests_per_unit", 0, math.MaxInt32) },
+		"unlimited":         func(n *yaml.Node) { l.unlimited = r.flag(n) },
+		"name":              func(n *yaml.Node) { l.name = r.text(n) },
+		"replaces":          func(n *yaml.Node) { l.replaces = elements(r, n, r.replaced) },
+		"unit_multiplier":   extra("unit_multiplier", func(n *yaml.Node) { l.multiplier = r.number(n, "unit_multiplier", 1, math.MaxInt32) }),
+		"algorithm":         extra("algorithm", func(n *yaml.Node) { l.algorithm = r.algorithm(n) }),
+		"keys":              extra("keys", func(n *yaml.Node) { l.keys = r.number(n, "keys", 1, math.MaxInt32) }),
+		"false_denial_rate": extra("false_denial_rate", func(n *yaml.Node) { l.rate = r.share(n, "false_denial_rate") }),
+		"memory":            extra("memory", func(n *yaml.Node) { l.memory = r.bytes(n) }),
+		"burst": func(n *yaml.Node) {
+			r.fail(n, "burst %s, goes with algorithm token_bucket, which is not supported yet", shown(n))
+		},
+	})
+	window, known := l.window()
+	switch {
+	case l.unlimited && l.unit != "":
+		r.fail(n, "should not specify rate limit unit when unlimited")
+	case l.unlimited && extras != "":
+		r.fail(n, "should not specify %s when unlimited", extras)
+	case !l.unlimited && !known:
+		r.fail(n, "invalid rate limit unit '%s'", l.unit)
+	case !l.unlimited && (window < minWindow || window > maxWindow):
+		r.fail(n, "unit '%s' times unit_multiplier %d, must be %v … %v", l.unit, l.multiplier, minWindow, maxWindow)
+	case l.memory > 0 && l.rate > 0:
+		r.fail(n, "false_denial_rate with memory, only one of them may be given")
+	}
+	for _, name := range l.replaces {
+		if name == l.name {
+			r.fail(n, "replaces should not contain name of same descriptor")
+		}
+	}
+	return l
+}
+
+// units are the names of windows; months and years are no calendar's.
+var units = map[string]time.Duration{
+	"second": time.Second, "minute": time.Minute, "hour": time.Hour,
+	"day": 24 * time.Hour, "week": 7 * 24 * time.Hour, "month": 30 * 24 * time.Hour, "year": 365 * 24 * time.Hour,
+}
+
+// What a limiter takes for a window.
+const (
+	minWindow = time.Millisecond
+	maxWindow = time.Duration(1 << 61)
+)
+
+// window returns the unit times its multiplier, if there is such a unit. What a limiter
+// does not take is the longest duration there is.
+func (l *limit) window() (time.Duration, bool) {
+	unit, ok := units[strings.ToLower(l.unit)]
+	if !ok {
+		var err error
+		if unit, err = time.ParseDuration(l.unit); err != nil {
+			return 0, false
+		}
+	}
+	if unit > maxWindow/time.Duration(l.multiplier) {
+		return math.MaxInt64, true
+	}
+	return unit * time.Duration(l.multiplier), true
+}
+
+func (r *reader) replaced(n *yaml.Node) (name string) {
+	r.mapping(n, "an entry of replaces", fields{"name": func(n *yaml.Node) { name = r.text(n) }})
+	if name == "" {
+		r.fail(n, "should not have an empty replaces entry")
+	}
+	return name
+}
+
+func (r *reader) algorithm(n *yaml.Node) sketchlimit.Algorithm {
+	switch name := r.text(n); name {
+	case "fixed_window":
+		return sketchlimit.FixedWindow
+	case "sliding_window":
+		return sketchlimit.SlidingWindow
+	case "token_bucket":
+		r.fail(n, "algorithm token_bucket is not supported yet, must be fixed_window or sliding_window")
+	default:
+		r.fail(n, "algorithm '%s', must be fixed_window or sliding_window", name)
+	}
+	return 0
+}
+
+// bytes reads a number of bytes, 1 or more, with or without KiB, MiB or GiB.
+func (r *reader) bytes(n *yaml.Node) int {
+	text := r.text(n)
+	for unit, shift := range map[string]uint{"": 0, "KiB": 10, "MiB": 20, "GiB": 30} {
+		digits, ok := strings.CutSuffix(text, unit)
+		size, err := strconv.ParseInt(digits, 10, 0)
+		if ok && err == nil && size > 0 && size <= math.MaxInt>>shift {
+			return int(size) << shift
+		}
+	}
+	r.fail(n, "memory '%s', must be a number of bytes such as 65536, 512KiB, 8MiB or 1GiB", text)
+	return 0
+}

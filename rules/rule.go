@@ -1,0 +1,138 @@
+package rules
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/sketchlimit/sketchlimit"
+)
+
+const (
+	// DefaultKeys is the keys of a rule that leaves values open and does not say how
+	// many there are.
+	DefaultKeys = 100_000
+
+	defaultFalseDenialRate = 1e-5
+)
+
+// Rule is a rate_limit of a file.
+type Rule struct {
+	Domain string
+	Path   string // key_value.key_value…, from the outermost level to the innermost
+	Line   string // of the descriptor, FILE:LINE
+	Name   string // "" if it has none
+
+	Limit     int                   // units per counter and Window; 0 blocks
+	Window    time.Duration         // 0 if Unlimited
+	Algorithm sketchlimit.Algorithm // of no meaning if Unlimited
+	Unlimited bool                  // it matches, and counts nothing
+	Shadow    bool                  // it counts, and refuses nobody
+	Quota     bool                  // it refuses only together with all other quotas of the request
+
+	Keyed           bool    // it leaves values open; otherwise there is one counter
+	Keys            int     // that it is sized for; 0 if it only says how much memory
+	FalseDenialRate float64 // that it is sized for; 0 if it says how much memory
+
+	replaces []string
+	counter  counter
+	bytes    int
+	limiter  *sketchlimit.Limiter // nil if it is Unlimited or blocks
+}
+
+// counter is what two rules must agree in for one to carry on the other's counts.
+type counter struct {
+	place     place
+	limit     int
+	window    time.Duration
+	algorithm sketchlimit.Algorithm
+	keys      int
+	rate      float64
+	memory    int
+}
+
+// newRule returns the rule of a descriptor, without a limiter.
+func newRule(p place, d *descriptor, line string) (*Rule, error) {
+	l := d.limit
+	r := &Rule{
+		Domain: p.domain, Path: p.path, Line: line, Name: l.name,
+		Unlimited: l.unlimited, Shadow: d.shadow, Quota: d.quota, Keyed: p.keyed,
+		replaces: l.replaces,
+	}
+	if l.unlimited {
+		return r, nil
+	}
+	r.Limit, r.Algorithm = l.requests, l.algorithm
+	r.Window, _ = l.window()
+	switch {
+	case !r.Keyed && l.keys > 0:
+		return nil, fmt.Errorf("%s: keys %d, goes with open values only: this rule has one counter", line, l.keys)
+	case !r.Keyed:
+		r.Keys = 1
+	case l.keys > 0 || l.memory > 0:
+		r.Keys = l.keys
+	default:
+		r.Keys = DefaultKeys
+	}
+	switch {
+	case l.rate > 0:
+		r.FalseDenialRate = l.rate
+	case l.memory == 0:
+		r.FalseDenialRate = defaultFalseDenialRate
+	}
+	r.counter = counter{p, r.Limit, r.Window, r.Algorithm, r.Keys, r.FalseDenialRate, l.memory}
+	if r.Limit > 0 {
+		var err error
+		if r.bytes, err = r.config().Bytes(); err != nil {
+			return nil, fmt.Errorf("%s: %s", line, inFile.Replace(err.Error()))
+		}
+	}
+	return r, nil
+}
+
+// inFile has the names that files give to the fields of a limiter's Config.
+var inFile = strings.NewReplacer("sketchlimit: ", "", "FalseDenialRate", "false_denial_rate",
+	"MemoryBytes", "memory", "Keys", "keys")
+
+func (r *Rule) config() sketchlimit.Config {
+	return sketchlimit.Config{
+		Limit: r.Limit, Window: r.Window, Algorithm: r.Algorithm,
+		Keys: r.Keys, FalseDenialRate: r.FalseDenialRate, MemoryBytes: r.counter.memory,
+	}
+}
+
+// build gives the rule a limiter of its own.
+func (r *Rule) build(clock func() time.Time) (err error) {
+	if r.Unlimited || r.Limit == 0 {
+		return nil
+	}
+	c := r.config()
+	c.Clock = clock
+	r.limiter, err = sketchlimit.New(c)
+	return err
+}
+
+// MemoryBytes returns the memory of the rule's counts, which does not change.
+func (r *Rule) MemoryBytes() int { return r.bytes }
+
+// Stats is a picture of the rule's counts, see [sketchlimit.Limiter.Stats]. It is zero for
+// a rule that is unlimited or blocks.
+func (r *Rule) Stats() sketchlimit.Stats {
+	if r.limiter == nil {
+		return sketchlimit.Stats{}
+	}
+	return r.limiter.Stats()
+}
+
+// decide consumes n units of a counter of the rule, or only tells what that would answer.
+func (r *Rule) decide(now time.Time, key []byte, n int, peek bool) sketchlimit.Decision {
+	switch {
+	case r == nil || r.Unlimited:
+		return sketchlimit.Decision{Allowed: true}
+	case r.limiter == nil:
+		return sketchlimit.Decision{RetryAfter: sketchlimit.Never}
+	case peek:
+		return r.limiter.PeekAt(now, string(key), n)
+	}
+	return r.limiter.TakeBytesAt(now, key, n)
+}

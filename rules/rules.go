@@ -1,0 +1,280 @@
+package rules
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sketchlimit/sketchlimit"
+)
+
+// Rules limits by the rules of files. It is safe for concurrent use.
+type Rules struct {
+	maxBytes int
+	paths    []string
+	clock    func() time.Time
+	reload   sync.Mutex
+	current  atomic.Pointer[set]
+}
+
+// set is the rules of one reading of the files, which does not change.
+type set struct {
+	domains map[string]*node
+	rules   []*Rule
+}
+
+// Load reads files, and directories for the files in them that end in .yaml, each with one
+// domain. The counts of all rules may take maxBytes together, so that a slip of the
+// pen in a file is an error and not the end of the service.
+//
+// Errors of what files say begin with FILE:LINE.
+func Load(maxBytes int, paths ...string) (*Rules, error) {
+	start := time.Now() // carried on by the monotonic clock: steps of the wall clock do not reach it
+	return load(func() time.Time { return start.Add(time.Since(start)) }, maxBytes, paths...)
+}
+
+func load(clock func() time.Time, maxBytes int, paths ...string) (*Rules, error) {
+	r := &Rules{maxBytes: maxBytes, paths: paths, clock: clock}
+	r.current.Store(new(set))
+	if err := r.Reload(); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// Check reads files as [Load] does and returns their rules in order, without taking their
+// memory.
+func Check(paths ...string) ([]*Rule, error) {
+	s, err := read(paths)
+	if err != nil {
+		return nil, err
+	}
+	return s.rules, nil
+}
+
+// Reload reads the files again, and from one decision to the next all rules are those of
+// the files. A rule carries on its counts if its place, limit, window, algorithm and
+// size are as before. For a moment both the old and the new rules take their memory.
+//
+// If a file cannot be read or is wrong, the rules stay as they are, and the error says why.
+func (r *Rules) Reload() error {
+	r.reload.Lock()
+	defer r.reload.Unlock()
+	next, err := read(r.paths)
+	if err != nil {
+		return err
+	}
+	if total := next.bytes(); total > r.maxBytes {
+		largest := slices.MaxFunc(next.rules, func(a, b *Rule) int { return cmp.Compare(a.bytes, b.bytes) })
+		return fmt.Errorf("rules: %d bytes in all, must be at most %d; the most, %d, takes the rule at %s",
+			total, r.maxBytes, largest.bytes, largest.Line)
+	}
+	limiters := map[counter]*sketchlimit.Limiter{}
+	for _, rule := range r.current.Load().rules {
+		limiters[rule.counter] = rule.limiter
+	}
+	for _, rule := range next.rules {
+		if rule.limiter = limiters[rule.counter]; rule.limiter == nil {
+			if err := rule.build(r.clock); err != nil {
+				return err
+			}
+		}
+	}
+	r.current.Store(next)
+	return nil
+}
+
+// bytes returns the memory of all rules, or the largest int if it is more than that.
+func (s *set) bytes() (total int) {
+	for _, rule := range s.rules {
+		total += min(rule.bytes, math.MaxInt-total)
+	}
+	return total
+}
+
+// read reads the rules of files; they have no limiters yet.
+func read(paths []string) (*set, error) {
+	s := &set{domains: map[string]*node{}}
+	files, err := list(paths)
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("rules: %w", err)
+		}
+		if err := s.add(file, data); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// list returns the files that the paths stand for.
+func list(paths []string) (files []string, err error) {
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		if err != nil {
+			return nil, fmt.Errorf("rules: %w", err)
+		}
+		found := []string{path}
+		if info.IsDir() {
+			if found, err = filepath.Glob(filepath.Join(path, "*.yaml")); err != nil {
+				return nil, fmt.Errorf("rules: %w", err)
+			}
+		}
+		files = append(files, found...)
+	}
+	if len(files) == 0 {
+		return nil, fmt.Errorf("rules: no files in %q, must be at least 1 that ends in .yaml", paths)
+	}
+	return files, nil
+}
+
+// add adds the domain of a file.
+func (s *set) add(file string, data []byte) error {
+	d, err := parse(file, data)
+	if err != nil {
+		return err
+	}
+	if s.domains[d.name] != nil {
+		return fmt.Errorf("%s: duplicate domain '%s' in config file", file, d.name)
+	}
+	top := newNode()
+	rules, err := top.grow(file, place{domain: d.name}, d.descriptors)
+	if err != nil {
+		return err
+	}
+	s.domains[d.name] = top
+	s.rules = append(s.rules, rules...)
+	return nil
+}
+
+// All returns the rules of all files in their order.
+func (r *Rules) All() []*Rule { return slices.Clone(r.current.Load().rules) }
+
+// MemoryBytes returns the memory of all rules' counts, which changes with Reload only.
+func (r *Rules) MemoryBytes() int { return r.current.Load().bytes() }
+
+// Match returns the rule that applies to a descriptor, nil if none does.
+func (r *Rules) Match(domain string, d Descriptor) *Rule {
+	rule, _ := r.current.Load().match(domain, d, nil)
+	return rule
+}
+
+func (s *set) match(domain string, d Descriptor, key []byte) (*Rule, []byte) {
+	top := s.domains[domain]
+	if top == nil {
+		return nil, key
+	}
+	return top.match(d, key)
+}
+
+// Status is the answer to one descriptor of a request.
+type Status struct {
+	// Rule is the rule that applies; nil if none does, or if the rule of another
+	// descriptor replaces it.
+	Rule *Rule
+	// Decision is what the rule's counter says, without regard to Shadow and Quota. If
+	// no rule applies, or it is unlimited, only Allowed is set; if it blocks,
+	// RetryAfter is [sketchlimit.Never].
+	sketchlimit.Decision
+}
+
+// Take consumes n units of every rule that applies to one of the descriptors, and tells
+// whether the request is admitted and what each descriptor's rule says. The request is
+// refused if one of its rules refuses, except that those in shadow mode do not
+// count, and those in quota mode only if all of them refuse.
+//
+// With n = 0 it consumes nothing and tells what it would answer for 1.
+//
+// If the request is refused, no rule's units are consumed: all are looked at before any
+// is taken from. Only if another request takes the last unit of one rule in between
+// may this one be refused and leave units of others behind.
+func (r *Rules) Take(domain string, n int, descriptors ...Descriptor) (admitted bool, statuses []Status) {
+	return r.take(r.clock(), domain, n, descriptors)
+}
+
+func (r *Rules) take(now time.Time, domain string, n int, descriptors []Descriptor) (bool, []Status) {
+	s := r.current.Load()
+	statuses := make([]Status, len(descriptors))
+	var keyBuffer [128]byte
+	var endBuffer [8]int
+	c := counters{now, statuses, keyBuffer[:0], endBuffer[:0]}
+	rules := 0
+	for i, d := range descriptors {
+		statuses[i].Rule, c.keys = s.match(domain, d, c.keys)
+		c.ends = append(c.ends, len(c.keys))
+		if statuses[i].Rule != nil {
+			rules++
+		}
+	}
+	replace(statuses)
+	switch {
+	case n == 0:
+		return c.decide(1, true), statuses
+	case rules > 1 && !c.decide(n, true):
+		return false, statuses
+	}
+	return c.decide(n, false), statuses
+}
+
+// counters is what one request is held against.
+type counters struct {
+	now      time.Time
+	statuses []Status
+	keys     []byte // one behind the other
+	ends     []int  // of each in keys
+}
+
+// decide asks all counters, and tells whether the request is admitted.
+func (c *counters) decide(n int, peek bool) bool {
+	start := 0
+	for i, end := range c.ends {
+		s := &c.statuses[i]
+		s.Decision = s.Rule.decide(c.now, c.keys[start:end], n, peek)
+		start = end
+	}
+	return admits(c.statuses)
+}
+
+// replace drops the rules that others of the request replace by name, also those that are
+// replaced themselves.
+func replace(statuses []Status) {
+	var names []string
+	for i := range statuses {
+		if rule := statuses[i].Rule; rule != nil {
+			names = append(names, rule.replaces...)
+		}
+	}
+	for i := range statuses {
+		if rule := statuses[i].Rule; rule != nil && rule.Name != "" && slices.Contains(names, rule.Name) {
+			statuses[i].Rule = nil
+		}
+	}
+}
+
+// admits tells whether a request is admitted.
+func admits(statuses []Status) bool {
+	quotas, refusing := 0, 0
+	for i := range statuses {
+		s := &statuses[i]
+		switch refused := s.Rule != nil && !s.Allowed && !s.Rule.Shadow; {
+		case s.Rule != nil && s.Rule.Quota:
+			quotas++
+			if refused {
+				refusing++
+			}
+		case refused:
+			return false
+		}
+	}
+	return quotas == 0 || refusing < quotas
+}

@@ -1,0 +1,375 @@
+package rules_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/rules"
+)
+
+// clock is a time that tests set; it starts at the epoch, where all windows begin.
+type clock struct{ now time.Time }
+
+func (c *clock) read() time.Time { return c.now }
+
+// loaded is rules of one file that a test can write again.
+type loaded struct {
+	*rules.Rules
+	clock *clock
+	file  string
+}
+
+func load(t *testing.T, text string) *loaded {
+	t.Helper()
+	l := &loaded{clock: &clock{time.Unix(0, 0)}, file: filepath.Join(t.TempDir(), "rules.yaml")}
+	l.write(t, text)
+	var err error
+	l.Rules, err = rules.LoadAt(l.clock.read, 64<<20, l.file)
+	require.NoError(t, err)
+	return l
+}
+
+func (l *loaded) write(t *testing.T, text string) {
+	t.Helper()
+	require.NoError(t, os.WriteFile(l.file, []byte(text), 0o600))
+}
+
+// take sends a request of one unit with these descriptors, and returns what of it
+// is left for each.
+func (l *loaded) take(domain string, descriptors ...string) string {
+	list := make([]rules.Descriptor, len(descriptors))
+	for i, d := range descriptors {
+		list[i] = descriptor(d)
+	}
+	admitted, statuses := l.Take(domain, 1, list...)
+	answer := "refused"
+	if admitted {
+		answer = "admitted"
+	}
+	for _, s := range statuses {
+		switch {
+		case s.Rule == nil || s.Rule.Unlimited:
+			answer += " -"
+		case s.Allowed:
+			answer += fmt.Sprint(" ", s.Remaining)
+		default:
+			answer += fmt.Sprint(" !", s.Remaining)
+		}
+	}
+	return answer
+}
+
+func TestCountersAreLimitedEach(t *testing.T) {
+	l := load(t, `
+domain: api
+descriptors:
+  - {key: user, rate_limit: {unit: 10s, requests_per_unit: 2}}
+  - {key: user, value: root, rate_limit: {unit: 10s, requests_per_unit: 1}}
+  - {key: user, value: mallory, rate_limit: {unit: 10s, requests_per_unit: 0}}
+  - {key: user, value: friend}
+  - {key: user, value: owner, rate_limit: {unlimited: true}}
+`)
+	for _, want := range []string{"admitted 1", "admitted 0", "refused !0"} {
+		require.Equal(t, want, l.take("api", "user=ann"))
+	}
+	require.Equal(t, "admitted 1", l.take("api", "user=bob"))
+	require.Equal(t, "admitted 0", l.take("api", "user=root"))
+	require.Equal(t, "refused !0", l.take("api", "user=root"))
+	require.Equal(t, "refused !0", l.take("api", "user=mallory"))
+	for range 3 {
+		require.Equal(t, "admitted -", l.take("api", "user=friend"))
+		require.Equal(t, "admitted -", l.take("api", "user=owner"))
+		require.Equal(t, "admitted -", l.take("other", "user=ann"))
+		require.Equal(t, "admitted -", l.take("api", "nobody=knows"))
+		require.Equal(t, "admitted", l.take("api"))
+	}
+
+	_, statuses := l.Take("api", 1, descriptor("user=ann"), descriptor("user=mallory"))
+	require.Equal(t, sketchlimit.Decision{Limit: 2, RetryAfter: 10 * time.Second, ResetAfter: 10 * time.Second}, statuses[0].Decision)
+	require.Equal(t, sketchlimit.Decision{RetryAfter: sketchlimit.Never}, statuses[1].Decision)
+
+	l.clock.now = l.clock.now.Add(10 * time.Second)
+	require.Equal(t, "admitted 1", l.take("api", "user=ann"))
+}
+
+func TestAlgorithms(t *testing.T) {
+	l := load(t, `
+domain: api
+descriptors:
+  - {key: fixed, rate_limit: {unit: minute, requests_per_unit: 2}}
+  - {key: sliding, rate_limit: {unit: minute, requests_per_unit: 2, algorithm: sliding_window}}
+`)
+	for _, key := range []string{"fixed=x", "sliding=x"} {
+		require.Equal(t, "admitted 1", l.take("api", key))
+		require.Equal(t, "admitted 0", l.take("api", key))
+	}
+	l.clock.now = l.clock.now.Add(time.Minute)
+	require.Equal(t, "admitted 1", l.take("api", "fixed=x"))
+	require.Equal(t, "refused !0", l.take("api", "sliding=x"))
+}
+
+// A request that is refused takes nothing from the rules that would have admitted it.
+func TestAllOrNothing(t *testing.T) {
+	l := load(t, `
+domain: api
+descriptors:
+  - {key: second, rate_limit: {unit: second, requests_per_unit: 1}}
+  - {key: hour, rate_limit: {unit: hour, requests_per_unit: 10}}
+`)
+	both := []string{"hour=x", "second=x"}
+	require.Equal(t, "admitted 9 0", l.take("api", both...))
+	for range 20 {
+		require.Equal(t, "refused 9 !0", l.take("api", both...))
+	}
+	l.clock.now = l.clock.now.Add(time.Second)
+	require.Equal(t, "admitted 8 0", l.take("api", both...))
+	require.Equal(t, "admitted 7", l.take("api", "hour=x"))
+}
+
+func TestZeroUnitsOnlyLook(t *testing.T) {
+	l := load(t, "domain: api\ndescriptors: [{key: user, rate_limit: {unit: second, requests_per_unit: 2}}]")
+	for range 3 {
+		admitted, statuses := l.Take("api", 0, descriptor("user=ann"))
+		require.True(t, admitted)
+		require.Equal(t, 2, statuses[0].Remaining)
+	}
+	l.take("api", "user=ann")
+	l.take("api", "user=ann")
+	admitted, _ := l.Take("api", 0, descriptor("user=ann"))
+	require.False(t, admitted)
+	admitted, _ = l.Take("api", -1, descriptor("user=bob"))
+	require.False(t, admitted)
+}
+
+func TestModes(t *testing.T) {
+	l := load(t, `
+domain: api
+descriptors:
+  - {key: plain, rate_limit: {unit: hour, requests_per_unit: 5}}
+  - {key: shadow, shadow_mode: true, rate_limit: {unit: hour, requests_per_unit: 1}}
+  - {key: quota, value: a, quota_mode: true, rate_limit: {unit: hour, requests_per_unit: 1}}
+  - {key: quota, value: b, quota_mode: true, rate_limit: {unit: hour, requests_per_unit: 2}}
+  - {key: quota, value: s, quota_mode: true, shadow_mode: true, rate_limit: {unit: hour, requests_per_unit: 0}}
+`)
+	require.Equal(t, "admitted 4 0", l.take("api", "plain=1", "shadow=1"))
+	require.Equal(t, "admitted 3 !0", l.take("api", "plain=1", "shadow=1"))
+	require.Equal(t, "admitted !0", l.take("api", "shadow=1"))
+
+	require.Equal(t, "admitted 0 1", l.take("api", "quota=a", "quota=b"))
+	require.Equal(t, "admitted !0 0", l.take("api", "quota=a", "quota=b"), "one quota has some left")
+	require.Equal(t, "refused !0 !0", l.take("api", "quota=a", "quota=b"))
+	require.Equal(t, "refused 3 !0 !0", l.take("api", "plain=1", "quota=a", "quota=b"))
+	require.Equal(t, "refused !0", l.take("api", "quota=a"))
+	require.Equal(t, "admitted !0 !0", l.take("api", "quota=a", "quota=s"), "a shadow does not refuse")
+}
+
+// One rule replaces another by name, also if it is unlimited, or replaced itself; the
+// counts of what is replaced stay as they are.
+func TestReplaces(t *testing.T) {
+	l := load(t, `
+domain: api
+descriptors:
+  - {key: user, rate_limit: {name: general, unit: hour, requests_per_unit: 1}}
+  - {key: path, rate_limit: {name: special, unit: hour, requests_per_unit: 3, replaces: [{name: general}]}}
+  - {key: free, rate_limit: {unlimited: true, replaces: [{name: special}, {name: nobody}]}}
+  - {key: nameless, rate_limit: {unit: hour, requests_per_unit: 1}}
+`)
+	require.Equal(t, "admitted - 2 0", l.take("api", "user=1", "path=1", "nameless=1"))
+	require.Equal(t, "admitted - - -", l.take("api", "free=1", "path=1", "user=1"))
+	require.Equal(t, "admitted 0", l.take("api", "user=1"))
+	require.Equal(t, "admitted 1 -", l.take("api", "path=1", "user=1"))
+}
+
+func TestReload(t *testing.T) {
+	const file = `
+domain: api
+descriptors:
+  - {key: same, rate_limit: {unit: hour, requests_per_unit: 3}}
+  - {key: other, rate_limit: {unit: hour, requests_per_unit: 3, keys: 500}}
+`
+	l := load(t, file)
+	memory := l.MemoryBytes()
+	take := func() string { return l.take("api", "same=1") + ", " + l.take("api", "other=1") }
+	require.Equal(t, "admitted 2, admitted 2", take())
+	require.NoError(t, l.Reload())
+	require.Equal(t, "admitted 1, admitted 1", take(), "nothing has changed")
+
+	// What does not concern counts does not touch them; a limit does.
+	l.write(t, strings.NewReplacer("3}", "3, name: new}", "3, keys", "4, keys").Replace(file)+"  - {key: new, rate_limit: {unit: day, requests_per_unit: 1}}\n")
+	require.NoError(t, l.Reload())
+	require.Equal(t, "admitted 0, admitted 3", take())
+	require.Equal(t, "admitted 0", l.take("api", "new=1"))
+	require.Equal(t, "new", l.Match("api", descriptor("same=1")).Name)
+	require.Greater(t, l.MemoryBytes(), memory)
+
+	// A wrong file, or none, changes nothing.
+	before := l.All()
+	for _, c := range []struct{ text, want string }{
+		{strings.Replace(file, "hour", "our", 1), l.file + ":4: invalid rate limit unit 'our'"},
+		{strings.Replace(file, "keys: 500", "keys: 2000000000", 1), "must be at most 67108864; the most, "},
+		{strings.Replace(file, "keys: 500", "keys: 2000000000", 1), "takes the rule at " + l.file + ":5"},
+		{strings.Replace(file, "keys: 500", "memory: 100", 1), l.file + ":5: memory 100, must be at least"},
+	} {
+		l.write(t, c.text)
+		require.ErrorContains(t, l.Reload(), c.want)
+		require.Equal(t, before, l.All())
+	}
+	require.NoError(t, os.Remove(l.file))
+	require.ErrorIs(t, l.Reload(), os.ErrNotExist)
+	require.Equal(t, "refused !0, admitted 2", take())
+
+	l.write(t, file)
+	require.NoError(t, l.Reload())
+	require.Equal(t, "refused !0, admitted 2", take(), "a changed rule begins anew")
+	require.Equal(t, memory, l.MemoryBytes())
+}
+
+func TestFiles(t *testing.T) {
+	directory := t.TempDir()
+	write := func(name, domain string) string {
+		path := filepath.Join(directory, name)
+		require.NoError(t, os.WriteFile(path, []byte("domain: "+domain+"\ndescriptors: [{key: k, rate_limit: {unit: hour, requests_per_unit: 1}}]"), 0o600))
+		return path
+	}
+	_, err := rules.Load(64<<20, directory)
+	require.ErrorContains(t, err, `must be at least 1 that ends in .yaml`)
+	_, err = rules.Load(64 << 20)
+	require.ErrorContains(t, err, `rules: no files in []`)
+	_, err = rules.Load(64<<20, filepath.Join(directory, "none.yaml"))
+	require.ErrorIs(t, err, os.ErrNotExist)
+
+	write("a.yaml", "a")
+	b := write("b.yaml", "b")
+	write("c.txt", "c")
+	r, err := rules.Load(64<<20, directory)
+	require.NoError(t, err)
+	require.Len(t, r.All(), 2)
+	require.NotNil(t, r.Match("b", descriptor("k=1")))
+	require.Nil(t, r.Match("c", descriptor("k=1")))
+	admitted, _ := r.Take("a", 1, descriptor("k=1"))
+	require.True(t, admitted)
+	admitted, _ = r.Take("a", 1, descriptor("k=1"))
+	require.False(t, admitted, "the wall clock")
+
+	_, err = rules.Load(64<<20, directory, b)
+	require.EqualError(t, err, b+": duplicate domain 'b' in config file")
+}
+
+// The stated total is what the heap shows.
+func TestMemoryIsStated(t *testing.T) {
+	var text strings.Builder
+	text.WriteString("domain: api\ndescriptors:\n")
+	for i := range 20 {
+		fmt.Fprintf(&text, "- {key: k%d, rate_limit: {unit: hour, requests_per_unit: %d, keys: %d}}\n", i, 32+i, 100_000*(i+1))
+	}
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(text.String()), 0o600))
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	r, err := rules.Load(64<<20, file)
+	require.NoError(t, err)
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	stated := r.MemoryBytes()
+	sum := 0
+	checked, err := rules.Check(file)
+	require.NoError(t, err)
+	for i, rule := range checked {
+		require.Equal(t, r.All()[i].MemoryBytes(), rule.MemoryBytes())
+	}
+	for _, rule := range r.All() {
+		sum += rule.MemoryBytes()
+	}
+	require.Equal(t, sum, stated)
+	require.InEpsilon(t, stated, after.HeapAlloc-before.HeapAlloc, 0.02)
+}
+
+// Reloads while requests come: every decision is by one reading of the files, and the
+// counter that both have never admits more than its limit.
+func TestReloadUnderLoad(t *testing.T) {
+	file := func(limit int) string {
+		return fmt.Sprintf("domain: api\ndescriptors:\n- {key: same, rate_limit: {unit: hour, requests_per_unit: 1000}}\n"+
+			"- {key: other, rate_limit: {unit: hour, requests_per_unit: %d}}\n", limit)
+	}
+	l := load(t, file(5))
+	var wg sync.WaitGroup
+	var admitted [4]int
+	for g := range admitted {
+		wg.Go(func() {
+			for range 2000 {
+				ok, statuses := l.Take("api", 1, descriptor("same=1"), descriptor("nobody=1"))
+				if ok {
+					admitted[g]++
+				}
+				if statuses[0].Rule == nil || statuses[1].Rule != nil {
+					t.Error("a rule is missing")
+				}
+			}
+		})
+	}
+	for i := range 50 {
+		l.write(t, file(5+i%2))
+		require.NoError(t, l.Reload())
+	}
+	wg.Wait()
+	require.Equal(t, 1000, admitted[0]+admitted[1]+admitted[2]+admitted[3])
+}
+
+func TestAllocations(t *testing.T) {
+	l := load(t, `
+domain: api
+descriptors:
+  - key: user
+    rate_limit: {unit: hour, requests_per_unit: 1000000}
+    descriptors: [{key: path, value: /search*, rate_limit: {unit: hour, requests_per_unit: 1000000}}]
+`)
+	user, path := descriptor("user=ann"), descriptor("user=ann path=/search/books")
+	require.EqualValues(t, 1, testing.AllocsPerRun(100, func() { l.Take("api", 1, user) }), "the answer")
+	require.EqualValues(t, 1, testing.AllocsPerRun(100, func() { l.Take("api", 1, user, path) }))
+}
+
+func ExampleRules_Take() {
+	file := filepath.Join(os.TempDir(), "rules-example.yaml")
+	defer os.Remove(file)
+	err := os.WriteFile(file, []byte(`
+domain: api
+descriptors:
+  - key: client
+    rate_limit: {unit: hour, requests_per_unit: 100}
+    descriptors:
+      - {key: path, value: /search*, rate_limit: {unit: 10s, requests_per_unit: 1}}
+`), 0o600)
+	if err != nil {
+		panic(err)
+	}
+	r, err := rules.Load(64<<20, file)
+	if err != nil {
+		panic(err)
+	}
+	for range 2 {
+		admitted, statuses := r.Take("api", 1,
+			rules.Descriptor{{"client", "ann"}},
+			rules.Descriptor{{"client", "ann"}, {"path", "/search/books"}})
+		fmt.Println(admitted)
+		for _, s := range statuses {
+			fmt.Println(" ", s.Rule.Path, s.Remaining, "of", s.Limit)
+		}
+	}
+	// Output:
+	// true
+	//   client 99 of 100
+	//   client.path_/search* 0 of 1
+	// false
+	//   client 99 of 100
+	//   client.path_/search* 0 of 1
+}

@@ -1,0 +1,154 @@
+package rules
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strings"
+)
+
+// Entry is a key and a value of a request.
+type Entry struct{ Key, Value string }
+
+// Descriptor is what a request says of itself, from the outermost level to the innermost.
+type Descriptor []Entry
+
+// node is a descriptor of a file, or the top of a domain.
+type node struct {
+	exact    map[Entry]*node
+	patterns []*node          // with wildcards, in the order of the file
+	bare     map[string]*node // by key, for any value
+	rule     *Rule            // nil: none
+
+	// Of a node with wildcards: what stands around the stars.
+	key, value []string
+	// What of an entry tells counters of the same rule apart.
+	countsKey, countsValue bool
+}
+
+func newNode() *node { return &node{exact: map[Entry]*node{}, bare: map[string]*node{}} }
+
+// add puts a descriptor of the file under the node; false if the level has it already.
+func (n *node) add(d *descriptor) (child *node, ok bool) {
+	child = newNode()
+	switch {
+	case strings.Contains(d.key, "*") || strings.Contains(d.value, "*"):
+		child.key, child.value = strings.Split(d.key, "*"), strings.Split(d.value, "*")
+		if d.value == "" {
+			child.value = []string{"", ""} // any
+		}
+		child.countsKey = len(child.key) > 1
+		child.countsValue = !d.shareThreshold && len(child.value) > 1
+		for _, p := range n.patterns {
+			if equal(p.key, child.key) && equal(p.value, child.value) {
+				return nil, false
+			}
+		}
+		n.patterns = append(n.patterns, child)
+	case d.value == "":
+		child.countsValue = true
+		if n.bare[d.key] != nil {
+			return nil, false
+		}
+		n.bare[d.key] = child
+	default:
+		if n.exact[Entry{d.key, d.value}] != nil {
+			return nil, false
+		}
+		n.exact[Entry{d.key, d.value}] = child
+	}
+	return child, true
+}
+
+func equal(a, b []string) bool { return strings.Join(a, "*") == strings.Join(b, "*") }
+
+// child returns the node that an entry leads to, the most specific first; nil if none.
+func (n *node) child(e Entry) *node {
+	if c := n.exact[e]; c != nil {
+		return c
+	}
+	for _, p := range n.patterns {
+		if fits(p.key, e.Key) && fits(p.value, e.Value) {
+			return p
+		}
+	}
+	return n.bare[e.Key]
+}
+
+// match returns the rule that a descriptor leads to, nil if none, and appends to key what
+// tells its counter from others of that rule: the open values, each with its length.
+func (n *node) match(d Descriptor, key []byte) (*Rule, []byte) {
+	for i, e := range d {
+		if n = n.child(e); n == nil {
+			return nil, key
+		}
+		if n.countsKey {
+			key = appendPart(key, e.Key)
+		}
+		if n.countsValue {
+			key = appendPart(key, e.Value)
+		}
+		if i == len(d)-1 {
+			return n.rule, key
+		}
+	}
+	return nil, key
+}
+
+func appendPart(key []byte, part string) []byte {
+	return append(binary.AppendUvarint(key, uint64(len(part))), part...)
+}
+
+// fits tells whether s is the parts with any characters between them.
+func fits(parts []string, s string) bool {
+	last := len(parts) - 1
+	if last == 0 {
+		return s == parts[0]
+	}
+	if !strings.HasPrefix(s, parts[0]) || !strings.HasSuffix(s[len(parts[0]):], parts[last]) {
+		return false
+	}
+	s = s[len(parts[0]) : len(s)-len(parts[last])]
+	for _, part := range parts[1:last] { // the earliest place leaves the most for the next
+		i := strings.Index(s, part)
+		if i < 0 {
+			return false
+		}
+		s = s[i+len(part):]
+	}
+	return true
+}
+
+// place is where in a file a descriptor stands.
+type place struct {
+	domain string
+	path   string // of the levels above and its own: key_value.key_value…
+	exact  string // the same, without ambiguity
+	keyed  bool   // a level leaves a key or a value open
+}
+
+// grow adds a level of a file, and what is below it, and returns the rules there.
+func (n *node) grow(file string, above place, level []descriptor) (rules []*Rule, err error) {
+	for i := range level {
+		d := &level[i]
+		at := fmt.Sprintf("%s:%d", file, d.line)
+		child, ok := n.add(d)
+		here := place{above.domain, above.path + d.composite(), fmt.Sprintf("%s%q%q%t", above.exact, d.key, d.value, d.shareThreshold), above.keyed}
+		if !ok {
+			return nil, fmt.Errorf("%s: duplicate descriptor composite key '%s.%s'", at, here.domain, here.path)
+		}
+		here.keyed = here.keyed || child.countsKey || child.countsValue
+		if d.limit != nil {
+			if child.rule, err = newRule(here, d, at); err != nil {
+				return nil, err
+			}
+			rules = append(rules, child.rule)
+		}
+		here.path += "."
+		below, err := child.grow(file, here, d.children)
+		if err != nil {
+			return nil, err
+		}
+		rules = append(rules, below...)
+	}
+	return rules, nil
+}
