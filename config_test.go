@@ -62,8 +62,8 @@ func TestBadConfigurationsAreNamed(t *testing.T) {
 		{with(func(p *sketchlimit.Plan) { p.CellBits = 4 }), "Plan.CellBits 4, must be at least 8 for Limit 100"},
 		{with(func(p *sketchlimit.Plan) { p.CellBits = 12 }), "Plan: cms: cells of 12 bits, must be 4, 8, 16 or 32"},
 		{with(func(p *sketchlimit.Plan) { p.Depth = 0 }), "Plan: cms: depth 0, must be 1 … 32"},
-		{with(func(p *sketchlimit.Plan) { p.Width = 0 }), "Plan: cms: width 0, must be 1 … 2147483647"},
-		{with(func(p *sketchlimit.Plan) { p.Width, p.Shards = math.MaxInt32, 1<<24 }), "Plan of 2.88e+17 bytes, must be at most 140737488355328"},
+		{with(func(p *sketchlimit.Plan) { p.Width = 0 }), "Plan: cms: width 0, must be a multiple of 8, 8 … 536870912"},
+		{with(func(p *sketchlimit.Plan) { p.Width, p.Shards = 1<<29, 1<<24 }), "Plan of 7.21e+16 bytes, must be at most 140737488355328"},
 	} {
 		config := good
 		c.change(&config)
@@ -98,7 +98,7 @@ func TestTooLittleMemoryTellsTheLeast(t *testing.T) {
 }
 
 func TestPlanIsTaken(t *testing.T) {
-	plan := sketchlimit.Plan{Shards: 3, BloomBytes: 128, BloomProbes: 5, Depth: 7, Width: 33, CellBits: 16}
+	plan := sketchlimit.Plan{Shards: 3, BloomBytes: 128, BloomProbes: 5, Depth: 7, Width: 36, CellBits: 16}
 	l := build(t, sketchlimit.Config{Limit: 100, Window: time.Minute, Plan: &plan})
 	require.Equal(t, plan, l.Plan())
 	require.Zero(t, build(t, sketchlimit.Config{Limit: 1, Window: time.Minute, Plan: &sketchlimit.Plan{Shards: 1, BloomBytes: 64, BloomProbes: 1}}).Plan().Width)

@@ -7,22 +7,24 @@ import "math/bits"
 // which count together. What is here fills no cells, so that a heavy key cannot
 // carry its neighbours to the limit.
 //
-// A bucket is a cache line of eight entries, an entry one word:
+// A bucket is a cache line of eight entries, those in use first, an entry one word:
 //
-//	fingerprint | count of the previous generation | count of the current one
+//	fingerprint | whole, previous and current | count, previous | count, current
 //
-// An entry whose counts are both 0 is free. Two generations is all that fits, so
-// windows in sub-windows do without the table, as do limits that leave too little
-// of the word to the fingerprint.
+// Two generations is all that fits, so windows in sub-windows do without the table, as
+// do limits that leave too little of the word to the fingerprint.
 //
-// An entry alone may tell too little: of two keys that share it, the second may have
-// units in the sketch from before. A key's count is therefore the greater of the two
+// An entry that was there when a generation began has counted the whole of it: no key
+// with that fingerprint has units elsewhere, and the entry is all that need be read.
+// An entry made later may tell too little: of two keys that share it, the second may
+// have units in the sketch from before. A key's count is then the greater of the two
 // readings, and what is written back counts from there; so it stays an upper bound
 // for both.
 type heavyTable struct {
 	buckets   uint64
 	threshold int64 // units in one generation that make a key heavy
 	bits      uint8 // of one count
+	shift     uint8 // bits of an entry beside the fingerprint
 }
 
 const heavyBucket = 8
@@ -31,46 +33,69 @@ const heavyBucket = 8
 // enough of a word for a fingerprint.
 func heavyBits(limit int) (width uint8, ok bool) {
 	width = uint8(bits.Len(uint(limit)))
-	return width, 64-2*int(width) >= 20
+	return width, 62-2*int(width) >= 20
 }
 
-// find returns the key's entry, or nil.
-func (t *heavyTable) find(table []uint64, h uint64) *uint64 {
+// find returns the key's entry in the table at words[first:], or nil.
+func (t *heavyTable) find(words []uint64, first int, h uint64) *uint64 {
 	if t.buckets == 0 {
 		return nil
 	}
-	bucket, print := t.locate(table, h)
-	for i := range bucket {
-		if e := bucket[i]; e>>(2*t.bits&63) == print && e != 0 {
-			return &bucket[i]
+	print, i := t.print(h), t.bucket(first, h)
+	for range heavyBucket {
+		e := &words[i]
+		if *e>>(t.shift&63) == print {
+			return e
 		}
+		if *e == 0 {
+			return nil
+		}
+		i++
 	}
 	return nil
 }
 
 // insert makes an entry for a key that has none, and tells whether there was room.
-func (t *heavyTable) insert(table []uint64, h uint64, current int64) bool {
+func (t *heavyTable) insert(words []uint64, first int, h uint64, current int64) bool {
 	if t.buckets == 0 {
 		return false
 	}
-	bucket, print := t.locate(table, h)
-	for i := range bucket {
-		if bucket[i] == 0 {
-			bucket[i] = print<<(2*t.bits&63) | uint64(current)
+	bucket := words[t.bucket(first, h):][:heavyBucket]
+	for i, e := range bucket {
+		if e == 0 {
+			bucket[i] = t.print(h)<<(t.shift&63) | uint64(current)
 			return true
 		}
 	}
 	return false
 }
 
-func (t *heavyTable) locate(table []uint64, h uint64) (bucket *[heavyBucket]uint64, print uint64) {
-	i := h & 0xffffffff * t.buckets >> 32 * heavyBucket
-	return (*[heavyBucket]uint64)(table[i:]), h * 0x9e3779b97f4a7c15 >> (2 * t.bits & 63)
+// bucket returns the first word of the key's bucket.
+func (t *heavyTable) bucket(first int, h uint64) uint64 {
+	return uint64(first) + h&0xffffffff*t.buckets>>32*heavyBucket
 }
+
+// print returns the key's fingerprint, which is not 0: a free entry is nobody's.
+func (t *heavyTable) print(h uint64) uint64 { return h*0x9e3779b97f4a7c15>>(t.shift&63) | 1 }
 
 // count returns an entry's count of the generation of an age, 0 or 1.
 func (t *heavyTable) count(entry uint64, age int) int64 {
 	return int64(entry >> (uint8(age) * t.bits & 63) & (1<<(t.bits&63) - 1))
+}
+
+// whole tells whether an entry has counted all of its generation of an age, 0 or 1.
+func (t *heavyTable) whole(entry uint64, age int) bool {
+	return entry>>((2*t.bits+uint8(age))&63)&1 != 0
+}
+
+// held returns how many entries have counted a key's whole generation of an age, 0 or 1.
+func (t *heavyTable) held(table []uint64, age int) (n int) {
+	for _, e := range table {
+		if t.whole(e, age) && t.count(e, age) > 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // set changes the current generation's count.
@@ -84,11 +109,16 @@ func (t *heavyTable) turn(table []uint64, turns, kept int) {
 		clear(table)
 		return
 	}
-	for i, e := range table {
-		if current := t.count(e, 0); current == 0 {
+	flags := 2 * t.bits & 63
+	for ; len(table) > 0; table = table[heavyBucket:] {
+		free := 0 // entries go to the front of their bucket
+		for i, e := range table[:heavyBucket] {
 			table[i] = 0
-		} else {
-			table[i] = e>>(2*t.bits)<<(2*t.bits) | uint64(current)<<t.bits
+			if current := t.count(e, 0); current > 0 {
+				whole := e>>flags&1<<1 | 1
+				table[free] = e>>(flags+2)<<(flags+2) | whole<<flags | uint64(current)<<t.bits
+				free++
+			}
 		}
 	}
 }

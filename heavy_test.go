@@ -16,15 +16,15 @@ func TestAShardIsOneCacheLine(t *testing.T) {
 func TestHeavyTable(t *testing.T) {
 	bits, ok := heavyBits(100)
 	require.True(t, ok)
-	table := heavyTable{buckets: 2, threshold: 16, bits: bits}
+	table := heavyTable{buckets: 2, threshold: 16, bits: bits, shift: 2*bits + 2}
 	words := make([]uint64, 2*heavyBucket)
-	require.Nil(t, table.find(words, 7))
+	require.Nil(t, table.find(words, 0, 7))
 	for i := range uint64(2 * heavyBucket) {
-		table.insert(words, i*0x123456789abcdef1, 20+int64(i)) // some buckets are full before the table is
+		table.insert(words, 0, i*0x123456789abcdef1, 20+int64(i)) // some buckets are full before the table is
 	}
 	held := 0
 	for i := range uint64(2 * heavyBucket) {
-		if e := table.find(words, i*0x123456789abcdef1); e != nil {
+		if e := table.find(words, 0, i*0x123456789abcdef1); e != nil {
 			held++
 			require.EqualValues(t, 20+i, table.count(*e, 0))
 			require.Zero(t, table.count(*e, 1))
@@ -32,23 +32,48 @@ func TestHeavyTable(t *testing.T) {
 	}
 	require.Greater(t, held, heavyBucket)
 
-	e := table.find(words, 0x123456789abcdef1)
+	const key = 0x123456789abcdef1
+	e := table.find(words, 0, key)
 	table.set(e, 100)
+	require.False(t, table.whole(*e, 0), "the generation had begun before the entry was made")
 	table.turn(words, 1, 2)
 	require.EqualValues(t, 0, table.count(*e, 0))
 	require.EqualValues(t, 100, table.count(*e, 1))
-	require.Same(t, e, table.find(words, 0x123456789abcdef1), "it stays where it is")
+	require.True(t, table.whole(*e, 0))
+	require.False(t, table.whole(*e, 1))
+	table.set(e, 3)
 	table.turn(words, 1, 2)
-	require.Nil(t, table.find(words, 0x123456789abcdef1), "two generations without a unit free an entry")
+	e = table.find(words, 0, key)
+	require.EqualValues(t, 3, table.count(*e, 1))
+	require.True(t, table.whole(*e, 0))
+	require.True(t, table.whole(*e, 1))
+	table.turn(words, 1, 2)
+	require.Nil(t, table.find(words, 0, key), "a generation without a unit frees an entry when it ends")
 	require.Equal(t, make([]uint64, 2*heavyBucket), words)
 
-	table.insert(words, 9, 30)
+	// Entries go to the front of their bucket, so that a search ends at the first free one.
+	for h := range uint64(heavyBucket) {
+		table.insert(words, 0, h, int64(h%3)) // all in one bucket; with nothing in the current generation, a third goes
+	}
+	table.turn(words, 1, 2)
+	for h := range uint64(heavyBucket) {
+		if e := table.find(words, 0, h); h%3 == 0 {
+			require.Nil(t, e)
+		} else {
+			require.EqualValues(t, h%3, table.count(*e, 1))
+		}
+	}
+	require.Zero(t, words[heavyBucket-1])
+	require.NotZero(t, words[0])
+	clear(words)
+
+	table.insert(words, 0, 9, 30)
 	table.turn(words, 2, 2)
-	require.Nil(t, table.find(words, 9), "and so does a jump")
+	require.Nil(t, table.find(words, 0, 9), "and so does a jump")
 }
 
 func TestHeavyBitsLeaveAFingerprint(t *testing.T) {
-	for limit, fits := range map[int]bool{1: true, 255: true, 65_535: true, 1<<22 - 1: true, 1 << 22: false, 1<<31 - 1: false} {
+	for limit, fits := range map[int]bool{1: true, 255: true, 65_535: true, 1<<21 - 1: true, 1 << 21: false, 1<<31 - 1: false} {
 		_, ok := heavyBits(limit)
 		require.Equal(t, fits, ok, "limit %d", limit)
 	}
@@ -61,15 +86,13 @@ func TestKeysThatShareAnEntry(t *testing.T) {
 	l, err := New(Config{Limit: 100, Window: time.Minute, Seed: 1, Clock: func() time.Time { return time.Unix(0, 0) },
 		Plan: &Plan{Shards: 1, BloomBytes: 1024, BloomProbes: 3, Depth: 4, Width: 512, CellBits: 8, HeavyEntries: 8, HeavyThreshold: 16}})
 	require.NoError(t, err)
-	take := func(h uint64, n int) bool { return l.take(Position{}, h, n).allowed }
+	take := func(h uint64, n int) bool { return l.take(Position{}, h, n, false).allowed }
 	// Nothing but the low bits of the product tell these two apart, and those are
 	// not in the fingerprint.
 	a := uint64(0x1234_5678_9abc_def0)
 	b := a + 0xf1de83e19937733d // the inverse of the fingerprint's multiplier: the product grows by 1
-	ta, pa := l.heavy.locate(l.memory[l.size-8:], a)
-	tb, pb := l.heavy.locate(l.memory[l.size-8:], b)
-	require.Equal(t, ta, tb)
-	require.Equal(t, pa, pb)
+	require.Equal(t, l.heavy.bucket(0, a), l.heavy.bucket(0, b))
+	require.Equal(t, l.heavy.print(a), l.heavy.print(b))
 	for i := range uint64(8) { // fill the bucket, so that b stays in the sketch
 		require.True(t, take(i<<40, 50))
 	}

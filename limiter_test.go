@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -348,4 +349,36 @@ func heap() int {
 	runtime.GC()
 	runtime.ReadMemStats(&m)
 	return int(m.HeapAlloc)
+}
+
+// AllowN leaves generations unread that cannot matter; it must come to what Take does.
+func TestAllowDecidesAsTakeDoes(t *testing.T) {
+	for name, c := range map[string]sketchlimit.Config{
+		"fixed":       {Algorithm: sketchlimit.FixedWindow, Limit: 20},
+		"sliding":     {Limit: 20},
+		"sub-windows": {Limit: 20, SubWindows: 4},
+		"limit 1":     {Limit: 1},
+		"limit 2":     {Limit: 2},
+	} {
+		var now time.Time
+		c.Window, c.MemoryBytes, c.Seed, c.Clock = time.Second, 16<<10, 1, func() time.Time { return now }
+		allow, take := build(t, c), build(t, c)
+		r := rand.New(rand.NewPCG(1, 2))
+		admitted := 0
+		for i := range 100_000 {
+			now = time.Unix(0, int64(i)*int64(c.Window)/5000+r.Int64N(1e6))
+			key, n := strconv.Itoa(r.IntN(200)), 1
+			if r.IntN(4) == 0 {
+				n = r.IntN(c.Limit + 2)
+			}
+			got, want := allow.AllowN(key, n), take.Take(key, n).Allowed
+			require.Equal(t, want, got, "%s, request %d", name, i)
+			if got {
+				admitted++
+			}
+		}
+		require.Greater(t, admitted, 1000, name)
+		require.Less(t, admitted, 99_000, name)
+		require.Equal(t, take.Stats(), allow.Stats(), name)
+	}
 }

@@ -4,7 +4,6 @@ import (
 	"math"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/sketchlimit/sketchlimit/bloom"
 	"github.com/sketchlimit/sketchlimit/cms"
@@ -32,6 +31,7 @@ type layout struct {
 	door       bloom.Layout
 	cells      cms.Layout // no cells where the limit is 1
 	heavy      heavyTable
+	cellsFirst int // word of a generation
 	generation int // words of one generation
 	size       int // words of a shard
 	seed       uint64
@@ -52,44 +52,56 @@ func newLayout(w window, p Plan, seed uint64) (layout, error) {
 	l.heavy.buckets = uint64(p.HeavyEntries / heavyBucket)
 	l.heavy.threshold = int64(p.HeavyThreshold)
 	l.heavy.bits, _ = heavyBits(int(w.limit))
-	l.generation = l.door.Words() + l.cells.Words()
+	l.heavy.shift = 2*l.heavy.bits + 2
+	l.cellsFirst = l.door.Words()
+	l.generation = l.cellsFirst + l.cells.Words()
 	l.size = w.generations*l.generation + p.HeavyEntries
 	return l, nil
 }
 
 // request is one key in one shard, whose lock the caller holds.
+//
+// Its four words, passed by value, stay in registers.
 type request struct {
-	*layout
-	s      *shard
-	memory []uint64
-	h      uint64
+	*Limiter
+	s     *shard
+	first int // word of the shard's memory
+	h     uint64
 }
 
-// take admits and counts n units, or does not.
-func (r *request) take(p Position, n int64) verdict {
-	r.turn(p.Generation)
-	p = r.clamp(p)
-	entry := r.heavy.find(r.table(), r.h)
-	u := r.usage(p, entry)
+// take admits and counts n units, or does not. If brief, only whether it did is told.
+func (r request) take(p Position, n int64, brief bool) verdict {
+	if p.Generation != r.s.wheel.Generation() {
+		p = r.turn(p)
+	}
+	enough := int64(math.MaxInt64)
+	if brief {
+		enough = n
+	}
+	entry := r.heavy.find(r.memory, r.table(), r.h)
+	current, h := r.count(p.Generation, entry)
+	u := r.usage(p, current, entry, enough)
 	if n < 1 || n > u.free {
 		v := r.denied(p, u, entry, n)
 		r.s.denied += uint64(max(n, 0))
 		if n == 1 {
-			r.s.last.set(r.h, r.nanos(p), v)
+			free := r.windows.pack(r.after(p, v.retryAfter))
+			r.s.last.set(r.h, free, r.nanos(p)+int64(v.resetAfter))
 		}
 		return v
 	}
 	r.s.admitted += uint64(n)
 	r.s.last.forget(r.h)
-	r.add(entry, u.current, n)
+	r.add(entry, h, current, n)
 	return verdict{allowed: true, remaining: int(u.free - n), resetAfter: r.resetAfter(p, 0)}
 }
 
 // peek tells what take would, but for what is left afterwards.
-func (r *request) peek(p Position, n int64) verdict {
+func (r request) peek(p Position, n int64) verdict {
 	p = r.clamp(p)
-	entry := r.heavy.find(r.table(), r.h)
-	u := r.usage(p, entry)
+	entry := r.heavy.find(r.memory, r.table(), r.h)
+	current, _ := r.count(p.Generation, entry)
+	u := r.usage(p, current, entry, math.MaxInt64)
 	if n < 1 || n > u.free {
 		return r.denied(p, u, entry, n)
 	}
@@ -97,97 +109,108 @@ func (r *request) peek(p Position, n int64) verdict {
 }
 
 // denied is the verdict on a request for n units that are not free.
-func (r *request) denied(p Position, u usage, entry *uint64, n int64) verdict {
+func (r request) denied(p Position, u usage, entry *uint64, n int64) verdict {
 	return verdict{
 		remaining:  int(max(u.free, 0)),
-		retryAfter: r.retryAfter(p, n, func(age int) int64 { return r.count(p, age, entry) }),
+		retryAfter: r.retryAfter(p, n, func(age int) int64 { c, _ := r.count(p.Generation-int64(age), entry); return c }),
 		resetAfter: r.resetAfter(p, u.newest),
 	}
 }
 
-// turn begins the generation, if it is not behind.
-func (r *request) turn(generation int64) {
-	if generation <= r.s.wheel.Generation() {
-		return
-	}
-	turns := r.s.wheel.Advance(generation)
+// turn begins the position's generation unless it is behind, and returns the position
+// in what is then the shard's.
+func (r request) turn(p Position) Position {
+	turns := r.s.wheel.Advance(p.Generation)
 	for age := range turns {
-		clear(r.buffer(age))
+		clear(r.memory[r.buffer(age):][:r.generation])
 	}
-	r.heavy.turn(r.table(), turns, r.generations)
+	if turns > 0 {
+		r.heavy.turn(r.memory[r.table():][:r.size-r.generations*r.generation], turns, r.generations)
+	}
+	return r.clamp(p)
 }
 
 // clamp brings a position to the shard's generation, if a request that came later has
 // turned the shard already.
-func (r *request) clamp(p Position) Position {
+func (r request) clamp(p Position) Position {
 	if g := r.s.wheel.Generation(); g > p.Generation {
 		return Position{g, 0}
 	}
 	return p
 }
 
-func (r *request) table() []uint64 { return r.memory[r.generations*r.generation:] }
+// table returns the first word of the table of heavy keys.
+func (r request) table() int { return r.first + r.generations*r.generation }
 
-// buffer returns the memory of the generation of an age.
-func (r *request) buffer(age int) []uint64 {
-	return r.memory[r.s.wheel.Index(age)*r.generation:][:r.generation]
-}
+// buffer returns the first word of the generation of an age.
+func (r request) buffer(age int) int { return r.first + r.s.wheel.Index(age)*r.generation }
 
 // usage is what a key has used of its quota.
 type usage struct {
-	free    int64 // units that can be admitted now; below 0 where readings err
-	current int64 // units in the current generation
-	newest  int   // age of the youngest generation that has counted the key, or their number
+	free   int64 // units that can be admitted now; below 0 where readings err
+	newest int   // age of the youngest generation that has counted the key, or their number
 }
 
-// usage reads the key in all generations.
-func (r *request) usage(p Position, entry *uint64) usage {
-	u := usage{free: r.limit, newest: r.generations}
-	for age := r.generations - 1; age >= 0; age-- {
-		c := r.count(p, age, entry)
-		if c > 0 {
-			u.newest = age
+// usage reads the key in the generations before the current one, whose count is known.
+// It leaves out the oldest if enough units are free whatever that holds, which is so
+// for most keys most of the time, and then tells that enough are free and no more.
+func (r request) usage(p Position, current int64, entry *uint64, enough int64) usage {
+	u := usage{free: r.limit - current, newest: r.generations}
+	if current > 0 {
+		u.newest = 0
+	}
+	for age := 1; age < r.generations; age++ {
+		if age == r.generations-1 && u.free >= enough && r.room(p.Elapsed, u.free-enough) {
+			u.free = enough
+			return u
+		}
+		if c, _ := r.count(p.Generation-int64(age), entry); c > 0 {
+			u.newest = min(u.newest, age)
 			u.free -= r.weighted(c, age, p.Elapsed)
 		}
-		u.current = c
 	}
 	return u
 }
 
-// count reads the key in the generation that is age before the position's, which may lie
-// ahead of the shard's.
-func (r *request) count(p Position, age int, entry *uint64) int64 {
-	number := p.Generation - int64(age)
-	age = int(min(r.s.wheel.Generation()-number, int64(r.generations)))
-	if age < 0 || age >= r.generations {
-		return 0 // not begun, or gone
-	}
-	h := mix(r.h, rotating.Seed(r.seed, number))
-	words := r.buffer(age)
-	c := int64(0)
-	if r.door.Test(words, h) {
-		c = 1 + int64(r.cells.Estimate(words[r.door.Words():], h))
+// count reads the key in a generation, by its number, which may lie ahead of the
+// shard's, and returns its hash there unless the key's entry has counted it all.
+func (r request) count(number int64, entry *uint64) (count int64, h uint64) {
+	age := r.s.wheel.Generation() - number
+	if uint64(age) >= uint64(r.generations) {
+		return 0, 0 // not begun, or gone
 	}
 	if entry != nil {
-		c = max(c, r.heavy.count(*entry, age))
+		count = r.heavy.count(*entry, int(age))
+		if r.heavy.whole(*entry, int(age)) {
+			return count, 0
+		}
 	}
-	return c
+	h = mix(r.h, rotating.Seed(r.seed, number))
+	first := r.buffer(int(age))
+	if r.door.Test(r.memory, first, h) {
+		count = max(count, 1+int64(r.cells.Estimate(r.memory, first+r.cellsFirst, h)))
+	}
+	return count, h
 }
 
 // add counts n units for the key, whose entry and current count were read just before.
-func (r *request) add(entry *uint64, count, n int64) {
-	h := mix(r.h, rotating.Seed(r.seed, r.s.wheel.Generation()))
-	words := r.buffer(0)
+func (r request) add(entry *uint64, h uint64, count, n int64) {
+	if entry != nil {
+		r.heavy.set(entry, count+n)
+		if r.heavy.whole(*entry, 0) {
+			return
+		}
+	}
+	first := r.buffer(0)
 	if count == 0 {
-		r.door.TestAndAdd(words, h) // heavy keys too: distinct keys are counted there
+		r.door.TestAndAdd(r.memory, first, h)
 	}
 	count += n
 	switch {
 	case entry != nil:
-		r.heavy.set(entry, count)
-	case count >= r.heavy.threshold && r.heavy.insert(r.table(), r.h, count):
+	case count >= r.heavy.threshold && r.heavy.insert(r.memory, r.table(), r.h, count):
 	case count > 1:
-		r.cells.Raise(words[r.door.Words():], h, uint32(count-1))
+		r.cells.Raise(r.memory, first+r.cellsFirst, h, uint32(count-1))
 	}
 }
 
@@ -198,13 +221,13 @@ func (r *request) add(entry *uint64, count, n int64) {
 // The three words are read and written one by one; check tells whether they belong
 // together and to the key.
 type denial struct {
-	until, reset atomic.Int64 // unix time, ns: when a unit comes free, when the quota is whole
-	check        atomic.Uint64
+	until atomic.Int64 // word of the position at which a unit comes free
+	reset atomic.Int64 // unix time, ns, when the quota is whole
+	check atomic.Uint64
 }
 
 // set is called under the shard's lock.
-func (d *denial) set(h uint64, now int64, v verdict) {
-	until, reset := now+int64(v.retryAfter), now+int64(v.resetAfter)
+func (d *denial) set(h uint64, until, reset int64) {
 	d.until.Store(until)
 	d.reset.Store(reset)
 	d.check.Store(h ^ uint64(until) ^ uint64(reset))
@@ -218,11 +241,9 @@ func (d *denial) forget(h uint64) {
 	}
 }
 
-// holds returns the verdict if the key is known to have nothing left at a unix time.
-func (d *denial) holds(h uint64, now int64) (verdict, bool) {
-	until, reset := d.until.Load(), d.reset.Load()
-	if d.check.Load() != h^uint64(until)^uint64(reset) || now >= until {
-		return verdict{}, false
-	}
-	return verdict{retryAfter: time.Duration(until - now), resetAfter: time.Duration(reset - now)}, true
+// holds tells whether the key is known to have nothing left at a position's word, and
+// until when.
+func (d *denial) holds(h uint64, word int64) (until, reset int64, ok bool) {
+	until, reset = d.until.Load(), d.reset.Load()
+	return until, reset, word < until && d.check.Load() == h^uint64(until)^uint64(reset)
 }

@@ -40,9 +40,9 @@ func (l *Limiter) Stats() Stats {
 		admitted, denied, at, ages := l.copyShard(i, p, memory)
 		sum.Admitted += admitted
 		sum.Denied += denied
-		sum.DistinctKeys += ages[0].door.Distinct()
+		sum.DistinctKeys += ages[0].distinct()
 		if len(ages) > 1 {
-			sum.PreviousDistinctKeys += ages[1].door.Distinct()
+			sum.PreviousDistinctKeys += ages[1].distinct()
 		}
 		sum.BloomFill += ages[0].door.FillRatio()
 		sum.SketchFill += fill(&ages[0].cells)
@@ -59,17 +59,19 @@ func (l *Limiter) Stats() Stats {
 type generation struct {
 	door  bloom.Filter
 	cells cms.Sketch // no cells where the limit is 1
+	heavy int        // keys counted in the heavy table alone
 }
+
+func (g *generation) distinct() float64 { return g.door.Distinct() + float64(g.heavy) }
 
 // copyShard copies the i-th shard's memory and returns it by age, with the position
 // that it stands for.
 func (l *Limiter) copyShard(i int, p Position, memory []uint64) (admitted, denied uint64, at Position, ages []generation) {
 	s := &l.shards[i]
 	s.mu.Lock()
-	r := request{layout: &l.layout, s: s, memory: l.memory[i*l.size:][:l.size]}
-	r.turn(p.Generation)
-	at = r.clamp(p)
-	copy(memory, r.memory)
+	r := request{l, s, i * l.size, 0}
+	at = r.turn(p)
+	copy(memory, l.memory[i*l.size:])
 	admitted, denied, wheel := s.admitted, s.denied, s.wheel
 	s.mu.Unlock()
 
@@ -87,6 +89,7 @@ func (l *Limiter) copyShard(i int, p Position, memory []uint64) (admitted, denie
 			panic(err) // the plan has been checked
 		}
 		ages[age].door = *door
+		ages[age].heavy = l.heavy.held(memory[l.generations*l.generation:], age)
 	}
 	return admitted, denied, at, ages
 }
@@ -97,9 +100,11 @@ func fill(k *cms.Sketch) float64 {
 	}
 	sum := 0.0
 	for r := range k.Depth() {
-		sum += k.Tail(r, 1)
+		for lane := range k.Lanes() {
+			sum += k.Tail(r, lane, 1)
+		}
 	}
-	return sum / float64(k.Depth())
+	return sum / float64(k.Depth()*k.Lanes())
 }
 
 // maxSteps bounds the readings that falseDenialRate tells apart; counts between two
@@ -135,24 +140,19 @@ func (w *window) falseDenialRate(p Position, ages []generation) float64 {
 // all rows do, each of which it meets in a cell drawn at random.
 func (w *window) reading(g *generation, age int, elapsed time.Duration, step int64, top int) []float64 {
 	atLeast := make([]float64, top+2)
-	for i := range atLeast[:top+1] {
-		atLeast[i] = 1
-	}
-	for r := range g.cells.Depth() {
-		cells := make([]int, top+1)
-		for c := range g.cells.Cells(r) {
-			weighted := w.weighted(1+int64(c), age, elapsed)
-			cells[min((weighted+step-1)/step, int64(top))]++
-		}
-		tail := 0
-		for i := top; i >= 0; i-- {
-			tail += cells[i]
-			atLeast[i] *= float64(tail) / float64(g.cells.Width())
-		}
-	}
 	if g.cells.Depth() == 0 {
 		one := int((w.weighted(1, age, elapsed) + step - 1) / step)
-		clear(atLeast[min(one, top)+1:])
+		for i := range atLeast[:min(one, top)+1] {
+			atLeast[i] = 1
+		}
+	}
+	at := func(c uint32) int { // the step of a cell's count
+		return int(min((w.weighted(1+int64(c), age, elapsed)+step-1)/step, int64(top)))
+	}
+	for lane := range g.cells.Lanes() {
+		for i, p := range g.lane(lane, top, at) {
+			atLeast[i] += p / float64(g.cells.Lanes())
+		}
 	}
 	passed := g.door.FalsePositiveRate()
 	reading := make([]float64, top+1)
@@ -161,4 +161,28 @@ func (w *window) reading(g *generation, age int, elapsed time.Duration, step int
 	}
 	reading[0] += 1 - passed
 	return reading
+}
+
+// lane returns the chances that a new key in a lane reads at least each step: it meets
+// a cell drawn at random in every row.
+func (g *generation) lane(lane, top int, step func(c uint32) int) []float64 {
+	atLeast := make([]float64, top+1)
+	for i := range atLeast {
+		atLeast[i] = 1
+	}
+	cells := make([]int, top+1)
+	for r := range g.cells.Depth() {
+		clear(cells)
+		n := 0
+		for c := range g.cells.Cells(r, lane) {
+			cells[step(c)]++
+			n++
+		}
+		tail := 0
+		for i := top; i >= 0; i-- {
+			tail += cells[i]
+			atLeast[i] *= float64(tail) / float64(n)
+		}
+	}
+	return atLeast
 }

@@ -16,6 +16,14 @@ type window struct {
 // nanos returns the position as unix time in ns.
 func (w *window) nanos(p Position) int64 { return p.Generation*w.length + int64(p.Elapsed) }
 
+// after returns the position a few generations later at most.
+func (w *window) after(p Position, d time.Duration) Position {
+	for p.Elapsed += d; int64(p.Elapsed) >= w.length; p.Generation++ {
+		p.Elapsed -= time.Duration(w.length)
+	}
+	return p
+}
+
 // weighted returns how many units of quota a count takes up, rounded up. Of a
 // sliding window's generations the oldest counts by the part of it that the window
 // still covers; all others, and a fixed window's only one, count in full.
@@ -32,6 +40,14 @@ func (w *window) weighted(count int64, age int, elapsed time.Duration) int64 {
 		q++
 	}
 	return int64(q)
+}
+
+// room tells whether the oldest generation takes up no more than free (at least 0) units
+// even if it counted the whole limit.
+func (w *window) room(elapsed time.Duration, free int64) bool {
+	hi, lo := bits.Mul64(uint64(w.limit), uint64(w.length-int64(elapsed)))
+	freeHi, freeLo := bits.Mul64(uint64(free), uint64(w.length))
+	return hi < freeHi || hi == freeHi && lo <= freeLo
 }
 
 // retryAfter returns the time until n units are admitted if nothing else comes.

@@ -31,47 +31,46 @@ func (l *Layout) Words() int { return int(l.blocks) * blockWords }
 // Probes returns the number of bits that a key sets.
 func (l *Layout) Probes() int { return l.probes }
 
-// Test is [Filter.Test] on the bits in words.
-func (l *Layout) Test(words []uint64, h uint64) bool {
-	block, draw := l.locate(words, h)
+// Test is [Filter.Test] on the bits in words[first:].
+func (l *Layout) Test(words []uint64, first int, h uint64) bool {
+	draw, lo := mix(h)
+	block := uint64(first) + lo>>32*l.blocks>>32*blockWords
 	missing := uint64(0)
-	for left := l.probes; left > 0; left -= probesPerDraw {
+	for left := l.probes; ; left -= probesPerDraw {
 		d := draw
 		for range min(left, probesPerDraw) {
-			missing |= ^block[d>>6%blockWords] >> (d & 63)
+			missing |= ^words[block+d>>6%blockWords] >> (d & 63)
 			d >>= 9
+		}
+		if left <= probesPerDraw {
+			return missing&1 == 0
 		}
 		draw, _ = mix(draw)
 	}
-	return missing&1 == 0
 }
 
-// TestAndAdd is [Filter.TestAndAdd] on the bits in words.
-func (l *Layout) TestAndAdd(words []uint64, h uint64) bool {
-	block, draw := l.locate(words, h)
+// TestAndAdd is [Filter.TestAndAdd] on the bits in words[first:].
+func (l *Layout) TestAndAdd(words []uint64, first int, h uint64) bool {
+	draw, lo := mix(h)
+	block := uint64(first) + lo>>32*l.blocks>>32*blockWords
 	missing := uint64(0)
-	for left := l.probes; left > 0; left -= probesPerDraw {
+	for left := l.probes; ; left -= probesPerDraw {
 		d := draw
 		for range min(left, probesPerDraw) {
-			w := &block[d>>6%blockWords]
+			w := &words[block+d>>6%blockWords]
 			missing |= ^*w >> (d & 63)
 			*w |= 1 << (d & 63)
 			d >>= 9
 		}
+		if left <= probesPerDraw {
+			return missing&1 == 0
+		}
 		draw, _ = mix(draw)
 	}
-	return missing&1 == 0
 }
 
 // probesPerDraw is how many times the 9 bits that choose among 512 fit in 64.
 const probesPerDraw = 7
-
-// locate returns the block of the key and the bits that choose its probes there.
-func (l *Layout) locate(words []uint64, h uint64) (*[blockWords]uint64, uint64) {
-	draw, lo := mix(h)
-	i := lo >> 32 * l.blocks >> 32 * blockWords
-	return (*[blockWords]uint64)(words[i:]), draw
-}
 
 // mix draws 64 bits from a hash, and 64 more whose upper half is fit to choose a
 // block. Its constants differ from those of package cms: a key's place here says

@@ -38,7 +38,7 @@ func BenchmarkAddBounded(b *testing.B) {
 }
 
 func BenchmarkTail(b *testing.B) {
-	benchmark(b, func(s *Sketch, _ uint64) { s.Tail(0, 2) })
+	benchmark(b, func(s *Sketch, _ uint64) { s.Tail(0, 0, 2) })
 }
 
 func BenchmarkMerge(b *testing.B) {

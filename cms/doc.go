@@ -19,10 +19,14 @@
 // their count no longer. Take cells that hold the largest count that matters;
 // half the cell is twice the width.
 //
+// A word holds one cell for each of its lanes. A key belongs to one lane, and draws
+// a word in each row: the lanes are sketches of their own that lie in the same words,
+// which lets one shift serve all rows.
+//
 // Keys arrive as 64-bit hashes that the caller has mixed well, with a seed of the
 // caller's choice. The rows draw on disjoint halves of the hash and of a second
-// mix of it: two keys that meet in one row meet in another no more often than
-// chance, and a test holds that.
+// mix of it: two keys that meet in a word of one row meet in another's no more often
+// than chance, and a test holds that.
 //
 // Sources: G. Cormode, S. Muthukrishnan, "An Improved Data Stream Summary: The
 // Count-Min Sketch and its Applications", J. Algorithms 55 (2005). C. Estan,

@@ -28,7 +28,7 @@ func (s *Sketch) AppendBinary(b []byte) ([]byte, error) {
 	}
 	b = append(b, magic...)
 	b = append(b, byte(s.CellBits()), byte(s.depth), 0, 0)
-	b = binary.LittleEndian.AppendUint64(b, s.width)
+	b = binary.LittleEndian.AppendUint64(b, uint64(s.Width()))
 	for _, w := range s.words {
 		b = binary.LittleEndian.AppendUint64(b, w)
 	}
@@ -66,15 +66,6 @@ func (s *Sketch) UnmarshalBinary(b []byte) error {
 	read, err := Over(words, depth, width, cellBits)
 	if err != nil {
 		return err
-	}
-	for r := range depth {
-		// Cells past the width are padding that no key reaches; counts there
-		// would come to life in a merge or an encoding that compares bytes.
-		for i := uint64(r)*read.stride + read.width; i < uint64(r+1)*read.stride; i++ {
-			if words[i>>read.per]>>(i<<read.shift&63)&uint64(read.max) != 0 {
-				return fmt.Errorf("cms: row %d has counts past its width: %w", r, ErrEncoding)
-			}
-		}
 	}
 	*s = *read
 	return nil

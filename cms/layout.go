@@ -10,111 +10,116 @@ import (
 // and buy nothing that can be measured.
 const MaxDepth = 32
 
+// maxRow bounds the words of a row, so that the bits which choose among them are not
+// those which choose a lane.
+const maxRow = 1 << 26
+
 // Layout is the dimensions of a sketch. Its methods count in words of the caller's, of
-// which it takes the first [Layout.Words]: many small sketches of one layout need
-// no headers of their own. The zero value has no cells and reads 0 for every key.
+// which it takes [Layout.Words] from a given one on: many small sketches of one layout
+// need no headers of their own. The zero value has no cells and reads 0 for every key.
 type Layout struct {
-	width  uint64 // cells a row, below 1<<31
-	stride uint64 // cells from one row to the next: width rounded up to whole words
-	depth  int
-	max    uint32 // all bits of one cell
-	per    uint8  // log2 of the cells in a word
-	shift  uint8  // log2 of the bits in a cell
+	row   uint64 // words of a row
+	depth int
+	lanes uint64 // the bits of a hash that choose a lane: where in a word its cells begin
+	max   uint32 // all bits of one cell
+	bits  uint8  // of one cell
 }
 
-// NewLayout returns the layout of depth rows (1 … 32) and width cells a row
-// (1 … 1<<31-1), each cell cellBits (4, 8, 16 or 32) bits wide.
+// NewLayout returns the layout of depth rows (1 … 32) and width cells a row, which fill
+// whole words of 64 bits (1 … 1<<26), each cell cellBits (4, 8, 16 or 32) bits wide.
 func NewLayout(depth, width, cellBits int) (Layout, error) {
 	n, err := Words(depth, width, cellBits)
 	if err != nil {
 		return Layout{}, err
 	}
-	l := Layout{
-		width: uint64(width),
+	return Layout{
+		row:   uint64(n / depth),
 		depth: depth,
+		lanes: 64 - uint64(cellBits),
 		max:   math.MaxUint32 >> (32 - cellBits),
-		shift: uint8(bits.TrailingZeros(uint(cellBits))),
-	}
-	l.per = 6 - l.shift
-	l.stride = uint64(n/depth) << l.per
-	return l, nil
+		bits:  uint8(cellBits),
+	}, nil
 }
 
 // Words returns the number of 64-bit words that the cells take.
-func (l *Layout) Words() int { return l.depth * int(l.stride>>(l.per&63)) }
+func (l *Layout) Words() int { return l.depth * int(l.row) }
 
 // Depth returns the number of rows.
 func (l *Layout) Depth() int { return l.depth }
 
 // Width returns the number of cells in a row.
-func (l *Layout) Width() int { return int(l.width) }
+func (l *Layout) Width() int { return int(l.row) * l.Lanes() }
+
+// Lanes returns the number of cells in a word.
+func (l *Layout) Lanes() int {
+	if l.bits == 0 {
+		return 0
+	}
+	return 64 / int(l.bits)
+}
 
 // CellBits returns the number of bits in a cell.
-func (l *Layout) CellBits() int { return 1 << l.shift }
+func (l *Layout) CellBits() int { return int(l.bits) }
 
 // Max returns the largest count that a cell holds.
 func (l *Layout) Max() uint32 { return l.max }
 
-// Estimate is [Sketch.Estimate] on the cells in words.
-func (l *Layout) Estimate(words []uint64, h uint64) uint32 {
+// Estimate is [Sketch.Estimate] on the cells in words[first:].
+func (l *Layout) Estimate(words []uint64, first int, h uint64) uint32 {
+	w, n := uint64(first), l.row
+	lane := h & l.lanes & 63
+	cell := uint64(l.max) << lane
+	if l.depth == 4 { // as limiters have it: without a loop all loads begin at once
+		g := remix(h)
+		return uint32(min(
+			cell&words[w+h>>32*n>>32],
+			cell&words[w+n+h&math.MaxUint32*n>>32],
+			cell&words[w+2*n+g>>32*n>>32],
+			cell&words[w+3*n+g&math.MaxUint32*n>>32]) >> lane)
+	}
+	least := cell
+	for r := range l.depth {
+		draw := h >> 32
+		if r&1 == 1 {
+			draw = h & math.MaxUint32
+			h = remix(h)
+		}
+		least = min(least, cell&words[w+draw*n>>32])
+		w += n
+	}
+	return uint32(least >> lane)
+}
+
+// Raise is [Sketch.Raise] on the cells in words[first:].
+func (l *Layout) Raise(words []uint64, first int, h uint64, c uint32) {
+	w, n := uint64(first), l.row
+	lane := h & l.lanes & 63
+	cell, least := uint64(l.max)<<lane, uint64(min(c, l.max))<<lane
 	if l.depth == 4 {
-		return l.estimate4(words, h)
+		g := remix(h)
+		raise(&words[w+h>>32*n>>32], cell, least)
+		raise(&words[w+n+h&math.MaxUint32*n>>32], cell, least)
+		raise(&words[w+2*n+g>>32*n>>32], cell, least)
+		raise(&words[w+3*n+g&math.MaxUint32*n>>32], cell, least)
+		return
 	}
-	least := l.max
-	for r := 0; r < l.depth; r += 2 {
-		w, sh := l.cell(r, h>>32)
-		least = min(least, uint32(words[w]>>(sh&63))&l.max)
-		if r+1 < l.depth {
-			w, sh = l.cell(r+1, h&math.MaxUint32)
-			least = min(least, uint32(words[w]>>(sh&63))&l.max)
+	for r := range l.depth {
+		draw := h >> 32
+		if r&1 == 1 {
+			draw = h & math.MaxUint32
+			h = remix(h)
 		}
-		h = remix(h)
-	}
-	return least
-}
-
-// estimate4 is Estimate without the loop, for the depth that limiters use: the loads
-// of all rows begin at once.
-func (l *Layout) estimate4(words []uint64, h uint64) uint32 {
-	g := remix(h)
-	i0 := h >> 32 * l.width >> 32
-	i1 := h&math.MaxUint32*l.width>>32 + l.stride
-	i2 := g>>32*l.width>>32 + 2*l.stride
-	i3 := g&math.MaxUint32*l.width>>32 + 3*l.stride
-	per, shift := l.per&63, l.shift&63
-	return min(
-		uint32(words[i0>>per]>>(i0<<shift&63))&l.max,
-		uint32(words[i1>>per]>>(i1<<shift&63))&l.max,
-		uint32(words[i2>>per]>>(i2<<shift&63))&l.max,
-		uint32(words[i3>>per]>>(i3<<shift&63))&l.max)
-}
-
-// Raise is [Sketch.Raise] on the cells in words.
-func (l *Layout) Raise(words []uint64, h uint64, c uint32) {
-	c = min(c, l.max)
-	for r := 0; r < l.depth; r += 2 {
-		l.raise(words, r, h>>32, c)
-		if r+1 < l.depth {
-			l.raise(words, r+1, h&math.MaxUint32, c)
-		}
-		h = remix(h)
+		raise(&words[w+draw*n>>32], cell, least)
+		w += n
 	}
 }
 
-// raise stores without a branch: whether a cell rises is data that no predictor
-// learns, and a store that changes nothing is cheaper than a misprediction.
-func (l *Layout) raise(words []uint64, row int, draw uint64, c uint32) {
-	w, sh := l.cell(row, draw)
-	word := &words[w]
-	old := uint32(*word>>(sh&63)) & l.max
-	*word += uint64(max(old, c)-old) << (sh & 63)
-}
-
-// cell turns 32 random bits into a cell of a row. Multiplying maps them evenly on
-// any width; a remainder would cost a division, a mask would want powers of two.
-func (l *Layout) cell(row int, draw uint64) (word uint64, shift uint8) {
-	i := uint64(row)*l.stride + draw*l.width>>32
-	return i >> (l.per & 63), uint8(i<<(l.shift&63)) & 63
+// raise lifts one cell of a word. It stores without a branch: whether a cell rises is
+// data that no predictor learns, and a store that changes nothing is cheaper than a
+// misprediction.
+func raise(word *uint64, cell, least uint64) {
+	old := *word
+	*word = old&^cell | max(old&cell, least)
 }
 
 // remix draws the next 64 bits for the next two rows.
@@ -123,21 +128,17 @@ func remix(h uint64) uint64 {
 	return hi ^ lo
 }
 
-// Words returns the number of 64-bit words that hold the cells of a sketch. Each
-// row starts on a word of its own.
+// Words returns the number of 64-bit words that hold the cells of a sketch.
 func Words(depth, width, cellBits int) (int, error) {
+	if cellBits != 4 && cellBits != 8 && cellBits != 16 && cellBits != 32 {
+		return 0, fmt.Errorf("cms: cells of %d bits, must be 4, 8, 16 or 32", cellBits)
+	}
+	lanes := 64 / cellBits
 	switch {
 	case depth < 1 || depth > MaxDepth:
 		return 0, fmt.Errorf("cms: depth %d, must be 1 … %d", depth, MaxDepth)
-	case width < 1 || width > math.MaxInt32:
-		return 0, fmt.Errorf("cms: width %d, must be 1 … %d", width, math.MaxInt32)
-	case cellBits != 4 && cellBits != 8 && cellBits != 16 && cellBits != 32:
-		return 0, fmt.Errorf("cms: cells of %d bits, must be 4, 8, 16 or 32", cellBits)
+	case width < lanes || width/lanes > maxRow || width%lanes != 0:
+		return 0, fmt.Errorf("cms: width %d, must be a multiple of %d, %d … %d", width, lanes, lanes, maxRow*lanes)
 	}
-	per := 64 / int64(cellBits)
-	words := int64(depth) * ((int64(width) + per - 1) / per)
-	if words > math.MaxInt/8 {
-		return 0, fmt.Errorf("cms: %d words, more than can be addressed", words)
-	}
-	return int(words), nil
+	return depth * (width / lanes), nil
 }

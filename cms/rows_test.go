@@ -37,7 +37,7 @@ func seeded(h, seed uint64) uint64 {
 	return hi ^ lo
 }
 
-func keyHash(key string) uint64 { return seeded(xxhash.Sum64String(key), 1) }
+func keyHash(key string) uint64 { return seeded(xxhash.Sum64String(key), 7) }
 
 // randomKeys and sequentialKeys are the two sorts of XXH64 values that rows are
 // tested with; the second are those of 8-byte integers, one after another.
@@ -66,29 +66,30 @@ func withSeed(keys []uint64, seed uint64) []uint64 {
 	return h
 }
 
-// cellsOf returns the index of each key's cell within each row.
-func cellsOf(s *Sketch, hashes []uint64) [][]uint64 {
+// wordsOf returns the index of each key's word within each row.
+func wordsOf(s *Sketch, hashes []uint64) [][]uint64 {
 	rows := make([][]uint64, s.depth)
 	for r := range rows {
 		rows[r] = make([]uint64, len(hashes))
 	}
 	for i, h := range hashes {
 		r := uint64(0)
-		s.each(h, func(word uint64, shift uint8) {
-			rows[r][i] = word<<s.per + uint64(shift>>s.shift) - r*s.stride
+		s.each(h, func(word, _ uint64) {
+			rows[r][i] = word - r*s.row
 			r++
 		})
 	}
 	return rows
 }
 
-func sketchCells(t *testing.T, width int, hashes []uint64) [][]uint64 {
-	s, err := New(rowsTested, width, 16)
+// sketchWords is wordsOf for rows of so many words.
+func sketchWords(t *testing.T, width int, hashes []uint64) [][]uint64 {
+	s, err := New(rowsTested, 4*width, 16)
 	require.NoError(t, err)
-	return cellsOf(s, hashes)
+	return wordsOf(s, hashes)
 }
 
-// meetings counts the pairs of keys that share a cell in all of the rows.
+// meetings counts the pairs of keys that share a word in all of the rows.
 func meetings(width int, rows ...[]uint64) int {
 	joint, cells := make([]uint64, len(rows[0])), uint64(1)
 	for _, row := range rows {
@@ -192,7 +193,7 @@ func TestKeysThatMeetInOneRowMeetInOthersByChanceOnly(t *testing.T) {
 		{"random", randomKeys(keysTested), 50_021},
 		{"sequential", withSeed(sequentialKeys(keysTested), 0), 64},
 	} {
-		worst, err := dependence(tt.width, sketchCells(t, tt.width, tt.keys), nil)
+		worst, err := dependence(tt.width, sketchWords(t, tt.width, tt.keys), nil)
 		require.NoError(t, err, tt.name)
 		t.Logf("%s keys, width %d: worst combination of rows %+.1f σ", tt.name, tt.width, worst)
 	}
@@ -205,20 +206,47 @@ func TestKeysThatMeetInOneGenerationMeetInTheNextByChanceOnly(t *testing.T) {
 	_, seed := ring.At(0)
 	_, before := ring.At(1)
 	for _, width := range []int{1000, 1024} {
-		worst, err := dependence(width, sketchCells(t, width, withSeed(keys, seed)), sketchCells(t, width, withSeed(keys, before)))
+		worst, err := dependence(width, sketchWords(t, width, withSeed(keys, seed)), sketchWords(t, width, withSeed(keys, before)))
 		require.NoError(t, err)
 		t.Logf("width %d: worst of 64 pairs of rows %+.1f σ", width, worst)
 	}
 }
 
-func TestRowsUseTheirCellsEvenly(t *testing.T) {
+func TestRowsUseTheirWordsEvenly(t *testing.T) {
 	for name, keys := range map[string][]uint64{
 		"random":     randomKeys(keysTested),
 		"sequential": sequentialKeys(keysTested), // not even mixed with a seed
 		"mixed":      withSeed(sequentialKeys(keysTested), 7),
 	} {
-		for _, width := range []int{3, 1000, 1024, 4099} {
-			require.NoError(t, uneven(width, sketchCells(t, width, keys)), name)
+		for _, width := range []int{1, 3, 1000, 1024, 4099} {
+			require.NoError(t, uneven(width, sketchWords(t, width, keys)), name)
+		}
+	}
+}
+
+// A lane is a part of the keys that has the rows to itself, as a shard is: within it keys
+// meet by chance only if lane and words are independent.
+func TestLanesAreEvenAndIndependentOfWords(t *testing.T) {
+	const width = 64
+	for name, keys := range map[string][]uint64{"random": randomKeys(keysTested), "mixed": withSeed(sequentialKeys(keysTested), 7)} {
+		for _, bits := range []int{4, 8, 16, 32} {
+			s, err := New(rowsTested, width*64/bits, bits)
+			require.NoError(t, err)
+			lanes, cells := make([]uint64, len(keys)), wordsOf(s, keys)
+			for i, h := range keys {
+				s.each(h, func(_, lane uint64) { lanes[i] = lane / uint64(bits) })
+				for _, row := range cells {
+					row[i] = row[i]*uint64(s.Lanes()) + lanes[i]
+				}
+			}
+			require.NoError(t, uneven(s.Lanes(), [][]uint64{lanes}), name)
+			require.NoError(t, uneven(s.Width(), cells), name)
+
+			for i, h := range keys { // a lane by the bits that choose the first row's word
+				lanes[i] = h >> 58 % uint64(s.Lanes())
+				cells[0][i] = cells[0][i]/uint64(s.Lanes())*uint64(s.Lanes()) + lanes[i]
+			}
+			require.Error(t, uneven(s.Width(), cells[:1]), name)
 		}
 	}
 }
@@ -255,15 +283,15 @@ func TestRowChecksFlagBrokenDesigns(t *testing.T) {
 
 	// Generations that share a hash; whose seed is a mask on it; or whose seeds, 6 and
 	// 7, are neighbours: that is why a ring mixes its seeds.
-	now := sketchCells(t, width, keys)
+	now := sketchWords(t, width, keys)
 	masked := slices.Clone(keys)
 	for i := range masked {
 		masked[i] ^= 0xbb67ae8584caa73b
 	}
 	for name, next := range map[string][2][][]uint64{
 		"same hash":        {now, now},
-		"masked hash":      {now, sketchCells(t, width, masked)},
-		"neighbours' seed": {sketchCells(t, width, withSeed(keys, 6)), sketchCells(t, width, withSeed(keys, 7))},
+		"masked hash":      {now, sketchWords(t, width, masked)},
+		"neighbours' seed": {sketchWords(t, width, withSeed(keys, 6)), sketchWords(t, width, withSeed(keys, 7))},
 	} {
 		_, err := dependence(width, next[0], next[1])
 		require.Error(t, err, name)
@@ -275,7 +303,7 @@ func TestRowChecksFlagBrokenDesigns(t *testing.T) {
 	for i := range small {
 		small[i] = uint64(i)
 	}
-	require.Error(t, uneven(width, sketchCells(t, width, small)))
+	require.Error(t, uneven(width, sketchWords(t, width, small)))
 	require.Error(t, uneven(1000, broken(keys, func(h uint64, _ int) uint64 { return h >> 55 * 1000 >> 9 })))
 }
 
@@ -309,7 +337,7 @@ func TestFalsePositivesOfTheFilterMeetInRowsByChanceOnly(t *testing.T) {
 				claimed = append(claimed, h)
 			}
 		}
-		rows := sketchCells(t, width, claimed)
+		rows := sketchWords(t, width, claimed)
 		require.NoError(t, uneven(width, rows), name)
 		worst, err := dependence(width, rows, nil)
 		require.NoError(t, err, name)

@@ -22,8 +22,8 @@ type Sketch struct {
 	words []uint64 // rows one after another
 }
 
-// New returns an empty sketch of depth rows (1 … 32) and width cells a row
-// (1 … 1<<31-1), each cell cellBits (4, 8, 16 or 32) bits wide.
+// New returns an empty sketch of depth rows (1 … 32) and width cells a row, which fill
+// whole words of 64 bits (1 … 1<<26), each cell cellBits (4, 8, 16 or 32) bits wide.
 func New(depth, width, cellBits int) (*Sketch, error) {
 	l, err := NewLayout(depth, width, cellBits)
 	if err != nil {
@@ -50,13 +50,13 @@ func (s *Sketch) MemoryBytes() int { return int(unsafe.Sizeof(*s)) + 8*cap(s.wor
 
 // Estimate returns the count of the key with hash h: at least what was added for
 // it, or [Layout.Max] where that is less.
-func (s *Sketch) Estimate(h uint64) uint32 { return s.Layout.Estimate(s.words, h) }
+func (s *Sketch) Estimate(h uint64) uint32 { return s.Layout.Estimate(s.words, 0, h) }
 
 // Add counts n units for the key with hash h in every row, and returns the new
 // estimate. Cells stop at [Layout.Max].
 func (s *Sketch) Add(h uint64, n uint32) uint32 {
 	least := s.max
-	s.each(h, func(w uint64, sh uint8) {
+	s.each(h, func(w, sh uint64) {
 		c := s.words[w] >> sh & uint64(s.max)
 		t := min(c+uint64(n), uint64(s.max))
 		s.words[w] += (t - c) << sh
@@ -81,38 +81,39 @@ func (s *Sketch) AddBounded(h uint64, n, max uint32) (estimate uint32, ok bool) 
 
 // Raise lifts the cells of the key with hash h to at least c, or to [Layout.Max]
 // where that is less. It suits a caller that knows the key's whole count.
-func (s *Sketch) Raise(h uint64, c uint32) { s.Layout.Raise(s.words, h, c) }
+func (s *Sketch) Raise(h uint64, c uint32) { s.Layout.Raise(s.words, 0, h, c) }
 
-// each calls f with the word and the shift of each of the key's cells.
-func (s *Sketch) each(h uint64, f func(word uint64, shift uint8)) {
-	for r := 0; r < s.depth; r++ {
+// each calls f with the word and the lane's first bit of each of the key's cells.
+func (s *Sketch) each(h uint64, f func(word, lane uint64)) {
+	lane := h & s.lanes
+	for r := range uint64(s.depth) {
 		draw := h >> 32
 		if r&1 == 1 {
 			draw = h & math.MaxUint32
 			h = remix(h)
 		}
-		f(s.cell(r, draw))
+		f(r*s.row+draw*s.row>>32, lane)
 	}
 }
 
-// Tail returns the share of a row's cells that hold c or more: the chance that a
-// key which was never added reads at least c in that row.
-func (s *Sketch) Tail(row int, c uint32) float64 {
+// Tail returns the share of a lane's cells in a row that hold c or more: the chance that
+// a key which was never added, in that lane, reads at least c in that row. Lanes are
+// drawn evenly, and within one the rows are independent.
+func (s *Sketch) Tail(row, lane int, c uint32) float64 {
 	n := 0
-	for v := range s.Cells(row) {
+	for v := range s.Cells(row, lane) {
 		if v >= c {
 			n++
 		}
 	}
-	return float64(n) / float64(s.width)
+	return float64(n) / float64(s.row)
 }
 
-// Cells yields the counts of a row's cells in order.
-func (s *Sketch) Cells(row int) iter.Seq[uint32] {
+// Cells yields the counts of a row's cells in a lane (0 … Lanes()-1), in order.
+func (s *Sketch) Cells(row, lane int) iter.Seq[uint32] {
 	return func(yield func(uint32) bool) {
-		first := uint64(row) * s.stride
-		for i := first; i < first+s.width; i++ {
-			if !yield(uint32(s.words[i>>s.per]>>(i<<s.shift&63)) & s.max) {
+		for _, w := range s.words[row*int(s.row):][:s.row] {
+			if !yield(uint32(w>>(lane*s.CellBits())) & s.max) {
 				return
 			}
 		}
@@ -128,9 +129,9 @@ func (s *Sketch) Clear() { clear(s.words) }
 // that, but its estimates are never below the counts of both either. Sketches of
 // other dimensions are refused with [ErrMismatch].
 func (s *Sketch) Merge(other *Sketch) error {
-	if s.depth != other.depth || s.width != other.width || s.shift != other.shift {
+	if s.Layout != other.Layout {
 		return fmt.Errorf("cms: merge %d × %d cells of %d bits into %d × %d of %d: %w",
-			other.depth, other.width, other.CellBits(), s.depth, s.width, s.CellBits(), ErrMismatch)
+			other.depth, other.Width(), other.CellBits(), s.depth, s.Width(), s.CellBits(), ErrMismatch)
 	}
 	for i, w := range other.words {
 		var sum uint64

@@ -12,8 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// newSketch rounds the width up to whole words.
 func newSketch(t testing.TB, depth, width, cellBits int) *Sketch {
-	s, err := New(depth, width, cellBits)
+	lanes := 64 / cellBits
+	s, err := New(depth, (width+lanes-1)/lanes*lanes, cellBits)
 	require.NoError(t, err)
 	return s
 }
@@ -187,9 +189,12 @@ func TestBadDimensionsAreNamed(t *testing.T) {
 		{100, 0, 8, "cms: depth 100, must be 1 … 32"},
 		{33, 100, 8, "cms: depth 33, must be 1 … 32"},
 		{-1, 100, 8, "cms: depth -1, must be 1 … 32"},
-		{4, 0, 8, "cms: width 0, must be 1 … 2147483647"},
-		{4, -5, 8, "cms: width -5, must be 1 … 2147483647"},
-		{4, math.MinInt, 8, fmt.Sprintf("cms: width %d, must be 1 … 2147483647", math.MinInt)},
+		{4, 0, 8, "cms: width 0, must be a multiple of 8, 8 … 536870912"},
+		{4, -5, 4, "cms: width -5, must be a multiple of 16, 16 … 1073741824"},
+		{4, math.MinInt, 8, fmt.Sprintf("cms: width %d, must be a multiple of 8, 8 … 536870912", math.MinInt)},
+		{4, 99, 8, "cms: width 99, must be a multiple of 8, 8 … 536870912"},
+		{4, 1<<28 + 4, 16, "cms: width 268435460, must be a multiple of 4, 4 … 268435456"},
+		{4, 3, 32, "cms: width 3, must be a multiple of 2, 2 … 134217728"},
 		{math.MaxInt, math.MaxInt, 8, fmt.Sprintf("cms: depth %d, must be 1 … 32", math.MaxInt)},
 		{4, 100, 0, "cms: cells of 0 bits, must be 4, 8, 16 or 32"},
 		{4, 100, 64, "cms: cells of 64 bits, must be 4, 8, 16 or 32"},
@@ -208,7 +213,7 @@ func TestBadDimensionsAreNamed(t *testing.T) {
 
 func TestWordsHoldRowsOfWholeWords(t *testing.T) {
 	for _, tt := range []struct{ depth, width, cellBits, want int }{
-		{1, 1, 4, 1}, {1, 16, 4, 1}, {1, 17, 4, 2}, {3, 8, 8, 3}, {3, 9, 8, 6}, {4, 5, 16, 8}, {32, 3, 32, 64},
+		{1, 16, 4, 1}, {1, 32, 4, 2}, {3, 8, 8, 3}, {3, 16, 8, 6}, {4, 8, 16, 8}, {32, 4, 32, 64},
 	} {
 		n, err := Words(tt.depth, tt.width, tt.cellBits)
 		require.NoError(t, err)
@@ -216,6 +221,7 @@ func TestWordsHoldRowsOfWholeWords(t *testing.T) {
 		s := newSketch(t, tt.depth, tt.width, tt.cellBits)
 		require.Equal(t, [3]int{tt.depth, tt.width, tt.cellBits}, [3]int{s.Depth(), s.Width(), s.CellBits()})
 		require.EqualValues(t, 1<<tt.cellBits-1, s.Max())
+		require.Equal(t, 64/tt.cellBits, s.Lanes())
 	}
 }
 
@@ -226,7 +232,7 @@ type model struct {
 	s     *Sketch
 	plain *Sketch
 	count map[uint64]uint64
-	cells [][]uint32
+	cells [][]uint32 // by row, then lane by lane
 }
 
 func newModel(t testing.TB, depth, width, cellBits int) *model {
@@ -248,9 +254,10 @@ func (m *model) clear() {
 // own returns the model's cells of a key.
 func (m *model) own(h uint64) []*uint32 {
 	var own []*uint32
-	for r, row := range cellsOf(m.s, []uint64{h}) {
-		own = append(own, &m.cells[r][row[0]])
-	}
+	m.s.each(h, func(word, lane uint64) {
+		r := uint64(len(own))
+		own = append(own, &m.cells[r][lane/uint64(m.s.bits)*m.s.row+word-r*m.s.row])
+	})
 	return own
 }
 
@@ -310,15 +317,18 @@ func (m *model) check() {
 		require.LessOrEqual(m.t, e, m.plain.Estimate(h), "above the textbook estimate")
 	}
 	for r, row := range m.cells {
-		require.Equal(m.t, row, slices.Collect(m.s.Cells(r)), "row %d", r)
-		for _, c := range []uint32{0, 1, row[0], row[0] + 1, m.s.Max()} {
-			n := 0
-			for _, v := range row {
-				if v >= c {
-					n++
+		for lane := range m.s.Lanes() {
+			row := row[lane*int(m.s.row):][:m.s.row]
+			require.Equal(m.t, row, slices.Collect(m.s.Cells(r, lane)), "row %d, lane %d", r, lane)
+			for _, c := range []uint32{0, 1, row[0], row[0] + 1, m.s.Max()} {
+				n := 0
+				for _, v := range row {
+					if v >= c {
+						n++
+					}
 				}
+				require.Equal(m.t, float64(n)/float64(len(row)), m.s.Tail(r, lane, c), "row %d, lane %d from %d", r, lane, c)
 			}
-			require.Equal(m.t, float64(n)/float64(len(row)), m.s.Tail(r, c), "row %d from %d", r, c)
 		}
 	}
 }
@@ -363,21 +373,23 @@ func TestSketchAgreesWithItsOracles(t *testing.T) {
 	}
 }
 
-// Two keys share one cell and nothing else: neither update may leave its cells.
+// Neighbours share a word or a lane and nothing else: an update may not leave its cell.
 func TestCountsStayInTheirCells(t *testing.T) {
 	for _, cellBits := range allCellBits {
-		s := newSketch(t, 1, 37, cellBits)
-		for i := range uint64(37) {
-			h := (i<<32/37 + 1) << 32 // the first 32 bits choose the first row's cell
-			s.Raise(h, s.Max())
-			for j, c := range slices.Collect(s.Cells(0)) {
-				want := uint32(0)
-				if j == int(i) {
-					want = s.Max()
+		s := newSketch(t, 1, 5*64/cellBits, cellBits)
+		for word := range uint64(5) {
+			for lane := range s.Lanes() {
+				// The upper 32 bits choose the first row's word, the lowest the lane.
+				s.Raise((word<<32/5+1)<<32|uint64(lane*cellBits), s.Max())
+				for other := range s.Lanes() {
+					want := make([]uint32, 5)
+					if other == lane {
+						want[word] = s.Max()
+					}
+					require.Equal(t, want, slices.Collect(s.Cells(0, other)), "%d bits, word %d, lane %d", cellBits, word, lane)
 				}
-				require.Equal(t, want, c, "%d bits, cell %d of %d", cellBits, j, i)
+				s.Clear()
 			}
-			s.Clear()
 		}
 	}
 }
@@ -484,11 +496,11 @@ func TestMergeRefusesOtherDimensions(t *testing.T) {
 	s := newSketch(t, 4, 100, 8)
 	s.Add(1, 1)
 	before, _ := s.MarshalBinary()
-	for _, other := range []*Sketch{newSketch(t, 5, 100, 8), newSketch(t, 4, 101, 8), newSketch(t, 4, 100, 4), newSketch(t, 4, 50, 16), {}} {
+	for _, other := range []*Sketch{newSketch(t, 5, 100, 8), newSketch(t, 4, 108, 8), newSketch(t, 4, 100, 4), newSketch(t, 4, 50, 16), {}} {
 		require.ErrorIs(t, s.Merge(other), ErrMismatch)
 	}
 	require.EqualError(t, s.Merge(newSketch(t, 5, 101, 16)),
-		"cms: merge 5 × 101 cells of 16 bits into 4 × 100 of 8: dimensions differ")
+		"cms: merge 5 × 104 cells of 16 bits into 4 × 104 of 8: dimensions differ")
 	after, _ := s.MarshalBinary()
 	require.Equal(t, before, after)
 }
@@ -502,7 +514,7 @@ func TestZeroSketchReadsZero(t *testing.T) {
 	s.Clear()
 	_, ok := s.AddBounded(42, 1, 10)
 	require.False(t, ok)
-	require.Empty(t, slices.Collect(s.Cells(0)))
+	require.Zero(t, s.Lanes())
 }
 
 func TestClearEmptiesEveryCell(t *testing.T) {
@@ -538,16 +550,18 @@ func TestDegenerateHashOverstates(t *testing.T) {
 
 func TestOverTakesTheWordsAsTheyAre(t *testing.T) {
 	words := []uint64{0x0102030405060708, 0x11}
-	s, err := Over(words, 1, 9, 8)
+	s, err := Over(words, 1, 16, 8)
 	require.NoError(t, err)
-	require.Equal(t, []uint32{8, 7, 6, 5, 4, 3, 2, 1, 0x11}, slices.Collect(s.Cells(0)))
+	for lane, want := range [][]uint32{{8, 0x11}, {7, 0}, {6, 0}, {5, 0}, {4, 0}, {3, 0}, {2, 0}, {1, 0}} {
+		require.Equal(t, want, slices.Collect(s.Cells(0, lane)))
+	}
 	s.Clear()
 	require.Equal(t, []uint64{0, 0}, words)
 }
 
 func TestCellsStopsWhenAsked(t *testing.T) {
 	n := 0
-	for range newSketch(t, 1, 10, 8).Cells(0) {
+	for range newSketch(t, 1, 100, 8).Cells(0, 2) {
 		if n++; n == 3 {
 			break
 		}
@@ -565,7 +579,7 @@ func TestNothingAllocates(t *testing.T) {
 			"Add":        func() { s.Add(h, 1) },
 			"AddBounded": func() { s.AddBounded(h, 1, 100) },
 			"Raise":      func() { s.Raise(h, 50) },
-			"Tail":       func() { s.Tail(0, 1) },
+			"Tail":       func() { s.Tail(0, 0, 1) },
 			"Merge":      func() { _ = s.Merge(other) },
 			"Clear":      s.Clear,
 		} {
