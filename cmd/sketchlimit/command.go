@@ -52,9 +52,15 @@ func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "sketchlimit",
 		Short: "Measure a rate limiter that counts millions of keys in fixed memory",
-		Args: func(_ *cobra.Command, args []string) error {
+		Args: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return fmt.Errorf("unknown command %q, must be report", args[0])
+				var names []string
+				for _, command := range c.Commands() {
+					if command.Name() != "help" {
+						names = append(names, command.Name())
+					}
+				}
+				return fmt.Errorf("unknown command %q, must be %s", args[0], strings.Join(names, " or "))
 			}
 			return nil
 		},
@@ -66,6 +72,7 @@ func newRoot() *cobra.Command {
 	root.SetFlagErrorFunc(flagError)
 	root.SetUsageTemplate(wrapped(root.UsageTemplate()))
 	root.AddCommand(newReport())
+	root.AddCommand(newCheck())
 	return root
 }
 

@@ -1,10 +1,11 @@
 // Command sketchlimit measures what a sketch limiter gets wrong, on recorded or
-// made-up traffic, against the exact algorithm:
+// made-up traffic, against the exact algorithm, and checks files of rules:
 //
 //	sketchlimit report
 //	sketchlimit report --trace access.log.gz --limit 60 --window 1m --html report.html
+//	sketchlimit check rules.yaml
 //
-// Without a trace or workload it replays a recorded one that it carries along.
+// Without a trace or workload, report replays a recorded one that it carries along.
 package main
 
 import (

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func write(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+	return file
+}
+
+func TestCheck(t *testing.T) {
+	o := command(nil, "check", write(t, `
+domain: api
+descriptors:
+  - key: client
+    rate_limit: {unit: minute, requests_per_unit: 100, keys: 1000000}
+    descriptors:
+      - {key: path, value: /search*, rate_limit: {unit: 10m, requests_per_unit: 40, algorithm: sliding_window, false_denial_rate: 1e-7}}
+  - {key: all, value: of it, rate_limit: {unit: second, requests_per_unit: 10000}, shadow_mode: true, quota_mode: true}
+  - {key: given, rate_limit: {unit: hour, requests_per_unit: 100, memory: 512KiB}}
+  - {key: both, rate_limit: {unit: hour, requests_per_unit: 100, memory: 1MiB, keys: 1000000}}
+  - {key: large, rate_limit: {unit: hour, requests_per_unit: 100, memory: 1GiB, keys: 1000}}
+  - {key: small, rate_limit: {unit: hour, requests_per_unit: 100, memory: 64KiB, keys: 1000000}}
+  - {key: path, value: /free, rate_limit: {unlimited: true}}
+  - {key: client, value: mallory, rate_limit: {unit: hour, requests_per_unit: 0}}
+  - {key: client, value: friend}
+`))
+	require.Equal(t, 0, o.status, o.err)
+	assert.Empty(t, o.err)
+	assert.Regexp(t, `^9 rules, 10\d\d MiB of counts\n\n  rule `, o.out)
+	for _, row := range []string{
+		`(?m)^  api\.client +100 per 1m +fixed +1,000,000 +[\d.]+ MiB +1e-5$`,
+		`(?m)^  api\.client\.path_/search\* +40 per 10m +sliding +100,000 +\d+ KiB +1e-7$`,
+		`(?m)^  api\.all_of it +10,000 per 1s +fixed +shadow, quota +1 +[\d.]+ KiB +none$`,
+		`(?m)^  api\.given +100 per 1h +fixed +not said +\d+ KiB +unknown$`,
+		`(?m)^  api\.both +100 per 1h +fixed +1,000,000 +[\d.]+ (KiB|MiB) +[\d.]+e-\d$`,
+		`(?m)^  api\.large +100 per 1h +fixed +1,000 +[\d.]+ (MiB|GiB) +< 1e-12$`,
+		`(?m)^  api\.small +100 per 1h +fixed +1,000,000 +\d+ KiB +too many$`,
+		`(?m)^  api\.path_/free +unlimited$`,
+		`(?m)^  api\.client_mallory +blocked$`,
+	} {
+		assert.Regexp(t, row, o.out)
+	}
+	assert.NotContains(t, o.out, "friend")
+	o = command(nil, "check", write(t, "domain: api"))
+	assert.Equal(t, output{0, "0 rules, 0 B of counts\n", ""}, o)
+}
+
+func TestCheckFails(t *testing.T) {
+	file := write(t, "domain: api\ndescriptors:\n- key: k\n  rate_limit: {unit: fortnight}")
+	assert.Equal(t, output{1, "", "sketchlimit: " + file + ":4: invalid rate limit unit 'fortnight'\n"}, command(nil, "check", file))
+	assert.Equal(t, output{2, "", "sketchlimit: check: FILE is missing, must be at least 1\n"}, command(nil, "check"))
+	assert.Equal(t, 1, command(nil, "check", file+"x").status)
+}
