@@ -104,6 +104,21 @@ func TestPlanIsTaken(t *testing.T) {
 	require.Zero(t, build(t, sketchlimit.Config{Limit: 1, Window: time.Minute, Plan: &sketchlimit.Plan{Shards: 1, BloomBytes: 64, BloomProbes: 1}}).Plan().Width)
 }
 
+// What one request may have to clear, its whole shard after two windows without one, does
+// not grow with the limiter.
+func TestAShardDoesNotGrowWithTheLimiter(t *testing.T) {
+	for _, limit := range []int{1, 5, 100, 1000, 1e6} {
+		for memory := 1 << 16; memory <= 1<<30; memory *= 4 {
+			p := build(t, sketchlimit.Config{Limit: limit, Window: time.Minute, MemoryBytes: memory}).Plan()
+			shard := 2*(p.BloomBytes+p.Depth*p.Width*p.CellBits/8) + 8*p.HeavyEntries
+			require.LessOrEqual(t, shard, 32<<10, "limit %d, %d bytes", limit, memory)
+			if memory > 1<<20 {
+				require.InDelta(t, 16<<10, shard, 512, "limit %d, %d bytes", limit, memory)
+			}
+		}
+	}
+}
+
 func TestAlgorithmNames(t *testing.T) {
 	require.Equal(t, "sliding", sketchlimit.SlidingWindow.String())
 	require.Equal(t, "fixed", sketchlimit.FixedWindow.String())

@@ -3,6 +3,8 @@ package bench
 import (
 	"fmt"
 	"math/bits"
+	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -11,6 +13,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/exact"
 )
 
 var sizes = []int{4 << 20, 64 << 20, 256 << 20}
@@ -43,10 +46,13 @@ func parallel(b *testing.B, goroutines int, f func(first, n int)) {
 	wg.Wait()
 }
 
+// taker is a decision on one unit of a key.
+type taker func(key string)
+
 // limiter is one whose window turns every second, so that both generations are in use.
 func limiter(b *testing.B, algorithm sketchlimit.Algorithm, memory int) *sketchlimit.Limiter {
 	l, err := sketchlimit.New(sketchlimit.Config{
-		Limit: 100, Window: time.Second, Algorithm: algorithm, MemoryBytes: memory, Seed: 1,
+		Limit: limit, Window: time.Second, Algorithm: algorithm, MemoryBytes: memory, Seed: 1,
 	})
 	if err != nil {
 		b.Fatal(err)
@@ -55,13 +61,28 @@ func limiter(b *testing.B, algorithm sketchlimit.Algorithm, memory int) *sketchl
 	return l
 }
 
+const limit = 100
+
+// exactly is the same by the exact algorithm, which reads the clock itself.
+func exactly(b *testing.B, algorithm sketchlimit.Algorithm) taker {
+	var l exact.Limiter
+	var err error
+	if algorithm == sketchlimit.FixedWindow {
+		l, err = exact.NewFixedWindow(limit, time.Second)
+	} else {
+		l, err = exact.NewSlidingWindow(limit, time.Second)
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	return func(key string) { l.TakeAt(time.Now(), key, 1) }
+}
+
 // run takes the keys in turn, after a warm-up of up to a million of them.
-func run(b *testing.B, l *sketchlimit.Limiter, k keys, goroutines int) {
-	k.each(0, min(k.len(), 1<<20), func(key string) { l.Allow(key) })
+func run(b *testing.B, take taker, k keys, goroutines int) {
+	k.each(0, min(k.len(), 1<<20), take)
 	b.ReportAllocs()
-	parallel(b, goroutines, func(first, n int) {
-		k.each(first, n, func(key string) { l.Allow(key) })
-	})
+	parallel(b, goroutines, func(first, n int) { k.each(first, n, take) })
 }
 
 func BenchmarkTake(b *testing.B) {
@@ -69,12 +90,20 @@ func BenchmarkTake(b *testing.B) {
 		for _, d := range distributions {
 			for _, n := range []int{1e3, 1e6, 1e7} {
 				k := d.make(n)
-				for _, memory := range sizes[:2] {
-					for _, p := range []int{1, 2, 8, 64} {
-						b.Run(fmt.Sprintf("impl=sketch/algorithm=%v/dist=%s/keys=%.0e/memory=%s/goroutines=%d", algorithm, d.name, float64(n), mib(memory), p), func(b *testing.B) {
-							run(b, limiter(b, algorithm, memory), k, p)
+				for _, p := range []int{1, 2, 8, 64} {
+					at := fmt.Sprintf("algorithm=%v/dist=%s/keys=%.0e/goroutines=%d", algorithm, d.name, float64(n), p)
+					for _, memory := range sizes[:2] {
+						// Allow tells whether; Take also what is left and until when.
+						b.Run("impl=sketch/call=Allow/memory="+mib(memory)+"/"+at, func(b *testing.B) {
+							l := limiter(b, algorithm, memory)
+							run(b, func(key string) { l.Allow(key) }, k, p)
+						})
+						b.Run("impl=sketch/call=Take/memory="+mib(memory)+"/"+at, func(b *testing.B) {
+							l := limiter(b, algorithm, memory)
+							run(b, func(key string) { l.Take(key, 1) }, k, p)
 						})
 					}
+					b.Run("impl=exact/"+at, func(b *testing.B) { run(b, exactly(b, algorithm), k, p) })
 				}
 			}
 		}
@@ -88,18 +117,116 @@ func BenchmarkTakeHot(b *testing.B) {
 	for _, c := range []struct {
 		name  string
 		limit int
-	}{{"hot", 1<<31 - 1}, {"hot-denied", 100}} {
+	}{{"hot", 1<<31 - 1}, {"hot-denied", limit}} {
 		for _, p := range []int{1, 2, 8, 64} {
-			b.Run(fmt.Sprintf("impl=sketch/algorithm=sliding/dist=%s/goroutines=%d", c.name, p), func(b *testing.B) {
-				l, err := sketchlimit.New(sketchlimit.Config{Limit: c.limit, Window: time.Hour, MemoryBytes: 4 << 20, Seed: 1})
-				if err != nil {
-					b.Fatal(err)
-				}
-				b.Cleanup(func() { l.Close() })
-				run(b, l, k, p)
+			l, err := sketchlimit.New(sketchlimit.Config{Limit: c.limit, Window: time.Hour, MemoryBytes: 4 << 20, Seed: 1})
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.Cleanup(func() { l.Close() })
+			// The calls are written out: at some ten nanoseconds a call by way of a variable counts.
+			b.Run(fmt.Sprintf("impl=sketch/call=Allow/algorithm=sliding/dist=%s/goroutines=%d", c.name, p), func(b *testing.B) {
+				k.each(0, limit, func(key string) { l.Allow(key) })
+				parallel(b, p, func(first, n int) { k.each(first, n, func(key string) { l.Allow(key) }) })
+			})
+			b.Run(fmt.Sprintf("impl=sketch/call=Take/algorithm=sliding/dist=%s/goroutines=%d", c.name, p), func(b *testing.B) {
+				k.each(0, limit, func(key string) { l.Take(key, 1) })
+				parallel(b, p, func(first, n int) { k.each(first, n, func(key string) { l.Take(key, 1) }) })
 			})
 		}
 	}
+}
+
+// BenchmarkTakeNew is 1e8 possible keys in 256 MiB, with the floor of that size: most
+// requests come from a key that is not known yet. Keys are drawn, in batches that are
+// not timed.
+func BenchmarkTakeNew(b *testing.B) {
+	const memory, possible = 256 << 20, 1e8
+	for _, impl := range []string{"sketch", "floor"} {
+		b.Run(fmt.Sprintf("impl=%s/algorithm=sliding/keys=%.0e/memory=%s", impl, possible, mib(memory)), func(b *testing.B) {
+			var take taker
+			if impl == "floor" {
+				f := newFloor(memory)
+				take = func(key string) { f.add(key) }
+			} else {
+				l := limiter(b, sketchlimit.SlidingWindow, memory)
+				take = func(key string) { l.Allow(key) }
+			}
+			r := rand.New(rand.NewPCG(1, 2))
+			k := make(keys, 1<<22*keyBytes)
+			draw := func() {
+				for i := 0; i < len(k); i += keyBytes {
+					name(k[i:], r.Uint64N(possible))
+				}
+			}
+			for range 2 { // no page of the memory is new
+				draw()
+				k.each(0, k.len(), take)
+			}
+			b.ResetTimer()
+			for n := 0; n < b.N; n += k.len() {
+				b.StopTimer()
+				draw()
+				b.StartTimer()
+				k.each(0, min(k.len(), b.N-n), take)
+			}
+		})
+	}
+}
+
+// BenchmarkRotate times requests one by one while a generation turns: each shard turns
+// when it is next touched, and the request that touches it waits for that. It reports
+// what the timer alone takes as well, which is contained in all.
+func BenchmarkRotate(b *testing.B) {
+	k := uniform(1e6)
+	for _, memory := range []int{4 << 20, 256 << 20, 1 << 30} {
+		b.Run("memory="+mib(memory), func(b *testing.B) {
+			l, err := sketchlimit.New(sketchlimit.Config{Limit: limit, Window: time.Second, MemoryBytes: memory, Seed: 1})
+			if err != nil {
+				b.Fatal(err)
+			}
+			now := time.Unix(0, 0)
+			take := func(key string) { l.TakeAt(now, key, 1) }
+			for range 3 { // no page of the memory is new
+				now = now.Add(time.Second)
+				k.each(0, k.len(), take)
+			}
+			turning, still, timer := rotate(k, &now, take)
+			b.ReportMetric(float64(turning), "worst-turning-ns")
+			b.ReportMetric(float64(still), "worst-still-ns")
+			b.ReportMetric(float64(timer), "worst-timer-ns")
+			p := l.Plan() // after two windows without a request a shard is cleared as a whole
+			b.ReportMetric(float64(2*(p.BloomBytes+p.Depth*p.Width*p.CellBits/8)+8*p.HeavyEntries), "bytes-cleared-at-most")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+// rotate returns the medians, over the turns, of the worst that any of a million
+// requests took: those right after a turn, as many later on, and as many nothings.
+func rotate(k keys, now *time.Time, take taker) (turning, still, timer time.Duration) {
+	worst := func(take taker) time.Duration {
+		most := time.Duration(0)
+		base := time.Now()
+		k.each(0, 1e6, func(key string) {
+			start := time.Since(base)
+			take(key)
+			most = max(most, time.Since(base)-start)
+		})
+		return most
+	}
+	var t [3][]time.Duration
+	for range 9 {
+		*now = now.Add(time.Second)
+		for i, take := range []taker{take, take, func(string) {}} {
+			t[i] = append(t[i], worst(take))
+		}
+	}
+	for i := range t {
+		slices.Sort(t[i])
+	}
+	middle := len(t[0]) / 2
+	return t[0][middle], t[1][middle], t[2][middle]
 }
 
 // BenchmarkFloor is the bound to compare with: xxhash and the update of four rows of
