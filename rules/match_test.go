@@ -214,6 +214,7 @@ descriptors:
   - {key: any, value: "*", rate_limit: {unit: minute, requests_per_unit: 90}}
   - {key: twice, value: aba*ba, rate_limit: {unit: minute, requests_per_unit: 91}}
   - {key: "k*", rate_limit: {unit: minute, requests_per_unit: 92}}
+  - {key: double, value: x*yy*yy*z, rate_limit: {unit: minute, requests_per_unit: 93}}
 `, map[string]string{
 			"wild=foo1":                    "20/1m0s wild_foo*",
 			"wild=foo":                     "20/1m0s wild_foo*",
@@ -240,6 +241,8 @@ descriptors:
 			"twice=aba":                    "-",
 			"twice=ababa":                  "91/1m0s twice_aba*ba",
 			"key=x":                        "92/1m0s k*",
+			"double=xyyyz":                 "-",
+			"double=xyyyyz":                "93/1m0s double_x*yy*yy*z",
 		}},
 		{"windows", `
 domain: windows

@@ -255,7 +255,7 @@ func replace(statuses []Status) {
 		}
 	}
 	for i := range statuses {
-		if rule := statuses[i].Rule; rule != nil && rule.Name != "" && slices.Contains(names, rule.Name) {
+		if rule := statuses[i].Rule; rule != nil && slices.Contains(names, rule.Name) {
 			statuses[i].Rule = nil
 		}
 	}

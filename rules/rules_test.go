@@ -2,6 +2,8 @@ package rules_test
 
 import (
 	"fmt"
+	"log"
+	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -13,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/httplimit"
 	"github.com/sketchlimit/sketchlimit/rules"
 )
 
@@ -227,9 +230,14 @@ descriptors:
 	require.ErrorIs(t, l.Reload(), os.ErrNotExist)
 	require.Equal(t, "refused !0, admitted 2", take())
 
-	l.write(t, file)
-	require.NoError(t, l.Reload())
-	require.Equal(t, "refused !0, admitted 2", take(), "a changed rule begins anew")
+	// Whatever changes a rule's counter makes it begin anew.
+	for _, other := range []string{file, strings.Replace(file, "keys: 500", "keys: 501", 1), file,
+		strings.Replace(file, "keys: 500", "memory: 64KiB", 1), file, strings.Replace(file, "keys: 500", "algorithm: sliding_window", 1),
+		strings.Replace(file, "3, keys: 500", "3, unit_multiplier: 2", 1), file} {
+		l.write(t, other)
+		require.NoError(t, l.Reload())
+		require.Equal(t, "refused !0, admitted 2", take())
+	}
 	require.Equal(t, memory, l.MemoryBytes())
 }
 
@@ -294,6 +302,13 @@ func TestMemoryIsStated(t *testing.T) {
 	require.InEpsilon(t, stated, after.HeapAlloc-before.HeapAlloc, 0.02)
 }
 
+// A rule that leaves nothing open has one counter, and no memory for more.
+func TestOneCounterIsSmall(t *testing.T) {
+	l := load(t, "domain: api\ndescriptors: [{key: k, value: v, rate_limit: {unit: hour, requests_per_unit: 5}}]")
+	require.Less(t, l.MemoryBytes(), 8<<10)
+	require.Equal(t, 1, l.All()[0].Keys)
+}
+
 // Reloads while requests come: every decision is by one reading of the files, and the
 // counter that both have never admits more than its limit.
 func TestReloadUnderLoad(t *testing.T) {
@@ -336,6 +351,38 @@ descriptors:
 	user, path := descriptor("user=ann"), descriptor("user=ann path=/search/books")
 	require.EqualValues(t, 1, testing.AllocsPerRun(100, func() { l.Take("api", 1, user) }), "the answer")
 	require.EqualValues(t, 1, testing.AllocsPerRun(100, func() { l.Take("api", 1, user, path) }))
+}
+
+// The example of docs/rules.md.
+func ExampleLoad() {
+	var clients httplimit.Clients
+	limits, err := rules.Load(256<<20, "rules.yaml") // at most so many bytes of counts
+	if err != nil {
+		log.Fatal(err)
+	}
+	http.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		client := clients.Addr(r).String()
+		admitted, _ := limits.Take("api", 1,
+			rules.Descriptor{{Key: "client", Value: client}},
+			rules.Descriptor{{Key: "client", Value: client}, {Key: "path", Value: r.URL.Path}},
+			rules.Descriptor{{Key: "all", Value: "requests"}})
+		if !admitted {
+			http.Error(w, "too many requests", http.StatusTooManyRequests)
+		}
+	})
+}
+
+func TestDocsShowTheExample(t *testing.T) {
+	cut := func(file, begin, end string) string {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		_, rest, found := strings.Cut(string(text), begin)
+		require.True(t, found)
+		part, _, _ := strings.Cut(rest, end)
+		return part
+	}
+	shown := strings.TrimSuffix(cut("../docs/rules.md", "```go\n", "```"), "\n")
+	require.Equal(t, cut("rules_test.go", "var clients httplimit.Clients\n", "\n}\n"), "\t"+strings.ReplaceAll(shown, "\n", "\n\t"))
 }
 
 func ExampleRules_Take() {

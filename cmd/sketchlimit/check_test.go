@@ -3,6 +3,8 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -59,4 +61,23 @@ func TestCheckFails(t *testing.T) {
 	assert.Equal(t, output{1, "", "sketchlimit: " + file + ":4: invalid rate limit unit 'fortnight'\n"}, command(nil, "check", file))
 	assert.Equal(t, output{2, "", "sketchlimit: check: FILE is missing, must be at least 1\n"}, command(nil, "check"))
 	assert.Equal(t, 1, command(nil, "check", file+"x").status)
+}
+
+// docs/rules.md shows what is printed, but for the sizes, which change with the limiter.
+func TestDocsShowTheCheck(t *testing.T) {
+	page, err := os.ReadFile("../../docs/rules.md")
+	require.NoError(t, err)
+	block := func(begin string) string {
+		_, rest, found := strings.Cut(string(page), begin)
+		require.True(t, found)
+		text, _, _ := strings.Cut(rest, "```")
+		return text
+	}
+	sizes := regexp.MustCompile(` *[\d.]+ [KM]iB`)
+	o := command(nil, "check", write(t, block("```yaml\n")))
+	require.Equal(t, 0, o.status, o.err)
+	require.Equal(t, sizes.ReplaceAllString(block("$ sketchlimit check rules.yaml\n"), ""), sizes.ReplaceAllString(o.out, ""))
+	wrong := strings.Replace(block("```yaml\n"), "unit: minute", "unit: mintue", 1)
+	o = command(nil, "check", write(t, wrong))
+	require.Contains(t, o.err, "rules.yaml:5: invalid rate limit unit 'mintue'")
 }
