@@ -312,8 +312,9 @@ func (l *Limiter) MemoryBytes() int {
 	return fixedBytes + len(l.shards)*int(unsafe.Sizeof(shard{})) + heapBytes(8*len(l.memory))
 }
 
-// fixedBytes is what a limiter takes besides its shards.
-const fixedBytes = int(unsafe.Sizeof(Limiter{}) + unsafe.Sizeof(WindowManager{}))
+// fixedBytes is what a limiter takes besides its shards. The runtime puts a word before a
+// large struct with pointers, and rounds the two up to a multiple of 128 bytes.
+const fixedBytes = (int(unsafe.Sizeof(Limiter{}))+8+127)&^127 + int(unsafe.Sizeof(WindowManager{}))
 
 // Close ends the limiter's reading of the clock in the background; a limiter that
 // nobody refers to any more is closed by the garbage collector. It never fails. A

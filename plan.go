@@ -10,8 +10,8 @@ import (
 	"github.com/sketchlimit/sketchlimit/cms"
 )
 
-// Plan is the dimensions of a [Limiter]. Each shard holds for every generation a
-// doorkeeper and a sketch of Depth × Width cells.
+// Plan is the dimensions of a [Limiter], and what they lead to if [Tune] has chosen them. Each
+// shard holds for every generation a doorkeeper and a sketch of Depth × Width cells.
 type Plan struct {
 	Shards         int // locks, and parts of the memory; 1 … 1<<24
 	BloomBytes     int // of one doorkeeper, a multiple of 64
@@ -21,6 +21,8 @@ type Plan struct {
 	HeavyEntries   int // of one shard's table of heavy keys, a multiple of 8; 0 where there is none
 	HeavyThreshold int // units in a generation from which a key counts as heavy
 	CellBits       int // 4, 8, 16 or 32; a cell must be able to hold Limit − 1
+
+	Forecast *Forecast `json:",omitempty"` // what Tune expects of it; nil if nobody knows. New does not look at it
 }
 
 const (
@@ -186,19 +188,41 @@ func (c *Config) probes(blocks int) int {
 	return 3
 }
 
-// planFor spends the memory: as many shards as have shardBytes for each generation,
-// in each a part for the doorkeepers, a part for the heavy table where there is one,
-// the rest for cells.
-func (c *Config) planFor(memory int) (Plan, error) {
+// shape is how memory is spent.
+type shape struct {
+	depth     int     // rows of a sketch
+	probes    int     // of the doorkeepers
+	door      float64 // share of a generation that its doorkeeper takes
+	heavy     float64 // share of everything that the table of heavy keys takes
+	threshold int
+}
+
+// shape returns what suits the default traffic.
+func (c *Config) shape(memory int) shape {
+	s := shape{depth: depth, door: 1. / doorShare, threshold: min(heavyThreshold, c.Limit/3)}
+	if c.heavyTable() {
+		s.heavy, s.door = 1./heavyShare, 1./doorShareBesideHeavy
+	}
+	s.probes = c.probes(max(1, memory/bloom.BlockBytes/c.generations()))
+	return s
+}
+
+// planFor spends the memory on the default traffic.
+func (c *Config) planFor(memory int) (Plan, error) { return c.spend(memory, c.shape(memory)) }
+
+// spend spends the memory: as many shards as have shardBytes for each generation, in each a
+// part for the doorkeepers, a part for the heavy table where there is one, the rest
+// for cells.
+func (c *Config) spend(memory int, s shape) (Plan, error) {
 	generations := c.generations()
 	memory -= fixedBytes
 	shards := min(max(memory/(generations*shardBytes), 1), maxShards)
 	memory -= shards * int(unsafe.Sizeof(shard{}))
 	bytes := memory &^ (heapUnit(memory) - 1) / shards
-	p := Plan{Shards: shards, CellBits: cellBits(c.Limit), Depth: depth}
-	if c.heavyTable() {
-		p.HeavyEntries = bytes / heavyShare / (8 * heavyBucket) * heavyBucket
-		p.HeavyThreshold = min(heavyThreshold, c.Limit/3)
+	p := Plan{Shards: shards, CellBits: cellBits(c.Limit), Depth: s.depth, BloomProbes: s.probes}
+	if s.heavy > 0 && c.heavyTable() {
+		p.HeavyEntries = int(float64(bytes)*s.heavy) / (8 * heavyBucket) * heavyBucket
+		p.HeavyThreshold = s.threshold
 		bytes -= 8 * p.HeavyEntries
 	}
 	lines := bytes / generations / bloom.BlockBytes
@@ -208,15 +232,11 @@ func (c *Config) planFor(memory int) (Plan, error) {
 	}
 	doorLines := lines
 	if c.Limit > 1 {
-		doorLines = max(1, lines/doorShare)
-		if p.HeavyEntries > 0 {
-			doorLines = max(1, lines/doorShareBesideHeavy)
-		}
+		doorLines = min(max(1, int(float64(lines)*s.door)), lines-1)
 		rowWords := (lines - doorLines) * bloom.BlockBytes / 8 / p.Depth
 		p.Width = rowWords * 64 / p.CellBits
 	}
 	p.BloomBytes = doorLines * bloom.BlockBytes
-	p.BloomProbes = c.probes(p.Shards * doorLines)
 	return p, nil
 }
 

@@ -1,0 +1,260 @@
+package sketchlimit
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Traffic is what a limiter has to cope with in one window. Its parts add up: Zipf-distributed
+// keys may have abusers among them and one-hit keys beside them.
+type Traffic struct {
+	// Keys is the number of distinct keys that come back from window to window,
+	// 1 … 1<<31-1.
+	Keys int
+	// Requests is the number of requests that all keys together send in a window, for
+	// one unit each: 1 … 1<<53; 0 is five for each key, beside those of abusers.
+	Requests int
+	// Exponent makes the r-th most frequent key come in proportion to r^−Exponent,
+	// 0 … 10 (Zipf); 0 is all keys alike.
+	Exponent float64
+	// Abusers is the share of Keys that send Excess times the limit each, 0 … 1.
+	Abusers float64
+	// Excess is above 0 … 1e6; 0 is 3.
+	Excess float64
+	// OneHit is the share of Requests that come from keys beside Keys which send
+	// one request each and never come back, 0 … below 1: a scan.
+	OneHit float64
+	// Sample is the requests a window of some keys of real traffic, drawn at random from
+	// all of them, in place of Requests, Exponent, Abusers and OneHit; each at least 1.
+	Sample []int
+}
+
+// Goal is what a limiter shall do for its traffic. At least one of FalseDenialRate,
+// WithheldShare and MemoryBytes must be set.
+type Goal struct {
+	Limit      int       // as in Config
+	Algorithm  Algorithm // as in Config
+	SubWindows int       // as in Config
+
+	// FalseDenialRate is the most, 1e-12 … 0.5, that may be denied wrongly of the
+	// requests of innocent keys, those that have used less than half of their limit.
+	FalseDenialRate float64
+	// WithheldShare is the most, 1e-12 … 0.5, of the units that the exact algorithm
+	// admits which the limiter may not. Where only one of the two rates is set, the
+	// other one may be 1e-3, or as much as the one that is.
+	WithheldShare float64
+	// MemoryBytes is the most memory to take, everything included. Without the two
+	// others all of it is used.
+	MemoryBytes int
+}
+
+// Loads are the multiples of the stated traffic, keys and requests alike, that [Tune]
+// predicts.
+var Loads = [...]float64{0.5, 1, 2, 4, 10}
+
+// Forecast is what [Tune] expects of a plan.
+type Forecast struct {
+	MemoryBytes int                  // everything included
+	Keys        float64              // distinct keys in a window of the stated traffic
+	At          [len(Loads)]Expected // by load, as in Loads
+	// Cliff is the multiple of the stated traffic from which the limiter denies
+	// everybody: more than one in ten requests of innocent keys. At most 64, which
+	// stands for more as well.
+	Cliff float64
+}
+
+// Expected is what a limiter gets wrong under some load.
+type Expected struct {
+	FalseDenialRate float64 // 0 … 1, see [Goal]
+	WithheldShare   float64 // 0 … 1, see [Goal]
+	EstimateError   float64 // units held against a key beyond what it has used, mean over requests
+}
+
+// Stated returns what is expected under the traffic as stated.
+func (f *Forecast) Stated() Expected { return f.At[1] }
+
+const (
+	leastRate    = 1e-12
+	cliffRate    = 0.1  // the share of requests of innocent keys that counts as everybody
+	cliffMargin  = 2.0  // a plan for a rate holds so many times its load
+	farthest     = 64.0 // where the search for a cliff ends
+	requestsAKey = 5.0
+	tuneSeed     = 1
+)
+
+// Tune returns the plan of a limiter that reaches the goal for the traffic in the least
+// memory, or with MemoryBytes alone the one that errs least in it, and what to expect of it.
+//
+// It builds a few shards of each candidate and sends them their share of two windows of the
+// traffic. What is too rare to be counted there follows from all that their cells hold. A
+// plan for a rate also keeps away from the load at which it would deny everybody: that is
+// more than twice the stated one.
+//
+// The result depends on the arguments alone. It takes a second or two, whatever the number
+// of keys. Errors name the field and what would be possible.
+func Tune(t Traffic, g Goal) (Plan, error) {
+	if err := t.check(g.Limit); err != nil {
+		return Plan{}, err
+	}
+	if err := g.check(); err != nil {
+		return Plan{}, err
+	}
+	s := newSearch(t, g)
+	plan, err := s.run()
+	if err != nil {
+		return Plan{}, err
+	}
+	f := s.forecast(plan)
+	plan.Forecast = &f
+	return plan, nil
+}
+
+// Predict returns what to expect of a plan, such as one that was made for other traffic, for the
+// goal's Limit, Algorithm and SubWindows; its rates and memory do not count.
+func Predict(t Traffic, g Goal, p Plan) (Forecast, error) {
+	g.FalseDenialRate, g.WithheldShare, g.MemoryBytes = unasked, 0, 0
+	if err := t.check(g.Limit); err != nil {
+		return Forecast{}, err
+	}
+	if err := g.check(); err != nil {
+		return Forecast{}, err
+	}
+	s := newSearch(t, g)
+	if err := p.check(g.Limit, s.config.generations()); err != nil {
+		return Forecast{}, err
+	}
+	return s.forecast(p), nil
+}
+
+func (t *Traffic) check(limit int) error {
+	switch {
+	case t.Keys < 1 || t.Keys > maxKeys:
+		return fmt.Errorf("sketchlimit: Traffic.Keys %d, must be 1 … %d", t.Keys, maxKeys)
+	case t.Requests < 0 || float64(t.Requests) > 1<<53:
+		return fmt.Errorf("sketchlimit: Traffic.Requests %d, must be 0 … 1<<53", t.Requests)
+	case !(t.Exponent >= 0 && t.Exponent <= 10):
+		return fmt.Errorf("sketchlimit: Traffic.Exponent %v, must be 0 … 10", t.Exponent)
+	case !(t.Abusers >= 0 && t.Abusers <= 1):
+		return fmt.Errorf("sketchlimit: Traffic.Abusers %v, must be 0 … 1", t.Abusers)
+	case !(t.Excess >= 0 && t.Excess <= 1e6):
+		return fmt.Errorf("sketchlimit: Traffic.Excess %v, must be 0 … 1e+06", t.Excess)
+	case !(t.OneHit >= 0 && t.OneHit < 1):
+		return fmt.Errorf("sketchlimit: Traffic.OneHit %v, must be 0 … below 1", t.OneHit)
+	}
+	if len(t.Sample) > 0 {
+		if t.Requests != 0 || t.Exponent != 0 || t.Abusers != 0 || t.OneHit != 0 {
+			return fmt.Errorf("sketchlimit: Traffic.Sample of %d keys, goes with Keys alone", len(t.Sample))
+		}
+		if least := slices.Min(t.Sample); least < 1 {
+			return fmt.Errorf("sketchlimit: Traffic.Sample has a key of %d requests, must be at least 1", least)
+		}
+		return nil
+	}
+	if light := t.requests(limit)*(1-t.OneHit) - t.abuse(limit); light < 0 {
+		return fmt.Errorf("sketchlimit: Traffic.Requests %d, must be at least %.0f for %v × %d abusers at %v times the limit of %d",
+			t.Requests, math.Ceil(t.abuse(limit)/(1-t.OneHit)), t.Abusers, t.Keys, t.excess(), limit)
+	}
+	return nil
+}
+
+func (t *Traffic) excess() float64 {
+	if t.Excess == 0 {
+		return 3
+	}
+	return t.Excess
+}
+
+// abuse returns the requests of all abusers.
+func (t *Traffic) abuse(limit int) float64 {
+	return float64(t.Keys) * t.Abusers * t.excess() * float64(limit)
+}
+
+// requests returns the requests of all keys.
+func (t *Traffic) requests(limit int) float64 {
+	if t.Requests == 0 {
+		return (requestsAKey*float64(t.Keys) + t.abuse(limit)) / (1 - t.OneHit)
+	}
+	return float64(t.Requests)
+}
+
+func (g *Goal) check() error {
+	c := g.config()
+	switch {
+	case g.FalseDenialRate == 0 && g.WithheldShare == 0 && g.MemoryBytes == 0:
+		return fmt.Errorf("sketchlimit: Goal.FalseDenialRate 0, must be %g … 0.5, unless WithheldShare or MemoryBytes is set", leastRate)
+	case g.FalseDenialRate != 0 && !(g.FalseDenialRate >= leastRate && g.FalseDenialRate <= 0.5):
+		return fmt.Errorf("sketchlimit: Goal.FalseDenialRate %v, must be %g … 0.5", g.FalseDenialRate, leastRate)
+	case g.WithheldShare != 0 && !(g.WithheldShare >= leastRate && g.WithheldShare <= 0.5):
+		return fmt.Errorf("sketchlimit: Goal.WithheldShare %v, must be %g … 0.5", g.WithheldShare, leastRate)
+	case g.MemoryBytes < 0 || g.MemoryBytes > maxMemory:
+		return fmt.Errorf("sketchlimit: Goal.MemoryBytes %d, must be 0 … %d", g.MemoryBytes, maxMemory)
+	}
+	c.MemoryBytes = max(g.MemoryBytes, 1)
+	err := c.check()
+	if err == nil && g.MemoryBytes > 0 && g.MemoryBytes < c.smallest() {
+		err = fmt.Errorf("sketchlimit: MemoryBytes %d, must be at least %d", g.MemoryBytes, c.smallest())
+	}
+	if err != nil {
+		return fmt.Errorf("sketchlimit: Goal.%s", strings.TrimPrefix(err.Error(), "sketchlimit: "))
+	}
+	return nil
+}
+
+// config returns a limiter for the goal, whose generations are a second long and begin at
+// the Unix epoch.
+func (g *Goal) config() Config {
+	return Config{
+		Limit: g.Limit, Window: time.Duration(max(g.SubWindows, 1)) * time.Second,
+		Algorithm: g.Algorithm, SubWindows: g.SubWindows,
+		Seed: tuneSeed, Clock: func() time.Time { return time.Unix(0, 0) },
+	}
+}
+
+// rates returns the requests a window of n keys that stand for all: each for as many ranks
+// in a row.
+func (t *Traffic) rates(limit, n int, random *rand.Rand) []float64 {
+	rates := make([]float64, n)
+	if len(t.Sample) > 0 {
+		for i := range rates {
+			rates[i] = float64(t.Sample[int((float64(i)+random.Float64())*float64(len(t.Sample))/float64(n))])
+		}
+		return rates
+	}
+	abusers := poissonRound(random, t.Abusers*float64(n))
+	for i := range abusers {
+		rates[i] = t.excess() * float64(limit)
+	}
+	light := float64(t.Keys) * (1 - t.Abusers)
+	requests := t.requests(limit)*(1-t.OneHit) - t.abuse(limit)
+	scale := requests / zipfSum(light, t.Exponent)
+	for i := abusers; i < n; i++ {
+		rank := math.Ceil((float64(i-abusers) + random.Float64()) / float64(n-abusers) * light)
+		rates[i] = scale * math.Pow(math.Max(rank, 1), -t.Exponent)
+	}
+	return rates
+}
+
+// poissonRound rounds to a whole number at random, so that the mean stays.
+func poissonRound(random *rand.Rand, mean float64) int { return int(mean + random.Float64()) }
+
+// zipfSum returns the sum of r^−exponent over the ranks r = 1 … n: the first ones one by one,
+// the others as an integral.
+func zipfSum(n, exponent float64) float64 {
+	const single = 1000
+	sum := 0.0
+	for r := 1.0; r <= math.Min(n, single); r++ {
+		sum += math.Pow(r, -exponent)
+	}
+	switch from, to := single+0.5, n+0.5; {
+	case n <= single:
+	case math.Abs(exponent-1) < 1e-9:
+		sum += math.Log(to / from)
+	default:
+		sum += (math.Pow(to, 1-exponent) - math.Pow(from, 1-exponent)) / (1 - exponent)
+	}
+	return math.Max(sum, 1e-300)
+}

@@ -1,0 +1,179 @@
+package sketchlimit
+
+import (
+	"math"
+	"math/bits"
+)
+
+// tail is a distribution of counts: the chance of at least binFloor(i), for each i.
+// Past its end it is 0.
+type tail []float64
+
+// Counts are told apart up to exactBins, and from there on by a sixteenth: what is
+// asked for within a bin is taken at its lower end, which errs to the higher chance.
+const (
+	exactBins  = 1 << exactBits
+	exactBits  = 9
+	octaveBins = 16
+)
+
+func binOf(count int64) int {
+	if count < exactBins {
+		return int(max(count, 0))
+	}
+	e := bits.Len64(uint64(count)) - 1
+	return exactBins + (e-exactBits)*octaveBins + int(count>>(e-4))&(octaveBins-1)
+}
+
+func binFloor(i int) int64 {
+	if i < exactBins {
+		return int64(i)
+	}
+	e, sub := exactBits+(i-exactBins)/octaveBins, (i-exactBins)%octaveBins
+	return int64(octaveBins+sub) << (e - 4)
+}
+
+// of returns the chance of count or more.
+func (t tail) of(count int64) float64 {
+	if count <= 0 {
+		return 1
+	}
+	if i := binOf(count); i < len(t) {
+		return t[i]
+	}
+	return 0
+}
+
+// beyond returns the mean of what a count exceeds so many by.
+func (t tail) beyond(count int64) (mean float64) {
+	for i := binOf(count + 1); i < len(t); i++ {
+		mean += t[i] * float64(binFloor(i+1)-max(binFloor(i), count+1))
+	}
+	return mean
+}
+
+// slots are the moments of a generation at which the simulated cells are read. They are
+// denser at its beginning, when heavy keys come in and everything fills.
+const slots = 16
+
+func instant(slot int) float64 { return float64(slot*slot) / (slots * slots) }
+
+// curves are what keys read that meet others' cells at random, on average over shards: in
+// the current generation as it fills, and in those before.
+type curves struct {
+	current [slots + 1]reading
+	past    []reading // by age, from 1
+}
+
+// reading is a moment of a generation: the chance that a key which is not there passes
+// the doorkeeper, and then the distribution of the smallest of its cells.
+type reading struct {
+	door  float64
+	cells tail
+}
+
+// look reads all shards.
+func (c *curves) look(l *Limiter, slot int, p Position) {
+	top := binOf(l.limit)
+	memory := make([]uint64, l.size)
+	c.past = make([]reading, l.generations-1)
+	for i := range l.shards {
+		_, _, _, ages := l.copyShard(i, p, memory)
+		c.current[slot].add(&ages[0], top, len(l.shards))
+		for age := 1; age < len(ages); age++ {
+			c.past[age-1].add(&ages[age], top, len(l.shards))
+		}
+	}
+}
+
+// add adds a shard's generation to the mean over so many.
+func (r *reading) add(g *generation, top, shards int) {
+	r.door += g.door.FalsePositiveRate() / float64(shards)
+	cells := tail{1}
+	if lanes := g.cells.Lanes(); g.cells.Depth() > 0 {
+		cells = make(tail, top+1)
+		for lane := range lanes {
+			for i, p := range g.lane(lane, top, func(c uint32) int { return binOf(int64(c)) }) {
+				cells[i] += p / float64(lanes)
+			}
+		}
+	}
+	for i, p := range cells {
+		if p == 0 {
+			break
+		}
+		if i == len(r.cells) {
+			r.cells = append(r.cells, 0)
+		}
+		r.cells[i] += p / float64(shards)
+	}
+}
+
+// between returns the last slot before a moment, and how far it lies on the way to the next.
+func between(moment float64) (slot int, part float64) {
+	root := slots * math.Sqrt(moment)
+	slot = min(int(root), slots-1)
+	return slot, root - float64(slot)
+}
+
+// excess returns the distribution of what a key with so many units of its own in a
+// generation reads beyond them, at a moment of which now is the reading.
+//
+// A key reads the greater of its own count and one more than its smallest cell, and
+// counts on from there. What others had left in its cells when its j-th unit came is
+// then kept for good: a reading of r adds r+2−j to its own count. So the key's excess is
+// the greatest of those, of which the likeliest is taken: cells only rise, so they come
+// together. Above the threshold a key counts in the table, and cells add no more.
+func (c *curves) excess(now reading, moment float64, own, threshold int64) tail {
+	if own == 0 { // it has yet to pass the doorkeeper
+		t := tail{1}
+		for i := 1; now.cells.of(binFloor(i)-1)*now.door > 0; i++ {
+			t = append(t, now.door*now.cells.of(binFloor(i)-1))
+		}
+		return t
+	}
+	t := tail{1}
+	for i := 1; now.cells.of(own-1+binFloor(i)) > 0; i++ {
+		t = append(t, now.cells.of(own-1+binFloor(i)))
+	}
+	for j := int64(1); j <= min(own, threshold); j += 1 + j/3 {
+		for i, p := range c.arrival(moment, j, own) {
+			if i == len(t) {
+				t = append(t, 0)
+			}
+			t[i] = max(t[i], p)
+		}
+	}
+	return t
+}
+
+// arrival returns the distribution of the excess that a key has from what the j-th of so
+// many units found in its cells.
+//
+// The unit came at a moment that is distributed as the j-th of so many random ones, a
+// Beta distribution, for which three moments stand: cells rise with a power of time, so
+// that the mean alone would tell too little.
+func (c *curves) arrival(moment float64, j, units int64) tail {
+	mean := float64(j) / float64(units+1)
+	spread := math.Sqrt(3 * mean * (1 - mean) / float64(units+2))
+	var t tail
+	for k, weight := range [3]float64{1. / 6, 2. / 3, 1. / 6} {
+		slot, part := between(moment * min(1, max(0, mean+float64(k-1)*spread)))
+		before, after := &c.current[slot], &c.current[slot+1]
+		for i := 0; ; i++ {
+			x := binFloor(i) + j - 2
+			p := (1-part)*before.cells.of(x) + part*after.cells.of(x)
+			if j == 1 {
+				p *= (1-part)*before.door + part*after.door
+			}
+			if p == 0 {
+				break
+			}
+			if i == len(t) {
+				t = append(t, 0)
+			}
+			t[i] += weight * p
+		}
+	}
+	return t
+}

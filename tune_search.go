@@ -1,0 +1,263 @@
+package sketchlimit
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"sync"
+
+	"github.com/sketchlimit/sketchlimit/bloom"
+)
+
+// search looks for the plan that reaches a goal.
+type search struct {
+	traffic Traffic
+	goal    Goal
+	config  Config
+	events  float64 // that a simulation takes for one key and window, on average
+}
+
+const (
+	// searchEvents and forecastEvents are what a simulation sends in a window, if
+	// the shards that take them are not more than there are.
+	searchEvents   = 30_000
+	forecastEvents = 120_000
+	rounds         = 2 // of improvements
+	// unasked is what a plan may do of what nobody has set a goal for.
+	unasked = 1e-3
+)
+
+func newSearch(t Traffic, g Goal) *search {
+	s := &search{t, g, g.config(), 0}
+	const keys = 1000
+	for _, rate := range t.rates(g.Limit, keys, rand.New(rand.NewPCG(tuneSeed, 0))) {
+		s.events += math.Min(rate, float64(eventsOfKey*max(g.SubWindows, 1))) / keys
+	}
+	s.events /= 1 - t.OneHit
+	return s
+}
+
+// run returns the plan, without forecast.
+func (s *search) run() (Plan, error) {
+	if s.goal.FalseDenialRate == 0 && s.goal.WithheldShare == 0 {
+		best, _ := s.improve(s.goal.MemoryBytes, s.config.shape(s.goal.MemoryBytes))
+		return s.config.spend(s.goal.MemoryBytes, best)
+	}
+	memory, best, err := s.least()
+	if err != nil {
+		return Plan{}, err
+	}
+	if most := s.goal.MemoryBytes; most > 0 && memory > most {
+		best, _ = s.improve(most, best)
+		plan, _ := s.config.spend(most, best)
+		e := s.expect(plan, 1, forecastEvents)
+		return Plan{}, fmt.Errorf("sketchlimit: Goal.MemoryBytes %d, must be at least %d for that goal; it gives FalseDenialRate %.1g and WithheldShare %.1g",
+			most, memory, e.FalseDenialRate, e.WithheldShare)
+	}
+	return s.config.spend(memory, best)
+}
+
+// least returns the least memory that reaches the goal, to 3 %, and how it is spent.
+func (s *search) least() (memory int, best shape, err error) {
+	smallest := s.config.smallest()
+	memory = max(smallest, int(float64(s.traffic.Keys)*float64(s.config.generations())/2))
+	best = s.config.shape(memory)
+	// Twice as much or half as much, until the goal lies in between; then what
+	// suits there is taken to the edge.
+	for down := s.reached(memory, best); ; {
+		next := memory * 2
+		if down {
+			next = max(memory/2, smallest)
+		}
+		if next > maxMemory {
+			return 0, shape{}, fmt.Errorf("sketchlimit: Goal.FalseDenialRate %v and WithheldShare %v take more than %d bytes",
+				s.goal.FalseDenialRate, s.goal.WithheldShare, maxMemory)
+		}
+		if next == memory {
+			return memory, best, nil
+		}
+		if reached := s.reached(next, best); reached != down {
+			memory = max(memory, next)
+			break
+		}
+		memory = next
+	}
+	enough := float64(memory)
+	best, _ = s.improve(int(enough/math.Sqrt2), best)
+	for step := enough / 2; step > enough/40; step /= 2 {
+		if next := max(int(enough-step), smallest); s.reached(next, best) {
+			enough = float64(next)
+		}
+	}
+	return int(enough), best, nil
+}
+
+// reached tells whether so much memory reaches the goal.
+func (s *search) reached(memory int, how shape) bool { return s.miss(memory, how) <= 1 }
+
+// improve returns what comes closest to the goal with so much memory: each part in turn takes
+// the value that does best, as long as that helps.
+func (s *search) improve(memory int, best shape) (shape, float64) {
+	miss := s.miss(memory, best)
+	for range rounds {
+		before := miss
+		for _, variants := range s.variants(best) {
+			misses := make([]float64, len(variants))
+			var all sync.WaitGroup
+			for i, v := range variants {
+				all.Go(func() { misses[i] = s.miss(memory, v) })
+			}
+			all.Wait()
+			for i, m := range misses {
+				if m < miss {
+					best, miss = variants[i], m
+				}
+			}
+		}
+		if !(miss < before*0.8) { // also where both are infinite, or 0
+			break
+		}
+	}
+	return best, miss
+}
+
+// variants returns the shapes that differ from one in one part.
+func (s *search) variants(from shape) (groups [][]shape) {
+	vary := func(change func(*shape) bool) []shape {
+		v := from
+		if !change(&v) {
+			return nil
+		}
+		return []shape{v}
+	}
+	var doors, probes, heavies, thresholds []shape
+	for _, factor := range []float64{0.5, 0.75, 1.4, 2} {
+		if s.config.Limit > 1 {
+			doors = append(doors, vary(func(v *shape) bool { v.door *= factor; return v.door < 0.9 })...)
+		}
+	}
+	for _, step := range []int{-1, 1, 3} {
+		probes = append(probes, vary(func(v *shape) bool { v.probes += step; return v.probes >= 1 && v.probes <= 12 })...)
+	}
+	if s.config.heavyTable() {
+		for _, share := range []float64{0, 0.06, 0.12, 0.25, 0.4, 0.6} {
+			heavies = append(heavies, vary(func(v *shape) bool {
+				different := v.heavy != share
+				v.heavy = share
+				return different
+			})...)
+		}
+		for _, factor := range []float64{0.5, 2} {
+			thresholds = append(thresholds, vary(func(v *shape) bool {
+				v.threshold = int(float64(v.threshold) * factor)
+				return v.threshold >= 4 && v.threshold <= s.config.Limit
+			})...)
+		}
+	}
+	return [][]shape{heavies, doors, probes, thresholds}
+}
+
+// miss returns how far a plan is from the goal: the greatest ratio of what is expected to what
+// is wanted, 1 or less if the goal is reached.
+func (s *search) miss(memory int, how shape) float64 {
+	plan, err := s.config.spend(memory, how)
+	if err != nil {
+		return math.Inf(1)
+	}
+	e := s.expect(plan, 1, searchEvents)
+	denied, withheld := s.goal.FalseDenialRate, s.goal.WithheldShare
+	if denied == 0 {
+		denied = max(unasked, withheld)
+	}
+	if withheld == 0 {
+		withheld = max(unasked, denied)
+	}
+	miss := max(e.FalseDenialRate/denied, e.WithheldShare/withheld)
+	return max(miss, s.denied(plan, cliffMargin)/cliffRate)
+}
+
+// expect simulates the plan under so many times the traffic.
+func (s *search) expect(plan Plan, load float64, events float64) Expected {
+	return newPredictor(s.simulate(plan, load, events, new(curves))).expected()
+}
+
+// denied returns the false-denial rate as far as it can be counted.
+func (s *search) denied(plan Plan, load float64) float64 {
+	sim := s.simulate(plan, load, searchEvents, nil)
+	return ratio(sim.measurement.denied, sim.innocent)
+}
+
+// simulate sends so many events in a window: to as many shards as that is for, or to a smaller
+// one.
+func (s *search) simulate(plan Plan, load, events float64, curves *curves) *simulation {
+	perShard := load * float64(s.traffic.Keys) * s.events / float64(plan.Shards)
+	share := 1 / float64(plan.Shards) // of the whole
+	if perShard > 2*events {
+		share *= plan.shrink(events / perShard)
+		plan.Shards = 1
+	} else {
+		plan.Shards = int(math.Min(math.Ceil(events/perShard), float64(plan.Shards)))
+		share *= float64(plan.Shards)
+	}
+	c := s.config
+	c.Plan = &plan
+	l, err := New(c)
+	if err != nil {
+		panic(err) // the plan has been made for this config
+	}
+	return newSimulation(l, &s.traffic, share*load, s.goal, curves)
+}
+
+// shrink makes a shard smaller and returns its share of what it was: about what is asked for, so
+// that doorkeeper, sketch and table keep their proportions.
+func (p *Plan) shrink(share float64) float64 {
+	blocks := float64(p.BloomBytes / bloom.BlockBytes)
+	least := math.Min(blocks, 4)
+	share = math.Max(math.Round(share*blocks), least) / blocks
+	p.BloomBytes = int(math.Round(share*blocks)) * bloom.BlockBytes
+	lanes := 64 / p.CellBits
+	p.Width = int(math.Round(share*float64(p.Width/lanes))) * lanes
+	p.HeavyEntries = int(math.Round(share*float64(p.HeavyEntries)/heavyBucket)) * heavyBucket
+	return share
+}
+
+// forecast returns what is expected of the plan at all loads, and where its cliff is.
+func (s *search) forecast(plan Plan) Forecast {
+	var f Forecast
+	c := s.config
+	c.Plan = &plan
+	f.MemoryBytes, _ = c.Bytes() // the plan has been checked
+	var all sync.WaitGroup
+	for i, load := range Loads {
+		all.Go(func() {
+			sim := s.simulate(plan, load, forecastEvents, new(curves))
+			f.At[i] = newPredictor(sim).expected()
+			if load == 1 {
+				f.Keys = sim.distinct / sim.share
+			}
+		})
+	}
+	all.Wait()
+	f.Cliff = s.cliff(plan)
+	return f
+}
+
+// cliff returns the load from which more than cliffRate is denied, to 3 %.
+func (s *search) cliff(plan Plan) float64 {
+	denies := func(load float64) bool { return s.denied(plan, load) > cliffRate }
+	lo, hi := 1., 1.
+	for lo > 1/farthest && denies(lo) {
+		lo /= 2
+	}
+	for hi = 2 * lo; hi < farthest && !denies(hi); hi *= 2 {
+		lo = hi
+	}
+	for hi/lo > 1.03 {
+		if mid := math.Sqrt(lo * hi); denies(mid) {
+			hi = mid
+		} else {
+			lo = mid
+		}
+	}
+	return hi
+}

@@ -1,0 +1,439 @@
+package sketchlimit
+
+import (
+	"encoding/binary"
+	"math"
+	"math/rand/v2"
+	"time"
+)
+
+// simulation is a few shards of a plan, real ones, under their share of the traffic.
+// What a key meets depends on the keys and cells of its own shard only, so a handful of
+// shards show what all of them do. Beside them it keeps exact counts of every key:
+// what the limiter admitted, and what the exact algorithm admits on its own.
+//
+// It runs through a window to fill the generations that the limiter keeps, and counts in
+// the next one; the states of requests are those of its last generation.
+type simulation struct {
+	window
+	limiter  *Limiter
+	share    float64 // of the traffic that it gets
+	keys     []simulatedKey
+	oneHit   float64 // keys that come once, a generation
+	admitted counts  // by the limiter
+	exact    counts  // by the exact algorithm on its own
+	random   *rand.Rand
+
+	generation int64
+	counted    bool // the generation is one of the last window
+	last       bool
+	once       uint64 // keys that came once so far
+	stride     int    // one in so many requests of innocent keys is remembered
+	requests   int    // of innocent keys in the last generation
+	buffer     [8]byte
+
+	curves *curves // nil: only what can be counted is wanted
+	met    tally   // requests of innocent keys, some of them, by what they met
+	stuck  tally   // requests that meet this too if the key has been denied there
+	measurement
+}
+
+type simulatedKey struct {
+	rate     float64 // requests that are expected in a generation
+	requests int     // in this one
+	sent     int     // of them so far, where there are more than eventsOfKey
+
+	full    bool    // the exact algorithm has denied it in a generation before
+	whole   bool    // it was in the table of heavy keys when the last generation began
+	wronged bool    // it was denied while innocent
+	lost    int64   // units that the exact algorithm admitted and the limiter did not
+	closest state   // to its limit, by the exact algorithm
+	calm    state   // when it was last innocent; its slot is -1 if it never was
+	since   float64 // requests since then
+}
+
+// measurement is what was counted.
+type measurement struct {
+	total, innocent float64 // requests
+	denied          float64 // of innocent keys
+	wrongedKeys     int
+	units           float64 // that the exact algorithm admits
+	withheld        float64 // of them the limiter
+	robbedKeys      int
+	excessUnits     float64 // held against the key beyond what it has used, over all requests
+
+	// In the last generation alone.
+	distinct     float64 // keys
+	lastOnce     float64 // keys that came once
+	lastInnocent float64
+	lastUnits    float64
+}
+
+// state is what decides whether a request is denied, but for the cells it meets.
+type state struct {
+	slot    int8
+	first   int8  // where the slack was there before, the slot in which it first was
+	full    bool  // the key has met its limit in the generation before
+	whole   bool  // it is in the table of heavy keys since then, where nothing is read too much
+	slack   int64 // units left after the request
+	current int64 // units in the current generation
+	past    int64 // and in those before it
+}
+
+// tally counts requests by state, and keeps the order in which states came first, because sums
+// of many small numbers depend on it.
+type tally struct {
+	index  map[state]int
+	states []state
+	counts []float64
+}
+
+func (t *tally) add(s state, n float64) {
+	i, ok := t.index[s]
+	if !ok {
+		if t.index == nil {
+			t.index = make(map[state]int)
+		}
+		i = len(t.states)
+		t.index[s] = i
+		t.states, t.counts = append(t.states, s), append(t.counts, 0)
+	}
+	t.counts[i] += n
+}
+
+// counts are units by age of the generation and by key.
+type counts [][]int64
+
+func newCounts(generations, keys int) counts {
+	c := make(counts, generations)
+	for age := range c {
+		c[age] = make([]int64, keys)
+	}
+	return c
+}
+
+// turn begins a generation.
+func (c counts) turn() {
+	oldest := c[len(c)-1]
+	copy(c[1:], c)
+	clear(oldest)
+	c[0] = oldest
+}
+
+func (c counts) used(w *window, key int, elapsed time.Duration) (sum int64) {
+	for age := range c {
+		if n := c[age][key]; n > 0 {
+			sum += w.weighted(n, age, elapsed)
+		}
+	}
+	return sum
+}
+
+func (c counts) past(key int) (sum int64) {
+	for age := 1; age < len(c); age++ {
+		sum += c[age][key]
+	}
+	return sum
+}
+
+const eventsOfKey = 64 // at most in a generation
+
+// newSimulation sends the limiter a share of the traffic, and measures.
+func newSimulation(l *Limiter, t *Traffic, share float64, g Goal, curves *curves) *simulation {
+	random := rand.New(rand.NewPCG(tuneSeed, 0))
+	n := max(1, int(math.Round(float64(t.Keys)*share)))
+	parts := float64(max(g.SubWindows, 1)) // generations in a window
+	s := &simulation{
+		window: l.window, limiter: l, share: share, random: random, curves: curves,
+		keys:     make([]simulatedKey, n),
+		oneHit:   t.OneHit * t.requests(g.Limit) * share / parts,
+		admitted: newCounts(l.generations, n), exact: newCounts(l.generations, n),
+	}
+	for i, rate := range t.rates(g.Limit, n, random) {
+		k := &s.keys[i]
+		k.rate, k.closest.slack, k.calm.slot = rate/parts, math.MaxInt64, -1
+	}
+	s.run()
+	return s
+}
+
+func (s *simulation) run() {
+	warm := s.generations - 1
+	total := warm + max(warm, 1)
+	for g := range total {
+		s.generation, s.counted, s.last = int64(g), g >= warm, g == total-1
+		if g > 0 {
+			s.admitted.turn()
+			s.exact.turn()
+			s.findHeavy()
+		}
+		s.send(s.events())
+		for i := range s.keys {
+			if s.counted {
+				s.keys[i].lost += s.exact[0][i] - s.admitted[0][i]
+			}
+		}
+	}
+	for i := range s.keys {
+		k := &s.keys[i]
+		s.withheld += float64(k.lost)
+		if k.lost > 0 {
+			s.robbedKeys++
+		}
+		if k.requests > 0 {
+			s.distinct++
+		}
+		if k.since > 0 {
+			s.stuck.add(k.calm, k.since)
+		}
+	}
+}
+
+// findHeavy looks which keys begin the generation in the table of heavy keys.
+func (s *simulation) findHeavy() {
+	l := s.limiter
+	for i := range s.keys {
+		if s.last && s.admitted[1][i] > 0 {
+			h := hashBytes(s.name(uint64(i)), l.seed)
+			shard := l.shard(h)
+			r := request{l, &l.shards[shard], shard * l.size, h}
+			s.keys[i].whole = l.heavy.find(l.memory, r.table(), h) != nil
+		}
+	}
+}
+
+// event is a moment of a generation, in 2^32ths of it, above the key that comes then. The
+// keys past the last one come once.
+type event uint64
+
+func at(moment float64, key int) event {
+	return event(uint64(moment*(1<<32))<<32 | uint64(uint32(key)))
+}
+
+func (e event) moment() float64 { return float64(e>>32) / (1 << 32) }
+func (e event) key() int        { return int(uint32(e)) }
+
+// events returns one generation's events in their order. A key of few requests sends each
+// at a moment drawn at random. One of many comes eventsOfKey times, the more often the
+// earlier, because it is its first units that others' cells lie under, and sends what
+// has gathered since.
+func (s *simulation) events() []event {
+	var events []event
+	for i := range s.keys {
+		k := &s.keys[i]
+		k.sent, k.requests = 0, poisson(s.random, k.rate)
+		if k.requests <= eventsOfKey {
+			for range k.requests {
+				events = append(events, at(s.random.Float64(), i))
+			}
+			continue
+		}
+		phase := s.random.Float64()
+		for j := range eventsOfKey {
+			root := (float64(j) + phase) / eventsOfKey
+			events = append(events, at(root*root, i))
+		}
+	}
+	for range poisson(s.random, s.oneHit) {
+		events = append(events, at(s.random.Float64(), len(s.keys)))
+	}
+	return sorted(events)
+}
+
+// sorted sorts by the first 16 bits, in one pass: nothing depends on the order within so
+// short a time.
+func sorted(events []event) []event {
+	var begin [1<<16 + 1]int32
+	for _, e := range events {
+		begin[e>>48+1]++
+	}
+	for i := range begin[1:] {
+		begin[i+1] += begin[i]
+	}
+	in := make([]event, len(events))
+	for _, e := range events {
+		in[begin[e>>48]] = e
+		begin[e>>48]++
+	}
+	return in
+}
+
+// send sends the events, and looks at the cells in between.
+func (s *simulation) send(events []event) {
+	s.stride = 1 + len(events)/rememberedRequests
+	slot := 0
+	for _, e := range events {
+		for s.last && e.moment() >= instant(slot) {
+			s.look(slot)
+			slot++
+		}
+		elapsed := time.Duration(e.moment() * float64(s.length))
+		near := slot // the instant that is nearest
+		if slot > 0 && e.moment() < (instant(slot-1)+instant(slot))/2 {
+			near--
+		}
+		if e.key() == len(s.keys) {
+			s.sendOnce(elapsed, near)
+			continue
+		}
+		k, n := &s.keys[e.key()], 1
+		if k.requests > eventsOfKey {
+			n = int(e.moment()*float64(k.requests)) - k.sent
+			k.sent += n
+		}
+		s.sendSome(e.key(), int64(n), elapsed, near)
+	}
+	for ; s.last && slot <= slots; slot++ {
+		s.look(slot)
+	}
+}
+
+func (s *simulation) look(slot int) {
+	if s.curves != nil {
+		elapsed := min(time.Duration(instant(slot)*float64(s.length)), time.Duration(s.length-1))
+		s.curves.look(s.limiter, slot, Position{s.generation, elapsed})
+	}
+}
+
+func (s *simulation) take(id uint64, elapsed time.Duration, n int64) Decision {
+	return s.limiter.TakeBytesAt(time.Unix(0, s.generation*s.length+int64(elapsed)), s.name(id), int(n))
+}
+
+// name returns the key of an id, until the next call.
+func (s *simulation) name(id uint64) []byte {
+	binary.LittleEndian.PutUint64(s.buffer[:], id)
+	return s.buffer[:]
+}
+
+// sendOnce sends the only request of a key.
+func (s *simulation) sendOnce(elapsed time.Duration, slot int) {
+	s.once++
+	d := s.take(1<<40+s.once, elapsed, 1)
+	if !s.counted {
+		return
+	}
+	s.total++
+	s.innocent++
+	s.units++
+	if d.Allowed {
+		s.excessUnits += float64(s.limit - 1 - int64(d.Remaining))
+	} else {
+		s.excessUnits += float64(s.limit)
+		s.denied++
+		s.wrongedKeys++
+		s.withheld++
+		s.robbedKeys++
+	}
+	if s.last {
+		s.distinct++
+		s.lastOnce++
+		s.lastInnocent++
+		s.lastUnits++
+		s.remember(state{slot: int8(slot), first: int8(slot), slack: s.limit - 1}, 1)
+	}
+}
+
+// sendSome sends requests of a key: one request at a time while it has few units, then
+// so many that the steps stay small against what it has.
+func (s *simulation) sendSome(key int, left int64, elapsed time.Duration, slot int) {
+	for left > 0 {
+		n := min(left, max(1, s.admitted[0][key]/16))
+		d := s.take(uint64(key), elapsed, n)
+		if !d.Allowed && d.Remaining > 0 {
+			n = int64(d.Remaining)
+			d = s.take(uint64(key), elapsed, n)
+		}
+		if !d.Allowed {
+			n = left // what follows at the same time is denied alike
+		}
+		left -= n
+		s.count(key, n, elapsed, slot, d)
+	}
+}
+
+// count keeps the books of n requests that were decided alike.
+func (s *simulation) count(key int, n int64, elapsed time.Duration, slot int, d Decision) {
+	used, exactly := s.admitted.used(&s.window, key, elapsed), s.exact.used(&s.window, key, elapsed)
+	admits := min(n, max(0, s.limit-exactly))
+	if s.counted {
+		s.judge(key, n, used, slot, d)
+		s.units += float64(admits)
+	}
+	if s.last {
+		s.lastUnits += float64(admits)
+		s.approach(key, s.limit-exactly-admits, slot)
+	} else if admits < n {
+		s.keys[key].full = true
+	}
+	if d.Allowed {
+		s.admitted[0][key] += n
+	}
+	s.exact[0][key] += admits
+}
+
+// judge counts n requests of a key that has used so much, by the limiter's decision.
+func (s *simulation) judge(key int, n, used int64, slot int, d Decision) {
+	k, weight := &s.keys[key], float64(n)
+	s.total += weight
+	held := s.limit - int64(d.Remaining)
+	if d.Allowed {
+		held -= n
+	}
+	s.excessUnits += weight * float64(held-min(used, s.limit))
+	if 2*used >= s.limit {
+		if k.calm.slot >= 0 {
+			k.since += weight
+		}
+		return
+	}
+	s.innocent += weight
+	if !d.Allowed {
+		s.denied += weight
+		if !k.wronged {
+			k.wronged = true
+			s.wrongedKeys++
+		}
+	}
+	if !s.last {
+		return
+	}
+	s.lastInnocent += weight
+	if k.since > 0 {
+		s.stuck.add(k.calm, k.since)
+	}
+	k.calm, k.since = state{int8(slot), int8(slot), k.full, k.whole, s.limit - used - 1, s.admitted[0][key], s.admitted.past(key)}, 0
+	s.remember(k.calm, weight)
+}
+
+// approach notes that the exact algorithm has left a key so little.
+func (s *simulation) approach(key int, slack int64, slot int) {
+	c := &s.keys[key].closest
+	if slack > c.slack {
+		return
+	}
+	first := int8(slot)
+	if slack == c.slack {
+		first = c.first
+	}
+	*c = state{int8(slot), first, s.keys[key].full, s.keys[key].whole, slack, s.exact[0][key], s.exact.past(key)}
+}
+
+// rememberedRequests bounds the states of requests that are looked at one by one.
+const rememberedRequests = 16 << 10
+
+func (s *simulation) remember(met state, weight float64) {
+	if s.requests++; s.requests%s.stride == 0 {
+		s.met.add(met, weight)
+	}
+}
+
+// poisson draws the number of independent events of which so many are expected.
+func poisson(r *rand.Rand, mean float64) (n int) {
+	if mean > 1000 {
+		return int(math.Round(mean + math.Sqrt(mean)*r.NormFloat64()))
+	}
+	for t := r.ExpFloat64(); t < mean; t += r.ExpFloat64() {
+		n++
+	}
+	return n
+}

@@ -1,0 +1,194 @@
+package sketchlimit_test
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/accuracy"
+)
+
+// asWorkload is windows of the traffic as a stream.
+func asWorkload(t sketchlimit.Traffic, limit, windows int) accuracy.Workload {
+	w := accuracy.Workload{Kind: accuracy.Uniform, Keys: t.Keys, Requests: windows * t.Requests, Windows: windows, Seed: 1}
+	switch {
+	case t.OneHit > 0:
+		w.Kind, w.OneHit, w.Exponent = accuracy.Scan, t.OneHit, t.Exponent
+	case t.Abusers > 0:
+		w.Kind, w.Limit, w.Factor, w.Abusers = accuracy.Attack, limit, 3, int(t.Abusers*float64(t.Keys))
+		w.Keys -= w.Abusers
+	case t.Exponent > 0:
+		w.Kind, w.Exponent = accuracy.Zipf, t.Exponent
+	}
+	return w
+}
+
+// withAbusers is five requests a key, besides those of the abusers, at three times the limit.
+func withAbusers(keys, limit int, share float64) sketchlimit.Traffic {
+	return sketchlimit.Traffic{Keys: keys, Abusers: share, Requests: 5*keys + int(3*float64(limit*keys)*share)}
+}
+
+// fits tells whether so many of n may be of an event that is predicted with rate p: no more than
+// three times as often, no less than a tenth as often.
+//
+// Events come together, 5 at a time, see mostFalseDenials, so a fifth as many are independent.
+// With a mean of m of them the upper bound is passed with a chance below e^−18 (m + 6√m + 12 is
+// beyond Bernstein's bound for that, for any m); the lower one is only drawn where m is 300
+// or more, and a tenth of that is less likely still.
+func fits(counted, n uint64, p float64) bool {
+	const together = 5
+	mean := 3 * p * float64(n) / together
+	most := together * (mean + 6*math.Sqrt(mean) + 12)
+	expected := p * float64(n)
+	return float64(counted) <= most && (expected < 10*together*30 || float64(counted) >= expected/10)
+}
+
+// What is predicted is what a replay against the exact algorithm shows, at a size that a test
+// can afford. docs/tuning.md has the full size.
+func TestTunePredicts(t *testing.T) {
+	const keys = 60_000 / slowdown
+	for _, c := range []struct {
+		name    string
+		limit   int
+		traffic sketchlimit.Traffic
+		memory  float64 // bytes a key: little, so that there is something to count
+	}{
+		{"uniform", 5, withAbusers(keys, 5, 0), 14},
+		{"uniform", 100, withAbusers(keys, 100, 0), 0.3},
+		{"zipf 1", 100, sketchlimit.Traffic{Keys: keys, Requests: 5 * keys, Exponent: 1}, 0.25},
+		{"attack", 5, withAbusers(keys, 5, 0.01), 14},
+		{"attack", 100, withAbusers(keys, 100, 0.05), 0.7},
+		{"scan", 10, sketchlimit.Traffic{Keys: keys, Requests: 5 * keys, Exponent: 1, OneHit: 0.9}, 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			goal := sketchlimit.Goal{Limit: c.limit}
+			plan := build(t, sketchlimit.Config{Limit: c.limit, Window: time.Minute, MemoryBytes: int(c.memory * keys)}).Plan()
+			forecast, err := sketchlimit.Predict(c.traffic, goal, plan)
+			require.NoError(t, err)
+
+			w := asWorkload(c.traffic, c.limit, 4)
+			src, err := w.Source()
+			require.NoError(t, err)
+			r, err := accuracy.Replay(t.Context(), src, sketchlimit.Config{
+				Limit: c.limit, Window: time.Minute, Plan: &plan, Seed: 1,
+			}, accuracy.Options{WarmUp: 1})
+			require.NoError(t, err)
+			withheld := r.OracleAdmittedUnits - min(r.AdmittedUnits, r.OracleAdmittedUnits)
+			e := forecast.Stated()
+			t.Logf("false denials %.1e, predicted %.1e; withheld %.1e, predicted %.1e; error %.2g, predicted %.2g",
+				r.FalseDenialRate, e.FalseDenialRate, r.WithheldShare, e.WithheldShare, r.EstimateError.Mean(), e.EstimateError)
+			require.True(t, fits(r.InnocentFalseDenials, r.InnocentRequests, e.FalseDenialRate))
+			require.True(t, fits(withheld, r.OracleAdmittedUnits, e.WithheldShare))
+			require.InEpsilon(t, r.EstimateError.Mean(), e.EstimateError, 0.3)
+			require.Equal(t, r.MemoryBytes, forecast.MemoryBytes)
+
+			// The check can fail: half the traffic leads to other figures.
+			half := c.traffic
+			half.Keys /= 2
+			half.Requests /= 2
+			forecast, err = sketchlimit.Predict(half, goal, plan)
+			require.NoError(t, err)
+			e = forecast.Stated()
+			require.False(t, fits(r.InnocentFalseDenials, r.InnocentRequests, e.FalseDenialRate) &&
+				fits(withheld, r.OracleAdmittedUnits, e.WithheldShare) &&
+				math.Abs(r.EstimateError.Mean()/e.EstimateError-1) < 0.3)
+		})
+	}
+}
+
+// The plan for a million keys of five requests fits 768 KiB with room for twice the load, in the
+// limiter's own account, and asking twice gives the same.
+func TestTuneReachesItsGoal(t *testing.T) {
+	traffic := sketchlimit.Traffic{Keys: 1_000_000, Requests: 5_000_000}
+	goal := sketchlimit.Goal{Limit: 100, FalseDenialRate: 1e-5}
+	plan, err := sketchlimit.Tune(traffic, goal)
+	require.NoError(t, err)
+	l := build(t, sketchlimit.Config{Limit: 100, Window: time.Minute, Plan: &plan})
+	require.Equal(t, l.MemoryBytes(), plan.Forecast.MemoryBytes)
+	require.LessOrEqual(t, l.MemoryBytes(), 768<<10)
+	require.Greater(t, plan.Forecast.Cliff, 1.9)
+	require.LessOrEqual(t, plan.Forecast.Stated().FalseDenialRate, 1e-5)
+	require.InEpsilon(t, 1_000_000, plan.Forecast.Keys, 0.02)
+	again, err := sketchlimit.Tune(traffic, goal)
+	require.NoError(t, err)
+	require.Equal(t, plan, again)
+}
+
+// More traffic never helps, and a budget is a bound.
+func TestTuneForMemory(t *testing.T) {
+	for _, memory := range []int{10_000, 300_001} {
+		for _, limit := range []int{1, 100} {
+			goal := sketchlimit.Goal{Limit: limit, MemoryBytes: memory}
+			plan, err := sketchlimit.Tune(sketchlimit.Traffic{Keys: 20_000, Abusers: 0.01}, goal)
+			require.NoError(t, err)
+			l := build(t, sketchlimit.Config{Limit: limit, Window: time.Minute, Plan: &plan})
+			require.LessOrEqual(t, l.MemoryBytes(), memory)
+			require.Greater(t, float64(l.MemoryBytes()), 0.9*float64(memory), "all of it is used")
+			at := plan.Forecast.At
+			for i := range at[1:] {
+				require.GreaterOrEqual(t, 1.2*at[i+1].FalseDenialRate+1e-4, at[i].FalseDenialRate, "load %v", sketchlimit.Loads[i+1])
+			}
+		}
+	}
+}
+
+func TestTuneTakesASample(t *testing.T) {
+	sample := make([]int, 5000)
+	for i := range sample {
+		sample[i] = 5
+	}
+	goal := sketchlimit.Goal{Limit: 50, FalseDenialRate: 1e-4}
+	sampled, err := sketchlimit.Tune(sketchlimit.Traffic{Keys: 50_000, Sample: sample}, goal)
+	require.NoError(t, err)
+	stated, err := sketchlimit.Tune(sketchlimit.Traffic{Keys: 50_000}, goal)
+	require.NoError(t, err)
+	require.InEpsilon(t, stated.Forecast.MemoryBytes, sampled.Forecast.MemoryBytes, 0.2)
+}
+
+func TestImpossibleGoalsAreNamed(t *testing.T) {
+	traffic := sketchlimit.Traffic{Keys: 20_000}
+	goal := sketchlimit.Goal{Limit: 100, FalseDenialRate: 1e-5}
+	for _, c := range []struct {
+		change func(t *sketchlimit.Traffic, g *sketchlimit.Goal)
+		want   string
+	}{
+		{func(t *sketchlimit.Traffic, g *sketchlimit.Goal) { t.Keys = 0 }, "Traffic.Keys 0, must be 1 … 2147483647"},
+		{func(t *sketchlimit.Traffic, g *sketchlimit.Goal) { t.Requests = -1 }, "Traffic.Requests -1, must be 0 … 1<<53"},
+		{func(t *sketchlimit.Traffic, g *sketchlimit.Goal) { t.Exponent = math.NaN() }, "Traffic.Exponent NaN, must be 0 … 10"},
+		{func(t *sketchlimit.Traffic, g *sketchlimit.Goal) { t.Abusers = 1.5 }, "Traffic.Abusers 1.5, must be 0 … 1"},
+		{func(t *sketchlimit.Traffic, g *sketchlimit.Goal) { t.Excess = -2 }, "Traffic.Excess -2, must be 0 … 1e+06"},
+		{func(t *sketchlimit.Traffic, g *sketchlimit.Goal) { t.OneHit = 1 }, "Traffic.OneHit 1, must be 0 … below 1"},
+		{func(t *sketchlimit.Traffic, g *sketchlimit.Goal) { t.Abusers, t.Requests = 0.5, 100 },
+			"Traffic.Requests 100, must be at least 3000000 for 0.5 × 20000 abusers at 3 times the limit of 100"},
+		{func(t *sketchlimit.Traffic, g *sketchlimit.Goal) { t.Sample = []int{3, 0} }, "Traffic.Sample has a key of 0 requests, must be at least 1"},
+		{func(t *sketchlimit.Traffic, g *sketchlimit.Goal) { t.Sample, t.Exponent = []int{3}, 1 }, "Traffic.Sample of 1 keys, goes with Keys alone"},
+		{func(t *sketchlimit.Traffic, g *sketchlimit.Goal) { g.FalseDenialRate = 0 },
+			"Goal.FalseDenialRate 0, must be 1e-12 … 0.5, unless WithheldShare or MemoryBytes is set"},
+		{func(t *sketchlimit.Traffic, g *sketchlimit.Goal) { g.FalseDenialRate = 0.7 }, "Goal.FalseDenialRate 0.7, must be 1e-12 … 0.5"},
+		{func(t *sketchlimit.Traffic, g *sketchlimit.Goal) { g.WithheldShare = -1 }, "Goal.WithheldShare -1, must be 1e-12 … 0.5"},
+		{func(t *sketchlimit.Traffic, g *sketchlimit.Goal) { g.Limit = 0 }, "Goal.Limit 0, must be 1 … 2147483647"},
+		{func(t *sketchlimit.Traffic, g *sketchlimit.Goal) { g.Algorithm = 7 }, "Goal.Algorithm 7, must be SlidingWindow or FixedWindow"},
+		{func(t *sketchlimit.Traffic, g *sketchlimit.Goal) { g.SubWindows = -1 }, "Goal.SubWindows -1, must be at least 0"},
+		{func(t *sketchlimit.Traffic, g *sketchlimit.Goal) { g.MemoryBytes = -1 }, "Goal.MemoryBytes -1, must be 0 … "},
+		{func(t *sketchlimit.Traffic, g *sketchlimit.Goal) { g.MemoryBytes = 1 }, "Goal.MemoryBytes 1, must be at least "},
+		{func(t *sketchlimit.Traffic, g *sketchlimit.Goal) { g.MemoryBytes = 4 << 10 },
+			"Goal.MemoryBytes 4096, must be at least "},
+	} {
+		traffic, goal := traffic, goal
+		c.change(&traffic, &goal)
+		_, err := sketchlimit.Tune(traffic, goal)
+		require.ErrorContains(t, err, "sketchlimit: "+c.want)
+	}
+	if math.MaxInt > math.MaxInt32 {
+		goal.Limit = math.MaxInt32
+		goal.Limit++
+		_, err := sketchlimit.Tune(traffic, goal)
+		require.EqualError(t, err, "sketchlimit: Goal.Limit 2147483648, must be 1 … 2147483647")
+	}
+	_, err := sketchlimit.Predict(traffic, sketchlimit.Goal{Limit: 100}, sketchlimit.Plan{})
+	require.EqualError(t, err, "sketchlimit: Plan.Shards 0, must be 1 … 16777216")
+}
