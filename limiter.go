@@ -5,6 +5,7 @@ import (
 	"math"
 	"net/netip"
 	"runtime"
+	"sync/atomic"
 	"time"
 	"unsafe"
 
@@ -70,6 +71,11 @@ type Config struct {
 	// Plan gives the dimensions themselves.
 	Plan *Plan
 
+	// Overload is what happens when FalseDenialRate (or 1e-5) is passed: Deny if not set.
+	Overload Overload
+	// MaxMemoryBytes is the most memory that a limiter may grow to; with Grow alone.
+	MaxMemoryBytes int
+
 	// Seed makes a limiter reproducible: with the same seed, keys and times, one
 	// goroutine gets the same decisions bit for bit. 0 draws one from
 	// crypto/rand, which is what a service wants: whoever knows the seed can
@@ -125,6 +131,11 @@ type Limiter struct {
 	memory  []uint64 // of all shards, layout.size words each
 	plan    Plan
 	flooded counter // requests for one unit that were denied without the lock
+
+	// For one that grows, see growth.
+	inner  atomic.Pointer[Limiter] // what decides at present; nil: this one itself
+	before atomic.Pointer[Limiter] // what an inner one has replaced, while that matters
+	growth *growth
 }
 
 // New returns a limiter with nothing counted. Its errors name the field of the
@@ -145,16 +156,34 @@ func New(c Config) (*Limiter, error) {
 	if seed == 0 {
 		seed = randomSeed()
 	}
+	c.Seed = seed
+	l, err := newLimiter(c, plan, windows)
+	if err != nil {
+		return nil, err
+	}
+	if c.Overload == Grow {
+		if l, err = growing(l, c); err != nil {
+			return nil, err
+		}
+	}
+	if c.Clock == nil && c.generation() >= 100*Resolution {
+		windows.run()
+	}
+	if windows.stop != nil {
+		runtime.AddCleanup(l, (*WindowManager).close, windows)
+	}
+	return l, nil
+}
+
+// newLimiter returns a limiter of a checked plan.
+func newLimiter(c Config, plan Plan, windows *WindowManager) (*Limiter, error) {
 	w := window{limit: int64(c.Limit), length: int64(c.generation()), generations: c.generations()}
 	l := &Limiter{windows: windows, plan: plan, shards: make([]shard, plan.Shards)}
-	if l.layout, err = newLayout(w, plan, seed); err != nil {
+	var err error
+	if l.layout, err = newLayout(w, plan, c.Seed); err != nil {
 		return nil, err
 	}
 	l.memory = make([]uint64, plan.Shards*l.size)
-	if c.Clock == nil && c.generation() >= 100*Resolution {
-		windows.run()
-		runtime.AddCleanup(l, (*WindowManager).close, windows)
-	}
 	for i := range l.shards {
 		if l.shards[i].wheel, err = rotating.NewWheel(w.generations, windows.Latest()); err != nil {
 			return nil, err
@@ -167,7 +196,8 @@ func New(c Config) (*Limiter, error) {
 func (l *Limiter) Allow(key string) bool {
 	h := mix(xxhash.Sum64String(key), l.seed)
 	if l.windows.runs.Load() { // what take does as well, but in half the time
-		if _, _, ok := l.shards[l.shard(h)].last.holds(h, l.windows.word.Load()); ok {
+		in := l.inUse()
+		if _, _, ok := in.shards[in.shard(h)].last.holds(h, l.windows.word.Load()); ok {
 			l.flooded.inc()
 			return false
 		}
@@ -267,48 +297,77 @@ func (l *Limiter) late(d *Decision, v verdict) {
 // take is what all decisions come down to. The key's hash chooses the shard, and the
 // shard's lock makes check and count one step.
 func (l *Limiter) take(p Position, h uint64, n int, brief bool) verdict {
-	i := l.shard(h)
-	s := &l.shards[i]
-	if n == 1 {
-		if until, reset, ok := s.last.holds(h, l.windows.pack(p)); ok {
-			l.flooded.inc()
-			now := l.nanos(p)
-			return verdict{
-				retryAfter: time.Duration(l.nanos(l.windows.unpack(until)) - now),
-				resetAfter: time.Duration(reset - now),
+	for {
+		in := l.inUse()
+		i := in.shard(h)
+		s := &in.shards[i]
+		if n == 1 {
+			if until, reset, ok := s.last.holds(h, l.windows.pack(p)); ok {
+				l.flooded.inc()
+				now := l.nanos(p)
+				return verdict{
+					retryAfter: time.Duration(l.nanos(l.windows.unpack(until)) - now),
+					resetAfter: time.Duration(reset - now),
+				}
 			}
 		}
+		r := request{in, s, i * in.size, h}
+		s.mu.Lock()
+		if in != l && in != l.inner.Load() { // its successor may have read this shard already
+			s.mu.Unlock()
+			continue
+		}
+		v := r.take(p, int64(n), brief)
+		s.mu.Unlock()
+		return v
 	}
-	r := request{l, s, i * l.size, h}
-	s.mu.Lock()
-	v := r.take(p, int64(n), brief)
-	s.mu.Unlock()
-	return v
 }
 
 func (l *Limiter) peek(p Position, h uint64, n int) verdict {
-	i := l.shard(h)
-	s := &l.shards[i]
-	r := request{l, s, i * l.size, h}
+	in := l.inUse()
+	i := in.shard(h)
+	s := &in.shards[i]
+	r := request{in, s, i * in.size, h}
 	s.mu.Lock()
 	v := r.peek(p, int64(n))
 	s.mu.Unlock()
 	return v
 }
 
+// inUse returns what decides at present.
+func (l *Limiter) inUse() *Limiter {
+	if in := l.inner.Load(); in != nil {
+		return in
+	}
+	return l
+}
+
 func (l *Limiter) shard(h uint64) int { return int(h >> 32 * uint64(len(l.shards)) >> 32) }
 
-// Plan returns the limiter's dimensions.
-func (l *Limiter) Plan() Plan { return l.plan }
+// Plan returns the limiter's dimensions, those of the moment if it grows.
+func (l *Limiter) Plan() Plan { return l.inUse().plan }
 
 // Window returns the span that the limit is meant for, as configured.
 func (l *Limiter) Window() time.Duration {
 	return time.Duration(l.length) * time.Duration(max(1, l.generations-1))
 }
 
-// MemoryBytes returns the memory the limiter takes, everything included. It does
-// not change.
+// MemoryBytes returns the memory the limiter takes, everything included. It does not
+// change unless the limiter grows.
 func (l *Limiter) MemoryBytes() int {
+	in := l.inUse()
+	bytes := in.ownBytes()
+	if in != l {
+		bytes += growthBytes
+	}
+	if before := in.before.Load(); before != nil {
+		bytes += before.ownBytes()
+	}
+	return bytes
+}
+
+// ownBytes is MemoryBytes without what is kept of a predecessor.
+func (l *Limiter) ownBytes() int {
 	return fixedBytes + len(l.shards)*int(unsafe.Sizeof(shard{})) + heapBytes(8*len(l.memory))
 }
 

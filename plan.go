@@ -74,8 +74,12 @@ func (c *Config) checkSize() error {
 		return fmt.Errorf("sketchlimit: MemoryBytes %d with a Plan, only one of them may be set", c.MemoryBytes)
 	case c.FalseDenialRate != 0 && !(c.FalseDenialRate > 0 && c.FalseDenialRate < 1):
 		return fmt.Errorf("sketchlimit: FalseDenialRate %v, must be above 0 and below 1", c.FalseDenialRate)
-	case c.FalseDenialRate != 0 && (c.Keys == 0 || c.MemoryBytes != 0):
+	case c.FalseDenialRate != 0 && (c.Keys == 0 || c.MemoryBytes != 0) && c.Overload != Grow:
 		return fmt.Errorf("sketchlimit: FalseDenialRate %v, goes with Keys alone", c.FalseDenialRate)
+	case c.Overload != Deny && c.Overload != Grow:
+		return fmt.Errorf("sketchlimit: Overload %d, must be Deny or Grow", int(c.Overload))
+	case c.Overload == Deny && c.MaxMemoryBytes != 0:
+		return fmt.Errorf("sketchlimit: MaxMemoryBytes %d, goes with Overload Grow alone", c.MaxMemoryBytes)
 	}
 	return nil
 }
@@ -91,6 +95,14 @@ func (c *Config) generations() int {
 // generation returns the length of a generation.
 func (c *Config) generation() time.Duration {
 	return c.Window / time.Duration(max(c.SubWindows, 1))
+}
+
+// goal returns the false-denial rate that the limiter is for.
+func (c *Config) goal() float64 {
+	if c.FalseDenialRate == 0 {
+		return defaultFalseDenialRate
+	}
+	return c.FalseDenialRate
 }
 
 // plan chooses the dimensions, or checks those given.
@@ -295,10 +307,7 @@ var bytesPerKey = []struct {
 // The rate falls with about the fourth power of the memory, down to half of what
 // 1e-5 takes; below that the cliff is near where everybody is denied.
 func (c *Config) memoryFor(keys int) (int, error) {
-	rate := c.FalseDenialRate
-	if rate == 0 {
-		rate = defaultFalseDenialRate
-	}
+	rate := c.goal()
 	generations := float64(c.generations())
 	var bytes float64
 	if c.Limit == 1 {

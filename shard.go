@@ -80,7 +80,7 @@ func (r request) take(p Position, n int64, brief bool) verdict {
 	}
 	entry := r.heavy.find(r.memory, r.table(), r.h)
 	current, h := r.count(p.Generation, entry)
-	u := r.usage(p, current, entry, enough)
+	u := r.usage(p, current+r.former(p.Generation), entry, enough)
 	if n < 1 || n > u.free {
 		v := r.denied(p, u, entry, n)
 		r.s.denied += uint64(max(n, 0))
@@ -101,7 +101,7 @@ func (r request) peek(p Position, n int64) verdict {
 	p = r.clamp(p)
 	entry := r.heavy.find(r.memory, r.table(), r.h)
 	current, _ := r.count(p.Generation, entry)
-	u := r.usage(p, current, entry, math.MaxInt64)
+	u := r.usage(p, current+r.former(p.Generation), entry, math.MaxInt64)
 	if n < 1 || n > u.free {
 		return r.denied(p, u, entry, n)
 	}
@@ -111,8 +111,12 @@ func (r request) peek(p Position, n int64) verdict {
 // denied is the verdict on a request for n units that are not free.
 func (r request) denied(p Position, u usage, entry *uint64, n int64) verdict {
 	return verdict{
-		remaining:  int(max(u.free, 0)),
-		retryAfter: r.retryAfter(p, n, func(age int) int64 { c, _ := r.count(p.Generation-int64(age), entry); return c }),
+		remaining: int(max(u.free, 0)),
+		retryAfter: r.retryAfter(p, n, func(age int) int64 {
+			number := p.Generation - int64(age)
+			c, _ := r.count(number, entry)
+			return c + r.former(number)
+		}),
 		resetAfter: r.resetAfter(p, u.newest),
 	}
 }
@@ -164,7 +168,9 @@ func (r request) usage(p Position, current int64, entry *uint64, enough int64) u
 			u.free = enough
 			return u
 		}
-		if c, _ := r.count(p.Generation-int64(age), entry); c > 0 {
+		number := p.Generation - int64(age)
+		c, _ := r.count(number, entry)
+		if c += r.former(number); c > 0 {
 			u.newest = min(u.newest, age)
 			u.free -= r.weighted(c, age, p.Elapsed)
 		}
@@ -191,6 +197,26 @@ func (r request) count(number int64, entry *uint64) (count int64, h uint64) {
 		count = max(count, 1+int64(r.cells.Estimate(r.memory, first+r.cellsFirst, h)))
 	}
 	return count, h
+}
+
+// former reads the key in a generation as a predecessor has counted it, if there is one
+// whose counts still matter.
+func (r request) former(number int64) int64 {
+	before := r.before.Load()
+	if before == nil {
+		return 0
+	}
+	return before.counted(number, r.h)
+}
+
+// counted reads a key in a generation, by its number.
+func (l *Limiter) counted(number int64, h uint64) int64 {
+	i := l.shard(h)
+	r := request{l, &l.shards[i], i * l.size, h}
+	r.s.mu.Lock()
+	defer r.s.mu.Unlock()
+	c, _ := r.count(number, r.heavy.find(r.memory, r.table(), h))
+	return c
 }
 
 // add counts n units for the key, whose entry and current count were read just before.

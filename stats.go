@@ -2,6 +2,7 @@ package sketchlimit
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/sketchlimit/sketchlimit/bloom"
@@ -35,24 +36,66 @@ type Stats struct {
 func (l *Limiter) Stats() Stats {
 	p := l.windows.Now()
 	sum := Stats{Rotations: l.windows.Turns(), Denied: l.flooded.load()}
-	memory := make([]uint64, l.size)
-	for i := range l.shards {
-		admitted, denied, at, ages := l.copyShard(i, p, memory)
+	if g := l.growth; g != nil {
+		g.mu.Lock() // nothing is replaced meanwhile
+		defer g.mu.Unlock()
+		sum.Admitted, sum.Denied = g.admitted, sum.Denied+g.denied
+	}
+	in := l.inUse()
+	in.addTo(&sum, p, in.before.Load())
+	return sum
+}
+
+// addTo adds up the limiter and what it has replaced, if that matters still. Their
+// shards have the keys in the same order: parts of the keys that share a shard of
+// either are looked at one after another.
+func (l *Limiter) addTo(sum *Stats, p Position, before *Limiter) {
+	parts, memory := len(l.shards), make([]uint64, l.size)
+	var formerMemory []uint64
+	if before != nil {
+		parts, formerMemory = max(parts, len(before.shards)), make([]uint64, before.size)
+		admitted, denied := before.units()
 		sum.Admitted += admitted
 		sum.Denied += denied
-		sum.DistinctKeys += ages[0].distinct()
-		if len(ages) > 1 {
-			sum.PreviousDistinctKeys += ages[1].distinct()
-		}
-		sum.BloomFill += ages[0].door.FillRatio()
-		sum.SketchFill += fill(&ages[0].cells)
-		sum.FalseDenialRate += l.falseDenialRate(at, ages)
 	}
-	n := float64(len(l.shards))
-	sum.BloomFill /= n
-	sum.SketchFill /= n
-	sum.FalseDenialRate /= n // a new key falls in any shard alike
-	return sum
+	admitted, denied := l.units()
+	sum.Admitted += admitted
+	sum.Denied += denied
+	for part := range parts {
+		at, ages := l.copyShard(part*len(l.shards)/parts, p, memory)
+		var former []generation
+		if before != nil {
+			last, f := before.copyShard(part*len(before.shards)/parts, Position{Generation: math.MinInt64}, formerMemory)
+			former = aligned(f, at.Generation-last.Generation)
+		}
+		share := float64(len(l.shards)) / float64(parts)
+		sum.DistinctKeys += ages[0].distinct() * share
+		if len(ages) > 1 {
+			sum.PreviousDistinctKeys += ages[1].distinct() * share
+		}
+		if before != nil {
+			share = float64(len(before.shards)) / float64(parts)
+			sum.DistinctKeys += former[0].distinct() * share
+			if len(former) > 1 {
+				sum.PreviousDistinctKeys += former[1].distinct() * share
+			}
+		}
+		sum.BloomFill += ages[0].door.FillRatio() / float64(parts)
+		sum.SketchFill += fill(&ages[0].cells) / float64(parts)
+		sum.FalseDenialRate += l.falseDenialRate(at, ages, former) / float64(parts) // a new key falls in any alike
+	}
+}
+
+// aligned returns a shard's generations by their age so many generations later. Those that
+// are missing are empty ones.
+func aligned(ages []generation, later int64) []generation {
+	out := make([]generation, len(ages))
+	for age := range ages {
+		if earlier := int64(age) - later; earlier >= 0 && earlier < int64(len(ages)) {
+			out[age] = ages[earlier]
+		}
+	}
+	return out
 }
 
 // generation is a copy of what a shard holds of one span of time.
@@ -62,17 +105,25 @@ type generation struct {
 	heavy int        // keys counted in the heavy table alone
 }
 
-func (g *generation) distinct() float64 { return g.door.Distinct() + float64(g.heavy) }
+// missing is true of a generation that is not kept any more.
+func (g *generation) missing() bool { return g.door.Probes() == 0 }
+
+func (g *generation) distinct() float64 {
+	if g.missing() {
+		return 0
+	}
+	return g.door.Distinct() + float64(g.heavy)
+}
 
 // copyShard copies the i-th shard's memory and returns it by age, with the position
-// that it stands for.
-func (l *Limiter) copyShard(i int, p Position, memory []uint64) (admitted, denied uint64, at Position, ages []generation) {
+// that it stands for, which is not before p.
+func (l *Limiter) copyShard(i int, p Position, memory []uint64) (at Position, ages []generation) {
 	s := &l.shards[i]
 	s.mu.Lock()
 	r := request{l, s, i * l.size, 0}
 	at = r.turn(p)
 	copy(memory, l.memory[i*l.size:])
-	admitted, denied, wheel := s.admitted, s.denied, s.wheel
+	wheel := s.wheel
 	s.mu.Unlock()
 
 	ages = make([]generation, l.generations)
@@ -91,7 +142,7 @@ func (l *Limiter) copyShard(i int, p Position, memory []uint64) (admitted, denie
 		ages[age].door = *door
 		ages[age].heavy = l.heavy.held(memory[l.generations*l.generation:], age)
 	}
-	return admitted, denied, at, ages
+	return at, ages
 }
 
 func fill(k *cms.Sketch) float64 {
@@ -113,14 +164,17 @@ const maxSteps = 1024
 
 // falseDenialRate returns the chance that a new key is denied one unit now. Its
 // readings in the generations are independent, because their seeds are, so their
-// distributions convolve.
-func (w *window) falseDenialRate(p Position, ages []generation) float64 {
+// distributions convolve. So do those of a predecessor, if its generations are given.
+func (w *window) falseDenialRate(p Position, ages, former []generation) float64 {
 	step := (w.limit + maxSteps - 1) / maxSteps
 	top := int((w.limit + step - 1) / step)
 	sum := make([]float64, top+1) // chance of each sum of readings, in steps; the last: or more
 	sum[0] = 1
-	for age := range ages {
-		reading := w.reading(&ages[age], age, p.Elapsed, step, top)
+	for i, g := range slices.Concat(ages, former) {
+		if g.missing() {
+			continue
+		}
+		reading := w.reading(&g, i%len(ages), p.Elapsed, step, top)
 		next := make([]float64, top+1)
 		for a, pa := range sum {
 			if pa == 0 {

@@ -78,7 +78,7 @@ func (c *curves) look(l *Limiter, slot int, p Position) {
 	memory := make([]uint64, l.size)
 	c.past = make([]reading, l.generations-1)
 	for i := range l.shards {
-		_, _, _, ages := l.copyShard(i, p, memory)
+		_, ages := l.copyShard(i, p, memory)
 		c.current[slot].add(&ages[0], top, len(l.shards))
 		for age := 1; age < len(ages); age++ {
 			c.past[age-1].add(&ages[age], top, len(l.shards))

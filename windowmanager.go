@@ -3,6 +3,7 @@ package sketchlimit
 import (
 	"fmt"
 	"math/bits"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -34,7 +35,9 @@ type WindowManager struct {
 	word   atomic.Int64 // latest position: generation<<shift | elapsed
 	turns  atomic.Uint64
 	runs   atomic.Bool
-	stop   chan struct{} // nil unless it was started
+	turned chan struct{} // if not nil, told that a generation has begun or nears its end
+	stop   chan struct{} // nil where nothing goes on in the background
+	closed sync.Once
 }
 
 // Position is a moment as a limiter sees it.
@@ -61,7 +64,7 @@ func NewWindowManager(length time.Duration, clock func() time.Time) (*WindowMana
 
 // run starts reading the clock in the background, until close.
 func (w *WindowManager) run() {
-	w.stop = make(chan struct{})
+	w.background()
 	w.runs.Store(true)
 	go func() {
 		ticker := time.NewTicker(Resolution)
@@ -77,10 +80,18 @@ func (w *WindowManager) run() {
 	}()
 }
 
+// background makes ready for goroutines that end with close.
+func (w *WindowManager) background() {
+	if w.stop == nil {
+		w.stop = make(chan struct{})
+	}
+}
+
 // close ends run; from then on Now reads the clock itself.
 func (w *WindowManager) close() {
-	if w.runs.CompareAndSwap(true, false) {
-		close(w.stop)
+	w.runs.Store(false)
+	if w.stop != nil {
+		w.closed.Do(func() { close(w.stop) })
 	}
 }
 
@@ -89,6 +100,17 @@ func (w *WindowManager) publish(now time.Time) {
 	p := w.At(now)
 	if word := w.word.Load(); word>>w.shift == p.Generation {
 		w.word.CompareAndSwap(word, w.pack(p)) // if it fails the word is newer still
+		if late := nearEnd(w.length); w.unpack(word).Elapsed < late && p.Elapsed >= late {
+			w.tell()
+		}
+	}
+}
+
+// tell lets whoever listens know that a generation has begun, or nears its end.
+func (w *WindowManager) tell() {
+	select {
+	case w.turned <- struct{}{}:
+	default:
 	}
 }
 
@@ -114,6 +136,7 @@ func (w *WindowManager) At(now time.Time) Position {
 		}
 		if w.word.CompareAndSwap(word, w.pack(p)) {
 			w.turns.Add(1)
+			w.tell()
 			return p
 		}
 	}

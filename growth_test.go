@@ -1,0 +1,220 @@
+package sketchlimit_test
+
+import (
+	"math/rand/v2"
+	"runtime"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/exact"
+)
+
+func growing(t testing.TB, c sketchlimit.Config) *sketchlimit.Limiter {
+	c.Limit, c.Window, c.Overload, c.Seed = 20, time.Second, sketchlimit.Grow, 1
+	l, err := sketchlimit.New(c)
+	require.NoError(t, err)
+	return l
+}
+
+// A load that is sixty times what the limiter was made for denies everybody in one of a
+// fixed size; this one grows until it does not, and shrinks when the load has gone.
+func TestGrowFollowsTheLoad(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := sketchlimit.Config{MemoryBytes: 32 << 10, MaxMemoryBytes: 8 << 20}
+		l := growing(t, c)
+		defer l.Close()
+		began := l.MemoryBytes()
+		require.LessOrEqual(t, began, 40<<10)
+		fixed := build(t, sketchlimit.Config{Limit: 20, Window: time.Second, MemoryBytes: c.MemoryBytes, Seed: 1})
+		window := func(keys int) (denied, deniedByFixed int) {
+			for i := range 4 * keys {
+				key := strconv.Itoa(i % keys)
+				if !l.Allow(key) {
+					denied++
+				}
+				if !fixed.TakeAt(time.Now(), key, 1).Allowed {
+					deniedByFixed++
+				}
+				if i%(4*keys/100) == 0 {
+					time.Sleep(9 * time.Millisecond) // under a second in all
+				}
+			}
+			time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(time.Second)))
+			synctest.Wait()
+			return denied, deniedByFixed
+		}
+		most := 0
+		denied, deniedByFixed := 0, 0
+		for range 12 {
+			denied, deniedByFixed = window(200_000)
+			most = max(most, l.MemoryBytes())
+			require.LessOrEqual(t, l.MemoryBytes(), c.MaxMemoryBytes)
+		}
+		require.Zero(t, denied, "after twelve windows")
+		require.Greater(t, deniedByFixed, 400_000, "the load is too light to tell")
+		require.Greater(t, most, 400<<10)
+		require.Less(t, l.Stats().FalseDenialRate, 1e-5)
+		require.Zero(t, l.Plan().Width%8)
+		for range 20 {
+			window(2000)
+		}
+		require.Equal(t, began, l.MemoryBytes(), "the load has gone")
+		t.Logf("%d bytes, then up to %d", began, most)
+	})
+}
+
+// What the exact algorithm would deny is denied across any number of replacements, and
+// every admitted unit is in Stats.
+func TestGrowNeverOverAdmits(t *testing.T) {
+	for name, algorithm := range map[string]sketchlimit.Algorithm{"sliding": sketchlimit.SlidingWindow, "fixed": sketchlimit.FixedWindow} {
+		synctest.Test(t, func(t *testing.T) {
+			l := growing(t, sketchlimit.Config{Algorithm: algorithm, MemoryBytes: 6 << 10, MaxMemoryBytes: 4 << 20})
+			defer l.Close()
+			var oracle exact.Limiter
+			var err error
+			if oracle, err = exact.NewSlidingWindow(20, time.Second); algorithm == sketchlimit.FixedWindow {
+				oracle, err = exact.NewFixedWindow(20, time.Second)
+			}
+			require.NoError(t, err)
+			r := rand.New(rand.NewPCG(1, 2))
+			shards, changes, admitted, over := 0, 0, uint64(0), 0
+			for window := range 40 {
+				keys := 100
+				if window%20 < 8 {
+					keys = 30_000
+				}
+				for i := range 40_000 {
+					key, n := strconv.Itoa(r.IntN(keys)), 1+r.IntN(3)
+					if i%4 == 0 { // hot keys across all sizes
+						key = strconv.Itoa(r.IntN(20))
+					}
+					now := time.Now()
+					if l.TakeAt(now, key, n).Allowed {
+						admitted += uint64(n)
+						if !oracle.PeekAt(now, key, n).Allowed {
+							over++
+						}
+						oracle.Charge(now, key, n)
+					}
+					if i%400 == 0 {
+						time.Sleep(10 * time.Millisecond)
+						synctest.Wait()
+					}
+				}
+				if n := l.Plan().Shards; n != shards {
+					shards, changes = n, changes+1
+				}
+			}
+			require.Zero(t, over, name)
+			require.Greater(t, changes, 3, "%s: it has hardly changed its size", name)
+			require.Equal(t, admitted, l.Stats().Admitted, name)
+		})
+	}
+}
+
+// Replacements in the midst of decisions on all cores: no key is admitted more than its
+// limit in a generation. Times are the test's own, so that generations are known.
+func TestGrowNeverOverAdmitsUnderConcurrency(t *testing.T) {
+	l := growing(t, sketchlimit.Config{MemoryBytes: 8 << 10, MaxMemoryBytes: 2 << 20})
+	defer l.Close()
+	start := time.Now().Add(time.Hour).Truncate(time.Second)
+	sizes := map[int]bool{}
+	for window := range 60 / slowdown {
+		now := start.Add(time.Duration(window) * time.Second)
+		var mu sync.Mutex
+		admitted := map[string]int{}
+		var wg sync.WaitGroup
+		for g := range 8 {
+			wg.Go(func() {
+				r := rand.New(rand.NewPCG(uint64(window), uint64(g)))
+				mine := map[string]int{}
+				for i := range 4000 {
+					key := strconv.Itoa(r.IntN(50))
+					if i%2 == 0 && window%12 < 6 {
+						key = strconv.Itoa(r.IntN(1 << 20))
+					}
+					if n := 1 + r.IntN(2); l.TakeAt(now, key, n).Allowed {
+						mine[key] += n
+					}
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				for key, n := range mine {
+					admitted[key] += n
+				}
+			})
+		}
+		wg.Wait()
+		for key, n := range admitted {
+			require.LessOrEqual(t, n, 20, "window %d, key %s", window, key)
+		}
+		sizes[l.Plan().Shards] = true
+	}
+	require.Greater(t, len(sizes), 1, "it never changed its size")
+}
+
+func TestGrowIsConfigured(t *testing.T) {
+	for _, tt := range []struct {
+		c    sketchlimit.Config
+		want string
+	}{
+		{sketchlimit.Config{MemoryBytes: 1 << 20, MaxMemoryBytes: 2 << 20}, "sketchlimit: MaxMemoryBytes 2097152, goes with Overload Grow alone"},
+		{sketchlimit.Config{MemoryBytes: 1 << 20, Overload: 7}, "sketchlimit: Overload 7, must be Deny or Grow"},
+		{sketchlimit.Config{MemoryBytes: 1 << 20, FalseDenialRate: 1e-3}, "sketchlimit: FalseDenialRate 0.001, goes with Keys alone"},
+	} {
+		tt.c.Limit, tt.c.Window = 20, time.Second
+		_, err := sketchlimit.New(tt.c)
+		require.EqualError(t, err, tt.want)
+	}
+	_, err := sketchlimit.New(sketchlimit.Config{Limit: 20, Window: time.Second, MemoryBytes: 1 << 20, Overload: sketchlimit.Grow, MaxMemoryBytes: 1 << 19})
+	require.ErrorContains(t, err, "sketchlimit: MaxMemoryBytes 524288, must be at least 10")
+	require.Equal(t, "deny grow Overload(3)", sketchlimit.Deny.String()+" "+sketchlimit.Grow.String()+" "+sketchlimit.Overload(3).String())
+	l := growing(t, sketchlimit.Config{MemoryBytes: 1 << 20, MaxMemoryBytes: 2 << 20, FalseDenialRate: 1e-3})
+	require.NoError(t, l.Close())
+}
+
+// MemoryBytes is what the heap shows while two sizes are kept and after.
+func TestGrowStatesItsMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		before := heap()
+		l := growing(t, sketchlimit.Config{MemoryBytes: 256 << 10, MaxMemoryBytes: 64 << 20})
+		defer l.Close()
+		require.InEpsilon(t, heap()-before, l.MemoryBytes(), 0.02)
+		sizes := []int{l.MemoryBytes()}
+		for range 4 {
+			for i := range 3_000_000 {
+				l.TakeAt(time.Now(), string([]byte{byte(i), byte(i >> 8), byte(i >> 16)}), 1)
+				if i%100_000 == 0 {
+					time.Sleep(30 * time.Millisecond)
+				}
+			}
+			time.Sleep(time.Second)
+			synctest.Wait()
+			require.InEpsilon(t, heap()-before, l.MemoryBytes(), 0.02)
+			sizes = append(sizes, l.MemoryBytes())
+		}
+		require.Greater(t, sizes[len(sizes)-1], 2<<20, "%v", sizes)
+		runtime.KeepAlive(l)
+	})
+}
+
+// A growing limiter that nobody refers to any more ends its goroutines.
+func TestGrowIsCollected(t *testing.T) {
+	before := runtime.NumGoroutine()
+	for range 20 {
+		growing(t, sketchlimit.Config{MemoryBytes: 16 << 10, MaxMemoryBytes: 1 << 20})
+	}
+	for range 10_000 {
+		if runtime.GC(); runtime.NumGoroutine() <= before {
+			return
+		}
+		runtime.Gosched()
+	}
+	t.Fatalf("%d goroutines, %d before", runtime.NumGoroutine(), before)
+}
