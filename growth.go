@@ -100,6 +100,9 @@ func (l *Limiter) adapt() {
 		admitted, denied := before.units()
 		g.admitted += admitted
 		g.denied += denied
+		// A decision that was held up since may come with a time of back then. Once its
+		// shard has turned it is taken as of now, where the predecessor does not matter.
+		in.turn(latest)
 		in.before.Store(nil)
 	}
 	bytes := g.size(in)
@@ -176,6 +179,16 @@ func (l *Limiter) load() (rate float64, keys int, full bool) {
 		fill += ended.door.FillRatio() / float64(n)
 	}
 	return rate, int(distinct), fill > 0.9
+}
+
+// turn begins a generation in all shards.
+func (l *Limiter) turn(generation int64) {
+	for i := range l.shards {
+		s := &l.shards[i]
+		s.mu.Lock()
+		request{l, s, i * l.size, 0}.turn(Position{Generation: generation})
+		s.mu.Unlock()
+	}
 }
 
 // units returns what the limiter has admitted and denied under its locks.
