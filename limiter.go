@@ -130,6 +130,7 @@ type Limiter struct {
 	shards  []shard
 	memory  []uint64 // of all shards, layout.size words each
 	plan    Plan
+	planned planned
 	flooded counter // requests for one unit that were denied without the lock
 
 	// For one that grows, see growth.
@@ -169,6 +170,7 @@ func New(c Config) (*Limiter, error) {
 	if c.Clock == nil && c.generation() >= 100*Resolution {
 		windows.run()
 	}
+	l.planned = c.planned()
 	if windows.stop != nil {
 		runtime.AddCleanup(l, (*WindowManager).close, windows)
 	}

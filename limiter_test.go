@@ -382,3 +382,29 @@ func TestAllowDecidesAsTakeDoes(t *testing.T) {
 		require.Equal(t, take.Stats(), allow.Stats(), name)
 	}
 }
+
+func TestStatsTellAnOverload(t *testing.T) {
+	plan, err := sketchlimit.Tune(sketchlimit.Traffic{Keys: 20_000}, sketchlimit.Goal{Limit: 100, FalseDenialRate: 1e-5})
+	require.NoError(t, err)
+	for name, c := range map[string]sketchlimit.Config{
+		"keys":   {Keys: 20_000},
+		"plan":   {Plan: &plan},
+		"memory": {MemoryBytes: 64 << 10}, // nobody said how many keys: the rate tells
+	} {
+		c.Limit, c.Window = 100, time.Minute
+		l := build(t, c)
+		send := func(keys, requests int) {
+			for i := range keys * requests {
+				l.TakeAt(time.Unix(0, 0), strconv.Itoa(i%keys), 1)
+			}
+		}
+		send(18_000, 1)
+		require.False(t, l.Stats().OutsidePlan, name)
+		if send(24_000, 1); name != "memory" {
+			require.True(t, l.Stats().OutsidePlan, name)
+		}
+		send(200_000, 20)
+		s := l.Stats()
+		require.True(t, s.OutsidePlan, "%s: %+v", name, s)
+	}
+}

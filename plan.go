@@ -105,6 +105,21 @@ func (c *Config) goal() float64 {
 	return c.FalseDenialRate
 }
 
+// planned is what a limiter was made for.
+type planned struct {
+	keys float64 // distinct ones in a window, 0 if nobody said
+	rate float64 // of false denials
+}
+
+func (c *Config) planned() planned {
+	p := planned{float64(c.Keys), c.goal()}
+	if c.Plan != nil && c.Plan.Forecast != nil {
+		p.keys = c.Plan.Forecast.Keys
+		p.rate = max(p.rate, c.Plan.Forecast.Stated().FalseDenialRate)
+	}
+	return p
+}
+
 // plan chooses the dimensions, or checks those given.
 func (c *Config) plan() (Plan, error) {
 	if c.Plan != nil {

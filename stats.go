@@ -29,6 +29,11 @@ type Stats struct {
 	// generation's doorkeepers, and of cells above 0 in its sketches, 0 … 1.
 	BloomFill  float64
 	SketchFill float64
+	// OutsidePlan tells that there are more keys, in the current or in the previous
+	// generation, than the limiter was made for (Config.Keys, or those of the Plan's
+	// Forecast), or that FalseDenialRate has passed Config.FalseDenialRate, 1e-5 if
+	// that is not set, and what the Plan expects.
+	OutsidePlan bool
 }
 
 // Stats reads the whole limiter, about four milliseconds for each MiB. It copies one
@@ -43,6 +48,8 @@ func (l *Limiter) Stats() Stats {
 	}
 	in := l.inUse()
 	in.addTo(&sum, p, in.before.Load())
+	sum.OutsidePlan = sum.FalseDenialRate > l.planned.rate ||
+		l.planned.keys > 0 && max(sum.DistinctKeys, sum.PreviousDistinctKeys) > 1.05*l.planned.keys
 	return sum
 }
 
