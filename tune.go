@@ -214,8 +214,8 @@ func (g *Goal) config() Config {
 	}
 }
 
-// rates returns the requests a window of n keys that stand for all: each for as many ranks
-// in a row.
+// rates returns the requests a window of n keys that stand for all: each for as many ranks in a
+// row, with their mean, because what the very first keys send rules some figures.
 func (t *Traffic) rates(limit, n int, random *rand.Rand) []float64 {
 	rates := make([]float64, n)
 	if len(t.Sample) > 0 {
@@ -230,10 +230,11 @@ func (t *Traffic) rates(limit, n int, random *rand.Rand) []float64 {
 	}
 	light := float64(t.Keys) * (1 - t.Abusers)
 	requests := t.requests(limit)*(1-t.OneHit) - t.abuse(limit)
-	scale := requests / zipfSum(light, t.Exponent)
-	for i := abusers; i < n; i++ {
-		rank := math.Ceil((float64(i-abusers) + random.Float64()) / float64(n-abusers) * light)
-		rates[i] = scale * math.Pow(math.Max(rank, 1), -t.Exponent)
+	ranks := newZipf(light, t.Exponent)
+	scale, each := requests/math.Max(ranks.sum(light), 1e-300), light/float64(n-abusers)
+	for i := range n - abusers {
+		from, to := float64(i)*each, float64(i+1)*each
+		rates[abusers+i] = scale * (ranks.sum(to) - ranks.sum(from)) / each
 	}
 	return rates
 }
@@ -241,20 +242,29 @@ func (t *Traffic) rates(limit, n int, random *rand.Rand) []float64 {
 // poissonRound rounds to a whole number at random, so that the mean stays.
 func poissonRound(random *rand.Rand, mean float64) int { return int(mean + random.Float64()) }
 
-// zipfSum returns the sum of r^−exponent over the ranks r = 1 … n: the first ones one by one,
-// the others as an integral.
-func zipfSum(n, exponent float64) float64 {
-	const single = 1000
-	sum := 0.0
-	for r := 1.0; r <= math.Min(n, single); r++ {
-		sum += math.Pow(r, -exponent)
+// zipf adds up r^−exponent over ranks r: the first ones one by one, the others as an integral.
+type zipf struct {
+	exponent float64
+	first    []float64 // sums of the ranks up to each
+}
+
+func newZipf(ranks, exponent float64) zipf {
+	z := zipf{exponent, []float64{0}}
+	for r := 1.0; r <= math.Min(ranks, 1000); r++ {
+		z.first = append(z.first, z.first[len(z.first)-1]+math.Pow(r, -exponent))
 	}
-	switch from, to := single+0.5, n+0.5; {
-	case n <= single:
-	case math.Abs(exponent-1) < 1e-9:
-		sum += math.Log(to / from)
-	default:
-		sum += (math.Pow(to, 1-exponent) - math.Pow(from, 1-exponent)) / (1 - exponent)
+	return z
+}
+
+// sum returns the sum up to a rank, of which the last may count in part.
+func (z *zipf) sum(rank float64) float64 {
+	last := len(z.first) - 1
+	if whole := int(rank); whole < last {
+		return z.first[whole] + (rank-float64(whole))*(z.first[whole+1]-z.first[whole])
 	}
-	return math.Max(sum, 1e-300)
+	from, to := float64(last)+0.5, rank+0.5
+	if math.Abs(z.exponent-1) < 1e-9 {
+		return z.first[last] + math.Log(to/from)
+	}
+	return z.first[last] + (math.Pow(to, 1-z.exponent)-math.Pow(from, 1-z.exponent))/(1-z.exponent)
 }

@@ -130,7 +130,14 @@ func (s *search) variants(from shape) (groups [][]shape) {
 		}
 		return []shape{v}
 	}
-	var doors, probes, heavies, thresholds []shape
+	var depths, doors, probes, heavies, thresholds []shape
+	for rows := 2; rows <= 6 && s.config.Limit > 1; rows++ {
+		depths = append(depths, vary(func(v *shape) bool {
+			different := v.depth != rows
+			v.depth = rows
+			return different
+		})...)
+	}
 	for _, factor := range []float64{0.5, 0.75, 1.4, 2} {
 		if s.config.Limit > 1 {
 			doors = append(doors, vary(func(v *shape) bool { v.door *= factor; return v.door < 0.9 })...)
@@ -154,7 +161,7 @@ func (s *search) variants(from shape) (groups [][]shape) {
 			})...)
 		}
 	}
-	return [][]shape{heavies, doors, probes, thresholds}
+	return [][]shape{heavies, depths, doors, probes, thresholds}
 }
 
 // miss returns how far a plan is from the goal: the greatest ratio of what is expected to what

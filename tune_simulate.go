@@ -32,6 +32,8 @@ type simulation struct {
 	requests   int    // of innocent keys in the last generation
 	buffer     [8]byte
 
+	heavyRequests int // those of other keys
+
 	curves *curves // nil: only what can be counted is wanted
 	met    tally   // requests of innocent keys, some of them, by what they met
 	stuck  tally   // requests that meet this too if the key has been denied there
@@ -384,6 +386,9 @@ func (s *simulation) judge(key int, n, used int64, slot int, d Decision) {
 		if k.calm.slot >= 0 {
 			k.since += weight
 		}
+		if s.last {
+			s.rememberHeavy(state{int8(slot), int8(slot), k.full, k.whole, s.limit / 2, s.admitted[0][key], s.admitted.past(key)}, weight)
+		}
 		return
 	}
 	s.innocent += weight
@@ -424,6 +429,14 @@ const rememberedRequests = 16 << 10
 func (s *simulation) remember(met state, weight float64) {
 	if s.requests++; s.requests%s.stride == 0 {
 		s.met.add(met, weight)
+	}
+}
+
+// rememberHeavy notes a request of a key that is not innocent, one in stride. It would be, and
+// wronged, if it read so much too much that it had been kept below half of its limit.
+func (s *simulation) rememberHeavy(met state, weight float64) {
+	if s.heavyRequests++; s.heavyRequests%s.stride == 0 {
+		s.stuck.add(met, weight*float64(s.stride))
 	}
 }
 
