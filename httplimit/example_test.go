@@ -53,8 +53,8 @@ func ExampleNew() {
 		httplimit.Cost(func(r *http.Request) int { return max(1, int(r.ContentLength)) }),
 		httplimit.Exempt(clients, netip.MustParsePrefix("192.0.2.0/24")),
 		httplimit.Shadow(),
-		httplimit.OnRefusal(func(r *http.Request, _ []byte, d sketchlimit.Decision) {
-			log.Print("uploads: would refuse ", clients.Addr(r), " for ", d.RetryAfter)
+		httplimit.OnRefusal(func(r *http.Request, p httplimit.Policy) {
+			log.Print(p.Name, ": would refuse ", clients.Addr(r), " for ", p.RetryAfter)
 		}),
 	)
 	if err != nil {

@@ -1,10 +1,8 @@
 package httplimit
 
 import (
-	"fmt"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/sketchlimit/sketchlimit"
@@ -14,16 +12,16 @@ import (
 type Fields uint
 
 const (
-	// RateLimitPolicy is what the limit is: `"default";q=100;w=60`. The window, w, is
+	// RateLimitPolicy is what the limits are: `"default";q=100;w=60`. The window, w, is
 	// left out unless it is whole seconds.
 	RateLimitPolicy Fields = 1 << iota
-	// RateLimit is what is left of it: `"default";r=99;t=60`. With r above 0, t is the
+	// RateLimit is what is left of the tightest: `"default";r=99;t=60`. With r above 0, t is the
 	// time until the whole quota is back if nothing else comes; otherwise the time
 	// until the same request, or if this one was admitted a next one of cost 1,
 	// passes. It is left out if no wait makes it pass.
 	RateLimit
-	// RetryAfter is, on refusals, the time after which the same request passes if
-	// nothing else comes; it is left out if no wait makes it pass.
+	// RetryAfter is, on refusals, the time after which the same request passes all
+	// limits if nothing else comes; it is left out if no wait makes it pass.
 	RetryAfter
 	// XRateLimitLimit is the limit, in units.
 	XRateLimitLimit
@@ -40,38 +38,32 @@ const (
 	XRateLimit = XRateLimitLimit | XRateLimitRemaining | XRateLimitReset | XRateLimitRetryAfter
 )
 
-// state is what fields tell of one request.
-type state struct {
-	sketchlimit.Decision
-	more time.Duration // until there is more quota, as RateLimit tells it
-}
-
 // table has the fields in the order of their bits. What appends nothing is not sent.
 var table = [...]struct {
 	name   string // in canonical form
-	append func(*middleware, []byte, state) []byte
+	append func(b []byte, a *Answer, tightest *Policy) []byte
 	list   bool // several middlewares each add an element
 }{
-	{"Ratelimit-Policy", (*middleware).appendPolicy, true},
-	{"Ratelimit", (*middleware).appendRateLimit, true},
-	{"Retry-After", (*middleware).appendRetryAfter, false},
-	{"X-Ratelimit-Limit", func(_ *middleware, b []byte, s state) []byte { return appendInt(b, s.Limit) }, false},
-	{"X-Ratelimit-Remaining", func(_ *middleware, b []byte, s state) []byte { return appendInt(b, s.Remaining) }, false},
-	{"X-Ratelimit-Reset", func(_ *middleware, b []byte, s state) []byte { return appendSeconds(b, s.ResetAfter) }, false},
-	{"X-Ratelimit-Retry-After", (*middleware).appendRetryAfter, false},
+	{"Ratelimit-Policy", appendPolicies, true},
+	{"Ratelimit", appendRateLimit, true},
+	{"Retry-After", appendRetryAfter, false},
+	{"X-Ratelimit-Limit", func(b []byte, _ *Answer, p *Policy) []byte { return appendInt(b, p.Limit) }, false},
+	{"X-Ratelimit-Remaining", func(b []byte, _ *Answer, p *Policy) []byte { return appendInt(b, p.Remaining) }, false},
+	{"X-Ratelimit-Reset", func(b []byte, _ *Answer, p *Policy) []byte { return appendSeconds(b, p.ResetAfter) }, false},
+	{"X-Ratelimit-Retry-After", appendRetryAfter, false},
 }
 
 // write sets the fields. All values share one string, and all slices of values one array.
-func (m *middleware) write(h http.Header, s *scratch, d sketchlimit.Decision) {
-	st := state{Decision: d}
-	if m.fields&RateLimit != 0 {
-		st.more = m.more(d, s.key)
+func (m *middleware) write(h http.Header, s *scratch) {
+	tightest := s.tightest()
+	if m.fields == 0 || tightest == nil {
+		return
 	}
 	var ends [len(table)]int
 	b := s.fields[:0]
 	for i := range table {
 		if m.fields&(1<<i) != 0 {
-			b = table[i].append(m, b, st)
+			b = table[i].append(b, &s.Answer, tightest)
 		}
 		ends[i] = len(b)
 	}
@@ -93,41 +85,37 @@ func (m *middleware) write(h http.Header, s *scratch, d sketchlimit.Decision) {
 	}
 }
 
-// more returns the time until there is more quota than now. When the last unit has just
-// gone, that is worth a second look: a client that heeds it waits for nothing else.
-func (m *middleware) more(d sketchlimit.Decision, key []byte) time.Duration {
-	switch {
-	case !d.Allowed:
-		return d.RetryAfter
-	case d.Remaining == 0:
-		return m.limiter.Peek(string(key)).RetryAfter
-	}
-	return d.ResetAfter
-}
-
-func (m *middleware) appendPolicy(b []byte, s state) []byte {
-	b = append(b, m.quoted...)
-	b = appendInt(append(b, ";q="...), s.Limit)
-	if m.window%time.Second == 0 {
-		b = appendSeconds(append(b, ";w="...), m.window)
+func appendPolicies(b []byte, a *Answer, _ *Policy) []byte {
+	start := len(b)
+	for i := range a.Policies {
+		p := &a.Policies[i]
+		if p.Shadow {
+			continue
+		}
+		if len(b) > start {
+			b = append(b, ", "...)
+		}
+		b = appendInt(append(appendQuoted(b, p.Name), ";q="...), p.Limit)
+		if p.Window%time.Second == 0 {
+			b = appendSeconds(append(b, ";w="...), p.Window)
+		}
 	}
 	return b
 }
 
-func (m *middleware) appendRateLimit(b []byte, s state) []byte {
-	b = append(b, m.quoted...)
-	b = appendInt(append(b, ";r="...), s.Remaining)
-	if s.more != sketchlimit.Never {
-		b = appendSeconds(append(b, ";t="...), s.more)
+func appendRateLimit(b []byte, _ *Answer, p *Policy) []byte {
+	b = appendInt(append(appendQuoted(b, p.Name), ";r="...), p.Remaining)
+	if more := p.more(); more != sketchlimit.Never {
+		b = appendSeconds(append(b, ";t="...), more)
 	}
 	return b
 }
 
-func (m *middleware) appendRetryAfter(b []byte, s state) []byte {
-	if s.Allowed || s.RetryAfter == sketchlimit.Never {
+func appendRetryAfter(b []byte, _ *Answer, p *Policy) []byte {
+	if p.Allowed || p.RetryAfter == sketchlimit.Never {
 		return b
 	}
-	return appendSeconds(b, s.RetryAfter)
+	return appendSeconds(b, p.RetryAfter)
 }
 
 func appendInt(b []byte, n int) []byte { return strconv.AppendInt(b, int64(n), 10) }
@@ -141,15 +129,22 @@ func appendSeconds(b []byte, d time.Duration) []byte {
 	return strconv.AppendInt(b, seconds, 10)
 }
 
-// quote returns the name as a structured field string (RFC 9651, section 4.1.6).
-func quote(name string) (string, error) {
+// appendQuoted appends the name as a structured field string (RFC 9651, section 4.1.6).
+func appendQuoted(b []byte, name string) []byte {
+	const hex = "0123456789ABCDEF"
+	b = append(b, '"')
 	for _, c := range []byte(name) {
-		if c < ' ' || c > '~' {
-			return "", fmt.Errorf("Name %q, must be ASCII without control characters", name)
+		switch {
+		case !printable(c):
+			b = append(b, '%', hex[c>>4], hex[c&15])
+			continue
+		case c == '"' || c == '\\':
+			b = append(b, '\\')
 		}
+		b = append(b, c)
 	}
-	if name == "" {
-		return "", fmt.Errorf("Name %q, must not be empty", name)
-	}
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(name) + `"`, nil
+	return append(b, '"')
 }
+
+// printable tells whether a structured field string can hold the byte.
+func printable(c byte) bool { return ' ' <= c && c <= '~' }

@@ -24,23 +24,18 @@ type Limiter interface {
 
 // middleware is the settings of one, fixed once New returns.
 type middleware struct {
-	limiter Limiter
-	key     Key
-	window  time.Duration
-
-	name    string
+	decider Decider
 	cost    func(*http.Request) int // nil: 1
 	skip    []func(*http.Request) bool
 	shadow  bool
 	fields  Fields
-	refuse  func(http.ResponseWriter, *http.Request, sketchlimit.Decision)
-	refused func(*http.Request, []byte, sketchlimit.Decision) // nil: nobody asks
-
-	quoted string // the name as a structured field string
+	refuse  func(http.ResponseWriter, *http.Request, []Policy)
+	refused []func(*http.Request, Policy)
 }
 
 // Option changes what a middleware does. Of two that contradict each other the later
-// one holds, except that whatever one of [Skip] and [Exempt] lets pass, passes.
+// one holds, except that whatever one of [Skip] and [Exempt] lets pass, passes, and
+// that every [OnRefusal] is called.
 type Option func(*middleware) error
 
 // New returns a middleware that admits a request if the limiter admits its key, and
@@ -55,14 +50,22 @@ func New(limiter Limiter, key Key, options ...Option) (func(http.Handler) http.H
 	if err := check(key); err != nil {
 		return nil, fmt.Errorf("httplimit: %w", err)
 	}
-	m := &middleware{limiter: limiter, key: key, window: limiter.Window(), fields: Standard}
-	for _, option := range append([]Option{Name("default")}, options...) {
+	return NewPolicies(&single{limiter, key, "default", limiter.Window()}, options...)
+}
+
+// NewPolicies is [New] for any number of policies, such as the rules of package rules. A
+// request that one of them refuses is answered with 429; clients are told all of them
+// in RateLimit-Policy, and in the other fields the state of the one closest to
+// exhaustion. If none concerns a request, it passes without fields.
+func NewPolicies(decider Decider, options ...Option) (func(http.Handler) http.Handler, error) {
+	if decider == nil {
+		return nil, errors.New("httplimit: decider nil, must be one")
+	}
+	m := &middleware{decider: decider, fields: Standard, refuse: refuse}
+	for _, option := range options {
 		if err := option(m); err != nil {
 			return nil, fmt.Errorf("httplimit: %w", err)
 		}
-	}
-	if m.refuse == nil {
-		m.refuse = newRefusal(m.name)
 	}
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { m.serve(w, r, next) })
@@ -70,12 +73,24 @@ func New(limiter Limiter, key Key, options ...Option) (func(http.Handler) http.H
 }
 
 // Name names the policy, "default" otherwise, in RateLimit-Policy, RateLimit and the
-// problem body. It must be ASCII without control characters, and not empty.
+// problem body. It must be ASCII without control characters, and not empty. It goes with
+// [New] alone.
 func Name(name string) Option {
-	return func(m *middleware) (err error) {
-		m.name = name
-		m.quoted, err = quote(name)
-		return err
+	return func(m *middleware) error {
+		s, ok := m.decider.(*single)
+		if !ok {
+			return fmt.Errorf("Name %q, goes with New only: a Decider's policies have names", name)
+		}
+		s.name = name
+		for _, c := range []byte(name) {
+			if !printable(c) {
+				return fmt.Errorf("Name %q, must be ASCII without control characters", name)
+			}
+		}
+		if name == "" {
+			return fmt.Errorf("Name %q, must not be empty", name)
+		}
+		return nil
 	}
 }
 
@@ -135,21 +150,23 @@ func Headers(fields Fields) Option {
 }
 
 // Refusal answers requests that are not admitted in place of the 429, with the fields
-// already set. The function must be safe for concurrent use.
-func Refusal(refuse func(http.ResponseWriter, *http.Request, sketchlimit.Decision)) Option {
+// already set. It is given the policies that refuse, at least one, the longest wait
+// first; they are valid during the call only. The function must be safe for concurrent
+// use.
+func Refusal(refuse func(w http.ResponseWriter, r *http.Request, refusing []Policy)) Option {
 	return func(m *middleware) error {
 		m.refuse = refuse
 		return given("Refusal", refuse != nil)
 	}
 }
 
-// OnRefusal is called for every request that is not admitted, before it is answered, and
-// under [Shadow] before it passes: to log it, or to count who it was. The key is
-// valid during the call only. The function must be safe for concurrent use, and
-// quick: under a flood it runs at the flood's rate.
-func OnRefusal(f func(r *http.Request, key []byte, d sketchlimit.Decision)) Option {
+// OnRefusal is called for every policy that does not admit a request, before that is
+// answered, and also if the policy is in shadow mode, before it passes: to log it, or to
+// count who it was. The policy's Key is valid during the call only. The function must be
+// safe for concurrent use, and quick: under a flood it runs at the flood's rate.
+func OnRefusal(f func(r *http.Request, p Policy)) Option {
 	return func(m *middleware) error {
-		m.refused = f
+		m.refused = append(m.refused, f)
 		return given("OnRefusal", f != nil)
 	}
 }
@@ -161,13 +178,23 @@ func given(option string, ok bool) error {
 	return nil
 }
 
-// scratch is the memory that a request needs for its key and its fields.
-type scratch struct{ key, fields []byte }
+// scratch is the memory that a request needs for its keys and its fields.
+type scratch struct {
+	Answer
+	fields []byte
+}
 
 var pool = sync.Pool{New: func() any { return new(scratch) }}
 
-// maxScratch is the largest key whose memory is kept for the next request.
+// maxScratch is the most bytes of keys whose memory is kept for the next request.
 const maxScratch = 4 << 10
+
+func (s *scratch) free() {
+	if cap(s.Keys) <= maxScratch {
+		s.Policies, s.Keys = s.Policies[:0], s.Keys[:0]
+		pool.Put(s)
+	}
+}
 
 func (m *middleware) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	cost := 1
@@ -182,21 +209,33 @@ func (m *middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 		return
 	}
 	s := pool.Get().(*scratch)
-	s.key = m.key.AppendKey(s.key[:0], r)
-	d := m.limiter.TakeBytes(s.key, cost)
-	if !m.shadow && m.fields != 0 {
-		m.write(w.Header(), s, d)
+	m.decider.Decide(&s.Answer, r, cost)
+	for i := range s.Policies {
+		p := &s.Policies[i]
+		p.Shadow = p.Shadow || m.shadow
 	}
-	if !d.Allowed && m.refused != nil {
-		m.refused(r, s.key, d)
+	m.write(w.Header(), s)
+	m.report(r, s.Policies)
+	if refusing := s.refusing(); len(refusing) > 0 {
+		m.refuse(w, r, refusing)
+		s.free()
+		return
 	}
-	if cap(s.key) <= maxScratch {
-		pool.Put(s)
+	s.free()
+	next.ServeHTTP(w, r)
+}
+
+// report tells whoever asked for it what the policies do not admit.
+func (m *middleware) report(r *http.Request, policies []Policy) {
+	if len(m.refused) == 0 {
+		return
 	}
-	if d.Allowed || m.shadow {
-		next.ServeHTTP(w, r)
-	} else {
-		m.refuse(w, r, d)
+	for _, p := range policies {
+		if !p.Allowed {
+			for _, f := range m.refused {
+				f(r, p)
+			}
+		}
 	}
 }
 

@@ -127,9 +127,10 @@ func TestSkipAndExempt(t *testing.T) {
 func TestShadow(t *testing.T) {
 	l := build(t, sketchlimit.Config{Limit: 1}, newClock())
 	var seen []string
-	h := front(t, l, byUser, httplimit.Shadow(), httplimit.OnRefusal(func(_ *http.Request, key []byte, d sketchlimit.Decision) {
-		require.False(t, d.Allowed)
-		seen = append(seen, string(key))
+	h := front(t, l, byUser, httplimit.Shadow(), httplimit.OnRefusal(func(_ *http.Request, p httplimit.Policy) {
+		require.False(t, p.Allowed)
+		require.True(t, p.Shadow)
+		seen = append(seen, string(p.Key))
 	}))
 	require.Equal(t, []int{200, 200, 200}, statuses(h, 3, user("ann")))
 	w := get(h, user("ann"))
@@ -142,8 +143,9 @@ func TestShadow(t *testing.T) {
 
 func TestOwnRefusal(t *testing.T) {
 	h := front(t, build(t, sketchlimit.Config{Limit: 1}, newClock()), byUser,
-		httplimit.Refusal(func(w http.ResponseWriter, r *http.Request, d sketchlimit.Decision) {
-			require.Equal(t, sketchlimit.Decision{Limit: 1, RetryAfter: 2 * time.Minute, ResetAfter: 2 * time.Minute}, d)
+		httplimit.Refusal(func(w http.ResponseWriter, r *http.Request, refusing []httplimit.Policy) {
+			d := sketchlimit.Decision{Limit: 1, RetryAfter: 2 * time.Minute, ResetAfter: 2 * time.Minute}
+			require.Equal(t, []httplimit.Policy{{Name: "default", Window: time.Minute, Key: []byte("ann"), Decision: d}}, refusing)
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}))
 	require.Equal(t, []int{200, 503}, statuses(h, 2, user("ann")))
@@ -252,6 +254,10 @@ func TestErrors(t *testing.T) {
 	}
 	_, err := httplimit.New(nil, byUser)
 	require.EqualError(t, err, "httplimit: limiter nil, must be one")
+	_, err = httplimit.NewPolicies(nil)
+	require.EqualError(t, err, "httplimit: decider nil, must be one")
+	_, err = httplimit.NewPolicies(policies(nil), httplimit.Name("mine"))
+	require.EqualError(t, err, `httplimit: Name "mine", goes with New only: a Decider's policies have names`)
 }
 
 // writer is a ResponseWriter that keeps nothing.
@@ -271,7 +277,7 @@ func TestAllocations(t *testing.T) {
 	r.Header.Set("Forwarded", `for=1.1.1.1, for=203.0.113.9, for="10.0.0.2:80"`)
 	r.Header.Set("X-User", "ann")
 	r.Pattern = "GET /items/{id}"
-	ignore := httplimit.Refusal(func(http.ResponseWriter, *http.Request, sketchlimit.Decision) {})
+	ignore := httplimit.Refusal(func(http.ResponseWriter, *http.Request, []httplimit.Policy) {})
 	for _, c := range []struct {
 		name    string
 		limit   int

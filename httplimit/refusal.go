@@ -4,13 +4,19 @@ import (
 	"encoding/json"
 	"net/http"
 	"strings"
-
-	"github.com/sketchlimit/sketchlimit"
 )
 
-// newRefusal returns the default answer to a request that the policy does not admit: a
-// problem (RFC 9457) of the type that the draft registers, or text.
-func newRefusal(policy string) func(http.ResponseWriter, *http.Request, sketchlimit.Decision) {
+// refuse is the default answer to a request that policies do not admit: a problem (RFC
+// 9457) of the type that the draft registers, or text.
+func refuse(w http.ResponseWriter, r *http.Request, refusing []Policy) {
+	if !takesProblem(r.Header["Accept"]) {
+		http.Error(w, "Too many requests", http.StatusTooManyRequests)
+		return
+	}
+	names := make([]string, len(refusing))
+	for i := range refusing {
+		names[i] = refusing[i].Name
+	}
 	problem, _ := json.Marshal(struct { // strings and numbers cannot fail
 		Type     string   `json:"type"`
 		Title    string   `json:"title"`
@@ -18,19 +24,12 @@ func newRefusal(policy string) func(http.ResponseWriter, *http.Request, sketchli
 		Policies []string `json:"violated-policies"`
 	}{
 		"https://iana.org/assignments/http-problem-types#quota-exceeded",
-		"Too many requests", http.StatusTooManyRequests, []string{policy},
+		"Too many requests", http.StatusTooManyRequests, names,
 	})
-	problem = append(problem, '\n')
-	return func(w http.ResponseWriter, r *http.Request, _ sketchlimit.Decision) {
-		if !takesProblem(r.Header["Accept"]) {
-			http.Error(w, "Too many requests", http.StatusTooManyRequests)
-			return
-		}
-		w.Header().Set("Content-Type", problemType)
-		w.Header().Set("X-Content-Type-Options", "nosniff")
-		w.WriteHeader(http.StatusTooManyRequests)
-		w.Write(problem) // a client that has gone needs no answer
-	}
+	w.Header().Set("Content-Type", problemType)
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(http.StatusTooManyRequests)
+	w.Write(append(problem, '\n')) // a client that has gone needs no answer
 }
 
 const problemType = "application/problem+json"

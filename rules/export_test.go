@@ -5,7 +5,7 @@ var LoadAt = load
 
 // Parse reads a file as far as it can be read without taking the memory of its rules.
 func Parse(file string, data []byte) (rules []*Rule, match func(Descriptor) (*Rule, []byte), err error) {
-	s := &set{domains: map[string]*node{}}
+	s := newSet()
 	if err := s.add(file, data); err != nil {
 		return nil, nil, err
 	}

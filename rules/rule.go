@@ -34,6 +34,7 @@ type Rule struct {
 	Keys            int     // that it is sized for; 0 if it only says how much memory
 	FalseDenialRate float64 // that it is sized for; 0 if it says how much memory
 
+	title    string // see String
 	replaces []string
 	counter  counter
 	bytes    int
@@ -93,6 +94,9 @@ func newRule(p place, d *descriptor, line string) (*Rule, error) {
 // inFile has the names that files give to the fields of a limiter's Config.
 var inFile = strings.NewReplacer("sketchlimit: ", "", "FalseDenialRate", "false_denial_rate",
 	"MemoryBytes", "memory", "Keys", "keys")
+
+// String returns domain.key_value.key_value…, which tells the rules of all files apart.
+func (r *Rule) String() string { return r.title }
 
 func (r *Rule) config() sketchlimit.Config {
 	return sketchlimit.Config{

@@ -3,6 +3,7 @@ package rules
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"math"
 	"os"
 	"path/filepath"
@@ -27,7 +28,10 @@ type Rules struct {
 type set struct {
 	domains map[string]*node
 	rules   []*Rule
+	names   map[string]int // how many rules have it
 }
+
+func newSet() *set { return &set{domains: map[string]*node{}, names: map[string]int{}} }
 
 // Load reads files, and directories for the files in them that end in .yaml, each with one
 // domain. The counts of all rules may take maxBytes together, so that a slip of the
@@ -41,7 +45,7 @@ func Load(maxBytes int, paths ...string) (*Rules, error) {
 
 func load(clock func() time.Time, maxBytes int, paths ...string) (*Rules, error) {
 	r := &Rules{maxBytes: maxBytes, paths: paths, clock: clock}
-	r.current.Store(new(set))
+	r.current.Store(newSet())
 	if err := r.Reload(); err != nil {
 		return nil, err
 	}
@@ -100,7 +104,7 @@ func (s *set) bytes() (total int) {
 
 // read reads the rules of files; they have no limiters yet.
 func read(paths []string) (*set, error) {
-	s := &set{domains: map[string]*node{}}
+	s := newSet()
 	files, err := list(paths)
 	if err != nil {
 		return nil, err
@@ -152,6 +156,13 @@ func (s *set) add(file string, data []byte) error {
 	if err != nil {
 		return err
 	}
+	for _, rule := range rules {
+		rule.title = rule.Domain + "." + rule.Path
+		s.names[rule.title]++
+		if n := s.names[rule.title]; n > 1 { // (a, b_c) beside (a_b, c)
+			rule.title = fmt.Sprintf("%s#%d", rule.title, n)
+		}
+	}
 	s.domains[d.name] = top
 	s.rules = append(s.rules, rules...)
 	return nil
@@ -159,6 +170,18 @@ func (s *set) add(file string, data []byte) error {
 
 // All returns the rules of all files in their order.
 func (r *Rules) All() []*Rule { return slices.Clone(r.current.Load().rules) }
+
+// Counting returns the rules that count, by their String, at the moment of each range over
+// it. Neither unlimited rules nor those that block count.
+func (r *Rules) Counting() iter.Seq2[string, *Rule] {
+	return func(yield func(string, *Rule) bool) {
+		for _, rule := range r.current.Load().rules {
+			if rule.limiter != nil && !yield(rule.title, rule) {
+				return
+			}
+		}
+	}
+}
 
 // MemoryBytes returns the memory of all rules' counts, which changes with Reload only.
 func (r *Rules) MemoryBytes() int { return r.current.Load().bytes() }
@@ -203,27 +226,12 @@ func (r *Rules) Take(domain string, n int, descriptors ...Descriptor) (admitted 
 }
 
 func (r *Rules) take(now time.Time, domain string, n int, descriptors []Descriptor) (bool, []Status) {
-	s := r.current.Load()
 	statuses := make([]Status, len(descriptors))
-	var keyBuffer [128]byte
-	var endBuffer [8]int
-	c := counters{now, statuses, keyBuffer[:0], endBuffer[:0]}
-	rules := 0
-	for i, d := range descriptors {
-		statuses[i].Rule, c.keys = s.match(domain, d, c.keys)
-		c.ends = append(c.ends, len(c.keys))
-		if statuses[i].Rule != nil {
-			rules++
-		}
-	}
-	replace(statuses)
-	switch {
-	case n == 0:
-		return c.decide(1, true), statuses
-	case rules > 1 && !c.decide(n, true):
-		return false, statuses
-	}
-	return c.decide(n, false), statuses
+	var keys [128]byte
+	var ends [8]int
+	c := counters{now, statuses, keys[:0], ends[:0]}
+	c = c.match(r.current.Load(), domain, descriptors)
+	return c.take(n), statuses
 }
 
 // counters is what one request is held against.
@@ -234,15 +242,51 @@ type counters struct {
 	ends     []int  // of each in keys
 }
 
+// match finds the rule and the key of every descriptor. It takes and returns a value, so that
+// the memory it appends to may be on the stack.
+func (c counters) match(s *set, domain string, descriptors []Descriptor) counters {
+	for i, d := range descriptors {
+		c.statuses[i].Rule, c.keys = s.match(domain, d, c.keys)
+		c.ends = append(c.ends, len(c.keys))
+	}
+	replace(c.statuses)
+	return c
+}
+
+// take consumes n units of all counters, or of none, and tells whether the request is
+// admitted. With n = 0 it only looks.
+func (c *counters) take(n int) bool {
+	rules := 0
+	for i := range c.statuses {
+		if c.statuses[i].Rule != nil {
+			rules++
+		}
+	}
+	switch {
+	case n == 0:
+		return c.decide(1, true)
+	case rules > 1 && !c.decide(n, true):
+		return false
+	}
+	return c.decide(n, false)
+}
+
 // decide asks all counters, and tells whether the request is admitted.
 func (c *counters) decide(n int, peek bool) bool {
-	start := 0
-	for i, end := range c.ends {
+	for i := range c.statuses {
 		s := &c.statuses[i]
-		s.Decision = s.Rule.decide(c.now, c.keys[start:end], n, peek)
-		start = end
+		s.Decision = s.Rule.decide(c.now, c.key(i), n, peek)
 	}
 	return admits(c.statuses)
+}
+
+// key returns the i-th descriptor's key.
+func (c *counters) key(i int) []byte {
+	start := 0
+	if i > 0 {
+		start = c.ends[i-1]
+	}
+	return c.keys[start:c.ends[i]:c.ends[i]]
 }
 
 // replace drops the rules that others of the request replace by name, also those that are
@@ -263,18 +307,25 @@ func replace(statuses []Status) {
 
 // admits tells whether a request is admitted.
 func admits(statuses []Status) bool {
-	quotas, refusing := 0, 0
+	quotas := quotasRefuse(statuses)
 	for i := range statuses {
-		s := &statuses[i]
-		switch refused := s.Rule != nil && !s.Allowed && !s.Rule.Shadow; {
-		case s.Rule != nil && s.Rule.Quota:
-			quotas++
-			if refused {
-				refusing++
-			}
-		case refused:
+		if s := &statuses[i]; s.refuses() && (quotas || !s.Rule.Quota) {
 			return false
 		}
 	}
-	return quotas == 0 || refusing < quotas
+	return true
 }
+
+// quotasRefuse tells whether all rules in quota mode refuse.
+func quotasRefuse(statuses []Status) bool {
+	for i := range statuses {
+		if s := &statuses[i]; s.Rule != nil && s.Rule.Quota && !s.refuses() {
+			return false
+		}
+	}
+	return true
+}
+
+// refuses tells whether a rule refuses, if it is not in quota mode, or only together with
+// others.
+func (s *Status) refuses() bool { return s.Rule != nil && !s.Allowed && !s.Rule.Shadow }

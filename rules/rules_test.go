@@ -2,8 +2,6 @@ package rules_test
 
 import (
 	"fmt"
-	"log"
-	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -15,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sketchlimit/sketchlimit"
-	"github.com/sketchlimit/sketchlimit/httplimit"
 	"github.com/sketchlimit/sketchlimit/rules"
 )
 
@@ -353,25 +350,6 @@ descriptors:
 	require.EqualValues(t, 1, testing.AllocsPerRun(100, func() { l.Take("api", 1, user, path) }))
 }
 
-// The example of docs/rules.md.
-func ExampleLoad() {
-	var clients httplimit.Clients
-	limits, err := rules.Load(256<<20, "rules.yaml") // at most so many bytes of counts
-	if err != nil {
-		log.Fatal(err)
-	}
-	http.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		client := clients.Addr(r).String()
-		admitted, _ := limits.Take("api", 1,
-			rules.Descriptor{{Key: "client", Value: client}},
-			rules.Descriptor{{Key: "client", Value: client}, {Key: "path", Value: r.URL.Path}},
-			rules.Descriptor{{Key: "all", Value: "requests"}})
-		if !admitted {
-			http.Error(w, "too many requests", http.StatusTooManyRequests)
-		}
-	})
-}
-
 func TestDocsShowTheExample(t *testing.T) {
 	cut := func(file, begin, end string) string {
 		text, err := os.ReadFile(file)
@@ -382,7 +360,7 @@ func TestDocsShowTheExample(t *testing.T) {
 		return part
 	}
 	shown := strings.TrimSuffix(cut("../docs/rules.md", "```go\n", "```"), "\n")
-	require.Equal(t, cut("rules_test.go", "var clients httplimit.Clients\n", "\n}\n"), "\t"+strings.ReplaceAll(shown, "\n", "\n\t"))
+	require.Equal(t, cut("http_test.go", "func ExampleRules_HTTP() {\n", "\n}\n"), "\t"+strings.ReplaceAll(shown, "\n", "\n\t"))
 }
 
 func ExampleRules_Take() {

@@ -1,0 +1,113 @@
+package httplimit
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/sketchlimit/sketchlimit"
+)
+
+// Policy is what one limit says of a request.
+type Policy struct {
+	// Name is what clients and operators know it by. Bytes that a structured field
+	// string cannot hold, all that is not printable ASCII, are sent as %XX.
+	Name string
+	// Window is the span that the limit is meant for.
+	Window time.Duration
+	// Key is what was counted. It is valid until the request is answered or passed on.
+	Key []byte
+	// Decision is the limit's answer.
+	sketchlimit.Decision
+	// Next is, of an admitted request that has left nothing Remaining, the time until
+	// one of cost 1 passes, 0 or more.
+	Next time.Duration
+	// Shadow tells that it refuses nobody, whatever it says. Clients are not told of it.
+	Shadow bool
+}
+
+// refuses tells whether the request must not pass.
+func (p *Policy) refuses() bool { return !p.Allowed && !p.Shadow }
+
+// more returns the time until there is more quota than now.
+func (p *Policy) more() time.Duration {
+	switch {
+	case !p.Allowed:
+		return p.RetryAfter
+	case p.Remaining == 0:
+		return p.Next
+	}
+	return p.ResetAfter
+}
+
+// tighter tells whether p leaves a client less than q does: of two that refuse, the one
+// that does so for longer.
+func (p *Policy) tighter(q *Policy) bool {
+	switch {
+	case p.refuses() != q.refuses():
+		return p.refuses()
+	case !p.refuses() && p.Remaining != q.Remaining:
+		return p.Remaining < q.Remaining
+	}
+	return p.more() > q.more()
+}
+
+// Answer is what all policies that concern a request say of it.
+type Answer struct {
+	// Policies are those that concern it, in an order that does not depend on what
+	// they say.
+	Policies []Policy
+	// Keys is memory that their Keys may lie in.
+	Keys []byte
+}
+
+// Decider decides by any number of policies, see [NewPolicies]. It must be safe for
+// concurrent use.
+type Decider interface {
+	// Decide consumes so many units, never 0, of every policy that concerns the request,
+	// or of none if one of them refuses it. It appends to both fields of an
+	// Answer that is empty, and does not keep it.
+	Decide(a *Answer, r *http.Request, cost int)
+}
+
+// tightest returns the policy that clients are told the state of, nil if there is none.
+func (a *Answer) tightest() (tightest *Policy) {
+	for i := range a.Policies {
+		if p := &a.Policies[i]; !p.Shadow && (tightest == nil || p.tighter(tightest)) {
+			tightest = p
+		}
+	}
+	return tightest
+}
+
+// refusing reduces the policies to those that refuse, the longest wait first.
+func (a *Answer) refusing() []Policy {
+	refusing := a.Policies[:0]
+	for _, p := range a.Policies {
+		if !p.refuses() {
+			continue
+		}
+		refusing = append(refusing, p)
+		if last := len(refusing) - 1; p.tighter(&refusing[0]) {
+			refusing[0], refusing[last] = refusing[last], refusing[0]
+		}
+	}
+	return refusing
+}
+
+// single decides by one limiter.
+type single struct {
+	limiter Limiter
+	key     Key
+	name    string
+	window  time.Duration
+}
+
+// Decide implements [Decider].
+func (s *single) Decide(a *Answer, r *http.Request, cost int) {
+	a.Keys = s.key.AppendKey(a.Keys, r)
+	p := Policy{Name: s.name, Window: s.window, Key: a.Keys, Decision: s.limiter.TakeBytes(a.Keys, cost)}
+	if p.Allowed && p.Remaining == 0 { // worth a second look: a client that heeds it waits for nothing else
+		p.Next = s.limiter.Peek(string(a.Keys)).RetryAfter
+	}
+	a.Policies = append(a.Policies, p)
+}
