@@ -197,14 +197,16 @@ func newLimiter(c Config, plan Plan, windows *WindowManager) (*Limiter, error) {
 // Allow consumes one unit of the key, now, and tells whether it was admitted.
 func (l *Limiter) Allow(key string) bool {
 	h := mix(xxhash.Sum64String(key), l.seed)
-	if l.windows.runs.Load() { // what take does as well, but in half the time
-		in := l.inUse()
-		if _, _, ok := in.shards[in.shard(h)].last.holds(h, l.windows.word.Load()); ok {
-			l.flooded.inc()
-			return false
-		}
+	if !l.windows.runs.Load() {
+		return l.take(l.windows.Now(), h, 1, true).allowed
 	}
-	return l.take(l.windows.Now(), h, 1, true).allowed
+	word := l.windows.word.Load()
+	in := l.inUse()
+	if _, _, ok := in.shards[in.shard(h)].last.holds(h, word); ok { // as take does, in half the time
+		l.flooded.inc()
+		return false
+	}
+	return l.consume(l.windows.unpack(word), h, 1, true).allowed
 }
 
 // AllowN consumes n units of the key, now, and tells whether they were admitted. It
@@ -299,29 +301,33 @@ func (l *Limiter) late(d *Decision, v verdict) {
 // take is what all decisions come down to. The key's hash chooses the shard, and the
 // shard's lock makes check and count one step.
 func (l *Limiter) take(p Position, h uint64, n int, brief bool) verdict {
+	if n == 1 {
+		in := l.inUse()
+		if until, reset, ok := in.shards[in.shard(h)].last.holds(h, l.windows.pack(p)); ok {
+			l.flooded.inc()
+			now := l.nanos(p)
+			return verdict{
+				retryAfter: time.Duration(l.nanos(l.windows.unpack(until)) - now),
+				resetAfter: time.Duration(reset - now),
+			}
+		}
+	}
+	return l.consume(p, h, n, brief)
+}
+
+// consume is take under the shard's lock.
+func (l *Limiter) consume(p Position, h uint64, n int, brief bool) verdict {
 	for {
 		in := l.inUse()
 		i := in.shard(h)
-		s := &in.shards[i]
-		if n == 1 {
-			if until, reset, ok := s.last.holds(h, l.windows.pack(p)); ok {
-				l.flooded.inc()
-				now := l.nanos(p)
-				return verdict{
-					retryAfter: time.Duration(l.nanos(l.windows.unpack(until)) - now),
-					resetAfter: time.Duration(reset - now),
-				}
-			}
+		r := request{in, &in.shards[i], i * in.size, h}
+		r.s.mu.Lock()
+		if in == l || in == l.inner.Load() { // or else its successor may have read this shard
+			v := r.take(p, int64(n), brief)
+			r.s.mu.Unlock()
+			return v
 		}
-		r := request{in, s, i * in.size, h}
-		s.mu.Lock()
-		if in != l && in != l.inner.Load() { // its successor may have read this shard already
-			s.mu.Unlock()
-			continue
-		}
-		v := r.take(p, int64(n), brief)
-		s.mu.Unlock()
-		return v
+		r.s.mu.Unlock()
 	}
 }
 

@@ -27,9 +27,9 @@ type size struct{ keys, memory int }
 var (
 	full = scale{
 		rounds: 5, decisions: 960_000,
-		few: size{1e6, 4 << 20}, many: size{1e7, 64 << 20},
+		few: size{1e6, 1 << 20}, many: size{1e7, 8 << 20},
 		latencies: []size{{1e6, 4 << 20}, {1e7, 256 << 20}, {1e7, 1 << 30}},
-		passes:    3, timed: 1e7, turning: time.Second,
+		passes:    5, timed: 6e6, turning: time.Second,
 	}
 	quick = scale{
 		rounds: 3, decisions: 96_000,
