@@ -124,6 +124,7 @@ func TestLiveRateIsTheRateOfNewKeys(t *testing.T) {
 		{Limit: 300, Plan: &sketchlimit.Plan{Shards: 4, BloomBytes: 1024, BloomProbes: 3, Depth: 4, Width: 256, CellBits: 16}},
 		{Limit: 100, MemoryBytes: 60 << 10, SubWindows: 3},
 		{Limit: 1, MemoryBytes: 64 << 10},
+		{Limit: 100, MemoryBytes: 32 << 10, Algorithm: sketchlimit.TokenBucket},
 	} {
 		now := time.Unix(0, int64(150*time.Second))
 		c.Window, c.Clock = time.Minute, func() time.Time { return now }

@@ -30,7 +30,19 @@ func TestBadConfigurationsAreNamed(t *testing.T) {
 		{func(c *sketchlimit.Config) { c.Window = 0 }, "Window 0s, must be 1ms … 640511h56m49.213693952s"},
 		{func(c *sketchlimit.Config) { c.Window = -time.Second }, "Window -1s, must be 1ms … 640511h56m49.213693952s"},
 		{func(c *sketchlimit.Config) { c.Window = math.MaxInt64 }, "Window 2562047h47m16.854775807s, must be 1ms … 640511h56m49.213693952s"},
-		{func(c *sketchlimit.Config) { c.Algorithm = 7 }, "Algorithm 7, must be SlidingWindow or FixedWindow"},
+		{func(c *sketchlimit.Config) { c.Algorithm = 7 }, "Algorithm 7, must be SlidingWindow, FixedWindow or TokenBucket"},
+		{func(c *sketchlimit.Config) { c.Algorithm = -1 }, "Algorithm -1, must be SlidingWindow, FixedWindow or TokenBucket"},
+		{func(c *sketchlimit.Config) { c.Overload, c.Algorithm = sketchlimit.Grow, sketchlimit.TokenBucket },
+			"Overload grow, goes with windows only"},
+		{func(c *sketchlimit.Config) { c.Burst = 5 }, "Burst 5, goes with TokenBucket only"},
+		{func(c *sketchlimit.Config) { c.Burst = -5; c.Algorithm = sketchlimit.TokenBucket }, "Burst -5, must be 0 … 2147483647"},
+		{func(c *sketchlimit.Config) { c.SubWindows = 2; c.Algorithm = sketchlimit.TokenBucket }, "SubWindows 2, goes with SlidingWindow only"},
+		{func(c *sketchlimit.Config) { c.Algorithm, c.Burst, c.Window = sketchlimit.TokenBucket, 101, 1<<61 },
+			"Burst 101, must fill within 640511h56m49.213693952s at 100 per 640511h56m49.213693952s"},
+		{func(c *sketchlimit.Config) {
+			c.Algorithm, c.Burst, c.Limit, c.Window = sketchlimit.TokenBucket, math.MaxInt32, 1, 1<<61
+		},
+			"Burst 2147483647, must fill within 640511h56m49.213693952s at 1 per 640511h56m49.213693952s"},
 		{func(c *sketchlimit.Config) { c.SubWindows = -1 }, "SubWindows -1, must be at least 0"},
 		{func(c *sketchlimit.Config) { c.SubWindows = 2; c.Algorithm = sketchlimit.FixedWindow }, "SubWindows 2, goes with SlidingWindow only"},
 		{func(c *sketchlimit.Config) { c.SubWindows = 7 }, "SubWindows 7, must cut Window 1m0s into whole nanoseconds"},
@@ -59,6 +71,28 @@ func TestBadConfigurationsAreNamed(t *testing.T) {
 			with(func(p *sketchlimit.Plan) { p.HeavyEntries = 8; p.CellBits = 32 })(c)
 			c.Limit = 1 << 22
 		}, "Plan.HeavyEntries 8, must be 0 for Limit 4194304"},
+		{func(c *sketchlimit.Config) {
+			with(func(p *sketchlimit.Plan) { p.Shards = 0 })(c)
+			c.Algorithm = sketchlimit.TokenBucket
+		},
+			"Plan.Shards 0, must be 1 … 16777216"},
+		{func(c *sketchlimit.Config) {
+			with(func(p *sketchlimit.Plan) {})(c)
+			c.Algorithm = sketchlimit.TokenBucket
+		},
+			"Plan.BloomBytes 1024, must be 0 for a TokenBucket"},
+		{func(c *sketchlimit.Config) {
+			with(func(p *sketchlimit.Plan) { p.BloomBytes, p.HeavyEntries = 0, 8 })(c)
+			c.Algorithm = sketchlimit.TokenBucket
+		}, "Plan.HeavyEntries 8, must be 0 for a TokenBucket"},
+		{func(c *sketchlimit.Config) {
+			with(func(p *sketchlimit.Plan) { p.BloomBytes = 0 })(c)
+			c.Algorithm = sketchlimit.TokenBucket
+		}, "Plan.CellBits 8, must be 32 for a TokenBucket"},
+		{func(c *sketchlimit.Config) {
+			with(func(p *sketchlimit.Plan) { p.BloomBytes, p.CellBits, p.Depth = 0, 32, 0 })(c)
+			c.Algorithm = sketchlimit.TokenBucket
+		}, "Plan: cms: depth 0, must be 1 … 32"},
 		{with(func(p *sketchlimit.Plan) { p.CellBits = 4 }), "Plan.CellBits 4, must be at least 8 for Limit 100"},
 		{with(func(p *sketchlimit.Plan) { p.CellBits = 12 }), "Plan: cms: cells of 12 bits, must be 4, 8, 16 or 32"},
 		{with(func(p *sketchlimit.Plan) { p.Depth = 0 }), "Plan: cms: depth 0, must be 1 … 32"},
@@ -79,6 +113,7 @@ func TestBadConfigurationsAreNamed(t *testing.T) {
 func TestTooLittleMemoryTellsTheLeast(t *testing.T) {
 	for _, c := range []sketchlimit.Config{
 		{Limit: 100}, {Limit: 1}, {Limit: 100, Algorithm: sketchlimit.FixedWindow}, {Limit: 100, SubWindows: 60},
+		{Limit: 100, Algorithm: sketchlimit.TokenBucket},
 	} {
 		c.Window, c.MemoryBytes = time.Minute, 100
 		_, err := sketchlimit.New(c)
@@ -101,6 +136,8 @@ func TestPlanIsTaken(t *testing.T) {
 	plan := sketchlimit.Plan{Shards: 3, BloomBytes: 128, BloomProbes: 5, Depth: 7, Width: 36, CellBits: 16}
 	l := build(t, sketchlimit.Config{Limit: 100, Window: time.Minute, Plan: &plan})
 	require.Equal(t, plan, l.Plan())
+	plan = sketchlimit.Plan{Shards: 3, Depth: 5, Width: 36, CellBits: 32}
+	require.Equal(t, plan, build(t, sketchlimit.Config{Limit: 100, Window: time.Minute, Algorithm: sketchlimit.TokenBucket, Plan: &plan}).Plan())
 	require.Zero(t, build(t, sketchlimit.Config{Limit: 1, Window: time.Minute, Plan: &sketchlimit.Plan{Shards: 1, BloomBytes: 64, BloomProbes: 1}}).Plan().Width)
 }
 
@@ -122,6 +159,7 @@ func TestAShardDoesNotGrowWithTheLimiter(t *testing.T) {
 func TestAlgorithmNames(t *testing.T) {
 	require.Equal(t, "sliding", sketchlimit.SlidingWindow.String())
 	require.Equal(t, "fixed", sketchlimit.FixedWindow.String())
+	require.Equal(t, "bucket", sketchlimit.TokenBucket.String())
 	require.Equal(t, "Algorithm(9)", sketchlimit.Algorithm(9).String())
 }
 
@@ -130,6 +168,7 @@ func TestWindow(t *testing.T) {
 		{Window: time.Minute},
 		{Window: time.Minute, SubWindows: 6},
 		{Window: 1500 * time.Millisecond, Algorithm: sketchlimit.FixedWindow},
+		{Window: time.Minute, Algorithm: sketchlimit.TokenBucket, Burst: 3},
 	} {
 		c.Limit = 10
 		require.Equal(t, c.Window, build(t, c).Window())

@@ -30,6 +30,12 @@ const (
 	// FixedWindow admits n units while count(current) + n ≤ limit. It needs half
 	// the memory, and lets up to twice the limit through around a window's edge.
 	FixedWindow
+	// TokenBucket admits n units while the key's bucket holds them. The bucket holds
+	// [Config.Burst] units at most, which flow back evenly, Limit per Window: any
+	// span s of time admits at most Burst + Limit × s / Window units. Leaky bucket
+	// (as a meter) and GCRA are other names for it. A cell of the sketch is a
+	// time, to 32 bits; a window's takes 8 where Limit is below 257.
+	TokenBucket
 )
 
 // String returns the algorithm's name as the command line spells it.
@@ -39,6 +45,8 @@ func (a Algorithm) String() string {
 		return "sliding"
 	case FixedWindow:
 		return "fixed"
+	case TokenBucket:
+		return "bucket"
 	}
 	return fmt.Sprintf("Algorithm(%d)", int(a))
 }
@@ -57,6 +65,12 @@ type Config struct {
 	// and a whole number of nanoseconds each; 0 is 1. More of them follow a log
 	// of all requests more closely, and each takes its share of the memory.
 	SubWindows int
+	// Burst is the number of units that a bucket holds, and so the most that one
+	// request may cost: 1 … 1<<31-1; 0 is Limit. It goes with TokenBucket alone. A
+	// bucket must fill within 1<<61ns. Times are kept to one part in 1<<30 of what
+	// the bucket takes to fill, or of Window if that is longer, and each request
+	// is rounded up to that: a bucket of a million units loses one in a thousand.
+	Burst int
 
 	// Keys is the number of distinct keys expected in one window, 1 … 1<<31-1. The
 	// limiter is made large enough to hold FalseDenialRate at a mean of up to
@@ -71,7 +85,8 @@ type Config struct {
 	// Plan gives the dimensions themselves.
 	Plan *Plan
 
-	// Overload is what happens when FalseDenialRate (or 1e-5) is passed: Deny if not set.
+	// Overload is what happens when FalseDenialRate (or 1e-5) is passed: Deny if not set,
+	// and always with TokenBucket.
 	Overload Overload
 	// MaxMemoryBytes is the most memory that a limiter may grow to; with Grow alone.
 	MaxMemoryBytes int
@@ -83,13 +98,13 @@ type Config struct {
 	Seed uint64
 	// Clock is read by the forms without a time, at every decision; it must be safe
 	// for concurrent use. nil is the wall clock, see [NewWindowManager], which a
-	// limiter reads once every [Resolution] if its generations are at least 100
-	// times as long.
+	// limiter reads once every [Resolution] if its generations, or the time in which
+	// its buckets fill, are at least 100 times as long.
 	Clock func() time.Time
 }
 
 // Never is the RetryAfter of a request that no amount of waiting makes
-// admissible: its cost is below 1 or above the limit.
+// admissible: its cost is below 1 or above the limit, or the burst of a bucket.
 const Never time.Duration = math.MaxInt64
 
 // Decision is the answer to one request.
@@ -99,7 +114,7 @@ type Decision struct {
 	// Limit is the number of units per window the request was held against.
 	Limit int
 	// Remaining is the number of units still free now, after this request:
-	// 0 … Limit, and never more than the exact algorithm would say.
+	// 0 … Limit, or Burst, and never more than the exact algorithm would say.
 	Remaining int
 	// RetryAfter is 0 if the request was admitted. Otherwise it is the time until
 	// the first instant at which the same request would pass if nothing else
@@ -119,8 +134,8 @@ type Decision struct {
 // nothing.
 //
 // A key is any string of bytes: Take, TakeBytes and TakeAddr count the same bytes
-// for the same key. A request costs n units; a cost below 1 or above Limit is
-// denied with RetryAfter [Never]. Decisions allocate nothing.
+// for the same key. A request costs n units; a cost below 1 or above Limit (Burst, of
+// a bucket) is denied with RetryAfter [Never]. Decisions allocate nothing.
 //
 // A Limiter is safe for concurrent use. What it cannot do, because it does not know
 // its keys: list them, forget one, or take units back.
@@ -167,7 +182,7 @@ func New(c Config) (*Limiter, error) {
 			return nil, err
 		}
 	}
-	if c.Clock == nil && c.generation() >= 100*Resolution {
+	if c.Clock == nil && c.coarse() {
 		windows.run()
 	}
 	l.planned = c.planned()
@@ -179,15 +194,14 @@ func New(c Config) (*Limiter, error) {
 
 // newLimiter returns a limiter of a checked plan.
 func newLimiter(c Config, plan Plan, windows *WindowManager) (*Limiter, error) {
-	w := window{limit: int64(c.Limit), length: int64(c.generation()), generations: c.generations()}
 	l := &Limiter{windows: windows, plan: plan, shards: make([]shard, plan.Shards)}
 	var err error
-	if l.layout, err = newLayout(w, plan, c.Seed); err != nil {
+	if l.layout, err = newLayout(c.window(), plan, c.Seed); err != nil {
 		return nil, err
 	}
 	l.memory = make([]uint64, plan.Shards*l.size)
 	for i := range l.shards {
-		if l.shards[i].wheel, err = rotating.NewWheel(w.generations, windows.Latest()); err != nil {
+		if l.shards[i].wheel, err = rotating.NewWheel(l.generations, windows.Latest()); err != nil {
 			return nil, err
 		}
 	}
@@ -357,6 +371,9 @@ func (l *Limiter) Plan() Plan { return l.inUse().plan }
 
 // Window returns the span that the limit is meant for, as configured.
 func (l *Limiter) Window() time.Duration {
+	if l.bucket.burst > 0 {
+		return time.Duration(l.bucket.span)
+	}
 	return time.Duration(l.length) * time.Duration(max(1, l.generations-1))
 }
 

@@ -151,6 +151,7 @@ func TestRetryAfterIsTheFirstInstant(t *testing.T) {
 		{Limit: 50, Window: time.Minute, Algorithm: sketchlimit.FixedWindow, MemoryBytes: 4096},
 		{Limit: 50, Window: time.Minute, MemoryBytes: 8192},
 		{Limit: 50, Window: time.Minute, SubWindows: 6, MemoryBytes: 16384},
+		{Limit: 50, Window: time.Minute, Algorithm: sketchlimit.TokenBucket, Burst: 30, MemoryBytes: 32768},
 	} {
 		l := build(t, c)
 		r := rand.New(rand.NewPCG(3, 4))
@@ -225,6 +226,7 @@ func TestFloodedKeyGetsTheSameAnswers(t *testing.T) {
 		{Limit: 10, Window: time.Minute},
 		{Limit: 10, Window: time.Minute, Algorithm: sketchlimit.FixedWindow},
 		{Limit: 10, Window: time.Minute, SubWindows: 4},
+		{Limit: 10, Window: time.Minute, Algorithm: sketchlimit.TokenBucket, Burst: 7},
 	} {
 		l := build(t, c)
 		r := rand.New(rand.NewPCG(1, 1))
@@ -252,6 +254,7 @@ func TestDecisionsAllocateNothing(t *testing.T) {
 		"fixed":   {Limit: 100, Window: time.Minute, Algorithm: sketchlimit.FixedWindow},
 		"sliding": {Limit: 100, Window: time.Minute},
 		"slots":   {Limit: 100, Window: time.Minute, SubWindows: 10},
+		"bucket":  {Limit: 100, Window: time.Minute, Algorithm: sketchlimit.TokenBucket},
 		"single":  {Limit: 1, Window: time.Minute},
 	} {
 		l := build(t, c)
@@ -305,6 +308,8 @@ func TestMemoryIsAsStated(t *testing.T) {
 		{Limit: 5, MemoryBytes: 1 << 20, Algorithm: sketchlimit.FixedWindow},
 		{Limit: 100_000, MemoryBytes: 8 << 20, SubWindows: 6},
 		{Limit: 1, Keys: 1_000_000},
+		{Limit: 1, Keys: 1_000_000, Algorithm: sketchlimit.TokenBucket},
+		{Limit: 100, MemoryBytes: 4 << 20, Algorithm: sketchlimit.TokenBucket},
 		{Limit: 1000, Keys: 1_000_000, FalseDenialRate: 1e-6},
 	} {
 		c.Window = time.Minute
@@ -357,6 +362,7 @@ func TestAllowDecidesAsTakeDoes(t *testing.T) {
 		"fixed":       {Algorithm: sketchlimit.FixedWindow, Limit: 20},
 		"sliding":     {Limit: 20},
 		"sub-windows": {Limit: 20, SubWindows: 4},
+		"bucket":      {Algorithm: sketchlimit.TokenBucket, Limit: 20, Burst: 21},
 		"limit 1":     {Limit: 1},
 		"limit 2":     {Limit: 2},
 	} {

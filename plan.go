@@ -14,13 +14,13 @@ import (
 // shard holds for every generation a doorkeeper and a sketch of Depth × Width cells.
 type Plan struct {
 	Shards         int // locks, and parts of the memory; 1 … 1<<24
-	BloomBytes     int // of one doorkeeper, a multiple of 64
+	BloomBytes     int // of one doorkeeper, a multiple of 64; 0 where the algorithm is TokenBucket
 	BloomProbes    int // bits a key sets in it, 1 … bloom.MaxProbes
 	Depth          int // rows of one sketch, 1 … cms.MaxDepth
-	Width          int // cells in a row; 0 only where Limit is 1 and doorkeepers count alone
+	Width          int // cells in a row; 0 only where Limit is 1 and doorkeepers of windows count alone
 	HeavyEntries   int // of one shard's table of heavy keys, a multiple of 8; 0 where there is none
 	HeavyThreshold int // units in a generation from which a key counts as heavy
-	CellBits       int // 4, 8, 16 or 32; a cell must be able to hold Limit − 1
+	CellBits       int // 4, 8, 16 or 32; a cell must be able to hold Limit − 1, a TokenBucket's is 32
 
 	Forecast *Forecast `json:",omitempty"` // what Tune expects of it; nil if nobody knows. New does not look at it
 }
@@ -46,8 +46,14 @@ func (c *Config) check() error {
 		return fmt.Errorf("sketchlimit: Limit %d, must be 1 … %d", c.Limit, math.MaxInt32)
 	case c.Window < time.Millisecond || c.Window > maxWindow:
 		return fmt.Errorf("sketchlimit: Window %v, must be 1ms … %v", c.Window, time.Duration(maxWindow))
-	case c.Algorithm != SlidingWindow && c.Algorithm != FixedWindow:
-		return fmt.Errorf("sketchlimit: Algorithm %d, must be SlidingWindow or FixedWindow", int(c.Algorithm))
+	case c.Algorithm < SlidingWindow || c.Algorithm > TokenBucket:
+		return fmt.Errorf("sketchlimit: Algorithm %d, must be SlidingWindow, FixedWindow or TokenBucket", int(c.Algorithm))
+	case c.Burst < 0 || c.Burst > math.MaxInt32:
+		return fmt.Errorf("sketchlimit: Burst %d, must be 0 … %d", c.Burst, math.MaxInt32)
+	case c.Burst > 0 && c.Algorithm != TokenBucket:
+		return fmt.Errorf("sketchlimit: Burst %d, goes with TokenBucket only", c.Burst)
+	case c.fills() > maxWindow:
+		return fmt.Errorf("sketchlimit: Burst %d, must fill within %v at %d per %v", c.Burst, time.Duration(maxWindow), c.Limit, c.Window)
 	case c.SubWindows < 0:
 		return fmt.Errorf("sketchlimit: SubWindows %d, must be at least 0", c.SubWindows)
 	case c.SubWindows > 1 && c.Algorithm != SlidingWindow:
@@ -78,6 +84,8 @@ func (c *Config) checkSize() error {
 		return fmt.Errorf("sketchlimit: FalseDenialRate %v, goes with Keys alone", c.FalseDenialRate)
 	case c.Overload != Deny && c.Overload != Grow:
 		return fmt.Errorf("sketchlimit: Overload %d, must be Deny or Grow", int(c.Overload))
+	case c.Overload == Grow && c.Algorithm == TokenBucket:
+		return fmt.Errorf("sketchlimit: Overload %v, goes with windows only", c.Overload)
 	case c.Overload == Deny && c.MaxMemoryBytes != 0:
 		return fmt.Errorf("sketchlimit: MaxMemoryBytes %d, goes with Overload Grow alone", c.MaxMemoryBytes)
 	}
@@ -86,7 +94,7 @@ func (c *Config) checkSize() error {
 
 // generations returns how many generations the limiter keeps.
 func (c *Config) generations() int {
-	if c.Algorithm == FixedWindow {
+	if c.Algorithm != SlidingWindow {
 		return 1
 	}
 	return max(c.SubWindows, 1) + 1
@@ -94,6 +102,9 @@ func (c *Config) generations() int {
 
 // generation returns the length of a generation.
 func (c *Config) generation() time.Duration {
+	if c.Algorithm == TokenBucket {
+		return 1 << (tickBits + c.bucket().shift)
+	}
 	return c.Window / time.Duration(max(c.SubWindows, 1))
 }
 
@@ -120,8 +131,30 @@ func (c *Config) planned() planned {
 	return p
 }
 
+// window returns the arithmetic that the limiter goes by.
+func (c *Config) window() window {
+	w := window{limit: int64(c.Limit), length: int64(c.generation()), generations: c.generations()}
+	if c.Algorithm == TokenBucket {
+		w.bucket = c.bucket()
+	}
+	return w
+}
+
+// coarse tells whether times may be late by [Resolution]: what flows back in that time is
+// little of the whole.
+func (c *Config) coarse() bool {
+	if c.Algorithm == TokenBucket {
+		w := c.window()
+		return w.bucket.takes(w.bucket.burst, w.limit, w.limit) >= int64(100*Resolution)
+	}
+	return c.generation() >= 100*Resolution
+}
+
 // plan chooses the dimensions, or checks those given.
 func (c *Config) plan() (Plan, error) {
+	if c.Plan != nil && c.Algorithm == TokenBucket {
+		return *c.Plan, c.Plan.checkBucket()
+	}
 	if c.Plan != nil {
 		return *c.Plan, c.Plan.check(c.Limit, c.generations())
 	}
@@ -163,6 +196,24 @@ func (p *Plan) check(limit, generations int) error {
 	return p.checkTotal(generations)
 }
 
+// checkBucket is check for a sketch of times.
+func (p *Plan) checkBucket() error {
+	switch {
+	case p.Shards < 1 || p.Shards > maxShards:
+		return fmt.Errorf("sketchlimit: Plan.Shards %d, must be 1 … %d", p.Shards, maxShards)
+	case p.BloomBytes != 0:
+		return fmt.Errorf("sketchlimit: Plan.BloomBytes %d, must be 0 for a TokenBucket", p.BloomBytes)
+	case p.HeavyEntries != 0:
+		return fmt.Errorf("sketchlimit: Plan.HeavyEntries %d, must be 0 for a TokenBucket", p.HeavyEntries)
+	case p.CellBits != bucketBits:
+		return fmt.Errorf("sketchlimit: Plan.CellBits %d, must be %d for a TokenBucket", p.CellBits, bucketBits)
+	}
+	if _, err := cms.Words(p.Depth, p.Width, p.CellBits); err != nil {
+		return fmt.Errorf("sketchlimit: Plan: %w", err)
+	}
+	return p.checkTotal(1)
+}
+
 func (p *Plan) checkTotal(generations int) error {
 	perShard := float64(generations)*(float64(p.BloomBytes)+float64(p.Depth)*float64(p.Width)*float64(p.CellBits)/8) + 8*float64(p.HeavyEntries)
 	if total := float64(p.Shards) * perShard; total > maxMemory {
@@ -194,6 +245,8 @@ const (
 	doorShare            = 4
 	doorShareBesideHeavy = 3
 	heavyShare           = 4
+	// bucketBits are the bits of a time.
+	bucketBits = 32
 	// heavyThreshold is the units in a generation that make a key heavy.
 	heavyThreshold = 16
 )
@@ -258,8 +311,13 @@ func (c *Config) spend(memory int, s shape) (Plan, error) {
 			c.MemoryBytes, c.smallest())
 	}
 	doorLines := lines
-	if c.Limit > 1 {
+	switch {
+	case c.Algorithm == TokenBucket:
+		doorLines, p.BloomProbes, p.CellBits = 0, 0, bucketBits
+	case c.Limit > 1:
 		doorLines = min(max(1, int(float64(lines)*s.door)), lines-1)
+	}
+	if doorLines < lines {
 		rowWords := (lines - doorLines) * bloom.BlockBytes / 8 / p.Depth
 		p.Width = rowWords * 64 / p.CellBits
 	}
@@ -271,7 +329,7 @@ func (c *Config) spend(memory int, s shape) (Plan, error) {
 // without, and beyond two generations or a word's width there is none.
 func (c *Config) heavyTable() bool {
 	_, fits := heavyBits(c.Limit)
-	return fits && c.generations() <= 2 && c.Limit > 16
+	return fits && c.generations() <= 2 && c.Limit > 16 && c.Algorithm != TokenBucket
 }
 
 // smallest returns the least memory that makes a limiter.
@@ -318,6 +376,8 @@ var bytesPerKey = []struct {
 	{2, 140}, {5, 75}, {6, 40}, {8, 27}, {10, 12}, {16, 2.5}, {17, 4}, {32, 2.5}, {257, 5}, {65537, 10},
 }
 
+const bucketBytesPerKey = 5
+
 // memoryFor returns the memory that holds the false-denial rate for so many keys.
 // The rate falls with about the fourth power of the memory, down to half of what
 // 1e-5 takes; below that the cliff is near where everybody is denied.
@@ -325,7 +385,9 @@ func (c *Config) memoryFor(keys int) (int, error) {
 	rate := c.goal()
 	generations := float64(c.generations())
 	var bytes float64
-	if c.Limit == 1 {
+	if c.Algorithm == TokenBucket {
+		bytes = bucketBytesPerKey * float64(keys) * max(0.5, math.Pow(1e-5/rate, 0.25))
+	} else if c.Limit == 1 {
 		filter, _, err := bloom.Dimensions(keys, rate/generations)
 		if err != nil {
 			return 0, fmt.Errorf("sketchlimit: FalseDenialRate %v of %d keys: %w", rate, keys, err)

@@ -21,7 +21,8 @@ type shard struct {
 }
 
 // layout says where things lie in a shard's memory, which is the same in all shards:
-// for each generation a doorkeeper and a sketch, then the table of heavy keys.
+// for each generation a doorkeeper and a sketch, then the table of heavy keys. A bucket
+// has the sketch alone, and one for all generations.
 //
 // A key's first unit in a generation is its mark in the doorkeeper, the next ones
 // are in the sketch, so that keys which come once never enter it; and once they reach
@@ -40,9 +41,12 @@ type layout struct {
 // newLayout returns the layout of a checked plan.
 func newLayout(w window, p Plan, seed uint64) (layout, error) {
 	l := layout{window: w, seed: seed}
+	l.bucket.seed = rotating.Seed(seed, 0)
 	var err error
-	if l.door, err = bloom.NewLayout(p.BloomBytes, p.BloomProbes); err != nil {
-		return layout{}, err
+	if w.bucket.burst == 0 {
+		if l.door, err = bloom.NewLayout(p.BloomBytes, p.BloomProbes); err != nil {
+			return layout{}, err
+		}
 	}
 	if p.Width > 0 {
 		if l.cells, err = cms.NewLayout(p.Depth, p.Width, p.CellBits); err != nil {
@@ -74,6 +78,9 @@ func (r request) take(p Position, n int64, brief bool) verdict {
 	if p.Generation != r.s.wheel.Generation() {
 		p = r.turn(p)
 	}
+	if r.bucket.burst > 0 {
+		return r.takeTime(p, n)
+	}
 	enough := int64(math.MaxInt64)
 	if brief {
 		enough = n
@@ -82,13 +89,7 @@ func (r request) take(p Position, n int64, brief bool) verdict {
 	current, h := r.count(p.Generation, entry)
 	u := r.usage(p, current+r.former(p.Generation), entry, enough)
 	if n < 1 || n > u.free {
-		v := r.denied(p, u, entry, n)
-		r.s.denied += uint64(max(n, 0))
-		if n == 1 {
-			free := r.windows.pack(r.after(p, v.retryAfter))
-			r.s.last.set(r.h, free, r.nanos(p)+int64(v.resetAfter))
-		}
-		return v
+		return r.refuse(p, n, r.denied(p, u, entry, n))
 	}
 	r.s.admitted += uint64(n)
 	r.s.last.forget(r.h)
@@ -96,9 +97,22 @@ func (r request) take(p Position, n int64, brief bool) verdict {
 	return verdict{allowed: true, remaining: int(u.free - n), resetAfter: r.resetAfter(p, 0)}
 }
 
+// refuse counts a request that is denied, and remembers its key if that has nothing left.
+func (r request) refuse(p Position, n int64, v verdict) verdict {
+	r.s.denied += uint64(max(n, 0))
+	if n == 1 {
+		free := r.windows.pack(r.after(p, v.retryAfter))
+		r.s.last.set(r.h, free, r.nanos(p)+int64(v.resetAfter))
+	}
+	return v
+}
+
 // peek tells what take would, but for what is left afterwards.
 func (r request) peek(p Position, n int64) verdict {
 	p = r.clamp(p)
+	if r.bucket.burst > 0 {
+		return r.peekTime(p, n)
+	}
 	entry := r.heavy.find(r.memory, r.table(), r.h)
 	current, _ := r.count(p.Generation, entry)
 	u := r.usage(p, current+r.former(p.Generation), entry, math.MaxInt64)
@@ -124,7 +138,14 @@ func (r request) denied(p Position, u usage, entry *uint64, n int64) verdict {
 // turn begins the position's generation unless it is behind, and returns the position
 // in what is then the shard's.
 func (r request) turn(p Position) Position {
+	from := r.s.wheel.Generation()
 	turns := r.s.wheel.Advance(p.Generation)
+	if r.bucket.burst > 0 {
+		if turns > 0 {
+			forward(r.memory[r.first:][:r.size], passed(from, p.Generation))
+		}
+		return r.clamp(p)
+	}
 	for age := range turns {
 		clear(r.memory[r.buffer(age):][:r.generation])
 	}

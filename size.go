@@ -12,8 +12,7 @@ func (c Config) Bytes() (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	w := window{limit: int64(c.Limit), length: int64(c.generation()), generations: c.generations()}
-	l, err := newLayout(w, plan, c.Seed)
+	l, err := newLayout(c.window(), plan, c.Seed)
 	if err != nil {
 		return 0, err
 	}

@@ -13,7 +13,7 @@ import (
 type Stats struct {
 	Admitted  uint64 // units since construction
 	Denied    uint64 // units since construction
-	Rotations uint64 // times that a new generation has begun since construction
+	Rotations uint64 // times that a new generation has begun since construction; of buckets, times that cells were brought forward
 
 	// FalseDenialRate is the chance, 0 … 1, that a key which the limiter has
 	// never seen is denied its first unit now. It is no estimate from samples but
@@ -22,11 +22,13 @@ type Stats struct {
 	FalseDenialRate float64
 	// DistinctKeys and PreviousDistinctKeys estimate the keys that were admitted
 	// in the current and in the previous generation, to about 1 % until the
-	// doorkeepers are full. A fixed window has no previous generation.
+	// doorkeepers are full. A fixed window has no previous generation. A bucket
+	// does not know: both are 0.
 	DistinctKeys         float64
 	PreviousDistinctKeys float64
 	// BloomFill and SketchFill are the share of bits set in the current
-	// generation's doorkeepers, and of cells above 0 in its sketches, 0 … 1.
+	// generation's doorkeepers, and of cells above 0 in its sketches, 0 … 1. Of
+	// buckets they are 0, and the share of cells whose time lies ahead.
 	BloomFill  float64
 	SketchFill float64
 	// OutsidePlan tells that there are more keys, in the current or in the previous
@@ -87,8 +89,10 @@ func (l *Limiter) addTo(sum *Stats, p Position, before *Limiter) {
 				sum.PreviousDistinctKeys += former[1].distinct() * share
 			}
 		}
-		sum.BloomFill += ages[0].door.FillRatio() / float64(parts)
-		sum.SketchFill += fill(&ages[0].cells) / float64(parts)
+		if ages[0].door != nil {
+			sum.BloomFill += ages[0].door.FillRatio() / float64(parts)
+		}
+		sum.SketchFill += fill(&ages[0].cells, l.counts(at)) / float64(parts)
 		sum.FalseDenialRate += l.falseDenialRate(at, ages, former) / float64(parts) // a new key falls in any alike
 	}
 }
@@ -107,13 +111,13 @@ func aligned(ages []generation, later int64) []generation {
 
 // generation is a copy of what a shard holds of one span of time.
 type generation struct {
-	door  bloom.Filter
-	cells cms.Sketch // no cells where the limit is 1
-	heavy int        // keys counted in the heavy table alone
+	door  *bloom.Filter // nil where it is missing
+	cells cms.Sketch    // no cells where the limit is 1
+	heavy int           // keys counted in the heavy table alone
 }
 
-// missing is true of a generation that is not kept any more.
-func (g *generation) missing() bool { return g.door.Probes() == 0 }
+// missing is true of a generation that is not kept any more, and of a bucket's.
+func (g *generation) missing() bool { return g.door == nil }
 
 func (g *generation) distinct() float64 {
 	if g.missing() {
@@ -136,30 +140,42 @@ func (l *Limiter) copyShard(i int, p Position, memory []uint64) (at Position, ag
 	ages = make([]generation, l.generations)
 	for age := range ages {
 		words := memory[wheel.Index(age)*l.generation:][:l.generation]
-		door, err := bloom.Over(words[:l.door.Words()], l.door.Probes())
-		if err == nil && l.cells.Depth() > 0 {
-			var cells *cms.Sketch
-			if cells, err = cms.Over(words[l.door.Words():], l.cells.Depth(), l.cells.Width(), l.cells.CellBits()); err == nil {
-				ages[age].cells = *cells
+		if l.door.Words() > 0 {
+			door, err := bloom.Over(words[:l.door.Words()], l.door.Probes())
+			if err != nil {
+				panic(err) // the plan has been checked
 			}
+			ages[age].door = door
 		}
-		if err != nil {
-			panic(err) // the plan has been checked
+		if l.cells.Depth() > 0 {
+			cells, err := cms.Over(words[l.door.Words():], l.cells.Depth(), l.cells.Width(), l.cells.CellBits())
+			if err != nil {
+				panic(err)
+			}
+			ages[age].cells = *cells
 		}
-		ages[age].door = *door
 		ages[age].heavy = l.heavy.held(memory[l.generations*l.generation:], age)
 	}
 	return at, ages
 }
 
-func fill(k *cms.Sketch) float64 {
+// counts returns the least that a cell holds which weighs anything.
+func (w *window) counts(p Position) uint32 {
+	if w.bucket.burst > 0 {
+		return w.bucket.beyond(p, 0)
+	}
+	return 1
+}
+
+// fill returns the share of cells that hold c or more.
+func fill(k *cms.Sketch, c uint32) float64 {
 	if k.Depth() == 0 {
 		return 0
 	}
 	sum := 0.0
 	for r := range k.Depth() {
 		for lane := range k.Lanes() {
-			sum += k.Tail(r, lane, 1)
+			sum += k.Tail(r, lane, c)
 		}
 	}
 	return sum / float64(k.Depth()*k.Lanes())
@@ -173,6 +189,9 @@ const maxSteps = 1024
 // readings in the generations are independent, because their seeds are, so their
 // distributions convolve. So do those of a predecessor, if its generations are given.
 func (w *window) falseDenialRate(p Position, ages, former []generation) float64 {
+	if w.bucket.burst > 0 {
+		return w.bucket.falseDenialRate(p, &ages[0].cells, w.limit)
+	}
 	step := (w.limit + maxSteps - 1) / maxSteps
 	top := int((w.limit + step - 1) / step)
 	sum := make([]float64, top+1) // chance of each sum of readings, in steps; the last: or more

@@ -194,6 +194,9 @@ func (g *Goal) check() error {
 		return fmt.Errorf("sketchlimit: Goal.MemoryBytes %d, must be 0 … %d", g.MemoryBytes, maxMemory)
 	}
 	c.MemoryBytes = max(g.MemoryBytes, 1)
+	if g.Algorithm == TokenBucket {
+		return fmt.Errorf("sketchlimit: Goal.Algorithm %v, must be a window's", g.Algorithm)
+	}
 	err := c.check()
 	if err == nil && g.MemoryBytes > 0 && g.MemoryBytes < c.smallest() {
 		err = fmt.Errorf("sketchlimit: MemoryBytes %d, must be at least %d", g.MemoryBytes, c.smallest())

@@ -10,7 +10,8 @@ import (
 type window struct {
 	limit       int64
 	length      int64 // of a generation, ns
-	generations int   // that are kept: 1 if fixed, one more than sub-windows if sliding
+	generations int   // that are kept: 1 if fixed or a bucket, one more than sub-windows if sliding
+	bucket      bucket
 }
 
 // nanos returns the position as unix time in ns.

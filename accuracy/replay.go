@@ -114,7 +114,7 @@ type Limiter interface {
 
 // Contest is a limiter, and the exact algorithm that it is held against.
 type Contest struct {
-	Limit  int           // units per key and window
+	Limit  int           // units per key and window, or the burst of a bucket
 	Window time.Duration // ends of windows are when Stats is read
 	// Limiter builds the limiter. Its clock must be the one given, which shows the
 	// time of the stream: a limiter on the wall clock would take every trace for
@@ -128,7 +128,7 @@ type Contest struct {
 // the exact form of its algorithm.
 func NewContest(c sketchlimit.Config) Contest {
 	return Contest{
-		Limit:  c.Limit,
+		Limit:  quota(c),
 		Window: c.Window,
 		Limiter: func(clock func() time.Time) (Limiter, error) {
 			c := c
@@ -137,6 +137,14 @@ func NewContest(c sketchlimit.Config) Contest {
 		},
 		Oracle: func() (exact.Limiter, error) { return NewOracle(c) },
 	}
+}
+
+// quota is the units of a key that has used none.
+func quota(c sketchlimit.Config) int {
+	if c.Algorithm == sketchlimit.TokenBucket && c.Burst > 0 {
+		return c.Burst
+	}
+	return c.Limit
 }
 
 // NewOracle is the exact form of the algorithm that c asks for.
@@ -148,6 +156,8 @@ func NewOracle(c sketchlimit.Config) (exact.Limiter, error) {
 		return exact.NewSlots(c.Limit, c.Window, c.SubWindows)
 	case c.Algorithm == sketchlimit.SlidingWindow:
 		return exact.NewSlidingWindow(c.Limit, c.Window)
+	case c.Algorithm == sketchlimit.TokenBucket:
+		return exact.NewGCRA(c.Limit, c.Window, quota(c))
 	}
 	return nil, fmt.Errorf("accuracy: algorithm %v: it has no oracle", c.Algorithm)
 }
