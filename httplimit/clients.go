@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"strconv"
 	"strings"
 )
 
@@ -49,15 +50,35 @@ func (c *Clients) AppendKey(dst []byte, r *http.Request) []byte {
 		b := addr.As4()
 		return append(dst, b[:]...)
 	case addr.Is6():
-		bits := c.IPv6Bits
-		if bits < 1 || bits > 128 { // New refuses all but 0
-			bits = 64
-		}
+		bits := c.bits()
 		prefix, _ := addr.Prefix(bits)
 		b := prefix.Addr().As16()
 		return append(dst, b[:(bits+63)/64*8]...)
 	}
 	return dst // no address
+}
+
+func (c *Clients) bits() int {
+	if c.IPv6Bits < 1 || c.IPv6Bits > 128 { // New refuses all but 0
+		return 64
+	}
+	return c.IPv6Bits
+}
+
+// KeyText returns the address or the network that a key stands for, such as "192.0.2.1" or
+// "2001:db8::/64"; of what is no key of the Clients, the quoted bytes.
+func (c *Clients) KeyText(key []byte) string {
+	switch len(key) {
+	case 0:
+		return ""
+	case 4:
+		return netip.AddrFrom4([4]byte(key)).String()
+	case 8, 16:
+		var b [16]byte
+		copy(b[:], key)
+		return netip.PrefixFrom(netip.AddrFrom16(b), c.bits()).String()
+	}
+	return strconv.Quote(string(key))
 }
 
 // Addr returns the client's address, whole, without zone, IPv4 as such: the zero Addr

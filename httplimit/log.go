@@ -1,0 +1,41 @@
+package httplimit
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+	"sync/atomic"
+
+	"github.com/sketchlimit/sketchlimit"
+)
+
+// LogRefusals logs requests that a policy does not admit, or would not if it were not in
+// shadow mode. A flood of them must not become a flood of lines: the limiter decides which
+// are written, by the policy's name; each line says how many were not since the last.
+//
+// show makes a key readable or hides it, for keys may be what nobody should find in a
+// log: see [Clients.KeyText]. nil leaves keys out. It must be safe for concurrent use.
+func LogRefusals(logger *slog.Logger, limiter *sketchlimit.Limiter, show func(key []byte) string) Option {
+	unlogged := new(atomic.Uint64)
+	log := OnRefusal(func(r *http.Request, p Policy) {
+		if !limiter.Allow(p.Name) {
+			unlogged.Add(1)
+			return
+		}
+		attrs := []slog.Attr{slog.String("policy", p.Name), slog.String("method", r.Method), slog.String("path", r.URL.Path)}
+		if show != nil {
+			attrs = append(attrs, slog.String("key", show(p.Key)))
+		}
+		if p.RetryAfter != sketchlimit.Never {
+			attrs = append(attrs, slog.Duration("retry_after", p.RetryAfter))
+		}
+		attrs = append(attrs, slog.Bool("shadow", p.Shadow), slog.Uint64("unlogged", unlogged.Swap(0)))
+		logger.LogAttrs(r.Context(), slog.LevelWarn, "request over its limit", attrs...)
+	})
+	return func(m *middleware) error {
+		if logger == nil || limiter == nil {
+			return errors.New("LogRefusals nil, must be a logger and a limiter")
+		}
+		return log(m)
+	}
+}

@@ -1,0 +1,69 @@
+package httplimit_test
+
+import (
+	"bytes"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/httplimit"
+)
+
+func TestLogRefusals(t *testing.T) {
+	clock := newClock()
+	lines := build(t, sketchlimit.Config{Limit: 2, Window: time.Minute, Algorithm: sketchlimit.FixedWindow}, clock)
+	var out bytes.Buffer
+	logger := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}}))
+	hide := func(key []byte) string { return string(key[:1]) + "…" }
+	h := front(t, build(t, sketchlimit.Config{Limit: 1, Window: time.Hour, Algorithm: sketchlimit.FixedWindow}, clock), byUser, httplimit.Name("hourly"), httplimit.LogRefusals(logger, lines, hide))
+	ann := httptest.NewRequest("GET", "/search?q=secret", nil)
+	ann.Header.Set("X-User", "ann")
+	statuses(h, 9, ann)
+	clock.advance(time.Minute)
+	statuses(h, 1, ann)
+	shadow := front(t, build(t, sketchlimit.Config{Limit: 1}, clock), byUser, httplimit.Shadow(), httplimit.LogRefusals(logger, lines, nil),
+		httplimit.Cost(func(*http.Request) int { return 2 }))
+	statuses(shadow, 1, ann)
+	require.Equal(t, strings.TrimLeft(`
+level=WARN msg="request over its limit" policy=hourly method=GET path=/search key=a… retry_after=1h0m0s shadow=false unlogged=0
+level=WARN msg="request over its limit" policy=hourly method=GET path=/search key=a… retry_after=1h0m0s shadow=false unlogged=0
+level=WARN msg="request over its limit" policy=hourly method=GET path=/search key=a… retry_after=59m0s shadow=false unlogged=6
+level=WARN msg="request over its limit" policy=default method=GET path=/search shadow=true unlogged=0
+`, "\n"), out.String())
+	for _, option := range []httplimit.Option{httplimit.LogRefusals(nil, lines, nil), httplimit.LogRefusals(logger, nil, nil)} {
+		_, err := httplimit.New(lines, byUser, option)
+		require.EqualError(t, err, "httplimit: LogRefusals nil, must be a logger and a limiter")
+	}
+}
+
+// The text of a key is the client's address, or its network.
+func TestKeyText(t *testing.T) {
+	for _, c := range []struct {
+		bits         int
+		client, want string
+	}{
+		{0, "203.0.113.9", "203.0.113.9"},
+		{0, "2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"},
+		{56, "2001:db8:1:2ff:3:4:5:6", "2001:db8:1:200::/56"},
+		{128, "2001:db8::7", "2001:db8::7/128"},
+		{96, "2001:db8::7:0:7", "2001:db8::7:0:0/96"},
+	} {
+		clients := &httplimit.Clients{IPv6Bits: c.bits}
+		r := from(netip.AddrPortFrom(netip.MustParseAddr(c.client), 80).String(), "X")
+		require.Equal(t, c.want, clients.KeyText(clients.AppendKey(nil, r)))
+	}
+	require.Equal(t, "", new(httplimit.Clients).KeyText(nil))
+	require.Equal(t, `"ann\xff"`, new(httplimit.Clients).KeyText([]byte("ann\xff")), "no key of clients")
+}
