@@ -65,5 +65,5 @@ func TestKeyText(t *testing.T) {
 		require.Equal(t, c.want, clients.KeyText(clients.AppendKey(nil, r)))
 	}
 	require.Equal(t, "", new(httplimit.Clients).KeyText(nil))
-	require.Equal(t, `"ann\xff"`, new(httplimit.Clients).KeyText([]byte("ann\xff")), "no key of clients")
+	require.Equal(t, `"anna\xff"`, new(httplimit.Clients).KeyText([]byte("anna\xff")), "no key of clients")
 }
