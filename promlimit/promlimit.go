@@ -1,0 +1,131 @@
+// Package promlimit tells Prometheus what limiters do: how much they admit and deny, how
+// full they are and how often they err. Metrics are labelled by limiter or policy, never
+// by key, so there are as many as in the configuration; for keys see package who.
+//
+//	limiters := map[string]*sketchlimit.Limiter{"api": limiter}
+//	prometheus.MustRegister(promlimit.New(maps.All(limiters)))
+//
+// For the rules of files, the limiters are rules.Counting(). Requests that policies
+// refuse, and those that they would if they were not in shadow mode, are counted by
+// [Refusals] where package httplimit meets them.
+package promlimit
+
+import (
+	"iter"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/httplimit"
+)
+
+// Limiter is what is told of. A [sketchlimit.Limiter] is one, and so is a rule. It must be
+// safe for concurrent use.
+type Limiter interface {
+	Stats() sketchlimit.Stats
+	MemoryBytes() int
+}
+
+// metric is one of a limiter.
+type metric struct {
+	desc  *prometheus.Desc
+	kind  prometheus.ValueType
+	value func(sketchlimit.Stats) float64
+}
+
+const (
+	total = prometheus.CounterValue
+	now   = prometheus.GaugeValue
+)
+
+var metrics = []metric{
+	{desc("admitted_units_total", "Units admitted."), total,
+		func(s sketchlimit.Stats) float64 { return float64(s.Admitted) }},
+	{desc("denied_units_total", "Units denied, also where nobody heeds it: in shadow mode."), total,
+		func(s sketchlimit.Stats) float64 { return float64(s.Denied) }},
+	{desc("rotations_total", "Times that a new generation has begun."), total,
+		func(s sketchlimit.Stats) float64 { return float64(s.Rotations) }},
+	{desc("false_denial_rate", "Chance, 0 to 1, that a key which the limiter has never seen is denied now."), now,
+		func(s sketchlimit.Stats) float64 { return s.FalseDenialRate }},
+	{desc("distinct_keys", "Estimate of the keys admitted in the current generation."), now,
+		func(s sketchlimit.Stats) float64 { return s.DistinctKeys }},
+	{desc("bloom_fill_ratio", "Share, 0 to 1, of bits set in the current doorkeepers."), now,
+		func(s sketchlimit.Stats) float64 { return s.BloomFill }},
+	{desc("sketch_fill_ratio", "Share, 0 to 1, of cells above 0 in the current sketches."), now,
+		func(s sketchlimit.Stats) float64 { return s.SketchFill }},
+}
+
+var memory = desc("memory_bytes", "Memory that the limiter takes, which does not change.")
+
+func desc(name, help string) *prometheus.Desc {
+	return prometheus.NewDesc("sketchlimit_"+name, help, []string{"limiter"}, nil)
+}
+
+// New returns a collector of the limiters, which it ranges over anew whenever it reads them;
+// no two may have one name.
+//
+// Stats reads the whole of a limiter, about four milliseconds for each MiB. So that
+// scrapes, however many, take at most a tenth of one core, what took so long to read is
+// told again for nine times as long.
+func New[L Limiter](limiters iter.Seq2[string, L]) prometheus.Collector {
+	return &collector{read: func() (list []prometheus.Metric) {
+		for name, l := range limiters {
+			stats := l.Stats()
+			for _, m := range metrics {
+				list = append(list, prometheus.MustNewConstMetric(m.desc, m.kind, m.value(stats), name))
+			}
+			list = append(list, prometheus.MustNewConstMetric(memory, prometheus.GaugeValue, float64(l.MemoryBytes()), name))
+		}
+		return list
+	}}
+}
+
+type collector struct {
+	read func() []prometheus.Metric
+
+	mu    sync.Mutex
+	last  []prometheus.Metric
+	until time.Time // when it is to be read again
+}
+
+// Describe implements [prometheus.Collector].
+func (c *collector) Describe(ch chan<- *prometheus.Desc) {
+	for _, m := range metrics {
+		ch <- m.desc
+	}
+	ch <- memory
+}
+
+// Collect implements [prometheus.Collector].
+func (c *collector) Collect(ch chan<- prometheus.Metric) {
+	for _, m := range c.latest() {
+		ch <- m
+	}
+}
+
+func (c *collector) latest() []prometheus.Metric {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if start := time.Now(); !start.Before(c.until) {
+		c.last = c.read()
+		end := time.Now()
+		c.until = end.Add(9 * end.Sub(start))
+	}
+	return c.last
+}
+
+// Refusals returns a counter of the requests that policies do not admit, by policy and
+// whether it is in shadow mode, and the option that makes a middleware count them.
+func Refusals() (prometheus.Collector, httplimit.Option) {
+	counter := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "sketchlimit_refused_requests_total",
+		Help: "Requests that a policy does not admit; with shadow=true they passed.",
+	}, []string{"policy", "shadow"})
+	return counter, httplimit.OnRefusal(func(_ *http.Request, p httplimit.Policy) {
+		counter.WithLabelValues(p.Name, strconv.FormatBool(p.Shadow)).Inc()
+	})
+}

@@ -1,0 +1,167 @@
+package promlimit_test
+
+import (
+	"expvar"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/prometheus/common/expfmt"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/httplimit"
+	"github.com/sketchlimit/sketchlimit/promlimit"
+)
+
+func build(t *testing.T, limit int, now *time.Time) *sketchlimit.Limiter {
+	t.Helper()
+	l, err := sketchlimit.New(sketchlimit.Config{
+		Limit: limit, Window: time.Minute, MemoryBytes: 64 << 10, Seed: 1, Clock: func() time.Time { return *now },
+	})
+	require.NoError(t, err)
+	return l
+}
+
+func TestStats(t *testing.T) {
+	now := time.Unix(0, 0)
+	l := build(t, 2, &now)
+	l.Take("ann", 2)
+	now = now.Add(time.Minute)
+	for _, key := range []string{"bob", "eve"} {
+		l.Take(key, 1)
+		l.Take(key, 2)
+	}
+	s := l.Stats()
+	require.Equal(t, []uint64{4, 4, 1}, []uint64{s.Admitted, s.Denied, s.Rotations})
+	require.InDelta(t, 2, s.DistinctKeys, 0.1)
+	want := ""
+	for _, m := range []struct {
+		name, kind string
+		value      any
+	}{
+		{"admitted_units_total", "counter", 4},
+		{"denied_units_total", "counter", 4},
+		{"rotations_total", "counter", 1},
+		{"false_denial_rate", "gauge", s.FalseDenialRate},
+		{"distinct_keys", "gauge", s.DistinctKeys},
+		{"bloom_fill_ratio", "gauge", s.BloomFill},
+		{"sketch_fill_ratio", "gauge", s.SketchFill},
+		{"memory_bytes", "gauge", l.MemoryBytes()},
+	} {
+		want += fmt.Sprintf("# TYPE sketchlimit_%s %s\nsketchlimit_%s{limiter=\"api\"} %v\n", m.name, m.kind, m.name, m.value)
+	}
+	c := promlimit.New(maps.All(map[string]*sketchlimit.Limiter{"api": l}))
+	require.Equal(t, 8, testutil.CollectAndCount(c))
+	require.Equal(t, want, exposed(t, c))
+	problems, err := testutil.CollectAndLint(c)
+	require.NoError(t, err)
+	require.Empty(t, problems)
+	require.NoError(t, prometheus.NewPedanticRegistry().Register(c))
+}
+
+// exposed returns what a collector tells, without help, in the order of its metrics.
+func exposed(t *testing.T, c prometheus.Collector) string {
+	t.Helper()
+	names := []string{"admitted_units_total", "denied_units_total", "rotations_total", "false_denial_rate", "distinct_keys",
+		"bloom_fill_ratio", "sketch_fill_ratio", "memory_bytes", "refused_requests_total"}
+	var b strings.Builder
+	for _, name := range names {
+		text, err := testutil.CollectAndFormat(c, expfmt.TypeTextPlain, "sketchlimit_"+name)
+		require.NoError(t, err)
+		for line := range strings.Lines(string(text)) {
+			if !strings.HasPrefix(line, "# HELP") {
+				b.WriteString(line)
+			}
+		}
+	}
+	return b.String()
+}
+
+// Limiters come and go, as rules do when files are read again.
+func TestLimitersOfTheMoment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // where a reading takes no time
+		now := time.Unix(0, 0)
+		limiters := map[string]promlimit.Limiter{"a": build(t, 1, &now)}
+		c := promlimit.New(maps.All(limiters))
+		require.Contains(t, exposed(t, c), `rotations_total{limiter="a"} 0`)
+		limiters["b"] = limiters["a"]
+		delete(limiters, "a")
+		require.Contains(t, exposed(t, c), `rotations_total{limiter="b"} 0`)
+		require.NotContains(t, exposed(t, c), `limiter="a"`)
+	})
+}
+
+// slow is a limiter that counts how often it is read, and takes a second for it.
+type slow struct{ reads uint64 }
+
+func (s *slow) MemoryBytes() int { return 250 << 20 }
+func (s *slow) Stats() sketchlimit.Stats {
+	time.Sleep(time.Second)
+	s.reads++
+	return sketchlimit.Stats{Admitted: s.reads}
+}
+
+// Scrapes that follow each other without a pause read a tenth of the time.
+func TestScrapesAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := new(slow)
+		c := promlimit.New(maps.All(map[string]*slow{"slow": s}))
+		for range 1000 {
+			testutil.CollectAndCount(c)
+			time.Sleep(100 * time.Millisecond)
+		}
+		// 90 scrapes of 0.1 s between two readings of 1 s.
+		require.EqualValues(t, 12, s.reads)
+	})
+}
+
+func TestRefusals(t *testing.T) {
+	now := time.Unix(0, 0)
+	c, count := promlimit.Refusals()
+	byUser := httplimit.Header("X-User")
+	hard, err := httplimit.New(build(t, 1, &now), byUser, httplimit.Name("hard"), count)
+	require.NoError(t, err)
+	soft, err := httplimit.New(build(t, 1, &now), byUser, httplimit.Name("soft"), httplimit.Shadow(), count)
+	require.NoError(t, err)
+	h := soft(hard(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
+	for range 4 {
+		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
+	}
+	require.Equal(t, "# TYPE sketchlimit_refused_requests_total counter\n"+
+		"sketchlimit_refused_requests_total{policy=\"hard\",shadow=\"false\"} 3\n"+
+		"sketchlimit_refused_requests_total{policy=\"soft\",shadow=\"true\"} 3\n", exposed(t, c))
+}
+
+// Without Prometheus, one line tells the same.
+func Example_expvar() {
+	limiter, err := sketchlimit.New(sketchlimit.Config{Limit: 2, Window: time.Minute, Keys: 1000})
+	if err != nil {
+		panic(err)
+	}
+	expvar.Publish("api limiter", expvar.Func(func() any { return limiter.Stats() }))
+	limiter.Take("ann", 2)
+	fmt.Println(strings.Contains(expvar.Get("api limiter").String(), `"Admitted":2,"Denied":0,"Rotations":0`))
+	// Output: true
+}
+
+func Example() {
+	limiter, err := sketchlimit.New(sketchlimit.Config{Limit: 100, Window: time.Minute, Keys: 1_000_000})
+	if err != nil {
+		panic(err)
+	}
+	refusals, count := promlimit.Refusals()
+	prometheus.MustRegister(refusals, promlimit.New(maps.All(map[string]*sketchlimit.Limiter{"default": limiter})))
+	limit, err := httplimit.New(limiter, &httplimit.Clients{}, count)
+	if err != nil {
+		panic(err)
+	}
+	http.ListenAndServe(":8080", limit(http.NotFoundHandler()))
+}
