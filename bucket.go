@@ -118,21 +118,21 @@ func ceilDiv(a, b, c int64) int64 {
 }
 
 // takeTime is [request.take] for a bucket, in the shard's generation.
-func (r request) takeTime(p Position, n int64) verdict {
+func (r request) takeTime(p Position, n, limit int64) verdict {
 	b := &r.bucket
 	h := mix(r.h, b.seed)
 	ahead := b.ahead(r.cells.Estimate(r.memory, r.first, h), p.Elapsed)
-	free := b.most(r.limit, r.limit) - b.used(ahead, r.limit)
+	free := b.most(limit, r.limit) - b.used(ahead, limit)
 	if n < 1 || n > free {
-		return r.refuse(p, n, verdict{
+		return r.refuse(p, n, limit, verdict{
 			remaining:  int(max(free, 0)),
-			retryAfter: b.retryAfter(ahead, n, r.limit, r.limit),
+			retryAfter: b.retryAfter(ahead, n, limit, r.limit),
 			resetAfter: time.Duration(ahead),
 		})
 	}
 	r.s.admitted += uint64(n)
 	r.s.last.forget(r.h)
-	full := int64(p.Elapsed) + ahead + b.takes(n, r.limit, r.limit)
+	full := int64(p.Elapsed) + ahead + b.takes(n, limit, r.limit)
 	cell := (full-1)>>(b.shift&63) + 1
 	r.cells.Raise(r.memory, r.first, h, uint32(cell))
 	return verdict{allowed: true, remaining: int(free - n), resetAfter: time.Duration(cell<<(b.shift&63) - int64(p.Elapsed))}

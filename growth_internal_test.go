@@ -19,7 +19,7 @@ func TestGrowHeldUpDecision(t *testing.T) {
 	require.NoError(t, l.Close()) // adapt is called here alone
 	h := hashString("key", l.seed)
 	held := l.windows.At(now)
-	require.True(t, l.take(held, h, 20, true).allowed)
+	require.True(t, l.take(held, h, 20, l.limit, true).allowed)
 	first := l.inner.Load()
 	for i := range 100_000 { // far more than it was made for
 		l.TakeAt(now, string([]byte{byte(i), byte(i >> 8), byte(i >> 16)}), 1)
@@ -29,7 +29,7 @@ func TestGrowHeldUpDecision(t *testing.T) {
 	l.adapt()
 	require.NotSame(t, first, l.inner.Load())
 	require.Same(t, first, l.inner.Load().before.Load())
-	require.False(t, l.take(held, h, 2, true).allowed, "read in the predecessor")
+	require.False(t, l.take(held, h, 2, l.limit, true).allowed, "read in the predecessor")
 
 	for range 2 {
 		now = now.Add(time.Second)
@@ -40,6 +40,6 @@ func TestGrowHeldUpDecision(t *testing.T) {
 	i := l.inner.Load()
 	s := &i.shards[i.shard(h)]
 	require.Equal(t, l.windows.Latest(), s.wheel.Generation(), "the shard is not behind")
-	require.True(t, l.take(held, h, 2, true).allowed, "taken as of now")
+	require.True(t, l.take(held, h, 2, l.limit, true).allowed, "taken as of now")
 	require.EqualValues(t, 2, i.counted(l.windows.Latest(), h))
 }

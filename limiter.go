@@ -212,7 +212,7 @@ func newLimiter(c Config, plan Plan, windows *WindowManager) (*Limiter, error) {
 func (l *Limiter) Allow(key string) bool {
 	h := mix(xxhash.Sum64String(key), l.seed)
 	if !l.windows.runs.Load() {
-		return l.take(l.windows.Now(), h, 1, true).allowed
+		return l.take(l.windows.Now(), h, 1, l.limit, true).allowed
 	}
 	word := l.windows.word.Load()
 	in := l.inUse()
@@ -220,52 +220,74 @@ func (l *Limiter) Allow(key string) bool {
 		l.flooded.inc()
 		return false
 	}
-	return l.consume(l.windows.unpack(word), h, 1, true).allowed
+	return l.consume(l.windows.unpack(word), h, 1, l.limit, true).allowed
 }
 
 // AllowN consumes n units of the key, now, and tells whether they were admitted. It
 // is all or nothing.
 func (l *Limiter) AllowN(key string, n int) bool {
-	return l.take(l.windows.Now(), hashString(key, l.seed), n, true).allowed
+	return l.take(l.windows.Now(), hashString(key, l.seed), n, l.limit, true).allowed
 }
 
 // Take consumes n units of the key, now, if they are admitted. Unless a Clock is
 // configured, now is late by up to [Resolution], see [WindowManager], and the
 // durations of the decision are longer by it.
 func (l *Limiter) Take(key string, n int) (d Decision) {
-	l.late(&d, l.take(l.windows.Now(), hashString(key, l.seed), n, false))
+	l.late(&d, l.take(l.windows.Now(), hashString(key, l.seed), n, l.limit, false))
 	return d
 }
 
 // TakeAt is [Limiter.Take] at a time of the caller's. Times may come in any order;
 // [WindowManager] says what a step back means.
 func (l *Limiter) TakeAt(now time.Time, key string, n int) (d Decision) {
-	l.decide(&d, l.take(l.windows.At(now), hashString(key, l.seed), n, false))
+	l.decide(&d, l.take(l.windows.At(now), hashString(key, l.seed), n, l.limit, false))
 	return d
 }
 
+// TakeLimit is [Limiter.Take] held against a limit of the request's own, such as that of the
+// client's plan: 1 … Config.Limit, which a higher one is taken as, while below 1 nothing
+// passes. The units that were consumed count alike, whatever the limit was; of a
+// bucket, Burst is less in proportion, but 1 at least.
+func (l *Limiter) TakeLimit(key string, n, limit int) (d Decision) {
+	limit = l.lower(limit)
+	l.late(&d, l.take(l.windows.Now(), hashString(key, l.seed), n, int64(limit), false))
+	d.Limit = limit
+	return d
+}
+
+// TakeLimitAt is [Limiter.TakeLimit] at a time of the caller's, see [Limiter.TakeAt].
+func (l *Limiter) TakeLimitAt(now time.Time, key string, n, limit int) (d Decision) {
+	limit = l.lower(limit)
+	l.decide(&d, l.take(l.windows.At(now), hashString(key, l.seed), n, int64(limit), false))
+	d.Limit = limit
+	return d
+}
+
+// lower returns a limit of a request's own within bounds.
+func (l *Limiter) lower(limit int) int { return max(0, min(limit, int(l.limit))) }
+
 // TakeBytes is [Limiter.Take] for a key in a byte slice, which is not kept.
 func (l *Limiter) TakeBytes(key []byte, n int) (d Decision) {
-	l.late(&d, l.take(l.windows.Now(), hashBytes(key, l.seed), n, false))
+	l.late(&d, l.take(l.windows.Now(), hashBytes(key, l.seed), n, l.limit, false))
 	return d
 }
 
 // TakeBytesAt is [Limiter.TakeAt] for a key in a byte slice, which is not kept.
 func (l *Limiter) TakeBytesAt(now time.Time, key []byte, n int) (d Decision) {
-	l.decide(&d, l.take(l.windows.At(now), hashBytes(key, l.seed), n, false))
+	l.decide(&d, l.take(l.windows.At(now), hashBytes(key, l.seed), n, l.limit, false))
 	return d
 }
 
 // TakeAddr is [Limiter.Take] for an IP address, counted as its 4 or 16 bytes: an
 // IPv4-mapped IPv6 address is the IPv4 address, and zones do not count.
 func (l *Limiter) TakeAddr(key netip.Addr, n int) (d Decision) {
-	l.late(&d, l.take(l.windows.Now(), hashAddr(key, l.seed), n, false))
+	l.late(&d, l.take(l.windows.Now(), hashAddr(key, l.seed), n, l.limit, false))
 	return d
 }
 
 // TakeAddrAt is [Limiter.TakeAt] for an IP address, see [Limiter.TakeAddr].
 func (l *Limiter) TakeAddrAt(now time.Time, key netip.Addr, n int) (d Decision) {
-	l.decide(&d, l.take(l.windows.At(now), hashAddr(key, l.seed), n, false))
+	l.decide(&d, l.take(l.windows.At(now), hashAddr(key, l.seed), n, l.limit, false))
 	return d
 }
 
@@ -314,10 +336,10 @@ func (l *Limiter) late(d *Decision, v verdict) {
 
 // take is what all decisions come down to. The key's hash chooses the shard, and the
 // shard's lock makes check and count one step.
-func (l *Limiter) take(p Position, h uint64, n int, brief bool) verdict {
+func (l *Limiter) take(p Position, h uint64, n int, limit int64, brief bool) verdict {
 	if n == 1 {
 		in := l.inUse()
-		if until, reset, ok := in.shards[in.shard(h)].last.holds(h, l.windows.pack(p)); ok {
+		if until, reset, ok := in.shards[in.shard(h)].last.holds(h^uint64(l.limit-limit), l.windows.pack(p)); ok {
 			l.flooded.inc()
 			now := l.nanos(p)
 			return verdict{
@@ -326,18 +348,18 @@ func (l *Limiter) take(p Position, h uint64, n int, brief bool) verdict {
 			}
 		}
 	}
-	return l.consume(p, h, n, brief)
+	return l.consume(p, h, n, limit, brief)
 }
 
 // consume is take under the shard's lock.
-func (l *Limiter) consume(p Position, h uint64, n int, brief bool) verdict {
+func (l *Limiter) consume(p Position, h uint64, n int, limit int64, brief bool) verdict {
 	for {
 		in := l.inUse()
 		i := in.shard(h)
 		r := request{in, &in.shards[i], i * in.size, h}
 		r.s.mu.Lock()
 		if in == l || in == l.inner.Load() { // or else its successor may have read this shard
-			v := r.take(p, int64(n), brief)
+			v := r.take(p, int64(n), limit, brief)
 			r.s.mu.Unlock()
 			return v
 		}

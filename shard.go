@@ -73,23 +73,25 @@ type request struct {
 	h     uint64
 }
 
-// take admits and counts n units, or does not. If brief, only whether it did is told.
-func (r request) take(p Position, n int64, brief bool) verdict {
+// take admits and counts n units, or does not. If brief, only whether it did is told. A
+// limit below the window's is a window of which some units are held back.
+func (r request) take(p Position, n, limit int64, brief bool) verdict {
 	if p.Generation != r.s.wheel.Generation() {
 		p = r.turn(p)
 	}
 	if r.bucket.burst > 0 {
-		return r.takeTime(p, n)
+		return r.takeTime(p, n, limit)
 	}
 	enough := int64(math.MaxInt64)
 	if brief {
-		enough = n
+		enough = min(n, limit) + r.limit - limit
 	}
 	entry := r.heavy.find(r.memory, r.table(), r.h)
 	current, h := r.count(p.Generation, entry)
 	u := r.usage(p, current+r.former(p.Generation), entry, enough)
+	u.free -= r.limit - limit
 	if n < 1 || n > u.free {
-		return r.refuse(p, n, r.denied(p, u, entry, n))
+		return r.refuse(p, n, limit, r.denied(p, u, entry, n, limit))
 	}
 	r.s.admitted += uint64(n)
 	r.s.last.forget(r.h)
@@ -98,11 +100,11 @@ func (r request) take(p Position, n int64, brief bool) verdict {
 }
 
 // refuse counts a request that is denied, and remembers its key if that has nothing left.
-func (r request) refuse(p Position, n int64, v verdict) verdict {
+func (r request) refuse(p Position, n, limit int64, v verdict) verdict {
 	r.s.denied += uint64(max(n, 0))
-	if n == 1 {
+	if n == 1 && limit > 0 {
 		free := r.windows.pack(r.after(p, v.retryAfter))
-		r.s.last.set(r.h, free, r.nanos(p)+int64(v.resetAfter))
+		r.s.last.set(r.h^uint64(r.limit-limit), free, r.nanos(p)+int64(v.resetAfter))
 	}
 	return v
 }
@@ -117,16 +119,16 @@ func (r request) peek(p Position, n int64) verdict {
 	current, _ := r.count(p.Generation, entry)
 	u := r.usage(p, current+r.former(p.Generation), entry, math.MaxInt64)
 	if n < 1 || n > u.free {
-		return r.denied(p, u, entry, n)
+		return r.denied(p, u, entry, n, r.limit)
 	}
 	return verdict{allowed: true, remaining: int(u.free), resetAfter: r.resetAfter(p, u.newest)}
 }
 
 // denied is the verdict on a request for n units that are not free.
-func (r request) denied(p Position, u usage, entry *uint64, n int64) verdict {
+func (r request) denied(p Position, u usage, entry *uint64, n, limit int64) verdict {
 	return verdict{
 		remaining: int(max(u.free, 0)),
-		retryAfter: r.retryAfter(p, n, func(age int) int64 {
+		retryAfter: r.retryAfter(p, n, limit, func(age int) int64 {
 			number := p.Generation - int64(age)
 			c, _ := r.count(number, entry)
 			return c + r.former(number)
@@ -261,7 +263,8 @@ func (r request) add(entry *uint64, h uint64, count, n int64) {
 	}
 }
 
-// denial remembers the last key of a shard that had nothing left, and until when:
+// denial remembers the last key of a shard that had nothing left (its hash, XOR the units
+// that were held back from it), and until when:
 // counts only grow before then, so the key is denied again by reading this alone,
 // without the lock. A flood on one key takes three loads and no store.
 //
@@ -280,10 +283,11 @@ func (d *denial) set(h uint64, until, reset int64) {
 	d.check.Store(h ^ uint64(until) ^ uint64(reset))
 }
 
-// forget is for a key that was admitted, under the shard's lock. The key has passed the
-// time it was denied until, but the clock may step back before that.
+// forget is for a key that was admitted, under the shard's lock: it has passed the time it
+// was denied until, but the clock may step back before that; or its limit was another
+// one, which is in the low bits, and what it has to wait has changed.
 func (d *denial) forget(h uint64) {
-	if d.check.Load() == h^uint64(d.until.Load())^uint64(d.reset.Load()) {
+	if (d.check.Load()^h^uint64(d.until.Load())^uint64(d.reset.Load()))>>31 == 0 {
 		d.until.Store(math.MinInt64)
 	}
 }

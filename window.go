@@ -54,13 +54,14 @@ func (w *window) room(elapsed time.Duration, free int64) bool {
 	return hi < freeHi || hi == freeHi && lo <= freeLo
 }
 
-// retryAfter returns the time until n units are admitted if nothing else comes.
+// retryAfter returns the time until n units are admitted if nothing else comes, at a
+// limit of the request's own.
 // count tells the key's count in the generation of an age.
 //
 // It goes through the generations to come. In each, what is now age a has aged by
 // the turns, the oldest left decays, and the rest stays until the next turn.
-func (w *window) retryAfter(p Position, n int64, count func(age int) int64) time.Duration {
-	if n < 1 || n > w.limit {
+func (w *window) retryAfter(p Position, n, limit int64, count func(age int) int64) time.Duration {
+	if n < 1 || n > limit {
 		return Never
 	}
 	if w.generations == 1 {
@@ -71,7 +72,7 @@ func (w *window) retryAfter(p Position, n int64, count func(age int) int64) time
 		full += count(age)
 	}
 	for turn := 0; ; turn++ { // an empty window admits n, so it ends
-		if free := w.limit - n - full; free >= 0 {
+		if free := limit - n - full; free >= 0 {
 			oldest := count(w.generations - 1 - turn)
 			return time.Duration(turn)*time.Duration(w.length) + w.decay(oldest, free) - p.Elapsed
 		}

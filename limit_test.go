@@ -1,0 +1,109 @@
+package sketchlimit_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/exact"
+)
+
+// What a limiter of limit 60 has counted is held against the limit of each request: as
+// the exact algorithm of that limit does which has counted the same.
+func TestTakeLimitAgreesWithTheExactAlgorithm(t *testing.T) {
+	const window = 1200 * ms // 20 ms a unit, and whole for all limits
+	limits := []int{1, 6, 30, 60}
+	for _, c := range []struct {
+		config sketchlimit.Config
+		oracle func(limit int) (exact.Limiter, error)
+	}{
+		{sketchlimit.Config{Algorithm: sketchlimit.FixedWindow}, func(n int) (exact.Limiter, error) { return exact.NewFixedWindow(n, window) }},
+		{sketchlimit.Config{}, func(n int) (exact.Limiter, error) { return exact.NewSlidingWindow(n, window) }},
+		{sketchlimit.Config{SubWindows: 4}, func(n int) (exact.Limiter, error) { return exact.NewSlots(n, window, 4) }},
+		{sketchlimit.Config{Algorithm: sketchlimit.TokenBucket}, func(n int) (exact.Limiter, error) { return exact.NewGCRA(n, window, n) }},
+		{sketchlimit.Config{Algorithm: sketchlimit.TokenBucket, Burst: 20}, func(n int) (exact.Limiter, error) {
+			return exact.NewGCRA(n, window, max(1, n/3))
+		}},
+	} {
+		c.config.Limit, c.config.Window = 60, window
+		l := build(t, c.config)
+		var oracles []exact.Limiter
+		for _, limit := range limits {
+			oracle, err := c.oracle(limit)
+			require.NoError(t, err)
+			oracles = append(oracles, oracle)
+		}
+		bucket := c.config.Algorithm == sketchlimit.TokenBucket
+		r := rand.New(rand.NewPCG(1, 2))
+		now := time.Unix(1_700_000_000, 0)
+		for i := range 20_000 {
+			now = now.Add(time.Duration(r.Int64N(int64(30 * ms))))
+			key := fmt.Sprint(r.IntN(3))
+			which := r.IntN(len(limits))
+			if bucket {
+				// What a unit takes depends on the limit: one for each key.
+				which = int(key[0]-'0') + 1
+			}
+			n := 1
+			if r.IntN(3) == 0 {
+				n = r.IntN(limits[which] + 2)
+			}
+			want := oracles[which].TakeAt(now, key, n)
+			want.Limit = limits[which]
+			require.Equal(t, want, l.TakeLimitAt(now, key, n, limits[which]), "%+v, request %d: %d units of %d", c.config, i, n, limits[which])
+			for j, other := range oracles {
+				if want.Allowed && j != which && !bucket {
+					other.Charge(now, key, n)
+				}
+			}
+		}
+	}
+}
+
+// A key of several limits in a bucket has one time: none of them is passed.
+func TestTakeLimitOfOneBucket(t *testing.T) {
+	l := build(t, sketchlimit.Config{Limit: 10, Window: 10 * time.Second, Algorithm: sketchlimit.TokenBucket})
+	take := func(at time.Duration, n, limit int) sketchlimit.Decision { return l.TakeLimitAt(time.Unix(0, int64(at)), "k", n, limit) }
+	require.Equal(t, sketchlimit.Decision{Allowed: true, Limit: 10, Remaining: 4, ResetAfter: 6 * time.Second}, take(0, 6, 10))
+	require.Equal(t, sketchlimit.Decision{Limit: 5, Remaining: 2, RetryAfter: 2 * time.Second, ResetAfter: 6 * time.Second}, take(0, 3, 5))
+	require.Equal(t, sketchlimit.Decision{Allowed: true, Limit: 5, Remaining: 0, ResetAfter: 10 * time.Second}, take(0, 2, 5))
+	require.Equal(t, sketchlimit.Decision{Limit: 10, RetryAfter: time.Second, ResetAfter: 10 * time.Second}, take(0, 1, 10))
+}
+
+func TestTakeLimitOutOfBounds(t *testing.T) {
+	for _, algorithm := range []sketchlimit.Algorithm{sketchlimit.SlidingWindow, sketchlimit.FixedWindow, sketchlimit.TokenBucket} {
+		l := build(t, sketchlimit.Config{Limit: 10, Window: time.Minute, Algorithm: algorithm})
+		for _, limit := range []int{0, -1, math.MinInt} {
+			for _, n := range []int{1, 2, math.MaxInt} {
+				require.Equal(t, sketchlimit.Decision{RetryAfter: sketchlimit.Never}, l.TakeLimit("k", n, limit))
+			}
+		}
+		d := l.TakeLimit("k", 1, math.MaxInt)
+		require.Equal(t, 9, d.Remaining)
+		require.Equal(t, 10, d.Limit)
+		require.Equal(t, sketchlimit.Never, l.TakeLimit("k", 6, 5).RetryAfter)
+		require.True(t, l.TakeLimit("k", 4, 5).Allowed)
+		for range 3 { // from what the shard remembers, too
+			require.False(t, l.TakeLimit("k", 1, 5).Allowed)
+			require.Equal(t, 5, l.TakeLimit("k", 1, 5).Limit)
+		}
+		left := 4
+		if algorithm == sketchlimit.TokenBucket {
+			left = 0 // four units of five a minute take as long as eight of ten
+		}
+		require.Equal(t, left, l.TakeLimit("k", 1, 10).Remaining, "the denial was that limit's alone")
+		for range 3 {
+			require.Equal(t, l.TakeLimitAt(time.Unix(0, 0), "k", 1, 5), l.TakeLimit("k", 1, 5))
+		}
+	}
+}
+
+func TestTakeLimitAllocatesNothing(t *testing.T) {
+	l := build(t, sketchlimit.Config{Limit: 60, Window: time.Minute, Algorithm: sketchlimit.TokenBucket})
+	require.Zero(t, testing.AllocsPerRun(1000, func() { l.TakeLimit("k", 1, 7) }))
+}
