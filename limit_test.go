@@ -68,7 +68,9 @@ func TestTakeLimitAgreesWithTheExactAlgorithm(t *testing.T) {
 // A key of several limits in a bucket has one time: none of them is passed.
 func TestTakeLimitOfOneBucket(t *testing.T) {
 	l := build(t, sketchlimit.Config{Limit: 10, Window: 10 * time.Second, Algorithm: sketchlimit.TokenBucket})
-	take := func(at time.Duration, n, limit int) sketchlimit.Decision { return l.TakeLimitAt(time.Unix(0, int64(at)), "k", n, limit) }
+	take := func(at time.Duration, n, limit int) sketchlimit.Decision {
+		return l.TakeLimitAt(time.Unix(0, int64(at)), "k", n, limit)
+	}
 	require.Equal(t, sketchlimit.Decision{Allowed: true, Limit: 10, Remaining: 4, ResetAfter: 6 * time.Second}, take(0, 6, 10))
 	require.Equal(t, sketchlimit.Decision{Limit: 5, Remaining: 2, RetryAfter: 2 * time.Second, ResetAfter: 6 * time.Second}, take(0, 3, 5))
 	require.Equal(t, sketchlimit.Decision{Allowed: true, Limit: 5, Remaining: 0, ResetAfter: 10 * time.Second}, take(0, 2, 5))

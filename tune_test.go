@@ -49,6 +49,9 @@ func fits(counted, n uint64, p float64) bool {
 // What is predicted is what a replay against the exact algorithm shows, at a size that a test
 // can afford. docs/tuning.md has the full size.
 func TestTunePredicts(t *testing.T) {
+	if slowdown > 1 {
+		t.Skip("one goroutine and much to compute: without the race detector")
+	}
 	const keys = 60_000 / slowdown
 	for _, c := range []struct {
 		name    string
@@ -103,6 +106,9 @@ func TestTunePredicts(t *testing.T) {
 // The plan for a million keys of five requests fits 768 KiB with room for twice the load, in the
 // limiter's own account, and asking twice gives the same.
 func TestTuneReachesItsGoal(t *testing.T) {
+	if slowdown > 1 {
+		t.Skip("one goroutine and much to compute: without the race detector")
+	}
 	traffic := sketchlimit.Traffic{Keys: 1_000_000, Requests: 5_000_000}
 	goal := sketchlimit.Goal{Limit: 100, FalseDenialRate: 1e-5}
 	plan, err := sketchlimit.Tune(traffic, goal)
