@@ -46,12 +46,18 @@ func fits(counted, n uint64, p float64) bool {
 	return float64(counted) <= most && (expected < 10*together*30 || float64(counted) >= expected/10)
 }
 
-// What is predicted is what a replay against the exact algorithm shows, at a size that a test
-// can afford. docs/tuning.md has the full size.
-func TestTunePredicts(t *testing.T) {
+// tuned skips a test of the tuner under the race detector, which has nothing to find in one
+// goroutine and takes minutes for it.
+func tuned(t *testing.T) {
 	if slowdown > 1 {
 		t.Skip("one goroutine and much to compute: without the race detector")
 	}
+}
+
+// What is predicted is what a replay against the exact algorithm shows, at a size that a test
+// can afford. docs/tuning.md has the full size.
+func TestTunePredicts(t *testing.T) {
+	tuned(t)
 	const keys = 60_000 / slowdown
 	for _, c := range []struct {
 		name    string
@@ -106,9 +112,7 @@ func TestTunePredicts(t *testing.T) {
 // The plan for a million keys of five requests fits 768 KiB with room for twice the load, in the
 // limiter's own account, and asking twice gives the same.
 func TestTuneReachesItsGoal(t *testing.T) {
-	if slowdown > 1 {
-		t.Skip("one goroutine and much to compute: without the race detector")
-	}
+	tuned(t)
 	traffic := sketchlimit.Traffic{Keys: 1_000_000, Requests: 5_000_000}
 	goal := sketchlimit.Goal{Limit: 100, FalseDenialRate: 1e-5}
 	plan, err := sketchlimit.Tune(traffic, goal)
@@ -126,6 +130,7 @@ func TestTuneReachesItsGoal(t *testing.T) {
 
 // More traffic never helps, and a budget is a bound.
 func TestTuneForMemory(t *testing.T) {
+	tuned(t)
 	for _, memory := range []int{10_000, 300_001} {
 		for _, limit := range []int{1, 100} {
 			goal := sketchlimit.Goal{Limit: limit, MemoryBytes: memory}
@@ -143,6 +148,7 @@ func TestTuneForMemory(t *testing.T) {
 }
 
 func TestTuneTakesASample(t *testing.T) {
+	tuned(t)
 	sample := make([]int, 5000)
 	for i := range sample {
 		sample[i] = 5
@@ -156,6 +162,7 @@ func TestTuneTakesASample(t *testing.T) {
 }
 
 func TestImpossibleGoalsAreNamed(t *testing.T) {
+	tuned(t)
 	traffic := sketchlimit.Traffic{Keys: 20_000}
 	goal := sketchlimit.Goal{Limit: 100, FalseDenialRate: 1e-5}
 	for _, c := range []struct {
