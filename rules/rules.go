@@ -266,9 +266,19 @@ func (c *counters) take(n int) bool {
 	case n == 0:
 		return c.decide(1, true)
 	case rules > 1 && !c.decide(n, true):
+		c.deny(n)
 		return false
 	}
 	return c.decide(n, false)
+}
+
+// deny takes from the counters that refuse anyway, for what is denied shows in Stats.
+func (c *counters) deny(n int) {
+	for i := range c.statuses {
+		if s := &c.statuses[i]; !s.Allowed {
+			s.Rule.decide(c.now, c.key(i), n, false)
+		}
+	}
 }
 
 // decide asks all counters, and tells whether the request is admitted.

@@ -130,6 +130,8 @@ descriptors:
 	for range 20 {
 		require.Equal(t, "refused 9 !0", l.take("api", both...))
 	}
+	require.EqualValues(t, 20, l.All()[0].Stats().Denied)
+	require.Zero(t, l.All()[1].Stats().Denied)
 	l.clock.now = l.clock.now.Add(time.Second)
 	require.Equal(t, "admitted 8 0", l.take("api", both...))
 	require.Equal(t, "admitted 7", l.take("api", "hour=x"))
