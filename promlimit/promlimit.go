@@ -123,7 +123,7 @@ func (c *collector) latest() []prometheus.Metric {
 func Refusals() (prometheus.Collector, httplimit.Option) {
 	counter := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "sketchlimit_refused_requests_total",
-		Help: "Requests that a policy does not admit; with shadow=true they passed.",
+		Help: "Requests that a policy does not admit; with shadow=true it did not refuse them.",
 	}, []string{"policy", "shadow"})
 	return counter, httplimit.OnRefusal(func(_ *http.Request, p httplimit.Policy) {
 		counter.WithLabelValues(p.Name, strconv.FormatBool(p.Shadow)).Inc()
