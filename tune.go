@@ -28,8 +28,9 @@ type Traffic struct {
 	// OneHit is the share of Requests that come from keys beside Keys which send
 	// one request each and never come back, 0 … below 1: a scan.
 	OneHit float64
-	// Sample is the requests a window of some keys of real traffic, drawn at random from
-	// all of them, in place of Requests, Exponent, Abusers and OneHit; each at least 1.
+	// Sample is the requests in one window of some keys of real traffic, drawn at random
+	// from all Keys of that window, in place of Requests, Exponent, Abusers and OneHit;
+	// each at least 1. Every window is taken to be like it: as many keys, with these counts.
 	Sample []int
 }
 
@@ -59,7 +60,7 @@ var Loads = [...]float64{0.5, 1, 2, 4, 10}
 // Forecast is what [Tune] expects of a plan.
 type Forecast struct {
 	MemoryBytes int                  // everything included
-	Keys        float64              // distinct keys in a window of the stated traffic
+	Keys        float64              // distinct keys in a generation (a window or sub-window) of the stated traffic
 	At          [len(Loads)]Expected // by load, as in Loads
 	// Cliff is the multiple of the stated traffic from which the limiter denies
 	// everybody: more than one in ten requests of innocent keys. At most 64, which
@@ -218,7 +219,8 @@ func (g *Goal) config() Config {
 }
 
 // rates returns the requests a window of n keys that stand for all: each for as many ranks in a
-// row, with their mean, because what the very first keys send rules some figures.
+// row, with their mean, because what the very first keys send rules some figures. Those of a
+// sample, sorted, are counts: of one key drawn from as many ranks.
 func (t *Traffic) rates(limit, n int, random *rand.Rand) []float64 {
 	rates := make([]float64, n)
 	if len(t.Sample) > 0 {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"sync"
 
 	"github.com/sketchlimit/sketchlimit/bloom"
@@ -28,6 +29,7 @@ const (
 )
 
 func newSearch(t Traffic, g Goal) *search {
+	t.Sample = slices.Sorted(slices.Values(t.Sample))
 	s := &search{t, g, g.config(), 0}
 	const keys = 1000
 	for _, rate := range t.rates(g.Limit, keys, rand.New(rand.NewPCG(tuneSeed, 0))) {

@@ -19,6 +19,7 @@ type simulation struct {
 	limiter  *Limiter
 	share    float64 // of the traffic that it gets
 	keys     []simulatedKey
+	sampled  bool    // keys send what they are said to, not that on average
 	oneHit   float64 // keys that come once, a generation
 	admitted counts  // by the limiter
 	exact    counts  // by the exact algorithm on its own
@@ -41,7 +42,8 @@ type simulation struct {
 }
 
 type simulatedKey struct {
-	rate     float64 // requests that are expected in a generation
+	rate     float64 // requests in a generation, their mean unless they are sampled
+	phase    float64 // of sampled ones, where they do not divide by the generations of a window
 	requests int     // in this one
 	sent     int     // of them so far, where there are more than eventsOfKey
 
@@ -148,12 +150,16 @@ func newSimulation(l *Limiter, t *Traffic, share float64, g Goal, curves *curves
 	s := &simulation{
 		window: l.window, limiter: l, share: share, random: random, curves: curves,
 		keys:     make([]simulatedKey, n),
+		sampled:  len(t.Sample) > 0,
 		oneHit:   t.OneHit * t.requests(g.Limit) * share / parts,
 		admitted: newCounts(l.generations, n), exact: newCounts(l.generations, n),
 	}
 	for i, rate := range t.rates(g.Limit, n, random) {
 		k := &s.keys[i]
 		k.rate, k.closest.slack, k.calm.slot = rate/parts, math.MaxInt64, -1
+		if s.sampled {
+			k.phase = random.Float64()
+		}
 	}
 	s.run()
 	return s
@@ -223,7 +229,7 @@ func (s *simulation) events() []event {
 	var events []event
 	for i := range s.keys {
 		k := &s.keys[i]
-		k.sent, k.requests = 0, poisson(s.random, k.rate)
+		k.sent, k.requests = 0, s.draw(k)
 		if k.requests <= eventsOfKey {
 			for range k.requests {
 				events = append(events, at(s.random.Float64(), i))
@@ -240,6 +246,16 @@ func (s *simulation) events() []event {
 		events = append(events, at(s.random.Float64(), len(s.keys)))
 	}
 	return sorted(events)
+}
+
+// draw returns how many requests the key sends in this generation. Those of a sample come in
+// every window again, evenly over its generations.
+func (s *simulation) draw(k *simulatedKey) int {
+	if !s.sampled {
+		return poisson(s.random, k.rate)
+	}
+	g := float64(s.generation)
+	return int((g+1)*k.rate+k.phase) - int(g*k.rate+k.phase)
 }
 
 // sorted sorts by the first 16 bits, in one pass: nothing depends on the order within so

@@ -2,6 +2,7 @@ package sketchlimit_test
 
 import (
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -147,16 +148,29 @@ func TestTuneForMemory(t *testing.T) {
 	}
 }
 
-func TestTuneTakesASample(t *testing.T) {
+// A sample's counts are those of every window: keys that came once come in each. Taken as
+// means they would be missing from 37 in 100.
+func TestTuneTakesASampleAsItIs(t *testing.T) {
 	tuned(t)
-	sample := make([]int, 5000)
-	for i := range sample {
-		sample[i] = 5
+	const keys = 20_000
+	traffic := sketchlimit.Traffic{Keys: keys, Sample: []int{1, 3, 1, 1}}
+	for _, c := range []struct {
+		parts    int
+		distinct float64
+	}{
+		{1, keys},
+		{4, keys * 6 / 4 / 4}, // in a quarter of a window each key comes once or not at all
+	} {
+		plan := build(t, sketchlimit.Config{Limit: 50, Window: time.Minute, SubWindows: c.parts, MemoryBytes: 200_000}).Plan()
+		forecast, err := sketchlimit.Predict(traffic, sketchlimit.Goal{Limit: 50, SubWindows: c.parts}, plan)
+		require.NoError(t, err)
+		require.InEpsilon(t, c.distinct, forecast.Keys, 0.05)
 	}
+
 	goal := sketchlimit.Goal{Limit: 50, FalseDenialRate: 1e-4}
-	sampled, err := sketchlimit.Tune(sketchlimit.Traffic{Keys: 50_000, Sample: sample}, goal)
+	sampled, err := sketchlimit.Tune(sketchlimit.Traffic{Keys: keys, Sample: slices.Repeat([]int{5}, 5000)}, goal)
 	require.NoError(t, err)
-	stated, err := sketchlimit.Tune(sketchlimit.Traffic{Keys: 50_000}, goal)
+	stated, err := sketchlimit.Tune(sketchlimit.Traffic{Keys: keys}, goal)
 	require.NoError(t, err)
 	require.InEpsilon(t, stated.Forecast.MemoryBytes, sampled.Forecast.MemoryBytes, 0.2)
 }
