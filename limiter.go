@@ -148,6 +148,8 @@ type Limiter struct {
 	planned planned
 	flooded counter // requests for one unit that were denied without the lock
 
+	number uint64 // of the limiters that were made, for those in a Group
+
 	// For one that grows, see growth.
 	inner  atomic.Pointer[Limiter] // what decides at present; nil: this one itself
 	before atomic.Pointer[Limiter] // what an inner one has replaced, while that matters
@@ -186,6 +188,7 @@ func New(c Config) (*Limiter, error) {
 		windows.run()
 	}
 	l.planned = c.planned()
+	l.number = made.Add(1)
 	if windows.stop != nil {
 		runtime.AddCleanup(l, (*WindowManager).close, windows)
 	}

@@ -1,0 +1,235 @@
+package sketchlimit_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/exact"
+)
+
+func group(t testing.TB, limiters ...*sketchlimit.Limiter) *sketchlimit.Group {
+	t.Helper()
+	g, err := sketchlimit.All(limiters...)
+	require.NoError(t, err)
+	return g
+}
+
+func fixed(t testing.TB, limit int, window time.Duration) *sketchlimit.Limiter {
+	return build(t, sketchlimit.Config{Limit: limit, Window: window, Algorithm: sketchlimit.FixedWindow})
+}
+
+// Ten a second and a thousand an hour. What one of them refuses, the other does not count.
+func ExampleAll() {
+	second, err := sketchlimit.New(sketchlimit.Config{Limit: 10, Window: time.Second, Keys: 100_000})
+	if err != nil {
+		panic(err)
+	}
+	hour, err := sketchlimit.New(sketchlimit.Config{Limit: 1000, Window: time.Hour, Keys: 1_000_000})
+	if err != nil {
+		panic(err)
+	}
+	limits, err := sketchlimit.All(second, hour)
+	if err != nil {
+		panic(err)
+	}
+	now := time.Date(2026, time.November, 21, 12, 0, 0, 0, time.UTC)
+	d, by := limits.TakeAt(now, "203.0.113.7", 11)
+	fmt.Println(d.Allowed, "by limiter", by, "with limit", d.Limit)
+	fmt.Println(hour.PeekAt(now, "203.0.113.7", 1).Remaining, "left in the hour")
+	// Output:
+	// false by limiter 0 with limit 10
+	// 1000 left in the hour
+}
+
+func TestBadGroupsAreNamed(t *testing.T) {
+	a, b := fixed(t, 1, time.Second), fixed(t, 2, time.Second)
+	growing := build(t, sketchlimit.Config{Limit: 1, Window: time.Second, MemoryBytes: 1 << 20,
+		Overload: sketchlimit.Grow, MaxMemoryBytes: 1 << 24})
+	for want, limiters := range map[string][]*sketchlimit.Limiter{
+		"All of 0 limiters, must be 1 … 8":                   {},
+		"All of 9 limiters, must be 1 … 8":                   {a, a, a, a, a, a, a, a, a},
+		"limiter 1 of All is nil":                            {a, nil},
+		"limiter 2 of All is limiter 0, must be another one": {a, b, a},
+		"limiter 1 of All has Overload grow, must be deny":   {a, growing},
+	} {
+		_, err := sketchlimit.All(limiters...)
+		require.EqualError(t, err, "sketchlimit: "+want)
+	}
+}
+
+func TestGroupSteps(t *testing.T) {
+	second, hour := fixed(t, 3, time.Second), fixed(t, 5, time.Hour)
+	g := group(t, second, hour)
+	for i, s := range []struct {
+		at   time.Duration
+		n    int
+		by   int
+		want sketchlimit.Decision
+	}{
+		{0, 2, 0, sketchlimit.Decision{Allowed: true, Limit: 3, Remaining: 1, ResetAfter: time.Second}},
+		{0, 2, 0, sketchlimit.Decision{Limit: 3, Remaining: 1, RetryAfter: time.Second, ResetAfter: time.Second}},
+		{0, 1, 0, sketchlimit.Decision{Allowed: true, Limit: 3, Remaining: 0, ResetAfter: time.Second}},
+		{time.Second, 4, 0, sketchlimit.Decision{Limit: 3, Remaining: 3, RetryAfter: sketchlimit.Never}},
+		{time.Second, 3, 1, sketchlimit.Decision{Limit: 5, Remaining: 2, RetryAfter: time.Hour - time.Second, ResetAfter: time.Hour - time.Second}},
+		{time.Second, 2, 1, sketchlimit.Decision{Allowed: true, Limit: 5, Remaining: 0, ResetAfter: time.Hour - time.Second}},
+		{time.Second, 2, 1, sketchlimit.Decision{Limit: 5, Remaining: 0, RetryAfter: time.Hour - time.Second, ResetAfter: time.Hour - time.Second}}, // both refuse
+		{time.Second, 0, 0, sketchlimit.Decision{Limit: 3, Remaining: 1, RetryAfter: sketchlimit.Never, ResetAfter: time.Second}},
+		{time.Second, math.MaxInt, 0, sketchlimit.Decision{Limit: 3, Remaining: 1, RetryAfter: sketchlimit.Never, ResetAfter: time.Second}},
+		{time.Hour, 3, 0, sketchlimit.Decision{Allowed: true, Limit: 3, Remaining: 0, ResetAfter: time.Second}},
+	} {
+		d, by := g.TakeAt(time.Unix(0, int64(s.at)), "k", s.n)
+		require.Equal(t, s.want, d, "step %d", i)
+		require.Equal(t, s.by, by, "step %d", i)
+	}
+	require.True(t, g.Allow("another"))
+	require.Equal(t, second.Stats().Admitted, hour.Stats().Admitted)
+}
+
+// A group of all algorithms is the conjunction of the exact ones.
+func TestGroupAgreesWithTheExactAlgorithms(t *testing.T) {
+	const window = 1200 * ms
+	configs := []sketchlimit.Config{
+		{Limit: 12, Window: window, Algorithm: sketchlimit.TokenBucket, Burst: 5},
+		{Limit: 18, Window: 2 * window, Algorithm: sketchlimit.FixedWindow},
+		{Limit: 20, Window: 2 * window},
+	}
+	gcra, err := exact.NewGCRA(12, window, 5)
+	require.NoError(t, err)
+	fixed, err := exact.NewFixedWindow(18, 2*window)
+	require.NoError(t, err)
+	sliding, err := exact.NewSlidingWindow(20, 2*window)
+	require.NoError(t, err)
+	oracles := []exact.Limiter{gcra, fixed, sliding}
+	var limiters []*sketchlimit.Limiter
+	for _, c := range configs {
+		limiters = append(limiters, build(t, c))
+	}
+	g := group(t, limiters...)
+	r := rand.New(rand.NewPCG(1, 2))
+	now, refused := time.Unix(1_700_000_000, 0), [3]int{}
+	for i := range 30_000 {
+		now = now.Add(time.Duration(r.Int64N(int64(60 * ms))))
+		key, n := fmt.Sprint(r.IntN(2)), 1+r.IntN(4)/3*r.IntN(6)
+		all, longest := true, time.Duration(0)
+		for _, o := range oracles {
+			d := o.PeekAt(now, key, n)
+			all, longest = all && d.Allowed, max(longest, d.RetryAfter)
+		}
+		got, by := g.TakeAt(now, key, n)
+		require.Equal(t, all, got.Allowed, "request %d", i)
+		require.Equal(t, longest, got.RetryAfter, "request %d", i)
+		if !all {
+			refused[by]++
+			want := oracles[by].PeekAt(now, key, n)
+			want.Limit = configs[by].Limit
+			require.Equal(t, want, got, "request %d", i)
+			continue
+		}
+		least := math.MaxInt
+		for _, o := range oracles {
+			least = min(least, o.TakeAt(now, key, n).Remaining)
+		}
+		require.Equal(t, least, got.Remaining)
+	}
+	for i, n := range refused {
+		require.Greater(t, n, 100, "limiter %d", i)
+	}
+}
+
+// together lets 16 goroutines take a key's units of both limiters, by way of take, while
+// the clock goes on by 150 seconds. It returns how many units both admitted, in all and,
+// where the clock did not turn meanwhile, in each second.
+func together(take func(goroutine int, now time.Time) bool) (admitted int64, seconds [151]int64) {
+	var clock, sum atomic.Int64
+	var in [151]atomic.Int64
+	var wg sync.WaitGroup
+	for g := range 16 {
+		wg.Go(func() {
+			for range 2000 {
+				if g == 0 { // 13 a second, so that a limit of 10 is met by this one alone
+					clock.Add(int64(75 * ms))
+				}
+				now := clock.Load()
+				if take(g, time.Unix(0, now)) {
+					sum.Add(1)
+					if second := now / int64(time.Second); second == clock.Load()/int64(time.Second) {
+						in[second].Add(1)
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for i := range in {
+		seconds[i] = in[i].Load()
+	}
+	return sum.Load(), seconds
+}
+
+// 10 a second and 1000 an hour: neither is passed, and what one refuses the other has not
+// counted. Groups that name them in either order do not wait for each other for ever.
+func TestGroupUnderConcurrency(t *testing.T) {
+	second, hour := fixed(t, 10, time.Second), fixed(t, 1000, time.Hour)
+	groups := []*sketchlimit.Group{group(t, second, hour), group(t, hour, second)}
+	n, seconds := together(func(goroutine int, now time.Time) bool {
+		d, _ := groups[goroutine%2].TakeAt(now, "k", 1)
+		return d.Allowed
+	})
+	require.EqualValues(t, 1000, n, "all of the hour's, as ten a second are asked for in more than a hundred")
+	require.LessOrEqual(t, slices.Max(seconds[:]), int64(10))
+	require.EqualValues(t, n, second.Stats().Admitted)
+	require.EqualValues(t, n, hour.Stats().Admitted)
+}
+
+// One after the other is what the test above would see.
+func TestOneAfterAnotherConsumesWhatIsRefused(t *testing.T) {
+	second, hour := fixed(t, 10, time.Second), fixed(t, 1000, time.Hour)
+	n, _ := together(func(_ int, now time.Time) bool {
+		return second.TakeAt(now, "k", 1).Allowed && hour.TakeAt(now, "k", 1).Allowed
+	})
+	require.NotEqualValues(t, n, second.Stats().Admitted)
+}
+
+func TestGroupKeys(t *testing.T) {
+	g := group(t, fixed(t, 3, time.Second), fixed(t, 5, time.Hour))
+	four, mapped := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("::ffff:192.0.2.1")
+	for left, take := range []func() (sketchlimit.Decision, int){
+		func() (sketchlimit.Decision, int) { return g.TakeAddr(mapped, 1) },
+		func() (sketchlimit.Decision, int) { return g.TakeBytes(four.AsSlice(), 1) },
+		func() (sketchlimit.Decision, int) { return g.Take(string(four.AsSlice()), 1) },
+	} {
+		d, by := take()
+		require.Equal(t, sketchlimit.Decision{Allowed: true, Limit: 3, Remaining: 2 - left, ResetAfter: time.Second}, d)
+		require.Zero(t, by)
+	}
+	d, by := g.TakeAddr(four, 1)
+	require.Equal(t, sketchlimit.Decision{Limit: 3, RetryAfter: time.Second, ResetAfter: time.Second}, d)
+	require.Zero(t, by)
+}
+
+func TestGroupAllocatesNothing(t *testing.T) {
+	var all []*sketchlimit.Limiter
+	for i := range 8 {
+		all = append(all, fixed(t, 10*(i+1), time.Duration(i+1)*time.Second))
+	}
+	g, now := group(t, all...), time.Unix(0, 0)
+	key, addr := []byte("k"), netip.MustParseAddr("192.0.2.1")
+	require.Zero(t, testing.AllocsPerRun(1000, func() {
+		g.Allow("k")
+		g.Take("k", 1)
+		g.TakeBytes(key, 1)
+		g.TakeAddr(addr, 1)
+		now = now.Add(time.Second)
+		g.TakeAt(now, "k", 2)
+	}))
+}

@@ -1,0 +1,64 @@
+package sketchlimit
+
+import (
+	"net/netip"
+	"time"
+)
+
+// TakeLimit is [Limiter.Take] held against a limit of the request's own, such as that of the
+// client's plan: 1 … Config.Limit, which a higher one is taken as, while below 1 nothing
+// passes. Decision.Limit tells it.
+//
+// Units of a window count alike, whatever the limit was that they were taken under. A
+// bucket's Burst is less in proportion, but 1 at least, and its units flow the more slowly
+// the lower the limit is: what was taken under a limit of 10 takes up ten times the room
+// that it does under 100.
+func (l *Limiter) TakeLimit(key string, n, limit int) (d Decision) {
+	l.lateLimit(&d, l.windows.Now(), hashString(key, l.seed), n, limit)
+	return d
+}
+
+// TakeLimitAt is [Limiter.TakeLimit] at a time of the caller's, see [Limiter.TakeAt].
+func (l *Limiter) TakeLimitAt(now time.Time, key string, n, limit int) (d Decision) {
+	l.decideLimit(&d, l.windows.At(now), hashString(key, l.seed), n, limit)
+	return d
+}
+
+// TakeLimitBytes is [Limiter.TakeLimit] for a key in a byte slice, which is not kept.
+func (l *Limiter) TakeLimitBytes(key []byte, n, limit int) (d Decision) {
+	l.lateLimit(&d, l.windows.Now(), hashBytes(key, l.seed), n, limit)
+	return d
+}
+
+// TakeLimitBytesAt is [Limiter.TakeLimitAt] for a key in a byte slice, which is not kept.
+func (l *Limiter) TakeLimitBytesAt(now time.Time, key []byte, n, limit int) (d Decision) {
+	l.decideLimit(&d, l.windows.At(now), hashBytes(key, l.seed), n, limit)
+	return d
+}
+
+// TakeLimitAddr is [Limiter.TakeLimit] for an IP address, see [Limiter.TakeAddr].
+func (l *Limiter) TakeLimitAddr(key netip.Addr, n, limit int) (d Decision) {
+	l.lateLimit(&d, l.windows.Now(), hashAddr(key, l.seed), n, limit)
+	return d
+}
+
+// TakeLimitAddrAt is [Limiter.TakeLimitAt] for an IP address, see [Limiter.TakeAddr].
+func (l *Limiter) TakeLimitAddrAt(now time.Time, key netip.Addr, n, limit int) (d Decision) {
+	l.decideLimit(&d, l.windows.At(now), hashAddr(key, l.seed), n, limit)
+	return d
+}
+
+func (l *Limiter) lateLimit(d *Decision, p Position, h uint64, n, limit int) {
+	limit = l.lower(limit)
+	l.late(d, l.take(p, h, n, int64(limit), false))
+	d.Limit = limit
+}
+
+func (l *Limiter) decideLimit(d *Decision, p Position, h uint64, n, limit int) {
+	limit = l.lower(limit)
+	l.decide(d, l.take(p, h, n, int64(limit), false))
+	d.Limit = limit
+}
+
+// lower returns a limit of a request's own within bounds.
+func (l *Limiter) lower(limit int) int { return max(0, min(limit, int(l.limit))) }
