@@ -1,0 +1,37 @@
+package sketchlimit
+
+import "time"
+
+// Reserve puts n units into the key's queue, now: the leaky bucket as a queue, for whoever
+// would rather wait than be refused. Units leave it one by one, Limit per Window evenly,
+// in the order they came. It returns how long to wait before going on, until all that
+// came before has left; ok is false if the queue would be longer than Burst, and nothing
+// is reserved. What is reserved cannot be given back.
+//
+// It admits what [Limiter.Take] does, with which it may be mixed, and goes with
+// TokenBucket alone: of a window, which has no order, nothing can be reserved and ok is
+// false. Unless a Clock is configured the wait is longer by up to [Resolution].
+func (l *Limiter) Reserve(key string, n int) (wait time.Duration, ok bool) {
+	return l.reserve(l.windows.Now(), hashString(key, l.seed), int64(n))
+}
+
+// ReserveAt is [Limiter.Reserve] at a time of the caller's, see [Limiter.TakeAt].
+func (l *Limiter) ReserveAt(now time.Time, key string, n int) (wait time.Duration, ok bool) {
+	return l.reserve(l.windows.At(now), hashString(key, l.seed), int64(n))
+}
+
+func (l *Limiter) reserve(p Position, h uint64, n int64) (wait time.Duration, ok bool) {
+	if l.bucket.burst == 0 {
+		return 0, false
+	}
+	i := l.shard(h)
+	r := request{l, &l.shards[i], i * l.size, h}
+	r.s.mu.Lock()
+	before := r.peek(p, n).resetAfter
+	v := r.take(p, n, l.limit, true)
+	r.s.mu.Unlock()
+	if !v.allowed {
+		return 0, false
+	}
+	return before, true
+}

@@ -1,0 +1,89 @@
+package sketchlimit_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/exact"
+)
+
+// Two mails a second to each domain: whoever comes too early waits for his turn.
+func ExampleLimiter_Reserve() {
+	domains, err := sketchlimit.New(sketchlimit.Config{
+		Limit: 2, Window: time.Second, Burst: 3, Algorithm: sketchlimit.TokenBucket, Keys: 100_000,
+	})
+	if err != nil {
+		panic(err)
+	}
+	now := time.Date(2026, time.November, 21, 12, 0, 0, 0, time.UTC)
+	for range 4 {
+		wait, ok := domains.ReserveAt(now, "example.org", 1)
+		fmt.Println(wait, ok)
+	}
+	// Output:
+	// 0s true
+	// 500ms true
+	// 1s true
+	// 0s false
+}
+
+// nginx's guide to limit_req: 10 a second and burst=20, which does not count the request on
+// its way. Of 22 at once the first goes on, 20 wait for each other, one is refused.
+func TestReserveNginx(t *testing.T) {
+	l := perSecond(t, 10, 21)
+	for i := range 21 {
+		wait, ok := l.Reserve("k", 1)
+		require.True(t, ok, "request %d", i)
+		require.Equal(t, time.Duration(i)*100*ms, wait, "request %d", i)
+	}
+	_, ok := l.Reserve("k", 1)
+	require.False(t, ok)
+	wait, ok := l.ReserveAt(time.Unix(0, int64(200*ms)), "k", 2)
+	require.True(t, ok)
+	require.Equal(t, 1900*ms, wait)
+}
+
+// With few keys Reserve is GCRA's, also among requests that do not queue.
+func TestReserveAgreesWithGCRA(t *testing.T) {
+	l := build(t, sketchlimit.Config{Limit: 20, Window: time.Second, Burst: 30, Algorithm: sketchlimit.TokenBucket})
+	oracle, err := exact.NewGCRA(20, time.Second, 30)
+	require.NoError(t, err)
+	r := rand.New(rand.NewPCG(1, 2))
+	now, refused := time.Unix(1_700_000_000, 0), 0
+	for i := range 20_000 {
+		now = now.Add(time.Duration(r.Int64N(int64(100 * ms))))
+		key, n := fmt.Sprint(r.IntN(3)), r.IntN(12)
+		if r.IntN(3) == 0 {
+			require.Equal(t, oracle.TakeAt(now, key, n).Allowed, l.TakeAt(now, key, n).Allowed)
+			continue
+		}
+		want, wantOK := oracle.ReserveAt(now, key, n)
+		wait, ok := l.ReserveAt(now, key, n)
+		require.Equal(t, wantOK, ok, "request %d", i)
+		require.Equal(t, want, wait, "request %d", i)
+		if !ok {
+			refused++
+		}
+	}
+	require.Greater(t, refused, 1000)
+}
+
+func TestReserveGoesWithBucketsAlone(t *testing.T) {
+	for _, algorithm := range []sketchlimit.Algorithm{sketchlimit.SlidingWindow, sketchlimit.FixedWindow} {
+		l := build(t, sketchlimit.Config{Limit: 10, Window: time.Minute, Algorithm: algorithm})
+		_, ok := l.Reserve("k", 1)
+		require.False(t, ok)
+		require.Equal(t, 10, l.Peek("k").Remaining)
+		require.Zero(t, l.Stats().Denied)
+	}
+}
+
+func TestReserveAllocatesNothing(t *testing.T) {
+	l := perSecond(t, 10, 21)
+	require.Zero(t, testing.AllocsPerRun(1000, func() { l.Reserve("k", 1) }))
+}
