@@ -364,7 +364,7 @@ func TestBucketNeverOverAdmitsUnderConcurrency(t *testing.T) {
 	}
 }
 
-// A sixteenth of the load of BenchmarkSteadyStateBucket: at 4 MiB for a million keys
+// A sixteenth of the load of BenchmarkSteadyState: at 4 MiB for a million keys
 // no over-admission, and false denials of innocent keys below one in a million.
 func TestBucketSteadyState(t *testing.T) {
 	for _, spec := range []string{"zipf:0.8", "uniform", "attack:2"} {

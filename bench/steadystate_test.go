@@ -13,24 +13,28 @@ import (
 // steadyState is the full-size accuracy table: windows, keys and requests as a busy
 // service has them, and the memory each limiter gets.
 var steadyState = []struct {
-	workload string
-	limit    int
-	memory   int
+	workload  string
+	limit     int
+	memory    int
+	algorithm sketchlimit.Algorithm
 }{
-	{"zipf:0.8,keys=1e6,requests=25e6,windows=5", 100, 2 << 20},
-	{"zipf:1.1,keys=1e6,requests=25e6,windows=5", 100, 2 << 20},
-	{"uniform,keys=1e6,requests=25e6,windows=5", 100, 2 << 20},
-	{"attack:3,keys=1e6,abusers=1e4,limit=100,requests=30e6,windows=5", 100, 2 << 20},
-	{"zipf:0.8,keys=1e6,requests=25e6,windows=5", 100, 1 << 20},
-	{"zipf:1.1,keys=1e6,requests=25e6,windows=5", 100, 1 << 20},
-	{"uniform,keys=1e6,requests=25e6,windows=5", 100, 1 << 20},
-	{"attack:3,keys=1e6,abusers=1e4,limit=100,requests=30e6,windows=5", 100, 1 << 20},
-	{"zipf:0.8,keys=1e6,requests=25e6,windows=5", 100, 512 << 10},
-	{"zipf:1.1,keys=1e6,requests=25e6,windows=5", 100, 512 << 10},
-	{"uniform,keys=1e6,requests=25e6,windows=5", 100, 512 << 10},
-	{"attack:3,keys=1e6,abusers=1e4,limit=100,requests=30e6,windows=5", 100, 512 << 10},
-	{"uniform,keys=2e5,requests=24e5,windows=6", 5, 2 << 20},
-	{"uniform,keys=1e6,requests=6e6,windows=6", 1, 4 << 20},
+	{"zipf:0.8,keys=1e6,requests=25e6,windows=5", 100, 2 << 20, sketchlimit.SlidingWindow},
+	{"zipf:1.1,keys=1e6,requests=25e6,windows=5", 100, 2 << 20, sketchlimit.SlidingWindow},
+	{"uniform,keys=1e6,requests=25e6,windows=5", 100, 2 << 20, sketchlimit.SlidingWindow},
+	{"attack:3,keys=1e6,abusers=1e4,limit=100,requests=30e6,windows=5", 100, 2 << 20, sketchlimit.SlidingWindow},
+	{"zipf:0.8,keys=1e6,requests=25e6,windows=5", 100, 1 << 20, sketchlimit.SlidingWindow},
+	{"zipf:1.1,keys=1e6,requests=25e6,windows=5", 100, 1 << 20, sketchlimit.SlidingWindow},
+	{"uniform,keys=1e6,requests=25e6,windows=5", 100, 1 << 20, sketchlimit.SlidingWindow},
+	{"attack:3,keys=1e6,abusers=1e4,limit=100,requests=30e6,windows=5", 100, 1 << 20, sketchlimit.SlidingWindow},
+	{"zipf:0.8,keys=1e6,requests=25e6,windows=5", 100, 512 << 10, sketchlimit.SlidingWindow},
+	{"zipf:1.1,keys=1e6,requests=25e6,windows=5", 100, 512 << 10, sketchlimit.SlidingWindow},
+	{"uniform,keys=1e6,requests=25e6,windows=5", 100, 512 << 10, sketchlimit.SlidingWindow},
+	{"attack:3,keys=1e6,abusers=1e4,limit=100,requests=30e6,windows=5", 100, 512 << 10, sketchlimit.SlidingWindow},
+	{"uniform,keys=2e5,requests=24e5,windows=6", 5, 2 << 20, sketchlimit.SlidingWindow},
+	{"uniform,keys=1e6,requests=6e6,windows=6", 1, 4 << 20, sketchlimit.SlidingWindow},
+	{"zipf:0.8,keys=1e6,requests=12e6,windows=4", 100, 4 << 20, sketchlimit.TokenBucket},
+	{"uniform,keys=1e6,requests=12e6,windows=4", 100, 4 << 20, sketchlimit.TokenBucket},
+	{"attack:2,keys=1e6,abusers=1e4,limit=100,requests=12e6,windows=4", 100, 4 << 20, sketchlimit.TokenBucket},
 }
 
 // BenchmarkSteadyState replays each workload against the exact algorithm and reports
@@ -39,7 +43,7 @@ var steadyState = []struct {
 // first window on.
 func BenchmarkSteadyState(b *testing.B) {
 	for _, s := range steadyState {
-		b.Run(fmt.Sprintf("limit=%d/memory=%dKiB/%s", s.limit, s.memory>>10, s.workload), func(b *testing.B) {
+		b.Run(fmt.Sprintf("algorithm=%v/limit=%d/memory=%dKiB/%s", s.algorithm, s.limit, s.memory>>10, s.workload), func(b *testing.B) {
 			w, err := accuracy.ParseWorkload(s.workload, accuracy.Workload{Seed: 1})
 			if err != nil {
 				b.Fatal(err)
@@ -50,7 +54,7 @@ func BenchmarkSteadyState(b *testing.B) {
 			}
 			for b.Loop() {
 				r, err := accuracy.Replay(context.Background(), src, sketchlimit.Config{
-					Limit: s.limit, Window: time.Minute, MemoryBytes: s.memory, Seed: 1,
+					Limit: s.limit, Window: time.Minute, Algorithm: s.algorithm, MemoryBytes: s.memory, Seed: 1,
 				}, accuracy.Options{})
 				if err != nil {
 					b.Fatal(err)

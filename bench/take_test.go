@@ -67,9 +67,12 @@ const limit = 100
 func exactly(b *testing.B, algorithm sketchlimit.Algorithm) taker {
 	var l exact.Limiter
 	var err error
-	if algorithm == sketchlimit.FixedWindow {
+	switch algorithm {
+	case sketchlimit.FixedWindow:
 		l, err = exact.NewFixedWindow(limit, time.Second)
-	} else {
+	case sketchlimit.TokenBucket:
+		l, err = exact.NewGCRA(limit, time.Second, limit)
+	default:
 		l, err = exact.NewSlidingWindow(limit, time.Second)
 	}
 	if err != nil {
@@ -80,7 +83,7 @@ func exactly(b *testing.B, algorithm sketchlimit.Algorithm) taker {
 
 // BenchmarkTake takes the keys in turn, after a warm-up of up to a million of them.
 func BenchmarkTake(b *testing.B) {
-	for _, algorithm := range []sketchlimit.Algorithm{sketchlimit.SlidingWindow, sketchlimit.FixedWindow} {
+	for _, algorithm := range []sketchlimit.Algorithm{sketchlimit.SlidingWindow, sketchlimit.FixedWindow, sketchlimit.TokenBucket} {
 		for _, d := range distributions {
 			for _, n := range []int{1e3, 1e6, 1e7} {
 				k := d.make(n)
