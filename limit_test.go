@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"net/netip"
 	"testing"
 	"time"
 
@@ -105,7 +106,26 @@ func TestTakeLimitOutOfBounds(t *testing.T) {
 	}
 }
 
+// All forms count the same bytes for the same key.
+func TestTakeLimitKeys(t *testing.T) {
+	l, now := build(t, sketchlimit.Config{Limit: 60, Window: time.Minute}), time.Unix(0, 0)
+	four, mapped := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("::ffff:192.0.2.1")
+	for i, d := range []sketchlimit.Decision{
+		l.TakeLimit(string(four.AsSlice()), 1, 7), l.TakeLimitAt(now, string(four.AsSlice()), 1, 7),
+		l.TakeLimitBytes(four.AsSlice(), 1, 7), l.TakeLimitBytesAt(now, four.AsSlice(), 1, 7),
+		l.TakeLimitAddr(four, 1, 7), l.TakeLimitAddrAt(now, mapped, 1, 7),
+	} {
+		require.Equal(t, sketchlimit.Decision{Allowed: true, Limit: 7, Remaining: 6 - i, ResetAfter: 2 * time.Minute}, d)
+	}
+}
+
 func TestTakeLimitAllocatesNothing(t *testing.T) {
 	l := build(t, sketchlimit.Config{Limit: 60, Window: time.Minute, Algorithm: sketchlimit.TokenBucket})
-	require.Zero(t, testing.AllocsPerRun(1000, func() { l.TakeLimit("k", 1, 7) }))
+	key, addr, now := []byte("k"), netip.MustParseAddr("192.0.2.1"), time.Unix(0, 0)
+	require.Zero(t, testing.AllocsPerRun(1000, func() {
+		l.TakeLimit("k", 1, 7)
+		l.TakeLimitBytes(key, 1, 7)
+		l.TakeLimitAddr(addr, 1, 7)
+		l.TakeLimitAddrAt(now, addr, 1, 7)
+	}))
 }

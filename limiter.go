@@ -241,33 +241,12 @@ func (l *Limiter) Take(key string, n int) (d Decision) {
 }
 
 // TakeAt is [Limiter.Take] at a time of the caller's. Times may come in any order;
-// [WindowManager] says what a step back means.
+// [WindowManager] says what a step back means. With a limit of the caller's as well it is
+// [Limiter.TakeLimitAt].
 func (l *Limiter) TakeAt(now time.Time, key string, n int) (d Decision) {
 	l.decide(&d, l.take(l.windows.At(now), hashString(key, l.seed), n, l.limit, false))
 	return d
 }
-
-// TakeLimit is [Limiter.Take] held against a limit of the request's own, such as that of the
-// client's plan: 1 … Config.Limit, which a higher one is taken as, while below 1 nothing
-// passes. The units that were consumed count alike, whatever the limit was; of a
-// bucket, Burst is less in proportion, but 1 at least.
-func (l *Limiter) TakeLimit(key string, n, limit int) (d Decision) {
-	limit = l.lower(limit)
-	l.late(&d, l.take(l.windows.Now(), hashString(key, l.seed), n, int64(limit), false))
-	d.Limit = limit
-	return d
-}
-
-// TakeLimitAt is [Limiter.TakeLimit] at a time of the caller's, see [Limiter.TakeAt].
-func (l *Limiter) TakeLimitAt(now time.Time, key string, n, limit int) (d Decision) {
-	limit = l.lower(limit)
-	l.decide(&d, l.take(l.windows.At(now), hashString(key, l.seed), n, int64(limit), false))
-	d.Limit = limit
-	return d
-}
-
-// lower returns a limit of a request's own within bounds.
-func (l *Limiter) lower(limit int) int { return max(0, min(limit, int(l.limit))) }
 
 // TakeBytes is [Limiter.Take] for a key in a byte slice, which is not kept.
 func (l *Limiter) TakeBytes(key []byte, n int) (d Decision) {
