@@ -1,0 +1,7 @@
+// Package redislimit lets several machines share one limit per key through Redis, in
+// memory that does not grow with the keys.
+//
+// It takes the client that a service has already: go-redis's UniversalClient, so a
+// single server, Sentinel and Cluster all do. On the server there are strings and
+// scripts alone, which Valkey and plain Redis of version 5 or later have.
+package redislimit

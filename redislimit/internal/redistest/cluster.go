@@ -1,0 +1,100 @@
+package redistest
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const slots = 16384
+
+// Cluster is a Redis Cluster of three masters, each with a third of the slots, without
+// replicas.
+type Cluster struct {
+	Masters [3]*Server
+}
+
+// StartCluster starts a cluster whose servers keep their files below dir, and waits until
+// every master knows that all slots are served.
+func StartCluster(dir string) (*Cluster, error) {
+	c := &Cluster{}
+	if err := c.start(dir); err != nil {
+		c.Kill()
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *Cluster) start(dir string) error {
+	buses := make([]string, len(c.Masters))
+	for i := range c.Masters {
+		home := filepath.Join(dir, fmt.Sprint("master", i))
+		if err := os.Mkdir(home, 0o700); err != nil {
+			return fmt.Errorf("redistest: %w", err)
+		}
+		var err error
+		if buses[i], err = freePort(); err != nil {
+			return err
+		}
+		c.Masters[i], err = Start(home, "--cluster-enabled", "yes", "--cluster-port", buses[i])
+		if err != nil {
+			return err
+		}
+	}
+	return c.join(buses)
+}
+
+// join hands out the slots and makes the masters known to each other.
+func (c *Cluster) join(buses []string) error {
+	host, port, err := net.SplitHostPort(c.Masters[0].Addr)
+	if err != nil {
+		return err
+	}
+	for i, s := range c.Masters {
+		first, last := i*slots/len(c.Masters), (i+1)*slots/len(c.Masters)-1
+		if err := s.until(func(ctx context.Context, r *redis.Client) error {
+			if i > 0 {
+				if err := r.Do(ctx, "cluster", "meet", host, port, buses[0]).Err(); err != nil {
+					return err
+				}
+			}
+			return r.ClusterAddSlotsRange(ctx, first, last).Err()
+		}); err != nil {
+			return fmt.Errorf("redistest: slots of %s: %w", s.Addr, err)
+		}
+	}
+	for _, s := range c.Masters {
+		if err := s.until(func(ctx context.Context, r *redis.Client) error {
+			info, err := r.ClusterInfo(ctx).Result()
+			if err == nil && (!strings.Contains(info, "cluster_state:ok") || !strings.Contains(info, "cluster_known_nodes:3")) {
+				err = fmt.Errorf("redistest: cluster at %s is not ready: %s", s.Addr, info)
+			}
+			return err
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Addrs returns the masters' addresses.
+func (c *Cluster) Addrs() (addrs []string) {
+	for _, s := range c.Masters {
+		addrs = append(addrs, s.Addr)
+	}
+	return addrs
+}
+
+// Kill ends all masters at once.
+func (c *Cluster) Kill() {
+	for _, s := range c.Masters {
+		if s != nil {
+			s.Kill()
+		}
+	}
+}
