@@ -1,0 +1,245 @@
+// Command bench tells what limits cost the example service: requests a second of the API
+// alone and behind its limits, alternating, with 64 connections and a million clients,
+// and the memory that the limits take.
+//
+//	go run ./bench -write ../../docs/http.md
+//
+// It loads the service, on the loopback interface, with wrk or, where there is none, with a
+// generator of its own, which is slower and so tells less.
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	connections = 64
+	rounds      = 5
+)
+
+func main() {
+	duration := flag.Duration("duration", 10*time.Second, "of each of the ten runs, whole seconds")
+	write := flag.String("write", "", "write the result between the markers of this Markdown `file`")
+	flag.Parse()
+	ctx, cancel := context.WithTimeout(context.Background(), 230*time.Second)
+	defer cancel()
+	if err := run(ctx, *duration, *write); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, duration time.Duration, write string) error {
+	directory, err := os.MkdirTemp("", "bench")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(directory)
+	binary, none := filepath.Join(directory, "service"), filepath.Join(directory, "none.yaml")
+	if err := os.WriteFile(none, []byte("domain: none\n"), 0o600); err != nil {
+		return err
+	}
+	if out, err := exec.CommandContext(ctx, "go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	bare, err := start(ctx, binary, "-unlimited", "-rules", none)
+	if err != nil {
+		return err
+	}
+	defer bare.stop()
+	limited, err := start(ctx, binary, "-rules", "rules.yaml", "-proxies", "127.0.0.0/8,::1/128")
+	if err != nil {
+		return err
+	}
+	defer limited.stop()
+
+	load, name := generator(directory)
+	result, err := measure(ctx, load, duration, bare, limited)
+	if err != nil {
+		return err
+	}
+	text := result.markdown(name, duration)
+	fmt.Print(text)
+	if write == "" {
+		return nil
+	}
+	return insert(write, text)
+}
+
+// service is the example, running.
+type service struct {
+	command        *exec.Cmd
+	api, operators string // addresses
+}
+
+var listening = regexp.MustCompile(`endpoint=(\w+) address=(\S+)`)
+
+// start starts the service at addresses of its own choice.
+func start(ctx context.Context, binary string, args ...string) (*service, error) {
+	s := &service{command: exec.CommandContext(ctx, binary, append(args, "-address", "localhost:0", "-operators", "localhost:0")...)}
+	log, err := s.command.StderrPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := s.command.Start(); err != nil {
+		return nil, err
+	}
+	lines := bufio.NewScanner(log)
+	for (s.api == "" || s.operators == "") && lines.Scan() {
+		switch found := listening.FindStringSubmatch(lines.Text()); {
+		case found == nil:
+			s.stop()
+			return nil, fmt.Errorf("service %q: %s", args, lines.Text())
+		case found[1] == "api":
+			s.api = found[2]
+		default:
+			s.operators = found[2]
+		}
+	}
+	go io.Copy(io.Discard, log)
+	return s, nil
+}
+
+func (s *service) stop() {
+	s.command.Process.Signal(os.Interrupt)
+	s.command.Wait() // it has said what it had to say
+}
+
+// status is what the bench asks of the service's.
+type status struct {
+	Requests    uint64 `json:"requests"`
+	Refused     uint64 `json:"refused"`
+	MemoryBytes int    `json:"memory_bytes"`
+	Rules       []struct {
+		Keys float64 `json:"keys"`
+	} `json:"rules"`
+}
+
+func (s *service) get(path string) ([]byte, error) {
+	response, err := http.Get("http://" + s.operators + path)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	return io.ReadAll(response.Body)
+}
+
+func (s *service) status() (st status, err error) {
+	body, err := s.get("/status")
+	if err == nil {
+		err = json.Unmarshal(body, &st)
+	}
+	return st, err
+}
+
+var liveHeap = regexp.MustCompile(`(?m)^go_gc_heap_live_bytes (\S+)$`)
+
+// heap returns the bytes that the last garbage collection left.
+func (s *service) heap() (float64, error) {
+	body, err := s.get("/metrics")
+	if err != nil {
+		return 0, err
+	}
+	found := liveHeap.FindSubmatch(body)
+	if found == nil {
+		return 0, fmt.Errorf("no %v in /metrics", liveHeap)
+	}
+	return strconv.ParseFloat(string(found[1]), 64)
+}
+
+// result is what was measured.
+type result struct {
+	bare, limited []float64 // requests a second, by round
+	status        status
+	heap          float64 // bytes that the limited service has more than the bare one
+}
+
+// measure alternates between the two, after a short run of each that does not count.
+func measure(ctx context.Context, load load, duration time.Duration, bare, limited *service) (*result, error) {
+	var r result
+	for round := range 1 + rounds {
+		for _, side := range []struct {
+			service *service
+			rates   *[]float64
+		}{{bare, &r.bare}, {limited, &r.limited}} {
+			d := duration
+			if round == 0 {
+				d = time.Second
+			}
+			rate, err := load(ctx, side.service.api, d)
+			if err != nil {
+				return nil, err
+			}
+			if round > 0 {
+				*side.rates = append(*side.rates, rate)
+			}
+		}
+	}
+	var err error
+	if r.status, err = limited.status(); err != nil {
+		return nil, err
+	}
+	without, err := bare.heap()
+	if err != nil {
+		return nil, err
+	}
+	with, err := limited.heap()
+	r.heap = with - without
+	return &r, err
+}
+
+func median(list []float64) float64 {
+	return slices.Sorted(slices.Values(list))[len(list)/2]
+}
+
+func (r *result) markdown(generator string, duration time.Duration) string {
+	var b strings.Builder
+	b.WriteString("| requests a second |" + strings.Repeat(" |", rounds) + " median |\n|---|" + strings.Repeat("---|", rounds+1) + "\n")
+	for _, row := range []struct {
+		name  string
+		rates []float64
+	}{{"handler alone", r.bare}, {"behind the limits", r.limited}} {
+		fmt.Fprintf(&b, "| %s |", row.name)
+		for _, rate := range row.rates {
+			fmt.Fprintf(&b, " %.0f |", rate)
+		}
+		fmt.Fprintf(&b, " %.0f |\n", median(row.rates))
+	}
+	fmt.Fprintf(&b, "\nThe limits cost %.1f %% of the requests. They state %.2f MiB; the heap of the service has %.2f MiB more than without them. ",
+		100*(1-median(r.limited)/median(r.bare)), float64(r.status.MemoryBytes)/(1<<20), r.heap/(1<<20))
+	fmt.Fprintf(&b, "%d requests were held against them, %d refused.\n\n", r.status.Requests, r.status.Refused)
+	fmt.Fprintf(&b, "`make bench-http`: %s, %d connections, %d runs of %v each in turn, a million clients drawn at random; %s, %d cores shared with the load, %s.\n",
+		generator, connections, rounds, duration, runtime.Version(), runtime.NumCPU(), time.Now().UTC().Format(time.DateOnly))
+	return b.String()
+}
+
+const begin, end = "<!-- bench-http:begin -->\n", "<!-- bench-http:end -->\n"
+
+// insert puts the text between the markers of a file.
+func insert(file, text string) error {
+	document, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	before, rest, found := strings.Cut(string(document), begin)
+	_, after, closed := strings.Cut(rest, end)
+	if !found || !closed {
+		return fmt.Errorf("%s: no %q … %q", file, begin, end)
+	}
+	return os.WriteFile(file, []byte(before+begin+text+end+after), 0o644)
+}

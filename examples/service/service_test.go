@@ -1,0 +1,248 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func build(t *testing.T, file string) *service {
+	t.Helper()
+	s, err := newService(config{
+		file: file, bytes: 64 << 20, proxies: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}, top: 1000 * time.Hour,
+	}, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	t.Cleanup(func() { s.lines.Close() })
+	return s
+}
+
+// get sends a request of a client behind a proxy.
+func (s *service) get(client, path string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest("GET", path, nil)
+	r.RemoteAddr = "192.0.2.1:80"
+	r.Header.Set("X-Forwarded-For", client)
+	w := httptest.NewRecorder()
+	s.api.ServeHTTP(w, r)
+	return w
+}
+
+// seen returns what the page shows.
+func (s *service) seen(t *testing.T) (st status) {
+	w := httptest.NewRecorder()
+	s.operators.ServeHTTP(w, httptest.NewRequest("GET", "/status", nil))
+	require.Equal(t, "application/json", w.Header().Get("Content-Type"))
+	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &st))
+	return st
+}
+
+func TestLimits(t *testing.T) { synctest.Test(t, testLimits) } // in one minute
+
+func testLimits(t *testing.T) {
+	s := build(t, "rules.yaml")
+	w := s.get("203.0.113.7", "/search?q=ann")
+	require.Equal(t, http.StatusOK, w.Code)
+	require.JSONEq(t, `{"query":"ann","found":["/items/1","/items/2"]}`, w.Body.String())
+	require.Equal(t, `"client";q=100;w=60, "search";q=20;w=10`, w.Header().Get("RateLimit-Policy"))
+	require.Equal(t, `"search";r=19;t=`, w.Header().Get("RateLimit")[:16])
+	require.JSONEq(t, `{"id":"7","name":"An item"}`, s.get("203.0.113.7", "/items/7").Body.String())
+
+	// A whole network counts as one client, and what is only watched refuses nobody.
+	refused := 0
+	for i := range 120 {
+		if s.get("2001:db8:1:2::"+strconv.Itoa(i), "/items/1").Code == http.StatusTooManyRequests {
+			refused++
+		}
+	}
+	require.Equal(t, 20, refused)
+	st := s.seen(t)
+	require.EqualValues(t, 122, st.Requests)
+	require.EqualValues(t, 20, st.Refused)
+	require.Equal(t, s.rules.MemoryBytes(), st.MemoryBytes)
+	require.Len(t, st.Rules, 3)
+	require.Equal(t, "api.client.path_/items/*", st.Rules[2].Name)
+	require.True(t, st.Rules[2].Shadow)
+	require.Equal(t, []key{{"client", "2001:db8:1:2::/64", 20, 0}}, st.Top.Keys)
+
+	w = httptest.NewRecorder()
+	s.operators.ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	for _, line := range []string{
+		`sketchlimit_admitted_units_total{limiter="api.client"} 102`,
+		`sketchlimit_denied_units_total{limiter="api.client"} 20`,
+		`sketchlimit_refused_requests_total{policy="client",shadow="false"} 20`,
+		`sketchlimit_refused_requests_total{policy="items",shadow="true"} 80`,
+	} {
+		require.Contains(t, w.Body.String(), line+"\n")
+	}
+	require.NotContains(t, w.Body.String(), "2001:db8", "never by key")
+
+	w = httptest.NewRecorder()
+	s.operators.ServeHTTP(w, httptest.NewRequest("GET", "/debug/vars", nil))
+	var vars struct {
+		Limits map[string]status `json:"limits"`
+	}
+	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &vars))
+	require.Equal(t, map[string]status{"rules.yaml": st}, vars.Limits)
+}
+
+// lines runs the service and returns what it logs, line by line.
+func lines(t *testing.T, args ...string) (ctx context.CancelFunc, next func(part string) string, end func() error) {
+	reader, writer := io.Pipe()
+	c, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() {
+		err := run(c, args, writer)
+		writer.Close()
+		done <- err
+	}()
+	scanner := bufio.NewScanner(reader)
+	next = func(part string) string { // waits for a line that has the part
+		for scanner.Scan() {
+			if strings.Contains(scanner.Text(), part) {
+				return scanner.Text()
+			}
+		}
+		require.FailNow(t, "ended before it logged "+part)
+		return ""
+	}
+	return cancel, next, func() error {
+		go io.Copy(io.Discard, reader)
+		return <-done
+	}
+}
+
+var addressOf = regexp.MustCompile(`address=(\S+)`)
+
+// written writes a file with the rules, in which something is replaced.
+func written(t *testing.T, oldnew ...string) string {
+	t.Helper()
+	text, err := os.ReadFile("rules.yaml")
+	require.NoError(t, err)
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(strings.NewReplacer(oldnew...).Replace(string(text))), 0o600))
+	return file
+}
+
+func TestRun(t *testing.T) {
+	file := written(t)
+	write := func(old, new string) {
+		text, err := os.ReadFile(written(t, old, new))
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(file, text, 0o600))
+	}
+	stop, next, end := lines(t, "-address", "localhost:0", "-operators", "localhost:0", "-rules", file)
+	address := addressOf.FindStringSubmatch(next("endpoint=api"))[1]
+	operators := addressOf.FindStringSubmatch(next("endpoint=operators"))[1]
+	policy := func() string {
+		response, err := http.Get("http://" + address + "/search")
+		require.NoError(t, err)
+		require.NoError(t, response.Body.Close())
+		return response.Header.Get("RateLimit-Policy")
+	}
+	require.Equal(t, `"client";q=100;w=60, "search";q=20;w=10`, policy())
+
+	write("requests_per_unit: 20,", "requests_per_unit: 3000,") // of another size: seen at the next look
+	next("rules read again")
+	require.Equal(t, `"client";q=100;w=60, "search";q=3000;w=10`, policy())
+	write("domain: api", "doman: api")
+	require.Contains(t, next("rules stay as they are"), file+`:2: config error, unknown key 'doman'`)
+	require.Equal(t, `"client";q=100;w=60, "search";q=3000;w=10`, policy())
+
+	require.NoError(t, syscall.Kill(os.Getpid(), syscall.SIGHUP))
+	next("rules stay as they are")
+
+	response, err := http.Get("http://" + operators + "/")
+	require.NoError(t, err)
+	require.NoError(t, response.Body.Close())
+	require.Equal(t, http.StatusOK, response.StatusCode)
+
+	stop()
+	require.NoError(t, end())
+	_, err = http.Get("http://" + address + "/search")
+	require.Error(t, err)
+}
+
+func TestRunErrors(t *testing.T) {
+	for args, want := range map[string]string{
+		"-proxies 10.0.0.1":   `-proxies: netip.ParsePrefix("10.0.0.1"): no '/'`,
+		"-rules nowhere.yaml": "rules: stat nowhere.yaml: no such file or directory",
+		"-bytes 100":          "must be at most 100",
+		"-address localhost:1:1 -operators localhost:0": "too many colons",
+	} {
+		require.ErrorContains(t, run(t.Context(), strings.Fields(args), io.Discard), want)
+	}
+}
+
+// The page in a browser, which asks for the status again and shows what has changed.
+func TestPage(t *testing.T) {
+	s := build(t, written(t, "unit: minute", "unit: year")) // none ends while a browser starts
+	for range 110 {
+		s.get("203.0.113.7", "/items/1")
+	}
+	asked := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/status" {
+			if asked++; asked == 2 { // the browser waits for each answer before it asks again
+				for range 1000 {
+					s.get("203.0.113.7", "/items/1")
+				}
+				s.get("<b>markup</b>, 203.0.113.8", "/items/1")
+			}
+			w.Header().Set("Content-Type", "application/json")
+			json.NewEncoder(w).Encode(s.status())
+			return
+		}
+		s.operators.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	dom := browse(t, "--dump-dom", "--virtual-time-budget=5000", server.URL+"/")
+	require.Contains(t, dom, `<b id="requests">1,111</b>`)
+	require.Contains(t, dom, `<b id="refused">1,010</b>`)
+	require.Contains(t, dom, `<td class="">api.client.path_/items/* (only watched)</td>`)
+	require.Regexp(t, `<b id="error">(0|\d\.\de-\d+)</b>`, dom)
+	require.Contains(t, dom, `<tr><td class="">client</td><td class="">203.0.113.7</td><td class="number">1,010</td><td class="number">1,010</td></tr>`)
+	require.Regexp(t, `<polyline id="line-refused" class="refused" points="[\d., ]+">`, dom)
+	require.Contains(t, dom, `<span id="lost" hidden="">`)
+	require.Greater(t, asked, 1)
+}
+
+// required makes a missing browser an error: where the gate runs, nothing is skipped.
+const required = "SKETCHLIMIT_BROWSER_REQUIRED"
+
+// browse opens a page in a browser without a window and returns what it prints.
+func browse(t *testing.T, args ...string) string {
+	t.Helper()
+	browser, err := exec.LookPath("chromium")
+	if err != nil {
+		if os.Getenv(required) == "1" {
+			t.Fatal("no chromium, and ", required, "=1: ", err)
+		}
+		t.Skip("no chromium: the page has not been opened in a browser")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	command := exec.CommandContext(ctx, browser, append([]string{
+		"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+		"--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--user-data-dir=" + t.TempDir(),
+	}, args...)...)
+	command.WaitDelay = 5 * time.Second
+	out, err := command.Output()
+	require.NoError(t, err)
+	return string(out)
+}
