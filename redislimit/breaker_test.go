@@ -1,0 +1,62 @@
+package redislimit
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestBreaker(t *testing.T) {
+	var log bytes.Buffer
+	b := newBreaker(slog.New(slog.NewTextHandler(&log, nil)), "api")
+	gone := errors.New("connection refused")
+	start := time.Unix(1_700_000_000, 0)
+	at := func(ms int) time.Time { return start.Add(time.Duration(ms) * time.Millisecond) }
+
+	for i, step := range []struct {
+		ms      int
+		err     error // of a call that is done, nil where done is false
+		done    bool
+		allowed bool // asked afterwards, at the same time
+		away    bool
+		changes uint64
+	}{
+		{ms: 0, allowed: true},
+		{ms: 1, done: true, err: gone, allowed: true},
+		{ms: 2, done: true, err: gone, allowed: true},
+		{ms: 3, done: true, allowed: true}, // begins anew
+		{ms: 4, done: true, err: gone, allowed: true},
+		{ms: 5, done: true, err: gone, allowed: true},
+		{ms: 6, done: true, err: gone, away: true, changes: 1},
+		{ms: 255, away: true, changes: 1},
+		{ms: 256, allowed: true, away: true, changes: 1}, // the probe
+		{ms: 257, away: true, changes: 1},                // and no other
+		{ms: 300, done: true, err: gone, away: true, changes: 1},
+		{ms: 549, away: true, changes: 1},
+		{ms: 550, allowed: true, away: true, changes: 1},
+		{ms: 551, done: true, allowed: true, changes: 2},
+		{ms: 552, done: true, allowed: true, changes: 2},
+	} {
+		if step.done {
+			b.done(at(step.ms), step.err)
+		}
+		require.Equal(t, step.allowed, b.allow(at(step.ms)), "step %d", i)
+		require.Equal(t, step.away, b.state().Away, "step %d", i)
+		require.Equal(t, step.changes, b.state().Changes, "step %d", i)
+	}
+	require.Equal(t, gone, b.state().Err)
+	require.Equal(t, at(551), b.state().Since)
+	require.Equal(t, 1, strings.Count(log.String(), "Redis is away"), log.String())
+	require.Equal(t, 1, strings.Count(log.String(), "Redis is back"), log.String())
+	require.Equal(t, 2, strings.Count(log.String(), "\n"))
+}
+
+func TestFailureNames(t *testing.T) {
+	require.Equal(t, "local open closed Failure(3)",
+		FailLocal.String()+" "+FailOpen.String()+" "+FailClosed.String()+" "+Failure(3).String())
+}
