@@ -92,26 +92,41 @@ func (l *Limiter) adapt() {
 	g := l.growth
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	in, latest := l.inner.Load(), l.windows.Latest()
-	if before := in.before.Load(); before != nil {
-		if latest < g.since+int64(l.generations) {
-			return
-		}
-		admitted, denied := before.units()
-		g.admitted += admitted
-		g.denied += denied
-		// A decision that was held up since may come with a time of back then. Once its
-		// shard has turned it is taken as of now, where the predecessor does not matter.
-		in.turn(latest)
-		in.before.Store(nil)
-	}
-	bytes := g.size(in)
-	if bytes == 0 {
+	if !l.settle() {
 		return
 	}
+	if bytes := g.size(l.inner.Load()); bytes > 0 {
+		l.replace(bytes)
+	}
+}
+
+// settle lets a predecessor go whose counts have left the window, and tells whether there
+// is none any more.
+func (l *Limiter) settle() bool {
+	g, in, latest := l.growth, l.inner.Load(), l.windows.Latest()
+	before := in.before.Load()
+	if before == nil {
+		return true
+	}
+	if latest < g.since+int64(l.generations) {
+		return false
+	}
+	admitted, denied := before.units()
+	g.admitted += admitted
+	g.denied += denied
+	// A decision that was held up since may come with a time of back then. Once its
+	// shard has turned it is taken as of now, where the predecessor does not matter.
+	in.turn(latest)
+	in.before.Store(nil)
+	return true
+}
+
+// replace makes a limiter of so many bytes the inner one, if one can be so small.
+func (l *Limiter) replace(bytes int) {
+	g := l.growth
 	plan, err := g.config.planFor(bytes)
 	if err != nil {
-		return // smaller than a limiter can be
+		return
 	}
 	next, err := newLimiter(g.config, plan, l.windows)
 	if err != nil {
@@ -121,7 +136,7 @@ func (l *Limiter) adapt() {
 	for i := 0; i < len(next.memory); i += page {
 		next.memory[i] = 0 // here, rather than in requests, the system hands it out
 	}
-	next.before.Store(in)
+	next.before.Store(l.inner.Load())
 	l.inner.Store(next)
 	g.since = l.windows.Latest()
 }
