@@ -58,6 +58,15 @@ func TestFields(t *testing.T) {
 			`80   > "default";q=3;w=60 | "default";r=0;t=20 | - | 3 | 0 | 100 | -`,
 			`180  > "default";q=3;w=60 | "default";r=2;t=120 | - | 3 | 2 | 120 | -`,
 		}},
+		// One flows back every 30 s.
+		{"bucket", sketchlimit.Config{Limit: 2, Algorithm: sketchlimit.TokenBucket, Burst: 3}, []string{
+			`0    > "default";q=2;w=60 | "default";r=2;t=30 | - | 2 | 2 | 30 | -`,
+			`0    > "default";q=2;w=60 | "default";r=1;t=60 | - | 2 | 1 | 60 | -`,
+			`0    > "default";q=2;w=60 | "default";r=0;t=30 | - | 2 | 0 | 90 | -`,
+			`29.5 > "default";q=2;w=60 | "default";r=0;t=1 | 1 | 2 | 0 | 61 | 1`,
+			`30   > "default";q=2;w=60 | "default";r=0;t=30 | - | 2 | 0 | 90 | -`,
+			`180  > "default";q=2;w=60 | "default";r=2;t=30 | - | 2 | 2 | 30 | -`,
+		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			clock := newClock()
@@ -150,6 +159,10 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 		"sub-windows":       {Limit: 7, Window: time.Minute, SubWindows: 6},
 		"sub-windows, many": {Limit: 50, Window: time.Minute, SubWindows: 60},
 		"sub-windows, odd":  {Limit: 7, Window: 3 * 1_234_567_891, SubWindows: 3},
+		"bucket":            {Limit: 7, Window: time.Minute, Algorithm: sketchlimit.TokenBucket},
+		"bucket, large":     {Limit: 7, Window: time.Minute, Algorithm: sketchlimit.TokenBucket, Burst: 20},
+		"bucket, small":     {Limit: 50, Window: time.Hour, Algorithm: sketchlimit.TokenBucket, Burst: 17},
+		"bucket, odd":       {Limit: 5, Window: 12_345_678_901, Algorithm: sketchlimit.TokenBucket, Burst: 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(1, 2))

@@ -35,7 +35,8 @@
 //     week, month (30 days) and year (365 days);
 //   - unit_multiplier, at least 1: the window is so many units;
 //   - algorithm: fixed_window, which is the default and what the format has always
-//     meant, or sliding_window;
+//     meant, sliding_window, or token_bucket;
+//   - burst, of a token_bucket: how many units it holds, requests_per_unit otherwise;
 //   - keys: how many combinations of open values a window has, [DefaultKeys] otherwise;
 //   - false_denial_rate: of that many keys, see [sketchlimit.Config];
 //   - memory: the most bytes of the rule, such as 512KiB, instead of false_denial_rate.

@@ -39,6 +39,7 @@ type limit struct {
 	name       string
 	replaces   []string
 	algorithm  sketchlimit.Algorithm
+	burst      int
 	keys       int
 	rate       float64
 	memory     int
@@ -151,12 +152,10 @@ func (r *reader) limit(n *yaml.Node) *limit {
 		"replaces":          func(n *yaml.Node) { l.replaces = elements(r, n, r.replaced) },
 		"unit_multiplier":   extra("unit_multiplier", func(n *yaml.Node) { l.multiplier = r.number(n, "unit_multiplier", 1, math.MaxInt32) }),
 		"algorithm":         extra("algorithm", func(n *yaml.Node) { l.algorithm = r.algorithm(n) }),
+		"burst":             extra("burst", func(n *yaml.Node) { l.burst = r.number(n, "burst", 1, math.MaxInt32) }),
 		"keys":              extra("keys", func(n *yaml.Node) { l.keys = r.number(n, "keys", 1, math.MaxInt32) }),
 		"false_denial_rate": extra("false_denial_rate", func(n *yaml.Node) { l.rate = r.share(n, "false_denial_rate") }),
 		"memory":            extra("memory", func(n *yaml.Node) { l.memory = r.bytes(n) }),
-		"burst": func(n *yaml.Node) {
-			r.fail(n, "burst %s, goes with algorithm token_bucket, which is not supported yet", shown(n))
-		},
 	})
 	window, known := l.window()
 	switch {
@@ -168,6 +167,8 @@ func (r *reader) limit(n *yaml.Node) *limit {
 		r.fail(n, "invalid rate limit unit '%s'", l.unit)
 	case !l.unlimited && (window < minWindow || window > maxWindow):
 		r.fail(n, "unit '%s' times unit_multiplier %d, must be %v … %v", l.unit, l.multiplier, minWindow, maxWindow)
+	case l.burst > 0 && l.algorithm != sketchlimit.TokenBucket:
+		r.fail(n, "burst %d, goes with algorithm token_bucket only", l.burst)
 	case l.memory > 0 && l.rate > 0:
 		r.fail(n, "false_denial_rate with memory, only one of them may be given")
 	}
@@ -215,18 +216,17 @@ func (r *reader) replaced(n *yaml.Node) (name string) {
 	return name
 }
 
+// algorithms are the names of rules of admission.
+var algorithms = map[string]sketchlimit.Algorithm{
+	"fixed_window": sketchlimit.FixedWindow, "sliding_window": sketchlimit.SlidingWindow, "token_bucket": sketchlimit.TokenBucket,
+}
+
 func (r *reader) algorithm(n *yaml.Node) sketchlimit.Algorithm {
-	switch name := r.text(n); name {
-	case "fixed_window":
-		return sketchlimit.FixedWindow
-	case "sliding_window":
-		return sketchlimit.SlidingWindow
-	case "token_bucket":
-		r.fail(n, "algorithm token_bucket is not supported yet, must be fixed_window or sliding_window")
-	default:
-		r.fail(n, "algorithm '%s', must be fixed_window or sliding_window", name)
+	a, ok := algorithms[r.text(n)]
+	if !ok {
+		r.fail(n, "algorithm '%s', must be fixed_window, sliding_window or token_bucket", n.Value)
 	}
-	return 0
+	return a
 }
 
 // bytes reads a number of bytes, 1 or more, with or without KiB, MiB or GiB.

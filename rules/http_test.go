@@ -24,7 +24,7 @@ func (l *loaded) serve(t *testing.T, options ...httplimit.Option) func(method, u
 	t.Helper()
 	limit, err := httplimit.NewPolicies(l.HTTP("api", func(r *http.Request) []rules.Descriptor {
 		user := rules.Entry{Key: "user", Value: r.Header.Get("X-User")}
-		return []rules.Descriptor{{user}, {user, {Key: "path", Value: r.URL.Path}}, {{Key: "method", Value: r.Method}}}
+		return []rules.Descriptor{{user}, {user, {Key: "path", Value: r.URL.Path}}, {{Key: "method", Value: r.Method}}, {{Key: "agent", Value: r.UserAgent()}}}
 	}), options...)
 	require.NoError(t, err)
 	h := limit(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
@@ -122,8 +122,9 @@ descriptors:
     rate_limit: {unit: minute, requests_per_unit: 30, algorithm: sliding_window}
     descriptors: [{key: path, value: /*, rate_limit: {unit: 7s, requests_per_unit: 3, algorithm: sliding_window}}]
   - {key: method, rate_limit: {unit: 5s, requests_per_unit: 3}}
+  - {key: agent, rate_limit: {unit: minute, requests_per_unit: 29, algorithm: token_bucket, burst: 4}}
 `)
-	require.Len(t, l.All(), 3)
+	require.Len(t, l.All(), 4)
 	get := l.serve(t)
 	rng := rand.New(rand.NewPCG(1, 2))
 	refusals := map[string]int{}

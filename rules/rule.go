@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -26,6 +27,7 @@ type Rule struct {
 	Limit     int                   // units per counter and Window; 0 blocks
 	Window    time.Duration         // 0 if Unlimited
 	Algorithm sketchlimit.Algorithm // of no meaning if Unlimited
+	Burst     int                   // units that a bucket holds; 0 of other algorithms
 	Unlimited bool                  // it matches, and counts nothing
 	Shadow    bool                  // it counts, and refuses nobody
 	Quota     bool                  // it refuses only together with all other quotas of the request
@@ -47,6 +49,7 @@ type counter struct {
 	limit     int
 	window    time.Duration
 	algorithm sketchlimit.Algorithm
+	burst     int
 	keys      int
 	rate      float64
 	memory    int
@@ -65,6 +68,9 @@ func newRule(p place, d *descriptor, line string) (*Rule, error) {
 	}
 	r.Limit, r.Algorithm = l.requests, l.algorithm
 	r.Window, _ = l.window()
+	if r.Algorithm == sketchlimit.TokenBucket {
+		r.Burst = cmp.Or(l.burst, r.Limit)
+	}
 	switch {
 	case !r.Keyed && l.keys > 0:
 		return nil, fmt.Errorf("%s: keys %d, goes with open values only: this rule has one counter", line, l.keys)
@@ -81,7 +87,7 @@ func newRule(p place, d *descriptor, line string) (*Rule, error) {
 	case l.memory == 0:
 		r.FalseDenialRate = defaultFalseDenialRate
 	}
-	r.counter = counter{p, r.Limit, r.Window, r.Algorithm, r.Keys, r.FalseDenialRate, l.memory}
+	r.counter = counter{p, r.Limit, r.Window, r.Algorithm, r.Burst, r.Keys, r.FalseDenialRate, l.memory}
 	if r.Limit > 0 {
 		var err error
 		if r.bytes, err = r.config().Bytes(); err != nil {
@@ -93,14 +99,14 @@ func newRule(p place, d *descriptor, line string) (*Rule, error) {
 
 // inFile has the names that files give to the fields of a limiter's Config.
 var inFile = strings.NewReplacer("sketchlimit: ", "", "FalseDenialRate", "false_denial_rate",
-	"MemoryBytes", "memory", "Keys", "keys")
+	"MemoryBytes", "memory", "Keys", "keys", "Burst", "burst")
 
 // String returns domain.key_value.key_value…, which tells the rules of all files apart.
 func (r *Rule) String() string { return r.title }
 
 func (r *Rule) config() sketchlimit.Config {
 	return sketchlimit.Config{
-		Limit: r.Limit, Window: r.Window, Algorithm: r.Algorithm,
+		Limit: r.Limit, Window: r.Window, Algorithm: r.Algorithm, Burst: r.Burst,
 		Keys: r.Keys, FalseDenialRate: r.FalseDenialRate, MemoryBytes: r.counter.memory,
 	}
 }

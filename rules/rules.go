@@ -63,8 +63,8 @@ func Check(paths ...string) ([]*Rule, error) {
 }
 
 // Reload reads the files again, and from one decision to the next all rules are those of
-// the files. A rule carries on its counts if its place, limit, window, algorithm and
-// size are as before. For a moment both the old and the new rules take their memory.
+// the files. A rule carries on its counts if its place, limit, window, algorithm,
+// burst and size are as before. For a moment both the old and the new rules take their memory.
 //
 // If a file cannot be read or is wrong, the rules stay as they are, and the error says why.
 func (r *Rules) Reload() error {

@@ -107,14 +107,20 @@ domain: api
 descriptors:
   - {key: fixed, rate_limit: {unit: minute, requests_per_unit: 2}}
   - {key: sliding, rate_limit: {unit: minute, requests_per_unit: 2, algorithm: sliding_window}}
+  - {key: bucket, rate_limit: {unit: minute, requests_per_unit: 2, algorithm: token_bucket}}
+  - {key: burst, rate_limit: {unit: hour, requests_per_unit: 60, algorithm: token_bucket, burst: 2}}
 `)
-	for _, key := range []string{"fixed=x", "sliding=x"} {
+	for _, key := range []string{"fixed=x", "sliding=x", "bucket=x", "burst=x"} {
 		require.Equal(t, "admitted 1", l.take("api", key))
 		require.Equal(t, "admitted 0", l.take("api", key))
 	}
+	require.Equal(t, "refused !0", l.take("api", "burst=x"))
 	l.clock.now = l.clock.now.Add(time.Minute)
 	require.Equal(t, "admitted 1", l.take("api", "fixed=x"))
 	require.Equal(t, "refused !0", l.take("api", "sliding=x"))
+	require.Equal(t, "admitted 1", l.take("api", "bucket=x"))
+	require.Equal(t, "admitted 0", l.take("api", "burst=x"), "one a minute flows back")
+	require.Equal(t, 2, l.Match("api", descriptor("bucket=x")).Burst, "the limit, unless given")
 }
 
 // A request that is refused takes nothing from the rules that would have admitted it.
@@ -238,6 +244,18 @@ descriptors:
 		require.Equal(t, "refused !0, admitted 2", take())
 	}
 	require.Equal(t, memory, l.MemoryBytes())
+
+	// A burst that is given as what it is anyway changes nothing; another one does.
+	bucket := strings.Replace(file, "keys: 500", "algorithm: token_bucket", 1)
+	for _, c := range []struct{ text, want string }{
+		{bucket, "admitted 2"},
+		{strings.Replace(bucket, "token_bucket", "token_bucket, burst: 3", 1), "admitted 1"},
+		{strings.Replace(bucket, "token_bucket", "token_bucket, burst: 4", 1), "admitted 3"},
+	} {
+		l.write(t, c.text)
+		require.NoError(t, l.Reload())
+		require.Equal(t, c.want, l.take("api", "other=1"))
+	}
 }
 
 func TestFiles(t *testing.T) {
