@@ -22,7 +22,11 @@ func TestBytesAreThoseOfTheLimiter(t *testing.T) {
 		c.Window = time.Minute
 		bytes, err := c.Bytes()
 		require.NoError(t, err)
-		require.Equal(t, build(t, c).MemoryBytes(), bytes)
+		plan, err := c.Dimensions()
+		require.NoError(t, err)
+		l := build(t, c)
+		require.Equal(t, l.MemoryBytes(), bytes)
+		require.Equal(t, l.Plan(), plan)
 	}
 	for _, c := range []sketchlimit.Config{
 		{Limit: 0, Window: time.Minute, Keys: 1},
@@ -31,6 +35,8 @@ func TestBytesAreThoseOfTheLimiter(t *testing.T) {
 	} {
 		_, want := sketchlimit.New(c)
 		_, err := c.Bytes()
+		require.EqualError(t, err, want.Error())
+		_, err = c.Dimensions()
 		require.EqualError(t, err, want.Error())
 	}
 	bytes, err := sketchlimit.Config{Limit: 3, Window: time.Minute, Keys: 1 << 30}.Bytes()

@@ -170,7 +170,7 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 			l := build(t, config, clock)
 			h := front(t, l, byUser, httplimit.Headers(all), httplimit.Cost(func(*http.Request) int { return cost }))
 			refusals := 0
-			for range 3000 {
+			for range 1500 {
 				clock.advance(time.Duration(rng.ExpFloat64() * float64(config.Window) / 20))
 				cost = 1 + rng.IntN(max(1, config.Limit/3))
 				w := get(h, user("ann"))

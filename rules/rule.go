@@ -111,6 +111,19 @@ func (r *Rule) config() sketchlimit.Config {
 	}
 }
 
+// Forecast returns what the rule is expected to get wrong if in one window Keys keys come
+// that are what a limiter is sized for: five requests each on average, and from one in a
+// hundred three times the limit. It takes a second or so. It returns an error if Keys is 0,
+// and where [sketchlimit.Predict] does.
+func (r *Rule) Forecast() (sketchlimit.Forecast, error) {
+	plan, err := r.config().Dimensions()
+	if err != nil {
+		return sketchlimit.Forecast{}, err
+	}
+	return sketchlimit.Predict(sketchlimit.Traffic{Keys: r.Keys, Abusers: 0.01},
+		sketchlimit.Goal{Limit: r.Limit, Algorithm: r.Algorithm}, plan)
+}
+
 // build gives the rule a limiter of its own.
 func (r *Rule) build(clock func() time.Time) (err error) {
 	if r.Unlimited || r.Limit == 0 {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -18,8 +17,9 @@ func newCheck() *cobra.Command {
 		Use:   "check FILE...",
 		Short: "Validate files of rules, and print the rules with their memory and error",
 		Long: wrap(`Validate files of rules, or all that end in .yaml in a directory, without taking their memory, and print `+
-			`every rule with its limit, how many keys it expects, the memory of its counts, and the share of requests of `+
-			`innocent keys that it is predicted to deny then.`, ""),
+			`every rule with its limit, how many keys it expects, the memory of its counts, the share of requests of innocent `+
+			`keys that it is predicted to deny then, and the multiple of those keys from which it would deny everybody. It takes `+
+			`a second or so for each size of rule.`, ""),
 		Example: "  sketchlimit check rules.yaml\n  sketchlimit check /etc/limits",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -39,10 +39,11 @@ func newCheck() *cobra.Command {
 
 func writeRules(out io.Writer, all []*rules.Rule) error {
 	total := 0
-	table := grid{Head: []string{"rule", "limit", "algorithm", "mode", "keys", "memory", "false denials"}, Text: 4, Mark: -1}
+	forecasts := forecasts{}
+	table := grid{Head: []string{"rule", "limit", "algorithm", "keys", "memory", "false denials", "cliff"}, Text: 3, Mark: -1}
 	for _, r := range all {
 		total += r.MemoryBytes()
-		table.Rows = append(table.Rows, ruleRow(r))
+		table.Rows = append(table.Rows, ruleRow(r, forecasts))
 	}
 	text := fmt.Sprintf("%s, %s of counts\n", plural(len(all), "rule", "rules"), bytesText(total))
 	if len(all) > 0 {
@@ -52,17 +53,8 @@ func writeRules(out io.Writer, all []*rules.Rule) error {
 	return err
 }
 
-func ruleRow(r *rules.Rule) []string {
-	var modes []string
-	for _, m := range []struct {
-		name string
-		is   bool
-	}{{"shadow", r.Shadow}, {"quota", r.Quota}} {
-		if m.is {
-			modes = append(modes, m.name)
-		}
-	}
-	row := []string{r.Domain + "." + r.Path, "", "", strings.Join(modes, ", "), "", "", ""}
+func ruleRow(r *rules.Rule, forecasts forecasts) []string {
+	row := []string{r.String(), "", "", "", "", "", ""}
 	switch {
 	case r.Unlimited:
 		row[1] = "unlimited"
@@ -70,47 +62,66 @@ func ruleRow(r *rules.Rule) []string {
 		row[1] = "blocked"
 	default:
 		row[1], row[2] = integer(r.Limit)+" per "+span(r.Window), r.Algorithm.String()
-		row[4], row[5], row[6] = "not said", bytesText(r.MemoryBytes()), predicted(r)
+		if r.Burst != 0 && r.Burst != r.Limit {
+			row[1] += ", burst " + integer(r.Burst)
+		}
+		row[3], row[4] = "not said", bytesText(r.MemoryBytes())
 		if r.Keys > 0 {
-			row[4] = integer(r.Keys)
+			row[3] = integer(r.Keys)
+		}
+		row[5], row[6] = forecasts.of(r)
+	}
+	for _, m := range []struct {
+		name string
+		is   bool
+	}{{"shadow", r.Shadow}, {"quota", r.Quota}} {
+		if m.is {
+			row[2] = strings.TrimPrefix(row[2]+", "+m.name, ", ")
 		}
 	}
 	return row
 }
 
-// predicted is the false-denial rate that a rule's memory is good for.
-func predicted(r *rules.Rule) string {
+// size is what a rule's forecast follows from.
+type size struct {
+	limit, burst, keys, bytes int
+	algorithm                 sketchlimit.Algorithm
+}
+
+// forecasts remembers what was predicted, since many rules are of one size.
+type forecasts map[size][2]string
+
+// of returns the false-denial rate that is predicted of a rule, and its cliff.
+func (f forecasts) of(r *rules.Rule) (rate, cliff string) {
+	at := size{r.Limit, r.Burst, r.Keys, r.MemoryBytes(), r.Algorithm}
+	if _, known := f[at]; !known {
+		f[at] = predicted(r)
+	}
+	return f[at][0], f[at][1]
+}
+
+const (
+	leastRate = 1e-12 // rates below are too low to tell
+	farthest  = 64    // a Forecast's Cliff stands for all beyond
+)
+
+func predicted(r *rules.Rule) [2]string {
 	switch {
 	case !r.Keyed:
-		return "none" // one counter has no neighbours
-	case r.FalseDenialRate > 0:
-		return shareText(r.FalseDenialRate)
+		return [2]string{"none", "none"} // one counter has no neighbours
 	case r.Keys == 0:
-		return "unknown"
+		return [2]string{"unknown", "unknown"}
 	}
-	// The size of a limiter falls as the rate rises, and stays where it is close to the
-	// cliff at which everybody is denied.
-	size := func(exponent float64) int {
-		bytes, err := sketchlimit.Config{Limit: r.Limit, Window: r.Window, Algorithm: r.Algorithm, Keys: r.Keys,
-			FalseDenialRate: math.Pow(10, exponent)}.Bytes()
-		if err != nil {
-			return math.MaxInt
-		}
-		return bytes
+	forecast, err := r.Forecast()
+	if err != nil {
+		return [2]string{"unknown", "unknown"}
 	}
-	low, high := -12.0, -0.01
-	switch {
-	case size(low) <= r.MemoryBytes():
-		return "< " + scientific(math.Pow(10, low))
-	case size(high) > r.MemoryBytes():
-		return "too many"
+	rate, cliff := "< "+scientific(leastRate), decimal(forecast.Cliff)+" ×"
+	if stated := forecast.Stated().FalseDenialRate; stated >= leastRate {
+		rate = shareText(stated)
 	}
-	for high-low > 0.01 {
-		if middle := (low + high) / 2; size(middle) <= r.MemoryBytes() {
-			high = middle
-		} else {
-			low = middle
-		}
+	if forecast.Cliff >= farthest {
+		cliff = "≥ " + cliff
 	}
-	return shareText(math.Pow(10, high))
+	return [2]string{rate, cliff}
 }

@@ -3,3 +3,5 @@
 package main
 
 const embeddedAbove = 0 // default: all keys are judged
+
+const raced = false
