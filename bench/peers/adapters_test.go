@@ -16,7 +16,7 @@ import (
 func each(t *testing.T, f func(*testing.T, limiter)) {
 	for _, i := range implementations {
 		t.Run(i.name, func(t *testing.T) {
-			l, err := i.build(settings{limit: 100, window: time.Hour, size: size{1000, 1 << 20}})
+			l, err := i.build(settings{limit: 100, window: time.Hour, size: size{keys: 1000, memory: 1 << 20}})
 			require.NoError(t, err)
 			f(t, l)
 			if c, ok := l.(io.Closer); ok {
@@ -68,7 +68,7 @@ func TestAdmits100FromSeveralGoroutines(t *testing.T) {
 func TestAdmitsManyOfAHotKey(t *testing.T) {
 	for _, i := range implementations {
 		t.Run(i.name, func(t *testing.T) {
-			l, err := i.build(settings{limit: hotLimit, window: time.Hour, size: size{1000, 1 << 20}})
+			l, err := i.build(settings{limit: hotLimit, window: time.Hour, size: size{keys: 1000, memory: 1 << 20}})
 			require.NoError(t, err)
 			for n := range hotBatches * batchKeys {
 				require.True(t, l.Allow("hot"), "request %d", n+1)

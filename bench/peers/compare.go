@@ -20,21 +20,25 @@ type scale struct {
 	turning   time.Duration // the window that turns meanwhile
 }
 
-// size is the number of keys that a limiter is built for, and the bytes that this
-// library's is given.
-type size struct{ keys, memory int }
+// size is the number of keys that a limiter is built for, the bytes that this library's is
+// given, and a window that is long enough for all that is measured, and not so long that
+// it would all fall on the first percents, in which the window before matters most.
+type size struct {
+	keys, memory int
+	window       time.Duration
+}
 
 var (
 	full = scale{
 		rounds: 5, decisions: 960_000,
-		few: size{1e6, 1 << 20}, many: size{1e7, 8 << 20},
-		latencies: []size{{1e6, 4 << 20}, {1e7, 256 << 20}, {1e7, 1 << 30}},
+		few: size{1e6, 1 << 20, 2 * time.Minute}, many: size{1e7, 8 << 20, 6 * time.Minute},
+		latencies: []size{{1e6, 4 << 20, time.Hour}, {1e7, 256 << 20, time.Hour}, {1e7, 1 << 30, time.Hour}},
 		passes:    5, timed: 6e6, turning: time.Second,
 	}
 	quick = scale{
 		rounds: 3, decisions: 96_000,
-		few: size{1e5, 1 << 20}, many: size{5e5, 4 << 20},
-		latencies: []size{{1e5, 1 << 20}, {5e5, 16 << 20}},
+		few: size{1e5, 1 << 20, 20 * time.Second}, many: size{5e5, 4 << 20, 20 * time.Second},
+		latencies: []size{{1e5, 1 << 20, time.Hour}, {5e5, 16 << 20, time.Hour}},
 		passes:    2, timed: 1e6, turning: 50 * time.Millisecond,
 	}
 )

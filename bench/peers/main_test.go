@@ -32,8 +32,8 @@ func TestEverythingEndToEnd(t *testing.T) {
 	var out strings.Builder
 	r := report{
 		scale: scale{
-			rounds: 2, decisions: 10_000, few: size{10_000, 1 << 20}, many: size{20_000, 1 << 20},
-			latencies: []size{{10_000, 1 << 20}, {20_000, 2 << 20}},
+			rounds: 2, decisions: 10_000, few: size{10_000, 1 << 20, time.Hour}, many: size{20_000, 1 << 20, time.Hour},
+			latencies: []size{{10_000, 1 << 20, time.Hour}, {20_000, 2 << 20, time.Hour}},
 			passes:    2, timed: 20_000, turning: 10 * time.Millisecond,
 		},
 		head: "here and now\n", write: file, plot: filepath.Join(dir, "latency.png"),

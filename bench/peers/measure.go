@@ -36,6 +36,7 @@ type workload struct {
 type contestant struct {
 	implementation
 	limiter limiter
+	window  time.Duration
 	bytes   float64 // live heap per key
 	gc      time.Duration
 	at      int // the next batch
@@ -47,6 +48,7 @@ type run struct {
 	ns     float64 // per decision
 	ratio  float64 // to this library in the same round
 	allocs float64 // per decision
+	passed float64 // share of the window that had passed
 }
 
 // prepare builds the contestant's limiter and shows it all keys, in another order than
@@ -58,7 +60,7 @@ func (c *contestant) prepare(w workload) error {
 		for allowance := time.Duration(w.keys.distinct) * 500 * time.Nanosecond; ; {
 			begun := time.Now()
 			turn := begun.Add(allowance)
-			if err := c.start(w, windowFrom(turn)); err != nil {
+			if err := c.start(w, windowFrom(turn, w.size.window)); err != nil {
 				return err
 			}
 			if time.Now().Before(turn) {
@@ -69,7 +71,7 @@ func (c *contestant) prepare(w workload) error {
 			free(c)
 		}
 		c.warm(w)
-	} else if err := c.start(w, windowFrom(time.Now())); err != nil {
+	} else if err := c.start(w, windowFrom(time.Now(), w.size.window)); err != nil {
 		return err
 	}
 	start := time.Now()
@@ -81,6 +83,7 @@ func (c *contestant) prepare(w workload) error {
 
 // start builds the limiter and shows it all keys.
 func (c *contestant) start(w workload, window time.Duration) (err error) {
+	c.window = window
 	c.limiter, err = c.build(settings{w.limit, window, w.size})
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.name, err)
@@ -89,11 +92,11 @@ func (c *contestant) start(w workload, window time.Duration) (err error) {
 	return nil
 }
 
-// windowFrom is the length, about an hour, of windows since the Unix epoch one of which
-// begins at t, less a millisecond at most.
-func windowFrom(t time.Time) time.Duration {
+// windowFrom is the length, about so much, of windows since the Unix epoch one of which begins
+// at t, less a millisecond at most.
+func windowFrom(t time.Time, length time.Duration) time.Duration {
 	ns := t.UnixNano()
-	return time.Duration(ns / (ns / int64(time.Hour)))
+	return time.Duration(ns / (ns / int64(length)))
 }
 
 func (c *contestant) warm(w workload) {
@@ -182,6 +185,7 @@ func (c *contestant) time(w workload, n int) (run, error) {
 	return run{
 		ns:     float64(elapsed) / float64(decisions),
 		allocs: float64(after.Mallocs-before.Mallocs) / float64(decisions),
+		passed: float64(start.UnixNano()%int64(c.window)) / float64(c.window),
 	}, nil
 }
 

@@ -12,8 +12,8 @@ func TestWindowFromBeginsThere(t *testing.T) {
 	for _, at := range []string{"2026-01-01T00:00:00Z", "2026-11-20T17:59:59.999999999Z", "2031-05-06T07:08:09.123456789Z"} {
 		now, err := time.Parse(time.RFC3339Nano, at)
 		require.NoError(t, err)
-		w := windowFrom(now)
-		assert.InDelta(t, time.Hour, w, float64(time.Second))
+		w := windowFrom(now, 10*time.Minute)
+		assert.InDelta(t, 10*time.Minute, w, float64(time.Second))
 		assert.Less(t, now.UnixNano()%int64(w), int64(time.Millisecond))
 	}
 }
@@ -36,7 +36,7 @@ func (h *hoard) Allow(key string) bool {
 
 func TestBytesAndAllocationsAreSeen(t *testing.T) {
 	const n = 20_000
-	w := workload{keys: uniform(n), limit: limit, warm: 1, batches: 20}
+	w := workload{keys: uniform(n), limit: limit, size: size{window: time.Hour}, warm: 1, batches: 20}
 	c := &contestant{implementation: implementation{
 		name:  "hoard",
 		keeps: true, // 16 bytes a key, beside the map's own 24 and more
@@ -53,7 +53,7 @@ func TestBytesAndAllocationsAreSeen(t *testing.T) {
 }
 
 func TestWrongDecisionsAreAnError(t *testing.T) {
-	c := &contestant{implementation: implementation{name: "yes"}, limiter: nothing{}}
+	c := &contestant{implementation: implementation{name: "yes"}, limiter: nothing{}, window: time.Hour}
 	w := workload{keys: hot(1, 1), batches: 2, denied: true}
 	_, err := c.time(w, 1)
 	assert.EqualError(t, err, "yes: 2000 of 2000 requests admitted, want 0")

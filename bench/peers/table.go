@@ -2,9 +2,11 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 )
@@ -28,13 +30,23 @@ func (c comparison) table(s scale) string {
 	}
 	fmt.Fprintf(&b, `
 Cells: × this library (ns a decision), each with 1 / 2 goroutines on 2 cores, medians of %d rounds in one process.
-A round is %s decisions of each limiter in turn on the same 16-byte keys, at most %d per hour and key (%s where
-the hot key is admitted), all keys seen before, in the previous window as well where that has memory of its own. sketchlimit has
-%s for %s keys and the hot ones, %s for %s. Bytes are the live heap after a collection, keys included where
+A round is %s decisions of each limiter in turn on the same 16-byte keys, at most %d a window and key (%s where the hot
+key is admitted), all keys seen before, in the previous window as well where that has memory of its own;
+of a window of %v %s had passed at %s keys, %s of %v at %s. sketchlimit has %s for %s keys and the
+hot ones, %s for %s. Bytes are the live heap after a collection, keys included where
 a limiter keeps them, which it gets to itself. Collections happen between measurements only: what the last column
 takes comes on top. BoomFilters has a cell in each of four rows for every key, and never forgets.
-`, s.rounds, grouped(s.decisions), limit, grouped(hotLimit), mebibytes(s.few.memory), count(s.few.keys), mebibytes(s.many.memory), count(s.many.keys))
+`, s.rounds, grouped(s.decisions), limit, grouped(hotLimit),
+		s.few.window, c.few[0].passed(), count(s.few.keys), c.many[0].passed(), s.many.window, count(s.many.keys),
+		mebibytes(s.few.memory), count(s.few.keys), mebibytes(s.many.memory), count(s.many.keys))
 	return b.String()
+}
+
+// passed is how much of the window had passed when the contestant was timed.
+func (c *contestant) passed() string {
+	runs := slices.Concat(c.runs[:]...)
+	share := func(a, b run) int { return cmp.Compare(a.passed, b.passed) }
+	return fmt.Sprintf("%.0f … %.0f %%", 100*slices.MinFunc(runs, share).passed, 100*slices.MaxFunc(runs, share).passed)
 }
 
 // times are the contestant's ratios and times a decision.
