@@ -23,11 +23,19 @@ type taker interface {
 type ledger map[[2]int64]int64
 
 // race lets 64 goroutines take costs 1 … 10 from so many keys while a clock turns
-// generations, and returns what each key was admitted in each of them, and in all.
-// A request during which the clock turned may have been counted on either side, so
-// only the sum over all generations holds it.
+// generations and now and then steps back, and returns what each key was admitted in
+// each of them, and in all. A request during which a generation began may have been
+// counted on either side, so only the sum over all generations holds it.
 func race(l taker, keys, perGoroutine int, window time.Duration) (certain ledger, all map[int64]int64, generations int64) {
-	var clock atomic.Int64
+	var clock, seen, latest atomic.Int64 // no generation is earlier than that of seen, or later than that of latest
+	step := func(by time.Duration) {
+		if to := clock.Load() + int64(by); to > latest.Load() {
+			latest.Store(to)
+			l.TakeAt(time.Unix(0, to), "", 0)
+			seen.Store(to)
+		}
+		clock.Add(int64(by))
+	}
 	certain, all = ledger{}, map[int64]int64{}
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -37,13 +45,17 @@ func race(l taker, keys, perGoroutine int, window time.Duration) (certain ledger
 			mine, sum := ledger{}, map[int64]int64{}
 			for i := range perGoroutine {
 				key, n := r.Int64N(int64(keys)), 1+r.IntN(10)
-				if g == 0 && i%(perGoroutine/20+1) == 0 {
-					clock.Add(int64(window) / 4)
+				if every := perGoroutine/20 + 1; g == 0 && i%every == 0 {
+					if i/every%4 == 3 {
+						step(-window * 3 / 8)
+					} else {
+						step(window / 2)
+					}
 				}
-				before := clock.Load()
-				if l.TakeAt(time.Unix(0, before), keyName(key), n).Allowed {
-					if after := clock.Load(); after/int64(window) == before/int64(window) {
-						mine[[2]int64{before / int64(window), key}] += int64(n)
+				before := seen.Load() / int64(window)
+				if l.TakeAt(time.Unix(0, clock.Load()), keyName(key), n).Allowed {
+					if after := latest.Load() / int64(window); after == before {
+						mine[[2]int64{before, key}] += int64(n)
 					}
 					sum[key] += int64(n)
 				}
@@ -59,7 +71,7 @@ func race(l taker, keys, perGoroutine int, window time.Duration) (certain ledger
 		})
 	}
 	wg.Wait()
-	return certain, all, clock.Load()/int64(window) + 1
+	return certain, all, latest.Load()/int64(window) + 1
 }
 
 func keyName(i int64) string {
