@@ -50,7 +50,7 @@ func New(limiter Limiter, key Key, options ...Option) (func(http.Handler) http.H
 	if err := check(key); err != nil {
 		return nil, fmt.Errorf("httplimit: %w", err)
 	}
-	return NewPolicies(&single{limiter, key, "default", limiter.Window()}, options...)
+	return NewPolicies(&single{limiter: limiter, key: key, name: "default", window: limiter.Window()}, options...)
 }
 
 // NewPolicies is [New] for any number of policies, such as the rules of package rules. A
@@ -101,6 +101,24 @@ func Cost(cost func(*http.Request) int) Option {
 	return func(m *middleware) error {
 		m.cost = cost
 		return given("Cost", cost != nil)
+	}
+}
+
+// Limit sets the limit that a request is held against, that of the client's plan say: 1 … the
+// limiter's own, which a higher one is taken as, while below 1 nothing passes. It goes with
+// [New] and a limiter that has TakeLimitBytes, as a [sketchlimit.Limiter] does. The function
+// must be safe for concurrent use.
+func Limit(limit func(*http.Request) int) Option {
+	return func(m *middleware) error {
+		s, ok := m.decider.(*single)
+		if !ok {
+			return errors.New("Limit, goes with New only: a Decider knows its limits")
+		}
+		if s.lower, ok = s.limiter.(lowerer); !ok {
+			return fmt.Errorf("Limit of a %T, which must have TakeLimitBytes", s.limiter)
+		}
+		s.limit = limit
+		return given("Limit", limit != nil)
 	}
 }
 

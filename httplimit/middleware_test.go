@@ -95,6 +95,34 @@ func TestCosts(t *testing.T) {
 	}
 }
 
+// A limit of the request's own, by what the client pays for: units count alike under all of
+// them.
+func TestOwnLimits(t *testing.T) {
+	clock, plan := newClock(), 0
+	h := front(t, build(t, sketchlimit.Config{Limit: 5}, clock), byUser,
+		httplimit.Limit(func(*http.Request) int { return plan }), httplimit.Headers(all))
+	for _, c := range []struct {
+		plan, status int
+		want         string
+	}{
+		{2, 200, `"default";q=2;w=60 | "default";r=1;t=120 | - | 2 | 1 | 120 | -`},
+		{2, 200, `"default";q=2;w=60 | "default";r=0;t=120 | - | 2 | 0 | 120 | -`},
+		{2, 429, `"default";q=2;w=60 | "default";r=0;t=90 | 90 | 2 | 0 | 120 | 90`},
+		{3, 200, `"default";q=3;w=60 | "default";r=0;t=120 | - | 3 | 0 | 120 | -`},
+		{9, 200, `"default";q=5;w=60 | "default";r=1;t=120 | - | 5 | 1 | 120 | -`},
+		{0, 429, `"default";q=0;w=60 | "default";r=0 | - | 0 | 0 | 120 | -`},
+		{-1, 429, `"default";q=0;w=60 | "default";r=0 | - | 0 | 0 | 120 | -`},
+	} {
+		plan = c.plan
+		w := get(h, user("ann"))
+		require.Equal(t, c.want, sent(w.Header()))
+		require.Equal(t, c.status, w.Code)
+	}
+	plan = 3
+	clock.advance(120 * time.Second)
+	require.Equal(t, []int{200, 200, 200, 429}, statuses(h, 4, user("ann")))
+}
+
 func TestSkipAndExempt(t *testing.T) {
 	l := build(t, sketchlimit.Config{Limit: 1}, newClock())
 	clients := &httplimit.Clients{Proxies: proxies}
@@ -236,6 +264,7 @@ func TestErrors(t *testing.T) {
 		{byUser, httplimit.Name("a\nb"), `Name "a\nb", must be ASCII without control characters`},
 		{byUser, httplimit.Name("größe"), `Name "größe", must be ASCII without control characters`},
 		{byUser, httplimit.Cost(nil), "Cost nil, must be a function"},
+		{byUser, httplimit.Limit(nil), "Limit nil, must be a function"},
 		{byUser, httplimit.Skip(nil), "Skip nil, must be a function"},
 		{byUser, httplimit.Refusal(nil), "Refusal nil, must be a function"},
 		{byUser, httplimit.OnRefusal(nil), "OnRefusal nil, must be a function"},
@@ -256,6 +285,11 @@ func TestErrors(t *testing.T) {
 	require.EqualError(t, err, "httplimit: limiter nil, must be one")
 	_, err = httplimit.NewPolicies(nil)
 	require.EqualError(t, err, "httplimit: decider nil, must be one")
+	one := func(*http.Request) int { return 1 }
+	_, err = httplimit.NewPolicies(policies(nil), httplimit.Limit(one))
+	require.EqualError(t, err, "httplimit: Limit, goes with New only: a Decider knows its limits")
+	_, err = httplimit.New(struct{ httplimit.Limiter }{l}, byUser, httplimit.Limit(one))
+	require.EqualError(t, err, "httplimit: Limit of a struct { httplimit.Limiter }, which must have TakeLimitBytes")
 	_, err = httplimit.NewPolicies(policies(nil), httplimit.Name("mine"))
 	require.EqualError(t, err, `httplimit: Name "mine", goes with New only: a Decider's policies have names`)
 }
@@ -289,6 +323,7 @@ func TestAllocations(t *testing.T) {
 		{"no fields, Forwarded", 1 << 30, forwarded, []httplimit.Option{httplimit.Headers(0)}, 0},
 		{"no fields, joined", 1 << 30, httplimit.Join{clients, byUser, httplimit.Pattern{}}, []httplimit.Option{httplimit.Headers(0)}, 0},
 		{"exempt", 1 << 30, clients, []httplimit.Option{httplimit.Exempt(clients, prefixes("203.0.113.0/24")...)}, 0},
+		{"no fields, own limit", 1 << 30, clients, []httplimit.Option{httplimit.Headers(0), httplimit.Limit(func(*http.Request) int { return 1 << 20 })}, 0},
 		{"shadow", 1, clients, []httplimit.Option{httplimit.Shadow()}, 0},
 		{"refused, no fields", 1, clients, []httplimit.Option{httplimit.Headers(0), ignore}, 0},
 		{"fields", 1 << 30, clients, nil, 2},

@@ -100,13 +100,29 @@ type single struct {
 	key     Key
 	name    string
 	window  time.Duration
+	limit   func(*http.Request) int // nil: the limiter's own
+	lower   lowerer                 // the limiter, if there is a limit
+}
+
+// lowerer is a [Limiter] that takes a limit of the request's own. A [sketchlimit.Limiter] is one.
+type lowerer interface {
+	TakeLimitBytes(key []byte, n, limit int) sketchlimit.Decision
 }
 
 // Decide implements [Decider].
 func (s *single) Decide(a *Answer, r *http.Request, cost int) {
 	a.Keys = s.key.AppendKey(a.Keys, r)
-	p := Policy{Name: s.name, Window: s.window, Key: a.Keys, Decision: s.limiter.TakeBytes(a.Keys, cost)}
-	if p.Allowed && p.Remaining == 0 { // worth a second look: a client that heeds it waits for nothing else
+	p := Policy{Name: s.name, Window: s.window, Key: a.Keys}
+	if s.limit != nil {
+		p.Decision = s.lower.TakeLimitBytes(a.Keys, cost, s.limit(r))
+	} else {
+		p.Decision = s.limiter.TakeBytes(a.Keys, cost)
+	}
+	switch {
+	case !p.Allowed || p.Remaining > 0:
+	case s.limit != nil:
+		p.Next = p.ResetAfter
+	default: // worth a second look: a client that heeds it waits for nothing else
 		p.Next = s.limiter.Peek(string(a.Keys)).RetryAfter
 	}
 	a.Policies = append(a.Policies, p)
