@@ -253,41 +253,70 @@ func (c counters) match(s *set, domain string, descriptors []Descriptor) counter
 	return c
 }
 
+// role is what a rule does to a request.
+type role uint8
+
+const (
+	enforced role = 1 << iota // it may refuse it
+	watching                  // it is in shadow mode
+)
+
+func (s *Status) role() role {
+	if s.Rule != nil && s.Rule.Shadow {
+		return watching
+	}
+	return enforced
+}
+
 // take consumes n units of all counters, or of none, and tells whether the request is
 // admitted. With n = 0 it only looks.
 func (c *counters) take(n int) bool {
-	rules := 0
-	for i := range c.statuses {
-		if c.statuses[i].Rule != nil {
-			rules++
-		}
+	if n == 0 {
+		return c.decide(1, true, enforced|watching)
 	}
+	several := c.enforced() > 1 // then all are looked at before any is taken from
+	admitted := c.decide(n, several, enforced)
 	switch {
-	case n == 0:
-		return c.decide(1, true)
-	case rules > 1 && !c.decide(n, true):
-		c.deny(n)
-		return false
+	case several && admitted:
+		admitted = c.decide(n, false, enforced)
+	case several:
+		c.deny(n, enforced)
 	}
-	return c.decide(n, false)
+	c.decide(n, !admitted, watching)
+	if !admitted {
+		c.deny(n, watching)
+	}
+	return admitted
 }
 
-// deny takes from the counters that refuse anyway, for what is denied shows in Stats.
-func (c *counters) deny(n int) {
+// enforced returns how many rules may refuse.
+func (c *counters) enforced() (n int) {
 	for i := range c.statuses {
-		if s := &c.statuses[i]; !s.Allowed {
+		if s := &c.statuses[i]; s.Rule != nil && s.role() == enforced {
+			n++
+		}
+	}
+	return n
+}
+
+// decide asks the counters of these roles, and tells whether the request is admitted.
+func (c *counters) decide(n int, peek bool, roles role) bool {
+	for i := range c.statuses {
+		if s := &c.statuses[i]; s.role()&roles != 0 {
+			s.Decision = s.Rule.decide(c.now, c.key(i), n, peek)
+		}
+	}
+	return admits(c.statuses)
+}
+
+// deny takes from counters that have been looked at and refuse anyway, for what is denied
+// shows in Stats.
+func (c *counters) deny(n int, roles role) {
+	for i := range c.statuses {
+		if s := &c.statuses[i]; s.role()&roles != 0 && !s.Allowed {
 			s.Rule.decide(c.now, c.key(i), n, false)
 		}
 	}
-}
-
-// decide asks all counters, and tells whether the request is admitted.
-func (c *counters) decide(n int, peek bool) bool {
-	for i := range c.statuses {
-		s := &c.statuses[i]
-		s.Decision = s.Rule.decide(c.now, c.key(i), n, peek)
-	}
-	return admits(c.statuses)
 }
 
 // key returns the i-th descriptor's key.

@@ -143,6 +143,28 @@ descriptors:
 	require.Equal(t, "admitted 7", l.take("api", "hour=x"))
 }
 
+// Rules in shadow mode count what passes, and show in Stats what they would not let pass, once.
+func TestShadowsCountWhatPasses(t *testing.T) {
+	for _, others := range []string{"", ", more=x"} { // with one rule that may refuse, and with two
+		l := load(t, `
+domain: api
+descriptors:
+  - {key: plain, rate_limit: {unit: hour, requests_per_unit: 1}}
+  - {key: shadow, shadow_mode: true, rate_limit: {unit: hour, requests_per_unit: 3}}
+  - {key: more, rate_limit: {unit: hour, requests_per_unit: 100}}
+`)
+		both := strings.Split("shadow=x, plain=x"+others, ", ")
+		require.Regexp(t, "^admitted 2 0", l.take("api", both...))
+		require.Regexp(t, "^refused 2 !0", l.take("api", both...))
+		require.Equal(t, "admitted 1", l.take("api", "shadow=x"))
+		require.Equal(t, "admitted 0", l.take("api", "shadow=x"))
+		require.Equal(t, "admitted !0", l.take("api", "shadow=x"))
+		require.Regexp(t, "^refused !0 !0", l.take("api", both...))
+		require.EqualValues(t, 2, l.All()[0].Stats().Denied)
+		require.EqualValues(t, 2, l.All()[1].Stats().Denied)
+	}
+}
+
 func TestZeroUnitsOnlyLook(t *testing.T) {
 	l := load(t, "domain: api\ndescriptors: [{key: user, rate_limit: {unit: second, requests_per_unit: 2}}]")
 	for range 3 {
