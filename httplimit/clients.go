@@ -65,6 +65,12 @@ func (c *Clients) bits() int {
 	return c.IPv6Bits
 }
 
+// Text returns the KeyText of the request's key: an IPv4 address, or the network of an IPv6 one.
+func (c *Clients) Text(r *http.Request) string {
+	var key [16]byte
+	return c.KeyText(c.AppendKey(key[:0], r))
+}
+
 // KeyText returns the address or the network that a key stands for, such as "192.0.2.1" or
 // "2001:db8::/64"; of what is no key of the Clients, the quoted bytes.
 func (c *Clients) KeyText(key []byte) string {

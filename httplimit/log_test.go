@@ -63,6 +63,7 @@ func TestKeyText(t *testing.T) {
 		clients := &httplimit.Clients{IPv6Bits: c.bits}
 		r := from(netip.AddrPortFrom(netip.MustParseAddr(c.client), 80).String(), "X")
 		require.Equal(t, c.want, clients.KeyText(clients.AppendKey(nil, r)))
+		require.Equal(t, c.want, clients.Text(r))
 	}
 	require.Equal(t, "", new(httplimit.Clients).KeyText(nil))
 	require.Equal(t, `"anna\xff"`, new(httplimit.Clients).KeyText([]byte("anna\xff")), "no key of clients")

@@ -217,7 +217,7 @@ func ExampleRules_HTTP() {
 		log.Fatal(err)
 	}
 	limit, err := httplimit.NewPolicies(limits.HTTP("api", func(r *http.Request) []rules.Descriptor {
-		client := rules.Entry{Key: "client", Value: clients.KeyText(clients.AppendKey(nil, r))}
+		client := rules.Entry{Key: "client", Value: clients.Text(r)}
 		return []rules.Descriptor{
 			{client},
 			{client, {Key: "path", Value: r.URL.Path}},

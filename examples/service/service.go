@@ -65,10 +65,10 @@ func newService(c config, logger *slog.Logger) (*service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.api = counting(&s.requests, limit(counting(&s.passed, api())))
 	if c.unlimited {
-		s.api = api()
+		limit = func(next http.Handler) http.Handler { return next }
 	}
+	s.api = counting(&s.requests, limit(counting(&s.passed, api())))
 	s.operators = s.operatorsHandler(refusals)
 	return s, nil
 }
@@ -76,8 +76,8 @@ func newService(c config, logger *slog.Logger) (*service, error) {
 // describe returns what rules can be about: the client, and the client and the path.
 func describe(clients *httplimit.Clients) func(*http.Request) []rules.Descriptor {
 	return func(r *http.Request) []rules.Descriptor {
-		client := rules.Entry{Key: "client", Value: clients.KeyText(clients.AppendKey(nil, r))}
-		return []rules.Descriptor{{client}, {client, {Key: "path", Value: r.URL.Path}}}
+		both := rules.Descriptor{{Key: "client", Value: clients.Text(r)}, {Key: "path", Value: r.URL.Path}}
+		return []rules.Descriptor{both[:1], both}
 	}
 }
 
