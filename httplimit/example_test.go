@@ -114,22 +114,27 @@ func TestDocsShowTheExample(t *testing.T) {
 	require.Equal(t, section(t, "example_test.go", "func Example() {", "\n}\n"), section(t, "../docs/http.md", "func main() {", "\n}\n"))
 }
 
+// served is the handler of an example behind its limit, at the instant of the first Date that
+// a document shows.
+func served(t *testing.T, shown string, limit int) (server *httptest.Server, date string) {
+	t.Helper()
+	_, rest, _ := strings.Cut(shown, "Date: ")
+	date, _, _ = strings.Cut(rest, "\n")
+	then, err := http.ParseTime(date)
+	require.NoError(t, err)
+	wrap, err := httplimit.New(build(t, sketchlimit.Config{Limit: limit}, &clock{then}), &httplimit.Clients{})
+	require.NoError(t, err)
+	server = httptest.NewServer(wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintln(w, "hello")
+	})))
+	t.Cleanup(server.Close)
+	return server, date
+}
+
 // What docs/http.md shows is what the service sent at the instant of its Date field.
 func TestDocsShowWhatIsSent(t *testing.T) {
 	shown := section(t, "../docs/http.md", "```console\n", "```")
-	_, rest, _ := strings.Cut(shown, "Date: ")
-	date, _, _ := strings.Cut(rest, "\n")
-	then, err := http.ParseTime(date)
-	require.NoError(t, err)
-
-	limiter := build(t, sketchlimit.Config{Limit: 2}, &clock{then})
-	limit, err := httplimit.New(limiter, &httplimit.Clients{})
-	require.NoError(t, err)
-	server := httptest.NewServer(limit(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprintln(w, "hello")
-	})))
-	defer server.Close()
-
+	server, date := served(t, shown, 2)
 	first := exchange(t, server, date, "*/*")
 	exchange(t, server, date, "*/*")
 	third := exchange(t, server, date, "*/*")
@@ -137,6 +142,16 @@ func TestDocsShowWhatIsSent(t *testing.T) {
 	require.Equal(t, shown, "$ curl -si localhost:8080/hello\n"+first+"\n"+
 		"$ curl -si localhost:8080/hello\n"+third+"\n"+
 		"$ curl -si -H 'Accept: text/plain' localhost:8080/hello\n"+text)
+}
+
+// The README shows what comes after 100 requests.
+func TestReadmeShowsWhatIsSent(t *testing.T) {
+	shown := section(t, "../README.md", "```console\n$ curl -si localhost:8080\n", "```")
+	server, date := served(t, shown, 100)
+	for range 100 {
+		require.Contains(t, exchange(t, server, date, "*/*"), "HTTP/1.1 200 OK\n")
+	}
+	require.Equal(t, shown, exchange(t, server, date, "*/*"))
 }
 
 // exchange sends a request and returns the answer as curl shows it, but for the date.
