@@ -82,7 +82,7 @@ func (r request) take(p Position, n, limit int64, brief bool) verdict {
 	if r.bucket.burst > 0 {
 		return r.takeTime(p, n, limit)
 	}
-	enough := int64(math.MaxInt64)
+	enough := all
 	if brief {
 		enough = min(n, limit) + r.limit - limit
 	}
@@ -91,6 +91,13 @@ func (r request) take(p Position, n, limit int64, brief bool) verdict {
 	u := r.usage(p, current+r.former(p.Generation), entry, enough)
 	u.free -= r.limit - limit
 	if n < 1 || n > u.free {
+		if brief {
+			if n != 1 || !r.s.last.noted(r.flood(limit)) {
+				return r.note(n, limit)
+			}
+			u = r.usage(p, current+r.former(p.Generation), entry, all)
+			u.free -= r.limit - limit
+		}
 		return r.refuse(p, n, limit, r.denied(p, u, entry, n, limit))
 	}
 	r.s.admitted += uint64(n)
@@ -104,10 +111,23 @@ func (r request) refuse(p Position, n, limit int64, v verdict) verdict {
 	r.s.denied += uint64(max(n, 0))
 	if n == 1 && limit > 0 {
 		free := r.windows.pack(r.after(p, v.retryAfter))
-		r.s.last.set(r.h^uint64(r.limit-limit), free, r.nanos(p)+int64(v.resetAfter))
+		r.s.last.set(r.flood(limit), free, r.nanos(p)+int64(v.resetAfter))
 	}
 	return v
 }
+
+// note is refuse where nobody asks until when, which takes longer to find out than to deny:
+// it notes the key, for which that is worth while if it is denied twice in a row.
+func (r request) note(n, limit int64) verdict {
+	r.s.denied += uint64(max(n, 0))
+	if n == 1 && limit > 0 {
+		r.s.last.note(r.flood(limit))
+	}
+	return verdict{}
+}
+
+// flood is the hash by which a key is remembered that is denied at a limit.
+func (r request) flood(limit int64) uint64 { return r.h ^ uint64(r.limit-limit) }
 
 // peek tells what take would, but for what is left afterwards.
 func (r request) peek(p Position, n int64) verdict {
@@ -117,7 +137,7 @@ func (r request) peek(p Position, n int64) verdict {
 	}
 	entry := r.heavy.find(r.memory, r.table(), r.h)
 	current, _ := r.count(p.Generation, entry)
-	u := r.usage(p, current+r.former(p.Generation), entry, math.MaxInt64)
+	u := r.usage(p, current+r.former(p.Generation), entry, all)
 	if n < 1 || n > u.free {
 		return r.denied(p, u, entry, n, r.limit)
 	}
@@ -178,15 +198,22 @@ type usage struct {
 	newest int   // age of the youngest generation that has counted the key, or their number
 }
 
-// usage reads the key in the generations before the current one, whose count is known.
-// It leaves out the oldest if enough units are free whatever that holds, which is so
-// for most keys most of the time, and then tells that enough are free and no more.
+// all asks usage for all there is to tell.
+const all int64 = math.MaxInt64
+
+// usage reads the key in the generations before the current one, whose count is known,
+// until it is clear whether enough units are free, and then tells no more than that.
+// The oldest generation can be left out if there are enough whatever that holds, which
+// is so for most keys most of the time; so can all if the current one leaves too few.
 func (r request) usage(p Position, current int64, entry *uint64, enough int64) usage {
 	u := usage{free: r.limit - current, newest: r.generations}
 	if current > 0 {
 		u.newest = 0
 	}
 	for age := 1; age < r.generations; age++ {
+		if u.free < enough && enough != all {
+			return u
+		}
 		if age == r.generations-1 && u.free >= enough && r.room(p.Elapsed, u.free-enough) {
 			u.free = enough
 			return u
@@ -263,8 +290,8 @@ func (r request) add(entry *uint64, h uint64, count, n int64) {
 	}
 }
 
-// denial remembers the last key of a shard that had nothing left (its hash, XOR the units
-// that were held back from it), and until when:
+// denial remembers a key of the shard that had nothing left (its hash, XOR the units that
+// were held back from it), and until when:
 // counts only grow before then, so the key is denied again by reading this alone,
 // without the lock. A flood on one key takes three loads and no store.
 //
@@ -276,18 +303,29 @@ type denial struct {
 	check atomic.Uint64
 }
 
+// note puts down a key that was denied, under the shard's lock.
+func (d *denial) note(h uint64) { d.check.Store(d.sum(h) ^ noted) }
+
+// noted tells whether the key is the one put down last.
+func (d *denial) noted(h uint64) bool { return d.check.Load() == d.sum(h)^noted }
+
+// noted marks a key as put down and not remembered.
+const noted = 1 << 63
+
 // set is called under the shard's lock.
 func (d *denial) set(h uint64, until, reset int64) {
 	d.until.Store(until)
 	d.reset.Store(reset)
-	d.check.Store(h ^ uint64(until) ^ uint64(reset))
+	d.check.Store(d.sum(h))
 }
+
+func (d *denial) sum(h uint64) uint64 { return h ^ uint64(d.until.Load()) ^ uint64(d.reset.Load()) }
 
 // forget is for a key that was admitted, under the shard's lock: it has passed the time it
 // was denied until, but the clock may step back before that; or its limit was another
 // one, which is in the low bits, and what it has to wait has changed.
 func (d *denial) forget(h uint64) {
-	if (d.check.Load()^h^uint64(d.until.Load())^uint64(d.reset.Load()))>>31 == 0 {
+	if (d.check.Load()^d.sum(h))>>31 == 0 {
 		d.until.Store(math.MinInt64)
 	}
 }
