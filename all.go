@@ -59,7 +59,7 @@ func (g *Group) Allow(key string) bool {
 func (g *Group) Take(key string, n int) (d Decision, by int) {
 	var asked questions
 	for i, l := range g.limiters {
-		asked[i] = question{l.windows.Now(), hashString(key, l.seed)}
+		asked[i] = question{l.windows.Now(), l.hashString(key)}
 	}
 	by = g.late(&d, &asked, n)
 	return d, by
@@ -69,7 +69,7 @@ func (g *Group) Take(key string, n int) (d Decision, by int) {
 func (g *Group) TakeAt(now time.Time, key string, n int) (d Decision, by int) {
 	var asked questions
 	for i, l := range g.limiters {
-		asked[i] = question{l.windows.At(now), hashString(key, l.seed)}
+		asked[i] = question{l.windows.At(now), l.hashString(key)}
 	}
 	by = g.decide(&d, &asked, n)
 	return d, by
@@ -79,7 +79,7 @@ func (g *Group) TakeAt(now time.Time, key string, n int) (d Decision, by int) {
 func (g *Group) TakeBytes(key []byte, n int) (d Decision, by int) {
 	var asked questions
 	for i, l := range g.limiters {
-		asked[i] = question{l.windows.Now(), hashBytes(key, l.seed)}
+		asked[i] = question{l.windows.Now(), l.hashBytes(key)}
 	}
 	by = g.late(&d, &asked, n)
 	return d, by
@@ -89,7 +89,7 @@ func (g *Group) TakeBytes(key []byte, n int) (d Decision, by int) {
 func (g *Group) TakeAddr(key netip.Addr, n int) (d Decision, by int) {
 	var asked questions
 	for i, l := range g.limiters {
-		asked[i] = question{l.windows.Now(), hashAddr(key, l.seed)}
+		asked[i] = question{l.windows.Now(), l.hashAddr(key)}
 	}
 	by = g.late(&d, &asked, n)
 	return d, by

@@ -128,7 +128,7 @@ func (l *Limiter) replace(bytes int) {
 	if err != nil {
 		return
 	}
-	next, err := newLimiter(g.config, plan, l.windows)
+	next, err := newLimiter(l.window, plan, l.hasher, l.windows)
 	if err != nil {
 		panic(err) // the plan is planFor's own
 	}

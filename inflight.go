@@ -19,6 +19,8 @@ type InflightConfig struct {
 	// the most, 1 … 1<<24. Up to there none is denied for want of room; beyond,
 	// more and more are, until at one and a half times as many all are.
 	Requests int
+	// Hash is what keys are hashed by; XXHash(Seed) if nil, see Config.Hash.
+	Hash Hash
 	// Seed makes an Inflight reproducible. 0 draws one from crypto/rand, which is
 	// what a service wants: whoever knows the seed can choose keys that crowd.
 	Seed uint64
@@ -35,7 +37,7 @@ type InflightConfig struct {
 // A request is denied wrongly if there is no room for it any more, which
 // Stats().FalseDenialRate knows, or if its key has the 64-bit hash of another that is in
 // flight, for the two then count as one: one pair of keys in 1.8e19, unless they
-// were made for it (XXH64 is no keyed hash).
+// were made for it, which a keyed Hash prevents.
 //
 // A key is any string of bytes: Acquire, AcquireBytes and AcquireAddr count the same
 // bytes for the same key. A request costs n units; a cost below 1 or above Limit is
@@ -48,8 +50,8 @@ type InflightConfig struct {
 // keys while all others are at the limit with 130 bytes a request at a limit of 1,
 // 26 at 5 and 13 at 10.
 type Inflight struct {
-	limit   int64
-	seed    uint64
+	limit int64
+	hasher
 	shards  []inflightShard
 	entries inflightTable   // of all shards, perShard each
 	tickets []atomic.Uint64 // of all shards: the ids of the requests in flight, 0 where free
@@ -108,18 +110,19 @@ func NewInflight(c InflightConfig) (*Inflight, error) {
 	case c.Requests < 1 || c.Requests > maxRequests:
 		return nil, fmt.Errorf("sketchlimit: Requests %d, must be 1 … %d", c.Requests, maxRequests)
 	}
+	h, _, err := newHasher(c.Hash, c.Seed)
+	if err != nil {
+		return nil, err
+	}
 	shards := max(1, c.Requests/requestsPerShard)
 	in := &Inflight{
 		limit:   int64(c.Limit),
-		seed:    c.Seed,
+		hasher:  h,
 		shards:  make([]inflightShard, shards),
 		entries: roomFor[inflightEntry](c.Requests, shards),
 		tickets: roomFor[atomic.Uint64](c.Requests, 1),
 	}
 	in.perShard = len(in.entries) / shards
-	if in.seed == 0 {
-		in.seed = randomSeed()
-	}
 	for i := range in.shards {
 		in.shards[i].id = uint64(i + 1)
 	}
@@ -158,18 +161,18 @@ func (h Hold) Release() bool {
 // Acquire admits n units of the key until the Hold is released, or denies them. A
 // denied request gets the zero Hold, so that Release may be deferred either way.
 func (in *Inflight) Acquire(key string, n int) (Hold, bool) {
-	return in.acquire(hashString(key, in.seed), int64(n))
+	return in.acquire(in.hashString(key), int64(n))
 }
 
 // AcquireBytes is [Inflight.Acquire] for a key in a byte slice, which is not kept.
 func (in *Inflight) AcquireBytes(key []byte, n int) (Hold, bool) {
-	return in.acquire(hashBytes(key, in.seed), int64(n))
+	return in.acquire(in.hashBytes(key), int64(n))
 }
 
 // AcquireAddr is [Inflight.Acquire] for an IP address, counted as its 4 or 16 bytes: an
 // IPv4-mapped IPv6 address is the IPv4 address, and zones do not count.
 func (in *Inflight) AcquireAddr(key netip.Addr, n int) (Hold, bool) {
-	return in.acquire(hashAddr(key, in.seed), int64(n))
+	return in.acquire(in.hashAddr(key), int64(n))
 }
 
 // acquire checks and counts under the lock of the key's shard.
@@ -202,7 +205,7 @@ func (in *Inflight) acquire(h uint64, n int64) (Hold, bool) {
 // Held returns the units of a key that are in flight now: 0 … Limit, and never fewer
 // than there are.
 func (in *Inflight) Held(key string) int {
-	h := hashString(key, in.seed)
+	h := in.hashString(key)
 	s, table := in.shard(h)
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,8 +9,6 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/cespare/xxhash/v2"
-
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
@@ -91,10 +89,13 @@ type Config struct {
 	// MaxMemoryBytes is the most memory that a limiter may grow to; with Grow alone.
 	MaxMemoryBytes int
 
+	// Hash is what keys are hashed by; XXHash(Seed) if nil. Where strangers choose the bytes
+	// of their keys it is to be a keyed one, such as [MapHash].
+	Hash Hash
 	// Seed makes a limiter reproducible: with the same seed, keys and times, one
 	// goroutine gets the same decisions bit for bit. 0 draws one from
 	// crypto/rand, which is what a service wants: whoever knows the seed can
-	// choose keys that collide.
+	// choose keys that collide, unless the Hash is keyed.
 	Seed uint64
 	// Clock is read by the forms without a time, at every decision; it must be safe
 	// for concurrent use. nil is the wall clock, see [NewWindowManager], which a
@@ -148,6 +149,7 @@ type Limiter struct {
 	planned planned
 	flooded counter // requests for one unit that were denied without the lock
 
+	drawn  bool   // seed
 	number uint64 // of the limiters that were made, for those in a Group
 
 	// For one that grows, see growth.
@@ -170,12 +172,11 @@ func New(c Config) (*Limiter, error) {
 	if err != nil {
 		return nil, err
 	}
-	seed := c.Seed
-	if seed == 0 {
-		seed = randomSeed()
+	h, drawn, err := newHasher(c.Hash, c.Seed)
+	if err != nil {
+		return nil, err
 	}
-	c.Seed = seed
-	l, err := newLimiter(c, plan, windows)
+	l, err := newLimiter(c.window(), plan, h, windows)
 	if err != nil {
 		return nil, err
 	}
@@ -189,6 +190,7 @@ func New(c Config) (*Limiter, error) {
 	}
 	l.planned = c.planned()
 	l.number = made.Add(1)
+	l.drawn = drawn
 	if windows.stop != nil {
 		runtime.AddCleanup(l, (*WindowManager).close, windows)
 	}
@@ -196,10 +198,10 @@ func New(c Config) (*Limiter, error) {
 }
 
 // newLimiter returns a limiter of a checked plan.
-func newLimiter(c Config, plan Plan, windows *WindowManager) (*Limiter, error) {
+func newLimiter(w window, plan Plan, h hasher, windows *WindowManager) (*Limiter, error) {
 	l := &Limiter{windows: windows, plan: plan, shards: make([]shard, plan.Shards)}
 	var err error
-	if l.layout, err = newLayout(c.window(), plan, c.Seed); err != nil {
+	if l.layout, err = newLayout(w, plan, h); err != nil {
 		return nil, err
 	}
 	l.memory = make([]uint64, plan.Shards*l.size)
@@ -213,7 +215,7 @@ func newLimiter(c Config, plan Plan, windows *WindowManager) (*Limiter, error) {
 
 // Allow consumes one unit of the key, now, and tells whether it was admitted.
 func (l *Limiter) Allow(key string) bool {
-	h := mix(xxhash.Sum64String(key), l.seed)
+	h := l.hashString(key)
 	if !l.windows.runs.Load() {
 		return l.take(l.windows.Now(), h, 1, l.limit, true).allowed
 	}
@@ -229,14 +231,14 @@ func (l *Limiter) Allow(key string) bool {
 // AllowN consumes n units of the key, now, and tells whether they were admitted. It
 // is all or nothing.
 func (l *Limiter) AllowN(key string, n int) bool {
-	return l.take(l.windows.Now(), hashString(key, l.seed), n, l.limit, true).allowed
+	return l.take(l.windows.Now(), l.hashString(key), n, l.limit, true).allowed
 }
 
 // Take consumes n units of the key, now, if they are admitted. Unless a Clock is
 // configured, now is late by up to [Resolution], see [WindowManager], and the
 // durations of the decision are longer by it.
 func (l *Limiter) Take(key string, n int) (d Decision) {
-	l.late(&d, l.take(l.windows.Now(), hashString(key, l.seed), n, l.limit, false))
+	l.late(&d, l.take(l.windows.Now(), l.hashString(key), n, l.limit, false))
 	return d
 }
 
@@ -244,39 +246,39 @@ func (l *Limiter) Take(key string, n int) (d Decision) {
 // [WindowManager] says what a step back means. With a limit of the caller's as well it is
 // [Limiter.TakeLimitAt].
 func (l *Limiter) TakeAt(now time.Time, key string, n int) (d Decision) {
-	l.decide(&d, l.take(l.windows.At(now), hashString(key, l.seed), n, l.limit, false))
+	l.decide(&d, l.take(l.windows.At(now), l.hashString(key), n, l.limit, false))
 	return d
 }
 
 // TakeBytes is [Limiter.Take] for a key in a byte slice, which is not kept.
 func (l *Limiter) TakeBytes(key []byte, n int) (d Decision) {
-	l.late(&d, l.take(l.windows.Now(), hashBytes(key, l.seed), n, l.limit, false))
+	l.late(&d, l.take(l.windows.Now(), l.hashBytes(key), n, l.limit, false))
 	return d
 }
 
 // TakeBytesAt is [Limiter.TakeAt] for a key in a byte slice, which is not kept.
 func (l *Limiter) TakeBytesAt(now time.Time, key []byte, n int) (d Decision) {
-	l.decide(&d, l.take(l.windows.At(now), hashBytes(key, l.seed), n, l.limit, false))
+	l.decide(&d, l.take(l.windows.At(now), l.hashBytes(key), n, l.limit, false))
 	return d
 }
 
 // TakeAddr is [Limiter.Take] for an IP address, counted as its 4 or 16 bytes: an
 // IPv4-mapped IPv6 address is the IPv4 address, and zones do not count.
 func (l *Limiter) TakeAddr(key netip.Addr, n int) (d Decision) {
-	l.late(&d, l.take(l.windows.Now(), hashAddr(key, l.seed), n, l.limit, false))
+	l.late(&d, l.take(l.windows.Now(), l.hashAddr(key), n, l.limit, false))
 	return d
 }
 
 // TakeAddrAt is [Limiter.TakeAt] for an IP address, see [Limiter.TakeAddr].
 func (l *Limiter) TakeAddrAt(now time.Time, key netip.Addr, n int) (d Decision) {
-	l.decide(&d, l.take(l.windows.At(now), hashAddr(key, l.seed), n, l.limit, false))
+	l.decide(&d, l.take(l.windows.At(now), l.hashAddr(key), n, l.limit, false))
 	return d
 }
 
 // Peek tells what Take(key, 1) would answer, and consumes nothing: Remaining is
 // what is free without it.
 func (l *Limiter) Peek(key string) (d Decision) {
-	l.late(&d, l.peek(l.windows.Now(), hashString(key, l.seed), 1))
+	l.late(&d, l.peek(l.windows.Now(), l.hashString(key), 1))
 	return d
 }
 
@@ -284,7 +286,7 @@ func (l *Limiter) Peek(key string) (d Decision) {
 // changes nothing, also if now lies generations ahead: Remaining is what is free
 // without it.
 func (l *Limiter) PeekAt(now time.Time, key string, n int) (d Decision) {
-	l.decide(&d, l.peek(l.windows.Look(now), hashString(key, l.seed), n))
+	l.decide(&d, l.peek(l.windows.Look(now), l.hashString(key), n))
 	return d
 }
 

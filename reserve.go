@@ -12,12 +12,12 @@ import "time"
 // TokenBucket alone: of a window, which has no order, nothing can be reserved and ok is
 // false. Unless a Clock is configured the wait is longer by up to [Resolution].
 func (l *Limiter) Reserve(key string, n int) (wait time.Duration, ok bool) {
-	return l.reserve(l.windows.Now(), hashString(key, l.seed), int64(n))
+	return l.reserve(l.windows.Now(), l.hashString(key), int64(n))
 }
 
 // ReserveAt is [Limiter.Reserve] at a time of the caller's, see [Limiter.TakeAt].
 func (l *Limiter) ReserveAt(now time.Time, key string, n int) (wait time.Duration, ok bool) {
-	return l.reserve(l.windows.At(now), hashString(key, l.seed), int64(n))
+	return l.reserve(l.windows.At(now), l.hashString(key), int64(n))
 }
 
 func (l *Limiter) reserve(p Position, h uint64, n int64) (wait time.Duration, ok bool) {

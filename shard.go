@@ -35,13 +35,13 @@ type layout struct {
 	cellsFirst int // word of a generation
 	generation int // words of one generation
 	size       int // words of a shard
-	seed       uint64
+	hasher
 }
 
 // newLayout returns the layout of a checked plan.
-func newLayout(w window, p Plan, seed uint64) (layout, error) {
-	l := layout{window: w, seed: seed}
-	l.bucket.seed = rotating.Seed(seed, 0)
+func newLayout(w window, p Plan, h hasher) (layout, error) {
+	l := layout{window: w, hasher: h}
+	l.bucket.seed = rotating.Seed(h.seed, 0)
 	var err error
 	if w.bucket.burst == 0 {
 		if l.door, err = bloom.NewLayout(p.BloomBytes, p.BloomProbes); err != nil {

@@ -18,9 +18,17 @@ func (c Config) Bytes() (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	l, err := newLayout(c.window(), plan, c.Seed)
+	if _, _, err := newHasher(c.Hash, c.Seed); err != nil {
+		return 0, err
+	}
+	return c.window().bytes(plan)
+}
+
+// bytes returns what a limiter of a checked plan takes.
+func (w window) bytes(p Plan) (int, error) {
+	l, err := newLayout(w, p, hasher{})
 	if err != nil {
 		return 0, err
 	}
-	return fixedBytes + plan.Shards*int(unsafe.Sizeof(shard{})) + heapBytes(8*plan.Shards*l.size), nil
+	return fixedBytes + p.Shards*int(unsafe.Sizeof(shard{})) + heapBytes(8*p.Shards*l.size), nil
 }

@@ -202,7 +202,7 @@ func (s *simulation) findHeavy() {
 	l := s.limiter
 	for i := range s.keys {
 		if s.last && s.admitted[1][i] > 0 {
-			h := hashBytes(s.name(uint64(i)), l.seed)
+			h := l.hashBytes(s.name(uint64(i)))
 			shard := l.shard(h)
 			r := request{l, &l.shards[shard], shard * l.size, h}
 			s.keys[i].whole = l.heavy.find(l.memory, r.table(), h) != nil

@@ -1,0 +1,199 @@
+package sketchlimit_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/bits"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sketchlimit/sketchlimit"
+)
+
+// twin returns another key of 16 bytes that has the same XXH64 under every seed. Each of
+// the two blocks goes through an invertible round into an accumulator by XOR, which between
+// them is rotated by 27 bits and multiplied by an odd number. So a change of bit 36 by the
+// first is one of bit 63 before the second, whatever the accumulator was, and a change of
+// bit 63 by the second undoes it.
+func twin(key string) string {
+	const prime1, prime2 = 11400714785074694791, 14029467366897019727
+	inverse := func(odd uint64) uint64 { // modulo 2^64, by Newton's method
+		x := odd
+		for range 5 {
+			x *= 2 - odd*x
+		}
+		return x
+	}
+	changed := func(block, bit uint64) uint64 {
+		round := bits.RotateLeft64(block*prime2, 31)*prime1 ^ 1<<bit
+		return bits.RotateLeft64(round*inverse(prime1), -31) * inverse(prime2)
+	}
+	b := []byte(key)
+	binary.LittleEndian.PutUint64(b, changed(binary.LittleEndian.Uint64(b), 36))
+	binary.LittleEndian.PutUint64(b[8:], changed(binary.LittleEndian.Uint64(b[8:]), 63))
+	return string(b)
+}
+
+func TestTwinsUnderEverySeed(t *testing.T) {
+	for i := range uint64(1000) {
+		victim := fmt.Sprintf("customer-%07d", i)
+		attacker := twin(victim)
+		require.NotEqual(t, victim, attacker)
+		for seed := range uint64(8) {
+			a, b := xxhash.NewWithSeed(seed*seed*0x9e3779b97f4a7c15), xxhash.NewWithSeed(seed*seed*0x9e3779b97f4a7c15)
+			a.WriteString(victim)
+			b.WriteString(attacker)
+			require.Equal(t, a.Sum64(), b.Sum64())
+		}
+	}
+}
+
+// Whoever can choose the bytes of keys spends the quota of others, unless the hash is keyed.
+func TestAttackOnXXHash(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		hash  sketchlimit.Hash
+		falls bool
+	}{
+		{"default", nil, true},
+		{"XXHash", sketchlimit.XXHash(99), true},
+		{"MapHash", sketchlimit.MapHash(), false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			l, err := sketchlimit.New(sketchlimit.Config{Limit: 10, Window: time.Minute, Keys: 100_000, Hash: tt.hash, Clock: at(time.Unix(0, 0))})
+			require.NoError(t, err)
+			in, err := sketchlimit.NewInflight(sketchlimit.InflightConfig{Limit: 1, Requests: 1000, Hash: tt.hash})
+			require.NoError(t, err)
+			for i := range 100 {
+				victim := fmt.Sprintf("customer-%07d", i)
+				require.True(t, l.Take(twin(victim), 10).Allowed)
+				require.Equal(t, tt.falls, !l.Allow(victim), victim)
+				_, ok := in.Acquire(twin(victim), 1)
+				require.True(t, ok)
+				_, ok = in.Acquire(victim, 1)
+				require.Equal(t, tt.falls, !ok)
+			}
+		})
+	}
+}
+
+// Two limiters under one keyed hash err with other keys, and so do generations: a pair of
+// keys that share all cells in one does not in the next.
+func TestKeyedHashInEveryGeneration(t *testing.T) {
+	now := time.Unix(0, 0)
+	plan := sketchlimit.Plan{Shards: 1, BloomBytes: 64, BloomProbes: 1, Depth: 1, Width: 16, CellBits: 4}
+	hash := sketchlimit.MapHash()
+	build := func() *sketchlimit.Limiter {
+		return build(t, sketchlimit.Config{Limit: 10, Window: time.Second, Algorithm: sketchlimit.FixedWindow, Plan: &plan, Hash: hash, Seed: 1,
+			Clock: func() time.Time { return now }})
+	}
+	met := func(l *sketchlimit.Limiter) (keys string) { // those that share all with one that has used its quota
+		l.Take("heavy", 10)
+		for i := range 100_000 {
+			if key := fmt.Sprint(i); l.Peek(key).Remaining == 0 {
+				keys += key + " "
+			}
+		}
+		require.NotEmpty(t, keys)
+		return keys
+	}
+	l, same := build(), build()
+	first := met(l)
+	require.Equal(t, first, met(same))
+	now = now.Add(time.Second)
+	require.NotEqual(t, first, met(l))
+}
+
+// A configured Hash does not make keys escape to the heap, wherever they are.
+func TestHashAllocatesNothing(t *testing.T) {
+	for name, hash := range map[string]sketchlimit.Hash{"default": nil, "MapHash": sketchlimit.MapHash()} {
+		l := build(t, sketchlimit.Config{Limit: 1 << 30, Window: time.Hour, Hash: hash})
+		other := build(t, sketchlimit.Config{Limit: 1 << 30, Window: time.Hour, Algorithm: sketchlimit.TokenBucket, Hash: hash})
+		all, err := sketchlimit.All(l, other)
+		require.NoError(t, err)
+		in, err := sketchlimit.NewInflight(sketchlimit.InflightConfig{Limit: 1, Requests: 1, Hash: hash})
+		require.NoError(t, err)
+		for kind, f := range map[string]func(){ // on the stack, if nothing keeps it
+			"string":    func() { var key [16]byte; l.Take(string(key[:]), 1) },
+			"bytes":     func() { var key [16]byte; l.TakeBytes(key[:], 1) },
+			"addr":      func() { var key [16]byte; l.TakeAddr(netip.AddrFrom16(key), 1) },
+			"group":     func() { var key [16]byte; all.TakeBytes(key[:], 1) },
+			"reserve":   func() { var key [16]byte; other.Reserve(string(key[:]), 1) },
+			"in flight": func() { var key [16]byte; h, _ := in.AcquireBytes(key[:], 1); h.Release() },
+			"held":      func() { var key [16]byte; in.Held(string(key[:])) },
+		} {
+			require.Zero(t, testing.AllocsPerRun(1000, f), "%s %s", name, kind)
+		}
+	}
+}
+
+// The three forms of a key are one key under any hash, also where a stack moves meanwhile.
+func TestHashOfAnyForm(t *testing.T) {
+	addr := netip.MustParseAddr("2001:db8::1")
+	for name, hash := range map[string]sketchlimit.Hash{"default": nil, "MapHash": sketchlimit.MapHash(), "deep": deep{}} {
+		l := build(t, sketchlimit.Config{Limit: 3, Window: time.Hour, Hash: hash})
+		b := addr.As16()
+		done := make(chan sketchlimit.Decision)
+		go func() { // a stack that has yet to grow
+			key := b
+			l.TakeBytes(key[:], 1)
+			l.TakeAddr(addr, 1)
+			done <- l.Take(string(key[:]), 1)
+		}()
+		require.Zero(t, (<-done).Remaining, name)
+		require.False(t, l.Allow(string(b[:])), name)
+		require.True(t, l.Allow(""), name)
+	}
+}
+
+// deep is a Hash that needs much of the stack before it looks at the key.
+type deep struct{}
+
+func (deep) Sum64(key []byte) uint64 {
+	return uint64(sink(300)) - uint64(sink(300)) + xxhash.Sum64(key)
+}
+
+//go:noinline
+func sink(n int) int {
+	var room [256]byte
+	if n == 0 {
+		return len(room)
+	}
+	room[n%256] = byte(n)
+	return sink(n-1) + int(room[n%256])
+}
+
+func TestXXHashIsTheDefault(t *testing.T) {
+	crowded := sketchlimit.Config{Limit: 3, Window: time.Hour, MemoryBytes: 8 << 10}
+	limiter := func(hash sketchlimit.Hash, seed uint64) *sketchlimit.Limiter {
+		c := crowded
+		c.Hash, c.Seed = hash, seed
+		return build(t, c)
+	}
+	l, other := limiter(nil, 42), limiter(nil, 43)
+	same := []*sketchlimit.Limiter{limiter(sketchlimit.XXHash(42), 42), limiter(sketchlimit.XXHash(0), 42)}
+	differ := 0
+	for i := range int64(10_000) {
+		d := l.Take(keyName(i), 2)
+		for _, s := range same {
+			require.Equal(t, d, s.Take(keyName(i), 2))
+		}
+		if d != other.Take(keyName(i), 2) {
+			differ++
+		}
+	}
+	require.NotZero(t, differ, "the seed shows")
+
+	c := sketchlimit.Config{Limit: 3, Window: time.Hour, Keys: 1, Seed: 5, Hash: sketchlimit.XXHash(6)}
+	const text = "sketchlimit: Seed 5 with XXHash(6), must be 0 or the same"
+	_, err := sketchlimit.New(c)
+	require.EqualError(t, err, text)
+	_, err = c.Bytes()
+	require.EqualError(t, err, text)
+	_, err = sketchlimit.NewInflight(sketchlimit.InflightConfig{Limit: 1, Requests: 1, Seed: 5, Hash: sketchlimit.XXHash(6)})
+	require.EqualError(t, err, text)
+}
