@@ -1,0 +1,324 @@
+package sketchlimit_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sketchlimit/sketchlimit"
+)
+
+// What is of interest for snapshots: generations, cells of all widths, with and without a
+// heavy table, times.
+var snapshotConfigs = map[string]sketchlimit.Config{
+	"sliding":     {Limit: 100},
+	"fixed":       {Limit: 20, Algorithm: sketchlimit.FixedWindow},
+	"sub-windows": {Limit: 300, SubWindows: 4},
+	"limit 1":     {Limit: 1, MemoryBytes: 32 << 10},
+	"limit 15":    {Limit: 15},
+	"limit 1e5":   {Limit: 100_000},
+	"bucket":      {Limit: 100, Algorithm: sketchlimit.TokenBucket},
+	"burst":       {Limit: 10, Burst: 1000, Algorithm: sketchlimit.TokenBucket},
+	"keyed":       {Limit: 100, Hash: sketchlimit.MapHash()},
+	"one shard":   {Limit: 3, Plan: &sketchlimit.Plan{Shards: 1, BloomBytes: 64, BloomProbes: 2, Depth: 2, Width: 32, CellBits: 4}},
+}
+
+const snapshotWindow = 10 * time.Second
+
+// snapshotLimiter returns a limiter whose seed is drawn, and its clock in ns.
+func snapshotLimiter(t testing.TB, c sketchlimit.Config) (*sketchlimit.Limiter, *atomic.Int64) {
+	t.Helper()
+	now := new(atomic.Int64)
+	now.Store(1e18)
+	c.Window, c.Clock = snapshotWindow, func() time.Time { return time.Unix(0, now.Load()) }
+	if c.MemoryBytes == 0 && c.Plan == nil {
+		c.MemoryBytes = 64 << 10
+	}
+	l, err := sketchlimit.New(c)
+	require.NoError(t, err)
+	t.Cleanup(func() { l.Close() })
+	return l, now
+}
+
+// used lets a limiter decide for four windows and a bit.
+func used(t testing.TB, l *sketchlimit.Limiter, now *atomic.Int64, requests int) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for range requests {
+		l.Take(keyName(int64(r.ExpFloat64()*100)), 1+r.IntN(3))
+		now.Add(int64(snapshotWindow) * 43 / 10 / int64(requests))
+	}
+	require.NotZero(t, l.Stats().Admitted)
+}
+
+func snapshot(t testing.TB, l *sketchlimit.Limiter) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	n, err := l.WriteTo(&b)
+	require.NoError(t, err)
+	require.EqualValues(t, b.Len(), n)
+	return b.Bytes()
+}
+
+// A restored limiter answers as the original does, at the time of the snapshot and at any
+// later one, and goes on to do so.
+func TestSnapshot(t *testing.T) {
+	for name, c := range snapshotConfigs {
+		t.Run(name, func(t *testing.T) {
+			l, now := snapshotLimiter(t, c)
+			used(t, l, now, 5000)
+			saved := snapshot(t, l)
+			require.LessOrEqual(t, len(saved), l.MemoryBytes())
+			var told [3]int // denied, some used, none used
+			for _, later := range []float64{0, 0.3, 0.69, 0.7, 1, 1.7, 2, 30} {
+				restored, clock := snapshotLimiter(t, c)
+				clock.Store(now.Load() + int64(later*float64(snapshotWindow)))
+				n, err := restored.ReadFrom(iotest.OneByteReader(bytes.NewReader(saved)))
+				require.NoError(t, err)
+				require.EqualValues(t, len(saved), n)
+				require.Equal(t, saved, snapshot(t, restored), "nothing is lost or added")
+				for i := range int64(300) {
+					d := l.PeekAt(time.Unix(0, clock.Load()), keyName(i), 1)
+					require.Equal(t, d, restored.Peek(keyName(i)), "%v windows later", later)
+					switch {
+					case !d.Allowed:
+						told[0]++
+					case d.ResetAfter > 0:
+						told[1]++
+					default:
+						told[2]++
+					}
+				}
+			}
+			require.NotZero(t, told[0]+told[1], "too little was counted to tell")
+			require.NotZero(t, told[2], "nothing ages")
+
+			restored, clock := snapshotLimiter(t, c)
+			clock.Store(now.Load())
+			_, err := restored.ReadFrom(bytes.NewReader(saved))
+			require.NoError(t, err)
+			for i := range int64(5000) {
+				now.Add(int64(snapshotWindow) / 1000)
+				clock.Store(now.Load())
+				require.Equal(t, l.Take(keyName(i%77), 1), restored.Take(keyName(i%77), 1), "decision %d", i)
+			}
+		})
+	}
+}
+
+// The bytes of a snapshot are the same on every machine and from version to version.
+func TestSnapshotFormat(t *testing.T) {
+	c := snapshotConfigs["one shard"]
+	c.Seed = 7
+	l, _ := snapshotLimiter(t, c)
+	require.True(t, l.Take("key", 3).Allowed)
+	b := snapshot(t, l)
+	require.Equal(t, "sklimit\x01\a", string(b[:9]))
+	require.Len(t, b, 8*(3+5+8+8+1)+8+8*(1+2*(8+4))+8)
+	require.EqualValues(t, 1e18/snapshotWindow, binary.LittleEndian.Uint64(b[208:]), "generation")
+	require.Equal(t, uint64(0xaf2ac114ce06f428), xxhash.Sum64(b))
+	require.Equal(t, xxhash.Sum64(append(b[:200:200], b[208:len(b)-8]...)), binary.LittleEndian.Uint64(b[len(b)-8:]))
+}
+
+// What is refused says why, and the limiter is as it was.
+func TestSnapshotRefused(t *testing.T) {
+	c := sketchlimit.Config{Limit: 100}
+	l, now := snapshotLimiter(t, c)
+	used(t, l, now, 1000)
+	saved := snapshot(t, l)
+	patched := func(at int, b byte) []byte { // with the sum of the header put right
+		p := bytes.Clone(saved)
+		p[at] ^= b
+		binary.LittleEndian.PutUint64(p[200:], xxhash.Sum64(p[:200]))
+		return p
+	}
+	for _, tt := range []struct {
+		name string
+		from []byte
+		into sketchlimit.Config
+		want error
+		text string
+	}{
+		{"empty", nil, c, sketchlimit.ErrSnapshot, "ends after 0 bytes"},
+		{"text", bytes.Repeat([]byte("text"), 999), c, sketchlimit.ErrSnapshot, "begins with 74 65"},
+		{"cut", saved[:len(saved)-1], c, sketchlimit.ErrSnapshot, "ends after"},
+		{"goes on", append(bytes.Clone(saved), 0), c, sketchlimit.ErrSnapshot, "goes on after"},
+		{"header", patched(200, 0)[:207], c, sketchlimit.ErrSnapshot, "ends after 207"},
+		{"version", patched(7, 3), c, sketchlimit.ErrSnapshotVersion, ": 2, must be 1"},
+		{"generation", patched(208+7, 0x80), c, sketchlimit.ErrSnapshot, "generation"},
+		{"sum", patched(3000, 1), c, sketchlimit.ErrSnapshot, "wrong sum"},
+		{"seed", saved, sketchlimit.Config{Limit: 100, Seed: 5}, sketchlimit.ErrSnapshotHash, ""},
+		{"xxhash", saved, sketchlimit.Config{Limit: 100, Hash: sketchlimit.XXHash(5)}, sketchlimit.ErrSnapshotHash, ""},
+		{"hash", saved, sketchlimit.Config{Limit: 100, Hash: sketchlimit.MapHash()}, sketchlimit.ErrSnapshotHash, ""},
+		{"limit", saved, sketchlimit.Config{Limit: 101}, sketchlimit.ErrSnapshotConfig, "{Limit:100 Generation:10000000000 Generations:2 Burst:0 Span:0}, must be {Limit:101 "},
+		{"algorithm", saved, sketchlimit.Config{Limit: 100, Algorithm: sketchlimit.TokenBucket}, sketchlimit.ErrSnapshotConfig, "must be {Limit:100 Generation:"},
+		{"dimensions", saved, sketchlimit.Config{Limit: 100, MemoryBytes: 96 << 10}, sketchlimit.ErrSnapshotConfig, "{Shards:"},
+		{"too large", saved, sketchlimit.Config{Limit: 100, MemoryBytes: 16 << 10, MaxMemoryBytes: 32 << 10, Overload: sketchlimit.Grow}, sketchlimit.ErrSnapshotConfig, "must be at most MaxMemoryBytes 32768"},
+		{"no plan", patched(80, 0xff), sketchlimit.Config{Limit: 100, MemoryBytes: 16 << 10, MaxMemoryBytes: 1 << 20, Overload: sketchlimit.Grow}, sketchlimit.ErrSnapshotConfig, "Plan.BloomProbes 252"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			into, clock := snapshotLimiter(t, tt.into)
+			clock.Store(now.Load())
+			before := snapshot(t, into)
+			_, err := into.ReadFrom(bytes.NewReader(tt.from))
+			require.ErrorIs(t, err, tt.want)
+			require.ErrorContains(t, err, tt.text)
+			require.Equal(t, before, snapshot(t, into))
+		})
+	}
+
+	early, clock := snapshotLimiter(t, c)
+	clock.Store(now.Load() - 3*int64(snapshotWindow))
+	_, err := early.ReadFrom(bytes.NewReader(saved))
+	require.ErrorIs(t, err, sketchlimit.ErrSnapshotTime)
+	require.ErrorContains(t, err, "of 2001-09-09 01:47:20 +0000 UTC")
+
+	before := snapshot(t, l)
+	_, err = l.ReadFrom(bytes.NewReader(saved))
+	require.ErrorIs(t, err, sketchlimit.ErrSnapshotLate)
+	require.Equal(t, before, snapshot(t, l))
+
+	fails := errors.New("fails")
+	_, err = early.ReadFrom(io.MultiReader(bytes.NewReader(saved[:5000]), iotest.ErrReader(fails)))
+	require.ErrorIs(t, err, fails)
+	require.NotErrorIs(t, err, sketchlimit.ErrSnapshot, "it may be read another time")
+}
+
+// A clock that stands a bit behind the snapshot's is waited for, and nothing over-admitted.
+func TestSnapshotFromABitLater(t *testing.T) {
+	c := sketchlimit.Config{Limit: 10}
+	l, _ := snapshotLimiter(t, c)
+	require.True(t, l.Take("k", 10).Allowed)
+	restored, clock := snapshotLimiter(t, c)
+	clock.Add(-2 * int64(snapshotWindow))
+	_, err := restored.ReadFrom(bytes.NewReader(snapshot(t, l)))
+	require.NoError(t, err)
+	require.Equal(t, snapshotWindow+snapshotWindow/10, restored.Take("k", 1).RetryAfter)
+	clock.Add(2 * int64(snapshotWindow))
+	require.Zero(t, restored.Peek("k").Remaining)
+	clock.Add(int64(snapshotWindow + snapshotWindow/2))
+	require.Equal(t, 5, restored.Peek("k").Remaining)
+}
+
+// corrupted returns a snapshot that is damaged somehow.
+func corrupted(r *rand.Rand, b []byte) []byte {
+	b = bytes.Clone(b)
+	i, j := r.IntN(len(b)), r.IntN(len(b))
+	switch r.IntN(6) {
+	case 0:
+		b[i] ^= 1 << r.IntN(8)
+	case 1:
+		return b[:i]
+	case 2: // a block of zeros, such as a file system leaves behind
+		clear(b[min(i, j) : max(i, j)+1])
+		b[i] ^= 1
+	case 3:
+		for k := range b[i:min(i+8, len(b))] {
+			b[i+k] ^= byte(1 + r.IntN(255))
+		}
+	case 4:
+		return append(b, b[:1+i]...)
+	case 5: // in the header
+		b[r.IntN(208)] ^= byte(1 + r.IntN(255))
+	}
+	return b
+}
+
+// bench/snapshot does the same a hundred thousand times.
+func TestSnapshotCorrupted(t *testing.T) {
+	c := sketchlimit.Config{Limit: 100, MemoryBytes: 16 << 10}
+	l, now := snapshotLimiter(t, c)
+	used(t, l, now, 1000)
+	saved := snapshot(t, l)
+	into, clock := snapshotLimiter(t, c)
+	clock.Store(now.Load())
+	before := snapshot(t, into)
+	r := rand.New(rand.NewPCG(3, 4))
+	for range 2000 {
+		b := corrupted(r, saved)
+		var start, end runtime.MemStats
+		runtime.ReadMemStats(&start)
+		_, err := into.ReadFrom(bytes.NewReader(b))
+		runtime.ReadMemStats(&end)
+		require.Error(t, err)
+		require.LessOrEqual(t, end.TotalAlloc-start.TotalAlloc, uint64(len(b)+into.MemoryBytes()+16<<10), "%v", err)
+	}
+	require.Equal(t, before, snapshot(t, into))
+	_, err := into.ReadFrom(bytes.NewReader(saved))
+	require.NoError(t, err)
+}
+
+// Decisions go on while a snapshot is written; what was admitted before is in it.
+func TestSnapshotMeanwhile(t *testing.T) {
+	const keys = 1000
+	c := sketchlimit.Config{Limit: 100_000, MemoryBytes: 1 << 20}
+	l, _ := snapshotLimiter(t, c)
+	var admitted [keys]atomic.Int64
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	stop := make(chan struct{})
+	defer close(stop)
+	for range 2 {
+		wg.Go(func() {
+			for i := 0; ; i = (i + 1) % keys {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if l.Take(keyName(int64(i)), 1).Allowed {
+					admitted[i].Add(1)
+				}
+			}
+		})
+	}
+	for range 20 {
+		var before [keys]int64
+		for i := range before {
+			before[i] = admitted[i].Load()
+		}
+		restored, _ := snapshotLimiter(t, c)
+		_, err := restored.ReadFrom(bytes.NewReader(snapshot(t, l)))
+		require.NoError(t, err)
+		for i, n := range before {
+			require.LessOrEqual(t, restored.Peek(keyName(int64(i))).Remaining, c.Limit-int(n), "key %d", i)
+		}
+	}
+	require.NotZero(t, admitted[keys-1].Load())
+}
+
+func TestSaveAndLoad(t *testing.T) {
+	c := sketchlimit.Config{Limit: 10}
+	l, _ := snapshotLimiter(t, c)
+	path := filepath.Join(t.TempDir(), "limiter")
+	require.ErrorIs(t, l.Load(path), fs.ErrNotExist)
+	for n := range 3 {
+		require.True(t, l.Take("k", 2).Allowed)
+		require.NoError(t, l.Save(path))
+		restored, _ := snapshotLimiter(t, c)
+		require.NoError(t, restored.Load(path))
+		require.Equal(t, 8-2*n, restored.Peek("k").Remaining)
+		entries, err := os.ReadDir(filepath.Dir(path))
+		require.NoError(t, err)
+		require.Len(t, entries, 1)
+		info, err := entries[0].Info()
+		require.NoError(t, err)
+		require.Equal(t, fs.FileMode(0o600), info.Mode())
+	}
+	require.NoError(t, os.Truncate(path, 1000))
+	require.ErrorIs(t, l.Load(path), sketchlimit.ErrSnapshot)
+	require.ErrorIs(t, l.Save(filepath.Join(t.TempDir(), "no", "folder")), fs.ErrNotExist)
+}
