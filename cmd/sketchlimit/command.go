@@ -73,6 +73,7 @@ func newRoot() *cobra.Command {
 	root.SetUsageTemplate(wrapped(root.UsageTemplate()))
 	root.AddCommand(newReport())
 	root.AddCommand(newCheck())
+	root.AddCommand(newTune())
 	return root
 }
 

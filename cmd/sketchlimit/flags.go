@@ -129,22 +129,27 @@ func (o *options) config() sketchlimit.Config {
 	}
 }
 
-// inFlags says what is wrong with a limiter's Config in the words of the command
+// inFlags says what is wrong with a limiter's Config, or a Goal or Traffic, in the words of the command
 // line.
 func inFlags(err error) error {
 	if err == nil {
 		return nil
 	}
 	text := strings.TrimPrefix(err.Error(), "sketchlimit: ")
-	return errors.New(configFields.ReplaceAllStringFunc(text, func(field string) string { return flagOf[field] }))
+	return errors.New(configFields.ReplaceAllStringFunc(text, func(field string) string {
+		return flagOf[field[strings.LastIndex(field, ".")+1:]]
+	}))
 }
 
 var flagOf = map[string]string{
 	"Limit": "--limit", "Window": "--window", "SubWindows": "--sub-windows", "Algorithm": "--algorithm",
 	"MemoryBytes": "--memory", "Keys": "--keys", "FalseDenialRate": "--false-denial-rate",
+	"WithheldShare": "--withheld-share", "Requests": "--requests", "Exponent": "--zipf", "Abusers": "--abusers",
+	"Excess": "--excess", "OneHit": "--one-hit", "Sample": "--trace",
 }
 
-var configFields = regexp.MustCompile(`\b(Limit|Window|SubWindows|Algorithm|MemoryBytes|Keys|FalseDenialRate)\b`)
+var configFields = regexp.MustCompile(`\b((Goal|Traffic)\.)?(Limit|Window|SubWindows|Algorithm|MemoryBytes|Keys|FalseDenialRate|` +
+	`WithheldShare|Requests|Exponent|Abusers|Excess|OneHit|Sample)\b`)
 
 // value is a flag that checks its text. Its error says what is allowed; flag and
 // value are named by flagError.

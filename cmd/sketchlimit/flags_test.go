@@ -55,7 +55,7 @@ func TestWrongUsage(t *testing.T) {
 	}
 	o := command(nil, "reprot")
 	assert.Equal(t, 2, o.status)
-	assert.Equal(t, "sketchlimit: unknown command \"reprot\", must be check or report\n", o.err)
+	assert.Equal(t, "sketchlimit: unknown command \"reprot\", must be check or report or tune\n", o.err)
 }
 
 func TestFailures(t *testing.T) {

@@ -1,8 +1,9 @@
 // Command sketchlimit measures what a sketch limiter gets wrong, on recorded or
-// made-up traffic, against the exact algorithm, and checks files of rules:
+// made-up traffic, against the exact algorithm, plans limiters, and checks files of rules:
 //
 //	sketchlimit report
 //	sketchlimit report --trace access.log.gz --limit 60 --window 1m --html report.html
+//	sketchlimit tune --keys 5e6 --limit 100 --window 1m
 //	sketchlimit check rules.yaml
 //
 // Without a trace or workload, report replays a recorded one that it carries along.
