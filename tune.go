@@ -117,18 +117,36 @@ func Tune(t Traffic, g Goal) (Plan, error) {
 // Predict returns what to expect of a plan, such as one that was made for other traffic, for the
 // goal's Limit, Algorithm and SubWindows; its rates and memory do not count.
 func Predict(t Traffic, g Goal, p Plan) (Forecast, error) {
-	g.FalseDenialRate, g.WithheldShare, g.MemoryBytes = unasked, 0, 0
-	if err := t.check(g.Limit); err != nil {
-		return Forecast{}, err
-	}
-	if err := g.check(); err != nil {
-		return Forecast{}, err
-	}
-	s := newSearch(t, g)
-	if err := p.check(g.Limit, s.config.generations()); err != nil {
+	s, err := predicting(t, g, &p)
+	if err != nil {
 		return Forecast{}, err
 	}
 	return s.forecast(p), nil
+}
+
+// PredictAt is [Predict] for one multiple of the traffic, keys and requests alike, 1/64 … 64.
+func PredictAt(t Traffic, g Goal, p Plan, load float64) (Expected, error) {
+	if !(load >= 1/farthest && load <= farthest) {
+		return Expected{}, fmt.Errorf("sketchlimit: load %v, must be 1/%g … %g", load, farthest, farthest)
+	}
+	s, err := predicting(t, g, &p)
+	if err != nil {
+		return Expected{}, err
+	}
+	return s.expect(p, load, forecastEvents), nil
+}
+
+// predicting checks what a plan is to be predicted for.
+func predicting(t Traffic, g Goal, p *Plan) (*search, error) {
+	g.FalseDenialRate, g.WithheldShare, g.MemoryBytes = unasked, 0, 0
+	if err := t.check(g.Limit); err != nil {
+		return nil, err
+	}
+	if err := g.check(); err != nil {
+		return nil, err
+	}
+	s := newSearch(t, g)
+	return s, p.check(g.Limit, s.config.generations())
 }
 
 func (t *Traffic) check(limit int) error {

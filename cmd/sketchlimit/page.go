@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"fmt"
 	"html/template"
+	"os"
 )
 
 //go:embed page.html
@@ -12,10 +13,23 @@ var pageText string
 
 var pageTemplate = template.Must(template.New("page").Parse(pageText))
 
-// pageSection is a section with what only the page has.
+// page is a page that needs nothing else.
+type page struct {
+	Kind     string // "report" or "plan"
+	Of       string
+	Summary  string
+	Tiles    []tile
+	Sections []pageSection
+}
+
+// tile is a number that a page begins with.
+type tile struct{ Value, Text string }
+
+// pageSection is a section with what only a page has.
 type pageSection struct {
 	section
 	Figures []figure
+	Code    string
 }
 
 type figure struct {
@@ -23,27 +37,28 @@ type figure struct {
 	Caption string
 }
 
-// tile is a number that the page begins with.
-type tile struct{ Value, Text string }
+// write writes the page to a file, of which --html is the name.
+func (p *page) write(file string) error {
+	var b bytes.Buffer
+	if err := pageTemplate.Execute(&b, p); err != nil {
+		return failure{err}
+	}
+	if err := os.WriteFile(file, b.Bytes(), 0o644); err != nil {
+		return failure{fmt.Errorf("--html %w", err)}
+	}
+	return nil
+}
 
-// page is the report as one HTML page that needs nothing else.
-func (r *report) page() ([]byte, error) {
+func (r *report) page() (*page, error) {
 	figures, err := r.figures()
 	if err != nil {
 		return nil, err
 	}
-	var sections []pageSection
+	p := &page{Kind: "report", Of: r.Source.Title, Summary: r.summary(), Tiles: r.tiles()}
 	for _, s := range r.sections() {
-		sections = append(sections, pageSection{s, figures[s.ID]})
+		p.Sections = append(p.Sections, pageSection{section: s, Figures: figures[s.ID]})
 	}
-	var b bytes.Buffer
-	err = pageTemplate.Execute(&b, struct {
-		Source   string
-		Summary  string
-		Tiles    []tile
-		Sections []pageSection
-	}{r.Source.Title, r.summary(), r.tiles(), sections})
-	return b.Bytes(), err
+	return p, nil
 }
 
 // figures are the plots by the section that they belong to.

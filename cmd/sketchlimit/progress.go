@@ -25,6 +25,9 @@ var (
 	stageAlgorithms = stage{"algorithms", 1, 14}
 )
 
+// reporting is all that a report does.
+var reporting = []stage{stageKeys, stageReplay, stageSweep, stageAblation, stageAlgorithms}
+
 // work is what the stage takes in all.
 func (s stage) work(requests int) int {
 	return s.weight*requests + s.more*min(requests, 1_000_000) // above which accuracy samples
@@ -41,13 +44,13 @@ type progress struct {
 	next  int
 }
 
-func newProgress(errOut io.Writer, requests int) *progress {
+func newProgress(errOut io.Writer, requests int, stages ...stage) *progress {
 	p := &progress{begin: time.Now()}
 	if f, ok := errOut.(*os.File); !ok || !term.IsTerminal(int(f.Fd())) {
 		return p
 	}
 	total := 0
-	for _, s := range []stage{stageKeys, stageReplay, stageSweep, stageAblation, stageAlgorithms} {
+	for _, s := range stages {
 		total += s.work(requests)
 	}
 	p.bar = progressbar.NewOptions(total,

@@ -91,7 +91,7 @@ func (o *options) report(ctx context.Context, in io.Reader, out, errOut io.Write
 	if err != nil {
 		return err
 	}
-	bar := newProgress(errOut, s.Len())
+	bar := newProgress(errOut, s.Len(), reporting...)
 	r, err := o.measure(ctx, s, bar)
 	bar.finish()
 	if err != nil {
@@ -122,10 +122,7 @@ func (o *options) print(r *report, out io.Writer) error {
 	if err != nil {
 		return failure{err}
 	}
-	if err := os.WriteFile(o.html, page, 0o644); err != nil {
-		return failure{fmt.Errorf("--html %w", err)}
-	}
-	return nil
+	return page.write(o.html)
 }
 
 // checkFolder finds before the work what would make it futile.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"go/format"
 	"io"
 	"math"
 	"slices"
@@ -26,6 +25,8 @@ type tuning struct {
 	window  time.Duration
 	trace   string
 	json    bool
+	html    string
+	replay  bool
 	given   func(flag string) bool
 }
 
@@ -45,7 +46,7 @@ func newTune() *cobra.Command {
 			return nil
 		},
 		RunE: func(c *cobra.Command, _ []string) error {
-			return t.tune(c.Context(), c.InOrStdin(), c.OutOrStdout())
+			return t.tune(c.Context(), c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr())
 		},
 	}
 	t.register(c.Flags())
@@ -66,7 +67,7 @@ func (t *tuning) register(f *pflag.FlagSet) {
 	f.Var(parsed(&r.Abusers, "", number(0, 1)), "abusers", "`SHARE` of the keys that send far more than the limit (default 0)"+
 		"\ne.g. --abusers 0.01")
 	f.Var(parsed(&r.Excess, "", number(1e-6, 1e6)), "excess", "each abuser sends so many `TIMES` the limit (default 3)\ne.g. --excess 5")
-	f.Var(parsed(&r.OneHit, "", number(0, 1)), "one-hit", "`SHARE` of the requests that come from further keys, one from each (default 0)"+
+	f.Var(parsed(&r.OneHit, "", number(0, 0.999999)), "one-hit", "`SHARE` of the requests that come from further keys, one from each (default 0)"+
 		"\ne.g. --one-hit 0.2")
 	f.Var(parsed(&t.trace, "", parseText), "trace", "take the requests of each key from the fullest window of `FILE`, as report reads it, "+
 		"or of standard input if -\ne.g. --trace access.log.gz")
@@ -83,7 +84,19 @@ func (t *tuning) register(f *pflag.FlagSet) {
 		"\ne.g. --withheld-share 1e-4")
 	f.Var(parsed(&g.MemoryBytes, "", parseMemory), "memory", "take at most this `SIZE`, or all of it if no other goal is given"+
 		"\ne.g. --memory 8MiB")
-	f.BoolVar(&t.json, "json", false, "print the plan as one JSON object\ne.g. --json | jq .Forecast.Cliff")
+	f.BoolVar(&t.replay, "verify", false, "also replay the traffic in full size, or the trace, through a limiter of the plan and the exact algorithm "+
+		"(some 200 bytes of memory a key)\ne.g. --verify")
+	f.BoolVar(&t.json, "json", false, "print one JSON object: plan, half, double, loads and sizes with --html, verified with --verify"+
+		"\ne.g. --json | jq .plan.Forecast.Cliff")
+	f.Var(parsed(&t.html, "", parseText), "html", "also write a page with tables and plots to `FILE`, which needs no other"+
+		"\ne.g. --html plan.html")
+}
+
+// defaults puts in what the library would.
+func (t *tuning) defaults() {
+	if t.goal.WithheldShare == 0 && t.goal.MemoryBytes == 0 {
+		or(&t.goal.FalseDenialRate, 1e-5)
+	}
 }
 
 func (t *tuning) check() error {
@@ -94,6 +107,14 @@ func (t *tuning) check() error {
 	}
 	if !t.given("trace") && !t.given("keys") {
 		return errors.New("--keys: is missing, must be given unless --trace is")
+	}
+	if t.replay && t.given("trace") && t.given("keys") {
+		return errors.New("--verify with --trace and --keys, replays the keys of the trace, no other number of them")
+	}
+	if t.html != "" {
+		if err := checkFolder(t.html); err != nil {
+			return failure{err}
+		}
 	}
 	if t.goal.SubWindows > 1 && t.goal.Algorithm == sketchlimit.FixedWindow {
 		return fmt.Errorf("--sub-windows %d, goes with --algorithm sliding only", t.goal.SubWindows)
@@ -108,46 +129,84 @@ func (t *tuning) config() sketchlimit.Config {
 	return sketchlimit.Config{Limit: t.goal.Limit, Window: t.window, Algorithm: t.goal.Algorithm, SubWindows: t.goal.SubWindows}
 }
 
-func (t *tuning) tune(ctx context.Context, in io.Reader, out io.Writer) error {
-	if t.goal.WithheldShare == 0 && t.goal.MemoryBytes == 0 {
-		or(&t.goal.FalseDenialRate, 1e-5)
-	}
+// tune plans and prints. Everything is printed at the end, so that a run that fails leaves
+// nothing half done.
+func (t *tuning) tune(ctx context.Context, in io.Reader, out, errOut io.Writer) error {
+	t.defaults()
 	if err := t.check(); err != nil {
 		return err
 	}
-	if t.given("trace") {
-		if err := t.readTrace(ctx, in); err != nil {
+	var src accuracy.Source
+	var err error
+	switch {
+	case t.given("trace"):
+		src, err = t.readTrace(ctx, in)
+	case t.replay:
+		src, err = t.workload()
+	}
+	if err != nil {
+		return err
+	}
+	p, err := t.plan(ctx)
+	if err != nil {
+		return err
+	}
+	if t.replay {
+		if err := p.verify(ctx, src, errOut); err != nil {
 			return err
 		}
 	}
-	plan, err := interruptible(ctx, func() (sketchlimit.Plan, error) { return sketchlimit.Tune(t.traffic, t.goal) })
-	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case err != nil:
-		return inFlags(err)
+	if t.html != "" {
+		if err := p.curves(ctx); err != nil {
+			return err
+		}
 	}
-	text, err := t.text(plan)
+	return p.print(out)
+}
+
+func (p *plans) print(out io.Writer) error {
+	text, err := p.text()
 	if err != nil {
 		return failure{err}
 	}
 	if _, err := io.WriteString(out, text); err != nil {
 		return failure{err}
 	}
-	return nil
+	if p.html == "" {
+		return nil
+	}
+	page, err := p.page()
+	if err != nil {
+		return failure{err}
+	}
+	return page.write(p.html)
+}
+
+func (p *plans) text() (string, error) {
+	if p.json {
+		text, err := json.MarshalIndent(p, "", "  ")
+		return string(text) + "\n", err
+	}
+	code, err := p.code()
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	writeText(&b, p.summary(), p.sections())
+	return b.String() + "\n" + code, nil
 }
 
 // readTrace takes the traffic from the fullest window. More or fewer keys than that has
 // may be given: the sample then stands for them.
-func (t *tuning) readTrace(ctx context.Context, in io.Reader) error {
+func (t *tuning) readTrace(ctx context.Context, in io.Reader) (accuracy.Source, error) {
 	o := options{trace: t.trace, format: accuracy.Auto, speed: 1, given: t.given}
 	s, err := o.openTrace(ctx, in)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	t.traffic.Sample = fullest(s, t.window)
 	or(&t.traffic.Keys, len(t.traffic.Sample))
-	return nil
+	return s, nil
 }
 
 // fullest returns the units that each key of the window with the most keys asks for, in
@@ -175,92 +234,4 @@ func fullest(s accuracy.Source, window time.Duration) []int {
 	take()
 	slices.Sort(most) // maps have no order, and the plan must not depend on it
 	return most
-}
-
-func (t *tuning) text(p sketchlimit.Plan) (string, error) {
-	if t.json {
-		text, err := json.MarshalIndent(p, "", "  ")
-		return string(text) + "\n", err
-	}
-	code, err := t.code(p)
-	if err != nil {
-		return "", err
-	}
-	var b strings.Builder
-	f := p.Forecast
-	summary := fmt.Sprintf("A limiter of %s for %s in %s, %s each: %s bytes a key.", bytesText(f.MemoryBytes),
-		plural(int(math.Round(f.Keys)), "key", "keys"), span(t.window), plural(t.goal.Limit, "unit", "units"), decimal(float64(f.MemoryBytes)/f.Keys))
-	writeText(&b, summary, []section{planned(p), expected(f)})
-	return b.String() + "\n" + code, nil
-}
-
-func planned(p sketchlimit.Plan) section {
-	rows := [][]string{
-		{"memory", integer(p.Forecast.MemoryBytes) + " bytes"},
-		{"shards", integer(p.Shards)},
-		{"doorkeeper", fmt.Sprintf("%s bytes, %s", integer(p.BloomBytes), plural(p.BloomProbes, "probe", "probes"))},
-		{"sketch", "none"},
-		{"heavy table", "none"},
-	}
-	if p.Width > 0 {
-		rows[3][1] = fmt.Sprintf("%d rows × %s cells × %d bits", p.Depth, integer(p.Width), p.CellBits)
-	}
-	if p.HeavyEntries > 0 {
-		rows[4][1] = fmt.Sprintf("%s, from %s on", plural(p.HeavyEntries, "entry", "entries"), plural(p.HeavyThreshold, "unit", "units"))
-	}
-	return section{Title: "The plan", Table: grid{Rows: rows, Mark: -1},
-		Prose: "Each shard has a doorkeeper and a sketch for every generation, and at most one table of heavy keys."}
-}
-
-func expected(f *sketchlimit.Forecast) section {
-	table := grid{Head: []string{"traffic", "false denials", "withheld", "estimate error"}, Mark: -1}
-	for i, load := range sketchlimit.Loads {
-		e := f.At[i]
-		table.Rows = append(table.Rows, []string{fmt.Sprintf("× %g", load), shareText(e.FalseDenialRate), shareText(e.WithheldShare), decimal(e.EstimateError)})
-		if load == 1 {
-			table.Mark = i
-		}
-	}
-	cliff := fmt.Sprintf("From %.3g times the stated traffic on, it denies everybody: more than one in ten requests of innocent keys.", f.Cliff)
-	if f.Cliff >= 64 {
-		cliff = "Even at 64 times the stated traffic it does not deny everybody."
-	}
-	return section{Title: "What to expect", Table: table, Notes: []string{cliff},
-		Prose: "Predicted, for multiples of the stated keys and requests: the share of requests of innocent keys denied wrongly, the share of " +
-			"units withheld that the exact algorithm admits, and the units held against a key beyond what it has used."}
-}
-
-// code returns the Go statement that makes the limiter. The forecast goes along, because
-// Stats tell by it whether the limiter runs outside its plan.
-func (t *tuning) code(p sketchlimit.Plan) (string, error) {
-	f := *p.Forecast
-	p.Forecast = nil
-	plan := strings.Replace(fmt.Sprintf("%#v", p), "Forecast:(*sketchlimit.Forecast)(nil)", fmt.Sprintf("Forecast: &%#v", f), 1)
-	plan = strings.NewReplacer("{", "{\n", "}", ",\n}", ", ", ",\n").Replace(plan)
-	rule := ""
-	if t.goal.Algorithm == sketchlimit.FixedWindow {
-		rule += "Algorithm: sketchlimit.FixedWindow,\n"
-	}
-	if t.goal.SubWindows > 1 {
-		rule += fmt.Sprintf("SubWindows: %d,\n", t.goal.SubWindows)
-	}
-	code, err := format.Source([]byte(fmt.Sprintf("limiter, err := sketchlimit.New(sketchlimit.Config{\nLimit: %d,\nWindow: %s,\n%sPlan: &%s,\n})\n",
-		t.goal.Limit, inGo(t.window), rule, plan)))
-	return string(code), err
-}
-
-// inGo is a duration as Go writes it, in the largest unit that divides it.
-func inGo(d time.Duration) string {
-	for _, unit := range []struct {
-		name string
-		span time.Duration
-	}{{"Hour", time.Hour}, {"Minute", time.Minute}, {"Second", time.Second}, {"Millisecond", time.Millisecond}, {"Nanosecond", 1}} {
-		switch {
-		case d == unit.span:
-			return "time." + unit.name
-		case d%unit.span == 0:
-			return fmt.Sprintf("%d * time.%s", d/unit.span, unit.name)
-		}
-	}
-	return ""
 }

@@ -16,12 +16,22 @@ import (
 	"github.com/sketchlimit/sketchlimit"
 )
 
+// tuned skips a test of what the race detector has nothing to find in and makes ten times as slow.
+func tuned(t *testing.T) {
+	if embeddedAbove > 0 {
+		t.Skip("much to compute: without the race detector")
+	}
+}
+
+// few is traffic that is planned for in a moment.
+var few = []string{"tune", "--keys", "2000", "--limit", "20", "--memory", "16KiB"}
+
 // TestTuneCode: the statement compiles, and the limiter it makes has the plan of --json.
 func TestTuneCode(t *testing.T) {
-	args := []string{"tune", "--keys", "2000", "--limit", "20", "--memory", "16KiB"}
-	o := command(nil, args...)
+	tuned(t)
+	o := command(nil, few...)
 	require.Equal(t, 0, o.status, o.err)
-	for _, title := range []string{"The plan\n═", "What to expect\n═"} {
+	for _, title := range []string{"The plan\n═", "Plans\n═"} {
 		assert.Contains(t, o.out, title)
 	}
 	at := strings.Index(o.out, "limiter, err := ")
@@ -45,14 +55,64 @@ func main() {
 	_ = json.NewEncoder(os.Stdout).Encode(limiter.Plan())
 }
 `), 0o600))
-	made, err := exec.Command("go", "run", file).Output()
+	text, err := exec.Command("go", "run", file).Output()
 	require.NoError(t, err)
-	o = command(nil, append(args, "--json")...)
+	var made sketchlimit.Plan
+	require.NoError(t, json.Unmarshal(text, &made))
+
+	planned := planOf(t, few...)
+	require.Greater(t, planned.Half.Forecast.MemoryBytes, 0)
+	require.Greater(t, planned.Double.Forecast.MemoryBytes, planned.Half.Forecast.MemoryBytes)
+	want, got := planned.Plan.Forecast, made.Forecast
+	require.InEpsilon(t, want.Cliff, got.Cliff, 0.005, "three digits")
+	require.InDelta(t, want.At[4].FalseDenialRate, got.At[4].FalseDenialRate, 0.005)
+	made.Forecast, planned.Plan.Forecast = nil, nil
+	require.Equal(t, planned.Plan, made)
+}
+
+func planOf(t *testing.T, args ...string) (p plans) {
+	o := command(nil, append(args, "--json")...)
 	require.Equal(t, 0, o.status, o.err)
-	var plan sketchlimit.Plan
-	require.NoError(t, json.Unmarshal([]byte(o.out), &plan))
-	require.NotNil(t, plan.Forecast)
-	assert.JSONEq(t, o.out, string(made))
+	require.NoError(t, json.Unmarshal([]byte(o.out), &p))
+	return p
+}
+
+// TestTunePage: the page has all that is printed, and a curve of each share against load and memory.
+func TestTunePage(t *testing.T) {
+	tuned(t)
+	file := filepath.Join(t.TempDir(), "plan.html")
+	p := planOf(t, append(few, "--html", file)...)
+	require.Len(t, p.Loads, 25)
+	require.Equal(t, leastLoad, p.Loads[0].Load)
+	require.Greater(t, p.Loads[24].Load, p.Plan.Forecast.Cliff)
+	require.Greater(t, p.Loads[24].FalseDenialRate, 0.1, "beyond the cliff")
+	require.Len(t, p.Sizes, 9)
+	require.Equal(t, p.Plan, p.Sizes[4])
+
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	body := string(text)
+	assert.Equal(t, 2, strings.Count(body, "<svg "))
+	assert.Contains(t, body, "<title>sketchlimit plan: 16 KiB</title>")
+	assert.Contains(t, body, "limiter, err := sketchlimit.New(")
+	for _, external := range []string{"http:", "https:", "<script"} {
+		assert.NotContains(t, strings.ReplaceAll(body, "http://www.w3.org/", ""), external)
+	}
+}
+
+// TestTuneVerify: made-up traffic and a trace go through a limiter of the plan.
+func TestTuneVerify(t *testing.T) {
+	tuned(t)
+	p := planOf(t, append(few, "--abusers", "0.01", "--verify")...)
+	require.Equal(t, 2000, p.Verified.Keys)
+	require.Equal(t, uint64(2*(5*2000+20*3*20)), p.Verified.Requests, "two windows count")
+	require.Zero(t, p.Verified.OverAdmissions)
+	require.Equal(t, p.Plan.Forecast.MemoryBytes, p.Verified.MemoryBytes)
+
+	o := command(strings.NewReader("0\ta\n60\tb\n60\tc\n"), "tune", "--trace", "-", "--memory", "16KiB", "--verify")
+	require.Equal(t, 0, o.status, o.err)
+	assert.Contains(t, o.out, "Predicted and measured\n═")
+	assert.Contains(t, o.out, "standard input: 3 units of 3 keys in 2 windows through")
 }
 
 func TestTuneWrongUsage(t *testing.T) {
@@ -60,12 +120,16 @@ func TestTuneWrongUsage(t *testing.T) {
 		"":                                      "--keys: is missing, must be given unless --trace is",
 		"--keys 0":                              "--keys 0, must be a whole number 1 … 2,147,483,647",
 		"--keys 9 --withheld-share 1":           "--withheld-share 1, must be a number 1e-12 … 0.5",
-		"--keys 9 --one-hit 1":                  "--one-hit 1, must be 0 … below 1",
+		"--keys 9 --one-hit 1":                  "--one-hit 1, must be a number 0 … 0.999999",
 		"--trace x --zipf 1":                    "--trace with --zipf, only one of them may be given",
 		"--keys 9 --sub-windows 61":             "--sub-windows 61, must be a whole number 1 … 60",
 		"--keys 9 --window 1ms --sub-windows 2": "--sub-windows 2, must leave at least 1ms each of --window 1ms",
 		"--keys 9 --algorithm fixed --sub-windows 2": "--sub-windows 2, goes with --algorithm sliding only",
 		"--keys 100 --abusers 1 --requests 5":        "--requests 5, must be at least 30000 for 1 × 100 abusers at 3 times the limit of 100",
+		"--trace x --keys 9 --verify":                "--verify with --trace and --keys, replays the keys of the trace, no other number of them",
+		"--keys 9 --zipf 1 --abusers 0.4 --verify":   "--verify with --abusers, goes with even traffic beside them only, not with --zipf or --one-hit",
+		"--keys 9 --abusers 1 --verify":              "--verify with --abusers 1, must leave other keys",
+		"--keys 2e9 --verify":                        "--verify: workload uniform: keys 2000000000, must be a whole number 1 … 100000000",
 		"x":                                          "tune x, takes flags only; a trace is given as --trace x",
 	} {
 		o := command(nil, append([]string{"tune"}, strings.Fields(args)...)...)
@@ -77,7 +141,8 @@ func TestTuneWrongUsage(t *testing.T) {
 func TestFullest(t *testing.T) {
 	in := strings.NewReader("0\ta\n1\ta\n60\tb\n61\tc\t4\n62\tb\n120\tb\n")
 	u := tuning{window: time.Minute, trace: "-", given: func(flag string) bool { return flag == "trace" }}
-	require.NoError(t, u.readTrace(t.Context(), in))
+	_, err := u.readTrace(t.Context(), in)
+	require.NoError(t, err)
 	assert.Equal(t, sketchlimit.Traffic{Keys: 2, Sample: []int{2, 4}}, u.traffic)
 }
 

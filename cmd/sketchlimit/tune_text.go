@@ -1,0 +1,125 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/sketchlimit/sketchlimit"
+)
+
+// summary is the chosen plan in a sentence.
+func (p *plans) summary() string {
+	f := p.Plan.Forecast
+	return fmt.Sprintf("A limiter of %s for %s in %s, %s each: %s bytes a key.", bytesText(f.MemoryBytes),
+		plural(int(math.Round(f.Keys)), "key", "keys"), span(p.window), plural(p.goal.Limit, "unit", "units"), bytesPerKey(f))
+}
+
+func bytesPerKey(f *sketchlimit.Forecast) string { return decimal(float64(f.MemoryBytes) / f.Keys) }
+
+func (p *plans) sections() []section {
+	s := []section{p.compared(), p.chosen()}
+	if p.Verified != nil {
+		s = append(s, p.verified())
+	}
+	return s
+}
+
+// compared is the plan beside those of half and twice its memory.
+func (p *plans) compared() section {
+	table := grid{Head: []string{"memory", "bytes\na key", "cliff", "predicted"}, Text: 4}
+	for _, load := range sketchlimit.Loads {
+		table.Head = append(table.Head, fmt.Sprintf("× %g", load))
+	}
+	for _, plan := range p.beside() {
+		f := plan.Forecast
+		if plan.Forecast == p.Plan.Forecast {
+			table.Mark = len(table.Rows)
+		}
+		denied := []string{bytesText(f.MemoryBytes), bytesPerKey(f), cliffText(f), "false-denial rate"}
+		withheld := []string{"", "", "", "withheld share"}
+		estimate := []string{"", "", "", "estimate error"}
+		for _, e := range f.At {
+			denied = append(denied, predictedText(e.FalseDenialRate))
+			withheld = append(withheld, predictedText(e.WithheldShare))
+			estimate = append(estimate, decimal(e.EstimateError))
+		}
+		table.Rows = append(table.Rows, denied, withheld, estimate)
+	}
+	return section{
+		ID:    "plans",
+		Title: "Plans",
+		Prose: "The plan for the goal (marked), and the best ones in half and in twice its memory. Predicted, for multiples of the stated keys and " +
+			"requests: the share of the requests of innocent keys (below half of their limit) that are denied wrongly, the share of the units withheld that " +
+			"the exact algorithm admits, and the units held against a key beyond what it has used, on average. The cliff is the multiple from which on " +
+			"everybody is denied: more than one in ten requests of innocent keys.",
+		Table: table,
+	}
+}
+
+// predictedText is a predicted share. None is claimed to be below what a goal may ask for.
+func predictedText(v float64) string {
+	if v < leastRate {
+		return "< " + scientific(leastRate)
+	}
+	return shareText(v)
+}
+
+func cliffText(f *sketchlimit.Forecast) string {
+	if f.Cliff >= mostLoad {
+		return fmt.Sprintf("> × %d", mostLoad)
+	}
+	return fmt.Sprintf("× %.3g", f.Cliff)
+}
+
+func (p *plans) chosen() section {
+	plan := p.Plan
+	rows := [][]string{
+		{"memory", integer(plan.Forecast.MemoryBytes) + " bytes"},
+		{"shards", integer(plan.Shards)},
+		{"doorkeeper", fmt.Sprintf("%s bytes, %s", integer(plan.BloomBytes), plural(plan.BloomProbes, "probe", "probes"))},
+		{"sketch", "none"},
+		{"heavy table", "none"},
+	}
+	if plan.Width > 0 {
+		rows[3][1] = fmt.Sprintf("%d rows × %s cells × %d bits", plan.Depth, integer(plan.Width), plan.CellBits)
+	}
+	if plan.HeavyEntries > 0 {
+		rows[4][1] = fmt.Sprintf("%s, from %s on", plural(plan.HeavyEntries, "entry", "entries"), plural(plan.HeavyThreshold, "unit", "units"))
+	}
+	return section{ID: "plan", Title: "The plan", Table: grid{Rows: rows, Mark: -1},
+		Prose: "Each shard has a doorkeeper and a sketch for every generation, and at most one table of heavy keys."}
+}
+
+// verified holds what was predicted beside what a replay has shown.
+func (p *plans) verified() section {
+	r, f := p.Verified, p.Plan.Forecast
+	e := f.Stated()
+	compare := func(name, predicted, measured string, ratio float64) []string {
+		times := "–"
+		if ratio > 0 && !math.IsInf(ratio, 1) {
+			times = decimal(ratio)
+		}
+		return []string{name, predicted, measured, times}
+	}
+	warmUp := ""
+	if p.warmUp() > 0 {
+		warmUp = ", the first not counted,"
+	}
+	return section{
+		ID:    "verified",
+		Title: "Predicted and measured",
+		Prose: fmt.Sprintf("%s: %s of %s in %s%s through a limiter of this plan, and the exact algorithm beside it. A rate below (<) one in so "+
+			"many means that not one was seen in so many requests or units.", strings.ReplaceAll(r.Source, ",", ", "), plural(r.Units, "unit", "units"), plural(r.Keys, "key", "keys"), plural(r.Windows, "window", "windows"), warmUp),
+		Table: grid{
+			Head: []string{"", "predicted", "measured", "measured /\npredicted"}, Text: 1, Mark: -1,
+			Rows: [][]string{
+				compare("false-denial rate", predictedText(e.FalseDenialRate), resolved(r.FalseDenialRate, r.InnocentRequests), r.FalseDenialRate/e.FalseDenialRate),
+				compare("withheld share", predictedText(e.WithheldShare), resolved(max(r.WithheldShare, 0), r.OracleAdmittedUnits), r.WithheldShare/e.WithheldShare),
+				compare("estimate error, units", decimal(e.EstimateError), decimal(r.EstimateError.Mean()), r.EstimateError.Mean()/e.EstimateError),
+				compare("keys in the fullest window", integer(int(math.Round(f.Keys))), integer(r.PeakKeys), float64(r.PeakKeys)/f.Keys),
+				compare("over-admissions", "0", integer(r.OverAdmissions), 0),
+			},
+		},
+	}
+}
