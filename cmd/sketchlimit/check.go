@@ -100,11 +100,6 @@ func (f forecasts) of(r *rules.Rule) (rate, cliff string) {
 	return f[at][0], f[at][1]
 }
 
-const (
-	leastRate = 1e-12 // rates below are too low to tell
-	farthest  = 64    // a Forecast's Cliff stands for all beyond
-)
-
 func predicted(r *rules.Rule) [2]string {
 	switch {
 	case !r.Keyed:
@@ -116,12 +111,9 @@ func predicted(r *rules.Rule) [2]string {
 	if err != nil {
 		return [2]string{"unknown", "unknown"}
 	}
-	rate, cliff := "< "+scientific(leastRate), decimal(forecast.Cliff)+" ×"
-	if stated := forecast.Stated().FalseDenialRate; stated >= leastRate {
-		rate = shareText(stated)
-	}
+	cliff := decimal(forecast.Cliff) + " ×"
 	if forecast.Cliff >= farthest {
 		cliff = "≥ " + cliff
 	}
-	return [2]string{rate, cliff}
+	return [2]string{predictedText(forecast.Stated().FalseDenialRate), cliff}
 }

@@ -56,7 +56,7 @@ func (p *plans) plotLoads() (template.HTML, error) {
 		withheld = append(withheld, predictedAt(l.Load, l.WithheldShare))
 	}
 	marks := []mark{{"traffic as stated", 1, grey}}
-	if cliff := p.Plan.Forecast.Cliff; cliff < mostLoad {
+	if cliff := p.Plan.Forecast.Cliff; cliff < farthest {
 		marks = append(marks, mark{"cliff", cliff, orange})
 	}
 	return plotPredicted("multiple of the stated traffic, keys and requests alike (log scale)", denied, withheld, marks,

@@ -26,9 +26,9 @@ type loadPoint struct {
 }
 
 const (
-	leastRate = 1e-12 // that a goal may ask for
+	leastRate = 1e-12 // rates below are too low to tell, and no goal
 	leastLoad = 0.25  // where the curves begin
-	mostLoad  = 64    // at which no cliff is looked for any more
+	farthest  = 64    // a Forecast's Cliff stands for all beyond
 )
 
 // plan chooses the plan for the goal, and those beside it.
@@ -81,7 +81,7 @@ func (p *plans) beside() []sketchlimit.Plan {
 
 // curves fills in what the page draws.
 func (p *plans) curves(ctx context.Context) error {
-	last := math.Min(2*max(p.Plan.Forecast.Cliff, 1), mostLoad)
+	last := math.Min(2*max(p.Plan.Forecast.Cliff, 1), farthest)
 	const points = 24
 	for i := range points + 1 {
 		load := leastLoad * math.Pow(last/leastLoad, float64(i)/points)

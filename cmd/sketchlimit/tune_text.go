@@ -57,7 +57,7 @@ func (p *plans) compared() section {
 	}
 }
 
-// predictedText is a predicted share. None is claimed to be below what a goal may ask for.
+// predictedText is a predicted share, unless it is too low to tell.
 func predictedText(v float64) string {
 	if v < leastRate {
 		return "< " + scientific(leastRate)
@@ -66,8 +66,8 @@ func predictedText(v float64) string {
 }
 
 func cliffText(f *sketchlimit.Forecast) string {
-	if f.Cliff >= mostLoad {
-		return fmt.Sprintf("> × %d", mostLoad)
+	if f.Cliff >= farthest {
+		return fmt.Sprintf("> × %d", farthest)
 	}
 	return fmt.Sprintf("× %.3g", f.Cliff)
 }
