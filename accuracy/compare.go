@@ -18,13 +18,16 @@ type AlgorithmRow struct {
 	LetThrough       uint64  `json:"let_through"`   // admitted, though the log would refuse after the same admitted history
 	RefusedEarly     uint64  `json:"refused_early"` // refused, though the log would admit after the same admitted history; each retry counts
 	PeakLoad         float64 `json:"peak_load"`     // most units admitted to one key within any span of one window / limit; above 1 is too many
+	PeakTenth        float64 `json:"peak_tenth"`    // the same within any tenth of a window / limit: an even flow is 0.1
 	Sample           Sample  `json:"sample"`        // the keys that all of this is of
 }
 
 // Compare runs the exact algorithms with the same limit and window over src, each on
 // its own: sliding log, fixed window, sliding window, sliding window of 6 slots
-// (5 … 2 if that cuts window evenly and 6 does not), and token bucket (GCRA) with a
-// burst of limit. The sliding log comes first.
+// (5 … 2 if that cuts window evenly and 6 does not), and with a burst of limit GCRA,
+// the token bucket whose tokens flow in evenly, which is the same by another
+// arithmetic, and the one that is filled up once a window; GCRA with a burst of a
+// tenth of limit. The sliding log comes first.
 //
 // Memory grows with the units admitted in a window. The algorithms judge each key by
 // itself, so of a stream of more than Options.SampleAbove requests they are given the
@@ -56,6 +59,7 @@ func Compare(ctx context.Context, src Source, limit int, window time.Duration, o
 	for i, r := range runs {
 		rows[i] = r.row
 		rows[i].PeakLoad = float64(r.ledger.peak) / float64(limit)
+		rows[i].PeakTenth = float64(r.tenths.peak) / float64(limit)
 		rows[i].Sample = keys.of(r.row.Requests, r.all)
 	}
 	return rows, nil
@@ -81,9 +85,12 @@ func algorithms(limit int, window time.Duration) (runs []*algorithmRun, err erro
 		{"fixed window", func() (exact.Limiter, error) { return exact.NewFixedWindow(limit, window) }},
 		{"sliding window", func() (exact.Limiter, error) { return exact.NewSlidingWindow(limit, window) }},
 		{fmt.Sprintf("sliding window, %d slots", slots), func() (exact.Limiter, error) { return exact.NewSlots(limit, window, slots) }},
-		{"token bucket", func() (exact.Limiter, error) { return exact.NewGCRA(limit, window, limit) }},
+		{"GCRA", func() (exact.Limiter, error) { return exact.NewGCRA(limit, window, limit) }},
+		{"GCRA, a tenth as burst", func() (exact.Limiter, error) { return exact.NewGCRA(limit, window, max(1, limit/10)) }},
+		{"token bucket", func() (exact.Limiter, error) { return exact.NewTokenBucket(limit, window, limit) }},
+		{"token bucket, in portions", func() (exact.Limiter, error) { return exact.NewDiscreteBucket(limit, window, limit) }},
 	} {
-		r := &algorithmRun{row: AlgorithmRow{Algorithm: a.name}, ledger: newLedger(window)}
+		r := &algorithmRun{row: AlgorithmRow{Algorithm: a.name}, ledger: newLedger(window), tenths: newLedger(max(1, window/10))}
 		if r.algorithm, err = a.build(); err != nil {
 			return nil, err
 		}
@@ -102,7 +109,7 @@ type algorithmRun struct {
 	all            uint64 // requests, of keys in the sample or not
 	keys           keySample
 	algorithm, log exact.Limiter
-	ledger         *ledger
+	ledger, tenths *ledger // of a window, of a tenth of one
 }
 
 func (a *algorithmRun) run(batch []Request) {
@@ -117,6 +124,7 @@ func (a *algorithmRun) run(batch []Request) {
 		if did {
 			a.log.Charge(r.Time, r.Key, r.Cost)
 			a.ledger.add(r)
+			a.tenths.add(r)
 			a.row.AdmittedRequests++
 			a.row.AdmittedUnits += uint64(r.Cost)
 		}
@@ -131,7 +139,7 @@ func (a *algorithmRun) run(batch []Request) {
 
 func (a *algorithmRun) reset() {
 	a.row, a.all = AlgorithmRow{Algorithm: a.row.Algorithm}, 0
-	a.ledger.peak = 0
+	a.ledger.peak, a.tenths.peak = 0, 0
 }
 
 // ledger keeps the units admitted to each key in the last window, to find the most

@@ -18,7 +18,10 @@ func compare(t *testing.T, src Source, limit int) map[string]AlgorithmRow {
 	for _, r := range list {
 		byName[r.Algorithm] = r
 	}
-	require.Len(t, byName, 5)
+	require.Len(t, byName, 8)
+	gcra := byName["GCRA"]
+	gcra.Algorithm = "token bucket"
+	require.Equal(t, byName["token bucket"], gcra)
 	return byName
 }
 
@@ -29,9 +32,9 @@ func compare(t *testing.T, src Source, limit int) map[string]AlgorithmRow {
 func TestCompareAtTheBorderOfWindows(t *testing.T) {
 	src := list{{at(9), "a", 1}, {at(9.5), "a", 1}, {at(10), "a", 1}, {at(10.5), "a", 1}}
 	r := compare(t, src, 2)
-	assert.Equal(t, AlgorithmRow{"sliding log", 4, 2, 2, 0, 0, 1, Sample{1, 4, 4}}, r["sliding log"])
-	assert.Equal(t, AlgorithmRow{"fixed window", 4, 4, 4, 2, 0, 2, Sample{1, 4, 4}}, r["fixed window"])
-	assert.Equal(t, AlgorithmRow{"sliding window", 4, 2, 2, 0, 0, 1, Sample{1, 4, 4}}, r["sliding window"])
+	assert.Equal(t, AlgorithmRow{"sliding log", 4, 2, 2, 0, 0, 1, 1, Sample{1, 4, 4}}, r["sliding log"])
+	assert.Equal(t, AlgorithmRow{"fixed window", 4, 4, 4, 2, 0, 2, 1, Sample{1, 4, 4}}, r["fixed window"])
+	assert.Equal(t, AlgorithmRow{"sliding window", 4, 2, 2, 0, 0, 1, 1, Sample{1, 4, 4}}, r["sliding window"])
 }
 
 // The weighted window does not know that both units came at the very beginning of the
@@ -39,22 +42,27 @@ func TestCompareAtTheBorderOfWindows(t *testing.T) {
 func TestCompareRefusedEarly(t *testing.T) {
 	src := list{{at(0), "a", 1}, {at(0.1), "a", 1}, {at(10.2), "a", 1}}
 	r := compare(t, src, 2)
-	assert.Equal(t, AlgorithmRow{"sliding log", 3, 3, 3, 0, 0, 1, Sample{1, 3, 3}}, r["sliding log"])
-	assert.Equal(t, AlgorithmRow{"sliding window", 3, 2, 2, 0, 1, 1, Sample{1, 3, 3}}, r["sliding window"])
+	assert.Equal(t, AlgorithmRow{"sliding log", 3, 3, 3, 0, 0, 1, 1, Sample{1, 3, 3}}, r["sliding log"])
+	assert.Equal(t, AlgorithmRow{"sliding window", 3, 2, 2, 0, 1, 1, 1, Sample{1, 3, 3}}, r["sliding window"])
 	// One unit comes back to the bucket every 5 s.
-	assert.Equal(t, AlgorithmRow{"token bucket", 3, 3, 3, 0, 0, 1, Sample{1, 3, 3}}, r["token bucket"])
+	assert.Equal(t, AlgorithmRow{"token bucket", 3, 3, 3, 0, 0, 1, 1, Sample{1, 3, 3}}, r["token bucket"])
 }
 
 // A full bucket, and what flows back while it is being emptied: up to twice the limit
-// in one window.
+// in one window. Where it comes back at once, no more passes in this one.
 func TestCompareTokenBucket(t *testing.T) {
 	var src list
 	for i := range 100 { // every 0.1 s for 10 s, limit 10: 10 at once, then one each second
 		src = append(src, Request{at(float64(i) / 10), "a", 1})
 	}
-	r := compare(t, src, 10)["token bucket"]
+	all := compare(t, src, 10)
+	assert.Equal(t, uint64(10), all["token bucket, in portions"].AdmittedUnits)
+	r := all["token bucket"]
 	assert.Equal(t, uint64(19), r.AdmittedUnits)
 	assert.Equal(t, 1.9, r.PeakLoad)
+	assert.Equal(t, 1.0, r.PeakTenth)
+	tenth := all["GCRA, a tenth as burst"] // one a second
+	assert.Equal(t, [3]float64{10, 1, 0.1}, [3]float64{float64(tenth.AdmittedUnits), tenth.PeakLoad, tenth.PeakTenth})
 	assert.Equal(t, uint64(9), r.LetThrough)
 }
 

@@ -27,6 +27,7 @@ type options struct {
 	window     time.Duration
 	algorithm  sketchlimit.Algorithm
 	subWindows int
+	burst      int
 
 	memory int
 	keys   int
@@ -65,10 +66,12 @@ func (o *options) register(f *pflag.FlagSet) {
 		"\ne.g. --limit 60")
 	f.Var(parsed(&o.window, "", parseWindow), "window", "`SPAN` that the limit is for (default 1m; 10m for the trace carried along)"+
 		"\ne.g. --window 10m")
-	f.Var(parsed(&o.algorithm, "sliding", parseAlgorithm), "algorithm", "`NAME` of the rule: sliding (default) or fixed window"+
-		"\ne.g. --algorithm fixed")
+	f.Var(parsed(&o.algorithm, "sliding", parseAlgorithm), "algorithm", "`NAME` of the rule: sliding (default) or fixed window, or token bucket"+
+		"\ne.g. --algorithm bucket")
 	f.Var(parsed(&o.subWindows, "1", count(1, 1e6)), "sub-windows", "cut a sliding window into so `MANY` parts, for a sharper edge (default 1)"+
 		"\ne.g. --sub-windows 6")
+	f.Var(parsed(&o.burst, "", count(1, math.MaxInt32)), "burst", "`UNITS` in a full token bucket (default: as many as --limit)"+
+		"\ne.g. --burst 20")
 
 	f.Var(parsed(&o.memory, "", parseMemory), "memory", "`SIZE` of the limiter, everything included (default: what --keys need; "+
 		"64KiB for the trace carried along)"+
@@ -103,8 +106,10 @@ func (o *options) check() error {
 		return errors.New("--memory with --keys, only one of them may be given")
 	case both("memory", "false-denial-rate"):
 		return errors.New("--memory with --false-denial-rate, only one of them may be given")
-	case o.subWindows > 1 && o.algorithm == sketchlimit.FixedWindow:
+	case o.subWindows > 1 && o.algorithm != sketchlimit.SlidingWindow:
 		return fmt.Errorf("--sub-windows %d, goes with --algorithm sliding only", o.subWindows)
+	case o.burst > 0 && o.algorithm != sketchlimit.TokenBucket:
+		return fmt.Errorf("--burst %d, goes with --algorithm bucket only", o.burst)
 	}
 	return o.tryLimiter()
 }
@@ -124,7 +129,7 @@ func (o *options) tryLimiter() error {
 // config is the limiter asked for, as far as that is known without the stream.
 func (o *options) config() sketchlimit.Config {
 	return sketchlimit.Config{
-		Limit: o.limit, Window: o.window, Algorithm: o.algorithm, SubWindows: o.subWindows,
+		Limit: o.limit, Window: o.window, Algorithm: o.algorithm, SubWindows: o.subWindows, Burst: o.burst,
 		MemoryBytes: o.memory, Keys: o.keys, FalseDenialRate: o.rate, Seed: o.seed,
 	}
 }
@@ -142,13 +147,13 @@ func inFlags(err error) error {
 }
 
 var flagOf = map[string]string{
-	"Limit": "--limit", "Window": "--window", "SubWindows": "--sub-windows", "Algorithm": "--algorithm",
+	"Limit": "--limit", "Window": "--window", "SubWindows": "--sub-windows", "Algorithm": "--algorithm", "Burst": "--burst",
 	"MemoryBytes": "--memory", "Keys": "--keys", "FalseDenialRate": "--false-denial-rate",
 	"WithheldShare": "--withheld-share", "Requests": "--requests", "Exponent": "--zipf", "Abusers": "--abusers",
 	"Excess": "--excess", "OneHit": "--one-hit", "Sample": "--trace",
 }
 
-var configFields = regexp.MustCompile(`\b((Goal|Traffic)\.)?(Limit|Window|SubWindows|Algorithm|MemoryBytes|Keys|FalseDenialRate|` +
+var configFields = regexp.MustCompile(`\b((Goal|Traffic)\.)?(Limit|Window|SubWindows|Algorithm|Burst|MemoryBytes|Keys|FalseDenialRate|` +
 	`WithheldShare|Requests|Exponent|Abusers|Excess|OneHit|Sample)\b`)
 
 // value is a flag that checks its text. Its error says what is allowed; flag and
@@ -199,12 +204,12 @@ func parseFormat(text string) (accuracy.Format, error) {
 }
 
 func parseAlgorithm(text string) (sketchlimit.Algorithm, error) {
-	for _, a := range []sketchlimit.Algorithm{sketchlimit.SlidingWindow, sketchlimit.FixedWindow} {
+	for _, a := range []sketchlimit.Algorithm{sketchlimit.SlidingWindow, sketchlimit.FixedWindow, sketchlimit.TokenBucket} {
 		if text == a.String() {
 			return a, nil
 		}
 	}
-	return 0, errors.New("must be sliding or fixed")
+	return 0, errors.New("must be sliding, fixed or bucket")
 }
 
 func parseWindow(text string) (time.Duration, error) {

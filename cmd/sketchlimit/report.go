@@ -32,8 +32,9 @@ type report struct {
 type config struct {
 	Limit           int              `json:"limit"` // units per key and window
 	Window          time.Duration    `json:"window_ns"`
-	Algorithm       string           `json:"algorithm"` // "sliding" or "fixed"
+	Algorithm       string           `json:"algorithm"` // "sliding", "fixed" or "bucket"
 	SubWindows      int              `json:"sub_windows"`
+	Burst           int              `json:"burst,omitempty"`             // units in a full bucket
 	MemoryBytes     int              `json:"memory_bytes"`                // as asked for, or as sized
 	SizedForKeys    int              `json:"sized_for_keys,omitempty"`    // 0: the memory was given
 	FalseDenialRate float64          `json:"false_denial_rate,omitempty"` // that it was sized for
@@ -177,8 +178,11 @@ func (o *options) size(ctx context.Context, s *stream, bar *progress) (sketchlim
 		return c, config{}, inFlags(err)
 	}
 	sized := config{
-		Limit: c.Limit, Window: c.Window, Algorithm: c.Algorithm.String(), SubWindows: max(c.SubWindows, 1),
+		Limit: c.Limit, Window: c.Window, Algorithm: c.Algorithm.String(), SubWindows: max(c.SubWindows, 1), Burst: c.Burst,
 		MemoryBytes: c.MemoryBytes, SizedForKeys: c.Keys, FalseDenialRate: c.FalseDenialRate, Seed: c.Seed,
+	}
+	if c.Algorithm == sketchlimit.TokenBucket {
+		or(&sized.Burst, c.Limit)
 	}
 	if c.MemoryBytes == 0 {
 		sized.MemoryBytes = l.MemoryBytes()

@@ -69,11 +69,11 @@ func TestDefaultReport(t *testing.T) {
 		assert.NotContains(t, o.out, "one key in")
 		rows = append(rows,
 			`(?m)^ +▸64 KiB +[\d.]+ +0 +\d+ of 2\d\d,\d{3} +(< )?\d`,
-			`(?m)^  sliding log +276,191 +12,309 +0 +0 +1.00 × limit$`)
+			`(?m)^  sliding log +276,191 +12,309 +0 +0 +1.00 × limit +1.00 ×$`)
 	} else {
 		rows = append(rows,
 			`(?m)^ +▸64 KiB +[\d.]+ +0 +\d+ of 1\d,\d{3} +(< )?\d`,
-			`(?m)^  sliding log +17,248 +17 +0 +0 +1.00 × limit$`)
+			`(?m)^  sliding log +17,248 +17 +0 +0 +1.00 × limit +\d.\d\d ×$`)
 	}
 	for _, row := range rows {
 		assert.Regexp(t, row, o.out)
@@ -244,6 +244,8 @@ func TestTraces(t *testing.T) {
 		"bad lines": {"1\ta\nnonsense\n3\tb\n2\ta\n", []string{"--trace", "-"},
 			[]string{`1 line of 4 could not be read and was left out; the first: line 2: no tab: "nonsense"`,
 				"1 request came later", "The exact algorithm denied nothing"}},
+		"bucket": {tsv.String(), []string{"--trace", "-", "--algorithm", "bucket", "--burst", "7", "--keys", "1e3", "--limit", "5"},
+			[]string{"token bucket of 7 units", "for 1,000 keys in a window and a false-denial rate of 1e-5: 1 shard, each a sketch of 4 × ", " times of 32 bits"}},
 		"fixed, sized": {tsv.String(), []string{"--trace", "-", "--algorithm", "fixed", "--keys", "1e3", "--limit", "5"},
 			[]string{"fixed window", "for 1,000 keys in a window and a false-denial rate of 1e-5", "of 1 generation,"}},
 		"parts": {tsv.String(), []string{"--trace", "-", "--sub-windows", "3", "--memory", "16KiB"}, []string{"sliding window of 3 parts", "of 4 generations,"}},

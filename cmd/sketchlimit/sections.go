@@ -98,6 +98,8 @@ func (r *report) rule() string {
 	switch {
 	case r.Config.Algorithm == sketchlimit.FixedWindow.String():
 		return "fixed window"
+	case r.Config.Burst > 0:
+		return fmt.Sprintf("token bucket of %s", plural(r.Config.Burst, "unit", "units"))
 	case r.Config.SubWindows > 1:
 		return fmt.Sprintf("sliding window of %d parts", r.Config.SubWindows)
 	}
@@ -109,6 +111,10 @@ func (r *report) limiter() string {
 	text := bytesText(r.Replay.MemoryBytes)
 	if c.SizedForKeys > 0 {
 		text += fmt.Sprintf(" for %s keys in a window and a false-denial rate of %s", integer(c.SizedForKeys), scientific(c.FalseDenialRate))
+	}
+	if c.Burst > 0 {
+		return text + fmt.Sprintf(": %s, each a sketch of %d × %s times of %d bits", plural(c.Plan.Shards, "shard", "shards"),
+			c.Plan.Depth, integer(c.Plan.Width), c.Plan.CellBits)
 	}
 	generations := c.SubWindows + 1
 	if c.Algorithm == sketchlimit.FixedWindow.String() {
@@ -306,6 +312,7 @@ func (r *report) algorithms() section {
 			integer(a.LetThrough),
 			integer(a.RefusedEarly),
 			fmt.Sprintf("%.2f × limit", a.PeakLoad),
+			fmt.Sprintf("%.2f ×", a.PeakTenth),
 		})
 	}
 	measured := ""
@@ -317,9 +324,9 @@ func (r *report) algorithms() section {
 		Title: "The algorithms themselves: algorithm error, not sketch error",
 		Prose: "No sketch here: exact algorithms, each beside a sliding log of what it has admitted. The log remembers the time of every unit, and so is what " +
 			"“at most so many in any window” means. Let through is what an algorithm admits and the log would not, refused early the opposite, " +
-			"and the peak is the most that one key got within any one window." + measured,
+			"and the peaks are the most that one key got within any one window and any tenth of one." + measured,
 		Table: grid{
-			Head: []string{"algorithm", "admitted", "denied", "let through", "refused early", "peak of a key"},
+			Head: []string{"algorithm", "admitted", "denied", "let through", "refused early", "peak", "in a tenth"},
 			Text: 1, Rows: rows, Mark: -1,
 		},
 	}
