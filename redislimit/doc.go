@@ -4,4 +4,7 @@
 // It takes the client that a service has already: go-redis's UniversalClient, so a
 // single server, Sentinel and Cluster all do. On the server there are strings and
 // scripts alone, which Valkey and plain Redis of version 5 or later have.
+//
+// [Strict] asks Redis for every decision and never admits more than the limit. [Exact] does
+// so too and is never wrong, but keeps every key.
 package redislimit

@@ -1,0 +1,64 @@
+-- Takes units out of a key's token bucket, if they are there.
+-- KEYS[1]: the key's shard. ARGV: where its block begins; where its cells are in it, four
+-- bytes; the ticks in which the units flow; the most ticks that the bucket may lack of
+-- being full before; time in microseconds, or '' for the server's.
+-- Returns whether they were there, and the ticks that the bucket lacked before, rounded up.
+--
+-- A block holds 4 rows of 32 cells and the number of a generation, which is 2^30 ticks. A
+-- cell is the time at which the bucket is full again, in ticks since its block's
+-- generation began.
+local first, cost, room, now = tonumber(ARGV[1]), tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+if not now then
+	local time = redis.call('TIME')
+	now = time[1] * 1000000 + time[2]
+end
+now = now * scale -- a power of two: exact, as all that follows
+local generation = math.floor(now / 1073741824)
+local elapsed = now - generation * 1073741824
+
+local sub, unpack, pack = string.sub, struct.unpack, struct.pack
+local block = redis.call('GETRANGE', KEYS[1], first, first + 517)
+local missing = block == ''
+if missing then
+	block = string.rep('\0', 518)
+end
+local stamp = unpack('>I6', block, 513)
+if stamp > generation then -- a clock that others are ahead of
+	generation, elapsed = stamp, 0
+end
+local age = generation - stamp
+local passed = math.min(age, 4) * 1073741824
+
+local p1, p2, p3, p4 = string.byte(ARGV[2], 1, 4)
+p1, p2, p3, p4 = 1 + 4 * p1, 129 + 4 * p2, 257 + 4 * p3, 385 + 4 * p4
+local c1, c2, c3, c4 = (unpack('>I4', block, p1)), (unpack('>I4', block, p2)), (unpack('>I4', block, p3)), (unpack('>I4', block, p4))
+local ahead = math.max(0, math.min(c1, c2, c3, c4) - passed - elapsed)
+if ahead > room then
+	return {0, math.ceil(ahead)}
+end
+
+if age > 0 then -- bring all cells forward
+	local cells = {}
+	for i = 1, 128 do
+		cells[i] = pack('>I4', math.max(0, unpack('>I4', block, 4 * i - 3) - passed))
+	end
+	block = table.concat(cells)
+	c1, c2, c3, c4 = c1 - passed, c2 - passed, c3 - passed, c4 - passed
+end
+local full = math.ceil(elapsed + ahead) + cost
+local raised = pack('>I4', full)
+local cells = sub(block, 1, p1 - 1) .. (c1 < full and raised or sub(block, p1, p1 + 3)) ..
+	sub(block, p1 + 4, p2 - 1) .. (c2 < full and raised or sub(block, p2, p2 + 3)) ..
+	sub(block, p2 + 4, p3 - 1) .. (c3 < full and raised or sub(block, p3, p3 + 3)) ..
+	sub(block, p3 + 4, p4 - 1) .. (c4 < full and raised or sub(block, p4, p4 + 3)) ..
+	sub(block, p4 + 4, 512)
+if age == 0 and not missing then
+	redis.call('SETRANGE', KEYS[1], first, cells)
+else
+	if missing then -- at full size at once: a string that grows takes up to twice its length
+		redis.call('SETRANGE', KEYS[1], size - 1, '\0')
+	end
+	redis.call('SETRANGE', KEYS[1], first, cells .. pack('>I6', generation))
+	redis.call('PEXPIRE', KEYS[1], ttl)
+end
+return {1, math.ceil(ahead)}

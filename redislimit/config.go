@@ -1,0 +1,122 @@
+package redislimit
+
+import (
+	"fmt"
+	"log/slog"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/sketchlimit/sketchlimit"
+)
+
+// Config says what is limited. Limit and Window must be set, and for a [Strict] one of Keys
+// and MemoryBytes. Machines that share a limit must have the same Config: those whose
+// windows or sizes differ count apart, because the names of their Redis keys do.
+type Config struct {
+	// Limit is the number of units per key and Window, 1 … 1<<31-1.
+	Limit int
+	// Window is the span that Limit is meant for: 1ms … 73 years, in whole
+	// microseconds. Windows start at multiples of their length since the Unix epoch.
+	Window time.Duration
+	// Algorithm is the rule of admission; SlidingWindow if not set.
+	Algorithm sketchlimit.Algorithm
+	// Burst is the number of units that a bucket holds, 1 … 1<<31-1; 0 is Limit. It
+	// goes with TokenBucket alone.
+	Burst int
+
+	// Keys is the number of distinct keys expected in one window, 1 … 1<<31-1.
+	// [Exact] takes what its keys take, and ignores it.
+	Keys int
+	// MemoryBytes is the most that the strings in Redis may hold, all shards together,
+	// instead of what Keys asks for: 1 KiB … 1 TiB. [Exact] ignores it.
+	MemoryBytes int
+	// Seed is a secret that all machines share. Whoever knows it can choose keys that
+	// are counted as one. [Exact] ignores it.
+	Seed uint64
+
+	// Prefix begins the names of all Redis keys, and must not hold a brace;
+	// "sketchlimit" if not set.
+	Prefix string
+	// Timeout is the most that a decision waits for Redis, whatever its context says;
+	// 0 is one second.
+	Timeout time.Duration
+	// Failure is how a [Strict] decides while Redis is away, FailLocal if not set: by what
+	// this machine was admitted and what it admits meanwhile, so that all machines
+	// together may admit Limit each. [Exact] returns an error instead.
+	Failure Failure
+	// Log is told when Redis goes away and comes back; slog.Default() if not set.
+	Log *slog.Logger
+}
+
+const (
+	maxWindow = 1 << 61 // ns
+	maxMemory = 1 << 40
+	minMemory = 1 << 10
+)
+
+// check refuses what could not be built, field by field.
+func (c *Config) check() error {
+	switch {
+	case c.Limit < 1 || c.Limit > math.MaxInt32:
+		return fmt.Errorf("redislimit: Limit %d, must be 1 … %d", c.Limit, math.MaxInt32)
+	case c.Window < time.Millisecond || c.Window > maxWindow:
+		return fmt.Errorf("redislimit: Window %v, must be 1ms … %v", c.Window, time.Duration(maxWindow))
+	case c.Window%time.Microsecond != 0:
+		return fmt.Errorf("redislimit: Window %v, must be whole microseconds", c.Window)
+	case c.Algorithm < sketchlimit.SlidingWindow || c.Algorithm > sketchlimit.TokenBucket:
+		return fmt.Errorf("redislimit: Algorithm %d, must be SlidingWindow, FixedWindow or TokenBucket", int(c.Algorithm))
+	case c.Burst < 0 || c.Burst > math.MaxInt32:
+		return fmt.Errorf("redislimit: Burst %d, must be 0 … %d", c.Burst, math.MaxInt32)
+	case c.Burst > 0 && c.Algorithm != sketchlimit.TokenBucket:
+		return fmt.Errorf("redislimit: Burst %d, goes with TokenBucket only", c.Burst)
+	case strings.ContainsAny(c.Prefix, "{}"):
+		return fmt.Errorf("redislimit: Prefix %q, must not hold a brace", c.Prefix)
+	case c.Timeout < 0:
+		return fmt.Errorf("redislimit: Timeout %v, must be at least 0", c.Timeout)
+	case c.Failure < FailLocal || c.Failure > FailClosed:
+		return fmt.Errorf("redislimit: Failure %d, must be FailLocal, FailOpen or FailClosed", int(c.Failure))
+	}
+	return nil
+}
+
+func (c *Config) checkSize() error {
+	switch {
+	case c.Keys == 0 && c.MemoryBytes == 0:
+		return fmt.Errorf("redislimit: one of Keys and MemoryBytes must be set")
+	case c.Keys != 0 && c.MemoryBytes != 0:
+		return fmt.Errorf("redislimit: Keys %d with MemoryBytes %d, only one of them may be set", c.Keys, c.MemoryBytes)
+	case c.Keys < 0 || c.Keys > math.MaxInt32:
+		return fmt.Errorf("redislimit: Keys %d, must be 1 … %d", c.Keys, math.MaxInt32)
+	case c.MemoryBytes != 0 && (c.MemoryBytes < minMemory || c.MemoryBytes > maxMemory):
+		return fmt.Errorf("redislimit: MemoryBytes %d, must be %d … %d", c.MemoryBytes, minMemory, maxMemory)
+	}
+	return nil
+}
+
+func (c *Config) prefix() string {
+	if c.Prefix == "" {
+		return "sketchlimit"
+	}
+	return c.Prefix
+}
+
+func (c *Config) log() *slog.Logger {
+	if c.Log == nil {
+		return slog.Default()
+	}
+	return c.Log
+}
+
+// local returns a limiter of this machine's own.
+func (c *Config) local() (*sketchlimit.Limiter, error) {
+	return sketchlimit.New(sketchlimit.Config{Limit: c.Limit, Window: c.Window, Algorithm: c.Algorithm,
+		Burst: c.Burst, Keys: c.Keys, MemoryBytes: c.MemoryBytes, Seed: c.Seed})
+}
+
+func (c *Config) timeout() time.Duration {
+	if c.Timeout == 0 {
+		return time.Second
+	}
+	return c.Timeout
+}

@@ -1,0 +1,154 @@
+package redislimit
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/redislimit/internal/redistest"
+)
+
+// TestConfigErrors names the field, its value and what is allowed.
+func TestConfigErrors(t *testing.T) {
+	client := connect(t, "127.0.0.1:1")
+	for want, change := range map[string]func(*Config){
+		"Limit 0, must be 1 … 2147483647":                           func(c *Config) { c.Limit = 0 },
+		"Window 999µs, must be 1ms …":                               func(c *Config) { c.Window = 999 * time.Microsecond },
+		"Window 1.0000001s, must be whole microseconds":             func(c *Config) { c.Window = time.Second + 100 },
+		"Window 1h0m0.000001s, must be whole milliseconds":          func(c *Config) { c.Window, c.Limit = time.Hour+time.Microsecond, math.MaxInt32 },
+		"Algorithm 3, must be":                                      func(c *Config) { c.Algorithm = 3 },
+		"Burst 5, goes with TokenBucket only":                       func(c *Config) { c.Burst = 5 },
+		"Burst -1, must be 0 … 2147483647":                          func(c *Config) { c.Burst = -1 },
+		"Burst 2147483647, must fill within":                        func(c *Config) { c.Algorithm, c.Burst, c.Limit = sketchlimit.TokenBucket, math.MaxInt32, 1 },
+		`Prefix "a{b", must not hold a brace`:                       func(c *Config) { c.Prefix = "a{b" },
+		"Timeout -1ns, must be at least 0":                          func(c *Config) { c.Timeout = -1 },
+		"Failure 3, must be FailLocal, FailOpen or FailClosed":      func(c *Config) { c.Failure = 3 },
+		"one of Keys and MemoryBytes must be set":                   func(c *Config) { c.Keys = 0 },
+		"Keys 1000 with MemoryBytes 5, only one of them may be set": func(c *Config) { c.MemoryBytes = 5 },
+		"Keys -1, must be 1 … 2147483647":                           func(c *Config) { c.Keys = -1 },
+		"MemoryBytes 1023, must be 1024 … 1099511627776":            func(c *Config) { c.Keys, c.MemoryBytes = 0, 1023 },
+		"MemoryBytes 1025, must be at least 1030 for Limit 100000":  func(c *Config) { c.Keys, c.MemoryBytes, c.Limit = 0, 1025, 100_000 },
+	} {
+		c := Config{Limit: 100, Window: time.Hour, Keys: 1000}
+		change(&c)
+		_, err := NewStrict(client, c)
+		require.ErrorContains(t, err, "redislimit: "+want)
+	}
+}
+
+// TestMemory writes to every shard: all are as large as stated, and expire.
+func TestMemory(t *testing.T) {
+	client := connect(t, redistest.New(t).Addr)
+	for _, a := range []sketchlimit.Algorithm{sketchlimit.SlidingWindow, sketchlimit.FixedWindow, sketchlimit.TokenBucket} {
+		require.NoError(t, client.FlushDB(t.Context()).Err())
+		s := strict(t, client, Config{Limit: 100, Window: time.Hour, Algorithm: a, Keys: 1_000_000, Failure: FailClosed})
+		for i := 0; client.DBSize(t.Context()).Val() < int64(len(s.names)); i++ {
+			take(t, s, fmt.Sprint("key", i))
+		}
+		sum := int64(0)
+		for _, name := range s.names {
+			require.EqualValues(t, s.size(), client.StrLen(t.Context(), name).Val())
+			sum += client.MemoryUsage(t.Context(), name).Val()
+			left := client.PTTL(t.Context(), name).Val()
+			require.Greater(t, left, time.Hour)
+			require.LessOrEqual(t, left, 2*time.Hour+2*time.Millisecond)
+		}
+		require.InEpsilon(t, s.MemoryBytes(), sum, 0.03, "%v", a)
+		require.LessOrEqual(t, s.size(), shardBytes)
+	}
+}
+
+// TestNamesTellLayoutsApart: what would misread each other's strings has other names.
+func TestNamesTellLayoutsApart(t *testing.T) {
+	client := connect(t, "127.0.0.1:1")
+	base := Config{Limit: 100, Window: time.Hour, Keys: 1000}
+	names := map[string]bool{}
+	for i, change := range []func(*Config){
+		func(*Config) {},
+		func(c *Config) { c.Limit = 1000 },
+		func(c *Config) { c.Window = time.Minute },
+		func(c *Config) { c.Algorithm = sketchlimit.FixedWindow },
+		func(c *Config) { c.Algorithm = sketchlimit.TokenBucket },
+		func(c *Config) { c.Algorithm, c.Burst = sketchlimit.TokenBucket, 500 },
+		func(c *Config) { c.Keys = 100_000 },
+		func(c *Config) { c.Seed = 1 },
+		func(c *Config) { c.Prefix = "p" },
+	} {
+		c := base
+		change(&c)
+		name := strict(t, client, c).names[0]
+		require.False(t, names[name], "%d: %s", i, name)
+		require.Equal(t, 1, strings.Count(name, "{"))
+		names[name] = true
+	}
+	same := base
+	same.Limit = 99
+	require.True(t, names[strict(t, client, same).names[0]], "a limit may change")
+}
+
+// TestKeysMeetByChance counts, in one block, the pairs of keys that share a column of a row
+// in one generation, and in that and the next: 1 in 32, and 1 in 32². It must be by chance
+// for the rows of a pair too: in two rows 1 in 32². Each count is a sum of n pairs' that
+// are uncorrelated, within 6 standard deviations: it fails by chance once in 5e8.
+func TestKeysMeetByChance(t *testing.T) {
+	l := layout{kept: 2, cell: 1, shards: 1, blocks: 1, seed: 7}
+	const keys, generation = 1000, 1_000_003
+	places := make([]place, keys)
+	for i := range places {
+		places[i] = l.place(fmt.Sprint("key", i))
+	}
+	count := func(meet func(a, b place) bool) (n int) {
+		for i, a := range places {
+			for _, b := range places[:i] {
+				if meet(a, b) {
+					n++
+				}
+			}
+		}
+		return n
+	}
+	column := func(p place, row, g int) int {
+		return (int(p.columns[2*row]) + g*int(p.columns[2*row+1])) % columns
+	}
+	check := func(what string, chance float64, meet func(a, b place) bool) {
+		n := float64(keys * (keys - 1) / 2)
+		require.InDelta(t, n*chance, count(meet), 6*math.Sqrt(n*chance*(1-chance)), what)
+	}
+	for row := range rows {
+		check("once", 1./columns, func(a, b place) bool { return column(a, row, generation) == column(b, row, generation) })
+		check("twice", 1./columns/columns, func(a, b place) bool {
+			return column(a, row, generation) == column(b, row, generation) &&
+				column(a, row, generation+1) == column(b, row, generation+1)
+		})
+		other := (row + 1) % rows
+		check("in two rows", 1./columns/columns, func(a, b place) bool {
+			return column(a, row, generation) == column(b, row, generation) &&
+				column(a, other, generation) == column(b, other, generation)
+		})
+	}
+}
+
+// TestKeysSpread counts keys in blocks: chi-square of 620 blocks, whose mean is 619 and
+// whose standard deviation is 35.2, within 6 of them.
+func TestKeysSpread(t *testing.T) {
+	l := layout{kept: 2, cell: 1, shards: 10, blocks: 62}
+	const keys = 62_000
+	held := map[[2]uint64]int{}
+	for i := range keys {
+		p := l.place(fmt.Sprint("key", i))
+		require.Less(t, p.shard, l.shards)
+		require.LessOrEqual(t, p.offset+uint64(l.blockBytes()), uint64(l.size()))
+		held[[2]uint64{p.shard, p.offset}]++
+	}
+	chi := 0.
+	for _, n := range held {
+		chi += (float64(n) - 100) * (float64(n) - 100) / 100
+	}
+	require.Len(t, held, 620)
+	require.InDelta(t, 619, chi, 6*35.2)
+}

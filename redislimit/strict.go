@@ -1,0 +1,161 @@
+package redislimit
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sketchlimit/sketchlimit"
+)
+
+//go:embed window.lua
+var windowScript string
+
+//go:embed bucket.lua
+var bucketScript string
+
+// Strict limits keys on all machines together, by one script call a decision, which checks
+// and counts in one step. So it never admits more than the limit, however many machines
+// ask at once, and it may deny too early, as a [sketchlimit.Limiter] does.
+//
+// What it counts is in strings of fixed size, see [Strict.MemoryBytes], that expire two
+// windows after the last unit. A server that loses them (a crash, an eviction, a failover
+// before the replica had the last writes) has forgotten what was admitted: set
+// maxmemory-policy noeviction.
+//
+// A Strict is safe for concurrent use: calls that meet share round trips. Its connections
+// are the client's, which it does not close.
+type Strict struct {
+	layout
+	scripts
+	names   []string // of the shards
+	window  window
+	bucket  bucket
+	breaker *breaker
+	failure Failure
+	limit   int
+	local   *sketchlimit.Limiter // nil unless failure is FailLocal
+}
+
+// NewStrict returns a limiter that keeps what it counts at the client's server or cluster.
+// It does not connect. Its errors name the field of the Config, its value and what is
+// allowed.
+func NewStrict(client redis.UniversalClient, c Config) (*Strict, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	l, err := newLayout(&c)
+	if err != nil {
+		return nil, err
+	}
+	s := &Strict{layout: l, breaker: newBreaker(c.log(), c.prefix()), failure: c.Failure, limit: c.Limit}
+	var text string
+	if c.Algorithm == sketchlimit.TokenBucket {
+		if s.bucket, err = newBucket(&c); err != nil {
+			return nil, err
+		}
+		s.names = l.names(c.prefix(), s.bucket.name())
+		text = s.bucket.constants() + fmt.Sprintf("local size = %d\n", l.size()) + bucketScript
+	} else {
+		if s.window, err = newWindow(&c, l.kept); err != nil {
+			return nil, err
+		}
+		s.names = l.names(c.prefix(), c.Window.String())
+		text = s.window.constants() + fmt.Sprintf("local kept, cell, count, size = %d, %d, '>I%d', %d\n",
+			l.kept, l.cell, l.cell, l.size()) + windowScript
+	}
+	if c.Failure == FailLocal {
+		if s.local, err = c.local(); err != nil {
+			return nil, err
+		}
+	}
+	s.scripts, err = newScripts(client, c.timeout(), text)
+	return s, err
+}
+
+// Allow takes one unit of the key, now, and tells whether it was admitted.
+func (s *Strict) Allow(ctx context.Context, key string) (bool, error) {
+	d, err := s.Take(ctx, key, 1)
+	return d.Allowed, err
+}
+
+// Take takes n units of the key, at the time of the server's clock, if they are admitted.
+//
+// It answers within Config.Timeout, and while Redis is away at once, as Config.Failure
+// says; Health tells. It returns an error only if the context ends before, and then
+// allows nothing. A request that was not answered may still be counted, and one whose
+// connection broke is sent again by go-redis and may be counted twice: against the key.
+func (s *Strict) Take(ctx context.Context, key string, n int) (sketchlimit.Decision, error) {
+	return s.take(ctx, time.Now(), "", key, n)
+}
+
+// TakeAt is [Strict.Take] at a time of the caller's, in whole microseconds, not before
+// 1970. A time before that of another call is taken as the beginning of the latest
+// generation that the key's neighbours have seen. One limiter should go by one clock,
+// the server's or the callers'; strings expire by the server's.
+func (s *Strict) TakeAt(ctx context.Context, now time.Time, key string, n int) (sketchlimit.Decision, error) {
+	return s.take(ctx, now, max(0, now.UnixMicro()), key, n)
+}
+
+// Health tells whether Redis answers.
+func (s *Strict) Health() Health { return s.breaker.state() }
+
+// take takes n units at a time that Redis is told as at.
+func (s *Strict) take(ctx context.Context, now time.Time, at any, key string, n int) (sketchlimit.Decision, error) {
+	if err := ctx.Err(); err != nil {
+		return sketchlimit.Decision{}, err
+	}
+	if !s.breaker.allow(time.Now()) {
+		return s.alone(now, key, n), nil
+	}
+	d, err := s.ask(ctx, at, key, n)
+	if err != nil && ctx.Err() != nil {
+		return sketchlimit.Decision{}, ctx.Err()
+	}
+	s.breaker.done(time.Now(), err)
+	if err != nil {
+		return s.alone(now, key, n), nil
+	}
+	if d.Allowed && s.local != nil {
+		s.local.TakeAt(now, key, n)
+	}
+	return d, nil
+}
+
+// ask lets Redis decide.
+func (s *Strict) ask(ctx context.Context, at any, key string, n int) (sketchlimit.Decision, error) {
+	p := s.place(key)
+	if s.algorithm == sketchlimit.TokenBucket {
+		places := []byte{p.columns[0], p.columns[2], p.columns[4], p.columns[6]}
+		reply, err := s.run(ctx, 2, s.names[p.shard], p.offset, places, s.bucket.cost(n), s.bucket.room(n), at)
+		if err != nil {
+			return sketchlimit.Decision{}, err
+		}
+		return s.bucket.decision(reply[0] == 1, reply[1], n), nil
+	}
+	reply, err := s.run(ctx, 4, s.names[p.shard], p.offset, p.columns[:], min(n, math.MaxInt32), at)
+	if err != nil {
+		return sketchlimit.Decision{}, err
+	}
+	return s.window.decision(reply[0] == 1, reply[1], reply[2], reply[3], n), nil
+}
+
+// alone decides without Redis.
+func (s *Strict) alone(now time.Time, key string, n int) sketchlimit.Decision {
+	switch s.failure {
+	case FailOpen:
+		return sketchlimit.Decision{Allowed: true, Limit: s.limit}
+	case FailClosed:
+		return sketchlimit.Decision{Limit: s.limit, RetryAfter: probeEvery}
+	}
+	return s.local.TakeAt(now, key, n)
+}
+
+// MemoryBytes returns what the strings in Redis hold, all shards together, once each has
+// been written to. Redis takes 1 % more from 2 MiB on, and up to a quarter where strings
+// are small.
+func (s *Strict) MemoryBytes() int { return len(s.names) * s.size() }
