@@ -1,6 +1,7 @@
 package httplimit
 
 import (
+	"math/bits"
 	"net/http"
 	"strconv"
 	"time"
@@ -53,7 +54,7 @@ var table = [...]struct {
 	{"X-Ratelimit-Retry-After", appendRetryAfter, false},
 }
 
-// write sets the fields. All values share one string, and all slices of values one array.
+// write sets the fields. All values share one string, and all slices of values one.
 func (m *middleware) write(h http.Header, s *scratch) {
 	tightest := s.tightest()
 	if m.fields == 0 || tightest == nil {
@@ -69,17 +70,18 @@ func (m *middleware) write(h http.Header, s *scratch) {
 	}
 	s.fields = b
 	text, start := string(b), 0
-	values := new([len(table)]string)
+	values := make([]string, 0, bits.OnesCount(uint(m.fields)))
 	for i, end := range ends {
 		if end == start {
 			continue
 		}
 		f := &table[i]
-		values[i] = text[start:end]
+		n := len(values)
+		values = append(values, text[start:end])
 		if f.list && h[f.name] != nil {
-			h[f.name] = append(h[f.name], values[i])
+			h[f.name] = append(h[f.name], values[n])
 		} else {
-			h[f.name] = values[i : i+1 : i+1]
+			h[f.name] = values[n : n+1 : n+1]
 		}
 		start = end
 	}

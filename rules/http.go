@@ -11,38 +11,64 @@ import (
 	"github.com/sketchlimit/sketchlimit/httplimit"
 )
 
+// Descriptors collects the descriptors of a request.
+type Descriptors struct {
+	entries []Entry // of all, one behind the other
+	list    []Descriptor
+}
+
+// Add adds the descriptor of these entries, from the outermost level to the innermost.
+func (d *Descriptors) Add(entries ...Entry) {
+	start := len(d.entries)
+	d.entries = append(d.entries, entries...)
+	d.list = append(d.list, d.entries[start:len(d.entries):len(d.entries)])
+}
+
 // HTTP returns what [httplimit.NewPolicies] puts in front of handlers: the rules of a
-// domain, held against the descriptors that the function finds in a request. It must
-// be safe for concurrent use.
+// domain, held against the descriptors that the function adds for a request. It must
+// be safe for concurrent use, and not keep what it adds to.
 //
 // Policies are known by the Name of their rule, or else by its String. Name rules whose place
 // in the file is nobody's business: clients are told. Unlimited rules are no policies.
 // [KeyText] makes the Key of a policy readable.
-func (r *Rules) HTTP(domain string, descriptors func(*http.Request) []Descriptor) httplimit.Decider {
-	return &front{r, domain, descriptors}
+func (r *Rules) HTTP(domain string, describe func(d *Descriptors, r *http.Request)) httplimit.Decider {
+	return &front{r, domain, describe}
 }
 
 type front struct {
-	rules       *Rules
-	domain      string
-	descriptors func(*http.Request) []Descriptor
+	rules    *Rules
+	domain   string
+	describe func(d *Descriptors, r *http.Request)
 }
 
-// pool has the counters of requests that are being decided.
-var pool = sync.Pool{New: func() any { return new(counters) }}
+// scratch is the memory that a request needs while it is decided.
+type scratch struct {
+	Descriptors
+	counters
+}
+
+var pool = sync.Pool{New: func() any { return new(scratch) }}
 
 // Decide implements [httplimit.Decider].
 func (f *front) Decide(a *httplimit.Answer, r *http.Request, cost int) {
-	descriptors := f.descriptors(r)
-	c := pool.Get().(*counters)
+	s := pool.Get().(*scratch)
+	f.describe(&s.Descriptors, r)
+	c := &s.counters
 	c.now, c.keys, c.ends = f.rules.clock(), a.Keys, c.ends[:0]
-	c.statuses = slices.Grow(c.statuses[:0], len(descriptors))[:len(descriptors)]
-	*c = c.match(f.rules.current.Load(), f.domain, descriptors)
+	c.statuses = slices.Grow(c.statuses[:0], len(s.list))[:len(s.list)]
+	*c = c.match(f.rules.current.Load(), f.domain, s.list)
 	c.take(cost)
 	c.append(a)
-	clear(c.statuses) // rules of yesterday's files would be kept
-	c.keys = nil
-	pool.Put(c)
+	s.forget()
+	pool.Put(s)
+}
+
+// forget lets go of what belongs to the request, and to the files of the moment.
+func (s *scratch) forget() {
+	clear(s.entries)
+	clear(s.list)
+	clear(s.statuses)
+	s.entries, s.list, s.keys = s.entries[:0], s.list[:0], nil
 }
 
 // append appends what the rules say.

@@ -22,9 +22,12 @@ import (
 // serve puts rules in front of a handler, by the user that a field names and by path.
 func (l *loaded) serve(t *testing.T, options ...httplimit.Option) func(method, user, path string) *httptest.ResponseRecorder {
 	t.Helper()
-	limit, err := httplimit.NewPolicies(l.HTTP("api", func(r *http.Request) []rules.Descriptor {
+	limit, err := httplimit.NewPolicies(l.HTTP("api", func(d *rules.Descriptors, r *http.Request) {
 		user := rules.Entry{Key: "user", Value: r.Header.Get("X-User")}
-		return []rules.Descriptor{{user}, {user, {Key: "path", Value: r.URL.Path}}, {{Key: "method", Value: r.Method}}, {{Key: "agent", Value: r.UserAgent()}}}
+		d.Add(user)
+		d.Add(user, rules.Entry{Key: "path", Value: r.URL.Path})
+		d.Add(rules.Entry{Key: "method", Value: r.Method})
+		d.Add(rules.Entry{Key: "agent", Value: r.UserAgent()})
 	}), options...)
 	require.NoError(t, err)
 	h := limit(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
@@ -199,8 +202,12 @@ func TestHTTPAllocations(t *testing.T) {
 		t.Skip("under the race detector pools forget")
 	}
 	l := load(t, strings.Replace(file, "requests_per_unit: 3", "requests_per_unit: 1000000", 1))
-	descriptors := []rules.Descriptor{descriptor("user=ann"), descriptor("method=GET")}
-	decider := l.HTTP("api", func(*http.Request) []rules.Descriptor { return descriptors })
+	decider := l.HTTP("api", func(d *rules.Descriptors, _ *http.Request) {
+		user := rules.Entry{Key: "user", Value: "ann"}
+		d.Add(user)
+		d.Add(user, rules.Entry{Key: "path", Value: "/"})
+		d.Add(rules.Entry{Key: "method", Value: "GET"})
+	})
 	var a httplimit.Answer
 	require.Zero(t, testing.AllocsPerRun(100, func() {
 		a.Policies, a.Keys = a.Policies[:0], a.Keys[:0]
@@ -216,13 +223,11 @@ func ExampleRules_HTTP() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	limit, err := httplimit.NewPolicies(limits.HTTP("api", func(r *http.Request) []rules.Descriptor {
+	limit, err := httplimit.NewPolicies(limits.HTTP("api", func(d *rules.Descriptors, r *http.Request) {
 		client := rules.Entry{Key: "client", Value: clients.Text(r)}
-		return []rules.Descriptor{
-			{client},
-			{client, {Key: "path", Value: r.URL.Path}},
-			{{Key: "all", Value: "requests"}},
-		}
+		d.Add(client)
+		d.Add(client, rules.Entry{Key: "path", Value: r.URL.Path})
+		d.Add(rules.Entry{Key: "all", Value: "requests"})
 	}))
 	if err != nil {
 		log.Fatal(err)

@@ -14,10 +14,9 @@ type Descriptor []Entry
 
 // node is a descriptor of a file, or the top of a domain.
 type node struct {
-	exact    map[Entry]*node
-	patterns []*node          // with wildcards, in the order of the file
-	bare     map[string]*node // by key, for any value
-	rule     *Rule            // nil: none
+	keys     map[string]*values // below it, without wildcards
+	patterns []*node            // below it, with wildcards, in the order of the file
+	rule     *Rule              // nil: none
 
 	// Of a node with wildcards: what stands around the stars.
 	key, value []string
@@ -25,7 +24,21 @@ type node struct {
 	countsKey, countsValue bool
 }
 
-func newNode() *node { return &node{exact: map[Entry]*node{}, bare: map[string]*node{}} }
+// values is what a level has for one key.
+type values struct {
+	exact map[string]*node
+	bare  *node // for any other value; nil: none
+}
+
+func newNode() *node { return &node{keys: map[string]*values{}} }
+
+// of returns what the level below has for a key.
+func (n *node) of(key string) *values {
+	if n.keys[key] == nil {
+		n.keys[key] = &values{exact: map[string]*node{}}
+	}
+	return n.keys[key]
+}
 
 // add puts a descriptor of the file under the node; false if the level has it already.
 func (n *node) add(d *descriptor) (child *node, ok bool) {
@@ -46,15 +59,17 @@ func (n *node) add(d *descriptor) (child *node, ok bool) {
 		n.patterns = append(n.patterns, child)
 	case d.value == "":
 		child.countsValue = true
-		if n.bare[d.key] != nil {
+		level := n.of(d.key)
+		if level.bare != nil {
 			return nil, false
 		}
-		n.bare[d.key] = child
+		level.bare = child
 	default:
-		if n.exact[Entry{d.key, d.value}] != nil {
+		level := n.of(d.key)
+		if level.exact[d.value] != nil {
 			return nil, false
 		}
-		n.exact[Entry{d.key, d.value}] = child
+		level.exact[d.value] = child
 	}
 	return child, true
 }
@@ -63,15 +78,21 @@ func equal(a, b []string) bool { return strings.Join(a, "*") == strings.Join(b, 
 
 // child returns the node that an entry leads to, the most specific first; nil if none.
 func (n *node) child(e Entry) *node {
-	if c := n.exact[e]; c != nil {
-		return c
+	level := n.keys[e.Key]
+	if level != nil {
+		if c := level.exact[e.Value]; c != nil {
+			return c
+		}
 	}
 	for _, p := range n.patterns {
 		if fits(p.key, e.Key) && fits(p.value, e.Value) {
 			return p
 		}
 	}
-	return n.bare[e.Key]
+	if level != nil {
+		return level.bare
+	}
+	return nil
 }
 
 // match returns the rule that a descriptor leads to, nil if none, and appends to key what

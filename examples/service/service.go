@@ -74,10 +74,11 @@ func newService(c config, logger *slog.Logger) (*service, error) {
 }
 
 // describe returns what rules can be about: the client, and the client and the path.
-func describe(clients *httplimit.Clients) func(*http.Request) []rules.Descriptor {
-	return func(r *http.Request) []rules.Descriptor {
-		both := rules.Descriptor{{Key: "client", Value: clients.Text(r)}, {Key: "path", Value: r.URL.Path}}
-		return []rules.Descriptor{both[:1], both}
+func describe(clients *httplimit.Clients) func(*rules.Descriptors, *http.Request) {
+	return func(d *rules.Descriptors, r *http.Request) {
+		client := rules.Entry{Key: "client", Value: clients.Text(r)}
+		d.Add(client)
+		d.Add(client, rules.Entry{Key: "path", Value: r.URL.Path})
 	}
 }
 
