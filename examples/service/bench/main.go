@@ -147,24 +147,34 @@ func (s *service) status() (st status, err error) {
 	return st, err
 }
 
-var liveHeap = regexp.MustCompile(`(?m)^go_gc_heap_live_bytes (\S+)$`)
-
-// heap returns the bytes that the last garbage collection left.
-func (s *service) heap() (float64, error) {
+// metric returns one of /metrics.
+func (s *service) metric(name string) (float64, error) {
 	body, err := s.get("/metrics")
 	if err != nil {
 		return 0, err
 	}
-	found := liveHeap.FindSubmatch(body)
-	if found == nil {
-		return 0, fmt.Errorf("no %v in /metrics", liveHeap)
+	for line := range strings.Lines(string(body)) {
+		if value, found := strings.CutPrefix(line, name+" "); found {
+			return strconv.ParseFloat(strings.TrimSpace(value), 64)
+		}
 	}
-	return strconv.ParseFloat(string(found[1]), 64)
+	return 0, fmt.Errorf("no %s in /metrics", name)
+}
+
+const (
+	liveHeap = "go_gc_heap_live_bytes"     // that the last garbage collection left
+	cpu      = "process_cpu_seconds_total" // of the service
+)
+
+// speed is what a service did under load.
+type speed struct {
+	rate float64 // requests a second
+	cpu  float64 // seconds a request
 }
 
 // result is what was measured.
 type result struct {
-	bare, limited []float64 // requests a second, by round
+	bare, limited []speed // by round
 	status        status
 	heap          float64 // bytes that the limited service has more than the bare one
 }
@@ -175,18 +185,18 @@ func measure(ctx context.Context, load load, duration time.Duration, bare, limit
 	for round := range 1 + rounds {
 		for _, side := range []struct {
 			service *service
-			rates   *[]float64
+			runs    *[]speed
 		}{{bare, &r.bare}, {limited, &r.limited}} {
 			d := duration
 			if round == 0 {
 				d = time.Second
 			}
-			rate, err := load(ctx, side.service.api, d)
+			got, err := side.service.under(ctx, load, d)
 			if err != nil {
 				return nil, err
 			}
 			if round > 0 {
-				*side.rates = append(*side.rates, rate)
+				*side.runs = append(*side.runs, got)
 			}
 		}
 	}
@@ -194,34 +204,58 @@ func measure(ctx context.Context, load load, duration time.Duration, bare, limit
 	if r.status, err = limited.status(); err != nil {
 		return nil, err
 	}
-	without, err := bare.heap()
+	without, err := bare.metric(liveHeap)
 	if err != nil {
 		return nil, err
 	}
-	with, err := limited.heap()
+	with, err := limited.metric(liveHeap)
 	r.heap = with - without
 	return &r, err
 }
 
-func median(list []float64) float64 {
-	return slices.Sorted(slices.Values(list))[len(list)/2]
+// under loads the service.
+func (s *service) under(ctx context.Context, load load, d time.Duration) (speed, error) {
+	before, err := s.metric(cpu)
+	if err != nil {
+		return speed{}, err
+	}
+	rate, err := load(ctx, s.api, d)
+	if err != nil {
+		return speed{}, err
+	}
+	after, err := s.metric(cpu)
+	return speed{rate, (after - before) / (rate * d.Seconds())}, err
+}
+
+// medians returns those of rate and cpu, each by itself.
+func medians(runs []speed) speed {
+	var rates, cpus []float64
+	for _, r := range runs {
+		rates, cpus = append(rates, r.rate), append(cpus, r.cpu)
+	}
+	slices.Sort(rates)
+	slices.Sort(cpus)
+	return speed{rates[len(rates)/2], cpus[len(cpus)/2]}
 }
 
 func (r *result) markdown(generator string, duration time.Duration) string {
 	var b strings.Builder
 	b.WriteString("| requests a second |" + strings.Repeat(" |", rounds) + " median |\n|---|" + strings.Repeat("---|", rounds+1) + "\n")
 	for _, row := range []struct {
-		name  string
-		rates []float64
+		name string
+		runs []speed
 	}{{"handler alone", r.bare}, {"behind the limits", r.limited}} {
 		fmt.Fprintf(&b, "| %s |", row.name)
-		for _, rate := range row.rates {
-			fmt.Fprintf(&b, " %.0f |", rate)
+		for _, run := range row.runs {
+			fmt.Fprintf(&b, " %.0f |", run.rate)
 		}
-		fmt.Fprintf(&b, " %.0f |\n", median(row.rates))
+		fmt.Fprintf(&b, " %.0f |\n", medians(row.runs).rate)
 	}
-	fmt.Fprintf(&b, "\nThe limits cost %.1f %% of the requests. They state %.2f MiB; the heap of the service has %.2f MiB more than without them. ",
-		100*(1-median(r.limited)/median(r.bare)), float64(r.status.MemoryBytes)/(1<<20), r.heap/(1<<20))
+	bare, limited := medians(r.bare), medians(r.limited)
+	fmt.Fprintf(&b, "\nThe limits cost %.1f %% of the requests. The service takes %.1f µs of CPU time a request, and %.1f µs without them. ",
+		100*(1-limited.rate/bare.rate), 1e6*limited.cpu, 1e6*bare.cpu)
+	fmt.Fprintf(&b, "They state %.2f MiB; the heap of the service has %.2f MiB more than without them. ",
+		float64(r.status.MemoryBytes)/(1<<20), r.heap/(1<<20))
 	fmt.Fprintf(&b, "%d requests were held against them, %d refused.\n\n", r.status.Requests, r.status.Refused)
 	fmt.Fprintf(&b, "`make bench-http`: %s, %d connections, %d runs of %v each in turn, a million clients drawn at random; %s, %d cores shared with the load, %s.\n",
 		generator, connections, rounds, duration, runtime.Version(), runtime.NumCPU(), time.Now().UTC().Format(time.DateOnly))
