@@ -9,6 +9,8 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/cespare/xxhash/v2"
+
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
@@ -215,7 +217,12 @@ func newLimiter(w window, plan Plan, h hasher, windows *WindowManager) (*Limiter
 
 // Allow consumes one unit of the key, now, and tells whether it was admitted.
 func (l *Limiter) Allow(key string) bool {
-	h := l.hashString(key)
+	var h uint64
+	if l.hash == nil { // what hashString does, without a call
+		h = mix(xxhash.Sum64String(key), l.seed)
+	} else {
+		h = l.hashString(key)
+	}
 	if !l.windows.runs.Load() {
 		return l.take(l.windows.Now(), h, 1, l.limit, true).allowed
 	}
