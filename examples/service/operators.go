@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"expvar"
 	"net/http"
+	"net/http/pprof"
 	"regexp"
 	"sync"
 	"time"
@@ -23,7 +24,8 @@ var page []byte
 // published is what /debug/vars has of this package, by file of rules.
 var published = expvar.NewMap("limits")
 
-// operatorsHandler has the page, what it shows as JSON, /metrics, and /debug/vars.
+// operatorsHandler has the page, what it shows as JSON, /metrics, /debug/vars, and
+// /debug/pprof/heap.
 func (s *service) operatorsHandler(refusals prometheus.Collector) http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(refusals, promlimit.New(s.rules.Counting()),
@@ -44,6 +46,7 @@ func (s *service) operatorsHandler(refusals prometheus.Collector) http.Handler {
 	})
 	published.Set(s.file, expvar.Func(func() any { return json.RawMessage(latest()) }))
 	mux.Handle("GET /debug/vars", expvar.Handler())
+	mux.Handle("GET /debug/pprof/heap", pprof.Handler("heap"))
 	return mux
 }
 

@@ -136,7 +136,11 @@ func (s *service) get(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer response.Body.Close()
-	return io.ReadAll(response.Body)
+	body, err := io.ReadAll(response.Body)
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s", path, response.Status)
+	}
+	return body, err
 }
 
 func (s *service) status() (st status, err error) {
@@ -204,13 +208,23 @@ func measure(ctx context.Context, load load, duration time.Duration, bare, limit
 	if r.status, err = limited.status(); err != nil {
 		return nil, err
 	}
-	without, err := bare.metric(liveHeap)
+	without, err := bare.heap()
 	if err != nil {
 		return nil, err
 	}
-	with, err := limited.metric(liveHeap)
+	with, err := limited.heap()
 	r.heap = with - without
 	return &r, err
+}
+
+// heap returns the bytes that are in use. Pools let go of theirs at the second collection.
+func (s *service) heap() (float64, error) {
+	for range 2 {
+		if _, err := s.get("/debug/pprof/heap?gc=1"); err != nil {
+			return 0, err
+		}
+	}
+	return s.metric(liveHeap)
 }
 
 // under loads the service.
