@@ -95,6 +95,15 @@ func TestCosts(t *testing.T) {
 	}
 }
 
+// Published behaviour at a limit of 3, by the cost of each request.
+func TestEqualCosts(t *testing.T) {
+	for cost, want := range [][]int{{200, 200, 200, 200}, {200, 200, 200, 429}, {200, 429, 429, 429}, {200, 429, 429, 429}, {429, 429, 429, 429}} {
+		h := front(t, build(t, sketchlimit.Config{Limit: 3, Algorithm: sketchlimit.FixedWindow}, newClock()), byUser,
+			httplimit.Cost(func(*http.Request) int { return cost }))
+		require.Equal(t, want, statuses(h, 4, user("ann")), "cost %d", cost)
+	}
+}
+
 // A limit of the request's own, by what the client pays for: units count alike under all of
 // them.
 func TestOwnLimits(t *testing.T) {
