@@ -11,7 +11,6 @@ import (
 // scale is how much of everything the measurements take.
 type scale struct {
 	rounds    int
-	decisions int  // in a round, of each limiter
 	few, many size // all limiters side by side, and one at a time beside this library
 
 	latencies []size
@@ -21,24 +20,25 @@ type scale struct {
 }
 
 // size is the number of keys that a limiter is built for, the bytes that this library's is
-// given, and a window that is long enough for all that is measured, and not so long that
+// given, the decisions of each limiter in a round, which begins with caches full of
+// another one's memory, and a window that is long enough for all that is measured, and not so long that
 // it would all fall on the first percents, in which the window before matters most.
 type size struct {
-	keys, memory int
-	window       time.Duration
+	keys, memory, decisions int
+	window                  time.Duration
 }
 
 var (
 	full = scale{
-		rounds: 5, decisions: 960_000,
-		few: size{1e6, 1 << 20, 2 * time.Minute}, many: size{1e7, 8 << 20, 6 * time.Minute},
-		latencies: []size{{1e6, 4 << 20, time.Hour}, {1e7, 256 << 20, time.Hour}, {1e7, 1 << 30, time.Hour}},
+		rounds: 5,
+		few:    size{1e6, 1 << 20, 960_000, 2 * time.Minute}, many: size{1e7, 8 << 20, 2_880_000, 6 * time.Minute},
+		latencies: []size{{keys: 1e6, memory: 4 << 20, window: time.Hour}, {keys: 1e7, memory: 256 << 20, window: time.Hour}, {keys: 1e7, memory: 1 << 30, window: time.Hour}},
 		passes:    5, timed: 6e6, turning: time.Second,
 	}
 	quick = scale{
-		rounds: 3, decisions: 96_000,
-		few: size{1e5, 1 << 20, 20 * time.Second}, many: size{5e5, 4 << 20, 20 * time.Second},
-		latencies: []size{{1e5, 1 << 20, time.Hour}, {5e5, 16 << 20, time.Hour}},
+		rounds: 3,
+		few:    size{1e5, 1 << 20, 96_000, 20 * time.Second}, many: size{5e5, 4 << 20, 96_000, 20 * time.Second},
+		latencies: []size{{keys: 1e5, memory: 1 << 20, window: time.Hour}, {keys: 5e5, memory: 16 << 20, window: time.Hour}},
 		passes:    2, timed: 1e6, turning: 50 * time.Millisecond,
 	}
 )
@@ -55,10 +55,10 @@ func compare(s scale, progress io.Writer) (c comparison, err error) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 
-	batches := s.decisions / batchKeys
+	batches := s.few.decisions / batchKeys
 	hotKeys := (len(goroutines)*s.rounds*batches + hotBatches - 1) / hotBatches
 	few := workload{keys: uniform(s.few.keys), limit: limit, size: s.few, warm: 1, batches: batches, turns: true}
-	many := workload{keys: uniform(s.many.keys), limit: limit, size: s.many, warm: 1, batches: batches, turns: true}
+	many := workload{keys: uniform(s.many.keys), limit: limit, size: s.many, warm: 1, batches: s.many.decisions / batchKeys, turns: true}
 	oneHot := workload{keys: hot(hotKeys, hotBatches), limit: hotLimit, size: s.few, warm: 1, batches: batches}
 	oneDenied := workload{keys: hot(1, 1), limit: limit, size: s.few, warm: rejected, batches: batches, denied: true}
 
@@ -100,22 +100,20 @@ func sideBySide(w workload, rounds int) ([]*contestant, error) {
 	return all, compete(w, rounds, all...)
 }
 
-// oneByOne has one limiter in memory beside this library's, and takes turns between the
-// two: all of them together would need many gigabytes.
+// oneByOne has one limiter in memory beside one of this library's, and takes turns between
+// the two: all of them together would need many gigabytes. This library's is new each
+// time, or it would be asked for more than it was built for.
 func oneByOne(w workload, rounds int, progress func(*contestant)) ([]*contestant, error) {
 	all := contestants()
-	progress(all[0])
-	defer free(all[0])
-	if err := all[0].prepare(w); err != nil {
-		return nil, err
-	}
 	for _, c := range all[1:] {
 		progress(c)
-		if err := c.prepare(w); err != nil {
-			return nil, err
+		for _, c := range []*contestant{all[0], c} {
+			if err := c.prepare(w); err != nil {
+				return nil, err
+			}
 		}
 		err := compete(w, rounds, all[0], c)
-		free(c)
+		free(all[0], c)
 		if err != nil {
 			return nil, err
 		}

@@ -32,8 +32,8 @@ func TestEverythingEndToEnd(t *testing.T) {
 	var out strings.Builder
 	r := report{
 		scale: scale{
-			rounds: 2, decisions: 10_000, few: size{10_000, 1 << 20, time.Hour}, many: size{20_000, 1 << 20, time.Hour},
-			latencies: []size{{10_000, 1 << 20, time.Hour}, {20_000, 2 << 20, time.Hour}},
+			rounds: 2, few: size{10_000, 1 << 20, 10_000, time.Hour}, many: size{20_000, 1 << 20, 10_000, time.Hour},
+			latencies: []size{{keys: 10_000, memory: 1 << 20, window: time.Hour}, {keys: 20_000, memory: 2 << 20, window: time.Hour}},
 			passes:    2, timed: 20_000, turning: 10 * time.Millisecond,
 		},
 		head: "here and now\n", write: file, plot: filepath.Join(dir, "latency.png"),

@@ -30,13 +30,13 @@ func (c comparison) table(s scale) string {
 	}
 	fmt.Fprintf(&b, `
 Cells: × this library (ns a decision), each with 1 / 2 goroutines on 2 cores, medians of %d rounds in one process.
-A round is %s decisions of each limiter in turn on the same 16-byte keys, at most %d a window and key (%s where the hot
+A round is %s decisions (%s at %s keys) of each limiter in turn on the same 16-byte keys, at most %d a window and key (%s where the hot
 key is admitted), all keys seen before, in the previous window as well where that has memory of its own;
 of a window of %v %s had passed at %s keys, %s of %v at %s. sketchlimit has %s for %s keys and the
 hot ones, %s for %s. Bytes are the live heap after a collection, keys included where
 a limiter keeps them, which it gets to itself. Collections happen between measurements only: what the last column
 takes comes on top. BoomFilters has a cell in each of four rows for every key, and never forgets.
-`, s.rounds, grouped(s.decisions), limit, grouped(hotLimit),
+`, s.rounds, grouped(s.few.decisions), grouped(s.many.decisions), count(s.many.keys), limit, grouped(hotLimit),
 		s.few.window, c.few[0].passed(), count(s.few.keys), c.many[0].passed(), s.many.window, count(s.many.keys),
 		mebibytes(s.few.memory), count(s.few.keys), mebibytes(s.many.memory), count(s.many.keys))
 	return b.String()
