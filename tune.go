@@ -40,6 +40,7 @@ type Goal struct {
 	Limit      int       // as in Config
 	Algorithm  Algorithm // as in Config
 	SubWindows int       // as in Config
+	Burst      int       // as in Config
 
 	// FalseDenialRate is the most, 1e-12 … 0.5, that may be denied wrongly of the
 	// requests of innocent keys, those that have used less than half of their limit.
@@ -115,7 +116,7 @@ func Tune(t Traffic, g Goal) (Plan, error) {
 }
 
 // Predict returns what to expect of a plan, such as one that was made for other traffic, for the
-// goal's Limit, Algorithm and SubWindows; its rates and memory do not count.
+// goal's Limit, Algorithm, SubWindows and Burst; its rates and memory do not count.
 func Predict(t Traffic, g Goal, p Plan) (Forecast, error) {
 	s, err := predicting(t, g, &p)
 	if err != nil {
@@ -146,7 +147,10 @@ func predicting(t Traffic, g Goal, p *Plan) (*search, error) {
 		return nil, err
 	}
 	s := newSearch(t, g)
-	return s, p.check(g.Limit, s.config.generations())
+	c := s.config
+	c.Plan = p
+	_, err := c.plan()
+	return s, err
 }
 
 func (t *Traffic) check(limit int) error {
@@ -213,9 +217,6 @@ func (g *Goal) check() error {
 		return fmt.Errorf("sketchlimit: Goal.MemoryBytes %d, must be 0 … %d", g.MemoryBytes, maxMemory)
 	}
 	c.MemoryBytes = max(g.MemoryBytes, 1)
-	if g.Algorithm == TokenBucket {
-		return fmt.Errorf("sketchlimit: Goal.Algorithm %v, must be a window's", g.Algorithm)
-	}
 	err := c.check()
 	if err == nil && g.MemoryBytes > 0 && g.MemoryBytes < c.smallest() {
 		err = fmt.Errorf("sketchlimit: MemoryBytes %d, must be at least %d", g.MemoryBytes, c.smallest())
@@ -227,11 +228,15 @@ func (g *Goal) check() error {
 }
 
 // config returns a limiter for the goal, whose generations are a second long and begin at
-// the Unix epoch.
+// the Unix epoch. A bucket's units take whole nanoseconds of a minute.
 func (g *Goal) config() Config {
+	window := time.Duration(max(g.SubWindows, 1)) * time.Second
+	if g.Algorithm == TokenBucket {
+		window = time.Minute
+	}
 	return Config{
-		Limit: g.Limit, Window: time.Duration(max(g.SubWindows, 1)) * time.Second,
-		Algorithm: g.Algorithm, SubWindows: g.SubWindows,
+		Limit: g.Limit, Window: window,
+		Algorithm: g.Algorithm, SubWindows: g.SubWindows, Burst: g.Burst,
 		Seed: tuneSeed, Clock: func() time.Time { return time.Unix(0, 0) },
 	}
 }

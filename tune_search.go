@@ -49,6 +49,9 @@ func (s *search) run() (Plan, error) {
 	if err != nil {
 		return Plan{}, err
 	}
+	if s.goal.Algorithm == TokenBucket {
+		memory = s.settle(memory, best)
+	}
 	if most := s.goal.MemoryBytes; most > 0 && memory > most {
 		best, _ = s.improve(most, best)
 		plan, _ := s.config.spend(most, best)
@@ -133,12 +136,15 @@ func (s *search) variants(from shape) (groups [][]shape) {
 		return []shape{v}
 	}
 	var depths, doors, probes, heavies, thresholds []shape
-	for rows := 2; rows <= 6 && s.config.Limit > 1; rows++ {
+	for rows := 2; rows <= 6 && (s.config.Limit > 1 || s.config.Algorithm == TokenBucket); rows++ {
 		depths = append(depths, vary(func(v *shape) bool {
 			different := v.depth != rows
 			v.depth = rows
 			return different
 		})...)
+	}
+	if s.config.Algorithm == TokenBucket {
+		return [][]shape{depths}
 	}
 	for _, factor := range []float64{0.5, 0.75, 1.4, 2} {
 		if s.config.Limit > 1 {
@@ -173,7 +179,12 @@ func (s *search) miss(memory int, how shape) float64 {
 	if err != nil {
 		return math.Inf(1)
 	}
-	e := s.expect(plan, 1, searchEvents)
+	miss := s.ratio(s.expect(plan, 1, searchEvents))
+	return max(miss, s.denied(plan, cliffMargin)/cliffRate)
+}
+
+// ratio returns the greatest ratio of what is expected to what is wanted.
+func (s *search) ratio(e Expected) float64 {
 	denied, withheld := s.goal.FalseDenialRate, s.goal.WithheldShare
 	if denied == 0 {
 		denied = max(unasked, withheld)
@@ -181,26 +192,46 @@ func (s *search) miss(memory int, how shape) float64 {
 	if withheld == 0 {
 		withheld = max(unasked, denied)
 	}
-	miss := max(e.FalseDenialRate/denied, e.WithheldShare/withheld)
-	return max(miss, s.denied(plan, cliffMargin)/cliffRate)
+	return max(e.FalseDenialRate/denied, e.WithheldShare/withheld)
 }
 
 // expect simulates the plan under so many times the traffic.
 func (s *search) expect(plan Plan, load float64, events float64) Expected {
-	return newPredictor(s.simulate(plan, load, events, new(curves))).expected()
+	e, _ := s.predict(plan, load, events)
+	return e
+}
+
+// predict is expect, and tells how many keys come in a generation.
+func (s *search) predict(plan Plan, load float64, events float64) (e Expected, keys float64) {
+	if s.goal.Algorithm == TokenBucket {
+		sim := s.simulateBucket(plan, load, events, true)
+		return sim.expected(), sim.distinct / sim.share
+	}
+	sim := s.simulate(plan, load, events, new(curves))
+	return newPredictor(sim).expected(), sim.distinct / sim.share
 }
 
 // denied returns the false-denial rate as far as it can be counted.
 func (s *search) denied(plan Plan, load float64) float64 {
+	if s.goal.Algorithm == TokenBucket {
+		sim := s.simulateBucket(plan, load, searchEvents, false)
+		return ratio(sim.measurement.denied, sim.innocent)
+	}
 	sim := s.simulate(plan, load, searchEvents, nil)
 	return ratio(sim.measurement.denied, sim.innocent)
 }
 
-// simulate sends so many events in a window: to as many shards as that is for, or to a smaller
-// one.
+// simulate sends so many events in a window.
 func (s *search) simulate(plan Plan, load, events float64, curves *curves) *simulation {
+	l, share := s.part(plan, load, events)
+	return newSimulation(l, &s.traffic, share, s.goal, curves)
+}
+
+// part returns as many shards of the plan as so many events in a window are for, or a smaller
+// one, and their share of the traffic.
+func (s *search) part(plan Plan, load, events float64) (l *Limiter, share float64) {
 	perShard := load * float64(s.traffic.Keys) * s.events / float64(plan.Shards)
-	share := 1 / float64(plan.Shards) // of the whole
+	share = 1 / float64(plan.Shards) // of the whole
 	if perShard > 2*events {
 		share *= plan.shrink(events / perShard)
 		plan.Shards = 1
@@ -214,17 +245,20 @@ func (s *search) simulate(plan Plan, load, events float64, curves *curves) *simu
 	if err != nil {
 		panic(err) // the plan has been made for this config
 	}
-	return newSimulation(l, &s.traffic, share*load, s.goal, curves)
+	return l, share * load
 }
 
 // shrink makes a shard smaller and returns its share of what it was: about what is asked for, so
 // that doorkeeper, sketch and table keep their proportions.
 func (p *Plan) shrink(share float64) float64 {
+	lanes := 64 / p.CellBits
 	blocks := float64(p.BloomBytes / bloom.BlockBytes)
+	if blocks == 0 {
+		blocks = float64(p.Width / lanes)
+	}
 	least := math.Min(blocks, 4)
 	share = math.Max(math.Round(share*blocks), least) / blocks
-	p.BloomBytes = int(math.Round(share*blocks)) * bloom.BlockBytes
-	lanes := 64 / p.CellBits
+	p.BloomBytes = int(math.Round(share*float64(p.BloomBytes)/bloom.BlockBytes)) * bloom.BlockBytes
 	p.Width = int(math.Round(share*float64(p.Width/lanes))) * lanes
 	p.HeavyEntries = int(math.Round(share*float64(p.HeavyEntries)/heavyBucket)) * heavyBucket
 	return share
@@ -239,10 +273,10 @@ func (s *search) forecast(plan Plan) Forecast {
 	var all sync.WaitGroup
 	for i, load := range Loads {
 		all.Go(func() {
-			sim := s.simulate(plan, load, forecastEvents, new(curves))
-			f.At[i] = newPredictor(sim).expected()
+			var keys float64
+			f.At[i], keys = s.predict(plan, load, forecastEvents)
 			if load == 1 {
-				f.Keys = sim.distinct / sim.share
+				f.Keys = keys
 			}
 		})
 	}

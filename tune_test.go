@@ -199,7 +199,7 @@ func TestImpossibleGoalsAreNamed(t *testing.T) {
 		{func(t *sketchlimit.Traffic, g *sketchlimit.Goal) { g.WithheldShare = -1 }, "Goal.WithheldShare -1, must be 1e-12 … 0.5"},
 		{func(t *sketchlimit.Traffic, g *sketchlimit.Goal) { g.Limit = 0 }, "Goal.Limit 0, must be 1 … 2147483647"},
 		{func(t *sketchlimit.Traffic, g *sketchlimit.Goal) { g.Algorithm = 7 }, "Goal.Algorithm 7, must be SlidingWindow, FixedWindow or TokenBucket"},
-		{func(t *sketchlimit.Traffic, g *sketchlimit.Goal) { g.Algorithm = sketchlimit.TokenBucket }, "Goal.Algorithm bucket, must be a window's"},
+		{func(t *sketchlimit.Traffic, g *sketchlimit.Goal) { g.Burst = 5 }, "Goal.Burst 5, goes with TokenBucket only"},
 		{func(t *sketchlimit.Traffic, g *sketchlimit.Goal) { g.SubWindows = -1 }, "Goal.SubWindows -1, must be at least 0"},
 		{func(t *sketchlimit.Traffic, g *sketchlimit.Goal) { g.MemoryBytes = -1 }, "Goal.MemoryBytes -1, must be 0 … "},
 		{func(t *sketchlimit.Traffic, g *sketchlimit.Goal) { g.MemoryBytes = 1 }, "Goal.MemoryBytes 1, must be at least "},

@@ -53,12 +53,15 @@ func main() {
 		runtime.GOARCH, runtime.NumCPU(), time.Now().UTC().Format("2006-01-02"), *keys)
 	fmt.Fprintln(out, "| load | limit | keys | bytes a key | false denials: predicted | measured | ratio | withheld: predicted | measured | ratio |")
 	fmt.Fprintln(out, "|---|---|---|---|---|---|---|---|---|---|")
-	for _, limit := range []int{5, 100, 1000} {
-		for _, l := range loads {
-			if strings.HasPrefix(l.name, *only) {
-				for _, row := range rows(l, limit, *keys) {
-					fmt.Fprintln(out, row)
-					log.Println(row)
+	for _, algorithm := range []sketchlimit.Algorithm{sketchlimit.SlidingWindow, sketchlimit.TokenBucket} {
+		for _, limit := range []int{5, 100, 1000} {
+			for _, l := range loads {
+				if l.name = named(l, algorithm); strings.HasPrefix(l.name, *only) && l.name != "" {
+					goal := sketchlimit.Goal{Limit: limit, Algorithm: algorithm, FalseDenialRate: 1e-4}
+					for _, row := range rows(l, goal, *keys) {
+						fmt.Fprintln(out, row)
+						log.Println(row)
+					}
 				}
 			}
 		}
@@ -72,14 +75,24 @@ func main() {
 	}
 }
 
+// named returns the name of a row, none where a bucket is not measured.
+func named(l load, a sketchlimit.Algorithm) string {
+	switch {
+	case a != sketchlimit.TokenBucket:
+		return l.name
+	case l.name == "uniform" || l.name == "Zipf 1.0" || l.name == "1 % abusers":
+		return "bucket, " + l.name
+	}
+	return ""
+}
+
 // rows measures plans of two sizes: those whose predicted false-denial rate and withheld share are
 // closest to 1e-4.
-func rows(l load, limit int, keys float64) []string {
-	t := l.traffic
+func rows(l load, goal sketchlimit.Goal, keys float64) []string {
+	t, limit := l.traffic, goal.Limit
 	keys = math.Min(keys, mostRequests/(5+3*t.Abusers*float64(limit)))
 	t.Keys = int(keys)
 	t.Requests = 5*t.Keys + 3*limit*int(t.Abusers*keys)
-	goal := sketchlimit.Goal{Limit: limit, FalseDenialRate: 1e-4}
 	tuned, err := sketchlimit.Tune(t, goal)
 	if err != nil {
 		log.Fatal(err)
@@ -90,7 +103,7 @@ func rows(l load, limit int, keys float64) []string {
 		func(e sketchlimit.Expected) float64 { return e.WithheldShare },
 	} {
 		plan, forecast := sized(t, goal, tuned, rate)
-		rows = append(rows, measure(l.name, t, limit, plan, forecast))
+		rows = append(rows, measure(l.name, t, goal, plan, forecast))
 	}
 	return rows
 }
@@ -118,7 +131,8 @@ func sized(t sketchlimit.Traffic, g sketchlimit.Goal, p sketchlimit.Plan, rate f
 	return p, f
 }
 
-func measure(name string, t sketchlimit.Traffic, limit int, plan sketchlimit.Plan, f sketchlimit.Forecast) string {
+func measure(name string, t sketchlimit.Traffic, goal sketchlimit.Goal, plan sketchlimit.Plan, f sketchlimit.Forecast) string {
+	limit := goal.Limit
 	w := accuracy.Workload{Kind: accuracy.Uniform, Keys: t.Keys, Requests: windows * t.Requests, Windows: windows, Seed: 1}
 	switch {
 	case t.OneHit > 0:
@@ -134,7 +148,7 @@ func measure(name string, t sketchlimit.Traffic, limit int, plan sketchlimit.Pla
 		log.Fatal(err)
 	}
 	r, err := accuracy.Replay(context.Background(), src, sketchlimit.Config{
-		Limit: limit, Window: time.Minute, Plan: &plan, Seed: 1,
+		Limit: limit, Window: time.Minute, Algorithm: goal.Algorithm, Plan: &plan, Seed: 1,
 	}, accuracy.Options{WarmUp: 1})
 	if err != nil {
 		log.Fatal(err)

@@ -74,9 +74,10 @@ func (t *tuning) register(f *pflag.FlagSet) {
 
 	f.Var(parsed(&g.Limit, "100", count(1, math.MaxInt32)), "limit", "`UNITS` per key and window (default 100)\ne.g. --limit 60")
 	f.Var(parsed(&t.window, "1m", parseWindow), "window", "`SPAN` that the limit is for (default 1m)\ne.g. --window 10m")
-	f.Var(parsed(&g.Algorithm, "sliding", parseAlgorithm), "algorithm", "`NAME` of the rule: sliding (default) or fixed window"+
-		"\ne.g. --algorithm fixed")
+	f.Var(parsed(&g.Algorithm, "sliding", parseAlgorithm), "algorithm", "`NAME` of the rule: sliding (default) or fixed window, or token bucket"+
+		"\ne.g. --algorithm bucket")
 	f.Var(parsed(&g.SubWindows, "1", count(1, 60)), "sub-windows", "cut a sliding window into so `MANY` parts (default 1)\ne.g. --sub-windows 6")
+	f.Var(parsed(&g.Burst, "", count(1, math.MaxInt32)), "burst", "`UNITS` in a full token bucket (default: as many as --limit)\ne.g. --burst 20")
 
 	f.Var(parsed(&g.FalseDenialRate, "", number(1e-12, 0.5)), "false-denial-rate", "deny wrongly at most this `SHARE` of the requests of "+
 		"innocent keys (default 1e-5 if no other goal is given)\ne.g. --false-denial-rate 1e-6")
@@ -116,8 +117,11 @@ func (t *tuning) check() error {
 			return failure{err}
 		}
 	}
-	if t.goal.SubWindows > 1 && t.goal.Algorithm == sketchlimit.FixedWindow {
+	if t.goal.SubWindows > 1 && t.goal.Algorithm != sketchlimit.SlidingWindow {
 		return fmt.Errorf("--sub-windows %d, goes with --algorithm sliding only", t.goal.SubWindows)
+	}
+	if t.goal.Burst > 0 && t.goal.Algorithm != sketchlimit.TokenBucket {
+		return fmt.Errorf("--burst %d, goes with --algorithm bucket only", t.goal.Burst)
 	}
 	c := t.config()
 	c.MemoryBytes = maxMemory // any will do: what is checked is the window
@@ -126,7 +130,8 @@ func (t *tuning) check() error {
 }
 
 func (t *tuning) config() sketchlimit.Config {
-	return sketchlimit.Config{Limit: t.goal.Limit, Window: t.window, Algorithm: t.goal.Algorithm, SubWindows: t.goal.SubWindows}
+	return sketchlimit.Config{Limit: t.goal.Limit, Window: t.window, Algorithm: t.goal.Algorithm, SubWindows: t.goal.SubWindows,
+		Burst: t.goal.Burst}
 }
 
 // tune plans and prints. Everything is printed at the end, so that a run that fails leaves

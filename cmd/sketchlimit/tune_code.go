@@ -14,10 +14,11 @@ import (
 var codeTemplate = template.Must(template.New("code").Parse(`limiter, err := sketchlimit.New(sketchlimit.Config{
 Limit: {{.Limit}},
 Window: {{.Window}},
-{{if .Fixed}}Algorithm: sketchlimit.FixedWindow,
+{{with .Algorithm}}Algorithm: sketchlimit.{{.}},
+{{end}}{{if .Burst}}Burst: {{.Burst}},
 {{end}}{{if gt .SubWindows 1}}SubWindows: {{.SubWindows}},
 {{end}}Plan: &sketchlimit.Plan{
-{{with .Plan}}Shards: {{.Shards}}, BloomBytes: {{.BloomBytes}}, BloomProbes: {{.BloomProbes}},
+{{with .Plan}}Shards: {{.Shards}},{{if .BloomBytes}} BloomBytes: {{.BloomBytes}}, BloomProbes: {{.BloomProbes}},{{end}}
 Depth: {{.Depth}}, Width: {{.Width}}, CellBits: {{.CellBits}},
 {{if .HeavyEntries}}HeavyEntries: {{.HeavyEntries}}, HeavyThreshold: {{.HeavyThreshold}},
 {{end}}{{with .Forecast}}Forecast: &sketchlimit.Forecast{
@@ -30,6 +31,8 @@ At: [{{len .At}}]sketchlimit.Expected{
 })
 `))
 
+var inCode = map[sketchlimit.Algorithm]string{sketchlimit.FixedWindow: "FixedWindow", sketchlimit.TokenBucket: "TokenBucket"}
+
 // code returns the Go statement that makes the limiter. The forecast goes along, because
 // Stats tell by it whether the limiter runs outside its plan.
 func (p *plans) code() (string, error) {
@@ -37,10 +40,11 @@ func (p *plans) code() (string, error) {
 	if err := codeTemplate.Execute(&b, struct {
 		Limit      int
 		Window     string
-		Fixed      bool
+		Algorithm  string // "" for the default
+		Burst      int
 		SubWindows int
 		Plan       sketchlimit.Plan
-	}{p.goal.Limit, inGo(p.window), p.goal.Algorithm == sketchlimit.FixedWindow, p.goal.SubWindows, p.Plan}); err != nil {
+	}{p.goal.Limit, inGo(p.window), inCode[p.goal.Algorithm], p.goal.Burst, p.goal.SubWindows, p.Plan}); err != nil {
 		return "", err
 	}
 	code, err := format.Source([]byte(b.String()))

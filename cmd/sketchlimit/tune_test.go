@@ -100,6 +100,15 @@ func TestTunePage(t *testing.T) {
 	}
 }
 
+// TestTuneBucket: a plan of times has neither doorkeeper nor heavy table, in its code neither.
+func TestTuneBucket(t *testing.T) {
+	tuned(t)
+	o := command(nil, append(few, "--algorithm", "bucket", "--burst", "10")...)
+	require.Equal(t, 0, o.status, o.err)
+	assert.Regexp(t, `(?s)doorkeeper +none.*heavy table +none`, o.out)
+	assert.Regexp(t, `Algorithm: sketchlimit.TokenBucket,\s+Burst: +10,\s+Plan: &sketchlimit.Plan{\s+Shards: 1,\s+Depth: `, o.out)
+}
+
 // TestTuneVerify: made-up traffic and a trace go through a limiter of the plan.
 func TestTuneVerify(t *testing.T) {
 	tuned(t)
@@ -125,6 +134,7 @@ func TestTuneWrongUsage(t *testing.T) {
 		"--keys 9 --sub-windows 61":             "--sub-windows 61, must be a whole number 1 … 60",
 		"--keys 9 --window 1ms --sub-windows 2": "--sub-windows 2, must leave at least 1ms each of --window 1ms",
 		"--keys 9 --algorithm fixed --sub-windows 2": "--sub-windows 2, goes with --algorithm sliding only",
+		"--keys 9 --burst 5":                         "--burst 5, goes with --algorithm bucket only",
 		"--keys 100 --abusers 1 --requests 5":        "--requests 5, must be at least 30000 for 1 × 100 abusers at 3 times the limit of 100",
 		"--trace x --keys 9 --verify":                "--verify with --trace and --keys, replays the keys of the trace, no other number of them",
 		"--keys 9 --zipf 1 --abusers 0.4 --verify":   "--verify with --abusers, goes with even traffic beside them only, not with --zipf or --one-hit",

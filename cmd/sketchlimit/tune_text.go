@@ -77,9 +77,12 @@ func (p *plans) chosen() section {
 	rows := [][]string{
 		{"memory", integer(plan.Forecast.MemoryBytes) + " bytes"},
 		{"shards", integer(plan.Shards)},
-		{"doorkeeper", fmt.Sprintf("%s bytes, %s", integer(plan.BloomBytes), plural(plan.BloomProbes, "probe", "probes"))},
+		{"doorkeeper", "none"},
 		{"sketch", "none"},
 		{"heavy table", "none"},
+	}
+	if plan.BloomBytes > 0 {
+		rows[2][1] = fmt.Sprintf("%s bytes, %s", integer(plan.BloomBytes), plural(plan.BloomProbes, "probe", "probes"))
 	}
 	if plan.Width > 0 {
 		rows[3][1] = fmt.Sprintf("%d rows × %s cells × %d bits", plan.Depth, integer(plan.Width), plan.CellBits)
@@ -88,7 +91,7 @@ func (p *plans) chosen() section {
 		rows[4][1] = fmt.Sprintf("%s, from %s on", plural(plan.HeavyEntries, "entry", "entries"), plural(plan.HeavyThreshold, "unit", "units"))
 	}
 	return section{ID: "plan", Title: "The plan", Table: grid{Rows: rows, Mark: -1},
-		Prose: "Each shard has a doorkeeper and a sketch for every generation, and at most one table of heavy keys."}
+		Prose: "Each shard has a doorkeeper and a sketch for every generation, and at most one table of heavy keys; of token buckets one sketch of times."}
 }
 
 // verified holds what was predicted beside what a replay has shown.

@@ -1,0 +1,91 @@
+package sketchlimit_test
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/accuracy"
+)
+
+// As TestTunePredicts, for a sketch of times.
+func TestTunePredictsBuckets(t *testing.T) {
+	tuned(t)
+	const keys = 60_000 / slowdown
+	for _, c := range []struct {
+		name         string
+		limit, burst int
+		traffic      sketchlimit.Traffic
+		memory       float64 // bytes a key: little, so that there is something to count
+	}{
+		{"uniform", 5, 0, withAbusers(keys, 5, 0), 12},
+		{"zipf 1", 100, 0, sketchlimit.Traffic{Keys: keys, Requests: 5 * keys, Exponent: 1}, 0.25},
+		{"attack", 100, 0, withAbusers(keys, 100, 0.01), 0.7},
+		{"small burst", 100, 10, withAbusers(keys, 100, 0.01), 0.7},
+		{"scan", 10, 0, sketchlimit.Traffic{Keys: keys, Requests: 5 * keys, Exponent: 1, OneHit: 0.9}, 4},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			goal := sketchlimit.Goal{Limit: c.limit, Burst: c.burst, Algorithm: sketchlimit.TokenBucket}
+			config := sketchlimit.Config{Limit: c.limit, Burst: c.burst, Algorithm: sketchlimit.TokenBucket,
+				Window: time.Minute, MemoryBytes: int(c.memory * keys), Seed: 1}
+			plan := build(t, config).Plan()
+			forecast, err := sketchlimit.Predict(c.traffic, goal, plan)
+			require.NoError(t, err)
+
+			src, err := asWorkload(c.traffic, c.limit, 4).Source()
+			require.NoError(t, err)
+			r, err := accuracy.Replay(t.Context(), src, config, accuracy.Options{WarmUp: 1})
+			require.NoError(t, err)
+			withheld := r.OracleAdmittedUnits - min(r.AdmittedUnits, r.OracleAdmittedUnits)
+			e := forecast.Stated()
+			t.Logf("false denials %.1e, predicted %.1e; withheld %.1e, predicted %.1e; error %.2g, predicted %.2g; cliff %.2g",
+				r.FalseDenialRate, e.FalseDenialRate, r.WithheldShare, e.WithheldShare, r.EstimateError.Mean(), e.EstimateError, forecast.Cliff)
+			require.True(t, fits(r.InnocentFalseDenials, r.InnocentRequests, e.FalseDenialRate))
+			require.True(t, fits(withheld, r.OracleAdmittedUnits, e.WithheldShare))
+			require.InEpsilon(t, r.EstimateError.Mean(), e.EstimateError, 0.3)
+			require.Equal(t, r.MemoryBytes, forecast.MemoryBytes)
+
+			// The check can fail: a third of the traffic leads to other figures.
+			third := c.traffic
+			third.Keys /= 3
+			third.Requests /= 3
+			forecast, err = sketchlimit.Predict(third, goal, plan)
+			require.NoError(t, err)
+			e = forecast.Stated()
+			require.False(t, fits(r.InnocentFalseDenials, r.InnocentRequests, e.FalseDenialRate) &&
+				fits(withheld, r.OracleAdmittedUnits, e.WithheldShare) &&
+				math.Abs(r.EstimateError.Mean()/e.EstimateError-1) < 0.3)
+		})
+	}
+}
+
+// The plan for a goal reaches it in a replay, at a size that a test can afford: see mostFalseDenials.
+func TestTuneReachesItsGoalForBuckets(t *testing.T) {
+	tuned(t)
+	const keys, rate = 60_000, 1e-4
+	traffic := withAbusers(keys, 50, 0.01)
+	goal := sketchlimit.Goal{Limit: 50, Burst: 20, Algorithm: sketchlimit.TokenBucket, FalseDenialRate: rate}
+	plan, err := sketchlimit.Tune(traffic, goal)
+	require.NoError(t, err)
+	again, err := sketchlimit.Tune(traffic, goal)
+	require.NoError(t, err)
+	require.Equal(t, plan, again)
+	require.LessOrEqual(t, plan.Forecast.Stated().FalseDenialRate, 1.0*rate)
+	require.Greater(t, plan.Forecast.Cliff, 1.9)
+	require.InEpsilon(t, keys, plan.Forecast.Keys, 0.02)
+
+	src, err := asWorkload(traffic, 50, 3).Source()
+	require.NoError(t, err)
+	r, err := accuracy.Replay(t.Context(), src, sketchlimit.Config{Limit: 50, Burst: 20, Window: time.Minute,
+		Algorithm: sketchlimit.TokenBucket, Plan: &plan, Seed: 1}, accuracy.Options{})
+	require.NoError(t, err)
+	require.Equal(t, plan.Forecast.MemoryBytes, r.MemoryBytes)
+	require.Zero(t, r.OverAdmissions)
+	// An abuser whose cells are all covered is denied for as long as it lasts: 450 requests.
+	require.LessOrEqual(t, r.InnocentFalseDenials, 90*mostFalseDenials(r.InnocentRequests/90, rate))
+	require.Less(t, float64(plan.Forecast.MemoryBytes), 5.0*keys, "a bucket that nobody tuned")
+}
