@@ -231,7 +231,7 @@ func browse(t *testing.T, args ...string) string {
 	browser, err := exec.LookPath("chromium")
 	if err != nil {
 		if os.Getenv(required) == "1" {
-			t.Fatal("no chromium, and ", required, "=1: ", err)
+			t.Fatalf("no chromium, and %s=1: %v", required, err)
 		}
 		t.Skip("no chromium: the page has not been opened in a browser")
 	}
