@@ -121,7 +121,7 @@ func (r *Rule) Forecast() (sketchlimit.Forecast, error) {
 		return sketchlimit.Forecast{}, err
 	}
 	return sketchlimit.Predict(sketchlimit.Traffic{Keys: r.Keys, Abusers: 0.01},
-		sketchlimit.Goal{Limit: r.Limit, Algorithm: r.Algorithm}, plan)
+		sketchlimit.Goal{Limit: r.Limit, Algorithm: r.Algorithm, Burst: r.Burst}, plan)
 }
 
 // build gives the rule a limiter of its own.
