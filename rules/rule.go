@@ -125,12 +125,12 @@ func (r *Rule) Forecast() (sketchlimit.Forecast, error) {
 }
 
 // build gives the rule a limiter of its own.
-func (r *Rule) build(clock func() time.Time) (err error) {
+func (r *Rule) build(clock func() time.Time, hash sketchlimit.Hash) (err error) {
 	if r.Unlimited || r.Limit == 0 {
 		return nil
 	}
 	c := r.config()
-	c.Clock = clock
+	c.Clock, c.Hash = clock, hash
 	r.limiter, err = sketchlimit.New(c)
 	return err
 }

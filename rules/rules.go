@@ -20,6 +20,7 @@ type Rules struct {
 	maxBytes int
 	paths    []string
 	clock    func() time.Time
+	hash     sketchlimit.Hash
 	reload   sync.Mutex
 	current  atomic.Pointer[set]
 }
@@ -37,14 +38,23 @@ func newSet() *set { return &set{domains: map[string]*node{}, names: map[string]
 // domain. The counts of all rules may take maxBytes together, so that a slip of the
 // pen in a file is an error and not the end of the service.
 //
+// The values of descriptors are hashed under a key of this process, because they are
+// whatever clients send: nobody can choose a value that spends the quota of another.
+//
 // Errors of what files say begin with FILE:LINE.
 func Load(maxBytes int, paths ...string) (*Rules, error) {
-	start := time.Now() // carried on by the monotonic clock: steps of the wall clock do not reach it
-	return load(func() time.Time { return start.Add(time.Since(start)) }, maxBytes, paths...)
+	return LoadHash(sketchlimit.MapHash(), maxBytes, paths...)
 }
 
-func load(clock func() time.Time, maxBytes int, paths ...string) (*Rules, error) {
-	r := &Rules{maxBytes: maxBytes, paths: paths, clock: clock}
+// LoadHash is [Load] with another hash of values, such as one that several processes share,
+// or sketchlimit.XXHash(0) where clients cannot choose them.
+func LoadHash(hash sketchlimit.Hash, maxBytes int, paths ...string) (*Rules, error) {
+	start := time.Now() // carried on by the monotonic clock: steps of the wall clock do not reach it
+	return load(func() time.Time { return start.Add(time.Since(start)) }, hash, maxBytes, paths...)
+}
+
+func load(clock func() time.Time, hash sketchlimit.Hash, maxBytes int, paths ...string) (*Rules, error) {
+	r := &Rules{maxBytes: maxBytes, paths: paths, clock: clock, hash: hash}
 	r.current.Store(newSet())
 	if err := r.Reload(); err != nil {
 		return nil, err
@@ -85,7 +95,7 @@ func (r *Rules) Reload() error {
 	}
 	for _, rule := range next.rules {
 		if rule.limiter = limiters[rule.counter]; rule.limiter == nil {
-			if err := rule.build(r.clock); err != nil {
+			if err := rule.build(r.clock, r.hash); err != nil {
 				return err
 			}
 		}

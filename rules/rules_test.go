@@ -33,7 +33,7 @@ func load(t *testing.T, text string) *loaded {
 	l := &loaded{clock: &clock{time.Unix(0, 0)}, file: filepath.Join(t.TempDir(), "rules.yaml")}
 	l.write(t, text)
 	var err error
-	l.Rules, err = rules.LoadAt(l.clock.read, 64<<20, l.file)
+	l.Rules, err = rules.LoadAt(l.clock.read, sketchlimit.MapHash(), 64<<20, l.file)
 	require.NoError(t, err)
 	return l
 }
@@ -439,4 +439,27 @@ descriptors:
 	// false
 	//   client 99 of 100
 	//   client.path_/search* 0 of 1
+}
+
+// Two values that count as one under XXH64, whatever its seed, do not under the hash that
+// rules take if not told otherwise.
+func TestHash(t *testing.T) {
+	const victim, attacker = "customer-0000042", "\x83hr\xdcq\xb8\xed\x92-000\xdf{\xc1H" // the last blocks of a key
+	before := strings.Repeat("x", 31)                                                    // with the length of the value, 32 bytes
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("domain: api\ndescriptors: [{key: user, rate_limit: {unit: hour, requests_per_unit: 5}}]"), 0o600))
+	for _, c := range []struct {
+		load  func() (*rules.Rules, error)
+		falls bool
+	}{
+		{func() (*rules.Rules, error) { return rules.Load(64<<20, file) }, false},
+		{func() (*rules.Rules, error) { return rules.LoadHash(sketchlimit.XXHash(0), 64<<20, file) }, true},
+	} {
+		l, err := c.load()
+		require.NoError(t, err)
+		admitted, _ := l.Take("api", 5, descriptor("user="+before+attacker))
+		require.True(t, admitted)
+		admitted, _ = l.Take("api", 1, descriptor("user="+before+victim))
+		require.Equal(t, c.falls, !admitted)
+	}
 }
