@@ -7,7 +7,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # The race detector needs a C compiler; without one the tests run without it.
 RACE := $(if $(shell command -v $$(go env CC) 2>/dev/null),-race)
 
-.PHONY: test lint fuzz bench bench-peers bench-http report
+.PHONY: test lint fuzz bench bench-peers bench-http bench-snapshots report
 
 test: ## every test of every module
 	@$(if $(RACE),,echo "no C compiler: testing without the race detector")
@@ -31,3 +31,7 @@ bench-peers: ## this library beside others, and its latencies; writes docs/perfo
 
 bench-http: ## what the middleware costs the example service, under load; writes docs/http.md
 	go run -C examples/service ./bench -write ../../docs/http.md
+
+bench-snapshots: ## how long decisions wait for a snapshot of 256 MiB; 100,000 damaged snapshots; 200 kills while saving
+	go test -run '^$$' -bench Snapshot -benchtime 3x ./bench
+	go test -v -run 'SnapshotCorrupted|SnapshotKilled' . -corruptions 100000 -kills 200

@@ -41,6 +41,12 @@
 //   - Only admitted units count. A flood of denied requests changes nothing.
 //   - The same seed, keys and times give the same decisions.
 //
+// # Attackers and restarts
+//
+// The default hash is not keyed: where strangers choose the bytes of their keys freely,
+// set [Config.Hash], see SECURITY.md. [Limiter.Save] and [Limiter.Load] let what clients have
+// used outlive the process.
+//
 // # Sources
 //
 // The weighted window is described by Cloudflare ("How we built rate limiting

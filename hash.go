@@ -25,8 +25,8 @@ type Hash interface {
 // XXHash returns the Hash of a Config that names none: XXH64, drawn apart by a seed. 0 is
 // Config.Seed, or one from crypto/rand if that is 0 as well.
 //
-// It is fast and the same on every machine, but not keyed: whoever chooses the bytes of
-// a key of 16 or more can find another one that counts as the same under every seed.
+// It is fast and the same on every machine, but not keyed: whoever chooses 8 bytes of a key
+// that is longer can make it count as any other key, under every seed.
 func XXHash(seed uint64) Hash { return xxHash(seed) }
 
 type xxHash uint64

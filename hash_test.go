@@ -14,28 +14,56 @@ import (
 	"github.com/sketchlimit/sketchlimit"
 )
 
-// twin returns another key of 16 bytes that has the same XXH64 under every seed. Each of
-// the two blocks goes through an invertible round into an accumulator by XOR, which between
-// them is rotated by 27 bits and multiplied by an odd number. So a change of bit 36 by the
-// first is one of bit 63 before the second, whatever the accumulator was, and a change of
-// bit 63 by the second undoes it.
+const (
+	prime1 = 11400714785074694791
+	prime2 = 14029467366897019727
+	prime3 = 1609587929392839161
+	prime4 = 9650029242287828579
+	prime5 = 2870177450012600261
+)
+
+// inverse returns the inverse of an odd number modulo 2^64, by Newton's method.
+func inverse(odd uint64) uint64 {
+	x := odd
+	for range 5 {
+		x *= 2 - odd*x
+	}
+	return x
+}
+
+// contribution is what a block of 8 bytes changes XXH64's accumulator by, with XOR.
+func contribution(block uint64) uint64 { return bits.RotateLeft64(block*prime2, 31) * prime1 }
+
+func block(contribution uint64) uint64 {
+	return bits.RotateLeft64(contribution*inverse(prime1), -31) * inverse(prime2)
+}
+
+// twin returns another key of 16 bytes that has the same XXH64 under every seed. Between the
+// two blocks the accumulator is rotated by 27 bits and multiplied by an odd number. So a
+// change of bit 36 by the first is one of bit 63 before the second, whatever the accumulator
+// was, and a change of bit 63 by the second undoes it.
 func twin(key string) string {
-	const prime1, prime2 = 11400714785074694791, 14029467366897019727
-	inverse := func(odd uint64) uint64 { // modulo 2^64, by Newton's method
-		x := odd
-		for range 5 {
-			x *= 2 - odd*x
-		}
-		return x
-	}
-	changed := func(block, bit uint64) uint64 {
-		round := bits.RotateLeft64(block*prime2, 31)*prime1 ^ 1<<bit
-		return bits.RotateLeft64(round*inverse(prime1), -31) * inverse(prime2)
-	}
 	b := []byte(key)
-	binary.LittleEndian.PutUint64(b, changed(binary.LittleEndian.Uint64(b), 36))
-	binary.LittleEndian.PutUint64(b[8:], changed(binary.LittleEndian.Uint64(b[8:]), 63))
+	for i, bit := range []int{36, 63} {
+		half := b[8*i:]
+		binary.LittleEndian.PutUint64(half, block(contribution(binary.LittleEndian.Uint64(half))^1<<bit))
+	}
 	return string(b)
+}
+
+// forged returns a key of 16 bytes that begins as the attacker must, such as with a network
+// of theirs, and has the same XXH64 (seed 0) as any key. Every step of XXH64 can be undone.
+func forged(begin uint64, key string) string {
+	h := xxhash.Sum64String(key)
+	h ^= h >> 32
+	h *= inverse(prime3)
+	h ^= h>>29 ^ h>>58
+	h *= inverse(prime2)
+	h ^= h >> 33
+	h = bits.RotateLeft64((h-prime4)*inverse(prime1), -27)
+	before := bits.RotateLeft64((prime5+16)^contribution(begin), 27)*prime1 + prime4
+	b := binary.LittleEndian.AppendUint64(nil, begin)
+	return string(binary.LittleEndian.AppendUint64(b, block(h^before)))
 }
 
 func TestTwinsUnderEverySeed(t *testing.T) {
@@ -72,6 +100,9 @@ func TestAttackOnXXHash(t *testing.T) {
 				victim := fmt.Sprintf("customer-%07d", i)
 				require.True(t, l.Take(twin(victim), 10).Allowed)
 				require.Equal(t, tt.falls, !l.Allow(victim), victim)
+				short := fmt.Sprintf("203.0.113.%d", i)
+				require.True(t, l.Take(forged(uint64(i), short), 10).Allowed)
+				require.Equal(t, tt.falls, !l.Allow(short), short)
 				_, ok := in.Acquire(twin(victim), 1)
 				require.True(t, ok)
 				_, ok = in.Acquire(victim, 1)

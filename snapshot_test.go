@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"flag"
 	"io"
 	"io/fs"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -237,7 +240,8 @@ func corrupted(r *rand.Rand, b []byte) []byte {
 	return b
 }
 
-// bench/snapshot does the same a hundred thousand times.
+var corruptions = flag.Int("corruptions", 2000, "how many damaged snapshots TestSnapshotCorrupted tries")
+
 func TestSnapshotCorrupted(t *testing.T) {
 	c := sketchlimit.Config{Limit: 100, MemoryBytes: 16 << 10}
 	l, now := snapshotLimiter(t, c)
@@ -247,7 +251,7 @@ func TestSnapshotCorrupted(t *testing.T) {
 	clock.Store(now.Load())
 	before := snapshot(t, into)
 	r := rand.New(rand.NewPCG(3, 4))
-	for range 2000 {
+	for range *corruptions {
 		b := corrupted(r, saved)
 		var start, end runtime.MemStats
 		runtime.ReadMemStats(&start)
@@ -259,6 +263,54 @@ func TestSnapshotCorrupted(t *testing.T) {
 	require.Equal(t, before, snapshot(t, into))
 	_, err := into.ReadFrom(bytes.NewReader(saved))
 	require.NoError(t, err)
+	t.Logf("%d damaged snapshots refused", *corruptions)
+}
+
+// What a snapshot is made to say, sums put right, is refused or restored as it is, and no
+// decision panics afterwards.
+func FuzzReadFrom(f *testing.F) {
+	var configs []sketchlimit.Config
+	for _, name := range slices.Sorted(maps.Keys(snapshotConfigs)) {
+		c := snapshotConfigs[name]
+		c.Seed, c.MemoryBytes = 1, 0
+		switch {
+		case c.Hash != nil:
+			continue
+		case c.Plan == nil:
+			c.Plan = &sketchlimit.Plan{Shards: 2, BloomBytes: 64, BloomProbes: 2, Depth: 2, Width: 16, CellBits: 32}
+			if c.Algorithm == sketchlimit.TokenBucket {
+				c.Plan.BloomBytes, c.Plan.BloomProbes = 0, 0
+			} else if c.SubWindows == 0 {
+				c.Plan.HeavyEntries, c.Plan.HeavyThreshold = 8, 2
+			}
+		}
+		configs = append(configs, c)
+		l, now := snapshotLimiter(f, c)
+		used(f, l, now, 100)
+		f.Add(uint8(len(configs)-1), snapshot(f, l))
+	}
+	f.Fuzz(func(t *testing.T, config uint8, b []byte) {
+		l, now := snapshotLimiter(t, configs[int(config)%len(configs)])
+		b = bytes.Clone(b)
+		if len(b) >= 216 {
+			binary.LittleEndian.PutUint64(b[200:], xxhash.Sum64(b[:200]))
+			rest := append(bytes.Clone(b[:200]), b[208:len(b)-8]...)
+			binary.LittleEndian.PutUint64(b[len(b)-8:], xxhash.Sum64(rest))
+		}
+		before := snapshot(t, l)
+		if _, err := l.ReadFrom(bytes.NewReader(b)); err != nil {
+			require.Equal(t, before, snapshot(t, l))
+			return
+		}
+		binary.LittleEndian.PutUint64(b[192:], 0) // of a predecessor that is not there
+		require.Equal(t, b[208:len(b)-8], snapshot(t, l)[208:len(b)-8])
+		for i := range int64(20) {
+			l.Stats()
+			l.Take(keyName(i), 1)
+			l.Peek(keyName(i + 1))
+			now.Add(int64(snapshotWindow) / 3)
+		}
+	})
 }
 
 // Decisions go on while a snapshot is written; what was admitted before is in it.
