@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"runtime"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -29,7 +28,7 @@ const (
 	snapshotVersion = 1
 	// snapshotText is hashed to tell one hash, key or seed from another.
 	snapshotText = "sketchlimit: the hash of a snapshot"
-	// snapshotChunk is what is written at once.
+	// snapshotChunk is the bytes written at once.
 	snapshotChunk = 256 << 10
 )
 
@@ -82,12 +81,13 @@ var (
 	ErrSnapshotLate    = errors.New("too late for a snapshot")
 )
 
-// WriteTo writes a snapshot of the limiter, which [Limiter.ReadFrom] restores: what every
-// unit admitted before WriteTo began has left, and some of those since. It is as long as
-// MemoryBytes or a little less, and the same for machines of either byte order.
+// WriteTo writes a snapshot of the limiter, which [Limiter.ReadFrom] restores: every unit
+// that was admitted before WriteTo began, and some of those since. It is as long as
+// MemoryBytes or a little less, and the same on machines of either byte order.
 //
 // Decisions go on: WriteTo locks one shard at a time, for as long as it takes to copy some
-// KiB (or what Config.Plan makes of a shard), and writes without a lock.
+// KiB (or what Config.Plan makes of a shard), and writes without a lock. It pauses every
+// 256 KiB, which takes longer where decisions keep all processors busy.
 //
 // A snapshot holds no keys and no key of a Hash, but the seed: whoever reads one of a
 // limiter whose Hash is not keyed can choose keys that collide. Keep it to yourself.
@@ -177,18 +177,21 @@ func (s *snapshotWriter) sum() {
 	s.buffer.Write(binary.LittleEndian.AppendUint64(nil, s.digest.Sum64()))
 }
 
-// yieldingWriter counts bytes, and gives way after each chunk: where decisions keep all
+// yieldingWriter counts bytes, and sleeps between chunks: where decisions keep all
 // processors busy, one of them would wait for as long as the scheduler lets a goroutine
-// run, 10 ms.
+// run, 10 ms. runtime.Gosched does not do: the decision may be queued at a processor that is
+// busy with another one, and only one that has nothing to do takes it from there.
 type yieldingWriter struct {
 	w io.Writer
 	n int64
 }
 
 func (y *yieldingWriter) Write(b []byte) (int, error) {
+	if y.n > 0 {
+		time.Sleep(100 * time.Microsecond)
+	}
 	n, err := y.w.Write(b)
 	y.n += int64(n)
-	runtime.Gosched()
 	return n, err
 }
 
