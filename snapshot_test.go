@@ -352,6 +352,32 @@ func TestSnapshotMeanwhile(t *testing.T) {
 	require.NotZero(t, admitted[keys-1].Load())
 }
 
+// writerFunc is a function that writes.
+type writerFunc func(b []byte) (int, error)
+
+func (w writerFunc) Write(b []byte) (int, error) { return w(b) }
+
+// No lock is held while a snapshot is written, however long that takes: every shard decides.
+func TestSnapshotToASlowWriter(t *testing.T) {
+	l, _ := snapshotLimiter(t, sketchlimit.Config{Limit: 100, MemoryBytes: 1 << 20})
+	writes, shards := 0, l.Plan().Shards
+	n, err := l.WriteTo(writerFunc(func(b []byte) (int, error) {
+		writes++
+		for i := range int64(20 * shards) { // one is left out with a chance of 2e-9 × shards
+			require.True(t, l.Take(keyName(i), 1).Allowed)
+		}
+		return len(b), nil
+	}))
+	require.NoError(t, err)
+	require.Greater(t, writes, 2)
+	require.Greater(t, int(n), 900<<10)
+
+	fails := errors.New("fails")
+	n, err = l.WriteTo(writerFunc(func(b []byte) (int, error) { return 7, fails }))
+	require.ErrorIs(t, err, fails)
+	require.EqualValues(t, 7, n)
+}
+
 func TestSaveAndLoad(t *testing.T) {
 	c := sketchlimit.Config{Limit: 10}
 	l, _ := snapshotLimiter(t, c)
