@@ -1,6 +1,7 @@
 package sketchlimit_test
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
@@ -50,11 +51,27 @@ type trial struct {
 	now, latest      time.Time // latest: the greatest so far
 	floor            time.Time // no time lies before: start of the latest generation
 	admitted, denied uint64    // units
+	charges          []charge  // to the oracles
+	snapshot         saved
+}
+
+// charge is what an oracle was told.
+type charge struct {
+	at       time.Time
+	key      string
+	n, limit int
+}
+
+// saved is a snapshot of the limiter, and of what the oracles knew then.
+type saved struct {
+	bytes   []byte
+	charges int
+	floor   time.Time
 }
 
 func newTrial(t testing.TB, c sketchlimit.Config) *trial {
 	c.Window = trialWindow
-	x := &trial{TB: t, oracles: map[int]exact.Limiter{}, now: time.Unix(1_700_000_000, 0)}
+	x := &trial{TB: t, now: time.Unix(1_700_000_000, 0)}
 	if c.Plan == nil {
 		c.MemoryBytes = 16 << 10 // for 8 keys: they do not collide
 	}
@@ -62,22 +79,48 @@ func newTrial(t testing.TB, c sketchlimit.Config) *trial {
 		c.MemoryBytes, c.MaxMemoryBytes = 8<<10, 1<<20
 	}
 	c.Seed, c.Clock = 1, func() time.Time { return x.now }
-	l, err := sketchlimit.New(c)
-	require.NoError(t, err)
-	require.NoError(t, l.Close()) // it changes its size when told to alone
-	x.l, x.config = l, c
-	for part := range 3 {
-		limit := x.limit(part)
-		if x.oracles[limit], err = x.oracle(limit); err != nil {
-			t.Fatal(err)
-		}
-	}
-	switch x.generation = trialWindow / time.Duration(max(1, c.SubWindows)); c.Algorithm {
-	case sketchlimit.TokenBucket:
+	x.config = c
+	x.generation = trialWindow / time.Duration(max(1, c.SubWindows))
+	if x.bucket() {
 		x.generation = generation(c)
 	}
-	x.advance()
+	x.l = x.limiter()
+	x.forget()
 	return x
+}
+
+// limiter returns a new one, which changes its size when told to alone.
+func (x *trial) limiter() *sketchlimit.Limiter {
+	l, err := sketchlimit.New(x.config)
+	require.NoError(x, err)
+	require.NoError(x, l.Close())
+	x.floor = time.Time{}
+	x.advance()
+	return l
+}
+
+// forget makes oracles that know the charges alone.
+func (x *trial) forget() {
+	x.oracles = map[int]exact.Limiter{}
+	for part := range 3 {
+		limit := x.limit(part)
+		oracle, err := x.oracle(limit)
+		require.NoError(x, err)
+		x.oracles[limit] = oracle
+	}
+	for _, c := range x.charges {
+		x.charge(c)
+	}
+}
+
+// charge tells the oracles of units. A bucket's time is that of one limit alone: a unit of
+// another one takes longer.
+func (x *trial) charge(c charge) {
+	for of, oracle := range x.oracles {
+		if of == c.limit || !x.bucket() {
+			oracle.Charge(c.at, c.key, c.n)
+		}
+	}
 }
 
 func (x *trial) oracle(limit int) (exact.Limiter, error) {
@@ -178,8 +221,7 @@ func (x *trial) reserve(key string, n int) {
 	}
 }
 
-// count tells the oracles what was admitted. A bucket's time is that of one limit alone:
-// a unit of another one takes longer.
+// count tells the oracles what was admitted.
 func (x *trial) count(want sketchlimit.Decision, allowed bool, key string, n, limit int) {
 	require.True(x, want.Allowed || !allowed, "%d units of %q admitted, the exact algorithm has %d of %d left", n, key, want.Remaining, limit)
 	if !allowed {
@@ -187,11 +229,32 @@ func (x *trial) count(want sketchlimit.Decision, allowed bool, key string, n, li
 		return
 	}
 	x.admitted += uint64(n)
-	for of, oracle := range x.oracles {
-		if of == limit || !x.bucket() {
-			oracle.Charge(x.taken(), key, n)
-		}
+	c := charge{x.taken(), key, n, limit}
+	x.charges = append(x.charges, c)
+	x.charge(c)
+}
+
+// save takes a snapshot.
+func (x *trial) save() {
+	var b bytes.Buffer
+	_, err := x.l.WriteTo(&b)
+	require.NoError(x, err)
+	x.snapshot = saved{b.Bytes(), len(x.charges), x.floor}
+}
+
+// restore goes on with a new limiter from the snapshot, at the time that it is by now.
+func (x *trial) restore() {
+	if x.snapshot.bytes == nil {
+		return
 	}
+	if x.now.Before(x.snapshot.floor) {
+		x.now = x.snapshot.floor // how far back it may go depends on when shards turned
+	}
+	x.l = x.limiter()
+	_, err := x.l.ReadFrom(bytes.NewReader(x.snapshot.bytes))
+	require.NoError(x, err)
+	x.admitted, x.denied, x.charges = 0, 0, x.charges[:x.snapshot.charges]
+	x.forget()
 }
 
 // judge compares an answer with the exact one: it may err on one side, and where keys do
@@ -263,6 +326,10 @@ func (x *trial) run(data []byte) {
 			x.l.Resize(8 << 10 << (op & 1 * 2) << (data[0] >> 5 & 1))
 		case op < 30 && limit == x.config.Limit && x.bucket():
 			x.reserve(key, n)
+		case op == 30 && data[0]>>5 < 3:
+			x.save()
+		case op == 30 && data[0]>>5 < 6:
+			x.restore()
 		case op > 29:
 			x.advance() // it reads the clock
 			s := x.l.Stats()
@@ -280,7 +347,8 @@ func FuzzOperations(f *testing.F) {
 	for which := range trials {
 		f.Add(uint8(which), []byte("\x00\x00\x00\x0e\x00\x00\x00\x00\x00\xff\x20\x00\x00\x00\x00\x00"+ // take all, then more, later
 			"\x08\x00\x00\x0e\x08\x00\x20\xe0\x12\x00\x10\x0c\x16\x00\x00\x05"+ // allow, peek, another limit
-			"\x1a\x00\x00\x00\x28\x00\x30\xf4\x2a\x00\x40\x04\x1b\x00\x50\x01\x1c\x00\x00\x03\x1e\x00\x00\x00")) // sizes, back, a queue, statistics
+			"\x1a\x00\x00\x00\x28\x00\x30\xf4\x2a\x00\x40\x04\x1b\x00\x50\x01\x1c\x00\x00\x03\x1e\x00\x00\x00"+ // sizes, back, a queue, save
+			"\x00\x00\x00\x02\x7e\x00\x20\x00\x00\x00\x00\x0e\x1f\x00\x00\x00")) // take, restore, statistics
 	}
 	f.Fuzz(func(t *testing.T, which uint8, data []byte) {
 		newTrial(t, trials[int(which)%len(trials)]).run(data)
