@@ -7,7 +7,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # The race detector needs a C compiler; without one the tests run without it.
 RACE := $(if $(shell command -v $$(go env CC) 2>/dev/null),-race)
 
-.PHONY: test lint fuzz soak bench bench-peers bench-http bench-snapshots report
+.PHONY: test lint fuzz soak bench bench-peers bench-http bench-snapshots report bench-redis
 
 test: ## every test of every module
 	@$(if $(RACE),,echo "no C compiler: testing without the race detector")
@@ -38,3 +38,6 @@ bench-http: ## what the middleware costs the example service, under load; writes
 bench-snapshots: ## how long decisions wait for a snapshot of 256 MiB; 100,000 damaged snapshots; 200 kills while saving
 	go test -run '^$$' -bench Snapshot -benchtime 3x ./bench
 	go test -v -run 'SnapshotCorrupted|SnapshotKilled' . -corruptions 100000 -kills 200
+
+bench-redis: ## through Redis, beside redis_rate; needs redis-server; writes docs/redis.md
+	go run -C redislimit/bench . -write ../../docs/redis.md

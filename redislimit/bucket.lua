@@ -37,7 +37,9 @@ if ahead > room then
 	return {0, math.ceil(ahead)}
 end
 
-if age > 0 then -- bring all cells forward
+if age > 3 then -- nothing in it lies ahead any more
+	block, c1, c2, c3, c4 = string.rep('\0', 512), 0, 0, 0, 0
+elseif age > 0 then -- bring all cells forward
 	local cells = {}
 	for i = 1, 128 do
 		cells[i] = pack('>I4', math.max(0, unpack('>I4', block, 4 * i - 3) - passed))

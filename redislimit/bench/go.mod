@@ -1,0 +1,22 @@
+module github.com/sketchlimit/sketchlimit/redislimit/bench
+
+go 1.26.0
+
+replace github.com/sketchlimit/sketchlimit => ../..
+
+replace github.com/sketchlimit/sketchlimit/redislimit => ..
+
+require (
+	github.com/go-redis/redis_rate/v10 v10.0.1
+	github.com/redis/go-redis/v9 v9.23.0
+	github.com/redis/rueidis v1.0.79
+	github.com/sketchlimit/sketchlimit v0.0.0-00010101000000-000000000000
+	github.com/sketchlimit/sketchlimit/redislimit v0.0.0-00010101000000-000000000000
+)
+
+require (
+	github.com/bits-and-blooms/bitset v1.29.0 // indirect
+	github.com/cespare/xxhash/v2 v2.3.0 // indirect
+	go.uber.org/atomic v1.12.0 // indirect
+	golang.org/x/sys v0.48.0 // indirect
+)

@@ -1,0 +1,79 @@
+// Command bench measures redislimit beside redis_rate and with other clients, on a
+// redis-server of its own on the loopback, and writes docs/redis.md's tables.
+//
+//	go run -C redislimit/bench . [-write ../../docs/redis.md] [throughput] [clients] [memory] [accuracy] [processes]
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/sketchlimit/sketchlimit/redislimit/internal/redistest"
+)
+
+// sections are what is measured, in the order of docs/redis.md.
+var sections = []struct {
+	name    string
+	measure func(w io.Writer, addr string) error
+}{
+	{"throughput", throughput},
+	{"clients", throughClients},
+	{"memory", memory},
+	{"accuracy", accuracies},
+	{"processes", processes},
+}
+
+func main() {
+	log.SetFlags(0)
+	file := flag.String("write", "", "file whose sections are replaced")
+	worker := flag.String("worker", "", "address: be one of the processes (used by processes)")
+	flag.Parse()
+	if *worker != "" {
+		if err := work(*worker); err != nil {
+			log.Fatal(err)
+		}
+		return
+	}
+	for _, s := range sections {
+		if flag.NArg() > 0 && !slices.Contains(flag.Args(), s.name) {
+			continue
+		}
+		if err := section(s.name, s.measure, *file); err != nil {
+			log.Fatal(err)
+		}
+	}
+}
+
+// section measures on a new server, prints what came out, and writes it to the file.
+func section(name string, measure func(io.Writer, string) error, file string) error {
+	dir, err := os.MkdirTemp("", "redislimit")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	server, err := redistest.Start(dir)
+	if err != nil {
+		return err
+	}
+	defer server.Kill()
+	var text strings.Builder
+	if err := measure(io.MultiWriter(os.Stdout, &text), server.Addr); err != nil || file == "" {
+		return err
+	}
+	old, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	place := regexp.MustCompile(fmt.Sprintf("(?s)<!-- %s -->\n.*<!-- end of %s -->", name, name))
+	if !place.Match(old) {
+		return fmt.Errorf("no section %s in %s", name, file)
+	}
+	written := place.ReplaceAllLiteral(old, fmt.Appendf(nil, "<!-- %s -->\n%s<!-- end of %s -->", name, text.String(), name))
+	return os.WriteFile(file, written, 0o644)
+}

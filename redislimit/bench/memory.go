@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// memory prints what the server's memory grows by when a million keys come once. The window is
+// a day: redis_rate lets a key go when its bucket is full again, and so would have lost the
+// first ones of a minute before the last ones come.
+func memory(w io.Writer, addr string) error {
+	const window = 24 * time.Hour
+	s, err := stricts(addr, window)
+	if err != nil {
+		return err
+	}
+	server := redis.NewClient(&redis.Options{Addr: addr})
+	fmt.Fprintln(w, "| | used_memory | a key | less than redis_rate |\n|---|---|---|---|")
+	most := 0.
+	before, err := used(server)
+	if err != nil {
+		return err
+	}
+	for _, c := range append([]contender{rate(addr, window)}, s...) {
+		if err := server.FlushAll(context.Background()).Err(); err != nil {
+			return err
+		}
+		if _, err := c.take(context.Background(), 0); err != nil { // connects, loads the script
+			return err
+		}
+		if err := each(c, aMillion); err != nil {
+			return err
+		}
+		after, err := used(server)
+		if err != nil {
+			return err
+		}
+		grown := after - before
+		most = max(most, grown)
+		fmt.Fprintf(w, "| %s | %.1f MB | %.1f bytes | 1 / %.0f |\n", c.name, grown/1e6, grown/aMillion, most/grown)
+	}
+	return nil
+}
+
+// each takes one unit of every key.
+func each(c contender, keys int) error {
+	const callers = 128
+	errs := make(chan error, callers)
+	var all sync.WaitGroup
+	for i := range callers {
+		all.Go(func() {
+			for key := 1 + i; key <= keys; key += callers {
+				if _, err := c.take(context.Background(), key); err != nil {
+					errs <- err
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	close(errs)
+	return <-errs
+}
+
+var usedMemory = regexp.MustCompile(`used_memory:(\d+)`)
+
+func used(server *redis.Client) (float64, error) {
+	info, err := server.Info(context.Background(), "memory").Result()
+	if err != nil {
+		return 0, err
+	}
+	found := usedMemory.FindStringSubmatch(info)
+	if found == nil {
+		return 0, fmt.Errorf("no used_memory in %q", info)
+	}
+	return strconv.ParseFloat(found[1], 64)
+}
