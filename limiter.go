@@ -150,6 +150,7 @@ type Limiter struct {
 	plan    Plan
 	planned planned
 	flooded counter // requests for one unit that were denied without the lock
+	share   atomic.Pointer[Share]
 
 	drawn  bool   // seed
 	number uint64 // of the limiters that were made, for those in a Group

@@ -88,14 +88,25 @@ func (r request) take(p Position, n, limit int64, brief bool) verdict {
 	}
 	entry := r.heavy.find(r.memory, r.table(), r.h)
 	current, h := r.count(p.Generation, entry)
-	u := r.usage(p, current+r.former(p.Generation), entry, enough)
+	share := r.share.Load()
+	var u usage
+	var at place
+	if share == nil {
+		u = r.usage(p, current+r.former(p.Generation), entry, enough, true)
+	} else {
+		at = share.place(r)
+		u = r.usage(p, current+share.bound(r, at, p), entry, enough, false)
+		if n > u.free-(r.limit-limit) { // it may have fallen below the bound
+			u = r.usage(p, current+r.former(p.Generation), entry, all, true)
+		}
+	}
 	u.free -= r.limit - limit
 	if n < 1 || n > u.free {
 		if brief {
 			if n != 1 || !r.s.last.noted(r.flood(limit)) {
 				return r.note(n, limit)
 			}
-			u = r.usage(p, current+r.former(p.Generation), entry, all)
+			u = r.usage(p, current+r.former(p.Generation), entry, all, true)
 			u.free -= r.limit - limit
 		}
 		return r.refuse(p, n, limit, r.denied(p, u, entry, n, limit))
@@ -103,6 +114,9 @@ func (r request) take(p Position, n, limit int64, brief bool) verdict {
 	r.s.admitted += uint64(n)
 	r.s.last.forget(r.h)
 	r.add(entry, h, current, n)
+	if share != nil {
+		share.admit(at, current+n)
+	}
 	return verdict{allowed: true, remaining: int(u.free - n), resetAfter: r.resetAfter(p, 0)}
 }
 
@@ -137,7 +151,7 @@ func (r request) peek(p Position, n int64) verdict {
 	}
 	entry := r.heavy.find(r.memory, r.table(), r.h)
 	current, _ := r.count(p.Generation, entry)
-	u := r.usage(p, current+r.former(p.Generation), entry, all)
+	u := r.usage(p, current+r.former(p.Generation), entry, all, true)
 	if n < 1 || n > u.free {
 		return r.denied(p, u, entry, n, r.limit)
 	}
@@ -170,6 +184,9 @@ func (r request) turn(p Position) Position {
 	}
 	for age := range turns {
 		clear(r.memory[r.buffer(age):][:r.generation])
+	}
+	if share := r.share.Load(); share != nil && turns > 0 {
+		share.turn(r, turns)
 	}
 	if turns > 0 {
 		r.heavy.turn(r.memory[r.table():][:r.size-r.generations*r.generation], turns, r.generations)
@@ -204,8 +221,9 @@ const all int64 = math.MaxInt64
 // usage reads the key in the generations before the current one, whose count is known,
 // until it is clear whether enough units are free, and then tells no more than that.
 // The oldest generation can be left out if there are enough whatever that holds, which
-// is so for most keys most of the time; so can all if the current one leaves too few.
-func (r request) usage(p Position, current int64, entry *uint64, enough int64) usage {
+// is so for most keys most of the time; so can all if the current one leaves too few. What
+// the key has used elsewhere is read as well, or else is in current already.
+func (r request) usage(p Position, current int64, entry *uint64, enough int64, elsewhere bool) usage {
 	u := usage{free: r.limit - current, newest: r.generations}
 	if current > 0 {
 		u.newest = 0
@@ -220,7 +238,10 @@ func (r request) usage(p Position, current int64, entry *uint64, enough int64) u
 		}
 		number := p.Generation - int64(age)
 		c, _ := r.count(number, entry)
-		if c += r.former(number); c > 0 {
+		if elsewhere {
+			c += r.former(number)
+		}
+		if c > 0 {
 			u.newest = min(u.newest, age)
 			u.free -= r.weighted(c, age, p.Elapsed)
 		}
@@ -250,8 +271,11 @@ func (r request) count(number int64, entry *uint64) (count int64, h uint64) {
 }
 
 // former reads the key in a generation as a predecessor has counted it, if there is one
-// whose counts still matter.
+// whose counts still matter, or as those have that share the limit.
 func (r request) former(number int64) int64 {
+	if share := r.share.Load(); share != nil {
+		return share.count(r, number)
+	}
 	before := r.before.Load()
 	if before == nil {
 		return 0
