@@ -7,7 +7,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # The race detector needs a C compiler; without one the tests run without it.
 RACE := $(if $(shell command -v $$(go env CC) 2>/dev/null),-race)
 
-.PHONY: test lint fuzz soak bench bench-peers bench-http bench-snapshots report bench-redis
+.PHONY: test lint fuzz soak bench bench-peers bench-http bench-snapshots report bench-redis bench-synced
 
 test: ## every test of every module
 	@$(if $(RACE),,echo "no C compiler: testing without the race detector")
@@ -41,3 +41,7 @@ bench-snapshots: ## how long decisions wait for a snapshot of 256 MiB; 100,000 d
 
 bench-redis: ## through Redis, beside redis_rate; needs redis-server; writes docs/redis.md
 	go run -C redislimit/bench . -write ../../docs/redis.md
+
+bench-synced: ## nodes that share a limit by exchange: what they admit, in 4 minutes, and what they exchange
+	go run -C redislimit ./internal/syncbench over
+	go run -C redislimit ./internal/syncbench volume

@@ -17,6 +17,7 @@ const slots = 16384
 // replicas.
 type Cluster struct {
 	Masters [3]*Server
+	buses   [3]string // the ports at which they talk to each other
 }
 
 // StartCluster starts a cluster whose servers keep their files below dir, and waits until
@@ -31,26 +32,25 @@ func StartCluster(dir string) (*Cluster, error) {
 }
 
 func (c *Cluster) start(dir string) error {
-	buses := make([]string, len(c.Masters))
 	for i := range c.Masters {
 		home := filepath.Join(dir, fmt.Sprint("master", i))
 		if err := os.Mkdir(home, 0o700); err != nil {
 			return fmt.Errorf("redistest: %w", err)
 		}
 		var err error
-		if buses[i], err = freePort(); err != nil {
+		if c.buses[i], err = freePort(); err != nil {
 			return err
 		}
-		c.Masters[i], err = Start(home, "--cluster-enabled", "yes", "--cluster-port", buses[i])
+		c.Masters[i], err = Start(home, "--cluster-enabled", "yes", "--cluster-port", c.buses[i])
 		if err != nil {
 			return err
 		}
 	}
-	return c.join(buses)
+	return c.join()
 }
 
 // join hands out the slots and makes the masters known to each other.
-func (c *Cluster) join(buses []string) error {
+func (c *Cluster) join() error {
 	host, port, err := net.SplitHostPort(c.Masters[0].Addr)
 	if err != nil {
 		return err
@@ -59,7 +59,7 @@ func (c *Cluster) join(buses []string) error {
 		first, last := i*slots/len(c.Masters), (i+1)*slots/len(c.Masters)-1
 		if err := s.until(func(ctx context.Context, r *redis.Client) error {
 			if i > 0 {
-				if err := r.Do(ctx, "cluster", "meet", host, port, buses[0]).Err(); err != nil {
+				if err := r.Do(ctx, "cluster", "meet", host, port, c.buses[0]).Err(); err != nil {
 					return err
 				}
 			}

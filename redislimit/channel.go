@@ -1,0 +1,215 @@
+package redislimit
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/sketchlimit/sketchlimit"
+)
+
+// channel is what one node exchanges of some parts of its [sketchlimit.Share], in one
+// generation: through a string of cells in Redis to which all nodes add, and a log of what
+// they have added lately, so that a node reads what is new and not everything.
+//
+// Records are numbered. Redis knows the number of each node's last one, and adds a record only
+// on top of the one before it; so a record whose reply was lost is not added twice, and a
+// Redis that has lost some (a crash, a failover to a replica that lagged behind) tells from
+// where on they must be sent again.
+type channel struct {
+	share      *sketchlimit.Share
+	lanes      lanes
+	first      int // of the parts
+	parts      int
+	generation int64
+	keys       []string
+
+	told    []uint64 // own cells, records included, of all parts one after another
+	acked   uint64   // number of the last record that Redis has
+	records []record // the latest; those that Redis has, too, as far as they may be needed again
+	known   int64    // position in the log; or askSum, askNothing
+}
+
+// record is what cells have risen by.
+type record struct {
+	number uint64
+	cells  []byte
+}
+
+const (
+	askSum     = -1
+	askNothing = -2
+	// keptBytes is how much of what Redis has is kept, in case that it loses it. More than
+	// a failover loses, or a log that is written to disk once a second.
+	keptBytes = 64 << 10
+	keptCount = 64
+)
+
+func newChannel(share *sketchlimit.Share, first, parts int, generation int64, keys []string) *channel {
+	return &channel{share: share, lanes: lanes{share.CellBits()}, first: first, parts: parts, generation: generation,
+		keys: keys, told: make([]uint64, parts*share.PartWords())}
+}
+
+// last returns the number of the last record.
+func (c *channel) last() uint64 {
+	if len(c.records) == 0 {
+		return c.acked
+	}
+	return c.records[len(c.records)-1].number
+}
+
+// offer makes a record of what cells have risen since the last one, unless that is still
+// on its way, and returns what Redis is to be told. It is false if the generation is not
+// kept any more.
+func (c *channel) offer() (records []byte, ok bool) {
+	if c.last() == c.acked {
+		cells, ok := c.rise()
+		if !ok {
+			return nil, false
+		}
+		c.records = append(c.records, record{c.acked + 1, cells})
+	}
+	for _, r := range c.records {
+		if r.number > c.acked && len(r.cells) > 0 {
+			if len(records) > 0 {
+				records = append(records, 0)
+			}
+			records = append(records, r.cells...)
+		}
+	}
+	return records, true
+}
+
+// rise returns what cells have risen since they were told, and takes it as told.
+func (c *channel) rise() (cells []byte, ok bool) {
+	words := c.share.PartWords()
+	own := make([]uint64, words*c.parts)
+	for part := range c.parts {
+		if !c.share.Own(c.first+part, c.generation, own[part*words:][:words]) {
+			return nil, false
+		}
+	}
+	cells = c.lanes.appendRisen(nil, c.told, own)
+	c.told = own
+	return cells, true
+}
+
+// reply is what Redis has answered.
+type reply struct {
+	number   uint64 // of the node's last record there
+	position int64  // of the log's end
+	sum      bool   // the cells follow, and not records
+	cells    []byte
+}
+
+// bytes returns what the reply took in Redis' protocol, but for the array's head.
+func (r *reply) bytes() uint64 {
+	return wireBytes(strconv.FormatUint(r.number, 10), strconv.FormatInt(r.position, 10), string(r.cells)) + uint64(len(":0\r\n"))
+}
+
+// accept takes in what Redis has answered, and tells whether it had lost something.
+func (c *channel) accept(r reply) (lost bool, err error) {
+	if r.number != c.last() {
+		c.repeat(r.number)
+		return true, nil
+	}
+	c.acked = r.number
+	c.forget()
+	if c.known == askNothing {
+		c.known = askSum // by now the other nodes have repeated theirs, too
+		return false, nil
+	}
+	c.known = r.position
+	if r.sum {
+		others := make([]uint64, len(c.told))
+		c.lanes.without(others, r.cells, c.told)
+		words := c.share.PartWords()
+		for part := range c.parts {
+			c.share.SetOthers(c.first+part, c.generation, others[part*words:][:words])
+		}
+		return false, nil
+	}
+	if err := c.add(r.cells); err != nil {
+		c.known = askSum
+		return false, err
+	}
+	return false, nil
+}
+
+// repeat makes ready to send again what came after a record, because Redis has lost it. If so
+// much was lost that it is not kept, all is sent again: what Redis may still have of it
+// counts twice then, which errs on the safe side.
+func (c *channel) repeat(after uint64) {
+	last := c.last()
+	i := slices.IndexFunc(c.records, func(r record) bool { return r.number == after+1 })
+	if i < 0 || after > last {
+		all := c.lanes.appendRisen(nil, make([]uint64, len(c.told)), c.told)
+		c.records = []record{{max(after, last) + 1, all}}
+	}
+	c.acked = after
+	c.known = askNothing
+}
+
+// forget lets go of the oldest records that Redis has.
+func (c *channel) forget() {
+	bytes := 0
+	for i, r := range slices.Backward(c.records) {
+		bytes += len(r.cells)
+		if bytes > keptBytes || len(c.records)-i > keptCount {
+			c.records = slices.Delete(c.records, 0, i+1)
+			return
+		}
+	}
+}
+
+// add adds others' records to the share, part by part.
+func (c *channel) add(records []byte) error {
+	cells := c.share.PartWords() * c.lanes.perWord()
+	byPart := make([][]change, c.parts)
+	for ch, err := range risen(records, cells*c.parts) {
+		if err != nil {
+			return err
+		}
+		byPart[ch.cell/cells] = append(byPart[ch.cell/cells], change{ch.cell % cells, ch.n})
+	}
+	for part, changes := range byPart {
+		if len(changes) > 0 {
+			c.share.AddOthers(c.first+part, c.generation, func(yield func(int, uint32) bool) {
+				for _, ch := range changes {
+					if !yield(ch.cell, ch.n) {
+						return
+					}
+				}
+			})
+		}
+	}
+	return nil
+}
+
+// errLayout is what Redis answers to a node that would misread the others' cells.
+var errLayout = errors.New("redislimit: the nodes' limiters differ; they must have the same Config and Seed, or another Prefix")
+
+// parseReply reads what the script returns.
+func parseReply(v any) (r reply, err error) {
+	bad := fmt.Errorf("redislimit: unexpected reply %.100v", v)
+	fields, ok := v.([]any)
+	if !ok || len(fields) != 1 && len(fields) != 4 {
+		return reply{}, bad
+	}
+	number, _ := fields[0].(string)
+	if r.number, err = strconv.ParseUint(number, 10, 64); err != nil {
+		return reply{}, bad
+	}
+	if len(fields) == 1 {
+		return r, nil
+	}
+	position, _ := fields[1].(string)
+	sum, isNumber := fields[2].(int64)
+	cells, isText := fields[3].(string)
+	if r.position, err = strconv.ParseInt(position, 10, 64); err != nil || !isNumber || !isText {
+		return reply{}, bad
+	}
+	r.sum, r.cells = sum == 1, []byte(cells)
+	return r, nil
+}

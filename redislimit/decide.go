@@ -1,0 +1,74 @@
+package redislimit
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/sketchlimit/sketchlimit"
+)
+
+// Allow consumes one unit of the key, now, and tells whether it was admitted. It and the
+// other forms are those of [sketchlimit.Limiter].
+func (s *Synced) Allow(key string) bool {
+	if s.blind.Load() {
+		return s.unseen(1).Allowed
+	}
+	return s.limiter.Allow(key)
+}
+
+// AllowN consumes n units of the key, now, and tells whether they were admitted.
+func (s *Synced) AllowN(key string, n int) bool {
+	if s.blind.Load() {
+		return s.unseen(n).Allowed
+	}
+	return s.limiter.AllowN(key, n)
+}
+
+// Take consumes n units of the key, now, if they are admitted.
+func (s *Synced) Take(key string, n int) sketchlimit.Decision {
+	if s.blind.Load() {
+		return s.unseen(n)
+	}
+	return s.limiter.Take(key, n)
+}
+
+// TakeBytes is [Synced.Take] for a key in a byte slice, which is not kept.
+func (s *Synced) TakeBytes(key []byte, n int) sketchlimit.Decision {
+	if s.blind.Load() {
+		return s.unseen(n)
+	}
+	return s.limiter.TakeBytes(key, n)
+}
+
+// TakeAddr is [Synced.Take] for an IP address, see [sketchlimit.Limiter.TakeAddr].
+func (s *Synced) TakeAddr(key netip.Addr, n int) sketchlimit.Decision {
+	if s.blind.Load() {
+		return s.unseen(n)
+	}
+	return s.limiter.TakeAddr(key, n)
+}
+
+// Peek tells what Take(key, 1) would answer, and consumes nothing.
+func (s *Synced) Peek(key string) sketchlimit.Decision {
+	if s.blind.Load() {
+		return s.unseen(1)
+	}
+	return s.limiter.Peek(key)
+}
+
+// Window returns the span that the limit is meant for.
+func (s *Synced) Window() time.Duration { return s.limiter.Window() }
+
+// unseen decides on n units without looking at the key. Nothing is counted.
+func (s *Synced) unseen(n int) sketchlimit.Decision {
+	d := sketchlimit.Decision{Limit: s.limit}
+	switch {
+	case n < 1 || n > s.limit:
+		d.RetryAfter = sketchlimit.Never
+	case s.options.failure == FailOpen:
+		d.Allowed, d.Remaining = true, s.limit
+	default:
+		d.RetryAfter = probeEvery
+	}
+	return d
+}

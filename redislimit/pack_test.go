@@ -1,0 +1,72 @@
+package redislimit
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// What is told is what has risen, whatever the cells' width.
+func TestRecordsTellWhatHasRisen(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, bits := range []int{8, 16, 32} {
+		l := lanes{bits}
+		for range 200 {
+			from, to := make([]uint64, 20), make([]uint64, 20)
+			want := map[int]uint32{}
+			for cell := range 20 * l.perWord() {
+				shift := cell % l.perWord() * bits
+				was := r.Uint64() & l.max() >> r.IntN(bits)
+				is := was
+				if r.IntN(4) == 0 {
+					is += (r.Uint64() & l.max() >> r.IntN(bits)) % (l.max() - was + 1)
+				}
+				from[cell/l.perWord()] |= was << shift
+				to[cell/l.perWord()] |= is << shift
+				if is > was {
+					want[cell] = uint32(is - was)
+				}
+			}
+			record := l.appendRisen(nil, from, to)
+			got := map[int]uint32{}
+			for c, err := range risen(append(append(record, 0), record...), 20*l.perWord()) {
+				require.NoError(t, err)
+				got[c.cell] += c.n
+			}
+			for cell := range want {
+				want[cell] *= 2
+			}
+			require.Equal(t, want, got)
+		}
+	}
+	require.Equal(t, []byte{2, 2, 2*62 + 1, 3}, appendCell(appendCell(appendCell(nil, 1, 1), 1, 1), 62, 5), "a byte, mostly")
+}
+
+// A sum is as Redis keeps it, and one's own part of it is known.
+func TestSumWithoutOnesOwn(t *testing.T) {
+	to := make([]uint64, 1)
+	lanes{8}.without(to, []byte{5, 255, 7, 3}, []uint64{0x09_02_03_02})
+	require.EqualValues(t, 0x00_05_ff_03, to[0], "the full cell may have held more; none is below 0")
+	lanes{16}.without(to, []byte{1, 0, 0xff, 0xff, 0, 7}, []uint64{0x0001_0001_0001})
+	require.EqualValues(t, 0x0006_ffff_00ff, to[0])
+	lanes{32}.without(to, []byte{0, 0, 1, 1, 0x80}, []uint64{1})
+	require.EqualValues(t, uint64(0x80000000)<<32|0x100, to[0])
+	lanes{8}.without(to, nil, []uint64{1})
+	require.Zero(t, to[0])
+}
+
+// FuzzRisen reads anything without a panic, and nothing out of bounds.
+func FuzzRisen(f *testing.F) {
+	f.Add([]byte{2, 2, 0, 125, 3})
+	f.Add([]byte{255, 255, 255, 255, 255, 255, 255, 255, 255, 1})
+	f.Fuzz(func(t *testing.T, records []byte) {
+		for c, err := range risen(records, 1000) {
+			if err != nil {
+				require.Equal(t, errRecord, err)
+				continue
+			}
+			require.True(t, c.cell >= 0 && c.cell < 1000 && c.n > 0)
+		}
+	})
+}
