@@ -20,7 +20,7 @@ import (
 
 const (
 	processes   = 8
-	processKeys = 200
+	processKeys = 50
 )
 
 // processConfigs are what processes share. No test may outlast a window.
