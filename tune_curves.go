@@ -9,12 +9,13 @@ import (
 // Past its end it is 0.
 type tail []float64
 
-// Counts are told apart up to exactBins, and from there on by a sixteenth: what is
-// asked for within a bin is taken at its lower end, which errs to the higher chance.
+// Counts are told apart up to exactBins, and from there on by a sixteenth.
 const (
 	exactBins  = 1 << exactBits
-	exactBits  = 9
+	exactBits  = 7
 	octaveBins = 16
+	// negligible is a chance that no goal tells from 0.
+	negligible = 1e-18
 )
 
 func binOf(count int64) int {
@@ -33,15 +34,31 @@ func binFloor(i int) int64 {
 	return int64(octaveBins+sub) << (e - 4)
 }
 
+func binMiddle(i int) int64 { return (binFloor(i) + binFloor(i+1) - 1) / 2 }
+
 // of returns the chance of count or more.
 func (t tail) of(count int64) float64 {
 	if count <= 0 {
 		return 1
 	}
-	if i := binOf(count); i < len(t) {
-		return t[i]
+	i := binOf(count)
+	if i >= len(t) {
+		return 0
 	}
-	return 0
+	next := 0.
+	if i+1 < len(t) {
+		next = t[i+1]
+	}
+	from, to := binFloor(i), binFloor(i+1)
+	return t[i] + (next-t[i])*float64(count-from)/float64(to-from)
+}
+
+// only returns the chance of a count in one bin.
+func (t tail) only(i int) float64 {
+	if i+1 < len(t) {
+		return t[i] - t[i+1]
+	}
+	return t[i]
 }
 
 // beyond returns the mean of what a count exceeds so many by.
@@ -52,6 +69,36 @@ func (t tail) beyond(count int64) (mean float64) {
 	return mean
 }
 
+// plus returns the distribution of the sum of two counts.
+func (t tail) plus(other tail) tail {
+	if len(t) == 1 {
+		return other
+	}
+	sum := tail{1}
+	for i := 1; ; i++ {
+		chance := 0.
+		for j := range t {
+			chance += t.only(j) * other.of(binFloor(i)-binMiddle(j))
+		}
+		if chance < negligible {
+			return sum
+		}
+		sum = append(sum, chance)
+	}
+}
+
+// times returns the distribution of the sum of so many counts.
+func (t tail) times(n int) tail {
+	sum := tail{1}
+	for ; n > 0; n /= 2 {
+		if n%2 == 1 {
+			sum = t.plus(sum)
+		}
+		t = t.plus(t)
+	}
+	return sum
+}
+
 // slots are the moments of a generation at which the simulated cells are read. They are
 // denser at its beginning, when heavy keys come in and everything fills.
 const slots = 16
@@ -59,10 +106,10 @@ const slots = 16
 func instant(slot int) float64 { return float64(slot*slot) / (slots * slots) }
 
 // curves are what keys read that meet others' cells at random, on average over shards: in
-// the current generation as it fills, and in those before.
+// the current generation as it fills, and in those before, which are all alike.
 type curves struct {
 	current [slots + 1]reading
-	past    []reading // by age, from 1
+	past    reading
 }
 
 // reading is a moment of a generation: the chance that a key which is not there passes
@@ -76,19 +123,20 @@ type reading struct {
 func (c *curves) look(l *Limiter, slot int, p Position) {
 	top := binOf(l.limit)
 	memory := make([]uint64, l.size)
-	c.past = make([]reading, l.generations-1)
 	for i := range l.shards {
 		_, ages := l.copyShard(i, p, memory)
 		c.current[slot].add(&ages[0], top, len(l.shards))
-		for age := 1; age < len(ages); age++ {
-			c.past[age-1].add(&ages[age], top, len(l.shards))
+		for _, earlier := range ages[1:] {
+			if slot == 0 {
+				c.past.add(&earlier, top, len(l.shards)*(len(ages)-1))
+			}
 		}
 	}
 }
 
 // add adds a shard's generation to the mean over so many.
-func (r *reading) add(g *generation, top, shards int) {
-	r.door += g.door.FalsePositiveRate() / float64(shards)
+func (r *reading) add(g *generation, top, all int) {
+	r.door += g.door.FalsePositiveRate() / float64(all)
 	cells := tail{1}
 	if lanes := g.cells.Lanes(); g.cells.Depth() > 0 {
 		cells = make(tail, top+1)
@@ -105,7 +153,7 @@ func (r *reading) add(g *generation, top, shards int) {
 		if i == len(r.cells) {
 			r.cells = append(r.cells, 0)
 		}
-		r.cells[i] += p / float64(shards)
+		r.cells[i] += p / float64(all)
 	}
 }
 
@@ -127,13 +175,13 @@ func between(moment float64) (slot int, part float64) {
 func (c *curves) excess(now reading, moment float64, own, threshold int64) tail {
 	if own == 0 { // it has yet to pass the doorkeeper
 		t := tail{1}
-		for i := 1; now.cells.of(binFloor(i)-1)*now.door > 0; i++ {
+		for i := 1; now.cells.of(binFloor(i)-1)*now.door > negligible; i++ {
 			t = append(t, now.door*now.cells.of(binFloor(i)-1))
 		}
 		return t
 	}
 	t := tail{1}
-	for i := 1; now.cells.of(own-1+binFloor(i)) > 0; i++ {
+	for i := 1; now.cells.of(own-1+binFloor(i)) > negligible; i++ {
 		t = append(t, now.cells.of(own-1+binFloor(i)))
 	}
 	for j := int64(1); j <= min(own, threshold); j += 1 + j/3 {
@@ -166,7 +214,7 @@ func (c *curves) arrival(moment float64, j, units int64) tail {
 			if j == 1 {
 				p *= (1-part)*before.door + part*after.door
 			}
-			if p == 0 {
+			if p < negligible {
 				break
 			}
 			if i == len(t) {

@@ -8,106 +8,102 @@ type predictor struct {
 	*simulation
 	threshold int64
 	current   map[[2]int64]tail // by slot and own units
-	past      map[[2]int64]tail // by age and own units
+	before    map[int64]tail    // by own units
+	full      map[[3]int64]tail // by slot, own units, and those before
 }
 
 func newPredictor(s *simulation) *predictor {
-	p := &predictor{s, math.MaxInt64, map[[2]int64]tail{}, map[[2]int64]tail{}}
+	p := &predictor{s, math.MaxInt64, map[[2]int64]tail{}, map[int64]tail{}, map[[3]int64]tail{}}
 	if s.limiter.plan.HeavyEntries > 0 {
 		p.threshold = int64(s.limiter.plan.HeavyThreshold)
 	}
 	return p
 }
 
-func memo(m map[[2]int64]tail, a, b int64, make func() tail) tail {
-	t, ok := m[[2]int64{a, b}]
+func memo[K comparable](m map[K]tail, k K, make func() tail) tail {
+	t, ok := m[k]
 	if !ok {
 		t = make()
-		m[[2]int64{a, b}] = t
+		m[k] = t
 	}
 	return t
 }
 
-// excess returns the distributions of what a key in this state reads too much, by age.
-func (p *predictor) excess(s state) []tail {
-	tails := make([]tail, p.generations)
-	tails[0] = memo(p.current, int64(s.slot), s.current, func() tail {
-		moment, now := instant(int(s.slot)), p.curves.current[s.slot]
-		return p.curves.excess(now, moment, s.current, p.threshold)
-	})
+// excess returns the distribution of what a key in this state reads too much in the current
+// generation.
+func (p *predictor) excess(s state) tail {
 	if s.whole {
-		tails[0] = tail{1}
+		return tail{1}
 	}
-	for age := 1; age < len(tails); age++ {
-		own := (s.past + int64(age-1)) / int64(len(tails)-1)
-		tails[age] = memo(p.past, int64(age), own, func() tail {
-			return p.curves.excess(p.curves.past[age-1], 1, own, p.threshold)
-		})
-	}
-	return tails
+	own := binFloor(binOf(s.current))
+	return memo(p.current, [2]int64{int64(s.slot), own}, func() tail {
+		return p.curves.excess(p.curves.current[s.slot], instant(int(s.slot)), own, p.threshold)
+	})
 }
 
-// weight returns the weight of an age at the middle of a slot.
-func (p *predictor) weight(age int, slot int8) float64 {
-	if age > 0 && age == p.generations-1 {
-		return 1 - instant(int(slot))
+// excessBefore is excess in an earlier generation, in which the key had so many units.
+func (p *predictor) excessBefore(own int64) tail {
+	own = binFloor(binOf(own))
+	return memo(p.before, own, func() tail { return p.curves.excess(p.curves.past, 1, own, p.threshold) })
+}
+
+// oldest returns the units of a key in the generation that counts in part. In more than two
+// generations, those before the current one have the same number each.
+func (p *predictor) oldest(s state) int64 {
+	parts := int64(p.generations - 1)
+	return (s.past + parts - 1) / parts
+}
+
+// excessInFull is excess in all generations but the oldest.
+func (p *predictor) excessInFull(s state) tail {
+	now := p.excess(s)
+	if p.generations <= 2 {
+		return now
 	}
-	return 1
+	own := s.past / int64(p.generations-1)
+	return memo(p.full, [3]int64{int64(s.slot), s.current, own}, func() tail {
+		return now.plus(p.excessBefore(own).times(p.generations - 2))
+	})
 }
 
 // denial returns the chance that a request is denied which the exact algorithm admits.
-func (p *predictor) denial(s state) float64 {
-	tails := p.excess(s)
-	sum := tails[0]
-	for age := 1; age < len(tails); age++ {
-		w := p.weight(age, s.slot)
-		next := make(tail, 0, len(sum))
-		// only the chance to pass the slack is asked of the last sum
-		if age == len(tails)-1 {
-			return above(sum, tails[age], w, s.slack+1)
-		}
-		for i := 0; ; i++ {
-			c := above(sum, tails[age], w, binFloor(i))
-			if c == 0 {
-				break
-			}
-			next = append(next, c)
-		}
-		sum = next
+func (p *predictor) denial(s state) (chance float64) {
+	full := p.excessInFull(s)
+	if p.generations == 1 {
+		return full.of(s.slack + 1)
 	}
-	return sum.of(s.slack + 1)
-}
-
-// above returns the chance that the sum of two counts, the second one weighted, is at least
-// so many.
-func above(a, b tail, weight float64, count int64) (chance float64) {
-	for i, p := range a {
-		if i+1 < len(a) {
-			p -= a[i+1]
-		}
-		if p <= 0 {
-			continue
-		}
-		need := count - binFloor(i)
-		switch {
-		case need <= 0:
-			chance += p
-		case weight > 0:
-			chance += p * b.of(int64(math.Ceil(float64(need)/weight-1e-9)))
+	oldest, needs := p.excessBefore(p.oldest(s)), p.needs(s)
+	for i := range full {
+		if p := full.only(i); p > 0 {
+			chance += p * oldest.of(needs(s.slack+1-binMiddle(i)))
 		}
 	}
 	return chance
 }
 
+// needs returns how much the oldest generation must read too much for the key to have so many
+// units less. It weighs by what is left of it, and the sum is rounded up.
+func (p *predictor) needs(s state) func(units int64) int64 {
+	own, weight := float64(p.oldest(s)), (float64(s.left)+0.5)/lefts
+	used := math.Ceil(own * weight)
+	return func(units int64) int64 {
+		return int64(math.Floor((used+float64(units)-1)/weight) - own + 1)
+	}
+}
+
 // loss returns the mean of the units that are withheld from a key in a generation, of
 // which this state is where it came closest to its limit.
 func (p *predictor) loss(s state) (units float64) {
-	for age, t := range p.excess(s) {
-		w := p.weight(age, s.first)
-		if w == 0 || age > 0 && s.full {
-			continue // a full generation reads the limit, too much or not
+	units = p.excessInFull(s).beyond(s.slack)
+	if p.generations > 1 && !s.full { // a full generation reads the limit, too much or not
+		oldest, needs := p.excessBefore(p.oldest(s)), p.needs(s)
+		for i := 1; ; i++ {
+			p := oldest.of(needs(s.slack + binFloor(i)))
+			if p == 0 {
+				break
+			}
+			units += p * float64(binFloor(i+1)-binFloor(i))
 		}
-		units += w * t.beyond(int64(math.Ceil(float64(s.slack)/w)))
 	}
 	return math.Min(units, float64(p.limit))
 }
@@ -140,7 +136,8 @@ func (p *predictor) withheldShare() float64 {
 	}
 	for slot := range int8(slots + 1) {
 		share := (instant(min(int(slot)+1, slots)) - instant(max(int(slot)-1, 0))) / 2
-		lost += p.lastOnce * share * p.denial(state{slot: slot, slack: p.limit - 1})
+		left := uint8(min(lefts-1, lefts*(1-instant(int(slot)))))
+		lost += p.lastOnce * share * p.denial(state{slot: slot, left: left, slack: p.limit - 1})
 	}
 	return ratio(lost, p.lastUnits)
 }

@@ -76,13 +76,17 @@ type measurement struct {
 // state is what decides whether a request is denied, but for the cells it meets.
 type state struct {
 	slot    int8
-	first   int8  // where the slack was there before, the slot in which it first was
+	left    uint8 // of the generation, in lefts; where the slack was there before, when it first was
 	full    bool  // the key has met its limit in the generation before
 	whole   bool  // it is in the table of heavy keys since then, where nothing is read too much
 	slack   int64 // units left after the request
 	current int64 // units in the current generation
 	past    int64 // and in those before it
 }
+
+// lefts are the parts of a generation by which the weight of the oldest one is told apart. Few
+// units change at once with it, so it needs more of them than what fills the cells.
+const lefts = 64
 
 // tally counts requests by state, and keeps the order in which states came first, because sums
 // of many small numbers depend on it.
@@ -347,7 +351,7 @@ func (s *simulation) sendOnce(elapsed time.Duration, slot int) {
 		s.lastOnce++
 		s.lastInnocent++
 		s.lastUnits++
-		s.remember(state{slot: int8(slot), first: int8(slot), slack: s.limit - 1}, 1)
+		s.remember(state{slot: int8(slot), left: s.left(elapsed), slack: s.limit - 1}, 1)
 	}
 }
 
@@ -374,12 +378,12 @@ func (s *simulation) count(key int, n int64, elapsed time.Duration, slot int, d 
 	used, exactly := s.admitted.used(&s.window, key, elapsed), s.exact.used(&s.window, key, elapsed)
 	admits := min(n, max(0, s.limit-exactly))
 	if s.counted {
-		s.judge(key, n, used, slot, d)
+		s.judge(key, n, used, elapsed, slot, d)
 		s.units += float64(admits)
 	}
 	if s.last {
 		s.lastUnits += float64(admits)
-		s.approach(key, s.limit-exactly-admits, slot)
+		s.approach(key, s.limit-exactly-admits, elapsed, slot)
 	} else if admits < n {
 		s.keys[key].full = true
 	}
@@ -390,7 +394,7 @@ func (s *simulation) count(key int, n int64, elapsed time.Duration, slot int, d 
 }
 
 // judge counts n requests of a key that has used so much, by the limiter's decision.
-func (s *simulation) judge(key int, n, used int64, slot int, d Decision) {
+func (s *simulation) judge(key int, n, used int64, elapsed time.Duration, slot int, d Decision) {
 	k, weight := &s.keys[key], float64(n)
 	s.total += weight
 	held := s.limit - int64(d.Remaining)
@@ -403,7 +407,7 @@ func (s *simulation) judge(key int, n, used int64, slot int, d Decision) {
 			k.since += weight
 		}
 		if s.last {
-			s.rememberHeavy(state{int8(slot), int8(slot), k.full, k.whole, s.limit / 2, s.admitted[0][key], s.admitted.past(key)}, weight)
+			s.rememberHeavy(s.state(key, elapsed, slot, s.limit/2, s.admitted), weight)
 		}
 		return
 	}
@@ -422,21 +426,31 @@ func (s *simulation) judge(key int, n, used int64, slot int, d Decision) {
 	if k.since > 0 {
 		s.stuck.add(k.calm, k.since)
 	}
-	k.calm, k.since = state{int8(slot), int8(slot), k.full, k.whole, s.limit - used - 1, s.admitted[0][key], s.admitted.past(key)}, 0
+	k.calm, k.since = s.state(key, elapsed, slot, s.limit-used-1, s.admitted), 0
 	s.remember(k.calm, weight)
 }
 
 // approach notes that the exact algorithm has left a key so little.
-func (s *simulation) approach(key int, slack int64, slot int) {
+func (s *simulation) approach(key int, slack int64, elapsed time.Duration, slot int) {
 	c := &s.keys[key].closest
 	if slack > c.slack {
 		return
 	}
-	first := int8(slot)
-	if slack == c.slack {
-		first = c.first
+	first, before := c.left, slack == c.slack
+	*c = s.state(key, elapsed, slot, slack, s.exact)
+	if before {
+		c.left = first
 	}
-	*c = state{int8(slot), first, s.keys[key].full, s.keys[key].whole, slack, s.exact[0][key], s.exact.past(key)}
+}
+
+// state returns that of a key which would have so much left, by what was counted.
+func (s *simulation) state(key int, elapsed time.Duration, slot int, slack int64, c counts) state {
+	k := &s.keys[key]
+	return state{int8(slot), s.left(elapsed), k.full, k.whole, slack, c[0][key], c.past(key)}
+}
+
+func (s *simulation) left(elapsed time.Duration) uint8 {
+	return uint8(lefts * (s.length - int64(elapsed) - 1) / s.length)
 }
 
 // rememberedRequests bounds the states of requests that are looked at one by one.
