@@ -16,19 +16,12 @@ import (
 	"github.com/sketchlimit/sketchlimit"
 )
 
-// tuned skips a test of what the race detector has nothing to find in and makes ten times as slow.
-func tuned(t *testing.T) {
-	if embeddedAbove > 0 {
-		t.Skip("much to compute: without the race detector")
-	}
-}
-
 // few is traffic that is planned for in a moment.
 var few = []string{"tune", "--keys", "2000", "--limit", "20", "--memory", "16KiB"}
 
 // TestTuneCode: the statement compiles, and the limiter it makes has the plan of --json.
 func TestTuneCode(t *testing.T) {
-	tuned(t)
+	predicting(t)
 	o := command(nil, few...)
 	require.Equal(t, 0, o.status, o.err)
 	for _, title := range []string{"The plan\n═", "Plans\n═"} {
@@ -79,7 +72,7 @@ func planOf(t *testing.T, args ...string) (p plans) {
 
 // TestTunePage: the page has all that is printed, and a curve of each share against load and memory.
 func TestTunePage(t *testing.T) {
-	tuned(t)
+	predicting(t)
 	file := filepath.Join(t.TempDir(), "plan.html")
 	p := planOf(t, append(few, "--html", file)...)
 	require.Len(t, p.Loads, 25)
@@ -102,7 +95,7 @@ func TestTunePage(t *testing.T) {
 
 // TestTuneBucket: a plan of times has neither doorkeeper nor heavy table, in its code neither.
 func TestTuneBucket(t *testing.T) {
-	tuned(t)
+	predicting(t)
 	o := command(nil, append(few, "--algorithm", "bucket", "--burst", "10")...)
 	require.Equal(t, 0, o.status, o.err)
 	assert.Regexp(t, `(?s)doorkeeper +none.*heavy table +none`, o.out)
@@ -111,7 +104,7 @@ func TestTuneBucket(t *testing.T) {
 
 // TestTuneVerify: made-up traffic and a trace go through a limiter of the plan.
 func TestTuneVerify(t *testing.T) {
-	tuned(t)
+	predicting(t)
 	p := planOf(t, append(few, "--abusers", "0.01", "--verify")...)
 	require.Equal(t, 2000, p.Verified.Keys)
 	require.Equal(t, uint64(2*(5*2000+20*3*20)), p.Verified.Requests, "two windows count")
