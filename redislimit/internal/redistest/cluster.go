@@ -68,13 +68,28 @@ func (c *Cluster) join() error {
 			return fmt.Errorf("redistest: slots of %s: %w", s.Addr, err)
 		}
 	}
-	for _, s := range c.Masters {
+	return acquainted(c.Masters[:]...)
+}
+
+// acquainted waits until every server knows all others, of whom it may have heard by
+// gossip alone, and sees all slots served. A server that is not known yet is not believed
+// when it takes over slots.
+func acquainted(servers ...*Server) error {
+	for _, s := range servers {
 		if err := s.until(func(ctx context.Context, r *redis.Client) error {
-			info, err := r.ClusterInfo(ctx).Result()
-			if err == nil && (!strings.Contains(info, "cluster_state:ok") || !strings.Contains(info, "cluster_known_nodes:3")) {
-				err = fmt.Errorf("redistest: cluster at %s is not ready: %s", s.Addr, info)
+			nodes, err := r.ClusterNodes(ctx).Result()
+			if err != nil {
+				return err
 			}
-			return err
+			info, err := r.ClusterInfo(ctx).Result()
+			if err != nil {
+				return err
+			}
+			known := strings.Count(nodes, " connected") - strings.Count(nodes, "handshake")
+			if known != len(servers) || !strings.Contains(info, "cluster_state:ok") {
+				return fmt.Errorf("redistest: cluster at %s is not ready: %s%s", s.Addr, info, nodes)
+			}
+			return nil
 		}); err != nil {
 			return err
 		}

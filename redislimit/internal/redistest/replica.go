@@ -12,9 +12,11 @@ import (
 // Replica is a server of a cluster that follows a master.
 type Replica struct{ *Server }
 
-// Replicas gives every master a replica, and waits until these have what the masters have.
+// Replicas gives every master a replica, and waits until these have what the masters have
+// and all servers know each other.
 func (c *Cluster) Replicas(t testing.TB) (replicas []Replica) {
 	t.Helper()
+	all := c.Masters[:]
 	for i := range c.Masters {
 		s, err := c.replica(t.TempDir(), i)
 		if err != nil {
@@ -22,6 +24,10 @@ func (c *Cluster) Replicas(t testing.TB) (replicas []Replica) {
 		}
 		t.Cleanup(s.Kill)
 		replicas = append(replicas, Replica{s})
+		all = append(all, s)
+	}
+	if err := acquainted(all...); err != nil {
+		t.Fatal(err)
 	}
 	return replicas
 }
