@@ -7,7 +7,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # The race detector needs a C compiler; without one the tests run without it.
 RACE := $(if $(shell command -v $$(go env CC) 2>/dev/null),-race)
 
-.PHONY: test lint fuzz soak bench bench-peers bench-http bench-snapshots report bench-redis bench-synced
+.PHONY: test lint fuzz mutate soak bench bench-peers bench-http bench-snapshots report bench-redis bench-synced
 
 test: ## every test of every module
 	@$(if $(RACE),,echo "no C compiler: testing without the race detector")
@@ -19,6 +19,9 @@ lint: ## formatting, vet and staticcheck
 
 fuzz: ## every fuzz target for FUZZTIME each, 60s unless given
 	@FUZZTIME=$(FUZZTIME) scripts/fuzz
+
+mutate: ## breaks the code that decides, one way after another, and shows which test notices
+	go run ./internal/mutate
 
 soak: ## ten minutes under load, for memory, goroutines, over-admissions and false denials
 	go run -C stress ./soak

@@ -1,0 +1,158 @@
+// Command mutate breaks the code that decides, one way after another, each in a copy of the
+// repository, and shows that the tests fail for each: a way that they do not notice is a
+// test that is missing.
+//
+//	go run ./internal/mutate [-run regexp]
+//
+// It runs the root's tests without the race detector, those that take long only if the
+// others have passed. A mutant that does not compile, or whose place is not found in the
+// source exactly once, is an error and no proof.
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// timeout is what the tests of one mutant may take. One that hangs is dead as well.
+const timeout = 20 * time.Minute
+
+// slow are the tests that take seconds; they are left to those that survive the others.
+const slow = "SizedByKeys|StatesItsMemory|BrokenVariants|LiveRate|SteadyState|UnderConcurrency"
+
+// foreign are the tests of what does not decide.
+const foreign = "Tune|Impossible|Inflight|Requirements|Example"
+
+func main() {
+	only := flag.String("run", "", "only mutants whose names match")
+	flag.Parse()
+	pattern, err := regexp.Compile(*only)
+	if err == nil {
+		err = run(pattern)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "mutate:", err)
+		os.Exit(1)
+	}
+}
+
+func run(only *regexp.Regexp) error {
+	dir, err := os.MkdirTemp("", "mutate")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	if err := copyTree(dir); err != nil {
+		return err
+	}
+	if killer, err := killedBy(dir); err != nil || killer != "" {
+		return errors.Join(fmt.Errorf("the code as it is: noticed by %q", killer), err)
+	}
+	fmt.Println("| what is broken | where | noticed by |\n|---|---|---|")
+	var failed []error
+	for _, m := range mutants {
+		if !only.MatchString(m.name) {
+			continue
+		}
+		killer, err := m.try(dir)
+		switch {
+		case err != nil:
+			failed = append(failed, fmt.Errorf("%s: %w", m.name, err))
+		case killer == "":
+			failed = append(failed, fmt.Errorf("%s: the tests pass", m.name))
+			killer = "**nobody**"
+		}
+		fmt.Printf("| %s | `%s` | %s |\n", m.name, m.file, killer)
+	}
+	return errors.Join(failed...)
+}
+
+// copyTree copies what git knows of the root's module.
+func copyTree(dir string) error {
+	names, err := exec.Command("git", "ls-files", "-z").Output()
+	if err != nil {
+		return fmt.Errorf("git ls-files: %w", err)
+	}
+	for name := range strings.SplitSeq(strings.TrimSuffix(string(names), "\x00"), "\x00") {
+		content, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		to := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(to), 0o755), os.WriteFile(to, content, 0o644)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mutant is one way to break a file: a text that is in it once becomes another.
+type mutant struct{ name, file, from, to string }
+
+// try returns the first test that notices the mutant, "" if none does.
+func (m *mutant) try(dir string) (killer string, err error) {
+	name := filepath.Join(dir, m.file)
+	sound, err := os.ReadFile(name)
+	if err != nil {
+		return "", err
+	}
+	if n := bytes.Count(sound, []byte(m.from)); n != 1 {
+		return "", fmt.Errorf("%q is in %s %d times, must be once", m.from, m.file, n)
+	}
+	broken := bytes.Replace(sound, []byte(m.from), []byte(m.to), 1)
+	if err := os.WriteFile(name, broken, 0o644); err != nil {
+		return "", err
+	}
+	killer, err = killedBy(dir)
+	return killer, errors.Join(err, os.WriteFile(name, sound, 0o644))
+}
+
+// killedBy returns the first test that fails in the tree, "" if all pass.
+func killedBy(dir string) (string, error) {
+	tests := filepath.Join(dir, "root.test")
+	if out, err := exec.Command("go", "test", "-C", dir, "-c", "-o", tests, ".").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("does not compile: %s", out)
+	}
+	for _, command := range [][]string{
+		{tests, "-test.failfast", "-test.skip", slow + "|" + foreign},
+		{tests, "-test.failfast", "-test.run", slow},
+		{"go", "test", "-failfast", "./bloom", "./cms", "./rotating"},
+	} {
+		ctx, cancel := context.WithTimeout(context.Background(), timeout)
+		test := exec.CommandContext(ctx, command[0], command[1:]...)
+		test.Dir = dir
+		out, err := test.CombinedOutput()
+		hangs := ctx.Err() != nil
+		cancel()
+		switch {
+		case hangs:
+			return "tests that do not end", nil
+		case err != nil:
+			return verdict(out)
+		}
+	}
+	return "", nil
+}
+
+var failure = regexp.MustCompile(`(?m)^\s*--- FAIL: (\w+)|^(panic: .*|fatal error: .*)$`)
+
+// verdict finds what failed in the output of go test.
+func verdict(out []byte) (string, error) {
+	m := failure.FindSubmatch(out)
+	switch {
+	case m == nil:
+		return "", fmt.Errorf("go test: %s", out)
+	case len(m[1]) > 0:
+		return "`" + string(m[1]) + "`", nil
+	}
+	return string(m[2]), nil
+}
