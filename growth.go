@@ -2,6 +2,7 @@ package sketchlimit
 
 import (
 	"fmt"
+	"iter"
 	"math"
 	"sync"
 	"time"
@@ -15,9 +16,11 @@ type Overload int
 const (
 	// Deny keeps the memory, and errs more and more on one side: false denials.
 	Deny Overload = iota
-	// Grow looks at the false-denial rate when a generation begins, and by the wall clock
-	// also shortly before it ends. Where it has passed its goal, a larger limiter takes over, up to Config.MaxMemoryBytes; when
-	// the load has gone, a smaller one does, down to the size of the beginning. What is
+	// Grow looks at the false-denial rate that a third more load would lead to: when a
+	// generation begins and, by the wall clock, shortly before it ends, and before that
+	// once there are more keys than in all of the generation before. Where that rate
+	// has passed its goal, a larger limiter takes over, up to Config.MaxMemoryBytes; when the
+	// load has gone, a smaller one does, down to the size of the beginning. What is
 	// replaced is read on, and not written to, until its counts have left the window:
 	// no unit is forgotten, and both are in MemoryBytes meanwhile.
 	Grow
@@ -46,6 +49,8 @@ type growth struct {
 
 	mu               sync.Mutex // guards what follows, and is held while a successor is made
 	since            int64      // latest generation that the predecessor may have counted in
+	looked           int64      // latest generation
+	keys             float64    // distinct, in the latest generation that was looked at as a whole
 	calm             int        // looks in a row after which half the memory would do
 	admitted, denied uint64     // units, by limiters that are gone
 }
@@ -53,10 +58,7 @@ type growth struct {
 // growthBytes is what a growing limiter takes besides its inner ones.
 const growthBytes = (int(unsafe.Sizeof(Limiter{}))+8+127)&^127 + int(unsafe.Sizeof(growth{}))
 
-const (
-	ratedShards = 64 // that are read for the rate, if there are more
-	calmEnough  = 6  // looks, one or two a generation
-)
+const calmEnough = 6 // looks, one or two a generation
 
 // growing returns a limiter that decides by inner ones, of which the first is given.
 func growing(first *Limiter, c Config) (*Limiter, error) {
@@ -72,7 +74,7 @@ func growing(first *Limiter, c Config) (*Limiter, error) {
 	return l, nil
 }
 
-// keep adapts the limiter when generations begin and shortly before, until it is closed.
+// keep adapts the limiter when generations begin and as they go on, until it is closed.
 func keep(limiter weak.Pointer[Limiter], windows *WindowManager) {
 	for {
 		select {
@@ -92,10 +94,22 @@ func (l *Limiter) adapt() {
 	g := l.growth
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	now := l.windows.unpack(l.windows.word.Load())
+	begins := now.Generation != g.looked
+	g.looked = now.Generation
 	if !l.settle() {
 		return
 	}
-	if bytes := g.size(l.inner.Load()); bytes > 0 {
+	in, bytes := l.inner.Load(), 0
+	switch {
+	case begins:
+		bytes = g.size(in, now.Generation-1)
+	case now.Elapsed >= nearEnd(l.length):
+		bytes = g.size(in, now.Generation)
+	default:
+		bytes = g.early(in, now)
+	}
+	if bytes > 0 {
 		l.replace(bytes)
 	}
 }
@@ -141,27 +155,19 @@ func (l *Limiter) replace(bytes int) {
 	g.since = l.windows.Latest()
 }
 
-// size returns how large the next inner limiter is to be, in bytes; 0 where the present
-// one will do.
-func (g *growth) size(in *Limiter) int {
-	rate, keys, full := in.load()
-	own := in.ownBytes()
-	room := g.config.MaxMemoryBytes - growthBytes - own // the present one is kept for a while
-	if rate > g.goal {
+// size returns how large the next inner limiter is to be, in bytes, by a generation that
+// has ended or is about to; 0 where the present one will do.
+func (g *growth) size(in *Limiter, generation int64) int {
+	var full bool
+	g.keys, full = in.keys(generation)
+	if rate := in.forecast(Position{generation, time.Duration(in.length - 1)}); rate > g.goal {
 		g.calm = 0
-		// The rate falls by the fourth power of the memory or faster.
-		factor := 2
-		for rate /= 16; rate > g.goal && factor < 16; rate /= 16 {
-			factor *= 2
-		}
-		if bytes := min(factor*own, room); bytes > own+own/4 {
-			return bytes
-		}
-		return 0
+		return g.larger(in, rate)
 	}
-	need, err := g.config.memoryFor(max(1, keys))
+	own := in.ownBytes()
+	need, err := g.config.memoryFor(max(1, int(g.keys)))
 	bytes := max(2*need, g.least)
-	if err != nil || full || bytes > own/2 || bytes > room {
+	if err != nil || full || bytes > own/2 || bytes > g.room(in) {
 		g.calm = 0
 		return 0
 	}
@@ -172,28 +178,77 @@ func (g *growth) size(in *Limiter) int {
 	return bytes
 }
 
-// load returns the false-denial rate at the end of the generation that has just ended, or
-// is about to, its distinct keys, and whether the doorkeepers were too full to tell these.
-// It reads some shards and changes none: those that have not turned yet hold that
-// generation as their current one.
-func (l *Limiter) load() (rate float64, keys int, full bool) {
-	now := l.windows.unpack(l.windows.word.Load())
-	memory := make([]uint64, l.size)
-	n := min(ratedShards, len(l.shards))
-	distinct, fill := 0.0, 0.0
-	for i := range n {
-		at, ages := l.copyShard(i*len(l.shards)/n, Position{Generation: math.MinInt64}, memory)
-		ended := &ages[0]
-		if at.Generation < now.Generation || now.Elapsed >= nearEnd(l.length) {
-			at.Elapsed = time.Duration(l.length - 1)
-		} else if len(ages) > 1 {
-			ended = &ages[1]
-		}
-		rate += l.falseDenialRate(at, ages, nil) / float64(n)
-		distinct += ended.distinct() * float64(len(l.shards)) / float64(n)
-		fill += ended.door.FillRatio() / float64(n)
+// early is size in the midst of a generation: 0 unless this one has more keys already than
+// the one before had.
+func (g *growth) early(in *Limiter, now Position) int {
+	if keys, _ := in.keys(now.Generation); keys > g.keys {
+		return g.larger(in, in.forecast(now))
 	}
-	return rate, int(distinct), fill > 0.9
+	return 0
+}
+
+// larger returns how much a forecast above the goal asks for, 0 for one that is not.
+func (g *growth) larger(in *Limiter, rate float64) int {
+	own, factor := in.ownBytes(), 1
+	// The rate falls by the fourth power of the memory or faster.
+	for ; rate > g.goal && factor < 16; rate /= 16 {
+		factor *= 2
+	}
+	if bytes := min(factor*own, g.room(in)); bytes > own+own/4 {
+		return bytes
+	}
+	return 0
+}
+
+// room returns the bytes that there are for a successor: the present one is kept for a while.
+func (g *growth) room(in *Limiter) int {
+	return g.config.MaxMemoryBytes - growthBytes - in.ownBytes()
+}
+
+// forecast returns the false-denial rate that there would be at a position if a third more had
+// come, which is about that of three quarters of the limit. The cliff where everybody is denied
+// is so steep that a tenth more keys can make a thousand times the rate, and clients
+// with history are over it before new ones: a forecast sees it ahead.
+func (l *Limiter) forecast(p Position) (rate float64) {
+	w := l.window
+	w.limit -= w.limit / 4
+	for at, ages := range l.sample() {
+		if at.Generation <= p.Generation { // or else it has turned since
+			at.Elapsed = p.Elapsed
+		}
+		rate += w.falseDenialRate(at, ages, nil)
+	}
+	return rate / float64(l.samples())
+}
+
+// keys returns the distinct keys of a generation, and whether the doorkeepers are too full to
+// tell.
+func (l *Limiter) keys(generation int64) (distinct float64, full bool) {
+	fill := 0.0
+	for at, ages := range l.sample() {
+		if age := at.Generation - generation; age >= 0 && age < int64(len(ages)) {
+			distinct += ages[age].distinct()
+			fill += ages[age].door.FillRatio()
+		}
+	}
+	n := float64(l.samples())
+	return distinct / n * float64(len(l.shards)), fill/n > 0.9
+}
+
+// samples returns the number of shards that are read for a look.
+func (l *Limiter) samples() int { return min(16, len(l.shards)) }
+
+// sample copies some shards, and changes none: those that have not turned yet are of an
+// earlier generation.
+func (l *Limiter) sample() iter.Seq2[Position, []generation] {
+	return func(yield func(Position, []generation) bool) {
+		memory, n := make([]uint64, l.size), l.samples()
+		for i := range n {
+			if !yield(l.copyShard(i*len(l.shards)/n, Position{Generation: math.MinInt64}, memory)) {
+				return
+			}
+		}
+	}
 }
 
 // turn begins a generation in all shards.

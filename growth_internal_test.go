@@ -2,6 +2,8 @@ package sketchlimit
 
 import (
 	"bytes"
+	"regexp"
+	"runtime"
 	"strconv"
 	"testing"
 	"time"
@@ -44,6 +46,33 @@ func TestGrowHeldUpDecision(t *testing.T) {
 	require.Equal(t, l.windows.Latest(), s.wheel.Generation(), "the shard is not behind")
 	require.True(t, l.take(held, h, 2, l.limit, true).allowed, "taken as of now")
 	require.EqualValues(t, 2, i.counted(l.windows.Latest(), h))
+}
+
+// A decision waits for its shard while the limiter is replaced. It counts in the successor,
+// which may have read the shard already.
+func TestGrowDecisionThatWaits(t *testing.T) {
+	l, err := New(Config{
+		Limit: 20, Window: time.Second, MemoryBytes: 16 << 10, Overload: Grow, MaxMemoryBytes: 1 << 20,
+		Seed: 1, Clock: func() time.Time { return time.Unix(0, 0) },
+	})
+	require.NoError(t, err)
+	defer l.Close()
+	h, first := l.hashString("key"), l.inner.Load()
+	s := &first.shards[first.shard(h)]
+	s.mu.Lock()
+	admitted := make(chan bool)
+	go func() { admitted <- l.take(Position{}, h, 20, l.limit, true).allowed }()
+	stacks := make([]byte, 1<<20)
+	for waits := false; !waits; runtime.Gosched() {
+		waits = regexp.MustCompile(`\[sync\.Mutex\.Lock.*\n(.+\n)*.*\.consume\(`).Match(stacks[:runtime.Stack(stacks, true)])
+	}
+	l.growth.mu.Lock()
+	l.replace(64 << 10)
+	l.growth.mu.Unlock()
+	s.mu.Unlock()
+	require.True(t, <-admitted)
+	require.Zero(t, first.counted(0, h))
+	require.EqualValues(t, 20, l.inner.Load().counted(0, h))
 }
 
 // A limiter that is in the midst of growing is restored with what it has replaced.

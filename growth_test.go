@@ -1,6 +1,7 @@
 package sketchlimit_test
 
 import (
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"strconv"
@@ -67,6 +68,91 @@ func TestGrowFollowsTheLoad(t *testing.T) {
 		require.LessOrEqual(t, l.MemoryBytes(), 2*began, "the load has gone")
 		t.Logf("%d bytes, then up to %d", began, most)
 	})
+}
+
+// A limiter that grows keeps its goal while keys become more, and where they are more all at
+// once, is over it in that window and the next at most. One that looks only when a
+// generation begins, because its Clock is not the wall clock, does not do as well.
+func TestGrowKeepsItsGoal(t *testing.T) {
+	const first, goal, jump = 1000, 1e-5, 5
+	for _, tt := range []struct {
+		name    string
+		windows int
+		keys    func(window int) float64
+		clock   func() time.Time
+		keeps   int // its goal: outside of so many windows from the jump on; -1: not at all
+	}{
+		{"a tenth more each window", 22, func(w int) float64 { return math.Pow(1.1, float64(w)) }, nil, 0},
+		{"half as many more each window", 9, func(w int) float64 { return math.Pow(1.5, float64(w)) }, nil, 0},
+		{"five times as many at once", 12, func(w int) float64 { return 1 + 4*float64(w/jump&1) }, nil, 0},
+		{"ten times as many at once", 9, func(w int) float64 { return 1 + 9*float64(w/jump&1) }, nil, 2},
+		{"thirty times as many at once", 9, func(w int) float64 { return 1 + 29*float64(w/jump&1) }, nil, 2},
+		{"five times as many at once, seen when it is over", 9, func(w int) float64 { return 1 + 4*float64(w/jump&1) }, time.Now, -1},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			l := growing(t, sketchlimit.Config{Keys: first, MaxMemoryBytes: 64 << 20, Clock: tt.clock})
+			defer l.Close()
+			j := judged{l: l, random: rand.New(rand.NewPCG(1, 2))}
+			innocent, wrong, atJump, wrongAtJump := 0, 0, 0, 0
+			for w := range tt.windows {
+				i, d := j.window(int(first * tt.keys(w)))
+				if w < jump || w >= jump+tt.keeps {
+					innocent, wrong = innocent+i, wrong+d
+				} else {
+					atJump, wrongAtJump = atJump+i, wrongAtJump+d
+				}
+				require.Zero(t, j.over)
+			}
+			t.Logf("%s: %d of %d innocent requests denied wrongly, and %d of %d at the jump", tt.name, wrong, innocent, wrongAtJump, atJump)
+			// Five standard deviations of what is expected, once in 10,000 seeds by chance; this one is fixed.
+			most := goal*float64(innocent) + 5*math.Sqrt(goal*float64(innocent))
+			require.Equal(t, tt.keeps >= 0, float64(wrong) <= most, "%s: %d of %d", tt.name, wrong, innocent)
+		})
+	}
+}
+
+// judged is a limiter of 20 units a second under a load of five requests a key and
+// window, some of it on keys that flood, held against the exact count of what it admits.
+type judged struct {
+	l                 *sketchlimit.Limiter
+	random            *rand.Rand
+	current, previous map[int]int
+	over              int
+}
+
+// window sends the requests of one, and tells how many came from keys that had used less
+// than half of the limit, and how many of these were denied wrongly.
+func (j *judged) window(keys int) (innocent, wrong int) {
+	const limit, steps = 20, 50
+	j.current, j.previous = map[int]int{}, j.current
+	for step := range steps {
+		now := time.Now()
+		left := steps - step // of the window
+		for range 5 * keys / steps {
+			key := j.random.IntN(keys)
+			if j.random.IntN(100) == 0 {
+				key = -1 - j.random.IntN(1+keys/800)
+			}
+			used := j.current[key]*steps + j.previous[key]*left
+			exact := used+steps <= limit*steps
+			admitted := j.l.TakeAt(now, strconv.Itoa(key), 1).Allowed
+			if admitted {
+				j.current[key]++
+				if !exact {
+					j.over++
+				}
+			}
+			if used < limit*steps/2 {
+				innocent++
+				if exact && !admitted {
+					wrong++
+				}
+			}
+		}
+		time.Sleep(time.Second / steps)
+		synctest.Wait()
+	}
+	return innocent, wrong
 }
 
 // What the exact algorithm would deny is denied across any number of replacements, and

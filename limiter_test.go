@@ -247,6 +247,22 @@ func TestFloodedKeyGetsTheSameAnswers(t *testing.T) {
 	}
 }
 
+// A key that is denied once is not known to have nothing left until another one has.
+func TestKeyDeniedOnceWaitsNoLongerThanItself(t *testing.T) {
+	now := time.Unix(0, 0)
+	l := build(t, sketchlimit.Config{Limit: 10, Window: time.Second, MemoryBytes: 8 << 10, Clock: func() time.Time { return now }})
+	require.Equal(t, 1, l.Plan().Shards)
+	require.True(t, l.AllowN("early", 10))
+	now = time.Unix(1, 0)
+	require.True(t, l.AllowN("late", 10))
+	require.Equal(t, 1100*time.Millisecond, l.Take("late", 1).RetryAfter)
+	now = now.Add(50 * time.Millisecond)
+	require.False(t, l.Allow("early"))
+	now = now.Add(50 * time.Millisecond)
+	require.True(t, l.Allow("early"))
+	require.False(t, l.Allow("late"))
+}
+
 func TestDecisionsAllocateNothing(t *testing.T) {
 	key, bytes := "198.51.100.255", []byte("198.51.100.255")
 	v4, v6 := netip.MustParseAddr("198.51.100.255"), netip.MustParseAddr("2001:db8::1%eth0")

@@ -128,6 +128,9 @@ func (c *Config) planned() planned {
 		p.keys = c.Plan.Forecast.Keys
 		p.rate = max(p.rate, c.Plan.Forecast.Stated().FalseDenialRate)
 	}
+	if c.Overload == Grow { // it makes itself for as many as there are
+		p.keys = 0
+	}
 	return p
 }
 

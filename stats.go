@@ -33,8 +33,9 @@ type Stats struct {
 	SketchFill float64
 	// OutsidePlan tells that there are more keys, in the current or in the previous
 	// generation, than the limiter was made for (Config.Keys, or those of the Plan's
-	// Forecast), or that FalseDenialRate has passed Config.FalseDenialRate, 1e-5 if
-	// that is not set, and what the Plan expects.
+	// Forecast; one that grows makes itself for as many as there are), or that
+	// FalseDenialRate has passed Config.FalseDenialRate, 1e-5 if that is not set, and
+	// what the Plan expects.
 	OutsidePlan bool
 }
 

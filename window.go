@@ -17,8 +17,8 @@ type window struct {
 // nanos returns the position as unix time in ns.
 func (w *window) nanos(p Position) int64 { return p.Generation*w.length + int64(p.Elapsed) }
 
-// nearEnd returns how far into a generation of a length it nears its end.
-func nearEnd(length int64) time.Duration { return time.Duration(length - length/16) }
+// nearEnd returns how far into a generation of a length it nears its end: 15 of 16 steps.
+func nearEnd(length int64) time.Duration { return time.Duration(length / 16 * 15) }
 
 // after returns the position a few generations later at most.
 func (w *window) after(p Position, d time.Duration) Position {

@@ -35,7 +35,7 @@ type WindowManager struct {
 	word   atomic.Int64 // latest position: generation<<shift | elapsed
 	turns  atomic.Uint64
 	runs   atomic.Bool
-	turned chan struct{} // if not nil, told that a generation has begun or nears its end
+	turned chan struct{} // if not nil, told that a generation has begun, and sixteen times as it goes on
 	stop   chan struct{} // nil where nothing goes on in the background
 	closed sync.Once
 }
@@ -100,13 +100,13 @@ func (w *WindowManager) publish(now time.Time) {
 	p := w.At(now)
 	if word := w.word.Load(); word>>w.shift == p.Generation {
 		w.word.CompareAndSwap(word, w.pack(p)) // if it fails the word is newer still
-		if late := nearEnd(w.length); w.unpack(word).Elapsed < late && p.Elapsed >= late {
+		if step := nearEnd(w.length) / 15; w.unpack(word).Elapsed/step != p.Elapsed/step {
 			w.tell()
 		}
 	}
 }
 
-// tell lets whoever listens know that a generation has begun, or nears its end.
+// tell lets whoever listens know that a generation has begun or gone on.
 func (w *WindowManager) tell() {
 	select {
 	case w.turned <- struct{}{}:

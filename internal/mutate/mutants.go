@@ -76,6 +76,8 @@ var mutants = []mutant{
 		"\tif before == nil {\n\t\treturn 0\n\t}\n\treturn before.counted", "\tif before != nil || before == nil {\n\t\treturn 0\n\t}\n\treturn before.counted"},
 	{"a predecessor is let go a generation early", "growth.go",
 		"if latest < g.since+int64(l.generations) {", "if latest < g.since+int64(l.generations)-1 {"},
+	{"growth waits until the rate itself has passed the goal", "growth.go", "w.limit -= w.limit / 4", "w.limit -= 0"},
+	{"growth looks between generations only", "growth.go", "keys > g.keys {", "keys > g.keys && false {"},
 	{"a predecessor is counted in after it was replaced", "limiter.go",
 		"if in == l || in == l.inner.Load() {", "if in != nil {"},
 	{"All counts in a limiter though another one refuses", "all.go",
