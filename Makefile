@@ -7,7 +7,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # The race detector needs a C compiler; without one the tests run without it.
 RACE := $(if $(shell command -v $$(go env CC) 2>/dev/null),-race)
 
-.PHONY: test lint fuzz mutate soak bench bench-peers bench-http bench-snapshots report bench-redis bench-synced
+.PHONY: test lint fuzz mutate soak bench bench-peers bench-tune bench-http bench-snapshots report bench-redis bench-synced
 
 test: ## every test of every module
 	@$(if $(RACE),,echo "no C compiler: testing without the race detector")
@@ -34,6 +34,9 @@ report: ## the accuracy report of the embedded trace, as a page
 
 bench-peers: ## this library beside others, and its latencies; writes docs/performance.md
 	go run -C bench/peers . -write ../../docs/performance.md -plot ../../docs/latency.png
+
+bench-tune: ## what Tune predicts beside replays at full size; writes docs/tuning.md
+	go run ./bench/tune -write docs/tuning.md
 
 bench-http: ## what the middleware costs the example service, under load; writes docs/http.md
 	go run -C examples/service ./bench -write ../../docs/http.md

@@ -218,11 +218,15 @@ func (p *Plan) checkBucket() error {
 }
 
 func (p *Plan) checkTotal(generations int) error {
-	perShard := float64(generations)*(float64(p.BloomBytes)+float64(p.Depth)*float64(p.Width)*float64(p.CellBits)/8) + 8*float64(p.HeavyEntries)
-	if total := float64(p.Shards) * perShard; total > maxMemory {
+	if total := float64(p.Shards) * p.shardBytes(generations); total > maxMemory {
 		return fmt.Errorf("sketchlimit: Plan of %.3g bytes, must be at most %d", total, maxMemory)
 	}
 	return nil
+}
+
+// shardBytes returns the bytes of a shard's memory.
+func (p *Plan) shardBytes(generations int) float64 {
+	return float64(generations)*(float64(p.BloomBytes)+float64(p.Depth)*float64(p.Width)*float64(p.CellBits)/8) + 8*float64(p.HeavyEntries)
 }
 
 // cellBits returns the narrowest cell that counts up to limit, less the unit that
@@ -239,10 +243,10 @@ const (
 	// depth is the number of rows that all figures in docs/ are for; whether others do
 	// better at equal memory has not been measured.
 	depth = 4
-	// shardBytes is the memory of one generation of a shard. A shard is what one
+	// generationBytes is the memory of one generation of a shard. A shard is what one
 	// request may have to clear, and what one lock guards: small shards bound
 	// the first and spread the second. Larger ones err less, by less than half.
-	shardBytes = 8 << 10
+	generationBytes = 8 << 10
 	// A doorkeeper takes one in so many bytes of its generation; with a heavy table,
 	// which takes one in heavyShare of the whole, that is a quarter of all as well.
 	doorShare            = 4
@@ -293,13 +297,13 @@ func (c *Config) shape(memory int) shape {
 // planFor spends the memory on the default traffic.
 func (c *Config) planFor(memory int) (Plan, error) { return c.spend(memory, c.shape(memory)) }
 
-// spend spends the memory: as many shards as have shardBytes for each generation, in each a
+// spend spends the memory: as many shards as have generationBytes for each generation, in each a
 // part for the doorkeepers, a part for the heavy table where there is one, the rest
 // for cells.
 func (c *Config) spend(memory int, s shape) (Plan, error) {
 	generations := c.generations()
 	memory -= fixedBytes
-	shards := min(max(memory/(generations*shardBytes), 1), maxShards)
+	shards := min(max(memory/(generations*generationBytes), 1), maxShards)
 	memory -= shards * int(unsafe.Sizeof(shard{}))
 	bytes := memory &^ (heapUnit(memory) - 1) / shards
 	p := Plan{Shards: shards, CellBits: cellBits(c.Limit), Depth: s.depth, BloomProbes: s.probes}

@@ -49,26 +49,16 @@ func (s *search) simulateBucket(plan Plan, load, events float64, curves bool) *b
 	return newBucketSimulation(l, &s.traffic, share, s.goal, curves)
 }
 
-// settle adds memory until the goal is reached in the larger simulation of forecasts, too.
-func (s *search) settle(memory int, how shape) int {
-	for {
-		plan, err := s.config.spend(memory, how)
-		if err != nil || memory > maxMemory/2 || s.ratio(s.expect(plan, 1, forecastEvents)) <= 1 {
-			return memory
-		}
-		memory += memory / 32
-	}
-}
-
 func newBucketSimulation(l *Limiter, t *Traffic, share float64, g Goal, curves bool) *bucketSimulation {
 	random := rand.New(rand.NewPCG(tuneSeed, 0))
 	n := max(1, int(math.Round(float64(t.Keys)*share)))
 	s := &bucketSimulation{
 		simulation: simulation{
 			window: l.window, limiter: l, share: share, random: random,
-			keys:    make([]simulatedKey, n),
-			sampled: len(t.Sample) > 0,
-			oneHit:  t.OneHit * t.requests(g.Limit) * share,
+			keys:        make([]simulatedKey, n),
+			sampled:     len(t.Sample) > 0,
+			oneHit:      t.OneHit * t.requests(g.Limit) * share,
+			eventsOfKey: g.eventsOfKey(),
 		},
 		span:  l.bucket.span,
 		fills: l.bucket.takes(l.bucket.burst, l.limit, l.limit),
@@ -130,7 +120,7 @@ func (s *bucketSimulation) come(e event) {
 		return
 	}
 	k, n := &s.keys[e.key()], 1
-	if k.requests > eventsOfKey {
+	if k.requests > s.eventsOfKey {
 		n = int(e.moment()*float64(k.requests)) - k.sent
 		k.sent += n
 	}
@@ -212,7 +202,7 @@ func (s *bucketSimulation) look(moment float64) {
 	now := s.time(moment)
 	for i := range s.keys {
 		k := &s.keys[i]
-		if k.requests > eventsOfKey {
+		if k.requests > s.eventsOfKey {
 			at := max(0, moment-s.random.ExpFloat64()/k.rate)
 			if n := int(at*float64(k.requests)) - k.sent; n > 0 {
 				k.sent += n

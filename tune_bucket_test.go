@@ -36,9 +36,7 @@ func TestTunePredictsBuckets(t *testing.T) {
 			forecast, err := sketchlimit.Predict(c.traffic, goal, plan)
 			require.NoError(t, err)
 
-			src, err := asWorkload(c.traffic, c.limit, 4).Source()
-			require.NoError(t, err)
-			r, err := accuracy.Replay(t.Context(), src, config, accuracy.Options{WarmUp: 1})
+			r, err := accuracy.Replay(t.Context(), asWorkload(t, c.traffic, c.limit, 4), config, accuracy.Options{WarmUp: 1})
 			require.NoError(t, err)
 			withheld := r.OracleAdmittedUnits - min(r.AdmittedUnits, r.OracleAdmittedUnits)
 			e := forecast.Stated()
@@ -78,9 +76,7 @@ func TestTuneReachesItsGoalForBuckets(t *testing.T) {
 	require.Greater(t, plan.Forecast.Cliff, 1.9)
 	require.InEpsilon(t, keys, plan.Forecast.Keys, 0.02)
 
-	src, err := asWorkload(traffic, 50, 3).Source()
-	require.NoError(t, err)
-	r, err := accuracy.Replay(t.Context(), src, sketchlimit.Config{Limit: 50, Burst: 20, Window: time.Minute,
+	r, err := accuracy.Replay(t.Context(), asWorkload(t, traffic, 50, 3), sketchlimit.Config{Limit: 50, Burst: 20, Window: time.Minute,
 		Algorithm: sketchlimit.TokenBucket, Plan: &plan, Seed: 1}, accuracy.Options{})
 	require.NoError(t, err)
 	require.Equal(t, plan.Forecast.MemoryBytes, r.MemoryBytes)

@@ -9,11 +9,11 @@ import (
 // Past its end it is 0.
 type tail []float64
 
-// Counts are told apart up to exactBins, and from there on by a sixteenth.
+// Counts are told apart up to exactBins, and from there on by an eighth.
 const (
 	exactBins  = 1 << exactBits
 	exactBits  = 7
-	octaveBins = 16
+	octaveBins = 8
 	// negligible is a chance that no goal tells from 0.
 	negligible = 1e-18
 )
@@ -23,7 +23,7 @@ func binOf(count int64) int {
 		return int(max(count, 0))
 	}
 	e := bits.Len64(uint64(count)) - 1
-	return exactBins + (e-exactBits)*octaveBins + int(count>>(e-4))&(octaveBins-1)
+	return exactBins + (e-exactBits)*octaveBins + int(count>>(e-3))&(octaveBins-1)
 }
 
 func binFloor(i int) int64 {
@@ -31,7 +31,7 @@ func binFloor(i int) int64 {
 		return int64(i)
 	}
 	e, sub := exactBits+(i-exactBins)/octaveBins, (i-exactBins)%octaveBins
-	return int64(octaveBins+sub) << (e - 4)
+	return int64(octaveBins+sub) << (e - 3)
 }
 
 func binMiddle(i int) int64 { return (binFloor(i) + binFloor(i+1) - 1) / 2 }
@@ -77,7 +77,10 @@ func (t tail) plus(other tail) tail {
 	sum := tail{1}
 	for i := 1; ; i++ {
 		chance := 0.
-		for j := range t {
+		if i < len(t) {
+			chance = t[i]
+		}
+		for j := range min(i, len(t)) {
 			chance += t.only(j) * other.of(binFloor(i)-binMiddle(j))
 		}
 		if chance < negligible {
@@ -184,7 +187,7 @@ func (c *curves) excess(now reading, moment float64, own, threshold int64) tail 
 	for i := 1; now.cells.of(own-1+binFloor(i)) > negligible; i++ {
 		t = append(t, now.cells.of(own-1+binFloor(i)))
 	}
-	for j := int64(1); j <= min(own, threshold); j += 1 + j/3 {
+	for j := int64(1); j <= min(own, threshold); j += 1 + j/2 {
 		for i, p := range c.arrival(moment, j, own) {
 			if i == len(t) {
 				t = append(t, 0)

@@ -1,6 +1,9 @@
 package sketchlimit
 
-import "math"
+import (
+	"math"
+	"math/bits"
+)
 
 // predictor turns the curves of a simulation into rates too small to be counted in it: what
 // a key reads beyond its own count is drawn from the whole distribution of cells.
@@ -9,11 +12,27 @@ type predictor struct {
 	threshold int64
 	current   map[[2]int64]tail // by slot and own units
 	before    map[int64]tail    // by own units
-	full      map[[3]int64]tail // by slot, own units, and those before
+	between   map[busy]tail
+	full      map[full]tail
+}
+
+// busy are generations that have units of a key, about so many each.
+type busy struct {
+	generations int32
+	each        int64
+}
+
+func (e *earlier) busyWith() busy { return busy{e.busy, roughly(e.middle / max(1, int64(e.busy)))} }
+
+// full is what excess depends on in all generations but the oldest.
+type full struct {
+	slot    int8
+	current int64
+	between busy
 }
 
 func newPredictor(s *simulation) *predictor {
-	p := &predictor{s, math.MaxInt64, map[[2]int64]tail{}, map[int64]tail{}, map[[3]int64]tail{}}
+	p := &predictor{s, math.MaxInt64, map[[2]int64]tail{}, map[int64]tail{}, map[busy]tail{}, map[full]tail{}}
 	if s.limiter.plan.HeavyEntries > 0 {
 		p.threshold = int64(s.limiter.plan.HeavyThreshold)
 	}
@@ -35,23 +54,38 @@ func (p *predictor) excess(s state) tail {
 	if s.whole {
 		return tail{1}
 	}
-	own := binFloor(binOf(s.current))
+	own := roughly(s.current)
 	return memo(p.current, [2]int64{int64(s.slot), own}, func() tail {
 		return p.curves.excess(p.curves.current[s.slot], instant(int(s.slot)), own, p.threshold)
 	})
 }
 
+// roughly rounds units down, many of them to a quarter of a power of two at most: it hardly matters to what is
+// read beyond them.
+func roughly(units int64) int64 {
+	if units < 64 {
+		return units
+	}
+	drop := bits.Len64(uint64(units)) - 3
+	return units >> drop << drop
+}
+
 // excessBefore is excess in an earlier generation, in which the key had so many units.
 func (p *predictor) excessBefore(own int64) tail {
-	own = binFloor(binOf(own))
+	own = roughly(own)
 	return memo(p.before, own, func() tail { return p.curves.excess(p.curves.past, 1, own, p.threshold) })
 }
 
-// oldest returns the units of a key in the generation that counts in part. In more than two
-// generations, those before the current one have the same number each.
-func (p *predictor) oldest(s state) int64 {
-	parts := int64(p.generations - 1)
-	return (s.past + parts - 1) / parts
+// excessBetween is excess in all generations between the current and the oldest one.
+func (p *predictor) excessBetween(s state) tail {
+	idle := p.generations - 2 - int(s.busy)
+	if idle+int(s.busy) <= 0 {
+		return tail{1}
+	}
+	return memo(p.between, s.busyWith(), func() tail {
+		busy := p.excessBefore(s.busyWith().each).times(int(s.busy))
+		return busy.plus(p.excessBefore(0).times(idle))
+	})
 }
 
 // excessInFull is excess in all generations but the oldest.
@@ -60,19 +94,30 @@ func (p *predictor) excessInFull(s state) tail {
 	if p.generations <= 2 {
 		return now
 	}
-	own := s.past / int64(p.generations-1)
-	return memo(p.full, [3]int64{int64(s.slot), s.current, own}, func() tail {
-		return now.plus(p.excessBefore(own).times(p.generations - 2))
-	})
+	return memo(p.full, full{s.slot, roughly(s.current), s.busyWith()}, func() tail { return now.plus(p.excessBetween(s)) })
+}
+
+// far tells whether to read so many units too much has a negligible chance: a third of them in any
+// of the parts has.
+func (p *predictor) far(s state, units int64) bool {
+	third := units / 3
+	chance := p.excess(s).of(third) + p.excessBetween(s).of(third)
+	if p.generations > 1 {
+		chance += p.excessBefore(s.oldest).of(p.needs(s)(third))
+	}
+	return chance < negligible
 }
 
 // denial returns the chance that a request is denied which the exact algorithm admits.
 func (p *predictor) denial(s state) (chance float64) {
+	if p.far(s, s.slack+1) {
+		return 0
+	}
 	full := p.excessInFull(s)
 	if p.generations == 1 {
 		return full.of(s.slack + 1)
 	}
-	oldest, needs := p.excessBefore(p.oldest(s)), p.needs(s)
+	oldest, needs := p.excessBefore(s.oldest), p.needs(s)
 	for i := range full {
 		if p := full.only(i); p > 0 {
 			chance += p * oldest.of(needs(s.slack+1-binMiddle(i)))
@@ -84,7 +129,7 @@ func (p *predictor) denial(s state) (chance float64) {
 // needs returns how much the oldest generation must read too much for the key to have so many
 // units less. It weighs by what is left of it, and the sum is rounded up.
 func (p *predictor) needs(s state) func(units int64) int64 {
-	own, weight := float64(p.oldest(s)), (float64(s.left)+0.5)/lefts
+	own, weight := float64(s.oldest), (float64(s.left)+0.5)/lefts
 	used := math.Ceil(own * weight)
 	return func(units int64) int64 {
 		return int64(math.Floor((used+float64(units)-1)/weight) - own + 1)
@@ -94,9 +139,12 @@ func (p *predictor) needs(s state) func(units int64) int64 {
 // loss returns the mean of the units that are withheld from a key in a generation, of
 // which this state is where it came closest to its limit.
 func (p *predictor) loss(s state) (units float64) {
+	if p.far(s, s.slack+1) {
+		return 0
+	}
 	units = p.excessInFull(s).beyond(s.slack)
-	if p.generations > 1 && !s.full { // a full generation reads the limit, too much or not
-		oldest, needs := p.excessBefore(p.oldest(s)), p.needs(s)
+	if p.generations > 2 || p.generations == 2 && !s.full { // a full generation reads the limit, too much or not
+		oldest, needs := p.excessBefore(s.oldest), p.needs(s)
 		for i := 1; ; i++ {
 			p := oldest.of(needs(s.slack + binFloor(i)))
 			if p == 0 {

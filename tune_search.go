@@ -16,24 +16,34 @@ type search struct {
 	goal    Goal
 	config  Config
 	events  float64 // that a simulation takes for one key and window, on average
+	known   stated  // the last of them
+}
+
+// stated is what is expected of a plan under the traffic as stated.
+type stated struct {
+	plan     Plan
+	expected Expected
+	keys     float64 // in a generation
 }
 
 const (
-	// searchEvents and forecastEvents are what a simulation sends in a window, if
+	// These are the events that a simulation sends in a window, if
 	// the shards that take them are not more than there are.
 	searchEvents   = 30_000
-	forecastEvents = 120_000
-	rounds         = 2 // of improvements
+	cliffEvents    = 12_000  // where only a tenth of all matters
+	forecastEvents = 120_000 // of the stated traffic
+	loadedEvents   = 40_000  // of multiples of it
+	rounds         = 2       // of improvements
 	// unasked is what a plan may do of what nobody has set a goal for.
 	unasked = 1e-3
 )
 
 func newSearch(t Traffic, g Goal) *search {
 	t.Sample = slices.Sorted(slices.Values(t.Sample))
-	s := &search{t, g, g.config(), 0}
+	s := &search{traffic: t, goal: g, config: g.config()}
 	const keys = 1000
 	for _, rate := range t.rates(g.Limit, keys, rand.New(rand.NewPCG(tuneSeed, 0))) {
-		s.events += math.Min(rate, float64(eventsOfKey*max(g.SubWindows, 1))) / keys
+		s.events += math.Min(rate, float64(g.eventsOfKey()*max(g.SubWindows, 1))) / keys
 	}
 	s.events /= 1 - t.OneHit
 	return s
@@ -49,17 +59,39 @@ func (s *search) run() (Plan, error) {
 	if err != nil {
 		return Plan{}, err
 	}
-	if s.goal.Algorithm == TokenBucket {
-		memory = s.settle(memory, best)
+	if memory, err = s.secured(memory, best); err != nil {
+		return Plan{}, err
 	}
 	if most := s.goal.MemoryBytes; most > 0 && memory > most {
 		best, _ = s.improve(most, best)
 		plan, _ := s.config.spend(most, best)
-		e := s.expect(plan, 1, forecastEvents)
+		e := s.stated(plan).expected
 		return Plan{}, fmt.Errorf("sketchlimit: Goal.MemoryBytes %d, must be at least %d for that goal; it gives FalseDenialRate %.1g and WithheldShare %.1g",
 			most, memory, e.FalseDenialRate, e.WithheldShare)
 	}
 	return s.config.spend(memory, best)
+}
+
+// secured adds memory, ever more, until a simulation as large as the forecast's reaches the goal: what is
+// rare, such as a full bucket of heavy keys, may be missing from those of the search.
+func (s *search) secured(memory int, how shape) (int, error) {
+	for factor := 1.05; ; factor *= factor {
+		plan, err := s.config.spend(memory, how)
+		if err != nil {
+			return 0, err
+		}
+		if s.missed(s.stated(plan).expected) <= 1 {
+			return memory, nil
+		}
+		if memory = int(min(float64(memory)*factor, maxMemory+1)); memory > maxMemory {
+			return 0, s.unreachable()
+		}
+	}
+}
+
+func (s *search) unreachable() error {
+	return fmt.Errorf("sketchlimit: Goal.FalseDenialRate %v and WithheldShare %v take more than %d bytes",
+		s.goal.FalseDenialRate, s.goal.WithheldShare, maxMemory)
 }
 
 // least returns the least memory that reaches the goal, to 3 %, and how it is spent.
@@ -75,8 +107,7 @@ func (s *search) least() (memory int, best shape, err error) {
 			next = max(memory/2, smallest)
 		}
 		if next > maxMemory {
-			return 0, shape{}, fmt.Errorf("sketchlimit: Goal.FalseDenialRate %v and WithheldShare %v take more than %d bytes",
-				s.goal.FalseDenialRate, s.goal.WithheldShare, maxMemory)
+			return 0, shape{}, s.unreachable()
 		}
 		if next == memory {
 			return memory, best, nil
@@ -98,19 +129,21 @@ func (s *search) least() (memory int, best shape, err error) {
 }
 
 // reached tells whether so much memory reaches the goal.
-func (s *search) reached(memory int, how shape) bool { return s.miss(memory, how) <= 1 }
+func (s *search) reached(memory int, how shape) bool {
+	return s.miss(memory, how, math.Nextafter(1, 2)) <= 1
+}
 
 // improve returns what comes closest to the goal with so much memory: each part in turn takes
 // the value that does best, as long as that helps.
 func (s *search) improve(memory int, best shape) (shape, float64) {
-	miss := s.miss(memory, best)
+	miss := s.miss(memory, best, math.Inf(1))
 	for range rounds {
 		before := miss
 		for _, variants := range s.variants(best) {
 			misses := make([]float64, len(variants))
 			var all sync.WaitGroup
 			for i, v := range variants {
-				all.Go(func() { misses[i] = s.miss(memory, v) })
+				all.Go(func() { misses[i] = s.miss(memory, v, miss) })
 			}
 			all.Wait()
 			for i, m := range misses {
@@ -173,18 +206,22 @@ func (s *search) variants(from shape) (groups [][]shape) {
 }
 
 // miss returns how far a plan is from the goal: the greatest ratio of what is expected to what
-// is wanted, 1 or less if the goal is reached.
-func (s *search) miss(memory int, how shape) float64 {
+// is wanted, 1 or less if the goal is reached. Where it is found to be at least enough, it may
+// be more than what is returned.
+func (s *search) miss(memory int, how shape, enough float64) float64 {
 	plan, err := s.config.spend(memory, how)
 	if err != nil {
 		return math.Inf(1)
 	}
-	miss := s.ratio(s.expect(plan, 1, searchEvents))
-	return max(miss, s.denied(plan, cliffMargin)/cliffRate)
+	miss := s.denied(plan, cliffMargin) / cliffRate
+	if miss >= enough {
+		return miss
+	}
+	return max(miss, s.missed(s.expect(plan, 1, searchEvents)))
 }
 
-// ratio returns the greatest ratio of what is expected to what is wanted.
-func (s *search) ratio(e Expected) float64 {
+// missed is miss without regard to more load than stated.
+func (s *search) missed(e Expected) float64 {
 	denied, withheld := s.goal.FalseDenialRate, s.goal.WithheldShare
 	if denied == 0 {
 		denied = max(unasked, withheld)
@@ -214,10 +251,10 @@ func (s *search) predict(plan Plan, load float64, events float64) (e Expected, k
 // denied returns the false-denial rate as far as it can be counted.
 func (s *search) denied(plan Plan, load float64) float64 {
 	if s.goal.Algorithm == TokenBucket {
-		sim := s.simulateBucket(plan, load, searchEvents, false)
+		sim := s.simulateBucket(plan, load, cliffEvents, false)
 		return ratio(sim.measurement.denied, sim.innocent)
 	}
-	sim := s.simulate(plan, load, searchEvents, nil)
+	sim := s.simulate(plan, load, cliffEvents, nil)
 	return ratio(sim.measurement.denied, sim.innocent)
 }
 
@@ -227,16 +264,24 @@ func (s *search) simulate(plan Plan, load, events float64, curves *curves) *simu
 	return newSimulation(l, &s.traffic, share, s.goal, curves)
 }
 
+// bytesOfEvent bounds the memory that is simulated for an event: cells are looked at one by one.
+const bytesOfEvent = 16
+
+// manyGenerations are those from which a simulation sends less: each request reads them all.
+const manyGenerations = 8
+
 // part returns as many shards of the plan as so many events in a window are for, or a smaller
-// one, and their share of the traffic.
+// one, and their share of the traffic. Where that is much memory, it is fewer.
 func (s *search) part(plan Plan, load, events float64) (l *Limiter, share float64) {
+	events *= math.Min(1, float64(manyGenerations)/float64(s.config.generations()))
 	perShard := load * float64(s.traffic.Keys) * s.events / float64(plan.Shards)
-	share = 1 / float64(plan.Shards) // of the whole
-	if perShard > 2*events {
-		share *= plan.shrink(events / perShard)
+	wanted := math.Min(events/perShard, events*bytesOfEvent/plan.shardBytes(s.config.generations())) // shards
+	share = 1 / float64(plan.Shards)                                                                 // of the whole
+	if wanted < 0.5 {
+		share *= plan.shrink(wanted)
 		plan.Shards = 1
 	} else {
-		plan.Shards = int(math.Min(math.Ceil(events/perShard), float64(plan.Shards)))
+		plan.Shards = int(math.Min(math.Ceil(wanted), float64(plan.Shards)))
 		share *= float64(plan.Shards)
 	}
 	c := s.config
@@ -256,7 +301,7 @@ func (p *Plan) shrink(share float64) float64 {
 	if blocks == 0 {
 		blocks = float64(p.Width / lanes)
 	}
-	least := math.Min(blocks, 4)
+	least := math.Min(blocks, 2)
 	share = math.Max(math.Round(share*blocks), least) / blocks
 	p.BloomBytes = int(math.Round(share*float64(p.BloomBytes)/bloom.BlockBytes)) * bloom.BlockBytes
 	p.Width = int(math.Round(share*float64(p.Width/lanes))) * lanes
@@ -273,16 +318,30 @@ func (s *search) forecast(plan Plan) Forecast {
 	var all sync.WaitGroup
 	for i, load := range Loads {
 		all.Go(func() {
-			var keys float64
-			f.At[i], keys = s.predict(plan, load, forecastEvents)
-			if load == 1 {
-				f.Keys = keys
-			}
+			f.At[i] = s.at(plan, load)
 		})
 	}
+	all.Go(func() { f.Cliff = s.cliff(plan) })
 	all.Wait()
-	f.Cliff = s.cliff(plan)
+	f.Keys = s.stated(plan).keys
 	return f
+}
+
+// at is what a forecast says of so many times the traffic.
+func (s *search) at(plan Plan, load float64) Expected {
+	if load == 1 {
+		return s.stated(plan).expected
+	}
+	return s.expect(plan, load, loadedEvents)
+}
+
+// stated simulates the plan under the traffic as stated, unless it has just done so.
+func (s *search) stated(plan Plan) *stated {
+	if s.known.plan != plan {
+		e, keys := s.predict(plan, 1, forecastEvents)
+		s.known = stated{plan, e, keys}
+	}
+	return &s.known
 }
 
 // cliff returns the load from which more than cliffRate is denied, to 3 %.

@@ -3,6 +3,7 @@ package sketchlimit
 import (
 	"encoding/binary"
 	"math"
+	"math/bits"
 	"math/rand/v2"
 	"time"
 )
@@ -12,22 +13,23 @@ import (
 // shards show what all of them do. Beside them it keeps exact counts of every key:
 // what the limiter admitted, and what the exact algorithm admits on its own.
 //
-// It runs through a window to fill the generations that the limiter keeps, and counts in
-// the next one; the states of requests are those of its last generation.
+// It runs through a window to fill the generations that the limiter keeps, and counts in the
+// next one, or the first part of it if that is in sub-windows; the states of requests are those of its last generation.
 type simulation struct {
 	window
-	limiter  *Limiter
-	share    float64 // of the traffic that it gets
-	keys     []simulatedKey
-	sampled  bool    // keys send what they are said to, not that on average
-	oneHit   float64 // keys that come once, a generation
-	admitted counts  // by the limiter
-	exact    counts  // by the exact algorithm on its own
-	random   *rand.Rand
+	limiter     *Limiter
+	share       float64 // of the traffic that it gets
+	keys        []simulatedKey
+	sampled     bool    // keys send what they are said to, not that on average
+	oneHit      float64 // keys that come once, a generation
+	eventsOfKey int     // at most in a generation
+	admitted    *counts // by the limiter
+	exact       *counts // by the exact algorithm on its own
+	random      *rand.Rand
 
 	generation int64
-	counted    bool // the generation is one of the last window
-	last       bool
+	counted    bool   // the generation is one of the last window
+	last       bool   // it is the last one, and curves are wanted
 	once       uint64 // keys that came once so far
 	stride     int    // one in so many requests of innocent keys is remembered
 	requests   int    // of innocent keys in the last generation
@@ -81,7 +83,7 @@ type state struct {
 	whole   bool  // it is in the table of heavy keys since then, where nothing is read too much
 	slack   int64 // units left after the request
 	current int64 // units in the current generation
-	past    int64 // and in those before it
+	earlier
 }
 
 // lefts are the parts of a generation by which the weight of the oldest one is told apart. Few
@@ -109,42 +111,12 @@ func (t *tally) add(s state, n float64) {
 	t.counts[i] += n
 }
 
-// counts are units by age of the generation and by key.
-type counts [][]int64
+// measured is how many of a window's generations are filled for each that is counted.
+const measured = 4
 
-func newCounts(generations, keys int) counts {
-	c := make(counts, generations)
-	for age := range c {
-		c[age] = make([]int64, keys)
-	}
-	return c
-}
-
-// turn begins a generation.
-func (c counts) turn() {
-	oldest := c[len(c)-1]
-	copy(c[1:], c)
-	clear(oldest)
-	c[0] = oldest
-}
-
-func (c counts) used(w *window, key int, elapsed time.Duration) (sum int64) {
-	for age := range c {
-		if n := c[age][key]; n > 0 {
-			sum += w.weighted(n, age, elapsed)
-		}
-	}
-	return sum
-}
-
-func (c counts) past(key int) (sum int64) {
-	for age := 1; age < len(c); age++ {
-		sum += c[age][key]
-	}
-	return sum
-}
-
-const eventsOfKey = 64 // at most in a generation
+// eventsOfKey returns the events that stand for all requests of one key in a generation, if those
+// are more.
+func (g *Goal) eventsOfKey() int { return max(4, 32/max(g.SubWindows, 1)) }
 
 // newSimulation sends the limiter a share of the traffic, and measures.
 func newSimulation(l *Limiter, t *Traffic, share float64, g Goal, curves *curves) *simulation {
@@ -153,10 +125,11 @@ func newSimulation(l *Limiter, t *Traffic, share float64, g Goal, curves *curves
 	parts := float64(max(g.SubWindows, 1)) // generations in a window
 	s := &simulation{
 		window: l.window, limiter: l, share: share, random: random, curves: curves,
-		keys:     make([]simulatedKey, n),
-		sampled:  len(t.Sample) > 0,
-		oneHit:   t.OneHit * t.requests(g.Limit) * share / parts,
-		admitted: newCounts(l.generations, n), exact: newCounts(l.generations, n),
+		keys:        make([]simulatedKey, n),
+		sampled:     len(t.Sample) > 0,
+		eventsOfKey: g.eventsOfKey(),
+		oneHit:      t.OneHit * t.requests(g.Limit) * share / parts,
+		admitted:    newCounts(l.generations, n), exact: newCounts(l.generations, n),
 	}
 	for i, rate := range t.rates(g.Limit, n, random) {
 		k := &s.keys[i]
@@ -171,9 +144,9 @@ func newSimulation(l *Limiter, t *Traffic, share float64, g Goal, curves *curves
 
 func (s *simulation) run() {
 	warm := s.generations - 1
-	total := warm + max(warm, 1)
+	total := warm + (warm+measured)/measured
 	for g := range total {
-		s.generation, s.counted, s.last = int64(g), g >= warm, g == total-1
+		s.generation, s.counted, s.last = int64(g), g >= warm, g == total-1 && s.curves != nil
 		if g > 0 {
 			s.admitted.turn()
 			s.exact.turn()
@@ -182,7 +155,7 @@ func (s *simulation) run() {
 		s.send(s.events())
 		for i := range s.keys {
 			if s.counted {
-				s.keys[i].lost += s.exact[0][i] - s.admitted[0][i]
+				s.keys[i].lost += s.exact.byAge[0][i] - s.admitted.byAge[0][i]
 			}
 		}
 	}
@@ -205,7 +178,7 @@ func (s *simulation) run() {
 func (s *simulation) findHeavy() {
 	l := s.limiter
 	for i := range s.keys {
-		if s.last && s.admitted[1][i] > 0 {
+		if s.last && s.admitted.byAge[1][i] > 0 {
 			h := l.hashBytes(s.name(uint64(i)))
 			shard := l.shard(h)
 			r := request{l, &l.shards[shard], shard * l.size, h}
@@ -234,15 +207,15 @@ func (s *simulation) events() []event {
 	for i := range s.keys {
 		k := &s.keys[i]
 		k.sent, k.requests = 0, s.draw(k)
-		if k.requests <= eventsOfKey {
+		if k.requests <= s.eventsOfKey {
 			for range k.requests {
 				events = append(events, at(s.random.Float64(), i))
 			}
 			continue
 		}
 		phase := s.random.Float64()
-		for j := range eventsOfKey {
-			root := (float64(j) + phase) / eventsOfKey
+		for j := range s.eventsOfKey {
+			root := (float64(j) + phase) / float64(s.eventsOfKey)
 			events = append(events, at(root*root, i))
 		}
 	}
@@ -262,20 +235,21 @@ func (s *simulation) draw(k *simulatedKey) int {
 	return int((g+1)*k.rate+k.phase) - int(g*k.rate+k.phase)
 }
 
-// sorted sorts by the first 16 bits, in one pass: nothing depends on the order within so
-// short a time.
+// sorted sorts by the first bits, as many as tell most events apart, in one pass: nothing depends
+// on the order within so short a time.
 func sorted(events []event) []event {
-	var begin [1<<16 + 1]int32
+	shift := 64 - min(max(12, bits.Len(uint(len(events)))), 16)
+	begin := make([]int32, 1<<(64-shift)+1)
 	for _, e := range events {
-		begin[e>>48+1]++
+		begin[e>>shift+1]++
 	}
 	for i := range begin[1:] {
 		begin[i+1] += begin[i]
 	}
 	in := make([]event, len(events))
 	for _, e := range events {
-		in[begin[e>>48]] = e
-		begin[e>>48]++
+		in[begin[e>>shift]] = e
+		begin[e>>shift]++
 	}
 	return in
 }
@@ -299,7 +273,7 @@ func (s *simulation) send(events []event) {
 			continue
 		}
 		k, n := &s.keys[e.key()], 1
-		if k.requests > eventsOfKey {
+		if k.requests > s.eventsOfKey {
 			n = int(e.moment()*float64(k.requests)) - k.sent
 			k.sent += n
 		}
@@ -355,11 +329,15 @@ func (s *simulation) sendOnce(elapsed time.Duration, slot int) {
 	}
 }
 
-// sendSome sends requests of a key: one request at a time while it has few units, then
-// so many that the steps stay small against what it has.
+// sendSome sends requests of a key, so many at a time that the steps stay small against what it has,
+// or against the limit where no table takes keys in on their way there.
 func (s *simulation) sendSome(key int, left int64, elapsed time.Duration, slot int) {
+	least := int64(1)
+	if s.limiter.plan.HeavyEntries == 0 {
+		least = max(1, s.limit/128)
+	}
 	for left > 0 {
-		n := min(left, max(1, s.admitted[0][key]/16))
+		n := min(left, max(least, s.admitted.byAge[0][key]/8))
 		d := s.take(uint64(key), elapsed, n)
 		if !d.Allowed && d.Remaining > 0 {
 			n = int64(d.Remaining)
@@ -388,9 +366,9 @@ func (s *simulation) count(key int, n int64, elapsed time.Duration, slot int, d 
 		s.keys[key].full = true
 	}
 	if d.Allowed {
-		s.admitted[0][key] += n
+		s.admitted.add(key, n)
 	}
-	s.exact[0][key] += admits
+	s.exact.add(key, admits)
 }
 
 // judge counts n requests of a key that has used so much, by the limiter's decision.
@@ -444,9 +422,9 @@ func (s *simulation) approach(key int, slack int64, elapsed time.Duration, slot 
 }
 
 // state returns that of a key which would have so much left, by what was counted.
-func (s *simulation) state(key int, elapsed time.Duration, slot int, slack int64, c counts) state {
+func (s *simulation) state(key int, elapsed time.Duration, slot int, slack int64, c *counts) state {
 	k := &s.keys[key]
-	return state{int8(slot), s.left(elapsed), k.full, k.whole, slack, c[0][key], c.past(key)}
+	return state{int8(slot), s.left(elapsed), k.full, k.whole, slack, c.byAge[0][key], c.earlier(key)}
 }
 
 func (s *simulation) left(elapsed time.Duration) uint8 {

@@ -130,8 +130,8 @@ func TestTuneWrongUsage(t *testing.T) {
 		"--keys 9 --burst 5":                         "--burst 5, goes with --algorithm bucket only",
 		"--keys 100 --abusers 1 --requests 5":        "--requests 5, must be at least 30000 for 1 × 100 abusers at 3 times the limit of 100",
 		"--trace x --keys 9 --verify":                "--verify with --trace and --keys, replays the keys of the trace, no other number of them",
-		"--keys 9 --zipf 1 --abusers 0.4 --verify":   "--verify with --abusers, goes with even traffic beside them only, not with --zipf or --one-hit",
-		"--keys 9 --abusers 1 --verify":              "--verify with --abusers 1, must leave other keys",
+		"--keys 9 --zipf 1 --abusers 0.4 --verify":   "--verify: --abusers 0.4, goes with even traffic only, not with --zipf or --one-hit",
+		"--keys 9 --abusers 1 --verify":              "--verify: --abusers 1, must leave other keys",
 		"--keys 2e9 --verify":                        "--verify: workload uniform: keys 2000000000, must be a whole number 1 … 100000000",
 		"x":                                          "tune x, takes flags only; a trace is given as --trace x",
 	} {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 
 	"github.com/sketchlimit/sketchlimit/accuracy"
 )
@@ -41,25 +40,11 @@ func (t *tuning) warmUp() int {
 
 // workload is the stated traffic as accuracy makes it up.
 func (t *tuning) workload() (accuracy.Source, error) {
-	r := t.traffic
-	or(&r.Excess, 3) // as Traffic has it, and five requests a key
-	abusers := math.Round(r.Abusers * float64(r.Keys))
-	or(&r.Requests, int((5*float64(r.Keys)+abusers*r.Excess*float64(t.goal.Limit))/(1-r.OneHit)))
-	w := accuracy.Workload{Kind: accuracy.Uniform, Keys: r.Keys, Requests: replayedWindows * r.Requests, Windows: replayedWindows,
-		Window: t.window, Seed: 1, Exponent: r.Exponent}
-	switch {
-	case abusers > 0 && (r.Exponent > 0 || r.OneHit > 0):
-		return nil, errors.New("--verify with --abusers, goes with even traffic beside them only, not with --zipf or --one-hit")
-	case int(abusers) == r.Keys:
-		return nil, fmt.Errorf("--verify with --abusers %g, must leave other keys", r.Abusers)
-	case abusers > 0:
-		w.Kind, w.Limit, w.Factor, w.Abusers = accuracy.Attack, t.goal.Limit, r.Excess, int(abusers)
-		w.Keys -= w.Abusers
-	case r.OneHit > 0:
-		w.Kind, w.OneHit = accuracy.Scan, r.OneHit
-	case r.Exponent > 0:
-		w.Kind = accuracy.Zipf
+	w, err := accuracy.WorkloadOf(t.traffic, t.goal.Limit, replayedWindows)
+	if err != nil {
+		return nil, fmt.Errorf("--verify: %w", inFlags(errors.New(oneLine(err))))
 	}
+	w.Window = t.window
 	src, err := w.Source()
 	if err != nil {
 		return nil, errors.New("--verify: " + oneLine(err))

@@ -1,0 +1,234 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"math"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/accuracy"
+)
+
+const (
+	windows      = 2    // of which the first is not counted
+	mostRequests = 12e6 // a window: where abusers send more, there are fewer keys
+	requestsAKey = 5    // beside those of abusers, who send three times the limit
+	target       = 1e-4 // the false-denial rate that plans are sized for, or a tenth of their withheld share
+)
+
+type load struct {
+	name    string
+	traffic sketchlimit.Traffic // of one key
+}
+
+var (
+	uniform = load{"uniform", sketchlimit.Traffic{}}
+	abusers = load{"1 % abusers", sketchlimit.Traffic{Abusers: 0.01}}
+	loads   = []load{
+		uniform,
+		{"Zipf 0.7", sketchlimit.Traffic{Exponent: 0.7}},
+		{"Zipf 1.0", sketchlimit.Traffic{Exponent: 1}},
+		{"Zipf 1.2", sketchlimit.Traffic{Exponent: 1.2}},
+		{"0.1 % abusers", sketchlimit.Traffic{Abusers: 0.001}},
+		abusers,
+		{"5 % abusers", sketchlimit.Traffic{Abusers: 0.05}},
+		{"scan", sketchlimit.Traffic{Exponent: 1, OneHit: 0.9}},
+	}
+	limits = []int{5, 100, 1000}
+)
+
+// at returns the traffic of so many keys.
+func (l *load) at(keys float64, limit int) sketchlimit.Traffic {
+	t := l.traffic
+	t.Keys = int(keys)
+	t.Requests = requestsAKey*t.Keys + 3*limit*int(math.Round(t.Abusers*keys))
+	return t
+}
+
+// most returns the keys for the load, fewer than asked for if they sent too much.
+func (l *load) most(keys float64, limit int) float64 {
+	return math.Min(keys, mostRequests/(requestsAKey+3*l.traffic.Abusers*float64(limit)))
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		log.Fatal(err)
+	}
+	return v
+}
+
+func replay(t sketchlimit.Traffic, g sketchlimit.Goal, p sketchlimit.Plan) *accuracy.Result {
+	src := must(must(accuracy.WorkloadOf(t, g.Limit, windows)).Source())
+	c := sketchlimit.Config{Limit: g.Limit, Window: time.Minute, Algorithm: g.Algorithm, Plan: &p, Seed: 1}
+	return must(accuracy.Replay(context.Background(), src, c, accuracy.Options{WarmUp: 1}))
+}
+
+// rates compares false-denial rates and withheld shares.
+func (b *bench) rates() { b.compare(loads, sketchlimit.SlidingWindow) }
+
+// buckets is rates for token buckets.
+func (b *bench) buckets() { b.compare([]load{uniform, loads[2], abusers}, sketchlimit.TokenBucket) }
+
+func (b *bench) compare(loads []load, algorithm sketchlimit.Algorithm) {
+	b.head(algorithm.String(), "limit", "keys", "bytes a key", "false denials: predicted", "measured", "ratio", "withheld: predicted", "measured", "ratio")
+	for _, limit := range limits {
+		for _, l := range loads {
+			if (b.limit == 0 || b.limit == limit) && strings.HasPrefix(l.name, b.load) {
+				b.compareAt(&l, sketchlimit.Goal{Limit: limit, Algorithm: algorithm, FalseDenialRate: target, WithheldShare: 10 * target})
+			}
+		}
+	}
+}
+
+// compareAt compares what is predicted and measured of one load.
+func (b *bench) compareAt(l *load, g sketchlimit.Goal) {
+	plan, t := sized(l, g, l.most(b.keys, g.Limit))
+	e := must(sketchlimit.PredictAt(t, g, plan, 1))
+	r := replay(t, g, plan)
+	row := []string{l.name, strconv.Itoa(g.Limit), strconv.Itoa(t.Keys), fmt.Sprintf("%.3g", float64(r.MemoryBytes)/float64(t.Keys))}
+	row = append(row, compared(e.FalseDenialRate, r.FalseDenialRate, r.InnocentRequests)...)
+	row = append(row, compared(e.WithheldShare, r.WithheldShare, r.OracleAdmittedUnits)...)
+	b.row(row...)
+}
+
+// sized returns about the plan for the goal in as many shards, and for about as many keys, as just reach it: it
+// looks for the load at which that plan does.
+func sized(l *load, g sketchlimit.Goal, keys float64) (sketchlimit.Plan, sketchlimit.Traffic) {
+	p := must(sketchlimit.Tune(l.at(keys, g.Limit), g))
+	lo, hi := 1./2, 16.
+	for hi/lo > 1.005 {
+		mid := math.Sqrt(lo * hi)
+		e := must(sketchlimit.PredictAt(l.at(mid*keys, g.Limit), g, p, 1))
+		if e.FalseDenialRate > g.FalseDenialRate || e.WithheldShare > g.WithheldShare {
+			hi = mid
+		} else {
+			lo = mid
+		}
+	}
+	shards := math.Max(1, math.Round(float64(p.Shards)/lo))
+	t := l.at(keys*lo*shards/float64(p.Shards), g.Limit)
+	p.Shards = int(shards)
+	return p, t
+}
+
+// compared is predicted, measured and measured by predicted; what was not seen once in n is 0.
+func compared(predicted, measured float64, n uint64) []string {
+	if measured <= 0 {
+		return []string{fmt.Sprintf("%.1e", predicted), fmt.Sprintf("0 of %.0e", float64(n)), ""}
+	}
+	return []string{fmt.Sprintf("%.1e", predicted), fmt.Sprintf("%.1e", measured), fmt.Sprintf("%.2g", measured/predicted)}
+}
+
+// cliffs compares the loads from which a limiter denies everybody: by replays of loads ever closer together.
+func (b *bench) cliffs() {
+	b.head("load", "limit", "keys", "KiB", "cliff: predicted", "measured", "ratio")
+	const limit = 100
+	for _, l := range []load{uniform, abusers} {
+		t, g := l.at(l.most(b.keys, limit), limit), sketchlimit.Goal{Limit: limit, FalseDenialRate: 1e-5}
+		plan := must(sketchlimit.Tune(t, g))
+		cliff := plan.Forecast.Cliff
+		lo, hi := 0.7*cliff, 1.4*cliff
+		for hi/lo > 1.05 {
+			mid := math.Sqrt(lo * hi)
+			if replay(l.at(mid*float64(t.Keys), limit), g, plan).FalseDenialRate > 0.1 {
+				hi = mid
+			} else {
+				lo = mid
+			}
+		}
+		measured := math.Sqrt(lo * hi)
+		b.row(l.name, strconv.Itoa(limit), strconv.Itoa(t.Keys), strconv.Itoa(plan.Forecast.MemoryBytes>>10),
+			fmt.Sprintf("%.2f", cliff), fmt.Sprintf("%.2f", measured), fmt.Sprintf("%.2f", measured/cliff))
+	}
+}
+
+// live compares Stats.FalseDenialRate with the share of keys never seen that would be denied at that
+// moment, the middle of the last window.
+func (b *bench) live() {
+	b.head("load", "limit", "times the plan's load", "live rate", "share of 1e7 probes denied", "live / probes")
+	for _, c := range []struct {
+		load  load
+		limit int
+		times []float64
+	}{
+		{uniform, 5, []float64{1, 2, 4}},
+		{abusers, 10, []float64{2, 3, 4}},
+		{abusers, 100, []float64{2.2, 2.4, 3}},
+	} {
+		t := c.load.at(b.keys, c.limit)
+		plan := must(sketchlimit.Tune(t, sketchlimit.Goal{Limit: c.limit, FalseDenialRate: 1e-4}))
+		for _, times := range c.times {
+			live, denied := probe(c.load.at(times*b.keys, c.limit), c.limit, plan)
+			ratio := ""
+			if denied > 0 {
+				ratio = fmt.Sprintf("%.3f", live/denied)
+			}
+			b.row(c.load.name, strconv.Itoa(c.limit), fmt.Sprint(times), fmt.Sprintf("%.2e", live), fmt.Sprintf("%.2e", denied), ratio)
+		}
+	}
+}
+
+// probe sends two windows of the traffic but for the half of one, and returns the live rate and the share
+// of probes that are denied then.
+func probe(t sketchlimit.Traffic, limit int, p sketchlimit.Plan) (live, denied float64) {
+	var now time.Time
+	l := must(sketchlimit.New(sketchlimit.Config{Limit: limit, Window: time.Minute, Plan: &p, Seed: 1, Clock: func() time.Time { return now }}))
+	src := must(must(accuracy.WorkloadOf(t, limit, 2)).Source())
+	left := src.Len() * 3 / 4
+	for r := range src.Requests() {
+		now = r.Time
+		l.TakeAt(now, r.Key, r.Cost)
+		if left--; left == 0 {
+			break
+		}
+	}
+	const probes = 1e7
+	n := 0
+	for i := range int64(probes) {
+		if !l.Peek("probe" + strconv.FormatInt(i, 36)).Allowed {
+			n++
+		}
+	}
+	return l.Stats().FalseDenialRate, float64(n) / probes
+}
+
+// memory compares budgets with what plans for them take on the heap.
+func (b *bench) memory() {
+	b.head("limit", "budget, bytes", "stated", "on the heap", "heap / budget")
+	for _, limit := range []int{1, 100, 1000} {
+		for _, budget := range []int{20_000, 1 << 20, 10_000_000, 256 << 20} {
+			g := sketchlimit.Goal{Limit: limit, MemoryBytes: budget}
+			plan := must(sketchlimit.Tune(uniform.at(b.keys, limit), g))
+			heap := heapOf(sketchlimit.Config{Limit: limit, Window: time.Minute, Plan: &plan})
+			b.row(strconv.Itoa(limit), strconv.Itoa(budget), strconv.Itoa(plan.Forecast.MemoryBytes), strconv.Itoa(heap),
+				fmt.Sprintf("%.4f", float64(heap)/float64(budget)))
+		}
+	}
+}
+
+// heapOf returns the bytes of the heap that a limiter lives in, at the most of a few.
+func heapOf(c sketchlimit.Config) (most int) {
+	for range 5 {
+		before := liveHeap()
+		l := must(sketchlimit.New(c))
+		most = max(most, liveHeap()-before)
+		if err := l.Close(); err != nil {
+			log.Fatal(err)
+		}
+	}
+	return most
+}
+
+// liveHeap is the heap in use after collections: what a sync.Pool holds outlives one.
+func liveHeap() int {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int(m.HeapAlloc)
+}

@@ -1,0 +1,58 @@
+package sketchlimit_test
+
+import (
+	"testing"
+
+	"github.com/sketchlimit/sketchlimit"
+)
+
+// BenchmarkTune runs what takes long: high limits, few units, sub-windows, goals that are hard to
+// see in a simulation, few keys and many.
+func BenchmarkTune(b *testing.B) {
+	million := sketchlimit.Traffic{Keys: 1_000_000, Requests: 5_000_000}
+	abusers := sketchlimit.Traffic{Keys: 1_000_000, Abusers: 0.01}
+	for _, c := range []struct {
+		name    string
+		traffic sketchlimit.Traffic
+		goal    sketchlimit.Goal
+	}{
+		{"limit=1", million, sketchlimit.Goal{Limit: 1, FalseDenialRate: 1e-6}},
+		{"limit=5", abusers, sketchlimit.Goal{Limit: 5, FalseDenialRate: 1e-5}},
+		{"limit=10", abusers, sketchlimit.Goal{Limit: 10, FalseDenialRate: 1e-5}},
+		{"limit=100", million, sketchlimit.Goal{Limit: 100, FalseDenialRate: 1e-5}},
+		{"limit=100/abusers", abusers, sketchlimit.Goal{Limit: 100, FalseDenialRate: 1e-5}},
+		{"limit=100/fixed", abusers, sketchlimit.Goal{Limit: 100, Algorithm: sketchlimit.FixedWindow, FalseDenialRate: 1e-5}},
+		{"limit=1000", abusers, sketchlimit.Goal{Limit: 1000, FalseDenialRate: 1e-5}},
+		{"limit=10000", abusers, sketchlimit.Goal{Limit: 10_000, FalseDenialRate: 1e-5}},
+		{"limit=2147483647", abusers, sketchlimit.Goal{Limit: 1<<31 - 1, FalseDenialRate: 1e-5}},
+		{"zipf", sketchlimit.Traffic{Keys: 1_000_000, Exponent: 1}, sketchlimit.Goal{Limit: 100, FalseDenialRate: 1e-6}},
+		{"scan", sketchlimit.Traffic{Keys: 1_000_000, Exponent: 1, OneHit: 0.9}, sketchlimit.Goal{Limit: 100, FalseDenialRate: 1e-6}},
+		{"rate=1e-12", abusers, sketchlimit.Goal{Limit: 100, FalseDenialRate: 1e-12}},
+		{"rate=1e-12/limit=5", abusers, sketchlimit.Goal{Limit: 5, FalseDenialRate: 1e-12}},
+		{"withheld=1e-9", abusers, sketchlimit.Goal{Limit: 100, WithheldShare: 1e-9}},
+		{"subwindows=10", abusers, sketchlimit.Goal{Limit: 100, SubWindows: 10, FalseDenialRate: 1e-5}},
+		{"subwindows=60", abusers, sketchlimit.Goal{Limit: 1000, SubWindows: 60, FalseDenialRate: 1e-5}},
+		{"bucket/limit=5", abusers, sketchlimit.Goal{Limit: 5, Algorithm: sketchlimit.TokenBucket, FalseDenialRate: 1e-5}},
+		{"bucket/limit=100", abusers, sketchlimit.Goal{Limit: 100, Algorithm: sketchlimit.TokenBucket, FalseDenialRate: 1e-5}},
+		{"bucket/limit=10000", abusers, sketchlimit.Goal{Limit: 10_000, Burst: 100, Algorithm: sketchlimit.TokenBucket, FalseDenialRate: 1e-5}},
+		{"memory=1MiB", abusers, sketchlimit.Goal{Limit: 100, MemoryBytes: 1 << 20}},
+		{"memory=1GiB", abusers, sketchlimit.Goal{Limit: 1000, MemoryBytes: 1 << 30}},
+		{"keys=100", sketchlimit.Traffic{Keys: 100}, sketchlimit.Goal{Limit: 100, FalseDenialRate: 1e-5}},
+		{"keys=1e9", sketchlimit.Traffic{Keys: 1_000_000_000, Abusers: 0.01}, sketchlimit.Goal{Limit: 100, FalseDenialRate: 1e-5}},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			var plan sketchlimit.Plan
+			for b.Loop() {
+				var err error
+				if plan, err = sketchlimit.Tune(c.traffic, c.goal); err != nil {
+					b.Fatal(err)
+				}
+			}
+			f := plan.Forecast
+			b.ReportMetric(float64(f.MemoryBytes)/float64(c.traffic.Keys), "B/key")
+			b.ReportMetric(f.Stated().FalseDenialRate, "false-denials")
+			b.ReportMetric(f.Stated().WithheldShare, "withheld")
+			b.ReportMetric(f.Cliff, "cliff")
+		})
+	}
+}
