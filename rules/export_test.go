@@ -10,7 +10,7 @@ func Parse(file string, data []byte) (rules []*Rule, match func(Descriptor) (*Ru
 		return nil, nil, err
 	}
 	for name := range s.domains {
-		match = func(d Descriptor) (*Rule, []byte) { return s.match(name, d, nil) }
+		match = func(d Descriptor) (*Rule, []byte) { return s.domains[name].match(d, nil) }
 	}
 	return s.rules, match, nil
 }

@@ -1,12 +1,9 @@
 package rules
 
 import (
-	"cmp"
 	"encoding/binary"
 	"net/http"
-	"slices"
 	"strings"
-	"sync"
 
 	"github.com/sketchlimit/sketchlimit/httplimit"
 )
@@ -14,14 +11,13 @@ import (
 // Descriptors collects the descriptors of a request.
 type Descriptors struct {
 	entries []Entry // of all, one behind the other
-	list    []Descriptor
+	ends    []int   // of each in entries
 }
 
 // Add adds the descriptor of these entries, from the outermost level to the innermost.
 func (d *Descriptors) Add(entries ...Entry) {
-	start := len(d.entries)
 	d.entries = append(d.entries, entries...)
-	d.list = append(d.list, d.entries[start:len(d.entries):len(d.entries)])
+	d.ends = append(d.ends, len(d.entries))
 }
 
 // HTTP returns what [httplimit.NewPolicies] puts in front of handlers: the rules of a
@@ -41,40 +37,26 @@ type front struct {
 	describe func(d *Descriptors, r *http.Request)
 }
 
-// scratch is the memory that a request needs while it is decided.
-type scratch struct {
-	Descriptors
-	counters
-}
-
-var pool = sync.Pool{New: func() any { return new(scratch) }}
-
 // Decide implements [httplimit.Decider].
 func (f *front) Decide(a *httplimit.Answer, r *http.Request, cost int) {
 	s := pool.Get().(*scratch)
-	f.describe(&s.Descriptors, r)
+	f.describe(&s.described, r)
 	c := &s.counters
-	c.now, c.keys, c.ends = f.rules.clock(), a.Keys, c.ends[:0]
-	c.statuses = slices.Grow(c.statuses[:0], len(s.list))[:len(s.list)]
-	*c = c.match(f.rules.current.Load(), f.domain, s.list)
+	c.now, c.keys = f.rules.clock(), a.Keys
+	top, start := f.rules.current.Load().domains[f.domain], 0
+	for _, end := range s.described.ends {
+		c.match(top, s.described.entries[start:end])
+		start = end
+	}
 	c.take(cost)
 	c.append(a)
-	s.forget()
-	pool.Put(s)
-}
-
-// forget lets go of what belongs to the request, and to the files of the moment.
-func (s *scratch) forget() {
-	clear(s.entries)
-	clear(s.list)
-	clear(s.statuses)
-	s.entries, s.list, s.keys = s.entries[:0], s.list[:0], nil
+	c.keys = nil
+	s.free()
 }
 
 // append appends what the rules say.
 func (c *counters) append(a *httplimit.Answer) {
 	a.Keys = c.keys
-	quotas := quotasRefuse(c.statuses)
 	for i := range c.statuses {
 		s := &c.statuses[i]
 		rule := s.Rule
@@ -82,8 +64,11 @@ func (c *counters) append(a *httplimit.Answer) {
 			continue
 		}
 		p := httplimit.Policy{
-			Name: cmp.Or(rule.Name, rule.title), Window: rule.Window, Key: c.key(i), Decision: s.Decision,
-			Shadow: rule.Shadow || rule.Quota && !s.Allowed && !quotas,
+			Name: rule.Name, Window: rule.Window, Key: c.key(i), Decision: s.Decision,
+			Shadow: rule.Shadow || rule.Quota && !s.Allowed && !c.quotas,
+		}
+		if p.Name == "" {
+			p.Name = rule.title
 		}
 		if p.Allowed && p.Remaining == 0 {
 			p.Next = rule.decide(c.now, p.Key, 1, true).RetryAfter

@@ -36,11 +36,11 @@ type Rule struct {
 	Keys            int     // that it is sized for; 0 if it only says how much memory
 	FalseDenialRate float64 // that it is sized for; 0 if it says how much memory
 
-	title    string // see String
+	limiter  *sketchlimit.Limiter // nil if it is Unlimited or blocks
+	title    string               // see String
 	replaces []string
 	counter  counter
 	bytes    int
-	limiter  *sketchlimit.Limiter // nil if it is Unlimited or blocks
 }
 
 // counter is what two rules must agree in for one to carry on the other's counts.

@@ -198,16 +198,8 @@ func (r *Rules) MemoryBytes() int { return r.current.Load().bytes() }
 
 // Match returns the rule that applies to a descriptor, nil if none does.
 func (r *Rules) Match(domain string, d Descriptor) *Rule {
-	rule, _ := r.current.Load().match(domain, d, nil)
+	rule, _ := r.current.Load().domains[domain].match(d, nil)
 	return rule
-}
-
-func (s *set) match(domain string, d Descriptor, key []byte) (*Rule, []byte) {
-	top := s.domains[domain]
-	if top == nil {
-		return nil, key
-	}
-	return top.match(d, key)
 }
 
 // Status is the answer to one descriptor of a request.
@@ -236,59 +228,68 @@ func (r *Rules) Take(domain string, n int, descriptors ...Descriptor) (admitted 
 }
 
 func (r *Rules) take(now time.Time, domain string, n int, descriptors []Descriptor) (bool, []Status) {
-	statuses := make([]Status, len(descriptors))
-	var keys [128]byte
-	var ends [8]int
-	c := counters{now, statuses, keys[:0], ends[:0]}
-	c = c.match(r.current.Load(), domain, descriptors)
-	return c.take(n), statuses
+	s := pool.Get().(*scratch)
+	defer s.free()
+	c := &s.counters
+	c.now = now
+	top := r.current.Load().domains[domain]
+	for _, d := range descriptors {
+		c.match(top, d)
+	}
+	return c.take(n), slices.Clone(c.statuses)
+}
+
+// scratch is the memory that a request needs while it is decided.
+type scratch struct {
+	counters
+	described Descriptors
+}
+
+var pool = sync.Pool{New: func() any { return new(scratch) }}
+
+// free lets go of what belongs to the request, and to the files of the moment.
+func (s *scratch) free() {
+	clear(s.statuses)
+	clear(s.described.entries)
+	s.statuses, s.keys, s.ends = s.statuses[:0], s.keys[:0], s.ends[:0]
+	s.described.entries, s.described.ends = s.described.entries[:0], s.described.ends[:0]
+	pool.Put(s)
 }
 
 // counters is what one request is held against.
 type counters struct {
 	now      time.Time
-	statuses []Status
-	keys     []byte // one behind the other
-	ends     []int  // of each in keys
+	statuses []Status // of each descriptor
+	keys     []byte   // one behind the other
+	ends     []int    // of each in keys
+	quotas   bool     // all rules in quota mode refuse, or there are none
 }
 
-// match finds the rule and the key of every descriptor. It takes and returns a value, so that
-// the memory it appends to may be on the stack.
-func (c counters) match(s *set, domain string, descriptors []Descriptor) counters {
-	for i, d := range descriptors {
-		c.statuses[i].Rule, c.keys = s.match(domain, d, c.keys)
-		c.ends = append(c.ends, len(c.keys))
-	}
-	replace(c.statuses)
-	return c
-}
-
-// role is what a rule does to a request.
-type role uint8
-
-const (
-	enforced role = 1 << iota // it may refuse it
-	watching                  // it is in shadow mode
-)
-
-func (s *Status) role() role {
-	if s.Rule != nil && s.Rule.Shadow {
-		return watching
-	}
-	return enforced
+// match adds the rule and the key of a descriptor.
+func (c *counters) match(top *node, d Descriptor) {
+	rule, keys := top.match(d, c.keys)
+	c.keys = keys
+	c.ends = append(c.ends, len(keys))
+	c.statuses = append(c.statuses, Status{Rule: rule})
 }
 
 // take consumes n units of all counters, or of none, and tells whether the request is
 // admitted. With n = 0 it only looks.
 func (c *counters) take(n int) bool {
+	const enforced, watching = false, true // whether a rule is in shadow mode
+	c.replace()
 	if n == 0 {
-		return c.decide(1, true, enforced|watching)
+		c.decide(1, true, watching)
+		c.decide(1, true, enforced)
+		return c.admits()
 	}
 	several := c.enforced() > 1 // then all are looked at before any is taken from
-	admitted := c.decide(n, several, enforced)
+	c.decide(n, several, enforced)
+	admitted := c.admits()
 	switch {
 	case several && admitted:
-		admitted = c.decide(n, false, enforced)
+		c.decide(n, false, enforced)
+		admitted = c.admits()
 	case several:
 		c.deny(n, enforced)
 	}
@@ -299,35 +300,73 @@ func (c *counters) take(n int) bool {
 	return admitted
 }
 
+// replace drops the rules that others of the request replace by name, also those that are
+// replaced themselves.
+func (c *counters) replace() {
+	var names []string
+	for i := range c.statuses {
+		if rule := c.statuses[i].Rule; rule != nil {
+			names = append(names, rule.replaces...)
+		}
+	}
+	if names == nil {
+		return
+	}
+	for i := range c.statuses {
+		if rule := c.statuses[i].Rule; rule != nil && slices.Contains(names, rule.Name) {
+			c.statuses[i].Rule = nil
+		}
+	}
+}
+
 // enforced returns how many rules may refuse.
 func (c *counters) enforced() (n int) {
 	for i := range c.statuses {
-		if s := &c.statuses[i]; s.Rule != nil && s.role() == enforced {
+		if rule := c.statuses[i].Rule; rule != nil && !rule.Shadow {
 			n++
 		}
 	}
 	return n
 }
 
-// decide asks the counters of these roles, and tells whether the request is admitted.
-func (c *counters) decide(n int, peek bool, roles role) bool {
+// decide asks the counters of rules that are in shadow mode, or of those that are not.
+func (c *counters) decide(n int, peek, shadow bool) {
 	for i := range c.statuses {
-		if s := &c.statuses[i]; s.role()&roles != 0 {
+		if s := &c.statuses[i]; s.shadow() == shadow {
 			s.Decision = s.Rule.decide(c.now, c.key(i), n, peek)
 		}
 	}
-	return admits(c.statuses)
 }
 
 // deny takes from counters that have been looked at and refuse anyway, for what is denied
 // shows in Stats.
-func (c *counters) deny(n int, roles role) {
+func (c *counters) deny(n int, shadow bool) {
 	for i := range c.statuses {
-		if s := &c.statuses[i]; s.role()&roles != 0 && !s.Allowed {
+		if s := &c.statuses[i]; s.shadow() == shadow && !s.Allowed {
 			s.Rule.decide(c.now, c.key(i), n, false)
 		}
 	}
 }
+
+// admits tells whether the request is admitted.
+func (c *counters) admits() bool {
+	refused, quotas := false, false
+	c.quotas = true
+	for i := range c.statuses {
+		s := &c.statuses[i]
+		switch refuses := !s.Allowed && !s.shadow(); {
+		case s.Rule == nil || !s.Rule.Quota:
+			refused = refused || refuses
+		default:
+			quotas = true
+			c.quotas = c.quotas && refuses
+		}
+	}
+	return !refused && !(quotas && c.quotas)
+}
+
+// shadow tells whether the rule is in shadow mode.
+func (s *Status) shadow() bool { return s.Rule != nil && s.Rule.Shadow }
 
 // key returns the i-th descriptor's key.
 func (c *counters) key(i int) []byte {
@@ -337,44 +376,3 @@ func (c *counters) key(i int) []byte {
 	}
 	return c.keys[start:c.ends[i]:c.ends[i]]
 }
-
-// replace drops the rules that others of the request replace by name, also those that are
-// replaced themselves.
-func replace(statuses []Status) {
-	var names []string
-	for i := range statuses {
-		if rule := statuses[i].Rule; rule != nil {
-			names = append(names, rule.replaces...)
-		}
-	}
-	for i := range statuses {
-		if rule := statuses[i].Rule; rule != nil && slices.Contains(names, rule.Name) {
-			statuses[i].Rule = nil
-		}
-	}
-}
-
-// admits tells whether a request is admitted.
-func admits(statuses []Status) bool {
-	quotas := quotasRefuse(statuses)
-	for i := range statuses {
-		if s := &statuses[i]; s.refuses() && (quotas || !s.Rule.Quota) {
-			return false
-		}
-	}
-	return true
-}
-
-// quotasRefuse tells whether all rules in quota mode refuse.
-func quotasRefuse(statuses []Status) bool {
-	for i := range statuses {
-		if s := &statuses[i]; s.Rule != nil && s.Rule.Quota && !s.refuses() {
-			return false
-		}
-	}
-	return true
-}
-
-// refuses tells whether a rule refuses, if it is not in quota mode, or only together with
-// others.
-func (s *Status) refuses() bool { return s.Rule != nil && !s.Allowed && !s.Rule.Shadow }

@@ -98,7 +98,10 @@ func (n *node) child(e Entry) *node {
 // match returns the rule that a descriptor leads to, nil if none, and appends to key what
 // tells its counter from others of that rule: the open values, each with its length.
 func (n *node) match(d Descriptor, key []byte) (*Rule, []byte) {
-	for i, e := range d {
+	if n == nil || len(d) == 0 {
+		return nil, key
+	}
+	for _, e := range d {
 		if n = n.child(e); n == nil {
 			return nil, key
 		}
@@ -108,11 +111,8 @@ func (n *node) match(d Descriptor, key []byte) (*Rule, []byte) {
 		if n.countsValue {
 			key = appendPart(key, e.Value)
 		}
-		if i == len(d)-1 {
-			return n.rule, key
-		}
 	}
-	return nil, key
+	return n.rule, key
 }
 
 func appendPart(key []byte, part string) []byte {
