@@ -44,7 +44,10 @@ type Clients struct {
 // AppendKey implements [Key]: 4 bytes for IPv4, the whole blocks of 8 bytes that the
 // prefix touches for IPv6.
 func (c *Clients) AppendKey(dst []byte, r *http.Request) []byte {
-	addr := c.Addr(r)
+	return c.appendAddr(dst, c.Addr(r))
+}
+
+func (c *Clients) appendAddr(dst []byte, addr netip.Addr) []byte {
 	switch {
 	case addr.Is4():
 		b := addr.As4()
@@ -65,10 +68,15 @@ func (c *Clients) bits() int {
 	return c.IPv6Bits
 }
 
-// Text returns the KeyText of the request's key: an IPv4 address, or the network of an IPv6 one.
+// Text returns the KeyText of the request's key: an IPv4 address, or the network of an IPv6
+// one. It may be a part of the request; clone it to keep it.
 func (c *Clients) Text(r *http.Request) string {
+	addr, dotted := c.client(r)
+	if dotted != "" {
+		return dotted
+	}
 	var key [16]byte
-	return c.KeyText(c.AppendKey(key[:0], r))
+	return c.KeyText(c.appendAddr(key[:0], addr))
 }
 
 // KeyText returns the address or the network that a key stands for, such as "192.0.2.1" or
@@ -90,40 +98,46 @@ func (c *Clients) KeyText(key []byte) string {
 // Addr returns the client's address, whole, without zone, IPv4 as such: the zero Addr
 // if the peer has none. It is what to log.
 func (c *Clients) Addr(r *http.Request) netip.Addr {
-	peer := parseHop(r.RemoteAddr)
+	addr, _ := c.client(r)
+	return addr
+}
+
+// client returns the client's address, and its text if the request has it, see parseHop.
+func (c *Clients) client(r *http.Request) (addr netip.Addr, dotted string) {
+	addr, dotted = parseHop(r.RemoteAddr)
 	switch {
-	case !contains(c.Proxies, peer):
-		return peer
+	case !contains(c.Proxies, addr):
+		return addr, dotted
 	case c.Header == "" || strings.EqualFold(c.Header, "X-Forwarded-For"):
-		return c.walk(peer, r.Header["X-Forwarded-For"], cutXForwardedFor)
+		return c.walk(addr, dotted, r.Header["X-Forwarded-For"], cutXForwardedFor)
 	case strings.EqualFold(c.Header, "Forwarded"):
-		return c.walk(peer, r.Header["Forwarded"], cutForwarded)
+		return c.walk(addr, dotted, r.Header["Forwarded"], cutForwarded)
 	}
 	if lines := r.Header.Values(c.Header); len(lines) == 1 {
-		if addr := parseHop(strings.Trim(lines[0], ows)); addr.IsValid() {
-			return addr
+		if named, text := parseHop(strings.Trim(lines[0], ows)); named.IsValid() {
+			return named, text
 		}
 	}
-	return peer
+	return addr, dotted
 }
 
 // walk follows the hops to the left for as long as they are believed. cut takes the last
 // hop off a line.
-func (c *Clients) walk(hop netip.Addr, lines []string, cut func(string) (rest, last string, more bool)) netip.Addr {
+func (c *Clients) walk(hop netip.Addr, dotted string, lines []string, cut func(string) (rest, last string, more bool)) (netip.Addr, string) {
 	for i := len(lines) - 1; i >= 0; i-- {
 		for line, more := lines[i], true; more; {
 			var last string
 			line, last, more = cut(line)
-			addr := parseHop(last)
+			addr, text := parseHop(last)
 			if !addr.IsValid() {
-				return hop
+				return hop, dotted
 			}
-			if hop = addr; !contains(c.Proxies, hop) {
-				return hop
+			if hop, dotted = addr, text; !contains(c.Proxies, hop) {
+				return hop, dotted
 			}
 		}
 	}
-	return hop
+	return hop, dotted
 }
 
 func (c *Clients) check() error {

@@ -85,7 +85,9 @@ func TestXForwardedFor(t *testing.T) {
 		{"a port that is none", "10.0.0.1:1", []string{"203.0.113.9:x"}, "10.0.0.1"},
 		{"garbage to the left is not read", "10.0.0.1:1", []string{"\x00\"[,", ", ,%%, 203.0.113.9"}, "203.0.113.9"},
 	} {
-		require.Equal(t, c.want, clients.Addr(from(c.peer, "X-Forwarded-For", c.lines...)).String(), c.name)
+		r := from(c.peer, "X-Forwarded-For", c.lines...)
+		require.Equal(t, c.want, clients.Addr(r).String(), c.name)
+		require.Equal(t, clients.KeyText(clients.AppendKey(nil, r)), clients.Text(r), c.name)
 	}
 }
 
@@ -122,7 +124,9 @@ func TestForwarded(t *testing.T) {
 		{"an empty element", []string{`for=203.0.113.9,`}, "10.0.0.1"},
 		{"a list without names", []string{`203.0.113.9`}, "10.0.0.1"},
 	} {
-		require.Equal(t, c.want, clients.Addr(from("10.0.0.1:1", "Forwarded", c.lines...)).String(), c.name)
+		r := from("10.0.0.1:1", "Forwarded", c.lines...)
+		require.Equal(t, c.want, clients.Addr(r).String(), c.name)
+		require.Equal(t, clients.KeyText(clients.AppendKey(nil, r)), clients.Text(r), c.name)
 		require.Equal(t, "192.0.2.1", clients.Addr(from("192.0.2.1:1", "Forwarded", c.lines...)).String(), c.name)
 	}
 }

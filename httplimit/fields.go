@@ -42,93 +42,160 @@ const (
 // table has the fields in the order of their bits. What appends nothing is not sent.
 var table = [...]struct {
 	name   string // in canonical form
-	append func(b []byte, a *Answer, tightest *Policy) []byte
+	append func(b []byte, s *state) []byte
 	list   bool // several middlewares each add an element
 }{
-	{"Ratelimit-Policy", appendPolicies, true},
+	{"Ratelimit-Policy", nil, true}, // see texts.policies
 	{"Ratelimit", appendRateLimit, true},
 	{"Retry-After", appendRetryAfter, false},
-	{"X-Ratelimit-Limit", func(b []byte, _ *Answer, p *Policy) []byte { return appendInt(b, p.Limit) }, false},
-	{"X-Ratelimit-Remaining", func(b []byte, _ *Answer, p *Policy) []byte { return appendInt(b, p.Remaining) }, false},
-	{"X-Ratelimit-Reset", func(b []byte, _ *Answer, p *Policy) []byte { return appendSeconds(b, p.ResetAfter) }, false},
+	{"X-Ratelimit-Limit", func(b []byte, s *state) []byte { return strconv.AppendInt(b, int64(s.limit), 10) }, false},
+	{"X-Ratelimit-Remaining", func(b []byte, s *state) []byte { return strconv.AppendInt(b, int64(s.remaining), 10) }, false},
+	{"X-Ratelimit-Reset", func(b []byte, s *state) []byte { return strconv.AppendInt(b, s.reset, 10) }, false},
 	{"X-Ratelimit-Retry-After", appendRetryAfter, false},
 }
 
-// write sets the fields. All values share one string, and all slices of values one.
+// write sets the fields. All slices of values share one.
 func (m *middleware) write(h http.Header, s *scratch) {
 	tightest := s.tightest()
 	if m.fields == 0 || tightest == nil {
 		return
 	}
-	var ends [len(table)]int
-	b := s.fields[:0]
-	for i := range table {
-		if m.fields&(1<<i) != 0 {
-			b = table[i].append(b, &s.Answer, tightest)
-		}
-		ends[i] = len(b)
+	told := s.told(m.fields, tightest)
+	told[0] = s.policies(s.Policies)
+	fields := m.fields
+	if tightest.Allowed {
+		fields &^= RetryAfter | XRateLimitRetryAfter
 	}
-	s.fields = b
-	text, start := string(b), 0
-	values := make([]string, 0, bits.OnesCount(uint(m.fields)))
-	for i, end := range ends {
-		if end == start {
+	values := make([]string, 0, bits.OnesCount(uint(fields)))
+	for ; fields != 0; fields &= fields - 1 {
+		i := bits.TrailingZeros(uint(fields))
+		if told[i] == "" {
 			continue
 		}
-		f := &table[i]
-		n := len(values)
-		values = append(values, text[start:end])
+		f, n := &table[i], len(values)
+		values = append(values, told[i])
 		if f.list && h[f.name] != nil {
-			h[f.name] = append(h[f.name], values[n])
+			h[f.name] = append(h[f.name], told[i])
 		} else {
 			h[f.name] = values[n : n+1 : n+1]
 		}
-		start = end
 	}
 }
 
-func appendPolicies(b []byte, a *Answer, _ *Policy) []byte {
-	start := len(b)
-	for i := range a.Policies {
-		p := &a.Policies[i]
+// texts is what a middleware told lately. Its policies are few, and of clients far from their
+// limits many are in the same state to the second, so most can be told in the same words.
+type texts struct {
+	bytes  []byte
+	quotas []quota // that policy is about
+	policy string
+	states [64]telling // by units remaining
+}
+
+// quota is what RateLimit-Policy tells of a policy.
+type quota struct {
+	name   string
+	limit  int
+	window time.Duration
+}
+
+// policies returns RateLimit-Policy.
+func (t *texts) policies(policies []Policy) string {
+	n, same := 0, true
+	for i := range policies {
+		p := &policies[i]
 		if p.Shadow {
 			continue
 		}
-		if len(b) > start {
+		q := quota{p.Name, p.Limit, p.Window}
+		if n == len(t.quotas) || t.quotas[n] != q {
+			t.quotas, same = append(t.quotas[:n], q), false
+		}
+		n++
+	}
+	if same && n == len(t.quotas) {
+		return t.policy
+	}
+	t.quotas = t.quotas[:n]
+	b := t.bytes[:0]
+	for i, q := range t.quotas {
+		if i > 0 {
 			b = append(b, ", "...)
 		}
-		b = appendInt(append(appendQuoted(b, p.Name), ";q="...), p.Limit)
-		if p.Window%time.Second == 0 {
-			b = appendSeconds(append(b, ";w="...), p.Window)
+		b = strconv.AppendInt(append(appendQuoted(b, q.name), ";q="...), int64(q.limit), 10)
+		if q.window%time.Second == 0 {
+			b = strconv.AppendInt(append(b, ";w="...), seconds(q.window), 10)
 		}
 	}
-	return b
+	t.bytes, t.policy = b, string(b)
+	return t.policy
 }
 
-func appendRateLimit(b []byte, _ *Answer, p *Policy) []byte {
-	b = appendInt(append(appendQuoted(b, p.Name), ";r="...), p.Remaining)
-	if more := p.more(); more != sketchlimit.Never {
-		b = appendSeconds(append(b, ";t="...), more)
+// telling is what fields tell in a state, by their bits.
+type telling struct {
+	state
+	fields [len(table)]string
+}
+
+// state is what fields tell of a policy. Times are seconds, rounded up, or below 0 if there
+// is none.
+type state struct {
+	name               string
+	limit, remaining   int
+	more, retry, reset int64
+	known              bool
+}
+
+// told returns the values of all fields but RateLimit-Policy, by their bits. They share one string.
+func (t *texts) told(fields Fields, p *Policy) *[len(table)]string {
+	now := state{p.Name, p.Limit, p.Remaining, seconds(p.more()), -1, seconds(p.ResetAfter), true}
+	if !p.Allowed {
+		now.retry = now.more
+	}
+	last := &t.states[uint(p.Remaining)%uint(len(t.states))]
+	if last.state != now {
+		last.state = now
+		var ends [len(table)]int
+		b := t.bytes[:0]
+		for i := 1; i < len(table); i++ {
+			if fields&(1<<i) != 0 {
+				b = table[i].append(b, &last.state)
+			}
+			ends[i] = len(b)
+		}
+		t.bytes = b
+		text := string(b)
+		for i := 1; i < len(table); i++ {
+			last.fields[i] = text[ends[i-1]:ends[i]]
+		}
+	}
+	return &last.fields
+}
+
+func appendRateLimit(b []byte, s *state) []byte {
+	b = strconv.AppendInt(append(appendQuoted(b, s.name), ";r="...), int64(s.remaining), 10)
+	if s.more >= 0 {
+		b = strconv.AppendInt(append(b, ";t="...), s.more, 10)
 	}
 	return b
 }
 
-func appendRetryAfter(b []byte, _ *Answer, p *Policy) []byte {
-	if p.Allowed || p.RetryAfter == sketchlimit.Never {
+func appendRetryAfter(b []byte, s *state) []byte {
+	if s.retry < 0 {
 		return b
 	}
-	return appendSeconds(b, p.RetryAfter)
+	return strconv.AppendInt(b, s.retry, 10)
 }
 
-func appendInt(b []byte, n int) []byte { return strconv.AppendInt(b, int64(n), 10) }
-
-// appendSeconds rounds up, so that whoever waits so long has waited long enough.
-func appendSeconds(b []byte, d time.Duration) []byte {
-	seconds := int64(d / time.Second)
-	if d%time.Second > 0 {
-		seconds++
+// seconds rounds up, so that whoever waits so long has waited long enough; -1 is never.
+func seconds(d time.Duration) int64 {
+	if d == sketchlimit.Never {
+		return -1
 	}
-	return strconv.AppendInt(b, seconds, 10)
+	n := int64(d / time.Second)
+	if d%time.Second > 0 {
+		n++
+	}
+	return n
 }
 
 // appendQuoted appends the name as a structured field string (RFC 9651, section 4.1.6).

@@ -37,8 +37,9 @@ func FuzzClients(f *testing.F) {
 
 			alone := clients.Addr(from("10.0.0.1:1", field, s)) // of a proxy that wrote it all
 			require.True(t, alone.IsValid() && alone.Zone() == "" && !alone.Is4In6())
-			n := len(clients.AppendKey(nil, from("10.0.0.1:1", field, s)))
-			require.True(t, n == 4 && alone.Is4() || n == 8 && alone.Is6())
+			key := clients.AppendKey(nil, from("10.0.0.1:1", field, s))
+			require.True(t, len(key) == 4 && alone.Is4() || len(key) == 8 && alone.Is6())
+			require.Equal(t, clients.KeyText(key), clients.Text(from("10.0.0.1:1", field, s)))
 		}
 		named := &httplimit.Clients{Proxies: proxies, Header: "X-Real-IP"}
 		require.Equal(t, "192.0.2.1", named.Addr(from("192.0.2.1:1", "X-Real-Ip", s)).String())

@@ -2,35 +2,36 @@ package httplimit
 
 import (
 	"net/netip"
-	"strconv"
+	"net/textproto"
 	"strings"
 )
 
 const ows = " \t" // optional whitespace (RFC 9110, section 5.6.3)
 
 // parseHop reads an address as servers and proxies write it: with or without a port,
-// IPv6 with or without brackets and a zone. It returns the zero Addr for anything else.
-func parseHop(s string) netip.Addr {
-	inside, port, bracketed := strings.Cut(strings.TrimPrefix(s, "["), "]")
+// IPv6 with or without brackets and a zone. It returns the zero Addr for anything else, and
+// of IPv4 the part of s that is the address, for it can be written in one way only.
+func parseHop(s string) (addr netip.Addr, dotted string) {
+	host, port, bracketed := s, "", false
+	if strings.HasPrefix(s, "[") {
+		if host, port, bracketed = strings.Cut(s[1:], "]"); !bracketed {
+			return netip.Addr{}, ""
+		}
+	} else if colon := strings.IndexByte(s, ':'); colon >= 0 && colon == strings.LastIndexByte(s, ':') {
+		host, port = s[:colon], s[colon:]
+	}
+	if port != "" && !isPort(port) {
+		return netip.Addr{}, ""
+	}
+	host, zone, zoned := strings.Cut(host, "%") // before it is parsed: netip keeps a table of zones
+	addr, err := netip.ParseAddr(host)
 	switch {
-	case bracketed && s[0] == '[':
-		if port != "" && !isPort(port) {
-			return netip.Addr{}
-		}
-		s = inside
-	case strings.Count(s, ":") == 1:
-		colon := strings.IndexByte(s, ':')
-		if !isPort(s[colon:]) {
-			return netip.Addr{}
-		}
-		s = s[:colon]
+	case err != nil, zoned && zone == "", addr.Is4() && (zoned || bracketed):
+		return netip.Addr{}, ""
+	case addr.Is4():
+		return addr, host
 	}
-	s, zone, zoned := strings.Cut(s, "%") // before it is parsed: netip keeps a table of zones
-	addr, err := netip.ParseAddr(s)
-	if err != nil || addr.Is4() && (zoned || bracketed) || zoned && zone == "" {
-		return netip.Addr{}
-	}
-	return addr.Unmap()
+	return addr.Unmap(), ""
 }
 
 // isPort tells whether s is a colon and a port, or what RFC 7239 lets stand for one.
@@ -41,14 +42,19 @@ func isPort(s string) bool {
 	if strings.HasPrefix(s, ":_") {
 		return len(s) > 2
 	}
-	_, err := strconv.ParseUint(s[1:], 10, 16)
-	return err == nil
+	port := 0
+	for _, c := range []byte(s[1:]) {
+		if port = 10*port + int(c-'0'); c < '0' || c > '9' || port > 65535 {
+			return false
+		}
+	}
+	return len(s) > 1
 }
 
 // cutXForwardedFor cuts the last entry off a line. more is whether there are others.
 func cutXForwardedFor(line string) (rest, last string, more bool) {
 	comma := strings.LastIndexByte(line, ',')
-	return line[:max(comma, 0)], strings.Trim(line[comma+1:], ows), comma >= 0
+	return line[:max(comma, 0)], textproto.TrimString(line[comma+1:]), comma >= 0
 }
 
 // cutForwarded cuts the last element off a line of Forwarded, and returns the node that

@@ -31,6 +31,7 @@ type middleware struct {
 	fields  Fields
 	refuse  func(http.ResponseWriter, *http.Request, []Policy)
 	refused []func(*http.Request, Policy)
+	pool    sync.Pool // of *scratch
 }
 
 // Option changes what a middleware does. Of two that contradict each other the later
@@ -62,6 +63,7 @@ func NewPolicies(decider Decider, options ...Option) (func(http.Handler) http.Ha
 		return nil, errors.New("httplimit: decider nil, must be one")
 	}
 	m := &middleware{decider: decider, fields: Standard, refuse: refuse}
+	m.pool.New = func() any { return new(scratch) }
 	for _, option := range options {
 		if err := option(m); err != nil {
 			return nil, fmt.Errorf("httplimit: %w", err)
@@ -199,18 +201,16 @@ func given(option string, ok bool) error {
 // scratch is the memory that a request needs for its keys and its fields.
 type scratch struct {
 	Answer
-	fields []byte
+	texts
 }
-
-var pool = sync.Pool{New: func() any { return new(scratch) }}
 
 // maxScratch is the most bytes of keys whose memory is kept for the next request.
 const maxScratch = 4 << 10
 
-func (s *scratch) free() {
+func (m *middleware) free(s *scratch) {
 	if cap(s.Keys) <= maxScratch {
 		s.Policies, s.Keys = s.Policies[:0], s.Keys[:0]
-		pool.Put(s)
+		m.pool.Put(s)
 	}
 }
 
@@ -226,7 +226,7 @@ func (m *middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 		next.ServeHTTP(w, r)
 		return
 	}
-	s := pool.Get().(*scratch)
+	s := m.pool.Get().(*scratch)
 	m.decider.Decide(&s.Answer, r, cost)
 	for i := range s.Policies {
 		p := &s.Policies[i]
@@ -236,23 +236,21 @@ func (m *middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 	m.report(r, s.Policies)
 	if refusing := s.refusing(); len(refusing) > 0 {
 		m.refuse(w, r, refusing)
-		s.free()
+		m.free(s)
 		return
 	}
-	s.free()
+	m.free(s)
 	next.ServeHTTP(w, r)
 }
 
 // report tells whoever asked for it what the policies do not admit.
 func (m *middleware) report(r *http.Request, policies []Policy) {
-	if len(m.refused) == 0 {
-		return
-	}
-	for _, p := range policies {
-		if !p.Allowed {
-			for _, f := range m.refused {
-				f(r, p)
-			}
+	for i := range policies {
+		if policies[i].Allowed {
+			continue
+		}
+		for _, f := range m.refused {
+			f(r, policies[i])
 		}
 	}
 }

@@ -82,13 +82,13 @@ func (a *Answer) tightest() (tightest *Policy) {
 // refusing reduces the policies to those that refuse, the longest wait first.
 func (a *Answer) refusing() []Policy {
 	refusing := a.Policies[:0]
-	for _, p := range a.Policies {
-		if !p.refuses() {
+	for i := range a.Policies {
+		if !a.Policies[i].refuses() {
 			continue
 		}
-		refusing = append(refusing, p)
-		if last := len(refusing) - 1; p.tighter(&refusing[0]) {
-			refusing[0], refusing[last] = refusing[last], refusing[0]
+		refusing = append(refusing, a.Policies[i])
+		if first, last := &refusing[0], &refusing[len(refusing)-1]; last.tighter(first) {
+			*first, *last = *last, *first
 		}
 	}
 	return refusing

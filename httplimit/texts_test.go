@@ -1,0 +1,58 @@
+package httplimit_test
+
+import (
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/httplimit"
+)
+
+// told is a Decider that says what it is told to.
+type told []httplimit.Policy
+
+func (t *told) Decide(a *httplimit.Answer, _ *http.Request, _ int) {
+	a.Policies = append(a.Policies, *t...)
+}
+
+// What fields tell is kept for the next requests. A middleware that has told much tells of any
+// policies what one tells that has told nothing yet.
+func TestFieldsAreOfTheRequest(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	of := func(list ...int) int { return list[rng.IntN(len(list))] }
+	duration := func() time.Duration {
+		return time.Duration(of(0, 1, int(time.Second), int(time.Second)+1, int(sketchlimit.Never)))
+	}
+	var policies told
+	answer := func(fresh func(http.Handler) http.Handler) http.Header {
+		return get(fresh(http.NotFoundHandler()), httptest.NewRequest("GET", "/", nil)).Header()
+	}
+	build := func() func(http.Handler) http.Handler {
+		limit, err := httplimit.NewPolicies(&policies, httplimit.Headers(all))
+		require.NoError(t, err)
+		return limit
+	}
+	kept := build()
+	different := map[string]bool{}
+	for range 3000 {
+		policies = policies[:0]
+		for range rng.IntN(4) {
+			policies = append(policies, httplimit.Policy{
+				Name: []string{"", "a", "b"}[rng.IntN(3)], Window: time.Duration(of(1, int(time.Second), int(time.Minute))), Shadow: rng.IntN(4) == 0,
+				Decision: sketchlimit.Decision{
+					Allowed: rng.IntN(2) == 0, Limit: of(0, 1, 99), Remaining: of(0, 1, 65, 129),
+					RetryAfter: duration(), ResetAfter: time.Duration(of(0, 1, 1e9)),
+				},
+			})
+		}
+		header := answer(build())
+		require.Equal(t, header, answer(kept), "%+v", policies)
+		different[sent(header)] = true
+	}
+	require.Greater(t, len(different), 1000)
+}
