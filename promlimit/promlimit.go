@@ -14,6 +14,7 @@ import (
 	"iter"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -74,6 +75,7 @@ func desc(name, help string) *prometheus.Desc {
 func New[L Limiter](limiters iter.Seq2[string, L]) prometheus.Collector {
 	return &collector{read: func() (list []prometheus.Metric) {
 		for name, l := range limiters {
+			name = label(name)
 			stats := l.Stats()
 			for _, m := range metrics {
 				list = append(list, prometheus.MustNewConstMetric(m.desc, m.kind, m.value(stats), name))
@@ -126,6 +128,9 @@ func Refusals() (prometheus.Collector, httplimit.Option) {
 		Help: "Requests that a policy does not admit; with shadow=true it did not refuse them.",
 	}, []string{"policy", "shadow"})
 	return counter, httplimit.OnRefusal(func(_ *http.Request, p httplimit.Policy) {
-		counter.WithLabelValues(p.Name, strconv.FormatBool(p.Shadow)).Inc()
+		counter.WithLabelValues(label(p.Name), strconv.FormatBool(p.Shadow)).Inc()
 	})
 }
+
+// label returns a name as Prometheus takes it, which panics if it is not UTF-8.
+func label(name string) string { return strings.ToValidUTF8(name, "\uFFFD") }

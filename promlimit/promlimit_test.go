@@ -140,6 +140,27 @@ func TestRefusals(t *testing.T) {
 		"sketchlimit_refused_requests_total{policy=\"soft\",shadow=\"true\"} 3\n", exposed(t, c))
 }
 
+// named is a Decider that refuses by a policy of this name.
+type named string
+
+func (n named) Decide(a *httplimit.Answer, _ *http.Request, _ int) {
+	a.Policies = append(a.Policies, httplimit.Policy{Name: string(n)})
+}
+
+// Names of policies may hold any bytes, where Prometheus panics unless they are UTF-8.
+func TestNamesOfAnyBytes(t *testing.T) {
+	c, count := promlimit.Refusals()
+	limit, err := httplimit.NewPolicies(named("a\xff"), count)
+	require.NoError(t, err)
+	w := httptest.NewRecorder()
+	limit(http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	require.Equal(t, http.StatusTooManyRequests, w.Code)
+	require.Equal(t, "# TYPE sketchlimit_refused_requests_total counter\n"+
+		"sketchlimit_refused_requests_total{policy=\"a\uFFFD\",shadow=\"false\"} 1\n", exposed(t, c))
+	now := time.Unix(0, 0)
+	require.Contains(t, exposed(t, promlimit.New(maps.All(map[string]*sketchlimit.Limiter{"\xffb": build(t, 1, &now)}))), "{limiter=\"\uFFFDb\"}")
+}
+
 // Without Prometheus, one line tells the same.
 func Example_expvar() {
 	limiter, err := sketchlimit.New(sketchlimit.Config{Limit: 2, Window: time.Minute, Keys: 1000})
