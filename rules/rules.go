@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -138,13 +139,19 @@ func list(paths []string) (files []string, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("rules: %w", err)
 		}
-		found := []string{path}
-		if info.IsDir() {
-			if found, err = filepath.Glob(filepath.Join(path, "*.yaml")); err != nil {
-				return nil, fmt.Errorf("rules: %w", err)
+		if !info.IsDir() {
+			files = append(files, path)
+			continue
+		}
+		entries, err := os.ReadDir(path)
+		if err != nil {
+			return nil, fmt.Errorf("rules: %w", err)
+		}
+		for _, e := range entries {
+			if strings.HasSuffix(e.Name(), ".yaml") {
+				files = append(files, filepath.Join(path, e.Name()))
 			}
 		}
-		files = append(files, found...)
 	}
 	if len(files) == 0 {
 		return nil, fmt.Errorf("rules: no files in %q, must be at least 1 that ends in .yaml", paths)

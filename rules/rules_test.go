@@ -281,7 +281,8 @@ descriptors:
 }
 
 func TestFiles(t *testing.T) {
-	directory := t.TempDir()
+	directory := filepath.Join(t.TempDir(), "rules [of *") // no pattern
+	require.NoError(t, os.Mkdir(directory, 0o700))
 	write := func(name, domain string) string {
 		path := filepath.Join(directory, name)
 		require.NoError(t, os.WriteFile(path, []byte("domain: "+domain+"\ndescriptors: [{key: k, rate_limit: {unit: hour, requests_per_unit: 1}}]"), 0o600))
