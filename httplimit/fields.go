@@ -122,7 +122,7 @@ func (t *texts) policies(policies []Policy) string {
 			b = append(b, ", "...)
 		}
 		b = strconv.AppendInt(append(appendQuoted(b, q.name), ";q="...), int64(q.limit), 10)
-		if q.window%time.Second == 0 {
+		if q.window >= time.Second && q.window%time.Second == 0 {
 			b = strconv.AppendInt(append(b, ";w="...), seconds(q.window), 10)
 		}
 	}

@@ -102,6 +102,9 @@ func TestFieldsAreChosenOneByOne(t *testing.T) {
 func TestWindowsThatAreNoWholeSeconds(t *testing.T) {
 	h := front(t, build(t, sketchlimit.Config{Limit: 5, Window: 2500 * time.Millisecond}, newClock()), byUser)
 	require.Equal(t, `"default";q=5`, get(h, user("ann")).Header().Get("RateLimit-Policy"))
+	limit, err := httplimit.NewPolicies(&told{{Name: "none", Decision: sketchlimit.Decision{Allowed: true, Limit: 5}}})
+	require.NoError(t, err)
+	require.Equal(t, `"none";q=5`, get(limit(http.NotFoundHandler()), user("ann")).Header().Get("RateLimit-Policy"), "w is above 0")
 }
 
 func TestNamesAreQuoted(t *testing.T) {

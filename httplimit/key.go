@@ -61,6 +61,9 @@ func check(key Key) error {
 	case KeyFunc:
 		return given("KeyFunc", k != nil)
 	case Header:
+		if strings.EqualFold(string(k), "Host") { // or all requests would share the empty key
+			return fmt.Errorf("Header %q, which is in Request.Host alone: use a KeyFunc", string(k))
+		}
 		return checkName("Header", string(k))
 	case *Clients:
 		return k.check()

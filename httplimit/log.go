@@ -4,6 +4,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync/atomic"
 
 	"github.com/sketchlimit/sketchlimit"
@@ -12,6 +13,8 @@ import (
 // LogRefusals logs requests that a policy does not admit, or would not if it were not in
 // shadow mode. A flood of them must not become a flood of lines: the limiter decides which
 // are written, by the policy's name; each line says how many were not since the last.
+//
+// Of what clients choose, which may be a megabyte, lines have no more than 256 bytes each.
 //
 // show makes a key readable or hides it, for keys may be what nobody should find in a
 // log: see [Clients.KeyText]. nil leaves keys out. It must be safe for concurrent use.
@@ -22,9 +25,9 @@ func LogRefusals(logger *slog.Logger, limiter *sketchlimit.Limiter, show func(ke
 			unlogged.Add(1)
 			return
 		}
-		attrs := []slog.Attr{slog.String("policy", p.Name), slog.String("method", r.Method), slog.String("path", r.URL.Path)}
+		attrs := []slog.Attr{slog.String("policy", p.Name), slog.String("method", short(r.Method)), slog.String("path", short(r.URL.Path))}
 		if show != nil {
-			attrs = append(attrs, slog.String("key", show(p.Key)))
+			attrs = append(attrs, slog.String("key", short(show(p.Key))))
 		}
 		if p.RetryAfter != sketchlimit.Never {
 			attrs = append(attrs, slog.Duration("retry_after", p.RetryAfter))
@@ -38,4 +41,13 @@ func LogRefusals(logger *slog.Logger, limiter *sketchlimit.Limiter, show func(ke
 		}
 		return log(m)
 	}
+}
+
+// short cuts a text that clients choose, so that a line stays a line.
+func short(s string) string {
+	const most = 256
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
 }

@@ -48,6 +48,21 @@ level=WARN msg="request over its limit" policy=default method=GET path=/search s
 	}
 }
 
+// A client may choose a megabyte of path, method and key: it does not get them into a log.
+func TestLogLinesAreShort(t *testing.T) {
+	clock := newClock()
+	var out bytes.Buffer
+	lines := build(t, sketchlimit.Config{Limit: 9}, clock)
+	show := func(key []byte) string { return string(key) }
+	h := front(t, build(t, sketchlimit.Config{Limit: 1}, clock), byUser, httplimit.LogRefusals(slog.New(slog.NewTextHandler(&out, nil)), lines, show))
+	r := httptest.NewRequest("GET", "/"+strings.Repeat("é", 1<<19), nil)
+	r.Method = strings.Repeat("M", 1<<20)
+	r.Header.Set("X-User", strings.Repeat("u", 1<<20))
+	statuses(h, 2, r)
+	require.Contains(t, out.String(), " path=/"+strings.Repeat("é", 127)+"… key="+strings.Repeat("u", 256)+"… ")
+	require.Less(t, out.Len(), 1000)
+}
+
 // The text of a key is the client's address, or its network.
 func TestKeyText(t *testing.T) {
 	for _, c := range []struct {

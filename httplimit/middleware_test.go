@@ -256,6 +256,7 @@ func TestErrors(t *testing.T) {
 		{nil, nil, "key nil, must be one"},
 		{httplimit.KeyFunc(nil), nil, "KeyFunc nil, must be a function"},
 		{httplimit.Header(""), nil, `Header "", must not be empty`},
+		{httplimit.Header("host"), nil, `Header "host", which is in Request.Host alone: use a KeyFunc`},
 		{httplimit.Header("X User"), nil, `Header "X User", must be letters, digits and !#$%&'*+-.^_` + "`|~"},
 		{httplimit.Header("Näme"), nil, `Header "Näme", must be letters, digits and !#$%&'*+-.^_` + "`|~"},
 		{httplimit.Join{}, nil, "no keys in Join, must be at least 1"},
