@@ -7,7 +7,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # The race detector needs a C compiler; without one the tests run without it.
 RACE := $(if $(shell command -v $$(go env CC) 2>/dev/null),-race)
 
-.PHONY: test lint fuzz mutate soak bench bench-peers bench-tune bench-http bench-snapshots report bench-redis bench-synced
+.PHONY: test lint vuln fuzz mutate soak bench bench-peers bench-tune bench-http bench-snapshots report bench-redis bench-synced
 
 test: ## every test of every module
 	@$(if $(RACE),,echo "no C compiler: testing without the race detector")
@@ -16,6 +16,9 @@ test: ## every test of every module
 lint: ## formatting, vet and staticcheck
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "gofmt: $$unformatted"; exit 1; }
 	@set -e; for m in $(MODULES); do (cd $$m && go vet ./... && go run $(STATICCHECK) ./...); done
+
+vuln: ## known vulnerabilities in what every module calls, by vuln.go.dev or VULNDB=file:///dir
+	@scripts/vuln
 
 fuzz: ## every fuzz target for FUZZTIME each, 60s unless given
 	@FUZZTIME=$(FUZZTIME) scripts/fuzz
