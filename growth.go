@@ -20,9 +20,9 @@ const (
 	// generation begins and, by the wall clock, shortly before it ends, and before that
 	// once there are more keys than in all of the generation before. Where that rate
 	// has passed its goal, a larger limiter takes over, up to Config.MaxMemoryBytes; when the
-	// load has gone, a smaller one does, down to the size of the beginning. What is
-	// replaced is read on, and not written to, until its counts have left the window:
-	// no unit is forgotten, and both are in MemoryBytes meanwhile.
+	// load has gone for eight generations or more, one half as large does, down to the
+	// size of the beginning. What is replaced is read on, and not written to, until its
+	// counts have left the window: no unit is forgotten, and both are in MemoryBytes meanwhile.
 	Grow
 )
 
@@ -58,7 +58,7 @@ type growth struct {
 // growthBytes is what a growing limiter takes besides its inner ones.
 const growthBytes = (int(unsafe.Sizeof(Limiter{}))+8+127)&^127 + int(unsafe.Sizeof(growth{}))
 
-const calmEnough = 6 // looks, one or two a generation
+const calmEnough = 16 // looks, one or two a generation
 
 // growing returns a limiter that decides by inner ones, of which the first is given.
 func growing(first *Limiter, c Config) (*Limiter, error) {
@@ -164,10 +164,10 @@ func (g *growth) size(in *Limiter, generation int64) int {
 		g.calm = 0
 		return g.larger(in, rate)
 	}
-	own := in.ownBytes()
+	// Load that has gone may be back soon: a smaller one comes late, and is half as large.
 	need, err := g.config.memoryFor(max(1, int(g.keys)))
-	bytes := max(2*need, g.least)
-	if err != nil || full || bytes > own/2 || bytes > g.room(in) {
+	half := in.ownBytes() / 2
+	if err != nil || full || half < max(2*need, g.least) || half > g.room(in) {
 		g.calm = 0
 		return 0
 	}
@@ -175,7 +175,7 @@ func (g *growth) size(in *Limiter, generation int64) int {
 		return 0
 	}
 	g.calm = 0
-	return bytes
+	return half
 }
 
 // early is size in the midst of a generation: 0 unless this one has more keys already than
