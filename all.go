@@ -120,9 +120,7 @@ func (g *Group) late(d *Decision, asked *questions, n int) (by int) {
 func (g *Group) take(asked *questions, n int64) (v verdict, by int) {
 	var requests [mostTogether]request
 	for i, l := range g.limiters {
-		h := asked[i].h
-		shard := l.shard(h)
-		requests[i] = request{l, &l.shards[shard], shard * l.size, h}
+		requests[i] = l.request(asked[i].h)
 	}
 	for _, i := range g.order {
 		requests[i].s.mu.Lock()

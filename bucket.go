@@ -124,11 +124,16 @@ func (r request) takeTime(p Position, n, limit int64) verdict {
 	ahead := b.ahead(r.cells.Estimate(r.memory, r.first, h), p.Elapsed)
 	free := b.most(limit, r.limit) - b.used(ahead, limit)
 	if n < 1 || n > free {
-		return r.refuse(p, n, limit, verdict{
+		v := verdict{
 			remaining:  int(max(free, 0)),
 			retryAfter: b.retryAfter(ahead, n, limit, r.limit),
 			resetAfter: time.Duration(ahead),
-		})
+		}
+		r.s.denied += uint64(max(n, 0))
+		if n == 1 && limit > 0 {
+			r.remember(p, limit, v)
+		}
+		return v
 	}
 	r.s.admitted += uint64(n)
 	r.s.last.forget(r.h)

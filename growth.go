@@ -67,6 +67,7 @@ func growing(first *Limiter, c Config) (*Limiter, error) {
 	}
 	l := &Limiter{layout: first.layout, windows: first.windows}
 	l.growth = &growth{config: c, goal: c.goal(), least: first.ownBytes()}
+	first.outer = l
 	l.inner.Store(first)
 	l.windows.turned = make(chan struct{}, 1)
 	l.windows.background()
@@ -131,7 +132,7 @@ func (l *Limiter) settle() bool {
 	// A decision that was held up since may come with a time of back then. Once its
 	// shard has turned it is taken as of now, where the predecessor does not matter.
 	in.turn(latest)
-	in.before.Store(nil)
+	in.follow(nil)
 	return true
 }
 
@@ -150,9 +151,16 @@ func (l *Limiter) replace(bytes int) {
 	for i := 0; i < len(next.memory); i += page {
 		next.memory[i] = 0 // here, rather than in requests, the system hands it out
 	}
-	next.before.Store(l.inner.Load())
+	next.outer = l
+	next.follow(l.inner.Load())
 	l.inner.Store(next)
 	g.since = l.windows.Latest()
+}
+
+// follow makes a limiter whose counts matter as well the predecessor, or none.
+func (l *Limiter) follow(before *Limiter) {
+	l.before.Store(before)
+	l.beside.Store(before != nil)
 }
 
 // size returns how large the next inner limiter is to be, in bytes, by a generation that

@@ -150,13 +150,16 @@ type Limiter struct {
 	plan    Plan
 	planned planned
 	flooded counter // requests for one unit that were denied without the lock
-	share   atomic.Pointer[Share]
+
+	beside atomic.Bool // keys have counts elsewhere as well: in share, or in before
+	share  atomic.Pointer[Share]
 
 	drawn  bool   // seed
 	number uint64 // of the limiters that were made, for those in a Group
 
 	// For one that grows, see growth.
 	inner  atomic.Pointer[Limiter] // what decides at present; nil: this one itself
+	outer  *Limiter                // of an inner one: whose
 	before atomic.Pointer[Limiter] // what an inner one has replaced, while that matters
 	growth *growth
 }
@@ -228,12 +231,12 @@ func (l *Limiter) Allow(key string) bool {
 		return l.take(l.windows.Now(), h, 1, l.limit, true).allowed
 	}
 	word := l.windows.word.Load()
-	in := l.inUse()
-	if _, _, ok := in.shards[in.shard(h)].last.holds(h, word); ok { // as take does, in half the time
+	r := l.request(h)
+	if _, _, ok := r.s.last.holds(h, word); ok { // as take does, in half the time
 		l.flooded.inc()
 		return false
 	}
-	return l.consume(l.windows.unpack(word), h, 1, l.limit, true).allowed
+	return r.consume(l.windows.unpack(word), 1, l.limit, true).allowed
 }
 
 // AllowN consumes n units of the key, now, and tells whether they were admitted. It
@@ -329,45 +332,57 @@ func (l *Limiter) late(d *Decision, v verdict) {
 // take is what all decisions come down to. The key's hash chooses the shard, and the
 // shard's lock makes check and count one step.
 func (l *Limiter) take(p Position, h uint64, n int, limit int64, brief bool) verdict {
-	if n == 1 {
-		in := l.inUse()
-		if until, reset, ok := in.shards[in.shard(h)].last.holds(h^uint64(l.limit-limit), l.windows.pack(p)); ok {
-			l.flooded.inc()
-			now := l.nanos(p)
-			return verdict{
-				retryAfter: time.Duration(l.nanos(l.windows.unpack(until)) - now),
-				resetAfter: time.Duration(reset - now),
-			}
+	r := l.request(h)
+	if n == 1 && l.windows.pack(p) < r.s.last.until.Load() {
+		if v, ok := l.remembered(p, r, limit); ok {
+			return v
 		}
 	}
-	return l.consume(p, h, n, limit, brief)
+	return r.consume(p, n, limit, brief)
+}
+
+// remembered is take for a key that was the last of its shard to be denied.
+func (l *Limiter) remembered(p Position, r request, limit int64) (v verdict, ok bool) {
+	until, reset, ok := r.s.last.holds(r.flood(limit), l.windows.pack(p))
+	if !ok {
+		return verdict{}, false
+	}
+	l.flooded.inc()
+	now := l.nanos(p)
+	return verdict{
+		retryAfter: time.Duration(l.nanos(l.windows.unpack(until)) - now),
+		resetAfter: time.Duration(reset - now),
+	}, true
 }
 
 // consume is take under the shard's lock.
-func (l *Limiter) consume(p Position, h uint64, n int, limit int64, brief bool) verdict {
-	for {
-		in := l.inUse()
-		i := in.shard(h)
-		r := request{in, &in.shards[i], i * in.size, h}
-		r.s.mu.Lock()
-		if in == l || in == l.inner.Load() { // or else its successor may have read this shard
-			v := r.take(p, int64(n), limit, brief)
-			r.s.mu.Unlock()
-			return v
-		}
+func (r request) consume(p Position, n int, limit int64, brief bool) verdict {
+	r.s.mu.Lock()
+	for r.outer != nil && r.Limiter != r.outer.inner.Load() { // its successor may have read this shard
 		r.s.mu.Unlock()
+		r = r.outer.request(r.h)
+		r.s.mu.Lock()
 	}
+	v := r.take(p, int64(n), limit, brief)
+	r.s.mu.Unlock()
+	return v
 }
 
 func (l *Limiter) peek(p Position, h uint64, n int) verdict {
-	in := l.inUse()
-	i := in.shard(h)
-	s := &in.shards[i]
-	r := request{in, s, i * in.size, h}
-	s.mu.Lock()
+	r := l.request(h)
+	r.s.mu.Lock()
 	v := r.peek(p, int64(n))
-	s.mu.Unlock()
+	r.s.mu.Unlock()
 	return v
+}
+
+// request returns the key's place in what decides at present.
+func (l *Limiter) request(h uint64) request {
+	if in := l.inner.Load(); in != nil {
+		l = in
+	}
+	i := l.shard(h)
+	return request{l, &l.shards[i], i * l.size, h}
 }
 
 // inUse returns what decides at present.

@@ -24,8 +24,7 @@ func (l *Limiter) reserve(p Position, h uint64, n int64) (wait time.Duration, ok
 	if l.bucket.burst == 0 {
 		return 0, false
 	}
-	i := l.shard(h)
-	r := request{l, &l.shards[i], i * l.size, h}
+	r := l.request(h)
 	r.s.mu.Lock()
 	before := r.peek(p, n).resetAfter
 	v := r.take(p, n, l.limit, true)

@@ -82,62 +82,76 @@ func (r request) take(p Position, n, limit int64, brief bool) verdict {
 	if r.bucket.burst > 0 {
 		return r.takeTime(p, n, limit)
 	}
+	entry := r.heavy.find(r.memory, r.table(), r.h)
+	current, h := r.count(p.Generation, entry)
 	enough := all
 	if brief {
 		enough = min(n, limit) + r.limit - limit
 	}
-	entry := r.heavy.find(r.memory, r.table(), r.h)
-	current, h := r.count(p.Generation, entry)
-	share := r.share.Load()
+	if r.beside.Load() {
+		return r.takeBeside(p, n, limit, enough, entry, current, h)
+	}
+	u := r.usage(p, current, entry, enough, false)
+	if free := u.free - (r.limit - limit); n >= 1 && n <= free {
+		r.add(entry, h, current, n)
+		return verdict{allowed: true, remaining: int(free - n), resetAfter: r.resetAfter(p, 0)}
+	}
+	return r.refuse(p, n, limit, enough, entry, u)
+}
+
+// takeBeside is take for a key that may have counts elsewhere as well.
+func (r request) takeBeside(p Position, n, limit, enough int64, entry *uint64, current int64, h uint64) verdict {
 	var u usage
 	var at place
+	share := r.share.Load()
 	if share == nil {
 		u = r.usage(p, current+r.former(p.Generation), entry, enough, true)
 	} else {
 		at = share.place(r)
 		u = r.usage(p, current+share.bound(r, at, p), entry, enough, false)
 		if n > u.free-(r.limit-limit) { // it may have fallen below the bound
-			u = r.usage(p, current+r.former(p.Generation), entry, all, true)
+			u = r.used(p, entry)
 		}
 	}
-	u.free -= r.limit - limit
-	if n < 1 || n > u.free {
-		if brief {
-			if n != 1 || !r.s.last.noted(r.flood(limit)) {
-				return r.note(n, limit)
-			}
-			u = r.usage(p, current+r.former(p.Generation), entry, all, true)
-			u.free -= r.limit - limit
+	if free := u.free - (r.limit - limit); n >= 1 && n <= free {
+		r.add(entry, h, current, n)
+		if share != nil {
+			share.admit(at, current+n)
 		}
-		return r.refuse(p, n, limit, r.denied(p, u, entry, n, limit))
+		return verdict{allowed: true, remaining: int(free - n), resetAfter: r.resetAfter(p, 0)}
 	}
-	r.s.admitted += uint64(n)
-	r.s.last.forget(r.h)
-	r.add(entry, h, current, n)
-	if share != nil {
-		share.admit(at, current+n)
-	}
-	return verdict{allowed: true, remaining: int(u.free - n), resetAfter: r.resetAfter(p, 0)}
+	return r.refuse(p, n, limit, enough, entry, u)
 }
 
 // refuse counts a request that is denied, and remembers its key if that has nothing left.
-func (r request) refuse(p Position, n, limit int64, v verdict) verdict {
+//
+// Where nobody asks until when, which takes longer to find out than to deny, it notes the
+// key, for which that is worth while if it is denied twice in a row.
+func (r request) refuse(p Position, n, limit, enough int64, entry *uint64, u usage) verdict {
 	r.s.denied += uint64(max(n, 0))
-	if n == 1 && limit > 0 {
-		free := r.windows.pack(r.after(p, v.retryAfter))
-		r.s.last.set(r.flood(limit), free, r.nanos(p)+int64(v.resetAfter))
+	flood := n == 1 && limit > 0
+	if enough != all {
+		if !flood {
+			return verdict{}
+		}
+		if h := r.flood(limit); !r.s.last.noted(h) {
+			r.s.last.note(h)
+			return verdict{}
+		}
+		u = r.used(p, entry)
+	}
+	u.free -= r.limit - limit
+	v := r.denied(p, u, entry, n, limit)
+	if flood {
+		r.remember(p, limit, v)
 	}
 	return v
 }
 
-// note is refuse where nobody asks until when, which takes longer to find out than to deny:
-// it notes the key, for which that is worth while if it is denied twice in a row.
-func (r request) note(n, limit int64) verdict {
-	r.s.denied += uint64(max(n, 0))
-	if n == 1 && limit > 0 {
-		r.s.last.note(r.flood(limit))
-	}
-	return verdict{}
+// remember keeps in mind that the key has nothing left, and until when.
+func (r request) remember(p Position, limit int64, v verdict) {
+	free := r.windows.pack(r.after(p, v.retryAfter))
+	r.s.last.set(r.flood(limit), free, r.nanos(p)+int64(v.resetAfter))
 }
 
 // flood is the hash by which a key is remembered that is denied at a limit.
@@ -150,8 +164,7 @@ func (r request) peek(p Position, n int64) verdict {
 		return r.peekTime(p, n)
 	}
 	entry := r.heavy.find(r.memory, r.table(), r.h)
-	current, _ := r.count(p.Generation, entry)
-	u := r.usage(p, current+r.former(p.Generation), entry, all, true)
+	u := r.used(p, entry)
 	if n < 1 || n > u.free {
 		return r.denied(p, u, entry, n, r.limit)
 	}
@@ -228,12 +241,10 @@ func (r request) usage(p Position, current int64, entry *uint64, enough int64, e
 	if current > 0 {
 		u.newest = 0
 	}
-	for age := 1; age < r.generations; age++ {
-		if u.free < enough && enough != all {
-			return u
-		}
-		if age == r.generations-1 && u.free >= enough && r.room(p.Elapsed, u.free-enough) {
-			u.free = enough
+	oldest := r.generations - 1
+	for age := 1; age <= oldest; age++ {
+		if enough != all && (u.free < enough || age == oldest && r.room(p.Elapsed, u.free-enough)) {
+			u.free = min(u.free, enough)
 			return u
 		}
 		number := p.Generation - int64(age)
@@ -247,6 +258,12 @@ func (r request) usage(p Position, current int64, entry *uint64, enough int64, e
 		}
 	}
 	return u
+}
+
+// used is all there is to tell of what the key has used.
+func (r request) used(p Position, entry *uint64) usage {
+	current, _ := r.count(p.Generation, entry)
+	return r.usage(p, current+r.former(p.Generation), entry, all, true)
 }
 
 // count reads the key in a generation, by its number, which may lie ahead of the
@@ -273,6 +290,9 @@ func (r request) count(number int64, entry *uint64) (count int64, h uint64) {
 // former reads the key in a generation as a predecessor has counted it, if there is one
 // whose counts still matter, or as those have that share the limit.
 func (r request) former(number int64) int64 {
+	if !r.beside.Load() {
+		return 0
+	}
 	if share := r.share.Load(); share != nil {
 		return share.count(r, number)
 	}
@@ -295,6 +315,8 @@ func (l *Limiter) counted(number int64, h uint64) int64 {
 
 // add counts n units for the key, whose entry and current count were read just before.
 func (r request) add(entry *uint64, h uint64, count, n int64) {
+	r.s.admitted += uint64(n)
+	r.s.last.forget(r.h)
 	if entry != nil {
 		r.heavy.set(entry, count+n)
 		if r.heavy.whole(*entry, 0) {

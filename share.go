@@ -71,6 +71,7 @@ func (l *Limiter) Share() (*Share, error) {
 	if !l.share.CompareAndSwap(nil, s) {
 		return l.share.Load(), nil
 	}
+	l.beside.Store(true)
 	return s, nil
 }
 

@@ -344,7 +344,8 @@ func (l *Limiter) become(in, before *Limiter, since, newest int64) error {
 	l.windows.At(time.Unix(0, newest*l.length))
 	l.seed, l.bucket.seed = in.seed, in.bucket.seed
 	if l.growth != nil {
-		in.before.Store(before)
+		in.outer = l
+		in.follow(before)
 		l.inner.Store(in)
 		l.growth.since = since
 		return nil

@@ -180,8 +180,7 @@ func (s *simulation) findHeavy() {
 	for i := range s.keys {
 		if s.last && s.admitted.byAge[1][i] > 0 {
 			h := l.hashBytes(s.name(uint64(i)))
-			shard := l.shard(h)
-			r := request{l, &l.shards[shard], shard * l.size, h}
+			r := l.request(h)
 			s.keys[i].whole = l.heavy.find(l.memory, r.table(), h) != nil
 		}
 	}
