@@ -49,6 +49,19 @@ func TestPeer(t *testing.T) {
 		"]":                          "invalid IP",
 		"fe80::1%":                   "invalid IP",
 		"192.0.2.01":                 "invalid IP",
+		"192.0.2.00":                 "invalid IP",
+		"192.0.2.0":                  "192.0.2.0",
+		"0.10.100.255":               "0.10.100.255",
+		"192.0.2.256":                "invalid IP",
+		"256.0.2.1":                  "invalid IP",
+		"192.0.2.1000":               "invalid IP",
+		"192.0.2":                    "invalid IP",
+		"192.0.2.":                   "invalid IP",
+		"192..2.1":                   "invalid IP",
+		".0.2.1":                     "invalid IP",
+		"192.0.2.1.1":                "invalid IP",
+		"192.0.2.1 ":                 "invalid IP",
+		"192.0.2.+1":                 "invalid IP",
 	} {
 		require.Equal(t, want, new(httplimit.Clients).Addr(from(remote, "X-Forwarded-For", "203.0.113.9")).String(), remote)
 	}

@@ -1,6 +1,7 @@
 package httplimit_test
 
 import (
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -45,7 +46,12 @@ func FuzzClients(f *testing.F) {
 		require.Equal(t, "192.0.2.1", named.Addr(from("192.0.2.1:1", "X-Real-Ip", s)).String())
 		require.Equal(t, "10.0.0.1", named.Addr(from("10.0.0.1:1", "X-Real-Ip", s, "203.0.113.9")).String())
 		require.True(t, named.Addr(from("10.0.0.1:1", "X-Real-Ip", s)).IsValid())
-		new(httplimit.Clients).Addr(from(s, "X"))
+		peer := new(httplimit.Clients).Addr(from(s, "X"))
+		if want, err := netip.ParseAddr(s); err == nil {
+			require.Equal(t, want.WithZone("").Unmap(), peer)
+		} else if !strings.Contains(s, ":") {
+			require.False(t, peer.IsValid())
+		}
 	})
 }
 

@@ -39,7 +39,7 @@ func TestFieldsAreOfTheRequest(t *testing.T) {
 	}
 	kept := build()
 	different := map[string]bool{}
-	for range 3000 {
+	for range 1000 {
 		policies = policies[:0]
 		for range rng.IntN(4) {
 			policies = append(policies, httplimit.Policy{
@@ -54,5 +54,5 @@ func TestFieldsAreOfTheRequest(t *testing.T) {
 		require.Equal(t, header, answer(kept), "%+v", policies)
 		different[sent(header)] = true
 	}
-	require.Greater(t, len(different), 1000)
+	require.Greater(t, len(different), 400)
 }

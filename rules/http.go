@@ -63,17 +63,17 @@ func (c *counters) append(a *httplimit.Answer) {
 		if rule == nil || rule.Unlimited {
 			continue
 		}
-		p := httplimit.Policy{
-			Name: rule.Name, Window: rule.Window, Key: c.key(i), Decision: s.Decision,
-			Shadow: rule.Shadow || rule.Quota && !s.Allowed && !c.quotas,
-		}
+		a.Policies = append(a.Policies, httplimit.Policy{})
+		p := &a.Policies[len(a.Policies)-1] // word by word, see sketchlimit's decide
+		p.Name, p.Window, p.Key = rule.Name, rule.Window, c.key(i)
 		if p.Name == "" {
 			p.Name = rule.title
 		}
+		p.Allowed, p.Limit, p.Remaining, p.RetryAfter, p.ResetAfter = s.Allowed, s.Limit, s.Remaining, s.RetryAfter, s.ResetAfter
+		p.Shadow = rule.Shadow || rule.Quota && !s.Allowed && !c.quotas
 		if p.Allowed && p.Remaining == 0 {
 			p.Next = rule.decide(c.now, p.Key, 1, true).RetryAfter
 		}
-		a.Policies = append(a.Policies, p)
 	}
 }
 
