@@ -1,6 +1,7 @@
 package redistest
 
 import (
+	"net"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -36,4 +37,23 @@ func TestClusterServesAllSlots(t *testing.T) {
 		defer one.Close()
 		require.EqualValues(t, 1, one.DBSize(t.Context()).Val())
 	}
+}
+
+// TestPortTaken: a port that somebody takes before the server does is given up for another one,
+// and a server of somebody else's is not mistaken for one's own.
+func TestPortTaken(t *testing.T) {
+	taken := New(t)
+	_, port, err := net.SplitHostPort(taken.Addr)
+	require.NoError(t, err)
+	asked := 0
+	s, err := start(t.TempDir(), nil, func() (string, error) {
+		if asked++; asked == 1 {
+			return port, nil
+		}
+		return freePort()
+	})
+	require.NoError(t, err)
+	t.Cleanup(s.Kill)
+	require.NotEqual(t, taken.Addr, s.Addr)
+	require.Equal(t, 2, asked)
 }

@@ -34,11 +34,7 @@ func (c *Cluster) Replicas(t testing.TB) (replicas []Replica) {
 
 func (c *Cluster) replica(dir string, i int) (*Server, error) {
 	master := c.Masters[i]
-	bus, err := freePort()
-	if err != nil {
-		return nil, err
-	}
-	s, err := Start(dir, "--cluster-enabled", "yes", "--cluster-port", bus)
+	s, err := Start(dir, "--cluster-enabled", "yes")
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +49,7 @@ func (c *Cluster) replica(dir string, i int) (*Server, error) {
 	})
 	if err == nil {
 		err = s.until(func(ctx context.Context, r *redis.Client) error {
-			if err := r.Do(ctx, "cluster", "meet", host, port, c.buses[i]).Err(); err != nil {
+			if err := r.Do(ctx, "cluster", "meet", host, port, master.bus).Err(); err != nil {
 				return err
 			}
 			return r.ClusterReplicate(ctx, id).Err()

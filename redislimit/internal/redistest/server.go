@@ -3,50 +3,82 @@
 package redistest
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// startTime is the most that a server may take to start or to load its data. Machines that
-// run tests may be busy for minutes.
-const startTime = 3 * time.Minute
-
 // Server is a redis-server on the loopback. It is not safe for concurrent use.
 type Server struct {
-	Addr string // host and port, the same after a restart
-	args []string
-	cmd  *exec.Cmd // nil while it is stopped
+	Addr   string // host and port, the same after a restart
+	bus    string // the port at which nodes of a cluster talk to each other
+	args   []string
+	cmd    *exec.Cmd     // nil while it is stopped
+	exited chan struct{} // closed when it has ended
 }
 
 // Start starts a server that keeps its files in dir. It snapshots nothing by itself:
 // arguments, as of the command line, may change that ("--appendonly", "yes").
 func Start(dir string, args ...string) (*Server, error) {
-	port, err := freePort()
-	if err != nil {
-		return nil, err
-	}
-	s := &Server{Addr: net.JoinHostPort("127.0.0.1", port)}
-	s.args = append([]string{"--port", port, "--bind", "127.0.0.1", "--dir", dir, "--save", "",
-		"--logfile", filepath.Join(dir, "redis-"+port+".log")}, args...)
-	return s, s.Restart()
+	return start(dir, args, freePort)
 }
+
+// start starts a server on ports that are free. Whoever is faster may take them before it
+// does; then it takes others.
+func start(dir string, args []string, freePort func() (string, error)) (*Server, error) {
+	for try := 1; ; try++ {
+		port, err := freePort()
+		if err != nil {
+			return nil, err
+		}
+		s := &Server{Addr: net.JoinHostPort("127.0.0.1", port)}
+		s.args = append([]string{"--port", port, "--bind", "127.0.0.1", "--dir", dir, "--save", "",
+			"--logfile", filepath.Join(dir, "redis-"+port+".log")}, args...)
+		if slices.Contains(args, "--cluster-enabled") {
+			if s.bus, err = freePort(); err != nil {
+				return nil, err
+			}
+			s.args = append(s.args, "--cluster-port", s.bus)
+		}
+		if err = s.Restart(); err == nil || !errors.Is(err, errExited) || try == 5 {
+			return s, err
+		}
+	}
+}
+
+// errExited tells that a server has ended by itself: mostly because of its port.
+var errExited = errors.New("redistest: the server has ended")
 
 // Restart starts a stopped server on its old port, with what its files hold.
 func (s *Server) Restart() error {
-	s.cmd = exec.Command("redis-server", s.args...)
+	s.cmd, s.exited = exec.Command("redis-server", s.args...), make(chan struct{})
 	if err := s.cmd.Start(); err != nil {
 		s.cmd = nil
 		return fmt.Errorf("redistest: %w", err)
 	}
-	if err := s.until(func(ctx context.Context, c *redis.Client) error { return c.Ping(ctx).Err() }); err != nil {
+	go func(cmd *exec.Cmd, exited chan struct{}) {
+		cmd.Wait()
+		close(exited)
+	}(s.cmd, s.exited)
+	ready := func(ctx context.Context, c *redis.Client) error {
+		info, err := c.Info(ctx, "server").Result()
+		if err == nil && !strings.Contains(info, fmt.Sprintf("process_id:%d\r\n", s.PID())) {
+			return errors.New("another server answers")
+		}
+		return cmp.Or(err, c.Ping(ctx).Err()) // it may load its data still
+	}
+	if err := s.until(ready); err != nil {
 		s.Kill()
 		return fmt.Errorf("redistest: redis-server at %s: %w", s.Addr, err)
 	}
@@ -62,31 +94,41 @@ func (s *Server) Kill() {
 		return
 	}
 	s.cmd.Process.Kill()
-	s.cmd.Wait()
+	<-s.exited
 	s.cmd = nil
 }
 
-// until asks again and again, until there is no error any more.
+// until asks again and again, until there is no error any more, or no server.
 func (s *Server) until(ready func(context.Context, *redis.Client) error) error {
-	ctx, cancel := context.WithTimeout(context.Background(), startTime)
-	defer cancel()
-	c := redis.NewClient(&redis.Options{Addr: s.Addr})
+	c := redis.NewClient(&redis.Options{Addr: s.Addr, MaxRetries: -1, DialerRetries: 1})
 	defer c.Close()
-	for {
-		err := ready(ctx, c)
-		if err == nil {
-			return nil
-		}
+	return Retry(func() error {
 		select {
-		case <-ctx.Done():
-			return err
-		case <-time.After(5 * time.Millisecond):
+		case <-s.exited:
+			return errExited
+		default:
 		}
-	}
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		return ready(ctx, c)
+	})
 }
 
-// freePort returns a port that nobody listens at. Whoever is faster may take it before
-// the server does.
+// Retry tries until there is no error any more, or none but that the server has ended, for a
+// minute. That is counted in tries and the pauses between them, not by the clock, because
+// machines that run tests may stand still for longer.
+func Retry(try func() error) (err error) {
+	const pause, tries = 2 * time.Millisecond, 240 // which grows by as much each time: 58 s
+	for i := range time.Duration(tries) {
+		if err = try(); err == nil || errors.Is(err, errExited) {
+			return err
+		}
+		time.Sleep(i * pause)
+	}
+	return err
+}
+
+// freePort returns a port that nobody listens at.
 func freePort() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -1,6 +1,9 @@
 package redistest
 
-import "testing"
+import (
+	"errors"
+	"testing"
+)
 
 // New returns a server that is stopped when the test ends. Without a redis-server the test
 // is skipped, or fails where [Required].
@@ -25,6 +28,19 @@ func NewCluster(t testing.TB) *Cluster {
 	}
 	t.Cleanup(c.Kill)
 	return c
+}
+
+// Eventually is [Retry] for a test, which fails if what is to hold does not come to hold.
+func Eventually(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	if err := Retry(func() error {
+		if !holds() {
+			return errors.New("not yet")
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(what, "does not come to hold")
+	}
 }
 
 func need(t testing.TB) {
