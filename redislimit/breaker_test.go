@@ -13,7 +13,7 @@ import (
 
 func TestBreaker(t *testing.T) {
 	var log bytes.Buffer
-	b := newBreaker(slog.New(slog.NewTextHandler(&log, nil)), "api")
+	b := newBreaker(slog.New(slog.NewTextHandler(&log, nil)), "api", time.Second)
 	gone := errors.New("connection refused")
 	start := time.Unix(1_700_000_000, 0)
 	at := func(ms int) time.Time { return start.Add(time.Duration(ms) * time.Millisecond) }
@@ -54,6 +54,27 @@ func TestBreaker(t *testing.T) {
 	require.Equal(t, 1, strings.Count(log.String(), "Redis is away"), log.String())
 	require.Equal(t, 1, strings.Count(log.String(), "Redis is back"), log.String())
 	require.Equal(t, 2, strings.Count(log.String(), "\n"))
+}
+
+// TestBreakerCountsThoseWhoGiveUp: callers whose own deadlines are shorter than the timeout
+// notice a Redis that hangs, too, and one that is only slow now and then is not held away.
+func TestBreakerCountsThoseWhoGiveUp(t *testing.T) {
+	b := newBreaker(quiet(), "api", time.Second)
+	now := time.Unix(1_700_000_000, 0)
+	for range 29 {
+		b.gaveUp(now, 100*time.Millisecond)
+	}
+	require.False(t, b.state().Away)
+	b.gaveUp(now, 100*time.Millisecond)
+	require.True(t, b.state().Away)
+	require.ErrorContains(t, b.state().Err, "no answer within 1s")
+
+	b.done(now, nil)
+	for range 1000 {
+		b.gaveUp(now, 900*time.Millisecond)
+		b.done(now, nil)
+	}
+	require.False(t, b.state().Away)
 }
 
 func TestFailureNames(t *testing.T) {

@@ -1,11 +1,14 @@
 package redislimit
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"math"
 	"strings"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/sketchlimit/sketchlimit"
 )
@@ -31,9 +34,13 @@ type Config struct {
 	// MemoryBytes is the most that the strings in Redis may hold, all shards together,
 	// instead of what Keys asks for: 1 KiB … 1 TiB. [Exact] ignores it.
 	MemoryBytes int
-	// Seed is a secret that all machines share. Whoever knows it can choose keys that
-	// are counted as one. [Exact] ignores it.
+	// Seed is a secret that all machines share: [Seed] has one for them. Whoever knows it
+	// (0 is known to all) can choose keys that are counted as one. [Exact] ignores it.
 	Seed uint64
+	// Hash is what keys are hashed by, on all machines the same; XXH64 if not set. Where
+	// strangers choose the bytes of their keys it is to be a keyed one, such as that of
+	// package siphash. [Exact] ignores it.
+	Hash sketchlimit.Hash
 
 	// Prefix begins the names of all Redis keys, and must not hold a brace;
 	// "sketchlimit" if not set.
@@ -43,7 +50,8 @@ type Config struct {
 	Timeout time.Duration
 	// Failure is how a [Strict] decides while Redis is away, FailLocal if not set: by what
 	// this machine was admitted and what it admits meanwhile, so that all machines
-	// together may admit Limit each. [Exact] returns an error instead.
+	// together may admit Limit each. That takes as much memory here as the strings in
+	// Redis hold. [Exact] returns an error instead.
 	Failure Failure
 	// Log is told when Redis goes away and comes back; slog.Default() if not set.
 	Log *slog.Logger
@@ -53,11 +61,14 @@ const (
 	maxWindow = 1 << 61 // ns
 	maxMemory = 1 << 40
 	minMemory = 1 << 10
+	minLocal  = 8 << 10
 )
 
 // check refuses what could not be built, field by field.
-func (c *Config) check() error {
+func (c *Config) check(client redis.UniversalClient) error {
 	switch {
+	case client == nil:
+		return errors.New("redislimit: client nil, must be one")
 	case c.Limit < 1 || c.Limit > math.MaxInt32:
 		return fmt.Errorf("redislimit: Limit %d, must be 1 … %d", c.Limit, math.MaxInt32)
 	case c.Window < time.Millisecond || c.Window > maxWindow:
@@ -108,10 +119,10 @@ func (c *Config) log() *slog.Logger {
 	return c.Log
 }
 
-// local returns a limiter of this machine's own.
-func (c *Config) local() (*sketchlimit.Limiter, error) {
+// local returns a limiter of this machine's own, of so many bytes.
+func (c *Config) local(bytes int) (*sketchlimit.Limiter, error) {
 	return sketchlimit.New(sketchlimit.Config{Limit: c.Limit, Window: c.Window, Algorithm: c.Algorithm,
-		Burst: c.Burst, Keys: c.Keys, MemoryBytes: c.MemoryBytes, Seed: c.Seed})
+		Burst: c.Burst, Keys: c.Keys, MemoryBytes: max(bytes, minLocal), Hash: c.Hash, Seed: c.Seed})
 }
 
 func (c *Config) timeout() time.Duration {

@@ -61,14 +61,5 @@ func (s *Synced) Window() time.Duration { return s.limiter.Window() }
 
 // unseen decides on n units without looking at the key. Nothing is counted.
 func (s *Synced) unseen(n int) sketchlimit.Decision {
-	d := sketchlimit.Decision{Limit: s.limit}
-	switch {
-	case n < 1 || n > s.limit:
-		d.RetryAfter = sketchlimit.Never
-	case s.options.failure == FailOpen:
-		d.Allowed, d.Remaining = true, s.limit
-	default:
-		d.RetryAfter = probeEvery
-	}
-	return d
+	return s.options.failure.unseen(n, s.limit, s.limit)
 }

@@ -42,7 +42,7 @@ type Exact struct {
 // It does not connect. Its errors name the field of the Config, its value and what is
 // allowed.
 func NewExact(client redis.UniversalClient, c Config) (*Exact, error) {
-	err := c.check()
+	err := c.check(client)
 	if err != nil {
 		return nil, err
 	}

@@ -32,6 +32,7 @@ type layout struct {
 	shards    uint64 // strings
 	blocks    uint64 // of a shard
 	seed      uint64
+	hash      sketchlimit.Hash // nil: XXH64
 }
 
 // newLayout returns the layout of a checked Config.
@@ -39,13 +40,13 @@ func newLayout(c *Config) (layout, error) {
 	if err := c.checkSize(); err != nil {
 		return layout{}, err
 	}
-	l := layout{algorithm: c.Algorithm, kept: 1, cell: cellBytes(c), seed: c.Seed}
+	l := layout{algorithm: c.Algorithm, kept: 1, cell: cellBytes(c), seed: mix(c.Seed), hash: c.Hash}
 	if c.Algorithm == sketchlimit.SlidingWindow {
 		l.kept = 2
 	}
 	most := uint64(shardBytes / l.blockBytes())
 	if c.Keys > 0 {
-		all := (uint64(c.Keys)*cellsPerKey(c) + cells - 1) / cells
+		all := (cellsFor(c) + cells - 1) / cells
 		l.shards = max(minShards, (all+most-1)/most)
 		l.blocks = (all + l.shards - 1) / l.shards
 		return l, nil
@@ -61,21 +62,24 @@ func newLayout(c *Config) (layout, error) {
 
 // cellBytes returns the bytes of the narrowest cell that counts up to the limit, or of a time.
 func cellBytes(c *Config) int {
-	switch {
-	case c.Algorithm == sketchlimit.TokenBucket || c.Limit > 1<<16-1:
+	if c.Algorithm == sketchlimit.TokenBucket {
 		return 4
-	case c.Limit > 1<<8-1:
-		return 2
 	}
-	return 1
+	return (bits.Len(uint(c.Limit)) + 7) / 8
 }
 
-// cellsPerKey is what docs/redis.md measures.
-func cellsPerKey(c *Config) uint64 {
-	if c.Algorithm == sketchlimit.TokenBucket {
-		return 1
+// cellsFor returns how many cells of each generation hold the keys, by what docs/redis.md
+// measures. The higher the limit, the more keys share a cell before they add up to half
+// of it; what is left are keys that meet exhausted ones in all rows.
+func cellsFor(c *Config) uint64 {
+	switch keys := uint64(c.Keys); {
+	case c.Algorithm == sketchlimit.TokenBucket:
+		return keys
+	case c.Limit < 1<<8:
+		return 2 * keys
+	default:
+		return keys + keys/5
 	}
-	return 2
 }
 
 func (l *layout) blockBytes() int { return l.kept*cells*l.cell + stampBytes }
@@ -83,14 +87,28 @@ func (l *layout) blockBytes() int { return l.kept*cells*l.cell + stampBytes }
 // size returns the bytes of a shard.
 func (l *layout) size() int { return int(l.blocks) * l.blockBytes() }
 
+// constants returns what the windows' script must know.
+func (l *layout) constants() string {
+	read, write := "string.byte", "string.char"
+	if l.cell > 1 {
+		read = fmt.Sprintf("function(s, place) return (struct.unpack('>I%d', s, place)) end", l.cell)
+		write = fmt.Sprintf("function(count) return struct.pack('>I%d', count) end", l.cell)
+	}
+	return fmt.Sprintf("local kept, cell, size = %d, %d, %d\nlocal read, write = %s, %s\n", l.kept, l.cell, l.size(), read, write)
+}
+
 // names returns the shards' names. What is in braces chooses the node of a cluster. All
 // limiters have other names that would misread each other: unit is what a generation's
 // number counts.
 func (l *layout) names(prefix, unit string) []string {
+	secret := l.seed >> 32
+	if l.hash != nil {
+		secret = l.sum("") >> 32
+	}
 	names := make([]string, l.shards)
 	for i := range names {
 		names[i] = fmt.Sprintf("%s:{%d}:%v:%s:%dx%dx%d:%x", prefix, i, l.algorithm, unit,
-			l.shards, l.blocks, l.cell, mix(l.seed)>>32)
+			l.shards, l.blocks, l.cell, secret)
 	}
 	return names
 }
@@ -104,8 +122,16 @@ type place struct {
 	columns [2 * rows]byte
 }
 
+// sum returns the bits of a key that choose its place.
+func (l *layout) sum(key string) uint64 {
+	if l.hash != nil {
+		return mix(l.hash.Sum64([]byte(key)) + l.seed)
+	}
+	return mix(xxhash.Sum64String(key) + l.seed)
+}
+
 func (l *layout) place(key string) (p place) {
-	h := mix(xxhash.Sum64String(key) + mix(l.seed))
+	h := l.sum(key)
 	block, _ := bits.Mul64(h, l.shards*l.blocks)
 	p.shard, p.offset = block/l.blocks, block%l.blocks*uint64(l.blockBytes())
 	h = mix(h)

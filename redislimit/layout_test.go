@@ -1,6 +1,7 @@
 package redislimit
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -17,28 +18,32 @@ import (
 func TestConfigErrors(t *testing.T) {
 	client := connect(t, "127.0.0.1:1")
 	for want, change := range map[string]func(*Config){
-		"Limit 0, must be 1 … 2147483647":                           func(c *Config) { c.Limit = 0 },
-		"Window 999µs, must be 1ms …":                               func(c *Config) { c.Window = 999 * time.Microsecond },
-		"Window 1.0000001s, must be whole microseconds":             func(c *Config) { c.Window = time.Second + 100 },
-		"Window 1h0m0.000001s, must be whole milliseconds":          func(c *Config) { c.Window, c.Limit = time.Hour+time.Microsecond, math.MaxInt32 },
-		"Algorithm 3, must be":                                      func(c *Config) { c.Algorithm = 3 },
-		"Burst 5, goes with TokenBucket only":                       func(c *Config) { c.Burst = 5 },
-		"Burst -1, must be 0 … 2147483647":                          func(c *Config) { c.Burst = -1 },
-		"Burst 2147483647, must fill within":                        func(c *Config) { c.Algorithm, c.Burst, c.Limit = sketchlimit.TokenBucket, math.MaxInt32, 1 },
-		`Prefix "a{b", must not hold a brace`:                       func(c *Config) { c.Prefix = "a{b" },
-		"Timeout -1ns, must be at least 0":                          func(c *Config) { c.Timeout = -1 },
-		"Failure 3, must be FailLocal, FailOpen or FailClosed":      func(c *Config) { c.Failure = 3 },
-		"one of Keys and MemoryBytes must be set":                   func(c *Config) { c.Keys = 0 },
-		"Keys 1000 with MemoryBytes 5, only one of them may be set": func(c *Config) { c.MemoryBytes = 5 },
-		"Keys -1, must be 1 … 2147483647":                           func(c *Config) { c.Keys = -1 },
-		"MemoryBytes 1023, must be 1024 … 1099511627776":            func(c *Config) { c.Keys, c.MemoryBytes = 0, 1023 },
-		"MemoryBytes 1025, must be at least 1030 for Limit 100000":  func(c *Config) { c.Keys, c.MemoryBytes, c.Limit = 0, 1025, 100_000 },
+		"Limit 0, must be 1 … 2147483647":                            func(c *Config) { c.Limit = 0 },
+		"Window 999µs, must be 1ms …":                                func(c *Config) { c.Window = 999 * time.Microsecond },
+		"Window 1.0000001s, must be whole microseconds":              func(c *Config) { c.Window = time.Second + 100 },
+		"Window 1h0m0.000001s, must be whole milliseconds":           func(c *Config) { c.Window, c.Limit = time.Hour+time.Microsecond, math.MaxInt32 },
+		"Algorithm 3, must be":                                       func(c *Config) { c.Algorithm = 3 },
+		"Burst 5, goes with TokenBucket only":                        func(c *Config) { c.Burst = 5 },
+		"Burst -1, must be 0 … 2147483647":                           func(c *Config) { c.Burst = -1 },
+		"Burst 2147483647, must fill within":                         func(c *Config) { c.Algorithm, c.Burst, c.Limit = sketchlimit.TokenBucket, math.MaxInt32, 1 },
+		`Prefix "a{b", must not hold a brace`:                        func(c *Config) { c.Prefix = "a{b" },
+		"Timeout -1ns, must be at least 0":                           func(c *Config) { c.Timeout = -1 },
+		"Failure 3, must be FailLocal, FailOpen or FailClosed":       func(c *Config) { c.Failure = 3 },
+		"one of Keys and MemoryBytes must be set":                    func(c *Config) { c.Keys = 0 },
+		"Keys 1000 with MemoryBytes 5, only one of them may be set":  func(c *Config) { c.MemoryBytes = 5 },
+		"Keys -1, must be 1 … 2147483647":                            func(c *Config) { c.Keys = -1 },
+		"MemoryBytes 1023, must be 1024 … 1099511627776":             func(c *Config) { c.Keys, c.MemoryBytes = 0, 1023 },
+		"MemoryBytes 1025, must be at least 1030 for Limit 20000000": func(c *Config) { c.Keys, c.MemoryBytes, c.Limit = 0, 1025, 20_000_000 },
 	} {
 		c := Config{Limit: 100, Window: time.Hour, Keys: 1000}
 		change(&c)
 		_, err := NewStrict(client, c)
 		require.ErrorContains(t, err, "redislimit: "+want)
 	}
+	_, err := NewStrict(nil, Config{})
+	require.ErrorContains(t, err, "redislimit: client nil, must be one")
+	_, err = NewExact(nil, Config{})
+	require.ErrorContains(t, err, "redislimit: client nil, must be one")
 }
 
 // TestMemory writes to every shard: all are as large as stated, and expire.
@@ -77,6 +82,8 @@ func TestNamesTellLayoutsApart(t *testing.T) {
 		func(c *Config) { c.Algorithm, c.Burst = sketchlimit.TokenBucket, 500 },
 		func(c *Config) { c.Keys = 100_000 },
 		func(c *Config) { c.Seed = 1 },
+		func(c *Config) { c.Hash = sum(11) },
+		func(c *Config) { c.Hash = sum(12) },
 		func(c *Config) { c.Prefix = "p" },
 	} {
 		c := base
@@ -89,6 +96,44 @@ func TestNamesTellLayoutsApart(t *testing.T) {
 	same := base
 	same.Limit = 99
 	require.True(t, names[strict(t, client, same).names[0]], "a limit may change")
+}
+
+// sum hashes all keys alike.
+type sum uint64
+
+func (s sum) Sum64([]byte) uint64 { return uint64(s) }
+
+// TestHash: keys are found by the Hash of the Config, so under one that is always the same they
+// are one key, here and while Redis is away.
+func TestHash(t *testing.T) {
+	c := hour
+	c.Failure, c.Hash, c.Timeout = FailLocal, sum(7), patience
+	s := strict(t, connect(t, redistest.New(t).Addr), c)
+	require.Equal(t, 4, take(t, s, "a").Remaining)
+	require.Equal(t, 3, take(t, s, "b").Remaining)
+	for range breakAfter {
+		s.breaker.done(time.Now().Add(time.Hour), errors.New("gone"))
+	}
+	d, err := s.Take(t.Context(), "c", 1)
+	require.NoError(t, err)
+	require.Equal(t, 2, d.Remaining)
+}
+
+// TestCellsAreAsWideAsTheLimit: what Keys asks for, whatever the limit.
+func TestCellsAreAsWideAsTheLimit(t *testing.T) {
+	for _, c := range []struct {
+		limit int
+		cell  int
+		bytes float64 // a key
+	}{
+		{1, 1, 4.1}, {255, 1, 4.1}, {256, 2, 4.86}, {10_000, 2, 4.86}, {1<<16 - 1, 2, 4.86},
+		{1 << 16, 3, 7.26}, {1<<24 - 1, 3, 7.26}, {1 << 24, 4, 9.66}, {math.MaxInt32, 4, 9.66},
+	} {
+		l, err := newLayout(&Config{Limit: c.limit, Window: time.Hour, Keys: 1_000_000})
+		require.NoError(t, err)
+		require.Equal(t, c.cell, l.cell)
+		require.InEpsilon(t, c.bytes*1e6, int(l.shards)*l.size(), 0.005, "%d", c.limit)
+	}
 }
 
 // TestKeysMeetByChance counts, in one block, the pairs of keys that share a column of a row

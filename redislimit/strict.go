@@ -38,6 +38,7 @@ type Strict struct {
 	breaker *breaker
 	failure Failure
 	limit   int
+	most    int                  // units that one request may take
 	local   *sketchlimit.Limiter // nil unless failure is FailLocal
 }
 
@@ -45,19 +46,20 @@ type Strict struct {
 // It does not connect. Its errors name the field of the Config, its value and what is
 // allowed.
 func NewStrict(client redis.UniversalClient, c Config) (*Strict, error) {
-	if err := c.check(); err != nil {
+	if err := c.check(client); err != nil {
 		return nil, err
 	}
 	l, err := newLayout(&c)
 	if err != nil {
 		return nil, err
 	}
-	s := &Strict{layout: l, breaker: newBreaker(c.log(), c.prefix()), failure: c.Failure, limit: c.Limit}
+	s := &Strict{layout: l, breaker: newBreaker(c.log(), c.prefix(), c.timeout()), failure: c.Failure, limit: c.Limit, most: c.Limit}
 	var text string
 	if c.Algorithm == sketchlimit.TokenBucket {
 		if s.bucket, err = newBucket(&c); err != nil {
 			return nil, err
 		}
+		s.most = int(s.bucket.burst)
 		s.names = l.names(c.prefix(), s.bucket.name())
 		text = s.bucket.constants() + fmt.Sprintf("local size = %d\n", l.size()) + bucketScript
 	} else {
@@ -65,11 +67,10 @@ func NewStrict(client redis.UniversalClient, c Config) (*Strict, error) {
 			return nil, err
 		}
 		s.names = l.names(c.prefix(), c.Window.String())
-		text = s.window.constants() + fmt.Sprintf("local kept, cell, count, size = %d, %d, '>I%d', %d\n",
-			l.kept, l.cell, l.cell, l.size()) + windowScript
+		text = s.window.constants() + l.constants() + windowScript
 	}
 	if c.Failure == FailLocal {
-		if s.local, err = c.local(); err != nil {
+		if s.local, err = c.local(s.MemoryBytes()); err != nil {
 			return nil, err
 		}
 	}
@@ -90,7 +91,7 @@ func (s *Strict) Allow(ctx context.Context, key string) (bool, error) {
 // allows nothing. A request that was not answered may still be counted, and one whose
 // connection broke is sent again by go-redis and may be counted twice: against the key.
 func (s *Strict) Take(ctx context.Context, key string, n int) (sketchlimit.Decision, error) {
-	return s.take(ctx, time.Now(), "", key, n)
+	return s.take(ctx, time.Now(), request{key, n, "", false})
 }
 
 // TakeAt is [Strict.Take] at a time of the caller's, in whole microseconds, not before
@@ -98,61 +99,90 @@ func (s *Strict) Take(ctx context.Context, key string, n int) (sketchlimit.Decis
 // generation that the key's neighbours have seen. One limiter should go by one clock,
 // the server's or the callers'; strings expire by the server's.
 func (s *Strict) TakeAt(ctx context.Context, now time.Time, key string, n int) (sketchlimit.Decision, error) {
-	return s.take(ctx, now, max(0, now.UnixMicro()), key, n)
+	return s.take(ctx, now, request{key, n, max(0, now.UnixMicro()), false})
+}
+
+// Peek tells what Take(ctx, key, 1) would answer, and consumes nothing: Remaining is what
+// is free without it.
+func (s *Strict) Peek(ctx context.Context, key string) (sketchlimit.Decision, error) {
+	return s.take(ctx, time.Now(), request{key, 1, "", true})
+}
+
+// PeekAt tells what TakeAt(ctx, now, key, n) would answer, and consumes nothing: Remaining
+// is what is free without it.
+func (s *Strict) PeekAt(ctx context.Context, now time.Time, key string, n int) (sketchlimit.Decision, error) {
+	return s.take(ctx, now, request{key, n, max(0, now.UnixMicro()), true})
 }
 
 // Health tells whether Redis answers.
 func (s *Strict) Health() Health { return s.breaker.state() }
 
-// take takes n units at a time that Redis is told as at.
-func (s *Strict) take(ctx context.Context, now time.Time, at any, key string, n int) (sketchlimit.Decision, error) {
+// request is what is asked of Redis.
+type request struct {
+	key  string
+	n    int
+	at   any  // microseconds, or "" for the server's time
+	peek bool // nothing is to be taken
+}
+
+func (s *Strict) take(ctx context.Context, now time.Time, r request) (sketchlimit.Decision, error) {
 	if err := ctx.Err(); err != nil {
 		return sketchlimit.Decision{}, err
 	}
-	if !s.breaker.allow(time.Now()) {
-		return s.alone(now, key, n), nil
+	start := time.Now()
+	if !s.breaker.allow(start) {
+		return s.alone(now, r), nil
 	}
-	d, err := s.ask(ctx, at, key, n)
+	d, err := s.ask(ctx, r)
+	end := time.Now()
 	if err != nil && ctx.Err() != nil {
+		s.breaker.gaveUp(end, end.Sub(start))
 		return sketchlimit.Decision{}, ctx.Err()
 	}
-	s.breaker.done(time.Now(), err)
+	s.breaker.done(end, err)
 	if err != nil {
-		return s.alone(now, key, n), nil
+		return s.alone(now, r), nil
 	}
-	if d.Allowed && s.local != nil {
-		s.local.TakeAt(now, key, n)
+	if d.Allowed && s.local != nil && !r.peek {
+		s.local.TakeAt(now, r.key, r.n)
 	}
 	return d, nil
 }
 
 // ask lets Redis decide.
-func (s *Strict) ask(ctx context.Context, at any, key string, n int) (sketchlimit.Decision, error) {
-	p := s.place(key)
+func (s *Strict) ask(ctx context.Context, r request) (sketchlimit.Decision, error) {
+	p := s.place(r.key)
+	want, args := 4, []any{p.offset, p.columns[:], min(r.n, math.MaxInt32), r.at}
 	if s.algorithm == sketchlimit.TokenBucket {
 		places := []byte{p.columns[0], p.columns[2], p.columns[4], p.columns[6]}
-		reply, err := s.run(ctx, 2, s.names[p.shard], p.offset, places, s.bucket.cost(n), s.bucket.room(n), at)
-		if err != nil {
-			return sketchlimit.Decision{}, err
-		}
-		return s.bucket.decision(reply[0] == 1, reply[1], n), nil
+		want, args = 2, []any{p.offset, places, s.bucket.cost(r.n), s.bucket.room(r.n), r.at}
 	}
-	reply, err := s.run(ctx, 4, s.names[p.shard], p.offset, p.columns[:], min(n, math.MaxInt32), at)
+	if r.peek {
+		args = append(args, 1)
+	}
+	reply, err := s.run(ctx, want, s.names[p.shard], args...)
 	if err != nil {
 		return sketchlimit.Decision{}, err
 	}
-	return s.window.decision(reply[0] == 1, reply[1], reply[2], reply[3], n), nil
+	allowed, taken := reply[0] == 1, r.n
+	if allowed && r.peek {
+		taken = 0
+	}
+	if s.algorithm == sketchlimit.TokenBucket {
+		return s.bucket.decision(allowed, reply[1], taken), nil
+	}
+	return s.window.decision(allowed, reply[1], reply[2], reply[3], taken), nil
 }
 
 // alone decides without Redis.
-func (s *Strict) alone(now time.Time, key string, n int) sketchlimit.Decision {
-	switch s.failure {
-	case FailOpen:
-		return sketchlimit.Decision{Allowed: true, Limit: s.limit}
-	case FailClosed:
-		return sketchlimit.Decision{Limit: s.limit, RetryAfter: probeEvery}
+func (s *Strict) alone(now time.Time, r request) sketchlimit.Decision {
+	switch {
+	case s.local == nil:
+		return s.failure.unseen(r.n, s.most, s.limit)
+	case r.peek:
+		return s.local.PeekAt(now, r.key, r.n)
 	}
-	return s.local.TakeAt(now, key, n)
+	return s.local.TakeAt(now, r.key, r.n)
 }
 
 // MemoryBytes returns what the strings in Redis hold, all shards together, once each has

@@ -22,6 +22,11 @@ type taker interface {
 	TakeAt(ctx context.Context, now time.Time, key string, n int) (sketchlimit.Decision, error)
 }
 
+// peeker is what a [Strict] has beside.
+type peeker interface {
+	PeekAt(ctx context.Context, now time.Time, key string, n int) (sketchlimit.Decision, error)
+}
+
 func connect(t testing.TB, addrs ...string) redis.UniversalClient {
 	c := newClient(addrs...)
 	t.Cleanup(func() { c.Close() })
@@ -58,6 +63,7 @@ func oracle(t testing.TB, c Config) exact.Limiter {
 var oracleConfigs = []Config{
 	{Limit: 10, Window: time.Minute, Algorithm: sketchlimit.SlidingWindow},
 	{Limit: 300, Window: time.Second, Algorithm: sketchlimit.SlidingWindow},
+	{Limit: 20_000_000, Window: 2 * time.Second, Algorithm: sketchlimit.SlidingWindow},
 	{Limit: 1 << 17, Window: time.Millisecond, Algorithm: sketchlimit.SlidingWindow},
 	{Limit: 1_000_000_000, Window: 24 * time.Hour, Algorithm: sketchlimit.SlidingWindow},
 	{Limit: 10, Window: time.Minute, Algorithm: sketchlimit.FixedWindow},
@@ -112,15 +118,22 @@ func walk(t *testing.T, c Config, tick time.Duration, got taker, want exact.Limi
 		case 2:
 			n = c.Limit
 		}
+		same := func(w, d sketchlimit.Decision) {
+			w.Limit = d.Limit // the exact bucket states its burst
+			if w.RetryAfter != sketchlimit.Never {
+				w.RetryAfter = (w.RetryAfter + tick - 1) / tick * tick
+			}
+			w.ResetAfter = (w.ResetAfter + tick - 1) / tick * tick
+			require.Equal(t, w, d, "step %d: %d of %s at %v", i, n, key, now)
+		}
+		if p, ok := got.(peeker); ok {
+			d, err := p.PeekAt(t.Context(), now, key, n)
+			require.NoError(t, err)
+			same(want.PeekAt(now, key, n), d)
+		}
 		d, err := got.TakeAt(t.Context(), now, key, n)
 		require.NoError(t, err)
-		w := want.TakeAt(now, key, n)
-		w.Limit = d.Limit // the exact bucket states its burst
-		if w.RetryAfter != sketchlimit.Never {
-			w.RetryAfter = (w.RetryAfter + tick - 1) / tick * tick
-		}
-		w.ResetAfter = (w.ResetAfter + tick - 1) / tick * tick
-		require.Equal(t, w, d, "step %d: %d of %s at %v", i, n, key, now)
+		same(want.TakeAt(now, key, n), d)
 	}
 }
 

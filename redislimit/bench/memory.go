@@ -17,22 +17,29 @@ import (
 // first ones of a minute before the last ones come.
 func memory(w io.Writer, addr string) error {
 	const window = 24 * time.Hour
-	s, err := stricts(addr, window)
-	if err != nil {
-		return err
+	all := []contender{rate(addr, window)}
+	for _, limit := range []int{100, 1000, 10_000} {
+		s, err := stricts(addr, limit, window)
+		if err != nil {
+			return err
+		}
+		for _, c := range s {
+			c.name = fmt.Sprintf("%s, %d a day", c.name, limit)
+			all = append(all, c)
+		}
 	}
 	server := redis.NewClient(&redis.Options{Addr: addr})
 	fmt.Fprintln(w, "| | used_memory | a key | less than redis_rate |\n|---|---|---|---|")
 	most := 0.
-	before, err := used(server)
-	if err != nil {
-		return err
-	}
-	for _, c := range append([]contender{rate(addr, window)}, s...) {
+	for _, c := range all {
 		if err := server.FlushAll(context.Background()).Err(); err != nil {
 			return err
 		}
 		if _, err := c.take(context.Background(), 0); err != nil { // connects, loads the script
+			return err
+		}
+		before, err := used(server)
+		if err != nil {
 			return err
 		}
 		if err := each(c, aMillion); err != nil {
@@ -69,16 +76,24 @@ func each(c contender, keys int) error {
 	return <-errs
 }
 
-var usedMemory = regexp.MustCompile(`used_memory:(\d+)`)
-
+// used returns the server's memory but for what its connections take, which comes and goes.
 func used(server *redis.Client) (float64, error) {
 	info, err := server.Info(context.Background(), "memory").Result()
 	if err != nil {
 		return 0, err
 	}
-	found := usedMemory.FindStringSubmatch(info)
+	all, err := field(info, "used_memory")
+	if err != nil {
+		return 0, err
+	}
+	connections, err := field(info, "mem_clients_normal")
+	return all - connections, err
+}
+
+func field(info, name string) (float64, error) {
+	found := regexp.MustCompile(`(?m)^` + name + `:(\d+)`).FindStringSubmatch(info)
 	if found == nil {
-		return 0, fmt.Errorf("no used_memory in %q", info)
+		return 0, fmt.Errorf("no %s in %q", name, info)
 	}
 	return strconv.ParseFloat(found[1], 64)
 }

@@ -94,7 +94,7 @@ func work(addr string) error {
 	var all sync.WaitGroup
 	end := time.Now().Add(workersLast)
 	for i, a := range algorithms {
-		s, err := redislimit.NewStrict(client, config(a, workerWindow))
+		s, err := redislimit.NewStrict(client, config(a, limit, workerWindow))
 		if err != nil {
 			return err
 		}

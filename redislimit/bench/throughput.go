@@ -21,8 +21,8 @@ import (
 const (
 	limit     = 100
 	aMillion  = 1_000_000
-	rounds    = 3 // of each contender, in turns; the median counts
-	oneLasts  = time.Second
+	rounds    = 30 // of each contender, in turns: the median counts, whatever else the machine does now and then
+	oneLasts  = 100 * time.Millisecond
 	manyNames = 100_000
 )
 
@@ -36,7 +36,7 @@ type contender struct {
 
 func name(key int) string { return fmt.Sprintf("client-%07d", key) }
 
-func config(a sketchlimit.Algorithm, window time.Duration) redislimit.Config {
+func config(a sketchlimit.Algorithm, limit int, window time.Duration) redislimit.Config {
 	return redislimit.Config{Limit: limit, Window: window, Algorithm: a, Keys: aMillion,
 		Failure: redislimit.FailClosed, Timeout: 10 * time.Minute}
 }
@@ -50,11 +50,11 @@ func rate(addr string, window time.Duration) contender {
 	}}
 }
 
-// stricts returns a Strict of each algorithm at 100 units a window.
-func stricts(addr string, window time.Duration) (all []contender, err error) {
+// stricts returns a Strict of each algorithm at so many units a window.
+func stricts(addr string, limit int, window time.Duration) (all []contender, err error) {
 	client := redis.NewClient(&redis.Options{Addr: addr})
 	for _, a := range algorithms {
-		s, err := redislimit.NewStrict(client, config(a, window))
+		s, err := redislimit.NewStrict(client, config(a, limit, window))
 		if err != nil {
 			return nil, err
 		}
@@ -72,7 +72,7 @@ func stricts(addr string, window time.Duration) (all []contender, err error) {
 func exacts(addr string) (all []contender, err error) {
 	client := redis.NewClient(&redis.Options{Addr: addr})
 	for _, a := range algorithms {
-		e, err := redislimit.NewExact(client, config(a, time.Minute))
+		e, err := redislimit.NewExact(client, config(a, limit, time.Minute))
 		if err != nil {
 			return nil, err
 		}
@@ -88,7 +88,7 @@ func exacts(addr string) (all []contender, err error) {
 }
 
 func throughput(w io.Writer, addr string) error {
-	s, err := stricts(addr, time.Minute)
+	s, err := stricts(addr, limit, time.Minute)
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func throughput(w io.Writer, addr string) error {
 	return compare(w, addr, slices.Concat([]contender{rate(addr, time.Minute)}, s, e))
 }
 
-// compare prints decisions a second and latencies. The contenders take turns, three times.
+// compare prints decisions a second and latencies. The contenders take turns.
 func compare(w io.Writer, addr string, all []contender) error {
 	callers := []int{1, 16, 128}
 	results := make(map[string][]measured)
