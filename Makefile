@@ -51,6 +51,8 @@ bench-snapshots: ## how long decisions wait for a snapshot of 256 MiB; 100,000 d
 bench-redis: ## through Redis, beside redis_rate; needs redis-server; writes docs/redis.md
 	go run -C redislimit/bench . -write ../../docs/redis.md
 
-bench-synced: ## nodes that share a limit by exchange: what they admit, in 4 minutes, and what they exchange
+bench-synced: ## nodes that share a limit: what they admit, with clocks apart too, what they exchange, Redis killed; 9 minutes
 	go run -C redislimit ./internal/syncbench over
+	go run -C redislimit ./internal/syncbench over -skew 5s
 	go run -C redislimit ./internal/syncbench volume
+	go run -C redislimit ./internal/syncbench kill

@@ -29,6 +29,8 @@ type channel struct {
 	acked   uint64   // number of the last record that Redis has
 	records []record // the latest; those that Redis has, too, as far as they may be needed again
 	known   int64    // position in the log; or askSum, askNothing
+	others  []uint64 // the others' cells, as Redis has told
+	floor   []uint64 // and as they were known before Redis lost some; nil unless it has
 }
 
 // record is what cells have risen by.
@@ -47,8 +49,9 @@ const (
 )
 
 func newChannel(share *sketchlimit.Share, first, parts int, generation int64, keys []string) *channel {
+	words := parts * share.PartWords()
 	return &channel{share: share, lanes: lanes{share.CellBits()}, first: first, parts: parts, generation: generation,
-		keys: keys, told: make([]uint64, parts*share.PartWords())}
+		keys: keys, told: make([]uint64, words), others: make([]uint64, words)}
 }
 
 // last returns the number of the last record.
@@ -117,17 +120,13 @@ func (c *channel) accept(r reply) (lost bool, err error) {
 	c.acked = r.number
 	c.forget()
 	if c.known == askNothing {
-		c.known = askSum // by now the other nodes have repeated theirs, too
+		c.known = askSum // by now most other nodes have repeated theirs, too
 		return false, nil
 	}
 	c.known = r.position
 	if r.sum {
-		others := make([]uint64, len(c.told))
-		c.lanes.without(others, r.cells, c.told)
-		words := c.share.PartWords()
-		for part := range c.parts {
-			c.share.SetOthers(c.first+part, c.generation, others[part*words:][:words])
-		}
+		c.lanes.without(c.others, r.cells, c.told)
+		c.show()
 		return false, nil
 	}
 	if err := c.add(r.cells); err != nil {
@@ -149,6 +148,10 @@ func (c *channel) repeat(after uint64) {
 	}
 	c.acked = after
 	c.known = askNothing
+	if c.floor == nil {
+		c.floor = make([]uint64, len(c.told))
+	}
+	c.lanes.raise(c.floor, c.others)
 }
 
 // forget lets go of the oldest records that Redis has.
@@ -163,7 +166,7 @@ func (c *channel) forget() {
 	}
 }
 
-// add adds others' records to the share, part by part.
+// add adds others' records to what is known of them.
 func (c *channel) add(records []byte) error {
 	cells := c.share.PartWords() * c.lanes.perWord()
 	byPart := make([][]change, c.parts)
@@ -174,7 +177,10 @@ func (c *channel) add(records []byte) error {
 		byPart[ch.cell/cells] = append(byPart[ch.cell/cells], change{ch.cell % cells, ch.n})
 	}
 	for part, changes := range byPart {
-		if len(changes) > 0 {
+		for _, ch := range changes {
+			c.lanes.add(c.others, part*cells+ch.cell, uint64(ch.n))
+		}
+		if len(changes) > 0 && c.floor == nil {
 			c.share.AddOthers(c.first+part, c.generation, func(yield func(int, uint32) bool) {
 				for _, ch := range changes {
 					if !yield(ch.cell, ch.n) {
@@ -184,7 +190,24 @@ func (c *channel) add(records []byte) error {
 			})
 		}
 	}
+	if c.floor != nil && len(records) > 0 {
+		c.show()
+	}
 	return nil
+}
+
+// show tells the share what the others have. If Redis has lost some, each of them tells it
+// again at a time of its own, or never; until then no cell is lower than it was before.
+func (c *channel) show() {
+	cells := c.others
+	if c.floor != nil {
+		cells = slices.Clone(c.others)
+		c.lanes.raise(cells, c.floor)
+	}
+	words := c.share.PartWords()
+	for part := range c.parts {
+		c.share.SetOthers(c.first+part, c.generation, cells[part*words:][:words])
+	}
 }
 
 // errLayout is what Redis answers to a node that would misread the others' cells.

@@ -15,7 +15,7 @@ local headSize = 48 -- position of the oldest record, 16 digits, and the layout
 local head = redis.call('GETRANGE', log, 0, headSize - 1)
 if head == '' then
   head = string.format('%016d', 0) .. ARGV[5]
-  redis.call('SET', log, head)
+  redis.call('SET', log, head, 'PX', ARGV[7])
 elseif string.sub(head, 17) ~= ARGV[5] then
   return redis.error_reply('LAYOUT differs')
 end

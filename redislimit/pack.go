@@ -95,6 +95,23 @@ func (l lanes) appendRisen(b []byte, from, to []uint64) []byte {
 	return b
 }
 
+// add adds n to a cell, which stops at its largest value.
+func (l lanes) add(words []uint64, cell int, n uint64) {
+	w, lane := cell/l.perWord(), cell%l.perWord()*l.bits
+	was := words[w] >> lane & l.max()
+	words[w] += (min(was+n, l.max()) - was) << lane
+}
+
+// raise raises cells to those of least, words of the same cells.
+func (l lanes) raise(words, least []uint64) {
+	for w, now := range words {
+		for lane := 0; lane < 64 && now != least[w]; lane += l.bits {
+			is, must := now>>lane&l.max(), least[w]>>lane&l.max()
+			words[w] += (max(is, must) - is) << lane
+		}
+	}
+}
+
 // without puts in to what cells of a sum, as Redis keeps them, hold beyond those of own.
 // Redis keeps cells one after another, each with the highest byte first, and none
 // after the last that is not 0. A cell that is full may have held more.

@@ -56,6 +56,20 @@ func TestSumWithoutOnesOwn(t *testing.T) {
 	require.Zero(t, to[0])
 }
 
+// Cells are added to and raised one by one, and do not run into their neighbours.
+func TestCellsRise(t *testing.T) {
+	words := []uint64{0, 0x05_02}
+	lanes{8}.add(words, 9, 3)
+	lanes{8}.add(words, 15, 300)
+	require.Equal(t, []uint64{0, 0xff00_0000_0000_0802}, words)
+	lanes{8}.raise(words, []uint64{0x07 << 56, 0x01_09_03})
+	require.Equal(t, []uint64{0x07 << 56, 0xff00_0000_0001_0903}, words)
+	lanes{16}.add(words, 7, 0x100)
+	require.EqualValues(t, uint64(0xffff)<<48|0x0001_0903, words[1])
+	lanes{32}.raise(words, []uint64{0, 0x0001_0904})
+	require.EqualValues(t, uint64(0xffff)<<48|0x0001_0904, words[1])
+}
+
 // FuzzRisen reads anything without a panic, and nothing out of bounds.
 func FuzzRisen(f *testing.F) {
 	f.Add([]byte{2, 2, 0, 125, 3})

@@ -45,7 +45,8 @@ var exchangeScript = redis.NewScript(exchangeSource)
 // up to an interval of it along. One that comes reads what the others have admitted in the
 // windows that count. While Redis is away nodes decide as their [Failure] says, keep what
 // they have to tell, and tell it when Redis is back. If it comes back with nothing, they
-// tell all that they have admitted; what nodes that are gone have admitted is lost then.
+// tell all that they have admitted; what nodes that are gone have admitted is known then
+// only where it was before.
 //
 // The limiter may be used by itself as well: its decisions are the same, but for FailOpen
 // and FailClosed. A Synced is safe for concurrent use.
@@ -140,7 +141,12 @@ const minInterval = time.Millisecond
 // NewSynced shares the limiter's limit with all nodes that have the same Prefix, whose
 // limiters must be built from the same Config with the same Seed: [Seed] has one for all.
 // It exchanges once, and then every interval (1ms … a window). A Redis that does not answer is no
-// error. The client's timeouts should not be longer than the interval by much.
+// error, and is waited for twice the Timeout at most. The client's timeouts should not be
+// longer than the interval by much. Limiters with other Windows do not share: their windows
+// have other numbers.
+//
+// A limiter that was restored from a snapshot shares, too, but what this machine had told
+// Redis before the snapshot counts twice for it until that has left the window.
 func NewSynced(client redis.UniversalClient, limiter *sketchlimit.Limiter, interval time.Duration, opts ...Option) (*Synced, error) {
 	switch {
 	case client == nil:
@@ -164,12 +170,13 @@ func NewSynced(client redis.UniversalClient, limiter *sketchlimit.Limiter, inter
 	crand.Read(id[:]) // never fails
 	s := &Synced{limiter: limiter, share: share, client: client, interval: interval, options: o,
 		limit: limiter.Peek("").Limit, node: hex.EncodeToString(id[:]), layout: digest(share.Layout()),
-		breaker: newBreaker(o.log, o.prefix), channels: make(map[channelID]*channel), stopped: make(chan struct{})}
-	if err := s.attempt(context.Background()); errors.Is(err, errLayout) {
+		breaker: newBreaker(o.log, o.prefix, o.timeout), channels: make(map[channelID]*channel), stopped: make(chan struct{})}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*o.timeout)
+	defer cancel()
+	if err := s.attempt(ctx); errors.Is(err, errLayout) {
 		return nil, err
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	s.stop = stop
+	ctx, s.stop = context.WithCancel(context.Background())
 	go s.run(ctx)
 	return s, nil
 }
@@ -440,5 +447,5 @@ func (s *Synced) Stats() SyncedStats {
 // MemoryBytes returns the memory that sharing takes here, beside the limiter's.
 func (s *Synced) MemoryBytes() int {
 	_, kept := s.share.Generations()
-	return s.share.MemoryBytes() + kept*s.share.Parts()*s.share.PartWords()*8
+	return s.share.MemoryBytes() + 2*kept*s.share.Parts()*s.share.PartWords()*8
 }

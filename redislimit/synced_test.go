@@ -215,15 +215,11 @@ func TestSyncedRuns(t *testing.T) {
 		nodes = append(nodes, s)
 	}
 	admit(t, nodes[0], 7)
-	for used(nodes[1]) < 7 {
-		time.Sleep(time.Millisecond)
-	}
+	redistest.Eventually(t, "what the first node was admitted", func() bool { return used(nodes[1]) >= 7 })
 	require.NoError(t, nodes[1].Close())
 	admit(t, nodes[1], 5)
 	require.NoError(t, nodes[1].Close(), "once more, and it tells")
-	for used(nodes[0]) < 12 {
-		time.Sleep(time.Millisecond)
-	}
+	redistest.Eventually(t, "what the second node was admitted", func() bool { return used(nodes[0]) >= 12 })
 	require.NoError(t, nodes[0].Close())
 	require.Equal(t, []int{12, 12}, []int{used(nodes[0]), used(nodes[1])})
 }
@@ -334,6 +330,40 @@ func TestSyncedFailures(t *testing.T) {
 			require.Equal(t, 48, used(late))
 		})
 	}
+}
+
+// Redis has lost everything, and the nodes notice one after another: none forgets what it knew
+// of those who have not told it again yet, and nothing counts twice when they have. What
+// is left behind there expires, also where no node comes any more.
+func TestSyncedForgetsNothingThatRedisLost(t *testing.T) {
+	server := redistest.New(t)
+	client := newTestClient(t, server.Addr)
+	var clock atomic.Int64
+	a, b := newTestNode(t, client, testConfig(&clock)), newTestNode(t, client, testConfig(&clock))
+	admit(t, a, 10)
+	admit(t, b, 20)
+	settle(t, a, b)
+	require.Equal(t, 30, used(a))
+	server.Kill()
+	admit(t, b, 2)
+	require.NoError(t, server.Restart())
+	exchange(t, a)
+	logs, err := client.Keys(t.Context(), "*:log").Result()
+	require.NoError(t, err)
+	require.NotEmpty(t, logs)
+	for _, name := range logs {
+		require.Positive(t, client.PTTL(t.Context(), name).Val())
+	}
+	for range 5 {
+		exchange(t, a)
+		require.Equal(t, 30, used(a))
+	}
+	settle(t, b, a)
+	require.Equal(t, []int{32, 32}, []int{used(a), used(b)})
+	admit(t, b, 6)
+	exchange(t, b, a)
+	require.Equal(t, []int{38, 38}, []int{used(a), used(b)})
+	require.Equal(t, 38, used(newTestNode(t, client, testConfig(&clock))))
 }
 
 // A server that comes back as it was a while ago is told what it has forgotten, and that alone.
@@ -448,20 +478,46 @@ func TestSyncedTimeout(t *testing.T) {
 	var clock atomic.Int64
 	patient := redis.NewClient(&redis.Options{Addr: proxy.Addr, MaxRetries: -1, DialTimeout: time.Hour, ReadTimeout: time.Hour})
 	t.Cleanup(func() { patient.Close() })
-	s := newTestNode(t, patient, testConfig(&clock), Timeout(20*time.Millisecond), OnFailure(FailClosed),
+	s := newTestNode(t, patient, testConfig(&clock), Timeout(patience), OnFailure(FailClosed),
 		Log(slog.New(slog.DiscardHandler)))
+	s.options.timeout = 100 * time.Millisecond // now that it is connected
 	proxy.Delay(24 * time.Hour)
 	admit(t, s, 7)
 	done := make(chan error)
 	go func() { done <- s.attempt(t.Context()) }()
-	for !s.Stats().Away {
-		time.Sleep(time.Millisecond)
-	}
+	redistest.Eventually(t, "Away", func() bool { return s.Stats().Away })
 	require.False(t, s.Allow("k"))
 	proxy.Delay(0)
 	require.NoError(t, <-done)
 	require.True(t, s.Allow("k"))
 	require.EqualValues(t, 2, s.Stats().Changes)
+}
+
+// A Redis that takes the first call and does not answer keeps nobody from starting.
+func TestSyncedStartsWithoutAnAnswer(t *testing.T) {
+	proxy := redistest.NewProxy(t, redistest.New(t).Addr)
+	proxy.Delay(24 * time.Hour)
+	patient := redis.NewClient(&redis.Options{Addr: proxy.Addr, MaxRetries: -1, DialTimeout: time.Hour, ReadTimeout: time.Hour})
+	t.Cleanup(func() { patient.Close() })
+	var clock atomic.Int64
+	l, err := sketchlimit.New(testConfig(&clock))
+	require.NoError(t, err)
+	started := make(chan *Synced, 1)
+	go func() {
+		s, err := NewSynced(patient, l, time.Hour, Timeout(20*time.Millisecond), Log(quiet()))
+		if err != nil {
+			t.Error(err)
+		}
+		started <- s
+	}()
+	redistest.Eventually(t, "the start", func() bool { return len(started) > 0 })
+	s := <-started
+	admit(t, s, 7)
+	require.Error(t, s.Stats().Err)
+	proxy.Delay(0)
+	s.options.timeout = patience
+	require.NoError(t, s.Close())
+	require.Zero(t, s.Stats().Lost)
 }
 
 func TestSyncedRefuses(t *testing.T) {

@@ -2,7 +2,9 @@
 // that are processes and a redis-server of its own on the loopback:
 //
 //	syncbench over [-windows 20]    what 4 nodes admit of one key that is offered 50 times the limit
+//	syncbench over -skew 5s         the same where one node's clock is ahead
 //	syncbench volume [-seconds 60]  what 4 nodes exchange over a million keys
+//	syncbench kill [-down 5s]       what decisions wait, and what is lost, when Redis is killed and comes back
 package main
 
 import (
@@ -58,8 +60,9 @@ func main() {
 	windows := flags.Int("windows", 20, "windows of 10 s to measure")
 	seconds := flags.Int("seconds", 60, "seconds to measure")
 	skew := flags.Duration("skew", 0, "that the last node's clock is ahead")
+	down := flags.Duration("down", 5*time.Second, "that Redis is away")
 	if len(os.Args) < 2 {
-		log.Fatal("syncbench: over or volume, must be one")
+		log.Fatal("syncbench: over, volume or kill, must be one")
 	}
 	flags.Parse(os.Args[2:])
 	switch os.Args[1] {
@@ -67,10 +70,12 @@ func main() {
 		over(*windows, *skew)
 	case "volume":
 		volume(*seconds)
+	case "kill":
+		kill(*down)
 	case "node":
 		node()
 	default:
-		log.Fatalf("syncbench: %s, must be over or volume", os.Args[1])
+		log.Fatalf("syncbench: %s, must be over, volume or kill", os.Args[1])
 	}
 }
 
