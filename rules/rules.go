@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"iter"
@@ -211,8 +212,8 @@ func (r *Rules) Match(domain string, d Descriptor) *Rule {
 
 // Status is the answer to one descriptor of a request.
 type Status struct {
-	// Rule is the rule that applies; nil if none does, or if the rule of another
-	// descriptor replaces it.
+	// Rule is the rule that applies; nil if none does, if the rule of another
+	// descriptor replaces it, or if one before has led to the same counter.
 	Rule *Rule
 	// Decision is what the rule's counter says, without regard to Shadow and Quota. If
 	// no rule applies, or it is unlimited, only Allowed is set; if it blocks,
@@ -223,7 +224,8 @@ type Status struct {
 // Take consumes n units of every rule that applies to one of the descriptors, and tells
 // whether the request is admitted and what each descriptor's rule says. The request is
 // refused if one of its rules refuses, except that those in shadow mode do not
-// count, and those in quota mode only if all of them refuse.
+// count, and those in quota mode only if all of them refuse. Descriptors that lead to
+// the same counter consume of it once.
 //
 // With n = 0 it consumes nothing and tells what it would answer for 1.
 //
@@ -272,12 +274,20 @@ type counters struct {
 	quotas   bool     // all rules in quota mode refuse, or there are none
 }
 
-// match adds the rule and the key of a descriptor.
+// match adds the rule and the key of a descriptor. A counter that the request is held against
+// already is not asked twice: looking at it would tell nothing of both.
 func (c *counters) match(top *node, d Descriptor) {
 	rule, keys := top.match(d, c.keys)
 	c.keys = keys
 	c.ends = append(c.ends, len(keys))
-	c.statuses = append(c.statuses, Status{Rule: rule})
+	c.statuses = append(c.statuses, Status{})
+	last := len(c.statuses) - 1
+	for i := range last {
+		if c.statuses[i].Rule == rule && bytes.Equal(c.key(i), c.key(last)) {
+			return
+		}
+	}
+	c.statuses[last].Rule = rule
 }
 
 // take consumes n units of all counters, or of none, and tells whether the request is

@@ -143,6 +143,25 @@ descriptors:
 	require.Equal(t, "admitted 7", l.take("api", "hour=x"))
 }
 
+// Descriptors of a request that lead to one counter take from it once: or else a request that
+// waited until a unit is free would take that, be refused another one, and so for ever.
+func TestOneCounterIsAskedOnce(t *testing.T) {
+	l := load(t, `
+domain: api
+descriptors:
+  - {key: path, value: /items/*, share_threshold: true, rate_limit: {unit: hour, requests_per_unit: 3, algorithm: token_bucket}}
+  - {key: user, rate_limit: {unit: hour, requests_per_unit: 9}}
+`)
+	twice := []string{"path=/items/1", "path=/items/2"}
+	for _, want := range []string{"admitted 2 -", "admitted 1 -", "admitted 0 -", "refused !0 -", "refused !0 -"} {
+		require.Equal(t, want, l.take("api", twice...))
+	}
+	require.EqualValues(t, 2, l.All()[0].Stats().Denied)
+	l.clock.now = l.clock.now.Add(20 * time.Minute)
+	require.Equal(t, "admitted 0 -", l.take("api", twice...), "after as long as a unit takes")
+	require.Equal(t, "admitted 8 8 -", l.take("api", "user=1", "user=2", "user=1"))
+}
+
 // Rules in shadow mode count what passes, and show in Stats what they would not let pass, once.
 func TestShadowsCountWhatPasses(t *testing.T) {
 	for _, others := range []string{"", ", more=x"} { // with one rule that may refuse, and with two

@@ -88,7 +88,7 @@ type key struct {
 const topKeys = 10
 
 func (s *service) status() status {
-	passed := s.passed.Load() // first, so that none is refused that still waits
+	passed := s.passed.Load() // first, or more might have passed than came
 	requests := s.requests.Load()
 	st := status{
 		Time: time.Now(), Requests: requests, Refused: requests - passed,
