@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"log"
 	"math"
@@ -11,11 +10,9 @@ import (
 	"time"
 
 	"github.com/sketchlimit/sketchlimit"
-	"github.com/sketchlimit/sketchlimit/accuracy"
 )
 
 const (
-	windows      = 2    // of which the first is not counted
 	mostRequests = 12e6 // a window: where abusers send more, there are fewer keys
 	requestsAKey = 5    // beside those of abusers, who send three times the limit
 	target       = 1e-4 // the false-denial rate that plans are sized for, or a tenth of their withheld share
@@ -62,12 +59,6 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-func replay(t sketchlimit.Traffic, g sketchlimit.Goal, p sketchlimit.Plan) *accuracy.Result {
-	src := must(must(accuracy.WorkloadOf(t, g.Limit, windows)).Source())
-	c := sketchlimit.Config{Limit: g.Limit, Window: time.Minute, Algorithm: g.Algorithm, Plan: &p, Seed: 1}
-	return must(accuracy.Replay(context.Background(), src, c, accuracy.Options{WarmUp: 1}))
-}
-
 // rates compares false-denial rates and withheld shares.
 func (b *bench) rates() { b.compare(loads, sketchlimit.SlidingWindow) }
 
@@ -90,9 +81,9 @@ func (b *bench) compareAt(l *load, g sketchlimit.Goal) {
 	plan, t := sized(l, g, l.most(b.keys, g.Limit))
 	e := must(sketchlimit.PredictAt(t, g, plan, 1))
 	r := replay(t, g, plan)
-	row := []string{l.name, strconv.Itoa(g.Limit), strconv.Itoa(t.Keys), fmt.Sprintf("%.3g", float64(r.MemoryBytes)/float64(t.Keys))}
-	row = append(row, compared(e.FalseDenialRate, r.FalseDenialRate, r.InnocentRequests)...)
-	row = append(row, compared(e.WithheldShare, r.WithheldShare, r.OracleAdmittedUnits)...)
+	row := []string{l.name, strconv.Itoa(g.Limit), strconv.Itoa(t.Keys), fmt.Sprintf("%.3g", bytes(plan, g)/float64(t.Keys))}
+	row = append(row, compared(e.FalseDenialRate, r.denied, r.innocent)...)
+	row = append(row, compared(e.WithheldShare, r.units-r.admitted, r.units)...)
 	b.row(row...)
 }
 
@@ -116,11 +107,17 @@ func sized(l *load, g sketchlimit.Goal, keys float64) (sketchlimit.Plan, sketchl
 	return p, t
 }
 
+func bytes(p sketchlimit.Plan, g sketchlimit.Goal) float64 {
+	c := sketchlimit.Config{Limit: g.Limit, Window: window, Algorithm: g.Algorithm, Plan: &p}
+	return float64(must(c.Bytes()))
+}
+
 // compared is predicted, measured and measured by predicted; what was not seen once in n is 0.
-func compared(predicted, measured float64, n uint64) []string {
-	if measured <= 0 {
+func compared(predicted float64, counted, n int) []string {
+	if counted <= 0 {
 		return []string{fmt.Sprintf("%.1e", predicted), fmt.Sprintf("0 of %.0e", float64(n)), ""}
 	}
+	measured := float64(counted) / float64(n)
 	return []string{fmt.Sprintf("%.1e", predicted), fmt.Sprintf("%.1e", measured), fmt.Sprintf("%.2g", measured/predicted)}
 }
 
@@ -135,7 +132,7 @@ func (b *bench) cliffs() {
 		lo, hi := 0.7*cliff, 1.4*cliff
 		for hi/lo > 1.05 {
 			mid := math.Sqrt(lo * hi)
-			if replay(l.at(mid*float64(t.Keys), limit), g, plan).FalseDenialRate > 0.1 {
+			if r := replay(l.at(mid*float64(t.Keys), limit), g, plan); 10*r.denied > r.innocent {
 				hi = mid
 			} else {
 				lo = mid
@@ -173,16 +170,16 @@ func (b *bench) live() {
 	}
 }
 
-// probe sends two windows of the traffic but for the half of one, and returns the live rate and the share
-// of probes that are denied then.
+// probe sends the traffic up to the middle of the last window, and returns the live rate and the share of
+// keys never seen that are denied then.
 func probe(t sketchlimit.Traffic, limit int, p sketchlimit.Plan) (live, denied float64) {
 	var now time.Time
-	l := must(sketchlimit.New(sketchlimit.Config{Limit: limit, Window: time.Minute, Plan: &p, Seed: 1, Clock: func() time.Time { return now }}))
-	src := must(must(accuracy.WorkloadOf(t, limit, 2)).Source())
-	left := src.Len() * 3 / 4
+	l := must(sketchlimit.New(sketchlimit.Config{Limit: limit, Window: window, Plan: &p, Seed: 1, Clock: func() time.Time { return now }}))
+	src := source(t, limit)
+	left := src.Len() - src.Len()/windows/2
 	for r := range src.Requests() {
 		now = r.Time
-		l.TakeAt(now, r.Key, r.Cost)
+		l.TakeAt(now, r.Key, 1)
 		if left--; left == 0 {
 			break
 		}
@@ -204,7 +201,7 @@ func (b *bench) memory() {
 		for _, budget := range []int{20_000, 1 << 20, 10_000_000, 256 << 20} {
 			g := sketchlimit.Goal{Limit: limit, MemoryBytes: budget}
 			plan := must(sketchlimit.Tune(uniform.at(b.keys, limit), g))
-			heap := heapOf(sketchlimit.Config{Limit: limit, Window: time.Minute, Plan: &plan})
+			heap := heapOf(sketchlimit.Config{Limit: limit, Window: window, Plan: &plan})
 			b.row(strconv.Itoa(limit), strconv.Itoa(budget), strconv.Itoa(plan.Forecast.MemoryBytes), strconv.Itoa(heap),
 				fmt.Sprintf("%.4f", float64(heap)/float64(budget)))
 		}
