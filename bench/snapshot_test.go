@@ -15,11 +15,12 @@ import (
 	"github.com/sketchlimit/sketchlimit"
 )
 
-// BenchmarkSnapshot saves snapshots of 256 MiB while as many goroutines as there are cores
-// decide without a pause, and tells how long decisions took at the most, from before to after;
-// how many took more than 1 ms, for each second; and how long all of them together waited for a
-// mutex. To nothing it saves nothing, to have something to compare with: what else the machine
-// does makes decisions wait as well.
+// BenchmarkSnapshot saves snapshots of 256 MiB while one goroutine decides without a pause, or
+// as many as there are cores, and tells how long decisions took, from before to after: the
+// longest, and how many took more than 1 ms and 5 ms for each second. Of that, how long all of them
+// together waited for a mutex, and how often a goroutine was ready for more than 1 ms before
+// it had a processor. To nothing it saves nothing, to have something to compare with: what
+// else the machine does makes decisions wait as well.
 func BenchmarkSnapshot(b *testing.B) {
 	l, err := sketchlimit.New(sketchlimit.Config{Limit: 60_000, Window: 10 * time.Second, MemoryBytes: 256 << 20, Seed: 1})
 	require.NoError(b, err)
@@ -35,30 +36,36 @@ func BenchmarkSnapshot(b *testing.B) {
 		{"nothing", func() error { time.Sleep(5 * time.Second); return nil }},
 		{"file", func() error { return l.Save(path) }},
 	} {
-		b.Run("to="+to.name, func(b *testing.B) {
-			stop := make(chan struct{})
-			waits := make([]waits, runtime.NumCPU())
-			began, blocked := time.Now(), blockedSeconds()
-			var wg sync.WaitGroup
-			for i := range waits {
-				wg.Go(func() { waits[i].decide(l, uint64(i), stop) })
-			}
-			for b.Loop() {
-				require.NoError(b, to.save())
-			}
-			close(stop)
-			wg.Wait()
-			all := waits[0]
-			for _, w := range waits[1:] {
-				all.worst = max(all.worst, w.worst)
-				all.long += w.long
-				all.decisions += w.decisions
-			}
-			b.ReportMetric(float64(all.worst.Microseconds()), "worst-µs")
-			b.ReportMetric(float64(all.long)/time.Since(began).Seconds(), "over-1ms/s")
-			b.ReportMetric(1e6*(blockedSeconds()-blocked), "blocked-µs")
-			b.ReportMetric(float64(all.decisions), "decisions")
-		})
+		for deciding := 1; deciding <= runtime.NumCPU(); deciding++ {
+			b.Run(fmt.Sprintf("to=%s/deciding=%d", to.name, deciding), func(b *testing.B) {
+				stop := make(chan struct{})
+				waits := make([]waits, deciding)
+				began, blocked, queued := time.Now(), blockedSeconds(), queuedLong()
+				var wg sync.WaitGroup
+				for i := range waits {
+					wg.Go(func() { waits[i].decide(l, uint64(i), stop) })
+				}
+				for b.Loop() {
+					require.NoError(b, to.save())
+				}
+				close(stop)
+				wg.Wait()
+				all := waits[0]
+				for _, w := range waits[1:] {
+					all.worst = max(all.worst, w.worst)
+					all.over1 += w.over1
+					all.over5 += w.over5
+					all.decisions += w.decisions
+				}
+				seconds := time.Since(began).Seconds()
+				b.ReportMetric(float64(all.worst.Microseconds()), "worst-µs")
+				b.ReportMetric(float64(all.over1)/seconds, "over-1ms/s")
+				b.ReportMetric(float64(all.over5)/seconds, "over-5ms/s")
+				b.ReportMetric(1e6*(blockedSeconds()-blocked), "blocked-µs")
+				b.ReportMetric((queuedLong()-queued)/seconds, "queued-over-1ms/s")
+				b.ReportMetric(float64(all.decisions)/seconds, "decisions/s")
+			})
+		}
 	}
 }
 
@@ -69,10 +76,23 @@ func blockedSeconds() float64 {
 	return s[0].Value.Float64()
 }
 
+// queuedLong returns how often goroutines have been ready for more than 1 ms before they ran.
+func queuedLong() (n float64) {
+	s := []metrics.Sample{{Name: "/sched/latencies:seconds"}}
+	metrics.Read(s)
+	h := s[0].Value.Float64Histogram()
+	for i, count := range h.Counts {
+		if h.Buckets[i] > 1e-3 {
+			n += float64(count)
+		}
+	}
+	return n
+}
+
 // waits is how long decisions took.
 type waits struct {
-	worst           time.Duration
-	long, decisions int
+	worst                   time.Duration
+	over1, over5, decisions int // ms
 }
 
 // decide decides until it is to stop.
@@ -95,7 +115,10 @@ func (w *waits) decide(l *sketchlimit.Limiter, seed uint64, stop <-chan struct{}
 		before = now
 		w.worst = max(w.worst, took)
 		if took > time.Millisecond {
-			w.long++
+			w.over1++
+		}
+		if took > 5*time.Millisecond {
+			w.over5++
 		}
 	}
 }
