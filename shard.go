@@ -88,39 +88,36 @@ func (r request) take(p Position, n, limit int64, brief bool) verdict {
 	if brief {
 		enough = min(n, limit) + r.limit - limit
 	}
-	if r.beside.Load() {
-		return r.takeBeside(p, n, limit, enough, entry, current, h)
+	var u usage
+	var at place
+	if !r.beside.Load() {
+		u = r.usage(p, current, entry, enough, false)
+	} else {
+		u, at = r.usageBeside(p, n+r.limit-limit, current, entry, enough)
 	}
-	u := r.usage(p, current, entry, enough, false)
 	if free := u.free - (r.limit - limit); n >= 1 && n <= free {
 		r.add(entry, h, current, n)
+		if at.block != nil {
+			r.share.Load().admit(at, current+n)
+		}
 		return verdict{allowed: true, remaining: int(free - n), resetAfter: r.resetAfter(p, 0)}
 	}
 	return r.refuse(p, n, limit, enough, entry, u)
 }
 
-// takeBeside is take for a key that may have counts elsewhere as well.
-func (r request) takeBeside(p Position, n, limit, enough int64, entry *uint64, current int64, h uint64) verdict {
-	var u usage
-	var at place
+// usageBeside is usage for a key that has counts elsewhere as well, and tells where in a
+// Share, if it is there. The share's bound will do if it leaves the units that are needed.
+func (r request) usageBeside(p Position, need, current int64, entry *uint64, enough int64) (usage, place) {
 	share := r.share.Load()
 	if share == nil {
-		u = r.usage(p, current+r.former(p.Generation), entry, enough, true)
-	} else {
-		at = share.place(r)
-		u = r.usage(p, current+share.bound(r, at, p), entry, enough, false)
-		if n > u.free-(r.limit-limit) { // it may have fallen below the bound
-			u = r.used(p, entry)
-		}
+		return r.usage(p, current+r.former(p.Generation), entry, enough, true), place{}
 	}
-	if free := u.free - (r.limit - limit); n >= 1 && n <= free {
-		r.add(entry, h, current, n)
-		if share != nil {
-			share.admit(at, current+n)
-		}
-		return verdict{allowed: true, remaining: int(free - n), resetAfter: r.resetAfter(p, 0)}
+	at := share.place(r.h)
+	u := r.usage(p, current+share.bound(at, r.windows.pack(p)), entry, enough, false)
+	if need > u.free {
+		u = r.used(p, entry)
 	}
-	return r.refuse(p, n, limit, enough, entry, u)
+	return u, at
 }
 
 // refuse counts a request that is denied, and remembers its key if that has nothing left.

@@ -245,15 +245,16 @@ type place struct {
 	lanes uint64 // six bits a row
 }
 
-func (s *Share) place(r request) place {
-	h := mix(r.h, ^r.seed)
-	block := uint64(r.shard(r.h))*s.blocks + h>>32*s.blocks>>32
+func (s *Share) place(key uint64) place {
+	l := s.limiter
+	h := mix(key, ^l.seed)
+	block := uint64(l.shard(key))*s.blocks + h>>32*s.blocks>>32
 	return place{(*[blockWords]uint64)(s.hot[block*blockWords:]), h}
 }
 
-// bound returns what the others' units of a key weigh at most.
-func (s *Share) bound(r request, at place, p Position) int64 {
-	if r.windows.pack(p) < s.weighed.Load() {
+// bound returns what the others' units of a key weigh at most, at a position's word.
+func (s *Share) bound(at place, word int64) int64 {
+	if word < s.weighed.Load() {
 		return int64(s.max) // they were weighed for a later time
 	}
 	return int64(s.least(at.block[halfWords:], at.lanes))
