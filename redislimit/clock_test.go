@@ -45,7 +45,7 @@ func TestClockStepsBack(t *testing.T) {
 func TestServersTime(t *testing.T) {
 	client := connect(t, redistest.New(t).Addr)
 	for _, a := range []sketchlimit.Algorithm{sketchlimit.SlidingWindow, sketchlimit.FixedWindow, sketchlimit.TokenBucket} {
-		c := Config{Limit: 2, Window: 1000 * time.Hour, Algorithm: a, MemoryBytes: 1 << 20, Failure: FailClosed}
+		c := Config{Limit: 2, Window: 1000 * time.Hour, Algorithm: a, MemoryBytes: 1 << 20, Failure: FailClosed, Timeout: patience}
 		if a == sketchlimit.TokenBucket {
 			c.Window = time.Hour // in a thousand, a tick is a millisecond, to which the first unit is rounded up
 		}

@@ -25,6 +25,9 @@ func strict(t *testing.T, client redis.UniversalClient, c Config) *Strict {
 	if c.Log == nil {
 		c.Log = quiet()
 	}
+	if c.Timeout == 0 {
+		c.Timeout = patience
+	}
 	s, err := NewStrict(client, c)
 	require.NoError(t, err)
 	return s

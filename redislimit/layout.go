@@ -10,9 +10,7 @@ import (
 )
 
 const (
-	rows    = 4
-	columns = 32 // of a block
-	cells   = rows * columns
+	rows = 4
 	// stampBytes of a block hold the number of its newest generation.
 	stampBytes = 6
 	// shardBytes is the most that a string may hold: with its header it fills one of
@@ -24,11 +22,13 @@ const (
 
 // layout says where in Redis a key's cells are. A shard is a string of blocks. All cells of
 // a key are in one block, so that one GETRANGE reads them: at 2 cells a key, blocks of
-// 4 × 32 cells err no more than rows that are as long as the sketch.
+// 4 × 32 cells err no more than rows that are as long as the sketch. Where cells are wide
+// there are fewer of them, and blocks of 4 × 64 spread exhausted keys more evenly.
 type layout struct {
 	algorithm sketchlimit.Algorithm
 	kept      int    // generations
 	cell      int    // bytes
+	columns   uint64 // of a block, a power of two
 	shards    uint64 // strings
 	blocks    uint64 // of a shard
 	seed      uint64
@@ -40,13 +40,16 @@ func newLayout(c *Config) (layout, error) {
 	if err := c.checkSize(); err != nil {
 		return layout{}, err
 	}
-	l := layout{algorithm: c.Algorithm, kept: 1, cell: cellBytes(c), seed: mix(c.Seed), hash: c.Hash}
+	l := layout{algorithm: c.Algorithm, kept: 1, cell: cellBytes(c), columns: 32, seed: mix(c.Seed), hash: c.Hash}
+	if c.Algorithm != sketchlimit.TokenBucket && l.cell > 1 {
+		l.columns = 64
+	}
 	if c.Algorithm == sketchlimit.SlidingWindow {
 		l.kept = 2
 	}
 	most := uint64(shardBytes / l.blockBytes())
 	if c.Keys > 0 {
-		all := (cellsFor(c) + cells - 1) / cells
+		all := (cellsFor(c) + l.cells() - 1) / l.cells()
 		l.shards = max(minShards, (all+most-1)/most)
 		l.blocks = (all + l.shards - 1) / l.shards
 		return l, nil
@@ -82,7 +85,10 @@ func cellsFor(c *Config) uint64 {
 	}
 }
 
-func (l *layout) blockBytes() int { return l.kept*cells*l.cell + stampBytes }
+// cells returns how many cells of a generation a block has.
+func (l *layout) cells() uint64 { return rows * l.columns }
+
+func (l *layout) blockBytes() int { return l.kept*int(l.cells())*l.cell + stampBytes }
 
 // size returns the bytes of a shard.
 func (l *layout) size() int { return int(l.blocks) * l.blockBytes() }
@@ -94,7 +100,8 @@ func (l *layout) constants() string {
 		read = fmt.Sprintf("function(s, place) return (struct.unpack('>I%d', s, place)) end", l.cell)
 		write = fmt.Sprintf("function(count) return struct.pack('>I%d', count) end", l.cell)
 	}
-	return fmt.Sprintf("local kept, cell, size = %d, %d, %d\nlocal read, write = %s, %s\n", l.kept, l.cell, l.size(), read, write)
+	return fmt.Sprintf("local kept, columns, cell, size = %d, %d, %d, %d\nlocal read, write = %s, %s\n",
+		l.kept, l.columns, l.cell, l.size(), read, write)
 }
 
 // names returns the shards' names. What is in braces chooses the node of a cluster. All
@@ -117,8 +124,8 @@ func (l *layout) names(prefix, unit string) []string {
 type place struct {
 	shard  uint64
 	offset uint64 // of the block, bytes
-	// In row i the column is (columns[2i] + generation × columns[2i+1]) mod 32: keys that
-	// meet in one generation do not in the next.
+	// In row i the column is (columns[2i] + generation × columns[2i+1]) mod layout.columns:
+	// keys that meet in one generation do not in the next.
 	columns [2 * rows]byte
 }
 
@@ -136,8 +143,8 @@ func (l *layout) place(key string) (p place) {
 	p.shard, p.offset = block/l.blocks, block%l.blocks*uint64(l.blockBytes())
 	h = mix(h)
 	for i := range p.columns {
-		p.columns[i] = byte(h % columns)
-		h /= columns
+		p.columns[i] = byte(h % l.columns)
+		h /= l.columns
 	}
 	return p
 }

@@ -33,7 +33,7 @@ func TestConfigErrors(t *testing.T) {
 		"Keys 1000 with MemoryBytes 5, only one of them may be set":  func(c *Config) { c.MemoryBytes = 5 },
 		"Keys -1, must be 1 … 2147483647":                            func(c *Config) { c.Keys = -1 },
 		"MemoryBytes 1023, must be 1024 … 1099511627776":             func(c *Config) { c.Keys, c.MemoryBytes = 0, 1023 },
-		"MemoryBytes 1025, must be at least 1030 for Limit 20000000": func(c *Config) { c.Keys, c.MemoryBytes, c.Limit = 0, 1025, 20_000_000 },
+		"MemoryBytes 2053, must be at least 2054 for Limit 20000000": func(c *Config) { c.Keys, c.MemoryBytes, c.Limit = 0, 2053, 20_000_000 },
 	} {
 		c := Config{Limit: 100, Window: time.Hour, Keys: 1000}
 		change(&c)
@@ -126,8 +126,8 @@ func TestCellsAreAsWideAsTheLimit(t *testing.T) {
 		cell  int
 		bytes float64 // a key
 	}{
-		{1, 1, 4.1}, {255, 1, 4.1}, {256, 2, 4.86}, {10_000, 2, 4.86}, {1<<16 - 1, 2, 4.86},
-		{1 << 16, 3, 7.26}, {1<<24 - 1, 3, 7.26}, {1 << 24, 4, 9.66}, {math.MaxInt32, 4, 9.66},
+		{1, 1, 4.1}, {255, 1, 4.1}, {256, 2, 4.83}, {10_000, 2, 4.83}, {1<<16 - 1, 2, 4.83},
+		{1 << 16, 3, 7.23}, {1<<24 - 1, 3, 7.23}, {1 << 24, 4, 9.63}, {math.MaxInt32, 4, 9.63},
 	} {
 		l, err := newLayout(&Config{Limit: c.limit, Window: time.Hour, Keys: 1_000_000})
 		require.NoError(t, err)
@@ -141,8 +141,8 @@ func TestCellsAreAsWideAsTheLimit(t *testing.T) {
 // for the rows of a pair too: in two rows 1 in 32². Each count is a sum of n pairs' that
 // are uncorrelated, within 6 standard deviations: it fails by chance once in 5e8.
 func TestKeysMeetByChance(t *testing.T) {
-	l := layout{kept: 2, cell: 1, shards: 1, blocks: 1, seed: 7}
-	const keys, generation = 1000, 1_000_003
+	l := layout{kept: 2, cell: 1, columns: 32, shards: 1, blocks: 1, seed: 7}
+	const keys, generation, columns = 1000, 1_000_003, 32
 	places := make([]place, keys)
 	for i := range places {
 		places[i] = l.place(fmt.Sprint("key", i))
@@ -181,7 +181,7 @@ func TestKeysMeetByChance(t *testing.T) {
 // TestKeysSpread counts keys in blocks: chi-square of 620 blocks, whose mean is 619 and
 // whose standard deviation is 35.2, within 6 of them.
 func TestKeysSpread(t *testing.T) {
-	l := layout{kept: 2, cell: 1, shards: 10, blocks: 62}
+	l := layout{kept: 2, cell: 1, columns: 32, shards: 10, blocks: 62}
 	const keys = 62_000
 	held := map[[2]uint64]int{}
 	for i := range keys {

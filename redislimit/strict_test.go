@@ -80,9 +80,8 @@ func TestEqualsTheOracle(t *testing.T) {
 	client := connect(t, redistest.New(t).Addr)
 	for _, c := range oracleConfigs {
 		t.Run(fmt.Sprintf("%v/%d/%v", c.Algorithm, c.Limit, c.Window), func(t *testing.T) {
-			c.MemoryBytes, c.Log, c.Failure = 1<<20, quiet(), FailClosed
-			strict, err := NewStrict(client, c)
-			require.NoError(t, err)
+			c.MemoryBytes, c.Failure, c.Timeout = 1<<20, FailClosed, patience
+			strict := strict(t, client, c)
 			tick := max(strict.window.tick, strict.bucket.time(1))
 			walk(t, c, tick, strict, oracle(t, c), 400)
 			e, err := NewExact(client, c)
@@ -143,9 +142,8 @@ func TestNeverOverAdmits(t *testing.T) {
 	client := connect(t, redistest.New(t).Addr)
 	for _, c := range oracleConfigs {
 		t.Run(fmt.Sprintf("%v/%d/%v", c.Algorithm, c.Limit, c.Window), func(t *testing.T) {
-			c.MemoryBytes, c.Log, c.Failure = 1100, quiet(), FailClosed
-			strict, err := NewStrict(client, c)
-			require.NoError(t, err)
+			c.MemoryBytes, c.Failure = 2100, FailClosed
+			strict := strict(t, client, c)
 			want := oracle(t, c)
 			random := rand.New(rand.NewPCG(3, 4))
 			now, wrong := time.Unix(1_700_000_000, 0), 0

@@ -48,7 +48,7 @@ func newTestNode(t testing.TB, client redis.UniversalClient, c sketchlimit.Confi
 
 func newTestClient(t testing.TB, addrs ...string) redis.UniversalClient {
 	client := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: addrs, IsClusterMode: len(addrs) > 1,
-		MaxRetries: -1, DialerRetries: 1, DialTimeout: 30 * time.Second, ReadTimeout: 30 * time.Second, ContextTimeoutEnabled: true})
+		MaxRetries: -1, DialerRetries: 1, DialTimeout: patience, ReadTimeout: patience, ContextTimeoutEnabled: true})
 	t.Cleanup(func() { client.Close() })
 	return client
 }

@@ -4,7 +4,7 @@
 -- Returns whether they were admitted, the key's counts before in the current and in the
 -- previous generation, and how much of the current one has passed, in ticks.
 --
--- A block holds 4 rows of 32 cells for each generation kept, and the number of the
+-- A block holds 4 rows of cells for each generation kept, and the number of the
 -- newest one. What has become too old is taken as 0, and is so after the next write.
 local first, n, now = tonumber(ARGV[1]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local call, sub, min = redis.call, string.sub, math.min
@@ -16,7 +16,7 @@ now = (now - now % tick) / tick
 local elapsed = now % window
 local generation = (now - elapsed) / window
 
-local half = 128 * cell
+local half = 4 * columns * cell
 local all = kept * half
 local block = call('GETRANGE', KEYS[1], first, first + all + 5)
 local missing = block == ''
@@ -34,14 +34,18 @@ end
 -- Each generation finds the cells elsewhere: keys that meet in one do not meet in the next.
 local a1, b1, a2, b2, a3, b3, a4, b4 = string.byte(ARGV[2], 1, 8)
 local row, g = here + 1, generation
-local p1, p2 = row + (a1 + g * b1) % 32 * cell, row + (32 + (a2 + g * b2) % 32) * cell
-local p3, p4 = row + (64 + (a3 + g * b3) % 32) * cell, row + (96 + (a4 + g * b4) % 32) * cell
+local p1 = row + (a1 + g * b1) % columns * cell
+local p2 = row + (columns + (a2 + g * b2) % columns) * cell
+local p3 = row + (2 * columns + (a3 + g * b3) % columns) * cell
+local p4 = row + (3 * columns + (a4 + g * b4) % columns) * cell
 local c1, c2, c3, c4 = read(block, p1), read(block, p2), read(block, p3), read(block, p4)
 local current, previous = min(c1, c2, c3, c4), 0
 if kept == 2 then
 	row, g = half - here + 1, generation - 1
-	previous = min(read(block, row + (a1 + g * b1) % 32 * cell), read(block, row + (32 + (a2 + g * b2) % 32) * cell),
-		read(block, row + (64 + (a3 + g * b3) % 32) * cell), read(block, row + (96 + (a4 + g * b4) % 32) * cell))
+	previous = min(read(block, row + (a1 + g * b1) % columns * cell),
+		read(block, row + (columns + (a2 + g * b2) % columns) * cell),
+		read(block, row + (2 * columns + (a3 + g * b3) % columns) * cell),
+		read(block, row + (3 * columns + (a4 + g * b4) % columns) * cell))
 end
 
 -- All products are whole numbers up to 2^53, so nothing is rounded.

@@ -18,7 +18,7 @@ func throughClients(w io.Writer, addr string) error {
 	if err != nil {
 		return err
 	}
-	text := "local limit, window, tick, ttl, kept, cell, size, read, write = 100, 60000000, 1, 120002, 2, 1, 16244, string.byte, string.char\n" + string(lua)
+	text := "local limit, window, tick, ttl, kept, columns, cell, size, read, write = 100, 60000000, 1, 120002, 2, 32, 1, 16244, string.byte, string.char\n" + string(lua)
 	shard := func(key int) string { return fmt.Sprintf("{%d}clients", key%253) }
 	offset := func(key int) int { return key % 62 * 262 }
 	places := func(key int) string {
