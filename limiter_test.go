@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -245,6 +246,25 @@ func TestFloodedKeyGetsTheSameAnswers(t *testing.T) {
 		require.Greater(t, denied, uint64(10_000))
 		require.Equal(t, denied, l.Stats().Denied)
 	}
+}
+
+// Allow knows a key that has nothing left by the clock in the background, up to the reading at
+// which a unit comes free and no further.
+func TestAllowAtTheTickThatFreesAUnit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, err := sketchlimit.New(sketchlimit.Config{Limit: 1, Window: time.Second, Algorithm: sketchlimit.FixedWindow, MemoryBytes: 8 << 10, Seed: 1})
+		require.NoError(t, err)
+		defer l.Close()
+		require.True(t, l.Allow("k"))
+		require.False(t, l.Take("k", 1).Allowed, "and it is remembered until when")
+		free := time.Now().Truncate(time.Second).Add(time.Second)
+		time.Sleep(time.Until(free.Add(-sketchlimit.Resolution)))
+		synctest.Wait()
+		require.False(t, l.Allow("k"))
+		time.Sleep(time.Until(free))
+		synctest.Wait()
+		require.True(t, l.Allow("k"))
+	})
 }
 
 // A key that is denied once is not known to have nothing left until another one has.
