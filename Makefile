@@ -7,7 +7,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # The race detector needs a C compiler; without one the tests run without it.
 RACE := $(if $(shell command -v $$(go env CC) 2>/dev/null),-race)
 
-.PHONY: test lint vuln fuzz mutate soak bench bench-peers bench-tune bench-http bench-snapshots report bench-redis bench-synced
+.PHONY: test lint vuln fuzz mutate soak bench bench-peers bench-tune bench-http bench-snapshots report bench-redis bench-synced sizes sizing
 
 test: ## every test of every module
 	@$(if $(RACE),,echo "no C compiler: testing without the race detector")
@@ -56,3 +56,9 @@ bench-synced: ## nodes that share a limit: what they admit, with clocks apart to
 	go run -C redislimit ./internal/syncbench over -skew 5s
 	go run -C redislimit ./internal/syncbench volume
 	go run -C redislimit ./internal/syncbench kill
+
+sizes: ## the table that New sizes limiters by, from Tune: a few minutes
+	go run ./bench/sizes -write sizes_table.go
+
+sizing: ## the sizing table of README.md, by what New takes
+	go run ./bench/sizes -readme README.md

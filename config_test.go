@@ -54,8 +54,10 @@ func TestBadConfigurationsAreNamed(t *testing.T) {
 		{func(c *sketchlimit.Config) { c.FalseDenialRate = math.NaN() }, "FalseDenialRate NaN, must be above 0 and below 1"},
 		{func(c *sketchlimit.Config) { c.FalseDenialRate = -1 }, "FalseDenialRate -1, must be above 0 and below 1"},
 		{func(c *sketchlimit.Config) { c.FalseDenialRate = 1 }, "FalseDenialRate 1, must be above 0 and below 1"},
-		{func(c *sketchlimit.Config) { c.Keys, c.MemoryBytes, c.FalseDenialRate = math.MaxInt32, 0, 1e-40 },
-			"Keys 2147483647 at FalseDenialRate 1e-40 needs 3.17e+18 bytes, must be at most 140737488355328"},
+		{func(c *sketchlimit.Config) {
+			c.Limit, c.Keys, c.MemoryBytes, c.FalseDenialRate = 5, math.MaxInt32, 0, 1e-40
+		},
+			"Keys 2147483647 at FalseDenialRate 1e-40 needs 1.91e+23 bytes, must be at most 140737488355328"},
 		{func(c *sketchlimit.Config) { c.Plan = &plan }, "MemoryBytes 1048576 with a Plan, only one of them may be set"},
 		{func(c *sketchlimit.Config) { c.Plan, c.MemoryBytes, c.Keys = &plan, 0, 5 }, "Keys 5 with a Plan, only one of them may be set"},
 		{with(func(p *sketchlimit.Plan) { p.Shards = 0 }), "Plan.Shards 0, must be 1 … 16777216"},

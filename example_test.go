@@ -81,10 +81,10 @@ func ExampleLimiter_Stats() {
 	}
 	s := limiter.Stats()
 	fmt.Println(s.Admitted, s.FalseDenialRate < 1e-5)
-	fmt.Printf("%.1f thousand keys in %d KiB\n", s.DistinctKeys/1000, limiter.MemoryBytes()>>10)
+	fmt.Printf("%.0f thousand keys in %d KiB\n", s.DistinctKeys/1000, limiter.MemoryBytes()>>10)
 	// Output:
 	// 400000 true
-	// 20.0 thousand keys in 57 KiB
+	// 20 thousand keys in 57 KiB
 }
 
 func TestReadmeExampleCompiles(t *testing.T) {

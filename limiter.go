@@ -74,7 +74,8 @@ type Config struct {
 
 	// Keys is the number of distinct keys expected in one window, 1 … 1<<31-1. The
 	// limiter is made large enough to hold FalseDenialRate at a mean of up to
-	// five requests a key. With MemoryBytes it only chooses how that is spent.
+	// five requests a key, with one key in a hundred at three times Limit. With
+	// MemoryBytes it only chooses how that is spent.
 	Keys int
 	// FalseDenialRate is the share of requests of innocent keys (those that have
 	// used less than half of Limit) that may be denied wrongly, above 0, below

@@ -284,7 +284,7 @@ type shape struct {
 	threshold int
 }
 
-// shape returns what suits the default traffic.
+// shape returns what limits are about right with, and buckets and a limit of 1 in any case.
 func (c *Config) shape(memory int) shape {
 	s := shape{depth: depth, door: 1. / doorShare, threshold: min(heavyThreshold, c.Limit/3)}
 	if c.heavyTable() {
@@ -294,8 +294,14 @@ func (c *Config) shape(memory int) shape {
 	return s
 }
 
-// planFor spends the memory on the default traffic.
-func (c *Config) planFor(memory int) (Plan, error) { return c.spend(memory, c.shape(memory)) }
+// planFor spends the memory: as Tune would for the traffic that Keys and a rate stand for, and
+// otherwise, also where it may become more, as has been measured to be about right.
+func (c *Config) planFor(memory int) (Plan, error) {
+	if row, _ := c.sized(); row != nil && c.MemoryBytes == 0 && c.Overload == Deny {
+		return c.spend(memory, row.shape(c.goal()))
+	}
+	return c.spend(memory, c.shape(memory))
+}
 
 // spend spends the memory: as many shards as have generationBytes for each generation, in each a
 // part for the doorkeepers, a part for the heavy table where there is one, the rest
@@ -367,51 +373,4 @@ func heapUnit(bytes int) int {
 func heapBytes(bytes int) int {
 	unit := heapUnit(bytes)
 	return (bytes + unit - 1) &^ (unit - 1)
-}
-
-// bytesPerKey is the memory, a key and two generations, that keeps the
-// false-denial rate of a sliding window below 1e-5 where keys send five requests a
-// window on average and one in a hundred sends three times the limit: as measured
-// without heavy table at limits 2 … 1000, plus half. Limits 17 … 31 have the cells of
-// 32 and get more for their lower limit; from 65537 on it is twice what cells of half
-// the bits take, not measured. Where the limit is not far above five, ordinary keys are on its brink,
-// and telling four units from five costs more than an exact count would.
-var bytesPerKey = []struct {
-	limit int // and above, to the next row
-	bytes float64
-}{
-	{2, 140}, {5, 75}, {6, 40}, {8, 27}, {10, 12}, {16, 2.5}, {17, 4}, {32, 2.5}, {257, 5}, {65537, 10},
-}
-
-const bucketBytesPerKey = 5
-
-// memoryFor returns the memory that holds the false-denial rate for so many keys.
-// The rate falls with about the fourth power of the memory, down to half of what
-// 1e-5 takes; below that the cliff is near where everybody is denied.
-func (c *Config) memoryFor(keys int) (int, error) {
-	rate := c.goal()
-	generations := float64(c.generations())
-	var bytes float64
-	if c.Algorithm == TokenBucket {
-		bytes = bucketBytesPerKey * float64(keys) * max(0.5, math.Pow(1e-5/rate, 0.25))
-	} else if c.Limit == 1 {
-		filter, _, err := bloom.Dimensions(keys, rate/generations)
-		if err != nil {
-			return 0, fmt.Errorf("sketchlimit: FalseDenialRate %v of %d keys: %w", rate, keys, err)
-		}
-		bytes = generations * float64(filter)
-	} else {
-		for _, row := range bytesPerKey {
-			if c.Limit >= row.limit {
-				bytes = row.bytes
-			}
-		}
-		bytes *= float64(keys) * generations / 2 * max(0.5, math.Pow(1e-5/rate, 0.25))
-	}
-	memory := 1.05*bytes + float64(c.smallest()) // 5 % for shards and their unevenness
-	if memory > maxMemory {
-		return 0, fmt.Errorf("sketchlimit: Keys %d at FalseDenialRate %v needs %.3g bytes, must be at most %d",
-			keys, rate, memory, maxMemory)
-	}
-	return int(memory), nil
 }

@@ -22,6 +22,10 @@ import (
 // 64 / [Share.CellBits] of them, the first in its lowest bits. A count that a cell cannot
 // hold stays at its largest value.
 //
+// The cells take as much as half of the limiter's own generations, and hold more: first units, which
+// doorkeepers keep out of sketches, and all of heavy keys. A limiter that is to be one of several
+// needs three times the Config.Keys to be about as good as one alone.
+//
 // It is made by [Limiter.Share]; package redislimit carries the counts through Redis. A
 // Share is safe for concurrent use; so is what it adds to the limiter's decisions.
 type Share struct {

@@ -104,7 +104,7 @@ func TestShareDecidesAsOne(t *testing.T) {
 func TestShareSumIsAnUpperBound(t *testing.T) {
 	const keys = 3000
 	now := time.Unix(1_700_000_000, 0)
-	c := sketchlimit.Config{Limit: 100, Window: time.Hour, Seed: 1, Keys: keys / 4, Clock: func() time.Time { return now }}
+	c := sketchlimit.Config{Limit: 100, Window: time.Hour, Seed: 1, Keys: 3 * keys / 4, Clock: func() time.Time { return now }}
 	var nodes []*node
 	for range 4 {
 		nodes = append(nodes, newNode(t, c))

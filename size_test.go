@@ -39,7 +39,7 @@ func TestBytesAreThoseOfTheLimiter(t *testing.T) {
 		_, err = c.Dimensions()
 		require.EqualError(t, err, want.Error())
 	}
-	bytes, err := sketchlimit.Config{Limit: 3, Window: time.Minute, Keys: 1 << 30}.Bytes()
+	bytes, err := sketchlimit.Config{Limit: 3, Window: time.Minute, Keys: 1 << 30, FalseDenialRate: 1e-8}.Bytes()
 	require.NoError(t, err)
 	require.Greater(t, float64(bytes), 1e11, "more than the machine has")
 }

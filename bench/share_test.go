@@ -15,7 +15,7 @@ func BenchmarkShare(b *testing.B) {
 	for _, shared := range []bool{false, true} {
 		for _, call := range []string{"Allow", "Take"} {
 			b.Run(fmt.Sprintf("shared=%v/call=%s/algorithm=sliding/dist=uniform/keys=1e6", shared, call), func(b *testing.B) {
-				l, err := sketchlimit.New(sketchlimit.Config{Limit: limit, Window: time.Second, Keys: 1e6, Seed: 1})
+				l, err := sketchlimit.New(sketchlimit.Config{Limit: limit, Window: time.Second, Keys: 3e6, Seed: 1})
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -181,7 +181,7 @@ func node() {
 		log.Fatal(err)
 	}
 	clock := func() time.Time { return time.Now().Add(l.Skew) }
-	limiter, err := sketchlimit.New(sketchlimit.Config{Limit: l.Limit, Window: l.Window, Keys: max(1000, l.Keys), Seed: 1, Clock: clock})
+	limiter, err := sketchlimit.New(sketchlimit.Config{Limit: l.Limit, Window: l.Window, Keys: 3 * max(1000, l.Keys), Seed: 1, Clock: clock})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -1,0 +1,94 @@
+package sketchlimit
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/sketchlimit/sketchlimit/bloom"
+)
+
+//go:generate go run ./bench/sizes -write sizes_table.go
+
+// sized is what limits from one on, to that of the next row, take by Tune where keys send five
+// requests a window on average and one in a hundred sends three times the limit.
+type sized struct {
+	limit  int
+	shapes [2]shape                 // for rates of strictRate and more, and for lower ones
+	bytes  [len(sizedRates)]float64 // a key, by rate
+}
+
+const (
+	strictRate = 1e-7
+	// headroom is on top of what Tune takes: whoever states keys alone knows less of the
+	// traffic. With it everybody is denied from three times the load on, rather than twice.
+	headroom = 1.5
+	// bucketBytesPerKey is what has been measured at a limit of 100.
+	bucketBytesPerKey = 5
+)
+
+// sized returns the row of the limit, and for how many generations it is; fewer take as much, because
+// each then has more to hold. It is nil for buckets and for a limit of 1, which no table is needed for.
+func (c *Config) sized() (row *sized, generations int) {
+	table, generations := slidingSizes, 2
+	switch {
+	case c.Algorithm == TokenBucket:
+		return nil, 0
+	case c.Algorithm == FixedWindow:
+		table, generations = fixedSizes, 1
+	case c.SubWindows > 1 && c.Limit >= subWindowSizes[0].limit: // sliding ones take no less below
+		table, generations = subWindowSizes, 7
+	}
+	for i := range table {
+		if c.Limit >= table[i].limit {
+			row = &table[i]
+		}
+	}
+	return row, generations
+}
+
+func (s *sized) shape(rate float64) shape {
+	if rate < strictRate {
+		return s.shapes[1]
+	}
+	return s.shapes[0]
+}
+
+// bytesFor returns the bytes a key for a rate: between two columns, and beyond the last, as a
+// power of it.
+func (s *sized) bytesFor(rate float64) float64 {
+	if rate >= sizedRates[0] {
+		return s.bytes[0]
+	}
+	i := 1
+	for i < len(sizedRates)-1 && rate < sizedRates[i] {
+		i++
+	}
+	part := math.Log(rate/sizedRates[i-1]) / math.Log(sizedRates[i]/sizedRates[i-1])
+	return s.bytes[i-1] * math.Pow(s.bytes[i]/s.bytes[i-1], part)
+}
+
+// memoryFor returns the memory that holds the false-denial rate for so many keys.
+func (c *Config) memoryFor(keys int) (int, error) {
+	rate := c.goal()
+	var bytes float64
+	if row, generations := c.sized(); row != nil {
+		bytes = headroom * row.bytesFor(rate) * float64(keys) * max(1, float64(c.generations())/float64(generations))
+	} else if c.Algorithm == TokenBucket {
+		// the rate falls with about the fourth power of the memory, down to half of what
+		// 1e-5 takes; below that the cliff is near where everybody is denied
+		bytes = bucketBytesPerKey * float64(keys) * max(0.5, math.Pow(1e-5/rate, 0.25))
+	} else {
+		generations := c.generations()
+		filter, _, err := bloom.Dimensions(keys, rate/float64(generations))
+		if err != nil {
+			return 0, fmt.Errorf("sketchlimit: FalseDenialRate %v of %d keys: %w", rate, keys, err)
+		}
+		bytes = float64(generations) * float64(filter)
+	}
+	memory := 1.05*bytes + float64(c.smallest()) // 5 % for shards and their unevenness
+	if memory > maxMemory {
+		return 0, fmt.Errorf("sketchlimit: Keys %d at FalseDenialRate %v needs %.3g bytes, must be at most %d",
+			keys, rate, memory, maxMemory)
+	}
+	return int(memory), nil
+}
