@@ -22,24 +22,33 @@ const (
 	// headroom is on top of what Tune takes: whoever states keys alone knows less of the
 	// traffic. With it everybody is denied from three times the load on, rather than twice.
 	headroom = 1.5
-	// bucketBytesPerKey is what has been measured at a limit of 100.
+	// bucketBytesPerKey is what has been measured at a limit of 100, and smallBucket the
+	// units from which on it will do.
 	bucketBytesPerKey = 5
+	smallBucket       = 20
 )
 
 // sized returns the row of the limit, and for how many generations it is; fewer take as much, because
-// each then has more to hold. It is nil for buckets and for a limit of 1, which no table is needed for.
+// each then has more to hold. It is nil for large buckets and for windows with a limit of 1, which
+// no table is needed for.
 func (c *Config) sized() (row *sized, generations int) {
-	table, generations := slidingSizes, 2
+	table, generations, limit := slidingSizes, 2, c.Limit
 	switch {
 	case c.Algorithm == TokenBucket:
-		return nil, 0
+		if c.Burst > 0 {
+			limit = min(limit, c.Burst)
+		}
+		if limit >= smallBucket {
+			return nil, 0
+		}
+		table, generations = bucketSizes, 1
 	case c.Algorithm == FixedWindow:
 		table, generations = fixedSizes, 1
 	case c.SubWindows > 1 && c.Limit >= subWindowSizes[0].limit: // sliding ones take no less below
 		table, generations = subWindowSizes, 7
 	}
 	for i := range table {
-		if c.Limit >= table[i].limit {
+		if limit >= table[i].limit {
 			row = &table[i]
 		}
 	}

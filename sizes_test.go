@@ -28,6 +28,7 @@ func TestSizesAreThoseOfTune(t *testing.T) {
 		{Limit: 5, FalseDenialRate: 1e-3, Algorithm: sketchlimit.FixedWindow},
 		{Limit: 1500, FalseDenialRate: 1e-9, Algorithm: sketchlimit.FixedWindow},
 		{Limit: 100, FalseDenialRate: 1e-5, SubWindows: 3},
+		{Limit: 5, FalseDenialRate: 1e-4, Algorithm: sketchlimit.TokenBucket},
 	} {
 		c := sketchlimit.Config{
 			Limit: g.Limit, Window: time.Minute, Algorithm: g.Algorithm, SubWindows: g.SubWindows, Keys: keys, FalseDenialRate: g.FalseDenialRate,
@@ -53,7 +54,7 @@ func TestSizesAreThoseOfTune(t *testing.T) {
 
 // Every limit gets a size, a lower rate never takes less memory, and more keys take more.
 func TestEveryLimitHasASize(t *testing.T) {
-	for _, a := range []sketchlimit.Config{{}, {Algorithm: sketchlimit.FixedWindow}, {SubWindows: 4}} {
+	for _, a := range []sketchlimit.Config{{}, {Algorithm: sketchlimit.FixedWindow}, {SubWindows: 4}, {Algorithm: sketchlimit.TokenBucket}} {
 		for bits := range 32 {
 			for _, limit := range []int{1 << bits, 1<<bits + 1, math.MaxInt32} {
 				before := 0

@@ -36,8 +36,8 @@ var limits = []int{2, 3, 4, 5, 6, 8, 10, 12, 16, 17, 20, 24, 32, 64, 100, 128, 2
 // do.
 var fewLimits = []int{10, 100}
 
-// bucketLimits are for buckets, whose cells are as wide at every limit.
-var bucketLimits = []int{1, 2, 3, 5, 8, 12, 20, 50, 100, 1000}
+// bucketLimits are for small buckets; from 20 units on New goes by what has been measured.
+var bucketLimits = []int{1, 2, 3, 5, 8, 12}
 
 var rates = []float64{1e-2, 1e-4, 1e-6, 1e-8, 1e-10, 1e-12}
 
@@ -59,7 +59,7 @@ var tables = []struct {
 }{
 	{"fixedSizes", "a fixed window", sketchlimit.Goal{Algorithm: sketchlimit.FixedWindow}, limits},
 	{"slidingSizes", "a sliding window", sketchlimit.Goal{}, limits},
-	{"bucketSizes", "a token bucket, by its burst if that is less than its limit", sketchlimit.Goal{Algorithm: sketchlimit.TokenBucket}, bucketLimits},
+	{"bucketSizes", "token buckets of few units", sketchlimit.Goal{Algorithm: sketchlimit.TokenBucket}, bucketLimits},
 	{"subWindowSizes", "a sliding window of six sub-windows, seven generations", sketchlimit.Goal{SubWindows: 6}, fewLimits},
 }
 
