@@ -120,7 +120,8 @@ func (g *lag) lose(room float64, n int64) (units float64) {
 func (s *bucketSimulation) expected() Expected {
 	e := Expected{EstimateError: ratio(s.excessUnits, s.total)}
 	if e.FalseDenialRate, e.WithheldShare = s.predicted(); e.FalseDenialRate > cliffRate/2 {
-		e.FalseDenialRate, e.WithheldShare = ratio(s.denied, s.innocent), max(0, ratio(s.withheld, s.units))
+		// Among the few keys that are simulated there may be none of those that are denied.
+		e.FalseDenialRate, e.WithheldShare = max(cliffRate/2, ratio(s.denied, s.innocent)), max(0, ratio(s.withheld, s.units))
 	}
 	return e
 }
