@@ -51,7 +51,7 @@ func start(dir string, args []string, freePort func() (string, error)) (*Server,
 			}
 			s.args = append(s.args, "--cluster-port", s.bus)
 		}
-		if err = s.Restart(); err == nil || !errors.Is(err, errExited) || try == 5 {
+		if err = s.run(); err == nil || !errors.Is(err, errExited) || try == 5 {
 			return s, err
 		}
 	}
@@ -60,8 +60,21 @@ func start(dir string, args []string, freePort func() (string, error)) (*Server,
 // errExited tells that a server has ended by itself: mostly because of its port.
 var errExited = errors.New("redistest: the server has ended")
 
-// Restart starts a stopped server on its old port, with what its files hold.
-func (s *Server) Restart() error {
+// Restart starts a stopped server on its old port, with what its files hold. Meanwhile a
+// connection may have the port for its own end, also one to that very port: it waits until
+// that is over.
+func (s *Server) Restart() (err error) {
+	for range 100 {
+		if err = s.run(); !errors.Is(err, errExited) {
+			return err
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	return err
+}
+
+// run starts a stopped server, and waits until it answers.
+func (s *Server) run() error {
 	s.cmd, s.exited = exec.Command("redis-server", s.args...), make(chan struct{})
 	if err := s.cmd.Start(); err != nil {
 		s.cmd = nil
