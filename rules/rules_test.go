@@ -107,8 +107,8 @@ domain: api
 descriptors:
   - {key: fixed, rate_limit: {unit: minute, requests_per_unit: 2}}
   - {key: sliding, rate_limit: {unit: minute, requests_per_unit: 2, algorithm: sliding_window}}
-  - {key: bucket, rate_limit: {unit: minute, requests_per_unit: 2, algorithm: token_bucket}}
-  - {key: burst, rate_limit: {unit: hour, requests_per_unit: 60, algorithm: token_bucket, burst: 2}}
+  - {key: bucket, rate_limit: {unit: minute, requests_per_unit: 2, algorithm: token_bucket, keys: 1000}}
+  - {key: burst, rate_limit: {unit: hour, requests_per_unit: 60, algorithm: token_bucket, burst: 2, keys: 1000}}
 `)
 	for _, key := range []string{"fixed=x", "sliding=x", "bucket=x", "burst=x"} {
 		require.Equal(t, "admitted 1", l.take("api", key))
