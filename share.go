@@ -72,11 +72,9 @@ func (l *Limiter) Share() (*Share, error) {
 	s.lane, s.max = 64-uint64(bits), 1<<bits-1
 	s.hot = make([]uint64, len(l.shards)*int(s.blocks)*blockWords)
 	s.cold = make([]uint64, len(l.shards)*l.generations*2*s.PartWords())
-	if !l.share.CompareAndSwap(nil, s) {
-		return l.share.Load(), nil
-	}
-	l.beside.Store(true)
-	return s, nil
+	l.share.CompareAndSwap(nil, s)
+	l.beside.Store(true) // by whoever comes second as well: his decisions count from here on
+	return l.share.Load(), nil
 }
 
 // Layout describes all that two Shares must have in common to read each other's cells: the
