@@ -22,7 +22,7 @@ func TestGrowHeldUpDecision(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, l.Close()) // adapt is called here alone
 	h := l.hashString("key")
-	held := l.windows.At(now)
+	held := l.windows.at(now)
 	require.True(t, l.take(held, h, 20, l.limit, true).allowed)
 	first := l.inner.Load()
 	for i := range 100_000 { // far more than it was made for
@@ -61,7 +61,7 @@ func TestGrowDecisionThatWaits(t *testing.T) {
 	s := &first.shards[first.shard(h)]
 	s.mu.Lock()
 	admitted := make(chan bool)
-	go func() { admitted <- l.take(Position{}, h, 20, l.limit, true).allowed }()
+	go func() { admitted <- l.take(0, h, 20, l.limit, true).allowed }()
 	stacks := make([]byte, 1<<20)
 	for waits := false; !waits; runtime.Gosched() {
 		waits = regexp.MustCompile(`\[sync\.Mutex\.Lock.*\n(.+\n)*.*\.consume\(`).Match(stacks[:runtime.Stack(stacks, true)])

@@ -86,7 +86,7 @@ func TestKeysThatShareAnEntry(t *testing.T) {
 	l, err := New(Config{Limit: 100, Window: time.Minute, Seed: 1, Clock: func() time.Time { return time.Unix(0, 0) },
 		Plan: &Plan{Shards: 1, BloomBytes: 1024, BloomProbes: 3, Depth: 4, Width: 512, CellBits: 8, HeavyEntries: 8, HeavyThreshold: 16}})
 	require.NoError(t, err)
-	take := func(h uint64, n int) bool { return l.take(Position{}, h, n, l.limit, false).allowed }
+	take := func(h uint64, n int) bool { return l.take(0, h, n, l.limit, false).allowed }
 	// Nothing but the low bits of the product tell these two apart, and those are
 	// not in the fingerprint.
 	a := uint64(0x1234_5678_9abc_def0)

@@ -228,10 +228,7 @@ func (l *Limiter) Allow(key string) bool {
 	} else {
 		h = l.hashString(key)
 	}
-	if !l.windows.runs.Load() {
-		return l.take(l.windows.Now(), h, 1, l.limit, true).allowed
-	}
-	word := l.windows.word.Load()
+	word := l.windows.now()
 	r := l.request(h)
 	if _, _, ok := r.s.last.holds(h, word); ok { // as take does, in half the time
 		l.flooded.inc()
@@ -243,14 +240,14 @@ func (l *Limiter) Allow(key string) bool {
 // AllowN consumes n units of the key, now, and tells whether they were admitted. It
 // is all or nothing.
 func (l *Limiter) AllowN(key string, n int) bool {
-	return l.take(l.windows.Now(), l.hashString(key), n, l.limit, true).allowed
+	return l.take(l.windows.now(), l.hashString(key), n, l.limit, true).allowed
 }
 
 // Take consumes n units of the key, now, if they are admitted. Unless a Clock is
 // configured, now is late by up to [Resolution], see [WindowManager], and the
 // durations of the decision are longer by it.
 func (l *Limiter) Take(key string, n int) (d Decision) {
-	l.late(&d, l.take(l.windows.Now(), l.hashString(key), n, l.limit, false))
+	l.late(&d, l.take(l.windows.now(), l.hashString(key), n, l.limit, false))
 	return d
 }
 
@@ -258,32 +255,32 @@ func (l *Limiter) Take(key string, n int) (d Decision) {
 // [WindowManager] says what a step back means. With a limit of the caller's as well it is
 // [Limiter.TakeLimitAt].
 func (l *Limiter) TakeAt(now time.Time, key string, n int) (d Decision) {
-	l.decide(&d, l.take(l.windows.At(now), l.hashString(key), n, l.limit, false))
+	l.decide(&d, l.take(l.windows.at(now), l.hashString(key), n, l.limit, false))
 	return d
 }
 
 // TakeBytes is [Limiter.Take] for a key in a byte slice, which is not kept.
 func (l *Limiter) TakeBytes(key []byte, n int) (d Decision) {
-	l.late(&d, l.take(l.windows.Now(), l.hashBytes(key), n, l.limit, false))
+	l.late(&d, l.take(l.windows.now(), l.hashBytes(key), n, l.limit, false))
 	return d
 }
 
 // TakeBytesAt is [Limiter.TakeAt] for a key in a byte slice, which is not kept.
 func (l *Limiter) TakeBytesAt(now time.Time, key []byte, n int) (d Decision) {
-	l.decide(&d, l.take(l.windows.At(now), l.hashBytes(key), n, l.limit, false))
+	l.decide(&d, l.take(l.windows.at(now), l.hashBytes(key), n, l.limit, false))
 	return d
 }
 
 // TakeAddr is [Limiter.Take] for an IP address, counted as its 4 or 16 bytes: an
 // IPv4-mapped IPv6 address is the IPv4 address, and zones do not count.
 func (l *Limiter) TakeAddr(key netip.Addr, n int) (d Decision) {
-	l.late(&d, l.take(l.windows.Now(), l.hashAddr(key), n, l.limit, false))
+	l.late(&d, l.take(l.windows.now(), l.hashAddr(key), n, l.limit, false))
 	return d
 }
 
 // TakeAddrAt is [Limiter.TakeAt] for an IP address, see [Limiter.TakeAddr].
 func (l *Limiter) TakeAddrAt(now time.Time, key netip.Addr, n int) (d Decision) {
-	l.decide(&d, l.take(l.windows.At(now), l.hashAddr(key), n, l.limit, false))
+	l.decide(&d, l.take(l.windows.at(now), l.hashAddr(key), n, l.limit, false))
 	return d
 }
 
@@ -330,26 +327,26 @@ func (l *Limiter) late(d *Decision, v verdict) {
 	l.decide(d, v)
 }
 
-// take is what all decisions come down to. The key's hash chooses the shard, and the
-// shard's lock makes check and count one step.
-func (l *Limiter) take(p Position, h uint64, n int, limit int64, brief bool) verdict {
+// take is what all decisions come down to, at a position's word. The key's hash chooses the
+// shard, and the shard's lock makes check and count one step.
+func (l *Limiter) take(word int64, h uint64, n int, limit int64, brief bool) verdict {
 	r := l.request(h)
-	if n == 1 && l.windows.pack(p) < r.s.last.until.Load() {
-		if v, ok := l.remembered(p, r, limit); ok {
+	if n == 1 && word < r.s.last.until.Load() {
+		if v, ok := l.remembered(word, r, limit); ok {
 			return v
 		}
 	}
-	return r.consume(p, n, limit, brief)
+	return r.consume(l.windows.unpack(word), n, limit, brief)
 }
 
 // remembered is take for a key that was the last of its shard to be denied.
-func (l *Limiter) remembered(p Position, r request, limit int64) (v verdict, ok bool) {
-	until, reset, ok := r.s.last.holds(r.flood(limit), l.windows.pack(p))
+func (l *Limiter) remembered(word int64, r request, limit int64) (v verdict, ok bool) {
+	until, reset, ok := r.s.last.holds(r.flood(limit), word)
 	if !ok {
 		return verdict{}, false
 	}
 	l.flooded.inc()
-	now := l.nanos(p)
+	now := l.nanos(l.windows.unpack(word))
 	return verdict{
 		retryAfter: time.Duration(l.nanos(l.windows.unpack(until)) - now),
 		resetAfter: time.Duration(reset - now),

@@ -32,9 +32,10 @@ type layout struct {
 	door       bloom.Layout
 	cells      cms.Layout // no cells where the limit is 1
 	heavy      heavyTable
-	cellsFirst int // word of a generation
-	generation int // words of one generation
-	size       int // words of a shard
+	cellsFirst int   // word of a generation
+	generation int   // words of one generation
+	size       int   // words of a shard
+	most       int64 // units of a generation that a key may have without an entry
 	hasher
 }
 
@@ -57,6 +58,10 @@ func newLayout(w window, p Plan, h hasher) (layout, error) {
 	l.heavy.threshold = int64(p.HeavyThreshold)
 	l.heavy.bits, _ = heavyBits(int(w.limit))
 	l.heavy.shift = 2*l.heavy.bits + 2
+	if l.most = w.limit; l.heavy.buckets > 0 {
+		l.most = l.heavy.threshold - 1
+	}
+	l.most = min(l.most, 1+int64(l.cells.Max()))
 	l.cellsFirst = l.door.Words()
 	l.generation = l.cellsFirst + l.cells.Words()
 	l.size = w.generations*l.generation + p.HeavyEntries
@@ -83,6 +88,11 @@ func (r request) take(p Position, n, limit int64, brief bool) verdict {
 		return r.takeTime(p, n, limit)
 	}
 	entry := r.heavy.find(r.memory, r.table(), r.h)
+	if entry == nil {
+		if v, ok := r.takeLight(p, n, limit, brief); ok {
+			return v
+		}
+	}
 	current, h := r.count(p.Generation, entry)
 	enough := all
 	if brief {
@@ -103,6 +113,58 @@ func (r request) take(p Position, n, limit int64, brief bool) verdict {
 		return verdict{allowed: true, remaining: int(free - n), resetAfter: r.resetAfter(p, 0)}
 	}
 	return r.refuse(p, n, limit, enough, entry, u)
+}
+
+// takeLight is take for a key that has no entry in the table, if it is admitted and gets none:
+// nearly all of them. What is not left to the current generation is found out first, so that
+// reading that and counting in it are one step.
+func (r request) takeLight(p Position, n, limit int64, brief bool) (v verdict, ok bool) {
+	var at place
+	if r.beside.Load() {
+		share := r.share.Load()
+		if share == nil {
+			return verdict{}, false
+		}
+		at = share.place(r.h)
+		limit -= share.bound(at, r.windows.pack(p))
+	}
+	free := int64(0)
+	if brief && r.generations == 2 { // as if the previous generation held as much as it can
+		free = limit - r.weighted(r.limit, 1, p.Elapsed)
+	}
+	if free < n {
+		free = limit
+		for age := 1; age < r.generations; age++ {
+			if c, _ := r.count(p.Generation-int64(age), nil); c > 0 {
+				free -= r.weighted(c, age, p.Elapsed)
+			}
+		}
+	}
+	most := min(free, r.most)
+	if n < 1 || n > most {
+		return verdict{}, false
+	}
+	h := mix(r.h, rotating.Seed(r.seed, p.Generation))
+	first := r.buffer(0)
+	count := n // with these
+	if r.door.Test(r.memory, first, h) {
+		c, ok := r.cells.AddBounded(r.memory, first+r.cellsFirst, h, uint32(n), uint32(most-1))
+		if !ok {
+			return verdict{}, false
+		}
+		count = 1 + int64(c)
+	} else {
+		r.door.TestAndAdd(r.memory, first, h)
+		if n > 1 {
+			r.cells.Raise(r.memory, first+r.cellsFirst, h, uint32(n-1))
+		}
+	}
+	r.s.admitted += uint64(n)
+	r.s.last.forget(r.h)
+	if at.block != nil {
+		r.share.Load().admit(at, count)
+	}
+	return verdict{allowed: true, remaining: int(free - count), resetAfter: r.resetAfter(p, 0)}, true
 }
 
 // usageBeside is usage for a key that has counts elsewhere as well, and tells where in a

@@ -31,6 +31,7 @@ import (
 type Share struct {
 	limiter *Limiter
 	blocks  uint64 // of a shard
+	all     uint64 // of all shards
 	lane    uint64 // the bits of a hash that choose a lane: where in a word a cell begins
 	max     uint64 // all bits of a cell
 
@@ -65,6 +66,7 @@ func (l *Limiter) Share() (*Share, error) {
 		return nil, fmt.Errorf("sketchlimit: Share with Overload %v, must be %v: %w", Grow, Deny, errors.ErrUnsupported)
 	}
 	s := &Share{limiter: l, blocks: uint64(max(1, l.generation/blockWords))}
+	s.all = uint64(len(l.shards)) * s.blocks
 	bits := 8
 	for 1<<bits-1 < 2*l.limit { // so that a sum does not stop at the limit itself
 		bits *= 2
@@ -81,7 +83,7 @@ func (l *Limiter) Share() (*Share, error) {
 // Config, and without telling it the Seed.
 func (s *Share) Layout() string {
 	l := s.limiter
-	return fmt.Sprintf("%d per %v in %d generations, %d parts of %d words, %d bits a cell, seed %08x",
+	return fmt.Sprintf("%d per %v in %d generations, %d parts of %d words each, %d bits a cell, seed %08x",
 		l.limit, l.Window(), l.generations, s.Parts(), s.PartWords(), s.CellBits(), uint32(mix(l.seed, 1)))
 }
 
@@ -247,11 +249,14 @@ type place struct {
 	lanes uint64 // six bits a row
 }
 
+// block returns the number of a key's block among those of all shards, which is in the
+// key's own shard: the two are chosen alike.
+func (s *Share) block(key uint64) uint64 {
+	return key >> 32 * s.all >> 32
+}
+
 func (s *Share) place(key uint64) place {
-	l := s.limiter
-	h := mix(key, ^l.seed)
-	block := uint64(l.shard(key))*s.blocks + h>>32*s.blocks>>32
-	return place{(*[blockWords]uint64)(s.hot[block*blockWords:]), h}
+	return place{(*[blockWords]uint64)(s.hot[s.block(key)*blockWords:]), key}
 }
 
 // bound returns what the others' units of a key weigh at most, at a position's word.
@@ -268,8 +273,7 @@ func (s *Share) count(r request, number int64) int64 {
 	if uint64(age) >= uint64(r.generations) {
 		return 0 // not begun, or gone
 	}
-	h := mix(r.h, ^r.seed)
-	c := s.least(s.theirs(r, int(age))[h>>32*s.blocks>>32*halfWords:], h)
+	c := s.least(s.theirs(r, int(age))[s.block(r.h)%s.blocks*halfWords:], r.h)
 	if c == s.max {
 		return 1 << 40 // or more than a cell can hold
 	}
@@ -298,6 +302,7 @@ func (s *Share) admit(at place, count int64) {
 }
 
 func (s *Share) raise(word *uint64, lane, least uint64) {
-	old, cell := *word, s.max<<lane
-	*word = old&^cell | max(old&cell, least<<lane)
+	old := *word
+	cell := old >> lane & s.max
+	*word = old + (max(cell, least)-cell)<<lane
 }

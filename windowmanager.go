@@ -116,11 +116,21 @@ func (w *WindowManager) tell() {
 
 // Now returns the position of the clock, or of its latest reading if the manager runs.
 func (w *WindowManager) Now() Position {
-	if w.runs.Load() {
-		return w.unpack(w.word.Load())
-	}
-	return w.At(w.clock())
+	return w.unpack(w.now())
 }
+
+// now is Now as a word.
+func (w *WindowManager) now() int64 {
+	if w.runs.Load() {
+		return w.word.Load()
+	}
+	return w.read()
+}
+
+func (w *WindowManager) read() int64 { return w.at(w.clock()) }
+
+// at is At as a word.
+func (w *WindowManager) at(now time.Time) int64 { return w.pack(w.At(now)) }
 
 // At returns the position of now, and makes its generation the latest if it is ahead.
 func (w *WindowManager) At(now time.Time) Position {

@@ -114,6 +114,37 @@ func (l *Layout) Raise(words []uint64, first int, h uint64, c uint32) {
 	}
 }
 
+// AddBounded is [Sketch.AddBounded] on the cells in words[first:].
+func (l *Layout) AddBounded(words []uint64, first int, h uint64, n, most uint32) (estimate uint32, ok bool) {
+	most = min(most, l.max)
+	if l.depth != 4 {
+		e := l.Estimate(words, first, h)
+		if uint64(e)+uint64(n) > uint64(most) {
+			return e, false
+		}
+		l.Raise(words, first, h, e+n)
+		return e + n, true
+	}
+	w, rows := uint64(first), l.row
+	lane := h & l.lanes & 63
+	cell := uint64(l.max) << lane
+	g := remix(h)
+	w0 := &words[w+h>>32*rows>>32]
+	w1 := &words[w+rows+h&math.MaxUint32*rows>>32]
+	w2 := &words[w+2*rows+g>>32*rows>>32]
+	w3 := &words[w+3*rows+g&math.MaxUint32*rows>>32]
+	least := min(cell&*w0, cell&*w1, cell&*w2, cell&*w3)
+	if least>>lane+uint64(n) > uint64(most) {
+		return uint32(least >> lane), false
+	}
+	least += uint64(n) << lane
+	raise(w0, cell, least)
+	raise(w1, cell, least)
+	raise(w2, cell, least)
+	raise(w3, cell, least)
+	return uint32(least >> lane), true
+}
+
 // raise lifts one cell of a word. It stores without a branch: whether a cell rises is
 // data that no predictor learns, and a store that changes nothing is cheaper than a
 // misprediction.

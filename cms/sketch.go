@@ -70,13 +70,7 @@ func (s *Sketch) Add(h uint64, n uint32) uint32 {
 // afterwards and whether the units were counted. Cells are raised to the new
 // estimate and no further: what they hold beyond it belongs to other keys.
 func (s *Sketch) AddBounded(h uint64, n, max uint32) (estimate uint32, ok bool) {
-	e := s.Estimate(h)
-	t := uint64(e) + uint64(n)
-	if t > uint64(min(max, s.max)) {
-		return e, false
-	}
-	s.Raise(h, uint32(t))
-	return uint32(t), true
+	return s.Layout.AddBounded(s.words, 0, h, n, max)
 }
 
 // Raise lifts the cells of the key with hash h to at least c, or to [Layout.Max]

@@ -1,0 +1,57 @@
+package sketchlimit
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Most requests are decided by takeLight. What it admits, tells and leaves in memory is what the
+// way that all others go would have.
+func TestTakeLightDecidesAsTakeDoes(t *testing.T) {
+	small := Plan{Shards: 2, BloomBytes: 128, BloomProbes: 3, Depth: 4, Width: 64, CellBits: 8, HeavyEntries: 16, HeavyThreshold: 8}
+	other := Plan{Shards: 1, BloomBytes: 64, BloomProbes: 8, Depth: 3, Width: 32, CellBits: 16}
+	for name, c := range map[string]Config{
+		"sliding":             {Limit: 20, Plan: &small},
+		"sliding, other plan": {Limit: 300, Plan: &other},
+		"fixed":               {Limit: 20, Plan: &small, Algorithm: FixedWindow},
+		"sub-windows":         {Limit: 20, Plan: &other, SubWindows: 4},
+		"limit 1":             {Limit: 1, MemoryBytes: 8192},
+	} {
+		t.Run(name, func(t *testing.T) {
+			random := rand.New(rand.NewPCG(1, 2))
+			now := time.Unix(1e9, 0)
+			c.Window, c.Seed, c.Clock = time.Second, 3, func() time.Time { return now }
+			light, err := New(c)
+			require.NoError(t, err)
+			whole, err := New(c)
+			require.NoError(t, err)
+			whole.beside.Store(true) // says that keys have counts elsewhere, which they have not
+
+			key, admitted := make([]byte, 2), 0
+			for range 200_000 {
+				now = now.Add(time.Duration(random.IntN(int(time.Second) / 2000)))
+				binary.LittleEndian.PutUint16(key, uint16(random.ExpFloat64()*20))
+				n, limit := 1+random.IntN(1+random.IntN(3)), c.Limit
+				if random.IntN(4) == 0 {
+					limit = random.IntN(c.Limit + 1)
+				}
+				if random.IntN(2) == 0 {
+					allowed := light.AllowN(string(key), n)
+					require.Equal(t, whole.AllowN(string(key), n), allowed)
+					continue
+				}
+				d := light.TakeLimitBytes(key, n, limit)
+				require.Equal(t, whole.TakeLimitBytes(key, n, limit), d)
+				if d.Allowed {
+					admitted++
+				}
+			}
+			require.Greater(t, admitted, 1000)
+			require.Equal(t, whole.memory, light.memory)
+		})
+	}
+}
