@@ -14,5 +14,5 @@
 // draft-ietf-httpapi-ratelimit-headers-10, see [Fields]. Several of these
 // middlewares, one behind the other, each add theirs; give them names, see [Name].
 //
-// A request costs no allocation, and one or two with header fields.
+// A request costs no allocation, and one at most with header fields.
 package httplimit

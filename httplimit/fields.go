@@ -54,7 +54,7 @@ var table = [...]struct {
 	{"X-Ratelimit-Retry-After", appendRetryAfter, false},
 }
 
-// write sets the fields. All slices of values share one.
+// write sets the fields.
 func (m *middleware) write(h http.Header, s *scratch) {
 	tightest := s.tightest()
 	if m.fields == 0 || tightest == nil {
@@ -66,18 +66,16 @@ func (m *middleware) write(h http.Header, s *scratch) {
 	if tightest.Allowed {
 		fields &^= RetryAfter | XRateLimitRetryAfter
 	}
-	values := make([]string, 0, bits.OnesCount(uint(fields)))
+	alone := len(h) == 0
 	for ; fields != 0; fields &= fields - 1 {
 		i := bits.TrailingZeros(uint(fields))
 		if told[i] == "" {
 			continue
 		}
-		f, n := &table[i], len(values)
-		values = append(values, told[i])
-		if f.list && h[f.name] != nil {
+		if f := &table[i]; !alone && f.list && h[f.name] != nil {
 			h[f.name] = append(h[f.name], told[i])
 		} else {
-			h[f.name] = values[n : n+1 : n+1]
+			h[f.name] = s.value(told[i])
 		}
 	}
 }
@@ -89,6 +87,18 @@ type texts struct {
 	quotas []quota // that policy is about
 	policy string
 	states [64]telling // by units remaining
+	room   []string    // for values
+}
+
+// value returns the values of a field that has one. They are the response's own, for whoever
+// comes later may change them; only their memory is taken for many at once.
+func (t *texts) value(text string) []string {
+	if len(t.room) == 0 {
+		t.room = make([]string, 64)
+	}
+	values := t.room[:1:1]
+	values[0], t.room = text, t.room[1:]
+	return values
 }
 
 // quota is what RateLimit-Policy tells of a policy.

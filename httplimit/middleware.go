@@ -228,16 +228,20 @@ func (m *middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 	}
 	s := m.pool.Get().(*scratch)
 	m.decider.Decide(&s.Answer, r, cost)
+	admitted := true
 	for i := range s.Policies {
 		p := &s.Policies[i]
 		p.Shadow = p.Shadow || m.shadow
+		admitted = admitted && p.Allowed
 	}
 	m.write(w.Header(), s)
-	m.report(r, s.Policies)
-	if refusing := s.refusing(); len(refusing) > 0 {
-		m.refuse(w, r, refusing)
-		m.free(s)
-		return
+	if !admitted {
+		m.report(r, s.Policies)
+		if refusing := s.refusing(); len(refusing) > 0 {
+			m.refuse(w, r, refusing)
+			m.free(s)
+			return
+		}
 	}
 	m.free(s)
 	next.ServeHTTP(w, r)

@@ -58,14 +58,17 @@ type Answer struct {
 	Policies []Policy
 	// Keys is memory that their Keys may lie in.
 	Keys []byte
+	// Memory is the Decider's own. It is nil at first, and later what the Decider has left
+	// there, for any request before.
+	Memory any
 }
 
 // Decider decides by any number of policies, see [NewPolicies]. It must be safe for
 // concurrent use.
 type Decider interface {
 	// Decide consumes so many units, never 0, of every policy that concerns the request,
-	// or of none if one of them refuses it. It appends to both fields of an
-	// Answer that is empty, and does not keep it.
+	// or of none if one of them refuses it. It appends to Policies and Keys, which
+	// are empty, and does not keep the Answer.
 	Decide(a *Answer, r *http.Request, cost int)
 }
 
