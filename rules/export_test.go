@@ -9,8 +9,6 @@ func Parse(file string, data []byte) (rules []*Rule, match func(Descriptor) (*Ru
 	if err := s.add(file, data); err != nil {
 		return nil, nil, err
 	}
-	for name := range s.domains {
-		match = func(d Descriptor) (*Rule, []byte) { return s.domains[name].match(d, nil) }
-	}
+	match = func(d Descriptor) (*Rule, []byte) { return s.domains.first[0].of.match(d, nil) }
 	return s.rules, match, nil
 }

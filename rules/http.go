@@ -16,7 +16,9 @@ type Descriptors struct {
 
 // Add adds the descriptor of these entries, from the outermost level to the innermost.
 func (d *Descriptors) Add(entries ...Entry) {
-	d.entries = append(d.entries, entries...)
+	for _, e := range entries { // they are few: to copy them at once takes longer
+		d.entries = append(d.entries, e)
+	}
 	d.ends = append(d.ends, len(d.entries))
 }
 
@@ -39,11 +41,15 @@ type front struct {
 
 // Decide implements [httplimit.Decider].
 func (f *front) Decide(a *httplimit.Answer, r *http.Request, cost int) {
-	s := pool.Get().(*scratch)
+	s, ok := a.Memory.(*scratch)
+	if !ok {
+		s = new(scratch)
+		a.Memory = s
+	}
 	f.describe(&s.described, r)
 	c := &s.counters
 	c.now, c.keys = f.rules.clock(), a.Keys
-	top, start := f.rules.current.Load().domains[f.domain], 0
+	top, start := f.rules.current.Load().domains.find(f.domain), 0
 	for _, end := range s.described.ends {
 		c.match(top, s.described.entries[start:end])
 		start = end
@@ -51,7 +57,7 @@ func (f *front) Decide(a *httplimit.Answer, r *http.Request, cost int) {
 	c.take(cost)
 	c.append(a)
 	c.keys = nil
-	s.free()
+	s.clear()
 }
 
 // append appends what the rules say.

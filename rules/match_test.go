@@ -415,3 +415,34 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// A level finds what has a name whatever their number: the first few are held elsewhere than others.
+func TestManyNames(t *testing.T) {
+	const n = 30
+	var file strings.Builder
+	file.WriteString("domain: d\ndescriptors:\n")
+	for i := range n {
+		fmt.Fprintf(&file, "  - {key: key%d, value: only, rate_limit: {unit: second, requests_per_unit: %d}}\n", i, 1+i)
+		fmt.Fprintf(&file, "  - {key: same, value: value%d, rate_limit: {unit: second, requests_per_unit: %d}}\n", i, 101+i)
+	}
+	_, match, err := rules.Parse("f", []byte(file.String()))
+	require.NoError(t, err)
+	limit := func(d string) int {
+		rule, _ := match(descriptor(d))
+		if rule == nil {
+			return 0
+		}
+		return rule.Limit
+	}
+	for i := range n {
+		require.Equal(t, 1+i, limit(fmt.Sprintf("key%d=only", i)))
+		require.Equal(t, 101+i, limit(fmt.Sprintf("same=value%d", i)))
+		require.Zero(t, limit(fmt.Sprintf("key%d=value%d", i, i)))
+	}
+	require.Zero(t, limit("same=only"))
+	require.Zero(t, limit(fmt.Sprintf("key%d=only", n)))
+	for _, twice := range []string{"key2, value: only", fmt.Sprintf("key%d, value: only", n-1), fmt.Sprintf("same, value: value%d", n-1)} {
+		_, _, err = rules.Parse("f", []byte(file.String()+"  - {key: "+twice+", rate_limit: {unit: second, requests_per_unit: 1}}\n"))
+		require.ErrorContains(t, err, "duplicate descriptor composite key")
+	}
+}

@@ -29,12 +29,12 @@ type Rules struct {
 
 // set is the rules of one reading of the files, which does not change.
 type set struct {
-	domains map[string]*node
+	domains index[*node]
 	rules   []*Rule
 	names   map[string]int // how many rules have it
 }
 
-func newSet() *set { return &set{domains: map[string]*node{}, names: map[string]int{}} }
+func newSet() *set { return &set{names: map[string]int{}} }
 
 // Load reads files, and directories for the files in them that end in .yaml, each with one
 // domain. The counts of all rules may take maxBytes together, so that a slip of the
@@ -166,10 +166,10 @@ func (s *set) add(file string, data []byte) error {
 	if err != nil {
 		return err
 	}
-	if s.domains[d.name] != nil {
+	if s.domains.find(d.name) != nil {
 		return fmt.Errorf("%s: duplicate domain '%s' in config file", file, d.name)
 	}
-	top := newNode()
+	top := new(node)
 	rules, err := top.grow(file, place{domain: d.name}, d.descriptors)
 	if err != nil {
 		return err
@@ -181,7 +181,7 @@ func (s *set) add(file string, data []byte) error {
 			rule.title = fmt.Sprintf("%s#%d", rule.title, n)
 		}
 	}
-	s.domains[d.name] = top
+	s.domains.add(d.name, top)
 	s.rules = append(s.rules, rules...)
 	return nil
 }
@@ -206,7 +206,7 @@ func (r *Rules) MemoryBytes() int { return r.current.Load().bytes() }
 
 // Match returns the rule that applies to a descriptor, nil if none does.
 func (r *Rules) Match(domain string, d Descriptor) *Rule {
-	rule, _ := r.current.Load().domains[domain].match(d, nil)
+	rule, _ := r.current.Load().domains.find(domain).match(d, nil)
 	return rule
 }
 
@@ -238,10 +238,13 @@ func (r *Rules) Take(domain string, n int, descriptors ...Descriptor) (admitted 
 
 func (r *Rules) take(now time.Time, domain string, n int, descriptors []Descriptor) (bool, []Status) {
 	s := pool.Get().(*scratch)
-	defer s.free()
+	defer func() {
+		s.clear()
+		pool.Put(s)
+	}()
 	c := &s.counters
 	c.now = now
-	top := r.current.Load().domains[domain]
+	top := r.current.Load().domains.find(domain)
 	for _, d := range descriptors {
 		c.match(top, d)
 	}
@@ -256,13 +259,12 @@ type scratch struct {
 
 var pool = sync.Pool{New: func() any { return new(scratch) }}
 
-// free lets go of what belongs to the request, and to the files of the moment.
-func (s *scratch) free() {
+// clear lets go of what belongs to the request, and to the files of the moment.
+func (s *scratch) clear() {
 	clear(s.statuses)
 	clear(s.described.entries)
 	s.statuses, s.keys, s.ends = s.statuses[:0], s.keys[:0], s.ends[:0]
 	s.described.entries, s.described.ends = s.described.entries[:0], s.described.ends[:0]
-	pool.Put(s)
 }
 
 // counters is what one request is held against.
@@ -322,7 +324,7 @@ func (c *counters) take(n int) bool {
 func (c *counters) replace() {
 	var names []string
 	for i := range c.statuses {
-		if rule := c.statuses[i].Rule; rule != nil {
+		if rule := c.statuses[i].Rule; rule != nil && len(rule.replaces) > 0 {
 			names = append(names, rule.replaces...)
 		}
 	}

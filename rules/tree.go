@@ -14,9 +14,9 @@ type Descriptor []Entry
 
 // node is a descriptor of a file, or the top of a domain.
 type node struct {
-	keys     map[string]*values // below it, without wildcards
-	patterns []*node            // below it, with wildcards, in the order of the file
-	rule     *Rule              // nil: none
+	keys     index[*values] // below it, without wildcards
+	patterns []*node        // below it, with wildcards, in the order of the file
+	rule     *Rule          // nil: none
 
 	// Of a node with wildcards: what stands around the stars.
 	key, value []string
@@ -26,23 +26,23 @@ type node struct {
 
 // values is what a level has for one key.
 type values struct {
-	exact map[string]*node
+	exact index[*node]
 	bare  *node // for any other value; nil: none
 }
 
-func newNode() *node { return &node{keys: map[string]*values{}} }
-
 // of returns what the level below has for a key.
 func (n *node) of(key string) *values {
-	if n.keys[key] == nil {
-		n.keys[key] = &values{exact: map[string]*node{}}
+	v := n.keys.find(key)
+	if v == nil {
+		v = new(values)
+		n.keys.add(key, v)
 	}
-	return n.keys[key]
+	return v
 }
 
 // add puts a descriptor of the file under the node; false if the level has it already.
 func (n *node) add(d *descriptor) (child *node, ok bool) {
-	child = newNode()
+	child = new(node)
 	switch {
 	case strings.Contains(d.key, "*") || strings.Contains(d.value, "*"):
 		child.key, child.value = strings.Split(d.key, "*"), strings.Split(d.value, "*")
@@ -66,10 +66,10 @@ func (n *node) add(d *descriptor) (child *node, ok bool) {
 		level.bare = child
 	default:
 		level := n.of(d.key)
-		if level.exact[d.value] != nil {
+		if level.exact.find(d.value) != nil {
 			return nil, false
 		}
-		level.exact[d.value] = child
+		level.exact.add(d.value, child)
 	}
 	return child, true
 }
@@ -78,9 +78,9 @@ func equal(a, b []string) bool { return strings.Join(a, "*") == strings.Join(b, 
 
 // child returns the node that an entry leads to, the most specific first; nil if none.
 func (n *node) child(e Entry) *node {
-	level := n.keys[e.Key]
+	level := n.keys.find(e.Key)
 	if level != nil {
-		if c := level.exact[e.Value]; c != nil {
+		if c := level.exact.find(e.Value); c != nil {
 			return c
 		}
 	}
