@@ -80,6 +80,10 @@ type request struct {
 
 // take admits and counts n units, or does not. If brief, only whether it did is told. A
 // limit below the window's is a window of which some units are held back.
+//
+// Most keys have no entry in the table, are admitted and get none. For them what is not left
+// to the current generation is found out first, so that reading it and counting in it are one
+// step. All others go on to takeAny.
 func (r request) take(p Position, n, limit int64, brief bool) verdict {
 	if p.Generation != r.s.wheel.Generation() {
 		p = r.turn(p)
@@ -87,12 +91,60 @@ func (r request) take(p Position, n, limit int64, brief bool) verdict {
 	if r.bucket.burst > 0 {
 		return r.takeTime(p, n, limit)
 	}
-	entry := r.heavy.find(r.memory, r.table(), r.h)
-	if entry == nil {
-		if v, ok := r.takeLight(p, n, limit, brief); ok {
-			return v
+	if entry := r.heavy.find(r.memory, r.table(), r.h); entry != nil {
+		return r.takeAny(p, n, limit, brief, entry)
+	}
+	here := limit // units that are not in use elsewhere
+	var at place
+	if r.beside.Load() {
+		share := r.share.Load()
+		if share == nil {
+			return r.takeAny(p, n, limit, brief, nil)
+		}
+		at = share.place(r.h)
+		here -= share.bound(at, r.windows.pack(p))
+	}
+	free := int64(0)
+	if brief && r.generations == 2 { // as if the previous generation held as much as it can
+		free = here - r.weighted(r.limit, 1, p.Elapsed)
+	}
+	if free < n {
+		free = here
+		for age := 1; age < r.generations; age++ {
+			if c, _ := r.count(p.Generation-int64(age), nil); c > 0 {
+				free -= r.weighted(c, age, p.Elapsed)
+			}
 		}
 	}
+	most := min(free, r.most)
+	if n < 1 || n > most {
+		return r.takeAny(p, n, limit, brief, nil)
+	}
+	h := mix(r.h, rotating.Seed(r.seed, p.Generation))
+	first := r.buffer(0)
+	count := n // with these
+	if r.door.Test(r.memory, first, h) {
+		c, ok := r.cells.AddBounded(r.memory, first+r.cellsFirst, h, uint32(n), uint32(most-1))
+		if !ok {
+			return r.takeAny(p, n, limit, brief, nil)
+		}
+		count = 1 + int64(c)
+	} else {
+		r.door.TestAndAdd(r.memory, first, h)
+		if n > 1 {
+			r.cells.Raise(r.memory, first+r.cellsFirst, h, uint32(n-1))
+		}
+	}
+	r.s.admitted += uint64(n)
+	r.s.last.forget(r.h)
+	if at.block != nil {
+		r.share.Load().admit(at, count)
+	}
+	return verdict{allowed: true, remaining: int(free - count), resetAfter: r.resetAfter(p, 0)}
+}
+
+// takeAny is take for any key, in the shard's generation, by its entry if it has one.
+func (r request) takeAny(p Position, n, limit int64, brief bool, entry *uint64) verdict {
 	current, h := r.count(p.Generation, entry)
 	enough := all
 	if brief {
@@ -113,58 +165,6 @@ func (r request) take(p Position, n, limit int64, brief bool) verdict {
 		return verdict{allowed: true, remaining: int(free - n), resetAfter: r.resetAfter(p, 0)}
 	}
 	return r.refuse(p, n, limit, enough, entry, u)
-}
-
-// takeLight is take for a key that has no entry in the table, if it is admitted and gets none:
-// nearly all of them. What is not left to the current generation is found out first, so that
-// reading that and counting in it are one step.
-func (r request) takeLight(p Position, n, limit int64, brief bool) (v verdict, ok bool) {
-	var at place
-	if r.beside.Load() {
-		share := r.share.Load()
-		if share == nil {
-			return verdict{}, false
-		}
-		at = share.place(r.h)
-		limit -= share.bound(at, r.windows.pack(p))
-	}
-	free := int64(0)
-	if brief && r.generations == 2 { // as if the previous generation held as much as it can
-		free = limit - r.weighted(r.limit, 1, p.Elapsed)
-	}
-	if free < n {
-		free = limit
-		for age := 1; age < r.generations; age++ {
-			if c, _ := r.count(p.Generation-int64(age), nil); c > 0 {
-				free -= r.weighted(c, age, p.Elapsed)
-			}
-		}
-	}
-	most := min(free, r.most)
-	if n < 1 || n > most {
-		return verdict{}, false
-	}
-	h := mix(r.h, rotating.Seed(r.seed, p.Generation))
-	first := r.buffer(0)
-	count := n // with these
-	if r.door.Test(r.memory, first, h) {
-		c, ok := r.cells.AddBounded(r.memory, first+r.cellsFirst, h, uint32(n), uint32(most-1))
-		if !ok {
-			return verdict{}, false
-		}
-		count = 1 + int64(c)
-	} else {
-		r.door.TestAndAdd(r.memory, first, h)
-		if n > 1 {
-			r.cells.Raise(r.memory, first+r.cellsFirst, h, uint32(n-1))
-		}
-	}
-	r.s.admitted += uint64(n)
-	r.s.last.forget(r.h)
-	if at.block != nil {
-		r.share.Load().admit(at, count)
-	}
-	return verdict{allowed: true, remaining: int(free - count), resetAfter: r.resetAfter(p, 0)}, true
 }
 
 // usageBeside is usage for a key that has counts elsewhere as well, and tells where in a

@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Most requests are decided by takeLight. What it admits, tells and leaves in memory is what the
-// way that all others go would have.
-func TestTakeLightDecidesAsTakeDoes(t *testing.T) {
+// Most requests are decided without takeAny. What they are told, and what they leave in memory, is
+// what it would have been.
+func TestTakeDecidesAsTakeAnyDoes(t *testing.T) {
 	small := Plan{Shards: 2, BloomBytes: 128, BloomProbes: 3, Depth: 4, Width: 64, CellBits: 8, HeavyEntries: 16, HeavyThreshold: 8}
 	other := Plan{Shards: 1, BloomBytes: 64, BloomProbes: 8, Depth: 3, Width: 32, CellBits: 16}
 	for name, c := range map[string]Config{
