@@ -111,7 +111,7 @@ func (r request) take(p Position, n, limit int64, brief bool) verdict {
 	if free < n {
 		free = here
 		for age := 1; age < r.generations; age++ {
-			if c, _ := r.count(p.Generation-int64(age), nil); c > 0 {
+			if c, _ := r.read(age, p.Generation-int64(age)); c > 0 {
 				free -= r.weighted(c, age, p.Elapsed)
 			}
 		}
@@ -338,10 +338,16 @@ func (r request) count(number int64, entry *uint64) (count int64, h uint64) {
 			return count, 0
 		}
 	}
+	c, h := r.read(int(age), number)
+	return max(count, c), h
+}
+
+// read reads the key in the doorkeeper and the sketch of a generation, by age and number.
+func (r request) read(age int, number int64) (count int64, h uint64) {
 	h = mix(r.h, rotating.Seed(r.seed, number))
-	first := r.buffer(int(age))
+	first := r.buffer(age)
 	if r.door.Test(r.memory, first, h) {
-		count = max(count, 1+int64(r.cells.Estimate(r.memory, first+r.cellsFirst, h)))
+		count = 1 + int64(r.cells.Estimate(r.memory, first+r.cellsFirst, h))
 	}
 	return count, h
 }
