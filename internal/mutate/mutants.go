@@ -32,7 +32,7 @@ var mutants = []mutant{
 	{"a light key's denial is remembered though it was admitted since", "shard.go",
 		"\tr.s.last.forget(r.h)\n\tif at", "\tif at"},
 	{"the unit in the doorkeeper is not counted", "shard.go",
-		"1+int64(r.cells.Estimate(", "int64(r.cells.Estimate("},
+		"count = 1 + int64(r.cells.Estimate(", "count = int64(r.cells.Estimate("},
 	{"the second unit is not counted", "shard.go", "case count > 1:", "case count > 2:"},
 	{"the doorkeeper sets other bits than it reads", "bloom/layout.go", "*w |= 1 << (d & 63)", "*w |= 1 << (d & 31)"},
 	{"the weights of current and previous are swapped", "window.go",
