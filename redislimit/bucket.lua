@@ -42,11 +42,12 @@ end
 if age > 3 then -- nothing in it lies ahead any more
 	block, c1, c2, c3, c4 = string.rep('\0', 512), 0, 0, 0, 0
 elseif age > 0 then -- bring all cells forward
-	local cells = {}
+	local format = '>' .. string.rep('I4', 128)
+	local cells = {unpack(format, block)}
 	for i = 1, 128 do
-		cells[i] = pack('>I4', math.max(0, unpack('>I4', block, 4 * i - 3) - passed))
+		cells[i] = math.max(0, cells[i] - passed)
 	end
-	block = table.concat(cells)
+	block = pack(format, _G.unpack(cells, 1, 128))
 	c1, c2, c3, c4 = c1 - passed, c2 - passed, c3 - passed, c4 - passed
 end
 local full = math.ceil(elapsed + ahead) + cost
