@@ -9,9 +9,13 @@ import (
 	"github.com/sketchlimit/sketchlimit"
 )
 
-// maxAhead is the most ticks that a bucket takes to fill, so that a time which is set at the
-// end of a generation of 1<<30 ticks fits 32 bits.
-const maxAhead = 3<<30 - 1
+const (
+	// generationTicks is how long a generation of times lasts.
+	generationTicks = 1 << 30
+	// maxAhead is the most ticks that a bucket takes to fill, so that a time which is set
+	// at the end of a generation fits 32 bits.
+	maxAhead = 3*generationTicks - 1
+)
 
 // bucket is the arithmetic of token buckets in ticks, of which a microsecond has 2^shift:
 // as many as still let a time fit 32 bits.
@@ -32,6 +36,16 @@ func newBucket(c *Config) (bucket, error) {
 	for b.shift = 32; math.Ldexp(float64(b.longest().Microseconds()), b.shift) > maxAhead; b.shift-- {
 	}
 	return b, nil
+}
+
+// under returns the bucket of a key whose limit is 0 … b.limit: its burst is less in
+// proportion, but one unit at least.
+func (b bucket) under(limit int) bucket {
+	if whole := b.limit; int64(limit) < whole {
+		b.limit = int64(limit)
+		b.burst = max(min(1, b.limit), b.burst*b.limit/whole)
+	}
+	return b
 }
 
 // name tells buckets apart whose ticks are others.

@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"fmt"
 	"math"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -38,8 +39,10 @@ type Strict struct {
 	breaker *breaker
 	failure Failure
 	limit   int
-	most    int                  // units that one request may take
 	local   *sketchlimit.Limiter // nil unless failure is FailLocal
+	client  redis.UniversalClient
+
+	admitted, denied atomic.Uint64 // units
 }
 
 // NewStrict returns a limiter that keeps what it counts at the client's server or cluster.
@@ -53,13 +56,12 @@ func NewStrict(client redis.UniversalClient, c Config) (*Strict, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Strict{layout: l, breaker: newBreaker(c.log(), c.prefix(), c.timeout()), failure: c.Failure, limit: c.Limit, most: c.Limit}
+	s := &Strict{layout: l, breaker: newBreaker(c.log(), c.prefix(), c.timeout()), failure: c.Failure, limit: c.Limit, client: client}
 	var text string
 	if c.Algorithm == sketchlimit.TokenBucket {
 		if s.bucket, err = newBucket(&c); err != nil {
 			return nil, err
 		}
-		s.most = int(s.bucket.burst)
 		s.names = l.names(c.prefix(), s.bucket.name())
 		text = s.bucket.constants() + fmt.Sprintf("local size = %d\n", l.size()) + bucketScript
 	} else {
@@ -91,7 +93,7 @@ func (s *Strict) Allow(ctx context.Context, key string) (bool, error) {
 // allows nothing. A request that was not answered may still be counted, and one whose
 // connection broke is sent again by go-redis and may be counted twice: against the key.
 func (s *Strict) Take(ctx context.Context, key string, n int) (sketchlimit.Decision, error) {
-	return s.take(ctx, time.Now(), request{key, n, "", false})
+	return s.take(ctx, time.Now(), request{key, n, s.limit, "", false})
 }
 
 // TakeAt is [Strict.Take] at a time of the caller's, in whole microseconds, not before
@@ -99,19 +101,33 @@ func (s *Strict) Take(ctx context.Context, key string, n int) (sketchlimit.Decis
 // generation that the key's neighbours have seen. One limiter should go by one clock,
 // the server's or the callers'; strings expire by the server's.
 func (s *Strict) TakeAt(ctx context.Context, now time.Time, key string, n int) (sketchlimit.Decision, error) {
-	return s.take(ctx, now, request{key, n, max(0, now.UnixMicro()), false})
+	return s.take(ctx, now, request{key, n, s.limit, max(0, now.UnixMicro()), false})
 }
+
+// TakeLimit is [Strict.Take] held against a limit of the request's own, 1 … Config.Limit, as
+// [sketchlimit.Limiter.TakeLimit] is.
+func (s *Strict) TakeLimit(ctx context.Context, key string, n, limit int) (sketchlimit.Decision, error) {
+	return s.take(ctx, time.Now(), request{key, n, s.lower(limit), "", false})
+}
+
+// TakeLimitAt is [Strict.TakeLimit] at a time of the caller's, see [Strict.TakeAt].
+func (s *Strict) TakeLimitAt(ctx context.Context, now time.Time, key string, n, limit int) (sketchlimit.Decision, error) {
+	return s.take(ctx, now, request{key, n, s.lower(limit), max(0, now.UnixMicro()), false})
+}
+
+// lower returns a limit of a request's own within bounds.
+func (s *Strict) lower(limit int) int { return max(0, min(limit, s.limit)) }
 
 // Peek tells what Take(ctx, key, 1) would answer, and consumes nothing: Remaining is what
 // is free without it.
 func (s *Strict) Peek(ctx context.Context, key string) (sketchlimit.Decision, error) {
-	return s.take(ctx, time.Now(), request{key, 1, "", true})
+	return s.take(ctx, time.Now(), request{key, 1, s.limit, "", true})
 }
 
 // PeekAt tells what TakeAt(ctx, now, key, n) would answer, and consumes nothing: Remaining
 // is what is free without it.
 func (s *Strict) PeekAt(ctx context.Context, now time.Time, key string, n int) (sketchlimit.Decision, error) {
-	return s.take(ctx, now, request{key, n, max(0, now.UnixMicro()), true})
+	return s.take(ctx, now, request{key, n, s.limit, max(0, now.UnixMicro()), true})
 }
 
 // Health tells whether Redis answers.
@@ -119,13 +135,28 @@ func (s *Strict) Health() Health { return s.breaker.state() }
 
 // request is what is asked of Redis.
 type request struct {
-	key  string
-	n    int
-	at   any  // microseconds, or "" for the server's time
-	peek bool // nothing is to be taken
+	key   string
+	n     int
+	limit int
+	at    any  // microseconds, or "" for the server's time
+	peek  bool // nothing is to be taken
 }
 
+// take decides and counts how it went.
 func (s *Strict) take(ctx context.Context, now time.Time, r request) (sketchlimit.Decision, error) {
+	d, err := s.decide(ctx, now, r)
+	switch units := uint64(max(0, r.n)); {
+	case err != nil || r.peek:
+	case d.Allowed:
+		s.admitted.Add(units)
+	default:
+		s.denied.Add(units)
+	}
+	return d, err
+}
+
+// decide lets Redis decide if it answers.
+func (s *Strict) decide(ctx context.Context, now time.Time, r request) (sketchlimit.Decision, error) {
 	if err := ctx.Err(); err != nil {
 		return sketchlimit.Decision{}, err
 	}
@@ -144,18 +175,21 @@ func (s *Strict) take(ctx context.Context, now time.Time, r request) (sketchlimi
 		return s.alone(now, r), nil
 	}
 	if d.Allowed && s.local != nil && !r.peek {
-		s.local.TakeAt(now, r.key, r.n)
+		s.local.TakeLimitAt(now, r.key, r.n, r.limit)
 	}
 	return d, nil
 }
 
-// ask lets Redis decide.
+// ask sends the script.
 func (s *Strict) ask(ctx context.Context, r request) (sketchlimit.Decision, error) {
-	p := s.place(r.key)
+	p, b, w := s.place(r.key), s.bucket.under(r.limit), s.window
+	w.limit = int64(r.limit)
 	want, args := 4, []any{p.offset, p.columns[:], min(r.n, math.MaxInt32), r.at}
 	if s.algorithm == sketchlimit.TokenBucket {
 		places := []byte{p.columns[0], p.columns[2], p.columns[4], p.columns[6]}
-		want, args = 2, []any{p.offset, places, s.bucket.cost(r.n), s.bucket.room(r.n), r.at}
+		want, args = 2, []any{p.offset, places, b.cost(r.n), b.room(r.n), r.at}
+	} else if r.peek || r.limit != s.limit {
+		args = append(args, r.limit)
 	}
 	if r.peek {
 		args = append(args, 1)
@@ -169,20 +203,22 @@ func (s *Strict) ask(ctx context.Context, r request) (sketchlimit.Decision, erro
 		taken = 0
 	}
 	if s.algorithm == sketchlimit.TokenBucket {
-		return s.bucket.decision(allowed, reply[1], taken), nil
+		return b.decision(allowed, reply[1], taken), nil
 	}
-	return s.window.decision(allowed, reply[1], reply[2], reply[3], taken), nil
+	return w.decision(allowed, reply[1], reply[2], reply[3], taken), nil
 }
 
 // alone decides without Redis.
 func (s *Strict) alone(now time.Time, r request) sketchlimit.Decision {
 	switch {
+	case s.local == nil && s.algorithm == sketchlimit.TokenBucket:
+		return s.failure.unseen(r.n, int(s.bucket.under(r.limit).burst), r.limit)
 	case s.local == nil:
-		return s.failure.unseen(r.n, s.most, s.limit)
+		return s.failure.unseen(r.n, r.limit, r.limit)
 	case r.peek:
 		return s.local.PeekAt(now, r.key, r.n)
 	}
-	return s.local.TakeAt(now, r.key, r.n)
+	return s.local.TakeLimitAt(now, r.key, r.n, r.limit)
 }
 
 // MemoryBytes returns what the strings in Redis hold, all shards together, once each has

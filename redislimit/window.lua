@@ -1,6 +1,7 @@
 -- Takes n units of a key in fixed or sliding windows, if they are admitted.
 -- KEYS[1]: the key's shard. ARGV: where its block begins; where its cells are in it, eight
--- bytes; units; time in microseconds, or '' for the server's; one more: only look.
+-- bytes; units; time in microseconds, or '' for the server's; a lower limit, if there is one;
+-- one more: only look.
 -- Returns whether they were admitted, the key's counts before in the current and in the
 -- previous generation, and how much of the current one has passed, in ticks.
 --
@@ -8,6 +9,9 @@
 -- newest one. What has become too old is taken as 0, and is so after the next write.
 local first, n, now = tonumber(ARGV[1]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local call, sub, min = redis.call, string.sub, math.min
+if ARGV[5] then
+	limit = tonumber(ARGV[5])
+end
 if not now then
 	local time = call('TIME')
 	now = time[1] * 1000000 + time[2]
@@ -52,9 +56,7 @@ end
 local after = current + n
 if n < 1 or after > limit or previous * (window - elapsed) > (limit - after) * window then
 	return {0, current, previous, elapsed}
-end
-
-if ARGV[5] then
+elseif ARGV[6] then
 	return {1, current, previous, elapsed}
 end
 
