@@ -28,7 +28,9 @@ type Config struct {
 	// goes with TokenBucket alone.
 	Burst int
 
-	// Keys is the number of distinct keys expected in one window, 1 … 1<<31-1.
+	// Keys is the number of distinct keys expected in one window, 1 … 1<<31-1. A [Strict]
+	// is made large enough to deny innocent keys less than one in 1e5 requests wrongly, at a
+	// mean of up to five requests a key, with one key in a hundred at three times Limit.
 	// [Exact] takes what its keys take, and ignores it.
 	Keys int
 	// MemoryBytes is the most that the strings in Redis may hold, all shards together,

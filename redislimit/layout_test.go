@@ -126,7 +126,7 @@ func TestCellsAreAsWideAsTheLimit(t *testing.T) {
 		cell  int
 		bytes float64 // a key
 	}{
-		{1, 1, 4.1}, {255, 1, 4.1}, {256, 2, 4.83}, {10_000, 2, 4.83}, {1<<16 - 1, 2, 4.83},
+		{1, 1, 409.4}, {9, 1, 57.3}, {20, 1, 4.1}, {255, 1, 4.1}, {256, 2, 4.83}, {10_000, 2, 4.83}, {1<<16 - 1, 2, 4.83},
 		{1 << 16, 3, 7.23}, {1<<24 - 1, 3, 7.23}, {1 << 24, 4, 9.63}, {math.MaxInt32, 4, 9.63},
 	} {
 		l, err := newLayout(&Config{Limit: c.limit, Window: time.Hour, Keys: 1_000_000})

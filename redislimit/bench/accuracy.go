@@ -18,38 +18,42 @@ import (
 )
 
 const (
-	perWindow = 5 * aMillion / 2
-	callers   = 128
+	accuracyKeys = aMillion / 10
+	perKey       = 5 // requests of a key a window, on average
+	abuseTimes   = 3 // limits that an abuser asks for
+	callers      = 128
+	goal         = 1e-5
 )
 
-// accuracies prints how often a Strict is wrong: two windows of 2.5 million requests each,
-// 15 % of them by one key in a hundred, which asks for nearly four times the limit in tenths of
-// it, and the others spread evenly over a million keys. Times are the callers', and the
-// exact algorithm beside is charged with what Strict admits.
+// accuracies prints how often a Strict is wrong: two windows in which each of a hundred
+// thousand keys sends five requests on average, and a hundredth as many keys ask for three times
+// the limit, in tenths of it. Times are the callers', and the exact algorithm beside is charged with
+// what Strict admits.
 func accuracies(w io.Writer, addr string) error {
-	fmt.Fprintln(w, "| 1 M keys, an hour | limit | strings | false denials of innocent keys | withheld | over-admissions |\n|---|---|---|---|---|---|")
+	fmt.Fprintln(w, "| limit, an hour | | bytes a key | false denials of innocent keys | rate | goal | withheld | over-admissions |\n|---|---|---|---|---|---|---|---|")
 	client := redis.NewClient(&redis.Options{Addr: addr})
-	for _, c := range []redislimit.Config{
-		config(sketchlimit.SlidingWindow, 100, time.Hour), config(sketchlimit.SlidingWindow, 1000, time.Hour),
-		config(sketchlimit.FixedWindow, 100, time.Hour), config(sketchlimit.FixedWindow, 1000, time.Hour),
-		config(sketchlimit.FixedWindow, 10_000, time.Hour), config(sketchlimit.TokenBucket, 100, time.Hour),
-	} {
-		s, err := redislimit.NewStrict(client, c)
-		if err != nil {
-			return err
-		}
-		oracle, err := oracleOf(c.Algorithm, c.Limit)
-		if err != nil {
-			return err
-		}
-		e, err := replay(s, oracle, c.Limit)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(w, "| `Strict`, %v | %d | %.1f MB | %d of %.1f M | %d of %.1f M | %d |\n", c.Algorithm, c.Limit, float64(s.MemoryBytes())/1e6,
-			e.wronged, float64(e.innocent)/1e6, e.withheld, float64(e.due)/1e6, e.over)
-		if err := client.FlushAll(context.Background()).Err(); err != nil {
-			return err
+	for _, limit := range []int{5, 100, 1000, 10_000} {
+		for _, a := range algorithms {
+			c := config(a, limit, time.Hour)
+			c.Keys = accuracyKeys
+			s, err := redislimit.NewStrict(client, c)
+			if err != nil {
+				return err
+			}
+			oracle, err := oracleOf(a, limit)
+			if err != nil {
+				return err
+			}
+			e, err := replay(s, oracle, limit)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(w, "| %d | `Strict`, %v | %.1f | %d of %.1f M | %.1e | %.0e | %d of %.1f M | %d |\n", limit, a,
+				float64(s.MemoryBytes())/accuracyKeys, e.wronged, float64(e.innocent)/1e6, float64(e.wronged)/float64(e.innocent), goal,
+				e.withheld, float64(e.due)/1e6, e.over)
+			if err := client.FlushAll(context.Background()).Err(); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -72,16 +76,31 @@ type errors struct {
 	over              int // admitted though not due, not even at the latest time of any caller
 }
 
+// load is what comes in a window: a share of its requests is of abusers, each for so many units.
+type load struct {
+	requests, abusers, units int
+	abuse                    float64
+}
+
+func loadAt(limit int) load {
+	l := load{abusers: accuracyKeys / 100, units: max(1, limit/10)}
+	abuse := float64(l.abusers) * float64(abuseTimes*limit) / float64(l.units)
+	all := perKey*accuracyKeys + abuse
+	l.requests, l.abuse = int(all), abuse/all
+	return l
+}
+
 // replay lets each of many callers take units of keys of its own, so that the oracle sees
-// every key's requests in their order. All callers wait for each other at a window's end.
+// every key's requests in their order, one after another by time. All callers wait for each other
+// at a window's end, for the oracle's sake.
 func replay(s *redislimit.Strict, oracle exact.Limiter, limit int) (sum errors, err error) {
 	var mu sync.Mutex
-	var latest atomic.Int64 // step of any caller; a Strict may take a time as one that others have brought
 	for window := range 2 {
+		var next atomic.Int64 // request of this window
 		var all sync.WaitGroup
 		for caller := range callers {
 			all.Go(func() {
-				e, failed := replayed(s, oracle, limit, window, caller, &latest)
+				e, failed := replayed(s, oracle, limit, window, caller, &next)
 				mu.Lock()
 				defer mu.Unlock()
 				sum.add(e)
@@ -96,20 +115,22 @@ func replay(s *redislimit.Strict, oracle exact.Limiter, limit int) (sum errors, 
 }
 
 // replayed is what one caller does in one window.
-func replayed(s *redislimit.Strict, oracle exact.Limiter, limit, window, caller int, latest *atomic.Int64) (e errors, err error) {
-	const steps = perWindow / callers
-	at := func(step int64) time.Time {
-		return time.UnixMicro(500_000 * time.Hour.Microseconds()).Add(time.Duration(step) * time.Hour / steps)
+func replayed(s *redislimit.Strict, oracle exact.Limiter, limit, window, caller int, next *atomic.Int64) (e errors, err error) {
+	l := loadAt(limit)
+	at := func(request int64) time.Time {
+		request = min(request, int64(l.requests)-1)
+		return time.UnixMicro((500_000+int64(window))*time.Hour.Microseconds() + request*time.Hour.Microseconds()/int64(l.requests))
 	}
 	random := rand.New(rand.NewPCG(uint64(caller), uint64(window)))
-	for i := range int64(steps) {
-		i += int64(window) * steps
-		now := at(i)
-		for seen := latest.Load(); seen < i && !latest.CompareAndSwap(seen, i); seen = latest.Load() {
+	for {
+		i := next.Add(1) - 1
+		if i >= int64(l.requests) {
+			return e, nil
 		}
-		key, n := name(random.IntN(aMillion/callers)*callers+caller), 1
-		if random.IntN(100) < 15 {
-			key, n = fmt.Sprint("abuser", random.IntN(aMillion/100/callers)*callers+caller), limit/10
+		now := at(i)
+		key, n := name(random.IntN(accuracyKeys/callers)*callers+caller), 1
+		if random.Float64() < l.abuse {
+			key, n = fmt.Sprint("abuser", random.IntN(l.abusers/callers)*callers+caller), l.units
 		}
 		due := oracle.PeekAt(now, key, n)
 		d, err := s.TakeAt(context.Background(), now, key, n)
@@ -117,14 +138,13 @@ func replayed(s *redislimit.Strict, oracle exact.Limiter, limit, window, caller 
 			return e, cmp.Or(err, h.Err)
 		}
 		e.count(due, d.Allowed, limit)
-		if d.Allowed {
-			if !oracle.PeekAt(at(latest.Load()), key, n).Allowed {
+		if d.Allowed { // a Strict may take a time as one that others have brought
+			if !oracle.PeekAt(at(next.Load()), key, n).Allowed {
 				e.over++
 			}
 			oracle.Charge(now, key, n)
 		}
 	}
-	return e, nil
 }
 
 func (e *errors) add(o errors) {

@@ -19,7 +19,7 @@ func memory(w io.Writer, addr string) error {
 	const window = 24 * time.Hour
 	all := []contender{rate(addr, window)}
 	for _, limit := range []int{100, 1000, 10_000} {
-		s, err := stricts(addr, limit, window)
+		s, err := stricts(addr, aMillion, limit, window)
 		if err != nil {
 			return err
 		}

@@ -50,11 +50,13 @@ func rate(addr string, window time.Duration) contender {
 	}}
 }
 
-// stricts returns a Strict of each algorithm at so many units a window.
-func stricts(addr string, limit int, window time.Duration) (all []contender, err error) {
+// stricts returns a Strict of each algorithm for so many keys at so many units a window.
+func stricts(addr string, keys, limit int, window time.Duration) (all []contender, err error) {
 	client := redis.NewClient(&redis.Options{Addr: addr})
 	for _, a := range algorithms {
-		s, err := redislimit.NewStrict(client, config(a, limit, window))
+		c := config(a, limit, window)
+		c.Keys = keys
+		s, err := redislimit.NewStrict(client, c)
 		if err != nil {
 			return nil, err
 		}
@@ -88,7 +90,7 @@ func exacts(addr string) (all []contender, err error) {
 }
 
 func throughput(w io.Writer, addr string) error {
-	s, err := stricts(addr, limit, time.Minute)
+	s, err := stricts(addr, manyNames, limit, time.Minute)
 	if err != nil {
 		return err
 	}
