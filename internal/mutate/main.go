@@ -4,9 +4,10 @@
 //
 //	go run ./internal/mutate [-run regexp]
 //
-// It runs the root's tests without the race detector, those that take long only if the
-// others have passed. A mutant that does not compile, or whose place is not found in the
-// source exactly once, is an error and no proof.
+// It runs the root's tests without the race detector: first the one that has noticed the
+// mutant before, and if that passes all others, those that take long last. A mutant that does
+// not compile, or whose place is not found in the source exactly once, is an error and no
+// proof.
 package main
 
 import (
@@ -54,7 +55,7 @@ func run(only *regexp.Regexp) error {
 	if err := copyTree(dir); err != nil {
 		return err
 	}
-	if killer, err := killedBy(dir); err != nil || killer != "" {
+	if killer, err := killedBy(dir, "none"); err != nil || killer != "" {
 		return errors.Join(fmt.Errorf("the code as it is: noticed by %q", killer), err)
 	}
 	fmt.Println("| what is broken | where | noticed by |\n|---|---|---|")
@@ -95,8 +96,9 @@ func copyTree(dir string) error {
 	return nil
 }
 
-// mutant is one way to break a file: a text that is in it once becomes another.
-type mutant struct{ name, file, from, to string }
+// mutant is one way to break a file: a text that is in it once becomes another. A test is
+// known to notice.
+type mutant struct{ name, file, from, to, test string }
 
 // try returns the first test that notices the mutant, "" if none does.
 func (m *mutant) try(dir string) (killer string, err error) {
@@ -112,17 +114,19 @@ func (m *mutant) try(dir string) (killer string, err error) {
 	if err := os.WriteFile(name, broken, 0o644); err != nil {
 		return "", err
 	}
-	killer, err = killedBy(dir)
+	killer, err = killedBy(dir, m.test)
 	return killer, errors.Join(err, os.WriteFile(name, sound, 0o644))
 }
 
-// killedBy returns the first test that fails in the tree, "" if all pass.
-func killedBy(dir string) (string, error) {
+// killedBy returns the first test that fails in the tree, one of the root's before all
+// others, "" if all pass.
+func killedBy(dir, first string) (string, error) {
 	tests := filepath.Join(dir, "root.test")
 	if out, err := exec.Command("go", "test", "-C", dir, "-c", "-o", tests, ".").CombinedOutput(); err != nil {
 		return "", fmt.Errorf("does not compile: %s", out)
 	}
 	for _, command := range [][]string{
+		{tests, "-test.run", "^" + first + "$"},
 		{tests, "-test.failfast", "-test.skip", slow + "|" + foreign},
 		{tests, "-test.failfast", "-test.run", slow},
 		{"go", "test", "-failfast", "./bloom", "./cms", "./rotating"},
