@@ -52,8 +52,8 @@ type Config struct {
 	Timeout time.Duration
 	// Failure is how a [Strict] decides while Redis is away, FailLocal if not set: by what
 	// this machine was admitted and what it admits meanwhile, so that all machines
-	// together may admit Limit each. That takes as much memory here as the strings in
-	// Redis hold. [Exact] returns an error instead.
+	// together may admit Limit each. That takes the memory of a [sketchlimit.Limiter] of
+	// Keys or MemoryBytes here. [Exact] returns an error instead.
 	Failure Failure
 	// Log is told when Redis goes away and comes back; slog.Default() if not set.
 	Log *slog.Logger
@@ -121,10 +121,14 @@ func (c *Config) log() *slog.Logger {
 	return c.Log
 }
 
-// local returns a limiter of this machine's own, of so many bytes.
-func (c *Config) local(bytes int) (*sketchlimit.Limiter, error) {
+// local returns a limiter of this machine's own, for the same keys or of the same bytes.
+func (c *Config) local() (*sketchlimit.Limiter, error) {
+	bytes := c.MemoryBytes
+	if c.Keys == 0 {
+		bytes = max(bytes, minLocal)
+	}
 	return sketchlimit.New(sketchlimit.Config{Limit: c.Limit, Window: c.Window, Algorithm: c.Algorithm,
-		Burst: c.Burst, Keys: c.Keys, MemoryBytes: max(bytes, minLocal), Hash: c.Hash, Seed: c.Seed})
+		Burst: c.Burst, Keys: c.Keys, MemoryBytes: bytes, Hash: c.Hash, Seed: c.Seed})
 }
 
 func (c *Config) timeout() time.Duration {

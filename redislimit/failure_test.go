@@ -228,3 +228,18 @@ func TestCluster(t *testing.T) {
 		require.NotZero(t, connect(t, m.Addr).DBSize(t.Context()).Val(), m.Addr)
 	}
 }
+
+// TestFailLocalIsSizedAsALimiter: whatever the limit, and from the fewest keys on.
+func TestFailLocalIsSizedAsALimiter(t *testing.T) {
+	client := connect(t, "127.0.0.1:1")
+	for _, a := range []sketchlimit.Algorithm{sketchlimit.SlidingWindow, sketchlimit.FixedWindow, sketchlimit.TokenBucket} {
+		for _, limit := range []int{1, 5, 100, 1000} {
+			for _, keys := range []int{1, 1_000_000} {
+				s := strict(t, client, Config{Limit: limit, Window: time.Hour, Algorithm: a, Keys: keys})
+				want, err := sketchlimit.Config{Limit: limit, Window: time.Hour, Algorithm: a, Keys: keys}.Bytes()
+				require.NoError(t, err)
+				require.InEpsilon(t, want, s.local.MemoryBytes(), 0.02, "%v %d %d", a, limit, keys)
+			}
+		}
+	}
+}

@@ -72,7 +72,7 @@ func NewStrict(client redis.UniversalClient, c Config) (*Strict, error) {
 		text = s.window.constants() + l.constants() + windowScript
 	}
 	if c.Failure == FailLocal {
-		if s.local, err = c.local(s.MemoryBytes()); err != nil {
+		if s.local, err = c.local(); err != nil {
 			return nil, err
 		}
 	}
