@@ -16,9 +16,7 @@ type Descriptors struct {
 
 // Add adds the descriptor of these entries, from the outermost level to the innermost.
 func (d *Descriptors) Add(entries ...Entry) {
-	for _, e := range entries { // they are few: to copy them at once takes longer
-		d.entries = append(d.entries, e)
-	}
+	d.entries = append(d.entries, entries...)
 	d.ends = append(d.ends, len(d.entries))
 }
 
