@@ -45,7 +45,7 @@ bench-http: ## what the middleware costs the example service, under load; writes
 	go run -C examples/service ./bench -write ../../docs/http.md
 
 bench-snapshots: ## how long decisions wait for a snapshot of 256 MiB; 100,000 damaged snapshots; 200 kills while saving
-	go test -run '^$$' -bench Snapshot -benchtime 3x ./bench
+	go test -run '^$$' -bench Snapshot -benchtime 3x . ./bench
 	go test -v -run 'SnapshotCorrupted|SnapshotKilled' . -corruptions 100000 -kills 200
 
 bench-redis: ## through Redis, beside redis_rate; needs redis-server; writes docs/redis.md

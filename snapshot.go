@@ -132,12 +132,7 @@ func (l *Limiter) stages() (in, before *Limiter, since int64) {
 func (l *Limiter) writeShards(to *snapshotWriter) {
 	memory := make([]uint64, l.size)
 	for i := range l.shards {
-		s := &l.shards[i]
-		s.mu.Lock()
-		copy(memory, l.memory[i*l.size:])
-		wheel := s.wheel
-		s.mu.Unlock()
-
+		wheel := l.snapshotShard(memory, i)
 		to.words(uint64(wheel.Generation()))
 		for age := range l.generations {
 			to.words(memory[wheel.Index(age)*l.generation:][:l.generation]...)
@@ -145,6 +140,15 @@ func (l *Limiter) writeShards(to *snapshotWriter) {
 		to.words(memory[l.generations*l.generation:]...)
 		to.flush()
 	}
+}
+
+// snapshotShard copies all words of a shard. It holds the shard's lock for no longer than that.
+func (l *Limiter) snapshotShard(to []uint64, i int) rotating.Wheel {
+	s := &l.shards[i]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	copy(to, l.memory[i*l.size:])
+	return s.wheel
 }
 
 // snapshotWriter writes and sums up bytes. The buffer keeps the first error.

@@ -1,0 +1,61 @@
+package sketchlimit
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+)
+
+// BenchmarkSnapshotLocks copies all shards of 256 MiB, as WriteTo does, while as many goroutines
+// decide as there are cores, and tells how many shards there are and how long a lock is held
+// for a copy at the most, in time of the processor: what others do with it is not counted.
+// That is what a decision may wait for a snapshot.
+func BenchmarkSnapshotLocks(b *testing.B) {
+	l, err := New(Config{Limit: 60_000, Window: 10 * time.Second, MemoryBytes: 256 << 20, Seed: 1})
+	require.NoError(b, err)
+	defer l.Close()
+	clear(l.memory) // so that the system has handed it out
+	var deciding sync.WaitGroup
+	var done atomic.Bool
+	for first := range uint64(runtime.NumCPU()) {
+		deciding.Go(func() {
+			for key := first << 32; !done.Load(); key++ {
+				l.take(l.windows.now(), mix(key, 1), 1, l.limit, false)
+			}
+		})
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var longest, all time.Duration
+	memory := make([]uint64, l.size)
+	for b.Loop() {
+		for i := range l.shards {
+			began := threadTime()
+			l.snapshotShard(memory, i)
+			took := threadTime() - began
+			longest = max(longest, took)
+			all += took
+		}
+	}
+	done.Store(true)
+	deciding.Wait()
+	b.ReportMetric(float64(len(l.shards)), "shards")
+	b.ReportMetric(float64(longest.Nanoseconds())/1e3, "longest-µs")
+	b.ReportMetric(float64(all.Nanoseconds())/1e3/float64(len(l.shards)*b.N), "mean-µs")
+}
+
+// threadTime returns for how long this thread has had a processor.
+func threadTime() time.Duration {
+	const cpuTimeOfThread = 3 // CLOCK_THREAD_CPUTIME_ID
+	var t syscall.Timespec
+	if _, _, errno := syscall.Syscall(syscall.SYS_CLOCK_GETTIME, cpuTimeOfThread, uintptr(unsafe.Pointer(&t)), 0); errno != 0 {
+		panic(errno)
+	}
+	return time.Duration(t.Nano())
+}
