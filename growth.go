@@ -55,8 +55,9 @@ type growth struct {
 	admitted, denied uint64     // units, by limiters that are gone
 }
 
-// growthBytes is what a growing limiter takes besides its inner ones.
-const growthBytes = (int(unsafe.Sizeof(Limiter{}))+8+127)&^127 + int(unsafe.Sizeof(growth{}))
+// growthBytes is what a growing limiter takes besides its inner ones: the last part is for the goroutine that keeps
+// it, see clockBytes.
+const growthBytes = (int(unsafe.Sizeof(Limiter{}))+8+127)&^127 + int(unsafe.Sizeof(growth{})) + 976
 
 const calmEnough = 16 // looks, one or two a generation
 

@@ -367,20 +367,27 @@ func TestMemoryIsAsStated(t *testing.T) {
 	}
 }
 
-// Small ones too, of which there may be many: the runtime rounds allocations up.
+// Small ones too, of which there may be many: the runtime rounds allocations up, and the clock takes its part. That
+// is less where goroutines have ended whose memory new ones take, which cannot be told here.
 func TestMemoryOfSmallLimitersIsAsStated(t *testing.T) {
-	for _, memory := range []int{4 << 10, 10_000, 24 << 10, 33_000, 64 << 10, 100_000} {
+	for _, memory := range []int{5 << 10, 10_000, 24 << 10, 33_000, 64 << 10, 100_000} {
 		const limiters = 100
 		all := make([]*sketchlimit.Limiter, limiters)
 		before := heap()
 		for i := range all {
-			all[i] = build(t, sketchlimit.Config{Limit: 100, Window: time.Minute, MemoryBytes: memory})
+			l, err := sketchlimit.New(sketchlimit.Config{Limit: 100, Window: time.Minute, MemoryBytes: memory})
+			require.NoError(t, err)
+			all[i] = l
 		}
-		each := (heap() - before) / limiters
+		each := float64(heap()-before) / limiters
 		stated := all[0].MemoryBytes()
+		t.Logf("%d bytes: stated %d, on the heap %.0f", memory, stated, each)
 		require.LessOrEqual(t, stated, memory)
-		require.InDelta(t, each, stated, 0.02*float64(stated)+512, "%d bytes", memory) // 512: the test's own closures
-		runtime.KeepAlive(all)
+		require.LessOrEqual(t, each, float64(stated+64)) // 64: the test's own
+		require.Greater(t, each, float64(stated-700))
+		for _, l := range all {
+			require.NoError(t, l.Close())
+		}
 	}
 }
 

@@ -123,7 +123,7 @@ func TestTuneReachesItsGoal(t *testing.T) {
 // More traffic never helps, and a budget is a bound.
 func TestTuneForMemory(t *testing.T) {
 	tuned(t)
-	for _, memory := range []int{10_000, 300_001} {
+	for _, memory := range []int{10_500, 300_001} {
 		for _, limit := range []int{1, 100} {
 			goal := sketchlimit.Goal{Limit: limit, MemoryBytes: memory}
 			plan, err := sketchlimit.Tune(sketchlimit.Traffic{Keys: 20_000, Abusers: 0.01}, goal)

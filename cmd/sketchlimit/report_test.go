@@ -43,7 +43,7 @@ func TestDefaultReport(t *testing.T) {
 	require.Equal(t, 0, o.status, o.err)
 	assert.Empty(t, o.err, "no progress bar without a terminal")
 	for _, text := range []string{
-		"A limiter of 58 KiB beside an exact one that took ",
+		"A limiter of 59 KiB beside an exact one that took ",
 		"it admitted nothing that had to be\ndenied",
 		"source    Mooncake conversation trace",
 		"Apache-2.0",

@@ -74,7 +74,7 @@ func planOf(t *testing.T, args ...string) (p plans) {
 func TestTunePage(t *testing.T) {
 	predicting(t)
 	file := filepath.Join(t.TempDir(), "plan.html")
-	p := planOf(t, append(few, "--html", file)...)
+	p := planOf(t, append(few, "--memory", "20KiB", "--html", file)...)
 	require.Len(t, p.Loads, 25)
 	require.Equal(t, leastLoad, p.Loads[0].Load)
 	require.Greater(t, p.Loads[24].Load, p.Plan.Forecast.Cliff)
@@ -86,7 +86,7 @@ func TestTunePage(t *testing.T) {
 	require.NoError(t, err)
 	body := string(text)
 	assert.Equal(t, 2, strings.Count(body, "<svg "))
-	assert.Contains(t, body, "<title>sketchlimit plan: 16 KiB</title>")
+	assert.Contains(t, body, "<title>sketchlimit plan: 19 KiB</title>")
 	assert.Contains(t, body, "limiter, err := sketchlimit.New(")
 	for _, external := range []string{"http:", "https:", "<script"} {
 		assert.NotContains(t, strings.ReplaceAll(body, "http://www.w3.org/", ""), external)
