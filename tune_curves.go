@@ -113,6 +113,7 @@ func instant(slot int) float64 { return float64(slot*slot) / (slots * slots) }
 type curves struct {
 	current [slots + 1]reading
 	past    reading
+	adds    bool // there is one row, in which keys that meet add up
 }
 
 // reading is a moment of a generation: the chance that a key which is not there passes
@@ -126,6 +127,7 @@ type reading struct {
 func (c *curves) look(l *Limiter, slot int, p Position) {
 	top := binOf(l.limit)
 	memory := make([]uint64, l.size)
+	c.adds = l.cells.Depth() == 1
 	for i := range l.shards {
 		_, ages := l.copyShard(i, p, memory)
 		c.current[slot].add(&ages[0], top, len(l.shards))
@@ -183,6 +185,9 @@ func (c *curves) excess(now reading, moment float64, own, threshold int64) tail 
 		}
 		return t
 	}
+	if c.adds {
+		return c.added(moment*math.Min(1, float64(threshold)/float64(own)), moment/float64(own+1))
+	}
 	t := tail{1}
 	for i := 1; now.cells.of(own-1+binFloor(i)) > negligible; i++ {
 		t = append(t, now.cells.of(own-1+binFloor(i)))
@@ -196,6 +201,23 @@ func (c *curves) excess(now reading, moment float64, own, threshold int64) tail 
 		}
 	}
 	return t
+}
+
+// added returns the distribution of the excess in a single row: all that others have sent until the key was last counted
+// there, and one more if it passed the doorkeeper at first.
+func (c *curves) added(last, first float64) (t tail) {
+	slot, part := between(first)
+	passed := (1-part)*c.current[slot].door + part*c.current[slot+1].door
+	slot, part = between(last)
+	before, after := &c.current[slot].cells, &c.current[slot+1].cells
+	of := func(x int64) float64 { return (1-part)*before.of(x) + part*after.of(x) }
+	for i := 0; ; i++ {
+		p := (1-passed)*of(binFloor(i)) + passed*of(binFloor(i)-1)
+		if p < negligible {
+			return t
+		}
+		t = append(t, p)
+	}
 }
 
 // arrival returns the distribution of the excess that a key has from what the j-th of so

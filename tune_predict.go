@@ -156,38 +156,33 @@ func (p *predictor) loss(s state) (units float64) {
 	return math.Min(units, float64(p.limit))
 }
 
-// falseDenialRate returns the rate by the curves. A key that is denied while innocent stays
-// so: what it would have sent later, above half of its limit, is denied as well.
-func (p *predictor) falseDenialRate() float64 {
-	denied, all := p.denials(&p.met)
-	rate := ratio(denied, all)
-	denied, _ = p.denials(&p.stuck)
-	return rate + ratio(denied, p.lastInnocent)
-}
-
-// denials returns how many of the requests are denied, and how many there are.
-func (p *predictor) denials(t *tally) (denied, all float64) {
-	for i, s := range t.states {
-		denied += t.counts[i] * p.denial(s)
-		all += t.counts[i]
-	}
-	return denied, all
-}
-
-// withheldShare returns the share by the curves.
-func (p *predictor) withheldShare() float64 {
-	lost := 0.0
+// rates returns both rates by the curves. A key that is denied while innocent stays so: what it
+// would have sent later, above half of its limit, is denied as well. A light key loses what it is denied.
+func (p *predictor) rates() (falseDenials, withheld float64) {
+	met := p.denials(&p.met)
+	stuck := p.denials(&p.stuck)
+	lost := ratio(met.light, met.all) * p.lastInnocent
 	for i := range p.keys {
-		if c := p.keys[i].closest; c.slack <= p.limit {
+		if c := p.keys[i].closest; c.slack <= p.limit && !p.light(i) {
 			lost += p.loss(c)
 		}
 	}
-	for slot := range int8(slots + 1) {
-		share := (instant(min(int(slot)+1, slots)) - instant(max(int(slot)-1, 0))) / 2
-		left := uint8(min(lefts-1, lefts*(1-instant(int(slot)))))
-		lost += p.lastOnce * share * p.denial(state{slot: slot, left: left, slack: p.limit - 1})
+	return ratio(met.denied, met.all) + ratio(stuck.denied, p.lastInnocent), ratio(lost, p.lastUnits)
+}
+
+// denials are how many of some requests are denied, how many of these come from light keys, and how many there are.
+type denials struct{ denied, light, all float64 }
+
+func (p *predictor) denials(t *tally) (d denials) {
+	for i, s := range t.states {
+		denied := t.counts[i] * p.denial(s)
+		d.denied += denied
+		if s.light {
+			d.light += denied
+		}
+		d.all += t.counts[i]
 	}
-	return ratio(lost, p.lastUnits)
+	return d
 }
 
 // enough is the keys that must have been wronged for their number to tell more than the
@@ -195,23 +190,35 @@ func (p *predictor) withheldShare() float64 {
 const enough = 30
 
 // expected returns the rates: as counted where there was enough to count, otherwise by the
-// curves, as far as that does not contradict what was counted.
+// curves. Of false denials these may tell more than what was counted allows, and then that is taken.
 func (p *predictor) expected() Expected {
-	e := Expected{EstimateError: ratio(p.excessUnits, p.total)}
-	if e.FalseDenialRate = ratio(p.denied, p.innocent); p.wrongedKeys < enough {
-		e.FalseDenialRate = min(p.falseDenialRate(), atMost(p.denied, p.wrongedKeys, p.innocent))
+	e := Expected{ratio(p.denied, p.innocent), ratio(p.withheld, p.units), ratio(p.excessUnits, p.total)}
+	if p.wrongedKeys >= enough && p.robbedKeys >= enough {
+		return e
 	}
-	if e.WithheldShare = ratio(p.withheld, p.units); p.robbedKeys < enough {
-		e.WithheldShare = min(p.withheldShare(), atMost(p.withheld, p.robbedKeys, p.units))
+	denied, withheld := p.rates()
+	if p.wrongedKeys < enough {
+		e.FalseDenialRate = min(denied, p.mostFalseDenials())
+	}
+	if p.robbedKeys < enough {
+		e.WithheldShare = withheld
 	}
 	return e
 }
 
-// atMost returns the share that can hardly have been exceeded if so much of a whole was counted
-// in so many keys: twice as many keys as that and four more, losing at least three each.
-func atMost(counted float64, keys int, of float64) float64 {
-	each := max(3, ratio(counted, float64(keys)))
-	return ratio(float64(2*keys+4)*each, of)
+// mostFalseDenials returns the rate that can hardly have been exceeded if so few keys were wronged: twice as many
+// and four more, losing at least three requests each, or as many as a place in the sketch gets, because
+// that is what is denied together.
+func (p *predictor) mostFalseDenials() float64 {
+	each := max(3, ratio(p.denied, float64(p.wrongedKeys)), p.innocent/p.places())
+	return ratio(float64(2*p.wrongedKeys+4)*each, p.innocent)
+}
+
+// places returns how many sets of cells there are that a key may have, in all shards and lanes.
+func (p *predictor) places() float64 {
+	plan := &p.limiter.plan
+	lanes := float64(64 / plan.CellBits)
+	return float64(plan.Shards) * lanes * math.Pow(float64(plan.Width)/lanes, float64(plan.Depth))
 }
 
 func ratio(a, b float64) float64 {

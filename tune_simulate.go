@@ -81,6 +81,7 @@ type state struct {
 	left    uint8 // of the generation, in lefts; where the slack was there before, when it first was
 	full    bool  // the key has met its limit in the generation before
 	whole   bool  // it is in the table of heavy keys since then, where nothing is read too much
+	light   bool  // the key stays innocent in all generations that are kept
 	slack   int64 // units left after the request
 	current int64 // units in the current generation
 	earlier
@@ -324,7 +325,7 @@ func (s *simulation) sendOnce(elapsed time.Duration, slot int) {
 		s.lastOnce++
 		s.lastInnocent++
 		s.lastUnits++
-		s.remember(state{slot: int8(slot), left: s.left(elapsed), slack: s.limit - 1}, 1)
+		s.remember(state{slot: int8(slot), left: s.left(elapsed), light: true, slack: s.limit - 1}, 1)
 	}
 }
 
@@ -404,6 +405,7 @@ func (s *simulation) judge(key int, n, used int64, elapsed time.Duration, slot i
 		s.stuck.add(k.calm, k.since)
 	}
 	k.calm, k.since = s.state(key, elapsed, slot, s.limit-used-1, s.admitted), 0
+	k.calm.light = s.light(key)
 	s.remember(k.calm, weight)
 }
 
@@ -423,7 +425,16 @@ func (s *simulation) approach(key int, slack int64, elapsed time.Duration, slot 
 // state returns that of a key which would have so much left, by what was counted.
 func (s *simulation) state(key int, elapsed time.Duration, slot int, slack int64, c *counts) state {
 	k := &s.keys[key]
-	return state{int8(slot), s.left(elapsed), k.full, k.whole, slack, c.byAge[0][key], c.earlier(key)}
+	return state{int8(slot), s.left(elapsed), k.full, k.whole, false, slack, c.byAge[0][key], c.earlier(key)}
+}
+
+// light tells whether all that a key has sent and will send in the generations that are kept leaves it innocent.
+func (s *simulation) light(key int) bool {
+	units := int64(s.keys[key].requests)
+	for _, byKey := range s.admitted.byAge[1:] {
+		units += byKey[key]
+	}
+	return 2*units < s.limit
 }
 
 func (s *simulation) left(elapsed time.Duration) uint8 {
