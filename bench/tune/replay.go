@@ -11,8 +11,10 @@ import (
 )
 
 const (
-	window  = time.Minute
-	windows = 2 // of which the first is not counted
+	window = time.Minute
+	// A replay goes on until so many keys have been wronged in windows that are counted, all but the first.
+	enough                     = 300
+	fewestWindows, mostWindows = 2, 10
 )
 
 // measured is what was counted in a replay.
@@ -21,7 +23,7 @@ type measured struct {
 	units, admitted  int // that the exact algorithm admits, and the limiter
 }
 
-func source(t sketchlimit.Traffic, limit int) accuracy.Source {
+func source(t sketchlimit.Traffic, limit, windows int) accuracy.Source {
 	return must(must(accuracy.WorkloadOf(t, limit, windows)).Source())
 }
 
@@ -31,7 +33,7 @@ func replay(t sketchlimit.Traffic, g sketchlimit.Goal, p sketchlimit.Plan) measu
 	if g.Algorithm == sketchlimit.SlidingWindow {
 		return newReplay(t, c).run()
 	}
-	r := must(accuracy.Replay(context.Background(), source(t, g.Limit), c, accuracy.Options{WarmUp: 1}))
+	r := must(accuracy.Replay(context.Background(), source(t, g.Limit, 1+fewestWindows), c, accuracy.Options{WarmUp: 1}))
 	return measured{int(r.InnocentRequests), int(r.InnocentFalseDenials), int(r.OracleAdmittedUnits), int(r.AdmittedUnits)}
 }
 
@@ -45,8 +47,8 @@ func (c *counts) used(left time.Duration) int {
 
 // slidingReplay is a limiter beside two exact sliding windows of every key: of what the limiter has
 // admitted, which tells whether a denial is false, and of what the exact algorithm admits on its
-// own. It does what accuracy.Replay does in a fifth of the time: the keys' names are numbers, so it
-// needs no map of them.
+// own. It does what accuracy.Replay does in a fifth of the time, because the keys' names are numbers, so it
+// needs no map of them, and for as long as there is little to count.
 type slidingReplay struct {
 	measured
 	limiter *sketchlimit.Limiter
@@ -55,13 +57,16 @@ type slidingReplay struct {
 	light   int // keys that are no abusers
 	judged  []counts
 	alone   []counts
+	wronged []int8 // the window in which a key was wronged last
 	now     time.Time
-	counted bool
+	window  int8
+	keys    int // that were wronged in a window
 }
 
 func newReplay(t sketchlimit.Traffic, c sketchlimit.Config) *slidingReplay {
-	w := must(accuracy.WorkloadOf(t, c.Limit, windows))
-	r := &slidingReplay{source: source(t, c.Limit), limit: c.Limit, light: w.Keys, judged: make([]counts, t.Keys), alone: make([]counts, t.Keys)}
+	w := must(accuracy.WorkloadOf(t, c.Limit, 1))
+	r := &slidingReplay{source: source(t, c.Limit, 1+mostWindows), limit: c.Limit, light: w.Keys,
+		judged: make([]counts, t.Keys+1), alone: make([]counts, t.Keys+1), wronged: make([]int8, t.Keys+1)}
 	for first := range r.source.Requests() {
 		r.now = first.Time
 		break
@@ -73,19 +78,22 @@ func newReplay(t sketchlimit.Traffic, c sketchlimit.Config) *slidingReplay {
 
 func (r *slidingReplay) run() measured {
 	for request := range r.source.Requests() {
+		if begin := request.Time.Truncate(window); begin.After(r.now) {
+			if r.window >= fewestWindows && r.keys >= enough {
+				break
+			}
+			r.turn()
+		}
 		r.send(request)
 	}
 	return r.measured
 }
 
 func (r *slidingReplay) send(request accuracy.Request) {
-	begin := request.Time.Truncate(window)
-	if begin.After(r.now) {
-		r.turn()
-	}
 	r.now = request.Time
-	left := window - request.Time.Sub(begin)
-	judged, alone := r.of(request.Key)
+	left := window - request.Time.Sub(request.Time.Truncate(window))
+	key := r.number(request.Key)
+	judged, alone := &r.judged[key], &r.alone[key]
 	used := judged.used(left)
 	allowed := r.limiter.TakeAt(request.Time, request.Key, 1).Allowed
 	exact := alone.used(left) < r.limit
@@ -98,25 +106,32 @@ func (r *slidingReplay) send(request accuracy.Request) {
 	if exact {
 		alone.current++
 	}
-	if r.counted {
-		r.count(2*used < r.limit, allowed, exact)
+	if r.window > 0 {
+		r.count(key, 2*used < r.limit, allowed, exact)
+	}
+	if key == len(r.judged)-1 {
+		*judged, *alone, r.wronged[key] = counts{}, counts{}, 0
 	}
 }
 
-// turn begins the second window.
+// turn begins a window.
 func (r *slidingReplay) turn() {
-	r.counted = true
+	r.window++
 	for i := range r.judged {
 		r.judged[i] = counts{0, r.judged[i].current}
 		r.alone[i] = counts{0, r.alone[i].current}
 	}
 }
 
-func (r *slidingReplay) count(innocent, allowed, exact bool) {
+func (r *slidingReplay) count(key int, innocent, allowed, exact bool) {
 	if innocent {
 		r.innocent++
 		if !allowed {
 			r.denied++
+			if r.wronged[key] != r.window {
+				r.wronged[key] = r.window
+				r.keys++
+			}
 		}
 	}
 	if allowed {
@@ -127,14 +142,14 @@ func (r *slidingReplay) count(innocent, allowed, exact bool) {
 	}
 }
 
-// of returns the counts of a key by its name, a letter and a number. Those of a scan come once.
-func (r *slidingReplay) of(key string) (judged, alone *counts) {
+// number returns a key's place by its name, a letter and a number. Those of a scan come once, and all have the last.
+func (r *slidingReplay) number(key string) int {
 	i, err := strconv.ParseUint(key[1:], 16, 32)
 	switch {
 	case err != nil || key[0] == 'o':
-		return new(counts), new(counts)
+		return len(r.judged) - 1
 	case key[0] == 'a':
 		i += uint64(r.light)
 	}
-	return &r.judged[i], &r.alone[i]
+	return int(i)
 }

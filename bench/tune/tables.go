@@ -15,7 +15,11 @@ import (
 const (
 	mostRequests = 12e6 // a window: where abusers send more, there are fewer keys
 	requestsAKey = 5    // beside those of abusers, who send three times the limit
-	target       = 1e-4 // the false-denial rate that plans are sized for, or a tenth of their withheld share
+	// A plan is sized for a false-denial rate, or so many times that as withheld share.
+	target     = 1e-4
+	highTarget = 1e-3 // at limits where so few cells will do that 1e-4 of them is less than one
+	highLimit  = 1000
+	withheld   = 5
 )
 
 type load struct {
@@ -66,11 +70,15 @@ func (b *bench) rates() { b.compare(loads, sketchlimit.SlidingWindow) }
 func (b *bench) buckets() { b.compare([]load{uniform, loads[2], abusers}, sketchlimit.TokenBucket) }
 
 func (b *bench) compare(loads []load, algorithm sketchlimit.Algorithm) {
-	b.head(algorithm.String(), "limit", "keys", "bytes a key", "false denials: predicted", "measured", "ratio", "withheld: predicted", "measured", "ratio")
+	b.head(algorithm.String(), "limit", "keys", "bytes a key", "rows", "table", "slope", "false denials: predicted", "measured", "ratio", "withheld: predicted", "measured", "ratio")
 	for _, limit := range limits {
 		for _, l := range loads {
 			if (b.limit == 0 || b.limit == limit) && strings.HasPrefix(l.name, b.load) {
-				b.compareAt(&l, sketchlimit.Goal{Limit: limit, Algorithm: algorithm, FalseDenialRate: target, WithheldShare: 10 * target})
+				rate := target
+				if limit >= highLimit {
+					rate = highTarget
+				}
+				b.compareAt(&l, sketchlimit.Goal{Limit: limit, Algorithm: algorithm, FalseDenialRate: rate, WithheldShare: withheld * rate})
 			}
 		}
 	}
@@ -78,33 +86,94 @@ func (b *bench) compare(loads []load, algorithm sketchlimit.Algorithm) {
 
 // compareAt compares what is predicted and measured of one load.
 func (b *bench) compareAt(l *load, g sketchlimit.Goal) {
-	plan, t := sized(l, g, l.most(b.keys, g.Limit))
-	e := must(sketchlimit.PredictAt(t, g, plan, 1))
-	r := replay(t, g, plan)
-	row := []string{l.name, strconv.Itoa(g.Limit), strconv.Itoa(t.Keys), fmt.Sprintf("%.3g", bytes(plan, g)/float64(t.Keys))}
-	row = append(row, compared(e.FalseDenialRate, r.denied, r.innocent)...)
-	row = append(row, compared(e.WithheldShare, r.units-r.admitted, r.units)...)
+	s := gentlest(l, g, l.most(b.keys, g.Limit))
+	r := replay(s.traffic, g, s.plan)
+	row := []string{l.name, strconv.Itoa(g.Limit), strconv.Itoa(s.traffic.Keys), fmt.Sprintf("%.3g", bytes(s.plan, g)/float64(s.traffic.Keys)),
+		strconv.Itoa(s.plan.Depth), yes(s.plan.HeavyEntries > 0), fmt.Sprintf("%.0f", s.slope)}
+	row = append(row, compared(s.expected.FalseDenialRate, r.denied, r.innocent)...)
+	row = append(row, compared(s.expected.WithheldShare, r.units-r.admitted, r.units)...)
 	b.row(row...)
 }
 
-// sized returns about the plan for the goal in as many shards, and for about as many keys, as just reach it: it
-// looks for the load at which that plan does.
-func sized(l *load, g sketchlimit.Goal, keys float64) (sketchlimit.Plan, sketchlimit.Traffic) {
+func yes(is bool) string {
+	if is {
+		return "yes"
+	}
+	return "no"
+}
+
+// sized is a plan and the traffic at which it just reaches a goal.
+type sized struct {
+	plan     sketchlimit.Plan
+	traffic  sketchlimit.Traffic
+	expected sketchlimit.Expected
+	slope    float64 // per cent that the rates change by if the load does by one
+}
+
+// gentlest returns a plan and the traffic, of about so many keys, at which that just reaches the goal: the plan that
+// Tune finds or, where that would be one with a table, the plain sketch of one or two rows with a small doorkeeper
+// whose predicted rates change less with the load.
+//
+// Where rates rise a thousandfold within some per cent of the load, as they do with a table and more rows, neither a
+// prediction nor a measurement says much.
+func gentlest(l *load, g sketchlimit.Goal, keys float64) (best sized) {
 	p := must(sketchlimit.Tune(l.at(keys, g.Limit), g))
-	lo, hi := 1./2, 16.
-	for hi/lo > 1.005 {
-		mid := math.Sqrt(lo * hi)
-		e := must(sketchlimit.PredictAt(l.at(mid*keys, g.Limit), g, p, 1))
-		if e.FalseDenialRate > g.FalseDenialRate || e.WithheldShare > g.WithheldShare {
-			hi = mid
-		} else {
-			lo = mid
+	each := keys / float64(p.Shards)
+	if p.CellBits == 4 || p.BloomBytes == 0 {
+		return sizedFor(l, g, keys, each, p)
+	}
+	best.slope = math.Inf(1)
+	p.BloomBytes, p.HeavyEntries, p.HeavyThreshold = 128, 0, 0
+	for p.Depth = 1; p.Depth <= 2; p.Depth++ {
+		p.Width = plainBytes * 8 / p.Depth / p.CellBits
+		if s := sizedFor(l, g, keys, each/4, p); s.slope < best.slope {
+			best = s
 		}
 	}
-	shards := math.Max(1, math.Round(float64(p.Shards)/lo))
-	t := l.at(keys*lo*shards/float64(p.Shards), g.Limit)
-	p.Shards = int(shards)
-	return p, t
+	return best
+}
+
+// plainBytes is the memory of the cells of a shard's generation in a plain sketch.
+const plainBytes = 2 << 10
+
+// sizedFor takes as many shards of the plan, for about so many keys, as just reach the goal. It looks from so many keys
+// each on.
+func sizedFor(l *load, g sketchlimit.Goal, keys, each float64, p sketchlimit.Plan) (s sized) {
+	predict := func(each, load float64) sized {
+		p.Shards = int(math.Max(1, math.Round(keys/each)))
+		t := l.at(load*each*float64(p.Shards), g.Limit)
+		return sized{plan: p, traffic: t, expected: must(sketchlimit.PredictAt(t, g, p, 1))}
+	}
+	reached := func(each float64) bool {
+		e := predict(each, 1).expected
+		return e.FalseDenialRate <= g.FalseDenialRate && e.WithheldShare <= g.WithheldShare
+	}
+	lo, hi := each, 2*each
+	for ; !reached(lo); lo /= 2 {
+		hi = lo
+	}
+	for ; reached(hi); hi *= 2 {
+		lo = hi
+	}
+	for hi/lo > 1.02 {
+		if mid := math.Sqrt(lo * hi); reached(mid) {
+			lo = mid
+		} else {
+			hi = mid
+		}
+	}
+	s = predict(lo, 1)
+	less, more := predict(lo, 0.9).expected, predict(lo, 1.1).expected
+	s.slope = math.Max(slope(less.FalseDenialRate, more.FalseDenialRate), slope(less.WithheldShare, more.WithheldShare))
+	return s
+}
+
+// slope returns how many per cent a rate changes by if the load does by one, from those at 0.9 and 1.1 times the load.
+func slope(less, more float64) float64 {
+	if less == 0 {
+		return math.Inf(1)
+	}
+	return math.Abs(math.Log(more/less) / math.Log(1.1/0.9))
 }
 
 func bytes(p sketchlimit.Plan, g sketchlimit.Goal) float64 {
@@ -124,24 +193,31 @@ func compared(predicted float64, counted, n int) []string {
 // cliffs compares the loads from which a limiter denies everybody: by replays of loads ever closer together.
 func (b *bench) cliffs() {
 	b.head("load", "limit", "keys", "KiB", "cliff: predicted", "measured", "ratio")
-	const limit = 100
-	for _, l := range []load{uniform, abusers} {
-		t, g := l.at(l.most(b.keys, limit), limit), sketchlimit.Goal{Limit: limit, FalseDenialRate: 1e-5}
-		plan := must(sketchlimit.Tune(t, g))
-		cliff := plan.Forecast.Cliff
-		lo, hi := 0.7*cliff, 1.4*cliff
-		for hi/lo > 1.05 {
-			mid := math.Sqrt(lo * hi)
-			if r := replay(l.at(mid*float64(t.Keys), limit), g, plan); 10*r.denied > r.innocent {
-				hi = mid
-			} else {
-				lo = mid
+	for _, limit := range limits[1:] {
+		for _, l := range []load{uniform, abusers} {
+			if (b.limit == 0 || b.limit == limit) && strings.HasPrefix(l.name, b.load) {
+				b.cliff(&l, limit)
 			}
 		}
-		measured := math.Sqrt(lo * hi)
-		b.row(l.name, strconv.Itoa(limit), strconv.Itoa(t.Keys), strconv.Itoa(plan.Forecast.MemoryBytes>>10),
-			fmt.Sprintf("%.2f", cliff), fmt.Sprintf("%.2f", measured), fmt.Sprintf("%.2f", measured/cliff))
 	}
+}
+
+func (b *bench) cliff(l *load, limit int) {
+	t, g := l.at(l.most(b.keys, limit), limit), sketchlimit.Goal{Limit: limit, FalseDenialRate: 1e-5}
+	plan := must(sketchlimit.Tune(t, g))
+	cliff := plan.Forecast.Cliff
+	lo, hi := 0.7*cliff, 1.4*cliff
+	for hi/lo > 1.05 {
+		mid := math.Sqrt(lo * hi)
+		if r := replay(l.at(mid*float64(t.Keys), limit), g, plan); 10*r.denied > r.innocent {
+			hi = mid
+		} else {
+			lo = mid
+		}
+	}
+	measured := math.Sqrt(lo * hi)
+	b.row(l.name, strconv.Itoa(limit), strconv.Itoa(t.Keys), strconv.Itoa(plan.Forecast.MemoryBytes>>10),
+		fmt.Sprintf("%.2f", cliff), fmt.Sprintf("%.2f", measured), fmt.Sprintf("%.2f", measured/cliff))
 }
 
 // live compares Stats.FalseDenialRate with the share of keys never seen that would be denied at that
@@ -175,8 +251,8 @@ func (b *bench) live() {
 func probe(t sketchlimit.Traffic, limit int, p sketchlimit.Plan) (live, denied float64) {
 	var now time.Time
 	l := must(sketchlimit.New(sketchlimit.Config{Limit: limit, Window: window, Plan: &p, Seed: 1, Clock: func() time.Time { return now }}))
-	src := source(t, limit)
-	left := src.Len() - src.Len()/windows/2
+	src := source(t, limit, 2)
+	left := src.Len() * 3 / 4
 	for r := range src.Requests() {
 		now = r.Time
 		l.TakeAt(now, r.Key, 1)
