@@ -62,6 +62,12 @@ func TestPeer(t *testing.T) {
 		"192.0.2.1.1":                "invalid IP",
 		"192.0.2.1 ":                 "invalid IP",
 		"192.0.2.+1":                 "invalid IP",
+		"192.0.2.1:_x-1.Z_":          "192.0.2.1",
+		"192.0.2.1:_":                "invalid IP",
+		"192.0.2.1:_x:80":            "invalid IP",
+		"192.0.2.1:_x 80":            "invalid IP",
+		"192.0.2.1:80:90":            "invalid IP",
+		"[2001:db8::1]:_x]":          "invalid IP",
 	} {
 		require.Equal(t, want, new(httplimit.Clients).Addr(from(remote, "X-Forwarded-For", "203.0.113.9")).String(), remote)
 	}

@@ -69,13 +69,16 @@ func parseIPv6(s string) netip.Addr {
 	return addr.Unmap()
 }
 
+// obfuscated is what stands behind the underscore in place of a port (RFC 7239, section 6.3).
+const obfuscated = "-._0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
 // isPort tells whether s is a colon and a port, or what RFC 7239 lets stand for one.
 func isPort(s string) bool {
 	if s[0] != ':' {
 		return false
 	}
 	if strings.HasPrefix(s, ":_") {
-		return len(s) > 2
+		return len(s) > 2 && strings.Trim(s[2:], obfuscated) == ""
 	}
 	port := 0
 	for _, c := range []byte(s[1:]) {
