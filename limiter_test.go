@@ -384,7 +384,7 @@ func TestMemoryOfSmallLimitersIsAsStated(t *testing.T) {
 		t.Logf("%d bytes: stated %d, on the heap %.0f", memory, stated, each)
 		require.LessOrEqual(t, stated, memory)
 		require.LessOrEqual(t, each, float64(stated+64)) // 64: the test's own
-		require.Greater(t, each, float64(stated-700))
+		require.Greater(t, each, float64(stated-1160-64)) // the clock's part, and heap freed meanwhile
 		for _, l := range all {
 			require.NoError(t, l.Close())
 		}
