@@ -218,6 +218,7 @@ func TestSnapshotFromABitLater(t *testing.T) {
 
 // corrupted returns a snapshot that is damaged somehow.
 func corrupted(r *rand.Rand, b []byte) []byte {
+	whole := b
 	b = bytes.Clone(b)
 	i, j := r.IntN(len(b)), r.IntN(len(b))
 	switch r.IntN(6) {
@@ -227,7 +228,9 @@ func corrupted(r *rand.Rand, b []byte) []byte {
 		return b[:i]
 	case 2: // a block of zeros, such as a file system leaves behind
 		clear(b[min(i, j) : max(i, j)+1])
-		b[i] ^= 1
+		if bytes.Equal(b, whole) { // it was zeros
+			b[i] = 1
+		}
 	case 3:
 		for k := range b[i:min(i+8, len(b))] {
 			b[i+k] ^= byte(1 + r.IntN(255))
