@@ -368,40 +368,50 @@ func TestMemoryIsAsStated(t *testing.T) {
 }
 
 // Small ones too, of which there may be many: the runtime rounds allocations up, and the clock takes its part. That
-// is less where goroutines have ended whose memory new ones take, which cannot be told here.
+// is less where goroutines have ended whose memory new ones take, so from below all but the
+// clock's part is held, by limiters that have no goroutine.
 func TestMemoryOfSmallLimitersIsAsStated(t *testing.T) {
+	const clock = 1160 // bytes
 	for _, memory := range []int{5 << 10, 10_000, 24 << 10, 33_000, 64 << 10, 100_000} {
-		const limiters = 100
-		all := make([]*sketchlimit.Limiter, limiters)
-		before := heap()
-		for i := range all {
-			l, err := sketchlimit.New(sketchlimit.Config{Limit: 100, Window: time.Minute, MemoryBytes: memory})
-			require.NoError(t, err)
-			all[i] = l
-		}
-		each := float64(heap()-before) / limiters
-		stated := all[0].MemoryBytes()
-		t.Logf("%d bytes: stated %d, on the heap %.0f", memory, stated, each)
+		c := sketchlimit.Config{Limit: 100, Window: time.Minute, MemoryBytes: memory}
+		stated, each := ofHundred(t, c)
 		require.LessOrEqual(t, stated, memory)
-		require.LessOrEqual(t, each, float64(stated+64))  // 64: the test's own
-		require.Greater(t, each, float64(stated-1160-64)) // the clock's part, and heap freed meanwhile
-		for _, l := range all {
-			require.NoError(t, l.Close())
-		}
+		require.LessOrEqual(t, each, float64(stated+64)) // 64: the test's own
+		c.Clock = time.Now
+		stated, each = ofHundred(t, c)
+		require.InDelta(t, stated-clock, each, 64, "%d bytes", memory)
 	}
+}
+
+// ofHundred returns what each of a hundred limiters states, and what it takes of the heap.
+func ofHundred(t *testing.T, c sketchlimit.Config) (stated int, each float64) {
+	all := make([]*sketchlimit.Limiter, 100)
+	before := heap()
+	for i := range all {
+		l, err := sketchlimit.New(c)
+		require.NoError(t, err)
+		all[i] = l
+	}
+	each = float64(heap()-before) / float64(len(all))
+	for _, l := range all {
+		require.NoError(t, l.Close())
+	}
+	t.Logf("stated %d, on the heap %.0f", all[0].MemoryBytes(), each)
+	return all[0].MemoryBytes(), each
 }
 
 // heap returns the bytes in use once what earlier tests have left behind is gone: cleanups and goroutines
 // that end take some collections.
 func heap() int {
 	var m runtime.MemStats
-	for last, tries := uint64(0), 0; tries < 20 && (last > m.HeapAlloc+512 || m.HeapAlloc > last+512 || tries < 2); tries++ {
-		last = m.HeapAlloc
+	for last := uint64(math.MaxUint64); ; last = m.HeapAlloc {
 		runtime.GC()
 		runtime.Gosched()
 		runtime.ReadMemStats(&m)
+		if m.HeapAlloc+512 >= last { // it shrinks no more
+			return int(m.HeapAlloc)
+		}
 	}
-	return int(m.HeapAlloc)
 }
 
 // AllowN leaves generations unread that cannot matter; it must come to what Take does.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -20,10 +21,12 @@ func (s *slowOnce) Allow(string) bool {
 }
 
 func TestTimeEachSeesTheSlowDecisions(t *testing.T) {
-	h := newHistogram()
-	require.NoError(t, timeEach(&slowOnce{}, uniform(20_000), 0, 20, h))
-	assert.EqualValues(t, 20_000, h.TotalCount())
-	assert.Greater(t, h.ValueAtQuantile(99.95), int64(time.Millisecond)*99/100)
+	synctest.Test(t, func(t *testing.T) {
+		h := newHistogram()
+		require.NoError(t, timeEach(&slowOnce{}, uniform(20_000), 0, 20, h))
+		assert.EqualValues(t, 20_000, h.TotalCount())
+		assert.Greater(t, h.ValueAtQuantile(99.95), int64(time.Millisecond)*99/100)
+	})
 }
 
 // no denies everything.
