@@ -227,7 +227,8 @@ func (r *report) plotMemory() (template.HTML, error) {
 		names, most = append(names, b.name), max(most, b.bytes)
 	}
 	p.NominalY(names...)
-	p.Y.Min, p.Y.Max, p.Y.Padding, p.Y.Tick.Length = -.6, float64(len(bars))-.4, 0, 0
+	p.Y.Min, p.Y.Max, p.Y.Tick.Length = -.6, float64(len(bars))-.4, 0
+	p.Y.Padding = 30 // the page's font may be wider than the one that names are measured in
 	p.X.Min, p.X.Max = 0, 1.12*float64(most)
 	p.X.Tick.Marker = plot.TickerFunc(evenBytes)
 	c, area := drawing(190)
