@@ -268,16 +268,34 @@ func (s *Synced) Close() error {
 	return s.attempt(ctx)
 }
 
-// exchange tells Redis what is new here and learns what is new elsewhere, of all stretches
-// at once. What fails of one does not concern the others.
+// exchange tells Redis what is new here and learns what is new elsewhere. Where an exchange
+// before this one had failed, or Redis has lost something, that is told again first and what
+// is new after it, at once: this may be the last exchange.
 func (s *Synced) exchange(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var told SyncedStats // by this exchange
+	const rounds = 3 // what was on its way; all of it, if Redis has lost that; what is new
+	for range rounds {
+		if err := ctx.Err(); err != nil {
+			return err // while others exchanged: nothing may stay on its way for this
+		}
+		if behind, err := s.round(ctx); err != nil || !behind {
+			return err
+		}
+	}
+	return nil
+}
+
+// round is one round trip of an exchange, of all stretches at once. What fails of one does not
+// concern the others. It tells whether some have more to tell.
+func (s *Synced) round(ctx context.Context) (behind bool, err error) {
+	var told SyncedStats // by this round
 	var calls []call
 	for _, c := range s.current() {
+		again := c.last() != c.acked
 		if records, ok := c.offer(); ok {
 			calls = append(calls, call{channel: c, args: s.arguments(c, records)})
+			behind = behind || again
 		}
 	}
 	now := s.send(ctx, calls)
@@ -290,6 +308,7 @@ func (s *Synced) exchange(ctx context.Context) error {
 			var lost bool
 			if lost, err = call.channel.accept(r); lost {
 				told.Lost++
+				behind = true
 			}
 		}
 		if failed == nil {
@@ -302,7 +321,7 @@ func (s *Synced) exchange(ctx context.Context) error {
 	s.statsMu.Lock()
 	defer s.statsMu.Unlock()
 	s.stats.add(told, failed, now)
-	return failed
+	return behind, failed
 }
 
 // current returns the channels of the generations that count, the oldest first.
@@ -403,7 +422,7 @@ func wireBytes(texts ...string) (n uint64) {
 // SyncedStats is a picture of a [Synced].
 type SyncedStats struct {
 	Health
-	Exchanges uint64    // that succeeded
+	Exchanges uint64    // that succeeded, each round trip counted
 	Failures  uint64    // that did not, wholly or in part
 	Latest    time.Time // of the last that succeeded
 	// SentBytes and ReceivedBytes are all that was exchanged, in Redis' protocol;

@@ -224,6 +224,34 @@ func TestSyncedRuns(t *testing.T) {
 	require.Equal(t, []int{12, 12}, []int{used(nodes[0]), used(nodes[1])})
 }
 
+// The last exchange tells all, also after one that failed, and where Redis has lost what it knew.
+func TestSyncedCloseTellsAll(t *testing.T) {
+	server := redistest.New(t)
+	proxy := redistest.NewProxy(t, server.Addr)
+	for i, c := range []struct {
+		name         string
+		fail, repair func()
+	}{
+		{"a reply was lost", func() { proxy.LoseReplies(true) }, func() { proxy.LoseReplies(false) }},
+		{"no request came", func() { proxy.Refuse(true) }, func() { proxy.Refuse(false) }},
+		{"all was lost", server.Kill, func() { require.NoError(t, server.Restart()) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var clock atomic.Int64
+			s := newTestNode(t, newTestClient(t, proxy.Addr), testConfig(&clock), Prefix(fmt.Sprint(i)))
+			admit(t, s, 7)
+			exchange(t, s)
+			admit(t, s, 3)
+			c.fail()
+			require.Error(t, s.exchange(context.Background()))
+			c.repair()
+			admit(t, s, 5)
+			require.NoError(t, s.Close())
+			require.Equal(t, 15, used(newTestNode(t, newTestClient(t, server.Addr), testConfig(&clock), Prefix(fmt.Sprint(i)))))
+		})
+	}
+}
+
 // A log that has been cut sends nodes that were away for long to the sum.
 func TestSyncedReadsTheSumAfterACutLog(t *testing.T) {
 	server := redistest.New(t)

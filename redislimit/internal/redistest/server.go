@@ -17,7 +17,12 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 )
+
+// The client prints a line for each try to reach a server that is not up, which here is often
+// and on purpose: what failed would be lost among them.
+func init() { logging.Disable() }
 
 // Server is a redis-server on the loopback. It is not safe for concurrent use.
 type Server struct {
