@@ -302,6 +302,7 @@ func TestDecisionsAllocateNothing(t *testing.T) {
 			"TakeAddr 4": func() { l.TakeAddr(v4, 1) },
 			"TakeAddr 6": func() { l.TakeAddr(v6, 1) },
 			"Peek":       func() { l.Peek(key) },
+			"Prefetch":   func() { l.Prefetch(bytes) },
 			"turning":    func() { now = now.Add(time.Minute); l.TakeAt(now, key, 3) },
 		} {
 			require.Zero(t, testing.AllocsPerRun(1000, f), "%s %s", name, kind)

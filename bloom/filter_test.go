@@ -161,12 +161,14 @@ func TestKeyLiesInOneBlock(t *testing.T) {
 		f := newFilter(t, 64*BlockBytes, probes)
 		for range 100 {
 			f.Clear()
-			f.Add(r.Uint64())
+			h := r.Uint64()
+			f.Add(h)
 			touched := 0
-			for w := f.words; len(w) > 0; w = w[blockWords:] {
-				if n := ones(w[:blockWords]); n > 0 {
+			for i := 0; i < len(f.words); i += blockWords {
+				if n := ones(f.words[i:][:blockWords]); n > 0 {
 					touched++
 					require.LessOrEqual(t, n, probes)
+					require.Equal(t, 7+i, f.Block(7, h))
 				}
 			}
 			require.Equal(t, 1, touched)

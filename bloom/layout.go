@@ -74,6 +74,13 @@ func (l *Layout) TestAndAdd(words []uint64, first int, h uint64) bool {
 	}
 }
 
+// Block returns the first of the words that hold a key's bits, of those from words[first]
+// on. They fill a cache line.
+func (l *Layout) Block(first int, h uint64) int {
+	_, lo := mix(h)
+	return first + int(lo>>32*l.blocks>>32*blockWords)
+}
+
 // probesPerDraw is how many times the 9 bits that choose among 512 fit in 64.
 const probesPerDraw = 7
 

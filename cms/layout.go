@@ -145,6 +145,19 @@ func (l *Layout) AddBounded(words []uint64, first int, h uint64, n, most uint32)
 	return uint32(least >> lane), true
 }
 
+// Pair returns the words in which a key's cells of a row and of the one after it are, if there
+// is one, of those from words[first] on; and the hash for the next pair. The first pair is row
+// 0 and the hash of the key.
+func (l *Layout) Pair(first int, h uint64, row int) (p, q int, next uint64) {
+	n := l.row
+	first += row * int(n)
+	p = first + int(h>>32*n>>32)
+	if q = p; row+1 < l.depth {
+		q = first + int(n+h&math.MaxUint32*n>>32)
+	}
+	return p, q, remix(h)
+}
+
 // raise lifts one cell of a word. It stores without a branch: whether a cell rises is
 // data that no predictor learns, and a store that changes nothing is cheaper than a
 // misprediction.

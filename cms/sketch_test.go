@@ -559,6 +559,29 @@ func TestOverTakesTheWordsAsTheyAre(t *testing.T) {
 	require.Equal(t, []uint64{0, 0}, words)
 }
 
+func TestPairsAreTheWordsOfAKey(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	for _, depth := range allDepths {
+		l, err := NewLayout(depth, 1000, 8)
+		require.NoError(t, err)
+		for range 100 {
+			const first = 3
+			words, h := make([]uint64, first+l.Words()), r.Uint64()
+			l.Raise(words, first, h, 1)
+			for row := 0; row < depth; row += 2 {
+				var p, q int
+				p, q, h = l.Pair(first, h, row)
+				for _, w := range []int{p, q} {
+					require.True(t, w == p || row+1 < depth)
+					require.NotZero(t, words[w], "row %d of %d", row, depth)
+				}
+				words[p], words[q] = 0, 0
+			}
+			require.Equal(t, make([]uint64, len(words)), words)
+		}
+	}
+}
+
 func TestCellsStopsWhenAsked(t *testing.T) {
 	n := 0
 	for range newSketch(t, 1, 100, 8).Cells(0, 2) {

@@ -31,7 +31,7 @@ func NewWheel(buffers int, number int64) (Wheel, error) {
 	if buffers < 1 {
 		return Wheel{}, fmt.Errorf("rotating: %d buffers, must be at least 1", buffers)
 	}
-	return Wheel{number: number, buffers: int32(buffers)}, nil
+	return Wheel{number: number, current: int32(Buffer(number, buffers)), buffers: int32(buffers)}, nil
 }
 
 // Len returns the number of generations kept, the current one included.
@@ -61,8 +61,15 @@ func (w *Wheel) Advance(number int64) (turns int) {
 	// The difference of two generations may not fit an int64, but does fit this.
 	turns = int(min(uint64(number)-uint64(w.number), uint64(w.buffers)))
 	w.number = number
-	w.current = int32((int(w.current) + turns) % int(w.buffers))
+	w.current = int32(Buffer(number, int(w.buffers)))
 	return turns
+}
+
+// Buffer returns which of so many buffers (at least 1) holds a generation, by its number:
+// [Wheel.Index] for whoever does not have the wheel at hand.
+func Buffer(number int64, buffers int) int {
+	n := int64(buffers)
+	return int((number%n + n) % n)
 }
 
 // Seed returns the seed of a generation, by its number. It is SplitMix64 (Steele,

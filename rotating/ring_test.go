@@ -101,6 +101,21 @@ func TestAdvanceOverTheWholeRange(t *testing.T) {
 	}
 }
 
+func TestBufferIsWhereTheWheelHasAGeneration(t *testing.T) {
+	for _, buffers := range []int{1, 2, 3, 5} {
+		for _, start := range []int64{math.MinInt64 + 9, -7, 0, 10} {
+			w, err := NewWheel(buffers, start)
+			require.NoError(t, err)
+			for _, ahead := range []int64{0, 1, 1, 2, 4, 5, 6, 1e9} {
+				w.Advance(w.Generation() + ahead)
+				for age := range buffers {
+					require.Equal(t, w.Index(age), Buffer(w.Generation()-int64(age), buffers), "%d ahead, age %d of %d", ahead, age, buffers)
+				}
+			}
+		}
+	}
+}
+
 func TestOnlyTheOldestBufferIsCleared(t *testing.T) {
 	for _, buffers := range []int{2, 3, 5} {
 		p := pages(buffers)

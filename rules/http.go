@@ -8,17 +8,14 @@ import (
 	"github.com/sketchlimit/sketchlimit/httplimit"
 )
 
-// Descriptors collects the descriptors of a request.
+// Descriptors takes the descriptors of a request.
 type Descriptors struct {
-	entries []Entry // of all, one behind the other
-	ends    []int   // of each in entries
+	counters
+	top *node // of the domain
 }
 
 // Add adds the descriptor of these entries, from the outermost level to the innermost.
-func (d *Descriptors) Add(entries ...Entry) {
-	d.entries = append(d.entries, entries...)
-	d.ends = append(d.ends, len(d.entries))
-}
+func (d *Descriptors) Add(entries ...Entry) { d.match(d.top, entries) }
 
 // HTTP returns what [httplimit.NewPolicies] puts in front of handlers: the rules of a
 // domain, held against the descriptors that the function adds for a request. It must
@@ -39,32 +36,27 @@ type front struct {
 
 // Decide implements [httplimit.Decider].
 func (f *front) Decide(a *httplimit.Answer, r *http.Request, cost int) {
-	s, ok := a.Memory.(*scratch)
+	d, ok := a.Memory.(*Descriptors)
 	if !ok {
-		s = new(scratch)
-		a.Memory = s
+		d = new(Descriptors)
+		a.Memory = d
 	}
-	f.describe(&s.described, r)
-	c := &s.counters
-	c.now, c.keys = f.rules.clock(), a.Keys
-	top, start := f.rules.current.Load().domains.find(f.domain), 0
-	for _, end := range s.described.ends {
-		c.match(top, s.described.entries[start:end])
-		start = end
-	}
-	c.take(cost)
-	c.append(a)
-	c.keys = nil
-	s.clear()
+	d.now, d.keys, d.top = f.rules.clock(), a.Keys, f.rules.current.Load().domains.find(f.domain)
+	f.describe(d, r)
+	d.take(cost)
+	d.append(a)
+	d.keys, d.top = nil, nil
+	d.clear()
 }
 
-// append appends what the rules say.
+// append appends what the rules say, but for those in shadow mode that admit the request:
+// nobody is told of them.
 func (c *counters) append(a *httplimit.Answer) {
 	a.Keys = c.keys
 	for i := range c.statuses {
 		s := &c.statuses[i]
 		rule := s.Rule
-		if rule == nil || rule.Unlimited {
+		if rule == nil || rule.Unlimited || rule.Shadow && s.Allowed {
 			continue
 		}
 		a.Policies = append(a.Policies, httplimit.Policy{})

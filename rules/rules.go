@@ -237,12 +237,11 @@ func (r *Rules) Take(domain string, n int, descriptors ...Descriptor) (admitted 
 }
 
 func (r *Rules) take(now time.Time, domain string, n int, descriptors []Descriptor) (bool, []Status) {
-	s := pool.Get().(*scratch)
+	c := pool.Get().(*counters)
 	defer func() {
-		s.clear()
-		pool.Put(s)
+		c.clear()
+		pool.Put(c)
 	}()
-	c := &s.counters
 	c.now = now
 	top := r.current.Load().domains.find(domain)
 	for _, d := range descriptors {
@@ -251,21 +250,7 @@ func (r *Rules) take(now time.Time, domain string, n int, descriptors []Descript
 	return c.take(n), slices.Clone(c.statuses)
 }
 
-// scratch is the memory that a request needs while it is decided.
-type scratch struct {
-	counters
-	described Descriptors
-}
-
-var pool = sync.Pool{New: func() any { return new(scratch) }}
-
-// clear lets go of what belongs to the request, and to the files of the moment.
-func (s *scratch) clear() {
-	clear(s.statuses)
-	clear(s.described.entries)
-	s.statuses, s.keys, s.ends = s.statuses[:0], s.keys[:0], s.ends[:0]
-	s.described.entries, s.described.ends = s.described.entries[:0], s.described.ends[:0]
-}
+var pool = sync.Pool{New: func() any { return new(counters) }}
 
 // counters is what one request is held against.
 type counters struct {
@@ -273,7 +258,14 @@ type counters struct {
 	statuses []Status // of each descriptor
 	keys     []byte   // one behind the other
 	ends     []int    // of each in keys
+	replaces bool     // one of the rules replaces others
 	quotas   bool     // all rules in quota mode refuse, or there are none
+}
+
+// clear lets go of what belongs to the request, and to the files of the moment.
+func (c *counters) clear() {
+	clear(c.statuses)
+	c.statuses, c.keys, c.ends, c.replaces = c.statuses[:0], c.keys[:0], c.ends[:0], false
 }
 
 // match adds the rule and the key of a descriptor. A counter that the request is held against
@@ -283,6 +275,9 @@ func (c *counters) match(top *node, d Descriptor) {
 	c.keys = keys
 	c.ends = append(c.ends, len(keys))
 	c.statuses = append(c.statuses, Status{})
+	if rule == nil {
+		return
+	}
 	last := len(c.statuses) - 1
 	for i := range last {
 		if c.statuses[i].Rule == rule && bytes.Equal(c.key(i), c.key(last)) {
@@ -290,13 +285,19 @@ func (c *counters) match(top *node, d Descriptor) {
 		}
 	}
 	c.statuses[last].Rule = rule
+	c.replaces = c.replaces || len(rule.replaces) > 0
+	if rule.limiter != nil {
+		rule.limiter.Prefetch(c.key(last))
+	}
 }
 
 // take consumes n units of all counters, or of none, and tells whether the request is
 // admitted. With n = 0 it only looks.
 func (c *counters) take(n int) bool {
 	const enforced, watching = false, true // whether a rule is in shadow mode
-	c.replace()
+	if c.replaces {
+		c.replace()
+	}
 	if n == 0 {
 		c.decide(1, true, watching)
 		c.decide(1, true, enforced)
@@ -327,9 +328,6 @@ func (c *counters) replace() {
 		if rule := c.statuses[i].Rule; rule != nil && len(rule.replaces) > 0 {
 			names = append(names, rule.replaces...)
 		}
-	}
-	if names == nil {
-		return
 	}
 	for i := range c.statuses {
 		if rule := c.statuses[i].Rule; rule != nil && slices.Contains(names, rule.Name) {
