@@ -28,10 +28,9 @@ var exactLogScript string
 // one window holds at most Limit units, and each request admitted in it takes some 100
 // bytes more.
 //
-// An Exact is safe for concurrent use: calls that meet share round trips. Its connections
-// are the client's, which it does not close.
+// An Exact is safe for concurrent use, and goes to Redis as a [Strict] does.
 type Exact struct {
-	scripts
+	*scripts
 	prefix    string
 	algorithm sketchlimit.Algorithm
 	window    window

@@ -28,11 +28,12 @@ var bucketScript string
 // before the replica had the last writes) has forgotten what was admitted: set
 // maxmemory-policy noeviction.
 //
-// A Strict is safe for concurrent use: calls that meet share round trips. Its connections
-// are the client's, which it does not close.
+// A Strict is safe for concurrent use: up to four calls at a time go each by a connection of
+// the client's pool, and those that meet more share round trips. Its connections are the
+// client's, which it does not close. Of a cluster's client all calls share.
 type Strict struct {
 	layout
-	scripts
+	*scripts
 	names   []string // of the shards
 	window  window
 	bucket  bucket
@@ -90,8 +91,10 @@ func (s *Strict) Allow(ctx context.Context, key string) (bool, error) {
 //
 // It answers within Config.Timeout, and while Redis is away at once, as Config.Failure
 // says; Health tells. It returns an error only if the context ends before, and then
-// allows nothing. A request that was not answered may still be counted, and one whose
-// connection broke is sent again by go-redis and may be counted twice: against the key.
+// allows nothing. Deadlines end it at once; that a context was cancelled it may notice only
+// when Redis answers or the timeout is over. A request that was not answered may still be
+// counted, and one whose connection broke is sent again by go-redis and may be counted twice:
+// against the key.
 func (s *Strict) Take(ctx context.Context, key string, n int) (sketchlimit.Decision, error) {
 	return s.take(ctx, time.Now(), request{key, n, s.limit, "", false})
 }

@@ -1,7 +1,7 @@
 // Command bench measures redislimit beside redis_rate and with other clients, on a
 // redis-server of its own on the loopback, and writes docs/redis.md's tables.
 //
-//	go run -C redislimit/bench . [-write ../../docs/redis.md] [throughput] [clients] [memory] [accuracy] [processes]
+//	go run -C redislimit/bench . [-write ../../docs/redis.md] [throughput] [clients] [memory] [accuracy] [processes] [fleet]
 package main
 
 import (
@@ -27,15 +27,20 @@ var sections = []struct {
 	{"memory", memory},
 	{"accuracy", accuracies},
 	{"processes", processes},
+	{"fleet", fleet},
 }
+
+// workers are what other processes do for a section.
+var workers = map[string]func(addr string) error{"processes": work, "fleet": fleetWork}
 
 func main() {
 	log.SetFlags(0)
 	file := flag.String("write", "", "file whose sections are replaced")
-	worker := flag.String("worker", "", "address: be one of the processes (used by processes)")
+	worker := flag.String("worker", "", "be one of the processes of this section")
+	addr := flag.String("addr", "", "of the worker's server")
 	flag.Parse()
-	if *worker != "" {
-		if err := work(*worker); err != nil {
+	if work := workers[*worker]; work != nil {
+		if err := work(*addr); err != nil {
 			log.Fatal(err)
 		}
 		return

@@ -19,7 +19,6 @@ import (
 )
 
 const (
-	workers      = 8
 	workersLast  = 20 * time.Second
 	workerWindow = time.Second
 	hotKey       = -1
@@ -41,10 +40,10 @@ func processes(w io.Writer, addr string) error {
 		return err
 	}
 	admitted := make(chan admission, 1024)
-	errs := make(chan error, workers)
+	errs := make(chan error, fleetSize)
 	var all sync.WaitGroup
-	for range workers {
-		cmd := exec.Command(self, "-worker", addr)
+	for range fleetSize {
+		cmd := exec.Command(self, "-worker", "processes", "-addr", addr)
 		out, err := cmd.StdoutPipe()
 		if err != nil {
 			return err

@@ -21,7 +21,7 @@ import (
 const (
 	limit     = 100
 	aMillion  = 1_000_000
-	rounds    = 30 // of each contender, in turns: the median counts, whatever else the machine does now and then
+	rounds    = 24 // of each contender, in turns: the median counts, whatever else the machine does now and then
 	oneLasts  = 100 * time.Millisecond
 	manyNames = 100_000
 )
@@ -103,11 +103,12 @@ func throughput(w io.Writer, addr string) error {
 
 // compare prints decisions a second and latencies. The contenders take turns.
 func compare(w io.Writer, addr string, all []contender) error {
-	callers := []int{1, 16, 128}
+	callers := []int{1, 4, 16, 128}
 	results := make(map[string][]measured)
 	for range rounds {
 		for _, n := range callers {
-			for _, c := range all {
+			for _, i := range rand.Perm(len(all)) {
+				c := all[i]
 				m, err := run(c, addr, n)
 				if err != nil {
 					return err
@@ -117,7 +118,7 @@ func compare(w io.Writer, addr string, all []contender) error {
 			}
 		}
 	}
-	fmt.Fprintln(w, "| | 1 caller | 16 callers | 128 callers | in Redis, a decision |\n|---|---|---|---|---|")
+	fmt.Fprintln(w, "| | 1 caller | 4 callers | 16 callers | 128 callers | in Redis, a decision |\n|---|---|---|---|---|---|")
 	for _, c := range all {
 		fmt.Fprintf(w, "| %s |", c.name)
 		for _, n := range callers {
@@ -141,7 +142,7 @@ func median(m []measured) measured {
 	return m[len(m)/2]
 }
 
-// run lets callers decide for a while, each about keys of its own choice.
+// run lets callers decide for a while.
 func run(c contender, addr string, callers int) (measured, error) {
 	if _, err := c.take(context.Background(), 0); err != nil { // connects, loads the script
 		return measured{}, err
@@ -151,35 +152,12 @@ func run(c contender, addr string, callers int) (measured, error) {
 	if err := server.ConfigResetStat(context.Background()).Err(); err != nil {
 		return measured{}, err
 	}
-	type result struct {
-		took []time.Duration
-		err  error
-	}
-	results := make([]result, callers)
 	start := time.Now()
-	end := start.Add(oneLasts)
-	var all sync.WaitGroup
-	for i := range results {
-		all.Go(func() {
-			r := &results[i]
-			random := rand.New(rand.NewPCG(uint64(i), 1))
-			for now := time.Now(); now.Before(end) && r.err == nil; {
-				_, r.err = c.take(context.Background(), random.IntN(manyNames))
-				done := time.Now()
-				r.took = append(r.took, done.Sub(now))
-				now = done
-			}
-		})
+	took, err := ask(c, callers, manyNames, oneLasts)
+	if err != nil {
+		return measured{}, err
 	}
-	all.Wait()
 	lasted := time.Since(start)
-	var took []time.Duration
-	for _, r := range results {
-		if r.err != nil {
-			return measured{}, fmt.Errorf("%s: %w", c.name, r.err)
-		}
-		took = append(took, r.took...)
-	}
 	slices.Sort(took)
 	n := len(took)
 	info, err := server.Info(context.Background(), "commandstats").Result()
@@ -191,4 +169,37 @@ func run(c contender, addr string, callers int) (measured, error) {
 		inside, _ = strconv.ParseFloat(found[1], 64)
 	}
 	return measured{float64(n) / lasted.Seconds(), took[n/2], took[n*99/100], inside}, nil
+}
+
+// ask lets callers decide for a while, each about keys that it draws, and returns how long each
+// decision took.
+func ask(c contender, callers, keys int, lasts time.Duration) ([]time.Duration, error) {
+	type result struct {
+		took []time.Duration
+		err  error
+	}
+	results := make([]result, callers)
+	end := time.Now().Add(lasts)
+	var all sync.WaitGroup
+	for i := range results {
+		all.Go(func() {
+			r := &results[i]
+			random := rand.New(rand.NewPCG(rand.Uint64(), 1))
+			for now := time.Now(); now.Before(end) && r.err == nil; {
+				_, r.err = c.take(context.Background(), random.IntN(keys))
+				done := time.Now()
+				r.took = append(r.took, done.Sub(now))
+				now = done
+			}
+		})
+	}
+	all.Wait()
+	var took []time.Duration
+	for _, r := range results {
+		if r.err != nil {
+			return nil, fmt.Errorf("%s: %w", c.name, r.err)
+		}
+		took = append(took, r.took...)
+	}
+	return took, nil
 }
