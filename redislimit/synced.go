@@ -279,23 +279,22 @@ func (s *Synced) exchange(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err // while others exchanged: nothing may stay on its way for this
 		}
-		if behind, err := s.round(ctx); err != nil || !behind {
+		if behind, err := s.round(ctx); !behind {
 			return err
 		}
 	}
-	return nil
+	return fmt.Errorf("redislimit: not all is told after %d round trips", rounds)
 }
 
 // round is one round trip of an exchange, of all stretches at once. What fails of one does not
-// concern the others. It tells whether some have more to tell.
+// concern the others. It tells whether some of those that have not failed have more to tell.
 func (s *Synced) round(ctx context.Context) (behind bool, err error) {
 	var told SyncedStats // by this round
 	var calls []call
 	for _, c := range s.current() {
 		again := c.last() != c.acked
 		if records, ok := c.offer(); ok {
-			calls = append(calls, call{channel: c, args: s.arguments(c, records)})
-			behind = behind || again
+			calls = append(calls, call{channel: c, args: s.arguments(c, records), again: again})
 		}
 	}
 	now := s.send(ctx, calls)
@@ -308,8 +307,8 @@ func (s *Synced) round(ctx context.Context) (behind bool, err error) {
 			var lost bool
 			if lost, err = call.channel.accept(r); lost {
 				told.Lost++
-				behind = true
 			}
+			behind = behind || lost || call.again
 		}
 		if failed == nil {
 			failed = err
@@ -367,6 +366,7 @@ func (s *Synced) arguments(c *channel, records []byte) []string {
 type call struct {
 	channel *channel
 	args    []string
+	again   bool // only what was on its way before
 	cmd     *redis.Cmd
 }
 

@@ -252,6 +252,54 @@ func TestSyncedCloseTellsAll(t *testing.T) {
 	}
 }
 
+// Where a part of Redis fails, the last exchange tells the others all, also what is new after an
+// exchange that had failed; and so does the next one the part that was away.
+func TestSyncedPartsFailApart(t *testing.T) {
+	server := redistest.New(t)
+	proxy := redistest.NewProxy(t, server.Addr)
+	client := newTestClient(t, server.Addr)
+	var clock atomic.Int64
+	config := testConfig(&clock)
+	config.Keys = 100_000 // two parts at least
+	s := newTestNode(t, newTestClient(t, proxy.Addr), config)
+	all := func(n int) {
+		for i := range 50 {
+			require.True(t, s.AllowN(fmt.Sprint("key", i), n))
+		}
+	}
+	// told returns how many keys another node knows to have used so much.
+	told := func(units int) (keys int) {
+		other := newTestNode(t, client, config)
+		require.NoError(t, other.exchange(context.Background()))
+		for i := range 50 {
+			if testLimit-other.Peek(fmt.Sprint("key", i)).Remaining == units {
+				keys++
+			}
+		}
+		return keys
+	}
+	all(7)
+	exchange(t, s)
+	all(3)
+	proxy.LoseReplies(true)
+	require.Error(t, s.exchange(context.Background()))
+	proxy.LoseReplies(false)
+	latest, _ := s.share.Generations()
+	node := s.names(channelID{latest, 0})[2]
+	number, err := client.Get(t.Context(), node).Result()
+	require.NoError(t, err)
+	require.NoError(t, client.Del(t.Context(), node).Err())
+	require.NoError(t, client.RPush(t.Context(), node, "not a number").Err())
+	all(5)
+	require.ErrorContains(t, s.Close(), "WRONGTYPE")
+	few := 50 - told(15)
+	require.Positive(t, few)
+	require.Less(t, few, 50)
+	require.NoError(t, client.Set(t.Context(), node, number, 0).Err())
+	require.NoError(t, s.Close())
+	require.Equal(t, 50, told(15))
+}
+
 // A log that has been cut sends nodes that were away for long to the sum.
 func TestSyncedReadsTheSumAfterACutLog(t *testing.T) {
 	server := redistest.New(t)
