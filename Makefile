@@ -51,9 +51,10 @@ bench-snapshots: ## how long decisions wait for a snapshot of 256 MiB; 100,000 d
 bench-redis: ## through Redis, beside redis_rate; needs redis-server; writes docs/redis.md
 	go run -C redislimit/bench . -write ../../docs/redis.md
 
-bench-synced: ## nodes that share a limit: what they admit, with clocks apart too, what they exchange, Redis killed; 9 minutes
+bench-synced: ## nodes that share a limit: what they admit, with clocks apart too, how long they take, what they exchange, Redis killed; 13 minutes
 	go run -C redislimit ./internal/syncbench over
 	go run -C redislimit ./internal/syncbench over -skew 5s
+	go run -C redislimit ./internal/syncbench pace
 	go run -C redislimit ./internal/syncbench volume
 	go run -C redislimit ./internal/syncbench kill
 

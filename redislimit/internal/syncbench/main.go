@@ -3,6 +3,7 @@
 //
 //	syncbench over [-windows 20]    what 4 nodes admit of one key that is offered 50 times the limit
 //	syncbench over -skew 5s         the same where one node's clock is ahead
+//	syncbench pace [-windows 20]    how long their decisions take meanwhile, beside a limiter's that does not share
 //	syncbench volume [-seconds 60]  what 4 nodes exchange over a million keys
 //	syncbench kill [-down 5s]       what decisions wait, and what is lost, when Redis is killed and comes back
 package main
@@ -18,6 +19,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -44,14 +46,17 @@ type load struct {
 	End      time.Time
 	Skew     time.Duration // that the node's clock is ahead
 	Number   uint64
+	Pace     bool // how long decisions take is measured
 }
 
 // result is what a node tells, one line of JSON.
 type result struct {
-	Admitted map[int64]int // by generation
+	Admitted map[int64]int           // by generation
+	Stood    map[int64]time.Duration // the longest time that the node stood still, by generation
 	Offered  int
 	Stats    redislimit.SyncedStats
 	Longest  time.Duration // a decision took
+	Pace     pace
 }
 
 func main() {
@@ -62,12 +67,14 @@ func main() {
 	skew := flags.Duration("skew", 0, "that the last node's clock is ahead")
 	down := flags.Duration("down", 5*time.Second, "that Redis is away")
 	if len(os.Args) < 2 {
-		log.Fatal("syncbench: over, volume or kill, must be one")
+		log.Fatal("syncbench: over, pace, volume or kill, must be one")
 	}
 	flags.Parse(os.Args[2:])
 	switch os.Args[1] {
 	case "over":
 		over(*windows, *skew)
+	case "pace":
+		paces(*windows)
 	case "volume":
 		volume(*seconds)
 	case "kill":
@@ -75,41 +82,62 @@ func main() {
 	case "node":
 		node()
 	default:
-		log.Fatalf("syncbench: %s, must be over, volume or kill", os.Args[1])
+		log.Fatalf("syncbench: %s, must be over, pace, volume or kill", os.Args[1])
 	}
 }
 
-func over(windows int, skew time.Duration) {
-	const limit, window, interval = 1000, 10 * time.Second, 100 * time.Millisecond
-	const rate = 50 * limit / 10 / nodes
+// hot is one key that all nodes together are offered 50 times the limit of, for a window more
+// than is measured.
+func hot(windows int) load {
+	const limit, window = 1000, 10 * time.Second
 	start := time.Now().Truncate(window).Add(window)
-	l := load{Limit: limit, Window: window, Interval: interval, Keys: 1, Rate: rate, Start: start, End: start.Add(time.Duration(windows+1) * window)}
+	return load{Limit: limit, Window: window, Interval: 100 * time.Millisecond, Keys: 1, Rate: 50 * limit / 10 / nodes,
+		Start: start, End: start.Add(time.Duration(windows+1) * window)}
+}
+
+func over(windows int, skew time.Duration) {
+	l := hot(windows)
+	limit, window, interval := l.Limit, l.Window, l.Interval
 	results, _ := run(l, skew)
-	sums := map[int64]int{}
+	first := l.Start.UnixNano()/int64(window) + 1 // the one before has a limit of its own
+	var quiet, all []int                          // units admitted in each window
+	for g := first; g < first+int64(windows); g++ {
+		sum, stood := 0, time.Duration(0)
+		for _, r := range results {
+			sum += r.Admitted[g]
+			stood = max(stood, r.Stood[g], r.Stood[g-1])
+		}
+		all = append(all, sum)
+		if stood < interval/2 {
+			quiet = append(quiet, sum)
+		}
+	}
 	var longest time.Duration
 	offered := 0
 	for _, r := range results {
-		for g, n := range r.Admitted {
-			sums[g] += n
-		}
 		longest = max(longest, r.Longest)
 		offered += r.Offered
 	}
-	first := start.UnixNano()/int64(window) + 1 // the one before has a limit of its own
-	most, sum := 0, 0
-	for g := first; g < first+int64(windows); g++ {
-		// A sliding window may follow another one closely; what counts is the limit per
-		// window, and in a generation at most twice half of it.
-		most = max(most, sums[g])
-		sum += sums[g]
-	}
-	bound := (nodes - 1) * min(limit, int(float64(rate)*(2*interval+5*time.Millisecond).Seconds()))
-	fmt.Printf("%d nodes, limit %d per %v, one key, offered %.1f times the limit, interval %v, one clock %v ahead\n",
-		nodes, limit, window, float64(offered)/float64(limit*(windows+1)), interval, skew)
-	fmt.Printf("admitted per window, %d windows: %.1f on average, %d at most: %.1f %% over; the bound is %d, %.1f %%\n",
-		windows, float64(sum)/float64(windows), most, 100*float64(most-limit)/limit, limit+bound, 100*float64(bound)/limit)
+	bound := (nodes - 1) * min(limit, int(float64(l.Rate)*(2*interval+5*time.Millisecond).Seconds()))
+	fmt.Printf("%d nodes, limit %d per %v, one key, offered %.1f times the limit, interval %v, one clock %v ahead; the bound is %d, %.1f %% over\n",
+		nodes, limit, window, float64(offered)/float64(limit*(windows+1)), interval, skew, limit+bound, 100*float64(bound)/float64(limit))
+	admitted("all windows", all, limit)
+	admitted(fmt.Sprintf("windows in which, and in the one before, no node stood still for %v", interval/2), quiet, limit)
 	fmt.Printf("longest decision %v; clocks %v ahead of Redis'; failed exchanges %d\n",
 		longest, results[nodes-1].Stats.ClockSkew, results[0].Stats.Failures)
+}
+
+func admitted(which string, windows []int, limit int) {
+	if len(windows) == 0 {
+		fmt.Printf("%s: none\n", which)
+		return
+	}
+	sum, most := 0, slices.Max(windows)
+	for _, n := range windows {
+		sum += n
+	}
+	fmt.Printf("%s: %d, admitted %.1f on average, %d at most: %.1f %% over\n",
+		which, len(windows), float64(sum)/float64(len(windows)), most, 100*float64(most-limit)/float64(limit))
 }
 
 func volume(seconds int) {
@@ -181,7 +209,11 @@ func node() {
 		log.Fatal(err)
 	}
 	clock := func() time.Time { return time.Now().Add(l.Skew) }
-	limiter, err := sketchlimit.New(sketchlimit.Config{Limit: l.Limit, Window: l.Window, Keys: 3 * max(1000, l.Keys), Seed: 1, Clock: clock})
+	config := sketchlimit.Config{Limit: l.Limit, Window: l.Window, Keys: 3 * max(1000, l.Keys), Seed: 1}
+	if l.Skew != 0 {
+		config.Clock = clock
+	}
+	limiter, err := sketchlimit.New(config)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -190,11 +222,22 @@ func node() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	r, missed := result{Admitted: map[int64]int{}}, 0
+	r, missed := result{Admitted: map[int64]int{}, Stood: map[int64]time.Duration{}}, 0
 	random := rand.New(rand.NewPCG(l.Number, 1))
 	key := make([]byte, 16)
 	time.Sleep(time.Until(l.Start))
-	for now := time.Now(); now.Before(l.End); now = time.Now() {
+	if l.Pace {
+		plain, err := sketchlimit.New(config)
+		if err != nil {
+			log.Fatal(err)
+		}
+		r.Pace, r.Offered = l.measure(s, plain)
+	}
+	generation := func(at time.Time) int64 { return at.UnixNano() / int64(l.Window) }
+	for now, last := time.Now(), l.Start; now.Before(l.End); now, last = time.Now(), now {
+		for g := generation(last.Add(l.Skew)); g <= generation(now.Add(l.Skew)); g++ {
+			r.Stood[g] = max(r.Stood[g], now.Sub(last))
+		}
 		due := int(now.Sub(l.Start).Seconds()*float64(l.Rate)) - missed
 		if most := l.Rate / 50; due-r.Offered > most { // stopped for long: clients do not wait
 			missed += due - r.Offered - most
@@ -204,7 +247,7 @@ func node() {
 			binary.LittleEndian.PutUint64(key, random.Uint64N(uint64(l.Keys)))
 			before := clock()
 			if s.TakeBytes(key, 1).Allowed {
-				r.Admitted[before.UnixNano()/int64(l.Window)]++
+				r.Admitted[generation(before)]++
 			}
 			r.Longest = max(r.Longest, clock().Sub(before))
 		}
