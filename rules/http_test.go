@@ -116,6 +116,21 @@ descriptors:
 	require.Contains(t, w.Body.String(), `"violated-policies":["api.user","api.method"]`)
 }
 
+// Of a rule in shadow mode nobody hears unless it would refuse.
+func TestHTTPShadow(t *testing.T) {
+	l := load(t, file)
+	decider := l.HTTP("api", func(d *rules.Descriptors, _ *http.Request) {
+		d.Add(rules.Entry{Key: "method", Value: "PUT"})
+	})
+	var a httplimit.Answer
+	decider.Decide(&a, nil, 1)
+	require.Empty(t, a.Policies)
+	decider.Decide(&a, nil, 1)
+	require.Len(t, a.Policies, 1)
+	require.True(t, a.Policies[0].Shadow)
+	require.False(t, a.Policies[0].Allowed)
+}
+
 // A client that honours Retry-After passes all rules at its next try, over random histories.
 func TestRetryAfterIsHonoured(t *testing.T) {
 	l := load(t, `

@@ -286,7 +286,7 @@ func (c *counters) match(top *node, d Descriptor) {
 	}
 	c.statuses[last].Rule = rule
 	c.replaces = c.replaces || len(rule.replaces) > 0
-	if rule.limiter != nil {
+	if rule.Keyed && rule.limiter != nil { // a single counter is where it was a moment ago
 		rule.limiter.Prefetch(c.key(last))
 	}
 }

@@ -43,15 +43,18 @@ func TestRate(t *testing.T) {
 
 func TestResult(t *testing.T) {
 	r := result{
-		bare:    []speed{{100, 5e-6}, {90, 3e-6}, {110, 4e-6}, {400, 1e-6}, {1, 9e-6}},
-		limited: []speed{{96, 7e-6}, {95, 7e-6}, {97, 1e-6}, {300, 6e-6}, {2, 6e-6}},
-		heap:    3 << 20,
+		sides: []*side{
+			{name: "handler alone", runs: []speed{{100, 5e-6}, {90, 3e-6}, {110, 4e-6}, {400, 1e-6}, {1, 9e-6}}},
+			{name: "behind its limits", runs: []speed{{96, 7e-6}, {95, 7e-6}, {97, 1e-6}, {300, 6e-6}, {2, 6e-6}}},
+		},
+		heap: 3 << 20,
 	}
 	r.status.Requests, r.status.MemoryBytes = 7, 3<<20
 	text := r.markdown("wrk", 4*time.Second)
-	require.Contains(t, text, "| requests a second | | | | | | median |\n|---|---|---|---|---|---|---|\n"+
-		"| handler alone | 100 | 90 | 110 | 400 | 1 | 100 |\n| behind the limits | 96 | 95 | 97 | 300 | 2 | 96 |\n")
-	require.Contains(t, text, "The limits cost 4.0 % of the requests. The service takes 6.0 µs of CPU time a request, and 4.0 µs without them. They state 3.00 MiB; the heap of the service has 3.00 MiB more than")
+	require.Contains(t, text, "| requests a second | | | | | | median | cost | CPU |\n|---|---|---|---|---|---|---|---|---|\n"+
+		"| handler alone | 100 | 90 | 110 | 400 | 1 | 100 | 0.0 % | 4.0 µs |\n"+
+		"| behind its limits | 96 | 95 | 97 | 300 | 2 | 96 | 4.0 % | 6.0 µs |\n")
+	require.Contains(t, text, "They state 3.00 MiB; the heap of the service has 3.00 MiB more than")
 
 	file := filepath.Join(t.TempDir(), "page.md")
 	require.NoError(t, os.WriteFile(file, []byte("before\n"+begin+"old\n"+end+"after\n"), 0o600))

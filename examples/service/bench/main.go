@@ -1,6 +1,6 @@
 // Command bench tells what limits cost the example service: requests a second of the API
-// alone and behind its limits, alternating, with 64 connections and a million clients,
-// and the memory that the limits take.
+// alone, behind its limits and behind one limit, alternating, with 64 connections and a
+// million clients, and the memory that the limits take.
 //
 //	go run ./bench -write ../../docs/http.md
 //
@@ -30,10 +30,11 @@ import (
 const (
 	connections = 64
 	rounds      = 5
+	proxies     = "127.0.0.0/8,::1/128" // that the services believe
 )
 
 func main() {
-	duration := flag.Duration("duration", 10*time.Second, "of each of the ten runs, whole seconds")
+	duration := flag.Duration("duration", 10*time.Second, "of each of the fifteen runs, whole seconds")
 	write := flag.String("write", "", "write the result between the markers of this Markdown `file`")
 	flag.Parse()
 	ctx, cancel := context.WithTimeout(context.Background(), 230*time.Second)
@@ -57,19 +58,20 @@ func run(ctx context.Context, duration time.Duration, write string) error {
 	if out, err := exec.CommandContext(ctx, "go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
 		return fmt.Errorf("%w: %s", err, out)
 	}
-	bare, err := start(ctx, binary, "-unlimited", "-rules", none)
-	if err != nil {
-		return err
+	sides := []*side{
+		{name: "handler alone", args: []string{"-unlimited", "-rules", none}},
+		{name: "behind its limits", args: []string{"-rules", "rules.yaml", "-proxies", proxies}},
+		{name: "behind one limit", args: []string{"-rules", filepath.Join("bench", "one.yaml"), "-proxies", proxies}},
 	}
-	defer bare.stop()
-	limited, err := start(ctx, binary, "-rules", "rules.yaml", "-proxies", "127.0.0.0/8,::1/128")
-	if err != nil {
-		return err
+	for _, s := range sides {
+		if s.service, err = start(ctx, binary, s.args...); err != nil {
+			return err
+		}
+		defer s.service.stop()
 	}
-	defer limited.stop()
 
 	load, name := generator(directory)
-	result, err := measure(ctx, load, duration, bare, limited)
+	result, err := measure(ctx, load, duration, sides)
 	if err != nil {
 		return err
 	}
@@ -176,34 +178,40 @@ type speed struct {
 	cpu  float64 // seconds a request
 }
 
-// result is what was measured.
-type result struct {
-	bare, limited []speed // by round
-	status        status
-	heap          float64 // bytes that the limited service has more than the bare one
+// side is one of those that take turns.
+type side struct {
+	name    string
+	args    []string // of the service
+	service *service
+	runs    []speed // by round
 }
 
-// measure alternates between the two, after a short run of each that does not count.
-func measure(ctx context.Context, load load, duration time.Duration, bare, limited *service) (*result, error) {
-	var r result
+// result is what was measured.
+type result struct {
+	sides  []*side // the handler alone, then behind its limits, then others
+	status status
+	heap   float64 // bytes that the limited service has more than the bare one
+}
+
+// measure alternates between the sides, after a short run of each that does not count.
+func measure(ctx context.Context, load load, duration time.Duration, sides []*side) (*result, error) {
+	r := result{sides: sides}
 	for round := range 1 + rounds {
-		for _, side := range []struct {
-			service *service
-			runs    *[]speed
-		}{{bare, &r.bare}, {limited, &r.limited}} {
+		for _, s := range sides {
 			d := duration
 			if round == 0 {
 				d = time.Second
 			}
-			got, err := side.service.under(ctx, load, d)
+			got, err := s.service.under(ctx, load, d)
 			if err != nil {
 				return nil, err
 			}
 			if round > 0 {
-				*side.runs = append(*side.runs, got)
+				s.runs = append(s.runs, got)
 			}
 		}
 	}
+	bare, limited := sides[0].service, sides[1].service
 	var err error
 	if r.status, err = limited.status(); err != nil {
 		return nil, err
@@ -254,20 +262,17 @@ func medians(runs []speed) speed {
 
 func (r *result) markdown(generator string, duration time.Duration) string {
 	var b strings.Builder
-	b.WriteString("| requests a second |" + strings.Repeat(" |", rounds) + " median |\n|---|" + strings.Repeat("---|", rounds+1) + "\n")
-	for _, row := range []struct {
-		name string
-		runs []speed
-	}{{"handler alone", r.bare}, {"behind the limits", r.limited}} {
-		fmt.Fprintf(&b, "| %s |", row.name)
-		for _, run := range row.runs {
+	b.WriteString("| requests a second |" + strings.Repeat(" |", rounds) + " median | cost | CPU |\n|---|" + strings.Repeat("---|", rounds+3) + "\n")
+	bare := medians(r.sides[0].runs)
+	for _, s := range r.sides {
+		fmt.Fprintf(&b, "| %s |", s.name)
+		for _, run := range s.runs {
 			fmt.Fprintf(&b, " %.0f |", run.rate)
 		}
-		fmt.Fprintf(&b, " %.0f |\n", medians(row.runs).rate)
+		m := medians(s.runs)
+		fmt.Fprintf(&b, " %.0f | %.1f %% | %.1f µs |\n", m.rate, 100*(1-m.rate/bare.rate), 1e6*m.cpu)
 	}
-	bare, limited := medians(r.bare), medians(r.limited)
-	fmt.Fprintf(&b, "\nThe limits cost %.1f %% of the requests. The service takes %.1f µs of CPU time a request, and %.1f µs without them. ",
-		100*(1-limited.rate/bare.rate), 1e6*limited.cpu, 1e6*bare.cpu)
+	b.WriteString("\nCost is the share of the requests a second that is lost, by the medians; CPU the service's time a request. The limits are those of rules.yaml, the one limit its first, the client's. ")
 	fmt.Fprintf(&b, "They state %.2f MiB; the heap of the service has %.2f MiB more than without them. ",
 		float64(r.status.MemoryBytes)/(1<<20), r.heap/(1<<20))
 	fmt.Fprintf(&b, "%d requests were held against them, %d refused.\n\n", r.status.Requests, r.status.Refused)
