@@ -132,12 +132,12 @@ func (g *Group) take(asked *questions, n int64) (v verdict, by int) {
 	}
 	if v.allowed {
 		for i, l := range g.limiters {
-			if w := requests[i].take(asked[i].at, n, l.limit, false); i == by {
+			if w := requests[i].take(asked[i].at, n, l.limit, whole); i == by {
 				v = w
 			}
 		}
 	} else { // counted and remembered as any denial
-		v = requests[by].take(asked[by].at, n, requests[by].limit, false)
+		v = requests[by].take(asked[by].at, n, requests[by].limit, whole)
 	}
 	for _, i := range g.order {
 		requests[i].s.mu.Unlock()

@@ -23,7 +23,7 @@ func TestGrowHeldUpDecision(t *testing.T) {
 	require.NoError(t, l.Close()) // adapt is called here alone
 	h := l.hashString("key")
 	held := l.windows.at(now)
-	require.True(t, l.take(held, h, 20, l.limit, true).allowed)
+	require.True(t, l.take(held, h, 20, l.limit, brief).allowed)
 	first := l.inner.Load()
 	for i := range 100_000 { // far more than it was made for
 		l.TakeAt(now, string([]byte{byte(i), byte(i >> 8), byte(i >> 16)}), 1)
@@ -33,7 +33,7 @@ func TestGrowHeldUpDecision(t *testing.T) {
 	l.adapt()
 	require.NotSame(t, first, l.inner.Load())
 	require.Same(t, first, l.inner.Load().before.Load())
-	require.False(t, l.take(held, h, 2, l.limit, true).allowed, "read in the predecessor")
+	require.False(t, l.take(held, h, 2, l.limit, brief).allowed, "read in the predecessor")
 
 	for range 2 {
 		now = now.Add(time.Second)
@@ -44,7 +44,7 @@ func TestGrowHeldUpDecision(t *testing.T) {
 	i := l.inner.Load()
 	s := &i.shards[i.shard(h)]
 	require.Equal(t, l.windows.Latest(), s.wheel.Generation(), "the shard is not behind")
-	require.True(t, l.take(held, h, 2, l.limit, true).allowed, "taken as of now")
+	require.True(t, l.take(held, h, 2, l.limit, brief).allowed, "taken as of now")
 	require.EqualValues(t, 2, i.counted(l.windows.Latest(), h))
 }
 
@@ -61,7 +61,7 @@ func TestGrowDecisionThatWaits(t *testing.T) {
 	s := &first.shards[first.shard(h)]
 	s.mu.Lock()
 	admitted := make(chan bool)
-	go func() { admitted <- l.take(0, h, 20, l.limit, true).allowed }()
+	go func() { admitted <- l.take(0, h, 20, l.limit, brief).allowed }()
 	stacks := make([]byte, 1<<20)
 	for waits := false; !waits; runtime.Gosched() {
 		waits = regexp.MustCompile(`\[sync\.Mutex\.Lock.*\n(.+\n)*.*\.consume\(`).Match(stacks[:runtime.Stack(stacks, true)])

@@ -36,23 +36,22 @@ func heavyBits(limit int) (width uint8, ok bool) {
 	return width, 62-2*int(width) >= 20
 }
 
-// find returns the key's entry in the table at words[first:], or nil.
-func (t *heavyTable) find(words []uint64, first int, h uint64) *uint64 {
+// find returns the key's entry in the table at words[first:], or nil and whether there is
+// room to make one.
+func (t *heavyTable) find(words []uint64, first int, h uint64) (entry *uint64, room bool) {
 	if t.buckets == 0 {
-		return nil
+		return nil, false
 	}
-	print, i := t.print(h), t.bucket(first, h)
-	for range heavyBucket {
-		e := &words[i]
-		if *e>>(t.shift&63) == print {
-			return e
+	print, bucket := t.print(h), words[t.bucket(first, h):][:heavyBucket]
+	for i := range bucket {
+		switch e := bucket[i]; {
+		case e>>(t.shift&63) == print:
+			return &bucket[i], false
+		case e == 0:
+			return nil, true
 		}
-		if *e == 0 {
-			return nil
-		}
-		i++
 	}
-	return nil
+	return nil, false
 }
 
 // insert makes an entry for a key that has none, and tells whether there was room.

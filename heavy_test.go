@@ -18,22 +18,29 @@ func TestHeavyTable(t *testing.T) {
 	require.True(t, ok)
 	table := heavyTable{buckets: 2, threshold: 16, bits: bits, shift: 2*bits + 2}
 	words := make([]uint64, 2*heavyBucket)
-	require.Nil(t, table.find(words, 0, 7))
+	e, room := table.find(words, 0, 7)
+	require.Nil(t, e)
+	require.True(t, room)
 	for i := range uint64(2 * heavyBucket) {
 		table.insert(words, 0, i*0x123456789abcdef1, 20+int64(i)) // some buckets are full before the table is
 	}
-	held := 0
+	held, full := 0, 0
 	for i := range uint64(2 * heavyBucket) {
-		if e := table.find(words, 0, i*0x123456789abcdef1); e != nil {
+		e, room := table.find(words, 0, i*0x123456789abcdef1)
+		if e == nil {
+			require.False(t, room, "or it would have an entry")
+			full++
+		} else {
 			held++
 			require.EqualValues(t, 20+i, table.count(*e, 0))
 			require.Zero(t, table.count(*e, 1))
 		}
 	}
 	require.Greater(t, held, heavyBucket)
+	require.Positive(t, full)
 
 	const key = 0x123456789abcdef1
-	e := table.find(words, 0, key)
+	e, _ = table.find(words, 0, key)
 	table.set(e, 100)
 	require.False(t, table.whole(*e, 0), "the generation had begun before the entry was made")
 	table.turn(words, 1, 2)
@@ -43,12 +50,13 @@ func TestHeavyTable(t *testing.T) {
 	require.False(t, table.whole(*e, 1))
 	table.set(e, 3)
 	table.turn(words, 1, 2)
-	e = table.find(words, 0, key)
+	e, _ = table.find(words, 0, key)
 	require.EqualValues(t, 3, table.count(*e, 1))
 	require.True(t, table.whole(*e, 0))
 	require.True(t, table.whole(*e, 1))
 	table.turn(words, 1, 2)
-	require.Nil(t, table.find(words, 0, key), "a generation without a unit frees an entry when it ends")
+	e, _ = table.find(words, 0, key)
+	require.Nil(t, e, "a generation without a unit frees an entry when it ends")
 	require.Equal(t, make([]uint64, 2*heavyBucket), words)
 
 	// Entries go to the front of their bucket, so that a search ends at the first free one.
@@ -57,7 +65,7 @@ func TestHeavyTable(t *testing.T) {
 	}
 	table.turn(words, 1, 2)
 	for h := range uint64(heavyBucket) {
-		if e := table.find(words, 0, h); h%3 == 0 {
+		if e, _ := table.find(words, 0, h); h%3 == 0 {
 			require.Nil(t, e)
 		} else {
 			require.EqualValues(t, h%3, table.count(*e, 1))
@@ -69,7 +77,8 @@ func TestHeavyTable(t *testing.T) {
 
 	table.insert(words, 0, 9, 30)
 	table.turn(words, 2, 2)
-	require.Nil(t, table.find(words, 0, 9), "and so does a jump")
+	e, _ = table.find(words, 0, 9)
+	require.Nil(t, e, "and so does a jump")
 }
 
 func TestHeavyBitsLeaveAFingerprint(t *testing.T) {
@@ -86,7 +95,7 @@ func TestKeysThatShareAnEntry(t *testing.T) {
 	l, err := New(Config{Limit: 100, Window: time.Minute, Seed: 1, Clock: func() time.Time { return time.Unix(0, 0) },
 		Plan: &Plan{Shards: 1, BloomBytes: 1024, BloomProbes: 3, Depth: 4, Width: 512, CellBits: 8, HeavyEntries: 8, HeavyThreshold: 16}})
 	require.NoError(t, err)
-	take := func(h uint64, n int) bool { return l.take(0, h, n, l.limit, false).allowed }
+	take := func(h uint64, n int) bool { return l.take(0, h, n, l.limit, whole).allowed }
 	// Nothing but the low bits of the product tell these two apart, and those are
 	// not in the fingerprint.
 	a := uint64(0x1234_5678_9abc_def0)

@@ -50,13 +50,13 @@ func (l *Limiter) TakeLimitAddrAt(now time.Time, key netip.Addr, n, limit int) (
 
 func (l *Limiter) lateLimit(d *Decision, word int64, h uint64, n, limit int) {
 	limit = l.lower(limit)
-	l.late(d, l.take(word, h, n, int64(limit), false))
+	l.late(d, l.take(word, h, n, int64(limit), whole))
 	d.Limit = limit
 }
 
 func (l *Limiter) decideLimit(d *Decision, word int64, h uint64, n, limit int) {
 	limit = l.lower(limit)
-	l.decide(d, l.take(word, h, n, int64(limit), false))
+	l.decide(d, l.take(word, h, n, int64(limit), whole))
 	d.Limit = limit
 }
 

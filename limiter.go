@@ -234,20 +234,20 @@ func (l *Limiter) Allow(key string) bool {
 		l.flooded.inc()
 		return false
 	}
-	return r.consume(l.windows.unpack(word), 1, l.limit, true).allowed
+	return r.consume(l.windows.unpack(word), 1, l.limit, brief).allowed
 }
 
 // AllowN consumes n units of the key, now, and tells whether they were admitted. It
 // is all or nothing.
 func (l *Limiter) AllowN(key string, n int) bool {
-	return l.take(l.windows.now(), l.hashString(key), n, l.limit, true).allowed
+	return l.take(l.windows.now(), l.hashString(key), n, l.limit, brief).allowed
 }
 
 // Take consumes n units of the key, now, if they are admitted. Unless a Clock is
 // configured, now is late by up to [Resolution], see [WindowManager], and the
 // durations of the decision are longer by it.
 func (l *Limiter) Take(key string, n int) (d Decision) {
-	l.late(&d, l.take(l.windows.now(), l.hashString(key), n, l.limit, false))
+	l.late(&d, l.take(l.windows.now(), l.hashString(key), n, l.limit, whole))
 	return d
 }
 
@@ -255,32 +255,32 @@ func (l *Limiter) Take(key string, n int) (d Decision) {
 // [WindowManager] says what a step back means. With a limit of the caller's as well it is
 // [Limiter.TakeLimitAt].
 func (l *Limiter) TakeAt(now time.Time, key string, n int) (d Decision) {
-	l.decide(&d, l.take(l.windows.at(now), l.hashString(key), n, l.limit, false))
+	l.decide(&d, l.take(l.windows.at(now), l.hashString(key), n, l.limit, whole))
 	return d
 }
 
 // TakeBytes is [Limiter.Take] for a key in a byte slice, which is not kept.
 func (l *Limiter) TakeBytes(key []byte, n int) (d Decision) {
-	l.late(&d, l.take(l.windows.now(), l.hashBytes(key), n, l.limit, false))
+	l.late(&d, l.take(l.windows.now(), l.hashBytes(key), n, l.limit, whole))
 	return d
 }
 
 // TakeBytesAt is [Limiter.TakeAt] for a key in a byte slice, which is not kept.
 func (l *Limiter) TakeBytesAt(now time.Time, key []byte, n int) (d Decision) {
-	l.decide(&d, l.take(l.windows.at(now), l.hashBytes(key), n, l.limit, false))
+	l.decide(&d, l.take(l.windows.at(now), l.hashBytes(key), n, l.limit, whole))
 	return d
 }
 
 // TakeAddr is [Limiter.Take] for an IP address, counted as its 4 or 16 bytes: an
 // IPv4-mapped IPv6 address is the IPv4 address, and zones do not count.
 func (l *Limiter) TakeAddr(key netip.Addr, n int) (d Decision) {
-	l.late(&d, l.take(l.windows.now(), l.hashAddr(key), n, l.limit, false))
+	l.late(&d, l.take(l.windows.now(), l.hashAddr(key), n, l.limit, whole))
 	return d
 }
 
 // TakeAddrAt is [Limiter.TakeAt] for an IP address, see [Limiter.TakeAddr].
 func (l *Limiter) TakeAddrAt(now time.Time, key netip.Addr, n int) (d Decision) {
-	l.decide(&d, l.take(l.windows.at(now), l.hashAddr(key), n, l.limit, false))
+	l.decide(&d, l.take(l.windows.at(now), l.hashAddr(key), n, l.limit, whole))
 	return d
 }
 
@@ -329,14 +329,14 @@ func (l *Limiter) late(d *Decision, v verdict) {
 
 // take is what all decisions come down to, at a position's word. The key's hash chooses the
 // shard, and the shard's lock makes check and count one step.
-func (l *Limiter) take(word int64, h uint64, n int, limit int64, brief bool) verdict {
+func (l *Limiter) take(word int64, h uint64, n int, limit int64, e effort) verdict {
 	r := l.request(h)
 	if n == 1 && word < r.s.last.until.Load() {
 		if v, ok := l.remembered(word, r, limit); ok {
 			return v
 		}
 	}
-	return r.consume(l.windows.unpack(word), n, limit, brief)
+	return r.consume(l.windows.unpack(word), n, limit, e)
 }
 
 // remembered is take for a key that was the last of its shard to be denied.
@@ -354,14 +354,14 @@ func (l *Limiter) remembered(word int64, r request, limit int64) (v verdict, ok 
 }
 
 // consume is take under the shard's lock.
-func (r request) consume(p Position, n int, limit int64, brief bool) verdict {
+func (r request) consume(p Position, n int, limit int64, e effort) verdict {
 	r.s.mu.Lock()
 	for r.outer != nil && r.Limiter != r.outer.inner.Load() { // its successor may have read this shard
 		r.s.mu.Unlock()
 		r = r.outer.request(r.h)
 		r.s.mu.Lock()
 	}
-	v := r.take(p, int64(n), limit, brief)
+	v := r.take(p, int64(n), limit, e)
 	r.s.mu.Unlock()
 	return v
 }

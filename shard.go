@@ -35,7 +35,8 @@ type layout struct {
 	cellsFirst int   // word of a generation
 	generation int   // words of one generation
 	size       int   // words of a shard
-	most       int64 // units of a generation that a key may have without an entry
+	light      int64 // units of a generation that a key has without an entry, at most
+	crowded    int64 // the same where the table has no room for one
 	hasher
 }
 
@@ -58,10 +59,8 @@ func newLayout(w window, p Plan, h hasher) (layout, error) {
 	l.heavy.threshold = int64(p.HeavyThreshold)
 	l.heavy.bits, _ = heavyBits(int(w.limit))
 	l.heavy.shift = 2*l.heavy.bits + 2
-	if l.most = w.limit; l.heavy.buckets > 0 {
-		l.most = l.heavy.threshold - 1
-	}
-	l.most = min(l.most, 1+int64(l.cells.Max()))
+	l.crowded = min(w.limit, 1+int64(l.cells.Max()))
+	l.light = min(l.crowded, l.heavy.threshold-1)
 	l.cellsFirst = l.door.Words()
 	l.generation = l.cellsFirst + l.cells.Words()
 	l.size = w.generations*l.generation + p.HeavyEntries
@@ -78,37 +77,48 @@ type request struct {
 	h     uint64
 }
 
-// take admits and counts n units, or does not. If brief, only whether it did is told. A
-// limit below the window's is a window of which some units are held back.
+// effort is how much a decision is to find out.
+type effort uint8
+
+const (
+	brief effort = 1 << iota // whether it admits, and no more
+	read                     // if brief: what the previous generation holds; until then it is taken for full
+	whole = read             // all there is to tell
+)
+
+// take admits and counts n units, or does not. A limit below the window's is a window of
+// which some units are held back.
 //
 // Most keys have no entry in the table, are admitted and get none. For them what is not left
 // to the current generation is found out first, so that reading it and counting in it are one
 // step. All others go on to takeAny.
-func (r request) take(p Position, n, limit int64, brief bool) verdict {
+func (r request) take(p Position, n, limit int64, e effort) verdict {
 	if p.Generation != r.s.wheel.Generation() {
 		p = r.turn(p)
 	}
 	if r.bucket.burst > 0 {
 		return r.takeTime(p, n, limit)
 	}
-	if entry := r.heavy.find(r.memory, r.table(), r.h); entry != nil {
-		return r.takeAny(p, n, limit, brief, entry)
+	entry, room := r.heavy.find(r.memory, r.table(), r.h)
+	if entry != nil {
+		return r.takeAny(p, n, limit, e, entry)
 	}
 	here := limit // units that are not in use elsewhere
 	var at place
 	if r.beside.Load() {
 		share := r.share.Load()
 		if share == nil {
-			return r.takeAny(p, n, limit, brief, nil)
+			return r.takeAny(p, n, limit, e, nil)
 		}
 		at = share.place(r.h)
 		here -= share.bound(at, r.windows.pack(p))
 	}
 	free := int64(0)
-	if brief && r.generations == 2 { // as if the previous generation held as much as it can
+	if e == brief && r.generations == 2 {
 		free = here - r.weighted(r.limit, 1, p.Elapsed)
 	}
 	if free < n {
+		e |= read
 		free = here
 		for age := 1; age < r.generations; age++ {
 			if c, _ := r.read(age, p.Generation-int64(age)); c > 0 {
@@ -116,17 +126,24 @@ func (r request) take(p Position, n, limit int64, brief bool) verdict {
 			}
 		}
 	}
-	most := min(free, r.most)
+	most := r.crowded
+	if room {
+		most = r.light
+	}
+	most = min(free, most)
 	if n < 1 || n > most {
-		return r.takeAny(p, n, limit, brief, nil)
+		return r.takeAny(p, n, limit, e, nil)
 	}
 	h := mix(r.h, rotating.Seed(r.seed, p.Generation))
 	first := r.buffer(0)
 	count := n // with these
 	if r.door.Test(r.memory, first, h) {
 		c, ok := r.cells.AddBounded(r.memory, first+r.cellsFirst, h, uint32(n), uint32(most-1))
+		if !ok && e == brief {
+			return r.take(p, n, limit, brief|read)
+		}
 		if !ok {
-			return r.takeAny(p, n, limit, brief, nil)
+			return r.takeAny(p, n, limit, e, nil)
 		}
 		count = 1 + int64(c)
 	} else {
@@ -144,10 +161,10 @@ func (r request) take(p Position, n, limit int64, brief bool) verdict {
 }
 
 // takeAny is take for any key, in the shard's generation, by its entry if it has one.
-func (r request) takeAny(p Position, n, limit int64, brief bool, entry *uint64) verdict {
+func (r request) takeAny(p Position, n, limit int64, e effort, entry *uint64) verdict {
 	current, h := r.count(p.Generation, entry)
 	enough := all
-	if brief {
+	if e&brief != 0 {
 		enough = min(n, limit) + r.limit - limit
 	}
 	var u usage
@@ -222,7 +239,7 @@ func (r request) peek(p Position, n int64) verdict {
 	if r.bucket.burst > 0 {
 		return r.peekTime(p, n)
 	}
-	entry := r.heavy.find(r.memory, r.table(), r.h)
+	entry, _ := r.heavy.find(r.memory, r.table(), r.h)
 	u := r.used(p, entry)
 	if n < 1 || n > u.free {
 		return r.denied(p, u, entry, n, r.limit)
@@ -374,7 +391,8 @@ func (l *Limiter) counted(number int64, h uint64) int64 {
 	r := request{l, &l.shards[i], i * l.size, h}
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
-	c, _ := r.count(number, r.heavy.find(r.memory, r.table(), h))
+	entry, _ := r.heavy.find(r.memory, r.table(), h)
+	c, _ := r.count(number, entry)
 	return c
 }
 

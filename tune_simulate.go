@@ -182,7 +182,8 @@ func (s *simulation) findHeavy() {
 		if s.last && s.admitted.byAge[1][i] > 0 {
 			h := l.hashBytes(s.name(uint64(i)))
 			r := l.request(h)
-			s.keys[i].whole = l.heavy.find(l.memory, r.table(), h) != nil
+			entry, _ := l.heavy.find(l.memory, r.table(), h)
+			s.keys[i].whole = entry != nil
 		}
 	}
 }
