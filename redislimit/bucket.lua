@@ -17,7 +17,7 @@ now = now * scale -- a power of two: exact, as all that follows
 local elapsed = now % 1073741824
 local generation = (now - elapsed) / 1073741824
 
-local block = call('GETRANGE', KEYS[1], first, first + 517)
+local block = call('GETRANGE', KEYS[1], ARGV[1], first + 517)
 local missing = block == ''
 if missing then
 	block = string.rep('\0', 518)

@@ -22,7 +22,7 @@ local generation = (now - elapsed) / window
 
 local half = 4 * columns * cell
 local all = kept * half
-local block = call('GETRANGE', KEYS[1], first, first + all + 5)
+local block = call('GETRANGE', KEYS[1], ARGV[1], first + all + 5)
 local missing = block == ''
 local stamp = missing and -kept or struct.unpack('>I6', block, all + 1)
 if stamp > generation then -- a clock that others are ahead of
