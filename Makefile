@@ -7,7 +7,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # The race detector needs a C compiler; without one the tests run without it.
 RACE := $(if $(shell command -v $$(go env CC) 2>/dev/null),-race)
 
-.PHONY: test lint vuln fuzz mutate soak bench bench-peers bench-tune bench-http bench-snapshots report bench-redis bench-synced sizes sizing
+.PHONY: test lint vuln fuzz mutate soak bench bench-peers bench-tune bench-http bench-snapshots report bench-redis bench-synced strict-sizes sizes sizing
 
 test: ## every test of every module
 	@$(if $(RACE),,echo "no C compiler: testing without the race detector")
@@ -57,6 +57,9 @@ bench-synced: ## nodes that share a limit: what they admit, with clocks apart to
 	go run -C redislimit ./internal/syncbench pace
 	go run -C redislimit ./internal/syncbench volume
 	go run -C redislimit ./internal/syncbench kill
+
+strict-sizes: ## how often Strict denies innocent keys with the cells of redislimit/layout.go, and how few would do: minutes
+	go test -C redislimit -run '^$$' -bench Sizes -benchtime 1x -timeout 1h
 
 sizes: ## the table that New sizes limiters by, from Tune: a few minutes
 	go run ./bench/sizes -write sizes_table.go
