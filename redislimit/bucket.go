@@ -55,7 +55,7 @@ func (b *bucket) name() string { return fmt.Sprint("2^", b.shift) }
 // bucket takes to fill, which covers the rest of a generation and what is set in it:
 // a generation is shorter than that.
 func (b *bucket) constants() string {
-	return fmt.Sprintf("local scale, ttl = %v, %d\n", math.Ldexp(1, b.shift), ttl(2*b.longest()))
+	return fmt.Sprintf("local scale, ttl, unit, most = %v, %d, %d, %d\n", math.Ldexp(1, b.shift), ttl(2*b.longest()), b.cost(1), b.room(1))
 }
 
 // longest returns the window, or the time in which the bucket fills if that is longer.

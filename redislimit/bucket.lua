@@ -1,14 +1,16 @@
 -- Takes units out of a key's token bucket, if they are there.
 -- KEYS[1]: the key's shard. ARGV: where its block begins; where its cells are in it, four
 -- bytes; the ticks in which the units flow; the most ticks that the bucket may lack of
--- being full before; time in microseconds, or '' for the server's; one more: only look.
+-- being full before (for one unit, if these are missing); time in microseconds, or '' for the
+-- server's; one more: only look.
 -- Returns whether they were there, and the ticks that the bucket lacked before, rounded up.
 --
 -- A block holds 4 rows of 32 cells and the number of a generation, which is 2^30 ticks. A
 -- cell is the time at which the bucket is full again, in ticks since its block's
 -- generation began.
-local first, cost, room, now = tonumber(ARGV[1]), tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+local first, cost, room, now = tonumber(ARGV[1]), tonumber(ARGV[3] or unit), tonumber(ARGV[4] or most), tonumber(ARGV[5] or '')
 local call, sub, unpack, pack = redis.call, string.sub, struct.unpack, struct.pack
+local min, max, ceil = math.min, math.max, math.ceil
 if not now then
 	local time = call('TIME')
 	now = time[1] * 1000000 + time[2]
@@ -27,16 +29,16 @@ if stamp > generation then -- a clock that others are ahead of
 	generation, elapsed = stamp, 0
 end
 local age = generation - stamp
-local passed = math.min(age, 4) * 1073741824
+local passed = min(age, 4) * 1073741824
 
 local p1, p2, p3, p4 = string.byte(ARGV[2], 1, 4)
 p1, p2, p3, p4 = 1 + 4 * p1, 129 + 4 * p2, 257 + 4 * p3, 385 + 4 * p4
 local c1, c2, c3, c4 = (unpack('>I4', block, p1)), (unpack('>I4', block, p2)), (unpack('>I4', block, p3)), (unpack('>I4', block, p4))
-local ahead = math.max(0, math.min(c1, c2, c3, c4) - passed - elapsed)
+local ahead = max(0, min(c1, c2, c3, c4) - passed - elapsed)
 if ahead > room then
-	return {0, math.ceil(ahead)}
+	return {0, ceil(ahead)}
 elseif ARGV[6] then
-	return {1, math.ceil(ahead)}
+	return {1, ceil(ahead)}
 end
 
 if age > 3 then -- nothing in it lies ahead any more
@@ -45,12 +47,12 @@ elseif age > 0 then -- bring all cells forward
 	local format = '>' .. string.rep('I4', 128)
 	local cells = {unpack(format, block)}
 	for i = 1, 128 do
-		cells[i] = math.max(0, cells[i] - passed)
+		cells[i] = max(0, cells[i] - passed)
 	end
 	block = pack(format, _G.unpack(cells, 1, 128))
 	c1, c2, c3, c4 = c1 - passed, c2 - passed, c3 - passed, c4 - passed
 end
-local full = math.ceil(elapsed + ahead) + cost
+local full = ceil(elapsed + ahead) + cost
 local raised = pack('>I4', full)
 local cells = (c1 < full and raised or pack('>I4', c1)) .. sub(block, p1 + 4, p2 - 1) .. (c2 < full and raised or pack('>I4', c2)) ..
 	sub(block, p2 + 4, p3 - 1) .. (c3 < full and raised or pack('>I4', c3)) .. sub(block, p3 + 4, p4 - 1) .. (c4 < full and raised or pack('>I4', c4))
@@ -63,4 +65,4 @@ else
 	call('SETRANGE', KEYS[1], first, sub(block, 1, p1 - 1) .. cells .. sub(block, p4 + 4, 512) .. pack('>I6', generation))
 	call('PEXPIRE', KEYS[1], ttl)
 end
-return {1, math.ceil(ahead)}
+return {1, ceil(ahead)}

@@ -187,12 +187,16 @@ func (s *Strict) decide(ctx context.Context, now time.Time, r request) (sketchli
 func (s *Strict) ask(ctx context.Context, r request) (sketchlimit.Decision, error) {
 	p, b, w := s.place(r.key), s.bucket.under(r.limit), s.window
 	w.limit = int64(r.limit)
-	want, args := 4, []any{p.offset, p.columns[:], min(r.n, math.MaxInt32), r.at}
+	want, args := 4, []any{p.offset, p.columns[:]}
 	if s.algorithm == sketchlimit.TokenBucket {
-		places := []byte{p.columns[0], p.columns[2], p.columns[4], p.columns[6]}
-		want, args = 2, []any{p.offset, places, b.cost(r.n), b.room(r.n), r.at}
-	} else if r.peek || r.limit != s.limit {
-		args = append(args, r.limit)
+		want, args[1] = 2, []byte{p.columns[0], p.columns[2], p.columns[4], p.columns[6]}
+	}
+	switch { // the scripts know what is asked most
+	case r == request{r.key, 1, s.limit, "", false}:
+	case s.algorithm == sketchlimit.TokenBucket:
+		args = append(args, b.cost(r.n), b.room(r.n), r.at)
+	default:
+		args = append(args, min(r.n, math.MaxInt32), r.at, r.limit)
 	}
 	if r.peek {
 		args = append(args, 1)

@@ -1,13 +1,13 @@
 -- Takes n units of a key in fixed or sliding windows, if they are admitted.
 -- KEYS[1]: the key's shard. ARGV: where its block begins; where its cells are in it, eight
--- bytes; units; time in microseconds, or '' for the server's; a lower limit, if there is one;
--- one more: only look.
+-- bytes; units, 1 if missing; time in microseconds, or '' for the server's; the limit, if it is
+-- a lower one; one more: only look.
 -- Returns whether they were admitted, the key's counts before in the current and in the
 -- previous generation, and how much of the current one has passed, in ticks.
 --
 -- A block holds 4 rows of cells for each generation kept, and the number of the
 -- newest one. What has become too old is taken as 0, and is so after the next write.
-local first, n, now = tonumber(ARGV[1]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local first, n, now = tonumber(ARGV[1]), tonumber(ARGV[3] or 1), tonumber(ARGV[4] or '')
 local call, sub, min = redis.call, string.sub, math.min
 if ARGV[5] then
 	limit = tonumber(ARGV[5])
