@@ -117,6 +117,9 @@ func Tune(t Traffic, g Goal) (Plan, error) {
 
 // Predict returns what to expect of a plan, such as one that was made for other traffic, for the
 // goal's Limit, Algorithm, SubWindows and Burst; its rates and memory do not count.
+//
+// Rates of windows under the traffic as stated that are above about 1e-5 are counted in a simulation larger than [Tune] has
+// the time for. That takes up to some seconds.
 func Predict(t Traffic, g Goal, p Plan) (Forecast, error) {
 	s, err := predicting(t, g, &p)
 	if err != nil {
@@ -147,6 +150,7 @@ func predicting(t Traffic, g Goal, p *Plan) (*search, error) {
 		return nil, err
 	}
 	s := newSearch(t, g)
+	s.counting = true
 	c := s.config
 	c.Plan = p
 	_, err := c.plan()

@@ -45,7 +45,7 @@ const looks = 8
 
 // simulateBucket is simulate for TokenBucket.
 func (s *search) simulateBucket(plan Plan, load, events float64, curves bool) *bucketSimulation {
-	l, share := s.part(plan, load, events)
+	l, share := s.part(plan, load, events, coarse)
 	return newBucketSimulation(l, &s.traffic, share, s.goal, curves)
 }
 
@@ -58,7 +58,7 @@ func newBucketSimulation(l *Limiter, t *Traffic, share float64, g Goal, curves b
 			keys:        make([]simulatedKey, n),
 			sampled:     len(t.Sample) > 0,
 			oneHit:      t.OneHit * t.requests(g.Limit) * share,
-			eventsOfKey: g.eventsOfKey(),
+			eventsOfKey: coarse.most(&g),
 		},
 		span:  l.bucket.span,
 		fills: l.bucket.takes(l.bucket.burst, l.limit, l.limit),

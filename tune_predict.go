@@ -198,7 +198,7 @@ func (p *predictor) expected() Expected {
 	}
 	denied, withheld := p.rates()
 	if p.wrongedKeys < enough {
-		e.FalseDenialRate = min(denied, p.mostFalseDenials())
+		e.FalseDenialRate = min(denied, p.most(p.wrongedKeys, p.denied, p.innocent))
 	}
 	if p.robbedKeys < enough {
 		e.WithheldShare = withheld
@@ -206,17 +206,28 @@ func (p *predictor) expected() Expected {
 	return e
 }
 
-// mostFalseDenials returns the rate that can hardly have been exceeded if so few keys were wronged: twice as many
-// and four more, losing at least three requests each, or as many as a place in the sketch gets, because
-// that is what is denied together.
-func (p *predictor) mostFalseDenials() float64 {
-	each := max(3, ratio(p.denied, float64(p.wrongedKeys)), p.innocent/p.places())
-	return ratio(float64(2*p.wrongedKeys+4)*each, p.innocent)
+// enoughOfAll is enough in a simulation that sends all requests, which errs by chance alone.
+const enoughOfAll = 10
+
+// rate returns how much of all so many keys have lost or, if these are few, what is expected, as far as that can be.
+func (s *simulation) rate(expected float64, keys int, lost, all float64) float64 {
+	if keys >= enoughOfAll {
+		return ratio(lost, all)
+	}
+	return min(expected, s.most(keys, lost, all))
+}
+
+// most returns the rate that can hardly have been exceeded if so few keys were wronged and have lost so much of
+// all: twice as many and four more, losing at least three requests each, or as many as a place in the sketch gets,
+// because that is what is denied together.
+func (s *simulation) most(keys int, lost, all float64) float64 {
+	each := max(3, ratio(lost, float64(keys)), all/s.places())
+	return ratio(float64(2*keys+4)*each, all)
 }
 
 // places returns how many sets of cells there are that a key may have, in all shards and lanes.
-func (p *predictor) places() float64 {
-	plan := &p.limiter.plan
+func (s *simulation) places() float64 {
+	plan := &s.limiter.plan
 	lanes := float64(64 / plan.CellBits)
 	return float64(plan.Shards) * lanes * math.Pow(float64(plan.Width)/lanes, float64(plan.Depth))
 }

@@ -15,8 +15,10 @@ type search struct {
 	traffic Traffic
 	goal    Goal
 	config  Config
-	events  float64 // that a simulation takes for one key and window, on average
-	known   stated  // the last of them
+	rates   []float64 // requests in a window of keys that stand for all
+	known   stated    // the last of them
+
+	counting bool // rates are counted as well, which takes seconds
 }
 
 // stated is what is expected of a plan under the traffic as stated.
@@ -30,10 +32,13 @@ const (
 	// These are the events that a simulation sends in a window, if
 	// the shards that take them are not more than there are.
 	searchEvents   = 30_000
-	cliffEvents    = 12_000  // where only a tenth of all matters
-	forecastEvents = 120_000 // of the stated traffic
-	loadedEvents   = 40_000  // of multiples of it
-	rounds         = 2       // of improvements
+	cliffEvents    = 12_000     // where only a tenth of all matters
+	forecastEvents = 120_000    // of the stated traffic
+	loadedEvents   = 40_000     // of multiples of it
+	countedEvents  = 1_500_000  // of the stated traffic, where each is a request; more if
+	countedKeys    = 100_000    // take them, so that there are shards with more heavy keys than others,
+	mostEvents     = 12_000_000 // but no more than this
+	rounds         = 2          // of improvements
 	// unasked is what a plan may do of what nobody has set a goal for.
 	unasked = 1e-3
 )
@@ -41,12 +46,17 @@ const (
 func newSearch(t Traffic, g Goal) *search {
 	t.Sample = slices.Sorted(slices.Values(t.Sample))
 	s := &search{traffic: t, goal: g, config: g.config()}
-	const keys = 1000
-	for _, rate := range t.rates(g.Limit, keys, rand.New(rand.NewPCG(tuneSeed, 0))) {
-		s.events += math.Min(rate, float64(g.eventsOfKey()*max(g.SubWindows, 1))) / keys
-	}
-	s.events /= 1 - t.OneHit
+	s.rates = t.rates(g.Limit, 1000, rand.New(rand.NewPCG(tuneSeed, 0)))
 	return s
+}
+
+// events returns what a simulation takes for one key and window on average.
+func (s *search) events(d detail) (mean float64) {
+	most := d.most(&s.goal) * max(s.goal.SubWindows, 1)
+	for _, rate := range s.rates {
+		mean += math.Min(rate, float64(most))
+	}
+	return mean / float64(len(s.rates)) / (1 - s.traffic.OneHit)
 }
 
 // run returns the plan, without forecast.
@@ -244,7 +254,7 @@ func (s *search) predict(plan Plan, load float64, events float64) (e Expected, k
 		sim := s.simulateBucket(plan, load, events, true)
 		return sim.expected(), sim.distinct / sim.share
 	}
-	sim := s.simulate(plan, load, events, new(curves))
+	sim := s.simulate(plan, load, events, coarse, new(curves))
 	return newPredictor(sim).expected(), sim.distinct / sim.share
 }
 
@@ -254,14 +264,14 @@ func (s *search) denied(plan Plan, load float64) float64 {
 		sim := s.simulateBucket(plan, load, cliffEvents, false)
 		return ratio(sim.measurement.denied, sim.innocent)
 	}
-	sim := s.simulate(plan, load, cliffEvents, nil)
+	sim := s.simulate(plan, load, cliffEvents, coarse, nil)
 	return ratio(sim.measurement.denied, sim.innocent)
 }
 
 // simulate sends so many events in a window.
-func (s *search) simulate(plan Plan, load, events float64, curves *curves) *simulation {
-	l, share := s.part(plan, load, events)
-	return newSimulation(l, &s.traffic, share, s.goal, curves)
+func (s *search) simulate(plan Plan, load, events float64, d detail, curves *curves) *simulation {
+	l, share := s.part(plan, load, events, d)
+	return newSimulation(l, &s.traffic, share, s.goal, d, curves)
 }
 
 // bytesOfEvent bounds the memory that is simulated for an event: cells are looked at one by one.
@@ -272,9 +282,9 @@ const manyGenerations = 8
 
 // part returns as many shards of the plan as so many events in a window are for, or a smaller
 // one, and their share of the traffic. Where that is much memory, it is fewer.
-func (s *search) part(plan Plan, load, events float64) (l *Limiter, share float64) {
+func (s *search) part(plan Plan, load, events float64, d detail) (l *Limiter, share float64) {
 	events *= math.Min(1, float64(manyGenerations)/float64(s.config.generations()))
-	perShard := load * float64(s.traffic.Keys) * s.events / float64(plan.Shards)
+	perShard := load * float64(s.traffic.Keys) * s.events(d) / float64(plan.Shards)
 	wanted := math.Min(events/perShard, events*bytesOfEvent/plan.shardBytes(s.config.generations())) // shards
 	share = 1 / float64(plan.Shards)                                                                 // of the whole
 	if wanted < 0.5 {
@@ -329,10 +339,27 @@ func (s *search) forecast(plan Plan) Forecast {
 
 // at is what a forecast says of so many times the traffic.
 func (s *search) at(plan Plan, load float64) Expected {
-	if load == 1 {
-		return s.stated(plan).expected
+	if load != 1 {
+		return s.expect(plan, load, loadedEvents)
 	}
-	return s.expect(plan, load, loadedEvents)
+	e := s.stated(plan).expected
+	if s.counting {
+		e = s.counted(plan, e)
+	}
+	return e
+}
+
+// counted takes what a simulation of all requests counts of the stated traffic in place of what is expected, or as
+// a bound where that is little. It is left out where nothing would be seen.
+func (s *search) counted(plan Plan, e Expected) Expected {
+	if s.goal.Algorithm == TokenBucket || max(e.FalseDenialRate, e.WithheldShare)*countedEvents < enough {
+		return e
+	}
+	events := min(max(countedEvents, countedKeys*s.events(fine)), mostEvents)
+	sim := s.simulate(plan, 1, events, fine, nil)
+	e.FalseDenialRate = sim.rate(e.FalseDenialRate, sim.wrongedKeys, sim.denied, sim.innocent)
+	e.WithheldShare = sim.rate(e.WithheldShare, sim.robbedKeys, sim.withheld, sim.units)
+	return e
 }
 
 // stated simulates the plan under the traffic as stated, unless it has just done so.

@@ -115,12 +115,19 @@ func (t *tally) add(s state, n float64) {
 // measured is how many of a window's generations are filled for each that is counted.
 const measured = 4
 
-// eventsOfKey returns the events that stand for all requests of one key in a generation, if those
-// are more.
-func (g *Goal) eventsOfKey() int { return max(4, 32/max(g.SubWindows, 1)) }
+// detail is the events of one key in a window that stand for all its requests, if those are more.
+type detail int
+
+const (
+	coarse detail = 32
+	fine   detail = 4096 // every request, but of keys far above the usual limits
+)
+
+// most returns the events of one key in a generation.
+func (d detail) most(g *Goal) int { return max(4, int(d)/max(g.SubWindows, 1)) }
 
 // newSimulation sends the limiter a share of the traffic, and measures.
-func newSimulation(l *Limiter, t *Traffic, share float64, g Goal, curves *curves) *simulation {
+func newSimulation(l *Limiter, t *Traffic, share float64, g Goal, d detail, curves *curves) *simulation {
 	random := rand.New(rand.NewPCG(tuneSeed, 0))
 	n := max(1, int(math.Round(float64(t.Keys)*share)))
 	parts := float64(max(g.SubWindows, 1)) // generations in a window
@@ -128,7 +135,7 @@ func newSimulation(l *Limiter, t *Traffic, share float64, g Goal, curves *curves
 		window: l.window, limiter: l, share: share, random: random, curves: curves,
 		keys:        make([]simulatedKey, n),
 		sampled:     len(t.Sample) > 0,
-		eventsOfKey: g.eventsOfKey(),
+		eventsOfKey: d.most(&g),
 		oneHit:      t.OneHit * t.requests(g.Limit) * share / parts,
 		admitted:    newCounts(l.generations, n), exact: newCounts(l.generations, n),
 	}

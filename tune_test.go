@@ -29,7 +29,7 @@ func withAbusers(keys, limit int, share float64) sketchlimit.Traffic {
 // fits tells whether so many of n may be of an event that is predicted with rate p: no more than
 // three times as often, no less than a tenth as often.
 //
-// Events come together, 5 at a time, see mostFalseDenials, so a fifth as many are independent.
+// Events come together, 5 at a time, see most, so a fifth as many are independent.
 // With a mean of m of them the upper bound is passed with a chance below e^−18 (m + 6√m + 12 is
 // beyond Bernstein's bound for that, for any m); the lower one is only drawn where m is 300
 // or more, and a tenth of that is less likely still.
@@ -105,6 +105,24 @@ func TestTunePredicts(t *testing.T) {
 				math.Abs(r.EstimateError.Mean()/e.EstimateError-1) < 0.3)
 		})
 	}
+}
+
+// Abusers that meet in the cells of a single row share what the cells let through, so hardly any is kept below half of its
+// limit for long. By the cells alone, which others have filled in a key's absence, 15 in 10,000 would be denied.
+func TestPredictCountsWhatHeavyKeysLeaveEachOther(t *testing.T) {
+	tuned(t)
+	const limit = 1000
+	traffic := withAbusers(50_000, limit, 0.001)
+	plan := sketchlimit.Plan{Shards: 24, BloomBytes: 128, BloomProbes: 3, Depth: 1, Width: 1024, CellBits: 16}
+	e, err := sketchlimit.PredictAt(traffic, sketchlimit.Goal{Limit: limit}, plan, 1)
+	require.NoError(t, err)
+	require.Less(t, e.FalseDenialRate, 5e-4)
+	r, err := accuracy.Replay(t.Context(), asWorkload(t, traffic, limit, 3), sketchlimit.Config{
+		Limit: limit, Window: time.Minute, Plan: &plan, Seed: 1,
+	}, accuracy.Options{WarmUp: 1})
+	require.NoError(t, err)
+	t.Logf("false denials %.1e, predicted %.1e", r.FalseDenialRate, e.FalseDenialRate)
+	require.True(t, atMost(r.InnocentFalseDenials, r.InnocentRequests, e.FalseDenialRate))
 }
 
 // Whether the load is half of what was stated or four times as much: a plan of Tune's errs no more than predicted. At
