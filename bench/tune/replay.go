@@ -14,7 +14,7 @@ const (
 	window = time.Minute
 	// A replay goes on until so many keys have been wronged in windows that are counted, all but the first.
 	enough                     = 300
-	fewestWindows, mostWindows = 2, 10
+	fewestWindows, mostWindows = 4, 10
 )
 
 // measured is what was counted in a replay.

@@ -16,10 +16,8 @@ const (
 	mostRequests = 12e6 // a window: where abusers send more, there are fewer keys
 	requestsAKey = 5    // beside those of abusers, who send three times the limit
 	// A plan is sized for a false-denial rate, or so many times that as withheld share.
-	target     = 1e-4
-	highTarget = 1e-3 // at limits where so few cells will do that 1e-4 of them is less than one
-	highLimit  = 1000
-	withheld   = 5
+	target   = 1e-3
+	withheld = 5
 )
 
 type load struct {
@@ -70,15 +68,11 @@ func (b *bench) rates() { b.compare(loads, sketchlimit.SlidingWindow) }
 func (b *bench) buckets() { b.compare([]load{uniform, loads[2], abusers}, sketchlimit.TokenBucket) }
 
 func (b *bench) compare(loads []load, algorithm sketchlimit.Algorithm) {
-	b.head(algorithm.String(), "limit", "keys", "bytes a key", "rows", "table", "slope", "false denials: predicted", "measured", "ratio", "withheld: predicted", "measured", "ratio")
+	b.head(algorithm.String(), "limit", "keys", "bytes a key", "rows", "table", "false denials: predicted", "measured", "ratio", "withheld: predicted", "measured", "ratio")
 	for _, limit := range limits {
 		for _, l := range loads {
 			if (b.limit == 0 || b.limit == limit) && strings.HasPrefix(l.name, b.load) {
-				rate := target
-				if limit >= highLimit {
-					rate = highTarget
-				}
-				b.compareAt(&l, sketchlimit.Goal{Limit: limit, Algorithm: algorithm, FalseDenialRate: rate, WithheldShare: withheld * rate})
+				b.compareAt(&l, sketchlimit.Goal{Limit: limit, Algorithm: algorithm, FalseDenialRate: target, WithheldShare: withheld * target})
 			}
 		}
 	}
@@ -86,10 +80,10 @@ func (b *bench) compare(loads []load, algorithm sketchlimit.Algorithm) {
 
 // compareAt compares what is predicted and measured of one load.
 func (b *bench) compareAt(l *load, g sketchlimit.Goal) {
-	s := gentlest(l, g, l.most(b.keys, g.Limit))
+	s := sizedFor(l, g, l.most(b.keys, g.Limit))
 	r := replay(s.traffic, g, s.plan)
 	row := []string{l.name, strconv.Itoa(g.Limit), strconv.Itoa(s.traffic.Keys), fmt.Sprintf("%.3g", bytes(s.plan, g)/float64(s.traffic.Keys)),
-		strconv.Itoa(s.plan.Depth), yes(s.plan.HeavyEntries > 0), fmt.Sprintf("%.0f", s.slope)}
+		strconv.Itoa(s.plan.Depth), yes(s.plan.HeavyEntries > 0)}
 	row = append(row, compared(s.expected.FalseDenialRate, r.denied, r.innocent)...)
 	row = append(row, compared(s.expected.WithheldShare, r.units-r.admitted, r.units)...)
 	b.row(row...)
@@ -107,73 +101,49 @@ type sized struct {
 	plan     sketchlimit.Plan
 	traffic  sketchlimit.Traffic
 	expected sketchlimit.Expected
-	slope    float64 // per cent that the rates change by if the load does by one
 }
 
-// gentlest returns a plan and the traffic, of about so many keys, at which that just reaches the goal: the plan that
-// Tune finds or, where that would be one with a table, the plain sketch of one or two rows with a small doorkeeper
-// whose predicted rates change less with the load.
-//
-// Where rates rise a thousandfold within some per cent of the load, as they do with a table and more rows, neither a
-// prediction nor a measurement says much.
-func gentlest(l *load, g sketchlimit.Goal, keys float64) (best sized) {
+// sizedFor takes Tune's plan for so many keys in smaller shards, as few as just reach the goal for about so many keys still.
+func sizedFor(l *load, g sketchlimit.Goal, keys float64) (s sized) {
 	p := must(sketchlimit.Tune(l.at(keys, g.Limit), g))
-	each := keys / float64(p.Shards)
-	if p.CellBits == 4 || p.BloomBytes == 0 {
-		return sizedFor(l, g, keys, each, p)
-	}
-	best.slope = math.Inf(1)
-	p.BloomBytes, p.HeavyEntries, p.HeavyThreshold = 128, 0, 0
-	for p.Depth = 1; p.Depth <= 2; p.Depth++ {
-		p.Width = plainBytes * 8 / p.Depth / p.CellBits
-		if s := sizedFor(l, g, keys, each/4, p); s.slope < best.slope {
-			best = s
-		}
-	}
-	return best
-}
-
-// plainBytes is the memory of the cells of a shard's generation in a plain sketch.
-const plainBytes = 2 << 10
-
-// sizedFor takes as many shards of the plan, for about so many keys, as just reach the goal. It looks from so many keys
-// each on.
-func sizedFor(l *load, g sketchlimit.Goal, keys, each float64, p sketchlimit.Plan) (s sized) {
-	predict := func(each, load float64) sized {
+	cut(&p)
+	predict := func(each float64) sized {
 		p.Shards = int(math.Max(1, math.Round(keys/each)))
-		t := l.at(load*each*float64(p.Shards), g.Limit)
-		return sized{plan: p, traffic: t, expected: must(sketchlimit.PredictAt(t, g, p, 1))}
+		t := l.at(each*float64(p.Shards), g.Limit)
+		return sized{p, t, must(sketchlimit.PredictAt(t, g, p, 1))}
 	}
-	reached := func(each float64) bool {
-		e := predict(each, 1).expected
-		return e.FalseDenialRate <= g.FalseDenialRate && e.WithheldShare <= g.WithheldShare
+	reached := func(s sized) bool {
+		return s.expected.FalseDenialRate <= g.FalseDenialRate && s.expected.WithheldShare <= g.WithheldShare
 	}
-	lo, hi := each, 2*each
-	for ; !reached(lo); lo /= 2 {
-		hi = lo
+	lo := keys / float64(p.Shards)
+	for s = predict(lo); !reached(s); s = predict(lo) {
+		lo /= 2
 	}
-	for ; reached(hi); hi *= 2 {
-		lo = hi
+	hi := 2 * lo
+	for next := predict(hi); reached(next); next = predict(hi) {
+		s, lo, hi = next, hi, 2*hi
 	}
-	for hi/lo > 1.02 {
-		if mid := math.Sqrt(lo * hi); reached(mid) {
-			lo = mid
+	for hi/lo > 1.01 {
+		mid := math.Sqrt(lo * hi)
+		if next := predict(mid); reached(next) {
+			s, lo = next, mid
 		} else {
 			hi = mid
 		}
 	}
-	s = predict(lo, 1)
-	less, more := predict(lo, 0.9).expected, predict(lo, 1.1).expected
-	s.slope = math.Max(slope(less.FalseDenialRate, more.FalseDenialRate), slope(less.WithheldShare, more.WithheldShare))
 	return s
 }
 
-// slope returns how many per cent a rate changes by if the load does by one, from those at 0.9 and 1.1 times the load.
-func slope(less, more float64) float64 {
-	if less == 0 {
-		return math.Inf(1)
-	}
-	return math.Abs(math.Log(more/less) / math.Log(1.1/0.9))
+// cut makes shards a sixteenth of what they are, and as many more. Where rates rise a thousandfold within some per cent of
+// the load, it is the luck of a shard's seeds that decides what it denies, and neither a simulation nor some windows of
+// a few shards show the mean.
+func cut(p *sketchlimit.Plan) {
+	const parts, line, bucket = 16, 64, 8 // doorkeepers are whole lines, tables whole buckets
+	lanes := 64 / p.CellBits
+	p.Shards *= parts
+	p.Width = max(1, p.Width/parts/lanes) * lanes
+	p.BloomBytes = (p.BloomBytes/line + parts - 1) / parts * line
+	p.HeavyEntries = (p.HeavyEntries/bucket + parts - 1) / parts * bucket
 }
 
 func bytes(p sketchlimit.Plan, g sketchlimit.Goal) float64 {
