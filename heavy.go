@@ -43,15 +43,15 @@ func (t *heavyTable) find(words []uint64, first int, h uint64) (entry *uint64, r
 		return nil, false
 	}
 	print, bucket := t.print(h), words[t.bucket(first, h):][:heavyBucket]
-	for i := range bucket {
-		switch e := bucket[i]; {
-		case e>>(t.shift&63) == print:
+	if bucket[0] == 0 {
+		return nil, true
+	}
+	for i := range bucket { // to the end: where that is depends on the bucket, and would be guessed wrong
+		if bucket[i]>>(t.shift&63) == print {
 			return &bucket[i], false
-		case e == 0:
-			return nil, true
 		}
 	}
-	return nil, false
+	return nil, bucket[heavyBucket-1] == 0
 }
 
 // insert makes an entry for a key that has none, and tells whether there was room.
