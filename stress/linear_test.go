@@ -31,6 +31,7 @@ type call struct {
 	n     int
 	limit int
 	peek  bool
+	see   bool // it only brings its time, see history
 }
 
 type got struct {
@@ -60,7 +61,7 @@ func record(l limiter, limits []int, start time.Time, round int, r *rand.Rand) (
 				if g == 0 {
 					clock.Add(r.Int64N(int64(window)*3/4) - int64(window)/5)
 				}
-				c := call{0, r.IntN(keys), 1 + r.IntN(4)*r.IntN(2), limits[r.IntN(len(limits))], r.IntN(5) == 0}
+				c := call{0, r.IntN(keys), 1 + r.IntN(4)*r.IntN(2), limits[r.IntN(len(limits))], r.IntN(5) == 0, false}
 				if c.peek {
 					c.limit = limit
 				}
@@ -97,7 +98,8 @@ func record(l limiter, limits []int, start time.Time, round int, r *rand.Rand) (
 // state is that of a sequential limiter: what keys have taken in the current and the
 // previous generation, or when their buckets are full.
 type state struct {
-	generation        int64
+	seen              int64 // the latest generation that a call has come with
+	generation        int64 // of current
 	current, previous [keys]int64
 	full              [keys]int64
 }
@@ -125,10 +127,14 @@ func model(r rule, length int64, strict bool) porcupine.Model {
 		Step: func(old, input, output any) (bool, any) {
 			s, c, seen := old.(state), input.(call), output.(got)
 			g, elapsed := c.at/length, c.at%length
-			if g < s.generation {
-				g, elapsed = s.generation, 0
-			}
 			after := s
+			after.seen = max(s.seen, g)
+			if c.see {
+				return true, after
+			}
+			if g < s.seen {
+				g, elapsed = s.seen, 0
+			}
 			if g > s.generation {
 				if after.previous = after.current; g > s.generation+1 {
 					after.previous = [keys]int64{}
@@ -155,12 +161,22 @@ func model(r rule, length int64, strict bool) porcupine.Model {
 
 // history records one and checks it. It tells as well how many calls began before the one
 // that began before them had ended.
+//
+// The latest generation that calls have come with is the limiter's as soon as one has: what is
+// decided in between, for others that are behind, is decided in that. So a call is two events, of
+// which the first may come as early as the call.
 func history(l limiter, m porcupine.Model, limits []int, start time.Time, round int, r *rand.Rand) (linear bool, overlaps int) {
 	h := record(l, limits, start, round, r)
 	slices.SortFunc(h, func(a, b porcupine.Operation) int { return int(a.Call - b.Call) })
 	for i := range h[1:] {
 		if h[i+1].Call < h[i].Return {
 			overlaps++
+		}
+	}
+	for _, o := range h {
+		if c := o.Input.(call); !c.peek {
+			c.see = true
+			h = append(h, porcupine.Operation{ClientId: o.ClientId, Input: c, Call: o.Call, Output: got{}, Return: o.Return})
 		}
 	}
 	return porcupine.CheckOperations(m, h), overlaps
