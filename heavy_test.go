@@ -59,7 +59,7 @@ func TestHeavyTable(t *testing.T) {
 	require.Nil(t, e, "a generation without a unit frees an entry when it ends")
 	require.Equal(t, make([]uint64, 2*heavyBucket), words)
 
-	// Entries go to the front of their bucket, so that a search ends at the first free one.
+	// Entries go to the front of their bucket: the first word tells whether it is empty, the last whether it is full.
 	for h := range uint64(heavyBucket) {
 		table.insert(words, 0, h, int64(h%3)) // all in one bucket; with nothing in the current generation, a third goes
 	}
