@@ -36,42 +36,64 @@ func heavyBits(limit int) (width uint8, ok bool) {
 	return width, 62-2*int(width) >= 20
 }
 
-// find returns the key's entry in the table at words[first:], or nil and whether there is
-// room to make one.
-func (t *heavyTable) find(words []uint64, first int, h uint64) (entry *uint64, room bool) {
-	if t.buckets == 0 {
-		return nil, false
-	}
-	print, bucket := t.print(h), words[t.bucket(first, h):][:heavyBucket]
-	if bucket[0] == 0 {
-		return nil, true
-	}
-	for i := range bucket { // to the end: where that is depends on the bucket, and would be guessed wrong
-		if bucket[i]>>(t.shift&63) == print {
-			return &bucket[i], false
-		}
-	}
-	return nil, bucket[heavyBucket-1] == 0
-}
+// line is a bucket: a cache line of entries.
+type line [heavyBucket]uint64
 
-// insert makes an entry for a key that has none, and tells whether there was room.
-func (t *heavyTable) insert(words []uint64, first int, h uint64, current int64) bool {
+// line returns the key's bucket in the table at words[first:], nil where there is no table.
+func (t *heavyTable) line(words []uint64, first int, h uint64) *line {
 	if t.buckets == 0 {
-		return false
+		return nil
 	}
-	bucket := words[t.bucket(first, h):][:heavyBucket]
-	for i, e := range bucket {
-		if e == 0 {
-			bucket[i] = t.print(h)<<(t.shift&63) | uint64(current)
-			return true
-		}
-	}
-	return false
+	return (*line)(words[t.bucket(first, h):])
 }
 
 // bucket returns the first word of the key's bucket.
 func (t *heavyTable) bucket(first int, h uint64) uint64 {
 	return uint64(first) + h&0xffffffff*t.buckets>>32*heavyBucket
+}
+
+// room tells whether there is room for one more entry.
+func (l *line) room() bool { return l != nil && l[heavyBucket-1] == 0 }
+
+// find returns the key's entry in its bucket, or nil.
+func (t *heavyTable) find(l *line, h uint64) *uint64 {
+	if l == nil || l[0] == 0 {
+		return nil
+	}
+	print, shift := t.print(h), t.shift&63
+	switch print { // written out, as all eight are looked at for most keys
+	case l[0] >> shift:
+		return &l[0]
+	case l[1] >> shift:
+		return &l[1]
+	case l[2] >> shift:
+		return &l[2]
+	case l[3] >> shift:
+		return &l[3]
+	case l[4] >> shift:
+		return &l[4]
+	case l[5] >> shift:
+		return &l[5]
+	case l[6] >> shift:
+		return &l[6]
+	case l[7] >> shift:
+		return &l[7]
+	}
+	return nil
+}
+
+// insert makes an entry for a key that has none, and tells whether there was room.
+func (t *heavyTable) insert(l *line, h uint64, current int64) bool {
+	if !l.room() {
+		return false
+	}
+	for i, e := range l {
+		if e == 0 {
+			l[i] = t.print(h)<<(t.shift&63) | uint64(current)
+			break
+		}
+	}
+	return true
 }
 
 // print returns the key's fingerprint, which is not 0: a free entry is nobody's.

@@ -18,17 +18,19 @@ func TestHeavyTable(t *testing.T) {
 	require.True(t, ok)
 	table := heavyTable{buckets: 2, threshold: 16, bits: bits, shift: 2*bits + 2}
 	words := make([]uint64, 2*heavyBucket)
-	e, room := table.find(words, 0, 7)
-	require.Nil(t, e)
-	require.True(t, room)
+	at := func(h uint64) *line { return table.line(words, 0, h) }
+	require.Nil(t, table.find(at(7), 7))
+	require.True(t, at(7).room())
 	for i := range uint64(2 * heavyBucket) {
-		table.insert(words, 0, i*0x123456789abcdef1, 20+int64(i)) // some buckets are full before the table is
+		h := i * 0x123456789abcdef1
+		table.insert(at(h), h, 20+int64(i)) // some buckets are full before the table is
 	}
 	held, full := 0, 0
 	for i := range uint64(2 * heavyBucket) {
-		e, room := table.find(words, 0, i*0x123456789abcdef1)
+		h := i * 0x123456789abcdef1
+		e := table.find(at(h), h)
 		if e == nil {
-			require.False(t, room, "or it would have an entry")
+			require.False(t, at(h).room(), "or it would have an entry")
 			full++
 		} else {
 			held++
@@ -40,7 +42,7 @@ func TestHeavyTable(t *testing.T) {
 	require.Positive(t, full)
 
 	const key = 0x123456789abcdef1
-	e, _ = table.find(words, 0, key)
+	e := table.find(at(key), key)
 	table.set(e, 100)
 	require.False(t, table.whole(*e, 0), "the generation had begun before the entry was made")
 	table.turn(words, 1, 2)
@@ -50,22 +52,22 @@ func TestHeavyTable(t *testing.T) {
 	require.False(t, table.whole(*e, 1))
 	table.set(e, 3)
 	table.turn(words, 1, 2)
-	e, _ = table.find(words, 0, key)
+	e = table.find(at(key), key)
 	require.EqualValues(t, 3, table.count(*e, 1))
 	require.True(t, table.whole(*e, 0))
 	require.True(t, table.whole(*e, 1))
 	table.turn(words, 1, 2)
-	e, _ = table.find(words, 0, key)
+	e = table.find(at(key), key)
 	require.Nil(t, e, "a generation without a unit frees an entry when it ends")
 	require.Equal(t, make([]uint64, 2*heavyBucket), words)
 
 	// Entries go to the front of their bucket: the first word tells whether it is empty, the last whether it is full.
 	for h := range uint64(heavyBucket) {
-		table.insert(words, 0, h, int64(h%3)) // all in one bucket; with nothing in the current generation, a third goes
+		table.insert(at(h), h, int64(h%3)) // all in one bucket; with nothing in the current generation, a third goes
 	}
 	table.turn(words, 1, 2)
 	for h := range uint64(heavyBucket) {
-		if e, _ := table.find(words, 0, h); h%3 == 0 {
+		if e := table.find(at(h), h); h%3 == 0 {
 			require.Nil(t, e)
 		} else {
 			require.EqualValues(t, h%3, table.count(*e, 1))
@@ -75,9 +77,9 @@ func TestHeavyTable(t *testing.T) {
 	require.NotZero(t, words[0])
 	clear(words)
 
-	table.insert(words, 0, 9, 30)
+	table.insert(at(9), 9, 30)
 	table.turn(words, 2, 2)
-	e, _ = table.find(words, 0, 9)
+	e = table.find(at(9), 9)
 	require.Nil(t, e, "and so does a jump")
 }
 

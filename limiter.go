@@ -247,7 +247,13 @@ func (l *Limiter) AllowN(key string, n int) bool {
 // configured, now is late by up to [Resolution], see [WindowManager], and the
 // durations of the decision are longer by it.
 func (l *Limiter) Take(key string, n int) (d Decision) {
-	l.late(&d, l.take(l.windows.now(), l.hashString(key), n, l.limit, whole))
+	var h uint64
+	if l.hash == nil { // as in Allow
+		h = mix(xxhash.Sum64String(key), l.seed)
+	} else {
+		h = l.hashString(key)
+	}
+	l.late(&d, l.take(l.windows.now(), h, n, l.limit, whole))
 	return d
 }
 

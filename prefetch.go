@@ -13,35 +13,40 @@ import (
 // another limiter to ask: all that is waited for is then under way at once.
 func (l *Limiter) Prefetch(key []byte) {
 	r := l.request(l.hashBytes(key))
-	shard := unsafe.Pointer(r.s)
+	r.prefetch(l.windows.Latest())
+}
+
+// prefetch is Prefetch in a generation, by its number, and in those kept before it.
+func (r request) prefetch(number int64) {
 	if r.bucket.burst > 0 {
-		prefetch.Lines(shard, shard)
-		r.prefetchCells(r.first, mix(r.h, r.bucket.seed))
+		shard := unsafe.Pointer(r.s)
+		r.prefetchCells(shard, shard, r.first, mix(r.h, r.bucket.seed))
 		return
 	}
+	bucket := unsafe.Pointer(r.s)
 	if r.heavy.buckets > 0 {
-		prefetch.Lines(shard, unsafe.Pointer(&r.memory[r.heavy.bucket(r.table(), r.h)]))
+		bucket = unsafe.Pointer(&r.memory[r.heavy.bucket(r.table(), r.h)])
 	}
-	latest := r.windows.Latest()
 	for age := range int64(r.generations) {
-		first, h := r.at(latest - age)
-		bits := unsafe.Pointer(&r.memory[r.door.Block(first, h)])
-		prefetch.Lines(bits, bits)
-		r.prefetchCells(first+r.cellsFirst, h)
+		first, h := r.at(number - age)
+		cells, door := first+r.cellsFirst, r.door.Block(first, h)
+		if r.cells.Depth() == 0 {
+			cells = door
+		}
+		r.prefetchCells(bucket, unsafe.Pointer(&r.memory[door]), cells, h)
 	}
+}
+
+// prefetchCells fetches the shard and the lines of a key's cells, and two more.
+func (r request) prefetchCells(p, q unsafe.Pointer, first int, h uint64) {
+	a, b, c, d := r.cells.Four(first, h)
+	m := r.memory
+	prefetch.Lines(unsafe.Pointer(r.s), p, q, unsafe.Pointer(&m[a]), unsafe.Pointer(&m[b]), unsafe.Pointer(&m[c]), unsafe.Pointer(&m[d]))
 }
 
 // at returns the first word of a generation, by its number, and the key's hash there. Other
 // than buffer it does not look into the shard, which may not be there yet, and which is where
 // this says only once it has turned.
 func (r request) at(number int64) (first int, h uint64) {
-	return r.first + rotating.Buffer(number, r.generations)*r.generation, mix(r.h, rotating.Seed(r.seed, number))
-}
-
-func (r request) prefetchCells(first int, h uint64) {
-	for row := 0; row < r.cells.Depth(); row += 2 {
-		p, q, next := r.cells.Pair(first, h, row)
-		prefetch.Lines(unsafe.Pointer(&r.memory[p]), unsafe.Pointer(&r.memory[q]))
-		h = next
-	}
+	return r.first + rotating.Buffer(number, r.generations)*r.generation, r.hashAt(number)
 }

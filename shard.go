@@ -37,8 +37,13 @@ type layout struct {
 	size       int   // words of a shard
 	light      int64 // units of a generation that a key has without an entry, at most
 	crowded    int64 // the same where the table has no room for one
+	far        bool  // the memory is more than caches near the processor hold
 	hasher
 }
+
+// nearBytes is the memory up to which it does not pay to fetch all of a key's cache lines before
+// anything else.
+const nearBytes = 4 << 20
 
 // newLayout returns the layout of a checked plan.
 func newLayout(w window, p Plan, h hasher) (layout, error) {
@@ -64,6 +69,7 @@ func newLayout(w window, p Plan, h hasher) (layout, error) {
 	l.cellsFirst = l.door.Words()
 	l.generation = l.cellsFirst + l.cells.Words()
 	l.size = w.generations*l.generation + p.HeavyEntries
+	l.far = w.bucket.burst == 0 && 8*p.Shards*l.size > nearBytes
 	return l, nil
 }
 
@@ -99,8 +105,11 @@ func (r request) take(p Position, n, limit int64, e effort) verdict {
 	if r.bucket.burst > 0 {
 		return r.takeTime(p, n, limit)
 	}
-	entry, room := r.heavy.find(r.memory, r.table(), r.h)
-	if entry != nil {
+	if r.far {
+		r.prefetch(p.Generation)
+	}
+	line := r.line()
+	if entry := r.heavy.find(line, r.h); entry != nil {
 		return r.takeAny(p, n, limit, e, entry)
 	}
 	here := limit // units that are not in use elsewhere
@@ -121,20 +130,22 @@ func (r request) take(p Position, n, limit int64, e effort) verdict {
 		e |= read
 		free = here
 		for age := 1; age < r.generations; age++ {
-			if c, _ := r.read(age, p.Generation-int64(age)); c > 0 {
+			first, h := r.buffer(age), r.hashAt(p.Generation-int64(age))
+			if r.door.Test(r.memory, first, h) {
+				c := 1 + int64(r.cells.Estimate(r.memory, first+r.cellsFirst, h))
 				free -= r.weighted(c, age, p.Elapsed)
 			}
 		}
 	}
 	most := r.crowded
-	if room {
+	if line.room() {
 		most = r.light
 	}
 	most = min(free, most)
 	if n < 1 || n > most {
 		return r.takeAny(p, n, limit, e, nil)
 	}
-	h := mix(r.h, rotating.Seed(r.seed, p.Generation))
+	h := r.hashAt(p.Generation)
 	first := r.buffer(0)
 	count := n // with these
 	if r.door.Test(r.memory, first, h) {
@@ -239,7 +250,7 @@ func (r request) peek(p Position, n int64) verdict {
 	if r.bucket.burst > 0 {
 		return r.peekTime(p, n)
 	}
-	entry, _ := r.heavy.find(r.memory, r.table(), r.h)
+	entry := r.heavy.find(r.line(), r.h)
 	u := r.used(p, entry)
 	if n < 1 || n > u.free {
 		return r.denied(p, u, entry, n, r.limit)
@@ -294,6 +305,9 @@ func (r request) clamp(p Position) Position {
 
 // table returns the first word of the table of heavy keys.
 func (r request) table() int { return r.first + r.generations*r.generation }
+
+// line returns the key's bucket in the table.
+func (r request) line() *line { return r.heavy.line(r.memory, r.table(), r.h) }
 
 // buffer returns the first word of the generation of an age.
 func (r request) buffer(age int) int { return r.first + r.s.wheel.Index(age)*r.generation }
@@ -361,13 +375,15 @@ func (r request) count(number int64, entry *uint64) (count int64, h uint64) {
 
 // read reads the key in the doorkeeper and the sketch of a generation, by age and number.
 func (r request) read(age int, number int64) (count int64, h uint64) {
-	h = mix(r.h, rotating.Seed(r.seed, number))
-	first := r.buffer(age)
+	first, h := r.buffer(age), r.hashAt(number)
 	if r.door.Test(r.memory, first, h) {
 		count = 1 + int64(r.cells.Estimate(r.memory, first+r.cellsFirst, h))
 	}
 	return count, h
 }
+
+// hashAt returns the key's hash in a generation, by its number.
+func (r request) hashAt(number int64) uint64 { return mix(r.h, rotating.Seed(r.seed, number)) }
 
 // former reads the key in a generation as a predecessor has counted it, if there is one
 // whose counts still matter, or as those have that share the limit.
@@ -391,7 +407,7 @@ func (l *Limiter) counted(number int64, h uint64) int64 {
 	r := request{l, &l.shards[i], i * l.size, h}
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
-	entry, _ := r.heavy.find(r.memory, r.table(), h)
+	entry := r.heavy.find(r.line(), h)
 	c, _ := r.count(number, entry)
 	return c
 }
@@ -413,7 +429,7 @@ func (r request) add(entry *uint64, h uint64, count, n int64) {
 	count += n
 	switch {
 	case entry != nil:
-	case count >= r.heavy.threshold && r.heavy.insert(r.memory, r.table(), r.h, count):
+	case count >= r.heavy.threshold && r.heavy.insert(r.line(), r.h, count):
 	case count > 1:
 		r.cells.Raise(r.memory, first+r.cellsFirst, h, uint32(count-1))
 	}

@@ -189,7 +189,7 @@ func (s *simulation) findHeavy() {
 		if s.last && s.admitted.byAge[1][i] > 0 {
 			h := l.hashBytes(s.name(uint64(i)))
 			r := l.request(h)
-			entry, _ := l.heavy.find(l.memory, r.table(), h)
+			entry := l.heavy.find(r.line(), h)
 			s.keys[i].whole = entry != nil
 		}
 	}

@@ -133,29 +133,29 @@ func (l *Layout) AddBounded(words []uint64, first int, h uint64, n, most uint32)
 	w1 := &words[w+rows+h&math.MaxUint32*rows>>32]
 	w2 := &words[w+2*rows+g>>32*rows>>32]
 	w3 := &words[w+3*rows+g&math.MaxUint32*rows>>32]
-	least := min(cell&*w0, cell&*w1, cell&*w2, cell&*w3)
+	c0, c1, c2, c3 := cell&*w0, cell&*w1, cell&*w2, cell&*w3
+	least := min(c0, c1, c2, c3)
 	if least>>lane+uint64(n) > uint64(most) {
 		return uint32(least >> lane), false
 	}
 	least += uint64(n) << lane
-	raise(w0, cell, least)
-	raise(w1, cell, least)
-	raise(w2, cell, least)
-	raise(w3, cell, least)
+	*w0 += least - min(c0, least)
+	*w1 += least - min(c1, least)
+	*w2 += least - min(c2, least)
+	*w3 += least - min(c3, least)
 	return uint32(least >> lane), true
 }
 
-// Pair returns the words in which a key's cells of a row and of the one after it are, if there
-// is one, of those from words[first] on; and the hash for the next pair. The first pair is row
-// 0 and the hash of the key.
-func (l *Layout) Pair(first int, h uint64, row int) (p, q int, next uint64) {
-	n := l.row
-	first += row * int(n)
-	p = first + int(h>>32*n>>32)
-	if q = p; row+1 < l.depth {
-		q = first + int(n+h&math.MaxUint32*n>>32)
-	}
-	return p, q, remix(h)
+// Four returns the words in which a key's cells of the first four rows are, of those from
+// words[first] on. Where there are fewer rows some are others of the last one's; without cells all are the first word.
+func (l *Layout) Four(first int, h uint64) (a, b, c, d int) {
+	n, last := l.row, l.depth-1
+	g := remix(h)
+	row := func(r int) int { return first + min(r, last)*int(n) }
+	return row(0) + int(h>>32*n>>32),
+		row(1) + int(h&math.MaxUint32*n>>32),
+		row(2) + int(g>>32*n>>32),
+		row(3) + int(g&math.MaxUint32*n>>32)
 }
 
 // raise lifts one cell of a word. It stores without a branch: whether a cell rises is

@@ -559,27 +559,26 @@ func TestOverTakesTheWordsAsTheyAre(t *testing.T) {
 	require.Equal(t, []uint64{0, 0}, words)
 }
 
-func TestPairsAreTheWordsOfAKey(t *testing.T) {
+func TestFourAreTheWordsOfAKey(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for _, depth := range allDepths {
 		l, err := NewLayout(depth, 1000, 8)
 		require.NoError(t, err)
 		for range 100 {
 			const first = 3
-			words, h := make([]uint64, first+l.Words()), r.Uint64()
-			l.Raise(words, first, h, 1)
-			for row := 0; row < depth; row += 2 {
-				var p, q int
-				p, q, h = l.Pair(first, h, row)
-				for _, w := range []int{p, q} {
-					require.True(t, w == p || row+1 < depth)
+			words, key := make([]uint64, first+l.Words()), r.Uint64()
+			l.Raise(words, first, key, 1)
+			a, b, c, d := l.Four(first, key)
+			for row, w := range []int{a, b, c, d} {
+				if row < depth {
 					require.NotZero(t, words[w], "row %d of %d", row, depth)
 				}
-				words[p], words[q] = 0, 0
+				require.Equal(t, min(row, depth-1), (w-first)/(l.Words()/depth))
 			}
-			require.Equal(t, make([]uint64, len(words)), words)
 		}
 	}
+	a, b, c, d := new(Layout).Four(3, 5)
+	require.Equal(t, []int{3, 3, 3, 3}, []int{a, b, c, d})
 }
 
 func TestCellsStopsWhenAsked(t *testing.T) {

@@ -68,8 +68,14 @@ func (w *Wheel) Advance(number int64) (turns int) {
 // Buffer returns which of so many buffers (at least 1) holds a generation, by its number:
 // [Wheel.Index] for whoever does not have the wheel at hand.
 func Buffer(number int64, buffers int) int {
-	n := int64(buffers)
-	return int((number%n + n) % n)
+	if buffers == 2 { // as most windows have, and without a division
+		return int(number & 1)
+	}
+	i := int(number % int64(buffers))
+	if i < 0 {
+		i += buffers
+	}
+	return i
 }
 
 // Seed returns the seed of a generation, by its number. It is SplitMix64 (Steele,

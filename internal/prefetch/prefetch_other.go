@@ -5,4 +5,4 @@ package prefetch
 import "unsafe"
 
 // Lines does nothing on this processor.
-func Lines(p, q unsafe.Pointer) {}
+func Lines(p0, p1, p2, p3, p4, p5, p6 unsafe.Pointer) {}
