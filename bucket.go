@@ -148,7 +148,7 @@ func (r request) takeTime(p Position, n, limit int64) verdict {
 func (r request) peekTime(p Position, n int64) verdict {
 	b := &r.bucket
 	cell := r.cells.Estimate(r.memory, r.first, mix(r.h, b.seed))
-	cell -= min(cell, passed(r.s.wheel.Generation(), p.Generation))
+	cell -= min(cell, passed(r.s.number, p.Generation))
 	ahead := b.ahead(cell, p.Elapsed)
 	free := b.most(r.limit, r.limit) - b.used(ahead, r.limit)
 	v := verdict{allowed: n >= 1 && n <= free, remaining: int(max(free, 0)), resetAfter: time.Duration(ahead)}

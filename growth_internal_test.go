@@ -43,7 +43,7 @@ func TestGrowHeldUpDecision(t *testing.T) {
 	require.Nil(t, l.inner.Load().before.Load())
 	i := l.inner.Load()
 	s := &i.shards[i.shard(h)]
-	require.Equal(t, l.windows.Latest(), s.wheel.Generation(), "the shard is not behind")
+	require.Equal(t, l.windows.Latest(), s.number, "the shard is not behind")
 	require.True(t, l.take(held, h, 2, l.limit, brief).allowed, "taken as of now")
 	require.EqualValues(t, 2, i.counted(l.windows.Latest(), h))
 }

@@ -10,8 +10,6 @@ import (
 	"unsafe"
 
 	"github.com/cespare/xxhash/v2"
-
-	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
 // Algorithm is the rule by which a [Limiter] admits.
@@ -213,9 +211,7 @@ func newLimiter(w window, plan Plan, h hasher, windows *WindowManager) (*Limiter
 	}
 	l.memory = make([]uint64, plan.Shards*l.size)
 	for i := range l.shards {
-		if l.shards[i].wheel, err = rotating.NewWheel(l.generations, windows.Latest()); err != nil {
-			return nil, err
-		}
+		l.shards[i].number = windows.Latest()
 	}
 	return l, nil
 }

@@ -4,7 +4,6 @@ import (
 	"unsafe"
 
 	"github.com/sketchlimit/sketchlimit/internal/prefetch"
-	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
 // Prefetch begins to fetch from memory what a decision on the key reads, and does not wait
@@ -13,11 +12,12 @@ import (
 // another limiter to ask: all that is waited for is then under way at once.
 func (l *Limiter) Prefetch(key []byte) {
 	r := l.request(l.hashBytes(key))
-	r.prefetch(l.windows.Latest())
+	r.prefetch(l.windows.Latest(), false)
 }
 
-// prefetch is Prefetch in a generation, by its number, and in those kept before it.
-func (r request) prefetch(number int64) {
+// prefetch is Prefetch in a generation, by its number, and in those kept before it unless it is
+// to be alone.
+func (r request) prefetch(number int64, alone bool) {
 	if r.bucket.burst > 0 {
 		shard := unsafe.Pointer(r.s)
 		r.prefetchCells(shard, shard, r.first, mix(r.h, r.bucket.seed))
@@ -27,7 +27,11 @@ func (r request) prefetch(number int64) {
 	if r.heavy.buckets > 0 {
 		bucket = unsafe.Pointer(&r.memory[r.heavy.bucket(r.table(), r.h)])
 	}
-	for age := range int64(r.generations) {
+	generations := r.generations
+	if alone {
+		generations = 1
+	}
+	for age := range int64(generations) {
 		first, h := r.at(number - age)
 		cells, door := first+r.cellsFirst, r.door.Block(first, h)
 		if r.cells.Depth() == 0 {
@@ -48,5 +52,5 @@ func (r request) prefetchCells(p, q unsafe.Pointer, first int, h uint64) {
 // than buffer it does not look into the shard, which may not be there yet, and which is where
 // this says only once it has turned.
 func (r request) at(number int64) (first int, h uint64) {
-	return r.first + rotating.Buffer(number, r.generations)*r.generation, r.hashAt(number)
+	return r.first + r.layout.buffer(number), r.hashAt(number)
 }

@@ -14,11 +14,15 @@ import (
 // their part of the limiter's memory. It fills one cache line.
 type shard struct {
 	mu       sync.Mutex
-	wheel    rotating.Wheel
-	admitted uint64 // units
-	denied   uint64 // units
+	number   int64     // of the current generation
+	peaks    [2]uint32 // of the current generation and the one before: what doorkeeper and sketch read of any key, at most
+	admitted uint64    // units
+	denied   uint64    // units
 	last     denial
 }
+
+// unknown are the peaks of a shard whose cells were counted by somebody else.
+var unknown = [2]uint32{math.MaxUint32, math.MaxUint32}
 
 // layout says where things lie in a shard's memory, which is the same in all shards:
 // for each generation a doorkeeper and a sketch, then the table of heavy keys. A bucket
@@ -88,7 +92,7 @@ type effort uint8
 
 const (
 	brief effort = 1 << iota // whether it admits, and no more
-	read                     // if brief: what the previous generation holds; until then it is taken for full
+	read                     // if brief: what the previous generation holds; until then the most that it holds of any key
 	whole = read             // all there is to tell
 )
 
@@ -99,14 +103,18 @@ const (
 // to the current generation is found out first, so that reading it and counting in it are one
 // step. All others go on to takeAny.
 func (r request) take(p Position, n, limit int64, e effort) verdict {
-	if p.Generation != r.s.wheel.Generation() {
+	if p.Generation != r.s.number {
 		p = r.turn(p)
 	}
 	if r.bucket.burst > 0 {
 		return r.takeTime(p, n, limit)
 	}
+	free := int64(0) // units that are not in use, whatever the previous generation holds of the key
+	if e == brief && r.generations == 2 {
+		free = limit - r.weighted(min(r.limit, int64(r.s.peaks[1])), 1, p.Elapsed)
+	}
 	if r.far {
-		r.prefetch(p.Generation)
+		r.prefetch(p.Generation, free > limit/2)
 	}
 	line := r.line()
 	if entry := r.heavy.find(line, r.h); entry != nil {
@@ -120,11 +128,9 @@ func (r request) take(p Position, n, limit int64, e effort) verdict {
 			return r.takeAny(p, n, limit, e, nil)
 		}
 		at = share.place(r.h)
-		here -= share.bound(at, r.windows.pack(p))
-	}
-	free := int64(0)
-	if e == brief && r.generations == 2 {
-		free = here - r.weighted(r.limit, 1, p.Elapsed)
+		others := share.bound(at, r.windows.pack(p))
+		here -= others
+		free -= others
 	}
 	if free < n {
 		e |= read
@@ -163,6 +169,7 @@ func (r request) take(p Position, n, limit int64, e effort) verdict {
 			r.cells.Raise(r.memory, first+r.cellsFirst, h, uint32(n-1))
 		}
 	}
+	r.s.peaks[0] = max(r.s.peaks[0], uint32(count))
 	r.s.admitted += uint64(n)
 	r.s.last.forget(r.h)
 	if at.block != nil {
@@ -274,8 +281,11 @@ func (r request) denied(p Position, u usage, entry *uint64, n, limit int64) verd
 // turn begins the position's generation unless it is behind, and returns the position
 // in what is then the shard's.
 func (r request) turn(p Position) Position {
-	from := r.s.wheel.Generation()
-	turns := r.s.wheel.Advance(p.Generation)
+	from := r.s.number
+	turns := rotating.Turns(from, p.Generation, r.generations)
+	if turns > 0 {
+		r.s.begin(p.Generation, turns)
+	}
 	if r.bucket.burst > 0 {
 		if turns > 0 {
 			forward(r.memory[r.first:][:r.size], passed(from, p.Generation))
@@ -294,10 +304,19 @@ func (r request) turn(p Position) Position {
 	return r.clamp(p)
 }
 
+// begin makes a later generation the current one, so many (at least 1) behind.
+func (s *shard) begin(number int64, turns int) {
+	s.number = number
+	s.peaks[0], s.peaks[1] = 0, s.peaks[0]
+	if turns > 1 {
+		s.peaks[1] = 0
+	}
+}
+
 // clamp brings a position to the shard's generation, if a request that came later has
 // turned the shard already.
 func (r request) clamp(p Position) Position {
-	if g := r.s.wheel.Generation(); g > p.Generation {
+	if g := r.s.number; g > p.Generation {
 		return Position{g, 0}
 	}
 	return p
@@ -310,7 +329,12 @@ func (r request) table() int { return r.first + r.generations*r.generation }
 func (r request) line() *line { return r.heavy.line(r.memory, r.table(), r.h) }
 
 // buffer returns the first word of the generation of an age.
-func (r request) buffer(age int) int { return r.first + r.s.wheel.Index(age)*r.generation }
+func (r request) buffer(age int) int { return r.first + r.layout.buffer(r.s.number-int64(age)) }
+
+// buffer returns the first of a shard's words that hold a generation, by its number.
+func (l *layout) buffer(number int64) int {
+	return rotating.Buffer(number, l.generations) * l.generation
+}
 
 // usage is what a key has used of its quota.
 type usage struct {
@@ -359,7 +383,7 @@ func (r request) used(p Position, entry *uint64) usage {
 // count reads the key in a generation, by its number, which may lie ahead of the
 // shard's, and returns its hash there unless the key's entry has counted it all.
 func (r request) count(number int64, entry *uint64) (count int64, h uint64) {
-	age := r.s.wheel.Generation() - number
+	age := r.s.number - number
 	if uint64(age) >= uint64(r.generations) {
 		return 0, 0 // not begun, or gone
 	}
@@ -425,13 +449,17 @@ func (r request) add(entry *uint64, h uint64, count, n int64) {
 	first := r.buffer(0)
 	if count == 0 {
 		r.door.TestAndAdd(r.memory, first, h)
+		r.s.peaks[0] = max(r.s.peaks[0], 1)
 	}
 	count += n
 	switch {
 	case entry != nil:
 	case count >= r.heavy.threshold && r.heavy.insert(r.line(), r.h, count):
-	case count > 1:
-		r.cells.Raise(r.memory, first+r.cellsFirst, h, uint32(count-1))
+	default:
+		r.s.peaks[0] = max(r.s.peaks[0], uint32(count))
+		if count > 1 {
+			r.cells.Raise(r.memory, first+r.cellsFirst, h, uint32(count-1))
+		}
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"iter"
 	"sync/atomic"
 	"unsafe"
+
+	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
 // Share is a limiter's part in a limit that several limiters hold together, on several
@@ -171,7 +173,7 @@ func (s *Share) Weigh() {
 
 // weigh is Weigh for the shard whose lock the caller holds.
 func (s *Share) weigh(r request, p Position) {
-	if p.Generation != r.s.wheel.Generation() {
+	if p.Generation != r.s.number {
 		p = r.clamp(p)
 	}
 	hot := s.part(r)
@@ -204,7 +206,7 @@ func (s *Share) lock(part int, generation int64) (r request, age int, ok bool) {
 	r = request{s.limiter, &s.limiter.shards[part], part * s.limiter.size, 0}
 	r.s.mu.Lock()
 	r.turn(p)
-	back := r.s.wheel.Generation() - generation
+	back := r.s.number - generation
 	return r, int(back), uint64(back) < uint64(r.generations)
 }
 
@@ -215,13 +217,13 @@ func (s *Share) part(r request) []uint64 {
 }
 
 // own returns the own cells of an age above 0.
-func (s *Share) own(r request, age int) []uint64 { return s.cells(r, 2*r.s.wheel.Index(age)) }
+func (s *Share) own(r request, age int) []uint64 { return s.cells(r, age, 0) }
 
 // theirs returns the others' cells of an age.
-func (s *Share) theirs(r request, age int) []uint64 { return s.cells(r, 2*r.s.wheel.Index(age)+1) }
+func (s *Share) theirs(r request, age int) []uint64 { return s.cells(r, age, 1) }
 
-func (s *Share) cells(r request, i int) []uint64 {
-	n := s.PartWords()
+func (s *Share) cells(r request, age, whose int) []uint64 {
+	n, i := s.PartWords(), 2*rotating.Buffer(r.s.number-int64(age), r.generations)+whose
 	return s.cold[(r.first/r.size*2*r.generations+i)*n:][:n]
 }
 
@@ -269,7 +271,7 @@ func (s *Share) bound(at place, word int64) int64 {
 
 // count reads what the others have admitted of the request's key in a generation, by its number.
 func (s *Share) count(r request, number int64) int64 {
-	age := r.s.wheel.Generation() - number
+	age := r.s.number - number
 	if uint64(age) >= uint64(r.generations) {
 		return 0 // not begun, or gone
 	}

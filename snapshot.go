@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"github.com/cespare/xxhash/v2"
-
-	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
 // A snapshot is little-endian throughout:
@@ -132,23 +130,23 @@ func (l *Limiter) stages() (in, before *Limiter, since int64) {
 func (l *Limiter) writeShards(to *snapshotWriter) {
 	memory := make([]uint64, l.size)
 	for i := range l.shards {
-		wheel := l.snapshotShard(memory, i)
-		to.words(uint64(wheel.Generation()))
-		for age := range l.generations {
-			to.words(memory[wheel.Index(age)*l.generation:][:l.generation]...)
+		number := l.snapshotShard(memory, i)
+		to.words(uint64(number))
+		for age := range int64(l.generations) {
+			to.words(memory[l.buffer(number-age):][:l.generation]...)
 		}
 		to.words(memory[l.generations*l.generation:]...)
 		to.flush()
 	}
 }
 
-// snapshotShard copies all words of a shard. It holds the shard's lock for no longer than that.
-func (l *Limiter) snapshotShard(to []uint64, i int) rotating.Wheel {
+// snapshotShard copies all words of a shard, and returns the number of its current generation. It holds the shard's lock for no longer than that.
+func (l *Limiter) snapshotShard(to []uint64, i int) int64 {
 	s := &l.shards[i]
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	copy(to, l.memory[i*l.size:])
-	return s.wheel
+	return s.number
 }
 
 // snapshotWriter writes and sums up bytes. The buffer keeps the first error.
@@ -311,13 +309,10 @@ func (l *Limiter) readShards(s *snapshotReader) (newest int64, err error) {
 			return 0, err
 		}
 		newest = max(newest, number)
-		wheel := &l.shards[i].wheel
-		if *wheel, err = rotating.NewWheel(l.generations, number); err != nil {
-			return 0, err
-		}
+		l.shards[i].number, l.shards[i].peaks = number, unknown
 		memory := l.memory[i*l.size:][:l.size]
-		for age := range l.generations {
-			if err := s.words(memory[wheel.Index(age)*l.generation:][:l.generation]); err != nil {
+		for age := range int64(l.generations) {
+			if err := s.words(memory[l.buffer(number-age):][:l.generation]); err != nil {
 				return 0, err
 			}
 		}
@@ -358,7 +353,7 @@ func (l *Limiter) become(in, before *Limiter, since, newest int64) error {
 		s := &l.shards[i]
 		s.mu.Lock()
 		copy(l.memory[i*l.size:][:l.size], in.memory[i*l.size:])
-		s.wheel = in.shards[i].wheel
+		s.number, s.peaks = in.shards[i].number, in.shards[i].peaks
 		s.last.until.Store(math.MinInt64)
 		s.mu.Unlock()
 	}

@@ -105,6 +105,10 @@ func TestSnapshot(t *testing.T) {
 						told[2]++
 					}
 				}
+				for i := range int64(300) {
+					allowed := restored.Peek(keyName(i)).Allowed
+					require.Equal(t, allowed, restored.Allow(keyName(i)), "%v windows later", later)
+				}
 			}
 			require.NotZero(t, told[0]+told[1], "too little was counted to tell")
 			require.NotZero(t, told[2], "nothing ages")

@@ -135,12 +135,12 @@ func (l *Limiter) copyShard(i int, p Position, memory []uint64) (at Position, ag
 	r := request{l, s, i * l.size, 0}
 	at = r.turn(p)
 	copy(memory, l.memory[i*l.size:])
-	wheel := s.wheel
+	number := s.number
 	s.mu.Unlock()
 
 	ages = make([]generation, l.generations)
 	for age := range ages {
-		words := memory[wheel.Index(age)*l.generation:][:l.generation]
+		words := memory[l.buffer(number-int64(age)):][:l.generation]
 		if l.door.Words() > 0 {
 			door, err := bloom.Over(words[:l.door.Words()], l.door.Probes())
 			if err != nil {

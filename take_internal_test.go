@@ -32,7 +32,11 @@ func TestTakeDecidesAsTakeAnyDoes(t *testing.T) {
 			whole.beside.Store(true) // says that keys have counts elsewhere, which they have not
 
 			key, admitted := make([]byte, 2), 0
-			for range 200_000 {
+			for i := range 200_000 {
+				if i%1000 == 0 {
+					requirePeaks(t, light)
+					requirePeaks(t, whole)
+				}
 				now = now.Add(time.Duration(random.IntN(int(time.Second) / 2000)))
 				binary.LittleEndian.PutUint16(key, uint16(random.ExpFloat64()*20))
 				n, limit := 1+random.IntN(1+random.IntN(3)), c.Limit
@@ -53,5 +57,18 @@ func TestTakeDecidesAsTakeAnyDoes(t *testing.T) {
 			require.Greater(t, admitted, 1000)
 			require.Equal(t, whole.memory, light.memory)
 		})
+	}
+}
+
+// requirePeaks checks that no key reads more in a generation's doorkeeper and sketch than the peak says.
+func requirePeaks(t *testing.T, l *Limiter) {
+	key := make([]byte, 2)
+	for id := range uint16(300) {
+		binary.LittleEndian.PutUint16(key, id)
+		r := l.request(l.hashBytes(key))
+		for age := range min(l.generations, 2) {
+			count, _ := r.read(age, r.s.number-int64(age))
+			require.LessOrEqual(t, count, int64(r.s.peaks[age]), "age %d", age)
+		}
 	}
 }

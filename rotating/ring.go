@@ -55,21 +55,28 @@ func (w *Wheel) Index(age int) int {
 // are to be cleared. A number that is not ahead of the current generation changes
 // nothing.
 func (w *Wheel) Advance(number int64) (turns int) {
-	if number <= w.number {
+	if turns = Turns(w.number, number, int(w.buffers)); turns > 0 {
+		w.number = number
+		w.current = int32(Buffer(number, int(w.buffers)))
+	}
+	return turns
+}
+
+// Turns returns how many of so many buffers (at least 1) change hands when the current generation
+// is no longer from but to: [Wheel.Advance] for whoever keeps the number alone.
+func Turns(from, to int64, buffers int) int {
+	if to <= from {
 		return 0
 	}
 	// The difference of two generations may not fit an int64, but does fit this.
-	turns = int(min(uint64(number)-uint64(w.number), uint64(w.buffers)))
-	w.number = number
-	w.current = int32(Buffer(number, int(w.buffers)))
-	return turns
+	return int(min(uint64(to)-uint64(from), uint64(buffers)))
 }
 
 // Buffer returns which of so many buffers (at least 1) holds a generation, by its number:
 // [Wheel.Index] for whoever does not have the wheel at hand.
 func Buffer(number int64, buffers int) int {
-	if buffers == 2 { // as most windows have, and without a division
-		return int(number & 1)
+	if buffers <= 2 { // as most windows have, and without a division
+		return int(number) & (buffers - 1)
 	}
 	i := int(number % int64(buffers))
 	if i < 0 {
