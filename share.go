@@ -227,7 +227,7 @@ func (s *Share) cells(r request, age, whose int) []uint64 {
 	return s.cold[(r.first/r.size*2*r.generations+i)*n:][:n]
 }
 
-// turn begins so many generations (at least 1), after the wheel has. What others have
+// turn begins so many generations (at least 1), after the shard has. What others have
 // weighed bounds what they weigh now, unless all of that has passed.
 func (s *Share) turn(r request, turns int) {
 	if turns < r.generations {
