@@ -140,7 +140,8 @@ func (l *Limiter) writeShards(to *snapshotWriter) {
 	}
 }
 
-// snapshotShard copies all words of a shard, and returns the number of its current generation. It holds the shard's lock for no longer than that.
+// snapshotShard copies all words of a shard, and returns the number of its current generation. It
+// holds the shard's lock for no longer than that.
 func (l *Limiter) snapshotShard(to []uint64, i int) int64 {
 	s := &l.shards[i]
 	s.mu.Lock()

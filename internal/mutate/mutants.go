@@ -35,7 +35,7 @@ var mutants = []mutant{
 	{"a light key's hash is of another generation", "shard.go",
 		"\th := r.hashAt(p.Generation)\n", "\th := r.hashAt(0)\n", "TestGrowHeldUpDecision"},
 	{"what others have admitted of a light key is not counted", "shard.go",
-		"here -= share.bound(at, r.windows.pack(p))", "_ = at", "TestShareDecidesAsOne"},
+		"others := share.bound(at, r.windows.pack(p))", "others := int64(0)", "TestShareDecidesAsOne"},
 	{"a light key's denial is remembered though it was admitted since", "shard.go",
 		"\tr.s.last.forget(r.h)\n\tif at", "\tif at", "TestTakeLimitAgreesWithTheExactAlgorithm"},
 	{"the unit in the doorkeeper is not counted", "shard.go",
