@@ -40,7 +40,7 @@ var mutants = []mutant{
 		"\tr.s.last.forget(r.h)\n\tif at", "\tif at", "TestTakeLimitAgreesWithTheExactAlgorithm"},
 	{"the unit in the doorkeeper is not counted", "shard.go",
 		"count = 1 + int64(r.cells.Estimate(", "count = int64(r.cells.Estimate(", "TestGrowHeldUpDecision"},
-	{"the second unit is not counted", "shard.go", "case count > 1:", "case count > 2:", "TestTakeDecidesAsTakeAnyDoes"},
+	{"the second unit is not counted", "shard.go", "if count > 1 {", "if count > 2 {", "TestTakeDecidesAsTakeAnyDoes"},
 	{"the doorkeeper sets other bits than it reads", "bloom/layout.go", "*w |= 1 << (d & 63)", "*w |= 1 << (d & 31)", "TestGrowHeldUpDecision"},
 	{"the weights of current and previous are swapped", "window.go",
 		"if age == 0 || age < w.generations-1 {", "if age > 0 && age >= w.generations-1 {", "TestGrowHeldUpDecision"},
