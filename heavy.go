@@ -124,22 +124,28 @@ func (t *heavyTable) set(entry *uint64, current int64) {
 	*entry = *entry&^(1<<(t.bits&63)-1) | uint64(current)
 }
 
-// turn begins so many generations (at least 1) of those kept, 1 or 2.
-func (t *heavyTable) turn(table []uint64, turns, kept int) {
+// turn begins so many generations (at least 1) of those kept, 1 or 2, and tells whether there are entries left.
+func (t *heavyTable) turn(table []uint64, turns, kept int) (left bool) {
 	if turns >= kept {
 		clear(table)
-		return
+		return false
 	}
 	flags := 2 * t.bits & 63
 	for ; len(table) > 0; table = table[heavyBucket:] {
-		free := 0 // entries go to the front of their bucket
-		for i, e := range table[:heavyBucket] {
-			table[i] = 0
+		l := (*line)(table)
+		if l[0] == 0 {
+			continue // it is not written, and need not leave the cache again
+		}
+		used := 0 // entries go to the front of their bucket
+		for i, e := range l {
+			l[i] = 0
 			if current := t.count(e, 0); current > 0 {
 				whole := e>>flags&1<<1 | 1
-				table[free] = e>>(flags+2)<<(flags+2) | whole<<flags | uint64(current)<<t.bits
-				free++
+				l[used] = e>>(flags+2)<<(flags+2) | whole<<flags | uint64(current)<<t.bits
+				used++
 			}
 		}
+		left = left || used > 0
 	}
+	return left
 }

@@ -15,7 +15,7 @@ import (
 type shard struct {
 	mu       sync.Mutex
 	number   int64     // of the current generation
-	peaks    [2]uint32 // of the current generation and the one before: what doorkeeper and sketch read of any key, at most
+	peaks    [2]uint32 // of the current generation and the one before: what doorkeeper and sketch read of any key, at most; see marked
 	admitted uint64    // units
 	denied   uint64    // units
 	last     denial
@@ -281,7 +281,7 @@ func (r request) denied(p Position, u usage, entry *uint64, n, limit int64) verd
 // turn begins the position's generation unless it is behind, and returns the position
 // in what is then the shard's.
 func (r request) turn(p Position) Position {
-	from := r.s.number
+	from, marked := r.s.number, r.marked()
 	turns := rotating.Turns(from, p.Generation, r.generations)
 	if turns > 0 {
 		r.s.begin(p.Generation, turns)
@@ -298,11 +298,18 @@ func (r request) turn(p Position) Position {
 	if share := r.share.Load(); share != nil && turns > 0 {
 		share.turn(r, turns)
 	}
-	if turns > 0 {
-		r.heavy.turn(r.memory[r.table():][:r.size-r.generations*r.generation], turns, r.generations)
+	if turns > 0 && marked && r.heavy.turn(r.memory[r.table():][:r.size-r.generations*r.generation], turns, r.generations) {
+		r.mark()
 	}
 	return r.clamp(p)
 }
+
+// mark is for a shard whose table has entries. A peak one below the threshold, or higher, tells of them, so
+// that the tables of most shards, where no key is heavy, need not be passed over when they turn.
+func (r request) mark() { r.s.peaks[0] = max(r.s.peaks[0], uint32(r.heavy.threshold-1)) }
+
+// marked tells whether the shard's table may have entries.
+func (r request) marked() bool { return int64(r.s.peaks[0]) >= r.heavy.threshold-1 }
 
 // begin makes a later generation the current one, so many (at least 1) behind.
 func (s *shard) begin(number int64, turns int) {
@@ -455,6 +462,7 @@ func (r request) add(entry *uint64, h uint64, count, n int64) {
 	switch {
 	case entry != nil:
 	case count >= r.heavy.threshold && r.heavy.insert(r.line(), r.h, count):
+		r.mark()
 	default:
 		r.s.peaks[0] = max(r.s.peaks[0], uint32(count))
 		if count > 1 {

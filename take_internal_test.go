@@ -3,6 +3,7 @@ package sketchlimit
 import (
 	"encoding/binary"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -60,8 +61,15 @@ func TestTakeDecidesAsTakeAnyDoes(t *testing.T) {
 	}
 }
 
-// requirePeaks checks that no key reads more in a generation's doorkeeper and sketch than the peak says.
+// requirePeaks checks that no key reads more in a generation's doorkeeper and sketch than the peak says, and that
+// it tells of shards whose table has entries.
 func requirePeaks(t *testing.T, l *Limiter) {
+	for i := range l.shards {
+		r := request{l, &l.shards[i], i * l.size, 0}
+		if slices.Max(append(l.memory[r.table():r.first+l.size:r.first+l.size], 0)) > 0 {
+			require.True(t, r.marked())
+		}
+	}
 	key := make([]byte, 2)
 	for id := range uint16(300) {
 		binary.LittleEndian.PutUint16(key, id)
