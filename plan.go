@@ -256,6 +256,9 @@ const (
 	bucketBits = 32
 	// heavyThreshold is the units in a generation that make a key heavy.
 	heavyThreshold = 16
+	// mostMarks are how often a bit of the doorkeepers may be set on average. They leave nine of a block's 512 bits
+	// unset; with many fewer nobody can tell how many keys there are, nor that there are more than planned.
+	mostMarks = 4
 )
 
 // probes returns the bits a key sets in a doorkeeper of so many blocks in all. A
@@ -329,6 +332,7 @@ func (c *Config) spend(memory int, s shape) (Plan, error) {
 		doorLines, p.BloomProbes, p.CellBits = 0, 0, bucketBits
 	case c.Limit > 1:
 		doorLines = min(max(1, int(float64(lines)*s.door)), lines-1)
+		doorLines, p.BloomProbes = c.telling(doorLines, lines, shards, p.BloomProbes)
 	}
 	if doorLines < lines {
 		rowWords := (lines - doorLines) * bloom.BlockBytes / 8 / p.Depth
@@ -336,6 +340,18 @@ func (c *Config) spend(memory int, s shape) (Plan, error) {
 	}
 	p.BloomBytes = doorLines * bloom.BlockBytes
 	return p, nil
+}
+
+// telling returns the lines and the probes of a shard's doorkeeper with which it still tells how many keys
+// there are, if as many come as stated, which false denials alone do not ask for: more lines, up to half of
+// all, and fewer probes.
+func (c *Config) telling(doorLines, lines, shards, probes int) (int, int) {
+	if c.Keys == 0 {
+		return doorLines, probes
+	}
+	marks := float64(c.Keys) / float64(shards*bloom.BlockBytes*8) / mostMarks // a line, by one probe, of those that it bears
+	doorLines = max(doorLines, min(int(math.Ceil(marks)), lines/2))
+	return doorLines, max(1, min(probes, int(float64(doorLines)/marks)))
 }
 
 // heavyTable tells whether a table of heavy keys pays. Cells of 4 bits do as well

@@ -46,6 +46,7 @@ const (
 func newSearch(t Traffic, g Goal) *search {
 	t.Sample = slices.Sorted(slices.Values(t.Sample))
 	s := &search{traffic: t, goal: g, config: g.config()}
+	s.config.Keys = int(min(t.distinct(g.Limit), maxKeys))
 	s.rates = t.rates(g.Limit, 1000, rand.New(rand.NewPCG(tuneSeed, 0)))
 	return s
 }
@@ -295,7 +296,7 @@ func (s *search) part(plan Plan, load, events float64, d detail) (l *Limiter, sh
 		share *= float64(plan.Shards)
 	}
 	c := s.config
-	c.Plan = &plan
+	c.Plan, c.Keys = &plan, 0
 	l, err := New(c)
 	if err != nil {
 		panic(err) // the plan has been made for this config
@@ -323,7 +324,7 @@ func (p *Plan) shrink(share float64) float64 {
 func (s *search) forecast(plan Plan) Forecast {
 	var f Forecast
 	c := s.config
-	c.Plan = &plan
+	c.Plan, c.Keys = &plan, 0
 	f.MemoryBytes, _ = c.Bytes() // the plan has been checked
 	var all sync.WaitGroup
 	for i, load := range Loads {
