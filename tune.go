@@ -200,9 +200,6 @@ func (t *Traffic) abuse(limit int) float64 {
 	return float64(t.Keys) * t.Abusers * t.excess() * float64(limit)
 }
 
-// distinct returns the keys of a window, with those that come once.
-func (t *Traffic) distinct(limit int) float64 { return float64(t.Keys) + t.OneHit*t.requests(limit) }
-
 // requests returns the requests of all keys.
 func (t *Traffic) requests(limit int) float64 {
 	if t.Requests == 0 {

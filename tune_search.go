@@ -46,7 +46,9 @@ const (
 func newSearch(t Traffic, g Goal) *search {
 	t.Sample = slices.Sorted(slices.Values(t.Sample))
 	s := &search{traffic: t, goal: g, config: g.config()}
-	s.config.Keys = int(min(t.distinct(g.Limit), maxKeys))
+	if g.Limit > 1 { // at 1 there is nothing but doorkeepers, as large as the goal asks for
+		s.config.Keys = t.Keys
+	}
 	s.rates = t.rates(g.Limit, 1000, rand.New(rand.NewPCG(tuneSeed, 0)))
 	return s
 }
