@@ -125,8 +125,8 @@ func (g *Group) take(asked *questions, n int64) (v verdict, by int) {
 	for _, i := range g.order {
 		requests[i].s.mu.Lock()
 	}
-	for i := range g.limiters {
-		if w := requests[i].peek(asked[i].at, n); i == 0 || w.tighter(v) {
+	for i, l := range g.limiters {
+		if w := requests[i].peek(asked[i].at, n, l.limit); i == 0 || w.tighter(v) {
 			v, by = w, i
 		}
 	}

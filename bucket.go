@@ -145,15 +145,15 @@ func (r request) takeTime(p Position, n, limit int64) verdict {
 
 // peekTime is [request.peek] for a bucket. The position may lie generations ahead of
 // the shard's.
-func (r request) peekTime(p Position, n int64) verdict {
+func (r request) peekTime(p Position, n, limit int64) verdict {
 	b := &r.bucket
 	cell := r.cells.Estimate(r.memory, r.first, mix(r.h, b.seed))
 	cell -= min(cell, passed(r.s.number, p.Generation))
 	ahead := b.ahead(cell, p.Elapsed)
-	free := b.most(r.limit, r.limit) - b.used(ahead, r.limit)
+	free := b.most(limit, r.limit) - b.used(ahead, limit)
 	v := verdict{allowed: n >= 1 && n <= free, remaining: int(max(free, 0)), resetAfter: time.Duration(ahead)}
 	if !v.allowed {
-		v.retryAfter = b.retryAfter(ahead, n, r.limit, r.limit)
+		v.retryAfter = b.retryAfter(ahead, n, limit, r.limit)
 	}
 	return v
 }

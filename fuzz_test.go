@@ -70,7 +70,7 @@ type saved struct {
 }
 
 func newTrial(t testing.TB, c sketchlimit.Config) *trial {
-	c.Window = trialWindow
+	c.Window, c.LowestLimit = trialWindow, max(1, c.Limit/3)
 	x := &trial{TB: t, now: time.Unix(1_700_000_000, 0)}
 	if c.Plan == nil {
 		c.MemoryBytes = 16 << 10 // for 8 keys: they do not collide

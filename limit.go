@@ -6,8 +6,9 @@ import (
 )
 
 // TakeLimit is [Limiter.Take] held against a limit of the request's own, such as that of the
-// client's plan: 1 … Config.Limit, which a higher one is taken as, while below 1 nothing
-// passes. Decision.Limit tells it.
+// client's plan: Config.LowestLimit … Config.Limit. A higher one is taken as Config.Limit.
+// A lower one admits nothing: the limiter is not made for it, and would deny wrongly and often.
+// Decision.Limit is then 0, and Stats.TooLow counts the request.
 //
 // Units of a window count alike, whatever the limit was that they were taken under. A
 // bucket's Burst is less in proportion, but 1 at least, and its units flow the more slowly
@@ -48,6 +49,15 @@ func (l *Limiter) TakeLimitAddrAt(now time.Time, key netip.Addr, n, limit int) (
 	return d
 }
 
+// PeekLimitAt tells what TakeLimitAt(now, key, n, limit) would answer if nothing else came, see
+// [Limiter.PeekAt].
+func (l *Limiter) PeekLimitAt(now time.Time, key string, n, limit int) (d Decision) {
+	limit = l.lower(limit)
+	l.decide(&d, l.peek(l.windows.Look(now), l.hashString(key), n, int64(limit)))
+	d.Limit = limit
+	return d
+}
+
 func (l *Limiter) lateLimit(d *Decision, word int64, h uint64, n, limit int) {
 	limit = l.lower(limit)
 	l.late(d, l.take(word, h, n, int64(limit), whole))
@@ -60,5 +70,13 @@ func (l *Limiter) decideLimit(d *Decision, word int64, h uint64, n, limit int) {
 	d.Limit = limit
 }
 
-// lower returns a limit of a request's own within bounds.
-func (l *Limiter) lower(limit int) int { return max(0, min(limit, int(l.limit))) }
+// lower returns a limit of a request's own within bounds, 0 if it is below the lowest.
+func (l *Limiter) lower(limit int) int {
+	if limit < l.lowest {
+		if limit >= 1 {
+			l.tooLow.Add(1)
+		}
+		return 0
+	}
+	return min(limit, int(l.limit))
+}

@@ -31,7 +31,7 @@ func TestTakeLimitAgreesWithTheExactAlgorithm(t *testing.T) {
 			return exact.NewGCRA(n, window, max(1, n/3))
 		}},
 	} {
-		c.config.Limit, c.config.Window = 60, window
+		c.config.Limit, c.config.LowestLimit, c.config.Window = 60, 1, window
 		l := build(t, c.config)
 		var oracles []exact.Limiter
 		for _, limit := range limits {
@@ -68,7 +68,7 @@ func TestTakeLimitAgreesWithTheExactAlgorithm(t *testing.T) {
 
 // A key of several limits in a bucket has one time: none of them is passed.
 func TestTakeLimitOfOneBucket(t *testing.T) {
-	l := build(t, sketchlimit.Config{Limit: 10, Window: 10 * time.Second, Algorithm: sketchlimit.TokenBucket})
+	l := build(t, sketchlimit.Config{Limit: 10, LowestLimit: 5, Window: 10 * time.Second, Algorithm: sketchlimit.TokenBucket})
 	take := func(at time.Duration, n, limit int) sketchlimit.Decision {
 		return l.TakeLimitAt(time.Unix(0, int64(at)), "k", n, limit)
 	}
@@ -80,7 +80,7 @@ func TestTakeLimitOfOneBucket(t *testing.T) {
 
 func TestTakeLimitOutOfBounds(t *testing.T) {
 	for _, algorithm := range []sketchlimit.Algorithm{sketchlimit.SlidingWindow, sketchlimit.FixedWindow, sketchlimit.TokenBucket} {
-		l := build(t, sketchlimit.Config{Limit: 10, Window: time.Minute, Algorithm: algorithm})
+		l := build(t, sketchlimit.Config{Limit: 10, LowestLimit: 5, Window: time.Minute, Algorithm: algorithm})
 		for _, limit := range []int{0, -1, math.MinInt} {
 			for _, n := range []int{1, 2, math.MaxInt} {
 				require.Equal(t, sketchlimit.Decision{RetryAfter: sketchlimit.Never}, l.TakeLimit("k", n, limit))
@@ -106,9 +106,31 @@ func TestTakeLimitOutOfBounds(t *testing.T) {
 	}
 }
 
+// A limiter is not made for limits below its lowest. It refuses them from the first request on, and Stats
+// tell, where it would otherwise deny more wrongly than anybody could know.
+func TestLimitsBelowTheLowestAreRefused(t *testing.T) {
+	for _, algorithm := range []sketchlimit.Algorithm{sketchlimit.SlidingWindow, sketchlimit.FixedWindow, sketchlimit.TokenBucket} {
+		l := build(t, sketchlimit.Config{Limit: 100, LowestLimit: 10, Window: time.Minute, Algorithm: algorithm})
+		require.True(t, l.TakeLimit("k", 1, 10).Allowed)
+		require.False(t, l.Stats().OutsidePlan)
+		refused := sketchlimit.Decision{RetryAfter: sketchlimit.Never, ResetAfter: l.Peek("k").ResetAfter}
+		require.Equal(t, refused, l.TakeLimit("k", 1, 9))
+		require.Equal(t, refused, l.TakeLimitBytes([]byte("k"), 1, 1))
+		require.Equal(t, refused, l.PeekLimitAt(time.Unix(0, 0), "k", 1, 9))
+		s := l.Stats()
+		require.EqualValues(t, 3, s.TooLow)
+		require.EqualValues(t, 2, s.Denied)
+		require.True(t, s.OutsidePlan)
+
+		l = build(t, sketchlimit.Config{Limit: 100, Window: time.Minute, Algorithm: algorithm})
+		require.Equal(t, sketchlimit.Never, l.TakeLimit("k", 1, 99).RetryAfter, "the lowest limit is Limit unless it is set")
+		require.True(t, l.TakeLimit("k", 1, 100).Allowed)
+	}
+}
+
 // All forms count the same bytes for the same key.
 func TestTakeLimitKeys(t *testing.T) {
-	l, now := build(t, sketchlimit.Config{Limit: 60, Window: time.Minute}), time.Unix(0, 0)
+	l, now := build(t, sketchlimit.Config{Limit: 60, LowestLimit: 7, Window: time.Minute}), time.Unix(0, 0)
 	four, mapped := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("::ffff:192.0.2.1")
 	for i, d := range []sketchlimit.Decision{
 		l.TakeLimit(string(four.AsSlice()), 1, 7), l.TakeLimitAt(now, string(four.AsSlice()), 1, 7),
@@ -120,7 +142,7 @@ func TestTakeLimitKeys(t *testing.T) {
 }
 
 func TestTakeLimitAllocatesNothing(t *testing.T) {
-	l := build(t, sketchlimit.Config{Limit: 60, Window: time.Minute, Algorithm: sketchlimit.TokenBucket})
+	l := build(t, sketchlimit.Config{Limit: 60, LowestLimit: 7, Window: time.Minute, Algorithm: sketchlimit.TokenBucket})
 	key, addr, now := []byte("k"), netip.MustParseAddr("192.0.2.1"), time.Unix(0, 0)
 	require.Zero(t, testing.AllocsPerRun(1000, func() {
 		l.TakeLimit("k", 1, 7)

@@ -54,6 +54,10 @@ func (a Algorithm) String() string {
 type Config struct {
 	// Limit is the number of units per key and Window, 1 … 1<<31-1.
 	Limit int
+	// LowestLimit is the lowest limit that a request may come with, see [Limiter.TakeLimit]:
+	// 1 … Limit; 0 is Limit. The lower it is, the more memory Keys asks for: units of
+	// other keys that mean little against Limit can be all of a lower one.
+	LowestLimit int
 	// Window is the span that Limit is meant for, 1ms … 1<<61ns (73 years).
 	// Windows start at multiples of their length since the Unix epoch.
 	Window time.Duration
@@ -153,6 +157,9 @@ type Limiter struct {
 	beside atomic.Bool // keys have counts elsewhere as well: in share, or in before
 	share  atomic.Pointer[Share]
 
+	lowest int           // limit that a request may come with
+	tooLow atomic.Uint64 // requests that came with a lower one
+
 	drawn  bool   // seed
 	number uint64 // of the limiters that were made, for those in a Group
 
@@ -193,7 +200,7 @@ func New(c Config) (*Limiter, error) {
 	if c.Clock == nil && c.coarse() {
 		windows.run()
 	}
-	l.planned = c.planned()
+	l.planned, l.lowest = c.planned(), c.lowest()
 	l.number = made.Add(1)
 	l.drawn = drawn
 	if windows.stop != nil {
@@ -289,7 +296,7 @@ func (l *Limiter) TakeAddrAt(now time.Time, key netip.Addr, n int) (d Decision) 
 // Peek tells what Take(key, 1) would answer, and consumes nothing: Remaining is
 // what is free without it.
 func (l *Limiter) Peek(key string) (d Decision) {
-	l.late(&d, l.peek(l.windows.Now(), l.hashString(key), 1))
+	l.late(&d, l.peek(l.windows.Now(), l.hashString(key), 1, l.limit))
 	return d
 }
 
@@ -297,7 +304,7 @@ func (l *Limiter) Peek(key string) (d Decision) {
 // changes nothing, also if now lies generations ahead: Remaining is what is free
 // without it.
 func (l *Limiter) PeekAt(now time.Time, key string, n int) (d Decision) {
-	l.decide(&d, l.peek(l.windows.Look(now), l.hashString(key), n))
+	l.decide(&d, l.peek(l.windows.Look(now), l.hashString(key), n, l.limit))
 	return d
 }
 
@@ -368,10 +375,10 @@ func (r request) consume(p Position, n int, limit int64, e effort) verdict {
 	return v
 }
 
-func (l *Limiter) peek(p Position, h uint64, n int) verdict {
+func (l *Limiter) peek(p Position, h uint64, n int, limit int64) verdict {
 	r := l.request(h)
 	r.s.mu.Lock()
-	v := r.peek(p, int64(n))
+	v := r.peek(p, int64(n), limit)
 	r.s.mu.Unlock()
 	return v
 }

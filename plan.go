@@ -44,6 +44,8 @@ func (c *Config) check() error {
 	switch {
 	case c.Limit < 1 || c.Limit > math.MaxInt32:
 		return fmt.Errorf("sketchlimit: Limit %d, must be 1 … %d", c.Limit, math.MaxInt32)
+	case c.LowestLimit < 0 || c.LowestLimit > c.Limit:
+		return fmt.Errorf("sketchlimit: LowestLimit %d, must be 0 … Limit %d", c.LowestLimit, c.Limit)
 	case c.Window < time.Millisecond || c.Window > maxWindow:
 		return fmt.Errorf("sketchlimit: Window %v, must be 1ms … %v", c.Window, time.Duration(maxWindow))
 	case c.Algorithm < SlidingWindow || c.Algorithm > TokenBucket:
@@ -90,6 +92,14 @@ func (c *Config) checkSize() error {
 		return fmt.Errorf("sketchlimit: MaxMemoryBytes %d, goes with Overload Grow alone", c.MaxMemoryBytes)
 	}
 	return nil
+}
+
+// lowest returns the lowest limit that a request may come with.
+func (c *Config) lowest() int {
+	if c.LowestLimit == 0 {
+		return c.Limit
+	}
+	return c.LowestLimit
 }
 
 // generations returns how many generations the limiter keeps.

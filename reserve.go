@@ -26,7 +26,7 @@ func (l *Limiter) reserve(p Position, h uint64, n int64) (wait time.Duration, ok
 	}
 	r := l.request(h)
 	r.s.mu.Lock()
-	before := r.peek(p, n).resetAfter
+	before := r.peek(p, n, l.limit).resetAfter
 	v := r.take(p, n, l.limit, brief)
 	r.s.mu.Unlock()
 	if !v.allowed {

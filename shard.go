@@ -252,15 +252,16 @@ func (r request) remember(p Position, limit int64, v verdict) {
 func (r request) flood(limit int64) uint64 { return r.h ^ uint64(r.limit-limit) }
 
 // peek tells what take would, but for what is left afterwards.
-func (r request) peek(p Position, n int64) verdict {
+func (r request) peek(p Position, n, limit int64) verdict {
 	p = r.clamp(p)
 	if r.bucket.burst > 0 {
-		return r.peekTime(p, n)
+		return r.peekTime(p, n, limit)
 	}
 	entry := r.heavy.find(r.line(), r.h)
 	u := r.used(p, entry)
+	u.free -= r.limit - limit
 	if n < 1 || n > u.free {
-		return r.denied(p, u, entry, n, r.limit)
+		return r.denied(p, u, entry, n, limit)
 	}
 	return verdict{allowed: true, remaining: int(u.free), resetAfter: r.resetAfter(p, u.newest)}
 }

@@ -13,6 +13,7 @@ import (
 type Stats struct {
 	Admitted  uint64 // units since construction
 	Denied    uint64 // units since construction
+	TooLow    uint64 // requests with a limit below Config.LowestLimit since construction: all denied
 	Rotations uint64 // times that a new generation has begun since construction; of buckets, times that cells were brought forward
 
 	// FalseDenialRate is the chance, 0 … 1, that a key which the limiter has
@@ -35,7 +36,7 @@ type Stats struct {
 	// generation, than the limiter was made for (Config.Keys, or those of the Plan's
 	// Forecast; one that grows makes itself for as many as there are), or that
 	// FalseDenialRate has passed Config.FalseDenialRate, 1e-5 if that is not set, and
-	// what the Plan expects.
+	// what the Plan expects; or that requests came with limits below Config.LowestLimit.
 	OutsidePlan bool
 }
 
@@ -43,7 +44,7 @@ type Stats struct {
 // shard at a time: no decision waits for more than the copy of some KiB.
 func (l *Limiter) Stats() Stats {
 	p := l.windows.Now()
-	sum := Stats{Rotations: l.windows.Turns(), Denied: l.flooded.load()}
+	sum := Stats{Rotations: l.windows.Turns(), Denied: l.flooded.load(), TooLow: l.tooLow.Load()}
 	if g := l.growth; g != nil {
 		g.mu.Lock() // nothing is replaced meanwhile
 		defer g.mu.Unlock()
@@ -51,7 +52,7 @@ func (l *Limiter) Stats() Stats {
 	}
 	in := l.inUse()
 	in.addTo(&sum, p, in.before.Load())
-	sum.OutsidePlan = sum.FalseDenialRate > l.planned.rate ||
+	sum.OutsidePlan = sum.TooLow > 0 || sum.FalseDenialRate > l.planned.rate ||
 		l.planned.keys > 0 && max(sum.DistinctKeys, sum.PreviousDistinctKeys) > 1.05*l.planned.keys
 	return sum
 }

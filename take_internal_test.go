@@ -25,7 +25,7 @@ func TestTakeDecidesAsTakeAnyDoes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(1, 2))
 			now := time.Unix(1e9, 0)
-			c.Window, c.Seed, c.Clock = time.Second, 3, func() time.Time { return now }
+			c.Window, c.LowestLimit, c.Seed, c.Clock = time.Second, 1, 3, func() time.Time { return now }
 			light, err := New(c)
 			require.NoError(t, err)
 			whole, err := New(c)

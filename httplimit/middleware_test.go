@@ -108,7 +108,7 @@ func TestEqualCosts(t *testing.T) {
 // them.
 func TestOwnLimits(t *testing.T) {
 	clock, plan := newClock(), 0
-	h := front(t, build(t, sketchlimit.Config{Limit: 5}, clock), byUser,
+	h := front(t, build(t, sketchlimit.Config{Limit: 5, LowestLimit: 2}, clock), byUser,
 		httplimit.Limit(func(*http.Request) int { return plan }), httplimit.Headers(all))
 	for _, c := range []struct {
 		plan, status int
@@ -333,7 +333,7 @@ func TestAllocations(t *testing.T) {
 		{"no fields, Forwarded", 1 << 30, forwarded, []httplimit.Option{httplimit.Headers(0)}, 0},
 		{"no fields, joined", 1 << 30, httplimit.Join{clients, byUser, httplimit.Pattern{}}, []httplimit.Option{httplimit.Headers(0)}, 0},
 		{"exempt", 1 << 30, clients, []httplimit.Option{httplimit.Exempt(clients, prefixes("203.0.113.0/24")...)}, 0},
-		{"no fields, own limit", 1 << 30, clients, []httplimit.Option{httplimit.Headers(0), httplimit.Limit(func(*http.Request) int { return 1 << 20 })}, 0},
+		{"no fields, own limit", 1 << 30, clients, []httplimit.Option{httplimit.Headers(0), httplimit.Limit(func(*http.Request) int { return 1 << 30 })}, 0},
 		{"shadow", 1, clients, []httplimit.Option{httplimit.Shadow()}, 0},
 		{"refused, no fields", 1, clients, []httplimit.Option{httplimit.Headers(0), ignore}, 0},
 		{"fields", 1 << 30, clients, nil, 1},

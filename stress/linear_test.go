@@ -199,7 +199,7 @@ func TestLinearizable(t *testing.T) {
 		r := rand.New(rand.NewPCG(1, 2))
 		overlaps := 0
 		for round := range 300 {
-			l, err := sketchlimit.New(sketchlimit.Config{Limit: limit, Window: window, Algorithm: c.algorithm,
+			l, err := sketchlimit.New(sketchlimit.Config{Limit: limit, LowestLimit: limit / 3, Window: window, Algorithm: c.algorithm,
 				MemoryBytes: 64 << 10, Seed: 1, Clock: func() time.Time { return start }})
 			require.NoError(t, err)
 			linear, n := history(l, c.model, c.limits, start, round, r)
