@@ -59,9 +59,10 @@ func (g *Group) Allow(key string) bool {
 func (g *Group) Take(key string, n int) (d Decision, by int) {
 	var asked questions
 	for i, l := range g.limiters {
-		asked[i] = question{l.windows.Now(), l.hashString(key)}
+		word, lag := l.windows.now()
+		asked[i] = question{l.windows.unpack(word), lag, l.hashString(key)}
 	}
-	by = g.late(&d, &asked, n)
+	by = g.decide(&d, &asked, n)
 	return d, by
 }
 
@@ -69,7 +70,8 @@ func (g *Group) Take(key string, n int) (d Decision, by int) {
 func (g *Group) TakeAt(now time.Time, key string, n int) (d Decision, by int) {
 	var asked questions
 	for i, l := range g.limiters {
-		asked[i] = question{l.windows.At(now), l.hashString(key)}
+		word, lag := l.windows.at(now)
+		asked[i] = question{l.windows.unpack(word), lag, l.hashString(key)}
 	}
 	by = g.decide(&d, &asked, n)
 	return d, by
@@ -79,9 +81,10 @@ func (g *Group) TakeAt(now time.Time, key string, n int) (d Decision, by int) {
 func (g *Group) TakeBytes(key []byte, n int) (d Decision, by int) {
 	var asked questions
 	for i, l := range g.limiters {
-		asked[i] = question{l.windows.Now(), l.hashBytes(key)}
+		word, lag := l.windows.now()
+		asked[i] = question{l.windows.unpack(word), lag, l.hashBytes(key)}
 	}
-	by = g.late(&d, &asked, n)
+	by = g.decide(&d, &asked, n)
 	return d, by
 }
 
@@ -89,34 +92,31 @@ func (g *Group) TakeBytes(key []byte, n int) (d Decision, by int) {
 func (g *Group) TakeAddr(key netip.Addr, n int) (d Decision, by int) {
 	var asked questions
 	for i, l := range g.limiters {
-		asked[i] = question{l.windows.Now(), l.hashAddr(key)}
+		word, lag := l.windows.now()
+		asked[i] = question{l.windows.unpack(word), lag, l.hashAddr(key)}
 	}
-	by = g.late(&d, &asked, n)
+	by = g.decide(&d, &asked, n)
 	return d, by
 }
 
 // question is what one limiter is asked.
 type question struct {
-	at Position
-	h  uint64
+	at  Position
+	lag time.Duration // of durations from there, see WindowManager
+	h   uint64
 }
 
 type questions [mostTogether]question
 
 func (g *Group) decide(d *Decision, asked *questions, n int) (by int) {
 	v, by := g.take(asked, int64(n))
-	g.limiters[by].decide(d, v)
-	return by
-}
-
-func (g *Group) late(d *Decision, asked *questions, n int) (by int) {
-	v, by := g.take(asked, int64(n))
-	g.limiters[by].late(d, v)
+	g.limiters[by].decide(d, v, 0)
 	return by
 }
 
 // take holds the locks of the key's shards in all limiters, so that asking all of them and
-// counting in all of them are one step.
+// counting in all of them are one step. It turns all shards first: what a shard tells before it
+// has turned may not be what it decides by afterwards.
 func (g *Group) take(asked *questions, n int64) (v verdict, by int) {
 	var requests [mostTogether]request
 	for i, l := range g.limiters {
@@ -126,7 +126,10 @@ func (g *Group) take(asked *questions, n int64) (v verdict, by int) {
 		requests[i].s.mu.Lock()
 	}
 	for i, l := range g.limiters {
-		if w := requests[i].peek(asked[i].at, n, l.limit); i == 0 || w.tighter(v) {
+		r, q := requests[i], &asked[i]
+		at := r.turn(q.at)
+		q.at, q.lag = at, q.lag+r.span(q.at, at)
+		if w := r.peek(at, n, l.limit).after(q.lag); i == 0 || w.tighter(v) {
 			v, by = w, i
 		}
 	}
@@ -142,7 +145,7 @@ func (g *Group) take(asked *questions, n int64) (v verdict, by int) {
 	for _, i := range g.order {
 		requests[i].s.mu.Unlock()
 	}
-	return v, by
+	return v.after(asked[by].lag), by
 }
 
 // tighter tells whether v leaves less than u does.

@@ -233,3 +233,45 @@ func TestGroupAllocatesNothing(t *testing.T) {
 		g.TakeAt(now, "k", 2)
 	}))
 }
+
+// A key that was heavy and then silent for a generation: each limiter of the group knows that the silent
+// generation has none of its units, before its shard turns and after. Otherwise what the others left in its
+// cells is found out only by the last step, when some of the limiters have been charged.
+func TestGroupDoesNotHalfConsume(t *testing.T) {
+	now := time.Unix(0, 0)
+	crowded := sketchlimit.Plan{Shards: 1, BloomBytes: 64, BloomProbes: 3, Depth: 4, Width: 16, CellBits: 8, HeavyEntries: 8, HeavyThreshold: 16}
+	admitted := 0
+	for seed := range uint64(300) {
+		now = time.Unix(0, 0)
+		config := sketchlimit.Config{Window: time.Minute, Plan: &crowded, Seed: seed + 1, Clock: func() time.Time { return now }}
+		config.Limit = 100
+		first := build(t, config)
+		config.Limit = 90
+		second := build(t, config)
+		group, err := sketchlimit.All(first, second)
+		require.NoError(t, err)
+
+		d, _ := group.Take("heavy", 40)
+		require.True(t, d.Allowed)
+		now = now.Add(time.Minute)
+		for i := range 100 {
+			first.Take(fmt.Sprint(i), 15)
+			second.Take(fmt.Sprint(i), 15)
+		}
+		now = now.Add(time.Minute)
+		before := [2]int{first.Peek("heavy").Remaining, second.Peek("heavy").Remaining}
+		d, _ = group.Take("heavy", 88)
+		if d.Allowed {
+			admitted++
+		}
+		for i, l := range []*sketchlimit.Limiter{first, second} {
+			left := l.Peek("heavy").Remaining
+			if d.Allowed {
+				require.LessOrEqual(t, left, before[i]-88, "seed %d, limiter %d", seed, i)
+			} else {
+				require.Equal(t, before[i], left, "seed %d, limiter %d", seed, i)
+			}
+		}
+	}
+	t.Log(admitted, "of 300 admitted")
+}

@@ -136,7 +136,7 @@ func (r request) takeTime(p Position, n, limit int64) verdict {
 		return v
 	}
 	r.s.admitted += uint64(n)
-	r.s.last.forget(r.h)
+	r.s.last.forget()
 	full := int64(p.Elapsed) + ahead + b.takes(n, limit, r.limit)
 	cell := (full-1)>>(b.shift&63) + 1
 	r.cells.Raise(r.memory, r.first, h, uint32(cell))

@@ -164,8 +164,7 @@ func (x *trial) taken() time.Time {
 // take sends a request and judges the answer.
 func (x *trial) take(key string, n, limit int) {
 	x.advance()
-	oracle := x.oracles[limit]
-	want := oracle.PeekAt(x.taken(), key, n)
+	want := x.ask(x.now, key, n, limit)
 	var got sketchlimit.Decision
 	if limit == x.config.Limit {
 		got = x.l.TakeAt(x.now, key, n)
@@ -174,28 +173,43 @@ func (x *trial) take(key string, n, limit int) {
 	}
 	x.count(want, got.Allowed, key, n, limit)
 	if got.Allowed {
-		left := oracle.PeekAt(x.taken(), key, n)
+		left := x.ask(x.now, key, n, limit)
 		want.Remaining, want.ResetAfter = left.Remaining, left.ResetAfter
-	} else if got.RetryAfter != sketchlimit.Never && limit == x.config.Limit {
-		require.True(x, x.l.PeekAt(x.taken().Add(got.RetryAfter), key, n).Allowed, "after %v", got.RetryAfter)
-		require.False(x, x.l.PeekAt(x.taken().Add(got.RetryAfter-1), key, n).Allowed, "before %v", got.RetryAfter)
+	} else {
+		require.Equal(x, got, x.l.PeekLimitAt(x.now, key, n, limit), "what is told is what is decided")
+		if got.RetryAfter != sketchlimit.Never {
+			require.True(x, x.l.PeekLimitAt(x.now.Add(got.RetryAfter), key, n, limit).Allowed, "after %v", got.RetryAfter)
+			require.False(x, x.l.PeekLimitAt(x.now.Add(got.RetryAfter-1), key, n, limit).Allowed, "before %v", got.RetryAfter)
+		}
 	}
-	want.Limit = limit
 	x.judge(want, got)
+}
+
+// ask returns the exact answer at a time, with durations that are counted from there also where it is taken as
+// a later one.
+func (x *trial) ask(at time.Time, key string, n, limit int) sketchlimit.Decision {
+	lag := max(0, x.floor.Sub(at))
+	d := x.oracles[limit].PeekAt(at.Add(lag), key, n)
+	if d.RetryAfter > 0 && d.RetryAfter != sketchlimit.Never {
+		d.RetryAfter += lag
+	}
+	if d.ResetAfter > 0 {
+		d.ResetAfter += lag
+	}
+	d.Limit = limit
+	return d
 }
 
 // peek asks without a trace, at a time that may lie ahead.
 func (x *trial) peek(ahead time.Duration, key string, n int) {
-	at := x.taken().Add(ahead)
-	want := x.oracles[x.config.Limit].PeekAt(at, key, n)
-	want.Limit = x.config.Limit
-	x.judge(want, x.l.PeekAt(at, key, n))
+	at := x.now.Add(ahead)
+	x.judge(x.ask(at, key, n, x.config.Limit), x.l.PeekAt(at, key, n))
 }
 
 // allow sends a request through the short form.
 func (x *trial) allow(key string, n int) {
 	x.advance()
-	want := x.oracles[x.config.Limit].PeekAt(x.taken(), key, n)
+	want := x.ask(x.now, key, n, x.config.Limit)
 	allowed := false
 	if n == 1 {
 		allowed = x.l.Allow(key)
@@ -208,7 +222,7 @@ func (x *trial) allow(key string, n int) {
 // reserve queues a request: the wait is the time in which all that came before has gone.
 func (x *trial) reserve(key string, n int) {
 	x.advance()
-	want := x.oracles[x.config.Limit].PeekAt(x.taken(), key, n)
+	want := x.ask(x.now, key, n, x.config.Limit)
 	wait, ok := x.l.ReserveAt(x.now, key, n)
 	x.count(want, ok, key, n, x.config.Limit)
 	switch {

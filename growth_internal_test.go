@@ -22,7 +22,7 @@ func TestGrowHeldUpDecision(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, l.Close()) // adapt is called here alone
 	h := l.hashString("key")
-	held := l.windows.at(now)
+	held, _ := l.windows.at(now)
 	require.True(t, l.take(held, h, 20, l.limit, brief).allowed)
 	first := l.inner.Load()
 	for i := range 100_000 { // far more than it was made for

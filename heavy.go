@@ -52,8 +52,13 @@ func (t *heavyTable) bucket(first int, h uint64) uint64 {
 	return uint64(first) + h&0xffffffff*t.buckets>>32*heavyBucket
 }
 
-// room tells whether there is room for one more entry.
-func (l *line) room() bool { return l != nil && l[heavyBucket-1] == 0 }
+// room tells whether there is room for one more entry. It looks at the last one alone, behind which
+// insert may find another that is spent.
+func (t *heavyTable) room(l *line) bool { return l != nil && t.spent(l[heavyBucket-1]) }
+
+// spent tells whether an entry, or a place for one, has no units in either generation. It only says that
+// its key has none in the sketch either, and another key may have its place.
+func (t *heavyTable) spent(entry uint64) bool { return entry&(1<<(2*t.bits&63)-1) == 0 }
 
 // find returns the key's entry in its bucket, or nil.
 func (t *heavyTable) find(l *line, h uint64) *uint64 {
@@ -84,16 +89,16 @@ func (t *heavyTable) find(l *line, h uint64) *uint64 {
 
 // insert makes an entry for a key that has none, and tells whether there was room.
 func (t *heavyTable) insert(l *line, h uint64, current int64) bool {
-	if !l.room() {
+	if l == nil {
 		return false
 	}
 	for i, e := range l {
-		if e == 0 {
+		if t.spent(e) {
 			l[i] = t.print(h)<<(t.shift&63) | uint64(current)
-			break
+			return true
 		}
 	}
-	return true
+	return false
 }
 
 // print returns the key's fingerprint, which is not 0: a free entry is nobody's.
@@ -125,27 +130,44 @@ func (t *heavyTable) set(entry *uint64, current int64) {
 }
 
 // turn begins so many generations (at least 1) of those kept, 1 or 2, and tells whether there are entries left.
+//
+// An entry without units in the generation that ends is kept for one more, behind those in use. Its key was
+// told when the units of the generation before come free; without the entry the sketch would be read for the
+// one that ends, where other keys have left theirs.
 func (t *heavyTable) turn(table []uint64, turns, kept int) (left bool) {
 	if turns >= kept {
 		clear(table)
 		return false
 	}
-	flags := 2 * t.bits & 63
 	for ; len(table) > 0; table = table[heavyBucket:] {
 		l := (*line)(table)
 		if l[0] == 0 {
 			continue // it is not written, and need not leave the cache again
 		}
-		used := 0 // entries go to the front of their bucket
-		for i, e := range l {
-			l[i] = 0
-			if current := t.count(e, 0); current > 0 {
-				whole := e>>flags&1<<1 | 1
-				l[used] = e>>(flags+2)<<(flags+2) | whole<<flags | uint64(current)<<t.bits
+		was, used, resting := *l, 0, false
+		*l = line{}
+		for _, e := range was {
+			if t.count(e, 0) > 0 {
+				l[used] = t.aged(e)
+				used++
+			} else if t.count(e, 1) > 0 {
+				resting = true
+			}
+		}
+		for i := 0; resting && i < heavyBucket; i++ {
+			if e := was[i]; t.count(e, 0) == 0 && t.count(e, 1) > 0 {
+				l[used] = t.aged(e)
 				used++
 			}
 		}
 		left = left || used > 0
 	}
 	return left
+}
+
+// aged returns an entry in the next generation, of which it counts the whole.
+func (t *heavyTable) aged(entry uint64) uint64 {
+	flags := 2 * t.bits & 63
+	whole := entry>>flags&1<<1 | 1
+	return entry>>(flags+2)<<(flags+2) | whole<<flags | uint64(t.count(entry, 0))<<(t.bits&63)
 }

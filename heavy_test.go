@@ -1,6 +1,7 @@
 package sketchlimit
 
 import (
+	"fmt"
 	"testing"
 	"time"
 	"unsafe"
@@ -20,7 +21,7 @@ func TestHeavyTable(t *testing.T) {
 	words := make([]uint64, 2*heavyBucket)
 	at := func(h uint64) *line { return table.line(words, 0, h) }
 	require.Nil(t, table.find(at(7), 7))
-	require.True(t, at(7).room())
+	require.True(t, table.room(at(7)))
 	for i := range uint64(2 * heavyBucket) {
 		h := i * 0x123456789abcdef1
 		table.insert(at(h), h, 20+int64(i)) // some buckets are full before the table is
@@ -30,7 +31,7 @@ func TestHeavyTable(t *testing.T) {
 		h := i * 0x123456789abcdef1
 		e := table.find(at(h), h)
 		if e == nil {
-			require.False(t, at(h).room(), "or it would have an entry")
+			require.False(t, table.room(at(h)), "or it would have an entry")
 			full++
 		} else {
 			held++
@@ -58,12 +59,19 @@ func TestHeavyTable(t *testing.T) {
 	require.True(t, table.whole(*e, 1))
 	table.turn(words, 1, 2)
 	e = table.find(at(key), key)
-	require.Nil(t, e, "a generation without a unit frees an entry when it ends")
+	require.NotNil(t, e, "its key is still the only one to be read for the generation without a unit")
+	require.True(t, table.spent(*e))
+	require.True(t, table.room(at(key)), "but another key may have its place")
+	table.turn(words, 1, 2)
+	require.Nil(t, table.find(at(key), key), "two generations without a unit free an entry")
 	require.Equal(t, make([]uint64, 2*heavyBucket), words)
 
 	// Entries go to the front of their bucket: the first word tells whether it is empty, the last whether it is full.
 	for h := range uint64(heavyBucket) {
-		table.insert(at(h), h, int64(h%3)) // all in one bucket; with nothing in the current generation, a third goes
+		table.insert(at(h), h, 1+int64(h%3)) // all in one bucket
+	}
+	for h := range uint64(heavyBucket) {
+		table.set(table.find(at(h), h), int64(h%3)) // with nothing in the current generation, a third goes
 	}
 	table.turn(words, 1, 2)
 	for h := range uint64(heavyBucket) {
@@ -137,4 +145,35 @@ func TestFullHeavyTable(t *testing.T) {
 		require.InDelta(t, 100, admitted, 2)
 		require.LessOrEqual(t, admitted, 100)
 	}
+}
+
+// Whoever has used all of the limit and then waits as long as told gets all of it back, also where others
+// have left their units in the key's cells meanwhile: its entry knows that none of them are the key's.
+func TestHeavyKeyPassesWhenToldTo(t *testing.T) {
+	const keys, heavy = 10_000, 100
+	now := time.Unix(0, 0)
+	l, err := New(Config{Limit: 100, Window: time.Minute, Keys: keys, Seed: 1, Clock: func() time.Time { return now }})
+	require.NoError(t, err)
+	name := func(i int) string { return fmt.Sprint("heavy", i) }
+	for i := range heavy {
+		require.True(t, l.AllowN(name(i), 100))
+	}
+	now = now.Add(time.Minute)
+	for i := range 5 * keys {
+		l.Allow(fmt.Sprint(i % keys))
+	}
+	now = now.Add(30 * time.Second)
+	for i := range heavy {
+		d := l.Take(name(i), 100)
+		require.Equal(t, Decision{Limit: 100, Remaining: 50, RetryAfter: 30 * time.Second, ResetAfter: 30 * time.Second}, d)
+	}
+	now = now.Add(30 * time.Second)
+	passed := 0
+	for i := range heavy {
+		require.Equal(t, Decision{Allowed: true, Limit: 100, Remaining: 100}, l.PeekAt(now, name(i), 1))
+		if l.Take(name(i), 100).Allowed {
+			passed++
+		}
+	}
+	require.Equal(t, heavy, passed)
 }

@@ -15,37 +15,43 @@ import (
 // the lower the limit is: what was taken under a limit of 10 takes up ten times the room
 // that it does under 100.
 func (l *Limiter) TakeLimit(key string, n, limit int) (d Decision) {
-	l.lateLimit(&d, l.windows.now(), l.hashString(key), n, limit)
+	word, lag := l.windows.now()
+	l.takeLimit(&d, word, lag, l.hashString(key), n, limit)
 	return d
 }
 
 // TakeLimitAt is [Limiter.TakeLimit] at a time of the caller's, see [Limiter.TakeAt].
 func (l *Limiter) TakeLimitAt(now time.Time, key string, n, limit int) (d Decision) {
-	l.decideLimit(&d, l.windows.at(now), l.hashString(key), n, limit)
+	word, lag := l.windows.at(now)
+	l.takeLimit(&d, word, lag, l.hashString(key), n, limit)
 	return d
 }
 
 // TakeLimitBytes is [Limiter.TakeLimit] for a key in a byte slice, which is not kept.
 func (l *Limiter) TakeLimitBytes(key []byte, n, limit int) (d Decision) {
-	l.lateLimit(&d, l.windows.now(), l.hashBytes(key), n, limit)
+	word, lag := l.windows.now()
+	l.takeLimit(&d, word, lag, l.hashBytes(key), n, limit)
 	return d
 }
 
 // TakeLimitBytesAt is [Limiter.TakeLimitAt] for a key in a byte slice, which is not kept.
 func (l *Limiter) TakeLimitBytesAt(now time.Time, key []byte, n, limit int) (d Decision) {
-	l.decideLimit(&d, l.windows.at(now), l.hashBytes(key), n, limit)
+	word, lag := l.windows.at(now)
+	l.takeLimit(&d, word, lag, l.hashBytes(key), n, limit)
 	return d
 }
 
 // TakeLimitAddr is [Limiter.TakeLimit] for an IP address, see [Limiter.TakeAddr].
 func (l *Limiter) TakeLimitAddr(key netip.Addr, n, limit int) (d Decision) {
-	l.lateLimit(&d, l.windows.now(), l.hashAddr(key), n, limit)
+	word, lag := l.windows.now()
+	l.takeLimit(&d, word, lag, l.hashAddr(key), n, limit)
 	return d
 }
 
 // TakeLimitAddrAt is [Limiter.TakeLimitAt] for an IP address, see [Limiter.TakeAddr].
 func (l *Limiter) TakeLimitAddrAt(now time.Time, key netip.Addr, n, limit int) (d Decision) {
-	l.decideLimit(&d, l.windows.at(now), l.hashAddr(key), n, limit)
+	word, lag := l.windows.at(now)
+	l.takeLimit(&d, word, lag, l.hashAddr(key), n, limit)
 	return d
 }
 
@@ -53,20 +59,15 @@ func (l *Limiter) TakeLimitAddrAt(now time.Time, key netip.Addr, n, limit int) (
 // [Limiter.PeekAt].
 func (l *Limiter) PeekLimitAt(now time.Time, key string, n, limit int) (d Decision) {
 	limit = l.lower(limit)
-	l.decide(&d, l.peek(l.windows.Look(now), l.hashString(key), n, int64(limit)))
+	p, lag := l.windows.look(now)
+	l.decide(&d, l.peek(p, l.hashString(key), n, int64(limit)), lag)
 	d.Limit = limit
 	return d
 }
 
-func (l *Limiter) lateLimit(d *Decision, word int64, h uint64, n, limit int) {
+func (l *Limiter) takeLimit(d *Decision, word int64, lag time.Duration, h uint64, n, limit int) {
 	limit = l.lower(limit)
-	l.late(d, l.take(word, h, n, int64(limit), whole))
-	d.Limit = limit
-}
-
-func (l *Limiter) decideLimit(d *Decision, word int64, h uint64, n, limit int) {
-	limit = l.lower(limit)
-	l.decide(d, l.take(word, h, n, int64(limit), whole))
+	l.decide(d, l.take(word, h, n, int64(limit), whole), lag)
 	d.Limit = limit
 }
 

@@ -231,7 +231,7 @@ func (l *Limiter) Allow(key string) bool {
 	} else {
 		h = l.hashString(key)
 	}
-	word := l.windows.now()
+	word, _ := l.windows.now()
 	r := l.request(h)
 	if _, _, ok := r.s.last.holds(h, word); ok { // as take does, in half the time
 		l.flooded.inc()
@@ -243,7 +243,8 @@ func (l *Limiter) Allow(key string) bool {
 // AllowN consumes n units of the key, now, and tells whether they were admitted. It
 // is all or nothing.
 func (l *Limiter) AllowN(key string, n int) bool {
-	return l.take(l.windows.now(), l.hashString(key), n, l.limit, brief).allowed
+	word, _ := l.windows.now()
+	return l.take(word, l.hashString(key), n, l.limit, brief).allowed
 }
 
 // Take consumes n units of the key, now, if they are admitted. Unless a Clock is
@@ -256,7 +257,8 @@ func (l *Limiter) Take(key string, n int) (d Decision) {
 	} else {
 		h = l.hashString(key)
 	}
-	l.late(&d, l.take(l.windows.now(), h, n, l.limit, whole))
+	word, lag := l.windows.now()
+	l.decide(&d, l.take(word, h, n, l.limit, whole), lag)
 	return d
 }
 
@@ -264,39 +266,45 @@ func (l *Limiter) Take(key string, n int) (d Decision) {
 // [WindowManager] says what a step back means. With a limit of the caller's as well it is
 // [Limiter.TakeLimitAt].
 func (l *Limiter) TakeAt(now time.Time, key string, n int) (d Decision) {
-	l.decide(&d, l.take(l.windows.at(now), l.hashString(key), n, l.limit, whole))
+	word, lag := l.windows.at(now)
+	l.decide(&d, l.take(word, l.hashString(key), n, l.limit, whole), lag)
 	return d
 }
 
 // TakeBytes is [Limiter.Take] for a key in a byte slice, which is not kept.
 func (l *Limiter) TakeBytes(key []byte, n int) (d Decision) {
-	l.late(&d, l.take(l.windows.now(), l.hashBytes(key), n, l.limit, whole))
+	word, lag := l.windows.now()
+	l.decide(&d, l.take(word, l.hashBytes(key), n, l.limit, whole), lag)
 	return d
 }
 
 // TakeBytesAt is [Limiter.TakeAt] for a key in a byte slice, which is not kept.
 func (l *Limiter) TakeBytesAt(now time.Time, key []byte, n int) (d Decision) {
-	l.decide(&d, l.take(l.windows.at(now), l.hashBytes(key), n, l.limit, whole))
+	word, lag := l.windows.at(now)
+	l.decide(&d, l.take(word, l.hashBytes(key), n, l.limit, whole), lag)
 	return d
 }
 
 // TakeAddr is [Limiter.Take] for an IP address, counted as its 4 or 16 bytes: an
 // IPv4-mapped IPv6 address is the IPv4 address, and zones do not count.
 func (l *Limiter) TakeAddr(key netip.Addr, n int) (d Decision) {
-	l.late(&d, l.take(l.windows.now(), l.hashAddr(key), n, l.limit, whole))
+	word, lag := l.windows.now()
+	l.decide(&d, l.take(word, l.hashAddr(key), n, l.limit, whole), lag)
 	return d
 }
 
 // TakeAddrAt is [Limiter.TakeAt] for an IP address, see [Limiter.TakeAddr].
 func (l *Limiter) TakeAddrAt(now time.Time, key netip.Addr, n int) (d Decision) {
-	l.decide(&d, l.take(l.windows.at(now), l.hashAddr(key), n, l.limit, whole))
+	word, lag := l.windows.at(now)
+	l.decide(&d, l.take(word, l.hashAddr(key), n, l.limit, whole), lag)
 	return d
 }
 
 // Peek tells what Take(key, 1) would answer, and consumes nothing: Remaining is
 // what is free without it.
 func (l *Limiter) Peek(key string) (d Decision) {
-	l.late(&d, l.peek(l.windows.Now(), l.hashString(key), 1, l.limit))
+	word, lag := l.windows.now()
+	l.decide(&d, l.peek(l.windows.unpack(word), l.hashString(key), 1, l.limit), lag)
 	return d
 }
 
@@ -304,11 +312,13 @@ func (l *Limiter) Peek(key string) (d Decision) {
 // changes nothing, also if now lies generations ahead: Remaining is what is free
 // without it.
 func (l *Limiter) PeekAt(now time.Time, key string, n int) (d Decision) {
-	l.decide(&d, l.peek(l.windows.Look(now), l.hashString(key), n, l.limit))
+	p, lag := l.windows.look(now)
+	l.decide(&d, l.peek(p, l.hashString(key), n, l.limit), lag)
 	return d
 }
 
-// verdict is a decision in the four words that the compiler keeps in registers.
+// verdict is a decision in the four words that the compiler keeps in registers. Its durations
+// are counted from the position that was asked for.
 type verdict struct {
 	allowed                bool
 	remaining              int
@@ -317,23 +327,23 @@ type verdict struct {
 
 // decide tells the verdict word by word: the compiler copies a Decision in pairs of words,
 // which the processor is slow to read where they were just written one by one.
-func (l *Limiter) decide(d *Decision, v verdict) {
+func (l *Limiter) decide(d *Decision, v verdict, lag time.Duration) {
 	d.Allowed, d.Limit, d.Remaining = v.allowed, int(l.limit), v.remaining
-	d.RetryAfter, d.ResetAfter = v.retryAfter, v.resetAfter
+	d.RetryAfter, d.ResetAfter = later(v.retryAfter, lag), later(v.resetAfter, lag)
 }
 
-// late is decide for a time that may be late: whoever waits as long as the decision
-// says finds a clock that has got there.
-func (l *Limiter) late(d *Decision, v verdict) {
-	if l.windows.runs.Load() {
-		if v.retryAfter > 0 && v.retryAfter != Never {
-			v.retryAfter += Resolution
-		}
-		if v.resetAfter > 0 {
-			v.resetAfter += Resolution
-		}
+// after returns the verdict for whoever counts from a time that is earlier by lag.
+func (v verdict) after(lag time.Duration) verdict {
+	v.retryAfter, v.resetAfter = later(v.retryAfter, lag), later(v.resetAfter, lag)
+	return v
+}
+
+// later returns a duration, unless it is 0 or Never, for whoever counts from a time that is earlier by lag.
+func later(d, lag time.Duration) time.Duration {
+	if d == 0 || d == Never {
+		return d
 	}
-	l.decide(d, v)
+	return d + min(lag, Never-1-d)
 }
 
 // take is what all decisions come down to, at a position's word. The key's hash chooses the

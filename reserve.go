@@ -10,23 +10,25 @@ import "time"
 //
 // It admits what [Limiter.Take] does, with which it may be mixed, and goes with
 // TokenBucket alone: of a window, which has no order, nothing can be reserved and ok is
-// false. Unless a Clock is configured the wait is longer by up to [Resolution].
+// false. Unless a Clock is configured the wait is longer by up to twice [Resolution].
 func (l *Limiter) Reserve(key string, n int) (wait time.Duration, ok bool) {
-	return l.reserve(l.windows.Now(), l.hashString(key), int64(n))
+	word, lag := l.windows.now()
+	return l.reserve(l.windows.unpack(word), lag, l.hashString(key), int64(n))
 }
 
 // ReserveAt is [Limiter.Reserve] at a time of the caller's, see [Limiter.TakeAt].
 func (l *Limiter) ReserveAt(now time.Time, key string, n int) (wait time.Duration, ok bool) {
-	return l.reserve(l.windows.At(now), l.hashString(key), int64(n))
+	word, lag := l.windows.at(now)
+	return l.reserve(l.windows.unpack(word), lag, l.hashString(key), int64(n))
 }
 
-func (l *Limiter) reserve(p Position, h uint64, n int64) (wait time.Duration, ok bool) {
+func (l *Limiter) reserve(p Position, lag time.Duration, h uint64, n int64) (wait time.Duration, ok bool) {
 	if l.bucket.burst == 0 {
 		return 0, false
 	}
 	r := l.request(h)
 	r.s.mu.Lock()
-	before := r.peek(p, n, l.limit).resetAfter
+	before := later(r.peek(p, n, l.limit).resetAfter, lag)
 	v := r.take(p, n, l.limit, brief)
 	r.s.mu.Unlock()
 	if !v.allowed {

@@ -16,13 +16,13 @@ import (
 func ExampleLimiter_Reserve() {
 	domains, err := sketchlimit.New(sketchlimit.Config{
 		Limit: 2, Window: time.Second, Burst: 3, Algorithm: sketchlimit.TokenBucket, Keys: 100_000,
+		Clock: func() time.Time { return time.Date(2026, time.November, 21, 12, 0, 0, 0, time.UTC) },
 	})
 	if err != nil {
 		panic(err)
 	}
-	now := time.Date(2026, time.November, 21, 12, 0, 0, 0, time.UTC)
 	for range 4 {
-		wait, ok := domains.ReserveAt(now, "example.org", 1)
+		wait, ok := domains.Reserve("example.org", 1)
 		fmt.Println(wait, ok)
 	}
 	// Output:

@@ -4,6 +4,7 @@ import (
 	"math"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/sketchlimit/sketchlimit/bloom"
 	"github.com/sketchlimit/sketchlimit/cms"
@@ -104,7 +105,8 @@ const (
 // step. All others go on to takeAny.
 func (r request) take(p Position, n, limit int64, e effort) verdict {
 	if p.Generation != r.s.number {
-		p = r.turn(p)
+		q := r.turn(p)
+		return r.take(q, n, limit, e).after(r.span(p, q))
 	}
 	if r.bucket.burst > 0 {
 		return r.takeTime(p, n, limit)
@@ -144,7 +146,7 @@ func (r request) take(p Position, n, limit int64, e effort) verdict {
 		}
 	}
 	most := r.crowded
-	if line.room() {
+	if r.heavy.room(line) {
 		most = r.light
 	}
 	most = min(free, most)
@@ -171,7 +173,7 @@ func (r request) take(p Position, n, limit int64, e effort) verdict {
 	}
 	r.s.peaks[0] = max(r.s.peaks[0], uint32(count))
 	r.s.admitted += uint64(n)
-	r.s.last.forget(r.h)
+	r.s.last.forget()
 	if at.block != nil {
 		r.share.Load().admit(at, count)
 	}
@@ -251,13 +253,22 @@ func (r request) remember(p Position, limit int64, v verdict) {
 // flood is the hash by which a key is remembered that is denied at a limit.
 func (r request) flood(limit int64) uint64 { return r.h ^ uint64(r.limit-limit) }
 
-// peek tells what take would, but for what is left afterwards.
+// peek tells what take would, but for what is left afterwards. It does not turn the shard, and
+// reads it as if it had.
 func (r request) peek(p Position, n, limit int64) verdict {
-	p = r.clamp(p)
+	q := r.clamp(p)
 	if r.bucket.burst > 0 {
-		return r.peekTime(p, n, limit)
+		return r.peekTime(q, n, limit).after(r.span(p, q))
 	}
 	entry := r.heavy.find(r.line(), r.h)
+	if entry != nil && q.Generation > r.s.number && r.heavy.spent(*entry) {
+		entry = nil
+	}
+	return r.peekEntry(q, n, limit, entry).after(r.span(p, q))
+}
+
+// peekEntry is peek at a position that is not behind the shard's, by the key's entry if it has one.
+func (r request) peekEntry(p Position, n, limit int64, entry *uint64) verdict {
 	u := r.used(p, entry)
 	u.free -= r.limit - limit
 	if n < 1 || n > u.free {
@@ -319,6 +330,11 @@ func (s *shard) begin(number int64, turns int) {
 	if turns > 1 {
 		s.peaks[1] = 0
 	}
+}
+
+// span returns the time from one position to a later one.
+func (r request) span(from, to Position) time.Duration {
+	return time.Duration(r.nanos(to) - r.nanos(from))
 }
 
 // clamp brings a position to the shard's generation, if a request that came later has
@@ -447,7 +463,7 @@ func (l *Limiter) counted(number int64, h uint64) int64 {
 // add counts n units for the key, whose entry and current count were read just before.
 func (r request) add(entry *uint64, h uint64, count, n int64) {
 	r.s.admitted += uint64(n)
-	r.s.last.forget(r.h)
+	r.s.last.forget()
 	if entry != nil {
 		r.heavy.set(entry, count+n)
 		if r.heavy.whole(*entry, 0) {
@@ -473,9 +489,9 @@ func (r request) add(entry *uint64, h uint64, count, n int64) {
 }
 
 // denial remembers a key of the shard that had nothing left (its hash, XOR the units that
-// were held back from it), and until when:
-// counts only grow before then, so the key is denied again by reading this alone,
-// without the lock. A flood on one key takes three loads and no store.
+// were held back from it), and until when. As long as nothing is counted in the shard the key is
+// denied again, in the same words, by reading this alone, without the lock. A flood on one key takes
+// three loads and no store.
 //
 // The three words are read and written one by one; check tells whether they belong
 // together and to the key.
@@ -503,11 +519,11 @@ func (d *denial) set(h uint64, until, reset int64) {
 
 func (d *denial) sum(h uint64) uint64 { return h ^ uint64(d.until.Load()) ^ uint64(d.reset.Load()) }
 
-// forget is for a key that was admitted, under the shard's lock: it has passed the time it
-// was denied until, but the clock may step back before that; or its limit was another
-// one, which is in the low bits, and what it has to wait has changed.
-func (d *denial) forget(h uint64) {
-	if (d.check.Load()^d.sum(h))>>31 == 0 {
+// forget is for counts that have changed, under the shard's lock: a key that was denied may have to wait
+// longer now, also because of units of other keys in its cells; or not as long, if it was admitted at
+// another limit or the clock has stepped back.
+func (d *denial) forget() {
+	if d.until.Load() != math.MinInt64 {
 		d.until.Store(math.MinInt64)
 	}
 }

@@ -47,7 +47,7 @@ type Share struct {
 	// cold is, for each generation of a shard, the own cells (but for the current
 	// generation's) and those of the others.
 	cold    []uint64
-	weighed atomic.Int64 // the position's word at which hot was weighed
+	weighed atomic.Int64 // the position's word from which on hot bounds what the others' cells weigh; never lowered
 }
 
 const (
@@ -135,6 +135,7 @@ func (s *Share) AddOthers(part int, generation int64, counts iter.Seq2[int, uint
 	if !ok {
 		return false
 	}
+	r.s.last.forget()
 	cold, hot := s.theirs(r, age), s.part(r)
 	lanes := 64 / s.CellBits()
 	for cell, n := range counts {
@@ -153,7 +154,10 @@ func (s *Share) SetOthers(part int, generation int64, words []uint64) bool {
 	defer r.s.mu.Unlock()
 	if ok {
 		copy(s.theirs(r, age), words)
-		s.weigh(r, s.limiter.windows.Now())
+		// Requests of any time from then on rely on what is found here, also those that are
+		// earlier than the clock.
+		s.weigh(r, s.limiter.windows.unpack(s.weighed.Load()))
+		r.s.last.forget()
 	}
 	return ok
 }
@@ -162,8 +166,10 @@ func (s *Share) SetOthers(part int, generation int64, words []uint64) bool {
 // against what they weighed then, or if that is not free, ask all generations. It takes a
 // millisecond or two for each MiB of cells, one part after another.
 func (s *Share) Weigh() {
-	p := s.limiter.windows.Now()
-	s.weighed.Store(s.limiter.windows.pack(p))
+	word, _ := s.limiter.windows.now()
+	for w := s.weighed.Load(); w < word && !s.weighed.CompareAndSwap(w, word); w = s.weighed.Load() {
+	}
+	p := s.limiter.windows.unpack(max(word, s.weighed.Load())) // a clock that stepped back is not trusted with less
 	for part := range s.limiter.shards {
 		r, _, _ := s.lock(part, p.Generation)
 		s.weigh(r, p)

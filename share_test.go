@@ -191,6 +191,37 @@ func TestShareAtEarlierTimes(t *testing.T) {
 	require.Equal(t, 23, b.TakeAt(now.Add(-15*time.Second), "k", 1).Remaining, "three quarters then, not half")
 }
 
+// The same for cells that are set. They were weighed for the clock's time, and a request of an earlier one
+// was held against that.
+func TestSetOthersHoldsAtEarlierTimes(t *testing.T) {
+	start := time.Unix(1_700_000_000, 0).Truncate(time.Minute)
+	now := start
+	c := sketchlimit.Config{Limit: 100, Window: time.Minute, Seed: 1, Keys: 100, Clock: func() time.Time { return now }}
+	a, b := newNode(t, c), newNode(t, c)
+	require.True(t, a.TakeAt(now, "k", 100).Allowed)
+	now = start.Add(90 * time.Second)
+	own := make([]uint64, a.share.PartWords())
+	set := func() {
+		first, _ := a.share.Generations()
+		for part := range a.share.Parts() {
+			require.True(t, a.share.Own(part, first-1, own))
+			require.True(t, b.share.SetOthers(part, first-1, own))
+		}
+	}
+	set()
+	earlier := start.Add(75 * time.Second)
+	require.False(t, b.TakeAt(earlier, "k", 26).Allowed, "25 are free then, 50 at the clock's time")
+	require.True(t, b.TakeAt(earlier, "k", 25).Allowed)
+
+	// The clock steps back after the cells were weighed, and they are weighed again.
+	b.share.Weigh()
+	now = start.Add(80 * time.Second)
+	b.share.Weigh()
+	set()
+	require.False(t, b.TakeAt(now, "k", 9).Allowed, "33 are free of the others', less 25")
+	require.True(t, b.TakeAt(now, "k", 8).Allowed)
+}
+
 // Requests, and whoever carries the counts, all at once: what others have used is used.
 func TestShareIsSafeForConcurrentUse(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)

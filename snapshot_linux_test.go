@@ -26,7 +26,7 @@ func BenchmarkSnapshotLocks(b *testing.B) {
 	for first := range uint64(runtime.NumCPU()) {
 		deciding.Go(func() {
 			for key := first << 32; !done.Load(); key++ {
-				l.take(l.windows.now(), mix(key, 1), 1, l.limit, whole)
+				l.take(l.windows.word.Load(), mix(key, 1), 1, l.limit, whole)
 			}
 		})
 	}

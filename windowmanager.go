@@ -116,21 +116,41 @@ func (w *WindowManager) tell() {
 
 // Now returns the position of the clock, or of its latest reading if the manager runs.
 func (w *WindowManager) Now() Position {
-	return w.unpack(w.now())
+	word, _ := w.now()
+	return w.unpack(word)
 }
 
-// now is Now as a word.
-func (w *WindowManager) now() int64 {
+// now is Now as a word, with its lag: what is to be added to durations that are counted from the word's
+// time, for a caller who waits them out by a clock of his own. That is the resolution of a manager that runs,
+// and what a clock that stepped back has to catch up.
+func (w *WindowManager) now() (word int64, lag time.Duration) {
 	if w.runs.Load() {
-		return w.word.Load()
+		return w.word.Load(), Resolution
 	}
 	return w.read()
 }
 
-func (w *WindowManager) read() int64 { return w.at(w.clock()) }
+func (w *WindowManager) read() (word int64, lag time.Duration) { return w.at(w.clock()) }
 
-// at is At as a word.
-func (w *WindowManager) at(now time.Time) int64 { return w.pack(w.At(now)) }
+// at is At as a word, with its lag.
+func (w *WindowManager) at(now time.Time) (word int64, lag time.Duration) {
+	p := w.At(now)
+	return w.pack(p), w.lag(p, now)
+}
+
+// look is Look with its lag.
+func (w *WindowManager) look(now time.Time) (p Position, lag time.Duration) {
+	p = w.Look(now)
+	return p, w.lag(p, now)
+}
+
+// lag returns how much later than a time the position is that it is taken as.
+func (w *WindowManager) lag(p Position, now time.Time) time.Duration {
+	if p.Elapsed > 0 {
+		return 0
+	}
+	return time.Duration(p.Generation*w.length - unixNano(now))
+}
 
 // At returns the position of now, and makes its generation the latest if it is ahead.
 func (w *WindowManager) At(now time.Time) Position {
