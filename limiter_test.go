@@ -59,7 +59,7 @@ func TestFixedWindowSteps(t *testing.T) {
 		{m / 2, 2, sketchlimit.Decision{Allowed: true, Remaining: 0, ResetAfter: m / 2}},
 		{m - 1, 1, sketchlimit.Decision{Remaining: 0, RetryAfter: 1, ResetAfter: 1}},
 		{m, 3, sketchlimit.Decision{Allowed: true, Remaining: 0, ResetAfter: m}},
-		{m - 1, 1, sketchlimit.Decision{Remaining: 0, RetryAfter: m, ResetAfter: m}}, // the clock steps back
+		{m - 1, 1, sketchlimit.Decision{Remaining: 0, RetryAfter: m + 1, ResetAfter: m + 1}}, // the clock steps back
 		{9 * m, 1, sketchlimit.Decision{Allowed: true, Remaining: 2, ResetAfter: m}},
 	})
 }
@@ -81,8 +81,8 @@ func TestSlidingWindowSteps(t *testing.T) {
 		{2*m + m*5/6, 9, sketchlimit.Decision{Allowed: true, Remaining: 0, ResetAfter: m + m/6}},
 		{9 * m, 10, sketchlimit.Decision{Allowed: true, Remaining: 0, ResetAfter: 2 * m}},
 		// The clock steps back by more than a window: nothing is wiped, and the
-		// latest generation's first instant is the time.
-		{1 * m, 1, sketchlimit.Decision{Remaining: 0, RetryAfter: m + m/10, ResetAfter: 2 * m}},
+		// latest generation's first instant is the time, which is eight minutes away.
+		{1 * m, 1, sketchlimit.Decision{Remaining: 0, RetryAfter: 9*m + m/10, ResetAfter: 10 * m}},
 	})
 }
 

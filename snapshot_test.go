@@ -213,7 +213,7 @@ func TestSnapshotFromABitLater(t *testing.T) {
 	clock.Add(-2 * int64(snapshotWindow))
 	_, err := restored.ReadFrom(bytes.NewReader(snapshot(t, l)))
 	require.NoError(t, err)
-	require.Equal(t, snapshotWindow+snapshotWindow/10, restored.Take("k", 1).RetryAfter)
+	require.Equal(t, 3*snapshotWindow+snapshotWindow/10, restored.Take("k", 1).RetryAfter)
 	clock.Add(2 * int64(snapshotWindow))
 	require.Zero(t, restored.Peek("k").Remaining)
 	clock.Add(int64(snapshotWindow + snapshotWindow/2))

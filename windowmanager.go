@@ -17,7 +17,8 @@ const Resolution = time.Millisecond
 // Its generations never go back. A time before the latest generation that the
 // manager has seen is taken as that generation's first instant, so a clock that
 // steps back reopens no window that has closed: until it has caught up, what is
-// left of the current quota is all there is. Inside the latest generation times are
+// left of the current quota is all there is. Durations that are told still count from the
+// caller's time. Inside the latest generation times are
 // taken as they are. A jump ahead, however far, is a turn like any other.
 //
 // Reading the clock costs more than all else that a decision does, so a manager that

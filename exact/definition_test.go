@@ -47,8 +47,9 @@ func (d *definition) taken(now int64, key string, moves bool) int64 {
 	return now
 }
 
-// check holds a decision for n units, at t and after the history h, to the definition.
-func (d *definition) check(t *testing.T, got sketchlimit.Decision, h []event, at, n int64, consumed bool) {
+// check holds a decision for n units, asked for at a time, taken as one not before it and after the history h, to
+// the definition.
+func (d *definition) check(t *testing.T, got sketchlimit.Decision, h []event, asked, at, n int64, consumed bool) {
 	t.Helper()
 	require.Equal(t, d.limit, int64(got.Limit))
 	switch {
@@ -59,7 +60,7 @@ func (d *definition) check(t *testing.T, got sketchlimit.Decision, h []event, at
 		require.True(t, d.admits(h, at, n), "over-admission")
 		require.Zero(t, got.RetryAfter)
 	default:
-		retry := at + int64(got.RetryAfter)
+		retry := asked + int64(got.RetryAfter)
 		require.Positive(t, got.RetryAfter, "denied without need, or without a wait")
 		require.False(t, d.admits(h, retry-1, n), "RetryAfter too late")
 		require.True(t, d.admits(h, retry, n), "RetryAfter too early")
@@ -70,7 +71,10 @@ func (d *definition) check(t *testing.T, got sketchlimit.Decision, h []event, at
 	load := d.load(h, at)
 	free := new(big.Rat).Sub(big.NewRat(d.limit, 1), load)
 	require.Equal(t, max(0, floor(free)), int64(got.Remaining))
-	whole := at + int64(got.ResetAfter)
+	whole := asked + int64(got.ResetAfter)
+	if got.ResetAfter == 0 {
+		whole = at
+	}
 	require.Zero(t, d.load(h, whole).Sign(), "ResetAfter too early")
 	if got.ResetAfter > 0 {
 		require.Positive(t, d.load(h, whole-1).Sign(), "ResetAfter too late")
@@ -106,12 +110,12 @@ func run(t *testing.T, l Limiter, d *definition, ops []op) {
 		switch o.kind {
 		case opTake:
 			got := l.TakeAt(now, o.key, o.n)
-			d.check(t, got, h, at, int64(o.n), got.Allowed)
+			d.check(t, got, h, o.at, at, int64(o.n), got.Allowed)
 			if got.Allowed {
 				d.history[o.key] = append(h, event{at, int64(o.n)})
 			}
 		case opPeek:
-			d.check(t, l.PeekAt(now, o.key, o.n), h, at, int64(o.n), false)
+			d.check(t, l.PeekAt(now, o.key, o.n), h, o.at, at, int64(o.n), false)
 		case opCharge:
 			l.Charge(now, o.key, o.n)
 			if o.n > 0 {

@@ -106,3 +106,10 @@ func (b *DiscreteBucket) spend(s portions, t, n int64) portions {
 	s.last = t
 	return s
 }
+
+func (b *DiscreteBucket) since(s portions) int64 {
+	if s.missing == 0 {
+		return -maxTime
+	}
+	return s.last
+}

@@ -27,8 +27,8 @@
 // # Time
 //
 // Time is an argument and may come in any order. A time is never taken to lie
-// before what the limiter already knows, and an answer to a time that was moved up
-// is the answer at the later time, durations included:
+// before what the limiter already knows. An answer to a time that was moved up is the
+// answer at the later time, with durations that are counted from the caller's:
 //
 //   - FixedWindow, SlidingWindow and Slots count in generations aligned to the Unix
 //     epoch: floor(unix time / length). The limiter as a whole remembers the latest

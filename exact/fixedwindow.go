@@ -56,3 +56,5 @@ func (f *FixedWindow) spend(s windowCount, t, n int64) windowCount {
 	generation, _ := split(t, f.window)
 	return windowCount{generation, min(n, f.limit-count) + count}
 }
+
+func (f *FixedWindow) since(windowCount) int64 { return -maxTime } // keyed knows the latest generation

@@ -58,12 +58,12 @@ func (g *GCRA) ReserveAt(now time.Time, key string, n int) (wait time.Duration, 
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	t := g.advance(now)
-	d := g.decide(t, key, n)
+	d, lag := g.decide(t, key, n)
 	if !d.Allowed {
 		return 0, false
 	}
 	g.put(t, key, n)
-	return d.ResetAfter, true // the time until all that came before has gone
+	return told(d, t+lag, unixNano(now)).ResetAfter, true // the time until all that came before has gone
 }
 
 // at returns max(TAT, t), and the time that t is taken as.
@@ -95,6 +95,8 @@ func (g *GCRA) spend(s arrival, t, n int64) arrival {
 	room := maxGrains - g.grains(g.sub(tat, instant{ns: t}))
 	return arrival{g.add(tat, g.span(min(g.cost(n), room))), t}
 }
+
+func (g *GCRA) since(s arrival) int64 { return s.last }
 
 // span is the time in which so many grains flow.
 func (g *GCRA) span(grains int64) instant { return instant{grains / g.flow, grains % g.flow} }

@@ -141,7 +141,7 @@ func TestGCRAReserveWaitsForWhatWasBefore(t *testing.T) {
 			at := c.taken(o.at, o.key, true)
 			if i%3 == 0 {
 				d := g.TakeAt(time.Unix(0, o.at), o.key, o.n)
-				if c.check(t, d, h, at, int64(o.n), d.Allowed); d.Allowed {
+				if c.check(t, d, h, o.at, at, int64(o.n), d.Allowed); d.Allowed {
 					c.history[o.key] = append(h, event{at, int64(o.n)})
 				}
 				continue
@@ -152,9 +152,9 @@ func TestGCRAReserveWaitsForWhatWasBefore(t *testing.T) {
 				require.Zero(t, wait)
 				continue
 			}
-			require.Zero(t, c.load(h, at+int64(wait)).Sign(), "too early")
+			require.Zero(t, c.load(h, max(at, o.at+int64(wait))).Sign(), "too early")
 			if wait > 0 {
-				require.Positive(t, c.load(h, at+int64(wait)-1).Sign(), "too late")
+				require.Positive(t, c.load(h, o.at+int64(wait)-1).Sign(), "too late")
 			}
 			c.history[o.key] = append(h, event{at, int64(o.n)})
 		}

@@ -30,6 +30,8 @@ type rule[S any] interface {
 	left(s S, t int64) (units int64, reset time.Duration)
 	// spend returns the state after n more units at t, admitted or not.
 	spend(s S, t, n int64) S
+	// since returns the time that an earlier one is taken as.
+	since(s S) int64
 }
 
 // keyed makes a limiter of a rule.
@@ -55,18 +57,20 @@ func (k *keyed[S]) TakeAt(now time.Time, key string, n int) sketchlimit.Decision
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	t := k.advance(now)
-	d := k.decide(t, key, n)
+	d, lag := k.decide(t, key, n)
 	if d.Allowed {
 		d.Remaining, d.ResetAfter = k.quota(k.put(t, key, n), t)
 	}
-	return d
+	return told(d, t+lag, unixNano(now))
 }
 
 // PeekAt implements [Limiter].
 func (k *keyed[S]) PeekAt(now time.Time, key string, n int) sketchlimit.Decision {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.decide(max(unixNano(now), k.floor), key, n)
+	t := max(unixNano(now), k.floor)
+	d, lag := k.decide(t, key, n)
+	return told(d, t+lag, unixNano(now))
 }
 
 // Charge implements [Limiter].
@@ -102,7 +106,8 @@ func (k *keyed[S]) advance(now time.Time) int64 {
 	return t
 }
 
-func (k *keyed[S]) decide(t int64, key string, n int) sketchlimit.Decision {
+// decide also returns how much later than t the time is that the durations are counted from.
+func (k *keyed[S]) decide(t int64, key string, n int) (_ sketchlimit.Decision, lag int64) {
 	s := k.state(key)
 	d := sketchlimit.Decision{Limit: int(k.limit), RetryAfter: sketchlimit.Never}
 	if n >= 1 && int64(n) <= k.limit {
@@ -110,6 +115,18 @@ func (k *keyed[S]) decide(t int64, key string, n int) sketchlimit.Decision {
 		d.Allowed = d.RetryAfter == 0
 	}
 	d.Remaining, d.ResetAfter = k.quota(s, t)
+	return d, max(t, k.rule.since(s)) - t
+}
+
+// told returns a decision that counts from one time for a caller who counts from an earlier one.
+func told(d sketchlimit.Decision, from, asked int64) sketchlimit.Decision {
+	lag := time.Duration(min(uint64(from)-uint64(asked), uint64(sketchlimit.Never-1))) // it may not fit an int64
+	if d.RetryAfter > 0 && d.RetryAfter != sketchlimit.Never {
+		d.RetryAfter += min(lag, sketchlimit.Never-1-d.RetryAfter)
+	}
+	if d.ResetAfter > 0 {
+		d.ResetAfter += min(lag, sketchlimit.Never-1-d.ResetAfter)
+	}
 	return d
 }
 

@@ -57,3 +57,5 @@ func (m *LeakyMeter) spend(s water, t, n int64) water {
 	s.level = min(s.level+m.cost(n), maxGrains)
 	return s
 }
+
+func (m *LeakyMeter) since(s water) int64 { return s.last }

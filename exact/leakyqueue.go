@@ -82,3 +82,5 @@ func (q *LeakyQueue) spend(s queue, t, n int64) queue {
 	backlog += mulCapped(uint64(n), uint64(q.interval), maxSpan-backlog)
 	return queue{t + backlog, t}
 }
+
+func (q *LeakyQueue) since(s queue) int64 { return s.last }

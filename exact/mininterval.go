@@ -39,3 +39,5 @@ func (m *MinInterval) left(last, t int64) (int64, time.Duration) {
 }
 
 func (m *MinInterval) spend(last, t, _ int64) int64 { return max(last, t) }
+
+func (m *MinInterval) since(last int64) int64 { return last }

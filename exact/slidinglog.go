@@ -98,3 +98,10 @@ func (l *SlidingLog) spend(s timeLog, t, n int64) timeLog {
 	s.entries = append(s.entries, logEntry{t, total})
 	return s
 }
+
+func (l *SlidingLog) since(s timeLog) int64 {
+	if n := len(s.entries); n > 0 {
+		return s.entries[n-1].at
+	}
+	return -maxTime
+}

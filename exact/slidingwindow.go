@@ -101,3 +101,5 @@ func decay(count, free, length int64) int64 {
 	q, _ := bits.Div64(hi, lo, uint64(count))
 	return length - int64(q)
 }
+
+func (w *SlidingWindow) since(windowPair) int64 { return -maxTime } // keyed knows the latest generation

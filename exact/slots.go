@@ -112,3 +112,5 @@ func (l *Slots) spend(s ring, t, n int64) ring {
 	*c += min(n, maxCount-*c)
 	return s
 }
+
+func (l *Slots) since(ring) int64 { return -maxTime } // keyed knows the latest generation

@@ -57,3 +57,5 @@ func (b *TokenBucket) spend(s tokens, t, n int64) tokens {
 	s.grains = max(s.grains-b.cost(n), b.burst-maxGrains)
 	return s
 }
+
+func (b *TokenBucket) since(s tokens) int64 { return s.last }
