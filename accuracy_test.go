@@ -114,47 +114,6 @@ func TestSizedByKeys(t *testing.T) {
 	}
 }
 
-// The live rate is what keys that were never seen meet at that instant.
-func TestLiveRateIsTheRateOfNewKeys(t *testing.T) {
-	const probes = 1_000_000 / slowdown
-	for _, c := range []sketchlimit.Config{
-		{Limit: 100, MemoryBytes: 16 << 10},
-		{Limit: 100, MemoryBytes: 8 << 10, Algorithm: sketchlimit.FixedWindow},
-		{Limit: 5, MemoryBytes: 100 << 10},
-		{Limit: 300, Plan: &sketchlimit.Plan{Shards: 4, BloomBytes: 1024, BloomProbes: 3, Depth: 4, Width: 256, CellBits: 16}},
-		{Limit: 100, MemoryBytes: 60 << 10, SubWindows: 3},
-		{Limit: 1, MemoryBytes: 64 << 10},
-		{Limit: 100, MemoryBytes: 32 << 10, Algorithm: sketchlimit.TokenBucket},
-	} {
-		now := time.Unix(0, int64(150*time.Second))
-		c.Window, c.Clock = time.Minute, func() time.Time { return now }
-		l := build(t, c)
-		src, err := accuracy.Workload{Kind: accuracy.Attack, Keys: 50_000, Limit: c.Limit,
-			Abusers: 50_000 / c.Limit, Requests: 3 * 300_000, Windows: 3, Seed: 1}.Source()
-		require.NoError(t, err)
-		first := time.Time{}
-		for r := range src.Requests() {
-			if first.IsZero() {
-				first = r.Time
-			}
-			if at := time.Unix(0, int64(r.Time.Sub(first))); !at.After(now) {
-				l.TakeAt(at, r.Key, r.Cost)
-			}
-		}
-		denied := 0
-		for i := range probes {
-			if !l.Peek(fmt.Sprint("never seen ", i)).Allowed {
-				denied++
-			}
-		}
-		want := l.Stats().FalseDenialRate
-		// Five standard deviations of the count, and 1 % for readings taken in steps.
-		tolerance := 5*math.Sqrt(probes*want) + 0.01*probes*want + 1
-		require.InDelta(t, probes*want, denied, tolerance, "%+v", c)
-		require.Greater(t, denied, 10, "the load is one at which there is something to see: %+v", c)
-	}
-}
-
 func TestStatsCount(t *testing.T) {
 	now := time.Unix(0, 0)
 	l := build(t, sketchlimit.Config{Limit: 3, Window: time.Minute, MemoryBytes: 1 << 20, Clock: func() time.Time { return now }})

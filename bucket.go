@@ -185,10 +185,13 @@ func (b *bucket) beyond(p Position, ns int64) uint32 {
 	return uint32((int64(p.Elapsed)+ns)>>b.shift) + 1
 }
 
-// falseDenialRate returns the chance that a new key is denied one unit now: that it meets,
-// in every row, a cell whose time lies too far ahead.
-func (b *bucket) falseDenialRate(p Position, cells *cms.Sketch, limit int64) float64 {
-	room := -int64(b.retryAfter(0, 1, limit, limit)) // the most ns ahead that leave a unit
+// falseDenialRate returns the chance that a new key is denied n units now at a limit which the exact algorithm
+// admits: that it meets, in every row, a cell whose time lies too far ahead.
+func (b *bucket) falseDenialRate(p Position, cells *cms.Sketch, n, limit, whole int64) float64 {
+	if n < 1 || n > b.most(limit, whole) {
+		return 0
+	}
+	room := -int64(b.retryAfter(0, n, limit, whole)) // the most ns ahead that leave them
 	sum := 0.0
 	for lane := range cells.Lanes() {
 		chance := 1.0

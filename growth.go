@@ -69,6 +69,7 @@ func growing(first *Limiter, c Config) (*Limiter, error) {
 	l := &Limiter{layout: first.layout, windows: first.windows}
 	l.growth = &growth{config: c, goal: c.goal(), least: first.ownBytes()}
 	first.outer = l
+	first.apart()
 	l.inner.Store(first)
 	l.windows.turned = make(chan struct{}, 1)
 	l.windows.background()
@@ -153,10 +154,15 @@ func (l *Limiter) replace(bytes int) {
 		next.memory[i] = 0 // here, rather than in requests, the system hands it out
 	}
 	next.outer = l
+	next.apart()
 	next.follow(l.inner.Load())
 	l.inner.Store(next)
 	g.since = l.windows.Latest()
 }
+
+// apart gives the limiter seeds that its predecessor and its successor, which are of other sizes, do not have:
+// two keys that meet in one of them are strangers in the other, and their readings add up as Stats has it.
+func (l *Limiter) apart() { l.turnSeed = mix(l.seed, uint64(len(l.memory))) }
 
 // follow makes a limiter whose counts matter as well the predecessor, or none.
 func (l *Limiter) follow(before *Limiter) {
@@ -169,7 +175,7 @@ func (l *Limiter) follow(before *Limiter) {
 func (g *growth) size(in *Limiter, generation int64) int {
 	var full bool
 	g.keys, full = in.keys(generation)
-	if rate := in.forecast(Position{generation, time.Duration(in.length - 1)}); rate > g.goal {
+	if rate := in.forecast(Position{generation, time.Duration(in.length - 1)}, g.config.lowest()); rate > g.goal {
 		g.calm = 0
 		return g.larger(in, rate)
 	}
@@ -191,7 +197,7 @@ func (g *growth) size(in *Limiter, generation int64) int {
 // the one before had.
 func (g *growth) early(in *Limiter, now Position) int {
 	if keys, _ := in.keys(now.Generation); keys > g.keys {
-		return g.larger(in, in.forecast(now))
+		return g.larger(in, in.forecast(now, g.config.lowest()))
 	}
 	return 0
 }
@@ -218,14 +224,14 @@ func (g *growth) room(in *Limiter) int {
 // come, which is about that of three quarters of the limit. The cliff where everybody is denied
 // is so steep that a tenth more keys can make a thousand times the rate, and clients
 // with history are over it before new ones: a forecast sees it ahead.
-func (l *Limiter) forecast(p Position) (rate float64) {
-	w := l.window
-	w.limit -= w.limit / 4
+func (l *Limiter) forecast(p Position, limit int) (rate float64) {
+	alone := make([]generation, l.generations)
 	for at, ages := range l.sample() {
 		if at.Generation <= p.Generation { // or else it has turned since
 			at.Elapsed = p.Elapsed
 		}
-		rate += w.falseDenialRate(at, ages, nil)
+		s := piece{Limiter: l, at: at, ages: ages, former: alone}
+		rate += s.denied(1, int64(limit-limit/4))
 	}
 	return rate / float64(l.samples())
 }
@@ -253,7 +259,7 @@ func (l *Limiter) sample() iter.Seq2[Position, []generation] {
 	return func(yield func(Position, []generation) bool) {
 		memory, n := make([]uint64, l.size), l.samples()
 		for i := range n {
-			if !yield(l.copyShard(i*len(l.shards)/n, Position{Generation: math.MinInt64}, memory)) {
+			if !yield(l.copyShard(i*len(l.shards)/n, Position{Generation: math.MinInt64}, memory, nil)) {
 				return
 			}
 		}

@@ -1,6 +1,9 @@
 package sketchlimit
 
-import "math/bits"
+import (
+	"math"
+	"math/bits"
+)
 
 // heavyTable is the layout of a shard's table of heavy keys: those on their way to
 // the limit, counted exactly but for the rare two that share bucket and fingerprint,
@@ -103,6 +106,11 @@ func (t *heavyTable) insert(l *line, h uint64, current int64) bool {
 
 // print returns the key's fingerprint, which is not 0: a free entry is nobody's.
 func (t *heavyTable) print(h uint64) uint64 { return h*0x9e3779b97f4a7c15>>(t.shift&63) | 1 }
+
+// collides returns the chance that a key which has no entry is taken for that of a given one.
+func (t *heavyTable) collides() float64 {
+	return math.Ldexp(1, int(t.shift)-63) / float64(t.buckets) // a fingerprint's last bit is always set
+}
 
 // count returns an entry's count of the generation of an age, 0 or 1.
 func (t *heavyTable) count(entry uint64, age int) int64 {

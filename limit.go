@@ -66,6 +66,9 @@ func (l *Limiter) PeekLimitAt(now time.Time, key string, n, limit int) (d Decisi
 }
 
 func (l *Limiter) takeLimit(d *Decision, word int64, lag time.Duration, h uint64, n, limit int) {
+	if limit >= 1 && limit < l.lowest {
+		l.tooLow.Add(1)
+	}
 	limit = l.lower(limit)
 	l.decide(d, l.take(word, h, n, int64(limit), whole), lag)
 	d.Limit = limit
@@ -74,9 +77,6 @@ func (l *Limiter) takeLimit(d *Decision, word int64, lag time.Duration, h uint64
 // lower returns a limit of a request's own within bounds, 0 if it is below the lowest.
 func (l *Limiter) lower(limit int) int {
 	if limit < l.lowest {
-		if limit >= 1 {
-			l.tooLow.Add(1)
-		}
 		return 0
 	}
 	return min(limit, int(l.limit))

@@ -118,7 +118,7 @@ func TestLimitsBelowTheLowestAreRefused(t *testing.T) {
 		require.Equal(t, refused, l.TakeLimitBytes([]byte("k"), 1, 1))
 		require.Equal(t, refused, l.PeekLimitAt(time.Unix(0, 0), "k", 1, 9))
 		s := l.Stats()
-		require.EqualValues(t, 3, s.TooLow)
+		require.EqualValues(t, 2, s.TooLow)
 		require.EqualValues(t, 2, s.Denied)
 		require.True(t, s.OutsidePlan)
 

@@ -37,12 +37,13 @@ type layout struct {
 	door       bloom.Layout
 	cells      cms.Layout // no cells where the limit is 1
 	heavy      heavyTable
-	cellsFirst int   // word of a generation
-	generation int   // words of one generation
-	size       int   // words of a shard
-	light      int64 // units of a generation that a key has without an entry, at most
-	crowded    int64 // the same where the table has no room for one
-	far        bool  // the memory is more than caches near the processor hold
+	cellsFirst int    // word of a generation
+	generation int    // words of one generation
+	size       int    // words of a shard
+	light      int64  // units of a generation that a key has without an entry, at most
+	crowded    int64  // the same where the table has no room for one
+	turnSeed   uint64 // from which the seeds of generations follow
+	far        bool   // the memory is more than caches near the processor hold
 	hasher
 }
 
@@ -52,7 +53,7 @@ const nearBytes = 4 << 20
 
 // newLayout returns the layout of a checked plan.
 func newLayout(w window, p Plan, h hasher) (layout, error) {
-	l := layout{window: w, hasher: h}
+	l := layout{window: w, hasher: h, turnSeed: h.seed}
 	l.bucket.seed = rotating.Seed(h.seed, 0)
 	var err error
 	if w.bucket.burst == 0 {
@@ -431,7 +432,7 @@ func (r request) read(age int, number int64) (count int64, h uint64) {
 }
 
 // hashAt returns the key's hash in a generation, by its number.
-func (r request) hashAt(number int64) uint64 { return mix(r.h, rotating.Seed(r.seed, number)) }
+func (r request) hashAt(number int64) uint64 { return mix(r.h, rotating.Seed(r.turnSeed, number)) }
 
 // former reads the key in a generation as a predecessor has counted it, if there is one
 // whose counts still matter, or as those have that share the limit.

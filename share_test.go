@@ -222,6 +222,28 @@ func TestSetOthersHoldsAtEarlierTimes(t *testing.T) {
 	require.True(t, b.TakeAt(now, "k", 8).Allowed)
 }
 
+// What others have admitted denies new keys here, and Stats say so.
+func TestStatsSeeTheOthersCells(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	c := sketchlimit.Config{Limit: 100, Window: time.Minute, Seed: 1, Keys: 1000, Clock: func() time.Time { return now }}
+	a, b := newNode(t, c), newNode(t, c)
+	for i := range 30_000 { // thirty times as many keys as planned
+		a.AllowN(fmt.Sprint(i), 100)
+	}
+	a.tell(t, b)
+	b.AllowN("one", 1)
+	denied := 0
+	for i := range 10_000 {
+		if !b.Peek(fmt.Sprint("new", i)).Allowed {
+			denied++
+		}
+	}
+	require.Greater(t, denied, 5000)
+	s := b.Stats()
+	require.InDelta(t, float64(denied)/10_000, s.FalseDenialRate, 0.02)
+	require.True(t, s.OutsidePlan)
+}
+
 // Requests, and whoever carries the counts, all at once: what others have used is used.
 func TestShareIsSafeForConcurrentUse(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)

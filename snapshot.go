@@ -264,9 +264,15 @@ func (l *Limiter) restored(h snapshotHeader) (in, before *Limiter, err error) {
 		return nil, nil, err
 	}
 	if h.Before != (dimensions{}) {
-		before, err = newLimiter(l.window, h.Before.plan(), hash, l.windows)
+		if before, err = newLimiter(l.window, h.Before.plan(), hash, l.windows); err != nil {
+			return nil, nil, err
+		}
+		before.apart()
 	}
-	return in, before, err
+	if l.growth != nil {
+		in.apart()
+	}
+	return in, before, nil
 }
 
 // hasRoom refuses dimensions that are not the limiter's own or, if it grows, could not be.
@@ -342,7 +348,7 @@ func (l *Limiter) become(in, before *Limiter, since, newest int64) error {
 		}
 	}
 	l.windows.At(time.Unix(0, newest*l.length))
-	l.seed, l.bucket.seed = in.seed, in.bucket.seed
+	l.seed, l.turnSeed, l.bucket.seed = in.seed, in.turnSeed, in.bucket.seed
 	if l.growth != nil {
 		in.outer = l
 		in.follow(before)

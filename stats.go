@@ -1,9 +1,8 @@
 package sketchlimit
 
 import (
+	"iter"
 	"math"
-	"slices"
-	"time"
 
 	"github.com/sketchlimit/sketchlimit/bloom"
 	"github.com/sketchlimit/sketchlimit/cms"
@@ -17,7 +16,8 @@ type Stats struct {
 	Rotations uint64 // times that a new generation has begun since construction; of buckets, times that cells were brought forward
 
 	// FalseDenialRate is the chance, 0 … 1, that a key which the limiter has
-	// never seen is denied its first unit now. It is no estimate from samples but
+	// never seen is denied its first unit now, at Config.LowestLimit: for other costs and
+	// limits see [Limiter.FalseDenialRate]. It is no estimate from samples but
 	// follows from what every cell holds. It is no bound for keys that have used
 	// some of their limit: they have passed the doorkeeper and meet more.
 	FalseDenialRate float64
@@ -40,62 +40,109 @@ type Stats struct {
 	OutsidePlan bool
 }
 
-// Stats reads the whole limiter, about four milliseconds for each MiB. It copies one
+// Stats reads the whole limiter, see docs/metrics.md for how long that takes. It copies one
 // shard at a time: no decision waits for more than the copy of some KiB.
 func (l *Limiter) Stats() Stats {
 	p := l.windows.Now()
 	sum := Stats{Rotations: l.windows.Turns(), Denied: l.flooded.load(), TooLow: l.tooLow.Load()}
-	if g := l.growth; g != nil {
-		g.mu.Lock() // nothing is replaced meanwhile
-		defer g.mu.Unlock()
-		sum.Admitted, sum.Denied = g.admitted, sum.Denied+g.denied
-	}
-	in := l.inUse()
-	in.addTo(&sum, p, in.before.Load())
+	in, before := l.current(&sum)
+	in.addTo(&sum, p, before, int64(l.lowest))
 	sum.OutsidePlan = sum.TooLow > 0 || sum.FalseDenialRate > l.planned.rate ||
 		l.planned.keys > 0 && max(sum.DistinctKeys, sum.PreviousDistinctKeys) > 1.05*l.planned.keys
 	return sum
 }
 
-// addTo adds up the limiter and what it has replaced, if that matters still. Their
-// shards have the keys in the same order: parts of the keys that share a shard of
-// either are looked at one after another.
-func (l *Limiter) addTo(sum *Stats, p Position, before *Limiter) {
-	parts, memory := len(l.shards), make([]uint64, l.size)
-	var formerMemory []uint64
-	if before != nil {
-		parts, formerMemory = max(parts, len(before.shards)), make([]uint64, before.size)
-		admitted, denied := before.units()
-		sum.Admitted += admitted
-		sum.Denied += denied
+// FalseDenialRate returns the chance, 0 … 1, that a key which the limiter has never seen is denied n units now
+// at a limit of Config.LowestLimit … Config.Limit although the exact algorithm admits them: 0 if that denies them
+// as well, 1 for lower limits. [Stats.FalseDenialRate] is that of one unit at the lowest limit. It takes as long as Stats does.
+func (l *Limiter) FalseDenialRate(n, limit int) (rate float64) {
+	if limit < l.lowest {
+		return 1
 	}
-	admitted, denied := l.units()
-	sum.Admitted += admitted
-	sum.Denied += denied
-	for part := range parts {
-		at, ages := l.copyShard(part*len(l.shards)/parts, p, memory)
-		var former []generation
-		if before != nil {
-			last, f := before.copyShard(part*len(before.shards)/parts, Position{Generation: math.MinInt64}, formerMemory)
-			former = aligned(f, at.Generation-last.Generation)
+	p := l.windows.Now()
+	in, before := l.current(new(Stats))
+	for s := range in.pieces(p, before) {
+		rate += s.denied(int64(n), min(int64(limit), l.limit)) / float64(s.of)
+	}
+	return rate
+}
+
+// current returns what decides at present and what it has replaced, if that matters still, and adds up the
+// units of limiters that are gone. Nothing is locked afterwards: the limiter may go on growing.
+func (l *Limiter) current(sum *Stats) (in, before *Limiter) {
+	if g := l.growth; g != nil {
+		g.mu.Lock() // nothing is replaced meanwhile
+		defer g.mu.Unlock()
+		sum.Admitted, sum.Denied = g.admitted, sum.Denied+g.denied
+	}
+	in = l.inUse()
+	return in, in.before.Load()
+}
+
+// addTo adds up the limiter and what it has replaced.
+func (l *Limiter) addTo(sum *Stats, p Position, before *Limiter, lowest int64) {
+	for _, one := range []*Limiter{l, before} {
+		if one != nil {
+			admitted, denied := one.units()
+			sum.Admitted += admitted
+			sum.Denied += denied
 		}
-		share := float64(len(l.shards)) / float64(parts)
-		sum.DistinctKeys += ages[0].distinct() * share
-		if len(ages) > 1 {
-			sum.PreviousDistinctKeys += ages[1].distinct() * share
-		}
+	}
+	for s := range l.pieces(p, before) {
+		share, former := float64(len(l.shards))/float64(s.of), 0.0
 		if before != nil {
-			share = float64(len(before.shards)) / float64(parts)
-			sum.DistinctKeys += former[0].distinct() * share
-			if len(former) > 1 {
-				sum.PreviousDistinctKeys += former[1].distinct() * share
+			former = float64(len(before.shards)) / float64(s.of)
+		}
+		sum.DistinctKeys += s.ages[0].distinct()*share + s.former[0].distinct()*former
+		if len(s.ages) > 1 {
+			sum.PreviousDistinctKeys += s.ages[1].distinct()*share + s.former[1].distinct()*former
+		}
+		if s.ages[0].door != nil {
+			sum.BloomFill += s.ages[0].door.FillRatio() / float64(s.of)
+		}
+		sum.SketchFill += fill(&s.ages[0].cells, l.counts(s.at)) / float64(s.of)
+		sum.FalseDenialRate += s.denied(1, lowest) / float64(s.of) // a new key falls in any alike
+	}
+}
+
+// piece is a copy of what decides on a part of the keys, those of one shard or less.
+type piece struct {
+	*Limiter
+	of     int      // pieces there are
+	at     Position // that the copy stands for
+	ages   []generation
+	former []generation // the same of a predecessor, or as many that are missing
+	table  []uint64     // of heavy keys
+	others [][]uint64   // cells of those that share the limit, by age; nil if nobody does
+}
+
+// pieces ranges over the limiter and what it has replaced. Their shards have the keys in the same order:
+// parts of the keys that share a shard of either are looked at one after another.
+func (l *Limiter) pieces(p Position, before *Limiter) iter.Seq[*piece] {
+	return func(yield func(*piece) bool) {
+		s := &piece{Limiter: l, of: len(l.shards), former: make([]generation, l.generations)}
+		memory := make([]uint64, l.size)
+		s.table = memory[l.generations*l.generation:]
+		var formerMemory []uint64
+		if before != nil {
+			s.of, formerMemory = max(s.of, len(before.shards)), make([]uint64, before.size)
+		}
+		if share := l.share.Load(); share != nil {
+			s.others = make([][]uint64, l.generations)
+			for age := range s.others {
+				s.others[age] = make([]uint64, share.PartWords())
 			}
 		}
-		if ages[0].door != nil {
-			sum.BloomFill += ages[0].door.FillRatio() / float64(parts)
+		for i := range s.of {
+			s.at, s.ages = l.copyShard(i*len(l.shards)/s.of, p, memory, s.others)
+			if before != nil {
+				last, f := before.copyShard(i*len(before.shards)/s.of, Position{Generation: math.MinInt64}, formerMemory, nil)
+				s.former = aligned(f, s.at.Generation-last.Generation)
+			}
+			if !yield(s) {
+				return
+			}
 		}
-		sum.SketchFill += fill(&ages[0].cells, l.counts(at)) / float64(parts)
-		sum.FalseDenialRate += l.falseDenialRate(at, ages, former) / float64(parts) // a new key falls in any alike
 	}
 }
 
@@ -128,14 +175,17 @@ func (g *generation) distinct() float64 {
 	return g.door.Distinct() + float64(g.heavy)
 }
 
-// copyShard copies the i-th shard's memory and returns it by age, with the position
-// that it stands for, which is not before p.
-func (l *Limiter) copyShard(i int, p Position, memory []uint64) (at Position, ages []generation) {
+// copyShard copies the i-th shard's memory, and the cells of those that share the limit if these are wanted, and
+// returns it by age, with the position that it stands for, which is not before p.
+func (l *Limiter) copyShard(i int, p Position, memory []uint64, others [][]uint64) (at Position, ages []generation) {
 	s := &l.shards[i]
 	s.mu.Lock()
 	r := request{l, s, i * l.size, 0}
 	at = r.turn(p)
 	copy(memory, l.memory[i*l.size:])
+	for age := range others {
+		copy(others[age], l.share.Load().theirs(r, age))
+	}
 	number := s.number
 	s.mu.Unlock()
 
@@ -181,90 +231,4 @@ func fill(k *cms.Sketch, c uint32) float64 {
 		}
 	}
 	return sum / float64(k.Depth()*k.Lanes())
-}
-
-// maxSteps bounds the readings that falseDenialRate tells apart; counts between two
-// steps are taken as the upper one.
-const maxSteps = 1024
-
-// falseDenialRate returns the chance that a new key is denied one unit now. Its
-// readings in the generations are independent, because their seeds are, so their
-// distributions convolve. So do those of a predecessor, if its generations are given.
-func (w *window) falseDenialRate(p Position, ages, former []generation) float64 {
-	if w.bucket.burst > 0 {
-		return w.bucket.falseDenialRate(p, &ages[0].cells, w.limit)
-	}
-	step := (w.limit + maxSteps - 1) / maxSteps
-	top := int((w.limit + step - 1) / step)
-	sum := make([]float64, top+1) // chance of each sum of readings, in steps; the last: or more
-	sum[0] = 1
-	for i, g := range slices.Concat(ages, former) {
-		if g.missing() {
-			continue
-		}
-		reading := w.reading(&g, i%len(ages), p.Elapsed, step, top)
-		next := make([]float64, top+1)
-		for a, pa := range sum {
-			if pa == 0 {
-				continue
-			}
-			for b, pb := range reading {
-				next[min(a+b, top)] += pa * pb
-			}
-		}
-		sum = next
-	}
-	return sum[top]
-}
-
-// reading returns the chances of what a new key reads in one generation, weighted,
-// in steps up to top. Past the doorkeeper, it reads at least c with the chance that
-// all rows do, each of which it meets in a cell drawn at random.
-func (w *window) reading(g *generation, age int, elapsed time.Duration, step int64, top int) []float64 {
-	atLeast := make([]float64, top+2)
-	if g.cells.Depth() == 0 {
-		one := int((w.weighted(1, age, elapsed) + step - 1) / step)
-		for i := range atLeast[:min(one, top)+1] {
-			atLeast[i] = 1
-		}
-	}
-	at := func(c uint32) int { // the step of a cell's count
-		return int(min((w.weighted(1+int64(c), age, elapsed)+step-1)/step, int64(top)))
-	}
-	for lane := range g.cells.Lanes() {
-		for i, p := range g.lane(lane, top, at) {
-			atLeast[i] += p / float64(g.cells.Lanes())
-		}
-	}
-	passed := g.door.FalsePositiveRate()
-	reading := make([]float64, top+1)
-	for i := range reading {
-		reading[i] = passed * math.Max(0, atLeast[i]-atLeast[i+1])
-	}
-	reading[0] += 1 - passed
-	return reading
-}
-
-// lane returns the chances that a new key in a lane reads at least each step: it meets
-// a cell drawn at random in every row.
-func (g *generation) lane(lane, top int, step func(c uint32) int) []float64 {
-	atLeast := make([]float64, top+1)
-	for i := range atLeast {
-		atLeast[i] = 1
-	}
-	cells := make([]int, top+1)
-	for r := range g.cells.Depth() {
-		clear(cells)
-		n := 0
-		for c := range g.cells.Cells(r, lane) {
-			cells[step(c)]++
-			n++
-		}
-		tail := 0
-		for i := top; i >= 0; i-- {
-			tail += cells[i]
-			atLeast[i] *= float64(tail) / float64(n)
-		}
-	}
-	return atLeast
 }

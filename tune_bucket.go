@@ -212,7 +212,7 @@ func (s *bucketSimulation) look(moment float64) {
 	}
 	memory := make([]uint64, s.limiter.size)
 	for i := range s.limiter.shards {
-		p, ages := s.limiter.copyShard(i, s.limiter.windows.At(time.Unix(0, now)), memory)
+		p, ages := s.limiter.copyShard(i, s.limiter.windows.At(time.Unix(0, now)), memory, nil)
 		s.others.add(&s.bucket, p, &ages[0], 1/float64(looks*len(s.limiter.shards)))
 	}
 }

@@ -129,7 +129,7 @@ func (c *curves) look(l *Limiter, slot int, p Position) {
 	memory := make([]uint64, l.size)
 	c.adds = l.cells.Depth() == 1
 	for i := range l.shards {
-		_, ages := l.copyShard(i, p, memory)
+		_, ages := l.copyShard(i, p, memory, nil)
 		c.current[slot].add(&ages[0], top, len(l.shards))
 		for _, earlier := range ages[1:] {
 			if slot == 0 {
@@ -142,13 +142,10 @@ func (c *curves) look(l *Limiter, slot int, p Position) {
 // add adds a shard's generation to the mean over so many.
 func (r *reading) add(g *generation, top, all int) {
 	r.door += g.door.FalsePositiveRate() / float64(all)
-	cells := tail{1}
-	if lanes := g.cells.Lanes(); g.cells.Depth() > 0 {
-		cells = make(tail, top+1)
-		for lane := range lanes {
-			for i, p := range g.lane(lane, top, func(c uint32) int { return binOf(int64(c)) }) {
-				cells[i] += p / float64(lanes)
-			}
+	cells := make(tail, top+1)
+	for _, read := range g.cells.Readings() {
+		for i := range min(binOf(int64(read.Count)), top) + 1 {
+			cells[i] += read.Chance
 		}
 	}
 	for i, p := range cells {

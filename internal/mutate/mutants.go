@@ -105,7 +105,7 @@ var mutants = []mutant{
 		"\tif before == nil {\n\t\treturn 0\n\t}\n\treturn before.counted", "\tif before != nil || before == nil {\n\t\treturn 0\n\t}\n\treturn before.counted", "TestGrowHeldUpDecision"},
 	{"a predecessor is let go a generation early", "growth.go",
 		"if latest < g.since+int64(l.generations) {", "if latest < g.since+int64(l.generations)-1 {", "TestGrowHeldUpDecision"},
-	{"growth waits until the rate itself has passed the goal", "growth.go", "w.limit -= w.limit / 4", "w.limit -= 0", "TestGrowKeepsItsGoal"},
+	{"growth waits until the rate itself has passed the goal", "growth.go", "s.denied(1, int64(limit-limit/4))", "s.denied(1, int64(limit))", "TestGrowKeepsItsGoal"},
 	{"growth looks between generations only", "growth.go", "keys > g.keys {", "keys > g.keys && false {", "TestGrowKeepsItsGoal"},
 	{"a predecessor is counted in after it was replaced", "limiter.go",
 		"r.outer != nil && r.Limiter != r.outer.inner.Load()", "false", "TestGrowDecisionThatWaits"},
