@@ -104,15 +104,8 @@ func TestBucketExamples(t *testing.T) {
 	require.Equal(t, 120, n)
 }
 
-// generation is what the documentation of TokenBucket says: a power of two of
-// nanoseconds, 1<<30 ticks, of which a full bucket or a window takes up to three.
-func generation(c sketchlimit.Config) time.Duration {
-	longest := max(float64(c.Window), float64(c.Burst)*float64(c.Window)/float64(c.Limit))
-	ticks := 0
-	for ; longest/math.Exp2(float64(ticks)) >= 3<<30-1; ticks++ {
-	}
-	return 1 << (30 + ticks)
-}
+// generation is the length of a generation: what time does not step back behind.
+func generation(c sketchlimit.Config) time.Duration { return c.Generation() }
 
 // Where ticks and the time of a unit are whole nanoseconds, and the memory is large, the
 // limiter must agree with GCRA in every field of every decision.

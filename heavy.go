@@ -124,6 +124,9 @@ func (t *heavyTable) whole(entry uint64, age int) bool {
 
 // held returns how many entries have counted a key's whole generation of an age, 0 or 1.
 func (t *heavyTable) held(table []uint64, age int) (n int) {
+	if t.buckets == 0 {
+		return 0
+	}
 	for _, e := range table {
 		if t.whole(e, age) && t.count(e, age) > 0 {
 			n++

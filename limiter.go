@@ -69,9 +69,19 @@ type Config struct {
 	SubWindows int
 	// Burst is the number of units that a bucket holds, and so the most that one
 	// request may cost: 1 … 1<<31-1; 0 is Limit. It goes with TokenBucket alone. A
-	// bucket must fill within 1<<61ns. Times are kept to one part in 1<<30 of what
-	// the bucket takes to fill, or of Window if that is longer, and each request
-	// is rounded up to that: a bucket of a million units loses one in a thousand.
+	// bucket must fill within 1<<61ns.
+	//
+	// A bucket of n units passes n at once, and one request after another at exactly its
+	// rate. A cell counts in ticks, of which a unit is a whole number: some 3e9 of them are
+	// what the bucket takes to fill, or Window if that is longer, a few times fewer where
+	// neither Limit nor Window is a round number. The time of a request between two ticks is
+	// rounded up to the next one if the bucket was full until then, and so is the cost at a
+	// limit of the request's own whose unit is not whole ticks: such a bucket gets its last
+	// unit later, by less than a tick each time. That is nanoseconds in a bucket that fills
+	// within a minute, a microsecond if it takes an hour, and one part in 1,500 of a unit in
+	// a bucket of a million units. The key of a shard whose time was last rounded is told
+	// the exact time nevertheless. The clock that a limiter reads itself is taken at whole
+	// ticks where milliseconds are whole ticks.
 	Burst int
 
 	// Keys is the number of distinct keys expected in one window, 1 … 1<<31-1. The
@@ -198,6 +208,7 @@ func New(c Config) (*Limiter, error) {
 		}
 	}
 	if c.Clock == nil && c.coarse() {
+		windows.grid = l.bucket.grid()
 		windows.run()
 	}
 	l.planned, l.lowest = c.planned(), c.lowest()

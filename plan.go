@@ -113,7 +113,7 @@ func (c *Config) generations() int {
 // generation returns the length of a generation.
 func (c *Config) generation() time.Duration {
 	if c.Algorithm == TokenBucket {
-		return 1 << (tickBits + c.bucket().shift)
+		return time.Duration(c.bucket().length)
 	}
 	return c.Window / time.Duration(max(c.SubWindows, 1))
 }
@@ -158,7 +158,7 @@ func (c *Config) window() window {
 func (c *Config) coarse() bool {
 	if c.Algorithm == TokenBucket {
 		w := c.window()
-		return w.bucket.takes(w.bucket.burst, w.limit, w.limit) >= int64(100*Resolution)
+		return w.bucket.takes(w.bucket.burst, w.limit) >= int64(100*Resolution)
 	}
 	return c.generation() >= 100*Resolution
 }
@@ -236,7 +236,11 @@ func (p *Plan) checkTotal(generations int) error {
 
 // shardBytes returns the bytes of a shard's memory.
 func (p *Plan) shardBytes(generations int) float64 {
-	return float64(generations)*(float64(p.BloomBytes)+float64(p.Depth)*float64(p.Width)*float64(p.CellBits)/8) + 8*float64(p.HeavyEntries)
+	bytes := float64(generations)*(float64(p.BloomBytes)+float64(p.Depth)*float64(p.Width)*float64(p.CellBits)/8) + 8*float64(p.HeavyEntries)
+	if p.BloomBytes == 0 { // a TokenBucket
+		bytes += float64(lastBytes)
+	}
+	return bytes
 }
 
 // cellBits returns the narrowest cell that counts up to limit, less the unit that
@@ -264,6 +268,8 @@ const (
 	heavyShare           = 4
 	// bucketBits are the bits of a time.
 	bucketBits = 32
+	// lastBytes are those of a lastRounded.
+	lastBytes = 8 * lastWords
 	// heavyThreshold is the units in a generation that make a key heavy.
 	heavyThreshold = 16
 	// mostMarks are how often a bit of the doorkeepers may be set on average. They leave nine of a block's 512 bits
@@ -325,6 +331,9 @@ func (c *Config) spend(memory int, s shape) (Plan, error) {
 	shards := min(max(memory/(generations*generationBytes), 1), maxShards)
 	memory -= shards * int(unsafe.Sizeof(shard{}))
 	bytes := memory &^ (heapUnit(memory) - 1) / shards
+	if c.Algorithm == TokenBucket {
+		bytes -= lastBytes
+	}
 	p := Plan{Shards: shards, CellBits: cellBits(c.Limit), Depth: s.depth, BloomProbes: s.probes}
 	if s.heavy > 0 && c.heavyTable() {
 		p.HeavyEntries = int(float64(bytes)*s.heavy) / (8 * heavyBucket) * heavyBucket
@@ -374,6 +383,9 @@ func (c *Config) heavyTable() bool {
 // smallest returns the least memory that makes a limiter.
 func (c *Config) smallest() int {
 	bytes := c.generations() * smallestLines * bloom.BlockBytes
+	if c.Algorithm == TokenBucket {
+		bytes += lastBytes
+	}
 	for c.heavyTable() && bytes-bytes/heavyShare/64*64 < c.generations()*smallestLines*bloom.BlockBytes {
 		bytes += 8
 	}

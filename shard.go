@@ -75,6 +75,9 @@ func newLayout(w window, p Plan, h hasher) (layout, error) {
 	l.cellsFirst = l.door.Words()
 	l.generation = l.cellsFirst + l.cells.Words()
 	l.size = w.generations*l.generation + p.HeavyEntries
+	if w.bucket.burst > 0 {
+		l.size += lastWords
+	}
 	l.far = w.bucket.burst == 0 && 8*p.Shards*l.size > nearBytes
 	return l, nil
 }
@@ -294,16 +297,13 @@ func (r request) denied(p Position, u usage, entry *uint64, n, limit int64) verd
 // turn begins the position's generation unless it is behind, and returns the position
 // in what is then the shard's.
 func (r request) turn(p Position) Position {
+	if r.bucket.burst > 0 {
+		return r.turnTime(p)
+	}
 	from, marked := r.s.number, r.marked()
 	turns := rotating.Turns(from, p.Generation, r.generations)
 	if turns > 0 {
 		r.s.begin(p.Generation, turns)
-	}
-	if r.bucket.burst > 0 {
-		if turns > 0 {
-			forward(r.memory[r.first:][:r.size], passed(from, p.Generation))
-		}
-		return r.clamp(p)
 	}
 	for age := range turns {
 		clear(r.memory[r.buffer(age):][:r.generation])

@@ -317,6 +317,9 @@ func (l *Limiter) readShards(s *snapshotReader) (newest int64, err error) {
 		}
 		newest = max(newest, number)
 		l.shards[i].number, l.shards[i].peaks = number, unknown
+		if l.bucket.burst > 0 {
+			l.shards[i].peaks = [2]uint32{} // nothing is lastRounded
+		}
 		memory := l.memory[i*l.size:][:l.size]
 		for age := range int64(l.generations) {
 			if err := s.words(memory[l.buffer(number-age):][:l.generation]); err != nil {

@@ -2,6 +2,7 @@ package sketchlimit
 
 import (
 	"math"
+	"math/bits"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -61,7 +62,7 @@ func newBucketSimulation(l *Limiter, t *Traffic, share float64, g Goal, curves b
 			eventsOfKey: coarse.most(&g),
 		},
 		span:  l.bucket.span,
-		fills: l.bucket.takes(l.bucket.burst, l.limit, l.limit),
+		fills: l.bucket.takes(l.bucket.burst, l.limit),
 		users: make([]bucketUser, n),
 	}
 	for i, rate := range t.rates(g.Limit, n, random) {
@@ -72,7 +73,7 @@ func newBucketSimulation(l *Limiter, t *Traffic, share float64, g Goal, curves b
 	}
 	if curves {
 		s.passed = make([]passage, 0, n)
-		s.others = newWait(s.fills, s.bucket.unit)
+		s.others = newWait(s.fills, float64(s.span)/float64(s.limit))
 	}
 	s.run()
 	return s
@@ -152,10 +153,10 @@ func (s *bucketSimulation) comeOnce(now int64) {
 
 // send sends n units of a key, as many as pass.
 func (s *bucketSimulation) send(key int, n, now int64) {
-	u, unit := &s.users[key], s.bucket.unit
+	u := &s.users[key]
 	ahead := max(0, u.exact-now)
-	admits := min(n, max(0, s.fills-ahead)/unit)
-	u.exact = now + ahead + admits*unit
+	admits := min(n, max(0, s.bucket.burst-s.used(ahead)))
+	u.exact = now + ahead + s.flows(admits)
 	if s.passed != nil {
 		s.passed = append(s.passed, passage{int32(key), s.counted, now, n, admits, ahead})
 	}
@@ -167,13 +168,24 @@ func (s *bucketSimulation) send(key int, n, now int64) {
 		}
 	}
 	before := max(0, u.admitted-now)
-	u.admitted = now + before + some*unit
+	u.admitted = now + before + s.flows(some)
 	if s.counted {
 		u.lost += admits - some
 		s.units += float64(admits)
-		s.judge(n, n-some, s.bucket.used(before, s.limit), d)
+		s.judge(n, n-some, s.used(before), d)
 	}
 }
+
+// flows returns the time in which n units flow. It is rounded down, so that used finds no more
+// than n of them.
+func (s *bucketSimulation) flows(n int64) int64 {
+	hi, lo := bits.Mul64(uint64(n), uint64(s.span))
+	ns, _ := bits.Div64(hi, lo, uint64(s.limit))
+	return int64(ns)
+}
+
+// used returns how many units have not flowed yet, rounded up.
+func (s *bucketSimulation) used(ahead int64) int64 { return ceilDiv(ahead, s.limit, s.span) }
 
 func (s *bucketSimulation) takeAt(now int64, id uint64, n int64) Decision {
 	return s.limiter.TakeBytesAt(time.Unix(0, now), s.name(id), int(n))

@@ -21,9 +21,9 @@ const (
 	lastUnits = 16
 )
 
-func newWait(fills, unit int64) wait {
-	n := min(2*fills/unit, mostSteps)
-	return wait{float64(fills), float64(unit), float64(fills) / float64(n), make([]float64, n+1), make([]float64, 4*lastUnits+1)}
+func newWait(fills int64, unit float64) wait {
+	n := int(min(2*float64(fills)/unit, mostSteps))
+	return wait{float64(fills), unit, float64(fills) / float64(n), make([]float64, n+1), make([]float64, 4*lastUnits+1)}
 }
 
 // add adds a part of the mean: what a shard's cells are at a position.
@@ -183,7 +183,7 @@ func (s *bucketSimulation) follow(g *lag, passed []passage, slower float64) (sum
 	}
 	for _, p := range passed {
 		idle := max(0, p.at-full)
-		full = p.at + p.ahead + p.admits*s.bucket.unit
+		full = p.at + p.ahead + s.flows(p.admits)
 		t := toll{units: float64(p.admits)}
 		if p.admits == p.n {
 			g.meet(float64(p.ahead), float64(idle))
@@ -192,7 +192,7 @@ func (s *bucketSimulation) follow(g *lag, passed []passage, slower float64) (sum
 			clear(g.chances)
 			t.lost = t.units * slower * s.raced(requests)
 		}
-		if 2*s.bucket.used(p.ahead, s.limit) < s.bucket.burst {
+		if 2*s.used(p.ahead) < s.bucket.burst {
 			t.innocent, t.denied = float64(p.n), t.lost
 		} else {
 			// If others keep all of its cells full it stays innocent, and is denied.

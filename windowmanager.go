@@ -33,6 +33,7 @@ type WindowManager struct {
 	clock  func() time.Time
 	length int64        // of a generation, ns
 	shift  uint8        // bits of the time into a generation
+	grid   int64        // ns; what runs reads the clock in whole multiples of it
 	word   atomic.Int64 // latest position: generation<<shift | elapsed
 	turns  atomic.Uint64
 	runs   atomic.Bool
@@ -58,7 +59,7 @@ func NewWindowManager(length time.Duration, clock func() time.Time) (*WindowMana
 		start := time.Now()
 		clock = func() time.Time { return start.Add(time.Since(start)) }
 	}
-	w := &WindowManager{clock: clock, length: int64(length), shift: uint8(bits.Len64(uint64(length - 1)))}
+	w := &WindowManager{clock: clock, length: int64(length), grid: 1, shift: uint8(bits.Len64(uint64(length - 1)))}
 	w.word.Store(w.pack(w.split(clock())))
 	return w, nil
 }
@@ -66,6 +67,7 @@ func NewWindowManager(length time.Duration, clock func() time.Time) (*WindowMana
 // run starts reading the clock in the background, until close.
 func (w *WindowManager) run() {
 	w.background()
+	w.publish(w.clock())
 	w.runs.Store(true)
 	go func() {
 		ticker := time.NewTicker(Resolution)
@@ -96,9 +98,10 @@ func (w *WindowManager) close() {
 	}
 }
 
-// publish makes now the latest position unless its generation has passed.
+// publish makes now, less what is beyond the grid, the latest position unless its generation
+// has passed.
 func (w *WindowManager) publish(now time.Time) {
-	p := w.At(now)
+	p := w.At(now.Add(-w.split(now).Elapsed % time.Duration(w.grid)))
 	if word := w.word.Load(); word>>w.shift == p.Generation {
 		w.word.CompareAndSwap(word, w.pack(p)) // if it fails the word is newer still
 		if step := nearEnd(w.length) / 15; w.unpack(word).Elapsed/step != p.Elapsed/step {
