@@ -337,19 +337,3 @@ func TestBucketNeverOverAdmitsByRationalGCRA(t *testing.T) {
 	}
 	require.Greater(t, admitted, 20_000/slowdown)
 }
-
-// prefixes makes keys whose hashes differ in their first half alone.
-type prefixes struct{}
-
-func (prefixes) Sum64(key []byte) uint64 { return uint64(len(key)) << 32 }
-
-// What a shard knows of one key's time is not told another one.
-func TestBucketsTellKeysOfOneTagApart(t *testing.T) {
-	c := sketchlimit.Config{Limit: 7, Window: time.Hour, Algorithm: sketchlimit.TokenBucket, Hash: prefixes{},
-		Plan: &sketchlimit.Plan{Shards: 1, Depth: 4, Width: 1 << 10, CellBits: 32}}
-	l, now := build(t, c), time.Unix(1_700_000_456, 234_567_891)
-	require.Equal(t, 0, l.TakeAt(now, "k", 7).Remaining)
-	require.Equal(t, 0, l.PeekAt(now, "k", 1).Remaining)
-	require.Equal(t, 7, l.PeekAt(now, "kk", 1).Remaining)
-	require.True(t, l.TakeAt(now, "kk", 1).Allowed)
-}

@@ -190,6 +190,8 @@ func (p *Plan) check(limit, generations int) error {
 		return fmt.Errorf("sketchlimit: Plan.BloomBytes %d, must be a multiple of %d", p.BloomBytes, bloom.BlockBytes)
 	case p.BloomProbes < 1 || p.BloomProbes > bloom.MaxProbes:
 		return fmt.Errorf("sketchlimit: Plan.BloomProbes %d, must be 1 … %d", p.BloomProbes, bloom.MaxProbes)
+	case p.Width == 0 && limit == 1 && p.HeavyEntries != 0:
+		return fmt.Errorf("sketchlimit: Plan.HeavyEntries %d, must be 0 for Width 0", p.HeavyEntries)
 	case p.Width == 0 && limit == 1:
 		return p.checkTotal(generations)
 	case p.HeavyEntries < 0 || p.HeavyEntries%heavyBucket != 0:
@@ -247,7 +249,7 @@ func (p *Plan) shardBytes(generations int) float64 {
 // the doorkeeper counts.
 func cellBits(limit int) int {
 	for bits := 4; ; bits *= 2 {
-		if limit-1 < 1<<bits {
+		if int64(limit)-1 < 1<<bits {
 			return bits
 		}
 	}

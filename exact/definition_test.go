@@ -2,6 +2,7 @@ package exact
 
 import (
 	"fmt"
+	"math"
 	"math/big"
 	"math/rand/v2"
 	"testing"
@@ -331,7 +332,7 @@ func TestTokenBucketIsLeakyMeterIsGCRA(t *testing.T) {
 		ops := schedule(r, 200, int64(window), limit, false)
 		for i := range ops {
 			if r.IntN(50) == 0 {
-				ops[i].kind, ops[i].n = opCharge, r.IntN(1<<62) // past where debts saturate
+				ops[i].kind, ops[i].n = opCharge, int(r.Int64N(min(1<<62, math.MaxInt))) // past where debts saturate
 			}
 		}
 		build := func() (Limiter, Limiter, Limiter) {

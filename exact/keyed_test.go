@@ -357,7 +357,7 @@ func TestConstructorErrors(t *testing.T) {
 		want string
 	}{
 		{build(NewFixedWindow(0, time.Second)), "exact: limit 0, must be 1 … 2147483647"},
-		{build(NewFixedWindow(1<<31, time.Second)), "exact: limit 2147483648, must be 1 … 2147483647"},
+		{build(NewFixedWindow(math.MinInt32, time.Second)), "exact: limit -2147483648, must be 1 … 2147483647"},
 		{build(NewSlidingLog(1, 0)), "exact: window 0s, " + span},
 		{build(NewSlidingLog(1, maxSpan+1)), "exact: window 640511h56m49.213693953s, " + span},
 		{build(NewSlidingWindow(-1, -1)), "exact: limit -1, must be 1 … 2147483647"},
