@@ -90,7 +90,7 @@ func smallBuckets() (all []sketchlimit.Config) {
 	for _, window := range []time.Duration{time.Second, time.Minute, time.Hour, 24 * time.Hour, 7 * 24 * time.Hour} {
 		for _, limit := range []int{1, 2, 3, 5, 6, 7, 9, 10, 11, 13, 30, 60, 100, 128, 600, 997, 1000, 3600, 5000, 10_000} {
 			for _, burst := range []int{0, 1, 2, 3, 7, 20, limit + 1, 3 * limit} {
-				c := sketchlimit.Config{Limit: limit, Window: window, Burst: burst, Algorithm: sketchlimit.TokenBucket, MemoryBytes: 12 << 10}
+				c := sketchlimit.Config{Limit: limit, LowestLimit: 1, Window: window, Burst: burst, Algorithm: sketchlimit.TokenBucket, MemoryBytes: 12 << 10}
 				if c.Burst == 0 {
 					c.Burst = limit
 				}
@@ -243,7 +243,7 @@ func TestReserveOfNUnitsAtOnceAndAtTheRate(t *testing.T) {
 func TestBucketAloneIsRationalGCRA(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for range 300 / slowdown {
-		c := sketchlimit.Config{Algorithm: sketchlimit.TokenBucket, Limit: 1 + r.IntN(10_000)>>r.IntN(14), Burst: 1 + r.IntN(10_000)>>r.IntN(14)}
+		c := sketchlimit.Config{Algorithm: sketchlimit.TokenBucket, LowestLimit: 1, Limit: 1 + r.IntN(10_000)>>r.IntN(14), Burst: 1 + r.IntN(10_000)>>r.IntN(14)}
 		c.Window = ms + time.Duration(r.Int64N(int64(7*24*time.Hour)>>r.IntN(30)))
 		if r.IntN(2) == 0 {
 			c.Window = []time.Duration{time.Second, time.Minute, time.Hour, 24 * time.Hour}[r.IntN(4)]
@@ -312,7 +312,7 @@ func TestBucketNeverOverAdmitsByRationalGCRA(t *testing.T) {
 	for i := range 200 / slowdown {
 		c := randomBucket(r)
 		if i%2 == 0 {
-			c = sketchlimit.Config{Algorithm: sketchlimit.TokenBucket, Limit: 1 + r.IntN(20), Burst: 1 + r.IntN(20),
+			c = sketchlimit.Config{Algorithm: sketchlimit.TokenBucket, LowestLimit: 1, Limit: 1 + r.IntN(20), Burst: 1 + r.IntN(20),
 				Window: ms + time.Duration(r.Int64N(int64(time.Hour)))}
 		}
 		c.Plan = &sketchlimit.Plan{Shards: 1 + i%2, Depth: 1 + i%3, Width: 2 << (i % 4), CellBits: 32}
