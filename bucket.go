@@ -244,7 +244,7 @@ func (r request) lastTag() uint32 { return uint32(r.h) | 1 }
 
 // lastRounded returns the shard's lastRounded if it is the request's key, or else nil.
 func (r request) lastRounded() *lastRounded {
-	if r.s.peaks[0] != r.lastTag() {
+	if r.s.peaks.current != r.lastTag() {
 		return nil
 	}
 	if last := r.lastWords(); last.key == r.h {
@@ -349,7 +349,7 @@ func (r request) takeTime(p Position, n, limit int64) verdict {
 func (r request) setLastRounded(p Position, limit int64) *lastRounded {
 	last := r.lastWords()
 	*last = lastRounded{key: r.h, ns: r.window.nanos(p), of: uint64(limit)}
-	r.s.peaks[0] = r.lastTag()
+	r.s.peaks.current = r.lastTag()
 	return last
 }
 

@@ -177,3 +177,42 @@ func TestHeavyKeyPassesWhenToldTo(t *testing.T) {
 	}
 	require.Equal(t, heavy, passed)
 }
+
+// Innocent keys must not take up the table of heavy keys: what others have left in their cells is no use of
+// theirs. Heavy keys that come later find room.
+func TestHeavyTableKeepsOutLightKeys(t *testing.T) {
+	for _, limit := range []int{100, 1000} {
+		now := time.Unix(0, 0)
+		const keys = 20_000
+		l, err := New(Config{Limit: limit, Window: time.Minute, Keys: keys, Seed: 1, Clock: func() time.Time { return now }})
+		require.NoError(t, err)
+		entries := func() (n int) {
+			for i := range l.shards {
+				table := request{l, &l.shards[i], i * l.size, 0}.table()
+				for _, e := range l.memory[table:][:l.plan.HeavyEntries] {
+					if e != 0 {
+						n++
+					}
+				}
+			}
+			return n
+		}
+		for range 5 {
+			for key := range rune(keys) {
+				require.True(t, l.AllowN(string(key), 1))
+			}
+		}
+		require.Less(t, entries(), l.plan.Shards*l.plan.HeavyEntries/100, "limit %d", limit)
+		for key := range rune(keys / 100) {
+			require.True(t, l.AllowN(string(keys+key), limit/2))
+		}
+		require.Greater(t, entries(), keys/100*98/100, "limit %d", limit)
+		now = now.Add(time.Minute)
+		for i := range l.shards {
+			r := request{l, &l.shards[i], i * l.size, 0}
+			require.Greater(t, r.threshold(), l.heavy.threshold)
+			r.turn(Position{r.s.number + 1, 0})
+			require.Equal(t, l.heavy.threshold, r.threshold(), "a new generation has nothing to stand above")
+		}
+	}
+}

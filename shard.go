@@ -15,15 +15,22 @@ import (
 // their part of the limiter's memory. It fills one cache line.
 type shard struct {
 	mu       sync.Mutex
-	number   int64     // of the current generation
-	peaks    [2]uint32 // of the current generation and the one before: what doorkeeper and sketch read of any key, at most; see marked
-	admitted uint64    // units
-	denied   uint64    // units
+	number   int64 // of the current generation
+	peaks    peaks
+	admitted uint64 // units
+	denied   uint64 // units
 	last     denial
 }
 
+// peaks are bounds of what doorkeeper and sketch read of any key.
+type peaks struct {
+	current uint32 // in the current generation; see mark
+	before  uint16 // in the one before, in steps of layout.peakStep
+	raised  uint16 // what the threshold stands above the plan's in the current generation, see standsOut
+}
+
 // unknown are the peaks of a shard whose cells were counted by somebody else.
-var unknown = [2]uint32{math.MaxUint32, math.MaxUint32}
+var unknown = peaks{current: math.MaxUint32, before: math.MaxUint16}
 
 // layout says where things lie in a shard's memory, which is the same in all shards:
 // for each generation a doorkeeper and a sketch, then the table of heavy keys. A bucket
@@ -40,8 +47,9 @@ type layout struct {
 	cellsFirst int    // word of a generation
 	generation int    // words of one generation
 	size       int    // words of a shard
-	light      int64  // units of a generation that a key has without an entry, at most
+	light      int64  // units of a generation that a key has without an entry, at most, by the plan's threshold
 	crowded    int64  // the same where the table has no room for one
+	peakStep   int64  // of peaks.before: 1, or more where the limit exceeds what that holds
 	turnSeed   uint64 // from which the seeds of generations follow
 	far        bool   // the memory is more than caches near the processor hold
 	hasher
@@ -72,6 +80,7 @@ func newLayout(w window, p Plan, h hasher) (layout, error) {
 	l.heavy.shift = 2*l.heavy.bits + 2
 	l.crowded = min(w.limit, 1+int64(l.cells.Max()))
 	l.light = min(l.crowded, l.heavy.threshold-1)
+	l.peakStep = w.limit/math.MaxUint16 + 1
 	l.cellsFirst = l.door.Words()
 	l.generation = l.cellsFirst + l.cells.Words()
 	l.size = w.generations*l.generation + p.HeavyEntries
@@ -117,7 +126,7 @@ func (r request) take(p Position, n, limit int64, e effort) verdict {
 	}
 	free := int64(0) // units that are not in use, whatever the previous generation holds of the key
 	if e == brief && r.generations == 2 {
-		free = limit - r.weighted(min(r.limit, int64(r.s.peaks[1])), 1, p.Elapsed)
+		free = limit - r.weighted(r.peakBefore(), 1, p.Elapsed)
 	}
 	if r.far {
 		r.prefetch(p.Generation, free > limit/2)
@@ -151,7 +160,7 @@ func (r request) take(p Position, n, limit int64, e effort) verdict {
 	}
 	most := r.crowded
 	if r.heavy.room(line) {
-		most = r.light
+		most = r.light + int64(r.s.peaks.raised)
 	}
 	most = min(free, most)
 	if n < 1 || n > most {
@@ -175,7 +184,7 @@ func (r request) take(p Position, n, limit int64, e effort) verdict {
 			r.cells.Raise(r.memory, first+r.cellsFirst, h, uint32(n-1))
 		}
 	}
-	r.s.peaks[0] = max(r.s.peaks[0], uint32(count))
+	r.s.peaks.current = max(r.s.peaks.current, uint32(count))
 	r.s.admitted += uint64(n)
 	r.s.last.forget()
 	if at.block != nil {
@@ -303,7 +312,7 @@ func (r request) turn(p Position) Position {
 	from, marked := r.s.number, r.marked()
 	turns := rotating.Turns(from, p.Generation, r.generations)
 	if turns > 0 {
-		r.s.begin(p.Generation, turns)
+		r.s.begin(p.Generation, turns, r.peakStep)
 	}
 	for age := range turns {
 		clear(r.memory[r.buffer(age):][:r.generation])
@@ -319,18 +328,22 @@ func (r request) turn(p Position) Position {
 
 // mark is for a shard whose table has entries. A peak one below the threshold, or higher, tells of them, so
 // that the tables of most shards, where no key is heavy, need not be passed over when they turn.
-func (r request) mark() { r.s.peaks[0] = max(r.s.peaks[0], uint32(r.heavy.threshold-1)) }
+func (r request) mark() { r.s.peaks.current = max(r.s.peaks.current, uint32(r.heavy.threshold-1)) }
 
 // marked tells whether the shard's table may have entries.
-func (r request) marked() bool { return int64(r.s.peaks[0]) >= r.heavy.threshold-1 }
+func (r request) marked() bool { return int64(r.s.peaks.current) >= r.heavy.threshold-1 }
+
+// peakBefore returns what the key has at most in the previous generation, by the shard's peak.
+func (r request) peakBefore() int64 { return min(r.limit, int64(r.s.peaks.before)*r.peakStep) }
 
 // begin makes a later generation the current one, so many (at least 1) behind.
-func (s *shard) begin(number int64, turns int) {
+func (s *shard) begin(number int64, turns int, peakStep int64) {
 	s.number = number
-	s.peaks[0], s.peaks[1] = 0, s.peaks[0]
+	before := (int64(s.peaks.current) + peakStep - 1) / peakStep
 	if turns > 1 {
-		s.peaks[1] = 0
+		before = 0
 	}
+	s.peaks = peaks{before: uint16(min(before, math.MaxUint16))}
 }
 
 // span returns the time from one position to a later one.
@@ -425,10 +438,15 @@ func (r request) count(number int64, entry *uint64) (count int64, h uint64) {
 // read reads the key in the doorkeeper and the sketch of a generation, by age and number.
 func (r request) read(age int, number int64) (count int64, h uint64) {
 	first, h := r.buffer(age), r.hashAt(number)
-	if r.door.Test(r.memory, first, h) {
-		count = 1 + int64(r.cells.Estimate(r.memory, first+r.cellsFirst, h))
+	return r.reading(first, h), h
+}
+
+// reading reads the doorkeeper and the sketch of the generation whose words begin at first, by a key's hash there.
+func (r request) reading(first int, h uint64) int64 {
+	if !r.door.Test(r.memory, first, h) {
+		return 0
 	}
-	return count, h
+	return 1 + int64(r.cells.Estimate(r.memory, first+r.cellsFirst, h))
 }
 
 // hashAt returns the key's hash in a generation, by its number.
@@ -474,19 +492,54 @@ func (r request) add(entry *uint64, h uint64, count, n int64) {
 	first := r.buffer(0)
 	if count == 0 {
 		r.door.TestAndAdd(r.memory, first, h)
-		r.s.peaks[0] = max(r.s.peaks[0], 1)
+		r.s.peaks.current = max(r.s.peaks.current, 1)
 	}
 	count += n
 	switch {
 	case entry != nil:
-	case count >= r.heavy.threshold && r.heavy.insert(r.line(), r.h, count):
+	case count >= r.threshold() && r.heavy.room(r.line()) && r.standsOut(count):
+		r.heavy.insert(r.line(), r.h, count)
 		r.mark()
 	default:
-		r.s.peaks[0] = max(r.s.peaks[0], uint32(count))
+		r.s.peaks.current = max(r.s.peaks.current, uint32(count))
 		if count > 1 {
 			r.cells.Raise(r.memory, first+r.cellsFirst, h, uint32(count-1))
 		}
 	}
+}
+
+// threshold is the units of the current generation that make a key heavy, by its reading.
+func (r request) threshold() int64 { return r.heavy.threshold + int64(r.s.peaks.raised) }
+
+// Before a key gets an entry, so many readings are taken of keys that nobody has counted, and it must stand out from
+// all but one of them. With all of them the threshold would run away from abusers who come together: their own
+// counts are in one reading of a hundred until they have entries.
+const (
+	freshReadings = 32
+	highReadings  = 2
+)
+
+// standsOut tells whether a reading of the current generation is that of a heavy key: it exceeds what a key
+// reads that nobody has counted by more than half of the plan's threshold. Where it does not, others have
+// filled the cells, and the table would fill with light keys, until heavy ones that come later find no
+// room. The shard's threshold then rises above the reading for the rest of the generation. So there are
+// not many such looks: each makes an entry or lifts the threshold.
+//
+// The threshold only decides where a key is counted from then on. Every reading is an upper bound, so no
+// threshold admits too much.
+func (r request) standsOut(count int64) bool {
+	first, h, high := r.buffer(0), r.h, 0
+	for range freshReadings {
+		h = mix(h, r.seed)
+		if r.reading(first, h)+r.heavy.threshold/2 < count {
+			continue
+		}
+		if high++; high == highReadings {
+			r.s.peaks.raised = uint16(min(count+1-r.heavy.threshold, math.MaxUint16))
+			return false
+		}
+	}
+	return true
 }
 
 // denial remembers a key of the shard that had nothing left (its hash, XOR the units that

@@ -318,7 +318,7 @@ func (l *Limiter) readShards(s *snapshotReader) (newest int64, err error) {
 		newest = max(newest, number)
 		l.shards[i].number, l.shards[i].peaks = number, unknown
 		if l.bucket.burst > 0 {
-			l.shards[i].peaks = [2]uint32{} // nothing is lastRounded
+			l.shards[i].peaks = peaks{} // nothing is lastRounded
 		}
 		memory := l.memory[i*l.size:][:l.size]
 		for age := range int64(l.generations) {

@@ -76,7 +76,26 @@ func requirePeaks(t *testing.T, l *Limiter) {
 		r := l.request(l.hashBytes(key))
 		for age := range min(l.generations, 2) {
 			count, _ := r.read(age, r.s.number-int64(age))
-			require.LessOrEqual(t, count, int64(r.s.peaks[age]), "age %d", age)
+			require.LessOrEqual(t, count, []int64{int64(r.s.peaks.current), r.peakBefore()}[age], "age %d", age)
 		}
+	}
+}
+
+// The peak of the generation before is kept in 16 bits: coarser where limits are higher, and never too low.
+func TestPeaksOfHighLimits(t *testing.T) {
+	for _, limit := range []int{65_535, 65_536, 1_000_000, 1<<31 - 1} {
+		l, err := New(Config{Limit: limit, Window: time.Second, MemoryBytes: 1 << 16, Seed: 1, Clock: func() time.Time { return time.Unix(0, 0) }})
+		require.NoError(t, err)
+		for _, peak := range []int{0, 1, limit / 3, limit - 1, limit} {
+			s := &l.shards[0]
+			s.peaks.current = uint32(peak)
+			s.begin(s.number+1, 1, l.peakStep)
+			before := request{l, s, 0, 0}.peakBefore()
+			require.GreaterOrEqual(t, before, int64(peak), "limit %d", limit)
+			require.Less(t, before, int64(peak)+l.peakStep, "limit %d", limit)
+		}
+		l.shards[0].peaks = unknown
+		l.shards[0].begin(9, 1, l.peakStep)
+		require.Equal(t, l.limit, request{l, &l.shards[0], 0, 0}.peakBefore(), "limit %d", limit)
 	}
 }
