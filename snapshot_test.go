@@ -407,3 +407,65 @@ func TestSaveAndLoad(t *testing.T) {
 	require.ErrorIs(t, l.Load(path), sketchlimit.ErrSnapshot)
 	require.ErrorIs(t, l.Save(filepath.Join(t.TempDir(), "no", "folder")), fs.ErrNotExist)
 }
+
+// What somebody has put where Save used to write, or at the path itself, is neither followed
+// nor written to, and its mode is not kept.
+func TestSaveFollowsNoLinkAndKeepsNoMode(t *testing.T) {
+	l, _ := snapshotLimiter(t, sketchlimit.Config{Limit: 10})
+	folder := t.TempDir()
+	path, other := filepath.Join(folder, "limiter"), filepath.Join(folder, "other")
+	require.NoError(t, os.WriteFile(other, []byte("mine"), 0o644))
+	for _, name := range []string{path + ".tmp", path} {
+		if err := os.Symlink(other, name); err != nil {
+			t.Skip(err)
+		}
+	}
+	check := func() {
+		require.NoError(t, l.Save(path))
+		info, err := os.Lstat(path)
+		require.NoError(t, err)
+		require.Equal(t, fs.FileMode(0o600), info.Mode(), "a file of its own that only the owner may read")
+		require.NoError(t, l.Load(path))
+	}
+	check()
+	kept, err := os.ReadFile(other)
+	require.NoError(t, err)
+	require.Equal(t, "mine", string(kept))
+
+	require.NoError(t, os.Chmod(path, 0o666))
+	require.NoError(t, os.Remove(path+".tmp"))
+	require.NoError(t, os.WriteFile(path+".tmp", nil, 0o666))
+	check()
+	entries, err := os.ReadDir(folder)
+	require.NoError(t, err)
+	require.Len(t, entries, 3, "nothing is left over, and nothing of others removed")
+}
+
+// Temporary files of killed saves go with a later save; younger ones, which may be those of
+// another process, and what has another name stay. A save that fails leaves nothing.
+func TestSaveRemovesWhatKilledSavesLeft(t *testing.T) {
+	l, _ := snapshotLimiter(t, sketchlimit.Config{Limit: 10})
+	folder := t.TempDir()
+	path := filepath.Join(folder, "limiter")
+	for _, name := range []string{"limiter.tmp123", "limiter.tmp124", "limiter.tmp", "limiter.tmpfile", "other.tmp123"} {
+		require.NoError(t, os.WriteFile(filepath.Join(folder, name), nil, 0o600))
+		if name != "limiter.tmp124" {
+			require.NoError(t, os.Chtimes(filepath.Join(folder, name), time.Time{}, time.Now().Add(-2*time.Hour)))
+		}
+	}
+	require.NoError(t, l.Save(path))
+	names := func() (names []string) {
+		entries, err := os.ReadDir(folder)
+		require.NoError(t, err)
+		for _, e := range entries {
+			names = append(names, e.Name())
+		}
+		return names
+	}
+	left := []string{"limiter", "limiter.tmp", "limiter.tmp124", "limiter.tmpfile", "other.tmp123"}
+	require.Equal(t, left, names())
+
+	require.NoError(t, os.Mkdir(filepath.Join(folder, "limits"), 0o700))
+	require.Error(t, l.Save(filepath.Join(folder, "limits")), "a folder cannot be replaced")
+	require.Equal(t, append(left[:4:4], "limits", "other.tmp123"), names())
+}

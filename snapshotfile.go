@@ -6,7 +6,9 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
+	"time"
 )
 
 // saving lets saves of one process take turns.
@@ -14,31 +16,64 @@ var saving sync.Mutex
 
 // Save writes a snapshot to a file that only its owner may read, see [Limiter.WriteTo]. The
 // file is there as a whole or as it was, also after a crash of the program or the machine: it is
-// written as path + ".tmp", made durable, and renamed. No other process may save under that path.
+// written under a new name in the same folder, path + ".tmp" and a random number, made durable,
+// and renamed.
+//
+// What is at path is replaced: a file of another mode by one of mode 0600, and a symbolic link
+// by a file, so that nothing is written where a link points. A save that is killed leaves its
+// temporary file; the next Save to the same path that succeeds removes it once it is an hour
+// old. Nobody else may give files in the folder such names.
 func (l *Limiter) Save(path string) error {
 	saving.Lock()
 	defer saving.Unlock()
-	temporary := path + ".tmp"
-	if err := l.write(temporary); err != nil {
-		os.Remove(temporary)
+	temporary, err := l.writeBeside(path)
+	if err == nil {
+		err = os.Rename(temporary, path)
+	}
+	if err != nil {
+		if temporary != "" {
+			os.Remove(temporary)
+		}
 		return fmt.Errorf("sketchlimit: saving a snapshot: %w", err)
 	}
-	if err := os.Rename(temporary, path); err != nil {
-		return fmt.Errorf("sketchlimit: saving a snapshot: %w", err)
-	}
+	removeLeft(path)
 	if err := syncFolder(filepath.Dir(path)); err != nil {
 		return fmt.Errorf("sketchlimit: saving a snapshot: %w", err)
 	}
 	return nil
 }
 
-func (l *Limiter) write(path string) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+// writeBeside writes a snapshot to a file that was not there, of mode 0600 from the start, and
+// returns its name, "" if there is none.
+func (l *Limiter) writeBeside(path string) (temporary string, err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+temporaryMark+"*")
 	if err != nil {
-		return err
+		return "", err
 	}
 	_, err = l.WriteTo(f)
-	return errors.Join(err, f.Sync(), f.Close())
+	return f.Name(), errors.Join(err, f.Sync(), f.Close())
+}
+
+const (
+	temporaryMark = ".tmp"
+	// leftFor is how old a temporary file is that no save is writing any more.
+	leftFor = time.Hour
+)
+
+// removeLeft removes the temporary files of saves to a path that were killed. What cannot be
+// removed stays for the next one.
+func removeLeft(path string) {
+	prefix := filepath.Base(path) + temporaryMark
+	entries, _ := os.ReadDir(filepath.Dir(path))
+	for _, e := range entries {
+		number, ours := strings.CutPrefix(e.Name(), prefix)
+		if !ours || number == "" || strings.Trim(number, "0123456789") != "" || !e.Type().IsRegular() {
+			continue
+		}
+		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > leftFor {
+			os.Remove(filepath.Join(filepath.Dir(path), e.Name()))
+		}
+	}
 }
 
 // syncFolder makes the names of files durable. Windows knows no such call, and needs none.
