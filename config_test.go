@@ -13,6 +13,10 @@ import (
 
 func TestBadConfigurationsAreNamed(t *testing.T) {
 	good := sketchlimit.Config{Limit: 100, Window: time.Minute, MemoryBytes: 1 << 20}
+	mostMemory := "140737488355328"
+	if strconv.IntSize == 32 {
+		mostMemory = "1073741824"
+	}
 	plan := sketchlimit.Plan{Shards: 4, BloomBytes: 1024, BloomProbes: 3, Depth: 4, Width: 512, CellBits: 8}
 	with := func(change func(p *sketchlimit.Plan)) func(*sketchlimit.Config) {
 		return func(c *sketchlimit.Config) {
@@ -49,7 +53,7 @@ func TestBadConfigurationsAreNamed(t *testing.T) {
 		{func(c *sketchlimit.Config) { c.SubWindows = 120_000 }, "SubWindows 120000, must leave at least 1ms each of Window 1m0s"},
 		{func(c *sketchlimit.Config) { c.MemoryBytes = 0 }, "one of Keys, MemoryBytes and Plan must be set"},
 		{func(c *sketchlimit.Config) { c.Keys = -1 }, "Keys -1, must be 0 … 2147483647"},
-		{func(c *sketchlimit.Config) { c.MemoryBytes = -1 }, "MemoryBytes -1, must be 0 … 140737488355328"},
+		{func(c *sketchlimit.Config) { c.MemoryBytes = -1 }, "MemoryBytes -1, must be 0 … " + mostMemory},
 		{func(c *sketchlimit.Config) { c.FalseDenialRate = 1e-5 }, "FalseDenialRate 1e-05, goes with Keys alone"},
 		{func(c *sketchlimit.Config) { c.FalseDenialRate = math.NaN() }, "FalseDenialRate NaN, must be above 0 and below 1"},
 		{func(c *sketchlimit.Config) { c.FalseDenialRate = -1 }, "FalseDenialRate -1, must be above 0 and below 1"},
@@ -57,7 +61,7 @@ func TestBadConfigurationsAreNamed(t *testing.T) {
 		{func(c *sketchlimit.Config) {
 			c.Limit, c.Keys, c.MemoryBytes, c.FalseDenialRate = 5, math.MaxInt32, 0, 1e-40
 		},
-			"Keys 2147483647 at FalseDenialRate 1e-40 needs 1.91e+23 bytes, must be at most 140737488355328"},
+			"Keys 2147483647 at FalseDenialRate 1e-40 needs 1.91e+23 bytes, must be at most " + mostMemory},
 		{func(c *sketchlimit.Config) { c.Plan = &plan }, "MemoryBytes 1048576 with a Plan, only one of them may be set"},
 		{func(c *sketchlimit.Config) { c.Plan, c.MemoryBytes, c.Keys = &plan, 0, 5 }, "Keys 5 with a Plan, only one of them may be set"},
 		{with(func(p *sketchlimit.Plan) { p.Shards = 0 }), "Plan.Shards 0, must be 1 … 16777216"},
@@ -99,7 +103,7 @@ func TestBadConfigurationsAreNamed(t *testing.T) {
 		{with(func(p *sketchlimit.Plan) { p.CellBits = 12 }), "Plan: cms: cells of 12 bits, must be 4, 8, 16 or 32"},
 		{with(func(p *sketchlimit.Plan) { p.Depth = 0 }), "Plan: cms: depth 0, must be 1 … 32"},
 		{with(func(p *sketchlimit.Plan) { p.Width = 0 }), "Plan: cms: width 0, must be a multiple of 8, 8 … 536870912"},
-		{with(func(p *sketchlimit.Plan) { p.Width, p.Shards = 1<<29, 1<<24 }), "Plan of 7.21e+16 bytes, must be at most 140737488355328"},
+		{with(func(p *sketchlimit.Plan) { p.Width, p.Shards = 1<<29, 1<<24 }), "Plan of 7.21e+16 bytes, must be at most " + mostMemory},
 	} {
 		config := good
 		c.change(&config)
