@@ -128,8 +128,38 @@ func (s *Share) Own(part int, generation int64, to []uint64) bool {
 }
 
 // AddOthers adds to the others' cells of a part, in a generation, counts by the index of
-// the cell in the part. It returns false, and ranges over nothing, if the generation is not kept.
+// the cell in the part. It returns false, and ranges over nothing, if the generation is not
+// kept; if it passes meanwhile, false and ranges no further.
+//
+// Counts are added some dozens at a time. No lock is held while counts is ranged over, so
+// that may use the limiter and the Share.
 func (s *Share) AddOthers(part int, generation int64, counts iter.Seq2[int, uint32]) bool {
+	var few [64]cellCount
+	if !s.addOthers(part, generation, nil) {
+		return false
+	}
+	n := 0
+	for cell, count := range counts {
+		few[n] = cellCount{cell, count}
+		if n++; n < len(few) {
+			continue
+		}
+		if !s.addOthers(part, generation, few[:n]) {
+			return false
+		}
+		n = 0
+	}
+	return s.addOthers(part, generation, few[:n])
+}
+
+// cellCount is the count of a cell, by its index in a part.
+type cellCount struct {
+	cell  int
+	count uint32
+}
+
+// addOthers is AddOthers, of a few counts, under the shard's lock.
+func (s *Share) addOthers(part int, generation int64, counts []cellCount) bool {
 	r, age, ok := s.lock(part, generation)
 	defer r.s.mu.Unlock()
 	if !ok {
@@ -138,11 +168,11 @@ func (s *Share) AddOthers(part int, generation int64, counts iter.Seq2[int, uint
 	r.s.last.forget()
 	cold, hot := s.theirs(r, age), s.part(r)
 	lanes := 64 / s.CellBits()
-	for cell, n := range counts {
-		w, lane := cell/lanes, uint64(cell%lanes*s.CellBits())
-		cold[w] = s.add(cold[w], lane, uint64(n))
+	for _, c := range counts {
+		w, lane := c.cell/lanes, uint64(c.cell%lanes*s.CellBits())
+		cold[w] = s.add(cold[w], lane, uint64(c.count))
 		w = w/halfWords*blockWords + halfWords + w%halfWords
-		hot[w] = s.add(hot[w], lane, uint64(n))
+		hot[w] = s.add(hot[w], lane, uint64(c.count))
 	}
 	return true
 }

@@ -293,3 +293,49 @@ func TestShareRefusals(t *testing.T) {
 	require.NotEqual(t, one.share.Layout(), newNode(t, c).share.Layout())
 	require.Zero(t, testing.AllocsPerRun(1000, func() { one.Take("k", 1) }))
 }
+
+// A caller's iterator may use the limiter and the Share: it runs without a lock. All that it
+// tells is added.
+func TestAddOthersRunsItsIteratorWithoutALock(t *testing.T) {
+	now := time.Unix(6000, 0)
+	l := build(t, sketchlimit.Config{Limit: 100, Window: time.Minute, Clock: at(now),
+		Plan: &sketchlimit.Plan{Shards: 1, BloomBytes: 1024, BloomProbes: 3, Depth: 4, Width: 512, CellBits: 8}})
+	s, err := l.Share()
+	require.NoError(t, err)
+	current, _ := s.Generations()
+	cells := s.PartWords() * 64 / s.CellBits()
+	require.Greater(t, cells, 200)
+	done := make(chan bool)
+	go func() {
+		own := make([]uint64, s.PartWords())
+		done <- s.AddOthers(0, current, func(yield func(int, uint32) bool) {
+			for cell := range cells {
+				l.TakeAt(now, "k", 1)
+				s.Own(0, current, own)
+				if !yield(cell, 90) {
+					return
+				}
+			}
+		})
+	}()
+	select {
+	case added := <-done:
+		require.True(t, added)
+	case <-time.After(10 * time.Second):
+		t.Fatal("it waits for a lock that it holds")
+	}
+	for i := range int64(50) {
+		require.Equal(t, 10, l.PeekAt(now, keyName(1000+i), 1).Remaining)
+	}
+	require.False(t, s.AddOthers(0, current-2, func(func(int, uint32) bool) { t.Error("ranged over") }))
+
+	// Its generation passes in the midst of it.
+	rest := 0
+	require.False(t, s.AddOthers(0, current, func(yield func(int, uint32) bool) {
+		l.TakeAt(now.Add(time.Hour), "k", 1)
+		for yield(rest, 1) {
+			rest++
+		}
+	}))
+	require.Less(t, rest, 65)
+}
