@@ -324,7 +324,10 @@ func (r request) takeTime(p Position, n, limit int64) verdict {
 	ticks, between := b.ticks.times(uint64(p.Elapsed))
 	now, full := int64(ticks), int64(r.cells.Estimate(r.memory, r.first, h))
 	ahead := max(0, full-now)
-	free := b.free(ahead, limit, r.limit)
+	free := b.burst
+	if ahead > 0 || limit != r.limit {
+		free = b.free(ahead, limit, r.limit)
+	}
 	if n < 1 || n > free {
 		return r.refuseTime(p, n, limit, r.deniedTime(p, full, ahead, free, n, limit))
 	}
@@ -336,11 +339,15 @@ func (r request) takeTime(p Position, n, limit int64) verdict {
 	}
 	r.s.admitted += uint64(n)
 	r.s.last.forget()
-	takes, rounded := b.flows(n, limit, r.limit)
-	if rounded {
-		takes++
+	if limit == r.limit {
+		full += n * b.unit
+	} else {
+		takes, rounded := b.flows(n, limit, r.limit)
+		if rounded {
+			takes++
+		}
+		full += takes
 	}
-	full += takes
 	r.cells.Raise(r.memory, r.first, h, uint32(full))
 	return verdict{allowed: true, remaining: int(free - n), resetAfter: b.until(p, full)}
 }

@@ -102,7 +102,7 @@ var mutants = []mutant{
 	{"a bucket's time is rounded down to ticks", "bucket.go", "full := b.ticks.up(uint64(", "full, _ := b.ticks.times(uint64(", "TestBucketNeverOverAdmitsByRationalGCRA"},
 	{"a time between two ticks is taken for a whole one", "bucket.go", "if between || !b.even(", "if _ = between; !b.even(", "TestBucketNeverOverAdmitsByRationalGCRA"},
 	{"a unit that is not whole ticks is taken for one", "bucket.go", "if between || !b.even(limit, r.limit) {", "if between {", "TestTiersOfNUnitsPassNAtOnceAndAtTheirRate"},
-	{"a tier's unit is rounded down to ticks", "bucket.go", "\tif rounded {\n\t\ttakes++\n\t}\n", "\t_ = rounded\n", "TestBucketNeverOverAdmitsByRationalGCRA"},
+	{"a tier's unit is rounded down to ticks", "bucket.go", "\t\tif rounded {\n\t\t\ttakes++\n\t\t}\n", "\t\t_ = rounded\n", "TestBucketNeverOverAdmitsByRationalGCRA"},
 	{"a tier's use is rounded down", "bucket.go", "\tif r > 0 {\n\t\tq++\n\t}\n", "\t_ = r\n", "TestBucketNeverOverAdmitsByRationalGCRA"},
 	{"a shard tells a key for the last one that was rounded", "bucket.go", "if last := r.lastWords(); last.key == r.h {", "if last := r.lastWords(); last.key != 0 {", "TestBucketsTellKeysOfOneTagApart"},
 	{"the clock of buckets is between two ticks", "limiter.go", "windows.grid = l.bucket.grid()", "windows.grid = 1", "TestBucketsOfARunningClockPassNAtOnce"},
