@@ -55,13 +55,13 @@ func TestBadConfigurationsAreNamed(t *testing.T) {
 		{func(c *sketchlimit.Config) { c.Keys = -1 }, "Keys -1, must be 0 … 2147483647"},
 		{func(c *sketchlimit.Config) { c.MemoryBytes = -1 }, "MemoryBytes -1, must be 0 … " + mostMemory},
 		{func(c *sketchlimit.Config) { c.FalseDenialRate = 1e-5 }, "FalseDenialRate 1e-05, goes with Keys alone"},
-		{func(c *sketchlimit.Config) { c.FalseDenialRate = math.NaN() }, "FalseDenialRate NaN, must be above 0 and below 1"},
-		{func(c *sketchlimit.Config) { c.FalseDenialRate = -1 }, "FalseDenialRate -1, must be above 0 and below 1"},
-		{func(c *sketchlimit.Config) { c.FalseDenialRate = 1 }, "FalseDenialRate 1, must be above 0 and below 1"},
+		{func(c *sketchlimit.Config) { c.FalseDenialRate = math.NaN() }, "FalseDenialRate NaN, must be 1e-12 … below 1"},
+		{func(c *sketchlimit.Config) { c.FalseDenialRate = -1 }, "FalseDenialRate -1, must be 1e-12 … below 1"},
+		{func(c *sketchlimit.Config) { c.FalseDenialRate = 1 }, "FalseDenialRate 1, must be 1e-12 … below 1"},
 		{func(c *sketchlimit.Config) {
-			c.Limit, c.Keys, c.MemoryBytes, c.FalseDenialRate = 5, math.MaxInt32, 0, 1e-40
+			c.Limit, c.SubWindows, c.Keys, c.MemoryBytes, c.FalseDenialRate = 5, 10_000, math.MaxInt32, 0, 1e-12
 		},
-			"Keys 2147483647 at FalseDenialRate 1e-40 needs 1.91e+23 bytes, must be at most " + mostMemory},
+			"Keys 2147483647 at FalseDenialRate 1e-12 needs 3.75e+16 bytes, must be at most " + mostMemory},
 		{func(c *sketchlimit.Config) { c.Plan = &plan }, "MemoryBytes 1048576 with a Plan, only one of them may be set"},
 		{func(c *sketchlimit.Config) { c.Plan, c.MemoryBytes, c.Keys = &plan, 0, 5 }, "Keys 5 with a Plan, only one of them may be set"},
 		{with(func(p *sketchlimit.Plan) { p.Shards = 0 }), "Plan.Shards 0, must be 1 … 16777216"},
@@ -111,8 +111,9 @@ func TestBadConfigurationsAreNamed(t *testing.T) {
 		require.EqualError(t, err, "sketchlimit: "+c.want)
 		require.Nil(t, l)
 	}
-	_, err := sketchlimit.New(sketchlimit.Config{Limit: 1, Window: time.Minute, Keys: 1000, FalseDenialRate: 1e-300})
-	require.ErrorContains(t, err, "sketchlimit: FalseDenialRate 1e-300 of 1000 keys: bloom: false-positive rate 5e-301, must be at least ")
+	// Such a rate would take gigabytes for few keys, and nobody could measure it.
+	_, err := sketchlimit.New(sketchlimit.Config{Limit: 182, Window: time.Second, Keys: 1932, FalseDenialRate: 1e-300})
+	require.EqualError(t, err, "sketchlimit: FalseDenialRate 1e-300, must be 1e-12 … below 1")
 }
 
 // The error for too little memory names an amount that is enough.

@@ -90,7 +90,7 @@ type Config struct {
 	// MemoryBytes it only chooses how that is spent.
 	Keys int
 	// FalseDenialRate is the share of requests of innocent keys (those that have
-	// used less than half of Limit) that may be denied wrongly, above 0, below
+	// used less than half of Limit) that may be denied wrongly, 1e-12 … below
 	// 1; 0 is 1e-5. It goes with Keys alone.
 	FalseDenialRate float64
 	// MemoryBytes is the most memory the limiter may take, everything included.

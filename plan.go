@@ -80,8 +80,8 @@ func (c *Config) checkSize() error {
 		return fmt.Errorf("sketchlimit: Keys %d with a Plan, only one of them may be set", c.Keys)
 	case c.Plan != nil && c.MemoryBytes != 0:
 		return fmt.Errorf("sketchlimit: MemoryBytes %d with a Plan, only one of them may be set", c.MemoryBytes)
-	case c.FalseDenialRate != 0 && !(c.FalseDenialRate > 0 && c.FalseDenialRate < 1):
-		return fmt.Errorf("sketchlimit: FalseDenialRate %v, must be above 0 and below 1", c.FalseDenialRate)
+	case c.FalseDenialRate != 0 && !(c.FalseDenialRate >= leastRate && c.FalseDenialRate < 1):
+		return fmt.Errorf("sketchlimit: FalseDenialRate %v, must be %g … below 1", c.FalseDenialRate, leastRate)
 	case c.FalseDenialRate != 0 && (c.Keys == 0 || c.MemoryBytes != 0) && c.Overload != Grow:
 		return fmt.Errorf("sketchlimit: FalseDenialRate %v, goes with Keys alone", c.FalseDenialRate)
 	case c.Overload != Deny && c.Overload != Grow:

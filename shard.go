@@ -205,7 +205,7 @@ func (r request) takeAny(p Position, n, limit int64, e effort, entry *uint64) ve
 	if !r.beside.Load() {
 		u = r.usage(p, current, entry, enough, false)
 	} else {
-		u, at = r.usageBeside(p, n+r.limit-limit, current, entry, enough)
+		u, at = r.usageBeside(p, n, limit, current, entry, enough)
 	}
 	if free := u.free - (r.limit - limit); n >= 1 && n <= free {
 		r.add(entry, h, current, n)
@@ -218,15 +218,15 @@ func (r request) takeAny(p Position, n, limit int64, e effort, entry *uint64) ve
 }
 
 // usageBeside is usage for a key that has counts elsewhere as well, and tells where in a
-// Share, if it is there. The share's bound will do if it leaves the units that are needed.
-func (r request) usageBeside(p Position, need, current int64, entry *uint64, enough int64) (usage, place) {
+// Share, if it is there. The share's bound will do to admit the n units that are asked for.
+func (r request) usageBeside(p Position, n, limit, current int64, entry *uint64, enough int64) (usage, place) {
 	share := r.share.Load()
 	if share == nil {
 		return r.usage(p, current+r.former(p.Generation), entry, enough, true), place{}
 	}
 	at := share.place(r.h)
 	u := r.usage(p, current+share.bound(at, r.windows.pack(p)), entry, enough, false)
-	if need > u.free {
+	if n < 1 || n > u.free-(r.limit-limit) {
 		u = r.used(p, entry)
 	}
 	return u, at

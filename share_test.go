@@ -339,3 +339,18 @@ func TestAddOthersRunsItsIteratorWithoutALock(t *testing.T) {
 	}))
 	require.Less(t, rest, 65)
 }
+
+// A request that never passes is told what a look tells: it is refused whatever others have admitted, and that is
+// read all the same.
+func TestShareTellsRequestsForNothingWhatHolds(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0).Truncate(time.Minute)
+	c := sketchlimit.Config{Limit: 100, Window: time.Minute, Seed: 1, Keys: 100, Clock: func() time.Time { return now }}
+	a, b := newNode(t, c), newNode(t, c)
+	require.True(t, a.AllowN("k", 50))
+	a.tell(t, b) // in full, until it is weighed again
+	now = now.Add(90 * time.Second)
+	for _, n := range []int{0, -1, 101} {
+		require.Equal(t, b.PeekAt(now, "k", n), b.Take("k", n))
+		require.Equal(t, 75, b.Take("k", n).Remaining)
+	}
+}
