@@ -1,0 +1,394 @@
+package main
+
+import (
+	"math"
+	"math/bits"
+	"math/rand/v2"
+	"time"
+
+	"github.com/sketchlimit/sketchlimit"
+)
+
+// kinds are what episodes try, one at a time. Those of the second list are concurrent.
+var (
+	sequential = []string{"fixed", "sliding", "subwindows", "bucket", "tiers", "group", "share", "grow", "snapshot", "alone"}
+	concurrent = []string{}
+)
+
+func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0x61647665727361)) }
+
+// draw returns the setup of an episode.
+func draw(r *rand.Rand, kind string) setup {
+	s := setup{kind: kind, start: 1_700_000_000_000_000_000 + r.Int64N(1<<55)}
+	if r.IntN(20) == 0 {
+		s.start = -r.Int64N(1 << 59) // before 1970
+	}
+	switch kind {
+	case "fixed":
+		s.add(drawConfig(r, sketchlimit.FixedWindow))
+	case "sliding":
+		s.add(drawConfig(r, sketchlimit.SlidingWindow))
+	case "subwindows":
+		c := drawConfig(r, sketchlimit.SlidingWindow)
+		for c.SubWindows < 2 {
+			c = drawConfig(r, sketchlimit.SlidingWindow)
+		}
+		s.add(c)
+	case "bucket":
+		s.add(drawConfig(r, sketchlimit.TokenBucket))
+	case "group":
+		s.group = true
+		for range 2 + r.IntN(2) {
+			s.add(drawConfig(r, anyAlgorithm(r)))
+		}
+		if r.IntN(2) == 0 { // much alike, so that both are near their limits at once
+			for i := range s.configs[1:] {
+				s.configs[1+i] = resize(r, s.configs[0], max(1, s.configs[0].Limit-r.IntN(1+s.configs[0].Limit/5)))
+			}
+		}
+	case "share":
+		s.shared = true
+		c := drawConfig(r, anyWindow(r))
+		for range 2 + r.IntN(2) {
+			s.add(c)
+		}
+	case "grow":
+		c := drawConfig(r, anyWindow(r))
+		c.Plan, c.MemoryBytes = nil, 24<<10
+		c.Overload, c.MaxMemoryBytes = sketchlimit.Grow, 1<<20
+		s.add(c)
+	case "alone":
+		s.alone = true
+		s.add(drawConfig(r, anyAlgorithm(r)))
+	default:
+		s.add(drawConfig(r, anyAlgorithm(r)))
+	}
+	if kind == "tiers" || kind != "group" && r.IntN(5) == 0 {
+		s.drawLimits(r)
+	}
+	return s
+}
+
+func (s *setup) add(c sketchlimit.Config) { s.configs = append(s.configs, c) }
+
+// drawLimits chooses limits of the requests' own.
+func (s *setup) drawLimits(r *rand.Rand) {
+	whole := s.configs[0].Limit
+	for range 1 + r.IntN(3) {
+		s.limits = append(s.limits, 1+r.IntN(whole))
+	}
+	for i := range s.configs {
+		setLowest(&s.configs[i], s.limits)
+	}
+}
+
+func anyAlgorithm(r *rand.Rand) sketchlimit.Algorithm { return sketchlimit.Algorithm(r.IntN(3)) }
+func anyWindow(r *rand.Rand) sketchlimit.Algorithm    { return sketchlimit.Algorithm(r.IntN(2)) }
+
+// drawConfig returns a limiter so small that its keys collide.
+func drawConfig(r *rand.Rand, algorithm sketchlimit.Algorithm) sketchlimit.Config {
+	c := sketchlimit.Config{Algorithm: algorithm, Seed: 1 + r.Uint64N(math.MaxUint64)}
+	limit := 1 + r.IntN(300)
+	switch r.IntN(10) {
+	case 0:
+		limit = 1 + r.IntN(12)
+	case 1:
+		limit = []int{100, 1000, 65536, 100_000, 3_000_000, math.MaxInt32}[r.IntN(6)]
+	case 2:
+		limit = []int{7, 15, 16, 17, 100, 255, 256, 257}[r.IntN(8)]
+	}
+	// 1 ms … 1 h, odd; sometimes a round span, or months.
+	window := int64(math.Exp(math.Log(1e6)+r.Float64()*math.Log(3.6e6))) | 1
+	switch r.IntN(8) {
+	case 0:
+		window = []int64{1e9, 60e9, 3600e9, 86400e9, 1e6, 1000003}[r.IntN(6)]
+	case 1:
+		window = 86400e9*(1+r.Int64N(90)) + r.Int64N(1e9)
+	}
+	c.Window = time.Duration(max(window, 1e6))
+	if algorithm == sketchlimit.SlidingWindow && r.IntN(3) == 0 {
+		c.SubWindows = 1 + r.IntN(9)
+		c.Window = max(c.Window/time.Duration(c.SubWindows), time.Millisecond) * time.Duration(c.SubWindows)
+	}
+	if algorithm == sketchlimit.TokenBucket && r.IntN(2) == 0 {
+		c.Burst = 1 + r.IntN(min(2*limit, math.MaxInt32))
+		if r.IntN(3) == 0 {
+			c.Burst = 1 + r.IntN(20)
+		}
+	}
+	return resize(r, c, limit)
+}
+
+// resize gives a limiter a limit and a small plan.
+func resize(r *rand.Rand, c sketchlimit.Config, limit int) sketchlimit.Config {
+	c.Limit = limit
+	p := &sketchlimit.Plan{Shards: 1, BloomBytes: 64, BloomProbes: 1 + r.IntN(4), Depth: 4, Width: 16, CellBits: 4}
+	if r.IntN(4) == 0 {
+		p.Shards = 1 + r.IntN(3)
+	}
+	if r.IntN(4) == 0 {
+		p.BloomBytes = 64 << r.IntN(4)
+	}
+	if r.IntN(3) == 0 {
+		p.Depth = 1 + r.IntN(4)
+	}
+	if r.IntN(3) == 0 {
+		p.Width = 16 << r.IntN(5)
+	}
+	for limit-1 >= 1<<p.CellBits {
+		p.CellBits *= 2
+	}
+	if p.CellBits < 32 && r.IntN(5) == 0 {
+		p.CellBits *= 2
+	}
+	if c.Algorithm == sketchlimit.TokenBucket {
+		p.BloomBytes, p.BloomProbes, p.CellBits = 0, 0, 32
+	} else if generations := 2; c.SubWindows < generations && bits.Len(uint(limit)) <= 21 && r.IntN(4) > 0 {
+		p.HeavyEntries, p.HeavyThreshold = 8<<r.IntN(2), 16
+		if r.IntN(3) == 0 {
+			p.HeavyThreshold = 1 + r.IntN(limit+2)
+		}
+	}
+	if limit == 1 && c.Algorithm != sketchlimit.TokenBucket && r.IntN(2) == 0 {
+		p.Width, p.HeavyEntries, p.HeavyThreshold = 0, 0, 0
+	}
+	c.Plan = p
+	return c
+}
+
+// generator draws the operations of an episode: spells of one manner of load after another.
+type generator struct {
+	r      *rand.Rand
+	w      *world
+	hot    int // a key that comes back
+	keys   int // keys that are drawn from
+	now    int64
+	fresh  int // keys from here on have not come
+	posted bool
+
+	left  int // operations of this spell
+	who   int // which keys ask
+	costs int
+	pace  int
+	odd   int // one in so many operations is none of a request
+	n     int // the cost of a spell
+	key   int // the next of a row of keys
+}
+
+func newGenerator(r *rand.Rand, w *world) *generator {
+	g := &generator{r: r, w: w, keys: 2 + r.IntN(200), now: w.start, fresh: 1000}
+	if w.alone {
+		g.keys = 1
+	}
+	g.hot = r.IntN(g.keys)
+	return g
+}
+
+func (g *generator) spell() {
+	r := g.r
+	g.left, g.who, g.costs, g.pace, g.odd = 1+r.IntN(120), r.IntN(5), r.IntN(5), r.IntN(7), 4+r.IntN(40)
+	limit := g.w.configs[r.IntN(len(g.w.configs))].Limit
+	g.n = 1 + r.IntN(1+limit/6)
+	g.key = r.IntN(g.keys)
+	if r.IntN(6) == 0 { // many light keys at one time, after which a heavy one may come back
+		g.who, g.costs, g.pace, g.odd, g.left = 3, 3, 0, 1000, 40+r.IntN(100)
+	}
+	if r.IntN(2) == 0 {
+		g.leap()
+	}
+}
+
+// length returns the length of a generation of some limiter.
+func (g *generator) length() int64 {
+	n := g.w.nodes[g.r.IntN(len(g.w.nodes))]
+	if n.oracle.scale != nil && g.r.IntN(4) > 0 {
+		return n.oracle.window
+	}
+	return n.oracle.length
+}
+
+// leap moves the time: to edges, over generations, far away, or back.
+func (g *generator) leap() {
+	r, length := g.r, g.length()
+	begins := g.now - int64(modulo64(g.now, length))
+	switch r.IntN(9) {
+	case 0, 1:
+		g.now = begins + length
+	case 2:
+		g.now = begins + length - 1
+	case 3, 4:
+		g.now += length
+	case 5:
+		g.now += r.Int64N(3 * length)
+	case 6:
+		g.now += length * r.Int64N(12)
+	case 7:
+		g.now = begins + r.Int64N(length)
+	case 8:
+		g.now -= r.Int64N(2*length) + 1
+	}
+	if r.IntN(200) == 0 {
+		g.now += length * r.Int64N(1000)
+	}
+	g.now = min(g.now, farthest)
+}
+
+// farthest is the latest time of a request. From 1<<62 on, 2116, all times are one.
+const farthest = 3 << 60
+
+func modulo64(a, m int64) int64 {
+	if a %= m; a < 0 {
+		a += m
+	}
+	return a
+}
+
+// next returns the next operation.
+func (g *generator) next() op {
+	r := g.r
+	if g.left--; g.left < 0 {
+		g.spell()
+	}
+	if g.w.last.denied && r.IntN(6) == 0 {
+		if retry := g.w.last.retry; retry != sketchlimit.Never && r.IntN(3) > 0 {
+			g.now = max(g.now, g.w.last.op.at+int64(retry))
+		}
+		return op{do: honour, node: g.w.last.op.node, key: g.w.last.op.key, n: g.w.last.op.n}
+	}
+	o := op{node: r.IntN(len(g.w.nodes))}
+	g.drip()
+	o.at = g.now
+	if r.IntN(10) == 0 { // late, or early
+		o.at += r.Int64N(1+g.length()/2) - g.length()/4
+	}
+	o.key, o.n = g.drawKey(), g.drawCost(o.node)
+	if r.IntN(g.odd) == 0 {
+		return g.other(o)
+	}
+	o.do, o.form = take, form(r.IntN(int(forms)))
+	if g.w.setup.group && r.IntN(3) > 0 {
+		o.do, o.node = together, 0
+		o.form = []form{formAt, formNow, formBytes, formAddr, formAllow}[r.IntN(5)]
+		return o
+	}
+	if len(g.w.limits) > 0 && r.IntN(3) > 0 {
+		o.own, o.limit = true, g.w.limits[r.IntN(len(g.w.limits))]
+		if r.IntN(30) == 0 {
+			o.limit = []int{0, -1, o.limit + g.w.configs[0].Limit}[r.IntN(3)]
+		}
+	}
+	return o
+}
+
+// drip moves the time between two operations.
+func (g *generator) drip() {
+	r := g.r
+	length := g.length()
+	switch g.pace {
+	case 0, 1:
+	case 2:
+		g.now += r.Int64N(2 + length/int64(g.w.configs[0].Limit))
+	case 3:
+		g.now += r.Int64N(2 + length/1000)
+	case 4:
+		g.now += r.Int64N(2 + length/20)
+	case 5:
+		if r.IntN(4) == 0 {
+			g.now += r.Int64N(2 + length/2)
+		}
+	case 6:
+		if r.IntN(10) == 0 {
+			g.leap()
+		}
+	}
+}
+
+func (g *generator) drawKey() int {
+	r := g.r
+	if g.w.alone {
+		return 0
+	}
+	switch g.who {
+	case 0:
+		return g.hot
+	case 1:
+		return r.IntN(min(5, g.keys))
+	case 2:
+		return r.IntN(g.keys)
+	case 3:
+		g.key = (g.key + 1) % g.keys
+		return g.key
+	}
+	if r.IntN(2) == 0 {
+		return g.hot
+	}
+	return r.IntN(g.keys)
+}
+
+func (g *generator) drawCost(i int) int {
+	r, c := g.r, g.w.configs[i]
+	most := c.Limit
+	if c.Burst > 0 {
+		most = c.Burst
+	}
+	if r.IntN(60) == 0 {
+		return []int{0, -1, most + 1, math.MaxInt32, math.MinInt32}[r.IntN(5)]
+	}
+	switch g.costs {
+	case 0:
+		return 1
+	case 1:
+		return 1 + r.IntN(3)
+	case 2:
+		return 1 + r.IntN(1+most/7)
+	case 3:
+		return g.n
+	}
+	return 1 + r.IntN(most)
+}
+
+// other returns an operation that is none of a single request.
+func (g *generator) other(o op) op {
+	r := g.r
+	o.arg = 0
+	switch r.IntN(8) {
+	case 0:
+		o.do = peekNow
+		return o
+	case 1:
+		o.do = stats
+		return o
+	case 2:
+		o.do = tick
+		return o
+	}
+	switch {
+	case g.w.shared:
+		switch o.arg = r.IntN(1 << 20); r.IntN(10) {
+		case 0, 1, 2:
+			o.do = post
+		case 3:
+			o.do = weigh
+		default:
+			o.do, o.n = deliver, r.IntN(2)
+		}
+	case g.w.kind == "grow" && r.IntN(3) > 0:
+		o.do, o.arg, o.n = crowd, 100+r.IntN(1500), 1
+		if g.fresh+o.arg >= mostKeys {
+			g.fresh = 1000
+		}
+		o.key = g.fresh
+		g.fresh += o.arg
+	case r.IntN(2) == 0 || g.w.nodes[o.node].saved == nil:
+		o.do = save
+		if r.IntN(200) == 0 {
+			o.arg = 1
+		}
+	default:
+		o.do = restore
+		if r.IntN(4) > 0 && g.w.kind != "snapshot" {
+			o.do = peekNow
+		}
+	}
+	return o
+}

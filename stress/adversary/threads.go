@@ -1,0 +1,3 @@
+package main
+
+func (b *bench) threads(kind string, seed uint64) {}

@@ -1,0 +1,944 @@
+package main
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sketchlimit/sketchlimit"
+)
+
+// setup says what an episode tries. With it and its operations an episode is played again
+// to the bit, except for limiters that grow: these are replaced in the background.
+type setup struct {
+	kind    string
+	configs []sketchlimit.Config // one a limiter; their Clock is the world's
+	limits  []int                // of the requests' own
+	group   bool                 // all limiters together
+	shared  bool                 // all limiters share the limit
+	alone   bool                 // one key: nothing collides, so answers are exact
+	start   int64                // unix time, ns
+}
+
+// world is limiters, what they were granted, and what was found wrong.
+type world struct {
+	setup
+	make   maker
+	nodes  []*node
+	group  group
+	last   last
+	step   int
+	mail   []message
+	found  []violation
+	silent bool // do not format findings
+	behind bool // the request at hand comes with a time before the latest generation
+}
+
+// node is one limiter and its oracle.
+type node struct {
+	config  sketchlimit.Config
+	limiter subject
+	oracle  *oracle
+	clock   int64
+	seen    int64 // latest time of a request
+	share   sharing
+	given   map[parcel]*message // what has reached it of others
+	saved   *snapshot
+	burst   burst
+}
+
+// burst is what an exact bucket says of a key that is alone.
+type burst struct {
+	at   int64
+	full bool // the exact bucket was full when the first request of this instant came
+}
+
+type snapshot struct {
+	bytes  []byte
+	oracle *oracle
+}
+
+// parcel tells what others' cells are of.
+type parcel struct {
+	from       int
+	generation int64
+}
+
+// message is the cells of one limiter's generation, on their way to the others.
+type message struct {
+	parcel
+	parts [][]uint64
+	units map[int]int64 // by key
+}
+
+// last is the request before, which an honoured one waits for.
+type last struct {
+	denied bool
+	behind bool
+	op     op
+	retry  time.Duration
+}
+
+type violation struct {
+	rule string
+	step int
+	node int
+	key  int
+	text string
+}
+
+// verb is what an operation does.
+type verb uint8
+
+const (
+	take     verb = iota // in one of the forms
+	honour               // the request before, denied, as soon as it was told to come again
+	peekNow              // by the clock, which the limiter then has seen
+	together             // a request of the group; form tells which
+	tick                 // the node's clock is set
+	stats
+	save    // a snapshot is taken
+	restore // and a new limiter made of it
+	post    // own cells are sent
+	deliver // cells reach a node
+	weigh
+	crowd // new keys, as many as limit says, with n units each
+)
+
+var verbs = [...]string{"take", "honour", "peek now", "together", "tick", "stats", "save", "restore", "post", "deliver", "weigh", "crowd"}
+
+// form is which method takes.
+type form uint8
+
+const (
+	formAt form = iota
+	formBytesAt
+	formAddrAt
+	formReserveAt
+	formNow // from here on by the clock
+	formBytes
+	formAddr
+	formReserve
+	formAllowN
+	formAllow
+	forms
+)
+
+var formNames = [forms]string{"At", "BytesAt", "AddrAt", "ReserveAt", "Now", "Bytes", "Addr", "Reserve", "AllowN", "Allow"}
+
+// op is one operation. What it does depends on nothing but the world.
+type op struct {
+	do    verb
+	form  form
+	node  int
+	at    int64
+	key   int
+	n     int
+	limit int  // the request's own, if own
+	own   bool // the request has a limit of its own
+	arg   int
+}
+
+func (o op) String() string {
+	var s strings.Builder
+	fmt.Fprintf(&s, "%-8s node %d at %d", verbs[o.do], o.node, o.at)
+	switch o.do {
+	case take, together, honour:
+		fmt.Fprintf(&s, " %s key %d n %d", formNames[o.form], o.key, o.n)
+		if o.own {
+			fmt.Fprintf(&s, " limit %d", o.limit)
+		}
+	case crowd:
+		fmt.Fprintf(&s, " keys %d … %d n %d", o.key, o.key+o.arg-1, o.n)
+	case peekNow:
+		fmt.Fprintf(&s, " key %d", o.key)
+	case deliver:
+		fmt.Fprintf(&s, " %s message %d", [...]string{"SetOthers", "AddOthers"}[o.n], o.arg)
+	}
+	return s.String()
+}
+
+// addr returns a key as an address: even ones as IPv4, odd ones as IPv6.
+func addr(key int) netip.Addr {
+	if key%2 == 0 {
+		var b [4]byte
+		binary.BigEndian.PutUint32(b[:], uint32(key))
+		return netip.AddrFrom4(b)
+	}
+	b := [16]byte{0x20, 0x01, 0x0d, 0xb8}
+	binary.BigEndian.PutUint64(b[8:], uint64(key))
+	return netip.AddrFrom16(b)
+}
+
+// name returns the bytes of a key, the same in all forms.
+func name(key int) string {
+	for key >= len(names) {
+		names = append(names, string(addr(len(names)).AsSlice()))
+	}
+	return names[key]
+}
+
+// names are made before goroutines start.
+var names []string
+
+const mostKeys = 1 << 17
+
+func init() { name(mostKeys - 1) }
+
+func newWorld(s setup, m maker) (*world, error) {
+	w := &world{setup: s, make: m}
+	for i := range s.configs {
+		n := &node{config: s.configs[i], clock: s.start, seen: s.start, given: map[parcel]*message{}}
+		n.config.Clock = func() time.Time { return at(n.clock) }
+		if err := n.renew(m); err != nil {
+			return nil, err
+		}
+		n.oracle = newOracle(n.config, s.limits, s.start)
+		w.nodes = append(w.nodes, n)
+		if s.shared {
+			var err error
+			if n.share, err = m.share(n.limiter); err != nil {
+				return nil, err
+			}
+			n.oracle.others = func(key int, generation int64) (sum int64) {
+				for from := range w.nodes {
+					if m := n.given[parcel{from, generation}]; m != nil {
+						sum += m.units[key]
+					}
+				}
+				return sum
+			}
+		}
+	}
+	return w, w.join()
+}
+
+func (n *node) renew(m maker) (err error) {
+	if n.limiter != nil {
+		n.limiter.Close()
+	}
+	n.limiter, err = m.limiter(n.config)
+	return err
+}
+
+// join makes the group of the limiters that there are now.
+func (w *world) join() (err error) {
+	if !w.setup.group {
+		return nil
+	}
+	subjects := make([]subject, len(w.nodes))
+	for i, n := range w.nodes {
+		subjects[i] = n.limiter
+	}
+	w.group, err = w.make.group(subjects...)
+	return err
+}
+
+func (w *world) close() {
+	for _, n := range w.nodes {
+		n.limiter.Close()
+	}
+}
+
+// fail notes what is wrong with an operation.
+//
+// What is told to a request whose time has been left behind is a rule of its own: it has
+// causes of its own.
+func (w *world) fail(rule string, o op, format string, args ...any) {
+	if w.behind && !slices.Contains([]string{"over-admission", "remaining", "panic", "alone"}, rule) {
+		rule += ", behind"
+	}
+	v := violation{rule: rule, step: w.step, node: o.node, key: o.key}
+	if !w.silent {
+		v.text = fmt.Sprintf(format, args...)
+	}
+	w.found = append(w.found, v)
+}
+
+// run does an operation and judges it.
+func (w *world) run(o op) {
+	w.step++
+	w.behind = false
+	defer func() {
+		if r := recover(); r != nil {
+			w.fail("panic", o, "%v\n%s", r, debug.Stack())
+			w.last = last{}
+		}
+	}()
+	n := w.nodes[o.node]
+	if o.do == honour {
+		if !w.last.denied || w.last.retry == sketchlimit.Never || w.last.retry < 0 {
+			return
+		}
+		was := w.last.op
+		o.do, o.form, o.node, o.key, o.n, o.limit, o.own = was.do, was.form, was.node, was.key, was.n, was.limit, was.own
+		o.at = was.at + int64(w.last.retry)
+		behind := w.last.behind
+		w.last = last{}
+		allowed := w.request(o)
+		if w.behind = behind; !allowed {
+			w.fail("honoured", o, "denied at %d, RetryAfter after the denial at %d", o.at, was.at)
+		}
+		return
+	}
+	w.last = last{}
+	switch o.do {
+	case take, together:
+		w.request(o)
+	case crowd:
+		for i := range o.arg {
+			c := o
+			c.do, c.key, c.form = take, o.key+i, formAt
+			w.request(c)
+		}
+	case peekNow:
+		n.clock = o.at
+		want := n.limiter.PeekAt(at(o.at), name(o.key), 1)
+		got := n.limiter.Peek(name(o.key))
+		n.see(o.at)
+		if got != want {
+			w.fail("peek now", o, "Peek %+v, PeekAt at that time %+v", got, want)
+		}
+	case tick:
+		n.clock = o.at
+	case stats:
+		n.clock = o.at
+		n.see(o.at)
+		if s := n.limiter.Stats(); !(s.FalseDenialRate >= 0 && s.FalseDenialRate <= 1+1e-9) {
+			w.fail("stats", o, "FalseDenialRate %v", s.FalseDenialRate)
+		}
+	case save:
+		w.save(o)
+	case restore:
+		w.restore(o)
+	case post:
+		w.post(o)
+	case deliver:
+		w.deliver(o)
+	case weigh:
+		if n.share != nil {
+			n.clock = o.at
+			n.see(o.at)
+			n.share.Weigh()
+		}
+	}
+}
+
+func (n *node) see(t int64) {
+	n.oracle.see(t)
+	n.seen = max(n.seen, t)
+}
+
+// request takes and judges, at a limiter or the group.
+func (w *world) request(o op) (allowed bool) {
+	if o.do == together {
+		return w.takeTogether(o)
+	}
+	return w.take(o)
+}
+
+// answer is what a request was told.
+type answer struct {
+	sketchlimit.Decision
+	told bool // all of the Decision, not only whether
+	wait time.Duration
+}
+
+// ask calls the method that the operation's form names.
+func (n *node) ask(o op) (a answer) {
+	l, key, now := n.limiter, name(o.key), at(o.at)
+	if o.form >= formNow {
+		n.clock = o.at
+	}
+	a.told = true
+	switch {
+	case o.form == formReserve || o.form == formReserveAt:
+		a.told = false
+		if o.form == formReserve {
+			a.wait, a.Allowed = l.Reserve(key, o.n)
+		} else {
+			a.wait, a.Allowed = l.ReserveAt(now, key, o.n)
+		}
+	case o.form == formAllow:
+		a.told = false
+		a.Allowed = l.Allow(key)
+	case o.form == formAllowN:
+		a.told = false
+		a.Allowed = l.AllowN(key, o.n)
+	case o.own && o.form == formAt:
+		a.Decision = l.TakeLimitAt(now, key, o.n, o.limit)
+	case o.own && o.form == formBytesAt:
+		a.Decision = l.TakeLimitBytesAt(now, []byte(key), o.n, o.limit)
+	case o.own && o.form == formAddrAt:
+		a.Decision = l.TakeLimitAddrAt(now, addr(o.key), o.n, o.limit)
+	case o.own && o.form == formNow:
+		a.Decision = l.TakeLimit(key, o.n, o.limit)
+	case o.own && o.form == formBytes:
+		a.Decision = l.TakeLimitBytes([]byte(key), o.n, o.limit)
+	case o.own:
+		a.Decision = l.TakeLimitAddr(addr(o.key), o.n, o.limit)
+	case o.form == formAt:
+		a.Decision = l.TakeAt(now, key, o.n)
+	case o.form == formBytesAt:
+		a.Decision = l.TakeBytesAt(now, []byte(key), o.n)
+	case o.form == formAddrAt:
+		a.Decision = l.TakeAddrAt(now, addr(o.key), o.n)
+	case o.form == formNow:
+		a.Decision = l.Take(key, o.n)
+	case o.form == formBytes:
+		a.Decision = l.TakeBytes([]byte(key), o.n)
+	default:
+		a.Decision = l.TakeAddr(addr(o.key), o.n)
+	}
+	return a
+}
+
+// peek tells what the operation would be told, where the limiter can tell.
+func (n *node) peek(o op, t int64) (d sketchlimit.Decision, ok bool) {
+	if !o.own {
+		return n.limiter.PeekAt(at(t), name(o.key), o.n), true
+	}
+	if p, ok := n.limiter.(limitPeeker); ok {
+		return p.PeekLimitAt(at(t), name(o.key), o.n, o.limit), true
+	}
+	return d, false
+}
+
+// normal makes an operation what its form can say.
+func (n *node) normal(o op) op {
+	if o.form == formAllow {
+		o.n = 1
+	}
+	switch o.form {
+	case formAllow, formAllowN, formReserve, formReserveAt:
+		o.own = false
+	}
+	if !o.own {
+		o.limit = n.config.Limit
+	}
+	return o
+}
+
+// take sends a request to one limiter and judges what it is told.
+func (w *world) take(o op) bool {
+	n := w.nodes[o.node]
+	o = n.normal(o)
+	limit := int64(max(0, min(o.limit, n.config.Limit)))
+	most, free, want := n.oracle.most(limit), n.oracle.free(o.at, o.key, limit), int64(o.n)
+	fullAt := n.fullAt(o.key)
+	w.behind = n.oracle.passed(o.at)
+	before, peeked := n.peek(o, o.at)
+	a := n.ask(o)
+	n.see(o.at)
+	if peeked {
+		w.judgePeek(o, before, free)
+	}
+	if o.form == formReserve || o.form == formReserveAt {
+		if n.config.Algorithm != sketchlimit.TokenBucket {
+			if a.Allowed || a.wait != 0 {
+				w.fail("reserve", o, "a window has reserved, wait %v", a.wait)
+			}
+			return a.Allowed
+		}
+		switch {
+		case !a.Allowed && a.wait != 0:
+			w.fail("reserve", o, "denied with a wait of %v", a.wait)
+		case a.Allowed && (a.wait < 0 || o.at+int64(a.wait) < fullAt):
+			w.fail("reserve", o, "wait %v ends at %d, the bucket is full at %d", a.wait, o.at+int64(a.wait), fullAt)
+		}
+	}
+	valid := want >= 1 && want <= most
+	if a.Allowed && (!valid || want > free) {
+		w.fail("over-admission", o, "admitted %d units, the exact algorithm has %d free; %+v", o.n, free, a.Decision)
+	}
+	if peeked && a.Allowed != before.Allowed {
+		w.fail("take is not peek", o, "allowed is %v, Peek before %+v", a.Allowed, before)
+	}
+	w.judgeAlone(o, n, a, free, most, fullAt)
+	if a.Allowed && want >= 1 {
+		n.oracle.charge(o.at, o.key, want, limit)
+		free -= want
+	}
+	if a.told {
+		if a.Limit != int(limit) {
+			w.fail("limit", o, "Decision.Limit %d, must be %d", a.Limit, limit)
+		}
+		w.judgeDecision(o, n, a.Decision, free, most, valid)
+		if peeked {
+			w.compare(o, n, a.Decision, before)
+		}
+	}
+	if !a.Allowed {
+		w.last = last{true, w.behind, o, sketchlimit.Never}
+		if a.told {
+			w.last.retry = a.RetryAfter
+		} else if peeked {
+			w.last.retry = before.RetryAfter
+		}
+	}
+	return a.Allowed
+}
+
+func (n *node) fullAt(key int) int64 {
+	if n.oracle.scale == nil {
+		return math.MinInt64
+	}
+	return n.oracle.fullAt(key)
+}
+
+// judgePeek judges what a peek tells beforehand.
+func (w *world) judgePeek(o op, d sketchlimit.Decision, free int64) {
+	if d.Allowed && int64(o.n) > free {
+		w.fail("over-admission", o, "Peek admits, the exact algorithm has %d free: %+v", free, d)
+	}
+	if int64(d.Remaining) > max(0, free) {
+		w.fail("remaining", o, "Peek's Remaining %d, the exact algorithm has %d: %+v", d.Remaining, free, d)
+	}
+}
+
+// judgeDecision holds a decision against the exact algorithm, which has free units left
+// now, and against what the limiter itself would say later.
+func (w *world) judgeDecision(o op, n *node, d sketchlimit.Decision, free, most int64, valid bool) {
+	if d.Remaining < 0 || int64(d.Remaining) > max(0, free) {
+		w.fail("remaining", o, "Remaining %d, the exact algorithm has %d: %+v", d.Remaining, free, d)
+	}
+	limit := int64(d.Limit)
+	if d.ResetAfter < 0 {
+		w.fail("reset", o, "ResetAfter below 0: %+v", d)
+	} else {
+		later := o.at + int64(d.ResetAfter)
+		one := o
+		one.n = 1
+		if p, ok := n.peek(one, later); ok && int64(p.Remaining) != most {
+			w.fail("reset", o, "%d of %d free after ResetAfter: %+v, then %+v", p.Remaining, most, d, p)
+		}
+		if left := n.oracle.free(later, o.key, limit); left != most {
+			w.fail("reset", o, "%d of %d free by the exact algorithm after ResetAfter: %+v", left, most, d)
+		}
+		if n.oracle.scale == nil && d.ResetAfter > 0 {
+			if p, ok := n.peek(one, later-1); ok && int64(p.Remaining) == most {
+				w.fail("reset late", o, "all free a nanosecond before ResetAfter: %+v", d)
+			}
+		}
+	}
+	switch {
+	case d.Allowed:
+		if d.RetryAfter != 0 {
+			w.fail("retry", o, "allowed with a RetryAfter: %+v", d)
+		}
+	case !valid:
+		if d.RetryAfter != sketchlimit.Never {
+			w.fail("never", o, "can never pass: %+v", d)
+		}
+	case d.RetryAfter == sketchlimit.Never || d.RetryAfter <= 0:
+		w.fail("never", o, "will pass: %+v", d)
+	default:
+		later := o.at + int64(d.RetryAfter)
+		if p, ok := n.peek(o, later); ok && !p.Allowed {
+			w.fail("retry", o, "Peek denies after RetryAfter: %+v, then %+v", d, p)
+		}
+		if left := n.oracle.free(later, o.key, limit); left < int64(o.n) {
+			w.fail("retry", o, "%d free by the exact algorithm after RetryAfter: %+v", left, d)
+		}
+		if p, ok := n.peek(o, later-1); ok && p.Allowed {
+			w.fail("retry late", o, "Peek admits a nanosecond before RetryAfter: %+v", d)
+		}
+	}
+}
+
+// compare holds a decision against a peek just before it, and if it was denied one just
+// after.
+func (w *world) compare(o op, n *node, d, before sketchlimit.Decision) {
+	if d.Allowed {
+		// Of a limit that is shared an admitted request may be told less: what the
+		// others weighed when they were last weighed.
+		left := before.Remaining - o.n
+		if before.Allowed && (d.Remaining > left || d.Remaining < left && n.share == nil) {
+			w.fail("take is not peek", o, "took %+v, Peek before %+v", d, before)
+		}
+		return
+	}
+	if !before.Allowed && d != before {
+		w.fail("take is not peek", o, "took %+v, Peek before %+v", d, before)
+	}
+	if after, _ := n.peek(o, o.at); d != after {
+		w.fail("stale denial", o, "took %+v, fresh Peek %+v", d, after)
+	}
+}
+
+// judgeAlone holds a limiter with one key to the exact answer.
+func (w *world) judgeAlone(o op, n *node, a answer, free, most, fullAt int64) {
+	if !w.alone || n.share != nil {
+		return
+	}
+	if n.oracle.scale == nil {
+		want := o.n >= 1 && int64(o.n) <= free
+		switch {
+		case a.Allowed != want:
+			w.fail("alone", o, "allowed %v, the exact algorithm has %d free and nothing collides", a.Allowed, free)
+		case a.told && a.Allowed && int64(a.Remaining) != free-int64(o.n):
+			w.fail("alone", o, "Remaining %d, the exact algorithm has %d and nothing collides", a.Remaining, free-int64(o.n))
+		case a.told && !a.Allowed && int64(a.Remaining) != max(0, free):
+			w.fail("alone", o, "Remaining %d, the exact algorithm has %d and nothing collides", a.Remaining, free)
+		}
+		return
+	}
+	generation, elapsed := n.oracle.position(o.at)
+	now := generation*n.oracle.length + elapsed
+	if n.burst.at != now || fullAt <= now {
+		n.burst = struct {
+			at   int64
+			full bool
+		}{now, fullAt <= now}
+	}
+	if a.Allowed || o.n < 1 || int64(o.n) > free {
+		return
+	}
+	// The exact bucket admits. Times are rounded up once to a tick, and a denial is right
+	// if the exact bucket would have denied by that much earlier.
+	switch slack := max(2, n.oracle.length>>29); {
+	case n.burst.full:
+		w.fail("bucket short", o, "denied %d units of a bucket of %d that was full at this instant and has %d", o.n, most, free)
+	case free > int64(o.n):
+		w.fail("bucket short", o, "denied %d units, the exact bucket has %d", o.n, free)
+	case n.oracle.free(now-slack, o.key, int64(min(o.limit, n.config.Limit))) >= int64(o.n) && now-slack >= n.oracle.latest*n.oracle.length:
+		w.fail("bucket paced", o, "denied %d units, the exact bucket has had as many for %d ns", o.n, slack)
+	}
+}
+
+// takeTogether sends a request to the group and judges what it and its limiters are told.
+func (w *world) takeTogether(o op) bool {
+	o.own = false
+	if o.form == formAllow {
+		o.n = 1
+	}
+	type asked struct {
+		free, most int64
+		before     sketchlimit.Decision
+	}
+	all := make([]asked, len(w.nodes))
+	want := true
+	for i, n := range w.nodes {
+		w.behind = w.behind || n.oracle.passed(o.at)
+		limit := int64(n.config.Limit)
+		all[i].free, all[i].most = n.oracle.free(o.at, o.key, limit), n.oracle.most(limit)
+		all[i].before, _ = n.peek(o, o.at)
+		w.judgePeek(o, all[i].before, all[i].free)
+		want = want && all[i].before.Allowed
+		if o.form != formAt {
+			n.clock = o.at
+		}
+	}
+	var d sketchlimit.Decision
+	var by int
+	told := true
+	switch o.form {
+	case formAt:
+		d, by = w.group.TakeAt(at(o.at), name(o.key), o.n)
+	case formBytes:
+		d, by = w.group.TakeBytes([]byte(name(o.key)), o.n)
+	case formAddr:
+		d, by = w.group.TakeAddr(addr(o.key), o.n)
+	case formAllow:
+		told = false
+		d.Allowed = w.group.Allow(name(o.key))
+	default:
+		d, by = w.group.Take(name(o.key), o.n)
+	}
+	for _, n := range w.nodes {
+		n.see(o.at)
+	}
+	if d.Allowed != want {
+		w.fail("group is not peek", o, "allowed %v, Peeks before say %v", d.Allowed, want)
+	}
+	for i, n := range w.nodes {
+		limit := int64(n.config.Limit)
+		if d.Allowed {
+			if o.n < 1 || int64(o.n) > all[i].free {
+				w.fail("over-admission", o, "limiter %d admits %d units, the exact algorithm has %d", i, o.n, all[i].free)
+			}
+			if o.n >= 1 {
+				n.oracle.charge(o.at, o.key, int64(o.n), limit)
+			}
+		}
+		after, _ := n.peek(o, o.at)
+		switch {
+		case d.Allowed && after.Remaining > max(0, all[i].before.Remaining-o.n):
+			w.fail("half-consumed", o, "the group admits %d, limiter %d was not charged: before %+v, after %+v", o.n, i, all[i].before, after)
+		case !d.Allowed && after.Remaining < all[i].before.Remaining:
+			w.fail("half-consumed", o, "the group denies, limiter %d was charged: before %+v, after %+v", i, all[i].before, after)
+		case !d.Allowed && after != all[i].before:
+			w.fail("group is not peek", o, "the group denies, limiter %d: before %+v, after %+v", i, all[i].before, after)
+		}
+		w.judgePeek(o, after, n.oracle.free(o.at, o.key, limit))
+	}
+	retry := sketchlimit.Never
+	if told {
+		retry = w.judgeBy(o, d, by, func(i int) (sketchlimit.Decision, int64) { return all[i].before, all[i].most })
+	} else if !d.Allowed {
+		retry = 0
+		for i := range all {
+			retry = max(retry, all[i].before.RetryAfter)
+		}
+	}
+	if !d.Allowed {
+		w.last = last{true, w.behind, o, retry}
+	}
+	return d.Allowed
+}
+
+// judgeBy judges a group's decision, which is that of its by-th limiter.
+func (w *world) judgeBy(o op, d sketchlimit.Decision, by int, before func(i int) (sketchlimit.Decision, int64)) time.Duration {
+	if by < 0 || by >= len(w.nodes) {
+		w.fail("group", o, "by %d of %d", by, len(w.nodes))
+		return sketchlimit.Never
+	}
+	of := o
+	of.node = by
+	n := w.nodes[by]
+	was, most := before(by)
+	free := n.oracle.free(o.at, o.key, int64(n.config.Limit))
+	w.judgeDecision(of, n, d, free, most, o.n >= 1 && int64(o.n) <= most)
+	if d.Limit != n.config.Limit {
+		w.fail("limit", of, "Decision.Limit %d, must be %d", d.Limit, n.config.Limit)
+	}
+	w.compare(of, n, d, was)
+	for i := range w.nodes {
+		other, _ := before(i)
+		if d.Allowed && other.Remaining < was.Remaining {
+			w.fail("group", of, "limiter %d has less left: %+v, limiter %d: %+v", i, other, by, d)
+		}
+		if !d.Allowed && !other.Allowed && other.RetryAfter > was.RetryAfter {
+			w.fail("group", of, "limiter %d refuses for longer: %+v, limiter %d: %+v", i, other, by, d)
+		}
+	}
+	return d.RetryAfter
+}
+
+// save takes a snapshot.
+func (w *world) save(o op) {
+	n := w.nodes[o.node]
+	var b bytes.Buffer
+	written, err := n.limiter.WriteTo(&b)
+	if err != nil || written != int64(b.Len()) {
+		w.fail("snapshot", o, "WriteTo: %d of %d bytes, %v", written, b.Len(), err)
+		return
+	}
+	n.saved = &snapshot{b.Bytes(), n.oracle.clone()}
+	if o.arg != 0 { // through a file, which takes longer
+		path := filepath.Join(w.folder(o), "snapshot")
+		if err := n.limiter.Save(path); err != nil {
+			w.fail("snapshot", o, "Save: %v", err)
+			return
+		}
+		if n.saved.bytes, err = os.ReadFile(path); err != nil {
+			w.fail("snapshot", o, "Save: %v", err)
+		}
+		os.RemoveAll(filepath.Dir(path))
+	}
+}
+
+func (w *world) folder(o op) string {
+	path, err := os.MkdirTemp("", "adversary")
+	if err != nil {
+		w.fail("snapshot", o, "%v", err)
+	}
+	return path
+}
+
+// restore replaces a limiter by a new one made of its latest snapshot. What was admitted
+// since is forgotten, by the exact algorithm as well.
+func (w *world) restore(o op) {
+	n := w.nodes[o.node]
+	if n.saved == nil || n.share != nil {
+		return
+	}
+	old, now := n.limiter, max(o.at, n.seen)
+	fresh := slices.Equal(n.saved.bytes, w.bytes(old))
+	n.clock, n.seen = now, now
+	limiter, err := w.make.limiter(n.config)
+	if err != nil {
+		w.fail("snapshot", o, "New: %v", err)
+		return
+	}
+	if _, err := limiter.ReadFrom(bytes.NewReader(n.saved.bytes)); err != nil {
+		limiter.Close()
+		if !errors.Is(err, sketchlimit.ErrSnapshotTime) { // which is right where generations lie ahead
+			w.fail("snapshot", o, "ReadFrom: %v", err)
+		}
+		return
+	}
+	if fresh && n.config.Overload != sketchlimit.Grow {
+		for key := range 8 {
+			one := op{node: o.node, key: key, n: 1}
+			if a, _ := n.peek(one, now); a != limiter.PeekAt(at(now), name(key), 1) {
+				w.fail("snapshot", one, "restored %+v, was %+v", limiter.PeekAt(at(now), name(key), 1), a)
+			}
+		}
+	}
+	n.limiter, n.oracle = limiter, n.saved.oracle.clone()
+	n.see(now)
+	old.Close()
+	if err := w.join(); err != nil {
+		w.fail("group", o, "All: %v", err)
+	}
+}
+
+func (w *world) bytes(l subject) []byte {
+	var b bytes.Buffer
+	l.WriteTo(&b)
+	return b.Bytes()
+}
+
+// post sends a node's own cells of all generations that it keeps.
+func (w *world) post(o op) {
+	n := w.nodes[o.node]
+	if n.share == nil {
+		return
+	}
+	n.clock = o.at
+	current, kept := n.share.Generations()
+	n.see(o.at)
+	for generation := current; generation > current-int64(kept); generation-- {
+		m := message{parcel{o.node, generation}, nil, map[int]int64{}}
+		for key := range n.oracle.keys {
+			if c := n.oracle.own(key, generation); c > 0 {
+				m.units[key] = c
+			}
+		}
+		for part := range n.share.Parts() {
+			words := make([]uint64, n.share.PartWords())
+			if !n.share.Own(part, generation, words) {
+				w.fail("share", o, "Own does not know generation %d of %d … %d", generation, current-int64(kept)+1, current)
+				return
+			}
+			m.parts = append(m.parts, words)
+		}
+		w.mail = append(w.mail, m)
+	}
+	if most := 60; len(w.mail) > most {
+		w.mail = slices.Delete(w.mail, 0, len(w.mail)-most)
+	}
+}
+
+// deliver brings one of the messages to a node: late, again, or before older ones.
+func (w *world) deliver(o op) {
+	n := w.nodes[o.node]
+	if n.share == nil || len(w.mail) == 0 {
+		return
+	}
+	m := &w.mail[o.arg%len(w.mail)]
+	if m.from == o.node {
+		return
+	}
+	n.clock = o.at
+	n.see(o.at)
+	bits := n.share.CellBits()
+	top := uint64(1)<<bits - 1
+	has := n.given[m.parcel]
+	if o.n == 0 { // all others' cells anew
+		kept := true
+		for part := range m.parts {
+			sum := slices.Clone(m.parts[part])
+			for from := range w.nodes {
+				if other := n.given[parcel{from, m.generation}]; other != nil && from != m.from {
+					sum = plus(sum, other.parts[part], bits)
+				}
+			}
+			kept = n.share.SetOthers(part, m.generation, sum) && kept
+		}
+		if kept {
+			n.given[m.parcel] = m.copy()
+		}
+		return
+	}
+	kept := true
+	for part, words := range m.parts {
+		var was []uint64
+		if has != nil {
+			was = has.parts[part]
+		}
+		counts := func(yield func(int, uint32) bool) {
+			for i, word := range words {
+				for lane := 0; lane < 64; lane += bits {
+					c := word >> lane & top
+					if was != nil {
+						if b := was[i] >> lane & top; b >= c {
+							continue
+						} else {
+							c -= b
+						}
+					}
+					if c > 0 && !yield(i*(64/bits)+lane/bits, uint32(c)) {
+						return
+					}
+				}
+			}
+		}
+		kept = n.share.AddOthers(part, m.generation, counts) && kept
+	}
+	if !kept {
+		return
+	}
+	// Cells have come to the greater of what they were and what they are now, and so
+	// have the units.
+	next := m.copy()
+	if has != nil {
+		for part, words := range next.parts {
+			for i := range words {
+				words[i] = greater(words[i], has.parts[part][i], bits)
+			}
+		}
+		for key, c := range has.units {
+			next.units[key] = max(next.units[key], c)
+		}
+	}
+	n.given[m.parcel] = next
+}
+
+func (m *message) copy() *message {
+	c := &message{m.parcel, make([][]uint64, len(m.parts)), make(map[int]int64, len(m.units))}
+	for i := range m.parts {
+		c.parts[i] = slices.Clone(m.parts[i])
+	}
+	for key, n := range m.units {
+		c.units[key] = n
+	}
+	return c
+}
+
+// plus adds cells of so many bits, which stay at their largest value.
+func plus(a, b []uint64, bits int) []uint64 {
+	return cells(a, b, bits, func(x, y, top uint64) uint64 { return min(x+y, top) })
+}
+
+func greater(a, b uint64, bits int) uint64 {
+	return cells([]uint64{a}, []uint64{b}, bits, func(x, y, _ uint64) uint64 { return max(x, y) })[0]
+}
+
+func cells(a, b []uint64, bits int, f func(x, y, top uint64) uint64) []uint64 {
+	out, top := make([]uint64, len(a)), uint64(1)<<bits-1
+	for i := range a {
+		for lane := 0; lane < 64; lane += bits {
+			out[i] |= f(a[i]>>lane&top, b[i]>>lane&top, top) << lane
+		}
+	}
+	return out
+}
+
+// settle lets a limiter that grows do so, which it does in the background.
+func settle() {
+	for range 4 {
+		runtime.Gosched()
+	}
+}
