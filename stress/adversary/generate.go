@@ -1,9 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"math"
 	"math/bits"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/sketchlimit/sketchlimit"
@@ -11,8 +14,8 @@ import (
 
 // kinds are what episodes try, one at a time. Those of the second list are concurrent.
 var (
-	sequential = []string{"fixed", "sliding", "subwindows", "bucket", "tiers", "group", "share", "grow", "snapshot", "alone"}
-	concurrent = []string{}
+	sequential = []string{"fixed", "sliding", "subwindows", "bucket", "tiers", "group", "storm", "share", "grow", "snapshot", "alone"}
+	concurrent = []string{"threads", "threads-group", "threads-share", "threads-grow"}
 )
 
 func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0x61647665727361)) }
@@ -24,6 +27,18 @@ func draw(r *rand.Rand, kind string) setup {
 		s.start = -r.Int64N(1 << 59) // before 1970
 	}
 	switch kind {
+	case "threads-group", "threads-share", "threads-grow":
+		s = draw(r, strings.TrimPrefix(kind, "threads-"))
+		s.kind = kind
+		return s
+	case "storm":
+		s.group = true
+		c := drawConfig(r, sketchlimit.SlidingWindow)
+		for c.SubWindows > 1 || c.Plan.HeavyEntries == 0 {
+			c = drawConfig(r, sketchlimit.SlidingWindow)
+		}
+		s.add(c)
+		s.add(resize(r, c, max(1, c.Limit-r.IntN(1+c.Limit/5))))
 	case "fixed":
 		s.add(drawConfig(r, sketchlimit.FixedWindow))
 	case "sliding":
@@ -44,6 +59,7 @@ func draw(r *rand.Rand, kind string) setup {
 		if r.IntN(2) == 0 { // much alike, so that both are near their limits at once
 			for i := range s.configs[1:] {
 				s.configs[1+i] = resize(r, s.configs[0], max(1, s.configs[0].Limit-r.IntN(1+s.configs[0].Limit/5)))
+				s.configs[1+i].Seed += uint64(i) + 1
 			}
 		}
 	case "share":
@@ -63,7 +79,7 @@ func draw(r *rand.Rand, kind string) setup {
 	default:
 		s.add(drawConfig(r, anyAlgorithm(r)))
 	}
-	if kind == "tiers" || kind != "group" && r.IntN(5) == 0 {
+	if kind == "tiers" || !s.group && r.IntN(5) == 0 {
 		s.drawLimits(r)
 	}
 	return s
@@ -173,6 +189,7 @@ type generator struct {
 	odd   int // one in so many operations is none of a request
 	n     int // the cost of a spell
 	key   int // the next of a row of keys
+	plot  []op
 }
 
 func newGenerator(r *rand.Rand, w *world) *generator {
@@ -198,6 +215,51 @@ func (g *generator) spell() {
 	}
 }
 
+// storm plots a load that begins in the midst of a generation: a key takes much, in the next
+// generation many others take a little each, and in the one after that the key comes back
+// and asks for nearly all.
+func (g *generator) storm() {
+	r := g.r
+	i := r.IntN(len(g.w.nodes))
+	n, limit := g.w.nodes[i], g.w.configs[i].Limit
+	begins := n.oracle.latest * n.oracle.length
+	if n.oracle.scale != nil || begins > farthest-10*n.oracle.length {
+		return
+	}
+	ask := func(generation, key, units int, all bool) {
+		o := op{node: i, key: key, n: max(1, units), form: formAt}
+		o.at = begins + int64(generation)*n.oracle.length + r.Int64N(1+n.oracle.length/int64(1+r.IntN(4)))
+		if o.do = take; all && g.w.setup.group {
+			o.do, o.node = together, 0
+		}
+		g.plot = append(g.plot, o)
+	}
+	together := r.IntN(4) == 0
+	much := 1 + r.IntN(limit)
+	for range 1 + r.IntN(3) {
+		ask(1, g.hot, 1+r.IntN(much), together)
+	}
+	little := 1 + r.IntN(1+limit/5)
+	if p := g.w.configs[i].Plan; p != nil && p.HeavyThreshold > 1 && r.IntN(3) > 0 {
+		little = max(1, min(little, p.HeavyThreshold-1)) // so that they are no heavy keys
+	}
+	for key := range 20 + r.IntN(100) {
+		ask(2, 500+key, little, together)
+	}
+	least := limit
+	for _, c := range g.w.configs {
+		least = min(least, c.Limit)
+	}
+	if g.w.setup.group && r.IntN(2) == 0 {
+		limit = least
+	}
+	for range 1 + r.IntN(3) {
+		ask(3, g.hot, limit-r.IntN(1+limit/3), r.IntN(4) > 0)
+	}
+	slices.SortStableFunc(g.plot, func(a, b op) int { return cmp.Compare(a.at, b.at) })
+	g.plot = append(g.plot, op{do: honour, node: i, key: g.hot})
+}
+
 // length returns the length of a generation of some limiter.
 func (g *generator) length() int64 {
 	n := g.w.nodes[g.r.IntN(len(g.w.nodes))]
@@ -211,9 +273,9 @@ func (g *generator) length() int64 {
 func (g *generator) leap() {
 	r, length := g.r, g.length()
 	begins := g.now - int64(modulo64(g.now, length))
-	switch r.IntN(9) {
-	case 0, 1:
-		g.now = begins + length
+	switch r.IntN(12) {
+	case 0, 1, 9, 10, 11:
+		g.now = begins + length*(1+r.Int64N(2))
 	case 2:
 		g.now = begins + length - 1
 	case 3, 4:
@@ -246,8 +308,17 @@ func modulo64(a, m int64) int64 {
 // next returns the next operation.
 func (g *generator) next() op {
 	r := g.r
+	if len(g.plot) > 0 {
+		o := g.plot[0]
+		g.plot = g.plot[1:]
+		g.now = max(g.now, o.at)
+		return o
+	}
 	if g.left--; g.left < 0 {
 		g.spell()
+		if (r.IntN(8) == 0 || g.w.kind == "storm") && !g.w.alone {
+			g.storm()
+		}
 	}
 	if g.w.last.denied && r.IntN(6) == 0 {
 		if retry := g.w.last.retry; retry != sketchlimit.Never && r.IntN(3) > 0 {
@@ -373,7 +444,7 @@ func (g *generator) other(o op) op {
 			o.do, o.n = deliver, r.IntN(2)
 		}
 	case g.w.kind == "grow" && r.IntN(3) > 0:
-		o.do, o.arg, o.n = crowd, 100+r.IntN(1500), 1
+		o.do, o.arg, o.n = crowd, 100+r.IntN(1500), 1+r.IntN(2)
 		if g.fresh+o.arg >= mostKeys {
 			g.fresh = 1000
 		}

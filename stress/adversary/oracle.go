@@ -249,6 +249,10 @@ func ceil(a, b *big.Int) int64 {
 	return a.Int64()
 }
 
+func product(a, b int64) *big.Int {
+	return new(big.Int).Mul(big.NewInt(a), big.NewInt(b))
+}
+
 func modulo(n int64, m int) int {
 	if n %= int64(m); n < 0 {
 		n += int64(m)

@@ -13,6 +13,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/sketchlimit/sketchlimit"
@@ -49,7 +50,7 @@ type node struct {
 	config  sketchlimit.Config
 	limiter subject
 	oracle  *oracle
-	clock   int64
+	clock   atomic.Int64
 	seen    int64 // latest time of a request
 	share   sharing
 	given   map[parcel]*message // what has reached it of others
@@ -198,8 +199,9 @@ func init() { name(mostKeys - 1) }
 func newWorld(s setup, m maker) (*world, error) {
 	w := &world{setup: s, make: m}
 	for i := range s.configs {
-		n := &node{config: s.configs[i], clock: s.start, seen: s.start, given: map[parcel]*message{}}
-		n.config.Clock = func() time.Time { return at(n.clock) }
+		n := &node{config: s.configs[i], seen: s.start, given: map[parcel]*message{}}
+		n.clock.Store(s.start)
+		n.config.Clock = func() time.Time { return at(n.clock.Load()) }
 		if err := n.renew(m); err != nil {
 			return nil, err
 		}
@@ -298,11 +300,11 @@ func (w *world) run(o op) {
 	case crowd:
 		for i := range o.arg {
 			c := o
-			c.do, c.key, c.form = take, o.key+i, formAt
-			w.request(c)
+			c.do, c.key, c.form, c.own = take, o.key+i, formAt, false
+			w.takeLightly(c)
 		}
 	case peekNow:
-		n.clock = o.at
+		n.clock.Store(o.at)
 		want := n.limiter.PeekAt(at(o.at), name(o.key), 1)
 		got := n.limiter.Peek(name(o.key))
 		n.see(o.at)
@@ -310,9 +312,9 @@ func (w *world) run(o op) {
 			w.fail("peek now", o, "Peek %+v, PeekAt at that time %+v", got, want)
 		}
 	case tick:
-		n.clock = o.at
+		n.clock.Store(o.at)
 	case stats:
-		n.clock = o.at
+		n.clock.Store(o.at)
 		n.see(o.at)
 		if s := n.limiter.Stats(); !(s.FalseDenialRate >= 0 && s.FalseDenialRate <= 1+1e-9) {
 			w.fail("stats", o, "FalseDenialRate %v", s.FalseDenialRate)
@@ -327,7 +329,7 @@ func (w *world) run(o op) {
 		w.deliver(o)
 	case weigh:
 		if n.share != nil {
-			n.clock = o.at
+			n.clock.Store(o.at)
 			n.see(o.at)
 			n.share.Weigh()
 		}
@@ -354,12 +356,17 @@ type answer struct {
 	wait time.Duration
 }
 
-// ask calls the method that the operation's form names.
+// ask makes the clock show the time of an operation whose form reads it, and calls.
 func (n *node) ask(o op) (a answer) {
-	l, key, now := n.limiter, name(o.key), at(o.at)
 	if o.form >= formNow {
-		n.clock = o.at
+		n.clock.Store(o.at)
 	}
+	return n.call(o)
+}
+
+// call calls the method that the operation's form names.
+func (n *node) call(o op) (a answer) {
+	l, key, now := n.limiter, name(o.key), at(o.at)
 	a.told = true
 	switch {
 	case o.form == formReserve || o.form == formReserveAt:
@@ -487,6 +494,26 @@ func (w *world) take(o op) bool {
 		}
 	}
 	return a.Allowed
+}
+
+// takeLightly is take for one of a crowd: held against the exact algorithm alone.
+func (w *world) takeLightly(o op) {
+	n := w.nodes[o.node]
+	o = n.normal(o)
+	limit := int64(o.limit)
+	free := n.oracle.free(o.at, o.key, limit)
+	a := n.ask(o)
+	n.see(o.at)
+	if a.Allowed && o.n >= 1 {
+		if int64(o.n) > free {
+			w.fail("over-admission", o, "admitted %d units, the exact algorithm has %d free; %+v", o.n, free, a.Decision)
+		}
+		n.oracle.charge(o.at, o.key, int64(o.n), limit)
+		free -= int64(o.n)
+	}
+	if int64(a.Remaining) > max(0, free) {
+		w.fail("remaining", o, "Remaining %d, the exact algorithm has %d: %+v", a.Remaining, free, a.Decision)
+	}
 }
 
 func (n *node) fullAt(key int) int64 {
@@ -636,7 +663,7 @@ func (w *world) takeTogether(o op) bool {
 		w.judgePeek(o, all[i].before, all[i].free)
 		want = want && all[i].before.Allowed
 		if o.form != formAt {
-			n.clock = o.at
+			n.clock.Store(o.at)
 		}
 	}
 	var d sketchlimit.Decision
@@ -765,7 +792,8 @@ func (w *world) restore(o op) {
 	}
 	old, now := n.limiter, max(o.at, n.seen)
 	fresh := slices.Equal(n.saved.bytes, w.bytes(old))
-	n.clock, n.seen = now, now
+	n.clock.Store(now)
+	n.seen = now
 	limiter, err := w.make.limiter(n.config)
 	if err != nil {
 		w.fail("snapshot", o, "New: %v", err)
@@ -806,7 +834,7 @@ func (w *world) post(o op) {
 	if n.share == nil {
 		return
 	}
-	n.clock = o.at
+	n.clock.Store(o.at)
 	current, kept := n.share.Generations()
 	n.see(o.at)
 	for generation := current; generation > current-int64(kept); generation-- {
@@ -841,7 +869,7 @@ func (w *world) deliver(o op) {
 	if m.from == o.node {
 		return
 	}
-	n.clock = o.at
+	n.clock.Store(o.at)
 	n.see(o.at)
 	bits := n.share.CellBits()
 	top := uint64(1)<<bits - 1
