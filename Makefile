@@ -7,7 +7,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # The race detector needs a C compiler; without one the tests run without it.
 RACE := $(if $(shell command -v $$(go env CC) 2>/dev/null),-race)
 
-.PHONY: test lint vuln fuzz mutate soak bench bench-peers bench-tune bench-http bench-snapshots report bench-redis bench-synced strict-sizes sizes sizing
+.PHONY: test lint vuln fuzz mutate soak adversary bench bench-peers bench-tune bench-http bench-snapshots report bench-redis bench-synced strict-sizes sizes sizing
 
 test: ## every test of every module
 	@$(if $(RACE),,echo "no C compiler: testing without the race detector")
@@ -28,6 +28,11 @@ mutate: ## breaks the code that decides, one way after another, and shows which 
 
 soak: ## ten minutes under load, for memory, goroutines, over-admissions and false denials
 	go run -C stress ./soak
+
+ADVERSARY_FOR ?= 1h
+
+adversary: ## an hour of attacks on limiters, groups and shares, judged by exact oracles; ADVERSARY_FLAGS="-seed n -kind k" repeats one
+	go run -C stress ./adversary -for $(ADVERSARY_FOR) $(ADVERSARY_FLAGS)
 
 bench: ## the library's own benchmarks
 	go test -run '^$$' -bench . ./bench ./bloom ./cms

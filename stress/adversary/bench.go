@@ -23,31 +23,33 @@ type bench struct {
 	episodes int
 	steps    int64
 	workers  int
-	lanes    int // episodes at a time, 2 if not set
+	lanes    int  // episodes at a time, 2 if not set
+	brief    bool // findings are only counted
 	out      io.Writer
 
-	mu     sync.Mutex
-	next   int
-	tally  map[string]*tally
-	total  int64
-	probes map[string]int // states of each kind in which new keys were probed
+	probeKeys int     // new keys that a rate is held against; probes if 0
+	deviation float64 // that a rate may have; likely if 0
+
+	mu    sync.Mutex
+	next  int
+	tally map[string]*tally
+	total int64
 }
 
 // tally is what became of the episodes of a kind.
 type tally struct {
 	episodes, steps int64
-	requests        int64
-	admitted        int64
-	rules           map[string]int
+	rules           map[string]int // findings
+	told            map[string]int // episodes with findings of a rule, for which those were told
 }
 
-const toldInFull = 3 // findings of a kind and rule; the others are counted
+const toldInFull = 3 // episodes of a kind and rule; other findings are counted
 
 func (b *bench) run(ctx context.Context) {
 	start := time.Now()
-	b.tally, b.probes = map[string]*tally{}, map[string]int{}
+	b.tally = map[string]*tally{}
 	for _, kind := range b.kinds {
-		b.tally[kind] = &tally{rules: map[string]int{}}
+		b.tally[kind] = &tally{rules: map[string]int{}, told: map[string]int{}}
 	}
 	fmt.Fprintf(b.out, "seed %d\n", b.seed)
 	var wg sync.WaitGroup
@@ -119,11 +121,7 @@ func (b *bench) sequence(kind string, seed uint64) {
 				continue
 			}
 			seen[v.rule] = true
-			var few []op
-			if b.known(kind, v.rule) < toldInFull {
-				few = b.shrink(s, ops, v.rule)
-			}
-			b.report(kind, seed, v, &s, few)
+			b.report(kind, seed, v, &s, ops)
 		}
 		panicked := slices.ContainsFunc(w.found, func(v violation) bool { return v.rule == "panic" })
 		w.found = w.found[:0]
@@ -139,17 +137,18 @@ func (b *bench) sequence(kind string, seed uint64) {
 	b.total += int64(w.step)
 }
 
-func (b *bench) known(kind, rule string) int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.tally[kind].rules[rule]
-}
-
-func (b *bench) count(kind, rule string) int {
+func (b *bench) count(kind, rule string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.tally[kind].rules[rule]++
-	return b.tally[kind].rules[rule]
+}
+
+// tells counts an episode with a finding, and returns whether it is to be told.
+func (b *bench) tells(kind, rule string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.tally[kind].told[rule]++
+	return !b.brief && b.tally[kind].told[rule] <= toldInFull
 }
 
 // replay plays operations anew and returns what the first finding of the rule says.
@@ -195,9 +194,11 @@ func (b *bench) shrink(s setup, ops []op, rule string) []op {
 	}
 }
 
-// report counts a finding, and tells the first ones of a kind and rule.
-func (b *bench) report(kind string, seed uint64, v violation, s *setup, few []op) {
-	if b.count(kind, v.rule) > toldInFull {
+// report counts the first finding of an episode and rule, and tells it with the operations
+// that led there, or as few of them as will do.
+func (b *bench) report(kind string, seed uint64, v violation, s *setup, ops []op) {
+	b.count(kind, v.rule)
+	if !b.tells(kind, v.rule) {
 		return
 	}
 	var text strings.Builder
@@ -206,9 +207,13 @@ func (b *bench) report(kind string, seed uint64, v violation, s *setup, few []op
 	if s != nil {
 		text.WriteString(s.String())
 	}
-	if few != nil {
+	if ops != nil {
+		few := b.shrink(*s, ops, v.rule)
 		if last, ok := b.replay(*s, few, v.rule, false); ok {
 			fmt.Fprintf(&text, "  %d operations show it: %s\n", len(few), last.text)
+		}
+		if few == nil {
+			few = ops
 		}
 		const most = 40
 		if skipped := len(few) - most; skipped > 0 {
@@ -277,7 +282,7 @@ func (b *bench) summary(took time.Duration) {
 	table.Flush()
 	for _, kind := range b.kinds {
 		for _, rule := range slices.Sorted(maps.Keys(b.tally[kind].rules)) {
-			fmt.Fprintf(b.out, "%s: %s: %d\n", kind, rule, b.tally[kind].rules[rule])
+			fmt.Fprintf(b.out, "%s: %s: %d in %d episodes\n", kind, rule, b.tally[kind].rules[rule], b.tally[kind].told[rule])
 		}
 	}
 }

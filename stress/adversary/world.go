@@ -151,10 +151,13 @@ type op struct {
 }
 
 func (o op) String() string {
+	if o.do == honour {
+		return "honour   waits as long as the request before was told, and asks again"
+	}
 	var s strings.Builder
 	fmt.Fprintf(&s, "%-8s node %d at %d", verbs[o.do], o.node, o.at)
 	switch o.do {
-	case take, together, honour:
+	case take, together:
 		fmt.Fprintf(&s, " %s key %d n %d", formNames[o.form], o.key, o.n)
 		if o.own {
 			fmt.Fprintf(&s, " limit %d", o.limit)

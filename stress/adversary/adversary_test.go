@@ -1,0 +1,57 @@
+package main
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// logger writes to a test's log.
+type logger struct{ testing.TB }
+
+func (l logger) Write(b []byte) (int, error) {
+	l.Helper()
+	l.Log(string(b))
+	return len(b), nil
+}
+
+// judge fails a test for what was found and is not known.
+func judge(t *testing.T, b *bench) {
+	t.Helper()
+	for _, kind := range b.kinds {
+		for rule := range b.tally[kind].rules {
+			if !slices.Contains(open, kind+": "+rule) && !slices.Contains(open, "*: "+rule) {
+				t.Errorf("%s: %s, from seed %d", kind, rule, b.seed)
+			}
+		}
+	}
+}
+
+// TestAdversary is the bench for the better part of a minute.
+func TestAdversary(t *testing.T) {
+	b := bench{make: real, kinds: slices.Concat(sequential, concurrent), seed: 1, workers: 16, time: 40 * time.Second, out: logger{t}}
+	if testing.Short() {
+		b.time = 2 * time.Second
+	}
+	b.run(t.Context())
+	for _, kind := range b.kinds {
+		require.NotZero(t, b.tally[kind].steps, kind)
+	}
+	judge(t, &b)
+}
+
+// TestRates holds the rate that limiters tell against new keys, in twenty states of each kind. The seed is
+// fixed: of 160 rates that are right one is 4 standard deviations off with a chance of 1 %.
+func TestRates(t *testing.T) {
+	b := bench{make: real, kinds: probed, seed: 1, episodes: 7 * len(probed), deviation: 4, out: logger{t}}
+	switch {
+	case testing.Short():
+		b.episodes, b.probeKeys = len(probed), 10_000
+	case raceEnabled:
+		b.episodes, b.probeKeys = 2*len(probed), 20_000
+	}
+	b.run(t.Context())
+	judge(t, &b)
+}

@@ -1,0 +1,401 @@
+package main
+
+import (
+	"io"
+	"runtime"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sketchlimit/sketchlimit"
+)
+
+// broken is a limiter that breaks a promise in one of its methods; those that are nil are
+// the limiter's own.
+type broken struct {
+	*sketchlimit.Limiter
+	takeAt  func(l *sketchlimit.Limiter, now time.Time, key string, n int) sketchlimit.Decision
+	peekAt  func(l *sketchlimit.Limiter, now time.Time, key string, n int) sketchlimit.Decision
+	reserve func(wait time.Duration, ok bool) (time.Duration, bool)
+	stats   func(sketchlimit.Stats) sketchlimit.Stats
+	forgets bool // what a snapshot holds
+}
+
+func (b *broken) unwrap() *sketchlimit.Limiter { return b.Limiter }
+
+func (b *broken) TakeAt(now time.Time, key string, n int) sketchlimit.Decision {
+	if b.takeAt == nil {
+		return b.Limiter.TakeAt(now, key, n)
+	}
+	return b.takeAt(b.Limiter, now, key, n)
+}
+
+func (b *broken) PeekAt(now time.Time, key string, n int) sketchlimit.Decision {
+	if b.peekAt == nil {
+		return b.Limiter.PeekAt(now, key, n)
+	}
+	return b.peekAt(b.Limiter, now, key, n)
+}
+
+func (b *broken) ReserveAt(now time.Time, key string, n int) (time.Duration, bool) {
+	wait, ok := b.Limiter.ReserveAt(now, key, n)
+	if b.reserve != nil {
+		return b.reserve(wait, ok)
+	}
+	return wait, ok
+}
+
+func (b *broken) Stats() sketchlimit.Stats {
+	s := b.Limiter.Stats()
+	if b.stats != nil {
+		return b.stats(s)
+	}
+	return s
+}
+
+func (b *broken) ReadFrom(r io.Reader) (int64, error) {
+	if b.forgets {
+		return io.Copy(io.Discard, r)
+	}
+	return b.Limiter.ReadFrom(r)
+}
+
+// making returns a maker of broken limiters.
+func making(f func(b *broken)) maker {
+	m := real
+	m.limiter = func(c sketchlimit.Config) (subject, error) {
+		l, err := sketchlimit.New(c)
+		if err != nil {
+			return nil, err
+		}
+		b := &broken{Limiter: l}
+		f(b)
+		return b, nil
+	}
+	return m
+}
+
+// answering returns a maker of limiters whose decisions, of Take and Peek alike, are changed.
+func answering(change func(d *sketchlimit.Decision)) maker {
+	return making(func(b *broken) {
+		b.takeAt = func(l *sketchlimit.Limiter, now time.Time, key string, n int) sketchlimit.Decision {
+			d := l.TakeAt(now, key, n)
+			change(&d)
+			return d
+		}
+		b.peekAt = func(l *sketchlimit.Limiter, now time.Time, key string, n int) sketchlimit.Decision {
+			d := l.PeekAt(now, key, n)
+			change(&d)
+			return d
+		}
+	})
+}
+
+// taking returns a maker of limiters whose Take is another one.
+func taking(take func(l *sketchlimit.Limiter, now time.Time, key string, n int) sketchlimit.Decision) maker {
+	return making(func(b *broken) { b.takeAt = take })
+}
+
+// everySo returns a function that is true once in n calls.
+func everySo(n int64) func() bool {
+	var calls atomic.Int64
+	return func() bool { return calls.Add(1)%n == 0 }
+}
+
+// brokenGroup is a group that is asked in another way.
+type brokenGroup struct {
+	group
+	subjects []subject
+	takeAt   func(g *brokenGroup, now time.Time, key string, n int) (sketchlimit.Decision, int)
+}
+
+func (g *brokenGroup) TakeAt(now time.Time, key string, n int) (sketchlimit.Decision, int) {
+	return g.takeAt(g, now, key, n)
+}
+
+func grouping(f func(g *brokenGroup, now time.Time, key string, n int) (sketchlimit.Decision, int)) maker {
+	m := real
+	m.group = func(subjects ...subject) (group, error) {
+		g, err := real.group(subjects...)
+		return &brokenGroup{g, subjects, f}, err
+	}
+	return m
+}
+
+// deaf is a share that leaves out what others have admitted.
+type deaf struct{ sharing }
+
+func (d deaf) SetOthers(int, int64, []uint64) bool                     { return true }
+func (d deaf) AddOthers(int, int64, func(func(int, uint32) bool)) bool { return true }
+
+// lossy is a share that hands out cells with one in so many of them missing.
+type lossy struct {
+	sharing
+	lose func() bool
+}
+
+func (l lossy) Own(part int, generation int64, to []uint64) bool {
+	ok := l.sharing.Own(part, generation, to)
+	for i := range to {
+		if l.lose() {
+			to[i] = 0
+		}
+	}
+	return ok
+}
+
+func sharingBy(f func(s sharing) sharing) maker {
+	m := real
+	m.share = func(s subject) (sharing, error) {
+		share, err := real.share(s)
+		return f(share), err
+	}
+	return m
+}
+
+// smaller returns a maker of limiters that are made by another Config than the oracles know.
+func smaller(change func(c *sketchlimit.Config)) maker {
+	m := real
+	m.limiter = func(c sketchlimit.Config) (subject, error) {
+		change(&c)
+		return real.limiter(c)
+	}
+	return m
+}
+
+// TestFindsWhatIsBroken breaks limiters in one way after another. The bench must find each, by
+// the rule that is for it, and by that rule nothing in limiters that are whole.
+func TestFindsWhatIsBroken(t *testing.T) {
+	retry := func(d *sketchlimit.Decision, by time.Duration) {
+		if !d.Allowed && d.RetryAfter != sketchlimit.Never {
+			d.RetryAfter += by
+		}
+	}
+	now, later := everySo(20), everySo(50)
+	for _, c := range []struct {
+		name, kind, rule string
+		make             maker
+	}{
+		{"a unit too many now and then", "fixed", "over-admission", answering(func(d *sketchlimit.Decision) {
+			if !d.Allowed && d.RetryAfter != sketchlimit.Never && now() {
+				d.Allowed, d.RetryAfter = true, 0
+			}
+		})},
+		{"a limit that is one higher", "sliding", "over-admission", smaller(func(c *sketchlimit.Config) {
+			if c.Limit < 250 {
+				p := *c.Plan
+				c.Limit, c.Plan, p.CellBits = c.Limit+1, &p, 8
+			}
+		})},
+		{"a window that is one nanosecond shorter", "fixed", "over-admission", smaller(func(c *sketchlimit.Config) {
+			if c.Window > time.Millisecond {
+				c.Window--
+			}
+		})},
+		{"weights of a later time", "sliding", "over-admission", taking(func(l *sketchlimit.Limiter, now time.Time, key string, n int) sketchlimit.Decision {
+			return l.TakeAt(now.Add(l.Window()/8), key, n)
+		})},
+		{"a bucket that holds one more", "bucket", "over-admission", smaller(func(c *sketchlimit.Config) {
+			if c.Burst > 0 && c.Burst < 1<<20 {
+				c.Burst++
+			}
+		})},
+		{"Remaining one above exact", "fixed", "remaining", answering(func(d *sketchlimit.Decision) { d.Remaining++ })},
+		{"Remaining one above exact after a Take", "subwindows", "remaining", taking(func(l *sketchlimit.Limiter, now time.Time, key string, n int) sketchlimit.Decision {
+			d := l.TakeAt(now, key, n)
+			if d.Allowed {
+				d.Remaining++
+			}
+			return d
+		})},
+		{"RetryAfter a nanosecond early", "fixed", "retry", answering(func(d *sketchlimit.Decision) { retry(d, -1) })},
+		{"RetryAfter a nanosecond late", "sliding", "retry late", answering(func(d *sketchlimit.Decision) { retry(d, 1) })},
+		{"ResetAfter a nanosecond early", "fixed", "reset", answering(func(d *sketchlimit.Decision) { d.ResetAfter -= min(d.ResetAfter, 1) })},
+		{"ResetAfter a nanosecond late", "fixed", "reset late", answering(func(d *sketchlimit.Decision) { d.ResetAfter++ })},
+		{"Never for what will pass", "fixed", "never", answering(func(d *sketchlimit.Decision) {
+			if !d.Allowed && later() {
+				d.RetryAfter = sketchlimit.Never
+			}
+		})},
+		{"a wait for what never passes", "fixed", "never", answering(func(d *sketchlimit.Decision) {
+			if d.RetryAfter == sketchlimit.Never {
+				d.RetryAfter = time.Hour
+			}
+		})},
+		{"a Take that denies what Peek admits", "fixed", "take is not peek", making(func(b *broken) {
+			so := everySo(20)
+			b.takeAt = func(l *sketchlimit.Limiter, now time.Time, key string, n int) sketchlimit.Decision {
+				if so() {
+					return l.PeekAt(now, key, 0)
+				}
+				return l.TakeAt(now, key, n)
+			}
+		})},
+		{"a denial that is told again later", "fixed", "stale denial", making(func(b *broken) {
+			last := map[string]sketchlimit.Decision{}
+			b.takeAt = func(l *sketchlimit.Limiter, now time.Time, key string, n int) sketchlimit.Decision {
+				d := l.TakeAt(now, key, n)
+				if was, ok := last[key]; ok && !d.Allowed && d.RetryAfter != sketchlimit.Never {
+					return was
+				}
+				delete(last, key)
+				if !d.Allowed && d.RetryAfter != sketchlimit.Never {
+					last[key] = d
+				}
+				return d
+			}
+		})},
+		{"who has waited is denied once more", "fixed", "honoured", making(func(b *broken) {
+			denied := map[string]bool{}
+			b.takeAt = func(l *sketchlimit.Limiter, now time.Time, key string, n int) sketchlimit.Decision {
+				if denied[key] {
+					denied[key] = false
+					return l.PeekAt(now, key, 0)
+				}
+				d := l.TakeAt(now, key, n)
+				denied[key] = !d.Allowed
+				return d
+			}
+		})},
+		{"another Limit is told", "fixed", "limit", answering(func(d *sketchlimit.Decision) { d.Limit++ })},
+		{"a Reserve whose wait is a nanosecond short", "bucket", "reserve", making(func(b *broken) {
+			b.reserve = func(wait time.Duration, ok bool) (time.Duration, bool) { return max(0, wait-1), ok }
+		})},
+		{"a panic", "fixed", "panic", answering(func(*sketchlimit.Decision) {
+			if later() {
+				panic("broken")
+			}
+		})},
+		{"a snapshot that forgets", "snapshot", "remaining", making(func(b *broken) { b.forgets = true })},
+		{"a group that charges the first though it refuses", "group", "half-consumed", grouping(
+			func(g *brokenGroup, now time.Time, key string, n int) (sketchlimit.Decision, int) {
+				d, by := g.group.TakeAt(now, key, n)
+				if !d.Allowed {
+					g.subjects[0].TakeAt(now, key, 1)
+				}
+				return d, by
+			})},
+		{"a group that charges the last alone", "group", "half-consumed", grouping(
+			func(g *brokenGroup, now time.Time, key string, n int) (d sketchlimit.Decision, by int) {
+				for i, s := range g.subjects {
+					if d, by = s.PeekAt(now, key, n), i; !d.Allowed {
+						return d, by
+					}
+				}
+				return g.subjects[by].TakeAt(now, key, n), by
+			})},
+		{"a group that tells of the wrong limiter", "group", "group", grouping(
+			func(g *brokenGroup, now time.Time, key string, n int) (sketchlimit.Decision, int) {
+				d, by := g.group.TakeAt(now, key, n)
+				return d, (by + 1) % len(g.subjects)
+			})},
+		{"a share that does not hear the others", "threads-share", "remaining", sharingBy(func(s sharing) sharing { return deaf{s} })},
+		{"a share that loses cells", "share", "remaining", sharingBy(func(s sharing) sharing { return lossy{s, everySo(3)} })},
+		{"a bucket that holds one less", "alone", "bucket short", smaller(func(c *sketchlimit.Config) {
+			if c.Burst > 1 {
+				c.Burst--
+			}
+		})},
+		{"a window that holds one less", "alone", "alone", smaller(func(c *sketchlimit.Config) {
+			if c.Limit > 1 && c.Algorithm != sketchlimit.TokenBucket {
+				c.Limit--
+			}
+		})},
+		{"check and count are two steps", "threads", "over-admission", taking(func(l *sketchlimit.Limiter, now time.Time, key string, n int) sketchlimit.Decision {
+			d := l.PeekAt(now, key, n)
+			runtime.Gosched()
+			if d.Allowed {
+				l.TakeAt(now, key, n)
+			}
+			return d
+		})},
+		{"goroutines' group charges the first though it refuses", "threads-group", "alone", grouping(
+			func(g *brokenGroup, now time.Time, key string, n int) (sketchlimit.Decision, int) {
+				d, by := g.group.TakeAt(now, key, n)
+				if !d.Allowed {
+					g.subjects[0].TakeAt(now, key, 1)
+				}
+				return d, by
+			})},
+		{"a rate that is a tenth too high", "probe-fixed", "rate", making(func(b *broken) {
+			b.stats = func(s sketchlimit.Stats) sketchlimit.Stats {
+				s.FalseDenialRate *= 1.1
+				return s
+			}
+		})},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			play := func(m maker) int {
+				for seed := range uint64(60) { // until it is found
+					b := bench{make: m, kinds: []string{c.kind}, seed: 1 + seed, workers: 8, episodes: 1, lanes: 1, brief: true, probeKeys: 100_000, out: io.Discard}
+					b.run(t.Context())
+					if found := b.tally[c.kind].rules[c.rule]; found > 0 {
+						return found
+					}
+				}
+				return 0
+			}
+			require.NotZero(t, play(c.make), "not found")
+		})
+	}
+}
+
+// TestTellsHowToRepeat holds what is printed against what it takes to find it again.
+func TestTellsHowToRepeat(t *testing.T) {
+	m := answering(func(d *sketchlimit.Decision) { d.Remaining++ })
+	var out strings.Builder
+	b := bench{make: m, kinds: []string{"sliding"}, seed: 40, episodes: 2, lanes: 1, out: &out}
+	b.run(t.Context())
+	text := out.String()
+	require.Contains(t, text, "VIOLATION remaining: sliding, seed 40, step ")
+	require.Contains(t, text, "again: go run -C stress ./adversary -kind sliding -seed 41 -episodes 1")
+	require.Contains(t, text, "Plan {Shards:")
+	require.Contains(t, text, "  1 operations show it: ")
+	require.Contains(t, text, "\nsliding: remaining: ")
+
+	var again strings.Builder
+	c := bench{make: m, kinds: []string{"sliding"}, seed: 41, episodes: 1, lanes: 1, out: &again}
+	c.run(t.Context())
+	_, first, _ := strings.Cut(again.String(), "VIOLATION")
+	first, _, _ = strings.Cut(first, "\nVIOLATION")
+	require.Contains(t, text, first)
+	require.Equal(t, 2, b.tally["sliding"].told["remaining"])
+}
+
+// TestAnEpisodeRepeats plays the same seed twice, and by its operations alone.
+func TestAnEpisodeRepeats(t *testing.T) {
+	for _, kind := range sequential {
+		if kind == "grow" {
+			continue // is replaced in the background
+		}
+		play := func() (ops []op, answers []bool) {
+			r := newRand(7)
+			w, err := newWorld(draw(r, kind), real)
+			require.NoError(t, err)
+			defer w.close()
+			g := newGenerator(r, w)
+			for range 500 {
+				o := g.next()
+				w.run(o)
+				ops, answers = append(ops, o), append(answers, w.last.denied)
+			}
+			return ops, answers
+		}
+		ops, answers := play()
+		again, same := play()
+		require.Equal(t, ops, again, kind)
+		require.Equal(t, answers, same, kind)
+		require.True(t, slices.Contains(answers, true) && slices.Contains(answers, false), kind)
+	}
+}
+
+func TestChoose(t *testing.T) {
+	var b bench
+	require.NoError(t, b.choose(""))
+	require.Len(t, b.kinds, len(sequential)+len(concurrent)+len(probed))
+	require.EqualError(t, b.choose("sliding,oval"), "-kind oval, must be of "+strings.Join(b.kinds[:len(sequential)+len(concurrent)+len(probed)], ", "))
+}
