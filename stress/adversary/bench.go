@@ -79,9 +79,27 @@ func (b *bench) take() (kind string, seed uint64, ok bool) {
 	if b.episodes > 0 && b.next >= b.episodes || b.steps > 0 && b.total >= b.steps {
 		return "", 0, false
 	}
-	kind, seed = b.kinds[b.next%len(b.kinds)], b.seed+uint64(b.next)
+	kind, seed = b.turn(b.next), b.seed+uint64(b.next)
 	b.next++
 	return kind, seed, true
+}
+
+// turn returns whose turn it is: the rates' once in so many rounds, because new keys take
+// longer to ask about than all else.
+func (b *bench) turn(i int) string {
+	const rounds = 16
+	var rates, others []string
+	for _, kind := range b.kinds {
+		if slices.Contains(probed, kind) {
+			rates = append(rates, kind)
+		} else {
+			others = append(others, kind)
+		}
+	}
+	if i %= len(rates) + rounds*len(others); i < len(rates) {
+		return rates[i]
+	}
+	return others[(i-len(rates))%len(others)]
 }
 
 func (b *bench) episode(kind string, seed uint64) {

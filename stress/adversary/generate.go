@@ -23,8 +23,13 @@ func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0x61647
 // draw returns the setup of an episode.
 func draw(r *rand.Rand, kind string) setup {
 	s := setup{kind: kind, start: 1_700_000_000_000_000_000 + r.Int64N(1<<55)}
-	if r.IntN(20) == 0 {
+	switch r.IntN(40) {
+	case 0, 1:
 		s.start = -r.Int64N(1 << 59) // before 1970
+	case 2:
+		s.start = lastTime - r.Int64N(1<<40)
+	case 3:
+		s.start = -lastTime + r.Int64N(1<<40)
 	}
 	switch kind {
 	case "threads-group", "threads-share", "threads-grow":
@@ -34,7 +39,7 @@ func draw(r *rand.Rand, kind string) setup {
 	case "storm":
 		s.group = true
 		c := drawConfig(r, sketchlimit.SlidingWindow)
-		for c.SubWindows > 1 || c.Plan.HeavyEntries == 0 {
+		for c.SubWindows > 1 || c.Plan == nil || c.Plan.HeavyEntries == 0 {
 			c = drawConfig(r, sketchlimit.SlidingWindow)
 		}
 		s.add(c)
@@ -60,6 +65,9 @@ func draw(r *rand.Rand, kind string) setup {
 			for i := range s.configs[1:] {
 				s.configs[1+i] = resize(r, s.configs[0], max(1, s.configs[0].Limit-r.IntN(1+s.configs[0].Limit/5)))
 				s.configs[1+i].Seed += uint64(i) + 1
+			}
+			if r.IntN(4) == 0 && s.configs[0].Algorithm != sketchlimit.TokenBucket { // which share a limit besides
+				s.shared, s.configs = true, []sketchlimit.Config{s.configs[0], s.configs[0]}
 			}
 		}
 	case "share":
@@ -120,6 +128,10 @@ func drawConfig(r *rand.Rand, algorithm sketchlimit.Algorithm) sketchlimit.Confi
 		window = []int64{1e9, 60e9, 3600e9, 86400e9, 1e6, 1000003}[r.IntN(6)]
 	case 1:
 		window = 86400e9*(1+r.Int64N(90)) + r.Int64N(1e9)
+	case 2:
+		if r.IntN(8) == 0 {
+			window = 1<<61 - r.Int64N(1<<uint(r.IntN(61)))
+		}
 	}
 	c.Window = time.Duration(max(window, 1e6))
 	if algorithm == sketchlimit.SlidingWindow && r.IntN(3) == 0 {
@@ -132,12 +144,32 @@ func drawConfig(r *rand.Rand, algorithm sketchlimit.Algorithm) sketchlimit.Confi
 			c.Burst = 1 + r.IntN(20)
 		}
 	}
-	return resize(r, c, limit)
+	if r.IntN(30) == 0 {
+		c.Hash = oneHash(r.Uint64() * r.Uint64N(2)) // all keys are one
+	}
+	c = resize(r, c, limit)
+	switch r.IntN(40) {
+	case 0:
+		c.Plan, c.MemoryBytes = nil, 8<<10+r.IntN(32<<10)
+	case 1:
+		if limit <= 1000 {
+			c.Plan, c.Keys = nil, 1+r.IntN(2000)
+		}
+	}
+	return c
 }
+
+// oneHash is a Hash under which all keys collide.
+type oneHash uint64
+
+func (h oneHash) Sum64([]byte) uint64 { return uint64(h) }
 
 // resize gives a limiter a limit and a small plan.
 func resize(r *rand.Rand, c sketchlimit.Config, limit int) sketchlimit.Config {
-	c.Limit = limit
+	c.Limit, c.Keys, c.MemoryBytes = limit, 0, 0
+	if c.Window > 1<<50 { // a bucket must fill in 73 years
+		c.Burst = min(c.Burst, limit)
+	}
 	p := &sketchlimit.Plan{Shards: 1, BloomBytes: 64, BloomProbes: 1 + r.IntN(4), Depth: 4, Width: 16, CellBits: 4}
 	if r.IntN(4) == 0 {
 		p.Shards = 1 + r.IntN(3)
@@ -223,7 +255,7 @@ func (g *generator) storm() {
 	i := r.IntN(len(g.w.nodes))
 	n, limit := g.w.nodes[i], g.w.configs[i].Limit
 	begins := n.oracle.latest * n.oracle.length
-	if n.oracle.scale != nil || begins > farthest-10*n.oracle.length {
+	if n.oracle.scale != nil || n.oracle.length > 1<<55 || begins > lastTime-10*n.oracle.length {
 		return
 	}
 	ask := func(generation, key, units int, all bool) {
@@ -275,28 +307,37 @@ func (g *generator) leap() {
 	begins := g.now - int64(modulo64(g.now, length))
 	switch r.IntN(12) {
 	case 0, 1, 9, 10, 11:
-		g.now = begins + length*(1+r.Int64N(2))
+		g.now = later(begins, length*(1+r.Int64N(2)))
 	case 2:
-		g.now = begins + length - 1
+		g.now = later(begins, length-1)
 	case 3, 4:
-		g.now += length
+		g.now = later(g.now, length)
 	case 5:
-		g.now += r.Int64N(3 * length)
+		g.now = later(g.now, r.Int64N(2*length))
 	case 6:
-		g.now += length * r.Int64N(12)
+		for range r.IntN(12) {
+			g.now = later(g.now, length)
+		}
 	case 7:
-		g.now = begins + r.Int64N(length)
+		g.now = later(begins, r.Int64N(length))
 	case 8:
-		g.now -= r.Int64N(2*length) + 1
+		g.now = later(g.now, -1-r.Int64N(length/2)-r.Int64N(length))
 	}
-	if r.IntN(200) == 0 {
-		g.now += length * r.Int64N(1000)
+	if length < 1<<50 && r.IntN(200) == 0 {
+		g.now = later(g.now, length*r.Int64N(1000))
 	}
-	g.now = min(g.now, farthest)
+	if g.now > lastTime && r.IntN(4) > 0 { // it stands still at the end of time
+		g.now = g.w.start
+	}
 }
 
-// farthest is the latest time of a request. From 1<<62 on, 2116, all times are one.
-const farthest = 3 << 60
+// later returns a time some ns later, soon after the end of time at the most.
+func later(t, ns int64) int64 {
+	if ns > 0 && t > lastTime-ns {
+		return lastTime + ns%(1<<40)
+	}
+	return max(t+ns, -lastTime-1<<40)
+}
 
 func modulo64(a, m int64) int64 {
 	if a %= m; a < 0 {

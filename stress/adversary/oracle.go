@@ -84,9 +84,19 @@ func bucketGeneration(limit, burst, window int64) int64 {
 	return length
 }
 
+// lastTime is where time ends, in whole seconds.
+const lastTime = (1 << 62) / 1_000_000_000 * 1_000_000_000
+
 // position returns the generation of a time and the ns since it began. A time before the
 // latest generation counts as its first instant.
+//
+// Times after 2116 are its last moment that there is, and those before 1823 the first.
 func (o *oracle) position(t int64) (generation, elapsed int64) {
+	if t >= lastTime {
+		t = 1<<62 - 1
+	} else if t < -lastTime+1e9 {
+		t = 1 - 1<<62
+	}
 	generation, elapsed = t/o.length, t%o.length
 	if elapsed < 0 {
 		generation, elapsed = generation-1, elapsed+o.length

@@ -92,7 +92,7 @@ func drawProbed(r *rand.Rand, kind string) setup {
 		default:
 			s = draw(r, base)
 		}
-		if c := s.configs[0]; c.Limit <= 1000 && c.Limit > 1 && c.Burst <= 1000 && s.start > 0 { // beyond, rates are rounded up
+		if c := s.configs[0]; c.Plan != nil == (base != "grow") && c.Hash == nil && c.Window < 1<<53 && c.Limit <= 1000 && c.Limit > 1 && c.Burst <= 1000 && s.start > 0 && s.start < 1<<61 { // beyond, rates are rounded up
 			break
 		}
 	}

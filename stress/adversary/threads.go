@@ -62,8 +62,8 @@ func (b *bench) round(g *generator) (steps int) {
 	g.leap()
 	times := []int64{g.now}
 	if r.IntN(3) == 0 {
-		if later := g.now + r.Int64N(1+g.length()/3); w.together(g.now, later) {
-			times = append(times, later)
+		if second := later(g.now, r.Int64N(1+g.length()/3)); w.together(g.now, second) {
+			times = append(times, second)
 		}
 	}
 	before := make([]*oracle, len(w.nodes))
@@ -297,7 +297,7 @@ func (w *world) judgeQuiet(keys int, times []int64, all []grant) {
 func (w *world) edge(b *bench, g *generator) {
 	i := g.r.IntN(len(w.nodes))
 	n := w.nodes[i]
-	if w.setup.group || w.shared || n.oracle.scale != nil || g.now > farthest-20*n.oracle.length {
+	if w.setup.group || w.shared || n.oracle.scale != nil || n.oracle.length > 1<<55 || g.now > lastTime-20*n.oracle.length {
 		return
 	}
 	edge := (n.oracle.latest + 2) * n.oracle.length

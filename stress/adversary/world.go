@@ -282,7 +282,7 @@ func (w *world) run(o op) {
 	}()
 	n := w.nodes[o.node]
 	if o.do == honour {
-		if !w.last.denied || w.last.retry == sketchlimit.Never || w.last.retry < 0 {
+		if !w.last.denied || w.last.retry == sketchlimit.Never || w.last.retry < 0 || ends(w.last.op.at, w.last.op.at+int64(w.last.retry)) {
 			return
 		}
 		was := w.last.op
@@ -463,7 +463,7 @@ func (w *world) take(o op) bool {
 		switch {
 		case !a.Allowed && a.wait != 0:
 			w.fail("reserve", o, "denied with a wait of %v", a.wait)
-		case a.Allowed && (a.wait < 0 || o.at+int64(a.wait) < fullAt):
+		case a.Allowed && (a.wait < 0 || o.at+int64(a.wait) < fullAt) && !ends(o.at, fullAt):
 			w.fail("reserve", o, "wait %v ends at %d, the bucket is full at %d", a.wait, o.at+int64(a.wait), fullAt)
 		}
 	}
@@ -543,10 +543,15 @@ func (w *world) judgeDecision(o op, n *node, d sketchlimit.Decision, free, most 
 		w.fail("remaining", o, "Remaining %d, the exact algorithm has %d: %+v", d.Remaining, free, d)
 	}
 	limit := int64(d.Limit)
-	if d.ResetAfter < 0 {
+reset:
+	switch {
+	case d.ResetAfter < 0:
 		w.fail("reset", o, "ResetAfter below 0: %+v", d)
-	} else {
+	default:
 		later := o.at + int64(d.ResetAfter)
+		if ends(o.at, later) {
+			break reset
+		}
 		one := o
 		one.n = 1
 		if p, ok := n.peek(one, later); ok && int64(p.Remaining) != most {
@@ -574,6 +579,9 @@ func (w *world) judgeDecision(o op, n *node, d sketchlimit.Decision, free, most 
 		w.fail("never", o, "will pass: %+v", d)
 	default:
 		later := o.at + int64(d.RetryAfter)
+		if ends(o.at, later) {
+			break
+		}
 		if p, ok := n.peek(o, later); ok && !p.Allowed {
 			w.fail("retry", o, "Peek denies after RetryAfter: %+v, then %+v", d, p)
 		}
@@ -584,6 +592,12 @@ func (w *world) judgeDecision(o op, n *node, d sketchlimit.Decision, free, most 
 			w.fail("retry late", o, "Peek admits a nanosecond before RetryAfter: %+v", d)
 		}
 	}
+}
+
+// ends tells whether time ends between two times: later ones do not come, so that nothing
+// can be said of them.
+func ends(from, to int64) bool {
+	return from < -lastTime+1e9 || to >= lastTime || to < from && from > 0
 }
 
 // compare holds a decision against a peek just before it, and if it was denied one just
