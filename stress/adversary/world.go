@@ -447,6 +447,8 @@ func (w *world) take(o op) bool {
 	most, free, want := n.oracle.most(limit), n.oracle.free(o.at, o.key, limit), int64(o.n)
 	fullAt := n.fullAt(o.key)
 	w.behind = n.oracle.passed(o.at)
+	generation, elapsed := n.oracle.position(o.at)
+	now := generation*n.oracle.length + elapsed // as it counts
 	before, peeked := n.peek(o, o.at)
 	a := n.ask(o)
 	n.see(o.at)
@@ -463,7 +465,7 @@ func (w *world) take(o op) bool {
 		switch {
 		case !a.Allowed && a.wait != 0:
 			w.fail("reserve", o, "denied with a wait of %v", a.wait)
-		case a.Allowed && (a.wait < 0 || o.at+int64(a.wait) < fullAt) && !ends(o.at, fullAt):
+		case a.Allowed && a.wait < 0, a.Allowed && fullAt > now && o.at+int64(a.wait) < fullAt && !ends(o.at, fullAt):
 			w.fail("reserve", o, "wait %v ends at %d, the bucket is full at %d", a.wait, o.at+int64(a.wait), fullAt)
 		}
 	}
@@ -547,7 +549,7 @@ reset:
 	switch {
 	case d.ResetAfter < 0:
 		w.fail("reset", o, "ResetAfter below 0: %+v", d)
-	default:
+	case most > 0: // of a limit below 1 nothing can come back
 		later := o.at + int64(d.ResetAfter)
 		if ends(o.at, later) {
 			break reset
