@@ -298,7 +298,7 @@ func (g *generator) length() int64 {
 	if n.oracle.scale != nil && g.r.IntN(4) > 0 {
 		return n.oracle.window
 	}
-	return n.oracle.length
+	return n.oracle.turn
 }
 
 // leap moves the time: to edges, over generations, far away, or back.

@@ -18,7 +18,8 @@ type oracle struct {
 	limit     int64
 	burst     int64
 	window    int64 // ns
-	length    int64 // of a generation, ns
+	length    int64 // of a generation, ns; 1 of a bucket
+	turn      int64 // what loads take for one, ns
 	kept      int   // generations
 	latest    int64 // generation seen
 	keys      []use
@@ -30,8 +31,13 @@ type oracle struct {
 
 // use is what one key was granted.
 type use struct {
-	counts []count  // one for each generation kept; index: its number modulo their number
-	full   *big.Int // when the bucket is full, in 1/scale ns; nil: it always was
+	counts []count // one for each generation kept; index: its number modulo their number
+
+	// When the bucket is full, in 1/scale ns; nil: it always was. A bucket's generations are its own
+	// affair, and so is how far a time that has stepped back is taken ahead: to the latest time seen at
+	// most. full is the earliest that may be, and last the latest. They are the same once
+	// times have gone on for as long as the bucket takes to fill.
+	full, last *big.Int
 }
 
 type count struct {
@@ -53,7 +59,7 @@ func newOracle(c sketchlimit.Config, limits []int, now int64) *oracle {
 	case sketchlimit.FixedWindow:
 		o.length = int64(c.Window)
 	default:
-		o.length = bucketGeneration(o.limit, o.burst, o.window)
+		o.length = 1
 		o.scale = big.NewInt(o.limit)
 		for _, limit := range limits {
 			if limit > 0 && int64(limit) < o.limit { // the least common multiple
@@ -63,25 +69,13 @@ func newOracle(c sketchlimit.Config, limits []int, now int64) *oracle {
 			}
 		}
 	}
+	o.turn = o.length
+	if o.scale != nil {
+		fills, _ := new(big.Float).SetInt(product(o.window, big.NewInt(o.burst/o.limit+1))).Int64()
+		o.turn = max(1<<30, fills>>1)
+	}
 	o.see(now)
 	return o
-}
-
-// bucketGeneration returns the length of the generations in which a bucket's clock does
-// not step back. A tick is the least power of two of nanoseconds of which less than
-// 3 × 2^30 - 1 make a window or the time to fill a bucket; a generation has 2^30.
-func bucketGeneration(limit, burst, window int64) int64 {
-	longest := window
-	if burst > limit {
-		hi, lo := bits.Mul64(uint64(burst), uint64(window))
-		q, _ := bits.Div64(hi, lo, uint64(limit))
-		longest = max(longest, int64(q)+1)
-	}
-	length := int64(1) << 30
-	for ; longest >= 3<<30-1; longest >>= 1 {
-		length <<= 1
-	}
-	return length
 }
 
 // lastTime is where time ends, in whole seconds.
@@ -92,11 +86,7 @@ const lastTime = (1 << 62) / 1_000_000_000 * 1_000_000_000
 //
 // Times after 2116 are its last moment that there is, and those before 1823 the first.
 func (o *oracle) position(t int64) (generation, elapsed int64) {
-	if t >= lastTime {
-		t = 1<<62 - 1
-	} else if t < -lastTime+1e9 {
-		t = 1 - 1<<62
-	}
+	t = known(t)
 	generation, elapsed = t/o.length, t%o.length
 	if elapsed < 0 {
 		generation, elapsed = generation-1, elapsed+o.length
@@ -105,6 +95,17 @@ func (o *oracle) position(t int64) (generation, elapsed int64) {
 		return o.latest, 0
 	}
 	return generation, elapsed
+}
+
+// known returns a time as far as times are told apart.
+func known(t int64) int64 {
+	switch {
+	case t >= lastTime:
+		return 1<<62 - 1
+	case t < -lastTime+1e9:
+		return 1 - 1<<62
+	}
+	return t
 }
 
 // passed tells whether a time is before the latest generation.
@@ -193,22 +194,24 @@ func (o *oracle) freeBucket(now int64, key int, limit int64) int64 {
 func (o *oracle) charge(t int64, key int, n, limit int64) {
 	limit = min(limit, o.limit)
 	o.see(t)
-	generation, elapsed := o.position(t)
+	generation, _ := o.position(t)
 	for key >= len(o.keys) {
 		o.keys = append(o.keys, use{})
 	}
 	u := &o.keys[key]
 	if o.scale != nil {
-		now := new(big.Int)
-		now.Mul(now.SetInt64(generation*o.length+elapsed), o.scale)
 		if u.full == nil {
-			u.full = new(big.Int).Set(now)
-		} else if u.full.Cmp(now) < 0 {
-			u.full.Set(now)
+			u.full, u.last = product(known(t), o.scale), product(generation, o.scale)
 		}
 		// n × window / limit; the scale is a multiple of the limit.
 		x := new(big.Int).Mul(big.NewInt(n), big.NewInt(o.window))
-		u.full.Add(u.full, x.Mul(x, now.Div(o.scale, now.SetInt64(limit))))
+		x.Mul(x, new(big.Int).Div(o.scale, big.NewInt(limit)))
+		for full, now := range map[*big.Int]int64{u.full: known(t), u.last: generation} {
+			if now := product(now, o.scale); full.Cmp(now) < 0 {
+				full.Set(now)
+			}
+			full.Add(full, x)
+		}
 		return
 	}
 	if u.counts == nil {
@@ -222,6 +225,18 @@ func (o *oracle) charge(t int64, key int, n, limit int64) {
 		*c = count{generation: generation}
 	}
 	c.n += n
+}
+
+// earlier is free for a bucket, at a time that is taken as it is.
+func (o *oracle) earlier(t int64, key int, limit int64) int64 { return o.freeBucket(t, key, limit) }
+
+// sure tells whether the key's bucket is full at one time for sure, and the time that counts is t.
+func (o *oracle) sure(t int64, key int) bool {
+	if o.passed(t) || key >= len(o.keys) || o.keys[key].full == nil {
+		return !o.passed(t)
+	}
+	u := &o.keys[key]
+	return u.full.Cmp(u.last) == 0 || u.last.Cmp(product(t, o.scale)) <= 0
 }
 
 // fullAt returns the time at which the key's bucket is full, ns rounded up, or the earliest
@@ -239,8 +254,8 @@ func (o *oracle) clone() *oracle {
 	c.keys = slices.Clone(o.keys)
 	for i := range c.keys {
 		c.keys[i].counts = slices.Clone(c.keys[i].counts)
-		if full := c.keys[i].full; full != nil {
-			c.keys[i].full = new(big.Int).Set(full)
+		if k := &c.keys[i]; k.full != nil {
+			k.full, k.last = new(big.Int).Set(k.full), new(big.Int).Set(k.last)
 		}
 	}
 	return &c
@@ -259,8 +274,9 @@ func ceil(a, b *big.Int) int64 {
 	return a.Int64()
 }
 
-func product(a, b int64) *big.Int {
-	return new(big.Int).Mul(big.NewInt(a), big.NewInt(b))
+func product(a int64, b *big.Int) *big.Int {
+	p := big.NewInt(a)
+	return p.Mul(p, b)
 }
 
 func modulo(n int64, m int) int {
