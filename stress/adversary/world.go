@@ -60,8 +60,9 @@ type node struct {
 
 // burst is what an exact bucket says of a key that is alone.
 type burst struct {
-	at   int64
-	full bool // the exact bucket was full when the first request of this instant came
+	at    int64
+	full  bool // the exact bucket was full when the first request of this instant came
+	mixed bool // since it was full last, limits of requests' own were charged, whose units may be rounded
 }
 
 type snapshot struct {
@@ -642,10 +643,14 @@ func (w *world) judgeAlone(o op, n *node, a answer, free, most, fullAt int64, su
 	}
 	if !sure {
 		n.burst.full = false
+		n.burst.mixed = n.burst.mixed || a.Allowed && o.limit < n.config.Limit
 		return
 	}
-	if n.burst.at != o.at || fullAt <= o.at {
-		n.burst = burst{o.at, fullAt <= o.at}
+	if full := fullAt <= o.at; full || n.burst.at != o.at {
+		n.burst = burst{o.at, full, n.burst.mixed && !full}
+	}
+	if a.Allowed && o.limit < n.config.Limit {
+		n.burst.mixed = true
 	}
 	if a.Allowed || o.n < 1 || int64(o.n) > free {
 		return
@@ -653,11 +658,11 @@ func (w *world) judgeAlone(o op, n *node, a answer, free, most, fullAt int64, su
 	// The exact bucket admits. Times are rounded up once to a tick, and a denial is right
 	// if the exact bucket would have denied by that much earlier.
 	switch slack := max(2, n.oracle.turn>>28); {
-	case n.burst.full:
+	case n.burst.full && !n.burst.mixed:
 		w.fail("bucket short", o, "denied %d units of a bucket of %d that was full at this instant and has %d", o.n, most, free)
 	case free > int64(o.n):
 		w.fail("bucket short", o, "denied %d units, the exact bucket has %d", o.n, free)
-	case n.oracle.earlier(o.at-slack, o.key, int64(min(o.limit, n.config.Limit))) >= int64(o.n):
+	case !n.burst.mixed && o.limit == n.config.Limit && n.oracle.earlier(o.at-slack, o.key, int64(o.limit)) >= int64(o.n):
 		w.fail("bucket paced", o, "denied %d units, the exact bucket has had as many for %d ns", o.n, slack)
 	}
 }
