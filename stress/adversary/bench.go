@@ -106,6 +106,8 @@ func (b *bench) episode(kind string, seed uint64) {
 	switch {
 	case slices.Contains(probed, kind):
 		b.probe(kind, seed)
+	case kind == forged:
+		b.forge(seed)
 	case slices.Contains(concurrent, kind):
 		b.threads(kind, seed)
 	default:

@@ -321,6 +321,7 @@ func TestFindsWhatIsBroken(t *testing.T) {
 				}
 				return d, by
 			})},
+		{"Remaining below 0", "forged", "answer", answering(func(d *sketchlimit.Decision) { d.Remaining = min(d.Remaining, 5) - 5 })},
 		{"a rate that is a tenth too high", "probe-fixed", "rate", making(func(b *broken) {
 			b.stats = func(s sketchlimit.Stats) sketchlimit.Stats {
 				s.FalseDenialRate *= 1.1
@@ -396,6 +397,6 @@ func TestAnEpisodeRepeats(t *testing.T) {
 func TestChoose(t *testing.T) {
 	var b bench
 	require.NoError(t, b.choose(""))
-	require.Len(t, b.kinds, len(sequential)+len(concurrent)+len(probed))
-	require.EqualError(t, b.choose("sliding,oval"), "-kind oval, must be of "+strings.Join(b.kinds[:len(sequential)+len(concurrent)+len(probed)], ", "))
+	require.Len(t, b.kinds, len(sequential)+len(concurrent)+1+len(probed))
+	require.EqualError(t, b.choose("sliding,oval"), "-kind oval, must be of "+strings.Join(b.kinds[:len(sequential)+len(concurrent)+1+len(probed)], ", "))
 }

@@ -56,7 +56,7 @@ func main() {
 
 // choose says which kinds are tried.
 func (b *bench) choose(names string) error {
-	all := slices.Concat(sequential, concurrent, probed)
+	all := slices.Concat(sequential, concurrent, []string{forged}, probed)
 	if names == "" {
 		b.kinds = all
 		return nil

@@ -14,6 +14,7 @@ var open = []string{
 
 	// A group asks its limiters before they turn and charges them after.
 	"storm: half-consumed", "storm: group is not peek", "storm: over-admission", "storm: remaining",
+	"threads-group: over-admission", "threads-group: remaining",
 	"group: half-consumed", "group: group is not peek", "group: over-admission", "group: remaining",
 
 	// Small buckets lose a unit.
@@ -23,4 +24,7 @@ var open = []string{
 	// them out.
 	"share: over-admission", "share: remaining", "threads-share: over-admission", "threads-share: remaining",
 	"probe-share: rate",
+
+	// A Plan with Width 0 is not checked to the end where Limit is 1.
+	"forged: panic",
 }

@@ -1,0 +1,196 @@
+package main
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"runtime/debug"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/sketchlimit/sketchlimit"
+)
+
+// forged is the kind that makes limiters of whatever a Config can say, and restores snapshots
+// that somebody has changed and sealed again. Both must be refused or work: never panic.
+const forged = "forged"
+
+// nasty returns a number that somebody may not have thought of.
+func nasty(r *rand.Rand) int64 {
+	switch r.IntN(4) {
+	case 0:
+		return []int64{0, -1, 1, 7, 8, 9, -100, 16, 64, 100, 1 << 24, 1 << 31, math.MaxInt32, math.MinInt32, math.MaxInt64, math.MinInt64}[r.IntN(16)]
+	case 1:
+		return r.Int64N(1 << 10)
+	case 2:
+		return int64(1)<<r.IntN(63) + r.Int64N(3) - 1
+	}
+	return 8 * r.Int64N(40)
+}
+
+func (b *bench) forge(seed uint64) {
+	r := newRand(seed)
+	steps := 0
+	for range 100 {
+		steps++
+		var c sketchlimit.Config
+		var what string
+		func() {
+			defer func() {
+				if p := recover(); p != nil {
+					b.report(forged, seed, violation{rule: "panic", step: steps, text: fmt.Sprintf("%s %s: %v\n%s", what, describe(c), p, debug.Stack())}, nil, nil)
+				}
+			}()
+			if r.IntN(2) == 0 {
+				what, c = "made of", wildConfig(r)
+				if l, err := b.make.limiter(c); err == nil {
+					defer l.Close()
+					b.use(r, seed, l, c)
+				}
+				return
+			}
+			what, c = "restored from a forged snapshot", drawConfig(r, anyWindow(r))
+			if r.IntN(2) == 0 {
+				c.Plan, c.Keys, c.MemoryBytes = nil, 0, 8<<10+r.IntN(32<<10)
+				c.Overload, c.MaxMemoryBytes = sketchlimit.Grow, 1<<20
+				if r.IntN(3) == 0 {
+					c.Limit = 1 + r.IntN(2)
+				}
+			}
+			b.restoreForged(r, seed, c)
+		}()
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.tally[forged].episodes++
+	b.tally[forged].steps += int64(steps)
+	b.total += int64(steps)
+}
+
+// wildConfig returns a Config of which some fields are nasty, that takes no more than some MiB.
+func wildConfig(r *rand.Rand) sketchlimit.Config {
+	for {
+		c := drawConfig(r, anyAlgorithm(r))
+		if r.IntN(2) == 0 && c.Plan != nil {
+			c.Limit = 1 // where a doorkeeper does alone
+		}
+		p := c.Plan
+		if p != nil {
+			copied := *p
+			p = &copied
+			c.Plan = p
+			if c.Limit == 1 && r.IntN(2) == 0 {
+				p.Width = 0
+			}
+		}
+		for range 1 + r.IntN(3) {
+			n := nasty(r)
+			switch field := r.IntN(17); {
+			case field == 0:
+				c.Limit = int(n)
+			case field == 1:
+				c.Window = time.Duration(n)
+			case field == 2:
+				c.SubWindows = int(n)
+			case field == 3:
+				c.Burst = int(n)
+			case field == 4:
+				c.Algorithm = sketchlimit.Algorithm(n)
+			case field == 5:
+				c.Overload = sketchlimit.Overload(n)
+			case field == 6:
+				c.MaxMemoryBytes = int(n)
+			case field == 7:
+				c.FalseDenialRate = math.Float64frombits(uint64(n))
+			case field == 8:
+				c.MemoryBytes = int(min(n, 1<<20))
+			case p == nil:
+			case field == 9:
+				p.Shards = int(n)
+			case field == 10:
+				p.BloomBytes = int(n)
+			case field == 11:
+				p.BloomProbes = int(n)
+			case field == 12:
+				p.Depth = int(n)
+			case field == 13:
+				p.Width = int(n)
+			case field == 14:
+				p.CellBits = int(n)
+			case field == 15:
+				p.HeavyEntries = int(n)
+			default:
+				p.HeavyThreshold = int(n)
+			}
+		}
+		if p == nil || float64(p.Shards)*float64(max(1, c.SubWindows)+1)*(float64(p.BloomBytes)+float64(p.Depth)*float64(p.Width)*4+float64(p.HeavyEntries)*8+64) < 1<<23 {
+			return c
+		}
+	}
+}
+
+// use asks a limiter for a while, for answers that cannot be and for panics.
+func (b *bench) use(r *rand.Rand, seed uint64, l subject, c sketchlimit.Config) {
+	now := int64(1_700_000_000_000_000_000)
+	most := max(c.Limit, c.Burst)
+	for i := range 60 {
+		key, n := r.IntN(10), 1+r.IntN(3)
+		if r.IntN(10) == 0 {
+			n = int(nasty(r))
+		}
+		for _, d := range []sketchlimit.Decision{
+			l.PeekAt(at(now), name(key), n), l.TakeAt(at(now), name(key), n), l.TakeLimitAt(at(now), name(key), n, int(nasty(r))),
+		} {
+			if d.Remaining < 0 || d.Remaining > most || d.RetryAfter < 0 || d.ResetAfter < 0 {
+				b.report(forged, seed, violation{rule: "answer", step: i, key: key, text: fmt.Sprintf("%s: %d units: %+v", describe(c), n, d)}, nil, nil)
+			}
+		}
+		now += r.Int64N(int64(min(c.Window, 1<<50)))
+	}
+	l.Stats()
+	var out bytes.Buffer
+	l.WriteTo(&out)
+}
+
+// restoreForged changes a snapshot, seals it again and restores it.
+func (b *bench) restoreForged(r *rand.Rand, seed uint64, c sketchlimit.Config) {
+	const header = 8 + 8*(2+5+8+8+1) // magic and version, seed and hash, rule, plans, since
+	c.Clock = func() time.Time { return at(1_700_000_000_000_000_000) }
+	l, err := b.make.limiter(c)
+	if err != nil {
+		return
+	}
+	defer l.Close()
+	for range 50 {
+		l.Take(name(r.IntN(20)), 1+r.IntN(2))
+	}
+	var out bytes.Buffer
+	l.WriteTo(&out)
+	s := out.Bytes()
+	if len(s) < header+16 {
+		return
+	}
+	for range 1 + r.IntN(3) {
+		word := 3 + r.IntN(header/8-3) // of the header, behind the hash
+		if r.IntN(4) == 0 {
+			word = header/8 + 1 + r.IntN((len(s)-header)/8-2)
+		}
+		binary.LittleEndian.PutUint64(s[8*word:], uint64(nasty(r)))
+	}
+	digest := xxhash.New()
+	digest.Write(s[:header])
+	binary.LittleEndian.PutUint64(s[header:], digest.Sum64())
+	digest.Write(s[header+8 : len(s)-8])
+	binary.LittleEndian.PutUint64(s[len(s)-8:], digest.Sum64())
+	other, err := b.make.limiter(c)
+	if err != nil {
+		return
+	}
+	defer other.Close()
+	if _, err := other.ReadFrom(bytes.NewReader(s)); err == nil {
+		b.use(r, seed, other, c)
+	}
+}
