@@ -62,7 +62,7 @@ type node struct {
 type burst struct {
 	at    int64
 	full  bool // the exact bucket was full when the first request of this instant came
-	mixed bool // since it was full last, limits of requests' own were charged, whose units may be rounded
+	mixed bool // since it was full last it was restored, or limits of requests' own were charged: it may be rounded
 }
 
 type snapshot struct {
@@ -646,8 +646,9 @@ func (w *world) judgeAlone(o op, n *node, a answer, free, most, fullAt int64, su
 		n.burst.mixed = n.burst.mixed || a.Allowed && o.limit < n.config.Limit
 		return
 	}
+	slack := max(2, n.oracle.turn>>28)
 	if full := fullAt <= o.at; full || n.burst.at != o.at {
-		n.burst = burst{o.at, full, n.burst.mixed && !full}
+		n.burst = burst{o.at, full, n.burst.mixed && fullAt > o.at-100*slack}
 	}
 	if a.Allowed && o.limit < n.config.Limit {
 		n.burst.mixed = true
@@ -657,11 +658,11 @@ func (w *world) judgeAlone(o op, n *node, a answer, free, most, fullAt int64, su
 	}
 	// The exact bucket admits. Times are rounded up once to a tick, and a denial is right
 	// if the exact bucket would have denied by that much earlier.
-	switch slack := max(2, n.oracle.turn>>28); {
+	switch {
 	case n.burst.full && !n.burst.mixed:
 		w.fail("bucket short", o, "denied %d units of a bucket of %d that was full at this instant and has %d", o.n, most, free)
-	case free > int64(o.n):
-		w.fail("bucket short", o, "denied %d units, the exact bucket has %d", o.n, free)
+	case n.oracle.earlier(o.at-100*slack, o.key, int64(min(o.limit, n.config.Limit))) > int64(o.n):
+		w.fail("bucket short", o, "denied %d units, the exact bucket has %d and is not rounded that much", o.n, free)
 	case !n.burst.mixed && o.limit == n.config.Limit && n.oracle.earlier(o.at-slack, o.key, int64(o.limit)) >= int64(o.n):
 		w.fail("bucket paced", o, "denied %d units, the exact bucket has had as many for %d ns", o.n, slack)
 	}
@@ -840,7 +841,7 @@ func (w *world) restore(o op) {
 			}
 		}
 	}
-	n.limiter, n.oracle = limiter, n.saved.oracle.clone()
+	n.limiter, n.oracle, n.burst.mixed = limiter, n.saved.oracle.clone(), true
 	n.see(now)
 	old.Close()
 	if err := w.join(); err != nil {
