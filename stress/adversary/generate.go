@@ -333,8 +333,8 @@ func (g *generator) leap() {
 
 // later returns a time some ns later, soon after the end of time at the most.
 func later(t, ns int64) int64 {
-	if ns > 0 && t > lastTime-ns {
-		return lastTime + ns%(1<<40)
+	if t > lastTime-max(ns, 0) {
+		return lastTime + max(ns, 0)%(1<<40)
 	}
 	return max(t+ns, -lastTime-1<<40)
 }
@@ -395,6 +395,7 @@ func (g *generator) next() op {
 // drip moves the time between two operations.
 func (g *generator) drip() {
 	r := g.r
+	g.now = later(g.now, 0)
 	length := g.length()
 	switch g.pace {
 	case 0, 1:
