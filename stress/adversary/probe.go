@@ -101,6 +101,7 @@ func drawProbed(r *rand.Rand, kind string) setup {
 		s.drawLimits(r)
 	}
 	for i := range s.configs {
+		setLowest(&s.configs[i], s.limits)
 		if base == "grow" { // less than it would like to grow to
 			s.configs[i].MemoryBytes, s.configs[i].MaxMemoryBytes = 8<<10, 20<<10
 		}
