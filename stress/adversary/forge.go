@@ -102,9 +102,9 @@ func wildConfig(r *rand.Rand) sketchlimit.Config {
 			case field == 5:
 				c.Overload = sketchlimit.Overload(n)
 			case field == 6:
-				c.MaxMemoryBytes = int(n)
+				c.MaxMemoryBytes = int(min(n, 1<<20)) // which it might grow to
 			case field == 7:
-				c.FalseDenialRate = math.Float64frombits(uint64(n))
+				c.FalseDenialRate = []float64{0, -1, 1, 0.5, 1e-9, 1 - 1e-16, math.NaN(), math.Inf(1), math.Inf(-1)}[r.IntN(9)]
 			case field == 8:
 				c.MemoryBytes = int(min(n, 1<<20))
 			case p == nil:
@@ -126,10 +126,17 @@ func wildConfig(r *rand.Rand) sketchlimit.Config {
 				p.HeavyThreshold = int(n)
 			}
 		}
-		if p == nil || float64(p.Shards)*float64(max(1, c.SubWindows)+1)*(float64(p.BloomBytes)+float64(p.Depth)*float64(p.Width)*4+float64(p.HeavyEntries)*8+64) < 1<<23 {
+		if p == nil || bytesOf(c.SubWindows, p) < 1<<23 {
 			return c
 		}
 	}
+}
+
+// bytesOf returns what a plan might take, or more.
+func bytesOf(subWindows int, p *sketchlimit.Plan) float64 {
+	abs := func(n int) float64 { return math.Abs(float64(n)) }
+	one := abs(p.BloomBytes) + 4*abs(p.Depth)*abs(p.Width) + 8*abs(p.HeavyEntries) + 64
+	return abs(p.Shards) * (abs(subWindows) + 2) * one
 }
 
 // use asks a limiter for a while, for answers that cannot be and for panics.
