@@ -9,8 +9,4 @@ var open = []string{
 	"share: stale denial, behind", "share: take is not peek, behind", "share: reset late, behind",
 	"group: stale denial", "group: take is not peek", "group: reset late",
 	"group: stale denial, behind", "group: take is not peek, behind", "group: reset late, behind",
-
-	// SetOthers weighs others' units for one time and trusts that for an earlier one.
-	"share: over-admission", "share: remaining", "threads-share: over-admission", "threads-share: remaining",
-	"group: over-admission", "group: remaining", "threads-group: over-admission", "threads-group: remaining",
 }

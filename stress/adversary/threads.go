@@ -119,7 +119,7 @@ func (b *bench) round(g *generator) (steps int) {
 		carrier := newRand(r.Uint64())
 		spawn(func() {
 			for range 10 {
-				w.deliver(op{node: carrier.IntN(len(w.nodes)), at: times[0], n: carrier.IntN(2), arg: carrier.IntN(1 << 20)})
+				w.deliver(op{node: carrier.IntN(len(w.nodes)), at: times[0], own: true, n: carrier.IntN(2), arg: carrier.IntN(1 << 20)})
 			}
 		})
 	}

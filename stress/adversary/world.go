@@ -81,6 +81,7 @@ type message struct {
 	parcel
 	parts [][]uint64
 	units map[int]int64 // by key
+	sent  int           // step
 }
 
 // last is the request before, which an honoured one waits for.
@@ -865,7 +866,7 @@ func (w *world) post(o op) {
 	current, kept := n.share.Generations()
 	n.see(o.at)
 	for generation := current; generation > current-int64(kept); generation-- {
-		m := message{parcel{o.node, generation}, nil, map[int]int64{}}
+		m := message{parcel{o.node, generation}, nil, map[int]int64{}, w.step}
 		for key := range n.oracle.keys {
 			if c := n.oracle.own(key, generation); c > 0 {
 				m.units[key] = c
@@ -901,6 +902,9 @@ func (w *world) deliver(o op) {
 	bits := n.share.CellBits()
 	top := uint64(1)<<bits - 1
 	has := n.given[m.parcel]
+	if o.own && has != nil && has.sent > m.sent {
+		return // it would take back what is known, in the midst of requests
+	}
 	if o.n == 0 { // all others' cells anew
 		kept := true
 		for part := range m.parts {
@@ -949,6 +953,7 @@ func (w *world) deliver(o op) {
 	// have the units.
 	next := m.copy()
 	if has != nil {
+		next.sent = max(next.sent, has.sent)
 		for part, words := range next.parts {
 			for i := range words {
 				words[i] = greater(words[i], has.parts[part][i], bits)
@@ -962,7 +967,7 @@ func (w *world) deliver(o op) {
 }
 
 func (m *message) copy() *message {
-	c := &message{m.parcel, make([][]uint64, len(m.parts)), make(map[int]int64, len(m.units))}
+	c := &message{m.parcel, make([][]uint64, len(m.parts)), make(map[int]int64, len(m.units)), m.sent}
 	for i := range m.parts {
 		c.parts[i] = slices.Clone(m.parts[i])
 	}
