@@ -17,14 +17,12 @@ func (l logger) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// judge fails a test for what was found and is not known.
+// judge fails a test for whatever was found.
 func judge(t *testing.T, b *bench) {
 	t.Helper()
 	for _, kind := range b.kinds {
 		for rule := range b.tally[kind].rules {
-			if !slices.Contains(open, kind+": "+rule) && !slices.Contains(open, "*: "+rule) {
-				t.Errorf("%s: %s, from seed %d", kind, rule, b.seed)
-			}
+			t.Errorf("%s: %s, from seed %d", kind, rule, b.seed)
 		}
 	}
 }
