@@ -14,10 +14,13 @@ import (
 // what it would have been.
 func TestTakeDecidesAsTakeAnyDoes(t *testing.T) {
 	small := Plan{Shards: 2, BloomBytes: 128, BloomProbes: 3, Depth: 4, Width: 64, CellBits: 8, HeavyEntries: 16, HeavyThreshold: 8}
+	flat := small
+	flat.Depth = 2
 	other := Plan{Shards: 1, BloomBytes: 64, BloomProbes: 8, Depth: 3, Width: 32, CellBits: 16}
 	for name, c := range map[string]Config{
 		"sliding":             {Limit: 20, Plan: &small},
 		"sliding, other plan": {Limit: 300, Plan: &other},
+		"sliding, two rows":   {Limit: 20, Plan: &flat},
 		"fixed":               {Limit: 20, Plan: &small, Algorithm: FixedWindow},
 		"sub-windows":         {Limit: 20, Plan: &other, SubWindows: 4},
 		"limit 1":             {Limit: 1, MemoryBytes: 8192},

@@ -69,7 +69,12 @@ func (l *Layout) Estimate(words []uint64, first int, h uint64) uint32 {
 	w, n := uint64(first), l.row
 	lane := h & l.lanes & 63
 	cell := uint64(l.max) << lane
-	if l.depth == 4 { // as limiters have it: without a loop all loads begin at once
+	switch l.depth { // the usual ones: without a loop all loads begin at once
+	case 2:
+		return uint32(min(
+			cell&words[w+h>>32*n>>32],
+			cell&words[w+n+h&math.MaxUint32*n>>32]) >> lane)
+	case 4:
 		g := remix(h)
 		return uint32(min(
 			cell&words[w+h>>32*n>>32],
@@ -95,7 +100,12 @@ func (l *Layout) Raise(words []uint64, first int, h uint64, c uint32) {
 	w, n := uint64(first), l.row
 	lane := h & l.lanes & 63
 	cell, least := uint64(l.max)<<lane, uint64(min(c, l.max))<<lane
-	if l.depth == 4 {
+	switch l.depth {
+	case 2:
+		raise(&words[w+h>>32*n>>32], cell, least)
+		raise(&words[w+n+h&math.MaxUint32*n>>32], cell, least)
+		return
+	case 4:
 		g := remix(h)
 		raise(&words[w+h>>32*n>>32], cell, least)
 		raise(&words[w+n+h&math.MaxUint32*n>>32], cell, least)
@@ -117,17 +127,31 @@ func (l *Layout) Raise(words []uint64, first int, h uint64, c uint32) {
 // AddBounded is [Sketch.AddBounded] on the cells in words[first:].
 func (l *Layout) AddBounded(words []uint64, first int, h uint64, n, most uint32) (estimate uint32, ok bool) {
 	most = min(most, l.max)
-	if l.depth != 4 {
+	w, rows := uint64(first), l.row
+	lane := h & l.lanes & 63
+	cell := uint64(l.max) << lane
+	switch l.depth {
+	default:
 		e := l.Estimate(words, first, h)
 		if uint64(e)+uint64(n) > uint64(most) {
 			return e, false
 		}
 		l.Raise(words, first, h, e+n)
 		return e + n, true
+	case 2:
+		w0 := &words[w+h>>32*rows>>32]
+		w1 := &words[w+rows+h&math.MaxUint32*rows>>32]
+		c0, c1 := cell&*w0, cell&*w1
+		least := min(c0, c1)
+		if least>>lane+uint64(n) > uint64(most) {
+			return uint32(least >> lane), false
+		}
+		least += uint64(n) << lane
+		*w0 += least - min(c0, least)
+		*w1 += least - min(c1, least)
+		return uint32(least >> lane), true
+	case 4:
 	}
-	w, rows := uint64(first), l.row
-	lane := h & l.lanes & 63
-	cell := uint64(l.max) << lane
 	g := remix(h)
 	w0 := &words[w+h>>32*rows>>32]
 	w1 := &words[w+rows+h&math.MaxUint32*rows>>32]
