@@ -1,6 +1,7 @@
 package redislimit
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -10,8 +11,8 @@ import (
 	"github.com/sketchlimit/sketchlimit/redislimit/internal/redistest"
 )
 
-// TestClockStepsBack: a time in an earlier generation is the beginning of the latest one,
-// and forgets nothing; and a clock that has jumped ahead and comes back lets nothing through.
+// TestClockStepsBack: a time in the generation before is the beginning of the latest one, and forgets
+// nothing.
 func TestClockStepsBack(t *testing.T) {
 	client := connect(t, redistest.New(t).Addr)
 	start := time.UnixMicro(500_000 * time.Hour.Microseconds())
@@ -25,12 +26,12 @@ func TestClockStepsBack(t *testing.T) {
 		}{
 			{30 * time.Minute, 3, true, 2},
 			{10 * time.Minute, 1, true, 1},
-			{-5 * time.Hour, 1, true, 0},
-			{-5 * time.Hour, 1, false, 0},
+			{-time.Hour, 1, true, 0},
+			{-time.Hour, 1, false, 0},
 			{59 * time.Minute, 1, false, 0},
 			{30 * time.Hour, 4, true, 1}, // a jump ahead
-			{time.Hour, 2, false, 1},
-			{time.Hour, 1, true, 0},
+			{29 * time.Hour, 2, false, 1},
+			{29 * time.Hour, 1, true, 0},
 			{30 * time.Hour, 1, false, 0},
 		} {
 			d, err := s.TakeAt(t.Context(), start.Add(step.at), "k", step.n)
@@ -41,13 +42,86 @@ func TestClockStepsBack(t *testing.T) {
 	}
 }
 
+var clockConfigs = []Config{
+	{Limit: 10, Window: time.Minute, Algorithm: sketchlimit.SlidingWindow, Keys: 1000},
+	{Limit: 10, Window: time.Minute, Algorithm: sketchlimit.FixedWindow, Keys: 1000},
+	{Limit: 10, Window: time.Minute, Algorithm: sketchlimit.TokenBucket, Keys: 1000},
+	{Limit: 100, Window: 10 * time.Minute, Algorithm: sketchlimit.TokenBucket, Burst: 10, Keys: 1000},
+	{Limit: 10, Window: time.Second, Algorithm: sketchlimit.SlidingWindow, Keys: 1000},
+}
+
+// TestClockAheadPoisonsNobody: 2,000 requests are stamped an hour ahead. In the half hour that follows,
+// 1,000 other keys, of which each asks every six minutes, are denied none. Stats sees that, too.
+func TestClockAheadPoisonsNobody(t *testing.T) {
+	client := connect(t, redistest.New(t).Addr)
+	for i, c := range clockConfigs {
+		for _, start := range []time.Time{time.Unix(1_700_000_000, 0), time.Now(), time.Unix(2_000_000_000, 0)} {
+			c.Failure, c.Prefix = FailClosed, fmt.Sprint(i, start.Unix())
+			s := strict(t, client, c)
+			for i := range 2000 {
+				_, err := s.TakeAt(t.Context(), start.Add(time.Hour), fmt.Sprint("ahead", i), 1+i%9)
+				require.NoError(t, err)
+			}
+			stats, err := s.statsAt(t.Context(), start)
+			require.NoError(t, err)
+			require.Zero(t, stats.FalseDenialRate)
+			denied := 0
+			for i := range 5000 {
+				d, err := s.TakeAt(t.Context(), start.Add(time.Duration(i)*30*time.Minute/5000), fmt.Sprint("key", i%1000), 1)
+				require.NoError(t, err)
+				if !d.Allowed {
+					denied++
+				}
+			}
+			require.Zero(t, denied, "%v %v from %v", c.Algorithm, c.Window, start)
+		}
+	}
+}
+
+// TestClocksThatStayApart: of two machines, one's clock is a day off; they take turns. What is admitted of a
+// key stays bounded: each clock's own limit, and once more because the first step back begins anew.
+func TestClocksThatStayApart(t *testing.T) {
+	client := connect(t, redistest.New(t).Addr)
+	for i, c := range clockConfigs {
+		for _, off := range []time.Duration{24 * time.Hour, -24 * time.Hour} {
+			c.Failure, c.Prefix = FailClosed, fmt.Sprint(i, off)
+			s := strict(t, client, c)
+			now, admitted := time.Now(), 0
+			for i := range 200 {
+				d, err := s.TakeAt(t.Context(), now.Add(time.Duration(i/4%2)*off), "k", 3)
+				require.NoError(t, err)
+				if d.Allowed {
+					admitted += 3
+				}
+			}
+			require.LessOrEqual(t, admitted, 3*c.Limit)
+			require.GreaterOrEqual(t, admitted, 9)
+		}
+	}
+}
+
+// TestLateRequestsForgetNothing: what is under way for less than a minute does not empty a block, however short
+// windows are.
+func TestLateRequestsForgetNothing(t *testing.T) {
+	client := connect(t, redistest.New(t).Addr)
+	for _, a := range []sketchlimit.Algorithm{sketchlimit.SlidingWindow, sketchlimit.FixedWindow, sketchlimit.TokenBucket} {
+		s := strict(t, client, Config{Limit: 5, Window: 100 * time.Millisecond, Algorithm: a, MemoryBytes: 1 << 20, Failure: FailClosed})
+		now := time.Now()
+		for i, late := range []time.Duration{0, 59 * time.Second} {
+			d, err := s.TakeAt(t.Context(), now.Add(-late), "k", 5)
+			require.NoError(t, err)
+			require.Equal(t, i == 0, d.Allowed, "%v", a)
+		}
+	}
+}
+
 // TestServersTime takes no time from the caller: an hour's units are there once.
 func TestServersTime(t *testing.T) {
 	client := connect(t, redistest.New(t).Addr)
 	for _, a := range []sketchlimit.Algorithm{sketchlimit.SlidingWindow, sketchlimit.FixedWindow, sketchlimit.TokenBucket} {
 		c := Config{Limit: 2, Window: 1000 * time.Hour, Algorithm: a, MemoryBytes: 1 << 20, Failure: FailClosed, Timeout: patience}
 		if a == sketchlimit.TokenBucket {
-			c.Window = time.Hour // in a thousand, a tick is a millisecond, to which the first unit is rounded up
+			c.Burst = 2
 		}
 		s := strict(t, client, c)
 		e, err := NewExact(client, c)

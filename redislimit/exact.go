@@ -83,7 +83,7 @@ func (e *Exact) Take(ctx context.Context, key string, n int) (sketchlimit.Decisi
 // Times of a key do not run backwards: one that lies before the key's last is taken as
 // that, or as the beginning of its window.
 func (e *Exact) TakeAt(ctx context.Context, now time.Time, key string, n int) (sketchlimit.Decision, error) {
-	return e.take(ctx, max(0, now.UnixMicro()), key, n)
+	return e.take(ctx, micros(now), key, n)
 }
 
 func (e *Exact) take(ctx context.Context, now any, key string, n int) (sketchlimit.Decision, error) {

@@ -41,7 +41,11 @@ func newLayout(c *Config) (layout, error) {
 	if err := c.checkSize(); err != nil {
 		return layout{}, err
 	}
-	l := layout{algorithm: c.Algorithm, kept: 1, cell: cellBytes(c), columns: 32, seed: mix(c.Seed), hash: c.Hash}
+	l := layout{algorithm: c.Algorithm, kept: 1, columns: 32, seed: mix(c.Seed), hash: c.Hash}
+	var err error
+	if l.cell, err = cellBytes(c); err != nil {
+		return layout{}, err
+	}
 	if c.Algorithm != sketchlimit.TokenBucket && l.cell > 1 {
 		l.columns = 64
 	}
@@ -65,11 +69,12 @@ func newLayout(c *Config) (layout, error) {
 }
 
 // cellBytes returns the bytes of the narrowest cell that counts up to the limit, or of a time.
-func cellBytes(c *Config) int {
+func cellBytes(c *Config) (int, error) {
 	if c.Algorithm == sketchlimit.TokenBucket {
-		return 4
+		b, err := newBucket(c)
+		return b.cell, err
 	}
-	return (bits.Len(uint(c.Limit)) + 7) / 8
+	return (bits.Len(uint(c.Limit)) + 7) / 8, nil
 }
 
 // sizes are the cells of each generation that a key takes, by the lowest limit they do for:

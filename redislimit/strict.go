@@ -19,6 +19,9 @@ var windowScript string
 //go:embed bucket.lua
 var bucketScript string
 
+//go:embed clock.lua
+var clockScript string
+
 // Strict limits keys on all machines together, by one script call a decision, which checks
 // and counts in one step. So it never admits more than the limit, however many machines
 // ask at once, and it may deny too early, as a [sketchlimit.Limiter] does.
@@ -64,13 +67,14 @@ func NewStrict(client redis.UniversalClient, c Config) (*Strict, error) {
 			return nil, err
 		}
 		s.names = l.names(c.prefix(), s.bucket.name())
-		text = s.bucket.constants() + fmt.Sprintf("local size = %d\n", l.size()) + bucketScript
+		text = s.bucket.constants() + fmt.Sprintf("local size, far = %d, %d\n", l.size(), far(s.bucket.generation)) + clockScript + bucketScript
 	} else {
 		if s.window, err = newWindow(&c, l.kept); err != nil {
 			return nil, err
 		}
 		s.names = l.names(c.prefix(), c.Window.String())
-		text = s.window.constants() + l.constants() + windowScript
+		text = s.window.constants() + l.constants() + fmt.Sprintf("local length, far = %d, %d\n", c.Window.Microseconds(), far(c.Window.Microseconds())) +
+			clockScript + windowScript
 	}
 	if c.Failure == FailLocal {
 		if s.local, err = c.local(); err != nil {
@@ -104,7 +108,7 @@ func (s *Strict) Take(ctx context.Context, key string, n int) (sketchlimit.Decis
 // generation that the key's neighbours have seen. One limiter should go by one clock,
 // the server's or the callers'; strings expire by the server's.
 func (s *Strict) TakeAt(ctx context.Context, now time.Time, key string, n int) (sketchlimit.Decision, error) {
-	return s.take(ctx, now, request{key, n, s.limit, max(0, now.UnixMicro()), false})
+	return s.take(ctx, now, request{key, n, s.limit, micros(now), false})
 }
 
 // TakeLimit is [Strict.Take] held against a limit of the request's own, 1 … Config.Limit, as
@@ -115,7 +119,7 @@ func (s *Strict) TakeLimit(ctx context.Context, key string, n, limit int) (sketc
 
 // TakeLimitAt is [Strict.TakeLimit] at a time of the caller's, see [Strict.TakeAt].
 func (s *Strict) TakeLimitAt(ctx context.Context, now time.Time, key string, n, limit int) (sketchlimit.Decision, error) {
-	return s.take(ctx, now, request{key, n, s.lower(limit), max(0, now.UnixMicro()), false})
+	return s.take(ctx, now, request{key, n, s.lower(limit), micros(now), false})
 }
 
 // lower returns a limit of a request's own within bounds.
@@ -130,7 +134,7 @@ func (s *Strict) Peek(ctx context.Context, key string) (sketchlimit.Decision, er
 // PeekAt tells what TakeAt(ctx, now, key, n) would answer, and consumes nothing: Remaining
 // is what is free without it.
 func (s *Strict) PeekAt(ctx context.Context, now time.Time, key string, n int) (sketchlimit.Decision, error) {
-	return s.take(ctx, now, request{key, n, s.limit, max(0, now.UnixMicro()), true})
+	return s.take(ctx, now, request{key, n, s.limit, micros(now), true})
 }
 
 // Health tells whether Redis answers.

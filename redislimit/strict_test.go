@@ -82,7 +82,7 @@ func TestEqualsTheOracle(t *testing.T) {
 		t.Run(fmt.Sprintf("%v/%d/%v", c.Algorithm, c.Limit, c.Window), func(t *testing.T) {
 			c.MemoryBytes, c.Failure, c.Timeout = 1<<20, FailClosed, patience
 			strict := strict(t, client, c)
-			tick := max(strict.window.tick, strict.bucket.time(1))
+			tick := max(strict.window.tick, time.Microsecond)
 			walk(t, c, tick, strict, oracle(t, c), 400)
 			e, err := NewExact(client, c)
 			require.NoError(t, err)

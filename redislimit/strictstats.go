@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"math/bits"
 	"slices"
 	"time"
@@ -51,7 +50,7 @@ func (s *Strict) statsAt(ctx context.Context, now time.Time) (StrictStats, error
 			return stats, fmt.Errorf("redislimit: %w", err)
 		}
 		for block := range slices.Chunk(shard, s.blockBytes()) {
-			d, f := s.look(block, now.UnixMicro())
+			d, f := s.look(block, micros(now))
 			denied += d
 			filled += f
 		}
@@ -61,19 +60,28 @@ func (s *Strict) statsAt(ctx context.Context, now time.Time) (StrictStats, error
 	return stats, nil
 }
 
+// begunAnew marks the stamp of a block that has begun anew because of a clock, as clock.lua does.
+const begunAnew = 1 << 47
+
 // look returns the chance that a new key of the block is denied one unit, and the block's fill.
 func (s *Strict) look(block []byte, now int64) (denied, filled float64) {
 	all := len(block) - stampBytes
-	stamp := int64(number(block[all:]))
+	stamp := int64(number(block[all:])) &^ begunAnew
 	if s.algorithm == sketchlimit.TokenBucket {
-		now := math.Ldexp(float64(max(0, now)), s.bucket.shift) // ticks
-		since := int64(max(0, now-float64(stamp)*generationTicks))
+		b := &s.bucket
+		if stamp > now/b.generation+far(b.generation) {
+			return 0, 0 // it begins anew
+		}
+		since := min(max(0, now-stamp*b.generation), b.forgotten()*b.generation) * b.scale
 		times := s.reading(block[:all])
-		return times.atLeast(since + s.bucket.room(1) + 1), times.fill(since + 1)
+		return times.atLeast(since + b.room(1) + 1), times.fill(since + 1)
 	}
-	now = max(0, now) / s.window.tick.Microseconds()
+	now /= s.window.tick.Microseconds()
 	generation, elapsed := now/s.window.length, now%s.window.length
 	if stamp > generation {
+		if stamp > generation+far(s.window.time(s.window.length).Microseconds()) {
+			return 0, 0
+		}
 		generation, elapsed = stamp, 0
 	}
 	kept := int64(s.kept)

@@ -97,3 +97,12 @@ func ceilDiv(a, b, c int64) int64 {
 func ttl(matters time.Duration) int64 {
 	return max(matters, time.Minute).Milliseconds() + 2
 }
+
+// far returns how many generations of so many microseconds a block and a request may be apart before one
+// of their clocks must be wrong: one, and a minute, because requests are under way for a while.
+func far(generation int64) int64 {
+	return max(1, (time.Minute.Microseconds()+generation-1)/generation)
+}
+
+// micros returns a time in microseconds, 1970 … 2112, which scripts compute with exactly.
+func micros(t time.Time) int64 { return min(max(0, t.UnixMicro()), 1<<52) }

@@ -6,8 +6,9 @@
 -- previous generation, and how much of the current one has passed, in ticks.
 --
 -- A block holds 4 rows of cells for each generation kept, and the number of the
--- newest one. What has become too old is taken as 0, and is so after the next write.
-local first, n, now = tonumber(ARGV[1]), tonumber(ARGV[3] or 1), tonumber(ARGV[4] or '')
+-- newest one, with a mark once it has begun anew. What has become too old is taken as 0, and is so after the next write.
+local first, n, at = tonumber(ARGV[1]), tonumber(ARGV[3] or 1), tonumber(ARGV[4] or '')
+local now = at
 local call, sub, min = redis.call, string.sub, math.min
 if ARGV[5] then
 	limit = tonumber(ARGV[5])
@@ -24,9 +25,17 @@ local half = 4 * columns * cell
 local all = kept * half
 local block = call('GETRANGE', KEYS[1], ARGV[1], first + all + 5)
 local missing = block == ''
-local stamp = missing and -kept or struct.unpack('>I6', block, all + 1)
-if stamp > generation then -- a clock that others are ahead of
-	generation, elapsed = stamp, 0
+local stamp, marked = missing and -kept or struct.unpack('>I6', block, all + 1), false
+if stamp >= mark then
+	stamp, marked = stamp - mark, true
+end
+if stamp > generation or marked and generation > stamp + far then
+	local anew, behind = judge(stamp, marked, generation, at)
+	if anew then
+		stamp, marked = -kept, true
+	elseif behind then
+		generation, elapsed = stamp, 0
+	end
 end
 local age, here = generation - stamp, generation % kept * half
 if age >= kept then
@@ -70,7 +79,7 @@ else
 	if missing then -- at full size at once: a string that grows takes up to twice its length
 		call('SETRANGE', KEYS[1], size - 1, '\0')
 	end
-	call('SETRANGE', KEYS[1], first, sub(block, 1, p1 - 1) .. cells .. sub(block, p4 + cell) .. struct.pack('>I6', generation))
+	call('SETRANGE', KEYS[1], first, sub(block, 1, p1 - 1) .. cells .. sub(block, p4 + cell) .. struct.pack('>I6', marked and generation + mark or generation))
 	call('PEXPIRE', KEYS[1], ttl)
 end
 return {1, current, previous, elapsed}
