@@ -2,10 +2,15 @@ package redislimit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/sketchlimit/sketchlimit"
 )
@@ -52,36 +57,45 @@ func (f Failure) unseen(n, most, limit int) sketchlimit.Decision {
 
 // Health tells whether Redis answers.
 type Health struct {
-	Away    bool      // it does not: requests are decided as Failure says
+	// Away: it does not, or one of several servers does not, or one way to it is broken. Requests that would
+	// go there are decided as Failure says.
+	Away    bool
 	Since   time.Time // of the latest change; zero if there was none
-	Changes uint64    // how often Away has changed
-	Err     error     // the latest failure, nil if there was none
+	Changes uint64    // how often Away has changed, of each server and way
+	Err     error     // the latest failure or error reply, nil if there was none
 }
+
+// ErrAway is what an [Exact] returns, wrapped, while it does not ask Redis because that is away.
+var ErrAway = errors.New("redislimit: Redis is away")
 
 const (
 	breakAfter = 3                      // failures in a row
 	probeEvery = 250 * time.Millisecond // while Redis is away
+	refusals   = time.Minute            // between log lines that Redis refuses requests
 )
 
-// breaker keeps requests from waiting for a Redis that is away. After breakAfter failures
-// in a row it holds all calls back but one every probeEvery, and one that succeeds ends
-// that. It logs each change once. It is made by newBreaker and safe for concurrent use.
+// breaker keeps requests from waiting for a server that is away. After breakAfter failures
+// in a row it holds all calls back but one every probeEvery, and one that is answered ends
+// that. An error reply is an answer. A failure says nothing of the server if another call was answered
+// while it waited: then its connection is to blame. It logs each change once. It is made by newBreaker and
+// safe for concurrent use.
 type breaker struct {
 	log     *slog.Logger
-	name    string
 	timeout time.Duration
 
 	mu       sync.Mutex
 	health   Health
 	failures int           // in a row
+	first    time.Time     // of these
+	answer   time.Time     // the latest
+	refused  time.Time     // when the log was told so
 	waited   time.Duration // by callers that have given up, since the last call that is done
 	probe    time.Time     // while away: no call before this
 }
 
-// newBreaker returns a breaker that believes Redis to be there. name is told in the log;
-// timeout is how long Redis may take.
-func newBreaker(log *slog.Logger, name string, timeout time.Duration) *breaker {
-	return &breaker{log: log, name: name, timeout: timeout}
+// newBreaker returns a breaker that believes Redis to be there. timeout is how long Redis may take.
+func newBreaker(log *slog.Logger, timeout time.Duration) *breaker {
+	return &breaker{log: log, timeout: timeout}
 }
 
 // allow tells whether Redis may be asked at a time. While it is away, whoever is told so
@@ -99,18 +113,39 @@ func (b *breaker) allow(now time.Time) bool {
 	return true
 }
 
-// done tells how a call went that ended at a time. An err that Redis is not to blame for, such
+// done tells how a call went that lasted from start until now. An err that Redis is not to blame for, such
 // as a request that its client has given up, must not come here, but to gaveUp.
-func (b *breaker) done(now time.Time, err error) {
+func (b *breaker) done(start, now time.Time, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.waited = 0
-	if err != nil {
+	if err == nil || isReply(err) {
+		b.answered(now, err)
+	} else if !b.answer.After(start) {
 		b.failed(now, err)
+	}
+}
+
+// partly tells that some of a call's parts were answered and others failed.
+func (b *breaker) partly(now time.Time, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.waited = 0
+	b.answered(now, err)
+}
+
+// answered is called under the lock. An err is what Redis refuses.
+func (b *breaker) answered(now time.Time, err error) {
+	b.failures, b.answer = 0, now
+	b.change(now, false)
+	if err == nil {
 		return
 	}
-	b.failures = 0
-	b.change(now, false)
+	b.health.Err = err
+	if now.Sub(b.refused) >= refusals {
+		b.refused = now
+		b.log.LogAttrs(context.Background(), slog.LevelError, "redislimit: Redis refuses", slog.Any("error", err))
+	}
 }
 
 // gaveUp tells that somebody who had waited for so long gave up, which may be Redis' fault or
@@ -120,17 +155,38 @@ func (b *breaker) gaveUp(now time.Time, waited time.Duration) {
 	defer b.mu.Unlock()
 	if b.waited += waited; b.waited >= b.timeout {
 		b.waited = 0
-		b.failed(now, fmt.Errorf("redislimit: no answer within %v", b.timeout))
+		b.failed(now, fmt.Errorf("redislimit: no answer within %v: %w", b.timeout, context.DeadlineExceeded))
 	}
 }
 
-// failed is called under the lock.
+// failed is called under the lock. A connection that breaks may be an old one, of which a client has many:
+// only if they go on breaking the server is away.
 func (b *breaker) failed(now time.Time, err error) {
 	b.health.Err = err
-	if b.failures++; b.failures >= breakAfter {
+	if b.failures == 0 {
+		b.first = now
+	}
+	b.failures++
+	if b.health.Away || b.failures >= breakAfter && (isAbsence(err) || now.Sub(b.first) >= probeEvery) {
 		b.probe = now.Add(probeEvery)
 		b.change(now, true)
 	}
+}
+
+// isReply tells whether an error is the answer of a server that is there.
+func isReply(err error) bool {
+	var reply redis.Error
+	return errors.As(err, &reply) && !redis.IsLoadingError(err) && !redis.IsClusterDownError(err) &&
+		!redis.IsMasterDownError(err) && !redis.IsMaxClientsError(err)
+}
+
+// isAbsence tells whether an error shows that nobody is there: no connection comes about, or no answer.
+func isAbsence(err error) bool {
+	var reply redis.Error
+	var net *net.OpError
+	var timeout interface{ Timeout() bool }
+	return errors.As(err, &reply) || errors.As(err, &net) && net.Op == "dial" || errors.As(err, &timeout) && timeout.Timeout() ||
+		errors.Is(err, redis.ErrPoolTimeout)
 }
 
 // change is called under the lock.
@@ -142,11 +198,9 @@ func (b *breaker) change(now time.Time, away bool) {
 	b.health.Away, b.health.Since = away, now
 	b.health.Changes++
 	if away {
-		b.log.LogAttrs(context.Background(), slog.LevelError, "redislimit: Redis is away",
-			slog.String("name", b.name), slog.Any("error", b.health.Err))
+		b.log.LogAttrs(context.Background(), slog.LevelError, "redislimit: Redis is away", slog.Any("error", b.health.Err))
 	} else {
-		b.log.LogAttrs(context.Background(), slog.LevelInfo, "redislimit: Redis is back",
-			slog.String("name", b.name), slog.Duration("after", lasted))
+		b.log.LogAttrs(context.Background(), slog.LevelInfo, "redislimit: Redis is back", slog.Duration("after", lasted))
 	}
 }
 
@@ -155,4 +209,72 @@ func (b *breaker) state() Health {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.health
+}
+
+// breakers are one breaker for each server of a cluster or ring, and for each of the two ways that calls go
+// there: what is broken in one says nothing of the others, and a probe goes the way that its breaker holds.
+type breakers struct {
+	client  redis.UniversalClient
+	log     *slog.Logger
+	timeout time.Duration
+	known   atomic.Bool // who has which keys
+
+	mu  sync.Mutex
+	all map[breakerID]*breaker
+}
+
+type breakerID struct {
+	server string
+	shared bool
+}
+
+// of returns the breaker of the server that has a key.
+func (b *breakers) of(ctx context.Context, key string, shared bool) *breaker {
+	id := breakerID{b.server(ctx, key), shared}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.all[id] == nil {
+		log := b.log
+		if id.server != "" {
+			log = log.With(slog.String("server", id.server))
+		}
+		b.all[id] = newBreaker(log, b.timeout)
+	}
+	return b.all[id]
+}
+
+// server returns the address of the server that has a key, where there are several. Until one has answered
+// that is not known, and asking might take long.
+func (b *breakers) server(ctx context.Context, key string) string {
+	var c *redis.Client
+	switch client := b.client.(type) {
+	case *redis.ClusterClient:
+		if b.known.Load() {
+			c, _ = client.MasterForKey(ctx, key)
+		}
+	case *redis.Ring:
+		c, _ = client.GetShardClientForKey(key)
+	}
+	if c == nil {
+		return ""
+	}
+	return c.Options().Addr
+}
+
+// state returns what is known of all servers.
+func (b *breakers) state() (h Health) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, one := range b.all {
+		o := one.state()
+		if h.Err == nil || o.Err != nil && o.Since.After(h.Since) {
+			h.Err = o.Err
+		}
+		if o.Since.After(h.Since) {
+			h.Since = o.Since
+		}
+		h.Away = h.Away || o.Away
+		h.Changes += o.Changes
+	}
+	return h
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"log/slog"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -11,10 +12,23 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// errGone is what a client tells of a server that is not there.
+var errGone = &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}
+
+// goAway makes a limiter believe that its server is away, for an hour.
+func goAway(t *testing.T, s *scripts) {
+	for _, shared := range []bool{false, true} {
+		b := s.breakers.of(t.Context(), "", shared)
+		for range breakAfter {
+			b.done(time.Now().Add(time.Hour), time.Now().Add(time.Hour), errGone)
+		}
+	}
+}
+
 func TestBreaker(t *testing.T) {
 	var log bytes.Buffer
-	b := newBreaker(slog.New(slog.NewTextHandler(&log, nil)), "api", time.Second)
-	gone := errors.New("connection refused")
+	b := newBreaker(slog.New(slog.NewTextHandler(&log, nil)), time.Second)
+	gone := errGone
 	start := time.Unix(1_700_000_000, 0)
 	at := func(ms int) time.Time { return start.Add(time.Duration(ms) * time.Millisecond) }
 
@@ -43,7 +57,7 @@ func TestBreaker(t *testing.T) {
 		{ms: 552, done: true, allowed: true, changes: 2},
 	} {
 		if step.done {
-			b.done(at(step.ms), step.err)
+			b.done(at(step.ms), at(step.ms), step.err)
 		}
 		require.Equal(t, step.allowed, b.allow(at(step.ms)), "step %d", i)
 		require.Equal(t, step.away, b.state().Away, "step %d", i)
@@ -59,7 +73,7 @@ func TestBreaker(t *testing.T) {
 // TestBreakerCountsThoseWhoGiveUp: callers whose own deadlines are shorter than the timeout
 // notice a Redis that hangs, too, and one that is only slow now and then is not held away.
 func TestBreakerCountsThoseWhoGiveUp(t *testing.T) {
-	b := newBreaker(quiet(), "api", time.Second)
+	b := newBreaker(quiet(), time.Second)
 	now := time.Unix(1_700_000_000, 0)
 	for range 29 {
 		b.gaveUp(now, 100*time.Millisecond)
@@ -69,10 +83,10 @@ func TestBreakerCountsThoseWhoGiveUp(t *testing.T) {
 	require.True(t, b.state().Away)
 	require.ErrorContains(t, b.state().Err, "no answer within 1s")
 
-	b.done(now, nil)
+	b.done(now, now, nil)
 	for range 1000 {
 		b.gaveUp(now, 900*time.Millisecond)
-		b.done(now, nil)
+		b.done(now, now, nil)
 	}
 	require.False(t, b.state().Away)
 }

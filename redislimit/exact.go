@@ -63,7 +63,7 @@ func NewExact(client redis.UniversalClient, c Config) (*Exact, error) {
 		text = e.window.constants() + exactLogScript
 	}
 	e.prefix = c.prefix() + ":exact:" + c.Algorithm.String() + ":" + unit + ":"
-	e.scripts, err = newScripts(client, c.timeout(), text)
+	e.scripts, err = newScripts(client, &c, text)
 	return e, err
 }
 
@@ -73,8 +73,12 @@ func (e *Exact) Allow(ctx context.Context, key string) (bool, error) {
 	return d.Allowed, err
 }
 
-// Take takes n units of the key, at the time of the server's clock, if they are admitted;
-// see [Strict.Take] for errors.
+// Health tells whether Redis answers.
+func (e *Exact) Health() Health { return e.scripts.Health() }
+
+// Take takes n units of the key, at the time of the server's clock, if they are admitted. It returns an
+// error if Redis does not decide, and allows nothing then: within Config.Timeout, and while Redis is away at
+// once, an ErrAway.
 func (e *Exact) Take(ctx context.Context, key string, n int) (sketchlimit.Decision, error) {
 	return e.take(ctx, "", key, n)
 }

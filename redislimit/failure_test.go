@@ -158,7 +158,7 @@ func TestServerHangsForThoseInAHurry(t *testing.T) {
 	take(t, s, "k")
 	require.NoError(t, syscall.Kill(server.PID(), syscall.SIGSTOP))
 	defer syscall.Kill(server.PID(), syscall.SIGCONT)
-	s.breaker.timeout = 20 * time.Millisecond
+	s.breakers.of(t.Context(), "", false).timeout = 20 * time.Millisecond
 	redistest.Eventually(t, "Away", func() bool {
 		short, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
 		defer cancel()

@@ -1,7 +1,6 @@
 package redislimit
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -111,9 +110,7 @@ func TestHash(t *testing.T) {
 	s := strict(t, connect(t, redistest.New(t).Addr), c)
 	require.Equal(t, 4, take(t, s, "a").Remaining)
 	require.Equal(t, 3, take(t, s, "b").Remaining)
-	for range breakAfter {
-		s.breaker.done(time.Now().Add(time.Hour), errors.New("gone"))
-	}
+	goAway(t, s.scripts)
 	d, err := s.Take(t.Context(), "c", 1)
 	require.NoError(t, err)
 	require.Equal(t, 2, d.Remaining)

@@ -1,7 +1,6 @@
 package redislimit
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -69,9 +68,7 @@ func TestTakeLimitWithoutRedis(t *testing.T) {
 			d, err := s.TakeLimit(t.Context(), "k", 1, 3)
 			require.NoError(t, err)
 			require.Equal(t, 2, d.Remaining)
-			for range breakAfter {
-				s.breaker.done(time.Now().Add(time.Hour), errors.New("gone"))
-			}
+			goAway(t, s.scripts)
 			for _, left := range want {
 				d, err := s.TakeLimit(t.Context(), "k", 1, 3)
 				require.NoError(t, err)

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"sync/atomic"
 	"time"
@@ -23,6 +24,7 @@ type scripts struct {
 	timeout  time.Duration
 	text     string
 	sha      string
+	breakers *breakers
 
 	callers atomic.Int64 // at present
 	end     atomic.Pointer[ending]
@@ -32,13 +34,14 @@ type scripts struct {
 // callers on all do.
 const fewCallers = 4
 
-func newScripts(client redis.UniversalClient, timeout time.Duration, text string) (*scripts, error) {
+func newScripts(client redis.UniversalClient, c *Config, text string) (*scripts, error) {
 	p, err := client.AsyncAutoPipelineWithOptions(&redis.AutoPipelineOptions{FullDuplex: true})
 	if err != nil {
 		return nil, fmt.Errorf("redislimit: client: %w", err)
 	}
 	sum := sha1.Sum([]byte(text))
-	return &scripts{pool: punctual(client), pipeline: p, timeout: timeout, text: text, sha: hex.EncodeToString(sum[:])}, nil
+	return &scripts{pool: punctual(client), pipeline: p, timeout: c.timeout(), text: text, sha: hex.EncodeToString(sum[:]),
+		breakers: &breakers{client: client, log: c.log().With(slog.String("name", c.prefix())), timeout: c.timeout(), all: map[breakerID]*breaker{}}}, nil
 }
 
 // punctual returns a client with the same pool whose commands end with their contexts'
@@ -57,37 +60,60 @@ func punctual(client redis.UniversalClient) *redis.Client {
 
 // run returns the script's numbers, want of them. It comes back when the timeout is over or
 // the context's deadline, if Redis has not answered: what it sent may then still be done.
-// Where callers share it comes back as well when the context is cancelled.
+// Where callers share it comes back as well when the context is cancelled. While the key's server is away it
+// returns ErrAway at once.
 func (s *scripts) run(ctx context.Context, want int, key string, args ...any) ([]int64, error) {
-	end := time.Now().Add(s.timeout)
-	reply, err := s.send(ctx, end, "evalsha", s.sha, key, args)
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	defer s.callers.Add(-1)
+	shared := s.callers.Add(1) > fewCallers || s.pool == nil
+	b := s.breakers.of(ctx, key, shared)
+	start := time.Now()
+	if !b.allow(start) {
+		return nil, fmt.Errorf("%w: %w", ErrAway, b.state().Err)
+	}
+	end := start.Add(s.timeout)
+	reply, err := s.send(ctx, end, shared, "evalsha", s.sha, key, args)
 	if redis.HasErrorPrefix(err, "NOSCRIPT") { // a new server, or flushed: EVAL loads it too
-		reply, err = s.send(ctx, end, "eval", s.text, key, args)
+		reply, err = s.send(ctx, end, shared, "eval", s.text, key, args)
+	}
+	now := time.Now()
+	if err != nil && ctx.Err() != nil {
+		b.gaveUp(now, now.Sub(start))
+		return nil, ctx.Err()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("redislimit: %w", err)
+		err = fmt.Errorf("redislimit: %w", err)
 	}
-	if len(reply) != want {
+	b.done(start, now, err)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(reply) != want:
 		return nil, fmt.Errorf("redislimit: %d numbers from Redis, must be %d", len(reply), want)
 	}
+	s.breakers.known.Store(true)
 	return reply, nil
 }
 
-func (s *scripts) send(ctx context.Context, end time.Time, command, script, key string, args []any) ([]int64, error) {
+// Health tells whether Redis answers.
+func (s *scripts) Health() Health { return s.breakers.state() }
+
+func (s *scripts) send(ctx context.Context, end time.Time, shared bool, command, script, key string, args []any) ([]int64, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	cmd := redis.NewIntSliceCmd(ctx, append([]any{command, script, 1, key}, args...)...)
-	if err := s.process(ctx, end, cmd); err != nil {
+	if err := s.process(ctx, end, shared, cmd); err != nil {
 		return nil, err
 	}
 	return cmd.Val(), nil
 }
 
 // process sends a command, apart from others while callers are few.
-func (s *scripts) process(ctx context.Context, end time.Time, cmd redis.Cmder) error {
-	defer s.callers.Add(-1)
-	if s.callers.Add(1) > fewCallers || s.pool == nil {
+func (s *scripts) process(ctx context.Context, end time.Time, shared bool, cmd redis.Cmder) error {
+	if shared {
 		ctx, cancel := context.WithDeadline(ctx, end)
 		defer cancel()
 		return s.pipeline.Submit(ctx, cmd).WaitContext(ctx)

@@ -40,7 +40,6 @@ type Strict struct {
 	names   []string // of the shards
 	window  window
 	bucket  bucket
-	breaker *breaker
 	failure Failure
 	limit   int
 	local   *sketchlimit.Limiter // nil unless failure is FailLocal
@@ -60,7 +59,7 @@ func NewStrict(client redis.UniversalClient, c Config) (*Strict, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Strict{layout: l, breaker: newBreaker(c.log(), c.prefix(), c.timeout()), failure: c.Failure, limit: c.Limit, client: client}
+	s := &Strict{layout: l, failure: c.Failure, limit: c.Limit, client: client}
 	var text string
 	if c.Algorithm == sketchlimit.TokenBucket {
 		if s.bucket, err = newBucket(&c); err != nil {
@@ -81,7 +80,7 @@ func NewStrict(client redis.UniversalClient, c Config) (*Strict, error) {
 			return nil, err
 		}
 	}
-	s.scripts, err = newScripts(client, c.timeout(), text)
+	s.scripts, err = newScripts(client, &c, text)
 	return s, err
 }
 
@@ -138,7 +137,7 @@ func (s *Strict) PeekAt(ctx context.Context, now time.Time, key string, n int) (
 }
 
 // Health tells whether Redis answers.
-func (s *Strict) Health() Health { return s.breaker.state() }
+func (s *Strict) Health() Health { return s.scripts.Health() }
 
 // request is what is asked of Redis.
 type request struct {
@@ -164,24 +163,13 @@ func (s *Strict) take(ctx context.Context, now time.Time, r request) (sketchlimi
 
 // decide lets Redis decide if it answers.
 func (s *Strict) decide(ctx context.Context, now time.Time, r request) (sketchlimit.Decision, error) {
-	if err := ctx.Err(); err != nil {
-		return sketchlimit.Decision{}, err
-	}
-	start := time.Now()
-	if !s.breaker.allow(start) {
-		return s.alone(now, r), nil
-	}
 	d, err := s.ask(ctx, r)
-	end := time.Now()
-	if err != nil && ctx.Err() != nil {
-		s.breaker.gaveUp(end, end.Sub(start))
+	switch {
+	case err != nil && ctx.Err() != nil:
 		return sketchlimit.Decision{}, ctx.Err()
-	}
-	s.breaker.done(end, err)
-	if err != nil {
+	case err != nil:
 		return s.alone(now, r), nil
-	}
-	if d.Allowed && s.local != nil && !r.peek {
+	case d.Allowed && s.local != nil && !r.peek:
 		s.local.TakeLimitAt(now, r.key, r.n, r.limit)
 	}
 	return d, nil

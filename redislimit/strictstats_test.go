@@ -1,7 +1,6 @@
 package redislimit
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -88,7 +87,7 @@ func TestStats(t *testing.T) {
 		require.Zero(t, stats.FalseDenialRate)
 	}
 	s := strict(t, connect(t, "127.0.0.1:1"), hour)
-	s.breaker.done(time.Now(), errors.New("gone"))
+	goAway(t, s.scripts)
 	stats, err := s.Stats(t.Context())
 	require.ErrorContains(t, err, "redislimit: ")
 	require.Error(t, stats.Err)

@@ -1,6 +1,7 @@
 package redislimit
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"encoding/hex"
@@ -170,7 +171,7 @@ func NewSynced(client redis.UniversalClient, limiter *sketchlimit.Limiter, inter
 	crand.Read(id[:]) // never fails
 	s := &Synced{limiter: limiter, share: share, client: client, interval: interval, options: o,
 		limit: limiter.Peek("").Limit, node: hex.EncodeToString(id[:]), layout: digest(share.Layout()),
-		breaker: newBreaker(o.log, o.prefix, o.timeout), channels: make(map[channelID]*channel), stopped: make(chan struct{})}
+		breaker: newBreaker(o.log.With(slog.String("name", o.prefix)), o.timeout), channels: make(map[channelID]*channel), stopped: make(chan struct{})}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*o.timeout)
 	defer cancel()
 	if err := s.attempt(ctx); errors.Is(err, errLayout) {
@@ -251,9 +252,14 @@ func (s *Synced) attempt(ctx context.Context) error {
 	}
 }
 
-// note tells the breaker how an exchange went.
+// note tells the breaker how an exchange went. Where a part of Redis has answered it is not away.
 func (s *Synced) note(err error) {
-	s.breaker.done(time.Now(), err)
+	now := time.Now()
+	if errors.As(err, new(partlyError)) {
+		s.breaker.partly(now, err)
+	} else {
+		s.breaker.done(now, now, err)
+	}
 	s.blind.Store(s.options.failure != FailLocal && s.breaker.state().Away)
 }
 
@@ -299,6 +305,7 @@ func (s *Synced) round(ctx context.Context) (behind bool, err error) {
 	}
 	now := s.send(ctx, calls)
 	var failed error
+	answered := false
 	for _, call := range calls {
 		told.SentBytes += wireBytes("evalsha", exchangeScript.Hash(), "3") + wireBytes(call.channel.keys...) + wireBytes(call.args...)
 		r, err := call.reply()
@@ -309,6 +316,7 @@ func (s *Synced) round(ctx context.Context) (behind bool, err error) {
 				told.Lost++
 			}
 			behind = behind || lost || call.again
+			answered = true
 		}
 		if failed == nil {
 			failed = err
@@ -317,11 +325,19 @@ func (s *Synced) round(ctx context.Context) (behind bool, err error) {
 	if cluster, ok := s.client.(*redis.ClusterClient); ok && failed != nil {
 		cluster.ReloadState(ctx) // a master may have been replaced; left alone, it looks once a minute
 	}
+	if failed != nil && answered {
+		failed = partlyError{failed}
+	}
 	s.statsMu.Lock()
 	defer s.statsMu.Unlock()
 	s.stats.add(told, failed, now)
 	return behind, failed
 }
+
+// partlyError is why a part of an exchange has failed, of which another was answered.
+type partlyError struct{ error }
+
+func (e partlyError) Unwrap() error { return e.error }
 
 // current returns the channels of the generations that count, the oldest first.
 func (s *Synced) current() (channels []*channel) {
@@ -390,18 +406,23 @@ func (s *Synced) send(ctx context.Context, calls []call) (ahead *time.Duration) 
 	for i, c := range calls {
 		calls[i].cmd = pipe.EvalSha(ctx, exchangeScript.Hash(), c.channel.keys, anys(c.args)...)
 	}
-	_, _ = pipe.Exec(ctx) // each command has its error
+	_, failed := pipe.Exec(ctx) // each command has its error, unless no connection came about
 	if t, err := clock.Result(); err == nil {
 		d := start.Add(time.Since(start) / 2).Sub(t)
 		ahead = &d
 	}
 	for i, c := range calls {
+		if c.cmd.Err() == nil && c.cmd.Val() == nil {
+			c.cmd.SetErr(cmp.Or(failed, errNoAnswer))
+		}
 		if redis.HasErrorPrefix(c.cmd.Err(), "NOSCRIPT") {
 			calls[i].cmd = exchangeScript.Run(ctx, s.client, c.channel.keys, anys(c.args)...)
 		}
 	}
 	return ahead
 }
+
+var errNoAnswer = errors.New("no answer")
 
 func anys(texts []string) []any {
 	out := make([]any, len(texts))

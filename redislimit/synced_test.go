@@ -520,10 +520,10 @@ func TestSyncedPolicies(t *testing.T) {
 				Timeout(10*time.Second), Log(slog.New(slog.NewTextHandler(&log, nil))))
 			admit(t, s, testLimit-1)
 			proxy.Refuse(true)
-			for range breakAfter {
+			redistest.Eventually(t, "Away", func() bool {
 				require.Error(t, s.attempt(t.Context()))
-			}
-			require.True(t, s.Stats().Away)
+				return s.Stats().Away
+			})
 			require.Error(t, s.Stats().Err)
 			d := s.Take("k", 2)
 			require.Equal(t, policy == FailOpen, d.Allowed)

@@ -21,6 +21,8 @@ type Proxy struct {
 	lose   bool
 	refuse bool
 	conns  map[net.Conn]bool
+
+	forgotten map[net.Conn]bool
 }
 
 // NewProxy returns a proxy to a server's address that ends with the test.
@@ -30,7 +32,7 @@ func NewProxy(t testing.TB, server string) *Proxy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Proxy{Addr: listen.Addr().String(), server: server, listen: listen, conns: map[net.Conn]bool{}, change: make(chan struct{})}
+	p := &Proxy{Addr: listen.Addr().String(), server: server, listen: listen, conns: map[net.Conn]bool{}, forgotten: map[net.Conn]bool{}, change: make(chan struct{})}
 	go p.accept()
 	t.Cleanup(func() {
 		listen.Close()
@@ -74,6 +76,15 @@ func (p *Proxy) Reset() {
 	}
 }
 
+// Forget drops what comes from now on by the connections that there are, in silence, as a firewall does.
+func (p *Proxy) Forget() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.conns {
+		p.forgotten[c] = true
+	}
+}
+
 func (p *Proxy) accept() {
 	for {
 		client, err := p.listen.Accept()
@@ -114,6 +125,9 @@ func (p *Proxy) replies(client, server net.Conn) error {
 		for {
 			p.mu.Lock()
 			lose, wait, change := p.lose, p.delay-time.Since(due), p.change
+			if p.forgotten[client] {
+				wait = time.Hour
+			}
 			p.mu.Unlock()
 			if lose {
 				client.(*net.TCPConn).SetLinger(0) // a reset

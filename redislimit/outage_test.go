@@ -1,0 +1,224 @@
+package redislimit
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/redislimit/internal/redistest"
+)
+
+// TestErrorRepliesAreNoAbsence: one string of the wrong type, with FailClosed, denies the keys that it has
+// and no others.
+func TestErrorRepliesAreNoAbsence(t *testing.T) {
+	client := connect(t, redistest.New(t).Addr)
+	c := hour
+	c.Limit = 1000
+	s := strict(t, client, c)
+	require.NoError(t, client.RPush(t.Context(), s.names[0], "x").Err())
+	hot := "hot"
+	for i := 0; s.place(hot).shard != 0; i++ {
+		hot = fmt.Sprint("hot", i)
+	}
+	denied, others := 0, 0
+	for i := range 1000 {
+		for range breakAfter {
+			d, err := s.Take(t.Context(), hot, 1)
+			require.NoError(t, err)
+			require.False(t, d.Allowed)
+		}
+		key := fmt.Sprint("key", i)
+		if s.place(key).shard == 0 {
+			continue
+		}
+		d, err := s.Take(t.Context(), key, 1)
+		require.NoError(t, err)
+		others++
+		if !d.Allowed {
+			denied++
+		}
+	}
+	require.Greater(t, others, 500)
+	require.Zero(t, denied)
+	require.False(t, s.Health().Away)
+	require.Zero(t, s.Health().Changes)
+	require.ErrorContains(t, s.Health().Err, "WRONGTYPE")
+}
+
+// TestFullMemoryDoesNotFlap: a server that may not write says so, and is not away.
+func TestFullMemoryDoesNotFlap(t *testing.T) {
+	client := connect(t, redistest.New(t).Addr)
+	s := strict(t, client, hour)
+	take(t, s, "k")
+	require.NoError(t, client.ConfigSet(t.Context(), "maxmemory", "1").Err())
+	for i := range 300 {
+		_, err := s.Take(t.Context(), fmt.Sprint(i), 1)
+		require.NoError(t, err)
+	}
+	require.Zero(t, s.Health().Changes)
+	require.ErrorContains(t, s.Health().Err, "OOM")
+}
+
+// TestOneMasterOfThree: the keys of the other two masters are decided by them.
+func TestOneMasterOfThree(t *testing.T) {
+	cluster := redistest.NewCluster(t)
+	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), MaxRedirects: -1, MaxRetries: -1,
+		DialerRetries: 1, DialTimeout: 100 * time.Millisecond})
+	t.Cleanup(func() { client.Close() })
+	for _, master := range cluster.Masters { // or else they all stop when one is gone
+		require.NoError(t, connect(t, master.Addr).ConfigSet(t.Context(), "cluster-require-full-coverage", "no").Err())
+	}
+	c := hour
+	c.Limit, c.Timeout = 1000, 2*time.Second
+	s := strict(t, client, c)
+	dead := make(map[uint64]bool)
+	for shard, name := range s.names {
+		m, err := client.MasterForKey(t.Context(), name)
+		require.NoError(t, err)
+		dead[uint64(shard)] = m.Options().Addr == cluster.Masters[0].Addr
+	}
+	for i := range 200 {
+		_, err := s.Take(t.Context(), fmt.Sprint("key", i), 1)
+		require.NoError(t, err)
+	}
+	require.False(t, s.Health().Away, "%v", s.Health())
+	cluster.Masters[0].Kill()
+	denied, others := 0, 0
+	for i := range 2000 {
+		key := fmt.Sprint("key", i)
+		d, err := s.Take(t.Context(), key, 1)
+		require.NoError(t, err)
+		if dead[s.place(key).shard] {
+			continue
+		}
+		others++
+		if !d.Allowed {
+			denied++
+		}
+	}
+	require.True(t, s.Health().Away)
+	require.Greater(t, others, 1000)
+	require.Zero(t, denied)
+}
+
+// TestOldConnectionsDoNotFlap: many connections of the pool do not answer any more, as after a firewall has
+// forgotten them. What the probe finds to be back does not break at once for those who come after it.
+func TestOldConnectionsDoNotFlap(t *testing.T) {
+	server := redistest.New(t)
+	proxy := redistest.NewProxy(t, server.Addr)
+	client := redis.NewClient(&redis.Options{Addr: proxy.Addr, PoolSize: 40, MaxRetries: -1})
+	t.Cleanup(func() { client.Close() })
+	c := hour
+	c.Limit, c.Timeout = 1<<30, 20*time.Millisecond
+	s := strict(t, client, c)
+	s.timeout = patience
+	take(t, s, "k")
+	var taken []*redis.Conn
+	for range 40 {
+		conn := client.Conn()
+		require.NoError(t, conn.Ping(t.Context()).Err())
+		taken = append(taken, conn)
+	}
+	for _, conn := range taken {
+		require.NoError(t, conn.Close())
+	}
+	proxy.Forget()
+	s.timeout = 20 * time.Millisecond
+	var all sync.WaitGroup
+	until := time.Now().Add(3 * time.Second)
+	for i := range 16 {
+		all.Go(func() {
+			for n := 0; time.Now().Before(until); n++ {
+				s.Take(t.Context(), fmt.Sprint(i, n), 1)
+			}
+		})
+	}
+	all.Wait()
+	require.LessOrEqual(t, s.Health().Changes, uint64(2))
+}
+
+// TestBrokenConnectionsAreNoAbsence: that a dozen old connections break says nothing of the server; that they go
+// on breaking does.
+func TestBrokenConnectionsAreNoAbsence(t *testing.T) {
+	b := newBreaker(quiet(), time.Second)
+	now := time.Unix(1_700_000_000, 0)
+	for range 12 {
+		now = now.Add(time.Millisecond)
+		b.done(now, now, io.EOF)
+	}
+	require.False(t, b.state().Away)
+	now = now.Add(probeEvery)
+	b.done(now, now, io.EOF)
+	require.True(t, b.state().Away)
+}
+
+// TestAnswersMeanwhile: a call that times out while others are answered does not count.
+func TestAnswersMeanwhile(t *testing.T) {
+	b := newBreaker(quiet(), time.Second)
+	start := time.Unix(1_700_000_000, 0)
+	b.done(start, start.Add(time.Millisecond), nil)
+	for range 2 * breakAfter {
+		b.done(start, start.Add(time.Second), errGone)
+	}
+	require.False(t, b.state().Away)
+	for range breakAfter {
+		b.done(start.Add(time.Millisecond), start.Add(time.Second), errGone)
+	}
+	require.True(t, b.state().Away)
+}
+
+// TestExactDoesNotWait: while Redis is away, Exact tells so at once.
+func TestExactDoesNotWait(t *testing.T) {
+	server := redistest.New(t)
+	c := hour
+	c.Timeout = patience
+	e, err := NewExact(connect(t, server.Addr), c)
+	require.NoError(t, err)
+	_, err = e.Take(t.Context(), "k", 1)
+	require.NoError(t, err)
+	require.NoError(t, syscall.Kill(server.PID(), syscall.SIGSTOP))
+	defer syscall.Kill(server.PID(), syscall.SIGCONT)
+	e.timeout = 10 * time.Millisecond
+	for range breakAfter {
+		d, err := e.Take(t.Context(), "k", 1)
+		require.Error(t, err)
+		require.False(t, errors.Is(err, ErrAway))
+		require.False(t, d.Allowed)
+	}
+	_, err = e.Take(t.Context(), "k", 1)
+	require.ErrorIs(t, err, ErrAway)
+	require.True(t, e.Health().Away)
+}
+
+// TestWrongPassword: errors say what Redis said.
+func TestWrongPassword(t *testing.T) {
+	addr := redistest.New(t).Addr
+	require.NoError(t, connect(t, addr).ConfigSet(t.Context(), "requirepass", "secret").Err())
+	client := redis.NewClient(&redis.Options{Addr: addr, Password: "wrong"})
+	t.Cleanup(func() { client.Close() })
+	s := strict(t, client, hour)
+	for range 5 {
+		d, err := s.Take(t.Context(), "k", 1)
+		require.NoError(t, err)
+		require.False(t, d.Allowed)
+	}
+	require.ErrorContains(t, s.Health().Err, "WRONGPASS")
+	require.False(t, s.Health().Away)
+	e, err := NewExact(client, hour)
+	require.NoError(t, err)
+	_, err = e.Take(t.Context(), "k", 1)
+	require.ErrorContains(t, err, "WRONGPASS")
+	var clock atomic.Int64
+	n := newTestNode(t, client, testConfig(&clock), Log(quiet()))
+	require.ErrorContains(t, n.Stats().Err, "WRONGPASS")
+	require.Equal(t, sketchlimit.Never, n.Take("k", testLimit+1).RetryAfter)
+}
