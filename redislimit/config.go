@@ -52,7 +52,8 @@ type Config struct {
 	Timeout time.Duration
 	// Failure is how a [Strict] decides while Redis is away, FailLocal if not set: by what
 	// this machine was admitted and what it admits meanwhile, so that all machines
-	// together may admit Limit each. That takes the memory of a [sketchlimit.Limiter] of
+	// together may admit Limit each, and no more: until what was admitted without Redis
+	// has left the window, both must consent. That takes the memory of a [sketchlimit.Limiter] of
 	// Keys or MemoryBytes here. [Exact] returns an error instead.
 	Failure Failure
 	// Log is told when Redis goes away and comes back; slog.Default() if not set.

@@ -222,3 +222,56 @@ func TestWrongPassword(t *testing.T) {
 	require.ErrorContains(t, n.Stats().Err, "WRONGPASS")
 	require.Equal(t, sketchlimit.Never, n.Take("k", testLimit+1).RetryAfter)
 }
+
+// TestFailLocalAdmitsMachinesTimesTheLimit: three machines are away from Redis, each admits the limit, and when
+// Redis is back they admit no more until the window has passed; then the limit, all together.
+func TestFailLocalAdmitsMachinesTimesTheLimit(t *testing.T) {
+	const machines = 3
+	for _, a := range []sketchlimit.Algorithm{sketchlimit.SlidingWindow, sketchlimit.FixedWindow, sketchlimit.TokenBucket} {
+		server := redistest.New(t)
+		c := Config{Limit: 100, Window: time.Hour, Algorithm: a, MemoryBytes: 1 << 20}
+		var all []*Strict
+		for range machines {
+			all = append(all, strict(t, connect(t, server.Addr), c))
+		}
+		now, admitted := time.Unix(1_700_000_000, 0).Truncate(time.Hour), 0
+		ask := func(n int) {
+			for _, s := range all {
+				for range n {
+					d, err := s.TakeAt(t.Context(), now, "k", 1)
+					require.NoError(t, err)
+					if d.Allowed {
+						admitted++
+					}
+				}
+			}
+		}
+		ask(10)
+		require.Equal(t, 30, admitted)
+		server.Kill()
+		ask(70)
+		require.Equal(t, 240, admitted, "%v", a)
+		for _, s := range all {
+			require.True(t, s.Health().Away)
+		}
+		require.NoError(t, server.Restart())
+		redistest.Eventually(t, "that Redis is back", func() bool {
+			for _, s := range all {
+				_, err := s.PeekAt(t.Context(), now, "other", 1)
+				require.NoError(t, err)
+			}
+			return !all[0].Health().Away && !all[1].Health().Away && !all[2].Health().Away
+		})
+		d, err := all[0].PeekAt(t.Context(), now, "k", 1)
+		require.NoError(t, err)
+		require.Equal(t, 20, d.Remaining, "%v", a)
+		ask(200)
+		require.Equal(t, machines*100, admitted, "%v", a)
+		d, err = all[0].PeekAt(t.Context(), now, "k", 1)
+		require.NoError(t, err)
+		require.False(t, d.Allowed)
+		now, admitted = now.Add(2*time.Hour+time.Second), 0
+		ask(200)
+		require.Equal(t, 100, admitted, "%v", a)
+	}
+}

@@ -45,6 +45,11 @@ type Strict struct {
 	local   *sketchlimit.Limiter // nil unless failure is FailLocal
 	client  redis.UniversalClient
 
+	// What the local limiter has admitted by itself, Redis does not know. Until this time, in µs, it counts,
+	// and the local limiter must consent to what Redis admits.
+	consent   atomic.Int64
+	remembers time.Duration // how long a unit counts
+
 	admitted, denied atomic.Uint64 // units
 }
 
@@ -65,13 +70,13 @@ func NewStrict(client redis.UniversalClient, c Config) (*Strict, error) {
 		if s.bucket, err = newBucket(&c); err != nil {
 			return nil, err
 		}
-		s.names = l.names(c.prefix(), s.bucket.name())
+		s.names, s.remembers = l.names(c.prefix(), s.bucket.name()), s.bucket.longest()
 		text = s.bucket.constants() + fmt.Sprintf("local size, far = %d, %d\n", l.size(), far(s.bucket.generation)) + clockScript + bucketScript
 	} else {
 		if s.window, err = newWindow(&c, l.kept); err != nil {
 			return nil, err
 		}
-		s.names = l.names(c.prefix(), c.Window.String())
+		s.names, s.remembers = l.names(c.prefix(), c.Window.String()), time.Duration(l.kept)*c.Window
 		text = s.window.constants() + l.constants() + fmt.Sprintf("local length, far = %d, %d\n", c.Window.Microseconds(), far(c.Window.Microseconds())) +
 			clockScript + windowScript
 	}
@@ -161,18 +166,44 @@ func (s *Strict) take(ctx context.Context, now time.Time, r request) (sketchlimi
 	return d, err
 }
 
-// decide lets Redis decide if it answers.
+// decide lets Redis decide if it answers, and the local limiter as well while that has admitted units which
+// Redis does not know.
 func (s *Strict) decide(ctx context.Context, now time.Time, r request) (sketchlimit.Decision, error) {
+	if err := ctx.Err(); err != nil {
+		return sketchlimit.Decision{}, err
+	}
+	both := micros(now) <= s.consent.Load()
+	if both {
+		if own := s.local.PeekAt(now, r.key, r.n); !own.Allowed {
+			own.Limit = r.limit
+			return own, nil
+		}
+	}
 	d, err := s.ask(ctx, r)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return sketchlimit.Decision{}, ctx.Err()
 	case err != nil:
 		return s.alone(now, r), nil
-	case d.Allowed && s.local != nil && !r.peek:
-		s.local.TakeLimitAt(now, r.key, r.n, r.limit)
+	case !d.Allowed || s.local == nil:
+		return d, nil
+	}
+	own := s.byItself(now, r)
+	switch {
+	case both && !own.Allowed:
+		return own, nil
+	case both:
+		d.Remaining, d.ResetAfter = min(d.Remaining, own.Remaining), max(d.ResetAfter, own.ResetAfter)
 	}
 	return d, nil
+}
+
+// byItself lets the local limiter decide, which counts what is admitted.
+func (s *Strict) byItself(now time.Time, r request) sketchlimit.Decision {
+	if r.peek {
+		return s.local.PeekAt(now, r.key, r.n)
+	}
+	return s.local.TakeLimitAt(now, r.key, r.n, r.limit)
 }
 
 // ask sends the script.
@@ -214,10 +245,13 @@ func (s *Strict) alone(now time.Time, r request) sketchlimit.Decision {
 		return s.failure.unseen(r.n, int(s.bucket.under(r.limit).burst), r.limit)
 	case s.local == nil:
 		return s.failure.unseen(r.n, r.limit, r.limit)
-	case r.peek:
-		return s.local.PeekAt(now, r.key, r.n)
 	}
-	return s.local.TakeLimitAt(now, r.key, r.n, r.limit)
+	d := s.byItself(now, r)
+	if until := micros(now) + s.remembers.Microseconds(); d.Allowed && !r.peek {
+		for was := s.consent.Load(); was < until && !s.consent.CompareAndSwap(was, until); was = s.consent.Load() {
+		}
+	}
+	return d
 }
 
 // MemoryBytes returns what the strings in Redis hold, all shards together, once each has
