@@ -26,6 +26,7 @@ type channel struct {
 	keys       []string
 
 	told    []uint64 // own cells, records included, of all parts one after another
+	sent    uint64   // number of the last record that Redis was told
 	acked   uint64   // number of the last record that Redis has
 	records []record // the latest; those that Redis has, too, as far as they may be needed again
 	known   int64    // position in the log; or askSum, askNothing
@@ -46,6 +47,8 @@ const (
 	// a failover loses, or a log that is written to disk once a second.
 	keptBytes = 64 << 10
 	keptCount = 64
+	// recordBytes is how long a record gets: two are told in one call, some 4,000 cells.
+	recordBytes = 1 << 10
 )
 
 func newChannel(share *sketchlimit.Share, first, parts int, generation int64, keys []string) *channel {
@@ -62,19 +65,28 @@ func (c *channel) last() uint64 {
 	return c.records[len(c.records)-1].number
 }
 
-// offer makes a record of what cells have risen since the last one, unless that is still
-// on its way, and returns what Redis is to be told. It is false if the generation is not
-// kept any more.
+// offer makes records of what cells have risen since the last ones, unless some are still
+// on their way, and returns what Redis is to be told now: not more than it adds up within a millisecond or
+// two. It is false if the generation is not kept any more.
 func (c *channel) offer() (records []byte, ok bool) {
 	if c.last() == c.acked {
-		cells, ok := c.rise()
+		own, ok := c.own()
 		if !ok {
 			return nil, false
 		}
-		c.records = append(c.records, record{c.acked + 1, cells})
+		c.record(c.acked, c.told, own)
+		c.told = own
 	}
+	c.sent = c.acked
 	for _, r := range c.records {
-		if r.number > c.acked && len(r.cells) > 0 {
+		if r.number <= c.acked {
+			continue
+		}
+		if len(records)+len(r.cells) > 2*recordBytes {
+			break
+		}
+		c.sent = r.number
+		if len(r.cells) > 0 {
 			if len(records) > 0 {
 				records = append(records, 0)
 			}
@@ -84,18 +96,36 @@ func (c *channel) offer() (records []byte, ok bool) {
 	return records, true
 }
 
-// rise returns what cells have risen since they were told, and takes it as told.
-func (c *channel) rise() (cells []byte, ok bool) {
+// more tells whether there are records that Redis does not have.
+func (c *channel) more() bool { return c.last() != c.acked }
+
+// record appends records of what cells have risen, numbered from after on.
+func (c *channel) record(after uint64, from, to []uint64) {
+	for _, cells := range c.lanes.risenIn(from, to, recordBytes) {
+		after++
+		c.records = append(c.records, record{after, cells})
+	}
+}
+
+// own returns the share's own cells.
+func (c *channel) own() (own []uint64, ok bool) {
 	words := c.share.PartWords()
-	own := make([]uint64, words*c.parts)
+	own = make([]uint64, words*c.parts)
 	for part := range c.parts {
 		if !c.share.Own(c.first+part, c.generation, own[part*words:][:words]) {
 			return nil, false
 		}
 	}
-	cells = c.lanes.appendRisen(nil, c.told, own)
-	c.told = own
-	return cells, true
+	return own, true
+}
+
+// ask returns up to where Redis is asked for what is new. Before all is told the sum is no use: it lacks
+// some of the own cells.
+func (c *channel) ask() int64 {
+	if c.sent != c.last() {
+		return askNothing
+	}
+	return c.known
 }
 
 // reply is what Redis has answered.
@@ -113,12 +143,18 @@ func (r *reply) bytes() uint64 {
 
 // accept takes in what Redis has answered, and tells whether it had lost something.
 func (c *channel) accept(r reply) (lost bool, err error) {
-	if r.number != c.last() {
+	if r.number != c.sent {
 		c.repeat(r.number)
 		return true, nil
 	}
 	c.acked = r.number
 	c.forget()
+	if c.more() {
+		if c.known != askNothing {
+			c.known = askSum // own records lie between, in the log
+		}
+		return false, nil
+	}
 	if c.known == askNothing {
 		c.known = askSum // by now most other nodes have repeated theirs, too
 		return false, nil
@@ -143,8 +179,8 @@ func (c *channel) repeat(after uint64) {
 	last := c.last()
 	i := slices.IndexFunc(c.records, func(r record) bool { return r.number == after+1 })
 	if i < 0 || after > last {
-		all := c.lanes.appendRisen(nil, make([]uint64, len(c.told)), c.told)
-		c.records = []record{{max(after, last) + 1, all}}
+		c.records = nil
+		c.record(max(after, last), make([]uint64, len(c.told)), c.told)
 	}
 	c.acked = after
 	c.known = askNothing
@@ -156,10 +192,14 @@ func (c *channel) repeat(after uint64) {
 
 // forget lets go of the oldest records that Redis has.
 func (c *channel) forget() {
-	bytes := 0
+	bytes, count := 0, 0
 	for i, r := range slices.Backward(c.records) {
+		if r.number > c.acked {
+			continue
+		}
+		count++
 		bytes += len(r.cells)
-		if bytes > keptBytes || len(c.records)-i > keptCount {
+		if bytes > keptBytes || count > keptCount {
 			c.records = slices.Delete(c.records, 0, i+1)
 			return
 		}
@@ -211,7 +251,8 @@ func (c *channel) show() {
 }
 
 // errLayout is what Redis answers to a node that would misread the others' cells.
-var errLayout = errors.New("redislimit: the nodes' limiters differ; they must have the same Config and Seed, or another Prefix")
+var errLayout = errors.New("redislimit: the nodes' limiters differ; they must have the same Config and Seed, or another Prefix. " +
+	"If Redis has lost the seed, nodes that have drawn a new one must start again")
 
 // parseReply reads what the script returns.
 func parseReply(v any) (r reply, err error) {

@@ -36,8 +36,10 @@ type Config struct {
 	// MemoryBytes is the most that the strings in Redis may hold, all shards together,
 	// instead of what Keys asks for: 1 KiB … 1 TiB. [Exact] ignores it.
 	MemoryBytes int
-	// Seed is a secret that all machines share: [Seed] has one for them. Whoever knows it
-	// (0 is known to all) can choose keys that are counted as one. [Exact] ignores it.
+	// Seed is a secret that all machines share, from their configuration best. [Seed] has one for them
+	// otherwise; a [Strict] that has it keeps it in Redis, and goes on with the one that it finds
+	// there if Redis had lost it. Whoever knows it (0 is known to all) can choose keys that are counted as one.
+	// [Exact] ignores it.
 	Seed uint64
 	// Hash is what keys are hashed by, on all machines the same; XXH64 if not set. Where
 	// strangers choose the bytes of their keys it is to be a keyed one, such as that of
@@ -70,8 +72,10 @@ const (
 // check refuses what could not be built, field by field.
 func (c *Config) check(client redis.UniversalClient) error {
 	switch {
-	case client == nil:
-		return errors.New("redislimit: client nil, must be one")
+	case isNil(client):
+		return errNoClient
+	case c.Hash != nil && isNil(c.Hash):
+		return errors.New("redislimit: Hash nil of a type, must be one or not set")
 	case c.Limit < 1 || c.Limit > math.MaxInt32:
 		return fmt.Errorf("redislimit: Limit %d, must be 1 … %d", c.Limit, math.MaxInt32)
 	case c.Window < time.Millisecond || c.Window > maxWindow:

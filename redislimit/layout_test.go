@@ -51,11 +51,11 @@ func TestMemory(t *testing.T) {
 	for _, a := range []sketchlimit.Algorithm{sketchlimit.SlidingWindow, sketchlimit.FixedWindow, sketchlimit.TokenBucket} {
 		require.NoError(t, client.FlushDB(t.Context()).Err())
 		s := strict(t, client, Config{Limit: 100, Window: time.Hour, Algorithm: a, Keys: 1_000_000, Failure: FailClosed})
-		for i := 0; client.DBSize(t.Context()).Val() < int64(len(s.names)); i++ {
+		for i := 0; client.DBSize(t.Context()).Val() < int64(len(s.at.Load().names)); i++ {
 			take(t, s, fmt.Sprint("key", i))
 		}
 		sum := int64(0)
-		for _, name := range s.names {
+		for _, name := range s.at.Load().names {
 			require.EqualValues(t, s.size(), client.StrLen(t.Context(), name).Val())
 			sum += client.MemoryUsage(t.Context(), name).Val()
 			left := client.PTTL(t.Context(), name).Val()
@@ -87,14 +87,14 @@ func TestNamesTellLayoutsApart(t *testing.T) {
 	} {
 		c := base
 		change(&c)
-		name := strict(t, client, c).names[0]
+		name := strict(t, client, c).at.Load().names[0]
 		require.False(t, names[name], "%d: %s", i, name)
 		require.Equal(t, 1, strings.Count(name, "{"))
 		names[name] = true
 	}
 	same := base
 	same.Limit = 99
-	require.True(t, names[strict(t, client, same).names[0]], "a limit may change")
+	require.True(t, names[strict(t, client, same).at.Load().names[0]], "a limit may change")
 }
 
 // sum hashes all keys alike.

@@ -24,9 +24,9 @@ func TestErrorRepliesAreNoAbsence(t *testing.T) {
 	c := hour
 	c.Limit = 1000
 	s := strict(t, client, c)
-	require.NoError(t, client.RPush(t.Context(), s.names[0], "x").Err())
+	require.NoError(t, client.RPush(t.Context(), s.at.Load().names[0], "x").Err())
 	hot := "hot"
-	for i := 0; s.place(hot).shard != 0; i++ {
+	for i := 0; s.at.Load().place(hot).shard != 0; i++ {
 		hot = fmt.Sprint("hot", i)
 	}
 	denied, others := 0, 0
@@ -37,7 +37,7 @@ func TestErrorRepliesAreNoAbsence(t *testing.T) {
 			require.False(t, d.Allowed)
 		}
 		key := fmt.Sprint("key", i)
-		if s.place(key).shard == 0 {
+		if s.at.Load().place(key).shard == 0 {
 			continue
 		}
 		d, err := s.Take(t.Context(), key, 1)
@@ -81,7 +81,7 @@ func TestOneMasterOfThree(t *testing.T) {
 	c.Limit, c.Timeout = 1000, 2*time.Second
 	s := strict(t, client, c)
 	dead := make(map[uint64]bool)
-	for shard, name := range s.names {
+	for shard, name := range s.at.Load().names {
 		m, err := client.MasterForKey(t.Context(), name)
 		require.NoError(t, err)
 		dead[uint64(shard)] = m.Options().Addr == cluster.Masters[0].Addr
@@ -97,7 +97,7 @@ func TestOneMasterOfThree(t *testing.T) {
 		key := fmt.Sprint("key", i)
 		d, err := s.Take(t.Context(), key, 1)
 		require.NoError(t, err)
-		if dead[s.place(key).shard] {
+		if dead[s.at.Load().place(key).shard] {
 			continue
 		}
 		others++

@@ -74,10 +74,11 @@ func (l lanes) perWord() int { return 64 / l.bits }
 
 func (l lanes) max() uint64 { return 1<<l.bits - 1 }
 
-// appendRisen appends the record of the cells that are higher in to than in from, words of
-// the same cells.
-func (l lanes) appendRisen(b []byte, from, to []uint64) []byte {
+// risenIn returns records of the cells that are higher in to than in from, words of the same cells: none of
+// them is longer than so many bytes and one cell.
+func (l lanes) risenIn(from, to []uint64, longest int) (records [][]byte) {
 	before := -1
+	var b []byte
 	for w, now := range to {
 		if now == from[w] {
 			continue
@@ -87,12 +88,15 @@ func (l lanes) appendRisen(b []byte, from, to []uint64) []byte {
 			if is <= was {
 				continue
 			}
+			if len(b) >= longest {
+				records, b, before = append(records, b), nil, -1
+			}
 			cell := w*l.perWord() + lane
 			b = appendCell(b, cell-before, is-was)
 			before = cell
 		}
 	}
-	return b
+	return append(records, b)
 }
 
 // add adds n to a cell, which stops at its largest value.

@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"log/slog"
 	"math"
 	"sync/atomic"
 	"time"
@@ -37,7 +38,11 @@ var clockScript string
 type Strict struct {
 	layout
 	*scripts
-	names   []string // of the shards
+	at      atomic.Pointer[located]
+	keeper  *keeper // of the seed
+	log     *slog.Logger
+	prefix  string
+	unit    string // what a generation's number counts
 	window  window
 	bucket  bucket
 	failure Failure
@@ -53,6 +58,41 @@ type Strict struct {
 	admitted, denied atomic.Uint64 // units
 }
 
+// located is where keys are by a seed.
+type located struct {
+	layout
+	seed  uint64   // of the Config
+	names []string // of the shards
+}
+
+// locate goes by a seed from now on.
+func (s *Strict) locate(seed uint64) {
+	l := s.layout
+	l.seed = mix(seed)
+	s.at.Store(&located{l, seed, l.names(s.prefix, s.unit)})
+}
+
+// keepSeed looks after the seed, now and then. If Redis has lost it and another node has drawn another one
+// since, this one is adopted: what Redis had counted by the old one is lost as well.
+func (s *Strict) keepSeed(now time.Time) {
+	if s.keeper.due(now, false) {
+		go func() {
+			ctx, cancel := context.WithTimeout(context.Background(), s.timeout)
+			defer cancel()
+			s.adoptSeed(ctx)
+		}()
+	}
+}
+
+func (s *Strict) adoptSeed(ctx context.Context) {
+	seed := s.at.Load().seed
+	if found, err := s.keeper.keep(ctx, seed); err == nil && found != seed {
+		s.log.LogAttrs(ctx, slog.LevelWarn, "redislimit: Redis has lost the seed and another node has drawn a new one; counts begin anew",
+			slog.String("name", s.prefix))
+		s.locate(found)
+	}
+}
+
 // NewStrict returns a limiter that keeps what it counts at the client's server or cluster.
 // It does not connect. Its errors name the field of the Config, its value and what is
 // allowed.
@@ -64,22 +104,24 @@ func NewStrict(client redis.UniversalClient, c Config) (*Strict, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Strict{layout: l, failure: c.Failure, limit: c.Limit, client: client}
+	s := &Strict{layout: l, failure: c.Failure, limit: c.Limit, client: client, prefix: c.prefix(), unit: c.Window.String(), log: c.log(),
+		keeper: drawn.keeper(client, c.Seed)}
 	var text string
 	if c.Algorithm == sketchlimit.TokenBucket {
 		if s.bucket, err = newBucket(&c); err != nil {
 			return nil, err
 		}
-		s.names, s.remembers = l.names(c.prefix(), s.bucket.name()), s.bucket.longest()
+		s.unit, s.remembers = s.bucket.name(), s.bucket.longest()
 		text = s.bucket.constants() + fmt.Sprintf("local size, far = %d, %d\n", l.size(), far(s.bucket.generation)) + clockScript + bucketScript
 	} else {
 		if s.window, err = newWindow(&c, l.kept); err != nil {
 			return nil, err
 		}
-		s.names, s.remembers = l.names(c.prefix(), c.Window.String()), time.Duration(l.kept)*c.Window
+		s.remembers = time.Duration(l.kept) * c.Window
 		text = s.window.constants() + l.constants() + fmt.Sprintf("local length, far = %d, %d\n", c.Window.Microseconds(), far(c.Window.Microseconds())) +
 			clockScript + windowScript
 	}
+	s.locate(c.Seed)
 	if c.Failure == FailLocal {
 		if s.local, err = c.local(); err != nil {
 			return nil, err
@@ -208,7 +250,8 @@ func (s *Strict) byItself(now time.Time, r request) sketchlimit.Decision {
 
 // ask sends the script.
 func (s *Strict) ask(ctx context.Context, r request) (sketchlimit.Decision, error) {
-	p, b, w := s.place(r.key), s.bucket.under(r.limit), s.window
+	at := s.at.Load()
+	p, b, w := at.place(r.key), s.bucket.under(r.limit), s.window
 	w.limit = int64(r.limit)
 	want, args := 4, []any{p.offset, p.columns[:]}
 	if s.algorithm == sketchlimit.TokenBucket {
@@ -224,10 +267,11 @@ func (s *Strict) ask(ctx context.Context, r request) (sketchlimit.Decision, erro
 	if r.peek {
 		args = append(args, 1)
 	}
-	reply, err := s.run(ctx, want, s.names[p.shard], args...)
+	reply, err := s.run(ctx, want, at.names[p.shard], args...)
 	if err != nil {
 		return sketchlimit.Decision{}, err
 	}
+	s.keepSeed(time.Now())
 	allowed, taken := reply[0] == 1, r.n
 	if allowed && r.peek {
 		taken = 0
@@ -257,4 +301,4 @@ func (s *Strict) alone(now time.Time, r request) sketchlimit.Decision {
 // MemoryBytes returns what the strings in Redis hold, all shards together, once each has
 // been written to. Redis takes 1 % more from 2 MiB on, and up to a quarter where strings
 // are small.
-func (s *Strict) MemoryBytes() int { return len(s.names) * s.size() }
+func (s *Strict) MemoryBytes() int { return len(s.at.Load().names) * s.size() }

@@ -42,10 +42,11 @@ func (s *Strict) Stats(ctx context.Context) (StrictStats, error) {
 func (s *Strict) statsAt(ctx context.Context, now time.Time) (StrictStats, error) {
 	stats := StrictStats{Health: s.Health(), Admitted: s.admitted.Load(), Denied: s.denied.Load()}
 	var denied, filled float64 // of new keys, and cells of one block, sums over blocks
-	step := (len(s.names) + sampled - 1) / sampled
+	names := s.at.Load().names
+	step := (len(names) + sampled - 1) / sampled
 	read := 0
-	for i := 0; i < len(s.names); i += step {
-		shard, err := s.client.Get(ctx, s.names[i]).Bytes()
+	for i := 0; i < len(names); i += step {
+		shard, err := s.client.Get(ctx, names[i]).Bytes()
 		if err != nil && !errors.Is(err, redis.Nil) {
 			return stats, fmt.Errorf("redislimit: %w", err)
 		}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"strconv"
 	"strings"
 	"sync"
@@ -52,16 +53,20 @@ var exchangeScript = redis.NewScript(exchangeSource)
 // The limiter may be used by itself as well: its decisions are the same, but for FailOpen
 // and FailClosed. A Synced is safe for concurrent use.
 type Synced struct {
-	limiter  *sketchlimit.Limiter
-	share    *sketchlimit.Share
-	client   redis.UniversalClient
-	interval time.Duration
-	options  options
-	limit    int
-	node     string
-	layout   string // of the share, in 32 characters
-	breaker  *breaker
-	blind    atomic.Bool // Redis is away, and that is not to be decided locally
+	limiter   *sketchlimit.Limiter
+	share     *sketchlimit.Share
+	client    redis.UniversalClient
+	interval  time.Duration
+	options   options
+	limit     int
+	node      string
+	layout    string // of the share and its stretches, in 32 characters
+	stretches int
+	progress  atomic.Uint64 // replies
+	breaker   *breaker
+	seed      uint64
+	keeper    *keeper     // of the seed
+	blind     atomic.Bool // Redis is away, and that is not to be decided locally
 
 	mu       sync.Mutex // guards what follows; held while an exchange goes on
 	channels map[channelID]*channel
@@ -78,9 +83,16 @@ type channelID struct {
 	stretch    int
 }
 
-// mostStretches is the number of strings that a generation is spread over, so that a cluster
-// shares the work and no script takes long.
-const mostStretches = 8
+const (
+	// stretches is the least number of strings that a generation is spread over, so that a cluster shares the
+	// work, and stretchBytes the most that the cells of one may take, so that no script takes long.
+	stretches    = 8
+	stretchBytes = 32 << 10
+	// batch is how many scripts are sent at once: Redis serves nobody else before it has run them. Together
+	// they are told no more than batchBytes.
+	batch      = 16
+	batchBytes = 2 << 10
+)
 
 type options struct {
 	prefix  string
@@ -150,15 +162,18 @@ const minInterval = time.Millisecond
 // Redis before the snapshot counts twice for it until that has left the window.
 func NewSynced(client redis.UniversalClient, limiter *sketchlimit.Limiter, interval time.Duration, opts ...Option) (*Synced, error) {
 	switch {
-	case client == nil:
-		return nil, errors.New("redislimit: client nil, must be one")
+	case isNil(client):
+		return nil, errNoClient
 	case limiter == nil:
 		return nil, errors.New("redislimit: limiter nil, must be one")
 	case interval < minInterval || interval > limiter.Window():
 		return nil, fmt.Errorf("redislimit: interval %v, must be %v … the Window, %v", interval, minInterval, limiter.Window())
 	}
 	o := options{"sketchlimit", time.Second, FailLocal, slog.Default()}
-	for _, option := range opts {
+	for i, option := range opts {
+		if option == nil {
+			return nil, fmt.Errorf("redislimit: option %d nil, must be one", i)
+		}
 		if err := option(&o); err != nil {
 			return nil, err
 		}
@@ -170,8 +185,11 @@ func NewSynced(client redis.UniversalClient, limiter *sketchlimit.Limiter, inter
 	var id [8]byte
 	crand.Read(id[:]) // never fails
 	s := &Synced{limiter: limiter, share: share, client: client, interval: interval, options: o,
-		limit: limiter.Peek("").Limit, node: hex.EncodeToString(id[:]), layout: digest(share.Layout()),
+		limit: limiter.Peek("").Limit, node: hex.EncodeToString(id[:]), stretches: min(share.Parts(), max(stretches, 8*share.Parts()*share.PartWords()/stretchBytes)),
 		breaker: newBreaker(o.log.With(slog.String("name", o.prefix)), o.timeout), channels: make(map[channelID]*channel), stopped: make(chan struct{})}
+	s.layout = digest(fmt.Sprint(share.Layout(), " in stretches ", s.stretches))
+	s.seed = drawn.of(share)
+	s.keeper = drawn.keeper(client, s.seed)
 	ctx, cancel := context.WithTimeout(context.Background(), 2*o.timeout)
 	defer cancel()
 	if err := s.attempt(ctx); errors.Is(err, errLayout) {
@@ -185,26 +203,6 @@ func NewSynced(client redis.UniversalClient, limiter *sketchlimit.Limiter, inter
 // digest returns 32 characters that stand for a text.
 func digest(text string) string {
 	return fmt.Sprintf("%016x%016x", xxhash.Sum64String(text), xxhash.Sum64String(text+"\x00"))
-}
-
-// Seed returns the seed that all limiters of a prefix have in common, and makes one if
-// there is none yet. It stays in Redis for ever.
-func Seed(ctx context.Context, client redis.UniversalClient, prefix string) (uint64, error) {
-	var b [8]byte
-	crand.Read(b[:])
-	b[0] |= 1 // not 0
-	if err := client.SetNX(ctx, prefix+":seed", hex.EncodeToString(b[:]), 0).Err(); err != nil {
-		return 0, fmt.Errorf("redislimit: %w", err)
-	}
-	text, err := client.Get(ctx, prefix+":seed").Result()
-	if err != nil {
-		return 0, fmt.Errorf("redislimit: %w", err)
-	}
-	seed, err := strconv.ParseUint(text, 16, 64)
-	if err != nil || seed == 0 {
-		return 0, fmt.Errorf("redislimit: seed %q at %s:seed, must be a hexadecimal number above 0", text, prefix)
-	}
-	return seed, nil
 }
 
 // run exchanges every interval until the context ends.
@@ -229,11 +227,8 @@ func (s *Synced) run(ctx context.Context) {
 // passes while the client still tries. It returns when the context ends, at the latest.
 func (s *Synced) attempt(ctx context.Context) error {
 	done := make(chan error, 1)
-	go func() {
-		ctx, cancel := context.WithTimeout(ctx, s.options.timeout)
-		defer cancel()
-		done <- s.exchange(ctx)
-	}()
+	go func() { done <- s.exchange(ctx) }()
+	progress := s.progress.Load()
 	late := time.NewTicker(s.options.timeout + s.options.timeout/8) // after the context has had its say
 	defer late.Stop()
 	for {
@@ -244,7 +239,11 @@ func (s *Synced) attempt(ctx context.Context) error {
 			}
 			return err
 		case <-late.C:
-			s.note(fmt.Errorf("redislimit: no answer within %v", s.options.timeout))
+			if now := s.progress.Load(); now != progress {
+				progress = now
+				continue
+			}
+			s.note(fmt.Errorf("redislimit: no answer within %v: %w", s.options.timeout, context.DeadlineExceeded))
 			s.share.Weigh()
 		case <-ctx.Done():
 			return ctx.Err()
@@ -264,65 +263,124 @@ func (s *Synced) note(err error) {
 }
 
 // Close ends the exchanges with a last one, which tells the others what this node has
-// admitted, and returns its error. The client stays open, and the limiter goes on with
-// what it knows.
+// admitted, and returns its error. It waits as long as that goes on, and twice the Timeout if Redis does not
+// answer. The client stays open, and the limiter goes on with what it knows.
 func (s *Synced) Close() error {
 	s.stop()
 	<-s.stopped
-	ctx, cancel := context.WithTimeout(context.Background(), 2*s.options.timeout)
-	defer cancel()
-	return s.attempt(ctx)
+	last := func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*s.options.timeout)
+		defer cancel()
+		return s.attempt(ctx)
+	}
+	for {
+		before := s.progress.Load()
+		if err := last(); !errors.Is(err, context.DeadlineExceeded) || s.progress.Load() == before {
+			return err
+		}
+	}
 }
 
 // exchange tells Redis what is new here and learns what is new elsewhere. Where an exchange
 // before this one had failed, or Redis has lost something, that is told again first and what
-// is new after it, at once: this may be the last exchange.
+// is new after it, at once: this may be the last exchange. It goes on as long as each round tells more, each
+// within the timeout.
 func (s *Synced) exchange(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	const rounds = 3 // what was on its way; all of it, if Redis has lost that; what is new
-	for range rounds {
+	const stalls = 3 // what was on its way; all of it, if Redis has lost that; what is new
+	lost := s.lost()
+	for stalled, left := 0, math.MaxInt; stalled < stalls; {
 		if err := ctx.Err(); err != nil {
 			return err // while others exchanged: nothing may stay on its way for this
 		}
-		if behind, err := s.round(ctx); !behind {
+		behind, more, err := s.round(ctx)
+		if err == nil && !behind {
+			s.keepSeed(ctx, s.lost() > lost)
+		}
+		if !behind {
 			return err
 		}
+		if more == 0 || more >= left {
+			stalled++
+		}
+		left = more
 	}
-	return fmt.Errorf("redislimit: not all is told after %d round trips", rounds)
+	return errors.New("redislimit: not all is told, Redis loses it again and again")
 }
 
-// round is one round trip of an exchange, of all stretches at once. What fails of one does not
-// concern the others. It tells whether some of those that have not failed have more to tell.
-func (s *Synced) round(ctx context.Context) (behind bool, err error) {
-	var told SyncedStats // by this round
-	var calls []call
-	for _, c := range s.current() {
-		again := c.last() != c.acked
-		if records, ok := c.offer(); ok {
-			calls = append(calls, call{channel: c, args: s.arguments(c, records), again: again})
-		}
+// lost returns how often Redis had lost what it was told.
+func (s *Synced) lost() uint64 {
+	s.statsMu.Lock()
+	defer s.statsMu.Unlock()
+	return s.stats.Lost
+}
+
+// keepSeed looks after the seed in Redis. Whose exchanges are accepted has the right one.
+func (s *Synced) keepSeed(ctx context.Context, atOnce bool) {
+	if !s.keeper.due(time.Now(), atOnce) {
+		return
 	}
-	now := s.send(ctx, calls)
+	ctx, cancel := context.WithTimeout(ctx, s.options.timeout)
+	defer cancel()
+	if found, err := s.keeper.keep(ctx, s.seed); err == nil && found != s.seed {
+		err := s.keeper.insist(ctx, s.seed)
+		s.options.log.LogAttrs(ctx, slog.LevelWarn, "redislimit: Redis had lost the seed, another node has drawn a new one and must start again",
+			slog.String("name", s.options.prefix), slog.Any("error", err))
+	}
+}
+
+// round goes once through all stretches, a few of them in each round trip. What fails of one does not
+// concern the others. It tells whether some of those that have not failed have more to tell, and how many records.
+func (s *Synced) round(ctx context.Context) (behind bool, more int, err error) {
+	var told SyncedStats // by this round
 	var failed error
 	answered := false
-	for _, call := range calls {
-		told.SentBytes += wireBytes("evalsha", exchangeScript.Hash(), "3") + wireBytes(call.channel.keys...) + wireBytes(call.args...)
-		r, err := call.reply()
-		if err == nil {
-			told.ReceivedBytes += r.bytes()
-			var lost bool
-			if lost, err = call.channel.accept(r); lost {
-				told.Lost++
+	var ahead *time.Duration
+	var calls []call
+	bytes := 0
+	cluster, several := s.client.(*redis.ClusterClient)
+	send := func() {
+		if len(calls) == 0 || failed != nil && !answered && !several { // nobody is there
+			return
+		}
+		ctx, cancel := context.WithTimeout(ctx, s.options.timeout)
+		defer cancel()
+		ahead = cmp.Or(s.send(ctx, calls), ahead)
+		for _, call := range calls {
+			told.SentBytes += wireBytes("evalsha", exchangeScript.Hash(), "3") + wireBytes(call.channel.keys...) + wireBytes(call.args...)
+			r, err := call.reply()
+			if err == nil {
+				told.ReceivedBytes += r.bytes()
+				var lost bool
+				if lost, err = call.channel.accept(r); lost {
+					told.Lost++
+				}
+				more += int(call.channel.last() - call.channel.acked)
+				behind = behind || lost || call.again || call.channel.more()
+				answered = true
+				s.progress.Add(1)
 			}
-			behind = behind || lost || call.again
-			answered = true
+			if failed == nil {
+				failed = err
+			}
 		}
-		if failed == nil {
-			failed = err
-		}
+		calls, bytes = calls[:0], 0
 	}
-	if cluster, ok := s.client.(*redis.ClusterClient); ok && failed != nil {
+	for _, c := range s.current() {
+		again := c.more()
+		records, ok := c.offer()
+		if !ok {
+			continue
+		}
+		if bytes += len(records); bytes > batchBytes || len(calls) == batch {
+			send()
+			bytes = len(records)
+		}
+		calls = append(calls, call{channel: c, args: s.arguments(c, records), again: again})
+	}
+	send()
+	if several && failed != nil {
 		cluster.ReloadState(ctx) // a master may have been replaced; left alone, it looks once a minute
 	}
 	if failed != nil && answered {
@@ -330,8 +388,8 @@ func (s *Synced) round(ctx context.Context) (behind bool, err error) {
 	}
 	s.statsMu.Lock()
 	defer s.statsMu.Unlock()
-	s.stats.add(told, failed, now)
-	return behind, failed
+	s.stats.add(told, failed, ahead)
+	return behind, more, failed
 }
 
 // partlyError is why a part of an exchange has failed, of which another was answered.
@@ -348,12 +406,11 @@ func (s *Synced) current() (channels []*channel) {
 			delete(s.channels, id)
 		}
 	}
-	stretches := min(mostStretches, s.share.Parts())
 	for generation := oldest; generation <= latest; generation++ {
-		for i := range stretches {
+		for i := range s.stretches {
 			id := channelID{generation, i}
 			if s.channels[id] == nil {
-				first, next := i*s.share.Parts()/stretches, (i+1)*s.share.Parts()/stretches
+				first, next := i*s.share.Parts()/s.stretches, (i+1)*s.share.Parts()/s.stretches
 				s.channels[id] = newChannel(s.share, first, next-first, generation, s.names(id))
 			}
 			channels = append(channels, s.channels[id])
@@ -372,8 +429,8 @@ func (s *Synced) names(id channelID) []string {
 func (s *Synced) arguments(c *channel, records []byte) []string {
 	longestLog := max(4096, 16*len(c.told)) // twice the cells
 	return []string{
-		strconv.FormatUint(c.acked, 10), strconv.FormatUint(c.last(), 10), string(records),
-		strconv.FormatInt(c.known, 10), s.layout, strconv.Itoa(s.share.CellBits()),
+		strconv.FormatUint(c.acked, 10), strconv.FormatUint(c.sent, 10), string(records),
+		strconv.FormatInt(c.ask(), 10), s.layout, strconv.Itoa(s.share.CellBits()),
 		strconv.FormatInt(max(1, (2*s.limiter.Window()).Milliseconds()), 10), strconv.Itoa(longestLog),
 	}
 }
