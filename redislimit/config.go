@@ -28,6 +28,12 @@ type Config struct {
 	// goes with TokenBucket alone.
 	Burst int
 
+	// LowestLimit and HighestLimit are the limits that a [Strict]'s strings in Redis are made for; 0 is Limit.
+	// While machines change from one Limit to another, set them to the lower and the higher one, so that all
+	// count in the same strings: docs/redis.md tells which limits do so anyway. LowestLimit is also the lowest
+	// limit that [Strict.TakeLimit] is to hold well. [Exact] ignores both.
+	LowestLimit, HighestLimit int
+
 	// Keys is the number of distinct keys expected in one window, 1 … 1<<31-1. A [Strict]
 	// is made large enough to deny innocent keys less than one in 1e5 requests wrongly, at a
 	// mean of up to five requests a key, with one key in a hundred at three times Limit.
@@ -104,6 +110,10 @@ func (c *Config) checkSize() error {
 		return fmt.Errorf("redislimit: one of Keys and MemoryBytes must be set")
 	case c.Keys != 0 && c.MemoryBytes != 0:
 		return fmt.Errorf("redislimit: Keys %d with MemoryBytes %d, only one of them may be set", c.Keys, c.MemoryBytes)
+	case c.LowestLimit < 0 || c.LowestLimit > c.Limit:
+		return fmt.Errorf("redislimit: LowestLimit %d, must be 0 … Limit, %d", c.LowestLimit, c.Limit)
+	case c.HighestLimit != 0 && (c.HighestLimit < c.Limit || c.HighestLimit > math.MaxInt32):
+		return fmt.Errorf("redislimit: HighestLimit %d, must be 0 or Limit, %d … %d", c.HighestLimit, c.Limit, math.MaxInt32)
 	case c.Keys < 0 || c.Keys > math.MaxInt32:
 		return fmt.Errorf("redislimit: Keys %d, must be 1 … %d", c.Keys, math.MaxInt32)
 	case c.MemoryBytes != 0 && (c.MemoryBytes < minMemory || c.MemoryBytes > maxMemory):

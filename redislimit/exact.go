@@ -38,7 +38,7 @@ type Exact struct {
 }
 
 // NewExact returns a limiter that keeps what it counts at the client's server or cluster.
-// It does not connect. Its errors name the field of the Config, its value and what is
+// It does not wait for it. Its errors name the field of the Config, its value and what is
 // allowed.
 func NewExact(client redis.UniversalClient, c Config) (*Exact, error) {
 	err := c.check(client)

@@ -1,6 +1,7 @@
 package redislimit
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/bits"
@@ -74,7 +75,7 @@ func cellBytes(c *Config) (int, error) {
 		b, err := newBucket(c)
 		return b.cell, err
 	}
-	return (bits.Len(uint(c.Limit)) + 7) / 8, nil
+	return (bits.Len(uint(max(c.Limit, c.HighestLimit))) + 7) / 8, nil
 }
 
 // sizes are the cells of each generation that a key takes, by the lowest limit they do for:
@@ -98,8 +99,8 @@ var sizes = []struct {
 
 // cellsFor returns how many cells of each generation hold the keys.
 func cellsFor(c *Config) uint64 {
-	i := len(sizes) - 1
-	for sizes[i].limit > c.Limit {
+	i, lowest := len(sizes)-1, cmp.Or(c.LowestLimit, c.Limit)
+	for sizes[i].limit > lowest {
 		i--
 	}
 	each := [...]float64{sizes[i].sliding, sizes[i].fixed, sizes[i].bucket}[c.Algorithm]

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sketchlimit/sketchlimit"
@@ -30,6 +31,10 @@ func TestConfigErrors(t *testing.T) {
 		"Failure 3, must be FailLocal, FailOpen or FailClosed":       func(c *Config) { c.Failure = 3 },
 		"one of Keys and MemoryBytes must be set":                    func(c *Config) { c.Keys = 0 },
 		"Keys 1000 with MemoryBytes 5, only one of them may be set":  func(c *Config) { c.MemoryBytes = 5 },
+		"LowestLimit 101, must be 0 … Limit, 100":                    func(c *Config) { c.LowestLimit = 101 },
+		"LowestLimit -1, must be 0 … Limit, 100":                     func(c *Config) { c.LowestLimit = -1 },
+		"HighestLimit 99, must be 0 or Limit, 100 … 2147483647":      func(c *Config) { c.HighestLimit = 99 },
+		"Hash nil of a type, must be one or not set":                 func(c *Config) { c.Hash = (*sum)(nil) },
 		"Keys -1, must be 1 … 2147483647":                            func(c *Config) { c.Keys = -1 },
 		"MemoryBytes 1023, must be 1024 … 1099511627776":             func(c *Config) { c.Keys, c.MemoryBytes = 0, 1023 },
 		"MemoryBytes 2053, must be at least 2054 for Limit 20000000": func(c *Config) { c.Keys, c.MemoryBytes, c.Limit = 0, 2053, 20_000_000 },
@@ -43,6 +48,59 @@ func TestConfigErrors(t *testing.T) {
 	require.ErrorContains(t, err, "redislimit: client nil, must be one")
 	_, err = NewExact(nil, Config{})
 	require.ErrorContains(t, err, "redislimit: client nil, must be one")
+}
+
+// TestNilsAreRefused: also those of a type.
+func TestNilsAreRefused(t *testing.T) {
+	c := Config{Limit: 100, Window: time.Hour, Keys: 1000}
+	limiter, err := sketchlimit.New(sketchlimit.Config{Limit: 100, Window: time.Hour, Keys: 1000})
+	require.NoError(t, err)
+	for _, client := range []redis.UniversalClient{nil, (*redis.Client)(nil), (*redis.ClusterClient)(nil), (*redis.Ring)(nil)} {
+		_, err := NewStrict(client, c)
+		require.ErrorContains(t, err, "client nil, must be one")
+		_, err = NewExact(client, c)
+		require.ErrorContains(t, err, "client nil, must be one")
+		_, err = NewSynced(client, limiter, time.Second)
+		require.ErrorContains(t, err, "client nil, must be one")
+		_, err = Seed(t.Context(), client, "api")
+		require.ErrorContains(t, err, "client nil, must be one")
+	}
+	_, err = NewSynced(connect(t, "127.0.0.1:1"), limiter, time.Second, Prefix("api"), nil)
+	require.ErrorContains(t, err, "option 1 nil, must be one")
+}
+
+// TestLimitChangesWhileMachinesDo: of two machines one has the old limit and one the new. Together they admit the
+// higher one, where it is said that strings are made for both.
+func TestLimitChangesWhileMachinesDo(t *testing.T) {
+	client := connect(t, redistest.New(t).Addr)
+	for i, c := range []struct {
+		old, new Config
+	}{
+		{Config{Limit: 10}, Config{Limit: 20, LowestLimit: 10}},
+		{Config{Limit: 20, LowestLimit: 10}, Config{Limit: 10}},
+		{Config{Limit: 200, HighestLimit: 300}, Config{Limit: 300, LowestLimit: 200}},
+		{Config{Limit: 20}, Config{Limit: 255}},
+		{Config{Limit: 10, Algorithm: sketchlimit.TokenBucket}, Config{Limit: 20, LowestLimit: 10, Algorithm: sketchlimit.TokenBucket}},
+	} {
+		admitted := 0
+		now := time.Unix(1_700_000_000, 0)
+		for _, c := range []Config{c.old, c.new} {
+			c.Window, c.Keys, c.Failure, c.Prefix = time.Hour, 1000, FailClosed, fmt.Sprint(i)
+			s := strict(t, client, c)
+			for range 300 {
+				d, err := s.TakeAt(t.Context(), now, "k", 1)
+				require.NoError(t, err)
+				if d.Allowed {
+					admitted++
+				}
+			}
+		}
+		if c.old.Algorithm == sketchlimit.TokenBucket { // which has a time, and fills faster now
+			require.LessOrEqual(t, admitted, 20)
+			continue
+		}
+		require.Equal(t, max(c.old.Limit, c.new.Limit), admitted, "%d → %d", c.old.Limit, c.new.Limit)
+	}
 }
 
 // TestMemory writes to every shard: all are as large as stated, and expire.

@@ -25,6 +25,7 @@ type scripts struct {
 	text     string
 	sha      string
 	breakers *breakers
+	eviction *evictionWatch
 
 	callers atomic.Int64 // at present
 	end     atomic.Pointer[ending]
@@ -40,8 +41,10 @@ func newScripts(client redis.UniversalClient, c *Config, text string) (*scripts,
 		return nil, fmt.Errorf("redislimit: client: %w", err)
 	}
 	sum := sha1.Sum([]byte(text))
+	log := c.log().With(slog.String("name", c.prefix()))
 	return &scripts{pool: punctual(client), pipeline: p, timeout: c.timeout(), text: text, sha: hex.EncodeToString(sum[:]),
-		breakers: &breakers{client: client, log: c.log().With(slog.String("name", c.prefix())), timeout: c.timeout(), all: map[breakerID]*breaker{}}}, nil
+		breakers: &breakers{client: client, log: log, timeout: c.timeout(), all: map[breakerID]*breaker{}},
+		eviction: watchEviction(client, log, c.timeout())}, nil
 }
 
 // punctual returns a client with the same pool whose commands end with their contexts'

@@ -30,7 +30,7 @@ var clockScript string
 // What it counts is in strings of fixed size, see [Strict.MemoryBytes], that expire two
 // windows after the last unit. A server that loses them (a crash, an eviction, a failover
 // before the replica had the last writes) has forgotten what was admitted: set
-// maxmemory-policy noeviction.
+// maxmemory-policy noeviction. One that evicts is told in the log and by [Strict.Stats].
 //
 // A Strict is safe for concurrent use: up to four calls at a time go each by a connection of
 // the client's pool, and those that meet more share round trips. Its connections are the
@@ -94,7 +94,7 @@ func (s *Strict) adoptSeed(ctx context.Context) {
 }
 
 // NewStrict returns a limiter that keeps what it counts at the client's server or cluster.
-// It does not connect. Its errors name the field of the Config, its value and what is
+// It does not wait for it. Its errors name the field of the Config, its value and what is
 // allowed.
 func NewStrict(client redis.UniversalClient, c Config) (*Strict, error) {
 	if err := c.check(client); err != nil {

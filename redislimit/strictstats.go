@@ -19,6 +19,8 @@ type StrictStats struct {
 	Health
 	Admitted uint64 // units since construction, by Redis and without it
 	Denied   uint64 // units since construction
+	// Eviction is whether Redis may lose counts because its memory is full.
+	Eviction Eviction
 
 	// FalseDenialRate is the chance, 0 … 1, that a key which nobody has seen is denied
 	// its first unit now: [sketchlimit.Stats] has more of it.
@@ -40,7 +42,8 @@ func (s *Strict) Stats(ctx context.Context) (StrictStats, error) {
 }
 
 func (s *Strict) statsAt(ctx context.Context, now time.Time) (StrictStats, error) {
-	stats := StrictStats{Health: s.Health(), Admitted: s.admitted.Load(), Denied: s.denied.Load()}
+	stats := StrictStats{Health: s.Health(), Admitted: s.admitted.Load(), Denied: s.denied.Load(),
+		Eviction: s.eviction.look(ctx)}
 	var denied, filled float64 // of new keys, and cells of one block, sums over blocks
 	names := s.at.Load().names
 	step := (len(names) + sampled - 1) / sampled

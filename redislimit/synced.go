@@ -64,6 +64,7 @@ type Synced struct {
 	stretches int
 	progress  atomic.Uint64 // replies
 	breaker   *breaker
+	eviction  *evictionWatch
 	seed      uint64
 	keeper    *keeper     // of the seed
 	blind     atomic.Bool // Redis is away, and that is not to be decided locally
@@ -188,6 +189,7 @@ func NewSynced(client redis.UniversalClient, limiter *sketchlimit.Limiter, inter
 		limit: limiter.Peek("").Limit, node: hex.EncodeToString(id[:]), stretches: min(share.Parts(), max(stretches, 8*share.Parts()*share.PartWords()/stretchBytes)),
 		breaker: newBreaker(o.log.With(slog.String("name", o.prefix)), o.timeout), channels: make(map[channelID]*channel), stopped: make(chan struct{})}
 	s.layout = digest(fmt.Sprint(share.Layout(), " in stretches ", s.stretches))
+	s.eviction = watchEviction(client, o.log.With(slog.String("name", o.prefix)), o.timeout)
 	s.seed = drawn.of(share)
 	s.keeper = drawn.keeper(client, s.seed)
 	ctx, cancel := context.WithTimeout(context.Background(), 2*o.timeout)
@@ -513,6 +515,8 @@ type SyncedStats struct {
 	// ClockSkew is how far this machine's clock is ahead of that of Redis, to half a
 	// round trip. Windows begin by the nodes' own clocks.
 	ClockSkew time.Duration
+	// Eviction is whether Redis may lose counts because its memory is full, as it was at construction.
+	Eviction Eviction
 }
 
 // add takes in an exchange.
@@ -537,7 +541,7 @@ func (s *Synced) Stats() SyncedStats {
 	s.statsMu.Lock()
 	defer s.statsMu.Unlock()
 	stats := s.stats
-	stats.Health = s.breaker.state()
+	stats.Health, stats.Eviction = s.breaker.state(), s.eviction.state()
 	return stats
 }
 
