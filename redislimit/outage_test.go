@@ -275,3 +275,16 @@ func TestFailLocalAdmitsMachinesTimesTheLimit(t *testing.T) {
 		require.Equal(t, 100, admitted, "%v", a)
 	}
 }
+
+// TestWaysAreHeldApart: while the shared connection is broken, a lone caller goes by the pool as before.
+func TestWaysAreHeldApart(t *testing.T) {
+	s := strict(t, connect(t, redistest.New(t).Addr), hour)
+	later := time.Now().Add(time.Hour)
+	for range breakAfter {
+		s.breakers.of(t.Context(), "", true).done(later, later, errGone)
+	}
+	require.True(t, s.Health().Away)
+	d, err := s.Take(t.Context(), "k", 1)
+	require.NoError(t, err)
+	require.True(t, d.Allowed)
+}
