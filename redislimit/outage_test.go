@@ -288,3 +288,25 @@ func TestWaysAreHeldApart(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, d.Allowed)
 }
+
+// TestFailLocalConsentsToLowerLimits: what was admitted without Redis counts against a request's own limit, too.
+func TestFailLocalConsentsToLowerLimits(t *testing.T) {
+	c := hour
+	c.Failure = FailLocal
+	s := strict(t, connect(t, redistest.New(t).Addr), c)
+	goAway(t, s.scripts)
+	d, err := s.Take(t.Context(), "k", 4)
+	require.NoError(t, err)
+	require.True(t, d.Allowed)
+	for _, b := range s.breakers.all {
+		b.done(time.Now(), time.Now(), nil)
+	}
+	require.False(t, s.Health().Away)
+	d, err = s.TakeLimit(t.Context(), "k", 1, 3)
+	require.NoError(t, err)
+	require.False(t, d.Allowed)
+	d, err = s.TakeLimit(t.Context(), "k", 1, 5)
+	require.NoError(t, err)
+	require.True(t, d.Allowed)
+	require.Zero(t, d.Remaining)
+}
