@@ -14,7 +14,7 @@ import (
 )
 
 // busy is what a client sends at once.
-type busy struct{ calls, bytes, reply int }
+type busy struct{ calls, bytes, arg, reply, replies int }
 
 func (b *busy) DialHook(next redis.DialHook) redis.DialHook          { return next }
 func (b *busy) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
@@ -24,6 +24,7 @@ func (b *busy) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 		for _, c := range cmds {
 			for _, a := range c.Args() {
 				bytes += len(fmt.Sprint(a))
+				b.arg = max(b.arg, len(fmt.Sprint(a)))
 			}
 		}
 		b.calls, b.bytes = max(b.calls, len(cmds)), max(b.bytes, bytes)
@@ -32,6 +33,7 @@ func (b *busy) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 			if c, ok := c.(*redis.Cmd); ok {
 				if r, err := parseReply(c.Val()); err == nil {
 					b.reply = max(b.reply, len(r.cells))
+					b.replies += len(r.cells)
 				}
 			}
 		}
@@ -65,9 +67,11 @@ func TestExchangeIsCutIntoPieces(t *testing.T) {
 	require.Equal(t, first, used(b))
 	require.Equal(t, first, used(newTestNode(t, client, c)))
 	require.Greater(t, most.bytes, batchBytes)
+	require.LessOrEqual(t, most.arg, 2*recordBytes+16)
 	require.Less(t, most.bytes, batchBytes+batch*400)
 	require.LessOrEqual(t, most.calls, batch+1)
 	require.Less(t, most.reply, 3*stretchBytes)
+	require.Less(t, most.replies, 165_000, "sums are asked for when all is told, and not before")
 
 	require.NoError(t, client.FlushAll(t.Context()).Err())
 	spend()
@@ -76,6 +80,33 @@ func TestExchangeIsCutIntoPieces(t *testing.T) {
 	require.InDelta(t, 63, second, 3)
 	require.Equal(t, second, used(b))
 	require.Equal(t, second, used(newTestNode(t, client, c)))
+}
+
+// TestStretchesAreSmall: also of limiters for many keys.
+func TestStretchesAreSmall(t *testing.T) {
+	var clock atomic.Int64
+	c := testConfig(&clock)
+	c.Keys = 3_000_000
+	s := newTestNode(t, newTestClient(t, redistest.New(t).Addr), c)
+	for _, channel := range s.current() {
+		require.LessOrEqual(t, 8*len(channel.told), 2*stretchBytes)
+	}
+}
+
+// TestForgetsOnlyWhatRedisHas: records that are on their way are kept, however many they are.
+func TestForgetsOnlyWhatRedisHas(t *testing.T) {
+	c := &channel{}
+	for i := range uint64(200) {
+		c.records = append(c.records, record{i + 1, make([]byte, recordBytes)})
+	}
+	c.acked = 10
+	c.forget()
+	require.Len(t, c.records, 200)
+	c.acked = 200
+	c.forget()
+	require.LessOrEqual(t, len(c.records), keptCount)
+	require.NotEmpty(t, c.records)
+	require.EqualValues(t, 200, c.last())
 }
 
 // BenchmarkPing tells how long other clients wait while a node tells Redis what a million keys were admitted, and
