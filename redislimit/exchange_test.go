@@ -86,7 +86,7 @@ func TestExchangeIsCutIntoPieces(t *testing.T) {
 func TestStretchesAreSmall(t *testing.T) {
 	var clock atomic.Int64
 	c := testConfig(&clock)
-	c.Keys = 3_000_000
+	c.Keys = 30_000_000
 	s := newTestNode(t, newTestClient(t, redistest.New(t).Addr), c)
 	for _, channel := range s.current() {
 		require.LessOrEqual(t, 8*len(channel.told), 2*stretchBytes)
