@@ -2,6 +2,7 @@ package redislimit
 
 import (
 	"context"
+	"math"
 	"net"
 	"sync/atomic"
 	"testing"
@@ -58,10 +59,12 @@ func TestStrictAdoptsTheSeed(t *testing.T) {
 		return strict(t, client, c)
 	}
 	a := node()
+	a.keeper.next.Store(math.MaxInt64) // it does not look yet
 	take(t, a, "k")
 	require.NoError(t, client.FlushAll(t.Context()).Err())
 	b := node()
 	require.NotEqual(t, a.at.Load().seed, b.at.Load().seed)
+	a.keeper.next.Store(0)
 	redistest.Eventually(t, "that both have one seed", func() bool {
 		take(t, a, "other")
 		return a.at.Load().seed == b.at.Load().seed
