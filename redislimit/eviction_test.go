@@ -46,6 +46,7 @@ func TestEvictionIsNoticed(t *testing.T) {
 		{[]any{"config", "set", "maxmemory", "100mb"}, "", EvictionNone},
 		{[]any{"config", "set", "maxmemory-policy", "allkeys-lru"}, "", "allkeys-lru"},
 		{[]any{"config", "set", "maxmemory-policy", "volatile-ttl"}, "", "volatile-ttl"},
+		{[]any{"config", "set", "maxmemory", "0"}, "", EvictionNone},
 		{[]any{"acl", "setuser", "api", "on", "nopass", "~*", "+@all", "-info"}, "api", EvictionUnknown},
 	} {
 		require.NoError(t, client.Do(t.Context(), step.prepare...).Err())

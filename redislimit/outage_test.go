@@ -310,3 +310,26 @@ func TestFailLocalConsentsToLowerLimits(t *testing.T) {
 	require.True(t, d.Allowed)
 	require.Zero(t, d.Remaining)
 }
+
+// TestSyncedIsNotAwayWhereAPartAnswers: one string of the wrong type, with FailClosed, denies nobody.
+func TestSyncedIsNotAwayWhereAPartAnswers(t *testing.T) {
+	client := connect(t, redistest.New(t).Addr)
+	var clock atomic.Int64
+	c := testConfig(&clock)
+	c.Keys = 100_000 // two parts at least
+	s := newTestNode(t, client, c, OnFailure(FailClosed), Log(quiet()))
+	latest, _ := s.share.Generations()
+	node := s.names(channelID{latest, 0})[2]
+	require.NoError(t, client.Del(t.Context(), node).Err())
+	require.NoError(t, client.RPush(t.Context(), node, "not a number").Err())
+	for range 2 * breakAfter {
+		require.ErrorContains(t, s.attempt(t.Context()), "WRONGTYPE")
+	}
+	require.False(t, s.Stats().Away)
+	require.True(t, s.Allow("k"))
+	cluster := fmt.Errorf("a master: %w", partlyError{errGone})
+	for range 2 * breakAfter {
+		s.note(cluster)
+	}
+	require.False(t, s.Stats().Away)
+}
