@@ -25,10 +25,10 @@ func TestTakeLimit(t *testing.T) {
 		{Algorithm: sketchlimit.TokenBucket, Burst: 180},
 	} {
 		t.Run(fmt.Sprint(c.Algorithm, c.Burst), func(t *testing.T) {
-			c.Limit, c.Window, c.MemoryBytes, c.Failure, c.Prefix = 60, time.Minute, 1<<20, FailClosed, fmt.Sprint(c.Burst)
+			c.Limit, c.LowestLimit, c.Window, c.MemoryBytes, c.Failure, c.Prefix = 60, 2, time.Minute, 1<<20, FailClosed, fmt.Sprint(c.Burst)
 			s := strict(t, client, c)
 			now, admitted := time.Unix(1_700_000_000, 0), 0
-			limiter, err := sketchlimit.New(sketchlimit.Config{Limit: c.Limit, Window: c.Window, Algorithm: c.Algorithm,
+			limiter, err := sketchlimit.New(sketchlimit.Config{Limit: c.Limit, LowestLimit: c.LowestLimit, Window: c.Window, Algorithm: c.Algorithm,
 				Burst: c.Burst, MemoryBytes: 1 << 20, Seed: 1, Clock: func() time.Time { return now }})
 			require.NoError(t, err)
 			random := rand.New(rand.NewPCG(7, 8))
@@ -63,7 +63,7 @@ func TestTakeLimitWithoutRedis(t *testing.T) {
 	client := connect(t, redistest.New(t).Addr)
 	for failure, want := range map[Failure][]int{FailLocal: {1, 0, -1}, FailOpen: {3, 3, 3}, FailClosed: {-1, -1, -1}} {
 		for _, a := range []sketchlimit.Algorithm{sketchlimit.SlidingWindow, sketchlimit.TokenBucket} {
-			c := Config{Limit: 6, Window: time.Hour, Algorithm: a, MemoryBytes: 1 << 20, Failure: failure, Prefix: failure.String()}
+			c := Config{Limit: 6, LowestLimit: 3, Window: time.Hour, Algorithm: a, MemoryBytes: 1 << 20, Failure: failure, Prefix: failure.String()}
 			s := strict(t, client, c)
 			d, err := s.TakeLimit(t.Context(), "k", 1, 3)
 			require.NoError(t, err)

@@ -1,6 +1,7 @@
 package redislimit
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"fmt"
@@ -47,6 +48,7 @@ type Strict struct {
 	bucket  bucket
 	failure Failure
 	limit   int
+	lowest  int                  // limit that a request may come with
 	local   *sketchlimit.Limiter // nil unless failure is FailLocal
 	client  redis.UniversalClient
 
@@ -104,7 +106,7 @@ func NewStrict(client redis.UniversalClient, c Config) (*Strict, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Strict{layout: l, failure: c.Failure, limit: c.Limit, client: client, prefix: c.prefix(), unit: c.Window.String(), log: c.log(),
+	s := &Strict{layout: l, failure: c.Failure, limit: c.Limit, lowest: cmp.Or(c.LowestLimit, c.Limit), client: client, prefix: c.prefix(), unit: c.Window.String(), log: c.log(),
 		keeper: drawn.keeper(client, c.Seed)}
 	var text string
 	if c.Algorithm == sketchlimit.TokenBucket {
@@ -157,8 +159,8 @@ func (s *Strict) TakeAt(ctx context.Context, now time.Time, key string, n int) (
 	return s.take(ctx, now, request{key, n, s.limit, micros(now), false})
 }
 
-// TakeLimit is [Strict.Take] held against a limit of the request's own, 1 … Config.Limit, as
-// [sketchlimit.Limiter.TakeLimit] is.
+// TakeLimit is [Strict.Take] held against a limit of the request's own, Config.LowestLimit …
+// Config.Limit, as [sketchlimit.Limiter.TakeLimit] is. A lower one admits nothing.
 func (s *Strict) TakeLimit(ctx context.Context, key string, n, limit int) (sketchlimit.Decision, error) {
 	return s.take(ctx, time.Now(), request{key, n, s.lower(limit), "", false})
 }
@@ -168,8 +170,13 @@ func (s *Strict) TakeLimitAt(ctx context.Context, now time.Time, key string, n, 
 	return s.take(ctx, now, request{key, n, s.lower(limit), micros(now), false})
 }
 
-// lower returns a limit of a request's own within bounds.
-func (s *Strict) lower(limit int) int { return max(0, min(limit, s.limit)) }
+// lower returns a limit of a request's own within bounds, 0 if it is below the lowest.
+func (s *Strict) lower(limit int) int {
+	if limit < s.lowest {
+		return 0
+	}
+	return min(limit, s.limit)
+}
 
 // Peek tells what Take(ctx, key, 1) would answer, and consumes nothing: Remaining is what
 // is free without it.
