@@ -26,15 +26,13 @@ import (
 // bucket the last of its units: for a part of a tick. So each shard remembers, for the key
 // that it last rounded up, the time without rounding: see lastRounded.
 type bucket struct {
-	burst  int64    // units in a full bucket; 0 if the algorithm is another one
-	span   int64    // in which limit units flow, ns
-	unit   int64    // in which one unit flows, ticks
-	units  int64    // in which limit units flow, ticks
-	ticks  fraction // of a nanosecond
-	nanos  fraction // of a tick
-	length int64    // of a generation, ns
-	turn   int64    // a generation, ticks
-	seed   uint64
+	burst int64    // units in a full bucket; 0 if the algorithm is another one
+	span  int64    // in which limit units flow, ns
+	unit  int64    // in which one unit flows, ticks
+	ticks fraction // of a nanosecond
+	nanos fraction // of a tick
+	turn  int64    // a generation, ticks
+	seed  uint64
 }
 
 const (
@@ -57,6 +55,9 @@ func newFraction(a, b int64) fraction {
 
 // times returns n×r rounded down, for n below 1<<63, and whether there was anything to round.
 func (r *fraction) times(n uint64) (q uint64, rounded bool) {
+	if r.part == 0 {
+		return n * r.whole, false
+	}
 	q, _ = bits.Mul64(n, r.inverse)
 	rest := n*r.part - q*r.of // below 2×r.of
 	if rest >= r.of {
@@ -74,21 +75,20 @@ func (r *fraction) up(n uint64) int64 {
 	return int64(q)
 }
 
-// bucket returns the arithmetic of a checked Config that asks for it.
-func (c *Config) bucket() bucket {
+// bucket returns the arithmetic of a checked Config that asks for it, and the length of its generations.
+func (c *Config) bucket() (b bucket, generation time.Duration) {
 	limit, span := int64(c.Limit), int64(c.Window)
-	b := bucket{burst: int64(c.Burst), span: span}
+	b = bucket{burst: int64(c.Burst), span: span}
 	if b.burst == 0 {
 		b.burst = limit
 	}
 	b.unit = unitTicks(limit, span, max(b.burst, limit)) // a lower limit of a request's own may allow just one unit in span
-	b.units = limit * b.unit
-	g := gcd(b.units, span)
-	ticks, ns := b.units/g, span/g // so many ticks are so many ns
+	g := gcd(limit*b.unit, span)
+	ticks, ns := limit*b.unit/g, span/g // so many ticks are so many ns
 	b.ticks, b.nanos = newFraction(ticks, ns), newFraction(ns, ticks)
 	n := max(1, min(generationTicks/ticks, maxWindow/ns))
-	b.length, b.turn = n*ns, n*ticks
-	return b
+	b.turn = n * ticks
+	return b, time.Duration(n * ns)
 }
 
 // unitTicks returns the number of ticks in which a unit flows: as many as leave a cell room
@@ -174,13 +174,13 @@ func (b *bucket) flows(n, limit, whole int64) (ticks int64, rounded bool) {
 	if limit == whole {
 		return n * b.unit, false
 	}
-	total := uint64(n) * uint64(b.units)
+	total := uint64(n) * uint64(whole*b.unit)
 	return int64(total / uint64(limit)), total%uint64(limit) > 0
 }
 
 // even tells whether a unit at a limit is whole ticks.
 func (b *bucket) even(limit, whole int64) bool {
-	return limit == whole || uint64(b.units)%uint64(limit) == 0
+	return limit == whole || uint64(whole*b.unit)%uint64(limit) == 0
 }
 
 // free returns how many units have flowed in a bucket that is full again so many ticks ahead.
@@ -191,7 +191,17 @@ func (b *bucket) free(ahead, limit, whole int64) int64 {
 	case limit == whole:
 		return b.burst - int64((uint64(ahead)+uint64(b.unit)-1)/uint64(b.unit))
 	}
-	return b.most(limit, whole) - ceilDiv(ahead, limit, b.units)
+	return b.most(limit, whole) - ceilDiv(ahead, limit, whole*b.unit)
+}
+
+// fits tells whether free leaves n units, without a division.
+func (b *bucket) fits(ahead, n, limit, whole int64) bool {
+	most := b.most(limit, whole)
+	if n < 1 || n > most {
+		return false
+	}
+	room, _ := b.flows(most-n, limit, whole)
+	return ahead <= room
 }
 
 // until returns the time from a position to a tick of its generation, or later, rounded up.
@@ -315,7 +325,7 @@ func (t *lastRounded) retryAfter(b *bucket, now, n, most int64) time.Duration {
 }
 
 // takeTime is [request.take] for a bucket, in the shard's generation.
-func (r request) takeTime(p Position, n, limit int64) verdict {
+func (r request) takeTime(p Position, n, limit int64, e effort) verdict {
 	b := &r.bucket
 	if last := r.lastRounded(); last != nil && limit > 0 {
 		return r.takeLast(last, p, n, limit)
@@ -324,12 +334,8 @@ func (r request) takeTime(p Position, n, limit int64) verdict {
 	ticks, between := b.ticks.times(uint64(p.Elapsed))
 	now, full := int64(ticks), int64(r.cells.Estimate(r.memory, r.first, h))
 	ahead := max(0, full-now)
-	free := b.burst
-	if ahead > 0 || limit != r.limit {
-		free = b.free(ahead, limit, r.limit)
-	}
-	if n < 1 || n > free {
-		return r.refuseTime(p, n, limit, r.deniedTime(p, full, ahead, free, n, limit))
+	if !b.fits(ahead, n, limit, r.limit) {
+		return r.refuseTime(p, n, limit, r.deniedTime(p, full, ahead, b.free(ahead, limit, r.limit), n, limit))
 	}
 	if ahead == 0 {
 		if between || !b.even(limit, r.limit) {
@@ -349,7 +355,10 @@ func (r request) takeTime(p Position, n, limit int64) verdict {
 		full += takes
 	}
 	r.cells.Raise(r.memory, r.first, h, uint32(full))
-	return verdict{allowed: true, remaining: int(free - n), resetAfter: b.until(p, full)}
+	if e == brief {
+		return verdict{allowed: true}
+	}
+	return verdict{allowed: true, remaining: int(b.free(ahead, limit, r.limit) - n), resetAfter: b.until(p, full)}
 }
 
 // setLastRounded makes the key, whose bucket is full, the shard's lastRounded.

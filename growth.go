@@ -57,7 +57,7 @@ type growth struct {
 
 // growthBytes is what a growing limiter takes besides its inner ones: the last part is for the goroutine that keeps
 // it, see clockBytes.
-const growthBytes = (int(unsafe.Sizeof(Limiter{}))+8+255)&^255 + int(unsafe.Sizeof(growth{})) + 976
+const growthBytes = (int(unsafe.Sizeof(Limiter{}))+8+127)&^127 + int(unsafe.Sizeof(growth{})) + 976
 
 const calmEnough = 16 // looks, one or two a generation
 

@@ -164,13 +164,13 @@ type Limiter struct {
 	planned planned
 	flooded counter // requests for one unit that were denied without the lock
 
+	drawn  bool        // seed
 	beside atomic.Bool // keys have counts elsewhere as well: in share, or in before
 	share  atomic.Pointer[Share]
 
 	lowest int           // limit that a request may come with
 	tooLow atomic.Uint64 // requests that came with a lower one
 
-	drawn  bool   // seed
 	number uint64 // of the limiters that were made, for those in a Group
 
 	// For one that grows, see growth.
@@ -455,8 +455,8 @@ func (l *Limiter) ownBytes() int {
 
 const (
 	// fixedBytes is what a limiter takes besides its shards. The runtime puts a word before a
-	// large struct with pointers, and rounds the two up to a multiple of 256 bytes.
-	fixedBytes = (int(unsafe.Sizeof(Limiter{}))+8+255)&^255 + (int(unsafe.Sizeof(WindowManager{}))+15)&^15 + clockBytes
+	// large struct with pointers, and rounds the two up to a multiple of 128 bytes (up to 1536).
+	fixedBytes = (int(unsafe.Sizeof(Limiter{}))+8+127)&^127 + (int(unsafe.Sizeof(WindowManager{}))+15)&^15 + clockBytes
 	// clockBytes is what the goroutine that reads the clock takes of the heap, with its ticker, channels and
 	// closures, as measured with Go 1.26; it counts for limiters too that read the clock at every decision.
 	clockBytes = 1160

@@ -113,7 +113,8 @@ func (c *Config) generations() int {
 // generation returns the length of a generation.
 func (c *Config) generation() time.Duration {
 	if c.Algorithm == TokenBucket {
-		return time.Duration(c.bucket().length)
+		_, generation := c.bucket()
+		return generation
 	}
 	return c.Window / time.Duration(max(c.SubWindows, 1))
 }
@@ -148,7 +149,7 @@ func (c *Config) planned() planned {
 func (c *Config) window() window {
 	w := window{limit: int64(c.Limit), length: int64(c.generation()), generations: c.generations()}
 	if c.Algorithm == TokenBucket {
-		w.bucket = c.bucket()
+		w.bucket, _ = c.bucket()
 	}
 	return w
 }

@@ -122,7 +122,7 @@ func (r request) take(p Position, n, limit int64, e effort) verdict {
 		return r.take(q, n, limit, e).after(r.span(p, q))
 	}
 	if r.bucket.burst > 0 {
-		return r.takeTime(p, n, limit)
+		return r.takeTime(p, n, limit, e)
 	}
 	free := int64(0) // units that are not in use, whatever the previous generation holds of the key
 	if e == brief && r.generations == 2 {
