@@ -86,8 +86,9 @@ type Config struct {
 
 	// Keys is the number of distinct keys expected in one window, 1 … 1<<31-1. The
 	// limiter is made large enough to hold FalseDenialRate at a mean of up to
-	// five requests a key, with one key in a hundred at three times Limit. With
-	// MemoryBytes it only chooses how that is spent.
+	// five requests a key, with one key in a hundred at three times Limit, from any
+	// moment of a window on. With LowestLimit it does so for keys under that limit.
+	// With MemoryBytes it only chooses how that is spent.
 	Keys int
 	// FalseDenialRate is the share of requests of innocent keys (those that have
 	// used less than half of Limit) that may be denied wrongly, 1e-12 … below

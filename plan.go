@@ -102,6 +102,15 @@ func (c *Config) lowest() int {
 	return c.LowestLimit
 }
 
+// lowestUnits returns the units that the lowest limit admits at once.
+func (c *Config) lowestUnits() int {
+	if c.Algorithm != TokenBucket {
+		return c.lowest()
+	}
+	b, _ := c.bucket()
+	return int(b.most(int64(c.lowest()), int64(c.Limit)))
+}
+
 // generations returns how many generations the limiter keeps.
 func (c *Config) generations() int {
 	if c.Algorithm != SlidingWindow {
@@ -291,7 +300,7 @@ func (c *Config) probes(blocks int) int {
 		return probes
 	case c.Limit == 1:
 		return 8
-	case c.Limit <= 16:
+	case c.lowest() <= 16:
 		return 4
 	}
 	return 3
@@ -308,7 +317,7 @@ type shape struct {
 
 // shape returns what limits are about right with, and buckets and a limit of 1 in any case.
 func (c *Config) shape(memory int) shape {
-	s := shape{depth: depth, door: 1. / doorShare, threshold: min(heavyThreshold, c.Limit/3)}
+	s := shape{depth: depth, door: 1. / doorShare, threshold: max(1, min(heavyThreshold, c.lowest()/3))}
 	if c.heavyTable() {
 		s.heavy, s.door = 1./heavyShare, 1./doorShareBesideHeavy
 	}
@@ -319,8 +328,12 @@ func (c *Config) shape(memory int) shape {
 // planFor spends the memory: as Tune would for the traffic that Keys and a rate stand for, and
 // otherwise, also where it may become more, as has been measured to be about right.
 func (c *Config) planFor(memory int) (Plan, error) {
-	if row, _ := c.sized(); row != nil && c.MemoryBytes == 0 && c.Overload == Deny {
-		return c.spend(memory, row.shape(c.goal()))
+	if row, generations := c.sized(); row != nil && c.MemoryBytes == 0 && c.Overload == Deny {
+		how, _, err := c.sizedFor(row, generations, c.Keys)
+		if err != nil {
+			return Plan{}, err
+		}
+		return c.spend(memory, how)
 	}
 	return c.spend(memory, c.shape(memory))
 }

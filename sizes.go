@@ -28,24 +28,26 @@ const (
 	smallBucket       = 20
 )
 
-// sized returns the row of the limit, and for how many generations it is; fewer take as much, because
+// sized returns the row of the lowest limit, and for how many generations it is; fewer take as much, because
 // each then has more to hold. It is nil for large buckets and for windows with a limit of 1, which
 // no table is needed for.
 func (c *Config) sized() (row *sized, generations int) {
-	table, generations, limit := slidingSizes, 2, c.Limit
+	table, generations, limit := slidingSizes, 2, c.lowest()
 	switch {
 	case c.Algorithm == TokenBucket:
-		if c.Burst > 0 {
-			limit = min(limit, c.Burst)
-		}
-		if limit >= smallBucket {
+		if limit = min(limit, c.lowestUnits()); limit >= smallBucket {
 			return nil, 0
 		}
 		table, generations = bucketSizes, 1
+	case c.Limit == 1:
+		return nil, 0
 	case c.Algorithm == FixedWindow:
 		table, generations = fixedSizes, 1
-	case c.SubWindows > 1 && c.Limit >= subWindowSizes[0].limit: // sliding ones take no less below
+	case c.SubWindows > 1 && limit >= subWindowSizes[0].limit: // sliding ones take no less below
 		table, generations = subWindowSizes, 7
+	}
+	if c.Algorithm != TokenBucket {
+		limit = max(limit, table[0].limit) // doorkeepers are what a lowest limit of 1 needs besides
 	}
 	for i := range table {
 		if limit >= table[i].limit {
@@ -76,23 +78,56 @@ func (s *sized) bytesFor(rate float64) float64 {
 	return s.bytes[i-1] * math.Pow(s.bytes[i]/s.bytes[i-1], part)
 }
 
+// sizedFor returns how a row's bytes are spent for so many keys, and how many these are.
+//
+// Cells hold Limit, and are the wider for it where the row is that of a lower one. Against a limit of 1 any
+// reading is too much, so doorkeepers hold the rate themselves, as they do where Limit is 1.
+func (c *Config) sizedFor(row *sized, generations, keys int) (how shape, bytes float64, err error) {
+	how = row.shape(c.goal())
+	bytes = headroom * row.bytesFor(c.goal()) * float64(keys) * max(1, float64(c.generations())/float64(generations))
+	if c.Algorithm == TokenBucket || c.lowest() == c.Limit {
+		return how, bytes, nil
+	}
+	heavy := bytes * how.heavy
+	door := (bytes - heavy) * how.door
+	cells := (bytes - heavy - door) * float64(cellBits(c.Limit)) / float64(cellBits(row.limit))
+	if c.lowest() == 1 {
+		if door, how.probes, err = c.doorsFor(keys); err != nil {
+			return shape{}, 0, err
+		}
+	}
+	bytes = heavy + door + cells
+	how.heavy, how.door = heavy/bytes, door/(door+cells)
+	return how, bytes, nil
+}
+
+// doorsFor returns the bytes and the probes of doorkeepers that deny so many keys wrongly as rarely as shall be, where
+// each that is passed is a denial.
+func (c *Config) doorsFor(keys int) (bytes float64, probes int, err error) {
+	generations, rate := float64(c.generations()), c.goal()
+	filter, probes, err := bloom.Dimensions(keys, rate/generations)
+	if err != nil {
+		return 0, 0, fmt.Errorf("sketchlimit: FalseDenialRate %v of %d keys: %w", rate, keys, err)
+	}
+	return generations * float64(filter), probes, nil
+}
+
 // memoryFor returns the memory that holds the false-denial rate for so many keys.
 func (c *Config) memoryFor(keys int) (int, error) {
 	rate := c.goal()
 	var bytes float64
+	var err error
 	if row, generations := c.sized(); row != nil {
-		bytes = headroom * row.bytesFor(rate) * float64(keys) * max(1, float64(c.generations())/float64(generations))
+		_, bytes, err = c.sizedFor(row, generations, keys)
 	} else if c.Algorithm == TokenBucket {
 		// the rate falls with about the fourth power of the memory, down to half of what
 		// 1e-5 takes; below that the cliff is near where everybody is denied
 		bytes = bucketBytesPerKey * float64(keys) * max(0.5, math.Pow(1e-5/rate, 0.25))
 	} else {
-		generations := c.generations()
-		filter, _, err := bloom.Dimensions(keys, rate/float64(generations))
-		if err != nil {
-			return 0, fmt.Errorf("sketchlimit: FalseDenialRate %v of %d keys: %w", rate, keys, err)
-		}
-		bytes = float64(generations) * float64(filter)
+		bytes, _, err = c.doorsFor(keys)
+	}
+	if err != nil {
+		return 0, err
 	}
 	memory := 1.05*bytes + float64(c.smallest()) // 5 % for shards and their unevenness
 	if memory > maxMemory {

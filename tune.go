@@ -25,11 +25,14 @@ type Traffic struct {
 	Abusers float64
 	// Excess is above 0 … 1e6; 0 is 3.
 	Excess float64
+	// Late abusers are silent in all windows before the one that is judged, and in the first half of it if that is a
+	// FixedWindow. They find cells and the table of heavy keys as other keys have left them. Not for TokenBucket.
+	Late bool
 	// OneHit is the share of Requests that come from keys beside Keys which send
 	// one request each and never come back, 0 … below 1: a scan.
 	OneHit float64
 	// Sample is the requests in one window of some keys of real traffic, drawn at random
-	// from all Keys of that window, in place of Requests, Exponent, Abusers and OneHit;
+	// from all Keys of that window, in place of Requests, Exponent, Abusers, Late and OneHit;
 	// each at least 1. Every window is taken to be like it: as many keys, with these counts.
 	Sample []int
 }
@@ -37,13 +40,16 @@ type Traffic struct {
 // Goal is what a limiter shall do for its traffic. At least one of FalseDenialRate,
 // WithheldShare and MemoryBytes must be set.
 type Goal struct {
-	Limit      int       // as in Config
-	Algorithm  Algorithm // as in Config
-	SubWindows int       // as in Config
-	Burst      int       // as in Config
+	Limit       int       // as in Config
+	LowestLimit int       // as in Config
+	Algorithm   Algorithm // as in Config
+	SubWindows  int       // as in Config
+	Burst       int       // as in Config
 
 	// FalseDenialRate is the most, 1e-12 … 0.5, that may be denied wrongly of the
-	// requests of innocent keys, those that have used less than half of their limit.
+	// requests of innocent keys, those that have used less than half of their limit. With LowestLimit all keys
+	// count as under that limit: a request is denied wrongly if it would be so there. Of a TokenBucket all
+	// keys, abusers too, have the lowest limit.
 	FalseDenialRate float64
 	// WithheldShare is the most, 1e-12 … 0.5, of the units that the exact algorithm
 	// admits which the limiter may not. Where only one of the two rates is set, the
@@ -116,7 +122,7 @@ func Tune(t Traffic, g Goal) (Plan, error) {
 }
 
 // Predict returns what to expect of a plan, such as one that was made for other traffic, for the
-// goal's Limit, Algorithm, SubWindows and Burst; its rates and memory do not count.
+// goal's Limit, LowestLimit, Algorithm, SubWindows and Burst; its rates and memory do not count.
 //
 // Rates of windows under the traffic as stated that are above about 1e-5 are counted in a simulation larger than [Tune] has
 // the time for. That takes up to some seconds.
@@ -173,7 +179,7 @@ func (t *Traffic) check(limit int) error {
 		return fmt.Errorf("sketchlimit: Traffic.OneHit %v, must be 0 … below 1", t.OneHit)
 	}
 	if len(t.Sample) > 0 {
-		if t.Requests != 0 || t.Exponent != 0 || t.Abusers != 0 || t.OneHit != 0 {
+		if t.Requests != 0 || t.Exponent != 0 || t.Abusers != 0 || t.Late || t.OneHit != 0 {
 			return fmt.Errorf("sketchlimit: Traffic.Sample of %d keys, goes with Keys alone", len(t.Sample))
 		}
 		if least := slices.Min(t.Sample); least < 1 {
@@ -239,7 +245,7 @@ func (g *Goal) config() Config {
 		window = time.Minute
 	}
 	return Config{
-		Limit: g.Limit, Window: window,
+		Limit: g.Limit, LowestLimit: g.LowestLimit, Window: window,
 		Algorithm: g.Algorithm, SubWindows: g.SubWindows, Burst: g.Burst,
 		Seed: tuneSeed, Clock: func() time.Time { return time.Unix(0, 0) },
 	}
@@ -247,16 +253,16 @@ func (g *Goal) config() Config {
 
 // rates returns the requests a window of n keys that stand for all: each for as many ranks in a
 // row, with their mean, because what the very first keys send rules some figures. Those of a
-// sample, sorted, are counts: of one key drawn from as many ranks.
-func (t *Traffic) rates(limit, n int, random *rand.Rand) []float64 {
-	rates := make([]float64, n)
+// sample, sorted, are counts: of one key drawn from as many ranks. The first of them, so many, are abusers'.
+func (t *Traffic) rates(limit, n int, random *rand.Rand) (rates []float64, abusers int) {
+	rates = make([]float64, n)
 	if len(t.Sample) > 0 {
 		for i := range rates {
 			rates[i] = float64(t.Sample[int((float64(i)+random.Float64())*float64(len(t.Sample))/float64(n))])
 		}
-		return rates
+		return rates, 0
 	}
-	abusers := poissonRound(random, t.Abusers*float64(n))
+	abusers = poissonRound(random, t.Abusers*float64(n))
 	for i := range abusers {
 		rates[i] = t.excess() * float64(limit)
 	}
@@ -268,7 +274,7 @@ func (t *Traffic) rates(limit, n int, random *rand.Rand) []float64 {
 		from, to := float64(i)*each, float64(i+1)*each
 		rates[abusers+i] = scale * (ranks.sum(to) - ranks.sum(from)) / each
 	}
-	return rates
+	return rates, abusers
 }
 
 // poissonRound rounds to a whole number at random, so that the mean stays.

@@ -65,7 +65,8 @@ func newBucketSimulation(l *Limiter, t *Traffic, share float64, g Goal, curves b
 		fills: l.bucket.takes(l.bucket.burst, l.limit),
 		users: make([]bucketUser, n),
 	}
-	for i, rate := range t.rates(g.Limit, n, random) {
+	rates, _ := t.rates(g.Limit, n, random)
+	for i, rate := range rates {
 		s.keys[i].rate = rate
 		if s.sampled {
 			s.keys[i].phase = random.Float64()

@@ -119,8 +119,9 @@ type curves struct {
 // reading is a moment of a generation: the chance that a key which is not there passes
 // the doorkeeper, and then the distribution of the smallest of its cells.
 type reading struct {
-	door  float64
-	cells tail
+	door      float64
+	cells     tail
+	threshold float64 // units from which a key has an entry, mean over shards
 }
 
 // look reads all shards.
@@ -129,6 +130,11 @@ func (c *curves) look(l *Limiter, slot int, p Position) {
 	memory := make([]uint64, l.size)
 	c.adds = l.cells.Depth() == 1
 	for i := range l.shards {
+		threshold := l.heavy.threshold
+		if s := &l.shards[i]; s.number == p.Generation {
+			threshold += int64(s.peaks.raised)
+		}
+		c.current[slot].threshold += float64(threshold) / float64(len(l.shards))
 		_, ages := l.copyShard(i, p, memory, nil)
 		c.current[slot].add(&ages[0], top, len(l.shards))
 		for _, earlier := range ages[1:] {

@@ -9,11 +9,10 @@ import (
 // a key reads beyond its own count is drawn from the whole distribution of cells.
 type predictor struct {
 	*simulation
-	threshold int64
-	current   map[[2]int64]tail // by slot and own units
-	before    map[int64]tail    // by own units
-	between   map[busy]tail
-	full      map[full]tail
+	current map[[2]int64]tail // by slot and own units
+	before  map[int64]tail    // by own units
+	between map[busy]tail
+	full    map[full]tail
 }
 
 // busy are generations that have units of a key, about so many each.
@@ -32,11 +31,15 @@ type full struct {
 }
 
 func newPredictor(s *simulation) *predictor {
-	p := &predictor{s, math.MaxInt64, map[[2]int64]tail{}, map[int64]tail{}, map[busy]tail{}, map[full]tail{}}
-	if s.limiter.plan.HeavyEntries > 0 {
-		p.threshold = int64(s.limiter.plan.HeavyThreshold)
+	return &predictor{s, map[[2]int64]tail{}, map[int64]tail{}, map[busy]tail{}, map[full]tail{}}
+}
+
+// threshold returns the units up to which a key's lie in cells, at a slot of a generation.
+func (p *predictor) threshold(slot int) int64 {
+	if p.limiter.plan.HeavyEntries == 0 {
+		return math.MaxInt64
 	}
-	return p
+	return int64(math.Round(p.curves.current[slot].threshold))
 }
 
 func memo[K comparable](m map[K]tail, k K, make func() tail) tail {
@@ -56,7 +59,7 @@ func (p *predictor) excess(s state) tail {
 	}
 	own := roughly(s.current)
 	return memo(p.current, [2]int64{int64(s.slot), own}, func() tail {
-		return p.curves.excess(p.curves.current[s.slot], instant(int(s.slot)), own, p.threshold)
+		return p.curves.excess(p.curves.current[s.slot], instant(int(s.slot)), own, p.threshold(int(s.slot)))
 	})
 }
 
@@ -73,7 +76,7 @@ func roughly(units int64) int64 {
 // excessBefore is excess in an earlier generation, in which the key had so many units.
 func (p *predictor) excessBefore(own int64) tail {
 	own = roughly(own)
-	return memo(p.before, own, func() tail { return p.curves.excess(p.curves.past, 1, own, p.threshold) })
+	return memo(p.before, own, func() tail { return p.curves.excess(p.curves.past, 1, own, p.threshold(slots)) })
 }
 
 // excessBetween is excess in all generations between the current and the oldest one.

@@ -44,12 +44,15 @@ const (
 )
 
 func newSearch(t Traffic, g Goal) *search {
+	if c := g.config(); g.Algorithm == TokenBucket && g.LowestLimit > 0 { // its cells are times, whatever the limit
+		g.Limit, g.Burst, g.LowestLimit = g.LowestLimit, c.lowestUnits(), 0
+	}
 	t.Sample = slices.Sorted(slices.Values(t.Sample))
 	s := &search{traffic: t, goal: g, config: g.config()}
 	if g.Limit > 1 { // at 1 there is nothing but doorkeepers, as large as the goal asks for
 		s.config.Keys = t.Keys
 	}
-	s.rates = t.rates(g.Limit, 1000, rand.New(rand.NewPCG(tuneSeed, 0)))
+	s.rates, _ = t.rates(g.Limit, 1000, rand.New(rand.NewPCG(tuneSeed, 0)))
 	return s
 }
 

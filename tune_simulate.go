@@ -17,6 +17,7 @@ import (
 // next one, or the first part of it if that is in sub-windows; the states of requests are those of its last generation.
 type simulation struct {
 	window
+	lowest      int64 // limit that requests are judged by
 	limiter     *Limiter
 	share       float64 // of the traffic that it gets
 	keys        []simulatedKey
@@ -45,6 +46,7 @@ type simulation struct {
 
 type simulatedKey struct {
 	rate     float64 // requests in a generation, their mean unless they are sampled
+	late     bool    // it is silent until the window that is judged
 	phase    float64 // of sampled ones, where they do not divide by the generations of a window
 	requests int     // in this one
 	sent     int     // of them so far, where there are more than eventsOfKey
@@ -132,15 +134,17 @@ func newSimulation(l *Limiter, t *Traffic, share float64, g Goal, d detail, curv
 	n := max(1, int(math.Round(float64(t.Keys)*share)))
 	parts := float64(max(g.SubWindows, 1)) // generations in a window
 	s := &simulation{
-		window: l.window, limiter: l, share: share, random: random, curves: curves,
+		window: l.window, lowest: int64(l.lowest), limiter: l, share: share, random: random, curves: curves,
 		keys:        make([]simulatedKey, n),
 		sampled:     len(t.Sample) > 0,
 		eventsOfKey: d.most(&g),
 		oneHit:      t.OneHit * t.requests(g.Limit) * share / parts,
 		admitted:    newCounts(l.generations, n), exact: newCounts(l.generations, n),
 	}
-	for i, rate := range t.rates(g.Limit, n, random) {
+	rates, abusers := t.rates(g.Limit, n, random)
+	for i, rate := range rates {
 		k := &s.keys[i]
+		k.late = t.Late && i < abusers
 		k.rate, k.closest.slack, k.calm.slot = rate/parts, math.MaxInt64, -1
 		if s.sampled {
 			k.phase = random.Float64()
@@ -215,22 +219,42 @@ func (s *simulation) events() []event {
 	for i := range s.keys {
 		k := &s.keys[i]
 		k.sent, k.requests = 0, s.draw(k)
+		if k.late && !s.counted {
+			k.requests = 0
+		}
 		if k.requests <= s.eventsOfKey {
 			for range k.requests {
-				events = append(events, at(s.random.Float64(), i))
+				events = append(events, at(s.moment(k, s.random.Float64()), i))
 			}
 			continue
 		}
 		phase := s.random.Float64()
 		for j := range s.eventsOfKey {
 			root := (float64(j) + phase) / float64(s.eventsOfKey)
-			events = append(events, at(root*root, i))
+			events = append(events, at(s.moment(k, root*root), i))
 		}
 	}
 	for range poisson(s.random, s.oneHit) {
 		events = append(events, at(s.random.Float64(), len(s.keys)))
 	}
 	return sorted(events)
+}
+
+// moment returns when a key has sent so much of its requests: in a fixed window, which begins with an empty table,
+// late keys send them in the second half.
+func (s *simulation) moment(k *simulatedKey, progress float64) float64 {
+	if k.late && s.generations == 1 {
+		return (1 + progress) / 2
+	}
+	return progress
+}
+
+// progress is the inverse of moment.
+func (s *simulation) progress(k *simulatedKey, moment float64) float64 {
+	if k.late && s.generations == 1 {
+		return 2*moment - 1
+	}
+	return moment
 }
 
 // draw returns how many requests the key sends in this generation. Those of a sample come in
@@ -282,7 +306,7 @@ func (s *simulation) send(events []event) {
 		}
 		k, n := &s.keys[e.key()], 1
 		if k.requests > s.eventsOfKey {
-			n = int(e.moment()*float64(k.requests)) - k.sent
+			n = int(s.progress(k, e.moment())*float64(k.requests)) - k.sent
 			k.sent += n
 		}
 		s.sendSome(e.key(), int64(n), elapsed, near)
@@ -299,8 +323,15 @@ func (s *simulation) look(slot int) {
 	}
 }
 
-func (s *simulation) take(id uint64, elapsed time.Duration, n int64) Decision {
-	return s.limiter.TakeBytesAt(time.Unix(0, s.generation*s.length+int64(elapsed)), s.name(id), int(n))
+// take sends n requests, and tells whether the lowest limit would have admitted them.
+func (s *simulation) take(id uint64, elapsed time.Duration, n int64) (d Decision, lowly bool) {
+	now, key := time.Unix(0, s.generation*s.length+int64(elapsed)), s.name(id)
+	if s.lowest == s.limit {
+		d = s.limiter.TakeBytesAt(now, key, int(n))
+		return d, d.Allowed
+	}
+	lowly = s.limiter.peek(s.limiter.windows.Look(now), s.limiter.hashBytes(key), int(n), s.lowest).allowed
+	return s.limiter.TakeBytesAt(now, key, int(n)), lowly
 }
 
 // name returns the key of an id, until the next call.
@@ -312,7 +343,7 @@ func (s *simulation) name(id uint64) []byte {
 // sendOnce sends the only request of a key.
 func (s *simulation) sendOnce(elapsed time.Duration, slot int) {
 	s.once++
-	d := s.take(1<<40+s.once, elapsed, 1)
+	d, lowly := s.take(1<<40+s.once, elapsed, 1)
 	if !s.counted {
 		return
 	}
@@ -323,17 +354,19 @@ func (s *simulation) sendOnce(elapsed time.Duration, slot int) {
 		s.excessUnits += float64(s.limit - 1 - int64(d.Remaining))
 	} else {
 		s.excessUnits += float64(s.limit)
-		s.denied++
-		s.wrongedKeys++
 		s.withheld++
 		s.robbedKeys++
+	}
+	if !lowly {
+		s.denied++
+		s.wrongedKeys++
 	}
 	if s.last {
 		s.distinct++
 		s.lastOnce++
 		s.lastInnocent++
 		s.lastUnits++
-		s.remember(state{slot: int8(slot), left: s.left(elapsed), light: true, slack: s.limit - 1}, 1)
+		s.remember(state{slot: int8(slot), left: s.left(elapsed), light: true, slack: s.lowest - 1}, 1)
 	}
 }
 
@@ -342,29 +375,29 @@ func (s *simulation) sendOnce(elapsed time.Duration, slot int) {
 func (s *simulation) sendSome(key int, left int64, elapsed time.Duration, slot int) {
 	least := int64(1)
 	if s.limiter.plan.HeavyEntries == 0 {
-		least = max(1, s.limit/128)
+		least = max(1, s.lowest/128)
 	}
 	for left > 0 {
 		n := min(left, max(least, s.admitted.byAge[0][key]/8))
-		d := s.take(uint64(key), elapsed, n)
+		d, lowly := s.take(uint64(key), elapsed, n)
 		if !d.Allowed && d.Remaining > 0 {
 			n = int64(d.Remaining)
-			d = s.take(uint64(key), elapsed, n)
+			d, lowly = s.take(uint64(key), elapsed, n)
 		}
 		if !d.Allowed {
 			n = left // what follows at the same time is denied alike
 		}
 		left -= n
-		s.count(key, n, elapsed, slot, d)
+		s.count(key, n, elapsed, slot, d, lowly)
 	}
 }
 
 // count keeps the books of n requests that were decided alike.
-func (s *simulation) count(key int, n int64, elapsed time.Duration, slot int, d Decision) {
+func (s *simulation) count(key int, n int64, elapsed time.Duration, slot int, d Decision, lowly bool) {
 	used, exactly := s.admitted.used(&s.window, key, elapsed), s.exact.used(&s.window, key, elapsed)
 	admits := min(n, max(0, s.limit-exactly))
 	if s.counted {
-		s.judge(key, n, used, elapsed, slot, d)
+		s.judge(key, n, used, elapsed, slot, d, lowly)
 		s.units += float64(admits)
 	}
 	if s.last {
@@ -379,8 +412,9 @@ func (s *simulation) count(key int, n int64, elapsed time.Duration, slot int, d 
 	s.exact.add(key, admits)
 }
 
-// judge counts n requests of a key that has used so much, by the limiter's decision.
-func (s *simulation) judge(key int, n, used int64, elapsed time.Duration, slot int, d Decision) {
+// judge counts n requests of a key that has used so much, by the limiter's decision, and by that of the lowest
+// limit.
+func (s *simulation) judge(key int, n, used int64, elapsed time.Duration, slot int, d Decision, lowly bool) {
 	k, weight := &s.keys[key], float64(n)
 	s.total += weight
 	held := s.limit - int64(d.Remaining)
@@ -388,17 +422,17 @@ func (s *simulation) judge(key int, n, used int64, elapsed time.Duration, slot i
 		held -= n
 	}
 	s.excessUnits += weight * float64(held-min(used, s.limit))
-	if 2*used >= s.limit {
+	if 2*used >= s.lowest {
 		if k.calm.slot >= 0 {
 			k.since += weight
 		}
 		if s.last {
-			s.rememberHeavy(s.state(key, elapsed, slot, s.limit/2, s.admitted), weight)
+			s.rememberHeavy(s.state(key, elapsed, slot, s.lowest/2, s.admitted), weight)
 		}
 		return
 	}
 	s.innocent += weight
-	if !d.Allowed {
+	if !lowly {
 		s.denied += weight
 		if !k.wronged {
 			k.wronged = true
@@ -412,7 +446,7 @@ func (s *simulation) judge(key int, n, used int64, elapsed time.Duration, slot i
 	if k.since > 0 {
 		s.stuck.add(k.calm, k.since)
 	}
-	k.calm, k.since = s.state(key, elapsed, slot, s.limit-used-1, s.admitted), 0
+	k.calm, k.since = s.state(key, elapsed, slot, s.lowest-used-1, s.admitted), 0
 	k.calm.light = s.light(key)
 	s.remember(k.calm, weight)
 }
@@ -442,7 +476,7 @@ func (s *simulation) light(key int) bool {
 	for _, byKey := range s.admitted.byAge[1:] {
 		units += byKey[key]
 	}
-	return 2*units < s.limit
+	return 2*units < s.lowest
 }
 
 func (s *simulation) left(elapsed time.Duration) uint8 {

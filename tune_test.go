@@ -280,3 +280,26 @@ func TestImpossibleGoalsAreNamed(t *testing.T) {
 	_, err := sketchlimit.Predict(traffic, sketchlimit.Goal{Limit: 100}, sketchlimit.Plan{})
 	require.EqualError(t, err, "sketchlimit: Plan.Shards 0, must be 1 … 16777216")
 }
+
+// What a limiter does for the lowest limit is in its forecast, and Tune makes plans for it.
+func TestTuneForALowestLimit(t *testing.T) {
+	traffic := sketchlimit.Traffic{Keys: 100_000, Abusers: 0.01}
+	for _, algorithm := range []sketchlimit.Algorithm{sketchlimit.SlidingWindow, sketchlimit.FixedWindow, sketchlimit.TokenBucket} {
+		goal := sketchlimit.Goal{Limit: 100, Algorithm: algorithm, FalseDenialRate: 1e-4}
+		plan, err := sketchlimit.Tune(traffic, goal)
+		require.NoError(t, err)
+		require.LessOrEqual(t, plan.Forecast.Stated().FalseDenialRate, 1e-4)
+		goal.LowestLimit = 10
+		e, err := sketchlimit.PredictAt(traffic, goal, plan, 1)
+		require.NoError(t, err)
+		require.Greater(t, e.FalseDenialRate, 0.05, "%v: nearly nothing is left of a limit of 10", algorithm)
+
+		lower, err := sketchlimit.Tune(traffic, goal)
+		require.NoError(t, err)
+		require.LessOrEqual(t, lower.Forecast.Stated().FalseDenialRate, 1e-4)
+		require.Greater(t, lower.Forecast.MemoryBytes, 2*plan.Forecast.MemoryBytes, "%v", algorithm)
+		require.LessOrEqual(t, lower.Forecast.MemoryBytes, 20*plan.Forecast.MemoryBytes, "%v", algorithm)
+	}
+	_, err := sketchlimit.Tune(traffic, sketchlimit.Goal{Limit: 100, LowestLimit: 101, FalseDenialRate: 1e-4})
+	require.EqualError(t, err, "sketchlimit: Goal.LowestLimit 101, must be 0 … Limit 100")
+}

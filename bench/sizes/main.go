@@ -28,6 +28,19 @@ import (
 // limit. Its size does not matter.
 var traffic = sketchlimit.Traffic{Keys: 1_000_000, Abusers: 0.01}
 
+// lateFrom is the limit from which on windows have a table of heavy keys, and abusers are worst that come late: they
+// find it as light keys have left it. Below, those are worst that fill cells in all generations.
+const lateFrom = 17
+
+// withheld is the share that abusers may lose. Late ones lose more: what others have left in their cells until then
+// is held against them.
+func withheld() float64 {
+	if traffic.Late {
+		return 3e-2
+	}
+	return 1e-3
+}
+
 // limits are where rows begin: everywhere while every unit counts and where cells become wider,
 // and few where little changes.
 var limits = []int{2, 3, 4, 5, 6, 8, 10, 12, 16, 17, 20, 24, 32, 64, 100, 128, 257, 1000, 10_000, 65_537}
@@ -95,6 +108,7 @@ func writeTable(file, kept string) error {
 		fmt.Fprintf(&b, "\n// %s are those of %s.\nvar %s = []sized{\n", t.name, t.of, t.name)
 		for _, limit := range t.limits {
 			t.goal.Limit = limit
+			traffic.Late = limit >= lateFrom && t.goal.Algorithm != sketchlimit.TokenBucket && t.goal.SubWindows == 0
 			name := fmt.Sprint(t.name, " ", limit)
 			if rows[name] == "" {
 				rows[name] = row(t.goal)
@@ -164,7 +178,7 @@ func row(g sketchlimit.Goal) string {
 }
 
 func tuned(g sketchlimit.Goal, rate float64) (shape string, bytes []float64) {
-	g.FalseDenialRate = rate
+	g.FalseDenialRate, g.WithheldShare = rate, max(rate, withheld())
 	plan, err := sketchlimit.Tune(traffic, g)
 	if err != nil {
 		log.Fatal(err)
@@ -221,5 +235,5 @@ func reaching(rate float64, loads []float64, expected []sketchlimit.Expected) fl
 // miss is how far the expected is from what Tune would accept for the rate.
 func miss(e sketchlimit.Expected, rate float64) float64 {
 	const none = 1e-18
-	return max(e.FalseDenialRate/rate, e.WithheldShare/max(rate, 1e-3), none)
+	return max(e.FalseDenialRate/rate, e.WithheldShare/max(rate, withheld()), none)
 }
