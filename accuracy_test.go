@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -253,4 +254,85 @@ func TestBrokenVariantsAreFound(t *testing.T) {
 	r = contest(under)
 	require.False(t, passes(r))
 	require.NotZero(t, r.OverAdmissions)
+}
+
+// Abusers who come in the midst of a window must not carry light keys to the limit: the table of heavy keys has
+// room for them, whatever light keys have read until then.
+func TestAbusersWhoComeLate(t *testing.T) {
+	const keys = 20_000 / slowdown
+	for _, c := range []sketchlimit.Config{
+		{Limit: 20}, {Limit: 100}, {Limit: 1000},
+		{Limit: 100, Algorithm: sketchlimit.FixedWindow}, {Limit: 1000, Algorithm: sketchlimit.FixedWindow},
+	} {
+		now := time.Unix(0, 0)
+		c.Window, c.Keys, c.Seed, c.Clock = time.Minute, keys, 1, func() time.Time { return now }
+		l := build(t, c)
+		r := rand.New(rand.NewPCG(1, 2))
+		used, denied := make([]int, keys), 0 // of light keys in the window, by what was admitted
+		send := func(from, to float64, light, abusive int) {
+			all := light + abusive
+			for i := range all {
+				now = time.Unix(0, int64((from+(to-from)*float64(i)/float64(all))*float64(time.Minute)))
+				if r.IntN(all-i) < abusive {
+					abusive--
+					l.Allow(fmt.Sprint("abuser ", r.IntN(keys/100)))
+					continue
+				}
+				key := r.IntN(keys)
+				allowed := l.Allow(fmt.Sprint(key))
+				if allowed {
+					used[key]++
+				} else if 4*used[key] < c.Limit { // with as many in the window before, which fades: below half
+					denied++
+				}
+			}
+		}
+		send(0, 1, 5*keys, 0)
+		clear(used)
+		denied = 0
+		send(1, 1.5, 5*keys/2, 0)
+		send(1.5, 2, 5*keys/2, 3*c.Limit*keys/100)
+		require.LessOrEqual(t, uint64(denied), mostFalseDenials(5*keys, 1e-5), "%v %d", c.Algorithm, c.Limit)
+	}
+}
+
+// A limiter made for a lowest limit holds its rate there, and not just at Limit.
+func TestLowestLimitIsSizedFor(t *testing.T) {
+	const keys, probes = 20_000 / slowdown, 20_000
+	for _, test := range []struct {
+		sketchlimit.Config
+		requests int // a key
+	}{
+		{sketchlimit.Config{Limit: 100, LowestLimit: 10}, 3},
+		{sketchlimit.Config{Limit: 100, LowestLimit: 10, Algorithm: sketchlimit.FixedWindow}, 3},
+		{sketchlimit.Config{Limit: 1000, LowestLimit: 50}, 3},
+		{sketchlimit.Config{Limit: 1000, LowestLimit: 5}, 3},
+		{sketchlimit.Config{Limit: 1000, LowestLimit: 1}, 1},
+		{sketchlimit.Config{Limit: 100, LowestLimit: 1, Algorithm: sketchlimit.FixedWindow}, 1},
+		{sketchlimit.Config{Limit: 100, LowestLimit: 1, Algorithm: sketchlimit.TokenBucket}, 1},
+		{sketchlimit.Config{Limit: 100, LowestLimit: 10, SubWindows: 3}, 3},
+	} {
+		c := test.Config
+		now := time.Unix(0, 0)
+		c.Window, c.Keys, c.Seed, c.Clock = time.Minute, keys, 1, func() time.Time { return now }
+		l := build(t, c)
+		denied := 0
+		for window := range 2 {
+			for range test.requests {
+				for key := range keys {
+					l.TakeLimit(fmt.Sprint(key), 1, c.LowestLimit)
+				}
+			}
+			for key := range keys / 100 {
+				l.AllowN(fmt.Sprint("abuser ", key), c.Limit)
+			}
+			for key := range probes {
+				if !l.PeekLimitAt(now, fmt.Sprint("fresh ", window, key), 1, c.LowestLimit).Allowed {
+					denied++
+				}
+			}
+			now = now.Add(3 * time.Minute / 2)
+		}
+		require.LessOrEqual(t, uint64(denied), mostFalseDenials(2*probes, 1e-5), "%v %d under %d", c.Algorithm, c.LowestLimit, c.Limit)
+	}
 }
