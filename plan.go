@@ -328,8 +328,8 @@ func (c *Config) shape(memory int) shape {
 // planFor spends the memory: as Tune would for the traffic that Keys and a rate stand for, and
 // otherwise, also where it may become more, as has been measured to be about right.
 func (c *Config) planFor(memory int) (Plan, error) {
-	if row, generations := c.sized(); row != nil && c.MemoryBytes == 0 && c.Overload == Deny {
-		how, _, err := c.sizedFor(row, generations, c.Keys)
+	if row, _ := c.sized(); row != nil && c.MemoryBytes == 0 && c.Overload == Deny {
+		how, _, err := c.sizedFor(c.Keys)
 		if err != nil {
 			return Plan{}, err
 		}

@@ -26,6 +26,9 @@ const (
 	// units from which on it will do.
 	bucketBytesPerKey = 5
 	smallBucket       = 20
+	// lowBelow is the lowest limit from which on the rows of limits as low do, and lowCellBits the cells of those below.
+	lowBelow    = 12
+	lowCellBits = 16
 )
 
 // sized returns the row of the lowest limit, and for how many generations it is; fewer take as much, because
@@ -78,11 +81,42 @@ func (s *sized) bytesFor(rate float64) float64 {
 	return s.bytes[i-1] * math.Pow(s.bytes[i]/s.bytes[i-1], part)
 }
 
-// sizedFor returns how a row's bytes are spent for so many keys, and how many these are.
+// lowSized is sized for limits that have a table of heavy keys, and of which the lowest ones would have none: with
+// it they take less where cells are wide. It is nil for others.
+func (c *Config) lowSized() (row *sized) {
+	if !c.heavyTable() || c.lowest() >= lowBelow {
+		return nil
+	}
+	table := slidingLowSizes
+	if c.Algorithm == FixedWindow {
+		table = fixedLowSizes
+	}
+	for i := range table {
+		if max(c.lowest(), table[0].limit) >= table[i].limit {
+			row = &table[i]
+		}
+	}
+	return row
+}
+
+// sizedFor returns how the bytes of the limiter's row are spent for so many keys, and how many these are.
+func (c *Config) sizedFor(keys int) (how shape, bytes float64, err error) {
+	row, generations := c.sized()
+	how, bytes, err = c.spent(row, cellBits(row.limit), generations, keys)
+	if low := c.lowSized(); low != nil && err == nil {
+		lowHow, lowBytes, err := c.spent(low, lowCellBits, generations, keys)
+		if lowBytes < bytes {
+			return lowHow, lowBytes, err
+		}
+	}
+	return how, bytes, err
+}
+
+// spent is sizedFor by a row for cells of so many bits.
 //
 // Cells hold Limit, and are the wider for it where the row is that of a lower one. Against a limit of 1 any
 // reading is too much, so doorkeepers hold the rate themselves, as they do where Limit is 1.
-func (c *Config) sizedFor(row *sized, generations, keys int) (how shape, bytes float64, err error) {
+func (c *Config) spent(row *sized, bits, generations, keys int) (how shape, bytes float64, err error) {
 	how = row.shape(c.goal())
 	bytes = headroom * row.bytesFor(c.goal()) * float64(keys) * max(1, float64(c.generations())/float64(generations))
 	if c.Algorithm == TokenBucket || c.lowest() == c.Limit {
@@ -90,7 +124,7 @@ func (c *Config) sizedFor(row *sized, generations, keys int) (how shape, bytes f
 	}
 	heavy := bytes * how.heavy
 	door := (bytes - heavy) * how.door
-	cells := (bytes - heavy - door) * float64(cellBits(c.Limit)) / float64(cellBits(row.limit))
+	cells := (bytes - heavy - door) * float64(cellBits(c.Limit)) / float64(bits)
 	if c.lowest() == 1 {
 		if door, how.probes, err = c.doorsFor(keys); err != nil {
 			return shape{}, 0, err
@@ -117,8 +151,8 @@ func (c *Config) memoryFor(keys int) (int, error) {
 	rate := c.goal()
 	var bytes float64
 	var err error
-	if row, generations := c.sized(); row != nil {
-		_, bytes, err = c.sizedFor(row, generations, keys)
+	if row, _ := c.sized(); row != nil {
+		_, bytes, err = c.sizedFor(keys)
 	} else if c.Algorithm == TokenBucket {
 		// the rate falls with about the fourth power of the memory, down to half of what
 		// 1e-5 takes; below that the cliff is near where everybody is denied

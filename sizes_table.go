@@ -53,6 +53,20 @@ var slidingSizes = []sized{
 	{65537, [2]shape{{4, 1, 0.29, 0.25, 16}, {4, 1, 0.29, 0.25, 16}}, [...]float64{0.32, 0.32, 0.32, 0.339, 0.403, 0.49}},
 }
 
+// fixedLowSizes are those of a fixed window with lower limits, by the lowest.
+var fixedLowSizes = []sized{
+	{2, [2]shape{{6, 4, 0.32, 0.6, 1}, {6, 4, 0.32, 0.6, 1}}, [...]float64{5.59, 13.1, 17.4, 23.2, 29.8, 40.6}},
+	{5, [2]shape{{6, 4, 0.33, 0.6, 1}, {6, 4, 0.33, 0.6, 1}}, [...]float64{11.6, 11.6, 14.1, 18.3, 24.9, 31.6}},
+	{8, [2]shape{{4, 4, 0.17, 0.24, 4}, {4, 4, 0.17, 0.24, 4}}, [...]float64{5.32, 6.45, 11.1, 16.8, 26.9, 43.3}},
+}
+
+// slidingLowSizes are those of a sliding window with lower limits, by the lowest.
+var slidingLowSizes = []sized{
+	{2, [2]shape{{4, 7, 0.33, 0.6, 1}, {4, 7, 0.33, 0.6, 1}}, [...]float64{19.7, 24.3, 34.7, 49.4, 59.7, 66.7}},
+	{5, [2]shape{{4, 4, 0.67, 0.6, 1}, {4, 4, 0.67, 0.6, 1}}, [...]float64{25, 25, 30.8, 71.9, 77.1, 80.8}},
+	{8, [2]shape{{6, 4, 0.33, 0.4, 2}, {6, 4, 0.33, 0.4, 2}}, [...]float64{18.4, 18.4, 20.9, 26.7, 36.1, 57.6}},
+}
+
 // bucketSizes are those of token buckets of few units.
 var bucketSizes = []sized{
 	{1, [2]shape{{6, 0, 0, 0, 0}, {6, 0, 0, 0, 0}}, [...]float64{47, 101, 255, 662, 2.61e+03, 8.49e+03}},

@@ -74,3 +74,27 @@ func TestEveryLimitHasASize(t *testing.T) {
 		}
 	}
 }
+
+// Every lowest limit gets a size as well, of which New makes a limiter.
+func TestEveryLowestLimitHasASize(t *testing.T) {
+	for _, c := range []sketchlimit.Config{{}, {Algorithm: sketchlimit.FixedWindow}, {SubWindows: 4}, {Algorithm: sketchlimit.TokenBucket}, {Algorithm: sketchlimit.TokenBucket, Burst: 3}} {
+		for _, c.Limit = range []int{2, 16, 17, 100, 257, 1000, 65_537, 1 << 22} {
+			for _, c.LowestLimit = range []int{1, 2, 3, 7, 11, 12, 16, 17, 100, 1000} {
+				for _, c.Keys = range []int{1, 1000, 20_000} {
+					if c.Window = time.Minute; c.LowestLimit > c.Limit {
+						continue
+					}
+					bytes, err := c.Bytes()
+					require.NoError(t, err)
+					require.LessOrEqual(t, build(t, c).MemoryBytes(), bytes, "%+v", c)
+				}
+			}
+		}
+	}
+	// What holds a limit of 5 among limits up to 1000 takes not much more than what holds a limit of 5 alone.
+	alone, err := sketchlimit.Config{Limit: 5, Window: time.Minute, Keys: 1e6}.Bytes()
+	require.NoError(t, err)
+	among, err := sketchlimit.Config{Limit: 1000, LowestLimit: 5, Window: time.Minute, Keys: 1e6}.Bytes()
+	require.NoError(t, err)
+	require.Less(t, among, 3*alone/2)
+}

@@ -45,6 +45,11 @@ func withheld() float64 {
 // and few where little changes.
 var limits = []int{2, 3, 4, 5, 6, 8, 10, 12, 16, 17, 20, 24, 32, 64, 100, 128, 257, 1000, 10_000, 65_537}
 
+// lowLimits are lowest limits of windows, whose Limit is lowestOf.
+var lowLimits = []int{2, 5, 8}
+
+const lowestOf = 1000
+
 // fewLimits are for sub-windows, which take Tune several times as long. Below the first, slidingSizes
 // do.
 var fewLimits = []int{10, 100}
@@ -69,11 +74,14 @@ var tables = []struct {
 	name, of string
 	goal     sketchlimit.Goal
 	limits   []int
+	lower    bool // limits are lowest ones, of a Limit of lowestOf
 }{
-	{"fixedSizes", "a fixed window", sketchlimit.Goal{Algorithm: sketchlimit.FixedWindow}, limits},
-	{"slidingSizes", "a sliding window", sketchlimit.Goal{}, limits},
-	{"bucketSizes", "token buckets of few units", sketchlimit.Goal{Algorithm: sketchlimit.TokenBucket}, bucketLimits},
-	{"subWindowSizes", "a sliding window of six sub-windows, seven generations", sketchlimit.Goal{SubWindows: 6}, fewLimits},
+	{"fixedSizes", "a fixed window", sketchlimit.Goal{Algorithm: sketchlimit.FixedWindow}, limits, false},
+	{"slidingSizes", "a sliding window", sketchlimit.Goal{}, limits, false},
+	{"fixedLowSizes", "a fixed window with lower limits, by the lowest", sketchlimit.Goal{Algorithm: sketchlimit.FixedWindow}, lowLimits, true},
+	{"slidingLowSizes", "a sliding window with lower limits, by the lowest", sketchlimit.Goal{}, lowLimits, true},
+	{"bucketSizes", "token buckets of few units", sketchlimit.Goal{Algorithm: sketchlimit.TokenBucket}, bucketLimits, false},
+	{"subWindowSizes", "a sliding window of six sub-windows, seven generations", sketchlimit.Goal{SubWindows: 6}, fewLimits, false},
 }
 
 func main() {
@@ -108,10 +116,13 @@ func writeTable(file, kept string) error {
 		fmt.Fprintf(&b, "\n// %s are those of %s.\nvar %s = []sized{\n", t.name, t.of, t.name)
 		for _, limit := range t.limits {
 			t.goal.Limit = limit
-			traffic.Late = limit >= lateFrom && t.goal.Algorithm != sketchlimit.TokenBucket && t.goal.SubWindows == 0
+			if t.lower {
+				t.goal.Limit, t.goal.LowestLimit = lowestOf, limit
+			}
+			traffic.Late = t.goal.Limit >= lateFrom && t.goal.Algorithm != sketchlimit.TokenBucket && t.goal.SubWindows == 0
 			name := fmt.Sprint(t.name, " ", limit)
 			if rows[name] == "" {
-				rows[name] = row(t.goal)
+				rows[name] = row(limit, t.goal)
 				log.Print(name, ": ", rows[name])
 				if err := appendRow(kept, name+": "+rows[name]+"\n"); err != nil {
 					return err
@@ -163,7 +174,7 @@ func list(of []float64) (text string) {
 }
 
 // row is the two shapes that Tune chooses, and the bytes a key that they take for each rate.
-func row(g sketchlimit.Goal) string {
+func row(limit int, g sketchlimit.Goal) string {
 	shape, bytes := tuned(g, shapeRates[0])
 	shapes := [2]string{shape, shape}
 	if bytes[len(bytes)-1] > alike*bytes[strictFrom-1] {
@@ -174,7 +185,7 @@ func row(g sketchlimit.Goal) string {
 	for i := 1; i < len(bytes); i++ { // another shape may happen to do better for a lower rate
 		bytes[i] = max(bytes[i], bytes[i-1])
 	}
-	return fmt.Sprintf("{%d, [2]shape{%s, %s}, [...]float64{%s}},", g.Limit, shapes[0], shapes[1], list(bytes))
+	return fmt.Sprintf("{%d, [2]shape{%s, %s}, [...]float64{%s}},", limit, shapes[0], shapes[1], list(bytes))
 }
 
 func tuned(g sketchlimit.Goal, rate float64) (shape string, bytes []float64) {
