@@ -18,6 +18,8 @@ func WorkloadOf(t sketchlimit.Traffic, limit, windows int) (Workload, error) {
 	switch {
 	case len(t.Sample) > 0:
 		return Workload{}, fmt.Errorf("accuracy: Traffic.Sample of %d keys, has no workload", len(t.Sample))
+	case t.Late:
+		return Workload{}, fmt.Errorf("accuracy: Traffic.Late, has no workload: go run ./bench/late")
 	case abusers > 0 && (t.Exponent > 0 || t.OneHit > 0):
 		return Workload{}, fmt.Errorf("accuracy: Traffic.Abusers %g, goes with even traffic only, not with Exponent or OneHit", t.Abusers)
 	case abusers > 0 && abusers == t.Keys:

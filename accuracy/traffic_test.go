@@ -29,6 +29,7 @@ func TestWorkloadOfTraffic(t *testing.T) {
 	for want, traffic := range map[string]sketchlimit.Traffic{
 		"Traffic.Sample of 2 keys, has no workload":                                     {Keys: 5, Sample: []int{1, 2}},
 		"Traffic.Abusers 1, must leave other keys":                                      {Keys: 5, Abusers: 1},
+		"Traffic.Late, has no workload: go run ./bench/late":                            {Keys: 5, Abusers: 0.4, Late: true},
 		"Traffic.Abusers 0.4, goes with even traffic only, not with Exponent or OneHit": {Keys: 5, Abusers: 0.4, Exponent: 1},
 	} {
 		_, err := WorkloadOf(traffic, 20, 3)

@@ -39,6 +39,8 @@ var mutants = []mutant{
 	{"a shard is not marked where a key becomes heavy", "shard.go",
 		"r.heavy.insert(r.line(), r.h, count)\n\t\tr.mark()\n", "r.heavy.insert(r.line(), r.h, count)\n", "TestTakeDecidesAsTakeAnyDoes"},
 	{"a shard is not marked whose heavy keys outlive a turn", "shard.go", "\t\tr.mark()\n\t}\n\treturn r.clamp(p)", "\t}\n\treturn r.clamp(p)", "TestTakeDecidesAsTakeAnyDoes"},
+	{"memory is for Limit, not for the lowest one", "sizes.go", "slidingSizes, 2, c.lowest()", "slidingSizes, 2, c.Limit", "TestLowestLimitIsSizedFor"},
+	{"doorkeepers of a lowest limit of 1 are as small as others", "sizes.go", "if c.lowest() == 1 {", "if c.lowest() == 0 {", "TestLowestLimitIsSizedFor"},
 	{"a high peak is taken for a low one", "shard.go", "uint16(min(before, math.MaxUint16))", "uint16(before)", "TestPeaksOfHighLimits"},
 	{"a peak is rounded down", "shard.go", "before := (int64(s.peaks.current) + peakStep - 1) / peakStep", "before := int64(s.peaks.current) / peakStep", "TestPeaksOfHighLimits"},
 	{"the threshold of heavy keys does not rise", "shard.go", "r.s.peaks.raised = uint16(", "_ = uint16(", "TestHeavyTableKeepsOutLightKeys"},
