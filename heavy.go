@@ -3,6 +3,7 @@ package sketchlimit
 import (
 	"math"
 	"math/bits"
+	"slices"
 )
 
 // heavyTable is the layout of a shard's table of heavy keys: those on their way to
@@ -90,18 +91,20 @@ func (t *heavyTable) find(l *line, h uint64) *uint64 {
 	return nil
 }
 
-// insert makes an entry for a key that has none, and tells whether there was room.
+// insert makes an entry for a key that has none, in a place that is free or, where none is, in that of an entry
+// that is spent. It tells whether there was one.
 func (t *heavyTable) insert(l *line, h uint64, current int64) bool {
 	if l == nil {
 		return false
 	}
-	for i, e := range l {
-		if t.spent(e) {
-			l[i] = t.print(h)<<(t.shift&63) | uint64(current)
-			return true
-		}
+	place := slices.Index(l[:], 0)
+	if place < 0 {
+		place = slices.IndexFunc(l[:], t.spent)
 	}
-	return false
+	if place >= 0 {
+		l[place] = t.print(h)<<(t.shift&63) | uint64(current)
+	}
+	return place >= 0
 }
 
 // print returns the key's fingerprint, which is not 0: a free entry is nobody's.

@@ -85,6 +85,20 @@ func TestHeavyTable(t *testing.T) {
 	require.NotZero(t, words[0])
 	clear(words)
 
+	// A full bucket of entries that are spent has room, one that is in use at its end has none.
+	for h := range uint64(heavyBucket) {
+		require.True(t, table.insert(at(h), h, 20))
+	}
+	require.False(t, table.room(at(0)))
+	require.False(t, table.insert(at(heavyBucket), heavyBucket, 20))
+	table.turn(words, 1, 2)
+	require.False(t, table.room(at(0)))
+	table.turn(words, 1, 2)
+	require.True(t, table.room(at(0)))
+	require.True(t, table.insert(at(heavyBucket), heavyBucket, 20))
+	require.EqualValues(t, 20, table.count(*table.find(at(heavyBucket), heavyBucket), 0))
+	clear(words)
+
 	table.insert(at(9), 9, 30)
 	table.turn(words, 2, 2)
 	e = table.find(at(9), 9)

@@ -102,3 +102,42 @@ func TestPeaksOfHighLimits(t *testing.T) {
 		require.Equal(t, l.limit, request{l, &l.shards[0], 0, 0}.peakBefore(), "limit %d", limit)
 	}
 }
+
+// A request that was held up while others turned its shard is taken as of then. What it is told counts from its own
+// time.
+func TestRequestBehindItsShard(t *testing.T) {
+	for _, a := range []Algorithm{SlidingWindow, FixedWindow, TokenBucket} {
+		l, err := New(Config{Limit: 10, Window: time.Minute, Algorithm: a, MemoryBytes: 8 << 10, Seed: 1, Clock: func() time.Time { return time.Unix(0, 0) }})
+		require.NoError(t, err)
+		early := Position{Elapsed: 45 * time.Second}
+		late := Position{Generation: 1}
+		r := l.request(1)
+		require.True(t, r.consume(late, 10, l.limit, whole).allowed)
+		v, ahead := r.consume(early, 1, l.limit, whole), r.span(early, late)
+		require.False(t, v.allowed)
+		require.Equal(t, v, l.peek(early, 1, 1, l.limit))
+		require.Equal(t, l.peek(late, 1, 1, l.limit).after(ahead), v)
+		require.True(t, l.peek(l.after(early, v.retryAfter), 1, 1, l.limit).allowed)
+	}
+}
+
+// An entry that has rested for two generations goes when its shard turns, and then others' units in its key's cells
+// are read. A look ahead knows that.
+func TestPeekAheadReadsWhatTheTurnLeaves(t *testing.T) {
+	l, err := New(Config{Limit: 100, Window: time.Minute, Seed: 1, Clock: func() time.Time { return time.Unix(0, 0) },
+		Plan: &Plan{Shards: 1, BloomBytes: 64, BloomProbes: 1, Depth: 1, Width: 8, CellBits: 8, HeavyEntries: 8, HeavyThreshold: 16}})
+	require.NoError(t, err)
+	key := l.request(l.hashString("heavy"))
+	at := func(generation int64) Position { return Position{Generation: generation} }
+	require.True(t, key.consume(at(0), 50, l.limit, whole).allowed)
+	require.True(t, l.request(1).consume(at(1), 1, l.limit, whole).allowed)
+	for h := range uint64(5000) { // light keys fill all cells of the generation in which the entry is spent
+		r := l.request(mix(h, 9))
+		r.consume(at(2), 15, l.limit, whole)
+	}
+	require.NotNil(t, key.heavy.find(key.line(), key.h))
+	ahead := l.peek(at(3), key.h, 1, l.limit)
+	require.Less(t, ahead.remaining, 100)
+	require.True(t, key.consume(at(3), ahead.remaining, l.limit, whole).allowed)
+	require.False(t, key.consume(at(3), 1, l.limit, whole).allowed)
+}
