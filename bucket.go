@@ -178,6 +178,13 @@ func (b *bucket) flows(n, limit, whole int64) (ticks int64, rounded bool) {
 	return int64(total / uint64(limit)), total%uint64(limit) > 0
 }
 
+// room returns how many ticks ahead the time may lie at which a bucket is full again, so that all units but the
+// others are there.
+func (b *bucket) room(others, limit, whole int64) int64 {
+	ticks, _ := b.flows(others, limit, whole)
+	return ticks
+}
+
 // even tells whether a unit at a limit is whole ticks.
 func (b *bucket) even(limit, whole int64) bool {
 	return limit == whole || uint64(whole*b.unit)%uint64(limit) == 0
@@ -192,16 +199,6 @@ func (b *bucket) free(ahead, limit, whole int64) int64 {
 		return b.burst - int64((uint64(ahead)+uint64(b.unit)-1)/uint64(b.unit))
 	}
 	return b.most(limit, whole) - ceilDiv(ahead, limit, whole*b.unit)
-}
-
-// fits tells whether free leaves n units, without a division.
-func (b *bucket) fits(ahead, n, limit, whole int64) bool {
-	most := b.most(limit, whole)
-	if n < 1 || n > most {
-		return false
-	}
-	room, _ := b.flows(most-n, limit, whole)
-	return ahead <= room
 }
 
 // until returns the time from a position to a tick of its generation, or later, rounded up.
@@ -333,8 +330,8 @@ func (r request) takeTime(p Position, n, limit int64, e effort) verdict {
 	h := mix(r.h, b.seed)
 	ticks, between := b.ticks.times(uint64(p.Elapsed))
 	now, full := int64(ticks), int64(r.cells.Estimate(r.memory, r.first, h))
-	ahead := max(0, full-now)
-	if !b.fits(ahead, n, limit, r.limit) {
+	ahead, most := max(0, full-now), b.most(limit, r.limit)
+	if n < 1 || n > most || ahead > b.room(most-n, limit, r.limit) { // free would take a division to tell
 		return r.refuseTime(p, n, limit, r.deniedTime(p, full, ahead, b.free(ahead, limit, r.limit), n, limit))
 	}
 	if ahead == 0 {
@@ -358,7 +355,10 @@ func (r request) takeTime(p Position, n, limit int64, e effort) verdict {
 	if e == brief {
 		return verdict{allowed: true}
 	}
-	return verdict{allowed: true, remaining: int(b.free(ahead, limit, r.limit) - n), resetAfter: b.until(p, full)}
+	if ahead > 0 {
+		most = b.free(ahead, limit, r.limit)
+	}
+	return verdict{allowed: true, remaining: int(most - n), resetAfter: b.until(p, full)}
 }
 
 // setLastRounded makes the key, whose bucket is full, the shard's lastRounded.

@@ -29,6 +29,7 @@ type heavyTable struct {
 	threshold int64 // units in one generation that make a key heavy
 	bits      uint8 // of one count
 	shift     uint8 // bits of an entry beside the fingerprint
+	above     uint8 // bits of an entry beside the counts
 }
 
 const heavyBucket = 8
@@ -62,7 +63,7 @@ func (t *heavyTable) room(l *line) bool { return l != nil && t.spent(l[heavyBuck
 
 // spent tells whether an entry, or a place for one, has no units in either generation. It only says that
 // its key has none in the sketch either, and another key may have its place.
-func (t *heavyTable) spent(entry uint64) bool { return entry&(1<<(2*t.bits&63)-1) == 0 }
+func (t *heavyTable) spent(entry uint64) bool { return entry<<(t.above&63) == 0 }
 
 // find returns the key's entry in its bucket, or nil.
 func (t *heavyTable) find(l *line, h uint64) *uint64 {

@@ -17,7 +17,7 @@ func TestAShardIsOneCacheLine(t *testing.T) {
 func TestHeavyTable(t *testing.T) {
 	bits, ok := heavyBits(100)
 	require.True(t, ok)
-	table := heavyTable{buckets: 2, threshold: 16, bits: bits, shift: 2*bits + 2}
+	table := heavyTable{buckets: 2, threshold: 16, bits: bits, shift: 2*bits + 2, above: 64 - 2*bits}
 	words := make([]uint64, 2*heavyBucket)
 	at := func(h uint64) *line { return table.line(words, 0, h) }
 	require.Nil(t, table.find(at(7), 7))

@@ -243,7 +243,7 @@ func (l *Limiter) Allow(key string) bool {
 	} else {
 		h = l.hashString(key)
 	}
-	word, _ := l.windows.now()
+	word := l.windows.nowWord()
 	r := l.request(h)
 	if _, _, ok := r.s.last.holds(h, word); ok { // as take does, in half the time
 		l.flooded.inc()
@@ -255,8 +255,7 @@ func (l *Limiter) Allow(key string) bool {
 // AllowN consumes n units of the key, now, and tells whether they were admitted. It
 // is all or nothing.
 func (l *Limiter) AllowN(key string, n int) bool {
-	word, _ := l.windows.now()
-	return l.take(word, l.hashString(key), n, l.limit, brief).allowed
+	return l.take(l.windows.nowWord(), l.hashString(key), n, l.limit, brief).allowed
 }
 
 // Take consumes n units of the key, now, if they are admitted. Unless a Clock is
@@ -269,7 +268,10 @@ func (l *Limiter) Take(key string, n int) (d Decision) {
 	} else {
 		h = l.hashString(key)
 	}
-	word, lag := l.windows.now()
+	word, lag := l.windows.word.Load(), Resolution
+	if !l.windows.runs.Load() { // otherwise as now, without a call
+		word, lag = l.windows.read()
+	}
 	l.decide(&d, l.take(word, h, n, l.limit, whole), lag)
 	return d
 }

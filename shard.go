@@ -77,7 +77,7 @@ func newLayout(w window, p Plan, h hasher) (layout, error) {
 	l.heavy.buckets = uint64(p.HeavyEntries / heavyBucket)
 	l.heavy.threshold = int64(p.HeavyThreshold)
 	l.heavy.bits, _ = heavyBits(int(w.limit))
-	l.heavy.shift = 2*l.heavy.bits + 2
+	l.heavy.shift, l.heavy.above = 2*l.heavy.bits+2, 64-2*l.heavy.bits
 	l.crowded = min(w.limit, 1+int64(l.cells.Max()))
 	l.light = min(l.crowded, l.heavy.threshold-1)
 	l.peakStep = w.limit/math.MaxUint16 + 1

@@ -196,7 +196,7 @@ func (s *Share) SetOthers(part int, generation int64, words []uint64) bool {
 // against what they weighed then, or if that is not free, ask all generations. It takes a
 // millisecond or two for each MiB of cells, one part after another.
 func (s *Share) Weigh() {
-	word, _ := s.limiter.windows.now()
+	word := s.limiter.windows.nowWord()
 	for w := s.weighed.Load(); w < word && !s.weighed.CompareAndSwap(w, word); w = s.weighed.Load() {
 	}
 	p := s.limiter.windows.unpack(max(word, s.weighed.Load())) // a clock that stepped back is not trusted with less

@@ -120,8 +120,7 @@ func (w *WindowManager) tell() {
 
 // Now returns the position of the clock, or of its latest reading if the manager runs.
 func (w *WindowManager) Now() Position {
-	word, _ := w.now()
-	return w.unpack(word)
+	return w.unpack(w.nowWord())
 }
 
 // now is Now as a word, with its lag: what is to be added to durations that are counted from the word's
@@ -135,6 +134,20 @@ func (w *WindowManager) now() (word int64, lag time.Duration) {
 }
 
 func (w *WindowManager) read() (word int64, lag time.Duration) { return w.at(w.clock()) }
+
+// nowWord is now for whoever tells no durations. The compiler inlines it.
+func (w *WindowManager) nowWord() int64 {
+	if w.runs.Load() {
+		return w.word.Load()
+	}
+	return w.readWord()
+}
+
+//go:noinline
+func (w *WindowManager) readWord() int64 {
+	word, _ := w.read()
+	return word
+}
 
 // at is At as a word, with its lag.
 func (w *WindowManager) at(now time.Time) (word int64, lag time.Duration) {
