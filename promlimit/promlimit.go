@@ -48,6 +48,8 @@ var metrics = []metric{
 		func(s sketchlimit.Stats) float64 { return float64(s.Admitted) }},
 	{desc("denied_units_total", "Units denied, also where nobody heeds it: in shadow mode."), total,
 		func(s sketchlimit.Stats) float64 { return float64(s.Denied) }},
+	{desc("too_low_requests_total", "Requests with a limit below the lowest that the limiter is made for: all denied."), total,
+		func(s sketchlimit.Stats) float64 { return float64(s.TooLow) }},
 	{desc("rotations_total", "Times that a new generation has begun."), total,
 		func(s sketchlimit.Stats) float64 { return float64(s.Rotations) }},
 	{desc("false_denial_rate", "Chance, 0 to 1, that a key which the limiter has never seen is denied now."), now,
@@ -69,7 +71,7 @@ func desc(name, help string) *prometheus.Desc {
 // New returns a collector of the limiters, which it ranges over anew whenever it reads them;
 // no two may have one name.
 //
-// Stats reads the whole of a limiter, about four milliseconds for each MiB. So that
+// Stats reads the whole of a limiter, which takes milliseconds for each MiB. So that
 // scrapes, however many, take at most a tenth of one core, what took so long to read is
 // told again for nine times as long.
 func New[L Limiter](limiters iter.Seq2[string, L]) prometheus.Collector {

@@ -49,6 +49,7 @@ func TestStats(t *testing.T) {
 	}{
 		{"admitted_units_total", "counter", 4},
 		{"denied_units_total", "counter", 4},
+		{"too_low_requests_total", "counter", 0},
 		{"rotations_total", "counter", 1},
 		{"false_denial_rate", "gauge", s.FalseDenialRate},
 		{"distinct_keys", "gauge", s.DistinctKeys},
@@ -59,7 +60,7 @@ func TestStats(t *testing.T) {
 		want += fmt.Sprintf("# TYPE sketchlimit_%s %s\nsketchlimit_%s{limiter=\"api\"} %v\n", m.name, m.kind, m.name, m.value)
 	}
 	c := promlimit.New(maps.All(map[string]*sketchlimit.Limiter{"api": l}))
-	require.Equal(t, 8, testutil.CollectAndCount(c))
+	require.Equal(t, 9, testutil.CollectAndCount(c))
 	require.Equal(t, want, exposed(t, c))
 	problems, err := testutil.CollectAndLint(c)
 	require.NoError(t, err)
@@ -70,7 +71,7 @@ func TestStats(t *testing.T) {
 // exposed returns what a collector tells, without help, in the order of its metrics.
 func exposed(t *testing.T, c prometheus.Collector) string {
 	t.Helper()
-	names := []string{"admitted_units_total", "denied_units_total", "rotations_total", "false_denial_rate", "distinct_keys",
+	names := []string{"admitted_units_total", "denied_units_total", "too_low_requests_total", "rotations_total", "false_denial_rate", "distinct_keys",
 		"bloom_fill_ratio", "sketch_fill_ratio", "memory_bytes", "refused_requests_total"}
 	var b strings.Builder
 	for _, name := range names {
@@ -169,7 +170,7 @@ func Example_expvar() {
 	}
 	expvar.Publish("api limiter", expvar.Func(func() any { return limiter.Stats() }))
 	limiter.Take("ann", 2)
-	fmt.Println(strings.Contains(expvar.Get("api limiter").String(), `"Admitted":2,"Denied":0,"Rotations":0`))
+	fmt.Println(strings.Contains(expvar.Get("api limiter").String(), `"Admitted":2,"Denied":0,"TooLow":0,"Rotations":0`))
 	// Output: true
 }
 

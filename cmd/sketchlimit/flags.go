@@ -147,13 +147,13 @@ func inFlags(err error) error {
 }
 
 var flagOf = map[string]string{
-	"Limit": "--limit", "Window": "--window", "SubWindows": "--sub-windows", "Algorithm": "--algorithm", "Burst": "--burst",
+	"Limit": "--limit", "LowestLimit": "--lowest-limit", "Window": "--window", "SubWindows": "--sub-windows", "Algorithm": "--algorithm", "Burst": "--burst",
 	"MemoryBytes": "--memory", "Keys": "--keys", "FalseDenialRate": "--false-denial-rate",
 	"WithheldShare": "--withheld-share", "Requests": "--requests", "Exponent": "--zipf", "Abusers": "--abusers",
 	"Excess": "--excess", "OneHit": "--one-hit", "Sample": "--trace",
 }
 
-var configFields = regexp.MustCompile(`\b((Goal|Traffic)\.)?(Limit|Window|SubWindows|Algorithm|Burst|MemoryBytes|Keys|FalseDenialRate|` +
+var configFields = regexp.MustCompile(`\b((Goal|Traffic)\.)?(Limit|LowestLimit|Window|SubWindows|Algorithm|Burst|MemoryBytes|Keys|FalseDenialRate|` +
 	`WithheldShare|Requests|Exponent|Abusers|Excess|OneHit|Sample)\b`)
 
 // value is a flag that checks its text. Its error says what is allowed; flag and

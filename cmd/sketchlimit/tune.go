@@ -73,6 +73,7 @@ func (t *tuning) register(f *pflag.FlagSet) {
 		"or of standard input if -\ne.g. --trace access.log.gz")
 
 	f.Var(parsed(&g.Limit, "100", count(1, math.MaxInt32)), "limit", "`UNITS` per key and window (default 100)\ne.g. --limit 60")
+	f.Var(parsed(&g.LowestLimit, "", count(1, math.MaxInt32)), "lowest-limit", "fewest `UNITS` that a request's own limit may be (default: --limit)\ne.g. --lowest-limit 10")
 	f.Var(parsed(&t.window, "1m", parseWindow), "window", "`SPAN` that the limit is for (default 1m)\ne.g. --window 10m")
 	f.Var(parsed(&g.Algorithm, "sliding", parseAlgorithm), "algorithm", "`NAME` of the rule: sliding (default) or fixed window, or token bucket"+
 		"\ne.g. --algorithm bucket")
@@ -130,7 +131,7 @@ func (t *tuning) check() error {
 }
 
 func (t *tuning) config() sketchlimit.Config {
-	return sketchlimit.Config{Limit: t.goal.Limit, Window: t.window, Algorithm: t.goal.Algorithm, SubWindows: t.goal.SubWindows,
+	return sketchlimit.Config{Limit: t.goal.Limit, LowestLimit: t.goal.LowestLimit, Window: t.window, Algorithm: t.goal.Algorithm, SubWindows: t.goal.SubWindows,
 		Burst: t.goal.Burst}
 }
 

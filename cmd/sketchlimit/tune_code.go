@@ -13,7 +13,8 @@ import (
 // codeTemplate is laid out by gofmt afterwards. Three digits of a forecast are more than it is worth.
 var codeTemplate = template.Must(template.New("code").Parse(`limiter, err := sketchlimit.New(sketchlimit.Config{
 Limit: {{.Limit}},
-Window: {{.Window}},
+{{if .LowestLimit}}LowestLimit: {{.LowestLimit}},
+{{end}}Window: {{.Window}},
 {{with .Algorithm}}Algorithm: sketchlimit.{{.}},
 {{end}}{{if .Burst}}Burst: {{.Burst}},
 {{end}}{{if gt .SubWindows 1}}SubWindows: {{.SubWindows}},
@@ -38,13 +39,14 @@ var inCode = map[sketchlimit.Algorithm]string{sketchlimit.FixedWindow: "FixedWin
 func (p *plans) code() (string, error) {
 	var b strings.Builder
 	if err := codeTemplate.Execute(&b, struct {
-		Limit      int
-		Window     string
-		Algorithm  string // "" for the default
-		Burst      int
-		SubWindows int
-		Plan       sketchlimit.Plan
-	}{p.goal.Limit, inGo(p.window), inCode[p.goal.Algorithm], p.goal.Burst, p.goal.SubWindows, p.Plan}); err != nil {
+		Limit       int
+		LowestLimit int
+		Window      string
+		Algorithm   string // "" for the default
+		Burst       int
+		SubWindows  int
+		Plan        sketchlimit.Plan
+	}{p.goal.Limit, p.goal.LowestLimit, inGo(p.window), inCode[p.goal.Algorithm], p.goal.Burst, p.goal.SubWindows, p.Plan}); err != nil {
 		return "", err
 	}
 	code, err := format.Source([]byte(b.String()))
