@@ -72,20 +72,19 @@ func growing(first *Limiter, c Config) (*Limiter, error) {
 	first.apart()
 	l.inner.Store(first)
 	l.windows.turned = make(chan struct{}, 1)
-	l.windows.background()
-	go keep(weak.Make(l), l.windows)
+	go keep(weak.Make(l), l.windows.turned, l.windows.background().stop)
 	return l, nil
 }
 
 // keep adapts the limiter when generations begin and as they go on, until it is closed.
-func keep(limiter weak.Pointer[Limiter], windows *WindowManager) {
+func keep(limiter weak.Pointer[Limiter], turned, stop <-chan struct{}) {
 	for {
 		select {
-		case <-windows.turned:
+		case <-turned:
 			if l := limiter.Value(); l != nil {
 				l.adapt()
 			}
-		case <-windows.stop:
+		case <-stop:
 			return
 		}
 	}

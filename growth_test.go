@@ -312,3 +312,30 @@ func TestGrowIsCollected(t *testing.T) {
 	}
 	t.Fatalf("%d goroutines, %d before", runtime.NumGoroutine(), before)
 }
+
+// owner is a caller whose clock knows its limiter.
+type owner struct {
+	limiter *sketchlimit.Limiter
+	at      time.Time
+	ballast []byte
+}
+
+func (o *owner) now() time.Time { return o.at }
+
+// A limiter whose Clock leads back to it is collected all the same, closed or not.
+func TestLimiterOfItsOwnersClockIsCollected(t *testing.T) {
+	const each = 1 << 20
+	before := heap()
+	for i := range 100 {
+		o := &owner{at: time.Unix(1000, 0), ballast: make([]byte, each)}
+		var err error
+		o.limiter, err = sketchlimit.New(sketchlimit.Config{Limit: 10, Window: time.Second, MemoryBytes: 8 << 10, Clock: o.now,
+			Overload: sketchlimit.Grow, MaxMemoryBytes: 1 << 20})
+		require.NoError(t, err)
+		require.True(t, o.limiter.Allow("k"))
+		if i%2 == 0 {
+			require.NoError(t, o.limiter.Close())
+		}
+	}
+	require.Less(t, float64(heap()-before), 20.*each)
+}

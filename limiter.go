@@ -215,8 +215,8 @@ func New(c Config) (*Limiter, error) {
 	l.planned, l.lowest = c.planned(), c.lowest()
 	l.number = made.Add(1)
 	l.drawn = drawn
-	if windows.stop != nil {
-		runtime.AddCleanup(l, (*WindowManager).close, windows)
+	if windows.behind != nil {
+		runtime.AddCleanup(l, (*background).end, windows.behind)
 	}
 	return l, nil
 }

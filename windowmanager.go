@@ -38,9 +38,17 @@ type WindowManager struct {
 	turns  atomic.Uint64
 	runs   atomic.Bool
 	turned chan struct{} // if not nil, told that a generation has begun, and sixteen times as it goes on
-	stop   chan struct{} // nil where nothing goes on in the background
-	closed sync.Once
+	behind *background   // nil where nothing goes on in the background
 }
+
+// background ends goroutines. It does not know the clock, which may be the caller's and know the limiter: what
+// waits for the limiter to be gone must not keep it.
+type background struct {
+	stop  chan struct{}
+	ended sync.Once
+}
+
+func (b *background) end() { b.ended.Do(func() { close(b.stop) }) }
 
 // Position is a moment as a limiter sees it.
 type Position struct {
@@ -66,7 +74,7 @@ func NewWindowManager(length time.Duration, clock func() time.Time) (*WindowMana
 
 // run starts reading the clock in the background, until close.
 func (w *WindowManager) run() {
-	w.background()
+	stop := w.background().stop
 	w.publish(w.clock())
 	w.runs.Store(true)
 	go func() {
@@ -76,7 +84,7 @@ func (w *WindowManager) run() {
 			select {
 			case <-ticker.C:
 				w.publish(w.clock())
-			case <-w.stop:
+			case <-stop:
 				return
 			}
 		}
@@ -84,17 +92,18 @@ func (w *WindowManager) run() {
 }
 
 // background makes ready for goroutines that end with close.
-func (w *WindowManager) background() {
-	if w.stop == nil {
-		w.stop = make(chan struct{})
+func (w *WindowManager) background() *background {
+	if w.behind == nil {
+		w.behind = &background{stop: make(chan struct{})}
 	}
+	return w.behind
 }
 
 // close ends run; from then on Now reads the clock itself.
 func (w *WindowManager) close() {
 	w.runs.Store(false)
-	if w.stop != nil {
-		w.closed.Do(func() { close(w.stop) })
+	if w.behind != nil {
+		w.behind.end()
 	}
 }
 
