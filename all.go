@@ -47,7 +47,7 @@ func All(limiters ...*Limiter) (*Group, error) {
 }
 
 // Allow consumes one unit of the key, now, from all limiters or from none, and tells
-// which.
+// whether it did.
 func (g *Group) Allow(key string) bool {
 	d, _ := g.Take(key, 1)
 	return d.Allowed
@@ -102,7 +102,7 @@ func (g *Group) TakeAddr(key netip.Addr, n int) (d Decision, by int) {
 // question is what one limiter is asked.
 type question struct {
 	at  Position
-	lag time.Duration // of durations from there, see WindowManager
+	lag time.Duration // by which durations from there are longer, see WindowManager.now
 	h   uint64
 }
 
@@ -115,8 +115,8 @@ func (g *Group) decide(d *Decision, asked *questions, n int) (by int) {
 }
 
 // take holds the locks of the key's shards in all limiters, so that asking all of them and
-// counting in all of them are one step. It turns all shards first: what a shard tells before it
-// has turned may not be what it decides by afterwards.
+// counting in all of them are one step. It turns each shard before it asks, because a turn can
+// change what the shard answers.
 func (g *Group) take(asked *questions, n int64) (v verdict, by int) {
 	var requests [mostTogether]request
 	for i, l := range g.limiters {

@@ -6,14 +6,15 @@ import (
 )
 
 // TakeLimit is [Limiter.Take] held against a limit of the request's own, such as that of the
-// client's plan: Config.LowestLimit … Config.Limit. A higher one is taken as Config.Limit.
-// A lower one admits nothing: the limiter is not made for it, and would deny wrongly and often.
-// Decision.Limit is then 0, and Stats.TooLow counts the request.
+// client's plan: Config.LowestLimit … Config.Limit. A higher limit counts as Config.Limit.
+// A request with a lower one is refused, because the memory is not sized for it:
+// Decision.Limit is then 0 and RetryAfter is Never. Stats.TooLow counts such requests with
+// limits of 1 and more.
 //
 // Units of a window count alike, whatever the limit was that they were taken under. A
-// bucket's Burst is less in proportion, but 1 at least, and its units flow the more slowly
-// the lower the limit is: what was taken under a limit of 10 takes up ten times the room
-// that it does under 100.
+// bucket holds less in proportion to the limit, but one unit at least, and its units flow
+// back the more slowly: a unit that is taken under a limit of 10 takes ten times as long to
+// come back as one under 100.
 func (l *Limiter) TakeLimit(key string, n, limit int) (d Decision) {
 	word, lag := l.windows.now()
 	l.takeLimit(&d, word, lag, l.hashString(key), n, limit)

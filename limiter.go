@@ -31,8 +31,8 @@ const (
 	// TokenBucket admits n units while the key's bucket holds them. The bucket holds
 	// [Config.Burst] units at most, which flow back evenly, Limit per Window: any
 	// span s of time admits at most Burst + Limit × s / Window units. Leaky bucket
-	// (as a meter) and GCRA are other names for it. A cell of the sketch is a
-	// time, to 32 bits; a window's takes 8 where Limit is below 257.
+	// (as a meter) and GCRA are other names for it. Its cells are times of
+	// 32 bits; cells of windows are counts of 8 bits for limits up to 256.
 	TokenBucket
 )
 
@@ -55,8 +55,8 @@ type Config struct {
 	// Limit is the number of units per key and Window, 1 … 1<<31-1.
 	Limit int
 	// LowestLimit is the lowest limit that a request may come with, see [Limiter.TakeLimit]:
-	// 1 … Limit; 0 is Limit. The lower it is, the more memory Keys asks for: units of
-	// other keys that mean little against Limit can be all of a lower one.
+	// 1 … Limit; 0 is Limit. The lower it is, the more memory Keys asks for: a few units of
+	// other keys in a key's cells are little of Limit, and may be all of a low limit.
 	LowestLimit int
 	// Window is the span that Limit is meant for, 1ms … 1<<61ns (73 years).
 	// Windows start at multiples of their length since the Unix epoch.
@@ -72,23 +72,24 @@ type Config struct {
 	// bucket must fill within 1<<61ns.
 	//
 	// A bucket of n units passes n at once, and one request after another at exactly its
-	// rate. A cell counts in ticks, of which a unit is a whole number: some 3e9 of them are
-	// what the bucket takes to fill, or Window if that is longer, a few times fewer where
-	// neither Limit nor Window is a round number. The time of a request between two ticks is
-	// rounded up to the next one if the bucket was full until then, and so is the cost at a
-	// limit of the request's own whose unit is not whole ticks: such a bucket gets its last
-	// unit later, by less than a tick each time. That is nanoseconds in a bucket that fills
-	// within a minute, a microsecond if it takes an hour, and one part in 1,500 of a unit in
-	// a bucket of a million units. The key of a shard whose time was last rounded is told
-	// the exact time nevertheless. The clock that a limiter reads itself is taken at whole
-	// ticks where milliseconds are whole ticks.
+	// rate. Its cells count ticks, and a unit is a whole number of ticks. The time in which
+	// the bucket fills, or Window if that is longer, has some 3e9 ticks, a few times fewer
+	// where neither Limit nor Window is a round number.
+	//
+	// Two things are rounded up to ticks: the time of a request that finds its bucket full,
+	// and the cost at a limit of the request's own whose unit is not whole ticks. Each time
+	// the bucket gets its last unit later, by less than a tick. That is nanoseconds in a
+	// bucket that fills within a minute, a microsecond if it takes an hour, and one part in
+	// 1,500 of a unit in a bucket of a million units. Each shard keeps the exact time of the
+	// key that it last rounded, which so loses nothing. The clock that a limiter reads itself
+	// is taken at whole ticks where milliseconds are whole ticks.
 	Burst int
 
 	// Keys is the number of distinct keys expected in one window, 1 … 1<<31-1. The
 	// limiter is made large enough to hold FalseDenialRate at a mean of up to
-	// five requests a key, with one key in a hundred at three times Limit, from any
-	// moment of a window on. With LowestLimit it does so for keys under that limit.
-	// With MemoryBytes it only chooses how that is spent.
+	// five requests a key, with one key in a hundred at three times Limit, at whatever
+	// moment of a window these begin. With LowestLimit the rate holds for keys under that
+	// limit. With MemoryBytes, Keys only chooses how the memory is spent.
 	Keys int
 	// FalseDenialRate is the share of requests of innocent keys (those that have
 	// used less than half of Limit) that may be denied wrongly, 1e-12 … below
@@ -121,14 +122,16 @@ type Config struct {
 }
 
 // Never is the RetryAfter of a request that no amount of waiting makes
-// admissible: its cost is below 1 or above the limit, or the burst of a bucket.
+// admissible: its cost is below 1 or above the limit, or the burst of a bucket, or its
+// limit is below Config.LowestLimit.
 const Never time.Duration = math.MaxInt64
 
 // Decision is the answer to one request.
 type Decision struct {
 	// Allowed tells whether the request was admitted, and its units consumed.
 	Allowed bool
-	// Limit is the number of units per window the request was held against.
+	// Limit is the number of units per window the request was held against; 0 if its limit
+	// was below Config.LowestLimit.
 	Limit int
 	// Remaining is the number of units still free now, after this request:
 	// 0 … Limit, or Burst, and never more than the exact algorithm would say.
@@ -169,7 +172,7 @@ type Limiter struct {
 	beside atomic.Bool // keys have counts elsewhere as well: in share, or in before
 	share  atomic.Pointer[Share]
 
-	lowest int           // limit that a request may come with
+	lowest int           // the lowest limit that a request may come with
 	tooLow atomic.Uint64 // requests that came with a lower one
 
 	number uint64 // of the limiters that were made, for those in a Group

@@ -41,13 +41,13 @@ type Share struct {
 	// is own cells of the current generation. The second half is the others' cells, all
 	// generations in one: what they weighed when they were last weighed, which
 	// bounds what they weigh now, because a generation's weight only falls. So a
-	// decision takes one cache line more, whatever the number of generations. That
-	// takes the same cells for a key in all of them.
+	// decision takes one cache line more, whatever the number of generations. For
+	// that, a key has the same cells in all of them.
 	hot []uint64
 	// cold is, for each generation of a shard, the own cells (but for the current
 	// generation's) and those of the others.
 	cold    []uint64
-	weighed atomic.Int64 // the position's word from which on hot bounds what the others' cells weigh; never lowered
+	weighed atomic.Int64 // a position's word; hot bounds what the others' cells weigh from there on; never lowered
 }
 
 const (
@@ -127,12 +127,13 @@ func (s *Share) Own(part int, generation int64, to []uint64) bool {
 	return true
 }
 
-// AddOthers adds to the others' cells of a part, in a generation, counts by the index of
-// the cell in the part. It returns false, and ranges over nothing, if the generation is not
-// kept; if it passes meanwhile, false and ranges no further.
+// AddOthers adds counts to the others' cells of a part, in a generation. Each count comes
+// with the index of its cell in the part. It returns false if the generation is not kept,
+// and then does not range over counts. It also returns false if the generation passes
+// meanwhile, and then ranges no further.
 //
 // Counts are added some dozens at a time. No lock is held while counts is ranged over, so
-// that may use the limiter and the Share.
+// counts may use the limiter and the Share.
 func (s *Share) AddOthers(part int, generation int64, counts iter.Seq2[int, uint32]) bool {
 	var few [64]cellCount
 	if !s.addOthers(part, generation, nil) {
@@ -184,17 +185,17 @@ func (s *Share) SetOthers(part int, generation int64, words []uint64) bool {
 	defer r.s.mu.Unlock()
 	if ok {
 		copy(s.theirs(r, age), words)
-		// Requests of any time from then on rely on what is found here, also those that are
-		// earlier than the clock.
+		// Decisions at any time from weighed on use these weights, also at times before the
+		// clock's.
 		s.weigh(r, s.limiter.windows.unpack(s.weighed.Load()))
 		r.s.last.forget()
 	}
 	return ok
 }
 
-// Weigh brings up to date what the others' cells weigh. In between, decisions hold requests
-// against what they weighed then, or if that is not free, ask all generations. It takes a
-// millisecond or two for each MiB of cells, one part after another.
+// Weigh brings up to date what the others' cells weigh. Until the next Weigh, a decision uses
+// these weights; if they leave too few units, it reads the cells of all generations. Weigh
+// takes a millisecond or two for each MiB of cells, one part after another.
 func (s *Share) Weigh() {
 	word := s.limiter.windows.nowWord()
 	for w := s.weighed.Load(); w < word && !s.weighed.CompareAndSwap(w, word); w = s.weighed.Load() {

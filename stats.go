@@ -12,14 +12,15 @@ import (
 type Stats struct {
 	Admitted  uint64 // units since construction
 	Denied    uint64 // units since construction
-	TooLow    uint64 // requests with a limit below Config.LowestLimit since construction: all denied
+	TooLow    uint64 // requests with limits from 1 up to below Config.LowestLimit since construction: all denied
 	Rotations uint64 // times that a new generation has begun since construction; of buckets, times that cells were brought forward
 
 	// FalseDenialRate is the chance, 0 … 1, that a key which the limiter has
-	// never seen is denied its first unit now, at Config.LowestLimit: for other costs and
+	// never seen is denied its first unit now, at Config.LowestLimit. For other costs and
 	// limits see [Limiter.FalseDenialRate]. It is no estimate from samples but
-	// follows from what every cell holds. It is no bound for keys that have used
-	// some of their limit: they have passed the doorkeeper and meet more.
+	// follows from what every cell holds, also those of limiters that share the limit.
+	// It is no bound for keys that have used some of their limit: they have passed the
+	// doorkeeper and meet more.
 	FalseDenialRate float64
 	// DistinctKeys and PreviousDistinctKeys estimate the keys that were admitted
 	// in the current and in the previous generation, to about 1 % until the
@@ -32,15 +33,15 @@ type Stats struct {
 	// buckets they are 0, and the share of cells whose time lies ahead.
 	BloomFill  float64
 	SketchFill float64
-	// OutsidePlan tells that there are more keys, in the current or in the previous
-	// generation, than the limiter was made for (Config.Keys, or those of the Plan's
-	// Forecast; one that grows makes itself for as many as there are), or that
-	// FalseDenialRate has passed Config.FalseDenialRate, 1e-5 if that is not set, and
-	// what the Plan expects; or that requests came with limits below Config.LowestLimit.
+	// OutsidePlan tells that the limiter is not used as it was made for. Any of these is
+	// enough. There are more keys, in the current or in the previous generation, than
+	// Config.Keys or those of the Plan's Forecast; one that grows makes itself for as many
+	// as there are. FalseDenialRate has passed Config.FalseDenialRate, 1e-5 if that is not
+	// set, and what the Plan expects. TooLow is above 0.
 	OutsidePlan bool
 }
 
-// Stats reads the whole limiter, see docs/metrics.md for how long that takes. It copies one
+// Stats reads the whole limiter; docs/metrics.md says how long that takes. It copies one
 // shard at a time: no decision waits for more than the copy of some KiB.
 func (l *Limiter) Stats() Stats {
 	p := l.windows.Now()
@@ -53,8 +54,9 @@ func (l *Limiter) Stats() Stats {
 }
 
 // FalseDenialRate returns the chance, 0 … 1, that a key which the limiter has never seen is denied n units now
-// at a limit of Config.LowestLimit … Config.Limit although the exact algorithm admits them: 0 if that denies them
-// as well, 1 for lower limits. [Stats.FalseDenialRate] is that of one unit at the lowest limit. It takes as long as Stats does.
+// at a limit, although the exact algorithm admits them. It is 0 if the exact algorithm denies them as well, and 1
+// for limits below Config.LowestLimit; a limit above Config.Limit counts as that. [Stats.FalseDenialRate] is the
+// chance for one unit at the lowest limit. It takes as long as Stats does.
 func (l *Limiter) FalseDenialRate(n, limit int) (rate float64) {
 	if limit < l.lowest {
 		return 1

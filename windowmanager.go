@@ -17,7 +17,7 @@ const Resolution = time.Millisecond
 // Its generations never go back. A time before the latest generation that the
 // manager has seen is taken as that generation's first instant, so a clock that
 // steps back reopens no window that has closed: until it has caught up, what is
-// left of the current quota is all there is. Durations that are told still count from the
+// left of the current quota is all there is. RetryAfter and ResetAfter still count from the
 // caller's time. Inside the latest generation times are
 // taken as they are. A jump ahead, however far, is a turn like any other.
 //
@@ -132,9 +132,9 @@ func (w *WindowManager) Now() Position {
 	return w.unpack(w.nowWord())
 }
 
-// now is Now as a word, with its lag: what is to be added to durations that are counted from the word's
-// time, for a caller who waits them out by a clock of his own. That is the resolution of a manager that runs,
-// and what a clock that stepped back has to catch up.
+// now is Now as a word, with its lag. Durations count from the word's time, and the caller waits by a clock of
+// his own, so he is told durations that are longer by the lag: by the resolution of a manager that runs, or by
+// what a clock that stepped back has to catch up.
 func (w *WindowManager) now() (word int64, lag time.Duration) {
 	if w.runs.Load() {
 		return w.word.Load(), Resolution
