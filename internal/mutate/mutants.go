@@ -83,7 +83,7 @@ var mutants = []mutant{
 	{"a key that becomes heavy begins anew", "shard.go",
 		"r.heavy.insert(r.line(), r.h, count)", "r.heavy.insert(r.line(), r.h, n)", "TestFullHeavyTable"},
 	{"an entry made in the midst of a generation counts as the whole", "heavy.go",
-		"l[i] = t.print(h)<<(t.shift&63) | uint64(current)", "l[i] = t.print(h)<<(t.shift&63) | 1<<(2*t.bits&63) | uint64(current)", "TestHeavyTable"},
+		"l[place] = t.print(h)<<(t.shift&63) | uint64(current)", "l[place] = t.print(h)<<(t.shift&63) | 1<<(2*t.bits&63) | uint64(current)", "TestHeavyTable"},
 	{"a heavy key is not looked for behind the first entry", "heavy.go",
 		"\tcase l[1] >> shift:\n\t\treturn &l[1]\n", "", "TestHeavyTable"},
 	{"a key stays light though there is room for an entry", "shard.go", "if r.heavy.room(line) {", "if false {", "TestTakeDecidesAsTakeAnyDoes"},
