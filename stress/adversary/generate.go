@@ -206,13 +206,12 @@ func resize(r *rand.Rand, c sketchlimit.Config, limit int) sketchlimit.Config {
 
 // generator draws the operations of an episode: spells of one manner of load after another.
 type generator struct {
-	r      *rand.Rand
-	w      *world
-	hot    int // a key that comes back
-	keys   int // keys that are drawn from
-	now    int64
-	fresh  int // keys from here on have not come
-	posted bool
+	r     *rand.Rand
+	w     *world
+	hot   int // a key that comes back
+	keys  int // keys that are drawn from
+	now   int64
+	fresh int // keys from here on have not come
 
 	left  int // operations of this spell
 	who   int // which keys ask
