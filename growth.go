@@ -81,6 +81,11 @@ func keep(limiter weak.Pointer[Limiter], turned, stop <-chan struct{}) {
 	for {
 		select {
 		case <-turned:
+			select {
+			case <-stop: // both were ready
+				return
+			default:
+			}
 			if l := limiter.Value(); l != nil {
 				l.adapt()
 			}
