@@ -506,6 +506,9 @@ func TestInflightSizes(t *testing.T) {
 }
 
 func TestInflightMemoryIsAsStated(t *testing.T) {
+	if math.MaxInt == math.MaxInt32 {
+		t.Skip("memory is stated for machines of 64 bits")
+	}
 	for _, requests := range []int{1, 100, 511, 512, 5000, 200_000} {
 		all := make([]*sketchlimit.Inflight, max(1, 20_000/requests))
 		before := heap()
