@@ -354,3 +354,18 @@ func TestShareTellsRequestsForNothingWhatHolds(t *testing.T) {
 		require.Equal(t, 75, b.Take("k", n).Remaining)
 	}
 }
+
+// What others tell changes how long a key has to wait that was denied here.
+func TestShareTellsADeniedKeyAnew(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0).Truncate(time.Minute)
+	c := sketchlimit.Config{Limit: 100, Window: time.Minute, Seed: 1, Keys: 100, Clock: func() time.Time { return now }}
+	a, b := newNode(t, c), newNode(t, c)
+	require.True(t, a.AllowN("k", 50))
+	require.True(t, b.AllowN("k", 100))
+	before := b.Take("k", 1)
+	require.False(t, before.Allowed)
+	require.Equal(t, before, b.Take("k", 1))
+	a.tell(t, b)
+	require.Equal(t, b.Peek("k"), b.Take("k", 1))
+	require.Greater(t, b.Take("k", 1).RetryAfter, before.RetryAfter)
+}

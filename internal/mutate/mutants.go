@@ -145,4 +145,9 @@ var mutants = []mutant{
 	{"a limit below the lowest is held against", "limit.go", "\tif limit < l.lowest {\n", "\tif limit < 0 {\n", "TestLimitsBelowTheLowestAreRefused"},
 	{"the live rate leaves out others' cells", "rate.go", "\tif s.others == nil {\n", "\tif true {\n", "TestStatsSeeTheOthersCells"},
 	{"a larger limiter hashes as its predecessor does", "growth.go", "\tnext.apart()\n", "", "TestLiveRateIsTheRateOfNewKeys"},
+	{"a plan without cells may have heavy entries", "plan.go",
+		"limit == 1 && p.HeavyEntries != 0:", "limit == 1 && p.HeavyEntries > 1<<40:", "TestPlanOfALimitOf1WithHeavyEntries"},
+	{"a save writes under a name that is known", "snapshotfile.go",
+		"os.CreateTemp(filepath.Dir(path), filepath.Base(path)+temporaryMark+\"*\")", "os.OpenFile(path+temporaryMark, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o644)", "TestSaveFollowsNoLinkAndKeepsNoMode"},
+	{"a denial is told again though others have told more", "share.go", "\tr.s.last.forget()\n\tcold", "\tcold", "TestShareTellsADeniedKeyAnew"},
 }
