@@ -2,27 +2,33 @@ package sketchlimit
 
 import (
 	"fmt"
-	"math/bits"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/sketchlimit/sketchlimit/internal/engine"
 )
 
 // Resolution is how often a running [WindowManager] reads the clock.
 const Resolution = time.Millisecond
 
 // WindowManager tells time in generations: spans of one length, aligned to the Unix
-// epoch, numbered floor(unix time / length).
+// epoch, numbered floor(unix time / length). It serves a [Limiter]; few callers need one of their own.
 //
-// Its generations never go back. A time before the latest generation that the
-// manager has seen is taken as that generation's first instant, so a clock that
+// Time begins with the first time that comes: that of the first [WindowManager.At], or of the clock at the first
+// [WindowManager.Now]. Before it any time will do.
+//
+// Generations never go back. A time before the latest generation that the
+// manager has seen counts as that generation's first instant, so a clock that
 // steps back reopens no window that has closed: until it has caught up, what is
 // left of the current quota is all there is. RetryAfter and ResetAfter still count from the
-// caller's time. Inside the latest generation times are
-// taken as they are. A jump ahead, however far, is a turn like any other.
+// caller's time. Inside the latest generation times are taken as they are. A jump ahead, however
+// far, is a turn like any other. It is believed: a time that is years ahead, from a damaged line of a log say, is from then
+// on the latest, and all earlier times count as the first instant of its generation.
 //
-// Reading the clock costs more than all else that a decision does, so a manager that
-// runs reads it once every [Resolution], and [WindowManager.Now] is a load of one
+// Reading the clock costs more than the rest of a decision, so a manager that
+// runs reads it once every [Resolution] from the first Now on, and Now is a load of one
 // word. That word is late by up to the resolution, and by more where the scheduler
 // is: a generation then ends that much later for everybody alike, and units of the
 // previous one come free that much later. Nothing is admitted that would not have
@@ -30,16 +36,20 @@ const Resolution = time.Millisecond
 //
 // A WindowManager is safe for concurrent use.
 type WindowManager struct {
+	line   engine.Timeline
 	clock  func() time.Time
-	length int64        // of a generation, ns
-	shift  uint8        // bits of the time into a generation
 	grid   int64        // ns; what runs reads the clock in whole multiples of it
-	word   atomic.Int64 // latest position: generation<<shift | elapsed
+	word   atomic.Int64 // latest position that was seen, or unseen
 	turns  atomic.Uint64
-	runs   atomic.Bool
+	ticks  atomic.Bool   // a goroutine is there to read the clock
+	runs   atomic.Bool   // and does
+	asked  atomic.Bool   // for the clock's time
 	turned chan struct{} // if not nil, told that a generation has begun, and sixteen times as it goes on
 	behind *background   // nil where nothing goes on in the background
 }
+
+// unseen is the word of a manager that has seen no time. It is before all positions.
+const unseen = math.MinInt64
 
 // background ends goroutines. It does not know the clock, which may be the caller's and know the limiter: what
 // waits for the limiter to be gone must not keep it.
@@ -49,12 +59,6 @@ type background struct {
 }
 
 func (b *background) end() { b.ended.Do(func() { close(b.stop) }) }
-
-// Position is a moment as a limiter sees it.
-type Position struct {
-	Generation int64         // its number since the Unix epoch
-	Elapsed    time.Duration // since the generation began: 0 … length-1ns
-}
 
 // NewWindowManager returns a manager of generations of the given length (above 0).
 // A nil clock is the wall clock at the moment of the call, carried on by the
@@ -67,23 +71,24 @@ func NewWindowManager(length time.Duration, clock func() time.Time) (*WindowMana
 		start := time.Now()
 		clock = func() time.Time { return start.Add(time.Since(start)) }
 	}
-	w := &WindowManager{clock: clock, length: int64(length), grid: 1, shift: uint8(bits.Len64(uint64(length - 1)))}
-	w.word.Store(w.pack(w.split(clock())))
+	w := &WindowManager{line: engine.NewTimeline(length), clock: clock, grid: 1}
+	w.word.Store(unseen)
 	return w, nil
 }
 
-// run starts reading the clock in the background, until close.
+// run makes ready for reading the clock in the background, from the first Now until close.
 func (w *WindowManager) run() {
 	stop := w.background().stop
-	w.publish(w.clock())
-	w.runs.Store(true)
+	w.ticks.Store(true)
 	go func() {
 		ticker := time.NewTicker(Resolution)
 		defer ticker.Stop()
 		for {
 			select {
 			case <-ticker.C:
-				w.publish(w.clock())
+				if w.runs.Load() {
+					w.publish(w.clock())
+				}
 			case <-stop:
 				return
 			}
@@ -101,6 +106,7 @@ func (w *WindowManager) background() *background {
 
 // close ends run; from then on Now reads the clock itself.
 func (w *WindowManager) close() {
+	w.ticks.Store(false)
 	w.runs.Store(false)
 	if w.behind != nil {
 		w.behind.end()
@@ -110,10 +116,11 @@ func (w *WindowManager) close() {
 // publish makes now, less what is beyond the grid, the latest position unless its generation
 // has passed.
 func (w *WindowManager) publish(now time.Time) {
-	p := w.At(now.Add(-w.split(now).Elapsed % time.Duration(w.grid)))
-	if word := w.word.Load(); word>>w.shift == p.Generation {
-		w.word.CompareAndSwap(word, w.pack(p)) // if it fails the word is newer still
-		if step := nearEnd(w.length) / 15; w.unpack(word).Elapsed/step != p.Elapsed/step {
+	p := w.position(now)
+	p = w.reach(w.position(now.Add(-p.Elapsed % time.Duration(w.grid))))
+	if word := w.word.Load(); w.line.Generation(word) == p.Generation {
+		w.word.CompareAndSwap(word, w.line.Pack(p)) // if it fails the word is newer still
+		if step := w.line.NearEnd() / 15; w.line.Unpack(word).Elapsed/step != p.Elapsed/step {
 			w.tell()
 		}
 	}
@@ -127,10 +134,15 @@ func (w *WindowManager) tell() {
 	}
 }
 
-// Now returns the position of the clock, or of its latest reading if the manager runs.
-func (w *WindowManager) Now() Position {
-	return w.unpack(w.nowWord())
+// Now returns the position of the clock, or of its latest reading if the manager runs: the number of the generation, and
+// the time since it began.
+func (w *WindowManager) Now() (generation int64, elapsed time.Duration) {
+	p := w.nowPosition()
+	return p.Generation, p.Elapsed
 }
+
+// nowPosition is Now.
+func (w *WindowManager) nowPosition() engine.Position { return w.line.Unpack(w.nowWord()) }
 
 // now is Now as a word, with its lag. Durations count from the word's time, and the caller waits by a clock of
 // his own, so he is told durations that are longer by the lag: by the resolution of a manager that runs, or by
@@ -142,9 +154,23 @@ func (w *WindowManager) now() (word int64, lag time.Duration) {
 	return w.read()
 }
 
-func (w *WindowManager) read() (word int64, lag time.Duration) { return w.at(w.clock()) }
+// read is now for a manager that does not run yet, or never will.
+func (w *WindowManager) read() (word int64, lag time.Duration) {
+	if !w.asked.Load() {
+		w.asked.Store(true)
+	}
+	if !w.ticks.Load() {
+		return w.at(w.clock())
+	}
+	w.publish(w.clock())
+	w.runs.Store(true)
+	if !w.ticks.Load() { // closed meanwhile
+		w.runs.Store(false)
+	}
+	return w.word.Load(), Resolution
+}
 
-// nowWord is now for whoever tells no durations. The compiler inlines it.
+// nowWord is now for callers that tell no durations. The compiler inlines it.
 func (w *WindowManager) nowWord() int64 {
 	if w.runs.Load() {
 		return w.word.Load()
@@ -158,40 +184,70 @@ func (w *WindowManager) readWord() int64 {
 	return word
 }
 
+// latest returns the position of the clock if decisions go by it, and otherwise the latest position that was seen.
+// Before that it is before all generations.
+func (w *WindowManager) latest() engine.Position {
+	if w.asked.Load() {
+		return w.line.Unpack(w.nowWord())
+	}
+	if word := w.word.Load(); word != unseen {
+		return w.line.Unpack(word)
+	}
+	return engine.Position{Generation: math.MinInt64}
+}
+
 // at is At as a word, with its lag.
 func (w *WindowManager) at(now time.Time) (word int64, lag time.Duration) {
-	p := w.At(now)
-	return w.pack(p), w.lag(p, now)
+	p := w.reach(w.position(now))
+	return w.line.Pack(p), w.lag(p, now)
 }
 
 // look is Look with its lag.
-func (w *WindowManager) look(now time.Time) (p Position, lag time.Duration) {
-	p = w.Look(now)
+func (w *WindowManager) look(now time.Time) (p engine.Position, lag time.Duration) {
+	p = w.position(now)
+	if latest := w.Latest(); p.Generation < latest {
+		p = engine.Position{Generation: latest}
+	}
 	return p, w.lag(p, now)
 }
 
+// lookNow is look at the clock.
+func (w *WindowManager) lookNow() (p engine.Position, lag time.Duration) {
+	if w.runs.Load() {
+		return w.line.Unpack(w.word.Load()), Resolution
+	}
+	return w.look(w.clock())
+}
+
 // lag returns how much later than a time the position is that it is taken as.
-func (w *WindowManager) lag(p Position, now time.Time) time.Duration {
+func (w *WindowManager) lag(p engine.Position, now time.Time) time.Duration {
 	if p.Elapsed > 0 {
 		return 0
 	}
-	return time.Duration(p.Generation*w.length - unixNano(now))
+	return time.Duration(p.Generation*w.line.Length() - unixNano(now))
 }
 
 // At returns the position of now, and makes its generation the latest if it is ahead.
-func (w *WindowManager) At(now time.Time) Position {
-	p := w.split(now)
+func (w *WindowManager) At(now time.Time) (generation int64, elapsed time.Duration) {
+	p := w.reach(w.position(now))
+	return p.Generation, p.Elapsed
+}
+
+// reach makes a position's generation the latest if it is ahead, and otherwise returns what the position is taken as.
+func (w *WindowManager) reach(p engine.Position) engine.Position {
 	for {
 		word := w.word.Load()
-		latest := word >> w.shift
-		if p.Generation == latest {
+		latest := w.line.Generation(word)
+		if word != unseen && p.Generation == latest {
 			return p
 		}
 		if p.Generation < latest {
-			return Position{latest, 0}
+			return engine.Position{Generation: latest}
 		}
-		if w.word.CompareAndSwap(word, w.pack(p)) {
-			w.turns.Add(1)
+		if w.word.CompareAndSwap(word, w.line.Pack(p)) {
+			if word != unseen {
+				w.turns.Add(1)
+			}
 			w.tell()
 			return p
 		}
@@ -200,38 +256,19 @@ func (w *WindowManager) At(now time.Time) Position {
 
 // Look returns the position that [WindowManager.At] would, and leaves the latest
 // generation as it is.
-func (w *WindowManager) Look(now time.Time) Position {
-	p := w.split(now)
-	if latest := w.Latest(); p.Generation < latest {
-		return Position{latest, 0}
-	}
-	return p
+func (w *WindowManager) Look(now time.Time) (generation int64, elapsed time.Duration) {
+	p, _ := w.look(now)
+	return p.Generation, p.Elapsed
 }
 
-// Latest returns the latest generation seen.
-func (w *WindowManager) Latest() int64 { return w.word.Load() >> w.shift }
+// Latest returns the latest generation seen; before all generations if none was.
+func (w *WindowManager) Latest() int64 { return w.line.Generation(w.word.Load()) }
 
 // Turns returns how often a later generation has become the latest; a jump over
 // several counts once.
 func (w *WindowManager) Turns() uint64 { return w.turns.Load() }
 
-// pack puts a position in a word. It has room: unix time in ns has 62 bits, and
-// rounding the length of a generation up to a power of two adds less than one.
-func (w *WindowManager) pack(p Position) int64 { return p.Generation<<w.shift | int64(p.Elapsed) }
-
-func (w *WindowManager) unpack(word int64) Position {
-	return Position{word >> (w.shift & 63), time.Duration(word & (1<<(w.shift&63) - 1))}
-}
-
-// split returns the position of a time, whatever the latest is.
-func (w *WindowManager) split(now time.Time) Position {
-	ns := unixNano(now)
-	generation, rest := ns/w.length, ns%w.length
-	if rest < 0 { // before 1970: round down, not towards 0
-		generation, rest = generation-1, rest+w.length
-	}
-	return Position{generation, time.Duration(rest)}
-}
+func (w *WindowManager) position(now time.Time) engine.Position { return w.line.Split(unixNano(now)) }
 
 // unixNano is [time.Time.UnixNano] for the years 1823 to 2116; times before and after
 // are drawn to the ends. That leaves pack a bit to spare.

@@ -1,0 +1,291 @@
+package sketchlimit
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/sketchlimit/sketchlimit/internal/engine"
+	"github.com/sketchlimit/sketchlimit/internal/keyhash"
+	"github.com/sketchlimit/sketchlimit/internal/sizing"
+)
+
+// Algorithm is the rule by which a [Limiter] admits.
+type Algorithm int
+
+const (
+	// SlidingWindow admits n units while
+	//
+	//	count(current) + count(previous) × (1 − elapsed/window) + n ≤ limit
+	//
+	// compared as if without rounding. Any span of one window holds at most the
+	// limit if the previous generation's units came evenly. With
+	// [Config.SubWindows] m > 1 the window is cut into m generations, of which
+	// only the oldest of m+1 is weighted, and the assumption concerns 1/m of it.
+	SlidingWindow Algorithm = iota
+	// FixedWindow admits n units while count(current) + n ≤ limit. It needs half
+	// the memory, and lets up to twice the limit through around a window's edge.
+	FixedWindow
+	// TokenBucket admits n units while the key's bucket holds them. The bucket holds
+	// [Config.Burst] units at most, which flow back evenly, Limit per Window: any
+	// span s of time admits at most Burst + Limit × s / Window units. Leaky bucket
+	// (as a meter) and GCRA are other names for it. Its cells are times of
+	// 32 bits; cells of windows are counts of 8 bits for limits up to 256.
+	TokenBucket
+)
+
+// String returns the algorithm's name as the command line spells it.
+func (a Algorithm) String() string {
+	switch a {
+	case SlidingWindow:
+		return "sliding"
+	case FixedWindow:
+		return "fixed"
+	case TokenBucket:
+		return "bucket"
+	}
+	return fmt.Sprintf("Algorithm(%d)", int(a))
+}
+
+// Config says what a [Limiter] limits and how large it is. Limit, Window and one of
+// Keys, MemoryBytes and Plan must be set.
+type Config struct {
+	// Limit is the number of units per key and Window, 1 … 1<<31-1.
+	Limit int
+	// LowestLimit is the lowest limit that a request may come with, see [Request]:
+	// 1 … Limit; 0 is Limit. The lower it is, the more memory Keys asks for: a few units of
+	// other keys in a key's cells are little of Limit, and may be all of a low limit.
+	LowestLimit int
+	// Window is the span that Limit is meant for, 1ms … 1<<61ns (73 years).
+	// Windows start at multiples of their length since the Unix epoch.
+	Window time.Duration
+	// Algorithm is the rule of admission; SlidingWindow if not set.
+	Algorithm Algorithm
+	// SubWindows cuts a sliding window into so many generations, of at least 1ms
+	// and a whole number of nanoseconds each; 0 is 1. More of them follow a log
+	// of all requests more closely, and each takes its share of the memory.
+	SubWindows int
+	// Burst is the number of units that a bucket holds, and so the most that one
+	// request may cost: 1 … 1<<31-1; 0 is Limit. It goes with TokenBucket only. A
+	// bucket must fill within 1<<61ns.
+	//
+	// A bucket of n units passes n at once, and one request after another at exactly its
+	// rate. Its cells count ticks, and a unit is a whole number of ticks. The time in which
+	// the bucket fills, or Window if that is longer, has some 3e9 ticks, a few times fewer
+	// where neither Limit nor Window is a round number.
+	//
+	// Two things are rounded up to ticks: the time of a request that finds its bucket full,
+	// and the cost at a limit of the request's own whose unit is not whole ticks. Each time
+	// the bucket gets its last unit later, by less than a tick. That is nanoseconds in a
+	// bucket that fills within a minute, a microsecond if it takes an hour, and one part in
+	// 1,500 of a unit in a bucket of a million units. Each shard keeps the exact time of the
+	// key that it last rounded, which therefore loses nothing. A limiter that reads the clock itself
+	// takes it at whole ticks where milliseconds are whole ticks.
+	Burst int
+
+	// Keys is the number of distinct keys expected in one window, 1 … 1<<31-1. The
+	// limiter is made large enough to hold FalseDenialRate at a mean of up to
+	// five requests a key, with one key in a hundred at three times Limit, at whatever
+	// moment of a window these begin. With LowestLimit the rate holds for keys under that
+	// limit. With MemoryBytes, Keys only chooses how the memory is spent.
+	Keys int
+	// FalseDenialRate is the share of requests of innocent keys (those that have
+	// used less than half of Limit) that may be denied wrongly, 1e-12 … below
+	// 1; 0 is 1e-5. It goes with Keys alone, or with MaxMemoryBytes.
+	FalseDenialRate float64
+	// MemoryBytes is the most memory the limiter may take, everything included; with MaxMemoryBytes, what it
+	// begins with.
+	MemoryBytes int
+	// Plan gives the dimensions themselves, such as package tune finds them.
+	Plan *Plan
+	// MaxMemoryBytes lets the limiter grow to so many bytes when it meets more keys than it was made for; 0: it keeps its
+	// memory, and errs more and more on one side: false denials. It goes with windows only.
+	//
+	// The limiter looks at the false-denial rate that a third more load would lead to: when a
+	// generation begins and, by the wall clock, shortly before it ends, and before that
+	// once there are more keys than in all of the generation before. Where that rate
+	// has passed FalseDenialRate, a larger engine takes over. When the
+	// load has gone for eight generations or more, one half as large does, down to the
+	// size of the beginning. What is replaced is read on, and not written to, until its
+	// counts have left the window: no unit is forgotten, and both are in MemoryBytes meanwhile.
+	MaxMemoryBytes int
+
+	// Hash is what keys are hashed by; XXHash(Seed) if nil. Where strangers choose the bytes
+	// of their keys it is to be a keyed one, such as [MapHash].
+	Hash Hash
+	// Seed makes a limiter reproducible: with the same seed, keys and times, one
+	// goroutine gets the same decisions bit for bit. 0 draws one from
+	// crypto/rand, which is what a service wants: whoever knows the seed can
+	// choose keys that collide, unless the Hash is keyed.
+	Seed uint64
+	// Clock is read by the forms without a time, at every decision; it must be safe
+	// for concurrent use. nil is the wall clock, see [NewWindowManager], which a
+	// limiter reads once every [Resolution] if its generations, or the time in which
+	// its buckets fill, are at least 100 times as long.
+	Clock func() time.Time
+}
+
+const (
+	maxKeys = math.MaxInt32
+
+	leastRate              = 1e-12
+	defaultFalseDenialRate = 1e-5
+)
+
+// Size returns the dimensions that a limiter of this Config takes, and the bytes: what [Limiter.MemoryBytes] will be.
+// It takes no memory itself, and returns an error where [New] would.
+func (c Config) Size() (Plan, int, error) {
+	dimensions, err := c.dimensions()
+	if err != nil {
+		return Plan{}, 0, err
+	}
+	if _, _, err := keyhash.New(c.Hash, c.Seed); err != nil {
+		return Plan{}, 0, fmt.Errorf("sketchlimit: %w", err)
+	}
+	rule := c.rule()
+	bytes, err := dimensions.Bytes(&rule)
+	if err != nil {
+		return Plan{}, 0, fmt.Errorf("sketchlimit: %w", err)
+	}
+	bytes += sizing.Overhead
+	if c.MaxMemoryBytes > 0 {
+		bytes += growthBytes
+	}
+	return c.planOf(dimensions), bytes, nil
+}
+
+// check refuses what New could not build, field by field.
+func (c *Config) check() error {
+	subWindows := max(c.SubWindows, 1)
+	switch {
+	case c.Limit < 1 || c.Limit > math.MaxInt32:
+		return fmt.Errorf("sketchlimit: Limit %d, must be 1 … %d", c.Limit, math.MaxInt32)
+	case c.LowestLimit < 0 || c.LowestLimit > c.Limit:
+		return fmt.Errorf("sketchlimit: LowestLimit %d, must be 0 … Limit %d", c.LowestLimit, c.Limit)
+	case c.Window < time.Millisecond || c.Window > engine.MaxWindow:
+		return fmt.Errorf("sketchlimit: Window %v, must be 1ms … %v", c.Window, time.Duration(engine.MaxWindow))
+	case c.Algorithm < SlidingWindow || c.Algorithm > TokenBucket:
+		return fmt.Errorf("sketchlimit: Algorithm %d, must be SlidingWindow, FixedWindow or TokenBucket", int(c.Algorithm))
+	case c.Burst < 0 || c.Burst > math.MaxInt32:
+		return fmt.Errorf("sketchlimit: Burst %d, must be 0 … %d", c.Burst, math.MaxInt32)
+	case c.Burst > 0 && c.Algorithm != TokenBucket:
+		return fmt.Errorf("sketchlimit: Burst %d, goes with TokenBucket only", c.Burst)
+	case engine.Fills(c.Limit, c.Burst, c.Window) > engine.MaxWindow:
+		return fmt.Errorf("sketchlimit: Burst %d, must fill within %v at %d per %v", c.Burst, time.Duration(engine.MaxWindow), c.Limit, c.Window)
+	case c.SubWindows < 0:
+		return fmt.Errorf("sketchlimit: SubWindows %d, must be at least 0", c.SubWindows)
+	case c.SubWindows > 1 && c.Algorithm != SlidingWindow:
+		return fmt.Errorf("sketchlimit: SubWindows %d, goes with SlidingWindow only", c.SubWindows)
+	case c.Window%time.Duration(subWindows) != 0:
+		return fmt.Errorf("sketchlimit: SubWindows %d, must cut Window %v into whole nanoseconds", c.SubWindows, c.Window)
+	case c.Window/time.Duration(subWindows) < time.Millisecond:
+		return fmt.Errorf("sketchlimit: SubWindows %d, must leave at least 1ms each of Window %v", c.SubWindows, c.Window)
+	}
+	return c.checkSize()
+}
+
+func (c *Config) checkSize() error {
+	switch {
+	case c.Keys < 0 || c.Keys > maxKeys:
+		return fmt.Errorf("sketchlimit: Keys %d, must be 0 … %d", c.Keys, maxKeys)
+	case c.MemoryBytes < 0 || c.MemoryBytes > engine.MaxMemory:
+		return fmt.Errorf("sketchlimit: MemoryBytes %d, must be 0 … %d", c.MemoryBytes, engine.MaxMemory)
+	case c.Keys == 0 && c.MemoryBytes == 0 && c.Plan == nil:
+		return fmt.Errorf("sketchlimit: one of Keys, MemoryBytes and Plan must be set")
+	case c.Plan != nil && c.Keys != 0:
+		return fmt.Errorf("sketchlimit: Keys %d with a Plan, only one of them may be set", c.Keys)
+	case c.Plan != nil && c.MemoryBytes != 0:
+		return fmt.Errorf("sketchlimit: MemoryBytes %d with a Plan, only one of them may be set", c.MemoryBytes)
+	case c.FalseDenialRate != 0 && !(c.FalseDenialRate >= leastRate && c.FalseDenialRate < 1):
+		return fmt.Errorf("sketchlimit: FalseDenialRate %v, must be %g … below 1", c.FalseDenialRate, leastRate)
+	case c.FalseDenialRate != 0 && (c.Keys == 0 || c.MemoryBytes != 0) && c.MaxMemoryBytes == 0:
+		return fmt.Errorf("sketchlimit: FalseDenialRate %v, goes with Keys alone, or with MaxMemoryBytes", c.FalseDenialRate)
+	case c.MaxMemoryBytes < 0:
+		return fmt.Errorf("sketchlimit: MaxMemoryBytes %d, must be at least 0", c.MaxMemoryBytes)
+	case c.MaxMemoryBytes > 0 && c.Algorithm == TokenBucket:
+		return fmt.Errorf("sketchlimit: MaxMemoryBytes %d, goes with windows only", c.MaxMemoryBytes)
+	}
+	return nil
+}
+
+// lowest returns the lowest limit that a request may come with.
+func (c *Config) lowest() int {
+	if c.LowestLimit == 0 {
+		return c.Limit
+	}
+	return c.LowestLimit
+}
+
+// burst returns the units of a full bucket.
+func (c *Config) burst() int {
+	if c.Burst == 0 {
+		return c.Limit
+	}
+	return c.Burst
+}
+
+// rule returns the arithmetic of a checked Config.
+func (c *Config) rule() engine.Rule {
+	subWindows := max(c.SubWindows, 1)
+	switch c.Algorithm {
+	case TokenBucket:
+		return engine.NewBucket(c.Limit, c.burst(), c.Window)
+	case FixedWindow:
+		return engine.NewWindow(c.Limit, c.Window, 1)
+	}
+	return engine.NewWindow(c.Limit, c.Window/time.Duration(subWindows), subWindows+1)
+}
+
+// generation returns the length of a generation.
+func (c *Config) generation() time.Duration {
+	rule := c.rule()
+	return time.Duration(rule.Length())
+}
+
+// goal returns the false-denial rate that the limiter is for.
+func (c *Config) goal() float64 {
+	if c.FalseDenialRate == 0 {
+		return defaultFalseDenialRate
+	}
+	return c.FalseDenialRate
+}
+
+// coarse tells whether times may be late by [Resolution]: what flows back in that time is
+// little of the whole.
+func (c *Config) coarse() bool {
+	rule := c.rule()
+	if rule.IsBucket() {
+		return rule.Fills() >= int64(100*Resolution)
+	}
+	return rule.Length() >= int64(100*Resolution)
+}
+
+// need returns what the limiter's memory is for.
+func (c *Config) need() sizing.Need {
+	return sizing.Need{
+		Rule: c.rule(), Lowest: c.lowest(), Keys: c.Keys, Rate: c.goal(),
+		MemoryBytes: c.MemoryBytes, Grows: c.MaxMemoryBytes > 0,
+	}
+}
+
+// dimensions checks the Config and chooses the dimensions, or checks those given.
+func (c *Config) dimensions() (d engine.Dimensions, err error) {
+	if err := c.check(); err != nil {
+		return engine.Dimensions{}, err
+	}
+	if c.Plan != nil {
+		if err := c.Plan.checkPurpose(c); err != nil {
+			return engine.Dimensions{}, err
+		}
+		rule := c.rule()
+		d = c.Plan.dimensions()
+		err = d.Check(&rule)
+	} else {
+		need := c.need()
+		d, err = need.Plan()
+	}
+	if err != nil {
+		return engine.Dimensions{}, fmt.Errorf("sketchlimit: %w", err)
+	}
+	return d, nil
+}

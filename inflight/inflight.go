@@ -1,0 +1,335 @@
+// Package inflight limits how many units of a key are in flight at once, in memory that is fixed.
+package inflight
+
+import (
+	"fmt"
+	"math"
+	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/internal/keyhash"
+)
+
+// Config says what a [Limiter] limits and how large it is. Limit and
+// Requests must be set.
+type Config struct {
+	// Limit is the units per key that may be in flight at once, 1 … 1<<31-1.
+	Limit int
+	// Requests is how many requests, of all keys together, are in flight at once at
+	// the most, 1 … 1<<24. Up to there none is denied for want of room; beyond,
+	// more and more are, until at one and a half times as many all are.
+	Requests int
+	// Hash is what keys are hashed by; sketchlimit.XXHash(Seed) if nil, see sketchlimit.Config.
+	Hash sketchlimit.Hash
+	// Seed makes a Limiter reproducible. 0 draws one from crypto/rand, which is
+	// what a service wants: whoever knows the seed can choose keys that crowd.
+	Seed uint64
+}
+
+// Limiter limits how many units of a key are in flight at once, as a
+// sketchlimit.Limiter limits how many come in a window, for any number of keys, in memory that is fixed
+// when it is built: about 36 bytes for each request that may be in flight at once.
+//
+// [Limiter.Acquire] admits a request, and [Hold.Release] gives back what it held, once,
+// however often and by whomever it is called. Never are more than Limit units of a
+// key in flight. What is never released stays in flight: defer the release.
+//
+// A request is denied wrongly if there is no room for it any more, which
+// Stats().FalseDenialRate knows, or if its key has the 64-bit hash of another that is in
+// flight, for the two then count as one: one pair of keys in 1.8e19, unless they
+// were made for it, which a keyed Hash prevents.
+//
+// A key is any string of bytes: Acquire, AcquireBytes and AcquireAddr count the same
+// bytes for the same key. A request costs n units; a cost below 1 or above Limit is
+// denied. Nothing here allocates. A Limiter is safe for concurrent use.
+//
+// It is exact where sketchlimit.Limiter is a sketch. Keys in flight are no more than requests in
+// flight, so a table of them is small, 24 bytes a request; and to tell the second release
+// of a request from the first takes a word of it anyhow. A count-min sketch of four
+// rows, whose cells are given back as they were taken, would deny 1e-6 of new
+// keys while all others are at the limit with 130 bytes a request at a limit of 1,
+// 26 at 5 and 13 at 10.
+type Limiter struct {
+	limit   int64
+	hasher  keyhash.Hasher
+	shards  []shardState
+	entries table           // of all shards, perShard each
+	tickets []atomic.Uint64 // of all shards: the ids of the requests in flight, 0 where free
+
+	perShard int
+}
+
+// shardState is what the keys have in common whose hashes begin alike. On 64 bits
+// it fills a cache line.
+type shardState struct {
+	mu       sync.Mutex // guards the entries as well
+	id       uint64     // of the last request; each shard has ids of its own
+	requests int        // in flight
+	keys     int        // in flight: entries that are taken
+	units    int64      // in flight
+	admitted uint64     // units
+	denied   uint64     // units
+	noRoom   uint64     // units of denied
+}
+
+// table is the keys of a shard that are in flight, by linear probing: a key is
+// found by walking from its home to the first free entry. There always is one.
+type table []entry
+
+// entry is a key in flight; one without units is free.
+type entry struct {
+	hash  uint64
+	units int64
+}
+
+const (
+	maxRequests = 1 << 24
+	// requestsPerShard is enough for the keys of a shard not to be many more than
+	// the mean: where it is 256, there are 384 with a chance of 6e-14.
+	requestsPerShard = 256
+	// ticketProbes is how many tickets a request looks at. With Requests in flight two
+	// of three are taken, and all of them with a chance of 5e-12.
+	ticketProbes = 64
+)
+
+// roomFor returns places for so many in each of the parts. Half of them more let a walk end
+// soon and a draw find a free one; one more keeps a walk from not ending at all. What
+// the runtime would round the allocation up to is places, too.
+func roomFor[place any](n, parts int) []place {
+	each := (n + parts - 1) / parts
+	places := slices.Grow([]place(nil), parts*(each+each/2+1))
+	return places[:cap(places)]
+}
+
+// New returns a Limiter with nothing in flight. Its errors name the field of
+// the config, its value and what is allowed.
+func New(c Config) (*Limiter, error) {
+	switch {
+	case c.Limit < 1 || c.Limit > math.MaxInt32:
+		return nil, fmt.Errorf("inflight: Limit %d, must be 1 … %d", c.Limit, math.MaxInt32)
+	case c.Requests < 1 || c.Requests > maxRequests:
+		return nil, fmt.Errorf("inflight: Requests %d, must be 1 … %d", c.Requests, maxRequests)
+	}
+	h, _, err := keyhash.New(c.Hash, c.Seed)
+	if err != nil {
+		return nil, fmt.Errorf("inflight: %w", err)
+	}
+	shards := max(1, c.Requests/requestsPerShard)
+	in := &Limiter{
+		limit:   int64(c.Limit),
+		hasher:  h,
+		shards:  make([]shardState, shards),
+		entries: roomFor[entry](c.Requests, shards),
+		tickets: roomFor[atomic.Uint64](c.Requests, 1),
+	}
+	in.perShard = len(in.entries) / shards
+	for i := range in.shards {
+		in.shards[i].id = uint64(i + 1)
+	}
+	return in, nil
+}
+
+// Hold is what a request holds of its key's limit until it is released. It is a value:
+// copies are the same hold, and releasing one of them releases it. The zero Hold holds
+// nothing.
+type Hold struct {
+	in *Limiter
+	h  uint64 // hash of the key
+	id uint64
+	n  int64 // units
+}
+
+// Release gives back what the request held, and tells whether this call did: of all
+// calls for a hold and its copies, from any goroutines, the first one does.
+func (h Hold) Release() bool {
+	if h.in == nil || !h.in.swap(h.id, h.id, 0) {
+		return false
+	}
+	s, keys := h.in.shard(h.h)
+	s.mu.Lock()
+	s.requests--
+	s.units -= h.n
+	i := keys.find(h.h)
+	if keys[i].units -= h.n; keys[i].units == 0 {
+		s.keys--
+		keys.closeGap(i)
+	}
+	s.mu.Unlock()
+	return true
+}
+
+// Acquire admits n units of the key until the Hold is released, or denies them. A
+// denied request gets the zero Hold, so that Release may be deferred either way.
+func (in *Limiter) Acquire(key string, n int) (Hold, bool) {
+	return in.acquire(in.hasher.String(key), int64(n))
+}
+
+// AcquireBytes is [Limiter.Acquire] for a key in a byte slice, which is not kept.
+func (in *Limiter) AcquireBytes(key []byte, n int) (Hold, bool) {
+	return in.acquire(in.hasher.Bytes(key), int64(n))
+}
+
+// AcquireAddr is [Limiter.Acquire] for an IP address, counted as its 4 or 16 bytes: an
+// IPv4-mapped IPv6 address is the IPv4 address, and zones do not count.
+func (in *Limiter) AcquireAddr(key netip.Addr, n int) (Hold, bool) {
+	return in.acquire(in.hasher.Addr(key), int64(n))
+}
+
+// acquire checks and counts under the lock of the key's shard.
+func (in *Limiter) acquire(h uint64, n int64) (Hold, bool) {
+	s, keys := in.shard(h)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := &keys[keys.find(h)]
+	if n < 1 || n > in.limit-e.units {
+		s.denied += uint64(max(n, 0))
+		return Hold{}, false
+	}
+	isNew := e.units == 0
+	s.id += uint64(len(in.shards))
+	if isNew && s.full(in.perShard) || !in.swap(s.id, 0, s.id) {
+		s.denied += uint64(n)
+		s.noRoom += uint64(n)
+		return Hold{}, false
+	}
+	if isNew {
+		s.keys++
+	}
+	s.requests++
+	s.units += n
+	s.admitted += uint64(n)
+	*e = entry{h, e.units + n}
+	return Hold{in, h, s.id, n}, true
+}
+
+// Held returns the units of a key that are in flight now: 0 … Limit, and never fewer
+// than there are.
+func (in *Limiter) Held(key string) int {
+	h := in.hasher.String(key)
+	s, keys := in.shard(h)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return int(keys[keys.find(h)].units)
+}
+
+// shard returns a key's shard and its entries.
+func (in *Limiter) shard(h uint64) (*shardState, table) {
+	i := int(h >> 32 * uint64(len(in.shards)) >> 32)
+	return &in.shards[i], in.entries[i*in.perShard:][:in.perShard]
+}
+
+// full tells whether there is no entry for one more key; the last one stays free.
+func (s *shardState) full(entries int) bool { return s.keys == entries-1 }
+
+// swap looks for a ticket that reads old among those drawn for an id, makes it new, and
+// tells whether there was one. A request takes a ticket by writing its id, which no
+// other will ever have, and gives it back by taking it out: that can succeed once.
+//
+// The tickets are drawn from those of all shards, because one key may hold a great part
+// of them. Two that change at once are two words, so no lock is needed.
+func (in *Limiter) swap(id, old, new uint64) bool {
+	draw := keyhash.Mix(id, in.hasher.Seed)
+	for range ticketProbes {
+		t := &in.tickets[draw>>32*uint64(len(in.tickets))>>32]
+		if t.Load() == old && t.CompareAndSwap(old, new) {
+			return true
+		}
+		draw = keyhash.Mix(draw, in.hasher.Seed)
+	}
+	return false
+}
+
+// home is where the walk to a key begins. The other half of the hash chose the shard.
+func (t table) home(h uint64) int {
+	return int(h & math.MaxUint32 * uint64(len(t)) >> 32)
+}
+
+// find returns the key's entry, or the free one where it belongs.
+func (t table) find(h uint64) int {
+	i := t.home(h)
+	for t[i].units != 0 && t[i].hash != h {
+		i = t.after(i)
+	}
+	return i
+}
+
+// closeGap frees an entry and moves up what stands behind it, as far as the next free
+// one, so that no walk ends in the gap before it has reached its key.
+func (t table) closeGap(gap int) {
+	for i := t.after(gap); t[i].units != 0; i = t.after(i) {
+		if t.steps(t.home(t[i].hash), i) >= t.steps(gap, i) {
+			t[gap] = t[i]
+			gap = i
+		}
+	}
+	t[gap] = entry{}
+}
+
+// after returns the next entry; the first one follows the last.
+func (t table) after(i int) int {
+	if i++; i < len(t) {
+		return i
+	}
+	return 0
+}
+
+// steps returns how many steps a walk takes from one entry to another.
+func (t table) steps(from, to int) int {
+	if to < from {
+		to += len(t)
+	}
+	return to - from
+}
+
+// Stats is a picture of a [Limiter].
+type Stats struct {
+	Requests int   // in flight
+	Keys     int   // in flight
+	Units    int64 // in flight
+
+	Admitted uint64 // units since construction
+	Denied   uint64 // units since construction
+	// NoRoom is the units of Denied that the limit would have admitted. If it grows,
+	// Config.Requests is too small.
+	NoRoom uint64
+
+	// FalseDenialRate is the chance, 0 … 1, that a unit of a key which has none in
+	// flight is denied now.
+	FalseDenialRate float64
+}
+
+// Stats locks one shard at a time, for a moment each that does not grow with its size.
+// While requests come and go, its figures are of slightly different moments.
+func (in *Limiter) Stats() Stats {
+	var sum Stats
+	full := 0
+	for i := range in.shards {
+		s := &in.shards[i]
+		s.mu.Lock()
+		sum.Requests += s.requests
+		sum.Keys += s.keys
+		sum.Units += s.units
+		sum.Admitted += s.admitted
+		sum.Denied += s.denied
+		sum.NoRoom += s.noRoom
+		if s.full(in.perShard) {
+			full++
+		}
+		s.mu.Unlock()
+	}
+	noEntry := float64(full) / float64(len(in.shards))
+	noTicket := math.Pow(float64(sum.Requests)/float64(len(in.tickets)), ticketProbes)
+	sum.FalseDenialRate = noEntry + (1-noEntry)*noTicket
+	return sum
+}
+
+// MemoryBytes returns the memory the Limiter takes, everything included. It does not
+// change.
+func (in *Limiter) MemoryBytes() int {
+	return int(unsafe.Sizeof(*in)) + len(in.shards)*int(unsafe.Sizeof(shardState{})) +
+		len(in.entries)*int(unsafe.Sizeof(entry{})) + len(in.tickets)*int(unsafe.Sizeof(atomic.Uint64{}))
+}

@@ -1,0 +1,24 @@
+// Package engine decides. It is what a sketchlimit.Limiter is a face over: it knows hashes instead of keys, positions in
+// generations instead of a clock, and memory of fixed dimensions.
+//
+// An [Engine] is shards. A shard is a mutex over plain memory, and everything under that lock is single-threaded
+// code on a request: one key in one shard. By file:
+//
+//	engine.go       Engine and its calls: find the shard, lock, decide
+//	dimensions.go   what an engine is made of, what is allowed, how many bytes it takes
+//	layout.go       where things lie in a shard's memory
+//	position.go     generations of time, and a position in one word
+//	rule.go         the arithmetic of windows
+//	bucket.go       the arithmetic of token buckets; fraction.go and lastrounded.go keep it exact
+//	take.go         decides in a window; takebucket.go in a bucket
+//	read.go         reads a key in doorkeeper, sketch and heavy table
+//	enter.go        counts a key, and decides whether it enters the heavy table; heavy.go is that table
+//	denial.go       remembers a denied key, which is then denied without the lock
+//	turn.go         begins a generation in a shard
+//	prefetch.go     fetches a key's cache lines
+//	group.go        asks several engines in one step
+//	share.go        counts of other nodes
+//	growth.go       replaces an engine by a larger or smaller one
+//	encoding.go     snapshots
+//	copy.go         copies of shards, from which stats.go, odds.go and strangers.go tell the error rate
+package engine

@@ -1,0 +1,155 @@
+package engine
+
+import (
+	"math"
+	"sync/atomic"
+	"time"
+)
+
+// Never is the RetryAfter of a request that no amount of waiting makes admissible.
+const Never time.Duration = math.MaxInt64
+
+// Engine decides by one set of dimensions. It is safe for concurrent use.
+//
+// Its key is a hash; its time is a position, or the word that a [Timeline] packs it in. A limiter that grows has
+// one engine after another.
+type Engine struct {
+	layout
+	shards  []shard
+	memory  []uint64 // of all shards, layout.size words each
+	dims    Dimensions
+	flooded *Counter // requests for one unit that were denied without the lock
+
+	beside atomic.Bool // keys have counts elsewhere as well: in share, or in before
+	share  atomic.Pointer[Share]
+
+	before atomic.Pointer[Engine] // the predecessor, while its counts matter
+	next   atomic.Pointer[Engine] // the successor, which decides in its place
+}
+
+// New returns an engine of checked dimensions that has counted nothing and seen no time. It counts in flooded the
+// requests that it denies without a lock.
+func New(rule Rule, d Dimensions, seed uint64, flooded *Counter) (*Engine, error) {
+	e := &Engine{dims: d, shards: make([]shard, d.Shards), flooded: flooded}
+	var err error
+	if e.layout, err = newLayout(rule, d, seed); err != nil {
+		return nil, err
+	}
+	e.memory = make([]uint64, d.Shards*e.size)
+	for i := range e.shards {
+		e.shards[i].number = never
+	}
+	return e, nil
+}
+
+// Dimensions returns what the engine was made of.
+func (e *Engine) Dimensions() Dimensions { return e.dims }
+
+// Verdict is a decision in the four words that the compiler keeps in registers. Its durations
+// are counted from the position that was asked for.
+type Verdict struct {
+	Allowed                bool
+	Remaining              int
+	RetryAfter, ResetAfter time.Duration
+}
+
+// After returns the verdict for a caller who counts from a time that is earlier by lag.
+func (v Verdict) After(lag time.Duration) Verdict {
+	v.RetryAfter, v.ResetAfter = Later(v.RetryAfter, lag), Later(v.ResetAfter, lag)
+	return v
+}
+
+// Later returns a duration, unless it is 0 or Never, for a caller who counts from a time that is earlier by lag.
+func Later(d, lag time.Duration) time.Duration {
+	if d == 0 || d == Never {
+		return d
+	}
+	return d + min(lag, Never-1-d)
+}
+
+// Allow admits one unit at the engine's limit, or not.
+func (e *Engine) Allow(word int64, h uint64) bool {
+	r := e.request(h)
+	if _, _, ok := r.s.last.holds(h, word); ok { // as Take does, in half the time
+		e.flooded.Inc()
+		return false
+	}
+	return r.consume(e.Unpack(word), 1, e.limit, Brief).Allowed
+}
+
+// Take admits n units at a limit of at most the engine's, or not. The key's hash chooses the
+// shard, and the shard's lock makes check and count one step.
+func (e *Engine) Take(word int64, h uint64, n int, limit int64, effort Effort) Verdict {
+	r := e.request(h)
+	if n == 1 && word < r.s.last.until.Load() {
+		if v, ok := e.remembered(word, r, limit); ok {
+			return v
+		}
+	}
+	return r.consume(e.Unpack(word), n, limit, effort)
+}
+
+// remembered is Take for a key that was the last of its shard to be denied.
+func (e *Engine) remembered(word int64, r request, limit int64) (v Verdict, ok bool) {
+	until, reset, ok := r.s.last.holds(r.flood(limit), word)
+	if !ok {
+		return Verdict{}, false
+	}
+	e.flooded.Inc()
+	now := e.nanos(e.Unpack(word))
+	return Verdict{
+		RetryAfter: time.Duration(e.nanos(e.Unpack(until)) - now),
+		ResetAfter: time.Duration(reset - now),
+	}, true
+}
+
+// Peek tells what Take would answer at a position, which may lie generations ahead, and changes nothing.
+func (e *Engine) Peek(p Position, h uint64, n int, limit int64) Verdict {
+	r := e.request(h).lock()
+	v := r.peek(p, int64(n), limit)
+	r.s.mu.Unlock()
+	return v
+}
+
+// Reserve is Take for a queue: it also returns the time until all units that were admitted before have flowed.
+func (e *Engine) Reserve(p Position, h uint64, n int, limit int64) (wait time.Duration, v Verdict) {
+	r := e.request(h).lock()
+	wait = r.peek(p, int64(n), limit).ResetAfter
+	v = r.take(p, int64(n), limit, Whole)
+	r.s.mu.Unlock()
+	return wait, v
+}
+
+// consume is Take under the shard's lock.
+func (r request) consume(p Position, n int, limit int64, effort Effort) Verdict {
+	r.s.mu.Lock()
+	if r.next.Load() != nil {
+		r.s.mu.Unlock()
+		r = r.successor().lock()
+	}
+	v := r.take(p, int64(n), limit, effort)
+	r.s.mu.Unlock()
+	return v
+}
+
+// lock locks the key's shard in the engine that decides then. A successor may have read this shard, so nothing
+// is counted here any more once there is one.
+func (r request) lock() request {
+	r.s.mu.Lock()
+	for r.next.Load() != nil {
+		r.s.mu.Unlock()
+		r = r.successor()
+		r.s.mu.Lock()
+	}
+	return r
+}
+
+func (r request) successor() request { return r.next.Load().request(r.h) }
+
+// request returns the key's place.
+func (e *Engine) request(h uint64) request {
+	i := e.shard(h)
+	return request{e, &e.shards[i], i * e.size, h}
+}
+
+func (e *Engine) shard(h uint64) int { return int(h >> 32 * uint64(len(e.shards)) >> 32) }

@@ -1,0 +1,70 @@
+package engine
+
+import (
+	"math"
+
+	"github.com/sketchlimit/sketchlimit/internal/keyhash"
+)
+
+// add counts n units for the key, whose entry and current count were read just before.
+func (r request) add(entry *uint64, h uint64, count, n int64) {
+	r.s.admitted += uint64(n)
+	r.s.last.forget()
+	if entry != nil {
+		r.heavy.set(entry, count+n)
+		if r.heavy.whole(*entry, 0) {
+			return
+		}
+	}
+	first := r.buffer(0)
+	if count == 0 {
+		r.door.TestAndAdd(r.memory, first, h)
+		r.s.peaks.current = max(r.s.peaks.current, 1)
+	}
+	count += n
+	switch {
+	case entry != nil:
+	case count >= r.threshold() && r.heavy.room(r.line()) && r.standsOut(count):
+		r.heavy.insert(r.line(), r.h, count)
+		r.mark()
+	default:
+		r.s.peaks.current = max(r.s.peaks.current, uint32(count))
+		if count > 1 {
+			r.cells.Raise(r.memory, first+r.cellsFirst, h, uint32(count-1))
+		}
+	}
+}
+
+// threshold is the units of the current generation that make a key heavy, by its reading.
+func (r request) threshold() int64 { return r.heavy.threshold + int64(r.s.peaks.raised) }
+
+// Before a key gets an entry, so many readings are taken of keys that nobody has counted, and it must stand out from
+// all but one of them. With all of them the threshold would run away from abusers who come together: their own
+// counts are in one reading of a hundred until they have entries.
+const (
+	freshReadings = 32
+	highReadings  = 2
+)
+
+// standsOut tells whether a reading of the current generation is that of a heavy key: it exceeds what a key
+// reads that nobody has counted by more than half of the plan's threshold. Where it does not, others have
+// filled the cells, and the table would fill with light keys, until heavy ones that come later find no
+// room. The shard's threshold then rises above the reading for the rest of the generation. So there are
+// not many such looks: each makes an entry or lifts the threshold.
+//
+// The threshold only decides where a key is counted from then on. Every reading is an upper bound, so no
+// threshold admits too much.
+func (r request) standsOut(count int64) bool {
+	first, h, high := r.buffer(0), r.h, 0
+	for range freshReadings {
+		h = keyhash.Mix(h, r.seed)
+		if r.reading(first, h)+r.heavy.threshold/2 < count {
+			continue
+		}
+		if high++; high == highReadings {
+			r.s.peaks.raised = uint16(min(count+1-r.heavy.threshold, math.MaxUint16))
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,248 @@
+package engine
+
+import (
+	"iter"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sketchlimit/sketchlimit/internal/keyhash"
+)
+
+// Growth replaces an engine by a larger or a smaller one, as the load asks for.
+//
+// A decision that holds its shard's lock looks whether its engine has a successor, and begins anew there if so.
+// So once a successor has read a shard, under the same lock, nothing is counted there any more.
+type Growth struct {
+	Current *atomic.Pointer[Engine] // what decides
+	Latest  func() int64            // generation that the clock has seen
+
+	Goal        float64                             // false-denial rate of a new key
+	Lowest      int64                               // limit that the goal is for
+	Least, Most int                                 // bytes of one engine; of two together
+	Plan        func(bytes int) (Dimensions, error) // an engine of so many bytes
+	Need        func(keys int) (int, error)         // bytes for so many keys
+
+	mu               sync.Mutex // guards what follows, and is held while a successor is made
+	since            int64      // latest generation that the predecessor may have counted in
+	looked           int64      // latest generation
+	keys             float64    // distinct, in the latest generation that was looked at as a whole
+	calm             int        // looks in a row after which half the memory would do
+	admitted, denied uint64     // units, by engines that are gone
+}
+
+const calmEnough = 16 // looks, one or two a generation
+
+// Start gives the first engine the seeds of an engine that may be replaced.
+func (g *Growth) Start() { g.Current.Load().apart() }
+
+// Adapt lets a predecessor go whose counts have left the window, and otherwise replaces
+// the engine if it is too small or far too large.
+func (g *Growth) Adapt(now Position) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	begins := now.Generation != g.looked
+	g.looked = now.Generation
+	if !g.settle() {
+		return
+	}
+	e, bytes := g.Current.Load(), 0
+	switch {
+	case begins:
+		bytes = g.size(e, now.Generation-1)
+	case now.Elapsed >= e.NearEnd():
+		bytes = g.size(e, now.Generation)
+	default:
+		bytes = g.early(e, now)
+	}
+	if bytes > 0 {
+		g.replace(bytes)
+	}
+}
+
+// Resize replaces the engine by one of so many bytes, unless what was replaced before still
+// matters. It tells whether it did.
+func (g *Growth) Resize(bytes int) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.settle() {
+		return false
+	}
+	e := g.Current.Load()
+	g.replace(bytes)
+	return g.Current.Load() != e
+}
+
+// Gone returns the units of engines that are gone, those denied beside others, and the engine that decides.
+func (g *Growth) Gone(denied uint64) (uint64, uint64, *Engine) {
+	g.mu.Lock() // nothing is replaced meanwhile
+	defer g.mu.Unlock()
+	return g.admitted, denied + g.denied, g.Current.Load()
+}
+
+// settle lets a predecessor go whose counts have left the window, and tells whether there
+// is none any more.
+func (g *Growth) settle() bool {
+	e, latest := g.Current.Load(), g.Latest()
+	before := e.before.Load()
+	if before == nil {
+		return true
+	}
+	if latest < g.since+int64(e.generations) {
+		return false
+	}
+	admitted, denied := before.Units()
+	g.admitted += admitted
+	g.denied += denied
+	// A decision that was held up since may come with a time of back then. Once its
+	// shard has turned it is taken as of now, where the predecessor does not matter.
+	e.turn(latest)
+	e.follow(nil)
+	return true
+}
+
+// replace makes an engine of so many bytes the current one, if one can be so small.
+func (g *Growth) replace(bytes int) {
+	d, err := g.Plan(bytes)
+	if err != nil {
+		return
+	}
+	e := g.Current.Load()
+	next, err := New(e.Rule, d, e.seed, e.flooded)
+	if err != nil {
+		panic(err) // the plan is of our own making
+	}
+	const page = 4096 / 8
+	for i := 0; i < len(next.memory); i += page {
+		next.memory[i] = 0 // here, rather than in requests, the system hands it out
+	}
+	next.apart()
+	next.follow(e)
+	e.next.Store(next)
+	g.Current.Store(next)
+	g.since = g.Latest()
+}
+
+// apart gives the engine seeds that its predecessor and its successor, which are of other sizes, do not have:
+// two keys that meet in one of them are strangers in the other, and their readings add up as Stats has it.
+func (e *Engine) apart() { e.turnSeed = keyhash.Mix(e.seed, uint64(len(e.memory))) }
+
+// follow makes an engine whose counts matter as well the predecessor, or none.
+func (e *Engine) follow(before *Engine) {
+	e.before.Store(before)
+	e.beside.Store(before != nil)
+}
+
+// size returns how large the next engine is to be, in bytes, by a generation that
+// has ended or is about to; 0 where the present one will do.
+func (g *Growth) size(e *Engine, generation int64) int {
+	var full bool
+	g.keys, full = e.keys(generation)
+	if rate := e.forecast(Position{generation, time.Duration(e.length - 1)}, g.Lowest); rate > g.Goal {
+		g.calm = 0
+		return g.larger(e, rate)
+	}
+	// Load that has gone may be back soon: a smaller one comes late, and is half as large.
+	need, err := g.Need(max(1, int(g.keys)))
+	half := e.Bytes() / 2
+	if err != nil || full || half < max(2*need, g.Least) || half > g.room(e) {
+		g.calm = 0
+		return 0
+	}
+	if g.calm++; g.calm < calmEnough {
+		return 0
+	}
+	g.calm = 0
+	return half
+}
+
+// early is size in the midst of a generation: 0 unless this one has more keys already than
+// the one before had.
+func (g *Growth) early(e *Engine, now Position) int {
+	if keys, _ := e.keys(now.Generation); keys > g.keys {
+		return g.larger(e, e.forecast(now, g.Lowest))
+	}
+	return 0
+}
+
+// larger returns how much a forecast above the goal asks for, 0 for one that is not.
+func (g *Growth) larger(e *Engine, rate float64) int {
+	own, factor := e.Bytes(), 1
+	// The rate falls by the fourth power of the memory or faster.
+	for ; rate > g.Goal && factor < 16; rate /= 16 {
+		factor *= 2
+	}
+	if bytes := min(factor*own, g.room(e)); bytes > own+own/4 {
+		return bytes
+	}
+	return 0
+}
+
+// room returns the bytes that there are for a successor: the present one is kept for a while.
+func (g *Growth) room(e *Engine) int { return g.Most - e.Bytes() }
+
+// Footprint returns the bytes of the engine and of what it has replaced.
+func (e *Engine) Footprint() int {
+	bytes := e.Bytes()
+	if before := e.before.Load(); before != nil {
+		bytes += before.Bytes()
+	}
+	return bytes
+}
+
+// forecast returns the false-denial rate that there would be at a position if a third more had
+// come, which is about that of three quarters of the limit. The cliff where everybody is denied
+// is so steep that a tenth more keys can make a thousand times the rate, and clients
+// with history are over it before new ones: a forecast sees it ahead.
+func (e *Engine) forecast(p Position, limit int64) (rate float64) {
+	alone := make([]Generation, e.generations)
+	for at, ages := range e.sample() {
+		if at.Generation <= p.Generation { // or else it has turned since
+			at.Elapsed = p.Elapsed
+		}
+		s := piece{Engine: e, at: at, ages: ages, former: alone}
+		rate += s.denied(1, limit-limit/4)
+	}
+	return rate / float64(e.samples())
+}
+
+// keys returns the distinct keys of a generation, and whether the doorkeepers are too full to
+// tele.
+func (e *Engine) keys(generation int64) (distinct float64, full bool) {
+	fill := 0.0
+	for at, ages := range e.sample() {
+		if age := at.Generation - generation; age >= 0 && age < int64(len(ages)) {
+			distinct += ages[age].distinct()
+			fill += ages[age].Door.FillRatio()
+		}
+	}
+	n := float64(e.samples())
+	return distinct / n * float64(len(e.shards)), fill/n > 0.9
+}
+
+// samples returns the number of shards that are read for a look.
+func (e *Engine) samples() int { return min(16, len(e.shards)) }
+
+// sample copies some shards, and changes none: those that have not turned yet are of an
+// earlier generation.
+func (e *Engine) sample() iter.Seq2[Position, []Generation] {
+	return func(yield func(Position, []Generation) bool) {
+		memory, n := make([]uint64, e.size), e.samples()
+		for i := range n {
+			if !yield(e.copyShard(i*len(e.shards)/n, Position{Generation: math.MinInt64}, memory, nil)) {
+				return
+			}
+		}
+	}
+}
+
+// turn begins a generation in all shards.
+func (e *Engine) turn(generation int64) {
+	for i := range e.shards {
+		s := &e.shards[i]
+		s.mu.Lock()
+		request{e, s, i * e.size, 0}.turn(Position{Generation: generation})
+		s.mu.Unlock()
+	}
+}

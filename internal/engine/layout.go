@@ -1,0 +1,90 @@
+package engine
+
+import (
+	"math"
+	"sync"
+
+	"github.com/sketchlimit/sketchlimit/bloom"
+	"github.com/sketchlimit/sketchlimit/cms"
+	"github.com/sketchlimit/sketchlimit/rotating"
+)
+
+// shard is the state of the keys whose hashes begin alike, but for what lies in
+// their part of the limiter's memory. It fills one cache line.
+type shard struct {
+	mu       sync.Mutex
+	number   int64 // of the current generation
+	peaks    peaks
+	admitted uint64 // units
+	denied   uint64 // units
+	last     denial
+}
+
+// peaks are bounds of what doorkeeper and sketch read of any key.
+type peaks struct {
+	current uint32 // in the current generation; see mark
+	before  uint16 // in the one before, in steps of layout.peakStep
+	raised  uint16 // what the threshold stands above the plan's in the current generation, see standsOut
+}
+
+// unknown are the peaks of a shard whose cells were counted by somebody else.
+var unknown = peaks{current: math.MaxUint32, before: math.MaxUint16}
+
+// layout says where things lie in a shard's memory, which is the same in all shards:
+// for each generation a doorkeeper and a sketch, then the table of heavy keys. A bucket
+// has the sketch alone, and one for all generations.
+//
+// A key's first unit in a generation is its mark in the doorkeeper, the next ones
+// are in the sketch, so that keys which come once never enter it; and once they reach
+// the threshold, the key moves into the table.
+type layout struct {
+	Rule
+	seed       uint64
+	door       bloom.Layout
+	cells      cms.Layout // no cells where the limit is 1
+	heavy      heavyTable
+	cellsFirst int    // word of a generation
+	generation int    // words of one generation
+	size       int    // words of a shard
+	light      int64  // units of a generation that a key has without an entry, at most, by the plan's threshold
+	crowded    int64  // the same where the table has no room for one
+	peakStep   int64  // of peaks.before: 1, or more where the limit exceeds what that holds
+	turnSeed   uint64 // from which the seeds of generations follow
+	far        bool   // the memory is more than caches near the processor hold
+}
+
+// never is the number of a shard that has seen no time yet: before all generations.
+const never = -1 << 62
+
+// nearBytes is the memory up to which it does not pay to fetch all of a key's cache lines before
+// anything else.
+const nearBytes = 4 << 20
+
+// newLayout returns the layout of checked dimensions.
+func newLayout(rule Rule, d Dimensions, seed uint64) (layout, error) {
+	l := layout{Rule: rule, seed: seed, turnSeed: seed}
+	l.bucket.seed = rotating.Seed(seed, 0)
+	var err error
+	if !rule.IsBucket() {
+		if l.door, err = bloom.NewLayout(d.BloomBytes, d.BloomProbes); err != nil {
+			return layout{}, err
+		}
+	}
+	if d.Width > 0 {
+		if l.cells, err = cms.NewLayout(d.Depth, d.Width, d.CellBits); err != nil {
+			return layout{}, err
+		}
+	}
+	l.heavy = newHeavyTable(rule.limit, d)
+	l.crowded = min(rule.limit, 1+int64(l.cells.Max()))
+	l.light = min(l.crowded, l.heavy.threshold-1)
+	l.peakStep = rule.limit/math.MaxUint16 + 1
+	l.cellsFirst = l.door.Words()
+	l.generation = l.cellsFirst + l.cells.Words()
+	l.size = rule.generations*l.generation + d.HeavyEntries
+	if rule.IsBucket() {
+		l.size += lastWords
+	}
+	l.far = !rule.IsBucket() && 8*d.Shards*l.size > nearBytes
+	return l, nil
+}

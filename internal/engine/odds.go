@@ -1,0 +1,119 @@
+package engine
+
+import (
+	"cmp"
+	"slices"
+)
+
+// odds is the distribution of a number of units, by rising number.
+type odds []chance
+
+type chance struct {
+	units int64
+	p     float64
+}
+
+// atLeast returns the chance of so many units or more.
+func (o odds) atLeast(units int64) (p float64) {
+	first, _ := slices.BinarySearchFunc(o, units, func(c chance, units int64) int { return cmp.Compare(c.units, units) })
+	for _, c := range o[first:] {
+		p += c.p
+	}
+	return p
+}
+
+// fresh returns what a key that a generation has never seen reads in it: nothing unless it passes the
+// doorkeeper, and then the unit that this stands for and the least of its cells.
+func (g *Generation) fresh() odds {
+	if g.missing() {
+		return odds{{0, 1}}
+	}
+	passes := g.Door.FalsePositiveRate()
+	o := odds{{0, 1 - passes}}
+	if passes > 0 {
+		for _, r := range g.Cells.Readings() {
+			o = append(o, chance{1 + int64(r.Count), passes * r.Chance})
+		}
+	}
+	return o
+}
+
+// mostOdds bounds the numbers that a sum tells apart: beyond that they are rounded up.
+const mostOdds = 4096
+
+// plus returns the distribution of the sum of two independent numbers, of which those above most count as most.
+func (o odds) plus(other odds, most int64) (sum odds) {
+	if len(o) == 1 && o[0].units == 0 {
+		return other
+	}
+	if len(other) == 1 && other[0].units == 0 {
+		return o
+	}
+	step := (most + mostOdds - 1) / mostOdds
+	all := make([]float64, min(most, mostOdds)+1)
+	for _, a := range o {
+		for _, b := range other {
+			all[(min(a.units+b.units, most)+step-1)/step] += a.p * b.p
+		}
+	}
+	for i, p := range all {
+		if p > 0 {
+			sum = append(sum, chance{int64(i) * step, p})
+		}
+	}
+	return sum
+}
+
+// denied returns the chance that a new key is denied n units at a limit which the exact algorithm admits.
+//
+// Its readings in the generations are independent, because their seeds are. A generation of a predecessor
+// counts together with the limiter's own. So do the cells of those that share the limit, which are the same for
+// all generations: what a key reads there is gone through case by case.
+func (s *piece) denied(n, limit int64) float64 {
+	if s.bucket.burst > 0 {
+		return s.bucket.falseDenialRate(s.at, &s.ages[0].Cells, n, limit, s.limit)
+	}
+	if n < 1 || n > limit {
+		return 0
+	}
+	over := limit - n + 1                        // units that leave too few
+	recent, oldest := odds{{0, 1}}, odds{{0, 1}} // units that count in full, and those that are weighted
+	for age := range s.ages {
+		if age > 0 && age == s.generations-1 {
+			oldest = s.ages[age].fresh().plus(s.former[age].fresh(), 2*s.limit)
+		} else {
+			recent = recent.plus(s.ages[age].fresh().plus(s.former[age].fresh(), over), over)
+		}
+	}
+	rate := 0.0
+	if s.others == nil {
+		rate = s.beside(recent, oldest, over, 0)
+	} else {
+		for units, p := range s.share.Load().fresh(s.others, over) {
+			rate += p * s.beside(recent, oldest, over-units[0], units[1])
+		}
+	}
+	return min(1, rate+s.mistaken(over))
+}
+
+// beside returns the chance of so many units or more, with a part of the oldest generation's that is certain.
+func (s *piece) beside(recent, oldest odds, over, part int64) (p float64) {
+	for _, c := range oldest {
+		p += c.p * recent.atLeast(over-s.Weighted(c.units+part, s.generations-1, s.at.Elapsed))
+	}
+	return p
+}
+
+// mistaken returns the chance that a new key is taken for a heavy one which has so many units.
+func (s *piece) mistaken(over int64) float64 {
+	n := 0
+	for _, e := range s.table {
+		if e != 0 && s.heavy.count(e, 0)+s.Weighted(s.heavy.count(e, 1), 1, s.at.Elapsed) >= over {
+			n++
+		}
+	}
+	if n == 0 { // or there is no table
+		return 0
+	}
+	return float64(n) * s.heavy.collides()
+}

@@ -1,0 +1,52 @@
+package engine
+
+import (
+	"unsafe"
+
+	"github.com/sketchlimit/sketchlimit/internal/keyhash"
+
+	"github.com/sketchlimit/sketchlimit/internal/prefetch"
+)
+
+// Prefetch begins to fetch from memory what a decision on the key reads in a generation.
+func (e *Engine) Prefetch(h uint64, generation int64) { e.request(h).prefetch(generation, false) }
+
+// prefetch is Prefetch in a generation, by its number, and in those kept before it unless it is
+// to be alone.
+func (r request) prefetch(number int64, alone bool) {
+	if r.bucket.burst > 0 {
+		shard := unsafe.Pointer(r.s)
+		r.prefetchCells(shard, shard, r.first, keyhash.Mix(r.h, r.bucket.seed))
+		return
+	}
+	bucket := unsafe.Pointer(r.s)
+	if r.heavy.buckets > 0 {
+		bucket = unsafe.Pointer(&r.memory[r.heavy.bucket(r.table(), r.h)])
+	}
+	generations := r.generations
+	if alone {
+		generations = 1
+	}
+	for age := range int64(generations) {
+		first, h := r.at(number - age)
+		cells, door := first+r.cellsFirst, r.door.Block(first, h)
+		if r.cells.Depth() == 0 {
+			cells = door
+		}
+		r.prefetchCells(bucket, unsafe.Pointer(&r.memory[door]), cells, h)
+	}
+}
+
+// prefetchCells fetches the shard and the lines of a key's cells, and two more.
+func (r request) prefetchCells(p, q unsafe.Pointer, first int, h uint64) {
+	a, b, c, d := r.cells.Four(first, h)
+	m := r.memory
+	prefetch.Lines(unsafe.Pointer(r.s), p, q, unsafe.Pointer(&m[a]), unsafe.Pointer(&m[b]), unsafe.Pointer(&m[c]), unsafe.Pointer(&m[d]))
+}
+
+// at returns the first word of a generation, by its number, and the key's hash there. Other
+// than buffer it does not look into the shard, which may not be there yet, and which is where
+// this says only once it has turned.
+func (r request) at(number int64) (first int, h uint64) {
+	return r.first + r.layout.buffer(number), r.hashAt(number)
+}

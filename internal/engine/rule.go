@@ -1,0 +1,133 @@
+package engine
+
+import (
+	"math/bits"
+	"time"
+)
+
+// Rule is what is limited: the arithmetic of windows and buckets. A window counts whole units and
+// nanoseconds; only the answer is rounded, and that against the request.
+type Rule struct {
+	Timeline
+	limit       int64
+	generations int // that are kept: 1 if fixed or a bucket, one more than sub-windows if sliding
+	bucket      bucket
+}
+
+// NewWindow returns the rule of a window that keeps so many generations of a length: 1 for a fixed window,
+// one more than its sub-windows for a sliding one.
+func NewWindow(limit int, length time.Duration, generations int) Rule {
+	return Rule{Timeline: NewTimeline(length), limit: int64(limit), generations: generations}
+}
+
+// NewBucket returns the rule of a token bucket of burst units, of which limit flow back in span.
+// Its generations are as long as its cells reach.
+func NewBucket(limit, burst int, span time.Duration) Rule {
+	b, length := newBucket(int64(limit), int64(burst), int64(span))
+	return Rule{Timeline: NewTimeline(length), limit: int64(limit), generations: 1, bucket: b}
+}
+
+// Limit returns the units per window.
+func (w *Rule) Limit() int64 { return w.limit }
+
+// Generations returns how many generations are kept.
+func (w *Rule) Generations() int { return w.generations }
+
+// IsBucket tells a token bucket from a window.
+func (w *Rule) IsBucket() bool { return w.bucket.burst > 0 }
+
+// Burst returns the units in a full bucket; 0 for a window.
+func (w *Rule) Burst() int64 { return w.bucket.burst }
+
+// BurstAt returns the units in a full bucket at a lower limit.
+func (w *Rule) BurstAt(limit int64) int64 { return w.bucket.most(limit, w.limit) }
+
+// Fills returns the time in which an empty bucket fills, ns rounded up.
+func (w *Rule) Fills() int64 { return w.bucket.takes(w.bucket.burst, w.limit) }
+
+// Window returns the span that the limit is meant for.
+func (w *Rule) Window() time.Duration {
+	if w.IsBucket() {
+		return time.Duration(w.bucket.span)
+	}
+	return time.Duration(w.length) * time.Duration(max(1, w.generations-1))
+}
+
+// Grid returns the ns that times are to be multiples of to be whole ticks of a bucket, if times of a
+// resolution are such multiples; otherwise, and for a window, 1.
+func (w *Rule) Grid(resolution time.Duration) int64 {
+	if w.IsBucket() && int64(resolution)%int64(w.bucket.ticks.of) == 0 {
+		return int64(w.bucket.ticks.of)
+	}
+	return 1
+}
+
+// Weighted returns how many units of quota a count takes up, rounded up. Of a
+// sliding window's generations the oldest counts by the part of it that the window
+// still covers; all others, and a fixed window's only one, count in full.
+//
+// Rounding up loses nothing: for whole n, count×weight + n ≤ free is the same as
+// ⌈count×weight⌉ + n ≤ free. At a generation's first instant the weight is 1.
+func (w *Rule) Weighted(count int64, age int, elapsed time.Duration) int64 {
+	if age == 0 || age < w.generations-1 {
+		return count
+	}
+	hi, lo := bits.Mul64(uint64(count), uint64(w.length-int64(elapsed)))
+	q, r := bits.Div64(hi, lo, uint64(w.length))
+	if r > 0 {
+		q++
+	}
+	return int64(q)
+}
+
+// room tells whether the oldest generation takes up no more than free (at least 0) units
+// even if it counted the whole limit.
+func (w *Rule) room(elapsed time.Duration, free int64) bool {
+	hi, lo := bits.Mul64(uint64(w.limit), uint64(w.length-int64(elapsed)))
+	freeHi, freeLo := bits.Mul64(uint64(free), uint64(w.length))
+	return hi < freeHi || hi == freeHi && lo <= freeLo
+}
+
+// retryAfter returns the time until n units are admitted at a limit of the request's own, if nothing
+// else comes. count tells the key's count in the generation of an age.
+//
+// It goes through the generations to come. In each, what is now age a has aged by
+// the turns, the oldest left decays, and the rest stays until the next turn.
+func (w *Rule) retryAfter(p Position, n, limit int64, count func(age int) int64) time.Duration {
+	if n < 1 || n > limit {
+		return Never
+	}
+	if w.generations == 1 {
+		return time.Duration(w.length) - p.Elapsed
+	}
+	full := int64(0)
+	for age := range w.generations - 1 {
+		full += count(age)
+	}
+	for turn := 0; ; turn++ { // an empty window admits n, so it ends
+		if free := limit - n - full; free >= 0 {
+			oldest := count(w.generations - 1 - turn)
+			return time.Duration(turn)*time.Duration(w.length) + w.decay(oldest, free) - p.Elapsed
+		}
+		full -= count(w.generations - 2 - turn)
+	}
+}
+
+// decay returns how far into its last generation a count weighs no more than free.
+func (w *Rule) decay(count, free int64) time.Duration {
+	if count <= free {
+		return 0
+	}
+	hi, lo := bits.Mul64(uint64(free), uint64(w.length))
+	q, _ := bits.Div64(hi, lo, uint64(count))
+	return time.Duration(w.length - int64(q))
+}
+
+// resetAfter returns the time until a key weighs nothing, whose youngest counting
+// generation has the age newest (their number if there is none).
+func (w *Rule) resetAfter(p Position, newest int) time.Duration {
+	if newest == w.generations {
+		return 0
+	}
+	return time.Duration(w.generations-newest)*time.Duration(w.length) - p.Elapsed
+}

@@ -1,0 +1,289 @@
+package engine
+
+import (
+	"fmt"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/sketchlimit/sketchlimit/internal/keyhash"
+	"github.com/sketchlimit/sketchlimit/rotating"
+)
+
+// Share is an engine's part in a limit that several hold together, see package sharing. Beside what the engine
+// counts in, it keeps for every generation a sketch of cells of what the engine has admitted, its
+// own cells, and one of what all others have. Requests are held against the sum of both.
+type Share struct {
+	engine *Engine
+	blocks uint64 // of a shard
+	all    uint64 // of all shards
+	lane   uint64 // the bits of a hash that choose a lane: where in a word a cell begins
+	max    uint64 // all bits of a cell
+
+	// hot is what decisions look at: blocks of one cache line, of which the first half
+	// is own cells of the current generation. The second half is the others' cells, all
+	// generations in one: what they weighed when they were last weighed, which
+	// bounds what they weigh now, because a generation's weight only falls. So a
+	// decision takes one cache line more, whatever the number of generations. For
+	// that, a key has the same cells in all of them.
+	hot []uint64
+	// cold is, for each generation of a shard, the own cells (but for the current
+	// generation's) and those of the others.
+	cold    []uint64
+	weighed atomic.Int64 // a position's word; hot bounds what the others' cells weigh from there on; never lowered
+}
+
+const (
+	blockWords = 8
+	halfWords  = blockWords / 2 // and rows: a key has a cell in each word of a half
+)
+
+// Share makes the engine, of a window, one of several that hold their limit together. Called again, it returns the
+// same Share.
+func (e *Engine) Share() *Share {
+	s := &Share{engine: e, blocks: uint64(max(1, e.generation/blockWords))}
+	s.all = uint64(len(e.shards)) * s.blocks
+	bits := 8
+	for 1<<bits-1 < 2*e.limit { // so that a sum does not stop at the limit itself
+		bits *= 2
+	}
+	s.lane, s.max = 64-uint64(bits), 1<<bits-1
+	s.hot = make([]uint64, len(e.shards)*int(s.blocks)*blockWords)
+	s.cold = make([]uint64, len(e.shards)*e.generations*2*s.PartWords())
+	e.share.CompareAndSwap(nil, s)
+	e.beside.Store(true) // by the second caller as well: its decisions count from here on
+	return e.share.Load()
+}
+
+// Layout describes all that two Shares must have in common to read each other's cells.
+func (s *Share) Layout() string {
+	e := s.engine
+	return fmt.Sprintf("%d per %v in %d generations, %d parts of %d words each, %d bits a cell, seed %08x",
+		e.limit, e.Window(), e.generations, s.Parts(), s.PartWords(), s.CellBits(), uint32(keyhash.Mix(e.seed, 1)))
+}
+
+// Parts returns the number of parts: the engine's shards.
+func (s *Share) Parts() int { return len(s.engine.shards) }
+
+// PartWords returns the number of words of one part, in one generation.
+func (s *Share) PartWords() int { return int(s.blocks) * halfWords }
+
+// CellBits returns the number of bits of a cell: 8, 16 or 32.
+func (s *Share) CellBits() int { return 64 - int(s.lane) }
+
+// Generations returns how many generations are kept.
+func (s *Share) Generations() int { return s.engine.generations }
+
+// Bytes returns the memory that sharing takes beside the engine.
+func (s *Share) Bytes() int {
+	return int(unsafe.Sizeof(*s)) + HeapBytes(8*len(s.hot)) + HeapBytes(8*len(s.cold))
+}
+
+// Own copies a part's own cells of a generation, by its number, to PartWords words, at a position. It
+// returns false if the generation is not kept.
+func (s *Share) Own(now Position, part int, generation int64, to []uint64) bool {
+	r, age, ok := s.lock(now, part, generation)
+	defer r.s.mu.Unlock()
+	if !ok {
+		return false
+	}
+	if age > 0 {
+		copy(to, s.own(r, age))
+		return true
+	}
+	for hot := s.part(r); len(hot) > 0; hot, to = hot[blockWords:], to[halfWords:] {
+		copy(to[:halfWords], hot)
+	}
+	return true
+}
+
+// CellCount is the count of a cell, by its index in a part.
+type CellCount struct {
+	Cell  int
+	Count uint32
+}
+
+// AddOthers adds a few counts to the others' cells of a part, in a generation, under the shard's lock. It
+// returns false if the generation is not kept.
+func (s *Share) AddOthers(now Position, part int, generation int64, counts []CellCount) bool {
+	r, age, ok := s.lock(now, part, generation)
+	defer r.s.mu.Unlock()
+	if !ok {
+		return false
+	}
+	r.s.last.forget()
+	cold, hot := s.theirs(r, age), s.part(r)
+	lanes := 64 / s.CellBits()
+	for _, c := range counts {
+		w, lane := c.Cell/lanes, uint64(c.Cell%lanes*s.CellBits())
+		cold[w] = s.add(cold[w], lane, uint64(c.Count))
+		w = w/halfWords*blockWords + halfWords + w%halfWords
+		hot[w] = s.add(hot[w], lane, uint64(c.Count))
+	}
+	return true
+}
+
+// SetOthers replaces the others' cells of a part, in a generation, by those in PartWords
+// words. It returns false if the generation is not kept.
+func (s *Share) SetOthers(now Position, part int, generation int64, words []uint64) bool {
+	r, age, ok := s.lock(now, part, generation)
+	defer r.s.mu.Unlock()
+	if ok {
+		copy(s.theirs(r, age), words)
+		// Decisions at any time from weighed on use these weights, also at times before the
+		// clock's.
+		s.weigh(r, s.engine.Unpack(s.weighed.Load()))
+		r.s.last.forget()
+	}
+	return ok
+}
+
+// Weigh brings up to date what the others' cells weigh, at a position. Until the next Weigh, a decision uses
+// these weights; if they leave too few units, it reads the cells of all generations.
+func (s *Share) Weigh(now Position) {
+	word := s.engine.Pack(now)
+	for w := s.weighed.Load(); w < word && !s.weighed.CompareAndSwap(w, word); w = s.weighed.Load() {
+	}
+	p := s.engine.Unpack(max(word, s.weighed.Load())) // a clock that stepped back is not trusted with less
+	for part := range s.engine.shards {
+		r, _, _ := s.lock(p, part, p.Generation)
+		s.weigh(r, p)
+		r.s.mu.Unlock()
+	}
+}
+
+// weigh is Weigh for the shard whose lock the caller holds.
+func (s *Share) weigh(r request, p Position) {
+	if p.Generation != r.s.number {
+		p = r.clamp(p)
+	}
+	hot := s.part(r)
+	for w := range s.PartWords() {
+		var sum uint64
+		for age := range r.generations {
+			cells := s.theirs(r, age)[w]
+			for lane := uint64(0); cells>>lane != 0 && lane < 64; lane += uint64(s.CellBits()) {
+				if c := cells >> lane & s.max; c < s.max { // or more, for all that is known
+					sum = s.add(sum, lane, uint64(r.Weighted(int64(c), age, p.Elapsed)))
+				} else {
+					sum = s.add(sum, lane, c)
+				}
+			}
+		}
+		hot[w/halfWords*blockWords+halfWords+w%halfWords] = sum
+	}
+}
+
+// add adds n to one cell of a word.
+func (s *Share) add(word, lane, n uint64) uint64 {
+	cell := s.max << lane
+	return word&^cell | min(word&cell>>lane+n, s.max)<<lane
+}
+
+// lock locks a part's shard, turns it to the position's generation, and returns the age of
+// another one, and whether it is kept.
+func (s *Share) lock(now Position, part int, generation int64) (r request, age int, ok bool) {
+	r = request{s.engine, &s.engine.shards[part], part * s.engine.size, 0}
+	r.s.mu.Lock()
+	r.turn(now)
+	back := r.s.number - generation
+	return r, int(back), uint64(back) < uint64(r.generations)
+}
+
+// part returns the hot words of the request's shard.
+func (s *Share) part(r request) []uint64 {
+	n := int(s.blocks) * blockWords
+	return s.hot[r.first/r.size*n:][:n]
+}
+
+// own returns the own cells of an age above 0.
+func (s *Share) own(r request, age int) []uint64 { return s.cells(r, age, 0) }
+
+// theirs returns the others' cells of an age.
+func (s *Share) theirs(r request, age int) []uint64 { return s.cells(r, age, 1) }
+
+func (s *Share) cells(r request, age, whose int) []uint64 {
+	n, i := s.PartWords(), 2*rotating.Buffer(r.s.number-int64(age), r.generations)+whose
+	return s.cold[(r.first/r.size*2*r.generations+i)*n:][:n]
+}
+
+// turn begins so many generations (at least 1), after the shard has. What others have
+// weighed bounds what they weigh now, unless all of that has passed.
+func (s *Share) turn(r request, turns int) {
+	if turns < r.generations {
+		own := s.own(r, turns)
+		for hot := s.part(r); len(own) > 0; hot, own = hot[blockWords:], own[halfWords:] {
+			copy(own[:halfWords], hot)
+			clear(hot[:halfWords])
+		}
+	} else {
+		clear(s.part(r))
+	}
+	for age := range turns {
+		clear(s.own(r, age))
+		clear(s.theirs(r, age))
+	}
+}
+
+// place is where the request's key has its cells.
+type place struct {
+	block *[blockWords]uint64
+	lanes uint64 // six bits a row
+}
+
+// block returns the number of a key's block among those of all shards, which is in the
+// key's own shard: the two are chosen alike.
+func (s *Share) block(key uint64) uint64 {
+	return key >> 32 * s.all >> 32
+}
+
+func (s *Share) place(key uint64) place {
+	return place{(*[blockWords]uint64)(s.hot[s.block(key)*blockWords:]), key}
+}
+
+// bound returns what the others' units of a key weigh at most, at a position's word.
+func (s *Share) bound(at place, word int64) int64 {
+	if word < s.weighed.Load() {
+		return int64(s.max) // they were weighed for a later time
+	}
+	return int64(s.least(at.block[halfWords:], at.lanes))
+}
+
+// count reads what the others have admitted of the request's key in a generation, by its number.
+func (s *Share) count(r request, number int64) int64 {
+	age := r.s.number - number
+	if uint64(age) >= uint64(r.generations) {
+		return 0 // not begun, or gone
+	}
+	c := s.least(s.theirs(r, int(age))[s.block(r.h)%s.blocks*halfWords:], r.h)
+	if c == s.max {
+		return 1 << 40 // or more than a cell can hold
+	}
+	return int64(c)
+}
+
+// least returns the least of a key's cells.
+func (s *Share) least(half []uint64, lanes uint64) uint64 {
+	_ = half[halfWords-1]
+	return min(
+		half[0]>>(lanes&s.lane&63)&s.max,
+		half[1]>>(lanes>>6&s.lane&63)&s.max,
+		half[2]>>(lanes>>12&s.lane&63)&s.max,
+		half[3]>>(lanes>>18&s.lane&63)&s.max)
+}
+
+// admit raises a key's own cells to its count in the current generation. The count is what
+// the limiter reads in its three storeys, all but the key's own: no cell rises further
+// than the largest count among its keys.
+func (s *Share) admit(at place, count int64) {
+	half := at.block
+	s.raise(&half[0], at.lanes&s.lane&63, uint64(count))
+	s.raise(&half[1], at.lanes>>6&s.lane&63, uint64(count))
+	s.raise(&half[2], at.lanes>>12&s.lane&63, uint64(count))
+	s.raise(&half[3], at.lanes>>18&s.lane&63, uint64(count))
+}
+
+func (s *Share) raise(word *uint64, lane, least uint64) {
+	old := *word
+	cell := old >> lane & s.max
+	*word = old + (max(cell, least)-cell)<<lane
+}

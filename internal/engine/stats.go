@@ -1,0 +1,59 @@
+package engine
+
+// Stats is the sum over all shards.
+type Stats struct {
+	Admitted, Denied                   uint64 // units
+	FalseDenialRate                    float64
+	DistinctKeys, PreviousDistinctKeys float64
+	BloomFill, SketchFill              float64
+}
+
+// Stats reads the engine and what it has replaced, at a position or later. The rate is that of one unit at the lowest limit. It
+// copies one shard at a time.
+func (e *Engine) Stats(p Position, lowest int64) (sum Stats) {
+	before := e.before.Load()
+	for _, one := range []*Engine{e, before} {
+		if one != nil {
+			admitted, denied := one.Units()
+			sum.Admitted += admitted
+			sum.Denied += denied
+		}
+	}
+	for s := range e.pieces(p, before) {
+		share, former := float64(len(e.shards))/float64(s.of), 0.0
+		if before != nil {
+			former = float64(len(before.shards)) / float64(s.of)
+		}
+		sum.DistinctKeys += s.ages[0].distinct()*share + s.former[0].distinct()*former
+		if len(s.ages) > 1 {
+			sum.PreviousDistinctKeys += s.ages[1].distinct()*share + s.former[1].distinct()*former
+		}
+		if s.ages[0].Door != nil {
+			sum.BloomFill += s.ages[0].Door.FillRatio() / float64(s.of)
+		}
+		sum.SketchFill += fill(&s.ages[0].Cells, e.counts(s.at)) / float64(s.of)
+		sum.FalseDenialRate += s.denied(1, lowest) / float64(s.of) // a new key falls in any alike
+	}
+	return sum
+}
+
+// FalseDenialRate returns the chance that a new key is denied n units at a limit, at a position or later, which the
+// exact algorithm admits.
+func (e *Engine) FalseDenialRate(p Position, n, limit int64) (rate float64) {
+	for s := range e.pieces(p, e.before.Load()) {
+		rate += s.denied(n, limit) / float64(s.of)
+	}
+	return rate
+}
+
+// Units returns what the engine has admitted and denied under its locks.
+func (e *Engine) Units() (admitted, denied uint64) {
+	for i := range e.shards {
+		s := &e.shards[i]
+		s.mu.Lock()
+		admitted += s.admitted
+		denied += s.denied
+		s.mu.Unlock()
+	}
+	return admitted, denied
+}

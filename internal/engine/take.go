@@ -1,0 +1,213 @@
+package engine
+
+// request is one key in one shard, whose lock the caller holds.
+//
+// Its four words, passed by value, stay in registers.
+type request struct {
+	*Engine
+	s     *shard
+	first int // word of the shard's memory
+	h     uint64
+}
+
+// Effort is how much a decision is to find out.
+type Effort uint8
+
+const (
+	Brief Effort  = 1 << iota // whether it admits, and no more
+	exact                     // with Brief: read the previous generation; without, bound it by its peak
+	Whole = exact             // all there is to tell
+)
+
+// take admits and counts n units, or does not. A limit below the window's is a window of
+// which some units are held back.
+//
+// Most keys have no entry in the table, are admitted and get none. For them what is not left
+// to the current generation is found out first, so that reading it and counting in it are one
+// step. All others go on to takeAny.
+func (r request) take(p Position, n, limit int64, e Effort) Verdict {
+	if p.Generation != r.s.number {
+		q := r.turn(p)
+		return r.take(q, n, limit, e).After(r.span(p, q))
+	}
+	if r.bucket.burst > 0 {
+		return r.takeTime(p, n, limit, e)
+	}
+	free := int64(0) // units that are not in use, whatever the previous generation holds of the key
+	if e == Brief && r.generations == 2 {
+		free = limit - r.Weighted(r.peakBefore(), 1, p.Elapsed)
+	}
+	if r.far {
+		r.prefetch(p.Generation, free > limit/2)
+	}
+	line := r.line()
+	if entry := r.heavy.find(line, r.h); entry != nil {
+		return r.takeAny(p, n, limit, e, entry)
+	}
+	here := limit // units that are not in use elsewhere
+	var at place
+	if r.beside.Load() {
+		share := r.share.Load()
+		if share == nil {
+			return r.takeAny(p, n, limit, e, nil)
+		}
+		at = share.place(r.h)
+		others := share.bound(at, r.Pack(p))
+		here -= others
+		free -= others
+	}
+	if free < n {
+		e |= exact
+		free = here
+		for age := 1; age < r.generations; age++ {
+			first, h := r.buffer(age), r.hashAt(p.Generation-int64(age))
+			if r.door.Test(r.memory, first, h) {
+				c := 1 + int64(r.cells.Estimate(r.memory, first+r.cellsFirst, h))
+				free -= r.Weighted(c, age, p.Elapsed)
+			}
+		}
+	}
+	most := r.crowded
+	if r.heavy.room(line) {
+		most = r.light + int64(r.s.peaks.raised)
+	}
+	most = min(free, most)
+	if n < 1 || n > most {
+		return r.takeAny(p, n, limit, e, nil)
+	}
+	h := r.hashAt(p.Generation)
+	first := r.buffer(0)
+	count := n // with these
+	if r.door.Test(r.memory, first, h) {
+		c, ok := r.cells.AddBounded(r.memory, first+r.cellsFirst, h, uint32(n), uint32(most-1))
+		if !ok && e == Brief {
+			return r.take(p, n, limit, Brief|exact)
+		}
+		if !ok {
+			return r.takeAny(p, n, limit, e, nil)
+		}
+		count = 1 + int64(c)
+	} else {
+		r.door.TestAndAdd(r.memory, first, h)
+		if n > 1 {
+			r.cells.Raise(r.memory, first+r.cellsFirst, h, uint32(n-1))
+		}
+	}
+	r.s.peaks.current = max(r.s.peaks.current, uint32(count))
+	r.s.admitted += uint64(n)
+	r.s.last.forget()
+	if at.block != nil {
+		r.share.Load().admit(at, count)
+	}
+	return Verdict{Allowed: true, Remaining: int(free - count), ResetAfter: r.resetAfter(p, 0)}
+}
+
+// takeAny is take for any key, in the shard's generation, by its entry if it has one.
+func (r request) takeAny(p Position, n, limit int64, e Effort, entry *uint64) Verdict {
+	current, h := r.count(p.Generation, entry)
+	enough := all
+	if e&Brief != 0 {
+		enough = min(n, limit) + r.limit - limit
+	}
+	var u usage
+	var at place
+	if !r.beside.Load() {
+		u = r.usage(p, current, entry, enough, false)
+	} else {
+		u, at = r.usageBeside(p, n, limit, current, entry, enough)
+	}
+	if free := u.free - (r.limit - limit); n >= 1 && n <= free {
+		r.add(entry, h, current, n)
+		if at.block != nil {
+			r.share.Load().admit(at, current+n)
+		}
+		return Verdict{Allowed: true, Remaining: int(free - n), ResetAfter: r.resetAfter(p, 0)}
+	}
+	return r.refuse(p, n, limit, enough, entry, u)
+}
+
+// usageBeside is usage for a key that has counts elsewhere as well, and tells where in a
+// Share, if it is there. The share's bound will do to admit the n units that are asked for.
+func (r request) usageBeside(p Position, n, limit, current int64, entry *uint64, enough int64) (usage, place) {
+	share := r.share.Load()
+	if share == nil {
+		return r.usage(p, current+r.former(p.Generation), entry, enough, true), place{}
+	}
+	at := share.place(r.h)
+	u := r.usage(p, current+share.bound(at, r.Pack(p)), entry, enough, false)
+	if n < 1 || n > u.free-(r.limit-limit) {
+		u = r.used(p, entry)
+	}
+	return u, at
+}
+
+// refuse counts a request that is denied, and remembers its key if that has nothing left.
+//
+// Where nobody asks until when, which takes longer to find out than to deny, it notes the
+// key, for which that is worth while if it is denied twice in a row.
+func (r request) refuse(p Position, n, limit, enough int64, entry *uint64, u usage) Verdict {
+	r.s.denied += uint64(max(n, 0))
+	flood := n == 1 && limit > 0
+	if enough != all {
+		if !flood {
+			return Verdict{}
+		}
+		if h := r.flood(limit); !r.s.last.noted(h) {
+			r.s.last.note(h)
+			return Verdict{}
+		}
+		u = r.used(p, entry)
+	}
+	u.free -= r.limit - limit
+	v := r.denied(p, u, entry, n, limit)
+	if flood {
+		r.remember(p, limit, v)
+	}
+	return v
+}
+
+// remember keeps in mind that the key has nothing left, and until when.
+func (r request) remember(p Position, limit int64, v Verdict) {
+	free := r.Pack(r.after(p, v.RetryAfter))
+	r.s.last.set(r.flood(limit), free, r.nanos(p)+int64(v.ResetAfter))
+}
+
+// flood is the hash by which a key is remembered that is denied at a limit.
+func (r request) flood(limit int64) uint64 { return r.h ^ uint64(r.limit-limit) }
+
+// peek tells what take would, but for what is left afterwards. It does not turn the shard, and
+// reads it as if it had.
+func (r request) peek(p Position, n, limit int64) Verdict {
+	q := r.clamp(p)
+	if r.bucket.burst > 0 {
+		return r.peekTime(q, n, limit).After(r.span(p, q))
+	}
+	entry := r.heavy.find(r.line(), r.h)
+	if entry != nil && q.Generation > r.s.number && r.heavy.spent(*entry) {
+		entry = nil
+	}
+	return r.peekEntry(q, n, limit, entry).After(r.span(p, q))
+}
+
+// peekEntry is peek at a position that is not behind the shard's, by the key's entry if it has one.
+func (r request) peekEntry(p Position, n, limit int64, entry *uint64) Verdict {
+	u := r.used(p, entry)
+	u.free -= r.limit - limit
+	if n < 1 || n > u.free {
+		return r.denied(p, u, entry, n, limit)
+	}
+	return Verdict{Allowed: true, Remaining: int(u.free), ResetAfter: r.resetAfter(p, u.newest)}
+}
+
+// denied is the Verdict on a request for n units that are not free.
+func (r request) denied(p Position, u usage, entry *uint64, n, limit int64) Verdict {
+	return Verdict{
+		Remaining: int(max(u.free, 0)),
+		RetryAfter: r.retryAfter(p, n, limit, func(age int) int64 {
+			number := p.Generation - int64(age)
+			c, _ := r.count(number, entry)
+			return c + r.former(number)
+		}),
+		ResetAfter: r.resetAfter(p, u.newest),
+	}
+}

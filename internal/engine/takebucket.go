@@ -1,0 +1,134 @@
+package engine
+
+import (
+	"math"
+	"time"
+
+	"github.com/sketchlimit/sketchlimit/internal/keyhash"
+)
+
+// takeTime is [request.take] for a bucket, in the shard's generation.
+func (r request) takeTime(p Position, n, limit int64, e Effort) Verdict {
+	b := &r.bucket
+	if last := r.lastRounded(); last != nil && limit > 0 {
+		return r.takeLast(last, p, n, limit)
+	}
+	h := keyhash.Mix(r.h, b.seed)
+	ticks, between := b.ticks.times(uint64(p.Elapsed))
+	now, full := int64(ticks), int64(r.cells.Estimate(r.memory, r.first, h))
+	ahead, most := max(0, full-now), b.most(limit, r.limit)
+	if n < 1 || n > most || ahead > b.room(most-n, limit, r.limit) { // free would take a division to tell
+		return r.refuseTime(p, n, limit, r.deniedTime(p, full, ahead, b.free(ahead, limit, r.limit), n, limit))
+	}
+	if ahead == 0 {
+		if between || !b.even(limit, r.limit) {
+			return r.takeLast(r.setLastRounded(p, limit), p, n, limit)
+		}
+		full = now
+	}
+	r.s.admitted += uint64(n)
+	r.s.last.forget()
+	if limit == r.limit {
+		full += n * b.unit
+	} else {
+		takes, rounded := b.flows(n, limit, r.limit)
+		if rounded {
+			takes++
+		}
+		full += takes
+	}
+	r.cells.Raise(r.memory, r.first, h, uint32(full))
+	if e == Brief {
+		return Verdict{Allowed: true}
+	}
+	if ahead > 0 {
+		most = b.free(ahead, limit, r.limit)
+	}
+	return Verdict{Allowed: true, Remaining: int(most - n), ResetAfter: b.until(p, full)}
+}
+
+// setLastRounded makes the key, whose bucket is full, the shard's lastRounded.
+func (r request) setLastRounded(p Position, limit int64) *lastRounded {
+	last := r.lastWords()
+	*last = lastRounded{key: r.h, ns: r.nanos(p), of: uint64(limit)}
+	r.s.peaks.current = r.lastTag()
+	return last
+}
+
+// takeLast is takeTime for the shard's lastRounded.
+func (r request) takeLast(last *lastRounded, p Position, n, limit int64) Verdict {
+	b, now := &r.bucket, r.nanos(p)
+	t := last.at(now, limit)
+	most := b.most(limit, r.limit)
+	free := t.free(b, now, most)
+	if n < 1 || n > free {
+		return r.refuseTime(p, n, limit, Verdict{
+			Remaining:  int(max(free, 0)),
+			RetryAfter: t.retryAfter(b, now, n, most),
+			ResetAfter: time.Duration(t.up() - now),
+		})
+	}
+	r.s.admitted += uint64(n)
+	r.s.last.forget()
+	t = t.add(b, n)
+	*last = t
+	full := b.ticks.up(uint64(t.up() - now + int64(p.Elapsed)))
+	r.cells.Raise(r.memory, r.first, keyhash.Mix(r.h, b.seed), uint32(min(full, math.MaxUint32)))
+	return Verdict{Allowed: true, Remaining: int(free - n), ResetAfter: time.Duration(t.up() - now)}
+}
+
+// refuseTime counts a request that is denied, and remembers its key if that has nothing left.
+func (r request) refuseTime(p Position, n, limit int64, v Verdict) Verdict {
+	r.s.denied += uint64(max(n, 0))
+	if n == 1 && limit > 0 {
+		r.remember(p, limit, v)
+	}
+	return v
+}
+
+// deniedTime is the Verdict on a request for n units that are not free.
+func (r request) deniedTime(p Position, full, ahead, free, n, limit int64) Verdict {
+	v := Verdict{Remaining: int(max(free, 0)), RetryAfter: r.bucket.retryAfter(p, full, n, limit, r.limit)}
+	if ahead > 0 {
+		v.ResetAfter = r.bucket.until(p, full)
+	}
+	return v
+}
+
+// peekTime is [request.peek] for a bucket. The position may lie generations ahead of
+// the shard's.
+func (r request) peekTime(p Position, n, limit int64) Verdict {
+	b := &r.bucket
+	if last := r.lastRounded(); last != nil && limit > 0 {
+		now, most := r.nanos(p), b.most(limit, r.limit)
+		t := last.at(now, limit)
+		v := Verdict{ResetAfter: time.Duration(t.up() - now)}
+		free := t.free(b, now, most)
+		if v.Allowed, v.Remaining = n >= 1 && n <= free, int(max(free, 0)); !v.Allowed {
+			v.RetryAfter = t.retryAfter(b, now, n, most)
+		}
+		return v
+	}
+	cell := r.cells.Estimate(r.memory, r.first, keyhash.Mix(r.h, b.seed))
+	cell -= min(cell, b.passed(r.s.number, p.Generation))
+	now, _ := b.ticks.times(uint64(p.Elapsed))
+	full := int64(cell)
+	ahead := max(0, full-int64(now))
+	free := b.free(ahead, limit, r.limit)
+	v := r.deniedTime(p, full, ahead, free, n, limit)
+	if v.Allowed = n >= 1 && n <= free; v.Allowed {
+		v.RetryAfter = 0
+	}
+	return v
+}
+
+// turnTime is [request.turn] for a bucket.
+func (r request) turnTime(p Position) Position {
+	if r.s.number == never {
+		r.s.number = max(r.s.number, p.Generation)
+	} else if p.Generation > r.s.number {
+		forward(r.memory[r.first:][:r.generation], r.bucket.passed(r.s.number, p.Generation))
+		r.s.number = p.Generation
+	}
+	return r.clamp(p)
+}

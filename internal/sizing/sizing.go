@@ -1,0 +1,32 @@
+// Package sizing says how much memory a limiter takes for a number of keys, and how it is spent: the dimensions of
+// its engine.
+package sizing
+
+import "github.com/sketchlimit/sketchlimit/internal/engine"
+
+// Need is what a limiter is for.
+type Need struct {
+	Rule        engine.Rule
+	Lowest      int     // limit that a request may come with
+	Keys        int     // distinct keys in a window; 0 if nobody knows
+	Rate        float64 // of false denials
+	MemoryBytes int     // the most that the limiter may take, everything included; 0 if nobody said
+	Grows       bool    // it may become larger
+}
+
+// Overhead is what a limiter takes of the heap beside its engine: the Limiter, its window manager, the counter of denials
+// without a lock, and what the goroutine that reads the clock takes with its ticker, channels and closures, as measured
+// with Go 1.26. It counts for limiters too that read the clock at every decision.
+const Overhead = 2560
+
+// Plan chooses the dimensions.
+func (n *Need) Plan() (engine.Dimensions, error) {
+	memory := n.MemoryBytes
+	if memory == 0 {
+		var err error
+		if memory, err = n.MemoryFor(n.Keys); err != nil {
+			return engine.Dimensions{}, err
+		}
+	}
+	return n.PlanFor(memory)
+}

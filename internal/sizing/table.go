@@ -1,0 +1,173 @@
+package sizing
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/sketchlimit/sketchlimit/bloom"
+	"github.com/sketchlimit/sketchlimit/internal/engine"
+)
+
+//go:generate go run ../../bench/sizes -write sizes_table.go
+
+// sized is what limits from one on, to that of the next row, take by Tune where keys send five
+// requests a window on average and one in a hundred sends three times the limit.
+type sized struct {
+	limit  int
+	shapes [2]Shape                 // for rates of strictRate and more, and for lower ones
+	bytes  [len(sizedRates)]float64 // a key, by rate
+}
+
+const (
+	strictRate = 1e-7
+	// headroom is on top of what Tune takes: whoever states keys alone knows less of the
+	// traffic. With it everybody is denied from three times the load on, rather than twice.
+	headroom = 1.5
+	// bucketBytesPerKey is what has been measured at a limit of 100, and smallBucket the
+	// units from which on it will do.
+	bucketBytesPerKey = 5
+	smallBucket       = 20
+	// lowBelow is the lowest limit from which on the rows of limits as low do, and lowCellBits the cells of those below.
+	lowBelow    = 12
+	lowCellBits = 16
+)
+
+// sized returns the row of the lowest limit, and for how many generations it is; fewer take as much, because
+// each then has more to hold. It is nil for large buckets and for windows with a limit of 1, which
+// no table is needed for.
+func (n *Need) sized() (row *sized, generations int) {
+	table, generations, limit := slidingSizes, 2, n.Lowest
+	switch {
+	case n.Rule.IsBucket():
+		if limit = min(limit, int(n.Rule.BurstAt(int64(n.Lowest)))); limit >= smallBucket {
+			return nil, 0
+		}
+		table, generations = bucketSizes, 1
+	case int(n.Rule.Limit()) == 1:
+		return nil, 0
+	case n.Rule.Generations() == 1:
+		table, generations = fixedSizes, 1
+	case n.Rule.Generations() > 2 && limit >= subWindowSizes[0].limit: // sliding ones take no less below
+		table, generations = subWindowSizes, 7
+	}
+	if !n.Rule.IsBucket() {
+		limit = max(limit, table[0].limit) // doorkeepers are what a lowest limit of 1 needs besides
+	}
+	for i := range table {
+		if limit >= table[i].limit {
+			row = &table[i]
+		}
+	}
+	return row, generations
+}
+
+func (s *sized) Shape(rate float64) Shape {
+	if rate < strictRate {
+		return s.shapes[1]
+	}
+	return s.shapes[0]
+}
+
+// bytesFor returns the bytes a key for a rate: between two columns, and beyond the last, as a
+// power of it.
+func (s *sized) bytesFor(rate float64) float64 {
+	if rate >= sizedRates[0] {
+		return s.bytes[0]
+	}
+	i := 1
+	for i < len(sizedRates)-1 && rate < sizedRates[i] {
+		i++
+	}
+	part := math.Log(rate/sizedRates[i-1]) / math.Log(sizedRates[i]/sizedRates[i-1])
+	return s.bytes[i-1] * math.Pow(s.bytes[i]/s.bytes[i-1], part)
+}
+
+// lowSized is sized for limits that have a table of heavy keys, and of which the lowest ones would have none: with
+// it they take less where cells are wide. It is nil for others.
+func (n *Need) lowSized() (row *sized) {
+	if !n.HeavyTable() || n.Lowest >= lowBelow {
+		return nil
+	}
+	table := slidingLowSizes
+	if n.Rule.Generations() == 1 {
+		table = fixedLowSizes
+	}
+	for i := range table {
+		if max(n.Lowest, table[0].limit) >= table[i].limit {
+			row = &table[i]
+		}
+	}
+	return row
+}
+
+// sizedFor returns how the bytes of the limiter's row are spent for so many keys, and how many these are.
+func (n *Need) sizedFor(keys int) (how Shape, bytes float64, err error) {
+	row, generations := n.sized()
+	how, bytes, err = n.spent(row, engine.CellBits(row.limit), generations, keys)
+	if low := n.lowSized(); low != nil && err == nil {
+		lowHow, lowBytes, err := n.spent(low, lowCellBits, generations, keys)
+		if lowBytes < bytes {
+			return lowHow, lowBytes, err
+		}
+	}
+	return how, bytes, err
+}
+
+// spent is sizedFor by a row for cells of so many bits.
+//
+// Cells hold Limit, and are the wider for it where the row is that of a lower one. Against a limit of 1 any
+// reading is too much, so doorkeepers hold the rate themselves, as they do where Limit is 1.
+func (n *Need) spent(row *sized, bits, generations, keys int) (how Shape, bytes float64, err error) {
+	how = row.Shape(n.Rate)
+	bytes = headroom * row.bytesFor(n.Rate) * float64(keys) * max(1, float64(n.Rule.Generations())/float64(generations))
+	if n.Rule.IsBucket() || n.Lowest == int(n.Rule.Limit()) {
+		return how, bytes, nil
+	}
+	heavy := bytes * how.Heavy
+	door := (bytes - heavy) * how.Door
+	cells := (bytes - heavy - door) * float64(engine.CellBits(int(n.Rule.Limit()))) / float64(bits)
+	if n.Lowest == 1 {
+		if door, how.Probes, err = n.doorsFor(keys); err != nil {
+			return Shape{}, 0, err
+		}
+	}
+	bytes = heavy + door + cells
+	how.Heavy, how.Door = heavy/bytes, door/(door+cells)
+	return how, bytes, nil
+}
+
+// doorsFor returns the bytes and the probes of doorkeepers that deny so many keys wrongly as rarely as shall be, where
+// each that is passed is a denial.
+func (n *Need) doorsFor(keys int) (bytes float64, probes int, err error) {
+	generations, rate := float64(n.Rule.Generations()), n.Rate
+	filter, probes, err := bloom.Dimensions(keys, rate/generations)
+	if err != nil {
+		return 0, 0, fmt.Errorf("FalseDenialRate %v of %d keys: %w", rate, keys, err)
+	}
+	return generations * float64(filter), probes, nil
+}
+
+// memoryFor returns the memory that holds the false-denial rate for so many keys.
+func (n *Need) MemoryFor(keys int) (int, error) {
+	rate := n.Rate
+	var bytes float64
+	var err error
+	if row, _ := n.sized(); row != nil {
+		_, bytes, err = n.sizedFor(keys)
+	} else if n.Rule.IsBucket() {
+		// the rate falls with about the fourth power of the memory, down to half of what
+		// 1e-5 takes; below that the cliff is near where everybody is denied
+		bytes = bucketBytesPerKey * float64(keys) * max(0.5, math.Pow(1e-5/rate, 0.25))
+	} else {
+		bytes, _, err = n.doorsFor(keys)
+	}
+	if err != nil {
+		return 0, err
+	}
+	memory := 1.05*bytes + float64(n.Smallest()) // 5 % for shards and their unevenness
+	if memory > engine.MaxMemory {
+		return 0, fmt.Errorf("Keys %d at FalseDenialRate %v needs %.3g bytes, must be at most %d",
+			keys, rate, memory, engine.MaxMemory)
+	}
+	return int(memory), nil
+}

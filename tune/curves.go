@@ -1,0 +1,251 @@
+package tune
+
+import (
+	"math"
+	"math/bits"
+
+	"github.com/sketchlimit/sketchlimit/internal/engine"
+)
+
+// tail is a distribution of counts: the chance of at least binFloor(i), for each i.
+// Past its end it is 0.
+type tail []float64
+
+// Counts are told apart up to exactBins, and from there on by an eighth.
+const (
+	exactBins  = 1 << exactBits
+	exactBits  = 7
+	octaveBins = 8
+	// negligible is a chance that no goal tells from 0.
+	negligible = 1e-18
+)
+
+func binOf(count int64) int {
+	if count < exactBins {
+		return int(max(count, 0))
+	}
+	e := bits.Len64(uint64(count)) - 1
+	return exactBins + (e-exactBits)*octaveBins + int(count>>(e-3))&(octaveBins-1)
+}
+
+func binFloor(i int) int64 {
+	if i < exactBins {
+		return int64(i)
+	}
+	e, sub := exactBits+(i-exactBins)/octaveBins, (i-exactBins)%octaveBins
+	return int64(octaveBins+sub) << (e - 3)
+}
+
+func binMiddle(i int) int64 { return (binFloor(i) + binFloor(i+1) - 1) / 2 }
+
+// of returns the chance of count or more.
+func (t tail) of(count int64) float64 {
+	if count <= 0 {
+		return 1
+	}
+	i := binOf(count)
+	if i >= len(t) {
+		return 0
+	}
+	next := 0.
+	if i+1 < len(t) {
+		next = t[i+1]
+	}
+	from, to := binFloor(i), binFloor(i+1)
+	return t[i] + (next-t[i])*float64(count-from)/float64(to-from)
+}
+
+// only returns the chance of a count in one bin.
+func (t tail) only(i int) float64 {
+	if i+1 < len(t) {
+		return t[i] - t[i+1]
+	}
+	return t[i]
+}
+
+// beyond returns the mean of what a count exceeds so many by.
+func (t tail) beyond(count int64) (mean float64) {
+	for i := binOf(count + 1); i < len(t); i++ {
+		mean += t[i] * float64(binFloor(i+1)-max(binFloor(i), count+1))
+	}
+	return mean
+}
+
+// plus returns the distribution of the sum of two counts.
+func (t tail) plus(other tail) tail {
+	if len(t) == 1 {
+		return other
+	}
+	sum := tail{1}
+	for i := 1; ; i++ {
+		chance := 0.
+		if i < len(t) {
+			chance = t[i]
+		}
+		for j := range min(i, len(t)) {
+			chance += t.only(j) * other.of(binFloor(i)-binMiddle(j))
+		}
+		if chance < negligible {
+			return sum
+		}
+		sum = append(sum, chance)
+	}
+}
+
+// times returns the distribution of the sum of so many counts.
+func (t tail) times(n int) tail {
+	sum := tail{1}
+	for ; n > 0; n /= 2 {
+		if n%2 == 1 {
+			sum = t.plus(sum)
+		}
+		t = t.plus(t)
+	}
+	return sum
+}
+
+// slots are the moments of a generation at which the simulated cells are read. They are
+// denser at its beginning, when heavy keys come in and everything fills.
+const slots = 16
+
+func instant(slot int) float64 { return float64(slot*slot) / (slots * slots) }
+
+// curves are what keys read that meet others' cells at random, on average over shards: in
+// the current generation as it fills, and in those before, which are all alike.
+type curves struct {
+	current [slots + 1]reading
+	past    reading
+	adds    bool // there is one row, in which keys that meet add up
+}
+
+// reading is a moment of a generation: the chance that a key which is not there passes
+// the doorkeeper, and then the distribution of the smallest of its cells.
+type reading struct {
+	door      float64
+	cells     tail
+	threshold float64 // units from which a key has an entry, mean over shards
+}
+
+// look reads all shards.
+func (c *curves) look(l *part, slot int, p engine.Position) {
+	top, shards := binOf(l.limit), l.dims.Shards
+	c.adds = l.dims.Depth == 1
+	for threshold, ages := range l.Shards(p) {
+		c.current[slot].threshold += float64(threshold) / float64(shards)
+		c.current[slot].add(&ages[0], top, shards)
+		for _, earlier := range ages[1:] {
+			if slot == 0 {
+				c.past.add(&earlier, top, shards*(len(ages)-1))
+			}
+		}
+	}
+}
+
+// add adds a shard's generation to the mean over so many.
+func (r *reading) add(g *engine.Generation, top, all int) {
+	r.door += g.Door.FalsePositiveRate() / float64(all)
+	cells := make(tail, top+1)
+	for _, read := range g.Cells.Readings() {
+		for i := range min(binOf(int64(read.Count)), top) + 1 {
+			cells[i] += read.Chance
+		}
+	}
+	for i, p := range cells {
+		if p == 0 {
+			break
+		}
+		if i == len(r.cells) {
+			r.cells = append(r.cells, 0)
+		}
+		r.cells[i] += p / float64(all)
+	}
+}
+
+// between returns the last slot before a moment, and how far it lies on the way to the next.
+func between(moment float64) (slot int, part float64) {
+	root := slots * math.Sqrt(moment)
+	slot = min(int(root), slots-1)
+	return slot, root - float64(slot)
+}
+
+// excess returns the distribution of what a key with so many units of its own in a
+// generation reads beyond them, at a moment of which now is the reading.
+//
+// A key reads the greater of its own count and one more than its smallest cell, and
+// counts on from there. What others had left in its cells when its j-th unit came is
+// then kept for good: a reading of r adds r+2−j to its own count. So the key's excess is
+// the greatest of those, of which the likeliest is taken: cells only rise, so they come
+// together. Above the threshold a key counts in the table, and cells add no more.
+func (c *curves) excess(now reading, moment float64, own, threshold int64) tail {
+	if own == 0 { // it has yet to pass the doorkeeper
+		t := tail{1}
+		for i := 1; now.cells.of(binFloor(i)-1)*now.door > negligible; i++ {
+			t = append(t, now.door*now.cells.of(binFloor(i)-1))
+		}
+		return t
+	}
+	if c.adds {
+		return c.added(moment*math.Min(1, float64(threshold)/float64(own)), moment/float64(own+1))
+	}
+	t := tail{1}
+	for i := 1; now.cells.of(own-1+binFloor(i)) > negligible; i++ {
+		t = append(t, now.cells.of(own-1+binFloor(i)))
+	}
+	for j := int64(1); j <= min(own, threshold); j += 1 + j/2 {
+		for i, p := range c.arrival(moment, j, own) {
+			if i == len(t) {
+				t = append(t, 0)
+			}
+			t[i] = max(t[i], p)
+		}
+	}
+	return t
+}
+
+// added returns the distribution of the excess in a single row: all that others have sent until the key was last counted
+// there, and one more if it passed the doorkeeper at first.
+func (c *curves) added(last, first float64) (t tail) {
+	slot, part := between(first)
+	passed := (1-part)*c.current[slot].door + part*c.current[slot+1].door
+	slot, part = between(last)
+	before, after := &c.current[slot].cells, &c.current[slot+1].cells
+	of := func(x int64) float64 { return (1-part)*before.of(x) + part*after.of(x) }
+	for i := 0; ; i++ {
+		p := (1-passed)*of(binFloor(i)) + passed*of(binFloor(i)-1)
+		if p < negligible {
+			return t
+		}
+		t = append(t, p)
+	}
+}
+
+// arrival returns the distribution of the excess that a key has from what the j-th of so
+// many units found in its cells.
+//
+// The unit came at a moment that is distributed as the j-th of so many random ones, a
+// Beta distribution, for which three moments stand: cells rise with a power of time, so
+// that the mean alone would tell too little.
+func (c *curves) arrival(moment float64, j, units int64) tail {
+	mean := float64(j) / float64(units+1)
+	spread := math.Sqrt(3 * mean * (1 - mean) / float64(units+2))
+	var t tail
+	for k, weight := range [3]float64{1. / 6, 2. / 3, 1. / 6} {
+		slot, part := between(moment * min(1, max(0, mean+float64(k-1)*spread)))
+		before, after := &c.current[slot], &c.current[slot+1]
+		for i := 0; ; i++ {
+			x := binFloor(i) + j - 2
+			p := (1-part)*before.cells.of(x) + part*after.cells.of(x)
+			if j == 1 {
+				p *= (1-part)*before.door + part*after.door
+			}
+			if p < negligible {
+				break
+			}
+			if i == len(t) {
+				t = append(t, 0)
+			}
+			t[i] += weight * p
+		}
+	}
+	return t
+}

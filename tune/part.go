@@ -1,0 +1,73 @@
+package tune
+
+import (
+	"math"
+
+	"github.com/sketchlimit/sketchlimit/bloom"
+	"github.com/sketchlimit/sketchlimit/internal/engine"
+	"github.com/sketchlimit/sketchlimit/internal/keyhash"
+)
+
+// window is a rule with the figures that simulations look at all the time.
+type window struct {
+	engine.Rule
+	limit       int64
+	length      int64 // of a generation, ns
+	generations int
+}
+
+func newWindow(rule engine.Rule) window {
+	return window{rule, rule.Limit(), rule.Length(), rule.Generations()}
+}
+
+// part is a few shards of a plan, real ones, that get a share of the traffic.
+type part struct {
+	*engine.Engine
+	window
+	dims   engine.Dimensions
+	hasher keyhash.Hasher
+	latest int64 // generation
+}
+
+// newPart returns shards of checked dimensions.
+func newPart(rule engine.Rule, d engine.Dimensions) *part {
+	e, err := engine.New(rule, d, tuneSeed, new(engine.Counter))
+	if err != nil {
+		panic(err) // the dimensions have been chosen for this rule
+	}
+	return &part{Engine: e, window: newWindow(rule), dims: d, hasher: keyhash.Hasher{Seed: tuneSeed}}
+}
+
+// at returns the position of a time, ns, which is taken as no earlier than the latest generation.
+func (p *part) at(now int64) engine.Position {
+	at := p.window.Split(now)
+	if at.Generation < p.latest {
+		return engine.Position{Generation: p.latest}
+	}
+	p.latest = at.Generation
+	return at
+}
+
+func (p *part) take(now int64, key []byte, n int64) engine.Verdict {
+	return p.Take(p.window.Pack(p.at(now)), p.hasher.Bytes(key), int(n), p.limit, engine.Whole)
+}
+
+func (p *part) peek(now int64, key []byte, n, limit int64) engine.Verdict {
+	return p.Peek(p.at(now), p.hasher.Bytes(key), int(n), limit)
+}
+
+// shrink makes a shard smaller and returns its share of what it was: about what is asked for, so
+// that doorkeeper, sketch and table keep their proportions.
+func shrink(d *engine.Dimensions, share float64) float64 {
+	lanes := 64 / d.CellBits
+	blocks := float64(d.BloomBytes / bloom.BlockBytes)
+	if blocks == 0 {
+		blocks = float64(d.Width / lanes)
+	}
+	least := math.Min(blocks, 2)
+	share = math.Max(math.Round(share*blocks), least) / blocks
+	d.BloomBytes = int(math.Round(share*float64(d.BloomBytes)/bloom.BlockBytes)) * bloom.BlockBytes
+	d.Width = int(math.Round(share*float64(d.Width/lanes))) * lanes
+	d.HeavyEntries = int(math.Round(share*float64(d.HeavyEntries)/engine.HeavyBucket)) * engine.HeavyBucket
+	return share
+}
