@@ -14,12 +14,13 @@ import (
 	"github.com/sketchlimit/sketchlimit"
 	"github.com/sketchlimit/sketchlimit/accuracy"
 	"github.com/sketchlimit/sketchlimit/exact"
+	"github.com/sketchlimit/sketchlimit/internal/racing"
 )
 
 // scale is how much smaller than the load that the figures in the README are about
 // these tests are: keys, requests and memory alike. The error depends on the load of
 // a cell only, so the rates are the same. BenchmarkSteadyState has the full size.
-const scale = 16 * slowdown
+const scale = 16 * racing.Slowdown
 
 // steadyState are five windows of 5 M requests (6 M for the attack) over 1 M keys,
 // divided by scale.
@@ -103,7 +104,7 @@ func TestSteadyStateLowLimits(t *testing.T) {
 func TestSizedByKeys(t *testing.T) {
 	for _, limit := range []int{1, 2, 5, 10, 20, 100, 1000} {
 		for _, rate := range []float64{1e-3, 1e-5} {
-			const keys = 10_000 / slowdown
+			const keys = 10_000 / racing.Slowdown
 			w := accuracy.Workload{Kind: accuracy.Attack, Keys: keys, Limit: limit, Factor: 3, Abusers: keys / 100,
 				Requests: 5 * (5*keys + 3*limit*keys/100), Windows: 5, Seed: 1}
 			r := replay(t, w, accuracy.NewContest(sketchlimit.Config{
@@ -239,7 +240,7 @@ func TestBrokenVariantsAreFound(t *testing.T) {
 	passes := func(r *accuracy.Result) bool {
 		return r.OverAdmissions == 0 && r.InnocentFalseDenials <= mostFalseDenials(r.InnocentRequests, 5e-6)
 	}
-	const bytes = 1 << 18 / slowdown // a power of two, so that the remainder of a row is its low bits
+	const bytes = 1 << 18 / racing.Slowdown // a power of two, so that the remainder of a row is its low bits
 	sound := newVariant(bytes, 100)
 	require.True(t, passes(contest(sound)))
 
@@ -259,7 +260,7 @@ func TestBrokenVariantsAreFound(t *testing.T) {
 // Abusers who come in the midst of a window must not carry light keys to the limit: the table of heavy keys has
 // room for them, whatever light keys have read until then.
 func TestAbusersWhoComeLate(t *testing.T) {
-	const keys = 20_000 / slowdown
+	const keys = 20_000 / racing.Slowdown
 	for _, c := range []sketchlimit.Config{
 		{Limit: 20}, {Limit: 100}, {Limit: 1000},
 		{Limit: 100, Algorithm: sketchlimit.FixedWindow}, {Limit: 1000, Algorithm: sketchlimit.FixedWindow},
@@ -298,7 +299,7 @@ func TestAbusersWhoComeLate(t *testing.T) {
 
 // A limiter made for a lowest limit holds its rate there, and not just at Limit.
 func TestLowestLimitIsSizedFor(t *testing.T) {
-	const keys, probes = 20_000 / slowdown, 20_000
+	const keys, probes = 20_000 / racing.Slowdown, 20_000
 	for _, test := range []struct {
 		sketchlimit.Config
 		requests int // a key
@@ -320,14 +321,14 @@ func TestLowestLimitIsSizedFor(t *testing.T) {
 		for window := range 2 {
 			for range test.requests {
 				for key := range keys {
-					l.TakeLimit(fmt.Sprint(key), 1, c.LowestLimit)
+					l.Do(sketchlimit.Request{Key: fmt.Sprint(key), Limit: c.LowestLimit})
 				}
 			}
 			for key := range keys / 100 {
 				l.AllowN(fmt.Sprint("abuser ", key), c.Limit)
 			}
 			for key := range probes {
-				if !l.PeekLimitAt(now, fmt.Sprint("fresh ", window, key), 1, c.LowestLimit).Allowed {
+				if !l.Do(sketchlimit.Request{Time: now, Key: fmt.Sprint("fresh ", window, key), Limit: c.LowestLimit, Peek: true}).Allowed {
 					denied++
 				}
 			}

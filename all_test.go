@@ -19,7 +19,7 @@ import (
 
 func group(t testing.TB, limiters ...*sketchlimit.Limiter) *sketchlimit.Group {
 	t.Helper()
-	g, err := sketchlimit.All(limiters...)
+	g, err := sketchlimit.NewGroup(limiters...)
 	require.NoError(t, err)
 	return g
 }
@@ -38,14 +38,14 @@ func ExampleAll() {
 	if err != nil {
 		panic(err)
 	}
-	limits, err := sketchlimit.All(second, hour)
+	limits, err := sketchlimit.NewGroup(second, hour)
 	if err != nil {
 		panic(err)
 	}
 	now := time.Date(2026, time.November, 21, 12, 0, 0, 0, time.UTC)
 	d, by := limits.TakeAt(now, "203.0.113.7", 11)
 	fmt.Println(d.Allowed, "by limiter", by, "with limit", d.Limit)
-	fmt.Println(hour.PeekAt(now, "203.0.113.7", 1).Remaining, "left in the hour")
+	fmt.Println(hour.Do(sketchlimit.Request{Time: now, Key: "203.0.113.7", Peek: true}).Remaining, "left in the hour")
 	// Output:
 	// false by limiter 0 with limit 10
 	// 1000 left in the hour
@@ -54,7 +54,7 @@ func ExampleAll() {
 func TestBadGroupsAreNamed(t *testing.T) {
 	a, b := fixed(t, 1, time.Second), fixed(t, 2, time.Second)
 	growing := build(t, sketchlimit.Config{Limit: 1, Window: time.Second, MemoryBytes: 1 << 20,
-		Overload: sketchlimit.Grow, MaxMemoryBytes: 1 << 24})
+		MaxMemoryBytes: 1 << 24})
 	for want, limiters := range map[string][]*sketchlimit.Limiter{
 		"All of 0 limiters, must be 1 … 8":                   {},
 		"All of 9 limiters, must be 1 … 8":                   {a, a, a, a, a, a, a, a, a},
@@ -62,7 +62,7 @@ func TestBadGroupsAreNamed(t *testing.T) {
 		"limiter 2 of All is limiter 0, must be another one": {a, b, a},
 		"limiter 1 of All has Overload grow, must be deny":   {a, growing},
 	} {
-		_, err := sketchlimit.All(limiters...)
+		_, err := sketchlimit.NewGroup(limiters...)
 		require.EqualError(t, err, "sketchlimit: "+want)
 	}
 }
@@ -122,7 +122,7 @@ func TestGroupAgreesWithTheExactAlgorithms(t *testing.T) {
 		key, n := fmt.Sprint(r.IntN(2)), 1+r.IntN(4)/3*r.IntN(6)
 		all, longest := true, time.Duration(0)
 		for _, o := range oracles {
-			d := o.PeekAt(now, key, n)
+			d := o.Do(sketchlimit.Request{Time: now, Key: key, N: n, Peek: true})
 			all, longest = all && d.Allowed, max(longest, d.RetryAfter)
 		}
 		got, by := g.TakeAt(now, key, n)
@@ -130,7 +130,7 @@ func TestGroupAgreesWithTheExactAlgorithms(t *testing.T) {
 		require.Equal(t, longest, got.RetryAfter, "request %d", i)
 		if !all {
 			refused[by]++
-			want := oracles[by].PeekAt(now, key, n)
+			want := oracles[by].Do(sketchlimit.Request{Time: now, Key: key, N: n, Peek: true})
 			want.Limit = configs[by].Limit
 			require.Equal(t, want, got, "request %d", i)
 			continue
@@ -204,15 +204,15 @@ func TestGroupKeys(t *testing.T) {
 	g := group(t, fixed(t, 3, time.Second), fixed(t, 5, time.Hour))
 	four, mapped := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("::ffff:192.0.2.1")
 	for left, take := range []func() (sketchlimit.Decision, int){
-		func() (sketchlimit.Decision, int) { return g.TakeAddr(mapped, 1) },
-		func() (sketchlimit.Decision, int) { return g.TakeBytes(four.AsSlice(), 1) },
+		func() (sketchlimit.Decision, int) { return g.Do(sketchlimit.Request{Addr: mapped}) },
+		func() (sketchlimit.Decision, int) { return g.Do(sketchlimit.Request{Bytes: four.AsSlice()}) },
 		func() (sketchlimit.Decision, int) { return g.Take(string(four.AsSlice()), 1) },
 	} {
 		d, by := take()
 		require.Equal(t, sketchlimit.Decision{Allowed: true, Limit: 3, Remaining: 2 - left, ResetAfter: time.Second}, d)
 		require.Zero(t, by)
 	}
-	d, by := g.TakeAddr(four, 1)
+	d, by := g.Do(sketchlimit.Request{Addr: four})
 	require.Equal(t, sketchlimit.Decision{Limit: 3, RetryAfter: time.Second, ResetAfter: time.Second}, d)
 	require.Zero(t, by)
 }
@@ -227,8 +227,8 @@ func TestGroupAllocatesNothing(t *testing.T) {
 	require.Zero(t, testing.AllocsPerRun(1000, func() {
 		g.Allow("k")
 		g.Take("k", 1)
-		g.TakeBytes(key, 1)
-		g.TakeAddr(addr, 1)
+		g.Do(sketchlimit.Request{Bytes: key})
+		g.Do(sketchlimit.Request{Addr: addr})
 		now = now.Add(time.Second)
 		g.TakeAt(now, "k", 2)
 	}))
@@ -248,7 +248,7 @@ func TestGroupDoesNotHalfConsume(t *testing.T) {
 		first := build(t, config)
 		config.Limit = 90
 		second := build(t, config)
-		group, err := sketchlimit.All(first, second)
+		group, err := sketchlimit.NewGroup(first, second)
 		require.NoError(t, err)
 
 		d, _ := group.Take("heavy", 40)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/internal/racing"
 )
 
 // rational is GCRA in rational arithmetic, without anything of the package's:
@@ -198,15 +199,15 @@ func TestTiersOfNUnitsPassNAtOnceAndAtTheirRate(t *testing.T) {
 				l, key := build(t, c), fmt.Sprint(tier, " ", i)
 				units := min(burst, 100)
 				if rest := burst - units; rest > 0 {
-					require.True(t, l.TakeLimitAt(now, key, rest, tier).Allowed)
+					require.True(t, l.Do(sketchlimit.Request{Time: now, Key: key, N: rest, Limit: tier}).Allowed)
 				}
 				for n := range units {
-					require.True(t, l.TakeLimitAt(now, key, 1, tier).Allowed, "%+v, tier %d, unit %d at %v", c, tier, n, now.UnixNano())
+					require.True(t, l.Do(sketchlimit.Request{Time: now, Key: key, Limit: tier}).Allowed, "%+v, tier %d, unit %d at %v", c, tier, n, now.UnixNano())
 				}
 				for n := range 50 {
 					at := now.Add(rate.paced(n+1, tier, burst))
-					require.False(t, l.TakeLimitAt(at.Add(-1), key, 1, tier).Allowed)
-					require.True(t, l.TakeLimitAt(at, key, 1, tier).Allowed, "%+v, tier %d, request %d from %v", c, tier, n, now.UnixNano())
+					require.False(t, l.Do(sketchlimit.Request{Time: at.Add(-1), Key: key, Limit: tier}).Allowed)
+					require.True(t, l.Do(sketchlimit.Request{Time: at, Key: key, Limit: tier}).Allowed, "%+v, tier %d, request %d from %v", c, tier, n, now.UnixNano())
 				}
 			}
 		}
@@ -242,7 +243,7 @@ func TestReserveOfNUnitsAtOnceAndAtTheRate(t *testing.T) {
 // limit, window and times are; so are tiers.
 func TestBucketAloneIsRationalGCRA(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
-	for range 300 / slowdown {
+	for range 300 / racing.Slowdown {
 		c := sketchlimit.Config{Algorithm: sketchlimit.TokenBucket, LowestLimit: 1, Limit: 1 + r.IntN(10_000)>>r.IntN(14), Burst: 1 + r.IntN(10_000)>>r.IntN(14)}
 		c.Window = ms + time.Duration(r.Int64N(int64(7*24*time.Hour)>>r.IntN(30)))
 		if r.IntN(2) == 0 {
@@ -258,7 +259,7 @@ func TestBucketAloneIsRationalGCRA(t *testing.T) {
 		}
 		admitted := randomTimes(r, c, tier, 400, func(now time.Time, n int) sketchlimit.Decision {
 			want := oracle.take(now.UnixNano(), "k", n, tier, burst)
-			got := l.TakeLimitAt(now, "k", n, tier)
+			got := l.Do(sketchlimit.Request{Time: now, Key: "k", N: n, Limit: tier})
 			require.Equal(t, want, got, "%+v, tier %d of %d, %d units at %d", c, tier, burst, n, now.UnixNano())
 			return got
 		})
@@ -309,7 +310,7 @@ func randomTimes(r *rand.Rand, c sketchlimit.Config, limit, requests int, take f
 func TestBucketNeverOverAdmitsByRationalGCRA(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	admitted := 0
-	for i := range 200 / slowdown {
+	for i := range 200 / racing.Slowdown {
 		c := randomBucket(r)
 		if i%2 == 0 {
 			c = sketchlimit.Config{Algorithm: sketchlimit.TokenBucket, LowestLimit: 1, Limit: 1 + r.IntN(20), Burst: 1 + r.IntN(20),
@@ -323,17 +324,17 @@ func TestBucketNeverOverAdmitsByRationalGCRA(t *testing.T) {
 				tier = 1 + r.IntN(c.Limit)
 				n, burst = 1+r.IntN(tierBurst(tier, c)), tierBurst(tier, c)
 			}
-			d := l.TakeLimitAt(now, key, n, tier)
+			d := l.Do(sketchlimit.Request{Time: now, Key: key, N: n, Limit: tier})
 			if d.Allowed {
 				want := oracle.take(now.UnixNano(), key, n, tier, burst)
 				require.True(t, want.Allowed, "%+v, tier %d, %d units at %d", c, tier, n, now.UnixNano())
 				require.LessOrEqual(t, d.Remaining, want.Remaining, "%+v, tier %d, %d units at %d %v %v, oracle %v", c, tier, n, now.UnixNano(), d, want, oracle.tat)
-			} else if retry := l.PeekAt(now, key, n).RetryAfter; retry > 0 && retry < 1<<57 {
-				require.True(t, l.PeekAt(now.Add(retry), key, n).Allowed, "%+v, %d units in %v", c, n, retry)
-				require.False(t, l.PeekAt(now.Add(retry-1), key, n).Allowed, "%+v, %d units in %v", c, n, retry)
+			} else if retry := l.Do(sketchlimit.Request{Time: now, Key: key, N: n, Peek: true}).RetryAfter; retry > 0 && retry < 1<<57 {
+				require.True(t, l.Do(sketchlimit.Request{Time: now.Add(retry), Key: key, N: n, Peek: true}).Allowed, "%+v, %d units in %v", c, n, retry)
+				require.False(t, l.Do(sketchlimit.Request{Time: now.Add(retry - 1), Key: key, N: n, Peek: true}).Allowed, "%+v, %d units in %v", c, n, retry)
 			}
 			return d
 		})
 	}
-	require.Greater(t, admitted, 20_000/slowdown)
+	require.Greater(t, admitted, 20_000/racing.Slowdown)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/sketchlimit/sketchlimit"
 	"github.com/sketchlimit/sketchlimit/accuracy"
 	"github.com/sketchlimit/sketchlimit/exact"
+	"github.com/sketchlimit/sketchlimit/internal/racing"
 )
 
 const ms = time.Millisecond
@@ -55,7 +56,7 @@ func TestBucketThrottledAndRedisCell(t *testing.T) {
 		})
 		peek := yes(4, 1000*ms) // they ask for 0 units
 		peek.Limit = c.Limit
-		require.Equal(t, peek, l.PeekAt(time.Unix(9, int64(500*ms)), "k", 1))
+		require.Equal(t, peek, l.Do(sketchlimit.Request{Time: time.Unix(9, int64(500*ms)), Key: "k", Peek: true}))
 		run(t, l, []step{
 			{9500 * ms, 2, yes(2, 3000*ms)},
 			{9500 * ms, 5, no(2, 3000*ms, 3000*ms)},
@@ -138,9 +139,9 @@ func TestBucketAgreesWithGCRA(t *testing.T) {
 				n = -r.IntN(2)
 			}
 			key := fmt.Sprint("key", r.IntN(3))
-			want := oracle.PeekAt(now, key, n)
+			want := oracle.Do(sketchlimit.Request{Time: now, Key: key, N: n, Peek: true})
 			want.Limit = c.Limit
-			require.Equal(t, want, l.PeekAt(now, key, n), "%+v, peek %d of %d units", c, i, n)
+			require.Equal(t, want, l.Do(sketchlimit.Request{Time: now, Key: key, N: n, Peek: true}), "%+v, peek %d of %d units", c, i, n)
 			want = oracle.TakeAt(now, key, n)
 			want.Limit = c.Limit
 			require.Equal(t, want, l.TakeAt(now, key, n), "%+v, take %d of %d units", c, i, n)
@@ -215,11 +216,11 @@ func TestBucketNeverOverAdmits(t *testing.T) {
 		if c.MemoryBytes = 64 << 10; i%2 == 0 {
 			c.MemoryBytes = 4000
 		}
-		admitted, over := againstGCRA(t, build(t, c), c, 1+r.IntN(300), 4000/slowdown, r)
+		admitted, over := againstGCRA(t, build(t, c), c, 1+r.IntN(300), 4000/racing.Slowdown, r)
 		require.Zero(t, over, "%+v", c)
 		total += admitted
 	}
-	require.Greater(t, total, 200*4000/slowdown/10)
+	require.Greater(t, total, 200*4000/racing.Slowdown/10)
 }
 
 // flooredTimes is a bucket a key whose times are cut to ticks, not rounded up.
@@ -278,7 +279,7 @@ func TestBucketThroughWraps(t *testing.T) {
 			if rested {
 				n, idle = c.Burst, idle+1
 			}
-			want, got := oracle.PeekAt(now, key, n), l.TakeAt(now, key, n)
+			want, got := oracle.Do(sketchlimit.Request{Time: now, Key: key, N: n, Peek: true}), l.TakeAt(now, key, n)
 			if rested {
 				require.True(t, got.Allowed, "%+v, %s at %v, last at %v", c, key, at, before)
 			}
@@ -306,12 +307,15 @@ func TestBucketJumpsAhead(t *testing.T) {
 		full := time.Duration(90e9)
 		require.True(t, l.TakeAt(time.Unix(0, 1), "k", 90).Allowed)
 		now := time.Unix(0, 1+jump*int64(generation(c)))
-		d := l.PeekAt(now, "k", 1)
+		d := l.Do(sketchlimit.Request{Time: now, Key: "k", Peek: true})
 		want := max(0, full-time.Duration(jump*int64(generation(c))))
 		require.InDelta(t, float64(want), float64(d.ResetAfter), 64, "%d generations", jump)
-		require.Equal(t, d, func() sketchlimit.Decision { l.TakeAt(now, "other", 1); return l.PeekAt(now, "k", 1) }())
+		require.Equal(t, d, func() sketchlimit.Decision {
+			l.TakeAt(now, "other", 1)
+			return l.Do(sketchlimit.Request{Time: now, Key: "k", Peek: true})
+		}())
 		if d.Allowed { // and back again: the generation's start is what the time is then
-			early := l.PeekAt(time.Unix(0, 1), "k", 1)
+			early := l.Do(sketchlimit.Request{Time: time.Unix(0, 1), Key: "k", Peek: true})
 			require.LessOrEqual(t, early.Remaining, d.Remaining)
 		}
 	}
@@ -340,7 +344,7 @@ func TestShortBucketsReadTheClockThemselves(t *testing.T) {
 
 func TestBucketNeverOverAdmitsUnderConcurrency(t *testing.T) {
 	const limit = 100
-	for keys, perGoroutine := range map[int]int{1: 3000, 100: 3000, 1_000_000: 40_000 / slowdown} {
+	for keys, perGoroutine := range map[int]int{1: 3000, 100: 3000, 1_000_000: 40_000 / racing.Slowdown} {
 		l := build(t, sketchlimit.Config{Limit: limit, Window: time.Second, Algorithm: sketchlimit.TokenBucket, MemoryBytes: 1 << 20})
 		_, all, generations := race(l, keys, perGoroutine, time.Second)
 		// A full bucket, and what flowed until the clock stood still.

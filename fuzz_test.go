@@ -12,6 +12,7 @@ import (
 
 	"github.com/sketchlimit/sketchlimit"
 	"github.com/sketchlimit/sketchlimit/exact"
+	"github.com/sketchlimit/sketchlimit/internal/racing"
 )
 
 const trialWindow = 1200 * ms // 100 ms a unit of 12, and whole for all limits
@@ -169,17 +170,17 @@ func (x *trial) take(key string, n, limit int) {
 	if limit == x.config.Limit {
 		got = x.l.TakeAt(x.now, key, n)
 	} else {
-		got = x.l.TakeLimitAt(x.now, key, n, limit)
+		got = x.l.Do(sketchlimit.Request{Time: x.now, Key: key, N: n, Limit: limit})
 	}
 	x.count(want, got.Allowed, key, n, limit)
 	if got.Allowed {
 		left := x.ask(x.now, key, n, limit)
 		want.Remaining, want.ResetAfter = left.Remaining, left.ResetAfter
 	} else {
-		require.Equal(x, got, x.l.PeekLimitAt(x.now, key, n, limit), "what is told is what is decided")
+		require.Equal(x, got, x.l.Do(sketchlimit.Request{Time: x.now, Key: key, N: n, Limit: limit, Peek: true}), "what is told is what is decided")
 		if got.RetryAfter != sketchlimit.Never {
-			require.True(x, x.l.PeekLimitAt(x.now.Add(got.RetryAfter), key, n, limit).Allowed, "after %v", got.RetryAfter)
-			require.False(x, x.l.PeekLimitAt(x.now.Add(got.RetryAfter-1), key, n, limit).Allowed, "before %v", got.RetryAfter)
+			require.True(x, x.l.Do(sketchlimit.Request{Time: x.now.Add(got.RetryAfter), Key: key, N: n, Limit: limit, Peek: true}).Allowed, "after %v", got.RetryAfter)
+			require.False(x, x.l.Do(sketchlimit.Request{Time: x.now.Add(got.RetryAfter - 1), Key: key, N: n, Limit: limit, Peek: true}).Allowed, "before %v", got.RetryAfter)
 		}
 	}
 	x.judge(want, got)
@@ -189,7 +190,7 @@ func (x *trial) take(key string, n, limit int) {
 // a later one.
 func (x *trial) ask(at time.Time, key string, n, limit int) sketchlimit.Decision {
 	lag := max(0, x.floor.Sub(at))
-	d := x.oracles[limit].PeekAt(at.Add(lag), key, n)
+	d := x.oracles[limit].Do(sketchlimit.Request{Time: at.Add(lag), Key: key, N: n, Peek: true})
 	if d.RetryAfter > 0 && d.RetryAfter != sketchlimit.Never {
 		d.RetryAfter += lag
 	}
@@ -203,7 +204,7 @@ func (x *trial) ask(at time.Time, key string, n, limit int) sketchlimit.Decision
 // peek asks without a trace, at a time that may lie ahead.
 func (x *trial) peek(ahead time.Duration, key string, n int) {
 	at := x.now.Add(ahead)
-	x.judge(x.ask(at, key, n, x.config.Limit), x.l.PeekAt(at, key, n))
+	x.judge(x.ask(at, key, n, x.config.Limit), x.l.Do(sketchlimit.Request{Time: at, Key: key, N: n, Peek: true}))
 }
 
 // allow sends a request through the short form.
@@ -372,7 +373,7 @@ func FuzzOperations(f *testing.F) {
 // The same with operations drawn at random, for those who do not fuzz.
 func TestOperations(t *testing.T) {
 	for i, c := range trials {
-		for seed := range uint64(20 / min(slowdown, 4)) {
+		for seed := range uint64(20 / min(racing.Slowdown, 4)) {
 			t.Run(fmt.Sprint(i, seed), func(t *testing.T) { newTrial(t, c).run(randomBytes(seed, 800)) })
 		}
 	}

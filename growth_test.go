@@ -14,6 +14,7 @@ import (
 
 	"github.com/sketchlimit/sketchlimit"
 	"github.com/sketchlimit/sketchlimit/exact"
+	"github.com/sketchlimit/sketchlimit/internal/racing"
 )
 
 func growing(t testing.TB, c sketchlimit.Config) *sketchlimit.Limiter {
@@ -189,7 +190,7 @@ func TestGrowNeverOverAdmits(t *testing.T) {
 					now := time.Now()
 					if l.TakeAt(now, key, n).Allowed {
 						admitted += uint64(n)
-						if !oracle.PeekAt(now, key, n).Allowed {
+						if !oracle.Do(sketchlimit.Request{Time: now, Key: key, N: n, Peek: true}).Allowed {
 							over++
 						}
 						oracle.Charge(now, key, n)
@@ -218,7 +219,7 @@ func TestGrowNeverOverAdmitsUnderConcurrency(t *testing.T) {
 	start := time.Now().Add(time.Hour).Truncate(time.Second)
 	sizes := map[int]bool{l.Plan().Shards: true}
 	// It grows in the background, for which a busy machine may take any number of windows.
-	for window := 0; window < 60/slowdown || len(sizes) < 2 && window < 600; window++ {
+	for window := 0; window < 60/racing.Slowdown || len(sizes) < 2 && window < 600; window++ {
 		now := start.Add(time.Duration(window) * time.Second)
 		var mu sync.Mutex
 		admitted := map[string]int{}
@@ -265,7 +266,7 @@ func TestGrowIsConfigured(t *testing.T) {
 		_, err := sketchlimit.New(tt.c)
 		require.EqualError(t, err, tt.want)
 	}
-	_, err := sketchlimit.New(sketchlimit.Config{Limit: 20, Window: time.Second, MemoryBytes: 1 << 20, Overload: sketchlimit.Grow, MaxMemoryBytes: 1 << 19})
+	_, err := sketchlimit.New(sketchlimit.Config{Limit: 20, Window: time.Second, MemoryBytes: 1 << 20, MaxMemoryBytes: 1 << 19})
 	require.ErrorContains(t, err, "sketchlimit: MaxMemoryBytes 524288, must be at least 10")
 	require.Equal(t, "deny grow Overload(3)", sketchlimit.Deny.String()+" "+sketchlimit.Grow.String()+" "+sketchlimit.Overload(3).String())
 	l := growing(t, sketchlimit.Config{MemoryBytes: 1 << 20, MaxMemoryBytes: 2 << 20, FalseDenialRate: 1e-3})
@@ -330,7 +331,7 @@ func TestLimiterOfItsOwnersClockIsCollected(t *testing.T) {
 		o := &owner{at: time.Unix(1000, 0), ballast: make([]byte, each)}
 		var err error
 		o.limiter, err = sketchlimit.New(sketchlimit.Config{Limit: 10, Window: time.Second, MemoryBytes: 8 << 10, Clock: o.now,
-			Overload: sketchlimit.Grow, MaxMemoryBytes: 1 << 20})
+			MaxMemoryBytes: 1 << 20})
 		require.NoError(t, err)
 		require.True(t, o.limiter.Allow("k"))
 		if i%2 == 0 {

@@ -144,15 +144,15 @@ func TestHashAllocatesNothing(t *testing.T) {
 	for name, hash := range map[string]sketchlimit.Hash{"default": nil, "MapHash": sketchlimit.MapHash()} {
 		l := build(t, sketchlimit.Config{Limit: 1 << 30, Window: time.Hour, Hash: hash})
 		other := build(t, sketchlimit.Config{Limit: 1 << 30, Window: time.Hour, Algorithm: sketchlimit.TokenBucket, Hash: hash})
-		all, err := sketchlimit.All(l, other)
+		all, err := sketchlimit.NewGroup(l, other)
 		require.NoError(t, err)
 		in, err := sketchlimit.NewInflight(sketchlimit.InflightConfig{Limit: 1, Requests: 1, Hash: hash})
 		require.NoError(t, err)
 		for kind, f := range map[string]func(){ // on the stack, if nothing keeps it
 			"string":    func() { var key [16]byte; l.Take(string(key[:]), 1) },
-			"bytes":     func() { var key [16]byte; l.TakeBytes(key[:], 1) },
-			"addr":      func() { var key [16]byte; l.TakeAddr(netip.AddrFrom16(key), 1) },
-			"group":     func() { var key [16]byte; all.TakeBytes(key[:], 1) },
+			"bytes":     func() { var key [16]byte; l.Do(sketchlimit.Request{Bytes: key[:]}) },
+			"addr":      func() { var key [16]byte; l.Do(sketchlimit.Request{Addr: netip.AddrFrom16(key)}) },
+			"group":     func() { var key [16]byte; all.Do(sketchlimit.Request{Bytes: key[:]}) },
 			"reserve":   func() { var key [16]byte; other.Reserve(string(key[:]), 1) },
 			"in flight": func() { var key [16]byte; h, _ := in.AcquireBytes(key[:], 1); h.Release() },
 			"held":      func() { var key [16]byte; in.Held(string(key[:])) },
@@ -171,8 +171,8 @@ func TestHashOfAnyForm(t *testing.T) {
 		done := make(chan sketchlimit.Decision)
 		go func() { // a stack that has yet to grow
 			key := b
-			l.TakeBytes(key[:], 1)
-			l.TakeAddr(addr, 1)
+			l.Do(sketchlimit.Request{Bytes: key[:]})
+			l.Do(sketchlimit.Request{Addr: addr})
 			done <- l.Take(string(key[:]), 1)
 		}()
 		require.Zero(t, (<-done).Remaining, name)

@@ -56,7 +56,7 @@ func TestTakeLimitAgreesWithTheExactAlgorithm(t *testing.T) {
 			}
 			want := oracles[which].TakeAt(now, key, n)
 			want.Limit = limits[which]
-			require.Equal(t, want, l.TakeLimitAt(now, key, n, limits[which]), "%+v, request %d: %d units of %d", c.config, i, n, limits[which])
+			require.Equal(t, want, l.Do(sketchlimit.Request{Time: now, Key: key, N: n, Limit: limits[which]}), "%+v, request %d: %d units of %d", c.config, i, n, limits[which])
 			for j, other := range oracles {
 				if want.Allowed && j != which && !bucket {
 					other.Charge(now, key, n)
@@ -70,7 +70,7 @@ func TestTakeLimitAgreesWithTheExactAlgorithm(t *testing.T) {
 func TestTakeLimitOfOneBucket(t *testing.T) {
 	l := build(t, sketchlimit.Config{Limit: 10, LowestLimit: 5, Window: 10 * time.Second, Algorithm: sketchlimit.TokenBucket})
 	take := func(at time.Duration, n, limit int) sketchlimit.Decision {
-		return l.TakeLimitAt(time.Unix(0, int64(at)), "k", n, limit)
+		return l.Do(sketchlimit.Request{Time: time.Unix(0, int64(at)), Key: "k", N: n, Limit: limit})
 	}
 	require.Equal(t, sketchlimit.Decision{Allowed: true, Limit: 10, Remaining: 4, ResetAfter: 6 * time.Second}, take(0, 6, 10))
 	require.Equal(t, sketchlimit.Decision{Limit: 5, Remaining: 2, RetryAfter: 2 * time.Second, ResetAfter: 6 * time.Second}, take(0, 3, 5))
@@ -83,25 +83,25 @@ func TestTakeLimitOutOfBounds(t *testing.T) {
 		l := build(t, sketchlimit.Config{Limit: 10, LowestLimit: 5, Window: time.Minute, Algorithm: algorithm})
 		for _, limit := range []int{0, -1, math.MinInt} {
 			for _, n := range []int{1, 2, math.MaxInt} {
-				require.Equal(t, sketchlimit.Decision{RetryAfter: sketchlimit.Never}, l.TakeLimit("k", n, limit))
+				require.Equal(t, sketchlimit.Decision{RetryAfter: sketchlimit.Never}, l.Do(sketchlimit.Request{Key: "k", N: n, Limit: limit}))
 			}
 		}
-		d := l.TakeLimit("k", 1, math.MaxInt)
+		d := l.Do(sketchlimit.Request{Key: "k", Limit: math.MaxInt})
 		require.Equal(t, 9, d.Remaining)
 		require.Equal(t, 10, d.Limit)
-		require.Equal(t, sketchlimit.Never, l.TakeLimit("k", 6, 5).RetryAfter)
-		require.True(t, l.TakeLimit("k", 4, 5).Allowed)
+		require.Equal(t, sketchlimit.Never, l.Do(sketchlimit.Request{Key: "k", N: 6, Limit: 5}).RetryAfter)
+		require.True(t, l.Do(sketchlimit.Request{Key: "k", N: 4, Limit: 5}).Allowed)
 		for range 3 { // from what the shard remembers, too
-			require.False(t, l.TakeLimit("k", 1, 5).Allowed)
-			require.Equal(t, 5, l.TakeLimit("k", 1, 5).Limit)
+			require.False(t, l.Do(sketchlimit.Request{Key: "k", Limit: 5}).Allowed)
+			require.Equal(t, 5, l.Do(sketchlimit.Request{Key: "k", Limit: 5}).Limit)
 		}
 		left := 4
 		if algorithm == sketchlimit.TokenBucket {
 			left = 0 // four units of five a minute take as long as eight of ten
 		}
-		require.Equal(t, left, l.TakeLimit("k", 1, 10).Remaining, "the denial was that limit's alone")
+		require.Equal(t, left, l.Do(sketchlimit.Request{Key: "k", Limit: 10}).Remaining, "the denial was that limit's alone")
 		for range 3 {
-			require.Equal(t, l.TakeLimitAt(time.Unix(0, 0), "k", 1, 5), l.TakeLimit("k", 1, 5))
+			require.Equal(t, l.Do(sketchlimit.Request{Time: time.Unix(0, 0), Key: "k", Limit: 5}), l.Do(sketchlimit.Request{Key: "k", Limit: 5}))
 		}
 	}
 }
@@ -111,20 +111,20 @@ func TestTakeLimitOutOfBounds(t *testing.T) {
 func TestLimitsBelowTheLowestAreRefused(t *testing.T) {
 	for _, algorithm := range []sketchlimit.Algorithm{sketchlimit.SlidingWindow, sketchlimit.FixedWindow, sketchlimit.TokenBucket} {
 		l := build(t, sketchlimit.Config{Limit: 100, LowestLimit: 10, Window: time.Minute, Algorithm: algorithm})
-		require.True(t, l.TakeLimit("k", 1, 10).Allowed)
+		require.True(t, l.Do(sketchlimit.Request{Key: "k", Limit: 10}).Allowed)
 		require.False(t, l.Stats().OutsidePlan)
 		refused := sketchlimit.Decision{RetryAfter: sketchlimit.Never, ResetAfter: l.Peek("k").ResetAfter}
-		require.Equal(t, refused, l.TakeLimit("k", 1, 9))
-		require.Equal(t, refused, l.TakeLimitBytes([]byte("k"), 1, 1))
-		require.Equal(t, refused, l.PeekLimitAt(time.Unix(0, 0), "k", 1, 9))
+		require.Equal(t, refused, l.Do(sketchlimit.Request{Key: "k", Limit: 9}))
+		require.Equal(t, refused, l.Do(sketchlimit.Request{Bytes: []byte("k"), Limit: 1}))
+		require.Equal(t, refused, l.Do(sketchlimit.Request{Time: time.Unix(0, 0), Key: "k", Limit: 9, Peek: true}))
 		s := l.Stats()
 		require.EqualValues(t, 2, s.TooLow)
 		require.EqualValues(t, 2, s.Denied)
 		require.True(t, s.OutsidePlan)
 
 		l = build(t, sketchlimit.Config{Limit: 100, Window: time.Minute, Algorithm: algorithm})
-		require.Equal(t, sketchlimit.Never, l.TakeLimit("k", 1, 99).RetryAfter, "the lowest limit is Limit unless it is set")
-		require.True(t, l.TakeLimit("k", 1, 100).Allowed)
+		require.Equal(t, sketchlimit.Never, l.Do(sketchlimit.Request{Key: "k", Limit: 99}).RetryAfter, "the lowest limit is Limit unless it is set")
+		require.True(t, l.Do(sketchlimit.Request{Key: "k", Limit: 100}).Allowed)
 	}
 }
 
@@ -133,9 +133,9 @@ func TestTakeLimitKeys(t *testing.T) {
 	l, now := build(t, sketchlimit.Config{Limit: 60, LowestLimit: 7, Window: time.Minute}), time.Unix(0, 0)
 	four, mapped := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("::ffff:192.0.2.1")
 	for i, d := range []sketchlimit.Decision{
-		l.TakeLimit(string(four.AsSlice()), 1, 7), l.TakeLimitAt(now, string(four.AsSlice()), 1, 7),
-		l.TakeLimitBytes(four.AsSlice(), 1, 7), l.TakeLimitBytesAt(now, four.AsSlice(), 1, 7),
-		l.TakeLimitAddr(four, 1, 7), l.TakeLimitAddrAt(now, mapped, 1, 7),
+		l.Do(sketchlimit.Request{Key: string(four.AsSlice()), Limit: 7}), l.Do(sketchlimit.Request{Time: now, Key: string(four.AsSlice()), Limit: 7}),
+		l.Do(sketchlimit.Request{Bytes: four.AsSlice(), Limit: 7}), l.Do(sketchlimit.Request{Time: now, Bytes: four.AsSlice(), Limit: 7}),
+		l.Do(sketchlimit.Request{Addr: four, Limit: 7}), l.Do(sketchlimit.Request{Time: now, Addr: mapped, Limit: 7}),
 	} {
 		require.Equal(t, sketchlimit.Decision{Allowed: true, Limit: 7, Remaining: 6 - i, ResetAfter: 2 * time.Minute}, d)
 	}
@@ -145,9 +145,9 @@ func TestTakeLimitAllocatesNothing(t *testing.T) {
 	l := build(t, sketchlimit.Config{Limit: 60, LowestLimit: 7, Window: time.Minute, Algorithm: sketchlimit.TokenBucket})
 	key, addr, now := []byte("k"), netip.MustParseAddr("192.0.2.1"), time.Unix(0, 0)
 	require.Zero(t, testing.AllocsPerRun(1000, func() {
-		l.TakeLimit("k", 1, 7)
-		l.TakeLimitBytes(key, 1, 7)
-		l.TakeLimitAddr(addr, 1, 7)
-		l.TakeLimitAddrAt(now, addr, 1, 7)
+		l.Do(sketchlimit.Request{Key: "k", Limit: 7})
+		l.Do(sketchlimit.Request{Bytes: key, Limit: 7})
+		l.Do(sketchlimit.Request{Addr: addr, Limit: 7})
+		l.Do(sketchlimit.Request{Time: now, Addr: addr, Limit: 7})
 	}))
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/sketchlimit/sketchlimit"
 	"github.com/sketchlimit/sketchlimit/exact"
+	"github.com/sketchlimit/sketchlimit/tune"
 )
 
 // build returns a reproducible limiter whose clock stands at the epoch.
@@ -46,7 +47,7 @@ type step struct {
 func run(t *testing.T, l *sketchlimit.Limiter, steps []step) {
 	t.Helper()
 	for i, s := range steps {
-		s.want.Limit = l.PeekAt(time.Unix(0, int64(s.at)), "k", 1).Limit
+		s.want.Limit = l.Do(sketchlimit.Request{Time: time.Unix(0, int64(s.at)), Key: "k", Peek: true}).Limit
 		require.Equal(t, s.want, l.TakeAt(time.Unix(0, int64(s.at)), "k", s.n), "step %d at %v", i, s.at)
 	}
 }
@@ -136,7 +137,7 @@ func TestAgreesWithTheExactAlgorithm(t *testing.T) {
 					if r.IntN(100) == 0 {
 						n = limit + r.IntN(2)
 					}
-					require.Equal(t, oracle.PeekAt(now, key, n), l.PeekAt(now, key, n), "peek %d: %v %s %d", i, now, key, n)
+					require.Equal(t, oracle.Do(sketchlimit.Request{Time: now, Key: key, N: n, Peek: true}), l.Do(sketchlimit.Request{Time: now, Key: key, N: n, Peek: true}), "peek %d: %v %s %d", i, now, key, n)
 					want, got := oracle.TakeAt(now, key, n), l.TakeAt(now, key, n)
 					require.Equal(t, want, got, "take %d: %v %s %d", i, now, key, n)
 				}
@@ -167,8 +168,8 @@ func TestRetryAfterIsTheFirstInstant(t *testing.T) {
 			}
 			denied++
 			require.Positive(t, d.RetryAfter)
-			require.True(t, l.PeekAt(now.Add(d.RetryAfter), key, n).Allowed, "%d units of %s after %v", n, key, d.RetryAfter)
-			require.False(t, l.PeekAt(now.Add(d.RetryAfter-1), key, n).Allowed, "%d units of %s before %v", n, key, d.RetryAfter)
+			require.True(t, l.Do(sketchlimit.Request{Time: now.Add(d.RetryAfter), Key: key, N: n, Peek: true}).Allowed, "%d units of %s after %v", n, key, d.RetryAfter)
+			require.False(t, l.Do(sketchlimit.Request{Time: now.Add(d.RetryAfter - 1), Key: key, N: n, Peek: true}).Allowed, "%d units of %s before %v", n, key, d.RetryAfter)
 		}
 		require.Greater(t, denied, 50)
 	}
@@ -179,9 +180,9 @@ func TestKeysOfAnyKindAndSize(t *testing.T) {
 	now := time.Unix(0, 0)
 	for _, key := range []string{"", "\x00", "\x00\x00", "k", strings.Repeat("k", 1<<20), strings.Repeat("k", 1<<20-1)} {
 		require.Equal(t, 9, l.TakeAt(now, key, 1).Remaining)
-		require.Equal(t, 8, l.TakeBytesAt(now, []byte(key), 1).Remaining, "the same bytes are the same key")
+		require.Equal(t, 8, l.Do(sketchlimit.Request{Time: now, Bytes: []byte(key)}).Remaining, "the same bytes are the same key")
 		require.Equal(t, 7, l.Take(key, 1).Remaining)
-		require.Equal(t, 6, l.TakeBytes([]byte(key), 1).Remaining)
+		require.Equal(t, 6, l.Do(sketchlimit.Request{Bytes: []byte(key)}).Remaining)
 		require.True(t, l.Allow(key))
 		require.True(t, l.AllowN(key, 5))
 		require.False(t, l.Allow(key))
@@ -189,12 +190,12 @@ func TestKeysOfAnyKindAndSize(t *testing.T) {
 	}
 	for _, addr := range []string{"192.0.2.1", "2001:db8::1", "::"} {
 		a := netip.MustParseAddr(addr)
-		require.Equal(t, 9, l.TakeAddrAt(now, a, 1).Remaining)
-		require.Equal(t, 8, l.TakeAddr(a, 1).Remaining)
-		require.Equal(t, 7, l.TakeBytesAt(now, a.AsSlice(), 1).Remaining, "an address counts as its bytes")
+		require.Equal(t, 9, l.Do(sketchlimit.Request{Time: now, Addr: a}).Remaining)
+		require.Equal(t, 8, l.Do(sketchlimit.Request{Addr: a}).Remaining)
+		require.Equal(t, 7, l.Do(sketchlimit.Request{Time: now, Bytes: a.AsSlice()}).Remaining, "an address counts as its bytes")
 	}
-	require.Equal(t, 6, l.TakeAddrAt(now, netip.MustParseAddr("::ffff:192.0.2.1"), 1).Remaining, "an IPv4-mapped address is the IPv4 address")
-	require.Equal(t, 6, l.TakeAddrAt(now, netip.MustParseAddr("2001:db8::1%eth0"), 1).Remaining, "zones do not count")
+	require.Equal(t, 6, l.Do(sketchlimit.Request{Time: now, Addr: netip.MustParseAddr("::ffff:192.0.2.1")}).Remaining, "an IPv4-mapped address is the IPv4 address")
+	require.Equal(t, 6, l.Do(sketchlimit.Request{Time: now, Addr: netip.MustParseAddr("2001:db8::1%eth0")}).Remaining, "zones do not count")
 }
 
 func TestCostsThatCanNeverPass(t *testing.T) {
@@ -234,7 +235,7 @@ func TestFloodedKeyGetsTheSameAnswers(t *testing.T) {
 		denied := uint64(0)
 		for i := range 20_000 {
 			now := time.Unix(0, int64(i)*int64(20*time.Millisecond)+r.Int64N(int64(5*time.Second)))
-			want := l.PeekAt(now, "k", 1) // always through the lock
+			want := l.Do(sketchlimit.Request{Time: now, Key: "k", Peek: true}) // always through the lock
 			got := l.TakeAt(now, "k", 1)
 			if got.Allowed {
 				require.True(t, want.Allowed)
@@ -298,9 +299,9 @@ func TestDecisionsAllocateNothing(t *testing.T) {
 		for kind, f := range map[string]func(){
 			"Allow":      func() { l.Allow(key) },
 			"Take":       func() { l.Take(key, 1) },
-			"TakeBytes":  func() { l.TakeBytes(bytes, 1) },
-			"TakeAddr 4": func() { l.TakeAddr(v4, 1) },
-			"TakeAddr 6": func() { l.TakeAddr(v6, 1) },
+			"TakeBytes":  func() { l.Do(sketchlimit.Request{Bytes: bytes}) },
+			"TakeAddr 4": func() { l.Do(sketchlimit.Request{Addr: v4}) },
+			"TakeAddr 6": func() { l.Do(sketchlimit.Request{Addr: v6}) },
 			"Peek":       func() { l.Peek(key) },
 			"Prefetch":   func() { l.Prefetch(bytes) },
 			"turning":    func() { now = now.Add(time.Minute); l.TakeAt(now, key, 3) },
@@ -361,7 +362,7 @@ func TestMemoryIsAsStated(t *testing.T) {
 		for i := range 100_000 {
 			var key [8]byte
 			binary.LittleEndian.PutUint64(key[:], uint64(i))
-			l.TakeBytesAt(time.Unix(int64(i)/1000, 0), key[:], 1)
+			l.Do(sketchlimit.Request{Time: time.Unix(int64(i)/1000, 0), Bytes: key[:]})
 		}
 		require.InDelta(t, grown, heap()-before, 32<<10, "it does not grow")
 		runtime.KeepAlive(l)
@@ -479,7 +480,7 @@ func TestStatsTellHowManyKeysThereAre(t *testing.T) {
 
 func TestStatsTellAnOverload(t *testing.T) {
 	plan := build(t, sketchlimit.Config{Limit: 100, Window: time.Minute, Keys: 20_000}).Plan()
-	plan.Forecast = &sketchlimit.Forecast{Keys: 20_000}
+	plan.Forecast = &tune.Forecast{Keys: 20_000}
 	for name, c := range map[string]sketchlimit.Config{
 		"keys":   {Keys: 20_000},
 		"plan":   {Plan: &plan},

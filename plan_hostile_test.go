@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/internal/racing"
 )
 
 // odd returns a number that nobody means, or one that is about right.
@@ -59,10 +60,10 @@ func exercise(l *sketchlimit.Limiter, limit int) {
 	for i := range 40 {
 		key := keyName(int64(i % 3))
 		l.TakeAt(now, key, 1+i%4)
-		l.TakeLimitAt(now, key, 1, 1+i)
+		l.Do(sketchlimit.Request{Time: now, Key: key, Limit: 1 + i})
 		l.ReserveAt(now, key, 1)
 		l.TakeAt(now, key, limit)
-		l.PeekAt(now.Add(time.Hour), key, 1)
+		l.Do(sketchlimit.Request{Time: now.Add(time.Hour), Key: key, Peek: true})
 		now = now.Add(l.Window() / 3 % (1 << 50))
 	}
 	l.Stats()
@@ -75,7 +76,7 @@ const mostBuilt = 4 << 20
 func TestNewNeverPanics(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 10))
 	built, refused := 0, 0
-	for range 20_000 / slowdown {
+	for range 20_000 / racing.Slowdown {
 		c := oddConfig(r)
 		bytes, err := c.Bytes()
 		if err == nil && bytes > mostBuilt {
@@ -90,8 +91,8 @@ func TestNewNeverPanics(t *testing.T) {
 		require.NotPanics(t, func() { exercise(l, c.Limit) }, "%+v, %+v", c, c.Plan)
 		require.NoError(t, l.Close())
 	}
-	require.Greater(t, built, 500/slowdown)
-	require.Greater(t, refused, 1000/slowdown)
+	require.Greater(t, built, 500/racing.Slowdown)
+	require.Greater(t, refused, 1000/racing.Slowdown)
 }
 
 // A limit of 1 without cells has no table of heavy keys either.
@@ -129,7 +130,7 @@ func TestSealedSnapshotsOfHostilePlans(t *testing.T) {
 	const inUse, before = 64, 128 // bytes of the header
 	r := rand.New(rand.NewPCG(11, 12))
 	refused := 0
-	for i := range 4000 / slowdown {
+	for i := range 4000 / racing.Slowdown {
 		c := sketchlimit.Config{Limit: 1 + i%2*9, Window: time.Minute, MemoryBytes: 8 << 10, MaxMemoryBytes: 1 << 20, Overload: sketchlimit.Grow,
 			Algorithm: sketchlimit.Algorithm(i / 2 % 2), Seed: 1, Clock: at(time.Unix(1_700_000_000, 0))}
 		l, err := sketchlimit.New(c)

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/internal/racing"
 )
 
 // load sends requests of keys of all weights over a window and a half, up to a time.
@@ -22,7 +23,7 @@ func load(l *sketchlimit.Limiter, now time.Time, seed uint64, keys, requests, co
 	for i := range requests {
 		at := now.Add(-window*3/2 + time.Duration(float64(window)*1.5*float64(i)/float64(requests)))
 		key := fmt.Sprint(int(float64(keys) * r.Float64() * r.Float64()))
-		l.TakeLimitAt(at, key, 1+r.IntN(cost), limits[r.IntN(len(limits))])
+		l.Do(sketchlimit.Request{Time: at, Key: key, N: 1 + r.IntN(cost), Limit: limits[r.IntN(len(limits))]})
 	}
 }
 
@@ -56,7 +57,7 @@ func asked(l *sketchlimit.Limiter, limit, lowest, most int) (requests [][2]int) 
 // standard deviations of what is told. That would fail by chance in one run of 250, were not all of it drawn
 // from fixed seeds.
 func TestLiveRateIsTheRateOfNewKeys(t *testing.T) {
-	const keys, probes = 20_000, 400_000 / slowdown
+	const keys, probes = 20_000, 400_000 / racing.Slowdown
 	now := time.Unix(0, int64(150*time.Second)) // all kinds have several generations then, and are half through one
 	states := 0
 	for name, c := range map[string]struct {
@@ -77,7 +78,7 @@ func TestLiveRateIsTheRateOfNewKeys(t *testing.T) {
 		"bucket":      {config: sketchlimit.Config{Limit: 100, LowestLimit: 1, MemoryBytes: 32 << 10, Algorithm: sketchlimit.TokenBucket}, load: 40},
 		"bucket with a burst": {config: sketchlimit.Config{Limit: 60, LowestLimit: 10, Burst: 10, MemoryBytes: 32 << 10,
 			Algorithm: sketchlimit.TokenBucket}, load: 20},
-		"growing":             {config: sketchlimit.Config{Limit: 100, LowestLimit: 1, MemoryBytes: 16 << 10, Overload: sketchlimit.Grow, MaxMemoryBytes: 1 << 20}},
+		"growing":             {config: sketchlimit.Config{Limit: 100, LowestLimit: 1, MemoryBytes: 16 << 10, MaxMemoryBytes: 1 << 20}},
 		"shared, sliding":     {config: sketchlimit.Config{Limit: 100, LowestLimit: 1, MemoryBytes: 32 << 10}},
 		"shared, fixed":       {config: sketchlimit.Config{Limit: 100, LowestLimit: 1, MemoryBytes: 16 << 10, Algorithm: sketchlimit.FixedWindow}},
 		"shared, sub-windows": {config: sketchlimit.Config{Limit: 100, LowestLimit: 1, MemoryBytes: 60 << 10, SubWindows: 3}},
@@ -113,7 +114,7 @@ func TestLiveRateIsTheRateOfNewKeys(t *testing.T) {
 				states++
 				told, denied := l.FalseDenialRate(ask[0], ask[1]), 0
 				for i := range probes {
-					if !l.PeekLimitAt(now, fmt.Sprint("never seen ", i), ask[0], ask[1]).Allowed {
+					if !l.Do(sketchlimit.Request{Time: now, Key: fmt.Sprint("never seen ", i), N: ask[0], Limit: ask[1], Peek: true}).Allowed {
 						denied++
 					}
 				}

@@ -13,12 +13,13 @@ import (
 
 	"github.com/sketchlimit/sketchlimit"
 	"github.com/sketchlimit/sketchlimit/exact"
+	"github.com/sketchlimit/sketchlimit/sharing"
 )
 
 // node is one of several limiters with one limit.
 type node struct {
 	*sketchlimit.Limiter
-	share *sketchlimit.Share
+	share *sharing.Share
 	sent  map[int64][]uint64 // own cells that the others know, by generation
 }
 
@@ -81,7 +82,7 @@ func TestShareDecidesAsOne(t *testing.T) {
 			here := r.IntN(2)
 			key := fmt.Sprint(r.IntN(3))
 			n := 1 + r.IntN(3)
-			require.Equal(t, oracle.PeekAt(now, key, n), nodes[here].PeekAt(now, key, n), "%+v, request %d", c.config, i)
+			require.Equal(t, oracle.Do(sketchlimit.Request{Time: now, Key: key, N: n, Peek: true}), nodes[here].Do(sketchlimit.Request{Time: now, Key: key, N: n, Peek: true}), "%+v, request %d", c.config, i)
 			want, got := oracle.TakeAt(now, key, n), nodes[here].TakeAt(now, key, n)
 			if want.Allowed { // less may be left for all that the limiter has looked at
 				require.LessOrEqual(t, got.Remaining, want.Remaining)
@@ -278,7 +279,7 @@ func TestShareIsSafeForConcurrentUse(t *testing.T) {
 func TestShareRefusals(t *testing.T) {
 	for _, c := range []sketchlimit.Config{
 		{Limit: 10, Window: time.Minute, Keys: 100, Algorithm: sketchlimit.TokenBucket},
-		{Limit: 10, Window: time.Minute, Keys: 100, Overload: sketchlimit.Grow, MaxMemoryBytes: 1 << 20},
+		{Limit: 10, Window: time.Minute, Keys: 100, MaxMemoryBytes: 1 << 20},
 	} {
 		_, err := build(t, c).Share()
 		require.ErrorIs(t, err, errors.ErrUnsupported)
@@ -325,7 +326,7 @@ func TestAddOthersRunsItsIteratorWithoutALock(t *testing.T) {
 		t.Fatal("it waits for a lock that it holds")
 	}
 	for i := range int64(50) {
-		require.Equal(t, 10, l.PeekAt(now, keyName(1000+i), 1).Remaining)
+		require.Equal(t, 10, l.Do(sketchlimit.Request{Time: now, Key: keyName(1000 + i), Peek: true}).Remaining)
 	}
 	require.False(t, s.AddOthers(0, current-2, func(func(int, uint32) bool) { t.Error("ranged over") }))
 
@@ -350,7 +351,7 @@ func TestShareTellsRequestsForNothingWhatHolds(t *testing.T) {
 	a.tell(t, b) // in full, until it is weighed again
 	now = now.Add(90 * time.Second)
 	for _, n := range []int{0, -1, 101} {
-		require.Equal(t, b.PeekAt(now, "k", n), b.Take("k", n))
+		require.Equal(t, b.Do(sketchlimit.Request{Time: now, Key: "k", N: n, Peek: true}), b.Take("k", n))
 		require.Equal(t, 75, b.Take("k", n).Remaining)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/tune"
 )
 
 // What New takes by its table is what Tune takes for the same traffic and half as much again, up to twice
@@ -16,13 +17,13 @@ import (
 func TestSizesAreThoseOfTune(t *testing.T) {
 	tuned(t)
 	const keys = 200_000
-	traffic := sketchlimit.Traffic{Keys: keys, Abusers: 0.01}
+	traffic := tune.Traffic{Keys: keys, Abusers: 0.01}
 	near := func(bytes, tuned int) bool {
 		ratio := float64(bytes) / float64(tuned)
 		t.Logf("New %d, Tune %d: %.2f", bytes, tuned, ratio)
 		return ratio >= 1 && ratio <= 3
 	}
-	for _, g := range []sketchlimit.Goal{
+	for _, g := range []tune.Goal{
 		{Limit: 100, FalseDenialRate: 1e-5},
 		{Limit: 10, FalseDenialRate: 1e-7},
 		{Limit: 5, FalseDenialRate: 1e-3, Algorithm: sketchlimit.FixedWindow},
@@ -33,14 +34,14 @@ func TestSizesAreThoseOfTune(t *testing.T) {
 		c := sketchlimit.Config{
 			Limit: g.Limit, Window: time.Minute, Algorithm: g.Algorithm, SubWindows: g.SubWindows, Keys: keys, FalseDenialRate: g.FalseDenialRate,
 		}
-		plan, err := sketchlimit.Tune(traffic, g)
+		plan, err := tune.Plan(traffic, g)
 		require.NoError(t, err)
 		bytes, err := c.Bytes()
 		require.NoError(t, err)
 		require.True(t, near(bytes, plan.Forecast.MemoryBytes), "%+v", g)
 		chosen := build(t, c).Plan()
 		for load, rate := range map[float64]float64{1: g.FalseDenialRate, 2: 0.1} {
-			e, err := sketchlimit.PredictAt(traffic, g, chosen, load)
+			e, err := tune.PredictAt(traffic, g, chosen, load)
 			require.NoError(t, err)
 			require.LessOrEqual(t, e.FalseDenialRate, rate, "%+v at %v times the load", g, load)
 		}

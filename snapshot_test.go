@@ -94,7 +94,7 @@ func TestSnapshot(t *testing.T) {
 				require.EqualValues(t, len(saved), n)
 				require.Equal(t, saved, snapshot(t, restored), "nothing is lost or added")
 				for i := range int64(300) {
-					d := l.PeekAt(time.Unix(0, clock.Load()), keyName(i), 1)
+					d := l.Do(sketchlimit.Request{Time: time.Unix(0, clock.Load()), Key: keyName(i), Peek: true})
 					require.Equal(t, d, restored.Peek(keyName(i)), "%v windows later", later)
 					switch {
 					case !d.Allowed:
@@ -164,17 +164,17 @@ func TestSnapshotRefused(t *testing.T) {
 		{"cut", saved[:len(saved)-1], c, sketchlimit.ErrSnapshot, "ends after"},
 		{"goes on", append(bytes.Clone(saved), 0), c, sketchlimit.ErrSnapshot, "goes on after"},
 		{"header", patched(200, 0)[:207], c, sketchlimit.ErrSnapshot, "ends after 207"},
-		{"version", patched(7, 3), c, sketchlimit.ErrSnapshotVersion, ": 2, must be 1"},
+		{"version", patched(7, 3), c, sketchlimit.ErrSnapshotMismatch, ": 2, must be 1"},
 		{"generation", patched(208+7, 0x80), c, sketchlimit.ErrSnapshot, "generation"},
 		{"sum", patched(3000, 1), c, sketchlimit.ErrSnapshot, "wrong sum"},
-		{"seed", saved, sketchlimit.Config{Limit: 100, Seed: 5}, sketchlimit.ErrSnapshotHash, ""},
-		{"xxhash", saved, sketchlimit.Config{Limit: 100, Hash: sketchlimit.XXHash(5)}, sketchlimit.ErrSnapshotHash, ""},
-		{"hash", saved, sketchlimit.Config{Limit: 100, Hash: sketchlimit.MapHash()}, sketchlimit.ErrSnapshotHash, ""},
-		{"limit", saved, sketchlimit.Config{Limit: 101}, sketchlimit.ErrSnapshotConfig, "{Limit:100 Generation:10000000000 Generations:2 Burst:0 Span:0}, must be {Limit:101 "},
-		{"algorithm", saved, sketchlimit.Config{Limit: 100, Algorithm: sketchlimit.TokenBucket}, sketchlimit.ErrSnapshotConfig, "must be {Limit:100 Generation:"},
-		{"dimensions", saved, sketchlimit.Config{Limit: 100, MemoryBytes: 96 << 10}, sketchlimit.ErrSnapshotConfig, "{Shards:"},
-		{"too large", saved, sketchlimit.Config{Limit: 100, MemoryBytes: 16 << 10, MaxMemoryBytes: 32 << 10, Overload: sketchlimit.Grow}, sketchlimit.ErrSnapshotConfig, "must be at most MaxMemoryBytes 32768"},
-		{"no plan", patched(80, 0xff), sketchlimit.Config{Limit: 100, MemoryBytes: 16 << 10, MaxMemoryBytes: 1 << 20, Overload: sketchlimit.Grow}, sketchlimit.ErrSnapshotConfig, "Plan.BloomProbes 252"},
+		{"seed", saved, sketchlimit.Config{Limit: 100, Seed: 5}, sketchlimit.ErrSnapshotMismatch, ""},
+		{"xxhash", saved, sketchlimit.Config{Limit: 100, Hash: sketchlimit.XXHash(5)}, sketchlimit.ErrSnapshotMismatch, ""},
+		{"hash", saved, sketchlimit.Config{Limit: 100, Hash: sketchlimit.MapHash()}, sketchlimit.ErrSnapshotMismatch, ""},
+		{"limit", saved, sketchlimit.Config{Limit: 101}, sketchlimit.ErrSnapshotMismatch, "{Limit:100 Generation:10000000000 Generations:2 Burst:0 Span:0}, must be {Limit:101 "},
+		{"algorithm", saved, sketchlimit.Config{Limit: 100, Algorithm: sketchlimit.TokenBucket}, sketchlimit.ErrSnapshotMismatch, "must be {Limit:100 Generation:"},
+		{"dimensions", saved, sketchlimit.Config{Limit: 100, MemoryBytes: 96 << 10}, sketchlimit.ErrSnapshotMismatch, "{Shards:"},
+		{"too large", saved, sketchlimit.Config{Limit: 100, MemoryBytes: 16 << 10, MaxMemoryBytes: 32 << 10, Overload: sketchlimit.Grow}, sketchlimit.ErrSnapshotMismatch, "must be at most MaxMemoryBytes 32768"},
+		{"no plan", patched(80, 0xff), sketchlimit.Config{Limit: 100, MemoryBytes: 16 << 10, MaxMemoryBytes: 1 << 20, Overload: sketchlimit.Grow}, sketchlimit.ErrSnapshotMismatch, "Plan.BloomProbes 252"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			into, clock := snapshotLimiter(t, tt.into)
@@ -190,12 +190,12 @@ func TestSnapshotRefused(t *testing.T) {
 	early, clock := snapshotLimiter(t, c)
 	clock.Store(now.Load() - 3*int64(snapshotWindow))
 	_, err := early.ReadFrom(bytes.NewReader(saved))
-	require.ErrorIs(t, err, sketchlimit.ErrSnapshotTime)
+	require.ErrorIs(t, err, sketchlimit.ErrSnapshot)
 	require.ErrorContains(t, err, "of 2001-09-09 01:47:20 +0000 UTC")
 
 	before := snapshot(t, l)
 	_, err = l.ReadFrom(bytes.NewReader(saved))
-	require.ErrorIs(t, err, sketchlimit.ErrSnapshotLate)
+	require.ErrorIs(t, err, sketchlimit.ErrSnapshot)
 	require.Equal(t, before, snapshot(t, l))
 
 	fails := errors.New("fails")

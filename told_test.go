@@ -48,9 +48,9 @@ func TestDenialsTellWhatHolds(t *testing.T) {
 					continue
 				}
 				denied++
-				require.Equal(t, l.PeekAt(now, key, n), d)
-				require.True(t, l.PeekAt(now.Add(d.RetryAfter), key, n).Allowed, "after %v", d.RetryAfter)
-				require.False(t, l.PeekAt(now.Add(d.RetryAfter-1), key, n).Allowed, "before %v", d.RetryAfter)
+				require.Equal(t, l.Do(sketchlimit.Request{Time: now, Key: key, N: n, Peek: true}), d)
+				require.True(t, l.Do(sketchlimit.Request{Time: now.Add(d.RetryAfter), Key: key, N: n, Peek: true}).Allowed, "after %v", d.RetryAfter)
+				require.False(t, l.Do(sketchlimit.Request{Time: now.Add(d.RetryAfter - 1), Key: key, N: n, Peek: true}).Allowed, "before %v", d.RetryAfter)
 			}
 			require.Greater(t, denied, 1000)
 		})
@@ -66,7 +66,7 @@ func TestRetryAfterCountsFromTheCallersTime(t *testing.T) {
 	for range 3 { // from what the shard remembers, too
 		require.Equal(t, want, l.TakeAt(start.Add(-20*time.Second), "k", 1))
 	}
-	require.Equal(t, want, l.PeekAt(start.Add(-20*time.Second), "k", 1))
+	require.Equal(t, want, l.Do(sketchlimit.Request{Time: start.Add(-20 * time.Second), Key: "k", Peek: true}))
 	g := group(t, l, fixed(t, 100, time.Minute))
 	d, by := g.TakeAt(start.Add(-20*time.Second), "k", 1)
 	require.Equal(t, want, d)

@@ -319,7 +319,7 @@ func (s *simulation) send(events []event) {
 func (s *simulation) look(slot int) {
 	if s.curves != nil {
 		elapsed := min(time.Duration(instant(slot)*float64(s.length)), time.Duration(s.length-1))
-		s.curves.look(s.limiter, slot, engine.Position{s.generation, elapsed})
+		s.curves.look(s.limiter, slot, engine.Position{Generation: s.generation, Elapsed: elapsed})
 	}
 }
 

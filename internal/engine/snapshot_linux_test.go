@@ -1,4 +1,4 @@
-package sketchlimit
+package engine
 
 import (
 	"runtime"
@@ -9,7 +9,7 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/stretchr/testify/require"
+	"github.com/sketchlimit/sketchlimit/internal/keyhash"
 )
 
 // BenchmarkSnapshotLocks copies all shards of 256 MiB, as WriteTo does, while as many goroutines
@@ -17,16 +17,15 @@ import (
 // for a copy at the most, in time of the processor: what others do with it is not counted.
 // That is what a decision may wait for a snapshot.
 func BenchmarkSnapshotLocks(b *testing.B) {
-	l, err := New(Config{Limit: 60_000, Window: 10 * time.Second, MemoryBytes: 256 << 20, Seed: 1})
-	require.NoError(b, err)
-	defer l.Close()
+	l := faceOf(b, sliding(60_000, 10*time.Second), // 256 MiB
+		Dimensions{Shards: 16_300, BloomBytes: 2048, BloomProbes: 3, Depth: 4, Width: 512, CellBits: 16, HeavyEntries: 512, HeavyThreshold: 16})
 	clear(l.memory) // so that the system has handed it out
 	var deciding sync.WaitGroup
 	var done atomic.Bool
 	for first := range uint64(runtime.NumCPU()) {
 		deciding.Go(func() {
 			for key := first << 32; !done.Load(); key++ {
-				l.take(l.windows.word.Load(), mix(key, 1), 1, l.limit, whole)
+				l.Take(0, keyhash.Mix(key, 1), 1, l.limit, Whole)
 			}
 		})
 	}

@@ -1,4 +1,4 @@
-package sketchlimit_test
+package inflight_test
 
 import (
 	"fmt"
@@ -11,14 +11,14 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/sketchlimit/sketchlimit/inflight"
+	"github.com/sketchlimit/sketchlimit/internal/racing"
 	"github.com/stretchr/testify/require"
-
-	"github.com/sketchlimit/sketchlimit"
 )
 
-func buildInflight(t testing.TB, limit, requests int) *sketchlimit.Inflight {
+func buildInflight(t testing.TB, limit, requests int) *inflight.Limiter {
 	t.Helper()
-	in, err := sketchlimit.NewInflight(sketchlimit.InflightConfig{Limit: limit, Requests: requests, Seed: 1})
+	in, err := inflight.New(inflight.Config{Limit: limit, Requests: requests, Seed: 1})
 	require.NoError(t, err)
 	return in
 }
@@ -26,7 +26,7 @@ func buildInflight(t testing.TB, limit, requests int) *sketchlimit.Inflight {
 // At most two requests of a client are served at once; the third is turned away until
 // one is done.
 func ExampleInflight() {
-	inflight, err := sketchlimit.NewInflight(sketchlimit.InflightConfig{
+	inflight, err := inflight.New(inflight.Config{
 		Limit:    2,
 		Requests: 10_000, // the most that the service ever has open, of all clients
 	})
@@ -50,7 +50,7 @@ func ExampleInflight() {
 
 func TestInflightSteps(t *testing.T) {
 	in := buildInflight(t, 10, 100)
-	holds := map[string]sketchlimit.Hold{}
+	holds := map[string]inflight.Hold{}
 	for i, s := range []struct {
 		hold string // what is acquired, or released where n is 0
 		key  string
@@ -81,8 +81,8 @@ func TestInflightSteps(t *testing.T) {
 		}
 		require.Equal(t, s.held, in.Held(s.key), "step %d", i)
 	}
-	require.False(t, sketchlimit.Hold{}.Release(), "the zero Hold holds nothing")
-	require.Equal(t, sketchlimit.InflightStats{Admitted: 24, Denied: 6}, in.Stats())
+	require.False(t, inflight.Hold{}.Release(), "the zero Hold holds nothing")
+	require.Equal(t, inflight.Stats{Admitted: 24, Denied: 6}, in.Stats())
 }
 
 func TestInflightCostsThatCanNeverPass(t *testing.T) {
@@ -90,7 +90,7 @@ func TestInflightCostsThatCanNeverPass(t *testing.T) {
 	for _, n := range []int{0, -1, math.MinInt, 11, math.MaxInt} {
 		hold, ok := in.Acquire("k", n)
 		require.False(t, ok, "%d units", n)
-		require.Equal(t, sketchlimit.Hold{}, hold)
+		require.Equal(t, inflight.Hold{}, hold)
 		require.Zero(t, in.Held("k"))
 	}
 	_, ok := in.Acquire("k", 10)
@@ -99,7 +99,7 @@ func TestInflightCostsThatCanNeverPass(t *testing.T) {
 
 func TestInflightKeysOfAnyKind(t *testing.T) {
 	in := buildInflight(t, 10, 100)
-	acquire := func(hold sketchlimit.Hold, ok bool) { require.True(t, ok) }
+	acquire := func(hold inflight.Hold, ok bool) { require.True(t, ok) }
 	for _, key := range []string{"", "\x00", "k", "192.0.2.7"} {
 		acquire(in.Acquire(key, 1))
 		acquire(in.AcquireBytes([]byte(key), 2))
@@ -117,31 +117,31 @@ func TestInflightKeysOfAnyKind(t *testing.T) {
 
 func TestBadInflightConfigsAreNamed(t *testing.T) {
 	for _, c := range []struct {
-		config sketchlimit.InflightConfig
+		config inflight.Config
 		want   string
 	}{
-		{sketchlimit.InflightConfig{Requests: 1}, "Limit 0, must be 1 … 2147483647"},
-		{sketchlimit.InflightConfig{Limit: -1, Requests: 1}, "Limit -1, must be 1 … 2147483647"},
-		{sketchlimit.InflightConfig{Limit: 1}, "Requests 0, must be 1 … 16777216"},
-		{sketchlimit.InflightConfig{Limit: 1, Requests: 1<<24 + 1}, "Requests 16777217, must be 1 … 16777216"},
+		{inflight.Config{Requests: 1}, "Limit 0, must be 1 … 2147483647"},
+		{inflight.Config{Limit: -1, Requests: 1}, "Limit -1, must be 1 … 2147483647"},
+		{inflight.Config{Limit: 1}, "Requests 0, must be 1 … 16777216"},
+		{inflight.Config{Limit: 1, Requests: 1<<24 + 1}, "Requests 16777217, must be 1 … 16777216"},
 	} {
-		in, err := sketchlimit.NewInflight(c.config)
-		require.EqualError(t, err, "sketchlimit: "+c.want)
+		in, err := inflight.New(c.config)
+		require.EqualError(t, err, "inflight: "+c.want)
 		require.Nil(t, in)
 	}
 }
 
-// inflightModel drives an Inflight and a map alike, and requires the same of both.
+// inflightModel drives an Limiter and a map alike, and requires the same of both.
 type inflightModel struct {
-	in     *sketchlimit.Inflight
+	in     *inflight.Limiter
 	limit  int
 	counts map[string]int
 	open   []openHold
-	done   []sketchlimit.Hold
+	done   []inflight.Hold
 }
 
 type openHold struct {
-	sketchlimit.Hold
+	inflight.Hold
 	key string
 	n   int
 }
@@ -193,9 +193,9 @@ func (m *inflightModel) check(t *testing.T) {
 // The tables are small and nearly full, so that keys stand far from home, around the end,
 // and every release moves some.
 func TestInflightIsExact(t *testing.T) {
-	for seed := range uint64(24 / slowdown) {
+	for seed := range uint64(24 / racing.Slowdown) {
 		for _, requests := range []int{1, 40, 600} {
-			in, err := sketchlimit.NewInflight(sketchlimit.InflightConfig{Limit: 5, Requests: requests, Seed: seed + 1})
+			in, err := inflight.New(inflight.Config{Limit: 5, Requests: requests, Seed: seed + 1})
 			require.NoError(t, err)
 			m := &inflightModel{in: in, limit: 5, counts: map[string]int{}}
 			r := rand.New(rand.NewPCG(seed, 1))
@@ -222,7 +222,7 @@ func TestInflightIsExact(t *testing.T) {
 func FuzzInflight(f *testing.F) {
 	f.Add(uint64(1), []byte("acquire and release"))
 	f.Fuzz(func(t *testing.T, seed uint64, ops []byte) {
-		in, err := sketchlimit.NewInflight(sketchlimit.InflightConfig{Limit: 3, Requests: 1, Seed: seed})
+		in, err := inflight.New(inflight.Config{Limit: 3, Requests: 1, Seed: seed})
 		require.NoError(t, err)
 		m := &inflightModel{in: in, limit: 3, counts: map[string]int{}}
 		for i, op := range ops {
@@ -239,15 +239,15 @@ func FuzzInflight(f *testing.F) {
 	})
 }
 
-// holder is what can be raced: an Inflight, or a broken one. release tells whether it gave
+// holder is what can be raced: an Limiter, or a broken one. release tells whether it gave
 // something back, and may be called by several goroutines.
 type holder func(key string, n int) (release func() bool, ok bool)
 
-// raceInflight lets 64 goroutines acquire 1 … 3 units, each second time of one of 50 keys,
+// raceLimiter lets 64 goroutines acquire 1 … 3 units, each second time of one of 50 keys,
 // hold some of them for a while and release each of them twice, on two goroutines.
 // It returns how often a key held more than the limit, and how many more releases
 // there were than acquired holds.
-func raceInflight(acquire holder, keys int, limit int64, perGoroutine int) (over, surplus int64) {
+func raceLimiter(acquire holder, keys int, limit int64, perGoroutine int) (over, surplus int64) {
 	type held struct {
 		release func() bool
 		key, n  int
@@ -310,17 +310,17 @@ func raceInflight(acquire holder, keys int, limit int64, perGoroutine int) (over
 func TestInflightNeverExceedsTheLimit(t *testing.T) {
 	const keys, limit = 100_000, 10
 	in := buildInflight(t, limit, 5000)
-	over, surplus := raceInflight(func(key string, n int) (func() bool, bool) {
+	over, surplus := raceLimiter(func(key string, n int) (func() bool, bool) {
 		hold, ok := in.Acquire(key, n)
 		return hold.Release, ok
-	}, keys, limit, 20_000/slowdown)
+	}, keys, limit, 20_000/racing.Slowdown)
 	require.Zero(t, over)
 	require.Zero(t, surplus, "each hold is released once")
 	stats := in.Stats()
 	require.Greater(t, stats.Denied, stats.Admitted/10, "the limit was in force")
 	require.Zero(t, stats.NoRoom)
 	stats.Admitted, stats.Denied = 0, 0
-	require.Equal(t, sketchlimit.InflightStats{}, stats, "back to zero")
+	require.Equal(t, inflight.Stats{}, stats, "back to zero")
 	for key := range int64(keys) {
 		require.Zero(t, in.Held(keyName(key)))
 	}
@@ -363,7 +363,7 @@ func (b *brokenInflight) acquire(key string, n int) (release func() bool, ok boo
 func TestRaceSeesBrokenInflights(t *testing.T) {
 	for name, b := range map[string]*brokenInflight{"none": {}, "reads first": {readsFirst: true}, "forgets": {forgets: true}} {
 		b.counts = map[string]int{}
-		over, surplus := raceInflight(b.acquire, 100_000, 10, 1000)
+		over, surplus := raceLimiter(b.acquire, 100_000, 10, 1000)
 		require.Equal(t, b.readsFirst || b.forgets, over > 0, name)
 		require.Equal(t, b.forgets, surplus > 0, name)
 	}
@@ -415,7 +415,7 @@ func TestInflightHasRoomForRequests(t *testing.T) {
 func TestInflightRunsOutOfRoom(t *testing.T) {
 	for _, requests := range []int{1, 1000} {
 		in := buildInflight(t, 2, requests)
-		var holds []sketchlimit.Hold
+		var holds []inflight.Hold
 		for i := range 10 * max(requests, 1000) {
 			if hold, ok := in.Acquire(keyName(int64(i)), 2); ok {
 				holds = append(holds, hold)
@@ -481,7 +481,7 @@ func TestInflightAllocatesNothing(t *testing.T) {
 
 func TestInflightSeeds(t *testing.T) {
 	denied := func(seed uint64) (which []int) {
-		in, err := sketchlimit.NewInflight(sketchlimit.InflightConfig{Limit: 1, Requests: 1000, Seed: seed})
+		in, err := inflight.New(inflight.Config{Limit: 1, Requests: 1000, Seed: seed})
 		require.NoError(t, err)
 		for i := range 2000 {
 			if _, ok := in.Acquire(fmt.Sprint(i), 1); !ok {
@@ -500,9 +500,9 @@ func TestInflightSizes(t *testing.T) {
 	if math.MaxInt == math.MaxInt32 {
 		t.Skip("words of 32 bits")
 	}
-	shards, _ := reflect.TypeFor[sketchlimit.Inflight]().FieldByName("shards")
+	shards, _ := reflect.TypeFor[inflight.Limiter]().FieldByName("shards")
 	require.EqualValues(t, 64, shards.Type.Elem().Size())
-	require.EqualValues(t, 32, reflect.TypeFor[sketchlimit.Hold]().Size())
+	require.EqualValues(t, 32, reflect.TypeFor[inflight.Hold]().Size())
 }
 
 func TestInflightMemoryIsAsStated(t *testing.T) {
@@ -510,7 +510,7 @@ func TestInflightMemoryIsAsStated(t *testing.T) {
 		t.Skip("memory is stated for machines of 64 bits")
 	}
 	for _, requests := range []int{1, 100, 511, 512, 5000, 200_000} {
-		all := make([]*sketchlimit.Inflight, max(1, 20_000/requests))
+		all := make([]*inflight.Limiter, max(1, 20_000/requests))
 		before := heap()
 		for i := range all {
 			all[i] = buildInflight(t, 10, requests)

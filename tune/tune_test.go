@@ -1,4 +1,4 @@
-package sketchlimit_test
+package tune_test
 
 import (
 	"math"
@@ -10,10 +10,12 @@ import (
 
 	"github.com/sketchlimit/sketchlimit"
 	"github.com/sketchlimit/sketchlimit/accuracy"
+	"github.com/sketchlimit/sketchlimit/internal/racing"
+	"github.com/sketchlimit/sketchlimit/tune"
 )
 
 // asWorkload is windows of the traffic as a stream.
-func asWorkload(t *testing.T, traffic sketchlimit.Traffic, limit, windows int) accuracy.Source {
+func asWorkload(t *testing.T, traffic tune.Traffic, limit, windows int) accuracy.Source {
 	w, err := accuracy.WorkloadOf(traffic, limit, windows)
 	require.NoError(t, err)
 	src, err := w.Source()
@@ -22,8 +24,8 @@ func asWorkload(t *testing.T, traffic sketchlimit.Traffic, limit, windows int) a
 }
 
 // withAbusers is five requests a key, besides those of the abusers, at three times the limit.
-func withAbusers(keys, limit int, share float64) sketchlimit.Traffic {
-	return sketchlimit.Traffic{Keys: keys, Abusers: share, Requests: 5*keys + int(3*float64(limit*keys)*share)}
+func withAbusers(keys, limit int, share float64) tune.Traffic {
+	return tune.Traffic{Keys: keys, Abusers: share, Requests: 5*keys + int(3*float64(limit*keys)*share)}
 }
 
 // fits tells whether so many of n may be of an event that is predicted with rate p: no more than
@@ -50,7 +52,7 @@ func atMost(counted, n uint64, p float64) bool {
 // tuned skips a test of the tuner under the race detector, which has nothing to find in one
 // goroutine and takes minutes for it.
 func tuned(t *testing.T) {
-	if slowdown > 1 {
+	if racing.Slowdown > 1 {
 		t.Skip("one goroutine and much to compute: without the race detector")
 	}
 }
@@ -59,25 +61,25 @@ func tuned(t *testing.T) {
 // can afford. docs/tuning.md has the full size.
 func TestTunePredicts(t *testing.T) {
 	tuned(t)
-	const keys = 60_000 / slowdown
+	const keys = 60_000 / racing.Slowdown
 	for _, c := range []struct {
 		name    string
 		limit   int
-		traffic sketchlimit.Traffic
+		traffic tune.Traffic
 		memory  float64 // bytes a key: little, so that there is something to count
 	}{
 		{"uniform", 5, withAbusers(keys, 5, 0), 14},
 		{"uniform", 100, withAbusers(keys, 100, 0), 0.3},
-		{"zipf 1", 100, sketchlimit.Traffic{Keys: keys, Requests: 5 * keys, Exponent: 1}, 0.25},
+		{"zipf 1", 100, tune.Traffic{Keys: keys, Requests: 5 * keys, Exponent: 1}, 0.25},
 		{"attack", 5, withAbusers(keys, 5, 0.01), 14},
 		{"attack", 100, withAbusers(keys, 100, 0.05), 0.7},
-		{"scan", 10, sketchlimit.Traffic{Keys: keys, Requests: 5 * keys, Exponent: 1, OneHit: 0.9}, 2},
+		{"scan", 10, tune.Traffic{Keys: keys, Requests: 5 * keys, Exponent: 1, OneHit: 0.9}, 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			goal := sketchlimit.Goal{Limit: c.limit}
+			goal := tune.Goal{Limit: c.limit}
 			plan := build(t, sketchlimit.Config{Limit: c.limit, Window: time.Minute, MemoryBytes: int(c.memory * keys)}).Plan()
-			forecast, err := sketchlimit.Predict(c.traffic, goal, plan)
+			forecast, err := tune.Predict(c.traffic, goal, plan)
 			require.NoError(t, err)
 
 			r, err := accuracy.Replay(t.Context(), asWorkload(t, c.traffic, c.limit, 4), sketchlimit.Config{
@@ -97,7 +99,7 @@ func TestTunePredicts(t *testing.T) {
 			half := c.traffic
 			half.Keys /= 2
 			half.Requests /= 2
-			forecast, err = sketchlimit.Predict(half, goal, plan)
+			forecast, err = tune.Predict(half, goal, plan)
 			require.NoError(t, err)
 			e = forecast.Stated()
 			require.False(t, fits(r.InnocentFalseDenials, r.InnocentRequests, e.FalseDenialRate) &&
@@ -114,7 +116,7 @@ func TestPredictCountsWhatHeavyKeysLeaveEachOther(t *testing.T) {
 	const limit = 1000
 	traffic := withAbusers(50_000, limit, 0.001)
 	plan := sketchlimit.Plan{Shards: 24, BloomBytes: 128, BloomProbes: 3, Depth: 1, Width: 1024, CellBits: 16}
-	e, err := sketchlimit.PredictAt(traffic, sketchlimit.Goal{Limit: limit}, plan, 1)
+	e, err := tune.PredictAt(traffic, tune.Goal{Limit: limit}, plan, 1)
 	require.NoError(t, err)
 	require.Less(t, e.FalseDenialRate, 5e-4)
 	r, err := accuracy.Replay(t.Context(), asWorkload(t, traffic, limit, 3), sketchlimit.Config{
@@ -134,8 +136,8 @@ func TestTunesPlansErrNoMoreThanPredicted(t *testing.T) {
 		limit   int
 		abusers float64
 	}{{100, 0}, {100, 0.01}, {5, 0.01}} {
-		goal := sketchlimit.Goal{Limit: c.limit, FalseDenialRate: 1e-4}
-		plan, err := sketchlimit.Tune(withAbusers(keys, c.limit, c.abusers), goal)
+		goal := tune.Goal{Limit: c.limit, FalseDenialRate: 1e-4}
+		plan, err := tune.Plan(withAbusers(keys, c.limit, c.abusers), goal)
 		require.NoError(t, err)
 		half := plan.Forecast.At[0]
 		for i, load := range sketchlimit.Loads[:4] {
@@ -161,9 +163,9 @@ func TestTunesPlansErrNoMoreThanPredicted(t *testing.T) {
 // limiter's own account, and asking twice gives the same.
 func TestTuneReachesItsGoal(t *testing.T) {
 	tuned(t)
-	traffic := sketchlimit.Traffic{Keys: 1_000_000, Requests: 5_000_000}
-	goal := sketchlimit.Goal{Limit: 100, FalseDenialRate: 1e-5}
-	plan, err := sketchlimit.Tune(traffic, goal)
+	traffic := tune.Traffic{Keys: 1_000_000, Requests: 5_000_000}
+	goal := tune.Goal{Limit: 100, FalseDenialRate: 1e-5}
+	plan, err := tune.Plan(traffic, goal)
 	require.NoError(t, err)
 	l := build(t, sketchlimit.Config{Limit: 100, Window: time.Minute, Plan: &plan})
 	require.Equal(t, l.MemoryBytes(), plan.Forecast.MemoryBytes)
@@ -171,7 +173,7 @@ func TestTuneReachesItsGoal(t *testing.T) {
 	require.Greater(t, plan.Forecast.Cliff, 2.0)
 	require.LessOrEqual(t, plan.Forecast.Stated().FalseDenialRate, 1e-5)
 	require.InEpsilon(t, 1_000_000, plan.Forecast.Keys, 0.02)
-	again, err := sketchlimit.Tune(traffic, goal)
+	again, err := tune.Plan(traffic, goal)
 	require.NoError(t, err)
 	require.Equal(t, plan, again)
 }
@@ -181,8 +183,8 @@ func TestTuneForMemory(t *testing.T) {
 	tuned(t)
 	for _, memory := range []int{10_500, 300_001} {
 		for _, limit := range []int{1, 100} {
-			goal := sketchlimit.Goal{Limit: limit, MemoryBytes: memory}
-			plan, err := sketchlimit.Tune(sketchlimit.Traffic{Keys: 20_000, Abusers: 0.01}, goal)
+			goal := tune.Goal{Limit: limit, MemoryBytes: memory}
+			plan, err := tune.Plan(tune.Traffic{Keys: 20_000, Abusers: 0.01}, goal)
 			require.NoError(t, err)
 			l := build(t, sketchlimit.Config{Limit: limit, Window: time.Minute, Plan: &plan})
 			require.LessOrEqual(t, l.MemoryBytes(), memory)
@@ -200,7 +202,7 @@ func TestTuneForMemory(t *testing.T) {
 func TestTuneTakesASampleAsItIs(t *testing.T) {
 	tuned(t)
 	const keys = 20_000
-	traffic := sketchlimit.Traffic{Keys: keys, Sample: []int{1, 3, 1, 1}}
+	traffic := tune.Traffic{Keys: keys, Sample: []int{1, 3, 1, 1}}
 	for _, c := range []struct {
 		parts    int
 		distinct float64
@@ -209,18 +211,18 @@ func TestTuneTakesASampleAsItIs(t *testing.T) {
 		{4, keys * 6 / 4 / 4}, // in a quarter of a window each key comes once or not at all
 	} {
 		plan := build(t, sketchlimit.Config{Limit: 50, Window: time.Minute, SubWindows: c.parts, MemoryBytes: 200_000}).Plan()
-		forecast, err := sketchlimit.Predict(traffic, sketchlimit.Goal{Limit: 50, SubWindows: c.parts}, plan)
+		forecast, err := tune.Predict(traffic, tune.Goal{Limit: 50, SubWindows: c.parts}, plan)
 		require.NoError(t, err)
 		require.InEpsilon(t, c.distinct, forecast.Keys, 0.05)
 	}
 
 	// As counts or as their mean, it takes the same memory. So many keys, because that of few is whole pages.
 	const many = 1_000_000
-	goal := sketchlimit.Goal{Limit: 50, FalseDenialRate: 1e-4}
-	sampled, err := sketchlimit.Tune(sketchlimit.Traffic{Keys: many, Sample: poissonCounts(5, 5000)}, goal)
+	goal := tune.Goal{Limit: 50, FalseDenialRate: 1e-4}
+	sampled, err := tune.Plan(tune.Traffic{Keys: many, Sample: poissonCounts(5, 5000)}, goal)
 	require.NoError(t, err)
 	require.InEpsilon(t, many, sampled.Forecast.Keys, 0.001)
-	stated, err := sketchlimit.Tune(sketchlimit.Traffic{Keys: many}, goal)
+	stated, err := tune.Plan(tune.Traffic{Keys: many}, goal)
 	require.NoError(t, err)
 	require.InEpsilon(t, stated.Forecast.MemoryBytes, sampled.Forecast.MemoryBytes, 0.1)
 }
@@ -237,69 +239,69 @@ func poissonCounts(mean, n float64) (counts []int) {
 
 func TestImpossibleGoalsAreNamed(t *testing.T) {
 	tuned(t)
-	traffic := sketchlimit.Traffic{Keys: 20_000}
-	goal := sketchlimit.Goal{Limit: 100, FalseDenialRate: 1e-5}
+	traffic := tune.Traffic{Keys: 20_000}
+	goal := tune.Goal{Limit: 100, FalseDenialRate: 1e-5}
 	for _, c := range []struct {
-		change func(t *sketchlimit.Traffic, g *sketchlimit.Goal)
+		change func(t *tune.Traffic, g *tune.Goal)
 		want   string
 	}{
-		{func(t *sketchlimit.Traffic, g *sketchlimit.Goal) { t.Keys = 0 }, "Traffic.Keys 0, must be 1 … 2147483647"},
-		{func(t *sketchlimit.Traffic, g *sketchlimit.Goal) { t.Requests = -1 }, "Traffic.Requests -1, must be 0 … 1<<53"},
-		{func(t *sketchlimit.Traffic, g *sketchlimit.Goal) { t.Exponent = math.NaN() }, "Traffic.Exponent NaN, must be 0 … 10"},
-		{func(t *sketchlimit.Traffic, g *sketchlimit.Goal) { t.Abusers = 1.5 }, "Traffic.Abusers 1.5, must be 0 … 1"},
-		{func(t *sketchlimit.Traffic, g *sketchlimit.Goal) { t.Excess = -2 }, "Traffic.Excess -2, must be 0 … 1e+06"},
-		{func(t *sketchlimit.Traffic, g *sketchlimit.Goal) { t.OneHit = 1 }, "Traffic.OneHit 1, must be 0 … below 1"},
-		{func(t *sketchlimit.Traffic, g *sketchlimit.Goal) { t.Abusers, t.Requests = 0.5, 100 },
+		{func(t *tune.Traffic, g *tune.Goal) { t.Keys = 0 }, "Traffic.Keys 0, must be 1 … 2147483647"},
+		{func(t *tune.Traffic, g *tune.Goal) { t.Requests = -1 }, "Traffic.Requests -1, must be 0 … 1<<53"},
+		{func(t *tune.Traffic, g *tune.Goal) { t.Exponent = math.NaN() }, "Traffic.Exponent NaN, must be 0 … 10"},
+		{func(t *tune.Traffic, g *tune.Goal) { t.Abusers = 1.5 }, "Traffic.Abusers 1.5, must be 0 … 1"},
+		{func(t *tune.Traffic, g *tune.Goal) { t.Excess = -2 }, "Traffic.Excess -2, must be 0 … 1e+06"},
+		{func(t *tune.Traffic, g *tune.Goal) { t.OneHit = 1 }, "Traffic.OneHit 1, must be 0 … below 1"},
+		{func(t *tune.Traffic, g *tune.Goal) { t.Abusers, t.Requests = 0.5, 100 },
 			"Traffic.Requests 100, must be at least 3000000 for 0.5 × 20000 abusers at 3 times the limit of 100"},
-		{func(t *sketchlimit.Traffic, g *sketchlimit.Goal) { t.Sample = []int{3, 0} }, "Traffic.Sample has a key of 0 requests, must be at least 1"},
-		{func(t *sketchlimit.Traffic, g *sketchlimit.Goal) { t.Sample, t.Exponent = []int{3}, 1 }, "Traffic.Sample of 1 keys, goes with Keys alone"},
-		{func(t *sketchlimit.Traffic, g *sketchlimit.Goal) { g.FalseDenialRate = 0 },
+		{func(t *tune.Traffic, g *tune.Goal) { t.Sample = []int{3, 0} }, "Traffic.Sample has a key of 0 requests, must be at least 1"},
+		{func(t *tune.Traffic, g *tune.Goal) { t.Sample, t.Exponent = []int{3}, 1 }, "Traffic.Sample of 1 keys, goes with Keys alone"},
+		{func(t *tune.Traffic, g *tune.Goal) { g.FalseDenialRate = 0 },
 			"Goal.FalseDenialRate 0, must be 1e-12 … 0.5, unless WithheldShare or MemoryBytes is set"},
-		{func(t *sketchlimit.Traffic, g *sketchlimit.Goal) { g.FalseDenialRate = 0.7 }, "Goal.FalseDenialRate 0.7, must be 1e-12 … 0.5"},
-		{func(t *sketchlimit.Traffic, g *sketchlimit.Goal) { g.WithheldShare = -1 }, "Goal.WithheldShare -1, must be 1e-12 … 0.5"},
-		{func(t *sketchlimit.Traffic, g *sketchlimit.Goal) { g.Limit = 0 }, "Goal.Limit 0, must be 1 … 2147483647"},
-		{func(t *sketchlimit.Traffic, g *sketchlimit.Goal) { g.Algorithm = 7 }, "Goal.Algorithm 7, must be SlidingWindow, FixedWindow or TokenBucket"},
-		{func(t *sketchlimit.Traffic, g *sketchlimit.Goal) { g.Burst = 5 }, "Goal.Burst 5, goes with TokenBucket only"},
-		{func(t *sketchlimit.Traffic, g *sketchlimit.Goal) { g.SubWindows = -1 }, "Goal.SubWindows -1, must be at least 0"},
-		{func(t *sketchlimit.Traffic, g *sketchlimit.Goal) { g.MemoryBytes = -1 }, "Goal.MemoryBytes -1, must be 0 … "},
-		{func(t *sketchlimit.Traffic, g *sketchlimit.Goal) { g.MemoryBytes = 1 }, "Goal.MemoryBytes 1, must be at least "},
-		{func(t *sketchlimit.Traffic, g *sketchlimit.Goal) { g.MemoryBytes = 4 << 10 },
+		{func(t *tune.Traffic, g *tune.Goal) { g.FalseDenialRate = 0.7 }, "Goal.FalseDenialRate 0.7, must be 1e-12 … 0.5"},
+		{func(t *tune.Traffic, g *tune.Goal) { g.WithheldShare = -1 }, "Goal.WithheldShare -1, must be 1e-12 … 0.5"},
+		{func(t *tune.Traffic, g *tune.Goal) { g.Limit = 0 }, "Goal.Limit 0, must be 1 … 2147483647"},
+		{func(t *tune.Traffic, g *tune.Goal) { g.Algorithm = 7 }, "Goal.Algorithm 7, must be SlidingWindow, FixedWindow or TokenBucket"},
+		{func(t *tune.Traffic, g *tune.Goal) { g.Burst = 5 }, "Goal.Burst 5, goes with TokenBucket only"},
+		{func(t *tune.Traffic, g *tune.Goal) { g.SubWindows = -1 }, "Goal.SubWindows -1, must be at least 0"},
+		{func(t *tune.Traffic, g *tune.Goal) { g.MemoryBytes = -1 }, "Goal.MemoryBytes -1, must be 0 … "},
+		{func(t *tune.Traffic, g *tune.Goal) { g.MemoryBytes = 1 }, "Goal.MemoryBytes 1, must be at least "},
+		{func(t *tune.Traffic, g *tune.Goal) { g.MemoryBytes = 4 << 10 },
 			"Goal.MemoryBytes 4096, must be at least "},
 	} {
 		traffic, goal := traffic, goal
 		c.change(&traffic, &goal)
-		_, err := sketchlimit.Tune(traffic, goal)
+		_, err := tune.Plan(traffic, goal)
 		require.ErrorContains(t, err, "sketchlimit: "+c.want)
 	}
 	if math.MaxInt > math.MaxInt32 {
 		goal.Limit = math.MaxInt32
 		goal.Limit++
-		_, err := sketchlimit.Tune(traffic, goal)
+		_, err := tune.Plan(traffic, goal)
 		require.EqualError(t, err, "sketchlimit: Goal.Limit 2147483648, must be 1 … 2147483647")
 	}
-	_, err := sketchlimit.Predict(traffic, sketchlimit.Goal{Limit: 100}, sketchlimit.Plan{})
+	_, err := tune.Predict(traffic, tune.Goal{Limit: 100}, sketchlimit.Plan{})
 	require.EqualError(t, err, "sketchlimit: Plan.Shards 0, must be 1 … 16777216")
 }
 
 // What a limiter does for the lowest limit is in its forecast, and Tune makes plans for it.
 func TestTuneForALowestLimit(t *testing.T) {
-	traffic := sketchlimit.Traffic{Keys: 100_000, Abusers: 0.01}
+	traffic := tune.Traffic{Keys: 100_000, Abusers: 0.01}
 	for _, algorithm := range []sketchlimit.Algorithm{sketchlimit.SlidingWindow, sketchlimit.FixedWindow, sketchlimit.TokenBucket} {
-		goal := sketchlimit.Goal{Limit: 100, Algorithm: algorithm, FalseDenialRate: 1e-4}
-		plan, err := sketchlimit.Tune(traffic, goal)
+		goal := tune.Goal{Limit: 100, Algorithm: algorithm, FalseDenialRate: 1e-4}
+		plan, err := tune.Plan(traffic, goal)
 		require.NoError(t, err)
 		require.LessOrEqual(t, plan.Forecast.Stated().FalseDenialRate, 1e-4)
 		goal.LowestLimit = 10
-		e, err := sketchlimit.PredictAt(traffic, goal, plan, 1)
+		e, err := tune.PredictAt(traffic, goal, plan, 1)
 		require.NoError(t, err)
 		require.Greater(t, e.FalseDenialRate, 0.05, "%v: nearly nothing is left of a limit of 10", algorithm)
 
-		lower, err := sketchlimit.Tune(traffic, goal)
+		lower, err := tune.Plan(traffic, goal)
 		require.NoError(t, err)
 		require.LessOrEqual(t, lower.Forecast.Stated().FalseDenialRate, 1e-4)
 		require.Greater(t, lower.Forecast.MemoryBytes, 2*plan.Forecast.MemoryBytes, "%v", algorithm)
 		require.LessOrEqual(t, lower.Forecast.MemoryBytes, 20*plan.Forecast.MemoryBytes, "%v", algorithm)
 	}
-	_, err := sketchlimit.Tune(traffic, sketchlimit.Goal{Limit: 100, LowestLimit: 101, FalseDenialRate: 1e-4})
+	_, err := tune.Plan(traffic, tune.Goal{Limit: 100, LowestLimit: 101, FalseDenialRate: 1e-4})
 	require.EqualError(t, err, "sketchlimit: Goal.LowestLimit 101, must be 0 … Limit 100")
 }

@@ -1,4 +1,4 @@
-package sketchlimit_test
+package tune_test
 
 import (
 	"math"
@@ -9,31 +9,33 @@ import (
 
 	"github.com/sketchlimit/sketchlimit"
 	"github.com/sketchlimit/sketchlimit/accuracy"
+	"github.com/sketchlimit/sketchlimit/internal/racing"
+	"github.com/sketchlimit/sketchlimit/tune"
 )
 
 // As TestTunePredicts, for a sketch of times.
 func TestTunePredictsBuckets(t *testing.T) {
 	tuned(t)
-	const keys = 60_000 / slowdown
+	const keys = 60_000 / racing.Slowdown
 	for _, c := range []struct {
 		name         string
 		limit, burst int
-		traffic      sketchlimit.Traffic
+		traffic      tune.Traffic
 		memory       float64 // bytes a key: little, so that there is something to count
 	}{
 		{"uniform", 5, 0, withAbusers(keys, 5, 0), 12},
-		{"zipf 1", 100, 0, sketchlimit.Traffic{Keys: keys, Requests: 5 * keys, Exponent: 1}, 0.25},
+		{"zipf 1", 100, 0, tune.Traffic{Keys: keys, Requests: 5 * keys, Exponent: 1}, 0.25},
 		{"attack", 100, 0, withAbusers(keys, 100, 0.01), 0.7},
 		{"small burst", 100, 10, withAbusers(keys, 100, 0.01), 0.7},
-		{"scan", 10, 0, sketchlimit.Traffic{Keys: keys, Requests: 5 * keys, Exponent: 1, OneHit: 0.9}, 4},
+		{"scan", 10, 0, tune.Traffic{Keys: keys, Requests: 5 * keys, Exponent: 1, OneHit: 0.9}, 4},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			goal := sketchlimit.Goal{Limit: c.limit, Burst: c.burst, Algorithm: sketchlimit.TokenBucket}
+			goal := tune.Goal{Limit: c.limit, Burst: c.burst, Algorithm: sketchlimit.TokenBucket}
 			config := sketchlimit.Config{Limit: c.limit, Burst: c.burst, Algorithm: sketchlimit.TokenBucket,
 				Window: time.Minute, MemoryBytes: int(c.memory * keys), Seed: 1}
 			plan := build(t, config).Plan()
-			forecast, err := sketchlimit.Predict(c.traffic, goal, plan)
+			forecast, err := tune.Predict(c.traffic, goal, plan)
 			require.NoError(t, err)
 
 			r, err := accuracy.Replay(t.Context(), asWorkload(t, c.traffic, c.limit, 4), config, accuracy.Options{WarmUp: 1})
@@ -51,7 +53,7 @@ func TestTunePredictsBuckets(t *testing.T) {
 			third := c.traffic
 			third.Keys /= 3
 			third.Requests /= 3
-			forecast, err = sketchlimit.Predict(third, goal, plan)
+			forecast, err = tune.Predict(third, goal, plan)
 			require.NoError(t, err)
 			e = forecast.Stated()
 			require.False(t, fits(r.InnocentFalseDenials, r.InnocentRequests, e.FalseDenialRate) &&
@@ -66,10 +68,10 @@ func TestTuneReachesItsGoalForBuckets(t *testing.T) {
 	tuned(t)
 	const keys, rate = 60_000, 1e-4
 	traffic := withAbusers(keys, 50, 0.01)
-	goal := sketchlimit.Goal{Limit: 50, Burst: 20, Algorithm: sketchlimit.TokenBucket, FalseDenialRate: rate}
-	plan, err := sketchlimit.Tune(traffic, goal)
+	goal := tune.Goal{Limit: 50, Burst: 20, Algorithm: sketchlimit.TokenBucket, FalseDenialRate: rate}
+	plan, err := tune.Plan(traffic, goal)
 	require.NoError(t, err)
-	again, err := sketchlimit.Tune(traffic, goal)
+	again, err := tune.Plan(traffic, goal)
 	require.NoError(t, err)
 	require.Equal(t, plan, again)
 	require.LessOrEqual(t, plan.Forecast.Stated().FalseDenialRate, 1.0*rate)

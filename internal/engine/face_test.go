@@ -1,0 +1,46 @@
+package engine
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sketchlimit/sketchlimit/internal/keyhash"
+)
+
+// face asks an engine as a Limiter does: by keys, at a time that the test sets.
+type face struct {
+	*Engine
+	hasher keyhash.Hasher
+	now    time.Time
+}
+
+// faceOf returns an engine of the dimensions at the Unix epoch.
+func faceOf(t testing.TB, rule Rule, d Dimensions) *face {
+	require.NoError(t, d.Check(&rule))
+	const seed = 1
+	e, err := New(rule, d, seed, new(Counter))
+	require.NoError(t, err)
+	return &face{e, keyhash.Hasher{Seed: seed}, time.Unix(0, 0)}
+}
+
+func (f *face) position() Position { return f.Split(f.now.UnixNano()) }
+
+func (f *face) word() int64 { return f.Pack(f.position()) }
+
+func (f *face) take(key string, n int) Verdict {
+	return f.Take(f.word(), f.hasher.String(key), n, f.limit, Whole)
+}
+
+func (f *face) allow(key string, n int) bool {
+	return f.Take(f.word(), f.hasher.String(key), n, f.limit, Brief).Allowed
+}
+
+func (f *face) peek(key string, n int) Verdict {
+	return f.Peek(f.position(), f.hasher.String(key), n, f.limit)
+}
+
+// sliding and fixed are the usual windows.
+func sliding(limit int, window time.Duration) Rule { return NewWindow(limit, window, 2) }
+func fixed(limit int, window time.Duration) Rule   { return NewWindow(limit, window, 1) }

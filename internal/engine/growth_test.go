@@ -1,0 +1,80 @@
+package engine
+
+import (
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// growing returns an engine that may be replaced by a larger one, and what replaces it.
+func growing(t *testing.T) (*face, *Growth) {
+	l := faceOf(t, sliding(20, time.Second),
+		Dimensions{Shards: 1, BloomBytes: 1536, BloomProbes: 3, Depth: 4, Width: 768, HeavyEntries: 384, HeavyThreshold: 6, CellBits: 8})
+	var current atomic.Pointer[Engine]
+	current.Store(l.Engine)
+	g := &Growth{
+		Current: &current, Latest: func() int64 { return l.position().Generation },
+		Goal: 1e-5, Lowest: 20, Least: l.Bytes(), Most: 1 << 20,
+		Plan: func(bytes int) (Dimensions, error) {
+			d := l.dims
+			d.Shards = bytes / l.Bytes()
+			if d.Shards < 1 {
+				return Dimensions{}, errors.New("too small")
+			}
+			return d, nil
+		},
+		Need: func(keys int) (int, error) { return keys, nil },
+	}
+	g.Start()
+	return l, g
+}
+
+// A decision is held up between looking at the clock and its shard while the engine is replaced
+// and its predecessor forgotten. What the key had used back then is not forgotten.
+func TestGrowHeldUpDecision(t *testing.T) {
+	l, g := growing(t)
+	h, held, first := l.hasher.String("key"), l.word(), l.Engine
+	require.True(t, first.Take(held, h, 20, l.limit, Brief).Allowed)
+	for i := range 100_000 { // far more than it was made for
+		l.take(string([]byte{byte(i), byte(i >> 8), byte(i >> 16)}), 1)
+	}
+	l.now = l.now.Add(time.Second)
+	g.Adapt(l.position())
+	second := g.Current.Load()
+	require.NotSame(t, first, second)
+	require.Same(t, first, second.before.Load())
+	require.Greater(t, second.Bytes(), first.Bytes())
+	for _, e := range []*Engine{first, second} { // also by who still holds the first
+		require.False(t, e.Take(held, h, 2, l.limit, Brief).Allowed, "read in the predecessor")
+	}
+
+	for range 2 {
+		l.now = l.now.Add(time.Second)
+		g.Adapt(l.position())
+	}
+	require.Same(t, second, g.Current.Load())
+	require.Nil(t, second.before.Load())
+	s := &second.shards[second.shard(h)]
+	require.Equal(t, l.position().Generation, s.number, "the shard is not behind")
+	require.True(t, first.Take(held, h, 2, l.limit, Brief).Allowed, "taken as of now")
+	require.EqualValues(t, 2, second.counted(l.position().Generation, h))
+}
+
+// Decisions that wait for their shard while the engine is replaced count in the successor, which
+// may have read the shard already: whichever call they came by.
+func TestGrowDecisionThatWaits(t *testing.T) {
+	l, g := growing(t)
+	h, first := l.hasher.String("key"), l.Engine
+	r := first.request(h) // as a decision has it that waits for the lock
+	require.True(t, g.Resize(2*first.Bytes()))
+	require.True(t, r.consume(Position{}, 15, l.limit, Whole).Allowed)
+	_, v := first.Reserve(Position{}, h, 5, l.limit)
+	require.True(t, v.Allowed)
+	require.Zero(t, first.Peek(Position{}, h, 1, l.limit).Remaining)
+	require.Zero(t, first.counted(0, h))
+	require.EqualValues(t, 20, g.Current.Load().counted(0, h))
+	require.False(t, first.Allow(0, h))
+}

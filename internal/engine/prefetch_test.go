@@ -1,0 +1,51 @@
+package engine
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// What Prefetch fetches is where decisions look, once the shard has turned, and fetching it
+// changes nothing.
+func TestPrefetchLooksWhereDecisionsDo(t *testing.T) {
+	counts := Dimensions{Shards: 1, BloomBytes: 1536, BloomProbes: 3, Depth: 4, Width: 768, HeavyEntries: 384, HeavyThreshold: 6, CellBits: 8}
+	flat := counts
+	flat.HeavyEntries = 0
+	for name, c := range map[string]struct {
+		rule Rule
+		d    Dimensions
+	}{
+		"sliding":     {sliding(20, 4*time.Second), counts},
+		"fixed":       {fixed(20, 4*time.Second), counts},
+		"sub-windows": {NewWindow(20, time.Second, 5), flat},
+		"limit 1":     {sliding(1, 4*time.Second), Dimensions{Shards: 1, BloomBytes: 2560, BloomProbes: 8}},
+		"bucket":      {NewBucket(20, 20, 4*time.Second), Dimensions{Shards: 1, Depth: 4, Width: 1024, CellBits: 32}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			random := rand.New(rand.NewPCG(1, 2))
+			l, other := faceOf(t, c.rule, c.d), faceOf(t, c.rule, c.d)
+			l.now = time.Unix(-20, 0)
+			for range 1000 {
+				l.now = l.now.Add(time.Duration(random.ExpFloat64() * float64(time.Second)))
+				other.now = l.now
+				key := string([]byte{byte(random.Uint32())})
+				h, generation := l.hasher.String(key), l.position().Generation
+				l.Prefetch(h, generation)
+				v := l.take(key, 1)
+				require.Equal(t, other.take(key, 1), v)
+				require.Equal(t, other.memory, l.memory)
+				r := l.request(h)
+				for age := range l.generations {
+					first, h := r.at(generation - int64(age))
+					require.Equal(t, r.buffer(age), first)
+					if v.Allowed && age == 0 && l.door.Words() > 0 {
+						require.True(t, l.door.Test(l.memory, first, h))
+					}
+				}
+			}
+		})
+	}
+}

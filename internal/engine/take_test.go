@@ -1,0 +1,149 @@
+package engine
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/sketchlimit/sketchlimit/internal/keyhash"
+	"github.com/stretchr/testify/require"
+)
+
+// Most requests are decided without takeAny. What they are told, and what they leave in memory, is
+// what it would have been.
+func TestTakeDecidesAsTakeAnyDoes(t *testing.T) {
+	small := Dimensions{Shards: 2, BloomBytes: 128, BloomProbes: 3, Depth: 4, Width: 64, CellBits: 8, HeavyEntries: 16, HeavyThreshold: 8}
+	flat := small
+	flat.Depth = 2
+	other := Dimensions{Shards: 1, BloomBytes: 64, BloomProbes: 8, Depth: 3, Width: 32, CellBits: 16}
+	for name, c := range map[string]struct {
+		rule Rule
+		d    Dimensions
+	}{
+		"sliding":             {sliding(20, time.Second), small},
+		"sliding, other plan": {sliding(300, time.Second), other},
+		"sliding, two rows":   {sliding(20, time.Second), flat},
+		"fixed":               {fixed(20, time.Second), small},
+		"sub-windows":         {NewWindow(20, time.Second/4, 5), other},
+		"limit 1":             {sliding(1, time.Second), Dimensions{Shards: 1, BloomBytes: 2560, BloomProbes: 8}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			random := rand.New(rand.NewPCG(1, 2))
+			light, whole := faceOf(t, c.rule, c.d), faceOf(t, c.rule, c.d)
+			whole.beside.Store(true) // says that keys have counts elsewhere, which they have not
+			now := time.Unix(1e9, 0)
+
+			key, admitted := make([]byte, 2), 0
+			for i := range 200_000 {
+				if i%1000 == 0 {
+					requirePeaks(t, light)
+					requirePeaks(t, whole)
+				}
+				now = now.Add(time.Duration(random.IntN(int(time.Second) / 2000)))
+				light.now = now
+				binary.LittleEndian.PutUint16(key, uint16(random.ExpFloat64()*20))
+				n, limit := 1+random.IntN(1+random.IntN(3)), light.limit
+				if random.IntN(4) == 0 {
+					limit = random.Int64N(light.limit + 1)
+				}
+				effort := Whole
+				if random.IntN(2) == 0 {
+					effort, limit = Brief, light.limit
+				}
+				h := light.hasher.Bytes(key)
+				v := light.Take(light.word(), h, n, limit, effort)
+				want := whole.Take(light.word(), h, n, limit, effort)
+				if effort == Brief {
+					require.Equal(t, want.Allowed, v.Allowed)
+					continue
+				}
+				require.Equal(t, want, v)
+				if v.Allowed {
+					admitted++
+				}
+			}
+			require.Greater(t, admitted, 1000)
+			require.Equal(t, whole.memory, light.memory)
+		})
+	}
+}
+
+// requirePeaks checks that no key reads more in a generation's doorkeeper and sketch than the peak says, and that
+// it tells of shards whose table has entries.
+func requirePeaks(t *testing.T, l *face) {
+	for i := range l.shards {
+		r := request{l.Engine, &l.shards[i], i * l.size, 0}
+		if slices.Max(append(l.memory[r.table():r.first+l.size:r.first+l.size], 0)) > 0 {
+			require.True(t, r.marked())
+		}
+	}
+	key := make([]byte, 2)
+	for id := range uint16(300) {
+		binary.LittleEndian.PutUint16(key, id)
+		r := l.request(l.hasher.Bytes(key))
+		for age := range min(l.generations, 2) {
+			count, _ := r.read(age, r.s.number-int64(age))
+			require.LessOrEqual(t, count, []int64{int64(r.s.peaks.current), r.peakBefore()}[age], "age %d", age)
+		}
+	}
+}
+
+// The peak of the generation before is kept in 16 bits: coarser where limits are higher, and never too low.
+func TestPeaksOfHighLimits(t *testing.T) {
+	for limit, bits := range map[int]int{65_535: 16, 65_536: 16, 1_000_000: 32, 1<<31 - 1: 32} {
+		l := faceOf(t, sliding(limit, time.Second), Dimensions{Shards: 1, BloomBytes: 64, BloomProbes: 3, Depth: 4, Width: 8, CellBits: bits})
+		for _, peak := range []int{0, 1, limit / 3, limit - 1, limit} {
+			s := &l.shards[0]
+			s.peaks.current = uint32(peak)
+			s.begin(s.number+1, 1, l.peakStep)
+			before := request{l.Engine, s, 0, 0}.peakBefore()
+			require.GreaterOrEqual(t, before, int64(peak), "limit %d", limit)
+			require.Less(t, before, int64(peak)+l.peakStep, "limit %d", limit)
+		}
+		l.shards[0].peaks = unknown
+		l.shards[0].begin(9, 1, l.peakStep)
+		require.Equal(t, l.limit, request{l.Engine, &l.shards[0], 0, 0}.peakBefore(), "limit %d", limit)
+	}
+}
+
+// A request that was held up while others turned its shard is taken as of then. What it is told counts from its own
+// time.
+func TestRequestBehindItsShard(t *testing.T) {
+	counts := Dimensions{Shards: 1, BloomBytes: 1024, BloomProbes: 3, Depth: 4, Width: 512, CellBits: 4}
+	times := Dimensions{Shards: 1, Depth: 4, Width: 256, CellBits: 32}
+	for _, l := range []*face{
+		faceOf(t, sliding(10, time.Minute), counts), faceOf(t, fixed(10, time.Minute), counts), faceOf(t, NewBucket(10, 10, time.Minute), times),
+	} {
+		early := Position{Elapsed: 45 * time.Second}
+		late := Position{Generation: 1}
+		r := l.request(1)
+		require.True(t, r.consume(late, 10, l.limit, Whole).Allowed)
+		v, ahead := r.consume(early, 1, l.limit, Whole), r.span(early, late)
+		require.False(t, v.Allowed)
+		require.Equal(t, v, l.Peek(early, 1, 1, l.limit))
+		require.Equal(t, l.Peek(late, 1, 1, l.limit).After(ahead), v)
+		require.True(t, l.Peek(l.after(early, v.RetryAfter), 1, 1, l.limit).Allowed)
+	}
+}
+
+// An entry that has rested for two generations goes when its shard turns, and then others' units in its key's cells
+// are read. A look ahead knows that.
+func TestPeekAheadReadsWhatTheTurnLeaves(t *testing.T) {
+	l := faceOf(t, sliding(100, time.Minute),
+		Dimensions{Shards: 1, BloomBytes: 64, BloomProbes: 1, Depth: 1, Width: 8, CellBits: 8, HeavyEntries: 8, HeavyThreshold: 16})
+	key := l.request(l.hasher.String("heavy"))
+	at := func(generation int64) Position { return Position{Generation: generation} }
+	require.True(t, key.consume(at(0), 50, l.limit, Whole).Allowed)
+	require.True(t, l.request(1).consume(at(1), 1, l.limit, Whole).Allowed)
+	for h := range uint64(5000) { // light keys fill all cells of the generation in which the entry is spent
+		r := l.request(keyhash.Mix(h, 9))
+		r.consume(at(2), 15, l.limit, Whole)
+	}
+	require.NotNil(t, key.heavy.find(key.line(), key.h))
+	ahead := l.Peek(at(3), key.h, 1, l.limit)
+	require.Less(t, ahead.Remaining, 100)
+	require.True(t, key.consume(at(3), ahead.Remaining, l.limit, Whole).Allowed)
+	require.False(t, key.consume(at(3), 1, l.limit, Whole).Allowed)
+}

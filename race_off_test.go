@@ -1,5 +1,0 @@
-//go:build !race
-
-package sketchlimit_test
-
-const slowdown = 1
