@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/tune"
 )
 
 // WorkloadOf is so many windows, of a minute each and with seed 1, of the traffic that
-// [sketchlimit.Tune] plans for at a limit. A workload has one shape: abusers come with
+// [tune.Plan] plans for at a limit. A workload has one shape: abusers come with
 // even traffic beside them only, and a sample's counts cannot be made up.
-func WorkloadOf(t sketchlimit.Traffic, limit, windows int) (Workload, error) {
+func WorkloadOf(t tune.Traffic, limit, windows int) (Workload, error) {
 	or(&t.Excess, 3) // as Traffic says, and five requests a key
 	abusers := int(math.Round(t.Abusers * float64(t.Keys)))
 	or(&t.Requests, int((5*float64(t.Keys)+float64(abusers)*t.Excess*float64(limit))/(1-t.OneHit)))
