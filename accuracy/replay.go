@@ -106,8 +106,9 @@ type Memory struct {
 	OraclePerPeakKey float64 `json:"oracle_per_peak_key"` // OracleHeap / Result.PeakKeys
 }
 
-// Limiter is what can be measured. If it also has MemoryBytes() int,
-// Stats() sketchlimit.Stats or Close() error, they are used.
+// Limiter is what can be measured. If it also has Do(sketchlimit.Request) sketchlimit.Decision,
+// that is asked in place of TakeAt, with the key as Bytes, which must not be kept. If it has
+// MemoryBytes() int, Stats() sketchlimit.Stats or Close() error, they are used.
 type Limiter interface {
 	TakeAt(now time.Time, key string, n int) sketchlimit.Decision
 }
@@ -116,8 +117,8 @@ type Limiter interface {
 type Contest struct {
 	Limit  int           // units per key and window, or the burst of a bucket
 	Window time.Duration // ends of windows are when Stats is read
-	// Limiter builds the limiter. Its clock must be the one given, which shows the
-	// time of the stream: a limiter on the wall clock would take every trace for
+	// Limiter builds the limiter. If the limiter reads a clock, for its Stats say, it must be
+	// the one given, which shows the time of the stream: to the wall clock every trace is
 	// the past.
 	Limiter func(clock func() time.Time) (Limiter, error)
 	// Oracle builds the exact algorithm, for the judge and for the lone oracle.

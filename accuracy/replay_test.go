@@ -214,6 +214,48 @@ func (i *instrumented) Stats() sketchlimit.Stats {
 	return sketchlimit.Stats{FalseDenialRate: i.rates[len(i.looks)-1]}
 }
 
+// doing notes what it is asked by Do, and what by TakeAt.
+type doing struct {
+	scripted
+	asked []Request
+}
+
+func (d *doing) Do(r sketchlimit.Request) sketchlimit.Decision {
+	d.asked = append(d.asked, Request{r.Time, string(r.Bytes), r.N})
+	return sketchlimit.Decision{}
+}
+
+func TestReplayAsksByDo(t *testing.T) {
+	l := new(doing)
+	var byTakeAt []Request
+	l.scripted = func(now time.Time, key string, n int) sketchlimit.Decision {
+		byTakeAt = append(byTakeAt, Request{now, key, n})
+		return sketchlimit.Decision{}
+	}
+	trial, err := newTrial(against(l), at(0))
+	require.NoError(t, err)
+	plain := list{{at(1), "a", 1}, {at(2), "longer", 3}, {at(3), "b", 2}}
+	special := list{{at(3), "no cost", 0}, {time.Time{}, "no time", 1}}
+	trial.run(plain)
+	trial.run(special)
+	assert.Equal(t, []Request(plain), l.asked)
+	assert.Equal(t, []Request(special), byTakeAt)
+}
+
+// A limiter answers a trial as it answers TakeAt, and the trial allocates nothing for that.
+func TestTrialDecides(t *testing.T) {
+	c := sketchlimit.Config{Limit: 3, Window: time.Minute, MemoryBytes: 1 << 16, Seed: 1}
+	trial, err := newTrial(NewContest(c), at(0))
+	require.NoError(t, err)
+	l, err := sketchlimit.New(c)
+	require.NoError(t, err)
+	defer l.Close()
+	for _, r := range []Request{{at(1), "a", 2}, {at(2), "a", 2}, {at(3), "", 1}, {at(4), "a", 0}, {at(70), "a", -1}, {at(80), "a", 1}} {
+		assert.Equal(t, l.TakeAt(r.Time, r.Key, r.Cost), trial.decide(r.Time, r.Key, r.Cost), "%v", r)
+	}
+	assert.Zero(t, testing.AllocsPerRun(100, func() { trial.decide(at(90), "a", 1) }))
+}
+
 func TestReplayReadsStatsAtTheEndsOfWindows(t *testing.T) {
 	// 1 MiB: 32,768 requests at least lie between two looks. Windows of 20,000
 	// requests end at 10, 20, …: the look at 10 is too early, that at 20 is not.

@@ -13,6 +13,8 @@ import (
 // what is counted is of these.
 type trial struct {
 	limiter Limiter
+	do      doer   // the limiter, if it is one
+	key     []byte // of the request that do decides on
 	judge   exact.Limiter
 	limit   int
 	keys    keySample
@@ -31,6 +33,11 @@ type trial struct {
 	sinceLook uint64 // requests since the last look at Stats
 	spacing   uint64 // requests that must lie between two looks
 	last      time.Time
+}
+
+// doer is a limiter that answers as [sketchlimit.Limiter.Do].
+type doer interface {
+	Do(sketchlimit.Request) sketchlimit.Decision
 }
 
 type outcome uint8
@@ -60,6 +67,7 @@ func newTrial(c Contest, first time.Time) (*trial, error) {
 	if t.limiter, err = c.Limiter(t.clock.now); err != nil {
 		return nil, err
 	}
+	t.do, _ = t.limiter.(doer)
 	if t.judge, err = c.Oracle(); err != nil {
 		return nil, err
 	}
@@ -82,7 +90,7 @@ func (t *trial) run(batch []Request) {
 		if t.keys.has(r.Key) {
 			o = t.take(r.Time, r.Key, r.Cost)
 		} else {
-			t.limiter.TakeAt(r.Time, r.Key, r.Cost)
+			t.decide(r.Time, r.Key, r.Cost)
 		}
 		t.outcomes = append(t.outcomes, o)
 		t.last = r.Time
@@ -91,10 +99,20 @@ func (t *trial) run(batch []Request) {
 	}
 }
 
+// decide asks the limiter: by Do if it has that. Do takes a cost of 0 for 1 and the zero time for now, so such
+// requests go through TakeAt.
+func (t *trial) decide(now time.Time, key string, n int) sketchlimit.Decision {
+	if t.do == nil || n == 0 || now.IsZero() {
+		return t.limiter.TakeAt(now, key, n)
+	}
+	t.key = append(t.key[:0], key...)
+	return t.do.Do(sketchlimit.Request{Time: now, Bytes: t.key, N: n})
+}
+
 // take asks the judge, then the limiter, and tells the judge what came of it.
 func (t *trial) take(now time.Time, key string, n int) (o outcome) {
 	truth := t.judge.PeekAt(now, key, n)
-	d := t.limiter.TakeAt(now, key, n)
+	d := t.decide(now, key, n)
 
 	left := d.Remaining // as the limiter saw it before the request
 	if d.Allowed {
