@@ -33,7 +33,7 @@ func BenchmarkPrefetch(b *testing.B) {
 		now = start.Add(time.Duration(i) * 20 * time.Microsecond)
 		draw()
 		for _, l := range pair {
-			l.TakeBytes(key, 1)
+			l.Do(sketchlimit.Request{Bytes: key})
 		}
 	}
 
@@ -61,7 +61,7 @@ func BenchmarkPrefetch(b *testing.B) {
 						}
 					}
 					for _, l := range pair {
-						l.TakeBytes(key, 1)
+						l.Do(sketchlimit.Request{Bytes: key})
 					}
 					took += time.Since(began)
 					began = time.Now()

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/sharing"
 )
 
 // BenchmarkStats reads limiters that are loaded as they were made for: a megabyte or so, half of their keys new in
@@ -66,7 +67,7 @@ func BenchmarkStats(b *testing.B) {
 }
 
 // fillShare tells a limiter of as many units of others as it has in mind for itself: small counts in nearly all cells.
-func fillShare(b *testing.B, s *sketchlimit.Share, cost int) {
+func fillShare(b *testing.B, s *sharing.Share, cost int) {
 	current, kept := s.Generations()
 	for part := range s.Parts() {
 		for g := current - int64(kept) + 1; g <= current; g++ {

@@ -50,7 +50,7 @@ func main() {
 		}
 		for _, algorithm := range []sketchlimit.Algorithm{sketchlimit.SlidingWindow, sketchlimit.FixedWindow, sketchlimit.TokenBucket} {
 			c := sketchlimit.Config{Limit: limit, LowestLimit: *lowest, Window: window, Algorithm: algorithm, Keys: *keys, FalseDenialRate: *rate}
-			bytes, err := c.Bytes()
+			_, bytes, err := c.Size()
 			if err != nil {
 				log.Fatal(err)
 			}
@@ -132,12 +132,12 @@ func (l *load) send(from, to time.Duration, light, abusive int) {
 		if l.random.IntN(all-i) < abusive {
 			abusive--
 			binary.LittleEndian.PutUint64(key[:], uint64(l.light+l.random.IntN(l.abusers)))
-			l.limiter.TakeBytesAt(time.Unix(0, int64(now)), key[:], 1)
+			l.limiter.Do(sketchlimit.Request{Time: time.Unix(0, int64(now)), Bytes: key[:]})
 			continue
 		}
 		id := l.random.IntN(l.light)
 		binary.LittleEndian.PutUint64(key[:], uint64(id))
-		d := l.limiter.TakeLimitBytesAt(time.Unix(0, int64(now)), key[:], 1, l.own)
+		d := l.limiter.Do(sketchlimit.Request{Time: time.Unix(0, int64(now)), Bytes: key[:], Limit: l.own})
 		l.count(&l.used[id], now, d.Allowed)
 	}
 }
