@@ -46,7 +46,7 @@ func sizing() (string, error) {
 		for _, keys := range sizingKeys {
 			var sizes [2]string
 			for i, rate := range sizingRates {
-				n, err := sketchlimit.Config{Limit: limit, Window: time.Minute, Keys: keys, FalseDenialRate: rate}.Bytes()
+				_, n, err := sketchlimit.Config{Limit: limit, Window: time.Minute, Keys: keys, FalseDenialRate: rate}.Size()
 				if err != nil {
 					return "", err
 				}

@@ -1,4 +1,4 @@
-// Command tune holds what sketchlimit.Tune and Predict say of limiters, and what limiters say of
+// Command tune holds what tune.Plan and tune.PredictAt say of limiters, and what limiters say of
 // themselves, against replays of the same traffic beside the exact algorithm, at full size:
 //
 //	make bench-tune

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sketchlimit/sketchlimit"
 	"github.com/sketchlimit/sketchlimit/accuracy"
+	"github.com/sketchlimit/sketchlimit/tune"
 )
 
 const (
@@ -23,12 +24,12 @@ type measured struct {
 	units, admitted  int // that the exact algorithm admits, and the limiter
 }
 
-func source(t sketchlimit.Traffic, limit, windows int) accuracy.Source {
+func source(t tune.Traffic, limit, windows int) accuracy.Source {
 	return must(must(accuracy.WorkloadOf(t, limit, windows)).Source())
 }
 
 // replay sends the traffic through a limiter of the plan.
-func replay(t sketchlimit.Traffic, g sketchlimit.Goal, p sketchlimit.Plan) measured {
+func replay(t tune.Traffic, g tune.Goal, p sketchlimit.Plan) measured {
 	c := sketchlimit.Config{Limit: g.Limit, Window: window, Algorithm: g.Algorithm, Plan: &p, Seed: 1}
 	if g.Algorithm == sketchlimit.SlidingWindow {
 		return newReplay(t, c).run()
@@ -63,7 +64,7 @@ type slidingReplay struct {
 	keys    int // that were wronged in a window
 }
 
-func newReplay(t sketchlimit.Traffic, c sketchlimit.Config) *slidingReplay {
+func newReplay(t tune.Traffic, c sketchlimit.Config) *slidingReplay {
 	w := must(accuracy.WorkloadOf(t, c.Limit, 1))
 	r := &slidingReplay{source: source(t, c.Limit, 1+mostWindows), limit: c.Limit, light: w.Keys,
 		judged: make([]counts, t.Keys+1), alone: make([]counts, t.Keys+1), wronged: make([]int8, t.Keys+1)}

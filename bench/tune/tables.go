@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/tune"
 )
 
 const (
@@ -22,27 +23,27 @@ const (
 
 type load struct {
 	name    string
-	traffic sketchlimit.Traffic // of one key
+	traffic tune.Traffic // of one key
 }
 
 var (
-	uniform = load{"uniform", sketchlimit.Traffic{}}
-	abusers = load{"1 % abusers", sketchlimit.Traffic{Abusers: 0.01}}
+	uniform = load{"uniform", tune.Traffic{}}
+	abusers = load{"1 % abusers", tune.Traffic{Abusers: 0.01}}
 	loads   = []load{
 		uniform,
-		{"Zipf 0.7", sketchlimit.Traffic{Exponent: 0.7}},
-		{"Zipf 1.0", sketchlimit.Traffic{Exponent: 1}},
-		{"Zipf 1.2", sketchlimit.Traffic{Exponent: 1.2}},
-		{"0.1 % abusers", sketchlimit.Traffic{Abusers: 0.001}},
+		{"Zipf 0.7", tune.Traffic{Exponent: 0.7}},
+		{"Zipf 1.0", tune.Traffic{Exponent: 1}},
+		{"Zipf 1.2", tune.Traffic{Exponent: 1.2}},
+		{"0.1 % abusers", tune.Traffic{Abusers: 0.001}},
 		abusers,
-		{"5 % abusers", sketchlimit.Traffic{Abusers: 0.05}},
-		{"scan", sketchlimit.Traffic{Exponent: 1, OneHit: 0.9}},
+		{"5 % abusers", tune.Traffic{Abusers: 0.05}},
+		{"scan", tune.Traffic{Exponent: 1, OneHit: 0.9}},
 	}
 	limits = []int{5, 100, 1000}
 )
 
 // at returns the traffic of so many keys.
-func (l *load) at(keys float64, limit int) sketchlimit.Traffic {
+func (l *load) at(keys float64, limit int) tune.Traffic {
 	t := l.traffic
 	t.Keys = int(keys)
 	t.Requests = requestsAKey*t.Keys + 3*limit*int(math.Round(t.Abusers*keys))
@@ -61,6 +62,12 @@ func must[T any](v T, err error) T {
 	return v
 }
 
+// planned returns the plan for a goal that must be within reach.
+func planned(t tune.Traffic, g tune.Goal) (sketchlimit.Plan, tune.Forecast) {
+	p, f, err := tune.Plan(t, g)
+	return must(p, err), f
+}
+
 // rates compares false-denial rates and withheld shares.
 func (b *bench) rates() { b.compare(loads, sketchlimit.SlidingWindow) }
 
@@ -72,14 +79,14 @@ func (b *bench) compare(loads []load, algorithm sketchlimit.Algorithm) {
 	for _, limit := range limits {
 		for _, l := range loads {
 			if (b.limit == 0 || b.limit == limit) && strings.HasPrefix(l.name, b.load) {
-				b.compareAt(&l, sketchlimit.Goal{Limit: limit, Algorithm: algorithm, FalseDenialRate: target, WithheldShare: withheld * target})
+				b.compareAt(&l, tune.Goal{Limit: limit, Algorithm: algorithm, FalseDenialRate: target, WithheldShare: withheld * target})
 			}
 		}
 	}
 }
 
 // compareAt compares what is predicted and measured of one load.
-func (b *bench) compareAt(l *load, g sketchlimit.Goal) {
+func (b *bench) compareAt(l *load, g tune.Goal) {
 	s := sizedFor(l, g, l.most(b.keys, g.Limit))
 	r := replay(s.traffic, g, s.plan)
 	row := []string{l.name, strconv.Itoa(g.Limit), strconv.Itoa(s.traffic.Keys), fmt.Sprintf("%.3g", bytes(s.plan, g)/float64(s.traffic.Keys)),
@@ -99,18 +106,18 @@ func yes(is bool) string {
 // sized is a plan and the traffic at which it just reaches a goal.
 type sized struct {
 	plan     sketchlimit.Plan
-	traffic  sketchlimit.Traffic
-	expected sketchlimit.Expected
+	traffic  tune.Traffic
+	expected tune.Expected
 }
 
-// sizedFor takes Tune's plan for so many keys in smaller shards, as few as just reach the goal for about so many keys still.
-func sizedFor(l *load, g sketchlimit.Goal, keys float64) (s sized) {
-	p := must(sketchlimit.Tune(l.at(keys, g.Limit), g))
+// sizedFor takes the plan of tune.Plan for so many keys in smaller shards, as few as just reach the goal for about so many keys still.
+func sizedFor(l *load, g tune.Goal, keys float64) (s sized) {
+	p, _ := planned(l.at(keys, g.Limit), g)
 	cut(&p)
 	predict := func(each float64) sized {
 		p.Shards = int(math.Max(1, math.Round(keys/each)))
 		t := l.at(each*float64(p.Shards), g.Limit)
-		return sized{p, t, must(sketchlimit.PredictAt(t, g, p, 1))}
+		return sized{p, t, must(tune.PredictAt(t, g, p, 1))}
 	}
 	reached := func(s sized) bool {
 		return s.expected.FalseDenialRate <= g.FalseDenialRate && s.expected.WithheldShare <= g.WithheldShare
@@ -146,9 +153,10 @@ func cut(p *sketchlimit.Plan) {
 	p.HeavyEntries = (p.HeavyEntries/bucket + parts - 1) / parts * bucket
 }
 
-func bytes(p sketchlimit.Plan, g sketchlimit.Goal) float64 {
+func bytes(p sketchlimit.Plan, g tune.Goal) float64 {
 	c := sketchlimit.Config{Limit: g.Limit, Window: window, Algorithm: g.Algorithm, Plan: &p}
-	return float64(must(c.Bytes()))
+	_, n, err := c.Size()
+	return float64(must(n, err))
 }
 
 // compared is predicted, measured and measured by predicted; what was not seen once in n is 0.
@@ -173,9 +181,9 @@ func (b *bench) cliffs() {
 }
 
 func (b *bench) cliff(l *load, limit int) {
-	t, g := l.at(l.most(b.keys, limit), limit), sketchlimit.Goal{Limit: limit, FalseDenialRate: 1e-5}
-	plan := must(sketchlimit.Tune(t, g))
-	cliff := plan.Forecast.Cliff
+	t, g := l.at(l.most(b.keys, limit), limit), tune.Goal{Limit: limit, FalseDenialRate: 1e-5}
+	plan, forecast := planned(t, g)
+	cliff := forecast.Cliff
 	lo, hi := 0.7*cliff, 1.4*cliff
 	for hi/lo > 1.05 {
 		mid := math.Sqrt(lo * hi)
@@ -186,7 +194,7 @@ func (b *bench) cliff(l *load, limit int) {
 		}
 	}
 	measured := math.Sqrt(lo * hi)
-	b.row(l.name, strconv.Itoa(limit), strconv.Itoa(t.Keys), strconv.Itoa(plan.Forecast.MemoryBytes>>10),
+	b.row(l.name, strconv.Itoa(limit), strconv.Itoa(t.Keys), strconv.Itoa(forecast.MemoryBytes>>10),
 		fmt.Sprintf("%.2f", cliff), fmt.Sprintf("%.2f", measured), fmt.Sprintf("%.2f", measured/cliff))
 }
 
@@ -204,7 +212,7 @@ func (b *bench) live() {
 		{abusers, 100, []float64{2.2, 2.4, 3}},
 	} {
 		t := c.load.at(b.keys, c.limit)
-		plan := must(sketchlimit.Tune(t, sketchlimit.Goal{Limit: c.limit, FalseDenialRate: 1e-4}))
+		plan, _ := planned(t, tune.Goal{Limit: c.limit, FalseDenialRate: 1e-4})
 		for _, times := range c.times {
 			live, denied := probe(c.load.at(times*b.keys, c.limit), c.limit, plan)
 			ratio := ""
@@ -218,7 +226,7 @@ func (b *bench) live() {
 
 // probe sends the traffic up to the middle of the last window, and returns the live rate and the share of
 // keys never seen that are denied then.
-func probe(t sketchlimit.Traffic, limit int, p sketchlimit.Plan) (live, denied float64) {
+func probe(t tune.Traffic, limit int, p sketchlimit.Plan) (live, denied float64) {
 	var now time.Time
 	l := must(sketchlimit.New(sketchlimit.Config{Limit: limit, Window: window, Plan: &p, Seed: 1, Clock: func() time.Time { return now }}))
 	src := source(t, limit, 2)
@@ -245,10 +253,10 @@ func (b *bench) memory() {
 	b.head("limit", "budget, bytes", "stated", "on the heap", "heap / budget")
 	for _, limit := range []int{1, 100, 1000} {
 		for _, budget := range []int{20_000, 1 << 20, 10_000_000, 256 << 20} {
-			g := sketchlimit.Goal{Limit: limit, MemoryBytes: budget}
-			plan := must(sketchlimit.Tune(uniform.at(b.keys, limit), g))
+			g := tune.Goal{Limit: limit, MemoryBytes: budget}
+			plan, forecast := planned(uniform.at(b.keys, limit), g)
 			heap := heapOf(sketchlimit.Config{Limit: limit, Window: window, Plan: &plan})
-			b.row(strconv.Itoa(limit), strconv.Itoa(budget), strconv.Itoa(plan.Forecast.MemoryBytes), strconv.Itoa(heap),
+			b.row(strconv.Itoa(limit), strconv.Itoa(budget), strconv.Itoa(forecast.MemoryBytes), strconv.Itoa(heap),
 				fmt.Sprintf("%.4f", float64(heap)/float64(budget)))
 		}
 	}
