@@ -185,7 +185,7 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 					_, left, _ := strings.Cut(header.Get("RateLimit"), ";t=")
 					require.Equal(t, wait, seconds(t, left), "Retry-After is not earlier than t, nor later")
 					require.Equal(t, wait, seconds(t, header.Get("X-RateLimit-Retry-After")))
-					require.False(t, l.PeekAt(clock.now.Add(wait-time.Second), "ann", cost).Allowed, "a second less")
+					require.False(t, l.Do(sketchlimit.Request{Time: clock.now.Add(wait - time.Second), Key: "ann", N: cost, Peek: true}).Allowed, "a second less")
 					clock.advance(wait)
 					require.Equal(t, http.StatusOK, get(h, user("ann")).Code, "after %v", wait)
 				case strings.Contains(header.Get("RateLimit"), ";r=0;") && rng.IntN(4) == 0:

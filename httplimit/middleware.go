@@ -11,13 +11,11 @@ import (
 	"github.com/sketchlimit/sketchlimit"
 )
 
-// Limiter decides. A [sketchlimit.Limiter] is one. It must be safe for concurrent use.
+// Limiter decides. A [sketchlimit.Limiter], a [sketchlimit.Group] and a Synced of package redislimit are Limiters. It
+// must be safe for concurrent use.
 type Limiter interface {
-	// TakeBytes consumes n units of the key if they are admitted, and does not
-	// keep the key.
-	TakeBytes(key []byte, n int) sketchlimit.Decision
-	// Peek tells what taking one unit would answer.
-	Peek(key string) sketchlimit.Decision
+	// Do decides on a request, and does not keep its Bytes.
+	Do(r sketchlimit.Request) sketchlimit.Decision
 	// Window returns the span that the limit is meant for.
 	Window() time.Duration
 }
@@ -43,6 +41,8 @@ type Option func(*middleware) error
 // answers it with 429 otherwise. The middleware may wrap any number of handlers, which
 // then share the limiter's counts, and is safe for concurrent use.
 //
+// Clients of a [sketchlimit.Group] are told of one limit, that of Decision.By, without its window.
+//
 // Its errors name the argument or option, what was given and what is allowed.
 func New(limiter Limiter, key Key, options ...Option) (func(http.Handler) http.Handler, error) {
 	if limiter == nil {
@@ -51,7 +51,11 @@ func New(limiter Limiter, key Key, options ...Option) (func(http.Handler) http.H
 	if err := check(key); err != nil {
 		return nil, fmt.Errorf("httplimit: %w", err)
 	}
-	return NewPolicies(&single{limiter: limiter, key: key, name: "default", window: limiter.Window()}, options...)
+	s := &single{limiter: limiter, key: key, name: "default"}
+	if _, several := limiter.(*sketchlimit.Group); !several { // whose windows are several, too
+		s.window = limiter.Window()
+	}
+	return NewPolicies(s, options...)
 }
 
 // NewPolicies is [New] for any number of policies, such as the rules of package rules. A
@@ -106,18 +110,15 @@ func Cost(cost func(*http.Request) int) Option {
 	}
 }
 
-// Limit sets the limit that a request is held against, that of the client's plan say: 1 … the
-// limiter's own, which a higher one is taken as, while below 1 nothing passes. It goes with
-// [New] and a limiter that has TakeLimitBytes, as a [sketchlimit.Limiter] does. The function
-// must be safe for concurrent use.
+// Limit sets the limit that a request is held against, such as that of the client's plan: see
+// [sketchlimit.Request]. A higher one than the limiter's own counts as that. Below the limiter's
+// LowestLimit nothing passes; so 0 is no access. It goes with [New] alone. The function must be
+// safe for concurrent use.
 func Limit(limit func(*http.Request) int) Option {
 	return func(m *middleware) error {
 		s, ok := m.decider.(*single)
 		if !ok {
 			return errors.New("Limit, goes with New only: a Decider knows its limits")
-		}
-		if s.lower, ok = s.limiter.(lowerer); !ok {
-			return fmt.Errorf("Limit of a %T, which must have TakeLimitBytes", s.limiter)
 		}
 		s.limit = limit
 		return given("Limit", limit != nil)

@@ -115,10 +115,11 @@ func TestOwnLimits(t *testing.T) {
 		want         string
 	}{
 		{2, 200, `"default";q=2;w=60 | "default";r=1;t=120 | - | 2 | 1 | 120 | -`},
-		{2, 200, `"default";q=2;w=60 | "default";r=0;t=120 | - | 2 | 0 | 120 | -`},
+		{2, 200, `"default";q=2;w=60 | "default";r=0;t=90 | - | 2 | 0 | 120 | -`},
 		{2, 429, `"default";q=2;w=60 | "default";r=0;t=90 | 90 | 2 | 0 | 120 | 90`},
-		{3, 200, `"default";q=3;w=60 | "default";r=0;t=120 | - | 3 | 0 | 120 | -`},
+		{3, 200, `"default";q=3;w=60 | "default";r=0;t=80 | - | 3 | 0 | 120 | -`},
 		{9, 200, `"default";q=5;w=60 | "default";r=1;t=120 | - | 5 | 1 | 120 | -`},
+		{1, 429, `"default";q=0;w=60 | "default";r=0 | - | 0 | 0 | 120 | -`},
 		{0, 429, `"default";q=0;w=60 | "default";r=0 | - | 0 | 0 | 120 | -`},
 		{-1, 429, `"default";q=0;w=60 | "default";r=0 | - | 0 | 0 | 120 | -`},
 	} {
@@ -130,6 +131,38 @@ func TestOwnLimits(t *testing.T) {
 	plan = 3
 	clock.advance(120 * time.Second)
 	require.Equal(t, []int{200, 200, 200, 429}, statuses(h, 4, user("ann")))
+}
+
+// A group is one policy. Clients are told the limit that decided, without a window, for the limits have different ones.
+func TestGroup(t *testing.T) {
+	clock, plan := newClock(), 9
+	second := build(t, sketchlimit.Config{Limit: 2, LowestLimit: 1, Window: time.Second, Algorithm: sketchlimit.FixedWindow}, clock)
+	minute := build(t, sketchlimit.Config{Limit: 3, LowestLimit: 1, Window: time.Minute, Algorithm: sketchlimit.FixedWindow}, clock)
+	group, err := sketchlimit.NewGroup(second, minute)
+	require.NoError(t, err)
+	var refused []time.Duration
+	h := front(t, group, byUser, httplimit.Headers(all), httplimit.Limit(func(*http.Request) int { return plan }),
+		httplimit.OnRefusal(func(_ *http.Request, p httplimit.Policy) { refused = append(refused, p.Window, p.RetryAfter) }))
+	for _, c := range []struct {
+		plan, status int
+		want         string
+	}{
+		{9, 200, `"default";q=2 | "default";r=1;t=1 | - | 2 | 1 | 1 | -`},
+		{9, 200, `"default";q=2 | "default";r=0;t=1 | - | 2 | 0 | 1 | -`},
+		{9, 429, `"default";q=2 | "default";r=0;t=1 | 1 | 2 | 0 | 1 | 1`},
+		{0, 429, `"default";q=0 | "default";r=0 | - | 0 | 0 | 1 | -`},
+	} {
+		plan = c.plan
+		w := get(h, user("ann"))
+		require.Equal(t, c.want, sent(w.Header()))
+		require.Equal(t, c.status, w.Code)
+	}
+	plan = 9
+	clock.advance(time.Second)
+	require.Equal(t, `"default";q=3 | "default";r=0;t=59 | - | 3 | 0 | 59 | -`, sent(get(h, user("ann")).Header()))
+	require.Equal(t, []int{429}, statuses(h, 1, user("ann")))
+	require.Equal(t, []time.Duration{0, time.Second, 0, sketchlimit.Never, 0, 59 * time.Second}, refused)
+	require.EqualValues(t, 3, second.Stats().Admitted)
 }
 
 func TestSkipAndExempt(t *testing.T) {
@@ -298,8 +331,6 @@ func TestErrors(t *testing.T) {
 	one := func(*http.Request) int { return 1 }
 	_, err = httplimit.NewPolicies(policies(nil), httplimit.Limit(one))
 	require.EqualError(t, err, "httplimit: Limit, goes with New only: a Decider knows its limits")
-	_, err = httplimit.New(struct{ httplimit.Limiter }{l}, byUser, httplimit.Limit(one))
-	require.EqualError(t, err, "httplimit: Limit of a struct { httplimit.Limiter }, which must have TakeLimitBytes")
 	_, err = httplimit.NewPolicies(policies(nil), httplimit.Name("mine"))
 	require.EqualError(t, err, `httplimit: Name "mine", goes with New only: a Decider's policies have names`)
 }
@@ -340,13 +371,18 @@ func TestAllocations(t *testing.T) {
 		{"all fields", 1 << 30, clients, []httplimit.Option{httplimit.Headers(httplimit.Standard | httplimit.XRateLimit)}, 1},
 		{"refused, the same words", 1, clients, []httplimit.Option{ignore}, 0},
 	} {
-		limit, err := httplimit.New(build(t, sketchlimit.Config{Limit: c.limit}, newClock()), c.key, c.options...)
+		l := build(t, sketchlimit.Config{Limit: c.limit}, newClock())
+		group, err := sketchlimit.NewGroup(l)
 		require.NoError(t, err)
-		h := limit(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-		w := &writer{http.Header{}}
-		require.Equal(t, c.want, testing.AllocsPerRun(200, func() {
-			clear(w.header)
-			h.ServeHTTP(w, r)
-		}), c.name)
+		for _, limiter := range []httplimit.Limiter{l, group} {
+			limit, err := httplimit.New(limiter, c.key, c.options...)
+			require.NoError(t, err)
+			h := limit(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+			w := &writer{http.Header{}}
+			require.Equal(t, c.want, testing.AllocsPerRun(200, func() {
+				clear(w.header)
+				h.ServeHTTP(w, r)
+			}), "%T, %s", limiter, c.name)
+		}
 	}
 }

@@ -12,7 +12,7 @@ type Policy struct {
 	// Name is what clients and operators know it by. Bytes that a structured field
 	// string cannot hold, all that is not printable ASCII, are sent as %XX.
 	Name string
-	// Window is the span that the limit is meant for.
+	// Window is the span that the limit is meant for; 0 if it is not known.
 	Window time.Duration
 	// Key is what was counted. It is valid until the request is answered or passed on.
 	Key []byte
@@ -104,29 +104,21 @@ type single struct {
 	name    string
 	window  time.Duration
 	limit   func(*http.Request) int // nil: the limiter's own
-	lower   lowerer                 // the limiter, if there is a limit
-}
-
-// lowerer is a [Limiter] that takes a limit of the request's own. A [sketchlimit.Limiter] is one.
-type lowerer interface {
-	TakeLimitBytes(key []byte, n, limit int) sketchlimit.Decision
 }
 
 // Decide implements [Decider].
 func (s *single) Decide(a *Answer, r *http.Request, cost int) {
 	a.Keys = s.key.AppendKey(a.Keys, r)
-	p := Policy{Name: s.name, Window: s.window, Key: a.Keys}
+	q := sketchlimit.Request{Bytes: a.Keys, N: cost}
 	if s.limit != nil {
-		p.Decision = s.lower.TakeLimitBytes(a.Keys, cost, s.limit(r))
-	} else {
-		p.Decision = s.limiter.TakeBytes(a.Keys, cost)
+		if q.Limit = s.limit(r); q.Limit <= 0 {
+			q.Limit = -1 // 0 would be the limiter's own
+		}
 	}
-	switch {
-	case !p.Allowed || p.Remaining > 0:
-	case s.limit != nil:
-		p.Next = p.ResetAfter
-	default: // worth a second look: a client that heeds it waits for nothing else
-		p.Next = s.limiter.Peek(string(a.Keys)).RetryAfter
+	p := Policy{Name: s.name, Window: s.window, Key: a.Keys, Decision: s.limiter.Do(q)}
+	if p.Allowed && p.Remaining == 0 { // worth a second look: a client that heeds it waits for nothing else
+		q.N, q.Peek = 1, true
+		p.Next = s.limiter.Do(q).RetryAfter
 	}
 	a.Policies = append(a.Policies, p)
 }
