@@ -3,7 +3,6 @@ package sketchlimit_test
 import (
 	"context"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -14,13 +13,13 @@ import (
 	"github.com/sketchlimit/sketchlimit"
 	"github.com/sketchlimit/sketchlimit/accuracy"
 	"github.com/sketchlimit/sketchlimit/exact"
-	"github.com/sketchlimit/sketchlimit/internal/racing"
+	"github.com/sketchlimit/sketchlimit/internal/testkit"
 )
 
 // scale is how much smaller than the load that the figures in the README are about
 // these tests are: keys, requests and memory alike. The error depends on the load of
 // a cell only, so the rates are the same. BenchmarkSteadyState has the full size.
-const scale = 16 * racing.Slowdown
+const scale = 16 * testkit.Slowdown
 
 // steadyState are five windows of 5 M requests (6 M for the attack) over 1 M keys,
 // divided by scale.
@@ -33,22 +32,6 @@ func steadyState(seed uint64) map[string]accuracy.Workload {
 	attack.Kind, attack.Limit, attack.Factor = accuracy.Attack, 100, 3
 	attack.Abusers, attack.Requests = 10_000/scale, 5*6_000_000/scale
 	return map[string]accuracy.Workload{"zipf 0.8": zipf08, "zipf 1.1": zipf11, "uniform": uniform, "attack": attack}
-}
-
-// mostFalseDenials returns how many false denials of innocent keys n requests may
-// show if the rate is at most p. Denials of one key come together, at most about
-// five in a window of these workloads, so there are a fifth as many independent
-// events, Poisson-distributed. A sound limiter passes the bound with a chance below
-// 1e-6.
-func mostFalseDenials(n uint64, p float64) uint64 {
-	const together = 5
-	mean := float64(n) * p / together
-	chance, most := math.Exp(-mean), 0
-	for left := 1 - chance; left > 1e-6; left -= chance {
-		most++
-		chance *= mean / float64(most)
-	}
-	return uint64(together * most)
 }
 
 func replay(t *testing.T, w accuracy.Workload, c accuracy.Contest) *accuracy.Result {
@@ -71,9 +54,9 @@ func TestSteadyState(t *testing.T) {
 			}))
 			require.Zero(t, r.OverAdmissions)
 			require.Zero(t, r.EstimateTooSmall, "readings are never below the truth")
-			require.LessOrEqual(t, r.InnocentFalseDenials, mostFalseDenials(r.InnocentRequests, 5e-6))
+			require.LessOrEqual(t, r.InnocentFalseDenials, testkit.MostFalseDenials(r.InnocentRequests, 5e-6))
 			withheld := r.OracleAdmittedUnits - min(r.AdmittedUnits, r.OracleAdmittedUnits)
-			require.LessOrEqual(t, withheld, mostFalseDenials(r.OracleAdmittedUnits, 1e-5))
+			require.LessOrEqual(t, withheld, testkit.MostFalseDenials(r.OracleAdmittedUnits, 1e-5))
 			t.Logf("false-denial rate %d of %d, withheld %.1e, live %.1e",
 				r.InnocentFalseDenials, r.InnocentRequests, r.WithheldShare, r.LiveFalseDenialRateLast)
 		})
@@ -96,7 +79,7 @@ func TestSteadyStateLowLimits(t *testing.T) {
 		}))
 		require.Zero(t, r.OverAdmissions)
 		withheld := r.OracleAdmittedUnits - min(r.AdmittedUnits, r.OracleAdmittedUnits)
-		require.LessOrEqual(t, withheld, mostFalseDenials(r.OracleAdmittedUnits, c.withheld))
+		require.LessOrEqual(t, withheld, testkit.MostFalseDenials(r.OracleAdmittedUnits, c.withheld))
 	}
 }
 
@@ -104,14 +87,14 @@ func TestSteadyStateLowLimits(t *testing.T) {
 func TestSizedByKeys(t *testing.T) {
 	for _, limit := range []int{1, 2, 5, 10, 20, 100, 1000} {
 		for _, rate := range []float64{1e-3, 1e-5} {
-			const keys = 10_000 / racing.Slowdown
+			const keys = 10_000 / testkit.Slowdown
 			w := accuracy.Workload{Kind: accuracy.Attack, Keys: keys, Limit: limit, Factor: 3, Abusers: keys / 100,
 				Requests: 5 * (5*keys + 3*limit*keys/100), Windows: 5, Seed: 1}
 			r := replay(t, w, accuracy.NewContest(sketchlimit.Config{
 				Limit: limit, Window: time.Minute, Keys: keys, FalseDenialRate: rate, Seed: 1,
 			}))
 			require.Zero(t, r.OverAdmissions)
-			require.LessOrEqual(t, r.InnocentFalseDenials, mostFalseDenials(r.InnocentRequests, rate), "limit %d at %v", limit, rate)
+			require.LessOrEqual(t, r.InnocentFalseDenials, testkit.MostFalseDenials(r.InnocentRequests, rate), "limit %d at %v", limit, rate)
 		}
 	}
 }
@@ -238,9 +221,9 @@ func TestBrokenVariantsAreFound(t *testing.T) {
 		})
 	}
 	passes := func(r *accuracy.Result) bool {
-		return r.OverAdmissions == 0 && r.InnocentFalseDenials <= mostFalseDenials(r.InnocentRequests, 5e-6)
+		return r.OverAdmissions == 0 && r.InnocentFalseDenials <= testkit.MostFalseDenials(r.InnocentRequests, 5e-6)
 	}
-	const bytes = 1 << 18 / racing.Slowdown // a power of two, so that the remainder of a row is its low bits
+	const bytes = 1 << 18 / testkit.Slowdown // a power of two, so that the remainder of a row is its low bits
 	sound := newVariant(bytes, 100)
 	require.True(t, passes(contest(sound)))
 
@@ -260,7 +243,7 @@ func TestBrokenVariantsAreFound(t *testing.T) {
 // Abusers who come in the midst of a window must not carry light keys to the limit: the table of heavy keys has
 // room for them, whatever light keys have read until then.
 func TestAbusersWhoComeLate(t *testing.T) {
-	const keys = 20_000 / racing.Slowdown
+	const keys = 20_000 / testkit.Slowdown
 	for _, c := range []sketchlimit.Config{
 		{Limit: 20}, {Limit: 100}, {Limit: 1000},
 		{Limit: 100, Algorithm: sketchlimit.FixedWindow}, {Limit: 1000, Algorithm: sketchlimit.FixedWindow},
@@ -293,13 +276,13 @@ func TestAbusersWhoComeLate(t *testing.T) {
 		denied = 0
 		send(1, 1.5, 5*keys/2, 0)
 		send(1.5, 2, 5*keys/2, 3*c.Limit*keys/100)
-		require.LessOrEqual(t, uint64(denied), mostFalseDenials(5*keys, 1e-5), "%v %d", c.Algorithm, c.Limit)
+		require.LessOrEqual(t, uint64(denied), testkit.MostFalseDenials(5*keys, 1e-5), "%v %d", c.Algorithm, c.Limit)
 	}
 }
 
 // A limiter made for a lowest limit holds its rate there, and not just at Limit.
 func TestLowestLimitIsSizedFor(t *testing.T) {
-	const keys, probes = 20_000 / racing.Slowdown, 20_000
+	const keys, probes = 20_000 / testkit.Slowdown, 20_000
 	for _, test := range []struct {
 		sketchlimit.Config
 		requests int // a key
@@ -334,6 +317,6 @@ func TestLowestLimitIsSizedFor(t *testing.T) {
 			}
 			now = now.Add(3 * time.Minute / 2)
 		}
-		require.LessOrEqual(t, uint64(denied), mostFalseDenials(2*probes, 1e-5), "%v %d under %d", c.Algorithm, c.LowestLimit, c.Limit)
+		require.LessOrEqual(t, uint64(denied), testkit.MostFalseDenials(2*probes, 1e-5), "%v %d under %d", c.Algorithm, c.LowestLimit, c.Limit)
 	}
 }

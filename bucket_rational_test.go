@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sketchlimit/sketchlimit"
-	"github.com/sketchlimit/sketchlimit/internal/racing"
+	"github.com/sketchlimit/sketchlimit/internal/testkit"
 )
 
 // rational is GCRA in rational arithmetic, without anything of the package's:
@@ -221,19 +221,19 @@ func TestReserveOfNUnitsAtOnceAndAtTheRate(t *testing.T) {
 			l := build(t, c)
 			key, units := fmt.Sprint(i), min(c.Burst, 100)
 			if rest := c.Burst - units; rest > 0 {
-				_, ok := l.ReserveAt(now, key, rest)
-				require.True(t, ok)
+				_, err := l.Reserve(sketchlimit.Request{Time: now, Key: key, N: rest})
+				require.NoError(t, err)
 			}
 			for n := range units {
-				wait, ok := l.ReserveAt(now, key, 1)
-				require.True(t, ok, "%+v, unit %d", c, n)
+				wait, err := l.Reserve(sketchlimit.Request{Time: now, Key: key})
+				require.NoError(t, err, "%+v, unit %d", c, n)
 				require.Equal(t, ceil(rate.flows(c.Burst-units+n, c.Limit)), int64(wait), "%+v, unit %d", c, n)
 			}
-			_, ok := l.ReserveAt(now, key, 1)
-			require.False(t, ok)
+			_, err := l.Reserve(sketchlimit.Request{Time: now, Key: key})
+			require.ErrorIs(t, err, sketchlimit.ErrQueueFull)
 			for n := range 50 {
-				_, ok := l.ReserveAt(now.Add(rate.paced(n+1, c.Limit, c.Burst)), key, 1)
-				require.True(t, ok, "%+v, request %d", c, n)
+				_, err := l.Reserve(sketchlimit.Request{Time: now.Add(rate.paced(n+1, c.Limit, c.Burst)), Key: key})
+				require.NoError(t, err, "%+v, request %d", c, n)
 			}
 		}
 	}
@@ -243,7 +243,7 @@ func TestReserveOfNUnitsAtOnceAndAtTheRate(t *testing.T) {
 // limit, window and times are; so are tiers.
 func TestBucketAloneIsRationalGCRA(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
-	for range 300 / racing.Slowdown {
+	for range 300 / testkit.Slowdown {
 		c := sketchlimit.Config{Algorithm: sketchlimit.TokenBucket, LowestLimit: 1, Limit: 1 + r.IntN(10_000)>>r.IntN(14), Burst: 1 + r.IntN(10_000)>>r.IntN(14)}
 		c.Window = ms + time.Duration(r.Int64N(int64(7*24*time.Hour)>>r.IntN(30)))
 		if r.IntN(2) == 0 {
@@ -310,7 +310,7 @@ func randomTimes(r *rand.Rand, c sketchlimit.Config, limit, requests int, take f
 func TestBucketNeverOverAdmitsByRationalGCRA(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	admitted := 0
-	for i := range 200 / racing.Slowdown {
+	for i := range 200 / testkit.Slowdown {
 		c := randomBucket(r)
 		if i%2 == 0 {
 			c = sketchlimit.Config{Algorithm: sketchlimit.TokenBucket, LowestLimit: 1, Limit: 1 + r.IntN(20), Burst: 1 + r.IntN(20),
@@ -336,5 +336,5 @@ func TestBucketNeverOverAdmitsByRationalGCRA(t *testing.T) {
 			return d
 		})
 	}
-	require.Greater(t, admitted, 20_000/racing.Slowdown)
+	require.Greater(t, admitted, 20_000/testkit.Slowdown)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sketchlimit/sketchlimit"
-	"github.com/sketchlimit/sketchlimit/internal/racing"
+	"github.com/sketchlimit/sketchlimit/internal/testkit"
 )
 
 // taker is what can be raced: this library's limiter, or a broken one.
@@ -99,7 +99,7 @@ func overAdmitted(certain ledger, all map[int64]int64, generations, limit int64)
 func TestNeverOverAdmitsUnderConcurrency(t *testing.T) {
 	const limit = 100
 	for _, algorithm := range []sketchlimit.Algorithm{sketchlimit.FixedWindow, sketchlimit.SlidingWindow} {
-		for keys, perGoroutine := range map[int]int{1: 3000, 100: 3000, 1_000_000: 40_000 / racing.Slowdown} {
+		for keys, perGoroutine := range map[int]int{1: 3000, 100: 3000, 1_000_000: 40_000 / testkit.Slowdown} {
 			l := build(t, sketchlimit.Config{Limit: limit, Window: time.Second, Algorithm: algorithm, MemoryBytes: 1 << 20})
 			certain, all, generations := race(l, keys, perGoroutine, time.Second)
 			require.Zero(t, overAdmitted(certain, all, generations, limit), "%v, %d keys", algorithm, keys)

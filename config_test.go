@@ -36,8 +36,8 @@ func TestBadConfigurationsAreNamed(t *testing.T) {
 		{func(c *sketchlimit.Config) { c.Window = math.MaxInt64 }, "Window 2562047h47m16.854775807s, must be 1ms … 640511h56m49.213693952s"},
 		{func(c *sketchlimit.Config) { c.Algorithm = 7 }, "Algorithm 7, must be SlidingWindow, FixedWindow or TokenBucket"},
 		{func(c *sketchlimit.Config) { c.Algorithm = -1 }, "Algorithm -1, must be SlidingWindow, FixedWindow or TokenBucket"},
-		{func(c *sketchlimit.Config) { c.Overload, c.Algorithm = sketchlimit.Grow, sketchlimit.TokenBucket },
-			"Overload grow, goes with windows only"},
+		{func(c *sketchlimit.Config) { c.MaxMemoryBytes, c.Algorithm = 1<<20, sketchlimit.TokenBucket },
+			"MaxMemoryBytes 1048576, goes with windows only"},
 		{func(c *sketchlimit.Config) { c.Burst = 5 }, "Burst 5, goes with TokenBucket only"},
 		{func(c *sketchlimit.Config) { c.Burst = -5; c.Algorithm = sketchlimit.TokenBucket }, "Burst -5, must be 0 … 2147483647"},
 		{func(c *sketchlimit.Config) { c.SubWindows = 2; c.Algorithm = sketchlimit.TokenBucket }, "SubWindows 2, goes with SlidingWindow only"},
@@ -54,7 +54,7 @@ func TestBadConfigurationsAreNamed(t *testing.T) {
 		{func(c *sketchlimit.Config) { c.MemoryBytes = 0 }, "one of Keys, MemoryBytes and Plan must be set"},
 		{func(c *sketchlimit.Config) { c.Keys = -1 }, "Keys -1, must be 0 … 2147483647"},
 		{func(c *sketchlimit.Config) { c.MemoryBytes = -1 }, "MemoryBytes -1, must be 0 … " + mostMemory},
-		{func(c *sketchlimit.Config) { c.FalseDenialRate = 1e-5 }, "FalseDenialRate 1e-05, goes with Keys alone"},
+		{func(c *sketchlimit.Config) { c.FalseDenialRate = 1e-5 }, "FalseDenialRate 1e-05, goes with Keys alone, or with MaxMemoryBytes"},
 		{func(c *sketchlimit.Config) { c.FalseDenialRate = math.NaN() }, "FalseDenialRate NaN, must be 1e-12 … below 1"},
 		{func(c *sketchlimit.Config) { c.FalseDenialRate = -1 }, "FalseDenialRate -1, must be 1e-12 … below 1"},
 		{func(c *sketchlimit.Config) { c.FalseDenialRate = 1 }, "FalseDenialRate 1, must be 1e-12 … below 1"},
@@ -140,12 +140,49 @@ func TestTooLittleMemoryTellsTheLeast(t *testing.T) {
 }
 
 func TestPlanIsTaken(t *testing.T) {
-	plan := sketchlimit.Plan{Shards: 3, BloomBytes: 128, BloomProbes: 5, Depth: 7, Width: 36, CellBits: 16}
-	l := build(t, sketchlimit.Config{Limit: 100, Window: time.Minute, Plan: &plan})
-	require.Equal(t, plan, l.Plan())
-	plan = sketchlimit.Plan{Shards: 3, Depth: 5, Width: 36, CellBits: 32}
-	require.Equal(t, plan, build(t, sketchlimit.Config{Limit: 100, Window: time.Minute, Algorithm: sketchlimit.TokenBucket, Plan: &plan}).Plan())
-	require.Zero(t, build(t, sketchlimit.Config{Limit: 1, Window: time.Minute, Plan: &sketchlimit.Plan{Shards: 1, BloomBytes: 64, BloomProbes: 1}}).Plan().Width)
+	for _, c := range []sketchlimit.Config{
+		{Limit: 100, Plan: &sketchlimit.Plan{Shards: 3, BloomBytes: 128, BloomProbes: 5, Depth: 7, Width: 36, CellBits: 16}},
+		{Limit: 100, Plan: &sketchlimit.Plan{Shards: 3, Depth: 5, Width: 36, CellBits: 32}, Algorithm: sketchlimit.TokenBucket, Burst: 7},
+		{Limit: 1, Plan: &sketchlimit.Plan{Shards: 1, BloomBytes: 64, BloomProbes: 1}},
+	} {
+		c.Window = time.Minute
+		want := *c.Plan
+		want.Limit, want.Algorithm, want.Burst, want.FalseDenialRate = c.Limit, c.Algorithm, c.Burst, 1e-5
+		got := build(t, c).Plan()
+		require.Equal(t, want, got)
+		c.Plan = &got
+		require.Equal(t, want, build(t, c).Plan(), "a limiter's plan makes the same limiter")
+	}
+}
+
+func TestAPlanForSomethingElseIsRefused(t *testing.T) {
+	base := sketchlimit.Config{Limit: 100, LowestLimit: 20, Window: time.Minute, Keys: 1000}
+	plan, _, err := base.Size()
+	require.NoError(t, err)
+	base.Keys, base.Plan = 0, &plan
+	build(t, base)
+	same := base
+	same.Window = time.Hour // of which the dimensions know nothing
+	build(t, same)
+	for want, change := range map[string]func(*sketchlimit.Config){
+		"Plan.Limit 100, must be the Config's, 99":            func(c *sketchlimit.Config) { c.Limit = 99 },
+		"Plan.LowestLimit 20, must be the Config's, 100":      func(c *sketchlimit.Config) { c.LowestLimit = 0 },
+		"Plan.Algorithm sliding, must be the Config's, fixed": func(c *sketchlimit.Config) { c.Algorithm = sketchlimit.FixedWindow },
+		"Plan.SubWindows 1, must be the Config's, 4":          func(c *sketchlimit.Config) { c.SubWindows = 4 },
+	} {
+		c := base
+		change(&c)
+		_, err := sketchlimit.New(c)
+		require.EqualError(t, err, "sketchlimit: "+want)
+	}
+	bucket := sketchlimit.Config{Limit: 100, Window: time.Minute, Algorithm: sketchlimit.TokenBucket, Keys: 1000}
+	plan, _, err = bucket.Size()
+	require.NoError(t, err)
+	bucket.Keys, bucket.Plan, bucket.Burst = 0, &plan, 100
+	build(t, bucket) // which is the default
+	bucket.Burst = 10
+	_, err = sketchlimit.New(bucket)
+	require.EqualError(t, err, "sketchlimit: Plan.Burst 100, must be the Config's, 10")
 }
 
 // What one request may have to clear, its whole shard after two windows without one, does

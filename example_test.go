@@ -84,7 +84,7 @@ func ExampleLimiter_Stats() {
 	fmt.Printf("%.0f thousand keys in %d KiB\n", s.DistinctKeys/1000, limiter.MemoryBytes()>>10)
 	// Output:
 	// 400000 true
-	// 20 thousand keys in 58 KiB
+	// 20 thousand keys in 59 KiB
 }
 
 func TestReadmeExampleCompiles(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/sketchlimit/sketchlimit"
 	"github.com/sketchlimit/sketchlimit/exact"
-	"github.com/sketchlimit/sketchlimit/internal/racing"
+	"github.com/sketchlimit/sketchlimit/internal/testkit"
 )
 
 const trialWindow = 1200 * ms // 100 ms a unit of 12, and whole for all limits
@@ -31,9 +31,9 @@ var trials = []sketchlimit.Config{
 	{Limit: 60, Algorithm: sketchlimit.FixedWindow},
 	{Limit: 1},
 	{Limit: 120_000}, // cells of 32 bits
-	{Limit: 60, Overload: sketchlimit.Grow},
-	{Limit: 12, SubWindows: 3, Overload: sketchlimit.Grow},
-	{Limit: 60, Algorithm: sketchlimit.FixedWindow, Overload: sketchlimit.Grow},
+	{Limit: 60, MaxMemoryBytes: 1 << 20},
+	{Limit: 12, SubWindows: 3, MaxMemoryBytes: 1 << 20},
+	{Limit: 60, Algorithm: sketchlimit.FixedWindow, MaxMemoryBytes: 1 << 20},
 	{Limit: 12, Plan: narrow},
 	{Limit: 60, Plan: narrow},
 	{Limit: 60, Plan: &sketchlimit.Plan{Shards: 1, BloomBytes: 64, BloomProbes: 1, Depth: 1, Width: 8, CellBits: 8, HeavyEntries: 8, HeavyThreshold: 3}},
@@ -51,6 +51,7 @@ type trial struct {
 	generation       time.Duration
 	now, latest      time.Time // latest: the greatest so far
 	floor            time.Time // no time lies before: start of the latest generation
+	asked            bool      // the limiter has been asked to read the clock
 	admitted, denied uint64    // units
 	charges          []charge  // to the oracles
 	snapshot         saved
@@ -76,7 +77,7 @@ func newTrial(t testing.TB, c sketchlimit.Config) *trial {
 	if c.Plan == nil {
 		c.MemoryBytes = 16 << 10 // for 8 keys: they do not collide
 	}
-	if c.Overload == sketchlimit.Grow {
+	if c.MaxMemoryBytes > 0 {
 		c.MemoryBytes, c.MaxMemoryBytes = 8<<10, 1<<20
 	}
 	c.Seed, c.Clock = 1, func() time.Time { return x.now }
@@ -95,8 +96,7 @@ func (x *trial) limiter() *sketchlimit.Limiter {
 	l, err := sketchlimit.New(x.config)
 	require.NoError(x, err)
 	require.NoError(x, l.Close())
-	x.floor = time.Time{}
-	x.advance()
+	x.floor, x.asked = time.Time{}, false
 	return l
 }
 
@@ -190,7 +190,7 @@ func (x *trial) take(key string, n, limit int) {
 // a later one.
 func (x *trial) ask(at time.Time, key string, n, limit int) sketchlimit.Decision {
 	lag := max(0, x.floor.Sub(at))
-	d := x.oracles[limit].Do(sketchlimit.Request{Time: at.Add(lag), Key: key, N: n, Peek: true})
+	d := x.oracles[limit].PeekAt(at.Add(lag), key, n)
 	if d.RetryAfter > 0 && d.RetryAfter != sketchlimit.Never {
 		d.RetryAfter += lag
 	}
@@ -210,6 +210,7 @@ func (x *trial) peek(ahead time.Duration, key string, n int) {
 // allow sends a request through the short form.
 func (x *trial) allow(key string, n int) {
 	x.advance()
+	x.asked = true
 	want := x.ask(x.now, key, n, x.config.Limit)
 	allowed := false
 	if n == 1 {
@@ -224,7 +225,8 @@ func (x *trial) allow(key string, n int) {
 func (x *trial) reserve(key string, n int) {
 	x.advance()
 	want := x.ask(x.now, key, n, x.config.Limit)
-	wait, ok := x.l.ReserveAt(x.now, key, n)
+	wait, err := x.l.Reserve(sketchlimit.Request{Time: x.now, Key: key, N: n})
+	ok := err == nil
 	x.count(want, ok, key, n, x.config.Limit)
 	switch {
 	case !ok:
@@ -268,6 +270,8 @@ func (x *trial) restore() {
 	x.l = x.limiter()
 	_, err := x.l.ReadFrom(bytes.NewReader(x.snapshot.bytes))
 	require.NoError(x, err)
+	x.advance()
+	require.False(x, x.l.TakeAt(x.now, "", -1).Allowed) // what it has seen depends on when shards turned; from here on it is this
 	x.admitted, x.denied, x.charges = 0, 0, x.charges[:x.snapshot.charges]
 	x.forget()
 }
@@ -312,12 +316,12 @@ func (x *trial) run(data []byte) {
 	for steps := 0; len(data) >= 4 && steps < 200; data, steps = data[4:], steps+1 {
 		x.step(data[3]>>4, int16(binary.LittleEndian.Uint16(data[1:])))
 		key := string('a' + rune(data[0]>>5))
-		n := []int{1, 1, 1, 1, 2, 3, 4, 5, 0, -1}[min(data[3]&15, 9)]
+		n := []int{1, 1, 1, 1, 2, 3, 4, 5, -2, -1}[min(data[3]&15, 9)]
 		switch data[3] & 15 {
 		case 10, 11:
-			n = x.config.Limit / 4
+			n = max(1, x.config.Limit/4)
 		case 12, 13:
-			n = x.config.Limit / 2
+			n = max(1, x.config.Limit/2)
 		case 14, 15:
 			n = x.config.Limit + int(data[3]&1)
 		}
@@ -337,7 +341,7 @@ func (x *trial) run(data []byte) {
 				limit = x.limit(int(op))
 			}
 			x.take(key, n, limit)
-		case op < 28 && x.config.Overload == sketchlimit.Grow:
+		case op < 28 && x.config.MaxMemoryBytes > 0:
 			x.l.Resize(8 << 10 << (op & 1 * 2) << (data[0] >> 5 & 1))
 		case op < 30 && limit == x.config.Limit && x.bucket():
 			x.reserve(key, n)
@@ -346,7 +350,9 @@ func (x *trial) run(data []byte) {
 		case op == 30 && data[0]>>5 < 6:
 			x.restore()
 		case op > 29:
-			x.advance() // it reads the clock
+			if x.asked { // then it reads the clock
+				x.advance()
+			}
 			s := x.l.Stats()
 			require.Equal(x, x.admitted, s.Admitted)
 			require.Equal(x, x.denied, s.Denied)
@@ -373,7 +379,7 @@ func FuzzOperations(f *testing.F) {
 // The same with operations drawn at random, for those who do not fuzz.
 func TestOperations(t *testing.T) {
 	for i, c := range trials {
-		for seed := range uint64(20 / min(racing.Slowdown, 4)) {
+		for seed := range uint64(20 / min(testkit.Slowdown, 4)) {
 			t.Run(fmt.Sprint(i, seed), func(t *testing.T) { newTrial(t, c).run(randomBytes(seed, 800)) })
 		}
 	}

@@ -53,6 +53,11 @@ func (g *Group) Take(key string, n int) Decision {
 	return g.decide(&Request{Key: key}, n)
 }
 
+// TakeAt is [Group.Take] at a time of the caller's, see [Limiter.TakeAt]; the zero Time is now.
+func (g *Group) TakeAt(now time.Time, key string, n int) Decision {
+	return g.decide(&Request{Key: key, Time: now}, n)
+}
+
 // Do decides on a request that Take cannot say, see [Request]. Each limiter holds it against the lower of its own
 // limit and the request's.
 func (g *Group) Do(r Request) Decision { return g.decide(&r, r.units()) }

@@ -14,11 +14,11 @@ import (
 
 	"github.com/sketchlimit/sketchlimit"
 	"github.com/sketchlimit/sketchlimit/exact"
-	"github.com/sketchlimit/sketchlimit/internal/racing"
+	"github.com/sketchlimit/sketchlimit/internal/testkit"
 )
 
 func growing(t testing.TB, c sketchlimit.Config) *sketchlimit.Limiter {
-	c.Limit, c.Window, c.Overload, c.Seed = 20, time.Second, sketchlimit.Grow, 1
+	c.Limit, c.Window, c.Seed = 20, time.Second, 1
 	l, err := sketchlimit.New(c)
 	require.NoError(t, err)
 	return l
@@ -190,7 +190,7 @@ func TestGrowNeverOverAdmits(t *testing.T) {
 					now := time.Now()
 					if l.TakeAt(now, key, n).Allowed {
 						admitted += uint64(n)
-						if !oracle.Do(sketchlimit.Request{Time: now, Key: key, N: n, Peek: true}).Allowed {
+						if !oracle.PeekAt(now, key, n).Allowed {
 							over++
 						}
 						oracle.Charge(now, key, n)
@@ -219,7 +219,7 @@ func TestGrowNeverOverAdmitsUnderConcurrency(t *testing.T) {
 	start := time.Now().Add(time.Hour).Truncate(time.Second)
 	sizes := map[int]bool{l.Plan().Shards: true}
 	// It grows in the background, for which a busy machine may take any number of windows.
-	for window := 0; window < 60/racing.Slowdown || len(sizes) < 2 && window < 600; window++ {
+	for window := 0; window < 60/testkit.Slowdown || len(sizes) < 2 && window < 600; window++ {
 		now := start.Add(time.Duration(window) * time.Second)
 		var mu sync.Mutex
 		admitted := map[string]int{}
@@ -258,9 +258,8 @@ func TestGrowIsConfigured(t *testing.T) {
 		c    sketchlimit.Config
 		want string
 	}{
-		{sketchlimit.Config{MemoryBytes: 1 << 20, MaxMemoryBytes: 2 << 20}, "sketchlimit: MaxMemoryBytes 2097152, goes with Overload Grow alone"},
-		{sketchlimit.Config{MemoryBytes: 1 << 20, Overload: 7}, "sketchlimit: Overload 7, must be Deny or Grow"},
-		{sketchlimit.Config{MemoryBytes: 1 << 20, FalseDenialRate: 1e-3}, "sketchlimit: FalseDenialRate 0.001, goes with Keys alone"},
+		{sketchlimit.Config{MemoryBytes: 1 << 20, MaxMemoryBytes: -1}, "sketchlimit: MaxMemoryBytes -1, must be at least 0"},
+		{sketchlimit.Config{MemoryBytes: 1 << 20, FalseDenialRate: 1e-3}, "sketchlimit: FalseDenialRate 0.001, goes with Keys alone, or with MaxMemoryBytes"},
 	} {
 		tt.c.Limit, tt.c.Window = 20, time.Second
 		_, err := sketchlimit.New(tt.c)
@@ -268,7 +267,6 @@ func TestGrowIsConfigured(t *testing.T) {
 	}
 	_, err := sketchlimit.New(sketchlimit.Config{Limit: 20, Window: time.Second, MemoryBytes: 1 << 20, MaxMemoryBytes: 1 << 19})
 	require.ErrorContains(t, err, "sketchlimit: MaxMemoryBytes 524288, must be at least 10")
-	require.Equal(t, "deny grow Overload(3)", sketchlimit.Deny.String()+" "+sketchlimit.Grow.String()+" "+sketchlimit.Overload(3).String())
 	l := growing(t, sketchlimit.Config{MemoryBytes: 1 << 20, MaxMemoryBytes: 2 << 20, FalseDenialRate: 1e-3})
 	require.NoError(t, l.Close())
 }
@@ -277,10 +275,10 @@ func TestGrowIsConfigured(t *testing.T) {
 func TestGrowStatesItsMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const other = 16 << 10 // what goroutines take, and tests before this one leave or give back
-		before := heap()
+		before := testkit.Heap()
 		l := growing(t, sketchlimit.Config{MemoryBytes: 256 << 10, MaxMemoryBytes: 64 << 20})
 		defer l.Close()
-		require.InDelta(t, heap()-before, l.MemoryBytes(), other)
+		require.InDelta(t, testkit.Heap()-before, l.MemoryBytes(), other)
 		sizes := []int{l.MemoryBytes()}
 		for range 4 {
 			for i := range 800_000 {
@@ -291,7 +289,7 @@ func TestGrowStatesItsMemory(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 			synctest.Wait()
-			require.InDelta(t, heap()-before, l.MemoryBytes(), other)
+			require.InDelta(t, testkit.Heap()-before, l.MemoryBytes(), other)
 			sizes = append(sizes, l.MemoryBytes())
 		}
 		require.Greater(t, sizes[len(sizes)-1], 512<<10, "%v", sizes)
@@ -326,7 +324,7 @@ func (o *owner) now() time.Time { return o.at }
 // A limiter whose Clock leads back to it is collected all the same, closed or not.
 func TestLimiterOfItsOwnersClockIsCollected(t *testing.T) {
 	const each = 1 << 20
-	before := heap()
+	before := testkit.Heap()
 	for i := range 100 {
 		o := &owner{at: time.Unix(1000, 0), ballast: make([]byte, each)}
 		var err error
@@ -338,5 +336,5 @@ func TestLimiterOfItsOwnersClockIsCollected(t *testing.T) {
 			require.NoError(t, o.limiter.Close())
 		}
 	}
-	require.Less(t, float64(heap()-before), 20.*each)
+	require.Less(t, float64(testkit.Heap()-before), 20.*each)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/bits"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/inflight"
 )
 
 const (
@@ -94,7 +96,7 @@ func TestAttackOnXXHash(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			l, err := sketchlimit.New(sketchlimit.Config{Limit: 10, Window: time.Minute, Keys: 100_000, Hash: tt.hash, Clock: at(time.Unix(0, 0))})
 			require.NoError(t, err)
-			in, err := sketchlimit.NewInflight(sketchlimit.InflightConfig{Limit: 1, Requests: 1000, Hash: tt.hash})
+			in, err := inflight.New(inflight.Config{Limit: 1, Requests: 1000, Hash: tt.hash})
 			require.NoError(t, err)
 			for i := range 100 {
 				victim := fmt.Sprintf("customer-%07d", i)
@@ -146,14 +148,14 @@ func TestHashAllocatesNothing(t *testing.T) {
 		other := build(t, sketchlimit.Config{Limit: 1 << 30, Window: time.Hour, Algorithm: sketchlimit.TokenBucket, Hash: hash})
 		all, err := sketchlimit.NewGroup(l, other)
 		require.NoError(t, err)
-		in, err := sketchlimit.NewInflight(sketchlimit.InflightConfig{Limit: 1, Requests: 1, Hash: hash})
+		in, err := inflight.New(inflight.Config{Limit: 1, Requests: 1, Hash: hash})
 		require.NoError(t, err)
 		for kind, f := range map[string]func(){ // on the stack, if nothing keeps it
 			"string":    func() { var key [16]byte; l.Take(string(key[:]), 1) },
 			"bytes":     func() { var key [16]byte; l.Do(sketchlimit.Request{Bytes: key[:]}) },
 			"addr":      func() { var key [16]byte; l.Do(sketchlimit.Request{Addr: netip.AddrFrom16(key)}) },
 			"group":     func() { var key [16]byte; all.Do(sketchlimit.Request{Bytes: key[:]}) },
-			"reserve":   func() { var key [16]byte; other.Reserve(string(key[:]), 1) },
+			"reserve":   func() { var key [16]byte; other.Reserve(sketchlimit.Request{Key: string(key[:])}) },
 			"in flight": func() { var key [16]byte; h, _ := in.AcquireBytes(key[:], 1); h.Release() },
 			"held":      func() { var key [16]byte; in.Held(string(key[:])) },
 		} {
@@ -223,8 +225,8 @@ func TestXXHashIsTheDefault(t *testing.T) {
 	const text = "sketchlimit: Seed 5 with XXHash(6), must be 0 or the same"
 	_, err := sketchlimit.New(c)
 	require.EqualError(t, err, text)
-	_, err = c.Bytes()
+	_, _, err = c.Size()
 	require.EqualError(t, err, text)
-	_, err = sketchlimit.NewInflight(sketchlimit.InflightConfig{Limit: 1, Requests: 1, Seed: 5, Hash: sketchlimit.XXHash(6)})
-	require.EqualError(t, err, text)
+	_, err = inflight.New(inflight.Config{Limit: 1, Requests: 1, Seed: 5, Hash: sketchlimit.XXHash(6)})
+	require.EqualError(t, err, strings.Replace(text, "sketchlimit", "inflight", 1))
 }

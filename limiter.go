@@ -42,7 +42,8 @@ type Limiter struct {
 	growth  *engine.Growth // nil if the limiter does not grow
 	config  Config         // as given
 	drawn   bool           // the seed was
-	number  uint64         // of the limiters that were made, for those in a Group
+	share   atomic.Pointer[sharing.Share]
+	number  uint64 // of the limiters that were made, for those in a Group
 }
 
 // made counts the limiters, whose numbers say in which order they are locked.
@@ -250,7 +251,7 @@ func (l *Limiter) Prefetch(key []byte) {
 // be built from the same Config with the same Seed; [sharing.Share.Layout] tells whether they were.
 // What the limiter has admitted before stays unknown to the others. TokenBucket is
 // refused, because times do not add up, and so is MaxMemoryBytes, with an error that wraps
-// [errors.ErrUnsupported]. Called again, it returns a Share of the same counts.
+// [errors.ErrUnsupported]. Called again, it returns the same Share.
 func (l *Limiter) Share() (*sharing.Share, error) {
 	switch {
 	case l.config.Algorithm == TokenBucket:
@@ -258,7 +259,8 @@ func (l *Limiter) Share() (*sharing.Share, error) {
 	case l.growth != nil:
 		return nil, fmt.Errorf("sketchlimit: Share with MaxMemoryBytes %d, must be 0: %w", l.config.MaxMemoryBytes, errors.ErrUnsupported)
 	}
-	return sharing.New(l.engine.Load().Share(), l.windows.nowPosition), nil
+	l.share.CompareAndSwap(nil, sharing.New(l.engine.Load().Share(), l.windows.nowPosition))
+	return l.share.Load(), nil
 }
 
 // Plan returns the limiter's dimensions, those of the moment if it grows, and what they are for.

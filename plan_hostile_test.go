@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sketchlimit/sketchlimit"
-	"github.com/sketchlimit/sketchlimit/internal/racing"
+	"github.com/sketchlimit/sketchlimit/internal/testkit"
 )
 
 // odd returns a number that nobody means, or one that is about right.
@@ -38,7 +38,7 @@ func oddConfig(r *rand.Rand) sketchlimit.Config {
 	c := sketchlimit.Config{
 		Limit: odd(r, 1, 1, 2, 10, 100, 65_537), Window: []time.Duration{time.Second, time.Minute, 1 << 61}[r.IntN(3)],
 		Algorithm: sketchlimit.Algorithm(odd(r, 0, 1, 2)), SubWindows: odd(r, 0, 0, 2), Burst: odd(r, 0, 0, 0, 3), Seed: 1,
-		Overload: sketchlimit.Overload(odd(r, 0, 0, 0, 1)), MaxMemoryBytes: odd(r, 0, 0, 0, 1<<20), Clock: at(time.Unix(1_700_000_000, 0)),
+		MaxMemoryBytes: odd(r, 0, 0, 0, 1<<20), Clock: at(time.Unix(1_700_000_000, 0)),
 	}
 	if r.IntN(20) == 0 {
 		c.Window = time.Duration(odd(r, 1))
@@ -61,7 +61,7 @@ func exercise(l *sketchlimit.Limiter, limit int) {
 		key := keyName(int64(i % 3))
 		l.TakeAt(now, key, 1+i%4)
 		l.Do(sketchlimit.Request{Time: now, Key: key, Limit: 1 + i})
-		l.ReserveAt(now, key, 1)
+		l.Reserve(sketchlimit.Request{Time: now, Key: key})
 		l.TakeAt(now, key, limit)
 		l.Do(sketchlimit.Request{Time: now.Add(time.Hour), Key: key, Peek: true})
 		now = now.Add(l.Window() / 3 % (1 << 50))
@@ -76,9 +76,9 @@ const mostBuilt = 4 << 20
 func TestNewNeverPanics(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 10))
 	built, refused := 0, 0
-	for range 20_000 / racing.Slowdown {
+	for range 20_000 / testkit.Slowdown {
 		c := oddConfig(r)
-		bytes, err := c.Bytes()
+		_, bytes, err := c.Size()
 		if err == nil && bytes > mostBuilt {
 			continue
 		}
@@ -91,8 +91,8 @@ func TestNewNeverPanics(t *testing.T) {
 		require.NotPanics(t, func() { exercise(l, c.Limit) }, "%+v, %+v", c, c.Plan)
 		require.NoError(t, l.Close())
 	}
-	require.Greater(t, built, 500/racing.Slowdown)
-	require.Greater(t, refused, 1000/racing.Slowdown)
+	require.Greater(t, built, 500/testkit.Slowdown)
+	require.Greater(t, refused, 1000/testkit.Slowdown)
 }
 
 // A limit of 1 without cells has no table of heavy keys either.
@@ -130,8 +130,8 @@ func TestSealedSnapshotsOfHostilePlans(t *testing.T) {
 	const inUse, before = 64, 128 // bytes of the header
 	r := rand.New(rand.NewPCG(11, 12))
 	refused := 0
-	for i := range 4000 / racing.Slowdown {
-		c := sketchlimit.Config{Limit: 1 + i%2*9, Window: time.Minute, MemoryBytes: 8 << 10, MaxMemoryBytes: 1 << 20, Overload: sketchlimit.Grow,
+	for i := range 4000 / testkit.Slowdown {
+		c := sketchlimit.Config{Limit: 1 + i%2*9, Window: time.Minute, MemoryBytes: 8 << 10, MaxMemoryBytes: 1 << 20,
 			Algorithm: sketchlimit.Algorithm(i / 2 % 2), Seed: 1, Clock: at(time.Unix(1_700_000_000, 0))}
 		l, err := sketchlimit.New(c)
 		require.NoError(t, err)
@@ -163,7 +163,7 @@ func FuzzNew(f *testing.F) {
 	f.Add(uint64(1), uint64(2))
 	f.Fuzz(func(t *testing.T, a, b uint64) {
 		c := oddConfig(rand.New(rand.NewPCG(a, b)))
-		if bytes, err := c.Bytes(); err == nil && bytes > mostBuilt {
+		if _, bytes, err := c.Size(); err == nil && bytes > mostBuilt {
 			t.Skip()
 		}
 		if l, err := sketchlimit.New(c); err == nil {

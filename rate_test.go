@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sketchlimit/sketchlimit"
-	"github.com/sketchlimit/sketchlimit/internal/racing"
+	"github.com/sketchlimit/sketchlimit/internal/testkit"
 )
 
 // load sends requests of keys of all weights over a window and a half, up to a time.
@@ -57,7 +57,7 @@ func asked(l *sketchlimit.Limiter, limit, lowest, most int) (requests [][2]int) 
 // standard deviations of what is told. That would fail by chance in one run of 250, were not all of it drawn
 // from fixed seeds.
 func TestLiveRateIsTheRateOfNewKeys(t *testing.T) {
-	const keys, probes = 20_000, 400_000 / racing.Slowdown
+	const keys, probes = 20_000, 400_000 / testkit.Slowdown
 	now := time.Unix(0, int64(150*time.Second)) // all kinds have several generations then, and are half through one
 	states := 0
 	for name, c := range map[string]struct {
@@ -97,7 +97,7 @@ func TestLiveRateIsTheRateOfNewKeys(t *testing.T) {
 				load(l, now, 1, keys, requests/2, max(1, c.cost), limit)
 				clock = now
 				share(t, l, other)
-			case c.config.Overload == sketchlimit.Grow:
+			case c.config.MaxMemoryBytes > 0:
 				require.NoError(t, l.Close())
 				load(l, now.Add(-10*time.Second), 1, keys, requests, 1, limit)
 				require.True(t, l.Resize(24<<10))
@@ -106,6 +106,7 @@ func TestLiveRateIsTheRateOfNewKeys(t *testing.T) {
 				load(l, now, 1, keys, requests, max(1, c.cost), limit)
 			}
 			clock = now
+			l.TakeAt(now, "the latest", 1)
 			most := limit
 			if c.config.Burst > 0 {
 				most = c.config.Burst

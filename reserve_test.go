@@ -1,6 +1,7 @@
 package sketchlimit_test
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -22,14 +23,13 @@ func ExampleLimiter_Reserve() {
 		panic(err)
 	}
 	for range 4 {
-		wait, ok := domains.Reserve("example.org", 1)
-		fmt.Println(wait, ok)
+		fmt.Println(domains.Reserve(sketchlimit.Request{Key: "example.org"}))
 	}
 	// Output:
-	// 0s true
-	// 500ms true
-	// 1s true
-	// 0s false
+	// 0s <nil>
+	// 500ms <nil>
+	// 1s <nil>
+	// 0s sketchlimit: the queue is full
 }
 
 // nginx's guide to limit_req: 10 a second and burst=20, which does not count the request on
@@ -37,14 +37,21 @@ func ExampleLimiter_Reserve() {
 func TestReserveNginx(t *testing.T) {
 	l := perSecond(t, 10, 21)
 	for i := range 21 {
-		wait, ok := l.Reserve("k", 1)
-		require.True(t, ok, "request %d", i)
+		wait, err := l.Reserve(sketchlimit.Request{Key: "k"})
+		require.NoError(t, err, "request %d", i)
 		require.Equal(t, time.Duration(i)*100*ms, wait, "request %d", i)
 	}
-	_, ok := l.Reserve("k", 1)
-	require.False(t, ok)
-	wait, ok := l.ReserveAt(time.Unix(0, int64(200*ms)), "k", 2)
-	require.True(t, ok)
+	_, err := l.Reserve(sketchlimit.Request{Key: "k"})
+	require.ErrorIs(t, err, sketchlimit.ErrQueueFull)
+	two := sketchlimit.Request{Time: time.Unix(0, int64(200*ms)), Key: "k", N: 2, Peek: true}
+	for range 3 { // a peek reserves nothing
+		wait, err := l.Reserve(two)
+		require.NoError(t, err)
+		require.Equal(t, 1900*ms, wait)
+	}
+	two.Peek = false
+	wait, err := l.Reserve(two)
+	require.NoError(t, err)
 	require.Equal(t, 1900*ms, wait)
 }
 
@@ -57,16 +64,20 @@ func TestReserveAgreesWithGCRA(t *testing.T) {
 	now, refused := time.Unix(1_700_000_000, 0), 0
 	for i := range 20_000 {
 		now = now.Add(time.Duration(r.Int64N(int64(100 * ms))))
-		key, n := fmt.Sprint(r.IntN(3)), r.IntN(12)
+		key, n := fmt.Sprint(r.IntN(3)), r.IntN(13)-1
+		if n == 0 {
+			n = 1
+		}
 		if r.IntN(3) == 0 {
 			require.Equal(t, oracle.TakeAt(now, key, n).Allowed, l.TakeAt(now, key, n).Allowed)
 			continue
 		}
 		want, wantOK := oracle.ReserveAt(now, key, n)
-		wait, ok := l.ReserveAt(now, key, n)
-		require.Equal(t, wantOK, ok, "request %d", i)
+		wait, err := l.Reserve(sketchlimit.Request{Time: now, Key: key, N: n})
+		require.Equal(t, wantOK, err == nil, "request %d", i)
 		require.Equal(t, want, wait, "request %d", i)
-		if !ok {
+		if !wantOK {
+			require.ErrorIs(t, err, sketchlimit.ErrQueueFull)
 			refused++
 		}
 	}
@@ -76,8 +87,8 @@ func TestReserveAgreesWithGCRA(t *testing.T) {
 func TestReserveGoesWithBucketsAlone(t *testing.T) {
 	for _, algorithm := range []sketchlimit.Algorithm{sketchlimit.SlidingWindow, sketchlimit.FixedWindow} {
 		l := build(t, sketchlimit.Config{Limit: 10, Window: time.Minute, Algorithm: algorithm})
-		_, ok := l.Reserve("k", 1)
-		require.False(t, ok)
+		_, err := l.Reserve(sketchlimit.Request{Key: "k"})
+		require.ErrorIs(t, err, errors.ErrUnsupported)
 		require.Equal(t, 10, l.Peek("k").Remaining)
 		require.Zero(t, l.Stats().Denied)
 	}
@@ -85,5 +96,5 @@ func TestReserveGoesWithBucketsAlone(t *testing.T) {
 
 func TestReserveAllocatesNothing(t *testing.T) {
 	l := perSecond(t, 10, 21)
-	require.Zero(t, testing.AllocsPerRun(1000, func() { l.Reserve("k", 1) }))
+	require.Zero(t, testing.AllocsPerRun(1000, func() { l.Reserve(sketchlimit.Request{Key: "k"}) }))
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/sketchlimit/sketchlimit"
 )
 
-func TestBytesAreThoseOfTheLimiter(t *testing.T) {
+func TestSizeIsThatOfTheLimiter(t *testing.T) {
 	if math.MaxInt == math.MaxInt32 {
 		t.Skip("it sizes limiters that 32 bits cannot address")
 	}
@@ -21,12 +21,11 @@ func TestBytesAreThoseOfTheLimiter(t *testing.T) {
 		{Limit: 5, Keys: 10_000, Algorithm: sketchlimit.FixedWindow},
 		{Limit: 1000, Keys: 10_000, SubWindows: 6},
 		{Limit: 100_000, MemoryBytes: 123_456},
+		{Limit: 100, Keys: 10_000, MaxMemoryBytes: 1 << 20},
 		{Limit: 10, Plan: &sketchlimit.Plan{Shards: 3, BloomBytes: 64, BloomProbes: 3, Depth: 4, Width: 1000, CellBits: 8}},
 	} {
 		c.Window = time.Minute
-		bytes, err := c.Bytes()
-		require.NoError(t, err)
-		plan, err := c.Dimensions()
+		plan, bytes, err := c.Size()
 		require.NoError(t, err)
 		l := build(t, c)
 		require.Equal(t, l.MemoryBytes(), bytes)
@@ -38,12 +37,10 @@ func TestBytesAreThoseOfTheLimiter(t *testing.T) {
 		{Limit: 1, Window: time.Minute, Plan: new(sketchlimit.Plan)},
 	} {
 		_, want := sketchlimit.New(c)
-		_, err := c.Bytes()
-		require.EqualError(t, err, want.Error())
-		_, err = c.Dimensions()
+		_, _, err := c.Size()
 		require.EqualError(t, err, want.Error())
 	}
-	bytes, err := sketchlimit.Config{Limit: 3, Window: time.Minute, Keys: 1 << 30, FalseDenialRate: 1e-8}.Bytes()
+	_, bytes, err := sketchlimit.Config{Limit: 3, Window: time.Minute, Keys: 1 << 30, FalseDenialRate: 1e-8}.Size()
 	require.NoError(t, err)
 	require.Greater(t, float64(bytes), 1e11, "more than the machine has")
 }

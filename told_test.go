@@ -68,9 +68,9 @@ func TestRetryAfterCountsFromTheCallersTime(t *testing.T) {
 	}
 	require.Equal(t, want, l.Do(sketchlimit.Request{Time: start.Add(-20 * time.Second), Key: "k", Peek: true}))
 	g := group(t, l, fixed(t, 100, time.Minute))
-	d, by := g.TakeAt(start.Add(-20*time.Second), "k", 1)
+	d := g.TakeAt(start.Add(-20*time.Second), "k", 1)
 	require.Equal(t, want, d)
-	require.Zero(t, by)
+	require.Zero(t, d.By)
 	require.True(t, l.TakeAt(start.Add(60*time.Second), "k", 1).Allowed)
 }
 

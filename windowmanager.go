@@ -38,8 +38,9 @@ const Resolution = time.Millisecond
 type WindowManager struct {
 	line   engine.Timeline
 	clock  func() time.Time
-	grid   int64        // ns; what runs reads the clock in whole multiples of it
-	word   atomic.Int64 // latest position that was seen, or unseen
+	grid   int64         // ns; what runs reads the clock in whole multiples of it
+	step   time.Duration // a sixteenth of a generation
+	word   atomic.Int64  // latest position that was seen, or unseen
 	turns  atomic.Uint64
 	ticks  atomic.Bool   // a goroutine is there to read the clock
 	runs   atomic.Bool   // and does
@@ -71,7 +72,7 @@ func NewWindowManager(length time.Duration, clock func() time.Time) (*WindowMana
 		start := time.Now()
 		clock = func() time.Time { return start.Add(time.Since(start)) }
 	}
-	w := &WindowManager{line: engine.NewTimeline(length), clock: clock, grid: 1}
+	w := &WindowManager{line: engine.NewTimeline(length), clock: clock, grid: 1, step: max(1, length/16)}
 	w.word.Store(unseen)
 	return w, nil
 }
@@ -117,10 +118,13 @@ func (w *WindowManager) close() {
 // has passed.
 func (w *WindowManager) publish(now time.Time) {
 	p := w.position(now)
-	p = w.reach(w.position(now.Add(-p.Elapsed % time.Duration(w.grid))))
+	p.Elapsed -= p.Elapsed % time.Duration(w.grid)
+	if p.Generation != w.Latest() {
+		w.reach(p)
+	}
 	if word := w.word.Load(); w.line.Generation(word) == p.Generation {
 		w.word.CompareAndSwap(word, w.line.Pack(p)) // if it fails the word is newer still
-		if step := w.line.NearEnd() / 15; w.line.Unpack(word).Elapsed/step != p.Elapsed/step {
+		if w.line.Unpack(word).Elapsed/w.step != p.Elapsed/w.step {
 			w.tell()
 		}
 	}
@@ -184,16 +188,20 @@ func (w *WindowManager) readWord() int64 {
 	return word
 }
 
-// latest returns the position of the clock if decisions go by it, and otherwise the latest position that was seen.
-// Before that it is before all generations.
+// latest returns the position of the clock if decisions go by it. Otherwise it returns the clock's if that is in the
+// latest generation, and a position of that generation if not. Before a time was seen it is before all generations.
 func (w *WindowManager) latest() engine.Position {
 	if w.asked.Load() {
 		return w.line.Unpack(w.nowWord())
 	}
-	if word := w.word.Load(); word != unseen {
-		return w.line.Unpack(word)
+	word := w.word.Load()
+	if word == unseen {
+		return engine.Position{Generation: math.MinInt64}
 	}
-	return engine.Position{Generation: math.MinInt64}
+	if p := w.position(w.clock()); p.Generation == w.line.Generation(word) {
+		return p
+	}
+	return w.line.Unpack(word)
 }
 
 // at is At as a word, with its lag.
@@ -233,12 +241,16 @@ func (w *WindowManager) At(now time.Time) (generation int64, elapsed time.Durati
 	return p.Generation, p.Elapsed
 }
 
-// reach makes a position's generation the latest if it is ahead, and otherwise returns what the position is taken as.
+// reach makes a position's generation the latest if it is ahead, and otherwise returns what the position is taken as. Inside
+// the latest generation the word follows the positions in steps.
 func (w *WindowManager) reach(p engine.Position) engine.Position {
 	for {
 		word := w.word.Load()
 		latest := w.line.Generation(word)
 		if word != unseen && p.Generation == latest {
+			if p.Elapsed-w.line.Unpack(word).Elapsed >= w.step && w.word.CompareAndSwap(word, w.line.Pack(p)) {
+				w.tell()
+			}
 			return p
 		}
 		if p.Generation < latest {

@@ -16,6 +16,16 @@ import (
 // at returns a fixed clock.
 func at(t time.Time) func() time.Time { return func() time.Time { return t } }
 
+// requireAt looks at a time, and lets the manager see it.
+func requireAt(t *testing.T, w *sketchlimit.WindowManager, now time.Time, generation int64, elapsed time.Duration, what ...any) {
+	t.Helper()
+	for _, tell := range []func(time.Time) (int64, time.Duration){w.Look, w.At, w.Look} {
+		g, e := tell(now)
+		require.Equal(t, generation, g, what...)
+		require.Equal(t, elapsed, e, what...)
+	}
+}
+
 func TestWindowManagerSteps(t *testing.T) {
 	w, err := sketchlimit.NewWindowManager(time.Minute, at(time.Unix(0, 0)))
 	require.NoError(t, err)
@@ -40,7 +50,7 @@ func TestWindowManagerSteps(t *testing.T) {
 		{"and do not wrap around", time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC), last / int64(time.Minute), last % time.Minute, 3},
 	}
 	for _, s := range steps {
-		require.Equal(t, sketchlimit.Position{Generation: s.generation, Elapsed: s.elapsed}, w.At(s.now), s.name)
+		requireAt(t, w, s.now, s.generation, s.elapsed, s.name)
 		require.Equal(t, s.generation, w.Latest(), s.name)
 		require.Equal(t, s.turns, w.Turns(), s.name)
 	}
@@ -49,10 +59,10 @@ func TestWindowManagerSteps(t *testing.T) {
 func TestWindowManagerBefore1970(t *testing.T) {
 	w, err := sketchlimit.NewWindowManager(time.Minute, at(time.Unix(-1<<60, 0)))
 	require.NoError(t, err)
-	require.Equal(t, sketchlimit.Position{Generation: -2, Elapsed: 59 * time.Second}, w.At(time.Unix(-61, 0)), "rounds down, not towards 0")
-	require.Equal(t, sketchlimit.Position{Generation: -1}, w.At(time.Unix(-60, 0)))
-	require.Equal(t, sketchlimit.Position{Generation: -1, Elapsed: time.Minute - 1}, w.At(time.Unix(0, -1)))
-	require.Equal(t, sketchlimit.Position{}, w.At(time.Unix(0, 0)))
+	requireAt(t, w, time.Unix(-61, 0), -2, 59*time.Second, "rounds down, not towards 0")
+	requireAt(t, w, time.Unix(-60, 0), -1, 0)
+	requireAt(t, w, time.Unix(0, -1), -1, time.Minute-1)
+	requireAt(t, w, time.Unix(0, 0), 0, 0)
 }
 
 func TestWindowManagerRefusesNoLength(t *testing.T) {
@@ -64,11 +74,12 @@ func TestWindowManagerClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, err := sketchlimit.NewWindowManager(time.Minute, nil)
 		require.NoError(t, err)
-		first := w.Now()
-		require.Equal(t, time.Now().UnixNano(), first.Generation*int64(time.Minute)+int64(first.Elapsed))
+		first, elapsed := w.Now()
+		require.Equal(t, time.Now().UnixNano(), first*int64(time.Minute)+int64(elapsed))
 		time.Sleep(90 * time.Second)
-		require.Equal(t, time.Now().UnixNano(), w.Now().Generation*int64(time.Minute)+int64(w.Now().Elapsed))
-		require.Equal(t, first.Generation+1, w.Latest())
+		now, elapsed := w.Now()
+		require.Equal(t, time.Now().UnixNano(), now*int64(time.Minute)+int64(elapsed))
+		require.Equal(t, first+1, w.Latest())
 	})
 }
 
@@ -77,6 +88,7 @@ func TestWindowManagerClock(t *testing.T) {
 func TestWindowManagerNeverGoesBack(t *testing.T) {
 	w, err := sketchlimit.NewWindowManager(time.Second, at(time.Unix(0, 0)))
 	require.NoError(t, err)
+	w.At(time.Unix(0, 0))
 	var wg sync.WaitGroup
 	for g := range 8 {
 		wg.Go(func() {
@@ -84,12 +96,12 @@ func TestWindowManagerNeverGoesBack(t *testing.T) {
 			last := int64(0)
 			for i := range 10_000 {
 				now := time.Duration(i)*10*time.Millisecond + time.Duration(r.Int64N(int64(3*time.Second))) - time.Second
-				p := w.At(time.Unix(0, int64(now)))
-				if p.Generation < last || p.Generation < int64(now/time.Second) || p.Elapsed < 0 || p.Elapsed >= time.Second {
-					t.Errorf("at %v after generation %d: %+v", now, last, p)
+				generation, elapsed := w.At(time.Unix(0, int64(now)))
+				if generation < last || generation < int64(now/time.Second) || elapsed < 0 || elapsed >= time.Second {
+					t.Errorf("at %v after generation %d: %d and %v", now, last, generation, elapsed)
 					return
 				}
-				last = p.Generation
+				last = generation
 			}
 		})
 	}

@@ -1,6 +1,7 @@
 package inflight_test
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -12,7 +13,7 @@ import (
 	"testing"
 
 	"github.com/sketchlimit/sketchlimit/inflight"
-	"github.com/sketchlimit/sketchlimit/internal/racing"
+	"github.com/sketchlimit/sketchlimit/internal/testkit"
 	"github.com/stretchr/testify/require"
 )
 
@@ -25,7 +26,7 @@ func buildInflight(t testing.TB, limit, requests int) *inflight.Limiter {
 
 // At most two requests of a client are served at once; the third is turned away until
 // one is done.
-func ExampleInflight() {
+func ExampleLimiter() {
 	inflight, err := inflight.New(inflight.Config{
 		Limit:    2,
 		Requests: 10_000, // the most that the service ever has open, of all clients
@@ -193,7 +194,7 @@ func (m *inflightModel) check(t *testing.T) {
 // The tables are small and nearly full, so that keys stand far from home, around the end,
 // and every release moves some.
 func TestInflightIsExact(t *testing.T) {
-	for seed := range uint64(24 / racing.Slowdown) {
+	for seed := range uint64(24 / testkit.Slowdown) {
 		for _, requests := range []int{1, 40, 600} {
 			in, err := inflight.New(inflight.Config{Limit: 5, Requests: requests, Seed: seed + 1})
 			require.NoError(t, err)
@@ -313,7 +314,7 @@ func TestInflightNeverExceedsTheLimit(t *testing.T) {
 	over, surplus := raceLimiter(func(key string, n int) (func() bool, bool) {
 		hold, ok := in.Acquire(key, n)
 		return hold.Release, ok
-	}, keys, limit, 20_000/racing.Slowdown)
+	}, keys, limit, 20_000/testkit.Slowdown)
 	require.Zero(t, over)
 	require.Zero(t, surplus, "each hold is released once")
 	stats := in.Stats()
@@ -511,11 +512,11 @@ func TestInflightMemoryIsAsStated(t *testing.T) {
 	}
 	for _, requests := range []int{1, 100, 511, 512, 5000, 200_000} {
 		all := make([]*inflight.Limiter, max(1, 20_000/requests))
-		before := heap()
+		before := testkit.Heap()
 		for i := range all {
 			all[i] = buildInflight(t, 10, requests)
 		}
-		grown := heap() - before
+		grown := testkit.Heap() - before
 		require.InEpsilon(t, grown, len(all)*all[0].MemoryBytes(), 0.02, "%d requests", requests)
 		if requests == 200_000 {
 			require.InDelta(t, 36.3, float64(all[0].MemoryBytes())/float64(requests), 0.5)
@@ -523,7 +524,7 @@ func TestInflightMemoryIsAsStated(t *testing.T) {
 		for i := range 2 * requests {
 			all[0].Acquire(keyName(int64(i)), 1)
 		}
-		require.InDelta(t, grown, heap()-before, 32<<10, "it does not grow")
+		require.InDelta(t, grown, testkit.Heap()-before, 32<<10, "it does not grow")
 		runtime.KeepAlive(all)
 	}
 }
@@ -548,4 +549,10 @@ func BenchmarkInflight(b *testing.B) {
 			})
 		})
 	}
+}
+
+func keyName(i int64) string {
+	var b [8]byte
+	binary.LittleEndian.PutUint64(b[:], uint64(i)*0x9e3779b97f4a7c15)
+	return string(b[:])
 }

@@ -9,14 +9,14 @@ import (
 
 	"github.com/sketchlimit/sketchlimit"
 	"github.com/sketchlimit/sketchlimit/accuracy"
-	"github.com/sketchlimit/sketchlimit/internal/racing"
+	"github.com/sketchlimit/sketchlimit/internal/testkit"
 	"github.com/sketchlimit/sketchlimit/tune"
 )
 
 // As TestTunePredicts, for a sketch of times.
 func TestTunePredictsBuckets(t *testing.T) {
 	tuned(t)
-	const keys = 60_000 / racing.Slowdown
+	const keys = 60_000 / testkit.Slowdown
 	for _, c := range []struct {
 		name         string
 		limit, burst int
@@ -34,7 +34,7 @@ func TestTunePredictsBuckets(t *testing.T) {
 			goal := tune.Goal{Limit: c.limit, Burst: c.burst, Algorithm: sketchlimit.TokenBucket}
 			config := sketchlimit.Config{Limit: c.limit, Burst: c.burst, Algorithm: sketchlimit.TokenBucket,
 				Window: time.Minute, MemoryBytes: int(c.memory * keys), Seed: 1}
-			plan := build(t, config).Plan()
+			plan := planOf(t, config)
 			forecast, err := tune.Predict(c.traffic, goal, plan)
 			require.NoError(t, err)
 
@@ -63,27 +63,27 @@ func TestTunePredictsBuckets(t *testing.T) {
 	}
 }
 
-// The plan for a goal reaches it in a replay, at a size that a test can afford: see mostFalseDenials.
+// The plan for a goal reaches it in a replay, at a size that a test can afford: see testkit.MostFalseDenials.
 func TestTuneReachesItsGoalForBuckets(t *testing.T) {
 	tuned(t)
 	const keys, rate = 60_000, 1e-4
 	traffic := withAbusers(keys, 50, 0.01)
 	goal := tune.Goal{Limit: 50, Burst: 20, Algorithm: sketchlimit.TokenBucket, FalseDenialRate: rate}
-	plan, err := tune.Plan(traffic, goal)
+	plan, forecast, err := tune.Plan(traffic, goal)
 	require.NoError(t, err)
-	again, err := tune.Plan(traffic, goal)
+	again, _, err := tune.Plan(traffic, goal)
 	require.NoError(t, err)
 	require.Equal(t, plan, again)
-	require.LessOrEqual(t, plan.Forecast.Stated().FalseDenialRate, 1.0*rate)
-	require.Greater(t, plan.Forecast.Cliff, 1.9)
-	require.InEpsilon(t, keys, plan.Forecast.Keys, 0.02)
+	require.LessOrEqual(t, forecast.Stated().FalseDenialRate, 1.0*rate)
+	require.Greater(t, forecast.Cliff, 1.9)
+	require.InEpsilon(t, keys, forecast.Keys, 0.02)
 
 	r, err := accuracy.Replay(t.Context(), asWorkload(t, traffic, 50, 3), sketchlimit.Config{Limit: 50, Burst: 20, Window: time.Minute,
 		Algorithm: sketchlimit.TokenBucket, Plan: &plan, Seed: 1}, accuracy.Options{})
 	require.NoError(t, err)
-	require.Equal(t, plan.Forecast.MemoryBytes, r.MemoryBytes)
+	require.Equal(t, forecast.MemoryBytes, r.MemoryBytes)
 	require.Zero(t, r.OverAdmissions)
 	// An abuser whose cells are all covered is denied for as long as it lasts: 450 requests.
-	require.LessOrEqual(t, r.InnocentFalseDenials, 90*mostFalseDenials(r.InnocentRequests/90, rate))
-	require.Less(t, float64(plan.Forecast.MemoryBytes), 5.0*keys, "a bucket that nobody tuned")
+	require.LessOrEqual(t, r.InnocentFalseDenials, 90*testkit.MostFalseDenials(r.InnocentRequests/90, rate))
+	require.Less(t, float64(forecast.MemoryBytes), 5.0*keys, "a bucket that nobody tuned")
 }

@@ -3,7 +3,6 @@ package tune_test
 import (
 	"math"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -15,13 +14,13 @@ import (
 func TestPredictAtALoad(t *testing.T) {
 	tuned(t)
 	traffic, goal := tune.Traffic{Keys: 20_000, Abusers: 0.01}, tune.Goal{Limit: 20}
-	plan := build(t, sketchlimit.Config{Limit: 20, Window: time.Minute, MemoryBytes: 64 << 10}).Plan()
+	plan := planOf(t, sketchlimit.Config{Limit: 20, MemoryBytes: 64 << 10})
 	forecast, err := tune.Predict(traffic, goal, plan)
 	require.NoError(t, err)
-	for i, load := range sketchlimit.Loads {
-		e, err := tune.PredictAt(traffic, goal, plan, load)
+	for _, want := range forecast.At {
+		e, err := tune.PredictAt(traffic, goal, plan, want.Load)
 		require.NoError(t, err)
-		require.Equal(t, forecast.At[i], e)
+		require.Equal(t, want, e)
 	}
 	beyond, err := tune.PredictAt(traffic, goal, plan, 1.1*forecast.Cliff)
 	require.NoError(t, err)
@@ -32,7 +31,7 @@ func TestPredictAtALoad(t *testing.T) {
 		require.ErrorContains(t, err, ", must be 1/64 … 64")
 	}
 	_, err = tune.PredictAt(tune.Traffic{}, goal, plan, 1)
-	require.EqualError(t, err, "sketchlimit: Traffic.Keys 0, must be 1 … 2147483647")
+	require.EqualError(t, err, "tune: Traffic.Keys 0, must be 1 … 2147483647")
 	_, err = tune.PredictAt(traffic, goal, sketchlimit.Plan{}, 1)
-	require.EqualError(t, err, "sketchlimit: Plan.Shards 0, must be 1 … 16777216")
+	require.EqualError(t, err, "tune: Plan.Shards 0, must be 1 … 16777216")
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/sketchlimit/sketchlimit"
 	"github.com/sketchlimit/sketchlimit/accuracy"
-	"github.com/sketchlimit/sketchlimit/internal/racing"
+	"github.com/sketchlimit/sketchlimit/internal/testkit"
 	"github.com/sketchlimit/sketchlimit/tune"
 )
 
@@ -52,16 +52,24 @@ func atMost(counted, n uint64, p float64) bool {
 // tuned skips a test of the tuner under the race detector, which has nothing to find in one
 // goroutine and takes minutes for it.
 func tuned(t *testing.T) {
-	if racing.Slowdown > 1 {
+	if testkit.Slowdown > 1 {
 		t.Skip("one goroutine and much to compute: without the race detector")
 	}
 }
 
+// planOf returns the dimensions of a limiter of a minute.
+func planOf(t *testing.T, c sketchlimit.Config) sketchlimit.Plan {
+	c.Window = time.Minute
+	plan, _, err := c.Size()
+	require.NoError(t, err)
+	return plan
+}
+
 // What is predicted is what a replay against the exact algorithm shows, at a size that a test
-// can afford. docs/tuning.md has the full size.
+// can afford. notes/tuning.md has the full size.
 func TestTunePredicts(t *testing.T) {
 	tuned(t)
-	const keys = 60_000 / racing.Slowdown
+	const keys = 60_000 / testkit.Slowdown
 	for _, c := range []struct {
 		name    string
 		limit   int
@@ -78,7 +86,7 @@ func TestTunePredicts(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			goal := tune.Goal{Limit: c.limit}
-			plan := build(t, sketchlimit.Config{Limit: c.limit, Window: time.Minute, MemoryBytes: int(c.memory * keys)}).Plan()
+			plan := planOf(t, sketchlimit.Config{Limit: c.limit, MemoryBytes: int(c.memory * keys)})
 			forecast, err := tune.Predict(c.traffic, goal, plan)
 			require.NoError(t, err)
 
@@ -137,11 +145,11 @@ func TestTunesPlansErrNoMoreThanPredicted(t *testing.T) {
 		abusers float64
 	}{{100, 0}, {100, 0.01}, {5, 0.01}} {
 		goal := tune.Goal{Limit: c.limit, FalseDenialRate: 1e-4}
-		plan, err := tune.Plan(withAbusers(keys, c.limit, c.abusers), goal)
+		plan, forecast, err := tune.Plan(withAbusers(keys, c.limit, c.abusers), goal)
 		require.NoError(t, err)
-		half := plan.Forecast.At[0]
-		for i, load := range sketchlimit.Loads[:4] {
-			e := plan.Forecast.At[i]
+		half := forecast.At[0]
+		for _, e := range forecast.At[:4] {
+			load := e.Load
 			r, err := accuracy.Replay(t.Context(), asWorkload(t, withAbusers(int(load*keys), c.limit, c.abusers), c.limit, 3), sketchlimit.Config{
 				Limit: c.limit, Window: time.Minute, Plan: &plan, Seed: 1,
 			}, accuracy.Options{WarmUp: 1})
@@ -165,17 +173,22 @@ func TestTuneReachesItsGoal(t *testing.T) {
 	tuned(t)
 	traffic := tune.Traffic{Keys: 1_000_000, Requests: 5_000_000}
 	goal := tune.Goal{Limit: 100, FalseDenialRate: 1e-5}
-	plan, err := tune.Plan(traffic, goal)
+	plan, forecast, err := tune.Plan(traffic, goal)
 	require.NoError(t, err)
-	l := build(t, sketchlimit.Config{Limit: 100, Window: time.Minute, Plan: &plan})
-	require.Equal(t, l.MemoryBytes(), plan.Forecast.MemoryBytes)
+	l, err := sketchlimit.New(sketchlimit.Config{Limit: 100, Window: time.Minute, Plan: &plan})
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+	require.Equal(t, l.MemoryBytes(), forecast.MemoryBytes)
 	require.LessOrEqual(t, l.MemoryBytes(), 768<<10)
-	require.Greater(t, plan.Forecast.Cliff, 2.0)
-	require.LessOrEqual(t, plan.Forecast.Stated().FalseDenialRate, 1e-5)
-	require.InEpsilon(t, 1_000_000, plan.Forecast.Keys, 0.02)
-	again, err := tune.Plan(traffic, goal)
+	require.Greater(t, forecast.Cliff, 2.0)
+	require.LessOrEqual(t, forecast.Stated().FalseDenialRate, 1e-5)
+	require.InEpsilon(t, 1_000_000, forecast.Keys, 0.02)
+	require.Equal(t, forecast.Keys, plan.Keys)
+	require.Equal(t, forecast.Stated().FalseDenialRate, plan.FalseDenialRate)
+	again, forecastAgain, err := tune.Plan(traffic, goal)
 	require.NoError(t, err)
 	require.Equal(t, plan, again)
+	require.Equal(t, forecast, forecastAgain)
 }
 
 // More traffic never helps, and a budget is a bound.
@@ -184,14 +197,16 @@ func TestTuneForMemory(t *testing.T) {
 	for _, memory := range []int{10_500, 300_001} {
 		for _, limit := range []int{1, 100} {
 			goal := tune.Goal{Limit: limit, MemoryBytes: memory}
-			plan, err := tune.Plan(tune.Traffic{Keys: 20_000, Abusers: 0.01}, goal)
+			plan, forecast, err := tune.Plan(tune.Traffic{Keys: 20_000, Abusers: 0.01}, goal)
 			require.NoError(t, err)
-			l := build(t, sketchlimit.Config{Limit: limit, Window: time.Minute, Plan: &plan})
-			require.LessOrEqual(t, l.MemoryBytes(), memory)
-			require.Greater(t, float64(l.MemoryBytes()), 0.9*float64(memory), "all of it is used")
-			at := plan.Forecast.At
+			_, bytes, err := sketchlimit.Config{Limit: limit, Window: time.Minute, Plan: &plan}.Size()
+			require.NoError(t, err)
+			require.Equal(t, forecast.MemoryBytes, bytes)
+			require.LessOrEqual(t, bytes, memory)
+			require.Greater(t, float64(bytes), 0.9*float64(memory), "all of it is used")
+			at := forecast.At
 			for i := range at[1:] {
-				require.GreaterOrEqual(t, 1.2*at[i+1].FalseDenialRate+1e-4, at[i].FalseDenialRate, "load %v", sketchlimit.Loads[i+1])
+				require.GreaterOrEqual(t, 1.2*at[i+1].FalseDenialRate+1e-4, at[i].FalseDenialRate, "load %v", at[i+1].Load)
 			}
 		}
 	}
@@ -210,7 +225,7 @@ func TestTuneTakesASampleAsItIs(t *testing.T) {
 		{1, keys},
 		{4, keys * 6 / 4 / 4}, // in a quarter of a window each key comes once or not at all
 	} {
-		plan := build(t, sketchlimit.Config{Limit: 50, Window: time.Minute, SubWindows: c.parts, MemoryBytes: 200_000}).Plan()
+		plan := planOf(t, sketchlimit.Config{Limit: 50, SubWindows: c.parts, MemoryBytes: 200_000})
 		forecast, err := tune.Predict(traffic, tune.Goal{Limit: 50, SubWindows: c.parts}, plan)
 		require.NoError(t, err)
 		require.InEpsilon(t, c.distinct, forecast.Keys, 0.05)
@@ -219,12 +234,12 @@ func TestTuneTakesASampleAsItIs(t *testing.T) {
 	// As counts or as their mean, it takes the same memory. So many keys, because that of few is whole pages.
 	const many = 1_000_000
 	goal := tune.Goal{Limit: 50, FalseDenialRate: 1e-4}
-	sampled, err := tune.Plan(tune.Traffic{Keys: many, Sample: poissonCounts(5, 5000)}, goal)
+	_, sampled, err := tune.Plan(tune.Traffic{Keys: many, Sample: poissonCounts(5, 5000)}, goal)
 	require.NoError(t, err)
-	require.InEpsilon(t, many, sampled.Forecast.Keys, 0.001)
-	stated, err := tune.Plan(tune.Traffic{Keys: many}, goal)
+	require.InEpsilon(t, many, sampled.Keys, 0.001)
+	_, stated, err := tune.Plan(tune.Traffic{Keys: many}, goal)
 	require.NoError(t, err)
-	require.InEpsilon(t, stated.Forecast.MemoryBytes, sampled.Forecast.MemoryBytes, 0.1)
+	require.InEpsilon(t, stated.MemoryBytes, sampled.MemoryBytes, 0.1)
 }
 
 // poissonCounts are about n counts, none of them 0, as often as the Poisson distribution has them.
@@ -270,17 +285,17 @@ func TestImpossibleGoalsAreNamed(t *testing.T) {
 	} {
 		traffic, goal := traffic, goal
 		c.change(&traffic, &goal)
-		_, err := tune.Plan(traffic, goal)
-		require.ErrorContains(t, err, "sketchlimit: "+c.want)
+		_, _, err := tune.Plan(traffic, goal)
+		require.ErrorContains(t, err, "tune: "+c.want)
 	}
 	if math.MaxInt > math.MaxInt32 {
 		goal.Limit = math.MaxInt32
 		goal.Limit++
-		_, err := tune.Plan(traffic, goal)
-		require.EqualError(t, err, "sketchlimit: Goal.Limit 2147483648, must be 1 … 2147483647")
+		_, _, err := tune.Plan(traffic, goal)
+		require.EqualError(t, err, "tune: Goal.Limit 2147483648, must be 1 … 2147483647")
 	}
 	_, err := tune.Predict(traffic, tune.Goal{Limit: 100}, sketchlimit.Plan{})
-	require.EqualError(t, err, "sketchlimit: Plan.Shards 0, must be 1 … 16777216")
+	require.EqualError(t, err, "tune: Plan.Shards 0, must be 1 … 16777216")
 }
 
 // What a limiter does for the lowest limit is in its forecast, and Tune makes plans for it.
@@ -288,20 +303,23 @@ func TestTuneForALowestLimit(t *testing.T) {
 	traffic := tune.Traffic{Keys: 100_000, Abusers: 0.01}
 	for _, algorithm := range []sketchlimit.Algorithm{sketchlimit.SlidingWindow, sketchlimit.FixedWindow, sketchlimit.TokenBucket} {
 		goal := tune.Goal{Limit: 100, Algorithm: algorithm, FalseDenialRate: 1e-4}
-		plan, err := tune.Plan(traffic, goal)
+		plan, forecast, err := tune.Plan(traffic, goal)
 		require.NoError(t, err)
-		require.LessOrEqual(t, plan.Forecast.Stated().FalseDenialRate, 1e-4)
+		require.LessOrEqual(t, forecast.Stated().FalseDenialRate, 1e-4)
 		goal.LowestLimit = 10
+		_, err = tune.PredictAt(traffic, goal, plan, 1)
+		require.EqualError(t, err, "tune: Plan.LowestLimit 100, must be the Config's, 10")
+		plan.LowestLimit = 10 // as if it had been made for that
 		e, err := tune.PredictAt(traffic, goal, plan, 1)
 		require.NoError(t, err)
 		require.Greater(t, e.FalseDenialRate, 0.05, "%v: nearly nothing is left of a limit of 10", algorithm)
 
-		lower, err := tune.Plan(traffic, goal)
+		_, lower, err := tune.Plan(traffic, goal)
 		require.NoError(t, err)
-		require.LessOrEqual(t, lower.Forecast.Stated().FalseDenialRate, 1e-4)
-		require.Greater(t, lower.Forecast.MemoryBytes, 2*plan.Forecast.MemoryBytes, "%v", algorithm)
-		require.LessOrEqual(t, lower.Forecast.MemoryBytes, 20*plan.Forecast.MemoryBytes, "%v", algorithm)
+		require.LessOrEqual(t, lower.Stated().FalseDenialRate, 1e-4)
+		require.Greater(t, lower.MemoryBytes, 2*forecast.MemoryBytes, "%v", algorithm)
+		require.LessOrEqual(t, lower.MemoryBytes, 20*forecast.MemoryBytes, "%v", algorithm)
 	}
-	_, err := tune.Plan(traffic, tune.Goal{Limit: 100, LowestLimit: 101, FalseDenialRate: 1e-4})
-	require.EqualError(t, err, "sketchlimit: Goal.LowestLimit 101, must be 0 … Limit 100")
+	_, _, err := tune.Plan(traffic, tune.Goal{Limit: 100, LowestLimit: 101, FalseDenialRate: 1e-4})
+	require.EqualError(t, err, "tune: Goal.LowestLimit 101, must be 0 … Limit 100")
 }

@@ -52,7 +52,7 @@ func TestTakeLimitAgreesWithTheExactAlgorithm(t *testing.T) {
 			}
 			n := 1
 			if r.IntN(3) == 0 {
-				n = r.IntN(limits[which] + 2)
+				n = 1 + r.IntN(limits[which]+1)
 			}
 			want := oracles[which].TakeAt(now, key, n)
 			want.Limit = limits[which]
@@ -81,7 +81,7 @@ func TestTakeLimitOfOneBucket(t *testing.T) {
 func TestTakeLimitOutOfBounds(t *testing.T) {
 	for _, algorithm := range []sketchlimit.Algorithm{sketchlimit.SlidingWindow, sketchlimit.FixedWindow, sketchlimit.TokenBucket} {
 		l := build(t, sketchlimit.Config{Limit: 10, LowestLimit: 5, Window: time.Minute, Algorithm: algorithm})
-		for _, limit := range []int{0, -1, math.MinInt} {
+		for _, limit := range []int{4, 1, -1, math.MinInt} {
 			for _, n := range []int{1, 2, math.MaxInt} {
 				require.Equal(t, sketchlimit.Decision{RetryAfter: sketchlimit.Never}, l.Do(sketchlimit.Request{Key: "k", N: n, Limit: limit}))
 			}
@@ -150,4 +150,63 @@ func TestTakeLimitAllocatesNothing(t *testing.T) {
 		l.Do(sketchlimit.Request{Addr: addr, Limit: 7})
 		l.Do(sketchlimit.Request{Time: now, Addr: addr, Limit: 7})
 	}))
+}
+
+// What a Request leaves out is what most requests mean.
+func TestRequestDefaults(t *testing.T) {
+	now := time.Unix(60, 0)
+	l := build(t, sketchlimit.Config{Limit: 10, LowestLimit: 2, Window: time.Minute, Clock: func() time.Time { return now }})
+	free := func(r sketchlimit.Request) int { r.Peek = true; return l.Do(r).Remaining }
+	require.Equal(t, sketchlimit.Decision{Allowed: true, Limit: 10, Remaining: 9, ResetAfter: 2 * time.Minute}, l.Do(sketchlimit.Request{}), "one unit of the key without bytes, now")
+	require.Equal(t, 9, free(sketchlimit.Request{Key: ""}))
+	require.Equal(t, 9, free(sketchlimit.Request{Bytes: []byte{}}))
+
+	// Of several keys the address counts, then the bytes.
+	four := netip.MustParseAddr("192.0.2.1")
+	l.Do(sketchlimit.Request{Addr: four, Bytes: []byte("b"), Key: "k", N: 2})
+	l.Do(sketchlimit.Request{Bytes: []byte("b"), Key: "k", N: 3})
+	l.Do(sketchlimit.Request{Key: "k", N: 4})
+	for free4, r := range map[int]sketchlimit.Request{
+		8:  {Addr: netip.MustParseAddr("::ffff:192.0.2.1")},
+		7:  {Key: "b"},
+		6:  {Bytes: []byte("k")},
+		10: {Key: "192.0.2.1"}, // the text of an address is another key
+	} {
+		require.Equal(t, free4, free(r), "%+v", r)
+	}
+
+	// Costs below 0 never pass; a cost of 0 is one unit.
+	require.Equal(t, sketchlimit.Never, l.Do(sketchlimit.Request{Key: "n", N: -1}).RetryAfter)
+	require.Equal(t, sketchlimit.Never, l.Take("n", 0).RetryAfter)
+	require.Equal(t, 9, l.Do(sketchlimit.Request{Key: "n"}).Remaining)
+
+	// Times are those of TakeAt, and a look ahead changes nothing.
+	require.True(t, l.Do(sketchlimit.Request{Key: "t", N: 10}).Allowed)
+	require.Equal(t, 10, free(sketchlimit.Request{Key: "t", Time: now.Add(2 * time.Minute)}))
+	require.False(t, l.Do(sketchlimit.Request{Key: "t"}).Allowed)
+	require.Equal(t, 5, l.Do(sketchlimit.Request{Key: "t", Time: now.Add(90 * time.Second), N: 5, Peek: true}).Remaining)
+	require.True(t, l.Do(sketchlimit.Request{Key: "t", Time: now.Add(90 * time.Second), N: 5}).Allowed)
+
+	// Requests below the lowest limit are counted, looks are not.
+	require.Zero(t, l.Stats().TooLow)
+	require.Equal(t, sketchlimit.Decision{RetryAfter: sketchlimit.Never}, l.Do(sketchlimit.Request{Key: "low", Limit: 1, Peek: true}))
+	require.Equal(t, sketchlimit.Decision{RetryAfter: sketchlimit.Never}, l.Do(sketchlimit.Request{Key: "low", Limit: 1}))
+	require.EqualValues(t, 1, l.Stats().TooLow)
+}
+
+// A group holds a request against the lower of each limiter's limit and its own, and a look consumes nothing.
+func TestGroupRequests(t *testing.T) {
+	a := build(t, sketchlimit.Config{Limit: 10, LowestLimit: 1, Window: time.Minute})
+	b := build(t, sketchlimit.Config{Limit: 4, LowestLimit: 3, Window: time.Hour})
+	g := group(t, a, b)
+	peek := sketchlimit.Request{Key: "k", Peek: true}
+	require.Equal(t, sketchlimit.Decision{Allowed: true, Limit: 4, Remaining: 4, By: 1}, g.Do(peek))
+	require.True(t, g.Do(sketchlimit.Request{Key: "k", N: 2, Limit: 3}).Allowed)
+	require.Equal(t, 2, g.Do(peek).Remaining)
+	require.Equal(t, 1, g.Do(sketchlimit.Request{Key: "k", Limit: 3, Peek: true}).Remaining)
+	require.Equal(t, 3, g.Do(sketchlimit.Request{Key: "k", N: 2, Limit: 3}).Limit)
+	require.Equal(t, sketchlimit.Decision{RetryAfter: sketchlimit.Never, ResetAfter: 2 * time.Hour, By: 1}, g.Do(sketchlimit.Request{Key: "k", Limit: 2}), "below the second one's lowest")
+	require.EqualValues(t, 1, b.Stats().TooLow)
+	require.Equal(t, 8, a.Peek("k").Remaining)
+	require.Equal(t, time.Hour, g.Window())
 }

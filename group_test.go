@@ -29,7 +29,7 @@ func fixed(t testing.TB, limit int, window time.Duration) *sketchlimit.Limiter {
 }
 
 // Ten a second and a thousand an hour. What one of them refuses, the other does not count.
-func ExampleAll() {
+func ExampleNewGroup() {
 	second, err := sketchlimit.New(sketchlimit.Config{Limit: 10, Window: time.Second, Keys: 100_000})
 	if err != nil {
 		panic(err)
@@ -43,8 +43,8 @@ func ExampleAll() {
 		panic(err)
 	}
 	now := time.Date(2026, time.November, 21, 12, 0, 0, 0, time.UTC)
-	d, by := limits.TakeAt(now, "203.0.113.7", 11)
-	fmt.Println(d.Allowed, "by limiter", by, "with limit", d.Limit)
+	d := limits.TakeAt(now, "203.0.113.7", 11)
+	fmt.Println(d.Allowed, "by limiter", d.By, "with limit", d.Limit)
 	fmt.Println(hour.Do(sketchlimit.Request{Time: now, Key: "203.0.113.7", Peek: true}).Remaining, "left in the hour")
 	// Output:
 	// false by limiter 0 with limit 10
@@ -56,11 +56,11 @@ func TestBadGroupsAreNamed(t *testing.T) {
 	growing := build(t, sketchlimit.Config{Limit: 1, Window: time.Second, MemoryBytes: 1 << 20,
 		MaxMemoryBytes: 1 << 24})
 	for want, limiters := range map[string][]*sketchlimit.Limiter{
-		"All of 0 limiters, must be 1 … 8":                   {},
-		"All of 9 limiters, must be 1 … 8":                   {a, a, a, a, a, a, a, a, a},
-		"limiter 1 of All is nil":                            {a, nil},
-		"limiter 2 of All is limiter 0, must be another one": {a, b, a},
-		"limiter 1 of All has Overload grow, must be deny":   {a, growing},
+		"Group of 0 limiters, must be 1 … 8":                            {},
+		"Group of 9 limiters, must be 1 … 8":                            {a, a, a, a, a, a, a, a, a},
+		"limiter 1 of the Group is nil":                                 {a, nil},
+		"limiter 2 of the Group is limiter 0, must be another one":      {a, b, a},
+		"limiter 1 of the Group has MaxMemoryBytes 16777216, must be 0": {a, growing},
 	} {
 		_, err := sketchlimit.NewGroup(limiters...)
 		require.EqualError(t, err, "sketchlimit: "+want)
@@ -87,9 +87,9 @@ func TestGroupSteps(t *testing.T) {
 		{time.Second, math.MaxInt, 0, sketchlimit.Decision{Limit: 3, Remaining: 1, RetryAfter: sketchlimit.Never, ResetAfter: time.Second}},
 		{time.Hour, 3, 0, sketchlimit.Decision{Allowed: true, Limit: 3, Remaining: 0, ResetAfter: time.Second}},
 	} {
-		d, by := g.TakeAt(time.Unix(0, int64(s.at)), "k", s.n)
+		d := g.TakeAt(time.Unix(0, int64(s.at)), "k", s.n)
+		s.want.By = s.by
 		require.Equal(t, s.want, d, "step %d", i)
-		require.Equal(t, s.by, by, "step %d", i)
 	}
 	require.True(t, g.Allow("another"))
 	require.Equal(t, second.Stats().Admitted, hour.Stats().Admitted)
@@ -122,16 +122,17 @@ func TestGroupAgreesWithTheExactAlgorithms(t *testing.T) {
 		key, n := fmt.Sprint(r.IntN(2)), 1+r.IntN(4)/3*r.IntN(6)
 		all, longest := true, time.Duration(0)
 		for _, o := range oracles {
-			d := o.Do(sketchlimit.Request{Time: now, Key: key, N: n, Peek: true})
+			d := o.PeekAt(now, key, n)
 			all, longest = all && d.Allowed, max(longest, d.RetryAfter)
 		}
-		got, by := g.TakeAt(now, key, n)
+		got := g.TakeAt(now, key, n)
+		by := got.By
 		require.Equal(t, all, got.Allowed, "request %d", i)
 		require.Equal(t, longest, got.RetryAfter, "request %d", i)
 		if !all {
 			refused[by]++
-			want := oracles[by].Do(sketchlimit.Request{Time: now, Key: key, N: n, Peek: true})
-			want.Limit = configs[by].Limit
+			want := oracles[by].PeekAt(now, key, n)
+			want.Limit, want.By = configs[by].Limit, by
 			require.Equal(t, want, got, "request %d", i)
 			continue
 		}
@@ -182,8 +183,7 @@ func TestGroupUnderConcurrency(t *testing.T) {
 	second, hour := fixed(t, 10, time.Second), fixed(t, 1000, time.Hour)
 	groups := []*sketchlimit.Group{group(t, second, hour), group(t, hour, second)}
 	n, seconds := together(func(goroutine int, now time.Time) bool {
-		d, _ := groups[goroutine%2].TakeAt(now, "k", 1)
-		return d.Allowed
+		return groups[goroutine%2].TakeAt(now, "k", 1).Allowed
 	})
 	require.EqualValues(t, 1000, n, "all of the hour's, as ten a second are asked for in more than a hundred")
 	require.LessOrEqual(t, slices.Max(seconds[:]), int64(10))
@@ -203,18 +203,18 @@ func TestOneAfterAnotherConsumesWhatIsRefused(t *testing.T) {
 func TestGroupKeys(t *testing.T) {
 	g := group(t, fixed(t, 3, time.Second), fixed(t, 5, time.Hour))
 	four, mapped := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("::ffff:192.0.2.1")
-	for left, take := range []func() (sketchlimit.Decision, int){
-		func() (sketchlimit.Decision, int) { return g.Do(sketchlimit.Request{Addr: mapped}) },
-		func() (sketchlimit.Decision, int) { return g.Do(sketchlimit.Request{Bytes: four.AsSlice()}) },
-		func() (sketchlimit.Decision, int) { return g.Take(string(four.AsSlice()), 1) },
+	for left, take := range []func() sketchlimit.Decision{
+		func() sketchlimit.Decision { return g.Do(sketchlimit.Request{Addr: mapped}) },
+		func() sketchlimit.Decision { return g.Do(sketchlimit.Request{Bytes: four.AsSlice()}) },
+		func() sketchlimit.Decision { return g.Take(string(four.AsSlice()), 1) },
 	} {
-		d, by := take()
+		d := take()
 		require.Equal(t, sketchlimit.Decision{Allowed: true, Limit: 3, Remaining: 2 - left, ResetAfter: time.Second}, d)
-		require.Zero(t, by)
+		require.Zero(t, d.By)
 	}
-	d, by := g.Do(sketchlimit.Request{Addr: four})
+	d := g.Do(sketchlimit.Request{Addr: four})
 	require.Equal(t, sketchlimit.Decision{Limit: 3, RetryAfter: time.Second, ResetAfter: time.Second}, d)
-	require.Zero(t, by)
+	require.Zero(t, d.By)
 }
 
 func TestGroupAllocatesNothing(t *testing.T) {
@@ -251,7 +251,7 @@ func TestGroupDoesNotHalfConsume(t *testing.T) {
 		group, err := sketchlimit.NewGroup(first, second)
 		require.NoError(t, err)
 
-		d, _ := group.Take("heavy", 40)
+		d := group.Take("heavy", 40)
 		require.True(t, d.Allowed)
 		now = now.Add(time.Minute)
 		for i := range 100 {
@@ -260,7 +260,7 @@ func TestGroupDoesNotHalfConsume(t *testing.T) {
 		}
 		now = now.Add(time.Minute)
 		before := [2]int{first.Peek("heavy").Remaining, second.Peek("heavy").Remaining}
-		d, _ = group.Take("heavy", 88)
+		d = group.Take("heavy", 88)
 		if d.Allowed {
 			admitted++
 		}

@@ -42,14 +42,13 @@ func BenchmarkTune(b *testing.B) {
 		{"keys=1e9", tune.Traffic{Keys: 1_000_000_000, Abusers: 0.01}, tune.Goal{Limit: 100, FalseDenialRate: 1e-5}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			var plan sketchlimit.Plan
+			var f tune.Forecast
 			for b.Loop() {
 				var err error
-				if plan, err = tune.Plan(c.traffic, c.goal); err != nil {
+				if _, f, err = tune.Plan(c.traffic, c.goal); err != nil {
 					b.Fatal(err)
 				}
 			}
-			f := plan.Forecast
 			b.ReportMetric(float64(f.MemoryBytes)/float64(c.traffic.Keys), "B/key")
 			b.ReportMetric(f.Stated().FalseDenialRate, "false-denials")
 			b.ReportMetric(f.Stated().WithheldShare, "withheld")

@@ -1,7 +1,6 @@
 //go:build race
 
-// Package racing tells tests whether the race detector watches them.
-package racing
+package testkit
 
 // Slowdown is how much less the single-threaded statistical tests do under the race
 // detector, which slows them more than tenfold and has nothing to find in them.

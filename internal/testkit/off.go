@@ -1,6 +1,6 @@
 //go:build !race
 
-package racing
+package testkit
 
 // Slowdown is 1 without the race detector.
 const Slowdown = 1

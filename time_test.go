@@ -1,0 +1,143 @@
+package sketchlimit_test
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sketchlimit/sketchlimit"
+)
+
+// kinds are limiters of 10 a minute that read the clock in the background, where nothing says otherwise.
+func kinds() map[string]sketchlimit.Config {
+	return map[string]sketchlimit.Config{
+		"sliding":     {Limit: 10},
+		"fixed":       {Limit: 10, Algorithm: sketchlimit.FixedWindow},
+		"sub-windows": {Limit: 10, SubWindows: 3},
+		"bucket":      {Limit: 10, Algorithm: sketchlimit.TokenBucket},
+		"growing":     {Limit: 10, MaxMemoryBytes: 1 << 20},
+		"own clock":   {Limit: 10, Clock: time.Now},
+	}
+}
+
+// Yesterday's log goes through a limiter that was made today as it went through one that was there: whatever was
+// asked of the limiter before that is no decision.
+func TestTimeBeginsWithTheFirstTimeThatComes(t *testing.T) {
+	for name, c := range kinds() {
+		for first, ask := range map[string]func(*sketchlimit.Limiter){
+			"nothing": func(*sketchlimit.Limiter) {},
+			"Stats":   func(l *sketchlimit.Limiter) { l.Stats(); l.FalseDenialRate(1, 10) },
+			"Peek": func(l *sketchlimit.Limiter) {
+				require.Equal(t, 10, l.Peek("k").Remaining)
+				l.Do(sketchlimit.Request{Key: "k", Peek: true})
+			},
+			"Save": func(l *sketchlimit.Limiter) {
+				var b bytes.Buffer
+				_, err := l.WriteTo(&b)
+				require.NoError(t, err)
+				_, err = l.ReadFrom(&b)
+				require.NoError(t, err)
+			},
+			"Close":    func(l *sketchlimit.Limiter) { require.NoError(t, l.Close()) },
+			"a moment": func(*sketchlimit.Limiter) { time.Sleep(time.Minute) },
+		} {
+			t.Run(name+" after "+first, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					c := c
+					c.Window, c.MemoryBytes, c.Seed = time.Minute, 64<<10, 1
+					l, err := sketchlimit.New(c)
+					require.NoError(t, err)
+					defer l.Close()
+					ask(l)
+					yesterday := time.Now().Add(-24 * time.Hour)
+					c.Clock = func() time.Time { return yesterday }
+					there, err := sketchlimit.New(c)
+					require.NoError(t, err)
+					defer there.Close()
+					for i := range 3 * 60 { // one a second, of which about ten a minute pass
+						at := yesterday.Add(time.Duration(i) * time.Second)
+						require.Equal(t, there.TakeAt(at, "k", 1), l.TakeAt(at, "k", 1))
+					}
+					s := l.Stats()
+					require.Equal(t, there.Stats(), s)
+					require.GreaterOrEqual(t, s.Admitted, uint64(20))
+					require.GreaterOrEqual(t, s.Rotations, uint64(2))
+					require.Less(t, s.FalseDenialRate, 1e-3)
+					require.True(t, l.Allow("k"), "today is a day later")
+					require.Zero(t, l.Do(sketchlimit.Request{Time: yesterday, Key: "other", Peek: true}).ResetAfter)
+					d := l.TakeAt(yesterday, "k", 10)
+					require.False(t, d.Allowed, "yesterday is over now, and counts as today")
+					require.Greater(t, d.RetryAfter, 23*time.Hour)
+				})
+			})
+		}
+	}
+}
+
+// Stats is as of the latest time that came, not of the clock that nobody has asked.
+func TestStatsOfAReplayAreOfItsTime(t *testing.T) {
+	l, err := sketchlimit.New(sketchlimit.Config{Limit: 10, Window: time.Minute, Keys: 1000})
+	require.NoError(t, err)
+	defer l.Close()
+	require.Zero(t, l.Stats().DistinctKeys)
+	yesterday := time.Now().Add(-24 * time.Hour)
+	for i := range 500 {
+		l.TakeAt(yesterday, fmt.Sprint(i), 1)
+	}
+	require.InDelta(t, 500, l.Stats().DistinctKeys, 25)
+	l.TakeAt(yesterday.Add(time.Minute), "k", 1)
+	require.InDelta(t, 500, l.Stats().PreviousDistinctKeys, 25)
+	l.Allow("k") // from here on the clock is asked
+	require.InDelta(t, 1, l.Stats().DistinctKeys, 0.5)
+	require.Zero(t, l.Stats().PreviousDistinctKeys)
+}
+
+// A bogus time far ahead is believed: what comes after is in its past, and shares one window's quota until then.
+func TestABogusTimeFarAheadIsBelieved(t *testing.T) {
+	for name, c := range kinds() {
+		c.Window, c.MemoryBytes, c.Seed = time.Minute, 64<<10, 1
+		l, err := sketchlimit.New(c)
+		require.NoError(t, err)
+		now := time.Now()
+		require.True(t, l.TakeAt(now, "k", 10).Allowed)
+		bogus := now.AddDate(50, 0, 0)
+		require.True(t, l.TakeAt(bogus, "k", 1).Allowed, name)
+		admitted := 0
+		for i := range 3 * 60 {
+			if l.TakeAt(now.Add(time.Duration(i)*time.Second), "another", 1).Allowed {
+				admitted++
+			}
+		}
+		require.Equal(t, 10, admitted, name)
+		d := l.TakeAt(now, "another", 1)
+		require.Greater(t, d.RetryAfter, 49*365*24*time.Hour, "%s: and the caller is told", name)
+		require.NoError(t, l.Close())
+	}
+}
+
+// A limiter that was restored has seen the times of its snapshot.
+func TestARestoredLimiterHasSeenTime(t *testing.T) {
+	for name, c := range kinds() {
+		c.Window, c.MemoryBytes, c.Seed = time.Minute, 64<<10, 1
+		l, err := sketchlimit.New(c)
+		require.NoError(t, err)
+		yesterday := time.Now().Add(-24 * time.Hour).Truncate(time.Minute)
+		require.True(t, l.TakeAt(yesterday, "k", 10).Allowed)
+		var b bytes.Buffer
+		_, err = l.WriteTo(&b)
+		require.NoError(t, err)
+		restored, err := sketchlimit.New(c)
+		require.NoError(t, err)
+		_, err = restored.ReadFrom(&b)
+		require.NoError(t, err)
+		require.False(t, restored.TakeAt(yesterday, "k", 1).Allowed, name)
+		require.False(t, restored.TakeAt(yesterday.Add(-time.Hour), "k", 1).Allowed, name)
+		require.True(t, restored.TakeAt(yesterday.Add(2*time.Minute), "k", 10).Allowed, name)
+		require.NoError(t, l.Close())
+		require.NoError(t, restored.Close())
+	}
+}
