@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"math/bits"
 	"math/rand/v2"
+	"net/netip"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -81,6 +83,27 @@ func exactly(b *testing.B, algorithm sketchlimit.Algorithm) taker {
 	return func(key string) { l.TakeAt(time.Now(), key, 1) }
 }
 
+// group is such a limiter and one with 60 times the limit for a minute, each of so much memory.
+func group(b *testing.B, algorithm sketchlimit.Algorithm, memory int) *sketchlimit.Group {
+	longer, err := sketchlimit.New(sketchlimit.Config{
+		Limit: 60 * limit, Window: time.Minute, Algorithm: algorithm, MemoryBytes: memory, Seed: 2,
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { longer.Close() })
+	g, err := sketchlimit.NewGroup(limiter(b, algorithm, memory), longer)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return g
+}
+
+// address is the key as an IPv6 address.
+func address(key string) netip.Addr {
+	return netip.AddrFrom16(*(*[keyBytes]byte)(unsafe.Pointer(unsafe.StringData(key))))
+}
+
 // BenchmarkTake takes the keys in turn, after a warm-up of up to a million of them.
 func BenchmarkTake(b *testing.B) {
 	for _, algorithm := range []sketchlimit.Algorithm{sketchlimit.SlidingWindow, sketchlimit.FixedWindow, sketchlimit.TokenBucket} {
@@ -104,6 +127,7 @@ func BenchmarkTake(b *testing.B) {
 							b.ReportAllocs()
 							parallel(b, p, func(first, n int) { k.each(first, n, func(key string) { l.Take(key, 1) }) })
 						})
+						requests(b, "memory="+mib(memory)+"/"+at, algorithm, memory, k, p)
 					}
 					b.Run("impl=exact/"+at, func(b *testing.B) {
 						take := exactly(b, algorithm)
@@ -115,6 +139,30 @@ func BenchmarkTake(b *testing.B) {
 			}
 		}
 	}
+}
+
+// requests is the rows of BenchmarkTake for Do and for groups.
+func requests(b *testing.B, at string, algorithm sketchlimit.Algorithm, memory int, k keys, p int) {
+	b.Run("impl=sketch/call=Do/"+at, func(b *testing.B) {
+		l := limiter(b, algorithm, memory)
+		k.each(0, min(k.len(), 1<<20), func(key string) { l.Do(sketchlimit.Request{Key: key}) })
+		b.ReportAllocs()
+		parallel(b, p, func(first, n int) { k.each(first, n, func(key string) { l.Do(sketchlimit.Request{Key: key}) }) })
+	})
+	b.Run("impl=sketch/call=DoAddr/"+at, func(b *testing.B) {
+		l := limiter(b, algorithm, memory)
+		k.each(0, min(k.len(), 1<<20), func(key string) { l.Do(sketchlimit.Request{Addr: address(key)}) })
+		b.ReportAllocs()
+		parallel(b, p, func(first, n int) {
+			k.each(first, n, func(key string) { l.Do(sketchlimit.Request{Addr: address(key)}) })
+		})
+	})
+	b.Run("impl=sketch/call=GroupTake/"+at, func(b *testing.B) {
+		g := group(b, algorithm, memory)
+		k.each(0, min(k.len(), 1<<20), func(key string) { g.Take(key, 1) })
+		b.ReportAllocs()
+		parallel(b, p, func(first, n int) { k.each(first, n, func(key string) { g.Take(key, 1) }) })
+	})
 }
 
 // BenchmarkTakeHot is one key over and over: admitted (a limit that is never reached)
