@@ -140,7 +140,7 @@ func inFlags(err error) error {
 	if err == nil {
 		return nil
 	}
-	text := strings.TrimPrefix(err.Error(), "sketchlimit: ")
+	text := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "sketchlimit: "), "tune: ")
 	return errors.New(configFields.ReplaceAllStringFunc(text, func(field string) string {
 		return flagOf[field[strings.LastIndex(field, ".")+1:]]
 	}))

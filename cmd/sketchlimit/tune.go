@@ -16,12 +16,13 @@ import (
 
 	"github.com/sketchlimit/sketchlimit"
 	"github.com/sketchlimit/sketchlimit/accuracy"
+	"github.com/sketchlimit/sketchlimit/tune"
 )
 
 // tuning is what the command line of tune asks for.
 type tuning struct {
-	traffic sketchlimit.Traffic
-	goal    sketchlimit.Goal
+	traffic tune.Traffic
+	goal    tune.Goal
 	window  time.Duration
 	trace   string
 	json    bool
@@ -88,8 +89,8 @@ func (t *tuning) register(f *pflag.FlagSet) {
 		"\ne.g. --memory 8MiB")
 	f.BoolVar(&t.replay, "verify", false, "also replay the traffic in full size, or the trace, through a limiter of the plan and the exact algorithm "+
 		"(some 200 bytes of memory a key)\ne.g. --verify")
-	f.BoolVar(&t.json, "json", false, "print one JSON object: plan, half, double, loads and sizes with --html, verified with --verify"+
-		"\ne.g. --json | jq .plan.Forecast.Cliff")
+	f.BoolVar(&t.json, "json", false, "print one JSON object: plan, forecast, half, double, loads and sizes with --html, verified with --verify"+
+		"\ne.g. --json | jq .forecast.Cliff")
 	f.Var(parsed(&t.html, "", parseText), "html", "also write a page with tables and plots to `FILE`, which needs no other"+
 		"\ne.g. --html plan.html")
 }
@@ -126,7 +127,7 @@ func (t *tuning) check() error {
 	}
 	c := t.config()
 	c.MemoryBytes = maxMemory // any will do: what is checked is the window
-	_, err := c.Bytes()
+	_, _, err := c.Size()
 	return inFlags(err)
 }
 

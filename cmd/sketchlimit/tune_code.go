@@ -10,43 +10,37 @@ import (
 	"github.com/sketchlimit/sketchlimit"
 )
 
-// codeTemplate is laid out by gofmt afterwards. Three digits of a forecast are more than it is worth.
-var codeTemplate = template.Must(template.New("code").Parse(`limiter, err := sketchlimit.New(sketchlimit.Config{
-Limit: {{.Limit}},
-{{if .LowestLimit}}LowestLimit: {{.LowestLimit}},
-{{end}}Window: {{.Window}},
-{{with .Algorithm}}Algorithm: sketchlimit.{{.}},
-{{end}}{{if .Burst}}Burst: {{.Burst}},
+// codeTemplate is laid out by gofmt afterwards. Three digits of what is expected are more than it is worth.
+var codeTemplate = template.Must(template.New("code").Funcs(template.FuncMap{"inCode": inCode}).Parse(
+	`{{define "purpose"}}Limit: {{.Limit}},
+{{with .LowestLimit}}LowestLimit: {{.}},
+{{end}}{{with inCode .Algorithm}}Algorithm: sketchlimit.{{.}},
+{{end}}{{with .Burst}}Burst: {{.}},
 {{end}}{{if gt .SubWindows 1}}SubWindows: {{.SubWindows}},
-{{end}}Plan: &sketchlimit.Plan{
+{{end}}{{end}}limiter, err := sketchlimit.New(sketchlimit.Config{
+{{template "purpose" .Plan}}Window: {{.Window}},
+Plan: &sketchlimit.Plan{
 {{with .Plan}}Shards: {{.Shards}},{{if .BloomBytes}} BloomBytes: {{.BloomBytes}}, BloomProbes: {{.BloomProbes}},{{end}}
 Depth: {{.Depth}}, Width: {{.Width}}, CellBits: {{.CellBits}},
 {{if .HeavyEntries}}HeavyEntries: {{.HeavyEntries}}, HeavyThreshold: {{.HeavyThreshold}},
-{{end}}{{with .Forecast}}Forecast: &sketchlimit.Forecast{
-MemoryBytes: {{.MemoryBytes}}, Keys: {{printf "%.3g" .Keys}}, Cliff: {{printf "%.3g" .Cliff}},
-At: [{{len .At}}]sketchlimit.Expected{
-{{range .At}}{FalseDenialRate: {{printf "%.3g" .FalseDenialRate}}, WithheldShare: {{printf "%.3g" .WithheldShare}}, EstimateError: {{printf "%.3g" .EstimateError}}},
+{{end}}{{template "purpose" .}}Keys: {{printf "%.3g" .Keys}}, FalseDenialRate: {{printf "%.3g" .FalseDenialRate}},
 {{end}}},
-},
-{{end}}{{end}}},
 })
 `))
 
-var inCode = map[sketchlimit.Algorithm]string{sketchlimit.FixedWindow: "FixedWindow", sketchlimit.TokenBucket: "TokenBucket"}
+// inCode is the name of an algorithm's constant, "" of the default.
+func inCode(a sketchlimit.Algorithm) string {
+	return map[sketchlimit.Algorithm]string{sketchlimit.FixedWindow: "FixedWindow", sketchlimit.TokenBucket: "TokenBucket"}[a]
+}
 
-// code returns the Go statement that makes the limiter. The forecast goes along, because
-// Stats tell by it whether the limiter runs outside its plan.
+// code returns the Go statement that makes the limiter. What the plan is for goes along: New refuses it for
+// another limit, and Stats tells by Keys and FalseDenialRate whether the limiter runs outside it.
 func (p *plans) code() (string, error) {
 	var b strings.Builder
 	if err := codeTemplate.Execute(&b, struct {
-		Limit       int
-		LowestLimit int
-		Window      string
-		Algorithm   string // "" for the default
-		Burst       int
-		SubWindows  int
-		Plan        sketchlimit.Plan
-	}{p.goal.Limit, p.goal.LowestLimit, inGo(p.window), inCode[p.goal.Algorithm], p.goal.Burst, p.goal.SubWindows, p.Plan}); err != nil {
+		Window string
+		Plan   sketchlimit.Plan
+	}{inGo(p.window), p.Plan}); err != nil {
 		return "", err
 	}
 	code, err := format.Source([]byte(b.String()))

@@ -25,7 +25,7 @@ func (p *plans) page() (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &page{Kind: "plan", Of: bytesText(p.Plan.Forecast.MemoryBytes), Summary: p.summary(), Tiles: p.tiles()}
+	out := &page{Kind: "plan", Of: bytesText(p.Forecast.MemoryBytes), Summary: p.summary(), Tiles: p.tiles()}
 	for _, s := range p.sections() {
 		out.Sections = append(out.Sections, pageSection{section: s})
 	}
@@ -38,7 +38,7 @@ func (p *plans) page() (*page, error) {
 }
 
 func (p *plans) tiles() []tile {
-	f := p.Plan.Forecast
+	f := &p.Forecast
 	e := f.Stated()
 	return []tile{
 		{bytesText(f.MemoryBytes), "for the limiter, " + bytesPerKey(f) + " bytes a key"},
@@ -56,7 +56,7 @@ func (p *plans) plotLoads() (template.HTML, error) {
 		withheld = append(withheld, predictedAt(l.Load, l.WithheldShare))
 	}
 	marks := []mark{{"traffic as stated", 1, grey}}
-	if cliff := p.Plan.Forecast.Cliff; cliff < farthest {
+	if cliff := p.Forecast.Cliff; cliff < farthest {
 		marks = append(marks, mark{"cliff", cliff, orange})
 	}
 	return plotPredicted("multiple of the stated traffic, keys and requests alike (log scale)", denied, withheld, marks,
@@ -66,13 +66,13 @@ func (p *plans) plotLoads() (template.HTML, error) {
 // plotSizes draws what to expect against the memory.
 func (p *plans) plotSizes() (template.HTML, error) {
 	var denied, withheld plotter.XYs
-	for _, plan := range p.Sizes {
-		bytes, e := float64(plan.Forecast.MemoryBytes), plan.Forecast.Stated()
+	for _, sized := range p.Sizes {
+		bytes, e := float64(sized.Forecast.MemoryBytes), sized.Forecast.Stated()
 		denied = append(denied, predictedAt(bytes, e.FalseDenialRate))
 		withheld = append(withheld, predictedAt(bytes, e.WithheldShare))
 	}
 	return plotPredicted("memory of the limiter, everything included (log scale)", denied, withheld,
-		[]mark{{"the plan", float64(p.Plan.Forecast.MemoryBytes), grey}}, powersOfTwo, "False-denial rate and withheld share against memory")
+		[]mark{{"the plan", float64(p.Forecast.MemoryBytes), grey}}, powersOfTwo, "False-denial rate and withheld share against memory")
 }
 
 // predictedAt is a point of a curve, which no share leaves at the bottom.

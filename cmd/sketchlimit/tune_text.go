@@ -5,17 +5,17 @@ import (
 	"math"
 	"strings"
 
-	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/tune"
 )
 
 // summary is the chosen plan in a sentence.
 func (p *plans) summary() string {
-	f := p.Plan.Forecast
+	f := &p.Forecast
 	return fmt.Sprintf("A limiter of %s for %s in %s, %s each: %s bytes a key.", bytesText(f.MemoryBytes),
 		plural(int(math.Round(f.Keys)), "key", "keys"), span(p.window), plural(p.goal.Limit, "unit", "units"), bytesPerKey(f))
 }
 
-func bytesPerKey(f *sketchlimit.Forecast) string { return decimal(float64(f.MemoryBytes) / f.Keys) }
+func bytesPerKey(f *tune.Forecast) string { return decimal(float64(f.MemoryBytes) / f.Keys) }
 
 func (p *plans) sections() []section {
 	s := []section{p.compared(), p.chosen()}
@@ -28,12 +28,12 @@ func (p *plans) sections() []section {
 // compared is the plan beside those of half and twice its memory.
 func (p *plans) compared() section {
 	table := grid{Head: []string{"memory", "bytes\na key", "cliff", "predicted"}, Text: 4}
-	for _, load := range sketchlimit.Loads {
-		table.Head = append(table.Head, fmt.Sprintf("× %g", load))
+	for _, e := range p.Forecast.At {
+		table.Head = append(table.Head, fmt.Sprintf("× %g", e.Load))
 	}
-	for _, plan := range p.beside() {
-		f := plan.Forecast
-		if plan.Forecast == p.Plan.Forecast {
+	for _, one := range p.beside() {
+		f := &one.Forecast
+		if one == &p.planned {
 			table.Mark = len(table.Rows)
 		}
 		denied := []string{bytesText(f.MemoryBytes), bytesPerKey(f), cliffText(f), "false-denial rate"}
@@ -65,7 +65,7 @@ func predictedText(v float64) string {
 	return shareText(v)
 }
 
-func cliffText(f *sketchlimit.Forecast) string {
+func cliffText(f *tune.Forecast) string {
 	if f.Cliff >= farthest {
 		return fmt.Sprintf("> × %d", farthest)
 	}
@@ -75,7 +75,7 @@ func cliffText(f *sketchlimit.Forecast) string {
 func (p *plans) chosen() section {
 	plan := p.Plan
 	rows := [][]string{
-		{"memory", integer(plan.Forecast.MemoryBytes) + " bytes"},
+		{"memory", integer(p.Forecast.MemoryBytes) + " bytes"},
 		{"shards", integer(plan.Shards)},
 		{"doorkeeper", "none"},
 		{"sketch", "none"},
@@ -96,7 +96,7 @@ func (p *plans) chosen() section {
 
 // verified holds what was predicted beside what a replay has shown.
 func (p *plans) verified() section {
-	r, f := p.Verified, p.Plan.Forecast
+	r, f := p.Verified, &p.Forecast
 	e := f.Stated()
 	compare := func(name, predicted, measured string, ratio float64) []string {
 		times := "–"
