@@ -65,7 +65,7 @@ func TestSnapshot(t *testing.T) {
 	require.Equal(t, 3, same.Peek("k").Remaining)
 	for _, h := range []sketchlimit.Hash{siphash.New(key(2)), sketchlimit.MapHash(), nil} {
 		_, err = build(t, h).ReadFrom(bytes.NewReader(saved.Bytes()))
-		require.ErrorIs(t, err, sketchlimit.ErrSnapshotHash)
+		require.ErrorIs(t, err, sketchlimit.ErrSnapshotMismatch)
 	}
 }
 
@@ -73,8 +73,8 @@ func TestAllocatesNothing(t *testing.T) {
 	l := build(t, siphash.New(key(1)))
 	for name, f := range map[string]func(){ // on the stack, if nothing keeps it
 		"string": func() { var key [16]byte; l.Take(string(key[:]), 1) },
-		"bytes":  func() { var key [16]byte; l.TakeBytes(key[:], 1) },
-		"addr":   func() { var key [16]byte; l.TakeAddr(netip.AddrFrom16(key), 1) },
+		"bytes":  func() { var key [16]byte; l.Do(sketchlimit.Request{Bytes: key[:]}) },
+		"addr":   func() { var key [16]byte; l.Do(sketchlimit.Request{Addr: netip.AddrFrom16(key)}) },
 	} {
 		require.Zero(t, testing.AllocsPerRun(1000, f), name)
 	}
