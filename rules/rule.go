@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/tune"
 )
 
 const (
@@ -90,7 +91,7 @@ func newRule(p place, d *descriptor, line string) (*Rule, error) {
 	r.counter = counter{p, r.Limit, r.Window, r.Algorithm, r.Burst, r.Keys, r.FalseDenialRate, l.memory}
 	if r.Limit > 0 {
 		var err error
-		if r.bytes, err = r.config().Bytes(); err != nil {
+		if _, r.bytes, err = r.config().Size(); err != nil {
 			return nil, fmt.Errorf("%s: %s", line, inFile.Replace(err.Error()))
 		}
 	}
@@ -114,14 +115,14 @@ func (r *Rule) config() sketchlimit.Config {
 // Forecast returns what the rule is expected to get wrong if in one window Keys keys come
 // that are what a limiter is sized for: five requests each on average, and from one in a
 // hundred three times the limit. It takes a second or so. It returns an error if Keys is 0,
-// and where [sketchlimit.Predict] does.
-func (r *Rule) Forecast() (sketchlimit.Forecast, error) {
-	plan, err := r.config().Dimensions()
+// and where [tune.Predict] does.
+func (r *Rule) Forecast() (tune.Forecast, error) {
+	plan, _, err := r.config().Size()
 	if err != nil {
-		return sketchlimit.Forecast{}, err
+		return tune.Forecast{}, err
 	}
-	return sketchlimit.Predict(sketchlimit.Traffic{Keys: r.Keys, Abusers: 0.01},
-		sketchlimit.Goal{Limit: r.Limit, Algorithm: r.Algorithm, Burst: r.Burst}, plan)
+	return tune.Predict(tune.Traffic{Keys: r.Keys, Abusers: 0.01},
+		tune.Goal{Limit: r.Limit, Algorithm: r.Algorithm, Burst: r.Burst}, plan)
 }
 
 // build gives the rule a limiter of its own.
@@ -147,15 +148,13 @@ func (r *Rule) Stats() sketchlimit.Stats {
 	return r.limiter.Stats()
 }
 
-// decide consumes n units of a counter of the rule, or only tells what that would answer.
+// decide consumes n units of a counter of the rule, or only tells what that would answer. n is not 0.
 func (r *Rule) decide(now time.Time, key []byte, n int, peek bool) sketchlimit.Decision {
 	switch {
 	case r == nil || r.Unlimited:
 		return sketchlimit.Decision{Allowed: true}
 	case r.limiter == nil:
 		return sketchlimit.Decision{RetryAfter: sketchlimit.Never}
-	case peek:
-		return r.limiter.PeekAt(now, string(key), n)
 	}
-	return r.limiter.TakeBytesAt(now, key, n)
+	return r.limiter.Do(sketchlimit.Request{Time: now, Bytes: key, N: n, Peek: peek})
 }

@@ -299,6 +299,28 @@ descriptors:
 	}
 }
 
+// A rule is made for the traffic that it is sized for.
+func TestForecast(t *testing.T) {
+	l := load(t, `
+domain: api
+descriptors:
+  - {key: user, rate_limit: {unit: minute, requests_per_unit: 100, keys: 10000, false_denial_rate: 0.001}}
+  - {key: memory, rate_limit: {unit: minute, requests_per_unit: 100, memory: 64KiB}}
+  - {key: blocked, rate_limit: {unit: minute, requests_per_unit: 0}}
+`)
+	rule := l.All()[0]
+	f, err := rule.Forecast()
+	require.NoError(t, err)
+	require.Equal(t, rule.MemoryBytes(), f.MemoryBytes)
+	require.LessOrEqual(t, f.Stated().FalseDenialRate, 0.001)
+	require.Greater(t, f.At[4].FalseDenialRate, 0.1)
+	require.InDelta(t, 10_000, f.Keys, 100)
+	_, err = l.All()[1].Forecast()
+	require.EqualError(t, err, "tune: Traffic.Keys 0, must be 1 … 2147483647")
+	_, err = l.All()[2].Forecast()
+	require.EqualError(t, err, "sketchlimit: Limit 0, must be 1 … 2147483647")
+}
+
 func TestFiles(t *testing.T) {
 	directory := filepath.Join(t.TempDir(), "rules [of *") // no pattern
 	require.NoError(t, os.Mkdir(directory, 0o700))
