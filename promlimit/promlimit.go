@@ -1,6 +1,6 @@
 // Package promlimit tells Prometheus what limiters do: how much they admit and deny, how
 // full they are and how often they err. Metrics are labelled by limiter or policy, never
-// by key, so there are as many as in the configuration; for keys see package who.
+// by key, so there are as many as in the configuration; for keys see package topkeys.
 //
 //	limiters := map[string]*sketchlimit.Limiter{"api": limiter}
 //	prometheus.MustRegister(promlimit.New(maps.All(limiters)))
@@ -24,7 +24,7 @@ import (
 	"github.com/sketchlimit/sketchlimit/httplimit"
 )
 
-// Limiter is what is told of. A [sketchlimit.Limiter] is one, and so is a rule. It must be
+// Limiter is what is told of. A [sketchlimit.Limiter] is one, and so is a Rule of package rules. It must be
 // safe for concurrent use.
 type Limiter interface {
 	Stats() sketchlimit.Stats
@@ -62,7 +62,7 @@ var metrics = []metric{
 		func(s sketchlimit.Stats) float64 { return s.SketchFill }},
 }
 
-var memory = desc("memory_bytes", "Memory that the limiter takes, which does not change.")
+var memory = desc("memory_bytes", "Memory that the limiter takes.")
 
 func desc(name, help string) *prometheus.Desc {
 	return prometheus.NewDesc("sketchlimit_"+name, help, []string{"limiter"}, nil)
