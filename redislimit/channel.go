@@ -6,10 +6,10 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/sharing"
 )
 
-// channel is what one node exchanges of some parts of its [sketchlimit.Share], in one
+// channel is what one node exchanges of some parts of its [sharing.Share], in one
 // generation: through a string of cells in Redis to which all nodes add, and a log of what
 // they have added lately, so that a node reads what is new and not everything.
 //
@@ -18,7 +18,7 @@ import (
 // Redis that has lost some (a crash, a failover to a replica that lagged behind) tells from
 // where on they must be sent again.
 type channel struct {
-	share      *sketchlimit.Share
+	share      *sharing.Share
 	lanes      lanes
 	first      int // of the parts
 	parts      int
@@ -51,7 +51,7 @@ const (
 	recordBytes = 1 << 10
 )
 
-func newChannel(share *sketchlimit.Share, first, parts int, generation int64, keys []string) *channel {
+func newChannel(share *sharing.Share, first, parts int, generation int64, keys []string) *channel {
 	words := parts * share.PartWords()
 	return &channel{share: share, lanes: lanes{share.CellBits()}, first: first, parts: parts, generation: generation,
 		keys: keys, told: make([]uint64, words), others: make([]uint64, words)}

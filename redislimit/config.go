@@ -31,7 +31,7 @@ type Config struct {
 	// LowestLimit and HighestLimit are the limits that a [Strict]'s strings in Redis are made for; 0 is Limit.
 	// While machines change from one Limit to another, set them to the lower and the higher one, so that all
 	// count in the same strings: docs/redis.md tells which limits do so anyway. LowestLimit is also the lowest
-	// limit that [Strict.TakeLimit] admits at. [Exact] ignores both.
+	// limit that a request of [Strict.Do] may come with. [Exact] ignores both.
 	LowestLimit, HighestLimit int
 
 	// Keys is the number of distinct keys expected in one window, 1 … 1<<31-1. A [Strict]

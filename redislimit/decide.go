@@ -1,7 +1,7 @@
 package redislimit
 
 import (
-	"net/netip"
+	"cmp"
 	"time"
 
 	"github.com/sketchlimit/sketchlimit"
@@ -32,20 +32,13 @@ func (s *Synced) Take(key string, n int) sketchlimit.Decision {
 	return s.limiter.Take(key, n)
 }
 
-// TakeBytes is [Synced.Take] for a key in a byte slice, which is not kept.
-func (s *Synced) TakeBytes(key []byte, n int) sketchlimit.Decision {
+// Do decides on a request that [Synced.Take] cannot say.
+func (s *Synced) Do(r sketchlimit.Request) sketchlimit.Decision {
 	if s.blind.Load() {
-		return s.unseen(n)
+		limit := lower(r.Limit, s.lowest, s.limit)
+		return s.options.failure.unseen(cmp.Or(r.N, 1), limit, limit)
 	}
-	return s.limiter.TakeBytes(key, n)
-}
-
-// TakeAddr is [Synced.Take] for an IP address, see [sketchlimit.Limiter.TakeAddr].
-func (s *Synced) TakeAddr(key netip.Addr, n int) sketchlimit.Decision {
-	if s.blind.Load() {
-		return s.unseen(n)
-	}
-	return s.limiter.TakeAddr(key, n)
+	return s.limiter.Do(r)
 }
 
 // Peek tells what Take(key, 1) would answer, and consumes nothing.
@@ -58,6 +51,17 @@ func (s *Synced) Peek(key string) sketchlimit.Decision {
 
 // Window returns the span that the limit is meant for.
 func (s *Synced) Window() time.Duration { return s.limiter.Window() }
+
+// lower returns the limit of a [sketchlimit.Request] within bounds, 0 if it is below the lowest.
+func lower(limit, lowest, own int) int {
+	switch {
+	case limit == 0:
+		return own
+	case limit < lowest:
+		return 0
+	}
+	return min(limit, own)
+}
 
 // unseen decides on n units without looking at the key. Nothing is counted.
 func (s *Synced) unseen(n int) sketchlimit.Decision {

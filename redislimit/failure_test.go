@@ -236,7 +236,7 @@ func TestFailLocalIsSizedAsALimiter(t *testing.T) {
 		for _, limit := range []int{1, 5, 100, 1000} {
 			for _, keys := range []int{1, 1_000_000} {
 				s := strict(t, client, Config{Limit: limit, Window: time.Hour, Algorithm: a, Keys: keys})
-				want, err := sketchlimit.Config{Limit: limit, Window: time.Hour, Algorithm: a, Keys: keys}.Bytes()
+				_, want, err := sketchlimit.Config{Limit: limit, Window: time.Hour, Algorithm: a, Keys: keys}.Size()
 				require.NoError(t, err)
 				require.InEpsilon(t, want, s.local.MemoryBytes(), 0.02, "%v %d %d", a, limit, keys)
 			}

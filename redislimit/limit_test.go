@@ -3,6 +3,7 @@ package redislimit
 import (
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"testing"
 	"time"
 
@@ -12,9 +13,9 @@ import (
 	"github.com/sketchlimit/sketchlimit/redislimit/internal/redistest"
 )
 
-// TestTakeLimit holds requests with limits of their own against a Limiter that is so large that
-// its few keys do not meet. All that it divides is whole.
-func TestTakeLimit(t *testing.T) {
+// TestOwnLimits holds requests with limits of their own against a Limiter that is so large that
+// its few keys do not meet. All that it divides is whole. 0 of a request stands for 1 unit and for the Config's limit.
+func TestOwnLimits(t *testing.T) {
 	client := connect(t, redistest.New(t).Addr)
 	limits := []int{-1, 0, 1, 2, 3, 5, 6, 10, 30, 60, 61}
 	for _, c := range []Config{
@@ -34,12 +35,13 @@ func TestTakeLimit(t *testing.T) {
 			random := rand.New(rand.NewPCG(7, 8))
 			for i := range 600 {
 				now = now.Add(time.Duration(random.IntN(8)) * time.Second / 2)
-				key, n, limit := fmt.Sprint("key", random.IntN(4)), random.IntN(8), limits[random.IntN(len(limits))]
-				want := limiter.TakeLimitAt(now, key, n, limit)
-				got, err := s.TakeLimitAt(t.Context(), now, key, n, limit)
+				key, n, limit := fmt.Sprint("key", random.IntN(4)), random.IntN(9)-1, limits[random.IntN(len(limits))]
+				r := sketchlimit.Request{Time: now, Key: key, N: n, Limit: limit, Peek: random.IntN(4) == 0}
+				want := limiter.Do(r)
+				got, err := s.Do(t.Context(), r)
 				require.NoError(t, err)
 				require.Equal(t, rounded(want), rounded(got), "step %d: %d of %s at %v, limit %d", i, n, key, now, limit)
-				if got.Allowed && limit < 60 {
+				if got.Allowed && !r.Peek && 0 < limit && limit < 60 {
 					admitted++
 				}
 			}
@@ -57,25 +59,84 @@ func rounded(d sketchlimit.Decision) sketchlimit.Decision {
 	return d
 }
 
-// TestTakeLimitWithoutRedis: a lower limit holds while Redis is away, and for what Redis had
+// TestOwnLimitsWithoutRedis: a lower limit holds while Redis is away, and for what Redis had
 // admitted before.
-func TestTakeLimitWithoutRedis(t *testing.T) {
+func TestOwnLimitsWithoutRedis(t *testing.T) {
 	client := connect(t, redistest.New(t).Addr)
 	for failure, want := range map[Failure][]int{FailLocal: {1, 0, -1}, FailOpen: {3, 3, 3}, FailClosed: {-1, -1, -1}} {
 		for _, a := range []sketchlimit.Algorithm{sketchlimit.SlidingWindow, sketchlimit.TokenBucket} {
 			c := Config{Limit: 6, LowestLimit: 3, Window: time.Hour, Algorithm: a, MemoryBytes: 1 << 20, Failure: failure, Prefix: failure.String()}
 			s := strict(t, client, c)
-			d, err := s.TakeLimit(t.Context(), "k", 1, 3)
+			d, err := s.Do(t.Context(), sketchlimit.Request{Key: "k", Limit: 3})
 			require.NoError(t, err)
 			require.Equal(t, 2, d.Remaining)
 			goAway(t, s.scripts)
 			for _, left := range want {
-				d, err := s.TakeLimit(t.Context(), "k", 1, 3)
+				d, err := s.Do(t.Context(), sketchlimit.Request{Key: "k", Limit: 3})
 				require.NoError(t, err)
 				require.Equal(t, left >= 0, d.Allowed, "%v %v", failure, a)
 				require.Equal(t, max(0, left), d.Remaining, "%v %v", failure, a)
 				require.Equal(t, 3, d.Limit)
 			}
+		}
+	}
+}
+
+// TestZeroCostsAreDenied: by Redis, by this machine and without looking; 0 is 1 unit in a Request alone. So are limits
+// below the lowest.
+func TestZeroCostsAreDenied(t *testing.T) {
+	client := connect(t, redistest.New(t).Addr)
+	for _, failure := range []Failure{FailLocal, FailOpen, FailClosed} {
+		for _, a := range []sketchlimit.Algorithm{sketchlimit.SlidingWindow, sketchlimit.TokenBucket} {
+			s := strict(t, client, Config{Limit: 6, LowestLimit: 3, Window: time.Hour, Algorithm: a, MemoryBytes: 1 << 20, Failure: failure, Prefix: failure.String()})
+			for _, away := range []bool{false, true} {
+				if away {
+					goAway(t, s.scripts)
+				}
+				for _, n := range []int{0, -1} {
+					d, err := s.Take(t.Context(), "k", n)
+					require.NoError(t, err)
+					require.Equal(t, denied(6, d), d, "%v %v", failure, a)
+					d, err = s.TakeAt(t.Context(), time.Now(), "k", n)
+					require.NoError(t, err)
+					require.Equal(t, denied(6, d), d, "%v %v", failure, a)
+				}
+				for _, limit := range []int{-1, 1, 2} {
+					d, err := s.Do(t.Context(), sketchlimit.Request{Key: "k", Limit: limit})
+					require.NoError(t, err)
+					require.Equal(t, denied(0, d), d, "%v %v %d", failure, a, limit)
+				}
+				d, err := s.Do(t.Context(), sketchlimit.Request{Key: "k", N: -1})
+				require.NoError(t, err)
+				require.Equal(t, denied(6, d), d, "%v %v", failure, a)
+				d, err = s.Do(t.Context(), sketchlimit.Request{Key: "k"})
+				require.NoError(t, err)
+				require.Equal(t, !away || failure != FailClosed, d.Allowed, "%v %v", failure, a)
+				require.Equal(t, 6, d.Limit)
+			}
+		}
+	}
+}
+
+// denied is a decision that denies for ever, with what is left of d.
+func denied(limit int, d sketchlimit.Decision) sketchlimit.Decision {
+	return sketchlimit.Decision{Limit: limit, Remaining: d.Remaining, RetryAfter: sketchlimit.Never, ResetAfter: d.ResetAfter}
+}
+
+// TestKeysOfRequests: bytes and text are one key, and so are an address and its bytes.
+func TestKeysOfRequests(t *testing.T) {
+	s := strict(t, connect(t, redistest.New(t).Addr), Config{Limit: 9, Window: time.Hour, MemoryBytes: 1 << 20})
+	for _, same := range [][]sketchlimit.Request{
+		{{Key: "k"}, {Bytes: []byte("k")}, {Bytes: []byte("k"), Key: "other"}},
+		{{Key: ""}, {Bytes: []byte{}, Key: "other"}},
+		{{Addr: netip.MustParseAddr("192.0.2.1")}, {Addr: netip.MustParseAddr("::ffff:192.0.2.1"), Bytes: []byte("k")}, {Key: "\xc0\x00\x02\x01"}},
+		{{Addr: netip.MustParseAddr("fe80::1")}, {Addr: netip.MustParseAddr("fe80::1%eth0")}},
+		{{Key: "192.0.2.1"}},
+	} {
+		for i, r := range same {
+			d, err := s.Do(t.Context(), r)
+			require.NoError(t, err)
+			require.Equal(t, 8-i, d.Remaining, "%+v", r)
 		}
 	}
 }

@@ -257,19 +257,14 @@ func TestFailLocalAdmitsMachinesTimesTheLimit(t *testing.T) {
 		require.NoError(t, server.Restart())
 		redistest.Eventually(t, "that Redis is back", func() bool {
 			for _, s := range all {
-				_, err := s.PeekAt(t.Context(), now, "other", 1)
-				require.NoError(t, err)
+				peekAt(t, s, now, "other", 1)
 			}
 			return !all[0].Health().Away && !all[1].Health().Away && !all[2].Health().Away
 		})
-		d, err := all[0].PeekAt(t.Context(), now, "k", 1)
-		require.NoError(t, err)
-		require.Equal(t, 20, d.Remaining, "%v", a)
+		require.Equal(t, 20, peekAt(t, all[0], now, "k", 1).Remaining, "%v", a)
 		ask(200)
 		require.Equal(t, machines*100, admitted, "%v", a)
-		d, err = all[0].PeekAt(t.Context(), now, "k", 1)
-		require.NoError(t, err)
-		require.False(t, d.Allowed)
+		require.False(t, peekAt(t, all[0], now, "k", 1).Allowed)
 		now, admitted = now.Add(2*time.Hour+time.Second), 0
 		ask(200)
 		require.Equal(t, 100, admitted, "%v", a)
@@ -302,10 +297,10 @@ func TestFailLocalConsentsToLowerLimits(t *testing.T) {
 		b.done(time.Now(), time.Now(), nil)
 	}
 	require.False(t, s.Health().Away)
-	d, err = s.TakeLimit(t.Context(), "k", 1, 3)
+	d, err = s.Do(t.Context(), sketchlimit.Request{Key: "k", Limit: 3})
 	require.NoError(t, err)
 	require.False(t, d.Allowed)
-	d, err = s.TakeLimit(t.Context(), "k", 1, 5)
+	d, err = s.Do(t.Context(), sketchlimit.Request{Key: "k", Limit: 5})
 	require.NoError(t, err)
 	require.True(t, d.Allowed)
 	require.Zero(t, d.Remaining)

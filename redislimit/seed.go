@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/sharing"
 )
 
 const (
@@ -93,7 +94,7 @@ func (s *seeds) add(seed uint64, prefix string) {
 }
 
 // of returns the seed that a limiter has which tells no more of it than its Share's layout, or 0.
-func (s *seeds) of(share *sketchlimit.Share) uint64 {
+func (s *seeds) of(share *sharing.Share) uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for seed := range s.prefixes {
@@ -112,7 +113,7 @@ func (s *seeds) of(share *sketchlimit.Share) uint64 {
 }
 
 // seedOf returns what a layout tells of a seed.
-func seedOf(share *sketchlimit.Share) string {
+func seedOf(share *sharing.Share) string {
 	layout := share.Layout()
 	return layout[strings.LastIndex(layout, " "):]
 }

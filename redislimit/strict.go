@@ -159,35 +159,32 @@ func (s *Strict) TakeAt(ctx context.Context, now time.Time, key string, n int) (
 	return s.take(ctx, now, request{key, n, s.limit, micros(now), false})
 }
 
-// TakeLimit is [Strict.Take] held against a limit of the request's own, Config.LowestLimit …
-// Config.Limit, as [sketchlimit.Limiter.TakeLimit] is. A lower one admits nothing.
-func (s *Strict) TakeLimit(ctx context.Context, key string, n, limit int) (sketchlimit.Decision, error) {
-	return s.take(ctx, time.Now(), request{key, n, s.lower(limit), "", false})
-}
-
-// TakeLimitAt is [Strict.TakeLimit] at a time of the caller's, see [Strict.TakeAt].
-func (s *Strict) TakeLimitAt(ctx context.Context, now time.Time, key string, n, limit int) (sketchlimit.Decision, error) {
-	return s.take(ctx, now, request{key, n, s.lower(limit), micros(now), false})
-}
-
-// lower returns a limit of a request's own within bounds, 0 if it is below the lowest.
-func (s *Strict) lower(limit int) int {
-	if limit < s.lowest {
-		return 0
-	}
-	return min(limit, s.limit)
-}
-
 // Peek tells what Take(ctx, key, 1) would answer, and consumes nothing: Remaining is what
 // is free without it.
 func (s *Strict) Peek(ctx context.Context, key string) (sketchlimit.Decision, error) {
 	return s.take(ctx, time.Now(), request{key, 1, s.limit, "", true})
 }
 
-// PeekAt tells what TakeAt(ctx, now, key, n) would answer, and consumes nothing: Remaining
-// is what is free without it.
-func (s *Strict) PeekAt(ctx context.Context, now time.Time, key string, n int) (sketchlimit.Decision, error) {
-	return s.take(ctx, now, request{key, n, s.limit, micros(now), true})
+// Do decides on a request that [Strict.Take] cannot say, see [sketchlimit.Request]: its limits are those of the
+// Config here, and for its Time see [Strict.TakeAt].
+func (s *Strict) Do(ctx context.Context, r sketchlimit.Request) (sketchlimit.Decision, error) {
+	q := request{keyOf(&r), cmp.Or(r.N, 1), lower(r.Limit, s.lowest, s.limit), "", r.Peek}
+	if r.Time.IsZero() {
+		return s.take(ctx, time.Now(), q)
+	}
+	q.at = micros(r.Time)
+	return s.take(ctx, r.Time, q)
+}
+
+// keyOf returns the bytes of the request's key.
+func keyOf(r *sketchlimit.Request) string {
+	switch {
+	case r.Addr.IsValid():
+		return string(r.Addr.Unmap().AsSlice())
+	case r.Bytes != nil:
+		return string(r.Bytes)
+	}
+	return r.Key
 }
 
 // Health tells whether Redis answers.
@@ -223,8 +220,7 @@ func (s *Strict) decide(ctx context.Context, now time.Time, r request) (sketchli
 	}
 	both := micros(now) <= s.consent.Load()
 	if both {
-		if own := s.local.PeekAt(now, r.key, r.n); !own.Allowed {
-			own.Limit = r.limit
+		if own := s.byItself(now, r, true); !own.Allowed {
 			return own, nil
 		}
 	}
@@ -237,7 +233,7 @@ func (s *Strict) decide(ctx context.Context, now time.Time, r request) (sketchli
 	case !d.Allowed || s.local == nil:
 		return d, nil
 	}
-	own := s.byItself(now, r)
+	own := s.byItself(now, r, r.peek)
 	switch {
 	case both && !own.Allowed:
 		return own, nil
@@ -247,12 +243,12 @@ func (s *Strict) decide(ctx context.Context, now time.Time, r request) (sketchli
 	return d, nil
 }
 
-// byItself lets the local limiter decide, which counts what is admitted.
-func (s *Strict) byItself(now time.Time, r request) sketchlimit.Decision {
-	if r.peek {
-		return s.local.PeekAt(now, r.key, r.n)
-	}
-	return s.local.TakeLimitAt(now, r.key, r.n, r.limit)
+// byItself lets the local limiter decide, which counts what is admitted unless it is to peek. Neither the time
+// nor the cost or the limit may be 0, which stand for something else.
+func (s *Strict) byItself(now time.Time, r request, peek bool) sketchlimit.Decision {
+	return s.local.Do(sketchlimit.Request{
+		Key: r.key, N: cmp.Or(r.n, -1), Limit: cmp.Or(r.limit, -1), Time: time.UnixMicro(micros(now)), Peek: peek,
+	})
 }
 
 // ask sends the script.
@@ -297,7 +293,7 @@ func (s *Strict) alone(now time.Time, r request) sketchlimit.Decision {
 	case s.local == nil:
 		return s.failure.unseen(r.n, r.limit, r.limit)
 	}
-	d := s.byItself(now, r)
+	d := s.byItself(now, r, r.peek)
 	if until := micros(now) + s.remembers.Microseconds(); d.Allowed && !r.peek {
 		for was := s.consent.Load(); was < until && !s.consent.CompareAndSwap(was, until); was = s.consent.Load() {
 		}

@@ -1,6 +1,7 @@
 package redislimit
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -22,9 +23,12 @@ type taker interface {
 	TakeAt(ctx context.Context, now time.Time, key string, n int) (sketchlimit.Decision, error)
 }
 
-// peeker is what a [Strict] has beside.
-type peeker interface {
-	PeekAt(ctx context.Context, now time.Time, key string, n int) (sketchlimit.Decision, error)
+// peekAt returns what TakeAt would answer.
+func peekAt(t testing.TB, s *Strict, now time.Time, key string, n int) sketchlimit.Decision {
+	t.Helper()
+	d, err := s.Do(t.Context(), sketchlimit.Request{Time: now, Key: key, N: cmp.Or(n, -1), Peek: true})
+	require.NoError(t, err)
+	return d
 }
 
 func connect(t testing.TB, addrs ...string) redis.UniversalClient {
@@ -125,10 +129,8 @@ func walk(t *testing.T, c Config, tick time.Duration, got taker, want exact.Limi
 			w.ResetAfter = (w.ResetAfter + tick - 1) / tick * tick
 			require.Equal(t, w, d, "step %d: %d of %s at %v", i, n, key, now)
 		}
-		if p, ok := got.(peeker); ok {
-			d, err := p.PeekAt(t.Context(), now, key, n)
-			require.NoError(t, err)
-			same(want.PeekAt(now, key, n), d)
+		if s, ok := got.(*Strict); ok {
+			same(want.PeekAt(now, key, n), peekAt(t, s, now, key, n))
 		}
 		d, err := got.TakeAt(t.Context(), now, key, n)
 		require.NoError(t, err)

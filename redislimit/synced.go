@@ -21,6 +21,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/sharing"
 )
 
 //go:embed exchange.lua
@@ -54,11 +55,12 @@ var exchangeScript = redis.NewScript(exchangeSource)
 // and FailClosed. A Synced is safe for concurrent use.
 type Synced struct {
 	limiter   *sketchlimit.Limiter
-	share     *sketchlimit.Share
+	share     *sharing.Share
 	client    redis.UniversalClient
 	interval  time.Duration
 	options   options
 	limit     int
+	lowest    int // limit that a request may come with
 	node      string
 	layout    string // of the share and its stretches, in 32 characters
 	stretches int
@@ -179,6 +181,7 @@ func NewSynced(client redis.UniversalClient, limiter *sketchlimit.Limiter, inter
 			return nil, err
 		}
 	}
+	plan := limiter.Plan()
 	share, err := limiter.Share()
 	if err != nil {
 		return nil, fmt.Errorf("redislimit: %w", err)
@@ -186,7 +189,7 @@ func NewSynced(client redis.UniversalClient, limiter *sketchlimit.Limiter, inter
 	var id [8]byte
 	crand.Read(id[:]) // never fails
 	s := &Synced{limiter: limiter, share: share, client: client, interval: interval, options: o,
-		limit: limiter.Peek("").Limit, node: hex.EncodeToString(id[:]), stretches: min(share.Parts(), max(stretches, 8*share.Parts()*share.PartWords()/stretchBytes)),
+		limit: plan.Limit, lowest: cmp.Or(plan.LowestLimit, plan.Limit), node: hex.EncodeToString(id[:]), stretches: min(share.Parts(), max(stretches, 8*share.Parts()*share.PartWords()/stretchBytes)),
 		breaker: newBreaker(o.log.With(slog.String("name", o.prefix)), o.timeout), channels: make(map[channelID]*channel), stopped: make(chan struct{})}
 	s.layout = digest(fmt.Sprint(share.Layout(), " in stretches ", s.stretches))
 	s.eviction = watchEviction(client, o.log.With(slog.String("name", o.prefix)), o.timeout)

@@ -18,8 +18,11 @@ import (
 
 	"github.com/sketchlimit/sketchlimit"
 	"github.com/sketchlimit/sketchlimit/exact"
+	"github.com/sketchlimit/sketchlimit/httplimit"
 	"github.com/sketchlimit/sketchlimit/redislimit/internal/redistest"
 )
+
+var _ httplimit.Limiter = (*Synced)(nil)
 
 const testLimit = 1000
 
@@ -516,7 +519,9 @@ func TestSyncedPolicies(t *testing.T) {
 		t.Run(policy.String(), func(t *testing.T) {
 			var log bytes.Buffer
 			var clock atomic.Int64
-			s := newTestNode(t, newTestClient(t, proxy.Addr), testConfig(&clock), OnFailure(policy), Prefix(policy.String()),
+			c := testConfig(&clock)
+			c.LowestLimit = testLimit / 2
+			s := newTestNode(t, newTestClient(t, proxy.Addr), c, OnFailure(policy), Prefix(policy.String()),
 				Timeout(10*time.Second), Log(slog.New(slog.NewTextHandler(&log, nil))))
 			admit(t, s, testLimit-1)
 			proxy.Refuse(true)
@@ -529,10 +534,27 @@ func TestSyncedPolicies(t *testing.T) {
 			require.Equal(t, policy == FailOpen, d.Allowed)
 			require.Equal(t, testLimit, d.Limit)
 			require.Equal(t, policy != FailClosed, s.AllowN("k", 1))
-			require.Equal(t, policy != FailClosed, s.TakeBytes([]byte("other"), 1).Allowed)
-			require.Equal(t, policy != FailClosed, s.TakeAddr(netip.MustParseAddr("10.0.0.1"), 1).Allowed)
+			require.Equal(t, policy != FailClosed, s.Do(sketchlimit.Request{Bytes: []byte("other")}).Allowed)
+			require.Equal(t, policy != FailClosed, s.Do(sketchlimit.Request{Addr: netip.MustParseAddr("10.0.0.1")}).Allowed)
 			require.Equal(t, policy == FailOpen, s.Peek("k").Allowed)
 			require.Equal(t, sketchlimit.Never, s.Take("k", testLimit+1).RetryAfter)
+			for _, n := range []int{0, -1} { // 0 is 1 in a Request alone
+				require.False(t, s.AllowN("new", n))
+				d := s.Take("new", n)
+				require.Equal(t, denied(testLimit, d), d)
+			}
+			d = s.Do(sketchlimit.Request{Key: "new", N: -1})
+			require.Equal(t, denied(testLimit, d), d)
+			for _, limit := range []int{-1, 1, testLimit/2 - 1} {
+				d := s.Do(sketchlimit.Request{Key: "new", Limit: limit})
+				require.Equal(t, denied(0, d), d)
+			}
+			d = s.Do(sketchlimit.Request{Key: "new", N: testLimit/2 + 1, Limit: testLimit / 2, Peek: true})
+			require.Equal(t, denied(testLimit/2, d), d)
+			d = s.Do(sketchlimit.Request{Key: "new", Limit: testLimit / 2, Peek: true})
+			require.Equal(t, policy != FailClosed, d.Allowed)
+			require.Equal(t, testLimit/2, d.Limit)
+			require.Equal(t, testLimit, s.Do(sketchlimit.Request{Key: "new", Limit: testLimit + 1, Peek: true}).Limit)
 			if policy == FailClosed {
 				require.Equal(t, probeEvery, d.RetryAfter)
 			}

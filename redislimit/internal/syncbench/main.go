@@ -246,7 +246,7 @@ func node() {
 		for ; r.Offered < due; r.Offered++ {
 			binary.LittleEndian.PutUint64(key, random.Uint64N(uint64(l.Keys)))
 			before := clock()
-			if s.TakeBytes(key, 1).Allowed {
+			if s.Do(sketchlimit.Request{Bytes: key}).Allowed {
 				r.Admitted[generation(before)]++
 			}
 			r.Longest = max(r.Longest, clock().Sub(before))
