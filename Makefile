@@ -40,21 +40,21 @@ bench: ## the library's own benchmarks
 report: ## the accuracy report of the embedded trace, as a page
 	go run -C cmd/sketchlimit . report --html $(CURDIR)/report.html
 
-bench-peers: ## this library beside others, and its latencies; writes docs/performance.md
-	go run -C bench/peers . -write ../../docs/performance.md -plot ../../docs/latency.png
+bench-peers: ## this library beside others, and its latencies; writes notes/peers.md
+	go run -C bench/peers . -write ../../notes/peers.md -plot ../../notes/latency.png
 
-bench-tune: ## what Tune predicts beside replays at full size; writes docs/tuning.md
-	go run ./bench/tune -write docs/tuning.md
+bench-tune: ## predictions beside replays at full size, for hours; writes notes/tuning.md
+	go run ./bench/tune -write notes/tuning.md
 
-bench-http: ## what the middleware costs the example service, under load; writes docs/http.md
-	go run -C examples/service ./bench -write ../../docs/http.md
+bench-http: ## what the middleware costs the example service, under load; writes notes/http.md
+	go run -C examples/service ./bench -write ../../notes/http.md
 
 bench-snapshots: ## how long decisions wait for a snapshot of 256 MiB; 100,000 damaged snapshots; 200 kills while saving
 	go test -run '^$$' -bench Snapshot -benchtime 3x . ./bench
 	go test -v -run 'SnapshotCorrupted|SnapshotKilled' . -corruptions 100000 -kills 200
 
-bench-redis: ## through Redis, beside redis_rate; needs redis-server; writes docs/redis.md
-	go run -C redislimit/bench . -write ../../docs/redis.md
+bench-redis: ## through Redis, beside redis_rate; needs redis-server; writes notes/redis.md
+	go run -C redislimit/bench . -write ../../notes/redis.md
 
 bench-synced: ## nodes that share a limit: what they admit, with clocks apart too, how long they take, what they exchange, Redis killed; 13 minutes
 	go run -C redislimit ./internal/syncbench over

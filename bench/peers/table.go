@@ -29,15 +29,18 @@ func (c comparison) table(s scale) string {
 			number(median(few.runs[0], func(r run) float64 { return r.allocs })), nanoseconds(float64(many.gc)))
 	}
 	fmt.Fprintf(&b, `
-Cells: × this library (ns a decision), each with 1 / 2 goroutines on 2 cores, medians of %d rounds in one process.
-A round is %s decisions (%s at %s keys) of each limiter in turn on the same 16-byte keys, at most %d a window and key (%s where the hot
-key is admitted), all keys seen before, in the previous window as well where that has memory of its own;
-of a window of %v %s had passed at %s keys, %s of %v at %s. sketchlimit has %s for %s keys and the
-hot ones, %s for %s. Bytes are the live heap after a collection, keys included where
-a limiter keeps them, which it gets to itself. Collections happen between measurements only: what the last column
-takes comes on top. BoomFilters has a cell in each of four rows for every key, and never forgets.
+Cells: × this library (ns a decision), with 1 / 2 goroutines on 2 cores, medians of %d rounds in one process.
+
+- A round is %s decisions (%s at %s keys) of each limiter in turns, on the same 16-byte keys.
+  The limit is %d a key and window, and %s where the hot key is admitted.
+- All keys were seen before, in the previous window too where that has memory of its own. %s of a window of %v
+  had passed at %s keys, %s of %v at %s.
+- sketchlimit has %s for %s keys and for the hot key, %s for %s.
+- Bytes are the live heap after a collection, with the keys that a limiter keeps. Each limiter has the heap to itself.
+- Collections happen between measurements only. The time in the last column comes on top.
+- BoomFilters has a cell in each of four rows for every key, and never forgets.
 `, s.rounds, grouped(s.few.decisions), grouped(s.many.decisions), count(s.many.keys), limit, grouped(hotLimit),
-		s.few.window, c.few[0].passed(), count(s.few.keys), c.many[0].passed(), s.many.window, count(s.many.keys),
+		c.few[0].passed(), s.few.window, count(s.few.keys), c.many[0].passed(), s.many.window, count(s.many.keys),
 		mebibytes(s.few.memory), count(s.few.keys), mebibytes(s.many.memory), count(s.many.keys))
 	return b.String()
 }
@@ -75,11 +78,14 @@ func (l latencies) table(s scale) string {
 	fmt.Fprintf(&b, "| the timer alone | | %s | %s | %s | %s | |\n", nanoseconds(l.timer.at(50)),
 		nanoseconds(l.timer.at(99)), nanoseconds(l.timer.at(99.9)), nanoseconds(float64(l.timer.all.Max())))
 	fmt.Fprintf(&b, `
-Cells: a window of %v that turns all the time / one of an hour that has turned before. Each of %d rounds times
-%s decisions of either limiter one by one, on uniform keys, in one goroutine; percentiles are medians over the
-rounds, max is that of all. The two limiters take turns ten times a round; turns counts those of the window while
-decisions were being timed. The last row is what the same loop measures of nothing: it is contained in all others. Its tail
-is what the machine does to any program, and the longer a decision takes, the more of that it meets.
+Cells: a window of %v, which turns all the time / a window of an hour, which turned before the measurement.
+
+- Each of %d rounds times %s decisions of both limiters one by one, on uniform keys, in one goroutine. The two
+  limiters alternate ten times a round.
+- Percentiles are medians over the rounds. Max is the maximum of all rounds. Turns are those of the window while
+  decisions were timed.
+- The last row is the same loop without a decision. All other rows contain it. Its tail is what the machine does to
+  any program, and a longer decision meets more of that.
 `, s.turning, s.passes, grouped(s.timed))
 	return b.String()
 }

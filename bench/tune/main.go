@@ -3,7 +3,7 @@
 //
 //	make bench-tune
 //
-// writes docs/tuning.md and takes hours. Each row is printed as soon as it is known; -part, -limit and
+// writes notes/tuning.md and takes hours. Each row is printed as soon as it is known; -part, -limit and
 // -only choose some of them.
 package main
 

@@ -1,7 +1,7 @@
 // Command bench measures redislimit beside redis_rate and with other clients, on a
-// redis-server of its own on the loopback, and writes docs/redis.md's tables.
+// redis-server of its own on the loopback, and writes the tables of notes/redis.md.
 //
-//	go run -C redislimit/bench . [-write ../../docs/redis.md] [throughput] [clients] [memory] [accuracy] [processes] [fleet]
+//	go run -C redislimit/bench . [-write ../../notes/redis.md] [throughput] [clients] [memory] [accuracy] [processes] [fleet]
 package main
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/sketchlimit/sketchlimit/redislimit/internal/redistest"
 )
 
-// sections are what is measured, in the order of docs/redis.md.
+// sections are what is measured, in the order of notes/redis.md.
 var sections = []struct {
 	name    string
 	measure func(w io.Writer, addr string) error

@@ -54,7 +54,7 @@ func TestResult(t *testing.T) {
 	require.Contains(t, text, "| requests a second | | | | | | median | cost | CPU |\n|---|---|---|---|---|---|---|---|---|\n"+
 		"| handler alone | 100 | 90 | 110 | 400 | 1 | 100 | 0.0 % | 4.0 µs |\n"+
 		"| behind its limits | 96 | 95 | 97 | 300 | 2 | 96 | 4.0 % | 6.0 µs |\n")
-	require.Contains(t, text, "They state 3.00 MiB; the heap of the service has 3.00 MiB more than")
+	require.Contains(t, text, "They state 3.00 MiB, and the heap of the service has\n3.00 MiB more than")
 
 	file := filepath.Join(t.TempDir(), "page.md")
 	require.NoError(t, os.WriteFile(file, []byte("before\n"+begin+"old\n"+end+"after\n"), 0o600))

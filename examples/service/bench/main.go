@@ -2,7 +2,7 @@
 // alone, behind its limits and behind one limit, alternating, with 64 connections and a
 // million clients, and the memory that the limits take.
 //
-//	go run ./bench -write ../../docs/http.md
+//	go run ./bench -write ../../notes/http.md
 //
 // It loads the service, on the loopback interface, with wrk or, where there is none, with a
 // generator of its own, which is slower and so tells less.
@@ -272,11 +272,12 @@ func (r *result) markdown(generator string, duration time.Duration) string {
 		m := medians(s.runs)
 		fmt.Fprintf(&b, " %.0f | %.1f %% | %.1f µs |\n", m.rate, 100*(1-m.rate/bare.rate), 1e6*m.cpu)
 	}
-	b.WriteString("\nCost is the share of the requests a second that is lost, by the medians; CPU the service's time a request. The limits are those of rules.yaml, the one limit its first, the client's. ")
-	fmt.Fprintf(&b, "They state %.2f MiB; the heap of the service has %.2f MiB more than without them. ",
+	b.WriteString("\nCost is the share of the requests a second that is lost, by the medians. CPU is the service's time a request. The limits\n" +
+		"are those of rules.yaml; the one limit is its first, the client's. ")
+	fmt.Fprintf(&b, "They state %.2f MiB, and the heap of the service has\n%.2f MiB more than without them. ",
 		float64(r.status.MemoryBytes)/(1<<20), r.heap/(1<<20))
 	fmt.Fprintf(&b, "%d requests were held against them, %d refused.\n\n", r.status.Requests, r.status.Refused)
-	fmt.Fprintf(&b, "`make bench-http`: %s, %d connections, %d runs of %v each in turn, a million clients drawn at random; %s, %d cores shared with the load, %s.\n",
+	fmt.Fprintf(&b, "`make bench-http`: %s, %d connections, %d runs of %v each in turns, a million clients drawn at random;\n%s, %d cores shared with the load, %s.\n",
 		generator, connections, rounds, duration, runtime.Version(), runtime.NumCPU(), time.Now().UTC().Format(time.DateOnly))
 	return b.String()
 }

@@ -1,4 +1,4 @@
-// Command syncbench measures what docs/redis.md says of redislimit.NewSynced, with nodes
+// Command syncbench measures what notes/synced.md says of redislimit.NewSynced, with nodes
 // that are processes and a redis-server of its own on the loopback:
 //
 //	syncbench over [-windows 20]    what 4 nodes admit of one key that is offered 50 times the limit
