@@ -2,39 +2,10 @@ package sketchlimit_test
 
 import (
 	"fmt"
-	"log"
-	"math"
-	"net"
-	"net/http"
-	"os"
-	"strconv"
-	"strings"
-	"testing"
 	"time"
-
-	"github.com/stretchr/testify/require"
 
 	"github.com/sketchlimit/sketchlimit"
 )
-
-// The example of the README.
-func Example_http() {
-	limiter, err := sketchlimit.New(sketchlimit.Config{
-		Limit:  100,
-		Window: time.Minute,
-		Keys:   1_000_000, // distinct clients expected in a window
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
-	http.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		client, _, _ := net.SplitHostPort(r.RemoteAddr)
-		if d := limiter.Take(client, 1); !d.Allowed {
-			w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(d.RetryAfter.Seconds()))))
-			http.Error(w, "too many requests", http.StatusTooManyRequests)
-		}
-	})
-}
 
 func Example() {
 	limiter, err := sketchlimit.New(sketchlimit.Config{
@@ -85,16 +56,4 @@ func ExampleLimiter_Stats() {
 	// Output:
 	// 400000 true
 	// 20 thousand keys in 59 KiB
-}
-
-func TestReadmeExampleCompiles(t *testing.T) {
-	readme, err := os.ReadFile("README.md")
-	require.NoError(t, err)
-	source, err := os.ReadFile("example_test.go")
-	require.NoError(t, err)
-	_, block, _ := strings.Cut(string(readme), "```go\n")
-	block, _, _ = strings.Cut(block, "```")
-	_, body, _ := strings.Cut(string(source), "func Example_http() {\n")
-	body, _, _ = strings.Cut(body, "\n}\n")
-	require.Equal(t, body, "\t"+strings.ReplaceAll(strings.TrimSpace(block), "\n", "\n\t"))
 }

@@ -82,7 +82,7 @@ func cellBytes(c *Config) (int, error) {
 // in a simulation of these blocks (BenchmarkSizes) innocent keys were denied less than once in 1e5 requests, of
 // which each key sent five a window, and one key in a hundred three times its limit. Where the
 // limit is near five every key comes close to it, and few cells may be shared. Above, the more
-// units a key has the more keys share a cell before they add up to half of it. docs/redis.md
+// units a key has the more keys share a cell before they add up to half of it. notes/redis.md
 // has what Redis denies.
 var sizes = []struct {
 	limit                  int

@@ -17,7 +17,7 @@ import (
 // scripts runs one script. Few callers at a time write and read themselves, each on a
 // connection of the client's pool: nobody has to wake anybody. Those who come when there are
 // more share pipelines, one connection for each server, of which one goroutine writes while
-// another reads. docs/redis.md has what each does, and what the alternatives did.
+// another reads. notes/redis.md has what each does, and what the alternatives did.
 type scripts struct {
 	pool     *redis.Client // for few callers; nil: all share
 	pipeline *redis.AutoPipeliner
