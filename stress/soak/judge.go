@@ -107,7 +107,8 @@ func (j *judge) compare(saved, restored *sketchlimit.Limiter) (differ, less int)
 	now := time.Now()
 	for i := range j.keys {
 		key := j.key(i)
-		a, b := saved.PeekAt(now, key, 1), restored.PeekAt(now, key, 1)
+		peek := sketchlimit.Request{Key: key, Time: now, Peek: true}
+		a, b := saved.Do(peek), restored.Do(peek)
 		if a != b {
 			differ++
 		}

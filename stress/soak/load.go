@@ -53,7 +53,7 @@ func startLoad(l *sketchlimit.Limiter, j *judge, keys int) *load {
 				n := uint64(o.keys.Load())
 				for range 64 {
 					binary.LittleEndian.PutUint64(key[:], r.Uint64N(n))
-					l.TakeBytes(key[:], 1)
+					l.Do(sketchlimit.Request{Bytes: key[:]})
 				}
 				j.request(l, r)
 				o.decisions.Add(65)

@@ -45,7 +45,7 @@ func main() {
 
 func config(keys int) sketchlimit.Config {
 	return sketchlimit.Config{Limit: limit, Window: window, Keys: keys / ratio, FalseDenialRate: goal,
-		Overload: sketchlimit.Grow, MaxMemoryBytes: 512 << 20}
+		MaxMemoryBytes: 512 << 20}
 }
 
 func soak(seconds, keys int) error {
