@@ -2,6 +2,7 @@ package main
 
 import (
 	"io"
+	"iter"
 	"runtime"
 	"slices"
 	"strings"
@@ -20,9 +21,11 @@ type broken struct {
 	*sketchlimit.Limiter
 	takeAt  func(l *sketchlimit.Limiter, now time.Time, key string, n int) sketchlimit.Decision
 	peekAt  func(l *sketchlimit.Limiter, now time.Time, key string, n int) sketchlimit.Decision
-	reserve func(wait time.Duration, ok bool) (time.Duration, bool)
+	do      func(l *sketchlimit.Limiter, r sketchlimit.Request) sketchlimit.Decision
+	reserve func(l *sketchlimit.Limiter, r sketchlimit.Request) (time.Duration, error)
 	stats   func(sketchlimit.Stats) sketchlimit.Stats
-	forgets bool // what a snapshot holds
+	forgets bool   // what a snapshot holds
+	writes  func() // a snapshot
 }
 
 func (b *broken) unwrap() *sketchlimit.Limiter { return b.Limiter }
@@ -34,19 +37,41 @@ func (b *broken) TakeAt(now time.Time, key string, n int) sketchlimit.Decision {
 	return b.takeAt(b.Limiter, now, key, n)
 }
 
-func (b *broken) PeekAt(now time.Time, key string, n int) sketchlimit.Decision {
-	if b.peekAt == nil {
-		return b.Limiter.PeekAt(now, key, n)
+// Do asks peekAt and takeAt what these can be asked.
+func (b *broken) Do(r sketchlimit.Request) sketchlimit.Decision {
+	simple := r.Limit == 0 && r.Bytes == nil && !r.Addr.IsValid() && !r.Time.IsZero()
+	n := r.N
+	if n == 0 {
+		n = 1
 	}
-	return b.peekAt(b.Limiter, now, key, n)
+	switch {
+	case b.do != nil:
+		return b.do(b.Limiter, r)
+	case simple && r.Peek && b.peekAt != nil:
+		return b.peekAt(b.Limiter, r.Time, r.Key, n)
+	case simple && !r.Peek && b.takeAt != nil:
+		return b.takeAt(b.Limiter, r.Time, r.Key, n)
+	}
+	return b.Limiter.Do(r)
 }
 
-func (b *broken) ReserveAt(now time.Time, key string, n int) (time.Duration, bool) {
-	wait, ok := b.Limiter.ReserveAt(now, key, n)
+// peekAt is a peek of the limiter that is not broken.
+func peekAt(l *sketchlimit.Limiter, now time.Time, key string, n int) sketchlimit.Decision {
+	return l.Do(sketchlimit.Request{Key: key, N: n, Time: now, Peek: true})
+}
+
+func (b *broken) Reserve(r sketchlimit.Request) (time.Duration, error) {
 	if b.reserve != nil {
-		return b.reserve(wait, ok)
+		return b.reserve(b.Limiter, r)
 	}
-	return wait, ok
+	return b.Limiter.Reserve(r)
+}
+
+func (b *broken) WriteTo(w io.Writer) (int64, error) {
+	if b.writes != nil {
+		b.writes()
+	}
+	return b.Limiter.WriteTo(w)
 }
 
 func (b *broken) Stats() sketchlimit.Stats {
@@ -66,6 +91,11 @@ func (b *broken) ReadFrom(r io.Reader) (int64, error) {
 
 // making returns a maker of broken limiters.
 func making(f func(b *broken)) maker {
+	return makingBy(func(b *broken, _ func() time.Time) { f(b) })
+}
+
+// makingBy is making for limiters that are broken by their clock.
+func makingBy(f func(b *broken, clock func() time.Time)) maker {
 	m := real
 	m.limiter = func(c sketchlimit.Config) (subject, error) {
 		l, err := sketchlimit.New(c)
@@ -73,7 +103,7 @@ func making(f func(b *broken)) maker {
 			return nil, err
 		}
 		b := &broken{Limiter: l}
-		f(b)
+		f(b, c.Clock)
 		return b, nil
 	}
 	return m
@@ -88,7 +118,7 @@ func answering(change func(d *sketchlimit.Decision)) maker {
 			return d
 		}
 		b.peekAt = func(l *sketchlimit.Limiter, now time.Time, key string, n int) sketchlimit.Decision {
-			d := l.PeekAt(now, key, n)
+			d := peekAt(l, now, key, n)
 			change(&d)
 			return d
 		}
@@ -110,14 +140,33 @@ func everySo(n int64) func() bool {
 type brokenGroup struct {
 	group
 	subjects []subject
-	takeAt   func(g *brokenGroup, now time.Time, key string, n int) (sketchlimit.Decision, int)
+	do       func(g *brokenGroup, r sketchlimit.Request) sketchlimit.Decision
 }
 
-func (g *brokenGroup) TakeAt(now time.Time, key string, n int) (sketchlimit.Decision, int) {
-	return g.takeAt(g, now, key, n)
+func (g *brokenGroup) Do(r sketchlimit.Request) sketchlimit.Decision {
+	return g.do(g, r)
 }
 
-func grouping(f func(g *brokenGroup, now time.Time, key string, n int) (sketchlimit.Decision, int)) maker {
+// grouping returns a maker of groups whose Do is another one but for peeks, and peeking of those whose peeks are others.
+func grouping(f func(g *brokenGroup, r sketchlimit.Request) sketchlimit.Decision) maker {
+	return groupingBy(func(g *brokenGroup, r sketchlimit.Request) sketchlimit.Decision {
+		if r.Peek {
+			return g.group.Do(r)
+		}
+		return f(g, r)
+	})
+}
+
+func peeking(f func(g *brokenGroup, r sketchlimit.Request) sketchlimit.Decision) maker {
+	return groupingBy(func(g *brokenGroup, r sketchlimit.Request) sketchlimit.Decision {
+		if r.Peek {
+			return f(g, r)
+		}
+		return g.group.Do(r)
+	})
+}
+
+func groupingBy(f func(g *brokenGroup, r sketchlimit.Request) sketchlimit.Decision) maker {
 	m := real
 	m.group = func(subjects ...subject) (group, error) {
 		g, err := real.group(subjects...)
@@ -129,8 +178,8 @@ func grouping(f func(g *brokenGroup, now time.Time, key string, n int) (sketchli
 // deaf is a share that leaves out what others have admitted.
 type deaf struct{ sharing }
 
-func (d deaf) SetOthers(int, int64, []uint64) bool                     { return true }
-func (d deaf) AddOthers(int, int64, func(func(int, uint32) bool)) bool { return true }
+func (d deaf) SetOthers(int, int64, []uint64) bool               { return true }
+func (d deaf) AddOthers(int, int64, iter.Seq2[int, uint32]) bool { return true }
 
 // lossy is a share that hands out cells with one in so many of them missing.
 type lossy struct {
@@ -230,7 +279,7 @@ func TestFindsWhatIsBroken(t *testing.T) {
 			so := everySo(20)
 			b.takeAt = func(l *sketchlimit.Limiter, now time.Time, key string, n int) sketchlimit.Decision {
 				if so() {
-					return l.PeekAt(now, key, 0)
+					return peekAt(l, now, key, -1)
 				}
 				return l.TakeAt(now, key, n)
 			}
@@ -254,7 +303,7 @@ func TestFindsWhatIsBroken(t *testing.T) {
 			b.takeAt = func(l *sketchlimit.Limiter, now time.Time, key string, n int) sketchlimit.Decision {
 				if denied[key] {
 					denied[key] = false
-					return l.PeekAt(now, key, 0)
+					return peekAt(l, now, key, -1)
 				}
 				d := l.TakeAt(now, key, n)
 				denied[key] = !d.Allowed
@@ -263,35 +312,84 @@ func TestFindsWhatIsBroken(t *testing.T) {
 		})},
 		{"another Limit is told", "fixed", "limit", answering(func(d *sketchlimit.Decision) { d.Limit++ })},
 		{"a Reserve whose wait is a nanosecond short", "bucket", "reserve", making(func(b *broken) {
-			b.reserve = func(wait time.Duration, ok bool) (time.Duration, bool) { return max(0, wait-1), ok }
+			b.reserve = func(l *sketchlimit.Limiter, r sketchlimit.Request) (time.Duration, error) {
+				wait, err := l.Reserve(r)
+				return max(0, wait-1), err
+			}
+		})},
+		{"a Reserve that reserves though it only looks", "bucket", "reserve", making(func(b *broken) {
+			b.reserve = func(l *sketchlimit.Limiter, r sketchlimit.Request) (time.Duration, error) {
+				r.Peek = false
+				return l.Reserve(r)
+			}
 		})},
 		{"a panic", "fixed", "panic", answering(func(*sketchlimit.Decision) {
 			if later() {
 				panic("broken")
 			}
 		})},
+		{"a limit of a request's own that is too low counts as the whole", "fixed", "over-admission", making(func(b *broken) {
+			b.do = func(l *sketchlimit.Limiter, r sketchlimit.Request) sketchlimit.Decision {
+				if r.Limit < 0 {
+					r.Limit = 0
+				}
+				return l.Do(r)
+			}
+		})},
+		{"time that begins with New", "alone", "alone", makingBy(func(b *broken, clock func() time.Time) { b.Limiter.TakeAt(clock(), "", 0) })},
+		{"Stats that begin a generation", "fixed", "over-admission", makingBy(func(b *broken, clock func() time.Time) {
+			b.stats = func(s sketchlimit.Stats) sketchlimit.Stats {
+				b.Limiter.TakeAt(clock(), "", 0)
+				return s
+			}
+		})},
+		{"a snapshot that begins a generation", "fixed", "over-admission", makingBy(func(b *broken, clock func() time.Time) {
+			b.writes = func() { b.Limiter.TakeAt(clock(), "", 0) }
+		})},
+		{"a Peek that begins a generation", "fixed", "over-admission", making(func(b *broken) {
+			b.peekAt = func(l *sketchlimit.Limiter, now time.Time, key string, n int) sketchlimit.Decision {
+				l.TakeAt(now, key, 0)
+				return peekAt(l, now, key, n)
+			}
+		})},
 		{"a snapshot that forgets", "snapshot", "remaining", making(func(b *broken) { b.forgets = true })},
 		{"a group that charges the first though it refuses", "group", "half-consumed", grouping(
-			func(g *brokenGroup, now time.Time, key string, n int) (sketchlimit.Decision, int) {
-				d, by := g.group.TakeAt(now, key, n)
-				if !d.Allowed {
-					g.subjects[0].TakeAt(now, key, 1)
+			func(g *brokenGroup, r sketchlimit.Request) sketchlimit.Decision {
+				d := g.group.Do(r)
+				if r.N = 1; !d.Allowed {
+					g.subjects[0].Do(r)
 				}
-				return d, by
+				return d
 			})},
 		{"a group that charges the last alone", "group", "half-consumed", grouping(
-			func(g *brokenGroup, now time.Time, key string, n int) (d sketchlimit.Decision, by int) {
+			func(g *brokenGroup, r sketchlimit.Request) (d sketchlimit.Decision) {
 				for i, s := range g.subjects {
-					if d, by = s.PeekAt(now, key, n), i; !d.Allowed {
-						return d, by
+					peek := r
+					peek.Peek = true
+					if d = s.Do(peek); !d.Allowed {
+						d.By = i
+						return d
 					}
 				}
-				return g.subjects[by].TakeAt(now, key, n), by
+				d = g.subjects[len(g.subjects)-1].Do(r)
+				d.By = len(g.subjects) - 1
+				return d
 			})},
 		{"a group that tells of the wrong limiter", "group", "group", grouping(
-			func(g *brokenGroup, now time.Time, key string, n int) (sketchlimit.Decision, int) {
-				d, by := g.group.TakeAt(now, key, n)
-				return d, (by + 1) % len(g.subjects)
+			func(g *brokenGroup, r sketchlimit.Request) sketchlimit.Decision {
+				d := g.group.Do(r)
+				d.By = (d.By + 1) % len(g.subjects)
+				return d
+			})},
+		{"a group that leaves the request's limit out", "group", "over-admission", grouping(
+			func(g *brokenGroup, r sketchlimit.Request) sketchlimit.Decision {
+				r.Limit = 0
+				return g.group.Do(r)
+			})},
+		{"a group's Peek for another cost", "group", "group", peeking(
+			func(g *brokenGroup, r sketchlimit.Request) sketchlimit.Decision {
+				r.N = max(r.N, 1) + 1
+				return g.group.Do(r)
 			})},
 		{"a share that does not hear the others", "threads-share", "remaining", sharingBy(func(s sharing) sharing { return deaf{s} })},
 		{"a share that loses cells", "share", "remaining", sharingBy(func(s sharing) sharing { return lossy{s, everySo(3)} })},
@@ -306,7 +404,7 @@ func TestFindsWhatIsBroken(t *testing.T) {
 			}
 		})},
 		{"check and count are two steps", "threads", "over-admission", taking(func(l *sketchlimit.Limiter, now time.Time, key string, n int) sketchlimit.Decision {
-			d := l.PeekAt(now, key, n)
+			d := peekAt(l, now, key, n)
 			runtime.Gosched()
 			if d.Allowed {
 				l.TakeAt(now, key, n)
@@ -314,12 +412,12 @@ func TestFindsWhatIsBroken(t *testing.T) {
 			return d
 		})},
 		{"goroutines' group charges the first though it refuses", "threads-group", "alone", grouping(
-			func(g *brokenGroup, now time.Time, key string, n int) (sketchlimit.Decision, int) {
-				d, by := g.group.TakeAt(now, key, n)
-				if !d.Allowed {
-					g.subjects[0].TakeAt(now, key, 1)
+			func(g *brokenGroup, r sketchlimit.Request) sketchlimit.Decision {
+				d := g.group.Do(r)
+				if r.N = 1; !d.Allowed {
+					g.subjects[0].Do(r)
 				}
-				return d, by
+				return d
 			})},
 		{"Remaining below 0", "forged", "answer", answering(func(d *sketchlimit.Decision) { d.Remaining = min(d.Remaining, 5) - 5 })},
 		{"a rate that is a tenth too high", "probe-fixed", "rate", making(func(b *broken) {

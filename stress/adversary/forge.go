@@ -46,16 +46,20 @@ func (b *bench) forge(seed uint64) {
 			}()
 			if r.IntN(2) == 0 {
 				what, c = "made of", wildConfig(r)
-				if l, err := b.make.limiter(c); err == nil {
+				l, err := b.make.limiter(c)
+				if err == nil {
 					defer l.Close()
 					b.use(r, seed, l, c)
+				}
+				if _, _, told := c.Size(); (told == nil) != (err == nil) && c.MaxMemoryBytes == 0 { // New also holds that against what it begins with
+					b.report(forged, seed, violation{rule: "size", step: steps, text: fmt.Sprintf("%s: New %v, Size %v", describe(c), err, told)}, nil, nil)
 				}
 				return
 			}
 			what, c = "restored from a forged snapshot", drawConfig(r, anyWindow(r))
 			if r.IntN(2) == 0 {
 				c.Plan, c.Keys, c.MemoryBytes = nil, 0, 8<<10+r.IntN(32<<10)
-				c.Overload, c.MaxMemoryBytes = sketchlimit.Grow, 1<<20
+				c.MaxMemoryBytes = 1 << 20
 				if r.IntN(3) == 0 {
 					c.Limit = 1 + r.IntN(2)
 				}
@@ -88,7 +92,7 @@ func wildConfig(r *rand.Rand) sketchlimit.Config {
 		}
 		for range 1 + r.IntN(3) {
 			n := nasty(r)
-			switch field := r.IntN(17); {
+			switch field := r.IntN(23); {
 			case field == 0:
 				c.Limit = int(n)
 			case field == 1:
@@ -100,7 +104,7 @@ func wildConfig(r *rand.Rand) sketchlimit.Config {
 			case field == 4:
 				c.Algorithm = sketchlimit.Algorithm(n)
 			case field == 5:
-				c.Overload = sketchlimit.Overload(n)
+				c.LowestLimit = int(n)
 			case field == 6:
 				c.MaxMemoryBytes = int(min(n, 1<<20)) // which it might grow to
 			case field == 7:
@@ -122,8 +126,20 @@ func wildConfig(r *rand.Rand) sketchlimit.Config {
 				p.CellBits = int(n)
 			case field == 15:
 				p.HeavyEntries = int(n)
-			default:
+			case field == 16:
 				p.HeavyThreshold = int(n)
+			case field == 17:
+				p.Limit = []int{c.Limit, int(n)}[r.IntN(2)] // from here on what the plan is for
+			case field == 18:
+				p.LowestLimit = int(n)
+			case field == 19:
+				p.Algorithm = sketchlimit.Algorithm(n)
+			case field == 20:
+				p.SubWindows = int(n)
+			case field == 21:
+				p.Burst = int(n)
+			default:
+				p.Keys, p.FalseDenialRate = []float64{0, -1, 1e-300, 5, math.NaN(), math.Inf(1), math.Inf(-1)}[r.IntN(7)], float64(n)
 			}
 		}
 		if p == nil || bytesOf(c.SubWindows, p) < 1<<23 {
@@ -149,11 +165,15 @@ func (b *bench) use(r *rand.Rand, seed uint64, l subject, c sketchlimit.Config) 
 			n = int(nasty(r))
 		}
 		for _, d := range []sketchlimit.Decision{
-			l.PeekAt(at(now), name(key), n), l.TakeAt(at(now), name(key), n), l.TakeLimitAt(at(now), name(key), n, int(nasty(r))),
+			l.Do(sketchlimit.Request{Key: name(key), N: n, Time: at(now), Peek: true}), l.TakeAt(at(now), name(key), n),
+			l.Do(sketchlimit.Request{Key: name(key), N: n, Time: at(now), Limit: int(nasty(r))}),
 		} {
 			if d.Remaining < 0 || d.Remaining > most || d.RetryAfter < 0 || d.ResetAfter < 0 {
 				b.report(forged, seed, violation{rule: "answer", step: i, key: key, text: fmt.Sprintf("%s: %d units: %+v", describe(c), n, d)}, nil, nil)
 			}
+		}
+		if wait, err := l.Reserve(sketchlimit.Request{Key: name(key), N: n, Time: at(now), Limit: int(nasty(r))}); wait < 0 || err != nil && wait != 0 {
+			b.report(forged, seed, violation{rule: "answer", step: i, key: key, text: fmt.Sprintf("%s: %d units reserved: wait %v, error %v", describe(c), n, wait, err)}, nil, nil)
 		}
 		now += r.Int64N(int64(min(c.Window, 1<<50)))
 	}

@@ -79,7 +79,7 @@ func draw(r *rand.Rand, kind string) setup {
 	case "grow":
 		c := drawConfig(r, anyWindow(r))
 		c.Plan, c.MemoryBytes = nil, 24<<10
-		c.Overload, c.MaxMemoryBytes = sketchlimit.Grow, 1<<20
+		c.MaxMemoryBytes = 1 << 20
 		s.add(c)
 	case "alone":
 		s.alone = true
@@ -87,7 +87,7 @@ func draw(r *rand.Rand, kind string) setup {
 	default:
 		s.add(drawConfig(r, anyAlgorithm(r)))
 	}
-	if kind == "tiers" || !s.group && r.IntN(5) == 0 {
+	if kind == "tiers" || r.IntN(5) == 0 {
 		s.drawLimits(r)
 	}
 	return s
@@ -229,7 +229,28 @@ func newGenerator(r *rand.Rand, w *world) *generator {
 		g.keys = 1
 	}
 	g.hot = r.IntN(g.keys)
+	g.begin()
 	return g
+}
+
+// begin draws when the first request comes, which is where time begins: when the limiters are made, or years before or
+// after. It plots what comes before that and must not begin time: looks at any time, and snapshots.
+func (g *generator) begin() {
+	r := g.r
+	switch r.IntN(4) {
+	case 0:
+		g.now = later(g.now, -r.Int64N(1<<uint(30+r.IntN(29))))
+	case 1:
+		g.now = later(g.now, r.Int64N(1<<uint(30+r.IntN(29))))
+	}
+	if r.IntN(3) > 0 {
+		return
+	}
+	for range 1 + r.IntN(6) {
+		o := op{do: []verb{stats, peekNow, save, tick, restore}[r.IntN(5)], node: r.IntN(len(g.w.nodes)), key: r.IntN(g.keys)}
+		o.at = later(g.w.start, r.Int64N(1<<uint(30+r.IntN(29)))*(1-2*r.Int64N(2)))
+		g.plot = append(g.plot, o)
+	}
 }
 
 func (g *generator) spell() {
@@ -253,7 +274,8 @@ func (g *generator) storm() {
 	r := g.r
 	i := r.IntN(len(g.w.nodes))
 	n, limit := g.w.nodes[i], g.w.configs[i].Limit
-	begins := n.oracle.latest * n.oracle.length
+	latest, _ := n.oracle.position(g.now)
+	begins := latest * n.oracle.length
 	if n.oracle.scale != nil || n.oracle.length > 1<<55 || begins > lastTime-10*n.oracle.length {
 		return
 	}
@@ -261,7 +283,7 @@ func (g *generator) storm() {
 		o := op{node: i, key: key, n: max(1, units), form: formAt}
 		o.at = begins + int64(generation)*n.oracle.length + r.Int64N(1+n.oracle.length/int64(1+r.IntN(4)))
 		if o.do = take; all && g.w.setup.group {
-			o.do, o.node = together, 0
+			o.do, o.form, o.node = together, formDoAt, 0
 		}
 		g.plot = append(g.plot, o)
 	}
@@ -351,7 +373,9 @@ func (g *generator) next() op {
 	if len(g.plot) > 0 {
 		o := g.plot[0]
 		g.plot = g.plot[1:]
-		g.now = max(g.now, o.at)
+		if o.do == take || o.do == together {
+			g.now = max(g.now, o.at)
+		}
 		return o
 	}
 	if g.left--; g.left < 0 {
@@ -379,14 +403,18 @@ func (g *generator) next() op {
 	o.do, o.form = take, form(r.IntN(int(forms)))
 	if g.w.setup.group && r.IntN(3) > 0 {
 		o.do, o.node = together, 0
-		o.form = []form{formAt, formNow, formBytes, formAddr, formAllow}[r.IntN(5)]
-		return o
+		o.form = []form{formDoAt, formBytesAt, formAddrAt, formNow, formDo, formBytes, formAddr, formAllow}[r.IntN(8)]
 	}
 	if len(g.w.limits) > 0 && r.IntN(3) > 0 {
 		o.own, o.limit = true, g.w.limits[r.IntN(len(g.w.limits))]
-		if r.IntN(30) == 0 {
-			o.limit = []int{0, -1, o.limit + g.w.configs[0].Limit}[r.IntN(3)]
+	}
+	if r.IntN(60) == 0 { // one that means none, some that are too low, and a higher one
+		c := g.w.configs[r.IntN(len(g.w.configs))]
+		low := c.Limit
+		if len(g.w.limits) > 0 {
+			low = min(low, slices.Min(g.w.limits)) // between that and Limit an oracle knows those that were drawn
 		}
+		o.own, o.limit = true, []int{0, -1, math.MinInt32, r.IntN(low), c.Limit + 1 + r.IntN(c.Limit)}[r.IntN(5)]
 	}
 	return o
 }
@@ -459,16 +487,26 @@ func (g *generator) drawCost(i int) int {
 	return 1 + r.IntN(most)
 }
 
+// aside returns a time that the clock may show for what must not bring it: that of the operation, or up to two generations
+// before or after.
+func (g *generator) aside(t int64) int64 {
+	if g.r.IntN(2) == 0 {
+		return t
+	}
+	length := 2 * min(g.length(), 1<<58)
+	return later(t, g.r.Int64N(2*length)-length)
+}
+
 // other returns an operation that is none of a single request.
 func (g *generator) other(o op) op {
 	r := g.r
 	o.arg = 0
 	switch r.IntN(8) {
 	case 0:
-		o.do = peekNow
+		o.do, o.at = peekNow, g.aside(o.at)
 		return o
 	case 1:
-		o.do = stats
+		o.do, o.at = stats, g.aside(o.at)
 		return o
 	case 2:
 		o.do = tick
@@ -492,7 +530,7 @@ func (g *generator) other(o op) op {
 		o.key = g.fresh
 		g.fresh += o.arg
 	case r.IntN(2) == 0 || g.w.nodes[o.node].saved == nil:
-		o.do = save
+		o.do, o.at = save, g.aside(o.at)
 		if r.IntN(200) == 0 {
 			o.arg = 1
 		}

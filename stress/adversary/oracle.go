@@ -21,7 +21,7 @@ type oracle struct {
 	length    int64 // of a generation, ns; 1 of a bucket
 	turn      int64 // what loads take for one, ns
 	kept      int   // generations
-	latest    int64 // generation seen
+	latest    int64 // generation seen; before the first one math.MinInt64, and then any time will do
 	keys      []use
 	scale     *big.Int // a bucket's time is in this part of a nanosecond: a multiple of all limits
 
@@ -45,9 +45,9 @@ type count struct {
 	n          int64
 }
 
-// newOracle returns the oracle of a limiter that was made at a time. Limits are those of
+// newOracle returns the oracle of a limiter that has seen no time. Limits are those of
 // the requests' own that may come.
-func newOracle(c sketchlimit.Config, limits []int, now int64) *oracle {
+func newOracle(c sketchlimit.Config, limits []int) *oracle {
 	o := &oracle{algorithm: c.Algorithm, limit: int64(c.Limit), burst: int64(c.Burst), window: int64(c.Window), kept: 1, latest: math.MinInt64}
 	if o.burst == 0 {
 		o.burst = o.limit
@@ -74,7 +74,6 @@ func newOracle(c sketchlimit.Config, limits []int, now int64) *oracle {
 		fills, _ := new(big.Float).SetInt(product(o.window, big.NewInt(o.burst/o.limit+1))).Int64()
 		o.turn = max(1<<30, fills>>1)
 	}
-	o.see(now)
 	return o
 }
 
@@ -190,10 +189,12 @@ func (o *oracle) freeBucket(now int64, key int, limit int64) int64 {
 	return most - ceil(&ahead, x.Mul(x.SetInt64(o.window), o.scale))
 }
 
-// charge grants the key units at a time.
+// charge grants the key units at a time. A limit of 0 has no units that could be.
 func (o *oracle) charge(t int64, key int, n, limit int64) {
 	limit = min(limit, o.limit)
-	o.see(t)
+	if o.see(t); limit == 0 {
+		return
+	}
 	generation, _ := o.position(t)
 	for key >= len(o.keys) {
 		o.keys = append(o.keys, use{})

@@ -31,6 +31,10 @@ func TestOracleExamples(t *testing.T) {
 			sketchlimit.Config{Limit: 5, Window: 10 * second, Algorithm: sketchlimit.FixedWindow}, nil, []step{
 				{0, 3, 0, 5}, {9 * second, 2, 0, 2}, {10*second - 1, 0, 0, 0}, {10 * second, 5, 0, 5}, {10 * second, 0, 0, 0},
 			}},
+		"time begins with the first that comes": {
+			sketchlimit.Config{Limit: 10, Window: 10 * second}, nil, []step{
+				{-1e6 * second, 8, 0, 10}, {-1e6*second + 9*second, 0, 0, 2}, {-2e6 * second, 0, 0, 2}, {0, 0, 0, 10},
+			}},
 		"a sliding window weighs the one before": {
 			sketchlimit.Config{Limit: 100, Window: 60 * second}, nil, []step{
 				{30 * second, 80, 0, 100},
@@ -73,7 +77,7 @@ func TestOracleExamples(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			start := int64(1_700_000_040) * int64(second) // begins a minute
-			o := newOracle(c.config, c.limits, start)
+			o := newOracle(c.config, c.limits)
 			for i, s := range c.steps {
 				at := start + int64(s.at)
 				limit := s.limit
@@ -95,7 +99,7 @@ func TestOracleExamples(t *testing.T) {
 // A bucket takes a time that has stepped back as it is, or as a later one that it has seen.
 func TestOracleStepsBack(t *testing.T) {
 	const second = int64(time.Second)
-	o := newOracle(sketchlimit.Config{Limit: 10, Window: 10 * time.Second, Algorithm: sketchlimit.TokenBucket}, nil, 0)
+	o := newOracle(sketchlimit.Config{Limit: 10, Window: 10 * time.Second, Algorithm: sketchlimit.TokenBucket}, nil)
 	require.EqualValues(t, math.MinInt64, o.fullAt(0))
 	o.charge(100*second, 0, 4, 10)
 	require.True(t, o.sure(100*second, 0))
@@ -189,7 +193,7 @@ func TestOracleByFractions(t *testing.T) {
 			continue // time would end
 		}
 		start := int64(1.7e18) - r.Int64N(1<<61)
-		o := newOracle(c, limits, start)
+		o := newOracle(c, limits)
 		g := &grants{config: c, length: o.length, kept: o.kept, latest: o.latest}
 		for now, i := start, 0; i < 40; i++ {
 			limit := int64(limits[r.IntN(3)])
@@ -216,7 +220,7 @@ func TestOracleClone(t *testing.T) {
 		{Limit: 5, Window: time.Second},
 		{Limit: 5, Window: time.Second, Algorithm: sketchlimit.TokenBucket},
 	} {
-		o := newOracle(c, nil, 0)
+		o := newOracle(c, nil)
 		o.charge(0, 0, 1, 5)
 		other := o.clone()
 		o.charge(0, 0, 2, 5)

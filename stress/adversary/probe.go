@@ -14,7 +14,7 @@ import (
 // keys: so many of them are asked about, and none counted, that the share which is denied
 // must be that rate.
 //
-// Of tiers and costs a limiter must tell more than its Stats: [rater] and [limitPeeker].
+// Of tiers and costs a limiter tells it by FalseDenialRate, otherwise by Stats.
 var probed = []string{"probe-fixed", "probe-sliding", "probe-subwindows", "probe-bucket", "probe-grow", "probe-share", "probe-tiers", "probe-costs"}
 
 const (
@@ -50,7 +50,7 @@ func (b *bench) probe(kind string, seed uint64) {
 			denied, same := st.ask(b.probes(), r.Uint64())
 			z := (float64(denied) - float64(b.probes())*st.rate) / math.Sqrt(float64(b.probes())*st.rate*(1-st.rate))
 			if same && math.Abs(z) > b.likely() {
-				rate, _ := st.told()
+				rate := st.told()
 				text := fmt.Sprintf("%d of %d new keys denied %d units, the rate told is %.4g: z %.1f", denied, b.probes(), st.n, rate, z)
 				if st.limit > 0 {
 					text += fmt.Sprintf(", at limit %d", st.limit)
@@ -127,15 +127,12 @@ func load(r *rand.Rand, w *world) (st state, ok bool) {
 	case "probe-tiers":
 		st.limit = w.limits[r.IntN(len(w.limits))]
 	}
-	if _, ok := st.told(); !ok {
-		return st, false
-	}
 	// A state begins in the midst of a generation.
 	length := n.oracle.length
 	if n.oracle.scale != nil {
 		length = n.oracle.window
 	}
-	now := n.seen + r.Int64N(2*length)
+	now := max(w.start, n.seen) + r.Int64N(2*length)
 	goal := math.Pow(10, -4*r.Float64())
 	cost := 1 + r.IntN(1+limit/(1+r.IntN(8)))
 	key := r.IntN(1 << 16)
@@ -167,8 +164,9 @@ func load(r *rand.Rand, w *world) (st state, ok bool) {
 			time.Sleep(100 * time.Microsecond) // it is replaced in the background
 		}
 		n.clock.Store(now)
+		n.limiter.Take(name(0), 0) // rates are as of now, where requests have come by the clock
 		n.see(now)
-		st.rate, _ = st.told()
+		st.rate = st.told()
 		if st.rate >= max(goal, least) && st.rate < 0.9999 {
 			return st, true
 		}
@@ -186,23 +184,16 @@ func load(r *rand.Rand, w *world) (st state, ok bool) {
 	return st, false
 }
 
-// told returns the rate that the limiter tells, if it tells one for such requests.
-func (st *state) told() (rate float64, ok bool) {
+// told returns the rate that the limiter tells for such requests.
+func (st *state) told() float64 {
 	n := st.w.nodes[0]
-	limit := st.limit
-	if limit == 0 {
-		limit = n.config.Limit
+	switch {
+	case st.limit > 0:
+		return n.limiter.FalseDenialRate(st.n, st.limit)
+	case st.n > 1:
+		return n.limiter.FalseDenialRate(st.n, n.config.Limit)
 	}
-	if l, ok := n.limiter.(rater); ok && (st.n != 1 || st.limit != 0) {
-		if _, ok := n.limiter.(limitPeeker); !ok && st.limit != 0 {
-			return 0, false
-		}
-		return l.FalseDenialRate(st.n, limit), true
-	}
-	if st.n != 1 || st.limit != 0 {
-		return 0, false
-	}
-	return n.limiter.Stats().FalseDenialRate, true
+	return n.limiter.Stats().FalseDenialRate
 }
 
 // ask asks for new keys, and tells how many would be denied, and whether the limiter stayed the
@@ -214,16 +205,10 @@ func (st *state) ask(keys int, seed uint64) (denied int, same bool) {
 	binary.BigEndian.PutUint64(key[:], seed|1<<63)
 	for i := range keys {
 		binary.BigEndian.PutUint64(key[8:], uint64(i))
-		var d sketchlimit.Decision
-		if st.limit == 0 {
-			d = n.limiter.PeekAt(now, string(key[:]), st.n)
-		} else {
-			d = n.limiter.(limitPeeker).PeekLimitAt(now, string(key[:]), st.n, st.limit)
-		}
-		if !d.Allowed {
+		if !n.limiter.Do(sketchlimit.Request{Bytes: key[:], N: st.n, Limit: st.limit, Time: now, Peek: true}).Allowed {
 			denied++
 		}
 	}
-	rate, _ := st.told()
+	rate := st.told()
 	return denied, rate == st.rate || st.rate == least
 }

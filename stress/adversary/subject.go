@@ -2,8 +2,7 @@ package main
 
 import (
 	"io"
-	"net/netip"
-	"reflect"
+	"iter"
 	"time"
 
 	"github.com/sketchlimit/sketchlimit"
@@ -15,20 +14,10 @@ type subject interface {
 	AllowN(key string, n int) bool
 	Take(key string, n int) sketchlimit.Decision
 	TakeAt(now time.Time, key string, n int) sketchlimit.Decision
-	TakeBytes(key []byte, n int) sketchlimit.Decision
-	TakeBytesAt(now time.Time, key []byte, n int) sketchlimit.Decision
-	TakeAddr(key netip.Addr, n int) sketchlimit.Decision
-	TakeAddrAt(now time.Time, key netip.Addr, n int) sketchlimit.Decision
-	TakeLimit(key string, n, limit int) sketchlimit.Decision
-	TakeLimitAt(now time.Time, key string, n, limit int) sketchlimit.Decision
-	TakeLimitBytes(key []byte, n, limit int) sketchlimit.Decision
-	TakeLimitBytesAt(now time.Time, key []byte, n, limit int) sketchlimit.Decision
-	TakeLimitAddr(key netip.Addr, n, limit int) sketchlimit.Decision
-	TakeLimitAddrAt(now time.Time, key netip.Addr, n, limit int) sketchlimit.Decision
 	Peek(key string) sketchlimit.Decision
-	PeekAt(now time.Time, key string, n int) sketchlimit.Decision
-	Reserve(key string, n int) (time.Duration, bool)
-	ReserveAt(now time.Time, key string, n int) (time.Duration, bool)
+	Do(r sketchlimit.Request) sketchlimit.Decision
+	Reserve(r sketchlimit.Request) (time.Duration, error)
+	FalseDenialRate(n, limit int) float64
 	Stats() sketchlimit.Stats
 	WriteTo(w io.Writer) (int64, error)
 	ReadFrom(r io.Reader) (int64, error)
@@ -40,10 +29,8 @@ type subject interface {
 // group is several limiters that a request must pass at once, or a broken one.
 type group interface {
 	Allow(key string) bool
-	Take(key string, n int) (sketchlimit.Decision, int)
-	TakeAt(now time.Time, key string, n int) (sketchlimit.Decision, int)
-	TakeBytes(key []byte, n int) (sketchlimit.Decision, int)
-	TakeAddr(key netip.Addr, n int) (sketchlimit.Decision, int)
+	Take(key string, n int) sketchlimit.Decision
+	Do(r sketchlimit.Request) sketchlimit.Decision
 }
 
 // sharing is what the bench needs of a Share, or of a broken one.
@@ -53,7 +40,7 @@ type sharing interface {
 	CellBits() int
 	Generations() (current int64, kept int)
 	Own(part int, generation int64, to []uint64) bool
-	AddOthers(part int, generation int64, counts func(func(int, uint32) bool)) bool
+	AddOthers(part int, generation int64, counts iter.Seq2[int, uint32]) bool
 	SetOthers(part int, generation int64, words []uint64) bool
 	Weigh()
 }
@@ -79,7 +66,7 @@ var real = maker{
 		for i, s := range subjects {
 			limiters[i] = unwrap(s)
 		}
-		g, err := sketchlimit.All(limiters...)
+		g, err := sketchlimit.NewGroup(limiters...)
 		if err != nil {
 			return nil, err
 		}
@@ -90,15 +77,8 @@ var real = maker{
 		if err != nil {
 			return nil, err
 		}
-		return realShare{share}, nil
+		return share, nil
 	},
-}
-
-// realShare gives AddOthers the type of its iterator in full.
-type realShare struct{ *sketchlimit.Share }
-
-func (s realShare) AddOthers(part int, generation int64, counts func(func(int, uint32) bool)) bool {
-	return s.Share.AddOthers(part, generation, counts)
 }
 
 // unwrap returns the limiter in a broken one.
@@ -109,29 +89,10 @@ func unwrap(s subject) *sketchlimit.Limiter {
 	return s.(*sketchlimit.Limiter)
 }
 
-// limitPeeker is a limiter that tells beforehand what a request with a limit of its own
-// would be told. Those that do are held against it.
-type limitPeeker interface {
-	PeekLimitAt(now time.Time, key string, n, limit int) sketchlimit.Decision
-}
-
-// rater is a limiter that tells the chance that a new key is denied n units at a limit.
-type rater interface {
-	FalseDenialRate(n, limit int) float64
-}
-
-// setLowest says which limit is the lowest that a request may come with, where a Config
-// can say that.
+// setLowest says which limit is the lowest that a request may come with.
 func setLowest(c *sketchlimit.Config, limits []int) {
-	f := reflect.ValueOf(c).Elem().FieldByName("LowestLimit")
-	if !f.IsValid() {
-		return
-	}
-	lowest := c.Limit
+	c.LowestLimit = c.Limit
 	for _, limit := range limits {
-		if limit > 0 {
-			lowest = min(lowest, limit)
-		}
+		c.LowestLimit = min(c.LowestLimit, limit)
 	}
-	f.SetInt(int64(lowest))
 }

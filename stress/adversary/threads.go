@@ -36,6 +36,9 @@ func (b *bench) threads(kind string, seed uint64) {
 	g.keys = 1 + r.IntN(12)
 	w.alone = g.keys == 1
 	steps, told := 0, map[string]bool{}
+	for _, o := range g.plot {
+		w.run(o)
+	}
 	for range 10 + r.IntN(30) {
 		w.step++
 		steps += b.round(g)
@@ -69,10 +72,13 @@ func (b *bench) round(g *generator) (steps int) {
 	}
 	before := make([]*oracle, len(w.nodes))
 	given := make([]map[parcel]*message, len(w.nodes))
+	together := r.IntN(2) == 0 // bring all requests the time, or does one that comes before them?
 	for i, n := range w.nodes {
 		n.clock.Store(times[0])
-		n.see(times[0]) // as the first of them will
-		n.limiter.Peek(name(0))
+		n.see(times[0])
+		if !together {
+			n.limiter.Take(name(0), 0)
+		}
 		before[i], given[i] = n.oracle.clone(), maps.Clone(n.given)
 		if n.share != nil {
 			w.post(op{node: i, at: times[0]})
@@ -124,6 +130,9 @@ func (b *bench) round(g *generator) (steps int) {
 		})
 	}
 	wg.Wait()
+	for _, n := range w.nodes { // of which some may not have been asked
+		n.limiter.Take(name(0), 0)
+	}
 	for len(panics) > 0 {
 		w.fail("panic", op{}, "%v", <-panics)
 	}
@@ -169,31 +178,33 @@ func (w *world) askOne(r *rand.Rand, keys int, times []int64, limits []int) (got
 	}
 	switch r.IntN(40) {
 	case 0:
-		n.limiter.PeekAt(at(o.at), name(o.key), o.n)
+		n.peek(o, o.at)
+		if w.setup.group {
+			w.peekTogether(o)
+		}
 	case 1:
 		if r.IntN(20) == 0 {
 			n.limiter.Stats()
 		}
 	}
-	if w.setup.group && r.IntN(3) > 0 {
-		got.together = true
-		d, _ := w.group.TakeAt(at(o.at), name(o.key), o.n)
-		got.op, got.allowed = n.normal(o), d.Allowed
-		return got
-	}
-	o.form = []form{formAt, formBytesAt, formAddrAt, formReserveAt}[r.IntN(4)]
-	if o.at == times[0] && r.IntN(2) == 0 { // which the clock shows
-		o.form = formNow + form(r.IntN(int(forms-formNow)))
-	}
 	if limit := limits[r.IntN(len(limits))]; limit > 0 {
 		o.own, o.limit = true, limit
 	}
-	if o.form == formReserveAt || o.form == formReserve {
-		if n.config.Algorithm != sketchlimit.TokenBucket {
-			o.form = formAt
-		}
+	if w.setup.group && r.IntN(3) > 0 {
+		got.together = true
+		o.form = []form{formDoAt, formBytesAt, formAddrAt}[r.IntN(3)]
+		d, _ := w.callTogether(o)
+		got.op, got.allowed = o, d.Allowed
+		return got
 	}
-	o = n.normal(o)
+	o.form = []form{formAt, formDoAt, formBytesAt, formAddrAt, formReserveAt}[r.IntN(5)]
+	if o.at == times[0] && r.IntN(2) == 0 { // which the clock shows
+		o.form = formNow + form(r.IntN(int(forms-formNow)))
+	}
+	if o.form.reserves() && n.config.Algorithm != sketchlimit.TokenBucket {
+		o.form = formAt
+	}
+	o = o.normal()
 	got.op, got.allowed = o, n.call(o).Allowed
 	return got
 }
@@ -207,15 +218,12 @@ func (w *world) replay(i int, all []grant) {
 	for _, g := range all {
 		if g.allowed && (g.together || g.node == i) {
 			g.op.node = i
-			if g.together {
-				g.op.limit = n.config.Limit
-			}
 			mine = append(mine, g.op)
 		}
 	}
 	slices.SortStableFunc(mine, func(a, b op) int {
 		// most / limit is the time that a full bucket holds, and 1 for windows.
-		la, lb := int64(a.limit), int64(b.limit)
+		la, lb := n.lower(a), n.lower(b)
 		if o.scale != nil {
 			if c := compareProducts(o.most(la), lb, o.most(lb), la); c != 0 {
 				return c
@@ -233,10 +241,11 @@ func (w *world) replay(i int, all []grant) {
 	units := map[int]int64{}
 	for _, p := range mine {
 		units[p.key] += int64(p.n)
-		if free := o.free(p.at, p.key, int64(p.limit)); int64(p.n) > free {
+		limit := n.lower(p)
+		if free := o.free(p.at, p.key, limit); int64(p.n) > free {
 			w.fail("over-admission", p, "%d units admitted by goroutines at once; the exact algorithm has %d left for the last %d", units[p.key], free, p.n)
 		}
-		o.charge(p.at, p.key, int64(p.n), int64(p.limit))
+		o.charge(p.at, p.key, int64(p.n), limit)
 		n.seen = max(n.seen, p.at)
 	}
 	for _, g := range all {
@@ -262,7 +271,7 @@ func (w *world) judgeSnapshot(i int, now int64, before *oracle, b *bytes.Buffer)
 	t := max(now, n.seen)
 	before.see(t)
 	for key := range before.keys {
-		if d, free := l.PeekAt(at(t), name(key), 1), before.free(t, key, int64(n.config.Limit)); int64(d.Remaining) > max(0, free) {
+		if d, free := l.Do(sketchlimit.Request{Key: name(key), Time: at(t), Peek: true}), before.free(t, key, int64(n.config.Limit)); int64(d.Remaining) > max(0, free) {
 			w.fail("snapshot", op{node: i, key: key}, "units from before the snapshot are missing: %+v, the exact algorithm has %d", d, free)
 		}
 	}
@@ -275,9 +284,9 @@ func (w *world) judgeQuiet(keys int, times []int64, all []grant) {
 	now := slices.Max(times)
 	for i, n := range w.nodes {
 		for key := range keys {
-			d := n.limiter.PeekAt(at(now), name(key), 1)
-			free := max(0, n.oracle.free(now, key, int64(n.config.Limit)))
 			o := op{node: i, key: key, at: now, n: 1}
+			d := n.peek(o, now)
+			free := max(0, n.oracle.free(now, key, int64(n.config.Limit)))
 			if int64(d.Remaining) > free {
 				w.fail("remaining", o, "after a round %+v, the exact algorithm has %d", d, free)
 			}
@@ -290,7 +299,7 @@ func (w *world) judgeQuiet(keys int, times []int64, all []grant) {
 		}
 		for _, g := range all {
 			// Units only became fewer, so that what is free now was free for it.
-			if !g.allowed && !g.together && g.node == i && g.op.at == now && n.oracle.free(now, g.op.key, int64(g.op.limit)) >= int64(g.op.n) {
+			if !g.allowed && !g.together && g.node == i && g.op.at == now && n.oracle.free(now, g.op.key, n.lower(g.op)) >= int64(g.op.n) {
 				w.fail("alone", g.op, "was denied, and is free still")
 			}
 		}
@@ -350,7 +359,7 @@ func (w *world) edge(b *bench, g *generator) {
 	}
 	g.now = edge + int64(n.oracle.kept+1)*n.oracle.length
 	n.clock.Store(g.now)
-	n.limiter.Peek(name(0))
+	n.limiter.Take(name(0), 0)
 	n.see(g.now)
 }
 

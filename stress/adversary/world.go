@@ -51,7 +51,7 @@ type node struct {
 	limiter subject
 	oracle  *oracle
 	clock   atomic.Int64
-	seen    int64 // latest time of a request
+	seen    int64 // latest time that the limiter has seen; before the first one math.MinInt64
 	share   sharing
 	given   map[parcel]*message // what has reached it of others
 	saved   *snapshot
@@ -68,6 +68,7 @@ type burst struct {
 type snapshot struct {
 	bytes  []byte
 	oracle *oracle
+	seen   int64
 }
 
 // parcel tells what others' cells are of.
@@ -106,7 +107,7 @@ type verb uint8
 const (
 	take     verb = iota // in one of the forms
 	honour               // the request before, denied, as soon as it was told to come again
-	peekNow              // by the clock, which the limiter then has seen
+	peekNow              // by the clock
 	together             // a request of the group; form tells which
 	tick                 // the node's clock is set
 	stats
@@ -120,15 +121,17 @@ const (
 
 var verbs = [...]string{"take", "honour", "peek now", "together", "tick", "stats", "save", "restore", "post", "deliver", "weigh", "crowd"}
 
-// form is which method takes.
+// form is how a request is asked. A form that does not name a method is Do with a key of that sort.
 type form uint8
 
 const (
-	formAt form = iota
+	formAt form = iota // TakeAt
+	formDoAt
 	formBytesAt
 	formAddrAt
 	formReserveAt
-	formNow // from here on by the clock
+	formNow // Take; from here on by the clock
+	formDo
 	formBytes
 	formAddr
 	formReserve
@@ -137,7 +140,10 @@ const (
 	forms
 )
 
-var formNames = [forms]string{"At", "BytesAt", "AddrAt", "ReserveAt", "Now", "Bytes", "Addr", "Reserve", "AllowN", "Allow"}
+var formNames = [forms]string{"At", "DoAt", "BytesAt", "AddrAt", "ReserveAt", "Now", "Do", "Bytes", "Addr", "Reserve", "AllowN", "Allow"}
+
+// reserves tells whether the form is Reserve.
+func (f form) reserves() bool { return f == formReserve || f == formReserveAt }
 
 // op is one operation. What it does depends on nothing but the world.
 type op struct {
@@ -204,13 +210,13 @@ func init() { name(mostKeys - 1) }
 func newWorld(s setup, m maker) (*world, error) {
 	w := &world{setup: s, make: m}
 	for i := range s.configs {
-		n := &node{config: s.configs[i], seen: s.start, given: map[parcel]*message{}}
+		n := &node{config: s.configs[i], seen: math.MinInt64, given: map[parcel]*message{}}
 		n.clock.Store(s.start)
 		n.config.Clock = func() time.Time { return at(n.clock.Load()) }
 		if err := n.renew(m); err != nil {
 			return nil, err
 		}
-		n.oracle = newOracle(n.config, s.limits, s.start)
+		n.oracle = newOracle(n.config, s.limits)
 		w.nodes = append(w.nodes, n)
 		if s.shared {
 			var err error
@@ -310,17 +316,17 @@ func (w *world) run(o op) {
 		}
 	case peekNow:
 		n.clock.Store(o.at)
-		want := n.limiter.PeekAt(at(o.at), name(o.key), 1)
-		got := n.limiter.Peek(name(o.key))
-		n.see(o.at)
-		if got != want {
-			w.fail("peek now", o, "Peek %+v, PeekAt at that time %+v", got, want)
+		o.n = 1
+		want := n.peek(o, o.at)
+		for _, got := range []sketchlimit.Decision{n.limiter.Peek(name(o.key)), n.limiter.Do(sketchlimit.Request{Key: name(o.key), Peek: true})} {
+			if got != want {
+				w.fail("peek now", o, "by the clock %+v, at that time %+v", got, want)
+			}
 		}
 	case tick:
 		n.clock.Store(o.at)
 	case stats:
 		n.clock.Store(o.at)
-		n.see(o.at)
 		if s := n.limiter.Stats(); !(s.FalseDenialRate >= 0 && s.FalseDenialRate <= 1+1e-9) {
 			w.fail("stats", o, "FalseDenialRate %v", s.FalseDenialRate)
 		}
@@ -359,6 +365,7 @@ type answer struct {
 	sketchlimit.Decision
 	told bool // all of the Decision, not only whether
 	wait time.Duration
+	err  error // of Reserve
 }
 
 // ask makes the clock show the time of an operation whose form reads it, and calls.
@@ -369,103 +376,130 @@ func (n *node) ask(o op) (a answer) {
 	return n.call(o)
 }
 
-// call calls the method that the operation's form names.
+// call calls the method that the form of a normal operation names.
 func (n *node) call(o op) (a answer) {
-	l, key, now := n.limiter, name(o.key), at(o.at)
-	a.told = true
-	switch {
-	case o.form == formReserve || o.form == formReserveAt:
-		a.told = false
-		if o.form == formReserve {
-			a.wait, a.Allowed = l.Reserve(key, o.n)
-		} else {
-			a.wait, a.Allowed = l.ReserveAt(now, key, o.n)
-		}
-	case o.form == formAllow:
-		a.told = false
+	l, key := n.limiter, name(o.key)
+	switch o.form {
+	case formReserve, formReserveAt:
+		a.wait, a.err = l.Reserve(o.request())
+		a.Allowed = a.err == nil
+	case formAllow:
 		a.Allowed = l.Allow(key)
-	case o.form == formAllowN:
-		a.told = false
+	case formAllowN:
 		a.Allowed = l.AllowN(key, o.n)
-	case o.own && o.form == formAt:
-		a.Decision = l.TakeLimitAt(now, key, o.n, o.limit)
-	case o.own && o.form == formBytesAt:
-		a.Decision = l.TakeLimitBytesAt(now, []byte(key), o.n, o.limit)
-	case o.own && o.form == formAddrAt:
-		a.Decision = l.TakeLimitAddrAt(now, addr(o.key), o.n, o.limit)
-	case o.own && o.form == formNow:
-		a.Decision = l.TakeLimit(key, o.n, o.limit)
-	case o.own && o.form == formBytes:
-		a.Decision = l.TakeLimitBytes([]byte(key), o.n, o.limit)
-	case o.own:
-		a.Decision = l.TakeLimitAddr(addr(o.key), o.n, o.limit)
-	case o.form == formAt:
-		a.Decision = l.TakeAt(now, key, o.n)
-	case o.form == formBytesAt:
-		a.Decision = l.TakeBytesAt(now, []byte(key), o.n)
-	case o.form == formAddrAt:
-		a.Decision = l.TakeAddrAt(now, addr(o.key), o.n)
-	case o.form == formNow:
-		a.Decision = l.Take(key, o.n)
-	case o.form == formBytes:
-		a.Decision = l.TakeBytes([]byte(key), o.n)
+	case formAt:
+		a.Decision, a.told = l.TakeAt(at(o.at), key, o.n), true
+	case formNow:
+		a.Decision, a.told = l.Take(key, o.n), true
 	default:
-		a.Decision = l.TakeAddr(addr(o.key), o.n)
+		a.Decision, a.told = l.Do(o.request()), true
 	}
 	return a
 }
 
-// peek tells what the operation would be told, where the limiter can tell.
-func (n *node) peek(o op, t int64) (d sketchlimit.Decision, ok bool) {
-	if !o.own {
-		return n.limiter.PeekAt(at(t), name(o.key), o.n), true
+// request returns a normal operation as a Request. A cost of 1 is said in either way. A Request with two keys or
+// three has the one that counts, and others that do not.
+func (o op) request() sketchlimit.Request {
+	r := sketchlimit.Request{Key: name(o.key), N: o.n}
+	if o.own {
+		r.Limit = o.limit
 	}
-	if p, ok := n.limiter.(limitPeeker); ok {
-		return p.PeekLimitAt(at(t), name(o.key), o.n, o.limit), true
+	if o.form < formNow {
+		r.Time = at(o.at)
 	}
-	return d, false
+	if o.n == 1 && o.at%2 == 0 {
+		r.N = 0
+	}
+	sort := o.form
+	if sort.reserves() {
+		sort = []form{formDo, formBytes, formAddr}[o.key%3]
+	}
+	switch sort {
+	case formBytes, formBytesAt:
+		r.Key, r.Bytes = "another", []byte(r.Key)
+	case formAddr, formAddrAt:
+		r.Key, r.Bytes, r.Addr = "another", []byte("a third"), addr(o.key)
+	}
+	return r
+}
+
+// peek tells what the operation would be told at a time. It names the key as the operation does, or as a string.
+func (n *node) peek(o op, t int64) sketchlimit.Decision {
+	r := o.request()
+	if t%2 == 0 {
+		r.Key, r.Bytes, r.Addr = name(o.key), nil, netip.Addr{}
+	}
+	r.Time, r.Peek = at(t), true
+	if o.n == 0 { // which a Request cannot say, and which is told the same
+		r.N = -1
+	}
+	return n.limiter.Do(r)
 }
 
 // normal makes an operation what its form can say.
-func (n *node) normal(o op) op {
-	if o.form == formAllow {
+func (o op) normal() op {
+	switch {
+	case o.form == formAllow:
+		o.n, o.own = 1, false
+	case o.form == formAllowN:
+		o.own = false
+	case o.own && o.form == formAt:
+		o.form = formDoAt
+	case o.own && o.form == formNow:
+		o.form = formDo
+	}
+	if o.n == 0 && o.form != formAt && o.form != formNow && o.form != formAllowN {
 		o.n = 1
 	}
-	switch o.form {
-	case formAllow, formAllowN, formReserve, formReserveAt:
-		o.own = false
-	}
-	if !o.own {
-		o.limit = n.config.Limit
-	}
 	return o
+}
+
+// lower returns the limit that an operation is held against: 0 if a limit of its own is below the lowest.
+func (n *node) lower(o op) int64 {
+	lowest := n.config.LowestLimit
+	if lowest == 0 {
+		lowest = n.config.Limit
+	}
+	switch {
+	case !o.own || o.limit == 0:
+		return int64(n.config.Limit)
+	case o.limit < lowest:
+		return 0
+	}
+	return int64(min(o.limit, n.config.Limit))
 }
 
 // take sends a request to one limiter and judges what it is told.
 func (w *world) take(o op) bool {
 	n := w.nodes[o.node]
-	o = n.normal(o)
-	limit := int64(max(0, min(o.limit, n.config.Limit)))
+	o = o.normal()
+	if o.form.reserves() && n.config.Algorithm != sketchlimit.TokenBucket { // which brings no time either
+		if a := n.call(o); a.wait != 0 || !errors.Is(a.err, errors.ErrUnsupported) {
+			w.fail("reserve", o, "a window has reserved: wait %v, error %v", a.wait, a.err)
+		}
+		return false
+	}
+	limit := n.lower(o)
 	most, free, want := n.oracle.most(limit), n.oracle.free(o.at, o.key, limit), int64(o.n)
 	fullAt := n.fullAt(o.key)
 	w.behind = n.oracle.passed(o.at)
 	generation, elapsed := n.oracle.position(o.at)
 	now := generation*n.oracle.length + elapsed // as it counts
 	sure := n.oracle.scale != nil && n.oracle.sure(o.at, o.key)
-	before, peeked := n.peek(o, o.at)
+	before := n.peek(o, o.at)
+	w.judgePeek(o, before, free)
+	var looked answer
+	if o.form.reserves() {
+		looked = n.lookReserve(o)
+	}
 	a := n.ask(o)
 	n.see(o.at)
-	if peeked {
-		w.judgePeek(o, before, free)
-	}
-	if o.form == formReserve || o.form == formReserveAt {
-		if n.config.Algorithm != sketchlimit.TokenBucket {
-			if a.Allowed || a.wait != 0 {
-				w.fail("reserve", o, "a window has reserved, wait %v", a.wait)
-			}
-			return a.Allowed
-		}
+	if o.form.reserves() {
 		switch {
+		case a.err != nil && !errors.Is(a.err, sketchlimit.ErrQueueFull):
+			w.fail("reserve", o, "error %v", a.err)
+		case a != looked:
+			w.fail("reserve", o, "wait %v, error %v; with Peek before %v, %v", a.wait, a.err, looked.wait, looked.err)
 		case !a.Allowed && a.wait != 0:
 			w.fail("reserve", o, "denied with a wait of %v", a.wait)
 		case a.Allowed && a.wait < 0, a.Allowed && fullAt > now && o.at+int64(a.wait) < fullAt && !ends(o.at, fullAt):
@@ -476,10 +510,10 @@ func (w *world) take(o op) bool {
 	if a.Allowed && (!valid || want > free) {
 		w.fail("over-admission", o, "admitted %d units, the exact algorithm has %d free; %+v", o.n, free, a.Decision)
 	}
-	if peeked && a.Allowed != before.Allowed {
+	if a.Allowed != before.Allowed {
 		w.fail("take is not peek", o, "allowed is %v, Peek before %+v", a.Allowed, before)
 	}
-	w.judgeAlone(o, n, a, free, most, fullAt, sure)
+	w.judgeAlone(o, n, a, free, most, limit, fullAt, sure)
 	if a.Allowed && want >= 1 {
 		n.oracle.charge(o.at, o.key, want, limit)
 		free -= want
@@ -489,26 +523,33 @@ func (w *world) take(o op) bool {
 			w.fail("limit", o, "Decision.Limit %d, must be %d", a.Limit, limit)
 		}
 		w.judgeDecision(o, n, a.Decision, free, most, valid)
-		if peeked {
-			w.compare(o, n, a.Decision, before)
-		}
+		w.compare(o, n, a.Decision, before)
 	}
 	if !a.Allowed {
-		w.last = last{true, w.behind, o, sketchlimit.Never}
+		w.last = last{true, w.behind, o, before.RetryAfter}
 		if a.told {
 			w.last.retry = a.RetryAfter
-		} else if peeked {
-			w.last.retry = before.RetryAfter
 		}
 	}
 	return a.Allowed
 }
 
+// lookReserve tells what a Reserve would return.
+func (n *node) lookReserve(o op) (a answer) {
+	if o.form == formReserve {
+		n.clock.Store(o.at)
+	}
+	r := o.request()
+	r.Peek = true
+	a.wait, a.err = n.limiter.Reserve(r)
+	a.Allowed = a.err == nil
+	return a
+}
+
 // takeLightly is take for one of a crowd: held against the exact algorithm alone.
 func (w *world) takeLightly(o op) {
 	n := w.nodes[o.node]
-	o = n.normal(o)
-	limit := int64(o.limit)
+	limit := n.lower(o)
 	free := n.oracle.free(o.at, o.key, limit)
 	a := n.ask(o)
 	n.see(o.at)
@@ -559,14 +600,14 @@ reset:
 		}
 		one := o
 		one.n = 1
-		if p, ok := n.peek(one, later); ok && int64(p.Remaining) != most {
+		if p := n.peek(one, later); int64(p.Remaining) != most {
 			w.fail("reset", o, "%d of %d free after ResetAfter: %+v, then %+v", p.Remaining, most, d, p)
 		}
 		if left := n.oracle.free(later, o.key, limit); left != most {
 			w.fail("reset", o, "%d of %d free by the exact algorithm after ResetAfter: %+v", left, most, d)
 		}
 		if n.oracle.scale == nil && d.ResetAfter > 0 {
-			if p, ok := n.peek(one, later-1); ok && int64(p.Remaining) == most {
+			if p := n.peek(one, later-1); int64(p.Remaining) == most {
 				w.fail("reset late", o, "all free a nanosecond before ResetAfter: %+v", d)
 			}
 		}
@@ -587,13 +628,13 @@ reset:
 		if ends(o.at, later) {
 			break
 		}
-		if p, ok := n.peek(o, later); ok && !p.Allowed {
+		if p := n.peek(o, later); !p.Allowed {
 			w.fail("retry", o, "Peek denies after RetryAfter: %+v, then %+v", d, p)
 		}
 		if left := n.oracle.free(later, o.key, limit); left < int64(o.n) {
 			w.fail("retry", o, "%d free by the exact algorithm after RetryAfter: %+v", left, d)
 		}
-		if p, ok := n.peek(o, later-1); ok && p.Allowed {
+		if p := n.peek(o, later-1); p.Allowed {
 			w.fail("retry late", o, "Peek admits a nanosecond before RetryAfter: %+v", d)
 		}
 	}
@@ -620,13 +661,14 @@ func (w *world) compare(o op, n *node, d, before sketchlimit.Decision) {
 	if !before.Allowed && d != before {
 		w.fail("take is not peek", o, "took %+v, Peek before %+v", d, before)
 	}
-	if after, _ := n.peek(o, o.at); d != after {
+	if after := n.peek(o, o.at); d != after {
 		w.fail("stale denial", o, "took %+v, fresh Peek %+v", d, after)
 	}
 }
 
 // judgeAlone holds a limiter with one key to the exact answer.
-func (w *world) judgeAlone(o op, n *node, a answer, free, most, fullAt int64, sure bool) {
+func (w *world) judgeAlone(o op, n *node, a answer, free, most, limit, fullAt int64, sure bool) {
+	own := limit < int64(n.config.Limit)
 	if !w.alone || n.share != nil {
 		return
 	}
@@ -644,14 +686,14 @@ func (w *world) judgeAlone(o op, n *node, a answer, free, most, fullAt int64, su
 	}
 	if !sure {
 		n.burst.full = false
-		n.burst.mixed = n.burst.mixed || a.Allowed && o.limit < n.config.Limit
+		n.burst.mixed = n.burst.mixed || a.Allowed && own
 		return
 	}
 	slack := max(2, n.oracle.turn>>28)
 	if full := fullAt <= o.at; full || n.burst.at != o.at {
 		n.burst = burst{o.at, full, n.burst.mixed && fullAt > o.at-100*slack}
 	}
-	if a.Allowed && o.limit < n.config.Limit {
+	if a.Allowed && own {
 		n.burst.mixed = true
 	}
 	if a.Allowed || o.n < 1 || int64(o.n) > free {
@@ -662,52 +704,42 @@ func (w *world) judgeAlone(o op, n *node, a answer, free, most, fullAt int64, su
 	switch {
 	case n.burst.full && !n.burst.mixed:
 		w.fail("bucket short", o, "denied %d units of a bucket of %d that was full at this instant and has %d", o.n, most, free)
-	case n.oracle.earlier(o.at-100*slack, o.key, int64(min(o.limit, n.config.Limit))) > int64(o.n):
+	case n.oracle.earlier(o.at-100*slack, o.key, limit) > int64(o.n):
 		w.fail("bucket short", o, "denied %d units, the exact bucket has %d and is not rounded that much", o.n, free)
-	case !n.burst.mixed && o.limit == n.config.Limit && n.oracle.earlier(o.at-slack, o.key, int64(o.limit)) >= int64(o.n):
+	case !n.burst.mixed && !own && n.oracle.earlier(o.at-slack, o.key, limit) >= int64(o.n):
 		w.fail("bucket paced", o, "denied %d units, the exact bucket has had as many for %d ns", o.n, slack)
 	}
 }
 
+// asked is what a limiter of a group said before the group was asked.
+type asked struct {
+	free, most, limit int64
+	before            sketchlimit.Decision
+}
+
 // takeTogether sends a request to the group and judges what it and its limiters are told.
 func (w *world) takeTogether(o op) bool {
-	o.own = false
-	if o.form == formAllow {
-		o.n = 1
-	}
-	type asked struct {
-		free, most int64
-		before     sketchlimit.Decision
-	}
+	o = o.normal()
 	all := make([]asked, len(w.nodes))
 	want := true
 	for i, n := range w.nodes {
 		w.behind = w.behind || n.oracle.passed(o.at)
-		limit := int64(n.config.Limit)
-		all[i].free, all[i].most = n.oracle.free(o.at, o.key, limit), n.oracle.most(limit)
-		all[i].before, _ = n.peek(o, o.at)
+		limit := n.lower(o)
+		all[i] = asked{n.oracle.free(o.at, o.key, limit), n.oracle.most(limit), limit, n.peek(o, o.at)}
 		w.judgePeek(o, all[i].before, all[i].free)
 		want = want && all[i].before.Allowed
-		if o.form != formAt {
+		if o.form >= formNow {
 			n.clock.Store(o.at)
 		}
 	}
-	var d sketchlimit.Decision
-	var by int
-	told := true
-	switch o.form {
-	case formAt:
-		d, by = w.group.TakeAt(at(o.at), name(o.key), o.n)
-	case formBytes:
-		d, by = w.group.TakeBytes([]byte(name(o.key)), o.n)
-	case formAddr:
-		d, by = w.group.TakeAddr(addr(o.key), o.n)
-	case formAllow:
-		told = false
-		d.Allowed = w.group.Allow(name(o.key))
-	default:
-		d, by = w.group.Take(name(o.key), o.n)
+	peek := w.peekTogether(o)
+	w.judgeTightest(o, peek, all)
+	if was := peek; was.By >= 0 && was.By < len(all) {
+		if was.By = 0; was != all[peek.By].before {
+			w.fail("group", o, "Peek %+v, limiter %d: %+v", peek, peek.By, all[peek.By].before)
+		}
 	}
+	d, told := w.callTogether(o)
 	for _, n := range w.nodes {
 		n.see(o.at)
 	}
@@ -715,16 +747,15 @@ func (w *world) takeTogether(o op) bool {
 		w.fail("group is not peek", o, "allowed %v, Peeks before say %v", d.Allowed, want)
 	}
 	for i, n := range w.nodes {
-		limit := int64(n.config.Limit)
 		if d.Allowed {
 			if o.n < 1 || int64(o.n) > all[i].free {
 				w.fail("over-admission", o, "limiter %d admits %d units, the exact algorithm has %d", i, o.n, all[i].free)
 			}
 			if o.n >= 1 {
-				n.oracle.charge(o.at, o.key, int64(o.n), limit)
+				n.oracle.charge(o.at, o.key, int64(o.n), all[i].limit)
 			}
 		}
-		after, _ := n.peek(o, o.at)
+		after := n.peek(o, o.at)
 		switch {
 		case d.Allowed && after.Remaining > max(0, all[i].before.Remaining-o.n):
 			w.fail("half-consumed", o, "the group admits %d, limiter %d was not charged: before %+v, after %+v", o.n, i, all[i].before, after)
@@ -733,16 +764,15 @@ func (w *world) takeTogether(o op) bool {
 		case !d.Allowed && after != all[i].before:
 			w.fail("group is not peek", o, "the group denies, limiter %d: before %+v, after %+v", i, all[i].before, after)
 		}
-		w.judgePeek(o, after, n.oracle.free(o.at, o.key, limit))
+		w.judgePeek(o, after, n.oracle.free(o.at, o.key, all[i].limit))
 	}
-	retry := sketchlimit.Never
+	retry := peek.RetryAfter
 	if told {
-		retry = w.judgeBy(o, d, by, func(i int) (sketchlimit.Decision, int64) { return all[i].before, all[i].most })
-	} else if !d.Allowed {
-		retry = 0
-		for i := range all {
-			retry = max(retry, all[i].before.RetryAfter)
+		retry = d.RetryAfter
+		if d.By != peek.By || !d.Allowed && d != peek {
+			w.fail("group is not peek", o, "took %+v, Peek before %+v", d, peek)
 		}
+		w.judgeBy(o, d, all)
 	}
 	if !d.Allowed {
 		w.last = last{true, w.behind, o, retry}
@@ -750,44 +780,75 @@ func (w *world) takeTogether(o op) bool {
 	return d.Allowed
 }
 
-// judgeBy judges a group's decision, which is that of its by-th limiter.
-func (w *world) judgeBy(o op, d sketchlimit.Decision, by int, before func(i int) (sketchlimit.Decision, int64)) time.Duration {
-	if by < 0 || by >= len(w.nodes) {
-		w.fail("group", o, "by %d of %d", by, len(w.nodes))
-		return sketchlimit.Never
+// callTogether asks the group. It returns false if all that is told is whether.
+func (w *world) callTogether(o op) (d sketchlimit.Decision, told bool) {
+	switch o.form {
+	case formNow:
+		return w.group.Take(name(o.key), o.n), true
+	case formAllow:
+		d.Allowed = w.group.Allow(name(o.key))
+		return d, false
 	}
-	of := o
-	of.node = by
-	n := w.nodes[by]
-	was, most := before(by)
-	free := n.oracle.free(o.at, o.key, int64(n.config.Limit))
-	w.judgeDecision(of, n, d, free, most, o.n >= 1 && int64(o.n) <= most)
-	if d.Limit != n.config.Limit {
-		w.fail("limit", of, "Decision.Limit %d, must be %d", d.Limit, n.config.Limit)
+	return w.group.Do(o.request()), true
+}
+
+// peekTogether tells what the group would answer.
+func (w *world) peekTogether(o op) sketchlimit.Decision {
+	r := o.request()
+	r.Peek = true
+	if o.n == 0 {
+		r.N = -1
 	}
-	w.compare(of, n, d, was)
-	for i := range w.nodes {
-		other, _ := before(i)
+	return w.group.Do(r)
+}
+
+// judgeTightest judges which limiter a group's decision is of.
+func (w *world) judgeTightest(o op, d sketchlimit.Decision, all []asked) {
+	if d.By < 0 || d.By >= len(all) {
+		w.fail("group", o, "by %d of %d", d.By, len(all))
+		return
+	}
+	was := all[d.By].before
+	for i := range all {
+		other := all[i].before
 		if d.Allowed && other.Remaining < was.Remaining {
-			w.fail("group", of, "limiter %d has less left: %+v, limiter %d: %+v", i, other, by, d)
+			w.fail("group", o, "limiter %d has less left: %+v, told %+v", i, other, d)
 		}
 		if !d.Allowed && !other.Allowed && other.RetryAfter > was.RetryAfter {
-			w.fail("group", of, "limiter %d refuses for longer: %+v, limiter %d: %+v", i, other, by, d)
+			w.fail("group", o, "limiter %d refuses for longer: %+v, told %+v", i, other, d)
 		}
 	}
-	return d.RetryAfter
+}
+
+// judgeBy judges a group's decision, which is that of its By-th limiter.
+func (w *world) judgeBy(o op, d sketchlimit.Decision, all []asked) {
+	w.judgeTightest(o, d, all)
+	if d.By < 0 || d.By >= len(all) {
+		return
+	}
+	by := d.By
+	d.By = 0
+	of := o
+	of.node = by
+	n, was := w.nodes[by], all[by]
+	w.judgeDecision(of, n, d, n.oracle.free(o.at, o.key, was.limit), was.most, o.n >= 1 && int64(o.n) <= was.most)
+	if d.Limit != int(was.limit) {
+		w.fail("limit", of, "Decision.Limit %d, must be %d", d.Limit, was.limit)
+	}
+	w.compare(of, n, d, was.before)
 }
 
 // save takes a snapshot.
 func (w *world) save(o op) {
 	n := w.nodes[o.node]
+	n.clock.Store(o.at)
 	var b bytes.Buffer
 	written, err := n.limiter.WriteTo(&b)
 	if err != nil || written != int64(b.Len()) {
 		w.fail("snapshot", o, "WriteTo: %d of %d bytes, %v", written, b.Len(), err)
 		return
 	}
-	n.saved = &snapshot{b.Bytes(), n.oracle.clone()}
+	n.saved = &snapshot{b.Bytes(), n.oracle.clone(), n.seen}
 	if o.arg != 0 { // through a file, which takes longer
 		path := filepath.Join(w.folder(o), "snapshot")
 		if err := n.limiter.Save(path); err != nil {
@@ -819,7 +880,6 @@ func (w *world) restore(o op) {
 	old, now := n.limiter, max(o.at, n.seen)
 	fresh := slices.Equal(n.saved.bytes, w.bytes(old))
 	n.clock.Store(now)
-	n.seen = now
 	limiter, err := w.make.limiter(n.config)
 	if err != nil {
 		w.fail("snapshot", o, "New: %v", err)
@@ -827,26 +887,27 @@ func (w *world) restore(o op) {
 	}
 	if _, err := limiter.ReadFrom(bytes.NewReader(n.saved.bytes)); err != nil {
 		limiter.Close()
-		if !errors.Is(err, sketchlimit.ErrSnapshotTime) { // which is right where generations lie ahead
-			w.fail("snapshot", o, "ReadFrom: %v", err)
-		}
+		w.fail("snapshot", o, "ReadFrom: %v", err)
 		return
 	}
-	if fresh && n.config.Overload != sketchlimit.Grow {
+	if fresh && n.config.MaxMemoryBytes == 0 {
 		for key := range 8 {
 			one := op{node: o.node, key: key, n: 1}
-			was, _ := n.peek(one, now)
-			is := limiter.PeekAt(at(now), name(key), 1)
+			was := n.peek(one, now)
+			is := limiter.Do(sketchlimit.Request{Key: name(key), Time: at(now), Peek: true})
 			if is != was && (n.oracle.scale == nil || is.Remaining > was.Remaining || is.RetryAfter < was.RetryAfter) { // a bucket may be rounded
 				w.fail("snapshot", one, "restored %+v, was %+v", is, was)
 			}
 		}
 	}
-	n.limiter, n.oracle, n.burst.mixed = limiter, n.saved.oracle.clone(), true
-	n.see(now)
+	n.limiter, n.oracle, n.seen, n.burst.mixed = limiter, n.saved.oracle.clone(), n.saved.seen, true
+	if n.seen != math.MinInt64 {
+		// A snapshot has the times of what was counted. The latest that was seen may be later.
+		limiter.TakeAt(at(n.seen), name(0), 0)
+	}
 	old.Close()
 	if err := w.join(); err != nil {
-		w.fail("group", o, "All: %v", err)
+		w.fail("group", o, "NewGroup: %v", err)
 	}
 }
 
