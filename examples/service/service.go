@@ -15,7 +15,7 @@ import (
 	"github.com/sketchlimit/sketchlimit/httplimit"
 	"github.com/sketchlimit/sketchlimit/promlimit"
 	"github.com/sketchlimit/sketchlimit/rules"
-	"github.com/sketchlimit/sketchlimit/who"
+	"github.com/sketchlimit/sketchlimit/topkeys"
 )
 
 type config struct {
@@ -33,7 +33,7 @@ type service struct {
 	logger   *slog.Logger
 	file     string
 	rules    *rules.Rules
-	top      *who.Top
+	top      *topkeys.Top
 	lines    *sketchlimit.Limiter // of log lines about refusals
 	requests atomic.Uint64
 	passed   atomic.Uint64
@@ -45,7 +45,7 @@ func newService(c config, logger *slog.Logger) (*service, error) {
 	if s.rules, err = rules.Load(c.bytes, c.file); err != nil {
 		return nil, err
 	}
-	if s.top, err = who.New(1000, c.top); err != nil {
+	if s.top, err = topkeys.New(1000, c.top); err != nil {
 		return nil, err
 	}
 	s.lines, err = sketchlimit.New(sketchlimit.Config{Limit: 1, Window: time.Second, Keys: 100, Hash: sketchlimit.MapHash()})
