@@ -17,7 +17,7 @@ lint: ## formatting, vet and staticcheck
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "gofmt: $$unformatted"; exit 1; }
 	@set -e; for m in $(MODULES); do (cd $$m && go vet ./... && go run $(STATICCHECK) ./...); done
 
-vuln: ## known vulnerabilities in what every module calls, by vuln.go.dev, scripts/vulndb or VULNDB=file:///dir
+vuln: ## known vulnerabilities in what every module calls, where the database of vuln.go.dev can be reached
 	@scripts/vuln
 
 fuzz: ## every fuzz target for FUZZTIME each, 60s unless given
