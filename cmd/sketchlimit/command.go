@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"regexp"
 	"strings"
 
@@ -64,17 +65,35 @@ func newRoot() *cobra.Command {
 			}
 			return nil
 		},
-		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },
-		SilenceErrors:     true,
-		SilenceUsage:      true,
-		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+		RunE:               func(c *cobra.Command, _ []string) error { return c.Help() },
+		PersistentPostRunE: sayWritten,
+		Version:            version(),
+		SilenceErrors:      true,
+		SilenceUsage:       true,
+		CompletionOptions:  cobra.CompletionOptions{DisableDefaultCmd: true},
 	}
 	root.SetFlagErrorFunc(flagError)
+	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	root.SetUsageTemplate(wrapped(root.UsageTemplate()))
 	root.AddCommand(newReport())
 	root.AddCommand(newCheck())
 	root.AddCommand(newTune())
 	return root
+}
+
+// sayWritten names the file that --html has written. The path is absolute: go run -C
+// starts the program in another folder than the user's.
+func sayWritten(c *cobra.Command, _ []string) error {
+	html := c.Flags().Lookup("html")
+	if html == nil || !html.Changed {
+		return nil
+	}
+	file, err := filepath.Abs(html.Value.String())
+	if err != nil {
+		return failure{err}
+	}
+	fmt.Fprintln(c.ErrOrStderr(), "sketchlimit: wrote "+file)
+	return nil
 }
 
 // wrapped makes flags and their texts fit the width of the tables.
