@@ -1,4 +1,5 @@
-# Every module of the repository; nested ones point at the root with replace.
+# Every module of the repository. In a checkout they find each other by replace directives;
+# scripts/release makes releases, which have none.
 MODULES := $(patsubst %/go.mod,%,$(shell git ls-files 'go.mod' '*/go.mod'))
 MODULES := $(subst go.mod,.,$(MODULES))
 
@@ -7,7 +8,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # The race detector needs a C compiler; without one the tests run without it.
 RACE := $(if $(shell command -v $$(go env CC) 2>/dev/null),-race)
 
-.PHONY: test lint vuln fuzz mutate soak adversary bench bench-peers bench-tune bench-http bench-snapshots report bench-redis bench-synced strict-sizes sizes sizing
+.PHONY: test lint strangers vuln fuzz mutate soak adversary bench bench-peers bench-tune bench-http bench-snapshots report bench-redis bench-synced strict-sizes sizes sizing
 
 test: ## every test of every module
 	@$(if $(RACE),,echo "no C compiler: testing without the race detector")
@@ -16,6 +17,9 @@ test: ## every test of every module
 lint: ## formatting, vet and staticcheck
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "gofmt: $$unformatted"; exit 1; }
 	@set -e; for m in $(MODULES); do (cd $$m && go vet ./... && go run $(STATICCHECK) ./...); done
+
+strangers: ## a release of the working tree in a clone, and every module installed or got from it as strangers do: three minutes
+	@scripts/strangers
 
 vuln: ## known vulnerabilities in what every module calls, where the database of vuln.go.dev can be reached
 	@scripts/vuln
