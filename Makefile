@@ -71,7 +71,7 @@ strict-sizes: ## how often Strict denies innocent keys with the cells of redisli
 	go test -C redislimit -run '^$$' -bench Sizes -benchtime 1x -timeout 1h
 
 sizes: ## the table that New sizes limiters by, from Tune: a few minutes
-	go run ./bench/sizes -write sizes_table.go
+	go run ./bench/sizes -write internal/sizing/sizes_table.go
 
 sizing: ## the sizing table of README.md, by what New takes
 	go run ./bench/sizes -readme README.md

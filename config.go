@@ -135,21 +135,12 @@ const (
 // Size returns the dimensions that a limiter of this Config takes, and the bytes: what [Limiter.MemoryBytes] will be.
 // It takes no memory itself, and returns an error where [New] would.
 func (c Config) Size() (Plan, int, error) {
-	dimensions, err := c.dimensions()
+	dimensions, bytes, err := c.dimensions()
 	if err != nil {
 		return Plan{}, 0, err
 	}
 	if _, _, err := keyhash.New(c.Hash, c.Seed); err != nil {
 		return Plan{}, 0, fmt.Errorf("sketchlimit: %w", err)
-	}
-	rule := c.rule()
-	bytes, err := dimensions.Bytes(&rule)
-	if err != nil {
-		return Plan{}, 0, fmt.Errorf("sketchlimit: %w", err)
-	}
-	bytes += sizing.Overhead
-	if c.MaxMemoryBytes > 0 {
-		bytes += growthBytes
 	}
 	return c.planOf(dimensions), bytes, nil
 }
@@ -268,24 +259,29 @@ func (c *Config) need() sizing.Need {
 	}
 }
 
-// dimensions checks the Config and chooses the dimensions, or checks those given.
-func (c *Config) dimensions() (d engine.Dimensions, err error) {
+// dimensions checks the Config and chooses the dimensions, or checks those given. It also returns the bytes of the limiter.
+func (c *Config) dimensions() (d engine.Dimensions, bytes int, err error) {
 	if err := c.check(); err != nil {
-		return engine.Dimensions{}, err
+		return d, 0, err
 	}
-	if c.Plan != nil {
-		if err := c.Plan.checkPurpose(c); err != nil {
-			return engine.Dimensions{}, err
-		}
-		rule := c.rule()
+	rule, need := c.rule(), c.need()
+	if c.Plan == nil {
+		d, err = need.Plan()
+	} else if err = c.Plan.checkPurpose(c); err == nil {
 		d = c.Plan.dimensions()
 		err = d.Check(&rule)
-	} else {
-		need := c.need()
-		d, err = need.Plan()
+	}
+	if err == nil {
+		bytes, err = d.Bytes(&rule)
 	}
 	if err != nil {
-		return engine.Dimensions{}, fmt.Errorf("sketchlimit: %w", err)
+		return d, 0, fmt.Errorf("sketchlimit: %w", err)
 	}
-	return d, nil
+	if bytes += sizing.Overhead; c.MaxMemoryBytes > 0 {
+		bytes += growthBytes
+	}
+	if c.MaxMemoryBytes > 0 && c.MaxMemoryBytes < bytes {
+		return d, 0, fmt.Errorf("sketchlimit: MaxMemoryBytes %d, must be at least %d, what the limiter begins with", c.MaxMemoryBytes, bytes)
+	}
+	return d, bytes, nil
 }

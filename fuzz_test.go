@@ -51,7 +51,6 @@ type trial struct {
 	generation       time.Duration
 	now, latest      time.Time // latest: the greatest so far
 	floor            time.Time // no time lies before: start of the latest generation
-	asked            bool      // the limiter has been asked to read the clock
 	admitted, denied uint64    // units
 	charges          []charge  // to the oracles
 	snapshot         saved
@@ -96,7 +95,7 @@ func (x *trial) limiter() *sketchlimit.Limiter {
 	l, err := sketchlimit.New(x.config)
 	require.NoError(x, err)
 	require.NoError(x, l.Close())
-	x.floor, x.asked = time.Time{}, false
+	x.floor = time.Time{}
 	return l
 }
 
@@ -210,7 +209,6 @@ func (x *trial) peek(ahead time.Duration, key string, n int) {
 // allow sends a request through the short form.
 func (x *trial) allow(key string, n int) {
 	x.advance()
-	x.asked = true
 	want := x.ask(x.now, key, n, x.config.Limit)
 	allowed := false
 	if n == 1 {
@@ -350,9 +348,6 @@ func (x *trial) run(data []byte) {
 		case op == 30 && data[0]>>5 < 6:
 			x.restore()
 		case op > 29:
-			if x.asked { // then it reads the clock
-				x.advance()
-			}
 			s := x.l.Stats()
 			require.Equal(x, x.admitted, s.Admitted)
 			require.Equal(x, x.denied, s.Denied)

@@ -82,11 +82,8 @@ func (g *Group) decide(r *Request, n int) (d Decision) {
 			continue
 		}
 		var word int64
-		word, q.Lag = l.arrive(r)
+		word, q.Lag = l.arrive(r, q.Limit)
 		q.At = l.windows.line.Unpack(word)
-		if q.Limit == 0 {
-			l.tooLow.Add(1)
-		}
 	}
 	var v engine.Verdict
 	if r.Peek {

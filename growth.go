@@ -1,7 +1,6 @@
 package sketchlimit
 
 import (
-	"fmt"
 	"unsafe"
 	"weak"
 
@@ -14,16 +13,12 @@ import (
 const growthBytes = int(unsafe.Sizeof(engine.Growth{})) + 976
 
 // grows makes ready for engines that replace the first one.
-func (l *Limiter) grows() error {
-	c, first := l.config, l.engine.Load()
-	around := sizing.Overhead + growthBytes
-	if least := around + first.Bytes(); c.MaxMemoryBytes < least {
-		return fmt.Errorf("sketchlimit: MaxMemoryBytes %d, must be at least %d, what the limiter begins with", c.MaxMemoryBytes, least)
-	}
-	need := c.need()
+func (l *Limiter) grows() {
+	c, need := l.config, l.config.need()
 	l.growth = &engine.Growth{
 		Current: &l.engine, Latest: l.windows.Latest,
-		Goal: c.goal(), Lowest: int64(c.lowest()), Least: first.Bytes(), Most: c.MaxMemoryBytes - around,
+		Goal: c.goal(), Lowest: int64(c.lowest()), Least: l.engine.Load().Bytes(),
+		Most: c.MaxMemoryBytes - sizing.Overhead - growthBytes,
 		Plan: func(bytes int) (engine.Dimensions, error) { return need.PlanFor(bytes + sizing.Overhead) },
 		Need: func(keys int) (int, error) {
 			bytes, err := need.MemoryFor(keys)
@@ -33,7 +28,6 @@ func (l *Limiter) grows() error {
 	l.growth.Start()
 	l.windows.turned = make(chan struct{}, 1)
 	go keep(weak.Make(l), l.windows.turned, l.windows.background().stop)
-	return nil
 }
 
 // keep adapts the limiter when generations begin and as they go on, until it is closed.

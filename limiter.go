@@ -52,7 +52,7 @@ var made atomic.Uint64
 // New returns a limiter with nothing counted. Its errors name the field of the
 // Config, its value and what is allowed.
 func New(c Config) (*Limiter, error) {
-	dimensions, err := c.dimensions()
+	dimensions, _, err := c.dimensions()
 	if err != nil {
 		return nil, err
 	}
@@ -75,9 +75,7 @@ func New(c Config) (*Limiter, error) {
 	}
 	l.engine.Store(e)
 	if c.MaxMemoryBytes > 0 {
-		if err := l.grows(); err != nil {
-			return nil, err
-		}
+		l.grows()
 	}
 	if c.Clock == nil && c.coarse() {
 		windows.grid = rule.Grid(Resolution)
@@ -148,10 +146,7 @@ func (l *Limiter) Do(r Request) (d Decision) {
 		p, lag := l.look(&r)
 		l.tell(&d, l.engine.Load().Peek(p, h, r.units(), limit), lag)
 	} else {
-		word, lag := l.arrive(&r)
-		if limit == 0 {
-			l.tooLow.Add(1)
-		}
+		word, lag := l.arrive(&r, limit)
 		l.tell(&d, l.engine.Load().Take(word, h, r.units(), limit, engine.Whole), lag)
 	}
 	d.Limit = int(limit)
@@ -185,7 +180,7 @@ func (l *Limiter) Reserve(r Request) (wait time.Duration, err error) {
 		wait = v.ResetAfter
 	} else {
 		var word int64
-		word, lag = l.arrive(&r)
+		word, lag = l.arrive(&r, limit)
 		wait, v = l.engine.Load().Reserve(l.windows.line.Unpack(word), h, r.units(), limit)
 	}
 	if !v.Allowed {
@@ -212,8 +207,12 @@ func (l *Limiter) hash(r *Request) uint64 {
 	return l.hasher.String(r.Key)
 }
 
-// arrive returns the word of the request's time, which is then seen, with its lag.
-func (l *Limiter) arrive(r *Request) (word int64, lag time.Duration) {
+// arrive returns the word of the request's time, which is then seen, with its lag. The limit is what lower made of the
+// request's.
+func (l *Limiter) arrive(r *Request, limit int64) (word int64, lag time.Duration) {
+	if limit == 0 {
+		l.tooLow.Add(1)
+	}
 	if r.Time.IsZero() {
 		return l.windows.now()
 	}

@@ -35,6 +35,7 @@ func TestSizeIsThatOfTheLimiter(t *testing.T) {
 		{Limit: 0, Window: time.Minute, Keys: 1},
 		{Limit: 100, Window: time.Minute, MemoryBytes: 100},
 		{Limit: 1, Window: time.Minute, Plan: new(sketchlimit.Plan)},
+		{Limit: 10, Window: time.Minute, Keys: 1000, MaxMemoryBytes: 1},
 	} {
 		_, want := sketchlimit.New(c)
 		_, _, err := c.Size()

@@ -5,7 +5,7 @@ type Stats struct {
 	Admitted  uint64 // units since construction
 	Denied    uint64 // units since construction
 	TooLow    uint64 // requests with limits below Config.LowestLimit since construction: all denied
-	Rotations uint64 // times that a new generation has begun since construction; of buckets, times that cells were brought forward
+	Rotations uint64 // times that a decision has begun a new generation since construction; of buckets, that cells were brought forward
 
 	// FalseDenialRate is the chance, 0 … 1, that a key which the limiter has
 	// never seen is denied its first unit now, at Config.LowestLimit. For other costs and

@@ -141,3 +141,27 @@ func TestARestoredLimiterHasSeenTime(t *testing.T) {
 		require.NoError(t, restored.Close())
 	}
 }
+
+// Stats reads the clock, and nothing of the limiter begins or ends with that: a clock that steps back afterwards
+// opens no quota anew.
+func TestStatsPinsNoTime(t *testing.T) {
+	for name, c := range kinds() {
+		for rates, read := range map[string]func(*sketchlimit.Limiter){
+			"Stats": func(l *sketchlimit.Limiter) { l.Stats() },
+			"rate":  func(l *sketchlimit.Limiter) { l.FalseDenialRate(1, 10) },
+			"Peek":  func(l *sketchlimit.Limiter) { l.Peek("k") },
+		} {
+			now := time.Unix(1_700_000_040, 0)
+			c.Window, c.MemoryBytes, c.Seed, c.Clock = time.Minute, 64<<10, 1, func() time.Time { return now }
+			l, err := sketchlimit.New(c)
+			require.NoError(t, err)
+			require.True(t, l.AllowN("k", 10))
+			now = now.Add(3 * time.Minute)
+			read(l)
+			now = now.Add(-3*time.Minute + time.Second)
+			require.False(t, l.AllowN("k", 9), "%s after %s", name, rates)
+			require.Zero(t, l.Stats().Rotations)
+			require.NoError(t, l.Close())
+		}
+	}
+}

@@ -89,6 +89,8 @@ func (w *WindowManager) run() {
 			case <-ticker.C:
 				if w.runs.Load() {
 					w.publish(w.clock())
+				} else if p := w.position(w.clock()); p.Generation == w.Latest() {
+					w.reach(p) // callers that bring the time themselves bring this one
 				}
 			case <-stop:
 				return
@@ -192,7 +194,8 @@ func (w *WindowManager) readWord() int64 {
 // latest generation, and a position of that generation if not. Before a time was seen it is before all generations.
 func (w *WindowManager) latest() engine.Position {
 	if w.asked.Load() {
-		return w.line.Unpack(w.nowWord())
+		p, _ := w.lookNow()
+		return p
 	}
 	word := w.word.Load()
 	if word == unseen {
@@ -248,7 +251,7 @@ func (w *WindowManager) reach(p engine.Position) engine.Position {
 		word := w.word.Load()
 		latest := w.line.Generation(word)
 		if word != unseen && p.Generation == latest {
-			if p.Elapsed-w.line.Unpack(word).Elapsed >= w.step && w.word.CompareAndSwap(word, w.line.Pack(p)) {
+			if p.Elapsed-w.line.Unpack(word).Elapsed >= w.step && w.word.CompareAndSwap(word, w.line.Pack(w.stepOf(p))) {
 				w.tell()
 			}
 			return p
@@ -256,7 +259,7 @@ func (w *WindowManager) reach(p engine.Position) engine.Position {
 		if p.Generation < latest {
 			return engine.Position{Generation: latest}
 		}
-		if w.word.CompareAndSwap(word, w.line.Pack(p)) {
+		if w.word.CompareAndSwap(word, w.line.Pack(w.stepOf(p))) {
 			if word != unseen {
 				w.turns.Add(1)
 			}
@@ -264,6 +267,12 @@ func (w *WindowManager) reach(p engine.Position) engine.Position {
 			return p
 		}
 	}
+}
+
+// stepOf returns the beginning of a position's step.
+func (w *WindowManager) stepOf(p engine.Position) engine.Position {
+	p.Elapsed -= p.Elapsed % w.step
+	return p
 }
 
 // Look returns the position that [WindowManager.At] would, and leaves the latest

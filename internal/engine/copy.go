@@ -23,12 +23,12 @@ type piece struct {
 // parts of the keys that share a shard of either are looked at one after another.
 func (e *Engine) pieces(p Position, before *Engine) iter.Seq[*piece] {
 	return func(yield func(*piece) bool) {
+		c := e.newCopy()
 		s := &piece{Engine: e, of: len(e.shards), former: make([]Generation, e.generations)}
-		memory := make([]uint64, e.size)
-		s.table = memory[e.generations*e.generation:]
-		var formerMemory []uint64
+		s.table = c.memory[e.generations*e.generation:]
+		var former *shardCopy
 		if before != nil {
-			s.of, formerMemory = max(s.of, len(before.shards)), make([]uint64, before.size)
+			s.of, former = max(s.of, len(before.shards)), before.newCopy()
 		}
 		if share := e.share.Load(); share != nil {
 			s.others = make([][]uint64, e.generations)
@@ -37,9 +37,9 @@ func (e *Engine) pieces(p Position, before *Engine) iter.Seq[*piece] {
 			}
 		}
 		for i := range s.of {
-			s.at, s.ages = e.copyShard(i*len(e.shards)/s.of, p, memory, s.others)
+			s.at, s.ages = e.copyShard(i*len(e.shards)/s.of, p, c, s.others)
 			if before != nil {
-				last, f := before.copyShard(i*len(before.shards)/s.of, Position{Generation: math.MinInt64}, formerMemory, nil)
+				last, f := before.copyShard(i*len(before.shards)/s.of, Position{Generation: math.MinInt64}, former, nil)
 				s.former = aligned(f, s.at.Generation-last.Generation)
 			}
 			if !yield(s) {
@@ -47,6 +47,13 @@ func (e *Engine) pieces(p Position, before *Engine) iter.Seq[*piece] {
 			}
 		}
 	}
+}
+
+// shardCopy is an engine of one shard, for copies: they turn, and the shards do not.
+type shardCopy struct{ Engine }
+
+func (e *Engine) newCopy() *shardCopy {
+	return &shardCopy{Engine{layout: e.layout, shards: make([]shard, 1), memory: make([]uint64, e.size)}}
 }
 
 // aligned returns a shard's generations by their age so many generations later. Those that
@@ -78,20 +85,20 @@ func (g *Generation) distinct() float64 {
 	return g.Door.Distinct() + float64(g.heavy)
 }
 
-// copyShard copies the i-th shard's memory, and the cells of those that share the limit if these are wanted, and
-// returns it by age, with the position that it stands for, which is not before p.
-func (e *Engine) copyShard(i int, p Position, memory []uint64, others [][]uint64) (at Position, ages []Generation) {
-	s := &e.shards[i]
+// copyShard copies the i-th shard, and the cells of those that share the limit if these are wanted. It returns the
+// copy by age, turned to a position that is not before p; the shard itself stays as it is.
+func (e *Engine) copyShard(i int, p Position, to *shardCopy, others [][]uint64) (at Position, ages []Generation) {
+	s, r := &e.shards[i], request{&to.Engine, &to.shards[0], 0, 0}
 	s.mu.Lock()
-	r := request{e, s, i * e.size, 0}
-	at = r.turn(p)
-	copy(memory, e.memory[i*e.size:])
+	copy(to.memory, e.memory[i*e.size:])
+	r.s.number, r.s.peaks = s.number, s.peaks
 	for age := range others {
-		copy(others[age], e.share.Load().theirs(r, age))
+		e.share.Load().copyTheirs(others[age], request{e, s, i * e.size, 0}, max(p.Generation, s.number)-int64(age))
 	}
-	number := s.number
 	s.mu.Unlock()
 
+	at = r.turn(p)
+	number, memory := r.s.number, to.memory
 	ages = make([]Generation, e.generations)
 	for age := range ages {
 		words := memory[e.buffer(number-int64(age)):][:e.generation]
@@ -118,13 +125,10 @@ func (e *Engine) copyShard(i int, p Position, memory []uint64, others [][]uint64
 // copies of the generations at a position, by age. The copies are good until the next shard.
 func (e *Engine) Shards(p Position) iter.Seq2[int64, []Generation] {
 	return func(yield func(int64, []Generation) bool) {
-		memory := make([]uint64, e.size)
+		c := e.newCopy()
 		for i := range e.shards {
-			threshold := e.heavy.threshold
-			if s := &e.shards[i]; s.number == p.Generation {
-				threshold += int64(s.peaks.raised)
-			}
-			if _, ages := e.copyShard(i, p, memory, nil); !yield(threshold, ages) {
+			_, ages := e.copyShard(i, p, c, nil)
+			if threshold := e.heavy.threshold + int64(c.shards[0].peaks.raised); !yield(threshold, ages) {
 				return
 			}
 		}

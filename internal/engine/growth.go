@@ -228,9 +228,9 @@ func (e *Engine) samples() int { return min(16, len(e.shards)) }
 // earlier generation.
 func (e *Engine) sample() iter.Seq2[Position, []Generation] {
 	return func(yield func(Position, []Generation) bool) {
-		memory, n := make([]uint64, e.size), e.samples()
+		c, n := e.newCopy(), e.samples()
 		for i := range n {
-			if !yield(e.copyShard(i*len(e.shards)/n, Position{Generation: math.MinInt64}, memory, nil)) {
+			if !yield(e.copyShard(i*len(e.shards)/n, Position{Generation: math.MinInt64}, c, nil)) {
 				return
 			}
 		}

@@ -57,5 +57,5 @@ func (t *Timeline) after(p Position, d time.Duration) Position {
 	return p
 }
 
-// NearEnd returns how far into a generation it nears its end: 15 of 16 steps.
+// NearEnd returns how far into a generation it nears its end: 15 sixteenths.
 func (t *Timeline) NearEnd() time.Duration { return time.Duration(t.length / 16 * 15) }

@@ -145,7 +145,7 @@ func (s *Share) Weigh(now Position) {
 	}
 	p := s.engine.Unpack(max(word, s.weighed.Load())) // a clock that stepped back is not trusted with less
 	for part := range s.engine.shards {
-		r, _, _ := s.lock(p, part, p.Generation)
+		r, _, _ := s.lock(now, part, p.Generation)
 		s.weigh(r, p)
 		r.s.mu.Unlock()
 	}
@@ -200,6 +200,15 @@ func (s *Share) own(r request, age int) []uint64 { return s.cells(r, age, 0) }
 
 // theirs returns the others' cells of an age.
 func (s *Share) theirs(r request, age int) []uint64 { return s.cells(r, age, 1) }
+
+// copyTheirs copies the others' cells of a generation, by its number; those of one that is not kept are 0.
+func (s *Share) copyTheirs(to []uint64, r request, number int64) {
+	if age := r.s.number - number; uint64(age) < uint64(r.generations) {
+		copy(to, s.theirs(r, int(age)))
+	} else {
+		clear(to)
+	}
+}
 
 func (s *Share) cells(r request, age, whose int) []uint64 {
 	n, i := s.PartWords(), 2*rotating.Buffer(r.s.number-int64(age), r.generations)+whose
