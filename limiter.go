@@ -95,7 +95,13 @@ func (l *Limiter) Allow(key string) bool {
 	} else {
 		h = l.hasher.String(key)
 	}
-	return l.engine.Load().Allow(l.windows.nowWord(), h)
+	e, word := l.engine.Load(), l.windows.nowWord()
+	i := e.Shard(h)
+	if e.Remembers(i, word, h) {
+		l.flooded.Inc()
+		return false
+	}
+	return e.Consume(i, word, h, 1, l.limit, engine.Brief).Allowed
 }
 
 // AllowN consumes n units of the key, now, and tells whether they were admitted. It

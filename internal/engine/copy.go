@@ -88,12 +88,12 @@ func (g *Generation) distinct() float64 {
 // copyShard copies the i-th shard, and the cells of those that share the limit if these are wanted. It returns the
 // copy by age, turned to a position that is not before p; the shard itself stays as it is.
 func (e *Engine) copyShard(i int, p Position, to *shardCopy, others [][]uint64) (at Position, ages []Generation) {
-	s, r := &e.shards[i], request{&to.Engine, &to.shards[0], 0, 0}
+	s, r := &e.shards[i], to.request(0, 0)
 	s.mu.Lock()
 	copy(to.memory, e.memory[i*e.size:])
 	r.s.number, r.s.peaks = s.number, s.peaks
 	for age := range others {
-		e.share.Load().copyTheirs(others[age], request{e, s, i * e.size, 0}, max(p.Generation, s.number)-int64(age))
+		e.share.Load().copyTheirs(others[age], e.request(i, 0), max(p.Generation, s.number)-int64(age))
 	}
 	s.mu.Unlock()
 

@@ -44,3 +44,10 @@ func (f *face) peek(key string, n int) Verdict {
 // sliding and fixed are the usual windows.
 func sliding(limit int, window time.Duration) Rule { return NewWindow(limit, window, 2) }
 func fixed(limit int, window time.Duration) Rule   { return NewWindow(limit, window, 1) }
+
+// at returns the place of a key by its hash.
+func (f *face) at(h uint64) request { return f.request(f.Shard(h), h) }
+
+func (f *face) consume(word int64, h uint64, n int, limit int64, effort Effort) Verdict {
+	return f.Consume(f.Shard(h), word, h, n, limit, effort)
+}

@@ -24,7 +24,7 @@ type Question struct {
 func TakeAll(asked []Question, order []int, n int64) (v Verdict, by int) {
 	var requests [MostTogether]request
 	for i := range asked {
-		requests[i] = asked[i].Engine.request(asked[i].Hash)
+		requests[i] = asked[i].Engine.request(asked[i].Engine.Shard(asked[i].Hash), asked[i].Hash)
 	}
 	for _, i := range order {
 		requests[i].s.mu.Lock()

@@ -242,7 +242,7 @@ func (e *Engine) turn(generation int64) {
 	for i := range e.shards {
 		s := &e.shards[i]
 		s.mu.Lock()
-		request{e, s, i * e.size, 0}.turn(Position{Generation: generation})
+		e.request(i, 0).turn(Position{Generation: generation})
 		s.mu.Unlock()
 	}
 }

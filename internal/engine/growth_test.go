@@ -57,7 +57,7 @@ func TestGrowHeldUpDecision(t *testing.T) {
 	}
 	require.Same(t, second, g.Current.Load())
 	require.Nil(t, second.before.Load())
-	s := &second.shards[second.shard(h)]
+	s := &second.shards[second.Shard(h)]
 	require.Equal(t, l.position().Generation, s.number, "the shard is not behind")
 	require.True(t, first.Take(held, h, 2, l.limit, Brief).Allowed, "taken as of now")
 	require.EqualValues(t, 2, second.counted(l.position().Generation, h))
@@ -68,13 +68,12 @@ func TestGrowHeldUpDecision(t *testing.T) {
 func TestGrowDecisionThatWaits(t *testing.T) {
 	l, g := growing(t)
 	h, first := l.hasher.String("key"), l.Engine
-	r := first.request(h) // as a decision has it that waits for the lock
-	require.True(t, g.Resize(2*first.Bytes()))
-	require.True(t, r.consume(Position{}, 15, l.limit, Whole).Allowed)
+	require.True(t, g.Resize(2*first.Bytes())) // while decisions that have the first in hand wait for the lock
+	require.True(t, first.Consume(first.Shard(h), 0, h, 15, l.limit, Whole).Allowed)
 	_, v := first.Reserve(Position{}, h, 5, l.limit)
 	require.True(t, v.Allowed)
 	require.Zero(t, first.Peek(Position{}, h, 1, l.limit).Remaining)
 	require.Zero(t, first.counted(0, h))
 	require.EqualValues(t, 20, g.Current.Load().counted(0, h))
-	require.False(t, first.Allow(0, h))
+	require.False(t, first.Take(0, h, 1, l.limit, Brief).Allowed)
 }

@@ -149,7 +149,7 @@ func TestHeavyTableKeepsOutLightKeys(t *testing.T) {
 		1000: {Shards: 1, BloomBytes: 1216, BloomProbes: 1, Depth: 2, Width: 624, HeavyEntries: 608, HeavyThreshold: 16, CellBits: 16},
 	} {
 		l := faceOf(t, sliding(limit, time.Minute), d)
-		r := request{l.Engine, &l.shards[0], 0, 0}
+		r := l.request(0, 0)
 		entries := func() (n int) {
 			for _, e := range l.memory[r.table():] {
 				if e != 0 {

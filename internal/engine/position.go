@@ -14,12 +14,14 @@ type Position struct {
 // Timeline cuts time into generations of one length, aligned to the Unix epoch.
 type Timeline struct {
 	length int64 // ns
-	shift  uint8 // bits of the time into a generation
+	mask   int64 // the bits of a word that hold the time into a generation
+	shift  uint8 // their number
 }
 
 // NewTimeline returns the timeline of generations of a length above 0.
 func NewTimeline(length time.Duration) Timeline {
-	return Timeline{int64(length), uint8(bits.Len64(uint64(length - 1)))}
+	shift := bits.Len64(uint64(length - 1))
+	return Timeline{int64(length), 1<<shift - 1, uint8(shift)}
 }
 
 // Length returns the length of a generation, ns.
@@ -31,7 +33,7 @@ func (t *Timeline) Pack(p Position) int64 { return p.Generation<<t.shift | int64
 
 // Unpack returns the position in a word.
 func (t *Timeline) Unpack(word int64) Position {
-	return Position{word >> (t.shift & 63), time.Duration(word & (1<<(t.shift&63) - 1))}
+	return Position{word >> (t.shift & 63), time.Duration(word & t.mask)}
 }
 
 // Generation returns the generation in a word.

@@ -9,7 +9,9 @@ import (
 )
 
 // Prefetch begins to fetch from memory what a decision on the key reads in a generation.
-func (e *Engine) Prefetch(h uint64, generation int64) { e.request(h).prefetch(generation, false) }
+func (e *Engine) Prefetch(h uint64, generation int64) {
+	e.request(e.Shard(h), h).prefetch(generation, false)
+}
 
 // prefetch is Prefetch in a generation, by its number, and in those kept before it unless it is
 // to be alone.

@@ -37,7 +37,7 @@ func TestPrefetchLooksWhereDecisionsDo(t *testing.T) {
 				v := l.take(key, 1)
 				require.Equal(t, other.take(key, 1), v)
 				require.Equal(t, other.memory, l.memory)
-				r := l.request(h)
+				r := l.at(h)
 				for age := range l.generations {
 					first, h := r.at(generation - int64(age))
 					require.Equal(t, r.buffer(age), first)

@@ -106,8 +106,8 @@ func (r request) former(number int64) int64 {
 
 // counted reads a key in a generation, by its number.
 func (e *Engine) counted(number int64, h uint64) int64 {
-	i := e.shard(h)
-	r := request{e, &e.shards[i], i * e.size, h}
+	i := e.Shard(h)
+	r := e.request(i, h)
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
 	entry := r.heavy.find(r.line(), h)
@@ -117,7 +117,7 @@ func (e *Engine) counted(number int64, h uint64) int64 {
 
 // HasEntry tells whether a key has an entry in the heavy table.
 func (e *Engine) HasEntry(h uint64) bool {
-	r := e.request(h)
+	r := e.request(e.Shard(h), h)
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
 	return r.heavy.find(r.line(), h) != nil

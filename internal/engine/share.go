@@ -182,7 +182,7 @@ func (s *Share) add(word, lane, n uint64) uint64 {
 // lock locks a part's shard, turns it to the position's generation, and returns the age of
 // another one, and whether it is kept.
 func (s *Share) lock(now Position, part int, generation int64) (r request, age int, ok bool) {
-	r = request{s.engine, &s.engine.shards[part], part * s.engine.size, 0}
+	r = s.engine.request(part, 0)
 	r.s.mu.Lock()
 	r.turn(now)
 	back := r.s.number - generation

@@ -99,6 +99,9 @@ func (r request) take(p Position, n, limit int64, e Effort) Verdict {
 	if at.block != nil {
 		r.share.Load().admit(at, count)
 	}
+	if e&Brief != 0 {
+		return Verdict{Allowed: true}
+	}
 	return Verdict{Allowed: true, Remaining: int(free - count), ResetAfter: r.resetAfter(p, 0)}
 }
 

@@ -74,7 +74,7 @@ func TestTakeDecidesAsTakeAnyDoes(t *testing.T) {
 // it tells of shards whose table has entries.
 func requirePeaks(t *testing.T, l *face) {
 	for i := range l.shards {
-		r := request{l.Engine, &l.shards[i], i * l.size, 0}
+		r := l.request(i, 0)
 		if slices.Max(append(l.memory[r.table():r.first+l.size:r.first+l.size], 0)) > 0 {
 			require.True(t, r.marked())
 		}
@@ -82,7 +82,7 @@ func requirePeaks(t *testing.T, l *face) {
 	key := make([]byte, 2)
 	for id := range uint16(300) {
 		binary.LittleEndian.PutUint16(key, id)
-		r := l.request(l.hasher.Bytes(key))
+		r := l.at(l.hasher.Bytes(key))
 		for age := range min(l.generations, 2) {
 			count, _ := r.read(age, r.s.number-int64(age))
 			require.LessOrEqual(t, count, []int64{int64(r.s.peaks.current), r.peakBefore()}[age], "age %d", age)
@@ -104,7 +104,7 @@ func TestPeaksOfHighLimits(t *testing.T) {
 		}
 		l.shards[0].peaks = unknown
 		l.shards[0].begin(9, 1, l.peakStep)
-		require.Equal(t, l.limit, request{l.Engine, &l.shards[0], 0, 0}.peakBefore(), "limit %d", limit)
+		require.Equal(t, l.limit, l.request(0, 0).peakBefore(), "limit %d", limit)
 	}
 }
 
@@ -116,11 +116,11 @@ func TestRequestBehindItsShard(t *testing.T) {
 	for _, l := range []*face{
 		faceOf(t, sliding(10, time.Minute), counts), faceOf(t, fixed(10, time.Minute), counts), faceOf(t, NewBucket(10, 10, time.Minute), times),
 	} {
-		early := Position{Elapsed: 45 * time.Second}
+		early := Position{Elapsed: time.Duration(l.length / 4 * 3)}
 		late := Position{Generation: 1}
-		r := l.request(1)
-		require.True(t, r.consume(late, 10, l.limit, Whole).Allowed)
-		v, ahead := r.consume(early, 1, l.limit, Whole), r.span(early, late)
+		r := l.at(1)
+		require.True(t, l.consume(l.Pack(late), 1, 10, l.limit, Whole).Allowed)
+		v, ahead := l.consume(l.Pack(early), 1, 1, l.limit, Whole), r.span(early, late)
 		require.False(t, v.Allowed)
 		require.Equal(t, v, l.Peek(early, 1, 1, l.limit))
 		require.Equal(t, l.Peek(late, 1, 1, l.limit).After(ahead), v)
@@ -133,17 +133,16 @@ func TestRequestBehindItsShard(t *testing.T) {
 func TestPeekAheadReadsWhatTheTurnLeaves(t *testing.T) {
 	l := faceOf(t, sliding(100, time.Minute),
 		Dimensions{Shards: 1, BloomBytes: 64, BloomProbes: 1, Depth: 1, Width: 8, CellBits: 8, HeavyEntries: 8, HeavyThreshold: 16})
-	key := l.request(l.hasher.String("heavy"))
+	key := l.at(l.hasher.String("heavy"))
 	at := func(generation int64) Position { return Position{Generation: generation} }
-	require.True(t, key.consume(at(0), 50, l.limit, Whole).Allowed)
-	require.True(t, l.request(1).consume(at(1), 1, l.limit, Whole).Allowed)
+	require.True(t, l.consume(l.Pack(at(0)), key.h, 50, l.limit, Whole).Allowed)
+	require.True(t, l.consume(l.Pack(at(1)), 1, 1, l.limit, Whole).Allowed)
 	for h := range uint64(5000) { // light keys fill all cells of the generation in which the entry is spent
-		r := l.request(keyhash.Mix(h, 9))
-		r.consume(at(2), 15, l.limit, Whole)
+		l.consume(l.Pack(at(2)), keyhash.Mix(h, 9), 15, l.limit, Whole)
 	}
 	require.NotNil(t, key.heavy.find(key.line(), key.h))
 	ahead := l.Peek(at(3), key.h, 1, l.limit)
 	require.Less(t, ahead.Remaining, 100)
-	require.True(t, key.consume(at(3), ahead.Remaining, l.limit, Whole).Allowed)
-	require.False(t, key.consume(at(3), 1, l.limit, Whole).Allowed)
+	require.True(t, l.consume(l.Pack(at(3)), key.h, ahead.Remaining, l.limit, Whole).Allowed)
+	require.False(t, l.consume(l.Pack(at(3)), key.h, 1, l.limit, Whole).Allowed)
 }
