@@ -201,10 +201,7 @@ func TestKeysThatMeetInOneRowMeetInOthersByChanceOnly(t *testing.T) {
 
 func TestKeysThatMeetInOneGenerationMeetInTheNextByChanceOnly(t *testing.T) {
 	keys := sequentialKeys(keysTested)
-	ring, err := rotating.New(1, 1000, &Sketch{}, &Sketch{})
-	require.NoError(t, err)
-	_, seed := ring.At(0)
-	_, before := ring.At(1)
+	seed, before := rotating.Seed(1, 1000), rotating.Seed(1, 999)
 	for _, width := range []int{1000, 1024} {
 		worst, err := dependence(width, sketchWords(t, width, withSeed(keys, seed)), sketchWords(t, width, withSeed(keys, before)))
 		require.NoError(t, err)

@@ -19,6 +19,6 @@
 //	group.go        asks several engines in one step
 //	share.go        counts of other nodes
 //	growth.go       replaces an engine by a larger or smaller one
-//	encoding.go     snapshots
+//	encode.go       writes snapshots; decode.go restores them
 //	copy.go         copies of shards, from which stats.go, odds.go and strangers.go tell the error rate
 package engine

@@ -22,9 +22,11 @@ const (
 // take admits and counts n units, or does not. A limit below the window's is a window of
 // which some units are held back.
 //
-// Most keys have no entry in the table, are admitted and get none. For them what is not left
-// to the current generation is found out first, so that reading it and counting in it are one
-// step. All others go on to takeAny.
+// Most keys have no entry in the table, are admitted and get none. For them it first computes the quota that the older
+// generations leave; then it reads and raises the current cells in one pass. All others go on to takeAny.
+//
+// It is the longest function because it is the hottest: its dozen values stay in registers, which a call in the
+// middle would empty.
 func (r request) take(p Position, n, limit int64, e Effort) Verdict {
 	if p.Generation != r.s.number {
 		q := r.turn(p)

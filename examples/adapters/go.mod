@@ -1,4 +1,4 @@
-module github.com/sketchlimit/sketchlimit/httplimit/adapters
+module github.com/sketchlimit/sketchlimit/examples/adapters
 
 go 1.26.0
 
