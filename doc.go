@@ -5,15 +5,19 @@
 //		Limit: 100, Window: time.Minute, Keys: 1_000_000,
 //	})
 //	...
-//	if !limiter.Allow(clientIP) { ... 429 ... }
+//	if !limiter.Allow(userID) { ... 429 ... }
+//
+// For client addresses in front of net/http use package httplimit, which knows IPv6 prefixes and proxies. Package tune
+// finds dimensions for known traffic, inflight limits concurrency, topkeys tells who is refused
+// the most, and exact has the algorithms without sketches, for few keys.
 //
 // # Model
 //
-// Time is cut into generations of one window each. For each generation a Bloom
-// filter, the doorkeeper, holds the first unit of every key, and a count-min sketch
-// with bounded conservative updates holds the others, until the key has so many that
-// it moves into a small table of heavy keys, where it no longer fills cells that
-// others read. The current generation and the previous one are kept; a sliding window
+// Time is cut into generations of one window each. Each generation has a Bloom
+// filter, the doorkeeper, which holds the first unit of every key, and a count-min sketch
+// with bounded conservative updates, which holds the others. A key with many units
+// moves into a small table of heavy keys; there it no longer fills cells that
+// others read. The current generation and the previous one are kept. A sliding window
 // weighs the previous one by the part of it that the last window still covers:
 //
 //	      previous generation          current generation
@@ -23,7 +27,7 @@
 //	count = previous × (1 − elapsed/window) + current
 //
 // When a generation ends, its buffer is cleared and becomes the next current one.
-// Each generation hashes with a seed of its own, so that two keys which are unlucky
+// Each generation hashes with a seed of its own: two keys that are unlucky
 // with each other are so for one window only.
 //
 // # Guarantees
@@ -32,10 +36,10 @@
 //     exact definition of its [Algorithm], whatever the concurrency. Check and count
 //     are one step under the lock of the key's shard.
 //   - The error is known: it is denials only, and [Limiter.Stats] tells the chance of
-//     one for a new key, computed from every cell that there is.
+//     one for a new key, computed from every cell.
 //   - Memory is fixed: [Limiter.MemoryBytes] is true from construction on, and a
-//     decision allocates nothing.
-//   - Time is an argument: each decision has a form that takes it. The others read a
+//     decision allocates nothing. With [Config.MaxMemoryBytes] it grows with the load, up to that bound.
+//   - Time is an argument, of [Limiter.TakeAt] and in [Request]. Calls without it read a
 //     clock that is late by a millisecond at most while the scheduler keeps up. See
 //     [WindowManager] for that and for clocks that step.
 //   - Only admitted units count. A flood of denied requests changes nothing.
@@ -44,8 +48,8 @@
 // # Attackers and restarts
 //
 // The default hash is not keyed: where strangers choose the bytes of their keys freely,
-// set [Config.Hash], see SECURITY.md. [Limiter.Save] and [Limiter.Load] let what clients have
-// used outlive the process.
+// set [Config.Hash], see SECURITY.md. [Limiter.Save] and [Limiter.Load] carry what clients have
+// used over a restart.
 //
 // # Sources
 //

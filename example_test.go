@@ -31,7 +31,7 @@ func Example() {
 // when a log is replayed.
 func ExampleLimiter_TakeAt() {
 	limiter, _ := sketchlimit.New(sketchlimit.Config{Limit: 10, Window: time.Minute, Keys: 1000})
-	start := time.Now().Truncate(time.Minute).Add(time.Minute)
+	start := time.Date(2026, time.November, 21, 12, 0, 0, 0, time.UTC)
 	limiter.TakeAt(start, "user:42", 10)
 	d := limiter.TakeAt(start.Add(30*time.Second), "user:42", 1)
 	fmt.Println(d.Allowed, d.RetryAfter, d.ResetAfter)
