@@ -70,24 +70,14 @@ type Config struct {
 	// bucket must fill within 1<<61ns.
 	//
 	// A bucket of n units passes n at once, and one request after another at exactly its
-	// rate. Its cells count ticks, and a unit is a whole number of ticks. The time in which
-	// the bucket fills, or Window if that is longer, has some 3e9 ticks, a few times fewer
-	// where neither Limit nor Window is a round number.
-	//
-	// Two things are rounded up to ticks: the time of a request that finds its bucket full,
-	// and the cost at a limit of the request's own whose unit is not whole ticks. Each time
-	// the bucket gets its last unit later, by less than a tick. That is nanoseconds in a
-	// bucket that fills within a minute, a microsecond if it takes an hour, and one part in
-	// 1,500 of a unit in a bucket of a million units. Each shard keeps the exact time of the
-	// key that it last rounded, which therefore loses nothing. A limiter that reads the clock itself
-	// takes it at whole ticks where milliseconds are whole ticks.
+	// rate. Where two requests come between two ticks of its clock, the last unit of the bucket may come back up to one
+	// tick late: nanoseconds in a bucket that fills within a minute, a microsecond if it takes an hour.
 	Burst int
 
 	// Keys is the number of distinct keys expected in one window, 1 … 1<<31-1. The
-	// limiter is made large enough to hold FalseDenialRate at a mean of up to
-	// five requests a key, with one key in a hundred at three times Limit, at whatever
-	// moment of a window these begin. With LowestLimit the rate holds for keys under that
-	// limit. With MemoryBytes, Keys only chooses how the memory is spent.
+	// limiter is made large enough to hold FalseDenialRate while keys send up to five units each on average, and one key
+	// in a hundred sends three times Limit, from whatever moment of a window on. With LowestLimit the rate holds for keys
+	// under that limit. With MemoryBytes, Keys only chooses how the memory is spent.
 	Keys int
 	// FalseDenialRate is the share of requests of innocent keys (those that have
 	// used less than half of Limit) that may be denied wrongly, 1e-12 … below
@@ -96,17 +86,15 @@ type Config struct {
 	// MemoryBytes is the most memory the limiter may take, everything included; with MaxMemoryBytes, what it
 	// begins with.
 	MemoryBytes int
-	// Plan gives the dimensions themselves, such as package tune finds them.
+	// Plan gives the dimensions themselves, such as package tune finds them for the traffic of one Window.
 	Plan *Plan
 	// MaxMemoryBytes lets the limiter grow to so many bytes when it meets more keys than it was made for; 0: it keeps its
 	// memory, and errs more and more on one side: false denials. It goes with windows only.
 	//
-	// The limiter looks at the false-denial rate that a third more load would lead to: when a
-	// generation begins and, by the wall clock, shortly before it ends, and before that
-	// once there are more keys than in all of the generation before. Where that rate
-	// has passed FalseDenialRate, a larger engine takes over. When the
-	// load has gone for eight generations or more, one half as large does, down to the
-	// size of the beginning. What is replaced is read on, and not written to, until its
+	// The limiter computes the false-denial rate that a third more load would lead to: when a generation begins, shortly
+	// before it ends, and in between as soon as it has more keys than the generation before. Where that rate
+	// has passed FalseDenialRate, larger tables take over. When the load has been gone for eight generations or more,
+	// tables half as large do, down to the size of the beginning. Replaced tables are still read until their
 	// counts have left the window: no unit is forgotten, and both are in MemoryBytes meanwhile.
 	MaxMemoryBytes int
 

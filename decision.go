@@ -26,7 +26,7 @@ type Decision struct {
 	// came, or Never.
 	RetryAfter time.Duration
 	// ResetAfter is the time until the key has its whole quota back if nothing
-	// else comes; 0 if it has it now.
+	// else comes; 0 if it has it now. In a sliding window that takes up to two windows, because the previous one counts.
 	ResetAfter time.Duration
 	// By is the index, in its [Group], of the limiter that decided; 0 where there is no Group.
 	By int
@@ -45,16 +45,17 @@ type Request struct {
 
 	// N is the units that the request costs; 0 is 1. A cost below 0 is denied with RetryAfter Never.
 	N int
-	// Limit is the request's own, such as that of the client's plan: Config.LowestLimit … Config.Limit; 0 is
-	// Config.Limit, and so is a higher one. A request with a lower one is refused, because the memory is not sized for
-	// it: Decision.Limit is then 0 and RetryAfter is Never. Stats.TooLow counts such requests.
+	// Limit is the request's own, such as that of the client's tier: Config.LowestLimit … Config.Limit; 0 is
+	// Config.Limit, and so is a higher one. Set Config.LowestLimit to use it: a request with a lower limit is
+	// refused, because the memory is not sized for it. Decision.Limit is then 0 and RetryAfter is Never, and Stats.TooLow
+	// counts the request.
 	//
 	// Units of a window count alike, whatever the limit was that they were taken under. A
 	// bucket holds less in proportion to the limit, but one unit at least, and its units flow
 	// back the more slowly: a unit that is taken under a limit of 10 takes ten times as long to
 	// come back as one under 100.
 	Limit int
-	// Time is when the request comes; the zero Time is now. See [Limiter.TakeAt].
+	// Time is when the request comes, see [Limiter.TakeAt]; the zero Time is now.
 	Time time.Time
 	// Peek asks what would be answered, and consumes nothing: Remaining is what is free without the request.
 	Peek bool

@@ -53,13 +53,16 @@ func (g *Group) Take(key string, n int) Decision {
 	return g.decide(&Request{Key: key}, n)
 }
 
-// TakeAt is [Group.Take] at a time of the caller's, see [Limiter.TakeAt]; the zero Time is now.
+// TakeAt is [Group.Take] at a time of the caller's, see [Limiter.TakeAt].
 func (g *Group) TakeAt(now time.Time, key string, n int) Decision {
+	if now.IsZero() {
+		now = now.Add(1) // as long ago, and not what a Request takes for now
+	}
 	return g.decide(&Request{Key: key, Time: now}, n)
 }
 
-// Do decides on a request that Take cannot say, see [Request]. Each limiter holds it against the lower of its own
-// limit and the request's.
+// Do is [Group.Take] for requests that it cannot say, see [Request]. Each limiter holds the request against the lower of
+// its own limit and the request's.
 func (g *Group) Do(r Request) Decision { return g.decide(&r, r.units()) }
 
 // Window returns the longest window of the limiters.

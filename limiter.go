@@ -129,8 +129,9 @@ func (l *Limiter) Take(key string, n int) (d Decision) {
 }
 
 // TakeAt is [Limiter.Take] at a time of the caller's. Time begins with the first time that a limiter sees, so
-// yesterday's log can be replayed. From then on times may come in any order, and
-// [WindowManager] says what a step back means.
+// yesterday's log can be replayed. From then on times may come in any order: one before the latest window counts as
+// that window's first instant, and one far ahead ends all windows before it, see [WindowManager]. So leave out lines of
+// a log whose time is damaged. The zero Time is a time long ago.
 func (l *Limiter) TakeAt(now time.Time, key string, n int) (d Decision) {
 	word, lag := l.windows.at(now)
 	l.tell(&d, l.engine.Load().Take(word, l.hasher.String(key), n, l.limit, engine.Whole), lag)
@@ -145,7 +146,8 @@ func (l *Limiter) Peek(key string) (d Decision) {
 	return d
 }
 
-// Do decides on a request that [Limiter.Take] cannot say: see [Request].
+// Do is [Limiter.Take] for requests that it cannot say: keys that are bytes or addresses, limits of their own, times. With
+// Request.Peek it consumes nothing.
 func (l *Limiter) Do(r Request) (d Decision) {
 	h, limit := l.hash(&r), l.lower(r.Limit)
 	if r.Peek {

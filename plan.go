@@ -19,16 +19,18 @@ type Plan struct {
 	HeavyThreshold int // units in a generation from which a key counts as heavy
 	CellBits       int // 4, 8, 16 or 32; a cell must be able to hold Limit − 1, a TokenBucket's is 32
 
-	// These say what the dimensions were chosen for, as in [Config]. New refuses a Plan whose Limit is not 0 if any
-	// of them differs from the Config. Where Limit is 0, nobody knows.
+	// These say what the dimensions were chosen for, with defaults as in [Config]. New refuses a Plan whose Limit is not 0
+	// if any of them differs from the Config; where Limit is 0, nobody knows. A Plan does not know the Window: its traffic
+	// is that of one, so a plan for a minute is not one for an hour.
 	Limit       int
 	LowestLimit int
 	Algorithm   Algorithm
 	SubWindows  int
 	Burst       int
 
-	// Keys is the distinct keys in a generation, and FalseDenialRate the rate, that Stats takes the limiter to be planned
-	// for. Where Keys is 0, nobody knows how many.
+	// Keys is the number of distinct keys in a generation that the dimensions are for; 0 if nobody knows. FalseDenialRate is
+	// the share of requests of innocent keys that is then expected to be denied wrongly. New does not check them;
+	// Stats.OutsidePlan goes by them.
 	Keys            float64
 	FalseDenialRate float64
 }

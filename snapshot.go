@@ -45,16 +45,14 @@ func (l *Limiter) stages() engine.Stages {
 	return l.engine.Load().Stages()
 }
 
-// ReadFrom restores a snapshot, which is all there is to read from r, into a limiter of the
-// same Config (but for Clock; with MaxMemoryBytes it need only have room) that has not
-// admitted anything yet. It must be called before the first decision and not beside
-// one; Stats may be read meanwhile.
+// ReadFrom restores a snapshot, which is all there is to read from r, into a limiter that has not
+// admitted anything yet. The limiter must have the Config of the one that was saved; Clock may differ, and
+// with MaxMemoryBytes it need only have room. No decision may be made meanwhile; Stats may be read.
 //
-// Time that has passed since the snapshot has passed for it: of generations that have left
-// the window nothing is restored, and buckets fill. The limiter has then seen the times that the snapshot has, see
-// [WindowManager]. Units admitted after WriteTo began are
-// forgotten: by a key's share of those more than its limit can be admitted, and nothing by
-// a snapshot after the last decision. A seed that was drawn is replaced by the snapshot's.
+// Time goes on between the snapshot and its restoration: generations that have left
+// the window are not restored, and buckets fill. The times that the saved limiter had seen count as seen, see
+// [WindowManager]. A key that was admitted u units after WriteTo began can be admitted u units more than
+// its limit; a snapshot after the last decision loses nothing. A seed that was drawn is replaced by the snapshot's.
 //
 // An error that wraps [ErrSnapshot] tells why a snapshot was refused, and that
 // the limiter is as it was. ReadFrom takes as much memory as the limiter for a while.

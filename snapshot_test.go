@@ -170,9 +170,9 @@ func TestSnapshotRefused(t *testing.T) {
 		{"seed", saved, sketchlimit.Config{Limit: 100, Seed: 5}, sketchlimit.ErrSnapshotMismatch, ""},
 		{"xxhash", saved, sketchlimit.Config{Limit: 100, Hash: sketchlimit.XXHash(5)}, sketchlimit.ErrSnapshotMismatch, ""},
 		{"hash", saved, sketchlimit.Config{Limit: 100, Hash: sketchlimit.MapHash()}, sketchlimit.ErrSnapshotMismatch, ""},
-		{"limit", saved, sketchlimit.Config{Limit: 101}, sketchlimit.ErrSnapshotMismatch, "{Limit:100 Generation:10000000000 Generations:2 Burst:0 Span:0}, must be {Limit:101 "},
-		{"algorithm", saved, sketchlimit.Config{Limit: 100, Algorithm: sketchlimit.TokenBucket}, sketchlimit.ErrSnapshotMismatch, "must be {Limit:100 Generation:"},
-		{"dimensions", saved, sketchlimit.Config{Limit: 100, MemoryBytes: 96 << 10}, sketchlimit.ErrSnapshotMismatch, "{Shards:"},
+		{"limit", saved, sketchlimit.Config{Limit: 101}, sketchlimit.ErrSnapshotMismatch, ": Limit 100, must be 101"},
+		{"algorithm", saved, sketchlimit.Config{Limit: 100, Algorithm: sketchlimit.TokenBucket}, sketchlimit.ErrSnapshotMismatch, "Generations 2, must be 1; Burst 0, must be 100"},
+		{"dimensions", saved, sketchlimit.Config{Limit: 100, MemoryBytes: 96 << 10}, sketchlimit.ErrSnapshotMismatch, "(Keys, FalseDenialRate, MemoryBytes or Plan differ): "},
 		{"too large", saved, sketchlimit.Config{Limit: 100, MemoryBytes: 16 << 10, MaxMemoryBytes: 32 << 10}, sketchlimit.ErrSnapshotMismatch, "must be at most"},
 		{"no plan", patched(80, 0xff), sketchlimit.Config{Limit: 100, MemoryBytes: 16 << 10, MaxMemoryBytes: 1 << 20}, sketchlimit.ErrSnapshotMismatch, "Plan.BloomProbes 252"},
 	} {

@@ -25,11 +25,14 @@ type Stats struct {
 	// buckets they are 0, and the share of cells whose time lies ahead.
 	BloomFill  float64
 	SketchFill float64
-	// OutsidePlan tells that the limiter is not used as it was made for. Any of these is
-	// enough. There are more keys, in the current or in the previous generation, than
-	// Config.Keys or Plan.Keys; a limiter that grows makes itself for as many
-	// as there are. FalseDenialRate has passed Config.FalseDenialRate, 1e-5 if that is not
-	// set, and Plan.FalseDenialRate. TooLow is above 0.
+	// OutsidePlan tells that the limiter is not used as it was made for. Any of these is enough:
+	//
+	//   - There are more keys, in the current or in the previous generation, than Config.Keys or Plan.Keys.
+	//     Limiters that grow have no such bound.
+	//   - FalseDenialRate is above Config.FalseDenialRate; above 1e-5 if that is not set, or above
+	//     Plan.FalseDenialRate if that is higher. It is the rate of this moment: as planned, it is highest at the end of a
+	//     window, and there up to some tens of times the mean.
+	//   - TooLow is above 0.
 	OutsidePlan bool
 }
 

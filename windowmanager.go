@@ -21,8 +21,8 @@ const Resolution = time.Millisecond
 //
 // Generations never go back. A time before the latest generation that the
 // manager has seen counts as that generation's first instant, so a clock that
-// steps back reopens no window that has closed: until it has caught up, what is
-// left of the current quota is all there is. RetryAfter and ResetAfter still count from the
+// steps back reopens no window that has closed: until it has caught up, keys have only
+// what is left of the latest window's quota. RetryAfter and ResetAfter still count from the
 // caller's time. Inside the latest generation times are taken as they are. A jump ahead, however
 // far, is a turn like any other. It is believed: a time that is years ahead, from a damaged line of a log say, is from then
 // on the latest, and all earlier times count as the first instant of its generation.

@@ -30,8 +30,9 @@ type Traffic struct {
 	Abusers float64
 	// Excess is above 0 … 1e6; 0 is 3.
 	Excess float64
-	// Late abusers are silent in all windows before the one that is judged, and in the first half of it if that is a
-	// FixedWindow. They find cells and the table of heavy keys as other keys have left them. Not for sketchlimit.TokenBucket.
+	// Late makes all abusers begin at once, in the window that is judged: at its beginning, or in the middle of a FixedWindow.
+	// By then other keys have filled cells and the table of heavy keys, so abusers disturb more. It changes
+	// nothing for a TokenBucket.
 	Late bool
 	// OneHit is the share of Requests that come from keys beside Keys which send
 	// one request each and never come back, 0 … below 1: a scan.
@@ -51,14 +52,12 @@ type Goal struct {
 	SubWindows  int                   // as in sketchlimit.Config
 	Burst       int                   // as in sketchlimit.Config
 
-	// FalseDenialRate is the most, 1e-12 … 0.5, that may be denied wrongly of the
-	// requests of innocent keys, those that have used less than half of their limit. With LowestLimit all keys
-	// count as under that limit: a request is denied wrongly if it would be so there. Of a sketchlimit.TokenBucket all
-	// keys, abusers too, have the lowest limit.
+	// FalseDenialRate is the greatest share, 1e-12 … 0.5, of the requests of innocent keys that may be denied wrongly.
+	// Innocent keys have used less than half of their limit. With LowestLimit every key is judged at that limit; in a
+	// TokenBucket abusers have it as well.
 	FalseDenialRate float64
-	// WithheldShare is the most, 1e-12 … 0.5, of the units that the exact algorithm
-	// admits which the limiter may not. Where only one of the two rates is set, the
-	// other one may be 1e-3, or as much as the one that is.
+	// WithheldShare is the greatest share, 1e-12 … 0.5, of the units that the exact algorithm admits and the limiter
+	// does not. If only one of the two rates is set, the other one may be the greater of that and 1e-3.
 	WithheldShare float64
 	// MemoryBytes is the most memory to take, everything included. Without the two
 	// others all of it is used.

@@ -2,9 +2,12 @@ package engine
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"math"
+	"reflect"
+	"strings"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -27,8 +30,8 @@ func (s Stages) read(r *snapshotReader, most int, fits func(seed, hash uint64) b
 	if !fits(h.Seed, h.Hash) {
 		return Stages{}, 0, fmt.Errorf("%w: another hash, key or seed", ErrSnapshotMismatch)
 	}
-	if want := s.Engine.Rule.snapshot(); h.Rule != want {
-		return Stages{}, 0, fmt.Errorf("%w: %+v, must be %+v", ErrSnapshotMismatch, h.Rule, want)
+	if differ := differences(h.Rule, s.Engine.Rule.snapshot()); differ != "" {
+		return Stages{}, 0, fmt.Errorf("%w: %s", ErrSnapshotMismatch, differ)
 	}
 	if err := s.hasRoom(h, most); err != nil {
 		return Stages{}, 0, fmt.Errorf("%w: %w", ErrSnapshotMismatch, err)
@@ -68,11 +71,26 @@ func (s Stages) empty(h header, grows bool) (restored Stages, err error) {
 	return restored, nil
 }
 
+// differences names the fields in which two structs of integers differ.
+func differences(have, want any) string {
+	h, w := reflect.ValueOf(have), reflect.ValueOf(want)
+	var differ []string
+	for i := range h.NumField() {
+		if h.Field(i).Int() != w.Field(i).Int() {
+			differ = append(differ, fmt.Sprintf("%s %d, must be %d", h.Type().Field(i).Name, h.Field(i).Int(), w.Field(i).Int()))
+		}
+	}
+	return strings.Join(differ, "; ")
+}
+
 // hasRoom refuses dimensions that are not those of s or, if it grows, could not be.
 func (s Stages) hasRoom(h header, most int) error {
 	if most == 0 {
-		if own := s.Engine.dims.snapshot(); h.Engine != own || h.Before != (snapshotDimensions{}) {
-			return fmt.Errorf("%+v and %+v, must be %+v alone", h.Engine, h.Before, own)
+		if h.Before != (snapshotDimensions{}) {
+			return errors.New("it was growing, and this one does not")
+		}
+		if differ := differences(h.Engine, s.Engine.dims.snapshot()); differ != "" {
+			return fmt.Errorf("it has other dimensions (Keys, FalseDenialRate, MemoryBytes or Plan differ): %s", differ)
 		}
 		return nil
 	}

@@ -49,7 +49,7 @@ type header struct {
 	Since   int64              // latest generation that Before may have counted in
 }
 
-// snapshotRule is what the arithmetic of a window or a bucket follows from.
+// snapshotRule is what the arithmetic of a window or a bucket follows from. Spans are ns.
 type snapshotRule struct{ Limit, Generation, Generations, Burst, Span int64 }
 
 func (w *Rule) snapshot() snapshotRule {
