@@ -17,13 +17,9 @@ func (l *Limiter) grows() {
 	c, need := l.config, l.config.need()
 	l.growth = &engine.Growth{
 		Current: &l.engine, Latest: l.windows.Latest,
-		Goal: c.goal(), Lowest: int64(c.lowest()), Least: l.engine.Load().Bytes(),
-		Most: c.MaxMemoryBytes - sizing.Overhead - growthBytes,
-		Plan: func(bytes int) (engine.Dimensions, error) { return need.PlanFor(bytes + sizing.Overhead) },
-		Need: func(keys int) (int, error) {
-			bytes, err := need.MemoryFor(keys)
-			return bytes - sizing.Overhead, err
-		},
+		Goal: c.goal(), Lowest: int64(c.lowest()),
+		Least: sizing.Overhead + l.engine.Load().Bytes(), Most: c.MaxMemoryBytes - growthBytes, Around: sizing.Overhead,
+		Plan: need.PlanFor, Need: need.MemoryFor,
 	}
 	l.growth.Start()
 	l.windows.turned = make(chan struct{}, 1)

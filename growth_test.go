@@ -72,8 +72,8 @@ func TestGrowFollowsTheLoad(t *testing.T) {
 }
 
 // A limiter that grows keeps its goal while keys become more, and where they are more all at
-// once, is over it in that window and the next at most. One that looks only when a
-// generation begins, because its Clock is not the wall clock, does not do as well.
+// once, is over it in that window and the next at most: by the wall clock, and by a Clock of its own. One that is
+// closed, and grows no more, does not do as well.
 func TestGrowKeepsItsGoal(t *testing.T) {
 	const first, goal, jump = 1000, 1e-5, 5
 	for _, tt := range []struct {
@@ -94,11 +94,15 @@ func TestGrowKeepsItsGoal(t *testing.T) {
 		}, nil, 0},
 		{"ten times as many at once", 9, func(w int) float64 { return 1 + 9*float64(w/jump&1) }, nil, 2},
 		{"thirty times as many at once", 9, func(w int) float64 { return 1 + 29*float64(w/jump&1) }, nil, 2},
-		{"five times as many at once, seen when it is over", 9, func(w int) float64 { return 1 + 4*float64(w/jump&1) }, time.Now, -1},
+		{"five times as many at once, by a Clock of its own", 9, func(w int) float64 { return 1 + 4*float64(w/jump&1) }, time.Now, 0},
+		{"five times as many at once, closed", 9, func(w int) float64 { return 1 + 4*float64(w/jump&1) }, nil, -1},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			l := growing(t, sketchlimit.Config{Keys: first, MaxMemoryBytes: 64 << 20, Clock: tt.clock})
 			defer l.Close()
+			if tt.keeps < 0 {
+				require.NoError(t, l.Close())
+			}
 			j := judged{l: l, random: rand.New(rand.NewPCG(1, 2))}
 			innocent, wrong, atJump, wrongAtJump := 0, 0, 0, 0
 			for w := range tt.windows {

@@ -20,9 +20,10 @@ type Growth struct {
 
 	Goal        float64                             // false-denial rate of a new key
 	Lowest      int64                               // limit that the goal is for
-	Least, Most int                                 // bytes of one engine; of two together
-	Plan        func(bytes int) (Dimensions, error) // an engine of so many bytes
-	Need        func(keys int) (int, error)         // bytes for so many keys
+	Least, Most int                                 // bytes of one limiter; of two together
+	Around      int                                 // bytes of a limiter beside its engine
+	Plan        func(bytes int) (Dimensions, error) // the engine of a limiter of so many bytes
+	Need        func(keys int) (int, error)         // bytes of a limiter for so many keys
 
 	mu               sync.Mutex // guards what follows, and is held while a successor is made
 	since            int64      // latest generation that the predecessor may have counted in
@@ -145,7 +146,7 @@ func (g *Growth) size(e *Engine, generation int64) int {
 	}
 	// Load that has gone may be back soon: a smaller one comes late, and is half as large.
 	need, err := g.Need(max(1, int(g.keys)))
-	half := e.Bytes() / 2
+	half := g.bytes(e) / 2
 	if err != nil || full || half < max(2*need, g.Least) || half > g.room(e) {
 		g.calm = 0
 		return 0
@@ -168,7 +169,7 @@ func (g *Growth) early(e *Engine, now Position) int {
 
 // larger returns how much a forecast above the goal asks for, 0 for one that is not.
 func (g *Growth) larger(e *Engine, rate float64) int {
-	own, factor := e.Bytes(), 1
+	own, factor := g.bytes(e), 1
 	// The rate falls by the fourth power of the memory or faster.
 	for ; rate > g.Goal && factor < 16; rate /= 16 {
 		factor *= 2
@@ -180,7 +181,10 @@ func (g *Growth) larger(e *Engine, rate float64) int {
 }
 
 // room returns the bytes that there are for a successor: the present one is kept for a while.
-func (g *Growth) room(e *Engine) int { return g.Most - e.Bytes() }
+func (g *Growth) room(e *Engine) int { return g.Most - g.bytes(e) }
+
+// bytes returns those of a limiter with this engine.
+func (g *Growth) bytes(e *Engine) int { return g.Around + e.Bytes() }
 
 // Footprint returns the bytes of the engine and of what it has replaced.
 func (e *Engine) Footprint() int {
