@@ -1,17 +1,20 @@
-// Package tune finds the dimensions of a limiter for known traffic, and predicts what a limiter gets wrong.
+// Package tune finds the memory that a limiter needs for known traffic, and predicts how
+// often it errs.
 //
-//	plan, forecast, err := tune.Plan(
-//		tune.Traffic{Keys: 1_000_000, Abusers: 0.01}, // in one window
-//		tune.Goal{Limit: 100, FalseDenialRate: 1e-6},
-//	)
+//	traffic := tune.Traffic{Keys: 1_000_000, Abusers: 0.01}
+//	goal := tune.Goal{Limit: 100, FalseDenialRate: 1e-6}
+//	plan, forecast, err := tune.Plan(traffic, goal)
 //	...
 //	limiter, err := sketchlimit.New(sketchlimit.Config{Limit: 100, Window: time.Minute, Plan: &plan})
 //
-// Who knows only the number of keys sets sketchlimit.Config.Keys instead: that assumes more traffic than [Traffic] with
-// the same Keys, abusers who come late among it, and takes more memory.
+// [Plan] takes the [Traffic] of one window and a [Goal], and returns the smallest plan that
+// reaches the goal, with its [Forecast]. [Predict] returns the forecast of a plan that is
+// there already. Without the traffic in detail, sketchlimit.Config.Keys sizes a limiter well
+// enough.
 //
-// Plan simulates: it builds a few shards of a candidate, sends them their share of the traffic for a window to fill them
-// and one to judge, and computes from all their cells what is too rare to be counted. The rates are means over a
-// window. A limiter that has just begun, with an empty table of heavy keys, errs more in its first window if abusers
-// come at once: with [Traffic].Late the plan is made for that.
+// The predictions come from a simulation, not from the textbook bounds of count-min
+// sketches, which would ask for many times the memory. The error depends on the load of a
+// cell only. So a few shards under their share of the traffic stand for all shards. The rate
+// of errors that are too rare to be counted follows from what the simulated cells hold.
+// notes/prediction.md has the method, and notes/tuning.md compares predictions with replays.
 package tune
