@@ -1,16 +1,22 @@
-// Package topkeys tells which keys are refused the most, in memory that is fixed: a limiter
-// does not know its keys, and metrics by key would grow with them.
+// Package topkeys finds the keys that are refused the most, in memory that is fixed. A
+// limiter does not know its keys, and metrics with a label for each key would grow with them.
 //
 //	top, err := topkeys.New(1000, time.Minute)
 //	...
 //	httplimit.OnRefusal(func(_ *http.Request, p httplimit.Policy) { top.Add(p.Name, p.Key, 1) })
 //	...
-//	for _, c := range top.Report().Counts[:10] { ... }
+//	for i, c := range top.Report().Counts {
+//		if i == 10 {
+//			break
+//		}
+//		fmt.Printf("%q: %d to %d\n", c.Key, c.Count-c.Error, c.Count)
+//	}
 //
-// It is the Space-Saving algorithm (Metwally, Agrawal and El Abbadi, 2005): a key that has
-// no place takes that of the one with the fewest counts, and takes over its count as
-// what it may have had before. So a count is never too low, and is too high by at most
-// its Error, which is at most the total / the number of places.
+// It is the Space-Saving algorithm (Metwally, Agrawal and El Abbadi, 2005). It keeps a fixed
+// number of keys. When all places are taken, a new key replaces the key with the lowest count
+// and starts from that count, which is the most that it can have had before. So a count is
+// never too low. It is too high by at most its Error, which is at most the total divided by
+// the number of places.
 package topkeys
 
 import (
