@@ -1,13 +1,13 @@
 // Package accuracy measures a sketch limiter against the exact algorithm on the
-// same requests: it makes workloads, reads traces, replays them, and hands out
-// numbers. It draws nothing.
+// same requests. It makes workloads, reads traces, replays them, and returns
+// numbers. (The command sketchlimit draws the plots.)
 //
 // # What is measured
 //
 // Two exact oracles run beside the limiter, with the same times.
 //
 // The judge knows what the limiter has admitted so far, and is asked about every
-// request before the limiter is. From its answers come
+// request before the limiter is. Its answers give
 //
 //   - false denials: the limiter denied, the judge would have admitted;
 //   - over-admissions: the limiter admitted, the judge would have denied. There
@@ -18,20 +18,19 @@
 //   - the estimate error: how many units more than the truth the limiter holds
 //     against the key.
 //
-// The lone oracle sees the same requests and admits on its own. From it comes the
+// The lone oracle sees the same requests and decides for itself. It gives the
 // withheld share: 1 − units the limiter admitted / units the lone oracle admitted.
 //
 // # Sketch error and algorithm error
 //
-// [Replay], [Sweep] and [Ablate] hold a sketch against the exact form of the very
-// same algorithm, so that what they show is the sketch's doing alone. What the
-// algorithms themselves let through or refuse, compared with the sliding log, is
-// a different question and has its own table: [Compare].
+// [Replay], [Sweep] and [Ablate] compare a sketch with the exact form of the same
+// algorithm, so they show the errors of the sketch alone. [Compare] shows something else:
+// what the exact algorithms themselves let through or refuse, compared with a sliding log.
 //
 // # Long streams
 //
-// [Replay] judges every request. The others hold many exact counts of every key at once;
-// on a stream of more than a million requests they judge a [Sample] of the keys, and
-// say so in the result. Limiters still see every request, since what they get wrong
-// depends on all the keys that share their cells.
+// [Replay] judges every request. The others need many exact counts of every key at once. On
+// a stream of more than a million requests they judge a [Sample] of the keys, and say so in
+// the result. The sketch limiters still see every request, because their errors depend on
+// all keys that share their cells.
 package accuracy

@@ -1,14 +1,14 @@
-// Package bloom holds a blocked Bloom filter: a set of any number of keys in
-// memory that is fixed at construction, which may claim a key that it was never
-// given and never denies one that it was.
+// Package bloom is a blocked Bloom filter: a set of any number of keys, in memory that is
+// fixed at construction. It may report a key that was never added. It never misses a key
+// that was added.
 //
-// All bits of a key lie in one block of 64 bytes, so that a look-up costs one
-// cache line however many probes it makes. Blocks fill unevenly, which costs a
-// little accuracy against a filter that spreads its probes; [New] makes up for
-// that with more bits.
+// All bits of a key lie in one block of 64 bytes, so a look-up reads one cache line, however
+// many probes it makes. Some blocks get more keys than others. At the same size this costs
+// some accuracy, compared with a filter that spreads its probes. [New] adds bits to make up
+// for it.
 //
-// Keys arrive as 64-bit hashes that the caller has mixed well, with a seed of the
-// caller's choice.
+// Keys are given as 64-bit hashes. The caller chooses the hash and its seed; all 64 bits must
+// be well mixed.
 //
 // Sources: B. H. Bloom, "Space/Time Trade-offs in Hash Coding with Allowable
 // Errors", CACM 13 (1970). F. Putze, P. Sanders, J. Singler, "Cache-, Hash- and

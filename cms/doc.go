@@ -1,9 +1,9 @@
-// Package cms holds a count-min sketch: counts of any number of keys in memory
-// that is fixed at construction, wrong in one direction only.
+// Package cms is a count-min sketch: counts of any number of keys, in memory that is fixed
+// at construction. A count is never too low. It may be too high.
 //
-// A [Sketch] is depth rows of width cells. A key owns one cell in each row and its
-// estimate is the least of them. Whatever else lies in those cells can only have
-// raised them, so the estimate is never below the true count.
+// A [Sketch] is depth rows of width cells. A key has one cell in each row, and its estimate
+// is the lowest of them. Other keys in the same cells can only raise them, so the estimate
+// is never below the true count (up to [Layout.Max], see below).
 //
 // There are three ways to count:
 //
@@ -14,19 +14,18 @@
 //     not pass max. For counts up to a limit it errs a thousand times less often.
 //   - [Sketch.Raise] lifts a key to a count that the caller already knows.
 //
-// Cells are 4, 8, 16 or 32 bits wide, packed in 64-bit words. A cell never wraps:
-// it stops at [Layout.Max], and from then on its keys read Max or more than
-// their count no longer. Take cells that hold the largest count that matters;
-// half the cell is twice the width.
+// Cells are 4, 8, 16 or 32 bits wide, packed in 64-bit words. A cell never wraps. It stops at
+// [Layout.Max], so a key with a higher count reads Max. Choose cells that hold the largest
+// count that matters: with cells of half the bits, a row of the same memory has twice as many.
 //
-// A word holds one cell for each of its lanes. A key belongs to one lane, and draws
-// a word in each row: the lanes are sketches of their own that lie in the same words,
-// which lets one shift serve all rows.
+// The position of a cell in its word is its lane. A key has one lane, the same in all rows,
+// and one word in each row. So the lanes are separate sketches in the same words, and one
+// shift serves all rows.
 //
-// Keys arrive as 64-bit hashes that the caller has mixed well, with a seed of the
-// caller's choice. The rows draw on disjoint halves of the hash and of a second
-// mix of it: two keys that meet in a word of one row meet in another's no more often
-// than chance, and a test holds that.
+// Keys are given as 64-bit hashes. The caller chooses the hash and its seed; all 64 bits must
+// be well mixed. Each row uses 32 bits of its own, of the hash or of further mixes of it. So
+// two keys that meet in a word of one row meet in another row no more often than by chance. A
+// test checks that.
 //
 // Sources: G. Cormode, S. Muthukrishnan, "An Improved Data Stream Summary: The
 // Count-Min Sketch and its Applications", J. Algorithms 55 (2005). C. Estan,

@@ -1,6 +1,6 @@
-// Package exact holds the exact rate limiting algorithms, each keyed, each computed
-// without rounding: the oracles that a sketch is held against, and limiters in
-// their own right where keys are few enough to hold one by one.
+// Package exact has ten exact rate limiting algorithms. Each keeps a count or a time for
+// every key, and computes without rounding. They are the oracles that a sketch is compared
+// with, and good limiters by themselves where keys are few.
 //
 //	FixedWindow     a count per aligned window
 //	SlidingLog      the time of every unit of the last window
@@ -13,8 +13,8 @@
 //	GCRA            the theoretical arrival time
 //	MinInterval     a pause after every admitted request
 //
-// TokenBucket, LeakyMeter and GCRA answer alike in every field; they are three views
-// of one algorithm, kept apart so that each checks the others.
+// TokenBucket, LeakyMeter and GCRA give the same answers in every field. They are three
+// forms of one algorithm, implemented separately so that each checks the others.
 //
 // # Arithmetic
 //
@@ -27,8 +27,8 @@
 // # Time
 //
 // Time is an argument and may come in any order. A time is never taken to lie
-// before what the limiter already knows. An answer to a time that was moved up is the
-// answer at the later time, with durations that are counted from the caller's:
+// before what the limiter already knows. If a time is taken as a later one, the answer is
+// that at the later time, with durations that count from the caller's time:
 //
 //   - FixedWindow, SlidingWindow and Slots count in generations aligned to the Unix
 //     epoch: floor(unix time / length). The limiter as a whole remembers the latest
@@ -42,12 +42,12 @@
 //
 // # Memory
 //
-// A limiter holds the keys that have something to remember. A key whose quota is
-// whole again is as good as one never seen and is dropped, by a sweep that runs
-// when the number of keys has doubled since the last one. Dropping changes no
-// decision while time goes forward; for the windows of the first kind, never. (A
-// dropped key of the second kind has forgotten its last time as well, so a clock
-// that then steps back finds a new key.) Keys are copied.
+// A limiter stores the keys that have used some of their quota. A key that has its whole
+// quota back is treated as one that was never seen, and is dropped by a sweep, which runs
+// when the number of keys has doubled since the last sweep. Dropping changes no decision
+// while time goes forward; of FixedWindow, SlidingWindow and Slots it never does. (The other
+// algorithms then forget the key's last time, too, so after a step back of the clock the key
+// is new.) Keys are copied.
 package exact
 
 import (

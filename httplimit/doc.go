@@ -4,15 +4,16 @@
 //	...
 //	http.ListenAndServe(":8080", limit(mux))
 //
-// What is limited is a required argument, a [Key]: the client's address ([Clients],
-// which believes the proxies it is told of and nobody else), a [Header], the route
-// ([Pattern]), several of them ([Join]), or a function of your own ([KeyFunc]).
+// The [Key] says what is limited: the client's address ([Clients], which believes only the
+// proxies that you name), a [Header], the route ([Pattern]), several of them ([Join]), or
+// what a function of your own appends ([KeyFunc]).
 //
-// A request that the limiter admits goes to the handler behind, with the
-// ResponseWriter as it came; one that it does not is answered with 429 and the time
-// to wait. Both carry the fields RateLimit-Policy and RateLimit of
-// draft-ietf-httpapi-ratelimit-headers-10, see [Fields]. Several of these
-// middlewares, one behind the other, each add theirs; give them names, see [Name].
+// A request that the limiter admits goes to the next handler, with the ResponseWriter
+// unchanged. A request that it denies is answered with 429 and the time to wait. Both
+// responses carry the fields RateLimit-Policy and RateLimit of
+// draft-ietf-httpapi-ratelimit-headers-10, see [Fields]. If several of these middlewares are
+// used one behind the other, each adds its own policy to the fields; give them names, see
+// [Name].
 //
-// A request costs no allocation, and one at most with header fields.
+// A request costs at most one allocation, and none without header fields.
 package httplimit

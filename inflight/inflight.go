@@ -1,4 +1,12 @@
-// Package inflight limits how many units of a key are in flight at once, in memory that is fixed.
+// Package inflight limits how many units of a key are in flight at once, in memory that is
+// fixed when the limiter is built.
+//
+//	hold, ok := limiter.Acquire(user, 1)
+//	defer hold.Release() // of a denied request it does nothing
+//	if !ok { ... 429 ... }
+//
+// It never admits too much. It denies wrongly only if more requests are in flight than
+// [Config].Requests, or if two keys have the same 64-bit hash.
 package inflight
 
 import (

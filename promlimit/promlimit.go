@@ -1,13 +1,13 @@
-// Package promlimit tells Prometheus what limiters do: how much they admit and deny, how
-// full they are and how often they err. Metrics are labelled by limiter or policy, never
-// by key, so there are as many as in the configuration; for keys see package topkeys.
+// Package promlimit exports limiters to Prometheus: how much they admit and deny, how full
+// they are and how often they err. The labels are names of limiters and policies, never
+// keys, so the number of series does not grow with traffic. For keys see package topkeys.
 //
 //	limiters := map[string]*sketchlimit.Limiter{"api": limiter}
 //	prometheus.MustRegister(promlimit.New(maps.All(limiters)))
 //
-// For the rules of files, the limiters are rules.Counting(). Requests that policies
-// refuse, and those that they would if they were not in shadow mode, are counted by
-// [Refusals] where package httplimit meets them.
+// For the rules of package rules, give [New] the result of rules.Rules.Counting. [Refusals]
+// counts the requests that a policy of package httplimit refuses, or would refuse if it were
+// not in shadow mode.
 package promlimit
 
 import (

@@ -1,12 +1,13 @@
-// Package redislimit lets several machines share one limit per key through Redis, in
-// memory that does not grow with the keys.
+// Package redislimit lets several machines share one limit per key through Redis.
 //
-// It takes the client that a service has already: go-redis's UniversalClient, so a
-// single server, Sentinel and Cluster all do. On the server there are strings and
-// scripts alone, which Valkey and plain Redis of version 5 or later have.
+// It uses the client that a service has already: go-redis's UniversalClient, for a single
+// server, Sentinel or Cluster. The server needs strings and scripts (and sorted sets for an
+// [Exact] with SlidingWindow): Redis of version 5 or later, or Valkey.
 //
-// [Strict] asks Redis for every decision and never admits more than the limit. [Exact] does
-// so too and is never wrong, but keeps every key. [Synced] decides here, in nanoseconds, and
-// exchanges counts with the other machines every interval: they together may pass the limit by
-// what they admit in two of them.
+// [Strict] asks Redis for every decision and never admits more than the limit. [Synced]
+// decides locally, in some 100 ns, and exchanges counts with the other machines at every
+// interval: together they may pass the limit by what the others admit in two intervals.
+// The memory of both does not grow with the keys, and both may deny too early, as a
+// [sketchlimit.Limiter] does. [Exact] asks Redis for every decision and is never wrong, but
+// its memory grows with the keys.
 package redislimit

@@ -1,5 +1,6 @@
-// Package sharing is for carriers of counts between limiters that hold one limit together, on several machines say.
-// Package redislimit is one: it carries the counts through Redis. Whoever limits needs nothing of it.
+// Package sharing is for transports that carry counts between limiters that hold one limit
+// together, for instance on several machines. Package redislimit is one: it carries the
+// counts through Redis. A program that only limits does not need this package.
 package sharing
 
 import (

@@ -1,7 +1,8 @@
-// Package siphash is the keyed [sketchlimit.Hash] for several processes: all that know its key
-// hash alike, and nobody else can find two keys that count as one.
+// Package siphash is a keyed [sketchlimit.Hash] for several processes: all processes that
+// know the key compute the same hash, and nobody else can find two keys of a limiter that
+// count as one.
 //
-// It is a module of its own, so that others do without its dependency. SipHash-2-4 is
+// It is a module of its own, so that other users do not get its dependency. SipHash-2-4 is
 // described by Aumasson and Bernstein, "SipHash: a fast short-input PRF" (2012).
 package siphash
 
