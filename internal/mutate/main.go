@@ -4,10 +4,9 @@
 //
 //	go run ./internal/mutate [-run regexp]
 //
-// It runs the root's tests without the race detector: first the one that has noticed the
-// mutant before, and if that passes all others, those that take long last. A mutant that does
-// not compile, or whose place is not found in the source exactly once, is an error and no
-// proof.
+// It runs the tests of the root, of internal/engine and of what lies below, and of tune, without the race detector:
+// first the one that has noticed the mutant before, and if that passes all others, those that take long last. A mutant
+// that does not compile, or whose place is not found in the source exactly once, is an error and no proof.
 package main
 
 import (
@@ -27,11 +26,11 @@ import (
 // timeout is what the tests of one mutant may take. One that hangs is dead as well.
 const timeout = 20 * time.Minute
 
-// slow are the tests that take seconds; they are left to those that survive the others.
+// slow are the root's tests that take seconds; they are left to mutants that survive the others.
 const slow = "SizedByKeys|StatesItsMemory|BrokenVariants|LiveRate|SteadyState|UnderConcurrency"
 
-// foreign are the tests of what does not decide.
-const foreign = "Tune|Impossible|Inflight|Requirements|Example"
+// foreign are the root's tests of what does not decide.
+const foreign = "Requirements|Example"
 
 func main() {
 	only := flag.String("run", "", "only mutants whose names match")
@@ -55,7 +54,7 @@ func run(only *regexp.Regexp) error {
 	if err := copyTree(dir); err != nil {
 		return err
 	}
-	if killer, err := killedBy(dir, "none"); err != nil || killer != "" {
+	if killer, err := killedBy(dir, ""); err != nil || killer != "" {
 		return errors.Join(fmt.Errorf("the code as it is: noticed by %q", killer), err)
 	}
 	fmt.Println("| what is broken | where | noticed by |\n|---|---|---|")
@@ -96,8 +95,8 @@ func copyTree(dir string) error {
 	return nil
 }
 
-// mutant is one way to break a file: a text that is in it once becomes another. A test is
-// known to notice.
+// mutant is one way to break a file: a text that is in it once becomes another. A test, with its folder before it unless
+// that is the root, is known to notice.
 type mutant struct{ name, file, from, to, test string }
 
 // try returns the first test that notices the mutant, "" if none does.
@@ -118,21 +117,22 @@ func (m *mutant) try(dir string) (killer string, err error) {
 	return killer, errors.Join(err, os.WriteFile(name, sound, 0o644))
 }
 
-// killedBy returns the first test that fails in the tree, one of the root's before all
-// others, "" if all pass.
+// killedBy returns the first test that fails in the tree, "" if all pass. It runs first, "" if there is none, then all
+// others of the packages that decide, and last what takes long.
 func killedBy(dir, first string) (string, error) {
-	tests := filepath.Join(dir, "root.test")
-	if out, err := exec.Command("go", "test", "-C", dir, "-c", "-o", tests, ".").CombinedOutput(); err != nil {
-		return "", fmt.Errorf("does not compile: %s", out)
+	var runs [][]string
+	if first != "" {
+		folder, name := filepath.Split(strings.Replace(first, ".Test", "/Test", 1))
+		runs = append(runs, []string{"-run", "^" + name + "$", "./" + folder})
 	}
-	for _, command := range [][]string{
-		{tests, "-test.run", "^" + first + "$"},
-		{tests, "-test.failfast", "-test.skip", slow + "|" + foreign},
-		{tests, "-test.failfast", "-test.run", slow},
-		{"go", "test", "-failfast", "./bloom", "./cms", "./rotating"},
-	} {
+	runs = append(runs,
+		[]string{"./internal/engine", "./bloom", "./cms", "./rotating"},
+		[]string{"-skip", slow + "|" + foreign, "."},
+		[]string{"-run", slow, "."},
+		[]string{"./tune"})
+	for _, arguments := range runs {
 		ctx, cancel := context.WithTimeout(context.Background(), timeout)
-		test := exec.CommandContext(ctx, command[0], command[1:]...)
+		test := exec.CommandContext(ctx, "go", append([]string{"test", "-vet=off", "-failfast"}, arguments...)...)
 		test.Dir = dir
 		out, err := test.CombinedOutput()
 		hangs := ctx.Err() != nil
@@ -142,6 +142,8 @@ func killedBy(dir, first string) (string, error) {
 			return "tests that do not end", nil
 		case err != nil:
 			return verdict(out)
+		case bytes.Contains(out, []byte("[no tests to run]")):
+			return "", fmt.Errorf("there is no %s", first)
 		}
 	}
 	return "", nil
