@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,23 +20,9 @@ import (
 	"github.com/sketchlimit/sketchlimit/internal/testkit"
 )
 
-// scale is how much smaller than the load that the figures in the README are about
-// these tests are: keys, requests and memory alike. The error depends on the load of
-// a cell only, so the rates are the same. BenchmarkSteadyState has the full size.
-const scale = 16 * testkit.Slowdown
-
-// steadyState are five windows of 5 M requests (6 M for the attack) over 1 M keys,
-// divided by scale.
-func steadyState(seed uint64) map[string]accuracy.Workload {
-	base := accuracy.Workload{Keys: 1_000_000 / scale, Requests: 5 * 5_000_000 / scale, Windows: 5, Seed: seed}
-	zipf08, zipf11, uniform, attack := base, base, base, base
-	zipf08.Kind, zipf08.Exponent = accuracy.Zipf, 0.8
-	zipf11.Kind, zipf11.Exponent = accuracy.Zipf, 1.1
-	uniform.Kind = accuracy.Uniform
-	attack.Kind, attack.Limit, attack.Factor = accuracy.Attack, 100, 3
-	attack.Abusers, attack.Requests = 10_000/scale, 5*6_000_000/scale
-	return map[string]accuracy.Workload{"zipf 0.8": zipf08, "zipf 1.1": zipf11, "uniform": uniform, "attack": attack}
-}
+// small tells that a test must not take long, under the race detector or by -short. It is then so small that it can
+// judge what holds at any size, that nothing is over-admitted, and no rates: it has too few requests for them.
+func small() bool { return testkit.Slowdown > 1 || testing.Short() }
 
 func replay(t *testing.T, w accuracy.Workload, c accuracy.Contest) *accuracy.Result {
 	t.Helper()
@@ -44,58 +33,107 @@ func replay(t *testing.T, w accuracy.Workload, c accuracy.Contest) *accuracy.Res
 	return r
 }
 
-// The contract: no over-admission at all, a false-denial rate of at most 5e-6 and a
-// withheld share of at most 1e-5 at two bytes a key, both generations included.
-func TestSteadyState(t *testing.T) {
-	for name, w := range steadyState(1) {
-		t.Run(name, func(t *testing.T) {
+// readmeWorkloads are the workloads of the README's accuracy table, for all windows together, and their limits.
+var readmeWorkloads = map[string]struct {
+	spec  string
+	limit int
+}{
+	"Zipf 0.8, 1 M keys, 5 M requests":                  {"zipf:0.8,keys=1e6,requests=25e6,windows=5", 100},
+	"Zipf 1.1, 1 M keys, 5 M requests":                  {"zipf:1.1,keys=1e6,requests=25e6,windows=5", 100},
+	"uniform, 1 M keys, 5 M requests":                   {"uniform,keys=1e6,requests=25e6,windows=5", 100},
+	"10 k abusers at 3 × limit, 1 M keys of 3 requests": {"attack:3,keys=1e6,abusers=1e4,limit=100,requests=30e6,windows=5", 100},
+	"uniform, 200 k keys, 400 k requests, limit 5":      {"uniform,keys=2e5,requests=24e5,windows=6", 5},
+	"uniform, 1 M keys, 1 M requests, limit 1":          {"uniform,keys=1e6,requests=6e6,windows=6", 1},
+}
+
+// The contract is the README's accuracy table: rows of up to 10 million requests as they are, and a quarter of the keys,
+// requests and memory of the others. Where the README says 0, not one request of an innocent key may be denied: of 1.6 …
+// 6 million of them. Other false denials and what is withheld may be no more than the README says, and for a quarter
+// no more than chance makes of that once in a million runs. Keys, times and seeds are fixed.
+func TestReadmeTable(t *testing.T) {
+	readme, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	_, table, ok := strings.Cut(string(readme), "| memory, exact |\n|---|---|---|---|---|---|\n")
+	require.True(t, ok)
+	table, _, _ = strings.Cut(table, "\n\n")
+	name, found := "", 0
+	for line := range strings.Lines(table) {
+		cells := strings.Split(line, "|")
+		for i := range cells {
+			cells[i] = strings.TrimSpace(cells[i])
+		}
+		if cells[1] != "" { // or else the workload is that of the row above
+			name = cells[1]
+			found++
+		}
+		memory, falseDenials, withheld, overAdmissions := cells[2], cells[3], cells[4], cells[5]
+		workload, ok := readmeWorkloads[name]
+		require.True(t, ok, name)
+		t.Run(name+", "+memory, func(t *testing.T) {
 			t.Parallel()
+			w, err := accuracy.ParseWorkload(workload.spec, accuracy.Workload{Seed: 1})
+			require.NoError(t, err)
+			number, unit, _ := strings.Cut(memory, " ")
+			bytes, err := strconv.Atoi(number)
+			require.NoError(t, err)
+			bytes <<= map[string]int{"KiB": 10, "MiB": 20}[unit]
+			scale := 1
+			if w.Requests > 10e6 {
+				scale = 4
+			}
+			if small() {
+				scale = 128
+			}
+			w.Keys, w.Abusers, w.Requests = w.Keys/scale, w.Abusers/scale, w.Requests/scale
 			r := replay(t, w, accuracy.NewContest(sketchlimit.Config{
-				Limit: 100, Window: time.Minute, MemoryBytes: 2 << 20 / scale, Seed: 1,
+				Limit: workload.limit, Window: time.Minute, MemoryBytes: max(bytes/scale, 16<<10), Seed: 1,
 			}))
-			require.Zero(t, r.OverAdmissions)
+			t.Logf("%d false denials of %d, withheld %.2e, live %.1e", r.InnocentFalseDenials, r.InnocentRequests, r.WithheldShare, r.LiveFalseDenialRateLast)
+			require.Equal(t, overAdmissions, fmt.Sprint(r.OverAdmissions))
 			require.Zero(t, r.EstimateTooSmall, "readings are never below the truth")
-			require.LessOrEqual(t, r.InnocentFalseDenials, testkit.MostFalseDenials(r.InnocentRequests, 5e-6))
-			withheld := r.OracleAdmittedUnits - min(r.AdmittedUnits, r.OracleAdmittedUnits)
-			require.LessOrEqual(t, withheld, testkit.MostFalseDenials(r.OracleAdmittedUnits, 1e-5))
-			t.Logf("false-denial rate %d of %d, withheld %.1e, live %.1e",
-				r.InnocentFalseDenials, r.InnocentRequests, r.WithheldShare, r.LiveFalseDenialRateLast)
+			if small() {
+				return
+			}
+			most := testkit.MostFalseDenials
+			if scale == 1 {
+				most = func(n uint64, rate float64) uint64 { return uint64(1.05 * rate * float64(n)) } // the README rounds
+			}
+			require.LessOrEqual(t, r.InnocentFalseDenials, most(r.InnocentRequests, figure(t, falseDenials)))
+			require.LessOrEqual(t, r.OracleAdmittedUnits-min(r.AdmittedUnits, r.OracleAdmittedUnits), most(r.OracleAdmittedUnits, figure(t, withheld)))
 		})
 	}
+	require.Len(t, readmeWorkloads, found)
 }
 
-// Low limits leave no room for error: one unit too many is a fifth of the quota, or
-// the whole of it.
-func TestSteadyStateLowLimits(t *testing.T) {
-	for _, c := range []struct {
-		limit, keys, perWindow, memory int
-		withheld                       float64
-	}{
-		{5, 200_000, 400_000, 2 << 20, 5e-4},
-		{1, 1_000_000, 1_000_000, 4 << 20, 1e-4},
-	} {
-		w := accuracy.Workload{Kind: accuracy.Uniform, Keys: c.keys / scale, Requests: 6 * c.perWindow / scale, Windows: 6, Seed: 1}
-		r := replay(t, w, accuracy.NewContest(sketchlimit.Config{
-			Limit: c.limit, Window: time.Minute, MemoryBytes: c.memory / scale, Seed: 1,
-		}))
-		require.Zero(t, r.OverAdmissions)
-		withheld := r.OracleAdmittedUnits - min(r.AdmittedUnits, r.OracleAdmittedUnits)
-		require.LessOrEqual(t, withheld, testkit.MostFalseDenials(r.OracleAdmittedUnits, c.withheld))
-	}
+func figure(t *testing.T, text string) float64 {
+	rate, err := strconv.ParseFloat(text, 64)
+	require.NoError(t, err)
+	return rate
 }
 
-// A limiter made for so many keys keeps the rate that was asked for.
+// A limiter made for so many keys keeps the rate that was asked for: not one false denial more than that rate is of the
+// requests of innocent keys, of which there are 200,000 … 1 million. Keys, times and seeds are fixed.
 func TestSizedByKeys(t *testing.T) {
-	for _, limit := range []int{1, 2, 5, 10, 20, 100, 1000} {
+	for limit, keys := range map[int]int{1: 100_000, 2: 200_000, 5: 40_000, 10: 40_000, 20: 40_000, 100: 40_000, 1000: 10_000} {
 		for _, rate := range []float64{1e-3, 1e-5} {
-			const keys = 10_000 / testkit.Slowdown
-			w := accuracy.Workload{Kind: accuracy.Attack, Keys: keys, Limit: limit, Factor: 3, Abusers: keys / 100,
-				Requests: 5 * (5*keys + 3*limit*keys/100), Windows: 5, Seed: 1}
-			r := replay(t, w, accuracy.NewContest(sketchlimit.Config{
-				Limit: limit, Window: time.Minute, Keys: keys, FalseDenialRate: rate, Seed: 1,
-			}))
-			require.Zero(t, r.OverAdmissions)
-			require.LessOrEqual(t, r.InnocentFalseDenials, testkit.MostFalseDenials(r.InnocentRequests, rate), "limit %d at %v", limit, rate)
+			t.Run(fmt.Sprintf("limit %d, rate %v", limit, rate), func(t *testing.T) {
+				t.Parallel()
+				keys := keys
+				if small() {
+					keys /= 32
+				}
+				w := accuracy.Workload{Kind: accuracy.Attack, Keys: keys, Limit: limit, Factor: 3, Abusers: keys / 100,
+					Requests: 5 * (5*keys + 3*limit*keys/100), Windows: 5, Seed: 1}
+				r := replay(t, w, accuracy.NewContest(sketchlimit.Config{
+					Limit: limit, Window: time.Minute, Keys: keys, FalseDenialRate: rate, Seed: 1,
+				}))
+				require.Zero(t, r.OverAdmissions)
+				t.Logf("%d false denials of %d", r.InnocentFalseDenials, r.InnocentRequests)
+				if !small() {
+					require.Greater(t, rate*float64(r.InnocentRequests), 1.5, "too few to judge the rate")
+					require.LessOrEqual(t, float64(r.InnocentFalseDenials), rate*float64(r.InnocentRequests))
+				}
+			})
 		}
 	}
 }
@@ -219,9 +257,9 @@ func raiseLeastByN(cells *[4]*uint8, least, n uint8) {
 // The measurements above can fail: a sound variant passes them, and each of the
 // published mistakes does not. (Read-then-add is raced in TestReadThenAddOverAdmits.)
 func TestBrokenVariantsAreFound(t *testing.T) {
-	w := steadyState(1)["attack"]
-	w.Cost = 3
-	w.Requests /= 2
+	const keys = 60_000 / testkit.Slowdown
+	w := accuracy.Workload{Kind: accuracy.Attack, Keys: keys, Abusers: keys / 100, Limit: 100, Factor: 3, Cost: 3,
+		Requests: 15 * keys, Windows: 5, Seed: 1}
 	contest := func(v *variant) *accuracy.Result {
 		return replay(t, w, accuracy.Contest{
 			Limit: 100, Window: time.Minute,
@@ -230,7 +268,7 @@ func TestBrokenVariantsAreFound(t *testing.T) {
 		})
 	}
 	passes := func(r *accuracy.Result) bool {
-		return r.OverAdmissions == 0 && r.InnocentFalseDenials <= testkit.MostFalseDenials(r.InnocentRequests, 5e-6)
+		return r.OverAdmissions == 0 && r.InnocentFalseDenials == 0
 	}
 	const bytes = 1 << 18 / testkit.Slowdown // a power of two, so that the remainder of a row is its low bits
 	sound := newVariant(bytes, 100)
@@ -252,7 +290,10 @@ func TestBrokenVariantsAreFound(t *testing.T) {
 // Abusers who come in the midst of a window must not carry light keys to the limit: the table of heavy keys has
 // room for them, whatever light keys have read until then.
 func TestAbusersWhoComeLate(t *testing.T) {
-	const keys = 20_000 / testkit.Slowdown
+	keys := 50_000
+	if small() {
+		keys = 2500
+	}
 	for _, c := range []sketchlimit.Config{
 		{Limit: 20}, {Limit: 100}, {Limit: 1000},
 		{Limit: 100, Algorithm: sketchlimit.FixedWindow}, {Limit: 1000, Algorithm: sketchlimit.FixedWindow},
@@ -285,13 +326,16 @@ func TestAbusersWhoComeLate(t *testing.T) {
 		denied = 0
 		send(1, 1.5, 5*keys/2, 0)
 		send(1.5, 2, 5*keys/2, 3*c.Limit*keys/100)
-		require.LessOrEqual(t, uint64(denied), testkit.MostFalseDenials(5*keys, 1e-5), "%v %d", c.Algorithm, c.Limit)
+		require.LessOrEqual(t, denied, 5*keys/100_000, "%v %d: the rate is 1e-5", c.Algorithm, c.Limit)
 	}
 }
 
 // A limiter made for a lowest limit holds its rate there, and not just at Limit.
 func TestLowestLimitIsSizedFor(t *testing.T) {
-	const keys, probes = 20_000 / testkit.Slowdown, 20_000
+	keys, probes := 20_000, 100_000
+	if small() {
+		keys, probes = 2500, 10_000
+	}
 	for _, test := range []struct {
 		sketchlimit.Config
 		requests int // a key
@@ -326,6 +370,6 @@ func TestLowestLimitIsSizedFor(t *testing.T) {
 			}
 			now = now.Add(3 * time.Minute / 2)
 		}
-		require.LessOrEqual(t, uint64(denied), testkit.MostFalseDenials(2*probes, 1e-5), "%v %d under %d", c.Algorithm, c.LowestLimit, c.Limit)
+		require.LessOrEqual(t, denied, 2*probes/100_000, "%v %d under %d: the rate is 1e-5", c.Algorithm, c.LowestLimit, c.Limit)
 	}
 }

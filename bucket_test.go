@@ -361,12 +361,16 @@ func TestBucketNeverOverAdmitsUnderConcurrency(t *testing.T) {
 	}
 }
 
-// A sixteenth of the load of BenchmarkSteadyState: at 4 MiB for a million keys
-// no over-admission, and false denials of innocent keys below one in a million.
+// A quarter of what bench measures, a million keys at 4 MiB: no over-admission, no false denial of an innocent key, and
+// hardly a unit withheld.
 func TestBucketSteadyState(t *testing.T) {
 	for _, spec := range []string{"zipf:0.8", "uniform", "attack:2"} {
 		t.Run(spec, func(t *testing.T) {
 			t.Parallel()
+			scale := 4
+			if small() {
+				scale = 128
+			}
 			w, err := accuracy.ParseWorkload(spec, accuracy.Workload{Keys: 1_000_000 / scale, Requests: 12_000_000 / scale,
 				Abusers: 10_000 / scale, Limit: 100, Windows: 4, Seed: 1})
 			require.NoError(t, err)
@@ -375,9 +379,11 @@ func TestBucketSteadyState(t *testing.T) {
 			}))
 			require.Zero(t, r.OverAdmissions)
 			require.Zero(t, r.EstimateTooSmall, "readings are never below the truth")
-			require.LessOrEqual(t, r.InnocentFalseDenials, testkit.MostFalseDenials(r.InnocentRequests, 1e-6))
-			withheld := r.OracleAdmittedUnits - min(r.AdmittedUnits, r.OracleAdmittedUnits)
-			require.LessOrEqual(t, withheld, testkit.MostFalseDenials(r.OracleAdmittedUnits, 1e-5))
+			t.Logf("%d false denials of %d, withheld %.1e", r.InnocentFalseDenials, r.InnocentRequests, r.WithheldShare)
+			if !small() {
+				require.Zero(t, r.InnocentFalseDenials)
+				require.Less(t, r.WithheldShare, 1e-6)
+			}
 		})
 	}
 }
