@@ -40,8 +40,19 @@ func shown(r *rules.Rule) string {
 	return s
 }
 
-// What the documented examples and test files of envoyproxy/ratelimit match.
-func TestMatching(t *testing.T) {
+// matches requires that descriptors match the rules of a file that are wanted, by descriptor.
+func matches(t *testing.T, file string, want map[string]string) {
+	t.Helper()
+	_, match, err := rules.Parse("file.yaml", []byte(file))
+	require.NoError(t, err)
+	for d, want := range want {
+		rule, _ := match(descriptor(d))
+		require.Equal(t, want, shown(rule), d)
+	}
+}
+
+// What the documented examples of envoyproxy/ratelimit match.
+func TestEnvoysExamples(t *testing.T) {
 	for _, c := range []struct {
 		name, file string
 		want       map[string]string
@@ -138,7 +149,14 @@ domain: quota
 descriptors:
   - {key: service, value: service_1, quota_mode: true, rate_limit: {unit: minute, requests_per_unit: 1}}
 `, map[string]string{"service=service_1": "1/1m0s service_service_1 quota"}},
-		{"a service's", `
+	} {
+		t.Run(c.name, func(t *testing.T) { matches(t, c.file, c.want) })
+	}
+}
+
+// The file of the example service of envoyproxy/ratelimit.
+func TestEnvoysServiceFile(t *testing.T) {
+	matches(t, `
 ---
 domain: rl
 descriptors:
@@ -153,17 +171,21 @@ descriptors:
       - {key: baz, value: shady, rate_limit: {unit: minute, requests_per_unit: 1}, shadow_mode: true}
   - {key: qux, rate_limit: {unlimited: true}}
 `, map[string]string{
-			"source_cluster=proxy destination_cluster=mock": "1/1m0s source_cluster_proxy.destination_cluster_mock",
-			"foo=foo":            "2/1m0s foo",
-			"foo=foo bar=bar":    "3/1m0s foo.bar",
-			"foo=foo bar=banned": "0/1m0s foo.bar_banned",
-			"foo=foo baz=baz":    "1/1s foo.baz",
-			"foo=foo baz=shady":  "1/1m0s foo.baz_shady shadow",
-			"foo=foo bay=x":      "unlimited",
-			"foo=foo nix=x":      "-",
-			"qux=x":              "unlimited",
-		}},
-		{"basic", `
+		"source_cluster=proxy destination_cluster=mock": "1/1m0s source_cluster_proxy.destination_cluster_mock",
+		"foo=foo":            "2/1m0s foo",
+		"foo=foo bar=bar":    "3/1m0s foo.bar",
+		"foo=foo bar=banned": "0/1m0s foo.bar_banned",
+		"foo=foo baz=baz":    "1/1s foo.baz",
+		"foo=foo baz=shady":  "1/1m0s foo.baz_shady shadow",
+		"foo=foo bay=x":      "unlimited",
+		"foo=foo nix=x":      "-",
+		"qux=x":              "unlimited",
+	})
+}
+
+// The file that the loader of envoyproxy/ratelimit is tested with: levels, open and given values, names.
+func TestEnvoysBasicFile(t *testing.T) {
+	matches(t, `
 domain: test-domain
 descriptors:
   - key: key1
@@ -182,23 +204,27 @@ descriptors:
     descriptors: [{key: subkey5, value: subvalue5, rate_limit: {unit: day, requests_per_unit: 25}}]
   - {key: key6, rate_limit: {unlimited: true}}
 `, map[string]string{
-			"key1=something":                  "-",
-			"key1=value1":                     "-",
-			"key1=value1 subkey1=something":   "5/1s key1_value1.subkey1",
-			"key1=value1 subkey1=subvalue1":   "10/1s key1_value1.subkey1_subvalue1",
-			"key2=value2":                     "30/1m0s key2_value2",
-			"key2=other":                      "20/1m0s key2",
-			"key2=value3":                     "-",
-			"key2=value2 subkey=subvalue":     "-",
-			"key3=foo":                        "1/1h0m0s key3",
-			"key4=foo":                        "1/24h0m0s key4 key4_rate_limit",
-			"key5=value5":                     "15/24h0m0s key5_value5",
-			"key5=value5 subkey5=subvalue":    "-",
-			"key5=value5 subkey5=subvalue5":   "25/24h0m0s key5_value5.subkey5_subvalue5",
-			"key6=foo":                        "unlimited",
-			"key1=value1 subkey1=x subkey2=x": "-",
-		}},
-		{"wildcards", `
+		"key1=something":                  "-",
+		"key1=value1":                     "-",
+		"key1=value1 subkey1=something":   "5/1s key1_value1.subkey1",
+		"key1=value1 subkey1=subvalue1":   "10/1s key1_value1.subkey1_subvalue1",
+		"key2=value2":                     "30/1m0s key2_value2",
+		"key2=other":                      "20/1m0s key2",
+		"key2=value3":                     "-",
+		"key2=value2 subkey=subvalue":     "-",
+		"key3=foo":                        "1/1h0m0s key3",
+		"key4=foo":                        "1/24h0m0s key4 key4_rate_limit",
+		"key5=value5":                     "15/24h0m0s key5_value5",
+		"key5=value5 subkey5=subvalue":    "-",
+		"key5=value5 subkey5=subvalue5":   "25/24h0m0s key5_value5.subkey5_subvalue5",
+		"key6=foo":                        "unlimited",
+		"key1=value1 subkey1=x subkey2=x": "-",
+	})
+}
+
+// A wildcard stands for any text, also for none, anywhere in a value or a key.
+func TestWildcardsInKeysAndValues(t *testing.T) {
+	matches(t, `
 domain: test-domain
 descriptors:
   - {key: wild, value: foo*, rate_limit: {unit: minute, requests_per_unit: 20}}
@@ -216,35 +242,39 @@ descriptors:
   - {key: "k*", rate_limit: {unit: minute, requests_per_unit: 92}}
   - {key: double, value: x*yy*yy*z, rate_limit: {unit: minute, requests_per_unit: 93}}
 `, map[string]string{
-			"wild=foo1":                    "20/1m0s wild_foo*",
-			"wild=foo":                     "20/1m0s wild_foo*",
-			"wild=bar":                     "-",
-			"noWild=foo":                   "30/1m0s noWild_foo",
-			"noWild=foo1":                  "-",
-			"level=x wild=barab":           "40/1m0s level.wild_bar*b",
-			"level=x wild=bar123b":         "40/1m0s level.wild_bar*b",
-			"level=x wild=barb":            "40/1m0s level.wild_bar*b",
-			"level=x wild=bara":            "-",
-			"level=x wild=xbarb":           "-",
-			"level=x wild=bab":             "-",
-			"level=x wild=foobarbaz":       "50/1m0s level.wild_foo*bar*baz",
-			"level=x wild=foo123bar456baz": "50/1m0s level.wild_foo*bar*baz",
-			"level=x wild=foobarbarbaz":    "50/1m0s level.wild_foo*bar*baz",
-			"level=x wild=foo123baz":       "-",
-			"level=x wild=foobaz":          "-",
-			"file=file_test1":              "70/1m0s file_file_test1",
-			"file=file_test2":              "60/1m0s file_file_test*",
-			"file=file_tesla":              "61/1m0s file_file_t*",
-			"file=other":                   "80/1m0s file",
-			"any":                          "90/1m0s any_*",
-			"any=thing":                    "90/1m0s any_*",
-			"twice=aba":                    "-",
-			"twice=ababa":                  "91/1m0s twice_aba*ba",
-			"key=x":                        "92/1m0s k*",
-			"double=xyyyz":                 "-",
-			"double=xyyyyz":                "93/1m0s double_x*yy*yy*z",
-		}},
-		{"windows", `
+		"wild=foo1":                    "20/1m0s wild_foo*",
+		"wild=foo":                     "20/1m0s wild_foo*",
+		"wild=bar":                     "-",
+		"noWild=foo":                   "30/1m0s noWild_foo",
+		"noWild=foo1":                  "-",
+		"level=x wild=barab":           "40/1m0s level.wild_bar*b",
+		"level=x wild=bar123b":         "40/1m0s level.wild_bar*b",
+		"level=x wild=barb":            "40/1m0s level.wild_bar*b",
+		"level=x wild=bara":            "-",
+		"level=x wild=xbarb":           "-",
+		"level=x wild=bab":             "-",
+		"level=x wild=foobarbaz":       "50/1m0s level.wild_foo*bar*baz",
+		"level=x wild=foo123bar456baz": "50/1m0s level.wild_foo*bar*baz",
+		"level=x wild=foobarbarbaz":    "50/1m0s level.wild_foo*bar*baz",
+		"level=x wild=foo123baz":       "-",
+		"level=x wild=foobaz":          "-",
+		"file=file_test1":              "70/1m0s file_file_test1",
+		"file=file_test2":              "60/1m0s file_file_test*",
+		"file=file_tesla":              "61/1m0s file_file_t*",
+		"file=other":                   "80/1m0s file",
+		"any":                          "90/1m0s any_*",
+		"any=thing":                    "90/1m0s any_*",
+		"twice=aba":                    "-",
+		"twice=ababa":                  "91/1m0s twice_aba*ba",
+		"key=x":                        "92/1m0s k*",
+		"double=xyyyz":                 "-",
+		"double=xyyyyz":                "93/1m0s double_x*yy*yy*z",
+	})
+}
+
+// A window is a unit, any duration, and a multiple of either.
+func TestWindowsOfRules(t *testing.T) {
+	matches(t, `
 domain: windows
 descriptors:
   - {key: a, rate_limit: {unit: minute, unit_multiplier: 5, requests_per_unit: 20}}
@@ -254,10 +284,13 @@ descriptors:
   - {key: e, rate_limit: {unit: Month, requests_per_unit: 20}}
   - {key: f, rate_limit: {unit: year, requests_per_unit: 20}}
 `, map[string]string{
-			"a=": "20/5m0s a", "b=": "20/10m0s b", "c=": "20/3s c",
-			"d=": "20/168h0m0s d", "e=": "20/720h0m0s e", "f=": "20/8760h0m0s f",
-		}},
-		{"anchors and values that are no text", `
+		"a=": "20/5m0s a", "b=": "20/10m0s b", "c=": "20/3s c",
+		"d=": "20/168h0m0s d", "e=": "20/720h0m0s e", "f=": "20/8760h0m0s f",
+	})
+}
+
+func TestAnchorsAndValuesThatAreNoText(t *testing.T) {
+	matches(t, `
 domain: 42
 descriptors:
   - {key: 1, value: true, rate_limit: &limit {unit: minute, requests_per_unit: 0x10}}
@@ -265,24 +298,17 @@ descriptors:
   - {<<: *two, key: 3}
   - {key: 4, rate_limit: {<<: [*limit, {unit: hour, name: x}], name: y}}
 `, map[string]string{
-			"1=true": "16/1m0s 1_true", "2=0042": "16/1m0s 2_0042", "3=0042": "16/1m0s 3_0042", "4=": "16/1m0s 4 y",
-		}},
-		{"keys and values that join alike", `
+		"1=true": "16/1m0s 1_true", "2=0042": "16/1m0s 2_0042", "3=0042": "16/1m0s 3_0042", "4=": "16/1m0s 4 y",
+	})
+}
+
+func TestKeysAndValuesThatJoinAlike(t *testing.T) {
+	matches(t, `
 domain: joined
 descriptors:
   - {key: a, value: b_c, rate_limit: {unit: minute, requests_per_unit: 1}}
   - {key: a_b, value: c, rate_limit: {unit: minute, requests_per_unit: 2}}
-`, map[string]string{"a=b_c": "1/1m0s a_b_c", "a_b=c": "2/1m0s a_b_c"}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			_, match, err := rules.Parse("file.yaml", []byte(c.file))
-			require.NoError(t, err)
-			for d, want := range c.want {
-				rule, _ := match(descriptor(d))
-				require.Equal(t, want, shown(rule), d)
-			}
-		})
-	}
+`, map[string]string{"a=b_c": "1/1m0s a_b_c", "a_b=c": "2/1m0s a_b_c"})
 }
 
 // Open values tell counters apart, given ones do not, and under share_threshold neither do

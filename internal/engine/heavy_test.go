@@ -13,93 +13,129 @@ func TestAShardIsOneCacheLine(t *testing.T) {
 	require.EqualValues(t, 64*stripes, unsafe.Sizeof(Counter{}))
 }
 
-func TestHeavyTable(t *testing.T) {
-	table := newHeavyTable(100, Dimensions{HeavyEntries: 2 * HeavyBucket, HeavyThreshold: 16})
-	words := make([]uint64, 2*HeavyBucket)
-	at := func(h uint64) *line { return table.line(words, 0, h) }
-	require.Nil(t, table.find(at(7), 7))
-	require.True(t, table.room(at(7)))
-	for i := range uint64(2 * HeavyBucket) {
-		h := i * 0x123456789abcdef1
-		table.insert(at(h), h, 20+int64(i)) // some buckets are full before the table is
-	}
-	held, full := 0, 0
-	for i := range uint64(2 * HeavyBucket) {
-		h := i * 0x123456789abcdef1
-		e := table.find(at(h), h)
-		if e == nil {
-			require.False(t, table.room(at(h)), "or it would have an entry")
-			full++
-		} else {
+// heavyWords is a table of so many buckets, for a limit of 100, and its words.
+type heavyWords struct {
+	heavyTable
+	words []uint64
+}
+
+func newHeavyWords(buckets int) *heavyWords {
+	d := Dimensions{HeavyEntries: buckets * HeavyBucket, HeavyThreshold: 16}
+	return &heavyWords{newHeavyTable(100, d), make([]uint64, d.HeavyEntries)}
+}
+
+func (w *heavyWords) at(h uint64) *line { return w.line(w.words, 0, h) }
+
+func (w *heavyWords) entry(h uint64) *uint64 { return w.find(w.at(h), h) }
+
+func (w *heavyWords) insert(h uint64, count int64) bool {
+	return w.heavyTable.insert(w.at(h), h, count)
+}
+
+func (w *heavyWords) turn(turns int) bool { return w.heavyTable.turn(w.words, turns, 2) }
+
+func TestHeavyTableFindsWhatWasInserted(t *testing.T) {
+	w := newHeavyWords(2)
+	require.Nil(t, w.entry(7))
+	require.True(t, w.room(w.at(7)))
+	hash := func(i int) uint64 { return uint64(i) * 0x123456789abcdef1 }
+	held := 0
+	for i := range 2 * HeavyBucket { // some buckets are full before the table is
+		room := w.room(w.at(hash(i)))
+		require.Equal(t, room, w.insert(hash(i), 20+int64(i)))
+		if room {
 			held++
-			require.EqualValues(t, 20+i, table.count(*e, 0))
-			require.Zero(t, table.count(*e, 1))
 		}
 	}
 	require.Greater(t, held, HeavyBucket)
-	require.Positive(t, full)
-
-	const key = 0x123456789abcdef1
-	e := table.find(at(key), key)
-	table.set(e, 100)
-	require.False(t, table.whole(*e, 0), "the generation had begun before the entry was made")
-	table.turn(words, 1, 2)
-	require.EqualValues(t, 0, table.count(*e, 0))
-	require.EqualValues(t, 100, table.count(*e, 1))
-	require.True(t, table.whole(*e, 0))
-	require.False(t, table.whole(*e, 1))
-	table.set(e, 3)
-	table.turn(words, 1, 2)
-	e = table.find(at(key), key)
-	require.EqualValues(t, 3, table.count(*e, 1))
-	require.True(t, table.whole(*e, 0))
-	require.True(t, table.whole(*e, 1))
-	table.turn(words, 1, 2)
-	e = table.find(at(key), key)
-	require.NotNil(t, e, "its key is still the only one to be read for the generation without a unit")
-	require.True(t, table.spent(*e))
-	require.True(t, table.room(at(key)), "but another key may have its place")
-	table.turn(words, 1, 2)
-	require.Nil(t, table.find(at(key), key), "two generations without a unit free an entry")
-	require.Equal(t, make([]uint64, 2*HeavyBucket), words)
-
-	// Entries go to the front of their bucket: the first word tells whether it is empty, the last whether it is full.
-	for h := range uint64(HeavyBucket) {
-		table.insert(at(h), h, 1+int64(h%3)) // all in one bucket
-	}
-	for h := range uint64(HeavyBucket) {
-		table.set(table.find(at(h), h), int64(h%3)) // with nothing in the current generation, a third goes
-	}
-	table.turn(words, 1, 2)
-	for h := range uint64(HeavyBucket) {
-		if e := table.find(at(h), h); h%3 == 0 {
-			require.Nil(t, e)
-		} else {
-			require.EqualValues(t, h%3, table.count(*e, 1))
+	require.Less(t, held, 2*HeavyBucket)
+	for i := range 2 * HeavyBucket {
+		if e := w.entry(hash(i)); e != nil {
+			held--
+			require.EqualValues(t, 20+i, w.count(*e, 0))
+			require.Zero(t, w.count(*e, 1))
 		}
 	}
-	require.Zero(t, words[HeavyBucket-1])
-	require.NotZero(t, words[0])
-	clear(words)
+	require.Zero(t, held, "all that had room are found")
+}
 
-	// A full bucket of entries that are spent has room, one that is in use at its end has none.
-	for h := range uint64(HeavyBucket) {
-		require.True(t, table.insert(at(h), h, 20))
+// What a turn makes of an entry: its count is that of the generation before, and the entry counts the whole of the one
+// that begins.
+func TestHeavyEntryTurns(t *testing.T) {
+	w := newHeavyWords(1)
+	w.insert(7, 100)
+	require.False(t, w.whole(*w.entry(7), 0), "the generation had begun before the entry was made")
+	for _, counts := range []struct{ current, previous int64 }{{3, 100}, {5, 3}} {
+		require.True(t, w.turn(1))
+		e := w.entry(7)
+		require.Zero(t, w.count(*e, 0))
+		require.Equal(t, counts.previous, w.count(*e, 1))
+		require.True(t, w.whole(*e, 0))
+		require.Equal(t, counts.previous != 100, w.whole(*e, 1))
+		w.set(e, counts.current)
+		require.Equal(t, counts.current, w.count(*e, 0))
+		require.Equal(t, counts.previous, w.count(*e, 1))
 	}
-	require.False(t, table.room(at(0)))
-	require.False(t, table.insert(at(HeavyBucket), HeavyBucket, 20))
-	table.turn(words, 1, 2)
-	require.False(t, table.room(at(0)))
-	table.turn(words, 1, 2)
-	require.True(t, table.room(at(0)))
-	require.True(t, table.insert(at(HeavyBucket), HeavyBucket, 20))
-	require.EqualValues(t, 20, table.count(*table.find(at(HeavyBucket), HeavyBucket), 0))
-	clear(words)
+}
 
-	table.insert(at(9), 9, 30)
-	table.turn(words, 2, 2)
-	e = table.find(at(9), 9)
-	require.Nil(t, e, "and so does a jump")
+// After a generation without a unit the entry is still its key's, which is told by it when units come free. After two
+// it is gone.
+func TestHeavyEntryOutlivesOneEmptyGeneration(t *testing.T) {
+	w := newHeavyWords(1)
+	w.insert(7, 100)
+	require.True(t, w.turn(1))
+	require.False(t, w.spent(*w.entry(7)))
+	require.True(t, w.turn(1))
+	require.True(t, w.spent(*w.entry(7)))
+	require.False(t, w.turn(1), "nothing is left")
+	require.Nil(t, w.entry(7))
+	require.Equal(t, make([]uint64, HeavyBucket), w.words)
+}
+
+func TestHeavyTableIsClearedByAJump(t *testing.T) {
+	w := newHeavyWords(1)
+	w.insert(7, 100)
+	require.False(t, w.turn(2))
+	require.Equal(t, make([]uint64, HeavyBucket), w.words)
+}
+
+// Entries go to the front of their bucket when a generation begins: the first word tells whether it is empty, the last
+// whether it is full.
+func TestHeavyEntriesGoToTheFront(t *testing.T) {
+	w := newHeavyWords(1)
+	for h := range uint64(HeavyBucket) {
+		w.insert(h, 1)
+		w.set(w.entry(h), int64(h%3)) // a third has nothing in either generation
+	}
+	w.turn(1)
+	kept := 0
+	for h := range uint64(HeavyBucket) {
+		if e := w.entry(h); h%3 == 0 {
+			require.Nil(t, e)
+		} else {
+			require.EqualValues(t, h%3, w.count(*e, 1))
+			kept++
+		}
+	}
+	for i, word := range w.words {
+		require.Equal(t, i < kept, word != 0, "word %d", i)
+	}
+}
+
+// A full bucket has room once its last entry is spent, and the new key takes the place of a spent one.
+func TestSpentEntriesGiveTheirPlaceAway(t *testing.T) {
+	w := newHeavyWords(1)
+	for h := range uint64(HeavyBucket) {
+		require.True(t, w.insert(h, 20))
+	}
+	for range 2 {
+		require.False(t, w.room(w.at(0)))
+		require.False(t, w.insert(HeavyBucket, 20))
+		w.turn(1)
+	}
+	require.True(t, w.room(w.at(0)))
+	require.True(t, w.insert(HeavyBucket, 20))
+	require.EqualValues(t, 20, w.count(*w.entry(HeavyBucket), 0))
 }
 
 func TestHeavyBitsLeaveAFingerprint(t *testing.T) {
