@@ -5,13 +5,12 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"text/tabwriter"
 	"time"
-
-	"github.com/sketchlimit/sketchlimit"
 )
 
 // bench plays episodes until its time is over.
@@ -157,6 +156,13 @@ func (b *bench) sequence(kind string, seed uint64) {
 	b.total += int64(w.step)
 }
 
+// settle lets a limiter that grows do so, which it does in the background.
+func settle() {
+	for range 4 {
+		runtime.Gosched()
+	}
+}
+
 func (b *bench) count(kind, rule string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -247,30 +253,6 @@ func (b *bench) report(kind string, seed uint64, v violation, s *setup, ops []op
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	io.WriteString(b.out, text.String())
-}
-
-// String returns the setup as somebody would write it down in Go.
-func (s *setup) String() string {
-	var text strings.Builder
-	fmt.Fprintf(&text, "  made at %d", s.start)
-	if len(s.limits) > 0 {
-		fmt.Fprintf(&text, ", limits of requests %v", s.limits)
-	}
-	text.WriteByte('\n')
-	for i, c := range s.configs {
-		fmt.Fprintf(&text, "  limiter %d: %s\n", i, describe(c))
-	}
-	return text.String()
-}
-
-func describe(c sketchlimit.Config) string {
-	p := c.Plan
-	c.Plan, c.Clock = nil, nil
-	text := fmt.Sprintf("%+v", c)
-	if p != nil {
-		text += fmt.Sprintf(" Plan %+v", *p)
-	}
-	return text
 }
 
 func (b *bench) violations() (sum int) {

@@ -1,0 +1,240 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/sketchlimit/sketchlimit"
+)
+
+// setup says what an episode tries. With it and its operations an episode is played again
+// to the bit, except for limiters that grow: these are replaced in the background.
+type setup struct {
+	kind    string
+	configs []sketchlimit.Config // one a limiter; their Clock is the world's
+	limits  []int                // of the requests' own
+	group   bool                 // all limiters together
+	shared  bool                 // all limiters share the limit
+	alone   bool                 // one key: nothing collides, so answers are exact
+	start   int64                // unix time, ns
+}
+
+// kinds are what episodes try, one at a time. Those of the second list are concurrent.
+var (
+	sequential = []string{"fixed", "sliding", "subwindows", "bucket", "tiers", "group", "storm", "share", "grow", "snapshot", "alone"}
+	concurrent = []string{"threads", "threads-group", "threads-share", "threads-grow"}
+)
+
+func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0x61647665727361)) }
+
+// draw returns the setup of an episode.
+func draw(r *rand.Rand, kind string) setup {
+	s := setup{kind: kind, start: 1_700_000_000_000_000_000 + r.Int64N(1<<55)}
+	switch r.IntN(40) {
+	case 0, 1:
+		s.start = -r.Int64N(1 << 59) // before 1970
+	case 2:
+		s.start = lastTime - r.Int64N(1<<40)
+	case 3:
+		s.start = -lastTime + r.Int64N(1<<40)
+	}
+	switch kind {
+	case "threads-group", "threads-share", "threads-grow":
+		s = draw(r, strings.TrimPrefix(kind, "threads-"))
+		s.kind = kind
+		return s
+	case "storm":
+		s.group = true
+		c := drawConfig(r, sketchlimit.SlidingWindow)
+		for c.SubWindows > 1 || c.Plan == nil || c.Plan.HeavyEntries == 0 {
+			c = drawConfig(r, sketchlimit.SlidingWindow)
+		}
+		s.add(c)
+		s.add(resize(r, c, max(1, c.Limit-r.IntN(1+c.Limit/5))))
+	case "fixed":
+		s.add(drawConfig(r, sketchlimit.FixedWindow))
+	case "sliding":
+		s.add(drawConfig(r, sketchlimit.SlidingWindow))
+	case "subwindows":
+		c := drawConfig(r, sketchlimit.SlidingWindow)
+		for c.SubWindows < 2 {
+			c = drawConfig(r, sketchlimit.SlidingWindow)
+		}
+		s.add(c)
+	case "bucket":
+		s.add(drawConfig(r, sketchlimit.TokenBucket))
+	case "group":
+		s.group = true
+		for range 2 + r.IntN(2) {
+			s.add(drawConfig(r, anyAlgorithm(r)))
+		}
+		if r.IntN(2) == 0 { // much alike, so that both are near their limits at once
+			for i := range s.configs[1:] {
+				s.configs[1+i] = resize(r, s.configs[0], max(1, s.configs[0].Limit-r.IntN(1+s.configs[0].Limit/5)))
+				s.configs[1+i].Seed += uint64(i) + 1
+			}
+			if r.IntN(4) == 0 && s.configs[0].Algorithm != sketchlimit.TokenBucket { // which share a limit besides
+				s.shared, s.configs = true, []sketchlimit.Config{s.configs[0], s.configs[0]}
+			}
+		}
+	case "share":
+		s.shared = true
+		c := drawConfig(r, anyWindow(r))
+		for range 2 + r.IntN(2) {
+			s.add(c)
+		}
+	case "grow":
+		c := drawConfig(r, anyWindow(r))
+		c.Plan, c.MemoryBytes = nil, 24<<10
+		c.MaxMemoryBytes = 1 << 20
+		s.add(c)
+	case "alone":
+		s.alone = true
+		s.add(drawConfig(r, anyAlgorithm(r)))
+	default:
+		s.add(drawConfig(r, anyAlgorithm(r)))
+	}
+	if kind == "tiers" || r.IntN(5) == 0 {
+		s.drawLimits(r)
+	}
+	return s
+}
+
+func (s *setup) add(c sketchlimit.Config) { s.configs = append(s.configs, c) }
+
+// drawLimits chooses limits of the requests' own.
+func (s *setup) drawLimits(r *rand.Rand) {
+	whole := s.configs[0].Limit
+	for range 1 + r.IntN(3) {
+		s.limits = append(s.limits, 1+r.IntN(whole))
+	}
+	for i := range s.configs {
+		setLowest(&s.configs[i], s.limits)
+	}
+}
+
+func anyAlgorithm(r *rand.Rand) sketchlimit.Algorithm { return sketchlimit.Algorithm(r.IntN(3)) }
+func anyWindow(r *rand.Rand) sketchlimit.Algorithm    { return sketchlimit.Algorithm(r.IntN(2)) }
+
+// drawConfig returns a limiter so small that its keys collide.
+func drawConfig(r *rand.Rand, algorithm sketchlimit.Algorithm) sketchlimit.Config {
+	c := sketchlimit.Config{Algorithm: algorithm, Seed: 1 + r.Uint64N(math.MaxUint64)}
+	limit := 1 + r.IntN(300)
+	switch r.IntN(10) {
+	case 0:
+		limit = 1 + r.IntN(12)
+	case 1:
+		limit = []int{100, 1000, 65536, 100_000, 3_000_000, math.MaxInt32}[r.IntN(6)]
+	case 2:
+		limit = []int{7, 15, 16, 17, 100, 255, 256, 257}[r.IntN(8)]
+	}
+	// 1 ms … 1 h, odd; sometimes a round span, or months.
+	window := int64(math.Exp(math.Log(1e6)+r.Float64()*math.Log(3.6e6))) | 1
+	switch r.IntN(8) {
+	case 0:
+		window = []int64{1e9, 60e9, 3600e9, 86400e9, 1e6, 1000003}[r.IntN(6)]
+	case 1:
+		window = 86400e9*(1+r.Int64N(90)) + r.Int64N(1e9)
+	case 2:
+		if r.IntN(8) == 0 {
+			window = 1<<61 - r.Int64N(1<<uint(r.IntN(61)))
+		}
+	}
+	c.Window = time.Duration(max(window, 1e6))
+	if algorithm == sketchlimit.SlidingWindow && r.IntN(3) == 0 {
+		c.SubWindows = 1 + r.IntN(9)
+		c.Window = max(c.Window/time.Duration(c.SubWindows), time.Millisecond) * time.Duration(c.SubWindows)
+	}
+	if algorithm == sketchlimit.TokenBucket && r.IntN(2) == 0 {
+		c.Burst = 1 + r.IntN(min(2*limit, math.MaxInt32))
+		if r.IntN(3) == 0 {
+			c.Burst = 1 + r.IntN(20)
+		}
+	}
+	if r.IntN(30) == 0 {
+		c.Hash = oneHash(r.Uint64() * r.Uint64N(2)) // all keys are one
+	}
+	c = resize(r, c, limit)
+	switch r.IntN(40) {
+	case 0:
+		c.Plan, c.MemoryBytes = nil, 8<<10+r.IntN(32<<10)
+	case 1:
+		if limit <= 1000 {
+			c.Plan, c.Keys = nil, 1+r.IntN(2000)
+		}
+	}
+	return c
+}
+
+// oneHash is a Hash under which all keys collide.
+type oneHash uint64
+
+func (h oneHash) Sum64([]byte) uint64 { return uint64(h) }
+
+// resize gives a limiter a limit and a small plan.
+func resize(r *rand.Rand, c sketchlimit.Config, limit int) sketchlimit.Config {
+	c.Limit, c.Keys, c.MemoryBytes = limit, 0, 0
+	if c.Window > 1<<50 { // a bucket must fill in 73 years
+		c.Burst = min(c.Burst, limit)
+	}
+	p := &sketchlimit.Plan{Shards: 1, BloomBytes: 64, BloomProbes: 1 + r.IntN(4), Depth: 4, Width: 16, CellBits: 4}
+	if r.IntN(4) == 0 {
+		p.Shards = 1 + r.IntN(3)
+	}
+	if r.IntN(4) == 0 {
+		p.BloomBytes = 64 << r.IntN(4)
+	}
+	if r.IntN(3) == 0 {
+		p.Depth = 1 + r.IntN(4)
+	}
+	if r.IntN(3) == 0 {
+		p.Width = 16 << r.IntN(5)
+	}
+	for limit-1 >= 1<<p.CellBits {
+		p.CellBits *= 2
+	}
+	if p.CellBits < 32 && r.IntN(5) == 0 {
+		p.CellBits *= 2
+	}
+	if c.Algorithm == sketchlimit.TokenBucket {
+		p.BloomBytes, p.BloomProbes, p.CellBits = 0, 0, 32
+	} else if generations := 2; c.SubWindows < generations && bits.Len(uint(limit)) <= 21 && r.IntN(4) > 0 {
+		p.HeavyEntries, p.HeavyThreshold = 8<<r.IntN(2), 16
+		if r.IntN(3) == 0 {
+			p.HeavyThreshold = 1 + r.IntN(limit+2)
+		}
+	}
+	if limit == 1 && c.Algorithm != sketchlimit.TokenBucket && r.IntN(2) == 0 {
+		p.Width, p.HeavyEntries, p.HeavyThreshold = 0, 0, 0
+	}
+	c.Plan = p
+	return c
+}
+
+// String returns the setup as somebody would write it down in Go.
+func (s *setup) String() string {
+	var text strings.Builder
+	fmt.Fprintf(&text, "  made at %d", s.start)
+	if len(s.limits) > 0 {
+		fmt.Fprintf(&text, ", limits of requests %v", s.limits)
+	}
+	text.WriteByte('\n')
+	for i, c := range s.configs {
+		fmt.Fprintf(&text, "  limiter %d: %s\n", i, describe(c))
+	}
+	return text.String()
+}
+
+func describe(c sketchlimit.Config) string {
+	p := c.Plan
+	c.Plan, c.Clock = nil, nil
+	text := fmt.Sprintf("%+v", c)
+	if p != nil {
+		text += fmt.Sprintf(" Plan %+v", *p)
+	}
+	return text
+}
