@@ -1,6 +1,10 @@
 package main
 
-import "github.com/sketchlimit/sketchlimit"
+import (
+	"errors"
+
+	"github.com/sketchlimit/sketchlimit"
+)
 
 // judgePeek judges what a peek tells beforehand.
 func (w *world) judgePeek(o op, d sketchlimit.Decision, free int64) {
@@ -12,61 +16,103 @@ func (w *world) judgePeek(o op, d sketchlimit.Decision, free int64) {
 	}
 }
 
-// judgeDecision holds a decision against the exact algorithm, which has free units left
+// judgeDecision holds a decision against the exact algorithm, which has q.free units left
 // now, and against what the limiter itself would say later.
-func (w *world) judgeDecision(o op, n *node, d sketchlimit.Decision, free, most int64, valid bool) {
-	if d.Remaining < 0 || int64(d.Remaining) > max(0, free) {
-		w.fail("remaining", o, "Remaining %d, the exact algorithm has %d: %+v", d.Remaining, free, d)
+func (w *world) judgeDecision(o op, d sketchlimit.Decision, q quota) {
+	if d.Remaining < 0 || int64(d.Remaining) > max(0, q.free) {
+		w.fail("remaining", o, "Remaining %d, the exact algorithm has %d: %+v", d.Remaining, q.free, d)
 	}
-	limit := int64(d.Limit)
-reset:
-	switch {
-	case d.ResetAfter < 0:
+	w.judgeReset(o, d, q)
+	w.judgeRetry(o, d, q)
+}
+
+// judgeReset judges ResetAfter: the whole quota is free then, and of a window not before.
+func (w *world) judgeReset(o op, d sketchlimit.Decision, q quota) {
+	if d.ResetAfter < 0 {
 		w.fail("reset", o, "ResetAfter below 0: %+v", d)
-	case most > 0: // of a limit below 1 nothing can come back
-		later := o.at + int64(d.ResetAfter)
-		if ends(o.at, later) {
-			break reset
-		}
-		one := o
-		one.n = 1
-		if p := n.peek(one, later); int64(p.Remaining) != most {
-			w.fail("reset", o, "%d of %d free after ResetAfter: %+v, then %+v", p.Remaining, most, d, p)
-		}
-		if left := n.oracle.free(later, o.key, limit); left != most {
-			w.fail("reset", o, "%d of %d free by the exact algorithm after ResetAfter: %+v", left, most, d)
-		}
-		if n.oracle.scale == nil && d.ResetAfter > 0 {
-			if p := n.peek(one, later-1); int64(p.Remaining) == most {
-				w.fail("reset late", o, "all free a nanosecond before ResetAfter: %+v", d)
-			}
+		return
+	}
+	later := o.at + int64(d.ResetAfter)
+	if q.most == 0 || ends(o.at, later) { // of a limit below 1 nothing can come back
+		return
+	}
+	n, one := w.nodes[o.node], o
+	one.n = 1
+	if p := n.peek(one, later); int64(p.Remaining) != q.most {
+		w.fail("reset", o, "%d of %d free after ResetAfter: %+v, then %+v", p.Remaining, q.most, d, p)
+	}
+	if left := n.oracle.free(later, o.key, q.limit); left != q.most {
+		w.fail("reset", o, "%d of %d free by the exact algorithm after ResetAfter: %+v", left, q.most, d)
+	}
+	if n.oracle.scale == nil && d.ResetAfter > 0 {
+		if p := n.peek(one, later-1); int64(p.Remaining) == q.most {
+			w.fail("reset late", o, "all free a nanosecond before ResetAfter: %+v", d)
 		}
 	}
+}
+
+// judgeRetry judges RetryAfter: the request passes then, and not before.
+func (w *world) judgeRetry(o op, d sketchlimit.Decision, q quota) {
 	switch {
 	case d.Allowed:
 		if d.RetryAfter != 0 {
 			w.fail("retry", o, "allowed with a RetryAfter: %+v", d)
 		}
-	case !valid:
+		return
+	case !q.fits(o):
 		if d.RetryAfter != sketchlimit.Never {
 			w.fail("never", o, "can never pass: %+v", d)
 		}
+		return
 	case d.RetryAfter == sketchlimit.Never || d.RetryAfter <= 0:
 		w.fail("never", o, "will pass: %+v", d)
-	default:
-		later := o.at + int64(d.RetryAfter)
-		if ends(o.at, later) {
-			break
+		return
+	}
+	later := o.at + int64(d.RetryAfter)
+	if ends(o.at, later) {
+		return
+	}
+	n := w.nodes[o.node]
+	if p := n.peek(o, later); !p.Allowed {
+		w.fail("retry", o, "Peek denies after RetryAfter: %+v, then %+v", d, p)
+	}
+	if left := n.oracle.free(later, o.key, q.limit); left < int64(o.n) {
+		w.fail("retry", o, "%d free by the exact algorithm after RetryAfter: %+v", left, d)
+	}
+	if p := n.peek(o, later-1); p.Allowed {
+		w.fail("retry late", o, "Peek admits a nanosecond before RetryAfter: %+v", d)
+	}
+}
+
+// judgeReserve holds what a bucket's Reserve returned against the exact bucket and a Reserve just before that only looked.
+func (w *world) judgeReserve(o op, a, looked answer, b bucket) {
+	switch {
+	case a.err != nil && !errors.Is(a.err, sketchlimit.ErrQueueFull):
+		w.fail("reserve", o, "error %v", a.err)
+	case a != looked:
+		w.fail("reserve", o, "wait %v, error %v; with Peek before %v, %v", a.wait, a.err, looked.wait, looked.err)
+	case !a.Allowed && a.wait != 0:
+		w.fail("reserve", o, "denied with a wait of %v", a.wait)
+	case a.Allowed && a.wait < 0, a.Allowed && b.fullAt > b.now && o.at+int64(a.wait) < b.fullAt && !ends(o.at, b.fullAt):
+		w.fail("reserve", o, "wait %v ends at %d, the bucket is full at %d", a.wait, o.at+int64(a.wait), b.fullAt)
+	}
+}
+
+// judgePeekNow holds peeks by the clock against one at the time that it shows.
+func (w *world) judgePeekNow(o op) {
+	n := w.nodes[o.node]
+	o.n = 1
+	want := n.peek(o, o.at)
+	for _, got := range []sketchlimit.Decision{n.limiter.Peek(name(o.key)), n.limiter.Do(sketchlimit.Request{Key: name(o.key), Peek: true})} {
+		if got != want {
+			w.fail("peek now", o, "by the clock %+v, at that time %+v", got, want)
 		}
-		if p := n.peek(o, later); !p.Allowed {
-			w.fail("retry", o, "Peek denies after RetryAfter: %+v, then %+v", d, p)
-		}
-		if left := n.oracle.free(later, o.key, limit); left < int64(o.n) {
-			w.fail("retry", o, "%d free by the exact algorithm after RetryAfter: %+v", left, d)
-		}
-		if p := n.peek(o, later-1); p.Allowed {
-			w.fail("retry late", o, "Peek admits a nanosecond before RetryAfter: %+v", d)
-		}
+	}
+}
+
+func (w *world) judgeStats(o op) {
+	if s := w.nodes[o.node].limiter.Stats(); !(s.FalseDenialRate >= 0 && s.FalseDenialRate <= 1+1e-9) {
+		w.fail("stats", o, "FalseDenialRate %v", s.FalseDenialRate)
 	}
 }
 
@@ -104,46 +150,51 @@ type burst struct {
 }
 
 // judgeAlone holds a limiter with one key to the exact answer.
-func (w *world) judgeAlone(o op, n *node, a answer, free, most, limit, fullAt int64, sure bool) {
-	own := limit < int64(n.config.Limit)
-	if !w.alone || n.share != nil {
-		return
+func (w *world) judgeAlone(o op, a answer, q quota, b bucket) {
+	if n := w.nodes[o.node]; n.oracle.scale == nil {
+		w.judgeAloneWindow(o, a, q.free)
+	} else {
+		w.judgeAloneBucket(o, n, a, q, b)
 	}
-	if n.oracle.scale == nil {
-		want := o.n >= 1 && int64(o.n) <= free
-		switch {
-		case a.Allowed != want:
-			w.fail("alone", o, "allowed %v, the exact algorithm has %d free and nothing collides", a.Allowed, free)
-		case a.told && a.Allowed && int64(a.Remaining) != free-int64(o.n):
-			w.fail("alone", o, "Remaining %d, the exact algorithm has %d and nothing collides", a.Remaining, free-int64(o.n))
-		case a.told && !a.Allowed && int64(a.Remaining) != max(0, free):
-			w.fail("alone", o, "Remaining %d, the exact algorithm has %d and nothing collides", a.Remaining, free)
-		}
-		return
+}
+
+func (w *world) judgeAloneWindow(o op, a answer, free int64) {
+	want := o.n >= 1 && int64(o.n) <= free
+	switch {
+	case a.Allowed != want:
+		w.fail("alone", o, "allowed %v, the exact algorithm has %d free and nothing collides", a.Allowed, free)
+	case a.told && a.Allowed && int64(a.Remaining) != free-int64(o.n):
+		w.fail("alone", o, "Remaining %d, the exact algorithm has %d and nothing collides", a.Remaining, free-int64(o.n))
+	case a.told && !a.Allowed && int64(a.Remaining) != max(0, free):
+		w.fail("alone", o, "Remaining %d, the exact algorithm has %d and nothing collides", a.Remaining, free)
 	}
-	if !sure {
+}
+
+// judgeAloneBucket judges denials of what the exact bucket admits. Times are rounded up once to a tick, and a denial
+// is right if the exact bucket would have denied by that much earlier.
+func (w *world) judgeAloneBucket(o op, n *node, a answer, q quota, b bucket) {
+	own := q.limit < int64(n.config.Limit)
+	if !b.sure {
 		n.burst.full = false
 		n.burst.mixed = n.burst.mixed || a.Allowed && own
 		return
 	}
 	slack := max(2, n.oracle.turn>>28)
-	if full := fullAt <= o.at; full || n.burst.at != o.at {
-		n.burst = burst{o.at, full, n.burst.mixed && fullAt > o.at-100*slack}
+	if full := b.fullAt <= o.at; full || n.burst.at != o.at {
+		n.burst = burst{o.at, full, n.burst.mixed && b.fullAt > o.at-100*slack}
 	}
 	if a.Allowed && own {
 		n.burst.mixed = true
 	}
-	if a.Allowed || o.n < 1 || int64(o.n) > free {
+	if a.Allowed || o.n < 1 || int64(o.n) > q.free {
 		return
 	}
-	// The exact bucket admits. Times are rounded up once to a tick, and a denial is right
-	// if the exact bucket would have denied by that much earlier.
 	switch {
 	case n.burst.full && !n.burst.mixed:
-		w.fail("bucket short", o, "denied %d units of a bucket of %d that was full at this instant and has %d", o.n, most, free)
-	case n.oracle.earlier(o.at-100*slack, o.key, limit) > int64(o.n):
-		w.fail("bucket short", o, "denied %d units, the exact bucket has %d and is not rounded that much", o.n, free)
-	case !n.burst.mixed && !own && n.oracle.earlier(o.at-slack, o.key, limit) >= int64(o.n):
+		w.fail("bucket short", o, "denied %d units of a bucket of %d that was full at this instant and has %d", o.n, q.most, q.free)
+	case n.oracle.earlier(o.at-100*slack, o.key, q.limit) > int64(o.n):
+		w.fail("bucket short", o, "denied %d units, the exact bucket has %d and is not rounded that much", o.n, q.free)
+	case !n.burst.mixed && !own && n.oracle.earlier(o.at-slack, o.key, q.limit) >= int64(o.n):
 		w.fail("bucket paced", o, "denied %d units, the exact bucket has had as many for %d ns", o.n, slack)
 	}
 }

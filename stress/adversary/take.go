@@ -17,6 +17,13 @@ type last struct {
 	retry  time.Duration
 }
 
+// again returns the request at the time at which it was told to come again. It returns false if there is no such time.
+func (l *last) again() (o op, ok bool) {
+	o = l.op
+	o.at += int64(l.retry)
+	return o, l.denied && l.retry != sketchlimit.Never && l.retry >= 0 && !ends(l.op.at, o.at)
+}
+
 // answer is what a request was told.
 type answer struct {
 	sketchlimit.Decision
@@ -82,11 +89,34 @@ func (n *node) lower(o op) int64 {
 	return int64(min(o.limit, n.config.Limit))
 }
 
-func (n *node) fullAt(key int) int64 {
+// quota is what the exact algorithm says of a request's key just before the request.
+type quota struct {
+	limit int64 // that the request is held against; 0: its own is too low
+	most  int64 // units of the whole quota
+	free  int64 // units of it that are left; below 0 if more than the limit was granted
+}
+
+func (n *node) quota(o op) quota {
+	limit := n.lower(o)
+	return quota{limit, n.oracle.most(limit), n.oracle.free(o.at, o.key, limit)}
+}
+
+// fits tells whether the whole quota is enough for the request: otherwise it can never pass.
+func (q *quota) fits(o op) bool { return o.n >= 1 && int64(o.n) <= q.most }
+
+// bucket is what an exact bucket says of a request's key just before the request. Of a window it says nothing.
+type bucket struct {
+	now    int64 // the time that counts
+	fullAt int64 // the time at which the bucket is full
+	sure   bool  // that is one time for sure, and the time that counts is the request's
+}
+
+func (n *node) bucket(o op) bucket {
 	if n.oracle.scale == nil {
-		return math.MinInt64
+		return bucket{fullAt: math.MinInt64}
 	}
-	return n.oracle.fullAt(key)
+	now, _ := n.oracle.position(o.at)
+	return bucket{now, n.oracle.fullAt(o.key), n.oracle.sure(o.at, o.key)}
 }
 
 // take sends a request to one limiter and judges what it is told.
@@ -99,15 +129,10 @@ func (w *world) take(o op) bool {
 		}
 		return false
 	}
-	limit := n.lower(o)
-	most, free, want := n.oracle.most(limit), n.oracle.free(o.at, o.key, limit), int64(o.n)
-	fullAt := n.fullAt(o.key)
+	q, b := n.quota(o), n.bucket(o)
 	w.behind = n.oracle.passed(o.at)
-	generation, elapsed := n.oracle.position(o.at)
-	now := generation*n.oracle.length + elapsed // as it counts
-	sure := n.oracle.scale != nil && n.oracle.sure(o.at, o.key)
 	before := n.peek(o, o.at)
-	w.judgePeek(o, before, free)
+	w.judgePeek(o, before, q.free)
 	var looked answer
 	if o.form.reserves() {
 		looked = n.lookReserve(o)
@@ -115,34 +140,26 @@ func (w *world) take(o op) bool {
 	a := n.ask(o)
 	n.see(o.at)
 	if o.form.reserves() {
-		switch {
-		case a.err != nil && !errors.Is(a.err, sketchlimit.ErrQueueFull):
-			w.fail("reserve", o, "error %v", a.err)
-		case a != looked:
-			w.fail("reserve", o, "wait %v, error %v; with Peek before %v, %v", a.wait, a.err, looked.wait, looked.err)
-		case !a.Allowed && a.wait != 0:
-			w.fail("reserve", o, "denied with a wait of %v", a.wait)
-		case a.Allowed && a.wait < 0, a.Allowed && fullAt > now && o.at+int64(a.wait) < fullAt && !ends(o.at, fullAt):
-			w.fail("reserve", o, "wait %v ends at %d, the bucket is full at %d", a.wait, o.at+int64(a.wait), fullAt)
-		}
+		w.judgeReserve(o, a, looked, b)
 	}
-	valid := want >= 1 && want <= most
-	if a.Allowed && (!valid || want > free) {
-		w.fail("over-admission", o, "admitted %d units, the exact algorithm has %d free; %+v", o.n, free, a.Decision)
+	if a.Allowed && (!q.fits(o) || int64(o.n) > q.free) {
+		w.fail("over-admission", o, "admitted %d units, the exact algorithm has %d free; %+v", o.n, q.free, a.Decision)
 	}
 	if a.Allowed != before.Allowed {
 		w.fail("take is not peek", o, "allowed is %v, Peek before %+v", a.Allowed, before)
 	}
-	w.judgeAlone(o, n, a, free, most, limit, fullAt, sure)
-	if a.Allowed && want >= 1 {
-		n.oracle.charge(o.at, o.key, want, limit)
-		free -= want
+	if w.alone && n.share == nil {
+		w.judgeAlone(o, a, q, b)
+	}
+	if a.Allowed && o.n >= 1 {
+		n.oracle.charge(o.at, o.key, int64(o.n), q.limit)
+		q.free -= int64(o.n)
 	}
 	if a.told {
-		if a.Limit != int(limit) {
-			w.fail("limit", o, "Decision.Limit %d, must be %d", a.Limit, limit)
+		if a.Limit != int(q.limit) {
+			w.fail("limit", o, "Decision.Limit %d, must be %d", a.Limit, q.limit)
 		}
-		w.judgeDecision(o, n, a.Decision, free, most, valid)
+		w.judgeDecision(o, a.Decision, q)
 		w.compare(o, n, a.Decision, before)
 	}
 	if !a.Allowed {

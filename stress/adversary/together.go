@@ -2,27 +2,16 @@ package main
 
 import "github.com/sketchlimit/sketchlimit"
 
-// asked is what a limiter of a group said before the group was asked.
+// asked is what is known of a limiter of a group just before the group is asked.
 type asked struct {
-	free, most, limit int64
-	before            sketchlimit.Decision
+	quota
+	before sketchlimit.Decision
 }
 
 // takeTogether sends a request to the group and judges what it and its limiters are told.
 func (w *world) takeTogether(o op) bool {
 	o = o.normal()
-	all := make([]asked, len(w.nodes))
-	want := true
-	for i, n := range w.nodes {
-		w.behind = w.behind || n.oracle.passed(o.at)
-		limit := n.lower(o)
-		all[i] = asked{n.oracle.free(o.at, o.key, limit), n.oracle.most(limit), limit, n.peek(o, o.at)}
-		w.judgePeek(o, all[i].before, all[i].free)
-		want = want && all[i].before.Allowed
-		if o.form >= formNow {
-			n.clock.Store(o.at)
-		}
-	}
+	all, want := w.askEach(o)
 	peek := w.peekTogether(o)
 	w.judgeTightest(o, peek, all)
 	if was := peek; was.By >= 0 && was.By < len(all) {
@@ -37,25 +26,8 @@ func (w *world) takeTogether(o op) bool {
 	if d.Allowed != want {
 		w.fail("group is not peek", o, "allowed %v, Peeks before say %v", d.Allowed, want)
 	}
-	for i, n := range w.nodes {
-		if d.Allowed {
-			if o.n < 1 || int64(o.n) > all[i].free {
-				w.fail("over-admission", o, "limiter %d admits %d units, the exact algorithm has %d", i, o.n, all[i].free)
-			}
-			if o.n >= 1 {
-				n.oracle.charge(o.at, o.key, int64(o.n), all[i].limit)
-			}
-		}
-		after := n.peek(o, o.at)
-		switch {
-		case d.Allowed && after.Remaining > max(0, all[i].before.Remaining-o.n):
-			w.fail("half-consumed", o, "the group admits %d, limiter %d was not charged: before %+v, after %+v", o.n, i, all[i].before, after)
-		case !d.Allowed && after.Remaining < all[i].before.Remaining:
-			w.fail("half-consumed", o, "the group denies, limiter %d was charged: before %+v, after %+v", i, all[i].before, after)
-		case !d.Allowed && after != all[i].before:
-			w.fail("group is not peek", o, "the group denies, limiter %d: before %+v, after %+v", i, all[i].before, after)
-		}
-		w.judgePeek(o, after, n.oracle.free(o.at, o.key, all[i].limit))
+	for i := range w.nodes {
+		w.judgeMember(o, i, d.Allowed, all[i])
 	}
 	retry := peek.RetryAfter
 	if told {
@@ -69,6 +41,45 @@ func (w *world) takeTogether(o op) bool {
 		w.last = last{true, w.behind, o, retry}
 	}
 	return d.Allowed
+}
+
+// askEach peeks at each limiter of the group, sets its clock if the request reads it, and tells whether all of them admit.
+func (w *world) askEach(o op) (all []asked, admit bool) {
+	all, admit = make([]asked, len(w.nodes)), true
+	for i, n := range w.nodes {
+		w.behind = w.behind || n.oracle.passed(o.at)
+		all[i] = asked{n.quota(o), n.peek(o, o.at)}
+		w.judgePeek(o, all[i].before, all[i].free)
+		admit = admit && all[i].before.Allowed
+		if o.form >= formNow {
+			n.clock.Store(o.at)
+		}
+	}
+	return all, admit
+}
+
+// judgeMember charges the oracle of a group's i-th limiter if the group has admitted, and judges whether the limiter was
+// charged then and only then.
+func (w *world) judgeMember(o op, i int, allowed bool, was asked) {
+	n := w.nodes[i]
+	if allowed {
+		if o.n < 1 || int64(o.n) > was.free {
+			w.fail("over-admission", o, "limiter %d admits %d units, the exact algorithm has %d", i, o.n, was.free)
+		}
+		if o.n >= 1 {
+			n.oracle.charge(o.at, o.key, int64(o.n), was.limit)
+		}
+	}
+	after := n.peek(o, o.at)
+	switch {
+	case allowed && after.Remaining > max(0, was.before.Remaining-o.n):
+		w.fail("half-consumed", o, "the group admits %d, limiter %d was not charged: before %+v, after %+v", o.n, i, was.before, after)
+	case !allowed && after.Remaining < was.before.Remaining:
+		w.fail("half-consumed", o, "the group denies, limiter %d was charged: before %+v, after %+v", i, was.before, after)
+	case !allowed && after != was.before:
+		w.fail("group is not peek", o, "the group denies, limiter %d: before %+v, after %+v", i, was.before, after)
+	}
+	w.judgePeek(o, after, n.oracle.free(o.at, o.key, was.limit))
 }
 
 // callTogether asks the group. It returns false if all that is told is whether.
@@ -121,10 +132,11 @@ func (w *world) judgeBy(o op, d sketchlimit.Decision, all []asked) {
 	d.By = 0
 	of := o
 	of.node = by
-	n, was := w.nodes[by], all[by]
-	w.judgeDecision(of, n, d, n.oracle.free(o.at, o.key, was.limit), was.most, o.n >= 1 && int64(o.n) <= was.most)
-	if d.Limit != int(was.limit) {
-		w.fail("limit", of, "Decision.Limit %d, must be %d", d.Limit, was.limit)
+	n, q := w.nodes[by], all[by].quota
+	q.free = n.oracle.free(o.at, o.key, q.limit) // after the request
+	w.judgeDecision(of, d, q)
+	if d.Limit != int(q.limit) {
+		w.fail("limit", of, "Decision.Limit %d, must be %d", d.Limit, q.limit)
 	}
-	w.compare(of, n, d, was.before)
+	w.compare(of, n, d, all[by].before)
 }

@@ -132,23 +132,26 @@ func (w *world) run(o op) {
 			w.last = last{}
 		}
 	}()
-	n := w.nodes[o.node]
-	if o.do == honour {
-		if !w.last.denied || w.last.retry == sketchlimit.Never || w.last.retry < 0 || ends(w.last.op.at, w.last.op.at+int64(w.last.retry)) {
-			return
-		}
-		was := w.last.op
-		o.do, o.form, o.node, o.key, o.n, o.limit, o.own = was.do, was.form, was.node, was.key, was.n, was.limit, was.own
-		o.at = was.at + int64(w.last.retry)
-		behind := w.last.behind
+	if o.do != honour {
 		w.last = last{}
-		allowed := w.request(o)
-		if w.behind = behind; !allowed {
-			w.fail("honoured", o, "denied at %d, RetryAfter after the denial at %d", o.at, was.at)
-		}
+		w.do(o)
 		return
 	}
-	w.last = last{}
+	before := w.last
+	again, ok := before.again()
+	if !ok {
+		return
+	}
+	o, w.last = again, last{}
+	allowed := w.request(o)
+	if w.behind = before.behind; !allowed {
+		w.fail("honoured", o, "denied at %d, RetryAfter after the denial at %d", o.at, before.op.at)
+	}
+}
+
+// do does an operation that does not depend on the request before.
+func (w *world) do(o op) {
+	n := w.nodes[o.node]
 	switch o.do {
 	case take, together:
 		w.request(o)
@@ -160,20 +163,12 @@ func (w *world) run(o op) {
 		}
 	case peekNow:
 		n.clock.Store(o.at)
-		o.n = 1
-		want := n.peek(o, o.at)
-		for _, got := range []sketchlimit.Decision{n.limiter.Peek(name(o.key)), n.limiter.Do(sketchlimit.Request{Key: name(o.key), Peek: true})} {
-			if got != want {
-				w.fail("peek now", o, "by the clock %+v, at that time %+v", got, want)
-			}
-		}
+		w.judgePeekNow(o)
 	case tick:
 		n.clock.Store(o.at)
 	case stats:
 		n.clock.Store(o.at)
-		if s := n.limiter.Stats(); !(s.FalseDenialRate >= 0 && s.FalseDenialRate <= 1+1e-9) {
-			w.fail("stats", o, "FalseDenialRate %v", s.FalseDenialRate)
-		}
+		w.judgeStats(o)
 	case save:
 		w.save(o)
 	case restore:
