@@ -1,6 +1,9 @@
 package main
 
-import "slices"
+import (
+	"iter"
+	"slices"
+)
 
 // parcel tells what others' cells are of.
 type parcel struct {
@@ -59,58 +62,49 @@ func (w *world) deliver(o op) {
 	}
 	n.clock.Store(o.at)
 	n.see(o.at)
-	bits := n.share.CellBits()
-	top := uint64(1)<<bits - 1
 	has := n.given[m.parcel]
 	if o.own && has != nil && has.sent > m.sent {
 		return // it would take back what is known, in the midst of requests
 	}
-	if o.n == 0 { // all others' cells anew
-		kept := true
-		for part := range m.parts {
-			sum := slices.Clone(m.parts[part])
-			for from := range w.nodes {
-				if other := n.given[parcel{from, m.generation}]; other != nil && from != m.from {
-					sum = plus(sum, other.parts[part], bits)
-				}
-			}
-			kept = n.share.SetOthers(part, m.generation, sum) && kept
-		}
-		if kept {
-			n.given[m.parcel] = m.copy()
-		}
-		return
+	if o.n == 0 {
+		w.setOthers(n, m)
+	} else {
+		n.addOthers(m)
 	}
+}
+
+// setOthers gives a node the sum of all others' cells anew, those of a message instead of what it had of its sender.
+func (w *world) setOthers(n *node, m *message) {
 	kept := true
+	for part := range m.parts {
+		sum := slices.Clone(m.parts[part])
+		for from := range w.nodes {
+			if other := n.given[parcel{from, m.generation}]; other != nil && from != m.from {
+				sum = plus(sum, other.parts[part], n.share.CellBits())
+			}
+		}
+		kept = n.share.SetOthers(part, m.generation, sum) && kept
+	}
+	if kept {
+		n.given[m.parcel] = m.copy()
+	}
+}
+
+// addOthers gives a node what a message has more than it had of the sender. Cells come to the greater of what they were
+// and what they are now, and so do the units.
+func (n *node) addOthers(m *message) {
+	bits := n.share.CellBits()
+	has, kept := n.given[m.parcel], true
 	for part, words := range m.parts {
-		var was []uint64
+		was := make([]uint64, len(words))
 		if has != nil {
 			was = has.parts[part]
 		}
-		counts := func(yield func(int, uint32) bool) {
-			for i, word := range words {
-				for lane := 0; lane < 64; lane += bits {
-					c := word >> lane & top
-					if was != nil {
-						if b := was[i] >> lane & top; b >= c {
-							continue
-						} else {
-							c -= b
-						}
-					}
-					if c > 0 && !yield(i*(64/bits)+lane/bits, uint32(c)) {
-						return
-					}
-				}
-			}
-		}
-		kept = n.share.AddOthers(part, m.generation, counts) && kept
+		kept = n.share.AddOthers(part, m.generation, risen(was, words, bits)) && kept
 	}
 	if !kept {
 		return
 	}
-	// Cells have come to the greater of what they were and what they are now, and so
-	// have the units.
 	next := m.copy()
 	if has != nil {
 		next.sent = max(next.sent, has.sent)
@@ -124,6 +118,21 @@ func (w *world) deliver(o op) {
 		}
 	}
 	n.given[m.parcel] = next
+}
+
+// risen yields the cells, of so many bits, that have become greater, and by how much.
+func risen(was, words []uint64, bits int) iter.Seq2[int, uint32] {
+	top := uint64(1)<<bits - 1
+	return func(yield func(int, uint32) bool) {
+		for i, word := range words {
+			for lane := 0; lane < 64; lane += bits {
+				now, before := word>>lane&top, was[i]>>lane&top
+				if now > before && !yield(i*(64/bits)+lane/bits, uint32(now-before)) {
+					return
+				}
+			}
+		}
+	}
 }
 
 func (m *message) copy() *message {
