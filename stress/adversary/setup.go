@@ -33,28 +33,37 @@ func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0x61647
 
 // draw returns the setup of an episode.
 func draw(r *rand.Rand, kind string) setup {
-	s := setup{kind: kind, start: 1_700_000_000_000_000_000 + r.Int64N(1<<55)}
-	switch r.IntN(40) {
-	case 0, 1:
-		s.start = -r.Int64N(1 << 59) // before 1970
-	case 2:
-		s.start = lastTime - r.Int64N(1<<40)
-	case 3:
-		s.start = -lastTime + r.Int64N(1<<40)
-	}
+	s := setup{kind: kind, start: drawStart(r)}
 	switch kind {
 	case "threads-group", "threads-share", "threads-grow":
 		s = draw(r, strings.TrimPrefix(kind, "threads-"))
 		s.kind = kind
 		return s
-	case "storm":
-		s.group = true
-		c := drawConfig(r, sketchlimit.SlidingWindow)
-		for c.SubWindows > 1 || c.Plan == nil || c.Plan.HeavyEntries == 0 {
-			c = drawConfig(r, sketchlimit.SlidingWindow)
-		}
-		s.add(c)
-		s.add(resize(r, c, max(1, c.Limit-r.IntN(1+c.Limit/5))))
+	}
+	s.drawConfigs(r)
+	if kind == "tiers" || r.IntN(5) == 0 {
+		s.drawLimits(r)
+	}
+	return s
+}
+
+// drawStart returns the time at which an episode's limiters are made.
+func drawStart(r *rand.Rand) int64 {
+	start := 1_700_000_000_000_000_000 + r.Int64N(1<<55)
+	switch r.IntN(40) {
+	case 0, 1:
+		return -r.Int64N(1 << 59) // before 1970
+	case 2:
+		return lastTime - r.Int64N(1<<40)
+	case 3:
+		return -lastTime + r.Int64N(1<<40)
+	}
+	return start
+}
+
+// drawConfigs chooses the limiters of a kind.
+func (s *setup) drawConfigs(r *rand.Rand) {
+	switch s.kind {
 	case "fixed":
 		s.add(drawConfig(r, sketchlimit.FixedWindow))
 	case "sliding":
@@ -68,19 +77,9 @@ func draw(r *rand.Rand, kind string) setup {
 	case "bucket":
 		s.add(drawConfig(r, sketchlimit.TokenBucket))
 	case "group":
-		s.group = true
-		for range 2 + r.IntN(2) {
-			s.add(drawConfig(r, anyAlgorithm(r)))
-		}
-		if r.IntN(2) == 0 { // much alike, so that both are near their limits at once
-			for i := range s.configs[1:] {
-				s.configs[1+i] = resize(r, s.configs[0], max(1, s.configs[0].Limit-r.IntN(1+s.configs[0].Limit/5)))
-				s.configs[1+i].Seed += uint64(i) + 1
-			}
-			if r.IntN(4) == 0 && s.configs[0].Algorithm != sketchlimit.TokenBucket { // which share a limit besides
-				s.shared, s.configs = true, []sketchlimit.Config{s.configs[0], s.configs[0]}
-			}
-		}
+		s.drawGroup(r)
+	case "storm":
+		s.drawStorm(r)
 	case "share":
 		s.shared = true
 		c := drawConfig(r, anyWindow(r))
@@ -92,16 +91,41 @@ func draw(r *rand.Rand, kind string) setup {
 		c.Plan, c.MemoryBytes = nil, 24<<10
 		c.MaxMemoryBytes = 1 << 20
 		s.add(c)
-	case "alone":
-		s.alone = true
-		s.add(drawConfig(r, anyAlgorithm(r)))
 	default:
+		s.alone = s.kind == "alone"
 		s.add(drawConfig(r, anyAlgorithm(r)))
 	}
-	if kind == "tiers" || r.IntN(5) == 0 {
-		s.drawLimits(r)
+}
+
+// drawGroup chooses two limiters or three that are asked together. Half of the groups are much alike, so that all of
+// them are near their limits at once, and some of these share a limit besides.
+func (s *setup) drawGroup(r *rand.Rand) {
+	s.group = true
+	for range 2 + r.IntN(2) {
+		s.add(drawConfig(r, anyAlgorithm(r)))
 	}
-	return s
+	if r.IntN(2) > 0 {
+		return
+	}
+	first := s.configs[0]
+	for i := range s.configs[1:] {
+		s.configs[1+i] = resize(r, first, max(1, first.Limit-r.IntN(1+first.Limit/5)))
+		s.configs[1+i].Seed += uint64(i) + 1
+	}
+	if r.IntN(4) == 0 && first.Algorithm != sketchlimit.TokenBucket {
+		s.shared, s.configs = true, []sketchlimit.Config{first, first}
+	}
+}
+
+// drawStorm chooses a group of two sliding windows with heavy tables, the second one's limit a little lower.
+func (s *setup) drawStorm(r *rand.Rand) {
+	s.group = true
+	c := drawConfig(r, sketchlimit.SlidingWindow)
+	for c.SubWindows > 1 || c.Plan == nil || c.Plan.HeavyEntries == 0 {
+		c = drawConfig(r, sketchlimit.SlidingWindow)
+	}
+	s.add(c)
+	s.add(resize(r, c, max(1, c.Limit-r.IntN(1+c.Limit/5))))
 }
 
 func (s *setup) add(c sketchlimit.Config) { s.configs = append(s.configs, c) }
