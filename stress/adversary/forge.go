@@ -81,70 +81,88 @@ func wildConfig(r *rand.Rand) sketchlimit.Config {
 		if r.IntN(2) == 0 && c.Plan != nil {
 			c.Limit = 1 // where a doorkeeper does alone
 		}
-		p := c.Plan
-		if p != nil {
-			copied := *p
-			p = &copied
-			c.Plan = p
+		if c.Plan != nil {
+			p := *c.Plan
+			c.Plan = &p
 			if c.Limit == 1 && r.IntN(2) == 0 {
 				p.Width = 0
 			}
 		}
 		for range 1 + r.IntN(3) {
 			n := nasty(r)
-			switch field := r.IntN(23); {
-			case field == 0:
-				c.Limit = int(n)
-			case field == 1:
-				c.Window = time.Duration(n)
-			case field == 2:
-				c.SubWindows = int(n)
-			case field == 3:
-				c.Burst = int(n)
-			case field == 4:
-				c.Algorithm = sketchlimit.Algorithm(n)
-			case field == 5:
-				c.LowestLimit = int(n)
-			case field == 6:
-				c.MaxMemoryBytes = int(min(n, 1<<20)) // which it might grow to
-			case field == 7:
-				c.FalseDenialRate = []float64{0, -1, 1, 0.5, 1e-9, 1 - 1e-16, math.NaN(), math.Inf(1), math.Inf(-1)}[r.IntN(9)]
-			case field == 8:
-				c.MemoryBytes = int(min(n, 1<<20))
-			case p == nil:
-			case field == 9:
-				p.Shards = int(n)
-			case field == 10:
-				p.BloomBytes = int(n)
-			case field == 11:
-				p.BloomProbes = int(n)
-			case field == 12:
-				p.Depth = int(n)
-			case field == 13:
-				p.Width = int(n)
-			case field == 14:
-				p.CellBits = int(n)
-			case field == 15:
-				p.HeavyEntries = int(n)
-			case field == 16:
-				p.HeavyThreshold = int(n)
-			case field == 17:
-				p.Limit = []int{c.Limit, int(n)}[r.IntN(2)] // from here on what the plan is for
-			case field == 18:
-				p.LowestLimit = int(n)
-			case field == 19:
-				p.Algorithm = sketchlimit.Algorithm(n)
-			case field == 20:
-				p.SubWindows = int(n)
-			case field == 21:
-				p.Burst = int(n)
-			default:
-				p.Keys, p.FalseDenialRate = []float64{0, -1, 1e-300, 5, math.NaN(), math.Inf(1), math.Inf(-1)}[r.IntN(7)], float64(n)
+			if field := r.IntN(ofConfig + ofPlan); field < ofConfig {
+				spoilConfig(r, &c, field, n)
+			} else if c.Plan != nil {
+				spoilPlan(r, &c, field-ofConfig, n)
 			}
 		}
-		if p == nil || bytesOf(c.SubWindows, p) < 1<<23 {
+		if c.Plan == nil || bytesOf(c.SubWindows, c.Plan) < 1<<23 {
 			return c
 		}
+	}
+}
+
+const (
+	ofConfig = 9  // fields that spoilConfig knows
+	ofPlan   = 14 // and spoilPlan
+)
+
+// spoilConfig makes a field of a Config nasty.
+func spoilConfig(r *rand.Rand, c *sketchlimit.Config, field int, n int64) {
+	switch field {
+	case 0:
+		c.Limit = int(n)
+	case 1:
+		c.Window = time.Duration(n)
+	case 2:
+		c.SubWindows = int(n)
+	case 3:
+		c.Burst = int(n)
+	case 4:
+		c.Algorithm = sketchlimit.Algorithm(n)
+	case 5:
+		c.LowestLimit = int(n)
+	case 6:
+		c.MaxMemoryBytes = int(min(n, 1<<20)) // which it might grow to
+	case 7:
+		c.FalseDenialRate = []float64{0, -1, 1, 0.5, 1e-9, 1 - 1e-16, math.NaN(), math.Inf(1), math.Inf(-1)}[r.IntN(9)]
+	case 8:
+		c.MemoryBytes = int(min(n, 1<<20))
+	}
+}
+
+// spoilPlan makes a field of a Config's Plan nasty.
+func spoilPlan(r *rand.Rand, c *sketchlimit.Config, field int, n int64) {
+	p := c.Plan
+	switch field {
+	case 0:
+		p.Shards = int(n)
+	case 1:
+		p.BloomBytes = int(n)
+	case 2:
+		p.BloomProbes = int(n)
+	case 3:
+		p.Depth = int(n)
+	case 4:
+		p.Width = int(n)
+	case 5:
+		p.CellBits = int(n)
+	case 6:
+		p.HeavyEntries = int(n)
+	case 7:
+		p.HeavyThreshold = int(n)
+	case 8:
+		p.Limit = []int{c.Limit, int(n)}[r.IntN(2)] // from here on what the plan is for
+	case 9:
+		p.LowestLimit = int(n)
+	case 10:
+		p.Algorithm = sketchlimit.Algorithm(n)
+	case 11:
+		p.SubWindows = int(n)
+	case 12:
+		p.Burst = int(n)
+	case 13:
+		p.Keys, p.FalseDenialRate = []float64{0, -1, 1e-300, 5, math.NaN(), math.Inf(1), math.Inf(-1)}[r.IntN(7)], float64(n)
 	}
 }
 
