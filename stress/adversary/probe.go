@@ -120,13 +120,7 @@ func drawProbed(r *rand.Rand, kind string) setup {
 func load(r *rand.Rand, w *world) (st state, ok bool) {
 	n := w.nodes[0]
 	limit := n.config.Limit
-	st = state{w: w, n: 1}
-	switch w.kind {
-	case "probe-costs":
-		st.n = 1 + r.IntN(int(n.oracle.most(int64(limit))))
-	case "probe-tiers":
-		st.limit = w.limits[r.IntN(len(w.limits))]
-	}
+	st = drawState(r, w)
 	// A state begins in the midst of a generation.
 	length := n.oracle.length
 	if n.oracle.scale != nil {
@@ -141,28 +135,12 @@ func load(r *rand.Rand, w *world) (st state, ok bool) {
 		batch = 1 + added/40
 		for range batch {
 			key = (key + 1) % mostKeys
-			to := n
-			if w.shared && r.IntN(3) > 0 {
-				to = w.nodes[1+r.IntN(len(w.nodes)-1)]
-			}
-			to.limiter.TakeAt(at(now), name(key), 1+r.IntN(cost))
-			to.see(now)
+			w.takeAnywhere(r, now, key, cost)
 		}
 		if r.IntN(40) == 0 {
 			now += r.Int64N(length)
 		}
-		if w.shared {
-			w.mail = w.mail[:0]
-			for i := 1; i < len(w.nodes); i++ {
-				w.post(op{node: i, at: now})
-			}
-			for i := range w.mail {
-				w.deliver(op{node: 0, at: now, arg: i})
-			}
-		}
-		if w.kind == "probe-grow" {
-			time.Sleep(100 * time.Microsecond) // it is replaced in the background
-		}
+		w.carry(now)
 		n.clock.Store(now)
 		n.limiter.Take(name(0), 0) // rates are as of now, where requests have come by the clock
 		n.see(now)
@@ -182,6 +160,44 @@ func load(r *rand.Rand, w *world) (st state, ok bool) {
 		}
 	}
 	return st, false
+}
+
+// drawState chooses what new keys will ask for.
+func drawState(r *rand.Rand, w *world) state {
+	st := state{w: w, n: 1}
+	switch n := w.nodes[0]; w.kind {
+	case "probe-costs":
+		st.n = 1 + r.IntN(int(n.oracle.most(int64(n.config.Limit))))
+	case "probe-tiers":
+		st.limit = w.limits[r.IntN(len(w.limits))]
+	}
+	return st
+}
+
+// takeAnywhere takes up to cost units of a key, of a shared limit at the other limiters mostly.
+func (w *world) takeAnywhere(r *rand.Rand, now int64, key, cost int) {
+	to := w.nodes[0]
+	if w.shared && r.IntN(3) > 0 {
+		to = w.nodes[1+r.IntN(len(w.nodes)-1)]
+	}
+	to.limiter.TakeAt(at(now), name(key), 1+r.IntN(cost))
+	to.see(now)
+}
+
+// carry brings the first limiter what the others have admitted of a shared limit, and lets one that grows do so.
+func (w *world) carry(now int64) {
+	if w.shared {
+		w.mail = w.mail[:0]
+		for i := 1; i < len(w.nodes); i++ {
+			w.post(op{node: i, at: now})
+		}
+		for i := range w.mail {
+			w.deliver(op{node: 0, at: now, arg: i})
+		}
+	}
+	if w.kind == "probe-grow" {
+		time.Sleep(100 * time.Microsecond) // it is replaced in the background
+	}
 }
 
 // told returns the rate that the limiter tells for such requests.
