@@ -32,6 +32,15 @@ var (
 
 // plot draws the latencies by percentile to a PNG file.
 func (l latencies) plot(path string, turning time.Duration) error {
+	p := newPlot()
+	if err := l.addCurves(p, turning); err != nil {
+		return err
+	}
+	return write(path, drawn(p))
+}
+
+// newPlot returns logarithmic axes and a legend, without curves.
+func newPlot() *plot.Plot {
 	p := plot.New()
 	for _, a := range []*plot.Axis{&p.X, &p.Y} {
 		a.Scale = plot.LogScale{}
@@ -39,6 +48,7 @@ func (l latencies) plot(path string, turning time.Duration) error {
 		a.Color, a.Tick.Color = grey, grey
 		a.Padding = 0
 	}
+	p.X.Tick.Marker, p.Y.Tick.Marker = plot.TickerFunc(nines), plot.TickerFunc(powersOfTen)
 	grid := plotter.NewGrid()
 	grid.Horizontal.Color, grid.Vertical.Color = pale, pale
 	p.Add(grid)
@@ -50,7 +60,11 @@ func (l latencies) plot(path string, turning time.Duration) error {
 	p.Legend.ThumbnailWidth = 32
 	p.Legend.TextStyle.Font = sans(11)
 	p.Legend.TextStyle.Color = ink
+	return p
+}
 
+// addCurves adds a curve for each latency, and sets the axes to where they lie.
+func (l latencies) addCurves(p *plot.Plot, turning time.Duration) error {
 	lowest, highest, last := math.Inf(1), 0.0, 0.0
 	add := func(name string, t timings, style draw.LineStyle) error {
 		points := curve(t)
@@ -79,18 +93,25 @@ func (l latencies) plot(path string, turning time.Duration) error {
 		return err
 	}
 	p.X.Min, p.X.Max = 2, last
-	p.X.Tick.Marker = plot.TickerFunc(nines)
 	p.Y.Min, p.Y.Max = math.Pow(10, math.Floor(math.Log10(lowest))), math.Pow(10, math.Ceil(math.Log10(highest)))
-	p.Y.Tick.Marker = plot.TickerFunc(powersOfTen)
+	return nil
+}
 
+// drawn returns the picture of a plot, with the names of its axes. They are drawn here because plot reserves their room
+// in the wrong places where axes are logarithmic.
+func drawn(p *plot.Plot) *vgimg.Canvas {
 	canvas := vgimg.NewWith(vgimg.UseWH(720, 440), vgimg.UseDPI(144), vgimg.UseBackgroundColor(color.White))
 	area := draw.Crop(draw.New(canvas), 12, -16, 8, -10)
-	// The labels of logarithmic axes would get room in the wrong places from plot.
 	label := text.Style{Color: ink, Font: sans(12), Handler: plot.DefaultTextHandler, YAlign: draw.YTop}
 	area.FillText(label, area.Rectangle.Min.Add(vg.Point{Y: area.Size().Y}), "time of a decision, the timer's included")
 	label.XAlign, label.YAlign = draw.XCenter, draw.YBottom
 	area.FillText(label, area.Rectangle.Min.Add(vg.Point{X: area.Size().X / 2}), "share of decisions that took no longer (percentile)")
 	p.Draw(draw.Crop(area, 0, 0, 22, -24))
+	return canvas
+}
+
+// write writes a picture to a PNG file.
+func write(path string, canvas *vgimg.Canvas) error {
 	f, err := os.Create(path)
 	if err != nil {
 		return err
