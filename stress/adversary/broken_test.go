@@ -323,6 +323,12 @@ func TestFindsWhatIsBroken(t *testing.T) {
 				return l.Reserve(r)
 			}
 		})},
+		{"a Reserve below the lowest limit that is not counted", "bucket", "too low", making(func(b *broken) {
+			b.reserve = func(l *sketchlimit.Limiter, r sketchlimit.Request) (time.Duration, error) {
+				r.Peek = r.Peek || r.Limit < 0
+				return l.Reserve(r)
+			}
+		})},
 		{"a panic", "fixed", "panic", answering(func(*sketchlimit.Decision) {
 			if later() {
 				panic("broken")

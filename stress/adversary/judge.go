@@ -110,9 +110,15 @@ func (w *world) judgePeekNow(o op) {
 	}
 }
 
+// judgeStats judges what Stats tells that must be in bounds, and TooLow, which is exact.
 func (w *world) judgeStats(o op) {
-	if s := w.nodes[o.node].limiter.Stats(); !(s.FalseDenialRate >= 0 && s.FalseDenialRate <= 1+1e-9) {
+	n := w.nodes[o.node]
+	s := n.limiter.Stats()
+	if !(s.FalseDenialRate >= 0 && s.FalseDenialRate <= 1+1e-9) {
 		w.fail("stats", o, "FalseDenialRate %v", s.FalseDenialRate)
+	}
+	if s.TooLow != n.tooLow || s.TooLow > 0 && !s.OutsidePlan {
+		w.fail("too low", o, "TooLow %d, OutsidePlan %v; %d requests were below the lowest limit", s.TooLow, s.OutsidePlan, n.tooLow)
 	}
 }
 

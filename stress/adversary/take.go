@@ -101,6 +101,14 @@ func (n *node) quota(o op) quota {
 	return quota{limit, n.oracle.most(limit), n.oracle.free(o.at, o.key, limit)}
 }
 
+// came notes that the request has come, with its time.
+func (n *node) came(o op, q quota) {
+	n.see(o.at)
+	if q.limit == 0 {
+		n.tooLow++
+	}
+}
+
 // fits tells whether the whole quota is enough for the request: otherwise it can never pass.
 func (q *quota) fits(o op) bool { return o.n >= 1 && int64(o.n) <= q.most }
 
@@ -138,7 +146,7 @@ func (w *world) take(o op) bool {
 		looked = n.lookReserve(o)
 	}
 	a := n.ask(o)
-	n.see(o.at)
+	n.came(o, q)
 	if o.form.reserves() {
 		w.judgeReserve(o, a, looked, b)
 	}

@@ -20,8 +20,8 @@ func (w *world) takeTogether(o op) bool {
 		}
 	}
 	d, told := w.callTogether(o)
-	for _, n := range w.nodes {
-		n.see(o.at)
+	for i, n := range w.nodes {
+		n.came(o, all[i].quota)
 	}
 	if d.Allowed != want {
 		w.fail("group is not peek", o, "allowed %v, Peeks before say %v", d.Allowed, want)

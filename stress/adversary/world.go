@@ -35,6 +35,7 @@ type node struct {
 	share   sharing
 	given   map[parcel]*message // what has reached it of others
 	saved   *snapshot
+	tooLow  uint64 // requests below the lowest limit since the limiter was made
 	burst   burst
 }
 
