@@ -425,6 +425,7 @@ func TestFindsWhatIsBroken(t *testing.T) {
 				}
 				return d
 			})},
+		{"a New that leaves MaxMemoryBytes out", "forged", "size", smaller(func(c *sketchlimit.Config) { c.MaxMemoryBytes = 0 })},
 		{"Remaining below 0", "forged", "answer", answering(func(d *sketchlimit.Decision) { d.Remaining = min(d.Remaining, 5) - 5 })},
 		{"a rate that is a tenth too high", "probe-fixed", "rate", making(func(b *broken) {
 			b.stats = func(s sketchlimit.Stats) sketchlimit.Stats {

@@ -51,7 +51,7 @@ func (b *bench) forge(seed uint64) {
 					defer l.Close()
 					b.use(r, seed, l, c)
 				}
-				if _, _, told := c.Size(); (told == nil) != (err == nil) && c.MaxMemoryBytes == 0 { // New also holds that against what it begins with
+				if _, _, told := c.Size(); (told == nil) != (err == nil) {
 					b.report(forged, seed, violation{rule: "size", step: steps, text: fmt.Sprintf("%s: New %v, Size %v", describe(c), err, told)}, nil, nil)
 				}
 				return
