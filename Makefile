@@ -8,17 +8,25 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # The race detector needs a C compiler; without one the tests run without it.
 RACE := $(if $(shell command -v $$(go env CC) 2>/dev/null),-race)
 
-.PHONY: test lint strangers vuln fuzz mutate soak adversary bench bench-peers bench-tune bench-http bench-snapshots report bench-redis bench-synced strict-sizes sizes sizing
+.PHONY: test unraced lint strangers vuln fuzz mutate soak adversary bench bench-peers bench-tune bench-http \
+	bench-snapshots report bench-redis bench-synced strict-sizes sizes sizing
 
 test: ## every test of every module
 	@$(if $(RACE),,echo "no C compiler: testing without the race detector")
 	@set -e; for m in $(MODULES); do (cd $$m && go test $(RACE) ./...); done
 
+# Tests know of the race detector by a build tag or by package testkit.
+UNRACED = git grep -lE '^//go:build !?race|sketchlimit/internal/testkit"' -- '*_test.go' | xargs dirname | sort -u
+
+unraced: ## without the race detector, the whole packages of all tests that do less under it
+	@set -e; for p in $$($(UNRACED)); do (cd $$p && go test .); done
+
 lint: ## formatting, vet and staticcheck
-	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "gofmt: $$unformatted"; exit 1; }
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); \
+		test -z "$$unformatted" || { echo "gofmt: $$unformatted"; exit 1; }
 	@set -e; for m in $(MODULES); do (cd $$m && go vet ./... && go run $(STATICCHECK) ./...); done
 
-strangers: ## a release of the working tree in a clone, and every module installed or got from it as strangers do: three minutes
+strangers: ## a release of the working tree, every module of which is installed or got as strangers do: three minutes
 	@scripts/strangers
 
 vuln: ## known vulnerabilities in what every module calls, where the database of vuln.go.dev can be reached
@@ -35,7 +43,7 @@ soak: ## ten minutes under load, for memory, goroutines, over-admissions and fal
 
 ADVERSARY_FOR ?= 1h
 
-adversary: ## an hour of attacks on limiters, groups and shares, judged by exact oracles; ADVERSARY_FLAGS="-seed n -kind k" repeats one
+adversary: ## an hour of attacks, judged by exact oracles; ADVERSARY_FLAGS="-seed n -kind k" repeats one
 	go run -C stress ./adversary -for $(ADVERSARY_FOR) $(ADVERSARY_FLAGS)
 
 bench: ## the library's own benchmarks
@@ -60,17 +68,17 @@ bench-snapshots: ## how long decisions wait for a snapshot of 256 MiB; 100,000 d
 bench-redis: ## through Redis, beside redis_rate; needs redis-server; writes notes/redis.md
 	go run -C redislimit/bench . -write ../../notes/redis.md
 
-bench-synced: ## nodes that share a limit: what they admit, with clocks apart too, how long they take, what they exchange, Redis killed; 13 minutes
+bench-synced: ## nodes that share a limit: units, clocks apart, times, bytes, Redis killed; 13 minutes
 	go run -C redislimit ./internal/syncbench over
 	go run -C redislimit ./internal/syncbench over -skew 5s
 	go run -C redislimit ./internal/syncbench pace
 	go run -C redislimit ./internal/syncbench volume
 	go run -C redislimit ./internal/syncbench kill
 
-strict-sizes: ## how often Strict denies innocent keys with the cells of redislimit/layout.go, and how few would do: minutes
+strict-sizes: ## how often Strict denies innocent keys with the cells of redislimit/layout.go: minutes
 	go test -C redislimit -run '^$$' -bench Sizes -benchtime 1x -timeout 1h
 
-sizes: ## the table that New sizes limiters by, from Tune: a few minutes
+sizes: ## the table that New sizes limiters by, from package tune: a few minutes
 	go run ./bench/sizes -write internal/sizing/sizes_table.go
 
 sizing: ## the sizing table of README.md, by what New takes
