@@ -128,7 +128,7 @@ func (c Config) Size() (Plan, int, error) {
 		return Plan{}, 0, err
 	}
 	if _, _, err := keyhash.New(c.Hash, c.Seed); err != nil {
-		return Plan{}, 0, fmt.Errorf("sketchlimit: %w", err)
+		return Plan{}, 0, err
 	}
 	return c.planOf(dimensions), bytes, nil
 }
@@ -263,7 +263,7 @@ func (c *Config) dimensions() (d engine.Dimensions, bytes int, err error) {
 		bytes, err = d.Bytes(&rule)
 	}
 	if err != nil {
-		return d, 0, fmt.Errorf("sketchlimit: %w", err)
+		return d, 0, err
 	}
 	if bytes += sizing.Overhead; c.MaxMemoryBytes > 0 {
 		bytes += growthBytes

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/bits"
 	"net/netip"
-	"strings"
 	"testing"
 	"time"
 
@@ -228,5 +227,5 @@ func TestXXHashIsTheDefault(t *testing.T) {
 	_, _, err = c.Size()
 	require.EqualError(t, err, text)
 	_, err = inflight.New(inflight.Config{Limit: 1, Requests: 1, Seed: 5, Hash: sketchlimit.XXHash(6)})
-	require.EqualError(t, err, strings.Replace(text, "sketchlimit", "inflight", 1))
+	require.EqualError(t, err, text)
 }

@@ -62,7 +62,7 @@ func New(c Config) (*Limiter, error) {
 	}
 	hasher, drawn, err := keyhash.New(c.Hash, c.Seed)
 	if err != nil {
-		return nil, fmt.Errorf("sketchlimit: %w", err)
+		return nil, err
 	}
 	l := &Limiter{
 		windows: windows, hasher: hasher, limit: int64(c.Limit), lowest: c.lowest(), flooded: new(engine.Counter),
@@ -71,7 +71,7 @@ func New(c Config) (*Limiter, error) {
 	rule := c.rule()
 	e, err := engine.New(rule, dimensions, hasher.Seed, l.flooded)
 	if err != nil {
-		return nil, fmt.Errorf("sketchlimit: %w", err)
+		return nil, err
 	}
 	l.engine.Store(e)
 	if c.MaxMemoryBytes > 0 {

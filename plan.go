@@ -78,7 +78,7 @@ func (p *Plan) checkPurpose(c *Config) error {
 		{"Burst", made.burst, wanted.burst},
 	} {
 		if field.have != field.want {
-			return fmt.Errorf("Plan.%s %v, must be the Config's, %v", field.name, field.have, field.want)
+			return fmt.Errorf("sketchlimit: Plan.%s %v, must be the Config's, %v", field.name, field.have, field.want)
 		}
 	}
 	return nil

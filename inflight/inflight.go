@@ -124,7 +124,7 @@ func New(c Config) (*Limiter, error) {
 	}
 	h, _, err := keyhash.New(c.Hash, c.Seed)
 	if err != nil {
-		return nil, fmt.Errorf("inflight: %w", err)
+		return nil, err
 	}
 	shards := max(1, c.Requests/requestsPerShard)
 	in := &Limiter{

@@ -31,7 +31,7 @@ const (
 // Check refuses dimensions that no engine of the rule can have. Its errors name the field of a sketchlimit.Plan.
 func (d *Dimensions) Check(rule *Rule) error {
 	if d.Shards < 1 || d.Shards > MaxShards {
-		return fmt.Errorf("Plan.Shards %d, must be 1 … %d", d.Shards, MaxShards)
+		return fmt.Errorf("sketchlimit: Plan.Shards %d, must be 1 … %d", d.Shards, MaxShards)
 	}
 	check := d.checkWindow
 	if rule.IsBucket() {
@@ -41,10 +41,10 @@ func (d *Dimensions) Check(rule *Rule) error {
 		return err
 	}
 	if _, err := cms.Words(d.Depth, d.Width, d.CellBits); err != nil && !d.doorsAlone(rule) {
-		return fmt.Errorf("Plan: %w", err)
+		return fmt.Errorf("sketchlimit: Plan: %w", err)
 	}
 	if total := float64(d.Shards) * d.ShardMemory(rule); total > MaxMemory {
-		return fmt.Errorf("Plan of %.3g bytes, must be at most %d", total, MaxMemory)
+		return fmt.Errorf("sketchlimit: Plan of %.3g bytes, must be at most %d", total, MaxMemory)
 	}
 	return nil
 }
@@ -58,23 +58,23 @@ func (d *Dimensions) checkWindow(rule *Rule) error {
 	limit := int(rule.limit)
 	switch {
 	case d.BloomBytes < bloom.BlockBytes || d.BloomBytes%bloom.BlockBytes != 0:
-		return fmt.Errorf("Plan.BloomBytes %d, must be a multiple of %d", d.BloomBytes, bloom.BlockBytes)
+		return fmt.Errorf("sketchlimit: Plan.BloomBytes %d, must be a multiple of %d", d.BloomBytes, bloom.BlockBytes)
 	case d.BloomProbes < 1 || d.BloomProbes > bloom.MaxProbes:
-		return fmt.Errorf("Plan.BloomProbes %d, must be 1 … %d", d.BloomProbes, bloom.MaxProbes)
+		return fmt.Errorf("sketchlimit: Plan.BloomProbes %d, must be 1 … %d", d.BloomProbes, bloom.MaxProbes)
 	case d.doorsAlone(rule) && d.HeavyEntries != 0:
-		return fmt.Errorf("Plan.HeavyEntries %d, must be 0 for Width 0", d.HeavyEntries)
+		return fmt.Errorf("sketchlimit: Plan.HeavyEntries %d, must be 0 for Width 0", d.HeavyEntries)
 	case d.doorsAlone(rule):
 		return nil
 	case d.HeavyEntries < 0 || d.HeavyEntries%HeavyBucket != 0:
-		return fmt.Errorf("Plan.HeavyEntries %d, must be a multiple of %d", d.HeavyEntries, HeavyBucket)
+		return fmt.Errorf("sketchlimit: Plan.HeavyEntries %d, must be a multiple of %d", d.HeavyEntries, HeavyBucket)
 	case d.HeavyEntries > 0 && rule.generations > 2:
-		return fmt.Errorf("Plan.HeavyEntries %d, must be 0 for %d SubWindows", d.HeavyEntries, rule.generations-1)
+		return fmt.Errorf("sketchlimit: Plan.HeavyEntries %d, must be 0 for %d SubWindows", d.HeavyEntries, rule.generations-1)
 	case d.HeavyEntries > 0 && !HeavyFits(limit):
-		return fmt.Errorf("Plan.HeavyEntries %d, must be 0 for Limit %d", d.HeavyEntries, limit)
+		return fmt.Errorf("sketchlimit: Plan.HeavyEntries %d, must be 0 for Limit %d", d.HeavyEntries, limit)
 	case d.HeavyEntries > 0 && d.HeavyThreshold < 1:
-		return fmt.Errorf("Plan.HeavyThreshold %d, must be at least 1", d.HeavyThreshold)
+		return fmt.Errorf("sketchlimit: Plan.HeavyThreshold %d, must be at least 1", d.HeavyThreshold)
 	case d.CellBits < CellBits(limit):
-		return fmt.Errorf("Plan.CellBits %d, must be at least %d for Limit %d", d.CellBits, CellBits(limit), limit)
+		return fmt.Errorf("sketchlimit: Plan.CellBits %d, must be at least %d for Limit %d", d.CellBits, CellBits(limit), limit)
 	}
 	return nil
 }
@@ -83,11 +83,11 @@ func (d *Dimensions) checkWindow(rule *Rule) error {
 func (d *Dimensions) checkBucket(*Rule) error {
 	switch {
 	case d.BloomBytes != 0:
-		return fmt.Errorf("Plan.BloomBytes %d, must be 0 for a TokenBucket", d.BloomBytes)
+		return fmt.Errorf("sketchlimit: Plan.BloomBytes %d, must be 0 for a TokenBucket", d.BloomBytes)
 	case d.HeavyEntries != 0:
-		return fmt.Errorf("Plan.HeavyEntries %d, must be 0 for a TokenBucket", d.HeavyEntries)
+		return fmt.Errorf("sketchlimit: Plan.HeavyEntries %d, must be 0 for a TokenBucket", d.HeavyEntries)
 	case d.CellBits != BucketBits:
-		return fmt.Errorf("Plan.CellBits %d, must be %d for a TokenBucket", d.CellBits, BucketBits)
+		return fmt.Errorf("sketchlimit: Plan.CellBits %d, must be %d for a TokenBucket", d.CellBits, BucketBits)
 	}
 	return nil
 }

@@ -43,7 +43,7 @@ type Hasher struct {
 func New(hash Hash, seed uint64) (h Hasher, drawn bool, err error) {
 	if x, ok := hash.(XX); ok {
 		if seed != 0 && x != 0 && uint64(x) != seed {
-			return Hasher{}, false, fmt.Errorf("Seed %d with XXHash(%d), must be 0 or the same", seed, uint64(x))
+			return Hasher{}, false, fmt.Errorf("sketchlimit: Seed %d with XXHash(%d), must be 0 or the same", seed, uint64(x))
 		}
 		hash, seed = nil, seed|uint64(x)
 	}

@@ -100,7 +100,7 @@ func (n *Need) Spend(memory int, s Shape) (engine.Dimensions, error) {
 	}
 	lines := bytes / generations / bloom.BlockBytes
 	if lines < smallestLines {
-		return engine.Dimensions{}, fmt.Errorf("MemoryBytes %d, must be at least %d to hold one shard",
+		return engine.Dimensions{}, fmt.Errorf("sketchlimit: MemoryBytes %d, must be at least %d to hold one shard",
 			n.MemoryBytes, n.Smallest())
 	}
 	doorLines := lines

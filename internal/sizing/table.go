@@ -142,7 +142,7 @@ func (n *Need) doorsFor(keys int) (bytes float64, probes int, err error) {
 	generations, rate := float64(n.Rule.Generations()), n.Rate
 	filter, probes, err := bloom.Dimensions(keys, rate/generations)
 	if err != nil {
-		return 0, 0, fmt.Errorf("FalseDenialRate %v of %d keys: %w", rate, keys, err)
+		return 0, 0, fmt.Errorf("sketchlimit: FalseDenialRate %v of %d keys: %w", rate, keys, err)
 	}
 	return generations * float64(filter), probes, nil
 }
@@ -166,7 +166,7 @@ func (n *Need) MemoryFor(keys int) (int, error) {
 	}
 	memory := 1.05*bytes + float64(n.Smallest()) // 5 % for shards and their unevenness
 	if memory > engine.MaxMemory {
-		return 0, fmt.Errorf("Keys %d at FalseDenialRate %v needs %.3g bytes, must be at most %d",
+		return 0, fmt.Errorf("sketchlimit: Keys %d at FalseDenialRate %v needs %.3g bytes, must be at most %d",
 			keys, rate, memory, engine.MaxMemory)
 	}
 	return int(memory), nil
