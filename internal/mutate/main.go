@@ -27,7 +27,7 @@ import (
 const timeout = 20 * time.Minute
 
 // slow are the root's tests that take seconds; they are left to mutants that survive the others.
-const slow = "SizedByKeys|StatesItsMemory|BrokenVariants|LiveRate|SteadyState|UnderConcurrency"
+const slow = "SizedByKeys|LowestLimitIsSizedFor|StatesItsMemory|BrokenVariants|LiveRate|ReadmeTable|SteadyState|UnderConcurrency"
 
 // foreign are the root's tests of what does not decide.
 const foreign = "Requirements|Example"
