@@ -134,6 +134,12 @@ func TestARestoredLimiterHasSeenTime(t *testing.T) {
 		require.NoError(t, err)
 		_, err = restored.ReadFrom(&b)
 		require.NoError(t, err)
+		for _, at := range []time.Time{yesterday.Add(-time.Hour), yesterday} {
+			for i := range 20 { // keys of all shards, of which most have seen no time themselves
+				key := fmt.Sprint(i)
+				require.Equal(t, l.TakeAt(at, key, 6), restored.TakeAt(at, key, 6), "%s, key %d", name, i)
+			}
+		}
 		require.False(t, restored.TakeAt(yesterday, "k", 1).Allowed, name)
 		require.False(t, restored.TakeAt(yesterday.Add(-time.Hour), "k", 1).Allowed, name)
 		require.True(t, restored.TakeAt(yesterday.Add(2*time.Minute), "k", 10).Allowed, name)
