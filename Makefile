@@ -8,12 +8,15 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # The race detector needs a C compiler; without one the tests run without it.
 RACE := $(if $(shell command -v $$(go env CC) 2>/dev/null),-race)
 
-.PHONY: test unraced lint strangers vuln fuzz mutate soak adversary bench bench-peers bench-tune bench-http \
+.PHONY: test $(MODULES:%=test/%) unraced lint strangers vuln fuzz mutate soak adversary bench bench-peers bench-tune bench-http \
 	bench-snapshots report bench-redis bench-synced strict-sizes sizes sizing
 
-test: ## every test of every module
+test: ## every test of every module, two modules at once: some wait for servers and clocks
 	@$(if $(RACE),,echo "no C compiler: testing without the race detector")
-	@set -e; for m in $(MODULES); do (cd $$m && go test $(RACE) ./...); done
+	@$(MAKE) --no-print-directory -j2 $(MODULES:%=test/%)
+
+$(MODULES:%=test/%): test/%: # every test of one module
+	@cd $* && go test $(RACE) ./...
 
 # Tests know of the race detector by a build tag or by package testkit.
 UNRACED = git grep -lE '^//go:build !?race|sketchlimit/internal/testkit"' -- '*_test.go' | xargs dirname | sort -u
