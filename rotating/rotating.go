@@ -20,7 +20,8 @@ func Turns(from, to int64, buffers int) int {
 	return int(min(uint64(to)-uint64(from), uint64(buffers)))
 }
 
-// Buffer returns which of so many buffers (at least 1) holds a generation, by its number: 0 … buffers-1.
+// Buffer returns which of so many buffers (at least 1) holds a generation, by its number: 0 … buffers-1. The
+// numbers of the generations that are kept must not go below the least int64.
 func Buffer(number int64, buffers int) int {
 	if buffers <= 2 { // as most windows have, and without a division
 		return int(number) & (buffers - 1)
