@@ -8,8 +8,8 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # The race detector needs a C compiler; without one the tests run without it.
 RACE := $(if $(shell command -v $$(go env CC) 2>/dev/null),-race)
 
-.PHONY: test $(MODULES:%=test/%) unraced lint strangers vuln fuzz mutate soak adversary bench bench-peers bench-tune bench-http \
-	bench-snapshots report bench-redis bench-synced strict-sizes sizes sizing
+.PHONY: test $(MODULES:%=test/%) unraced lint strangers vuln fuzz mutate soak adversary bench bench-peers bench-sketches bench-tune \
+	bench-http bench-snapshots report bench-redis bench-synced strict-sizes sizes sizing
 
 test: ## every test of every module, two modules at once: some wait for servers and clocks
 	@$(if $(RACE),,echo "no C compiler: testing without the race detector")
@@ -57,6 +57,9 @@ report: ## the accuracy report of the embedded trace, as a page
 
 bench-peers: ## this library beside others, and its latencies; writes notes/peers.md
 	go run -C bench/peers . -write ../../notes/peers.md -plot ../../notes/latency.png
+
+bench-sketches: ## sketches of the literature as limiters, for an hour; writes notes/sketches.md
+	go run -C bench/sketches . -write ../../notes/sketches.md -plot ../../notes/sketches.png
 
 bench-tune: ## predictions beside replays at full size, for hours; writes notes/tuning.md
 	go run ./bench/tune -write notes/tuning.md

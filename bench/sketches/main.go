@@ -1,0 +1,133 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+func main() {
+	err := execute(os.Args[1:], os.Stdout, os.Stderr)
+	if errors.Is(err, flag.ErrHelp) {
+		os.Exit(2)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "sketches:", err)
+		os.Exit(1)
+	}
+}
+
+// firstSearchSeed is far from the seeds that count.
+const firstSearchSeed = 1001
+
+// execute runs the program with its arguments.
+func execute(args []string, out, progress io.Writer) error {
+	flags := flag.NewFlagSet("sketches", flag.ContinueOnError)
+	flags.SetOutput(progress)
+	t := &tournament{
+		contestants: slices.Clone(literature), loads: loads, rounds: 5,
+		progress: &stamped{progress, time.Now()},
+	}
+	var (
+		quick   = flags.Bool("quick", false, "play little, in some seconds: to see that it works")
+		seeds   = flags.Int("seeds", 10, "play each load with so many `seeds`")
+		search  = flags.Int("search", 1, "search for settings with so many `seeds`, which are others")
+		windows = flags.Int("windows", 2, "play so many `windows`")
+		sizes   = flags.String("sizes", "256,384,512,1024", "memory of a limiter, `KiB`, separated by commas")
+		divisor = flags.Int("divisor", 1, "divide keys, requests and memory by this `number`")
+		workers = flags.Int("workers", 2, "replay so many `streams` at a time")
+		write   = flags.String("write", "", "write the results between the markers of this Markdown `file`")
+		plot    = flags.String("plot", "", "draw the picture to this PNG `file`")
+	)
+	flags.Func("pin", "use this setting of a contestant everywhere, `NAME:NUMBERS` as in the table", func(text string) error {
+		return pin(t.contestants, text)
+	})
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if flags.NArg() > 0 {
+		return fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	}
+	if *seeds < 1 || *search < 1 || *windows < 1 || *workers < 1 || *divisor < 1 {
+		return errors.New("seeds, search, windows, workers and divisor must be at least 1")
+	}
+	if *quick {
+		*divisor, *seeds, *sizes = 64, 2, "512"
+	}
+	t.divisor, t.windows, t.workers = *divisor, *windows, *workers
+	for i := range *seeds {
+		t.seeds = append(t.seeds, uint64(i+1))
+	}
+	for i := range *search {
+		t.search = append(t.search, uint64(firstSearchSeed+i))
+	}
+	for _, text := range strings.Split(*sizes, ",") {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 4**divisor || n > 1<<20 {
+			return fmt.Errorf("size %q, must be %d … %d KiB", text, 4**divisor, 1<<20)
+		}
+		t.sizes = append(t.sizes, n<<10/t.divisor)
+	}
+	head := provenance(strings.Join(append([]string{"go run -C bench/sketches ."}, args...), " "), time.Now())
+	return t.publish(head, *write, *plot, out)
+}
+
+// publish holds the tournament, prints its results and puts them where the file has its markers.
+func (t *tournament) publish(head, file, plot string, out io.Writer) error {
+	var document []byte
+	if file != "" { // what is missing is better told now than in an hour
+		var err error
+		if document, err = os.ReadFile(file); err != nil {
+			return err
+		}
+		if _, _, err = section(document); err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+	}
+	arenas, err := t.run()
+	if err != nil {
+		return err
+	}
+	text := head + "\n"
+	if plot != "" {
+		if err := picture(plot, arenas); err != nil {
+			return err
+		}
+		if file != "" {
+			link, err := filepath.Rel(filepath.Dir(file), plot)
+			if err != nil {
+				return err
+			}
+			text += fmt.Sprintf("![Errors by memory](%s)\n\n", filepath.ToSlash(link))
+		}
+	}
+	text += t.tables(arenas)
+	fmt.Fprintln(out, text)
+	if file == "" {
+		return nil
+	}
+	if document, err = replace(document, text); err != nil {
+		return err
+	}
+	return os.WriteFile(file, document, 0o644)
+}
+
+// stamped puts the seconds since its start before all that is written to it.
+type stamped struct {
+	io.Writer
+	start time.Time
+}
+
+func (s *stamped) Write(line []byte) (int, error) {
+	if _, err := fmt.Fprintf(s.Writer, "%4.0f s  %s", time.Since(s.start).Seconds(), line); err != nil {
+		return 0, err
+	}
+	return len(line), nil
+}

@@ -1,0 +1,200 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// tables renders the results as Markdown: a table for each algorithm, and where this library is behind.
+func (t *tournament) tables(arenas [][]*player) string {
+	var b strings.Builder
+	for _, k := range kinds {
+		fmt.Fprintf(&b, "### %s windows\n\n| memory | limiter | setting |", strings.ToUpper(k.String()[:1])+k.String()[1:])
+		for _, l := range t.loads {
+			fmt.Fprintf(&b, " %s |", l.name)
+		}
+		fmt.Fprintf(&b, " over-admitted | error | ns |\n|---|---|---|%s---|---|---|\n", strings.Repeat("---|", len(t.loads)))
+		for _, players := range arenas {
+			if players[0].arena.kind == k {
+				rank(&b, players)
+			}
+		}
+		b.WriteString("\n")
+	}
+	b.WriteString("### Where sketchlimit is behind\n\n")
+	b.WriteString(t.behind(arenas))
+	return b.String()
+}
+
+// rank writes the rows of an arena, this library first and then the others by score.
+func rank(b *strings.Builder, players []*player) {
+	ranked := slices.Clone(players)
+	slices.SortStableFunc(ranked[1:], func(x, y *player) int { return cmp.Compare(x.score(), y.score()) })
+	memory := kibibytes(players[0].arena.bytes)
+	for _, p := range ranked {
+		name := p.title()
+		if p.contestant == nil {
+			name = "**" + name + "**"
+		}
+		fmt.Fprintf(b, "| %s | %s | %s |", memory, name, p.setting)
+		for load := range p.outcomes {
+			fmt.Fprintf(b, " %s / %s |", share(p.mean(load, outcome.falseDenials)), share(p.mean(load, outcome.withheld)))
+		}
+		over, units := 0.0, 0.0
+		for load := range p.outcomes {
+			over += p.mean(load, outcome.overAdmissions) / float64(len(p.outcomes))
+			units += p.mean(load, outcome.meanError) / float64(len(p.outcomes))
+		}
+		fmt.Fprintf(b, " %s | %.2g | %.0f |\n", share(over), units, p.ns)
+		memory = ""
+	}
+}
+
+// metrics are the figures that this library is compared by.
+var metrics = []struct {
+	name   string
+	figure func(outcome) float64
+}{{"denials", outcome.falseDenials}, {"withheld", outcome.withheld}}
+
+// behind lists the cells in which another contestant does better, of those that never admit too much there.
+func (t *tournament) behind(arenas [][]*player) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "| windows, memory |")
+	for _, l := range t.loads {
+		fmt.Fprintf(&b, " %s |", l.name)
+	}
+	fmt.Fprintf(&b, "\n|---|%s\n", strings.Repeat("---|", len(t.loads)))
+	cells, noise, winners := 0, 0, make(map[string]int)
+	for _, players := range arenas {
+		fmt.Fprintf(&b, "| %v, %s |", players[0].arena.kind, kibibytes(players[0].arena.bytes))
+		for load := range t.loads {
+			var found []string
+			for _, m := range metrics {
+				best := ahead(players, load, m.figure)
+				if best == nil {
+					continue
+				}
+				text := fmt.Sprintf("%s %s, %s %s", m.name, share(players[0].mean(load, m.figure)), best.title(), share(best.mean(load, m.figure)))
+				if cells++; within(players[0], best, load, m.figure) {
+					noise++
+					text += " (noise)"
+				} else {
+					winners[best.title()]++
+				}
+				found = append(found, text)
+			}
+			fmt.Fprintf(&b, " %s |", strings.Join(found, "; "))
+		}
+		b.WriteString("\n")
+	}
+	fmt.Fprintf(&b, "\nOf %d cells, sketchlimit is behind another contestant in %d, in %d of them within the noise of the seeds.\n",
+		len(arenas)*len(t.loads)*len(metrics), cells, noise)
+	names := slices.SortedFunc(maps.Keys(winners), func(x, y string) int {
+		return cmp.Or(winners[y]-winners[x], strings.Compare(x, y))
+	})
+	for i, name := range names {
+		names[i] = fmt.Sprintf("%s %d", name, winners[name])
+	}
+	if len(names) > 0 {
+		fmt.Fprintf(&b, "Best in the others: %s.\n", strings.Join(names, ", "))
+	}
+	return b.String()
+}
+
+// ahead returns the best of the players that do better than this library, the first, and never admit too much; or nil.
+// Of several that are equal it is the one with the best score.
+func ahead(players []*player, load int, figure func(outcome) float64) *player {
+	best := players[0]
+	for _, p := range players[1:] {
+		better := cmp.Or(cmp.Compare(p.mean(load, figure), best.mean(load, figure)), cmp.Compare(p.score(), best.score())) < 0
+		if better && p.mean(load, outcome.overAdmissions) == 0 {
+			best = p
+		}
+	}
+	if best.mean(load, figure) == players[0].mean(load, figure) {
+		return nil
+	}
+	return best
+}
+
+// within tells whether the difference of two players is below two standard errors of its mean over the seeds.
+func within(p, q *player, load int, figure func(outcome) float64) bool {
+	n := float64(len(p.outcomes[load]))
+	mean := p.mean(load, figure) - q.mean(load, figure)
+	var squares float64
+	for i, o := range p.outcomes[load] {
+		d := figure(o) - figure(q.outcomes[load][i]) - mean
+		squares += d * d
+	}
+	return n < 2 || math.Abs(mean) < 2*math.Sqrt(squares/(n-1)/n)
+}
+
+// share is a share with two digits, or 0.
+func share(v float64) string {
+	switch {
+	case v == 0:
+		return "0"
+	case v >= 0.01:
+		return strconv.FormatFloat(v, 'f', 2, 64)
+	}
+	digits, exponent, _ := strings.Cut(strconv.FormatFloat(v, 'e', 1, 64), "e-")
+	return digits + "e-" + strings.TrimLeft(exponent, "0")
+}
+
+func kibibytes(n int) string {
+	if n >= 1<<20 && n%(1<<20) == 0 {
+		return fmt.Sprintf("%d MiB", n>>20)
+	}
+	return fmt.Sprintf("%d KiB", n>>10)
+}
+
+// provenance is what a measurement must be read with.
+func provenance(command string, now time.Time) string {
+	return fmt.Sprintf("%s, %d cores, %s %s/%s, %s: `%s`\n", processor(), runtime.NumCPU(),
+		runtime.Version(), runtime.GOOS, runtime.GOARCH, now.UTC().Format(time.DateOnly), command)
+}
+
+// processor is the model of the CPU where the system tells it.
+func processor() string {
+	info, _ := os.ReadFile("/proc/cpuinfo")
+	for line := range strings.Lines(string(info)) {
+		if key, value, _ := strings.Cut(line, ":"); strings.TrimSpace(key) == "model name" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return "unknown processor"
+}
+
+// section finds what stands between a document's markers of results.
+func section(document []byte) (from, to int, err error) {
+	const begin, end = "<!-- results:begin -->", "<!-- results:end -->"
+	for _, marker := range []string{begin, end} {
+		if n := bytes.Count(document, []byte(marker)); n != 1 {
+			return 0, 0, fmt.Errorf("marker %s: found %d times, must be there once", marker, n)
+		}
+	}
+	from = bytes.Index(document, []byte(begin)) + len(begin)
+	to = bytes.Index(document, []byte(end))
+	if from > to {
+		return 0, 0, fmt.Errorf("marker %s: must come before %s", begin, end)
+	}
+	return from, to, nil
+}
+
+// replace puts text between the markers, and changes nothing else.
+func replace(document []byte, text string) ([]byte, error) {
+	from, to, err := section(document)
+	if err != nil {
+		return nil, err
+	}
+	return []byte(string(document[:from]) + "\n" + text + string(document[to:])), nil
+}
