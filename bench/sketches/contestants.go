@@ -39,21 +39,21 @@ type contestant struct {
 
 // literature are the contestants that are written from their papers.
 var literature = []contestant{
-	{"count-min", "rows", true, newCountMin, []setting{{2}, {3}, {4}, {5}}},
-	{"CU", "rows", true, newConservative, []setting{{2}, {3}, {4}, {5}}},
-	{"SALSA", "rows, bits of a cell", true, newSalsa, []setting{{3, 2}, {4, 2}, {5, 2}, {3, 4}, {4, 4}, {4, 1}}},
-	{"Tower", "bits of the levels", true, newTower, []setting{{48}, {248}, {488}, {448}, {2488}}},
+	{"count-min", "rows", true, newCountMin, []setting{{2}, {3}, {4}}},
+	{"CU", "rows", true, newConservative, []setting{{3}, {4}, {5}}},
+	{"SALSA", "rows, bits of a cell", true, newSalsa, []setting{{4, 2}, {5, 2}, {6, 2}, {4, 4}, {5, 4}, {5, 1}}},
+	{"Tower", "bits of the levels", true, newTower, []setting{{488}, {2488}, {4488}, {4888}, {48888}}},
 	{"ColdFilter", "bits of a cell, % first layer, % second", true, newColdFilter,
-		[]setting{{4, 50, 0}, {4, 75, 0}, {4, 90, 0}, {2, 40, 30}, {4, 50, 25}, {4, 65, 20}}},
+		[]setting{{4, 40, 0}, {4, 50, 0}, {2, 30, 0}, {2, 40, 30}, {4, 50, 25}}},
 	{"Elastic", "bytes of an entry, % heavy, light rows", true, newElastic,
-		[]setting{{3, 25, 1}, {3, 25, 3}, {4, 25, 3}, {4, 50, 1}, {3, 50, 3}, {3, 10, 3}}},
+		[]setting{{3, 25, 1}, {3, 50, 1}, {4, 50, 1}, {3, 25, 3}}},
 	{"HeavyKeeper", "rows, bytes of an entry, decay %", false, newHeavyKeeper,
-		[]setting{{1, 2, 108}, {2, 2, 108}, {2, 3, 108}, {2, 2, 150}, {4, 2, 108}}},
-	{"Pyramid", "rows, layers", true, newPyramid, []setting{{2, 3}, {3, 3}, {4, 3}, {5, 3}, {4, 4}}},
+		[]setting{{2, 2, 108}, {2, 2, 150}, {2, 2, 200}, {2, 2, 300}}},
+	{"Pyramid", "rows, layers", true, newPyramid, []setting{{3, 3}, {4, 3}, {5, 3}, {6, 3}, {4, 4}}},
 	{"ReliableSketch", "bytes of a bucket, bits of the filter, % filter, error", true, newReliable,
-		[]setting{{3, 2, 20, 25}, {3, 2, 50, 25}, {3, 4, 50, 25}, {3, 4, 75, 25}, {4, 4, 75, 50}, {3, 4, 85, 25}}},
+		[]setting{{3, 4, 50, 25}, {3, 4, 50, 50}, {3, 4, 75, 15}, {3, 4, 75, 25}, {4, 4, 75, 50}}},
 	{"cuckoo+CU", "bytes of an entry, % table, threshold", true, newCuckoo,
-		[]setting{{3, 25, 1}, {3, 50, 1}, {3, 15, 8}, {3, 25, 8}, {3, 25, 16}, {4, 25, 16}}},
+		[]setting{{3, 25, 1}, {3, 35, 1}, {3, 50, 1}, {3, 15, 8}, {4, 25, 16}}},
 }
 
 // title is the name of this library in the tables.

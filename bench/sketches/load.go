@@ -7,24 +7,22 @@ import (
 	"github.com/sketchlimit/sketchlimit/accuracy"
 )
 
-// load is made-up traffic. Its workload is one of package accuracy, whose numbers are those of one window.
+// load is made-up traffic: a workload of package accuracy. The numbers are those of one window.
 type load struct {
 	name     string
 	workload string
-	keys     int // frequent ones, beside abusers or one-hit keys
+	abusers  int
+	keys     int // beside abusers or one-hit keys
 	requests int
 }
 
 var loads = []load{
-	{"Zipf 0.8", "zipf:0.8", 1e6, 5e6},
-	{"Zipf 1.1", "zipf:1.1", 1e6, 5e6},
-	{"uniform", "uniform", 1e6, 5e6},
-	{"abusers", "attack:3,abusers=%d", 1e6, 6e6},
-	{"flood", "scan:0.375,exponent=0.8", 1e6, 8e6},
+	{"Zipf 0.8", "zipf:0.8", 0, 1e6, 5e6},
+	{"Zipf 1.1", "zipf:1.1", 0, 1e6, 5e6},
+	{"uniform", "uniform", 0, 1e6, 5e6},
+	{"abusers", "attack:3", 1e4, 1e6, 6e6},
+	{"flood", "scan:0.375,exponent=0.8", 0, 1e6, 8e6},
 }
-
-// abusers is how many there are among a million keys.
-const abusers = 10_000
 
 // stream is the requests of a load in some windows, as many in each.
 type stream struct {
@@ -39,13 +37,12 @@ const innocent = 1 << 31
 
 // stream makes the requests of some windows. With a divisor there are fewer keys and requests.
 func (l load) stream(windows, divisor int, seed uint64) (*stream, error) {
-	shape := l.workload
-	if l.name == "abusers" {
-		shape = fmt.Sprintf(shape, abusers/divisor)
-	}
 	keys, requests := l.keys/divisor, l.requests/divisor
-	w, err := accuracy.ParseWorkload(fmt.Sprintf("%s,keys=%d,requests=%d,windows=%d,seed=%d", shape, keys, windows*requests, windows, seed),
-		accuracy.Workload{})
+	spec := fmt.Sprintf("%s,keys=%d,requests=%d,windows=%d,seed=%d", l.workload, keys, windows*requests, windows, seed)
+	if l.abusers > 0 {
+		spec += fmt.Sprintf(",abusers=%d", l.abusers/divisor)
+	}
+	w, err := accuracy.ParseWorkload(spec, accuracy.Workload{})
 	if err != nil {
 		return nil, err
 	}

@@ -38,7 +38,7 @@ func execute(args []string, out, progress io.Writer) error {
 	var (
 		quick   = flags.Bool("quick", false, "play little, in some seconds: to see that it works")
 		seeds   = flags.Int("seeds", 10, "play each load with so many `seeds`")
-		search  = flags.Int("search", 1, "search for settings with so many `seeds`, which are others")
+		search  = flags.Int("search", 4, "search for settings with so many `seeds`, which are others")
 		windows = flags.Int("windows", 2, "play so many `windows`")
 		sizes   = flags.String("sizes", "256,384,512,1024", "memory of a limiter, `KiB`, separated by commas")
 		divisor = flags.Int("divisor", 1, "divide keys, requests and memory by this `number`")

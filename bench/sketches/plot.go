@@ -47,12 +47,13 @@ func picture(path string, arenas [][]*player) error {
 		plots[k] = axes(k)
 		plots[k].Y.Min, plots[k].Y.Max = decade(math.Floor, lowest), decade(math.Ceil, highest)
 		for i := range arenas[0] {
-			line, err := plotter.NewLine(scores(arenas, k, i))
+			line, points, err := plotter.NewLinePoints(scores(arenas, k, i))
 			if err != nil {
 				return err
 			}
 			line.LineStyle = style(i)
-			plots[k].Add(line)
+			points.Shape, points.Color, points.Radius = draw.CircleGlyph{}, line.Color, 1+line.Width
+			plots[k].Add(line, points)
 			if k == fixed {
 				legend.Add(arenas[0][i].title(), line)
 			}

@@ -14,48 +14,39 @@ import (
 	"time"
 )
 
-// tables renders the results as Markdown: a table for each algorithm, and where this library is behind.
+// tables renders the results as Markdown: what every player did, and where this library is behind.
 func (t *tournament) tables(arenas [][]*player) string {
 	var b strings.Builder
-	for _, k := range kinds {
-		fmt.Fprintf(&b, "### %s windows\n\n| memory | limiter | setting |", strings.ToUpper(k.String()[:1])+k.String()[1:])
-		for _, l := range t.loads {
-			fmt.Fprintf(&b, " %s |", l.name)
-		}
-		fmt.Fprintf(&b, " over-admitted | error | ns |\n|---|---|---|%s---|---|---|\n", strings.Repeat("---|", len(t.loads)))
-		for _, players := range arenas {
-			if players[0].arena.kind == k {
-				rank(&b, players)
-			}
-		}
-		b.WriteString("\n")
+	b.WriteString("| windows, memory | limiter | setting |")
+	for _, l := range t.loads {
+		fmt.Fprintf(&b, " %s |", l.name)
 	}
-	b.WriteString("### Where sketchlimit is behind\n\n")
-	b.WriteString(t.behind(arenas))
-	return b.String()
+	fmt.Fprintf(&b, " over-admitted | error | ns |\n%s\n", strings.Repeat("|---", 6+len(t.loads))+"|")
+	for _, players := range arenas {
+		rank(&b, players)
+	}
+	return b.String() + "\n## Where sketchlimit is behind\n\n" + t.behind(arenas)
 }
 
 // rank writes the rows of an arena, this library first and then the others by score.
 func rank(b *strings.Builder, players []*player) {
 	ranked := slices.Clone(players)
 	slices.SortStableFunc(ranked[1:], func(x, y *player) int { return cmp.Compare(x.score(), y.score()) })
-	memory := kibibytes(players[0].arena.bytes)
+	where := players[0].arena.String()
 	for _, p := range ranked {
 		name := p.title()
 		if p.contestant == nil {
 			name = "**" + name + "**"
 		}
-		fmt.Fprintf(b, "| %s | %s | %s |", memory, name, p.setting)
-		for load := range p.outcomes {
-			fmt.Fprintf(b, " %s / %s |", share(p.mean(load, outcome.falseDenials)), share(p.mean(load, outcome.withheld)))
-		}
+		fmt.Fprintf(b, "| %s | %s | %s |", where, name, p.setting)
 		over, units := 0.0, 0.0
 		for load := range p.outcomes {
+			fmt.Fprintf(b, " %s / %s |", share(p.mean(load, outcome.falseDenials)), share(p.mean(load, outcome.withheld)))
 			over += p.mean(load, outcome.overAdmissions) / float64(len(p.outcomes))
 			units += p.mean(load, outcome.meanError) / float64(len(p.outcomes))
 		}
 		fmt.Fprintf(b, " %s | %.2g | %.0f |\n", share(over), units, p.ns)
-		memory = ""
+		where = ""
 	}
 }
 
@@ -68,22 +59,22 @@ var metrics = []struct {
 // behind lists the cells in which another contestant does better, of those that never admit too much there.
 func (t *tournament) behind(arenas [][]*player) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "| windows, memory |")
-	for _, l := range t.loads {
-		fmt.Fprintf(&b, " %s |", l.name)
-	}
-	fmt.Fprintf(&b, "\n|---|%s\n", strings.Repeat("---|", len(t.loads)))
-	cells, noise, winners := 0, 0, make(map[string]int)
+	b.WriteString("| load |")
 	for _, players := range arenas {
-		fmt.Fprintf(&b, "| %v, %s |", players[0].arena.kind, kibibytes(players[0].arena.bytes))
-		for load := range t.loads {
+		fmt.Fprintf(&b, " %v |", players[0].arena)
+	}
+	fmt.Fprintf(&b, "\n%s\n", strings.Repeat("|---", 1+len(arenas))+"|")
+	cells, noise, winners := 0, 0, make(map[string]int)
+	for load := range t.loads {
+		fmt.Fprintf(&b, "| %s |", t.loads[load].name)
+		for _, players := range arenas {
 			var found []string
 			for _, m := range metrics {
 				best := ahead(players, load, m.figure)
 				if best == nil {
 					continue
 				}
-				text := fmt.Sprintf("%s %s, %s %s", m.name, share(players[0].mean(load, m.figure)), best.title(), share(best.mean(load, m.figure)))
+				text := m.name + " " + share(players[0].mean(load, m.figure)) + ", " + best.title() + " " + share(best.mean(load, m.figure))
 				if cells++; within(players[0], best, load, m.figure) {
 					noise++
 					text += " (noise)"
@@ -96,18 +87,23 @@ func (t *tournament) behind(arenas [][]*player) string {
 		}
 		b.WriteString("\n")
 	}
-	fmt.Fprintf(&b, "\nOf %d cells, sketchlimit is behind another contestant in %d, in %d of them within the noise of the seeds.\n",
-		len(arenas)*len(t.loads)*len(metrics), cells, noise)
+	fmt.Fprintf(&b, "\nOf %d figures, sketchlimit's is behind that of another contestant in %d, in %d of them within the noise of the seeds.\n%s",
+		len(arenas)*len(t.loads)*len(metrics), cells, noise, podium(winners))
+	return b.String()
+}
+
+// podium says who was best how often.
+func podium(winners map[string]int) string {
+	if len(winners) == 0 {
+		return ""
+	}
 	names := slices.SortedFunc(maps.Keys(winners), func(x, y string) int {
 		return cmp.Or(winners[y]-winners[x], strings.Compare(x, y))
 	})
 	for i, name := range names {
-		names[i] = fmt.Sprintf("%s %d", name, winners[name])
+		names[i] = fmt.Sprintf("%s %d ×", name, winners[name])
 	}
-	if len(names) > 0 {
-		fmt.Fprintf(&b, "Best in the others: %s.\n", strings.Join(names, ", "))
-	}
-	return b.String()
+	return "Beyond the noise the best are: " + strings.Join(names, ", ") + ".\n"
 }
 
 // ahead returns the best of the players that do better than this library, the first, and never admit too much; or nil.

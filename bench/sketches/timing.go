@@ -14,7 +14,7 @@ func (t *tournament) measure(arenas [][]*player) error {
 		return err
 	}
 	for _, players := range arenas {
-		fmt.Fprintf(t.progress, "times: %v windows, %s\n", players[0].arena.kind, kibibytes(players[0].arena.bytes))
+		fmt.Fprintf(t.progress, "times: %v\n", players[0].arena)
 		if err := t.compete(s, players); err != nil {
 			return err
 		}

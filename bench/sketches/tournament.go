@@ -29,6 +29,8 @@ type arena struct {
 	bytes int
 }
 
+func (a arena) String() string { return a.kind.String() + ", " + kibibytes(a.bytes) }
+
 func (t *tournament) arenas() (all []arena) {
 	for _, k := range kinds {
 		for _, bytes := range t.sizes {
@@ -100,10 +102,18 @@ func (t *tournament) run() ([][]*player, error) {
 	return finalists, t.measure(finalists)
 }
 
+// searchDivisor makes the search small: of keys, requests and memory it takes one in so many, which leaves the errors
+// what they are.
+const searchDivisor = 8
+
 // choose searches for the best setting of every contestant in every arena.
 func (t *tournament) choose() (finalists [][]*player, err error) {
+	small := *t
+	ratio := max(searchDivisor/t.divisor, 1)
+	small.divisor *= ratio
 	var tried []*player
 	for _, a := range t.arenas() {
+		a.bytes /= ratio
 		for i := range t.contestants {
 			for _, s := range t.contestants[i].settings {
 				if len(t.contestants[i].settings) > 1 {
@@ -112,11 +122,11 @@ func (t *tournament) choose() (finalists [][]*player, err error) {
 			}
 		}
 	}
-	if err := t.play("search", t.search, tried); err != nil {
+	if err := small.play("search", t.search, tried); err != nil {
 		return nil, err
 	}
 	for _, p := range tried {
-		fmt.Fprintf(t.progress, "search: %v, %s, %s %s: %.2g\n", p.arena.kind, kibibytes(p.arena.bytes), p.name, p.setting, p.score())
+		fmt.Fprintf(t.progress, "search: %v, %s %s: %.2g\n", p.arena, p.name, p.setting, p.score())
 	}
 	for _, a := range t.arenas() {
 		players := []*player{t.newPlayer(a, nil, nil)}
@@ -124,7 +134,7 @@ func (t *tournament) choose() (finalists [][]*player, err error) {
 			c := &t.contestants[i]
 			best, lowest := c.settings[0], math.Inf(1)
 			for _, p := range tried {
-				if p.contestant == c && p.arena == a && p.score() < lowest {
+				if p.contestant == c && p.arena == (arena{a.kind, a.bytes / ratio}) && p.score() < lowest {
 					best, lowest = p.setting, p.score()
 				}
 			}
