@@ -35,13 +35,15 @@ func TestSketchesNeverCountTooLittle(t *testing.T) {
 		if !c.oneSided {
 			t.Skip("its paper promises no such thing")
 		}
-		for seed := range uint64(3) {
+		for seed := range uint64(2) {
 			for _, bytes := range []int{2 << 10, 8 << 10} {
 				sketch, truth := c.build(bytes, s), make(map[uint32]uint32)
-				crowded(seed, 20_000, func(key uint32) {
+				crowded(seed, 10_000, func(key uint32) {
 					h := keyHash(key, seed)
 					estimate := sketch.estimate(h)
-					require.GreaterOrEqual(t, estimate, truth[key])
+					if estimate < truth[key] {
+						t.Fatalf("key %d reads %d, has %d units", key, estimate, truth[key])
+					}
 					if estimate < limit {
 						sketch.add(h, estimate)
 						truth[key]++

@@ -20,7 +20,7 @@ func TestEverythingEndToEnd(t *testing.T) {
 	file := filepath.Join(dir, "sketches.md")
 	require.NoError(t, os.WriteFile(file, []byte(document), 0o644))
 	tournament := &tournament{
-		contestants: slices.Clone(literature), loads: loads[2:4], sizes: []int{8 << 10, 16 << 10}, divisor: testDivisor,
+		contestants: slices.Clone(literature), loads: loads[2:4], sizes: []int{8 << 10, 16 << 10}, divisor: 4 * testDivisor,
 		windows: 2, search: []uint64{9}, seeds: []uint64{1, 2}, workers: 2, rounds: 3, progress: io.Discard,
 	}
 	for i := range tournament.contestants {
