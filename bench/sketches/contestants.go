@@ -41,7 +41,7 @@ type contestant struct {
 var literature = []contestant{
 	{"count-min", "rows", true, newCountMin, []setting{{2}, {3}, {4}}},
 	{"CU", "rows", true, newConservative, []setting{{3}, {4}, {5}}},
-	{"SALSA", "rows, bits of a cell", true, newSalsa, []setting{{4, 2}, {5, 2}, {6, 2}, {4, 4}, {5, 4}, {5, 1}}},
+	{"SALSA", "rows, bits of a cell", true, newSalsa, []setting{{4, 2}, {5, 2}, {6, 2}, {4, 4}, {5, 4}, {6, 4}, {5, 1}}},
 	{"Tower", "bits of the levels", true, newTower, []setting{{488}, {2488}, {4488}, {4888}, {48888}}},
 	{"ColdFilter", "bits of a cell, % first layer, % second", true, newColdFilter,
 		[]setting{{4, 40, 0}, {4, 50, 0}, {2, 30, 0}, {2, 40, 30}, {4, 50, 25}}},

@@ -68,15 +68,18 @@ func (p *player) limiter() (limiter, error) {
 	return newCounting(p.build, p.setting, p.arena.kind, p.arena.bytes), nil
 }
 
-// tiny stands for errors that are too rare to be seen, which the search could not compare.
-const tiny = 1e-8
-
 // score is the geometric mean over the loads of all that the player gets wrong: false denials, withheld units and
-// over-admissions, as shares, in the mean of the seeds.
+// over-admissions, as shares, in the mean of the seeds. Half a unit of all comes on top, so that no errors among few
+// requests are no better than few among many.
 func (p *player) score() float64 {
 	var sum float64
-	for load := range p.outcomes {
-		sum += math.Log(p.mean(load, outcome.falseDenials) + p.mean(load, outcome.withheld) + p.mean(load, outcome.overAdmissions) + tiny)
+	for load, outcomes := range p.outcomes {
+		units := 0
+		for _, o := range outcomes {
+			units += o.exact
+		}
+		wrong := p.mean(load, outcome.falseDenials) + p.mean(load, outcome.withheld) + p.mean(load, outcome.overAdmissions)
+		sum += math.Log(wrong + 0.5/float64(max(units, 1)))
 	}
 	return math.Exp(sum / float64(len(p.outcomes)))
 }
