@@ -11,14 +11,28 @@ import (
 	"github.com/redis/rueidis"
 )
 
+// slidingScript returns the script of a Strict with sliding windows of a minute and a limit of 100.
+func slidingScript() (string, error) {
+	text := `local limit, window, tick, ttl, length, far = 100, 60000000, 1, 120002, 60000000, 1
+local kept, columns, cell, size, read, write = 2, 32, 1, 16244, string.byte, string.char
+`
+	for _, file := range []string{"../clock.lua", "../window.lua"} {
+		lua, err := os.ReadFile(file)
+		if err != nil {
+			return "", err
+		}
+		text += string(lua)
+	}
+	return text, nil
+}
+
 // throughClients sends the sliding window's script, one and the same with the same
 // arguments, in several ways.
 func throughClients(w io.Writer, addr string) error {
-	lua, err := os.ReadFile("../window.lua")
+	text, err := slidingScript()
 	if err != nil {
 		return err
 	}
-	text := "local limit, window, tick, ttl, kept, columns, cell, size, read, write = 100, 60000000, 1, 120002, 2, 32, 1, 16244, string.byte, string.char\n" + string(lua)
 	shard := func(key int) string { return fmt.Sprintf("{%d}clients", key%253) }
 	offset := func(key int) int { return key % 62 * 262 }
 	places := func(key int) string {
