@@ -13,11 +13,11 @@
 //
 // # Model
 //
-// Time is cut into generations of one window each. Each generation has a Bloom
-// filter, the doorkeeper, which holds the first unit of every key, and a count-min sketch
-// with bounded conservative updates, which holds the others. A key with many units
+// Time is cut into generations of one window each. Each generation has a count-min sketch with bounded conservative
+// updates, whose cells begin narrow and widen as they fill. A key with many units
 // moves into a small table of heavy keys; there it no longer fills cells that
-// others read. The current generation and the previous one are kept. A sliding window
+// others read. A Bloom filter, the doorkeeper, tells how many keys there are; where the limit is very low it holds
+// them all and is asked first. The current generation and the previous one are kept. A sliding window
 // weighs the previous one by the part of it that the last window still covers:
 //
 //	      previous generation          current generation
@@ -55,6 +55,7 @@
 //
 // The weighted window is described by Cloudflare ("How we built rate limiting
 // capable of scaling to millions of domains", 2017); count-min sketches by Cormode
-// and Muthukrishnan (2005); conservative updates by Estan and Varghese (2002);
+// and Muthukrishnan (2005); conservative updates by Estan and Varghese (2002); cells that widen by Ben Basat, Einziger,
+// Mitzenmacher and Vargaftik (SALSA, 2021);
 // Bloom filters by Bloom (1970), in blocks by Putze, Sanders and Singler (2007).
 package sketchlimit

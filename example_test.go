@@ -52,8 +52,8 @@ func ExampleLimiter_Stats() {
 	}
 	s := limiter.Stats()
 	fmt.Println(s.Admitted, s.FalseDenialRate < 1e-5)
-	fmt.Printf("%.0f thousand keys within 64 KiB: %t\n", s.DistinctKeys/1000, limiter.MemoryBytes() <= 64<<10)
+	fmt.Printf("%.1g keys within 64 KiB: %t\n", s.DistinctKeys, limiter.MemoryBytes() <= 64<<10)
 	// Output:
 	// 400000 true
-	// 20 thousand keys within 64 KiB: true
+	// 2e+04 keys within 64 KiB: true
 }

@@ -92,7 +92,7 @@ func TestGrowKeepsItsGoal(t *testing.T) {
 			}
 			return math.Pow(1.3, float64(min(w, 8)))
 		}, nil, 0},
-		{"ten times as many at once", 9, func(w int) float64 { return 1 + 9*float64(w/jump&1) }, nil, 2},
+		{"ten times as many at once", 9, func(w int) float64 { return 1 + 9*float64(w/jump&1) }, nil, 0},
 		{"thirty times as many at once", 9, func(w int) float64 { return 1 + 29*float64(w/jump&1) }, nil, 2},
 		{"five times as many at once, by a Clock of its own", 9, func(w int) float64 { return 1 + 4*float64(w/jump&1) }, time.Now, 0},
 		{"five times as many at once, closed", 9, func(w int) float64 { return 1 + 4*float64(w/jump&1) }, nil, -1},
@@ -184,9 +184,9 @@ func TestGrowNeverOverAdmits(t *testing.T) {
 			for window := range 40 {
 				keys := 100
 				if window%20 < 8 {
-					keys = 30_000
+					keys = 80_000
 				}
-				for i := range 40_000 {
+				for i := range 100_000 {
 					key, n := strconv.Itoa(r.IntN(keys)), 1+r.IntN(3)
 					if i%4 == 0 { // hot keys across all sizes
 						key = strconv.Itoa(r.IntN(20))
@@ -199,7 +199,7 @@ func TestGrowNeverOverAdmits(t *testing.T) {
 						}
 						oracle.Charge(now, key, n)
 					}
-					if i%400 == 0 {
+					if i%1000 == 0 {
 						time.Sleep(10 * time.Millisecond)
 						synctest.Wait()
 					}
@@ -232,7 +232,7 @@ func TestGrowNeverOverAdmitsUnderConcurrency(t *testing.T) {
 			wg.Go(func() {
 				r := rand.New(rand.NewPCG(uint64(window), uint64(g)))
 				mine := map[string]int{}
-				for i := range 4000 {
+				for i := range 10_000 {
 					key := strconv.Itoa(r.IntN(50))
 					if i%2 == 0 && window%12 < 6 {
 						key = strconv.Itoa(r.IntN(1 << 20))
@@ -280,7 +280,7 @@ func TestGrowStatesItsMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const other = 16 << 10 // what goroutines take, and tests before this one leave or give back
 		before := testkit.Heap()
-		l := growing(t, sketchlimit.Config{MemoryBytes: 256 << 10, MaxMemoryBytes: 64 << 20})
+		l := growing(t, sketchlimit.Config{MemoryBytes: 64 << 10, MaxMemoryBytes: 64 << 20})
 		defer l.Close()
 		require.InDelta(t, testkit.Heap()-before, l.MemoryBytes(), other)
 		sizes := []int{l.MemoryBytes()}
@@ -296,7 +296,7 @@ func TestGrowStatesItsMemory(t *testing.T) {
 			require.InDelta(t, testkit.Heap()-before, l.MemoryBytes(), other)
 			sizes = append(sizes, l.MemoryBytes())
 		}
-		require.Greater(t, sizes[len(sizes)-1], 512<<10, "%v", sizes)
+		require.Greater(t, sizes[len(sizes)-1], 128<<10, "%v", sizes)
 		runtime.KeepAlive(l)
 	})
 }

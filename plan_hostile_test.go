@@ -30,7 +30,7 @@ func odd(r *rand.Rand, right ...int) int {
 func oddPlan(r *rand.Rand) *sketchlimit.Plan {
 	return &sketchlimit.Plan{
 		Shards: odd(r, 1, 2, 3), BloomBytes: odd(r, 0, 64, 128), BloomProbes: odd(r, 1, 3), Depth: odd(r, 1, 2, 4),
-		Width: odd(r, 0, 16, 32), CellBits: odd(r, 4, 8, 16, 32), HeavyEntries: odd(r, 0, 8, 16), HeavyThreshold: odd(r, 0, 1, 2, 16),
+		Width: odd(r, 0, 16, 32), CellBits: odd(r, 4, 8, 16, 32), HeavyEntries: odd(r, 0, 16, 32), HeavyThreshold: odd(r, 0, 1, 2, 16),
 	}
 }
 

@@ -136,7 +136,7 @@ func TestSnapshotFormat(t *testing.T) {
 	require.Equal(t, "sklimit\x01\a", string(b[:9]))
 	require.Len(t, b, 8*(3+5+8+8+1)+8+8*(1+2*(8+4))+8)
 	require.EqualValues(t, 1e18/snapshotWindow, binary.LittleEndian.Uint64(b[208:]), "generation")
-	require.Equal(t, uint64(0xaf2ac114ce06f428), xxhash.Sum64(b))
+	require.Equal(t, uint64(0x929a39c8dbb60e80), xxhash.Sum64(b))
 	require.Equal(t, xxhash.Sum64(append(b[:200:200], b[208:len(b)-8]...)), binary.LittleEndian.Uint64(b[len(b)-8:]))
 }
 
@@ -174,7 +174,7 @@ func TestSnapshotRefused(t *testing.T) {
 		{"algorithm", saved, sketchlimit.Config{Limit: 100, Algorithm: sketchlimit.TokenBucket}, sketchlimit.ErrSnapshotMismatch, "Generations 2, must be 1; Burst 0, must be 100"},
 		{"dimensions", saved, sketchlimit.Config{Limit: 100, MemoryBytes: 96 << 10}, sketchlimit.ErrSnapshotMismatch, "(Keys, FalseDenialRate, MemoryBytes or Plan differ): "},
 		{"too large", saved, sketchlimit.Config{Limit: 100, MemoryBytes: 16 << 10, MaxMemoryBytes: 32 << 10}, sketchlimit.ErrSnapshotMismatch, "must be at most"},
-		{"no plan", patched(80, 0xff), sketchlimit.Config{Limit: 100, MemoryBytes: 16 << 10, MaxMemoryBytes: 1 << 20}, sketchlimit.ErrSnapshotMismatch, "Plan.BloomProbes 252"},
+		{"no plan", patched(80, 0xff), sketchlimit.Config{Limit: 100, MemoryBytes: 16 << 10, MaxMemoryBytes: 1 << 20}, sketchlimit.ErrSnapshotMismatch, "Plan.BloomProbes 254"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			into, clock := snapshotLimiter(t, tt.into)
@@ -288,7 +288,7 @@ func FuzzReadFrom(f *testing.F) {
 			if c.Algorithm == sketchlimit.TokenBucket {
 				c.Plan.BloomBytes, c.Plan.BloomProbes = 0, 0
 			} else if c.SubWindows == 0 {
-				c.Plan.HeavyEntries, c.Plan.HeavyThreshold = 8, 2
+				c.Plan.HeavyEntries, c.Plan.HeavyThreshold = 16, 2
 			}
 		}
 		configs = append(configs, c)

@@ -14,9 +14,10 @@
 //     not pass max. For counts up to a limit it errs a thousand times less often.
 //   - [Sketch.Raise] lifts a key to a count that the caller already knows.
 //
-// Cells are 4, 8, 16 or 32 bits wide, packed in 64-bit words. A cell never wraps. It stops at
-// [Layout.Max], so a key with a higher count reads Max. Choose cells that hold the largest
-// count that matters: with cells of half the bits, a row of the same memory has twice as many.
+// Cells are 4, 8, 16 or 32 bits wide, packed in 64-bit words. Cells of less than 32 bits widen: where a count does not
+// fit, the cell joins the one beside it, and both read the greater count from then on. Most keys are light, and their
+// cells stay narrow. A count never wraps. It stops at [Layout.Max], so a key with a higher count reads Max. Choose
+// the narrowest cells whose Max is the largest count that matters.
 //
 // The position of a cell in its word is its lane. A key has one lane, the same in all rows,
 // and one word in each row. So the lanes are separate sketches in the same words, and one
@@ -30,5 +31,6 @@
 // Sources: G. Cormode, S. Muthukrishnan, "An Improved Data Stream Summary: The
 // Count-Min Sketch and its Applications", J. Algorithms 55 (2005). C. Estan,
 // G. Varghese, "New Directions in Traffic Measurement and Accounting", SIGCOMM
-// 2002, section 3.3.2 (conservative update).
+// 2002, section 3.3.2 (conservative update). R. Ben Basat, G. Einziger, M. Mitzenmacher, S. Vargaftik, "SALSA:
+// Self-Adjusting Lean Streaming Analytics", ICDE 2021 (cells that join; there they keep a bit beside for it).
 package cms

@@ -42,10 +42,10 @@ func TestEncodingIsPinned(t *testing.T) {
 
 	s = newSketch(t, 1, 16, 4)
 	s.Raise(0, 1)
-	s.Raise(math.MaxUint64, 0xf)
+	s.Raise(math.MaxUint64, 15) // does not fit the second of two lanes: they are joined
 	b, err = s.MarshalBinary()
 	require.NoError(t, err)
-	require.Equal(t, "636d7301"+"04010000"+"1000000000000000"+"01000000000000f0", hex.EncodeToString(b))
+	require.Equal(t, "636d7301"+"04010000"+"1000000000000000"+"0100000000000093", hex.EncodeToString(b))
 }
 
 func TestDecodedSketchIsTheSame(t *testing.T) {

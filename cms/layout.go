@@ -21,8 +21,10 @@ type Layout struct {
 	row   uint64 // words of a row
 	depth int
 	lanes uint64 // the bits of a hash that choose a lane: where in a word its cells begin
-	max   uint32 // all bits of one cell
-	bits  uint8  // of one cell
+	bits  uint64 // of one cell
+	cell  uint64 // all bits of one cell
+	max   uint64 // the largest count
+	pairs
 }
 
 // NewLayout returns the layout of depth rows (1 … 32) and width cells a row, which fill
@@ -32,14 +34,20 @@ func NewLayout(depth, width, cellBits int) (Layout, error) {
 	if err != nil {
 		return Layout{}, err
 	}
-	return Layout{
+	l := Layout{
 		row:   uint64(n / depth),
 		depth: depth,
 		lanes: 64 - uint64(cellBits),
-		max:   math.MaxUint32 >> (32 - cellBits),
-		bits:  uint8(cellBits),
-	}, nil
+		bits:  uint64(cellBits),
+		cell:  1<<cellBits - 1,
+		max:   largest[cellBits],
+	}
+	l.pairs = newPairs(&l)
+	return l, nil
 }
+
+// largest are the largest counts, by the bits of a cell.
+var largest = map[int]uint64{4: 123, 8: 1<<13 - 1, 16: 1<<31 - 1, 32: 1<<32 - 1}
 
 // Words returns the number of 64-bit words that the cells take.
 func (l *Layout) Words() int { return l.depth * int(l.row) }
@@ -61,56 +69,68 @@ func (l *Layout) Lanes() int {
 // CellBits returns the number of bits in a cell.
 func (l *Layout) CellBits() int { return int(l.bits) }
 
-// Max returns the largest count that a cell holds.
-func (l *Layout) Max() uint32 { return l.max }
+// Max returns the largest count: 123 for cells of 4 bits, 8191 for 8, 1<<31 - 1 for 16, 1<<32 - 1 for 32.
+func (l *Layout) Max() uint32 { return uint32(l.max) }
+
+// count returns what a word holds in a hash's lane.
+func (l *Layout) count(word, h uint64) uint64 {
+	if l.bits == 4 {
+		return countDigit(word, h)
+	}
+	c, _, _ := l.readPair(word, h)
+	return c
+}
+
+// lift raises what a word holds in a hash's lane to c (up to Max) or more.
+func (l *Layout) lift(word *uint64, h, c uint64) {
+	if l.bits == 4 {
+		liftDigit(word, h, c)
+		return
+	}
+	l.liftPair(word, h, c)
+}
 
 // Estimate is [Sketch.Estimate] on the cells in words[first:].
 func (l *Layout) Estimate(words []uint64, first int, h uint64) uint32 {
 	w, n := uint64(first), l.row
-	lane := h & l.lanes & 63
-	cell := uint64(l.max) << lane
-	switch l.depth { // the usual ones: without a loop all loads begin at once
-	case 2:
+	switch { // the usual ones: without a loop all loads begin at once
+	case l.depth == 3 && l.bits == 4:
+		counts, at := &digitCounts[h>>2&1], h&56
 		return uint32(min(
-			cell&words[w+h>>32*n>>32],
-			cell&words[w+n+h&math.MaxUint32*n>>32]) >> lane)
-	case 4:
-		g := remix(h)
+			counts[uint8(words[w+h>>32*n>>32]>>at)],
+			counts[uint8(words[w+n+h&math.MaxUint32*n>>32]>>at)],
+			counts[uint8(words[w+2*n+remix(h)>>32*n>>32]>>at)]))
+	case l.depth == 4 && l.bits == 32:
+		g, at := remix(h), h&32
 		return uint32(min(
-			cell&words[w+h>>32*n>>32],
-			cell&words[w+n+h&math.MaxUint32*n>>32],
-			cell&words[w+2*n+g>>32*n>>32],
-			cell&words[w+3*n+g&math.MaxUint32*n>>32]) >> lane)
+			words[w+h>>32*n>>32]>>at&l.cell,
+			words[w+n+h&math.MaxUint32*n>>32]>>at&l.cell,
+			words[w+2*n+g>>32*n>>32]>>at&l.cell,
+			words[w+3*n+g&math.MaxUint32*n>>32]>>at&l.cell))
 	}
-	least := cell
+	least, lane := l.max, h
 	for r := range l.depth {
 		draw := h >> 32
 		if r&1 == 1 {
 			draw = h & math.MaxUint32
 			h = remix(h)
 		}
-		least = min(least, cell&words[w+draw*n>>32])
+		least = min(least, l.count(words[w+draw*n>>32], lane))
 		w += n
 	}
-	return uint32(least >> lane)
+	return uint32(least)
 }
 
 // Raise is [Sketch.Raise] on the cells in words[first:].
 func (l *Layout) Raise(words []uint64, first int, h uint64, c uint32) {
-	w, n := uint64(first), l.row
-	lane := h & l.lanes & 63
-	cell, least := uint64(l.max)<<lane, uint64(min(c, l.max))<<lane
-	switch l.depth {
-	case 2:
-		raise(&words[w+h>>32*n>>32], cell, least)
-		raise(&words[w+n+h&math.MaxUint32*n>>32], cell, least)
-		return
-	case 4:
-		g := remix(h)
-		raise(&words[w+h>>32*n>>32], cell, least)
-		raise(&words[w+n+h&math.MaxUint32*n>>32], cell, least)
-		raise(&words[w+2*n+g>>32*n>>32], cell, least)
-		raise(&words[w+3*n+g&math.MaxUint32*n>>32], cell, least)
+	w, n, lane := uint64(first), l.row, h
+	most := min(uint64(c), l.max)
+	if l.depth == 4 && l.bits == 32 {
+		g, at := remix(h), h&32
+		raise(&words[w+h>>32*n>>32], at, most)
+		raise(&words[w+n+h&math.MaxUint32*n>>32], at, most)
+		raise(&words[w+2*n+g>>32*n>>32], at, most)
+		raise(&words[w+3*n+g&math.MaxUint32*n>>32], at, most)
 		return
 	}
 	for r := range l.depth {
@@ -119,55 +139,50 @@ func (l *Layout) Raise(words []uint64, first int, h uint64, c uint32) {
 			draw = h & math.MaxUint32
 			h = remix(h)
 		}
-		raise(&words[w+draw*n>>32], cell, least)
+		l.lift(&words[w+draw*n>>32], lane, most)
 		w += n
 	}
 }
 
+// raise lifts a cell of 32 bits.
+func raise(word *uint64, at, c uint64) {
+	*word += (c - min(c, *word>>(at&63)&math.MaxUint32)) << (at & 63)
+}
+
 // AddBounded is [Sketch.AddBounded] on the cells in words[first:].
 func (l *Layout) AddBounded(words []uint64, first int, h uint64, n, most uint32) (estimate uint32, ok bool) {
-	most = min(most, l.max)
-	w, rows := uint64(first), l.row
-	lane := h & l.lanes & 63
-	cell := uint64(l.max) << lane
-	switch l.depth {
-	default:
+	bound := min(uint64(most), l.max)
+	if l.depth != 3 || l.bits != 4 {
 		e := l.Estimate(words, first, h)
-		if uint64(e)+uint64(n) > uint64(most) {
+		if uint64(e)+uint64(n) > bound {
 			return e, false
 		}
 		l.Raise(words, first, h, e+n)
 		return e + n, true
-	case 2:
-		w0 := &words[w+h>>32*rows>>32]
-		w1 := &words[w+rows+h&math.MaxUint32*rows>>32]
-		c0, c1 := cell&*w0, cell&*w1
-		least := min(c0, c1)
-		if least>>lane+uint64(n) > uint64(most) {
-			return uint32(least >> lane), false
-		}
-		least += uint64(n) << lane
-		*w0 += least - min(c0, least)
-		*w1 += least - min(c1, least)
-		return uint32(least >> lane), true
-	case 4:
 	}
-	g := remix(h)
-	w0 := &words[w+h>>32*rows>>32]
-	w1 := &words[w+rows+h&math.MaxUint32*rows>>32]
-	w2 := &words[w+2*rows+g>>32*rows>>32]
-	w3 := &words[w+3*rows+g&math.MaxUint32*rows>>32]
-	c0, c1, c2, c3 := cell&*w0, cell&*w1, cell&*w2, cell&*w3
-	least := min(c0, c1, c2, c3)
-	if least>>lane+uint64(n) > uint64(most) {
-		return uint32(least >> lane), false
+	w, row := uint64(first), l.row // the usual one
+	w0 := &words[w+h>>32*row>>32]
+	w1 := &words[w+row+h&math.MaxUint32*row>>32]
+	w2 := &words[w+2*row+remix(h)>>32*row>>32]
+	counts, at := &digitCounts[h>>2&1], h&56
+	c0, c1, c2 := uint64(counts[uint8(*w0>>at)]), uint64(counts[uint8(*w1>>at)]), uint64(counts[uint8(*w2>>at)])
+	c := min(c0, c1, c2) + uint64(n)
+	if c > bound {
+		return uint32(c) - n, false
 	}
-	least += uint64(n) << lane
-	*w0 += least - min(c0, least)
-	*w1 += least - min(c1, least)
-	*w2 += least - min(c2, least)
-	*w3 += least - min(c3, least)
-	return uint32(least >> lane), true
+	if c >= digits {
+		l.lift(w0, h, c)
+		l.lift(w1, h, c)
+		l.lift(w2, h, c)
+		return uint32(c), true
+	}
+	// No cell rises that is joint. There is no branch on whether one rises: no predictor learns that, and
+	// a store that changes nothing is cheaper than a misprediction.
+	unit := digitUnits[h>>2&1] << at
+	*w0 += (c - min(c, c0)) * unit
+	*w1 += (c - min(c, c1)) * unit
+	*w2 += (c - min(c, c2)) * unit
+	return uint32(c), true
 }
 
 // Four returns the words in which a key's cells of the first four rows are, of those from
@@ -180,14 +195,6 @@ func (l *Layout) Four(first int, h uint64) (a, b, c, d int) {
 		row(1) + int(h&math.MaxUint32*n>>32),
 		row(2) + int(g>>32*n>>32),
 		row(3) + int(g&math.MaxUint32*n>>32)
-}
-
-// raise lifts one cell of a word. It stores without a branch: whether a cell rises is
-// data that no predictor learns, and a store that changes nothing is cheaper than a
-// misprediction.
-func raise(word *uint64, cell, least uint64) {
-	old := *word
-	*word = old&^cell | max(old&cell, least)
 }
 
 // remix draws the next 64 bits for the next two rows.

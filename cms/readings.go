@@ -30,8 +30,8 @@ const tallied = 4096
 // top returns the largest count in a cell.
 func (s *Sketch) top() (top uint32) {
 	for _, w := range s.words {
-		for ; w != 0; w >>= s.bits & 63 {
-			top = max(top, uint32(w)&s.max)
+		for lane := uint64(0); lane < 64 && w>>lane != 0; lane += 2 * s.bits {
+			top = max(top, uint32(s.count(w, lane)), uint32(s.count(w, lane+s.bits)))
 		}
 	}
 	return top
@@ -48,9 +48,8 @@ func (s *Sketch) tally(top int) (readings []Reading) {
 	for row := range s.depth {
 		clear(cells)
 		for _, w := range s.words[row*int(s.row):][:s.row] {
-			for first := 0; first < len(cells); first += values {
-				cells[first+int(uint32(w)&s.max)]++
-				w >>= s.bits & 63
+			for lane := range lanes {
+				cells[lane*values+int(s.count(w, uint64(lane)*s.bits))]++
 			}
 		}
 		for lane := range lanes {

@@ -14,7 +14,7 @@ func TestReadings(t *testing.T) {
 	for _, c := range []struct {
 		depth, width, bits int
 		most               uint32
-	}{{1, 64, 4, 15}, {4, 64, 8, 200}, {3, 64, 16, 300}, {2, 64, 16, 60_000}, {4, 32, 32, 2e9}} {
+	}{{1, 64, 4, 15}, {3, 64, 4, 100}, {4, 64, 8, 400}, {3, 64, 16, 300}, {2, 64, 16, 60_000}, {4, 32, 32, 2e9}} {
 		s, err := New(c.depth, c.width, c.bits)
 		require.NoError(t, err)
 		r := rand.New(rand.NewPCG(1, uint64(c.bits)))
@@ -39,6 +39,46 @@ func TestReadings(t *testing.T) {
 		require.Empty(t, seen)
 	}
 	require.Equal(t, []Reading{{0, 1}}, new(Sketch).Readings())
+}
+
+// The count of a single key, in any lane, is among what is read.
+func TestReadingsOfOneKey(t *testing.T) {
+	for _, bits := range []int{4, 8, 16, 32} {
+		for lane := range uint64(64 / bits) {
+			s, err := New(1, 64/bits, bits)
+			require.NoError(t, err)
+			for _, count := range []uint32{1, 11, s.Max()} {
+				s.Raise(lane*uint64(bits), count)
+				readings := s.Readings()
+				require.Equal(t, count, readings[len(readings)-1].Count, "%d bits, lane %d", bits, lane)
+			}
+		}
+	}
+}
+
+// Keys are told until most pairs of cells have some, whatever their counts.
+func TestDistinct(t *testing.T) {
+	for _, bits := range []int{4, 8, 16, 32} {
+		for _, count := range []uint32{1, 100} {
+			s, err := New(3, 4096, bits)
+			require.NoError(t, err)
+			r, n := rand.New(rand.NewPCG(1, uint64(bits))), 0
+			for ; n < 4000; n++ {
+				if keys, ok := s.Distinct(); n%500 == 0 {
+					require.True(t, ok)
+					require.InDelta(t, n, keys, 20+0.05*float64(n), "%d bits, counts of %d", bits, count)
+				}
+				s.Raise(r.Uint64(), count)
+			}
+			for ; n < 12_000; n++ {
+				s.Raise(r.Uint64(), count)
+			}
+			_, ok := s.Distinct()
+			require.False(t, ok)
+		}
+	}
+	_, ok := new(Sketch).Distinct()
+	require.False(t, ok)
 }
 
 // Both ways of counting are one.

@@ -74,7 +74,7 @@ func wordsOf(s *Sketch, hashes []uint64) [][]uint64 {
 	}
 	for i, h := range hashes {
 		r := uint64(0)
-		s.each(h, func(word, _ uint64) {
+		s.each(h, func(word uint64) {
 			rows[r][i] = word - r*s.row
 			r++
 		})
@@ -231,7 +231,7 @@ func TestLanesAreEvenAndIndependentOfWords(t *testing.T) {
 			require.NoError(t, err)
 			lanes, cells := make([]uint64, len(keys)), wordsOf(s, keys)
 			for i, h := range keys {
-				s.each(h, func(_, lane uint64) { lanes[i] = lane / uint64(bits) })
+				lanes[i] = h & s.lanes / uint64(bits)
 				for _, row := range cells {
 					row[i] = row[i]*uint64(s.Lanes()) + lanes[i]
 				}
@@ -347,6 +347,24 @@ func TestFalsePositivesOfTheFilterMeetInRowsByChanceOnly(t *testing.T) {
 				return lo >> 32 * width >> 32
 			})
 			require.Error(t, uneven(width, same))
+		}
+	}
+}
+
+// Two counts that do not fit beside each other any more become one, which is the greater of the two.
+func TestCellsJoinAtTheGreaterCount(t *testing.T) {
+	for bits, room := range map[int]uint32{4: 12, 8: 1 << 8, 16: 1 << 16} {
+		for _, first := range []uint32{0, 1, room - 1} {
+			for _, second := range []uint32{1, room - 1, room, 2 * room} {
+				s, err := New(1, 64/bits, bits)
+				require.NoError(t, err)
+				a, b := uint64(0), uint64(bits) // hashes of two cells of a pair
+				s.Raise(a, first)
+				s.Raise(b, second)
+				require.GreaterOrEqual(t, s.Estimate(a), first, "%d bits, %d and %d", bits, first, second)
+				require.GreaterOrEqual(t, s.Estimate(b), second)
+				require.LessOrEqual(t, max(s.Estimate(a), s.Estimate(b)), max(first, second))
+			}
 		}
 	}
 }

@@ -55,20 +55,16 @@ func (s *Sketch) Estimate(h uint64) uint32 { return s.Layout.Estimate(s.words, 0
 // Add counts n units for the key with hash h in every row, and returns the new
 // estimate. Cells stop at [Layout.Max].
 func (s *Sketch) Add(h uint64, n uint32) uint32 {
-	least := s.max
-	s.each(h, func(w, sh uint64) {
-		c := s.words[w] >> sh & uint64(s.max)
-		t := min(c+uint64(n), uint64(s.max))
-		s.words[w] += (t - c) << sh
-		least = min(least, uint32(t))
+	s.each(h, func(w uint64) {
+		s.lift(&s.words[w], h, min(s.count(s.words[w], h)+uint64(n), s.max))
 	})
-	return least
+	return s.Estimate(h)
 }
 
 // AddBounded counts n units for the key with hash h unless that would lift its
-// estimate past max or past [Layout.Max]. It returns the estimate that holds
-// afterwards and whether the units were counted. Cells are raised to the new
-// estimate and no further: what they hold beyond it belongs to other keys.
+// estimate past max or past [Layout.Max]. It returns the key's count, its estimate and
+// the n units if they were counted, and whether they were. Cells are raised to that
+// count and no further: what they hold beyond it belongs to other keys, also where a pair is joined.
 func (s *Sketch) AddBounded(h uint64, n, max uint32) (estimate uint32, ok bool) {
 	return s.Layout.AddBounded(s.words, 0, h, n, max)
 }
@@ -77,16 +73,15 @@ func (s *Sketch) AddBounded(h uint64, n, max uint32) (estimate uint32, ok bool) 
 // where that is less. It suits a caller that knows the key's whole count.
 func (s *Sketch) Raise(h uint64, c uint32) { s.Layout.Raise(s.words, 0, h, c) }
 
-// each calls f with the word and the lane's first bit of each of the key's cells.
-func (s *Sketch) each(h uint64, f func(word, lane uint64)) {
-	lane := h & s.lanes
+// each calls f with the word of each of the key's cells.
+func (s *Sketch) each(h uint64, f func(word uint64)) {
 	for r := range uint64(s.depth) {
 		draw := h >> 32
 		if r&1 == 1 {
 			draw = h & math.MaxUint32
 			h = remix(h)
 		}
-		f(r*s.row+draw*s.row>>32, lane)
+		f(r*s.row + draw*s.row>>32)
 	}
 }
 
@@ -107,7 +102,7 @@ func (s *Sketch) Tail(row, lane int, c uint32) float64 {
 func (s *Sketch) Cells(row, lane int) iter.Seq[uint32] {
 	return func(yield func(uint32) bool) {
 		for _, w := range s.words[row*int(s.row):][:s.row] {
-			if !yield(uint32(w>>(lane*s.CellBits())) & s.max) {
+			if !yield(uint32(s.count(w, uint64(lane)*s.bits))) {
 				return
 			}
 		}
@@ -118,9 +113,8 @@ func (s *Sketch) Cells(row, lane int) iter.Seq[uint32] {
 func (s *Sketch) Clear() { clear(s.words) }
 
 // Merge adds the other sketch's cells to this one's, stopping at [Layout.Max]. The
-// result is a valid sketch of both streams if their keys were hashed alike: exactly
-// that of the joint stream for [Sketch.Add]; for conservative updates not exactly
-// that, but its estimates are never below the counts of both either. Sketches of
+// result is a valid sketch of both streams if their keys were hashed alike: its estimates are never below
+// the counts of both. With [Sketch.Add] and cells of 32 bits it is exactly that of the joint stream. Sketches of
 // other dimensions are refused with [ErrMismatch].
 func (s *Sketch) Merge(other *Sketch) error {
 	if s.Layout != other.Layout {
@@ -128,12 +122,16 @@ func (s *Sketch) Merge(other *Sketch) error {
 			other.depth, other.Width(), other.CellBits(), s.depth, s.Width(), s.CellBits(), ErrMismatch)
 	}
 	for i, w := range other.words {
-		var sum uint64
-		for sh := 0; sh < 64; sh += s.CellBits() {
-			a, b := s.words[i]>>sh&uint64(s.max), w>>sh&uint64(s.max)
-			sum |= min(a+b, uint64(s.max)) << sh
+		for at := uint64(0); at < 64; at += 2 * s.bits {
+			s.mergePair(&s.words[i], w, at)
 		}
-		s.words[i] = sum
 	}
 	return nil
+}
+
+// mergePair adds a pair of another word, at so many bits, to that of a word.
+func (l *Layout) mergePair(word *uint64, other, at uint64) {
+	a, b := l.count(*word, at)+l.count(other, at), l.count(*word, at+l.bits)+l.count(other, at+l.bits)
+	l.lift(word, at, min(a, l.max))
+	l.lift(word, at+l.bits, min(b, l.max))
 }

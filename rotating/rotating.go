@@ -33,11 +33,6 @@ func Buffer(number int64, buffers int) int {
 	return i
 }
 
-// Seed returns the seed of a generation, by its number. It is SplitMix64 (Steele,
-// Lea, Flood 2014), indexed by the generation: neighbours are strangers.
-func Seed(seed uint64, number int64) uint64 {
-	z := seed + uint64(number)*0x9e3779b97f4a7c15
-	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
-	z = (z ^ z>>27) * 0x94d049bb133111eb
-	return z ^ z>>31
-}
+// Seed returns the seed of a generation, by its number: a step of a Weyl sequence, which is all different and none of
+// which is the seed itself. It is for hashes that mix seed and key well, such as a product of 128 bits folded in two.
+func Seed(seed uint64, number int64) uint64 { return seed + uint64(2*number+1)*0x9e3779b97f4a7c15 }

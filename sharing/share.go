@@ -15,15 +15,14 @@ import (
 // held against the sum of both.
 //
 // The limiters' own cells, added up one by one, are a sketch of all their traffic: the least
-// of a key's cells is no less than what all of them have admitted of it. Doorkeepers do not
-// add up, so the cells hold first units, too.
+// of a key's cells is no less than what all of them have admitted of it.
 //
 // Cells come in parts, the limiter's shards, of [Share.PartWords] words each; a word holds
 // 64 / [Share.CellBits] of them, the first in its lowest bits. A count that a cell cannot
 // hold stays at its largest value.
 //
-// The cells take as much as half of the limiter's own generations, and hold more: first units, which
-// doorkeepers keep out of sketches, and all of heavy keys. A limiter that is to be one of several
+// The cells take as much as half of the limiter's own generations, and hold more: they do not widen, and hold
+// all of heavy keys. A limiter that is to be one of several
 // needs three times the Config.Keys to be about as good as one alone.
 //
 // It is made by sketchlimit.Limiter.Share. A Share is safe for concurrent use; so is what it adds to the limiter's decisions.

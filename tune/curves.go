@@ -143,9 +143,9 @@ func (c *curves) look(l *part, slot int, p engine.Position) {
 
 // add adds a shard's generation to the mean over so many.
 func (r *reading) add(g *engine.Generation, top, all int) {
-	r.door += g.Door.FalsePositiveRate() / float64(all)
+	r.door += g.Passes() / float64(all)
 	cells := make(tail, top+1)
-	for _, read := range g.Cells.Readings() {
+	for _, read := range g.Readings() {
 		for i := range min(binOf(int64(read.Count)), top) + 1 {
 			cells[i] += read.Chance
 		}
@@ -171,25 +171,21 @@ func between(moment float64) (slot int, part float64) {
 // excess returns the distribution of what a key with so many units of its own in a
 // generation reads beyond them, at a moment of which now is the reading.
 //
-// A key reads the greater of its own count and one more than its smallest cell, and
+// A key reads the greater of its own count and its smallest cell, and
 // counts on from there. What others had left in its cells when its j-th unit came is
-// then kept for good: a reading of r adds r+2−j to its own count. So the key's excess is
+// then kept for good: a reading of r adds r+1−j to its own count. So the key's excess is
 // the greatest of those, of which the likeliest is taken: cells only rise, so they come
 // together. Above the threshold a key counts in the table, and cells add no more.
 func (c *curves) excess(now reading, moment float64, own, threshold int64) tail {
-	if own == 0 { // it has yet to pass the doorkeeper
-		t := tail{1}
-		for i := 1; now.cells.of(binFloor(i)-1)*now.door > negligible; i++ {
-			t = append(t, now.door*now.cells.of(binFloor(i)-1))
-		}
-		return t
+	if c.adds && own > 0 {
+		return c.added(moment * math.Min(1, float64(threshold)/float64(own)))
 	}
-	if c.adds {
-		return c.added(moment*math.Min(1, float64(threshold)/float64(own)), moment/float64(own+1))
+	t, passes := tail{1}, 1.
+	if own == 0 {
+		passes = now.door
 	}
-	t := tail{1}
-	for i := 1; now.cells.of(own-1+binFloor(i)) > negligible; i++ {
-		t = append(t, now.cells.of(own-1+binFloor(i)))
+	for i := 1; passes*now.cells.of(own+binFloor(i)) > negligible; i++ {
+		t = append(t, passes*now.cells.of(own+binFloor(i)))
 	}
 	for j := int64(1); j <= min(own, threshold); j += 1 + j/2 {
 		for i, p := range c.arrival(moment, j, own) {
@@ -203,15 +199,12 @@ func (c *curves) excess(now reading, moment float64, own, threshold int64) tail 
 }
 
 // added returns the distribution of the excess in a single row: all that others have sent until the key was last counted
-// there, and one more if it passed the doorkeeper at first.
-func (c *curves) added(last, first float64) (t tail) {
-	slot, part := between(first)
-	passed := (1-part)*c.current[slot].door + part*c.current[slot+1].door
-	slot, part = between(last)
+// there.
+func (c *curves) added(last float64) (t tail) {
+	slot, part := between(last)
 	before, after := &c.current[slot].cells, &c.current[slot+1].cells
-	of := func(x int64) float64 { return (1-part)*before.of(x) + part*after.of(x) }
 	for i := 0; ; i++ {
-		p := (1-passed)*of(binFloor(i)) + passed*of(binFloor(i)-1)
+		p := (1-part)*before.of(binFloor(i)) + part*after.of(binFloor(i))
 		if p < negligible {
 			return t
 		}
@@ -233,7 +226,7 @@ func (c *curves) arrival(moment float64, j, units int64) tail {
 		slot, part := between(moment * min(1, max(0, mean+float64(k-1)*spread)))
 		before, after := &c.current[slot], &c.current[slot+1]
 		for i := 0; ; i++ {
-			x := binFloor(i) + j - 2
+			x := binFloor(i) + j - 1
 			p := (1-part)*before.cells.of(x) + part*after.cells.of(x)
 			if j == 1 {
 				p *= (1-part)*before.door + part*after.door

@@ -77,9 +77,6 @@ func (s *search) run() (engine.Dimensions, error) {
 	if err != nil {
 		return engine.Dimensions{}, err
 	}
-	if memory, err = s.secured(memory, best); err != nil {
-		return engine.Dimensions{}, err
-	}
 	if most := s.goal.MemoryBytes; most > 0 && memory > most {
 		best, _ = s.improve(most, best)
 		plan, _ := s.need.Spend(most, best)
@@ -112,7 +109,8 @@ func (s *search) unreachable() error {
 		s.goal.FalseDenialRate, s.goal.WithheldShare, engine.MaxMemory)
 }
 
-// least returns the least memory that reaches the goal, to 3 %, and how it is spent.
+// least returns the least memory that reaches the goal, to 3 %, and how it is spent. What an improvement is worth
+// small simulations tell with some luck: the usual shape is tried as well.
 func (s *search) least() (memory int, best sizing.Shape, err error) {
 	smallest := s.need.Smallest()
 	memory = max(smallest, int(float64(s.traffic.Keys)*float64(s.need.Rule.Generations())/2))
@@ -128,7 +126,8 @@ func (s *search) least() (memory int, best sizing.Shape, err error) {
 			return 0, sizing.Shape{}, s.unreachable()
 		}
 		if next == memory {
-			return memory, best, nil
+			memory, err = s.secured(memory, best)
+			return memory, best, err
 		}
 		if reached := s.reached(next, best); reached != down {
 			memory = max(memory, next)
@@ -136,14 +135,27 @@ func (s *search) least() (memory int, best sizing.Shape, err error) {
 		}
 		memory = next
 	}
-	enough := float64(memory)
-	best, _ = s.improve(int(enough/math.Sqrt2), best)
-	for step := enough / 2; step > enough/40; step /= 2 {
-		if next := max(int(enough-step), smallest); s.reached(next, best) {
-			enough = float64(next)
+	usual := best
+	best, _ = s.improve(int(float64(memory)/math.Sqrt2), best)
+	least, err := s.secured(s.down(memory, best), best)
+	if err != nil || usual == best {
+		return least, best, err
+	}
+	if other, err := s.secured(s.down(memory, usual), usual); err == nil && other < least {
+		return other, usual, nil
+	}
+	return least, best, nil
+}
+
+// down returns the least memory down to half of what is enough that reaches the goal, to 3 %.
+func (s *search) down(enough int, how sizing.Shape) int {
+	least := float64(enough)
+	for step := least / 2; step > float64(enough)/40; step /= 2 {
+		if next := max(int(least-step), s.need.Smallest()); s.reached(next, how) {
+			least = float64(next)
 		}
 	}
-	return int(enough), best, nil
+	return int(least)
 }
 
 // reached tells whether so much memory reaches the goal.
@@ -197,13 +209,21 @@ func (s *search) variants(from sizing.Shape) (groups [][]sizing.Shape) {
 	if s.goal.Algorithm == sketchlimit.TokenBucket {
 		return [][]sizing.Shape{depths}
 	}
-	for _, factor := range []float64{0.5, 0.75, 1.4, 2} {
-		if s.goal.Limit > 1 {
+	switch {
+	case s.goal.Limit == 1:
+		for _, step := range []int{-1, 1, 3} {
+			probes = append(probes, vary(func(v *sizing.Shape) bool { v.Probes += step; return v.Probes >= 1 && v.Probes <= 12 })...)
+		}
+	case from.Probes == 1:
+		doors = append(doors, from.Guarded())
+	default:
+		doors = append(doors, vary(func(v *sizing.Shape) bool { v.Probes = 1; return true })...)
+		for _, factor := range []float64{0.5, 0.75, 1.4, 2} {
 			doors = append(doors, vary(func(v *sizing.Shape) bool { v.Door *= factor; return v.Door < 0.9 })...)
 		}
-	}
-	for _, step := range []int{-1, 1, 3} {
-		probes = append(probes, vary(func(v *sizing.Shape) bool { v.Probes += step; return v.Probes >= 1 && v.Probes <= 12 })...)
+		for _, step := range []int{-1, 1, 3} {
+			probes = append(probes, vary(func(v *sizing.Shape) bool { v.Probes += step; return v.Probes >= 2 && v.Probes <= 12 })...)
+		}
 	}
 	if s.need.HeavyTable() {
 		for _, share := range []float64{0, 0.06, 0.12, 0.25, 0.4, 0.6} {

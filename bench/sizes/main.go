@@ -22,6 +22,7 @@ import (
 	"strings"
 
 	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/internal/engine"
 	"github.com/sketchlimit/sketchlimit/tune"
 )
 
@@ -44,7 +45,7 @@ func withheld() float64 {
 
 // limits are where rows begin: everywhere while every unit counts and where cells become wider,
 // and few where little changes.
-var limits = []int{2, 3, 4, 5, 6, 8, 10, 12, 16, 17, 20, 24, 32, 64, 100, 128, 257, 1000, 10_000, 65_537}
+var limits = []int{2, 3, 4, 5, 6, 8, 10, 12, 16, 17, 20, 24, 32, 64, 100, 124, 250, 1000, 8192, 65_536}
 
 // lowLimits are lowest limits of windows, whose Limit is lowestOf.
 var lowLimits = []int{2, 5, 8}
@@ -185,8 +186,7 @@ type row struct {
 }
 
 func parseRow(limit int, text string) (r row) {
-	for r.cellBits = 4; limit-1 >= 1<<r.cellBits; r.cellBits *= 2 {
-	}
+	r.cellBits = engine.CellBits(limit)
 	columns := strings.Split(text[strings.LastIndex(text, "{")+1:], ",")
 	if _, err := fmt.Sscan(columns[2], &r.bytes); err != nil {
 		log.Fatalf("row %q: %v", text, err)

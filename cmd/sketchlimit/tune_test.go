@@ -23,7 +23,7 @@ var few = []string{"tune", "--keys", "2000", "--limit", "20", "--memory", "16KiB
 // TestTuneCode: the statement compiles, and the limiter it makes has the plan of --json.
 func TestTuneCode(t *testing.T) {
 	predicting(t)
-	crowded := append(few, "--keys", "9000") // so that the rate is above what a limiter is for otherwise
+	crowded := append(few, "--keys", "20000") // so that the rate is above what a limiter is for otherwise
 	o := command(nil, crowded...)
 	require.Equal(t, 0, o.status, o.err)
 	for _, title := range []string{"The plan\n═", "Plans\n═"} {

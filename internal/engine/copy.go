@@ -70,9 +70,10 @@ func aligned(ages []Generation, later int64) []Generation {
 
 // Generation is a copy of what a shard holds of one span of time.
 type Generation struct {
-	Door  *bloom.Filter // nil where it is missing
-	Cells cms.Sketch    // no cells where the limit is 1
-	heavy int           // keys counted in the heavy table alone
+	Door    *bloom.Filter // nil where it is missing
+	Cells   cms.Sketch    // no cells where the limit is 1
+	guarded bool          // the doorkeeper has all keys
+	heavy   int           // keys counted in the heavy table alone
 }
 
 // missing is true of a generation that is not kept any more, and of a bucket's.
@@ -82,7 +83,36 @@ func (g *Generation) distinct() float64 {
 	if g.missing() {
 		return 0
 	}
-	return g.Door.Distinct() + float64(g.heavy)
+	keys, ok := g.Cells.Distinct()
+	switch {
+	case g.guarded:
+		keys = g.Door.Distinct()
+	case !ok:
+		keys = Sampled * g.Door.Distinct()
+	}
+	return keys + float64(g.heavy)
+}
+
+// full tells that there are too many keys to tell how many.
+func (g *Generation) full() bool {
+	_, ok := g.Cells.Distinct()
+	return (g.guarded || !ok) && g.Door.FillRatio() > 0.98
+}
+
+// Passes returns the chance that a key which the generation, of a window, has never seen passes the doorkeeper.
+func (g *Generation) Passes() float64 {
+	if !g.guarded {
+		return 1
+	}
+	return g.Door.FalsePositiveRate()
+}
+
+// Readings returns what such a key reads that has passed, see [cms.Sketch.Readings].
+func (g *Generation) Readings() []cms.Reading {
+	if g.Cells.Depth() == 0 {
+		return []cms.Reading{{Count: 1, Chance: 1}}
+	}
+	return g.Cells.Readings()
 }
 
 // copyShard copies the i-th shard, and the cells of those that share the limit if these are wanted. It returns the
@@ -116,6 +146,7 @@ func (e *Engine) copyShard(i int, p Position, to *shardCopy, others [][]uint64) 
 			}
 			ages[age].Cells = *cells
 		}
+		ages[age].guarded = e.guarded
 		ages[age].heavy = e.heavy.held(memory[e.generations*e.generation:], age)
 	}
 	return at, ages

@@ -92,11 +92,10 @@ func (d *Dimensions) checkBucket(*Rule) error {
 	return nil
 }
 
-// CellBits returns the narrowest cell that counts up to a window's limit, less the unit that
-// the doorkeeper counts.
+// CellBits returns the narrowest cell that counts up to a window's limit.
 func CellBits(limit int) int {
 	for bits := 4; ; bits *= 2 {
-		if int64(limit)-1 < 1<<bits {
+		if l, _ := cms.NewLayout(1, 64/bits, bits); limit <= int(l.Max()) {
 			return bits
 		}
 	}

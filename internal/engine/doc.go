@@ -11,7 +11,7 @@
 //	rule.go         the arithmetic of windows
 //	bucket.go       the arithmetic of token buckets; fraction.go and lastrounded.go keep it exact
 //	take.go         decides in a window; takebucket.go in a bucket
-//	read.go         reads a key in doorkeeper, sketch and heavy table
+//	read.go         reads a key in sketch, doorkeeper and heavy table
 //	enter.go        counts a key, and decides whether it enters the heavy table; heavy.go is that table
 //	denial.go       remembers a denied key, which is then denied without the lock
 //	turn.go         begins a generation in a shard

@@ -17,21 +17,43 @@ func (r request) add(entry *uint64, h uint64, count, n int64) {
 		}
 	}
 	first := r.buffer(0)
-	if count == 0 {
-		r.door.TestAndAdd(r.memory, first, h)
-		r.s.peaks.current = max(r.s.peaks.current, 1)
-	}
+	r.mark(first, h)
 	count += n
 	switch {
 	case entry != nil:
-	case count >= r.threshold() && r.heavy.room(r.line()) && r.standsOut(count):
-		r.heavy.insert(r.line(), r.h, count)
-		r.mark()
+	case count >= r.threshold() && r.heavy.room(r.entries()) && r.standsOut(count):
+		r.heavy.insert(r.entries(), r.h, count)
+		r.markTable()
+		if count == n { // it is in no cell yet, and is to be among the keys that are told
+			r.cells.Raise(r.memory, first+r.cellsFirst, h, 1)
+		}
 	default:
 		r.s.peaks.current = max(r.s.peaks.current, uint32(count))
-		if count > 1 {
-			r.cells.Raise(r.memory, first+r.cellsFirst, h, uint32(count-1))
-		}
+		r.cells.Raise(r.memory, first+r.cellsFirst, h, uint32(count))
+	}
+}
+
+// addGuarded counts n units (1 … most) for a key without an entry in the current generation, unless it would then read
+// more than most, and returns its count. The doorkeeper tells whether the key was there before.
+func (r request) addGuarded(first int, h uint64, n, most int64) (count uint32, ok bool) {
+	if !r.door.TestAndAdd(r.memory, first, h) {
+		r.cells.Raise(r.memory, first+r.cellsFirst, h, uint32(n))
+		return uint32(n), true
+	}
+	if r.cells.Depth() == 0 {
+		return 1, false
+	}
+	return r.cells.AddBounded(r.memory, first+r.cellsFirst, h, uint32(n), uint32(most))
+}
+
+// Sampled keys are marked in a doorkeeper that guards nothing: one key in so many, by its hash in the generation. That
+// is enough to tell how many keys there are where cells are too full for it.
+const Sampled = 8
+
+// mark marks a key in the doorkeeper of the generation whose words begin at first, if it is to be there.
+func (r request) mark(first int, h uint64) {
+	if r.guarded || h%Sampled == 0 {
+		r.door.TestAndAdd(r.memory, first, h)
 	}
 }
 

@@ -142,7 +142,7 @@ func (g *Growth) size(e *Engine, generation int64) int {
 	g.keys, full = e.keys(generation)
 	if rate := e.forecast(Position{generation, time.Duration(e.length - 1)}, g.Lowest); rate > g.Goal {
 		g.calm = 0
-		return g.larger(e, rate)
+		return g.larger(e, rate, g.keys)
 	}
 	// Load that has gone may be back soon: a smaller one comes late, and is half as large.
 	need, err := g.Need(max(1, int(g.keys)))
@@ -159,22 +159,33 @@ func (g *Growth) size(e *Engine, generation int64) int {
 }
 
 // early is size in the midst of a generation: 0 unless this one has more keys already than
-// the one before had.
+// the one before had. What replaces the engine now has to last for the rest of the generation and the next, so it is to
+// bear as many keys as there will be if they go on to come as they have.
 func (g *Growth) early(e *Engine, now Position) int {
 	if keys, _ := e.keys(now.Generation); keys > g.keys {
-		return g.larger(e, e.forecast(now, g.Lowest))
+		return g.larger(e, e.forecast(now, g.Lowest), keys*float64(e.length)/float64(max(now.Elapsed, 1)))
 	}
 	return 0
 }
 
-// larger returns how much a forecast above the goal asks for, 0 for one that is not.
-func (g *Growth) larger(e *Engine, rate float64) int {
+// mostGrowth is how many times as large as an engine the next one is, at most: what it goes by may be a moment's burst.
+const mostGrowth = 16
+
+// larger returns how much a forecast above the goal asks for, and so many keys; 0 for a forecast that is not above it.
+func (g *Growth) larger(e *Engine, rate, keys float64) int {
+	if rate <= g.Goal {
+		return 0
+	}
 	own, factor := g.bytes(e), 1
-	// The rate falls by the fourth power of the memory or faster.
-	for ; rate > g.Goal && factor < 16; rate /= 16 {
+	// The rate falls by the third power of the memory or faster.
+	for ; rate > g.Goal && factor < mostGrowth; rate /= 8 {
 		factor *= 2
 	}
-	if bytes := min(factor*own, g.room(e)); bytes > own+own/4 {
+	bytes := factor * own
+	if need, err := g.Need(int(min(max(keys, 1), math.MaxInt32))); err == nil {
+		bytes = max(bytes, min(need, mostGrowth*own))
+	}
+	if bytes = min(bytes, g.room(e)); bytes > own+own/4 {
 		return bytes
 	}
 	return 0
@@ -211,18 +222,18 @@ func (e *Engine) forecast(p Position, limit int64) (rate float64) {
 	return rate / float64(e.samples())
 }
 
-// keys returns the distinct keys of a generation, and whether the doorkeepers are too full to
-// tele.
+// keys returns the distinct keys of a generation, and whether there are too many in most shards to tell.
 func (e *Engine) keys(generation int64) (distinct float64, full bool) {
-	fill := 0.0
+	fulls := 0
 	for at, ages := range e.sample() {
 		if age := at.Generation - generation; age >= 0 && age < int64(len(ages)) {
 			distinct += ages[age].distinct()
-			fill += ages[age].Door.FillRatio()
+			if ages[age].full() {
+				fulls++
+			}
 		}
 	}
-	n := float64(e.samples())
-	return distinct / n * float64(len(e.shards)), fill/n > 0.9
+	return distinct / float64(e.samples()) * float64(len(e.shards)), 2*fulls > e.samples()
 }
 
 // samples returns the number of shards that are read for a look.

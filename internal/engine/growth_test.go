@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -76,4 +77,28 @@ func TestGrowDecisionThatWaits(t *testing.T) {
 	require.Zero(t, first.counted(0, h))
 	require.EqualValues(t, 20, g.Current.Load().counted(0, h))
 	require.False(t, first.Take(0, h, 1, l.limit, Brief).Allowed)
+}
+
+// A limiter whose cells and doorkeepers are full does not know how many keys there are, and says so: they may be more
+// than it tells.
+func TestKeysThatAreTooManyToTell(t *testing.T) {
+	l := faceOf(t, fixed(1000, time.Minute), Dimensions{Shards: 1, BloomBytes: 64, BloomProbes: 1, Depth: 3, Width: 96, CellBits: 8})
+	next := uint64(0)
+	send := func(keys int) {
+		for range keys {
+			next++
+			l.Take(l.word(), l.hasher.String(strconv.FormatUint(next, 10)), 1, l.limit, Brief)
+		}
+	}
+	send(100)
+	keys, full := l.keys(0)
+	require.InDelta(t, 100, keys, 20)
+	require.False(t, full)
+	send(1900) // the cells are full, and an eighth of the keys is in the doorkeeper
+	keys, full = l.keys(0)
+	require.InDelta(t, 2000, keys, 500)
+	require.False(t, full)
+	send(50_000)
+	_, full = l.keys(0)
+	require.True(t, full)
 }

@@ -11,7 +11,8 @@ import (
 // which count together. What is here fills no cells, so that a heavy key cannot
 // carry its neighbours to the limit.
 //
-// A bucket is a cache line of eight entries, those in use first, an entry one word:
+// A bucket is sixteen entries, those in use first, of which the second cache line is looked at only where the first is
+// full. An entry is one word:
 //
 //	fingerprint | whole, previous and current | count, previous | count, current
 //
@@ -32,8 +33,9 @@ type heavyTable struct {
 	above     uint8 // bits of an entry beside the counts
 }
 
-// HeavyBucket is the entries of a bucket of the heavy table.
-const HeavyBucket = 8
+// HeavyBucket is the entries of a bucket of the heavy table. What a full bucket has no room for stays in cells,
+// where it denies others: with eight entries a bucket that would be six times as many.
+const HeavyBucket = 16
 
 func newHeavyTable(limit int64, d Dimensions) heavyTable {
 	bits, _ := heavyBits(limit)
@@ -59,69 +61,90 @@ func heavyBits(limit int64) (width uint8, ok bool) {
 	return width, 62-2*int(width) >= 20
 }
 
-// line is a bucket: a cache line of entries.
-type line [HeavyBucket]uint64
+// entries is a bucket: two cache lines of entries.
+type entries [HeavyBucket]uint64
 
-// line returns the key's bucket in the table at words[first:], nil where there is no table.
-func (t *heavyTable) line(words []uint64, first int, h uint64) *line {
+// entries returns the key's bucket in the table at words[first:], nil where there is no table.
+func (t *heavyTable) entries(words []uint64, first int, h uint64) *entries {
 	if t.buckets == 0 {
 		return nil
 	}
-	return (*line)(words[t.bucket(first, h):])
+	return (*entries)(words[t.at(first, h):])
 }
 
-// bucket returns the first word of the key's bucket.
-func (t *heavyTable) bucket(first int, h uint64) uint64 {
+// at returns the first word of the key's bucket.
+func (t *heavyTable) at(first int, h uint64) uint64 {
 	return uint64(first) + h&0xffffffff*t.buckets>>32*HeavyBucket
 }
 
 // room tells whether there is room for one more entry. It looks at the last one alone, behind which
 // insert may find another that is spent.
-func (t *heavyTable) room(l *line) bool { return l != nil && t.spent(l[HeavyBucket-1]) }
+func (t *heavyTable) room(b *entries) bool { return b != nil && t.spent(b[HeavyBucket-1]) }
 
 // spent tells whether an entry, or a place for one, has no units in either generation. It only says that
 // its key has none in the sketch either, and another key may have its place.
 func (t *heavyTable) spent(entry uint64) bool { return entry<<(t.above&63) == 0 }
 
 // find returns the key's entry in its bucket, or nil.
-func (t *heavyTable) find(l *line, h uint64) *uint64 {
-	if l == nil || l[0] == 0 {
+func (t *heavyTable) find(b *entries, h uint64) *uint64 {
+	if b == nil || b[0] == 0 {
 		return nil
 	}
 	print, shift := t.print(h), t.shift&63
 	switch print { // written out, as all eight are looked at for most keys
-	case l[0] >> shift:
-		return &l[0]
-	case l[1] >> shift:
-		return &l[1]
-	case l[2] >> shift:
-		return &l[2]
-	case l[3] >> shift:
-		return &l[3]
-	case l[4] >> shift:
-		return &l[4]
-	case l[5] >> shift:
-		return &l[5]
-	case l[6] >> shift:
-		return &l[6]
-	case l[7] >> shift:
-		return &l[7]
+	case b[0] >> shift:
+		return &b[0]
+	case b[1] >> shift:
+		return &b[1]
+	case b[2] >> shift:
+		return &b[2]
+	case b[3] >> shift:
+		return &b[3]
+	case b[4] >> shift:
+		return &b[4]
+	case b[5] >> shift:
+		return &b[5]
+	case b[6] >> shift:
+		return &b[6]
+	case b[7] >> shift:
+		return &b[7]
+	}
+	if b[8] == 0 {
+		return nil
+	}
+	switch print {
+	case b[8] >> shift:
+		return &b[8]
+	case b[9] >> shift:
+		return &b[9]
+	case b[10] >> shift:
+		return &b[10]
+	case b[11] >> shift:
+		return &b[11]
+	case b[12] >> shift:
+		return &b[12]
+	case b[13] >> shift:
+		return &b[13]
+	case b[14] >> shift:
+		return &b[14]
+	case b[15] >> shift:
+		return &b[15]
 	}
 	return nil
 }
 
 // insert makes an entry for a key that has none, in a place that is free or, where none is, in that of an entry
 // that is spent. It tells whether there was one.
-func (t *heavyTable) insert(l *line, h uint64, current int64) bool {
-	if l == nil {
+func (t *heavyTable) insert(b *entries, h uint64, current int64) bool {
+	if b == nil {
 		return false
 	}
-	place := slices.Index(l[:], 0)
+	place := slices.Index(b[:], 0)
 	if place < 0 {
-		place = slices.IndexFunc(l[:], t.spent)
+		place = slices.IndexFunc(b[:], t.spent)
 	}
 	if place >= 0 {
-		l[place] = t.print(h)<<(t.shift&63) | uint64(current)
+		b[place] = t.print(h)<<(t.shift&63) | uint64(current)
 	}
 	return place >= 0
 }
@@ -173,15 +196,15 @@ func (t *heavyTable) turn(table []uint64, turns, kept int) (left bool) {
 		return false
 	}
 	for ; len(table) > 0; table = table[HeavyBucket:] {
-		l := (*line)(table)
-		if l[0] == 0 {
+		b := (*entries)(table)
+		if b[0] == 0 {
 			continue // it is not written, and need not leave the cache again
 		}
-		was, used, resting := *l, 0, false
-		*l = line{}
+		was, used, resting := *b, 0, false
+		*b = entries{}
 		for _, e := range was {
 			if t.count(e, 0) > 0 {
-				l[used] = t.aged(e)
+				b[used] = t.aged(e)
 				used++
 			} else if t.count(e, 1) > 0 {
 				resting = true
@@ -189,7 +212,7 @@ func (t *heavyTable) turn(table []uint64, turns, kept int) (left bool) {
 		}
 		for i := 0; resting && i < HeavyBucket; i++ {
 			if e := was[i]; t.count(e, 0) == 0 && t.count(e, 1) > 0 {
-				l[used] = t.aged(e)
+				b[used] = t.aged(e)
 				used++
 			}
 		}

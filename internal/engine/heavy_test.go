@@ -24,7 +24,7 @@ func newHeavyWords(buckets int) *heavyWords {
 	return &heavyWords{newHeavyTable(100, d), make([]uint64, d.HeavyEntries)}
 }
 
-func (w *heavyWords) at(h uint64) *line { return w.line(w.words, 0, h) }
+func (w *heavyWords) at(h uint64) *entries { return w.entries(w.words, 0, h) }
 
 func (w *heavyWords) entry(h uint64) *uint64 { return w.find(w.at(h), h) }
 
@@ -150,21 +150,21 @@ func TestHeavyBitsLeaveAFingerprint(t *testing.T) {
 // for that.
 func TestKeysThatShareAnEntry(t *testing.T) {
 	l := faceOf(t, sliding(100, time.Minute),
-		Dimensions{Shards: 1, BloomBytes: 1024, BloomProbes: 3, Depth: 4, Width: 512, CellBits: 8, HeavyEntries: 8, HeavyThreshold: 16})
+		Dimensions{Shards: 1, BloomBytes: 1024, BloomProbes: 3, Depth: 4, Width: 512, CellBits: 8, HeavyEntries: 16, HeavyThreshold: 16})
 	take := func(h uint64, n int) bool { return l.Take(0, h, n, l.limit, Whole).Allowed }
 	// Nothing but the low bits of the product tell these two apart, and those are
 	// not in the fingerprint.
 	a := uint64(0x1234_5678_9abc_def0)
 	b := a + 0xf1de83e19937733d // the inverse of the fingerprint's multiplier: the product grows by 1
-	require.Equal(t, l.heavy.bucket(0, a), l.heavy.bucket(0, b))
+	require.Equal(t, l.heavy.at(0, a), l.heavy.at(0, b))
 	require.Equal(t, l.heavy.print(a), l.heavy.print(b))
-	for i := range uint64(8) { // fill the bucket, so that b stays in the sketch
+	for i := range uint64(HeavyBucket) { // fill the bucket, so that b stays in the sketch
 		require.True(t, take(i<<40, 50))
 	}
 	for range 60 {
 		require.True(t, take(b, 1))
 	}
-	clear(l.memory[l.size-8:]) // as if the others had gone
+	clear(l.memory[l.size-HeavyBucket:]) // as if the others had gone
 	require.True(t, take(a, 20), "a makes an entry of 20, and b now finds it")
 	admitted := 60
 	for range 100 {

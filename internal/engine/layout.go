@@ -20,7 +20,7 @@ type shard struct {
 	last     denial
 }
 
-// peaks are bounds of what doorkeeper and sketch read of any key.
+// peaks are bounds of what the sketch reads of any key.
 type peaks struct {
 	current uint32 // in the current generation; see mark
 	before  uint16 // in the one before, in steps of layout.peakStep
@@ -34,9 +34,9 @@ var unknown = peaks{current: math.MaxUint32, before: math.MaxUint16}
 // for each generation a doorkeeper and a sketch, then the table of heavy keys. A bucket
 // has the sketch alone, and one for all generations.
 //
-// A key's first unit in a generation is its mark in the doorkeeper, the next ones
-// are in the sketch, so that keys which come once never enter it; and once they reach
-// the threshold, the key moves into the table.
+// A key's units in a generation are in the sketch; once they reach the threshold, the key moves into the table. The
+// doorkeepers, Bloom filters of one probe, tell how many keys there are, by an eighth of them. With more probes they have
+// all keys and guard the cells: a key that they do not know reads nothing. Where the limit is 1 they count alone.
 type layout struct {
 	Rule
 	seed       uint64
@@ -48,6 +48,7 @@ type layout struct {
 	size       int    // words of a shard
 	light      int64  // units of a generation that a key has without an entry, at most, by the plan's threshold
 	crowded    int64  // the same where the table has no room for one
+	guarded    bool   // the doorkeepers are marked for all keys, and a key that is not there reads 0
 	peakStep   int64  // of peaks.before: 1, or more where the limit exceeds what that holds
 	turnSeed   uint64 // from which the seeds of generations follow
 	far        bool   // the memory is more than caches near the processor hold
@@ -76,7 +77,8 @@ func newLayout(rule Rule, d Dimensions, seed uint64) (layout, error) {
 		}
 	}
 	l.heavy = newHeavyTable(rule.limit, d)
-	l.crowded = min(rule.limit, 1+int64(l.cells.Max()))
+	l.crowded = rule.limit
+	l.guarded = d.BloomProbes > 1 || d.Width == 0
 	l.light = min(l.crowded, l.heavy.threshold-1)
 	l.peakStep = rule.limit/math.MaxUint16 + 1
 	l.cellsFirst = l.door.Words()

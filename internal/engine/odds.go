@@ -23,17 +23,15 @@ func (o odds) atLeast(units int64) (p float64) {
 }
 
 // fresh returns what a key that a generation has never seen reads in it: nothing unless it passes the
-// doorkeeper, and then the unit that this stands for and the least of its cells.
+// doorkeeper, and then the least of its cells.
 func (g *Generation) fresh() odds {
 	if g.missing() {
 		return odds{{0, 1}}
 	}
-	passes := g.Door.FalsePositiveRate()
+	passes := g.Passes()
 	o := odds{{0, 1 - passes}}
-	if passes > 0 {
-		for _, r := range g.Cells.Readings() {
-			o = append(o, chance{1 + int64(r.Count), passes * r.Chance})
-		}
+	for _, r := range g.Readings() {
+		o = append(o, chance{int64(r.Count), passes * r.Chance})
 	}
 	return o
 }

@@ -23,7 +23,7 @@ func (r request) prefetch(number int64, alone bool) {
 	}
 	bucket := unsafe.Pointer(r.s)
 	if r.heavy.buckets > 0 {
-		bucket = unsafe.Pointer(&r.memory[r.heavy.bucket(r.table(), r.h)])
+		bucket = unsafe.Pointer(&r.memory[r.heavy.at(r.table(), r.h)])
 	}
 	generations := r.generations
 	if alone {
@@ -31,11 +31,14 @@ func (r request) prefetch(number int64, alone bool) {
 	}
 	for age := range int64(generations) {
 		first, h := r.at(number - age)
-		cells, door := first+r.cellsFirst, r.door.Block(first, h)
-		if r.cells.Depth() == 0 {
-			cells = door
+		cells, door := first+r.cellsFirst, bucket
+		if r.guarded {
+			door = unsafe.Pointer(&r.memory[r.door.Block(first, h)])
 		}
-		r.prefetchCells(bucket, unsafe.Pointer(&r.memory[door]), cells, h)
+		if r.cells.Depth() == 0 {
+			cells = r.door.Block(first, h)
+		}
+		r.prefetchCells(bucket, door, cells, h)
 	}
 }
 

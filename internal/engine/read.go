@@ -69,18 +69,21 @@ func (r request) count(number int64, entry *uint64) (count int64, h uint64) {
 	return max(count, c), h
 }
 
-// read reads the key in the doorkeeper and the sketch of a generation, by age and number.
+// read reads the key in the sketch of a generation, by age and number.
 func (r request) read(age int, number int64) (count int64, h uint64) {
 	first, h := r.buffer(age), r.hashAt(number)
 	return r.reading(first, h), h
 }
 
-// reading reads the doorkeeper and the sketch of the generation whose words begin at first, by a key's hash there.
+// reading reads the generation whose words begin at first, by a key's hash there.
 func (r request) reading(first int, h uint64) int64 {
-	if !r.door.Test(r.memory, first, h) {
+	switch {
+	case r.guarded && !r.door.Test(r.memory, first, h):
 		return 0
+	case r.cells.Depth() == 0:
+		return 1
 	}
-	return 1 + int64(r.cells.Estimate(r.memory, first+r.cellsFirst, h))
+	return int64(r.cells.Estimate(r.memory, first+r.cellsFirst, h))
 }
 
 // hashAt returns the key's hash in a generation, by its number.
@@ -110,7 +113,7 @@ func (e *Engine) counted(number int64, h uint64) int64 {
 	r := e.request(i, h)
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
-	entry := r.heavy.find(r.line(), h)
+	entry := r.heavy.find(r.entries(), h)
 	c, _ := r.count(number, entry)
 	return c
 }
@@ -120,5 +123,5 @@ func (e *Engine) HasEntry(h uint64) bool {
 	r := e.request(e.Shard(h), h)
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
-	return r.heavy.find(r.line(), h) != nil
+	return r.heavy.find(r.entries(), h) != nil
 }

@@ -281,7 +281,7 @@ func (s *Share) least(half []uint64, lanes uint64) uint64 {
 }
 
 // admit raises a key's own cells to its count in the current generation. The count is what
-// the limiter reads in its three storeys, all but the key's own: no cell rises further
+// the limiter reads, all but the key's own: no cell rises further
 // than the largest count among its keys.
 func (s *Share) admit(at place, count int64) {
 	half := at.block

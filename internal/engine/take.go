@@ -42,8 +42,8 @@ func (r request) take(p Position, n, limit int64, e Effort) Verdict {
 	if r.far {
 		r.prefetch(p.Generation, free > limit/2)
 	}
-	line := r.line()
-	if entry := r.heavy.find(line, r.h); entry != nil {
+	entries := r.entries()
+	if entry := r.heavy.find(entries, r.h); entry != nil {
 		return r.takeAny(p, n, limit, e, entry)
 	}
 	here := limit // units that are not in use elsewhere
@@ -63,39 +63,40 @@ func (r request) take(p Position, n, limit int64, e Effort) Verdict {
 		free = here
 		for age := 1; age < r.generations; age++ {
 			first, h := r.buffer(age), r.hashAt(p.Generation-int64(age))
-			if r.door.Test(r.memory, first, h) {
-				c := 1 + int64(r.cells.Estimate(r.memory, first+r.cellsFirst, h))
-				free -= r.Weighted(c, age, p.Elapsed)
+			if r.guarded {
+				free -= r.Weighted(r.reading(first, h), age, p.Elapsed)
+			} else {
+				free -= r.Weighted(int64(r.cells.Estimate(r.memory, first+r.cellsFirst, h)), age, p.Elapsed)
 			}
 		}
 	}
 	most := r.crowded
-	if r.heavy.room(line) {
+	if r.heavy.room(entries) {
 		most = r.light + int64(r.s.peaks.raised)
 	}
 	most = min(free, most)
 	if n < 1 || n > most {
 		return r.takeAny(p, n, limit, e, nil)
 	}
-	h := r.hashAt(p.Generation)
-	first := r.buffer(0)
-	count := n // with these
-	if r.door.Test(r.memory, first, h) {
-		c, ok := r.cells.AddBounded(r.memory, first+r.cellsFirst, h, uint32(n), uint32(most-1))
-		if !ok && e == Brief {
-			return r.take(p, n, limit, Brief|exact)
-		}
-		if !ok {
-			return r.takeAny(p, n, limit, e, nil)
-		}
-		count = 1 + int64(c)
+	first, h := r.buffer(0), r.hashAt(p.Generation)
+	var c uint32
+	var ok bool
+	if r.guarded {
+		c, ok = r.addGuarded(first, h, n, most)
 	} else {
-		r.door.TestAndAdd(r.memory, first, h)
-		if n > 1 {
-			r.cells.Raise(r.memory, first+r.cellsFirst, h, uint32(n-1))
+		c, ok = r.cells.AddBounded(r.memory, first+r.cellsFirst, h, uint32(n), uint32(most))
+		if ok && h%Sampled == 0 {
+			r.door.TestAndAdd(r.memory, first, h)
 		}
 	}
-	r.s.peaks.current = max(r.s.peaks.current, uint32(count))
+	if !ok && e == Brief {
+		return r.take(p, n, limit, Brief|exact)
+	}
+	if !ok {
+		return r.takeAny(p, n, limit, e, nil)
+	}
+	count := int64(c)
+	r.s.peaks.current = max(r.s.peaks.current, c)
 	r.s.admitted += uint64(n)
 	r.s.last.forget()
 	if at.block != nil {
@@ -187,7 +188,7 @@ func (r request) peek(p Position, n, limit int64) Verdict {
 	if r.bucket.burst > 0 {
 		return r.peekTime(q, n, limit).After(r.span(p, q))
 	}
-	entry := r.heavy.find(r.line(), r.h)
+	entry := r.heavy.find(r.entries(), r.h)
 	if entry != nil && q.Generation > r.s.number && r.heavy.spent(*entry) {
 		entry = nil
 	}

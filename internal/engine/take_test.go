@@ -17,17 +17,23 @@ func TestTakeDecidesAsTakeAnyDoes(t *testing.T) {
 	small := Dimensions{Shards: 2, BloomBytes: 128, BloomProbes: 3, Depth: 4, Width: 64, CellBits: 8, HeavyEntries: 16, HeavyThreshold: 8}
 	flat := small
 	flat.Depth = 2
+	usual := Dimensions{Shards: 2, BloomBytes: 64, BloomProbes: 1, Depth: 3, Width: 64, CellBits: 4, HeavyEntries: 16, HeavyThreshold: 16}
+	wide := usual
+	wide.Width, wide.CellBits = 32, 8
 	other := Dimensions{Shards: 1, BloomBytes: 64, BloomProbes: 8, Depth: 3, Width: 32, CellBits: 16}
 	for name, c := range map[string]struct {
 		rule Rule
 		d    Dimensions
 	}{
 		"sliding":             {sliding(20, time.Second), small},
+		"sliding, usual":      {sliding(100, time.Second), usual},
+		"sliding, wide cells": {sliding(1000, time.Second), wide},
 		"sliding, other plan": {sliding(300, time.Second), other},
 		"sliding, two rows":   {sliding(20, time.Second), flat},
 		"fixed":               {fixed(20, time.Second), small},
 		"sub-windows":         {NewWindow(20, time.Second/4, 5), other},
 		"limit 1":             {sliding(1, time.Second), Dimensions{Shards: 1, BloomBytes: 2560, BloomProbes: 8}},
+		"limit 1, one probe":  {sliding(1, time.Second), Dimensions{Shards: 1, BloomBytes: 2560, BloomProbes: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(1, 2))
@@ -132,7 +138,7 @@ func TestRequestBehindItsShard(t *testing.T) {
 // are read. A look ahead knows that.
 func TestPeekAheadReadsWhatTheTurnLeaves(t *testing.T) {
 	l := faceOf(t, sliding(100, time.Minute),
-		Dimensions{Shards: 1, BloomBytes: 64, BloomProbes: 1, Depth: 1, Width: 8, CellBits: 8, HeavyEntries: 8, HeavyThreshold: 16})
+		Dimensions{Shards: 1, BloomBytes: 64, BloomProbes: 1, Depth: 1, Width: 8, CellBits: 8, HeavyEntries: 16, HeavyThreshold: 16})
 	key := l.at(l.hasher.String("heavy"))
 	at := func(generation int64) Position { return Position{Generation: generation} }
 	require.True(t, l.consume(l.Pack(at(0)), key.h, 50, l.limit, Whole).Allowed)
@@ -140,7 +146,7 @@ func TestPeekAheadReadsWhatTheTurnLeaves(t *testing.T) {
 	for h := range uint64(5000) { // light keys fill all cells of the generation in which the entry is spent
 		l.consume(l.Pack(at(2)), keyhash.Mix(h, 9), 15, l.limit, Whole)
 	}
-	require.NotNil(t, key.heavy.find(key.line(), key.h))
+	require.NotNil(t, key.heavy.find(key.entries(), key.h))
 	ahead := l.Peek(at(3), key.h, 1, l.limit)
 	require.Less(t, ahead.Remaining, 100)
 	require.True(t, l.consume(l.Pack(at(3)), key.h, ahead.Remaining, l.limit, Whole).Allowed)

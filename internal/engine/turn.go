@@ -29,14 +29,14 @@ func (r request) turn(p Position) Position {
 		share.turn(r, turns)
 	}
 	if turns > 0 && marked && r.heavy.turn(r.memory[r.table():][:r.size-r.generations*r.generation], turns, r.generations) {
-		r.mark()
+		r.markTable()
 	}
 	return r.clamp(p)
 }
 
-// mark is for a shard whose table has entries. A peak one below the threshold, or higher, tells of them, so
+// markTable is for a shard whose table has entries. A peak one below the threshold, or higher, tells of them, so
 // that the tables of most shards, where no key is heavy, need not be passed over when they turn.
-func (r request) mark() { r.s.peaks.current = max(r.s.peaks.current, uint32(r.heavy.threshold-1)) }
+func (r request) markTable() { r.s.peaks.current = max(r.s.peaks.current, uint32(r.heavy.threshold-1)) }
 
 // marked tells whether the shard's table may have entries.
 func (r request) marked() bool { return int64(r.s.peaks.current) >= r.heavy.threshold-1 }
@@ -71,8 +71,8 @@ func (r request) clamp(p Position) Position {
 // table returns the first word of the table of heavy keys.
 func (r request) table() int { return r.first + r.generations*r.generation }
 
-// line returns the key's bucket in the table.
-func (r request) line() *line { return r.heavy.line(r.memory, r.table(), r.h) }
+// entries returns the key's bucket in the table.
+func (r request) entries() *entries { return r.heavy.entries(r.memory, r.table(), r.h) }
 
 // buffer returns the first word of the generation of an age.
 func (r request) buffer(age int) int { return r.first + r.layout.buffer(r.s.number-int64(age)) }

@@ -9,59 +9,66 @@ import (
 )
 
 const (
-	// depth is the number of rows that all figures in docs/ are for; whether others do
-	// better at equal memory has not been measured.
-	depth = 4
+	// depth is the number of rows, besideHeavy that beside a table of heavy keys, and lowDepth that where a few units of
+	// others are too many: more rows err less often, fewer bear more load.
+	depth       = 4
+	besideHeavy = 3
+	lowDepth    = 6
 	// generationBytes is the memory of one generation of a shard. A shard is what one
 	// request may have to clear, and what one lock guards: small shards bound
 	// the first and spread the second. Larger ones err less, by less than half.
 	generationBytes = 8 << 10
-	// A doorkeeper takes one in so many bytes of its generation; with a heavy table,
-	// which takes one in heavyShare of the whole, that is a quarter of all as well.
-	doorShare            = 4
-	doorShareBesideHeavy = 3
-	heavyShare           = 4
+	// A heavy table takes one in heavyShare bytes of the whole, a doorkeeper that guards nothing one in doorShare of its
+	// generation.
+	heavyShare = 4
+	doorShare  = 32
 	// smallestLines is the cache lines of the smallest generation of a shard: one
 	// for the doorkeeper, one for the sketch.
 	smallestLines = 2
 	// heavyThreshold is the units in a generation that make a key heavy.
 	heavyThreshold = 16
+	// guardProbes are those of a doorkeeper that guards, in guardShare of its generation. It pays where any unit of
+	// others is much of the limit: below guardBelow.
+	guardProbes = 4
+	guardShare  = 0.25
+	guardBelow  = 8
 	// mostMarks are how often a bit of the doorkeepers may be set on average. They leave nine of a block's 512 bits
 	// unset; with many fewer nobody can tell how many keys there are, nor that there are more than planned.
 	mostMarks = 4
 )
 
-// probes returns the bits a key sets in a doorkeeper of so many blocks in all. A
-// false positive there costs a key one unit of its quota, the whole of it if the
-// limit is 1: the lower the limit, the more probes are worth what they do to a
-// crowded filter.
+// probes returns the bits a key sets in a doorkeeper of so many blocks in all: 1 unless doorkeepers count alone.
 func (n *Need) probes(blocks int) int {
 	switch {
-	case int(n.Rule.Limit()) == 1 && n.Keys > 0:
+	case int(n.Rule.Limit()) > 1:
+		return 1
+	case n.Keys > 0:
 		probes, _ := bloom.Best(float64(n.Keys) / float64(blocks))
 		return probes
-	case int(n.Rule.Limit()) == 1:
-		return 8
-	case n.Lowest <= 16:
-		return 4
 	}
-	return 3
+	return 8
 }
 
 // Shape is how memory is spent.
 type Shape struct {
 	Depth     int     // rows of a sketch
-	Probes    int     // of the doorkeepers
-	Door      float64 // share of a generation that its doorkeeper takes
+	Probes    int     // of the doorkeepers; from 2 on they guard the cells
+	Door      float64 // share of a generation that such a doorkeeper takes
 	Heavy     float64 // share of everything that the table of heavy keys takes
 	Threshold int     // units in a generation that make a key heavy
 }
 
 // Shape returns one that does about right for most limits, and for buckets and a limit of 1 in any case.
 func (n *Need) Shape(memory int) Shape {
-	s := Shape{Depth: depth, Door: 1. / doorShare, Threshold: max(1, min(heavyThreshold, n.Lowest/3))}
+	s := Shape{Depth: depth, Threshold: max(1, min(heavyThreshold, n.Lowest/3))}
 	if n.HeavyTable() {
-		s.Heavy, s.Door = 1./heavyShare, 1./doorShareBesideHeavy
+		s.Heavy, s.Depth = 1./heavyShare, besideHeavy
+	}
+	if n.Lowest < lowBelow && !n.Rule.IsBucket() {
+		s.Depth = lowDepth
+	}
+	if n.Lowest < guardBelow && !n.Rule.IsBucket() && int(n.Rule.Limit()) > 1 {
+		return s.Guarded()
 	}
 	s.Probes = n.probes(max(1, memory/bloom.BlockBytes/n.Rule.Generations()))
 	return s
@@ -108,8 +115,7 @@ func (n *Need) Spend(memory int, s Shape) (engine.Dimensions, error) {
 	case n.Rule.IsBucket():
 		doorLines, p.BloomProbes, p.CellBits = 0, 0, engine.BucketBits
 	case int(n.Rule.Limit()) > 1:
-		doorLines = min(max(1, int(float64(lines)*s.Door)), lines-1)
-		doorLines, p.BloomProbes = n.telling(doorLines, lines, shards, p.BloomProbes)
+		doorLines, p.BloomProbes = n.doorkeeper(lines, shards, s)
 	}
 	if doorLines < lines {
 		rowWords := (lines - doorLines) * bloom.BlockBytes / 8 / p.Depth
@@ -119,16 +125,26 @@ func (n *Need) Spend(memory int, s Shape) (engine.Dimensions, error) {
 	return p, nil
 }
 
-// telling returns the lines and the probes of a shard's doorkeeper with which it still tells how many keys
-// there are, if as many come as stated, which false denials alone do not ask for: more lines, up to half of
-// all, and fewer probes.
-func (n *Need) telling(doorLines, lines, shards, probes int) (int, int) {
-	if n.Keys == 0 {
-		return doorLines, probes
-	}
+// Guarded returns a shape with doorkeepers that guard the cells.
+func (s Shape) Guarded() Shape {
+	s.Probes, s.Door = guardProbes, guardShare
+	return s
+}
+
+// doorkeeper returns how many of a generation's lines are its doorkeeper's, and the probes: enough to tell how many keys
+// there are, if as many come as stated. One that guards gets its share, and more, up to half of all, and fewer
+// probes if it takes that; but two, because with one it would not guard.
+func (n *Need) doorkeeper(lines, shards int, s Shape) (doorLines, probes int) {
 	marks := float64(n.Keys) / float64(shards*bloom.BlockBytes*8) / mostMarks // a line, by one probe, of those that it bears
+	if s.Probes < 2 {
+		return min(max(1, lines/doorShare, int(math.Ceil(marks/engine.Sampled))), lines-1), 1
+	}
+	doorLines = min(max(1, int(float64(lines)*s.Door)), lines-1)
 	doorLines = max(doorLines, min(int(math.Ceil(marks)), lines/2))
-	return doorLines, max(1, min(probes, int(float64(doorLines)/marks)))
+	if n.Keys == 0 {
+		return doorLines, s.Probes
+	}
+	return doorLines, max(2, min(s.Probes, int(float64(doorLines)/marks)))
 }
 
 // HeavyTable tells whether a table of heavy keys pays. Cells of 4 bits do as well
@@ -143,7 +159,8 @@ func (n *Need) Smallest() int {
 	if n.Rule.IsBucket() {
 		bytes += engine.LastBytes
 	}
-	for n.HeavyTable() && bytes-bytes/heavyShare/64*64 < n.Rule.Generations()*smallestLines*bloom.BlockBytes {
+	const bucket = 8 * engine.HeavyBucket
+	for n.HeavyTable() && bytes-bytes/heavyShare/bucket*bucket < n.Rule.Generations()*smallestLines*bloom.BlockBytes {
 		bytes += 8
 	}
 	return Overhead + engine.SelfBytes + engine.ShardBytes + engine.HeapBytes(bytes)

@@ -227,7 +227,7 @@ func resize(r *rand.Rand, c sketchlimit.Config, limit int) sketchlimit.Config {
 	if c.Algorithm == sketchlimit.TokenBucket {
 		p.BloomBytes, p.BloomProbes, p.CellBits = 0, 0, 32
 	} else if generations := 2; c.SubWindows < generations && bits.Len(uint(limit)) <= 21 && r.IntN(4) > 0 {
-		p.HeavyEntries, p.HeavyThreshold = 8<<r.IntN(2), 16
+		p.HeavyEntries, p.HeavyThreshold = 16<<r.IntN(2), 16
 		if r.IntN(3) == 0 {
 			p.HeavyThreshold = 1 + r.IntN(limit+2)
 		}
