@@ -9,7 +9,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 RACE := $(if $(shell command -v $$(go env CC) 2>/dev/null),-race)
 
 .PHONY: test $(MODULES:%=test/%) unraced lint strangers vuln fuzz mutate soak adversary bench bench-peers bench-sketches bench-tune \
-	bench-http bench-snapshots report bench-redis bench-synced strict-sizes sizes sizing
+	bench-ordinary bench-http bench-snapshots report bench-redis bench-synced strict-sizes sizes sizing
 
 test: ## every test of every module, two modules at once: some wait for servers and clocks
 	@$(if $(RACE),,echo "no C compiler: testing without the race detector")
@@ -83,6 +83,9 @@ bench-synced: ## nodes that share a limit: units, clocks apart, times, bytes, Re
 
 strict-sizes: ## how often Strict denies innocent keys with the cells of redislimit/layout.go: minutes
 	go test -C redislimit -run '^$$' -bench Sizes -benchtime 1x -timeout 1h
+
+bench-ordinary: ## limiters sized by Keys alone in ordinary use, and at multiples of it: ten minutes
+	go run ./bench/ordinary -loads 1,2,4,10
 
 sizes: ## the table that New sizes limiters by, from package tune: a few minutes
 	go run ./bench/sizes -write internal/sizing/sizes_table.go

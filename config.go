@@ -30,7 +30,7 @@ const (
 	// [Config.Burst] units at most, which flow back evenly, Limit per Window: any
 	// span s of time admits at most Burst + Limit × s / Window units. Leaky bucket
 	// (as a meter) and GCRA are other names for it. Its cells are times of
-	// 32 bits; cells of windows are counts of 8 bits for limits up to 256.
+	// 32 bits; those of windows are counts, of 4 bits or a little more for most keys.
 	TokenBucket
 )
 
@@ -75,10 +75,18 @@ type Config struct {
 	Burst int
 
 	// Keys is the number of distinct keys expected in one window, 1 … 1<<31-1. The
-	// limiter is made large enough to hold FalseDenialRate while keys send up to five units each on average, and one key
-	// in a hundred sends three times Limit, from whatever moment of a window on. With LowestLimit the rate holds for keys
-	// under that limit. With MemoryBytes, Keys only chooses how the memory is spent.
+	// limiter is made large enough to hold FalseDenialRate while keys use UnitsPerKey each on average, and one key
+	// in a hundred asks for three times Limit, from whatever moment of a window on; and for Headroom times as much of
+	// that. With LowestLimit the rate holds for keys under that limit. With MemoryBytes, Keys only chooses how the
+	// memory is spent.
 	Keys int
+	// UnitsPerKey is how many units a key uses in one window on average, costs included, above 0; 0 is a fifth of the
+	// limit, of LowestLimit if that is set. Less than five takes as much memory as five. It goes with Keys alone, or with
+	// MaxMemoryBytes, and not with TokenBucket, whose memory does not depend on it.
+	UnitsPerKey float64
+	// Headroom is the multiple of that traffic, as keys or as units of each, up to which FalseDenialRate shall hold, 1 …
+	// 1000; 0 is 2. It goes with Keys alone, or with MaxMemoryBytes. Where Limit is 1 it has no meaning.
+	Headroom float64
 	// FalseDenialRate is the share of requests of innocent keys (those that have
 	// used less than half of Limit) that may be denied wrongly, 1e-12 … below
 	// 1; 0 is 1e-5. It goes with Keys alone, or with MaxMemoryBytes.
@@ -118,6 +126,8 @@ const (
 
 	leastRate              = 1e-12
 	defaultFalseDenialRate = 1e-5
+	usualHeadroom          = 2
+	mostHeadroom           = 1000
 )
 
 // Size returns the dimensions that a limiter of this Config takes, and the bytes: what [Limiter.MemoryBytes] will be.
@@ -164,6 +174,7 @@ func (c *Config) check() error {
 }
 
 func (c *Config) checkSize() error {
+	byKeys := c.Keys > 0 && c.MemoryBytes == 0 || c.MaxMemoryBytes > 0
 	switch {
 	case c.Keys < 0 || c.Keys > maxKeys:
 		return fmt.Errorf("sketchlimit: Keys %d, must be 0 … %d", c.Keys, maxKeys)
@@ -177,8 +188,18 @@ func (c *Config) checkSize() error {
 		return fmt.Errorf("sketchlimit: MemoryBytes %d with a Plan, only one of them may be set", c.MemoryBytes)
 	case c.FalseDenialRate != 0 && !(c.FalseDenialRate >= leastRate && c.FalseDenialRate < 1):
 		return fmt.Errorf("sketchlimit: FalseDenialRate %v, must be %g … below 1", c.FalseDenialRate, leastRate)
-	case c.FalseDenialRate != 0 && (c.Keys == 0 || c.MemoryBytes != 0) && c.MaxMemoryBytes == 0:
+	case c.FalseDenialRate != 0 && !byKeys:
 		return fmt.Errorf("sketchlimit: FalseDenialRate %v, goes with Keys alone, or with MaxMemoryBytes", c.FalseDenialRate)
+	case !(c.UnitsPerKey >= 0 && c.UnitsPerKey <= maxKeys):
+		return fmt.Errorf("sketchlimit: UnitsPerKey %v, must be 0 … %d", c.UnitsPerKey, maxKeys)
+	case c.UnitsPerKey > 0 && c.Algorithm == TokenBucket:
+		return fmt.Errorf("sketchlimit: UnitsPerKey %v, goes with windows only", c.UnitsPerKey)
+	case c.Headroom != 0 && !(c.Headroom >= 1 && c.Headroom <= mostHeadroom):
+		return fmt.Errorf("sketchlimit: Headroom %v, must be 1 … %d", c.Headroom, mostHeadroom)
+	case c.UnitsPerKey > 0 && !byKeys:
+		return fmt.Errorf("sketchlimit: UnitsPerKey %v, goes with Keys alone, or with MaxMemoryBytes", c.UnitsPerKey)
+	case c.Headroom > 0 && !byKeys:
+		return fmt.Errorf("sketchlimit: Headroom %v, goes with Keys alone, or with MaxMemoryBytes", c.Headroom)
 	case c.MaxMemoryBytes < 0:
 		return fmt.Errorf("sketchlimit: MaxMemoryBytes %d, must be at least 0", c.MaxMemoryBytes)
 	case c.MaxMemoryBytes > 0 && c.Algorithm == TokenBucket:
@@ -229,6 +250,14 @@ func (c *Config) goal() float64 {
 	return c.FalseDenialRate
 }
 
+// headroom returns the multiple of the stated traffic that the limiter is for.
+func (c *Config) headroom() float64 {
+	if c.Headroom == 0 {
+		return usualHeadroom
+	}
+	return c.Headroom
+}
+
 // coarse tells whether times may be late by [Resolution]: what flows back in that time is
 // little of the whole.
 func (c *Config) coarse() bool {
@@ -242,7 +271,7 @@ func (c *Config) coarse() bool {
 // need returns what the limiter's memory is for.
 func (c *Config) need() sizing.Need {
 	return sizing.Need{
-		Rule: c.rule(), Lowest: c.lowest(), Keys: c.Keys, Rate: c.goal(),
+		Rule: c.rule(), Lowest: c.lowest(), Keys: c.Keys, Units: c.UnitsPerKey, Headroom: c.headroom(), Rate: c.goal(),
 		MemoryBytes: c.MemoryBytes, Grows: c.MaxMemoryBytes > 0,
 	}
 }

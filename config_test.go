@@ -57,26 +57,33 @@ func TestBadConfigurationsAreNamed(t *testing.T) {
 		{func(c *sketchlimit.Config) { c.FalseDenialRate = 1e-5 }, "FalseDenialRate 1e-05, goes with Keys alone, or with MaxMemoryBytes"},
 		{func(c *sketchlimit.Config) { c.FalseDenialRate = math.NaN() }, "FalseDenialRate NaN, must be 1e-12 … below 1"},
 		{func(c *sketchlimit.Config) { c.FalseDenialRate = -1 }, "FalseDenialRate -1, must be 1e-12 … below 1"},
+		{func(c *sketchlimit.Config) { c.UnitsPerKey = -1 }, "UnitsPerKey -1, must be 0 … 2147483647"},
+		{func(c *sketchlimit.Config) { c.UnitsPerKey = math.NaN() }, "UnitsPerKey NaN, must be 0 … 2147483647"},
+		{func(c *sketchlimit.Config) { c.UnitsPerKey, c.Algorithm = 5, sketchlimit.TokenBucket }, "UnitsPerKey 5, goes with windows only"},
+		{func(c *sketchlimit.Config) { c.UnitsPerKey = 5 }, "UnitsPerKey 5, goes with Keys alone, or with MaxMemoryBytes"},
+		{func(c *sketchlimit.Config) { c.Headroom = 0.5 }, "Headroom 0.5, must be 1 … 1000"},
+		{func(c *sketchlimit.Config) { c.Headroom = math.Inf(1) }, "Headroom +Inf, must be 1 … 1000"},
+		{func(c *sketchlimit.Config) { c.Headroom = 3 }, "Headroom 3, goes with Keys alone, or with MaxMemoryBytes"},
 		{func(c *sketchlimit.Config) { c.FalseDenialRate = 1 }, "FalseDenialRate 1, must be 1e-12 … below 1"},
 		{func(c *sketchlimit.Config) {
 			c.Limit, c.SubWindows, c.Keys, c.MemoryBytes, c.FalseDenialRate = 5, 10_000, math.MaxInt32, 0, 1e-12
 		},
-			"Keys 2147483647 at FalseDenialRate 1e-12 needs 3.75e+16 bytes, must be at most " + mostMemory},
+			"Keys 2147483647 at FalseDenialRate 1e-12 needs 2.52e+16 bytes, must be at most " + mostMemory},
 		{func(c *sketchlimit.Config) { c.Plan = &plan }, "MemoryBytes 1048576 with a Plan, only one of them may be set"},
 		{func(c *sketchlimit.Config) { c.Plan, c.MemoryBytes, c.Keys = &plan, 0, 5 }, "Keys 5 with a Plan, only one of them may be set"},
 		{with(func(p *sketchlimit.Plan) { p.Shards = 0 }), "Plan.Shards 0, must be 1 … 16777216"},
 		{with(func(p *sketchlimit.Plan) { p.BloomBytes = 100 }), "Plan.BloomBytes 100, must be a multiple of 64"},
 		{with(func(p *sketchlimit.Plan) { p.BloomProbes = 0 }), "Plan.BloomProbes 0, must be 1 … 28"},
-		{with(func(p *sketchlimit.Plan) { p.HeavyEntries = 12 }), "Plan.HeavyEntries 12, must be a multiple of 8"},
-		{with(func(p *sketchlimit.Plan) { p.HeavyEntries = 8 }), "Plan.HeavyThreshold 0, must be at least 1"},
+		{with(func(p *sketchlimit.Plan) { p.HeavyEntries = 24 }), "Plan.HeavyEntries 24, must be a multiple of 16"},
+		{with(func(p *sketchlimit.Plan) { p.HeavyEntries = 16 }), "Plan.HeavyThreshold 0, must be at least 1"},
 		{func(c *sketchlimit.Config) {
-			with(func(p *sketchlimit.Plan) { p.HeavyEntries = 8 })(c)
+			with(func(p *sketchlimit.Plan) { p.HeavyEntries = 16 })(c)
 			c.SubWindows = 2
-		}, "Plan.HeavyEntries 8, must be 0 for 2 SubWindows"},
+		}, "Plan.HeavyEntries 16, must be 0 for 2 SubWindows"},
 		{func(c *sketchlimit.Config) {
-			with(func(p *sketchlimit.Plan) { p.HeavyEntries = 8; p.CellBits = 32 })(c)
+			with(func(p *sketchlimit.Plan) { p.HeavyEntries = 16; p.CellBits = 32 })(c)
 			c.Limit = 1 << 22
-		}, "Plan.HeavyEntries 8, must be 0 for Limit 4194304"},
+		}, "Plan.HeavyEntries 16, must be 0 for Limit 4194304"},
 		{func(c *sketchlimit.Config) {
 			with(func(p *sketchlimit.Plan) { p.Shards = 0 })(c)
 			c.Algorithm = sketchlimit.TokenBucket
@@ -88,9 +95,9 @@ func TestBadConfigurationsAreNamed(t *testing.T) {
 		},
 			"Plan.BloomBytes 1024, must be 0 for a TokenBucket"},
 		{func(c *sketchlimit.Config) {
-			with(func(p *sketchlimit.Plan) { p.BloomBytes, p.HeavyEntries = 0, 8 })(c)
+			with(func(p *sketchlimit.Plan) { p.BloomBytes, p.HeavyEntries = 0, 16 })(c)
 			c.Algorithm = sketchlimit.TokenBucket
-		}, "Plan.HeavyEntries 8, must be 0 for a TokenBucket"},
+		}, "Plan.HeavyEntries 16, must be 0 for a TokenBucket"},
 		{func(c *sketchlimit.Config) {
 			with(func(p *sketchlimit.Plan) { p.BloomBytes = 0 })(c)
 			c.Algorithm = sketchlimit.TokenBucket
@@ -99,7 +106,10 @@ func TestBadConfigurationsAreNamed(t *testing.T) {
 			with(func(p *sketchlimit.Plan) { p.BloomBytes, p.CellBits, p.Depth = 0, 32, 0 })(c)
 			c.Algorithm = sketchlimit.TokenBucket
 		}, "Plan: cms: depth 0, must be 1 … 32"},
-		{with(func(p *sketchlimit.Plan) { p.CellBits = 4 }), "Plan.CellBits 4, must be at least 8 for Limit 100"},
+		{func(c *sketchlimit.Config) {
+			with(func(p *sketchlimit.Plan) { p.CellBits = 4 })(c)
+			c.Limit = 124
+		}, "Plan.CellBits 4, must be at least 8 for Limit 124"},
 		{with(func(p *sketchlimit.Plan) { p.CellBits = 12 }), "Plan: cms: cells of 12 bits, must be 4, 8, 16 or 32"},
 		{with(func(p *sketchlimit.Plan) { p.Depth = 0 }), "Plan: cms: depth 0, must be 1 … 32"},
 		{with(func(p *sketchlimit.Plan) { p.Width = 0 }), "Plan: cms: width 0, must be a multiple of 8, 8 … 536870912"},
@@ -220,4 +230,39 @@ func TestWindow(t *testing.T) {
 		c.Limit = 10
 		require.Equal(t, c.Window, build(t, c).Window())
 	}
+}
+
+// What a limiter takes rises with the units that keys use, and with headroom; what is not stated is a fifth of the limit,
+// and twice the traffic.
+func TestSizesOfUnitsAndHeadroom(t *testing.T) {
+	size := func(c sketchlimit.Config) (sketchlimit.Plan, float64) {
+		c.Window, c.Keys = time.Minute, 100_000
+		plan, bytes, err := c.Size()
+		require.NoError(t, err)
+		return plan, float64(bytes) / float64(c.Keys)
+	}
+	for _, a := range []sketchlimit.Algorithm{sketchlimit.SlidingWindow, sketchlimit.FixedWindow} {
+		for _, limit := range []int{100, 1000, 100_000} {
+			c := sketchlimit.Config{Limit: limit, Algorithm: a}
+			plan, usual := size(c)
+			require.GreaterOrEqual(t, plan.HeavyThreshold, limit/7, "one request of many units must not make a key heavy")
+			c.UnitsPerKey = float64(limit) / 5
+			_, stated := size(c)
+			require.Equal(t, usual, stated)
+			c.UnitsPerKey *= 2
+			_, twice := size(c)
+			require.InEpsilon(t, 2*usual, twice, 0.1)
+			c.UnitsPerKey = 5
+			_, few := size(c)
+			require.Less(t, few, usual/2)
+			c.UnitsPerKey, c.Headroom = 0, 6
+			_, thrice := size(c)
+			require.InEpsilon(t, 3*usual, thrice, 0.1)
+		}
+	}
+	c := sketchlimit.Config{Limit: 10, Algorithm: sketchlimit.TokenBucket}
+	_, usual := size(c)
+	c.Headroom = 4
+	_, twice := size(c)
+	require.InEpsilon(t, 2*usual, twice, 0.1)
 }

@@ -459,7 +459,7 @@ func TestStatsTellHowManyKeysThereAre(t *testing.T) {
 				s := l.Stats()
 				require.InEpsilon(t, keys, s.DistinctKeys, 0.05, "%+v: %+v", c, l.Plan())
 				require.False(t, s.OutsidePlan)
-				send(2 * keys)
+				send(3 * keys) // above Headroom, which is 2
 				s = l.Stats()
 				require.True(t, s.OutsidePlan, "%+v: %+v", c, s)
 			}
@@ -469,11 +469,11 @@ func TestStatsTellHowManyKeysThereAre(t *testing.T) {
 
 func TestStatsTellAnOverload(t *testing.T) {
 	plan := build(t, sketchlimit.Config{Limit: 100, Window: time.Minute, Keys: 20_000}).Plan()
-	require.EqualValues(t, 20_000, plan.Keys)
+	require.EqualValues(t, 40_000, plan.Keys, "with headroom")
 	for name, c := range map[string]sketchlimit.Config{
 		"keys":   {Keys: 20_000},
 		"plan":   {Plan: &plan},
-		"memory": {MemoryBytes: 8 << 10}, // nobody said how many keys: the rate tells
+		"memory": {MemoryBytes: 16 << 10}, // nobody said how many keys: the rate tells
 	} {
 		c.Limit, c.Window = 100, time.Minute
 		l := build(t, c)
@@ -482,9 +482,9 @@ func TestStatsTellAnOverload(t *testing.T) {
 				l.TakeAt(time.Unix(0, 0), strconv.Itoa(i%keys), 1)
 			}
 		}
-		send(18_000, 1)
+		send(38_000, 1)
 		require.False(t, l.Stats().OutsidePlan, name)
-		if send(24_000, 1); name != "memory" {
+		if send(44_000, 1); name != "memory" {
 			require.True(t, l.Stats().OutsidePlan, name)
 		}
 		send(100_000, 6)

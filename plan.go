@@ -12,12 +12,12 @@ import (
 type Plan struct {
 	Shards         int // locks, and parts of the memory; 1 … 1<<24
 	BloomBytes     int // of one doorkeeper, a multiple of 64; 0 where the algorithm is TokenBucket
-	BloomProbes    int // bits a key sets in it, 1 … bloom.MaxProbes
+	BloomProbes    int // bits a key sets in it, 1 … bloom.MaxProbes; with 1, an eighth of the keys do, to be told by Stats
 	Depth          int // rows of one sketch, 1 … cms.MaxDepth
 	Width          int // cells in a row; 0 only where Limit is 1 and doorkeepers of windows count alone
-	HeavyEntries   int // of one shard's table of heavy keys, a multiple of 8; 0 where there is none
+	HeavyEntries   int // of one shard's table of heavy keys, a multiple of 16; 0 where there is none
 	HeavyThreshold int // units in a generation from which a key counts as heavy
-	CellBits       int // 4, 8, 16 or 32; a cell must be able to hold Limit − 1, a TokenBucket's is 32
+	CellBits       int // 4, 8, 16: cells that widen, for Limit up to 123, 8191, 1<<31-1; 32 with TokenBucket
 
 	// These say what the dimensions were chosen for, with defaults as in [Config]. New refuses a Plan whose Limit is not 0
 	// if any of them differs from the Config; where Limit is 0, nobody knows. A Plan does not know the Window: its traffic
@@ -98,6 +98,9 @@ func (c *Config) planOf(d engine.Dimensions) Plan {
 // planned returns the keys in a generation that the limiter is for, 0 if nobody knows, and its false-denial rate.
 func (c *Config) planned() (keys, rate float64) {
 	keys, rate = float64(c.Keys), c.goal()
+	if c.Limit > 1 && c.MemoryBytes == 0 {
+		keys *= c.headroom()
+	}
 	if c.Plan != nil {
 		keys, rate = c.Plan.Keys, max(rate, c.Plan.FalseDenialRate)
 	}

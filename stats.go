@@ -11,11 +11,10 @@ type Stats struct {
 	// never seen is denied its first unit now, at Config.LowestLimit. For other costs and
 	// limits see [Limiter.FalseDenialRate]. It is no estimate from samples but
 	// follows from what every cell holds, also those of limiters that share the limit.
-	// It is no bound for keys that have used some of their limit: they have passed the
-	// doorkeeper and meet more.
+	// It is no bound for keys that have used some of their limit: they meet more.
 	FalseDenialRate float64
 	// DistinctKeys and PreviousDistinctKeys estimate the keys that were admitted
-	// in the current and in the previous generation, to about 1 % until the
+	// in the current and in the previous generation, to about 2 % from some thousand keys on, until the
 	// doorkeepers are full. A fixed window has no previous generation. A bucket
 	// does not know: both are 0.
 	DistinctKeys         float64
@@ -27,7 +26,8 @@ type Stats struct {
 	SketchFill float64
 	// OutsidePlan tells that the limiter is not used as it was made for. Any of these is enough:
 	//
-	//   - There are more keys, in the current or in the previous generation, than Config.Keys or Plan.Keys.
+	//   - There are more keys, in the current or in the previous generation, than Config.Keys times Config.Headroom, or
+	//     than Plan.Keys.
 	//     Limiters that grow have no such bound.
 	//   - FalseDenialRate is above Config.FalseDenialRate; above 1e-5 if that is not set, or above
 	//     Plan.FalseDenialRate if that is higher. It is the rate of this moment: as planned, it is highest at the end of a

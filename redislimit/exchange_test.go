@@ -58,7 +58,7 @@ func TestExchangeIsCutIntoPieces(t *testing.T) {
 	client.AddHook(&most)
 	var clock atomic.Int64
 	c := testConfig(&clock)
-	c.Keys = 400_000
+	c.Keys, c.UnitsPerKey = 400_000, 5
 	a, b := newTestNode(t, client, c), newTestNode(t, client, c)
 	spend := func() {
 		for i := range 50_000 {

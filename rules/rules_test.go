@@ -313,7 +313,7 @@ descriptors:
 	require.NoError(t, err)
 	require.Equal(t, rule.MemoryBytes(), f.MemoryBytes)
 	require.LessOrEqual(t, f.Stated().FalseDenialRate, 0.001)
-	require.Greater(t, f.At[4].FalseDenialRate, 0.1)
+	require.Greater(t, f.At[4].FalseDenialRate, 0.01)
 	require.InDelta(t, 10_000, f.Keys, 100)
 	_, err = l.All()[1].Forecast()
 	require.EqualError(t, err, "tune: Traffic.Keys 0, must be 1 … 2147483647")

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What New takes by its table is what Tune takes for the same traffic and half as much again, up to twice
-// that where a limit lies far behind the row that it goes by. By what is predicted, it reaches the goal
+// What New takes by its table, where no more units are stated than that is for, is what Tune takes for the same
+// traffic and half as much again, up to twice that where a limit lies far behind the row that it goes by. By what is predicted, it reaches the goal
 // and bears twice the load.
 func TestSizesAreThoseOfTune(t *testing.T) {
 	tuned(t)
@@ -31,6 +31,9 @@ func TestSizesAreThoseOfTune(t *testing.T) {
 	} {
 		c := sketchlimit.Config{
 			Limit: g.Limit, Window: time.Minute, Algorithm: g.Algorithm, SubWindows: g.SubWindows, Keys: keys, FalseDenialRate: g.FalseDenialRate,
+		}
+		if g.Algorithm != sketchlimit.TokenBucket {
+			c.UnitsPerKey = 5 // as the traffic has it
 		}
 		_, forecast, err := tune.Plan(traffic, g)
 		require.NoError(t, err)

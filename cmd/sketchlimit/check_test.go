@@ -47,7 +47,7 @@ descriptors:
 	assert.Empty(t, o.err)
 	assert.Regexp(t, `^9 rules, [\d.]+ MiB of counts\n\n  rule `, o.out)
 	for _, row := range []string{
-		`(?m)^  api\.client +100 per 1m +fixed +1,000,000 +[\d.]+ [KM]iB +([\d.]+e-\d+|< 1e-12) +\d\.\d ×$`,
+		`(?m)^  api\.client +100 per 1m +fixed +1,000,000 +[\d.]+ [KM]iB +([\d.]+e-\d+|< 1e-12) +[\d.]+ ×$`,
 		`(?m)^  api\.client\.path_/search\* +40 per 10m +sliding +100,000 +\d+ KiB +([\d.]+e-\d+|< 1e-12) +[\d.]+ ×$`,
 		`(?m)^  api\.all_of it +10,000 per 1s +fixed, shadow, quota +1 +[\d.]+ KiB +none +none$`,
 		`(?m)^  api\.given +100 per 1h +fixed +not said +\d+ KiB +unknown +unknown$`,

@@ -9,6 +9,8 @@ type Need struct {
 	Rule        engine.Rule
 	Lowest      int     // limit that a request may come with
 	Keys        int     // distinct keys in a window; 0 if nobody knows
+	Units       float64 // that a key uses in a window, on average; 0 if nobody knows
+	Headroom    float64 // multiple of that traffic up to which the rate shall hold
 	Rate        float64 // of false denials
 	MemoryBytes int     // the most that the limiter may take, everything included; 0 if nobody said
 	Grows       bool    // it may become larger

@@ -20,16 +20,17 @@ type sized struct {
 
 const (
 	strictRate = 1e-7
-	// headroom is on top of what Tune takes: whoever states keys alone knows less of the
-	// traffic. With it everybody is denied from three times the load on, rather than twice.
-	headroom = 1.5
-	// bucketBytesPerKey is what has been measured at a limit of 100, and smallBucket the
+	// tableHeadroom is what a row bears of its own: everybody is denied from twice the load of its traffic on, and the rate
+	// has passed its goal long before.
+	tableHeadroom = 4. / 3
+	// bucketBytesPerKey is what has been measured at a limit of 100 for bucketHeadroom times the traffic, and smallBucket the
 	// units from which on it will do.
 	bucketBytesPerKey = 5
+	bucketHeadroom    = 2
 	smallBucket       = 20
 	// lowBelow is the lowest limit from which on the rows of limits as low do, and lowCellBits the cells of those below.
 	lowBelow    = 12
-	lowCellBits = 16
+	lowCellBits = 8
 )
 
 // sized returns the row of the lowest limit, and for how many generations it is; fewer take as much, because
@@ -100,7 +101,8 @@ func (n *Need) lowSized() (row *sized) {
 	return row
 }
 
-// sizedFor returns how the bytes of the limiter's row are spent for so many keys, and how many these are.
+// sizedFor returns how the bytes that so many keys take are spent, and how many these are: those of the limiter's row, or
+// those for the units that keys use if these are more.
 func (n *Need) sizedFor(keys int) (how Shape, bytes float64, err error) {
 	row, generations := n.sized()
 	how, bytes, err = n.spent(row, engine.CellBits(row.limit), generations, keys)
@@ -109,6 +111,11 @@ func (n *Need) sizedFor(keys int) (how Shape, bytes float64, err error) {
 		if lowBytes < bytes {
 			return lowHow, lowBytes, err
 		}
+	}
+	if used := n.used(row, keys); used > bytes && err == nil {
+		how = n.Shape(int(used))
+		how.Threshold = max(how.Threshold, n.Lowest/usedThreshold)
+		return how, used, nil
 	}
 	return how, bytes, err
 }
@@ -119,7 +126,7 @@ func (n *Need) sizedFor(keys int) (how Shape, bytes float64, err error) {
 // reading is too much, so doorkeepers hold the rate themselves, as they do where Limit is 1.
 func (n *Need) spent(row *sized, bits, generations, keys int) (how Shape, bytes float64, err error) {
 	how = row.Shape(n.Rate)
-	bytes = headroom * row.bytesFor(n.Rate) * float64(keys) * max(1, float64(n.Rule.Generations())/float64(generations))
+	bytes = math.Max(1, n.Headroom/tableHeadroom) * row.bytesFor(n.Rate) * float64(keys) * max(1, float64(n.Rule.Generations())/float64(generations))
 	if n.Rule.IsBucket() || n.Lowest == int(n.Rule.Limit()) {
 		return how, bytes, nil
 	}
@@ -130,6 +137,7 @@ func (n *Need) spent(row *sized, bits, generations, keys int) (how Shape, bytes 
 		if door, how.Probes, err = n.doorsFor(keys); err != nil {
 			return Shape{}, 0, err
 		}
+		how.Probes = max(2, how.Probes) // with one it would not guard
 	}
 	bytes = heavy + door + cells
 	how.Heavy, how.Door = heavy/bytes, door/(door+cells)
@@ -157,7 +165,7 @@ func (n *Need) MemoryFor(keys int) (int, error) {
 	} else if n.Rule.IsBucket() {
 		// the rate falls with about the fourth power of the memory, down to half of what
 		// 1e-5 takes; below that the cliff is near where everybody is denied
-		bytes = bucketBytesPerKey * float64(keys) * max(0.5, math.Pow(1e-5/rate, 0.25))
+		bytes = bucketBytesPerKey * n.Headroom / bucketHeadroom * float64(keys) * max(0.5, math.Pow(usualRate/rate, 0.25))
 	} else {
 		bytes, _, err = n.doorsFor(keys)
 	}

@@ -1,0 +1,170 @@
+// Command ordinary measures what New takes for a number of keys in ordinary use: every key uses the same share of its
+// limit, below half of it, so that nobody is to be denied, beside one key in a hundred that asks for three times the
+// limit from the midst of a window on. It does so at the load that Keys states, and at multiples of it.
+//
+//	go run ./bench/ordinary -loads 1,2,4,10
+package main
+
+import (
+	"flag"
+	"fmt"
+	"log"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sketchlimit/sketchlimit"
+)
+
+// row is a limiter and its use.
+type row struct {
+	algorithm sketchlimit.Algorithm
+	sub       int // parts of a sliding window
+	limit     int
+	use       float64 // share of the limit that each key asks for in a window
+	cost      int     // of one request
+	keys      int     // Config.Keys
+	load      float64 // multiple of those keys that comes
+}
+
+const (
+	window  = time.Minute
+	windows = 3
+	late    = 1.5  // windows from the beginning, when abusers come
+	abusers = 0.01 // of all keys
+	excess  = 3    // of what abusers ask for over their limit
+)
+
+// requests returns how many a key sends in a window: at least one.
+func (r *row) requests() int { return max(1, int(r.use*float64(r.limit)/float64(r.cost))) }
+
+// result is what came of a row.
+type result struct {
+	bytes        float64 // a key
+	denied, sent uint64  // requests of those who stay below half of the limit
+	live         float64 // the limiter's own rate for their cost, the highest at the end of a window
+	outside      bool    // Stats.OutsidePlan at the end of a window
+}
+
+func (r *result) rate() float64 { return float64(r.denied) / float64(r.sent) }
+
+// play sends the load, evenly over each window and in an order of its own, and counts.
+func (r *row) play(seed uint64) (result, error) {
+	c := sketchlimit.Config{Limit: r.limit, Window: window, Algorithm: r.algorithm, SubWindows: r.sub, Keys: r.keys, Seed: seed}
+	l, err := sketchlimit.New(c)
+	if err != nil {
+		return result{}, err
+	}
+	random := rand.New(rand.NewPCG(seed, 0))
+	light := int(r.load * float64(r.keys))
+	heavy := max(1, int(abusers*float64(light)))
+	names := make([]string, light+heavy)
+	for i := range names {
+		names[i] = strconv.FormatUint(random.Uint64(), 36)
+	}
+	order := make([]int32, light*r.requests())
+	for i := range order {
+		order[i] = int32(i % light)
+	}
+	perRequest := float64(excess*r.limit/r.cost*heavy) / float64(len(order))
+	out := result{bytes: float64(l.MemoryBytes()) / float64(r.keys)}
+	begin, owed := time.Unix(1_000_000_000, 0).Truncate(window), 0.
+	for w := range windows {
+		random.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+		for i, key := range order {
+			passed := float64(w) + float64(i)/float64(len(order))
+			now := begin.Add(time.Duration(passed * float64(window)))
+			out.sent++
+			if !l.TakeAt(now, names[key], r.cost).Allowed {
+				out.denied++
+			}
+			if passed < late {
+				continue
+			}
+			for owed += perRequest; owed >= 1; owed-- {
+				l.TakeAt(now, names[light+random.IntN(heavy)], r.cost)
+			}
+		}
+		out.live = max(out.live, l.FalseDenialRate(r.cost, r.limit))
+		out.outside = out.outside || l.Stats().OutsidePlan
+	}
+	return out, nil
+}
+
+// rows returns those of the loads: all limits, algorithms, shares and costs of which a share holds a whole request. There
+// are fewer keys where a window would have more than so many requests.
+func rows(keys, most int, loads []float64) (all []row) {
+	for _, limit := range []int{10, 100, 1000, 100_000} {
+		for _, cost := range slices.Compact([]int{1, max(1, limit/50)}) {
+			for _, rule := range rules {
+				for _, use := range []float64{0.01, 0.05, 0.1, 0.2, 0.4} {
+					for _, load := range loads {
+						r := row{rule.algorithm, rule.sub, limit, use, cost, keys, load}
+						if use*float64(limit) >= float64(cost) {
+							r.keys = min(keys, int(float64(most)/load)/r.requests())
+							all = append(all, r)
+						}
+					}
+				}
+			}
+		}
+	}
+	return all
+}
+
+var rules = []struct {
+	algorithm sketchlimit.Algorithm
+	sub       int
+}{{sketchlimit.SlidingWindow, 1}, {sketchlimit.SlidingWindow, 6}, {sketchlimit.FixedWindow, 1}, {sketchlimit.TokenBucket, 1}}
+
+func main() {
+	log.SetFlags(0)
+	keys := flag.Int("keys", 20_000, "Config.Keys")
+	loads := flag.String("loads", "1", "`MULTIPLES` of the keys, with commas")
+	flag.Parse()
+	var multiples []float64
+	for text := range strings.SplitSeq(*loads, ",") {
+		x, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			log.Fatal(err)
+		}
+		multiples = append(multiples, x)
+	}
+	fmt.Println("| limit | algorithm, parts | cost | share | keys | load | bytes a key | denied | live | outside plan |\n|---|---|---|---|---|---|---|---|---|---|")
+	all := rows(*keys, 4_000_000, multiples)
+	results := make([]result, len(all))
+	next := make(chan int)
+	var workers sync.WaitGroup
+	for range 2 {
+		workers.Go(func() {
+			for i := range next {
+				r, err := all[i].play(1)
+				if err != nil {
+					log.Fatal(err)
+				}
+				results[i] = r
+			}
+		})
+	}
+	for i := range all {
+		next <- i
+	}
+	close(next)
+	workers.Wait()
+	for i, r := range all {
+		o := results[i]
+		fmt.Printf("| %d | %v, %d | %d | %g %% | %d | %g | %.2f | %s | %.1e | %v |\n",
+			r.limit, r.algorithm, r.sub, r.cost, 100*r.use, r.keys, r.load, o.bytes, share(o), o.live, o.outside)
+	}
+}
+
+// share writes the rate of denials, 0 where there was none.
+func share(r result) string {
+	if r.denied == 0 {
+		return "0"
+	}
+	return fmt.Sprintf("%.1e", r.rate())
+}
