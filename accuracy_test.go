@@ -38,12 +38,13 @@ var readmeWorkloads = map[string]struct {
 	spec  string
 	limit int
 }{
-	"Zipf 0.8, 1 M keys, 5 M requests":                  {"zipf:0.8,keys=1e6,requests=25e6,windows=5", 100},
-	"Zipf 1.1, 1 M keys, 5 M requests":                  {"zipf:1.1,keys=1e6,requests=25e6,windows=5", 100},
-	"uniform, 1 M keys, 5 M requests":                   {"uniform,keys=1e6,requests=25e6,windows=5", 100},
-	"10 k abusers at 3 × limit, 1 M keys of 3 requests": {"attack:3,keys=1e6,abusers=1e4,limit=100,requests=30e6,windows=5", 100},
-	"uniform, 200 k keys, 400 k requests, limit 5":      {"uniform,keys=2e5,requests=24e5,windows=6", 5},
-	"uniform, 1 M keys, 1 M requests, limit 1":          {"uniform,keys=1e6,requests=6e6,windows=6", 1},
+	"Zipf 0.8, 1 M keys, 5 M requests":                             {"zipf:0.8,keys=1e6,requests=25e6,windows=5", 100},
+	"Zipf 1.1, 1 M keys, 5 M requests":                             {"zipf:1.1,keys=1e6,requests=25e6,windows=5", 100},
+	"uniform, 1 M keys, 5 M requests":                              {"uniform,keys=1e6,requests=25e6,windows=5", 100},
+	"10 k abusers at 3 × limit, 1 M keys of 3 requests":            {"attack:3,keys=1e6,abusers=1e4,limit=100,requests=30e6,windows=5", 100},
+	"flood: 3 M keys of one request beside 5 M requests, Zipf 0.8": {"scan:0.375,exponent=0.8,keys=1e6,requests=40e6,windows=5", 100},
+	"uniform, 200 k keys, 400 k requests, limit 5":                 {"uniform,keys=2e5,requests=24e5,windows=6", 5},
+	"uniform, 1 M keys, 1 M requests, limit 1":                     {"uniform,keys=1e6,requests=6e6,windows=6", 1},
 }
 
 // The contract is the README's accuracy table: rows of up to 10 million requests as they are, and a quarter of the keys,
