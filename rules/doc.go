@@ -37,8 +37,9 @@
 //     envoyproxy/ratelimit, sliding_window, or token_bucket;
 //   - burst, of a token_bucket: how many units it holds; requests_per_unit if not given;
 //   - keys: how many combinations of open values a window has; [DefaultKeys] if not given;
+//   - units_per_key and headroom: what keys use in a window, and the multiple of that traffic that may come;
 //   - false_denial_rate: the rate for that many keys, see [sketchlimit.Config];
-//   - memory: the most bytes of the rule, such as 512KiB, in place of false_denial_rate.
+//   - memory: the most bytes of the rule, such as 512KiB, in place of these.
 //
 // Unknown fields are errors, and so are fields in a place where they would have no effect.
 package rules

@@ -41,6 +41,8 @@ type limit struct {
 	algorithm  sketchlimit.Algorithm
 	burst      int
 	keys       int
+	units      float64 // a key
+	headroom   float64
 	rate       float64
 	memory     int
 }
@@ -155,6 +157,8 @@ func (r *reader) limit(n *yaml.Node) *limit {
 		"burst":             extra("burst", func(n *yaml.Node) { l.burst = r.number(n, "burst", 1, math.MaxInt32) }),
 		"keys":              extra("keys", func(n *yaml.Node) { l.keys = r.number(n, "keys", 1, math.MaxInt32) }),
 		"false_denial_rate": extra("false_denial_rate", func(n *yaml.Node) { l.rate = r.share(n, "false_denial_rate") }),
+		"units_per_key":     extra("units_per_key", func(n *yaml.Node) { l.units = r.above(n, "units_per_key", 0, math.MaxInt32) }),
+		"headroom":          extra("headroom", func(n *yaml.Node) { l.headroom = r.above(n, "headroom", 1, 1000) }),
 		"memory":            extra("memory", func(n *yaml.Node) { l.memory = r.bytes(n) }),
 	})
 	window, known := l.window()
@@ -171,6 +175,10 @@ func (r *reader) limit(n *yaml.Node) *limit {
 		r.fail(n, "burst %d, goes with algorithm token_bucket only", l.burst)
 	case l.memory > 0 && l.rate > 0:
 		r.fail(n, "false_denial_rate with memory, only one of them may be given")
+	case l.memory > 0 && l.units > 0:
+		r.fail(n, "units_per_key with memory, only one of them may be given")
+	case l.memory > 0 && l.headroom > 0:
+		r.fail(n, "headroom with memory, only one of them may be given")
 	}
 	for _, name := range l.replaces {
 		if name == l.name {

@@ -400,6 +400,11 @@ func TestWrongFiles(t *testing.T) {
 		{"domain: a\ndescriptors:\n- key: k\n  rate_limit: {unit: day, false_denial_rate: .nan}", "file.yaml:4: false_denial_rate .nan, must be a number above 0 and below 1 such as 1e-5"},
 		{"domain: a\ndescriptors:\n- key: k\n  rate_limit: {unit: day, memory: 8MB}", "file.yaml:4: memory '8MB', must be a number of bytes such as 65536, 512KiB, 8MiB or 1GiB"},
 		{"domain: a\ndescriptors:\n- key: k\n  rate_limit: {unit: day, memory: 99999999999GiB}", "file.yaml:4: memory '99999999999GiB', must be a number of bytes such as 65536, 512KiB, 8MiB or 1GiB"},
+		{"domain: a\ndescriptors:\n- key: k\n  rate_limit: {unit: day, headroom: 0.5}", "file.yaml:4: headroom 0.5, must be a number above 0, 1 … 1000"},
+		{"domain: a\ndescriptors:\n- key: k\n  rate_limit: {unit: day, units_per_key: .nan}", "file.yaml:4: units_per_key .nan, must be a number above 0, 0 … 2147483647"},
+		{"domain: a\ndescriptors:\n- key: k\n  rate_limit: {unit: day, memory: 8MiB, headroom: 4}", "file.yaml:4: headroom with memory, only one of them may be given"},
+		{"domain: a\ndescriptors:\n- key: k\n  rate_limit: {unit: day, memory: 8MiB, units_per_key: 4}", "file.yaml:4: units_per_key with memory, only one of them may be given"},
+		{"domain: a\ndescriptors:\n- key: k\n  value: v\n  rate_limit: {unit: day, headroom: 4}", "file.yaml:3: units_per_key and headroom, go with open values only: this rule has one counter"},
 		{"domain: a\ndescriptors:\n- key: k\n  rate_limit: {unit: day, memory: 8MiB, false_denial_rate: 1e-5}", "file.yaml:4: false_denial_rate with memory, only one of them may be given"},
 		{"domain: a\ndescriptors:\n- key: k\n  rate_limit: {unlimited: true, keys: 5}", "file.yaml:4: should not specify keys when unlimited"},
 	} {

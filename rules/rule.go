@@ -35,6 +35,8 @@ type Rule struct {
 
 	Keyed           bool    // it leaves values open; otherwise there is one counter
 	Keys            int     // that it is sized for; 0 if it only says how much memory
+	UnitsPerKey     float64 // that it is sized for; 0 if it does not say
+	Headroom        float64 // that it is sized for; 0 if it does not say
 	FalseDenialRate float64 // that it is sized for; 0 if it says how much memory
 
 	limiter  *sketchlimit.Limiter // nil if it is Unlimited or blocks
@@ -52,6 +54,8 @@ type counter struct {
 	algorithm sketchlimit.Algorithm
 	burst     int
 	keys      int
+	units     float64
+	headroom  float64
 	rate      float64
 	memory    int
 }
@@ -75,6 +79,8 @@ func newRule(p place, d *descriptor, line string) (*Rule, error) {
 	switch {
 	case !r.Keyed && l.keys > 0:
 		return nil, fmt.Errorf("%s: keys %d, goes with open values only: this rule has one counter", line, l.keys)
+	case !r.Keyed && (l.units > 0 || l.headroom > 0):
+		return nil, fmt.Errorf("%s: units_per_key and headroom, go with open values only: this rule has one counter", line)
 	case !r.Keyed:
 		r.Keys = 1
 	case l.keys > 0 || l.memory > 0:
@@ -88,7 +94,8 @@ func newRule(p place, d *descriptor, line string) (*Rule, error) {
 	case l.memory == 0:
 		r.FalseDenialRate = defaultFalseDenialRate
 	}
-	r.counter = counter{p, r.Limit, r.Window, r.Algorithm, r.Burst, r.Keys, r.FalseDenialRate, l.memory}
+	r.UnitsPerKey, r.Headroom = l.units, l.headroom
+	r.counter = counter{p, r.Limit, r.Window, r.Algorithm, r.Burst, r.Keys, l.units, l.headroom, r.FalseDenialRate, l.memory}
 	if r.Limit > 0 {
 		var err error
 		if _, r.bytes, err = r.config().Size(); err != nil {
@@ -99,7 +106,7 @@ func newRule(p place, d *descriptor, line string) (*Rule, error) {
 }
 
 // inFile has the names that files give to the fields of a limiter's Config.
-var inFile = strings.NewReplacer("sketchlimit: ", "", "FalseDenialRate", "false_denial_rate",
+var inFile = strings.NewReplacer("sketchlimit: ", "", "FalseDenialRate", "false_denial_rate", "UnitsPerKey", "units_per_key", "Headroom", "headroom",
 	"MemoryBytes", "memory", "Keys", "keys", "Burst", "burst")
 
 // String returns domain.key_value.key_value…, which tells the rules of all files apart.
@@ -108,12 +115,13 @@ func (r *Rule) String() string { return r.title }
 func (r *Rule) config() sketchlimit.Config {
 	return sketchlimit.Config{
 		Limit: r.Limit, Window: r.Window, Algorithm: r.Algorithm, Burst: r.Burst,
-		Keys: r.Keys, FalseDenialRate: r.FalseDenialRate, MemoryBytes: r.counter.memory,
+		Keys: r.Keys, UnitsPerKey: r.UnitsPerKey, Headroom: r.Headroom, FalseDenialRate: r.FalseDenialRate,
+		MemoryBytes: r.counter.memory,
 	}
 }
 
 // Forecast returns what the rule is expected to get wrong if in one window Keys keys come
-// that are what a limiter is sized for: five requests each on average, and from one in a
+// of five requests each on average or, if it says how many, UnitsPerKey, and from one in a
 // hundred three times the limit. It takes a second or so. It returns an error if Keys is 0,
 // and where [tune.Predict] does.
 func (r *Rule) Forecast() (tune.Forecast, error) {
@@ -121,7 +129,11 @@ func (r *Rule) Forecast() (tune.Forecast, error) {
 	if err != nil {
 		return tune.Forecast{}, err
 	}
-	return tune.Predict(tune.Traffic{Keys: r.Keys, Abusers: 0.01},
+	traffic := tune.Traffic{Keys: r.Keys, Abusers: 0.01}
+	if r.UnitsPerKey > 0 {
+		traffic.Requests = int(float64(r.Keys) * (r.UnitsPerKey + traffic.Abusers*3*float64(r.Limit)))
+	}
+	return tune.Predict(traffic,
 		tune.Goal{Limit: r.Limit, Algorithm: r.Algorithm, Burst: r.Burst}, plan)
 }
 

@@ -315,6 +315,16 @@ descriptors:
 	require.LessOrEqual(t, f.Stated().FalseDenialRate, 0.001)
 	require.Greater(t, f.At[4].FalseDenialRate, 0.01)
 	require.InDelta(t, 10_000, f.Keys, 100)
+	more := load(t, `
+domain: api
+descriptors:
+  - {key: user, rate_limit: {unit: minute, requests_per_unit: 100, keys: 10000, units_per_key: 40, headroom: 4}}
+`).All()[0]
+	require.Greater(t, more.MemoryBytes(), 3*rule.MemoryBytes())
+	f, err = more.Forecast()
+	require.NoError(t, err)
+	require.LessOrEqual(t, f.Stated().FalseDenialRate, 1e-5)
+	require.LessOrEqual(t, f.At[2].FalseDenialRate, 1e-5, "at twice the load")
 	_, err = l.All()[1].Forecast()
 	require.EqualError(t, err, "tune: Traffic.Keys 0, must be 1 … 2147483647")
 	_, err = l.All()[2].Forecast()

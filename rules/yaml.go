@@ -19,7 +19,7 @@ var everywhere = map[string]string{
 	"value_to_metric": "a descriptor", "metadata": "a descriptor",
 	"unit": "a rate_limit", "requests_per_unit": "a rate_limit", "unlimited": "a rate_limit", "replaces": "a rate_limit",
 	"unit_multiplier": "a rate_limit", "algorithm": "a rate_limit", "burst": "a rate_limit", "keys": "a rate_limit",
-	"false_denial_rate": "a rate_limit", "memory": "a rate_limit",
+	"units_per_key": "a rate_limit", "headroom": "a rate_limit", "false_denial_rate": "a rate_limit", "memory": "a rate_limit",
 	"name": "a rate_limit or an entry of replaces",
 }
 
@@ -135,6 +135,15 @@ func (r *reader) share(n *yaml.Node, name string) float64 {
 	value, err := strconv.ParseFloat(n.Value, 64)
 	if n.Kind != yaml.ScalarNode || err != nil || !(value > 0 && value < 1) {
 		r.fail(n, "%s %s, must be a number above 0 and below 1 such as 1e-5", name, shown(n))
+	}
+	return value
+}
+
+// above reads a number above 0, from least to most.
+func (r *reader) above(n *yaml.Node, name string, least, most float64) float64 {
+	value, err := strconv.ParseFloat(n.Value, 64)
+	if n.Kind != yaml.ScalarNode || err != nil || !(value > 0 && value >= least && value <= most) {
+		r.fail(n, "%s %s, must be a number above 0, %.0f … %.0f", name, shown(n), least, most)
 	}
 	return value
 }
