@@ -25,8 +25,11 @@ const (
 	// smallestLines is the cache lines of the smallest generation of a shard: one
 	// for the doorkeeper, one for the sketch.
 	smallestLines = 2
-	// heavyThreshold is the units in a generation that make a key heavy.
+	// heavyThreshold is the units in a generation that make a key heavy, up to a third of the limit, and heavyPart the part
+	// of the limit that is needed in any case: with fewer units a single request of many would do, and the table would be
+	// full of light keys when heavy ones come.
 	heavyThreshold = 16
+	heavyPart      = 6
 	// guardProbes are those of a doorkeeper that guards, in guardShare of its generation. It pays where any unit of
 	// others is much of the limit: below guardBelow.
 	guardProbes = 4
@@ -60,7 +63,7 @@ type Shape struct {
 
 // Shape returns one that does about right for most limits, and for buckets and a limit of 1 in any case.
 func (n *Need) Shape(memory int) Shape {
-	s := Shape{Depth: depth, Threshold: max(1, min(heavyThreshold, n.Lowest/3))}
+	s := Shape{Depth: depth, Threshold: max(1, min(heavyThreshold, n.Lowest/3), n.Lowest/heavyPart)}
 	if n.HeavyTable() {
 		s.Heavy, s.Depth = 1./heavyShare, besideHeavy
 	}

@@ -113,9 +113,7 @@ func (n *Need) sizedFor(keys int) (how Shape, bytes float64, err error) {
 		}
 	}
 	if used := n.used(row, keys); used > bytes && err == nil {
-		how = n.Shape(int(used))
-		how.Threshold = max(how.Threshold, n.Lowest/usedThreshold)
-		return how, used, nil
+		return n.Shape(int(used)), used, nil
 	}
 	return how, bytes, err
 }

@@ -9,9 +9,6 @@ import (
 const (
 	// usualUse is the share of their limit that keys use on average where nobody says.
 	usualUse = 0.2
-	// usedThreshold is the part of the limit from which on a key is heavy: with fewer units a single request of many would
-	// make it so, and the table would be full of light keys when heavy ones come.
-	usedThreshold = 6
 	// usualRate is the rate that usedBytes are for.
 	usualRate = 1e-5
 )
