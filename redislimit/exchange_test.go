@@ -96,6 +96,8 @@ func TestStretchesAreSmall(t *testing.T) {
 	c := testConfig(&clock)
 	c.Keys = 30_000_000
 	s := newTestNode(t, newTestClient(t, redistest.New(t).Addr), c)
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, channel := range s.current() {
 		require.LessOrEqual(t, 8*len(channel.told), 2*stretchBytes)
 	}

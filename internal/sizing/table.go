@@ -170,10 +170,10 @@ func (n *Need) MemoryFor(keys int) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	memory := 1.05*bytes + float64(n.Smallest()) // 5 % for shards and their unevenness
-	if memory > engine.MaxMemory {
+	bytes *= 1.05 // for shards and their unevenness
+	if bytes > float64(engine.MaxMemory-n.Smallest()) {
 		return 0, fmt.Errorf("sketchlimit: Keys %d at FalseDenialRate %v needs %.3g bytes, must be at most %d",
-			keys, rate, memory, engine.MaxMemory)
+			keys, rate, bytes, engine.MaxMemory)
 	}
-	return int(memory), nil
+	return engine.HeapBytes(int(bytes)) + n.Smallest(), nil // what does not fill the heap's unit would be lost
 }
