@@ -95,7 +95,7 @@ func TestGrowKeepsItsGoal(t *testing.T) {
 		{"ten times as many at once", 9, func(w int) float64 { return 1 + 9*float64(w/jump&1) }, nil, 0},
 		{"thirty times as many at once", 9, func(w int) float64 { return 1 + 29*float64(w/jump&1) }, nil, 2},
 		{"five times as many at once, by a Clock of its own", 9, func(w int) float64 { return 1 + 4*float64(w/jump&1) }, time.Now, 0},
-		{"five times as many at once, closed", 9, func(w int) float64 { return 1 + 4*float64(w/jump&1) }, nil, -1},
+		{"ten times as many at once, closed", 9, func(w int) float64 { return 1 + 9*float64(w/jump&1) }, nil, -1},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			l := growing(t, sketchlimit.Config{Keys: first, MaxMemoryBytes: 64 << 20, Clock: tt.clock})
