@@ -117,19 +117,6 @@ func (e *Engine) Reserve(p Position, h uint64, n int, limit int64) (wait time.Du
 	return wait, v
 }
 
-// Consume is Take for a key of the i-th shard that is not remembered.
-func (e *Engine) Consume(i int, word int64, h uint64, n int, limit int64, effort Effort) Verdict {
-	s := &e.shards[i]
-	s.mu.Lock()
-	if next := e.next.Load(); next != nil { // it may have read this shard already
-		s.mu.Unlock()
-		return next.Consume(next.Shard(h), word, h, n, limit, effort)
-	}
-	v := e.request(i, h).take(e.Unpack(word), int64(n), limit, effort)
-	s.mu.Unlock()
-	return v
-}
-
 // lock locks the key's shard in the engine that decides then: a successor may have read this shard, so nothing
 // is counted here any more once there is one.
 func (e *Engine) lock(h uint64) request {

@@ -19,47 +19,59 @@ const (
 	Whole = exact             // all there is to tell
 )
 
-// take admits and counts n units, or does not. A limit below the window's is a window of
-// which some units are held back.
+// Consume is Take for a key of the i-th shard that is not remembered.
 //
 // Most keys have no entry in the table, are admitted and get none. For them it first computes the quota that the older
-// generations leave; then it reads and raises the current cells in one pass. All others go on to takeAny.
+// generations leave; then it reads and raises the current cells in one pass. All others go on to settle.
 //
 // It is the longest function because it is the hottest: its dozen values stay in registers, which a call in the
 // middle would empty.
-func (r request) take(p Position, n, limit int64, e Effort) Verdict {
+func (e *Engine) Consume(i int, word int64, h uint64, units int, limit int64, effort Effort) Verdict {
+	r, p, n := e.request(i, h), e.Unpack(word), int64(units)
+	if r.far {
+		r.prefetch(p.Generation, effort == Brief)
+	}
+	r.s.mu.Lock()
+	if next := e.next.Load(); next != nil { // it may have read this shard already
+		r.s.mu.Unlock()
+		return next.Consume(next.Shard(h), word, h, units, limit, effort)
+	}
 	if p.Generation != r.s.number {
-		q := r.turn(p)
-		return r.take(q, n, limit, e).After(r.span(p, q))
+		return r.settle(p, n, limit, effort)
 	}
 	if r.bucket.burst > 0 {
-		return r.takeTime(p, n, limit, e)
-	}
-	free := int64(0) // units that are not in use, whatever the previous generation holds of the key
-	if e == Brief && r.generations == 2 {
-		free = limit - r.Weighted(r.peakBefore(), 1, p.Elapsed)
-	}
-	if r.far {
-		r.prefetch(p.Generation, free > limit/2)
+		v := r.takeTime(p, n, limit, effort)
+		r.s.mu.Unlock()
+		return v
 	}
 	entries := r.entries()
-	if entry := r.heavy.find(entries, r.h); entry != nil {
-		return r.takeAny(p, n, limit, e, entry)
+	if r.heavy.find(entries, h) != nil {
+		return r.settle(p, n, limit, effort)
+	}
+	most := r.crowded // units of this generation that a key has without an entry
+	if r.heavy.room(entries) {
+		most = r.light + int64(r.s.peaks.raised)
+	}
+	free := int64(0) // units that are not in use, whatever the previous generation holds of the key
+	if effort == Brief && r.generations == 2 {
+		if free = limit - r.peakBefore(); free < most { // to weigh it takes a division
+			free = limit - r.Weighted(r.peakBefore(), 1, p.Elapsed)
+		}
 	}
 	here := limit // units that are not in use elsewhere
 	var at place
 	if r.beside.Load() {
 		share := r.share.Load()
 		if share == nil {
-			return r.takeAny(p, n, limit, e, nil)
+			return r.settle(p, n, limit, effort)
 		}
-		at = share.place(r.h)
+		at = share.place(h)
 		others := share.bound(at, r.Pack(p))
 		here -= others
 		free -= others
 	}
 	if free < n {
-		e |= exact
+		effort |= exact
 		free = here
 		for age := 1; age < r.generations; age++ {
 			first, h := r.buffer(age), r.hashAt(p.Generation-int64(age))
@@ -70,13 +82,9 @@ func (r request) take(p Position, n, limit int64, e Effort) Verdict {
 			}
 		}
 	}
-	most := r.crowded
-	if r.heavy.room(entries) {
-		most = r.light + int64(r.s.peaks.raised)
-	}
 	most = min(free, most)
 	if n < 1 || n > most {
-		return r.takeAny(p, n, limit, e, nil)
+		return r.settle(p, n, limit, effort)
 	}
 	first, h := r.buffer(0), r.hashAt(p.Generation)
 	var c uint32
@@ -89,11 +97,8 @@ func (r request) take(p Position, n, limit int64, e Effort) Verdict {
 			r.door.TestAndAdd(r.memory, first, h)
 		}
 	}
-	if !ok && e == Brief {
-		return r.take(p, n, limit, Brief|exact)
-	}
 	if !ok {
-		return r.takeAny(p, n, limit, e, nil)
+		return r.settle(p, n, limit, effort)
 	}
 	count := int64(c)
 	r.s.peaks.current = max(r.s.peaks.current, c)
@@ -102,10 +107,33 @@ func (r request) take(p Position, n, limit int64, e Effort) Verdict {
 	if at.block != nil {
 		r.share.Load().admit(at, count)
 	}
-	if e&Brief != 0 {
+	if effort&Brief != 0 {
+		r.s.mu.Unlock()
 		return Verdict{Allowed: true}
 	}
-	return Verdict{Allowed: true, Remaining: int(free - count), ResetAfter: r.resetAfter(p, 0)}
+	v := Verdict{Allowed: true, Remaining: int(free - count), ResetAfter: r.resetAfter(p, 0)}
+	r.s.mu.Unlock()
+	return v
+}
+
+// settle is take that unlocks the shard in the end.
+func (r request) settle(p Position, n, limit int64, e Effort) Verdict {
+	v := r.take(p, n, limit, e)
+	r.s.mu.Unlock()
+	return v
+}
+
+// take admits and counts n units, or does not. A limit below the window's is a window of
+// which some units are held back.
+func (r request) take(p Position, n, limit int64, e Effort) Verdict {
+	if p.Generation != r.s.number {
+		q := r.turn(p)
+		return r.take(q, n, limit, e).After(r.span(p, q))
+	}
+	if r.bucket.burst > 0 {
+		return r.takeTime(p, n, limit, e)
+	}
+	return r.takeAny(p, n, limit, e, r.heavy.find(r.entries(), r.h))
 }
 
 // takeAny is take for any key, in the shard's generation, by its entry if it has one.

@@ -430,7 +430,7 @@ var mutants = []mutant{
 		"keys > g.keys {",
 		"keys > g.keys && false {",
 		"TestGrowKeepsItsGoal"},
-	{"a decision that waited counts in an engine that was replaced", "internal/engine/engine.go",
+	{"a decision that waited counts in an engine that was replaced", "internal/engine/take.go",
 		"next != nil { // it may have read",
 		"next != nil && false { // it may have read",
 		"internal/engine.TestGrowDecisionThatWaits"},
