@@ -12,14 +12,18 @@
 //   - false denials: the limiter denied, the judge would have admitted;
 //   - over-admissions: the limiter admitted, the judge would have denied. There
 //     must be none;
-//   - the false-denial rate: false denials of innocent keys over requests of
-//     innocent keys, where a key is innocent while it has used less than half of
-//     its limit by the judge's count;
 //   - the estimate error: how many units more than the truth the limiter holds
 //     against the key.
 //
-// The lone oracle sees the same requests and decides for itself. It gives the
-// withheld share: 1 − units the limiter admitted / units the lone oracle admitted.
+// The lone oracle sees the same requests and decides for itself. It gives
+//
+//   - the withheld share: 1 − units the limiter admitted / units the lone oracle admitted;
+//   - who is innocent: a key, while it has used less than half of its limit by the lone
+//     oracle's count. The judge cannot tell: it knows little of a flooder that the limiter
+//     cuts off early, and each of its thousands of retries would be an innocent's;
+//   - the false-denial rate: false denials of innocent keys that the lone oracle admits, over
+//     requests of innocent keys. Beside it stands the share of innocent keys that were ever
+//     denied so, which retries cannot inflate.
 //
 // # Sketch error and algorithm error
 //

@@ -50,9 +50,11 @@ type Verdict struct {
 	AdmittedUnits        uint64  `json:"admitted_units"`
 	OverAdmissions       uint64  `json:"over_admissions"`        // requests; must be 0
 	FalseDenials         uint64  `json:"false_denials"`          // requests, of all keys
-	InnocentRequests     uint64  `json:"innocent_requests"`      // of keys that had used less than half their limit
-	InnocentFalseDenials uint64  `json:"innocent_false_denials"` // requests
+	InnocentRequests     uint64  `json:"innocent_requests"`      // of keys that had used less than half their limit by the lone oracle
+	InnocentFalseDenials uint64  `json:"innocent_false_denials"` // of these, denied where both oracles admit
 	FalseDenialRate      float64 `json:"false_denial_rate"`      // InnocentFalseDenials / InnocentRequests
+	InnocentKeys         int     `json:"innocent_keys"`          // with an innocent request
+	WrongedInnocentKeys  int     `json:"wronged_innocent_keys"`  // ever denied wrongly while innocent
 	WithheldShare        float64 `json:"withheld_share"`         // 1 − AdmittedUnits / units the lone oracle admits
 	MemoryBytes          int     `json:"memory_bytes"`           // what the limiter states; 0 if it does not
 }
@@ -189,12 +191,15 @@ func ReplayContest(ctx context.Context, src Source, c Contest, o Options) (_ *Re
 	}
 	heap := liveHeap() - before
 	defer func() { err = errors.Join(err, t.close()) }()
-	oracle, err := c.Oracle()
+	lone, err := newLone(c, keySample{})
 	if err != nil {
 		return nil, err
 	}
-	lone, census, series := &lone{oracle: oracle}, newCensus(c.Window), newSeries(c.Window, o.Buckets)
-	err = walk(ctx, src, c.Window, o, []lane{t, lone, census}, func(batch []Request) { series.count(batch, t, lone) })
+	census, series := newCensus(c.Window), newSeries(c.Window, o.Buckets)
+	err = walk(ctx, src, c.Window, o, []lane{t, lone, census}, func(batch []Request) {
+		t.tally(batch, lone)
+		series.count(batch, t, lone)
+	})
 	if err != nil {
 		return nil, err
 	}

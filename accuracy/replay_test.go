@@ -65,7 +65,7 @@ func TestReplayOfAPerfectLimiter(t *testing.T) {
 	require.NoError(t, err)
 	r := replay(t, sevenRequests, against(perfect), Options{})
 	// a is innocent at its first two requests (0 and 1 used of 4), b at its only one.
-	assert.Equal(t, Verdict{AdmittedRequests: 5, AdmittedUnits: 5, InnocentRequests: 3}, r.Verdict)
+	assert.Equal(t, Verdict{AdmittedRequests: 5, AdmittedUnits: 5, InnocentRequests: 3, InnocentKeys: 2}, r.Verdict)
 	assert.Equal(t, uint64(5), r.OracleAdmittedUnits)
 	assert.Equal(t, uint64(5), r.OracleAdmittedRequests)
 	assert.Equal(t, map[int]uint64{0: 7}, bins(r.EstimateError))
@@ -78,13 +78,14 @@ func TestReplayOfAPerfectLimiter(t *testing.T) {
 	assert.Equal(t, at(6), r.End)
 }
 
-// Denies everything: the judge, who sees nothing admitted, would have admitted all
-// seven, and both keys are innocent throughout.
+// Denies everything: the judge, who sees nothing admitted, would have admitted all seven. But a is a flooder, and
+// innocent at its first two requests only: by the lone oracle, whatever the limiter does to it.
 func TestReplayOfALimiterThatDeniesAll(t *testing.T) {
 	no := scripted(func(time.Time, string, int) sketchlimit.Decision { return sketchlimit.Decision{Limit: 4} })
 	r := replay(t, sevenRequests, against(no), Options{})
 	assert.Equal(t, Verdict{
-		FalseDenials: 7, InnocentRequests: 7, InnocentFalseDenials: 7, FalseDenialRate: 1, WithheldShare: 1,
+		FalseDenials: 7, InnocentRequests: 3, InnocentFalseDenials: 3, FalseDenialRate: 1, WithheldShare: 1,
+		InnocentKeys: 2, WrongedInnocentKeys: 2,
 	}, r.Verdict)
 	assert.Equal(t, 2, r.WrongedKeys)
 	assert.Equal(t, map[int]uint64{4: 2}, bins(r.UnitsEarly))
@@ -352,6 +353,7 @@ func TestReplayIsReproducible(t *testing.T) {
 				assert.Positive(t, r.FalseDenials)
 				assert.Positive(t, r.LiveFalseDenialRateMax)
 				assert.LessOrEqual(t, r.InnocentFalseDenials, r.FalseDenials)
+				assert.LessOrEqual(t, r.WrongedInnocentKeys, min(r.WrongedKeys, r.InnocentKeys))
 				assert.Equal(t, r.WrongedKeys, int(r.UnitsEarly.Count()))
 				assert.Equal(t, r.Requests, r.EstimateError.Count())
 				r.Memory = Memory{}
@@ -397,7 +399,7 @@ func TestResultIsJSON(t *testing.T) {
 	} {
 		assert.Contains(t, m, name)
 	}
-	assert.Len(t, m, 29)
+	assert.Len(t, m, 31)
 	assert.Contains(t, m["estimate_error"], "bins")
 }
 

@@ -101,20 +101,20 @@ func TestSweepOfASample(t *testing.T) {
 	contest := NewContest(c)
 	full, err := newTrial(contest, at(0))
 	require.NoError(t, err)
-	oracle, err := contest.Oracle()
+	alone, err := newLone(contest, keySample{})
 	require.NoError(t, err)
-	alone := &lone{oracle: oracle}
 	for r := range src.Requests() {
-		before, lone := full.v, alone.units
+		before, units0, innocents0 := full.v, alone.units, alone.innocents
 		full.run([]Request{r})
 		alone.run([]Request{r})
+		full.tally([]Request{r}, alone)
 		requests.add(r.Key, 1)
 		admitted.add(r.Key, full.v.AdmittedRequests-before.AdmittedRequests)
 		units.add(r.Key, full.v.AdmittedUnits-before.AdmittedUnits)
 		denials.add(r.Key, full.v.FalseDenials-before.FalseDenials)
-		innocents.add(r.Key, full.v.InnocentRequests-before.InnocentRequests)
+		innocents.add(r.Key, alone.innocents-innocents0)
 		early.add(r.Key, full.v.InnocentFalseDenials-before.InnocentFalseDenials)
-		exact.add(r.Key, alone.units-lone)
+		exact.add(r.Key, alone.units-units0)
 	}
 	requests.check(t, got.Sample.Requests, "requests")
 	admitted.check(t, got.AdmittedRequests, "admitted")

@@ -82,7 +82,7 @@ func (s *series) count(batch []Request, t *trial, l *lone) {
 		} else {
 			b.Denied++
 		}
-		if l.admitted[i] {
+		if l.outcomes[i]&admitted != 0 {
 			b.OracleAdmitted++
 		} else {
 			b.OracleDenied++

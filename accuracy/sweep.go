@@ -58,11 +58,10 @@ func race(ctx context.Context, src Source, contests []Contest, o Options) (_ []*
 	if err != nil {
 		return nil, nil, err
 	}
-	oracle, err := contests[0].Oracle()
+	alone, err := newLone(contests[0], keys)
 	if err != nil {
 		return nil, nil, err
 	}
-	alone := &lone{oracle: oracle, keys: keys}
 	lanes := []lane{alone}
 	var trials []*trial
 	defer func() {
@@ -78,7 +77,12 @@ func race(ctx context.Context, src Source, contests []Contest, o Options) (_ []*
 		t.keys = keys
 		trials, lanes = append(trials, t), append(lanes, t)
 	}
-	if err := walk(ctx, src, contests[0].Window, o, lanes, nil); err != nil {
+	tally := func(batch []Request) {
+		for _, t := range trials {
+			t.tally(batch, alone)
+		}
+	}
+	if err := walk(ctx, src, contests[0].Window, o, lanes, tally); err != nil {
 		return nil, nil, err
 	}
 	for _, t := range trials {

@@ -16,12 +16,12 @@ type trial struct {
 	do      doer   // the limiter, if it is one
 	key     []byte // of the request that do decides on
 	judge   exact.Limiter
-	limit   int
 	keys    keySample
 
 	requests, all       uint64 // judged, seen by the limiter
 	v                   Verdict
 	wronged             map[string]struct{}
+	wrongedInnocents    map[string]struct{}
 	unitsEarly          Histogram
 	estimateError       Histogram
 	tooSmall            uint64
@@ -43,9 +43,12 @@ type doer interface {
 type outcome uint8
 
 const (
-	admitted outcome = 1 << iota
-	falselyDenied
+	admitted      outcome = 1 << iota
+	falselyDenied         // by a limiter
+	innocent              // by the lone oracle: the key had used less than half of its limit
 )
+
+func (o outcome) has(all outcome) bool { return o&all == all }
 
 // replayClock shows a limiter the time of the stream in place of the wall clock,
 // which lies decades after most traces.
@@ -57,10 +60,10 @@ func (c *replayClock) now() time.Time  { return time.Unix(0, c.ns.Load()).UTC() 
 // newTrial builds the limiter at the time of the first request.
 func newTrial(c Contest, first time.Time) (*trial, error) {
 	t := &trial{
-		limit:   c.Limit,
-		wronged: make(map[string]struct{}),
-		windows: windowClock{length: int64(c.Window)},
-		clock:   new(replayClock),
+		wronged:          make(map[string]struct{}),
+		wrongedInnocents: make(map[string]struct{}),
+		windows:          windowClock{length: int64(c.Window)},
+		clock:            new(replayClock),
 	}
 	t.clock.set(first)
 	var err error
@@ -128,25 +131,30 @@ func (t *trial) take(now time.Time, key string, n int) (o outcome) {
 	t.estimateError.Add(truth.Remaining - left)
 
 	t.requests++
-	innocent := 2*(t.limit-truth.Remaining) < t.limit
-	if innocent {
-		t.v.InnocentRequests++
-	}
 	switch {
 	case d.Allowed && !truth.Allowed:
 		t.v.OverAdmissions++
 	case !d.Allowed && truth.Allowed:
 		o |= falselyDenied
 		t.v.FalseDenials++
-		if innocent {
-			t.v.InnocentFalseDenials++
-		}
 		if _, before := t.wronged[key]; !before {
 			t.wronged[key] = struct{}{}
 			t.unitsEarly.Add(truth.Remaining)
 		}
 	}
 	return o
+}
+
+// tally counts what the last batch did to innocent keys. Who is one, the lone oracle knows: a flooder that the limiter
+// cuts off early has been admitted little, and is none for it.
+func (t *trial) tally(batch []Request, l *lone) {
+	for i, o := range t.outcomes {
+		if o&falselyDenied == 0 || !l.outcomes[i].has(innocent|admitted) {
+			continue
+		}
+		t.v.InnocentFalseDenials++
+		t.wrongedInnocents[batch[i].Key] = struct{}{}
+	}
 }
 
 // look reads the false-denial rate that the limiter states, as the last request
@@ -165,6 +173,7 @@ func (t *trial) look(always bool) {
 func (t *trial) reset() {
 	t.v = Verdict{MemoryBytes: t.v.MemoryBytes}
 	clear(t.wronged)
+	clear(t.wrongedInnocents)
 	t.unitsEarly, t.estimateError = Histogram{}, Histogram{}
 	t.requests, t.all, t.tooSmall, t.liveMax = 0, 0, 0, 0
 }
@@ -172,6 +181,7 @@ func (t *trial) reset() {
 // verdict completes the counts with the rates.
 func (t *trial) verdict(lone *lone) Verdict {
 	v := t.v
+	v.InnocentRequests, v.InnocentKeys, v.WrongedInnocentKeys = lone.innocents, len(lone.innocentKeys), len(t.wrongedInnocents)
 	v.FalseDenialRate = ratio(float64(v.InnocentFalseDenials), float64(v.InnocentRequests))
 	if lone.units > 0 {
 		v.WithheldShare = 1 - float64(v.AdmittedUnits)/float64(lone.units)
@@ -194,21 +204,48 @@ func (t *trial) close() error {
 // a lane.
 type lone struct {
 	oracle          exact.Limiter
+	limit           int
 	keys            keySample
 	requests, units uint64 // admitted
-	admitted        []bool // of the last batch
+	innocents       uint64 // requests of innocent keys
+	innocentKeys    map[string]struct{}
+	outcomes        []outcome // of the last batch
+}
+
+func newLone(c Contest, keys keySample) (*lone, error) {
+	oracle, err := c.Oracle()
+	return &lone{oracle: oracle, limit: c.Limit, keys: keys, innocentKeys: make(map[string]struct{})}, err
 }
 
 func (l *lone) run(batch []Request) {
-	l.admitted = l.admitted[:0]
+	l.outcomes = l.outcomes[:0]
 	for _, r := range batch {
-		ok := l.keys.has(r.Key) && l.oracle.TakeAt(r.Time, r.Key, r.Cost).Allowed
-		if ok {
-			l.requests++
-			l.units += uint64(r.Cost)
+		var o outcome
+		if l.keys.has(r.Key) {
+			o = l.take(r)
 		}
-		l.admitted = append(l.admitted, ok)
+		l.outcomes = append(l.outcomes, o)
 	}
 }
 
-func (l *lone) reset() { l.requests, l.units = 0, 0 }
+func (l *lone) take(r Request) (o outcome) {
+	d := l.oracle.TakeAt(r.Time, r.Key, r.Cost)
+	free := d.Remaining // before the request
+	if d.Allowed {
+		free += r.Cost
+		o = admitted
+		l.requests++
+		l.units += uint64(r.Cost)
+	}
+	if 2*(l.limit-free) < l.limit {
+		o |= innocent
+		l.innocents++
+		l.innocentKeys[r.Key] = struct{}{}
+	}
+	return o
+}
+
+func (l *lone) reset() {
+	l.requests, l.units, l.innocents = 0, 0, 0
+	clear(l.innocentKeys)
+}

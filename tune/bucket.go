@@ -174,7 +174,7 @@ func (s *bucketSimulation) send(key int, n, now int64) {
 	if s.counted {
 		u.lost += admits - some
 		s.units += float64(admits)
-		s.judge(n, n-some, s.used(before), d)
+		s.judge(n, n-some, s.used(before), s.used(ahead), d)
 	}
 }
 
@@ -193,19 +193,20 @@ func (s *bucketSimulation) takeAt(now int64, id uint64, n int64) engine.Verdict 
 	return s.limiter.take(now, s.name(id), n)
 }
 
-// judge counts n requests of a key that had used so much, of which some were denied.
-func (s *bucketSimulation) judge(n, denied, used int64, d engine.Verdict) {
+// judge counts n requests of a key that had used so much, and exactly so much by the exact algorithm on its own, of
+// which some were denied.
+func (s *bucketSimulation) judge(n, denied, used, exactly int64, d engine.Verdict) {
 	held := s.Burst() - int64(d.Remaining)
 	if d.Allowed {
 		held -= n
 	}
 	s.total += float64(n)
 	s.excessUnits += float64(n) * float64(held-used)
-	if 2*used >= s.Burst() {
+	if 2*exactly >= s.Burst() {
 		return
 	}
 	s.innocent += float64(n)
-	if n-denied < min(n, s.Burst()-used) {
+	if n-denied < min(n, s.Burst()-exactly) {
 		s.denied += float64(denied)
 	}
 }

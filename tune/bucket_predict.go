@@ -196,9 +196,6 @@ func (s *bucketSimulation) follow(g *lag, passed []passage, slower float64) (sum
 		}
 		if 2*s.used(p.ahead) < s.Burst() {
 			t.innocent, t.denied = float64(p.n), t.lost
-		} else {
-			// If others keep all of its cells full it stays innocent, and is denied.
-			t.denied = float64(p.n) * slower * s.others.beyond(s.others.fills-4*s.others.unit)
 		}
 		if p.counted {
 			sum.add(t, 1)

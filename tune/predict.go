@@ -159,18 +159,16 @@ func (p *predictor) loss(s state) (units float64) {
 	return math.Min(units, float64(p.limit))
 }
 
-// rates returns both rates by the curves. A key that is denied while innocent stays so: what it
-// would have sent later, above half of its limit, is denied as well. A light key loses what it is denied.
+// rates returns both rates by the curves. A light key loses what it is denied.
 func (p *predictor) rates() (falseDenials, withheld float64) {
 	met := p.denials(&p.met)
-	stuck := p.denials(&p.stuck)
 	lost := ratio(met.light, met.all) * p.lastInnocent
 	for i := range p.keys {
 		if c := p.keys[i].closest; c.slack <= p.limit && !p.light(i) {
 			lost += p.loss(c)
 		}
 	}
-	return ratio(met.denied, met.all) + ratio(stuck.denied, p.lastInnocent), ratio(lost, p.lastUnits)
+	return ratio(met.denied, met.all), ratio(lost, p.lastUnits)
 }
 
 // denials are how many of some requests are denied, how many of these come from light keys, and how many there are.

@@ -39,11 +39,8 @@ type simulation struct {
 	requests   int    // of innocent keys in the last generation
 	buffer     [8]byte
 
-	heavyRequests int // those of other keys
-
 	curves *curves // nil: only what can be counted is wanted
 	met    tally   // requests of innocent keys, some of them, by what they met
-	stuck  tally   // requests that meet this too if the key has been denied there
 	measurement
 }
 
@@ -54,13 +51,11 @@ type simulatedKey struct {
 	requests int     // in this one
 	sent     int     // of them so far, where there are more than eventsOfKey
 
-	full    bool    // the exact algorithm has denied it in a generation before
-	whole   bool    // it was in the table of heavy keys when the last generation began
-	wronged bool    // it was denied while innocent
-	lost    int64   // units that the exact algorithm admitted and the limiter did not
-	closest state   // to its limit, by the exact algorithm
-	calm    state   // when it was last innocent; its slot is -1 if it never was
-	since   float64 // requests since then
+	full    bool  // the exact algorithm has denied it in a generation before
+	whole   bool  // it was in the table of heavy keys when the last generation began
+	wronged bool  // it was denied while innocent
+	lost    int64 // units that the exact algorithm admitted and the limiter did not
+	closest state // to its limit, by the exact algorithm
 }
 
 // measurement is what was counted.
@@ -148,7 +143,7 @@ func newSimulation(l *part, t *Traffic, share float64, g Goal, d detail, curves 
 	for i, rate := range rates {
 		k := &s.keys[i]
 		k.late = t.Late && i < abusers
-		k.rate, k.closest.slack, k.calm.slot = rate/parts, math.MaxInt64, -1
+		k.rate, k.closest.slack = rate/parts, math.MaxInt64
 		if s.sampled {
 			k.phase = random.Float64()
 		}
@@ -182,9 +177,6 @@ func (s *simulation) run() {
 		}
 		if k.requests > 0 {
 			s.distinct++
-		}
-		if k.since > 0 {
-			s.stuck.add(k.calm, k.since)
 		}
 	}
 }
@@ -397,7 +389,7 @@ func (s *simulation) count(key int, n int64, elapsed time.Duration, slot int, d 
 	used, exactly := s.admitted.used(&s.window, key, elapsed), s.exact.used(&s.window, key, elapsed)
 	admits := min(n, max(0, s.limit-exactly))
 	if s.counted {
-		s.judge(key, n, used, elapsed, slot, d, lowly)
+		s.judge(key, n, used, exactly, elapsed, slot, d, lowly)
 		s.units += float64(admits)
 	}
 	if s.last {
@@ -412,9 +404,9 @@ func (s *simulation) count(key int, n int64, elapsed time.Duration, slot int, d 
 	s.exact.add(key, admits)
 }
 
-// judge counts n requests of a key that has used so much, by the limiter's decision, and by that of the lowest
-// limit.
-func (s *simulation) judge(key int, n, used int64, elapsed time.Duration, slot int, d engine.Verdict, lowly bool) {
+// judge counts n requests of a key that was admitted so much, and exactly so much by the exact algorithm on its own, by
+// the limiter's decision, and by that of the lowest limit.
+func (s *simulation) judge(key int, n, used, exactly int64, elapsed time.Duration, slot int, d engine.Verdict, lowly bool) {
 	k, weight := &s.keys[key], float64(n)
 	s.total += weight
 	held := s.limit - int64(d.Remaining)
@@ -422,13 +414,7 @@ func (s *simulation) judge(key int, n, used int64, elapsed time.Duration, slot i
 		held -= n
 	}
 	s.excessUnits += weight * float64(held-min(used, s.limit))
-	if 2*used >= s.lowest {
-		if k.calm.slot >= 0 {
-			k.since += weight
-		}
-		if s.last {
-			s.rememberHeavy(s.state(key, elapsed, slot, s.lowest/2, s.admitted), weight)
-		}
+	if 2*exactly >= s.lowest {
 		return
 	}
 	s.innocent += weight
@@ -443,12 +429,9 @@ func (s *simulation) judge(key int, n, used int64, elapsed time.Duration, slot i
 		return
 	}
 	s.lastInnocent += weight
-	if k.since > 0 {
-		s.stuck.add(k.calm, k.since)
-	}
-	k.calm, k.since = s.state(key, elapsed, slot, s.lowest-used-1, s.admitted), 0
-	k.calm.light = s.light(key)
-	s.remember(k.calm, weight)
+	met := s.state(key, elapsed, slot, s.lowest-used-1, s.admitted)
+	met.light = s.light(key)
+	s.remember(met, weight)
 }
 
 // approach notes that the exact algorithm has left a key so little.
@@ -489,14 +472,6 @@ const rememberedRequests = 16 << 10
 func (s *simulation) remember(met state, weight float64) {
 	if s.requests++; s.requests%s.stride == 0 {
 		s.met.add(met, weight)
-	}
-}
-
-// rememberHeavy notes a request of a key that is not innocent, one in stride. It would be, and
-// wronged, if it read so much too much that it had been kept below half of its limit.
-func (s *simulation) rememberHeavy(met state, weight float64) {
-	if s.heavyRequests++; s.heavyRequests%s.stride == 0 {
-		s.stuck.add(met, weight*float64(s.stride))
 	}
 }
 
