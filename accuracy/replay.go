@@ -138,7 +138,7 @@ func NewContest(c sketchlimit.Config) Contest {
 			c.Clock = clock
 			return sketchlimit.New(c)
 		},
-		Oracle: func() (exact.Limiter, error) { return NewOracle(c) },
+		Oracle: func() (exact.Limiter, error) { return exact.Of(c) },
 	}
 }
 
@@ -148,21 +148,6 @@ func quota(c sketchlimit.Config) int {
 		return c.Burst
 	}
 	return c.Limit
-}
-
-// NewOracle is the exact form of the algorithm that c asks for.
-func NewOracle(c sketchlimit.Config) (exact.Limiter, error) {
-	switch {
-	case c.Algorithm == sketchlimit.FixedWindow:
-		return exact.NewFixedWindow(c.Limit, c.Window)
-	case c.Algorithm == sketchlimit.SlidingWindow && c.SubWindows > 1:
-		return exact.NewSlots(c.Limit, c.Window, c.SubWindows)
-	case c.Algorithm == sketchlimit.SlidingWindow:
-		return exact.NewSlidingWindow(c.Limit, c.Window)
-	case c.Algorithm == sketchlimit.TokenBucket:
-		return exact.NewGCRA(c.Limit, c.Window, quota(c))
-	}
-	return nil, fmt.Errorf("accuracy: algorithm %v: it has no oracle", c.Algorithm)
 }
 
 // Replay measures the limiter that c describes on src; the Clock of c is replaced

@@ -195,8 +195,8 @@ func TestReplayErrors(t *testing.T) {
 	assert.Error(t, err)
 	_, err = Compare(ctx, sevenRequests, 0, time.Second, Options{})
 	assert.Error(t, err)
-	_, err = NewOracle(sketchlimit.Config{Limit: 1, Window: time.Second, Algorithm: 99})
-	assert.EqualError(t, err, "accuracy: algorithm Algorithm(99): it has no oracle")
+	_, err = exact.Of(sketchlimit.Config{Limit: 1, Window: time.Second, Algorithm: 99})
+	assert.EqualError(t, err, "exact: algorithm Algorithm(99): it has no exact form")
 }
 
 // instrumented has all the optional methods, and looks at the clock it was given.

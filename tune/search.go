@@ -1,6 +1,7 @@
 package tune
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -19,6 +20,7 @@ type search struct {
 	need    *sizing.Need
 	rates   []float64 // requests in a window of keys that stand for all
 	known   stated    // the last of them
+	replays *replays  // nil without a trace
 
 	counting bool // rates are counted as well, which takes seconds
 }
@@ -45,17 +47,27 @@ const (
 	unasked = 1e-3
 )
 
-func newSearch(t Traffic, g Goal) *search {
+func newSearch(t Traffic, g Goal) (*search, error) {
 	if rule := g.rule(); rule.IsBucket() && g.LowestLimit > 0 { // its cells are times, whatever the limit
 		g.Limit, g.Burst, g.LowestLimit = g.LowestLimit, int(rule.BurstAt(int64(g.LowestLimit))), 0
 	}
 	t.Sample = slices.Sorted(slices.Values(t.Sample))
-	s := &search{traffic: t, goal: g, need: g.need()}
+	s := &search{goal: g, need: g.need()}
+	if t.Trace != nil {
+		t.Sample = t.Trace.fullest()
+		keys := len(t.Sample)
+		t.Keys = cmp.Or(t.Keys, keys)
+		var err error
+		if s.replays, err = newReplays(t.Trace, &s.goal, float64(t.Keys)/float64(keys)); err != nil {
+			return nil, err
+		}
+	}
+	s.traffic = t
 	if g.Limit > 1 { // at 1 there is nothing but doorkeepers, as large as the goal asks for
 		s.need.Keys = t.Keys
 	}
 	s.rates, _ = t.rates(g.Limit, 1000, rand.New(rand.NewPCG(tuneSeed, 0)))
-	return s
+	return s, nil
 }
 
 // events returns what a simulation takes for one key and window on average.
@@ -69,6 +81,9 @@ func (s *search) events(d detail) (mean float64) {
 
 // run returns the plan, without forecast.
 func (s *search) run() (engine.Dimensions, error) {
+	if s.replays != nil {
+		return s.runTrace()
+	}
 	if s.goal.FalseDenialRate == 0 && s.goal.WithheldShare == 0 {
 		best, _ := s.improve(s.goal.MemoryBytes, s.need.Shape(s.goal.MemoryBytes))
 		return s.need.Spend(s.goal.MemoryBytes, best)
@@ -348,10 +363,13 @@ func (s *search) at(plan engine.Dimensions, load float64) Expected {
 	switch {
 	case load != 1:
 		e = s.expect(plan, load, loadedEvents)
-	case s.counting:
+	case s.counting && s.replays == nil:
 		e = s.counted(plan, s.stated(plan).expected)
 	default:
 		e = s.stated(plan).expected
+	}
+	if s.replays != nil {
+		e = s.replays.instead(e, plan, load)
 	}
 	e.Load = load
 	return e
@@ -382,6 +400,9 @@ func (s *search) stated(plan engine.Dimensions) *stated {
 // cliff returns the load from which more than cliffRate is denied, to 3 %.
 func (s *search) cliff(plan engine.Dimensions) float64 {
 	denies := func(load float64) bool { return s.denied(plan, load) > cliffRate }
+	if s.replays != nil {
+		denies = func(load float64) bool { return s.replays.denies(plan, load) }
+	}
 	lo, hi := 1., 1.
 	for lo > 1/farthest && denies(lo) {
 		lo /= 2

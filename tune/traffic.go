@@ -2,9 +2,11 @@ package tune
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -41,6 +43,10 @@ type Traffic struct {
 	// from all Keys of that window, in place of Requests, Exponent, Abusers, Late and OneHit;
 	// each at least 1. Every window is taken to be like it: as many keys, with these counts.
 	Sample []int
+	// Trace is recorded traffic, in place of all but Keys, which is 0 for as many keys as its fullest window has. If Keys
+	// is another number, the trace stands for that much more or less traffic. Rates are then those of replays through the
+	// plan, and not predicted: see [Plan].
+	Trace *Trace
 }
 
 // Goal is what a limiter shall do for its traffic. At least one of FalseDenialRate,
@@ -81,6 +87,10 @@ type Expected struct {
 	FalseDenialRate float64 // 0 … 1, see [Goal]
 	WithheldShare   float64 // 0 … 1, see [Goal]
 	EstimateError   float64 // units held against a key beyond what it has used, mean over requests
+
+	// Replayed and ReplayedUnits are the requests of innocent keys and the units on which the two rates were counted, in
+	// replays of Traffic.Trace. They are 0 where the rates are predicted.
+	Replayed, ReplayedUnits uint64
 }
 
 // loads are those of Forecast.At.
@@ -115,7 +125,10 @@ func Plan(t Traffic, g Goal) (sketchlimit.Plan, Forecast, error) {
 	if err := g.check(); err != nil {
 		return sketchlimit.Plan{}, Forecast{}, err
 	}
-	s := newSearch(t, g)
+	s, err := newSearch(t, g)
+	if err != nil {
+		return sketchlimit.Plan{}, Forecast{}, err
+	}
 	d, err := s.run()
 	if err != nil {
 		return sketchlimit.Plan{}, Forecast{}, err
@@ -163,7 +176,10 @@ func predicting(t Traffic, g Goal, p sketchlimit.Plan) (*search, engine.Dimensio
 	if _, _, err := c.Size(); err != nil {
 		return nil, engine.Dimensions{}, fmt.Errorf("tune: %s", strings.TrimPrefix(err.Error(), "sketchlimit: "))
 	}
-	s := newSearch(t, g)
+	s, err := newSearch(t, g)
+	if err != nil {
+		return nil, engine.Dimensions{}, err
+	}
 	s.counting = true
 	return s, dimensions(p), nil
 }
@@ -187,6 +203,9 @@ func (g *Goal) plan(d engine.Dimensions, f Forecast) sketchlimit.Plan {
 }
 
 func (t *Traffic) check(limit int) error {
+	if t.Trace != nil {
+		return t.checkTrace()
+	}
 	switch {
 	case t.Keys < 1 || t.Keys > math.MaxInt32:
 		return fmt.Errorf("tune: Traffic.Keys %d, must be 1 … %d", t.Keys, math.MaxInt32)
@@ -213,6 +232,19 @@ func (t *Traffic) check(limit int) error {
 	if light := t.requests(limit)*(1-t.OneHit) - t.abuse(limit); light < 0 {
 		return fmt.Errorf("tune: Traffic.Requests %d, must be at least %.0f for %v × %d abusers at %v times the limit of %d",
 			t.Requests, math.Ceil(t.abuse(limit)/(1-t.OneHit)), t.Abusers, t.Keys, t.excess(), limit)
+	}
+	return nil
+}
+
+func (t *Traffic) checkTrace() error {
+	if other := (Traffic{Keys: t.Keys, Trace: t.Trace}); !reflect.DeepEqual(*t, other) {
+		return errors.New("tune: Traffic.Trace goes with Keys alone")
+	}
+	if t.Keys < 0 || t.Keys > math.MaxInt32 {
+		return fmt.Errorf("tune: Traffic.Keys %d, must be 0 … %d", t.Keys, math.MaxInt32)
+	}
+	if t.Trace.Len() == 0 {
+		return errors.New("tune: Traffic.Trace has no requests")
 	}
 	return nil
 }
@@ -276,14 +308,18 @@ func (g *Goal) config() sketchlimit.Config {
 }
 
 // rule returns the arithmetic of a checked goal, see config.
-func (g *Goal) rule() engine.Rule {
+func (g *Goal) rule() engine.Rule { return g.ruleOf(g.config().Window) }
+
+// ruleOf is rule for a window.
+func (g *Goal) ruleOf(window time.Duration) engine.Rule {
 	switch g.Algorithm {
 	case sketchlimit.TokenBucket:
-		return engine.NewBucket(g.Limit, cmp.Or(g.Burst, g.Limit), time.Minute)
+		return engine.NewBucket(g.Limit, cmp.Or(g.Burst, g.Limit), window)
 	case sketchlimit.FixedWindow:
-		return engine.NewWindow(g.Limit, time.Second, 1)
+		return engine.NewWindow(g.Limit, window, 1)
 	}
-	return engine.NewWindow(g.Limit, time.Second, max(g.SubWindows, 1)+1)
+	parts := max(g.SubWindows, 1)
+	return engine.NewWindow(g.Limit, window/time.Duration(parts), parts+1)
 }
 
 // need returns what memory is to be spent for, but for the number of keys. Rates are the search's own business.

@@ -115,5 +115,5 @@ func predicted(r *rules.Rule) [2]string {
 	if forecast.Cliff >= farthest {
 		cliff = "≥ " + cliff
 	}
-	return [2]string{predictedText(forecast.Stated().FalseDenialRate), cliff}
+	return [2]string{expectedText(forecast.Stated().FalseDenialRate, 0), cliff}
 }

@@ -47,13 +47,13 @@ descriptors:
 	assert.Empty(t, o.err)
 	assert.Regexp(t, `^9 rules, [\d.]+ MiB of counts\n\n  rule `, o.out)
 	for _, row := range []string{
-		`(?m)^  api\.client +100 per 1m +fixed +1,000,000 +[\d.]+ [KM]iB +([\d.]+e-\d+|< 1e-12) +[\d.]+ ×$`,
-		`(?m)^  api\.client\.path_/search\* +40 per 10m +sliding +100,000 +\d+ KiB +([\d.]+e-\d+|< 1e-12) +[\d.]+ ×$`,
+		`(?m)^  api\.client +100 per 1m +fixed +1,000,000 +[\d.]+ [KM]iB +([\d.]+e-\d+|below 1e-9) +[\d.]+ ×$`,
+		`(?m)^  api\.client\.path_/search\* +40 per 10m +sliding +100,000 +\d+ KiB +([\d.]+e-\d+|below 1e-9) +[\d.]+ ×$`,
 		`(?m)^  api\.all_of it +10,000 per 1s +fixed, shadow, quota +1 +[\d.]+ KiB +none +none$`,
 		`(?m)^  api\.given +100 per 1h +fixed +not said +\d+ KiB +unknown +unknown$`,
-		`(?m)^  api\.large +100 per 1h +fixed +1,000 +\d+ KiB +< 1e-12 +(≥ 64|[\d.]+) ×$`,
+		`(?m)^  api\.large +100 per 1h +fixed +1,000 +\d+ KiB +below 1e-9 +(≥ 64|[\d.]+) ×$`,
 		`(?m)^  api\.small +100 per 1h +fixed +100,000 +[\d.]+ KiB +\d+ % +0\.\d+ ×$`,
-		`(?m)^  api\.bucket +100 per 1h, burst 200 +bucket +10,000 +\d+ KiB +([\d.]+e-\d+|< 1e-12) +[\d.]+ ×$`,
+		`(?m)^  api\.bucket +100 per 1h, burst 200 +bucket +10,000 +\d+ KiB +([\d.]+e-\d+|below 1e-9) +[\d.]+ ×$`,
 		`(?m)^  api\.path_/free +unlimited$`,
 		`(?m)^  api\.client_mallory +blocked +shadow$`,
 	} {
@@ -83,7 +83,7 @@ func TestDocsShowTheCheck(t *testing.T) {
 		text, _, _ := strings.Cut(rest, "```")
 		return text
 	}
-	figures := regexp.MustCompile(` *([\d.]+ [KM]iB|[\d.]+e-\d+|< 1e-12|(≥ )?[\d.]+ ×)|─`)
+	figures := regexp.MustCompile(` *([\d.]+ [KM]iB|[\d.]+e-\d+|below 1e-9|(≥ )?[\d.]+ ×)|─`)
 	o := command(nil, "check", write(t, block("```yaml\n")))
 	require.Equal(t, 0, o.status, o.err)
 	require.Equal(t, figures.ReplaceAllString(block("$ sketchlimit check rules.yaml\n"), ""), figures.ReplaceAllString(o.out, ""))

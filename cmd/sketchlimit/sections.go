@@ -167,6 +167,7 @@ func (r *report) errors() section {
 		{"false denials of innocent keys", withRate(p.InnocentFalseDenials, p.InnocentRequests, "requests")},
 		{"false denials of all keys", withRate(p.FalseDenials, p.Requests, "requests")},
 		{"withheld share", r.withheld()},
+		{"innocent keys ever falsely denied", outOf(uint64(p.WrongedInnocentKeys), uint64(p.InnocentKeys))},
 		{"keys ever falsely denied", outOf(uint64(p.WrongedKeys), uint64(p.Keys)) + r.unitsEarly()},
 		{"estimate error", estimateError(&p.EstimateError)},
 		{"false-denial rate that it states", fmt.Sprintf("at most %s at the end of a window, %s at the end of all",
@@ -179,7 +180,7 @@ func (r *report) errors() section {
 		ID:    "errors",
 		Title: "What the limiter got wrong: sketch error",
 		Prose: "A sketch can only count too much, so it never admits what the exact algorithm would deny, but now and then denies what that would admit. " +
-			"A key is innocent while it has used less than half of its limit. " +
+			"A key is innocent while it has used less than half of its limit by the exact algorithm, which decides for itself. " +
 			"Withheld is the share of the admissible units that the limiter refused, mostly to keys that were about to reach their limit.",
 		Table: grid{Rows: rows, Mark: -1},
 	}

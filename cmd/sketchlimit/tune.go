@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"slices"
 	"strings"
 	"time"
 
@@ -70,8 +69,7 @@ func (t *tuning) register(f *pflag.FlagSet) {
 	f.Var(parsed(&r.Excess, "", number(1e-6, 1e6)), "excess", "each abuser sends so many `TIMES` the limit (default 3)\ne.g. --excess 5")
 	f.Var(parsed(&r.OneHit, "", number(0, 0.999999)), "one-hit", "`SHARE` of the requests that come from further keys, one from each (default 0)"+
 		"\ne.g. --one-hit 0.2")
-	f.Var(parsed(&t.trace, "", parseText), "trace", "take the requests of each key from the fullest window of `FILE`, as report reads it, "+
-		"or of standard input if -\ne.g. --trace access.log.gz")
+	f.Var(parsed(&t.trace, "", parseText), "trace", "plan for the requests of `FILE`, as report reads it, or of standard input if -, by replaying them\ne.g. --trace access.log.gz")
 
 	f.Var(parsed(&g.Limit, "100", count(1, math.MaxInt32)), "limit", "`UNITS` per key and window (default 100)\ne.g. --limit 60")
 	f.Var(parsed(&g.LowestLimit, "", count(1, math.MaxInt32)), "lowest-limit", "fewest `UNITS` that a request's own limit may be (default: --limit)\ne.g. --lowest-limit 10")
@@ -203,42 +201,17 @@ func (p *plans) text() (string, error) {
 	return b.String() + "\n" + code, nil
 }
 
-// readTrace takes the traffic from the fullest window. More or fewer keys than that has
-// may be given: the sample then stands for them.
+// readTrace takes the trace as the traffic. More or fewer keys than its fullest window has may be given: it then stands
+// for them.
 func (t *tuning) readTrace(ctx context.Context, in io.Reader) (accuracy.Source, error) {
 	o := options{trace: t.trace, format: accuracy.Auto, speed: 1, given: t.given}
 	s, err := o.openTrace(ctx, in)
 	if err != nil {
 		return nil, err
 	}
-	t.traffic.Sample = fullest(s, t.window)
-	or(&t.traffic.Keys, len(t.traffic.Sample))
-	return s, nil
-}
-
-// fullest returns the units that each key of the window with the most keys asks for, in
-// ascending order.
-func fullest(s accuracy.Source, window time.Duration) []int {
-	var most []int
-	units := map[string]int{}
-	take := func() {
-		if len(units) > len(most) {
-			most = most[:0]
-			for _, n := range units {
-				most = append(most, n)
-			}
-		}
-		clear(units)
-	}
-	current := int64(math.MinInt64)
+	t.traffic.Trace = tune.NewTrace(t.window)
 	for r := range s.Requests() {
-		if n := r.Time.UnixNano() / int64(window); n != current {
-			take()
-			current = n
-		}
-		units[r.Key] += r.Cost
+		t.traffic.Trace.Add(r.Time, r.Key, r.Cost)
 	}
-	take()
-	slices.Sort(most) // maps have no order, and the plan must not depend on it
-	return most
+	return s, nil
 }

@@ -42,8 +42,8 @@ func (p *plans) tiles() []tile {
 	e := f.Stated()
 	return []tile{
 		{bytesText(f.MemoryBytes), "for the limiter, " + bytesPerKey(f) + " bytes a key"},
-		{predictedText(e.FalseDenialRate), "of the requests of innocent keys denied wrongly, as predicted"},
-		{predictedText(e.WithheldShare), "of the units that the exact algorithm admits withheld, as predicted"},
+		{expectedText(e.FalseDenialRate, e.Replayed), "of the requests of innocent keys denied wrongly, as " + p.how()},
+		{expectedText(e.WithheldShare, e.ReplayedUnits), "of the units that the exact algorithm admits withheld, as " + p.how()},
 		{cliffText(f), "the stated traffic is where it denies everybody"},
 	}
 }

@@ -27,9 +27,11 @@ type plans struct {
 }
 
 const (
-	leastRate = 1e-12 // rates below are too low to tell, and no goal
-	leastLoad = 0.25  // where the curves begin
-	farthest  = 64    // a Forecast's Cliff stands for all beyond
+	leastRate = 1e-12 // rates below are no goal
+	// belowTelling are predicted rates that rest on a tail which nobody could measure.
+	belowTelling = 1e-9
+	leastLoad    = 0.25 // where the curves begin
+	farthest     = 64   // a Forecast's Cliff stands for all beyond
 )
 
 // plan chooses the plan for the goal, and those beside it.

@@ -118,7 +118,7 @@ func TestTuneVerify(t *testing.T) {
 
 	o := command(strings.NewReader("0\ta\n60\tb\n60\tc\n"), "tune", "--trace", "-", "--memory", "16KiB", "--verify")
 	require.Equal(t, 0, o.status, o.err)
-	assert.Contains(t, o.out, "Predicted and measured\n═")
+	assert.Contains(t, o.out, "Replayed and measured\n═")
 	assert.Contains(t, o.out, "standard input: 3 units of 3 keys in 2 windows through")
 }
 
@@ -146,13 +146,21 @@ func TestTuneWrongUsage(t *testing.T) {
 	}
 }
 
-// TestFullest: of the windows of a minute the second has the most keys; costs count.
-func TestFullest(t *testing.T) {
+// TestTuneReadsATrace: keys and costs of all requests.
+func TestTuneReadsATrace(t *testing.T) {
 	in := strings.NewReader("0\ta\n1\ta\n60\tb\n61\tc\t4\n62\tb\n120\tb\n")
 	u := tuning{window: time.Minute, trace: "-", given: func(flag string) bool { return flag == "trace" }}
 	_, err := u.readTrace(t.Context(), in)
 	require.NoError(t, err)
-	assert.Equal(t, tune.Traffic{Keys: 2, Sample: []int{2, 4}}, u.traffic)
+	want := tune.NewTrace(time.Minute)
+	for _, r := range []struct {
+		at  int64
+		key string
+		n   int
+	}{{0, "a", 1}, {1, "a", 1}, {60, "b", 1}, {61, "c", 4}, {62, "b", 1}, {120, "b", 1}} {
+		want.Add(time.Unix(r.at, 0), r.key, r.n)
+	}
+	assert.Equal(t, want, u.traffic.Trace)
 }
 
 func TestInGo(t *testing.T) {

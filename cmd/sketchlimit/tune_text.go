@@ -27,7 +27,7 @@ func (p *plans) sections() []section {
 
 // compared is the plan beside those of half and twice its memory.
 func (p *plans) compared() section {
-	table := grid{Head: []string{"memory", "bytes\na key", "cliff", "predicted"}, Text: 4}
+	table := grid{Head: []string{"memory", "bytes\na key", "cliff", p.how()}, Text: 4}
 	for _, e := range p.Forecast.At {
 		table.Head = append(table.Head, fmt.Sprintf("× %g", e.Load))
 	}
@@ -40,8 +40,8 @@ func (p *plans) compared() section {
 		withheld := []string{"", "", "", "withheld share"}
 		estimate := []string{"", "", "", "estimate error"}
 		for _, e := range f.At {
-			denied = append(denied, predictedText(e.FalseDenialRate))
-			withheld = append(withheld, predictedText(e.WithheldShare))
+			denied = append(denied, expectedText(e.FalseDenialRate, e.Replayed))
+			withheld = append(withheld, expectedText(e.WithheldShare, e.ReplayedUnits))
 			estimate = append(estimate, decimal(e.EstimateError))
 		}
 		table.Rows = append(table.Rows, denied, withheld, estimate)
@@ -49,18 +49,38 @@ func (p *plans) compared() section {
 	return section{
 		ID:    "plans",
 		Title: "Plans",
-		Prose: "The plan for the goal (marked), and the best ones in half and in twice its memory. Predicted, for multiples of the stated keys and " +
-			"requests: the share of the requests of innocent keys (below half of their limit) that are denied wrongly, the share of the units withheld that " +
+		Prose: "The plan for the goal (marked), and the best ones in half and in twice its memory. " + p.source() + ": the share of the requests of innocent keys (below half of their limit) that are denied wrongly, the share of the units withheld that " +
 			"the exact algorithm admits, and the units held against a key beyond what it has used, on average. The cliff is the multiple from which on " +
 			"everybody is denied: more than one in ten requests of innocent keys.",
 		Table: table,
 	}
 }
 
-// predictedText is a predicted share, unless it is too low to tell.
-func predictedText(v float64) string {
-	if v < leastRate {
-		return "< " + scientific(leastRate)
+// how tells how the plans' rates have been found.
+func (p *plans) how() string {
+	if p.Forecast.Stated().Replayed > 0 {
+		return "replayed"
+	}
+	return "predicted"
+}
+
+// source is how in a sentence's beginning.
+func (p *plans) source() string {
+	if p.Forecast.Stated().Replayed > 0 {
+		return fmt.Sprintf("Replayed with several seeds, mean and a standard deviation, for multiples of the trace's traffic; the goal holds "+
+			"at %g times the traffic as well", tune.TraceMargin)
+	}
+	return "Predicted, for multiples of the stated keys and requests"
+}
+
+// expectedText is a share that was counted on so many requests or units or, if these are 0, predicted: unless that is too
+// low to tell.
+func expectedText(v float64, replayed uint64) string {
+	if replayed > 0 {
+		return resolved(v, replayed)
+	}
+	if v < belowTelling {
+		return "below " + scientific(belowTelling)
 	}
 	return shareText(v)
 }
@@ -111,14 +131,14 @@ func (p *plans) verified() section {
 	}
 	return section{
 		ID:    "verified",
-		Title: "Predicted and measured",
+		Title: strings.ToUpper(p.how()[:1]) + p.how()[1:] + " and measured",
 		Prose: fmt.Sprintf("%s: %s of %s in %s%s through a limiter of this plan, and the exact algorithm beside it. A rate below (<) one in so "+
 			"many means that not one was seen in so many requests or units.", strings.ReplaceAll(r.Source, ",", ", "), plural(r.Units, "unit", "units"), plural(r.Keys, "key", "keys"), plural(r.Windows, "window", "windows"), warmUp),
 		Table: grid{
-			Head: []string{"", "predicted", "measured", "measured /\npredicted"}, Text: 1, Mark: -1,
+			Head: []string{"", p.how(), "measured", "measured /\n" + p.how()}, Text: 1, Mark: -1,
 			Rows: [][]string{
-				compare("false-denial rate", predictedText(e.FalseDenialRate), resolved(r.FalseDenialRate, r.InnocentRequests), r.FalseDenialRate/e.FalseDenialRate),
-				compare("withheld share", predictedText(e.WithheldShare), resolved(max(r.WithheldShare, 0), r.OracleAdmittedUnits), r.WithheldShare/e.WithheldShare),
+				compare("false-denial rate", expectedText(e.FalseDenialRate, e.Replayed), resolved(r.FalseDenialRate, r.InnocentRequests), r.FalseDenialRate/e.FalseDenialRate),
+				compare("withheld share", expectedText(e.WithheldShare, e.ReplayedUnits), resolved(max(r.WithheldShare, 0), r.OracleAdmittedUnits), r.WithheldShare/e.WithheldShare),
 				compare("estimate error, units", decimal(e.EstimateError), decimal(r.EstimateError.Mean()), r.EstimateError.Mean()/e.EstimateError),
 				compare("keys in the fullest window", integer(int(math.Round(f.Keys))), integer(r.PeakKeys), float64(r.PeakKeys)/f.Keys),
 				compare("over-admissions", "0", integer(r.OverAdmissions), 0),

@@ -1,0 +1,187 @@
+// Command traces holds what tune.Plan says of recorded traffic against replays through limiters with other seeds:
+// every trace of a folder, limits, windows and goals.
+//
+//	go run ./bench/traces -data FOLDER -smaller
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/accuracy"
+	"github.com/sketchlimit/sketchlimit/exact"
+	"github.com/sketchlimit/sketchlimit/tune"
+)
+
+// speeds are those of traces whose requests lie hours apart.
+var speeds = map[string]float64{"aws_honeypot": 10_000, "reconstructr_sessions": 1000}
+
+const seedsOfTrace = 10 // of limiters, which tune has not seen
+
+// traced is a trace at one limit and window, with what the exact algorithm makes of each request.
+type traced struct {
+	requests []accuracy.Request
+	innocent []bool // that the exact algorithm admits, of a key below half of its limit
+	calm     int    // requests of innocent keys
+	units    int    // that the exact algorithm admits
+	limit    int
+	window   time.Duration
+}
+
+func newTraced(requests []accuracy.Request, limit int, window time.Duration) *traced {
+	t := &traced{requests: requests, innocent: make([]bool, len(requests)), limit: limit, window: window}
+	oracle := must(exact.Of(sketchlimit.Config{Limit: limit, Window: window}))
+	for i, r := range requests {
+		d := oracle.TakeAt(r.Time, r.Key, r.Cost)
+		free := d.Remaining
+		if d.Allowed {
+			free += r.Cost
+			t.units += r.Cost
+		}
+		if 2*(limit-free) < limit {
+			t.calm++
+			t.innocent[i] = d.Allowed
+		}
+	}
+	return t
+}
+
+// wronged is what a limiter of a plan and a seed did.
+type wronged struct {
+	denied, keys, withheld int
+	live                   float64
+}
+
+func (t *traced) replay(p sketchlimit.Plan, seed uint64) (w wronged) {
+	l := must(sketchlimit.New(sketchlimit.Config{Limit: t.limit, Window: t.window, Plan: &p, Seed: seed}))
+	defer l.Close()
+	keys := map[string]bool{}
+	w.withheld = t.units
+	for i, r := range t.requests {
+		if l.TakeAt(r.Time, r.Key, r.Cost).Allowed {
+			w.withheld -= r.Cost
+		} else if t.innocent[i] {
+			w.denied++
+			keys[r.Key] = true
+		}
+	}
+	w.keys = len(keys)
+	return w
+}
+
+// replays does so with each seed.
+func (t *traced) replays(p sketchlimit.Plan) []wronged {
+	out := make([]wronged, seedsOfTrace)
+	var all sync.WaitGroup
+	for i := range out {
+		all.Go(func() { out[i] = t.replay(p, 0x9e3779b97f4a7c15*uint64(i+1)) })
+	}
+	all.Wait()
+	return out
+}
+
+func main() {
+	folder := flag.String("data", "", "`FOLDER` with traces")
+	match := flag.String("only", "", "traces whose `NAME` contains it")
+	smaller := flag.Bool("smaller", false, "plans of six tenths as well")
+	flag.Parse()
+	traces(os.Stdout, *folder, *match, *smaller)
+}
+
+// traces prints what tune says of the traces of a folder, and what replays with other seeds say.
+func traces(out io.Writer, folder, match string, smaller bool) {
+	fmt.Fprintln(out, "| trace | window | limit | goal | memory | replayed | measured, mean … worst of ten | keys | withheld, replayed | measured | goal held | within 1/10 … 3 |")
+	fmt.Fprintln(out, "|---|---|---|---|---|---|---|---|---|---|---|---|")
+	for _, file := range must(filepath.Glob(filepath.Join(folder, "*.tsv*"))) {
+		name, _, _ := strings.Cut(filepath.Base(file), ".")
+		if !strings.Contains(name, match) {
+			continue
+		}
+		f := must(os.Open(file))
+		source := must(accuracy.ReadTrace(f, name, accuracy.Auto))
+		f.Close()
+		if speed, ok := speeds[name]; ok {
+			source = must(source.Speed(speed))
+		}
+		requests := slices.Collect(source.Requests())
+		for _, window := range []time.Duration{time.Minute, 10 * time.Minute} {
+			recorded := tune.NewTrace(window)
+			for _, r := range requests {
+				recorded.Add(r.Time, r.Key, r.Cost)
+			}
+			for _, limit := range []int{5, 20, 100, 1000} {
+				t := newTraced(requests, limit, window)
+				for _, goal := range []float64{1e-2, 1e-3, 1e-5} {
+					began := time.Now()
+					g := tune.Goal{Limit: limit, FalseDenialRate: goal}
+					p, forecast := plan(tune.Traffic{Trace: recorded}, g)
+					took := time.Since(began)
+					t.row(out, fmt.Sprintf("| %s | %v | %d | %.0e", name, window, limit, goal), goal, p, forecast, took)
+					if smaller {
+						q := p
+						q.Width = max(64/q.CellBits, int(0.6*float64(q.Width))/(64/q.CellBits)*(64/q.CellBits))
+						q.HeavyEntries = int(0.6*float64(q.HeavyEntries)) / 16 * 16
+						f := must(tune.Predict(tune.Traffic{Trace: recorded}, g, q))
+						t.row(out, fmt.Sprintf("| %s × 0.6 | %v | %d | %.0e", name, window, limit, goal), 1, q, f, 0)
+					}
+				}
+			}
+		}
+	}
+}
+
+func plan(t tune.Traffic, g tune.Goal) (sketchlimit.Plan, tune.Forecast) {
+	p, f, err := tune.Plan(t, g)
+	if err != nil {
+		log.Fatal(err)
+	}
+	return p, f
+}
+
+func (t *traced) row(out io.Writer, head string, goal float64, p sketchlimit.Plan, f tune.Forecast, took time.Duration) {
+	e := f.Stated()
+	held, within := true, true
+	sum, worst, keys, lost, worstLost := 0, 0, 0, 0, 0
+	judge := func(measured, predicted float64) {
+		if ratio := measured / predicted; !(ratio <= 3 && ratio >= 0.1) {
+			within = false
+		}
+	}
+	for _, w := range t.replays(p) {
+		sum, worst, keys = sum+w.denied, max(worst, w.denied), max(keys, w.keys)
+		lost, worstLost = lost+w.withheld, max(worstLost, w.withheld)
+		most := float64(w.denied)
+		if float64(t.calm)*goal >= 3 {
+			n := most + 1
+			most = n * math.Pow(1-1/(9*n)+1.645/(3*math.Sqrt(n)), 3)
+		}
+		held = held && most <= float64(t.calm)*goal
+		if w.keys >= 20 {
+			judge(float64(w.denied)/float64(t.calm), e.FalseDenialRate)
+		}
+		if w.withheld >= 20 {
+			judge(float64(w.withheld)/float64(t.units), e.WithheldShare)
+		}
+	}
+	calm, units := float64(t.calm), float64(t.units)
+	fmt.Fprintf(out, "%s | %.1f KiB | %.1e | %.1e … %.1e | %d | %.1e | %.1e … %.1e | %v | %v | %.1fs\n", head, float64(f.MemoryBytes)/1024,
+		e.FalseDenialRate, float64(sum)/calm/seedsOfTrace, float64(worst)/calm, keys, e.WithheldShare, float64(lost)/units/seedsOfTrace,
+		float64(worstLost)/units, held, within, took.Seconds())
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		log.Fatal(err)
+	}
+	return v
+}

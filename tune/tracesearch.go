@@ -1,0 +1,103 @@
+package tune
+
+import (
+	"fmt"
+
+	"github.com/sketchlimit/sketchlimit/internal/engine"
+	"github.com/sketchlimit/sketchlimit/internal/sizing"
+)
+
+const (
+	// TraceMargin is the multiple of a trace's traffic at which replays of it must still reach the goal: tomorrow may
+	// have half as much again.
+	TraceMargin = 1.5
+	traceStep   = 1.25 // by which the search for the least memory goes up and down
+)
+
+// runTrace returns the plan for a trace. A simulation of its fullest window tells which shape suits the traffic; how much
+// memory it takes, replays of the whole trace do, and whether the usual shape does with less.
+func (s *search) runTrace() (engine.Dimensions, error) {
+	most := s.goal.MemoryBytes
+	if s.goal.FalseDenialRate == 0 && s.goal.WithheldShare == 0 {
+		usual := s.need.Shape(most)
+		best, _ := s.improve(most, usual)
+		return s.lesser(most, usual, best)
+	}
+	start, best, err := s.least()
+	if err != nil {
+		return engine.Dimensions{}, err
+	}
+	memory, err := s.leastOfTrace(start, best)
+	if err != nil {
+		return engine.Dimensions{}, err
+	}
+	if usual := s.need.Shape(start); usual != best {
+		if other, err := s.leastOfTrace(memory, usual); err == nil && other < memory {
+			memory, best = other, usual
+		}
+	}
+	if most > 0 && memory > most {
+		d, err := s.need.Spend(most, best)
+		if err != nil {
+			return engine.Dimensions{}, err
+		}
+		denied, withheld := s.replays.expected(d, 1, s.replays.seeds())
+		return engine.Dimensions{}, fmt.Errorf("tune: Goal.MemoryBytes %d, must be at least %d for that goal; it gives FalseDenialRate %.1g and WithheldShare %.1g",
+			most, memory, denied, withheld)
+	}
+	return s.need.Spend(memory, best)
+}
+
+// lesser returns that of two shapes which errs less in replays.
+func (s *search) lesser(memory int, a, b sizing.Shape) (engine.Dimensions, error) {
+	best, err := s.need.Spend(memory, a)
+	if err != nil || a == b {
+		return best, err
+	}
+	other, err := s.need.Spend(memory, b)
+	if err != nil {
+		return best, nil
+	}
+	miss := func(d engine.Dimensions) float64 {
+		denied, withheld := s.replays.expected(d, 1, s.replays.seeds())
+		return s.missed(Expected{FalseDenialRate: denied, WithheldShare: withheld})
+	}
+	if miss(other) < miss(best) {
+		return other, nil
+	}
+	return best, nil
+}
+
+// leastOfTrace returns the least memory for a shape at which replays reach the goal, to a fifth, beginning the search at
+// a guess.
+func (s *search) leastOfTrace(guess int, how sizing.Shape) (int, error) {
+	smallest := s.need.Smallest()
+	memory := max(guess, smallest)
+	if s.holds(memory, how) {
+		for memory > smallest {
+			next := max(int(float64(memory)/traceStep), smallest)
+			if !s.holds(next, how) {
+				break
+			}
+			memory = next
+		}
+		return memory, nil
+	}
+	for !s.holds(memory, how) {
+		if memory = int(traceStep * float64(memory)); memory > engine.MaxMemory {
+			return 0, s.unreachable()
+		}
+	}
+	return memory, nil
+}
+
+// holds tells whether replays of the trace reach the goal with so much memory and traffic to come, and are not beyond
+// the cliff at twice the traffic.
+func (s *search) holds(memory int, how sizing.Shape) bool {
+	d, err := s.need.Spend(memory, how)
+	if err != nil || s.replays.denies(d, cliffMargin) {
+		return false
+	}
+	_, holds := s.replays.all(scaled(d, 1/(s.replays.load*TraceMargin)), searchSeed, s.replays.seeds(), s.replays.reaches)
+	return holds
+}
