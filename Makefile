@@ -9,7 +9,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 RACE := $(if $(shell command -v $$(go env CC) 2>/dev/null),-race)
 
 .PHONY: test $(MODULES:%=test/%) unraced lint strangers vuln fuzz mutate soak adversary bench bench-peers bench-sketches bench-tune \
-	bench-ordinary bench-http bench-snapshots report bench-redis bench-synced strict-sizes sizes sizing
+	bench-ordinary bench-traces bench-http bench-snapshots report bench-redis bench-synced strict-sizes sizes sizing
 
 test: ## every test of every module, two modules at once: some wait for servers and clocks
 	@$(if $(RACE),,echo "no C compiler: testing without the race detector")
@@ -86,6 +86,9 @@ strict-sizes: ## how often Strict denies innocent keys with the cells of redisli
 
 bench-ordinary: ## limiters sized by Keys alone in ordinary use, and at multiples of it: ten minutes
 	go run ./bench/ordinary -loads 1,2,4,10
+
+bench-traces: ## plans for the traces in the folder DATA, held against replays with other seeds: minutes
+	go run ./bench/traces -data "$(DATA)" -smaller
 
 sizes: ## the table that New sizes limiters by, from package tune: a few minutes
 	go run ./bench/sizes -write internal/sizing/sizes_table.go

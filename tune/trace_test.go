@@ -61,6 +61,10 @@ func TestPlansForATraceReachTheirGoal(t *testing.T) {
 		e := forecast.Stated()
 		require.Greater(t, e.Replayed, uint64(100_000))
 		require.Greater(t, e.ReplayedUnits, uint64(100_000))
+		tomorrow, err := tune.PredictAt(tune.Traffic{Trace: traceOf(src, window, all)}, c.goal, plan, tune.TraceMargin)
+		require.NoError(t, err)
+		require.LessOrEqual(t, tomorrow.FalseDenialRate, cmp.Or(c.goal.FalseDenialRate, 1), "%+v", c.goal)
+		require.LessOrEqual(t, tomorrow.WithheldShare, cmp.Or(c.goal.WithheldShare, 1), "%+v", c.goal)
 		denied, calm, withheld, units := 0., 0., 0., 0.
 		for seed := uint64(1); seed <= 5; seed++ {
 			r, err := accuracy.Replay(t.Context(), src, sketchlimit.Config{

@@ -95,9 +95,9 @@ func (r *slidingReplay) send(request accuracy.Request) {
 	left := window - request.Time.Sub(request.Time.Truncate(window))
 	key := r.number(request.Key)
 	judged, alone := &r.judged[key], &r.alone[key]
-	used := judged.used(left)
+	used, own := judged.used(left), alone.used(left)
 	allowed := r.limiter.TakeAt(request.Time, request.Key, 1).Allowed
-	exact := alone.used(left) < r.limit
+	exact := own < r.limit
 	if allowed && used >= r.limit {
 		log.Fatalf("%s: admitted with %d of %d units used", request.Key, used, r.limit)
 	}
@@ -108,7 +108,7 @@ func (r *slidingReplay) send(request accuracy.Request) {
 		alone.current++
 	}
 	if r.window > 0 {
-		r.count(key, 2*used < r.limit, allowed, exact)
+		r.count(key, 2*own < r.limit, allowed, exact)
 	}
 	if key == len(r.judged)-1 {
 		*judged, *alone, r.wronged[key] = counts{}, counts{}, 0
