@@ -7,8 +7,10 @@ type Stats struct {
 	TooLow    uint64 // requests with limits below Config.LowestLimit since construction: all denied
 	Rotations uint64 // times that a decision has begun a new generation since construction; of buckets, that cells were brought forward
 
+	// MeanCost is the units of an admitted request, on average over the last ten thousands.
+	MeanCost float64
 	// FalseDenialRate is the chance, 0 … 1, that a key which the limiter has
-	// never seen is denied its first unit now, at Config.LowestLimit. For other costs and
+	// never seen is denied its first request now, of MeanCost units, at Config.LowestLimit. For other costs and
 	// limits see [Limiter.FalseDenialRate]. It is no estimate from samples but
 	// follows from what every cell holds, also those of limiters that share the limit.
 	// It is no bound for keys that have used some of their limit: they meet more.
@@ -50,7 +52,7 @@ func (l *Limiter) Stats() Stats {
 	all := e.Stats(p, int64(l.lowest))
 	sum.Admitted += all.Admitted
 	sum.Denied += all.Denied
-	sum.FalseDenialRate = all.FalseDenialRate
+	sum.MeanCost, sum.FalseDenialRate = all.MeanCost, all.FalseDenialRate
 	sum.DistinctKeys, sum.PreviousDistinctKeys = all.DistinctKeys, all.PreviousDistinctKeys
 	sum.BloomFill, sum.SketchFill = all.BloomFill, all.SketchFill
 	keys, rate := l.config.planned()
@@ -62,7 +64,7 @@ func (l *Limiter) Stats() Stats {
 // FalseDenialRate returns the chance, 0 … 1, that a key which the limiter has never seen is denied n units now
 // at a limit, although the exact algorithm admits them. It is 0 if the exact algorithm denies them as well, and 1
 // for limits below Config.LowestLimit; a limit above Config.Limit counts as that. [Stats.FalseDenialRate] is the
-// chance for one unit at the lowest limit. It takes as long as Stats does.
+// chance for a request of usual cost at the lowest limit. It takes as long as Stats does.
 func (l *Limiter) FalseDenialRate(n, limit int) float64 {
 	if limit < l.lowest {
 		return 1

@@ -19,6 +19,7 @@ type Engine struct {
 	memory  []uint64 // of all shards, layout.size words each
 	dims    Dimensions
 	flooded *Counter // requests for one unit that were denied without the lock
+	costs   costs
 
 	beside atomic.Bool // keys have counts elsewhere as well: in share, or in before
 	share  atomic.Pointer[Share]

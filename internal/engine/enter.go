@@ -17,7 +17,12 @@ func (r request) add(entry *uint64, h uint64, count, n int64) {
 		}
 	}
 	first := r.buffer(0)
-	r.mark(first, h)
+	if r.guarded {
+		r.door.TestAndAdd(r.memory, first, h)
+	}
+	if h%Sampled == 0 {
+		r.sample(first, h, n)
+	}
 	count += n
 	switch {
 	case entry != nil:
@@ -46,15 +51,16 @@ func (r request) addGuarded(first int, h uint64, n, most int64) (count uint32, o
 	return r.cells.AddBounded(r.memory, first+r.cellsFirst, h, uint32(n), uint32(most))
 }
 
-// Sampled keys are marked in a doorkeeper that guards nothing: one key in so many, by its hash in the generation. That
-// is enough to tell how many keys there are where cells are too full for it.
+// Sampled keys stand for all: one in so many, by its hash in the generation. They are marked in a doorkeeper that guards
+// nothing, which is enough to tell how many keys there are where cells are too full for it, and tell what requests cost.
 const Sampled = 8
 
-// mark marks a key in the doorkeeper of the generation whose words begin at first, if it is to be there.
-func (r request) mark(first int, h uint64) {
-	if r.guarded || h%Sampled == 0 {
+// sample takes down n units of such a key, in the generation whose words begin at first.
+func (r request) sample(first int, h uint64, n int64) {
+	if !r.guarded {
 		r.door.TestAndAdd(r.memory, first, h)
 	}
+	r.costs.add(n)
 }
 
 // threshold is the units of the current generation that make a key heavy, by its reading.

@@ -1,17 +1,22 @@
 package engine
 
+import "math"
+
 // Stats is the sum over all shards.
 type Stats struct {
 	Admitted, Denied                   uint64 // units
+	MeanCost                           float64 // of admitted requests, lately
 	FalseDenialRate                    float64
 	DistinctKeys, PreviousDistinctKeys float64
 	BloomFill, SketchFill              float64
 }
 
-// Stats reads the engine and what it has replaced, at a position or later. The rate is that of one unit at the lowest limit. It
-// copies one shard at a time.
+// Stats reads the engine and what it has replaced, at a position or later. The rate is that of a request of mean cost at
+// the lowest limit. It copies one shard at a time.
 func (e *Engine) Stats(p Position, lowest int64) (sum Stats) {
 	before := e.before.Load()
+	sum.MeanCost = e.costs.mean()
+	cost := min(int64(math.Ceil(sum.MeanCost)), lowest)
 	for _, one := range []*Engine{e, before} {
 		if one != nil {
 			admitted, denied := one.Units()
@@ -32,7 +37,7 @@ func (e *Engine) Stats(p Position, lowest int64) (sum Stats) {
 			sum.BloomFill += s.ages[0].Door.FillRatio() / float64(s.of)
 		}
 		sum.SketchFill += fill(&s.ages[0].Cells, e.counts(s.at)) / float64(s.of)
-		sum.FalseDenialRate += s.denied(1, lowest) / float64(s.of) // a new key falls in any alike
+		sum.FalseDenialRate += s.denied(cost, lowest) / float64(s.of) // a new key falls in any alike
 	}
 	return sum
 }

@@ -93,12 +93,12 @@ func (e *Engine) Consume(i int, word int64, h uint64, units int, limit int64, ef
 		c, ok = r.addGuarded(first, h, n, most)
 	} else {
 		c, ok = r.cells.AddBounded(r.memory, first+r.cellsFirst, h, uint32(n), uint32(most))
-		if ok && h%Sampled == 0 {
-			r.door.TestAndAdd(r.memory, first, h)
-		}
 	}
 	if !ok {
 		return r.settle(p, n, limit, effort)
+	}
+	if h%Sampled == 0 {
+		r.sample(first, h, n)
 	}
 	count := int64(c)
 	r.s.peaks.current = max(r.s.peaks.current, c)

@@ -28,6 +28,9 @@ func (r request) takeTime(p Position, n, limit int64, e Effort) Verdict {
 	}
 	r.s.admitted += uint64(n)
 	r.s.last.forget()
+	if r.h%Sampled == 0 {
+		r.costs.add(n)
+	}
 	if limit == r.limit {
 		full += n * b.unit
 	} else {
@@ -70,6 +73,9 @@ func (r request) takeLast(last *lastRounded, p Position, n, limit int64) Verdict
 	}
 	r.s.admitted += uint64(n)
 	r.s.last.forget()
+	if r.h%Sampled == 0 {
+		r.costs.add(n)
+	}
 	t = t.add(b, n)
 	*last = t
 	full := b.ticks.up(uint64(t.up() - now + int64(p.Elapsed)))
