@@ -61,7 +61,7 @@ func TestPlansForATraceReachTheirGoal(t *testing.T) {
 		e := forecast.Stated()
 		require.Greater(t, e.Replayed, uint64(100_000))
 		require.Greater(t, e.ReplayedUnits, uint64(100_000))
-		tomorrow, err := tune.PredictAt(tune.Traffic{Trace: traceOf(src, window, all)}, c.goal, plan, tune.TraceMargin)
+		tomorrow, err := tune.PredictAt(tune.Traffic{Trace: traceOf(src, window, all)}, c.goal, plan, 1.5)
 		require.NoError(t, err)
 		require.LessOrEqual(t, tomorrow.FalseDenialRate, cmp.Or(c.goal.FalseDenialRate, 1), "%+v", c.goal)
 		require.LessOrEqual(t, tomorrow.WithheldShare, cmp.Or(c.goal.WithheldShare, 1), "%+v", c.goal)

@@ -1,18 +1,15 @@
 package tune
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/sketchlimit/sketchlimit/internal/engine"
 	"github.com/sketchlimit/sketchlimit/internal/sizing"
 )
 
-const (
-	// TraceMargin is the multiple of a trace's traffic at which replays of it must still reach the goal: tomorrow may
-	// have half as much again.
-	TraceMargin = 1.5
-	traceStep   = 1.25 // by which the search for the least memory goes up and down
-)
+// traceStep is by what the search for the least memory goes up and down.
+const traceStep = 1.25
 
 // runTrace returns the plan for a trace. A simulation of its fullest window tells which shape suits the traffic; how much
 // memory it takes, replays of the whole trace do, and whether the usual shape does with less.
@@ -91,13 +88,13 @@ func (s *search) leastOfTrace(guess int, how sizing.Shape) (int, error) {
 	return memory, nil
 }
 
-// holds tells whether replays of the trace reach the goal with so much memory and traffic to come, and are not beyond
-// the cliff at twice the traffic.
+// holds tells whether replays of the trace, at the multiple of its traffic that is asked for, reach the goal with so much
+// memory, and whether the cliff lies above twice the trace.
 func (s *search) holds(memory int, how sizing.Shape) bool {
 	d, err := s.need.Spend(memory, how)
 	if err != nil || s.replays.denies(d, cliffMargin) {
 		return false
 	}
-	_, holds := s.replays.all(scaled(d, 1/(s.replays.load*TraceMargin)), searchSeed, s.replays.seeds(), s.replays.reaches)
+	_, holds := s.replays.all(scaled(d, 1/(s.replays.load*cmp.Or(s.goal.Headroom, traceHeadroom))), searchSeed, s.replays.seeds(), s.replays.reaches)
 	return holds
 }

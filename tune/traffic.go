@@ -68,7 +68,13 @@ type Goal struct {
 	// MemoryBytes is the most memory to take, everything included. Without the two
 	// others all of it is used.
 	MemoryBytes int
+	// Headroom is the multiple of the traffic up to which the goal shall hold, 1 … 1000; 0 is 1, and 1.5 for a Trace,
+	// because tomorrow differs from it.
+	Headroom float64
 }
+
+// traceHeadroom is the Headroom for a trace where none is stated.
+const traceHeadroom = 1.5
 
 // Forecast is what is expected of a plan.
 type Forecast struct {
@@ -129,7 +135,13 @@ func Plan(t Traffic, g Goal) (sketchlimit.Plan, Forecast, error) {
 	if err != nil {
 		return sketchlimit.Plan{}, Forecast{}, err
 	}
-	d, err := s.run()
+	larger := s
+	if t.Trace == nil && g.Headroom > 1 {
+		if larger, err = newSearch(t.times(g.Headroom), g); err != nil {
+			return sketchlimit.Plan{}, Forecast{}, err
+		}
+	}
+	d, err := larger.run()
 	if err != nil {
 		return sketchlimit.Plan{}, Forecast{}, err
 	}
@@ -198,7 +210,7 @@ func (g *Goal) plan(d engine.Dimensions, f Forecast) sketchlimit.Plan {
 		Shards: d.Shards, BloomBytes: d.BloomBytes, BloomProbes: d.BloomProbes, Depth: d.Depth, Width: d.Width,
 		CellBits: d.CellBits, HeavyEntries: d.HeavyEntries, HeavyThreshold: d.HeavyThreshold,
 		Limit: g.Limit, LowestLimit: g.LowestLimit, Algorithm: g.Algorithm, SubWindows: g.SubWindows, Burst: g.Burst,
-		Keys: f.Keys, FalseDenialRate: f.Stated().FalseDenialRate,
+		Keys: f.Keys * max(1, g.Headroom), FalseDenialRate: f.Stated().FalseDenialRate,
 	}
 }
 
@@ -256,6 +268,13 @@ func (t *Traffic) excess() float64 {
 	return t.Excess
 }
 
+// times returns so many times the traffic.
+func (t Traffic) times(n float64) Traffic {
+	t.Keys = int(math.Min(n*float64(t.Keys), math.MaxInt32))
+	t.Requests = int(n * float64(t.Requests))
+	return t
+}
+
 // abuse returns the requests of all abusers.
 func (t *Traffic) abuse(limit int) float64 {
 	return float64(t.Keys) * t.Abusers * t.excess() * float64(limit)
@@ -278,6 +297,8 @@ func (g *Goal) check() error {
 		return fmt.Errorf("tune: Goal.FalseDenialRate %v, must be %g … 0.5", g.FalseDenialRate, leastRate)
 	case g.WithheldShare != 0 && !(g.WithheldShare >= leastRate && g.WithheldShare <= 0.5):
 		return fmt.Errorf("tune: Goal.WithheldShare %v, must be %g … 0.5", g.WithheldShare, leastRate)
+	case g.Headroom != 0 && !(g.Headroom >= 1 && g.Headroom <= 1000):
+		return fmt.Errorf("tune: Goal.Headroom %v, must be 1 … 1000", g.Headroom)
 	case g.MemoryBytes < 0 || g.MemoryBytes > engine.MaxMemory:
 		return fmt.Errorf("tune: Goal.MemoryBytes %d, must be 0 … %d", g.MemoryBytes, engine.MaxMemory)
 	}

@@ -323,3 +323,21 @@ func TestTuneForALowestLimit(t *testing.T) {
 	_, _, err := tune.Plan(traffic, tune.Goal{Limit: 100, LowestLimit: 101, FalseDenialRate: 1e-4})
 	require.EqualError(t, err, "tune: Goal.LowestLimit 101, must be 0 … Limit 100")
 }
+
+// With headroom the goal holds up to a multiple of the traffic, and the plan is for as many keys.
+func TestHeadroomOfAGoal(t *testing.T) {
+	tuned(t)
+	traffic, goal := withAbusers(20_000, 100, 0.01), tune.Goal{Limit: 100, FalseDenialRate: 1e-5}
+	plan, without, err := tune.Plan(traffic, goal)
+	require.NoError(t, err)
+	require.Greater(t, without.At[3].FalseDenialRate, goal.FalseDenialRate)
+	goal.Headroom = 4
+	roomy, with, err := tune.Plan(traffic, goal)
+	require.NoError(t, err)
+	require.LessOrEqual(t, with.At[3].FalseDenialRate, 3*goal.FalseDenialRate)
+	require.Greater(t, with.MemoryBytes, 2*without.MemoryBytes)
+	require.InDelta(t, 4, roomy.Keys/plan.Keys, 0.01)
+	goal.Headroom = 0.5
+	_, _, err = tune.Plan(traffic, goal)
+	require.EqualError(t, err, "tune: Goal.Headroom 0.5, must be 1 … 1000")
+}

@@ -85,6 +85,8 @@ func (t *tuning) register(f *pflag.FlagSet) {
 		"\ne.g. --withheld-share 1e-4")
 	f.Var(parsed(&g.MemoryBytes, "", parseMemory), "memory", "take at most this `SIZE`, or all of it if no other goal is given"+
 		"\ne.g. --memory 8MiB")
+	f.Var(parsed(&g.Headroom, "", number(1, 1000)), "headroom", "reach the goal up to so many `TIMES` the traffic (default 1; with --trace 1.5)\n"+
+		"e.g. --headroom 2")
 	f.BoolVar(&t.replay, "verify", false, "also replay the traffic in full size, or the trace, through a limiter of the plan and the exact algorithm "+
 		"(some 200 bytes of memory a key)\ne.g. --verify")
 	f.BoolVar(&t.json, "json", false, "print one JSON object: plan, forecast, half, double, loads and sizes with --html, verified with --verify"+

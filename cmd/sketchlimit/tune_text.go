@@ -67,8 +67,7 @@ func (p *plans) how() string {
 // source is how in a sentence's beginning.
 func (p *plans) source() string {
 	if p.Forecast.Stated().Replayed > 0 {
-		return fmt.Sprintf("Replayed with several seeds, mean and a standard deviation, for multiples of the trace's traffic; the goal holds "+
-			"at %g times the traffic as well", tune.TraceMargin)
+		return "Replayed with several seeds, mean and a standard deviation, for multiples of the trace's traffic"
 	}
 	return "Predicted, for multiples of the stated keys and requests"
 }

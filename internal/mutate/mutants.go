@@ -151,7 +151,7 @@ var mutants = []mutant{
 		"n.Lowest/3))}",
 		"TestSizesOfUnitsAndHeadroom"},
 	{"replays of a trace have no margin", "tune/tracesearch.go",
-		"1/(s.replays.load*TraceMargin)",
+		"1/(s.replays.load*cmp.Or(s.goal.Headroom, traceHeadroom))",
 		"1/s.replays.load",
 		"tune.TestPlansForATraceReachTheirGoal"},
 	{"replays of a trace look at one seed", "tune/tracesearch.go",
