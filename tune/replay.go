@@ -14,17 +14,22 @@ import (
 	"github.com/sketchlimit/sketchlimit/internal/keyhash"
 )
 
-// replays sends a trace through limiters, and holds them against the exact algorithm, which has seen it once.
+// replays sends a trace through limiters, and holds them against the exact algorithm.
 type replays struct {
-	trace  *Trace
+	*judged
+	trace *Trace
+	goal  *Goal
+	load  float64 // times the trace that is stated
+}
+
+// judged is what the exact algorithm makes of a trace.
+type judged struct {
 	rule   engine.Rule
-	goal   *Goal
-	lowest int64 // limit that requests are judged by
-	hashes []uint64
-	fates  []fate // by the exact algorithm
-	units  float64
-	calm   float64 // requests of innocent keys
-	load   float64 // times the trace that is stated
+	lowest int64    // limit that requests are judged by
+	hashes []uint64 // of the keys
+	fates  []fate   // of the requests
+	units  float64  // that are admitted
+	calm   float64  // requests of innocent keys
 }
 
 // fate is what the exact algorithm does with a request.
@@ -35,10 +40,17 @@ const (
 	innocent                  // its key has used less than half of that
 )
 
-func newReplays(t *Trace, g *Goal, load float64) (*replays, error) {
+// judge sends the requests through the exact algorithm, unless that has just been done.
+func (t *Trace) judge(g *Goal) (*judged, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	rule, lowest := g.ruleOf(t.window), int64(cmp.Or(g.LowestLimit, g.Limit))
+	if j := t.judged; j != nil && j.rule == rule && j.lowest == lowest && len(j.fates) == len(t.requests) {
+		return j, nil
+	}
 	c := g.config()
 	c.Window = t.window
-	r := &replays{trace: t, rule: g.ruleOf(t.window), goal: g, lowest: int64(cmp.Or(g.LowestLimit, g.Limit)), load: load}
+	r := &judged{rule: rule, lowest: lowest}
 	for _, name := range t.names {
 		r.hashes = append(r.hashes, xxhash.Sum64String(name))
 	}
@@ -66,6 +78,7 @@ func newReplays(t *Trace, g *Goal, load float64) (*replays, error) {
 			r.calm++
 		}
 	}
+	t.judged = r
 	return r, nil
 }
 

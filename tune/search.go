@@ -57,10 +57,11 @@ func newSearch(t Traffic, g Goal) (*search, error) {
 		t.Sample = t.Trace.fullest()
 		keys := len(t.Sample)
 		t.Keys = cmp.Or(t.Keys, keys)
-		var err error
-		if s.replays, err = newReplays(t.Trace, &s.goal, float64(t.Keys)/float64(keys)); err != nil {
+		judged, err := t.Trace.judge(&s.goal)
+		if err != nil {
 			return nil, err
 		}
+		s.replays = &replays{judged, t.Trace, &s.goal, float64(t.Keys) / float64(keys)}
 	}
 	s.traffic = t
 	if g.Limit > 1 { // at 1 there is nothing but doorkeepers, as large as the goal asks for

@@ -3,6 +3,7 @@ package tune
 import (
 	"math"
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -15,6 +16,9 @@ type Trace struct {
 	requests []traced
 	ids      map[string]int32
 	names    []string // of keys, by id
+
+	mu     sync.Mutex
+	judged *judged // for the limiter that was asked for last
 }
 
 type traced struct {
