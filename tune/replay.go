@@ -151,7 +151,7 @@ const (
 
 // seeds returns how many replays decide: few of a long trace, and many of a short one, where a single denial may be too
 // much.
-func (r *replays) seeds() int { return min(max(4_000_000/len(r.fates), 4), 32) }
+func (r *replays) seeds() int { return min(max(4_000_000/len(r.fates), 4), 100) }
 
 // instead puts what replays show in the place of what a simulation of one window predicts.
 func (r *replays) instead(e Expected, d engine.Dimensions, load float64) Expected {
