@@ -85,7 +85,6 @@ func (t *Trace) judge(g *Goal) (*judged, error) {
 // replayed is what a limiter did to a trace.
 type replayed struct {
 	denied   float64 // requests of innocent keys that the exact algorithm admits
-	keys     int     // whose requests these are
 	admitted float64 // units
 }
 
@@ -95,7 +94,6 @@ func (r *replays) run(d engine.Dimensions, seed uint64) (out replayed) {
 	if err != nil {
 		panic(err) // the dimensions have been chosen for this rule
 	}
-	wronged := make([]bool, len(r.hashes))
 	limit, latest := r.rule.Limit(), engine.Position{Generation: math.MinInt64}
 	for i, q := range r.trace.requests {
 		at := r.rule.Split(q.ns)
@@ -115,10 +113,6 @@ func (r *replays) run(d engine.Dimensions, seed uint64) (out replayed) {
 		}
 		if !passed && f == passes|innocent {
 			out.denied++
-			if !wronged[q.key] {
-				wronged[q.key] = true
-				out.keys++
-			}
 		}
 	}
 	return out
@@ -197,15 +191,13 @@ func careful(x []float64) float64 {
 // traffic to see it, and as counted where there is not.
 func (r *replays) reaches(one replayed) bool {
 	within := func(lost, all, goal float64) bool {
-		if goal == 0 || all == 0 {
-			return true
-		}
 		if all*goal >= 3 {
 			lost = upper(lost)
 		}
 		return lost <= all*goal
 	}
-	return within(one.denied, r.calm, r.goal.FalseDenialRate) && within(max(0, r.units-one.admitted), r.units, r.goal.WithheldShare)
+	denied, withheld := r.goal.rates()
+	return within(one.denied, r.calm, denied) && within(max(0, r.units-one.admitted), r.units, withheld)
 }
 
 // upper returns what a count of rare events stands for at most, but for one case in twenty (Wilson and Hilferty).

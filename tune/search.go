@@ -276,13 +276,7 @@ func (s *search) miss(memory int, how sizing.Shape, enough float64) float64 {
 
 // missed is miss without regard to more load than stated.
 func (s *search) missed(e Expected) float64 {
-	denied, withheld := s.goal.FalseDenialRate, s.goal.WithheldShare
-	if denied == 0 {
-		denied = max(unasked, withheld)
-	}
-	if withheld == 0 {
-		withheld = max(unasked, denied)
-	}
+	denied, withheld := s.goal.rates()
 	return max(e.FalseDenialRate/denied, e.WithheldShare/withheld)
 }
 

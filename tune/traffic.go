@@ -315,6 +315,18 @@ func (g *Goal) check() error {
 	return nil
 }
 
+// rates returns the two rates: what is set, or what one may be where only the other is.
+func (g *Goal) rates() (denied, withheld float64) {
+	denied, withheld = g.FalseDenialRate, g.WithheldShare
+	if denied == 0 {
+		denied = max(unasked, withheld)
+	}
+	if withheld == 0 {
+		withheld = max(unasked, denied)
+	}
+	return denied, withheld
+}
+
 // config returns a limiter for the goal, without a size. Its generations are a second long; a bucket's units take
 // whole nanoseconds of a minute.
 func (g *Goal) config() sketchlimit.Config {

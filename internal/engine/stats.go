@@ -4,7 +4,7 @@ import "math"
 
 // Stats is the sum over all shards.
 type Stats struct {
-	Admitted, Denied                   uint64 // units
+	Admitted, Denied                   uint64  // units
 	MeanCost                           float64 // of admitted requests, lately
 	FalseDenialRate                    float64
 	DistinctKeys, PreviousDistinctKeys float64
