@@ -57,10 +57,7 @@ func newTraced(requests []accuracy.Request, limit int, window time.Duration) *tr
 }
 
 // wronged is what a limiter of a plan and a seed did.
-type wronged struct {
-	denied, keys, withheld int
-	live                   float64
-}
+type wronged struct{ denied, keys, withheld int }
 
 func (t *traced) replay(p sketchlimit.Plan, seed uint64) (w wronged) {
 	l := must(sketchlimit.New(sketchlimit.Config{Limit: t.limit, Window: t.window, Plan: &p, Seed: seed}))
