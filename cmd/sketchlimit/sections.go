@@ -167,7 +167,7 @@ func (r *report) errors() section {
 		{"false denials of innocent keys", withRate(p.InnocentFalseDenials, p.InnocentRequests, "requests")},
 		{"false denials of all keys", withRate(p.FalseDenials, p.Requests, "requests")},
 		{"withheld share", r.withheld()},
-		{"innocent keys ever falsely denied", outOf(uint64(p.WrongedInnocentKeys), uint64(p.InnocentKeys))},
+		{"innocent keys falsely denied", outOf(uint64(p.WrongedInnocentKeys), uint64(p.InnocentKeys))},
 		{"keys ever falsely denied", outOf(uint64(p.WrongedKeys), uint64(p.Keys)) + r.unitsEarly()},
 		{"estimate error", estimateError(&p.EstimateError)},
 		{"false-denial rate that it states", fmt.Sprintf("at most %s at the end of a window, %s at the end of all",
