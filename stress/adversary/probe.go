@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -14,7 +15,7 @@ import (
 // keys: so many of them are asked about, and none counted, that the share which is denied
 // must be that rate.
 //
-// Of tiers and costs a limiter tells it by FalseDenialRate, otherwise by Stats.
+// Of tiers and costs a limiter tells it by FalseDenialRate, otherwise by Stats, for the mean cost.
 var probed = []string{"probe-fixed", "probe-sliding", "probe-subwindows", "probe-bucket", "probe-grow", "probe-share", "probe-tiers", "probe-costs"}
 
 const (
@@ -28,8 +29,9 @@ const (
 // state is a limiter in which new keys are denied now and then.
 type state struct {
 	w     *world
-	n     int // units that are asked for
-	limit int // the request's own, 0 if there is none
+	n     int  // units that are asked for
+	usual bool // they are the mean cost, which Stats states its rate for
+	limit int  // the request's own, 0 if there is none
 	rate  float64
 }
 
@@ -206,10 +208,13 @@ func (st *state) told() float64 {
 	switch {
 	case st.limit > 0:
 		return n.limiter.FalseDenialRate(st.n, st.limit)
-	case st.n > 1:
+	case st.n > 1 && !st.usual:
 		return n.limiter.FalseDenialRate(st.n, n.config.Limit)
 	}
-	return n.limiter.Stats().FalseDenialRate
+	s := n.limiter.Stats()
+	st.usual = true
+	st.n = min(int(math.Ceil(s.MeanCost)), cmp.Or(n.config.LowestLimit, n.config.Limit)) // what its rate is for
+	return s.FalseDenialRate
 }
 
 // ask asks for new keys, and tells how many would be denied, and whether the limiter stayed the
