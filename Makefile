@@ -9,7 +9,8 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 RACE := $(if $(shell command -v $$(go env CC) 2>/dev/null),-race)
 
 .PHONY: test $(MODULES:%=test/%) unraced lint strangers vuln fuzz mutate soak adversary bench bench-peers bench-sketches bench-tune \
-	bench-ordinary bench-traces bench-http bench-snapshots report bench-redis bench-synced strict-sizes sizes sizing
+	bench-floor bench-ordinary bench-traces bench-causes bench-live bench-http bench-snapshots report bench-redis bench-synced strict-sizes \
+	sizes sizing
 
 test: ## every test of every module, two modules at once: some wait for servers and clocks
 	@$(if $(RACE),,echo "no C compiler: testing without the race detector")
@@ -21,8 +22,8 @@ $(MODULES:%=test/%): test/%: # every test of one module
 # Tests know of the race detector by a build tag or by package testkit.
 UNRACED = git grep -lE '^//go:build !?race|sketchlimit/internal/testkit"' -- '*_test.go' | xargs dirname | sort -u
 
-unraced: ## without the race detector, the whole packages of all tests that do less under it
-	@set -e; for p in $$($(UNRACED)); do (cd $$p && go test .); done
+unraced: ## without the race detector, the whole packages of all tests that do less under it, two at once
+	@$(UNRACED) | xargs -P2 -I{} sh -c 'cd {} && go test .'
 
 lint: ## formatting, vet and staticcheck
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); \
@@ -55,14 +56,19 @@ bench: ## the library's own benchmarks
 report: ## the accuracy report of the embedded trace, as a page
 	go run -C cmd/sketchlimit . report --html $(CURDIR)/report.html
 
+bench-floor: ## decisions beside the floor and the control, twenty processes one after another: ten minutes and more
+	go run ./bench/floor -turns 20
+
 bench-peers: ## this library beside others, and its latencies; writes notes/peers.md
 	go run -C bench/peers . -write ../../notes/peers.md -plot ../../notes/latency.png
 
 bench-sketches: ## sketches of the literature as limiters, for an hour; writes notes/sketches.md
 	go run -C bench/sketches . -write ../../notes/sketches.md -plot ../../notes/sketches.png
 
-bench-tune: ## predictions beside replays at full size, for hours; writes notes/tuning.md
-	go run ./bench/tune -write notes/tuning.md
+TRACES = $(or $(DATA),tune/testdata)
+
+bench-tune: ## predictions beside replays at full size, and of the traces in the folder DATA, for hours; writes notes/tuning.md
+	go run ./bench/tune -data "$(TRACES)" -write notes/tuning.md
 
 bench-http: ## what the middleware costs the example service, under load; writes notes/http.md
 	go run -C examples/service ./bench -write ../../notes/http.md
@@ -88,7 +94,13 @@ bench-ordinary: ## limiters sized by Keys alone in ordinary use, and at multiple
 	go run ./bench/ordinary -loads 1,2,4,10
 
 bench-traces: ## plans for the traces in the folder DATA, held against replays with other seeds: minutes
-	go run ./bench/traces -data "$(DATA)" -smaller
+	go run ./bench/tune -part traces -data "$(TRACES)"
+
+bench-causes: ## why a histogram of one window errs about the traces in the folder DATA, cause by cause: an hour
+	go run ./bench/causes -data "$(DATA)"
+
+bench-live: ## the rates that limiters state beside those measured, on the traces in the folder DATA: an hour
+	go run ./bench/live -data "$(DATA)"
 
 sizes: ## the table that New sizes limiters by, from package tune: a few minutes
 	go run ./bench/sizes -write internal/sizing/sizes_table.go

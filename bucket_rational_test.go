@@ -86,7 +86,7 @@ func tierBurst(limit int, c sketchlimit.Config) int {
 }
 
 // smallBuckets are pairs of limit and burst as users state them, for windows of a second to
-// a week.
+// a week; under the race detector some of them.
 func smallBuckets() (all []sketchlimit.Config) {
 	for _, window := range []time.Duration{time.Second, time.Minute, time.Hour, 24 * time.Hour, 7 * 24 * time.Hour} {
 		for _, limit := range []int{1, 2, 3, 5, 6, 7, 9, 10, 11, 13, 30, 60, 100, 128, 600, 997, 1000, 3600, 5000, 10_000} {
@@ -99,7 +99,8 @@ func smallBuckets() (all []sketchlimit.Config) {
 			}
 		}
 	}
-	return all
+	rand.New(rand.NewPCG(3, 4)).Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	return all[:len(all)/testkit.Slowdown]
 }
 
 // moments are times at which a bucket may be asked first: round ones, and any nanosecond.

@@ -10,7 +10,6 @@ import (
 
 	"github.com/sketchlimit/sketchlimit"
 	"github.com/sketchlimit/sketchlimit/httplimit"
-	"github.com/sketchlimit/sketchlimit/tune"
 )
 
 // noon is a fixed clock, so that the examples print the same at every time.
@@ -78,16 +77,6 @@ func Example_tiers() {
 	// Output:
 	// free 10
 	// paid 100
-}
-
-// Dimensions for known traffic: a million keys, of which one in a hundred sends three times the limit.
-func Example_plan() {
-	plan, forecast, err := tune.Plan(tune.Traffic{Keys: 1_000_000, Abusers: 0.01}, tune.Goal{Limit: 100, FalseDenialRate: 1e-6})
-	check(err)
-	limiter, err := sketchlimit.New(sketchlimit.Config{Limit: 100, Window: time.Minute, Plan: &plan, Clock: noon})
-	check(err)
-	fmt.Println(limiter.MemoryBytes() == forecast.MemoryBytes, forecast.MemoryBytes < 1<<20, forecast.Stated().FalseDenialRate <= 1e-6)
-	// Output: true true true
 }
 
 // Yesterday's log, through a limiter that is made today.

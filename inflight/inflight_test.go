@@ -439,6 +439,7 @@ func TestInflightRunsOutOfRoom(t *testing.T) {
 // distributed number is denied; 6 standard deviations are passed once in 5e8 runs,
 // and a rate that is off by a tenth would. There are two ways to run out of room.
 func TestInflightKnowsItsFalseDenialRate(t *testing.T) {
+	testkit.Unraced(t)
 	const n = 50_000
 	for name, c := range map[string]struct{ keys, unitsEach int }{"entries": {95_000, 1}, "tickets": {97, 1000}} {
 		in := buildInflight(t, 1000, 65_536)

@@ -122,14 +122,14 @@ func (r *Rule) config() sketchlimit.Config {
 
 // Forecast returns what the rule is expected to get wrong if in one window Keys keys come
 // of five requests each on average or, if it says how many, UnitsPerKey, and from one in a
-// hundred three times the limit. It takes a second or so. It returns an error if Keys is 0,
+// hundred three times the limit, the same ones in every window and all of them spread over it. It takes a second or so. It returns an error if Keys is 0,
 // and where [tune.Predict] does.
 func (r *Rule) Forecast() (tune.Forecast, error) {
 	plan, _, err := r.config().Size()
 	if err != nil {
 		return tune.Forecast{}, err
 	}
-	traffic := tune.Traffic{Keys: r.Keys, Abusers: 0.01}
+	traffic := tune.Traffic{Keys: r.Keys, Abusers: 0.01, Even: true, Steady: true}
 	if r.UnitsPerKey > 0 {
 		traffic.Requests = int(float64(r.Keys) * (r.UnitsPerKey + traffic.Abusers*3*float64(r.Limit)))
 	}

@@ -13,7 +13,8 @@ import (
 // of their limit, one in 1,000 at two fifths, and it does not say that it is outside its plan. At four times that it
 // says so before it denies one in 1,000.
 func TestOrdinaryUse(t *testing.T) {
-	keys := 4000 / testkit.Slowdown
+	testkit.Unraced(t)
+	const keys = 4000
 	for _, r := range rows(keys, 40*keys, []float64{1}) {
 		if r.use < 0.1 || r.keys < keys/2 {
 			continue

@@ -27,8 +27,8 @@ import (
 )
 
 // traffic is five requests a key and window, and one key in a hundred at three times the
-// limit. Its size does not matter.
-var traffic = tune.Traffic{Keys: 1_000_000, Abusers: 0.01}
+// limit, spread over the window and from the same keys in every window. Its size does not matter.
+var traffic = tune.Traffic{Keys: 1_000_000, Abusers: 0.01, Even: true, Steady: true}
 
 // lateFrom is the limit from which on windows have a table of heavy keys, and abusers are worst that come late: they
 // find it as light keys have left it. Below, those are worst that fill cells in all generations.

@@ -2,6 +2,4 @@
 
 package main
 
-const embeddedAbove = 0 // default: all keys are judged
-
 const raced = false

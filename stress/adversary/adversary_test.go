@@ -27,9 +27,9 @@ func judge(t *testing.T, b *bench) {
 	}
 }
 
-// TestAdversary is the bench for the better part of a minute.
+// TestAdversary is the bench for a third of a minute.
 func TestAdversary(t *testing.T) {
-	b := bench{make: real, kinds: slices.Concat(sequential, concurrent, []string{forged}), seed: 1, workers: 16, time: 40 * time.Second, out: logger{t}}
+	b := bench{make: real, kinds: slices.Concat(sequential, concurrent, []string{forged}), seed: 1, workers: 16, time: 20 * time.Second, out: logger{t}}
 	if testing.Short() {
 		b.time = 2 * time.Second
 	}
