@@ -54,21 +54,23 @@ func (l *Layout) Test(words []uint64, first int, h uint64) bool {
 	}
 }
 
-// TestAndAdd is [Filter.TestAndAdd] on the bits in words[first:].
+// TestAndAdd is [Filter.TestAndAdd] on the bits in words[first:]. Of a key that may be there it writes nothing, so that
+// the cache line may stay with other cores.
 func (l *Layout) TestAndAdd(words []uint64, first int, h uint64) bool {
 	draw, lo := mix(h)
 	block := uint64(first) + lo>>32*l.blocks>>32*blockWords
-	missing := uint64(0)
+	there := true
 	for left := l.probes; ; left -= probesPerDraw {
 		d := draw
 		for range min(left, probesPerDraw) {
-			w := &words[block+d>>6%blockWords]
-			missing |= ^*w >> (d & 63)
-			*w |= 1 << (d & 63)
+			if w := &words[block+d>>6%blockWords]; *w>>(d&63)&1 == 0 {
+				*w |= 1 << (d & 63)
+				there = false
+			}
 			d >>= 9
 		}
 		if left <= probesPerDraw {
-			return missing&1 == 0
+			return there
 		}
 		draw, _ = mix(draw)
 	}

@@ -176,12 +176,17 @@ func (l *Layout) AddBounded(words []uint64, first int, h uint64, n, most uint32)
 		l.lift(w2, h, c)
 		return uint32(c), true
 	}
-	// No cell rises that is joint. There is no branch on whether one rises: no predictor learns that, and
-	// a store that changes nothing is cheaper than a misprediction.
+	// No cell rises that is joint. The first word is written in any case; where one of the others reads enough, its store
+	// goes there too, and its cache line may stay with other cores. There is no branch on that: no predictor learns it.
 	unit := digitUnits[h>>2&1] << at
-	*w0 += (c - min(c, c0)) * unit
-	*w1 += (c - min(c, c1)) * unit
-	*w2 += (c - min(c, c2)) * unit
+	v0, v1, v2 := *w0+(c-min(c, c0))*unit, *w1+(c-c1)*unit, *w2+(c-c2)*unit
+	if c1 >= c {
+		w1, v1 = w0, v0
+	}
+	if c2 >= c {
+		w2, v2 = w0, v0
+	}
+	*w0, *w1, *w2 = v0, v1, v2
 	return uint32(c), true
 }
 

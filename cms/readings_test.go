@@ -64,7 +64,8 @@ func TestDistinct(t *testing.T) {
 			require.NoError(t, err)
 			r, n := rand.New(rand.NewPCG(1, uint64(bits))), 0
 			for ; n < 4000; n++ {
-				if keys, ok := s.Distinct(); n%500 == 0 {
+				if n%500 == 0 {
+					keys, ok := s.Distinct()
 					require.True(t, ok)
 					require.InDelta(t, n, keys, 20+0.05*float64(n), "%d bits, counts of %d", bits, count)
 				}

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sketchlimit/sketchlimit/bloom"
+	"github.com/sketchlimit/sketchlimit/internal/testkit"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
@@ -184,6 +185,7 @@ func uneven(width int, rows [][]uint64) error {
 }
 
 func TestKeysThatMeetInOneRowMeetInOthersByChanceOnly(t *testing.T) {
+	testkit.Unraced(t)
 	for _, tt := range []struct {
 		name  string
 		keys  []uint64
@@ -200,6 +202,7 @@ func TestKeysThatMeetInOneRowMeetInOthersByChanceOnly(t *testing.T) {
 }
 
 func TestKeysThatMeetInOneGenerationMeetInTheNextByChanceOnly(t *testing.T) {
+	testkit.Unraced(t)
 	keys := sequentialKeys(keysTested)
 	seed, before := rotating.Seed(1, 1000), rotating.Seed(1, 999)
 	for _, width := range []int{1000, 1024} {
@@ -307,6 +310,7 @@ func TestRowChecksFlagBrokenDesigns(t *testing.T) {
 // The doorkeeper lets a key's first unit into the sketch when the filter claims the
 // key wrongly. Those keys must lie in the sketch like any others.
 func TestFalsePositivesOfTheFilterMeetInRowsByChanceOnly(t *testing.T) {
+	testkit.Unraced(t)
 	const width = 1000
 	filters := map[string]*bloom.Filter{}
 
