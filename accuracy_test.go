@@ -83,7 +83,7 @@ func TestReadmeTable(t *testing.T) {
 				scale = 4
 			}
 			if small() {
-				scale = 128
+				scale = 128 * testkit.Slowdown
 			}
 			w.Keys, w.Abusers, w.Requests = w.Keys/scale, w.Abusers/scale, w.Requests/scale
 			r := replay(t, w, accuracy.NewContest(sketchlimit.Config{
@@ -115,6 +115,7 @@ func figure(t *testing.T, text string) float64 {
 // A limiter made for so many keys keeps the rate that was asked for: not one false denial more than that rate is of the
 // requests of innocent keys, of which there are 200,000 … 1 million. Keys, times and seeds are fixed.
 func TestSizedByKeys(t *testing.T) {
+	testkit.Unraced(t)
 	for limit, keys := range map[int]int{1: 100_000, 2: 200_000, 5: 40_000, 10: 40_000, 20: 40_000, 100: 40_000, 1000: 10_000} {
 		for _, rate := range []float64{1e-3, 1e-5} {
 			t.Run(fmt.Sprintf("limit %d, rate %v", limit, rate), func(t *testing.T) {

@@ -133,10 +133,10 @@ func TestSnapshotFormat(t *testing.T) {
 	l, _ := snapshotLimiter(t, c)
 	require.True(t, l.Take("key", 3).Allowed)
 	b := snapshot(t, l)
-	require.Equal(t, "sklimit\x01\a", string(b[:9]))
+	require.Equal(t, "sklimit\x02\a", string(b[:9]))
 	require.Len(t, b, 8*(3+5+8+8+1)+8+8*(1+2*(8+4))+8)
 	require.EqualValues(t, 1e18/snapshotWindow, binary.LittleEndian.Uint64(b[208:]), "generation")
-	require.Equal(t, uint64(0x929a39c8dbb60e80), xxhash.Sum64(b))
+	require.Equal(t, uint64(0xbb23e6b8ec40d078), xxhash.Sum64(b))
 	require.Equal(t, xxhash.Sum64(append(b[:200:200], b[208:len(b)-8]...)), binary.LittleEndian.Uint64(b[len(b)-8:]))
 }
 
@@ -164,7 +164,7 @@ func TestSnapshotRefused(t *testing.T) {
 		{"cut", saved[:len(saved)-1], c, sketchlimit.ErrSnapshot, "ends after"},
 		{"goes on", append(bytes.Clone(saved), 0), c, sketchlimit.ErrSnapshot, "goes on after"},
 		{"header", patched(200, 0)[:207], c, sketchlimit.ErrSnapshot, "ends after 207"},
-		{"version", patched(7, 3), c, sketchlimit.ErrSnapshotMismatch, ": version 2, must be 1"},
+		{"version", patched(7, 3), c, sketchlimit.ErrSnapshotMismatch, ": version 1, must be 2"},
 		{"generation", patched(208+7, 0x80), c, sketchlimit.ErrSnapshot, "generation"},
 		{"sum", patched(3000, 1), c, sketchlimit.ErrSnapshot, "wrong sum"},
 		{"seed", saved, sketchlimit.Config{Limit: 100, Seed: 5}, sketchlimit.ErrSnapshotMismatch, ""},

@@ -7,14 +7,18 @@ type Stats struct {
 	TooLow    uint64 // requests with limits below Config.LowestLimit since construction: all denied
 	Rotations uint64 // times that a decision has begun a new generation since construction; of buckets, that cells were brought forward
 
-	// MeanCost is the units of an admitted request, on average over the last ten thousands.
+	// MeanCost is the units of an admitted request of an innocent key, on average over the last ten thousands.
 	MeanCost float64
 	// FalseDenialRate is the chance, 0 … 1, that a key which the limiter has
 	// never seen is denied its first request now, of MeanCost units, at Config.LowestLimit. For other costs and
 	// limits see [Limiter.FalseDenialRate]. It is no estimate from samples but
 	// follows from what every cell holds, also those of limiters that share the limit.
-	// It is no bound for keys that have used some of their limit: they meet more.
+	// It is no bound for keys that have used some of their limit: they meet more, see InnocentDenialRate.
 	FalseDenialRate float64
+	// InnocentDenialRate estimates the share, 0 … 1, of the requests of innocent keys that are denied lately, at the
+	// costs and limits that these requests have. Innocent keys have used less than half of their limit. It is the figure
+	// to alert on; notes/stats.md says how good it is.
+	InnocentDenialRate float64
 	// DistinctKeys and PreviousDistinctKeys estimate the keys that were admitted
 	// in the current and in the previous generation, to about 2 % from some thousand keys on, until the
 	// doorkeepers are full. A fixed window has no previous generation. A bucket
@@ -52,7 +56,7 @@ func (l *Limiter) Stats() Stats {
 	all := e.Stats(p, int64(l.lowest))
 	sum.Admitted += all.Admitted
 	sum.Denied += all.Denied
-	sum.MeanCost, sum.FalseDenialRate = all.MeanCost, all.FalseDenialRate
+	sum.MeanCost, sum.FalseDenialRate, sum.InnocentDenialRate = all.MeanCost, all.FalseDenialRate, all.InnocentDenialRate
 	sum.DistinctKeys, sum.PreviousDistinctKeys = all.DistinctKeys, all.PreviousDistinctKeys
 	sum.BloomFill, sum.SketchFill = all.BloomFill, all.SketchFill
 	keys, rate := l.config.planned()

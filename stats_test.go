@@ -3,16 +3,19 @@ package sketchlimit_test
 import (
 	"math/rand/v2"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/internal/testkit"
 )
 
 // The mean cost, for which Stats states its rate, follows costs that change.
 func TestStatsFollowCosts(t *testing.T) {
+	testkit.Unraced(t)
 	for name, c := range map[string]sketchlimit.Config{
 		"sliding":   {Limit: 100},
 		"low limit": {Limit: 16},
@@ -24,12 +27,16 @@ func TestStatsFollowCosts(t *testing.T) {
 			c.Window, c.MemoryBytes, c.Seed = time.Minute, 2<<20, 1
 			l := build(t, c)
 			require.EqualValues(t, 1, l.Stats().MeanCost)
-			random, now, sent := rand.New(rand.NewPCG(1, 2)), time.Unix(0, 0), 0
+			random, now := rand.New(rand.NewPCG(1, 2)), time.Unix(0, 0)
 			send := func(requests int, cost func() int) {
-				for range requests {
-					now, sent = now.Add(time.Millisecond/2), sent+1
-					l.TakeAt(now, strconv.Itoa(random.IntN(200_000)), cost())
-				}
+				var sender sync.WaitGroup
+				sender.Go(func() { // costs are kept apart by goroutines, and are to be forgotten for all
+					for range requests {
+						now = now.Add(time.Millisecond / 2)
+						l.TakeAt(now, strconv.Itoa(random.IntN(200_000)), cost())
+					}
+				})
+				sender.Wait()
 			}
 			send(100_000, func() int { return 1 + 8*(random.IntN(4)/3) })
 			require.InDelta(t, 3, l.Stats().MeanCost, 0.4)

@@ -89,10 +89,12 @@ type Result struct {
 	EstimateTooSmall uint64    `json:"estimate_too_small"`
 
 	// The false-denial rate of a new key as the limiter states it: at the ends of
-	// windows, not oftener than every 4096 requests and MemoryBytes/32, and at the
-	// end. 0 if it states none.
+	// windows, not oftener than every 4096 requests and MemoryBytes/32, in between where
+	// twice as many have come, and at the end. 0 if it states none.
 	LiveFalseDenialRateMax  float64 `json:"live_false_denial_rate_max"`
 	LiveFalseDenialRateLast float64 `json:"live_false_denial_rate_last"`
+	// That of innocent keys, as the limiter states it at the same times, mean over all requests.
+	LiveInnocentDenialRate float64 `json:"live_innocent_denial_rate"`
 
 	Memory Memory   `json:"memory"`
 	Series []Bucket `json:"series"`
@@ -118,7 +120,7 @@ type Limiter interface {
 // Contest is a limiter, and the exact algorithm that it is held against.
 type Contest struct {
 	Limit  int           // units per key and window, or the burst of a bucket
-	Window time.Duration // ends of windows are when Stats is read
+	Window time.Duration // at the ends of windows Stats is read
 	// Limiter builds the limiter. If the limiter reads a clock, for its Stats say, it must be
 	// the one given, which shows the time of the stream: to the wall clock every trace is
 	// the past.
@@ -189,6 +191,7 @@ func ReplayContest(ctx context.Context, src Source, c Contest, o Options) (_ *Re
 		return nil, err
 	}
 	t.look(true)
+	series.look(t)
 	r := census.result(src, c)
 	r.collect(t, lone)
 	r.Series = series.all()
@@ -217,6 +220,7 @@ func (r *Result) collect(t *trial, l *lone) {
 	r.WrongedKeys, r.UnitsEarly = len(t.wronged), t.unitsEarly
 	r.EstimateError, r.EstimateTooSmall = t.estimateError, t.tooSmall
 	r.LiveFalseDenialRateMax, r.LiveFalseDenialRateLast = t.liveMax, t.liveLatest
+	r.LiveInnocentDenialRate = ratio(t.liveInnocent, float64(t.looked))
 }
 
 // memory weighs the lone oracle, which keeps copies of its keys, by letting go of it.

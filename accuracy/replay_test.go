@@ -123,7 +123,7 @@ func TestReplayOfALimiterThatIsOneUnitShort(t *testing.T) {
 	assert.Equal(t, map[int]uint64{1: 1}, bins(r.UnitsEarly))
 	assert.Equal(t, map[int]uint64{1: 7}, bins(r.EstimateError))
 	assert.Equal(t, []Bucket{{
-		Start: at(0.9375), Length: 78125 * time.Microsecond, Requests: 1, Admitted: 1, OracleAdmitted: 1,
+		Start: at(0.9375), Length: 78125 * time.Microsecond, Requests: 1, Admitted: 1, OracleAdmitted: 1, InnocentRequests: 1,
 	}}, r.Series[:1])
 }
 
@@ -212,7 +212,8 @@ func (i *instrumented) MemoryBytes() int { return 1 << 20 }
 func (i *instrumented) Close() error     { i.closed++; return errors.New("close failed") }
 func (i *instrumented) Stats() sketchlimit.Stats {
 	i.looks = append(i.looks, i.clock())
-	return sketchlimit.Stats{FalseDenialRate: i.rates[len(i.looks)-1]}
+	rate := i.rates[len(i.looks)-1]
+	return sketchlimit.Stats{FalseDenialRate: rate, InnocentDenialRate: 2 * rate}
 }
 
 // doing notes what it is asked by Do, and what by TakeAt.
@@ -283,6 +284,18 @@ func TestReplayReadsStatsAtTheEndsOfWindows(t *testing.T) {
 	first.run(src)
 	first.look(true)
 	assert.Equal(t, 0.25, first.liveLatest)
+
+	series := newSeries(c.Window, 10)
+	series.look(first)
+	first.looks = []look{{at(1), 0.1}, {at(1), 0.4}}
+	series.look(first)
+	assert.Empty(t, first.looks)
+	looks, sum := 0, 0.0
+	for _, b := range series.all() {
+		looks, sum = looks+b.Looks, sum+float64(b.Looks)*b.LiveInnocentDenialRate
+	}
+	assert.Equal(t, 4, looks)
+	assert.InDelta(t, 0.1+0.4+2*(0.5+0.25), sum, 1e-9, "the rates of innocent keys are twice those of new ones")
 }
 
 func TestReplayMeasuresMemory(t *testing.T) {
@@ -395,11 +408,11 @@ func TestResultIsJSON(t *testing.T) {
 		"admitted_requests", "admitted_units", "over_admissions", "false_denials", "innocent_requests",
 		"innocent_false_denials", "false_denial_rate", "withheld_share", "memory_bytes",
 		"oracle_admitted_requests", "oracle_admitted_units", "wronged_keys", "units_early", "estimate_error",
-		"estimate_too_small", "live_false_denial_rate_max", "live_false_denial_rate_last", "memory", "series",
+		"estimate_too_small", "live_false_denial_rate_max", "live_false_denial_rate_last", "live_innocent_denial_rate", "memory", "series",
 	} {
 		assert.Contains(t, m, name)
 	}
-	assert.Len(t, m, 31)
+	assert.Len(t, m, 32)
 	assert.Contains(t, m["estimate_error"], "bins")
 }
 

@@ -12,6 +12,12 @@ type Bucket struct {
 	OracleAdmitted uint64        `json:"oracle_admitted"` // by the lone oracle
 	OracleDenied   uint64        `json:"oracle_denied"`
 	FalseDenials   uint64        `json:"false_denials"`
+
+	InnocentRequests     uint64 `json:"innocent_requests"` // as in [Verdict]
+	InnocentFalseDenials uint64 `json:"innocent_false_denials"`
+	// The false-denial rate of innocent keys as the limiter states it, mean over so many looks, see [Result].
+	LiveInnocentDenialRate float64 `json:"live_innocent_denial_rate"`
+	Looks                  int     `json:"looks"`
 }
 
 // series counts requests over time in a bounded number of buckets, of a length that
@@ -69,6 +75,17 @@ func (b *Bucket) add(o Bucket) {
 	b.OracleAdmitted += o.OracleAdmitted
 	b.OracleDenied += o.OracleDenied
 	b.FalseDenials += o.FalseDenials
+	b.InnocentRequests += o.InnocentRequests
+	b.InnocentFalseDenials += o.InnocentFalseDenials
+	b.look(o.LiveInnocentDenialRate, o.Looks)
+}
+
+// look adds looks that found a mean rate.
+func (b *Bucket) look(rate float64, looks int) {
+	if looks > 0 {
+		b.LiveInnocentDenialRate += (rate - b.LiveInnocentDenialRate) * float64(looks) / float64(b.Looks+looks)
+		b.Looks += looks
+	}
 }
 
 // count puts the last batch and what trial and lone oracle made of it into the
@@ -90,7 +107,22 @@ func (s *series) count(batch []Request, t *trial, l *lone) {
 		if t.outcomes[i]&falselyDenied != 0 {
 			b.FalseDenials++
 		}
+		if l.outcomes[i].has(innocent) {
+			b.InnocentRequests++
+			if wronged(t.outcomes[i], l.outcomes[i]) {
+				b.InnocentFalseDenials++
+			}
+		}
 	}
+	s.look(t)
+}
+
+// look puts what the limiter has stated lately into the buckets.
+func (s *series) look(t *trial) {
+	for _, look := range t.looks {
+		s.at(look.at).look(look.rate, 1)
+	}
+	t.looks = t.looks[:0]
 }
 
 // all are the buckets with their times.

@@ -26,8 +26,11 @@ type trial struct {
 	estimateError       Histogram
 	tooSmall            uint64
 	liveMax, liveLatest float64
+	liveInnocent        float64 // sum over the requests since the look before
+	looked              uint64  // requests
 
 	outcomes  []outcome // of the last batch
+	looks     []look    // during the last batch
 	windows   windowClock
 	clock     *replayClock
 	sinceLook uint64 // requests since the last look at Stats
@@ -49,6 +52,17 @@ const (
 )
 
 func (o outcome) has(all outcome) bool { return o&all == all }
+
+// wronged tells whether an innocent key was denied wrongly, by what limiter and lone oracle made of its request.
+func wronged(limiter, lone outcome) bool {
+	return limiter.has(falselyDenied) && lone.has(innocent|admitted)
+}
+
+// look is what a limiter stated of innocent keys.
+type look struct {
+	at   time.Time
+	rate float64
+}
 
 // replayClock shows a limiter the time of the stream in place of the wall clock,
 // which lies decades after most traces.
@@ -84,9 +98,9 @@ func newTrial(c Contest, first time.Time) (*trial, error) {
 }
 
 func (t *trial) run(batch []Request) {
-	t.outcomes = t.outcomes[:0]
+	t.outcomes, t.looks = t.outcomes[:0], t.looks[:0]
 	for _, r := range batch {
-		if t.windows.turn(r.Time) {
+		if t.windows.turn(r.Time) || t.sinceLook >= 2*t.spacing {
 			t.look(false)
 		}
 		var o outcome
@@ -149,24 +163,27 @@ func (t *trial) take(now time.Time, key string, n int) (o outcome) {
 // cuts off early has been admitted little, and is none for it.
 func (t *trial) tally(batch []Request, l *lone) {
 	for i, o := range t.outcomes {
-		if o&falselyDenied == 0 || !l.outcomes[i].has(innocent|admitted) {
-			continue
+		if wronged(o, l.outcomes[i]) {
+			t.v.InnocentFalseDenials++
+			t.wrongedInnocents[batch[i].Key] = struct{}{}
 		}
-		t.v.InnocentFalseDenials++
-		t.wrongedInnocents[batch[i].Key] = struct{}{}
 	}
 }
 
-// look reads the false-denial rate that the limiter states, as the last request
-// has left it.
+// look reads the false-denial rates that the limiter states, as the last request
+// has left them.
 func (t *trial) look(always bool) {
 	l, ok := t.limiter.(interface{ Stats() sketchlimit.Stats })
 	if !ok || t.all == 0 || !always && t.sinceLook < t.spacing {
 		return
 	}
 	t.clock.set(t.last)
-	t.liveLatest = l.Stats().FalseDenialRate
+	stats := l.Stats()
+	t.liveLatest = stats.FalseDenialRate
 	t.liveMax = max(t.liveMax, t.liveLatest)
+	t.looks = append(t.looks, look{t.last, stats.InnocentDenialRate})
+	t.liveInnocent += stats.InnocentDenialRate * float64(t.sinceLook)
+	t.looked += t.sinceLook
 	t.sinceLook = 0
 }
 
@@ -175,7 +192,7 @@ func (t *trial) reset() {
 	clear(t.wronged)
 	clear(t.wrongedInnocents)
 	t.unitsEarly, t.estimateError = Histogram{}, Histogram{}
-	t.requests, t.all, t.tooSmall, t.liveMax = 0, 0, 0, 0
+	t.requests, t.all, t.tooSmall, t.liveMax, t.liveInnocent, t.looked = 0, 0, 0, 0, 0, 0
 }
 
 // verdict completes the counts with the rates.

@@ -54,6 +54,8 @@ var metrics = []metric{
 		func(s sketchlimit.Stats) float64 { return float64(s.Rotations) }},
 	{desc("false_denial_rate", "Chance, 0 to 1, that a key which the limiter has never seen is denied a request of mean cost now."), now,
 		func(s sketchlimit.Stats) float64 { return s.FalseDenialRate }},
+	{desc("innocent_denial_rate", "Estimate of the share, 0 to 1, of the requests of innocent keys that are denied lately."), now,
+		func(s sketchlimit.Stats) float64 { return s.InnocentDenialRate }},
 	{desc("mean_cost_units", "Mean units of the requests admitted lately."), now,
 		func(s sketchlimit.Stats) float64 { return s.MeanCost }},
 	{desc("distinct_keys", "Estimate of the keys admitted in the current generation."), now,

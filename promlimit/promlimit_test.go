@@ -52,6 +52,7 @@ func TestStats(t *testing.T) {
 		{"too_low_requests_total", "counter", 0},
 		{"rotations_total", "counter", 1},
 		{"false_denial_rate", "gauge", s.FalseDenialRate},
+		{"innocent_denial_rate", "gauge", s.InnocentDenialRate},
 		{"mean_cost_units", "gauge", s.MeanCost},
 		{"distinct_keys", "gauge", s.DistinctKeys},
 		{"bloom_fill_ratio", "gauge", s.BloomFill},
@@ -61,7 +62,7 @@ func TestStats(t *testing.T) {
 		want += fmt.Sprintf("# TYPE sketchlimit_%s %s\nsketchlimit_%s{limiter=\"api\"} %v\n", m.name, m.kind, m.name, m.value)
 	}
 	c := promlimit.New(maps.All(map[string]*sketchlimit.Limiter{"api": l}))
-	require.Equal(t, 10, testutil.CollectAndCount(c))
+	require.Equal(t, 11, testutil.CollectAndCount(c))
 	require.Equal(t, want, exposed(t, c))
 	problems, err := testutil.CollectAndLint(c)
 	require.NoError(t, err)
@@ -72,7 +73,7 @@ func TestStats(t *testing.T) {
 // exposed returns what a collector tells, without help, in the order of its metrics.
 func exposed(t *testing.T, c prometheus.Collector) string {
 	t.Helper()
-	names := []string{"admitted_units_total", "denied_units_total", "too_low_requests_total", "rotations_total", "false_denial_rate", "mean_cost_units", "distinct_keys",
+	names := []string{"admitted_units_total", "denied_units_total", "too_low_requests_total", "rotations_total", "false_denial_rate", "innocent_denial_rate", "mean_cost_units", "distinct_keys",
 		"bloom_fill_ratio", "sketch_fill_ratio", "memory_bytes", "refused_requests_total"}
 	var b strings.Builder
 	for _, name := range names {

@@ -8,18 +8,23 @@ import (
 // Counter counts what many goroutines count at once. Each adds in a cache line that
 // few others share, chosen by where its stack lies: a flood of denials on all cores
 // must not meet in one word.
-type Counter [stripes]struct {
-	n atomic.Uint64
-	_ [56]byte
+type Counter [stripes]stripe
+
+type stripe struct {
+	n      atomic.Uint64
+	lately lately
 }
 
 const stripes = 16
 
-// Inc adds one.
-func (c *Counter) Inc() {
-	var here byte
-	c[uintptr(unsafe.Pointer(&here))>>12%stripes].n.Add(1)
+// here returns the caller's stripe.
+func (c *Counter) here() *stripe {
+	var stack byte
+	return &c[uintptr(unsafe.Pointer(&stack))>>12%stripes]
 }
+
+// Inc adds one.
+func (c *Counter) Inc() { c.here().n.Add(1) }
 
 // Load returns the sum.
 func (c *Counter) Load() (n uint64) {

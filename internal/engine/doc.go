@@ -13,6 +13,7 @@
 //	take.go         decides in a window; takebucket.go in a bucket
 //	read.go         reads a key in sketch, doorkeeper and heavy table
 //	enter.go        counts a key, and decides whether it enters the heavy table; heavy.go is that table
+//	lately.go       what requests have been like, which counter.go keeps for each core
 //	denial.go       remembers a denied key, which is then denied without the lock
 //	turn.go         begins a generation in a shard
 //	prefetch.go     fetches a key's cache lines

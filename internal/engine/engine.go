@@ -18,8 +18,7 @@ type Engine struct {
 	shards  []shard
 	memory  []uint64 // of all shards, layout.size words each
 	dims    Dimensions
-	flooded *Counter // requests for one unit that were denied without the lock
-	costs   costs
+	flooded *Counter // requests for one unit that were denied without the lock, and what others cost
 
 	beside atomic.Bool // keys have counts elsewhere as well: in share, or in before
 	share  atomic.Pointer[Share]
@@ -29,7 +28,7 @@ type Engine struct {
 }
 
 // New returns an engine of checked dimensions that has counted nothing and seen no time. It counts in flooded the
-// requests that it denies without a lock.
+// requests that it denies without a lock, and what a sample of others cost.
 func New(rule Rule, d Dimensions, seed uint64, flooded *Counter) (*Engine, error) {
 	e := &Engine{dims: d, shards: make([]shard, d.Shards), flooded: flooded}
 	var err error

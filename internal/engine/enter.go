@@ -12,22 +12,24 @@ func (r request) add(entry *uint64, h uint64, count, n int64) {
 	r.s.last.forget()
 	if entry != nil {
 		r.heavy.set(entry, count+n)
+		r.ask(entry, n)
 		if r.heavy.whole(*entry, 0) {
 			return
 		}
 	}
 	first := r.buffer(0)
-	if r.guarded {
+	if r.guarded || h%Sampled == 0 {
 		r.door.TestAndAdd(r.memory, first, h)
-	}
-	if h%Sampled == 0 {
-		r.sample(first, h, n)
 	}
 	count += n
 	switch {
 	case entry != nil:
 	case count >= r.threshold() && r.heavy.room(r.entries()) && r.standsOut(count):
-		r.heavy.insert(r.entries(), r.h, count)
+		asked := count // unless others' units have brought the key this far
+		if count > 2*r.heavy.threshold {
+			asked = n
+		}
+		r.ask(r.heavy.insert(r.entries(), r.h, count), asked)
 		r.markTable()
 		if count == n { // it is in no cell yet, and is to be among the keys that are told
 			r.cells.Raise(r.memory, first+r.cellsFirst, h, 1)
@@ -52,15 +54,69 @@ func (r request) addGuarded(first int, h uint64, n, most int64) (count uint32, o
 }
 
 // Sampled keys stand for all: one in so many, by its hash in the generation. They are marked in a doorkeeper that guards
-// nothing, which is enough to tell how many keys there are where cells are too full for it, and tell what requests cost.
+// nothing, which is enough to tell how many keys there are where cells are too full for it.
 const Sampled = 8
 
-// sample takes down n units of such a key, in the generation whose words begin at first.
-func (r request) sample(first int, h uint64, n int64) {
-	if !r.guarded {
-		r.door.TestAndAdd(r.memory, first, h)
+// looked tells whether a request is to be taken down. What the shard has admitted draws it, so that it does not hang on
+// what this one costs.
+func (r request) looked() bool { return r.s.admitted*golden>>(64-6) == 0 } // one in lookEvery
+
+// look takes down a request for n units at a limit, of a key that has used so many, by its reading or by its entry if it
+// has one.
+func (r request) look(p Position, n, limit, used int64, entry *uint64) {
+	if entry != nil && r.heavy.asks() {
+		if innocent(r.asked(p, *entry), limit) {
+			r.flooded.admit(n, byEntry, noKind)
+		}
+		return
 	}
-	r.costs.add(n)
+	whole, most := r.quota(r.limit), r.quota(limit)
+	held, others, stranger := whole-most, int64(0), noKind
+	if used > 0 {
+		others = r.others(p, limit)
+		stranger = useOf(held+min(others, most), whole)
+	}
+	if innocent(used-others, most) {
+		r.flooded.admit(n, useOf(held+min(used, most), whole), stranger)
+	}
+}
+
+// others returns what a key that has used nothing reads in the cells.
+func (r request) others(p Position, limit int64) (units int64) {
+	r.h = keyhash.Mix(r.h, golden)
+	if r.bucket.burst > 0 {
+		return r.bucket.most(limit, r.limit) - int64(r.peekTime(p, 1, limit).Remaining)
+	}
+	for age := range r.generations {
+		first, h := r.buffer(age), r.hashAt(p.Generation-int64(age))
+		units += r.Weighted(int64(r.cells.Estimate(r.memory, first+r.cellsFirst, h)), age, p.Elapsed)
+	}
+	return units
+}
+
+// asked returns the units that the key of an entry has asked for since it has that, as far as they count.
+func (r request) asked(p Position, entry uint64) int64 {
+	return r.heavy.asked(entry, 0) + r.Weighted(r.heavy.asked(entry, 1), 1, p.Elapsed)
+}
+
+// wronged counts n units that the key of an entry has asked for in vain, and tells whether it is an innocent one that
+// others have carried to its limit.
+func (r request) wronged(p Position, n, limit int64, entry *uint64) bool {
+	if entry == nil || n < 1 || !r.heavy.asks() {
+		return false
+	}
+	asked := r.asked(p, *entry)
+	r.ask(entry, min(n, limit))
+	if asked+n > limit || !innocent(asked, limit) {
+		return false
+	}
+	r.flooded.here().lately.wronged.Add(1)
+	return true
+}
+
+// ask counts n units that the key of an entry has asked for.
+func (r request) ask(entry *uint64, n int64) {
+	r.heavy.ask(entry, n, r.s.admitted+r.s.denied)
 }
 
 // threshold is the units of the current generation that make a key heavy, by its reading.

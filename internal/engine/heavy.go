@@ -14,7 +14,11 @@ import (
 // A bucket is sixteen entries, those in use first, of which the second cache line is looked at only where the first is
 // full. An entry is one word:
 //
-//	fingerprint | whole, previous and current | count, previous | count, current
+//	fingerprint | whole, previous and current | asked, previous and current | count, previous | count, current
+//
+// What a key has asked for since it has its entry, admitted or not, is its own beyond doubt, while its count began with
+// a reading that may be others'. So a denied key that has asked for little is one that others have carried to its limit.
+// Where the word has few bits left, asked counts in steps; where it has hardly any, not at all.
 //
 // Two generations is all that fits, so windows in sub-windows do without the table, as
 // do limits that leave too little of the word to the fingerprint.
@@ -29,6 +33,9 @@ type heavyTable struct {
 	buckets   uint64
 	threshold int64 // units in one generation that make a key heavy
 	bits      uint8 // of one count
+	askedBits uint8 // of one asked
+	askedStep uint8 // bits of a count that an asked does without
+	flags     uint8 // bits below the flags
 	shift     uint8 // bits of an entry beside the fingerprint
 	above     uint8 // bits of an entry beside the counts
 }
@@ -39,14 +46,26 @@ const HeavyBucket = 16
 
 func newHeavyTable(limit int64, d Dimensions) heavyTable {
 	bits, _ := heavyBits(limit)
+	asked := min(bits, (64-2-askedPrint-2*min(bits, 16))/2)
+	if asked < leastAsked {
+		asked = 0
+	}
 	return heavyTable{
 		buckets:   uint64(d.HeavyEntries / HeavyBucket),
 		threshold: int64(d.HeavyThreshold),
 		bits:      bits,
-		shift:     2*bits + 2,
+		askedBits: asked,
+		askedStep: bits - asked,
+		flags:     2 * (bits + asked),
+		shift:     2*(bits+asked) + 2,
 		above:     64 - 2*bits,
 	}
 }
+
+const (
+	askedPrint = 30 // bits of a fingerprint that asked does not take
+	leastAsked = 3  // bits of asked: eighths of the limit
+)
 
 // HeavyFits tells whether a heavy table can count up to a limit.
 func HeavyFits(limit int) bool {
@@ -134,23 +153,20 @@ func (t *heavyTable) find(b *entries, h uint64) *uint64 {
 }
 
 // insert makes an entry for a key that has none, in a place that is free or, where none is, in that of an entry
-// that is spent. It tells whether there was one.
-func (t *heavyTable) insert(b *entries, h uint64, current int64) bool {
-	if b == nil {
-		return false
-	}
+// that is spent, and returns it: there must be room.
+func (t *heavyTable) insert(b *entries, h uint64, current int64) *uint64 {
 	place := slices.Index(b[:], 0)
 	if place < 0 {
 		place = slices.IndexFunc(b[:], t.spent)
 	}
-	if place >= 0 {
-		b[place] = t.print(h)<<(t.shift&63) | uint64(current)
-	}
-	return place >= 0
+	b[place] = t.print(h)<<(t.shift&63) | uint64(current)
+	return &b[place]
 }
 
 // print returns the key's fingerprint, which is not 0: a free entry is nobody's.
-func (t *heavyTable) print(h uint64) uint64 { return h*0x9e3779b97f4a7c15>>(t.shift&63) | 1 }
+func (t *heavyTable) print(h uint64) uint64 { return h*golden>>(t.shift&63) | 1 }
+
+const golden = 0x9e3779b97f4a7c15 // 2⁶⁴ / φ: its multiples are spread evenly
 
 // collides returns the chance that a key which has no entry is taken for that of a given one.
 func (t *heavyTable) collides() float64 {
@@ -164,7 +180,25 @@ func (t *heavyTable) count(entry uint64, age int) int64 {
 
 // whole tells whether an entry has counted all of its generation of an age, 0 or 1.
 func (t *heavyTable) whole(entry uint64, age int) bool {
-	return entry>>((2*t.bits+uint8(age))&63)&1 != 0
+	return entry>>((t.flags+uint8(age))&63)&1 != 0
+}
+
+// asks tells whether entries count what their keys have asked for.
+func (t *heavyTable) asks() bool { return t.askedBits > 0 }
+
+// asked returns the units that the key of an entry has asked for in the generation of an age, 0 or 1, to a step.
+func (t *heavyTable) asked(entry uint64, age int) int64 {
+	return int64(entry >> ((2*t.bits + uint8(age)*t.askedBits) & 63) & (1<<(t.askedBits&63) - 1) << (t.askedStep & 63))
+}
+
+// ask adds n units to what the key has asked for in the current generation, as far as that can be counted. Where it is
+// counted in steps, a number that differs from time to time rounds it up or down, so that it is right on average.
+func (t *heavyTable) ask(entry *uint64, n int64, turn uint64) {
+	step := t.askedStep & 63
+	most := uint64(1)<<(t.askedBits&63) - 1
+	old := *entry >> (2 * t.bits & 63) & most
+	asked := min(most, old+(uint64(n)+turn*golden>>32&(1<<step-1))>>step)
+	*entry += (asked - old) << (2 * t.bits & 63)
 }
 
 // held returns how many entries have counted a key's whole generation of an age, 0 or 1.
@@ -223,7 +257,8 @@ func (t *heavyTable) turn(table []uint64, turns, kept int) (left bool) {
 
 // aged returns an entry in the next generation, of which it counts the whole.
 func (t *heavyTable) aged(entry uint64) uint64 {
-	flags := 2 * t.bits & 63
-	whole := entry>>flags&1<<1 | 1
-	return entry>>(flags+2)<<(flags+2) | whole<<flags | uint64(t.count(entry, 0))<<(t.bits&63)
+	whole := entry>>(t.flags&63)&1<<1 | 1
+	asked := entry >> (2 * t.bits & 63) & (1<<(t.askedBits&63) - 1)
+	return entry>>(t.shift&63)<<(t.shift&63) | whole<<(t.flags&63) |
+		asked<<((2*t.bits+t.askedBits)&63) | uint64(t.count(entry, 0))<<(t.bits&63)
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"testing"
 	"time"
 	"unsafe"
@@ -29,7 +30,11 @@ func (w *heavyWords) at(h uint64) *entries { return w.entries(w.words, 0, h) }
 func (w *heavyWords) entry(h uint64) *uint64 { return w.find(w.at(h), h) }
 
 func (w *heavyWords) insert(h uint64, count int64) bool {
-	return w.heavyTable.insert(w.at(h), h, count)
+	if !slices.ContainsFunc(w.at(h)[:], w.spent) {
+		return false
+	}
+	w.heavyTable.insert(w.at(h), h, count)
+	return true
 }
 
 func (w *heavyWords) turn(turns int) bool { return w.heavyTable.turn(w.words, turns, 2) }
@@ -207,5 +212,44 @@ func TestHeavyTableKeepsOutLightKeys(t *testing.T) {
 		require.Greater(t, r.threshold(), l.heavy.threshold)
 		r.turn(Position{r.s.number + 1, 0})
 		require.Equal(t, l.heavy.threshold, r.threshold(), "a new generation has nothing to stand above")
+	}
+}
+
+// What a key has asked for is counted exactly where the word has room for that, in steps that are right on average where
+// it has less, and not at all where it has none.
+func TestHeavyEntriesCountWhatWasAsked(t *testing.T) {
+	for _, c := range []struct {
+		limit, step int64
+		asks        bool
+	}{{100, 1, true}, {1000, 16, true}, {8191, 1024, true}, {100_000, 0, false}} {
+		table := newHeavyTable(c.limit, Dimensions{HeavyEntries: HeavyBucket, HeavyThreshold: 16})
+		require.Equal(t, c.asks, table.asks(), c.limit)
+		if !c.asks {
+			continue
+		}
+		const keys = 2000
+		sum := int64(0)
+		for key := range uint64(keys) {
+			entry := table.print(key) << table.shift
+			table.set(&entry, c.limit)
+			for i := range uint64(c.limit / 4) {
+				table.ask(&entry, 1, key*977+i)
+			}
+			asked := table.asked(entry, 0)
+			require.Zero(t, asked%c.step)
+			require.Equal(t, c.limit, table.count(entry, 0))
+			require.Equal(t, table.print(key), entry>>table.shift)
+			sum += asked
+			table.ask(&entry, c.limit, 0)
+			table.ask(&entry, c.limit, 0)
+			require.LessOrEqual(t, table.asked(entry, 0), int64(1)<<table.bits, "it stays what it can count at most")
+			require.Zero(t, table.asked(entry, 1))
+			turned := table.aged(entry)
+			require.Equal(t, table.asked(entry, 0), table.asked(turned, 1))
+			require.Zero(t, table.asked(turned, 0))
+			require.True(t, table.whole(turned, 0))
+			require.False(t, table.whole(turned, 1))
+		}
+		require.InEpsilon(t, c.limit/4, float64(sum)/keys, 0.02, "limit %d", c.limit)
 	}
 }

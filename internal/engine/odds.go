@@ -13,22 +13,35 @@ type chance struct {
 	p     float64
 }
 
-// atLeast returns the chance of so many units or more.
-func (o odds) atLeast(units int64) (p float64) {
-	first, _ := slices.BinarySearchFunc(o, units, func(c chance, units int64) int { return cmp.Compare(c.units, units) })
-	for _, c := range o[first:] {
+// orMore returns, for each number, the chance of that or more.
+func (o odds) orMore() odds {
+	all, p := slices.Clone(o), 0.0
+	for i, c := range slices.Backward(o) {
 		p += c.p
+		all[i].p = p
 	}
-	return p
+	return all
+}
+
+// atLeast returns the chance of so many units or more, by the chances of orMore.
+func (o odds) atLeast(units int64) float64 {
+	first, _ := slices.BinarySearchFunc(o, units, func(c chance, units int64) int { return cmp.Compare(c.units, units) })
+	if first == len(o) {
+		return 0
+	}
+	return o[first].p
 }
 
 // fresh returns what a key that a generation has never seen reads in it: nothing unless it passes the
-// doorkeeper, and then the least of its cells.
-func (g *Generation) fresh() odds {
+// doorkeeper, or is known to that, and then the least of its cells.
+func (g *Generation) fresh(known bool) odds {
 	if g.missing() {
 		return odds{{0, 1}}
 	}
 	passes := g.Passes()
+	if known {
+		passes = 1
+	}
 	o := odds{{0, 1 - passes}}
 	for _, r := range g.Readings() {
 		o = append(o, chance{int64(r.Count), passes * r.Chance})
@@ -63,38 +76,53 @@ func (o odds) plus(other odds, most int64) (sum odds) {
 }
 
 // denied returns the chance that a new key is denied n units at a limit which the exact algorithm admits.
+func (s *piece) denied(n, limit int64) float64 {
+	rate := []float64{0}
+	s.addDenied([]int64{n}, limit, rate, false)
+	return rate[0]
+}
+
+// addDenied adds that chance to rate, for each of n; if the doorkeepers know the key, that it is denied them because of
+// others' units.
 //
-// Its readings in the generations are independent, because their seeds are. A generation of a predecessor
+// A key's readings in the generations are independent, because their seeds are. A generation of a predecessor
 // counts together with the limiter's own. So do the cells of those that share the limit, which are the same for
 // all generations: what a key reads there is gone through case by case.
-func (s *piece) denied(n, limit int64) float64 {
+func (s *piece) addDenied(n []int64, limit int64, rate []float64, known bool) {
 	if s.bucket.burst > 0 {
-		return s.bucket.falseDenialRate(s.at, &s.ages[0].Cells, n, limit, s.limit)
+		for i := range n {
+			rate[i] += s.bucket.falseDenialRate(s.at, &s.ages[0].Cells, n[i], limit, s.limit)
+		}
+		return
 	}
-	if n < 1 || n > limit {
-		return 0
-	}
-	over := limit - n + 1                        // units that leave too few
 	recent, oldest := odds{{0, 1}}, odds{{0, 1}} // units that count in full, and those that are weighted
 	for age := range s.ages {
 		if age > 0 && age == s.generations-1 {
-			oldest = s.ages[age].fresh().plus(s.former[age].fresh(), 2*s.limit)
+			oldest = s.ages[age].fresh(known).plus(s.former[age].fresh(known), 2*s.limit)
 		} else {
-			recent = recent.plus(s.ages[age].fresh().plus(s.former[age].fresh(), over), over)
+			recent = recent.plus(s.ages[age].fresh(known).plus(s.former[age].fresh(known), limit), limit)
 		}
 	}
-	rate := 0.0
-	if s.others == nil {
-		rate = s.beside(recent, oldest, over, 0)
-	} else {
-		for units, p := range s.share.Load().fresh(s.others, over) {
-			rate += p * s.beside(recent, oldest, over-units[0], units[1])
+	recent = recent.orMore()
+	others := func(yield func([2]int64, float64) bool) { yield([2]int64{}, 1) }
+	if s.others != nil {
+		others = s.share.Load().fresh(s.others, limit)
+	}
+	sum := make([]float64, len(n))
+	for units, p := range others {
+		for i := range n {
+			sum[i] += p * s.beside(recent, oldest, limit-n[i]+1-units[0], units[1])
 		}
 	}
-	return min(1, rate+s.mistaken(over))
+	for i := range n {
+		if n[i] >= 1 && n[i] <= limit {
+			rate[i] += min(1, sum[i]+s.mistaken(limit-n[i]+1))
+		}
+	}
 }
 
-// beside returns the chance of so many units or more, with a part of the oldest generation's that is certain.
+// beside returns the chance of so many units or more, with a part of the oldest generation's that is certain. Of recent
+// it takes the chances of so many or more.
 func (s *piece) beside(recent, oldest odds, over, part int64) (p float64) {
 	for _, c := range oldest {
 		p += c.p * recent.atLeast(over-s.Weighted(c.units+part, s.generations-1, s.at.Elapsed))

@@ -131,3 +131,11 @@ func (w *Rule) resetAfter(p Position, newest int) time.Duration {
 	}
 	return time.Duration(w.generations-newest)*time.Duration(w.length) - p.Elapsed
 }
+
+// quota returns the units of a key that has used none, at a limit.
+func (w *Rule) quota(limit int64) int64 {
+	if w.bucket.burst > 0 {
+		return w.bucket.most(limit, w.limit)
+	}
+	return limit
+}

@@ -7,16 +7,15 @@ type Stats struct {
 	Admitted, Denied                   uint64  // units
 	MeanCost                           float64 // of admitted requests, lately
 	FalseDenialRate                    float64
+	InnocentDenialRate                 float64
 	DistinctKeys, PreviousDistinctKeys float64
 	BloomFill, SketchFill              float64
 }
 
-// Stats reads the engine and what it has replaced, at a position or later. The rate is that of a request of mean cost at
-// the lowest limit. It copies one shard at a time.
+// Stats reads the engine and what it has replaced, at a position or later. The false-denial rate is that of a request of
+// mean cost at the lowest limit. It copies one shard at a time.
 func (e *Engine) Stats(p Position, lowest int64) (sum Stats) {
 	before := e.before.Load()
-	sum.MeanCost = e.costs.mean()
-	cost := min(int64(math.Ceil(sum.MeanCost)), lowest)
 	for _, one := range []*Engine{e, before} {
 		if one != nil {
 			admitted, denied := one.Units()
@@ -24,6 +23,11 @@ func (e *Engine) Stats(p Position, lowest int64) (sum Stats) {
 			sum.Denied += denied
 		}
 	}
+	lately := e.flooded.lately()
+	sum.MeanCost = lately.cost
+	n, quota := int64(math.Ceil(lately.cost)), e.quota(e.limit)
+	asked, weights := lately.asked(n, quota)
+	rates := make([]float64, len(asked))
 	for s := range e.pieces(p, before) {
 		share, former := float64(len(e.shards))/float64(s.of), 0.0
 		if before != nil {
@@ -37,8 +41,23 @@ func (e *Engine) Stats(p Position, lowest int64) (sum Stats) {
 			sum.BloomFill += s.ages[0].Door.FillRatio() / float64(s.of)
 		}
 		sum.SketchFill += fill(&s.ages[0].Cells, e.counts(s.at)) / float64(s.of)
-		sum.FalseDenialRate += s.denied(cost, lowest) / float64(s.of) // a new key falls in any alike
+		clear(rates)
+		if e.guarded {
+			s.addDenied(asked[:1], e.limit, rates, false)
+			s.addDenied(asked[1:], e.limit, rates[1:], true)
+		} else {
+			s.addDenied(asked, e.limit, rates, true)
+		}
+		for i := range rates {
+			sum.InnocentDenialRate += weights[i] * rates[i] / float64(s.of) // a new key falls in any alike
+		}
+		fresh := rates[0]
+		if lowest < e.limit {
+			fresh = s.denied(min(n, lowest), lowest)
+		}
+		sum.FalseDenialRate += fresh / float64(s.of)
 	}
+	sum.InnocentDenialRate += (1 - sum.InnocentDenialRate) * lately.wronged
 	return sum
 }
 

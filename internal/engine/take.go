@@ -97,10 +97,13 @@ func (e *Engine) Consume(i int, word int64, h uint64, units int, limit int64, ef
 	if !ok {
 		return r.settle(p, n, limit, effort)
 	}
-	if h%Sampled == 0 {
-		r.sample(first, h, n)
-	}
 	count := int64(c)
+	if !r.guarded && h%Sampled == 0 {
+		r.door.TestAndAdd(r.memory, first, h)
+	}
+	if r.looked() {
+		r.look(p, n, limit, r.limit-r.used(p, nil).free-n, nil)
+	}
 	r.s.peaks.current = max(r.s.peaks.current, c)
 	r.s.admitted += uint64(n)
 	r.s.last.forget()
@@ -151,6 +154,9 @@ func (r request) takeAny(p Position, n, limit int64, e Effort, entry *uint64) Ve
 		u, at = r.usageBeside(p, n, limit, current, entry, enough)
 	}
 	if free := u.free - (r.limit - limit); n >= 1 && n <= free {
+		if r.looked() {
+			r.look(p, n, limit, r.limit-r.used(p, entry).free, entry)
+		}
 		r.add(entry, h, current, n)
 		if at.block != nil {
 			r.share.Load().admit(at, current+n)
@@ -181,7 +187,8 @@ func (r request) usageBeside(p Position, n, limit, current int64, entry *uint64,
 // key, for which that is worth while if it is denied twice in a row.
 func (r request) refuse(p Position, n, limit, enough int64, entry *uint64, u usage) Verdict {
 	r.s.denied += uint64(max(n, 0))
-	flood := n == 1 && limit > 0
+	wronged := r.wronged(p, n, limit, entry)
+	flood := n == 1 && limit > 0 && !wronged // which is to be counted the next time as well
 	if enough != all {
 		if !flood {
 			return Verdict{}

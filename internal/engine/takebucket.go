@@ -28,8 +28,8 @@ func (r request) takeTime(p Position, n, limit int64, e Effort) Verdict {
 	}
 	r.s.admitted += uint64(n)
 	r.s.last.forget()
-	if r.h%Sampled == 0 {
-		r.costs.add(n)
+	if r.looked() {
+		r.look(p, n, limit, most-b.free(ahead, limit, r.limit), nil)
 	}
 	if limit == r.limit {
 		full += n * b.unit
@@ -73,8 +73,8 @@ func (r request) takeLast(last *lastRounded, p Position, n, limit int64) Verdict
 	}
 	r.s.admitted += uint64(n)
 	r.s.last.forget()
-	if r.h%Sampled == 0 {
-		r.costs.add(n)
+	if r.looked() {
+		r.look(p, n, limit, most-free, nil)
 	}
 	t = t.add(b, n)
 	*last = t

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/accuracy"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Clients that come back while a limiter is too small for them: what it states of them is what they meet.
+func TestInnocentDenialRateIsWhatInnocentKeysMeet(t *testing.T) {
+	for _, c := range []struct {
+		limit, kib int
+		algorithm  sketchlimit.Algorithm
+	}{
+		{5, 8, sketchlimit.SlidingWindow},
+		{5, 5, sketchlimit.FixedWindow},
+		{20, 5, sketchlimit.FixedWindow},
+		{20, 10, sketchlimit.TokenBucket},
+	} {
+		m, err := measure(crowd(c.limit), sketchlimit.Config{
+			Algorithm: c.algorithm, Limit: c.limit, Window: time.Minute, MemoryBytes: c.kib << 10, Seed: 7,
+		})
+		require.NoError(t, err)
+		t.Logf("%v, limit %d, %d KiB: %d keys wronged, measured %.2e, stated %.2e, of a new key %.2e",
+			c.algorithm, c.limit, c.kib, m.keys, m.rate, m.innocent, m.fresh)
+		require.GreaterOrEqual(t, m.keys, leastWronged)
+		require.Less(t, m.innocent, 3*m.rate)
+		require.Greater(t, m.innocent, m.rate/3)
+	}
+}
+
+// crowd is four minutes of 8,000 keys: most use a tenth of the limit, some a third, one in fifty three times as much.
+func crowd(limit int) (requests []accuracy.Request) {
+	const keys = 8000
+	draw := rand.New(rand.NewPCG(1, 2))
+	start := time.Unix(1_700_000_000, 0)
+	for minute := range 4 {
+		first := len(requests)
+		for key := range keys {
+			n := (limit + 9) / 10
+			switch {
+			case key%50 == 0:
+				n = 3 * limit
+			case key%10 == 0:
+				n = limit / 3
+			}
+			for range n {
+				at := time.Duration(minute)*time.Minute + time.Duration(draw.Int64N(int64(time.Minute)))
+				requests = append(requests, accuracy.Request{Time: start.Add(at), Key: strconv.Itoa(key), Cost: 1})
+			}
+		}
+		slices.SortFunc(requests[first:], func(a, b accuracy.Request) int { return a.Time.Compare(b.Time) })
+	}
+	return requests
+}
