@@ -96,10 +96,14 @@ func (g *lag) meet(ahead, idle float64) {
 }
 
 // lose takes n units that leave so much room, and returns how many of them are denied. Those
-// bring the lag down.
-func (g *lag) lose(room float64, n int64) (units float64) {
+// bring the lag down. Of the first ones, so many, it returns as well how many are denied: the last are so first.
+func (g *lag) lose(room float64, n, first int64) (units, denied float64) {
 	for u := range n {
-		units += g.of(room + float64(u)*g.unit)
+		one := g.of(room + float64(u)*g.unit)
+		units += one
+		if u >= n-first {
+			denied += one
+		}
 	}
 	g.change(func(ns float64) float64 {
 		switch {
@@ -114,7 +118,7 @@ func (g *lag) lose(room float64, n int64) (units float64) {
 		}
 		return max(0, chance)
 	})
-	return units
+	return units, denied
 }
 
 // expected returns the rates by what cells are ahead, or as counted where so much is denied that
@@ -186,16 +190,15 @@ func (s *bucketSimulation) follow(g *lag, passed []passage, slower float64) (sum
 	for _, p := range passed {
 		idle := max(0, p.at-full)
 		full = p.at + p.ahead + s.flows(p.admits)
-		t := toll{units: float64(p.admits)}
-		if p.admits == p.n {
+		innocent := min(p.n, max(0, (s.Burst()+1)/2-s.used(p.ahead))) // the others come when it has used half
+		t := toll{units: float64(p.admits), innocent: float64(innocent)}
+		if p.admits == p.n || s.bursts {
 			g.meet(float64(p.ahead), float64(idle))
-			t.lost = g.lose(s.others.fills-float64(full-p.at), p.n)
+			t.lost, t.denied = g.lose(s.others.fills-float64(full-p.at), p.admits, innocent)
 		} else {
 			clear(g.chances)
 			t.lost = t.units * slower * s.raced(requests)
-		}
-		if 2*s.used(p.ahead) < s.Burst() {
-			t.innocent, t.denied = float64(p.n), t.lost
+			t.denied = min(t.lost, t.innocent)
 		}
 		if p.counted {
 			sum.add(t, 1)

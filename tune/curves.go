@@ -116,6 +116,7 @@ type curves struct {
 	current [slots + 1]reading
 	past    reading
 	adds    bool // there is one row, in which keys that meet add up
+	bursts  bool // all units of a key in a generation come at once
 }
 
 // reading is a moment of a generation: the chance that a key which is not there passes
@@ -177,6 +178,9 @@ func between(moment float64) (slot int, part float64) {
 // the greatest of those, of which the likeliest is taken: cells only rise, so they come
 // together. Above the threshold a key counts in the table, and cells add no more.
 func (c *curves) excess(now reading, moment float64, own, threshold int64) tail {
+	if c.adds && own > 0 && c.bursts {
+		return c.added(moment)
+	}
 	if c.adds && own > 0 {
 		return c.added(moment * math.Min(1, float64(threshold)/float64(own)))
 	}
@@ -212,6 +216,23 @@ func (c *curves) added(last float64) (t tail) {
 	}
 }
 
+// came returns three moments that stand for when the j-th of so many units came, with weights of 1/6, 2/3 and 1/6. A
+// burst is now, or at any moment of a generation that is over.
+func (c *curves) came(moment float64, j, units int64) (at [3]float64) {
+	switch {
+	case c.bursts && moment < 1:
+		return [3]float64{moment, moment, moment}
+	case c.bursts:
+		return [3]float64{0, 0.5, 1}
+	}
+	mean := float64(j) / float64(units+1)
+	spread := math.Sqrt(3 * mean * (1 - mean) / float64(units+2))
+	for k := range at {
+		at[k] = moment * min(1, max(0, mean+float64(k-1)*spread))
+	}
+	return at
+}
+
 // arrival returns the distribution of the excess that a key has from what the j-th of so
 // many units found in its cells.
 //
@@ -219,11 +240,10 @@ func (c *curves) added(last float64) (t tail) {
 // Beta distribution, for which three moments stand: cells rise with a power of time, so
 // that the mean alone would tell too little.
 func (c *curves) arrival(moment float64, j, units int64) tail {
-	mean := float64(j) / float64(units+1)
-	spread := math.Sqrt(3 * mean * (1 - mean) / float64(units+2))
+	came := c.came(moment, j, units)
 	var t tail
 	for k, weight := range [3]float64{1. / 6, 2. / 3, 1. / 6} {
-		slot, part := between(moment * min(1, max(0, mean+float64(k-1)*spread)))
+		slot, part := between(came[k])
 		before, after := &c.current[slot], &c.current[slot+1]
 		for i := 0; ; i++ {
 			x := binFloor(i) + j - 1

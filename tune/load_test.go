@@ -7,12 +7,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/internal/testkit"
 	"github.com/sketchlimit/sketchlimit/tune"
 )
 
 // What PredictAt says of a load is what Predict says of it, and more traffic is worse.
 func TestPredictAtALoad(t *testing.T) {
-	tuned(t)
+	testkit.Unraced(t)
 	traffic, goal := tune.Traffic{Keys: 20_000, Abusers: 0.01}, tune.Goal{Limit: 20}
 	plan := planOf(t, sketchlimit.Config{Limit: 20, MemoryBytes: 64 << 10})
 	forecast, err := tune.Predict(traffic, goal, plan)

@@ -30,12 +30,12 @@ type part struct {
 }
 
 // newPart returns shards of checked dimensions.
-func newPart(rule engine.Rule, d engine.Dimensions) *part {
-	e, err := engine.New(rule, d, tuneSeed, new(engine.Counter))
+func newPart(rule engine.Rule, d engine.Dimensions, seed uint64) *part {
+	e, err := engine.New(rule, d, seed, new(engine.Counter))
 	if err != nil {
 		panic(err) // the dimensions have been chosen for this rule
 	}
-	return &part{Engine: e, window: newWindow(rule), dims: d, hasher: keyhash.Hasher{Seed: tuneSeed}}
+	return &part{Engine: e, window: newWindow(rule), dims: d, hasher: keyhash.Hasher{Seed: seed}}
 }
 
 // at returns the position of a time, ns, which is taken as no earlier than the latest generation.
@@ -57,17 +57,27 @@ func (p *part) peek(now int64, key []byte, n, limit int64) engine.Verdict {
 }
 
 // shrink makes a shard smaller and returns its share of what it was: about what is asked for, so
-// that doorkeeper, sketch and table keep their proportions.
+// that doorkeeper, sketch and table keep their proportions. The smallest of them stays two of its units. A doorkeeper
+// that only counts keys decides nothing and is left alone: it is so small that shards would hardly shrink.
 func shrink(d *engine.Dimensions, share float64) float64 {
 	lanes := 64 / d.CellBits
-	blocks := float64(d.BloomBytes / bloom.BlockBytes)
-	if blocks == 0 {
-		blocks = float64(d.Width / lanes)
+	type field struct {
+		of   *int
+		unit int
 	}
-	least := math.Min(blocks, 2)
-	share = math.Max(math.Round(share*blocks), least) / blocks
-	d.BloomBytes = int(math.Round(share*float64(d.BloomBytes)/bloom.BlockBytes)) * bloom.BlockBytes
-	d.Width = int(math.Round(share*float64(d.Width/lanes))) * lanes
-	d.HeavyEntries = int(math.Round(share*float64(d.HeavyEntries)/engine.HeavyBucket)) * engine.HeavyBucket
+	fields := []field{{&d.Width, lanes}, {&d.HeavyEntries, engine.HeavyBucket}}
+	if d.BloomProbes > 1 || d.Width == 0 {
+		fields = append(fields, field{&d.BloomBytes, bloom.BlockBytes})
+	}
+	units := math.Inf(1) // of the smallest
+	for _, f := range fields {
+		if *f.of > 0 {
+			units = math.Min(units, float64(*f.of/f.unit))
+		}
+	}
+	share = math.Max(math.Round(share*units), math.Min(units, 2)) / units
+	for _, f := range fields {
+		*f.of = int(math.Round(share*float64(*f.of)/float64(f.unit))) * f.unit
+	}
 	return share
 }

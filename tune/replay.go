@@ -17,9 +17,10 @@ import (
 // replays sends a trace through limiters, and holds them against the exact algorithm.
 type replays struct {
 	*judged
-	trace *Trace
-	goal  *Goal
-	load  float64 // times the trace that is stated
+	trace            *Trace
+	denied, withheld float64 // that the goal allows
+	load             float64 // times the trace that is stated
+	runs             int     // with as many seeds, that decide
 }
 
 // judged is what the exact algorithm makes of a trace.
@@ -38,6 +39,9 @@ type fate uint8
 const (
 	passes   fate = 1 << iota // at the limit that requests are judged by
 	innocent                  // its key has used less than half of that
+	admitted                  // at the limit
+
+	calm = passes | innocent
 )
 
 // judge sends the requests through the exact algorithm, unless that has just been done.
@@ -68,18 +72,72 @@ func (t *Trace) judge(g *Goal) (*judged, error) {
 		free := int64(d.Remaining) - held
 		if d.Allowed {
 			free += int64(q.units)
-			r.units += float64(q.units)
+			r.fates[i] = admitted
 		}
 		if free >= int64(q.units) {
-			r.fates[i] = passes
+			r.fates[i] |= passes
 		}
 		if 2*(quota-free) < quota {
 			r.fates[i] |= innocent
+		}
+	}
+	r.sum(t.requests)
+	t.judged = r
+	return r, nil
+}
+
+// sum counts what is admitted, and requests of innocent keys.
+func (r *judged) sum(requests []traced) {
+	for i, f := range r.fates {
+		if f&admitted != 0 {
+			r.units += float64(requests[i].units)
+		}
+		if f&innocent != 0 {
 			r.calm++
 		}
 	}
-	t.judged = r
-	return r, nil
+}
+
+// newReplays returns those of a judged trace that stands for so many times its traffic.
+func newReplays(t *Trace, j *judged, denied, withheld, load float64) *replays {
+	return &replays{j, t, denied, withheld, load, seeds(len(t.requests), 4, 4_000_000)}
+}
+
+// seeds returns how many replays there are of a trace: few of a long one, and many of a short one, where a single denial
+// may be too much.
+func seeds(requests, fewest, all int) int { return min(max(all/requests, fewest), 100) }
+
+const (
+	sampledRequests = 250_000
+	leastSampled    = 1 << 10 // bytes of a limiter for a sample; smaller ones are no good likeness
+)
+
+// sample returns replays of so many requests, all those of some keys, through a limiter that is as much smaller. It is
+// the replays themselves if these are no more.
+func (r *replays) sample() *replays {
+	parts := uint64(len(r.fates) / sampledRequests)
+	if parts < 2 {
+		return r
+	}
+	some := *r
+	some.trace = &Trace{window: r.trace.window, whole: r.trace}
+	some.judged = &judged{rule: r.rule, lowest: r.lowest, hashes: r.hashes}
+	chosen := func(key int32) bool { return (r.hashes[key]>>20)%parts == 0 }
+	for i, q := range r.trace.requests {
+		if chosen(q.key) {
+			some.trace.requests = append(some.trace.requests, q)
+			some.fates = append(some.fates, r.fates[i])
+		}
+	}
+	keys := 0.
+	for i := range r.hashes {
+		if chosen(int32(i)) {
+			keys++
+		}
+	}
+	some.load *= float64(len(r.hashes)) / max(1, keys)
+	some.sum(some.trace.requests)
+	return &some
 }
 
 // replayed is what a limiter did to a trace.
@@ -111,10 +169,11 @@ func (r *replays) run(d engine.Dimensions, seed uint64) (out replayed) {
 		} else {
 			passed = false
 		}
-		if !passed && f == passes|innocent {
+		if !passed && f&calm == calm {
 			out.denied++
 		}
 	}
+	r.trace.done(len(r.trace.requests))
 	return out
 }
 
@@ -143,18 +202,18 @@ const (
 	loadedSeeds  = 2 // for multiples of the traffic
 )
 
-// seeds returns how many replays decide: few of a long trace, and many of a short one, where a single denial may be too
-// much.
-func (r *replays) seeds() int { return min(max(4_000_000/len(r.fates), 4), 100) }
-
 // instead puts what replays show in the place of what a simulation of one window predicts.
 func (r *replays) instead(e Expected, d engine.Dimensions, load float64) Expected {
-	seeds := max(8, r.seeds())
+	n := seeds(len(r.fates), 4, fewestSeeds*1_000_000)
 	if load != 1 {
-		seeds = loadedSeeds
+		n = loadedSeeds
 	}
-	e.FalseDenialRate, e.WithheldShare = r.expected(d, load, seeds)
-	e.Replayed, e.ReplayedUnits = uint64(seeds)*uint64(r.calm), uint64(seeds)*uint64(r.units)
+	denied, withheld := r.rates(d, load, n)
+	e.FalseDenialRate, e.WithheldShare = careful(denied), careful(withheld)
+	if n >= fewestSeeds {
+		e.FalseDenialRange, e.WithheldRange = rangeOf(denied), rangeOf(withheld)
+	}
+	e.Replayed, e.ReplayedUnits = uint64(n)*uint64(r.calm), uint64(n)*uint64(r.units)
 	return e
 }
 
@@ -166,13 +225,18 @@ func (r *replays) denies(d engine.Dimensions, load float64) bool {
 // expected returns what replays under so many times the traffic deny and withhold: their mean, and a standard
 // deviation between seeds more.
 func (r *replays) expected(d engine.Dimensions, load float64, seeds int) (denied, withheld float64) {
-	runs, _ := r.all(scaled(d, 1/(r.load*load)), forecastSeed, seeds, func(replayed) bool { return true })
-	var rates, shares []float64
-	for _, one := range runs {
-		rates = append(rates, ratio(one.denied, r.calm))
-		shares = append(shares, max(0, ratio(r.units-one.admitted, r.units)))
-	}
+	rates, shares := r.rates(d, load, seeds)
 	return careful(rates), careful(shares)
+}
+
+// rates returns both of each replay.
+func (r *replays) rates(d engine.Dimensions, load float64, seeds int) (denied, withheld []float64) {
+	runs, _ := r.all(scaled(d, 1/(r.load*load)), forecastSeed, seeds, func(replayed) bool { return true })
+	for _, one := range runs {
+		denied = append(denied, ratio(one.denied, r.calm))
+		withheld = append(withheld, max(0, ratio(r.units-one.admitted, r.units)))
+	}
+	return denied, withheld
 }
 
 // careful returns the mean and a standard deviation.
@@ -196,8 +260,7 @@ func (r *replays) reaches(one replayed) bool {
 		}
 		return lost <= all*goal
 	}
-	denied, withheld := r.goal.rates()
-	return within(one.denied, r.calm, denied) && within(max(0, r.units-one.admitted), r.units, withheld)
+	return within(one.denied, r.calm, r.denied) && within(max(0, r.units-one.admitted), r.units, r.withheld)
 }
 
 // upper returns what a count of rare events stands for at most, but for one case in twenty (Wilson and Hilferty).

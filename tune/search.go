@@ -21,6 +21,8 @@ type search struct {
 	rates   []float64 // requests in a window of keys that stand for all
 	known   stated    // the last of them
 	replays *replays  // nil without a trace
+	sample  *replays  // of some of its keys, or the same
+	calm    *search   // of the same traffic, even and steady; nil if it is
 
 	counting bool // rates are counted as well, which takes seconds
 }
@@ -43,8 +45,10 @@ const (
 	countedKeys    = 100_000    // take them, so that there are shards with more heavy keys than others,
 	mostEvents     = 12_000_000 // but no more than this
 	rounds         = 2          // of improvements
-	// unasked is what a plan may do of what nobody has set a goal for.
-	unasked = 1e-3
+	// unasked is what a plan may do of what nobody has set a goal for. Heavy keys that are new or come in bursts lose what
+	// others have left in their cells: to withhold less of theirs takes up to three times the memory.
+	unasked      = 1e-3
+	unaskedOfNew = 3e-2
 )
 
 func newSearch(t Traffic, g Goal) (*search, error) {
@@ -57,17 +61,25 @@ func newSearch(t Traffic, g Goal) (*search, error) {
 		t.Sample = t.Trace.fullest()
 		keys := len(t.Sample)
 		t.Keys = cmp.Or(t.Keys, keys)
+		t.Even, t.Steady = true, true // replays know better
 		judged, err := t.Trace.judge(&s.goal)
 		if err != nil {
 			return nil, err
 		}
-		s.replays = &replays{judged, t.Trace, &s.goal, float64(t.Keys) / float64(keys)}
+		denied, withheld := s.goal.rates(&t)
+		s.replays = newReplays(t.Trace, judged, denied, withheld, float64(t.Keys)/float64(keys))
+		s.sample = s.replays.sample()
 	}
 	s.traffic = t
 	if g.Limit > 1 { // at 1 there is nothing but doorkeepers, as large as the goal asks for
 		s.need.Keys = t.Keys
 	}
 	s.rates, _ = t.rates(g.Limit, 1000, rand.New(rand.NewPCG(tuneSeed, 0)))
+	if !t.Even || !t.Steady {
+		calm := *s
+		calm.traffic.Even, calm.traffic.Steady = true, true
+		s.calm = &calm
+	}
 	return s, nil
 }
 
@@ -104,14 +116,19 @@ func (s *search) run() (engine.Dimensions, error) {
 }
 
 // secured adds memory, ever more, until a simulation as large as the forecast's reaches the goal: what is
-// rare, such as a full bucket of heavy keys, may be missing from those of the search.
+// rare, such as a full bucket of heavy keys, may be missing from those of the search. Low limits may err more under even
+// traffic than in bursts, so the goal is reached for that as well.
 func (s *search) secured(memory int, how sizing.Shape) (int, error) {
 	for factor := 1.05; ; factor *= factor {
 		plan, err := s.need.Spend(memory, how)
 		if err != nil {
 			return 0, err
 		}
-		if s.missed(s.stated(plan).expected) <= 1 {
+		reached := s.missed(s.stated(plan).expected) <= 1
+		if reached && s.calm != nil {
+			reached = s.missed(s.calm.stated(plan).expected) <= 1
+		}
+		if reached {
 			return memory, nil
 		}
 		if memory = int(min(float64(memory)*factor, engine.MaxMemory+1)); memory > engine.MaxMemory {
@@ -276,7 +293,7 @@ func (s *search) miss(memory int, how sizing.Shape, enough float64) float64 {
 
 // missed is miss without regard to more load than stated.
 func (s *search) missed(e Expected) float64 {
-	denied, withheld := s.goal.rates()
+	denied, withheld := s.goal.rates(&s.traffic)
 	return max(e.FalseDenialRate/denied, e.WithheldShare/withheld)
 }
 
@@ -292,7 +309,7 @@ func (s *search) predict(plan engine.Dimensions, load float64, events float64) (
 		sim := s.simulateBucket(plan, load, events, true)
 		return sim.expected(), sim.distinct / sim.share
 	}
-	sim := s.simulate(plan, load, events, coarse, new(curves))
+	sim := s.simulate(plan, load, events, coarse, &curves{bursts: !s.traffic.Even}, tuneSeed)
 	return newPredictor(sim).expected(), sim.distinct / sim.share
 }
 
@@ -302,13 +319,13 @@ func (s *search) denied(plan engine.Dimensions, load float64) float64 {
 		sim := s.simulateBucket(plan, load, cliffEvents, false)
 		return ratio(sim.measurement.denied, sim.innocent)
 	}
-	sim := s.simulate(plan, load, cliffEvents, coarse, nil)
+	sim := s.simulate(plan, load, cliffEvents, coarse, nil, tuneSeed)
 	return ratio(sim.measurement.denied, sim.innocent)
 }
 
 // simulate sends so many events in a window.
-func (s *search) simulate(plan engine.Dimensions, load, events float64, d detail, curves *curves) *simulation {
-	l, share := s.part(plan, load, events, d)
+func (s *search) simulate(plan engine.Dimensions, load, events float64, d detail, curves *curves, seed uint64) *simulation {
+	l, share := s.part(plan, load, events, d, seed)
 	return newSimulation(l, &s.traffic, share, s.goal, d, curves)
 }
 
@@ -320,7 +337,7 @@ const manyGenerations = 8
 
 // part returns as many shards of the plan as so many events in a window are for, or a smaller
 // one, and their share of the traffic. Where that is much memory, it is fewer.
-func (s *search) part(plan engine.Dimensions, load, events float64, d detail) (l *part, share float64) {
+func (s *search) part(plan engine.Dimensions, load, events float64, d detail, seed uint64) (l *part, share float64) {
 	events *= math.Min(1, float64(manyGenerations)/float64(s.need.Rule.Generations()))
 	perShard := load * float64(s.traffic.Keys) * s.events(d) / float64(plan.Shards)
 	wanted := math.Min(events/perShard, events*bytesOfEvent/plan.ShardMemory(&s.need.Rule)) // shards
@@ -332,7 +349,7 @@ func (s *search) part(plan engine.Dimensions, load, events float64, d detail) (l
 		plan.Shards = int(math.Min(math.Ceil(wanted), float64(plan.Shards)))
 		share *= float64(plan.Shards)
 	}
-	return newPart(s.need.Rule, plan), share * load
+	return newPart(s.need.Rule, plan, seed), share * load
 }
 
 // forecast returns what is expected of the plan at all loads, and where its cliff is.
@@ -358,28 +375,38 @@ func (s *search) at(plan engine.Dimensions, load float64) Expected {
 	switch {
 	case load != 1:
 		e = s.expect(plan, load, loadedEvents)
-	case s.counting && s.replays == nil:
+	case s.replays == nil && (s.counting || s.fewRequests()):
 		e = s.counted(plan, s.stated(plan).expected)
 	default:
 		e = s.stated(plan).expected
 	}
 	if s.replays != nil {
-		e = s.replays.instead(e, plan, load)
+		r := s.replays
+		if load != 1 {
+			r = s.likeness(plan)
+		}
+		e = r.instead(e, plan, load)
 	}
 	e.Load = load
 	return e
 }
 
-// counted takes what a simulation of all requests counts of the stated traffic in place of what is expected, or as
-// a bound where that is little. It is left out where nothing would be seen.
+// counted takes what simulations of all requests count of the stated traffic in place of what is expected, or as
+// a bound where that is little, and how far they differ. It is left out where nothing would be seen.
 func (s *search) counted(plan engine.Dimensions, e Expected) Expected {
 	if s.goal.Algorithm == sketchlimit.TokenBucket || max(e.FalseDenialRate, e.WithheldShare)*countedEvents < enough {
 		return e
 	}
-	events := min(max(countedEvents, countedKeys*s.events(fine)), mostEvents)
-	sim := s.simulate(plan, 1, events, fine, nil)
-	e.FalseDenialRate = sim.rate(e.FalseDenialRate, sim.wrongedKeys, sim.denied, sim.innocent)
-	e.WithheldShare = sim.rate(e.WithheldShare, sim.robbedKeys, sim.withheld, sim.units)
+	sims := s.replicas(plan)
+	e.ranges(sims)
+	if s.counting {
+		all := sims[0]
+		for _, other := range sims[1:] {
+			all.measurement.add(&other.measurement)
+		}
+		e.FalseDenialRate = all.rate(e.FalseDenialRate, all.wrongedKeys, all.measurement.denied, all.innocent)
+		e.WithheldShare = all.rate(e.WithheldShare, all.robbedKeys, all.withheld, all.units)
+	}
 	return e
 }
 
@@ -396,7 +423,7 @@ func (s *search) stated(plan engine.Dimensions) *stated {
 func (s *search) cliff(plan engine.Dimensions) float64 {
 	denies := func(load float64) bool { return s.denied(plan, load) > cliffRate }
 	if s.replays != nil {
-		denies = func(load float64) bool { return s.replays.denies(plan, load) }
+		denies = func(load float64) bool { return s.likeness(plan).denies(plan, load) }
 	}
 	lo, hi := 1., 1.
 	for lo > 1/farthest && denies(lo) {

@@ -27,6 +27,11 @@ type simulation struct {
 	sampled     bool    // keys send what they are said to, not that on average
 	oneHit      float64 // keys that come once, a generation
 	eventsOfKey int     // at most in a generation
+	parts       int     // generations in a window
+	roles       []role  // of the keys, which change from window to window unless heavy keys are steady
+	steady      bool
+	settles     bool    // it runs through another window before it counts
+	bursts      bool    // each key sends a window's requests at once, early in its first generation
 	admitted    *counts // by the limiter
 	exact       *counts // by the exact algorithm on its own
 	random      *rand.Rand
@@ -34,6 +39,7 @@ type simulation struct {
 	generation int64
 	counted    bool   // the generation is one of the last window
 	last       bool   // it is the last one, and curves are wanted
+	quiet      bool   // nothing comes in it
 	once       uint64 // keys that came once so far
 	stride     int    // one in so many requests of innocent keys is remembered
 	requests   int    // of innocent keys in the last generation
@@ -45,8 +51,7 @@ type simulation struct {
 }
 
 type simulatedKey struct {
-	rate     float64 // requests in a generation, their mean unless they are sampled
-	late     bool    // it is silent until the window that is judged
+	role
 	phase    float64 // of sampled ones, where they do not divide by the generations of a window
 	requests int     // in this one
 	sent     int     // of them so far, where there are more than eventsOfKey
@@ -73,6 +78,16 @@ type measurement struct {
 	lastOnce     float64 // keys that came once
 	lastInnocent float64
 	lastUnits    float64
+}
+
+// add adds what another simulation of the same has counted.
+func (m *measurement) add(other *measurement) {
+	m.innocent += other.innocent
+	m.denied += other.denied
+	m.wrongedKeys += other.wrongedKeys
+	m.units += other.units
+	m.withheld += other.withheld
+	m.robbedKeys += other.robbedKeys
 }
 
 // state is what decides whether a request is denied, but for the cells it meets.
@@ -128,35 +143,39 @@ func (d detail) most(g *Goal) int { return max(4, int(d)/max(g.SubWindows, 1)) }
 
 // newSimulation sends the limiter a share of the traffic, and measures.
 func newSimulation(l *part, t *Traffic, share float64, g Goal, d detail, curves *curves) *simulation {
-	random := rand.New(rand.NewPCG(tuneSeed, 0))
+	random := rand.New(rand.NewPCG(l.hasher.Seed, 0))
 	n := max(1, int(math.Round(float64(t.Keys)*share)))
-	parts := float64(max(g.SubWindows, 1)) // generations in a window
 	s := &simulation{
 		window: l.window, lowest: int64(cmp.Or(g.LowestLimit, g.Limit)), limiter: l, share: share, random: random, curves: curves,
 		keys:        make([]simulatedKey, n),
 		sampled:     len(t.Sample) > 0,
 		eventsOfKey: d.most(&g),
-		oneHit:      t.OneHit * t.requests(g.Limit) * share / parts,
+		parts:       max(g.SubWindows, 1),
+		steady:      t.Steady,
+		settles:     d == fine,
+		bursts:      !t.Even,
 		admitted:    newCounts(l.generations, n), exact: newCounts(l.generations, n),
 	}
-	rates, abusers := t.rates(g.Limit, n, random)
-	for i, rate := range rates {
-		k := &s.keys[i]
-		k.late = t.Late && i < abusers
-		k.rate, k.closest.slack = rate/parts, math.MaxInt64
-		if s.sampled {
-			k.phase = random.Float64()
-		}
-	}
+	s.cast(t, g.Limit, share)
 	s.run()
 	return s
 }
 
 func (s *simulation) run() {
 	warm := s.generations - 1
+	if s.settles && warm > 0 { // what keys near their limit got in the first window rules the second
+		warm += s.parts
+	}
 	total := warm + (warm+measured)/measured
+	if s.bursts && warm > 0 { // a window in which keys get little, after one in which they get much, and another of those
+		total = warm + 1 + s.parts
+	}
 	for g := range total {
 		s.generation, s.counted, s.last = int64(g), g >= warm, g == total-1 && s.curves != nil
+		s.quiet = s.bursts && g%s.parts != 0
+		if g%s.parts == 0 {
+			s.recast(g / s.parts)
+		}
 		if g > 0 {
 			s.admitted.turn()
 			s.exact.turn()
@@ -205,14 +224,23 @@ func (e event) key() int        { return int(uint32(e)) }
 // events returns one generation's events in their order. A key of few requests sends each
 // at a moment drawn at random. One of many comes eventsOfKey times, the more often the
 // earlier, because it is its first units that others' cells lie under, and sends what
-// has gathered since.
+// has gathered since. In bursts each key comes once.
 func (s *simulation) events() []event {
+	if s.quiet {
+		return nil
+	}
 	var events []event
 	for i := range s.keys {
 		k := &s.keys[i]
 		k.sent, k.requests = 0, s.draw(k)
 		if k.late && !s.counted {
 			k.requests = 0
+		}
+		if s.bursts {
+			if k.requests > 0 {
+				events = append(events, at(s.moment(k, s.random.Float64()), i))
+			}
+			continue
 		}
 		if k.requests <= s.eventsOfKey {
 			for range k.requests {
@@ -230,23 +258,6 @@ func (s *simulation) events() []event {
 		events = append(events, at(s.random.Float64(), len(s.keys)))
 	}
 	return sorted(events)
-}
-
-// moment returns when a key has sent so much of its requests: in a fixed window, which begins with an empty table,
-// late keys send them in the second half.
-func (s *simulation) moment(k *simulatedKey, progress float64) float64 {
-	if k.late && s.generations == 1 {
-		return (1 + progress) / 2
-	}
-	return progress
-}
-
-// progress is the inverse of moment.
-func (s *simulation) progress(k *simulatedKey, moment float64) float64 {
-	if k.late && s.generations == 1 {
-		return 2*moment - 1
-	}
-	return moment
 }
 
 // draw returns how many requests the key sends in this generation. Those of a sample come in
@@ -287,7 +298,7 @@ func (s *simulation) send(events []event) {
 			s.look(slot)
 			slot++
 		}
-		elapsed := time.Duration(e.moment() * float64(s.length))
+		elapsed := s.elapsed(e.moment())
 		near := slot // the instant that is nearest
 		if slot > 0 && e.moment() < (instant(slot-1)+instant(slot))/2 {
 			near--
@@ -296,12 +307,7 @@ func (s *simulation) send(events []event) {
 			s.sendOnce(elapsed, near)
 			continue
 		}
-		k, n := &s.keys[e.key()], 1
-		if k.requests > s.eventsOfKey {
-			n = int(s.progress(k, e.moment())*float64(k.requests)) - k.sent
-			k.sent += n
-		}
-		s.sendSome(e.key(), int64(n), elapsed, near)
+		s.sendSome(e.key(), int64(s.gathered(e)), elapsed, near)
 	}
 	for ; s.last && slot <= slots; slot++ {
 		s.look(slot)
@@ -310,7 +316,7 @@ func (s *simulation) send(events []event) {
 
 func (s *simulation) look(slot int) {
 	if s.curves != nil {
-		elapsed := min(time.Duration(instant(slot)*float64(s.length)), time.Duration(s.length-1))
+		elapsed := min(s.elapsed(instant(slot)), time.Duration(s.length-1))
 		s.curves.look(s.limiter, slot, engine.Position{Generation: s.generation, Elapsed: elapsed})
 	}
 }
@@ -417,6 +423,7 @@ func (s *simulation) judge(key int, n, used, exactly int64, elapsed time.Duratio
 	if 2*exactly >= s.lowest {
 		return
 	}
+	weight = float64(min(n, (s.lowest+1)/2-exactly)) // the others come when it has used half
 	s.innocent += weight
 	if !lowly {
 		s.denied += weight

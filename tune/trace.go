@@ -17,8 +17,26 @@ type Trace struct {
 	ids      map[string]int32
 	names    []string // of keys, by id
 
-	mu     sync.Mutex
-	judged *judged // for the limiter that was asked for last
+	// Progress, if not nil, is called after each replay with the requests that have been replayed, all replays together.
+	Progress func(requests int)
+
+	mu       sync.Mutex
+	judged   *judged // for the limiter that was asked for last
+	replayed int
+	whole    *Trace // that this is a sample of
+}
+
+// done counts requests that have been replayed.
+func (t *Trace) done(requests int) {
+	if t.whole != nil {
+		t = t.whole
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.replayed += requests
+	if t.Progress != nil {
+		t.Progress(t.replayed)
+	}
 }
 
 type traced struct {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sketchlimit/sketchlimit"
 	"github.com/sketchlimit/sketchlimit/accuracy"
+	"github.com/sketchlimit/sketchlimit/internal/testkit"
 	"github.com/sketchlimit/sketchlimit/tune"
 )
 
@@ -38,7 +39,7 @@ func all(accuracy.Request) bool { return true }
 // Plans for a trace reach their goal on it with seeds that the tuner has not seen, and replays by [accuracy.Replay] show
 // what its own say.
 func TestPlansForATraceReachTheirGoal(t *testing.T) {
-	tuned(t)
+	testkit.Unraced(t)
 	src := recorded(t)
 	const window = 10 * time.Minute
 	for _, c := range []struct {
@@ -89,7 +90,7 @@ func TestPlansForATraceReachTheirGoal(t *testing.T) {
 
 // A plan for the first half of a trace holds in the second.
 func TestPlanForATraceHoldsTomorrow(t *testing.T) {
-	tuned(t)
+	testkit.Unraced(t)
 	src := recorded(t)
 	requests := 0
 	half := func(first bool) *tune.Trace {
@@ -111,7 +112,7 @@ func TestPlanForATraceHoldsTomorrow(t *testing.T) {
 
 // With memory alone the plan uses it. More traffic than recorded is more than recorded.
 func TestTraceInGivenMemory(t *testing.T) {
-	tuned(t)
+	testkit.Unraced(t)
 	trace := traceOf(recorded(t), 10*time.Minute, all)
 	goal := tune.Goal{Limit: 5, MemoryBytes: 6 << 10}
 	plan, forecast, err := tune.Plan(tune.Traffic{Trace: trace}, goal)

@@ -24,13 +24,18 @@ func (s *search) runTrace() (engine.Dimensions, error) {
 	if err != nil {
 		return engine.Dimensions{}, err
 	}
-	memory, err := s.leastOfTrace(start, best)
+	memory, err := s.leastOfTrace(s.sample, start, best)
 	if err != nil {
 		return engine.Dimensions{}, err
 	}
 	if usual := s.need.Shape(start); usual != best {
-		if other, err := s.leastOfTrace(memory, usual); err == nil && other < memory {
+		if other, err := s.leastOfTrace(s.sample, memory, usual); err == nil && other < memory {
 			memory, best = other, usual
+		}
+	}
+	if s.sample != s.replays {
+		if memory, err = s.leastOfTrace(s.replays, memory, best); err != nil {
+			return engine.Dimensions{}, err
 		}
 	}
 	if most > 0 && memory > most {
@@ -38,7 +43,7 @@ func (s *search) runTrace() (engine.Dimensions, error) {
 		if err != nil {
 			return engine.Dimensions{}, err
 		}
-		denied, withheld := s.replays.expected(d, 1, s.replays.seeds())
+		denied, withheld := s.replays.expected(d, 1, s.replays.runs)
 		return engine.Dimensions{}, fmt.Errorf("tune: Goal.MemoryBytes %d, must be at least %d for that goal; it gives FalseDenialRate %.1g and WithheldShare %.1g",
 			most, memory, denied, withheld)
 	}
@@ -56,7 +61,7 @@ func (s *search) lesser(memory int, a, b sizing.Shape) (engine.Dimensions, error
 		return best, nil
 	}
 	miss := func(d engine.Dimensions) float64 {
-		denied, withheld := s.replays.expected(d, 1, s.replays.seeds())
+		denied, withheld := s.likeness(d).expected(d, 1, s.replays.runs)
 		return s.missed(Expected{FalseDenialRate: denied, WithheldShare: withheld})
 	}
 	if miss(other) < miss(best) {
@@ -65,36 +70,49 @@ func (s *search) lesser(memory int, a, b sizing.Shape) (engine.Dimensions, error
 	return best, nil
 }
 
+// likeness returns the sample of a trace, or all of it if a limiter for the sample would be too small.
+func (s *search) likeness(d engine.Dimensions) *replays {
+	if bytes, _ := d.Bytes(&s.need.Rule); float64(bytes)*s.replays.load < leastSampled*s.sample.load {
+		return s.replays
+	}
+	return s.sample
+}
+
 // leastOfTrace returns the least memory for a shape at which replays reach the goal, to a fifth, beginning the search at
 // a guess.
-func (s *search) leastOfTrace(guess int, how sizing.Shape) (int, error) {
+func (s *search) leastOfTrace(r *replays, guess int, how sizing.Shape) (int, error) {
 	smallest := s.need.Smallest()
 	memory := max(guess, smallest)
-	if s.holds(memory, how) {
+	if s.holds(r, memory, how) {
 		for memory > smallest {
 			next := max(int(float64(memory)/traceStep), smallest)
-			if !s.holds(next, how) {
+			if !s.holds(r, next, how) {
 				break
 			}
 			memory = next
 		}
 		return memory, nil
 	}
-	for !s.holds(memory, how) {
+	for {
 		if memory = int(traceStep * float64(memory)); memory > engine.MaxMemory {
 			return 0, s.unreachable()
 		}
+		if s.holds(r, memory, how) {
+			return memory, nil
+		}
 	}
-	return memory, nil
 }
 
-// holds tells whether replays of the trace, at the multiple of its traffic that is asked for, reach the goal with so much
-// memory, and whether the cliff lies above twice the trace.
-func (s *search) holds(memory int, how sizing.Shape) bool {
+// holds tells whether replays, at the multiple of their traffic that is asked for, reach the goal with so much memory, and
+// whether the cliff lies above twice the trace.
+func (s *search) holds(r *replays, memory int, how sizing.Shape) bool {
 	d, err := s.need.Spend(memory, how)
-	if err != nil || s.replays.denies(d, cliffMargin) {
+	if err != nil || s.likeness(d).denies(d, cliffMargin) {
 		return false
 	}
-	_, holds := s.replays.all(scaled(d, 1/(s.replays.load*cmp.Or(s.goal.Headroom, traceHeadroom))), searchSeed, s.replays.seeds(), s.replays.reaches)
+	if r == s.sample {
+		r = s.likeness(d)
+	}
+	_, holds := r.all(scaled(d, 1/(r.load*cmp.Or(s.goal.Headroom, traceHeadroom))), searchSeed, r.runs, r.reaches)
 	return holds
 }

@@ -36,6 +36,11 @@ type Traffic struct {
 	// By then other keys have filled cells and the table of heavy keys, so abusers disturb more. It changes
 	// nothing for a TokenBucket.
 	Late bool
+	// Even says that each key's requests are spread over the window. Otherwise they are taken to come in bursts: all
+	// requests of a window within a tenth of it, each key's at once.
+	Even bool
+	// Steady says that the same keys send the most in every window. Otherwise others do in each.
+	Steady bool
 	// OneHit is the share of Requests that come from keys beside Keys which send
 	// one request each and never come back, 0 … below 1: a scan.
 	OneHit float64
@@ -63,7 +68,8 @@ type Goal struct {
 	// TokenBucket abusers have it as well.
 	FalseDenialRate float64
 	// WithheldShare is the greatest share, 1e-12 … 0.5, of the units that the exact algorithm admits and the limiter
-	// does not. If only one of the two rates is set, the other one may be the greater of that and 1e-3.
+	// does not. If only one of the two rates is set, the other one may be the greater of that and 1e-3, or as
+	// WithheldShare 3e-2 unless the traffic is Even and Steady.
 	WithheldShare float64
 	// MemoryBytes is the most memory to take, everything included. Without the two
 	// others all of it is used.
@@ -93,6 +99,11 @@ type Expected struct {
 	FalseDenialRate float64 // 0 … 1, see [Goal]
 	WithheldShare   float64 // 0 … 1, see [Goal]
 	EstimateError   float64 // units held against a key beyond what it has used, mean over requests
+
+	// The two rates, where luck leaves them: in one window of the stated traffic, or in the whole of a trace. They are known
+	// for Load 1 of a limiter with few requests, up to about 200,000 in a window, and for a trace of up to a million;
+	// not for a TokenBucket without a trace.
+	FalseDenialRange, WithheldRange Range
 
 	// Replayed and ReplayedUnits are the requests of innocent keys and the units on which the two rates were counted, in
 	// replays of Traffic.Trace. They are 0 where the rates are predicted.
@@ -316,13 +327,16 @@ func (g *Goal) check() error {
 }
 
 // rates returns the two rates: what is set, or what one may be where only the other is.
-func (g *Goal) rates() (denied, withheld float64) {
+func (g *Goal) rates(t *Traffic) (denied, withheld float64) {
 	denied, withheld = g.FalseDenialRate, g.WithheldShare
 	if denied == 0 {
 		denied = max(unasked, withheld)
 	}
 	if withheld == 0 {
-		withheld = max(unasked, denied)
+		withheld = max(unaskedOfNew, denied)
+		if t.Even && t.Steady {
+			withheld = max(unasked, denied)
+		}
 	}
 	return denied, withheld
 }

@@ -25,7 +25,7 @@ func asWorkload(t *testing.T, traffic tune.Traffic, limit, windows int) accuracy
 
 // withAbusers is five requests a key, besides those of the abusers, at three times the limit.
 func withAbusers(keys, limit int, share float64) tune.Traffic {
-	return tune.Traffic{Keys: keys, Abusers: share, Requests: 5*keys + int(3*float64(limit*keys)*share)}
+	return tune.Traffic{Keys: keys, Abusers: share, Requests: 5*keys + int(3*float64(limit*keys)*share), Even: true, Steady: true}
 }
 
 // fits tells whether so many of n may be of an event that is predicted with rate p: no more than
@@ -49,14 +49,6 @@ func atMost(counted, n uint64, p float64) bool {
 	return float64(counted) <= lump*(mean+6*math.Sqrt(mean)+12)
 }
 
-// tuned skips a test of the tuner under the race detector, which has nothing to find in one
-// goroutine and takes minutes for it.
-func tuned(t *testing.T) {
-	if testkit.Slowdown > 1 {
-		t.Skip("one goroutine and much to compute: without the race detector")
-	}
-}
-
 // planOf returns the dimensions of a limiter of a minute.
 func planOf(t *testing.T, c sketchlimit.Config) sketchlimit.Plan {
 	c.Window = time.Minute
@@ -68,8 +60,8 @@ func planOf(t *testing.T, c sketchlimit.Config) sketchlimit.Plan {
 // What is predicted is what a replay against the exact algorithm shows, at a size that a test
 // can afford. notes/tuning.md has the full size.
 func TestTunePredicts(t *testing.T) {
-	tuned(t)
-	const keys = 60_000 / testkit.Slowdown
+	testkit.Unraced(t)
+	const keys = 60_000
 	for _, c := range []struct {
 		name    string
 		limit   int
@@ -78,16 +70,16 @@ func TestTunePredicts(t *testing.T) {
 	}{
 		{"uniform", 5, withAbusers(keys, 5, 0), 12},
 		{"uniform", 100, withAbusers(keys, 100, 0), 0.27},
-		{"zipf 1", 100, tune.Traffic{Keys: keys, Requests: 5 * keys, Exponent: 1}, 0.2},
+		{"zipf 1", 100, tune.Traffic{Keys: keys, Requests: 5 * keys, Exponent: 1, Even: true, Steady: true}, 0.2},
 		{"attack", 5, withAbusers(keys, 5, 0.01), 14},
 		{"attack", 100, withAbusers(keys, 100, 0.05), 0.7},
-		{"scan", 10, tune.Traffic{Keys: keys, Requests: 5 * keys, Exponent: 1, OneHit: 0.9}, 2},
+		{"scan", 10, tune.Traffic{Keys: keys, Requests: 5 * keys, Exponent: 1, OneHit: 0.9, Even: true, Steady: true}, 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			goal := tune.Goal{Limit: c.limit}
 			plan := planOf(t, sketchlimit.Config{Limit: c.limit, MemoryBytes: int(c.memory * keys)})
-			forecast, err := tune.Predict(c.traffic, goal, plan)
+			e, err := tune.PredictAt(c.traffic, goal, plan, 1)
 			require.NoError(t, err)
 
 			r, err := accuracy.Replay(t.Context(), asWorkload(t, c.traffic, c.limit, 4), sketchlimit.Config{
@@ -95,21 +87,18 @@ func TestTunePredicts(t *testing.T) {
 			}, accuracy.Options{WarmUp: 1})
 			require.NoError(t, err)
 			withheld := r.OracleAdmittedUnits - min(r.AdmittedUnits, r.OracleAdmittedUnits)
-			e := forecast.Stated()
 			t.Logf("false denials %.1e, predicted %.1e; withheld %.1e, predicted %.1e; error %.2g, predicted %.2g",
 				r.FalseDenialRate, e.FalseDenialRate, r.WithheldShare, e.WithheldShare, r.EstimateError.Mean(), e.EstimateError)
 			require.True(t, fits(r.InnocentFalseDenials, r.InnocentRequests, e.FalseDenialRate))
 			require.True(t, fits(withheld, r.OracleAdmittedUnits, e.WithheldShare))
 			require.InEpsilon(t, r.EstimateError.Mean(), e.EstimateError, 0.3)
-			require.Equal(t, r.MemoryBytes, forecast.MemoryBytes)
 
 			// The check can fail: half the traffic leads to other figures.
 			half := c.traffic
 			half.Keys /= 2
 			half.Requests /= 2
-			forecast, err = tune.Predict(half, goal, plan)
+			e, err = tune.PredictAt(half, goal, plan, 1)
 			require.NoError(t, err)
-			e = forecast.Stated()
 			require.False(t, fits(r.InnocentFalseDenials, r.InnocentRequests, e.FalseDenialRate) &&
 				fits(withheld, r.OracleAdmittedUnits, e.WithheldShare) &&
 				math.Abs(r.EstimateError.Mean()/e.EstimateError-1) < 0.3)
@@ -120,7 +109,7 @@ func TestTunePredicts(t *testing.T) {
 // Abusers that meet in the cells of a single row share what the cells let through, so hardly any is kept below half of its
 // limit for long. By the cells alone, which others have filled in a key's absence, 15 in 10,000 would be denied.
 func TestPredictCountsWhatHeavyKeysLeaveEachOther(t *testing.T) {
-	tuned(t)
+	testkit.Unraced(t)
 	const limit = 1000
 	traffic := withAbusers(50_000, limit, 0.001)
 	plan := sketchlimit.Plan{Shards: 24, BloomBytes: 128, BloomProbes: 3, Depth: 1, Width: 1024, CellBits: 16}
@@ -138,7 +127,7 @@ func TestPredictCountsWhatHeavyKeysLeaveEachOther(t *testing.T) {
 // Whether the load is half of what was stated or four times as much: a plan of Tune's errs no more than predicted. At
 // twice the load and more everybody is about to be denied, or is already.
 func TestTunesPlansErrNoMoreThanPredicted(t *testing.T) {
-	tuned(t)
+	testkit.Unraced(t)
 	const keys = 20_000
 	for _, c := range []struct {
 		limit   int
@@ -168,10 +157,10 @@ func TestTunesPlansErrNoMoreThanPredicted(t *testing.T) {
 }
 
 // The plan for a million keys of five requests fits 768 KiB with room for twice the load, in the
-// limiter's own account, and asking twice gives the same.
+// limiter's own account.
 func TestTuneReachesItsGoal(t *testing.T) {
-	tuned(t)
-	traffic := tune.Traffic{Keys: 1_000_000, Requests: 5_000_000}
+	testkit.Unraced(t)
+	traffic := tune.Traffic{Keys: 1_000_000, Requests: 5_000_000, Even: true, Steady: true}
 	goal := tune.Goal{Limit: 100, FalseDenialRate: 1e-5}
 	plan, forecast, err := tune.Plan(traffic, goal)
 	require.NoError(t, err)
@@ -185,19 +174,15 @@ func TestTuneReachesItsGoal(t *testing.T) {
 	require.InEpsilon(t, 1_000_000, forecast.Keys, 0.02)
 	require.Equal(t, forecast.Keys, plan.Keys)
 	require.Equal(t, forecast.Stated().FalseDenialRate, plan.FalseDenialRate)
-	again, forecastAgain, err := tune.Plan(traffic, goal)
-	require.NoError(t, err)
-	require.Equal(t, plan, again)
-	require.Equal(t, forecast, forecastAgain)
 }
 
 // More traffic never helps, and a budget is a bound.
 func TestTuneForMemory(t *testing.T) {
-	tuned(t)
+	testkit.Unraced(t)
 	for _, memory := range []int{10_500, 300_001} {
 		for _, limit := range []int{1, 100} {
 			goal := tune.Goal{Limit: limit, MemoryBytes: memory}
-			plan, forecast, err := tune.Plan(tune.Traffic{Keys: 20_000, Abusers: 0.01}, goal)
+			plan, forecast, err := tune.Plan(tune.Traffic{Keys: 20_000, Abusers: 0.01, Even: true, Steady: true}, goal)
 			require.NoError(t, err)
 			_, bytes, err := sketchlimit.Config{Limit: limit, Window: time.Minute, Plan: &plan}.Size()
 			require.NoError(t, err)
@@ -215,9 +200,9 @@ func TestTuneForMemory(t *testing.T) {
 // A sample's counts are those of every window: keys that came once come in each. Taken as
 // means they would be missing from 37 in 100.
 func TestTuneTakesASampleAsItIs(t *testing.T) {
-	tuned(t)
+	testkit.Unraced(t)
 	const keys = 20_000
-	traffic := tune.Traffic{Keys: keys, Sample: []int{1, 3, 1, 1}}
+	traffic := tune.Traffic{Keys: keys, Sample: []int{1, 3, 1, 1}, Even: true, Steady: true}
 	for _, c := range []struct {
 		parts    int
 		distinct float64
@@ -234,10 +219,10 @@ func TestTuneTakesASampleAsItIs(t *testing.T) {
 	// As counts or as their mean, it takes the same memory. So many keys, because that of few is whole pages.
 	const many = 1_000_000
 	goal := tune.Goal{Limit: 50, FalseDenialRate: 1e-4}
-	_, sampled, err := tune.Plan(tune.Traffic{Keys: many, Sample: poissonCounts(5, 5000)}, goal)
+	_, sampled, err := tune.Plan(tune.Traffic{Keys: many, Sample: poissonCounts(5, 5000), Even: true, Steady: true}, goal)
 	require.NoError(t, err)
 	require.InEpsilon(t, many, sampled.Keys, 0.001)
-	_, stated, err := tune.Plan(tune.Traffic{Keys: many}, goal)
+	_, stated, err := tune.Plan(tune.Traffic{Keys: many, Even: true, Steady: true}, goal)
 	require.NoError(t, err)
 	require.InEpsilon(t, stated.MemoryBytes, sampled.MemoryBytes, 0.1)
 }
@@ -253,8 +238,8 @@ func poissonCounts(mean, n float64) (counts []int) {
 }
 
 func TestImpossibleGoalsAreNamed(t *testing.T) {
-	tuned(t)
-	traffic := tune.Traffic{Keys: 20_000}
+	testkit.Unraced(t)
+	traffic := tune.Traffic{Keys: 20_000, Even: true, Steady: true}
 	goal := tune.Goal{Limit: 100, FalseDenialRate: 1e-5}
 	for _, c := range []struct {
 		change func(t *tune.Traffic, g *tune.Goal)
@@ -300,7 +285,8 @@ func TestImpossibleGoalsAreNamed(t *testing.T) {
 
 // What a limiter does for the lowest limit is in its forecast, and Tune makes plans for it.
 func TestTuneForALowestLimit(t *testing.T) {
-	traffic := tune.Traffic{Keys: 100_000, Abusers: 0.01}
+	testkit.Unraced(t)
+	traffic := tune.Traffic{Keys: 100_000, Abusers: 0.01, Even: true, Steady: true}
 	for _, algorithm := range []sketchlimit.Algorithm{sketchlimit.SlidingWindow, sketchlimit.FixedWindow, sketchlimit.TokenBucket} {
 		goal := tune.Goal{Limit: 100, Algorithm: algorithm, FalseDenialRate: 1e-4}
 		plan, forecast, err := tune.Plan(traffic, goal)
@@ -325,12 +311,17 @@ func TestTuneForALowestLimit(t *testing.T) {
 }
 
 // With headroom the goal holds up to a multiple of the traffic, and the plan is for as many keys.
+// Asking twice gives the same.
 func TestHeadroomOfAGoal(t *testing.T) {
-	tuned(t)
+	testkit.Unraced(t)
 	traffic, goal := withAbusers(20_000, 100, 0.01), tune.Goal{Limit: 100, FalseDenialRate: 1e-5}
 	plan, without, err := tune.Plan(traffic, goal)
 	require.NoError(t, err)
 	require.Greater(t, without.At[3].FalseDenialRate, goal.FalseDenialRate)
+	again, withoutAgain, err := tune.Plan(traffic, goal)
+	require.NoError(t, err)
+	require.Equal(t, plan, again)
+	require.Equal(t, without, withoutAgain)
 	goal.Headroom = 4
 	roomy, with, err := tune.Plan(traffic, goal)
 	require.NoError(t, err)

@@ -3,7 +3,7 @@
 //
 //	make bench-tune
 //
-// writes notes/tuning.md and takes hours. Each row is printed as soon as it is known; -part, -limit and
+// writes notes/tuning.md and takes hours; the traces are those of a folder, -data. Each row is printed as soon as it is known; -part, -limit and
 // -only choose some of them.
 package main
 
@@ -20,16 +20,19 @@ import (
 
 // bench is what the flags ask for.
 type bench struct {
-	out   io.Writer
-	keys  float64 // of a window
-	limit int     // 0 is all
-	load  string  // how the names of loads begin
+	out       io.Writer
+	keys      float64 // of a window
+	limit     int     // 0 is all
+	load      string  // how the names of loads begin
+	algorithm string  // how those of algorithms do
+	data      string  // the folder of traces
 }
 
 var parts = []struct {
 	name string
 	run  func(*bench)
-}{{"rates", (*bench).rates}, {"buckets", (*bench).buckets}, {"cliffs", (*bench).cliffs}, {"live", (*bench).live}, {"memory", (*bench).memory}}
+}{{"rates", (*bench).rates}, {"buckets", (*bench).buckets}, {"cliffs", (*bench).cliffs}, {"live", (*bench).live}, {"memory", (*bench).memory},
+	{"arrivals", (*bench).arrivals}, {"costs", (*bench).costs}, {"ranges", (*bench).ranges}, {"traces", (*bench).traces}}
 
 func main() {
 	log.SetFlags(0)
@@ -37,7 +40,9 @@ func main() {
 	flag.Float64Var(&b.keys, "keys", 1e6, "`keys` of a window")
 	flag.IntVar(&b.limit, "limit", 0, "rates at `limit` only")
 	flag.StringVar(&b.load, "only", "", "the loads whose `name` begins so")
-	part := flag.String("part", "", "one `part` only: rates, buckets, cliffs, live or memory")
+	flag.StringVar(&b.algorithm, "algorithm", "", "arrivals for the algorithms whose `name` begins so")
+	flag.StringVar(&b.data, "data", "tune/testdata", "the `FOLDER` of traces")
+	part := flag.String("part", "", "one `part` only: rates, buckets, cliffs, live, memory, arrivals, costs, ranges or traces")
 	write := flag.String("write", "", "put the tables into `FILE`, between its markers")
 	flag.Parse()
 	text := new(strings.Builder)

@@ -28,6 +28,16 @@ func source(t tune.Traffic, limit, windows int) accuracy.Source {
 	return must(must(accuracy.WorkloadOf(t, limit, windows)).Source())
 }
 
+// accuracyWindow is one window of the traffic, another one for each number.
+func accuracyWindow(t tune.Traffic, limit, number int) (accuracy.Source, error) {
+	w, err := accuracy.WorkloadOf(t, limit, 1)
+	if err != nil {
+		return nil, err
+	}
+	w.Seed += uint64(number)
+	return w.Source()
+}
+
 // replay sends the traffic through a limiter of the plan.
 func replay(t tune.Traffic, g tune.Goal, p sketchlimit.Plan) measured {
 	c := sketchlimit.Config{Limit: g.Limit, Window: window, Algorithm: g.Algorithm, Plan: &p, Seed: 1}

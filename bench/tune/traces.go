@@ -1,14 +1,8 @@
-// Command traces holds what tune.Plan says of recorded traffic against replays through limiters with other seeds:
-// every trace of a folder, limits, windows and goals.
-//
-//	go run ./bench/traces -data FOLDER -smaller
 package main
 
 import (
-	"flag"
 	"fmt"
 	"io"
-	"log"
 	"math"
 	"os"
 	"path/filepath"
@@ -87,16 +81,12 @@ func (t *traced) replays(p sketchlimit.Plan) []wronged {
 	return out
 }
 
-func main() {
-	folder := flag.String("data", "", "`FOLDER` with traces")
-	match := flag.String("only", "", "traces whose `NAME` contains it")
-	smaller := flag.Bool("smaller", false, "plans of six tenths as well")
-	flag.Parse()
-	traces(os.Stdout, *folder, *match, *smaller)
-}
+// traces holds what tune.Plan says of recorded traffic, every trace of the folder at limits, windows and goals, against
+// replays through limiters with other seeds. Plans of six tenths are judged as well.
+func (b *bench) traces() { printTraces(b.out, b.data, b.load) }
 
-// traces prints what tune says of the traces of a folder, and what replays with other seeds say.
-func traces(out io.Writer, folder, match string, smaller bool) {
+// printTraces prints what tune says of the traces of a folder, and what replays with other seeds say.
+func printTraces(out io.Writer, folder, match string) {
 	fmt.Fprintln(out, "| trace | window | limit | goal | memory | replayed | measured, mean … worst of ten | keys | withheld, replayed | measured | goal held | within 1/10 … 3 |")
 	fmt.Fprintln(out, "|---|---|---|---|---|---|---|---|---|---|---|---|")
 	for _, file := range must(filepath.Glob(filepath.Join(folder, "*.tsv*"))) {
@@ -121,28 +111,18 @@ func traces(out io.Writer, folder, match string, smaller bool) {
 				for _, goal := range []float64{1e-2, 1e-3, 1e-5} {
 					began := time.Now()
 					g := tune.Goal{Limit: limit, FalseDenialRate: goal}
-					p, forecast := plan(tune.Traffic{Trace: recorded}, g)
+					p, forecast := planned(tune.Traffic{Trace: recorded}, g)
 					took := time.Since(began)
 					t.row(out, fmt.Sprintf("| %s | %v | %d | %.0e", name, window, limit, goal), goal, p, forecast, took)
-					if smaller {
-						q := p
-						q.Width = max(64/q.CellBits, int(0.6*float64(q.Width))/(64/q.CellBits)*(64/q.CellBits))
-						q.HeavyEntries = int(0.6*float64(q.HeavyEntries)) / 16 * 16
-						f := must(tune.Predict(tune.Traffic{Trace: recorded}, g, q))
-						t.row(out, fmt.Sprintf("| %s × 0.6 | %v | %d | %.0e", name, window, limit, goal), 1, q, f, 0)
-					}
+					q := p
+					q.Width = max(64/q.CellBits, int(0.6*float64(q.Width))/(64/q.CellBits)*(64/q.CellBits))
+					q.HeavyEntries = int(0.6*float64(q.HeavyEntries)) / 16 * 16
+					f := must(tune.Predict(tune.Traffic{Trace: recorded}, g, q))
+					t.row(out, fmt.Sprintf("| %s × 0.6 | %v | %d | %.0e", name, window, limit, goal), 1, q, f, 0)
 				}
 			}
 		}
 	}
-}
-
-func plan(t tune.Traffic, g tune.Goal) (sketchlimit.Plan, tune.Forecast) {
-	p, f, err := tune.Plan(t, g)
-	if err != nil {
-		log.Fatal(err)
-	}
-	return p, f
 }
 
 func (t *traced) row(out io.Writer, head string, goal float64, p sketchlimit.Plan, f tune.Forecast, took time.Duration) {
@@ -174,11 +154,4 @@ func (t *traced) row(out io.Writer, head string, goal float64, p sketchlimit.Pla
 	fmt.Fprintf(out, "%s | %.1f KiB | %.1e | %.1e … %.1e | %d | %.1e | %.1e … %.1e | %v | %v | %.1fs\n", head, float64(f.MemoryBytes)/1024,
 		e.FalseDenialRate, float64(sum)/calm/seedsOfTrace, float64(worst)/calm, keys, e.WithheldShare, float64(lost)/units/seedsOfTrace,
 		float64(worstLost)/units, held, within, took.Seconds())
-}
-
-func must[T any](v T, err error) T {
-	if err != nil {
-		log.Fatal(err)
-	}
-	return v
 }

@@ -1,0 +1,78 @@
+package tune
+
+import (
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sketchlimit/sketchlimit/internal/engine"
+)
+
+// Of Poisson counts the range is where they are; each event may stand for several.
+func TestRangeOf(t *testing.T) {
+	require.Equal(t, Range{}, rangeOf([]float64{0, 0, 0}))
+	require.Equal(t, 0.0, quantile(1, 0.05))
+	require.Equal(t, 3.0, quantile(1, 0.95))
+	require.InDelta(t, 1000+1.645*31.6, quantile(1000, 0.95), 1)
+	counts := slices.Repeat([]float64{2, 3, 4, 4, 5, 6}, 10) // mean 4, variance 5/3
+	one := rangeOf(counts)
+	require.Less(t, one.Low, 2.5)
+	require.Greater(t, one.High, 5.5)
+	require.Less(t, one.High, 7.0)
+}
+
+// Bursts from ever other keys are the careful side; a range is where the rate is.
+func TestWhatIsAssumedAboutTime(t *testing.T) {
+	traffic, goal := Traffic{Keys: 4000, Exponent: 1.1}, Goal{Limit: 20, MemoryBytes: 8 << 10}
+	s, err := newSearch(traffic, goal)
+	require.NoError(t, err)
+	d, err := s.need.Spend(goal.MemoryBytes, s.need.Shape(goal.MemoryBytes))
+	require.NoError(t, err)
+	expected := func(even, steady bool) Expected {
+		traffic.Even, traffic.Steady = even, steady
+		s, err := newSearch(traffic, goal)
+		require.NoError(t, err)
+		s.counting = true
+		return s.at(d, 1)
+	}
+	calm, changing, both := expected(true, true), expected(true, false), expected(false, false)
+	require.Greater(t, changing.WithheldShare, 2*calm.WithheldShare)
+	require.Greater(t, both.WithheldShare, 2*changing.WithheldShare)
+	require.Less(t, both.WithheldRange.Low, both.WithheldShare)
+	require.Greater(t, both.WithheldRange.High, both.WithheldShare)
+}
+
+// A doorkeeper that only counts keys does not keep shards large.
+func TestShrinkLeavesACounterAlone(t *testing.T) {
+	d := engine.Dimensions{Shards: 1, BloomBytes: 256, BloomProbes: 1, Depth: 3, Width: 5248, CellBits: 4}
+	require.InDelta(t, 0.02, shrink(&d, 0.02), 0.002)
+	require.Equal(t, 256, d.BloomBytes)
+	require.Equal(t, 112, d.Width)
+	guarded := engine.Dimensions{Shards: 1, BloomBytes: 256, BloomProbes: 2, Depth: 3, Width: 5248, CellBits: 4}
+	require.Equal(t, 0.5, shrink(&guarded, 0.02))
+}
+
+// A sample has all requests of some keys, and a limiter that is as much smaller.
+func TestSampleOfATrace(t *testing.T) {
+	trace := NewTrace(time.Second)
+	for i := range 3 * sampledRequests {
+		trace.Add(time.Unix(0, int64(i)), strconv.Itoa(i%1000), 1)
+	}
+	judged, err := trace.judge(&Goal{Limit: 5})
+	require.NoError(t, err)
+	all := newReplays(trace, judged, 0.1, 0.1, 1)
+	some := all.sample()
+	byKey := map[int32]int{}
+	for _, r := range some.trace.requests {
+		byKey[r.key]++
+	}
+	for _, n := range byKey {
+		require.Equal(t, 3*sampledRequests/1000, n)
+	}
+	require.InDelta(t, 333, len(byKey), 70)
+	require.InDelta(t, 1000/float64(len(byKey)), some.load, 1e-9)
+	require.Equal(t, float64(3*len(byKey)), some.calm, "half of the limit is used by three")
+}
