@@ -109,30 +109,30 @@ func BenchmarkTake(b *testing.B) {
 	for _, algorithm := range []sketchlimit.Algorithm{sketchlimit.SlidingWindow, sketchlimit.FixedWindow, sketchlimit.TokenBucket} {
 		for _, d := range distributions {
 			for _, n := range []int{1e3, 1e6, 1e7} {
-				k := d.make(n)
+				made := sync.OnceValue(func() keys { return d.make(n) }) // not where -bench leaves them out
 				for _, p := range []int{1, 2, 8, 64} {
 					at := fmt.Sprintf("algorithm=%v/dist=%s/keys=%.0e/goroutines=%d", algorithm, d.name, float64(n), p)
 					for _, memory := range sizes[:2] {
 						// Allow tells whether; Take also what is left and until when. The calls are
 						// written out: by way of a variable they cost some nanoseconds more.
 						b.Run("impl=sketch/call=Allow/memory="+mib(memory)+"/"+at, func(b *testing.B) {
-							l := limiter(b, algorithm, memory)
+							l, k := limiter(b, algorithm, memory), made()
 							k.each(0, min(k.len(), 1<<20), func(key string) { l.Allow(key) })
 							b.ReportAllocs()
 							parallel(b, p, func(first, n int) { k.each(first, n, func(key string) { l.Allow(key) }) })
 						})
 						b.Run("impl=sketch/call=Take/memory="+mib(memory)+"/"+at, func(b *testing.B) {
-							l := limiter(b, algorithm, memory)
+							l, k := limiter(b, algorithm, memory), made()
 							k.each(0, min(k.len(), 1<<20), func(key string) { l.Take(key, 1) })
 							b.ReportAllocs()
 							parallel(b, p, func(first, n int) { k.each(first, n, func(key string) { l.Take(key, 1) }) })
 						})
 						if algorithm == sketchlimit.SlidingWindow && d.name == "uniform" && n == 1e6 && memory == sizes[0] && p <= 2 {
-							requests(b, "memory="+mib(memory)+"/"+at, algorithm, memory, k, p)
+							requests(b, "memory="+mib(memory)+"/"+at, algorithm, memory, made, p)
 						}
 					}
 					b.Run("impl=exact/"+at, func(b *testing.B) {
-						take := exactly(b, algorithm)
+						take, k := exactly(b, algorithm), made()
 						k.each(0, min(k.len(), 1<<20), take)
 						b.ReportAllocs()
 						parallel(b, p, func(first, n int) { k.each(first, n, take) })
@@ -144,15 +144,15 @@ func BenchmarkTake(b *testing.B) {
 }
 
 // requests is the rows of BenchmarkTake for Do and for groups, which one combination is enough for.
-func requests(b *testing.B, at string, algorithm sketchlimit.Algorithm, memory int, k keys, p int) {
+func requests(b *testing.B, at string, algorithm sketchlimit.Algorithm, memory int, made func() keys, p int) {
 	b.Run("impl=sketch/call=Do/"+at, func(b *testing.B) {
-		l := limiter(b, algorithm, memory)
+		l, k := limiter(b, algorithm, memory), made()
 		k.each(0, min(k.len(), 1<<20), func(key string) { l.Do(sketchlimit.Request{Key: key}) })
 		b.ReportAllocs()
 		parallel(b, p, func(first, n int) { k.each(first, n, func(key string) { l.Do(sketchlimit.Request{Key: key}) }) })
 	})
 	b.Run("impl=sketch/call=DoAddr/"+at, func(b *testing.B) {
-		l := limiter(b, algorithm, memory)
+		l, k := limiter(b, algorithm, memory), made()
 		k.each(0, min(k.len(), 1<<20), func(key string) { l.Do(sketchlimit.Request{Addr: address(key)}) })
 		b.ReportAllocs()
 		parallel(b, p, func(first, n int) {
@@ -160,7 +160,7 @@ func requests(b *testing.B, at string, algorithm sketchlimit.Algorithm, memory i
 		})
 	})
 	b.Run("impl=sketch/call=GroupTake/"+at, func(b *testing.B) {
-		g := group(b, algorithm, memory)
+		g, k := group(b, algorithm, memory), made()
 		k.each(0, min(k.len(), 1<<20), func(key string) { g.Take(key, 1) })
 		b.ReportAllocs()
 		parallel(b, p, func(first, n int) { k.each(first, n, func(key string) { g.Take(key, 1) }) })
@@ -285,19 +285,31 @@ func rotate(k keys, now *time.Time, take taker) (turning, still, timer time.Dura
 	return t[0][middle], t[1][middle], t[2][middle]
 }
 
+// BenchmarkControl is the bound to compare a key that is denied over and over with: xxhash and three atomic loads.
+func BenchmarkControl(b *testing.B) {
+	k, words := hot(), new([3]atomic.Uint64)
+	parallel(b, 1, func(first, n int) {
+		sum := uint64(0)
+		k.each(first, n, func(key string) {
+			sum += xxhash.Sum64String(key) ^ words[0].Load() ^ words[1].Load() ^ words[2].Load()
+		})
+		words[0].Store(sum)
+	})
+}
+
 // BenchmarkFloor is the bound to compare with: xxhash and the update of four rows of
-// a sketch of the same bytes, without doorkeeper, generations, lock or clock.
+// a sketch of the same bytes, without doorkeeper, generations, lock or clock. Two goroutines race: some updates are lost.
 func BenchmarkFloor(b *testing.B) {
 	for _, n := range []int{1e6, 1e7} {
-		k := uniform(n)
+		uniform := sync.OnceValue(func() keys { return uniform(n) })
 		for _, memory := range sizes {
-			b.Run(fmt.Sprintf("dist=uniform/keys=%.0e/memory=%s", float64(n), mib(memory)), func(b *testing.B) {
-				f := newFloor(memory)
-				k.each(0, min(k.len(), 1<<20), func(key string) { f.add(key) })
-				parallel(b, 1, func(first, n int) {
-					k.each(first, n, func(key string) { f.add(key) })
+			for _, p := range []int{1, 2} {
+				b.Run(fmt.Sprintf("dist=uniform/keys=%.0e/memory=%s/goroutines=%d", float64(n), mib(memory), p), func(b *testing.B) {
+					f, k := newFloor(memory), uniform()
+					k.each(0, min(k.len(), 1<<20), func(key string) { f.add(key) })
+					parallel(b, p, func(first, n int) { k.each(first, n, func(key string) { f.add(key) }) })
 				})
-			})
+			}
 		}
 	}
 }
