@@ -76,6 +76,7 @@ func (r *report) figures() (map[string][]figure, error) {
 		{"errors", r.plotEstimates, fmt.Sprintf("How far the limiter's count of a key was above the truth, before each of %s requests. "+
 			"An estimate is never too small, and to be a few units too large is harmless as long as that is little against the limit of %s.",
 			integer(r.Replay.EstimateError.Count()), integer(r.Config.Limit))},
+		{"errors", r.plotRates, ratesCaption + " The line of what it was made for is missing where its memory was given."},
 		{"sweep", r.plotSweep, fmt.Sprintf("Each point is the same traffic through a limiter of that size. A hollow mark means that not one was seen: "+
 			"the share is 0 of some %s requests or units, and drawn where one of them would be.", integer(r.Sweep[len(r.Sweep)-1].InnocentRequests))},
 	} {

@@ -46,7 +46,7 @@ type progress struct {
 
 func newProgress(errOut io.Writer, requests int, stages ...stage) *progress {
 	p := &progress{begin: time.Now()}
-	if f, ok := errOut.(*os.File); !ok || !term.IsTerminal(int(f.Fd())) {
+	if !onTerminal(errOut) {
 		return p
 	}
 	total := 0
@@ -76,6 +76,31 @@ func (p *progress) stage(s stage) accuracy.Options {
 		p.bar.Describe(s.name)
 		_ = p.bar.Set(p.done + int(float64(work)*float64(done)/float64(total)))
 	}}
+}
+
+// showReplays counts the requests of replays on a terminal: how many they will be, nobody knows before. What it returns
+// ends that.
+func (t *tuning) showReplays(errOut io.Writer) (finish func()) {
+	if t.traffic.Trace == nil || !onTerminal(errOut) {
+		return func() {}
+	}
+	bar := progressbar.NewOptions(-1,
+		progressbar.OptionSetWriter(errOut),
+		progressbar.OptionSetDescription("replaying for a plan"),
+		progressbar.OptionShowCount(),
+		progressbar.OptionThrottle(100*time.Millisecond),
+		progressbar.OptionClearOnFinish(),
+	)
+	t.traffic.Trace.Progress = func(requests int) { _ = bar.Set(requests) }
+	return func() {
+		t.traffic.Trace.Progress = nil
+		_ = bar.Clear()
+	}
+}
+
+func onTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 func (p *progress) finish() {

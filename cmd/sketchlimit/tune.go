@@ -69,6 +69,10 @@ func (t *tuning) register(f *pflag.FlagSet) {
 	f.Var(parsed(&r.Excess, "", number(1e-6, 1e6)), "excess", "each abuser sends so many `TIMES` the limit (default 3)\ne.g. --excess 5")
 	f.Var(parsed(&r.OneHit, "", number(0, 0.999999)), "one-hit", "`SHARE` of the requests that come from further keys, one from each (default 0)"+
 		"\ne.g. --one-hit 0.2")
+	f.BoolVar(&r.Even, "even", false, "a key's requests are spread over the window "+
+		"(default: in bursts, all of a window's within a tenth of it)\ne.g. --even")
+	f.BoolVar(&r.Steady, "steady", false, "the same keys send the most in every window "+
+		"(default: others in each)\ne.g. --steady")
 	f.Var(parsed(&t.trace, "", parseText), "trace", "plan for the requests of `FILE`, as report reads it, or of standard input if -, by replaying them\ne.g. --trace access.log.gz")
 
 	f.Var(parsed(&g.Limit, "100", count(1, math.MaxInt32)), "limit", "`UNITS` per key and window (default 100)\ne.g. --limit 60")
@@ -103,7 +107,7 @@ func (t *tuning) defaults() {
 }
 
 func (t *tuning) check() error {
-	for _, flag := range []string{"requests", "zipf", "abusers", "excess", "one-hit"} {
+	for _, flag := range []string{"requests", "zipf", "abusers", "excess", "one-hit", "even", "steady"} {
 		if t.given("trace") && t.given(flag) {
 			return fmt.Errorf("--trace with --%s, only one of them may be given", flag)
 		}
@@ -154,7 +158,7 @@ func (t *tuning) tune(ctx context.Context, in io.Reader, out, errOut io.Writer) 
 	if err != nil {
 		return err
 	}
-	p, err := t.plan(ctx)
+	p, err := t.plan(ctx, errOut)
 	if err != nil {
 		return err
 	}
@@ -214,6 +218,9 @@ func (t *tuning) readTrace(ctx context.Context, in io.Reader) (accuracy.Source, 
 	t.traffic.Trace = tune.NewTrace(t.window)
 	for r := range s.Requests() {
 		t.traffic.Trace.Add(r.Time, r.Key, r.Cost)
+	}
+	if !t.replay {
+		return nil, nil // nobody else needs it, and it takes as much memory as the other
 	}
 	return s, nil
 }

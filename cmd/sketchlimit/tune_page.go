@@ -5,6 +5,7 @@ import (
 	"html/template"
 	"image/color"
 	"math"
+	"slices"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -33,8 +34,22 @@ func (p *plans) page() (*page, error) {
 		{loads, "The plan under less and more traffic than stated. Rates below " + scientific(leastRate) + " are drawn at " + scientific(leastRate) + "."},
 		{sizes, "The best plans in less and in more memory, each with dimensions of its own, under the traffic as stated."},
 	}
+	if err := p.verifiedFigure(out.Sections); err != nil {
+		return nil, err
+	}
 	out.Sections = append(out.Sections, pageSection{section: section{ID: "code", Title: "In Go"}, Code: code})
 	return out, nil
+}
+
+// verifiedFigure adds what was stated before, during and after the replay to the section on it, if there is one.
+func (p *plans) verifiedFigure(sections []pageSection) error {
+	i := slices.IndexFunc(sections, func(s pageSection) bool { return s.ID == "verified" })
+	if i < 0 {
+		return nil
+	}
+	rates, err := plotRates(p.Verified.Series, p.Forecast.Stated().FalseDenialRate, p.how())
+	sections[i].Figures = []figure{{rates, ratesCaption}}
+	return err
 }
 
 func (p *plans) tiles() []tile {
@@ -42,8 +57,8 @@ func (p *plans) tiles() []tile {
 	e := f.Stated()
 	return []tile{
 		{bytesText(f.MemoryBytes), "for the limiter, " + bytesPerKey(f) + " bytes a key"},
-		{expectedText(e.FalseDenialRate, e.Replayed), "of the requests of innocent keys denied wrongly, as " + p.how()},
-		{expectedText(e.WithheldShare, e.ReplayedUnits), "of the units that the exact algorithm admits withheld, as " + p.how()},
+		{rangedText(e.FalseDenialRate, e.FalseDenialRange, e.Replayed), "of the requests of innocent keys denied wrongly, as " + p.how()},
+		{rangedText(e.WithheldShare, e.WithheldRange, e.ReplayedUnits), "of the units that the exact algorithm admits withheld, as " + p.how()},
 		{cliffText(f), "the stated traffic is where it denies everybody"},
 	}
 }

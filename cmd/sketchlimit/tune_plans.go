@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"io"
 	"math"
 
 	"github.com/sketchlimit/sketchlimit"
@@ -19,11 +20,12 @@ type planned struct {
 type plans struct {
 	*tuning  `json:"-"`
 	planned                   // for the goal
-	Half     *planned         `json:"half,omitempty"`     // the best one in half of the memory, if there is one
-	Double   *planned         `json:"double,omitempty"`   // and in twice as much
-	Loads    []tune.Expected  `json:"loads,omitempty"`    // what to expect of Plan, for --html
-	Sizes    []planned        `json:"sizes,omitempty"`    // the best ones from a quarter to four times the memory, for --html
-	Verified *accuracy.Result `json:"verified,omitempty"` // for --verify
+	Half     *planned         `json:"half,omitempty"`        // the best one in half of the memory, if there is one
+	Double   *planned         `json:"double,omitempty"`      // and in twice as much
+	Loads    []tune.Expected  `json:"loads,omitempty"`       // what to expect of Plan, for --html
+	Sizes    []planned        `json:"sizes,omitempty"`       // the best ones from a quarter to four times the memory, for --html
+	Even     *tune.Expected   `json:"even_steady,omitempty"` // of Plan with --even and --steady, for --verify
+	Verified *accuracy.Result `json:"verified,omitempty"`    // for --verify
 }
 
 const (
@@ -35,8 +37,9 @@ const (
 )
 
 // plan chooses the plan for the goal, and those beside it.
-func (t *tuning) plan(ctx context.Context) (*plans, error) {
+func (t *tuning) plan(ctx context.Context, errOut io.Writer) (*plans, error) {
 	p := &plans{tuning: t}
+	defer t.showReplays(errOut)()
 	var err error
 	if p.planned, err = t.tuned(ctx, t.goal); err != nil {
 		return nil, err

@@ -40,8 +40,8 @@ func (p *plans) compared() section {
 		withheld := []string{"", "", "", "withheld share"}
 		estimate := []string{"", "", "", "estimate error"}
 		for _, e := range f.At {
-			denied = append(denied, expectedText(e.FalseDenialRate, e.Replayed))
-			withheld = append(withheld, expectedText(e.WithheldShare, e.ReplayedUnits))
+			denied = append(denied, rangedText(e.FalseDenialRate, e.FalseDenialRange, e.Replayed))
+			withheld = append(withheld, rangedText(e.WithheldShare, e.WithheldRange, e.ReplayedUnits))
 			estimate = append(estimate, decimal(e.EstimateError))
 		}
 		table.Rows = append(table.Rows, denied, withheld, estimate)
@@ -51,9 +51,29 @@ func (p *plans) compared() section {
 		Title: "Plans",
 		Prose: "The plan for the goal (marked), and the best ones in half and in twice its memory. " + p.source() + ": the share of the requests of innocent keys (below half of their limit) that are denied wrongly, the share of the units withheld that " +
 			"the exact algorithm admits, and the units held against a key beyond what it has used, on average. The cliff is the multiple from which on " +
-			"everybody is denied: more than one in ten requests of innocent keys.",
+			"everybody is denied: more than one in ten requests of innocent keys." + p.assumed(),
 		Table: table,
 	}
+}
+
+// assumed is what a plan for stated traffic assumes about time, and what a range of rates is.
+func (p *plans) assumed() string {
+	text := ""
+	if e := p.Forecast.Stated(); wide(e.FalseDenialRange) || wide(e.WithheldRange) {
+		text = " Where luck decides, a range stands for a rate: nine in ten limiters with other seeds are in it."
+	}
+	if p.trace != "" {
+		return text
+	}
+	arrivals := "in bursts, all of a window's within a tenth of it (--even: spread over the window)"
+	heavy := "change from window to window (--steady: stay the same)"
+	if p.traffic.Even {
+		arrivals = "spread over the window"
+	}
+	if p.traffic.Steady {
+		heavy = "stay the same from window to window"
+	}
+	return fmt.Sprintf("%s A key's requests are taken to come %s, and heavy keys to %s.", text, arrivals, heavy)
 }
 
 // how tells how the plans' rates have been found.
@@ -83,6 +103,17 @@ func expectedText(v float64, replayed uint64) string {
 	}
 	return shareText(v)
 }
+
+// rangedText is expectedText, or the range that nine limiters in ten are in where its ends differ by more than a factor
+// of two.
+func rangedText(v float64, r tune.Range, replayed uint64) string {
+	if !wide(r) || v < belowTelling {
+		return expectedText(v, replayed)
+	}
+	return shareText(r.Low) + " … " + shareText(r.High)
+}
+
+func wide(r tune.Range) bool { return r.High > 2*r.Low }
 
 func cliffText(f *tune.Forecast) string {
 	if f.Cliff >= farthest {
@@ -116,7 +147,10 @@ func (p *plans) chosen() section {
 // verified holds what was predicted beside what a replay has shown.
 func (p *plans) verified() section {
 	r, f := p.Verified, &p.Forecast
-	e := f.Stated()
+	e, made := f.Stated(), ""
+	if p.Even != nil {
+		e, made = *p.Even, " Made-up traffic is spread over the window and has steady heavy keys, and so it is predicted here."
+	}
 	compare := func(name, predicted, measured string, ratio float64) []string {
 		times := "–"
 		if ratio > 0 && !math.IsInf(ratio, 1) {
@@ -132,7 +166,7 @@ func (p *plans) verified() section {
 		ID:    "verified",
 		Title: strings.ToUpper(p.how()[:1]) + p.how()[1:] + " and measured",
 		Prose: fmt.Sprintf("%s: %s of %s in %s%s through a limiter of this plan, and the exact algorithm beside it. A rate below (<) one in so "+
-			"many means that not one was seen in so many requests or units.", strings.ReplaceAll(r.Source, ",", ", "), plural(r.Units, "unit", "units"), plural(r.Keys, "key", "keys"), plural(r.Windows, "window", "windows"), warmUp),
+			"many means that not one was seen in so many requests or units."+made, strings.ReplaceAll(r.Source, ",", ", "), plural(r.Units, "unit", "units"), plural(r.Keys, "key", "keys"), plural(r.Windows, "window", "windows"), warmUp),
 		Table: grid{
 			Head: []string{"", p.how(), "measured", "measured /\n" + p.how()}, Text: 1, Mark: -1,
 			Rows: [][]string{

@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"github.com/sketchlimit/sketchlimit/accuracy"
+	"github.com/sketchlimit/sketchlimit/tune"
 )
 
 // replayedWindows is how long made-up traffic is, the first window included, which only fills
@@ -26,7 +27,14 @@ func (p *plans) verify(ctx context.Context, src accuracy.Source, errOut io.Write
 		return failure{err}
 	}
 	p.Verified = r
-	return nil
+	if p.traffic.Trace != nil {
+		return nil
+	}
+	even := p.traffic
+	even.Even, even.Steady = true, true
+	e, err := tune.PredictAt(even, p.goal, p.Plan, 1)
+	p.Even = &e
+	return err
 }
 
 // warmUp is the windows that are not counted. A trace is counted from its first request on, as
