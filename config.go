@@ -106,6 +106,8 @@ type Config struct {
 	// counts have left the window: no unit is forgotten, and both are in MemoryBytes meanwhile.
 	MaxMemoryBytes int
 
+	// Overload is what happens when more comes than the memory is for; Deny if not set.
+	Overload Overload
 	// Hash is what keys are hashed by; XXHash(Seed) if nil. Where strangers choose the bytes
 	// of their keys it is to be a keyed one, such as [MapHash].
 	Hash Hash

@@ -30,6 +30,8 @@ type Stats struct {
 	// buckets they are 0, and the share of cells whose time lies ahead.
 	BloomFill  float64
 	SketchFill float64
+	// Spared tells what Config.Overload has done beyond the plan.
+	Spared Spared
 	// OutsidePlan tells that the limiter is not used as it was made for. Any of these is enough:
 	//
 	//   - There are more keys, in the current or in the previous generation, than Config.Keys times Config.Headroom, or
