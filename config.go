@@ -172,6 +172,9 @@ func (c *Config) check() error {
 	case c.Window/time.Duration(subWindows) < time.Millisecond:
 		return fmt.Errorf("sketchlimit: SubWindows %d, must leave at least 1ms each of Window %v", c.SubWindows, c.Window)
 	}
+	if err := c.Overload.check(c); err != nil {
+		return err
+	}
 	return c.checkSize()
 }
 
@@ -228,6 +231,15 @@ func (c *Config) burst() int {
 
 // rule returns the arithmetic of a checked Config.
 func (c *Config) rule() engine.Rule {
+	rule := c.exactRule()
+	if c.Overload == Spare {
+		return rule.Sparing(&engine.Spare{Rate: min(spareFrom*c.goal(), 1), Lowest: int64(c.lowest())})
+	}
+	return rule
+}
+
+// exactRule returns the same where nothing is spared.
+func (c *Config) exactRule() engine.Rule {
 	subWindows := max(c.SubWindows, 1)
 	switch c.Algorithm {
 	case TokenBucket:

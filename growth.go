@@ -21,7 +21,7 @@ func (l *Limiter) grows() {
 		Least: sizing.Overhead + l.engine.Load().Bytes(), Most: c.MaxMemoryBytes - growthBytes, Around: sizing.Overhead,
 		Plan: need.PlanFor, Need: need.MemoryFor,
 	}
-	l.growth.Start()
+	l.growth.Start(l.windows.tell)
 	l.windows.turned = make(chan struct{}, 1)
 	go keep(weak.Make(l), l.windows.turned, l.windows.background().stop)
 }

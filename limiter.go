@@ -257,12 +257,14 @@ func (l *Limiter) Prefetch(key []byte) {
 // Share makes the limiter one of several that hold their limit together, on several machines say. All of them must
 // be built from the same Config with the same Seed; [sharing.Share.Layout] tells whether they were.
 // What the limiter has admitted before stays unknown to the others. TokenBucket is
-// refused, because times do not add up, and so is MaxMemoryBytes, with an error that wraps
+// refused, because times do not add up, and so are MaxMemoryBytes and Spare, with an error that wraps
 // [errors.ErrUnsupported]. Called again, it returns the same Share.
 func (l *Limiter) Share() (*sharing.Share, error) {
 	switch {
 	case l.config.Algorithm == TokenBucket:
 		return nil, fmt.Errorf("sketchlimit: Share with Algorithm %v, must be a window: %w", TokenBucket, errors.ErrUnsupported)
+	case l.config.Overload != Deny:
+		return nil, fmt.Errorf("sketchlimit: Share with Overload %v, must be %v: %w", l.config.Overload, Deny, errors.ErrUnsupported)
 	case l.growth != nil:
 		return nil, fmt.Errorf("sketchlimit: Share with MaxMemoryBytes %d, must be 0: %w", l.config.MaxMemoryBytes, errors.ErrUnsupported)
 	}

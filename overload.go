@@ -3,6 +3,8 @@ package sketchlimit
 import (
 	"fmt"
 	"time"
+
+	"github.com/sketchlimit/sketchlimit/internal/engine"
 )
 
 // Overload is what a [Limiter] does when more comes than its memory is for.
@@ -42,4 +44,42 @@ type Spared struct {
 	Times uint64
 	// Units were admitted since construction although they could not be shown to be within the limit.
 	Units uint64
+}
+
+// spareFrom is the multiple of Config.FalseDenialRate from which on keys are spared.
+const spareFrom = 10
+
+// check refuses a Spare that a checked Config cannot have.
+func (o Overload) check(c *Config) error {
+	switch {
+	case o < Deny || o > Spare:
+		return fmt.Errorf("sketchlimit: Overload %d, must be Deny or Spare", int(o))
+	case o == Deny:
+		return nil
+	case c.Algorithm == TokenBucket:
+		return fmt.Errorf("sketchlimit: Overload %v, goes with windows only", o)
+	case c.SubWindows > 1:
+		return fmt.Errorf("sketchlimit: Overload %v with SubWindows %d, must be at most 1", o, c.SubWindows)
+	case !engine.SpareFits(c.Limit):
+		return fmt.Errorf("sketchlimit: Overload %v with Limit %d, must be 2 … %d", o, c.Limit, mostSpared)
+	case c.Plan != nil && c.Plan.HeavyEntries == 0:
+		return fmt.Errorf("sketchlimit: Overload %v with Plan.HeavyEntries 0, must be above 0", o)
+	}
+	return nil
+}
+
+// mostSpared is the greatest limit of a limiter that spares: the entries of its heavy table count each key twice.
+const mostSpared = 1<<14 - 1
+
+// spared returns what Stats tell.
+func (l *Limiter) spared() Spared {
+	e := l.engine.Load().Episode(l.windows.latest())
+	s := Spared{Active: e.Active, Times: e.Times, Units: e.Units}
+	if e.Times > 0 {
+		s.Since = time.Unix(0, e.Since)
+	}
+	if e.Times > 0 && !e.Active {
+		s.Exact = time.Unix(0, e.Exact)
+	}
+	return s
 }

@@ -61,8 +61,9 @@ func (l *Limiter) Stats() Stats {
 	sum.MeanCost, sum.FalseDenialRate, sum.InnocentDenialRate = all.MeanCost, all.FalseDenialRate, all.InnocentDenialRate
 	sum.DistinctKeys, sum.PreviousDistinctKeys = all.DistinctKeys, all.PreviousDistinctKeys
 	sum.BloomFill, sum.SketchFill = all.BloomFill, all.SketchFill
+	sum.Spared = l.spared()
 	keys, rate := l.config.planned()
-	sum.OutsidePlan = sum.TooLow > 0 || sum.FalseDenialRate > rate ||
+	sum.OutsidePlan = sum.TooLow > 0 || sum.Spared.Active || sum.FalseDenialRate > rate ||
 		keys > 0 && max(sum.DistinctKeys, sum.PreviousDistinctKeys) > 1.05*keys
 	return sum
 }

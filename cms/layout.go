@@ -121,6 +121,12 @@ func (l *Layout) Estimate(words []uint64, first int, h uint64) uint32 {
 	return uint32(least)
 }
 
+// Cell returns what a row holds in one of its lanes (0 … [Layout.Lanes]-1), in the word that h draws: to look at a sample
+// of cells.
+func (l *Layout) Cell(words []uint64, first, row, lane int, h uint64) uint32 {
+	return uint32(l.count(words[uint64(first)+uint64(row)*l.row+h>>32*l.row>>32], uint64(lane)*l.bits))
+}
+
 // Raise is [Sketch.Raise] on the cells in words[first:].
 func (l *Layout) Raise(words []uint64, first int, h uint64, c uint32) {
 	w, n, lane := uint64(first), l.row, h

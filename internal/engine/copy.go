@@ -17,6 +17,7 @@ type piece struct {
 	former []Generation // the same of a predecessor, or as many that are missing
 	table  []uint64     // of heavy keys
 	others [][]uint64   // cells of those that share the limit, by age; nil if nobody does
+	spares bool         // new keys are not denied
 }
 
 // pieces ranges over the engine and what it has replaced. Their shards have the keys in the same order:
@@ -25,7 +26,7 @@ func (e *Engine) pieces(p Position, before *Engine) iter.Seq[*piece] {
 	return func(yield func(*piece) bool) {
 		c := e.newCopy()
 		s := &piece{Engine: e, of: len(e.shards), former: make([]Generation, e.generations)}
-		s.table = c.memory[e.generations*e.generation:]
+		s.table = c.memory[e.generations*e.generation:][:e.heavyWords]
 		var former *shardCopy
 		if before != nil {
 			s.of, former = max(s.of, len(before.shards)), before.newCopy()
@@ -38,6 +39,7 @@ func (e *Engine) pieces(p Position, before *Engine) iter.Seq[*piece] {
 		}
 		for i := range s.of {
 			s.at, s.ages = e.copyShard(i*len(e.shards)/s.of, p, c, s.others)
+			s.spares = e.Spares() && c.request(0, 0).state().on != 0
 			if before != nil {
 				last, f := before.copyShard(i*len(before.shards)/s.of, Position{Generation: math.MinInt64}, former, nil)
 				s.former = aligned(f, s.at.Generation-last.Generation)
@@ -53,7 +55,9 @@ func (e *Engine) pieces(p Position, before *Engine) iter.Seq[*piece] {
 type shardCopy struct{ Engine }
 
 func (e *Engine) newCopy() *shardCopy {
-	return &shardCopy{Engine{layout: e.layout, shards: make([]shard, 1), memory: make([]uint64, e.size)}}
+	c := &shardCopy{Engine{layout: e.layout, shards: make([]shard, 1), memory: make([]uint64, e.size)}}
+	c.spare = nil // a copy does not tell the others
+	return c
 }
 
 // aligned returns a shard's generations by their age so many generations later. Those that
@@ -128,28 +132,39 @@ func (e *Engine) copyShard(i int, p Position, to *shardCopy, others [][]uint64) 
 	s.mu.Unlock()
 
 	at = r.turn(p)
-	number, memory := r.s.number, to.memory
 	ages = make([]Generation, e.generations)
 	for age := range ages {
-		words := memory[e.buffer(number-int64(age)):][:e.generation]
-		if e.door.Words() > 0 {
-			door, err := bloom.Over(words[:e.door.Words()], e.door.Probes())
-			if err != nil {
-				panic(err) // the plan has been checked
-			}
-			ages[age].Door = door
-		}
-		if e.cells.Depth() > 0 {
-			cells, err := cms.Over(words[e.door.Words():], e.cells.Depth(), e.cells.Width(), e.cells.CellBits())
-			if err != nil {
-				panic(err)
-			}
-			ages[age].Cells = *cells
-		}
-		ages[age].guarded = e.guarded
-		ages[age].heavy = e.heavy.held(memory[e.generations*e.generation:], age)
+		ages[age] = r.copied(r.number()-int64(age), age)
 	}
 	return at, ages
+}
+
+// copied returns a copy's generation, by number and age. A wide shard has doorkeepers alone.
+func (r request) copied(number int64, age int) (g Generation) {
+	var err error
+	door, cells := r.first+r.layout.buffer(number), 0
+	if r.wide() {
+		door = r.wideDoor(number)
+	} else {
+		cells = door + r.cellsFirst
+	}
+	if r.door.Words() > 0 {
+		if g.Door, err = bloom.Over(r.memory[door:][:r.door.Words()], r.door.Probes()); err != nil {
+			panic(err) // the plan has been checked
+		}
+	}
+	if r.cells.Depth() > 0 && !r.wide() {
+		over, err := cms.Over(r.memory[cells:][:r.cells.Words()], r.cells.Depth(), r.cells.Width(), r.cells.CellBits())
+		if err != nil {
+			panic(err)
+		}
+		g.Cells = *over
+	}
+	g.guarded = r.guarded
+	if !r.wide() {
+		g.heavy = r.heavy.held(r.memory[r.table():][:r.heavyWords], age)
+	}
+	return g
 }
 
 // Shards ranges over all shards: the units from which a key of the shard gets an entry in the heavy table, and

@@ -122,11 +122,10 @@ func (s Stages) hasRoom(h header, most int) error {
 func (e *Engine) readShards(s *snapshotReader) (newest int64, err error) {
 	newest = math.MinInt64
 	for i := range e.shards {
-		number, err := s.number(e.length)
+		number, err := s.number(e)
 		if err != nil {
 			return 0, err
 		}
-		newest = max(newest, number)
 		e.shards[i].number, e.shards[i].peaks = number, unknown
 		if e.bucket.burst > 0 {
 			e.shards[i].peaks = peaks{} // nothing is lastRounded
@@ -140,8 +139,33 @@ func (e *Engine) readShards(s *snapshotReader) (newest int64, err error) {
 		if err := s.words(memory[e.generations*e.generation:]); err != nil {
 			return 0, err
 		}
+		latest, err := e.restoreSpare(i)
+		if err != nil {
+			return 0, err
+		}
+		newest = max(newest, latest)
 	}
 	return newest, nil
+}
+
+// restoreSpare makes a shard that was read a sound one where it may spare, and returns the number of its generation.
+func (e *Engine) restoreSpare(i int) (number int64, err error) {
+	r := e.request(i, 0)
+	if !e.Spares() {
+		return r.s.number, nil
+	}
+	s := r.state()
+	s.start, s.looked, s.units = 0, 0, 0 // of units that this engine has not admitted
+	if r.wide() && !e.has(s.number) {
+		return 0, fmt.Errorf("%w: damaged: generation %d of %v", ErrSnapshot, s.number, time.Duration(e.length))
+	}
+	return r.number(), nil
+}
+
+// has tells whether a generation begins at a time that there is.
+func (t *Timeline) has(number int64) bool {
+	most := 1 << 62 / t.length
+	return number <= most && number >= -most-1
 }
 
 // hasAdmitted tells whether anything was admitted by the stages.
@@ -228,15 +252,15 @@ func (s *snapshotReader) words(words []uint64) error {
 	return nil
 }
 
-// number reads the number of a generation of a length, which begins at a time that there is, or of none.
-func (s *snapshotReader) number(length int64) (int64, error) {
+// number reads the number of a generation that begins at a time that there is, or of none, or that of a wide shard.
+func (s *snapshotReader) number(e *Engine) (int64, error) {
 	b, err := s.read(8)
 	if err != nil {
 		return 0, err
 	}
 	number := int64(binary.LittleEndian.Uint64(b))
-	if most := 1 << 62 / length; number != never && (number > most || number < -most-1) {
-		return 0, fmt.Errorf("%w: damaged: generation %d of %v", ErrSnapshot, number, time.Duration(length))
+	if !e.has(number) && number != never && (number != apart || !e.Spares()) {
+		return 0, fmt.Errorf("%w: damaged: generation %d of %v", ErrSnapshot, number, time.Duration(e.length))
 	}
 	return number, nil
 }

@@ -104,8 +104,11 @@ func CellBits(limit int) int {
 // ShardMemory returns the bytes of a shard's memory.
 func (d *Dimensions) ShardMemory(rule *Rule) float64 {
 	bytes := float64(rule.generations)*(float64(d.BloomBytes)+float64(d.Depth)*float64(d.Width)*float64(d.CellBits)/8) + 8*float64(d.HeavyEntries)
-	if rule.IsBucket() {
+	switch {
+	case rule.IsBucket():
 		bytes += float64(LastBytes)
+	case rule.Spares():
+		bytes += float64(SpareBytes)
 	}
 	return bytes
 }

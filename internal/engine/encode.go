@@ -22,7 +22,7 @@ import (
 // youngest first, and those of its table of heavy keys. A word is 8 bytes.
 const (
 	snapshotMagic   = "sklimit"
-	snapshotVersion = 2
+	snapshotVersion = 3
 	// snapshotChunk is the bytes written at once.
 	snapshotChunk = 256 << 10
 )
@@ -50,10 +50,14 @@ type header struct {
 }
 
 // snapshotRule is what the arithmetic of a window or a bucket follows from. Spans are ns.
-type snapshotRule struct{ Limit, Generation, Generations, Burst, Span int64 }
+type snapshotRule struct{ Limit, Generation, Generations, Burst, Span, Spares int64 }
 
 func (w *Rule) snapshot() snapshotRule {
-	return snapshotRule{w.limit, w.length, int64(w.generations), w.bucket.burst, w.bucket.span}
+	s := snapshotRule{w.limit, w.length, int64(w.generations), w.bucket.burst, w.bucket.span, 0}
+	if w.Spares() {
+		s.Spares = 1
+	}
+	return s
 }
 
 // snapshotDimensions are Dimensions of 64 bits on every machine.

@@ -26,7 +26,7 @@ func (r request) add(entry *uint64, h uint64, count, n int64) {
 	case entry != nil:
 	case count >= r.threshold() && r.heavy.room(r.entries()) && r.standsOut(count):
 		asked := count // unless others' units have brought the key this far
-		if count > 2*r.heavy.threshold {
+		if count > 2*r.heavy.threshold || r.Spares() {
 			asked = n
 		}
 		r.ask(r.heavy.insert(r.entries(), r.h, count), asked)

@@ -35,8 +35,14 @@ type Growth struct {
 
 const calmEnough = 16 // looks, one or two a generation
 
-// Start gives the first engine the seeds of an engine that may be replaced.
-func (g *Growth) Start() { g.Current.Load().apart() }
+// Start gives the first engine the seeds of an engine that may be replaced. It calls soon where Adapt is due.
+func (g *Growth) Start(soon func()) {
+	e := g.Current.Load()
+	e.apart()
+	if e.spare != nil {
+		e.spare.Grow = soon
+	}
+}
 
 // Adapt lets a predecessor go whose counts have left the window, and otherwise replaces
 // the engine if it is too small or far too large.
@@ -46,6 +52,7 @@ func (g *Growth) Adapt(now Position) {
 	begins := now.Generation != g.looked
 	g.looked = now.Generation
 	if !g.settle() {
+		g.tellFull(true)
 		return
 	}
 	e, bytes := g.Current.Load(), 0
@@ -60,7 +67,19 @@ func (g *Growth) Adapt(now Position) {
 	if bytes > 0 {
 		g.replace(bytes)
 	}
+	e = g.Current.Load()
+	g.tellFull(g.room(e) <= worthGrowing(g.bytes(e)))
 }
+
+// tellFull tells engines that spare keys beyond the plan whether there is nothing larger now.
+func (g *Growth) tellFull(full bool) {
+	if s := g.Current.Load().spare; s != nil {
+		s.full.Store(full)
+	}
+}
+
+// worthGrowing returns the bytes above which an engine is worth replacing a smaller one.
+func worthGrowing(own int) int { return own + own/4 }
 
 // Resize replaces the engine by one of so many bytes, unless what was replaced before still
 // matters. It tells whether it did.
@@ -96,6 +115,12 @@ func (g *Growth) settle() bool {
 	admitted, denied := before.Units()
 	g.admitted += admitted
 	g.denied += denied
+	if s := e.spare; s != nil {
+		_, units := before.spared(Position{})
+		s.mu.Lock()
+		s.gone += units
+		s.mu.Unlock()
+	}
 	// A decision that was held up since may come with a time of back then. Once its
 	// shard has turned it is taken as of now, where the predecessor does not matter.
 	e.turn(latest)
@@ -158,14 +183,11 @@ func (g *Growth) size(e *Engine, generation int64) int {
 	return half
 }
 
-// early is size in the midst of a generation: 0 unless this one has more keys already than
-// the one before had. What replaces the engine now has to last for the rest of the generation and the next, so it is to
-// bear as many keys as there will be if they go on to come as they have.
+// early is size in the midst of a generation. What replaces the engine now has to last for the rest of the generation and
+// the next, so it is to bear as many keys as there will be if they go on to come as they have.
 func (g *Growth) early(e *Engine, now Position) int {
-	if keys, _ := e.keys(now.Generation); keys > g.keys {
-		return g.larger(e, e.forecast(now, g.Lowest), keys*float64(e.length)/float64(max(now.Elapsed, 1)))
-	}
-	return 0
+	keys, _ := e.keys(now.Generation)
+	return g.larger(e, e.forecast(now, g.Lowest), keys*float64(e.length)/float64(max(now.Elapsed, 1)))
 }
 
 // mostGrowth is how many times as large as an engine the next one is, at most: what it goes by may be a moment's burst.
@@ -185,7 +207,7 @@ func (g *Growth) larger(e *Engine, rate, keys float64) int {
 	if need, err := g.Need(int(min(max(keys, 1), math.MaxInt32))); err == nil {
 		bytes = max(bytes, min(need, mostGrowth*own))
 	}
-	if bytes = min(bytes, g.room(e)); bytes > own+own/4 {
+	if bytes = min(bytes, g.room(e)); bytes > worthGrowing(own) {
 		return bytes
 	}
 	return 0

@@ -29,7 +29,7 @@ func growing(t *testing.T) (*face, *Growth) {
 		},
 		Need: func(keys int) (int, error) { return keys, nil },
 	}
-	g.Start()
+	g.Start(nil)
 	return l, g
 }
 

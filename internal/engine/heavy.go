@@ -44,9 +44,9 @@ type heavyTable struct {
 // where it denies others: with eight entries a bucket that would be six times as many.
 const HeavyBucket = 16
 
-func newHeavyTable(limit int64, d Dimensions) heavyTable {
+func newHeavyTable(limit int64, d Dimensions, print uint8) heavyTable {
 	bits, _ := heavyBits(limit)
-	asked := min(bits, (64-2-askedPrint-2*min(bits, 16))/2)
+	asked := min(bits, (64-2-print-2*min(bits, 16))/2)
 	if asked < leastAsked {
 		asked = 0
 	}
@@ -64,6 +64,7 @@ func newHeavyTable(limit int64, d Dimensions) heavyTable {
 
 const (
 	askedPrint = 30 // bits of a fingerprint that asked does not take
+	sparePrint = 22 // the same where keys are spared by what they have asked for
 	leastAsked = 3  // bits of asked: eighths of the limit
 )
 
@@ -78,6 +79,13 @@ func HeavyFits(limit int) bool {
 func heavyBits(limit int64) (width uint8, ok bool) {
 	width = uint8(bits.Len(uint(limit)))
 	return width, 62-2*int(width) >= 20
+}
+
+// SpareFits tells whether the entries of a heavy table can count what keys have asked for up to a limit: exactly up to
+// 1023, and from there on in steps, which err by an eleventh of the limit at the most (one standard deviation).
+func SpareFits(limit int) bool {
+	bits := bits.Len(uint(limit))
+	return limit > 1 && 64-2-sparePrint-2*bits >= 2*min(bits, 6)
 }
 
 // entries is a bucket: two cache lines of entries.

@@ -22,7 +22,7 @@ type heavyWords struct {
 
 func newHeavyWords(buckets int) *heavyWords {
 	d := Dimensions{HeavyEntries: buckets * HeavyBucket, HeavyThreshold: 16}
-	return &heavyWords{newHeavyTable(100, d), make([]uint64, d.HeavyEntries)}
+	return &heavyWords{newHeavyTable(100, d, askedPrint), make([]uint64, d.HeavyEntries)}
 }
 
 func (w *heavyWords) at(h uint64) *entries { return w.entries(w.words, 0, h) }
@@ -222,7 +222,7 @@ func TestHeavyEntriesCountWhatWasAsked(t *testing.T) {
 		limit, step int64
 		asks        bool
 	}{{100, 1, true}, {1000, 16, true}, {8191, 1024, true}, {100_000, 0, false}} {
-		table := newHeavyTable(c.limit, Dimensions{HeavyEntries: HeavyBucket, HeavyThreshold: 16})
+		table := newHeavyTable(c.limit, Dimensions{HeavyEntries: HeavyBucket, HeavyThreshold: 16}, askedPrint)
 		require.Equal(t, c.asks, table.asks(), c.limit)
 		if !c.asks {
 			continue

@@ -118,25 +118,26 @@ func (c *Counter) lately() recent {
 
 // asked returns what fresh keys would have to ask for so as to be like the keys of each kind, if these ask for n units of a
 // quota: that, and what they have used themselves. The first kind is those that read nothing. It also returns their
-// shares of all requests.
+// shares of all requests, as many as there are.
 //
 // A key reads what it has used and others' units, a stranger others' units alone. So the mean of what keys have used is
 // the difference of two means, and its variance that of two variances.
-func (r *recent) asked(n, quota int64) (units []int64, weights []float64) {
+func (r *recent) asked(n, quota int64) (units [kinds]int64, weights [kinds]float64, of int) {
 	mean, variance := moments(r.used[:uses], quota)
 	others, ofOthers := moments(r.fresh[:uses], quota)
 	spread := 0.0
 	if variance > ofOthers {
 		spread = math.Sqrt(1 - ofOthers/variance)
 	}
-	units, weights = append(units, min(n, quota)), append(weights, r.used[0])
+	units[0], weights[0], of = min(n, quota), r.used[0], 1
 	for use := 1; use < uses; use++ {
 		if r.used[use] > 0 {
 			own := max(0, mean-others+(unitsOf(use, quota)-mean)*spread)
-			units, weights = append(units, min(n+int64(own), quota)), append(weights, r.used[use])
+			units[of], weights[of] = min(n+int64(own), quota), r.used[use]
+			of++
 		}
 	}
-	return units, weights
+	return units, weights, of
 }
 
 // moments returns the mean and the variance of units by their kind.

@@ -64,15 +64,15 @@ func TestAskedLeavesOutWhatOthersHaveUsed(t *testing.T) {
 	r := recent{}
 	r.used[3], r.used[4] = 0.5, 0.5
 	r.fresh = r.used
-	units, weights := r.asked(1, quota)
-	require.Equal(t, []int64{1, 1, 1}, units)
-	require.Equal(t, []float64{0, 0.5, 0.5}, weights)
+	units, weights, of := r.asked(1, quota)
+	require.Equal(t, []int64{1, 1, 1}, units[:of])
+	require.Equal(t, []float64{0, 0.5, 0.5}, weights[:of])
 	r.fresh = [kinds]float64{2: 0.5, 3: 0.5}
-	units, _ = r.asked(1, quota)
-	require.Equal(t, []int64{1, 11, 11}, units)
+	units, _, of = r.asked(1, quota)
+	require.Equal(t, []int64{1, 11, 11}, units[:of])
 	r.fresh = [kinds]float64{0: 1}
-	units, _ = r.asked(5, quota)
-	require.Equal(t, []int64{5, 35, 45}, units)
+	units, _, of = r.asked(5, quota)
+	require.Equal(t, []int64{5, 35, 45}, units[:of])
 }
 
 func TestUseOfIsTheInverseOfUnits(t *testing.T) {

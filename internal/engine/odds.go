@@ -89,6 +89,9 @@ func (s *piece) denied(n, limit int64) float64 {
 // counts together with the limiter's own. So do the cells of those that share the limit, which are the same for
 // all generations: what a key reads there is gone through case by case.
 func (s *piece) addDenied(n []int64, limit int64, rate []float64, known bool) {
+	if s.spares {
+		return
+	}
 	if s.bucket.burst > 0 {
 		for i := range n {
 			rate[i] += s.bucket.falseDenialRate(s.at, &s.ages[0].Cells, n[i], limit, s.limit)

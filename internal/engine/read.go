@@ -113,7 +113,10 @@ func (e *Engine) counted(number int64, h uint64) int64 {
 	r := e.request(i, h)
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
-	entry := r.heavy.find(r.entries(), h)
+	entry := r.heavy.find(r.bucketOf(), h)
+	if r.wide() {
+		return r.own(number, entry)
+	}
 	c, _ := r.count(number, entry)
 	return c
 }
@@ -123,5 +126,5 @@ func (e *Engine) HasEntry(h uint64) bool {
 	r := e.request(e.Shard(h), h)
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
-	return r.heavy.find(r.entries(), h) != nil
+	return r.heavy.find(r.bucketOf(), h) != nil
 }

@@ -12,6 +12,7 @@ type Rule struct {
 	limit       int64
 	generations int // that are kept: 1 if fixed or a bucket, one more than sub-windows if sliding
 	bucket      bucket
+	spare       *Spare // nil where all is denied that cannot be shown to be within the limit
 }
 
 // NewWindow returns the rule of a window that keeps so many generations of a length: 1 for a fixed window,
@@ -26,6 +27,15 @@ func NewBucket(limit, burst int, span time.Duration) Rule {
 	b, length := newBucket(int64(limit), int64(burst), int64(span))
 	return Rule{Timeline: NewTimeline(length), limit: int64(limit), generations: 1, bucket: b}
 }
+
+// Sparing returns the rule of a window that spares keys beyond the plan, see [SpareFits].
+func (w Rule) Sparing(s *Spare) Rule {
+	w.spare = s
+	return w
+}
+
+// Spares tells whether keys are spared beyond the plan.
+func (w *Rule) Spares() bool { return w.spare != nil }
 
 // Limit returns the units per window.
 func (w *Rule) Limit() int64 { return w.limit }

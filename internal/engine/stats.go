@@ -26,8 +26,8 @@ func (e *Engine) Stats(p Position, lowest int64) (sum Stats) {
 	lately := e.flooded.lately()
 	sum.MeanCost = lately.cost
 	n, quota := int64(math.Ceil(lately.cost)), e.quota(e.limit)
-	asked, weights := lately.asked(n, quota)
-	rates := make([]float64, len(asked))
+	units, weights, of := lately.asked(n, quota)
+	asked, rates := units[:of], make([]float64, of)
 	for s := range e.pieces(p, before) {
 		share, former := float64(len(e.shards))/float64(s.of), 0.0
 		if before != nil {

@@ -49,7 +49,7 @@ func (e *Engine) Consume(i int, word int64, h uint64, units int, limit int64, ef
 		return r.settle(p, n, limit, effort)
 	}
 	most := r.crowded // units of this generation that a key has without an entry
-	if r.heavy.room(entries) {
+	if r.heavy.room(entries) || r.Spares() && r.state().on != 0 {
 		most = r.light + int64(r.s.peaks.raised)
 	}
 	free := int64(0) // units that are not in use, whatever the previous generation holds of the key
@@ -129,9 +129,12 @@ func (r request) settle(p Position, n, limit int64, e Effort) Verdict {
 // take admits and counts n units, or does not. A limit below the window's is a window of
 // which some units are held back.
 func (r request) take(p Position, n, limit int64, e Effort) Verdict {
-	if p.Generation != r.s.number {
+	if p.Generation != r.number() {
 		q := r.turn(p)
 		return r.take(q, n, limit, e).After(r.span(p, q))
+	}
+	if r.wide() {
+		return r.takeWide(p, n, limit)
 	}
 	if r.bucket.burst > 0 {
 		return r.takeTime(p, n, limit, e)
@@ -157,11 +160,23 @@ func (r request) takeAny(p Position, n, limit int64, e Effort, entry *uint64) Ve
 		if r.looked() {
 			r.look(p, n, limit, r.limit-r.used(p, entry).free, entry)
 		}
+		if entry == nil && r.Spares() {
+			entry = r.competeFull(p, current+n)
+		}
 		r.add(entry, h, current, n)
 		if at.block != nil {
 			r.share.Load().admit(at, current+n)
 		}
 		return Verdict{Allowed: true, Remaining: int(free - n), ResetAfter: r.resetAfter(p, 0)}
+	}
+	if r.Spares() {
+		if v, ok := r.spared(p, n, limit, entry); ok && v.Allowed {
+			r.admitSpared(p, entry, h, current, n)
+			v.Remaining -= int(n)
+			return v
+		} else if ok {
+			return r.refuseCertified(p, n, limit, v)
+		}
 	}
 	return r.refuse(p, n, limit, enough, entry, u)
 }
@@ -223,6 +238,9 @@ func (r request) peek(p Position, n, limit int64) Verdict {
 	if r.bucket.burst > 0 {
 		return r.peekTime(q, n, limit).After(r.span(p, q))
 	}
+	if r.wide() {
+		return r.certified(q, n, limit, r.heavy.find(r.bucketOf(), r.h)).After(r.span(p, q))
+	}
 	entry := r.heavy.find(r.entries(), r.h)
 	if entry != nil && q.Generation > r.s.number && r.heavy.spent(*entry) {
 		entry = nil
@@ -235,6 +253,11 @@ func (r request) peekEntry(p Position, n, limit int64, entry *uint64) Verdict {
 	u := r.used(p, entry)
 	u.free -= r.limit - limit
 	if n < 1 || n > u.free {
+		if r.Spares() {
+			if v, ok := r.spared(p, n, limit, entry); ok {
+				return v
+			}
+		}
 		return r.denied(p, u, entry, n, limit)
 	}
 	return Verdict{Allowed: true, Remaining: int(u.free), ResetAfter: r.resetAfter(p, u.newest)}

@@ -13,12 +13,16 @@ func (r request) turn(p Position) Position {
 	if r.bucket.burst > 0 {
 		return r.turnTime(p)
 	}
+	if r.wide() {
+		return r.turnWide(p)
+	}
 	from, marked := r.s.number, r.marked()
 	if from == never { // and nothing needs clearing
 		r.s.number = max(from, p.Generation)
 		return r.clamp(p)
 	}
 	turns := rotating.Turns(from, p.Generation, r.generations)
+	widen := turns > 0 && r.Spares() && r.turnSpare(p.Generation)
 	if turns > 0 {
 		r.s.begin(p.Generation, turns, r.peakStep)
 	}
@@ -28,8 +32,11 @@ func (r request) turn(p Position) Position {
 	if share := r.share.Load(); share != nil && turns > 0 {
 		share.turn(r, turns)
 	}
-	if turns > 0 && marked && r.heavy.turn(r.memory[r.table():][:r.size-r.generations*r.generation], turns, r.generations) {
+	if turns > 0 && marked && r.heavy.turn(r.memory[r.table():][:r.heavyWords], turns, r.generations) {
 		r.markTable()
+	}
+	if widen {
+		r.widen()
 	}
 	return r.clamp(p)
 }
@@ -62,7 +69,7 @@ func (r request) span(from, to Position) time.Duration {
 // clamp brings a position to the shard's generation, if a request that came later has
 // turned the shard already.
 func (r request) clamp(p Position) Position {
-	if g := r.s.number; g > p.Generation {
+	if g := r.number(); g > p.Generation {
 		return Position{g, 0}
 	}
 	return p

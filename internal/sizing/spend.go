@@ -99,11 +99,15 @@ func (n *Need) Spend(memory int, s Shape) (engine.Dimensions, error) {
 	shards := min(max(memory/(generations*generationBytes), 1), engine.MaxShards)
 	memory -= shards * engine.ShardBytes
 	bytes := memory &^ (engine.HeapUnit(memory) - 1) / shards
-	if n.Rule.IsBucket() {
+	switch {
+	case n.Rule.IsBucket():
 		bytes -= engine.LastBytes
+	case n.Rule.Spares():
+		bytes -= engine.SpareBytes
+		s = n.sparing(s)
 	}
 	p := engine.Dimensions{Shards: shards, CellBits: engine.CellBits(int(n.Rule.Limit())), Depth: s.Depth, BloomProbes: s.Probes}
-	if s.Heavy > 0 && n.HeavyTable() {
+	if s.Heavy > 0 && n.table() {
 		p.HeavyEntries = int(float64(bytes)*s.Heavy) / (8 * engine.HeavyBucket) * engine.HeavyBucket
 		p.HeavyThreshold = s.Threshold
 		bytes -= 8 * p.HeavyEntries
@@ -126,6 +130,14 @@ func (n *Need) Spend(memory int, s Shape) (engine.Dimensions, error) {
 	}
 	p.BloomBytes = doorLines * bloom.BlockBytes
 	return p, nil
+}
+
+// sparing returns a shape with a table of heavy keys, which certifies those that are not spared.
+func (n *Need) sparing(s Shape) Shape {
+	if s.Heavy == 0 {
+		s.Heavy, s.Threshold = 1./heavyShare, max(1, n.Lowest/2)
+	}
+	return s
 }
 
 // Guarded returns a shape with doorkeepers that guard the cells.
@@ -156,14 +168,20 @@ func (n *Need) HeavyTable() bool {
 	return engine.HeavyFits(int(n.Rule.Limit())) && n.Rule.Generations() <= 2 && int(n.Rule.Limit()) > 16 && !n.Rule.IsBucket()
 }
 
+// table tells whether there is a table of heavy keys.
+func (n *Need) table() bool { return n.HeavyTable() || n.Rule.Spares() }
+
 // Smallest returns the least memory that makes a limiter.
 func (n *Need) Smallest() int {
 	bytes := n.Rule.Generations() * smallestLines * bloom.BlockBytes
-	if n.Rule.IsBucket() {
+	switch {
+	case n.Rule.IsBucket():
 		bytes += engine.LastBytes
+	case n.Rule.Spares():
+		bytes += engine.SpareBytes
 	}
 	const bucket = 8 * engine.HeavyBucket
-	for n.HeavyTable() && bytes-bytes/heavyShare/bucket*bucket < n.Rule.Generations()*smallestLines*bloom.BlockBytes {
+	for n.table() && bytes-bytes/heavyShare/bucket*bucket < n.Rule.Generations()*smallestLines*bloom.BlockBytes {
 		bytes += 8
 	}
 	return Overhead + engine.SelfBytes + engine.ShardBytes + engine.HeapBytes(bytes)

@@ -159,7 +159,10 @@ func (n *Need) MemoryFor(keys int) (int, error) {
 	var bytes float64
 	var err error
 	if row, _ := n.sized(); row != nil {
-		_, bytes, err = n.sizedFor(keys)
+		var how Shape
+		if how, bytes, err = n.sizedFor(keys); n.Rule.Spares() && how.Heavy == 0 {
+			bytes /= 1 - 1./heavyShare // the table that it would do without
+		}
 	} else if n.Rule.IsBucket() {
 		// the rate falls with about the fourth power of the memory, down to half of what
 		// 1e-5 takes; below that the cliff is near where everybody is denied

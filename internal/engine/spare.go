@@ -1,0 +1,317 @@
+package engine
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"github.com/sketchlimit/sketchlimit/internal/keyhash"
+)
+
+// Spare is what the engines of a limiter share that spares keys beyond the plan.
+//
+// Each shard begins by itself, when it is about to deny a key whose own units do not certify that, and a look at its cells
+// shows that too many innocent keys would be denied. From then on it denies certified keys only: those that have used
+// their limit by what their entries in the heavy table have counted of their own. Keys without an entry compete for
+// one, see compete. From the next turn on the table has nearly all of the shard's memory, see wide.go, or as soon as the
+// cells deny most; until no more comes than when it began. When for a whole window it need not have spared, it ends.
+type Spare struct {
+	Rate   float64 // of false denials from which on a shard spares
+	Lowest int64   // limit that the rate of new keys is for
+	Grow   func()  // makes the limiter larger, soon; nil if it does not grow
+
+	full atomic.Bool // nothing larger can be had now
+
+	mu    sync.Mutex
+	since int64 // when it began the last time, unix ns
+	last  int64 // latest generation in which a shard spared, if there was any
+	times uint64
+	gone  uint64 // units of engines that are gone
+}
+
+// spareState is a shard's, in words of its memory.
+type spareState struct {
+	on     int64  // 0 if it does not spare, or one more than the generations in a row in which it need not have
+	units  uint64 // see Episode
+	taken  int64  // entries that were taken over in the current generation
+	looked uint64 // units admitted when it looked last
+	start  uint64 // units admitted when the current generation began
+	before int64  // units of the generation before
+	bears  int64  // units of a window when it began to spare
+	number int64  // of the current generation while it is wide
+}
+
+const (
+	spareWords = int(unsafe.Sizeof(spareState{})) / 8
+	// SpareBytes are the bytes that a shard takes beside to spare keys.
+	SpareBytes = 8 * spareWords
+	// calmRate is the part of the rate below which a shard need not spare.
+	calmRate = 0.1
+	// uselessRate is that from which on a shard becomes wide at once, which it looks at every so many usual looks.
+	uselessRate = 0.5
+	usefulLooks = 8
+	// trials are how often an entry may be taken over in a generation, on average. So whoever gets one has time to show
+	// by its own requests that it is heavier than others; where it were taken over at once, no key would rise.
+	trials = 64
+)
+
+// state returns the shard's state.
+func (r request) state() *spareState {
+	return (*spareState)(unsafe.Pointer(&r.memory[r.first+r.size-spareWords]))
+}
+
+// number returns that of the shard's current generation.
+func (r request) number() int64 {
+	if r.wide() {
+		return r.state().number
+	}
+	return r.s.number
+}
+
+// sparing tells whether the shard spares the key at a position, and begins to if it is time.
+func (r request) sparing(p Position) bool {
+	s := r.state()
+	switch ahead := p.Generation - r.number(); {
+	case s.on != 0 && ahead == 0:
+		return true
+	case s.on != 0:
+		return ahead == 1 && r.goesOn(s)
+	case ahead != 0:
+		return false
+	}
+	if before := r.before.Load(); before != nil && before.sparesKey(r.h) {
+		return true // what is read there counts here as well
+	}
+	return r.s.admitted-s.looked >= r.every && r.begins(p, s)
+}
+
+// begins looks at the cells, and begins to spare if too many would be denied.
+func (r request) begins(p Position, s *spareState) bool {
+	s.looked = r.s.admitted
+	rate := r.wrongs(p)
+	if rate < r.spare.Rate {
+		if rate > r.spare.Rate*restful {
+			s.looked -= r.every / 4 * 3 // it may be ten times as high when a hundredth more has come
+		}
+		return false
+	}
+	if r.spare.Grow != nil && !r.spare.full.Load() {
+		r.spare.Grow()
+		return false
+	}
+	current := int64(r.s.admitted - s.start)
+	s.on, s.bears = 1, current+int64(float64(s.before)*(1-float64(p.Elapsed)/float64(r.length)))
+	r.spare.begin(p, &r.Rule)
+	return true
+}
+
+// sparesKey tells whether the key's shard spares.
+func (e *Engine) sparesKey(h uint64) bool {
+	r := e.request(e.Shard(h), h)
+	r.s.mu.Lock()
+	defer r.s.mu.Unlock()
+	return r.state().on != 0
+}
+
+// begin notes that a shard begins to spare.
+func (s *Spare) begin(p Position, rule *Rule) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.times == 0 || p.Generation > s.last+int64(rule.generations) {
+		s.times++
+		s.since = rule.nanos(p)
+	}
+	s.last = max(s.last, p.Generation)
+}
+
+// goOn notes that a shard goes on in a generation. Those of copies tell nobody.
+func (s *Spare) goOn(generation int64) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last = max(s.last, generation)
+}
+
+// goesOn tells whether a shard that spares does so in the next generation, too: until as many have ended one after
+// another in which it need not have as are kept.
+func (r request) goesOn(s *spareState) bool {
+	return r.wide() || !r.calm() || s.on < int64(r.generations)
+}
+
+// calm tells whether the shard need not have spared in its generation.
+func (r request) calm() bool {
+	return r.wrongs(Position{r.s.number, time.Duration(r.length - 1)}) < calmRate*r.spare.Rate
+}
+
+// turnSpare is for a shard that may spare and is about to turn to a later generation. It tells whether the shard, if it
+// is not wide, is to become so.
+func (r request) turnSpare(generation int64) (widen bool) {
+	s := r.state()
+	units := int64(r.s.admitted - s.start)
+	s.start, s.before, s.taken = r.s.admitted, units, 0
+	if s.on == 0 {
+		return false
+	}
+	if generation > r.number()+1 {
+		s.on = 0
+		return false
+	}
+	if !r.wide() {
+		if calm := r.calm(); !calm {
+			s.on, widen = 1, true
+			s.bears = min(s.bears, units-units/10)
+		} else if s.on++; s.on > int64(r.generations) {
+			s.on = 0
+			return false
+		}
+	}
+	r.spare.goOn(generation)
+	return widen
+}
+
+// own returns the units that the key has beyond doubt used in a generation, by its number: those that its entry has
+// counted.
+func (r request) own(number int64, entry *uint64) (units int64) {
+	if age := r.number() - number; entry != nil && uint64(age) < uint64(r.generations) {
+		units = min(r.heavy.asked(*entry, int(age)), r.limit)
+	}
+	if before := r.before.Load(); before != nil {
+		units += before.own(number, r.h)
+	}
+	return units
+}
+
+// own is the same of a predecessor.
+func (e *Engine) own(number int64, h uint64) int64 {
+	r := e.request(e.Shard(h), h)
+	r.s.mu.Lock()
+	defer r.s.mu.Unlock()
+	return r.own(number, r.heavy.find(r.bucketOf(), h))
+}
+
+// certified is the Verdict on a request for n units by what the key has beyond doubt used.
+func (r request) certified(p Position, n, limit int64, entry *uint64) Verdict {
+	free := limit
+	for age := range r.generations {
+		free -= r.Weighted(r.own(p.Generation-int64(age), entry), age, p.Elapsed)
+	}
+	v := Verdict{Allowed: n >= 1 && n <= free, Remaining: int(max(free, 0)), ResetAfter: r.resetAfter(p, 0)}
+	if !v.Allowed {
+		v.RetryAfter = r.retryAfter(p, n, limit, func(age int) int64 { return r.own(p.Generation-int64(age), entry) })
+	}
+	return v
+}
+
+// spared is the Verdict on a request for n units that are not free by the key's readings. Where the shard does not
+// spare, ok is false.
+func (r request) spared(p Position, n, limit int64, entry *uint64) (v Verdict, ok bool) {
+	if n < 1 || n > limit {
+		return Verdict{}, false
+	}
+	v = r.certified(p, n, limit, entry)
+	if !v.Allowed && r.state().on == 0 || !r.sparing(p) {
+		return Verdict{}, false
+	}
+	return v, true
+}
+
+// refuseCertified counts a request of a key that is certified to be above its limit, and remembers the key if that has
+// nothing left.
+func (r request) refuseCertified(p Position, n, limit int64, v Verdict) Verdict {
+	r.s.denied += uint64(max(n, 0))
+	if n == 1 && limit > 0 {
+		r.remember(p, limit, v)
+	}
+	return v
+}
+
+// admitSpared counts n units of a key although its readings deny them.
+func (r request) admitSpared(p Position, entry *uint64, h uint64, current, n int64) {
+	r.s.admitted += uint64(n)
+	r.s.last.forget()
+	r.state().units += uint64(n)
+	count := min(current+n, r.limit)
+	if entry == nil && count >= r.heavy.threshold {
+		entry = r.compete(p, r.entries())
+	}
+	if entry != nil {
+		r.heavy.set(entry, count)
+		r.ask(entry, n)
+		if r.heavy.whole(*entry, 0) {
+			return
+		}
+	}
+	first := r.buffer(0)
+	if r.guarded || h%Sampled == 0 {
+		r.door.TestAndAdd(r.memory, first, h)
+	}
+	if entry == nil && r.useless(p) {
+		r.widen()
+	} else if entry == nil {
+		r.s.peaks.current = max(r.s.peaks.current, uint32(count))
+		r.cells.Raise(r.memory, first+r.cellsFirst, h, uint32(count))
+	}
+}
+
+// useless tells now and then, in a shard that spares, whether its cells would deny most innocent keys: then they tell
+// nothing any more, and need not be kept until the next turn.
+func (r request) useless(p Position) bool {
+	s := r.state()
+	if r.s.admitted-s.looked < usefulLooks*r.every {
+		return false
+	}
+	s.looked = r.s.admitted
+	lately := r.flooded.lately()
+	return r.wrongsBy(p, &lately, glanceWords) > uselessRate
+}
+
+// competeFull is compete for a key that is admitted, in a shard that spares and has no room for one that becomes heavy.
+func (r request) competeFull(p Position, count int64) *uint64 {
+	if r.state().on == 0 || count < r.threshold() || r.heavy.room(r.entries()) {
+		return nil
+	}
+	return r.compete(p, r.entries())
+}
+
+// compete gives a key a new entry in its bucket, or not. Where there is no room the key takes the place of one of the
+// others, drawn at random, if that yields: randomised admission (Ben Basat, Einziger, Friedman, Kassner, INFOCOM 2017).
+// So an entry is held for a while whoever comes: no flood of keys takes it from one with many units of its own, nor keeps
+// a heavy key from having one in the end.
+func (r request) compete(p Position, b *entries) *uint64 {
+	if r.heavy.room(b) {
+		r.markTable()
+		return r.heavy.insert(b, r.h, 0)
+	}
+	s := r.state()
+	if float64(s.taken)*float64(r.length) > float64(p.Elapsed)*float64(trials*r.tableWords()) {
+		return nil
+	}
+	draw := keyhash.Mix(r.s.admitted, r.turnSeed)
+	place := &b[draw%HeavyBucket]
+	if !r.yields(r.asked(p, *place), draw*golden) {
+		return nil
+	}
+	s.taken++
+	r.forgotten(*place)
+	*place = 0
+	return r.heavy.insert(b, r.h, 0)
+}
+
+// yields tells whether an entry of so many units of its own is taken over, by a draw of 64 bits: always while they are
+// few, and beyond that the more rarely, the more they are.
+func (r request) yields(own int64, draw uint64) bool {
+	few := max(r.limit/16, 2)
+	if own < few {
+		return true
+	}
+	part := float64(few) / float64(own)
+	return float64(draw>>11)*0x1p-53 < part*part*part/4
+}
+
+// forgotten counts the units of an entry that is given to another key.
+func (r request) forgotten(entry uint64) {
+	r.state().units += uint64(r.heavy.asked(entry, 0) + r.heavy.asked(entry, 1))
+}

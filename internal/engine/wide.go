@@ -1,0 +1,181 @@
+package engine
+
+import (
+	"math"
+	"math/bits"
+
+	"github.com/sketchlimit/sketchlimit/rotating"
+)
+
+// A shard that spares is wide from the next turn on: its table has the memory of its cells as well, which are too full to
+// tell anything. Then it looks at entries alone. Its doorkeepers go on telling how many keys there are.
+//
+//	usual  doorkeeper, cells | doorkeeper, cells | table | state
+//	wide   doorkeeper | doorkeeper | table               | state
+//
+// Both tables end at the same word. An entry's bucket in the wide one follows from its usual bucket and its fingerprint,
+// so that entries move without their keys.
+
+// apart is the number of a wide shard, which is no generation: whoever compares it with one finds that it is another.
+const apart = never - 1
+
+// wide tells whether the shard is wide.
+func (r request) wide() bool { return r.s.number == apart }
+
+// tableWords returns the words of the shard's table.
+func (r request) tableWords() int {
+	if r.wide() {
+		return r.wideBuckets * HeavyBucket
+	}
+	return r.heavyWords
+}
+
+// tableEnd returns the word behind the table.
+func (r request) tableEnd() int { return r.first + r.size - spareWords }
+
+// wideTable returns the first word of the wide table.
+func (r request) wideTable() int { return r.tableEnd() - r.wideBuckets*HeavyBucket }
+
+// wideDoor returns the first word of a doorkeeper, by its generation's number.
+func (r request) wideDoor(number int64) int {
+	return r.first + rotating.Buffer(number, r.generations)*r.cellsFirst
+}
+
+// bucketOf returns the key's bucket.
+func (r request) bucketOf() *entries {
+	if !r.wide() {
+		return r.entries()
+	}
+	return r.wideEntries(r.wideBucket(r.h&math.MaxUint32*r.heavy.buckets>>32, part(r.heavy.print(r.h))))
+}
+
+// wideEntries returns a bucket of the wide table, by its index.
+func (r request) wideEntries(i uint64) *entries {
+	return (*entries)(r.memory[r.wideTable()+int(i)*HeavyBucket:])
+}
+
+// wideBucket returns the index of a bucket in the wide table, by the usual one and by the part of it that an entry is in.
+func (r request) wideBucket(usual, part uint64) uint64 {
+	hi, lo := bits.Mul64(usual<<32|part, uint64(r.wideBuckets))
+	i, _ := bits.Div64(hi, lo, r.heavy.buckets<<32)
+	return i
+}
+
+// part returns the part of a usual bucket, 0 … 1<<32-1, that entries with a fingerprint are in.
+func part(print uint64) uint64 { return print * golden >> 32 }
+
+// widen makes a shard wide that has just turned. Each bucket is moved to places that lie before all those not moved yet.
+func (r request) widen() {
+	number := r.s.number
+	for n := range r.generations {
+		copy(r.memory[r.first+n*r.cellsFirst:][:r.cellsFirst], r.memory[r.first+n*r.generation:])
+	}
+	clear(r.memory[r.first+r.generations*r.cellsFirst : r.table()])
+	for i := range r.heavy.buckets {
+		from := (*entries)(r.memory[r.table()+int(i)*HeavyBucket:])
+		was := *from
+		*from = entries{}
+		for _, e := range was {
+			if e != 0 {
+				r.move(e, r.wideEntries(r.wideBucket(i, part(e>>(r.heavy.shift&63)))))
+			}
+		}
+	}
+	r.state().number, r.s.number = number, apart
+}
+
+// narrow makes a wide shard a usual one again, which has counted nothing in its cells.
+func (r request) narrow() {
+	number := r.state().number
+	for i := int64(r.heavy.buckets) - 1; i >= 0; i-- {
+		bucket := r.gather(uint64(i))
+		*(*entries)(r.memory[r.table()+int(i)*HeavyBucket:]) = bucket
+	}
+	for n := r.generations - 1; n >= 0; n-- {
+		to := r.memory[r.first+n*r.generation:][:r.generation]
+		copy(to, r.memory[r.first+n*r.cellsFirst:][:r.cellsFirst])
+		clear(to[r.cellsFirst:])
+	}
+	r.s.number = number
+}
+
+// gather takes the entries of a usual bucket out of the wide table: those with most units where it has no room for all.
+func (r request) gather(usual uint64) (bucket entries) {
+	for i := r.wideBucket(usual, 0); i <= r.wideBucket(usual, math.MaxUint32); i++ {
+		from := r.wideEntries(i)
+		for j, e := range from {
+			if e != 0 && r.wideBucket(usual, part(e>>(r.heavy.shift&63))) == i {
+				from[j] = 0
+				r.move(e, &bucket)
+			}
+		}
+	}
+	return bucket
+}
+
+// move puts an entry in a bucket. Where there is no room, the one with the least units is forgotten.
+func (r request) move(e uint64, to *entries) {
+	least := 0
+	for i := range to {
+		if to[i] == 0 {
+			to[i] = e
+			return
+		}
+		if r.units(to[i]) < r.units(to[least]) {
+			least = i
+		}
+	}
+	if r.units(e) > r.units(to[least]) {
+		e, to[least] = to[least], e
+	}
+	r.forgotten(e)
+}
+
+// units returns those that an entry has counted of its key.
+func (r request) units(entry uint64) int64 { return r.heavy.asked(entry, 0) + r.heavy.asked(entry, 1) }
+
+// turnWide is turn for a wide shard.
+func (r request) turnWide(p Position) Position {
+	s := r.state()
+	if p.Generation <= s.number {
+		return r.clamp(p)
+	}
+	r.turnSpare(p.Generation)
+	turns := rotating.Turns(s.number, p.Generation, r.generations)
+	s.number = p.Generation
+	for age := range int64(turns) {
+		clear(r.memory[r.wideDoor(p.Generation-age):][:r.cellsFirst])
+	}
+	r.heavy.turn(r.memory[r.wideTable():r.tableEnd()], turns, r.generations)
+	if s.on == 0 || s.before <= s.bears {
+		r.narrow()
+		r.s.peaks = unknown
+	}
+	return r.clamp(p)
+}
+
+// takeWide is take for a wide shard, in its generation.
+func (r request) takeWide(p Position, n, limit int64) Verdict {
+	b := r.bucketOf()
+	entry := r.heavy.find(b, r.h)
+	v := r.certified(p, n, limit, entry)
+	if !v.Allowed {
+		return r.refuseCertified(p, n, limit, v)
+	}
+	r.s.admitted += uint64(n)
+	r.s.last.forget()
+	r.state().units += uint64(n)
+	h := r.hashAt(p.Generation)
+	if r.guarded || h%Sampled == 0 {
+		r.door.TestAndAdd(r.memory, r.wideDoor(p.Generation), h)
+	}
+	if entry == nil {
+		entry = r.compete(p, b)
+	}
+	if entry != nil {
+		r.heavy.set(entry, min(r.heavy.count(*entry, 0)+n, r.limit))
+		r.ask(entry, n)
+	}
+	v.Remaining -= int(n)
+	return v
+}
