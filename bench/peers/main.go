@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/sketchlimit/sketchlimit/bench/peers/internal/page"
 )
 
 func main() {
@@ -44,8 +46,8 @@ func execute(args []string, out, progress io.Writer) error {
 		s = quick
 	}
 	r := report{
-		scale: s, write: *write, plot: *plot, out: out, progress: &stamped{progress, time.Now()},
-		head: provenance(strings.Join(append([]string{"go run -C bench/peers ."}, args...), " "), time.Now()),
+		scale: s, write: *write, plot: *plot, out: out, progress: &page.Stamped{Writer: progress, Start: time.Now()},
+		head: page.Provenance(strings.Join(append([]string{"go run -C bench/peers ."}, args...), " "), time.Now()),
 	}
 	return r.make(*compare, *latency)
 }
@@ -69,7 +71,7 @@ func (r report) make(peers, latency bool) error {
 			name   string
 			wanted bool
 		}{{"peers", peers}, {"latency", latency}} {
-			if _, _, err := section(document, s.name); s.wanted && err != nil {
+			if _, _, err := page.Section(document, s.name); s.wanted && err != nil {
 				return fmt.Errorf("%s: %w", r.write, err)
 			}
 		}
@@ -122,21 +124,8 @@ func (r report) publish(name, text string) error {
 	if err != nil {
 		return err
 	}
-	if document, err = replace(document, name, text); err != nil {
+	if document, err = page.Replace(document, name, text); err != nil {
 		return fmt.Errorf("%s: %w", r.write, err)
 	}
 	return os.WriteFile(r.write, document, 0o644)
-}
-
-// stamped puts the seconds since its start before all that is written to it.
-type stamped struct {
-	io.Writer
-	start time.Time
-}
-
-func (s *stamped) Write(line []byte) (int, error) {
-	if _, err := fmt.Fprintf(s.Writer, "%4.0f s  %s", time.Since(s.start).Seconds(), line); err != nil {
-		return 0, err
-	}
-	return len(line), nil
 }

@@ -4,31 +4,26 @@ import (
 	"fmt"
 	"image/color"
 	"math"
-	"os"
 	"strconv"
 	"time"
 
 	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgimg"
+
+	"github.com/sketchlimit/sketchlimit/bench/peers/internal/page"
 )
 
 // The colours of Okabe and Ito, which people with any kind of colour vision can tell
 // apart: one for each size.
-var (
-	palette = []color.Color{
-		color.RGBA{0x00, 0x72, 0xb2, 0xff}, // blue
-		color.RGBA{0xe6, 0x9f, 0x00, 0xff}, // orange
-		color.RGBA{0xcc, 0x00, 0x5a, 0xff}, // red
-	}
-	grey = color.RGBA{0x6b, 0x72, 0x80, 0xff}
-	pale = color.RGBA{0xdb, 0xde, 0xe3, 0xff}
-	ink  = color.RGBA{0x1f, 0x29, 0x37, 0xff}
-)
+var palette = []color.Color{
+	color.RGBA{0x00, 0x72, 0xb2, 0xff}, // blue
+	color.RGBA{0xe6, 0x9f, 0x00, 0xff}, // orange
+	color.RGBA{0xcc, 0x00, 0x5a, 0xff}, // red
+}
 
 // plot draws the latencies by percentile to a PNG file.
 func (l latencies) plot(path string, turning time.Duration) error {
@@ -36,7 +31,7 @@ func (l latencies) plot(path string, turning time.Duration) error {
 	if err := l.addCurves(p, turning); err != nil {
 		return err
 	}
-	return write(path, drawn(p))
+	return page.WritePNG(path, drawn(p))
 }
 
 // newPlot returns logarithmic axes and a legend, without curves.
@@ -44,13 +39,13 @@ func newPlot() *plot.Plot {
 	p := plot.New()
 	for _, a := range []*plot.Axis{&p.X, &p.Y} {
 		a.Scale = plot.LogScale{}
-		a.Tick.Label.Font, a.Tick.Label.Color = sans(11), ink
-		a.Color, a.Tick.Color = grey, grey
+		a.Tick.Label.Font, a.Tick.Label.Color = page.Sans(11), page.Ink
+		a.Color, a.Tick.Color = page.Grey, page.Grey
 		a.Padding = 0
 	}
 	p.X.Tick.Marker, p.Y.Tick.Marker = plot.TickerFunc(nines), plot.TickerFunc(powersOfTen)
 	grid := plotter.NewGrid()
-	grid.Horizontal.Color, grid.Vertical.Color = pale, pale
+	grid.Horizontal.Color, grid.Vertical.Color = page.Pale, page.Pale
 	p.Add(grid)
 
 	// Curves rise to the right, so the upper left is free.
@@ -58,8 +53,8 @@ func newPlot() *plot.Plot {
 	p.Legend.XOffs, p.Legend.YOffs = 10, -6
 	p.Legend.Padding = 3
 	p.Legend.ThumbnailWidth = 32
-	p.Legend.TextStyle.Font = sans(11)
-	p.Legend.TextStyle.Color = ink
+	p.Legend.TextStyle.Font = page.Sans(11)
+	p.Legend.TextStyle.Color = page.Ink
 	return p
 }
 
@@ -89,7 +84,7 @@ func (l latencies) addCurves(p *plot.Plot, turning time.Duration) error {
 			return err
 		}
 	}
-	if err := add("the timer alone", l.timer, draw.LineStyle{Color: grey, Width: 1.5, Dashes: []vg.Length{1.5, 2.5}}); err != nil {
+	if err := add("the timer alone", l.timer, draw.LineStyle{Color: page.Grey, Width: 1.5, Dashes: []vg.Length{1.5, 2.5}}); err != nil {
 		return err
 	}
 	p.X.Min, p.X.Max = 2, last
@@ -102,29 +97,12 @@ func (l latencies) addCurves(p *plot.Plot, turning time.Duration) error {
 func drawn(p *plot.Plot) *vgimg.Canvas {
 	canvas := vgimg.NewWith(vgimg.UseWH(720, 440), vgimg.UseDPI(144), vgimg.UseBackgroundColor(color.White))
 	area := draw.Crop(draw.New(canvas), 12, -16, 8, -10)
-	label := text.Style{Color: ink, Font: sans(12), Handler: plot.DefaultTextHandler, YAlign: draw.YTop}
+	label := text.Style{Color: page.Ink, Font: page.Sans(12), Handler: plot.DefaultTextHandler, YAlign: draw.YTop}
 	area.FillText(label, area.Rectangle.Min.Add(vg.Point{Y: area.Size().Y}), "time of a decision, the timer's included")
 	label.XAlign, label.YAlign = draw.XCenter, draw.YBottom
 	area.FillText(label, area.Rectangle.Min.Add(vg.Point{X: area.Size().X / 2}), "share of decisions that took no longer (percentile)")
 	p.Draw(draw.Crop(area, 0, 0, 22, -24))
 	return canvas
-}
-
-// write writes a picture to a PNG file.
-func write(path string, canvas *vgimg.Canvas) error {
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	if _, err := (vgimg.PngCanvas{Canvas: canvas}).WriteTo(f); err != nil {
-		f.Close()
-		return err
-	}
-	return f.Close()
-}
-
-func sans(size vg.Length) font.Font {
-	return font.Font{Typeface: "Liberation", Variant: "Sans", Size: size}
 }
 
 // curve is the time below which all but one in x decisions stayed, from x = 2, the

@@ -1,14 +1,12 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
-	"os"
-	"runtime"
 	"slices"
 	"strings"
-	"time"
+
+	"github.com/sketchlimit/sketchlimit/bench/peers/internal/page"
 )
 
 // table renders the comparison as Markdown.
@@ -39,7 +37,7 @@ Cells: × this library (ns a decision), with 1 / 2 goroutines on 2 cores, median
 - Bytes are the live heap after a collection, with the keys that a limiter keeps. Each limiter has the heap to itself.
 - Collections happen between measurements only. The time in the last column comes on top.
 - BoomFilters has a cell in each of four rows for every key, and never forgets.
-`, s.rounds, grouped(s.few.decisions), grouped(s.many.decisions), count(s.many.keys), limit, grouped(hotLimit),
+`, s.rounds, page.Grouped(s.few.decisions), page.Grouped(s.many.decisions), count(s.many.keys), limit, page.Grouped(hotLimit),
 		c.few[0].passed(), s.few.window, count(s.few.keys), c.many[0].passed(), s.many.window, count(s.many.keys),
 		mebibytes(s.few.memory), count(s.few.keys), mebibytes(s.many.memory), count(s.many.keys))
 	return b.String()
@@ -86,53 +84,11 @@ Cells: a window of %v, which turns all the time / a window of an hour, which tur
   decisions were timed.
 - The last row is the same loop without a decision. All other rows contain it. Its tail is what the machine does to
   any program, and a longer decision meets more of that.
-`, s.turning, s.passes, grouped(s.timed))
+`, s.turning, s.passes, page.Grouped(s.timed))
 	return b.String()
 }
 
 func (s size) label() string { return mebibytes(s.memory) + ", " + count(s.keys) + " keys" }
-
-// provenance is what a measurement must be read with.
-func provenance(command string, now time.Time) string {
-	return fmt.Sprintf("%s, %d cores, %s %s/%s, %s: `%s`\n", processor(), runtime.NumCPU(),
-		runtime.Version(), runtime.GOOS, runtime.GOARCH, now.UTC().Format(time.DateOnly), command)
-}
-
-// processor is the model of the CPU where the system tells it.
-func processor() string {
-	info, _ := os.ReadFile("/proc/cpuinfo")
-	for line := range strings.Lines(string(info)) {
-		if key, value, _ := strings.Cut(line, ":"); strings.TrimSpace(key) == "model name" {
-			return strings.TrimSpace(value)
-		}
-	}
-	return "unknown processor"
-}
-
-// section finds what stands between a document's markers of the given name.
-func section(document []byte, name string) (from, to int, err error) {
-	begin, end := fmt.Sprintf("<!-- %s:begin -->", name), fmt.Sprintf("<!-- %s:end -->", name)
-	for _, marker := range []string{begin, end} {
-		if n := bytes.Count(document, []byte(marker)); n != 1 {
-			return 0, 0, fmt.Errorf("marker %s: found %d times, must be there once", marker, n)
-		}
-	}
-	from = bytes.Index(document, []byte(begin)) + len(begin)
-	to = bytes.Index(document, []byte(end))
-	if from > to {
-		return 0, 0, fmt.Errorf("marker %s: must come after %s", end, begin)
-	}
-	return from, to, nil
-}
-
-// replace puts text between the markers of the given name, and changes nothing else.
-func replace(document []byte, name, text string) ([]byte, error) {
-	from, to, err := section(document, name)
-	if err != nil {
-		return nil, err
-	}
-	return []byte(string(document[:from]) + "\n" + text + string(document[to:])), nil
-}
 
 // number has two or three digits that matter.
 func number(v float64) string {
@@ -166,14 +122,6 @@ func count(n int) string {
 		n, e = n/10, e+1
 	}
 	return fmt.Sprintf("%de%d", n, e)
-}
-
-// grouped writes 1000000 as 1,000,000.
-func grouped(n int) string {
-	if n < 1000 {
-		return fmt.Sprint(n)
-	}
-	return fmt.Sprintf("%s,%03d", grouped(n/1000), n%1000)
 }
 
 func mebibytes(n int) string {
