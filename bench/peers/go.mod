@@ -7,6 +7,7 @@ replace github.com/sketchlimit/sketchlimit => ../..
 require (
 	github.com/HdrHistogram/hdrhistogram-go v1.4.0
 	github.com/go-chi/httprate v0.16.1
+	github.com/hashicorp/golang-lru/v2 v2.0.7
 	github.com/sethvargo/go-limiter v0.7.1
 	github.com/sketchlimit/sketchlimit v0.0.0-00010101000000-000000000000
 	github.com/stretchr/testify v1.12.1

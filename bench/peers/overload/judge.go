@@ -1,0 +1,196 @@
+package main
+
+import (
+	"io"
+	"time"
+
+	"github.com/sketchlimit/sketchlimit"
+)
+
+// phase is a part of a run.
+type phase int
+
+const (
+	planned phase = iota // before the overload
+	early                // the first tenth of a window of it
+	late                 // the rest of it
+	after                // planned load again
+	phases
+)
+
+// phaseOf returns the phase of a slot.
+func (t *traffic) phaseOf(slot int) phase {
+	switch begins := t.begins(); {
+	case slot < begins:
+		return planned
+	case slot < begins+slots/10:
+		return early
+	case slot < t.ends():
+		return late
+	}
+	return after
+}
+
+// judge holds limiters against exact counts while requests come.
+type judge struct {
+	algorithm sketchlimit.Algorithm
+	traffic   traffic
+	names     []byte
+	alone     []units // by an exact algorithm that sees all requests and decides for itself
+	slot      int
+	phase     phase
+	innocents [phases]uint64 // requests of innocent keys
+	requests  []int          // since the overload began, until the end of each of its slots
+	exact     share          // of abusers, by the exact algorithm
+	accused   []*accused
+}
+
+// share is what abusers were admitted in the overload.
+type share struct {
+	units  []int32                // by abuser
+	window [overloadWindows]int64 // of all of them
+}
+
+// accused is a limiter, and what it has done wrong.
+type accused struct {
+	limiter
+	denied  [phases]uint64 // requests of innocent keys
+	abusers share
+	memory  int // the most
+	sparing     // only of this library
+}
+
+// sparing is what concerns over-admissions. A limiter that spares keys may admit too much while it does so by its own
+// account, and until one window after; but it counts what it cannot answer for.
+type sparing struct {
+	history []units // by what was admitted; nil: nobody asks
+	pending []overAdmission
+	over    uint64 // units admitted beyond the limit by a limiter that spared nobody
+	spared  uint64 // units admitted beyond the limit by one that did
+	state   sketchlimit.Spared
+	first   time.Time // when it began to spare, the first time; the zero Time if it never did
+	entries int       // of the table of heavy keys, the most
+}
+
+type overAdmission struct {
+	at    time.Time
+	units int
+}
+
+// watched is a limiter that may spare keys, and must otherwise never admit too much.
+type watched interface {
+	spared() sketchlimit.Spared
+	entries() int
+}
+
+func newJudge(a sketchlimit.Algorithm, t traffic, limiters []limiter) *judge {
+	j := &judge{algorithm: a, traffic: t, names: names(t.keys), alone: make([]units, t.keys)}
+	j.exact.units = make([]int32, t.keys-t.abusers)
+	for _, l := range limiters {
+		accused := &accused{limiter: l}
+		accused.abusers.units = make([]int32, t.keys-t.abusers)
+		if _, ok := l.(watched); ok {
+			accused.history = make([]units, t.keys)
+		}
+		j.accused = append(j.accused, accused)
+	}
+	return j
+}
+
+// run plays the traffic to all limiters.
+func (j *judge) run(seed uint64) error {
+	j.phase = j.traffic.phaseOf(0)
+	j.traffic.each(seed, j.take, j.turn)
+	for _, a := range j.accused {
+		if c, ok := a.limiter.(io.Closer); ok {
+			if err := c.Close(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// take judges one request.
+func (j *judge) take(r request) {
+	key := name(j.names, r.key)
+	exact := &j.alone[r.key]
+	innocent := exact.innocent(j.algorithm, r.at)
+	if innocent {
+		j.innocents[j.phase]++
+	}
+	overload := j.phase == early || j.phase == late
+	if overload {
+		j.requests[len(j.requests)-1]++
+	}
+	abuser := overload && r.key >= j.traffic.abusers
+	if exact.take(j.algorithm, r.at, r.cost) && abuser {
+		j.admit(&j.exact, r)
+	}
+	for _, a := range j.accused {
+		admitted := a.take(r.at, key, r.cost)
+		if innocent && !admitted {
+			a.denied[j.phase]++
+		}
+		if admitted && abuser {
+			j.admit(&a.abusers, r)
+		}
+		if admitted && a.history != nil {
+			a.count(j.algorithm, r)
+		}
+	}
+}
+
+// admit counts what an abuser got.
+func (j *judge) admit(s *share, r request) {
+	s.units[r.key-j.traffic.abusers] += int32(r.cost)
+	s.window[(j.slot-j.traffic.begins())/slots] += int64(r.cost)
+}
+
+// count adds an admitted request to the history.
+func (s *sparing) count(a sketchlimit.Algorithm, r request) {
+	u := &s.history[r.key]
+	if !u.fits(a, r.at, r.cost) {
+		s.pending = append(s.pending, overAdmission{r.at.time, r.cost})
+	}
+	u.current += int32(r.cost)
+}
+
+// turn ends a slot. What was admitted beyond the limit in it is held against what the limiter says of itself.
+func (j *judge) turn(slot int) {
+	for _, a := range j.accused {
+		a.memory = max(a.memory, a.limiter.memory())
+		if w, ok := a.limiter.(watched); ok && (len(a.pending) > 0 || slot%50 == 49) {
+			a.settle(w.spared())
+			a.entries = max(a.entries, w.entries())
+		}
+	}
+	j.slot = slot + 1
+	j.phase = j.traffic.phaseOf(j.slot)
+	if j.phase == early || j.phase == late {
+		j.requests = append(j.requests, 0)
+		if n := len(j.requests); n > 1 {
+			j.requests[n-1] = j.requests[n-2]
+		}
+	}
+}
+
+// settle judges what is pending, by what the limiter says now and said before.
+func (s *sparing) settle(now sketchlimit.Spared) {
+	for _, o := range s.pending {
+		if spares(now, o.at) || spares(s.state, o.at) {
+			s.spared += uint64(o.units)
+		} else {
+			s.over += uint64(o.units)
+		}
+	}
+	s.pending, s.state = s.pending[:0], now
+	if s.first.IsZero() {
+		s.first = now.Since
+	}
+}
+
+// spares tells whether a limiter that says so may admit too much at a time.
+func spares(s sketchlimit.Spared, at time.Time) bool {
+	return s.Times > 0 && !at.Before(s.Since) && (s.Active || at.Before(s.Exact))
+}

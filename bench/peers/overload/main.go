@@ -1,0 +1,129 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sketchlimit/sketchlimit/bench/peers/internal/page"
+)
+
+func main() {
+	err := execute(os.Args[1:], os.Stdout, os.Stderr)
+	if errors.Is(err, flag.ErrHelp) {
+		os.Exit(2)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "overload:", err)
+		os.Exit(1)
+	}
+}
+
+// execute runs the program with its arguments.
+func execute(args []string, out, progress io.Writer) error {
+	flags := flag.NewFlagSet("overload", flag.ContinueOnError)
+	flags.SetOutput(progress)
+	var (
+		quick   = flags.Bool("quick", false, "play a few rows at 1/64 with one seed, in seconds: to see that it works")
+		all     = flags.Bool("all", false, "play every combination of a row's parts: for days")
+		only    = flags.String("only", "", "play only rows whose names, as in the table, contain this `text`")
+		scale   = flags.String("scale", "1/16", "multiply keys by this `fraction`")
+		seeds   = flags.Int("seeds", 10, "play each row with so many `seeds`")
+		workers = flags.Int("workers", 2, "play so many `runs` at a time")
+		write   = flags.String("write", "", "write the results between the markers of this Markdown `file`")
+		plot    = flags.String("plot", "", "draw the picture to this PNG `file`")
+	)
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if flags.NArg() > 0 {
+		return fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	}
+	if *seeds < 1 || *workers < 1 {
+		return errors.New("seeds and workers must be at least 1")
+	}
+	stamped := &page.Stamped{Writer: progress, Start: time.Now()}
+	b := &bench{rows: mainRows(), seeds: *seeds, workers: *workers, progress: stamped}
+	switch {
+	case *quick:
+		b.rows, b.seeds, *scale = quickRows(), 1, "1/64"
+	case *all:
+		b.rows = allRows()
+	}
+	b.rows = slices.DeleteFunc(b.rows, func(r row) bool { return !strings.Contains(r.String(), *only) })
+	if len(b.rows) == 0 {
+		return fmt.Errorf("only %q, must be part of a row's name", *only)
+	}
+	var err error
+	if b.scale, err = fraction(*scale); err != nil {
+		return err
+	}
+	command := strings.Join(append([]string{"go run -C bench/peers ./overload"}, args...), " ")
+	return b.report(page.Provenance(command, time.Now()), *write, *plot, out)
+}
+
+// fraction reads 1/16, or 1.
+func fraction(text string) (float64, error) {
+	const least = 1. / 1024
+	above, below, _ := strings.Cut(text, "/")
+	if below == "" {
+		below = "1"
+	}
+	a, errA := strconv.ParseFloat(above, 64)
+	b, errB := strconv.ParseFloat(below, 64)
+	if scale := a / b; errA == nil && errB == nil && scale >= least && scale <= 1 {
+		return scale, nil
+	}
+	return 0, fmt.Errorf("scale %q, must be 1/1024 … 1", text)
+}
+
+// report plays, and writes what came of it. Grave faults are an error.
+func (b *bench) report(head, file, picture string, out io.Writer) error {
+	var document []byte
+	if file != "" { // what is missing is better told now than in an hour
+		var err error
+		if document, err = os.ReadFile(file); err != nil {
+			return err
+		}
+		if _, _, err := page.Section(document, "overload"); err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+	}
+	if err := measureBytes(); err != nil {
+		return err
+	}
+	results, err := b.play()
+	if err != nil {
+		return err
+	}
+	text, grave := b.text(results)
+	if picture != "" {
+		if err := drawTo(results, picture); err != nil {
+			return err
+		}
+		if link, err := filepath.Rel(filepath.Dir(file), picture); file != "" && err == nil {
+			text = fmt.Sprintf("![Innocents denied and abusers' excess by load](%s)\n\n", filepath.ToSlash(link)) + text
+		}
+	}
+	text = head + "\n" + text
+	fmt.Fprint(out, text)
+	if file != "" {
+		if document, err = page.Replace(document, "overload", text); err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+		if err := os.WriteFile(file, document, 0o644); err != nil {
+			return err
+		}
+	}
+	if len(grave) > 0 {
+		return errors.New(strings.Join(grave, "\n"))
+	}
+	return nil
+}

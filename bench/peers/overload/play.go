@@ -1,0 +1,137 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"time"
+)
+
+// bench is what is to be measured.
+type bench struct {
+	rows     []row
+	scale    float64
+	seeds    int // the other limiters play with the first one only
+	workers  int // runs at a time
+	progress io.Writer
+}
+
+// result is what came of a row.
+type result struct {
+	row      row
+	load     float64     // units that keys may use in the overload, over those of the plan
+	outcomes [][]outcome // by limiter, ours first, and seed
+}
+
+// run is a row with a seed.
+type run struct{ row, seed int }
+
+// play plays all runs, the largest first. Every run has limiters of its own, so their order does not matter.
+func (b *bench) play() ([]result, error) {
+	results := make([]result, len(b.rows))
+	var runs []run
+	for i, r := range b.rows {
+		t := r.traffic(b.scale)
+		results[i] = result{row: r, load: t.load(b.scale), outcomes: make([][]outcome, len(ours)+len(peers))}
+		for l := range ours {
+			results[i].outcomes[l] = make([]outcome, b.seeds)
+		}
+		for seed := range b.seeds {
+			runs = append(runs, run{i, seed})
+		}
+	}
+	slices.SortStableFunc(runs, func(x, y run) int { return cmp.Compare(b.size(y), b.size(x)) })
+	return results, b.each(runs, func(r run, outcomes []outcome) {
+		for l, o := range outcomes {
+			if l < len(ours) {
+				results[r.row].outcomes[l][r.seed] = o
+			} else {
+				results[r.row].outcomes[l] = []outcome{o}
+			}
+		}
+	})
+}
+
+// size is about how long a run takes: with the other limiters, four times as long.
+func (b *bench) size(r run) float64 {
+	t := b.rows[r.row].traffic(b.scale)
+	size := 0.0
+	for i := range t.overload {
+		size += t.overload[i].requests()
+	}
+	if r.seed == 0 {
+		size *= 4
+	}
+	return size
+}
+
+// each plays runs, some at a time, and hands over what came of them one after another.
+func (b *bench) each(runs []run, done func(run, []outcome)) (failed error) {
+	var (
+		mu      sync.Mutex // guards all below
+		workers sync.WaitGroup
+		begun   int
+		ended   int
+	)
+	work := func() {
+		for {
+			mu.Lock()
+			if failed != nil || begun == len(runs) {
+				mu.Unlock()
+				return
+			}
+			r := runs[begun]
+			begun++
+			mu.Unlock()
+			start := time.Now()
+			outcomes, err := b.one(r)
+			mu.Lock()
+			if err != nil {
+				failed = err
+			} else {
+				ended++
+				done(r, outcomes)
+				fmt.Fprintf(b.progress, "%d of %d: %v, seed %d: %.1f s\n",
+					ended, len(runs), b.rows[r.row], r.seed+1, time.Since(start).Seconds())
+			}
+			mu.Unlock()
+		}
+	}
+	for range b.workers {
+		workers.Go(work)
+	}
+	workers.Wait()
+	return failed
+}
+
+// one plays a run.
+func (b *bench) one(r run) ([]outcome, error) {
+	row, seed := b.rows[r.row], uint64(r.seed+1)
+	kinds := ours
+	if r.seed == 0 {
+		kinds = slices.Concat(ours, peers)
+	}
+	var limiters []limiter
+	for _, k := range kinds {
+		l, err := k.build(setup{row.algorithm, k.overload, b.scale, seed})
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", k.name, err)
+		}
+		limiters = append(limiters, l)
+	}
+	j := newJudge(row.algorithm, row.traffic(b.scale), limiters)
+	if err := j.run(seed); err != nil {
+		return nil, err
+	}
+	return j.outcomes(), nil
+}
+
+// load is the units that keys may use in a window of the overload, over those of the plan.
+func (t *traffic) load(scale float64) (units float64) {
+	for _, c := range t.overload {
+		units += float64(c.keys) * min(c.units, limit)
+	}
+	return units / (plannedKeys * scale * plannedUse * headroom)
+}

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// broken says what of a row is not as promised. Some promises are grave: a limiter that breaks one of them is defect,
+// whatever the load.
+func (r *result) broken() (grave, others []string) {
+	deny, spare := r.outcomes[0], r.outcomes[1]
+	hold := func(list *[]string, kept bool, format string, args ...any) {
+		if !kept {
+			*list = append(*list, fmt.Sprintf("%v: ", r.row)+fmt.Sprintf(format, args...))
+		}
+	}
+	for i, outcomes := range r.outcomes[:len(ours)] {
+		over := most(outcomes, func(o *outcome) float64 { return float64(o.over) })
+		hold(&grave, over == 0, "%s admitted %g units beyond the limit while it spared nobody", ours[i].name, over)
+		hidden := most(outcomes, func(o *outcome) float64 { return float64(o.spared) - float64(o.state.Units) })
+		hold(&grave, hidden <= 0, "%s admitted %g units too much that Stats does not count", ours[i].name, hidden)
+	}
+	soon := slices.ContainsFunc(spare, func(o outcome) bool { return o.switched < 0 })
+	hold(&grave, !soon, "Spare began to spare before the overload")
+	off := func(o outcome) bool { return math.IsNaN(o.switched) }
+	if r.load <= 1 {
+		began := slices.ContainsFunc(spare, func(o outcome) bool { return !off(o) })
+		hold(&others, !began, "Spare began to spare within the plan")
+	}
+	if r.load >= 2 {
+		hold(&grave, !slices.ContainsFunc(spare, off), "Spare did not begin to spare")
+		rate := denials(deny, late)
+		hold(&others, rate > 0.01, "Deny denied %.1e of innocents' requests, more than 1e-2 was expected", rate)
+	}
+	first, then := denials(spare, early), denials(spare, late)
+	hold(&others, first <= 1e-3, "Spare denied %.1e of innocents' requests in the first tenth, must be ≤ 1e-3", first)
+	hold(&others, then <= 1e-4, "Spare denied %.1e of innocents' requests after the first tenth, must be ≤ 1e-4", then)
+	crowded := most(spare, func(o *outcome) float64 { return o.crowded() })
+	got := mean(spare, func(o *outcome) float64 { return o.excess.mean })
+	const gotMore = "abusers got %.2f times what is theirs, must be at most %g with %.2f abusers an entry"
+	hold(&others, crowded > 0.5 || got <= 1.3, gotMore, got, 1.3, crowded)
+	hold(&others, crowded > 1 || got <= 3, gotMore, got, 3., crowded)
+	lasting := slices.ContainsFunc(spare, func(o outcome) bool { return o.lasting })
+	hold(&others, !lasting, "Spare may admit too much %d windows after the overload", afterWindows)
+	return grave, others
+}
+
+// crowded is abusers an entry of the table of heavy keys.
+func (o *outcome) crowded() float64 { return float64(o.keys) / float64(o.entries) }
