@@ -8,9 +8,9 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # The race detector needs a C compiler; without one the tests run without it.
 RACE := $(if $(shell command -v $$(go env CC) 2>/dev/null),-race)
 
-.PHONY: test $(MODULES:%=test/%) unraced lint strangers vuln fuzz mutate soak adversary bench bench-peers bench-sketches bench-tune \
-	bench-floor bench-ordinary bench-traces bench-causes bench-live bench-http bench-snapshots report bench-redis bench-synced strict-sizes \
-	sizes sizing
+.PHONY: test $(MODULES:%=test/%) unraced lint strangers vuln fuzz mutate soak adversary bench bench-peers bench-overload bench-sketches \
+	bench-tune bench-floor bench-ordinary bench-traces bench-causes bench-live bench-http bench-snapshots report \
+	bench-redis bench-synced strict-sizes sizes sizing
 
 test: ## every test of every module, two modules at once: some wait for servers and clocks
 	@$(if $(RACE),,echo "no C compiler: testing without the race detector")
@@ -61,6 +61,9 @@ bench-floor: ## decisions beside the floor and the control, twenty processes one
 
 bench-peers: ## this library beside others, and its latencies; writes notes/peers.md
 	go run -C bench/peers . -write ../../notes/peers.md -plot ../../notes/latency.png
+
+bench-overload: ## beyond the plan, this library beside other limiters, for two hours; writes notes/overload.md
+	go run -C bench/peers ./overload -write ../../notes/overload.md -plot ../../notes/overload.png
 
 bench-sketches: ## sketches of the literature as limiters, for an hour; writes notes/sketches.md
 	go run -C bench/sketches . -write ../../notes/sketches.md -plot ../../notes/sketches.png
