@@ -234,12 +234,13 @@ func (r request) admitSpared(p Position, entry *uint64, h uint64, current, n int
 	r.s.last.forget()
 	r.state().units += uint64(n)
 	count := min(current+n, r.limit)
-	if entry == nil && count >= r.heavy.threshold {
+	if entry != nil {
+		r.ask(entry, n)
+	} else if count >= r.heavy.threshold {
 		entry = r.compete(p, r.entries())
 	}
 	if entry != nil {
 		r.heavy.set(entry, count)
-		r.ask(entry, n)
 		if r.heavy.whole(*entry, 0) {
 			return
 		}
@@ -301,9 +302,10 @@ func (r request) compete(p Position, b *entries) *uint64 {
 }
 
 // yields tells whether an entry of so many units of its own is taken over, by a draw of 64 bits: always while they are
-// few, and beyond that the more rarely, the more they are.
+// few, no more than those of a request or of a sixteenth of the limit, and beyond that the more rarely, the more they
+// are.
 func (r request) yields(own int64, draw uint64) bool {
-	few := max(r.limit/16, 2)
+	few := max(r.limit/16, 1)
 	if own < few {
 		return true
 	}

@@ -32,7 +32,11 @@ func (r request) turn(p Position) Position {
 	if share := r.share.Load(); share != nil && turns > 0 {
 		share.turn(r, turns)
 	}
-	if turns > 0 && marked && r.heavy.turn(r.memory[r.table():][:r.heavyWords], turns, r.generations) {
+	kept := r.generations
+	if r.Spares() && r.state().on != 0 {
+		kept = suspects
+	}
+	if turns > 0 && marked && r.heavy.turn(r.memory[r.table():][:r.heavyWords], turns, kept) {
 		r.markTable()
 	}
 	if widen {

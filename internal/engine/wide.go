@@ -16,6 +16,10 @@ import (
 // Both tables end at the same word. An entry's bucket in the wide one follows from its usual bucket and its fingerprint,
 // so that entries move without their keys.
 
+// suspects are the generations for which a shard that spares keeps entries, also those of fixed windows: keys that were
+// heavy in one will be so in the next.
+const suspects = 2
+
 // apart is the number of a wide shard, which is no generation: whoever compares it with one finds that it is another.
 const apart = never - 1
 
@@ -96,7 +100,7 @@ func (r request) narrow() {
 		copy(to, r.memory[r.first+n*r.cellsFirst:][:r.cellsFirst])
 		clear(to[r.cellsFirst:])
 	}
-	r.s.number = number
+	r.s.number, r.s.peaks = number, unknown
 }
 
 // gather takes the entries of a usual bucket out of the wide table: those with most units where it has no room for all.
@@ -146,10 +150,16 @@ func (r request) turnWide(p Position) Position {
 	for age := range int64(turns) {
 		clear(r.memory[r.wideDoor(p.Generation-age):][:r.cellsFirst])
 	}
-	r.heavy.turn(r.memory[r.wideTable():r.tableEnd()], turns, r.generations)
-	if s.on == 0 || s.before <= s.bears {
+	r.heavy.turn(r.memory[r.wideTable():r.tableEnd()], turns, suspects)
+	switch {
+	case s.on == 0:
 		r.narrow()
-		r.s.peaks = unknown
+	case s.before <= s.bears/4*3: // the rate falls by powers of ten with a quarter of the load
+		s.on = 0
+		r.narrow()
+	case s.before <= s.bears:
+		s.on = int64(r.generations) // one more in which it need not have spared, and it ends
+		r.narrow()
 	}
 	return r.clamp(p)
 }
@@ -169,12 +179,13 @@ func (r request) takeWide(p Position, n, limit int64) Verdict {
 	if r.guarded || h%Sampled == 0 {
 		r.door.TestAndAdd(r.memory, r.wideDoor(p.Generation), h)
 	}
-	if entry == nil {
+	if entry != nil {
+		r.ask(entry, n)
+	} else {
 		entry = r.compete(p, b)
 	}
 	if entry != nil {
 		r.heavy.set(entry, min(r.heavy.count(*entry, 0)+n, r.limit))
-		r.ask(entry, n)
 	}
 	v.Remaining -= int(n)
 	return v
