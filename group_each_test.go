@@ -74,7 +74,7 @@ func TestDoEachSteps(t *testing.T) {
 		{[]sketchlimit.Ask{ask(1, "y", 2), ask(0, "a", 1)}, true, 0, "3 0"},
 		{[]sketchlimit.Ask{ask(1, "x", 4), ask(1, "y", 3)}, true, 1, "0 0"}, // two keys of one limiter
 		{[]sketchlimit.Ask{ask(1, "w", 1), ask(1, "y", 1)}, false, 1, "5 !0 10s"},
-		{[]sketchlimit.Ask{ask(1, "w", 1), look}, true, 1, "5 6"},
+		{[]sketchlimit.Ask{look, ask(1, "w", 1)}, true, 1, "6 5"},
 		{[]sketchlimit.Ask{ask(1, "y", 1), look}, false, 1, "!0 10s 6"},
 		{[]sketchlimit.Ask{ask(2, "v", 1), later}, true, 0, "8 2"}, // each at its own time
 		{[]sketchlimit.Ask{low, ask(2, "v", 1)}, false, 0, "!0 never 8"},
