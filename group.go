@@ -75,8 +75,9 @@ type Ask struct {
 //
 // Each request has its own cost, limit and time. If one of them has Peek, none is consumed.
 //
-// One limiter may be asked for several keys, but not twice for the same: add up its costs. Two keys may share cells of the sketch,
-// as rarely as a new key is denied wrongly; then the second request may be refused after the first was counted.
+// One limiter may be asked for several keys. Two of them may share cells of its sketch, about as rarely as a new key is
+// denied wrongly; the second can then be refused after the first was counted. So it can if both are the same key: ask
+// once, for the sum of the costs.
 func (g *Group) DoEach(asks []Ask) (d Decision) {
 	switch len(asks) {
 	case 0:
