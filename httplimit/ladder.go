@@ -18,7 +18,8 @@ type Rung struct {
 	Limiter *sketchlimit.Limiter
 	// IPv4Bits is the length of the prefix that IPv4 addresses are counted by, 1 … 32; 0 is 32.
 	IPv4Bits int
-	// IPv6Bits is the length of the prefix that IPv6 addresses are counted by, 1 … 128; 0 is 64.
+	// IPv6Bits is the length of the prefix that IPv6 addresses are counted by, 1 … 128; 0 is 64. Above 64
+	// clients choose 8 bytes of a key or more: the Limiter needs a keyed hash, such as sketchlimit.MapHash.
 	IPv6Bits int
 	// Limit is the limit that a request is held against on this rung, as the option [Limit] has it; nil is that of
 	// the Limiter. It must be safe for concurrent use.

@@ -4,7 +4,11 @@ import (
 	"fmt"
 	"log"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
+	"net/url"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -16,7 +20,7 @@ import (
 	"github.com/sketchlimit/sketchlimit/internal/testkit"
 )
 
-// Limits on a client and on the networks that it is in.
+// The example of docs/prefixes.md.
 func ExampleNewLadder() {
 	limiter := func(limit, keys int) *sketchlimit.Limiter {
 		l, err := sketchlimit.New(sketchlimit.Config{Limit: limit, Window: time.Minute, Keys: keys})
@@ -25,8 +29,11 @@ func ExampleNewLadder() {
 		}
 		return l
 	}
-	client, site, provider := limiter(100, 1_000_000), limiter(1000, 200_000), limiter(20_000, 20_000)
-	ladder, err := httplimit.NewLadder(&httplimit.Clients{}, httplimit.Rungs(client, site, provider)...)
+	ladder, err := httplimit.NewLadder(&httplimit.Clients{}, httplimit.Rungs(
+		limiter(100, 1_000_000), // "client": an IPv4 address or an IPv6 /64
+		limiter(1000, 200_000),  // "site": a /24 or a /48
+		limiter(20_000, 20_000), // "provider": a /16 or a /32
+	)...)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -34,18 +41,43 @@ func ExampleNewLadder() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	h := limit(http.NotFoundHandler())
+	http.Handle("/", limit(http.NotFoundHandler()))
+
 	admitted := 0
-	for i := range 30 { // addresses of one /24
-		for range 100 {
-			r := &http.Request{RemoteAddr: fmt.Sprintf("192.0.2.%d:1", i), Header: http.Header{}}
-			if get(h, r).Code == http.StatusNotFound {
-				admitted++
-			}
+	for i := range 3000 { // a hundred requests from each of 30 addresses of one /24
+		w := httptest.NewRecorder()
+		r := &http.Request{URL: &url.URL{Path: "/"}, Header: http.Header{}, RemoteAddr: fmt.Sprintf("192.0.2.%d:80", i/100)}
+		http.DefaultServeMux.ServeHTTP(w, r)
+		if w.Code != http.StatusTooManyRequests {
+			admitted++
 		}
 	}
-	fmt.Println(admitted, "admitted, clients were charged", client.Stats().Admitted)
-	// Output: 1000 admitted, clients were charged 1000
+	fmt.Println(admitted)
+	// Output: 1000
+}
+
+func TestDocsShowTheLadder(t *testing.T) {
+	const page = "../docs/prefixes.md"
+	code := section(t, "ladder_test.go", "func ExampleNewLadder() {\n", "\n\n\tadmitted")
+	require.Equal(t, code, "\t"+strings.ReplaceAll(strings.TrimSuffix(section(t, page, "```go\n", "```"), "\n"), "\n", "\n\t"))
+
+	row := regexp.MustCompile(`(?m)\| ([\d,]+) \| ([\d,]+) \| ([\d.]+ [KM]iB) \|$`)
+	sizes := row.FindAllStringSubmatch(section(t, page, "<!-- ladder sizes -->", "<!-- end"), -1)
+	require.Len(t, sizes, 4)
+	number := func(s string) int {
+		n, err := strconv.Atoi(strings.ReplaceAll(s, ",", ""))
+		require.NoError(t, err)
+		return n
+	}
+	for _, s := range sizes {
+		_, bytes, err := sketchlimit.Config{Limit: number(s[1]), Keys: number(s[2]), Window: time.Minute}.Size()
+		require.NoError(t, err)
+		shown := fmt.Sprintf("%.1f MiB", float64(bytes)/(1<<20))
+		if bytes < 1<<20 {
+			shown = fmt.Sprintf("%d KiB", (bytes+512)>>10)
+		}
+		require.Equal(t, shown, s[3])
+	}
 }
 
 // rungs is a ladder of the default prefixes whose windows are fixed, of a minute.

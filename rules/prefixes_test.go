@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 
@@ -74,15 +75,13 @@ descriptors:
 }
 
 // A ladder of prefixes in front of handlers: a flood from one network takes from its addresses what the network may, and
-// nothing from others.
+// nothing from others. The file is that of docs/prefixes.md.
 func TestPrefixLadder(t *testing.T) {
-	l := load(t, `
-domain: api
-descriptors:
-  - {key: client, rate_limit: {unit: minute, requests_per_unit: 3}}
-  - {key: site, prefixes: {ipv4: 24, ipv6: 48}, rate_limit: {unit: minute, requests_per_unit: 50}}
-  - {key: provider, prefixes: {ipv4: 16, ipv6: 32}, rate_limit: {unit: minute, requests_per_unit: 70}}
-`)
+	page, err := os.ReadFile("../docs/prefixes.md")
+	require.NoError(t, err)
+	_, file, _ := strings.Cut(string(page), "```yaml\n")
+	file, _, _ = strings.Cut(file, "```")
+	l := load(t, file)
 	clients := &httplimit.Clients{}
 	limit, err := httplimit.NewPolicies(l.HTTP("api", func(d *rules.Descriptors, r *http.Request) {
 		for _, key := range []string{"client", "site", "provider"} {
@@ -101,12 +100,12 @@ descriptors:
 		}
 		return admitted
 	}
-	require.Equal(t, 50, admitted("[2001:db8:1:%x::1]:80", 2000), "the limit of the site")
-	require.Equal(t, 20, admitted("[2001:db8:%x:1::1]:80", 2000), "what it left to the provider")
+	require.Equal(t, 1000, admitted("[2001:db8:1:%x::1]:80", 2000), "the limit of the site")
+	require.Equal(t, 19_000, admitted("[2001:db8:%x:1::1]:80", 30_000), "what it left to the provider")
 	require.Equal(t, 100, admitted("[2002:%x::1]:80", 100), "other providers")
-	require.Equal(t, 50, admitted("192.0.2.%d:80", 200))
+	require.Equal(t, 200, admitted("192.0.2.%d:80", 200))
 	for _, rule := range l.All() {
-		require.EqualValues(t, 220, rule.Stats().Admitted, rule.Path)
+		require.EqualValues(t, 20_300, rule.Stats().Admitted, rule.Path)
 	}
 }
 
