@@ -89,6 +89,7 @@ func lock(asked []Question) {
 	for i := range asked {
 		q := &asked[i]
 		q.request = q.Engine.request(q.Engine.Shard(q.Hash), q.Hash)
+		q.request.prefetch(q.At.Generation, false) // all that is read next, at once
 		j := i
 		for ; j > 0 && q.before(&asked[asked[j-1].order]); j-- {
 			asked[j].order = asked[j-1].order
