@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -268,4 +269,35 @@ func TestDoEachAllocatesNothing(t *testing.T) {
 		asks[3].Request.Peek = true
 		g.DoEach(asks[:])
 	}))
+}
+
+// Keys of one limiter that crowd one shard are charged in one step as well. What the first of them leaves to the second
+// may be less than it was told, but no key ever gets more than its limit.
+func TestDoEachOfOneLimiterNeverOverAdmits(t *testing.T) {
+	const limit, keys = 20, 60
+	crowded := sketchlimit.Plan{Shards: 1, BloomBytes: 64, BloomProbes: 3, Depth: 4, Width: 64, CellBits: 8,
+		HeavyEntries: 16, HeavyThreshold: 16}
+	for seed := range uint64(20) {
+		l := build(t, sketchlimit.Config{
+			Limit: limit, Window: time.Minute, Algorithm: sketchlimit.FixedWindow, Plan: &crowded, Seed: seed + 1,
+		})
+		g := group(t, l, fixed(t, 1000, time.Minute))
+		r := rand.New(rand.NewPCG(seed, 1))
+		var used [keys]int
+		sum := 0
+		for range 1000 {
+			pair := r.Perm(keys)[:2]
+			asks := []sketchlimit.Ask{ask(0, fmt.Sprint(pair[0]), 1+r.IntN(3)), ask(1, "one", 1), ask(0, fmt.Sprint(pair[1]), 1)}
+			d := g.DoEach(asks)
+			require.Equal(t, d.Allowed, asks[0].Decision.Allowed && asks[1].Decision.Allowed && asks[2].Decision.Allowed)
+			if d.Allowed {
+				used[pair[0]] += asks[0].Request.N
+				used[pair[1]]++
+				sum += asks[0].Request.N + 1
+			}
+		}
+		require.LessOrEqual(t, slices.Max(used[:]), limit)
+		require.Greater(t, sum, 100)
+		require.GreaterOrEqual(t, l.Stats().Admitted, uint64(sum))
+	}
 }
