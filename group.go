@@ -61,7 +61,7 @@ func (g *Group) Do(r Request) Decision { return g.decide(&r, r.units()) }
 
 // Ask is one of the questions of [Group.DoEach].
 type Ask struct {
-	Limiter  int // its index in NewGroup
+	Limiter  int // its index in NewGroup; any other number panics, as the index of a slice does
 	Request  Request
 	Decision Decision // the answer, see DoEach
 }
@@ -70,8 +70,8 @@ type Ask struct {
 // consumes all requests' units or none, in one step, and returns the decision that [Group.Do] would. Limiters that no
 // Ask names are not asked. Without any Ask it admits.
 //
-// It sets each Ask's Decision: Allowed tells whether this limiter admits, whatever the others do. If one of
-// them refuses, nothing is consumed, and Remaining is what is free without the request.
+// It sets each Ask's Decision: Allowed tells whether this limiter admits, whatever the others do. If one of them refuses,
+// nothing is consumed, and Remaining is what is free without the request.
 //
 // Each request has its own cost, limit and time. If one of them has Peek, none is consumed.
 //
