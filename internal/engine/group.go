@@ -33,18 +33,20 @@ func TakeAll(asked []Question, order []int, n int64) (v Verdict, by int) {
 		r, q := requests[i], &asked[i]
 		at := r.turn(q.At)
 		q.At, q.Lag = at, q.Lag+r.span(q.At, at)
-		if w := r.peek(at, n, q.Limit).After(q.Lag); i == 0 || w.Tighter(v) {
+		if w := r.told(r.peek(at, n, q.Limit), at, q.Limit).After(q.Lag); i == 0 || w.Tighter(v) {
 			v, by = w, i
 		}
 	}
 	if v.Allowed {
 		for i := range asked {
-			if w := requests[i].take(asked[i].At, n, asked[i].Limit, Whole); i == by {
-				v = w
+			r, q := requests[i], &asked[i]
+			if w := r.told(r.take(q.At, n, q.Limit, Whole), q.At, q.Limit); i == 0 || w.Tighter(v) {
+				v, by = w, i
 			}
 		}
 	} else { // counted and remembered as any denial
-		v = requests[by].take(asked[by].At, n, asked[by].Limit, Whole)
+		q := &asked[by]
+		v = requests[by].told(requests[by].take(q.At, n, q.Limit, Whole), q.At, q.Limit)
 	}
 	for _, i := range order {
 		requests[i].s.mu.Unlock()
