@@ -12,15 +12,19 @@ func (w Rule) Coarse() Rule {
 	return w
 }
 
-// told returns what is told of a verdict on a request at a position and a limit. Of a coarse rule, ResetAfter is that of a
-// quota that is used up at that position. Remaining is in steps. Even an unused quota is told as one step less: otherwise
-// one unit could be told from none.
+// told returns what is told of a verdict on a request at a position and a limit. The compiler inlines it.
+func (w *Rule) told(v Verdict, p Position, limit int64) Verdict {
+	if w.coarse {
+		return w.toldCoarsely(v, p, limit)
+	}
+	return v
+}
+
+// toldCoarsely is told for a coarse rule. ResetAfter is that of a quota that is used up at that position. Remaining is in
+// steps. Even an unused quota is told as one step less: otherwise one unit could be told from none.
 //
 // RetryAfter is exact: a request is only denied where the cells are full.
-func (w *Rule) told(v Verdict, p Position, limit int64) Verdict {
-	if !w.coarse {
-		return v
-	}
+func (w *Rule) toldCoarsely(v Verdict, p Position, limit int64) Verdict {
 	quota := w.quota(limit)
 	if v.Remaining > 0 {
 		step := (quota + coarseSteps - 1) / coarseSteps
