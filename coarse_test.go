@@ -102,3 +102,12 @@ func TestCoarseResetAfter(t *testing.T) {
 		}
 	}
 }
+
+func TestCoarseAllocatesNothing(t *testing.T) {
+	for name, c := range crowded {
+		c.Limit, c.Window, c.Coarse = 40, time.Minute, true
+		l := build(t, c)
+		now := time.Unix(1_700_000_000, 0)
+		require.Zero(t, testing.AllocsPerRun(100, func() { l.TakeAt(now, "k", 1) }), name)
+	}
+}
