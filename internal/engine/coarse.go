@@ -20,8 +20,8 @@ func (w *Rule) told(v Verdict, p Position, limit int64) Verdict {
 	return v
 }
 
-// toldCoarsely is told for a coarse rule. ResetAfter is that of a quota that is used up at that position. Remaining is in
-// steps. Even an unused quota is told as one step less: otherwise one unit could be told from none.
+// toldCoarsely is told for a coarse rule. ResetAfter is that of a quota that is used up at that position. Remaining is
+// in steps. Even an unused quota is told as one step less: otherwise one unit could be told from none.
 //
 // RetryAfter is exact: a request is only denied where the cells are full.
 func (w *Rule) toldCoarsely(v Verdict, p Position, limit int64) Verdict {

@@ -42,7 +42,8 @@ func main() {
 func table(s scenario, seeds int) error {
 	fmt.Println("| algorithm | what the attacker sees | queries until the victim is denied | and for the second time |")
 	fmt.Println("|---|---|---|---|")
-	for _, s.algorithm = range []sketchlimit.Algorithm{sketchlimit.SlidingWindow, sketchlimit.FixedWindow, sketchlimit.TokenBucket} {
+	algorithms := []sketchlimit.Algorithm{sketchlimit.SlidingWindow, sketchlimit.FixedWindow, sketchlimit.TokenBucket}
+	for _, s.algorithm = range algorithms {
 		for _, s.sees = range []sight{all, coarse, denials} {
 			first, second, err := s.attacks(seeds)
 			if err != nil {

@@ -65,7 +65,9 @@ type target struct {
 }
 
 func (s *scenario) target(seed uint64) (*target, error) {
-	c := sketchlimit.Config{Algorithm: s.algorithm, Limit: s.limit, Window: time.Minute, Keys: s.keys, Seed: seed, Coarse: s.sees == coarse}
+	c := sketchlimit.Config{
+		Algorithm: s.algorithm, Limit: s.limit, Window: time.Minute, Keys: s.keys, Seed: seed, Coarse: s.sees == coarse,
+	}
 	if s.keyed {
 		c.Hash = sketchlimit.MapHash()
 	}
@@ -73,7 +75,8 @@ func (s *scenario) target(seed uint64) (*target, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &target{scenario: s, limiter: l, plan: l.Plan(), window: c.Window, now: time.Unix(1_700_000_000, 0).Truncate(c.Window)}, nil
+	start := time.Unix(1_700_000_000, 0).Truncate(c.Window)
+	return &target{scenario: s, limiter: l, plan: l.Plan(), window: c.Window, now: start}, nil
 }
 
 // spent tells whether the attacker may ask no more.
