@@ -77,7 +77,7 @@ func New(c Config) (*Limiter, error) {
 	if c.MaxMemoryBytes > 0 {
 		l.grows()
 	}
-	if c.Clock == nil && c.coarse() {
+	if c.Clock == nil && c.late() {
 		windows.grid = rule.Grid(Resolution)
 		windows.run()
 	}
