@@ -106,13 +106,12 @@ type Config struct {
 	// counts have left the window: no unit is forgotten, and both are in MemoryBytes meanwhile.
 	MaxMemoryBytes int
 
-	// Hash is what keys are hashed by; XXHash(Seed) if nil. Where strangers choose the bytes
-	// of their keys it is to be a keyed one, such as [MapHash].
+	// Hash is what keys are hashed by; KeyedHash(Seed) if nil.
 	Hash Hash
 	// Seed makes a limiter reproducible: with the same seed, keys and times, one
 	// goroutine gets the same decisions bit for bit. 0 draws one from
 	// crypto/rand, which is what a service wants: whoever knows the seed can
-	// choose keys that collide, unless the Hash is keyed.
+	// choose keys that collide, unless the Hash has a key of its own.
 	Seed uint64
 	// Clock is read by the forms without a time, at every decision; it must be safe
 	// for concurrent use. nil is the wall clock, see [NewWindowManager], which a

@@ -22,7 +22,7 @@ import (
 // youngest first, and those of its table of heavy keys. A word is 8 bytes.
 const (
 	snapshotMagic   = "sklimit"
-	snapshotVersion = 2
+	snapshotVersion = 3
 	// snapshotChunk is the bytes written at once.
 	snapshotChunk = 256 << 10
 )
