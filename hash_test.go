@@ -210,7 +210,9 @@ func TestSeedOfAHash(t *testing.T) {
 		require.NoError(t, err)
 		return l
 	}
-	for name, hash := range map[string]func(uint64) sketchlimit.Hash{"KeyedHash": sketchlimit.KeyedHash, "XXHash": sketchlimit.XXHash} {
+	for name, hash := range map[string]func(uint64) sketchlimit.Hash{
+		"KeyedHash": sketchlimit.KeyedHash, "XXHash": sketchlimit.XXHash,
+	} {
 		l, other := limiter(hash(0), 42), limiter(hash(0), 43)
 		same := []*sketchlimit.Limiter{limiter(hash(42), 42), limiter(hash(42), 0)}
 		if name == "KeyedHash" {

@@ -53,8 +53,8 @@ var hostile = map[string]func(i int) []byte{
 }
 
 // Keys that are close meet in 24 bits of the hash, the upper or the lower, as often as chance has it: the number of
-// pairs is Poisson's. With a mean of 128, one of 540 counts is 7 standard deviations off with a chance of 1e-8. A hash that is linear
-// spreads counters too evenly, and fails.
+// pairs is Poisson's. With a mean of 128, one of 540 counts is 7 standard deviations off with a chance of 1e-8. A hash
+// that is linear spreads counters too evenly, and fails.
 func TestBirthdays(t *testing.T) {
 	const keys, width = 1 << 16, 24
 	pairs := func(hash func([]byte) uint64, key func(int) []byte, shift int) (n float64) {
@@ -90,8 +90,8 @@ func TestBirthdays(t *testing.T) {
 	}
 }
 
-// If any bit of a key is flipped, each bit of the hash flips in half of the cases, over seeds: 20,000 of them, so one of
-// 8,192 shares is 0.5 ± 0.021 (6 standard deviations) with a false alarm in 1e5 runs.
+// If any bit of a key is flipped, each bit of the hash flips in half of the cases, over 20,000 seeds: 0.5 ± 0.0213 is 6
+// standard deviations, which one of 12,500 shares leaves with a chance of 3e-5.
 func TestAvalanche(t *testing.T) {
 	const seeds = 20_000
 	hashers := make([]Hasher, seeds)
