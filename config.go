@@ -108,13 +108,12 @@ type Config struct {
 
 	// Overload is what happens when more comes than the memory is for; Deny if not set.
 	Overload Overload
-	// Hash is what keys are hashed by; XXHash(Seed) if nil. Where strangers choose the bytes
-	// of their keys it is to be a keyed one, such as [MapHash].
+	// Hash is what keys are hashed by; KeyedHash(Seed) if nil.
 	Hash Hash
 	// Seed makes a limiter reproducible: with the same seed, keys and times, one
 	// goroutine gets the same decisions bit for bit. 0 draws one from
 	// crypto/rand, which is what a service wants: whoever knows the seed can
-	// choose keys that collide, unless the Hash is keyed.
+	// choose keys that collide, unless the Hash has a key of its own.
 	Seed uint64
 	// Coarse makes the limiter tell less, and decide the same. Remaining is rounded down to quarters of the limit (of
 	// the burst, of a bucket), and tells the quarter in use as used up: of a limit of 100 it is 75 until 25 units are

@@ -36,7 +36,8 @@ var snapshotConfigs = map[string]sketchlimit.Config{
 	"limit 1e5":   {Limit: 100_000},
 	"bucket":      {Limit: 100, Algorithm: sketchlimit.TokenBucket},
 	"burst":       {Limit: 10, Burst: 1000, Algorithm: sketchlimit.TokenBucket},
-	"keyed":       {Limit: 100, Hash: sketchlimit.MapHash()},
+	"MapHash":     {Limit: 100, Hash: sketchlimit.MapHash()},
+	"XXHash":      {Limit: 100, Hash: sketchlimit.XXHash(0)},
 	"one shard":   {Limit: 3, Plan: &sketchlimit.Plan{Shards: 1, BloomBytes: 64, BloomProbes: 2, Depth: 2, Width: 32, CellBits: 4}},
 }
 
@@ -133,10 +134,10 @@ func TestSnapshotFormat(t *testing.T) {
 	l, _ := snapshotLimiter(t, c)
 	require.True(t, l.Take("key", 3).Allowed)
 	b := snapshot(t, l)
-	require.Equal(t, "sklimit\x02\a", string(b[:9]))
+	require.Equal(t, "sklimit\x03\a", string(b[:9]))
 	require.Len(t, b, 8*(3+5+8+8+1)+8+8*(1+2*(8+4))+8)
 	require.EqualValues(t, 1e18/snapshotWindow, binary.LittleEndian.Uint64(b[208:]), "generation")
-	require.Equal(t, uint64(0xbb23e6b8ec40d078), xxhash.Sum64(b))
+	require.Equal(t, uint64(0xa880fe037f057a3c), xxhash.Sum64(b))
 	require.Equal(t, xxhash.Sum64(append(b[:200:200], b[208:len(b)-8]...)), binary.LittleEndian.Uint64(b[len(b)-8:]))
 }
 
@@ -146,6 +147,7 @@ func TestSnapshotRefused(t *testing.T) {
 	l, now := snapshotLimiter(t, c)
 	used(t, l, now, 1000)
 	saved := snapshot(t, l)
+	byXX, _ := snapshotLimiter(t, sketchlimit.Config{Limit: 100, Hash: sketchlimit.XXHash(0)})
 	patched := func(at int, b byte) []byte { // with the sum of the header put right
 		p := bytes.Clone(saved)
 		p[at] ^= b
@@ -164,11 +166,13 @@ func TestSnapshotRefused(t *testing.T) {
 		{"cut", saved[:len(saved)-1], c, sketchlimit.ErrSnapshot, "ends after"},
 		{"goes on", append(bytes.Clone(saved), 0), c, sketchlimit.ErrSnapshot, "goes on after"},
 		{"header", patched(200, 0)[:207], c, sketchlimit.ErrSnapshot, "ends after 207"},
-		{"version", patched(7, 3), c, sketchlimit.ErrSnapshotMismatch, ": version 1, must be 2"},
+		{"version", patched(7, 1), c, sketchlimit.ErrSnapshotMismatch, ": version 2, must be 3"},
 		{"generation", patched(208+7, 0x80), c, sketchlimit.ErrSnapshot, "generation"},
 		{"sum", patched(3000, 1), c, sketchlimit.ErrSnapshot, "wrong sum"},
 		{"seed", saved, sketchlimit.Config{Limit: 100, Seed: 5}, sketchlimit.ErrSnapshotMismatch, ""},
-		{"xxhash", saved, sketchlimit.Config{Limit: 100, Hash: sketchlimit.XXHash(5)}, sketchlimit.ErrSnapshotMismatch, ""},
+		{"xxhash", saved, sketchlimit.Config{Limit: 100, Hash: sketchlimit.XXHash(5)}, sketchlimit.ErrSnapshotMismatch, "another hash, key or seed"},
+		{"into xxhash", saved, sketchlimit.Config{Limit: 100, Hash: sketchlimit.XXHash(0)}, sketchlimit.ErrSnapshotMismatch, "Hash must be KeyedHash(Seed)"},
+		{"of xxhash", snapshot(t, byXX), c, sketchlimit.ErrSnapshotMismatch, "Hash must be XXHash(Seed)"},
 		{"hash", saved, sketchlimit.Config{Limit: 100, Hash: sketchlimit.MapHash()}, sketchlimit.ErrSnapshotMismatch, ""},
 		{"limit", saved, sketchlimit.Config{Limit: 101}, sketchlimit.ErrSnapshotMismatch, ": Limit 100, must be 101"},
 		{"algorithm", saved, sketchlimit.Config{Limit: 100, Algorithm: sketchlimit.TokenBucket}, sketchlimit.ErrSnapshotMismatch, "Generations 2, must be 1; Burst 0, must be 100"},

@@ -152,7 +152,7 @@ func (g *Growth) replace(bytes int) {
 
 // apart gives the engine seeds that its predecessor and its successor, which are of other sizes, do not have:
 // two keys that meet in one of them are strangers in the other, and their readings add up as Stats has it.
-func (e *Engine) apart() { e.turnSeed = keyhash.Mix(e.seed, uint64(len(e.memory))) }
+func (e *Engine) apart() { e.turnSeed = keyhash.Mix(e.turnSeed, uint64(len(e.memory))) }
 
 // follow makes an engine whose counts matter as well the predecessor, or none.
 func (e *Engine) follow(before *Engine) {

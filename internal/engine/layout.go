@@ -6,6 +6,7 @@ import (
 
 	"github.com/sketchlimit/sketchlimit/bloom"
 	"github.com/sketchlimit/sketchlimit/cms"
+	"github.com/sketchlimit/sketchlimit/internal/keyhash"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
@@ -52,7 +53,7 @@ type layout struct {
 	crowded     int64  // the same where the table has no room for one
 	guarded     bool   // the doorkeepers are marked for all keys, and a key that is not there reads 0
 	peakStep    int64  // of peaks.before: 1, or more where the limit exceeds what that holds
-	turnSeed    uint64 // from which the seeds of generations follow
+	turnSeed    uint64 // from which the seeds of generations follow; who finds these does not learn seed
 	every       uint64 // units between two looks of a shard that may spare: a five-hundredth of what fills its cells
 	far         bool   // the memory is more than caches near the processor hold
 }
@@ -66,8 +67,8 @@ const nearBytes = 4 << 20
 
 // newLayout returns the layout of checked dimensions.
 func newLayout(rule Rule, d Dimensions, seed uint64) (layout, error) {
-	l := layout{Rule: rule, seed: seed, turnSeed: seed}
-	l.bucket.seed = rotating.Seed(seed, 0)
+	l := layout{Rule: rule, seed: seed, turnSeed: keyhash.Derive(seed, "generations")}
+	l.bucket.seed = rotating.Seed(l.turnSeed, 0)
 	var err error
 	if !rule.IsBucket() {
 		if l.door, err = bloom.NewLayout(d.BloomBytes, d.BloomProbes); err != nil {
