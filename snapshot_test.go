@@ -135,10 +135,10 @@ func TestSnapshotFormat(t *testing.T) {
 	require.True(t, l.Take("key", 3).Allowed)
 	b := snapshot(t, l)
 	require.Equal(t, "sklimit\x03\a", string(b[:9]))
-	require.Len(t, b, 8*(3+5+8+8+1)+8+8*(1+2*(8+4))+8)
-	require.EqualValues(t, 1e18/snapshotWindow, binary.LittleEndian.Uint64(b[208:]), "generation")
-	require.Equal(t, uint64(0xa880fe037f057a3c), xxhash.Sum64(b))
-	require.Equal(t, xxhash.Sum64(append(b[:200:200], b[208:len(b)-8]...)), binary.LittleEndian.Uint64(b[len(b)-8:]))
+	require.Len(t, b, 8*(3+6+8+8+1)+8+8*(1+2*(8+4))+8)
+	require.EqualValues(t, 1e18/snapshotWindow, binary.LittleEndian.Uint64(b[216:]), "generation")
+	require.Equal(t, uint64(0x809d7cf064542b2f), xxhash.Sum64(b))
+	require.Equal(t, xxhash.Sum64(append(b[:208:208], b[216:len(b)-8]...)), binary.LittleEndian.Uint64(b[len(b)-8:]))
 }
 
 // What is refused says why, and the limiter is as it was.
@@ -151,7 +151,7 @@ func TestSnapshotRefused(t *testing.T) {
 	patched := func(at int, b byte) []byte { // with the sum of the header put right
 		p := bytes.Clone(saved)
 		p[at] ^= b
-		binary.LittleEndian.PutUint64(p[200:], xxhash.Sum64(p[:200]))
+		binary.LittleEndian.PutUint64(p[208:], xxhash.Sum64(p[:208]))
 		return p
 	}
 	for _, tt := range []struct {
@@ -165,9 +165,9 @@ func TestSnapshotRefused(t *testing.T) {
 		{"text", bytes.Repeat([]byte("text"), 999), c, sketchlimit.ErrSnapshot, "begins with 74 65"},
 		{"cut", saved[:len(saved)-1], c, sketchlimit.ErrSnapshot, "ends after"},
 		{"goes on", append(bytes.Clone(saved), 0), c, sketchlimit.ErrSnapshot, "goes on after"},
-		{"header", patched(200, 0)[:207], c, sketchlimit.ErrSnapshot, "ends after 207"},
+		{"header", patched(208, 0)[:215], c, sketchlimit.ErrSnapshot, "ends after 215"},
 		{"version", patched(7, 1), c, sketchlimit.ErrSnapshotMismatch, ": version 2, must be 3"},
-		{"generation", patched(208+7, 0x80), c, sketchlimit.ErrSnapshot, "generation"},
+		{"generation", patched(216+7, 0x80), c, sketchlimit.ErrSnapshot, "generation"},
 		{"sum", patched(3000, 1), c, sketchlimit.ErrSnapshot, "wrong sum"},
 		{"seed", saved, sketchlimit.Config{Limit: 100, Seed: 5}, sketchlimit.ErrSnapshotMismatch, ""},
 		{"xxhash", saved, sketchlimit.Config{Limit: 100, Hash: sketchlimit.XXHash(5)}, sketchlimit.ErrSnapshotMismatch, "another hash, key or seed"},
@@ -178,7 +178,7 @@ func TestSnapshotRefused(t *testing.T) {
 		{"algorithm", saved, sketchlimit.Config{Limit: 100, Algorithm: sketchlimit.TokenBucket}, sketchlimit.ErrSnapshotMismatch, "Generations 2, must be 1; Burst 0, must be 100"},
 		{"dimensions", saved, sketchlimit.Config{Limit: 100, MemoryBytes: 96 << 10}, sketchlimit.ErrSnapshotMismatch, "(Keys, FalseDenialRate, MemoryBytes or Plan differ): "},
 		{"too large", saved, sketchlimit.Config{Limit: 100, MemoryBytes: 16 << 10, MaxMemoryBytes: 32 << 10}, sketchlimit.ErrSnapshotMismatch, "must be at most"},
-		{"no plan", patched(80, 0xff), sketchlimit.Config{Limit: 100, MemoryBytes: 16 << 10, MaxMemoryBytes: 1 << 20}, sketchlimit.ErrSnapshotMismatch, "Plan.BloomProbes 254"},
+		{"no plan", patched(88, 0xff), sketchlimit.Config{Limit: 100, MemoryBytes: 16 << 10, MaxMemoryBytes: 1 << 20}, sketchlimit.ErrSnapshotMismatch, "Plan.BloomProbes 254"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			into, clock := snapshotLimiter(t, tt.into)
@@ -246,7 +246,7 @@ func corrupted(r *rand.Rand, b []byte) []byte {
 	case 4:
 		return append(b, b[:1+i]...)
 	case 5: // in the header
-		b[r.IntN(208)] ^= byte(1 + r.IntN(255))
+		b[r.IntN(216)] ^= byte(1 + r.IntN(255))
 	}
 	return b
 }
@@ -304,8 +304,8 @@ func FuzzReadFrom(f *testing.F) {
 		l, now := snapshotLimiter(t, configs[int(config)%len(configs)])
 		b = bytes.Clone(b)
 		if len(b) >= 216 {
-			binary.LittleEndian.PutUint64(b[200:], xxhash.Sum64(b[:200]))
-			rest := append(bytes.Clone(b[:200]), b[208:len(b)-8]...)
+			binary.LittleEndian.PutUint64(b[208:], xxhash.Sum64(b[:208]))
+			rest := append(bytes.Clone(b[:208]), b[216:len(b)-8]...)
 			binary.LittleEndian.PutUint64(b[len(b)-8:], xxhash.Sum64(rest))
 		}
 		before := snapshot(t, l)
@@ -314,7 +314,7 @@ func FuzzReadFrom(f *testing.F) {
 			return
 		}
 		binary.LittleEndian.PutUint64(b[192:], 0) // of a predecessor that is not there
-		require.Equal(t, b[208:len(b)-8], snapshot(t, l)[208:len(b)-8])
+		require.Equal(t, b[216:len(b)-8], snapshot(t, l)[216:len(b)-8])
 		for i := range int64(20) {
 			l.Stats()
 			l.Take(keyName(i), 1)

@@ -26,7 +26,7 @@ func (e *Engine) pieces(p Position, before *Engine) iter.Seq[*piece] {
 	return func(yield func(*piece) bool) {
 		c := e.newCopy()
 		s := &piece{Engine: e, of: len(e.shards), former: make([]Generation, e.generations)}
-		s.table = c.memory[e.generations*e.generation:][:e.heavyWords]
+		s.table = c.memory[e.generations*e.generation:][:e.heavy.words()]
 		var former *shardCopy
 		if before != nil {
 			s.of, former = max(s.of, len(before.shards)), before.newCopy()
@@ -162,7 +162,7 @@ func (r request) copied(number int64, age int) (g Generation) {
 	}
 	g.guarded = r.guarded
 	if !r.wide() {
-		g.heavy = r.heavy.held(r.memory[r.table():][:r.heavyWords], age)
+		g.heavy = r.heavy.held(r.memory[r.table():][:r.heavy.words()], age)
 	}
 	return g
 }

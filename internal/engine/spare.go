@@ -56,6 +56,9 @@ const (
 	trials = 64
 )
 
+// every returns the units between two looks of a shard: a five-hundredth of what fills its cells.
+func (l *layout) every() uint64 { return max(64, uint64(l.cells.Width())*uint64(l.limit)/512) }
+
 // state returns the shard's state.
 func (r request) state() *spareState {
 	return (*spareState)(unsafe.Pointer(&r.memory[r.first+r.size-spareWords]))
@@ -83,16 +86,17 @@ func (r request) sparing(p Position) bool {
 	if before := r.before.Load(); before != nil && before.sparesKey(r.h) {
 		return true // what is read there counts here as well
 	}
-	return r.s.admitted-s.looked >= r.every && r.begins(p, s)
+	return r.s.admitted-s.looked >= r.every() && r.begins(p, s)
 }
 
-// begins looks at the cells, and begins to spare if too many would be denied.
+// begins looks at the cells, and begins to spare if too many would be denied, or have been lately that have entries.
 func (r request) begins(p Position, s *spareState) bool {
 	s.looked = r.s.admitted
-	rate := r.wrongs(p)
+	lately := r.flooded.lately()
+	rate := max(r.wrongs(p), lately.wronged)
 	if rate < r.spare.Rate {
 		if rate > r.spare.Rate*restful {
-			s.looked -= r.every / 4 * 3 // it may be ten times as high when a hundredth more has come
+			s.looked -= r.every() / 4 * 3 // it may be ten times as high when a hundredth more has come
 		}
 		return false
 	}
@@ -155,8 +159,8 @@ func (r request) turnSpare(generation int64) (widen bool) {
 	if s.on == 0 {
 		return false
 	}
-	if generation > r.number()+1 {
-		s.on = 0
+	if generation > r.number()+1 || r.wide() && s.before <= s.bears/4*3 {
+		s.on = 0 // the rate falls by powers of ten with a quarter of the load
 		return false
 	}
 	if !r.wide() {
@@ -261,7 +265,7 @@ func (r request) admitSpared(p Position, entry *uint64, h uint64, current, n int
 // nothing any more, and need not be kept until the next turn.
 func (r request) useless(p Position) bool {
 	s := r.state()
-	if r.s.admitted-s.looked < usefulLooks*r.every {
+	if r.s.admitted-s.looked < usefulLooks*r.every() {
 		return false
 	}
 	s.looked = r.s.admitted
