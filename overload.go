@@ -42,7 +42,8 @@ type Spared struct {
 	Exact time.Time
 	// Times counts how often it began.
 	Times uint64
-	// Units were admitted since construction although they could not be shown to be within the limit.
+	// Units were admitted since construction by the parts of the memory that spared, until they were exact again. Of no
+	// others some may have been too many.
 	Units uint64
 }
 

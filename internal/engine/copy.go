@@ -39,7 +39,7 @@ func (e *Engine) pieces(p Position, before *Engine) iter.Seq[*piece] {
 		}
 		for i := range s.of {
 			s.at, s.ages = e.copyShard(i*len(e.shards)/s.of, p, c, s.others)
-			s.spares = e.Spares() && c.request(0, 0).state().on != 0
+			s.spares = e.Spares() && c.request(0, 0).state().on > 0
 			if before != nil {
 				last, f := before.copyShard(i*len(before.shards)/s.of, Position{Generation: math.MinInt64}, former, nil)
 				s.former = aligned(f, s.at.Generation-last.Generation)

@@ -155,7 +155,7 @@ func (e *Engine) restoreSpare(i int) (number int64, err error) {
 		return r.s.number, nil
 	}
 	s := r.state()
-	s.start, s.looked, s.units = 0, 0, 0 // of units that this engine has not admitted
+	s.start, s.looked, s.from = 0, 0, 0 // of units that this engine has not admitted
 	if r.wide() && !e.has(s.number) {
 		return 0, fmt.Errorf("%w: damaged: generation %d of %v", ErrSnapshot, s.number, time.Duration(e.length))
 	}

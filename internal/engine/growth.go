@@ -117,9 +117,7 @@ func (g *Growth) settle() bool {
 	g.denied += denied
 	if s := e.spare; s != nil {
 		_, units := before.spared(Position{})
-		s.mu.Lock()
-		s.gone += units
-		s.mu.Unlock()
+		s.ended(units)
 	}
 	// A decision that was held up since may come with a time of back then. Once its
 	// shard has turned it is taken as of now, where the predecessor does not matter.

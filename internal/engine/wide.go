@@ -122,7 +122,7 @@ func (r request) gather(usual uint64) (bucket entries) {
 	return bucket
 }
 
-// move puts an entry in a bucket. Where there is no room, the one with the least units is forgotten.
+// move puts an entry in a bucket. Where there is no room, it takes the place of one with fewer units, if there is one.
 func (r request) move(e uint64, to *entries) {
 	least := 0
 	for i := range to {
@@ -135,9 +135,8 @@ func (r request) move(e uint64, to *entries) {
 		}
 	}
 	if r.units(e) > r.units(to[least]) {
-		e, to[least] = to[least], e
+		to[least] = e
 	}
-	r.forgotten(e)
 }
 
 // units returns those that an entry has counted of its key.
@@ -156,10 +155,10 @@ func (r request) turnWide(p Position) Position {
 		clear(r.memory[r.wideDoor(p.Generation-age):][:r.cellsFirst])
 	}
 	r.heavy.turn(r.memory[r.wideTable():r.tableEnd()], turns, suspects)
-	if s.on == 0 || s.before <= s.bears {
+	if s.on <= 0 || s.before <= s.bears {
 		r.narrow()
 	}
-	if s.on != 0 && !r.wide() {
+	if s.on > 0 && !r.wide() {
 		s.on = int64(r.generations) // one more in which it need not have spared, and it ends
 	}
 	return r.clamp(p)
@@ -175,7 +174,6 @@ func (r request) takeWide(p Position, n, limit int64) Verdict {
 	}
 	r.s.admitted += uint64(n)
 	r.s.last.forget()
-	r.state().units += uint64(n)
 	h := r.hashAt(p.Generation)
 	if r.guarded || h%Sampled == 0 {
 		r.door.TestAndAdd(r.memory, r.wideDoor(p.Generation), h)
