@@ -88,13 +88,14 @@ func (r request) sparing(p Position) bool {
 		return false
 	}
 	if before := r.before.Load(); before != nil && before.sparesKey(r.h) {
-		return true // what is read there counts here as well
+		r.begin(p, s) // what is read there counts here as well
+		return true
 	}
-	return r.s.admitted-s.looked >= r.every() && r.begins(p, s)
+	return r.s.admitted-s.looked >= r.every() && r.tooMany(p, s) && r.begin(p, s)
 }
 
-// begins looks at the cells, and begins to spare if too many would be denied.
-func (r request) begins(p Position, s *spareState) bool {
+// tooMany looks at the cells, and tells whether too many would be denied and nothing larger can be had.
+func (r request) tooMany(p Position, s *spareState) bool {
 	s.looked = r.s.admitted
 	rate := r.wrongs(p)
 	if rate < r.spare.Rate {
@@ -107,6 +108,11 @@ func (r request) begins(p Position, s *spareState) bool {
 		r.spare.Grow()
 		return false
 	}
+	return true
+}
+
+// begin makes the shard spare, and returns true.
+func (r request) begin(p Position, s *spareState) bool {
 	if s.on == 0 {
 		s.from = r.s.admitted
 	}
