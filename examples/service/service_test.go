@@ -222,6 +222,43 @@ func TestPage(t *testing.T) {
 	require.Greater(t, asked, 1)
 }
 
+// The page warns while a rule spares, and says since when the others are exact again.
+func TestPageBeyondThePlan(t *testing.T) {
+	s := build(t, "rules.yaml")
+	at := time.Date(2026, time.November, 23, 12, 0, 0, 0, time.UTC)
+	ended := overload{Since: at, Exact: at.Add(2 * time.Minute), Times: 1, Units: 7}
+	rules := []overload{{Active: true, Since: at, Times: 1234, Units: 56789}, ended, {}}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/status" {
+			s.operators.ServeHTTP(w, r)
+			return
+		}
+		st := s.status()
+		st.Time = at.Add(time.Minute)
+		for i := range rules {
+			st.Rules[i].Spared = rules[i]
+		}
+		w.Header().Set("Content-Type", "application/json")
+		json.NewEncoder(w).Encode(st)
+	}))
+	defer server.Close()
+	dom := func() string { return browse(t, "--dump-dom", "--virtual-time-budget=1500", server.URL+"/") }
+	const when = `\d{4}-\d\d-\d\d \d\d:\d\d:\d\d`
+	shown := dom()
+	require.Contains(t, shown, `<section id="overload" class="warning">`)
+	require.Regexp(t, `<li>api.client spares since `+when+`. It has spared 1,234 times, and admitted 56,789 units unproven.</li>`, shown)
+	require.Regexp(t, `<li>api.client.path_/search is exact from `+when+`. It has spared once, and admitted 7 units unproven.</li></ul>`, shown)
+
+	ended.Exact = at
+	rules = []overload{ended, {}, {}}
+	shown = dom()
+	require.Contains(t, shown, `<section id="overload" class="">`)
+	require.Regexp(t, `<li>api.client is exact again since `+when+`.`, shown)
+
+	rules = nil
+	require.Contains(t, dom(), `<section id="overload" hidden="" class="">`)
+}
+
 // required makes a missing browser an error: where the gate runs, nothing is skipped.
 const required = "SKETCHLIMIT_BROWSER_REQUIRED"
 
