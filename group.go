@@ -22,7 +22,8 @@ type Group struct {
 	order    []int // in which they are locked, the same in all groups
 }
 
-// NewGroup returns the group of 1 … 8 different limiters. Those with MaxMemoryBytes are refused.
+// NewGroup returns the group of 1 … 8 different limiters. Those with MaxMemoryBytes are refused: give them Headroom
+// instead. Those with Overload [Spare] are accepted.
 func NewGroup(limiters ...*Limiter) (*Group, error) {
 	if len(limiters) < 1 || len(limiters) > engine.MostTogether {
 		return nil, fmt.Errorf("sketchlimit: Group of %d limiters, must be 1 … %d", len(limiters), engine.MostTogether)
