@@ -165,6 +165,19 @@ func requests(b *testing.B, at string, algorithm sketchlimit.Algorithm, memory i
 		b.ReportAllocs()
 		parallel(b, p, func(first, n int) { k.each(first, n, func(key string) { g.Take(key, 1) }) })
 	})
+	b.Run("impl=sketch/call=GroupDoEach/"+at, func(b *testing.B) { // each of two limiters for another key
+		g, k := group(b, algorithm, memory), made()
+		take := func(key string) {
+			asks := [...]sketchlimit.Ask{
+				{Limiter: 0, Request: sketchlimit.Request{Key: key}},
+				{Limiter: 1, Request: sketchlimit.Request{Key: key[:keyBytes-1]}},
+			}
+			g.DoEach(asks[:])
+		}
+		k.each(0, min(k.len(), 1<<20), take)
+		b.ReportAllocs()
+		parallel(b, p, func(first, n int) { k.each(first, n, take) })
+	})
 }
 
 // BenchmarkTakeHot is one key over and over: admitted (a limit that is never reached)

@@ -48,22 +48,30 @@ func (c *Clients) AppendKey(dst []byte, r *http.Request) []byte {
 }
 
 func (c *Clients) appendAddr(dst []byte, addr netip.Addr) []byte {
+	return appendNetwork(dst, addr, 32, c.bits())
+}
+
+// appendNetwork appends the key of an address's network, by the lengths of its prefix; nothing without an address.
+func appendNetwork(dst []byte, addr netip.Addr, ipv4Bits, ipv6Bits int) []byte {
 	switch {
 	case addr.Is4():
-		b := addr.As4()
+		prefix, _ := addr.Prefix(ipv4Bits)
+		b := prefix.Addr().As4()
 		return append(dst, b[:]...)
 	case addr.Is6():
-		bits := c.bits()
-		prefix, _ := addr.Prefix(bits)
+		prefix, _ := addr.Prefix(ipv6Bits)
 		b := prefix.Addr().As16()
-		return append(dst, b[:(bits+63)/64*8]...)
+		return append(dst, b[:(ipv6Bits+63)/64*8]...)
 	}
-	return dst // no address
+	return dst
 }
+
+// defaultIPv6Bits is the smallest network that a customer gets, who has all its addresses to choose from.
+const defaultIPv6Bits = 64
 
 func (c *Clients) bits() int {
 	if c.IPv6Bits < 1 || c.IPv6Bits > 128 { // New refuses all but 0
-		return 64
+		return defaultIPv6Bits
 	}
 	return c.IPv6Bits
 }

@@ -8,6 +8,8 @@
 // proxies that you name), a [Header], the route ([Pattern]), several of them ([Join]), or
 // what a function of your own appends ([KeyFunc]).
 //
+// A [Ladder] limits the networks of an address as well as the address.
+//
 // A request that the limiter admits goes to the next handler, with the ResponseWriter
 // unchanged. A request that it denies is answered with 429 and the time to wait. Both
 // responses carry the fields RateLimit-Policy and RateLimit of

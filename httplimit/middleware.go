@@ -88,16 +88,21 @@ func Name(name string) Option {
 			return fmt.Errorf("Name %q, goes with New only: a Decider's policies have names", name)
 		}
 		s.name = name
-		for _, c := range []byte(name) {
-			if !printable(c) {
-				return fmt.Errorf("Name %q, must be ASCII without control characters", name)
-			}
-		}
-		if name == "" {
-			return fmt.Errorf("Name %q, must not be empty", name)
-		}
-		return nil
+		return checkPolicy(name)
 	}
+}
+
+// checkPolicy refuses what is no name of a policy.
+func checkPolicy(name string) error {
+	for _, c := range []byte(name) {
+		if !printable(c) {
+			return fmt.Errorf("Name %q, must be ASCII without control characters", name)
+		}
+	}
+	if name == "" {
+		return fmt.Errorf("Name %q, must not be empty", name)
+	}
+	return nil
 }
 
 // Cost sets how many units a request takes, 1 otherwise. 0 passes and is not counted. A

@@ -109,16 +109,28 @@ type single struct {
 // Decide implements [Decider].
 func (s *single) Decide(a *Answer, r *http.Request, cost int) {
 	a.Keys = s.key.AppendKey(a.Keys, r)
-	q := sketchlimit.Request{Bytes: a.Keys, N: cost}
-	if s.limit != nil {
-		if q.Limit = s.limit(r); q.Limit <= 0 {
-			q.Limit = -1 // 0 would be the limiter's own
-		}
-	}
+	q := sketchlimit.Request{Bytes: a.Keys, N: cost, Limit: own(s.limit, r)}
 	p := Policy{Name: s.name, Window: s.window, Key: a.Keys, Decision: s.limiter.Do(q)}
-	if p.Allowed && p.Remaining == 0 { // worth a second look: a client that heeds it waits for nothing else
-		q.N, q.Peek = 1, true
-		p.Next = s.limiter.Do(q).RetryAfter
-	}
+	p.setNext(s.limiter, q)
 	a.Policies = append(a.Policies, p)
+}
+
+// own returns the limit that a function gives a request, for Request.Limit; without a function it is the limiter's.
+func own(limit func(*http.Request) int, r *http.Request) int {
+	if limit == nil {
+		return 0
+	}
+	n := limit(r)
+	if n <= 0 {
+		return -1 // 0 would be the limiter's own
+	}
+	return n
+}
+
+// setNext sets Next. That is worth a second look: a client that heeds it waits for nothing else.
+func (p *Policy) setNext(limiter Limiter, q sketchlimit.Request) {
+	if p.Allowed && p.Remaining == 0 {
+		q.N, q.Peek = 1, true
+		p.Next = limiter.Do(q).RetryAfter
+	}
 }

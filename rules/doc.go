@@ -27,7 +27,9 @@
 //
 // Of a descriptor: key, value, rate_limit, descriptors, shadow_mode, quota_mode and
 // share_threshold mean what they mean in envoyproxy/ratelimit; metadata, detailed_metric and
-// value_to_metric are accepted and have no effect. Of a rate_limit: unit, requests_per_unit
+// value_to_metric are accepted and have no effect. An addition is prefixes, such as {ipv4: 24, ipv6: 48}, of a
+// descriptor that leaves its value open: the value is an address, counted by its prefix of so many bits. Values that are
+// no addresses share one counter. Of a rate_limit: unit, requests_per_unit
 // (0 blocks), unlimited, name and replaces, and these additions:
 //
 //   - unit may be any duration, such as 10m or 1.5s, beside second, minute, hour, day,

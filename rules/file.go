@@ -27,6 +27,7 @@ type descriptor struct {
 	children       []descriptor
 	shadow, quota  bool
 	shareThreshold bool
+	prefixes       prefixes // zero: none
 	line           int
 }
 
@@ -119,6 +120,7 @@ func (r *reader) descriptor(n *yaml.Node) descriptor {
 		"shadow_mode":     func(n *yaml.Node) { d.shadow = r.flag(n) },
 		"quota_mode":      func(n *yaml.Node) { d.quota = r.flag(n) },
 		"share_threshold": func(n *yaml.Node) { d.shareThreshold = r.flag(n) },
+		"prefixes":        func(n *yaml.Node) { d.prefixes = r.prefixes(n) },
 		"detailed_metric": func(n *yaml.Node) { r.flag(n) },
 		"value_to_metric": func(n *yaml.Node) { r.flag(n) },
 		"metadata":        func(*yaml.Node) {},
@@ -128,6 +130,10 @@ func (r *reader) descriptor(n *yaml.Node) descriptor {
 		r.fail(n, "descriptor has empty key")
 	case d.shareThreshold && !strings.Contains(d.value, "*"):
 		r.fail(n, "share_threshold can only be used with wildcard values (containing '*'), but found key '%s'", d.composite())
+	case d.prefixes.given() && d.value != "" && !strings.Contains(d.value, "*"):
+		r.fail(n, "prefixes with value '%s', go with open values only", d.value)
+	case d.prefixes.given() && d.shareThreshold:
+		r.fail(n, "prefixes with share_threshold, only one of them may be given")
 	}
 	return d
 }

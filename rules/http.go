@@ -41,7 +41,8 @@ func (f *front) Decide(a *httplimit.Answer, r *http.Request, cost int) {
 		d = new(Descriptors)
 		a.Memory = d
 	}
-	d.now, d.keys, d.top = f.rules.clock(), a.Keys, f.rules.current.Load().domains.find(f.domain)
+	current := f.rules.current.Load()
+	d.now, d.group, d.keys, d.top = f.rules.clock(), current.group, a.Keys, current.domains.find(f.domain)
 	f.describe(d, r)
 	d.take(cost)
 	d.append(a)

@@ -40,6 +40,7 @@ type Rule struct {
 	FalseDenialRate float64 // that it is sized for; 0 if it says how much memory
 
 	limiter  *sketchlimit.Limiter // nil if it is Unlimited or blocks
+	index    int                  // of the limiter in the set's group
 	title    string               // see String
 	replaces []string
 	counter  counter
@@ -162,11 +163,16 @@ func (r *Rule) Stats() sketchlimit.Stats {
 
 // decide consumes n units of a counter of the rule, or only tells what that would answer. n is not 0.
 func (r *Rule) decide(now time.Time, key []byte, n int, peek bool) sketchlimit.Decision {
-	switch {
-	case r == nil || r.Unlimited:
-		return sketchlimit.Decision{Allowed: true}
-	case r.limiter == nil:
-		return sketchlimit.Decision{RetryAfter: sketchlimit.Never}
+	if r == nil || r.limiter == nil {
+		return r.fixed()
 	}
 	return r.limiter.Do(sketchlimit.Request{Time: now, Bytes: key, N: n, Peek: peek})
+}
+
+// fixed is what a rule without a limiter always says, and no rule.
+func (r *Rule) fixed() sketchlimit.Decision {
+	if r == nil || r.Unlimited {
+		return sketchlimit.Decision{Allowed: true}
+	}
+	return sketchlimit.Decision{RetryAfter: sketchlimit.Never}
 }

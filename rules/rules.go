@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"iter"
@@ -31,7 +30,8 @@ type Rules struct {
 type set struct {
 	domains index[*node]
 	rules   []*Rule
-	names   map[string]int // how many rules have it
+	names   map[string]int     // how many rules have it
+	group   *sketchlimit.Group // of all rules that count; nil if none does
 }
 
 func newSet() *set { return &set{names: map[string]int{}} }
@@ -102,8 +102,26 @@ func (r *Rules) Reload() error {
 			}
 		}
 	}
+	if err := next.join(); err != nil {
+		return err
+	}
 	r.current.Store(next)
 	return nil
+}
+
+// join makes a group of all limiters, so that any of them can be asked in one step.
+func (s *set) join() (err error) {
+	var all []*sketchlimit.Limiter
+	for _, rule := range s.rules {
+		if rule.limiter != nil {
+			rule.index = len(all)
+			all = append(all, rule.limiter)
+		}
+	}
+	if len(all) > 0 {
+		s.group, err = sketchlimit.NewGroup(all...)
+	}
+	return err
 }
 
 // bytes returns the memory of all rules, or the largest int if it is more than that.
@@ -208,188 +226,4 @@ func (r *Rules) MemoryBytes() int { return r.current.Load().bytes() }
 func (r *Rules) Match(domain string, d Descriptor) *Rule {
 	rule, _ := r.current.Load().domains.find(domain).match(d, nil)
 	return rule
-}
-
-// Status is the answer to one descriptor of a request.
-type Status struct {
-	// Rule is the rule that applies; nil if none does, if the rule of another
-	// descriptor replaces it, or if one before has led to the same counter.
-	Rule *Rule
-	// Decision is what the rule's counter says, without regard to Shadow and Quota. If
-	// no rule applies, or it is unlimited, only Allowed is set; if it blocks,
-	// RetryAfter is [sketchlimit.Never].
-	sketchlimit.Decision
-}
-
-// Take consumes n units of every rule that applies to one of the descriptors, and tells
-// whether the request is admitted and what each descriptor's rule says. The request is
-// refused if one of its rules refuses, except that those in shadow mode do not
-// count, and those in quota mode only if all of them refuse. Descriptors that lead to
-// the same counter consume of it once.
-//
-// With n = 0 it consumes nothing and tells what it would answer for 1.
-//
-// If the request is refused, no rule's units are consumed: all are looked at before any
-// is taken from. Only if another request takes the last unit of one rule in between
-// may this one be refused and leave units of others behind.
-func (r *Rules) Take(domain string, n int, descriptors ...Descriptor) (admitted bool, statuses []Status) {
-	return r.take(r.clock(), domain, n, descriptors)
-}
-
-func (r *Rules) take(now time.Time, domain string, n int, descriptors []Descriptor) (bool, []Status) {
-	c := pool.Get().(*counters)
-	defer func() {
-		c.clear()
-		pool.Put(c)
-	}()
-	c.now = now
-	top := r.current.Load().domains.find(domain)
-	for _, d := range descriptors {
-		c.match(top, d)
-	}
-	return c.take(n), slices.Clone(c.statuses)
-}
-
-var pool = sync.Pool{New: func() any { return new(counters) }}
-
-// counters is what one request is held against.
-type counters struct {
-	now      time.Time
-	statuses []Status // of each descriptor
-	keys     []byte   // one behind the other
-	ends     []int    // of each in keys
-	replaces bool     // one of the rules replaces others
-	quotas   bool     // all rules in quota mode refuse, or there are none
-}
-
-// clear lets go of what belongs to the request, and to the files of the moment.
-func (c *counters) clear() {
-	clear(c.statuses)
-	c.statuses, c.keys, c.ends, c.replaces = c.statuses[:0], c.keys[:0], c.ends[:0], false
-}
-
-// match adds the rule and the key of a descriptor. A counter that the request is held against
-// already is not asked twice: looking at it would tell nothing of both.
-func (c *counters) match(top *node, d Descriptor) {
-	rule, keys := top.match(d, c.keys)
-	c.keys = keys
-	c.ends = append(c.ends, len(keys))
-	c.statuses = append(c.statuses, Status{})
-	if rule == nil {
-		return
-	}
-	last := len(c.statuses) - 1
-	for i := range last {
-		if c.statuses[i].Rule == rule && bytes.Equal(c.key(i), c.key(last)) {
-			return
-		}
-	}
-	c.statuses[last].Rule = rule
-	c.replaces = c.replaces || len(rule.replaces) > 0
-	if rule.Keyed && rule.limiter != nil { // a single counter is where it was a moment ago
-		rule.limiter.Prefetch(c.key(last))
-	}
-}
-
-// take consumes n units of all counters, or of none, and tells whether the request is
-// admitted. With n = 0 it only looks.
-func (c *counters) take(n int) bool {
-	const enforced, watching = false, true // whether a rule is in shadow mode
-	if c.replaces {
-		c.replace()
-	}
-	if n == 0 {
-		c.decide(1, true, watching)
-		c.decide(1, true, enforced)
-		return c.admits()
-	}
-	several := c.enforced() > 1 // then all are looked at before any is taken from
-	c.decide(n, several, enforced)
-	admitted := c.admits()
-	switch {
-	case several && admitted:
-		c.decide(n, false, enforced)
-		admitted = c.admits()
-	case several:
-		c.deny(n, enforced)
-	}
-	c.decide(n, !admitted, watching)
-	if !admitted {
-		c.deny(n, watching)
-	}
-	return admitted
-}
-
-// replace drops the rules that others of the request replace by name, also those that are
-// replaced themselves.
-func (c *counters) replace() {
-	var names []string
-	for i := range c.statuses {
-		if rule := c.statuses[i].Rule; rule != nil && len(rule.replaces) > 0 {
-			names = append(names, rule.replaces...)
-		}
-	}
-	for i := range c.statuses {
-		if rule := c.statuses[i].Rule; rule != nil && slices.Contains(names, rule.Name) {
-			c.statuses[i].Rule = nil
-		}
-	}
-}
-
-// enforced returns how many rules may refuse.
-func (c *counters) enforced() (n int) {
-	for i := range c.statuses {
-		if rule := c.statuses[i].Rule; rule != nil && !rule.Shadow {
-			n++
-		}
-	}
-	return n
-}
-
-// decide asks the counters of rules that are in shadow mode, or of those that are not.
-func (c *counters) decide(n int, peek, shadow bool) {
-	for i := range c.statuses {
-		if s := &c.statuses[i]; s.shadow() == shadow {
-			s.Decision = s.Rule.decide(c.now, c.key(i), n, peek)
-		}
-	}
-}
-
-// deny takes from counters that have been looked at and refuse anyway, for what is denied
-// shows in Stats.
-func (c *counters) deny(n int, shadow bool) {
-	for i := range c.statuses {
-		if s := &c.statuses[i]; s.shadow() == shadow && !s.Allowed {
-			s.Rule.decide(c.now, c.key(i), n, false)
-		}
-	}
-}
-
-// admits tells whether the request is admitted.
-func (c *counters) admits() bool {
-	refused, quotas := false, false
-	c.quotas = true
-	for i := range c.statuses {
-		s := &c.statuses[i]
-		switch refuses := !s.Allowed && !s.shadow(); {
-		case s.Rule == nil || !s.Rule.Quota:
-			refused = refused || refuses
-		default:
-			quotas = true
-			c.quotas = c.quotas && refuses
-		}
-	}
-	return !refused && !(quotas && c.quotas)
-}
-
-// shadow tells whether the rule is in shadow mode.
-func (s *Status) shadow() bool { return s.Rule != nil && s.Rule.Shadow }
-
-// key returns the i-th descriptor's key.
-func (c *counters) key(i int) []byte {
-	start := 0
-	if i > 0 {
-		start = c.ends[i-1]
-	}
-	return c.keys[start:c.ends[i]:c.ends[i]]
 }

@@ -22,6 +22,7 @@ type node struct {
 	key, value []string
 	// What of an entry tells counters of the same rule apart.
 	countsKey, countsValue bool
+	prefixes               prefixes // by which values are counted; zero: as they are
 }
 
 // values is what a level has for one key.
@@ -42,7 +43,7 @@ func (n *node) of(key string) *values {
 
 // add puts a descriptor of the file under the node; false if the level has it already.
 func (n *node) add(d *descriptor) (child *node, ok bool) {
-	child = new(node)
+	child = &node{prefixes: d.prefixes}
 	switch {
 	case strings.Contains(d.key, "*") || strings.Contains(d.value, "*"):
 		child.key, child.value = strings.Split(d.key, "*"), strings.Split(d.value, "*")
@@ -108,14 +109,17 @@ func (n *node) match(d Descriptor, key []byte) (*Rule, []byte) {
 		if n.countsKey {
 			key = appendPart(key, e.Key)
 		}
-		if n.countsValue {
+		switch {
+		case n.countsValue && n.prefixes.given():
+			key = n.prefixes.append(key, e.Value)
+		case n.countsValue:
 			key = appendPart(key, e.Value)
 		}
 	}
 	return n.rule, key
 }
 
-func appendPart(key []byte, part string) []byte {
+func appendPart[T string | []byte](key []byte, part T) []byte {
 	return append(binary.AppendUvarint(key, uint64(len(part))), part...)
 }
 
@@ -153,7 +157,8 @@ func (n *node) grow(file string, above place, level []descriptor) (rules []*Rule
 		d := &level[i]
 		at := fmt.Sprintf("%s:%d", file, d.line)
 		child, ok := n.add(d)
-		here := place{above.domain, above.path + d.composite(), fmt.Sprintf("%s%q%q%t", above.exact, d.key, d.value, d.shareThreshold), above.keyed}
+		exact := fmt.Sprintf("%s%q%q%t%v", above.exact, d.key, d.value, d.shareThreshold, d.prefixes)
+		here := place{above.domain, above.path + d.composite(), exact, above.keyed}
 		if !ok {
 			return nil, fmt.Errorf("%s: duplicate descriptor composite key '%s.%s'", at, here.domain, here.path)
 		}

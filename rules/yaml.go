@@ -15,6 +15,7 @@ var everywhere = map[string]string{
 	"domain":      "a file",
 	"descriptors": "a file or descriptor",
 	"key":         "a descriptor", "value": "a descriptor", "rate_limit": "a descriptor", "shadow_mode": "a descriptor",
+	"prefixes": "a descriptor", "ipv4": "prefixes", "ipv6": "prefixes",
 	"quota_mode": "a descriptor", "share_threshold": "a descriptor", "detailed_metric": "a descriptor",
 	"value_to_metric": "a descriptor", "metadata": "a descriptor",
 	"unit": "a rate_limit", "requests_per_unit": "a rate_limit", "unlimited": "a rate_limit", "replaces": "a rate_limit",

@@ -2,64 +2,74 @@ package engine
 
 import "time"
 
-// MostTogether bounds the engines that are asked together.
+// MostTogether is the questions of one decision that fit on the stack.
 const MostTogether = 8
 
-// Question is what one engine is asked.
+// Question is what one engine is asked, and its answer.
 type Question struct {
 	Engine *Engine
+	Number uint64 // of the engine: locks are taken in the order of these numbers
 	At     Position
 	Lag    time.Duration // by which the durations of the answer are longer
 	Hash   uint64
 	Limit  int64 // of the request's own, at most the engine's
+	N      int64 // units
+
+	Verdict // that of this engine alone, unless all have admitted
+
+	request request
+	order   int // of all questions, the i-th has in it which lock is the i-th to be taken
 }
 
-// TakeAll admits n units in all engines or in none. The verdict is that of the by-th engine: the one that refuses, for
-// longest if there are several; or of those that admit, the one with least Remaining. All callers give
-// the same order to two engines that they ask.
+// TakeAll admits the units of all questions or none. The tightest Verdict, of the by-th question, is the one that all
+// get: that of the engine that refuses, for longest if there are several; or, of those that admit, of the one with
+// least Remaining.
 //
-// It holds the locks of the key's shards in all engines, so that asking all of them and
-// counting in all of them are one step. It turns each shard before it asks, because a turn can
-// change what the shard answers.
-func TakeAll(asked []Question, order []int, n int64) (v Verdict, by int) {
-	var requests [MostTogether]request
+// It holds the locks of all keys' shards, so that asking and counting are one step. It turns each shard before it asks,
+// because a turn can change what the shard answers.
+//
+// Two questions may go to one engine, for different keys. If these share cells, counting the first may use up what the
+// second was to get. That is then refused, and the units of the first are lost.
+func TakeAll(asked []Question) (by int) {
+	lock(asked)
 	for i := range asked {
-		requests[i] = asked[i].Engine.request(asked[i].Engine.Shard(asked[i].Hash), asked[i].Hash)
+		asked[i].request.turn(asked[i].At)
 	}
-	for _, i := range order {
-		requests[i].s.mu.Lock()
-	}
+	admitted := true
 	for i := range asked {
-		r, q := requests[i], &asked[i]
-		at := r.turn(q.At)
-		q.At, q.Lag = at, q.Lag+r.span(q.At, at)
-		if w := r.peek(at, n, q.Limit).After(q.Lag); i == 0 || w.Tighter(v) {
-			v, by = w, i
+		q := &asked[i]
+		q.Verdict = q.request.peek(q.At, q.N, q.Limit)
+		admitted = admitted && q.Allowed
+	}
+	for i := range asked { // a refusal is counted and remembered as any other
+		if q := &asked[i]; admitted || !q.Allowed {
+			q.Verdict = q.request.take(q.At, q.N, q.Limit, Whole)
+			admitted = admitted && q.Allowed
 		}
 	}
-	if v.Allowed {
-		for i := range asked {
-			if w := requests[i].take(asked[i].At, n, asked[i].Limit, Whole); i == by {
-				v = w
-			}
-		}
-	} else { // counted and remembered as any denial
-		v = requests[by].take(asked[by].At, n, asked[by].Limit, Whole)
-	}
-	for _, i := range order {
-		requests[i].s.mu.Unlock()
-	}
-	return v.After(asked[by].Lag), by
+	unlock(asked)
+	return tightest(asked)
 }
 
-// PeekAll tells what TakeAll would answer, and changes nothing.
-func PeekAll(asked []Question, n int64) (v Verdict, by int) {
-	for i, q := range asked {
-		if w := q.Engine.Peek(q.At, q.Hash, int(n), q.Limit).After(q.Lag); i == 0 || w.Tighter(v) {
-			v, by = w, i
+// PeekAll tells what TakeAll would answer, and changes nothing. Remaining is what is free without the units.
+func PeekAll(asked []Question) (by int) {
+	for i := range asked {
+		q := &asked[i]
+		q.Verdict = q.Engine.Peek(q.At, q.Hash, int(q.N), q.Limit)
+	}
+	return tightest(asked)
+}
+
+// tightest adds the lags, and returns which Verdict leaves the least.
+func tightest(asked []Question) (by int) {
+	for i := range asked {
+		q := &asked[i]
+		q.Verdict = q.After(q.Lag)
+		if q.Tighter(asked[by].Verdict) {
+			by = i
 		}
 	}
-	return v, by
+	return by
 }
 
 // Tighter tells whether v leaves less than u does.
@@ -71,4 +81,43 @@ func (v Verdict) Tighter(u Verdict) bool {
 		return v.Remaining < u.Remaining
 	}
 	return v.RetryAfter > u.RetryAfter
+}
+
+// lock takes the locks of all shards that are asked, each once. All callers take two locks in the same order: that of
+// the engines' numbers, and in one engine that of its shards.
+func lock(asked []Question) {
+	for i := range asked {
+		q := &asked[i]
+		q.request = q.Engine.request(q.Engine.Shard(q.Hash), q.Hash)
+		q.request.prefetch(q.At.Generation, false) // all that is read next, at once
+		j := i
+		for ; j > 0 && q.before(&asked[asked[j-1].order]); j-- {
+			asked[j].order = asked[j-1].order
+		}
+		asked[j].order = i
+	}
+	for i := range asked {
+		if s, first := shardOf(asked, i); first {
+			s.mu.Lock()
+		}
+	}
+}
+
+// before tells whether the lock of q is taken before that of p.
+func (q *Question) before(p *Question) bool {
+	return q.Number < p.Number || q.Number == p.Number && q.request.first < p.request.first
+}
+
+func unlock(asked []Question) {
+	for i := range asked {
+		if s, first := shardOf(asked, i); first {
+			s.mu.Unlock()
+		}
+	}
+}
+
+// shardOf returns the i-th shard in the order of locks, and whether it is another one than the shard before.
+func shardOf(asked []Question, i int) (s *shard, first bool) {
+	s = asked[asked[i].order].request.s
+	return s, i == 0 || s != asked[asked[i-1].order].request.s
 }
