@@ -96,17 +96,20 @@ type Config struct {
 	MemoryBytes int
 	// Plan gives the dimensions themselves, such as package tune finds them for the traffic of one Window.
 	Plan *Plan
-	// MaxMemoryBytes lets the limiter grow to so many bytes when it meets more keys than it was made for; 0: it keeps its
-	// memory, and errs more and more on one side: false denials. It goes with windows only.
+	// MaxMemoryBytes lets the limiter grow to so many bytes when it meets more than it was made for; 0: it keeps its
+	// memory. What happens where the memory does not suffice, Overload says. It goes with windows only.
 	//
-	// The limiter computes the false-denial rate that a third more load would lead to: when a generation begins, shortly
-	// before it ends, and in between as soon as it has more keys than the generation before. Where that rate
-	// has passed FalseDenialRate, larger tables take over. When the load has been gone for eight generations or more,
-	// tables half as large do, down to the size of the beginning. Replaced tables are still read until their
-	// counts have left the window: no unit is forgotten, and both are in MemoryBytes meanwhile.
+	// The limiter computes the false-denial rate that a third more load would lead to: when a generation begins, at every
+	// sixteenth of it, and shortly before it ends. Where that rate has passed FalseDenialRate, larger tables take over.
+	// When the load has been gone for eight generations or more, tables half as large do, down to the size of the
+	// beginning. Replaced tables are still read until their counts have left the window: no unit is forgotten, and both
+	// are in MemoryBytes meanwhile.
 	MaxMemoryBytes int
 
-	// Overload is what happens when more comes than the memory is for; Deny if not set.
+	// Overload is what happens when more comes than the memory is for, or than MaxMemoryBytes is for: Deny (if not set)
+	// or Spare. Spare goes with SlidingWindow and FixedWindow without SubWindows, with Limit 2 … 16383 and, if there is a
+	// Plan, with Plan.HeavyEntries. It begins at ten times FalseDenialRate, 1e-4 if that is not set. With Limit below 17 it
+	// takes a third more memory.
 	Overload Overload
 	// Hash is what keys are hashed by; KeyedHash(Seed) if nil.
 	Hash Hash

@@ -34,7 +34,8 @@
 //
 //   - Never an over-admission: for every key, what the limiter admits satisfies the
 //     exact definition of its [Algorithm], whatever the concurrency. Check and count
-//     are one step under the lock of the key's shard.
+//     are one step under the lock of the key's shard. Only where [Config.Overload] is [Spare] and more comes than the
+//     memory is for, a heavy key may get more; Stats().Spared says when, and how much at most over all keys.
 //   - The error is known: it is denials only, and [Limiter.Stats] tells the chance of
 //     one for a new key, computed from every cell.
 //   - Memory is fixed: [Limiter.MemoryBytes] is true from construction on, and a

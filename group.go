@@ -19,7 +19,8 @@ import (
 // A Group is safe for concurrent use. Decisions that ask at most 8 limiters allocate nothing.
 type Group struct{ limiters []*Limiter }
 
-// NewGroup returns the group of different limiters, at least one. Those with MaxMemoryBytes are refused.
+// NewGroup returns the group of different limiters, at least one. Those with MaxMemoryBytes are refused: give them Headroom
+// instead. Those with Overload [Spare] are accepted.
 func NewGroup(limiters ...*Limiter) (*Group, error) {
 	if len(limiters) == 0 {
 		return nil, errors.New("sketchlimit: Group of 0 limiters, must be at least 1")

@@ -20,7 +20,7 @@ import (
 // says all the rest: keys that are bytes or addresses, limits of the request's own, times.
 //
 // It never admits what the exact algorithm, given the same admitted history, would
-// deny. It may deny what that would admit; Stats().FalseDenialRate says how often a
+// deny, unless [Config.Overload] lets it. It may deny what that would admit; Stats().FalseDenialRate says how often a
 // new key meets that. Only admitted units count: a flood of denied requests changes
 // nothing.
 //

@@ -7,7 +7,8 @@ import (
 	"github.com/sketchlimit/sketchlimit/internal/engine"
 )
 
-// Overload is what a [Limiter] does when more comes than its memory is for.
+// Overload is what a [Limiter] does when more comes than its memory is for. A limiter with [Config.MaxMemoryBytes] grows
+// first. docs/overload.md says which to choose.
 type Overload int
 
 const (
@@ -15,8 +16,12 @@ const (
 	// the more often, the more there is beyond the plan.
 	Deny Overload = iota
 	// Spare denies, beyond the plan, only keys that are certified to be above their limit: those whose own units the
-	// heavy table has counted. All others are admitted, so a heavy key may get more than its limit. Within the plan it
-	// is Deny. See [Spared].
+	// heavy table has counted. All others are admitted, so a heavy key may get more than its limit, until it has won an
+	// entry of the table. Within the plan Spare is Deny. What it has done is in [Spared].
+	//
+	// Each shard begins by itself, when the false-denial rate of new keys at the mean cost, or of innocent keys, has passed
+	// ten times [Config.FalseDenialRate], and ends with a window, when that load has gone. The memory stays
+	// the same meanwhile, and decisions allocate nothing.
 	Spare
 )
 
@@ -42,8 +47,8 @@ type Spared struct {
 	Exact time.Time
 	// Times counts how often it began.
 	Times uint64
-	// Units were admitted since construction by the parts of the memory that spared, until they were exact again. Of no
-	// others some may have been too many.
+	// Units were admitted since construction by those parts of the limiter that spared, until they were exact again. What
+	// was too much is among them: over all keys, no more than that was used above limits.
 	Units uint64
 }
 

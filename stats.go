@@ -30,7 +30,8 @@ type Stats struct {
 	// buckets they are 0, and the share of cells whose time lies ahead.
 	BloomFill  float64
 	SketchFill float64
-	// Spared tells what Config.Overload has done beyond the plan.
+	// Spared tells what Config.Overload has done beyond the plan. FalseDenialRate and InnocentDenialRate are about what is
+	// denied: of shards that spare they are 0.
 	Spared Spared
 	// OutsidePlan tells that the limiter is not used as it was made for. Any of these is enough:
 	//
@@ -41,6 +42,7 @@ type Stats struct {
 	//     Plan.FalseDenialRate if that is higher. It is the rate of this moment: as planned, it is highest at the end of a
 	//     window, and there up to some tens of times the mean.
 	//   - TooLow is above 0.
+	//   - Spared.Active: some keys are spared.
 	OutsidePlan bool
 }
 

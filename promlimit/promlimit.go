@@ -64,6 +64,20 @@ var metrics = []metric{
 		func(s sketchlimit.Stats) float64 { return s.BloomFill }},
 	{desc("sketch_fill_ratio", "Share, 0 to 1, of cells above 0 in the current sketches."), now,
 		func(s sketchlimit.Stats) float64 { return s.SketchFill }},
+	{desc("sparing", "1 while a limiter with Overload Spare meets more than it was made for and denies certified keys only; otherwise 0."), now,
+		func(s sketchlimit.Stats) float64 { return one(s.Spared.Active) }},
+	{desc("sparing_times_total", "Times that this has begun."), total,
+		func(s sketchlimit.Stats) float64 { return float64(s.Spared.Times) }},
+	{desc("spared_units_total", "Units admitted by shards that spared, until they were exact again: what was too much is among them."), total,
+		func(s sketchlimit.Stats) float64 { return float64(s.Spared.Units) }},
+}
+
+// one returns 1 for true, and 0 for false.
+func one(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 var memory = desc("memory_bytes", "Memory that the limiter takes.")

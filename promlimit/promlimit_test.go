@@ -57,12 +57,15 @@ func TestStats(t *testing.T) {
 		{"distinct_keys", "gauge", s.DistinctKeys},
 		{"bloom_fill_ratio", "gauge", s.BloomFill},
 		{"sketch_fill_ratio", "gauge", s.SketchFill},
+		{"sparing", "gauge", 0},
+		{"sparing_times_total", "counter", 0},
+		{"spared_units_total", "counter", 0},
 		{"memory_bytes", "gauge", l.MemoryBytes()},
 	} {
 		want += fmt.Sprintf("# TYPE sketchlimit_%s %s\nsketchlimit_%s{limiter=\"api\"} %v\n", m.name, m.kind, m.name, m.value)
 	}
 	c := promlimit.New(maps.All(map[string]*sketchlimit.Limiter{"api": l}))
-	require.Equal(t, 11, testutil.CollectAndCount(c))
+	require.Equal(t, 14, testutil.CollectAndCount(c))
 	require.Equal(t, want, exposed(t, c))
 	problems, err := testutil.CollectAndLint(c)
 	require.NoError(t, err)
@@ -74,7 +77,7 @@ func TestStats(t *testing.T) {
 func exposed(t *testing.T, c prometheus.Collector) string {
 	t.Helper()
 	names := []string{"admitted_units_total", "denied_units_total", "too_low_requests_total", "rotations_total", "false_denial_rate", "innocent_denial_rate", "mean_cost_units", "distinct_keys",
-		"bloom_fill_ratio", "sketch_fill_ratio", "memory_bytes", "refused_requests_total"}
+		"bloom_fill_ratio", "sketch_fill_ratio", "sparing", "sparing_times_total", "spared_units_total", "memory_bytes", "refused_requests_total"}
 	var b strings.Builder
 	for _, name := range names {
 		text, err := testutil.CollectAndFormat(c, expfmt.TypeTextPlain, "sketchlimit_"+name)
@@ -100,6 +103,33 @@ func TestLimitersOfTheMoment(t *testing.T) {
 		require.Contains(t, exposed(t, c), `rotations_total{limiter="b"} 0`)
 		require.NotContains(t, exposed(t, c), `limiter="a"`)
 	})
+}
+
+// A limiter that meets ten times what it was made for spares until that has been gone for two windows.
+func TestSparing(t *testing.T) {
+	now := time.Unix(0, 0)
+	l, err := sketchlimit.New(sketchlimit.Config{
+		Limit: 100, Window: time.Hour, Keys: 1000, Overload: sketchlimit.Spare, Seed: 1, Clock: func() time.Time { return now },
+	})
+	require.NoError(t, err)
+	c := promlimit.New(maps.All(map[string]*sketchlimit.Limiter{"api": l}))
+	for i := range 20_000 {
+		now = now.Add(100 * time.Millisecond)
+		l.Take(fmt.Sprint(i), 20)
+	}
+	s := l.Stats().Spared
+	require.Positive(t, s.Units)
+	want := "sketchlimit_sparing_times_total{limiter=\"api\"} 1\n# TYPE sketchlimit_spared_units_total counter\n" +
+		fmt.Sprintf("sketchlimit_spared_units_total{limiter=\"api\"} %v\n", float64(s.Units))
+	text := exposed(t, c)
+	require.Contains(t, text, "sketchlimit_sparing{limiter=\"api\"} 1\n")
+	require.Contains(t, text, want)
+
+	now = now.Add(3 * time.Hour)
+	require.True(t, l.Allow("ann"))
+	text = exposed(t, promlimit.New(maps.All(map[string]*sketchlimit.Limiter{"api": l})))
+	require.Contains(t, text, "sketchlimit_sparing{limiter=\"api\"} 0\n")
+	require.Contains(t, text, want)
 }
 
 // slow is a limiter that counts how often it is read, and takes a second for it.

@@ -49,7 +49,7 @@ var exchangeScript = redis.NewScript(exchangeSource)
 // windows that count. While Redis is away nodes decide as their [Failure] says, keep what
 // they have to tell, and tell it when Redis is back. If it comes back with nothing, they
 // tell all that they have admitted; what nodes that are gone have admitted is known then
-// only where it was before.
+// only where it was before. Beyond its plan a Synced only denies: limiters that grow or spare are refused.
 //
 // The limiter may be used by itself as well: its decisions are the same, but for FailOpen
 // and FailClosed. A Synced is safe for concurrent use.

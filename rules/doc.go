@@ -41,7 +41,8 @@
 //   - keys: how many combinations of open values a window has; [DefaultKeys] if not given;
 //   - units_per_key and headroom: what keys use in a window, and the multiple of that traffic that may come;
 //   - false_denial_rate: the rate for that many keys, see [sketchlimit.Config];
-//   - memory: the most bytes of the rule, such as 512KiB, in place of these.
+//   - memory: the most bytes of the rule, such as 512KiB, in place of these;
+//   - overload: deny (the default) or spare, what the rule does when more comes, see [sketchlimit.Overload].
 //
 // Unknown fields are errors, and so are fields in a place where they would have no effect.
 package rules

@@ -46,6 +46,7 @@ type limit struct {
 	headroom   float64
 	rate       float64
 	memory     int
+	overload   sketchlimit.Overload
 }
 
 // reader reads a file and keeps the first error.
@@ -166,6 +167,7 @@ func (r *reader) limit(n *yaml.Node) *limit {
 		"units_per_key":     extra("units_per_key", func(n *yaml.Node) { l.units = r.above(n, "units_per_key", 0, math.MaxInt32) }),
 		"headroom":          extra("headroom", func(n *yaml.Node) { l.headroom = r.above(n, "headroom", 1, 1000) }),
 		"memory":            extra("memory", func(n *yaml.Node) { l.memory = r.bytes(n) }),
+		"overload":          extra("overload", func(n *yaml.Node) { l.overload = r.overload(n) }),
 	})
 	window, known := l.window()
 	switch {
@@ -241,6 +243,16 @@ func (r *reader) algorithm(n *yaml.Node) sketchlimit.Algorithm {
 		r.fail(n, "algorithm '%s', must be fixed_window, sliding_window or token_bucket", n.Value)
 	}
 	return a
+}
+
+func (r *reader) overload(n *yaml.Node) sketchlimit.Overload {
+	for _, o := range []sketchlimit.Overload{sketchlimit.Deny, sketchlimit.Spare} {
+		if r.text(n) == o.String() {
+			return o
+		}
+	}
+	r.fail(n, "overload '%s', must be deny or spare", n.Value)
+	return sketchlimit.Deny
 }
 
 // bytes reads a number of bytes, 1 or more, with or without KiB, MiB or GiB.

@@ -39,6 +39,8 @@ type Rule struct {
 	Headroom        float64 // that it is sized for; 0 if it does not say
 	FalseDenialRate float64 // that it is sized for; 0 if it says how much memory
 
+	Overload sketchlimit.Overload // what it does when more comes than it is sized for
+
 	limiter  *sketchlimit.Limiter // nil if it is Unlimited or blocks
 	index    int                  // of the limiter in the set's group
 	title    string               // see String
@@ -59,6 +61,7 @@ type counter struct {
 	headroom  float64
 	rate      float64
 	memory    int
+	overload  sketchlimit.Overload
 }
 
 // newRule returns the rule of a descriptor, without a limiter.
@@ -82,6 +85,8 @@ func newRule(p place, d *descriptor, line string) (*Rule, error) {
 		return nil, fmt.Errorf("%s: keys %d, goes with open values only: this rule has one counter", line, l.keys)
 	case !r.Keyed && (l.units > 0 || l.headroom > 0):
 		return nil, fmt.Errorf("%s: units_per_key and headroom, go with open values only: this rule has one counter", line)
+	case !r.Keyed && l.overload != sketchlimit.Deny:
+		return nil, fmt.Errorf("%s: overload %v, goes with open values only: this rule has one counter", line, l.overload)
 	case !r.Keyed:
 		r.Keys = 1
 	case l.keys > 0 || l.memory > 0:
@@ -95,8 +100,8 @@ func newRule(p place, d *descriptor, line string) (*Rule, error) {
 	case l.memory == 0:
 		r.FalseDenialRate = defaultFalseDenialRate
 	}
-	r.UnitsPerKey, r.Headroom = l.units, l.headroom
-	r.counter = counter{p, r.Limit, r.Window, r.Algorithm, r.Burst, r.Keys, l.units, l.headroom, r.FalseDenialRate, l.memory}
+	r.UnitsPerKey, r.Headroom, r.Overload = l.units, l.headroom, l.overload
+	r.counter = counter{p, r.Limit, r.Window, r.Algorithm, r.Burst, r.Keys, l.units, l.headroom, r.FalseDenialRate, l.memory, l.overload}
 	if r.Limit > 0 {
 		var err error
 		if _, r.bytes, err = r.config().Size(); err != nil {
@@ -108,7 +113,7 @@ func newRule(p place, d *descriptor, line string) (*Rule, error) {
 
 // inFile has the names that files give to the fields of a limiter's Config.
 var inFile = strings.NewReplacer("sketchlimit: ", "", "FalseDenialRate", "false_denial_rate", "UnitsPerKey", "units_per_key", "Headroom", "headroom",
-	"MemoryBytes", "memory", "Keys", "keys", "Burst", "burst")
+	"MemoryBytes", "memory", "Keys", "keys", "Burst", "burst", "Overload", "overload", "with Limit", "with requests_per_unit")
 
 // String returns domain.key_value.key_value…, which tells the rules of all files apart.
 func (r *Rule) String() string { return r.title }
@@ -117,7 +122,7 @@ func (r *Rule) config() sketchlimit.Config {
 	return sketchlimit.Config{
 		Limit: r.Limit, Window: r.Window, Algorithm: r.Algorithm, Burst: r.Burst,
 		Keys: r.Keys, UnitsPerKey: r.UnitsPerKey, Headroom: r.Headroom, FalseDenialRate: r.FalseDenialRate,
-		MemoryBytes: r.counter.memory,
+		MemoryBytes: r.counter.memory, Overload: r.Overload,
 	}
 }
 

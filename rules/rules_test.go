@@ -279,6 +279,7 @@ descriptors:
 	// Whatever changes a rule's counter makes it begin anew.
 	for _, other := range []string{file, strings.Replace(file, "keys: 500", "keys: 501", 1), file,
 		strings.Replace(file, "keys: 500", "memory: 64KiB", 1), file, strings.Replace(file, "keys: 500", "algorithm: sliding_window", 1),
+		strings.Replace(file, "keys: 500", "keys: 500, overload: spare", 1),
 		strings.Replace(file, "3, keys: 500", "3, unit_multiplier: 2", 1), file} {
 		l.write(t, other)
 		require.NoError(t, l.Reload())
@@ -329,6 +330,32 @@ descriptors:
 	require.EqualError(t, err, "tune: Traffic.Keys 0, must be 1 … 2147483647")
 	_, err = l.All()[2].Forecast()
 	require.EqualError(t, err, "sketchlimit: Limit 0, must be 1 … 2147483647")
+}
+
+// Of two rules that meet twenty times what they are made for, one goes on admitting newcomers.
+func TestOverload(t *testing.T) {
+	l := load(t, `
+domain: api
+descriptors:
+  - {key: deny, rate_limit: {unit: hour, requests_per_unit: 20, keys: 1000, overload: deny}}
+  - {key: spare, rate_limit: {unit: hour, requests_per_unit: 20, keys: 1000, overload: spare}}
+`)
+	for i := range 80_000 {
+		l.clock.now = l.clock.now.Add(40 * time.Millisecond)
+		l.Take("api", 1, descriptor(fmt.Sprint("deny=", i/4)))
+		l.Take("api", 1, descriptor(fmt.Sprint("spare=", i/4)))
+	}
+	deny, spare := l.All()[0], l.All()[1]
+	require.Equal(t, sketchlimit.Deny, deny.Overload)
+	require.Equal(t, sketchlimit.Spare, spare.Overload)
+	require.Greater(t, deny.Stats().InnocentDenialRate, 0.1, "the load is too light to tell")
+	require.False(t, deny.Stats().Spared.Active)
+	require.True(t, spare.Stats().Spared.Active)
+	require.Less(t, spare.Stats().Denied, uint64(100))
+	for i := range 100 {
+		admitted, _ := l.Take("api", 1, descriptor(fmt.Sprint("spare=new", i)))
+		require.True(t, admitted)
+	}
 }
 
 func TestFiles(t *testing.T) {

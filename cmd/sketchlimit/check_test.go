@@ -38,6 +38,7 @@ descriptors:
   - {key: given, rate_limit: {unit: hour, requests_per_unit: 100, memory: 512KiB}}
   - {key: large, rate_limit: {unit: hour, requests_per_unit: 100, memory: 512KiB, keys: 1000}}
   - {key: small, rate_limit: {unit: hour, requests_per_unit: 100, memory: 8KiB, keys: 100000}}
+  - {key: worst, rate_limit: {unit: hour, requests_per_unit: 100, keys: 1000, overload: spare}}
   - {key: bucket, rate_limit: {unit: hour, requests_per_unit: 100, algorithm: token_bucket, burst: 200, keys: 10000}}
   - {key: path, value: /free, rate_limit: {unlimited: true}}
   - {key: client, value: mallory, rate_limit: {unit: hour, requests_per_unit: 0}, shadow_mode: true}
@@ -45,7 +46,7 @@ descriptors:
 `))
 	require.Equal(t, 0, o.status, o.err)
 	assert.Empty(t, o.err)
-	assert.Regexp(t, `^9 rules, [\d.]+ MiB of counts\n\n  rule `, o.out)
+	assert.Regexp(t, `^10 rules, [\d.]+ MiB of counts\n\n  rule `, o.out)
 	for _, row := range []string{
 		`(?m)^  api\.client +100 per 1m +fixed +1,000,000 +[\d.]+ [KM]iB +([\d.]+e-\d+|below 1e-9) +[\d.]+ ×$`,
 		`(?m)^  api\.client\.path_/search\* +40 per 10m +sliding +100,000 +\d+ KiB +([\d.]+e-\d+|below 1e-9) +[\d.]+ ×$`,
@@ -53,6 +54,7 @@ descriptors:
 		`(?m)^  api\.given +100 per 1h +fixed +not said +\d+ KiB +unknown +unknown$`,
 		`(?m)^  api\.large +100 per 1h +fixed +1,000 +\d+ KiB +below 1e-9 +(≥ 64|[\d.]+) ×$`,
 		`(?m)^  api\.small +100 per 1h +fixed +100,000 +[\d.]+ KiB +\d+ % +0\.\d+ ×$`,
+		`(?m)^  api\.worst +100 per 1h +fixed, spare +1,000 +\d+ KiB +below 1e-9 +[\d.]+ ×$`,
 		`(?m)^  api\.bucket +100 per 1h, burst 200 +bucket +10,000 +\d+ KiB +([\d.]+e-\d+|below 1e-9) +[\d.]+ ×$`,
 		`(?m)^  api\.path_/free +unlimited$`,
 		`(?m)^  api\.client_mallory +blocked +shadow$`,

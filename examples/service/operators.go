@@ -61,16 +61,17 @@ type status struct {
 }
 
 type rule struct {
-	Name               string  `json:"name"`
-	Limit              int     `json:"limit"`
-	Window             string  `json:"window"`
-	Shadow             bool    `json:"shadow"`
-	Admitted           uint64  `json:"admitted"`
-	Denied             uint64  `json:"denied"`
-	Keys               float64 `json:"keys"`
-	FalseDenialRate    float64 `json:"false_denial_rate"`
-	InnocentDenialRate float64 `json:"innocent_denial_rate"`
-	MemoryBytes        int     `json:"memory_bytes"`
+	Name               string   `json:"name"`
+	Limit              int      `json:"limit"`
+	Window             string   `json:"window"`
+	Shadow             bool     `json:"shadow"`
+	Admitted           uint64   `json:"admitted"`
+	Denied             uint64   `json:"denied"`
+	Keys               float64  `json:"keys"`
+	FalseDenialRate    float64  `json:"false_denial_rate"`
+	InnocentDenialRate float64  `json:"innocent_denial_rate"`
+	MemoryBytes        int      `json:"memory_bytes"`
+	Spared             overload `json:"spared"`
 }
 
 // top is who is refused the most in the current minute.
@@ -99,7 +100,7 @@ func (s *service) status() status {
 		stats := r.Stats()
 		st.Rules = append(st.Rules, rule{
 			name, r.Limit, r.Window.String(), r.Shadow, stats.Admitted, stats.Denied, stats.DistinctKeys,
-			stats.FalseDenialRate, stats.InnocentDenialRate, r.MemoryBytes(),
+			stats.FalseDenialRate, stats.InnocentDenialRate, r.MemoryBytes(), overload(stats.Spared),
 		})
 	}
 	report := s.top.Report()

@@ -107,18 +107,21 @@ func answer(w http.ResponseWriter, v any) {
 	json.NewEncoder(w).Encode(v) // a client that has gone needs no answer
 }
 
-// watch reads the rules again on SIGHUP, and when their file has changed, until the
+// watch reads the rules again on SIGHUP, and when their file has changed, and logs which of them spare, until the
 // function it returns is called.
 func (s *service) watch() (stop func()) {
 	hangup, done := make(chan os.Signal, 1), make(chan struct{})
 	signal.Notify(hangup, syscall.SIGHUP)
-	ticker := time.NewTicker(time.Second)
-	read := s.version()
+	ticker, looks := time.NewTicker(time.Second), time.NewTicker(lookEvery)
+	read, spare := s.version(), overloads{s.logger, map[string]sketchlimit.Spared{}}
 	go func() {
 		for {
 			select {
 			case <-done:
 				return
+			case <-looks.C:
+				spare.look(s)
+				continue
 			case <-hangup:
 			case <-ticker.C:
 				if s.version() == read {
@@ -132,6 +135,7 @@ func (s *service) watch() (stop func()) {
 	return func() {
 		signal.Stop(hangup)
 		ticker.Stop()
+		looks.Stop()
 		close(done)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -15,12 +16,15 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sketchlimit/sketchlimit"
 )
 
 func build(t *testing.T, file string) *service {
@@ -189,6 +193,43 @@ func TestRunErrors(t *testing.T) {
 	}
 }
 
+// Ten times the clients that a rule is made for: the page, the metrics and the log say so, and later that it has ended.
+func TestBeyondThePlan(t *testing.T) { synctest.Test(t, testBeyondThePlan) }
+
+func testBeyondThePlan(t *testing.T) {
+	s := build(t, written(t, "keys: 1000000, overload", "units_per_key: 5, keys: 100, overload"))
+	var log strings.Builder
+	o := overloads{slog.New(slog.NewTextHandler(&log, nil)), map[string]sketchlimit.Spared{}}
+	for i := range 60_000 {
+		time.Sleep(time.Millisecond / 2)
+		s.get(fmt.Sprintf("203.0.%d.%d", i/20/250, i/20%250), "/items/1")
+	}
+	o.look(s)
+	require.Equal(t, 1, strings.Count(log.String(), "\n"))
+	require.Contains(t, log.String(), "level=WARN")
+	require.Contains(t, log.String(), "rule=api.client ")
+	client := s.seen(t).Rules[0]
+	require.Equal(t, "api.client", client.Name)
+	require.True(t, client.Spared.Active)
+	require.WithinRange(t, client.Spared.Since, time.Now().Add(-30*time.Second), time.Now())
+	require.Positive(t, client.Spared.Units)
+	require.EqualValues(t, 1, client.Spared.Times)
+	w := httptest.NewRecorder()
+	s.operators.ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	require.Contains(t, w.Body.String(), `sketchlimit_sparing{limiter="api.client"} 1`+"\n")
+
+	time.Sleep(3 * time.Minute)
+	s.get("203.0.113.7", "/items/1")
+	log.Reset()
+	o.look(s)
+	require.Equal(t, 1, strings.Count(log.String(), "\n"))
+	require.Contains(t, log.String(), "level=INFO")
+	ended := s.seen(t).Rules[0].Spared
+	require.False(t, ended.Active)
+	require.True(t, ended.Exact.Before(time.Now()))
+	require.EqualValues(t, 1, ended.Times)
+}
+
 // The page in a browser, which asks for the status again and shows what has changed.
 func TestPage(t *testing.T) {
 	s := build(t, written(t, "unit: minute", "unit: year")) // none ends while a browser starts
@@ -220,6 +261,44 @@ func TestPage(t *testing.T) {
 	require.Regexp(t, `<polyline id="line-refused" class="refused" points="[\d., ]+">`, dom)
 	require.Contains(t, dom, `<span id="lost" hidden="">`)
 	require.Greater(t, asked, 1)
+}
+
+// The page warns while a rule spares, and says since when the others are exact again.
+func TestPageBeyondThePlan(t *testing.T) {
+	s := build(t, "rules.yaml")
+	at := time.Date(2026, time.November, 23, 12, 0, 0, 0, time.UTC)
+	ended := overload{Since: at, Exact: at.Add(2 * time.Minute), Times: 1, Units: 7}
+	var rules atomic.Pointer[[]overload]
+	rules.Store(&[]overload{{Active: true, Since: at, Times: 1234, Units: 56789}, ended, {}})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/status" {
+			s.operators.ServeHTTP(w, r)
+			return
+		}
+		st := s.status()
+		st.Time = at.Add(time.Minute)
+		for i, spared := range *rules.Load() {
+			st.Rules[i].Spared = spared
+		}
+		w.Header().Set("Content-Type", "application/json")
+		json.NewEncoder(w).Encode(st)
+	}))
+	defer server.Close()
+	dom := func() string { return browse(t, "--dump-dom", "--virtual-time-budget=1500", server.URL+"/") }
+	const when = `\d{4}-\d\d-\d\d \d\d:\d\d:\d\d`
+	shown := dom()
+	require.Contains(t, shown, `<section id="overload" class="warning">`)
+	require.Regexp(t, `<li>api.client spares since `+when+`. It has spared 1,234 times, and admitted 56,789 units meanwhile.</li>`, shown)
+	require.Regexp(t, `<li>api.client.path_/search is exact from `+when+`. It has spared once, and admitted 7 units meanwhile.</li></ul>`, shown)
+
+	ended.Exact = at
+	rules.Store(&[]overload{ended, {}, {}})
+	shown = dom()
+	require.Contains(t, shown, `<section id="overload" class="">`)
+	require.Regexp(t, `<li>api.client is exact again since `+when+`.`, shown)
+
+	rules.Store(new([]overload))
+	require.Contains(t, dom(), `<section id="overload" hidden="" class="">`)
 }
 
 // required makes a missing browser an error: where the gate runs, nothing is skipped.
