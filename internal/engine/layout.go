@@ -50,10 +50,10 @@ type layout struct {
 	size        int    // words of a shard
 	light       int64  // units of a generation that a key has without an entry, at most, by the plan's threshold
 	crowded     int64  // the same where the table has no room for one
-	guarded     bool   // the doorkeepers are marked for all keys, and a key that is not there reads 0
 	peakStep    int64  // of peaks.before: 1, or more where the limit exceeds what that holds
 	turnSeed    uint64 // from which the seeds of generations follow
 	every       uint64 // units between two looks of a shard that may spare: a five-hundredth of what fills its cells
+	guarded     bool   // the doorkeepers are marked for all keys, and a key that is not there reads 0
 	far         bool   // the memory is more than caches near the processor hold
 }
 
