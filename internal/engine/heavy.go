@@ -47,7 +47,7 @@ const HeavyBucket = 16
 func newHeavyTable(limit int64, d Dimensions, print uint8) heavyTable {
 	bits, _ := heavyBits(limit)
 	asked := min(bits, (64-2-print-2*min(bits, 16))/2)
-	if asked < leastAsked {
+	if asked < min(bits, leastAsked) {
 		asked = 0
 	}
 	return heavyTable{
@@ -199,6 +199,15 @@ func (t *heavyTable) asked(entry uint64, age int) int64 {
 	return int64(entry >> ((2*t.bits + uint8(age)*t.askedBits) & 63) & (1<<(t.askedBits&63) - 1) << (t.askedStep & 63))
 }
 
+// certified is asked, and without bounds where that is as much as can be counted.
+func (t *heavyTable) certified(entry uint64, age int) int64 {
+	asked := t.asked(entry, age)
+	if asked>>(t.askedStep&63) == 1<<(t.askedBits&63)-1 {
+		return math.MaxInt64
+	}
+	return asked
+}
+
 // ask adds n units to what the key has asked for in the current generation, as far as that can be counted. Where it is
 // counted in steps, a number that differs from time to time rounds it up or down, so that it is right on average.
 func (t *heavyTable) ask(entry *uint64, n int64, turn uint64) {
@@ -207,6 +216,12 @@ func (t *heavyTable) ask(entry *uint64, n int64, turn uint64) {
 	old := *entry >> (2 * t.bits & 63) & most
 	asked := min(most, old+(uint64(n)+turn*golden>>32&(1<<step-1))>>step)
 	*entry += (asked - old) << (2 * t.bits & 63)
+}
+
+// certain returns an entry, of a generation in which nothing has come yet, that counts no more than its key has asked for.
+func (t *heavyTable) certain(entry uint64) uint64 {
+	counts := uint64(1)<<(2*t.bits) - 1
+	return entry&^counts | uint64(min(t.certified(entry, 1), t.count(entry, 1)))<<(t.bits&63)
 }
 
 // held returns how many entries have counted a key's whole generation of an age, 0 or 1.

@@ -33,8 +33,8 @@ type Spare struct {
 // spareState is a shard's, in words of its memory.
 type spareState struct {
 	on     int64  // 0 if it does not spare, or one more than the generations in a row in which it need not have
-	units  uint64 // see Episode
 	taken  int64  // entries that were taken over in the current generation
+	units  uint64 // see Episode
 	looked uint64 // units admitted when it looked last
 	start  uint64 // units admitted when the current generation began
 	before int64  // units of the generation before
@@ -58,7 +58,17 @@ const (
 
 // state returns the shard's state.
 func (r request) state() *spareState {
-	return (*spareState)(unsafe.Pointer(&r.memory[r.first+r.size-spareWords]))
+	return r.stateIn(r.memory[r.first:])
+}
+
+// saved makes a copy of the state one of a shard that has admitted nothing; a snapshot tells its units elsewhere.
+func (s *spareState) saved(admitted uint64) {
+	s.start, s.looked, s.units = s.start-admitted, s.looked-admitted, 0
+}
+
+// stateIn returns the state in a copy of a shard's memory.
+func (e *Engine) stateIn(memory []uint64) *spareState {
+	return (*spareState)(unsafe.Pointer(&memory[e.size-spareWords]))
 }
 
 // number returns that of the shard's current generation.
@@ -69,7 +79,7 @@ func (r request) number() int64 {
 	return r.s.number
 }
 
-// sparing tells whether the shard spares the key at a position, and begins to if it is time.
+// sparing tells whether the shard spares the key at a position, or a request would find that it is time to begin.
 func (r request) sparing(p Position) bool {
 	s := r.state()
 	switch ahead := p.Generation - r.number(); {
@@ -80,38 +90,61 @@ func (r request) sparing(p Position) bool {
 	case ahead != 0:
 		return false
 	}
-	if before := r.before.Load(); before != nil && before.sparesKey(r.h) {
+	if r.formerSpares(p) {
 		return true // what is read there counts here as well
 	}
-	return r.s.admitted-s.looked >= r.every && r.begins(p, s)
+	return r.due(s) && r.spare.largest() && r.wrongs(p) >= r.spare.Rate
 }
 
-// begins looks at the cells, and begins to spare if too many would be denied.
-func (r request) begins(p Position, s *spareState) bool {
+// due tells whether enough has come since the last look at the cells.
+func (r request) due(s *spareState) bool { return r.s.admitted-s.looked >= r.every }
+
+// largest tells whether nothing larger can be had that would do without sparing keys.
+func (s *Spare) largest() bool { return s.Grow == nil || s.full.Load() }
+
+// begins is for a key that is spared: its shard begins to, unless it has, or a predecessor's does.
+func (r request) begins(p Position) {
+	s := r.state()
+	switch {
+	case s.on != 0:
+	case r.formerSpares(p):
+		r.spare.goOn(p.Generation)
+	default:
+		current := int64(r.s.admitted - s.start)
+		s.on, s.bears = 1, current+int64(float64(s.before)*(1-float64(p.Elapsed)/float64(r.length)))
+		s.looked = r.s.admitted
+		r.spare.begin(p, &r.Rule)
+	}
+}
+
+// rests is for a key that is denied although its own units do not certify that: its shard need not spare yet, or a
+// larger one is to be had.
+func (r request) rests(p Position) {
+	s := r.state()
+	if s.on != 0 || p.Generation != r.number() || !r.due(s) {
+		return
+	}
 	s.looked = r.s.admitted
-	rate := r.wrongs(p)
-	if rate < r.spare.Rate {
-		if rate > r.spare.Rate*restful {
-			s.looked -= r.every / 4 * 3 // it may be ten times as high when a hundredth more has come
-		}
-		return false
-	}
-	if r.spare.Grow != nil && !r.spare.full.Load() {
+	switch rate := r.wrongs(p); {
+	case rate >= r.spare.Rate && !r.spare.largest():
 		r.spare.Grow()
-		return false
+	case rate > r.spare.Rate*restful:
+		s.looked -= r.every / 4 * 3 // it may be ten times as high when a hundredth more has come
 	}
-	current := int64(r.s.admitted - s.start)
-	s.on, s.bears = 1, current+int64(float64(s.before)*(1-float64(p.Elapsed)/float64(r.length)))
-	r.spare.begin(p, &r.Rule)
-	return true
 }
 
-// sparesKey tells whether the key's shard spares.
-func (e *Engine) sparesKey(h uint64) bool {
+// formerSpares tells whether a predecessor spares the key and still matters.
+func (r request) formerSpares(p Position) bool {
+	before := r.before.Load()
+	return before != nil && before.sparesKey(p.Generation, r.h)
+}
+
+// sparesKey tells whether the key's shard spares, or has in a generation that is kept at a later one.
+func (e *Engine) sparesKey(generation int64, h uint64) bool {
 	r := e.request(e.Shard(h), h)
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
-	return r.state().on != 0
+	return r.state().on != 0 && generation < r.number()+int64(r.generations)
 }
 
 // begin notes that a shard begins to spare.
@@ -155,6 +188,7 @@ func (r request) turnSpare(generation int64) (widen bool) {
 	if s.on == 0 {
 		return false
 	}
+	r.s.last.forget() // a key may be read otherwise from now on
 	if generation > r.number()+1 {
 		s.on = 0
 		return false
@@ -176,7 +210,7 @@ func (r request) turnSpare(generation int64) (widen bool) {
 // counted.
 func (r request) own(number int64, entry *uint64) (units int64) {
 	if age := r.number() - number; entry != nil && uint64(age) < uint64(r.generations) {
-		units = min(r.heavy.asked(*entry, int(age)), r.limit)
+		units = min(r.heavy.certified(*entry, int(age)), r.limit)
 	}
 	if before := r.before.Load(); before != nil {
 		units += before.own(number, r.h)
@@ -194,13 +228,23 @@ func (e *Engine) own(number int64, h uint64) int64 {
 
 // certified is the Verdict on a request for n units by what the key has beyond doubt used.
 func (r request) certified(p Position, n, limit int64, entry *uint64) Verdict {
-	free := limit
+	own := func(age int) int64 { return r.own(p.Generation-int64(age), entry) }
+	free, newest := limit, r.generations
 	for age := range r.generations {
-		free -= r.Weighted(r.own(p.Generation-int64(age), entry), age, p.Elapsed)
+		if units := own(age); units > 0 {
+			free, newest = free-r.Weighted(units, age, p.Elapsed), min(newest, age)
+		}
 	}
-	v := Verdict{Allowed: n >= 1 && n <= free, Remaining: int(max(free, 0)), ResetAfter: r.resetAfter(p, 0)}
+	v := Verdict{Allowed: n >= 1 && n <= free, Remaining: int(max(free, 0)), ResetAfter: r.resetAfter(p, newest)}
 	if !v.Allowed {
-		v.RetryAfter = r.retryAfter(p, n, limit, func(age int) int64 { return r.own(p.Generation-int64(age), entry) })
+		v.RetryAfter = r.retryAfter(p, n, limit, own)
+	}
+	if newest < r.generations && p.Generation == r.number() && !r.goesOn(r.state()) { // then it is read again
+		u := r.used(p, entry)
+		v.ResetAfter = r.resetAfter(p, u.newest)
+		if !v.Allowed && int64(p.Elapsed+v.RetryAfter) >= r.length {
+			v.RetryAfter = r.denied(p, u, entry, n, limit).RetryAfter
+		}
 	}
 	return v
 }
@@ -230,6 +274,7 @@ func (r request) refuseCertified(p Position, n, limit int64, v Verdict) Verdict 
 
 // admitSpared counts n units of a key although its readings deny them.
 func (r request) admitSpared(p Position, entry *uint64, h uint64, current, n int64) {
+	r.begins(p)
 	r.s.admitted += uint64(n)
 	r.s.last.forget()
 	r.state().units += uint64(n)
@@ -250,6 +295,9 @@ func (r request) admitSpared(p Position, entry *uint64, h uint64, current, n int
 		r.door.TestAndAdd(r.memory, first, h)
 	}
 	if entry == nil && r.useless(p) {
+		if s := r.state(); r.generations > 1 { // those in its cells, which weigh still in the next one
+			s.units += r.s.admitted - s.start
+		}
 		r.widen()
 	} else if entry == nil {
 		r.s.peaks.current = max(r.s.peaks.current, uint32(count))
@@ -315,5 +363,11 @@ func (r request) yields(own int64, draw uint64) bool {
 
 // forgotten counts the units of an entry that is given to another key.
 func (r request) forgotten(entry uint64) {
-	r.state().units += uint64(r.heavy.asked(entry, 0) + r.heavy.asked(entry, 1))
+	for age := range 2 {
+		units := r.heavy.asked(entry, age)
+		if r.heavy.askedStep > 0 { // the count is no less
+			units = r.heavy.count(entry, age)
+		}
+		r.state().units += uint64(units)
+	}
 }

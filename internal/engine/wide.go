@@ -110,7 +110,7 @@ func (r request) gather(usual uint64) (bucket entries) {
 		for j, e := range from {
 			if e != 0 && r.wideBucket(usual, part(e>>(r.heavy.shift&63))) == i {
 				from[j] = 0
-				r.move(e, &bucket)
+				r.move(r.heavy.certain(e), &bucket)
 			}
 		}
 	}
@@ -153,14 +153,14 @@ func (r request) turnWide(p Position) Position {
 	r.heavy.turn(r.memory[r.wideTable():r.tableEnd()], turns, suspects)
 	switch {
 	case s.on == 0:
-		r.narrow()
 	case s.before <= s.bears/4*3: // the rate falls by powers of ten with a quarter of the load
 		s.on = 0
-		r.narrow()
 	case s.before <= s.bears:
 		s.on = int64(r.generations) // one more in which it need not have spared, and it ends
-		r.narrow()
+	default:
+		return r.clamp(p)
 	}
+	r.narrow()
 	return r.clamp(p)
 }
 
@@ -187,6 +187,6 @@ func (r request) takeWide(p Position, n, limit int64) Verdict {
 	if entry != nil {
 		r.heavy.set(entry, min(r.heavy.count(*entry, 0)+n, r.limit))
 	}
-	v.Remaining -= int(n)
+	v.Remaining, v.ResetAfter = v.Remaining-int(n), r.resetAfter(p, 0)
 	return v
 }
