@@ -199,13 +199,14 @@ func (t *heavyTable) asked(entry uint64, age int) int64 {
 	return int64(entry >> ((2*t.bits + uint8(age)*t.askedBits) & 63) & (1<<(t.askedBits&63) - 1) << (t.askedStep & 63))
 }
 
-// certified is asked, and without bounds where that is as much as can be counted.
-func (t *heavyTable) certified(entry uint64, age int) int64 {
-	asked := t.asked(entry, age)
-	if asked>>(t.askedStep&63) == 1<<(t.askedBits&63)-1 {
-		return math.MaxInt64
+// own returns what the key of an entry has beyond doubt used in the generation of an age, 0 or 1, or would have if it had
+// not been denied: never more than the entry's count.
+func (t *heavyTable) own(entry uint64, age int) int64 {
+	asked, count := t.asked(entry, age), t.count(entry, age)
+	if asked>>(t.askedStep&63) == 1<<(t.askedBits&63)-1 { // it may have asked for any number
+		return count
 	}
-	return asked
+	return min(asked, count)
 }
 
 // ask adds n units to what the key has asked for in the current generation, as far as that can be counted. Where it is
@@ -218,10 +219,11 @@ func (t *heavyTable) ask(entry *uint64, n int64, turn uint64) {
 	*entry += (asked - old) << (2 * t.bits & 63)
 }
 
-// certain returns an entry, of a generation in which nothing has come yet, that counts no more than its key has asked for.
+// certain returns an entry, of a generation in which nothing has come yet, that counts what its key
+// has beyond doubt used.
 func (t *heavyTable) certain(entry uint64) uint64 {
 	counts := uint64(1)<<(2*t.bits) - 1
-	return entry&^counts | uint64(min(t.certified(entry, 1), t.count(entry, 1)))<<(t.bits&63)
+	return entry&^counts | uint64(t.own(entry, 1))<<(t.bits&63)
 }
 
 // held returns how many entries have counted a key's whole generation of an age, 0 or 1.

@@ -210,7 +210,7 @@ func (r request) turnSpare(generation int64) (widen bool) {
 // counted.
 func (r request) own(number int64, entry *uint64) (units int64) {
 	if age := r.number() - number; entry != nil && uint64(age) < uint64(r.generations) {
-		units = min(r.heavy.certified(*entry, int(age)), r.limit)
+		units = r.heavy.own(*entry, int(age))
 	}
 	if before := r.before.Load(); before != nil {
 		units += before.own(number, r.h)

@@ -60,7 +60,7 @@ func (n *node) free(t int64, key int, limit int64) int64 {
 func (w *world) charge(o op, limit int64) {
 	n := w.nodes[o.node]
 	n.oracle.charge(o.at, o.key, int64(o.n), limit)
-	over := -n.oracle.free(o.at, o.key, int64(n.config.Limit))
+	over := -n.oracle.free(max(o.at, n.seen), o.key, int64(n.config.Limit)) // when units weigh least
 	if over <= n.above[o.key] {
 		return
 	}
