@@ -43,6 +43,13 @@ var snapshotConfigs = map[string]sketchlimit.Config{
 
 const snapshotWindow = 10 * time.Second
 
+// snapshotHeader is the bytes of a header, which 8 of its sum follow. The numbers in it have 8.
+const (
+	snapshotHeader = 240
+	snapshotShards = snapshotHeader + 8
+	probesAt       = 8 * (3 + 6 + 2) // those of the doorkeepers
+)
+
 // snapshotLimiter returns a limiter whose seed is drawn, and its clock in ns.
 func snapshotLimiter(t testing.TB, c sketchlimit.Config) (*sketchlimit.Limiter, *atomic.Int64) {
 	t.Helper()
@@ -135,10 +142,10 @@ func TestSnapshotFormat(t *testing.T) {
 	require.True(t, l.Take("key", 3).Allowed)
 	b := snapshot(t, l)
 	require.Equal(t, "sklimit\x03\a", string(b[:9]))
-	require.Len(t, b, 8*(3+6+8+8+1)+8+8*(1+2*(8+4))+8)
-	require.EqualValues(t, 1e18/snapshotWindow, binary.LittleEndian.Uint64(b[216:]), "generation")
-	require.Equal(t, uint64(0x809d7cf064542b2f), xxhash.Sum64(b))
-	require.Equal(t, xxhash.Sum64(append(b[:208:208], b[216:len(b)-8]...)), binary.LittleEndian.Uint64(b[len(b)-8:]))
+	require.Len(t, b, 8*(3+6+8+8+1+4)+8+8*(1+2*(8+4))+8)
+	require.EqualValues(t, 1e18/snapshotWindow, binary.LittleEndian.Uint64(b[248:]), "generation")
+	require.Equal(t, uint64(0xcd26f295e5e6e093), xxhash.Sum64(b))
+	require.Equal(t, xxhash.Sum64(append(b[:240:240], b[248:len(b)-8]...)), binary.LittleEndian.Uint64(b[len(b)-8:]))
 }
 
 // What is refused says why, and the limiter is as it was.
@@ -151,7 +158,7 @@ func TestSnapshotRefused(t *testing.T) {
 	patched := func(at int, b byte) []byte { // with the sum of the header put right
 		p := bytes.Clone(saved)
 		p[at] ^= b
-		binary.LittleEndian.PutUint64(p[208:], xxhash.Sum64(p[:208]))
+		binary.LittleEndian.PutUint64(p[240:], xxhash.Sum64(p[:240]))
 		return p
 	}
 	for _, tt := range []struct {
@@ -165,9 +172,9 @@ func TestSnapshotRefused(t *testing.T) {
 		{"text", bytes.Repeat([]byte("text"), 999), c, sketchlimit.ErrSnapshot, "begins with 74 65"},
 		{"cut", saved[:len(saved)-1], c, sketchlimit.ErrSnapshot, "ends after"},
 		{"goes on", append(bytes.Clone(saved), 0), c, sketchlimit.ErrSnapshot, "goes on after"},
-		{"header", patched(208, 0)[:215], c, sketchlimit.ErrSnapshot, "ends after 215"},
+		{"header", patched(240, 0)[:247], c, sketchlimit.ErrSnapshot, "ends after 247"},
 		{"version", patched(7, 1), c, sketchlimit.ErrSnapshotMismatch, ": version 2, must be 3"},
-		{"generation", patched(216+7, 0x80), c, sketchlimit.ErrSnapshot, "generation"},
+		{"generation", patched(248+7, 0x80), c, sketchlimit.ErrSnapshot, "generation"},
 		{"sum", patched(3000, 1), c, sketchlimit.ErrSnapshot, "wrong sum"},
 		{"seed", saved, sketchlimit.Config{Limit: 100, Seed: 5}, sketchlimit.ErrSnapshotMismatch, ""},
 		{"xxhash", saved, sketchlimit.Config{Limit: 100, Hash: sketchlimit.XXHash(5)}, sketchlimit.ErrSnapshotMismatch, "another hash, key or seed"},
@@ -246,7 +253,7 @@ func corrupted(r *rand.Rand, b []byte) []byte {
 	case 4:
 		return append(b, b[:1+i]...)
 	case 5: // in the header
-		b[r.IntN(216)] ^= byte(1 + r.IntN(255))
+		b[r.IntN(248)] ^= byte(1 + r.IntN(255))
 	}
 	return b
 }
@@ -303,9 +310,9 @@ func FuzzReadFrom(f *testing.F) {
 	f.Fuzz(func(t *testing.T, config uint8, b []byte) {
 		l, now := snapshotLimiter(t, configs[int(config)%len(configs)])
 		b = bytes.Clone(b)
-		if len(b) >= 216 {
-			binary.LittleEndian.PutUint64(b[208:], xxhash.Sum64(b[:208]))
-			rest := append(bytes.Clone(b[:208]), b[216:len(b)-8]...)
+		if len(b) >= 248 {
+			binary.LittleEndian.PutUint64(b[240:], xxhash.Sum64(b[:240]))
+			rest := append(bytes.Clone(b[:240]), b[248:len(b)-8]...)
 			binary.LittleEndian.PutUint64(b[len(b)-8:], xxhash.Sum64(rest))
 		}
 		before := snapshot(t, l)
@@ -314,7 +321,7 @@ func FuzzReadFrom(f *testing.F) {
 			return
 		}
 		binary.LittleEndian.PutUint64(b[192:], 0) // of a predecessor that is not there
-		require.Equal(t, b[216:len(b)-8], snapshot(t, l)[216:len(b)-8])
+		require.Equal(t, b[248:len(b)-8], snapshot(t, l)[248:len(b)-8])
 		for i := range int64(20) {
 			l.Stats()
 			l.Take(keyName(i), 1)

@@ -125,7 +125,7 @@ func (e *Engine) copyShard(i int, p Position, to *shardCopy, others [][]uint64) 
 	s, r := &e.shards[i], to.request(0, 0)
 	s.mu.Lock()
 	copy(to.memory, e.memory[i*e.size:])
-	r.s.number, r.s.peaks = s.number, s.peaks
+	r.s.number, r.s.peaks, r.s.admitted = s.number, s.peaks, s.admitted
 	for age := range others {
 		e.share.Load().copyTheirs(others[age], e.request(i, 0), max(p.Generation, s.number)-int64(age))
 	}

@@ -51,6 +51,7 @@ func (s Stages) read(r *snapshotReader, most int, fits func(seed, hash uint64) e
 		newest = max(newest, latest)
 	}
 	restored.Since = min(h.Since, newest)
+	restored.spared = restored.sparing(h.Spared)
 	return restored, newest, r.end()
 }
 
@@ -139,7 +140,7 @@ func (e *Engine) readShards(s *snapshotReader) (newest int64, err error) {
 		if err := s.words(memory[e.generations*e.generation:]); err != nil {
 			return 0, err
 		}
-		latest, err := e.restoreSpare(i)
+		latest, err := e.generationIn(i)
 		if err != nil {
 			return 0, err
 		}
@@ -148,16 +149,14 @@ func (e *Engine) readShards(s *snapshotReader) (newest int64, err error) {
 	return newest, nil
 }
 
-// restoreSpare makes a shard that was read a sound one where it may spare, and returns the number of its generation.
-func (e *Engine) restoreSpare(i int) (number int64, err error) {
+// generationIn returns the number of the generation of a shard that was read, which a wide one has in its memory.
+func (e *Engine) generationIn(i int) (number int64, err error) {
 	r := e.request(i, 0)
 	if !e.Spares() {
 		return r.s.number, nil
 	}
-	s := r.state()
-	s.start, s.looked, s.from = 0, 0, 0 // of units that this engine has not admitted
-	if r.wide() && !e.has(s.number) {
-		return 0, fmt.Errorf("%w: damaged: generation %d of %v", ErrSnapshot, s.number, time.Duration(e.length))
+	if number := r.state().number; r.wide() && !e.has(number) {
+		return 0, fmt.Errorf("%w: damaged: generation %d of %v", ErrSnapshot, number, time.Duration(e.length))
 	}
 	return r.number(), nil
 }
@@ -188,6 +187,7 @@ func (e *Engine) Become(restored Stages) error {
 	if e.Stages().hasAdmitted() {
 		return errLate
 	}
+	e.spare.become(restored.spared)
 	in := restored.Engine
 	e.seed, e.turnSeed, e.bucket.seed = in.seed, in.turnSeed, in.bucket.seed
 	for i := range e.shards { // in place, because Stats may be reading
@@ -206,9 +206,10 @@ func (g *Growth) Become(restored Stages) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	e := g.Current.Load()
-	if g.admitted > 0 || (Stages{e, e.before.Load(), g.since}).hasAdmitted() {
+	if g.admitted > 0 || (Stages{Engine: e, Before: e.before.Load(), Since: g.since}).hasAdmitted() {
 		return errLate
 	}
+	e.spare.become(restored.spared)
 	restored.Engine.follow(restored.Before)
 	e.next.Store(restored.Engine)
 	g.Current.Store(restored.Engine)

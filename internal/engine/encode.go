@@ -47,6 +47,13 @@ type header struct {
 	Engine  snapshotDimensions
 	Before  snapshotDimensions // 0 where there is none
 	Since   int64              // latest generation that Before may have counted in
+	Spared  snapshotSpared
+}
+
+// snapshotSpared is what a Spare knows beside the shards, and the units of shards that have ended.
+type snapshotSpared struct {
+	Since, Last  int64
+	Times, Units uint64
 }
 
 // snapshotRule is what the arithmetic of a window or a bucket follows from. Spans are ns.
@@ -83,6 +90,7 @@ func (d *snapshotDimensions) dimensions() Dimensions {
 type Stages struct {
 	Engine, Before *Engine
 	Since          int64 // latest generation that Before may have counted in
+	spared         snapshotSpared
 }
 
 // Stages returns those of an engine that does not grow.
@@ -94,7 +102,7 @@ func (g *Growth) Stages() Stages {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	e := g.Current.Load()
-	return Stages{e, e.before.Load(), g.since}
+	return Stages{Engine: e, Before: e.before.Load(), Since: g.since}
 }
 
 // Write writes a snapshot, which [Stages.Read] restores, for keys under a hash that gives SnapshotText this sum.
@@ -102,6 +110,7 @@ func (s Stages) Write(to io.Writer, hash uint64) (int64, error) {
 	h := header{
 		Magic: [len(snapshotMagic)]byte([]byte(snapshotMagic)), Version: snapshotVersion,
 		Seed: s.Engine.seed, Hash: hash, Rule: s.Engine.Rule.snapshot(), Engine: s.Engine.dims.snapshot(), Since: s.Since,
+		Spared: s.Engine.snapshotSpared(),
 	}
 	if s.Before != nil {
 		h.Before = s.Before.dims.snapshot()
@@ -141,6 +150,9 @@ func (e *Engine) snapshotShard(to []uint64, i int) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	copy(to, e.memory[i*e.size:])
+	if e.Spares() {
+		e.stateIn(to).saved(s.admitted)
+	}
 	return s.number
 }
 

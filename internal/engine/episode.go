@@ -42,3 +42,43 @@ func (e *Engine) spared(p Position) (on bool, units uint64) {
 	}
 	return on, units
 }
+
+// snapshotSpared returns what a snapshot is to hold.
+func (e *Engine) snapshotSpared() snapshotSpared {
+	if !e.Spares() {
+		return snapshotSpared{}
+	}
+	e.spare.mu.Lock()
+	defer e.spare.mu.Unlock()
+	return snapshotSpared{e.spare.since, e.spare.last, e.spare.times, e.spare.units}
+}
+
+// sparing returns what a snapshot holds, which was written before its shards, with those that spare.
+func (s Stages) sparing(held snapshotSpared) snapshotSpared {
+	for _, e := range []*Engine{s.Engine, s.Before} {
+		if e == nil || !e.Spares() {
+			continue
+		}
+		for i := range e.shards {
+			r := e.request(i, 0)
+			if r.state().on == 0 {
+				continue
+			}
+			if held.Times == 0 {
+				held = snapshotSpared{e.nanos(Position{Generation: r.number()}), r.number(), 1, held.Units}
+			}
+			held.Last = max(held.Last, r.number())
+		}
+	}
+	return held
+}
+
+// become makes an episode that was restored the present one, if keys may be spared.
+func (s *Spare) become(held snapshotSpared) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.since, s.last, s.times, s.units = held.Since, held.Last, held.Times, held.Units
+}

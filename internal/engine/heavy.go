@@ -47,7 +47,7 @@ const HeavyBucket = 16
 func newHeavyTable(limit int64, d Dimensions, print uint8) heavyTable {
 	bits, _ := heavyBits(limit)
 	asked := min(bits, (64-2-print-2*min(bits, 16))/2)
-	if asked < leastAsked {
+	if asked < min(bits, leastAsked) {
 		asked = 0
 	}
 	return heavyTable{
@@ -202,6 +202,16 @@ func (t *heavyTable) asked(entry uint64, age int) int64 {
 	return int64(entry >> ((2*t.bits + uint8(age)*t.askedBits) & 63) & (1<<(t.askedBits&63) - 1) << (t.askedStep & 63))
 }
 
+// own returns what the key of an entry has beyond doubt used in the generation of an age, 0 or 1, or would have if it had
+// not been denied: never more than the entry's count.
+func (t *heavyTable) own(entry uint64, age int) int64 {
+	asked, count := t.asked(entry, age), t.count(entry, age)
+	if asked>>(t.askedStep&63) == 1<<(t.askedBits&63)-1 { // it may have asked for any number
+		return count
+	}
+	return min(asked, count)
+}
+
 // ask adds n units to what the key has asked for in the current generation, as far as that can be counted. Where it is
 // counted in steps, a number that differs from time to time rounds it up or down, so that it is right on average.
 func (t *heavyTable) ask(entry *uint64, n int64, turn uint64) {
@@ -210,6 +220,13 @@ func (t *heavyTable) ask(entry *uint64, n int64, turn uint64) {
 	old := *entry >> (2 * t.bits & 63) & most
 	asked := min(most, old+(uint64(n)+turn*golden>>32&(1<<step-1))>>step)
 	*entry += (asked - old) << (2 * t.bits & 63)
+}
+
+// certain returns an entry, of a generation in which nothing has come yet, that counts what its key
+// has beyond doubt used.
+func (t *heavyTable) certain(entry uint64) uint64 {
+	counts := uint64(1)<<(2*t.bits) - 1
+	return entry&^counts | uint64(t.own(entry, 1))<<(t.bits&63)
 }
 
 // held returns how many entries have counted a key's whole generation of an age, 0 or 1.

@@ -65,7 +65,17 @@ func (l *layout) every() uint64 { return max(64, uint64(l.cells.Width())*uint64(
 
 // state returns the shard's state.
 func (r request) state() *spareState {
-	return (*spareState)(unsafe.Pointer(&r.memory[r.first+r.size-spareWords]))
+	return r.stateIn(r.memory[r.first:])
+}
+
+// saved makes a copy of the state one of a shard that has admitted nothing yet.
+func (s *spareState) saved(admitted uint64) {
+	s.start, s.looked, s.from = s.start-admitted, s.looked-admitted, s.from-admitted
+}
+
+// stateIn returns the state in a copy of a shard's memory.
+func (e *Engine) stateIn(memory []uint64) *spareState {
+	return (*spareState)(unsafe.Pointer(&memory[e.size-spareWords]))
 }
 
 // number returns that of the shard's current generation.
@@ -76,7 +86,7 @@ func (r request) number() int64 {
 	return r.s.number
 }
 
-// sparing tells whether the shard spares the key at a position, and begins to if it is time.
+// sparing tells whether the shard spares the key at a position, or a request would find that it is time to begin.
 func (r request) sparing(p Position) bool {
 	s := r.state()
 	switch ahead := p.Generation - r.number(); {
@@ -87,47 +97,61 @@ func (r request) sparing(p Position) bool {
 	case ahead != 0:
 		return false
 	}
-	if before := r.before.Load(); before != nil && before.sparesKey(r.h) {
-		r.begin(p, s) // what is read there counts here as well
-		return true
+	if r.formerSpares(p) {
+		return true // what is read there counts here as well
 	}
-	return r.s.admitted-s.looked >= r.every() && r.tooMany(p, s) && r.begin(p, s)
+	return r.due(s) && r.spare.largest() && r.wrongs(p) >= r.spare.Rate
 }
 
-// tooMany looks at the cells, and tells whether too many would be denied and nothing larger can be had.
-func (r request) tooMany(p Position, s *spareState) bool {
-	s.looked = r.s.admitted
-	rate := r.wrongs(p)
-	if rate < r.spare.Rate {
-		if rate > r.spare.Rate*nearly {
-			s.looked -= r.every() / 4 * 3
-		}
-		return false
-	}
-	if r.spare.Grow != nil && !r.spare.full.Load() {
-		r.spare.Grow()
-		return false
-	}
-	return true
-}
+// due tells whether enough has come since the last look at the cells.
+func (r request) due(s *spareState) bool { return r.s.admitted-s.looked >= r.every() }
 
-// begin makes the shard spare, and returns true.
-func (r request) begin(p Position, s *spareState) bool {
+// largest tells whether nothing larger can be had that would do without sparing keys.
+func (s *Spare) largest() bool { return s.Grow == nil || s.full.Load() }
+
+// begins is for a key that is spared, or that is so by a predecessor: the shard begins to spare, unless it has.
+func (r request) begins(p Position) {
+	s := r.state()
+	if s.on > 0 {
+		return
+	}
 	if s.on == 0 {
 		s.from = r.s.admitted
 	}
 	current := int64(r.s.admitted - s.start)
 	s.on, s.bears = 1, current+int64(float64(s.before)*(1-float64(p.Elapsed)/float64(r.length)))
+	s.looked = r.s.admitted
 	r.spare.begin(p, &r.Rule)
-	return true
 }
 
-// sparesKey tells whether the key's shard spares.
-func (e *Engine) sparesKey(h uint64) bool {
+// rests is for a key that is denied although its own units do not certify that: its shard need not spare yet, or a
+// larger one is to be had.
+func (r request) rests(p Position) {
+	s := r.state()
+	if s.on > 0 || p.Generation != r.number() || !r.due(s) {
+		return
+	}
+	s.looked = r.s.admitted
+	switch rate := r.wrongs(p); {
+	case rate >= r.spare.Rate && !r.spare.largest():
+		r.spare.Grow()
+	case rate > r.spare.Rate*nearly:
+		s.looked -= r.every() / 4 * 3
+	}
+}
+
+// formerSpares tells whether a predecessor spares the key and still matters.
+func (r request) formerSpares(p Position) bool {
+	before := r.before.Load()
+	return before != nil && before.sparesKey(p.Generation, r.h)
+}
+
+// sparesKey tells whether the key's shard spares, or has in a generation that is kept at a later one.
+func (e *Engine) sparesKey(generation int64, h uint64) bool {
 	r := e.request(e.Shard(h), h)
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
-	return r.state().on > 0
+	return r.state().on != 0 && generation < r.number()+int64(r.generations)
 }
 
 // begin notes that a shard begins to spare.
@@ -168,6 +192,9 @@ func (r request) turnSpare(generation int64) (widen bool) {
 	s := r.state()
 	units := int64(r.s.admitted - s.start)
 	s.start, s.before, s.taken = r.s.admitted, units, 0
+	if s.on != 0 {
+		r.s.last.forget() // a key may be read otherwise from now on
+	}
 	turns := generation - r.number()
 	switch {
 	case s.on > 0 && (turns > 1 || r.wide() && units <= s.bears/4*3): // the rate falls by powers of ten with a quarter less
@@ -204,7 +231,7 @@ func (s *Spare) ended(units uint64) {
 // counted.
 func (r request) own(number int64, entry *uint64) (units int64) {
 	if age := r.number() - number; entry != nil && uint64(age) < uint64(r.generations) {
-		units = min(r.heavy.asked(*entry, int(age)), r.limit)
+		units = r.heavy.own(*entry, int(age))
 	}
 	if before := r.before.Load(); before != nil {
 		units += before.own(number, r.h)
@@ -222,13 +249,23 @@ func (e *Engine) own(number int64, h uint64) int64 {
 
 // certified is the Verdict on a request for n units by what the key has beyond doubt used.
 func (r request) certified(p Position, n, limit int64, entry *uint64) Verdict {
-	free := limit
+	own := func(age int) int64 { return r.own(p.Generation-int64(age), entry) }
+	free, newest := limit, r.generations
 	for age := range r.generations {
-		free -= r.Weighted(r.own(p.Generation-int64(age), entry), age, p.Elapsed)
+		if units := own(age); units > 0 {
+			free, newest = free-r.Weighted(units, age, p.Elapsed), min(newest, age)
+		}
 	}
-	v := Verdict{Allowed: n >= 1 && n <= free, Remaining: int(max(free, 0)), ResetAfter: r.resetAfter(p, 0)}
+	v := Verdict{Allowed: n >= 1 && n <= free, Remaining: int(max(free, 0)), ResetAfter: r.resetAfter(p, newest)}
 	if !v.Allowed {
-		v.RetryAfter = r.retryAfter(p, n, limit, func(age int) int64 { return r.own(p.Generation-int64(age), entry) })
+		v.RetryAfter = r.retryAfter(p, n, limit, own)
+	}
+	if newest < r.generations && p.Generation == r.number() && !r.goesOn(r.state()) { // then it is read again
+		u := r.used(p, entry)
+		v.ResetAfter = r.resetAfter(p, u.newest)
+		if !v.Allowed && int64(p.Elapsed+v.RetryAfter) >= r.length {
+			v.RetryAfter = r.denied(p, u, entry, n, limit).RetryAfter
+		}
 	}
 	return v
 }
@@ -258,6 +295,7 @@ func (r request) refuseCertified(p Position, n, limit int64, v Verdict) Verdict 
 
 // admitSpared counts n units of a key although its readings deny them.
 func (r request) admitSpared(p Position, entry *uint64, h uint64, current, n int64) {
+	r.begins(p)
 	r.s.admitted += uint64(n)
 	r.s.last.forget()
 	count := min(current+n, r.limit)

@@ -163,6 +163,9 @@ func (r request) takeAny(p Position, n, limit int64, e Effort, entry *uint64) Ve
 		if entry == nil && r.Spares() {
 			entry = r.competeFull(p, current+n)
 		}
+		if r.Spares() && r.formerSpares(p) { // which may have lost units of the key
+			r.begins(p)
+		}
 		r.add(entry, h, current, n)
 		if at.block != nil {
 			r.share.Load().admit(at, current+n)
@@ -172,11 +175,12 @@ func (r request) takeAny(p Position, n, limit int64, e Effort, entry *uint64) Ve
 	if r.Spares() {
 		if v, ok := r.spared(p, n, limit, entry); ok && v.Allowed {
 			r.admitSpared(p, entry, h, current, n)
-			v.Remaining -= int(n)
+			v.Remaining, v.ResetAfter = v.Remaining-int(n), r.resetAfter(p, 0)
 			return v
 		} else if ok {
 			return r.refuseCertified(p, n, limit, v)
 		}
+		r.rests(p)
 	}
 	return r.refuse(p, n, limit, enough, entry, u)
 }

@@ -115,7 +115,7 @@ func (r request) gather(usual uint64) (bucket entries) {
 		for j, e := range from {
 			if e != 0 && r.wideBucket(usual, part(e>>(r.heavy.shift&63))) == i {
 				from[j] = 0
-				r.move(e, &bucket)
+				r.move(r.heavy.certain(e), &bucket)
 			}
 		}
 	}
@@ -186,6 +186,6 @@ func (r request) takeWide(p Position, n, limit int64) Verdict {
 	if entry != nil {
 		r.heavy.set(entry, min(r.heavy.count(*entry, 0)+n, r.limit))
 	}
-	v.Remaining -= int(n)
+	v.Remaining, v.ResetAfter = v.Remaining-int(n), r.resetAfter(p, 0)
 	return v
 }

@@ -131,7 +131,7 @@ func (b *bench) sequence(kind string, seed uint64) {
 		o := g.next()
 		ops = append(ops, o)
 		w.run(o)
-		if kind == "grow" {
+		if s.configs[0].MaxMemoryBytes > 0 {
 			settle()
 		}
 		for _, v := range w.found {

@@ -8,6 +8,9 @@ import (
 
 // judgePeek judges what a peek tells beforehand.
 func (w *world) judgePeek(o op, d sketchlimit.Decision, free int64) {
+	if w.nodes[o.node].config.Overload == sketchlimit.Spare {
+		return // it may begin to spare keys with the request, which is told the same
+	}
 	if d.Allowed && int64(o.n) > free {
 		w.fail("over-admission", o, "Peek admits, the exact algorithm has %d free: %+v", free, d)
 	}
@@ -41,10 +44,10 @@ func (w *world) judgeReset(o op, d sketchlimit.Decision, q quota) {
 	if p := n.peek(one, later); int64(p.Remaining) != q.most {
 		w.fail("reset", o, "%d of %d free after ResetAfter: %+v, then %+v", p.Remaining, q.most, d, p)
 	}
-	if left := n.oracle.free(later, o.key, q.limit); left != q.most {
+	if left := n.free(later, o.key, q.limit); left != q.most {
 		w.fail("reset", o, "%d of %d free by the exact algorithm after ResetAfter: %+v", left, q.most, d)
 	}
-	if n.oracle.scale == nil && d.ResetAfter > 0 {
+	if n.oracle.scale == nil && d.ResetAfter > 0 && n.config.Overload == sketchlimit.Deny { // what is spared may not be kept in mind
 		if p := n.peek(one, later-1); int64(p.Remaining) == q.most {
 			w.fail("reset late", o, "all free a nanosecond before ResetAfter: %+v", d)
 		}
@@ -76,10 +79,10 @@ func (w *world) judgeRetry(o op, d sketchlimit.Decision, q quota) {
 	if p := n.peek(o, later); !p.Allowed {
 		w.fail("retry", o, "Peek denies after RetryAfter: %+v, then %+v", d, p)
 	}
-	if left := n.oracle.free(later, o.key, q.limit); left < int64(o.n) {
+	if left := n.free(later, o.key, q.limit); left < int64(o.n) {
 		w.fail("retry", o, "%d free by the exact algorithm after RetryAfter: %+v", left, d)
 	}
-	if p := n.peek(o, later-1); p.Allowed {
+	if p := n.peek(o, later-1); p.Allowed && n.config.Overload == sketchlimit.Deny {
 		w.fail("retry late", o, "Peek admits a nanosecond before RetryAfter: %+v", d)
 	}
 }
@@ -135,7 +138,7 @@ func (w *world) compare(o op, n *node, d, before sketchlimit.Decision) {
 		// Of a limit that is shared an admitted request may be told less: what the
 		// others weighed when they were last weighed.
 		left := before.Remaining - o.n
-		if before.Allowed && (d.Remaining > left || d.Remaining < left && n.share == nil) {
+		if before.Allowed && (d.Remaining > left && !n.spares(o.at) || d.Remaining < left && n.share == nil) {
 			w.fail("take is not peek", o, "took %+v, Peek before %+v", d, before)
 		}
 		return

@@ -25,8 +25,8 @@ type setup struct {
 
 // kinds are what episodes try, one at a time. Those of the second list are concurrent.
 var (
-	sequential = []string{"fixed", "sliding", "subwindows", "bucket", "tiers", "group", "storm", "share", "grow", "snapshot", "alone"}
-	concurrent = []string{"threads", "threads-group", "threads-share", "threads-grow"}
+	sequential = []string{"fixed", "sliding", "subwindows", "bucket", "tiers", "group", "storm", "share", "grow", "snapshot", "alone", "spare"}
+	concurrent = []string{"threads", "threads-group", "threads-share", "threads-grow", "threads-spare"}
 )
 
 func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0x61647665727361)) }
@@ -35,7 +35,7 @@ func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0x61647
 func draw(r *rand.Rand, kind string) setup {
 	s := setup{kind: kind, start: drawStart(r)}
 	switch kind {
-	case "threads-group", "threads-share", "threads-grow":
+	case "threads-group", "threads-share", "threads-grow", "threads-spare":
 		s = draw(r, strings.TrimPrefix(kind, "threads-"))
 		s.kind = kind
 		return s
@@ -91,6 +91,8 @@ func (s *setup) drawConfigs(r *rand.Rand) {
 		c.Plan, c.MemoryBytes = nil, 24<<10
 		c.MaxMemoryBytes = 1 << 20
 		s.add(c)
+	case "spare":
+		s.drawSpare(r)
 	default:
 		s.alone = s.kind == "alone"
 		s.add(drawConfig(r, anyAlgorithm(r)))

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -14,6 +15,9 @@ type snapshot struct {
 	bytes  []byte
 	oracle *oracle
 	seen   int64
+
+	above    map[int]int64
+	allAbove int64
 }
 
 // save takes a snapshot.
@@ -26,7 +30,7 @@ func (w *world) save(o op) {
 		w.fail("snapshot", o, "WriteTo: %d of %d bytes, %v", written, b.Len(), err)
 		return
 	}
-	n.saved = &snapshot{b.Bytes(), n.oracle.clone(), n.seen}
+	n.saved = &snapshot{b.Bytes(), n.oracle.clone(), n.seen, maps.Clone(n.above), n.allAbove}
 	if o.arg != 0 { // through a file, which takes longer
 		path := filepath.Join(w.folder(o), "snapshot")
 		if err := n.limiter.Save(path); err != nil {
@@ -79,6 +83,7 @@ func (w *world) restore(o op) {
 		}
 	}
 	n.limiter, n.oracle, n.seen, n.tooLow, n.burst.mixed = limiter, n.saved.oracle.clone(), n.saved.seen, 0, true
+	n.above, n.allAbove = maps.Clone(n.saved.above), n.saved.allAbove
 	if n.seen != math.MinInt64 {
 		// A snapshot has the times of what was counted. The latest that was seen may be later.
 		limiter.TakeAt(at(n.seen), name(0), 0)

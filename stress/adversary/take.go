@@ -147,20 +147,21 @@ func (w *world) take(o op) bool {
 	}
 	a := n.ask(o)
 	n.came(o, q)
+	q.free = n.free(o.at, o.key, q.limit)
 	if o.form.reserves() {
 		w.judgeReserve(o, a, looked, b)
 	}
 	if a.Allowed && (!q.fits(o) || int64(o.n) > q.free) {
 		w.fail("over-admission", o, "admitted %d units, the exact algorithm has %d free; %+v", o.n, q.free, a.Decision)
 	}
-	if a.Allowed != before.Allowed {
+	if a.Allowed != before.Allowed && !(a.Allowed && n.spares(o.at)) {
 		w.fail("take is not peek", o, "allowed is %v, Peek before %+v", a.Allowed, before)
 	}
 	if w.alone && n.share == nil {
 		w.judgeAlone(o, a, q, b)
 	}
 	if a.Allowed && o.n >= 1 {
-		n.oracle.charge(o.at, o.key, int64(o.n), q.limit)
+		w.charge(o, q.limit)
 		q.free -= int64(o.n)
 	}
 	if a.told {
@@ -195,14 +196,14 @@ func (n *node) lookReserve(o op) (a answer) {
 func (w *world) takeLightly(o op) {
 	n := w.nodes[o.node]
 	limit := n.lower(o)
-	free := n.oracle.free(o.at, o.key, limit)
 	a := n.ask(o)
+	free := n.free(o.at, o.key, limit)
 	n.see(o.at)
 	if a.Allowed && o.n >= 1 {
 		if int64(o.n) > free {
 			w.fail("over-admission", o, "admitted %d units, the exact algorithm has %d free; %+v", o.n, free, a.Decision)
 		}
-		n.oracle.charge(o.at, o.key, int64(o.n), limit)
+		w.charge(o, limit)
 		free -= int64(o.n)
 	}
 	if int64(a.Remaining) > max(0, free) {

@@ -23,7 +23,8 @@ func (w *world) takeTogether(o op) bool {
 	for i, n := range w.nodes {
 		n.came(o, all[i].quota)
 	}
-	if d.Allowed != want {
+	spares := w.anySpares()
+	if d.Allowed != want && !(d.Allowed && spares) {
 		w.fail("group is not peek", o, "allowed %v, Peeks before say %v", d.Allowed, want)
 	}
 	for i := range w.nodes {
@@ -32,12 +33,12 @@ func (w *world) takeTogether(o op) bool {
 	retry := peek.RetryAfter
 	if told {
 		retry = d.RetryAfter
-		if d.By != peek.By || !d.Allowed && d != peek {
+		if (d.By != peek.By || !d.Allowed && d != peek) && !spares {
 			w.fail("group is not peek", o, "took %+v, Peek before %+v", d, peek)
 		}
 		w.judgeBy(o, d, all)
 	}
-	if !d.Allowed {
+	if !d.Allowed && !spares {
 		w.last = last{true, w.behind, o, retry}
 	}
 	return d.Allowed
@@ -49,7 +50,7 @@ func (w *world) askEach(o op) (all []asked, admit bool) {
 	for i, n := range w.nodes {
 		w.behind = w.behind || n.oracle.passed(o.at)
 		all[i] = asked{n.quota(o), n.peek(o, o.at)}
-		w.judgePeek(o, all[i].before, all[i].free)
+		w.judgePeek(op{node: i, key: o.key, n: o.n}, all[i].before, all[i].free)
 		admit = admit && all[i].before.Allowed
 		if o.form >= formNow {
 			n.clock.Store(o.at)
@@ -62,24 +63,26 @@ func (w *world) askEach(o op) (all []asked, admit bool) {
 // charged then and only then.
 func (w *world) judgeMember(o op, i int, allowed bool, was asked) {
 	n := w.nodes[i]
+	o.node = i
+	was.free = n.free(o.at, o.key, was.limit)
 	if allowed {
 		if o.n < 1 || int64(o.n) > was.free {
 			w.fail("over-admission", o, "limiter %d admits %d units, the exact algorithm has %d", i, o.n, was.free)
 		}
 		if o.n >= 1 {
-			n.oracle.charge(o.at, o.key, int64(o.n), was.limit)
+			w.charge(o, was.limit)
 		}
 	}
 	after := n.peek(o, o.at)
 	switch {
-	case allowed && after.Remaining > max(0, was.before.Remaining-o.n):
+	case allowed && after.Remaining > max(0, was.before.Remaining-o.n) && n.config.Overload == sketchlimit.Deny:
 		w.fail("half-consumed", o, "the group admits %d, limiter %d was not charged: before %+v, after %+v", o.n, i, was.before, after)
 	case !allowed && after.Remaining < was.before.Remaining:
 		w.fail("half-consumed", o, "the group denies, limiter %d was charged: before %+v, after %+v", i, was.before, after)
-	case !allowed && after != was.before:
+	case !allowed && after != was.before && n.config.Overload == sketchlimit.Deny:
 		w.fail("group is not peek", o, "the group denies, limiter %d: before %+v, after %+v", i, was.before, after)
 	}
-	w.judgePeek(o, after, n.oracle.free(o.at, o.key, was.limit))
+	w.judgePeek(o, after, n.free(o.at, o.key, was.limit))
 }
 
 // callTogether asks the group. It returns false if all that is told is whether.
@@ -124,16 +127,19 @@ func (w *world) judgeTightest(o op, d sketchlimit.Decision, all []asked) {
 
 // judgeBy judges a group's decision, which is that of its By-th limiter.
 func (w *world) judgeBy(o op, d sketchlimit.Decision, all []asked) {
-	w.judgeTightest(o, d, all)
 	if d.By < 0 || d.By >= len(all) {
+		w.fail("group", o, "by %d of %d", d.By, len(all))
 		return
+	}
+	if !w.anySpares() {
+		w.judgeTightest(o, d, all)
 	}
 	by := d.By
 	d.By = 0
 	of := o
 	of.node = by
 	n, q := w.nodes[by], all[by].quota
-	q.free = n.oracle.free(o.at, o.key, q.limit) // after the request
+	q.free = n.free(o.at, o.key, q.limit) // after the request
 	w.judgeDecision(of, d, q)
 	if d.Limit != int(q.limit) {
 		w.fail("limit", of, "Decision.Limit %d, must be %d", d.Limit, q.limit)

@@ -37,6 +37,9 @@ type node struct {
 	saved   *snapshot
 	tooLow  uint64 // requests below the lowest limit since the limiter was made
 	burst   burst
+
+	above    map[int]int64 // the most units that a key had above the limit
+	allAbove int64         // their sum
 }
 
 type violation struct {
@@ -50,7 +53,7 @@ type violation struct {
 func newWorld(s setup, m maker) (*world, error) {
 	w := &world{setup: s, make: m}
 	for i := range s.configs {
-		n := &node{config: s.configs[i], seen: math.MinInt64, given: map[parcel]*message{}}
+		n := &node{config: s.configs[i], seen: math.MinInt64, given: map[parcel]*message{}, above: map[int]int64{}}
 		n.clock.Store(s.start)
 		n.config.Clock = func() time.Time { return at(n.clock.Load()) }
 		if err := n.renew(m); err != nil {
