@@ -93,14 +93,25 @@ func (r request) sparing(p Position) bool {
 	if r.formerSpares(p) {
 		return true // what is read there counts here as well
 	}
-	return r.due(s) && r.spare.largest() && r.wrongs(p) >= r.spare.Rate
+	return r.s.admitted-s.looked >= r.every && r.tooMany(p, s)
 }
 
-// due tells whether enough has come since the last look at the cells.
-func (r request) due(s *spareState) bool { return r.s.admitted-s.looked >= r.every }
-
-// largest tells whether nothing larger can be had that would do without sparing keys.
-func (s *Spare) largest() bool { return s.Grow == nil || s.full.Load() }
+// tooMany looks at the cells, and tells whether too many would be denied. If they need not be, it is not looked again
+// for a while, by whomever: a look takes as long as hundreds of decisions.
+func (r request) tooMany(p Position, s *spareState) bool {
+	rate := r.wrongs(p)
+	full := r.spare.Grow == nil || r.spare.full.Load()
+	if rate >= r.spare.Rate && full {
+		return true
+	}
+	s.looked = r.s.admitted
+	if rate >= r.spare.Rate {
+		r.spare.Grow()
+	} else if rate > r.spare.Rate*restful {
+		s.looked -= r.every / 4 * 3 // it may be ten times as high when a hundredth more has come
+	}
+	return false
+}
 
 // begins is for a key that is spared: its shard begins to, unless it has, or a predecessor's does.
 func (r request) begins(p Position) {
@@ -114,22 +125,6 @@ func (r request) begins(p Position) {
 		s.on, s.bears = 1, current+int64(float64(s.before)*(1-float64(p.Elapsed)/float64(r.length)))
 		s.looked = r.s.admitted
 		r.spare.begin(p, &r.Rule)
-	}
-}
-
-// rests is for a key that is denied although its own units do not certify that: its shard need not spare yet, or a
-// larger one is to be had.
-func (r request) rests(p Position) {
-	s := r.state()
-	if s.on != 0 || p.Generation != r.number() || !r.due(s) {
-		return
-	}
-	s.looked = r.s.admitted
-	switch rate := r.wrongs(p); {
-	case rate >= r.spare.Rate && !r.spare.largest():
-		r.spare.Grow()
-	case rate > r.spare.Rate*restful:
-		s.looked -= r.every / 4 * 3 // it may be ten times as high when a hundredth more has come
 	}
 }
 
@@ -239,7 +234,7 @@ func (r request) certified(p Position, n, limit int64, entry *uint64) Verdict {
 	if !v.Allowed {
 		v.RetryAfter = r.retryAfter(p, n, limit, own)
 	}
-	if newest < r.generations && p.Generation == r.number() && !r.goesOn(r.state()) { // then it is read again
+	if newest < r.generations && p.Generation == r.s.number { // in the next one the key may be read again
 		u := r.used(p, entry)
 		v.ResetAfter = r.resetAfter(p, u.newest)
 		if !v.Allowed && int64(p.Elapsed+v.RetryAfter) >= r.length {
