@@ -33,7 +33,7 @@ type spareState struct {
 	on     int64  // see below
 	from   uint64 // units admitted when it began
 	taken  int64  // entries that were taken over in the current generation
-	looked uint64 // units admitted when it looked last
+	looked uint64 // units seen when it looked last
 	start  uint64 // units admitted when the current generation began
 	before int64  // units of the generation before
 	bears  int64  // units of a window when it began to spare
@@ -69,8 +69,8 @@ func (r request) state() *spareState {
 }
 
 // saved makes a copy of the state one of a shard that has admitted nothing yet.
-func (s *spareState) saved(admitted uint64) {
-	s.start, s.looked, s.from = s.start-admitted, s.looked-admitted, s.from-admitted
+func (s *spareState) saved(admitted, seen uint64) {
+	s.start, s.looked, s.from = s.start-admitted, s.looked-seen, s.from-admitted
 }
 
 // stateIn returns the state in a copy of a shard's memory.
@@ -100,14 +100,42 @@ func (r request) sparing(p Position) bool {
 	if r.formerSpares(p) {
 		return true // what is read there counts here as well
 	}
-	return r.due(s) && r.spare.largest() && r.wrongs(p) >= r.spare.Rate
+	return r.seen()-s.looked >= r.every() && r.tooMany(p, s)
 }
 
-// due tells whether enough has come since the last look at the cells.
-func (r request) due(s *spareState) bool { return r.s.admitted-s.looked >= r.every() }
+// tooMany looks at the cells, and tells whether too many would be denied. If they need not be, it is not looked again
+// for a while, by whomever: a look takes as long as hundreds of decisions.
+func (r request) tooMany(p Position, s *spareState) bool {
+	rate := r.wrongs(p)
+	if before := r.before.Load(); before != nil {
+		rate = max(rate, before.wrongsOf(p, r.h)) // what is read there counts here as well
+	}
+	full := r.spare.Grow == nil || r.spare.full.Load()
+	if rate >= r.spare.Rate && full {
+		return true
+	}
+	s.looked = r.seen()
+	if rate >= r.spare.Rate {
+		r.spare.Grow()
+	} else if rate > r.spare.Rate*nearly {
+		s.looked -= r.every() / 4 * 3
+	}
+	return false
+}
 
-// largest tells whether nothing larger can be had that would do without sparing keys.
-func (s *Spare) largest() bool { return s.Grow == nil || s.full.Load() }
+// seen returns the units that were asked for, denied ones as well: a shard that denies everybody is to look, too.
+func (r request) seen() uint64 { return r.s.admitted + r.s.denied }
+
+// wrongsOf is wrongs of a predecessor in the shard that a key is in, 0 if that is in another generation.
+func (e *Engine) wrongsOf(p Position, h uint64) float64 {
+	r := e.request(e.Shard(h), h)
+	r.s.mu.Lock()
+	defer r.s.mu.Unlock()
+	if r.s.number != p.Generation {
+		return 0
+	}
+	return r.wrongs(p)
+}
 
 // begins is for a key that is spared, or that is so by a predecessor: the shard begins to spare, unless it has.
 func (r request) begins(p Position) {
@@ -120,24 +148,8 @@ func (r request) begins(p Position) {
 	}
 	current := int64(r.s.admitted - s.start)
 	s.on, s.bears = 1, current+int64(float64(s.before)*(1-float64(p.Elapsed)/float64(r.length)))
-	s.looked = r.s.admitted
+	s.looked = r.seen()
 	r.spare.begin(p, &r.Rule)
-}
-
-// rests is for a key that is denied although its own units do not certify that: its shard need not spare yet, or a
-// larger one is to be had.
-func (r request) rests(p Position) {
-	s := r.state()
-	if s.on > 0 || p.Generation != r.number() || !r.due(s) {
-		return
-	}
-	s.looked = r.s.admitted
-	switch rate := r.wrongs(p); {
-	case rate >= r.spare.Rate && !r.spare.largest():
-		r.spare.Grow()
-	case rate > r.spare.Rate*nearly:
-		s.looked -= r.every() / 4 * 3
-	}
 }
 
 // formerSpares tells whether a predecessor spares the key and still matters.
@@ -260,7 +272,7 @@ func (r request) certified(p Position, n, limit int64, entry *uint64) Verdict {
 	if !v.Allowed {
 		v.RetryAfter = r.retryAfter(p, n, limit, own)
 	}
-	if newest < r.generations && p.Generation == r.number() && !r.goesOn(r.state()) { // then it is read again
+	if newest < r.generations && p.Generation == r.s.number { // in the next one the key may be read again
 		u := r.used(p, entry)
 		v.ResetAfter = r.resetAfter(p, u.newest)
 		if !v.Allowed && int64(p.Elapsed+v.RetryAfter) >= r.length {
@@ -326,10 +338,10 @@ func (r request) admitSpared(p Position, entry *uint64, h uint64, current, n int
 // nothing any more, and need not be kept until the next turn.
 func (r request) useless(p Position) bool {
 	s := r.state()
-	if r.s.admitted-s.looked < usefulLooks*r.every() {
+	if r.seen()-s.looked < usefulLooks*r.every() {
 		return false
 	}
-	s.looked = r.s.admitted
+	s.looked = r.seen()
 	return r.wrongs(p) > uselessRate
 }
 

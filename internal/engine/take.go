@@ -180,7 +180,6 @@ func (r request) takeAny(p Position, n, limit int64, e Effort, entry *uint64) Ve
 		} else if ok {
 			return r.refuseCertified(p, n, limit, v)
 		}
-		r.rests(p)
 	}
 	return r.refuse(p, n, limit, enough, entry, u)
 }

@@ -20,7 +20,7 @@ func (b *bench) threads(kind string, seed uint64) {
 	defer func() { w.close() }()
 	g := newGenerator(r, w)
 	g.keys = 1 + r.IntN(12)
-	w.alone = g.keys == 1
+	w.alone = g.keys == 1 && !w.anySpares()
 	steps, told := 0, map[string]bool{}
 	for _, o := range g.plot {
 		w.run(o)

@@ -33,8 +33,12 @@ func (w *world) takeTogether(o op) bool {
 	retry := peek.RetryAfter
 	if told {
 		retry = d.RetryAfter
-		if (d.By != peek.By || !d.Allowed && d != peek) && !spares {
+		bound := d.Allowed && d.Remaining < peek.Remaining-o.n // of a limit that is shared: admitting, it may tell less
+		if (d.By != peek.By && !bound || !d.Allowed && d != peek) && !spares {
 			w.fail("group is not peek", o, "took %+v, Peek before %+v", d, peek)
+		}
+		if !spares && !bound {
+			w.judgeTightest(o, d, all)
 		}
 		w.judgeBy(o, d, all)
 	}
@@ -130,9 +134,6 @@ func (w *world) judgeBy(o op, d sketchlimit.Decision, all []asked) {
 	if d.By < 0 || d.By >= len(all) {
 		w.fail("group", o, "by %d of %d", d.By, len(all))
 		return
-	}
-	if !w.anySpares() {
-		w.judgeTightest(o, d, all)
 	}
 	by := d.By
 	d.By = 0

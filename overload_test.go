@@ -1,0 +1,342 @@
+package sketchlimit_test
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/internal/testkit"
+)
+
+func TestOverloadRefused(t *testing.T) {
+	plan := sketchlimit.Plan{Shards: 1, BloomBytes: 64, BloomProbes: 1, Depth: 3, Width: 64, CellBits: 8}
+	for text, c := range map[string]sketchlimit.Config{
+		"Overload -1, must be Deny or Spare":                       {Limit: 100, Overload: -1},
+		"Overload 7, must be Deny or Spare":                        {Limit: 100, Overload: 7},
+		"Overload spare, goes with windows only":                   {Limit: 100, Overload: sketchlimit.Spare, Algorithm: sketchlimit.TokenBucket},
+		"Overload spare with SubWindows 2, must be at most 1":      {Limit: 100, Overload: sketchlimit.Spare, SubWindows: 2},
+		"Overload spare with Limit 1, must be 2 … 16383":           {Limit: 1, Overload: sketchlimit.Spare},
+		"Overload spare with Limit 16384, must be 2 … 16383":       {Limit: 16384, Overload: sketchlimit.Spare},
+		"Overload spare with Plan.HeavyEntries 0, must be above 0": {Limit: 100, Overload: sketchlimit.Spare, Plan: &plan},
+		"MaxMemoryBytes 1, must be at least":                       {Limit: 100, Overload: sketchlimit.Spare, MaxMemoryBytes: 1},
+		"FalseDenialRate 2, must be 1e-12 … below 1":               {Limit: 100, Overload: sketchlimit.Spare, FalseDenialRate: 2},
+		"MemoryBytes 100, must be at least 4088 to hold one shard": {Limit: 2, Overload: sketchlimit.Spare, MemoryBytes: 100},
+		"Limit 0, must be 1 … 2147483647":                          {Overload: sketchlimit.Spare},
+	} {
+		if c.Window = time.Second; c.Keys == 0 && c.Plan == nil && c.MemoryBytes == 0 {
+			c.Keys = 1000
+		}
+		_, err := sketchlimit.New(c)
+		require.ErrorContains(t, err, "sketchlimit: "+text)
+		_, _, err = c.Size()
+		require.ErrorContains(t, err, text)
+	}
+	for _, limit := range []int{2, 3, 16, 17, 100, 1024, 16383} {
+		for _, a := range []sketchlimit.Algorithm{sketchlimit.SlidingWindow, sketchlimit.FixedWindow} {
+			l := build(t, sketchlimit.Config{Limit: limit, Window: time.Second, Algorithm: a, Keys: 1000, Overload: sketchlimit.Spare})
+			require.NotZero(t, l.Plan().HeavyEntries)
+			_, err := l.Share()
+			require.ErrorContains(t, err, "Share with Overload spare, must be deny")
+		}
+	}
+	require.Equal(t, "deny", sketchlimit.Deny.String())
+	require.Equal(t, "spare", sketchlimit.Spare.String())
+	require.Equal(t, "Overload(7)", sketchlimit.Overload(7).String())
+}
+
+// overloaded is a limiter beside exact counts of what it admits.
+type overloaded struct {
+	*sketchlimit.Limiter
+	t      testing.TB
+	config sketchlimit.Config
+	now    *atomic.Int64
+	random *rand.Rand
+	used   map[string][2]int64 // in the current generation, and in the one before
+	number int64               // of the current one
+	above  map[string]int64    // the most that a key had above the limit
+	all    int64               // their sum
+	exact  bool                // nothing may be over-admitted now
+	spared int                 // requests that were over-admitted
+}
+
+const overloadWindow = 10 * time.Second
+
+func newOverloaded(t testing.TB, c sketchlimit.Config) *overloaded {
+	o := &overloaded{t: t, now: new(atomic.Int64), random: rand.New(rand.NewPCG(1, 2)), used: map[string][2]int64{}, above: map[string]int64{}}
+	o.now.Store(1e18)
+	c.Window, c.Seed, c.Overload = overloadWindow, 1, sketchlimit.Spare
+	if c.Limit == 0 {
+		c.Limit = 100
+	}
+	if c.Clock == nil {
+		c.Clock = func() time.Time { return time.Unix(0, o.now.Load()) }
+	}
+	o.config, o.number, o.Limiter = c, o.now.Load()/int64(overloadWindow), build(t, c)
+	return o
+}
+
+// take asks for n units, and holds what is admitted against the exact algorithm, fed with what was admitted before.
+func (o *overloaded) take(key string, n int) bool {
+	now := o.now.Load()
+	for number := now / int64(overloadWindow); o.number < number; o.number++ {
+		for k, u := range o.used {
+			if o.used[k] = [2]int64{0, u[0]}; u[0] == 0 {
+				delete(o.used, k)
+			}
+		}
+	}
+	d := o.Take(key, n)
+	if !d.Allowed {
+		return false
+	}
+	u := o.used[key]
+	u[0] += int64(n)
+	o.used[key] = u
+	weighted := u[0]
+	if o.config.Algorithm == sketchlimit.SlidingWindow {
+		left := int64(overloadWindow) - now%int64(overloadWindow)
+		weighted += (u[1]*left + int64(overloadWindow) - 1) / int64(overloadWindow)
+	}
+	if above := weighted - int64(o.config.Limit); above > 0 {
+		o.spared++
+		require.False(o.t, o.exact && !o.Stats().Spared.Active, "over-admitted while Stats says that it is exact")
+		o.all += max(0, above-o.above[key])
+		o.above[key] = max(o.above[key], above)
+	}
+	return true
+}
+
+// window sends requests for n units each by so many keys, requests of each on average, and of some innocent ones and
+// abusers between, until the window ends. It returns the requests of innocent keys that were denied.
+func (o *overloaded) window(keys, requests, n int) (denied int) {
+	start := o.now.Load()
+	all := keys * requests
+	for i := range all {
+		o.now.Store(start + int64(i)*int64(overloadWindow)/int64(all))
+		o.take(fmt.Sprint("crowd ", o.random.IntN(keys)), n)
+		if i%50 == 0 && !o.take(fmt.Sprint("innocent ", (i/50)%(1+all/1000)), 1) {
+			denied++
+		}
+		if i%4 == 0 {
+			o.take(fmt.Sprint("abuser ", i/4%8), 1+i/4%3)
+		}
+	}
+	o.now.Store(start + int64(overloadWindow))
+	s := o.Stats().Spared
+	require.LessOrEqual(o.t, o.all, int64(s.Units), "keys have more above the limit than is accounted for")
+	o.exact = s.Times == 0 || !s.Active && !s.Exact.After(time.Unix(0, o.now.Load()))
+	return denied
+}
+
+// Within the plan nothing changes; beyond it the limiter says that it spares keys, denies no innocent ones, and accounts
+// for each unit above a limit; afterwards it says when it is exact again, and is.
+func TestSpare(t *testing.T) {
+	testkit.Unraced(t)
+	for name, c := range map[string]sketchlimit.Config{
+		"sliding":    {},
+		"fixed":      {Algorithm: sketchlimit.FixedWindow},
+		"limit 2000": {Limit: 2000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.Keys, c.UnitsPerKey = 400, 20
+			n := 1
+			if c.Limit == 2000 {
+				c.UnitsPerKey, n = 400, 20
+			}
+			requests := int(c.UnitsPerKey) / n
+			o := newOverloaded(t, c)
+			for range 3 {
+				require.Zero(t, o.window(400, requests, n))
+				require.Equal(t, sketchlimit.Spared{}, o.Stats().Spared)
+				require.Zero(t, o.spared)
+			}
+			began := time.Unix(0, o.now.Load())
+			denied := 0
+			for i := range 4 {
+				d := o.window(4000, requests, 3*n)
+				if s := o.Stats(); i > 0 {
+					denied += d
+					require.True(t, s.Spared.Active)
+					require.True(t, s.OutsidePlan)
+					require.Zero(t, s.Spared.Exact)
+				}
+			}
+			t.Logf("%d requests over-admitted; %d units above limits, %d accounted for", o.spared, o.all, o.Stats().Spared.Units)
+			require.Zero(t, denied, "innocents")
+			s := o.Stats().Spared
+			require.EqualValues(t, 1, s.Times)
+			require.False(t, s.Since.Before(began))
+			require.NotZero(t, s.Units)
+
+			for range 8 {
+				o.window(400, requests, n)
+			}
+			require.True(t, o.exact)
+			before := o.spared
+			s = o.Stats().Spared
+			require.False(t, s.Active)
+			require.False(t, s.Exact.IsZero())
+			require.EqualValues(t, 1, s.Times)
+			for range 3 {
+				o.window(400, requests, n)
+			}
+			require.Equal(t, before, o.spared)
+			require.Equal(t, s, o.Stats().Spared)
+		})
+	}
+}
+
+// spareState loads a limiter until it spares keys, and until its shards are wide if wide.
+func (o *overloaded) spareState(windows int) {
+	for range windows {
+		o.window(4000, 20, 3)
+	}
+	require.True(o.t, o.Stats().Spared.Active)
+}
+
+// Decisions allocate nothing, also those with which shards begin to spare keys, become wide and narrow again.
+func TestSpareAllocatesNothing(t *testing.T) {
+	testkit.Unraced(t)
+	for _, a := range []sketchlimit.Algorithm{sketchlimit.SlidingWindow, sketchlimit.FixedWindow} {
+		o := newOverloaded(t, sketchlimit.Config{Keys: 400, Algorithm: a})
+		keys := make([]string, 4000)
+		for k := range keys {
+			keys[k] = fmt.Sprint(k)
+		}
+		load := func(of, n, requests int) { // for ten windows
+			i := 0
+			require.Less(t, testing.AllocsPerRun(1, func() {
+				for range requests {
+					o.now.Add(10 * int64(overloadWindow) / int64(requests))
+					o.Take(keys[i%of], n)
+					o.Allow(keys[i%7])
+					o.Peek(keys[i%of])
+					i++
+				}
+			}), 5.) // of the runtime's own
+		}
+		load(len(keys), 60, 40_000)
+		require.True(t, o.Stats().Spared.Active)
+		load(400, 1, 40_000)
+		require.False(t, o.Stats().Spared.Active)
+	}
+}
+
+// A limiter that is restored goes on as the one that was saved: it spares the keys, says so, and accounts for them.
+func TestSpareSnapshots(t *testing.T) {
+	testkit.Unraced(t)
+	for _, a := range []sketchlimit.Algorithm{sketchlimit.SlidingWindow, sketchlimit.FixedWindow} {
+		for windows := 1; windows <= 3; windows++ {
+			o := newOverloaded(t, sketchlimit.Config{Keys: 400, Algorithm: a})
+			o.spareState(windows)
+			o.now.Add(int64(overloadWindow) / 10)
+			for range 2000 {
+				o.take(fmt.Sprint("crowd ", o.random.IntN(4000)), 1)
+			}
+			saved := snapshot(t, o.Limiter)
+			restored := build(t, o.config)
+			_, err := restored.ReadFrom(bytes.NewReader(saved))
+			require.NoError(t, err)
+			require.Equal(t, saved, snapshot(t, restored))
+			require.Equal(t, o.Stats().Spared, restored.Stats().Spared)
+			for i := range 4000 {
+				key := fmt.Sprint("crowd ", i)
+				require.Equal(t, o.Peek(key), restored.Peek(key))
+			}
+			require.Equal(t, o.Peek("abuser 1"), restored.Peek("abuser 1"))
+			o.Limiter = restored
+			for range 3 {
+				o.window(4000, 20, 3)
+			}
+			for range 6 {
+				o.window(400, 20, 1)
+			}
+			require.True(t, o.exact)
+
+			for range min(100, *corruptions) {
+				into := build(t, o.config)
+				_, err := into.ReadFrom(bytes.NewReader(corrupted(o.random, saved)))
+				require.ErrorIs(t, err, sketchlimit.ErrSnapshot)
+				require.Equal(t, sketchlimit.Spared{}, into.Stats().Spared)
+			}
+		}
+	}
+}
+
+// A limiter that may grow does so first, and spares keys when there is nothing larger; it never takes more than it may.
+func TestSpareGrows(t *testing.T) {
+	testkit.Unraced(t)
+	o := newOverloaded(t, sketchlimit.Config{Keys: 400, MaxMemoryBytes: 24 << 10})
+	least := o.MemoryBytes()
+	most, active := 0, false
+	for range 8 {
+		o.window(4000, 20, 3)
+		time.Sleep(5 * time.Millisecond) // it is replaced in the background
+		most = max(most, o.MemoryBytes())
+		require.LessOrEqual(t, o.MemoryBytes(), o.config.MaxMemoryBytes)
+		active = active || o.Stats().Spared.Active
+	}
+	require.Greater(t, most, least)
+	require.True(t, active)
+	for range 8 {
+		o.window(400, 20, 1)
+		time.Sleep(5 * time.Millisecond)
+	}
+	require.True(t, o.exact)
+	t.Logf("%d … %d bytes, %d units above limits, %d accounted for", least, most, o.all, o.Stats().Spared.Units)
+}
+
+// Goroutines ask while shards begin to spare keys, become wide and narrow, while others read Stats and write snapshots.
+func TestSpareAtOnce(t *testing.T) {
+	const requests = 10_000 / testkit.Slowdown
+	for _, c := range []sketchlimit.Config{
+		{Keys: 500},
+		{Keys: 500, Algorithm: sketchlimit.FixedWindow},
+		{Keys: 500, MaxMemoryBytes: 16 << 10},
+	} {
+		o := newOverloaded(t, c)
+		begin, end := sync.WaitGroup{}, make(chan struct{})
+		for g := range 8 {
+			begin.Go(func() {
+				random := rand.New(rand.NewPCG(uint64(g), 9))
+				for i := range requests {
+					keys := 50
+					if i < requests/2 {
+						keys = 5000
+					}
+					o.Take(fmt.Sprint(random.IntN(keys)), 40)
+					o.Allow("heavy")
+					o.Peek(fmt.Sprint(random.IntN(keys)))
+					o.now.Add(int64(overloadWindow) / requests)
+				}
+			})
+		}
+		var aside sync.WaitGroup
+		aside.Go(func() {
+			for last := uint64(0); ; {
+				select {
+				case <-end:
+					return
+				default:
+				}
+				s := o.Stats().Spared
+				require.GreaterOrEqual(t, s.Units, last)
+				last = s.Units
+				restored := build(t, o.config)
+				_, err := restored.ReadFrom(bytes.NewReader(snapshot(t, o.Limiter)))
+				require.NoError(t, err)
+			}
+		})
+		begin.Wait()
+		close(end)
+		aside.Wait()
+		require.NotZero(t, o.Stats().Spared.Times)
+	}
+}
