@@ -8,8 +8,8 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # The race detector needs a C compiler; without one the tests run without it.
 RACE := $(if $(shell command -v $$(go env CC) 2>/dev/null),-race)
 
-.PHONY: test $(MODULES:%=test/%) unraced lint strangers vuln fuzz mutate soak adversary bench bench-peers bench-overload bench-sketches \
-	bench-tune bench-floor bench-ordinary bench-traces bench-causes bench-live bench-http bench-snapshots report \
+.PHONY: test $(MODULES:%=test/%) unraced lint strangers vuln fuzz mutate soak adversary attack bench bench-peers bench-overload \
+	bench-sketches bench-tune bench-floor bench-ordinary bench-traces bench-causes bench-live bench-http bench-snapshots report \
 	bench-redis bench-synced strict-sizes sizes sizing
 
 test: ## every test of every module, two modules at once: some wait for servers and clocks
@@ -49,6 +49,9 @@ ADVERSARY_FOR ?= 1h
 
 adversary: ## an hour of attacks, judged by exact oracles; ADVERSARY_FLAGS="-seed n -kind k" repeats one
 	go run -C stress ./adversary -for $(ADVERSARY_FOR) $(ADVERSARY_FLAGS)
+
+attack: ## what it takes to have a chosen client denied, by what the attacker sees
+	go run -C stress ./attack
 
 bench: ## the library's own benchmarks
 	go test -run '^$$' -bench . ./bench ./bloom ./cms

@@ -214,7 +214,7 @@ func TestBucketNeverOverAdmits(t *testing.T) {
 	for i := range 200 {
 		c := randomBucket(r)
 		if c.MemoryBytes = 64 << 10; i%2 == 0 {
-			c.MemoryBytes = 4100
+			c.MemoryBytes = 4608
 		}
 		admitted, over := againstGCRA(t, build(t, c), c, 1+r.IntN(300), 4000/testkit.Slowdown, r)
 		require.Zero(t, over, "%+v", c)

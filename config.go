@@ -111,14 +111,19 @@ type Config struct {
 	// Plan, with Plan.HeavyEntries. It begins at ten times FalseDenialRate, 1e-4 if that is not set. With Limit below 17 it
 	// takes a third more memory.
 	Overload Overload
-	// Hash is what keys are hashed by; XXHash(Seed) if nil. Where strangers choose the bytes
-	// of their keys it is to be a keyed one, such as [MapHash].
+	// Hash is what keys are hashed by; KeyedHash(Seed) if nil.
 	Hash Hash
 	// Seed makes a limiter reproducible: with the same seed, keys and times, one
 	// goroutine gets the same decisions bit for bit. 0 draws one from
 	// crypto/rand, which is what a service wants: whoever knows the seed can
-	// choose keys that collide, unless the Hash is keyed.
+	// choose keys that collide, unless the Hash has a key of its own.
 	Seed uint64
+	// Coarse makes the limiter tell less, and decide the same. Remaining is rounded down to quarters of the limit (of
+	// the burst, of a bucket), and tells the quarter in use as used up: of a limit of 100 it is 75 until 25 units are
+	// used, then 50, 25, 1, and 0 where none is left. ResetAfter is that of a quota which is used up now. RetryAfter and
+	// the wait of [Limiter.Reserve] are exact. Set it where strangers can see decisions about keys that are not their
+	// own: from exact ones they learn which keys share cells, see SECURITY.md.
+	Coarse bool
 	// Clock is read by the forms without a time, at every decision; it must be safe
 	// for concurrent use. nil is the wall clock, see [NewWindowManager], which a
 	// limiter reads once every [Resolution] if its generations, or the time in which
@@ -233,24 +238,22 @@ func (c *Config) burst() int {
 }
 
 // rule returns the arithmetic of a checked Config.
-func (c *Config) rule() engine.Rule {
-	rule := c.exactRule()
+func (c *Config) rule() (rule engine.Rule) {
+	switch subWindows := max(c.SubWindows, 1); c.Algorithm {
+	case TokenBucket:
+		rule = engine.NewBucket(c.Limit, c.burst(), c.Window)
+	case FixedWindow:
+		rule = engine.NewWindow(c.Limit, c.Window, 1)
+	default:
+		rule = engine.NewWindow(c.Limit, c.Window/time.Duration(subWindows), subWindows+1)
+	}
+	if c.Coarse {
+		rule = rule.Coarse()
+	}
 	if c.Overload == Spare {
-		return rule.Sparing(&engine.Spare{Rate: min(spareFrom*c.goal(), 1), Lowest: int64(c.lowest())})
+		rule = rule.Sparing(&engine.Spare{Rate: min(spareFrom*c.goal(), 1), Lowest: int64(c.lowest())})
 	}
 	return rule
-}
-
-// exactRule returns the same where nothing is spared.
-func (c *Config) exactRule() engine.Rule {
-	subWindows := max(c.SubWindows, 1)
-	switch c.Algorithm {
-	case TokenBucket:
-		return engine.NewBucket(c.Limit, c.burst(), c.Window)
-	case FixedWindow:
-		return engine.NewWindow(c.Limit, c.Window, 1)
-	}
-	return engine.NewWindow(c.Limit, c.Window/time.Duration(subWindows), subWindows+1)
 }
 
 // generation returns the length of a generation.
@@ -275,9 +278,9 @@ func (c *Config) headroom() float64 {
 	return c.Headroom
 }
 
-// coarse tells whether times may be late by [Resolution]: what flows back in that time is
+// late tells whether times may be late by [Resolution]: what flows back in that time is
 // little of the whole.
-func (c *Config) coarse() bool {
+func (c *Config) late() bool {
 	rule := c.rule()
 	if rule.IsBucket() {
 		return rule.Fills() >= int64(100*Resolution)

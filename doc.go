@@ -48,8 +48,8 @@
 //
 // # Attackers and restarts
 //
-// The default hash is not keyed: where strangers choose the bytes of their keys freely,
-// set [Config.Hash], see SECURITY.md. [Limiter.Save] and [Limiter.Load] carry what clients have
+// Strangers may choose the bytes of their keys: whoever does not know the seed finds no two that count as one but
+// by chance, see [KeyedHash]. [Limiter.Save] and [Limiter.Load] carry what clients have
 // used over a restart.
 //
 // # Sources

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/bits"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -81,14 +82,15 @@ func TestTwinsUnderEverySeed(t *testing.T) {
 	}
 }
 
-// Whoever can choose the bytes of keys spends the quota of others, unless the hash is keyed.
+// Whoever can choose the bytes of keys spends the quota of others under XXHash, and under no keyed hash.
 func TestAttackOnXXHash(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		hash  sketchlimit.Hash
 		falls bool
 	}{
-		{"default", nil, true},
+		{"default", nil, false},
+		{"KeyedHash", sketchlimit.KeyedHash(99), false},
 		{"XXHash", sketchlimit.XXHash(99), true},
 		{"MapHash", sketchlimit.MapHash(), false},
 	} {
@@ -199,33 +201,66 @@ func sink(n int) int {
 	return sink(n-1) + int(room[n%256])
 }
 
-func TestXXHashIsTheDefault(t *testing.T) {
-	crowded := sketchlimit.Config{Limit: 3, Window: time.Hour, MemoryBytes: 8 << 10}
+// A Hash without a seed has the limiter's, and both ways to give it one are the same.
+func TestSeedOfAHash(t *testing.T) {
 	limiter := func(hash sketchlimit.Hash, seed uint64) *sketchlimit.Limiter {
-		c := crowded
-		c.Hash, c.Seed = hash, seed
-		return build(t, c)
+		l, err := sketchlimit.New(sketchlimit.Config{
+			Limit: 3, Window: time.Hour, MemoryBytes: 8 << 10, Hash: hash, Seed: seed, Clock: at(time.Unix(0, 0)),
+		})
+		require.NoError(t, err)
+		return l
 	}
-	l, other := limiter(nil, 42), limiter(nil, 43)
-	same := []*sketchlimit.Limiter{limiter(sketchlimit.XXHash(42), 42), limiter(sketchlimit.XXHash(0), 42)}
-	differ := 0
-	for i := range int64(10_000) {
-		d := l.Take(keyName(i), 2)
-		for _, s := range same {
-			require.Equal(t, d, s.Take(keyName(i), 2))
+	for name, hash := range map[string]func(uint64) sketchlimit.Hash{
+		"KeyedHash": sketchlimit.KeyedHash, "XXHash": sketchlimit.XXHash,
+	} {
+		l, other := limiter(hash(0), 42), limiter(hash(0), 43)
+		same := []*sketchlimit.Limiter{limiter(hash(42), 42), limiter(hash(42), 0)}
+		if name == "KeyedHash" {
+			same = append(same, limiter(nil, 42))
 		}
-		if d != other.Take(keyName(i), 2) {
-			differ++
+		differ := 0
+		for i := range int64(10_000) {
+			d := l.Take(keyName(i), 2)
+			for _, s := range same {
+				require.Equal(t, d, s.Take(keyName(i), 2), name)
+			}
+			if d != other.Take(keyName(i), 2) {
+				differ++
+			}
 		}
-	}
-	require.NotZero(t, differ, "the seed shows")
+		require.NotZero(t, differ, "the seed shows")
 
-	c := sketchlimit.Config{Limit: 3, Window: time.Hour, Keys: 1, Seed: 5, Hash: sketchlimit.XXHash(6)}
-	const text = "sketchlimit: Seed 5 with XXHash(6), must be 0 or the same"
-	_, err := sketchlimit.New(c)
-	require.EqualError(t, err, text)
-	_, _, err = c.Size()
-	require.EqualError(t, err, text)
-	_, err = inflight.New(inflight.Config{Limit: 1, Requests: 1, Seed: 5, Hash: sketchlimit.XXHash(6)})
-	require.EqualError(t, err, text)
+		c := sketchlimit.Config{Limit: 3, Window: time.Hour, Keys: 1, Seed: 5, Hash: hash(6)}
+		text := "sketchlimit: Seed 5 with " + name + "(6), must be 0 or the same"
+		_, err := sketchlimit.New(c)
+		require.EqualError(t, err, text)
+		_, _, err = c.Size()
+		require.EqualError(t, err, text)
+		_, err = inflight.New(inflight.Config{Limit: 1, Requests: 1, Seed: 5, Hash: hash(6)})
+		require.EqualError(t, err, text)
+	}
+}
+
+// The hashes of a seed are the same on every machine and from version to version: snapshots and other machines rely on
+// them.
+func TestValuesOfHashes(t *testing.T) {
+	for _, tt := range []struct {
+		bytes int
+		keyed uint64
+		xx    uint64
+	}{
+		{0, 0x78a9c701dca0f551, 0x1de32d3a0a7e39d0},
+		{3, 0xfc81c2c932cff6ab, 0xdc740ec934992564},
+		{4, 0x653b18391a119602, 0xb65ba548b1fb4584},
+		{8, 0x4b39cc8daab8699d, 0x6e08de075d81e1fd},
+		{16, 0x11924ca796e5ee9a, 0xc48c31ce5fdf1a6f},
+		{17, 0x752cf9d5ffb5188e, 0xac02a52697a3fa26},
+		{64, 0x793fa1abbb2d222d, 0xd1f4e2b180fa8735},
+		{65, 0x56ed3c7accea0121, 0xb7c8907401c585bb},
+		{300, 0xbdb6b1187d726182, 0xaae47e526fd7795d},
+	} {
+		key := []byte(strings.Repeat("sketchlimit", 30))[:tt.bytes]
+		require.Equal(t, tt.keyed, sketchlimit.KeyedHash(7).Sum64(key), "%d bytes", tt.bytes)
+		require.Equal(t, tt.xx, sketchlimit.XXHash(7).Sum64(key), "%d bytes", tt.bytes)
+	}
 }

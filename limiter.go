@@ -7,8 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/cespare/xxhash/v2"
-
 	"github.com/sketchlimit/sketchlimit/internal/engine"
 	"github.com/sketchlimit/sketchlimit/internal/keyhash"
 	"github.com/sketchlimit/sketchlimit/internal/sizing"
@@ -77,7 +75,7 @@ func New(c Config) (*Limiter, error) {
 	if c.MaxMemoryBytes > 0 {
 		l.grows()
 	}
-	if c.Clock == nil && c.coarse() {
+	if c.Clock == nil && c.late() {
 		windows.grid = rule.Grid(Resolution)
 		windows.run()
 	}
@@ -89,12 +87,7 @@ func New(c Config) (*Limiter, error) {
 
 // Allow consumes one unit of the key, now, and tells whether it was admitted.
 func (l *Limiter) Allow(key string) bool {
-	var h uint64
-	if l.hasher.Hash == nil { // what hasher.String does, without a call
-		h = keyhash.Mix(xxhash.Sum64String(key), l.hasher.Seed)
-	} else {
-		h = l.hasher.String(key)
-	}
+	h := l.hasher.String(key)
 	e, word := l.engine.Load(), l.windows.nowWord()
 	i := e.Shard(h)
 	if e.Remembers(i, word, h) {
@@ -114,12 +107,7 @@ func (l *Limiter) AllowN(key string, n int) bool {
 // configured, now is late by up to [Resolution], see [WindowManager], and the
 // durations of the decision are longer by it.
 func (l *Limiter) Take(key string, n int) (d Decision) {
-	var h uint64
-	if l.hasher.Hash == nil { // as in Allow
-		h = keyhash.Mix(xxhash.Sum64String(key), l.hasher.Seed)
-	} else {
-		h = l.hasher.String(key)
-	}
+	h := l.hasher.String(key)
 	word, lag := l.windows.word.Load(), Resolution
 	if !l.windows.runs.Load() { // otherwise as now, without a call
 		word, lag = l.windows.read()
@@ -268,7 +256,7 @@ func (l *Limiter) Share() (*sharing.Share, error) {
 	case l.growth != nil:
 		return nil, fmt.Errorf("sketchlimit: Share with MaxMemoryBytes %d, must be 0: %w", l.config.MaxMemoryBytes, errors.ErrUnsupported)
 	}
-	l.share.CompareAndSwap(nil, sharing.New(l.engine.Load().Share(), l.windows.nowPosition))
+	l.share.CompareAndSwap(nil, sharing.New(l.engine.Load().Share(l.hasher.String(engine.ShareText)), l.windows.nowPosition))
 	return l.share.Load(), nil
 }
 

@@ -153,7 +153,7 @@ func TestAgreesWithTheExactAlgorithm(t *testing.T) {
 // sketch is.
 func TestRetryAfterIsTheFirstInstant(t *testing.T) {
 	for _, c := range []sketchlimit.Config{
-		{Limit: 50, Window: time.Minute, Algorithm: sketchlimit.FixedWindow, MemoryBytes: 4096},
+		{Limit: 50, Window: time.Minute, Algorithm: sketchlimit.FixedWindow, MemoryBytes: 4608},
 		{Limit: 50, Window: time.Minute, MemoryBytes: 8192},
 		{Limit: 50, Window: time.Minute, SubWindows: 6, MemoryBytes: 16384},
 		{Limit: 50, Window: time.Minute, Algorithm: sketchlimit.TokenBucket, Burst: 30, MemoryBytes: 32768},
@@ -211,7 +211,7 @@ func TestCostsThatCanNeverPass(t *testing.T) {
 }
 
 func TestDeniedRequestsChangeNothing(t *testing.T) {
-	l := build(t, sketchlimit.Config{Limit: 10, Window: time.Minute, MemoryBytes: 4096})
+	l := build(t, sketchlimit.Config{Limit: 10, Window: time.Minute, MemoryBytes: 4608})
 	require.True(t, l.AllowN("flood", 8))
 	before := l.Stats()
 	for range 100_000 {
@@ -316,7 +316,7 @@ func TestDecisionsAllocateNothing(t *testing.T) {
 
 func TestSameInputsSameDecisions(t *testing.T) {
 	decisions := func(seed uint64) (all []sketchlimit.Decision) {
-		l := build(t, sketchlimit.Config{Limit: 20, Window: time.Second, MemoryBytes: 4096, Seed: seed})
+		l := build(t, sketchlimit.Config{Limit: 20, Window: time.Second, MemoryBytes: 4608, Seed: seed})
 		r := rand.New(rand.NewPCG(1, 2))
 		for i := range 50_000 {
 			all = append(all, l.TakeAt(time.Unix(0, int64(i)*100_000), fmt.Sprint(r.IntN(2000)), 1+r.IntN(3)))
@@ -329,7 +329,7 @@ func TestSameInputsSameDecisions(t *testing.T) {
 
 func TestSeedIsDrawnUnlessGiven(t *testing.T) {
 	filled := func() (denied int) {
-		l, err := sketchlimit.New(sketchlimit.Config{Limit: 2, Window: time.Hour, MemoryBytes: 4096})
+		l, err := sketchlimit.New(sketchlimit.Config{Limit: 2, Window: time.Hour, MemoryBytes: 4608})
 		require.NoError(t, err)
 		for i := range 4000 {
 			if !l.Allow(fmt.Sprint(i)) {

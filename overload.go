@@ -47,8 +47,8 @@ type Spared struct {
 	Exact time.Time
 	// Times counts how often it began.
 	Times uint64
-	// Units were admitted since construction although they could not be shown to be within the limit, or were forgotten
-	// because their key has lost its entry. Over all keys, no more than that was used above limits.
+	// Units were admitted since construction by the shards that spared, until they were exact again. Over all keys, no more
+	// than that was used above limits.
 	Units uint64
 }
 

@@ -292,6 +292,8 @@ func TestShareRefusals(t *testing.T) {
 	require.Equal(t, one.share.Layout(), again.share.Layout())
 	c.Seed = 2
 	require.NotEqual(t, one.share.Layout(), newNode(t, c).share.Layout())
+	c.Seed, c.Hash = 1, sketchlimit.XXHash(0)
+	require.NotEqual(t, one.share.Layout(), newNode(t, c).share.Layout())
 	require.Zero(t, testing.AllocsPerRun(1000, func() { one.Take("k", 1) }))
 }
 

@@ -28,8 +28,8 @@ var (
 // KiB (or what Config.Plan makes of a shard), and writes without a lock. It pauses every
 // 256 KiB, which takes longer where decisions keep all processors busy.
 //
-// A snapshot holds no keys and no key of a Hash, but the seed: whoever reads one of a
-// limiter whose Hash is not keyed can choose keys that collide. Keep it to yourself.
+// A snapshot holds no keys, but the seed: whoever reads one of a limiter whose Hash has no other key (KeyedHash,
+// XXHash) can choose keys that collide. Keep it to yourself.
 func (l *Limiter) WriteTo(w io.Writer) (int64, error) {
 	n, err := l.stages().Write(w, l.hasher.String(engine.SnapshotText))
 	if err != nil {
@@ -70,9 +70,9 @@ func (l *Limiter) restore(r io.Reader) (int64, error) {
 		most = l.config.MaxMemoryBytes - growthBytes - sizing.Overhead
 	}
 	var hasher keyhash.Hasher
-	restored, newest, n, err := l.stages().Read(r, most, func(seed, hash uint64) bool {
-		hasher = keyhash.Hasher{Seed: seed, Hash: l.hasher.Hash}
-		return hash == hasher.String(engine.SnapshotText) && (seed == l.hasher.Seed || l.drawn)
+	restored, newest, n, err := l.stages().Read(r, most, func(seed, hash uint64) (err error) {
+		hasher, err = l.hasher.For(seed, l.drawn, engine.SnapshotText, hash)
+		return err
 	})
 	if err != nil {
 		return n, err

@@ -36,7 +36,8 @@ var snapshotConfigs = map[string]sketchlimit.Config{
 	"limit 1e5":   {Limit: 100_000},
 	"bucket":      {Limit: 100, Algorithm: sketchlimit.TokenBucket},
 	"burst":       {Limit: 10, Burst: 1000, Algorithm: sketchlimit.TokenBucket},
-	"keyed":       {Limit: 100, Hash: sketchlimit.MapHash()},
+	"MapHash":     {Limit: 100, Hash: sketchlimit.MapHash()},
+	"XXHash":      {Limit: 100, Hash: sketchlimit.XXHash(0)},
 	"one shard":   {Limit: 3, Plan: &sketchlimit.Plan{Shards: 1, BloomBytes: 64, BloomProbes: 2, Depth: 2, Width: 32, CellBits: 4}},
 }
 
@@ -133,11 +134,11 @@ func TestSnapshotFormat(t *testing.T) {
 	l, _ := snapshotLimiter(t, c)
 	require.True(t, l.Take("key", 3).Allowed)
 	b := snapshot(t, l)
-	require.Equal(t, "sklimit\x02\a", string(b[:9]))
-	require.Len(t, b, 8*(3+5+8+8+1)+8+8*(1+2*(8+4))+8)
-	require.EqualValues(t, 1e18/snapshotWindow, binary.LittleEndian.Uint64(b[208:]), "generation")
-	require.Equal(t, uint64(0xbb23e6b8ec40d078), xxhash.Sum64(b))
-	require.Equal(t, xxhash.Sum64(append(b[:200:200], b[208:len(b)-8]...)), binary.LittleEndian.Uint64(b[len(b)-8:]))
+	require.Equal(t, "sklimit\x03\a", string(b[:9]))
+	require.Len(t, b, 8*(3+6+8+8+1)+8+8*(1+2*(8+4))+8)
+	require.EqualValues(t, 1e18/snapshotWindow, binary.LittleEndian.Uint64(b[216:]), "generation")
+	require.Equal(t, uint64(0x809d7cf064542b2f), xxhash.Sum64(b))
+	require.Equal(t, xxhash.Sum64(append(b[:208:208], b[216:len(b)-8]...)), binary.LittleEndian.Uint64(b[len(b)-8:]))
 }
 
 // What is refused says why, and the limiter is as it was.
@@ -146,10 +147,11 @@ func TestSnapshotRefused(t *testing.T) {
 	l, now := snapshotLimiter(t, c)
 	used(t, l, now, 1000)
 	saved := snapshot(t, l)
+	byXX, _ := snapshotLimiter(t, sketchlimit.Config{Limit: 100, Hash: sketchlimit.XXHash(0)})
 	patched := func(at int, b byte) []byte { // with the sum of the header put right
 		p := bytes.Clone(saved)
 		p[at] ^= b
-		binary.LittleEndian.PutUint64(p[200:], xxhash.Sum64(p[:200]))
+		binary.LittleEndian.PutUint64(p[208:], xxhash.Sum64(p[:208]))
 		return p
 	}
 	for _, tt := range []struct {
@@ -163,18 +165,20 @@ func TestSnapshotRefused(t *testing.T) {
 		{"text", bytes.Repeat([]byte("text"), 999), c, sketchlimit.ErrSnapshot, "begins with 74 65"},
 		{"cut", saved[:len(saved)-1], c, sketchlimit.ErrSnapshot, "ends after"},
 		{"goes on", append(bytes.Clone(saved), 0), c, sketchlimit.ErrSnapshot, "goes on after"},
-		{"header", patched(200, 0)[:207], c, sketchlimit.ErrSnapshot, "ends after 207"},
-		{"version", patched(7, 3), c, sketchlimit.ErrSnapshotMismatch, ": version 1, must be 2"},
-		{"generation", patched(208+7, 0x80), c, sketchlimit.ErrSnapshot, "generation"},
+		{"header", patched(208, 0)[:215], c, sketchlimit.ErrSnapshot, "ends after 215"},
+		{"version", patched(7, 1), c, sketchlimit.ErrSnapshotMismatch, ": version 2, must be 3"},
+		{"generation", patched(216+7, 0x80), c, sketchlimit.ErrSnapshot, "generation"},
 		{"sum", patched(3000, 1), c, sketchlimit.ErrSnapshot, "wrong sum"},
 		{"seed", saved, sketchlimit.Config{Limit: 100, Seed: 5}, sketchlimit.ErrSnapshotMismatch, ""},
-		{"xxhash", saved, sketchlimit.Config{Limit: 100, Hash: sketchlimit.XXHash(5)}, sketchlimit.ErrSnapshotMismatch, ""},
+		{"xxhash", saved, sketchlimit.Config{Limit: 100, Hash: sketchlimit.XXHash(5)}, sketchlimit.ErrSnapshotMismatch, "another hash, key or seed"},
+		{"into xxhash", saved, sketchlimit.Config{Limit: 100, Hash: sketchlimit.XXHash(0)}, sketchlimit.ErrSnapshotMismatch, "Hash must be KeyedHash(Seed)"},
+		{"of xxhash", snapshot(t, byXX), c, sketchlimit.ErrSnapshotMismatch, "Hash must be XXHash(Seed)"},
 		{"hash", saved, sketchlimit.Config{Limit: 100, Hash: sketchlimit.MapHash()}, sketchlimit.ErrSnapshotMismatch, ""},
 		{"limit", saved, sketchlimit.Config{Limit: 101}, sketchlimit.ErrSnapshotMismatch, ": Limit 100, must be 101"},
 		{"algorithm", saved, sketchlimit.Config{Limit: 100, Algorithm: sketchlimit.TokenBucket}, sketchlimit.ErrSnapshotMismatch, "Generations 2, must be 1; Burst 0, must be 100"},
 		{"dimensions", saved, sketchlimit.Config{Limit: 100, MemoryBytes: 96 << 10}, sketchlimit.ErrSnapshotMismatch, "(Keys, FalseDenialRate, MemoryBytes or Plan differ): "},
 		{"too large", saved, sketchlimit.Config{Limit: 100, MemoryBytes: 16 << 10, MaxMemoryBytes: 32 << 10}, sketchlimit.ErrSnapshotMismatch, "must be at most"},
-		{"no plan", patched(80, 0xff), sketchlimit.Config{Limit: 100, MemoryBytes: 16 << 10, MaxMemoryBytes: 1 << 20}, sketchlimit.ErrSnapshotMismatch, "Plan.BloomProbes 254"},
+		{"no plan", patched(88, 0xff), sketchlimit.Config{Limit: 100, MemoryBytes: 16 << 10, MaxMemoryBytes: 1 << 20}, sketchlimit.ErrSnapshotMismatch, "Plan.BloomProbes 254"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			into, clock := snapshotLimiter(t, tt.into)
@@ -242,7 +246,7 @@ func corrupted(r *rand.Rand, b []byte) []byte {
 	case 4:
 		return append(b, b[:1+i]...)
 	case 5: // in the header
-		b[r.IntN(208)] ^= byte(1 + r.IntN(255))
+		b[r.IntN(216)] ^= byte(1 + r.IntN(255))
 	}
 	return b
 }
@@ -300,8 +304,8 @@ func FuzzReadFrom(f *testing.F) {
 		l, now := snapshotLimiter(t, configs[int(config)%len(configs)])
 		b = bytes.Clone(b)
 		if len(b) >= 216 {
-			binary.LittleEndian.PutUint64(b[200:], xxhash.Sum64(b[:200]))
-			rest := append(bytes.Clone(b[:200]), b[208:len(b)-8]...)
+			binary.LittleEndian.PutUint64(b[208:], xxhash.Sum64(b[:208]))
+			rest := append(bytes.Clone(b[:208]), b[216:len(b)-8]...)
 			binary.LittleEndian.PutUint64(b[len(b)-8:], xxhash.Sum64(rest))
 		}
 		before := snapshot(t, l)
@@ -310,7 +314,7 @@ func FuzzReadFrom(f *testing.F) {
 			return
 		}
 		binary.LittleEndian.PutUint64(b[192:], 0) // of a predecessor that is not there
-		require.Equal(t, b[208:len(b)-8], snapshot(t, l)[208:len(b)-8])
+		require.Equal(t, b[216:len(b)-8], snapshot(t, l)[216:len(b)-8])
 		for i := range int64(20) {
 			l.Stats()
 			l.Take(keyName(i), 1)

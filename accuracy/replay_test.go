@@ -355,7 +355,7 @@ func TestReplayIsReproducible(t *testing.T) {
 		"slots":   {Limit: 10, SubWindows: 4},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c.Window, c.MemoryBytes, c.Seed = 10*time.Second, 4<<10, 7
+			c.Window, c.MemoryBytes, c.Seed = 10*time.Second, 4608, 7
 			src := source(t, "zipf:0.9,keys=5000,requests=30000,windows=3,window=10s,cost=2")
 			var texts [2]string
 			for i := range texts {
@@ -383,7 +383,7 @@ func TestReplayIsReproducible(t *testing.T) {
 func TestSweepIsManyReplays(t *testing.T) {
 	src := source(t, "zipf:0.8,keys=5000,requests=50000,window=1s")
 	c := sketchlimit.Config{Limit: 10, Window: time.Second, Seed: 3}
-	sizes := []int{4 << 10, 64 << 10}
+	sizes := []int{4608, 64 << 10}
 	points, err := Sweep(context.Background(), src, c, sizes, Options{WarmUp: 1})
 	require.NoError(t, err)
 	require.Len(t, points, 2)

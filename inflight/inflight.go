@@ -31,10 +31,10 @@ type Config struct {
 	// the most, 1 … 1<<24. Up to there none is denied for want of room; beyond,
 	// more and more are, until at one and a half times as many all are.
 	Requests int
-	// Hash is what keys are hashed by; sketchlimit.XXHash(Seed) if nil, see sketchlimit.Config.
+	// Hash is what keys are hashed by; sketchlimit.KeyedHash(Seed) if nil, see sketchlimit.Config.
 	Hash sketchlimit.Hash
 	// Seed makes a Limiter reproducible. 0 draws one from crypto/rand, which is
-	// what a service wants: whoever knows the seed can choose keys that crowd.
+	// what a service wants: whoever knows the seed can choose keys that collide.
 	Seed uint64
 }
 
@@ -49,7 +49,7 @@ type Config struct {
 // A request is denied wrongly if there is no room for it any more, which
 // Stats().FalseDenialRate knows, or if its key has the 64-bit hash of another that is in
 // flight, for the two then count as one: one pair of keys in 1.8e19, unless they
-// were made for it, which a keyed Hash prevents.
+// were made for it, which the default Hash prevents.
 //
 // A key is any string of bytes: Acquire, AcquireBytes and AcquireAddr count the same
 // bytes for the same key. A request costs n units; a cost below 1 or above Limit is

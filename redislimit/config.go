@@ -47,9 +47,8 @@ type Config struct {
 	// there if Redis had lost it. Whoever knows it (0 is known to all) can choose keys that are counted as one.
 	// [Exact] ignores it.
 	Seed uint64
-	// Hash is what keys are hashed by, on all machines the same; XXH64 if not set. Where
-	// strangers choose the bytes of their keys it is to be a keyed one, such as that of
-	// package siphash. [Exact] ignores it.
+	// Hash is what keys are hashed by, on all machines the same; sketchlimit.KeyedHash(Seed) if not set.
+	// [Exact] ignores it.
 	Hash sketchlimit.Hash
 
 	// Prefix begins the names of all Redis keys, and must not hold a brace;

@@ -6,8 +6,6 @@ import (
 	"math"
 	"math/bits"
 
-	"github.com/cespare/xxhash/v2"
-
 	"github.com/sketchlimit/sketchlimit"
 )
 
@@ -34,7 +32,8 @@ type layout struct {
 	shards    uint64 // strings
 	blocks    uint64 // of a shard
 	seed      uint64
-	hash      sketchlimit.Hash // nil: XXH64
+	hash      sketchlimit.Hash
+	keyed     bool // hash is the default one, which follows from the seed
 }
 
 // newLayout returns the layout of a checked Config.
@@ -42,7 +41,7 @@ func newLayout(c *Config) (layout, error) {
 	if err := c.checkSize(); err != nil {
 		return layout{}, err
 	}
-	l := layout{algorithm: c.Algorithm, kept: 1, columns: 32, seed: mix(c.Seed), hash: c.Hash}
+	l := layout{algorithm: c.Algorithm, kept: 1, columns: 32, hash: c.Hash, keyed: c.Hash == nil}.under(c.Seed)
 	var err error
 	if l.cell, err = cellBytes(c); err != nil {
 		return layout{}, err
@@ -67,6 +66,15 @@ func newLayout(c *Config) (layout, error) {
 	l.shards = max(min(minShards, all), (all+most-1)/most)
 	l.blocks = all / l.shards
 	return l, nil
+}
+
+// under returns the layout under a seed.
+func (l layout) under(seed uint64) layout {
+	l.seed = mix(seed)
+	if l.keyed {
+		l.hash = sketchlimit.KeyedHash(seed)
+	}
+	return l
 }
 
 // cellBytes returns the bytes of the narrowest cell that counts up to the limit, or of a time.
@@ -130,10 +138,7 @@ func (l *layout) constants() string {
 // limiters have other names that would misread each other: unit is what a generation's
 // number counts.
 func (l *layout) names(prefix, unit string) []string {
-	secret := l.seed >> 32
-	if l.hash != nil {
-		secret = l.sum("") >> 32
-	}
+	secret := l.sum("") >> 32
 	names := make([]string, l.shards)
 	for i := range names {
 		names[i] = fmt.Sprintf("%s:{%d}:%v:%s:%dx%dx%d:%x", prefix, i, l.algorithm, unit,
@@ -152,12 +157,7 @@ type place struct {
 }
 
 // sum returns the bits of a key that choose its place.
-func (l *layout) sum(key string) uint64 {
-	if l.hash != nil {
-		return mix(l.hash.Sum64([]byte(key)) + l.seed)
-	}
-	return mix(xxhash.Sum64String(key) + l.seed)
-}
+func (l *layout) sum(key string) uint64 { return mix(l.hash.Sum64([]byte(key)) + l.seed) }
 
 func (l *layout) place(key string) (p place) {
 	h := l.sum(key)

@@ -196,7 +196,7 @@ func TestCellsAreAsWideAsTheLimit(t *testing.T) {
 // for the rows of a pair too: in two rows 1 in 32². Each count is a sum of n pairs' that
 // are uncorrelated, within 6 standard deviations: it fails by chance once in 5e8.
 func TestKeysMeetByChance(t *testing.T) {
-	l := layout{kept: 2, cell: 1, columns: 32, shards: 1, blocks: 1, seed: 7}
+	l := layout{kept: 2, cell: 1, columns: 32, shards: 1, blocks: 1, keyed: true}.under(7)
 	const keys, generation, columns = 1000, 1_000_003, 32
 	places := make([]place, keys)
 	for i := range places {
@@ -236,7 +236,7 @@ func TestKeysMeetByChance(t *testing.T) {
 // TestKeysSpread counts keys in blocks: chi-square of 620 blocks, whose mean is 619 and
 // whose standard deviation is 35.2, within 6 of them.
 func TestKeysSpread(t *testing.T) {
-	l := layout{kept: 2, cell: 1, columns: 32, shards: 10, blocks: 62}
+	l := layout{kept: 2, cell: 1, columns: 32, shards: 10, blocks: 62, keyed: true}.under(1)
 	const keys = 62_000
 	held := map[[2]uint64]int{}
 	for i := range keys {

@@ -70,8 +70,7 @@ type located struct {
 
 // locate goes by a seed from now on.
 func (s *Strict) locate(seed uint64) {
-	l := s.layout
-	l.seed = mix(seed)
+	l := s.under(seed)
 	s.at.Store(&located{l, seed, l.names(s.prefix, s.unit)})
 }
 

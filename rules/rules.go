@@ -40,16 +40,15 @@ func newSet() *set { return &set{names: map[string]int{}} }
 // domain. The counts of all rules may take maxBytes together, so that a slip of the
 // pen in a file is an error and not the end of the service.
 //
-// The values of descriptors are hashed under a key of this process, because they are
-// whatever clients send: nobody can choose a value that spends the quota of another.
+// The values of descriptors are whatever clients send. They are hashed under keys that each rule draws: nobody can
+// choose a value that spends the quota of another.
 //
 // Errors of what files say begin with FILE:LINE.
 func Load(maxBytes int, paths ...string) (*Rules, error) {
-	return LoadHash(sketchlimit.MapHash(), maxBytes, paths...)
+	return LoadHash(nil, maxBytes, paths...)
 }
 
-// LoadHash is [Load] with another hash of values, such as one that several processes share,
-// or sketchlimit.XXHash(0) where clients cannot choose them.
+// LoadHash is [Load] with another hash of values, such as a sketchlimit.KeyedHash that several processes share.
 func LoadHash(hash sketchlimit.Hash, maxBytes int, paths ...string) (*Rules, error) {
 	start := time.Now() // carried on by the monotonic clock: steps of the wall clock do not reach it
 	return load(func() time.Time { return start.Add(time.Since(start)) }, hash, maxBytes, paths...)

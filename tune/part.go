@@ -35,7 +35,7 @@ func newPart(rule engine.Rule, d engine.Dimensions, seed uint64) *part {
 	if err != nil {
 		panic(err) // the dimensions have been chosen for this rule
 	}
-	return &part{Engine: e, window: newWindow(rule), dims: d, hasher: keyhash.Hasher{Seed: seed}}
+	return &part{Engine: e, window: newWindow(rule), dims: d, hasher: keyhash.Hasher{}.Reseeded(seed)}
 }
 
 // at returns the position of a time, ns, which is taken as no earlier than the latest generation.

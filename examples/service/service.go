@@ -48,7 +48,7 @@ func newService(c config, logger *slog.Logger) (*service, error) {
 	if s.top, err = topkeys.New(1000, c.top); err != nil {
 		return nil, err
 	}
-	s.lines, err = sketchlimit.New(sketchlimit.Config{Limit: 1, Window: time.Second, Keys: 100, Hash: sketchlimit.MapHash()})
+	s.lines, err = sketchlimit.New(sketchlimit.Config{Limit: 1, Window: time.Second, Keys: 100})
 	if err != nil {
 		return nil, err
 	}

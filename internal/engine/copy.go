@@ -26,7 +26,7 @@ func (e *Engine) pieces(p Position, before *Engine) iter.Seq[*piece] {
 	return func(yield func(*piece) bool) {
 		c := e.newCopy()
 		s := &piece{Engine: e, of: len(e.shards), former: make([]Generation, e.generations)}
-		s.table = c.memory[e.generations*e.generation:][:e.heavyWords]
+		s.table = c.memory[e.generations*e.generation:][:e.heavy.words()]
 		var former *shardCopy
 		if before != nil {
 			s.of, former = max(s.of, len(before.shards)), before.newCopy()
@@ -39,7 +39,7 @@ func (e *Engine) pieces(p Position, before *Engine) iter.Seq[*piece] {
 		}
 		for i := range s.of {
 			s.at, s.ages = e.copyShard(i*len(e.shards)/s.of, p, c, s.others)
-			s.spares = e.Spares() && c.request(0, 0).state().on != 0
+			s.spares = e.Spares() && c.request(0, 0).state().on > 0
 			if before != nil {
 				last, f := before.copyShard(i*len(before.shards)/s.of, Position{Generation: math.MinInt64}, former, nil)
 				s.former = aligned(f, s.at.Generation-last.Generation)
@@ -162,7 +162,7 @@ func (r request) copied(number int64, age int) (g Generation) {
 	}
 	g.guarded = r.guarded
 	if !r.wide() {
-		g.heavy = r.heavy.held(r.memory[r.table():][:r.heavyWords], age)
+		g.heavy = r.heavy.held(r.memory[r.table():][:r.heavy.words()], age)
 	}
 	return g
 }

@@ -14,21 +14,21 @@ import (
 )
 
 // Read reads a snapshot of the same rule into new engines, and returns the latest generation of its shards. fits tells
-// whether a seed with such a sum of SnapshotText will do. The dimensions are those of s, or if most is not 0 any whose
+// why a seed with such a sum of SnapshotText will not do, or nil. The dimensions are those of s, or if most is not 0 any whose
 // engines take no more bytes.
-func (s Stages) Read(from io.Reader, most int, fits func(seed, hash uint64) bool) (restored Stages, newest, bytes int64, err error) {
+func (s Stages) Read(from io.Reader, most int, fits func(seed, hash uint64) error) (restored Stages, newest, bytes int64, err error) {
 	r := &snapshotReader{r: from, digest: xxhash.New()}
 	restored, newest, err = s.read(r, most, fits)
 	return restored, newest, r.n, err
 }
 
-func (s Stages) read(r *snapshotReader, most int, fits func(seed, hash uint64) bool) (restored Stages, newest int64, err error) {
+func (s Stages) read(r *snapshotReader, most int, fits func(seed, hash uint64) error) (restored Stages, newest int64, err error) {
 	h, err := r.header()
 	if err != nil {
 		return Stages{}, 0, err
 	}
-	if !fits(h.Seed, h.Hash) {
-		return Stages{}, 0, fmt.Errorf("%w: another hash, key or seed", ErrSnapshotMismatch)
+	if err := fits(h.Seed, h.Hash); err != nil {
+		return Stages{}, 0, fmt.Errorf("%w: %w", ErrSnapshotMismatch, err)
 	}
 	if differ := differences(h.Rule, s.Engine.Rule.snapshot()); differ != "" {
 		return Stages{}, 0, fmt.Errorf("%w: %s", ErrSnapshotMismatch, differ)
@@ -155,7 +155,7 @@ func (e *Engine) restoreSpare(i int) (number int64, err error) {
 		return r.s.number, nil
 	}
 	s := r.state()
-	s.start, s.looked, s.units = 0, 0, 0 // of units that this engine has not admitted
+	s.start, s.looked, s.from = 0, 0, 0 // of units that this engine has not admitted
 	if r.wide() && !e.has(s.number) {
 		return 0, fmt.Errorf("%w: damaged: generation %d of %v", ErrSnapshot, s.number, time.Duration(e.length))
 	}

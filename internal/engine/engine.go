@@ -80,10 +80,10 @@ func (e *Engine) Take(word int64, h uint64, n int, limit int64, effort Effort) V
 	i := e.Shard(h)
 	if n == 1 && word < e.shards[i].last.until.Load() {
 		if v, ok := e.remembered(word, e.request(i, h), limit); ok {
-			return v
+			return e.told(v, e.Unpack(word), limit)
 		}
 	}
-	return e.Consume(i, word, h, n, limit, effort)
+	return e.told(e.Consume(i, word, h, n, limit, effort), e.Unpack(word), limit)
 }
 
 // remembered is Take for a key that was the last of its shard to be denied.
@@ -105,7 +105,7 @@ func (e *Engine) Peek(p Position, h uint64, n int, limit int64) Verdict {
 	r := e.lock(h)
 	v := r.peek(p, int64(n), limit)
 	r.s.mu.Unlock()
-	return v
+	return e.told(v, p, limit)
 }
 
 // Reserve is Take for a queue: it also returns the time until all units that were admitted before have flowed.

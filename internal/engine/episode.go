@@ -5,9 +5,7 @@ type Episode struct {
 	Active       bool
 	Since, Exact int64 // when it began, and when a window has passed since it ended; unix ns
 	Times        uint64
-	// Units were admitted although they could not be shown to be within the limit, or were forgotten: over all keys, what
-	// has been used above limits is no more than that.
-	Units uint64
+	Units        uint64 // that shards have admitted since they began, until a window after they ended: some may have been too many
 }
 
 // Episode tells of the last time that keys were spared, at a position or later.
@@ -22,7 +20,7 @@ func (e *Engine) Episode(p Position) (t Episode) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t.Times, t.Since, t.Units = s.times, s.since, t.Units+s.gone
+	t.Times, t.Since, t.Units = s.times, s.since, t.Units+s.units
 	if s.times > 0 {
 		t.Exact = e.nanos(Position{Generation: s.last + int64(e.generations)})
 	}
@@ -36,8 +34,10 @@ func (e *Engine) spared(p Position) (on bool, units uint64) {
 		r := e.request(i, 0)
 		r.s.mu.Lock()
 		s := r.state()
-		on = on || s.on != 0 && r.number()+1 >= p.Generation
-		units += s.units
+		on = on || s.on > 0 && r.number()+1 >= p.Generation
+		if s.on != 0 {
+			units += r.s.admitted - s.from
+		}
 		r.s.mu.Unlock()
 	}
 	return on, units

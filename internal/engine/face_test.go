@@ -22,7 +22,7 @@ func faceOf(t testing.TB, rule Rule, d Dimensions) *face {
 	const seed = 1
 	e, err := New(rule, d, seed, new(Counter))
 	require.NoError(t, err)
-	return &face{e, keyhash.Hasher{Seed: seed}, time.Unix(0, 0)}
+	return &face{e, keyhash.Hasher{}.Reseeded(seed), time.Unix(0, 0)}
 }
 
 func (f *face) position() Position { return f.Split(f.now.UnixNano()) }

@@ -6,128 +6,137 @@ import (
 	"github.com/sketchlimit/sketchlimit/internal/keyhash"
 )
 
-// A look estimates the rate at which innocent keys of a shard are denied, under its lock and from samples of its own
+// A look estimates the rate at which innocent keys of a shard are denied, under its lock and from a sample of its own
 // cells. Stats computes that from all cells, which takes a thousand times as long.
 const (
-	glanceWords = 8  // of each row that are looked at first
-	lookWords   = 64 // of each row, where a glance has not shown that the rate is low
-	lookLevels  = 64 // by which units are told apart, at the most
-	// restful is the part of the rate below which a glance will do.
-	restful = 1. / 32
+	glances    = 32  // new keys that are read first
+	lookLanes  = 4   // of a sketch that are looked at if one of these reads half of the limit: other ones each time
+	lookWords  = 64  // of each row
+	lookLevels = 256 // by which units are told apart, at the most
 )
-
-// levels are the chances, by level, that a new key reads so much or more.
-type levels [lookLevels + 2]float64
 
 // wrongs estimates the rate of false denials at a position in the shard's generation: that of requests of mean cost of
 // new keys at the lowest limit, or that of innocent keys, whichever is higher.
-func (r request) wrongs(p Position) float64 {
+func (r request) wrongs(p Position) (rate float64) {
+	if !r.someRead(p, r.spare.Lowest/2) {
+		return 0
+	}
 	lately := r.flooded.lately()
-	rate := r.wrongsBy(p, &lately, glanceWords)
-	if rate < r.spare.Rate*restful {
-		return rate
-	}
-	return r.wrongsBy(p, &lately, lookWords)
-}
-
-// wrongsBy is wrongs by so many words of each row.
-func (r request) wrongsBy(p Position, lately *recent, words int) float64 {
-	reads := r.levels(0, p.Generation, words)
-	if r.generations > 1 {
-		before := r.levels(1, p.Generation-1, words)
-		reads = r.sum(&reads, &before, 1-float64(p.Elapsed)/float64(r.length))
-	}
+	reads := r.readings(p)
 	n := int64(math.Ceil(lately.cost))
-	innocent, lowest := 0.0, r.spare.Lowest
 	units, weights, of := lately.asked(n, r.limit)
 	for i := range of {
-		innocent += weights[i] * r.above(&reads, r.limit-units[i])
+		rate += weights[i] * reads.above(r.limit-units[i])
 	}
-	return max(innocent, r.above(&reads, lowest-min(n, lowest)))
+	lowest := r.spare.Lowest
+	return max(rate, reads.above(lowest-min(n, lowest)))
 }
 
-// levels samples the generation of an age and a number. A key meets cells of one lane in all rows, and lanes bear unlike
-// loads, so each lane is looked at by itself.
-func (r request) levels(age int, number int64, words int) (chances levels) {
-	first, steps, lanes := r.buffer(age), int(r.steps()), r.cells.Lanes()
-	passes, h := r.passes(first, r.hashAt(number), words*lanes), r.hashAt(number)
+// someRead tells whether one of a few new keys reads more units than these.
+func (r request) someRead(p Position, units int64) bool {
+	r.h = r.draw()
+	for range glances {
+		r.h = keyhash.Mix(r.h, r.seed)
+		if r.limit-r.used(p, nil).free > units {
+			return true
+		}
+	}
+	return false
+}
+
+// draw returns random bits, which are other ones when something has been admitted.
+func (r request) draw() uint64 { return keyhash.Mix(r.s.admitted, r.turnSeed) }
+
+// levels are the chances, by level, that a new key reads so much or more in a generation.
+type levels [lookLevels + 2]float64
+
+// readings are what a new key reads in the current generation and in the one before, which has a weight.
+type readings struct {
+	current, before levels
+	weight          float64
+	limit, steps    int64
+}
+
+func (r request) readings(p Position) (reads readings) {
+	reads.limit, reads.steps = r.limit, min(lookLevels, r.limit)
+	r.sample(&reads.current, 0, p.Generation)
+	if r.generations > 1 {
+		reads.weight = 1 - float64(p.Elapsed)/float64(r.length)
+		r.sample(&reads.before, 1, p.Generation-1)
+	}
+	return reads
+}
+
+// sample reads cells of the generation of an age and a number. A key meets cells of one lane in all rows, and lanes bear
+// unlike loads, so each lane is looked at by itself.
+func (r request) sample(chances *levels, age int, number int64) {
+	first, steps := r.buffer(age), min(lookLevels, r.limit)
+	passes, h := r.passes(first, r.hashAt(number)), r.draw()
+	lanes := min(lookLanes, r.cells.Lanes())
 	for lane := range lanes {
+		lane = (lane + int(h%64)) % r.cells.Lanes()
 		reads := passes
 		for row := range r.cells.Depth() {
-			var seen levels
-			for range words {
+			var seen [lookLevels + 1]uint16
+			for range lookWords {
 				h = keyhash.Mix(h, r.seed)
 				units := int64(r.cells.Cell(r.memory, first+r.cellsFirst, row, lane, h))
-				seen[min(units, r.limit)*int64(steps)/r.limit]++
+				seen[min(units, r.limit)*steps/r.limit]++
 			}
-			orMore := 0.0
+			orMore := uint16(0)
 			for l := steps; l > 0; l-- {
 				orMore += seen[l]
-				reads[l] *= orMore / float64(words)
+				reads[l] *= float64(orMore) / lookWords
 			}
 		}
 		for l := range steps + 1 {
 			chances[l] += reads[l] / float64(lanes)
 		}
 	}
-	return chances
 }
 
 // passes returns the chances that a new key passes the doorkeeper, and so reads any units: all of them where that does
 // not guard.
-func (r request) passes(first int, h uint64, samples int) (chances levels) {
-	passed := samples
-	if r.guarded {
-		passed = 0
-		for range samples {
-			if h = keyhash.Mix(h, r.seed); r.door.Test(r.memory, first, h) {
-				passed++
-			}
+func (r request) passes(first int, h uint64) (chances levels) {
+	passed := 0
+	for range lookWords {
+		if h = keyhash.Mix(h, r.seed); !r.guarded || r.door.Test(r.memory, first, h) {
+			passed++
 		}
 	}
 	chances[0] = 1
-	for l := int64(1); l <= r.steps(); l++ {
-		chances[l] = float64(passed) / float64(samples)
+	for l := int64(1); l <= min(lookLevels, r.limit); l++ {
+		chances[l] = float64(passed) / lookWords
 	}
 	return chances
 }
 
-// sum returns the chances of what a key reads in the current generation, and in the one before by its weight.
-func (r request) sum(current, before *levels, weight float64) (both levels) {
-	for l := range int(r.steps()) + 1 {
-		for at := range int(r.steps()) + 1 { // at least this level
-			left := float64(r.unitsAt(at)-r.unitsAt(l)) - 0.5
-			if left < 0 {
-				both[at] += current[l] - current[l+1]
-			} else if weight > 0 {
-				both[at] += (current[l] - current[l+1]) * r.above(before, int64(left/weight))
-			}
+// above returns the chance of more units than these in both generations together, of which the one before is rounded up.
+func (reads *readings) above(units int64) (chance float64) {
+	for l := range reads.steps + 1 {
+		p := reads.current[l] - reads.current[l+1]
+		if p <= 0 {
+			continue
+		}
+		if left := units - reads.unitsAt(l); left < 0 {
+			chance += p
+		} else if reads.weight > 0 {
+			chance += p * reads.before[reads.levelAbove(int64(float64(left)/reads.weight))]
 		}
 	}
-	return both
+	return chance
 }
 
-// steps returns the highest level, which is that of the limit.
-func (r request) steps() int64 { return min(lookLevels, r.limit) }
-
-// unitsAt returns the units that a level stands for: those in its middle.
-func (r request) unitsAt(level int) int64 {
-	steps := r.steps()
-	if int64(level) >= steps {
-		return r.limit
-	}
-	return (int64(level)*r.limit + (r.limit-steps)/2) / steps
+// unitsAt returns the units that a level stands for: those in its middle. The highest is that of the limit.
+func (reads *readings) unitsAt(level int64) int64 {
+	return min((level*reads.limit+(reads.limit-reads.steps)/2)/reads.steps, reads.limit)
 }
 
 // levelAbove returns the first level of more units than these.
-func (r request) levelAbove(units int64) int64 {
-	steps := r.steps()
-	l := max(0, min(units*steps/r.limit, steps))
-	for l <= steps && r.unitsAt(int(l)) <= units {
+func (reads *readings) levelAbove(units int64) int64 {
+	l := max(0, min(units*reads.steps/reads.limit, reads.steps))
+	for l <= reads.steps && reads.unitsAt(l) <= units {
 		l++
 	}
 	return l
 }
-
-// above returns the chance of more units than these.
-func (r request) above(chances *levels, units int64) float64 { return chances[r.levelAbove(units)] }

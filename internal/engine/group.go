@@ -43,7 +43,7 @@ func TakeAll(asked []Question) (by int) {
 	}
 	for i := range asked { // a refusal is counted and remembered as any other
 		if q := &asked[i]; admitted || !q.Allowed {
-			q.Verdict = q.request.take(q.At, q.N, q.Limit, Whole)
+			q.Verdict = q.request.told(q.request.take(q.At, q.N, q.Limit, Whole), q.At, q.Limit)
 			admitted = admitted && q.Allowed
 		}
 	}

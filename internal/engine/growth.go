@@ -117,9 +117,7 @@ func (g *Growth) settle() bool {
 	g.denied += denied
 	if s := e.spare; s != nil {
 		_, units := before.spared(Position{})
-		s.mu.Lock()
-		s.gone += units
-		s.mu.Unlock()
+		s.ended(units)
 	}
 	// A decision that was held up since may come with a time of back then. Once its
 	// shard has turned it is taken as of now, where the predecessor does not matter.
@@ -152,7 +150,7 @@ func (g *Growth) replace(bytes int) {
 
 // apart gives the engine seeds that its predecessor and its successor, which are of other sizes, do not have:
 // two keys that meet in one of them are strangers in the other, and their readings add up as Stats has it.
-func (e *Engine) apart() { e.turnSeed = keyhash.Mix(e.seed, uint64(len(e.memory))) }
+func (e *Engine) apart() { e.turnSeed = keyhash.Mix(e.turnSeed, uint64(len(e.memory))) }
 
 // follow makes an engine whose counts matter as well the predecessor, or none.
 func (e *Engine) follow(before *Engine) {

@@ -104,6 +104,9 @@ func (t *heavyTable) at(first int, h uint64) uint64 {
 	return uint64(first) + h&0xffffffff*t.buckets>>32*HeavyBucket
 }
 
+// words returns those of the table.
+func (t *heavyTable) words() int { return int(t.buckets) * HeavyBucket }
+
 // room tells whether there is room for one more entry. It looks at the last one alone, behind which
 // insert may find another that is spent.
 func (t *heavyTable) room(b *entries) bool { return b != nil && t.spent(b[HeavyBucket-1]) }

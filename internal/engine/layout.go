@@ -6,6 +6,7 @@ import (
 
 	"github.com/sketchlimit/sketchlimit/bloom"
 	"github.com/sketchlimit/sketchlimit/cms"
+	"github.com/sketchlimit/sketchlimit/internal/keyhash"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
@@ -39,22 +40,19 @@ var unknown = peaks{current: math.MaxUint32, before: math.MaxUint16}
 // all keys and guard the cells: a key that they do not know reads nothing. Where the limit is 1 they count alone.
 type layout struct {
 	Rule
-	seed        uint64
-	door        bloom.Layout
-	cells       cms.Layout // no cells where the limit is 1
-	heavy       heavyTable
-	heavyWords  int    // of the table
-	wideBuckets int    // of the table of a wide shard
-	cellsFirst  int    // word of a generation
-	generation  int    // words of one generation
-	size        int    // words of a shard
-	light       int64  // units of a generation that a key has without an entry, at most, by the plan's threshold
-	crowded     int64  // the same where the table has no room for one
-	guarded     bool   // the doorkeepers are marked for all keys, and a key that is not there reads 0
-	peakStep    int64  // of peaks.before: 1, or more where the limit exceeds what that holds
-	turnSeed    uint64 // from which the seeds of generations follow
-	every       uint64 // units between two looks of a shard that may spare: a five-hundredth of what fills its cells
-	far         bool   // the memory is more than caches near the processor hold
+	seed       uint64
+	door       bloom.Layout
+	cells      cms.Layout // no cells where the limit is 1
+	heavy      heavyTable
+	cellsFirst int    // word of a generation
+	generation int    // words of one generation
+	size       int    // words of a shard
+	light      int64  // units of a generation that a key has without an entry, at most, by the plan's threshold
+	crowded    int64  // the same where the table has no room for one
+	guarded    bool   // the doorkeepers are marked for all keys, and a key that is not there reads 0
+	peakStep   int64  // of peaks.before: 1, or more where the limit exceeds what that holds
+	turnSeed   uint64 // from which the seeds of generations follow; who finds these does not learn seed
+	far        bool   // the memory is more than caches near the processor hold
 }
 
 // never is the number of a shard that has seen no time yet: before all generations.
@@ -66,8 +64,8 @@ const nearBytes = 4 << 20
 
 // newLayout returns the layout of checked dimensions.
 func newLayout(rule Rule, d Dimensions, seed uint64) (layout, error) {
-	l := layout{Rule: rule, seed: seed, turnSeed: seed}
-	l.bucket.seed = rotating.Seed(seed, 0)
+	l := layout{Rule: rule, seed: seed, turnSeed: keyhash.Derive(seed, "generations")}
+	l.bucket.seed = rotating.Seed(l.turnSeed, 0)
 	var err error
 	if !rule.IsBucket() {
 		if l.door, err = bloom.NewLayout(d.BloomBytes, d.BloomProbes); err != nil {
@@ -83,7 +81,7 @@ func newLayout(rule Rule, d Dimensions, seed uint64) (layout, error) {
 	if rule.Spares() {
 		print = sparePrint
 	}
-	l.heavy, l.heavyWords = newHeavyTable(rule.limit, d, print), d.HeavyEntries
+	l.heavy = newHeavyTable(rule.limit, d, print)
 	l.crowded = rule.limit
 	l.guarded = d.BloomProbes > 1 || d.Width == 0
 	l.light = min(l.crowded, l.heavy.threshold-1)
@@ -96,8 +94,6 @@ func newLayout(rule Rule, d Dimensions, seed uint64) (layout, error) {
 		l.size += lastWords
 	case rule.Spares():
 		l.size += spareWords
-		l.wideBuckets = (l.size - spareWords - rule.generations*l.cellsFirst) / HeavyBucket
-		l.every = max(64, uint64(l.cells.Width())*uint64(rule.limit)/512)
 	}
 	l.far = !rule.IsBucket() && 8*d.Shards*l.size > nearBytes
 	return l, nil

@@ -11,6 +11,7 @@ type Rule struct {
 	Timeline
 	limit       int64
 	generations int // that are kept: 1 if fixed or a bucket, one more than sub-windows if sliding
+	coarse      bool
 	bucket      bucket
 	spare       *Spare // nil where all is denied that cannot be shown to be within the limit
 }

@@ -18,6 +18,7 @@ type Share struct {
 	all    uint64 // of all shards
 	lane   uint64 // the bits of a hash that choose a lane: where in a word a cell begins
 	max    uint64 // all bits of a cell
+	hash   uint64 // of shareText
 
 	// hot is what decisions look at: blocks of one cache line, of which the first half
 	// is own cells of the current generation. The second half is the others' cells, all
@@ -37,10 +38,13 @@ const (
 	halfWords  = blockWords / 2 // and rows: a key has a cell in each word of a half
 )
 
-// Share makes the engine, of a window, one of several that hold their limit together. Called again, it returns the
-// same Share.
-func (e *Engine) Share() *Share {
-	s := &Share{engine: e, blocks: uint64(max(1, e.generation/blockWords))}
+// ShareText is hashed to tell one hash or key from another.
+const ShareText = "sketchlimit: the hash of a share"
+
+// Share makes the engine, of a window, one of several that hold their limit together, for keys under a hash that gives
+// ShareText this sum. Called again, it returns the same Share.
+func (e *Engine) Share(hash uint64) *Share {
+	s := &Share{engine: e, hash: hash, blocks: uint64(max(1, e.generation/blockWords))}
 	s.all = uint64(len(e.shards)) * s.blocks
 	bits := 8
 	for 1<<bits-1 < 2*e.limit { // so that a sum does not stop at the limit itself
@@ -57,8 +61,8 @@ func (e *Engine) Share() *Share {
 // Layout describes all that two Shares must have in common to read each other's cells.
 func (s *Share) Layout() string {
 	e := s.engine
-	return fmt.Sprintf("%d per %v in %d generations, %d parts of %d words each, %d bits a cell, seed %08x",
-		e.limit, e.Window(), e.generations, s.Parts(), s.PartWords(), s.CellBits(), uint32(keyhash.Mix(e.seed, 1)))
+	return fmt.Sprintf("%d per %v in %d generations, %d parts of %d words each, %d bits a cell, hash %08x, seed %08x",
+		e.limit, e.Window(), e.generations, s.Parts(), s.PartWords(), s.CellBits(), uint32(s.hash>>32), uint32(keyhash.Derive(e.seed, "name of a share")))
 }
 
 // Parts returns the number of parts: the engine's shards.

@@ -5,8 +5,6 @@ import (
 	"sync/atomic"
 	"time"
 	"unsafe"
-
-	"github.com/sketchlimit/sketchlimit/internal/keyhash"
 )
 
 // Spare is what the engines of a limiter share that spares keys beyond the plan.
@@ -27,13 +25,13 @@ type Spare struct {
 	since int64 // when it began the last time, unix ns
 	last  int64 // latest generation in which a shard spared, if there was any
 	times uint64
-	gone  uint64 // units of engines that are gone
+	units uint64 // see Episode
 }
 
 // spareState is a shard's, in words of its memory.
 type spareState struct {
-	on     int64  // 0 if it does not spare, or one more than the generations in a row in which it need not have
-	units  uint64 // see Episode
+	on     int64  // see below
+	from   uint64 // units admitted when it began
 	taken  int64  // entries that were taken over in the current generation
 	looked uint64 // units admitted when it looked last
 	start  uint64 // units admitted when the current generation began
@@ -42,12 +40,18 @@ type spareState struct {
 	number int64  // of the current generation while it is wide
 }
 
+// A shard that spares has one more in on than the generations in a row in which it need not have. One that has ended has
+// less than 0 as long as generations count in which it spared: as many as there are left. All others have 0.
+
 const (
 	spareWords = int(unsafe.Sizeof(spareState{})) / 8
 	// SpareBytes are the bytes that a shard takes beside to spare keys.
 	SpareBytes = 8 * spareWords
 	// calmRate is the part of the rate below which a shard need not spare.
 	calmRate = 0.1
+	// nearly is the part of the rate from which on a shard looks four times as often: the rate may be ten times as high
+	// when a hundredth more has come.
+	nearly = 1. / 32
 	// uselessRate is that from which on a shard becomes wide at once, which it looks at every so many usual looks.
 	uselessRate = 0.5
 	usefulLooks = 8
@@ -55,6 +59,9 @@ const (
 	// by its own requests that it is heavier than others; where it were taken over at once, no key would rise.
 	trials = 64
 )
+
+// every returns the units between two looks of a shard: a five-hundredth of what fills its cells.
+func (l *layout) every() uint64 { return max(64, uint64(l.cells.Width())*uint64(l.limit)/512) }
 
 // state returns the shard's state.
 func (r request) state() *spareState {
@@ -73,9 +80,9 @@ func (r request) number() int64 {
 func (r request) sparing(p Position) bool {
 	s := r.state()
 	switch ahead := p.Generation - r.number(); {
-	case s.on != 0 && ahead == 0:
+	case s.on > 0 && ahead == 0:
 		return true
-	case s.on != 0:
+	case s.on > 0:
 		return ahead == 1 && r.goesOn(s)
 	case ahead != 0:
 		return false
@@ -83,7 +90,7 @@ func (r request) sparing(p Position) bool {
 	if before := r.before.Load(); before != nil && before.sparesKey(r.h) {
 		return true // what is read there counts here as well
 	}
-	return r.s.admitted-s.looked >= r.every && r.begins(p, s)
+	return r.s.admitted-s.looked >= r.every() && r.begins(p, s)
 }
 
 // begins looks at the cells, and begins to spare if too many would be denied.
@@ -91,14 +98,17 @@ func (r request) begins(p Position, s *spareState) bool {
 	s.looked = r.s.admitted
 	rate := r.wrongs(p)
 	if rate < r.spare.Rate {
-		if rate > r.spare.Rate*restful {
-			s.looked -= r.every / 4 * 3 // it may be ten times as high when a hundredth more has come
+		if rate > r.spare.Rate*nearly {
+			s.looked -= r.every() / 4 * 3
 		}
 		return false
 	}
 	if r.spare.Grow != nil && !r.spare.full.Load() {
 		r.spare.Grow()
 		return false
+	}
+	if s.on == 0 {
+		s.from = r.s.admitted
 	}
 	current := int64(r.s.admitted - s.start)
 	s.on, s.bears = 1, current+int64(float64(s.before)*(1-float64(p.Elapsed)/float64(r.length)))
@@ -111,7 +121,7 @@ func (e *Engine) sparesKey(h uint64) bool {
 	r := e.request(e.Shard(h), h)
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
-	return r.state().on != 0
+	return r.state().on > 0
 }
 
 // begin notes that a shard begins to spare.
@@ -152,24 +162,36 @@ func (r request) turnSpare(generation int64) (widen bool) {
 	s := r.state()
 	units := int64(r.s.admitted - s.start)
 	s.start, s.before, s.taken = r.s.admitted, units, 0
-	if s.on == 0 {
-		return false
-	}
-	if generation > r.number()+1 {
-		s.on = 0
-		return false
-	}
-	if !r.wide() {
-		if calm := r.calm(); !calm {
-			s.on, widen = 1, true
-			s.bears = min(s.bears, units-units/10)
-		} else if s.on++; s.on > int64(r.generations) {
-			s.on = 0
-			return false
+	turns := generation - r.number()
+	switch {
+	case s.on > 0 && (turns > 1 || r.wide() && units <= s.bears/4*3): // the rate falls by powers of ten with a quarter less
+		s.on = -int64(r.generations)
+	case s.on > 0 && !r.wide() && !r.calm():
+		s.on, widen = 1, true
+		s.bears = min(s.bears, units-units/10)
+	case s.on > 0 && !r.wide():
+		if s.on++; s.on > int64(r.generations) {
+			s.on = -int64(r.generations)
 		}
 	}
-	r.spare.goOn(generation)
+	if s.on > 0 {
+		r.spare.goOn(generation)
+	} else if s.on < 0 {
+		if s.on = min(s.on+turns, 0); s.on == 0 {
+			r.spare.ended(r.s.admitted - s.from)
+		}
+	}
 	return widen
+}
+
+// ended adds the units of a shard of which all generations have gone in which it spared.
+func (s *Spare) ended(units uint64) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.units += units
 }
 
 // own returns the units that the key has beyond doubt used in a generation, by its number: those that its entry has
@@ -212,7 +234,7 @@ func (r request) spared(p Position, n, limit int64, entry *uint64) (v Verdict, o
 		return Verdict{}, false
 	}
 	v = r.certified(p, n, limit, entry)
-	if !v.Allowed && r.state().on == 0 || !r.sparing(p) {
+	if !v.Allowed && r.state().on <= 0 || !r.sparing(p) {
 		return Verdict{}, false
 	}
 	return v, true
@@ -232,7 +254,6 @@ func (r request) refuseCertified(p Position, n, limit int64, v Verdict) Verdict 
 func (r request) admitSpared(p Position, entry *uint64, h uint64, current, n int64) {
 	r.s.admitted += uint64(n)
 	r.s.last.forget()
-	r.state().units += uint64(n)
 	count := min(current+n, r.limit)
 	if entry != nil {
 		r.ask(entry, n)
@@ -261,17 +282,16 @@ func (r request) admitSpared(p Position, entry *uint64, h uint64, current, n int
 // nothing any more, and need not be kept until the next turn.
 func (r request) useless(p Position) bool {
 	s := r.state()
-	if r.s.admitted-s.looked < usefulLooks*r.every {
+	if r.s.admitted-s.looked < usefulLooks*r.every() {
 		return false
 	}
 	s.looked = r.s.admitted
-	lately := r.flooded.lately()
-	return r.wrongsBy(p, &lately, glanceWords) > uselessRate
+	return r.wrongs(p) > uselessRate
 }
 
 // competeFull is compete for a key that is admitted, in a shard that spares and has no room for one that becomes heavy.
 func (r request) competeFull(p Position, count int64) *uint64 {
-	if r.state().on == 0 || count < r.threshold() || r.heavy.room(r.entries()) {
+	if r.state().on <= 0 || count < r.threshold() || r.heavy.room(r.entries()) {
 		return nil
 	}
 	return r.compete(p, r.entries())
@@ -290,13 +310,12 @@ func (r request) compete(p Position, b *entries) *uint64 {
 	if float64(s.taken)*float64(r.length) > float64(p.Elapsed)*float64(trials*r.tableWords()) {
 		return nil
 	}
-	draw := keyhash.Mix(r.s.admitted, r.turnSeed)
+	draw := r.draw()
 	place := &b[draw%HeavyBucket]
 	if !r.yields(r.asked(p, *place), draw*golden) {
 		return nil
 	}
 	s.taken++
-	r.forgotten(*place)
 	*place = 0
 	return r.heavy.insert(b, r.h, 0)
 }
@@ -311,9 +330,4 @@ func (r request) yields(own int64, draw uint64) bool {
 	}
 	part := float64(few) / float64(own)
 	return float64(draw>>11)*0x1p-53 < part*part*part/4
-}
-
-// forgotten counts the units of an entry that is given to another key.
-func (r request) forgotten(entry uint64) {
-	r.state().units += uint64(r.heavy.asked(entry, 0) + r.heavy.asked(entry, 1))
 }

@@ -33,10 +33,10 @@ func (r request) turn(p Position) Position {
 		share.turn(r, turns)
 	}
 	kept := r.generations
-	if r.Spares() && r.state().on != 0 {
+	if r.Spares() && r.state().on > 0 {
 		kept = suspects
 	}
-	if turns > 0 && marked && r.heavy.turn(r.memory[r.table():][:r.heavyWords], turns, kept) {
+	if turns > 0 && marked && r.heavy.turn(r.memory[r.table():][:r.heavy.words()], turns, kept) {
 		r.markTable()
 	}
 	if widen {

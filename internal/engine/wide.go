@@ -26,19 +26,24 @@ const apart = never - 1
 // wide tells whether the shard is wide.
 func (r request) wide() bool { return r.s.number == apart }
 
+// wideBuckets returns the buckets of a wide shard's table.
+func (l *layout) wideBuckets() int {
+	return (l.size - spareWords - l.generations*l.cellsFirst) / HeavyBucket
+}
+
 // tableWords returns the words of the shard's table.
 func (r request) tableWords() int {
 	if r.wide() {
-		return r.wideBuckets * HeavyBucket
+		return r.wideBuckets() * HeavyBucket
 	}
-	return r.heavyWords
+	return r.heavy.words()
 }
 
 // tableEnd returns the word behind the table.
 func (r request) tableEnd() int { return r.first + r.size - spareWords }
 
 // wideTable returns the first word of the wide table.
-func (r request) wideTable() int { return r.tableEnd() - r.wideBuckets*HeavyBucket }
+func (r request) wideTable() int { return r.tableEnd() - r.wideBuckets()*HeavyBucket }
 
 // wideDoor returns the first word of a doorkeeper, by its generation's number.
 func (r request) wideDoor(number int64) int {
@@ -60,7 +65,7 @@ func (r request) wideEntries(i uint64) *entries {
 
 // wideBucket returns the index of a bucket in the wide table, by the usual one and by the part of it that an entry is in.
 func (r request) wideBucket(usual, part uint64) uint64 {
-	hi, lo := bits.Mul64(usual<<32|part, uint64(r.wideBuckets))
+	hi, lo := bits.Mul64(usual<<32|part, uint64(r.wideBuckets()))
 	i, _ := bits.Div64(hi, lo, r.heavy.buckets<<32)
 	return i
 }
@@ -117,7 +122,7 @@ func (r request) gather(usual uint64) (bucket entries) {
 	return bucket
 }
 
-// move puts an entry in a bucket. Where there is no room, the one with the least units is forgotten.
+// move puts an entry in a bucket. Where there is no room, it takes the place of one with fewer units, if there is one.
 func (r request) move(e uint64, to *entries) {
 	least := 0
 	for i := range to {
@@ -130,9 +135,8 @@ func (r request) move(e uint64, to *entries) {
 		}
 	}
 	if r.units(e) > r.units(to[least]) {
-		e, to[least] = to[least], e
+		to[least] = e
 	}
-	r.forgotten(e)
 }
 
 // units returns those that an entry has counted of its key.
@@ -151,15 +155,11 @@ func (r request) turnWide(p Position) Position {
 		clear(r.memory[r.wideDoor(p.Generation-age):][:r.cellsFirst])
 	}
 	r.heavy.turn(r.memory[r.wideTable():r.tableEnd()], turns, suspects)
-	switch {
-	case s.on == 0:
+	if s.on <= 0 || s.before <= s.bears {
 		r.narrow()
-	case s.before <= s.bears/4*3: // the rate falls by powers of ten with a quarter of the load
-		s.on = 0
-		r.narrow()
-	case s.before <= s.bears:
+	}
+	if s.on > 0 && !r.wide() {
 		s.on = int64(r.generations) // one more in which it need not have spared, and it ends
-		r.narrow()
 	}
 	return r.clamp(p)
 }
@@ -174,7 +174,6 @@ func (r request) takeWide(p Position, n, limit int64) Verdict {
 	}
 	r.s.admitted += uint64(n)
 	r.s.last.forget()
-	r.state().units += uint64(n)
 	h := r.hashAt(p.Generation)
 	if r.guarded || h%Sampled == 0 {
 		r.door.TestAndAdd(r.memory, r.wideDoor(p.Generation), h)

@@ -1,9 +1,10 @@
-// Package keyhash turns keys into the 64 bits that their counts are found by.
+// Package keyhash turns keys into the 64 bits that their counts are found by: [Hasher], whose default is keyed.
 package keyhash
 
 import (
 	crand "crypto/rand"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/maphash"
 	"math/bits"
@@ -24,6 +25,18 @@ type XX uint64
 // Sum64 returns the hash of a key.
 func (x XX) Sum64(key []byte) uint64 { return Mix(xxhash.Sum64(key), uint64(x)) }
 
+// Keyed is the default hash under a seed of its own.
+type Keyed struct{ hasher *Hasher }
+
+// NewKeyed returns the Keyed of a seed.
+func NewKeyed(seed uint64) Keyed {
+	h := Hasher{}.Reseeded(seed)
+	return Keyed{&h}
+}
+
+// Sum64 returns the hash of a key.
+func (k Keyed) Sum64(key []byte) uint64 { return k.hasher.Bytes(key) }
+
 // Map is the keyed hash of hash/maphash.
 type Map struct{ seed maphash.Seed }
 
@@ -33,40 +46,86 @@ func NewMap() Map { return Map{maphash.MakeSeed()} }
 // Sum64 returns the hash of a key.
 func (m Map) Sum64(key []byte) uint64 { return maphash.Bytes(m.seed, key) }
 
+// xx is XX where a Hasher mixes the seed in.
+type xx struct{}
+
+func (xx) Sum64(key []byte) uint64 { return xxhash.Sum64(key) }
+
 // Hasher hashes the keys of one limiter.
 type Hasher struct {
-	Seed uint64
-	Hash Hash // nil: XXH64, without an interface between
+	Seed  uint64
+	hash  Hash // nil: keyed, without an interface between
+	keyed keyed
 }
 
 // New returns the Hasher of a Config's fields, and whether its seed was drawn.
 func New(hash Hash, seed uint64) (h Hasher, drawn bool, err error) {
-	if x, ok := hash.(XX); ok {
-		if seed != 0 && x != 0 && uint64(x) != seed {
-			return Hasher{}, false, fmt.Errorf("sketchlimit: Seed %d with XXHash(%d), must be 0 or the same", seed, uint64(x))
-		}
-		hash, seed = nil, seed|uint64(x)
+	h.hash = hash
+	own, name := uint64(0), ""
+	switch x := hash.(type) {
+	case XX:
+		h.hash, own, name = xx{}, uint64(x), "XXHash"
+	case Keyed:
+		h.hash, own, name = nil, x.hasher.Seed, "KeyedHash"
 	}
+	if seed != 0 && own != 0 && own != seed {
+		return Hasher{}, false, fmt.Errorf("sketchlimit: Seed %d with %s(%d), must be 0 or the same", seed, name, own)
+	}
+	seed |= own
 	if seed == 0 {
-		return Hasher{randomSeed(), hash}, true, nil
+		return h.Reseeded(randomSeed()), true, nil
 	}
-	return Hasher{seed, hash}, false, nil
+	return h.Reseeded(seed), false, nil
+}
+
+// Reseeded returns the Hasher under another seed. Without a Hash it is the default one.
+func (h Hasher) Reseeded(seed uint64) Hasher {
+	h.Seed, h.keyed = seed, newKeyed(seed)
+	return h
+}
+
+// For returns the Hasher that gives a text a sum, if it is this one, or this one under another seed where that may
+// be. Otherwise the error says what the other one is.
+func (h *Hasher) For(seed uint64, any bool, text string, sum uint64) (Hasher, error) {
+	other := h.Reseeded(seed)
+	switch {
+	case sum == other.String(text) && (seed == h.Seed || any):
+		return other, nil
+	case seed == h.Seed || any:
+		for _, x := range []struct {
+			hash Hash
+			name string
+		}{{nil, "KeyedHash"}, {XX(0), "XXHash"}} {
+			if other, _, _ = New(x.hash, seed); sum == other.String(text) {
+				return Hasher{}, fmt.Errorf("another hash, Hash must be %s(Seed)", x.name)
+			}
+		}
+	}
+	return Hasher{}, errors.New("another hash, key or seed")
 }
 
 // String returns the hash of a key.
 func (h *Hasher) String(key string) uint64 {
-	if h.Hash != nil {
-		return h.by(unsafe.StringData(key), len(key))
-	}
-	return Mix(xxhash.Sum64String(key), h.Seed)
+	return h.Bytes(unsafe.Slice(unsafe.StringData(key), len(key)))
 }
 
 // Bytes returns the hash of a key, which is not kept.
 func (h *Hasher) Bytes(key []byte) uint64 {
-	if h.Hash != nil {
-		return h.by(unsafe.SliceData(key), len(key))
+	var x, y uint64 // together with the length, they tell all bytes of a short key
+	n, k := len(key), &h.keyed
+	switch {
+	case h.hash != nil:
+		return h.by(unsafe.SliceData(key), n)
+	case n > 16:
+		return k.long(key)
+	case n >= 8:
+		x, y = load(key), load(key[n-8:])
+	case n >= 4:
+		x, y = uint64(binary.LittleEndian.Uint32(key)), uint64(binary.LittleEndian.Uint32(key[n-4:]))
+	case n > 0:
+		x = uint64(key[0]) | uint64(key[n/2])<<8 | uint64(key[n-1])<<16
 	}
-	return Mix(xxhash.Sum64(key), h.Seed)
+	return k.finish(k.start.plus(k.length, uint64(n)).plus(k.words[0], x).plus(k.words[1], y))
 }
 
 // Addr returns the hash of an address: of its 4 or 16 bytes. An IPv4-mapped IPv6 address is the IPv4 address.
@@ -87,7 +146,7 @@ func (h *Hasher) Addr(key netip.Addr) uint64 {
 //go:noinline
 func (h *Hasher) by(key *byte, n int) uint64 {
 	p := *(*uintptr)(unsafe.Pointer(&key))
-	return Mix(h.Hash.Sum64(unsafe.Slice(*(**byte)(unsafe.Pointer(&p)), n)), h.Seed)
+	return Mix(h.hash.Sum64(unsafe.Slice(*(**byte)(unsafe.Pointer(&p)), n)), h.Seed)
 }
 
 // Mix draws a hash for one purpose, a limiter or one of its generations, from a hash
