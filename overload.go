@@ -20,8 +20,8 @@ const (
 	// entry of the table. Within the plan Spare is Deny. What it has done is in [Spared].
 	//
 	// Each shard begins by itself, when the false-denial rate of new keys at the mean cost, or of innocent keys, has passed
-	// ten times [Config.FalseDenialRate], and ends with a window, when that load has gone. The memory stays
-	// the same meanwhile, and decisions allocate nothing.
+	// ten times [Config.FalseDenialRate], and ends with a window, when that load has gone. The memory
+	// stays the same meanwhile, and decisions allocate nothing.
 	Spare
 )
 

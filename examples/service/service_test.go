@@ -288,8 +288,8 @@ func TestPageBeyondThePlan(t *testing.T) {
 	const when = `\d{4}-\d\d-\d\d \d\d:\d\d:\d\d`
 	shown := dom()
 	require.Contains(t, shown, `<section id="overload" class="warning">`)
-	require.Regexp(t, `<li>api.client spares since `+when+`. It has spared 1,234 times, and admitted 56,789 units unproven.</li>`, shown)
-	require.Regexp(t, `<li>api.client.path_/search is exact from `+when+`. It has spared once, and admitted 7 units unproven.</li></ul>`, shown)
+	require.Regexp(t, `<li>api.client spares since `+when+`. It has spared 1,234 times, and admitted 56,789 units meanwhile.</li>`, shown)
+	require.Regexp(t, `<li>api.client.path_/search is exact from `+when+`. It has spared once, and admitted 7 units meanwhile.</li></ul>`, shown)
 
 	ended.Exact = at
 	rules.Store(&[]overload{ended, {}, {}})
