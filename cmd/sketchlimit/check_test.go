@@ -54,7 +54,7 @@ descriptors:
 		`(?m)^  api\.given +100 per 1h +fixed +not said +\d+ KiB +unknown +unknown$`,
 		`(?m)^  api\.large +100 per 1h +fixed +1,000 +\d+ KiB +below 1e-9 +(≥ 64|[\d.]+) ×$`,
 		`(?m)^  api\.small +100 per 1h +fixed +100,000 +[\d.]+ KiB +\d+ % +0\.\d+ ×$`,
-		`(?m)^  api\.worst +100 per 1h +fixed, spare +1,000 +\d+ KiB +below 1e-9 +[\d.]+ ×$`,
+		`(?m)^  api\.worst +100 per 1h +fixed, spare +1,000 +[\d.]+ KiB +below 1e-9 +[\d.]+ ×$`,
 		`(?m)^  api\.bucket +100 per 1h, burst 200 +bucket +10,000 +\d+ KiB +([\d.]+e-\d+|below 1e-9) +[\d.]+ ×$`,
 		`(?m)^  api\.path_/free +unlimited$`,
 		`(?m)^  api\.client_mallory +blocked +shadow$`,
