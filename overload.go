@@ -20,8 +20,8 @@ const (
 	// entry of the table. Within the plan Spare is Deny. What it has done is in [Spared].
 	//
 	// Each shard begins by itself, when the false-denial rate of new keys at the mean cost, or of innocent keys, has passed
-	// ten times [Config.FalseDenialRate], and ends with a window, when that load has gone. The memory stays
-	// the same meanwhile, and decisions allocate nothing.
+	// ten times [Config.FalseDenialRate], and ends with a window, when that load has gone. The memory
+	// stays the same meanwhile, and decisions allocate nothing.
 	Spare
 )
 
@@ -47,8 +47,8 @@ type Spared struct {
 	Exact time.Time
 	// Times counts how often it began.
 	Times uint64
-	// Units were admitted since construction by those parts of the limiter that spared, until they were exact again. What
-	// was too much is among them: over all keys, no more than that was used above limits.
+	// Units were admitted since construction by the shards that spared, until they were exact again. Over all keys, no more
+	// than that was used above limits.
 	Units uint64
 }
 

@@ -68,7 +68,7 @@ var metrics = []metric{
 		func(s sketchlimit.Stats) float64 { return one(s.Spared.Active) }},
 	{desc("sparing_times_total", "Times that this has begun."), total,
 		func(s sketchlimit.Stats) float64 { return float64(s.Spared.Times) }},
-	{desc("spared_units_total", "Units admitted by shards that spared, until they were exact again: what was too much is among them."), total,
+	{desc("spared_units_total", "Units admitted by shards that spared, until they were exact again: no more than that was over-admitted."), total,
 		func(s sketchlimit.Stats) float64 { return float64(s.Spared.Units) }},
 }
 
