@@ -151,7 +151,7 @@ func (e *Engine) snapshotShard(to []uint64, i int) int64 {
 	defer s.mu.Unlock()
 	copy(to, e.memory[i*e.size:])
 	if e.Spares() {
-		e.stateIn(to).saved(s.admitted, s.admitted+s.denied)
+		e.stateIn(to).saved(s.admitted)
 	}
 	return s.number
 }

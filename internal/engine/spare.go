@@ -32,10 +32,10 @@ type Spare struct {
 type spareState struct {
 	on     int64  // see below
 	from   uint64 // units admitted when it began
-	taken  int64  // entries that were taken over in the current generation
-	looked uint64 // units seen when it looked last
-	start  uint64 // units admitted when the current generation began
+	now    int64  // of the current generation: entries that were taken over, and times momentUnit the moment of the last look
 	before int64  // units of the generation before
+	looked uint64 // units admitted when it looked last
+	start  uint64 // units admitted when the current generation began
 	bears  int64  // units of a window when it began to spare
 	number int64  // of the current generation while it is wide
 }
@@ -55,6 +55,7 @@ const (
 	// uselessRate is that from which on a shard becomes wide at once, which it looks at every so many usual looks.
 	uselessRate = 0.5
 	usefulLooks = 8
+	momentUnit  = 1 << 32
 	// trials are how often an entry may be taken over in a generation, on average. So whoever gets one has time to show
 	// by its own requests that it is heavier than others; where it were taken over at once, no key would rise.
 	trials = 64
@@ -69,8 +70,8 @@ func (r request) state() *spareState {
 }
 
 // saved makes a copy of the state one of a shard that has admitted nothing yet.
-func (s *spareState) saved(admitted, seen uint64) {
-	s.start, s.looked, s.from = s.start-admitted, s.looked-seen, s.from-admitted
+func (s *spareState) saved(admitted uint64) {
+	s.start, s.looked, s.from = s.start-admitted, s.looked-admitted, s.from-admitted
 }
 
 // stateIn returns the state in a copy of a shard's memory.
@@ -100,8 +101,17 @@ func (r request) sparing(p Position) bool {
 	if r.formerSpares(p) {
 		return true // what is read there counts here as well
 	}
-	return r.seen()-s.looked >= r.every() && r.tooMany(p, s)
+	return r.due(p, s) && r.tooMany(p, s)
 }
+
+// due tells whether it is time for a look: enough has been admitted since the last one, or a sixty-fourth of the generation
+// has passed, because a shard that denies everybody is to look, too.
+func (r request) due(p Position, s *spareState) bool {
+	return r.s.admitted-s.looked >= r.every() || r.moment(p) > s.now/momentUnit
+}
+
+// moment returns the sixty-fourth of a generation that a position is in, from 1 on.
+func (r request) moment(p Position) int64 { return int64(p.Elapsed)/(r.length/64+1) + 1 }
 
 // tooMany looks at the cells, and tells whether too many would be denied. If they need not be, it is not looked again
 // for a while, by whomever: a look takes as long as hundreds of decisions.
@@ -114,7 +124,7 @@ func (r request) tooMany(p Position, s *spareState) bool {
 	if rate >= r.spare.Rate && full {
 		return true
 	}
-	s.looked = r.seen()
+	s.looked, s.now = r.s.admitted, s.now%momentUnit+r.moment(p)*momentUnit
 	if rate >= r.spare.Rate {
 		r.spare.Grow()
 	} else if rate > r.spare.Rate*nearly {
@@ -122,9 +132,6 @@ func (r request) tooMany(p Position, s *spareState) bool {
 	}
 	return false
 }
-
-// seen returns the units that were asked for, denied ones as well: a shard that denies everybody is to look, too.
-func (r request) seen() uint64 { return r.s.admitted + r.s.denied }
 
 // wrongsOf is wrongs of a predecessor in the shard that a key is in, 0 if that is in another generation.
 func (e *Engine) wrongsOf(p Position, h uint64) float64 {
@@ -148,7 +155,7 @@ func (r request) begins(p Position) {
 	}
 	current := int64(r.s.admitted - s.start)
 	s.on, s.bears = 1, current+int64(float64(s.before)*(1-float64(p.Elapsed)/float64(r.length)))
-	s.looked = r.seen()
+	s.looked = r.s.admitted
 	r.spare.begin(p, &r.Rule)
 }
 
@@ -203,7 +210,7 @@ func (r request) calm() bool {
 func (r request) turnSpare(generation int64) (widen bool) {
 	s := r.state()
 	units := int64(r.s.admitted - s.start)
-	s.start, s.before, s.taken = r.s.admitted, units, 0
+	s.start, s.before, s.now = r.s.admitted, units, 0
 	if s.on != 0 {
 		r.s.last.forget() // a key may be read otherwise from now on
 	}
@@ -282,17 +289,14 @@ func (r request) certified(p Position, n, limit int64, entry *uint64) Verdict {
 	return v
 }
 
-// spared is the Verdict on a request for n units that are not free by the key's readings. Where the shard does not
-// spare, ok is false.
+// spared is the Verdict on a request for n units that are not free by the key's readings, by what is certified. Where the
+// shard does not spare, ok is false.
 func (r request) spared(p Position, n, limit int64, entry *uint64) (v Verdict, ok bool) {
 	if n < 1 || n > limit {
 		return Verdict{}, false
 	}
 	v = r.certified(p, n, limit, entry)
-	if !v.Allowed && r.state().on <= 0 || !r.sparing(p) {
-		return Verdict{}, false
-	}
-	return v, true
+	return v, (v.Allowed || r.state().on > 0) && r.sparing(p)
 }
 
 // refuseCertified counts a request of a key that is certified to be above its limit, and remembers the key if that has
@@ -303,6 +307,16 @@ func (r request) refuseCertified(p Position, n, limit int64, v Verdict) Verdict 
 		r.remember(p, limit, v)
 	}
 	return v
+}
+
+// refuseUncertified counts a request that is denied although nothing certifies that. It is not remembered: the key may be
+// spared when the shard looks at its cells again.
+func (r request) refuseUncertified(p Position, n, limit int64, entry *uint64) Verdict {
+	r.s.denied += uint64(n)
+	r.wronged(p, n, limit, entry)
+	u := r.used(p, entry)
+	u.free -= r.limit - limit
+	return r.denied(p, u, entry, n, limit)
 }
 
 // admitSpared counts n units of a key although its readings deny them.
@@ -338,10 +352,10 @@ func (r request) admitSpared(p Position, entry *uint64, h uint64, current, n int
 // nothing any more, and need not be kept until the next turn.
 func (r request) useless(p Position) bool {
 	s := r.state()
-	if r.seen()-s.looked < usefulLooks*r.every() {
+	if r.s.admitted-s.looked < usefulLooks*r.every() {
 		return false
 	}
-	s.looked = r.seen()
+	s.looked = r.s.admitted
 	return r.wrongs(p) > uselessRate
 }
 
@@ -363,7 +377,7 @@ func (r request) compete(p Position, b *entries) *uint64 {
 		return r.heavy.insert(b, r.h, 0)
 	}
 	s := r.state()
-	if float64(s.taken)*float64(r.length) > float64(p.Elapsed)*float64(trials*r.tableWords()) {
+	if float64(s.now%momentUnit)*float64(r.length) > float64(p.Elapsed)*float64(trials*r.tableWords()) {
 		return nil
 	}
 	draw := r.draw()
@@ -371,7 +385,7 @@ func (r request) compete(p Position, b *entries) *uint64 {
 	if !r.yields(r.asked(p, *place), draw*golden) {
 		return nil
 	}
-	s.taken++
+	s.now++
 	*place = 0
 	return r.heavy.insert(b, r.h, 0)
 }

@@ -173,12 +173,15 @@ func (r request) takeAny(p Position, n, limit int64, e Effort, entry *uint64) Ve
 		return Verdict{Allowed: true, Remaining: int(free - n), ResetAfter: r.resetAfter(p, 0)}
 	}
 	if r.Spares() {
-		if v, ok := r.spared(p, n, limit, entry); ok && v.Allowed {
+		switch v, ok := r.spared(p, n, limit, entry); {
+		case ok && v.Allowed:
 			r.admitSpared(p, entry, h, current, n)
 			v.Remaining, v.ResetAfter = v.Remaining-int(n), r.resetAfter(p, 0)
 			return v
-		} else if ok {
+		case ok:
 			return r.refuseCertified(p, n, limit, v)
+		case v.Allowed:
+			return r.refuseUncertified(p, n, limit, entry)
 		}
 	}
 	return r.refuse(p, n, limit, enough, entry, u)
