@@ -31,12 +31,21 @@ func canSpare(c *sketchlimit.Config) bool {
 
 // spares tells whether the limiter says that it may have admitted too much at a time.
 func (n *node) spares(t int64) bool {
-	if n.config.Overload == sketchlimit.Deny {
-		return false
-	}
-	s := n.limiter.Stats().Spared
+	return n.config.Overload == sketchlimit.Spare && n.sparesIn(n.limiter.Stats().Spared, t)
+}
+
+// sparesIn tells the same of a limiter like this one, by what it says.
+func (n *node) sparesIn(s sketchlimit.Spared, t int64) bool {
 	generation, elapsed := n.oracle.position(t)
 	return s.Active || s.Times > 0 && generation*n.oracle.length+elapsed < s.Exact.UnixNano()
+}
+
+// wouldSpare tells whether a limiter like this one may tell a Peek what it would admit once it spares keys: it does, or its
+// cells are full enough for a look to find that it is time.
+func (n *node) wouldSpare(s sketchlimit.Stats, t int64) bool {
+	const least = 1e-7 // a thousandth of the rate from which on keys are spared
+	return n.config.Overload == sketchlimit.Spare &&
+		(n.sparesIn(s.Spared, t) || max(s.FalseDenialRate, s.InnocentDenialRate) > least)
 }
 
 // anySpares tells whether a limiter may spare keys. A turn may then forget a key, so that it gets more than a look before
