@@ -43,11 +43,10 @@ var snapshotConfigs = map[string]sketchlimit.Config{
 
 const snapshotWindow = 10 * time.Second
 
-// snapshotHeader is the bytes of a header, which 8 of its sum follow. The numbers in it have 8.
+// snapshotHeader is the bytes of a header, which 8 of its sum follow.
 const (
 	snapshotHeader = 240
 	snapshotShards = snapshotHeader + 8
-	probesAt       = 8 * (3 + 6 + 2) // those of the doorkeepers
 )
 
 // snapshotLimiter returns a limiter whose seed is drawn, and its clock in ns.
@@ -143,9 +142,9 @@ func TestSnapshotFormat(t *testing.T) {
 	b := snapshot(t, l)
 	require.Equal(t, "sklimit\x03\a", string(b[:9]))
 	require.Len(t, b, 8*(3+6+8+8+1+4)+8+8*(1+2*(8+4))+8)
-	require.EqualValues(t, 1e18/snapshotWindow, binary.LittleEndian.Uint64(b[248:]), "generation")
+	require.EqualValues(t, 1e18/snapshotWindow, binary.LittleEndian.Uint64(b[snapshotShards:]), "generation")
 	require.Equal(t, uint64(0xcd26f295e5e6e093), xxhash.Sum64(b))
-	require.Equal(t, xxhash.Sum64(append(b[:240:240], b[248:len(b)-8]...)), binary.LittleEndian.Uint64(b[len(b)-8:]))
+	require.Equal(t, xxhash.Sum64(append(b[:snapshotHeader:snapshotHeader], b[snapshotShards:len(b)-8]...)), binary.LittleEndian.Uint64(b[len(b)-8:]))
 }
 
 // What is refused says why, and the limiter is as it was.
@@ -158,7 +157,7 @@ func TestSnapshotRefused(t *testing.T) {
 	patched := func(at int, b byte) []byte { // with the sum of the header put right
 		p := bytes.Clone(saved)
 		p[at] ^= b
-		binary.LittleEndian.PutUint64(p[240:], xxhash.Sum64(p[:240]))
+		binary.LittleEndian.PutUint64(p[snapshotHeader:], xxhash.Sum64(p[:snapshotHeader]))
 		return p
 	}
 	for _, tt := range []struct {
@@ -172,9 +171,9 @@ func TestSnapshotRefused(t *testing.T) {
 		{"text", bytes.Repeat([]byte("text"), 999), c, sketchlimit.ErrSnapshot, "begins with 74 65"},
 		{"cut", saved[:len(saved)-1], c, sketchlimit.ErrSnapshot, "ends after"},
 		{"goes on", append(bytes.Clone(saved), 0), c, sketchlimit.ErrSnapshot, "goes on after"},
-		{"header", patched(240, 0)[:247], c, sketchlimit.ErrSnapshot, "ends after 247"},
+		{"header", patched(snapshotHeader, 0)[:247], c, sketchlimit.ErrSnapshot, "ends after 247"},
 		{"version", patched(7, 1), c, sketchlimit.ErrSnapshotMismatch, ": version 2, must be 3"},
-		{"generation", patched(248+7, 0x80), c, sketchlimit.ErrSnapshot, "generation"},
+		{"generation", patched(snapshotShards+7, 0x80), c, sketchlimit.ErrSnapshot, "generation"},
 		{"sum", patched(3000, 1), c, sketchlimit.ErrSnapshot, "wrong sum"},
 		{"seed", saved, sketchlimit.Config{Limit: 100, Seed: 5}, sketchlimit.ErrSnapshotMismatch, ""},
 		{"xxhash", saved, sketchlimit.Config{Limit: 100, Hash: sketchlimit.XXHash(5)}, sketchlimit.ErrSnapshotMismatch, "another hash, key or seed"},
@@ -185,7 +184,7 @@ func TestSnapshotRefused(t *testing.T) {
 		{"algorithm", saved, sketchlimit.Config{Limit: 100, Algorithm: sketchlimit.TokenBucket}, sketchlimit.ErrSnapshotMismatch, "Generations 2, must be 1; Burst 0, must be 100"},
 		{"dimensions", saved, sketchlimit.Config{Limit: 100, MemoryBytes: 96 << 10}, sketchlimit.ErrSnapshotMismatch, "(Keys, FalseDenialRate, MemoryBytes or Plan differ): "},
 		{"too large", saved, sketchlimit.Config{Limit: 100, MemoryBytes: 16 << 10, MaxMemoryBytes: 32 << 10}, sketchlimit.ErrSnapshotMismatch, "must be at most"},
-		{"no plan", patched(88, 0xff), sketchlimit.Config{Limit: 100, MemoryBytes: 16 << 10, MaxMemoryBytes: 1 << 20}, sketchlimit.ErrSnapshotMismatch, "Plan.BloomProbes 254"},
+		{"no plan", patched(8*(3+6+2), 0xff), sketchlimit.Config{Limit: 100, MemoryBytes: 16 << 10, MaxMemoryBytes: 1 << 20}, sketchlimit.ErrSnapshotMismatch, "Plan.BloomProbes 254"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			into, clock := snapshotLimiter(t, tt.into)
@@ -253,7 +252,7 @@ func corrupted(r *rand.Rand, b []byte) []byte {
 	case 4:
 		return append(b, b[:1+i]...)
 	case 5: // in the header
-		b[r.IntN(248)] ^= byte(1 + r.IntN(255))
+		b[r.IntN(snapshotShards)] ^= byte(1 + r.IntN(255))
 	}
 	return b
 }
@@ -310,9 +309,9 @@ func FuzzReadFrom(f *testing.F) {
 	f.Fuzz(func(t *testing.T, config uint8, b []byte) {
 		l, now := snapshotLimiter(t, configs[int(config)%len(configs)])
 		b = bytes.Clone(b)
-		if len(b) >= 248 {
-			binary.LittleEndian.PutUint64(b[240:], xxhash.Sum64(b[:240]))
-			rest := append(bytes.Clone(b[:240]), b[248:len(b)-8]...)
+		if len(b) >= snapshotShards {
+			binary.LittleEndian.PutUint64(b[snapshotHeader:], xxhash.Sum64(b[:snapshotHeader]))
+			rest := append(bytes.Clone(b[:snapshotHeader]), b[snapshotShards:len(b)-8]...)
 			binary.LittleEndian.PutUint64(b[len(b)-8:], xxhash.Sum64(rest))
 		}
 		before := snapshot(t, l)
@@ -321,7 +320,7 @@ func FuzzReadFrom(f *testing.F) {
 			return
 		}
 		binary.LittleEndian.PutUint64(b[192:], 0) // of a predecessor that is not there
-		require.Equal(t, b[248:len(b)-8], snapshot(t, l)[248:len(b)-8])
+		require.Equal(t, b[snapshotShards:len(b)-8], snapshot(t, l)[snapshotShards:len(b)-8])
 		for i := range int64(20) {
 			l.Stats()
 			l.Take(keyName(i), 1)
