@@ -104,6 +104,10 @@ func (r request) sparing(p Position) bool {
 	return r.due(p, s) && r.tooMany(p, s)
 }
 
+// bears returns the units of a window that the shard bears without sparing: what it had when it began to, and a quarter of
+// what fills its cells in any case, since it may have begun because of a predecessor.
+func (r request) bears() int64 { return max(r.state().bears, int64(128*r.every())) }
+
 // due tells whether it is time for a look: enough has been admitted since the last one, or a sixty-fourth of the generation
 // has passed, because a shard that denies everybody is to look, too.
 func (r request) due(p Position, s *spareState) bool {
@@ -216,7 +220,7 @@ func (r request) turnSpare(generation int64) (widen bool) {
 	}
 	turns := generation - r.number()
 	switch {
-	case s.on > 0 && (turns > 1 || r.wide() && units <= s.bears/4*3): // the rate falls by powers of ten with a quarter less
+	case s.on > 0 && (turns > 1 || r.wide() && units <= r.bears()/4*3): // the rate falls by powers of ten with a quarter less
 		s.on = -int64(r.generations)
 	case s.on > 0 && !r.wide() && !r.calm():
 		s.on, widen = 1, true

@@ -155,7 +155,7 @@ func (r request) turnWide(p Position) Position {
 		clear(r.memory[r.wideDoor(p.Generation-age):][:r.cellsFirst])
 	}
 	r.heavy.turn(r.memory[r.wideTable():r.tableEnd()], turns, suspects)
-	if s.on <= 0 || s.before <= s.bears {
+	if s.on <= 0 || s.before <= r.bears() {
 		r.narrow()
 	}
 	if s.on > 0 && !r.wide() {
