@@ -27,7 +27,7 @@ func TestOverloadRefused(t *testing.T) {
 		"Overload spare with Plan.HeavyEntries 0, must be above 0": {Limit: 100, Overload: sketchlimit.Spare, Plan: &plan},
 		"MaxMemoryBytes 1, must be at least":                       {Limit: 100, Overload: sketchlimit.Spare, MaxMemoryBytes: 1},
 		"FalseDenialRate 2, must be 1e-12 … below 1":               {Limit: 100, Overload: sketchlimit.Spare, FalseDenialRate: 2},
-		"MemoryBytes 100, must be at least": {Limit: 2, Overload: sketchlimit.Spare, MemoryBytes: 100},
+		"MemoryBytes 100, must be at least":                        {Limit: 2, Overload: sketchlimit.Spare, MemoryBytes: 100},
 		"Limit 0, must be 1 … 2147483647":                          {Overload: sketchlimit.Spare},
 	} {
 		if c.Window = time.Second; c.Keys == 0 && c.Plan == nil && c.MemoryBytes == 0 {
