@@ -154,7 +154,7 @@ func TestManyBucketsOfNUnitsPassNAtOnce(t *testing.T) {
 func TestBucketsOfARunningClockPassNAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(1_234_567)
-		l, err := sketchlimit.New(sketchlimit.Config{Limit: 7, Window: time.Hour, Algorithm: sketchlimit.TokenBucket, MemoryBytes: 12 << 10})
+		l, err := sketchlimit.New(sketchlimit.Config{Limit: 7, Window: time.Hour, Algorithm: sketchlimit.TokenBucket, MemoryBytes: 12 << 10, Seed: 1})
 		require.NoError(t, err)
 		time.Sleep(98_765_432)
 		for n := range 7 {
