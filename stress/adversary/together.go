@@ -1,6 +1,10 @@
 package main
 
-import "github.com/sketchlimit/sketchlimit"
+import (
+	"slices"
+
+	"github.com/sketchlimit/sketchlimit"
+)
 
 // asked is what is known of a limiter of a group just before the group is asked.
 type asked struct {
@@ -33,7 +37,8 @@ func (w *world) takeTogether(o op) bool {
 	retry := peek.RetryAfter
 	if told {
 		retry = d.RetryAfter
-		bound := d.Allowed && d.Remaining < peek.Remaining-o.n // of a limit that is shared: admitting, it may tell less
+		shared := slices.ContainsFunc(w.nodes, func(n *node) bool { return n.share != nil })
+		bound := shared && d.Allowed && d.Remaining <= peek.Remaining-o.n // admitting, one that shares its limit may tell less
 		if (d.By != peek.By && !bound || !d.Allowed && d != peek) && !spares {
 			w.fail("group is not peek", o, "took %+v, Peek before %+v", d, peek)
 		}
