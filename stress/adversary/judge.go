@@ -143,10 +143,9 @@ func (w *world) compare(o op, n *node, d, before sketchlimit.Decision) {
 		}
 		return
 	}
-	if d.Limit == before.Limit && d.RetryAfter == before.RetryAfter && n.spares(o.at) {
-		return // a turn since the Peek: what is left is read otherwise
-	}
-	if !before.Allowed && d != before {
+	// After a turn since the Peek a limiter that spares may tell otherwise what is left.
+	turned := d.Limit == before.Limit && d.RetryAfter == before.RetryAfter && n.spares(o.at)
+	if !before.Allowed && d != before && !turned {
 		w.fail("take is not peek", o, "took %+v, Peek before %+v", d, before)
 	}
 	if after := n.peek(o, o.at); d != after {
