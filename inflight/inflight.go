@@ -216,8 +216,15 @@ func (in *Limiter) acquire(h uint64, n int64) (Hold, bool) {
 
 // Held returns the units of a key that are in flight now: 0 … Limit, and never fewer
 // than there are.
-func (in *Limiter) Held(key string) int {
-	h := in.hasher.String(key)
+func (in *Limiter) Held(key string) int { return in.held(in.hasher.String(key)) }
+
+// HeldBytes is [Limiter.Held] for a key in a byte slice.
+func (in *Limiter) HeldBytes(key []byte) int { return in.held(in.hasher.Bytes(key)) }
+
+// Limit returns Config.Limit.
+func (in *Limiter) Limit() int { return int(in.limit) }
+
+func (in *Limiter) held(h uint64) int {
 	s, keys := in.shard(h)
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -81,6 +81,7 @@ func TestInflightSteps(t *testing.T) {
 			holds[s.hold] = hold
 		}
 		require.Equal(t, s.held, in.Held(s.key), "step %d", i)
+		require.Equal(t, s.held, in.HeldBytes([]byte(s.key)), "step %d", i)
 	}
 	require.False(t, inflight.Hold{}.Release(), "the zero Hold holds nothing")
 	require.Equal(t, inflight.Stats{Admitted: 24, Denied: 6}, in.Stats())
