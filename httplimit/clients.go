@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
-	"strconv"
 	"strings"
 )
 
@@ -22,12 +21,15 @@ import (
 // they share a key.
 //
 // Addresses may have brackets, ports and zones. IPv4-mapped IPv6 addresses are the
-// IPv4 addresses, zones do not count. A peer without an address, as on a Unix socket,
-// is nobody's proxy; its requests share the empty key.
+// IPv4 addresses, zones do not count. A client that a translator has given an IPv6 address
+// (64:ff9b::/96 and 64:ff9b:1::/48, RFC 6052 and 8215) is the IPv4 client; but a proxy behind a
+// translator is believed by its IPv6 address alone. A peer without an address, as on a Unix
+// socket, is nobody's proxy; its requests share the empty key.
 //
 // A Clients is safe for concurrent use as long as nobody changes it.
 type Clients struct {
-	// Proxies are the networks of the hops that are believed.
+	// Proxies are the networks of the hops that are believed. 0.0.0.0/0 and ::/0 are refused:
+	// with them, clients choose their addresses.
 	Proxies []netip.Prefix
 	// Header is where they write who sent them a request. "X-Forwarded-For", which
 	// is also "", and "Forwarded" (RFC 7239) hold one address a hop. Any other
@@ -35,82 +37,38 @@ type Clients struct {
 	// address; if it has several lines or holds anything else, the peer is the
 	// client.
 	Header string
+	// IPv4Bits is the length of the prefix that IPv4 addresses are cut to in keys, 1 … 32; 0 is 32.
+	IPv4Bits int
 	// IPv6Bits is the length of the prefix that IPv6 addresses are cut to in keys,
 	// 1 … 128; 0 is 64, the smallest network that a customer gets, who has all
 	// its addresses to choose from.
 	IPv6Bits int
 }
 
-// AppendKey implements [Key]: 4 bytes for IPv4, the whole blocks of 8 bytes that the
-// prefix touches for IPv6.
+// AppendKey implements [Key]: see [Clients.AppendAddr].
 func (c *Clients) AppendKey(dst []byte, r *http.Request) []byte {
-	return c.appendAddr(dst, c.Addr(r))
-}
-
-func (c *Clients) appendAddr(dst []byte, addr netip.Addr) []byte {
-	return appendNetwork(dst, addr, 32, c.bits())
-}
-
-// appendNetwork appends the key of an address's network, by the lengths of its prefix; nothing without an address.
-func appendNetwork(dst []byte, addr netip.Addr, ipv4Bits, ipv6Bits int) []byte {
-	switch {
-	case addr.Is4():
-		prefix, _ := addr.Prefix(ipv4Bits)
-		b := prefix.Addr().As4()
-		return append(dst, b[:]...)
-	case addr.Is6():
-		prefix, _ := addr.Prefix(ipv6Bits)
-		b := prefix.Addr().As16()
-		return append(dst, b[:(ipv6Bits+63)/64*8]...)
-	}
-	return dst
-}
-
-// defaultIPv6Bits is the smallest network that a customer gets, who has all its addresses to choose from.
-const defaultIPv6Bits = 64
-
-func (c *Clients) bits() int {
-	if c.IPv6Bits < 1 || c.IPv6Bits > 128 { // New refuses all but 0
-		return defaultIPv6Bits
-	}
-	return c.IPv6Bits
+	return c.AppendAddr(dst, c.Addr(r))
 }
 
 // Text returns the KeyText of the request's key: an IPv4 address, or the network of an IPv6
 // one. It may be a part of the request; clone it to keep it.
 func (c *Clients) Text(r *http.Request) string {
 	addr, dotted := c.client(r)
-	if dotted != "" {
+	if dotted != "" && c.ipv4Bits() == 32 {
 		return dotted
 	}
-	var key [16]byte
-	return c.KeyText(c.appendAddr(key[:0], addr))
-}
-
-// KeyText returns the address or the network that a key stands for, such as "192.0.2.1" or
-// "2001:db8::/64"; of what is no key of the Clients, the quoted bytes.
-func (c *Clients) KeyText(key []byte) string {
-	switch len(key) {
-	case 0:
-		return ""
-	case 4:
-		return netip.AddrFrom4([4]byte(key)).String()
-	case 8, 16:
-		var b [16]byte
-		copy(b[:], key)
-		return netip.PrefixFrom(netip.AddrFrom16(b), c.bits()).String()
-	}
-	return strconv.Quote(string(key))
+	var key [maxAddrKey]byte
+	return c.KeyText(c.AppendAddr(key[:0], addr))
 }
 
 // Addr returns the client's address, whole, without zone, IPv4 as such: the zero Addr
 // if the peer has none. It is what to log.
 func (c *Clients) Addr(r *http.Request) netip.Addr {
 	addr, _ := c.client(r)
-	return addr
+	return original(addr)
 }
 
-// client returns the client's address, and its text if the request has it, see parseHop.
+// client returns the client's address as it is written, and its text if the request has it, see parseHop.
 func (c *Clients) client(r *http.Request) (addr netip.Addr, dotted string) {
 	addr, dotted = parseHop(r.RemoteAddr)
 	switch {
@@ -154,6 +112,14 @@ func (c *Clients) check() error {
 	}
 	if err := checkNetworks(c.Proxies); err != nil {
 		return fmt.Errorf("Clients.Proxies%w", err)
+	}
+	for i, p := range c.Proxies {
+		if p.Bits() == 0 {
+			return fmt.Errorf("Clients.Proxies[%d] %v, must not be all addresses: clients could then write their own", i, p)
+		}
+	}
+	if c.IPv4Bits < 0 || c.IPv4Bits > 32 {
+		return fmt.Errorf("Clients.IPv4Bits %d, must be 0 … 32", c.IPv4Bits)
 	}
 	if c.IPv6Bits < 0 || c.IPv6Bits > 128 {
 		return fmt.Errorf("Clients.IPv6Bits %d, must be 0 … 128", c.IPv6Bits)

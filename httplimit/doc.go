@@ -8,7 +8,9 @@
 // proxies that you name), a [Header], the route ([Pattern]), several of them ([Join]), or
 // what a function of your own appends ([KeyFunc]).
 //
-// A [Ladder] limits the networks of an address as well as the address.
+// [NewAll] holds requests against several limits at once: in windows of several lengths, by
+// several keys, and on requests at the same time. A [Ladder] of them limits the networks of an
+// address as well as the address.
 //
 // A request that the limiter admits goes to the next handler, with the ResponseWriter
 // unchanged. A request that it denies is answered with 429 and the time to wait. Both
@@ -18,4 +20,6 @@
 // [Name].
 //
 // A request costs at most one allocation, and none without header fields.
+//
+// Package grpclimit, a module of its own, has these middlewares in front of gRPC services.
 package httplimit

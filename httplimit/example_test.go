@@ -18,6 +18,7 @@ import (
 
 	"github.com/sketchlimit/sketchlimit"
 	"github.com/sketchlimit/sketchlimit/httplimit"
+	"github.com/sketchlimit/sketchlimit/inflight"
 )
 
 // The first example of docs/http.md.
@@ -99,6 +100,39 @@ func ExampleKeyFunc() {
 	// ann.example.com 429
 }
 
+// The example of docs/groups.md.
+func ExampleNewAll() {
+	limiter := func(limit int, window time.Duration) *sketchlimit.Limiter {
+		l, err := sketchlimit.New(sketchlimit.Config{Limit: limit, LowestLimit: min(limit, 500), Window: window, Keys: 100_000})
+		if err != nil {
+			log.Fatal(err)
+		}
+		return l
+	}
+	perSecond, perHour := limiter(10, time.Second), limiter(1000, time.Hour)
+	atOnce, err := inflight.New(inflight.Config{Limit: 4, Requests: 10_000})
+	if err != nil {
+		log.Fatal(err)
+	}
+	user := httplimit.Header("X-User") // which something in front has checked
+	planOf := func(*http.Request) int { return 500 }
+
+	clients := &httplimit.Clients{}
+	limit, err := httplimit.NewAll([]httplimit.Quota{
+		{Name: "second", Limiter: perSecond, Key: clients},
+		{Name: "hour", Limiter: perHour, Key: user, Limit: planOf},
+		{Name: "at once", InFlight: atOnce, Key: clients},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	w := httptest.NewRecorder()
+	limit(http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	fmt.Println("Ratelimit-Policy:", w.Header().Get("Ratelimit-Policy"))
+	// Output:
+	// Ratelimit-Policy: "second";q=10;w=1, "hour";q=500;w=3600, "at once";q=4;qu="concurrent-requests"
+}
+
 // section returns what stands in a file after begin and before end.
 func section(t *testing.T, file, begin, end string) string {
 	t.Helper()
@@ -114,6 +148,10 @@ func section(t *testing.T, file, begin, end string) string {
 func TestDocsShowTheExample(t *testing.T) {
 	readme := strings.ReplaceAll("\n"+section(t, "../README.md", "```go\n", "```"), "\n", "\n\t")
 	require.Equal(t, section(t, "example_test.go", "func Example_readme() {\n\tmux := http.NewServeMux()\n", "\n}\n")+"\n\t", readme)
+	all := strings.ReplaceAll("\n"+section(t, "../docs/groups.md", "four at the same time:\n\n```go\n", "})\n```"), "\n", "\n\t")
+	require.Contains(t, section(t, "example_test.go", "func ExampleNewAll() {", "\n}\n"), all+"})\n")
+	policies := section(t, "../docs/groups.md", "Ratelimit-Policy:", "\n")
+	require.Contains(t, section(t, "example_test.go", "func ExampleNewAll() {", "\n}\n"), "// Ratelimit-Policy:"+policies)
 	require.Equal(t, section(t, "example_test.go", "func Example() {", "\n}\n"), section(t, "../docs/http.md", "func main() {", "\n}\n"))
 }
 

@@ -14,12 +14,14 @@ type Fields uint
 
 const (
 	// RateLimitPolicy is what the limits are: `"default";q=100;w=60`. The window, w, is
-	// left out unless it is whole seconds.
+	// left out unless it is whole seconds. Limits on units at the same time have
+	// `qu="concurrent-requests"` instead, and no times in other fields.
 	RateLimitPolicy Fields = 1 << iota
-	// RateLimit is what is left of the tightest: `"default";r=99;t=60`. With r above 0, t is the
-	// time until the whole quota is back if nothing else comes; otherwise the time
-	// until the same request, or if this one was admitted a next one of cost 1,
-	// passes. It is left out if no wait makes it pass.
+	// RateLimit is what is left of the tightest: `"default";r=99;t=60`. Of limits on units at the
+	// same time, it tells only if they refuse or there is no other. With r above 0, t is the
+	// time until the whole quota is back if nothing else comes; with r 0 that until a next one
+	// of cost 1 passes; of a refused request that until the same one passes, and it is left
+	// out if no wait makes it pass.
 	RateLimit
 	// RetryAfter is, on refusals, the time after which the same request passes all
 	// limits if nothing else comes; it is left out if no wait makes it pass.
@@ -50,7 +52,7 @@ var table = [...]struct {
 	{"Retry-After", appendRetryAfter, false},
 	{"X-Ratelimit-Limit", func(b []byte, s *state) []byte { return strconv.AppendInt(b, int64(s.limit), 10) }, false},
 	{"X-Ratelimit-Remaining", func(b []byte, s *state) []byte { return strconv.AppendInt(b, int64(s.remaining), 10) }, false},
-	{"X-Ratelimit-Reset", func(b []byte, s *state) []byte { return strconv.AppendInt(b, s.reset, 10) }, false},
+	{"X-Ratelimit-Reset", func(b []byte, s *state) []byte { return appendSeconds(b, s.reset) }, false},
 	{"X-Ratelimit-Retry-After", appendRetryAfter, false},
 }
 
@@ -84,7 +86,7 @@ func (m *middleware) write(h http.Header, s *scratch) {
 // limits many are in the same state to the second, so most can be told in the same words.
 type texts struct {
 	bytes  []byte
-	quotas []quota // that policy is about
+	shown  []shown // that policy is about
 	policy string
 	states [64]telling // by units remaining
 	room   []string    // for values
@@ -101,11 +103,12 @@ func (t *texts) value(text string) []string {
 	return values
 }
 
-// quota is what RateLimit-Policy tells of a policy.
-type quota struct {
-	name   string
-	limit  int
-	window time.Duration
+// shown is what RateLimit-Policy tells of a policy.
+type shown struct {
+	name     string
+	limit    int
+	window   time.Duration
+	inFlight bool
 }
 
 // policies returns RateLimit-Policy.
@@ -116,24 +119,27 @@ func (t *texts) policies(policies []Policy) string {
 		if p.Shadow {
 			continue
 		}
-		q := quota{p.Name, p.Limit, p.Window}
-		if n == len(t.quotas) || t.quotas[n] != q {
-			t.quotas, same = append(t.quotas[:n], q), false
+		q := shown{p.Name, p.Limit, p.Window, p.InFlight}
+		if n == len(t.shown) || t.shown[n] != q {
+			t.shown, same = append(t.shown[:n], q), false
 		}
 		n++
 	}
-	if same && n == len(t.quotas) {
+	if same && n == len(t.shown) {
 		return t.policy
 	}
-	t.quotas = t.quotas[:n]
+	t.shown = t.shown[:n]
 	b := t.bytes[:0]
-	for i, q := range t.quotas {
+	for i, q := range t.shown {
 		if i > 0 {
 			b = append(b, ", "...)
 		}
 		b = strconv.AppendInt(append(appendQuoted(b, q.name), ";q="...), int64(q.limit), 10)
 		if q.window >= time.Second && q.window%time.Second == 0 {
 			b = strconv.AppendInt(append(b, ";w="...), seconds(q.window), 10)
+		}
+		if q.inFlight {
+			b = append(b, `;qu="concurrent-requests"`...)
 		}
 	}
 	t.bytes, t.policy = b, string(b)
@@ -189,11 +195,14 @@ func appendRateLimit(b []byte, s *state) []byte {
 	return b
 }
 
-func appendRetryAfter(b []byte, s *state) []byte {
-	if s.retry < 0 {
+func appendRetryAfter(b []byte, s *state) []byte { return appendSeconds(b, s.retry) }
+
+// appendSeconds appends a time, or nothing if there is none.
+func appendSeconds(b []byte, n int64) []byte {
+	if n < 0 {
 		return b
 	}
-	return strconv.AppendInt(b, s.retry, 10)
+	return strconv.AppendInt(b, n, 10)
 }
 
 // seconds rounds up, so that whoever waits so long has waited long enough; -1 is never.

@@ -56,8 +56,6 @@ func (j Join) AppendKey(dst []byte, r *http.Request) []byte {
 // check refuses keys that could not make any.
 func check(key Key) error {
 	switch k := key.(type) {
-	case nil:
-		return errors.New("key nil, must be one")
 	case KeyFunc:
 		return given("KeyFunc", k != nil)
 	case Header:
@@ -76,6 +74,9 @@ func check(key Key) error {
 				return fmt.Errorf("key %d of Join: %w", i, err)
 			}
 		}
+	}
+	if isNil(key) {
+		return errors.New("key nil, must be one")
 	}
 	return nil
 }

@@ -21,7 +21,7 @@ import (
 )
 
 // The example of docs/prefixes.md.
-func ExampleNewLadder() {
+func ExampleLadder() {
 	limiter := func(limit, keys int) *sketchlimit.Limiter {
 		l, err := sketchlimit.New(sketchlimit.Config{Limit: limit, Window: time.Minute, Keys: keys})
 		if err != nil {
@@ -29,15 +29,11 @@ func ExampleNewLadder() {
 		}
 		return l
 	}
-	ladder, err := httplimit.NewLadder(&httplimit.Clients{}, httplimit.Rungs(
+	limit, err := httplimit.NewAll(httplimit.Ladder(&httplimit.Clients{},
 		limiter(100, 1_000_000), // "client": an IPv4 address or an IPv6 /64
 		limiter(1000, 200_000),  // "site": a /24 or a /48
 		limiter(20_000, 20_000), // "provider": a /16 or a /32
-	)...)
-	if err != nil {
-		log.Fatal(err)
-	}
-	limit, err := httplimit.NewPolicies(ladder)
+	))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -58,7 +54,7 @@ func ExampleNewLadder() {
 
 func TestDocsShowTheLadder(t *testing.T) {
 	const page = "../docs/prefixes.md"
-	code := section(t, "ladder_test.go", "func ExampleNewLadder() {\n", "\n\n\tadmitted")
+	code := section(t, "ladder_test.go", "func ExampleLadder() {\n", "\n\n\tadmitted")
 	require.Equal(t, code, "\t"+strings.ReplaceAll(strings.TrimSuffix(section(t, page, "```go\n", "```"), "\n"), "\n", "\n\t"))
 
 	row := regexp.MustCompile(`(?m)\| ([\d,]+) \| ([\d,]+) \| ([\d.]+ [KM]iB) \|$`)
@@ -80,34 +76,31 @@ func TestDocsShowTheLadder(t *testing.T) {
 	}
 }
 
-// rungs is a ladder of the default prefixes whose windows are fixed, of a minute.
-func rungs(t testing.TB, clients *httplimit.Clients, limits ...int) (*httplimit.Ladder, []httplimit.Rung) {
+// ladder is the quotas of a ladder whose windows are fixed, of a minute.
+func ladder(t testing.TB, clients *httplimit.Clients, limits ...int) []httplimit.Quota {
 	t.Helper()
 	var all []*sketchlimit.Limiter
 	for _, limit := range limits {
 		c := sketchlimit.Config{Limit: limit, LowestLimit: 1, Algorithm: sketchlimit.FixedWindow}
 		all = append(all, build(t, c, newClock()))
 	}
-	list := httplimit.Rungs(all[0], all[1], all[2])
-	l, err := httplimit.NewLadder(clients, list...)
-	require.NoError(t, err)
-	return l, list
+	return httplimit.Ladder(clients, all[0], all[1], all[2])
 }
 
-// policed puts a Decider in front of a handler that answers with 200.
-func policed(t testing.TB, d httplimit.Decider, options ...httplimit.Option) http.Handler {
+// allOf puts quotas in front of a handler that answers with 200.
+func allOf(t testing.TB, quotas []httplimit.Quota, options ...httplimit.Option) http.Handler {
 	t.Helper()
-	limit, err := httplimit.NewPolicies(d, options...)
+	limit, err := httplimit.NewAll(quotas, options...)
 	require.NoError(t, err)
 	return limit(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 }
 
 // A request is counted on all rungs or on none. Clients are told all rungs, and the state of the tightest.
 func TestLadder(t *testing.T) {
-	ladder, _ := rungs(t, &httplimit.Clients{Proxies: proxies}, 3, 5, 7)
+	clients := &httplimit.Clients{Proxies: proxies}
 	var refused []string
-	h := policed(t, ladder, httplimit.OnRefusal(func(_ *http.Request, p httplimit.Policy) {
-		refused = append(refused, p.Name+" "+ladder.KeyText(p.Key))
+	h := allOf(t, ladder(t, clients, 3, 5, 7), httplimit.OnRefusal(func(_ *http.Request, p httplimit.Policy) {
+		refused = append(refused, p.Name+" "+clients.KeyText(p.Key))
 	}))
 	const policies = `"client";q=3;w=60, "site";q=5;w=60, "provider";q=7;w=60`
 	for i, c := range []struct {
@@ -119,23 +112,23 @@ func TestLadder(t *testing.T) {
 		{"192.0.2.1", `"client";r=0;t=60`, "client 192.0.2.1"},
 		{"192.0.2.2", `"site";r=1;t=60`, ""},
 		{"192.0.2.2", `"site";r=0;t=60`, ""},
-		{"192.0.2.3", `"site";r=0;t=60`, "site 192.0.2.0"},
-		{"192.0.2.1", `"client";r=0;t=60`, "client 192.0.2.1, site 192.0.2.0"},
+		{"192.0.2.3", `"site";r=0;t=60`, "site 192.0.2.0/24"},
+		{"192.0.2.1", `"client";r=0;t=60`, "client 192.0.2.1, site 192.0.2.0/24"},
 		{"192.0.3.1", `"provider";r=1;t=60`, ""},
 		{"192.0.4.1", `"provider";r=0;t=60`, ""},
-		{"192.0.5.1", `"provider";r=0;t=60`, "provider 192.0.0.0"},
+		{"192.0.5.1", `"provider";r=0;t=60`, "provider 192.0.0.0/16"},
 		{"192.1.2.1", `"client";r=2;t=60`, ""},
 
 		{"2001:db8:1:1::1", `"client";r=2;t=60`, ""},
 		{"2001:db8:1:1::2%eth0", `"client";r=1;t=60`, ""},
 		{"2001:db8:1:1:ffff::3", `"client";r=0;t=60`, ""},
-		{"2001:db8:1:1::4", `"client";r=0;t=60`, "client 2001:db8:1:1::"},
+		{"2001:db8:1:1::4", `"client";r=0;t=60`, "client 2001:db8:1:1::/64"},
 		{"2001:db8:1:2::1", `"site";r=1;t=60`, ""},
 		{"2001:db8:1:2::1", `"site";r=0;t=60`, ""},
-		{"2001:db8:1:3::1", `"site";r=0;t=60`, "site 2001:db8:1::"},
+		{"2001:db8:1:3::1", `"site";r=0;t=60`, "site 2001:db8:1::/48"},
 		{"2001:db8:2:3::1", `"provider";r=1;t=60`, ""},
 		{"2001:db8:3:3::1", `"provider";r=0;t=60`, ""},
-		{"2001:db8:4:3::1", `"provider";r=0;t=60`, "provider 2001:db8::"},
+		{"2001:db8:4:3::1", `"provider";r=0;t=60`, "provider 2001:db8::/32"},
 		{"2001:db9::1", `"client";r=2;t=60`, ""},
 	} {
 		refused = nil
@@ -149,24 +142,21 @@ func TestLadder(t *testing.T) {
 	}
 	w := get(h, from("192.0.2.9:1", "X-Forwarded-For", "203.0.113.1"))
 	require.Contains(t, w.Body.String(), `"violated-policies":["site","provider"]`)
-	require.Equal(t, "2001:db8::", ladder.KeyText([]byte("\x20\x01\x0d\xb8\x00\x00\x00\x00")))
-	require.Equal(t, `"odd"`, ladder.KeyText([]byte("odd")))
 }
 
 // Peers without an address share the empty key.
 func TestLadderWithoutAddress(t *testing.T) {
-	ladder, list := rungs(t, &httplimit.Clients{}, 2, 9, 9)
-	h := policed(t, ladder)
+	list := ladder(t, &httplimit.Clients{}, 2, 9, 9)
+	h := allOf(t, list)
 	require.Equal(t, []int{200, 200, 429}, statuses(h, 3, from("@", "X")))
 	require.EqualValues(t, 2, list[2].Limiter.Stats().Admitted)
-	require.Empty(t, ladder.KeyText(nil))
 }
 
 // Costs are charged on each rung; requests that are skipped, or of exempt clients, on none.
 func TestLadderOptions(t *testing.T) {
 	cost, clients := 4, &httplimit.Clients{Proxies: proxies}
-	ladder, list := rungs(t, clients, 5, 6, 9)
-	h := policed(t, ladder, httplimit.Cost(func(*http.Request) int { return cost }),
+	list := ladder(t, clients, 5, 6, 9)
+	h := allOf(t, list, httplimit.Cost(func(*http.Request) int { return cost }),
 		httplimit.Exempt(clients, prefixes("203.0.113.0/24")...),
 		httplimit.Skip(func(r *http.Request) bool { return r.Method == "OPTIONS" }))
 	used := func() (units []uint64) {
@@ -196,11 +186,9 @@ func TestLadderOptions(t *testing.T) {
 // A tier is a limit of one rung.
 func TestLadderTiers(t *testing.T) {
 	plan := 2
-	_, list := rungs(t, &httplimit.Clients{}, 5, 6, 9)
+	list := ladder(t, &httplimit.Clients{}, 5, 6, 9)
 	list[0].Limit = func(*http.Request) int { return plan }
-	ladder, err := httplimit.NewLadder(&httplimit.Clients{}, list...)
-	require.NoError(t, err)
-	h := policed(t, ladder)
+	h := allOf(t, list)
 	w := get(h, from("192.0.2.1:1", "X"))
 	require.Equal(t, `"client";q=2;w=60, "site";q=6;w=60, "provider";q=9;w=60`, w.Header().Get("RateLimit-Policy"))
 	require.Equal(t, []int{200, 429}, statuses(h, 2, from("192.0.2.1:1", "X")))
@@ -213,9 +201,9 @@ func TestLadderTiers(t *testing.T) {
 
 // A dry run counts what the ladder would admit, refuses nobody and tells clients nothing.
 func TestLadderShadow(t *testing.T) {
-	ladder, list := rungs(t, &httplimit.Clients{}, 9, 2, 9)
+	list := ladder(t, &httplimit.Clients{}, 9, 2, 9)
 	var seen []string
-	h := policed(t, ladder, httplimit.Shadow(), httplimit.OnRefusal(func(_ *http.Request, p httplimit.Policy) {
+	h := allOf(t, list, httplimit.Shadow(), httplimit.OnRefusal(func(_ *http.Request, p httplimit.Policy) {
 		seen = append(seen, fmt.Sprint(p.Name, p.Shadow))
 	}))
 	require.Equal(t, []int{200, 200, 200}, statuses(h, 3, from("192.0.2.1:1", "X")))
@@ -226,63 +214,14 @@ func TestLadderShadow(t *testing.T) {
 	require.Zero(t, list[0].Limiter.Stats().Denied)
 }
 
-// The prefix of a rung that gives no lengths is that of Clients.
-func TestRungsKeyAsClients(t *testing.T) {
-	l := build(t, sketchlimit.Config{Limit: 9}, newClock())
-	ladder, err := httplimit.NewLadder(&httplimit.Clients{}, httplimit.Rung{Name: "client", Limiter: l})
-	require.NoError(t, err)
-	for _, peer := range []string{"192.0.2.1:1", "[2001:db8:1:2:3::]:1"} {
-		var a httplimit.Answer
-		ladder.Decide(&a, from(peer, "X"), 1)
-		require.Equal(t, (&httplimit.Clients{}).AppendKey(nil, from(peer, "X")), a.Policies[0].Key)
-		require.Equal(t, 8, l.Do(sketchlimit.Request{Bytes: a.Policies[0].Key, Peek: true}).Remaining)
-	}
+// status is a ResponseWriter that keeps the status alone.
+type status struct {
+	http.ResponseWriter
+	code int
 }
 
-func TestBadLaddersAreNamed(t *testing.T) {
-	clock := newClock()
-	l := build(t, sketchlimit.Config{Limit: 1}, clock)
-	type list = []httplimit.Rung
-	one, clients := httplimit.Rung{Name: "a", Limiter: l}, &httplimit.Clients{}
-	for _, c := range []struct {
-		clients *httplimit.Clients
-		rungs   list
-		want    string
-	}{
-		{nil, list{one}, "Ladder: Clients nil, must be one"},
-		{&httplimit.Clients{IPv6Bits: 56}, list{one}, "Ladder: Clients.IPv6Bits 56, must be 0: rungs have their own"},
-		{&httplimit.Clients{IPv6Bits: -1}, list{one}, "Ladder: Clients.IPv6Bits -1, must be 0 … 128"},
-		{clients, nil, "Ladder of 0 rungs, must be 1 … 8"},
-		{clients, make(list, 9), "Ladder of 9 rungs, must be 1 … 8"},
-		{clients, list{one, {Name: "b"}}, "rung 1: Limiter nil, must be one"},
-		{clients, list{{Limiter: l}}, `rung 0: Name "", must not be empty`},
-		{clients, list{{Name: "ä", Limiter: l}}, `rung 0: Name "ä", must be ASCII without control characters`},
-		{clients, list{{Name: "a", Limiter: l, IPv4Bits: 33}}, "rung 0: IPv4Bits 33, must be 0 … 32"},
-		{clients, list{{Name: "a", Limiter: l, IPv4Bits: -1}}, "rung 0: IPv4Bits -1, must be 0 … 32"},
-		{clients, list{{Name: "a", Limiter: l, IPv6Bits: 129}}, "rung 0: IPv6Bits 129, must be 0 … 128"},
-		{clients, list{one, one}, `rung 1: Name "a", must be another one for each rung`},
-		{clients, list{one, {Name: "b", Limiter: l}}, "Ladder: sketchlimit: limiter 1 of the Group is limiter 0, must be another one"},
-	} {
-		_, err := httplimit.NewLadder(c.clients, c.rungs...)
-		require.EqualError(t, err, "httplimit: "+c.want)
-	}
-	ladder, err := httplimit.NewLadder(clients, one)
-	require.NoError(t, err)
-	_, err = httplimit.NewPolicies(ladder, httplimit.Name("x"))
-	require.EqualError(t, err, `httplimit: Name "x", goes with New only: a Decider's policies have names`)
-	_, err = httplimit.NewPolicies(ladder, httplimit.Limit(func(*http.Request) int { return 1 }))
-	require.EqualError(t, err, "httplimit: Limit, goes with New only: a Decider knows its limits")
-}
-
-func TestLadderAllocatesNothing(t *testing.T) {
-	ladder, _ := rungs(t, &httplimit.Clients{Proxies: proxies}, 10, 20, 30)
-	r := from("10.0.0.1:1", "X-Forwarded-For", "2001:db8::1")
-	var a httplimit.Answer
-	require.Zero(t, testing.AllocsPerRun(100, func() {
-		a.Policies, a.Keys = a.Policies[:0], a.Keys[:0]
-		ladder.Decide(&a, r, 1)
-	}))
-}
+func (s *status) Header() http.Header  { return http.Header{} }
+func (s *status) WriteHeader(code int) { s.code = code }
 
 // A flood from one /48, a hundred requests from each of its 65,536 networks, fills a limiter sized for 100,000 clients
 // so far that it denies innocent ones. Behind a ladder the flood gets no more of it than the limit of a site, and nobody
@@ -298,21 +237,17 @@ func TestLadderKeepsAFloodFromTheClients(t *testing.T) {
 		return l
 	}
 	client, alone := limiter(perClient, 100_000), limiter(perClient, 100_000)
-	ladder, err := httplimit.NewLadder(&httplimit.Clients{},
-		httplimit.Rungs(client, limiter(perSite, 20_000), limiter(20*perSite, 2_000))...)
-	require.NoError(t, err)
+	h := allOf(t, httplimit.Ladder(&httplimit.Clients{}, client, limiter(perSite, 20_000), limiter(20*perSite, 2_000)),
+		httplimit.Headers(0), httplimit.Refusal(func(w http.ResponseWriter, _ *http.Request, _ []httplimit.Policy) {
+			w.WriteHeader(http.StatusTooManyRequests)
+		}))
 	ask := func(addr netip.Addr, times int) (refused, refusedAlone int) {
 		r := from(addr.String(), "X")
 		key := (&httplimit.Clients{}).AppendKey(nil, r)
-		var a httplimit.Answer
 		for range times {
-			a.Policies, a.Keys = a.Policies[:0], a.Keys[:0]
-			ladder.Decide(&a, r, 1)
-			for _, p := range a.Policies {
-				if !p.Allowed {
-					refused++
-					break
-				}
+			w := status{code: http.StatusOK}
+			if h.ServeHTTP(&w, r); w.code != http.StatusOK {
+				refused++
 			}
 			if !alone.Do(sketchlimit.Request{Bytes: key}).Allowed {
 				refusedAlone++

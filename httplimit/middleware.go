@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"reflect"
 	"sync"
 	"time"
 
 	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/inflight"
 )
 
 // Limiter decides. A [sketchlimit.Limiter], a [sketchlimit.Group] and a Synced of package redislimit are Limiters. It
@@ -41,11 +43,11 @@ type Option func(*middleware) error
 // answers it with 429 otherwise. The middleware may wrap any number of handlers, which
 // then share the limiter's counts, and is safe for concurrent use.
 //
-// Clients of a [sketchlimit.Group] are told of one limit, that of Decision.By, without its window.
+// Clients of a [sketchlimit.Group] are told of one limit, that of Decision.By, without its window; [NewAll] tells all.
 //
 // Its errors name the argument or option, what was given and what is allowed.
 func New(limiter Limiter, key Key, options ...Option) (func(http.Handler) http.Handler, error) {
-	if limiter == nil {
+	if isNil(limiter) {
 		return nil, errors.New("httplimit: limiter nil, must be one")
 	}
 	if err := check(key); err != nil {
@@ -58,17 +60,20 @@ func New(limiter Limiter, key Key, options ...Option) (func(http.Handler) http.H
 	return NewPolicies(s, options...)
 }
 
-// NewPolicies is [New] for any number of policies, such as the rules of package rules. A
-// request that one of them refuses is answered with 429; clients are told all of them
-// in RateLimit-Policy, and in the other fields the state of the one closest to
-// exhaustion. If none concerns a request, it passes without fields.
+// NewPolicies is [New] for a Decider, such as the rules of package rules. A request that one
+// of its policies refuses is answered with 429; clients are told all of them in
+// RateLimit-Policy, and in the other fields the state of the one closest to exhaustion. If
+// none concerns a request, it passes without fields.
 func NewPolicies(decider Decider, options ...Option) (func(http.Handler) http.Handler, error) {
-	if decider == nil {
+	if isNil(decider) {
 		return nil, errors.New("httplimit: decider nil, must be one")
 	}
 	m := &middleware{decider: decider, fields: Standard, refuse: refuse}
 	m.pool.New = func() any { return new(scratch) }
-	for _, option := range options {
+	for i, option := range options {
+		if option == nil {
+			return nil, fmt.Errorf("httplimit: option %d nil, must be one", i)
+		}
 		if err := option(m); err != nil {
 			return nil, fmt.Errorf("httplimit: %w", err)
 		}
@@ -85,7 +90,7 @@ func Name(name string) Option {
 	return func(m *middleware) error {
 		s, ok := m.decider.(*single)
 		if !ok {
-			return fmt.Errorf("Name %q, goes with New only: a Decider's policies have names", name)
+			return fmt.Errorf("Name %q, goes with New only: other policies have names", name)
 		}
 		s.name = name
 		return checkPolicy(name)
@@ -123,7 +128,7 @@ func Limit(limit func(*http.Request) int) Option {
 	return func(m *middleware) error {
 		s, ok := m.decider.(*single)
 		if !ok {
-			return errors.New("Limit, goes with New only: a Decider knows its limits")
+			return errors.New("Limit, goes with New only: other policies have limits")
 		}
 		s.limit = limit
 		return given("Limit", limit != nil)
@@ -140,7 +145,8 @@ func Skip(skip func(*http.Request) bool) Option {
 }
 
 // Exempt lets requests pass, uncounted and without fields, of clients in one of the
-// networks. Whoever may be exempt should be hard to pretend to be: see [Clients].
+// networks. Whoever may be exempt should be hard to pretend to be: see [Clients]. So a client
+// behind a translator is exempt by its IPv6 address alone.
 func Exempt(clients *Clients, networks ...netip.Prefix) Option {
 	return func(m *middleware) error {
 		if err := check(clients); err != nil {
@@ -149,7 +155,10 @@ func Exempt(clients *Clients, networks ...netip.Prefix) Option {
 		if err := checkNetworks(networks); err != nil {
 			return fmt.Errorf("Exempt: networks%w", err)
 		}
-		m.skip = append(m.skip, func(r *http.Request) bool { return contains(networks, clients.Addr(r)) })
+		m.skip = append(m.skip, func(r *http.Request) bool {
+			addr, _ := clients.client(r) // as it is written: IPv4 inside of IPv6 is not trusted
+			return contains(networks, addr)
+		})
 		return nil
 	}
 }
@@ -197,6 +206,17 @@ func OnRefusal(f func(r *http.Request, p Policy)) Option {
 	}
 }
 
+// isNil tells whether v is nil, or an interface around a nil pointer or function.
+func isNil(v any) bool {
+	switch r := reflect.ValueOf(v); r.Kind() {
+	case reflect.Invalid:
+		return true
+	case reflect.Pointer, reflect.Func:
+		return r.IsNil()
+	}
+	return false
+}
+
 func given(option string, ok bool) error {
 	if !ok {
 		return fmt.Errorf("%s nil, must be a function", option)
@@ -234,6 +254,11 @@ func (m *middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 	}
 	s := m.pool.Get().(*scratch)
 	m.decider.Decide(&s.Answer, r, cost)
+	if len(s.holds) > 0 {
+		var few [maxQuotas]inflight.Hold // for s is another request's before the handler ends
+		defer release(append(few[:0], s.holds...))
+		s.holds = s.holds[:0]
+	}
 	admitted := true
 	for i := range s.Policies {
 		p := &s.Policies[i]

@@ -179,6 +179,7 @@ func TestSkipAndExempt(t *testing.T) {
 		{"203.0.113.9", []int{200, 200, 200}},
 		{"::ffff:203.0.113.9", []int{200, 200, 200}},
 		{"2001:db8:1::9", []int{200, 200, 200}},
+		{"64:ff9b::203.0.113.9", []int{200, 429, 429}},
 		{"198.51.100.7", []int{200, 429, 429}},
 		{"203.0.113.9, 198.51.100.8", []int{200, 429, 429}},
 	} {
@@ -191,7 +192,10 @@ func TestSkipAndExempt(t *testing.T) {
 	w := get(h, r)
 	require.Equal(t, 200, w.Code)
 	require.NotContains(t, w.Header(), "Ratelimit")
-	require.EqualValues(t, 3, l.Stats().Admitted)
+	require.EqualValues(t, 4, l.Stats().Admitted)
+
+	translated := front(t, build(t, sketchlimit.Config{Limit: 1}, newClock()), clients, httplimit.Exempt(clients, prefixes("64:ff9b::203.0.113.0/120")...))
+	require.Equal(t, []int{200, 200}, statuses(translated, 2, from("10.0.0.1:1", "X-Forwarded-For", "64:ff9b::203.0.113.9")))
 }
 
 func TestShadow(t *testing.T) {
@@ -296,6 +300,12 @@ func TestErrors(t *testing.T) {
 		{httplimit.Join{byUser, nil}, nil, "key 1 of Join: key nil, must be one"},
 		{httplimit.Join{byUser, httplimit.Join{httplimit.Header("")}}, nil, `key 1 of Join: key 0 of Join: Header "", must not be empty`},
 		{(*httplimit.Clients)(nil), nil, "Clients nil, must be one"},
+		{clients(httplimit.Clients{IPv4Bits: 33}), nil, "Clients.IPv4Bits 33, must be 0 … 32"},
+		{clients(httplimit.Clients{IPv4Bits: -1}), nil, "Clients.IPv4Bits -1, must be 0 … 32"},
+		{clients(httplimit.Clients{Proxies: prefixes("10.0.0.0/8 0.0.0.0/0")}), nil,
+			"Clients.Proxies[1] 0.0.0.0/0, must not be all addresses: clients could then write their own"},
+		{clients(httplimit.Clients{Proxies: prefixes("::/0")}), nil,
+			"Clients.Proxies[0] ::/0, must not be all addresses: clients could then write their own"},
 		{clients(httplimit.Clients{IPv6Bits: 129}), nil, "Clients.IPv6Bits 129, must be 0 … 128"},
 		{clients(httplimit.Clients{IPv6Bits: -1}), nil, "Clients.IPv6Bits -1, must be 0 … 128"},
 		{clients(httplimit.Clients{Header: "X-Real-IP:"}), nil, `Clients.Header "X-Real-IP:", must be letters, digits and !#$%&'*+-.^_` + "`|~"},
@@ -330,9 +340,9 @@ func TestErrors(t *testing.T) {
 	require.EqualError(t, err, "httplimit: decider nil, must be one")
 	one := func(*http.Request) int { return 1 }
 	_, err = httplimit.NewPolicies(policies(nil), httplimit.Limit(one))
-	require.EqualError(t, err, "httplimit: Limit, goes with New only: a Decider knows its limits")
+	require.EqualError(t, err, "httplimit: Limit, goes with New only: other policies have limits")
 	_, err = httplimit.NewPolicies(policies(nil), httplimit.Name("mine"))
-	require.EqualError(t, err, `httplimit: Name "mine", goes with New only: a Decider's policies have names`)
+	require.EqualError(t, err, `httplimit: Name "mine", goes with New only: other policies have names`)
 }
 
 // writer is a ResponseWriter that keeps nothing.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/inflight"
 )
 
 // Policy is what one limit says of a request.
@@ -18,6 +19,9 @@ type Policy struct {
 	Key []byte
 	// Decision is the limit's answer.
 	sketchlimit.Decision
+	// InFlight tells that the limit is on units at the same time. When some are given back is not known, so
+	// RetryAfter of a refusal, ResetAfter and Next are [sketchlimit.Never].
+	InFlight bool
 	// Next is, of an admitted request that has left nothing Remaining, the time until
 	// one of cost 1 passes, 0 or more.
 	Next time.Duration
@@ -45,6 +49,8 @@ func (p *Policy) tighter(q *Policy) bool {
 	switch {
 	case p.refuses() != q.refuses():
 		return p.refuses()
+	case !p.refuses() && p.InFlight != q.InFlight: // units of two kinds
+		return q.InFlight
 	case !p.refuses() && p.Remaining != q.Remaining:
 		return p.Remaining < q.Remaining
 	}
@@ -61,6 +67,8 @@ type Answer struct {
 	// Memory is the Decider's own. It is nil at first, and later what the Decider has left
 	// there, for any request before.
 	Memory any
+
+	holds []inflight.Hold // until the handler ends
 }
 
 // Decider decides by any number of policies, see [NewPolicies]. It must be safe for

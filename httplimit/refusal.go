@@ -6,9 +6,19 @@ import (
 	"strings"
 )
 
+// Refuser is a ResponseWriter that tells of a refusal in a way of its own, as that of package
+// grpclimit does, in place of the 429. The policies are those of [Refusal], which goes before.
+type Refuser interface {
+	Refuse(refusing []Policy)
+}
+
 // refuse is the default answer to a request that policies do not admit: a problem (RFC
 // 9457) of the type that the draft registers, or text.
 func refuse(w http.ResponseWriter, r *http.Request, refusing []Policy) {
+	if own, ok := w.(Refuser); ok {
+		own.Refuse(refusing)
+		return
+	}
 	if !takesProblem(r.Header["Accept"]) {
 		http.Error(w, "Too many requests", http.StatusTooManyRequests)
 		return

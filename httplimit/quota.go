@@ -1,0 +1,207 @@
+package httplimit
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"slices"
+
+	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/inflight"
+)
+
+// Quota is one of the limits of [NewAll]. It has a Limiter or InFlight, and not both.
+type Quota struct {
+	// Name is that of the policy: ASCII without control characters, not empty, another one for each quota.
+	Name string
+	// Key says what is counted.
+	Key Key
+	// Limiter counts the units that come, each quota its own, without MaxMemoryBytes if several quotas have one.
+	Limiter *sketchlimit.Limiter
+	// Limit is the limit that a request is held against, as the option [Limit] has it; nil is that of the Limiter.
+	// It must be safe for concurrent use.
+	Limit func(*http.Request) int
+	// InFlight counts the units of requests that are being handled. They are given back when the handler ends: when
+	// it returns or panics. A handler that goes on with a hijacked connection must not return before it is done.
+	InFlight *inflight.Limiter
+}
+
+// maxQuotas is as many as a request can be held against without an allocation.
+const maxQuotas = 8
+
+// NewAll is [New] for 1 … 8 limits, such as ten a second, a thousand an hour and four at the same time. A request
+// passes if all of them admit it, and is then counted by all; if one refuses, none counts it. Each quota is a policy of
+// its own: see [NewPolicies].
+//
+// A request that a Limiter refuses is in flight while that is found out: for about a microsecond.
+func NewAll(quotas []Quota, options ...Option) (func(http.Handler) http.Handler, error) {
+	if len(quotas) < 1 || len(quotas) > maxQuotas {
+		return nil, fmt.Errorf("httplimit: %d quotas, must be 1 … %d", len(quotas), maxQuotas)
+	}
+	var limiters []*sketchlimit.Limiter
+	for i := range quotas {
+		q := &quotas[i]
+		if err := q.check(); err != nil {
+			return nil, fmt.Errorf("httplimit: quota %d: %w", i, err)
+		}
+		for j := range quotas[:i] {
+			switch o := &quotas[j]; {
+			case o.Name == q.Name:
+				return nil, fmt.Errorf("httplimit: quota %d: Name %q is that of quota %d, must be another one", i, q.Name, j)
+			case q.Limiter != nil && o.Limiter == q.Limiter:
+				return nil, fmt.Errorf("httplimit: quota %d: Limiter is that of quota %d, must be another one", i, j)
+			}
+		}
+		if q.Limiter != nil {
+			limiters = append(limiters, q.Limiter)
+		}
+	}
+	a := &all{quotas: slices.Clone(quotas), finders: finders(quotas), limiters: len(limiters)}
+	switch len(limiters) {
+	case 0:
+	case 1: // which may grow, as it may not in a group
+		a.ask = func(asks []sketchlimit.Ask) { asks[0].Decision = limiters[0].Do(asks[0].Request) }
+	default:
+		group, err := sketchlimit.NewGroup(limiters...)
+		if err != nil {
+			return nil, fmt.Errorf("httplimit: %w", err)
+		}
+		a.ask = func(asks []sketchlimit.Ask) { group.DoEach(asks) }
+	}
+	return NewPolicies(a, options...)
+}
+
+// check refuses a quota that is none.
+func (q *Quota) check() error {
+	if err := checkPolicy(q.Name); err != nil {
+		return err
+	}
+	if err := check(q.Key); err != nil {
+		return err
+	}
+	switch {
+	case q.Limiter == nil && q.InFlight == nil:
+		return errors.New("Limiter and InFlight nil, one of them must be set")
+	case q.Limiter != nil && q.InFlight != nil:
+		return errors.New("Limiter and InFlight, only one of them must be set")
+	case q.Limit != nil && q.InFlight != nil:
+		return errors.New("Limit, goes with Limiter only: InFlight has one limit")
+	}
+	return nil
+}
+
+// all decides by several quotas.
+type all struct {
+	quotas   []Quota
+	finders  []finder                // of the quotas' keys
+	limiters int                     // of the quotas
+	ask      func([]sketchlimit.Ask) // asks them, in their order: all count, or none
+}
+
+// finder is the Key of a quota that counts Clients. Most lists have one way of finding them, which then is gone once
+// a request.
+type finder struct {
+	clients *Clients // nil: another Key
+	again   bool     // as the Clients before, whose address holds
+}
+
+func finders(quotas []Quota) []finder {
+	list, last := make([]finder, len(quotas)), (*Clients)(nil)
+	for i := range quotas {
+		if c, ok := quotas[i].Key.(*Clients); ok {
+			again := last != nil && last.Header == c.Header && slices.Equal(last.Proxies, c.Proxies)
+			list[i], last = finder{c, again}, c
+		}
+	}
+	return list
+}
+
+// Decide implements [Decider]. What is in flight can be given back, and what is counted cannot: so it comes first.
+func (l *all) Decide(a *Answer, r *http.Request, cost int) {
+	asks := l.describe(a, r, cost)
+	admitted := a.acquire(l.quotas, cost)
+	if len(asks) > 0 {
+		for i := range asks {
+			asks[i].Request.Peek = !admitted
+		}
+		l.ask(asks)
+		for i := range asks {
+			admitted = admitted && asks[i].Decision.Allowed
+		}
+	}
+	if !admitted {
+		release(a.holds)
+		a.holds = a.holds[:0]
+	}
+	for i := range l.quotas {
+		q, p := &l.quotas[i], &a.Policies[i]
+		if q.InFlight != nil {
+			p.Limit = q.InFlight.Limit()
+			p.Remaining = p.Limit - q.InFlight.HeldBytes(p.Key)
+			continue
+		}
+		p.Decision = asks[0].Decision
+		p.setNext(q.Limiter, asks[0].Request)
+		asks = asks[1:]
+	}
+}
+
+// describe appends the policies, without what they say, and returns what the limiters are to be asked.
+func (l *all) describe(a *Answer, r *http.Request, cost int) []sketchlimit.Ask {
+	asks, ok := a.Memory.([]sketchlimit.Ask)
+	if !ok {
+		asks = make([]sketchlimit.Ask, l.limiters)
+		a.Memory = asks
+	}
+	n := 0
+	var client netip.Addr
+	for i := range l.quotas {
+		q, f, start := &l.quotas[i], l.finders[i], len(a.Keys)
+		if f.clients != nil && !f.again {
+			client = f.clients.Addr(r)
+		}
+		if f.clients != nil {
+			a.Keys = f.clients.AppendAddr(a.Keys, client)
+		} else {
+			a.Keys = q.Key.AppendKey(a.Keys, r)
+		}
+		p := Policy{Name: q.Name, Key: a.Keys[start:len(a.Keys):len(a.Keys)], InFlight: q.InFlight != nil}
+		if q.Limiter != nil {
+			p.Window = q.Limiter.Window()
+			asks[n] = sketchlimit.Ask{Limiter: n, Request: sketchlimit.Request{Bytes: p.Key, N: cost, Limit: own(q.Limit, r)}}
+			n++
+		}
+		a.Policies = append(a.Policies, p)
+	}
+	return asks
+}
+
+// acquire takes what is to be in flight, and tells whether all quotas admit it.
+func (a *Answer) acquire(quotas []Quota, cost int) (admitted bool) {
+	admitted = true
+	for i := range quotas {
+		in, p := quotas[i].InFlight, &a.Policies[i]
+		if in == nil {
+			continue
+		}
+		hold, ok := in.AcquireBytes(p.Key, cost)
+		if ok {
+			a.holds = append(a.holds, hold)
+		}
+		admitted = admitted && ok
+		never := sketchlimit.Never
+		p.Decision = sketchlimit.Decision{Allowed: ok, ResetAfter: never}
+		if p.Next = never; !ok {
+			p.RetryAfter = never
+		}
+	}
+	return admitted
+}
+
+// release gives back what is in flight.
+func release(holds []inflight.Hold) {
+	for _, h := range holds {
+		h.Release()
+	}
+}
