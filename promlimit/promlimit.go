@@ -64,6 +64,8 @@ var metrics = []metric{
 		func(s sketchlimit.Stats) float64 { return s.BloomFill }},
 	{desc("sketch_fill_ratio", "Share, 0 to 1, of cells above 0 in the current sketches."), now,
 		func(s sketchlimit.Stats) float64 { return s.SketchFill }},
+	{desc("outside_plan", "1 while the limiter is not used as it was made for, see Stats.OutsidePlan; otherwise 0."), now,
+		func(s sketchlimit.Stats) float64 { return one(s.OutsidePlan) }},
 	{desc("sparing", "1 while a limiter with Overload Spare meets more than it was made for and denies certified keys only; otherwise 0."), now,
 		func(s sketchlimit.Stats) float64 { return one(s.Spared.Active) }},
 	{desc("sparing_times_total", "Times that this has begun."), total,
@@ -141,12 +143,13 @@ func (c *collector) latest() []prometheus.Metric {
 }
 
 // Refusals returns a counter of the requests that policies do not admit, by policy and
-// whether it is in shadow mode, and the option that makes a middleware count them.
+// whether it is in shadow mode, and the option that makes a middleware count them. The label is limiter: give a limiter
+// the name of its policy, as rules.Rules.Counting does, and the metrics of both join.
 func Refusals() (prometheus.Collector, httplimit.Option) {
 	counter := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "sketchlimit_refused_requests_total",
 		Help: "Requests that a policy does not admit; with shadow=true it did not refuse them.",
-	}, []string{"policy", "shadow"})
+	}, []string{"limiter", "shadow"})
 	return counter, httplimit.OnRefusal(func(_ *http.Request, p httplimit.Policy) {
 		counter.WithLabelValues(label(p.Name), strconv.FormatBool(p.Shadow)).Inc()
 	})

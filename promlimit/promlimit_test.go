@@ -57,6 +57,7 @@ func TestStats(t *testing.T) {
 		{"distinct_keys", "gauge", s.DistinctKeys},
 		{"bloom_fill_ratio", "gauge", s.BloomFill},
 		{"sketch_fill_ratio", "gauge", s.SketchFill},
+		{"outside_plan", "gauge", 0},
 		{"sparing", "gauge", 0},
 		{"sparing_times_total", "counter", 0},
 		{"spared_units_total", "counter", 0},
@@ -65,7 +66,7 @@ func TestStats(t *testing.T) {
 		want += fmt.Sprintf("# TYPE sketchlimit_%s %s\nsketchlimit_%s{limiter=\"api\"} %v\n", m.name, m.kind, m.name, m.value)
 	}
 	c := promlimit.New(maps.All(map[string]*sketchlimit.Limiter{"api": l}))
-	require.Equal(t, 14, testutil.CollectAndCount(c))
+	require.Equal(t, 15, testutil.CollectAndCount(c))
 	require.Equal(t, want, exposed(t, c))
 	problems, err := testutil.CollectAndLint(c)
 	require.NoError(t, err)
@@ -77,7 +78,7 @@ func TestStats(t *testing.T) {
 func exposed(t *testing.T, c prometheus.Collector) string {
 	t.Helper()
 	names := []string{"admitted_units_total", "denied_units_total", "too_low_requests_total", "rotations_total", "false_denial_rate", "innocent_denial_rate", "mean_cost_units", "distinct_keys",
-		"bloom_fill_ratio", "sketch_fill_ratio", "sparing", "sparing_times_total", "spared_units_total", "memory_bytes", "refused_requests_total"}
+		"bloom_fill_ratio", "sketch_fill_ratio", "outside_plan", "sparing", "sparing_times_total", "spared_units_total", "memory_bytes", "refused_requests_total"}
 	var b strings.Builder
 	for _, name := range names {
 		text, err := testutil.CollectAndFormat(c, expfmt.TypeTextPlain, "sketchlimit_"+name)
@@ -123,6 +124,7 @@ func TestSparing(t *testing.T) {
 		fmt.Sprintf("sketchlimit_spared_units_total{limiter=\"api\"} %v\n", float64(s.Units))
 	text := exposed(t, c)
 	require.Contains(t, text, "sketchlimit_sparing{limiter=\"api\"} 1\n")
+	require.Contains(t, text, "sketchlimit_outside_plan{limiter=\"api\"} 1\n")
 	require.Contains(t, text, want)
 
 	now = now.Add(3 * time.Hour)
@@ -169,8 +171,8 @@ func TestRefusals(t *testing.T) {
 		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
 	}
 	require.Equal(t, "# TYPE sketchlimit_refused_requests_total counter\n"+
-		"sketchlimit_refused_requests_total{policy=\"hard\",shadow=\"false\"} 3\n"+
-		"sketchlimit_refused_requests_total{policy=\"soft\",shadow=\"true\"} 3\n", exposed(t, c))
+		"sketchlimit_refused_requests_total{limiter=\"hard\",shadow=\"false\"} 3\n"+
+		"sketchlimit_refused_requests_total{limiter=\"soft\",shadow=\"true\"} 3\n", exposed(t, c))
 }
 
 // named is a Decider that refuses by a policy of this name.
@@ -189,7 +191,7 @@ func TestNamesOfAnyBytes(t *testing.T) {
 	limit(http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
 	require.Equal(t, http.StatusTooManyRequests, w.Code)
 	require.Equal(t, "# TYPE sketchlimit_refused_requests_total counter\n"+
-		"sketchlimit_refused_requests_total{policy=\"a\uFFFD\",shadow=\"false\"} 1\n", exposed(t, c))
+		"sketchlimit_refused_requests_total{limiter=\"a\uFFFD\",shadow=\"false\"} 1\n", exposed(t, c))
 	now := time.Unix(0, 0)
 	require.Contains(t, exposed(t, promlimit.New(maps.All(map[string]*sketchlimit.Limiter{"\xffb": build(t, 1, &now)}))), "{limiter=\"\uFFFDb\"}")
 }

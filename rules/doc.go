@@ -21,13 +21,18 @@
 // rule applies.
 //
 // Every rule is a [sketchlimit.Limiter], whose memory is fixed when the file is loaded. It
-// counts each combination of the values that the file leaves open as a key of its own.
+// counts each combination of the values that the file leaves open as a key of its own. Rules
+// that state no size may share memory instead, see Options.SharedBytes.
+//
+// Put [Rules.HTTP] in front of handlers, or ask [Rules.Do]. [Rules.Reload] reads the files
+// again, and what was counted stays counted. [Options] has what a service that stands in for
+// envoyproxy/ratelimit needs.
 //
 // # Fields
 //
 // Of a descriptor: key, value, rate_limit, descriptors, shadow_mode, quota_mode and
 // share_threshold mean what they mean in envoyproxy/ratelimit; metadata, detailed_metric and
-// value_to_metric are accepted and have no effect. An addition is prefixes, such as {ipv4: 24, ipv6: 48}, of a
+// value_to_metric are for services that answer and count as that does: see Rule.Metadata and Rule.StatsName. An addition is prefixes, such as {ipv4: 24, ipv6: 48}, of a
 // descriptor that leaves its value open: the value is an address, counted by its prefix of so many bits. Values that are
 // no addresses share one counter. Of a rate_limit: unit, requests_per_unit
 // (0 blocks), unlimited, name and replaces, and these additions:

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -27,13 +28,16 @@ type descriptor struct {
 	children       []descriptor
 	shadow, quota  bool
 	shareThreshold bool
+	detailed       bool // detailed_metric
+	toMetric       bool // value_to_metric
+	metadata       map[string]any
 	prefixes       prefixes // zero: none
 	line           int
 }
 
 // limit is a rate_limit.
 type limit struct {
-	requests   int
+	requests   int64
 	unit       string
 	multiplier int
 	unlimited  bool
@@ -74,30 +78,31 @@ func parse(file string, data []byte) (*domain, error) {
 	return d, r.err
 }
 
-// document returns the root of the file's only document. What YAML itself forbids, and
+// document returns the root of the file's only document that is not empty. What YAML itself forbids, and
 // aliases that multiply beyond measure, the library finds when it decodes.
 func (r *reader) document(data []byte) *yaml.Node {
-	decoder := yaml.NewDecoder(bytes.NewReader(data))
-	var document yaml.Node
-	var decoded any
-	err := decoder.Decode(&document)
-	if errors.Is(err, io.EOF) {
-		return &yaml.Node{Kind: yaml.MappingNode}
+	decoder, root := yaml.NewDecoder(bytes.NewReader(data)), &yaml.Node{Kind: yaml.MappingNode}
+	for found := false; ; {
+		var document yaml.Node
+		var decoded any
+		err := decoder.Decode(&document)
+		if errors.Is(err, io.EOF) {
+			return root
+		}
+		if err == nil {
+			err = document.Decode(&decoded)
+		}
+		if err == nil && found && decoded != nil {
+			err = errors.New("more than one document that is not empty, must be one")
+		}
+		if err != nil {
+			r.fail(nil, "error loading config file: %v", err)
+			return nil
+		}
+		if decoded != nil {
+			root, found = document.Content[0], true
+		}
 	}
-	if err == nil {
-		err = document.Decode(&decoded)
-	}
-	if err == nil && !errors.Is(decoder.Decode(new(yaml.Node)), io.EOF) {
-		err = errors.New("more than one document, must be one")
-	}
-	if err != nil {
-		r.fail(nil, "error loading config file: %v", err)
-		return nil
-	}
-	if decoded == nil {
-		return &yaml.Node{Kind: yaml.MappingNode}
-	}
-	return document.Content[0]
 }
 
 func (r *reader) fail(n *yaml.Node, format string, args ...any) {
@@ -122,9 +127,9 @@ func (r *reader) descriptor(n *yaml.Node) descriptor {
 		"quota_mode":      func(n *yaml.Node) { d.quota = r.flag(n) },
 		"share_threshold": func(n *yaml.Node) { d.shareThreshold = r.flag(n) },
 		"prefixes":        func(n *yaml.Node) { d.prefixes = r.prefixes(n) },
-		"detailed_metric": func(n *yaml.Node) { r.flag(n) },
-		"value_to_metric": func(n *yaml.Node) { r.flag(n) },
-		"metadata":        func(*yaml.Node) {},
+		"detailed_metric": func(n *yaml.Node) { d.detailed = r.flag(n) },
+		"value_to_metric": func(n *yaml.Node) { d.toMetric = r.flag(n) },
+		"metadata":        func(n *yaml.Node) { d.metadata = r.metadata(n) },
 	})
 	switch {
 	case d.key == "":
@@ -147,6 +152,9 @@ func (d *descriptor) composite() string {
 	return d.key + "_" + d.value
 }
 
+// open tells whether requests choose the key or the value.
+func (d *descriptor) open() bool { return d.value == "" || strings.Contains(d.composite(), "*") }
+
 func (r *reader) limit(n *yaml.Node) *limit {
 	l := &limit{algorithm: sketchlimit.FixedWindow, multiplier: 1}
 	extras := "" // a field that an unlimited rule has no use for
@@ -155,14 +163,14 @@ func (r *reader) limit(n *yaml.Node) *limit {
 	}
 	r.mapping(n, "a rate_limit", fields{
 		"unit":              func(n *yaml.Node) { l.unit = r.text(n) },
-		"requests_per_unit": func(n *yaml.Node) { l.requests = r.number(n, "requests_per_unit", 0, math.MaxInt32) },
+		"requests_per_unit": func(n *yaml.Node) { l.requests = r.number(n, "requests_per_unit", 0, math.MaxUint32) },
 		"unlimited":         func(n *yaml.Node) { l.unlimited = r.flag(n) },
 		"name":              func(n *yaml.Node) { l.name = r.text(n) },
 		"replaces":          func(n *yaml.Node) { l.replaces = elements(r, n, r.replaced) },
-		"unit_multiplier":   extra("unit_multiplier", func(n *yaml.Node) { l.multiplier = r.number(n, "unit_multiplier", 1, math.MaxInt32) }),
+		"unit_multiplier":   extra("unit_multiplier", func(n *yaml.Node) { l.multiplier = int(r.number(n, "unit_multiplier", 1, math.MaxInt32)) }),
 		"algorithm":         extra("algorithm", func(n *yaml.Node) { l.algorithm = r.algorithm(n) }),
-		"burst":             extra("burst", func(n *yaml.Node) { l.burst = r.number(n, "burst", 1, math.MaxInt32) }),
-		"keys":              extra("keys", func(n *yaml.Node) { l.keys = r.number(n, "keys", 1, math.MaxInt32) }),
+		"burst":             extra("burst", func(n *yaml.Node) { l.burst = int(r.number(n, "burst", 1, math.MaxInt32)) }),
+		"keys":              extra("keys", func(n *yaml.Node) { l.keys = int(r.number(n, "keys", 1, math.MaxInt32)) }),
 		"false_denial_rate": extra("false_denial_rate", func(n *yaml.Node) { l.rate = r.share(n, "false_denial_rate") }),
 		"units_per_key":     extra("units_per_key", func(n *yaml.Node) { l.units = r.above(n, "units_per_key", 0, math.MaxInt32) }),
 		"headroom":          extra("headroom", func(n *yaml.Node) { l.headroom = r.above(n, "headroom", 1, 1000) }),
@@ -194,6 +202,22 @@ func (r *reader) limit(n *yaml.Node) *limit {
 		}
 	}
 	return l
+}
+
+// metadata reads a mapping of anything that JSON has, and returns it as JSON has it.
+func (r *reader) metadata(n *yaml.Node) (m map[string]any) {
+	var decoded map[string]any
+	err := n.Decode(&decoded)
+	if err == nil {
+		var text []byte
+		if text, err = json.Marshal(decoded); err == nil {
+			err = json.Unmarshal(text, &m)
+		}
+	}
+	if err != nil {
+		r.fail(n, "error loading config file: metadata: %v, must be a mapping that JSON can hold", err)
+	}
+	return m
 }
 
 // units are the names of windows; months and years are no calendar's.

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"encoding/binary"
+	"errors"
 	"net/http"
 	"strings"
 
@@ -11,21 +12,29 @@ import (
 // Descriptors takes the descriptors of a request.
 type Descriptors struct {
 	counters
-	top *node // of the domain
+	cost int
 }
 
 // Add adds the descriptor of these entries, from the outermost level to the innermost.
-func (d *Descriptors) Add(entries ...Entry) { d.match(d.top, entries) }
+func (d *Descriptors) Add(entries ...Entry) { d.ask(&Ask{Descriptor: entries, N: d.cost}) }
 
 // HTTP returns what [httplimit.NewPolicies] puts in front of handlers: the rules of a
 // domain, held against the descriptors that the function adds for a request. It must
 // be safe for concurrent use, and not keep what it adds to.
 //
+// It is an error if no file has the domain; from then on it is one if files without it are to be read.
+//
 // Policies are known by the Name of their rule, or else by its String. Name rules whose place
 // in the file is nobody's business: clients are told. Unlimited rules are no policies.
 // [KeyText] makes the Key of a policy readable.
-func (r *Rules) HTTP(domain string, describe func(d *Descriptors, r *http.Request)) httplimit.Decider {
-	return &front{r, domain, describe}
+func (r *Rules) HTTP(domain string, describe func(d *Descriptors, r *http.Request)) (httplimit.Decider, error) {
+	if describe == nil {
+		return nil, errors.New("rules: HTTP without a function that describes requests")
+	}
+	if err := r.use(domain); err != nil {
+		return nil, err
+	}
+	return &front{r, domain, describe}, nil
 }
 
 type front struct {
@@ -41,12 +50,16 @@ func (f *front) Decide(a *httplimit.Answer, r *http.Request, cost int) {
 		d = new(Descriptors)
 		a.Memory = d
 	}
-	current := f.rules.current.Load()
-	d.now, d.group, d.keys, d.top = f.rules.clock(), current.group, a.Keys, current.domains.find(f.domain)
-	f.describe(d, r)
-	d.take(cost)
+	d.cost = cost
+	for ok := false; !ok; { // the rules may change meanwhile
+		d.clear()
+		d.start(f.rules, f.domain)
+		d.keys = a.Keys
+		f.describe(d, r)
+		_, ok = d.take()
+	}
 	d.append(a)
-	d.keys, d.top = nil, nil
+	d.keys = nil
 	d.clear()
 }
 
@@ -67,9 +80,9 @@ func (c *counters) append(a *httplimit.Answer) {
 			p.Name = rule.title
 		}
 		p.Allowed, p.Limit, p.Remaining, p.RetryAfter, p.ResetAfter = s.Allowed, s.Limit, s.Remaining, s.RetryAfter, s.ResetAfter
-		p.Shadow = rule.Shadow || rule.Quota && !s.Allowed && !c.quotas
+		p.Shadow = rule.Shadow || (rule.Quota || c.options.Quota) && !s.Allowed && !c.quotas
 		if p.Allowed && p.Remaining == 0 {
-			p.Next = rule.decide(c.now, p.Key, 1, true).RetryAfter
+			p.Next = c.decide(i, 1, true).RetryAfter
 		}
 	}
 }

@@ -22,13 +22,15 @@ import (
 // serve puts rules in front of a handler, by the user that a field names and by path.
 func (l *loaded) serve(t *testing.T, options ...httplimit.Option) func(method, user, path string) *httptest.ResponseRecorder {
 	t.Helper()
-	limit, err := httplimit.NewPolicies(l.HTTP("api", func(d *rules.Descriptors, r *http.Request) {
+	decider, err := l.HTTP("api", func(d *rules.Descriptors, r *http.Request) {
 		user := rules.Entry{Key: "user", Value: r.Header.Get("X-User")}
 		d.Add(user)
 		d.Add(user, rules.Entry{Key: "path", Value: r.URL.Path})
 		d.Add(rules.Entry{Key: "method", Value: r.Method})
 		d.Add(rules.Entry{Key: "agent", Value: r.UserAgent()})
-	}), options...)
+	})
+	require.NoError(t, err)
+	limit, err := httplimit.NewPolicies(decider, options...)
 	require.NoError(t, err)
 	h := limit(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	return func(method, user, path string) *httptest.ResponseRecorder {
@@ -96,7 +98,7 @@ func TestHTTP(t *testing.T) {
 
 	l.write(t, strings.Replace(file, "requests_per_unit: 3", "requests_per_unit: 4", 1))
 	require.NoError(t, l.Reload())
-	require.Equal(t, `"api.user";r=3;t=60`, get("GET", "ann", "/").Header().Get("RateLimit"))
+	require.Equal(t, `"api.user";r=0;t=60`, get("GET", "ann", "/").Header().Get("RateLimit"), "3 of 4 were used before")
 }
 
 // A quota that is used up refuses nobody while another has some left, and clients are not
@@ -119,9 +121,10 @@ descriptors:
 // Of a rule in shadow mode nobody hears unless it would refuse.
 func TestHTTPShadow(t *testing.T) {
 	l := load(t, file)
-	decider := l.HTTP("api", func(d *rules.Descriptors, _ *http.Request) {
+	decider, err := l.HTTP("api", func(d *rules.Descriptors, _ *http.Request) {
 		d.Add(rules.Entry{Key: "method", Value: "PUT"})
 	})
+	require.NoError(t, err)
 	var a httplimit.Answer
 	decider.Decide(&a, nil, 1)
 	require.Empty(t, a.Policies)
@@ -213,16 +216,17 @@ descriptors:
 }
 
 func TestHTTPAllocations(t *testing.T) {
-	if poolForgets {
+	if raced {
 		t.Skip("under the race detector pools forget")
 	}
 	l := load(t, strings.Replace(file, "requests_per_unit: 3", "requests_per_unit: 1000000", 1))
-	decider := l.HTTP("api", func(d *rules.Descriptors, _ *http.Request) {
+	decider, err := l.HTTP("api", func(d *rules.Descriptors, _ *http.Request) {
 		user := rules.Entry{Key: "user", Value: "ann"}
 		d.Add(user)
 		d.Add(user, rules.Entry{Key: "path", Value: "/"})
 		d.Add(rules.Entry{Key: "method", Value: "GET"})
 	})
+	require.NoError(t, err)
 	var a httplimit.Answer
 	require.Zero(t, testing.AllocsPerRun(100, func() {
 		a.Policies, a.Keys = a.Policies[:0], a.Keys[:0]
@@ -238,14 +242,36 @@ func ExampleRules_HTTP() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	limit, err := httplimit.NewPolicies(limits.HTTP("api", func(d *rules.Descriptors, r *http.Request) {
+	decider, err := limits.HTTP("api", func(d *rules.Descriptors, r *http.Request) {
 		client := rules.Entry{Key: "client", Value: clients.Text(r)}
 		d.Add(client)
 		d.Add(client, rules.Entry{Key: "path", Value: r.URL.Path})
 		d.Add(rules.Entry{Key: "all", Value: "requests"})
-	}))
+	})
+	if err != nil {
+		log.Fatal(err) // no file has the domain
+	}
+	limit, err := httplimit.NewPolicies(decider)
 	if err != nil {
 		log.Fatal(err)
 	}
 	http.Handle("/", limit(http.NotFoundHandler()))
+}
+
+// Whoever limits by a domain that no file has would limit nothing: that is an error, at once and when files are read.
+func TestHTTPNeedsItsDomain(t *testing.T) {
+	describe := func(*rules.Descriptors, *http.Request) {}
+	l := load(t, file)
+	_, err := l.HTTP("apo", describe)
+	require.EqualError(t, err, "rules: no file has the domain 'apo', which a handler limits by")
+	_, err = l.HTTP("api", nil)
+	require.EqualError(t, err, "rules: HTTP without a function that describes requests")
+
+	l.write(t, strings.Replace(file, "domain: api", "domain: web", 1))
+	require.NoError(t, l.Reload(), "nobody limits by it")
+	_, err = l.HTTP("web", describe)
+	require.NoError(t, err)
+	l.write(t, file)
+	require.EqualError(t, l.Reload(), "rules: no file has the domain 'web', which a handler limits by")
+	require.NotNil(t, l.Match("web", descriptor("user=ann")))
 }

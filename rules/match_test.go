@@ -376,7 +376,7 @@ func TestWrongFiles(t *testing.T) {
 		{"domain: a\ndescriptors:\n- key: k\n  0.25: 5", "file.yaml:4: config error, key is not of type string: 0.25"},
 		{"domain: a\ndescriptors:\n- a\n- b", "file.yaml:3: config error, yaml file contains list of type other than map: a"},
 		{"domain: a\ndescriptors:\n- key: k\n  value: 0.25", "file.yaml:4: error checking config: 0.25 is neither text nor whole number, put it in quotes"},
-		{"domain: a\ndescriptors:\n- key: k\n  rate_limit: {unit: day, requests_per_unit: 0.25}", "file.yaml:4: error checking config: requests_per_unit 0.25, must be a whole number 0 … 2147483647"},
+		{"domain: a\ndescriptors:\n- key: k\n  rate_limit: {unit: day, requests_per_unit: 0.25}", "file.yaml:4: error checking config: requests_per_unit 0.25, must be a whole number 0 … 4294967295"},
 		{"domain: [", "file.yaml: error loading config file: yaml: line 1: did not find expected node content"},
 		{"domain: a\ndomain: b", "file.yaml: error loading config file: yaml: unmarshal errors:\n  line 2: mapping key \"domain\" already defined at line 1"},
 		{"domain: a\ndescriptors: &x [*x]", "file.yaml: error loading config file: yaml: anchor 'x' value contains itself"},
@@ -385,10 +385,16 @@ func TestWrongFiles(t *testing.T) {
 		{"- a", "file.yaml:1: error loading config file: a file is a mapping, found a list"},
 		{"domain: a\ndescriptors:\n- key: k\n  rate_limit: 5", "file.yaml:4: error loading config file: a rate_limit is a mapping, found 5"},
 		{"domain: a\ndescriptors:\n- key: k\n  shadow_mode: 1", "file.yaml:4: error loading config file: true or false was expected, found 1"},
-		{"domain: a\ndescriptors:\n- key: k\n  rate_limit: {unit: day, requests_per_unit: -1}", "file.yaml:4: error loading config file: requests_per_unit -1, must be a whole number 0 … 2147483647"},
-		{"domain: a\ndescriptors:\n- key: k\n  rate_limit: {unit: day, requests_per_unit: 4294967295}", "file.yaml:4: error loading config file: requests_per_unit 4294967295, must be a whole number 0 … 2147483647"},
+		{"domain: a\ndescriptors:\n- key: k\n  rate_limit: {unit: day, requests_per_unit: -1}", "file.yaml:4: error loading config file: requests_per_unit -1, must be a whole number 0 … 4294967295"},
+		{"domain: a\ndescriptors:\n- key: k\n  rate_limit: {unit: day, requests_per_unit: 4294967296}", "file.yaml:4: error loading config file: requests_per_unit 4294967296, must be a whole number 0 … 4294967295"},
 		// What it does not know, or lets pass.
-		{"domain: a\n---\ndomain: b", "file.yaml: error loading config file: more than one document, must be one"},
+		{"domain: a\n---\ndomain: b", "file.yaml: error loading config file: more than one document that is not empty, must be one"},
+		{"---\ndomain: a\n---\n# nothing\n---\n{}", "file.yaml: error loading config file: more than one document that is not empty, must be one"},
+		{"domain: a\n---\n[", "file.yaml: error loading config file: yaml: line 3: did not find expected node content"},
+		{"domain: a\ndescriptors:\n- key: k\n  rate_limit: {unit: day, requests_per_unit: 1e+10}", "file.yaml:4: error loading config file: requests_per_unit 1e+10, must be a whole number 0 … 4294967295"},
+		{"domain: a\ndescriptors:\n- key: k\n  rate_limit: {unit: day, requests_per_unit: .nan}", "file.yaml:4: error checking config: requests_per_unit .nan, must be a whole number 0 … 4294967295"},
+		{"domain: a\ndescriptors:\n- key: k\n  shadow_mode: 'yes'", "file.yaml:4: error loading config file: true or false was expected, found yes"},
+		{"domain: a\ndescriptors:\n- key: k\n  shadow_mode: maybe", "file.yaml:4: error loading config file: true or false was expected, found maybe"},
 		{"domain: a\ndescriptors:\n- key: k\n  rate_limit: {unit: day, shadow_mode: true}", "file.yaml:4: config error, key 'shadow_mode' belongs into a descriptor, not into a rate_limit"},
 		{"domain: a\nkey: k", "file.yaml:2: config error, key 'key' belongs into a descriptor, not into a file"},
 		{"domain: a\ndescriptors:\n- {key: k, unit: day}", "file.yaml:3: config error, key 'unit' belongs into a rate_limit, not into a descriptor"},
@@ -443,15 +449,18 @@ func FuzzParse(f *testing.F) {
 	f.Add("domain: a\ndescriptors:\n- {key: k, value: v*, rate_limit: {unit: 10m, requests_per_unit: 5, memory: 1MiB}}", "k", "v1")
 	f.Add("domain: a\ndescriptors:\n- &x {key: k, rate_limit: &l {unit: day}}\n- {<<: *x, key: b, rate_limit: {<<: *l, unlimited: true}}", "b", "")
 	f.Add("domain: a\ndescriptors: [{key: '*', value: 'a*b*', share_threshold: true, descriptors: [{key: x}]}]", "b", "ab")
+	f.Add("---\n# Source: a\n---\ndomain: yes\ndescriptors:\n- {key: k, shadow_mode: off, value_to_metric: y, metadata: {a: [1e+06]}, rate_limit: {unit: day, requests_per_unit: 1e+06}}\n---\n", "k", "v")
 	f.Fuzz(func(t *testing.T, file, key, value string) {
 		all, match, err := rules.Parse("file.yaml", []byte(file))
 		if err != nil {
 			require.True(t, strings.HasPrefix(err.Error(), "file.yaml:"), err.Error())
 			return
 		}
-		rule, _ := match(rules.Descriptor{{Key: key, Value: value}})
+		d := rules.Descriptor{{Key: key, Value: value}}
+		rule, _ := match(d)
 		if rule != nil {
 			require.Contains(t, all, rule)
+			require.True(t, strings.HasPrefix(rule.StatsName(d), rule.Domain+"."))
 		}
 		for _, rule := range all {
 			require.True(t, rule.Unlimited || rule.Window > 0)

@@ -34,8 +34,8 @@ func (p prefixes) append(key []byte, value string) []byte {
 // prefixes reads a mapping that has both lengths.
 func (r *reader) prefixes(n *yaml.Node) (p prefixes) {
 	r.mapping(n, "prefixes", fields{
-		"ipv4": func(n *yaml.Node) { p.ipv4 = r.number(n, "ipv4", 1, 32) },
-		"ipv6": func(n *yaml.Node) { p.ipv6 = r.number(n, "ipv6", 1, 128) },
+		"ipv4": func(n *yaml.Node) { p.ipv4 = int(r.number(n, "ipv4", 1, 32)) },
+		"ipv6": func(n *yaml.Node) { p.ipv6 = int(r.number(n, "ipv6", 1, 128)) },
 	})
 	if p.ipv4 == 0 || p.ipv6 == 0 {
 		r.fail(n, "prefixes, must have ipv4 and ipv6")

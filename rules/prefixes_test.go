@@ -83,11 +83,13 @@ func TestPrefixLadder(t *testing.T) {
 	file, _, _ = strings.Cut(file, "```")
 	l := load(t, file)
 	clients := &httplimit.Clients{}
-	limit, err := httplimit.NewPolicies(l.HTTP("api", func(d *rules.Descriptors, r *http.Request) {
+	decider, err := l.HTTP("api", func(d *rules.Descriptors, r *http.Request) {
 		for _, key := range []string{"client", "site", "provider"} {
 			d.Add(rules.Entry{Key: key, Value: clients.Text(r)})
 		}
-	}))
+	})
+	require.NoError(t, err)
+	limit, err := httplimit.NewPolicies(decider)
 	require.NoError(t, err)
 	h := limit(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	admitted := func(format string, n int) (admitted int) {
@@ -112,7 +114,8 @@ func TestPrefixLadder(t *testing.T) {
 func TestPrefixesAllocateNothing(t *testing.T) {
 	l := load(t, "domain: api\ndescriptors: [{key: site, prefixes: {ipv4: 24, ipv6: 48}, rate_limit: {unit: hour, requests_per_unit: 1}}]")
 	for _, address := range []string{"192.0.2.1", "2001:db8:ffff:ffff:ffff:ffff:ffff:ffff/64", "fe80::1%eth0"} {
-		decider := l.HTTP("api", func(d *rules.Descriptors, _ *http.Request) { d.Add(rules.Entry{Key: "site", Value: address}) })
+		decider, err := l.HTTP("api", func(d *rules.Descriptors, _ *http.Request) { d.Add(rules.Entry{Key: "site", Value: address}) })
+		require.NoError(t, err)
 		var a httplimit.Answer
 		require.Zero(t, testing.AllocsPerRun(100, func() {
 			a.Policies, a.Keys = a.Policies[:0], a.Keys[:0]

@@ -2,4 +2,4 @@
 
 package rules_test
 
-const poolForgets = false
+const raced = false

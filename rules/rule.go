@@ -3,7 +3,9 @@ package rules
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/sketchlimit/sketchlimit"
@@ -25,6 +27,8 @@ type Rule struct {
 	Line   string // of the descriptor, FILE:LINE
 	Name   string // "" if it has none
 
+	Warning string // how it differs from what the file says, FILE:LINE: text; "" if it does not
+
 	Limit     int                   // units per counter and Window; 0 blocks
 	Window    time.Duration         // 0 if Unlimited
 	Algorithm sketchlimit.Algorithm // of no meaning if Unlimited
@@ -32,6 +36,7 @@ type Rule struct {
 	Unlimited bool                  // it matches, and counts nothing
 	Shadow    bool                  // it counts, and refuses nobody
 	Quota     bool                  // it refuses only together with all other quotas of the request
+	Override  bool                  // it is of no file, and counts limits that come with requests, see Override
 
 	Keyed           bool    // it leaves values open; otherwise there is one counter
 	Keys            int     // that it is sized for; 0 if it only says how much memory
@@ -39,13 +44,22 @@ type Rule struct {
 	Headroom        float64 // that it is sized for; 0 if it does not say
 	FalseDenialRate float64 // that it is sized for; 0 if it says how much memory
 
+	Shared   bool                 // it states no size: with Options.SharedBytes, it has a share of that
 	Overload sketchlimit.Overload // what it does when more comes than it is sized for
+
+	Metadata       map[string]any // of the file, for dynamic metadata of answers; nil if there is none. Not to be changed
+	NamedByRequest bool           // its StatsName has values of requests
 
 	limiter  *sketchlimit.Limiter // nil if it is Unlimited or blocks
 	index    int                  // of the limiter in the set's group
 	title    string               // see String
+	label    string               // see Counting
 	replaces []string
 	counter  counter
+	formers  atomic.Pointer[[]former] // nil if none matters
+	tally    *tally                   // nil of Check
+	levels   []level                  // see StatsName
+	detailed bool
 	bytes    int
 }
 
@@ -70,12 +84,15 @@ func newRule(p place, d *descriptor, line string) (*Rule, error) {
 	r := &Rule{
 		Domain: p.domain, Path: p.path, Line: line, Name: l.name,
 		Unlimited: l.unlimited, Shadow: d.shadow, Quota: d.quota, Keyed: p.keyed,
-		replaces: l.replaces,
+		replaces: l.replaces, counter: counter{place: p}, Metadata: d.metadata, detailed: d.detailed,
 	}
 	if l.unlimited {
 		return r, nil
 	}
-	r.Limit, r.Algorithm = l.requests, l.algorithm
+	r.Limit, r.Algorithm = int(min(l.requests, math.MaxInt32)), l.algorithm
+	if l.requests > math.MaxInt32 {
+		r.Warning = fmt.Sprintf("%s: requests_per_unit %d, is held to %d", line, l.requests, r.Limit)
+	}
 	r.Window, _ = l.window()
 	if r.Algorithm == sketchlimit.TokenBucket {
 		r.Burst = cmp.Or(l.burst, r.Limit)
@@ -100,6 +117,7 @@ func newRule(p place, d *descriptor, line string) (*Rule, error) {
 	case l.memory == 0:
 		r.FalseDenialRate = defaultFalseDenialRate
 	}
+	r.Shared = r.Keyed && r.Limit > 0 && l.keys == 0 && l.units == 0 && l.headroom == 0 && l.rate == 0 && l.memory == 0
 	r.UnitsPerKey, r.Headroom, r.Overload = l.units, l.headroom, l.overload
 	r.counter = counter{p, r.Limit, r.Window, r.Algorithm, r.Burst, r.Keys, l.units, l.headroom, r.FalseDenialRate, l.memory, l.overload}
 	if r.Limit > 0 {
@@ -119,8 +137,12 @@ var inFile = strings.NewReplacer("sketchlimit: ", "", "FalseDenialRate", "false_
 func (r *Rule) String() string { return r.title }
 
 func (r *Rule) config() sketchlimit.Config {
+	lowest := 0
+	if r.Override {
+		lowest = 1
+	}
 	return sketchlimit.Config{
-		Limit: r.Limit, Window: r.Window, Algorithm: r.Algorithm, Burst: r.Burst,
+		Limit: r.Limit, LowestLimit: lowest, Window: r.Window, Algorithm: r.Algorithm, Burst: r.Burst,
 		Keys: r.Keys, UnitsPerKey: r.UnitsPerKey, Headroom: r.Headroom, FalseDenialRate: r.FalseDenialRate,
 		MemoryBytes: r.counter.memory, Overload: r.Overload,
 	}
@@ -144,12 +166,12 @@ func (r *Rule) Forecast() (tune.Forecast, error) {
 }
 
 // build gives the rule a limiter of its own.
-func (r *Rule) build(clock func() time.Time, hash sketchlimit.Hash) (err error) {
+func (r *Rule) build(clock func() time.Time, hash sketchlimit.Hash, seed uint64) (err error) {
 	if r.Unlimited || r.Limit == 0 {
 		return nil
 	}
 	c := r.config()
-	c.Clock, c.Hash = clock, hash
+	c.Clock, c.Hash, c.Seed = clock, hash, seed
 	r.limiter, err = sketchlimit.New(c)
 	return err
 }
@@ -164,20 +186,4 @@ func (r *Rule) Stats() sketchlimit.Stats {
 		return sketchlimit.Stats{}
 	}
 	return r.limiter.Stats()
-}
-
-// decide consumes n units of a counter of the rule, or only tells what that would answer. n is not 0.
-func (r *Rule) decide(now time.Time, key []byte, n int, peek bool) sketchlimit.Decision {
-	if r == nil || r.limiter == nil {
-		return r.fixed()
-	}
-	return r.limiter.Do(sketchlimit.Request{Time: now, Bytes: key, N: n, Peek: peek})
-}
-
-// fixed is what a rule without a limiter always says, and no rule.
-func (r *Rule) fixed() sketchlimit.Decision {
-	if r == nil || r.Unlimited {
-		return sketchlimit.Decision{Allowed: true}
-	}
-	return sketchlimit.Decision{RetryAfter: sketchlimit.Never}
 }

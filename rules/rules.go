@@ -5,10 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,100 +15,212 @@ import (
 
 // Rules limits by the rules of files. It is safe for concurrent use.
 type Rules struct {
-	maxBytes int
-	paths    []string
-	clock    func() time.Time
-	hash     sketchlimit.Hash
-	reload   sync.Mutex
-	current  atomic.Pointer[set]
+	options Options
+	paths   []string // nil: of New
+	current atomic.Pointer[set]
+
+	change sync.Mutex       // held while the rules change, and guards what follows
+	texts  []File           // that the rules are of
+	shares map[place]*share // of rules that state no size
+	used   []string         // domains that handlers limit by
+
+	// deciding is held, for reading, by those who decide by current, and while that changes: so all who decide do so
+	// by the same rules.
+	deciding sync.RWMutex
+	carrying stripes
+	unknown  atomic.Uint64 // requests for unknown domains
+
+	mu    sync.Mutex // guards what follows
+	loads Stats      // but for UnknownDomains
 }
 
 // set is the rules of one reading of the files, which does not change.
 type set struct {
-	domains index[*node]
-	rules   []*Rule
-	names   map[string]int     // how many rules have it
-	group   *sketchlimit.Group // of all rules that count; nil if none does
+	domains   index[*node]
+	rules     []*Rule
+	overrides overrides          // for requests with limits of their own
+	merge     bool               // files may have one domain together
+	names     map[string]int     // how many rules have it
+	labels    map[string]bool    // of rules
+	group     *sketchlimit.Group // of all rules that count; nil if none does
 }
 
-func newSet() *set { return &set{names: map[string]int{}} }
-
-// Load reads files, and directories for the files in them that end in .yaml, each with one
-// domain. The counts of all rules may take maxBytes together, so that a slip of the
-// pen in a file is an error and not the end of the service.
-//
-// The values of descriptors are whatever clients send. They are hashed under keys that each rule draws: nobody can
-// choose a value that spends the quota of another.
-//
-// Errors of what files say begin with FILE:LINE.
-func Load(maxBytes int, paths ...string) (*Rules, error) {
-	return LoadHash(nil, maxBytes, paths...)
-}
-
-// LoadHash is [Load] with another hash of values, such as a sketchlimit.KeyedHash that several processes share.
-func LoadHash(hash sketchlimit.Hash, maxBytes int, paths ...string) (*Rules, error) {
-	start := time.Now() // carried on by the monotonic clock: steps of the wall clock do not reach it
-	return load(func() time.Time { return start.Add(time.Since(start)) }, hash, maxBytes, paths...)
-}
-
-func load(clock func() time.Time, hash sketchlimit.Hash, maxBytes int, paths ...string) (*Rules, error) {
-	r := &Rules{maxBytes: maxBytes, paths: paths, clock: clock, hash: hash}
-	r.current.Store(newSet())
-	if err := r.Reload(); err != nil {
-		return nil, err
+func newSet(own overrides) *set {
+	s := &set{overrides: own, names: map[string]int{}, labels: map[string]bool{}}
+	for _, rule := range own {
+		s.names[rule.title]++
+		s.labels[rule.label] = true
 	}
-	return r, nil
+	return s
+}
+
+// counting returns the rules, and those of requests' own limits behind them.
+func (s *set) counting() iter.Seq[*Rule] {
+	return func(yield func(*Rule) bool) {
+		for _, some := range [...][]*Rule{s.rules, s.overrides} {
+			for _, rule := range some {
+				if !yield(rule) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Load is [Options.Load] with all options but MaxMemoryBytes as they are if not set.
+func Load(maxMemoryBytes int, paths ...string) (*Rules, error) {
+	return Options{MaxMemoryBytes: maxMemoryBytes}.Load(paths...)
 }
 
 // Check reads files as [Load] does and returns their rules in order, without taking their
 // memory.
-func Check(paths ...string) ([]*Rule, error) {
-	s, err := read(paths)
-	if err != nil {
-		return nil, err
-	}
-	return s.rules, nil
+func Check(paths ...string) ([]*Rule, error) { return Options{}.Check(paths...) }
+
+// Stats is what has become of files and requests since construction.
+type Stats struct {
+	Loads          uint64 // readings of the files, or texts, that have replaced the rules, the first one included
+	FailedLoads    uint64 // readings that have left the rules as they were
+	LastError      error  // of the latest reading; nil if that has not failed
+	UnknownDomains uint64 // requests for domains that no file has: all admitted
+}
+
+// Stats returns what has become of files and requests.
+func (r *Rules) Stats() Stats {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.loads
+	s.UnknownDomains = r.unknown.Load()
+	return s
 }
 
 // Reload reads the files again, and from one decision to the next all rules are those of
-// the files. A rule carries on its counts if its place, limit, window, algorithm,
-// burst and size are as before. For a moment both the old and the new rules take their memory.
+// the files. A rule carries on its counts if its place, window and algorithm are as before. If its limit, burst or
+// size has changed, its former counts are kept beside the new ones until they have left the window, and count there: what
+// a key has used it has used of the new limit. Their memory counts as well meanwhile.
 //
-// If a file cannot be read or is wrong, the rules stay as they are, and the error says why.
+// If a file cannot be read or is wrong, the rules stay as they are, and the error says why. Rules of [Options.New] have no
+// files: use [Rules.Replace].
 func (r *Rules) Reload() error {
-	r.reload.Lock()
-	defer r.reload.Unlock()
-	next, err := read(r.paths)
+	return r.update(func() ([]File, error) { return read(r.paths) })
+}
+
+// Replace is [Rules.Reload] with texts in place of the files.
+func (r *Rules) Replace(files ...File) error {
+	return r.update(func() ([]File, error) { return slices.Clone(files), nil })
+}
+
+// update replaces all rules by those that are read, and counts that.
+func (r *Rules) update(read func() ([]File, error)) error {
+	r.change.Lock()
+	defer r.change.Unlock()
+	texts, err := read()
+	if err == nil {
+		err = r.become(texts, r.shares, r.current.Load())
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.loads.LastError = err; err != nil {
+		r.loads.FailedLoads++
+	} else {
+		r.loads.Loads++
+	}
+	return err
+}
+
+// become replaces all rules by those of texts, with these shares, which carry on what others have counted.
+func (r *Rules) become(texts []File, shares map[place]*share, before *set) error {
+	next := newSet(before.overrides)
+	next.merge = r.options.MergeDomains
+	if err := next.add(texts); err != nil {
+		return err
+	}
+	shares, err := next.split(r.options.SharedBytes, shares)
 	if err != nil {
 		return err
 	}
-	if total := next.bytes(); total > r.maxBytes {
-		largest := slices.MaxFunc(next.rules, func(a, b *Rule) int { return cmp.Compare(a.bytes, b.bytes) })
-		return fmt.Errorf("rules: %d bytes in all, must be at most %d; the most, %d, takes the rule at %s",
-			total, r.maxBytes, largest.bytes, largest.Line)
+	if err := r.checkUsed(next); err != nil {
+		return err
 	}
-	limiters := map[counter]*sketchlimit.Limiter{}
-	for _, rule := range r.current.Load().rules {
-		limiters[rule.counter] = rule.limiter
+	again := r.options.Built == nil // or else whoever shares counts would share those of a former limiter twice
+	next.succeed(before, again, r.options.Clock())
+	for next.bytes() > r.options.MaxMemoryBytes && next.forget() {
 	}
-	for _, rule := range next.rules {
-		if rule.limiter = limiters[rule.counter]; rule.limiter == nil {
-			if err := rule.build(r.clock, r.hash); err != nil {
+	if total := next.bytes(); total > r.options.MaxMemoryBytes {
+		return next.tooLarge(total, r.options.MaxMemoryBytes)
+	}
+	var built []*Rule
+	for rule := range next.counting() {
+		if rule.limiter == nil {
+			if err := rule.build(r.options.Clock, r.options.Hash, r.options.Seed); err != nil {
 				return err
 			}
+			built = append(built, rule)
 		}
 	}
 	if err := next.join(); err != nil {
 		return err
 	}
+	for _, rule := range built {
+		r.options.tell(rule)
+	}
+	r.deciding.Lock() // no decision counts in a former limiter any more
 	r.current.Store(next)
+	r.deciding.Unlock()
+	r.texts, r.shares = texts, shares
 	return nil
+}
+
+// succeed gives all rules what they carry on of those before.
+func (s *set) succeed(before *set, again bool, now time.Time) {
+	places := map[place]*Rule{}
+	for rule := range before.counting() {
+		places[rule.counter.place] = rule
+	}
+	for rule := range s.counting() {
+		if old := places[rule.counter.place]; old == nil {
+			rule.tally = new(tally)
+		} else if old != rule {
+			rule.succeed(old, again, now)
+		}
+	}
+}
+
+// use notes that a handler limits by a domain, or returns an error if no file has that.
+func (r *Rules) use(domain string) error {
+	r.change.Lock()
+	defer r.change.Unlock()
+	r.used = append(r.used, domain)
+	if err := r.checkUsed(r.current.Load()); err != nil {
+		r.used = r.used[:len(r.used)-1]
+		return err
+	}
+	return nil
+}
+
+// checkUsed returns an error if rules lack a domain that a handler limits by.
+func (r *Rules) checkUsed(s *set) error {
+	for _, domain := range r.used {
+		if s.domains.find(domain) == nil {
+			return fmt.Errorf("rules: no file has the domain '%s', which a handler limits by", domain)
+		}
+	}
+	return nil
+}
+
+// tooLarge is the error of rules whose total is above the most.
+func (s *set) tooLarge(total, most int) error {
+	if len(s.rules) == 0 {
+		return fmt.Errorf("rules: OverrideBytes: %d bytes in all, must be at most %d", total, most)
+	}
+	largest := slices.MaxFunc(s.rules, func(a, b *Rule) int { return cmp.Compare(a.bytes, b.bytes) })
+	return fmt.Errorf("rules: %d bytes in all, must be at most %d; the most, %d, takes the rule at %s",
+		total, most, largest.bytes, largest.Line)
 }
 
 // join makes a group of all limiters, so that any of them can be asked in one step.
 func (s *set) join() (err error) {
 	var all []*sketchlimit.Limiter
-	for _, rule := range s.rules {
+	for rule := range s.counting() {
 		if rule.limiter != nil {
 			rule.index = len(all)
 			all = append(all, rule.limiter)
@@ -125,69 +234,27 @@ func (s *set) join() (err error) {
 
 // bytes returns the memory of all rules, or the largest int if it is more than that.
 func (s *set) bytes() (total int) {
-	for _, rule := range s.rules {
-		total += min(rule.bytes, math.MaxInt-total)
+	for rule := range s.counting() {
+		total += min(rule.bytes+rule.formerBytes(), math.MaxInt-total)
 	}
 	return total
 }
 
-// read reads the rules of files; they have no limiters yet.
-func read(paths []string) (*set, error) {
-	s := newSet()
-	files, err := list(paths)
-	if err != nil {
-		return nil, err
-	}
-	for _, file := range files {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			return nil, fmt.Errorf("rules: %w", err)
-		}
-		if err := s.add(file, data); err != nil {
-			return nil, err
-		}
-	}
-	return s, nil
-}
-
-// list returns the files that the paths stand for.
-func list(paths []string) (files []string, err error) {
-	for _, path := range paths {
-		info, err := os.Stat(path)
-		if err != nil {
-			return nil, fmt.Errorf("rules: %w", err)
-		}
-		if !info.IsDir() {
-			files = append(files, path)
-			continue
-		}
-		entries, err := os.ReadDir(path)
-		if err != nil {
-			return nil, fmt.Errorf("rules: %w", err)
-		}
-		for _, e := range entries {
-			if strings.HasSuffix(e.Name(), ".yaml") {
-				files = append(files, filepath.Join(path, e.Name()))
-			}
-		}
-	}
-	if len(files) == 0 {
-		return nil, fmt.Errorf("rules: no files in %q, must be at least 1 that ends in .yaml", paths)
-	}
-	return files, nil
-}
-
-// add adds the domain of a file.
-func (s *set) add(file string, data []byte) error {
+// addFile adds the domain of a file.
+func (s *set) addFile(file string, data []byte) error {
 	d, err := parse(file, data)
 	if err != nil {
 		return err
 	}
-	if s.domains.find(d.name) != nil {
+	top := s.domains.find(d.name)
+	switch {
+	case top == nil:
+		top = new(node)
+		s.domains.add(d.name, top)
+	case !s.merge:
 		return fmt.Errorf("%s: duplicate domain '%s' in config file", file, d.name)
 	}
-	top := new(node)
-	rules, err := top.grow(file, place{domain: d.name}, d.descriptors)
+	rules, err := top.grow(file, place{domain: d.name}, nil, d.descriptors)
 	if err != nil {
 		return err
 	}
@@ -197,28 +264,39 @@ func (s *set) add(file string, data []byte) error {
 		if n := s.names[rule.title]; n > 1 { // (a, b_c) beside (a_b, c)
 			rule.title = fmt.Sprintf("%s#%d", rule.title, n)
 		}
+		rule.label = s.newLabel(cmp.Or(rule.Name, rule.title))
 	}
-	s.domains.add(d.name, top)
 	s.rules = append(s.rules, rules...)
 	return nil
+}
+
+// newLabel returns a name, or one like it that no rule has yet.
+func (s *set) newLabel(name string) string {
+	label := name
+	for n := 2; s.labels[label]; n++ {
+		label = fmt.Sprintf("%s#%d", name, n)
+	}
+	s.labels[label] = true
+	return label
 }
 
 // All returns the rules of all files in their order.
 func (r *Rules) All() []*Rule { return slices.Clone(r.current.Load().rules) }
 
-// Counting returns the rules that count, by their String, at the moment of each range over
-// it. Neither unlimited rules nor those that block count.
+// Counting returns the rules that count, at the moment of each range over it, and those of limits that come with
+// requests. They have the names of their policies, see [Rules.HTTP]; where several have one name, others than the first
+// end in #2, #3 and so on. Neither unlimited rules nor those that block count.
 func (r *Rules) Counting() iter.Seq2[string, *Rule] {
 	return func(yield func(string, *Rule) bool) {
-		for _, rule := range r.current.Load().rules {
-			if rule.limiter != nil && !yield(rule.title, rule) {
+		for rule := range r.current.Load().counting() {
+			if rule.limiter != nil && !yield(rule.label, rule) {
 				return
 			}
 		}
 	}
 }
 
-// MemoryBytes returns the memory of all rules' counts, which changes with Reload only.
+// MemoryBytes returns the memory of all rules' counts, with those that former limits and sizes leave for a while.
 func (r *Rules) MemoryBytes() int { return r.current.Load().bytes() }
 
 // Match returns the rule that applies to a descriptor, nil if none does.

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"bytes"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -9,162 +10,286 @@ import (
 	"github.com/sketchlimit/sketchlimit"
 )
 
-// Status is the answer to one descriptor of a request.
-type Status struct {
-	// Rule is the rule that applies; nil if none does, if the rule of another
-	// descriptor replaces it, or if one before has led to the same counter.
-	Rule *Rule
-	// Decision is what the rule's counter says, without regard to Shadow and Quota. If
-	// no rule applies, or it is unlimited, only Allowed is set; if it blocks,
-	// RetryAfter is [sketchlimit.Never].
-	sketchlimit.Decision
+var pool = sync.Pool{New: func() any { return new(counters) }}
+
+// counters is what one request is held against.
+type counters struct {
+	now       time.Time
+	rules     *Rules
+	options   *Options
+	set       *set
+	domain    string
+	top       *node      // of the domain; nil if no file has it
+	statuses  []Status   // of each Ask
+	questions []question // the same
+	keys      []byte     // one behind the other
+	asked     []int      // which of them are asked in one step
+	asks      []sketchlimit.Ask
+	replaces  bool // one of the rules replaces others
+	quotas    bool // all rules in quota mode refuse, or there are none
 }
 
-// Take consumes n units of every rule that applies to one of the descriptors, and tells
-// whether the request is admitted and what each descriptor's rule says. The request is
-// refused if one of its rules refuses, except that those in shadow mode do not
-// count, and those in quota mode only if all of them refuse. Descriptors that lead to
-// the same counter consume of it once.
-//
-// With n = 0 it consumes nothing and tells what it would answer for 1.
-//
-// If the request is refused, no rule's units are consumed, whatever other requests do meanwhile: all rules are asked
-// and taken from in one step. Only if two descriptors lead to two counters of one rule may the second be
-// refused after the first was taken from, about as rarely as a new key is denied wrongly.
-func (r *Rules) Take(domain string, n int, descriptors ...Descriptor) (admitted bool, statuses []Status) {
-	return r.take(r.clock(), domain, n, descriptors)
+// question is what is asked of a counter.
+type question struct {
+	n     int // units; 0 only looks
+	limit int // of the request's own; 0: the rule's
+	end   int // of its key in keys
+	// blocked tells that the request's own limit admits nothing.
+	blocked bool
+	// first is the first question that leads to the same counter, and which is asked for the sum of their units.
+	first  int
+	sum    int
+	before int // units of the sum that come before
 }
 
-func (r *Rules) take(now time.Time, domain string, n int, descriptors []Descriptor) (bool, []Status) {
+// decide answers a request for which add adds what it asks. That is done again if the rules change meanwhile.
+func (r *Rules) decide(domain string, add func(*counters)) Answer {
 	c := pool.Get().(*counters)
 	defer func() {
 		c.clear()
 		pool.Put(c)
 	}()
-	current := r.current.Load()
-	c.now, c.group = now, current.group
-	top := current.domains.find(domain)
-	for _, d := range descriptors {
-		c.match(top, d)
+	for {
+		c.start(r, domain)
+		add(c)
+		if admitted, ok := c.take(); ok {
+			return Answer{Admitted: admitted, Quota: c.options.Quota, Known: c.top != nil, Statuses: slices.Clone(c.statuses)}
+		}
+		c.clear()
 	}
-	return c.take(n), slices.Clone(c.statuses)
 }
 
-var pool = sync.Pool{New: func() any { return new(counters) }}
-
-// counters is what one request is held against.
-type counters struct {
-	now      time.Time
-	group    *sketchlimit.Group
-	statuses []Status // of each descriptor
-	keys     []byte   // one behind the other
-	ends     []int    // of each in keys
-	asked    []int    // which of the statuses are asked in one step
-	asks     []sketchlimit.Ask
-	replaces bool // one of the rules replaces others
-	quotas   bool // all rules in quota mode refuse, or there are none
+// start begins a request.
+func (c *counters) start(r *Rules, domain string) {
+	c.now, c.rules, c.options, c.set, c.domain = r.options.Clock(), r, &r.options, r.current.Load(), domain
+	c.top = c.set.domains.find(domain)
 }
 
 // clear lets go of what belongs to the request, and to the files of the moment.
 func (c *counters) clear() {
 	clear(c.statuses)
 	clear(c.asks)
-	c.statuses, c.keys, c.ends, c.replaces, c.group = c.statuses[:0], c.keys[:0], c.ends[:0], false, nil
+	c.statuses, c.questions, c.keys, c.replaces = c.statuses[:0], c.questions[:0], c.keys[:0], false
+	c.rules, c.options, c.set, c.top, c.domain = nil, nil, nil, nil, ""
 }
 
-// match adds the rule and the key of a descriptor. A counter that the request is held against
-// already is not asked twice: looking at it would tell nothing of both.
-func (c *counters) match(top *node, d Descriptor) {
-	rule, keys := top.match(d, c.keys)
-	c.keys = keys
-	c.ends = append(c.ends, len(keys))
-	c.statuses = append(c.statuses, Status{})
+// ask adds the rule and the key of an Ask.
+func (c *counters) ask(a *Ask) {
+	i := len(c.statuses)
+	q := question{n: a.N, first: i, sum: a.N}
+	rule, keys := c.find(a, &q)
+	c.keys, q.end = keys, len(keys)
+	c.statuses, c.questions = append(c.statuses, Status{Rule: rule}), append(c.questions, q)
 	if rule == nil {
 		return
 	}
-	last := len(c.statuses) - 1
-	for i := range last {
-		if c.statuses[i].Rule == rule && bytes.Equal(c.key(i), c.key(last)) {
-			return
-		}
-	}
-	c.statuses[last].Rule = rule
 	c.replaces = c.replaces || len(rule.replaces) > 0
-	if rule.Keyed && rule.limiter != nil { // a single counter is where it was a moment ago
-		rule.limiter.Prefetch(c.key(last))
+	if _, fixed := c.fixed(i); fixed {
+		return
+	}
+	if !c.join(i) && rule.Keyed { // a single counter is where it was a moment ago
+		rule.limiter.Prefetch(c.key(i))
 	}
 }
 
-// take consumes n units of all counters, or of none, and tells whether the request is
-// admitted. With n = 0 it only looks.
-func (c *counters) take(n int) bool {
+// find returns the rule that an Ask leads to, and appends its key.
+func (c *counters) find(a *Ask, q *question) (*Rule, []byte) {
+	if a.Override == nil || c.top == nil {
+		return c.top.match(a.Descriptor, c.keys)
+	}
+	rule := c.set.overrides.of(a.Override.Window)
+	if rule == nil || a.Override.Limit < 1 {
+		q.blocked = true
+		return rule, c.keys
+	}
+	q.limit = int(min(a.Override.Limit, math.MaxInt32))
+	return rule, appendEntries(c.keys, c.domain, a.Descriptor)
+}
+
+// join adds the i-th question to the first one that leads to its counter, if there is one. One that only looks is asked
+// by itself, and so are those of rules in shadow mode.
+func (c *counters) join(i int) bool {
+	q, rule := &c.questions[i], c.statuses[i].Rule
+	if q.n == 0 || rule.Shadow || c.options.CountRefused {
+		return false
+	}
+	for k := range i {
+		f := &c.questions[k]
+		if f.first == k && f.n != 0 && c.statuses[k].Rule == rule && bytes.Equal(c.key(k), c.key(i)) {
+			q.first, q.before, f.sum, f.limit = k, f.sum, sum(f.sum, q.n), min(f.limit, q.limit)
+			return true
+		}
+	}
+	return false
+}
+
+// sum returns a + b, but -1 if one of them is below 0, and the largest int if it is more than that.
+func sum(a, b int) int {
+	if a < 0 || b < 0 {
+		return -1
+	}
+	return a + min(b, math.MaxInt-a)
+}
+
+// take consumes the units of all counters, or of none, and tells whether the request is admitted; not ok if the rules are
+// others by now.
+func (c *counters) take() (admitted, ok bool) {
+	c.rules.deciding.RLock()
+	defer c.rules.deciding.RUnlock()
+	if c.rules.current.Load() != c.set {
+		return false, false
+	}
+	if c.top == nil {
+		c.rules.unknown.Add(1)
+	}
 	if c.replaces {
 		c.replace()
 	}
-	if n == 0 {
-		c.enforce(1, true)
-		c.watch(1, true)
-		return c.admits()
+	for i := range c.statuses {
+		if _, fixed := c.fixed(i); !fixed {
+			c.carry(i)
+		}
 	}
-	c.enforce(n, false)
+	if c.options.CountRefused {
+		c.spend()
+		return c.admits(), true
+	}
+	return c.takeTogether(), true
+}
+
+// takeTogether consumes the units of all counters, or of none, and tells whether the request is admitted.
+func (c *counters) takeTogether() bool {
+	c.look()
+	c.enforce()
 	admitted := c.admits()
-	c.watch(n, !admitted)
+	c.watch(admitted)
 	if !admitted {
-		c.deny(n, true)
+		c.deny(true)
+	}
+	for i := range c.statuses {
+		s, q := &c.statuses[i], &c.questions[i]
+		free := s.Remaining - q.before
+		if admitted && s.Allowed {
+			free += c.questions[q.first].sum
+		}
+		c.count(i, free)
 	}
 	return admitted
 }
 
-// enforce asks the rules that may refuse, in one step. Quotas that refuse while another does not are left out, and the
-// others are asked again.
-func (c *counters) enforce(n int, peek bool) {
-	c.asked = c.asked[:0]
+// spend answers each question by itself. A request that is refused uses up what is left.
+func (c *counters) spend() {
 	for i := range c.statuses {
-		switch s := &c.statuses[i]; {
-		case s.shadow():
-		case s.Rule == nil || s.Rule.limiter == nil:
-			s.Decision = s.Rule.fixed()
+		s, q := &c.statuses[i], &c.questions[i]
+		d, fixed := c.fixed(i)
+		switch {
+		case fixed:
+			s.Decision = d
+			c.count(i, 0)
+		case q.n == 0:
+			s.Decision = c.decide(i, 1, true)
 		default:
-			s.Allowed = true // as far as is known
-			c.asked = append(c.asked, i)
+			s.Decision = c.decide(i, q.n, false)
+			free := s.Remaining
+			if s.Allowed {
+				free += q.n
+			}
+			c.count(i, free)
+			if !s.Allowed && q.n > 0 {
+				c.drain(i)
+			}
 		}
-	}
-	blocked := !c.admits()
-	look := peek || blocked
-	for len(c.asked) > 0 && !c.ask(n, look) && !look && c.admits() {
-		c.asked = slices.DeleteFunc(c.asked, func(i int) bool { return !c.statuses[i].Allowed })
-	}
-	if blocked && !peek {
-		c.deny(n, false)
 	}
 }
 
-// ask asks all that are to be asked in one step, and tells whether all of them admit.
-func (c *counters) ask(n int, peek bool) bool {
+// drain takes what is left of a counter that has refused. Others may take from it meanwhile.
+func (c *counters) drain(i int) {
+	s := &c.statuses[i]
+	for left := s.Remaining; left > 0; {
+		d := c.decide(i, left, false)
+		if d.Allowed || d.Remaining >= left {
+			left = 0
+		} else {
+			left = d.Remaining
+		}
+	}
+	if d := c.decide(i, c.questions[i].n, true); !d.Allowed { // or else another request has begun a window meanwhile
+		s.Decision = d
+	}
+}
+
+// look answers what takes no units, and what rules without counters say.
+func (c *counters) look() {
+	c.asked = c.asked[:0]
+	for i := range c.statuses {
+		s, q := &c.statuses[i], &c.questions[i]
+		d, fixed := c.fixed(i)
+		switch {
+		case s.shadow():
+		case fixed:
+			s.Decision = d
+		case q.n == 0:
+			s.Decision = c.decide(i, 1, true)
+		default:
+			s.Allowed = true // as far as is known
+			if q.first == i {
+				c.asked = append(c.asked, i)
+			}
+		}
+	}
+}
+
+// enforce asks the rules that may refuse, in one step. Quotas that refuse while another does not are left out, and the
+// others are asked again.
+func (c *counters) enforce() {
+	blocked := !c.admits()
+	for len(c.asked) > 0 && !c.askAll(blocked) && !blocked && c.admits() {
+		c.asked = slices.DeleteFunc(c.asked, func(i int) bool { return !c.statuses[i].Allowed })
+	}
+	if blocked {
+		c.deny(false)
+	}
+}
+
+// askAll asks all that are to be asked in one step, and tells whether all of them admit.
+func (c *counters) askAll(peek bool) bool {
 	c.asks = c.asks[:0]
 	for _, i := range c.asked {
-		r := sketchlimit.Request{Time: c.now, Bytes: c.key(i), N: n, Peek: peek}
+		r := c.request(i, c.questions[i].sum, peek)
 		c.asks = append(c.asks, sketchlimit.Ask{Limiter: c.statuses[i].Rule.index, Request: r})
 	}
-	admitted := c.group.DoEach(c.asks).Allowed
+	admitted := c.set.group.DoEach(c.asks).Allowed
 	for k, i := range c.asked {
 		c.statuses[i].Decision = c.asks[k].Decision
 		c.statuses[i].By = 0
+	}
+	for i := range c.questions {
+		if first := c.questions[i].first; first != i {
+			c.statuses[i].Decision = c.statuses[first].Decision
+		}
 	}
 	return admitted
 }
 
 // watch asks the rules in shadow mode, each by itself: they refuse nobody.
-func (c *counters) watch(n int, peek bool) {
+func (c *counters) watch(admitted bool) {
 	for i := range c.statuses {
-		if s := &c.statuses[i]; s.shadow() {
-			s.Decision = s.Rule.decide(c.now, c.key(i), n, peek)
+		s, q := &c.statuses[i], &c.questions[i]
+		d, fixed := c.fixed(i)
+		switch {
+		case !s.shadow():
+		case fixed:
+			s.Decision = d
+		case q.n == 0:
+			s.Decision = c.decide(i, 1, true)
+		default:
+			s.Decision = c.decide(i, q.n, !admitted)
 		}
 	}
 }
 
 // replace drops the rules that others of the request replace by name, also those that are
-// replaced themselves.
+// replaced themselves. An unlimited one has nothing to replace.
 func (c *counters) replace() {
 	var names []string
 	for i := range c.statuses {
@@ -173,7 +298,7 @@ func (c *counters) replace() {
 		}
 	}
 	for i := range c.statuses {
-		if rule := c.statuses[i].Rule; rule != nil && slices.Contains(names, rule.Name) {
+		if rule := c.statuses[i].Rule; rule != nil && !rule.Unlimited && slices.Contains(names, rule.Name) {
 			c.statuses[i].Rule = nil
 		}
 	}
@@ -181,10 +306,11 @@ func (c *counters) replace() {
 
 // deny takes from counters that have been looked at and refuse anyway, for what is denied
 // shows in Stats.
-func (c *counters) deny(n int, shadow bool) {
+func (c *counters) deny(shadow bool) {
 	for i := range c.statuses {
-		if s := &c.statuses[i]; s.shadow() == shadow && !s.Allowed {
-			s.Rule.decide(c.now, c.key(i), n, false)
+		s, q := &c.statuses[i], &c.questions[i]
+		if _, fixed := c.fixed(i); !fixed && s.shadow() == shadow && !s.Allowed && q.n != 0 && q.first == i {
+			c.decide(i, q.sum, false)
 		}
 	}
 }
@@ -196,7 +322,7 @@ func (c *counters) admits() bool {
 	for i := range c.statuses {
 		s := &c.statuses[i]
 		switch refuses := !s.Allowed && !s.shadow(); {
-		case s.Rule == nil || !s.Rule.Quota:
+		case !c.options.Quota && (s.Rule == nil || !s.Rule.Quota):
 			refused = refused || refuses
 		default:
 			quotas = true
@@ -209,11 +335,35 @@ func (c *counters) admits() bool {
 // shadow tells whether the rule is in shadow mode.
 func (s *Status) shadow() bool { return s.Rule != nil && s.Rule.Shadow }
 
-// key returns the i-th descriptor's key.
+// fixed returns what the i-th question is always answered, if it is: there is no rule, or none that counts, or the
+// request's own limit admits nothing.
+func (c *counters) fixed(i int) (d sketchlimit.Decision, ok bool) {
+	rule := c.statuses[i].Rule
+	switch {
+	case c.questions[i].blocked:
+		return sketchlimit.Decision{RetryAfter: sketchlimit.Never}, true
+	case rule == nil || rule.Unlimited:
+		return sketchlimit.Decision{Allowed: true}, true
+	case rule.limiter == nil:
+		return sketchlimit.Decision{RetryAfter: sketchlimit.Never}, true
+	}
+	return sketchlimit.Decision{}, false
+}
+
+// decide asks the i-th question by itself, for n units, which is not 0.
+func (c *counters) decide(i, n int, peek bool) sketchlimit.Decision {
+	return c.statuses[i].Rule.limiter.Do(c.request(i, n, peek))
+}
+
+func (c *counters) request(i, n int, peek bool) sketchlimit.Request {
+	return sketchlimit.Request{Time: c.now, Bytes: c.key(i), N: n, Limit: c.questions[i].limit, Peek: peek}
+}
+
+// key returns the i-th question's key.
 func (c *counters) key(i int) []byte {
 	start := 0
 	if i > 0 {
-		start = c.ends[i-1]
+		start = c.questions[i-1].end
 	}
-	return c.keys[start:c.ends[i]:c.ends[i]]
+	return c.keys[start:c.questions[i].end:c.questions[i].end]
 }

@@ -3,6 +3,7 @@ package rules
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -152,9 +153,9 @@ type place struct {
 }
 
 // grow adds a level of a file, and what is below it, and returns the rules there.
-func (n *node) grow(file string, above place, level []descriptor) (rules []*Rule, err error) {
-	for i := range level {
-		d := &level[i]
+func (n *node) grow(file string, above place, levels []level, all []descriptor) (rules []*Rule, err error) {
+	for i := range all {
+		d := &all[i]
 		at := fmt.Sprintf("%s:%d", file, d.line)
 		child, ok := n.add(d)
 		exact := fmt.Sprintf("%s%q%q%t%v", above.exact, d.key, d.value, d.shareThreshold, d.prefixes)
@@ -163,14 +164,17 @@ func (n *node) grow(file string, above place, level []descriptor) (rules []*Rule
 			return nil, fmt.Errorf("%s: duplicate descriptor composite key '%s.%s'", at, here.domain, here.path)
 		}
 		here.keyed = here.keyed || child.countsKey || child.countsValue
+		levels := append(slices.Clip(levels), level{d.composite(), d.shareThreshold, d.toMetric && d.open() && !d.shareThreshold})
 		if d.limit != nil {
 			if child.rule, err = newRule(here, d, at); err != nil {
 				return nil, err
 			}
+			child.rule.levels = levels
+			child.rule.NamedByRequest = d.detailed || slices.ContainsFunc(levels, func(l level) bool { return l.toMetric })
 			rules = append(rules, child.rule)
 		}
 		here.path += "."
-		below, err := child.grow(file, here, d.children)
+		below, err := child.grow(file, here, levels, d.children)
 		if err != nil {
 			return nil, err
 		}

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 
 	"go.yaml.in/yaml/v3"
@@ -110,25 +111,30 @@ func (r *reader) text(n *yaml.Node) string {
 	return n.Value
 }
 
+// flag reads a boolean, also as YAML 1.1 has them: yes, no, on and off.
 func (r *reader) flag(n *yaml.Node) (value bool) {
-	if n.Tag != "!!bool" || n.Decode(&value) != nil {
+	quoted := n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle) != 0
+	if n.Kind != yaml.ScalarNode || quoted || n.Decode(&value) != nil {
 		r.fail(n, "error loading config file: true or false was expected, found %s", shown(n))
 	}
 	return value
 }
 
-// number reads a whole number, and returns the least one if there is none.
-func (r *reader) number(n *yaml.Node, name string, least, most int64) int {
+// number reads a whole number, and returns the least one if there is none. Helm writes a million as 1e+06.
+func (r *reader) number(n *yaml.Node, name string, least, most int64) int64 {
 	var value int64
+	var float float64
 	switch {
-	case n.Tag == "!!float":
+	case n.Tag == "!!float" && (n.Decode(&float) != nil || float != math.Trunc(float)):
 		r.fail(n, "error checking config: %s %s, must be a whole number %d … %d", name, shown(n), least, most)
+	case n.Tag == "!!float" && float >= float64(least) && float <= float64(most):
+		return int64(float)
 	case n.Tag != "!!int" || n.Decode(&value) != nil || value < least || value > most:
 		r.fail(n, "error loading config file: %s %s, must be a whole number %d … %d", name, shown(n), least, most)
 	default:
-		return int(value)
+		return value
 	}
-	return int(least)
+	return least
 }
 
 // share reads a number above 0 and below 1. YAML takes 1e-5 for one and 1e-05 for a text:

@@ -49,6 +49,11 @@ func writeRules(out io.Writer, all []*rules.Rule) error {
 	if len(all) > 0 {
 		text += "\n" + table.text() + "\n"
 	}
+	for _, r := range all {
+		if r.Warning != "" {
+			text += "\n" + r.Warning + "\n"
+		}
+	}
 	_, err := io.WriteString(out, text)
 	return err
 }
