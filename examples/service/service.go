@@ -15,6 +15,7 @@ import (
 	"github.com/sketchlimit/sketchlimit/httplimit"
 	"github.com/sketchlimit/sketchlimit/promlimit"
 	"github.com/sketchlimit/sketchlimit/rules"
+	"github.com/sketchlimit/sketchlimit/rules/operators"
 	"github.com/sketchlimit/sketchlimit/topkeys"
 )
 
@@ -34,6 +35,7 @@ type service struct {
 	file     string
 	rules    *rules.Rules
 	top      *topkeys.Top
+	page     *operators.Page
 	lines    *sketchlimit.Limiter // of log lines about refusals
 	requests atomic.Uint64
 	passed   atomic.Uint64
@@ -54,7 +56,11 @@ func newService(c config, logger *slog.Logger) (*service, error) {
 	}
 	refusals, count := promlimit.Refusals()
 	clients := &httplimit.Clients{Proxies: c.proxies}
-	limit, err := httplimit.NewPolicies(s.rules.HTTP("api", describe(clients)),
+	decider, err := s.rules.HTTP("api", describe(clients))
+	if err != nil {
+		return nil, err
+	}
+	limit, err := httplimit.NewPolicies(decider,
 		count,
 		httplimit.LogRefusals(logger, s.lines, rules.KeyText),
 		httplimit.OnRefusal(func(_ *http.Request, p httplimit.Policy) {
@@ -69,6 +75,7 @@ func newService(c config, logger *slog.Logger) (*service, error) {
 		limit = func(next http.Handler) http.Handler { return next }
 	}
 	s.api = counting(&s.requests, limit(counting(&s.passed, api())))
+	s.page = s.newPage()
 	s.operators = s.operatorsHandler(refusals)
 	return s, nil
 }
@@ -113,14 +120,17 @@ func (s *service) watch() (stop func()) {
 	hangup, done := make(chan os.Signal, 1), make(chan struct{})
 	signal.Notify(hangup, syscall.SIGHUP)
 	ticker, looks := time.NewTicker(time.Second), time.NewTicker(lookEvery)
-	read, spare := s.version(), overloads{s.logger, map[string]sketchlimit.Spared{}}
+	read, spare := s.version(), operators.NewLog(s.logger)
 	go func() {
 		for {
 			select {
 			case <-done:
 				return
 			case <-looks.C:
-				spare.look(s)
+				spare.Look(s.rules)
+				if err := s.rules.Adapt(); err != nil {
+					s.logger.Error("memory stays where it is", "error", err)
+				}
 				continue
 			case <-hangup:
 			case <-ticker.C:

@@ -24,7 +24,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/rules/operators"
 )
 
 func build(t *testing.T, file string) *service {
@@ -48,7 +48,7 @@ func (s *service) get(client, path string) *httptest.ResponseRecorder {
 }
 
 // seen returns what the page shows.
-func (s *service) seen(t *testing.T) (st status) {
+func (s *service) seen(t *testing.T) (st operators.Status) {
 	w := httptest.NewRecorder()
 	s.operators.ServeHTTP(w, httptest.NewRequest("GET", "/status", nil))
 	require.Equal(t, "application/json", w.Header().Get("Content-Type"))
@@ -80,17 +80,18 @@ func testLimits(t *testing.T) {
 	require.EqualValues(t, 20, st.Refused)
 	require.Equal(t, s.rules.MemoryBytes(), st.MemoryBytes)
 	require.Len(t, st.Rules, 3)
-	require.Equal(t, "api.client.path_/items/*", st.Rules[2].Name)
+	require.Equal(t, "items", st.Rules[2].Name)
 	require.True(t, st.Rules[2].Shadow)
-	require.Equal(t, []key{{"client", "2001:db8:1:2::/64", 20, 0}}, st.Top.Keys)
+	require.Equal(t, []operators.Key{{Policy: "client", Key: "2001:db8:1:2::/64", Count: 20}}, st.Top.Keys)
 
 	w = httptest.NewRecorder()
 	s.operators.ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 	for _, line := range []string{
-		`sketchlimit_admitted_units_total{limiter="api.client"} 102`,
-		`sketchlimit_denied_units_total{limiter="api.client"} 20`,
-		`sketchlimit_refused_requests_total{policy="client",shadow="false"} 20`,
-		`sketchlimit_refused_requests_total{policy="items",shadow="true"} 80`,
+		`sketchlimit_admitted_units_total{limiter="client"} 102`,
+		`sketchlimit_denied_units_total{limiter="client"} 20`,
+		`sketchlimit_refused_requests_total{limiter="client",shadow="false"} 20`,
+		`sketchlimit_refused_requests_total{limiter="items",shadow="true"} 80`,
+		"limits_failed_loads_total 0",
 	} {
 		require.Contains(t, w.Body.String(), line+"\n")
 	}
@@ -99,10 +100,10 @@ func testLimits(t *testing.T) {
 	w = httptest.NewRecorder()
 	s.operators.ServeHTTP(w, httptest.NewRequest("GET", "/debug/vars", nil))
 	var vars struct {
-		Limits map[string]status `json:"limits"`
+		Limits map[string]operators.Status `json:"limits"`
 	}
 	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &vars))
-	require.Equal(t, map[string]status{"rules.yaml": st}, vars.Limits)
+	require.Equal(t, map[string]operators.Status{"rules.yaml": st}, vars.Limits)
 }
 
 // lines runs the service and returns what it logs, line by line.
@@ -199,29 +200,29 @@ func TestBeyondThePlan(t *testing.T) { synctest.Test(t, testBeyondThePlan) }
 func testBeyondThePlan(t *testing.T) {
 	s := build(t, written(t, "keys: 1000000, overload", "units_per_key: 5, keys: 100, overload"))
 	var log strings.Builder
-	o := overloads{slog.New(slog.NewTextHandler(&log, nil)), map[string]sketchlimit.Spared{}}
+	o := operators.NewLog(slog.New(slog.NewTextHandler(&log, nil)))
 	for i := range 60_000 {
 		time.Sleep(time.Millisecond / 2)
 		s.get(fmt.Sprintf("203.0.%d.%d", i/20/250, i/20%250), "/items/1")
 	}
-	o.look(s)
+	o.Look(s.rules)
 	require.Equal(t, 1, strings.Count(log.String(), "\n"))
 	require.Contains(t, log.String(), "level=WARN")
-	require.Contains(t, log.String(), "rule=api.client ")
+	require.Contains(t, log.String(), "rule=client ")
 	client := s.seen(t).Rules[0]
-	require.Equal(t, "api.client", client.Name)
+	require.Equal(t, "client", client.Name)
 	require.True(t, client.Spared.Active)
 	require.WithinRange(t, client.Spared.Since, time.Now().Add(-30*time.Second), time.Now())
 	require.Positive(t, client.Spared.Units)
 	require.EqualValues(t, 1, client.Spared.Times)
 	w := httptest.NewRecorder()
 	s.operators.ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
-	require.Contains(t, w.Body.String(), `sketchlimit_sparing{limiter="api.client"} 1`+"\n")
+	require.Contains(t, w.Body.String(), `sketchlimit_sparing{limiter="client"} 1`+"\n")
 
 	time.Sleep(3 * time.Minute)
 	s.get("203.0.113.7", "/items/1")
 	log.Reset()
-	o.look(s)
+	o.Look(s.rules)
 	require.Equal(t, 1, strings.Count(log.String(), "\n"))
 	require.Contains(t, log.String(), "level=INFO")
 	ended := s.seen(t).Rules[0].Spared
@@ -246,7 +247,7 @@ func TestPage(t *testing.T) {
 				s.get("<b>markup</b>, 203.0.113.8", "/items/1")
 			}
 			w.Header().Set("Content-Type", "application/json")
-			json.NewEncoder(w).Encode(s.status())
+			json.NewEncoder(w).Encode(s.page.Status())
 			return
 		}
 		s.operators.ServeHTTP(w, r)
@@ -255,7 +256,7 @@ func TestPage(t *testing.T) {
 	dom := browse(t, "--dump-dom", "--virtual-time-budget=5000", server.URL+"/")
 	require.Contains(t, dom, `<b id="requests">1,111</b>`)
 	require.Contains(t, dom, `<b id="refused">1,010</b>`)
-	require.Contains(t, dom, `<td class="">api.client.path_/items/* (only watched)</td>`)
+	require.Contains(t, dom, `<td class="">items (only watched)</td>`)
 	require.Regexp(t, `<b id="error">(0|\d\.\de-\d+)</b>`, dom)
 	require.Contains(t, dom, `<tr><td class="">client</td><td class="">203.0.113.7</td><td class="number">1,010</td><td class="number">1,010</td></tr>`)
 	require.Regexp(t, `<polyline id="line-refused" class="refused" points="[\d., ]+">`, dom)
@@ -267,15 +268,15 @@ func TestPage(t *testing.T) {
 func TestPageBeyondThePlan(t *testing.T) {
 	s := build(t, "rules.yaml")
 	at := time.Date(2026, time.November, 23, 12, 0, 0, 0, time.UTC)
-	ended := overload{Since: at, Exact: at.Add(2 * time.Minute), Times: 1, Units: 7}
-	var rules atomic.Pointer[[]overload]
-	rules.Store(&[]overload{{Active: true, Since: at, Times: 1234, Units: 56789}, ended, {}})
+	ended := operators.Spared{Since: at, Exact: at.Add(2 * time.Minute), Times: 1, Units: 7}
+	var rules atomic.Pointer[[]operators.Spared]
+	rules.Store(&[]operators.Spared{{Active: true, Since: at, Times: 1234, Units: 56789}, ended, {}})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/status" {
 			s.operators.ServeHTTP(w, r)
 			return
 		}
-		st := s.status()
+		st := s.page.Status()
 		st.Time = at.Add(time.Minute)
 		for i, spared := range *rules.Load() {
 			st.Rules[i].Spared = spared
@@ -288,16 +289,16 @@ func TestPageBeyondThePlan(t *testing.T) {
 	const when = `\d{4}-\d\d-\d\d \d\d:\d\d:\d\d`
 	shown := dom()
 	require.Contains(t, shown, `<section id="overload" class="warning">`)
-	require.Regexp(t, `<li>api.client spares since `+when+`. It has spared 1,234 times, and admitted 56,789 units meanwhile.</li>`, shown)
-	require.Regexp(t, `<li>api.client.path_/search is exact from `+when+`. It has spared once, and admitted 7 units meanwhile.</li></ul>`, shown)
+	require.Regexp(t, `<li>client spares since `+when+`. It has spared 1,234 times, and admitted 56,789 units meanwhile.</li>`, shown)
+	require.Regexp(t, `<li>search is exact from `+when+`. It has spared once, and admitted 7 units meanwhile.</li></ul>`, shown)
 
 	ended.Exact = at
-	rules.Store(&[]overload{ended, {}, {}})
+	rules.Store(&[]operators.Spared{ended, {}, {}})
 	shown = dom()
 	require.Contains(t, shown, `<section id="overload" class="">`)
-	require.Regexp(t, `<li>api.client is exact again since `+when+`.`, shown)
+	require.Regexp(t, `<li>client is exact again since `+when+`.`, shown)
 
-	rules.Store(new([]overload))
+	rules.Store(new([]operators.Spared))
 	require.Contains(t, dom(), `<section id="overload" hidden="" class="">`)
 }
 
