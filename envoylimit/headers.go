@@ -1,0 +1,44 @@
+package envoylimit
+
+import (
+	"strconv"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+
+	"github.com/sketchlimit/sketchlimit/rules"
+)
+
+// headerNames are the names of the headers that clients get; none if limit is "".
+type headerNames struct{ limit, remaining, reset string }
+
+// addHeaders tells the client of the descriptor that refuses it, the last one if several do, and otherwise of the one with the
+// least remaining.
+func (s *Service) addHeaders(r *response, answer *rules.Answer) {
+	if s.headers.limit == "" {
+		return
+	}
+	var told *status
+	for i, d := range r.Statuses {
+		switch {
+		case d.CurrentLimit == nil:
+		case d.Code == overLimit && !answer.Quota && !quota(answer.Statuses[i].Rule):
+			told = d
+		case told == nil || d.LimitRemaining < told.LimitRemaining:
+			told = d
+		}
+	}
+	if told == nil {
+		return
+	}
+	r.ResponseHeadersToAdd = []*corev3.HeaderValue{
+		header(s.headers.limit, int64(told.CurrentLimit.RequestsPerUnit)),
+		header(s.headers.remaining, int64(told.LimitRemaining)),
+		header(s.headers.reset, told.DurationUntilReset.GetSeconds()),
+	}
+}
+
+func header(name string, value int64) *corev3.HeaderValue {
+	return &corev3.HeaderValue{Key: name, Value: strconv.FormatInt(value, 10)}
+}
+
+func quota(rule *rules.Rule) bool { return rule != nil && rule.Quota }
