@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/fsnotify/fsnotify"
+
+	"github.com/sketchlimit/sketchlimit/rules"
+)
+
+// files are the rules under RUNTIME_ROOT.
+type files struct {
+	settings *settings
+	logger   *slog.Logger
+}
+
+// watch loads the files, and again whenever they change, until the context ends.
+func (f *files) watch(ctx context.Context, load func([]rules.File, error) error) error {
+	return watch(ctx, f.logger, f.watched, f.matters, func() { load(f.read()) })
+}
+
+// dir is the folder that is read, and where rules begin in it: the names of others do not have the prefix.
+func (f *files) dir() (dir, prefix string) {
+	dir = filepath.Join(f.settings.RuntimeRoot, f.settings.RuntimeSubdirectory)
+	if f.settings.RuntimeWatchRoot {
+		return dir, f.settings.RuntimeAppDirectory + "."
+	}
+	return filepath.Join(dir, f.settings.RuntimeAppDirectory), ""
+}
+
+// watched are the folders whose entries are watched. With RUNTIME_WATCH_ROOT it is the one in which a new link takes the place
+// of RUNTIME_ROOT, and otherwise that of the rules with all folders below it.
+func (f *files) watched() (dirs []string) {
+	if f.settings.RuntimeWatchRoot {
+		return []string{filepath.Dir(filepath.Clean(f.settings.RuntimeRoot))}
+	}
+	root, _ := f.dir()
+	dirs = []string{root}
+	filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && path != root {
+			dirs = append(dirs, path)
+		}
+		return nil
+	})
+	return dirs
+}
+
+// matters tells whether an event is of the rules. Reading them makes none.
+func (f *files) matters(e fsnotify.Event) bool {
+	return !f.settings.RuntimeWatchRoot || e.Name == filepath.Clean(f.settings.RuntimeRoot)
+}
+
+// read reads all files, also in folders below, under names in which dots stand for slashes. Links to folders are not followed.
+func (f *files) read() (all []rules.File, err error) {
+	dir, prefix := f.dir()
+	if dir, err = filepath.EvalSymlinks(dir); err != nil {
+		return nil, err
+	}
+	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if path != dir && f.ignored(d.Name()) {
+			if d.IsDir() {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		info, err := os.Stat(path)
+		if err != nil {
+			return err
+		}
+		if !info.Mode().IsRegular() {
+			return nil
+		}
+		relative, err := filepath.Rel(dir, path)
+		if err != nil {
+			return err
+		}
+		name := strings.ReplaceAll(relative, string(filepath.Separator), ".")
+		if !strings.HasPrefix(name, prefix) {
+			return nil
+		}
+		data, err := os.ReadFile(path)
+		all = append(all, rules.File{Name: name, Data: data})
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("rules in %s: %w", dir, err)
+	}
+	return all, nil
+}
+
+// ignored tells whether a file or folder is none of the rules. Where a name begins with two dots, Kubernetes keeps the folders
+// that its links lead to: they hold each file once more.
+func (f *files) ignored(name string) bool {
+	return strings.HasPrefix(name, "..") || f.settings.RuntimeIgnoreDotFiles && strings.HasPrefix(name, ".")
+}

@@ -1,0 +1,271 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+
+	"github.com/sketchlimit/sketchlimit/envoylimit"
+	"github.com/sketchlimit/sketchlimit/rules"
+	"github.com/sketchlimit/sketchlimit/rules/operators"
+)
+
+// run serves as the environment says until the context ends.
+func run(ctx context.Context, log io.Writer) error {
+	set, err := readSettings()
+	if err != nil {
+		return err
+	}
+	logger, err := newLogger(log, set.LogLevel, set.LogFormat)
+	if err != nil {
+		return err
+	}
+	tellWithoutEffect(logger)
+	s, err := newServer(ctx, set, logger)
+	if err != nil {
+		return err
+	}
+	return s.serve(ctx)
+}
+
+// server is the service with all that belongs to it.
+type server struct {
+	settings *settings
+	logger   *slog.Logger
+	rules    *rules.Rules
+	loader   *loader
+	health   *healthiness
+	service  *envoylimit.Service
+	stats    *statistics
+	refusals *refusals
+	page     *operators.Page
+
+	snapshots *snapshots
+	shared    *shared // nil: counts are of this process alone
+}
+
+// overrideWindows is how many units limits that come with requests may have.
+const overrideWindows = 7
+
+func newServer(ctx context.Context, set *settings, logger *slog.Logger) (*server, error) {
+	s := &server{
+		settings: set, logger: logger, health: newHealthiness(!set.NeedsRules), snapshots: &snapshots{folder: set.SnapshotFolder, logger: logger},
+	}
+	err := s.snapshots.check()
+	if err != nil {
+		return nil, err
+	}
+	if s.shared, err = newShared(ctx, &set.Redis, logger); err != nil {
+		return nil, err
+	}
+	s.rules, err = s.newRules()
+	if err != nil {
+		return nil, err
+	}
+	s.loader = newLoader(s.rules, logger)
+	s.loader.first = s.snapshots.restore
+	s.loader.changed = func(domains bool) {
+		s.health.set(domains || !set.NeedsRules)
+		s.shared.retain(s.rules)
+	}
+	if s.stats, err = newStatistics(&set.Stats, s.rules, s.loader, logger); err != nil {
+		return nil, err
+	}
+	if s.refusals, err = newRefusals(); err != nil {
+		return nil, err
+	}
+	s.page = &operators.Page{Rules: s.rules, Top: s.refusals.top, Requests: s.refusals.counts}
+	if s.service, err = s.newService(); err != nil {
+		return nil, err
+	}
+	s.stats.service = s.service
+	return s, nil
+}
+
+func (s *server) newRules() (*rules.Rules, error) {
+	set := s.settings
+	options := rules.Options{
+		MaxMemoryBytes: int(set.Memory), OverrideBytes: int(set.OverrideMemory) / overrideWindows,
+		SharedBytes:  int(set.Memory) / 2, // the rest is for rules that state their size, and for counts of former limits
+		MergeDomains: set.MergeDomains, CountRefused: set.StopCounting != nil && !*set.StopCounting, Quota: set.Quota,
+		NearLimitRatio: float32(set.NearLimitRatio),
+	}
+	if s.shared != nil {
+		options.Built, options.Seed = s.shared.add, s.shared.seed
+		options.SharedBytes = 0 // replicas must have the same sizes, whatever they have met
+	}
+	return options.New()
+}
+
+func (s *server) newService() (*envoylimit.Service, error) {
+	set := s.settings
+	options := []envoylimit.Option{
+		envoylimit.Loaded(s.loader.loaded), envoylimit.Observe(s.stats.observe), envoylimit.Observe(s.refusals.observe),
+	}
+	if set.ResponseHeaders {
+		options = append(options, envoylimit.Headers(set.LimitHeader, set.RemainingHeader, set.ResetHeader))
+	}
+	if set.Shadow {
+		options = append(options, envoylimit.Shadow())
+	}
+	if set.DynamicMetadata {
+		options = append(options, envoylimit.DynamicMetadata())
+	}
+	return envoylimit.New(s.rules, options...)
+}
+
+// serve loads the rules and serves until the context ends or a port fails. Then it answers what has come.
+func (s *server) serve(ctx context.Context) error {
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	if err := s.load(ctx); err != nil {
+		return err
+	}
+	rpc, err := s.newGRPC(ctx)
+	if err != nil {
+		return err
+	}
+	ports, err := s.listen()
+	if err != nil {
+		return err
+	}
+	web := []*http.Server{}
+	for _, p := range ports {
+		s.logger.Warn("listening", "for", p.what, "address", p.listener.Addr())
+		if p.handler == nil {
+			go func() { fail(rpc.Serve(p.listener)) }()
+			continue
+		}
+		server := &http.Server{Handler: p.handler, ReadHeaderTimeout: 5 * time.Second, ErrorLog: slog.NewLogLogger(s.logger.Handler(), slog.LevelDebug)}
+		web = append(web, server)
+		go func() { fail(server.Serve(p.listener)) }()
+	}
+	flushed := s.stats.flush()
+	go s.maintain(ctx)
+	go s.snapshots.keep(ctx, s.settings.SnapshotEvery, s.rules)
+	<-ctx.Done()
+	s.logger.Warn("stopping", "cause", context.Cause(ctx))
+	if err = context.Cause(ctx); errors.Is(err, context.Canceled) {
+		err = nil
+	}
+	s.health.end()
+	err = errors.Join(err, stop(rpc, web))
+	s.snapshots.save(s.rules) // after the last request
+	s.shared.end()
+	flushed()
+	return err
+}
+
+// load starts to load rules, and waits for the first ones.
+func (s *server) load(ctx context.Context) error {
+	switch s.settings.ConfigType {
+	case "FILE":
+		f := &files{s.settings, s.logger}
+		if err := f.watch(ctx, s.loader.load); err != nil {
+			return err
+		}
+	default:
+		x, err := newXDS(&s.settings.XDS, s.logger)
+		if err != nil {
+			return err
+		}
+		go x.watch(ctx, s.loader.load)
+	}
+	if !s.settings.ForceStart {
+		s.loader.wait(ctx)
+	}
+	return nil
+}
+
+func (s *server) newGRPC(ctx context.Context) (*grpc.Server, error) {
+	options := []grpc.ServerOption{
+		grpc.KeepaliveParams(keepalive.ServerParameters{
+			MaxConnectionAge: s.settings.GRPCMaxConnectionAge, MaxConnectionAgeGrace: s.settings.GRPCMaxConnectionAgeGrace,
+		}),
+		grpc.UnaryInterceptor(s.stats.intercept),
+	}
+	if s.settings.GRPCUseTLS {
+		config, err := serverTLS(ctx, s.settings, s.logger)
+		if err != nil {
+			return nil, err
+		}
+		options = append(options, grpc.Creds(credentials.NewTLS(config)))
+	}
+	rpc := grpc.NewServer(options...)
+	ratelimitv3.RegisterRateLimitServiceServer(rpc, s.service)
+	healthv1.RegisterHealthServer(rpc, s.health.grpc)
+	return rpc, nil
+}
+
+// port is where something is served: gRPC if it has no handler.
+type port struct {
+	what     string
+	listener net.Listener
+	handler  http.Handler
+}
+
+// listen opens all ports, or none.
+func (s *server) listen() (ports []port, err error) {
+	set := s.settings
+	web := http.NewServeMux()
+	web.Handle("/healthcheck", s.health)
+	web.Handle("/json", s.service.JSON())
+	type wanted struct {
+		what, network, address string
+		handler                http.Handler
+	}
+	all := []wanted{
+		{"gRPC", "tcp", join(set.GRPCHost, set.GRPCPort), nil},
+		{"HTTP", "tcp", join(set.Host, set.Port), web},
+		{"debugging", "tcp", join(set.DebugHost, set.DebugPort), s.debug()},
+	}
+	if set.GRPCSocket != "" {
+		all[0].network, all[0].address = "unix", set.GRPCSocket
+	}
+	if set.Stats.Prometheus && !set.Stats.Disable {
+		metrics := http.NewServeMux()
+		metrics.Handle(set.Stats.PrometheusPath, s.stats.metrics)
+		all = append(all, wanted{"Prometheus", "tcp", set.Stats.PrometheusAddr, metrics})
+	}
+	for _, w := range all {
+		listener, err := net.Listen(w.network, w.address)
+		if err != nil {
+			for _, p := range ports {
+				p.listener.Close()
+			}
+			return nil, fmt.Errorf("%s: %w", w.what, err)
+		}
+		ports = append(ports, port{w.what, listener, w.handler})
+	}
+	return ports, nil
+}
+
+func join(host string, port int) string { return net.JoinHostPort(host, strconv.Itoa(port)) }
+
+// stopWithin is how long requests may take to be answered when the service ends. Those who watch its health never end.
+const stopWithin = 5 * time.Second
+
+// stop answers the requests that have come.
+func stop(rpc *grpc.Server, web []*http.Server) (err error) {
+	late := time.AfterFunc(stopWithin, rpc.Stop)
+	defer late.Stop()
+	rpc.GracefulStop()
+	ctx, end := context.WithTimeout(context.Background(), stopWithin)
+	defer end()
+	for _, server := range web {
+		err = errors.Join(err, server.Shutdown(ctx))
+	}
+	return err
+}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/redislimit"
+	"github.com/sketchlimit/sketchlimit/rules"
+)
+
+// shared shares counts with other processes through Redis: each decides by itself, and exchanges what it has admitted. What
+// that may admit too much is on docs/redis-synced.md.
+type shared struct {
+	settings *redisSettings
+	logger   *slog.Logger
+	client   redis.UniversalClient
+	seed     uint64
+
+	mu  sync.Mutex
+	all map[*sketchlimit.Limiter]*redislimit.Synced
+}
+
+// newShared returns what shares counts, or nil if REDIS_URL is not set.
+func newShared(ctx context.Context, set *redisSettings, logger *slog.Logger) (*shared, error) {
+	if set.URL == "" {
+		return nil, nil
+	}
+	client, err := set.client()
+	if err != nil {
+		return nil, err
+	}
+	s := &shared{settings: set, logger: logger, client: client, seed: set.Seed, all: map[*sketchlimit.Limiter]*redislimit.Synced{}}
+	if s.seed == 0 {
+		if s.seed, err = redislimit.Seed(ctx, client, s.prefix()); err != nil {
+			client.Close()
+			return nil, fmt.Errorf("REDIS_URL: %w: set SHARED_SEED to the same number everywhere to start without Redis", err)
+		}
+	}
+	return s, nil
+}
+
+func (s *shared) prefix() string { return cmp.Or(s.settings.Prefix, "sketchlimit") }
+
+// add shares the counts of a rule, with those of the same rule elsewhere. What cannot be shared is told, and counts here alone.
+func (s *shared) add(r *rules.Rule) {
+	sum := sha256.Sum256(fmt.Append(nil, r.Place(), r.Limit, r.Window, r.Algorithm, r.MemoryBytes()))
+	synced, err := redislimit.NewSynced(s.client, r.Limiter(), min(s.settings.Interval, r.Window),
+		redislimit.Prefix(s.prefix()+":"+hex.EncodeToString(sum[:16])), redislimit.Log(s.logger))
+	if err != nil {
+		s.logger.Error("a rule counts in this process alone", "rule", r, "error", err)
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all[r.Limiter()] = synced
+}
+
+// retain shares the counts of these rules alone from now on.
+func (s *shared) retain(limits *rules.Rules) {
+	if s == nil {
+		return
+	}
+	used := map[*sketchlimit.Limiter]bool{}
+	for _, r := range limits.Counting() {
+		used[r.Limiter()] = true
+	}
+	s.close(func(l *sketchlimit.Limiter) bool { return !used[l] })
+}
+
+// end tells the others all that was admitted here.
+func (s *shared) end() {
+	if s == nil {
+		return
+	}
+	s.close(func(*sketchlimit.Limiter) bool { return true })
+	s.client.Close()
+}
+
+// close stops to share the counts of some limiters.
+func (s *shared) close(which func(*sketchlimit.Limiter) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var err error
+	for l, synced := range s.all {
+		if which(l) {
+			err = errors.Join(err, synced.Close())
+			delete(s.all, l)
+		}
+	}
+	if err != nil {
+		s.logger.Error("others do not know all that was admitted here", "error", err)
+	}
+}

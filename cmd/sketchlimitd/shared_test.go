@@ -1,0 +1,131 @@
+package main
+
+import (
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+)
+
+// startRedis starts a redis-server on a free port until the test ends, and returns its address.
+func startRedis(t *testing.T, args ...string) string {
+	t.Helper()
+	binary, err := exec.LookPath("redis-server")
+	if err != nil {
+		if os.Getenv("SKETCHLIMIT_REDIS_REQUIRED") == "1" {
+			t.Fatal("no redis-server, and SKETCHLIMIT_REDIS_REQUIRED=1")
+		}
+		t.Skip("no redis-server: sharing has not been tested")
+	}
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	address := free.Addr().String()
+	require.NoError(t, free.Close())
+	_, port, err := net.SplitHostPort(address)
+	require.NoError(t, err)
+	c := exec.Command(binary, append([]string{"--bind", "127.0.0.1", "--port", port, "--save", "", "--dir", t.TempDir(), "--maxmemory-policy", "noeviction"}, args...)...)
+	require.NoError(t, c.Start())
+	t.Cleanup(func() {
+		c.Process.Kill()
+		c.Wait()
+	})
+	require.Eventually(t, func() bool {
+		conn, err := net.Dial("tcp", address)
+		if err == nil {
+			conn.Close()
+		}
+		return err == nil
+	}, 30*time.Second, 10*time.Millisecond)
+	return address
+}
+
+// Two replicas share a limit, also after one of them has started again and the rules have changed around it.
+func TestShared(t *testing.T) {
+	root := written(t, map[string]string{"ratelimit/config/api.yaml": clients})
+	variables := environment(root)
+	variables["REDIS_URL"], variables["SHARED_INTERVAL"], variables["CACHE_KEY_PREFIX"] = startRedis(t, "--requirepass", "secret"), "10ms", "team"
+	variables["REDIS_AUTH"] = "secret"
+	one, other := start(t, variables), start(t, variables)
+	require.NotContains(t, one.all(), "ERROR")
+	a, _ := dial(t, one.grpc)
+	b, _ := dial(t, other.grpc)
+	spentOf := func(name string) bool { // without taking
+		r := ask("api", "client", name)
+		r.Descriptors[0].HitsAddend = wrapperspb.UInt64(0)
+		response, err := b.ShouldRateLimit(t.Context(), r)
+		require.NoError(t, err)
+		return response.Statuses[0].LimitRemaining == 0
+	}
+	spent := func() bool { return spentOf("ann") }
+	allowed(t, a, "ann")
+	allowed(t, a, "ann")
+	require.Eventually(t, spent, 30*time.Second, 10*time.Millisecond)
+	ok, _ := allowed(t, b, "bob")
+	require.True(t, ok)
+
+	write(t, filepath.Join(root, "ratelimit/config/api.yaml"), clients+"  - {key: more, rate_limit: {unit: day, requests_per_unit: 1}}\n")
+	one.wait("rules loaded")
+	other.wait("rules loaded")
+	require.True(t, spent())
+	require.NoError(t, other.end())
+	other = start(t, variables)
+	b, _ = dial(t, other.grpc)
+	require.Eventually(t, spent, 30*time.Second, 10*time.Millisecond)
+
+	for _, limit := range []string{"3", "2"} { // one that has been before is shared again
+		write(t, filepath.Join(root, "ratelimit/config/api.yaml"), strings.Replace(clients, "requests_per_unit: 2", "requests_per_unit: "+limit, 1))
+		one.wait("rules loaded")
+		other.wait("rules loaded")
+	}
+	require.True(t, spent(), "what was used counts on")
+	allowed(t, a, "eve")
+	allowed(t, a, "eve")
+	require.Eventually(t, func() bool { return spentOf("eve") }, 30*time.Second, 10*time.Millisecond)
+
+	client := redis.NewClient(&redis.Options{Addr: variables["REDIS_URL"], Password: "secret"})
+	defer client.Close()
+	keys, err := client.Keys(t.Context(), "*").Result()
+	require.NoError(t, err)
+	require.NotEmpty(t, keys)
+	for _, key := range keys {
+		require.True(t, strings.HasPrefix(key, "team") || strings.HasPrefix(key, "{team"), key)
+	}
+}
+
+// What cannot be shared counts alone, and is told.
+func TestSharedRefusesBuckets(t *testing.T) {
+	root := written(t, map[string]string{"ratelimit/config/api.yaml": strings.Replace(clients, "{unit: year,", "{unit: year, keys: 100, algorithm: token_bucket,", 1)})
+	variables := environment(root)
+	variables["REDIS_URL"] = "redis://" + startRedis(t) + "/1"
+	s := start(t, variables)
+	require.Contains(t, s.all(), `msg="a rule counts in this process alone" rule=api.client`)
+	client, _ := dial(t, s.grpc)
+	ok, _ := allowed(t, client, "ann")
+	require.True(t, ok)
+}
+
+func TestRedisErrors(t *testing.T) {
+	for _, c := range []struct{ url, kind, want string }{
+		{"a,b", "SINGLE", "REDIS_URL, must be one address unless"},
+		{"a", "SENTINEL", "REDIS_URL, must be the name of the master"},
+		{"redis://user:secret@host/first", "SINGLE", "REDIS_URL, must be one as redis://"},
+	} {
+		_, err := (&redisSettings{URL: c.url, Type: c.kind}).client()
+		require.ErrorContains(t, err, c.want)
+		require.NotContains(t, err.Error(), "secret")
+	}
+	for kind, url := range map[string]string{"SINGLE": "/run/redis.sock", "CLUSTER": "a:1,b:2", "SENTINEL": "main,a:1,b:2"} {
+		client, err := (&redisSettings{URL: url, Type: kind, Auth: "user:secret", PoolSize: 3, TLS: true, SkipVerifyHost: true}).client()
+		require.NoError(t, err)
+		require.NoError(t, client.Close())
+	}
+	_, err := newShared(t.Context(), &redisSettings{URL: "127.0.0.1:1", PoolSize: 1}, nil)
+	require.ErrorContains(t, err, "set SHARED_SEED")
+}
