@@ -59,6 +59,172 @@ func TestPeekDoesNotBeginToSpare(t *testing.T) {
 	}
 }
 
+// A look finds that too many are denied from about the rate on that it is told. It reads a sample of cells, so it may err.
+func TestLookKnowsTheRate(t *testing.T) {
+	const fresh, cost = 20_000, 10
+	for _, rule := range []Rule{sliding(100, time.Hour), fixed(100, time.Hour)} {
+		random := rand.New(rand.NewPCG(3, 4))
+		spare := &Spare{Rate: 1, Lowest: rule.limit}
+		f := faceOf(t, rule.Sparing(spare), oneShard(rule.limit))
+		for range 40 { // generations, so that it knows what requests are like
+			f.crowd(200, cost, random)
+			f.now = f.now.Add(time.Hour)
+		}
+		measured := 0.
+		for measured < 1e-3 {
+			for range 4 {
+				f.take(fmt.Sprint("crowd ", random.Uint64()), cost)
+			}
+			denied := 0
+			for range fresh {
+				if f.at(random.Uint64()).used(f.position(), nil).free < cost {
+					denied++
+				}
+			}
+			measured = float64(denied) / fresh
+		}
+		r, p := f.at(0), f.position()
+		begun := func(rate float64) (looks int) {
+			spare.Rate = rate
+			for range 50 {
+				r.s.admitted++ // other cells are looked at
+				if r.tooMany(p, r.state()) {
+					looks++
+				}
+			}
+			return looks
+		}
+		below, above := begun(100*measured), begun(measured/10)
+		t.Logf("%g measured; of 50 looks %d find 100 times as much, and %d a tenth of it", measured, below, above)
+		require.Less(t, below, 3)
+		require.Greater(t, above, 10)
+
+		spare.Rate = 1
+		require.False(t, f.crowd(100, cost, random))
+		f.now = f.now.Add(time.Hour)
+		f.take("somebody", 1)
+		p = f.position() // what the generation before has left counts in a sliding window
+		require.Equal(t, rule.generations > 1, begun(1e-6) > 0)
+		require.Zero(t, r.state().on)
+	}
+}
+
+// A shard of a limiter that can grow asks for that and denies; when there is nothing larger, it spares. It looks after a
+// while, too, if nothing was admitted meanwhile.
+func TestSpareGrowsFirst(t *testing.T) {
+	const cost = 10
+	random := rand.New(rand.NewPCG(5, 6))
+	asked := 0
+	spare := &Spare{Rate: 1e-4, Lowest: 100, Grow: func() { asked++ }}
+	f := faceOf(t, sliding(100, time.Second).Sparing(spare), oneShard(100))
+	require.False(t, f.crowd(10_000, cost, random))
+	require.NotZero(t, asked)
+	f.now = f.now.Add(time.Second / 2)
+	for f.crowd(1000, cost, random); f.allow(fmt.Sprint(random.Uint64()), cost); { // until nobody is admitted
+		require.False(t, f.crowd(1000, cost, random))
+	}
+	spare.full.Store(true)
+	require.False(t, f.allow(fmt.Sprint(random.Uint64()), cost))
+	f.now = f.now.Add(time.Second / 64)
+	require.True(t, f.allow(fmt.Sprint(random.Uint64()), cost))
+	require.NotZero(t, f.at(0).state().on)
+}
+
+// A shard that has spared is exact when all generations have gone in which it did: those count still.
+func TestSpareEnds(t *testing.T) {
+	for _, rule := range []Rule{sliding(100, time.Second), fixed(100, time.Second)} {
+		f := sparingFace(t, rule, oneShard(rule.limit))
+		require.True(t, f.crowd(10_000, 10, rand.New(rand.NewPCG(5, 6))))
+		last := f.now // when it spared
+		for f.at(0).state().on != 0 {
+			f.now = f.now.Add(time.Second)
+			f.take("somebody", 1)
+			if f.Episode(f.position()).Active {
+				last = f.now
+			}
+		}
+		require.Equal(t, time.Second, last.Sub(time.Unix(0, 0)), "a generation that is calm, and not one more")
+		require.Equal(t, last.Add(time.Duration(rule.generations)*time.Second).UnixNano(), f.Episode(f.position()).Exact)
+		require.Equal(t, f.Episode(f.position()).Exact, f.now.UnixNano())
+	}
+}
+
+// A snapshot says when shards spared last, also when one has gone on since its head was written.
+func TestSnapshotOfShardsThatSpare(t *testing.T) {
+	f := sparingFace(t, sliding(100, time.Second), oneShard(100))
+	f.now = f.now.Add(8 * time.Second)
+	require.True(t, f.crowd(10_000, 10, rand.New(rand.NewPCG(5, 6))))
+	now := f.position().Generation
+	head := snapshotSpared{Since: 1, Last: now - 1, Times: 3, Units: 7}
+	require.Equal(t, snapshotSpared{1, now, 3, 7}, Stages{Engine: f.Engine}.sparing(head))
+	require.Equal(t, snapshotSpared{f.now.UnixNano(), now, 1, 7}, Stages{Engine: f.Engine}.sparing(snapshotSpared{Units: 7}))
+}
+
+// A wide shard has its cells back after a generation of no more units than it began with, and goes on sparing for another
+// one: they must show whether that is still needed.
+func TestWideShardTriesItsCells(t *testing.T) {
+	for _, rule := range []Rule{sliding(100, time.Second), fixed(100, time.Second)} {
+		f := sparingFace(t, rule, oneShard(rule.limit))
+		random := rand.New(rand.NewPCG(5, 6))
+		require.True(t, f.crowd(10_000, 10, random))
+		f.now = f.now.Add(time.Second)
+		for _, of := range []struct {
+			units float64 // over those that the shard began with
+			wide  bool
+		}{{1.1, true}, {1.1, true}, {0.9, false}} {
+			for units := of.units * float64(f.at(0).bears()); units > 0; units -= 10 {
+				f.take(fmt.Sprint("crowd ", random.Uint64()), 10)
+			}
+			f.now = f.now.Add(time.Second)
+			f.take("somebody", 1)
+			require.Equal(t, of.wide, f.at(0).wide())
+			require.True(t, f.Episode(f.position()).Active)
+		}
+	}
+}
+
+// What a key has used of the predecessor of a grown engine certifies it as well.
+func TestSparedKeysAreCertifiedByThePredecessor(t *testing.T) {
+	for _, rule := range []Rule{sliding(100, time.Hour), fixed(100, time.Hour)} {
+		before, after := sparingFace(t, rule, oneShard(rule.limit)), sparingFace(t, rule, oneShard(rule.limit))
+		for range 90 {
+			require.True(t, before.allow("key", 1))
+		}
+		after.follow(before.Engine)
+		after.at(0).state().on = 1
+		admitted := 0
+		for admitted < 200 && after.allow("key", 1) {
+			admitted++
+		}
+		require.Less(t, admitted, 60) // up to the threshold of either table nothing certifies it
+		require.GreaterOrEqual(t, admitted, 10)
+	}
+}
+
+// What a key has used in the generation before certifies it in a sliding window, as far as that still counts.
+func TestSparedKeysAreCertifiedByTheGenerationBefore(t *testing.T) {
+	for _, rule := range []Rule{sliding(100, time.Hour), fixed(100, time.Hour)} {
+		f := sparingFace(t, rule, oneShard(rule.limit))
+		random := rand.New(rand.NewPCG(5, 6))
+		require.True(t, f.crowd(10_000, 10, random))
+		f.now = f.now.Add(time.Hour)
+		f.take("another", 1)
+		require.True(t, f.at(0).wide())
+		for f.allow("key", 1) {
+		}
+		for range 2000 {
+			f.take(fmt.Sprint("crowd ", random.Uint64()), 10)
+		}
+		f.now = f.now.Add(time.Hour + time.Hour/4)
+		admitted := 0
+		for f.allow("key", 1) {
+			admitted++
+		}
+		require.True(t, f.at(0).wide(), "it goes on sparing")
+		require.InDelta(t, map[int]int{1: 100, 2: 25}[rule.generations], admitted, 1)
+	}
+}
+
 // Keys are certified at each limit: one that asks for one unit after the other gets its limit, beside the request that
 // makes its entry, where entries count exactly what it asks for; and otherwise about that.
 func TestSparedKeysAreCertified(t *testing.T) {
@@ -154,6 +320,9 @@ func TestFloodsTakeNoEntries(t *testing.T) {
 			f.now = f.now.Add(time.Second / 1000)
 		}
 	}
+	taken := float64(r.state().now % momentUnit)
+	most := trials * float64(r.tableWords()) * f.position().Elapsed.Seconds()
+	require.InDelta(t, most, taken, most/10, "no more, and the flood asks for far more")
 	held := 0
 	for _, k := range heavy {
 		if f.HasEntry(f.hasher.String(k)) {

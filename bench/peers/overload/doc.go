@@ -4,6 +4,8 @@
 //
 //	go run -C bench/peers ./overload -write ../../notes/overload.md -plot ../../notes/overload.png
 //
+// Interrupted (Ctrl-C), it reports the seeds that all rows have played.
+//
 // # The plan
 //
 // Limiters of this library are built by Config{Limit: 100, Window: time.Minute, Keys: 1e6 × scale}. By default that

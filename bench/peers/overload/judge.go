@@ -35,8 +35,9 @@ func (t *traffic) phaseOf(slot int) phase {
 type judge struct {
 	algorithm sketchlimit.Algorithm
 	traffic   traffic
-	names     []byte
-	alone     []units // by an exact algorithm that sees all requests and decides for itself
+	counts    []units // by key: those of the exact algorithm, which sees all requests, and of what each watched limiter admitted
+	watched   int
+	text      [nameBytes]byte
 	slot      int
 	phase     phase
 	innocents [phases]uint64 // requests of innocent keys
@@ -63,7 +64,7 @@ type accused struct {
 // sparing is what concerns over-admissions. A limiter that spares keys may admit too much while it does so by its own
 // account, and until one window after; but it counts what it cannot answer for.
 type sparing struct {
-	history []units // by what was admitted; nil: nobody asks
+	history int // where among the key's counts is that of what was admitted; 0: nobody asks
 	pending []overAdmission
 	over    uint64 // units admitted beyond the limit by a limiter that spared nobody
 	spared  uint64 // units admitted beyond the limit by one that did
@@ -84,16 +85,18 @@ type watched interface {
 }
 
 func newJudge(a sketchlimit.Algorithm, t traffic, limiters []limiter) *judge {
-	j := &judge{algorithm: a, traffic: t, names: names(t.keys), alone: make([]units, t.keys)}
+	j := &judge{algorithm: a, traffic: t}
 	j.exact.units = make([]int32, t.keys-t.abusers)
 	for _, l := range limiters {
 		accused := &accused{limiter: l}
 		accused.abusers.units = make([]int32, t.keys-t.abusers)
 		if _, ok := l.(watched); ok {
-			accused.history = make([]units, t.keys)
+			j.watched++
+			accused.history = j.watched
 		}
 		j.accused = append(j.accused, accused)
 	}
+	j.counts = make([]units, t.keys*(1+j.watched))
 	return j
 }
 
@@ -113,8 +116,9 @@ func (j *judge) run(seed uint64) error {
 
 // take judges one request.
 func (j *judge) take(r request) {
-	key := name(j.names, r.key)
-	exact := &j.alone[r.key]
+	key := name(&j.text, r.key)
+	counts := j.counts[r.key*(1+j.watched):]
+	exact := &counts[0]
 	innocent := exact.innocent(j.algorithm, r.at)
 	if innocent {
 		j.innocents[j.phase]++
@@ -135,8 +139,8 @@ func (j *judge) take(r request) {
 		if admitted && abuser {
 			j.admit(&a.abusers, r)
 		}
-		if admitted && a.history != nil {
-			a.count(j.algorithm, r)
+		if admitted && a.history > 0 {
+			a.count(&counts[a.history], j.algorithm, r)
 		}
 	}
 }
@@ -147,9 +151,8 @@ func (j *judge) admit(s *share, r request) {
 	s.window[(j.slot-j.traffic.begins())/slots] += int64(r.cost)
 }
 
-// count adds an admitted request to the history.
-func (s *sparing) count(a sketchlimit.Algorithm, r request) {
-	u := &s.history[r.key]
+// count adds an admitted request to what its key was admitted.
+func (s *sparing) count(u *units, a sketchlimit.Algorithm, r request) {
 	if !u.fits(a, r.at, r.cost) {
 		s.pending = append(s.pending, overAdmission{r.at.time, r.cost})
 	}

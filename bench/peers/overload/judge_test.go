@@ -2,6 +2,7 @@ package main
 
 import (
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -103,7 +104,7 @@ func TestSparingIsHeldAgainstWhatIsSaid(t *testing.T) {
 		return func(at moment, key string, n int) bool {
 			now = at.time
 			if history[key] == nil {
-				history[key] = &units{}
+				history[strings.Clone(key)] = &units{}
 			}
 			if !at.time.Before(from) && at.time.Before(to) {
 				history[key].turn(at)

@@ -166,17 +166,17 @@ func measureBytes() error {
 		bytes *int
 		build func(setup) (limiter, error)
 	}{{&bytesOf.lru, newLRU}, {&bytesOf.table, peers[1].build}, {&bytesOf.rates, newRates}} {
-		text, before := names(keys), heap()
+		before := heap()
 		l, err := m.build(setup{scale: 4})
 		if err != nil {
 			return err
 		}
+		var text [nameBytes]byte
 		for key := range keys {
-			l.take(momentAt(0), name(text, key), 1)
+			l.take(momentAt(0), name(&text, key), 1)
 		}
 		*m.bytes = (heap() - before) / keys
 		runtime.KeepAlive(l)
-		runtime.KeepAlive(text)
 	}
 	return nil
 }

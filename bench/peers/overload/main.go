@@ -1,11 +1,13 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -50,7 +52,9 @@ func execute(args []string, out, progress io.Writer) error {
 		return errors.New("seeds and workers must be at least 1")
 	}
 	stamped := &page.Stamped{Writer: progress, Start: time.Now()}
-	b := &bench{rows: mainRows(), seeds: *seeds, workers: *workers, progress: stamped}
+	ctx, end := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer end()
+	b := &bench{rows: mainRows(), seeds: *seeds, workers: *workers, ctx: ctx, progress: stamped}
 	switch {
 	case *quick:
 		b.rows, b.seeds, *scale = quickRows(), 1, "1/64"

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"image/png"
 	"io"
 	"os"
@@ -20,7 +21,7 @@ func TestEverythingEndToEnd(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte(document), 0o644))
 	b := &bench{
 		rows:  []row{{load: 1, abusers: 0.01, times: 3, start: 30}, {load: 1, abusers: 0.001, times: 3, start: 70}},
-		scale: 1. / 1024, seeds: 1, workers: 2, progress: io.Discard,
+		scale: 1. / 1024, seeds: 1, workers: 2, ctx: t.Context(), progress: io.Discard,
 	}
 	var out strings.Builder
 	require.NoError(t, b.report("here and now\n", file, picture, &out))
@@ -49,7 +50,7 @@ func TestEverythingEndToEnd(t *testing.T) {
 // Results do not depend on which run ends first.
 func TestSameSeedsSameResults(t *testing.T) {
 	rows := []row{{kind: byCosts, load: 2, abusers: 0.001, times: 3}}
-	b := &bench{rows: rows, scale: 1. / 1024, seeds: 2, workers: 2, progress: io.Discard}
+	b := &bench{rows: rows, scale: 1. / 1024, seeds: 2, workers: 2, ctx: t.Context(), progress: io.Discard}
 	first, err := b.play()
 	require.NoError(t, err)
 	b.workers = 1
@@ -65,6 +66,32 @@ func TestSameSeedsSameResults(t *testing.T) {
 		}
 	}
 }
+
+// Who interrupts a bench gets the seeds that all rows have played.
+func TestInterrupted(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	rows := []row{{load: 1, abusers: 0.01, times: 3}, {load: 1, abusers: 0.001, times: 3}}
+	ended := 0
+	b := &bench{rows: rows, scale: 1. / 1024, seeds: 9, workers: 1, ctx: ctx, progress: writer(func() {
+		if ended++; ended == 5 {
+			interrupt()
+		}
+	})}
+	results, err := b.play()
+	require.NoError(t, err)
+	assert.Equal(t, 2, b.seeds)
+	for _, r := range results {
+		assert.Len(t, r.outcomes[0], 2)
+		assert.NotZero(t, r.outcomes[1][1].innocents[late])
+	}
+	_, err = b.play()
+	assert.ErrorContains(t, err, "interrupted")
+}
+
+// writer calls a function for each line.
+type writer func()
+
+func (w writer) Write(line []byte) (int, error) { w(); return len(line), nil }
 
 func TestFailsBeforeItMeasures(t *testing.T) {
 	bare := filepath.Join(t.TempDir(), "bare.md")

@@ -29,7 +29,7 @@ func (j *judge) outcomes() (all []outcome) {
 			innocents: j.innocents, denied: a.denied, excess: a.abusers.over(&j.exact), memory: a.memory,
 			sparing: a.sparing, switched: math.NaN(), keys: len(j.exact.units),
 		}
-		o.history, o.pending = nil, nil
+		o.pending = nil
 		o.lasting = spares(a.state, begin.Add(time.Duration(j.traffic.last())*slot))
 		if !a.first.IsZero() {
 			since := a.first.Sub(begin)

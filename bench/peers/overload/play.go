@@ -2,6 +2,8 @@ package main
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -13,8 +15,9 @@ import (
 type bench struct {
 	rows     []row
 	scale    float64
-	seeds    int // the other limiters play with the first one only
-	workers  int // runs at a time
+	seeds    int             // the other limiters play with the first one only
+	workers  int             // runs at a time
+	ctx      context.Context // once it is done, no run begins
 	progress io.Writer
 }
 
@@ -28,7 +31,8 @@ type result struct {
 // run is a row with a seed.
 type run struct{ row, seed int }
 
-// play plays all runs, the largest first. Every run has limiters of its own, so their order does not matter.
+// play plays all runs, seed by seed, the largest first. Every run has limiters of its own, so their order does not
+// matter. When it is told to end before, seeds that not all rows have played are dropped.
 func (b *bench) play() ([]result, error) {
 	results := make([]result, len(b.rows))
 	var runs []run
@@ -42,8 +46,10 @@ func (b *bench) play() ([]result, error) {
 			runs = append(runs, run{i, seed})
 		}
 	}
-	slices.SortStableFunc(runs, func(x, y run) int { return cmp.Compare(b.size(y), b.size(x)) })
-	return results, b.each(runs, func(r run, outcomes []outcome) {
+	slices.SortStableFunc(runs, func(x, y run) int {
+		return cmp.Or(cmp.Compare(x.seed, y.seed), cmp.Compare(b.size(y), b.size(x)))
+	})
+	ended, err := b.each(runs, func(r run, outcomes []outcome) {
 		for l, o := range outcomes {
 			if l < len(ours) {
 				results[r.row].outcomes[l][r.seed] = o
@@ -52,6 +58,18 @@ func (b *bench) play() ([]result, error) {
 			}
 		}
 	})
+	if err != nil {
+		return nil, err
+	}
+	if b.seeds = ended / len(b.rows); b.seeds == 0 {
+		return nil, errors.New("interrupted before every row had played once")
+	}
+	for i := range results {
+		for l := range ours {
+			results[i].outcomes[l] = results[i].outcomes[l][:b.seeds]
+		}
+	}
+	return results, nil
 }
 
 // size is about how long a run takes: with the other limiters, four times as long.
@@ -67,18 +85,18 @@ func (b *bench) size(r run) float64 {
 	return size
 }
 
-// each plays runs, some at a time, and hands over what came of them one after another.
-func (b *bench) each(runs []run, done func(run, []outcome)) (failed error) {
+// each plays runs, some at a time, and hands over what came of them one after another. It returns how many have ended:
+// the first ones.
+func (b *bench) each(runs []run, done func(run, []outcome)) (ended int, failed error) {
 	var (
-		mu      sync.Mutex // guards all below
+		mu      sync.Mutex // guards all below, and the results
 		workers sync.WaitGroup
 		begun   int
-		ended   int
 	)
 	work := func() {
 		for {
 			mu.Lock()
-			if failed != nil || begun == len(runs) {
+			if failed != nil || begun == len(runs) || b.ctx.Err() != nil {
 				mu.Unlock()
 				return
 			}
@@ -103,7 +121,7 @@ func (b *bench) each(runs []run, done func(run, []outcome)) (failed error) {
 		workers.Go(work)
 	}
 	workers.Wait()
-	return failed
+	return ended, failed
 }
 
 // one plays a run.

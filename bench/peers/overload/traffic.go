@@ -94,14 +94,8 @@ func pick(random *rand.Rand, left []int, all int) int {
 
 const nameBytes = 8
 
-// names are the keys' texts, no two alike, one after another.
-func names(keys int) []byte {
-	text := make([]byte, keys*nameBytes)
-	for i := range keys {
-		binary.LittleEndian.PutUint64(text[i*nameBytes:], uint64(i+1)*0x9e3779b97f4a7c15)
-	}
-	return text
+// name is the text of a key, no two alike, in a buffer: it holds until the next one.
+func name(text *[nameBytes]byte, key int) string {
+	binary.LittleEndian.PutUint64(text[:], uint64(key+1)*0x9e3779b97f4a7c15)
+	return unsafe.String(&text[0], nameBytes)
 }
-
-// name is the text of a key. Whoever keeps it keeps all of them.
-func name(names []byte, key int) string { return unsafe.String(&names[key*nameBytes], nameBytes) }
