@@ -10,7 +10,7 @@ RACE := $(if $(shell command -v $$(go env CC) 2>/dev/null),-race)
 
 .PHONY: test $(MODULES:%=test/%) unraced lint strangers vuln fuzz mutate soak adversary attack bench bench-peers bench-overload \
 	bench-sketches bench-tune bench-floor bench-ordinary bench-traces bench-causes bench-live bench-http bench-snapshots report \
-	bench-redis bench-synced strict-sizes sizes sizing
+	bench-redis bench-synced bench-envoy soak-envoy answers-envoy strict-sizes sizes sizing
 
 test: ## every test of every module, two modules at once: some wait for servers and clocks
 	@$(if $(RACE),,echo "no C compiler: testing without the race detector")
@@ -92,6 +92,15 @@ bench-synced: ## nodes that share a limit: units, clocks apart, times, bytes, Re
 	go run -C redislimit ./internal/syncbench pace
 	go run -C redislimit ./internal/syncbench volume
 	go run -C redislimit ./internal/syncbench kill
+
+bench-envoy: ## the rate limit service beside envoyproxy/ratelimit with Redis, under load; writes notes/envoy.md
+	go run -C bench/envoy . -write ../../notes/envoy.md
+
+answers-envoy: ## 100,000 random requests to both services: every answer compared; needs redis-server; two minutes
+	go test -C bench/envoy -count=1 -run Differential . -requests 100000 -files 24
+
+soak-envoy: ## the rate limit service under load for ten minutes, with a reload every second
+	go run -C bench/envoy ./soak
 
 strict-sizes: ## how often Strict denies innocent keys with the cells of redislimit/layout.go: minutes
 	go test -C redislimit -run '^$$' -bench Sizes -benchtime 1x -timeout 1h
