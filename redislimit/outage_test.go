@@ -118,7 +118,7 @@ func TestOldConnectionsDoNotFlap(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: proxy.Addr, PoolSize: 40, MaxRetries: -1})
 	t.Cleanup(func() { client.Close() })
 	c := hour
-	c.Limit, c.Timeout = 1<<30, 20*time.Millisecond
+	c.Limit, c.Timeout = 1<<30, 100*time.Millisecond
 	s := strict(t, client, c)
 	s.timeout = patience
 	take(t, s, "k")
@@ -132,7 +132,7 @@ func TestOldConnectionsDoNotFlap(t *testing.T) {
 		require.NoError(t, conn.Close())
 	}
 	proxy.Forget()
-	s.timeout = 20 * time.Millisecond
+	s.timeout = 100 * time.Millisecond
 	var all sync.WaitGroup
 	until := time.Now().Add(3 * time.Second)
 	for i := range 16 {
