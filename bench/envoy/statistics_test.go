@@ -49,14 +49,7 @@ func TestStatistics(t *testing.T) {
 	awayFromTurns(30*time.Second, day)
 	theirs, ours := servers.Reference.New(t, counted), servers.Sketchlimit.New(t, counted)
 	for _, s := range []*servers.Service{theirs, ours} {
-		c := dial(t, s.GRPC, nil)
-		for range 12 {
-			for _, d := range []string{"plain=x", "plain=a:b|127.0.0.1", "detailed=x", "detailed=y", "outer=o,inner=i", "outer=p,inner=i",
-				"star=v1", "star=v2", "shared=v1", "shared=v2", "shadow=x", "free=x", "unmatched=x"} {
-				c.ask("counted", d)
-			}
-			c.ask("unknown", "a=b")
-		}
+		askCounted(dial(t, s.GRPC, nil))
 	}
 	requireMetric(t, theirs, "ratelimit_service_total_requests", 12*14)
 	require.NoError(t, servers.Eventually(10*time.Second, func() error {
@@ -70,6 +63,17 @@ func TestStatistics(t *testing.T) {
 		}
 		return err
 	}))
+}
+
+// askCounted asks 12 times 14 requests, with hits below limits, near them and above.
+func askCounted(c client) {
+	for range 12 {
+		for _, d := range []string{"plain=x", "plain=a:b|127.0.0.1", "detailed=x", "detailed=y", "outer=o,inner=i", "outer=p,inner=i",
+			"star=v1", "star=v2", "shared=v1", "shared=v2", "shadow=x", "free=x", "unmatched=x"} {
+			c.ask("counted", d)
+		}
+		c.ask("unknown", "a=b")
+	}
 }
 
 // series are those that tell of requests and rules, but for how long answers took.

@@ -29,6 +29,16 @@ func (k Kind) New(t testing.TB, rules Rules, settings ...string) *Service {
 	return s
 }
 
+// NewRedis returns the address of a redis-server that runs until the test ends.
+func NewRedis(t testing.TB) string {
+	t.Helper()
+	need(t, "redis-server", "SKETCHLIMIT_REDIS_REQUIRED")
+	p, addr, err := startRedis(t.TempDir())
+	require.NoError(t, err)
+	t.Cleanup(p.Kill)
+	return addr
+}
+
 // NeedEnvoy skips the test where there is no Envoy, or fails it if SKETCHLIMIT_ENVOY_REQUIRED=1.
 func NeedEnvoy(t testing.TB) {
 	t.Helper()
