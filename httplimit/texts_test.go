@@ -25,9 +25,7 @@ func (t *told) Decide(a *httplimit.Answer, _ *http.Request, _ int) {
 func TestFieldsAreOfTheRequest(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	of := func(list ...int) int { return list[rng.IntN(len(list))] }
-	duration := func() time.Duration {
-		return time.Duration(of(0, 1, int(time.Second), int(time.Second)+1, int(sketchlimit.Never)))
-	}
+	duration := func(list ...time.Duration) time.Duration { return list[rng.IntN(len(list))] }
 	var policies told
 	answer := func(fresh func(http.Handler) http.Handler) http.Header {
 		return get(fresh(http.NotFoundHandler()), httptest.NewRequest("GET", "/", nil)).Header()
@@ -43,10 +41,10 @@ func TestFieldsAreOfTheRequest(t *testing.T) {
 		policies = policies[:0]
 		for range rng.IntN(4) {
 			policies = append(policies, httplimit.Policy{
-				Name: []string{"", "a", "b"}[rng.IntN(3)], Window: time.Duration(of(1, int(time.Second), int(time.Minute))), Shadow: rng.IntN(4) == 0,
+				Name: []string{"", "a", "b"}[rng.IntN(3)], Window: duration(1, time.Second, time.Minute), Shadow: rng.IntN(4) == 0,
 				Decision: sketchlimit.Decision{
 					Allowed: rng.IntN(2) == 0, Limit: of(0, 1, 99), Remaining: of(0, 1, 65, 129),
-					RetryAfter: duration(), ResetAfter: time.Duration(of(0, 1, 1e9)),
+					RetryAfter: duration(0, 1, time.Second, time.Second+1, sketchlimit.Never), ResetAfter: duration(0, 1, 1e9),
 				},
 			})
 		}
