@@ -69,7 +69,7 @@ type Config struct {
 
 const (
 	maxWindow = 1 << 61 // ns
-	maxMemory = 1 << 40
+	maxMemory = min(1<<40, math.MaxInt)
 	minMemory = 1 << 10
 	minLocal  = 8 << 10
 )
