@@ -134,6 +134,34 @@ func TestChangedLimitsOfBuckets(t *testing.T) {
 	}
 }
 
+// What is carried on of a bucket is rounded up to units, but not what only is no whole number of nanoseconds. A burst that was
+// used flows back for longer than a window.
+func TestChangedBuckets(t *testing.T) {
+	for _, c := range []struct {
+		limit, burst, used int
+		after              time.Duration
+		want               int
+	}{
+		{7, 7, 1, 0, 6},
+		{7, 7, 3, 0, 4},
+		{6, 6, 3, 5 * time.Second, 3},
+		{6, 6, 3, 10 * time.Second, 4},
+		{1, 10, 10, 5 * time.Minute, 5},
+		{1, 10, 10, 10 * time.Minute, 10},
+	} {
+		text := func(keys int) string {
+			return fmt.Sprintf("domain: api\ndescriptors: [{key: user, rate_limit: {unit: minute, requests_per_unit: %d, algorithm: token_bucket, burst: %d, keys: %d}}]",
+				c.limit, c.burst, keys)
+		}
+		l := load(t, text(100))
+		require.True(t, l.Do("api", ask(c.used, "user=ann")).Admitted)
+		l.write(t, text(1000))
+		require.NoError(t, l.Reload())
+		l.clock.now = l.clock.now.Add(c.after)
+		require.Equal(t, c.want, l.Do("api", ask(0, "user=ann")).Statuses[0].Remaining, "%+v", c)
+	}
+}
+
 // Former counts go when they do not matter any more, and their memory with them; as long as it is there it counts.
 func TestFormerCountsGo(t *testing.T) {
 	text := func(limit, keys int) string {

@@ -130,6 +130,7 @@ domain: api
 descriptors:
   - {key: second, rate_limit: {unit: second, requests_per_unit: 1}}
   - {key: hour, rate_limit: {unit: hour, requests_per_unit: 10}}
+  - {key: blocked, rate_limit: {unit: hour, requests_per_unit: 0}}
 `)
 	both := []string{"hour=x", "second=x"}
 	require.Equal(t, "admitted 9 0", l.take("api", both...))
@@ -138,6 +139,8 @@ descriptors:
 	}
 	require.EqualValues(t, 20, l.All()[0].Stats().Denied)
 	require.Zero(t, l.All()[1].Stats().Denied)
+	require.Equal(t, "refused 9 !0 !0", l.take("api", append(both, "blocked=x")...))
+	require.EqualValues(t, 21, l.All()[0].Stats().Denied, "also where another rule blocks")
 	l.clock.now = l.clock.now.Add(time.Second)
 	require.Equal(t, "admitted 8 0", l.take("api", both...))
 	require.Equal(t, "admitted 7", l.take("api", "hour=x"))
@@ -235,11 +238,15 @@ descriptors:
   - {key: path, rate_limit: {name: special, unit: hour, requests_per_unit: 3, replaces: [{name: general}]}}
   - {key: free, rate_limit: {unlimited: true, replaces: [{name: special}, {name: nobody}]}}
   - {key: nameless, rate_limit: {unit: hour, requests_per_unit: 1}}
+  - {key: open, rate_limit: {name: open, unlimited: true}}
+  - {key: closed, rate_limit: {unit: hour, requests_per_unit: 1, replaces: [{name: open}]}}
 `)
 	require.Equal(t, "admitted - 2 0", l.take("api", "user=1", "path=1", "nameless=1"))
 	require.Equal(t, "admitted - - -", l.take("api", "free=1", "path=1", "user=1"))
 	require.Equal(t, "admitted 0", l.take("api", "user=1"))
 	require.Equal(t, "admitted 1 -", l.take("api", "path=1", "user=1"))
+	_, statuses := l.Take("api", 1, descriptor("open=1"), descriptor("closed=1"))
+	require.True(t, statuses[0].Rule.Unlimited, "there is nothing to replace")
 }
 
 func TestReload(t *testing.T) {
@@ -287,6 +294,7 @@ descriptors:
 		{strings.Replace(file, "keys: 500", "memory: 64KiB", 1), "refused !0, refused !0"},
 		{strings.Replace(file, "keys: 500", "keys: 500, overload: spare", 1), "refused !0, refused !0"},
 		{strings.Replace(file, "3, keys: 500", "5, keys: 500", 1), "refused !0, admitted 0"},
+		{strings.Replace(file, "3, keys: 500", "5, keys: 500, unit_multiplier: 2", 1), "refused !0, admitted 4"},
 		{strings.Replace(file, "keys: 500", "algorithm: sliding_window", 1), "refused !0, admitted 2"},
 		{strings.Replace(file, "3, keys: 500", "3, unit_multiplier: 2", 1), "refused !0, admitted 2"},
 		{strings.Replace(file, "key: other", "key: other, prefixes: {ipv4: 24, ipv6: 48}", 1), "refused !0, admitted 2"},

@@ -168,3 +168,77 @@ func TestNothingMoves(t *testing.T) {
 		require.Equal(t, before, l.All())
 	}
 }
+
+// A rule that is quiet for a window keeps its memory, though another one needs it; one that stays quiet does not.
+func TestQuietRulesKeepTheirMemory(t *testing.T) {
+	l := loadWith(t, rules.Options{SharedBytes: 384 << 10}, `
+domain: api
+descriptors:
+  - {key: busy, rate_limit: {unit: minute, requests_per_unit: 100}}
+  - {key: quiet, rate_limit: {unit: minute, requests_per_unit: 100}}
+`)
+	window := func(key string, keys int) {
+		for i := range keys {
+			l.Do("api", ask(1, fmt.Sprint(key, "=", i)))
+		}
+		require.NoError(t, l.Adapt())
+		l.clock.now = l.clock.now.Add(time.Minute)
+	}
+	window("quiet", 90_000)
+	before := l.All()[1].MemoryBytes()
+	window("busy", 150_000)
+	require.Equal(t, before, l.All()[1].MemoryBytes())
+	for range 4 {
+		window("busy", 150_000)
+	}
+	require.Less(t, l.All()[1].MemoryBytes(), before/2)
+}
+
+// small has many rules that share, the first of one algorithm and the others of the default: there is room for that one.
+func small(t *testing.T, algorithm string) *loaded {
+	t.Helper()
+	text := "domain: api\ndescriptors:\n  - {key: k, rate_limit: {unit: hour, requests_per_unit: 100, algorithm: " + algorithm + "}}\n"
+	for i := range 15 {
+		text += fmt.Sprintf("  - {key: k%d, rate_limit: {unit: hour, requests_per_unit: 100}}\n", i)
+	}
+	return loadWith(t, rules.Options{SharedBytes: 768 << 10}, text)
+}
+
+// Memory moves to a rule only when the counts that it had before it last moved have left the window.
+func TestMemoryMovesOnceAWindow(t *testing.T) {
+	l := small(t, "fixed_window")
+	adapt := func(keys int) int {
+		for i := range keys {
+			l.Do("api", ask(1, fmt.Sprint("k=", i)))
+		}
+		require.NoError(t, l.Adapt())
+		return l.All()[0].MemoryBytes()
+	}
+	first := adapt(0)
+	second := adapt(40_000)
+	require.Greater(t, second, first)
+	require.Equal(t, second, adapt(80_000))
+	l.clock.now = l.clock.now.Add(time.Hour)
+	require.Greater(t, adapt(80_000), second)
+}
+
+// A bucket gets more for what has come since it was looked at, not for what came before.
+func TestMemoryOfQuietBuckets(t *testing.T) {
+	l := small(t, "token_bucket")
+	first := l.All()[0].MemoryBytes()
+	for i := range 50_000 {
+		l.Do("api", ask(30, fmt.Sprint("k=", i)))
+	}
+	require.NoError(t, l.Adapt())
+	second := l.All()[0].MemoryBytes()
+	require.Greater(t, second, first)
+	for i := range 50_000 {
+		l.Do("api", ask(30, fmt.Sprint("k=", i)))
+	}
+	require.NoError(t, l.Adapt())
+	for range 3 {
+		l.clock.now = l.clock.now.Add(time.Hour)
+		require.NoError(t, l.Adapt())
+		require.Equal(t, second, l.All()[0].MemoryBytes())
+	}
+}

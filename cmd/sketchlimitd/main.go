@@ -1,7 +1,7 @@
 // Command sketchlimitd is Envoy's rate limit service with no Redis. It takes the place of envoyproxy/ratelimit: it reads the same
 // files and environment variables, listens on the same ports and gives the same answers, from counts in its own memory.
 //
-//	RUNTIME_ROOT=/srv/rules RUNTIME_SUBDIRECTORY=ratelimit USE_STATSD=false sketchlimitd
+//	RUNTIME_ROOT=/srv RUNTIME_SUBDIRECTORY=ratelimit RUNTIME_WATCH_ROOT=false DISABLE_STATS=true sketchlimitd
 package main
 
 import (

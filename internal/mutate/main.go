@@ -4,7 +4,7 @@
 //
 //	go run ./internal/mutate [-run regexp]
 //
-// It runs the tests of the root, of internal/engine and of what lies below, and of tune, without the race detector:
+// It runs the tests of the root, of internal/engine and of what lies below, of tune and of rules, without the race detector:
 // first the one that has noticed the mutant before, and if that passes all others, those that take long last. A mutant
 // that does not compile, or whose place is not found in the source exactly once, is an error and no proof.
 package main
@@ -19,6 +19,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -59,7 +60,7 @@ func run(only *regexp.Regexp) error {
 	}
 	fmt.Println("| what is broken | where | noticed by |\n|---|---|---|")
 	var failed []error
-	for _, m := range mutants {
+	for _, m := range slices.Concat(mutants, ofRules) {
 		if !only.MatchString(m.name) {
 			continue
 		}
@@ -123,16 +124,17 @@ func killedBy(dir, first string) (string, error) {
 	var runs [][]string
 	if first != "" {
 		folder, name := filepath.Split(strings.Replace(first, ".Test", "/Test", 1))
-		runs = append(runs, []string{"-run", "^" + name + "$", "./" + folder})
+		runs = append(runs, []string{"-C", "./" + folder, "-run", "^" + name + "$", "."}) // also of another module
 	}
 	runs = append(runs,
 		[]string{"./internal/engine", "./bloom", "./cms", "./rotating"},
 		[]string{"-skip", slow + "|" + foreign, "."},
 		[]string{"-run", slow, "."},
-		[]string{"./tune"})
+		[]string{"./tune"},
+		[]string{"-C", "rules", "."})
 	for _, arguments := range runs {
 		ctx, cancel := context.WithTimeout(context.Background(), timeout)
-		test := exec.CommandContext(ctx, "go", append([]string{"test", "-vet=off", "-failfast"}, arguments...)...)
+		test := exec.CommandContext(ctx, "go", slices.Concat([]string{"test"}, arguments, []string{"-vet=off", "-failfast"})...)
 		test.Dir = dir
 		out, err := test.CombinedOutput()
 		hangs := ctx.Err() != nil
