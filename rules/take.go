@@ -25,8 +25,9 @@ type counters struct {
 	keys      []byte     // one behind the other
 	asked     []int      // which of them are asked in one step
 	asks      []sketchlimit.Ask
-	replaces  bool // one of the rules replaces others
-	quotas    bool // all rules in quota mode refuse, or there are none
+	firsts    map[questioned]int // of counters, of questions behind the first; nil: there are none
+	replaces  bool               // one of the rules replaces others
+	quotas    bool               // all rules in quota mode refuse, or there are none
 }
 
 // question is what is asked of a counter.
@@ -40,6 +41,12 @@ type question struct {
 	first  int
 	sum    int
 	before int // units of the sum that come before
+}
+
+// questioned is a counter of a rule.
+type questioned struct {
+	rule *Rule
+	key  string
 }
 
 // decide answers a request for which add adds what it asks. That is done again if the rules change meanwhile.
@@ -70,7 +77,7 @@ func (c *counters) clear() {
 	clear(c.statuses)
 	clear(c.asks)
 	c.statuses, c.questions, c.keys, c.replaces = c.statuses[:0], c.questions[:0], c.keys[:0], false
-	c.rules, c.options, c.set, c.top, c.domain = nil, nil, nil, nil, ""
+	c.rules, c.options, c.set, c.top, c.domain, c.firsts = nil, nil, nil, nil, "", nil
 }
 
 // ask adds the rule and the key of an Ask.
@@ -113,14 +120,36 @@ func (c *counters) join(i int) bool {
 	if q.n == 0 || rule.Shadow || c.options.CountRefused {
 		return false
 	}
-	for k := range i {
+	k := c.firstOf(i)
+	if k == i {
+		return false
+	}
+	f := &c.questions[k]
+	q.first, q.before, f.sum, f.limit = k, f.sum, sum(f.sum, q.n), min(f.limit, q.limit)
+	return true
+}
+
+// firstOf returns the first question of the i-th one's counter that takes units. Up to 32 are compared one by one.
+func (c *counters) firstOf(i int) int {
+	const some = 32
+	for k := range min(i, some) {
 		f := &c.questions[k]
-		if f.first == k && f.n != 0 && c.statuses[k].Rule == rule && bytes.Equal(c.key(k), c.key(i)) {
-			q.first, q.before, f.sum, f.limit = k, f.sum, sum(f.sum, q.n), min(f.limit, q.limit)
-			return true
+		if f.first == k && f.n != 0 && c.statuses[k].Rule == c.statuses[i].Rule && bytes.Equal(c.key(k), c.key(i)) {
+			return k
 		}
 	}
-	return false
+	if i < some {
+		return i
+	}
+	if c.firsts == nil {
+		c.firsts = map[questioned]int{}
+	}
+	it := questioned{c.statuses[i].Rule, string(c.key(i))}
+	k, found := c.firsts[it]
+	if !found {
+		k, c.firsts[it] = i, i
+	}
+	return k
 }
 
 // sum returns a + b, but -1 if one of them is below 0, and the largest int if it is more than that.
@@ -291,10 +320,11 @@ func (c *counters) watch(admitted bool) {
 // replace drops the rules that others of the request replace by name, also those that are
 // replaced themselves. An unlimited one has nothing to replace.
 func (c *counters) replace() {
+	var replacing []*Rule
 	var names []string
 	for i := range c.statuses {
-		if rule := c.statuses[i].Rule; rule != nil && len(rule.replaces) > 0 {
-			names = append(names, rule.replaces...)
+		if rule := c.statuses[i].Rule; rule != nil && len(rule.replaces) > 0 && !slices.Contains(replacing, rule) {
+			replacing, names = append(replacing, rule), append(names, rule.replaces...)
 		}
 	}
 	for i := range c.statuses {

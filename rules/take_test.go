@@ -1,12 +1,15 @@
 package rules_test
 
 import (
+	"fmt"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sketchlimit/sketchlimit/rules"
 )
 
 // Requests that race for the last unit of a rule are charged by all rules or by none.
@@ -87,4 +90,32 @@ func TestManyRulesOfOneRequest(t *testing.T) {
 		require.Regexp(t, "^admitted", l.take("api", all...))
 	}
 	require.Equal(t, want, l.take("api", all...))
+}
+
+// A request of thousands of descriptors is one as any other: all or none, and one counter is asked once.
+func TestThousandsOfDescriptors(t *testing.T) {
+	l := load(t, `
+domain: api
+descriptors:
+  - {key: user, rate_limit: {unit: hour, requests_per_unit: 4, keys: 100000}}
+  - {key: group, rate_limit: {unit: hour, requests_per_unit: 7, keys: 100000}}
+`)
+	const counters = 3000
+	var asks []rules.Ask
+	for i := range 2 * counters {
+		asks = append(asks, ask(1, fmt.Sprint("user=", i%counters)), ask(1, fmt.Sprint("group=", i%counters)))
+	}
+	require.True(t, l.Do("api", asks...).Admitted)
+	a := l.Do("api", asks...)
+	require.True(t, a.Admitted)
+	for i, s := range a.Statuses {
+		require.Equal(t, 3*(i%2), s.Remaining)
+	}
+	a = l.Do("api", append(asks, ask(1, "group=other"))...)
+	require.False(t, a.Admitted)
+	for i, s := range a.Statuses[:4*counters] {
+		require.Equal(t, i%2 == 1, s.Allowed)
+		require.Equal(t, 3*(i%2), s.Remaining)
+	}
+	require.Equal(t, 7, l.Do("api", ask(0, "group=other")).Statuses[0].Remaining)
 }

@@ -1,6 +1,10 @@
 package engine
 
-import "time"
+import (
+	"cmp"
+	"slices"
+	"time"
+)
 
 // MostTogether is the questions of one decision that fit on the stack.
 const MostTogether = 8
@@ -86,20 +90,40 @@ func (v Verdict) Tighter(u Verdict) bool {
 // lock takes the locks of all shards that are asked, each once. All callers take two locks in the same order: that of
 // the engines' numbers, and in one engine that of its shards.
 func lock(asked []Question) {
+	const some = 32
+	few := len(asked) <= some
 	for i := range asked {
 		q := &asked[i]
 		q.request = q.Engine.request(q.Engine.Shard(q.Hash), q.Hash)
 		q.request.prefetch(q.At.Generation, false) // all that is read next, at once
 		j := i
-		for ; j > 0 && q.before(&asked[asked[j-1].order]); j-- {
+		for ; few && j > 0 && q.before(&asked[asked[j-1].order]); j-- {
 			asked[j].order = asked[j-1].order
 		}
 		asked[j].order = i
+	}
+	if !few {
+		sortLocks(asked)
 	}
 	for i := range asked {
 		if s, first := shardOf(asked, i); first {
 			s.mu.Lock()
 		}
+	}
+}
+
+// sortLocks puts many questions into the order of their locks, which takes too long one by one.
+func sortLocks(asked []Question) {
+	order := make([]int, len(asked))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		q, p := &asked[a], &asked[b]
+		return cmp.Or(cmp.Compare(q.Number, p.Number), cmp.Compare(q.request.first, p.request.first))
+	})
+	for i, k := range order {
+		asked[i].order = k
 	}
 }
 
