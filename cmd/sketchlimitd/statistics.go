@@ -99,7 +99,7 @@ func (s *statistics) observe(o *envoylimit.Observation) {
 	if !o.Answer.Known {
 		name, first := s.names.of(o.Domain)
 		if first {
-			s.logger.Warn("no file has the domain of a request: it is not limited", "domain", o.Domain)
+			s.logger.Warn("no file has the domain of a request: it is not limited", "domain", o.Domain[:min(len(o.Domain), maxNameBytes)])
 		}
 		s.limits.NewCounter(name + ".domain_not_found").Add(uint64(len(o.Asks)))
 		return
@@ -163,12 +163,18 @@ var ipv4 = regexp.MustCompile(`\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}`)
 
 // sanitize replaces what has a meaning in statsd, and the dots of addresses.
 func sanitize(name string) string {
-	name = strings.NewReplacer(":", "_", "|", "_").Replace(name)
+	name = strings.NewReplacer(":", "_", "|", "_", "\n", "_", "\r", "_").Replace(name)
 	return ipv4.ReplaceAllStringFunc(name, func(address string) string { return strings.ReplaceAll(address, ".", "_") })
 }
 
-// maxNames bounds the names that requests can choose: each takes some hundred bytes here and a time series elsewhere.
-const maxNames = 10_000
+// These bound the names that requests can choose: each takes memory here and a time series elsewhere.
+const (
+	maxNames     = 10_000
+	maxNameBytes = 250
+)
+
+// tooMany is told in place of names beyond that.
+const tooMany = "other"
 
 // names are those that requests have chosen, with what statsd can be told in their place.
 type names struct {
@@ -176,20 +182,21 @@ type names struct {
 	seen map[string]string
 }
 
-// of returns a name for statsd, and whether it is there for the first time; "other" if there are too many.
+// of returns a name for statsd, and whether it is there for the first time; tooMany if there are too many, or it is too long.
 func (n *names) of(name string) (sanitized string, first bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if sanitized, ok := n.seen[name]; ok {
 		return sanitized, false
 	}
-	if len(n.seen) == maxNames {
-		return "other", false
+	if len(n.seen) >= maxNames || len(name) > maxNameBytes {
+		name = tooMany
 	}
 	if n.seen == nil {
 		n.seen = map[string]string{}
 	}
+	_, known := n.seen[name]
 	sanitized = sanitize(name)
 	n.seen[name] = sanitized
-	return sanitized, true
+	return sanitized, !known
 }

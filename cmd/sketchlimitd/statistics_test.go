@@ -238,10 +238,23 @@ func TestNamesAreBounded(t *testing.T) {
 		require.Equal(t, fmt.Sprint(i), name)
 		require.True(t, first)
 	}
-	name, first := n.of("one more")
-	require.Equal(t, "other", name)
-	require.False(t, first)
-	name, first = n.of("0")
+	for _, known := range []bool{false, true} { // so that it is logged
+		name, first := n.of("one more")
+		require.Equal(t, tooMany, name)
+		require.Equal(t, !known, first)
+	}
+	name, first := n.of("0")
 	require.Equal(t, "0", name)
 	require.False(t, first)
+}
+
+// No name is longer than a packet of statsd has room for, and none is more than one line of it.
+func TestNamesOfStatsd(t *testing.T) {
+	var n names
+	name, first := n.of(strings.Repeat("a", maxNameBytes+1))
+	require.Equal(t, tooMany, name)
+	require.True(t, first)
+	name, _ = n.of("domain.path_/a\nfake:1|c\r\n")
+	require.Equal(t, "domain.path_/a_fake_1_c__", name)
+	require.Len(t, n.seen, 2)
 }
