@@ -22,7 +22,12 @@ type files struct {
 
 // watch loads the files, and again whenever they change, until the context ends.
 func (f *files) watch(ctx context.Context, load func([]rules.File, error) error) error {
-	return watch(ctx, f.logger, f.watched, f.matters, func() { load(f.read()) })
+	err := watch(ctx, f.logger, f.watched, f.matters, func() { load(f.read()) })
+	if err != nil {
+		return fmt.Errorf("RUNTIME_ROOT %q, RUNTIME_SUBDIRECTORY %q, RUNTIME_WATCH_ROOT %t: %w",
+			f.settings.RuntimeRoot, f.settings.RuntimeSubdirectory, f.settings.RuntimeWatchRoot, err)
+	}
+	return nil
 }
 
 // dir is the folder that is read, and where rules begin in it: the names of others do not have the prefix.

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -33,6 +35,7 @@ func (l *loader) load(files []rules.File, err error) error {
 		err = l.rules.Replace(files...)
 	}
 	if err != nil {
+		err = errors.New(inEnvironment.Replace(err.Error()))
 		l.failures.Add(1)
 		l.logger.Error("rules stay as they are", "error", err)
 		return err
@@ -54,6 +57,9 @@ func (l *loader) load(files []rules.File, err error) error {
 	l.changed(len(files) > 0)
 	return nil
 }
+
+// inEnvironment has the names of variables in place of those of options.
+var inEnvironment = strings.NewReplacer("rules: SharedBytes", "half of MEMORY,", "bytes in all, must be at most", "bytes in all, must be at most MEMORY,")
 
 // loaded tells whether there ever were rules without an error.
 func (l *loader) loaded() bool { return l.successes.Load() > 0 }

@@ -261,11 +261,11 @@ func TestStartErrors(t *testing.T) {
 	require.NoError(t, err)
 	for variable, want := range map[string]string{
 		"DEBUG_PORT=" + port:                                  "debugging: listen tcp",
-		"RUNTIME_SUBDIRECTORY=nowhere":                        "nowhere/config: no such file or directory",
+		"RUNTIME_SUBDIRECTORY=nowhere":                        `RUNTIME_SUBDIRECTORY "nowhere", RUNTIME_WATCH_ROOT false: watch `,
 		"SNAPSHOT_DIR=" + root + "/ratelimit/config/api.yaml": "SNAPSHOT_DIR",
 		"GRPC_PORT=-1":                                        "GRPC_PORT -1, must be 0 … 65535",
 		"LOG_LEVEL=loud":                                      `LOG_LEVEL "loud", must be trace`,
-		"OVERRIDE_MEMORY=5MiB":                                "OVERRIDE_MEMORY 5242880, must be at most MEMORY, 4194304",
+		"OVERRIDE_MEMORY=5MiB":                                "OVERRIDE_MEMORY 5242880, must be 65536 … 4194304",
 	} {
 		t.Run(variable, func(t *testing.T) {
 			variables := environment(root)

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -137,7 +138,7 @@ func (s *settings) check() error {
 		oneOf("CONFIG_TYPE", s.ConfigType, "FILE", "GRPC_XDS_SOTW"),
 		oneOf("STATSD_PROTOCOL", s.Stats.StatsdProtocol, "tcp", "udp"),
 		share("NEAR_LIMIT_RATIO", s.NearLimitRatio),
-		atMost("OVERRIDE_MEMORY", s.OverrideMemory, "MEMORY", s.Memory),
+		within("MEMORY", s.Memory, 1<<20, min(1<<40, math.MaxInt)), within("OVERRIDE_MEMORY", s.OverrideMemory, 64<<10, s.Memory),
 		s.XDS.check(), s.Stats.check(), s.Redis.check(), s.checkTLS(), s.checkHeaders(), s.checkSnapshots(),
 	)
 }

@@ -26,6 +26,8 @@ func TestSettingsErrors(t *testing.T) {
 		"EXTRA_TAGS=a":                              `EXTRA_TAGS "a", must be pairs such as name:value,name:value`,
 		"MEMORY=64MB":                               `MEMORY "64MB", must be a number of bytes such as 65536, 512KiB, 64MiB or 1GiB`,
 		"MEMORY=-1":                                 `MEMORY "-1", must be a number of bytes`,
+		"MEMORY=1023KiB":                            "MEMORY 1047552, must be 1048576 … 1099511627776",
+		"OVERRIDE_MEMORY=63KiB":                     "OVERRIDE_MEMORY 64512, must be 65536 … 67108864",
 		"CONFIG_TYPE=REDIS":                         `CONFIG_TYPE "REDIS", must be FILE or GRPC_XDS_SOTW`,
 		"STATSD_PROTOCOL=sctp":                      `STATSD_PROTOCOL "sctp", must be tcp or udp`,
 		"USE_PROMETHEUS=true":                       "USE_STATSD true, USE_DOG_STATSD false, USE_PROMETHEUS true: unable to use more than one stats sink at the same time",
