@@ -2,6 +2,7 @@ package rules_test
 
 import (
 	"fmt"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -47,4 +48,22 @@ func TestLimitsThatComeBackAreTold(t *testing.T) {
 		require.Same(t, told[len(told)-1], r.All()[0].Limiter(), "change %d", i)
 	}
 	require.Len(t, told, 4, "the one that changed nothing builds nothing")
+}
+
+// All who are told of are told of at once: whoever shares counts waits for each.
+func TestRulesAreToldAtOnce(t *testing.T) {
+	var both sync.WaitGroup
+	both.Add(2)
+	o := rules.Options{MaxMemoryBytes: 3 << 20, Built: func(*rules.Rule) {
+		both.Done()
+		both.Wait()
+	}}
+	_, err := o.New(rules.File{Name: "f.yaml", Data: []byte(`
+domain: api
+descriptors:
+  - {key: user, rate_limit: {unit: year, requests_per_unit: 100}}
+  - {key: path, rate_limit: {unit: year, requests_per_unit: 100}}
+  - {key: free, rate_limit: {unlimited: true}}
+`)})
+	require.NoError(t, err)
 }

@@ -3,6 +3,7 @@ package rules
 import (
 	"fmt"
 	"hash/maphash"
+	"sync"
 	"time"
 
 	"github.com/sketchlimit/sketchlimit"
@@ -31,8 +32,8 @@ type Options struct {
 	// NearLimitRatio is the share of a limit, 0 … 1, above which Counts.Near counts; 0 is 0.8.
 	NearLimitRatio float32
 	// Built is told of each rule that gets a limiter, before any request is held against that: at the first reading of the
-	// files, and when a rule has come or changed. It may share the limiter's counts with other processes. Limiters that
-	// [Rules.Restore] brings are not told of. nil: nobody is told.
+	// files, and when a rule has come or changed. It may share the limiter's counts with other processes. It is called for
+	// all such rules at once, each by a goroutine. Limiters that [Rules.Restore] brings are not told of. nil: nobody is told.
 	Built func(*Rule)
 	// Hash is what values are hashed by. If nil, each rule draws a key for its hash, so that nobody who
 	// chooses values can spend the quota of another.
@@ -129,15 +130,19 @@ func (o Options) rules() (*Rules, error) {
 		if err := rule.build(o.Clock, o.Hash, o.Seed); err != nil {
 			return nil, err
 		}
-		o.tell(rule)
 	}
+	o.tell(own)
 	r.current.Store(first)
 	return r, nil
 }
 
-// tell tells of a rule that was built.
-func (o *Options) tell(rule *Rule) {
-	if o.Built != nil && rule.limiter != nil {
-		o.Built(rule)
+// tell tells of rules that were built, and waits until whoever is told has heard of all.
+func (o *Options) tell(built []*Rule) {
+	var all sync.WaitGroup
+	for _, rule := range built {
+		if o.Built != nil && rule.limiter != nil {
+			all.Go(func() { o.Built(rule) })
+		}
 	}
+	all.Wait()
 }

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,10 +19,16 @@ import (
 func TestSnapshotsByPlace(t *testing.T) {
 	folder := t.TempDir()
 	path := func(r *Rule) string { return filepath.Join(folder, url.PathEscape(r.Place())) }
+	var mu sync.Mutex
 	errors := map[string]error{}
 	options := Options{
 		MaxMemoryBytes: 64 << 20, OverrideBytes: 1 << 20, Clock: func() time.Time { return time.Unix(1e9, 0) },
-		Built: func(r *Rule) { errors[r.String()] = r.Limiter().Load(path(r)) },
+		Built: func(r *Rule) {
+			err := r.Limiter().Load(path(r))
+			mu.Lock()
+			defer mu.Unlock()
+			errors[r.String()] = err
+		},
 	}
 	text := func(s string) File { return File{"f.yaml", []byte("domain: api\ndescriptors:\n" + s)} }
 	const (

@@ -160,9 +160,7 @@ func (r *Rules) become(texts []File, shares map[place]*share, before *set) error
 	if err := next.join(); err != nil {
 		return err
 	}
-	for _, rule := range built {
-		r.options.tell(rule)
-	}
+	r.options.tell(built)
 	r.deciding.Lock() // no decision counts in a former limiter any more
 	r.current.Store(next)
 	r.deciding.Unlock()

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -24,6 +23,7 @@ type shared struct {
 	logger   *slog.Logger
 	client   redis.UniversalClient
 	seed     uint64
+	turns    chan struct{} // of those who wait for Redis: no more at once than there are connections
 
 	mu  sync.Mutex
 	all map[*sketchlimit.Limiter]*redislimit.Synced
@@ -38,7 +38,10 @@ func newShared(ctx context.Context, set *redisSettings, logger *slog.Logger) (*s
 	if err != nil {
 		return nil, err
 	}
-	s := &shared{settings: set, logger: logger, client: client, seed: set.Seed, all: map[*sketchlimit.Limiter]*redislimit.Synced{}}
+	s := &shared{
+		settings: set, logger: logger, client: client, seed: set.Seed,
+		turns: make(chan struct{}, set.PoolSize), all: map[*sketchlimit.Limiter]*redislimit.Synced{},
+	}
 	if s.seed == 0 {
 		if s.seed, err = redislimit.Seed(ctx, client, s.prefix()); err != nil {
 			client.Close()
@@ -53,8 +56,10 @@ func (s *shared) prefix() string { return cmp.Or(s.settings.Prefix, "sketchlimit
 // add shares the counts of a rule, with those of the same rule elsewhere. What cannot be shared is told, and counts here alone.
 func (s *shared) add(r *rules.Rule) {
 	sum := sha256.Sum256(fmt.Append(nil, r.Place(), r.Limit, r.Window, r.Algorithm, r.MemoryBytes()))
+	s.turns <- struct{}{}
 	synced, err := redislimit.NewSynced(s.client, r.Limiter(), min(s.settings.Interval, r.Window),
 		redislimit.Prefix(s.prefix()+":"+hex.EncodeToString(sum[:16])), redislimit.Log(s.logger))
+	<-s.turns
 	if err != nil {
 		s.logger.Error("a rule counts in this process alone", "rule", r, "error", err)
 		return
@@ -89,14 +94,28 @@ func (s *shared) end() {
 func (s *shared) close(which func(*sketchlimit.Limiter) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var err error
+	var all sync.WaitGroup
+	errs := make(chan error, len(s.all))
 	for l, synced := range s.all {
 		if which(l) {
-			err = errors.Join(err, synced.Close())
 			delete(s.all, l)
+			all.Go(func() {
+				s.turns <- struct{}{}
+				errs <- synced.Close()
+				<-s.turns
+			})
 		}
 	}
-	if err != nil {
-		s.logger.Error("others do not know all that was admitted here", "error", err)
+	all.Wait()
+	close(errs)
+	lost := 0
+	var last error
+	for err := range errs {
+		if err != nil {
+			lost, last = lost+1, err
+		}
+	}
+	if lost > 0 {
+		s.logger.Error("others do not know all that was admitted here", "rules", lost, "error", last)
 	}
 }

@@ -111,6 +111,21 @@ func TestSharedRefusesBuckets(t *testing.T) {
 	require.True(t, ok)
 }
 
+// With a seed of its own, a replica starts, decides and ends while there is no Redis.
+func TestSharedWithoutRedis(t *testing.T) {
+	root := written(t, map[string]string{"ratelimit/config/api.yaml": clients})
+	variables := environment(root)
+	variables["REDIS_URL"], variables["SHARED_SEED"] = "127.0.0.1:1", "7"
+	s := start(t, variables)
+	client, _ := dial(t, s.grpc)
+	for _, want := range []bool{true, true, false} {
+		ok, _ := allowed(t, client, "ann")
+		require.Equal(t, want, ok)
+	}
+	require.NoError(t, s.end())
+	require.Contains(t, s.all(), `msg="others do not know all that was admitted here" rules=8 error=`)
+}
+
 func TestRedisErrors(t *testing.T) {
 	for _, c := range []struct{ url, kind, want string }{
 		{"a,b", "SINGLE", "REDIS_URL, must be one address unless"},
