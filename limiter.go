@@ -30,18 +30,19 @@ import (
 // A Limiter is made by New; its zero value is of no use. It is safe for concurrent use. What it cannot do, because it does
 // not know its keys: list them, forget one, or take units back.
 type Limiter struct {
-	engine  atomic.Pointer[engine.Engine] // what decides at present
-	windows *WindowManager
-	hasher  keyhash.Hasher
-	limit   int64
-	lowest  int           // the lowest limit that a request may come with
-	tooLow  atomic.Uint64 // requests that came with a lower one
-	flooded *engine.Counter
-	growth  *engine.Growth // nil if the limiter does not grow
-	config  Config         // as given
-	drawn   bool           // the seed was
-	share   atomic.Pointer[sharing.Share]
-	number  uint64 // of the limiters that were made, for those in a Group
+	engine    atomic.Pointer[engine.Engine] // what decides at present
+	windows   *WindowManager
+	hasher    keyhash.Hasher
+	limit     int64
+	lowest    int           // the lowest limit that a request may come with
+	tooLow    atomic.Uint64 // requests that came with a lower one
+	overdraft atomic.Uint64 // units that were charged and not free
+	flooded   *engine.Counter
+	growth    *engine.Growth // nil if the limiter does not grow
+	config    Config         // as given
+	drawn     bool           // the seed was
+	share     atomic.Pointer[sharing.Share]
+	number    uint64 // of the limiters that were made, for those in a Group
 }
 
 // made counts the limiters, whose numbers say in which order they are locked.

@@ -2,7 +2,8 @@ package sketchlimit
 
 // Stats is a picture of a [Limiter].
 type Stats struct {
-	Admitted  uint64 // units since construction
+	Admitted  uint64 // units since construction, charged ones included
+	Overdraft uint64 // units since construction that were charged although they were not free, see [Limiter.Charge]
 	Denied    uint64 // units since construction
 	TooLow    uint64 // requests with limits below Config.LowestLimit since construction: all denied
 	Rotations uint64 // times that a decision has begun a new generation since construction; of buckets, that cells were brought forward
@@ -52,7 +53,7 @@ type Stats struct {
 // It is as of now if the limiter has been asked for decisions without a time, and otherwise as of the latest time that came.
 func (l *Limiter) Stats() Stats {
 	p := l.windows.latest()
-	sum := Stats{Rotations: l.windows.Turns(), Denied: l.flooded.Load(), TooLow: l.tooLow.Load()}
+	sum := Stats{Rotations: l.windows.Turns(), Denied: l.flooded.Load(), TooLow: l.tooLow.Load(), Overdraft: l.overdraft.Load()}
 	e := l.engine.Load()
 	if l.growth != nil {
 		sum.Admitted, sum.Denied, e = l.growth.Gone(sum.Denied)

@@ -13,12 +13,12 @@ import (
 	"fmt"
 	"math"
 	"net/netip"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"unsafe"
 
 	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/internal/held"
 	"github.com/sketchlimit/sketchlimit/internal/keyhash"
 )
 
@@ -65,7 +65,7 @@ type Limiter struct {
 	limit   int64
 	hasher  keyhash.Hasher
 	shards  []shardState
-	entries table           // of all shards, perShard each
+	entries held.Table      // of all shards, perShard each
 	tickets []atomic.Uint64 // of all shards: the ids of the requests in flight, 0 where free
 
 	perShard int
@@ -84,16 +84,6 @@ type shardState struct {
 	noRoom   uint64     // units of denied
 }
 
-// table is the keys of a shard that are in flight, by linear probing: a key is
-// found by walking from its home to the first free entry. There always is one.
-type table []entry
-
-// entry is a key in flight; one without units is free.
-type entry struct {
-	hash  uint64
-	units int64
-}
-
 const (
 	maxRequests = 1 << 24
 	// requestsPerShard is enough for the keys of a shard not to be many more than
@@ -103,15 +93,6 @@ const (
 	// of three are taken, and all of them with a chance of 5e-12.
 	ticketProbes = 64
 )
-
-// roomFor returns places for so many in each of the parts. Half of them more let a walk end
-// soon and a draw find a free one; one more keeps a walk from not ending at all. What
-// the runtime would round the allocation up to is places, too.
-func roomFor[place any](n, parts int) []place {
-	each := (n + parts - 1) / parts
-	places := slices.Grow([]place(nil), parts*(each+each/2+1))
-	return places[:cap(places)]
-}
 
 // New returns a Limiter with nothing in flight. Its errors name the field of
 // the config, its value and what is allowed.
@@ -131,8 +112,8 @@ func New(c Config) (*Limiter, error) {
 		limit:   int64(c.Limit),
 		hasher:  h,
 		shards:  make([]shardState, shards),
-		entries: roomFor[entry](c.Requests, shards),
-		tickets: roomFor[atomic.Uint64](c.Requests, 1),
+		entries: held.Room[held.Entry](c.Requests, shards),
+		tickets: held.Room[atomic.Uint64](c.Requests, 1),
 	}
 	in.perShard = len(in.entries) / shards
 	for i := range in.shards {
@@ -161,10 +142,10 @@ func (h Hold) Release() bool {
 	s.mu.Lock()
 	s.requests--
 	s.units -= h.n
-	i := keys.find(h.h)
-	if keys[i].units -= h.n; keys[i].units == 0 {
+	i := keys.Find(h.h)
+	if keys[i].Units -= h.n; keys[i].Units == 0 {
 		s.keys--
-		keys.closeGap(i)
+		keys.CloseGap(i)
 	}
 	s.mu.Unlock()
 	return true
@@ -192,12 +173,12 @@ func (in *Limiter) acquire(h uint64, n int64) (Hold, bool) {
 	s, keys := in.shard(h)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e := &keys[keys.find(h)]
-	if n < 1 || n > in.limit-e.units {
+	e := &keys[keys.Find(h)]
+	if n < 1 || n > in.limit-e.Units {
 		s.denied += uint64(max(n, 0))
 		return Hold{}, false
 	}
-	isNew := e.units == 0
+	isNew := e.Units == 0
 	s.id += uint64(len(in.shards))
 	if isNew && s.full(in.perShard) || !in.swap(s.id, 0, s.id) {
 		s.denied += uint64(n)
@@ -210,7 +191,7 @@ func (in *Limiter) acquire(h uint64, n int64) (Hold, bool) {
 	s.requests++
 	s.units += n
 	s.admitted += uint64(n)
-	*e = entry{h, e.units + n}
+	*e = held.Entry{Hash: h, Units: e.Units + n}
 	return Hold{in, h, s.id, n}, true
 }
 
@@ -228,11 +209,11 @@ func (in *Limiter) held(h uint64) int {
 	s, keys := in.shard(h)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return int(keys[keys.find(h)].units)
+	return int(keys[keys.Find(h)].Units)
 }
 
 // shard returns a key's shard and its entries.
-func (in *Limiter) shard(h uint64) (*shardState, table) {
+func (in *Limiter) shard(h uint64) (*shardState, held.Table) {
 	i := int(h >> 32 * uint64(len(in.shards)) >> 32)
 	return &in.shards[i], in.entries[i*in.perShard:][:in.perShard]
 }
@@ -256,48 +237,6 @@ func (in *Limiter) swap(id, old, new uint64) bool {
 		draw = keyhash.Mix(draw, in.hasher.Seed)
 	}
 	return false
-}
-
-// home is where the walk to a key begins. The other half of the hash chose the shard.
-func (t table) home(h uint64) int {
-	return int(h & math.MaxUint32 * uint64(len(t)) >> 32)
-}
-
-// find returns the key's entry, or the free one where it belongs.
-func (t table) find(h uint64) int {
-	i := t.home(h)
-	for t[i].units != 0 && t[i].hash != h {
-		i = t.after(i)
-	}
-	return i
-}
-
-// closeGap frees an entry and moves up what stands behind it, as far as the next free
-// one, so that no walk ends in the gap before it has reached its key.
-func (t table) closeGap(gap int) {
-	for i := t.after(gap); t[i].units != 0; i = t.after(i) {
-		if t.steps(t.home(t[i].hash), i) >= t.steps(gap, i) {
-			t[gap] = t[i]
-			gap = i
-		}
-	}
-	t[gap] = entry{}
-}
-
-// after returns the next entry; the first one follows the last.
-func (t table) after(i int) int {
-	if i++; i < len(t) {
-		return i
-	}
-	return 0
-}
-
-// steps returns how many steps a walk takes from one entry to another.
-func (t table) steps(from, to int) int {
-	if to < from {
-		to += len(t)
-	}
-	return to - from
 }
 
 // Stats is a picture of a [Limiter].
@@ -346,5 +285,5 @@ func (in *Limiter) Stats() Stats {
 // change.
 func (in *Limiter) MemoryBytes() int {
 	return int(unsafe.Sizeof(*in)) + len(in.shards)*int(unsafe.Sizeof(shardState{})) +
-		len(in.entries)*int(unsafe.Sizeof(entry{})) + len(in.tickets)*int(unsafe.Sizeof(atomic.Uint64{}))
+		len(in.entries)*int(unsafe.Sizeof(held.Entry{})) + len(in.tickets)*int(unsafe.Sizeof(atomic.Uint64{}))
 }

@@ -53,12 +53,13 @@ func newBucket(limit, burst, span int64) (b bucket, generation time.Duration) {
 }
 
 // unitTicks returns the number of ticks in which a unit flows: as many as leave a cell room
-// for so many units beside a generation. Where there is a choice, times of whole microseconds
+// for so many units, and as many again of debt, beside a generation. Where there is a choice, times of whole microseconds
 // or other round figures are whole ticks.
 func unitTicks(limit, span, units int64) int64 {
 	g := gcd(limit, span)
 	limit, span = limit/g, span/g
-	room := (math.MaxUint32 - 1 - max(generationTicks, limit)) / units
+	reach := math.MaxUint32 - 1 - max(generationTicks, limit)
+	room := max(reach/(2*units), min(1, reach/units)) // of the largest limits, less debt fits in a cell
 	any := min(room, max(1, generationTicks/limit))
 	finest := int64(0) // ns that are whole ticks
 	var round [3]int64 // the same, of which microseconds, milliseconds, seconds are multiples
@@ -128,6 +129,15 @@ func (b *bucket) flows(n, limit, whole int64) (ticks int64, rounded bool) {
 	}
 	total := uint64(n) * uint64(whole*b.unit)
 	return int64(total / uint64(limit)), total%uint64(limit) > 0
+}
+
+// charged is flows rounded up.
+func (b *bucket) charged(n, limit, whole int64) int64 {
+	ticks, rounded := b.flows(n, limit, whole)
+	if rounded {
+		ticks++
+	}
+	return ticks
 }
 
 // room returns how many ticks ahead the time may lie at which a bucket is full again, so that all units but the

@@ -64,6 +64,11 @@ func (t lastRounded) add(b *bucket, n int64) lastRounded {
 	return t
 }
 
+// before tells whether t is the earlier of two times for the same limit.
+func (t *lastRounded) before(u *lastRounded) bool {
+	return t.ns < u.ns || t.ns == u.ns && t.part < u.part
+}
+
 // up returns the time rounded up, unix ns.
 func (t *lastRounded) up() int64 {
 	if t.part > 0 {

@@ -51,6 +51,9 @@ func (t *Timeline) Split(ns int64) Position {
 // nanos returns the position as unix time in ns.
 func (t *Timeline) nanos(p Position) int64 { return p.Generation*t.length + int64(p.Elapsed) }
 
+// Nanos returns the position in a word as unix time in ns.
+func (t *Timeline) Nanos(word int64) int64 { return t.nanos(t.Unpack(word)) }
+
 // after returns the position a few generations later at most.
 func (t *Timeline) after(p Position, d time.Duration) Position {
 	for p.Elapsed += d; int64(p.Elapsed) >= t.length; p.Generation++ {

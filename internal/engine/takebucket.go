@@ -34,11 +34,7 @@ func (r request) takeTime(p Position, n, limit int64, e Effort) Verdict {
 	if limit == r.limit {
 		full += n * b.unit
 	} else {
-		takes, rounded := b.flows(n, limit, r.limit)
-		if rounded {
-			takes++
-		}
-		full += takes
+		full += b.charged(n, limit, r.limit)
 	}
 	r.cells.Raise(r.memory, r.first, h, uint32(full))
 	if e == Brief {

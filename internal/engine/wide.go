@@ -166,12 +166,18 @@ func (r request) turnWide(p Position) Position {
 
 // takeWide is take for a wide shard, in its generation.
 func (r request) takeWide(p Position, n, limit int64) Verdict {
-	b := r.bucketOf()
-	entry := r.heavy.find(b, r.h)
+	entry := r.heavy.find(r.bucketOf(), r.h)
 	v := r.certified(p, n, limit, entry)
 	if !v.Allowed {
 		return r.refuseCertified(p, n, limit, v)
 	}
+	r.countWide(p, n, entry)
+	v.Remaining, v.ResetAfter = v.Remaining-int(n), r.resetAfter(p, 0)
+	return v
+}
+
+// countWide counts n units of a key in a wide shard, by its entry if it has one.
+func (r request) countWide(p Position, n int64, entry *uint64) {
 	r.s.admitted += uint64(n)
 	r.s.last.forget()
 	h := r.hashAt(p.Generation)
@@ -181,11 +187,9 @@ func (r request) takeWide(p Position, n, limit int64) Verdict {
 	if entry != nil {
 		r.ask(entry, n)
 	} else {
-		entry = r.compete(p, b)
+		entry = r.compete(p, r.bucketOf())
 	}
 	if entry != nil {
 		r.heavy.set(entry, min(r.heavy.count(*entry, 0)+n, r.limit))
 	}
-	v.Remaining, v.ResetAfter = v.Remaining-int(n), r.resetAfter(p, 0)
-	return v
 }

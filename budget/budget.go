@@ -1,0 +1,242 @@
+package budget
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/internal/engine"
+	"github.com/sketchlimit/sketchlimit/internal/held"
+	"github.com/sketchlimit/sketchlimit/internal/inside"
+	"github.com/sketchlimit/sketchlimit/internal/keyhash"
+)
+
+// Config says what a [Budget] limits and how large it is. All fields must be set.
+type Config struct {
+	// Limits are those that a key must keep at once, 1 … 8, such as that of a minute and that of a day: each as for
+	// sketchlimit.New. Overload must be Deny. The first one's Hash and Seed say how keys are hashed. A Clock, if there is one, must be that of
+	// all of them.
+	Limits []sketchlimit.Config
+	// InFlight is how many holds, of all keys together, may be open at once, 1 … 1<<24. What comes beyond is denied.
+	InFlight int
+	// HoldFor is how long a hold may stay open after it was made or extended, at least 1ms: then it is settled in full.
+	HoldFor time.Duration
+}
+
+// Budget admits requests whose cost shows only afterwards. For each key, what is settled and what is held is together at
+// most each limit: as long as nothing is charged that was not held, and no hold is settled above what it held.
+//
+// What is settled is counted by sketches, as a sketchlimit.Limiter does; so a request may be denied wrongly, and
+// Stats().Limits says how often. What is held is counted exactly. The memory is fixed when a Budget is built: that of the
+// limiters, and about 64 bytes for each hold that may be open.
+//
+// A Budget is made by [New], and safe for concurrent use. Its methods allocate nothing, [Budget.Stats] and those of
+// snapshots aside.
+type Budget struct {
+	config Config
+	limits []limit
+	clock  int // the limit whose time holds expire by: that of the shortest generations
+	hasher *keyhash.Hasher
+	shards []shard
+	keys   held.Table // of all shards, perShard each
+	holds  []hold
+	room   room
+	swept  atomic.Uint64 // shards, by those who found no room
+
+	perShard int
+}
+
+// limit is one of a budget's.
+type limit struct {
+	*sketchlimit.Limiter
+	inside.Parts
+}
+
+const (
+	maxLimits   = 8
+	maxInFlight = 1 << 24
+	leastHold   = time.Millisecond
+	// holdsPerShard leaves a shard's keys, if each of them has one hold, far from all entries of its table: where the mean
+	// is 256, there are more than 384 with a chance of 6e-14.
+	holdsPerShard = 256
+	// busy is the RetryAfter where only holds are in the way: nobody knows when they are settled.
+	busy = time.Second
+)
+
+// New returns a Budget with nothing held and nothing settled. Its errors name the field of the Config, its value and what
+// is allowed.
+func New(c Config) (*Budget, error) {
+	if err := c.check(); err != nil {
+		return nil, fmt.Errorf("budget: %w", err)
+	}
+	limits, err := newLimits(c.Limits)
+	if err != nil {
+		return nil, fmt.Errorf("budget: %w", err)
+	}
+	shards := max(1, c.InFlight/holdsPerShard)
+	b := &Budget{
+		config: c,
+		shards: make([]shard, shards),
+		keys:   held.Room[held.Entry](c.InFlight, shards),
+		holds:  make([]hold, c.InFlight),
+	}
+	for place := range b.holds {
+		b.give(uint64(place), uint32(place))
+	}
+	b.perShard = len(b.keys) / shards
+	for i := range b.shards {
+		b.shards[i].id = uint64(i + 1)
+	}
+	b.use(limits)
+	return b, nil
+}
+
+func (c *Config) check() error {
+	switch {
+	case len(c.Limits) < 1 || len(c.Limits) > maxLimits:
+		return fmt.Errorf("%d Limits, must be 1 … %d", len(c.Limits), maxLimits)
+	case c.InFlight < 1 || c.InFlight > maxInFlight:
+		return fmt.Errorf("InFlight %d, must be 1 … %d", c.InFlight, maxInFlight)
+	case c.HoldFor < leastHold || c.HoldFor > engine.MaxWindow:
+		return fmt.Errorf("HoldFor %v, must be %v … %v", c.HoldFor, leastHold, time.Duration(engine.MaxWindow))
+	}
+	for i, l := range c.Limits {
+		if l.Overload != sketchlimit.Deny {
+			return fmt.Errorf("Limits[%d].Overload %v, must be %v", i, l.Overload, sketchlimit.Deny)
+		}
+	}
+	return nil
+}
+
+// newLimits returns limiters that have counted nothing.
+func newLimits(configs []sketchlimit.Config) ([]limit, error) {
+	var limits []limit
+	for i, c := range configs {
+		l, err := sketchlimit.New(c)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("Limits[%d]: %w", i, err), closeAll(limits))
+		}
+		limits = append(limits, limit{l, inside.Of(l)})
+	}
+	return limits, nil
+}
+
+func closeAll(limits []limit) error {
+	for i := range limits {
+		limits[i].Limiter.Close()
+	}
+	return nil
+}
+
+// use makes limiters those that decide.
+func (b *Budget) use(limits []limit) {
+	b.limits, b.hasher, b.clock = limits, limits[0].Hasher, 0
+	for i := range limits {
+		if limits[i].Line.Length() < limits[b.clock].Line.Length() {
+			b.clock = i
+		}
+	}
+}
+
+// Hold holds n units of the key, now, if what is settled, what is held and n are together at most each limit: check and
+// hold are one step. n is the most that the request may cost. The Hold is to be settled: of a request that is denied it is
+// the zero Hold, of which settling does nothing.
+//
+// The Decision is that of the tightest limit, Decision.By. Remaining is what is left beside what is held. RetryAfter is
+// the time until the same request passes if no more is held then than now. It is one second where holds alone are in
+// the way, or where InFlight holds are open.
+func (b *Budget) Hold(key string, n int) (Hold, sketchlimit.Decision) {
+	r := sketchlimit.Request{Key: key}
+	return b.hold(&r, n)
+}
+
+// Do is [Budget.Hold] for requests that it cannot say, see sketchlimit.Request: each limit holds the request against the
+// lower of its own and the request's. With Peek nothing is held, and Remaining is what is free without the request. Its Time
+// is not used: holds are settled later, by the clock.
+func (b *Budget) Do(r sketchlimit.Request) (Hold, sketchlimit.Decision) {
+	return b.hold(&r, units(&r))
+}
+
+// Charge counts n units of the key, now, that were not held, whether they fit or not. It returns how many of them did not
+// fit beside what is settled and held, see sketchlimit.Limiter.Charge. A cost below 1 counts nothing.
+func (b *Budget) Charge(key string, n int) (over int) {
+	r := sketchlimit.Request{Key: key}
+	return b.charge(&r, n)
+}
+
+// DoCharge is [Budget.Charge] for requests that it cannot say. With Peek nothing is counted. A request with a limit below
+// LowestLimit counts as one of that limit.
+func (b *Budget) DoCharge(r sketchlimit.Request) (over int) { return b.charge(&r, units(&r)) }
+
+// Held returns the units of a key that are held now, by holds that have expired unnoticed as well.
+func (b *Budget) Held(key string) int {
+	h := b.hasher.String(key)
+	s, keys := b.shard(h)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return int(keys[keys.Find(h)].Units)
+}
+
+// Close closes the limiters, see sketchlimit.Limiter.Close. It never fails.
+func (b *Budget) Close() error { return closeAll(b.limits) }
+
+// MemoryBytes returns the memory that the Budget takes of the heap, everything included.
+func (b *Budget) MemoryBytes() int {
+	bytes := int(unsafe.Sizeof(*b)) + len(b.limits)*int(unsafe.Sizeof(limit{})) + len(b.shards)*int(unsafe.Sizeof(shard{})) +
+		len(b.keys)*int(unsafe.Sizeof(held.Entry{})) + len(b.holds)*int(unsafe.Sizeof(hold{}))
+	for i := range b.limits {
+		bytes += b.limits[i].Limiter.MemoryBytes()
+	}
+	return bytes
+}
+
+// hash returns the hash of the request's key.
+func (b *Budget) hash(r *sketchlimit.Request) uint64 {
+	switch {
+	case r.Addr.IsValid():
+		return b.hasher.Addr(r.Addr)
+	case r.Bytes != nil:
+		return b.hasher.Bytes(r.Bytes)
+	}
+	return b.hasher.String(r.Key)
+}
+
+func units(r *sketchlimit.Request) int {
+	if r.N == 0 {
+		return 1
+	}
+	return r.N
+}
+
+// shard returns a key's shard and its entries.
+func (b *Budget) shard(h uint64) (*shard, held.Table) {
+	i := int(h >> 32 * uint64(len(b.shards)) >> 32)
+	return &b.shards[i], b.keys[i*b.perShard:][:b.perShard]
+}
+
+// moment is the time of a request for each limit.
+type moment [maxLimits]struct {
+	word int64
+	lag  time.Duration
+}
+
+// now returns the moment of the clocks, which is then seen.
+func (b *Budget) now() (m moment) {
+	for i := range b.limits {
+		m[i].word, m[i].lag = b.limits[i].Now()
+	}
+	return m
+}
+
+// unix returns a moment by which holds expire, ns.
+func (b *Budget) unix(m *moment) int64 { return b.limits[b.clock].Line.Nanos(m[b.clock].word) }
+
+// until returns the moment at which a hold expires that is made or extended at one.
+func (b *Budget) until(m *moment) int64 {
+	now := b.unix(m)
+	return now + min(int64(b.config.HoldFor), math.MaxInt64-max(now, 0))
+}

@@ -1,0 +1,298 @@
+package budget
+
+import (
+	"math"
+	"sync"
+	"sync/atomic"
+
+	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/internal/engine"
+	"github.com/sketchlimit/sketchlimit/internal/held"
+)
+
+// Hold is what a request holds of its key's limits until it is settled. It is a value: copies are the same hold, and
+// settling one of them settles it. The zero Hold holds nothing. It is safe for concurrent use.
+//
+// A hold that is not settled within HoldFor expires: what it holds is settled in full, in the windows of the moment at
+// which a later request or a call of Stats notices that. Until then it stays held. So a clock that jumps ahead settles all
+// open holds in full, two of them at each request of their shard.
+type Hold struct {
+	b     *Budget
+	h     uint64 // hash of the key
+	id    uint64
+	place uint32
+}
+
+// hold is the state of one, guarded by the lock of its key's shard; the id is written under it, and read by whoever has a
+// Hold that may be settled.
+type hold struct {
+	id           atomic.Uint64 // 0 where none is
+	h            uint64
+	expires      int64  // unix time, ns
+	units        uint32 // held
+	limit        uint32 // of the request's own, 0 if it had none
+	older, newer uint32 // holds of the shard by when they expire: places + 1, 0 for none
+}
+
+// shard is what the keys have in common whose hashes begin alike.
+type shard struct {
+	mu             sync.Mutex
+	id             uint64 // of the last hold; each shard has ids of its own
+	oldest, newest uint32 // holds by when they expire: places + 1, 0 for none
+	open, keys     int
+	sums
+}
+
+// Settle ends the hold: n units, at least 0, are what the request did cost, and count from now on; the rest is free at
+// once. What is above the units held is counted as Charge does. It tells whether this call settled the hold: of all calls
+// for it and its copies, from any goroutines, the first one does, unless the hold has expired before.
+func (d Hold) Settle(n int) bool {
+	s, o := d.open()
+	if o == nil {
+		return false
+	}
+	m := d.b.now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if o.id.Load() != d.id {
+		return false
+	}
+	d.b.settle(s, o, d.place, max(n, 0), &m)
+	d.b.expire(s, &m)
+	return true
+}
+
+// Extend holds n units more, at least 0, for a request that costs more than expected, if they fit as those of a new hold
+// would; and lets it expire HoldFor from now on. If they do not fit, or the hold has been settled or has expired, it is as
+// it was.
+func (d Hold) Extend(n int) (v sketchlimit.Decision) {
+	v.RetryAfter = sketchlimit.Never
+	s, o := d.open()
+	if o == nil {
+		return v
+	}
+	b, m := d.b, d.b.now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if o.id.Load() != d.id {
+		return v
+	}
+	_, keys := b.shard(d.h)
+	e := &keys[keys.Find(d.h)]
+	if v = b.fits(d.h, e.Units, int64(n), int(o.limit), &m); n == 0 {
+		v.Allowed, v.RetryAfter = true, 0
+	}
+	if !v.Allowed {
+		s.denied += uint64(max(n, 0))
+		return v
+	}
+	e.Units += int64(n)
+	s.held += int64(n)
+	o.units += uint32(n)
+	b.unlink(s, o)
+	o.expires = b.until(&m)
+	b.link(s, o, d.place)
+	return v
+}
+
+// Open tells whether the hold has neither been settled nor expired.
+func (d Hold) Open() bool {
+	_, o := d.open()
+	return o != nil
+}
+
+// open returns the shard and the state of a hold that was open just now, or nil.
+func (d Hold) open() (*shard, *hold) {
+	if d.b == nil || d.b.holds[d.place].id.Load() != d.id {
+		return nil, nil
+	}
+	s, _ := d.b.shard(d.h)
+	return s, &d.b.holds[d.place]
+}
+
+// hold is Hold and Do.
+func (b *Budget) hold(r *sketchlimit.Request, n int) (Hold, sketchlimit.Decision) {
+	h, m := b.hash(r), b.now()
+	for again := false; ; again = true {
+		d, v, full := b.holdAt(h, r, n, &m)
+		if !full || again || !b.sweep(&m) {
+			return d, v
+		}
+	}
+}
+
+// holdAt is hold at a moment, and tells whether there was no room.
+func (b *Budget) holdAt(h uint64, r *sketchlimit.Request, n int, m *moment) (d Hold, v sketchlimit.Decision, full bool) {
+	s, keys := b.shard(h)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b.expire(s, m)
+	e := &keys[keys.Find(h)]
+	v = b.fits(h, e.Units, int64(n), r.Limit, m)
+	if r.Peek {
+		if v.Allowed {
+			v.Remaining += n
+		}
+		return d, v, false
+	}
+	if !v.Allowed {
+		s.denied += uint64(max(n, 0))
+		return d, v, false
+	}
+	place, ok := uint32(0), e.Units > 0 || s.keys < len(keys)-1 // the last entry stays free
+	if ok {
+		place, ok = b.take(h)
+	}
+	if !ok {
+		s.denied += uint64(n)
+		s.noRoom += uint64(n)
+		v.Allowed, v.Remaining, v.RetryAfter = false, v.Remaining+n, busy
+		return d, v, true
+	}
+	if e.Units == 0 {
+		s.keys++
+	}
+	*e = held.Entry{Hash: h, Units: e.Units + int64(n)}
+	s.held += int64(n)
+	s.open++
+	s.id += uint64(len(b.shards))
+	o := &b.holds[place]
+	o.h, o.units, o.limit, o.expires = h, uint32(n), uint32(min(r.Limit, math.MaxInt32)), b.until(m)
+	o.id.Store(s.id)
+	b.link(s, o, place)
+	return Hold{b, h, s.id, place}, v, false
+}
+
+// fits returns the decision on n units of a key beside those that it holds. It counts nothing.
+func (b *Budget) fits(h uint64, holds, n int64, limit int, m *moment) (tightest sketchlimit.Decision) {
+	for i := range b.limits {
+		l, lower := &b.limits[i], b.limits[i].Lower(limit)
+		if lower == 0 {
+			l.TooLow.Add(1)
+		}
+		v := l.Engine.Load().Fits(m[i].word, h, holds, n, lower)
+		if !v.Allowed && v.RetryAfter == 0 {
+			v.RetryAfter = busy
+		}
+		v = v.After(m[i].lag)
+		if i == 0 || v.Tighter(verdict(&tightest)) {
+			tightest = sketchlimit.Decision{
+				Allowed: v.Allowed, Limit: int(lower), Remaining: v.Remaining,
+				RetryAfter: v.RetryAfter, ResetAfter: v.ResetAfter, By: i,
+			}
+		}
+	}
+	return tightest
+}
+
+func verdict(d *sketchlimit.Decision) engine.Verdict {
+	return engine.Verdict{Allowed: d.Allowed, Remaining: d.Remaining, RetryAfter: d.RetryAfter, ResetAfter: d.ResetAfter}
+}
+
+// charge is Charge and DoCharge.
+func (b *Budget) charge(r *sketchlimit.Request, n int) (over int) {
+	if n < 1 {
+		return 0
+	}
+	h, m := b.hash(r), b.now()
+	s, keys := b.shard(h)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b.expire(s, &m)
+	if units := keys[keys.Find(h)].Units; r.Peek {
+		if d := b.fits(h, units, int64(n), r.Limit, &m); !d.Allowed {
+			over = n - d.Remaining
+		}
+	} else {
+		over = int(b.count(s, h, int64(n), int64(n), units, r.Limit, &m))
+	}
+	return over
+}
+
+// count counts n units of a key for all limits, of which some were not held. It returns how many of those did not fit.
+func (b *Budget) count(s *shard, h uint64, n, unheld, holds int64, limit int, m *moment) (over int64) {
+	for i := range b.limits {
+		l := &b.limits[i]
+		lower := l.Lower(limit)
+		if lower == 0 {
+			lower = int64(max(1, b.config.Limits[i].LowestLimit))
+		}
+		over = max(over, l.Engine.Load().Charge(m[i].word, h, n, unheld, holds, lower))
+	}
+	s.settled += uint64(n)
+	s.overdraft += uint64(over)
+	return over
+}
+
+// settle counts n units for a hold, and ends it.
+func (b *Budget) settle(s *shard, o *hold, place uint32, n int, m *moment) {
+	_, keys := b.shard(o.h)
+	i := keys.Find(o.h)
+	if n > 0 {
+		b.count(s, o.h, int64(n), max(0, int64(n)-int64(o.units)), keys[i].Units, int(o.limit), m)
+	}
+	s.open--
+	s.held -= int64(o.units)
+	if keys[i].Units -= int64(o.units); keys[i].Units == 0 {
+		s.keys--
+		keys.CloseGap(i)
+	}
+	b.unlink(s, o)
+	o.id.Store(0)
+	b.give(o.h, place)
+}
+
+// mostExpired is how many holds one request settles that have expired. So requests take turns in it, and no more of them
+// can wait than there are requests that have made them.
+const mostExpired = 2
+
+// expire settles holds of the shard that have expired, the oldest first, and tells whether there were any.
+func (b *Budget) expire(s *shard, m *moment) (some bool) {
+	for range mostExpired {
+		if !b.expireOne(s, m) {
+			break
+		}
+		some = true
+	}
+	return some
+}
+
+func (b *Budget) expireOne(s *shard, m *moment) bool {
+	if s.oldest == 0 {
+		return false
+	}
+	place := s.oldest - 1
+	o := &b.holds[place]
+	if o.expires > b.unix(m) {
+		return false
+	}
+	s.expired++
+	b.settle(s, o, place, int(o.units), m)
+	return true
+}
+
+// link makes a hold the one that expires last: not before another, also if the clock has stepped back.
+func (b *Budget) link(s *shard, o *hold, place uint32) {
+	o.older, o.newer = s.newest, 0
+	if s.newest > 0 {
+		last := &b.holds[s.newest-1]
+		last.newer = place + 1
+		o.expires = max(o.expires, last.expires)
+	} else {
+		s.oldest = place + 1
+	}
+	s.newest = place + 1
+}
+
+func (b *Budget) unlink(s *shard, o *hold) {
+	if o.older > 0 {
+		b.holds[o.older-1].newer = o.newer
+	} else {
+		s.oldest = o.newer
+	}
+	if o.newer > 0 {
+		b.holds[o.newer-1].older = o.older
+	} else {
+		s.newest = o.older
+	}
+}

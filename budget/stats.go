@@ -1,0 +1,55 @@
+package budget
+
+import "github.com/sketchlimit/sketchlimit"
+
+// sums are what a shard has counted, in units but for expired.
+type sums struct {
+	held      int64
+	settled   uint64
+	overdraft uint64
+	expired   uint64
+	denied    uint64
+	noRoom    uint64
+}
+
+// Stats is a picture of a [Budget].
+type Stats struct {
+	Open int   // holds
+	Held int64 // units
+
+	Settled uint64 // units since construction, those of expired holds and charged ones included
+	Expired uint64 // holds since construction that were not settled in time, and count in full
+	// Overdraft is the units since construction that were settled above what was held, or charged, and did not fit: how
+	// far keys have gone beyond a limit. A key that reads others' units is taken to have gone as much further.
+	Overdraft uint64
+	Denied    uint64 // units since construction
+	// NoRoom is the units of Denied that were free, but found Config.InFlight holds open. If it grows, that is too small.
+	NoRoom uint64
+
+	// Limits are the Stats of each of Config.Limits, of what is settled. FalseDenialRate and InnocentDenialRate are those
+	// of requests that hold MeanCost units, what their keys hold already included.
+	Limits []sketchlimit.Stats
+}
+
+// Stats settles what has expired, and reads the whole Budget, see sketchlimit.Limiter.Stats. It locks one shard at a time.
+func (b *Budget) Stats() (all Stats) {
+	m := b.now()
+	for i := range b.shards {
+		s := &b.shards[i]
+		s.mu.Lock()
+		for b.expireOne(s, &m) {
+		}
+		all.Open += s.open
+		all.Held += s.held
+		all.Settled += s.settled
+		all.Expired += s.expired
+		all.Overdraft += s.overdraft
+		all.Denied += s.denied
+		all.NoRoom += s.noRoom
+		s.mu.Unlock()
+	}
+	for i := range b.limits {
+		all.Limits = append(all.Limits, b.limits[i].Limiter.Stats())
+	}
+	return all
+}

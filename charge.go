@@ -1,0 +1,51 @@
+package sketchlimit
+
+import (
+	"github.com/sketchlimit/sketchlimit/internal/inside"
+)
+
+func init() {
+	inside.Of = func(limiter any) inside.Parts {
+		l := limiter.(*Limiter)
+		return inside.Parts{
+			Engine: &l.engine, Hasher: &l.hasher, Line: l.windows.line,
+			Now: l.windows.now, Lower: l.lower, TooLow: &l.tooLow,
+		}
+	}
+}
+
+// Charge counts n units of the key, now, whether they are free or not: those of a request whose cost shows only
+// afterwards, such as a login that failed. It returns how many of them were not free, which Stats counts as Overdraft. A
+// cost below 1 counts nothing.
+//
+// A window remembers at most Limit of a key, until it has passed; a sliding window as much of each of its
+// generations. A bucket remembers a debt of at most Burst units, which are to flow back before anything is admitted;
+// with Limit or Burst above 1<<29 a smaller one.
+//
+// Requests that are under way at the same time do not know of each other's costs. Package budget holds what they may
+// cost meanwhile.
+func (l *Limiter) Charge(key string, n int) (over int) { return l.charge(&Request{Key: key}, n) }
+
+// DoCharge is [Limiter.Charge] for requests that it cannot say, see [Request]. One with Peek counts nothing, and tells
+// what would not be free. One with a limit below Config.LowestLimit counts as one of that limit.
+func (l *Limiter) DoCharge(r Request) (over int) { return l.charge(&r, r.units()) }
+
+func (l *Limiter) charge(r *Request, n int) (over int) {
+	if n < 1 {
+		return 0
+	}
+	h, limit := l.hash(r), l.lower(r.Limit)
+	if limit == 0 {
+		limit = int64(l.lowest)
+	}
+	if r.Peek {
+		p, _ := l.look(r)
+		return max(0, n-l.engine.Load().Peek(p, h, 1, limit).Remaining)
+	}
+	word, _ := l.arrive(r, limit)
+	over = int(l.engine.Load().Charge(word, h, int64(n), int64(n), 0, limit))
+	if over > 0 {
+		l.overdraft.Add(uint64(over))
+	}
+	return over
+}

@@ -1,0 +1,120 @@
+package sketchlimit_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/internal/testkit"
+	"github.com/sketchlimit/sketchlimit/internal/testkit/books"
+)
+
+// chargeable are limiters of all kinds, with room enough for no key to read another's units.
+var chargeable = map[string]sketchlimit.Config{
+	"sliding":       {Limit: 100, Window: time.Minute},
+	"fixed":         {Limit: 100, Window: time.Minute, Algorithm: sketchlimit.FixedWindow},
+	"sub-windows":   {Limit: 100, Window: time.Minute, SubWindows: 6},
+	"bucket":        {Limit: 100, Window: time.Minute, Algorithm: sketchlimit.TokenBucket},
+	"small burst":   {Limit: 600, Window: time.Hour, Burst: 7, Algorithm: sketchlimit.TokenBucket},
+	"large burst":   {Limit: 7, Window: time.Second, Burst: 100, Algorithm: sketchlimit.TokenBucket},
+	"limit 1":       {Limit: 1, Window: time.Second},
+	"limit 300e6":   {Limit: 300_000_000, Window: 30 * 24 * time.Hour},
+	"bucket 300e6":  {Limit: 300_000_000, Window: 30 * 24 * time.Hour, Algorithm: sketchlimit.TokenBucket},
+	"fixed 1<<31-1": {Limit: 1<<31 - 1, Window: 24 * time.Hour, Algorithm: sketchlimit.FixedWindow},
+}
+
+// What is charged and what is taken is what rational arithmetic makes of it, whatever the clock does.
+func TestChargeIsExact(t *testing.T) {
+	for name, c := range chargeable {
+		t.Run(name, func(t *testing.T) {
+			for seed := range uint64(20) {
+				c.MemoryBytes, c.Seed = 1<<20, seed+1
+				l := build(t, c)
+				exact := books.New(c, generation(c))
+				random, keys := rand.New(rand.NewPCG(seed, 1)), 4
+				if c.Algorithm == sketchlimit.TokenBucket { // of several keys, one gets the last unit a tick late
+					keys = 1
+				}
+				now := time.Unix(1_700_000_000, random.Int64N(1e9))
+				for step := range 1000 / testkit.Slowdown {
+					now = now.Add(jump(random, c.Window))
+					at := exact.See(now)
+					key := fmt.Sprint(random.IntN(keys))
+					n := 1 + random.IntN(c.Limit)
+					if random.IntN(4) > 0 {
+						n = 1 + random.IntN(c.Limit/20+1)
+					}
+					free := exact.Free(at, key)
+					if random.IntN(2) == 0 {
+						over := l.DoCharge(sketchlimit.Request{Key: key, N: n, Time: now, Peek: true})
+						require.EqualValues(t, max(0, int64(n)-max(0, free)), over, "seed %d, step %d, peek", seed, step)
+						require.Equal(t, over, l.DoCharge(sketchlimit.Request{Key: key, N: n, Time: now}), "seed %d, step %d", seed, step)
+						exact.Charge(at, key, int64(n))
+						continue
+					}
+					d := l.TakeAt(now, key, n)
+					require.Equal(t, int64(n) <= free, d.Allowed, "seed %d, step %d: %d of %d", seed, step, n, free)
+					if d.Allowed {
+						exact.Charge(at, key, int64(n))
+						continue
+					}
+					require.EqualValues(t, max(0, free), d.Remaining, "seed %d, step %d", seed, step)
+					if d.RetryAfter != sketchlimit.Never && random.IntN(8) == 0 { // whoever waits passes, from a debt as well
+						require.Zero(t, l.DoCharge(sketchlimit.Request{Key: key, N: n, Time: now.Add(d.RetryAfter), Peek: true}))
+						require.NotZero(t, l.DoCharge(sketchlimit.Request{Key: key, N: n, Time: now.Add(d.RetryAfter - 1), Peek: true}))
+					}
+				}
+			}
+		})
+	}
+}
+
+// jump returns a step of the clock: most times a little of the window, at times many windows, at times back.
+func jump(random *rand.Rand, window time.Duration) time.Duration {
+	switch step := random.Int64N(int64(window)); random.IntN(12) {
+	case 0:
+		return time.Duration(step)
+	case 1:
+		return time.Duration(random.IntN(4)) * window
+	case 2:
+		return -time.Duration(step / 2)
+	default:
+		return time.Duration(step / 50)
+	}
+}
+
+// Stats tell what was charged, and how much of it was not free. A cost below 1 is nothing.
+func TestChargeIsTold(t *testing.T) {
+	for name, c := range chargeable {
+		if c.Burst > 0 || c.Limit != 100 {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			c.MemoryBytes = 1 << 20
+			l := build(t, c)
+			require.Zero(t, l.Charge("a", 60))
+			require.Equal(t, 20, l.Charge("a", 60))
+			require.Equal(t, 5, l.Charge("a", 5))
+			require.Zero(t, l.Charge("b", 0)+l.Charge("b", -3)+l.Charge("c", 100))
+			require.False(t, l.Allow("a"))
+			require.False(t, l.Allow("c"))
+			require.Equal(t, 100, l.Peek("b").Remaining)
+			s := l.Stats()
+			require.EqualValues(t, []uint64{225, 25, 2}, []uint64{s.Admitted, s.Overdraft, s.Denied})
+		})
+	}
+}
+
+// A bucket in debt admits nothing until that has flowed back: at most Burst units of it.
+func TestDebtOfABucket(t *testing.T) {
+	c := sketchlimit.Config{Limit: 10, Window: time.Second, Burst: 20, Algorithm: sketchlimit.TokenBucket, MemoryBytes: 1 << 20}
+	for charged, wait := range map[int]time.Duration{20: 100, 21: 200, 30: 1100, 40: 2100, 1000: 2100} {
+		l, now := build(t, c), time.Unix(1_700_000_000, 0)
+		l.DoCharge(sketchlimit.Request{Key: "a", N: charged, Time: now})
+		require.Equal(t, wait*time.Millisecond, l.TakeAt(now, "a", 1).RetryAfter, charged)
+	}
+}

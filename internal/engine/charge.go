@@ -1,0 +1,136 @@
+package engine
+
+import (
+	"math"
+
+	"github.com/sketchlimit/sketchlimit/internal/keyhash"
+)
+
+// Fits tells whether n units of a key are free beside those that are held, and counts nothing: for whoever holds units of
+// the key, and lets nobody else do so meanwhile. Remaining is what is free beside what is then held.
+//
+// The shard turns as for a decision: what is admitted here is counted later, and must not find an earlier generation.
+func (e *Engine) Fits(word int64, h uint64, held, n, limit int64) Verdict {
+	asked := e.Unpack(word)
+	r := e.fetch(asked, h)
+	defer r.s.mu.Unlock()
+	p := r.turn(asked)
+	quota := r.quota(limit)
+	if n < 1 || n > quota {
+		return r.told(Verdict{RetryAfter: Never, Remaining: int(max(0, int64(r.peek(p, 1, limit).Remaining)-held))}, p, limit)
+	}
+	v := r.peek(p, held+n, limit)
+	if v.Allowed && r.looked() {
+		r.lookAt(p, held+n, limit, quota-int64(v.Remaining))
+	}
+	if v.RetryAfter == Never { // what is held and asked for is more than the limit
+		v.RetryAfter = r.peek(p, n, limit).RetryAfter
+	}
+	if v.Remaining -= int(held); v.Allowed {
+		v.Remaining -= int(n)
+	}
+	v.Remaining = max(v.Remaining, 0)
+	return r.told(v.After(r.span(asked, p)), p, limit)
+}
+
+// lookAt is look for a key of any kind.
+func (r request) lookAt(p Position, n, limit, used int64) {
+	var entry *uint64
+	if !r.IsBucket() {
+		entry = r.heavy.find(r.bucketOf(), r.h)
+	}
+	r.look(p, n, limit, used, entry)
+}
+
+// Charge counts n units of a key, at least 1, whether they are free or not. It returns how many of those that nobody had
+// held were not free beside the units of the key that were held.
+//
+// A window remembers at most its limit of a key in one generation, and a bucket at most as many units of debt as it holds.
+func (e *Engine) Charge(word int64, h uint64, n, unheld, held, limit int64) (over int64) {
+	asked := e.Unpack(word)
+	r := e.fetch(asked, h)
+	defer r.s.mu.Unlock()
+	p := r.turn(asked)
+	var free int64
+	switch {
+	case r.IsBucket():
+		free = r.chargeTime(p, n, limit)
+	case r.wide():
+		entry := r.heavy.find(r.bucketOf(), r.h)
+		free = int64(r.certified(p, 1, limit, entry).Remaining)
+		r.countWide(p, n, entry)
+	default:
+		free = r.charge(p, n, limit, r.heavy.find(r.entries(), r.h))
+	}
+	return max(0, unheld-max(0, free-held))
+}
+
+// fetch is lock that first begins to fetch from memory what is read then.
+func (e *Engine) fetch(p Position, h uint64) request {
+	if e.far {
+		e.request(e.Shard(h), h).prefetch(p.Generation, false)
+	}
+	return e.lock(h)
+}
+
+// charge is Charge for the count of a window. It returns what was free.
+func (r request) charge(p Position, n, limit int64, entry *uint64) (free int64) {
+	current, h := r.count(p.Generation, entry)
+	var u usage
+	var at place
+	if !r.beside.Load() {
+		u = r.usage(p, current, entry, all, false)
+	} else {
+		u, at = r.usageBeside(p, n, limit, current, entry, all)
+	}
+	free = u.free - (r.limit - limit)
+	counted := min(n, r.limit-current)
+	r.s.admitted += uint64(n - counted)
+	if counted == 0 {
+		return free
+	}
+	if entry == nil && r.Spares() {
+		entry = r.competeFull(p, current+counted)
+	}
+	if r.Spares() && r.formerSpares(p) {
+		r.begins(p)
+	}
+	r.add(entry, h, current, counted)
+	if at.block != nil {
+		r.share.Load().admit(at, current+counted)
+	}
+	return free
+}
+
+// chargeTime is Charge for a bucket. It returns what was free.
+func (r request) chargeTime(p Position, n, limit int64) (free int64) {
+	b, unix := &r.bucket, r.nanos(p)
+	last := r.lastRounded()
+	h := keyhash.Mix(r.h, b.seed)
+	ticks, between := b.ticks.times(uint64(p.Elapsed))
+	now, full := int64(ticks), int64(r.cells.Estimate(r.memory, r.first, h))
+	most := b.most(limit, r.limit)
+	if last == nil && full <= now && (between || !b.even(limit, r.limit)) {
+		last = r.setLastRounded(p, limit)
+	}
+	r.s.admitted += uint64(n)
+	r.s.last.forget()
+	free = b.free(max(0, full-now), limit, r.limit)
+	debt := min(n, 2*most) // of a full bucket
+	if last != nil {
+		t := last.at(unix, limit)
+		free = t.free(b, unix, most)
+		*last = t.add(b, debt)
+		if deepest := (lastRounded{key: r.h, ns: unix, of: uint64(limit)}).add(b, 2*most); deepest.before(last) {
+			*last = deepest
+		}
+		if last.before(&t) { // of a clock that has stepped back
+			*last = t
+		}
+		full = b.ticks.up(uint64(last.up() - unix + int64(p.Elapsed)))
+	} else {
+		full = min(max(full, now)+b.charged(debt, limit, r.limit), now+1+b.charged(2*most, limit, r.limit))
+	}
+	r.cells.Raise(r.memory, r.first, h, uint32(min(full, math.MaxUint32)))
+	return free
+}

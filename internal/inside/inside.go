@@ -1,0 +1,24 @@
+// Package inside gives packages of this module what a sketchlimit.Limiter is made of, where they decide with it in ways
+// that its methods do not have.
+package inside
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/sketchlimit/sketchlimit/internal/engine"
+	"github.com/sketchlimit/sketchlimit/internal/keyhash"
+)
+
+// Parts are what a limiter is made of.
+type Parts struct {
+	Engine *atomic.Pointer[engine.Engine]
+	Hasher *keyhash.Hasher // restoring a snapshot changes it
+	Line   engine.Timeline
+	Now    func() (word int64, lag time.Duration)
+	Lower  func(limit int) int64 // the limit that a request's own comes to, 0 if it is below the lowest
+	TooLow *atomic.Uint64        // requests with limits below the lowest
+}
+
+// Of returns what a *sketchlimit.Limiter is made of. Package sketchlimit sets it.
+var Of func(limiter any) Parts
