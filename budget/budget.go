@@ -67,6 +67,11 @@ const (
 	busy = time.Second
 )
 
+// never is before all times.
+var never = [maxLimits]int64{
+	math.MinInt64, math.MinInt64, math.MinInt64, math.MinInt64, math.MinInt64, math.MinInt64, math.MinInt64, math.MinInt64,
+}
+
 // New returns a Budget with nothing held and nothing settled. Its errors name the field of the Config, its value and what
 // is allowed.
 func New(c Config) (*Budget, error) {
@@ -90,6 +95,7 @@ func New(c Config) (*Budget, error) {
 	b.perShard = len(b.keys) / shards
 	for i := range b.shards {
 		b.shards[i].id = uint64(i + 1)
+		b.shards[i].seen = never
 	}
 	b.use(limits)
 	return b, nil

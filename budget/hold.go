@@ -4,6 +4,7 @@ import (
 	"math"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/sketchlimit/sketchlimit"
 	"github.com/sketchlimit/sketchlimit/internal/engine"
@@ -40,7 +41,22 @@ type shard struct {
 	id             uint64 // of the last hold; each shard has ids of its own
 	oldest, newest uint32 // holds by when they expire: places + 1, 0 for none
 	open, keys     int
+	seen           [maxLimits]int64 // latest time of a request for each limit, as a word
 	sums
+}
+
+// follow makes a moment the shard's latest. Time never goes back for a key: the part of a window that has passed would
+// count again, beside units that are held because it had passed.
+func (s *shard) follow(b *Budget, m *moment) {
+	for i := range b.limits {
+		now, seen := &m[i], &s.seen[i]
+		if now.word < *seen {
+			line := &b.limits[i].Line
+			now.lag += time.Duration(line.Nanos(*seen) - line.Nanos(now.word))
+			now.word = *seen
+		}
+		*seen = now.word
+	}
 }
 
 // Settle ends the hold: n units, at least 0, are what the request did cost, and count from now on; the rest is free at
@@ -57,6 +73,7 @@ func (d Hold) Settle(n int) bool {
 	if o.id.Load() != d.id {
 		return false
 	}
+	s.follow(d.b, &m)
 	d.b.settle(s, o, d.place, max(n, 0), &m)
 	d.b.expire(s, &m)
 	return true
@@ -77,6 +94,7 @@ func (d Hold) Extend(n int) (v sketchlimit.Decision) {
 	if o.id.Load() != d.id {
 		return v
 	}
+	s.follow(b, &m)
 	_, keys := b.shard(d.h)
 	e := &keys[keys.Find(d.h)]
 	if v = b.fits(d.h, e.Units, int64(n), int(o.limit), &m); n == 0 {
@@ -115,7 +133,7 @@ func (b *Budget) hold(r *sketchlimit.Request, n int) (Hold, sketchlimit.Decision
 	h, m := b.hash(r), b.now()
 	for again := false; ; again = true {
 		d, v, full := b.holdAt(h, r, n, &m)
-		if !full || again || !b.sweep(&m) {
+		if !full || again || !b.sweep(m) {
 			return d, v
 		}
 	}
@@ -126,6 +144,7 @@ func (b *Budget) holdAt(h uint64, r *sketchlimit.Request, n int, m *moment) (d H
 	s, keys := b.shard(h)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.follow(b, m)
 	b.expire(s, m)
 	e := &keys[keys.Find(h)]
 	v = b.fits(h, e.Units, int64(n), r.Limit, m)
@@ -198,6 +217,7 @@ func (b *Budget) charge(r *sketchlimit.Request, n int) (over int) {
 	s, keys := b.shard(h)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.follow(b, &m)
 	b.expire(s, &m)
 	if units := keys[keys.Find(h)].Units; r.Peek {
 		if d := b.fits(h, units, int64(n), r.Limit, &m); !d.Allowed {

@@ -39,11 +39,13 @@ func (b *Budget) give(h uint64, place uint32) {
 const mostSwept = 16
 
 // sweep settles holds that have expired in some shards, other ones each time, and tells whether there were any.
-func (b *Budget) sweep(m *moment) (some bool) {
+func (b *Budget) sweep(now moment) (some bool) {
 	for range min(mostSwept, len(b.shards)) {
 		s := &b.shards[b.swept.Add(1)%uint64(len(b.shards))]
+		m := now
 		s.mu.Lock()
-		some = b.expire(s, m) || some
+		s.follow(b, &m)
+		some = b.expire(s, &m) || some
 		s.mu.Unlock()
 	}
 	return some

@@ -33,10 +33,11 @@ type Stats struct {
 
 // Stats settles what has expired, and reads the whole Budget, see sketchlimit.Limiter.Stats. It locks one shard at a time.
 func (b *Budget) Stats() (all Stats) {
-	m := b.now()
+	now := b.now()
 	for i := range b.shards {
-		s := &b.shards[i]
+		s, m := &b.shards[i], now
 		s.mu.Lock()
+		s.follow(b, &m)
 		for b.expireOne(s, &m) {
 		}
 		all.Open += s.open

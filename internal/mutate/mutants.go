@@ -542,7 +542,7 @@ var mutants = []mutant{
 		"d.doorsAlone(rule) && d.HeavyEntries != 0:",
 		"d.doorsAlone(rule) && d.HeavyEntries > 1<<40:",
 		"TestPlanOfALimitOf1WithHeavyEntries"},
-	{"a save writes under a name that is known", "snapshotfile.go",
+	{"a save writes under a name that is known", "internal/savefile/savefile.go",
 		"os.CreateTemp(filepath.Dir(path), filepath.Base(path)+temporaryMark+\"*\")",
 		"os.OpenFile(path+temporaryMark, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o644)",
 		"TestSaveFollowsNoLinkAndKeepsNoMode"},

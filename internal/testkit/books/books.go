@@ -39,6 +39,9 @@ func New(c sketchlimit.Config, generation time.Duration) *Books {
 	return l
 }
 
+// Length returns the length of a generation.
+func (l *Books) Length() time.Duration { return time.Duration(l.length) }
+
 // See makes a time the latest, and returns it as unix time in ns: that of the latest generation's first instant if it is
 // before that.
 func (l *Books) See(at time.Time) (now int64) {
