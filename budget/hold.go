@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"github.com/sketchlimit/sketchlimit"
 	"github.com/sketchlimit/sketchlimit/internal/engine"
@@ -68,6 +69,7 @@ func (d Hold) Settle(n int) bool {
 		return false
 	}
 	m := d.b.now()
+	d.b.fetch(d.h, &m, unsafe.Pointer(o))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if o.id.Load() != d.id {
@@ -131,6 +133,7 @@ func (d Hold) open() (*shard, *hold) {
 // hold is Hold and Do.
 func (b *Budget) hold(r *sketchlimit.Request, n int) (Hold, sketchlimit.Decision) {
 	h, m := b.hash(r), b.now()
+	b.fetch(h, &m, unsafe.Pointer(&b.room[h%uint64(len(b.room))]))
 	for again := false; ; again = true {
 		d, v, full := b.holdAt(h, r, n, &m)
 		if !full || again || !b.sweep(m) {

@@ -25,14 +25,14 @@ func Room[place any](n, parts int) []place {
 	return places[:cap(places)]
 }
 
-// home is where the walk to a key begins. The other half of the hash chose the shard.
-func (t Table) home(h uint64) int {
+// Home is where the walk to a key begins. The other half of the hash chose the shard.
+func (t Table) Home(h uint64) int {
 	return int(h & math.MaxUint32 * uint64(len(t)) >> 32)
 }
 
 // Find returns the key's entry, or the free one where it belongs.
 func (t Table) Find(h uint64) int {
-	i := t.home(h)
+	i := t.Home(h)
 	for t[i].Units != 0 && t[i].Hash != h {
 		i = t.after(i)
 	}
@@ -43,7 +43,7 @@ func (t Table) Find(h uint64) int {
 // one, so that no walk ends in the gap before it has reached its key.
 func (t Table) CloseGap(gap int) {
 	for i := t.after(gap); t[i].Units != 0; i = t.after(i) {
-		if t.steps(t.home(t[i].Hash), i) >= t.steps(gap, i) {
+		if t.steps(t.Home(t[i].Hash), i) >= t.steps(gap, i) {
 			t[gap] = t[i]
 			gap = i
 		}
