@@ -48,6 +48,8 @@ var metrics = []metric{
 		func(s sketchlimit.Stats) float64 { return float64(s.Admitted) }},
 	{desc("denied_units_total", "Units denied, also where nobody heeds it: in shadow mode."), total,
 		func(s sketchlimit.Stats) float64 { return float64(s.Denied) }},
+	{desc("overdraft_units_total", "Units charged although they were not free; they are among those admitted."), total,
+		func(s sketchlimit.Stats) float64 { return float64(s.Overdraft) }},
 	{desc("too_low_requests_total", "Requests with a limit below the lowest that the limiter is made for: all denied."), total,
 		func(s sketchlimit.Stats) float64 { return float64(s.TooLow) }},
 	{desc("rotations_total", "Times that a new generation has begun."), total,
@@ -95,7 +97,11 @@ func desc(name, help string) *prometheus.Desc {
 // scrapes, however many, take at most a tenth of one core, what took so long to read is
 // told again for nine times as long.
 func New[L Limiter](limiters iter.Seq2[string, L]) prometheus.Collector {
-	return &collector{read: func() (list []prometheus.Metric) {
+	descs := []*prometheus.Desc{memory}
+	for _, m := range metrics {
+		descs = append(descs, m.desc)
+	}
+	return &collector{descs: descs, read: func() (list []prometheus.Metric) {
 		for name, l := range limiters {
 			name = label(name)
 			stats := l.Stats()
@@ -109,7 +115,8 @@ func New[L Limiter](limiters iter.Seq2[string, L]) prometheus.Collector {
 }
 
 type collector struct {
-	read func() []prometheus.Metric
+	descs []*prometheus.Desc
+	read  func() []prometheus.Metric
 
 	mu    sync.Mutex
 	last  []prometheus.Metric
@@ -118,10 +125,9 @@ type collector struct {
 
 // Describe implements [prometheus.Collector].
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, m := range metrics {
-		ch <- m.desc
+	for _, d := range c.descs {
+		ch <- d
 	}
-	ch <- memory
 }
 
 // Collect implements [prometheus.Collector].
