@@ -9,7 +9,7 @@ func init() {
 		l := limiter.(*Limiter)
 		return inside.Parts{
 			Engine: &l.engine, Hasher: &l.hasher, Line: l.windows.line,
-			Now: l.windows.now, Lower: l.lower, TooLow: &l.tooLow,
+			Now: l.windows.now, Lower: l.lower, Lowest: int64(l.lowest), TooLow: &l.tooLow,
 		}
 	}
 }
@@ -40,7 +40,7 @@ func (l *Limiter) charge(r *Request, n int) (over int) {
 	}
 	if r.Peek {
 		p, _ := l.look(r)
-		return max(0, n-l.engine.Load().Peek(p, h, 1, limit).Remaining)
+		return int(l.engine.Load().Over(p, h, int64(n), 0, limit))
 	}
 	word, _ := l.arrive(r, limit)
 	over = int(l.engine.Load().Charge(word, h, int64(n), int64(n), 0, limit))

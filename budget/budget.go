@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync/atomic"
 	"time"
 	"unsafe"
@@ -57,6 +58,14 @@ type limit struct {
 	inside.Parts
 }
 
+// charged returns the limit that units count at: the lowest if the request's own is below that.
+func (l *limit) charged(limit int) int64 {
+	if lower := l.Lower(limit); lower > 0 {
+		return lower
+	}
+	return l.Lowest
+}
+
 const (
 	maxLimits   = 8
 	maxInFlight = 1 << 24
@@ -79,6 +88,7 @@ func New(c Config) (*Budget, error) {
 	if err := c.check(); err != nil {
 		return nil, fmt.Errorf("budget: %w", err)
 	}
+	c.Limits = slices.Clone(c.Limits)
 	limits, err := newLimits(c.Limits)
 	if err != nil {
 		return nil, fmt.Errorf("budget: %w", err)

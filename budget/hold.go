@@ -134,15 +134,21 @@ func (d Hold) open() (*shard, *hold) {
 func (b *Budget) hold(r *sketchlimit.Request, n int) (Hold, sketchlimit.Decision) {
 	h, m := b.hash(r), b.now()
 	b.fetch(h, &m, unsafe.Pointer(&b.room[h%uint64(len(b.room))]))
-	for again := false; ; again = true {
-		d, v, full := b.holdAt(h, r, n, &m)
-		if !full || again || !b.sweep(m) {
-			return d, v
-		}
+	d, v, full := b.holdAt(h, r, n, &m)
+	if full && b.sweep(m) {
+		d, v, full = b.holdAt(h, r, n, &m)
 	}
+	if full {
+		s, _ := b.shard(h)
+		s.mu.Lock()
+		s.denied += uint64(n)
+		s.noRoom += uint64(n)
+		s.mu.Unlock()
+	}
+	return d, v
 }
 
-// holdAt is hold at a moment, and tells whether there was no room.
+// holdAt is hold at a moment, and tells whether there was no room. What has found none is yet to be counted.
 func (b *Budget) holdAt(h uint64, r *sketchlimit.Request, n int, m *moment) (d Hold, v sketchlimit.Decision, full bool) {
 	s, keys := b.shard(h)
 	s.mu.Lock()
@@ -166,8 +172,6 @@ func (b *Budget) holdAt(h uint64, r *sketchlimit.Request, n int, m *moment) (d H
 		place, ok = b.take(h)
 	}
 	if !ok {
-		s.denied += uint64(n)
-		s.noRoom += uint64(n)
 		v.Allowed, v.Remaining, v.RetryAfter = false, v.Remaining+n, busy
 		return d, v, true
 	}
@@ -222,12 +226,13 @@ func (b *Budget) charge(r *sketchlimit.Request, n int) (over int) {
 	defer s.mu.Unlock()
 	s.follow(b, &m)
 	b.expire(s, &m)
-	if units := keys[keys.Find(h)].Units; r.Peek {
-		if d := b.fits(h, units, int64(n), r.Limit, &m); !d.Allowed {
-			over = n - d.Remaining
-		}
-	} else {
-		over = int(b.count(s, h, int64(n), int64(n), units, r.Limit, &m))
+	units := keys[keys.Find(h)].Units
+	if !r.Peek {
+		return int(b.count(s, h, int64(n), int64(n), units, r.Limit, &m))
+	}
+	for i := range b.limits {
+		l := &b.limits[i]
+		over = max(over, int(l.Engine.Load().Over(l.Line.Unpack(m[i].word), h, int64(n), units, l.charged(r.Limit))))
 	}
 	return over
 }
@@ -236,11 +241,7 @@ func (b *Budget) charge(r *sketchlimit.Request, n int) (over int) {
 func (b *Budget) count(s *shard, h uint64, n, unheld, holds int64, limit int, m *moment) (over int64) {
 	for i := range b.limits {
 		l := &b.limits[i]
-		lower := l.Lower(limit)
-		if lower == 0 {
-			lower = int64(max(1, b.config.Limits[i].LowestLimit))
-		}
-		over = max(over, l.Engine.Load().Charge(m[i].word, h, n, unheld, holds, lower))
+		over = max(over, l.Engine.Load().Charge(m[i].word, h, n, unheld, holds, l.charged(limit)))
 	}
 	s.settled += uint64(n)
 	s.overdraft += uint64(over)

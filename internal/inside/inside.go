@@ -17,6 +17,7 @@ type Parts struct {
 	Line   engine.Timeline
 	Now    func() (word int64, lag time.Duration)
 	Lower  func(limit int) int64 // the limit that a request's own comes to, 0 if it is below the lowest
+	Lowest int64                 // limit
 	TooLow *atomic.Uint64        // requests with limits below the lowest
 }
 
