@@ -51,25 +51,19 @@ func (e *Engine) Charge(word int64, h uint64, n, unheld, held, limit int64) (ove
 	r := e.fetch(asked, h)
 	defer r.s.mu.Unlock()
 	p := r.turn(asked)
-	var free int64
-	switch {
-	case r.IsBucket():
-		free = r.chargeTime(p, n, limit)
-	case r.wide():
-		entry := r.heavy.find(r.bucketOf(), r.h)
-		free = int64(r.certified(p, 1, limit, entry).Remaining)
-		r.countWide(p, n, entry)
-	default:
-		free = r.charge(p, n, limit, r.heavy.find(r.entries(), r.h))
+	if r.IsBucket() {
+		return max(0, unheld-max(0, r.chargeTime(p, n, limit)-held))
 	}
-	return max(0, unheld-max(0, free-held))
+	most := min(n, r.limit)
+	r.s.admitted += uint64(n - most)
+	return max(0, unheld-max(0, r.charge(p, most, limit)-held))
 }
 
 // Over tells what Charge would return of n units that nobody has held, at a position that may lie generations ahead, and
 // counts nothing.
 func (e *Engine) Over(p Position, h uint64, n, held, limit int64) (over int64) {
 	r := e.lock(h)
-	free := int64(r.peek(p, 1, limit).Remaining)
+	free := int64(r.peek(p, min(n, r.quota(limit)), limit).Remaining)
 	r.s.mu.Unlock()
 	return max(0, n-max(0, free-held))
 }
@@ -82,18 +76,31 @@ func (e *Engine) fetch(p Position, h uint64) request {
 	return e.lock(h)
 }
 
-// charge is Charge for the count of a window. It returns what was free.
-func (r request) charge(p Position, n, limit int64, entry *uint64) (free int64) {
+// charge is Charge for a window. It returns what was free.
+func (r request) charge(p Position, n, limit int64) (free int64) {
+	entry := r.heavy.find(r.bucketOf(), r.h)
+	if r.wide() {
+		free = int64(r.certified(p, 1, limit, entry).Remaining)
+		r.countWide(p, n, entry)
+		return free
+	}
 	current, h := r.count(p.Generation, entry)
+	room := r.limit - current
 	var u usage
 	var at place
 	if !r.beside.Load() {
 		u = r.usage(p, current, entry, all, false)
-	} else {
-		u, at = r.usageBeside(p, n, limit, current, entry, all)
+	} else if u, at = r.usageBeside(p, n, limit, current, entry, all); at.block == nil {
+		room -= r.former(p.Generation)
 	}
 	free = u.free - (r.limit - limit)
-	counted := min(n, r.limit-current)
+	if n > free && r.Spares() {
+		if v, ok := r.spared(p, min(n, limit), limit, entry); ok {
+			r.admitSpared(p, entry, h, current, n)
+			return int64(v.Remaining)
+		}
+	}
+	counted := max(0, min(n, room))
 	r.s.admitted += uint64(n - counted)
 	if counted == 0 {
 		return free
