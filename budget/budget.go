@@ -19,11 +19,12 @@ import (
 
 // Config says what a [Budget] limits and how large it is. All fields must be set.
 type Config struct {
-	// Limits are those that a key must keep at once, 1 … 8, such as that of a minute and that of a day: each as for
+	// Limits are those that a key must keep at once, 1 … 4, such as that of a minute and that of a day: each as for
 	// sketchlimit.New. Overload must be Deny. The first one's Hash and Seed say how keys are hashed. A Clock, if there is one, must be that of
 	// all of them.
 	Limits []sketchlimit.Config
-	// InFlight is how many holds, of all keys together, may be open at once, 1 … 1<<24. What comes beyond is denied.
+	// InFlight is how many holds, of all keys together, may be open at once, 1 … 1<<24. Up to there none is denied for want
+	// of room; beyond, more and more are, and at one and a quarter times as many all are.
 	InFlight int
 	// HoldFor is how long a hold may stay open after it was made or extended, at least 1ms: then it is settled in full.
 	HoldFor time.Duration
@@ -34,7 +35,7 @@ type Config struct {
 //
 // What is settled is counted by sketches, as a sketchlimit.Limiter does; so a request may be denied wrongly, and
 // Stats().Limits says how often. What is held is counted exactly. The memory is fixed when a Budget is built: that of the
-// limiters, and about 64 bytes for each hold that may be open.
+// limiters, and about 75 bytes for each hold that may be open.
 //
 // A Budget is made by [New], and safe for concurrent use. Its methods allocate nothing, [Budget.Stats] and those of
 // snapshots aside.
@@ -46,7 +47,6 @@ type Budget struct {
 	shards []shard
 	keys   held.Table // of all shards, perShard each
 	holds  []hold
-	room   room
 	swept  atomic.Uint64 // shards, by those who found no room
 
 	perShard int
@@ -56,31 +56,40 @@ type Budget struct {
 type limit struct {
 	*sketchlimit.Limiter
 	inside.Parts
+	whole int64 // Config.Limit
+}
+
+// at returns the limit of a request, 0 if its own is below the lowest.
+func (l *limit) at(own int) int64 {
+	if own == 0 {
+		return l.whole
+	}
+	return l.Lower(own)
 }
 
 // charged returns the limit that units count at: the lowest if the request's own is below that.
 func (l *limit) charged(limit int) int64 {
-	if lower := l.Lower(limit); lower > 0 {
+	if lower := l.at(limit); lower > 0 {
 		return lower
 	}
 	return l.Lowest
 }
 
 const (
-	maxLimits   = 8
+	maxLimits   = 4
 	maxInFlight = 1 << 24
 	leastHold   = time.Millisecond
 	// holdsPerShard leaves a shard's keys, if each of them has one hold, far from all entries of its table: where the mean
 	// is 256, there are more than 384 with a chance of 6e-14.
 	holdsPerShard = 256
+	// spareHolds is the part of InFlight that there are more places: so a shard mostly has one of its own.
+	spareHolds = 4
 	// busy is the RetryAfter where only holds are in the way: nobody knows when they are settled.
 	busy = time.Second
 )
 
 // never is before all times.
-var never = [maxLimits]int64{
-	math.MinInt64, math.MinInt64, math.MinInt64, math.MinInt64, math.MinInt64, math.MinInt64, math.MinInt64, math.MinInt64,
-}
+var never = [maxLimits]int64{math.MinInt64, math.MinInt64, math.MinInt64, math.MinInt64}
 
 // New returns a Budget with nothing held and nothing settled. Its errors name the field of the Config, its value and what
 // is allowed.
@@ -98,15 +107,16 @@ func New(c Config) (*Budget, error) {
 		config: c,
 		shards: make([]shard, shards),
 		keys:   held.Room[held.Entry](c.InFlight, shards),
-		holds:  make([]hold, c.InFlight),
-	}
-	for place := range b.holds {
-		b.give(uint64(place), uint32(place))
+		holds:  make([]hold, c.InFlight+c.InFlight/spareHolds),
 	}
 	b.perShard = len(b.keys) / shards
 	for i := range b.shards {
 		b.shards[i].id = uint64(i + 1)
 		b.shards[i].seen = never
+		b.shards[i].expires = math.MaxInt64
+	}
+	for place := range b.holds { // neighbours to one shard: those that expire one after the other are read together
+		b.shards[place*shards/len(b.holds)].give(b.holds, uint32(place))
 	}
 	b.use(limits)
 	return b, nil
@@ -137,7 +147,7 @@ func newLimits(configs []sketchlimit.Config) ([]limit, error) {
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("Limits[%d]: %w", i, err), closeAll(limits))
 		}
-		limits = append(limits, limit{l, inside.Of(l)})
+		limits = append(limits, limit{l, inside.Of(l), int64(c.Limit)})
 	}
 	return limits, nil
 }
@@ -235,11 +245,11 @@ func (b *Budget) shard(h uint64) (*shard, held.Table) {
 	return &b.shards[i], b.keys[i*b.perShard:][:b.perShard]
 }
 
-// fetch begins to fetch from memory what a request of a key reads, all at once: it lies in a dozen places. p is one more.
-func (b *Budget) fetch(h uint64, m *moment, p unsafe.Pointer) {
+// fetch begins to fetch from memory what a request of a key reads, all at once: it lies in a dozen places.
+func (b *Budget) fetch(h uint64, m *moment) {
 	s, keys := b.shard(h)
-	shard, key := unsafe.Pointer(s), unsafe.Pointer(&keys[keys.Home(h)])
-	prefetch.Lines(shard, key, p, shard, key, p, unsafe.Pointer(&s.sums))
+	shard, key, sums := unsafe.Pointer(s), unsafe.Pointer(&keys[keys.Home(h)]), unsafe.Pointer(&s.sums)
+	prefetch.Lines(shard, key, sums, shard, key, sums, sums)
 	for i := range b.limits {
 		l := &b.limits[i]
 		l.Engine.Load().Prefetch(h, l.Line.Generation(m[i].word))

@@ -5,7 +5,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-	"unsafe"
 
 	"github.com/sketchlimit/sketchlimit"
 	"github.com/sketchlimit/sketchlimit/internal/engine"
@@ -25,15 +24,15 @@ type Hold struct {
 	place uint32
 }
 
-// hold is the state of one, guarded by the lock of its key's shard; the id is written under it, and read by whoever has a
-// Hold that may be settled.
+// hold is the state of one, guarded by the lock of its key's shard. Whoever has a Hold reads the id before the rest: if it is
+// another one, the place is that of another hold by now, perhaps of another shard.
 type hold struct {
-	id           atomic.Uint64 // 0 where none is
+	id           atomic.Uint64
 	h            uint64
 	expires      int64  // unix time, ns
-	units        uint32 // held
+	units        uint32 // held; 0 of a hold that has ended
 	limit        uint32 // of the request's own, 0 if it had none
-	older, newer uint32 // holds of the shard by when they expire: places + 1, 0 for none
+	older, newer uint32 // holds of the shard by when they expire: places + 1, 0 for none; or newer is another free place
 }
 
 // shard is what the keys have in common whose hashes begin alike.
@@ -41,6 +40,8 @@ type shard struct {
 	mu             sync.Mutex
 	id             uint64 // of the last hold; each shard has ids of its own
 	oldest, newest uint32 // holds by when they expire: places + 1, 0 for none
+	expires        int64  // when the oldest does
+	free           uint32 // places: + 1, 0 for none
 	open, keys     int
 	seen           [maxLimits]int64 // latest time of a request for each limit, as a word
 	sums
@@ -64,15 +65,15 @@ func (s *shard) follow(b *Budget, m *moment) {
 // once. What is above the units held is counted as Charge does. It tells whether this call settled the hold: of all calls
 // for it and its copies, from any goroutines, the first one does, unless the hold has expired before.
 func (d Hold) Settle(n int) bool {
-	s, o := d.open()
+	s, o := d.at()
 	if o == nil {
 		return false
 	}
 	m := d.b.now()
-	d.b.fetch(d.h, &m, unsafe.Pointer(o))
+	d.b.fetch(d.h, &m)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if o.id.Load() != d.id {
+	if o.id.Load() != d.id || o.units == 0 {
 		return false
 	}
 	s.follow(d.b, &m)
@@ -86,14 +87,14 @@ func (d Hold) Settle(n int) bool {
 // it was.
 func (d Hold) Extend(n int) (v sketchlimit.Decision) {
 	v.RetryAfter = sketchlimit.Never
-	s, o := d.open()
+	s, o := d.at()
 	if o == nil {
 		return v
 	}
 	b, m := d.b, d.b.now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if o.id.Load() != d.id {
+	if o.id.Load() != d.id || o.units == 0 {
 		return v
 	}
 	s.follow(b, &m)
@@ -117,12 +118,17 @@ func (d Hold) Extend(n int) (v sketchlimit.Decision) {
 
 // Open tells whether the hold has neither been settled nor expired.
 func (d Hold) Open() bool {
-	_, o := d.open()
-	return o != nil
+	s, o := d.at()
+	if o == nil {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return o.id.Load() == d.id && o.units > 0
 }
 
-// open returns the shard and the state of a hold that was open just now, or nil.
-func (d Hold) open() (*shard, *hold) {
+// at returns the shard and the state of a hold, or nil if it was another one's just now.
+func (d Hold) at() (*shard, *hold) {
 	if d.b == nil || d.b.holds[d.place].id.Load() != d.id {
 		return nil, nil
 	}
@@ -133,7 +139,7 @@ func (d Hold) open() (*shard, *hold) {
 // hold is Hold and Do.
 func (b *Budget) hold(r *sketchlimit.Request, n int) (Hold, sketchlimit.Decision) {
 	h, m := b.hash(r), b.now()
-	b.fetch(h, &m, unsafe.Pointer(&b.room[h%uint64(len(b.room))]))
+	b.fetch(h, &m)
 	d, v, full := b.holdAt(h, r, n, &m)
 	if full && b.sweep(m) {
 		d, v, full = b.holdAt(h, r, n, &m)
@@ -169,7 +175,7 @@ func (b *Budget) holdAt(h uint64, r *sketchlimit.Request, n int, m *moment) (d H
 	}
 	place, ok := uint32(0), e.Units > 0 || s.keys < len(keys)-1 // the last entry stays free
 	if ok {
-		place, ok = b.take(h)
+		place, ok = b.take(s, h)
 	}
 	if !ok {
 		v.Allowed, v.Remaining, v.RetryAfter = false, v.Remaining+n, busy
@@ -192,7 +198,8 @@ func (b *Budget) holdAt(h uint64, r *sketchlimit.Request, n int, m *moment) (d H
 // fits returns the decision on n units of a key beside those that it holds. It counts nothing.
 func (b *Budget) fits(h uint64, holds, n int64, limit int, m *moment) (tightest sketchlimit.Decision) {
 	for i := range b.limits {
-		l, lower := &b.limits[i], b.limits[i].Lower(limit)
+		l := &b.limits[i]
+		lower := l.at(limit)
 		if lower == 0 {
 			l.TooLow.Add(1)
 		}
@@ -262,8 +269,8 @@ func (b *Budget) settle(s *shard, o *hold, place uint32, n int, m *moment) {
 		keys.CloseGap(i)
 	}
 	b.unlink(s, o)
-	o.id.Store(0)
-	b.give(o.h, place)
+	o.units = 0
+	s.give(b.holds, place)
 }
 
 // mostExpired is how many holds one request settles that have expired. So requests take turns in it, and no more of them
@@ -282,14 +289,11 @@ func (b *Budget) expire(s *shard, m *moment) (some bool) {
 }
 
 func (b *Budget) expireOne(s *shard, m *moment) bool {
-	if s.oldest == 0 {
+	if s.expires > b.unix(m) {
 		return false
 	}
 	place := s.oldest - 1
 	o := &b.holds[place]
-	if o.expires > b.unix(m) {
-		return false
-	}
 	s.expired++
 	b.settle(s, o, place, int(o.units), m)
 	return true
@@ -303,7 +307,7 @@ func (b *Budget) link(s *shard, o *hold, place uint32) {
 		last.newer = place + 1
 		o.expires = max(o.expires, last.expires)
 	} else {
-		s.oldest = place + 1
+		s.oldest, s.expires = place+1, o.expires
 	}
 	s.newest = place + 1
 }
@@ -311,8 +315,10 @@ func (b *Budget) link(s *shard, o *hold, place uint32) {
 func (b *Budget) unlink(s *shard, o *hold) {
 	if o.older > 0 {
 		b.holds[o.older-1].newer = o.newer
+	} else if s.oldest = o.newer; o.newer > 0 {
+		s.expires = b.holds[o.newer-1].expires
 	} else {
-		s.oldest = o.newer
+		s.expires = math.MaxInt64
 	}
 	if o.newer > 0 {
 		b.holds[o.newer-1].older = o.older

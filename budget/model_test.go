@@ -271,7 +271,7 @@ func (p *play) hold() {
 		require.Equal(p, peeked, d, "step %d", p.step)
 	}
 	fits := int64(n) <= free
-	if len(p.holds) >= p.config.InFlight {
+	if len(p.holds) >= p.config.InFlight+p.config.InFlight/4 {
 		require.False(p, d.Allowed, "step %d: %d holds are open", p.step, len(p.holds))
 		return
 	}

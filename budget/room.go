@@ -1,38 +1,39 @@
 package budget
 
-import "sync"
+// A shard has the places of its holds that were settled for those to come, in a list that the holds' newer links. Where it
+// has none it takes one of another shard's: one key may have all of them.
 
-// room is the places of holds that are free, in parts with a lock of their own each: lists that the holds' newer links.
-// A hold takes one of its key's part or, where that has none, of another: one key may have all of them.
-type room [16]struct {
-	mu    sync.Mutex
-	first uint32   // place + 1, 0 for none
-	_     [52]byte // a cache line each
-}
-
-// take returns a free place, for a key's hash.
-func (b *Budget) take(h uint64) (place uint32, ok bool) {
-	for i := range uint64(len(b.room)) {
-		part := &b.room[(h+i)%uint64(len(b.room))]
-		part.mu.Lock()
-		if ok = part.first > 0; ok {
-			place = part.first - 1
-			part.first = b.holds[place].newer
-		}
-		part.mu.Unlock()
+// take returns a free place for a hold of a shard, which is that of a hash and whose lock is held. It looks at other shards that nobody has
+// locked, so that two which look at each other do not wait.
+func (b *Budget) take(s *shard, h uint64) (place uint32, ok bool) {
+	if place, ok = s.takePlace(b.holds); ok {
+		return place, true
+	}
+	for n := range uint64(len(b.shards)) {
 		if ok {
-			return place, true
+			break
+		}
+		other := &b.shards[(h+n)%uint64(len(b.shards))]
+		if other.mu.TryLock() {
+			place, ok = other.takePlace(b.holds)
+			other.mu.Unlock()
 		}
 	}
-	return 0, false
+	return place, ok
 }
 
-// give makes a place free that a key has had, by its hash.
-func (b *Budget) give(h uint64, place uint32) {
-	part := &b.room[h%uint64(len(b.room))]
-	part.mu.Lock()
-	b.holds[place].newer, part.first = part.first, place+1
-	part.mu.Unlock()
+func (s *shard) takePlace(holds []hold) (place uint32, ok bool) {
+	if s.free == 0 {
+		return 0, false
+	}
+	place = s.free - 1
+	s.free = holds[place].newer
+	return place, true
+}
+
+// give makes a place free.
+func (s *shard) give(holds []hold, place uint32) {
+	holds[place].newer, s.free = s.free, place+1
 }
 
 // mostSwept is how many shards a request looks at that finds no room.
@@ -41,8 +42,7 @@ const mostSwept = 16
 // sweep settles holds that have expired in some shards, other ones each time, and tells whether there were any.
 func (b *Budget) sweep(now moment) (some bool) {
 	for range min(mostSwept, len(b.shards)) {
-		s := &b.shards[b.swept.Add(1)%uint64(len(b.shards))]
-		m := now
+		m, s := now, &b.shards[b.swept.Add(1)%uint64(len(b.shards))]
 		s.mu.Lock()
 		s.follow(b, &m)
 		some = b.expire(s, &m) || some

@@ -12,7 +12,7 @@ import (
 // The shard turns as for a decision: what is admitted here is counted later, and must not find an earlier generation.
 func (e *Engine) Fits(word int64, h uint64, held, n, limit int64) Verdict {
 	asked := e.Unpack(word)
-	r := e.fetch(asked, h)
+	r := e.lock(h)
 	defer r.s.mu.Unlock()
 	p := r.turn(asked)
 	quota := r.quota(limit)
@@ -48,7 +48,7 @@ func (r request) lookAt(p Position, n, limit, used int64) {
 // A window remembers at most its limit of a key in one generation, and a bucket at most as many units of debt as it holds.
 func (e *Engine) Charge(word int64, h uint64, n, unheld, held, limit int64) (over int64) {
 	asked := e.Unpack(word)
-	r := e.fetch(asked, h)
+	r := e.lock(h)
 	defer r.s.mu.Unlock()
 	p := r.turn(asked)
 	if r.IsBucket() {
@@ -66,14 +66,6 @@ func (e *Engine) Over(p Position, h uint64, n, held, limit int64) (over int64) {
 	free := int64(r.peek(p, min(n, r.quota(limit)), limit).Remaining)
 	r.s.mu.Unlock()
 	return max(0, n-max(0, free-held))
-}
-
-// fetch is lock that first begins to fetch from memory what is read then.
-func (e *Engine) fetch(p Position, h uint64) request {
-	if e.far {
-		e.request(e.Shard(h), h).prefetch(p.Generation, false)
-	}
-	return e.lock(h)
 }
 
 // charge is Charge for a window. It returns what was free.
