@@ -61,7 +61,7 @@ func bucket(limit int, window time.Duration) sketchlimit.Config {
 // A request that finds no room looks for holds that have expired in other shards, and is counted once.
 func TestSweepFindsRoom(t *testing.T) {
 	b := with(t, 1024, time.Minute, fixed(2000, time.Hour)) // 4 shards
-	for range 1280 { // a quarter more than there need be room for
+	for range 1280 {                                        // a quarter more than there need be room for
 		b.must("hot", 1)
 	}
 	_, d := b.Hold("new", 7)

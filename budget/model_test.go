@@ -19,7 +19,7 @@ import (
 )
 
 var (
-	steps = flag.Int("steps", 300_000/testkit.Slowdown, "steps of random histories")
+	steps = flag.Int("steps", 500_000/testkit.Slowdown, "steps of random histories")
 	seed  = flag.Uint64("seed", 1, "of the first history")
 	kind  = flag.Int("kind", -1, "of budget; -1 for all")
 )
@@ -104,7 +104,7 @@ func newPlay(t *testing.T, kind int, seed uint64) *play {
 	bucket := false
 	for _, c := range k.limits {
 		c.Seed, c.Clock = seed, func() time.Time { return p.now }
-		if c.MemoryBytes = 1 << 20; k.crowded {
+		if c.MemoryBytes = 128 << 10; k.crowded {
 			c.MemoryBytes, p.keys = 8<<10, 2000
 		}
 		p.config.Limits = append(p.config.Limits, c)
@@ -128,7 +128,9 @@ func (p *play) build() *budget.Budget {
 }
 
 func (p *play) generation(i int) time.Duration {
-	l, err := sketchlimit.New(p.config.Limits[i])
+	c := p.config.Limits[i]
+	c.MemoryBytes, c.MaxMemoryBytes = 8<<10, 0
+	l, err := sketchlimit.New(c)
 	require.NoError(p, err)
 	defer l.Close()
 	line := inside.Of(l).Line
@@ -151,7 +153,7 @@ func (p *play) run(n int) {
 			p.charge()
 		case i < 36:
 			p.again()
-		case i < 37:
+		case i < 37 && p.IntN(10) == 0:
 			p.stats()
 		case i == 39 && p.IntN(20) == 0 && p.config.Limits[0].MaxMemoryBytes == 0:
 			p.restore()
