@@ -178,14 +178,21 @@ func (b *Budget) use(limits []limit) {
 // the way, or where InFlight holds are open.
 func (b *Budget) Hold(key string, n int) (Hold, sketchlimit.Decision) {
 	r := sketchlimit.Request{Key: key}
-	return b.hold(&r, n)
+	return b.hold(&r, n, nil)
 }
 
 // Do is [Budget.Hold] for requests that it cannot say, see sketchlimit.Request: each limit holds the request against the
 // lower of its own and the request's. With Peek nothing is held, and Remaining is what is free without the request. Its Time
 // is not used: holds are settled later, by the clock.
 func (b *Budget) Do(r sketchlimit.Request) (Hold, sketchlimit.Decision) {
-	return b.hold(&r, units(&r))
+	return b.hold(&r, units(&r), nil)
+}
+
+// DoEach is [Budget.Do], and sets the decision of each limit: each must be as long as Config.Limits. Allowed tells whether
+// this limit admits, whatever the others do. If one refuses, nothing is held, and Remaining is what is free without the
+// request.
+func (b *Budget) DoEach(r sketchlimit.Request, each []sketchlimit.Decision) (Hold, sketchlimit.Decision) {
+	return b.hold(&r, units(&r), each)
 }
 
 // Charge counts n units of the key, now, that were not held, whether they fit or not. It returns how many of them did not
@@ -206,6 +213,14 @@ func (b *Budget) Held(key string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return int(keys[keys.Find(h)].Units)
+}
+
+// Windows returns the span that each limit is meant for, in the order of Config.Limits.
+func (b *Budget) Windows() (list []time.Duration) {
+	for i := range b.limits {
+		list = append(list, b.limits[i].Window())
+	}
+	return list
 }
 
 // Close closes the limiters, see sketchlimit.Limiter.Close. It never fails.

@@ -179,7 +179,7 @@ func (r *race) close() (s raceSums, stats budget.Stats) {
 			n := one.settled.Load()
 			require.LessOrEqual(r, n, int32(1), "settled twice")
 			switch {
-			case one.Open():
+			case one.Units() > 0:
 				require.Zero(r, n)
 				require.False(r, one.freed)
 				s.open++

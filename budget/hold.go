@@ -100,7 +100,7 @@ func (d Hold) Extend(n int) (v sketchlimit.Decision) {
 	s.follow(b, &m)
 	_, keys := b.shard(d.h)
 	e := &keys[keys.Find(d.h)]
-	if v = b.fits(d.h, e.Units, int64(n), int(o.limit), &m); n == 0 {
+	if v = b.fits(d.h, e.Units, int64(n), int(o.limit), &m, nil); n == 0 {
 		v.Allowed, v.RetryAfter = true, 0
 	}
 	if !v.Allowed {
@@ -116,15 +116,18 @@ func (d Hold) Extend(n int) (v sketchlimit.Decision) {
 	return v
 }
 
-// Open tells whether the hold has neither been settled nor expired.
-func (d Hold) Open() bool {
+// Units returns what is held, with what it was extended by; 0 if the hold has been settled or has expired.
+func (d Hold) Units() int {
 	s, o := d.at()
 	if o == nil {
-		return false
+		return 0
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return o.id.Load() == d.id && o.units > 0
+	if o.id.Load() != d.id {
+		return 0
+	}
+	return int(o.units)
 }
 
 // at returns the shard and the state of a hold, or nil if it was another one's just now.
@@ -136,13 +139,13 @@ func (d Hold) at() (*shard, *hold) {
 	return s, &d.b.holds[d.place]
 }
 
-// hold is Hold and Do.
-func (b *Budget) hold(r *sketchlimit.Request, n int) (Hold, sketchlimit.Decision) {
+// hold is Hold, Do and DoEach.
+func (b *Budget) hold(r *sketchlimit.Request, n int, each []sketchlimit.Decision) (Hold, sketchlimit.Decision) {
 	h, m := b.hash(r), b.now()
 	b.fetch(h, &m)
-	d, v, full := b.holdAt(h, r, n, &m)
+	d, v, full := b.holdAt(h, r, n, &m, each)
 	if full && b.sweep(m) {
-		d, v, full = b.holdAt(h, r, n, &m)
+		d, v, full = b.holdAt(h, r, n, &m, each)
 	}
 	if full {
 		s, _ := b.shard(h)
@@ -151,18 +154,33 @@ func (b *Budget) hold(r *sketchlimit.Request, n int) (Hold, sketchlimit.Decision
 		s.noRoom += uint64(n)
 		s.mu.Unlock()
 	}
+	if each != nil && (r.Peek || !v.Allowed) {
+		unheld(each, n)
+		each[v.By] = v
+	}
 	return d, v
 }
 
+// unheld makes decisions those on a request that holds nothing: Remaining is what is free without it.
+func unheld(each []sketchlimit.Decision, n int) {
+	for i := range each {
+		if each[i].Allowed {
+			each[i].Remaining += n
+		}
+	}
+}
+
 // holdAt is hold at a moment, and tells whether there was no room. What has found none is yet to be counted.
-func (b *Budget) holdAt(h uint64, r *sketchlimit.Request, n int, m *moment) (d Hold, v sketchlimit.Decision, full bool) {
+func (b *Budget) holdAt(
+	h uint64, r *sketchlimit.Request, n int, m *moment, each []sketchlimit.Decision,
+) (d Hold, v sketchlimit.Decision, full bool) {
 	s, keys := b.shard(h)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.follow(b, m)
 	b.expire(s, m)
 	e := &keys[keys.Find(h)]
-	v = b.fits(h, e.Units, int64(n), r.Limit, m)
+	v = b.fits(h, e.Units, int64(n), r.Limit, m, each)
 	if r.Peek {
 		if v.Allowed {
 			v.Remaining += n
@@ -195,8 +213,11 @@ func (b *Budget) holdAt(h uint64, r *sketchlimit.Request, n int, m *moment) (d H
 	return Hold{b, h, s.id, place}, v, false
 }
 
-// fits returns the decision on n units of a key beside those that it holds. It counts nothing.
-func (b *Budget) fits(h uint64, holds, n int64, limit int, m *moment) (tightest sketchlimit.Decision) {
+// fits returns the decision on n units of a key beside those that it holds, and sets that of each limit, if each is not
+// nil. It counts nothing.
+func (b *Budget) fits(
+	h uint64, holds, n int64, limit int, m *moment, each []sketchlimit.Decision,
+) (tightest sketchlimit.Decision) {
 	for i := range b.limits {
 		l := &b.limits[i]
 		lower := l.at(limit)
@@ -208,11 +229,15 @@ func (b *Budget) fits(h uint64, holds, n int64, limit int, m *moment) (tightest 
 			v.RetryAfter = busy
 		}
 		v = v.After(m[i].lag)
+		d := sketchlimit.Decision{
+			Allowed: v.Allowed, Limit: int(lower), Remaining: v.Remaining,
+			RetryAfter: v.RetryAfter, ResetAfter: v.ResetAfter, By: i,
+		}
+		if each != nil {
+			each[i] = d
+		}
 		if i == 0 || v.Tighter(verdict(&tightest)) {
-			tightest = sketchlimit.Decision{
-				Allowed: v.Allowed, Limit: int(lower), Remaining: v.Remaining,
-				RetryAfter: v.RetryAfter, ResetAfter: v.ResetAfter, By: i,
-			}
+			tightest = d
 		}
 	}
 	return tightest
