@@ -12,14 +12,17 @@
 // several keys, and on requests at the same time. A [Ladder] of them limits the networks of an
 // address as well as the address.
 //
+// [NewBudget] limits what shows its cost only afterwards, such as bytes of responses: a request holds what it may cost
+// while it is handled, and settles what it did cost.
+//
 // A request that the limiter admits goes to the next handler, with the ResponseWriter
-// unchanged. A request that it denies is answered with 429 and the time to wait. Both
+// unchanged, budgets aside. A request that it denies is answered with 429 and the time to wait. Both
 // responses carry the fields RateLimit-Policy and RateLimit of
 // draft-ietf-httpapi-ratelimit-headers-10, see [Fields]. If several of these middlewares are
 // used one behind the other, each adds its own policy to the fields; give them names, see
 // [Name].
 //
-// A request costs at most one allocation, and none without header fields.
+// A request costs at most one allocation, and none without header fields; with a budget two more.
 //
 // Package grpclimit, a module of its own, has these middlewares in front of gRPC services.
 package httplimit

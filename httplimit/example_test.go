@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/budget"
 	"github.com/sketchlimit/sketchlimit/httplimit"
 	"github.com/sketchlimit/sketchlimit/inflight"
 )
@@ -131,6 +132,41 @@ func ExampleNewAll() {
 	fmt.Println("Ratelimit-Policy:", w.Header().Get("Ratelimit-Policy"))
 	// Output:
 	// Ratelimit-Policy: "second";q=10;w=1, "hour";q=500;w=3600, "at once";q=4;qu="concurrent-requests"
+}
+
+// At most 100,000 tokens a minute for each user. A handler tells what it has used in a field, which clients do not see.
+func ExampleNewBudget() {
+	tokens, err := budget.New(budget.Config{
+		Limits:   []sketchlimit.Config{{Limit: 100_000, Window: time.Minute, Keys: 1000}},
+		InFlight: 1000,
+		HoldFor:  5 * time.Minute, // longer than any handler takes
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	limit, err := httplimit.NewBudget(httplimit.Spending{
+		Budget:    tokens,
+		Key:       httplimit.Header("X-User"),
+		AtMost:    func(*http.Request) int { return 60_000 },
+		Field:     "X-Tokens-Used",
+		HideField: true,
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	handler := limit(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Println("meanwhile:", tokens.Held(""), "held")
+		w.Header().Set("X-Tokens-Used", "1234")
+		fmt.Fprintln(w, "hello")
+	}))
+	w := httptest.NewRecorder()
+	handler.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	fmt.Println("Ratelimit:", w.Header().Get("RateLimit"))
+	fmt.Println("settled:", tokens.Stats().Settled)
+	// Output:
+	// meanwhile: 60000 held
+	// Ratelimit: "default";r=40000;t=1
+	// settled: 1234
 }
 
 // section returns what stands in a file after begin and before end.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/budget"
 	"github.com/sketchlimit/sketchlimit/inflight"
 )
 
@@ -26,6 +27,7 @@ type Limiter interface {
 type middleware struct {
 	decider Decider
 	cost    func(*http.Request) int // nil: 1
+	spender *spender                // of NewBudget
 	skip    []func(*http.Request) bool
 	shadow  bool
 	fields  Fields
@@ -70,6 +72,9 @@ func NewPolicies(decider Decider, options ...Option) (func(http.Handler) http.Ha
 	}
 	m := &middleware{decider: decider, fields: Standard, refuse: refuse}
 	m.pool.New = func() any { return new(scratch) }
+	if p, ok := decider.(*spender); ok {
+		m.spender, m.cost = p, p.AtMost
+	}
 	for i, option := range options {
 		if option == nil {
 			return nil, fmt.Errorf("httplimit: option %d nil, must be one", i)
@@ -112,9 +117,12 @@ func checkPolicy(name string) error {
 
 // Cost sets how many units a request takes, 1 otherwise. 0 passes and is not counted. A
 // cost that no wait makes admissible, below 0 or above the limit, is refused without
-// Retry-After. The function must be safe for concurrent use.
+// Retry-After. It does not go with [NewBudget]. The function must be safe for concurrent use.
 func Cost(cost func(*http.Request) int) Option {
 	return func(m *middleware) error {
+		if m.spender != nil {
+			return errors.New("Cost, goes not with NewBudget: use AtMost")
+		}
 		m.cost = cost
 		return given("Cost", cost != nil)
 	}
@@ -235,7 +243,7 @@ const maxScratch = 4 << 10
 
 func (m *middleware) free(s *scratch) {
 	if cap(s.Keys) <= maxScratch {
-		s.Policies, s.Keys = s.Policies[:0], s.Keys[:0]
+		s.Policies, s.Keys, s.spent = s.Policies[:0], s.Keys[:0], budget.Hold{}
 		m.pool.Put(s)
 	}
 }
@@ -274,7 +282,12 @@ func (m *middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 			return
 		}
 	}
+	hold := s.spent
 	m.free(s)
+	if hold != (budget.Hold{}) {
+		m.spender.serve(w, r, next, hold)
+		return
+	}
 	next.ServeHTTP(w, r)
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/budget"
 	"github.com/sketchlimit/sketchlimit/inflight"
 )
 
@@ -69,6 +70,7 @@ type Answer struct {
 	Memory any
 
 	holds []inflight.Hold // until the handler ends
+	spent budget.Hold     // until the handler ends, too
 }
 
 // Decider decides by any number of policies, see [NewPolicies]. It must be safe for

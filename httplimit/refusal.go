@@ -15,7 +15,7 @@ type Refuser interface {
 // refuse is the default answer to a request that policies do not admit: a problem (RFC
 // 9457) of the type that the draft registers, or text.
 func refuse(w http.ResponseWriter, r *http.Request, refusing []Policy) {
-	if own, ok := w.(Refuser); ok {
+	if own, ok := reach[Refuser](w); ok {
 		own.Refuse(refusing)
 		return
 	}
