@@ -155,14 +155,14 @@ func (b *Budget) hold(r *sketchlimit.Request, n int, each []sketchlimit.Decision
 		s.mu.Unlock()
 	}
 	if each != nil && (r.Peek || !v.Allowed) {
-		unheld(each, n)
+		without(each, n)
 		each[v.By] = v
 	}
 	return d, v
 }
 
-// unheld makes decisions those on a request that holds nothing: Remaining is what is free without it.
-func unheld(each []sketchlimit.Decision, n int) {
+// without makes decisions those on a request that holds nothing: Remaining is what is free without it.
+func without(each []sketchlimit.Decision, n int) {
 	for i := range each {
 		if each[i].Allowed {
 			each[i].Remaining += n
