@@ -61,7 +61,9 @@ func TestHistoriesAgainstExactBooks(t *testing.T) {
 					t.Logf("%s: -kind %d -seed %d -steps %d", kinds[k].name, k, s, each)
 				}
 			}()
-			newPlay(t, k, s).run(each)
+			p := newPlay(t, k, s)
+			defer func() { p.b.Close() }()
+			p.run(each)
 		}()
 	}
 }
@@ -123,7 +125,6 @@ func newPlay(t *testing.T, kind int, seed uint64) *play {
 func (p *play) build() *budget.Budget {
 	b, err := budget.New(p.config)
 	require.NoError(p, err)
-	p.Cleanup(func() { b.Close() })
 	return b
 }
 
@@ -425,6 +426,7 @@ func (p *play) restore() {
 		p.close(p.holds[0], at, p.holds[0].units)
 		p.expired++
 	}
+	p.b.Close()
 	p.b = next
 	for _, c := range p.config.Limits { // whose last key's time has been rounded up to a tick
 		p.exact = p.exact && c.Algorithm != sketchlimit.TokenBucket
