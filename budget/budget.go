@@ -174,8 +174,8 @@ func (b *Budget) use(limits []limit) {
 // the zero Hold, of which settling does nothing.
 //
 // The Decision is that of the tightest limit, Decision.By. Remaining is what is left beside what is held. RetryAfter is
-// the time until the same request passes if no more is held then than now. It is one second where holds alone are in
-// the way, or where InFlight holds are open.
+// the time until the same request passes if no more is held then than now; or, if that is too much beside it at any time,
+// if nothing is. It is one second where holds alone are in the way, or where InFlight holds are open.
 func (b *Budget) Hold(key string, n int) (Hold, sketchlimit.Decision) {
 	r := sketchlimit.Request{Key: key}
 	return b.hold(&r, n, nil)
@@ -184,6 +184,9 @@ func (b *Budget) Hold(key string, n int) (Hold, sketchlimit.Decision) {
 // Do is [Budget.Hold] for requests that it cannot say, see sketchlimit.Request: each limit holds the request against the
 // lower of its own and the request's. With Peek nothing is held, and Remaining is what is free without the request. Its Time
 // is not used: holds are settled later, by the clock.
+//
+// Requests of a key that are in flight at once must have the same limit where one of Limits is a token bucket: what is held
+// counts as so many units, but once it is settled one of a lower limit takes longer to flow back, see sketchlimit.Request.
 func (b *Budget) Do(r sketchlimit.Request) (Hold, sketchlimit.Decision) {
 	return b.hold(&r, units(&r), nil)
 }

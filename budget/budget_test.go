@@ -27,7 +27,7 @@ func with(t *testing.T, inFlight int, holdFor time.Duration, limits ...sketchlim
 	b := &bench{T: t, now: start}
 	for i := range limits {
 		limits[i].Seed, limits[i].Clock = 1, func() time.Time { return b.now }
-		if limits[i].Keys == 0 {
+		if limits[i].Keys == 0 && limits[i].MemoryBytes == 0 {
 			limits[i].MemoryBytes = 256 << 10
 		}
 	}

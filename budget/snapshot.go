@@ -3,7 +3,6 @@ package budget
 import (
 	"bufio"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -70,7 +69,7 @@ func (b *Budget) appendOpen(list []byte, s *shard) []byte {
 }
 
 // ReadFrom restores a snapshot, which is all there is to read from r, of a Budget with the same Limits, into one that
-// nobody has asked yet; no other method may be called meanwhile. Requests that were in flight when it was written are not
+// has held and counted nothing yet; no other method may be called meanwhile. Requests that were in flight when it was written are not
 // any more, so what they held is settled in full, now, as that of expired holds.
 //
 // Errors that wrap sketchlimit.ErrSnapshot tell why a snapshot was refused. The Budget is then as it was. ReadFrom
@@ -89,7 +88,9 @@ func (b *Budget) restore(in *blocks) (limits []limit, err error) {
 	head := make([]byte, len(snapshotName)+1)
 	in.read(head)
 	switch {
-	case in.err != nil || string(head[:len(snapshotName)]) != snapshotName:
+	case in.err != nil:
+		return nil, in.err
+	case string(head[:len(snapshotName)]) != snapshotName:
 		return nil, fmt.Errorf("%w: not of a budget", sketchlimit.ErrSnapshot)
 	case int(head[len(snapshotName)]) != len(b.limits):
 		return nil, fmt.Errorf("%w: of %d limits, must be of %d", sketchlimit.ErrSnapshotMismatch, head[len(snapshotName)], len(b.limits))
@@ -113,6 +114,9 @@ func (b *Budget) restore(in *blocks) (limits []limit, err error) {
 	if _, err := in.r.ReadByte(); err != io.EOF {
 		return limits, fmt.Errorf("%w: longer than it says", sketchlimit.ErrSnapshot)
 	}
+	if b.hasHeld() {
+		return limits, fmt.Errorf("%w: the budget has held or counted units already", sketchlimit.ErrSnapshot)
+	}
 	closeAll(b.limits)
 	b.use(limits)
 	m := b.now()
@@ -126,6 +130,20 @@ func (b *Budget) restore(in *blocks) (limits []limit, err error) {
 		b.count(s, h, int64(units), 0, 0, int(binary.LittleEndian.Uint32(open[12:])), &m)
 	}
 	return nil, nil
+}
+
+// hasHeld tells whether units have been held or counted, which a restored snapshot would forget.
+func (b *Budget) hasHeld() bool {
+	for i := range b.shards {
+		s := &b.shards[i]
+		s.mu.Lock()
+		has := s.open > 0 || s.settled > 0
+		s.mu.Unlock()
+		if has {
+			return true
+		}
+	}
+	return false
 }
 
 // holds reads the holds that were open, at most so many.
@@ -144,7 +162,10 @@ func (in *blocks) holds(most int) (open []byte, err error) {
 	}
 	in.last = false
 	in.read(sum)
-	if in.err != nil || len(open)%holdBytes != 0 || binary.LittleEndian.Uint64(sum) != xxhash.Sum64(open) {
+	if in.err != nil {
+		return nil, in.err
+	}
+	if len(open)%holdBytes != 0 || binary.LittleEndian.Uint64(sum) != xxhash.Sum64(open) {
 		return nil, fmt.Errorf("%w: damaged", sketchlimit.ErrSnapshot)
 	}
 	return open, nil
@@ -211,14 +232,15 @@ func (b *blocks) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (b *blocks) read(p []byte) {
+func (b *blocks) read(p []byte) (n int) {
 	if b.err == nil {
-		var n int
-		if n, b.err = io.ReadFull(b.r, p); errors.Is(b.err, io.EOF) {
-			b.err = io.ErrUnexpectedEOF
-		}
+		n, b.err = io.ReadFull(b.r, p)
 		b.n += int64(n)
+		if b.err == io.EOF || b.err == io.ErrUnexpectedEOF {
+			b.err = fmt.Errorf("%w: damaged: ends after %d bytes", sketchlimit.ErrSnapshot, b.n)
+		}
 	}
+	return n
 }
 
 // Read implements [io.Reader]: it ends where the list does.
@@ -237,8 +259,7 @@ func (b *blocks) Read(p []byte) (int, error) {
 	if b.last {
 		return 0, io.EOF
 	}
-	n := min(len(p), b.left)
-	b.read(p[:n])
+	n := b.read(p[:min(len(p), b.left)])
 	b.left -= n
 	return n, b.err
 }
