@@ -111,8 +111,11 @@ func (b *Budget) restore(in *blocks) (limits []limit, err error) {
 		}
 		in.last = false
 	}
-	if _, err := in.r.ReadByte(); err != io.EOF {
+	switch _, err := in.r.ReadByte(); {
+	case err == nil:
 		return limits, fmt.Errorf("%w: longer than it says", sketchlimit.ErrSnapshot)
+	case err != io.EOF:
+		return limits, err
 	}
 	if b.hasHeld() {
 		return limits, fmt.Errorf("%w: the budget has held or counted units already", sketchlimit.ErrSnapshot)
