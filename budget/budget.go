@@ -231,10 +231,21 @@ func (b *Budget) Close() error { return closeAll(b.limits) }
 
 // MemoryBytes returns the memory that the Budget takes of the heap, everything included.
 func (b *Budget) MemoryBytes() int {
-	bytes := int(unsafe.Sizeof(*b)) + len(b.limits)*int(unsafe.Sizeof(limit{})) + len(b.shards)*int(unsafe.Sizeof(shard{})) +
-		len(b.keys)*int(unsafe.Sizeof(held.Entry{})) + len(b.holds)*int(unsafe.Sizeof(hold{}))
+	bytes := allocated[Budget](1) + allocated[limit](cap(b.limits)) + allocated[sketchlimit.Config](cap(b.config.Limits)) +
+		allocated[shard](len(b.shards)) + allocated[held.Entry](len(b.keys)) + allocated[hold](len(b.holds))
 	for i := range b.limits {
 		bytes += b.limits[i].Limiter.MemoryBytes()
+	}
+	return bytes
+}
+
+// allocated returns the bytes that an allocation of so many of a type takes. What the runtime rounds small ones up by does
+// not count.
+func allocated[of any](n int) int {
+	var one of
+	bytes := n * int(unsafe.Sizeof(one))
+	if bytes > 4<<10 {
+		bytes = engine.HeapBytes(bytes)
 	}
 	return bytes
 }
