@@ -25,8 +25,8 @@ func TestBadConfigsAreNamed(t *testing.T) {
 		holdFor  time.Duration
 		want     string
 	}{
-		{nil, 1, time.Second, "0 Limits, must be 1 … 8"},
-		{many, 1, time.Second, "9 Limits, must be 1 … 8"},
+		{nil, 1, time.Second, "0 Limits, must be 1 … 4"},
+		{many, 1, time.Second, "9 Limits, must be 1 … 4"},
 		{many[:1], 0, time.Second, "InFlight 0, must be 1 … 16777216"},
 		{many[:1], -1, time.Second, "InFlight -1, must be 1 … 16777216"},
 		{many[:1], 1<<24 + 1, time.Second, "InFlight 16777217, must be 1 … 16777216"},
@@ -54,10 +54,10 @@ func TestSteps(t *testing.T) {
 	a := b.must("a", 60)
 	_, d := b.Hold("a", 41)
 	require.Equal(t, sketchlimit.Decision{Limit: 100, Remaining: 40, RetryAfter: time.Second, ResetAfter: d.ResetAfter}, d, "holds alone are in the way")
-	require.True(t, a.Open())
+	require.True(t, a.Units() > 0)
 	require.Equal(t, 60, b.Held("a"))
 	require.True(t, a.Settle(25), "the rest is free at once")
-	require.False(t, a.Open())
+	require.False(t, a.Units() > 0)
 	require.Zero(t, b.Held("a"))
 	h, d := b.Hold("a", 75)
 	require.Equal(t, []any{true, 0}, []any{d.Allowed, d.Remaining})
@@ -83,7 +83,7 @@ func TestSteps(t *testing.T) {
 func TestZeroHold(t *testing.T) {
 	var h budget.Hold
 	require.False(t, h.Settle(1))
-	require.False(t, h.Open())
+	require.False(t, h.Units() > 0)
 	require.Equal(t, sketchlimit.Decision{RetryAfter: sketchlimit.Never}, h.Extend(1))
 }
 
@@ -108,7 +108,7 @@ func TestCopiesAreOneHold(t *testing.T) {
 		for _, o := range append(old, h) {
 			require.False(t, o.Settle(1))
 			require.False(t, o.Extend(1).Allowed)
-			require.False(t, o.Open())
+			require.False(t, o.Units() > 0)
 		}
 		require.True(t, next.Settle(0))
 		old = append(old[max(0, len(old)-5):], h)
@@ -257,14 +257,14 @@ func TestExtend(t *testing.T) {
 		d := h.Extend(0)
 		require.Equal(t, []any{true, time.Duration(0)}, []any{d.Allowed, d.RetryAfter})
 		b.Stats()
-		require.True(t, h.Open())
+		require.True(t, h.Units() > 0)
 	}
-	require.False(t, other.Open())
+	require.False(t, other.Units() > 0)
 	b.now = b.now.Add(59*time.Second + 999*time.Millisecond)
 	require.False(t, h.Extend(1).Allowed, "renews nothing")
 	b.now = b.now.Add(time.Millisecond)
 	require.EqualValues(t, 2, b.Stats().Expired)
-	require.False(t, h.Open())
+	require.False(t, h.Units() > 0)
 	require.False(t, h.Extend(0).Allowed)
 	require.EqualValues(t, 100, b.Stats().Settled)
 }
@@ -277,7 +277,7 @@ func TestExpiry(t *testing.T) {
 	require.Zero(t, b.Stats().Expired)
 	b.now = b.now.Add(time.Hour)
 	require.Equal(t, 40, b.Held("a"), "nobody has noticed")
-	require.True(t, h.Open())
+	require.True(t, h.Units() > 0)
 	_, d := b.Hold("a", 61)
 	require.Equal(t, []any{false, 60, time.Hour - time.Minute + 1}, []any{d.Allowed, d.Remaining, d.RetryAfter})
 	require.False(t, h.Settle(0))
@@ -298,8 +298,8 @@ func TestExpiredHoldsTakeTurns(t *testing.T) {
 	}
 	open := func() (n int) {
 		for i, h := range holds {
-			if h.Open() {
-				require.True(t, i == len(holds)-1 || holds[i+1].Open(), "the oldest first")
+			if h.Units() > 0 {
+				require.True(t, i == len(holds)-1 || holds[i+1].Units() > 0, "the oldest first")
 				n++
 			}
 		}
@@ -328,10 +328,10 @@ func TestExpiryAfterTheClockSteppedBack(t *testing.T) {
 	second := b.must("a", 1)
 	b.now = b.now.Add(20*time.Minute + 59*time.Second)
 	b.Stats()
-	require.True(t, first.Open() && second.Open())
+	require.True(t, first.Units() > 0 && second.Units() > 0)
 	b.now = b.now.Add(time.Second)
 	b.Stats()
-	require.False(t, first.Open() || second.Open())
+	require.False(t, first.Units() > 0 || second.Units() > 0)
 	require.EqualValues(t, 2, b.Stats().Expired)
 }
 
@@ -362,7 +362,7 @@ func TestShardFullOfKeys(t *testing.T) {
 		require.LessOrEqual(t, b.Held(key), 4)
 	}
 	b.Stats()
-	require.False(t, again.Open())
+	require.False(t, again.Units() > 0)
 	require.True(t, h.Settle(5))
 	require.Equal(t, []any{0, int64(0), uint64(2*room + 2 + 5)}, []any{b.Stats().Open, b.Stats().Held, b.Stats().Settled})
 }
