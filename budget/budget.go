@@ -107,7 +107,7 @@ func New(c Config) (*Budget, error) {
 		config: c,
 		shards: make([]shard, shards),
 		keys:   held.Room[held.Entry](c.InFlight, shards),
-		holds:  make([]hold, c.InFlight+c.InFlight/spareHolds),
+		holds:  held.Filled[hold](c.InFlight + c.InFlight/spareHolds),
 	}
 	b.perShard = len(b.keys) / shards
 	for i := range b.shards {

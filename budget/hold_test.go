@@ -40,8 +40,8 @@ func TestBadConfigsAreNamed(t *testing.T) {
 		require.EqualError(t, err, "budget: "+c.want)
 		require.Nil(t, b)
 	}
-	eight := []sketchlimit.Config{one, one, one, one, one, one, one, one}
-	b, err := budget.New(budget.Config{Limits: eight, InFlight: 1, HoldFor: 1 << 61})
+	four := []sketchlimit.Config{one, one, one, one}
+	b, err := budget.New(budget.Config{Limits: four, InFlight: 1, HoldFor: 1 << 61})
 	require.NoError(t, err)
 	h, d := b.Hold("a", 100)
 	require.True(t, d.Allowed)

@@ -17,11 +17,15 @@ type Entry struct {
 }
 
 // Room returns places for so many in each of the parts. Half of them more let a walk end
-// soon and a draw find a free one; one more keeps a walk from not ending at all. What
-// the runtime would round the allocation up to is places, too.
+// soon and a draw find a free one; one more keeps a walk from not ending at all.
 func Room[place any](n, parts int) []place {
 	each := (n + parts - 1) / parts
-	places := slices.Grow([]place(nil), parts*(each+each/2+1))
+	return Filled[place](parts * (each + each/2 + 1))
+}
+
+// Filled returns n places, and as many more as the runtime rounds the allocation up to.
+func Filled[place any](n int) []place {
+	places := slices.Grow([]place(nil), n)
 	return places[:cap(places)]
 }
 
