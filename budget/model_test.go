@@ -3,8 +3,8 @@ package budget_test
 import (
 	"bytes"
 	"cmp"
+	"encoding/binary"
 	"flag"
-	"fmt"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -61,11 +61,35 @@ func TestHistoriesAgainstExactBooks(t *testing.T) {
 					t.Logf("%s: -kind %d -seed %d -steps %d", kinds[k].name, k, s, each)
 				}
 			}()
-			p := newPlay(t, k, s)
-			defer func() { p.b.Close() }()
-			p.run(each)
+			newPlay(t, k, s, rand.NewPCG(s, 7)).run(each)
 		}()
 	}
+}
+
+// FuzzHistories lets the bytes choose what happens.
+func FuzzHistories(f *testing.F) {
+	for kind := range kinds {
+		f.Add(byte(kind), bytes.Repeat([]byte("hold, settle, charge, extend; and the clock. "), kind+1))
+	}
+	f.Fuzz(func(t *testing.T, kind byte, choices []byte) {
+		source := &chosen{left: choices, Source: rand.NewPCG(1, 7)}
+		newPlay(t, int(kind)%len(kinds), 1, source).run(min(len(choices)/8, 500))
+	})
+}
+
+// chosen is a source of the numbers in bytes, and of others when they end.
+type chosen struct {
+	left []byte
+	rand.Source
+}
+
+func (c *chosen) Uint64() uint64 {
+	if len(c.left) < 8 {
+		return c.Source.Uint64()
+	}
+	n := binary.LittleEndian.Uint64(c.left)
+	c.left = c.left[8:]
+	return n
 }
 
 // play is one history.
@@ -82,6 +106,8 @@ type play struct {
 	tidy    bool // nothing is charged unheld or settled above
 	holds   []*entry
 	held    map[string]int64
+	lowest  int // limit of a request's own
+	tier    int // that of all requests if there is a bucket, in which units of another would flow back otherwise; or -1
 	over    uint64
 	expired uint64
 	settled uint64
@@ -93,18 +119,25 @@ type entry struct {
 	budget.Hold
 	key     string
 	units   int64
+	limit   int // of its own
 	expires int64
 	gone    bool
 }
 
-func newPlay(t *testing.T, kind int, seed uint64) *play {
+func newPlay(t *testing.T, kind int, seed uint64, source rand.Source) *play {
 	k := kinds[kind]
-	p := &play{T: t, Rand: rand.New(rand.NewPCG(seed, 7)), keys: 4, exact: !k.crowded, held: map[string]int64{}}
+	p := &play{T: t, Rand: rand.New(source), keys: 4, exact: !k.crowded, held: map[string]int64{}}
 	p.tidy = p.IntN(2) == 0
 	p.now = time.Unix(1_700_000_000, p.Int64N(1e9))
 	p.config = budget.Config{InFlight: 100, HoldFor: k.holdFor}
 	bucket := false
+	p.lowest = k.limits[0].Limit
 	for _, c := range k.limits {
+		p.lowest = min(p.lowest, c.Limit)
+	}
+	p.lowest, p.tier = max(1, p.lowest/10), -1
+	for _, c := range k.limits {
+		c.LowestLimit = p.lowest
 		c.Seed, c.Clock = seed, func() time.Time { return p.now }
 		if c.MemoryBytes = 128 << 10; k.crowded {
 			c.MemoryBytes, p.keys = 8<<10, 2000
@@ -115,8 +148,15 @@ func newPlay(t *testing.T, kind int, seed uint64) *play {
 	if bucket && p.exact { // of several keys of a shard, one has its last unit a tick late
 		p.keys = 1
 	}
+	if bucket {
+		p.tier = p.IntN(2) * (p.lowest + p.IntN(p.config.Limits[0].Limit))
+	}
 	p.b = p.build()
 	for i, c := range p.config.Limits {
+		if lower := p.lower(i, p.tier); c.Algorithm == sketchlimit.TokenBucket {
+			c.Burst = max(1, cmp.Or(c.Burst, c.Limit)*lower/c.Limit)
+			c.Limit = lower
+		}
 		p.books = append(p.books, books.New(c, p.generation(i)))
 	}
 	return p
@@ -129,16 +169,43 @@ func (p *play) build() *budget.Budget {
 }
 
 func (p *play) generation(i int) time.Duration {
-	c := p.config.Limits[i]
-	c.MemoryBytes, c.MaxMemoryBytes = 8<<10, 0
-	l, err := sketchlimit.New(c)
+	l, err := sketchlimit.New(p.config.Limits[i])
 	require.NoError(p, err)
 	defer l.Close()
 	line := inside.Of(l).Line
 	return time.Duration(line.Length())
 }
 
+// lower returns the limit that one of the budget's comes to for a request with a limit of its own.
+func (p *play) lower(i, limit int) int {
+	if whole := p.config.Limits[i].Limit; limit > 0 && limit < whole {
+		return limit
+	}
+	return p.config.Limits[i].Limit
+}
+
+// own returns a limit for a request, 0 for none.
+func (p *play) own() int {
+	switch {
+	case p.tier >= 0:
+		return p.tier
+	case p.IntN(3) > 0:
+		return 0
+	}
+	return p.lowest + p.IntN(p.config.Limits[0].Limit)
+}
+
+// freeOf returns the units of a key that one of the books has free at a limit of the request's own, beside what is held.
+func (p *play) freeOf(i int, at []int64, key string, limit int) int64 {
+	free := p.books[i].Free(at[i], key) - p.held[key]
+	if p.config.Limits[i].Algorithm != sketchlimit.TokenBucket { // whose books are of that limit
+		free -= int64(p.config.Limits[i].Limit - p.lower(i, limit))
+	}
+	return free
+}
+
 func (p *play) run(n int) {
+	defer func() { p.b.Close() }()
 	for p.step = range n {
 		if p.IntN(3) == 0 {
 			p.now = p.now.Add(p.jump())
@@ -194,241 +261,4 @@ func (p *play) see() (at []int64, expire int64) {
 		}
 	}
 	return at, at[shortest]
-}
-
-// expire settles what the budget does at each request: at most two holds.
-func (p *play) expire(at []int64, now int64) {
-	for range 2 {
-		if len(p.holds) == 0 || p.holds[0].expires > now {
-			return
-		}
-		p.close(p.holds[0], at, p.holds[0].units)
-		p.expired++
-	}
-}
-
-// close settles a hold in the books.
-func (p *play) close(e *entry, at []int64, n int64) {
-	over := int64(0)
-	for i, b := range p.books {
-		free := b.Free(at[i], e.key) - p.held[e.key]
-		b.Charge(at[i], e.key, n)
-		over = max(over, max(0, n-e.units)-max(0, free))
-	}
-	p.over += uint64(over)
-	p.settled += uint64(n)
-	p.held[e.key] -= e.units
-	e.gone = true
-	for i := range p.holds {
-		if p.holds[i] == e {
-			p.holds = append(p.holds[:i], p.holds[i+1:]...)
-			break
-		}
-	}
-}
-
-// add puts a hold behind all others that expire.
-func (p *play) add(e *entry, now int64) {
-	e.expires = now + int64(p.config.HoldFor)
-	if n := len(p.holds); n > 0 {
-		e.expires = max(e.expires, p.holds[n-1].expires)
-	}
-	p.holds = append(p.holds, e)
-}
-
-// free returns the units of a key that the books have free beside what is held.
-func (p *play) free(at []int64, key string) int64 {
-	free := int64(1 << 62)
-	for i, b := range p.books {
-		free = min(free, b.Free(at[i], key)-p.held[key])
-	}
-	return free
-}
-
-func (p *play) key() string { return fmt.Sprint(p.IntN(p.keys)) }
-
-// cost returns what a request may ask for: most times a little.
-func (p *play) cost() int {
-	limit := p.config.Limits[0].Limit
-	if b := cmp.Or(p.config.Limits[0].Burst, limit); p.IntN(5) == 0 {
-		return 1 + p.IntN(b+b/8+1)
-	}
-	return 1 + p.IntN(limit/20+1)
-}
-
-func (p *play) hold() {
-	key, n := p.key(), p.cost()
-	at, now := p.see()
-	p.expire(at, now)
-	free := p.free(at, key)
-	peeked := sketchlimit.Decision{}
-	if p.IntN(4) == 0 && len(p.holds) == 0 { // with nothing to expire, it says what Hold does
-		_, peeked = p.b.Do(sketchlimit.Request{Key: key, N: n, Peek: true})
-	}
-	hold, d := p.b.Hold(key, n)
-	if peeked.Limit > 0 {
-		if peeked.Allowed {
-			peeked.Remaining -= n
-		}
-		peeked.ResetAfter, d.ResetAfter = 0, 0
-		require.Equal(p, peeked, d, "step %d", p.step)
-	}
-	fits := int64(n) <= free
-	if len(p.holds) >= p.config.InFlight+p.config.InFlight/4 {
-		require.False(p, d.Allowed, "step %d: %d holds are open", p.step, len(p.holds))
-		return
-	}
-	if p.exact && fits != d.Allowed || !fits && d.Allowed {
-		require.Fail(p, "an answer", "step %d: %d units of %s, %d free, %d held: %+v", p.step, n, key, free, p.held[key], d)
-	}
-	if p.exact && fits {
-		require.EqualValues(p, free-int64(n), d.Remaining, "step %d", p.step)
-	}
-	beside := p.books[d.By].Free(at[d.By], key) - p.held[key]
-	require.LessOrEqual(p, int64(d.Remaining), max(0, beside), "step %d", p.step)
-	require.Equal(p, d.Allowed, hold.Units() > 0)
-	if !d.Allowed {
-		require.Positive(p, d.RetryAfter)
-		require.False(p, hold.Settle(1))
-		return
-	}
-	p.held[key] += int64(n)
-	p.add(&entry{Hold: hold, key: key, units: int64(n)}, now)
-	p.check(at, key)
-}
-
-// check is the promise.
-func (p *play) check(at []int64, key string) {
-	if !p.tidy {
-		return
-	}
-	for i, b := range p.books {
-		require.GreaterOrEqual(p, b.Free(at[i], key), p.held[key], "step %d, limit %d: %d held of %s", p.step, i, p.held[key], key)
-	}
-}
-
-func (p *play) any() *entry {
-	if len(p.holds) == 0 {
-		return nil
-	}
-	return p.holds[p.IntN(len(p.holds))]
-}
-
-func (p *play) settle() {
-	e := p.any()
-	if e == nil {
-		return
-	}
-	n := p.Int64N(e.units + 1)
-	if !p.tidy && p.IntN(4) == 0 {
-		n += int64(p.cost())
-	}
-	at, now := p.see()
-	p.close(e, at, n)
-	p.expire(at, now)
-	require.True(p, e.Settle(int(n)), "step %d", p.step)
-	require.False(p, e.Settle(int(n)), "step %d: twice", p.step)
-	require.False(p, e.Extend(1).Allowed, "step %d: after its end", p.step)
-	p.check(at, e.key)
-}
-
-func (p *play) extend() {
-	e, n := p.any(), int64(0)
-	if e == nil {
-		return
-	}
-	if p.IntN(3) > 0 {
-		n = int64(p.cost())
-	}
-	at, now := p.see()
-	free := p.free(at, e.key)
-	d := e.Extend(int(n))
-	fits := n == 0 || n <= free
-	if p.exact && fits != d.Allowed || !fits && d.Allowed {
-		require.Fail(p, "an answer", "step %d: %d units more of %s, %d free, %d held: %+v", p.step, n, e.key, free, p.held[e.key], d)
-	}
-	if !d.Allowed {
-		return
-	}
-	p.held[e.key] += n
-	e.units += n
-	for i := range p.holds {
-		if p.holds[i] == e {
-			p.holds = append(p.holds[:i], p.holds[i+1:]...)
-			break
-		}
-	}
-	p.add(e, now)
-	p.check(at, e.key)
-}
-
-func (p *play) charge() {
-	if p.tidy {
-		return
-	}
-	key, n := p.key(), p.cost()
-	at, now := p.see()
-	p.expire(at, now)
-	over := max(0, int64(n)-max(0, p.free(at, key)))
-	for i, b := range p.books {
-		b.Charge(at[i], key, int64(n))
-	}
-	got := int64(p.b.Charge(key, n))
-	if p.settled, p.over = p.settled+uint64(n), p.over+uint64(over); p.exact {
-		require.Equal(p, over, got, "step %d", p.step)
-	}
-	require.GreaterOrEqual(p, got, over, "step %d", p.step)
-}
-
-// again settles what is over, and what never was.
-func (p *play) again() {
-	require.False(p, budget.Hold{}.Settle(1))
-	require.False(p, budget.Hold{}.Extend(1).Allowed)
-}
-
-func (p *play) stats() {
-	at, now := p.see()
-	for len(p.holds) > 0 && p.holds[0].expires <= now {
-		p.close(p.holds[0], at, p.holds[0].units)
-		p.expired++
-	}
-	s, units := p.b.Stats(), int64(0)
-	for _, n := range p.held {
-		units += n
-	}
-	require.Equal(p, []any{len(p.holds), units, p.settled, p.expired}, []any{s.Open, s.Held, s.Settled, s.Expired}, "step %d", p.step)
-	if require.GreaterOrEqual(p, s.Overdraft, p.over); p.exact {
-		require.Equal(p, p.over, s.Overdraft)
-	}
-	if p.tidy {
-		require.Zero(p, s.Overdraft)
-	}
-	key := p.key()
-	require.EqualValues(p, p.held[key], p.b.Held(key))
-}
-
-// restore goes on with a budget that has read a snapshot: all that was held counts in full.
-func (p *play) restore() {
-	for i := range p.books {
-		if p.now.UnixNano() < p.latest[i] { // a snapshot from the future may be refused
-			return
-		}
-	}
-	var file bytes.Buffer
-	_, err := p.b.WriteTo(&file)
-	require.NoError(p, err)
-	next := p.build()
-	_, err = next.ReadFrom(&file)
-	require.NoError(p, err)
-	at, _ := p.see()
-	p.expired, p.settled, p.over = 0, 0, 0
-	for len(p.holds) > 0 {
-		p.close(p.holds[0], at, p.holds[0].units)
-		p.expired++
-	}
-	p.b.Close()
-	p.b = next
-	for _, c := range p.config.Limits { // whose last key's time has been rounded up to a tick
-		p.exact = p.exact && c.Algorithm != sketchlimit.TokenBucket
-	}
 }

@@ -4,7 +4,7 @@
 //
 //	go run ./internal/mutate [-run regexp]
 //
-// It runs the tests of the root, of internal/engine and of what lies below, of tune and of rules, without the race detector:
+// It runs the tests of the root, of internal/engine and of what lies below, of budget, tune and rules, without the race detector:
 // first the one that has noticed the mutant before, and if that passes all others, those that take long last. A mutant
 // that does not compile, or whose place is not found in the source exactly once, is an error and no proof.
 package main
@@ -130,6 +130,7 @@ func killedBy(dir, first string) (string, error) {
 		[]string{"./internal/engine", "./bloom", "./cms", "./rotating"},
 		[]string{"-skip", slow + "|" + foreign, "."},
 		[]string{"-run", slow, "."},
+		[]string{"./budget"},
 		[]string{"./tune"},
 		[]string{"-C", "rules", "."})
 	for _, arguments := range runs {
