@@ -31,6 +31,11 @@
 // algorithm, so they show the errors of the sketch alone. [Compare] shows something else:
 // what the exact algorithms themselves let through or refuse, compared with a sliding log.
 //
+// # Costs that show afterwards
+//
+// [ReplayBudget] compares ways to limit requests whose cost shows only when they end: what each of them overspends and
+// denies, by exact books. [Costs] makes such requests.
+//
 // # Long streams
 //
 // [Replay] judges every request. The others need many exact counts of every key at once. On

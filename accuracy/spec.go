@@ -193,7 +193,7 @@ func ParseWorkload(spec string, base Workload) (Workload, error) {
 	if more {
 		settings = append(settings, strings.Split(rest, ",")...)
 	}
-	given, err := w.apply(settings)
+	given, err := apply(w.fields(), settings)
 	if err != nil {
 		return Workload{}, fmt.Errorf("accuracy: workload %s: %w", w.Kind, err)
 	}
@@ -210,9 +210,8 @@ func ParseWorkload(spec string, base Workload) (Workload, error) {
 	return w, nil
 }
 
-// apply sets the fields of w from name=value pairs and tells which were named.
-func (w *Workload) apply(settings []string) (given map[string]bool, err error) {
-	fields := w.fields()
+// apply sets fields from name=value pairs and tells which were named.
+func apply(fields []field, settings []string) (given map[string]bool, err error) {
 	given = make(map[string]bool)
 	for _, s := range settings {
 		name, value, ok := strings.Cut(s, "=")
@@ -245,10 +244,12 @@ func unknownField(name string, fields []field) error {
 
 // String is the specification of w: ParseWorkload reads it back.
 func (w Workload) String() string {
-	var b strings.Builder
-	b.WriteString(string(w.Kind))
-	main := mainField[w.Kind]
-	fields := w.fields()
+	return specText(string(w.Kind), mainField[w.Kind], w.fields())
+}
+
+func specText(name, main string, fields []field) string {
+	b := new(strings.Builder)
+	b.WriteString(name)
 	for _, f := range fields {
 		if f.name == main {
 			b.WriteString(":" + f.text())
