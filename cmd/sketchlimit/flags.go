@@ -33,6 +33,8 @@ type options struct {
 	keys   int
 	rate   float64
 
+	budget bool
+
 	seed uint64
 	json bool
 	html string
@@ -62,9 +64,14 @@ func (o *options) register(f *pflag.FlagSet) {
 	f.Var(parsed(&o.workload, "", parseText), "workload", "replay made-up traffic, `KIND`[:parameter][,field=value…] as above"+
 		"\ne.g. --workload zipf:1.0,keys=1e6,requests=1e7")
 
-	f.Var(parsed(&o.limit, "", count(1, math.MaxInt32)), "limit", "`UNITS` per key and window (default 100; 10 for the trace carried along)"+
+	f.BoolVar(&o.budget, "budget", false, "compare ways to limit requests whose cost shows only when they end; a trace has the blocks of prompts "+
+		"then, --workload made-up answers, alone or to a trace's prompts"+
+		"\ne.g. --budget --workload lognormal:1,cap=1000")
+
+	f.Var(parsed(&o.limit, "", count(1, math.MaxInt32)), "limit", "`UNITS` per key and window (default 100; 10 for the trace carried along; "+
+		"with --budget 20,000, and 200,000 for traces)"+
 		"\ne.g. --limit 60")
-	f.Var(parsed(&o.window, "", parseWindow), "window", "`SPAN` that the limit is for (default 1m; 10m for the trace carried along)"+
+	f.Var(parsed(&o.window, "", parseWindow), "window", "`SPAN` that the limit is for (default 1m; 10m for the trace carried along, but not with --budget)"+
 		"\ne.g. --window 10m")
 	f.Var(parsed(&o.algorithm, "sliding", parseAlgorithm), "algorithm", "`NAME` of the rule: sliding (default) or fixed window, or token bucket"+
 		"\ne.g. --algorithm bucket")
@@ -86,7 +93,7 @@ func (o *options) register(f *pflag.FlagSet) {
 	f.Var(parsed(&o.seed, "1", parseSeed), "seed", "`NUMBER` that hashes and made-up traffic follow from; 0 draws one (default 1)"+
 		"\ne.g. --seed 7")
 	f.BoolVar(&o.json, "json", false, "print one JSON object instead of tables: source, config, replay, sweep, "+
-		"ablation, algorithms"+
+		"ablation, algorithms; with --budget source, config, costs, budget"+
 		"\ne.g. --json | jq .replay.false_denial_rate")
 	f.Var(parsed(&o.html, "", parseText), "html", "also write a page with tables and plots to `FILE`, which needs no other"+
 		"\ne.g. --html report.html")
@@ -95,12 +102,17 @@ func (o *options) register(f *pflag.FlagSet) {
 // check refuses flags that contradict each other.
 func (o *options) check() error {
 	both := func(a, b string) bool { return o.given(a) && o.given(b) }
+	if o.budget {
+		if err := o.checkBudget(); err != nil {
+			return err
+		}
+	}
 	switch {
-	case both("trace", "workload"):
+	case both("trace", "workload") && !o.budget:
 		return errors.New("--trace with --workload, only one of them may be given")
 	case o.given("format") && !o.given("trace"):
 		return fmt.Errorf("--format %s, goes with --trace only", o.format)
-	case both("speed", "workload"):
+	case both("speed", "workload") && !o.recorded():
 		return fmt.Errorf("--speed %g, goes with a trace, not with --workload", o.speed)
 	case both("memory", "keys"):
 		return errors.New("--memory with --keys, only one of them may be given")

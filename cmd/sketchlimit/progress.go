@@ -23,6 +23,7 @@ var (
 	stageSweep      = stage{"memory sweep", 9, 5}
 	stageAblation   = stage{"ablation", 3, 3}
 	stageAlgorithms = stage{"algorithms", 1, 14}
+	stageBudget     = stage{"budget", 1, 0}
 )
 
 // reporting is all that a report does.

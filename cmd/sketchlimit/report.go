@@ -55,12 +55,14 @@ func newReport() *cobra.Command {
 		Long: wrap(`Replay a trace or made-up traffic through a sketch limiter and the exact algorithm, and print `+
 			`what the limiter gets wrong, how that depends on its memory, and what each part of it is good for. `+
 			`Without --trace and --workload, a recorded trace that the program carries along is replayed.`, "") +
-			"\n\nWorkloads:\n  " + strings.Join(accuracy.Workloads(), "\n  "),
+			"\n\nWorkloads:\n  " + strings.Join(accuracy.Workloads(), "\n  ") +
+			"\nWith --budget:\n  " + strings.Join(accuracy.CostKinds(), "\n  "),
 		Example: strings.Join([]string{
 			"  sketchlimit report",
 			"  sketchlimit report --trace access.log.gz --limit 60 --window 1m",
 			"  zcat access.log.*.gz | sketchlimit report --trace - --html report.html",
 			"  sketchlimit report --workload zipf:1.0,keys=1e6,requests=1e7 --memory 2MiB",
+			"  sketchlimit report --budget --workload lognormal:1,cap=2000 --limit 40000",
 		}, "\n"),
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -88,6 +90,9 @@ func (o *options) report(ctx context.Context, in io.Reader, out, errOut io.Write
 			return failure{err}
 		}
 	}
+	if o.budget {
+		return o.reportBudget(ctx, in, out, errOut)
+	}
 	s, err := o.open(ctx, in)
 	if err != nil {
 		return err
@@ -101,7 +106,14 @@ func (o *options) report(ctx context.Context, in io.Reader, out, errOut io.Write
 	return o.print(r, out)
 }
 
-func (o *options) print(r *report, out io.Writer) error {
+// printed is what a report prints, beside its JSON form.
+type printed interface {
+	summary() string
+	sections() []section
+	page() (*page, error)
+}
+
+func (o *options) print(r printed, out io.Writer) error {
 	var text bytes.Buffer
 	if o.json {
 		e := json.NewEncoder(&text)

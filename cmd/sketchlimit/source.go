@@ -23,8 +23,8 @@ const (
 	embeddedWindow = 10 * time.Minute
 	embeddedMemory = 64 << 10
 	embeddedAbout  = "an hour of prompts to a language model service; " +
-		"a request is one block of a prompt, the key is its content. " +
-		"From Mooncake (FAST 2025), github.com/kvcache-ai/Mooncake, Apache-2.0, changed into lines of time and key"
+		"a request is one block of a prompt, the key is its content. " + embeddedOrigin
+	embeddedOrigin = "From Mooncake (FAST 2025), github.com/kvcache-ai/Mooncake, Apache-2.0, changed into lines of time and key"
 )
 
 //go:embed data/mooncake.tsv.gz
@@ -44,6 +44,13 @@ type stream struct {
 
 // defaults puts in what suits the stream, where the command line says nothing.
 func (o *options) defaults() {
+	if o.seed == 0 {
+		o.seed = drawSeed()
+	}
+	if o.budget {
+		o.budgetDefaults()
+		return
+	}
 	if !o.given("trace") && !o.given("workload") {
 		or(&o.limit, embeddedLimit)
 		or(&o.window, embeddedWindow)
@@ -53,9 +60,6 @@ func (o *options) defaults() {
 	}
 	or(&o.limit, 100)
 	or(&o.window, time.Minute)
-	if o.seed == 0 {
-		o.seed = drawSeed()
-	}
 }
 
 // drawSeed is a seed that the report can name, unlike one that a limiter draws.
