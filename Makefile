@@ -10,7 +10,7 @@ RACE := $(if $(shell command -v $$(go env CC) 2>/dev/null),-race)
 
 .PHONY: test $(MODULES:%=test/%) unraced lint strangers vuln fuzz mutate soak adversary attack bench bench-peers bench-overload \
 	bench-sketches bench-tune bench-floor bench-ordinary bench-traces bench-causes bench-live bench-http bench-snapshots report \
-	bench-redis bench-synced bench-envoy soak-envoy answers-envoy strict-sizes sizes sizing
+	bench-redis bench-synced bench-envoy bench-budget soak-envoy answers-envoy strict-sizes sizes sizing
 
 test: ## every test of every module, two modules at once: some wait for servers and clocks
 	@$(if $(RACE),,echo "no C compiler: testing without the race detector")
@@ -67,6 +67,9 @@ bench-peers: ## this library beside others, and its latencies; writes notes/peer
 
 bench-overload: ## beyond the plan, this library beside other limiters, for two hours; writes notes/overload.md
 	go run -C bench/peers ./overload -write ../../notes/overload.md -plot ../../notes/overload.png
+
+bench-budget: ## three ways to limit costs that show only afterwards, made-up ones and a trace's; writes notes/budgets.md
+	go run -C bench/peers ./budgets -write ../../notes/budgets.md
 
 bench-sketches: ## sketches of the literature as limiters, for an hour; writes notes/sketches.md
 	go run -C bench/sketches . -write ../../notes/sketches.md -plot ../../notes/sketches.png
