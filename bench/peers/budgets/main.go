@@ -61,7 +61,7 @@ func execute(args []string, out, progress io.Writer) error {
 	flags := flag.NewFlagSet("budgets", flag.ContinueOnError)
 	flags.SetOutput(progress)
 	var (
-		quick = flags.Bool("quick", false, "play a hundredth of the made-up requests, with one seed: to see that it works")
+		quick = flags.Bool("quick", false, "play a twentieth of the made-up requests, with one seed: to see that it works")
 		seeds = flags.Int("seeds", 10, "play each row with so many `seeds`")
 		trace = flags.String("trace", "../../cmd/sketchlimit/data/mooncake.tsv.gz", "the `file` with the blocks of prompts")
 		write = flags.String("write", "", "write the results between the markers of this Markdown `file`")
@@ -91,7 +91,7 @@ func execute(args []string, out, progress io.Writer) error {
 	}
 	ctx, end := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer end()
-	b := &bench{ctx: ctx, trace: prompts, seeds: *seeds, requests: 1_000_000, keys: 10_000,
+	b := &bench{ctx: ctx, trace: prompts, seeds: *seeds, requests: 200_000, keys: 2000,
 		progress: &page.Stamped{Writer: progress, Start: time.Now()}}
 	if *quick {
 		b.seeds, b.requests, b.keys = 1, 10_000, 100
