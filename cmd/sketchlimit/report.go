@@ -56,7 +56,8 @@ func newReport() *cobra.Command {
 			`what the limiter gets wrong, how that depends on its memory, and what each part of it is good for. `+
 			`Without --trace and --workload, a recorded trace that the program carries along is replayed.`, "") +
 			"\n\nWorkloads:\n  " + strings.Join(accuracy.Workloads(), "\n  ") +
-			"\nWith --budget:\n  " + strings.Join(accuracy.CostKinds(), "\n  "),
+			"\nWith --budget, answers that are estimated at cap and end at most, which is cap if not given:\n  " +
+			strings.Join(accuracy.CostKinds(), "\n  "),
 		Example: strings.Join([]string{
 			"  sketchlimit report",
 			"  sketchlimit report --trace access.log.gz --limit 60 --window 1m",
