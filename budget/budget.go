@@ -145,7 +145,7 @@ func newLimits(configs []sketchlimit.Config) ([]limit, error) {
 	for i, c := range configs {
 		l, err := sketchlimit.New(c)
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("Limits[%d]: %w", i, err), closeAll(limits))
+			return nil, errors.Join(fmt.Errorf("in Limits[%d]: %w", i, err), closeAll(limits))
 		}
 		limits = append(limits, limit{l, inside.Of(l), int64(c.Limit)})
 	}

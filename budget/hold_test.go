@@ -34,7 +34,7 @@ func TestBadConfigsAreNamed(t *testing.T) {
 		{many[:1], 1, time.Millisecond - 1, "HoldFor 999.999µs, must be 1ms … 640511h56m49.213693952s"},
 		{many[:1], 1, 1<<61 + 1, "HoldFor 640511h56m49.213693953s, must be 1ms … 640511h56m49.213693952s"},
 		{[]sketchlimit.Config{one, spare}, 1, time.Second, "Limits[1].Overload spare, must be deny"},
-		{[]sketchlimit.Config{one, one, bad}, 1, time.Second, "Limits[2]: sketchlimit: Limit 0, must be 1 … 2147483647"},
+		{[]sketchlimit.Config{one, one, bad}, 1, time.Second, "in Limits[2]: sketchlimit: Limit 0, must be 1 … 2147483647"},
 	} {
 		b, err := budget.New(budget.Config{Limits: c.limits, InFlight: c.inFlight, HoldFor: c.holdFor})
 		require.EqualError(t, err, "budget: "+c.want)

@@ -104,7 +104,7 @@ func (b *Budget) restore(in *blocks) (limits []limit, err error) {
 	}
 	for i := range limits {
 		if _, err := limits[i].ReadFrom(in); err != nil {
-			return limits, fmt.Errorf("Limits[%d]: %w", i, err)
+			return limits, fmt.Errorf("in Limits[%d]: %w", i, err)
 		}
 		if _, err := in.Read(make([]byte, 1)); err != io.EOF {
 			return limits, fmt.Errorf("%w: Limits[%d]: longer than it says", sketchlimit.ErrSnapshot, i)
