@@ -40,6 +40,7 @@ type WindowManager struct {
 	clock  func() time.Time
 	grid   int64         // ns; what runs reads the clock in whole multiples of it
 	step   time.Duration // a sixteenth of a generation
+	finer  time.Duration // by which the word follows callers that bring the time
 	word   atomic.Int64  // latest position that was seen, or unseen
 	turns  atomic.Uint64
 	ticks  atomic.Bool   // a goroutine is there to read the clock
@@ -73,6 +74,7 @@ func NewWindowManager(length time.Duration, clock func() time.Time) (*WindowMana
 		clock = func() time.Time { return start.Add(time.Since(start)) }
 	}
 	w := &WindowManager{line: engine.NewTimeline(length), clock: clock, grid: 1, step: max(1, length/16)}
+	w.finer = min(w.step, max(length/1024, Resolution))
 	w.word.Store(unseen)
 	return w, nil
 }
@@ -245,13 +247,14 @@ func (w *WindowManager) At(now time.Time) (generation int64, elapsed time.Durati
 }
 
 // reach makes a position's generation the latest if it is ahead, and otherwise returns what the position is taken as. Inside
-// the latest generation the word follows the positions in steps.
+// the latest generation the word follows the positions in small steps: Stats is as of the word.
 func (w *WindowManager) reach(p engine.Position) engine.Position {
 	for {
 		word := w.word.Load()
 		latest := w.line.Generation(word)
 		if word != unseen && p.Generation == latest {
-			if p.Elapsed-w.line.Unpack(word).Elapsed >= w.step && w.word.CompareAndSwap(word, w.line.Pack(w.stepOf(p))) {
+			before := w.line.Unpack(word).Elapsed
+			if p.Elapsed-before >= w.finer && w.word.CompareAndSwap(word, w.line.Pack(w.finerOf(p))) && p.Elapsed/w.step > before/w.step {
 				w.tell()
 			}
 			return p
@@ -259,7 +262,7 @@ func (w *WindowManager) reach(p engine.Position) engine.Position {
 		if p.Generation < latest {
 			return engine.Position{Generation: latest}
 		}
-		if w.word.CompareAndSwap(word, w.line.Pack(w.stepOf(p))) {
+		if w.word.CompareAndSwap(word, w.line.Pack(w.finerOf(p))) {
 			if word != unseen {
 				w.turns.Add(1)
 			}
@@ -269,9 +272,9 @@ func (w *WindowManager) reach(p engine.Position) engine.Position {
 	}
 }
 
-// stepOf returns the beginning of a position's step.
-func (w *WindowManager) stepOf(p engine.Position) engine.Position {
-	p.Elapsed -= p.Elapsed % w.step
+// finerOf returns a position as the word follows it.
+func (w *WindowManager) finerOf(p engine.Position) engine.Position {
+	p.Elapsed -= p.Elapsed % w.finer
 	return p
 }
 

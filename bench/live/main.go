@@ -32,11 +32,33 @@ func main() {
 	flag.Parse()
 	fmt.Println("| trace | algorithm | window | limit | KiB | keys wronged | measured | of innocent keys | ratio | of a new key | ratio |")
 	fmt.Println("|---|---|---|---|---|---|---|---|---|---|---|")
+	var all tally
 	for _, file := range must(filepath.Glob(filepath.Join(*folder, "*.tsv*"))) {
 		if name, _, _ := strings.Cut(filepath.Base(file), "."); strings.Contains(name, *match) {
-			trace(os.Stdout, name, read(file, name))
+			var one tally
+			trace(os.Stdout, name, read(file, name), &one)
+			fmt.Fprintf(os.Stderr, "%s: %s\n", name, one)
+			all = append(all, one...)
 		}
 	}
+	fmt.Printf("\n%s\n", all)
+}
+
+// tally is the quotients of stated and measured rates, by row.
+type tally []float64
+
+// String tells how many are within a factor of two, and the worst.
+func (t tally) String() string {
+	if len(t) == 0 {
+		return "no rows"
+	}
+	within := 0
+	for _, q := range t {
+		if q > 0.5 && q < 2 {
+			within++
+		}
+	}
+	return fmt.Sprintf("stated ÷ measured: %d of %d rows within a factor of 2, all %.2f … %.2f", within, len(t), slices.Min(t), slices.Max(t))
 }
 
 func read(file, name string) []accuracy.Request {
@@ -49,7 +71,7 @@ func read(file, name string) []accuracy.Request {
 	return slices.Collect(source.Requests())
 }
 
-func trace(out io.Writer, name string, requests []accuracy.Request) {
+func trace(out io.Writer, name string, requests []accuracy.Request, quotients *tally) {
 	for _, algorithm := range []sketchlimit.Algorithm{sketchlimit.SlidingWindow, sketchlimit.FixedWindow, sketchlimit.TokenBucket} {
 		for _, window := range []time.Duration{time.Minute, 10 * time.Minute} {
 			for _, limit := range []int{5, 20, 100, 1000} {
@@ -62,6 +84,7 @@ func trace(out io.Writer, name string, requests []accuracy.Request) {
 					if m.keys < leastWronged {
 						break
 					}
+					*quotients = append(*quotients, m.innocent/m.rate)
 					fmt.Fprintf(out, "| %s | %v | %v | %d | %d | %d | %.1e | %.1e | %.2f | %.1e | %.2f |\n", name, algorithm,
 						window, limit, kib, m.keys, m.rate, m.innocent, m.innocent/m.rate, m.fresh, m.fresh/m.rate)
 				}
