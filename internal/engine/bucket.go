@@ -234,7 +234,12 @@ func (b *bucket) falseDenialRate(p Position, cells *cms.Sketch, n, limit, whole 
 		return 0
 	}
 	room, _ := b.flows(most-n, limit, whole)
-	least := min(int64(b.beyond(p, 0))+room, math.MaxUint32)
+	return b.tail(p, cells, room)
+}
+
+// tail returns the chance that a new key's bucket is full again more than so many ticks from now.
+func (b *bucket) tail(p Position, cells *cms.Sketch, ticks int64) float64 {
+	least := min(int64(b.beyond(p, 0))+ticks, math.MaxUint32)
 	sum := 0.0
 	for lane := range cells.Lanes() {
 		chance := 1.0

@@ -8,23 +8,28 @@ import (
 // Counter counts what many goroutines count at once. Each adds in a cache line that
 // few others share, chosen by where its stack lies: a flood of denials on all cores
 // must not meet in one word.
+//
+// The rest of the lines holds what requests have lately been like, twice, see lately.
 type Counter [stripes]stripe
 
 type stripe struct {
-	n      atomic.Uint64
-	lately lately
+	n    atomic.Uint64
+	rest [lineWords - 1]atomic.Uint64
 }
 
-const stripes = 16
+const (
+	stripes   = 16
+	lineWords = 8
+)
 
-// here returns the caller's stripe.
-func (c *Counter) here() *stripe {
+// here returns the number of the caller's stripe.
+func here() int {
 	var stack byte
-	return &c[uintptr(unsafe.Pointer(&stack))>>12%stripes]
+	return int(uintptr(unsafe.Pointer(&stack)) >> 12 % stripes)
 }
 
 // Inc adds one.
-func (c *Counter) Inc() { c.here().n.Add(1) }
+func (c *Counter) Inc() { c[here()].n.Add(1) }
 
 // Load returns the sum.
 func (c *Counter) Load() (n uint64) {

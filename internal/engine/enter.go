@@ -57,43 +57,6 @@ func (r request) addGuarded(first int, h uint64, n, most int64) (count uint32, o
 // nothing, which is enough to tell how many keys there are where cells are too full for it.
 const Sampled = 8
 
-// looked tells whether a request is to be taken down. What the shard has admitted draws it, so that it does not hang on
-// what this one costs.
-func (r request) looked() bool { return r.s.admitted*golden>>(64-6) == 0 } // one in lookEvery
-
-// look takes down a request for n units at a limit, of a key that has used so many, by its reading or by its entry if it
-// has one.
-func (r request) look(p Position, n, limit, used int64, entry *uint64) {
-	if entry != nil && r.heavy.asks() {
-		if innocent(r.asked(p, *entry), limit) {
-			r.flooded.admit(n, byEntry, noKind)
-		}
-		return
-	}
-	whole, most := r.quota(r.limit), r.quota(limit)
-	held, others, stranger := whole-most, int64(0), noKind
-	if used > 0 {
-		others = r.others(p, limit)
-		stranger = useOf(held+min(others, most), whole)
-	}
-	if innocent(used-others, most) {
-		r.flooded.admit(n, useOf(held+min(used, most), whole), stranger)
-	}
-}
-
-// others returns what a key that has used nothing reads in the cells.
-func (r request) others(p Position, limit int64) (units int64) {
-	r.h = keyhash.Mix(r.h, golden)
-	if r.bucket.burst > 0 {
-		return r.bucket.most(limit, r.limit) - int64(r.peekTime(p, 1, limit).Remaining)
-	}
-	for age := range r.generations {
-		first, h := r.buffer(age), r.hashAt(p.Generation-int64(age))
-		units += r.Weighted(int64(r.cells.Estimate(r.memory, first+r.cellsFirst, h)), age, p.Elapsed)
-	}
-	return units
-}
-
 // asked returns the units that the key of an entry has asked for since it has that, as far as they count.
 func (r request) asked(p Position, entry uint64) int64 {
 	return r.heavy.asked(entry, 0) + r.Weighted(r.heavy.asked(entry, 1), 1, p.Elapsed)
@@ -110,7 +73,7 @@ func (r request) wronged(p Position, n, limit int64, entry *uint64) bool {
 	if asked+n > limit || !innocent(asked, limit) {
 		return false
 	}
-	r.flooded.here().lately.wronged.Add(1)
+	r.flooded.wrong()
 	return true
 }
 

@@ -21,13 +21,16 @@ func (r request) wrongs(p Position) (rate float64) {
 	if !r.someRead(p, r.spare.Lowest/2) {
 		return 0
 	}
-	lately := r.flooded.lately()
+	lately := r.flooded.recent()
+	mix := lately.mix(&r.layout)
 	reads := r.readings(p)
 	n := int64(math.Ceil(lately.cost))
-	units, weights, of := lately.asked(n, r.limit)
-	for i := range of {
-		rate += weights[i] * reads.above(r.limit-units[i])
+	mix.wronged = 0 // they would be spared
+	var chances [kinds]float64
+	for i := range mix.n {
+		chances[i] = reads.above(r.limit - mix.leads[i])
 	}
+	rate = mix.rate(&chances)
 	lowest := r.spare.Lowest
 	return max(rate, reads.above(lowest-min(n, lowest)))
 }

@@ -1,39 +1,40 @@
 package engine
 
 import (
+	"math/rand/v2"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
 
-// Once a byte is full in any stripe, all stripes count half.
+// Once a stripe has taken down so many, all stripes count half.
 func TestLatelyFades(t *testing.T) {
 	var c Counter
-	for i := range c {
-		l := &c[i].lately
-		l.requests.Store(100)
-		l.units.Store(1000)
-		for range 254 {
-			l.used.add(3)
+	for half := range 2 {
+		l := c.lately(half)
+		l.word(looks).Store(mostLooks - 1)
+		l.word(requests).Store(100)
+		l.word(units).Store(1000)
+		for range 300 {
+			l.add(read, 3)
 		}
 	}
-	c.admit(10, 3, noKind) // to whichever stripe: the stacks of goroutines move
-	var requests, units uint64
-	sum := 0.0
-	for i := range c {
-		l := &c[i].lately
-		requests, units, sum = requests+l.requests.Load(), units+l.units.Load(), sum+l.used.count(3)
-	}
-	require.EqualValues(t, stripes*127, sum)
-	require.EqualValues(t, stripes*50, requests)
-	require.EqualValues(t, (stripes*1000+10)/2, units)
+	c.admit(sight{n: 10, kind: 3, stranger: noKind, denied: noKind}) // in whichever half: the stacks of goroutines move
+	r := c.recent()
+	require.EqualValues(t, 2*150, r.read[3])
+	require.InDelta(t, 2010./201, r.cost, 0.1)
 
 	for i := range 100_000 {
-		c.admit(10, i%kinds, i%uses)
+		c.admit(sight{n: 10, kind: i % kinds, stranger: i % grades, denied: noKind})
 	}
-	r := c.lately()
-	require.InDelta(t, 1./kinds, r.used[3], 0.01)
+	r = c.recent()
+	sum := 0.0
+	for _, n := range r.read {
+		sum += n
+	}
+	require.InDelta(t, 1./kinds, r.read[3]/sum, 0.01)
 	require.InDelta(t, 10, r.cost, 0.1)
 }
 
@@ -44,42 +45,115 @@ func TestLatelyByManyGoroutines(t *testing.T) {
 	for range 8 {
 		all.Go(func() {
 			for i := range 20_000 {
-				c.admit(3, i%uses, noKind)
+				c.admit(sight{n: 3, kind: i % grades, stranger: noKind, denied: noKind})
 			}
 		})
 	}
 	all.Wait()
-	r := c.lately()
+	r := c.recent()
 	require.InDelta(t, 3, r.cost, 0.5)
 	sum := 0.0
-	for _, share := range r.used {
-		sum += share
+	for _, n := range r.read {
+		sum += n
 	}
-	require.InDelta(t, 1, sum, 1e-9)
+	require.LessOrEqual(t, sum, 4.*mostLooks)
+	require.Positive(t, sum)
 }
 
-// Keys that read as much as strangers have used nothing; those that read ten units more have used ten.
-func TestAskedLeavesOutWhatOthersHaveUsed(t *testing.T) {
-	const quota = 150 // ten units a kind
-	r := recent{}
-	r.used[3], r.used[4] = 0.5, 0.5
-	r.fresh = r.used
-	units, weights, of := r.asked(1, quota)
-	require.Equal(t, []int64{1, 1, 1}, units[:of])
-	require.Equal(t, []float64{0, 0.5, 0.5}, weights[:of])
-	r.fresh = [kinds]float64{2: 0.5, 3: 0.5}
-	units, _, of = r.asked(1, quota)
-	require.Equal(t, []int64{1, 11, 11}, units[:of])
-	r.fresh = [kinds]float64{0: 1}
-	units, _, of = r.asked(5, quota)
-	require.Equal(t, []int64{5, 35, 45}, units[:of])
+// Keys that read as much as strangers and what they ask for have used nothing; those that read ten units more have used ten,
+// however widely spread what strangers read is.
+func TestLeadsLeaveOutWhatOthersHaveUsed(t *testing.T) {
+	const limit = 50
+	l := testLayout(t, NewWindow(limit, time.Minute, 1), 1)
+	random := rand.New(rand.NewPCG(1, 2))
+	for _, others := range []int{0, 3, 20} {
+		var r recent
+		for range 4000 {
+			stranger := random.IntN(others + 1)
+			r.fresh[l.gradeOf(int64(stranger), random.Uint64())]++
+			used := 10 * random.IntN(2)
+			r.read[l.gradeOf(int64(random.IntN(others+1)+used+1), random.Uint64())]++
+		}
+		r.cost = 1
+		m := r.mix(l)
+		few, many := 0.0, 0.0
+		for i, lead := range m.leads[:m.n] {
+			switch {
+			case lead <= 3:
+				few += m.weights[i]
+			case lead >= 9 && lead <= 13:
+				many += m.weights[i]
+			}
+		}
+		require.InDelta(t, 2000, few, 300, "%d: %v %v", others, m.leads, m.weights)
+		require.InDelta(t, 2000, many, 300, "%d: %v %v", others, m.leads, m.weights)
+	}
 }
 
-func TestUseOfIsTheInverseOfUnits(t *testing.T) {
-	for _, quota := range []int64{2, 5, 10, 100, 1000, 1 << 40} {
-		for units := int64(0); units < min(quota, 2000); units++ {
-			require.InDelta(t, units, unitsOf(useOf(units, quota), quota), max(0.5, float64(quota)/uses), "%d of %d", units, quota)
+// Requests that are denied are not seen. Those of keys with a lead are more often denied, and count the more.
+func TestLeadsOfDeniedRequests(t *testing.T) {
+	const limit, most = 18, 13
+	l := testLayout(t, NewWindow(limit, time.Minute, 1), 1)
+	random := rand.New(rand.NewPCG(1, 2))
+	r := recent{cost: 1}
+	for range 8000 {
+		lead := 1 + 8*random.IntN(2)
+		others := func() int64 { return int64(most * random.IntN(2)) }
+		if reads := others() + int64(lead); reads <= limit {
+			r.read[l.gradeOf(reads, 0)]++
+			r.fresh[l.gradeOf(others(), 0)]++
 		}
 	}
-	require.EqualValues(t, []float64{0, 1, 2}, []float64{unitsOf(useOf(0, 5), 5), unitsOf(useOf(1, 5), 5), unitsOf(useOf(2, 5), 5)})
+	few, many := 0.0, 0.0
+	m := r.mix(l)
+	for i, lead := range m.leads[:m.n] {
+		if lead <= 5 {
+			few += m.weights[i]
+		} else {
+			many += m.weights[i]
+		}
+	}
+	require.InDelta(t, 4000, few, 400, "%v %v", m.leads, m.weights)
+	require.InDelta(t, 4000, many, 400, "%v %v", m.leads, m.weights)
+}
+
+// A key that no doorkeeper knows passes some of them all the same, and is a newcomer then, too.
+func TestNewcomersThatPassDoorkeepers(t *testing.T) {
+	l := testLayout(t, NewWindow(5, time.Minute, 2), 3)
+	require.True(t, l.guarded)
+	r := recent{cost: 1}
+	r.read[newcomer] = 250
+	for _, k := range []known{nowKnown, oldestKnown, allKnown} {
+		r.read[l.first(k)+1], r.fresh[l.first(k)] = 250, 250
+	}
+	r.fresh[passesNow], r.fresh[passesOldest] = 500, 500
+	m := r.mix(l)
+	require.InDelta(t, 1000, m.weights[0], 1e-6)
+	require.InDelta(t, 1000, m.sum, 1)
+}
+
+func TestGradesAreRightOnAverage(t *testing.T) {
+	for _, rule := range []Rule{
+		NewWindow(1, time.Minute, 1), NewWindow(5, time.Minute, 2), NewWindow(58, time.Minute, 2), NewWindow(59, time.Minute, 2),
+		NewWindow(1000, time.Minute, 2), NewWindow(1<<31-1, time.Minute, 2), NewBucket(5, 5, time.Minute),
+	} {
+		l := testLayout(t, rule, 1)
+		random := rand.New(rand.NewPCG(1, 2))
+		for _, share := range []float64{0, 0.1, 0.5, 0.77, 1} {
+			parts, sum := int64(share*float64(l.whole())), 0.0
+			for range 2000 {
+				sum += float64(l.partsOf(l.gradeOf(parts, random.Uint64())))
+			}
+			grade := float64(l.whole()) / float64(l.steps())
+			require.InDelta(t, parts, sum/2000, grade/15+0.5, "%d of %d", parts, l.whole())
+		}
+		require.EqualValues(t, l.steps(), l.gradeOf(l.whole(), 0))
+	}
+}
+
+func testLayout(t *testing.T, rule Rule, probes int) *layout {
+	t.Helper()
+	l, err := newLayout(rule, Dimensions{Shards: 1, BloomBytes: 64, BloomProbes: probes, Depth: 2, Width: 64, CellBits: 16}, 1)
+	require.NoError(t, err)
+	return &l
 }

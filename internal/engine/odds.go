@@ -77,30 +77,37 @@ func (o odds) plus(other odds, most int64) (sum odds) {
 
 // denied returns the chance that a new key is denied n units at a limit which the exact algorithm admits.
 func (s *piece) denied(n, limit int64) float64 {
+	if s.spares {
+		return 0
+	}
+	if s.bucket.burst > 0 {
+		return s.bucket.falseDenialRate(s.at, &s.ages[0].Cells, n, limit, s.limit)
+	}
 	rate := []float64{0}
-	s.addDenied([]int64{n}, limit, rate, false)
+	s.addDenied([]int64{n}, limit, rate, 0)
 	return rate[0]
 }
 
-// addDenied adds that chance to rate, for each of n; if the doorkeepers know the key, that it is denied them because of
-// others' units.
+// addDenied adds that chance to rates, for each of some leads; for a key that some doorkeepers know, the chance that it is
+// denied because of others' units.
 //
 // A key's readings in the generations are independent, because their seeds are. A generation of a predecessor
 // counts together with the limiter's own. So do the cells of those that share the limit, which are the same for
 // all generations: what a key reads there is gone through case by case.
-func (s *piece) addDenied(n []int64, limit int64, rate []float64, known bool) {
-	if s.spares {
+func (s *piece) addDenied(leads []int64, limit int64, rates []float64, k known) {
+	if s.spares || len(leads) == 0 {
 		return
 	}
 	if s.bucket.burst > 0 {
-		for i := range n {
-			rate[i] += s.bucket.falseDenialRate(s.at, &s.ages[0].Cells, n[i], limit, s.limit)
+		for i, lead := range leads {
+			rates[i] += s.bucket.tail(s.at, &s.ages[0].Cells, s.whole()-lead)
 		}
 		return
 	}
 	recent, oldest := odds{{0, 1}}, odds{{0, 1}} // units that count in full, and those that are weighted
 	for age := range s.ages {
-		if age > 0 && age == s.generations-1 {
+		known := k&s.where(age) != 0
+		if s.where(age) == oldestKnown {
 			oldest = s.ages[age].fresh(known).plus(s.former[age].fresh(known), 2*s.limit)
 		} else {
 			recent = recent.plus(s.ages[age].fresh(known).plus(s.former[age].fresh(known), limit), limit)
@@ -111,15 +118,15 @@ func (s *piece) addDenied(n []int64, limit int64, rate []float64, known bool) {
 	if s.others != nil {
 		others = s.share.Load().fresh(s.others, limit)
 	}
-	sum := make([]float64, len(n))
+	sum := make([]float64, len(leads))
 	for units, p := range others {
-		for i := range n {
-			sum[i] += p * s.beside(recent, oldest, limit-n[i]+1-units[0], units[1])
+		for i, lead := range leads {
+			sum[i] += p * s.beside(recent, oldest, limit-lead+1-units[0], units[1])
 		}
 	}
-	for i := range n {
-		if n[i] >= 1 && n[i] <= limit {
-			rate[i] += min(1, sum[i]+s.mistaken(limit-n[i]+1))
+	for i, lead := range leads {
+		if lead >= 1 && lead <= limit {
+			rates[i] += min(1, sum[i]+s.mistaken(limit-lead+1))
 		}
 	}
 }

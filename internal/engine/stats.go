@@ -23,11 +23,11 @@ func (e *Engine) Stats(p Position, lowest int64) (sum Stats) {
 			sum.Denied += denied
 		}
 	}
-	lately := e.flooded.lately()
+	lately := e.flooded.recent()
 	sum.MeanCost = lately.cost
-	n, quota := int64(math.Ceil(lately.cost)), e.quota(e.limit)
-	units, weights, of := lately.asked(n, quota)
-	asked, rates := units[:of], make([]float64, of)
+	n, mix := int64(math.Ceil(lately.cost)), lately.mix(&e.layout)
+	var chances [kinds]float64 // of keys with each lead, summed over pieces
+	pieces := 0.0
 	for s := range e.pieces(p, before) {
 		share, former := float64(len(e.shards))/float64(s.of), 0.0
 		if before != nil {
@@ -41,23 +41,16 @@ func (e *Engine) Stats(p Position, lowest int64) (sum Stats) {
 			sum.BloomFill += s.ages[0].Door.FillRatio() / float64(s.of)
 		}
 		sum.SketchFill += fill(&s.ages[0].Cells, e.counts(s.at)) / float64(s.of)
-		clear(rates)
-		if e.guarded {
-			s.addDenied(asked[:1], e.limit, rates, false)
-			s.addDenied(asked[1:], e.limit, rates[1:], true)
-		} else {
-			s.addDenied(asked, e.limit, rates, true)
+		pieces++ // a new key falls in any alike
+		for k := range allKnown + 1 {
+			s.addDenied(mix.leads[mix.of[k]:mix.of[k+1]], e.limit, chances[mix.of[k]:], k)
 		}
-		for i := range rates {
-			sum.InnocentDenialRate += weights[i] * rates[i] / float64(s.of) // a new key falls in any alike
-		}
-		fresh := rates[0]
-		if lowest < e.limit {
-			fresh = s.denied(min(n, lowest), lowest)
-		}
-		sum.FalseDenialRate += fresh / float64(s.of)
+		sum.FalseDenialRate += s.denied(min(n, e.quota(lowest)), lowest) / float64(s.of)
 	}
-	sum.InnocentDenialRate += (1 - sum.InnocentDenialRate) * lately.wronged
+	for i := range chances {
+		chances[i] /= pieces
+	}
+	sum.InnocentDenialRate = mix.rate(&chances)
 	return sum
 }
 

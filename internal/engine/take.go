@@ -102,7 +102,7 @@ func (e *Engine) Consume(i int, word int64, h uint64, units int, limit int64, ef
 		r.door.TestAndAdd(r.memory, first, h)
 	}
 	if r.looked() {
-		r.look(p, n, limit, r.limit-r.used(p, nil).free-n, nil)
+		r.look(p, n, limit, count-n, nil)
 	}
 	r.s.peaks.current = max(r.s.peaks.current, c)
 	r.s.admitted += uint64(n)
@@ -158,7 +158,7 @@ func (r request) takeAny(p Position, n, limit int64, e Effort, entry *uint64) Ve
 	}
 	if free := u.free - (r.limit - limit); n >= 1 && n <= free {
 		if r.looked() {
-			r.look(p, n, limit, r.limit-r.used(p, entry).free, entry)
+			r.look(p, n, limit, current, entry)
 		}
 		if entry == nil && r.Spares() {
 			entry = r.competeFull(p, current+n)

@@ -29,7 +29,7 @@ func (r request) takeTime(p Position, n, limit int64, e Effort) Verdict {
 	r.s.admitted += uint64(n)
 	r.s.last.forget()
 	if r.looked() {
-		r.look(p, n, limit, most-b.free(ahead, limit, r.limit), nil)
+		r.lookTime(p, n, limit, ahead)
 	}
 	if limit == r.limit {
 		full += n * b.unit
@@ -70,7 +70,7 @@ func (r request) takeLast(last *lastRounded, p Position, n, limit int64) Verdict
 	r.s.admitted += uint64(n)
 	r.s.last.forget()
 	if r.looked() {
-		r.look(p, n, limit, most-free, nil)
+		r.lookTime(p, n, limit, b.ticks.up(uint64(t.up()-now)))
 	}
 	t = t.add(b, n)
 	*last = t

@@ -1,0 +1,99 @@
+package engine
+
+import "github.com/sketchlimit/sketchlimit/internal/keyhash"
+
+// looked tells whether a request is to be taken down. What the shard has admitted draws it, so that it does not hang on
+// what this one costs.
+func (r request) looked() bool { return r.s.admitted*golden>>(64-6) == 0 } // one in lookEvery
+
+// look takes down a request for n units at a limit, of a key that reads so many in the current generation, by that or by
+// its entry if it has one.
+func (r request) look(p Position, n, limit, current int64, entry *uint64) {
+	if entry != nil && r.heavy.asks() {
+		if innocent(r.asked(p, *entry), limit) {
+			r.flooded.admit(sight{n: n, kind: byEntry, stranger: noKind, denied: noKind})
+		}
+		return
+	}
+	used, k := r.limit-r.usage(p, current+r.former(p.Generation), entry, all, true).free, allKnown
+	if r.guarded {
+		k = 0
+		if current > 0 {
+			k |= nowKnown
+		}
+		if used > current {
+			k |= oldestKnown
+		}
+	}
+	r.see(p, n, n, used, r.limit-limit, k)
+}
+
+// lookTime is look for a bucket that is full again so many ticks from now.
+func (r request) lookTime(p Position, n, limit, ahead int64) {
+	takes, _ := r.bucket.flows(n, limit, r.limit)
+	r.see(p, n, takes, ahead, 0, allKnown)
+}
+
+// strangersTried are those that are read to find one which would be admitted, as the key is.
+const strangersTried = 8
+
+// see takes down a request for n units, which are so many parts of a quota, of a key that reads others, beside some that
+// are held back.
+func (r request) see(p Position, n, parts, used, held int64, k known) {
+	s := sight{kind: newcomer, stranger: noKind, denied: noKind, low: held > 0}
+	draw, most := r.draw(), r.whole()-held-parts
+	stranger := r.stranger(p, draw, k)
+	if stranger > most && k != 0 {
+		s.denied = r.deniedGrade(k)
+	}
+	for tried := 1; stranger > most && tried < strangersTried; tried++ {
+		draw *= golden
+		stranger = r.stranger(p, draw, k)
+	}
+	if innocent(used-stranger, r.whole()-held) {
+		s.n = n
+	} else if s.low {
+		return
+	}
+	if k != 0 {
+		s.kind = r.layout.first(k) + r.gradeOf(held+used+parts, draw*golden)
+		if stranger <= most {
+			s.stranger = r.layout.first(k) + r.gradeOf(stranger, draw)
+		}
+	}
+	if r.guarded {
+		s.passes = r.passesDoors(p, draw)
+	}
+	r.flooded.admit(s)
+}
+
+// stranger returns what a key that has used nothing reads in the cells, in parts of a quota, and where these are guarded one
+// that some doorkeepers know: its first unit is in them.
+func (r request) stranger(p Position, draw uint64, k known) (parts int64) {
+	r.h = keyhash.Mix(r.h, draw)
+	if r.bucket.burst > 0 {
+		now, _ := r.bucket.ticks.times(uint64(p.Elapsed))
+		return max(0, int64(r.cells.Estimate(r.memory, r.first, keyhash.Mix(r.h, r.bucket.seed)))-int64(now))
+	}
+	if !r.guarded {
+		return r.limit - r.used(p, nil).free
+	}
+	for age := range r.generations {
+		if k&r.where(age) != 0 {
+			first, h := r.buffer(age), r.hashAt(p.Generation-int64(age))
+			parts += r.Weighted(max(1, int64(r.cells.Estimate(r.memory, first+r.cellsFirst, h))), age, p.Elapsed)
+		}
+	}
+	return parts
+}
+
+// passesDoors tells which doorkeepers a stranger passes.
+func (r request) passesDoors(p Position, draw uint64) (k known) {
+	r.h = keyhash.Mix(r.h, draw)
+	for age := range r.generations {
+		if r.door.Test(r.memory, r.buffer(age), r.hashAt(p.Generation-int64(age))) {
+			k |= r.where(age)
+		}
+	}
+	return k
+}
