@@ -13,17 +13,20 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// within is a factor; notes/stats.md has those of traces.
+const within = 3
+
 // Clients that come back while a limiter is too small for them: what it states of them is what they meet.
 func TestInnocentDenialRateIsWhatInnocentKeysMeet(t *testing.T) {
 	for _, c := range []struct {
 		limit, kib int
 		algorithm  sketchlimit.Algorithm
-		within     float64 // a factor; notes/stats.md has those of traces
 	}{
-		{5, 8, sketchlimit.SlidingWindow, 3},
-		{5, 5, sketchlimit.FixedWindow, 3},
-		{20, 5, sketchlimit.FixedWindow, 3},
-		{20, 10, sketchlimit.TokenBucket, 5},
+		{5, 8, sketchlimit.SlidingWindow},
+		{5, 5, sketchlimit.FixedWindow},
+		{20, 5, sketchlimit.FixedWindow},
+		{20, 10, sketchlimit.TokenBucket},
+		{5, 14, sketchlimit.TokenBucket},
 	} {
 		m, err := measure(crowd(c.limit), sketchlimit.Config{
 			Algorithm: c.algorithm, Limit: c.limit, Window: time.Minute, MemoryBytes: c.kib << 10, Seed: 7,
@@ -32,8 +35,8 @@ func TestInnocentDenialRateIsWhatInnocentKeysMeet(t *testing.T) {
 		t.Logf("%v, limit %d, %d KiB: %d keys wronged, measured %.2e, stated %.2e, of a new key %.2e",
 			c.algorithm, c.limit, c.kib, m.keys, m.rate, m.innocent, m.fresh)
 		require.GreaterOrEqual(t, m.keys, leastWronged)
-		require.Less(t, m.innocent, c.within*m.rate)
-		require.Greater(t, m.innocent, m.rate/c.within)
+		require.Less(t, m.innocent, within*m.rate)
+		require.Greater(t, m.innocent, m.rate/within)
 	}
 }
 

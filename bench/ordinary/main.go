@@ -33,9 +33,12 @@ type row struct {
 const (
 	window  = time.Minute
 	windows = 3
+	looks   = 16   // at the live rate, in a window
 	late    = 1.5  // windows from the beginning, when abusers come
 	abusers = 0.01 // of all keys
 	excess  = 3    // of what abusers ask for over their limit
+
+	leastDenied = 100 // requests from which on a rate means something
 )
 
 // requests returns how many a key sends in a window: at least one.
@@ -45,7 +48,8 @@ func (r *row) requests() int { return max(1, int(r.use*float64(r.limit)/float64(
 type result struct {
 	bytes        float64 // a key
 	denied, sent uint64  // requests of those who stay below half of the limit
-	live         float64 // the limiter's own rate for their cost, the highest at the end of a window
+	live         float64 // the rate of innocent keys that the limiter states meanwhile, on average
+	fresh        float64 // its rate of a new key for their cost, the highest at the end of a window
 	outside      bool    // Stats.OutsidePlan at the end of a window
 }
 
@@ -81,6 +85,9 @@ func (r *row) play(seed uint64) (result, error) {
 			if !l.TakeAt(now, names[key], r.cost).Allowed {
 				out.denied++
 			}
+			if (i+1)*looks/len(order) > i*looks/len(order) {
+				out.live += l.Stats().InnocentDenialRate / (looks * windows)
+			}
 			if passed < late {
 				continue
 			}
@@ -88,7 +95,7 @@ func (r *row) play(seed uint64) (result, error) {
 				l.TakeAt(now, names[light+random.IntN(heavy)], r.cost)
 			}
 		}
-		out.live = max(out.live, l.FalseDenialRate(r.cost, r.limit))
+		out.fresh = max(out.fresh, l.FalseDenialRate(r.cost, r.limit))
 		out.outside = out.outside || l.Stats().OutsidePlan
 	}
 	return out, nil
@@ -133,7 +140,7 @@ func main() {
 		}
 		multiples = append(multiples, x)
 	}
-	fmt.Println("| limit | algorithm, parts | cost | share | keys | load | bytes a key | denied | live | outside plan |\n|---|---|---|---|---|---|---|---|---|---|")
+	fmt.Println("| limit | algorithm, parts | cost | share | keys | load | bytes a key | denied | stated | stated ÷ denied | of a new key | outside plan |\n|---|---|---|---|---|---|---|---|---|---|---|---|")
 	all := rows(*keys, 4_000_000, multiples)
 	results := make([]result, len(all))
 	next := make(chan int)
@@ -154,11 +161,20 @@ func main() {
 	}
 	close(next)
 	workers.Wait()
+	counted, within := 0, 0
 	for i, r := range all {
 		o := results[i]
-		fmt.Printf("| %d | %v, %d | %d | %g %% | %d | %g | %.2f | %s | %.1e | %v |\n",
-			r.limit, r.algorithm, r.sub, r.cost, 100*r.use, r.keys, r.load, o.bytes, share(o), o.live, o.outside)
+		quotient := o.live / o.rate()
+		if o.denied >= leastDenied {
+			counted++
+			if quotient > 0.5 && quotient < 2 {
+				within++
+			}
+		}
+		fmt.Printf("| %d | %v, %d | %d | %g %% | %d | %g | %.2f | %s | %.1e | %.2f | %.1e | %v |\n",
+			r.limit, r.algorithm, r.sub, r.cost, 100*r.use, r.keys, r.load, o.bytes, share(o), o.live, quotient, o.fresh, o.outside)
 	}
+	fmt.Printf("\nstated ÷ denied: %d of %d rows with %d denials within a factor of 2\n", within, counted, leastDenied)
 }
 
 // share writes the rate of denials, 0 where there was none.

@@ -10,7 +10,7 @@ type lately []stripe
 
 const (
 	lookEvery = 64   // requests of which one is looked at, on average
-	mostLooks = 2048 // before all count half
+	mostLooks = 1024 // before all count half
 )
 
 // Its words: sums, and then histograms of requests by their kind, with 16 bits for each.

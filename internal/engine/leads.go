@@ -167,8 +167,8 @@ const (
 	// rounds are those of unfold, which begins with leads that fall by a power of e with each usualLead of the quota, to
 	// leastLead. More rounds, or a flatter start, take for leads what is luck of a thousand looks.
 	rounds    = 20
-	usualLead = 1. / 30
-	leastLead = 1e-4
+	usualLead = 1. / 60
+	leastLead = 2e-4
 	leastSeen = 0.02 // share of requests with a lead that is taken to be admitted
 )
 
