@@ -21,7 +21,7 @@ func (e *Engine) Fits(word int64, h uint64, held, n, limit int64) Verdict {
 	}
 	v := r.peek(p, held+n, limit)
 	if v.Allowed && r.looked() {
-		r.lookAt(p, held+n, limit, quota-int64(v.Remaining))
+		r.lookAt(p, held+n, limit)
 	}
 	if v.RetryAfter == Never { // what is held and asked for is more than the limit
 		v.RetryAfter = r.peek(p, n, limit).RetryAfter
@@ -33,13 +33,17 @@ func (e *Engine) Fits(word int64, h uint64, held, n, limit int64) Verdict {
 	return r.told(v.After(r.span(asked, p)), p, limit)
 }
 
-// lookAt is look for a key of any kind.
-func (r request) lookAt(p Position, n, limit, used int64) {
-	var entry *uint64
-	if !r.IsBucket() {
-		entry = r.heavy.find(r.bucketOf(), r.h)
+// lookAt is look for a key of any kind, by its own readings.
+func (r request) lookAt(p Position, n, limit int64) {
+	if r.IsBucket() {
+		now, _ := r.bucket.ticks.times(uint64(p.Elapsed))
+		full := int64(r.cells.Estimate(r.memory, r.first, keyhash.Mix(r.h, r.bucket.seed)))
+		r.lookTime(p, n, limit, max(0, full-int64(now)))
+		return
 	}
-	r.look(p, n, limit, used, entry)
+	entry := r.heavy.find(r.entries(), r.h)
+	current, _ := r.count(p.Generation, entry)
+	r.look(p, n, limit, current, entry)
 }
 
 // Charge counts n units of a key, at least 1, whether they are free or not. It returns how many of those that nobody had
