@@ -324,13 +324,11 @@ func (b *Budget) expireOne(s *shard, m *moment) bool {
 	return true
 }
 
-// link makes a hold the one that expires last: not before another, also if the clock has stepped back.
+// link makes a hold the one that expires last, as it does: time does not go back for a shard.
 func (b *Budget) link(s *shard, o *hold, place uint32) {
 	o.older, o.newer = s.newest, 0
 	if s.newest > 0 {
-		last := &b.holds[s.newest-1]
-		last.newer = place + 1
-		o.expires = max(o.expires, last.expires)
+		b.holds[s.newest-1].newer = place + 1
 	} else {
 		s.oldest, s.expires = place+1, o.expires
 	}

@@ -116,6 +116,27 @@ func TestCopiesAreOneHold(t *testing.T) {
 	require.EqualValues(t, 300, b.Stats().Settled)
 }
 
+// A hold that was settled does not settle one of another shard that has its place, be it the first one of each.
+func TestPlacesGoFromShardToShard(t *testing.T) {
+	b := with(t, 512, time.Minute, fixed(1000, time.Hour)) // two shards
+	key := func(shard int) string {
+		for i := 0; ; i++ {
+			if s, _ := b.ShardOf(fmt.Sprint(i)); s == shard {
+				return fmt.Sprint(i)
+			}
+		}
+	}
+	first := b.must(key(0), 1)
+	for range 511 {
+		b.must(key(0), 1)
+	}
+	require.True(t, first.Settle(0))
+	other := b.must(key(1), 1)
+	require.False(t, first.Open())
+	require.False(t, first.Settle(0))
+	require.True(t, other.Settle(1))
+}
+
 // Waiting for RetryAfter is enough, and is needed: as long as nothing else is held and settled.
 func TestRetryAfter(t *testing.T) {
 	sub := sliding(100, time.Minute)
