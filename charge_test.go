@@ -1,7 +1,9 @@
 package sketchlimit_test
 
 import (
+	"flag"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -12,6 +14,8 @@ import (
 	"github.com/sketchlimit/sketchlimit/internal/testkit"
 	"github.com/sketchlimit/sketchlimit/internal/testkit/books"
 )
+
+var chargeHistories = flag.Int("charges", 400, "histories of random buckets that are charged")
 
 // chargeable are limiters of all kinds, with room enough for no key to read another's units.
 var chargeable = map[string]sketchlimit.Config{
@@ -116,5 +120,53 @@ func TestDebtOfABucket(t *testing.T) {
 		l, now := build(t, c), time.Unix(1_700_000_000, 0)
 		l.DoCharge(sketchlimit.Request{Key: "a", N: charged, Time: now})
 		require.Equal(t, wait*time.Millisecond, l.TakeAt(now, "a", 1).RetryAfter, charged)
+	}
+}
+
+// Buckets of any limit, burst and window remember their debt, at limits of requests as well, and admit what rational
+// arithmetic says and no unit more.
+func TestChargeOfAnyBucket(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	power := func(most float64) int { return max(1, int(math.Exp(random.Float64()*math.Log(most)))) }
+	for history := range *chargeHistories / testkit.Slowdown {
+		c := sketchlimit.Config{
+			Limit: power(1 << 29), Burst: power(1 << 29), Window: time.Duration(power(1 << 55)), Algorithm: sketchlimit.TokenBucket,
+			LowestLimit: 1, MemoryBytes: 32 << 10, Seed: 1,
+		}
+		l, err := sketchlimit.New(c)
+		if err != nil {
+			continue // it takes too long to fill
+		}
+		whole, tier := c, random.IntN(2)*power(float64(c.Limit))
+		if tier > 0 && tier < c.Limit {
+			whole.Burst = max(1, int(int64(c.Burst)*int64(tier)/int64(c.Limit)))
+			whole.Limit = tier
+		}
+		exact := books.New(whole, generation(c))
+		fill := time.Duration(min(float64(c.Window)*max(1, float64(whole.Burst)/float64(whole.Limit)), 1<<58))
+		now := time.Unix(1_700_000_000, random.Int64N(1e9))
+		for step := range 60 {
+			now = now.Add(jump(random, fill))
+			if now.Year() > 2100 || now.Year() < 1975 {
+				break
+			}
+			at, n := exact.See(now), 1+random.IntN(power(3*float64(whole.Burst)))
+			free := exact.Free(at, "a")
+			r := sketchlimit.Request{Key: "a", N: n, Limit: tier, Time: now}
+			if random.IntN(2) == 0 {
+				require.EqualValues(t, max(0, int64(n)-max(0, free)), l.DoCharge(r), "history %d, step %d: %+v", history, step, c)
+				exact.Charge(at, "a", int64(n))
+				continue
+			}
+			d := l.Do(r)
+			require.Equal(t, int64(n) <= free, d.Allowed, "history %d, step %d: %d of %d, limit %d of %+v", history, step, n, free, tier, c)
+			if d.Allowed {
+				exact.Charge(at, "a", int64(n))
+			} else if d.RetryAfter < 1<<59 {
+				r.Peek, r.Time = true, now.Add(d.RetryAfter)
+				require.True(t, l.Do(r).Allowed, "history %d, step %d: after %v", history, step, d.RetryAfter)
+			}
+		}
+		l.Close()
 	}
 }

@@ -141,7 +141,11 @@ func (r request) chargeTime(p Position, n, limit int64) (free int64) {
 		}
 		full = b.ticks.up(uint64(last.up() - unix + int64(p.Elapsed)))
 	} else {
-		full = min(max(full, now)+b.charged(debt, limit, r.limit), now+1+b.charged(2*most, limit, r.limit))
+		deepest := now + b.charged(2*most, limit, r.limit)
+		if between {
+			deepest++
+		}
+		full = min(max(full, now)+b.charged(debt, limit, r.limit), deepest)
 	}
 	r.cells.Raise(r.memory, r.first, h, uint32(min(full, math.MaxUint32)))
 	return free
