@@ -170,3 +170,43 @@ func TestChargeOfAnyBucket(t *testing.T) {
 		l.Close()
 	}
 }
+
+// Of limiters that share a limit and tell each other, each counts what any of them is charged.
+func TestChargesAreShared(t *testing.T) {
+	for name, c := range chargeable {
+		if c.Algorithm == sketchlimit.TokenBucket || c.Limit > 1<<29 {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			for seed := range uint64(8 / testkit.Slowdown) {
+				random := rand.New(rand.NewPCG(seed, 5))
+				now := time.Unix(1_700_000_000, random.Int64N(1e9))
+				c.MemoryBytes, c.Seed, c.Clock = 128<<10, 1, func() time.Time { return now }
+				nodes := []*node{newNode(t, c), newNode(t, c)}
+				exact := books.New(c, generation(c))
+				full := false // a node remembers what both together need not
+				for step := range 300 {
+					if now = now.Add(max(0, jump(random, c.Window))); random.IntN(50) == 0 {
+						now, full = now.Add(4*c.Window), false
+					}
+					one, key := random.IntN(2), fmt.Sprint(random.IntN(4))
+					at, n := exact.See(now), 1+random.IntN(c.Limit/10+1)
+					free := exact.Free(at, key)
+					if random.IntN(2) == 0 {
+						peeked := nodes[one].DoCharge(sketchlimit.Request{Key: key, N: n, Peek: true})
+						over := nodes[one].Charge(key, n)
+						require.Equal(t, peeked, over, "seed %d, step %d", seed, step)
+						full = full || over > 0
+						require.LessOrEqual(t, int(exact.Charge(at, key, int64(n))), over, "seed %d, step %d", seed, step)
+					} else if d := nodes[one].Take(key, n); d.Allowed {
+						require.LessOrEqual(t, int64(n), free, "seed %d, step %d", seed, step)
+						exact.Charge(at, key, int64(n))
+					} else {
+						require.True(t, full || int64(n) > free, "seed %d, step %d: %d of %d", seed, step, n, free)
+					}
+					nodes[one].tell(t, nodes[1-one])
+				}
+			}
+		})
+	}
+}
