@@ -132,7 +132,7 @@ func TestPlacesGoFromShardToShard(t *testing.T) {
 	}
 	require.True(t, first.Settle(0))
 	other := b.must(key(1), 1)
-	require.False(t, first.Open())
+	require.False(t, first.Units() > 0)
 	require.False(t, first.Settle(0))
 	require.True(t, other.Settle(1))
 }
