@@ -157,6 +157,15 @@ func TestBudgetTimesOut(t *testing.T) {
 	k.ended.Wait()
 	k.settled(<-taken)
 
+	var status int // of a handler that cannot flush, which sends nothing yet
+	seen := httplimit.Spending{Used: func(r *httplimit.Response) (int, bool) { status = r.Status; return 0, true }}
+	k = newTill(t, false, seen, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		assert.Error(t, http.NewResponseController(w).Flush())
+		w.WriteHeader(http.StatusTeapot)
+	}), func(h http.Handler) http.Handler { return http.TimeoutHandler(h, time.Minute, "") })
+	answer, _ = k.ask(t.Context(), "GET")
+	require.Equal(t, []int{http.StatusTeapot, http.StatusTeapot}, []int{answer.StatusCode, status})
+
 	field := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X-Used", "42") })
 	k = newTill(t, false, fieldUsed, field, func(h http.Handler) http.Handler { return http.TimeoutHandler(h, time.Minute, "") })
 	answer, _ = k.ask(t.Context(), "GET")

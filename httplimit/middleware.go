@@ -243,7 +243,7 @@ const maxScratch = 4 << 10
 
 func (m *middleware) free(s *scratch) {
 	if cap(s.Keys) <= maxScratch {
-		s.Policies, s.Keys, s.spent = s.Policies[:0], s.Keys[:0], budget.Hold{}
+		s.Policies, s.Keys = s.Policies[:0], s.Keys[:0]
 		m.pool.Put(s)
 	}
 }

@@ -70,7 +70,7 @@ type Answer struct {
 	Memory any
 
 	holds []inflight.Hold // until the handler ends
-	spent budget.Hold     // until the handler ends, too
+	spent budget.Hold     // until the handler ends, too; set by every decision of a spender
 }
 
 // Decider decides by any number of policies, see [NewPolicies]. It must be safe for
