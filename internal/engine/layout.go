@@ -83,7 +83,7 @@ func newLayout(rule Rule, d Dimensions, seed uint64) (layout, error) {
 	}
 	l.heavy = newHeavyTable(rule.limit, d, print)
 	l.crowded = rule.limit
-	l.guarded = d.BloomProbes > 1 || d.Width == 0
+	l.guarded = !rule.IsBucket() && (d.BloomProbes > 1 || d.Width == 0)
 	l.light = min(l.crowded, l.heavy.threshold-1)
 	l.peakStep = rule.limit/math.MaxUint16 + 1
 	l.cellsFirst = l.door.Words()
