@@ -20,8 +20,8 @@ import (
 // Config says what a [Budget] limits and how large it is. All fields must be set.
 type Config struct {
 	// Limits are those that a key must keep at once, 1 … 4, such as that of a minute and that of a day: each as for
-	// sketchlimit.New. Overload must be Deny. The first one's Hash and Seed say how keys are hashed. A Clock, if there is one, must be that of
-	// all of them.
+	// sketchlimit.New. Overload must be Deny. The first one's Hash and Seed say how keys are hashed. A Clock, if there is
+	// one, must be that of all of them.
 	Limits []sketchlimit.Config
 	// InFlight is how many holds, of all keys together, may be open at once, 1 … 1<<24. Up to there none is denied for want
 	// of room; beyond, more and more are, and at one and a quarter times as many all are.
