@@ -71,7 +71,7 @@ type Config struct {
 	//
 	// A bucket of n units passes n at once, and one request after another at exactly its
 	// rate. Where two requests come between two ticks of its clock, the last unit of the bucket may come back up to one
-	// tick late: nanoseconds in a bucket that fills within a minute, a microsecond if it takes an hour.
+	// tick late: nanoseconds in a bucket that fills within a minute, microseconds if it takes an hour.
 	Burst int
 
 	// Keys is the number of distinct keys expected in one window, 1 … 1<<31-1. The

@@ -225,10 +225,10 @@ func (b *Budget) fits(
 			l.TooLow.Add(1)
 		}
 		v := l.Engine.Load().Fits(m[i].word, h, holds, n, lower)
+		v = v.After(m[i].lag)
 		if !v.Allowed && v.RetryAfter == 0 {
 			v.RetryAfter = busy
 		}
-		v = v.After(m[i].lag)
 		d := sketchlimit.Decision{
 			Allowed: v.Allowed, Limit: int(lower), Remaining: v.Remaining,
 			RetryAfter: v.RetryAfter, ResetAfter: v.ResetAfter, By: i,
