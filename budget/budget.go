@@ -35,7 +35,7 @@ type Config struct {
 //
 // What is settled is counted by sketches, as a sketchlimit.Limiter does; so a request may be denied wrongly, and
 // Stats().Limits says how often. What is held is counted exactly. The memory is fixed when a Budget is built: that of the
-// limiters, and about 75 bytes for each hold that may be open.
+// limiters, and about 83 bytes for each hold that may be open.
 //
 // A Budget is made by [New], and safe for concurrent use. Its methods allocate nothing, [Budget.Stats] and those of
 // snapshots aside.
@@ -84,6 +84,8 @@ const (
 	holdsPerShard = 256
 	// spareHolds is the part of InFlight that there are more places: so a shard mostly has one of its own.
 	spareHolds = 4
+	// spareKeys is the part of InFlight that there are more entries for keys: full by half, a walk through them is short.
+	spareKeys = 3
 	// busy is the RetryAfter where only holds are in the way: nobody knows when they are settled.
 	busy = time.Second
 )
@@ -106,7 +108,7 @@ func New(c Config) (*Budget, error) {
 	b := &Budget{
 		config: c,
 		shards: make([]shard, shards),
-		keys:   held.Room[held.Entry](c.InFlight, shards),
+		keys:   held.Room[held.Entry](c.InFlight+c.InFlight/spareKeys, shards),
 		holds:  held.Filled[hold](c.InFlight + c.InFlight/spareHolds),
 	}
 	b.perShard = len(b.keys) / shards
@@ -285,18 +287,30 @@ func (b *Budget) fetch(h uint64, m *moment) {
 	}
 }
 
+// fetchHolds begins to fetch two holds of the shard, places + 1 or 0 for none, that are written after the sketch is read.
+func (b *Budget) fetchHolds(s *shard, one, other uint32) {
+	none := unsafe.Pointer(s)
+	first, second := none, none
+	if one > 0 {
+		first = unsafe.Pointer(&b.holds[one-1])
+	}
+	if other > 0 {
+		second = unsafe.Pointer(&b.holds[other-1])
+	}
+	prefetch.Lines(first, second, none, none, none, none, none)
+}
+
 // moment is the time of a request for each limit.
 type moment [maxLimits]struct {
 	word int64
 	lag  time.Duration
 }
 
-// now returns the moment of the clocks, which is then seen.
-func (b *Budget) now() (m moment) {
+// now sets the moment of the clocks, which is then seen.
+func (b *Budget) now(m *moment) {
 	for i := range b.limits {
 		m[i].word, m[i].lag = b.limits[i].Now()
 	}
-	return m
 }
 
 // unix returns a moment by which holds expire, ns.

@@ -32,7 +32,9 @@ type hold struct {
 	expires      int64  // unix time, ns
 	units        uint32 // held; 0 of a hold that has ended
 	limit        uint32 // of the request's own, 0 if it had none
-	older, newer uint32 // holds of the shard by when they expire: places + 1, 0 for none; or newer is another free place
+	// Holds of the shard by when they expire: places + 1. Newer of the newest one is 0, older of the oldest one is anything.
+	// Of a free place, newer is another free one.
+	older, newer uint32
 }
 
 // shard is what the keys have in common whose hashes begin alike.
@@ -40,7 +42,7 @@ type shard struct {
 	mu             sync.Mutex
 	id             uint64 // of the last hold; each shard has ids of its own
 	oldest, newest uint32 // holds by when they expire: places + 1, 0 for none
-	expires        int64  // when the oldest does
+	expires        int64  // when the oldest does, or before
 	free           uint32 // places: + 1, 0 for none
 	open, keys     int
 	seen           [maxLimits]int64 // latest time of a request for each limit, as a word
@@ -69,12 +71,16 @@ func (d Hold) Settle(n int) bool {
 	if o == nil {
 		return false
 	}
-	m := d.b.now()
+	var m moment
+	d.b.now(&m)
 	d.b.fetch(d.h, &m)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if o.id.Load() != d.id || o.units == 0 {
 		return false
+	}
+	if s.oldest != d.place+1 {
+		d.b.fetchHolds(s, o.older, o.newer)
 	}
 	s.follow(d.b, &m)
 	d.b.settle(s, o, d.place, max(n, 0), &m)
@@ -91,7 +97,9 @@ func (d Hold) Extend(n int) (v sketchlimit.Decision) {
 	if o == nil {
 		return v
 	}
-	b, m := d.b, d.b.now()
+	var m moment
+	b := d.b
+	b.now(&m)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if o.id.Load() != d.id || o.units == 0 {
@@ -100,7 +108,7 @@ func (d Hold) Extend(n int) (v sketchlimit.Decision) {
 	s.follow(b, &m)
 	_, keys := b.shard(d.h)
 	e := &keys[keys.Find(d.h)]
-	if v = b.fits(d.h, e.Units, int64(n), int(o.limit), &m, nil); n == 0 {
+	if b.fits(d.h, e.Units, int64(n), int(o.limit), &m, nil, &v); n == 0 {
 		v.Allowed, v.RetryAfter = true, 0
 	}
 	if !v.Allowed {
@@ -110,7 +118,7 @@ func (d Hold) Extend(n int) (v sketchlimit.Decision) {
 	e.Units += int64(n)
 	s.held += int64(n)
 	o.units += uint32(n)
-	b.unlink(s, o)
+	b.unlink(s, o, d.place)
 	o.expires = b.until(&m)
 	b.link(s, o, d.place)
 	return v
@@ -140,12 +148,14 @@ func (d Hold) at() (*shard, *hold) {
 }
 
 // hold is Hold, Do and DoEach.
-func (b *Budget) hold(r *sketchlimit.Request, n int, each []sketchlimit.Decision) (Hold, sketchlimit.Decision) {
-	h, m := b.hash(r), b.now()
+func (b *Budget) hold(r *sketchlimit.Request, n int, each []sketchlimit.Decision) (d Hold, v sketchlimit.Decision) {
+	var m moment
+	h := b.hash(r)
+	b.now(&m)
 	b.fetch(h, &m)
-	d, v, full := b.holdAt(h, r, n, &m, each)
+	full := b.holdAt(h, r, n, &m, each, &d, &v)
 	if full && b.sweep(m) {
-		d, v, full = b.holdAt(h, r, n, &m, each)
+		full = b.holdAt(h, r, n, &m, each, &d, &v)
 	}
 	if full {
 		s, _ := b.shard(h)
@@ -170,26 +180,28 @@ func without(each []sketchlimit.Decision, n int) {
 	}
 }
 
-// holdAt is hold at a moment, and tells whether there was no room. What has found none is yet to be counted.
+// holdAt is hold at a moment. It sets the Hold and the Decision, and tells whether there was no room. What has found none
+// is yet to be counted.
 func (b *Budget) holdAt(
-	h uint64, r *sketchlimit.Request, n int, m *moment, each []sketchlimit.Decision,
-) (d Hold, v sketchlimit.Decision, full bool) {
+	h uint64, r *sketchlimit.Request, n int, m *moment, each []sketchlimit.Decision, d *Hold, v *sketchlimit.Decision,
+) (full bool) {
 	s, keys := b.shard(h)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.follow(b, m)
 	b.expire(s, m)
+	b.fetchHolds(s, s.free, s.newest)
 	e := &keys[keys.Find(h)]
-	v = b.fits(h, e.Units, int64(n), r.Limit, m, each)
+	b.fits(h, e.Units, int64(n), r.Limit, m, each, v)
 	if r.Peek {
 		if v.Allowed {
 			v.Remaining += n
 		}
-		return d, v, false
+		return false
 	}
 	if !v.Allowed {
 		s.denied += uint64(max(n, 0))
-		return d, v, false
+		return false
 	}
 	place, ok := uint32(0), e.Units > 0 || s.keys < len(keys)-1 // the last entry stays free
 	if ok {
@@ -197,7 +209,7 @@ func (b *Budget) holdAt(
 	}
 	if !ok {
 		v.Allowed, v.Remaining, v.RetryAfter = false, v.Remaining+n, busy
-		return d, v, true
+		return true
 	}
 	if e.Units == 0 {
 		s.keys++
@@ -210,41 +222,42 @@ func (b *Budget) holdAt(
 	o.h, o.units, o.limit, o.expires = h, uint32(n), uint32(min(r.Limit, math.MaxInt32)), b.until(m)
 	o.id.Store(s.id)
 	b.link(s, o, place)
-	return Hold{b, h, s.id, place}, v, false
+	*d = Hold{b, h, s.id, place}
+	return false
 }
 
-// fits returns the decision on n units of a key beside those that it holds, and sets that of each limit, if each is not
-// nil. It counts nothing.
+// fits sets the decision on n units of a key beside those that it holds, and that of each limit, if each is not nil. It
+// counts nothing.
 func (b *Budget) fits(
-	h uint64, holds, n int64, limit int, m *moment, each []sketchlimit.Decision,
-) (tightest sketchlimit.Decision) {
+	h uint64, holds, n int64, limit int, m *moment, each []sketchlimit.Decision, d *sketchlimit.Decision,
+) {
+	var tightest engine.Verdict
 	for i := range b.limits {
 		l := &b.limits[i]
 		lower := l.at(limit)
 		if lower == 0 {
 			l.TooLow.Add(1)
 		}
-		v := l.Engine.Load().Fits(m[i].word, h, holds, n, lower)
-		v = v.After(m[i].lag)
+		v := l.Engine.Load().Fits(m[i].word, h, holds, n, lower).After(m[i].lag)
 		if !v.Allowed && v.RetryAfter == 0 {
 			v.RetryAfter = busy
 		}
-		d := sketchlimit.Decision{
-			Allowed: v.Allowed, Limit: int(lower), Remaining: v.Remaining,
-			RetryAfter: v.RetryAfter, ResetAfter: v.ResetAfter, By: i,
-		}
 		if each != nil {
-			each[i] = d
+			each[i] = decision(v, i, lower)
 		}
-		if i == 0 || v.Tighter(verdict(&tightest)) {
-			tightest = d
+		if i == 0 || v.Tighter(tightest) {
+			tightest = v
+			*d = decision(v, i, lower)
 		}
 	}
-	return tightest
 }
 
-func verdict(d *sketchlimit.Decision) engine.Verdict {
-	return engine.Verdict{Allowed: d.Allowed, Remaining: d.Remaining, RetryAfter: d.RetryAfter, ResetAfter: d.ResetAfter}
+// decision says a verdict of the i-th limit to users.
+func decision(v engine.Verdict, i int, limit int64) sketchlimit.Decision {
+	return sketchlimit.Decision{
+		Allowed: v.Allowed, Limit: int(limit), Remaining: v.Remaining,
+		RetryAfter: v.RetryAfter, ResetAfter: v.ResetAfter, By: i,
+	}
 }
 
 // charge is Charge and DoCharge.
@@ -252,7 +265,9 @@ func (b *Budget) charge(r *sketchlimit.Request, n int) (over int) {
 	if n < 1 {
 		return 0
 	}
-	h, m := b.hash(r), b.now()
+	var m moment
+	h := b.hash(r)
+	b.now(&m)
 	s, keys := b.shard(h)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -293,7 +308,7 @@ func (b *Budget) settle(s *shard, o *hold, place uint32, n int, m *moment) {
 		s.keys--
 		keys.CloseGap(i)
 	}
-	b.unlink(s, o)
+	b.unlink(s, o, place)
 	o.units = 0
 	s.give(b.holds, place)
 }
@@ -314,7 +329,14 @@ func (b *Budget) expire(s *shard, m *moment) (some bool) {
 }
 
 func (b *Budget) expireOne(s *shard, m *moment) bool {
-	if s.expires > b.unix(m) {
+	now := b.unix(m)
+	if s.expires > now {
+		return false
+	}
+	if s.expires = math.MaxInt64; s.oldest > 0 {
+		s.expires = b.holds[s.oldest-1].expires
+	}
+	if s.expires > now {
 		return false
 	}
 	place := s.oldest - 1
@@ -335,17 +357,19 @@ func (b *Budget) link(s *shard, o *hold, place uint32) {
 	s.newest = place + 1
 }
 
-func (b *Budget) unlink(s *shard, o *hold) {
-	if o.older > 0 {
-		b.holds[o.older-1].newer = o.newer
-	} else if s.oldest = o.newer; o.newer > 0 {
-		s.expires = b.holds[o.newer-1].expires
-	} else {
-		s.expires = math.MaxInt64
-	}
-	if o.newer > 0 {
-		b.holds[o.newer-1].older = o.older
-	} else {
+// unlink leaves the next hold alone where the oldest one ends, as most often: that would wait for memory.
+func (b *Budget) unlink(s *shard, o *hold, place uint32) {
+	oldest, newest := s.oldest == place+1, s.newest == place+1
+	switch {
+	case oldest && newest:
+		s.oldest, s.newest = 0, 0
+	case oldest:
+		s.oldest = o.newer
+	case newest:
 		s.newest = o.older
+		b.holds[o.older-1].newer = 0
+	default:
+		b.holds[o.older-1].newer = o.newer
+		b.holds[o.newer-1].older = o.older
 	}
 }

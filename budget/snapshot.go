@@ -122,7 +122,8 @@ func (b *Budget) restore(in *blocks) (limits []limit, err error) {
 	}
 	closeAll(b.limits)
 	b.use(limits)
-	m := b.now()
+	var m moment
+	b.now(&m)
 	for i := range b.shards {
 		b.shards[i].follow(b, &m)
 	}

@@ -33,7 +33,8 @@ type Stats struct {
 
 // Stats settles what has expired, and reads the whole Budget, see sketchlimit.Limiter.Stats. It locks one shard at a time.
 func (b *Budget) Stats() (all Stats) {
-	now := b.now()
+	var now moment
+	b.now(&now)
 	for i := range b.shards {
 		s, m := &b.shards[i], now
 		s.mu.Lock()
