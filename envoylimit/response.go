@@ -62,19 +62,19 @@ func describeStatus(from *rules.Status, own *commonv3.RateLimitDescriptor_RateLi
 	case rule.Unlimited:
 		return &status{Code: ok, LimitRemaining: math.MaxUint32}
 	default:
-		to := counted(&from.Decision, rule.Shadow)
+		to := counted(&from.Decision, rule.Shadow || from.Charged)
 		to.CurrentLimit = currentLimit(rule)
 		to.DurationUntilReset = seconds(untilReset(rule, &from.Decision, now))
 		return to
 	}
 }
 
-// counted returns the status of what a counter says.
-func counted(d *sketchlimit.Decision, shadow bool) *status {
+// counted returns the status of what a counter says, which may pass whatever that is.
+func counted(d *sketchlimit.Decision, passes bool) *status {
 	switch {
 	case d.Allowed:
 		return &status{Code: ok, LimitRemaining: clamp(d.Remaining)}
-	case shadow:
+	case passes:
 		return &status{Code: ok}
 	default:
 		return &status{Code: overLimit}

@@ -31,6 +31,7 @@ descriptors:
   - {key: watched, shadow_mode: true, rate_limit: {unit: hour, requests_per_unit: 2}, metadata: {tier: {name: other, size: 1}, list: [a]}}
   - {key: bucket, rate_limit: {unit: second, requests_per_unit: 4, algorithm: token_bucket}}
   - {key: quota, quota_mode: true, rate_limit: {unit: week, requests_per_unit: 1}}
+  - {key: tokens, rate_limit: {unit: day, requests_per_unit: 100, charge: true}}
   - {key: vip, rate_limit: {unit: minute, requests_per_unit: 100, replaces: [{name: clients}]}}
 `
 
@@ -237,6 +238,27 @@ func TestCountRefused(t *testing.T) {
 		require.Equal(t, want, got.OverallCode)
 		_, err = s.ShouldRateLimit(t.Context(), request(0, hits(7, descriptor("client", "a"))))
 		require.NoError(t, err)
+	}
+}
+
+// What is reported after the fact of a rule that charges is never refused, and the next request is.
+func TestCharge(t *testing.T) {
+	const answer = `,"currentLimit":{"requestsPerUnit":100,"unit":"DAY"},"durationUntilReset":"43188s"}]}`
+	s := newService(t, rules.Options{})
+	for _, step := range []struct {
+		hits uint64
+		want string
+	}{
+		{0, `{"overallCode":"OK","statuses":[{"code":"OK","limitRemaining":100` + answer},
+		{70, `{"overallCode":"OK","statuses":[{"code":"OK","limitRemaining":30` + answer},
+		{0, `{"overallCode":"OK","statuses":[{"code":"OK","limitRemaining":30` + answer},
+		{70, `{"overallCode":"OK","statuses":[{"code":"OK"` + answer},
+		{0, `{"overallCode":"OVER_LIMIT","statuses":[{"code":"OVER_LIMIT"` + answer},
+		{1, `{"overallCode":"OK","statuses":[{"code":"OK"` + answer},
+	} {
+		got, err := s.ShouldRateLimit(t.Context(), request(0, hits(step.hits, descriptor("tokens", "a"))))
+		require.NoError(t, err)
+		same(t, step.want, got)
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 // Ask is what a request asks of the rule that one of its descriptors leads to.
 type Ask struct {
 	Descriptor Descriptor
-	N          int       // units; 0 only looks: it tells what would be answered for 1
+	N          int       // units; 0 only looks: it tells what would be answered for 1. See Rule.Charge
 	Override   *Override // a limit of the request's own in place of the files'; nil: none
 }
 
@@ -41,6 +41,9 @@ type Status struct {
 	// no rule applies, or it is unlimited, only Allowed is set; if it blocks,
 	// RetryAfter is [sketchlimit.Never].
 	sketchlimit.Decision
+	// Charged tells that the units are counted whether they fit or not, as Rule.Charge says: the rule refuses nothing, and
+	// Allowed tells whether they fitted.
+	Charged bool
 	// Counts is what the Ask has added to the Rule's.
 	Counts Counts
 }
@@ -53,6 +56,9 @@ type Status struct {
 // and taken from in one step. Rules that are only looked at are asked a moment before. Asks that lead to the same counter
 // are answered alike, as one for the sum of their units. Only if two of them lead to two counters of one rule may the
 // second be refused after the first was taken from, about as rarely as a new key is denied wrongly.
+//
+// A rule that charges counts what was spent already: also where another rule refuses, and with none of the others' asks. It
+// refuses only asks for 0 units, when nothing is left.
 //
 // A request for less than 0 units is refused. With [Options.CountRefused] each Ask is charged by itself instead.
 func (r *Rules) Do(domain string, asks ...Ask) Answer {

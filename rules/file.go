@@ -51,6 +51,7 @@ type limit struct {
 	rate       float64
 	memory     int
 	overload   sketchlimit.Overload
+	charge     bool
 }
 
 // reader reads a file and keeps the first error.
@@ -176,6 +177,7 @@ func (r *reader) limit(n *yaml.Node) *limit {
 		"headroom":          extra("headroom", func(n *yaml.Node) { l.headroom = r.above(n, "headroom", 1, 1000) }),
 		"memory":            extra("memory", func(n *yaml.Node) { l.memory = r.bytes(n) }),
 		"overload":          extra("overload", func(n *yaml.Node) { l.overload = r.overload(n) }),
+		"charge":            extra("charge", func(n *yaml.Node) { l.charge = r.flag(n) }),
 	})
 	window, known := l.window()
 	switch {

@@ -22,6 +22,9 @@ func (d *Descriptors) Add(entries ...Entry) { d.ask(&Ask{Descriptor: entries, N:
 // domain, held against the descriptors that the function adds for a request. It must
 // be safe for concurrent use, and not keep what it adds to.
 //
+// What requests cost of a rule that charges shows only later: here it only looks, and refuses them once nothing is left.
+// Charge it by [Rules.Do].
+//
 // It is an error if no file has the domain; from then on it is one if files without it are to be read.
 //
 // Policies are known by the Name of their rule, or else by its String. Name rules whose place
@@ -54,6 +57,7 @@ func (f *front) Decide(a *httplimit.Answer, r *http.Request, cost int) {
 	for ok := false; !ok; { // the rules may change meanwhile
 		d.clear()
 		d.start(f.rules, f.domain)
+		d.before = true
 		d.keys = a.Keys
 		f.describe(d, r)
 		_, ok = d.take()

@@ -36,6 +36,7 @@ type Rule struct {
 	Unlimited bool                  // it matches, and counts nothing
 	Shadow    bool                  // it counts, and refuses nobody
 	Quota     bool                  // it refuses only together with all other quotas of the request
+	Charge    bool                  // units count whether they fit or not, and only an Ask for 0 units is refused
 	Override  bool                  // it is of no file, and counts limits that come with requests, see Override
 
 	Keyed           bool    // it leaves values open; otherwise there is one counter
@@ -83,7 +84,7 @@ func newRule(p place, d *descriptor, line string) (*Rule, error) {
 	l := d.limit
 	r := &Rule{
 		Domain: p.domain, Path: p.path, Line: line, Name: l.name,
-		Unlimited: l.unlimited, Shadow: d.shadow, Quota: d.quota, Keyed: p.keyed,
+		Unlimited: l.unlimited, Shadow: d.shadow, Quota: d.quota, Charge: l.charge, Keyed: p.keyed,
 		replaces: l.replaces, counter: counter{place: p}, Metadata: d.metadata, detailed: d.detailed,
 	}
 	if l.unlimited {

@@ -26,6 +26,7 @@ type counters struct {
 	asked     []int      // which of them are asked in one step
 	asks      []sketchlimit.Ask
 	firsts    map[questioned]int // of counters, of questions behind the first; nil: there are none
+	before    bool               // rules that charge are only looked at: what the request costs of them shows later
 	replaces  bool               // one of the rules replaces others
 	quotas    bool               // all rules in quota mode refuse, or there are none
 }
@@ -77,7 +78,7 @@ func (c *counters) clear() {
 	clear(c.statuses)
 	clear(c.asks)
 	c.statuses, c.questions, c.keys, c.replaces = c.statuses[:0], c.questions[:0], c.keys[:0], false
-	c.rules, c.options, c.set, c.top, c.domain, c.firsts = nil, nil, nil, nil, "", nil
+	c.rules, c.options, c.set, c.top, c.domain, c.firsts, c.before = nil, nil, nil, nil, "", nil, false
 }
 
 // ask adds the rule and the key of an Ask.
@@ -86,7 +87,12 @@ func (c *counters) ask(a *Ask) {
 	q := question{n: a.N, first: i, sum: a.N}
 	rule, keys := c.find(a, &q)
 	c.keys, q.end = keys, len(keys)
-	c.statuses, c.questions = append(c.statuses, Status{Rule: rule}), append(c.questions, q)
+	charges := rule != nil && rule.Charge
+	if charges && c.before {
+		q.n, q.sum = 0, 0
+	}
+	charges = charges && q.n > 0 && rule.limiter != nil
+	c.statuses, c.questions = append(c.statuses, Status{Rule: rule, Charged: charges}), append(c.questions, q)
 	if rule == nil {
 		return
 	}
@@ -114,10 +120,10 @@ func (c *counters) find(a *Ask, q *question) (*Rule, []byte) {
 }
 
 // join adds the i-th question to the first one that leads to its counter, if there is one. One that only looks is asked
-// by itself, and so are those of rules in shadow mode.
+// by itself, and so are those of rules in shadow mode and of rules that charge.
 func (c *counters) join(i int) bool {
 	q, rule := &c.questions[i], c.statuses[i].Rule
-	if q.n == 0 || rule.Shadow || c.options.CountRefused {
+	if q.n == 0 || rule.Shadow || rule.Charge || c.options.CountRefused {
 		return false
 	}
 	k := c.firstOf(i)
@@ -197,6 +203,10 @@ func (c *counters) takeTogether() bool {
 	}
 	for i := range c.statuses {
 		s, q := &c.statuses[i], &c.questions[i]
+		if s.Charged {
+			c.charge(i)
+			continue
+		}
 		free := s.Remaining - q.before
 		if admitted && s.Allowed {
 			free += c.questions[q.first].sum
@@ -217,6 +227,8 @@ func (c *counters) spend() {
 			c.count(i, 0)
 		case q.n == 0:
 			s.Decision = c.decide(i, 1, true)
+		case s.Charged:
+			c.charge(i)
 		default:
 			s.Decision = c.decide(i, q.n, false)
 			free := s.Remaining
@@ -254,7 +266,7 @@ func (c *counters) look() {
 		s, q := &c.statuses[i], &c.questions[i]
 		d, fixed := c.fixed(i)
 		switch {
-		case s.shadow():
+		case s.shadow(), s.Charged:
 		case fixed:
 			s.Decision = d
 		case q.n == 0:
@@ -300,13 +312,26 @@ func (c *counters) askAll(peek bool) bool {
 	return admitted
 }
 
+// charge counts the units of the i-th question, whether they fit or not.
+func (c *counters) charge(i int) {
+	s, n := &c.statuses[i], c.questions[i].n
+	over := s.Rule.limiter.DoCharge(c.request(i, n, false))
+	s.Decision = c.decide(i, 1, true) // of what is left
+	free := n - over
+	if s.Allowed = over == 0; s.Allowed {
+		s.RetryAfter = 0
+		free += s.Remaining
+	}
+	c.count(i, free)
+}
+
 // watch asks the rules in shadow mode, each by itself: they refuse nobody.
 func (c *counters) watch(admitted bool) {
 	for i := range c.statuses {
 		s, q := &c.statuses[i], &c.questions[i]
 		d, fixed := c.fixed(i)
 		switch {
-		case !s.shadow():
+		case !s.shadow() || s.Charged:
 		case fixed:
 			s.Decision = d
 		case q.n == 0:
@@ -329,7 +354,7 @@ func (c *counters) replace() {
 	}
 	for i := range c.statuses {
 		if rule := c.statuses[i].Rule; rule != nil && !rule.Unlimited && slices.Contains(names, rule.Name) {
-			c.statuses[i].Rule = nil
+			c.statuses[i] = Status{}
 		}
 	}
 }
@@ -339,7 +364,7 @@ func (c *counters) replace() {
 func (c *counters) deny(shadow bool) {
 	for i := range c.statuses {
 		s, q := &c.statuses[i], &c.questions[i]
-		if _, fixed := c.fixed(i); !fixed && s.shadow() == shadow && !s.Allowed && q.n != 0 && q.first == i {
+		if _, fixed := c.fixed(i); !fixed && s.shadow() == shadow && !s.Charged && !s.Allowed && q.n != 0 && q.first == i {
 			c.decide(i, q.sum, false)
 		}
 	}
@@ -351,7 +376,7 @@ func (c *counters) admits() bool {
 	c.quotas = true
 	for i := range c.statuses {
 		s := &c.statuses[i]
-		switch refuses := !s.Allowed && !s.shadow(); {
+		switch refuses := !s.Allowed && !s.shadow() && !s.Charged; {
 		case !c.options.Quota && (s.Rule == nil || !s.Rule.Quota):
 			refused = refused || refuses
 		default:

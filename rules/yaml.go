@@ -22,8 +22,8 @@ var everywhere = map[string]string{
 	"unit": "a rate_limit", "requests_per_unit": "a rate_limit", "unlimited": "a rate_limit", "replaces": "a rate_limit",
 	"unit_multiplier": "a rate_limit", "algorithm": "a rate_limit", "burst": "a rate_limit", "keys": "a rate_limit",
 	"units_per_key": "a rate_limit", "headroom": "a rate_limit", "false_denial_rate": "a rate_limit", "memory": "a rate_limit",
-	"overload": "a rate_limit",
-	"name":     "a rate_limit or an entry of replaces",
+	"overload": "a rate_limit", "charge": "a rate_limit",
+	"name": "a rate_limit or an entry of replaces",
 }
 
 // mapping reads a node's fields in the order of the file.

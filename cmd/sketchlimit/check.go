@@ -79,7 +79,7 @@ func ruleRow(r *rules.Rule, forecasts forecasts) []string {
 	for _, m := range []struct {
 		name string
 		is   bool
-	}{{"spare", r.Overload == sketchlimit.Spare}, {"shadow", r.Shadow}, {"quota", r.Quota}} {
+	}{{"spare", r.Overload == sketchlimit.Spare}, {"charge", r.Charge}, {"shadow", r.Shadow}, {"quota", r.Quota}} {
 		if m.is {
 			row[2] = strings.TrimPrefix(row[2]+", "+m.name, ", ")
 		}

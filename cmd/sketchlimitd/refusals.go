@@ -30,7 +30,7 @@ func (r *refusals) observe(o *envoylimit.Observation) {
 	}
 	r.refused.Add(1)
 	for i := range o.Answer.Statuses {
-		if s := &o.Answer.Statuses[i]; s.Rule != nil && !s.Allowed && !s.Rule.Shadow {
+		if s := &o.Answer.Statuses[i]; s.Rule != nil && !s.Allowed && !s.Rule.Shadow && !s.Charged {
 			r.top.Add(cmp.Or(s.Rule.Name, s.Rule.String()), key(o.Asks[i].Descriptor), 1)
 		}
 	}
