@@ -44,7 +44,9 @@ type Rule struct {
 	Limit              int     `json:"limit"`
 	Window             string  `json:"window"`
 	Shadow             bool    `json:"shadow"`
+	Charge             bool    `json:"charge"`
 	Admitted           uint64  `json:"admitted"`
+	Overdraft          uint64  `json:"overdraft"` // units of Admitted that were charged and did not fit
 	Denied             uint64  `json:"denied"`
 	Keys               float64 `json:"keys"`
 	FalseDenialRate    float64 `json:"false_denial_rate"`
@@ -118,8 +120,8 @@ func (p *Page) Status() Status {
 	for name, r := range p.Rules.Counting() {
 		stats := r.Stats()
 		st.Rules = append(st.Rules, Rule{
-			name, r.Limit, r.Window.String(), r.Shadow, stats.Admitted, stats.Denied, stats.DistinctKeys,
-			stats.FalseDenialRate, stats.InnocentDenialRate, r.MemoryBytes(), Spared(stats.Spared),
+			name, r.Limit, r.Window.String(), r.Shadow, r.Charge, stats.Admitted, stats.Overdraft, stats.Denied,
+			stats.DistinctKeys, stats.FalseDenialRate, stats.InnocentDenialRate, r.MemoryBytes(), Spared(stats.Spared),
 		})
 	}
 	report := p.Top.Report()
