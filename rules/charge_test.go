@@ -30,16 +30,16 @@ func TestCharge(t *testing.T) {
 	for _, countRefused := range []bool{false, true} {
 		l := loadWith(t, rules.Options{CountRefused: countRefused}, charging)
 		require.True(t, l.Do("api", ask(0, "tokens=ann"), ask(1, "requests=ann")).Admitted)
-		a := l.Do("api", ask(70, "tokens=ann"))
-		require.True(t, a.Admitted)
+		a := l.Do("api", ask(70, "tokens=ann"), ask(0, "blocked=x"))
+		require.False(t, a.Admitted, "another rule refuses")
 		require.Equal(t, rules.Status{
 			Rule: a.Statuses[0].Rule, Charged: true, Counts: rules.Counts{Total: 70, Within: 70},
 			Decision: sketchlimit.Decision{Allowed: true, Limit: 100, Remaining: 30, ResetAfter: time.Minute},
 		}, a.Statuses[0])
 		require.True(t, l.Do("api", ask(0, "tokens=ann")).Admitted)
 
-		a = l.Do("api", ask(70, "tokens=ann"), ask(0, "blocked=x"))
-		require.False(t, a.Admitted, "another rule refuses")
+		a = l.Do("api", ask(70, "tokens=ann"))
+		require.True(t, a.Admitted)
 		require.Equal(t, rules.Status{
 			Rule: a.Statuses[0].Rule, Charged: true, Counts: rules.Counts{Total: 70, Near: 20, Over: 40},
 			Decision: sketchlimit.Decision{Limit: 100, RetryAfter: time.Minute, ResetAfter: time.Minute},
