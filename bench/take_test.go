@@ -48,6 +48,23 @@ func parallel(b *testing.B, goroutines int, f func(first, n int)) {
 	wg.Wait()
 }
 
+// warm shows a limiter its first keys, up to a million of them; a few with -short, which only shows that all works.
+func warm(k keys, take taker) {
+	most := 1 << 20
+	if testing.Short() {
+		most = 1 << 10
+	}
+	k.each(0, min(k.len(), most), take)
+}
+
+// counts are numbers of keys, or of bytes; with -short the first one.
+func counts(all ...int) []int {
+	if testing.Short() {
+		return all[:1]
+	}
+	return all
+}
+
 // taker is a decision on one unit of a key.
 type taker func(key string)
 
@@ -108,7 +125,7 @@ func address(key string) netip.Addr {
 func BenchmarkTake(b *testing.B) {
 	for _, algorithm := range []sketchlimit.Algorithm{sketchlimit.SlidingWindow, sketchlimit.FixedWindow, sketchlimit.TokenBucket} {
 		for _, d := range distributions {
-			for _, n := range []int{1e3, 1e6, 1e7} {
+			for _, n := range counts(1e6, 1e3, 1e7) {
 				made := sync.OnceValue(func() keys { return d.make(n) }) // not where -bench leaves them out
 				for _, p := range []int{1, 2, 8, 64} {
 					at := fmt.Sprintf("algorithm=%v/dist=%s/keys=%.0e/goroutines=%d", algorithm, d.name, float64(n), p)
@@ -117,13 +134,13 @@ func BenchmarkTake(b *testing.B) {
 						// written out: by way of a variable they cost some nanoseconds more.
 						b.Run("impl=sketch/call=Allow/memory="+mib(memory)+"/"+at, func(b *testing.B) {
 							l, k := limiter(b, algorithm, memory), made()
-							k.each(0, min(k.len(), 1<<20), func(key string) { l.Allow(key) })
+							warm(k, func(key string) { l.Allow(key) })
 							b.ReportAllocs()
 							parallel(b, p, func(first, n int) { k.each(first, n, func(key string) { l.Allow(key) }) })
 						})
 						b.Run("impl=sketch/call=Take/memory="+mib(memory)+"/"+at, func(b *testing.B) {
 							l, k := limiter(b, algorithm, memory), made()
-							k.each(0, min(k.len(), 1<<20), func(key string) { l.Take(key, 1) })
+							warm(k, func(key string) { l.Take(key, 1) })
 							b.ReportAllocs()
 							parallel(b, p, func(first, n int) { k.each(first, n, func(key string) { l.Take(key, 1) }) })
 						})
@@ -133,7 +150,7 @@ func BenchmarkTake(b *testing.B) {
 					}
 					b.Run("impl=exact/"+at, func(b *testing.B) {
 						take, k := exactly(b, algorithm), made()
-						k.each(0, min(k.len(), 1<<20), take)
+						warm(k, take)
 						b.ReportAllocs()
 						parallel(b, p, func(first, n int) { k.each(first, n, take) })
 					})
@@ -147,13 +164,13 @@ func BenchmarkTake(b *testing.B) {
 func requests(b *testing.B, at string, algorithm sketchlimit.Algorithm, memory int, made func() keys, p int) {
 	b.Run("impl=sketch/call=Do/"+at, func(b *testing.B) {
 		l, k := limiter(b, algorithm, memory), made()
-		k.each(0, min(k.len(), 1<<20), func(key string) { l.Do(sketchlimit.Request{Key: key}) })
+		warm(k, func(key string) { l.Do(sketchlimit.Request{Key: key}) })
 		b.ReportAllocs()
 		parallel(b, p, func(first, n int) { k.each(first, n, func(key string) { l.Do(sketchlimit.Request{Key: key}) }) })
 	})
 	b.Run("impl=sketch/call=DoAddr/"+at, func(b *testing.B) {
 		l, k := limiter(b, algorithm, memory), made()
-		k.each(0, min(k.len(), 1<<20), func(key string) { l.Do(sketchlimit.Request{Addr: address(key)}) })
+		warm(k, func(key string) { l.Do(sketchlimit.Request{Addr: address(key)}) })
 		b.ReportAllocs()
 		parallel(b, p, func(first, n int) {
 			k.each(first, n, func(key string) { l.Do(sketchlimit.Request{Addr: address(key)}) })
@@ -161,7 +178,7 @@ func requests(b *testing.B, at string, algorithm sketchlimit.Algorithm, memory i
 	})
 	b.Run("impl=sketch/call=GroupTake/"+at, func(b *testing.B) {
 		g, k := group(b, algorithm, memory), made()
-		k.each(0, min(k.len(), 1<<20), func(key string) { g.Take(key, 1) })
+		warm(k, func(key string) { g.Take(key, 1) })
 		b.ReportAllocs()
 		parallel(b, p, func(first, n int) { k.each(first, n, func(key string) { g.Take(key, 1) }) })
 	})
@@ -174,7 +191,7 @@ func requests(b *testing.B, at string, algorithm sketchlimit.Algorithm, memory i
 			}
 			g.DoEach(asks[:])
 		}
-		k.each(0, min(k.len(), 1<<20), take)
+		warm(k, take)
 		b.ReportAllocs()
 		parallel(b, p, func(first, n int) { k.each(first, n, take) })
 	})
@@ -248,7 +265,7 @@ func BenchmarkTakeNew(b *testing.B) {
 // what the timer alone takes as well, which is contained in all.
 func BenchmarkRotate(b *testing.B) {
 	k := uniform(1e6)
-	for _, memory := range []int{4 << 20, 256 << 20, 1 << 30} {
+	for _, memory := range counts(4<<20, 256<<20, 1<<30) {
 		b.Run("memory="+mib(memory), func(b *testing.B) {
 			l, err := sketchlimit.New(sketchlimit.Config{Limit: limit, Window: time.Second, MemoryBytes: memory, Seed: 1})
 			if err != nil {
@@ -313,13 +330,13 @@ func BenchmarkControl(b *testing.B) {
 // BenchmarkFloor is the bound to compare with: xxhash and the update of four rows of
 // a sketch of the same bytes, without doorkeeper, generations, lock or clock. Two goroutines race: some updates are lost.
 func BenchmarkFloor(b *testing.B) {
-	for _, n := range []int{1e6, 1e7} {
+	for _, n := range counts(1e6, 1e7) {
 		uniform := sync.OnceValue(func() keys { return uniform(n) })
 		for _, memory := range sizes {
 			for _, p := range []int{1, 2} {
 				b.Run(fmt.Sprintf("dist=uniform/keys=%.0e/memory=%s/goroutines=%d", float64(n), mib(memory), p), func(b *testing.B) {
 					f, k := newFloor(memory), uniform()
-					k.each(0, min(k.len(), 1<<20), func(key string) { f.add(key) })
+					warm(k, func(key string) { f.add(key) })
 					parallel(b, p, func(first, n int) { k.each(first, n, func(key string) { f.add(key) }) })
 				})
 			}

@@ -185,7 +185,7 @@ var ofRules = []mutant{
 	{"rules: values that join alike share a counter", "rules/tree.go",
 		"append(binary.AppendUvarint(key, uint64(len(part))), part...)",
 		"append(binary.AppendUvarint(key, 0), part...)",
-		"rules.TestCounters"},
+		"rules.TestCountersAreLimitedEach"},
 	{"rules: a threshold is not shared", "rules/tree.go",
 		"!d.shareThreshold && len(child.value) > 1",
 		"len(child.value) > 1",
