@@ -3,6 +3,7 @@ package accuracy
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"errors"
 	"fmt"
@@ -13,6 +14,9 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/sketchlimit/sketchlimit/internal/recorded"
+	"github.com/sketchlimit/sketchlimit/tune"
 )
 
 // Trace is a recorded stream of requests, held in memory: 16 bytes a request and
@@ -21,13 +25,7 @@ type Trace struct {
 	Info TraceInfo
 
 	keys    []string
-	records []record
-}
-
-type record struct {
-	time int64 // ns since the Unix epoch
-	key  uint32
-	cost uint32
+	records []recorded.Request
 }
 
 // TraceInfo tells what was read and what could not be.
@@ -100,20 +98,12 @@ func ReadTrace(r io.Reader, name string, f Format) (*Trace, error) {
 		return nil, t.nothing(f)
 	}
 	if t.Info.Unsorted > 0 {
-		slices.SortStableFunc(t.records, func(a, b record) int {
-			switch {
-			case a.time < b.time:
-				return -1
-			case a.time > b.time:
-				return 1
-			}
-			return 0
-		})
+		slices.SortStableFunc(t.records, func(a, b recorded.Request) int { return cmp.Compare(a.NS, b.NS) })
 	}
 	t.records = slices.Clip(t.records)
 	t.Info.Requests, t.Info.Keys = len(t.records), len(t.keys)
-	t.Info.Start = time.Unix(0, t.records[0].time).UTC()
-	t.Info.End = time.Unix(0, t.records[len(t.records)-1].time).UTC()
+	t.Info.Start = time.Unix(0, t.records[0].NS).UTC()
+	t.Info.End = time.Unix(0, t.records[len(t.records)-1].NS).UTC()
 	return t, nil
 }
 
@@ -228,7 +218,7 @@ func (p *traceParser) add(l parsedLine) {
 		t.Info.Unsorted++
 	}
 	p.last = l.time
-	t.records = append(t.records, record{l.time, id, l.cost})
+	t.records = append(t.records, recorded.Request{NS: l.time, Key: id, Units: l.cost})
 }
 
 const shownBytes = 80
@@ -277,14 +267,27 @@ func (t *Trace) Len() int { return len(t.records) }
 func (t *Trace) Requests() iter.Seq[Request] {
 	return func(yield func(Request) bool) {
 		for _, r := range t.records {
-			at := r.time
+			at := r.NS
 			if t.Info.Speed != 1 {
-				first := t.records[0].time
+				first := t.records[0].NS
 				at = first + int64(float64(at-first)/t.Info.Speed)
 			}
-			if !yield(Request{time.Unix(0, at).UTC(), t.keys[r.key], int(r.cost)}) {
+			if !yield(Request{time.Unix(0, at).UTC(), t.keys[r.Key], int(r.Units)}) {
 				return
 			}
 		}
 	}
+}
+
+// Traffic is the trace as [tune.Plan] plans for it, for limits in a window (above 0). At the speed it was recorded at the
+// two share their requests, 16 bytes each.
+func (t *Trace) Traffic(window time.Duration) *tune.Trace {
+	if t.Info.Speed == 1 {
+		return tune.TraceOf(window, t.keys, t.records)
+	}
+	traffic := tune.NewTrace(window)
+	for r := range t.Requests() {
+		traffic.Add(r.Time, r.Key, r.Cost)
+	}
+	return traffic
 }

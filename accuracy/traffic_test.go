@@ -1,7 +1,10 @@
 package accuracy
 
 import (
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -35,4 +38,35 @@ func TestWorkloadOfTraffic(t *testing.T) {
 		_, err := WorkloadOf(traffic, 20, 3)
 		require.EqualError(t, err, "accuracy: "+want)
 	}
+}
+
+// A trace and what is planned for it share requests, and what is added to one does not show in the other.
+func TestTrafficOfATrace(t *testing.T) {
+	text := "10\ta\t3\n11\tb\n12\ta\n70\tc\t2\n"
+	read, err := ReadTrace(strings.NewReader(text), "x", TSV)
+	require.NoError(t, err)
+	want := tune.NewTrace(time.Minute)
+	for r := range read.Requests() {
+		want.Add(r.Time, r.Key, r.Cost)
+	}
+	goal := tune.Goal{Limit: 100, MemoryBytes: 8 << 10}
+	plan := func(trace *tune.Trace) tune.Forecast {
+		_, f, err := tune.Plan(tune.Traffic{Trace: trace}, goal)
+		require.NoError(t, err)
+		return f
+	}
+	shared := read.Traffic(time.Minute)
+	require.Equal(t, plan(want), plan(shared))
+	for range 3 {
+		want.Add(time.Unix(71, 0), "b", 7)
+		shared.Add(time.Unix(71, 0), "b", 7)
+	}
+	require.Equal(t, 7, shared.Len())
+	require.Equal(t, plan(want), plan(shared))
+	require.Equal(t, 4, read.Len())
+	require.Len(t, slices.Collect(read.Requests()), 4)
+
+	fast, err := read.Speed(10)
+	require.NoError(t, err)
+	require.Equal(t, 4, fast.Traffic(time.Minute).Len())
 }

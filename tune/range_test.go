@@ -65,9 +65,9 @@ func TestSampleOfATrace(t *testing.T) {
 	require.NoError(t, err)
 	all := newReplays(trace, judged, 0.1, 0.1, 1)
 	some := all.sample()
-	byKey := map[int32]int{}
+	byKey := map[uint32]int{}
 	for _, r := range some.trace.requests {
-		byKey[r.key]++
+		byKey[r.Key]++
 	}
 	for _, n := range byKey {
 		require.Equal(t, 3*sampledRequests/1000, n)

@@ -12,6 +12,7 @@ import (
 	"github.com/sketchlimit/sketchlimit/exact"
 	"github.com/sketchlimit/sketchlimit/internal/engine"
 	"github.com/sketchlimit/sketchlimit/internal/keyhash"
+	"github.com/sketchlimit/sketchlimit/internal/recorded"
 )
 
 // replays sends a trace through limiters, and holds them against the exact algorithm.
@@ -68,13 +69,13 @@ func (t *Trace) judge(g *Goal) (*judged, error) {
 	}
 	r.fates = make([]fate, len(t.requests))
 	for i, q := range t.requests {
-		d := full.TakeAt(time.Unix(0, q.ns), t.names[q.key], int(q.units))
+		d := full.TakeAt(time.Unix(0, q.NS), t.names[q.Key], int(q.Units))
 		free := int64(d.Remaining) - held
 		if d.Allowed {
-			free += int64(q.units)
+			free += int64(q.Units)
 			r.fates[i] = admitted
 		}
-		if free >= int64(q.units) {
+		if free >= int64(q.Units) {
 			r.fates[i] |= passes
 		}
 		if 2*(quota-free) < quota {
@@ -87,10 +88,10 @@ func (t *Trace) judge(g *Goal) (*judged, error) {
 }
 
 // sum counts what is admitted, and requests of innocent keys.
-func (r *judged) sum(requests []traced) {
+func (r *judged) sum(requests []recorded.Request) {
 	for i, f := range r.fates {
 		if f&admitted != 0 {
-			r.units += float64(requests[i].units)
+			r.units += float64(requests[i].Units)
 		}
 		if f&innocent != 0 {
 			r.calm++
@@ -122,16 +123,16 @@ func (r *replays) sample() *replays {
 	some := *r
 	some.trace = &Trace{window: r.trace.window, whole: r.trace}
 	some.judged = &judged{rule: r.rule, lowest: r.lowest, hashes: r.hashes}
-	chosen := func(key int32) bool { return (r.hashes[key]>>20)%parts == 0 }
+	chosen := func(key uint32) bool { return (r.hashes[key]>>20)%parts == 0 }
 	for i, q := range r.trace.requests {
-		if chosen(q.key) {
+		if chosen(q.Key) {
 			some.trace.requests = append(some.trace.requests, q)
 			some.fates = append(some.fates, r.fates[i])
 		}
 	}
 	keys := 0.
 	for i := range r.hashes {
-		if chosen(int32(i)) {
+		if chosen(uint32(i)) {
 			keys++
 		}
 	}
@@ -154,18 +155,18 @@ func (r *replays) run(d engine.Dimensions, seed uint64) (out replayed) {
 	}
 	limit, latest := r.rule.Limit(), engine.Position{Generation: math.MinInt64}
 	for i, q := range r.trace.requests {
-		at := r.rule.Split(q.ns)
+		at := r.rule.Split(q.NS)
 		if at.Generation < latest.Generation {
 			at = engine.Position{Generation: latest.Generation}
 		}
 		latest = at
-		h, word, f := keyhash.Mix(r.hashes[q.key], seed), r.rule.Pack(at), r.fates[i]
+		h, word, f := keyhash.Mix(r.hashes[q.Key], seed), r.rule.Pack(at), r.fates[i]
 		passed := true
 		if r.lowest < limit {
-			passed = e.Peek(at, h, int(q.units), r.lowest).Allowed
+			passed = e.Peek(at, h, int(q.Units), r.lowest).Allowed
 		}
-		if e.Take(word, h, int(q.units), limit, engine.Brief).Allowed {
-			out.admitted += float64(q.units)
+		if e.Take(word, h, int(q.Units), limit, engine.Brief).Allowed {
+			out.admitted += float64(q.Units)
 		} else {
 			passed = false
 		}

@@ -102,10 +102,7 @@ func printTraces(out io.Writer, folder, match string) {
 		}
 		requests := slices.Collect(source.Requests())
 		for _, window := range []time.Duration{time.Minute, 10 * time.Minute} {
-			recorded := tune.NewTrace(window)
-			for _, r := range requests {
-				recorded.Add(r.Time, r.Key, r.Cost)
-			}
+			recorded := source.Traffic(window)
 			for _, limit := range []int{5, 20, 100, 1000} {
 				t := newTraced(requests, limit, window)
 				for _, goal := range []float64{1e-2, 1e-3, 1e-5} {

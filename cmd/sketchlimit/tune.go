@@ -215,12 +215,6 @@ func (t *tuning) readTrace(ctx context.Context, in io.Reader) (accuracy.Source, 
 	if err != nil {
 		return nil, err
 	}
-	t.traffic.Trace = tune.NewTrace(t.window)
-	for r := range s.Requests() {
-		t.traffic.Trace.Add(r.Time, r.Key, r.Cost)
-	}
-	if !t.replay {
-		return nil, nil // nobody else needs it, and it takes as much memory as the other
-	}
+	t.traffic.Trace = s.Source.(*accuracy.Trace).Traffic(t.window)
 	return s, nil
 }
