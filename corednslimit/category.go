@@ -1,0 +1,119 @@
+package corednslimit
+
+import (
+	"context"
+	"encoding/binary"
+	"net"
+	"net/netip"
+	"strings"
+
+	"github.com/coredns/coredns/plugin/metadata"
+	"github.com/miekg/dns"
+)
+
+// category is a kind of answer that has an allowance of its own.
+type category uint8
+
+const (
+	response category = iota // with answers
+	nodata
+	nxdomain
+	referral
+	failure // any other error
+	request // of any kind, before it is answered
+	categories
+)
+
+// options are the names of the allowances in a block.
+var options = [categories]string{
+	"responses-per-second", "nodata-per-second", "nxdomains-per-second", "referrals-per-second", "errors-per-second",
+	"requests-per-second",
+}
+
+// categoryOf returns the category of an answer.
+func categoryOf(m *dns.Msg) category {
+	switch {
+	case len(m.Answer) > 0:
+		return response
+	case m.Rcode == dns.RcodeNameError:
+		return nxdomain
+	case m.Rcode != dns.RcodeSuccess:
+		return failure
+	case len(m.Ns) > 0 && m.Ns[0].Header().Rrtype == dns.TypeNS:
+		return referral
+	}
+	return nodata
+}
+
+// prefixes are the bits of an address that tell clients apart.
+type prefixes struct{ v4, v6 int }
+
+// of returns the network of a client. Addresses that are none have one network in common.
+func (p prefixes) of(client net.Addr) netip.Addr {
+	addr := address(client).Unmap().WithZone("")
+	bits := p.v6
+	if addr.Is4() {
+		bits = p.v4
+	}
+	network, _ := addr.Prefix(bits)
+	return network.Addr()
+}
+
+func address(client net.Addr) netip.Addr {
+	switch a := client.(type) {
+	case *net.UDPAddr:
+		return a.AddrPort().Addr()
+	case *net.TCPAddr:
+		return a.AddrPort().Addr()
+	}
+	a, _ := netip.ParseAddrPort(client.String())
+	return a.Addr()
+}
+
+// keyBytes is what most keys have room in.
+const keyBytes = 1 + 16 + 2 + 255
+
+// key appends the key of the account to buf: category, network, type and name, where they count. The first byte tells
+// how long the network is, so no two accounts have one key.
+func (c category) key(buf []byte, network netip.Addr, qtype uint16, name string) []byte {
+	family := byte(0)
+	if network.Is6() {
+		family = 0x80
+	}
+	buf = append(buf, byte(c)|family)
+	switch {
+	case network.Is4():
+		a := network.As4()
+		buf = append(buf, a[:]...)
+	case network.Is6():
+		a := network.As16()
+		buf = append(buf, a[:]...)
+	}
+	if c == response || c == referral {
+		buf = binary.BigEndian.AppendUint16(buf, qtype)
+	}
+	return append(buf, strings.ToLower(name)...)
+}
+
+// nameOf returns the name under which an answer counts. Names that do not exist, and those that are delegated, count
+// under their authority, and those made from a wildcard under its parent, because there are any number of them.
+func nameOf(ctx context.Context, c category, m *dns.Msg) string {
+	switch c {
+	case failure, request:
+		return ""
+	case nxdomain, referral:
+		if len(m.Ns) == 0 {
+			return ""
+		}
+		return m.Ns[0].Header().Name
+	}
+	if wildcard := metadata.ValueFunc(ctx, "zone/wildcard"); wildcard != nil {
+		if parent, ok := strings.CutPrefix(wildcard(), "*."); ok {
+			return parent
+		}
+	}
+	if len(m.Question) == 0 {
+		return ""
+	}
+	return m.Question[0].Name
+}
