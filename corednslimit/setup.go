@@ -111,8 +111,9 @@ func (h *Handler) option(c *caddy.Controller, r *rates, set *[categories]bool) (
 		h.reportOnly = true
 		err = none(c)
 	case "max-table-size":
-		log.Infof("max-table-size does nothing here: there is no table, and memory is fixed")
-		_, err = whole(c, 0, mostKeys)
+		if _, err = whole(c, 0, mostKeys); err == nil {
+			log.Info("max-table-size does nothing here: there is no table, and memory is fixed")
+		}
 	case "keys":
 		r.keys, err = whole(c, 1, mostKeys)
 	case "memory":

@@ -1,0 +1,137 @@
+package corednslimit
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/coredns/caddy"
+	"github.com/coredns/coredns/core/dnsserver"
+	_ "github.com/coredns/coredns/plugin/bind"
+	_ "github.com/coredns/coredns/plugin/cache"
+	clog "github.com/coredns/coredns/plugin/pkg/log"
+	_ "github.com/coredns/coredns/plugin/template"
+	"github.com/miekg/dns"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+)
+
+func TestMain(m *testing.M) {
+	caddy.Quiet, dnsserver.Quiet = true, true
+	clog.SetOutput(io.Discard)
+	os.Exit(m.Run())
+}
+
+// corefile is a server of its own zone with sketch_rrl, and one of another zone without.
+const corefile = `
+example.org:0 {
+	bind 127.0.0.1
+	prometheus 127.0.0.1:0
+	sketch_rrl {
+		responses-per-second 20
+		nxdomains-per-second 5
+		slip-ratio 2
+		%s
+	}
+	cache
+	template ANY ANY {
+		match "^no"
+		rcode NXDOMAIN
+		authority "example.org. 60 IN SOA ns.example.org. mail.example.org. (1 60 60 60 60)"
+		fallthrough
+	}
+	template ANY ANY servfail.example.org {
+		rcode SERVFAIL
+	}
+	template IN A {
+		answer "{{ .Name }} 60 IN A 192.0.2.1"
+	}
+}`
+
+type input string
+
+func (i input) Body() []byte       { return []byte(i) }
+func (i input) Path() string       { return "Corefile" }
+func (i input) ServerType() string { return "dns" }
+
+func serve(t *testing.T, corefile string) *caddy.Instance {
+	server, err := caddy.Start(input(corefile))
+	require.NoError(t, err)
+	return server
+}
+
+func stop(t *testing.T, server *caddy.Instance) {
+	server.ShutdownCallbacks()
+	require.NoError(t, server.Stop())
+}
+
+func query(name string) *dns.Msg { return new(dns.Msg).SetQuestion(name, dns.TypeA) }
+
+// counts sends queries from one address without waiting for answers, and counts these until none has come for a while.
+func counts(t *testing.T, server *caddy.Instance, times int, name string) (whole, truncated int) {
+	conn, err := dns.Dial("udp", server.Servers()[0].LocalAddr().String())
+	require.NoError(t, err)
+	defer conn.Close()
+	for range times {
+		require.NoError(t, conn.WriteMsg(query(name)))
+	}
+	for {
+		require.NoError(t, conn.SetReadDeadline(time.Now().Add(time.Second)))
+		m, err := conn.ReadMsg()
+		switch {
+		case err != nil:
+			return whole, truncated
+		case m.Truncated:
+			truncated++
+			require.Empty(t, m.Answer)
+		default:
+			whole++
+		}
+	}
+}
+
+// A real CoreDNS over UDP and TCP: a burst of queries gets its allowance, some truncated answers, and no more. TCP gets
+// all. What the cache answers is limited too. After a reload the allowance is there again.
+func TestCoreDNS(t *testing.T) {
+	server := serve(t, fmt.Sprintf(corefile, "memory 1MiB"))
+	whole, truncated := counts(t, server, 200, "www.example.org.")
+	require.InDelta(t, 21, whole, 3) // and what flows in while the queries come
+	require.InDelta(t, (200-whole)/2, truncated, 2)
+	whole, truncated = counts(t, server, 30, "no1.example.org.")
+	require.InDelta(t, 5, whole, 1)
+	require.InDelta(t, (30-whole)/2, truncated, 2)
+	// An error that CoreDNS writes for a plugin slips through as it is: it has nothing to truncate.
+	whole, truncated = counts(t, server, 60, "mail.servfail.example.org.")
+	require.InDelta(t, 20+40/2, whole, 3)
+	require.Zero(t, truncated)
+
+	tcp := &dns.Client{Net: "tcp"}
+	for range 50 {
+		m, _, err := tcp.Exchange(query("www.example.org."), server.Servers()[0].Addr().String())
+		require.NoError(t, err)
+		require.Len(t, m.Answer, 1)
+	}
+
+	reloaded, err := server.Restart(input(fmt.Sprintf(corefile, "memory 2MiB")))
+	require.NoError(t, err)
+	live.mu.Lock()
+	require.Len(t, live.of, 1)
+	for of, h := range live.of {
+		require.Equal(t, "dns://example.org.:0", of.keys)
+		require.InDelta(t, 2<<20, h.MemoryBytes(), 1<<17)
+	}
+	live.mu.Unlock()
+	families, err := testutil.GatherAndCount(prometheus.DefaultGatherer, "coredns_sketch_rrl_false_denial_rate",
+		"coredns_sketch_rrl_outside_plan", "coredns_sketch_rrl_memory_bytes")
+	require.NoError(t, err)
+	require.Equal(t, 3, families)
+	whole, _ = counts(t, reloaded, 10, "www.example.org.")
+	require.Equal(t, 10, whole)
+	stop(t, reloaded)
+	live.mu.Lock()
+	defer live.mu.Unlock()
+	require.Empty(t, live.of)
+}

@@ -1,0 +1,130 @@
+package corednslimit
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/coredns/caddy"
+	"github.com/coredns/coredns/core/dnsserver"
+	clog "github.com/coredns/coredns/plugin/pkg/log"
+	"github.com/stretchr/testify/require"
+)
+
+func setupBlock(block string) (*Handler, error) {
+	c := caddy.NewTestController("dns", block)
+	c.ServerBlockKeys = []string{"dns://example.net.:53"}
+	return Parse(c)
+}
+
+// A block of rrl with all its options is read as it stands.
+func TestSetup(t *testing.T) {
+	said := new(strings.Builder)
+	clog.SetOutput(said)
+	defer clog.SetOutput(os.Stdout)
+	h, err := setupBlock(`sketch_rrl example.org 10.0.0.0/24 {
+		window 5
+		ipv4-prefix-length 20
+		ipv6-prefix-length 48
+		responses-per-second 10
+		nodata-per-second 9
+		nxdomains-per-second 8.5
+		referrals-per-second 7
+		errors-per-second 0
+		slip-ratio 3
+		requests-per-second 100
+		max-table-size 5000
+		report-only
+	}`)
+	require.NoError(t, err)
+	defer h.Close()
+	require.Equal(t, []string{"example.org.", "0.0.10.in-addr.arpa."}, h.zones)
+	require.Equal(t, prefixes{20, 48}, h.prefixes)
+	require.Equal(t, 3, h.slipRatio)
+	require.True(t, h.reportOnly)
+	require.Equal(t, [categories]account{{100, 50}, {90, 45}, {85, 43}, {70, 35}, {}, {1000, 500}}, h.accounts.of)
+	require.Equal(t, 1, strings.Count(said.String(), "max-table-size does nothing"))
+}
+
+func TestSetupDefaults(t *testing.T) {
+	h, err := setupBlock("sketch_rrl {\nresponses-per-second 10\n}")
+	require.NoError(t, err)
+	defer h.Close()
+	require.Equal(t, []string{"example.net."}, h.zones)
+	require.Equal(t, prefixes{24, 56}, h.prefixes)
+	require.Zero(t, h.slipRatio)
+	require.False(t, h.reportOnly)
+	each := account{10, 150}
+	require.Equal(t, [categories]account{each, each, each, each, each, {}}, h.accounts.of)
+	require.InDelta(t, 16<<20, h.MemoryBytes(), 1<<18)
+
+	h, err = setupBlock("sketch_rrl")
+	require.NoError(t, err)
+	require.Zero(t, h.MemoryBytes())
+}
+
+func TestSetupMemory(t *testing.T) {
+	for text, want := range map[string]int{"memory 65536": 64 << 10, "memory 64KiB": 64 << 10, "memory 3MiB": 3 << 20, "keys 1000000": 5_000_000} {
+		h, err := setupBlock("sketch_rrl {\nresponses-per-second 100\n" + text + "\n}")
+		require.NoError(t, err, text)
+		require.InEpsilon(t, want, h.MemoryBytes(), 0.1, text)
+		h.Close()
+	}
+}
+
+func TestSetupErrors(t *testing.T) {
+	for lines, want := range map[string]string{
+		"window":                      "window with 0 values, must have one",
+		"window 1 2":                  "window with 2 values, must have one",
+		"window 0":                    "window 0, must be a number of 0.001 … 3600",
+		"window -5":                   "window -5, must be a number of",
+		"window NaN":                  "window NaN, must be a number of",
+		"window 15s":                  "window 15s, must be a number of",
+		"ipv4-prefix-length 0":        "ipv4-prefix-length 0, must be a whole number of 1 … 32",
+		"ipv4-prefix-length 33":       "ipv4-prefix-length 33, must be",
+		"ipv6-prefix-length 129":      "ipv6-prefix-length 129, must be a whole number of 1 … 128",
+		"ipv6-prefix-length a":        "ipv6-prefix-length a, must be",
+		"responses-per-second":        "responses-per-second with 0 values",
+		"responses-per-second -1":     "responses-per-second -1, must be 0 or a number of 0.001 … 500000",
+		"nodata-per-second 500001":    "nodata-per-second 500001, must be 0 or",
+		"nxdomains-per-second NaN":    "nxdomains-per-second NaN, must be 0 or",
+		"referrals-per-second a":      "referrals-per-second a, must be 0 or",
+		"errors-per-second Inf":       "errors-per-second Inf, must be 0 or",
+		"requests-per-second 0.0001":  "requests-per-second 0.0001, must be 0 or",
+		"slip-ratio 11":               "slip-ratio 11, must be a whole number of 0 … 10",
+		"slip-ratio -1":               "slip-ratio -1, must be",
+		"max-table-size -1":           "max-table-size -1, must be a whole number of 0 …",
+		"max-table-size many":         "max-table-size many, must be",
+		"report-only yes":             "report-only with 1 values, must have none",
+		"keys 0":                      "keys 0, must be a whole number of 1 …",
+		"memory 1":                    "memory 1, must be 64KiB … 64GiB",
+		"memory 63KiB":                "memory 63KiB, must be 64KiB … 64GiB",
+		"memory 65GiB":                "memory 65GiB, must be",
+		"memory 16MB":                 "memory 16MB, must be",
+		"keys 1000\nmemory 1MiB":      "keys and memory, only one of them may be set",
+		"slip 2":                      "unknown option slip",
+		"}\nsketch_rrl {\n window 15": "can only be used once",
+	} {
+		_, err := setupBlock("sketch_rrl {\nresponses-per-second 5\n" + lines + "\n}")
+		require.ErrorContains(t, err, want, lines)
+	}
+}
+
+// The largest and the smallest values work together.
+func TestSetupExtremes(t *testing.T) {
+	for _, lines := range []string{
+		"window 3600\nresponses-per-second 500000\nnodata-per-second 0.001",
+		"window 0.001\nresponses-per-second 0.001",
+		"window 3600\nresponses-per-second 0.001\nmemory 64KiB",
+	} {
+		h, err := setupBlock("sketch_rrl {\n" + lines + "\n}")
+		require.NoError(t, err, lines)
+		h.Close()
+	}
+}
+
+func TestDirectives(t *testing.T) {
+	place := slices.Index(dnsserver.Directives, name)
+	require.Equal(t, "cache", dnsserver.Directives[place+1])
+}
