@@ -74,25 +74,29 @@ func address(client net.Addr) netip.Addr {
 const keyBytes = 1 + 16 + 2 + 255
 
 // key appends the key of the account to buf: category, network, type and name, where they count. The first byte tells
-// how long the network is, so no two accounts have one key.
+// how long the network is, so no two accounts have one key. Case does not count in names, and resolvers vary it.
 func (c category) key(buf []byte, network netip.Addr, qtype uint16, name string) []byte {
-	family := byte(0)
-	if network.Is6() {
-		family = 0x80
-	}
-	buf = append(buf, byte(c)|family)
 	switch {
 	case network.Is4():
 		a := network.As4()
-		buf = append(buf, a[:]...)
+		buf = append(append(buf, byte(c)|0x40), a[:]...)
 	case network.Is6():
 		a := network.As16()
-		buf = append(buf, a[:]...)
+		buf = append(append(buf, byte(c)|0x80), a[:]...)
+	default:
+		buf = append(buf, byte(c))
 	}
 	if c == response || c == referral {
 		buf = binary.BigEndian.AppendUint16(buf, qtype)
 	}
-	return append(buf, strings.ToLower(name)...)
+	for i := range len(name) {
+		b := name[i]
+		if 'A' <= b && b <= 'Z' {
+			b += 'a' - 'A'
+		}
+		buf = append(buf, b)
+	}
+	return buf
 }
 
 // nameOf returns the name under which an answer counts. Names that do not exist, and those that are delegated, count

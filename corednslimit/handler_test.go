@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -283,4 +285,44 @@ func TestMetrics(t *testing.T) {
 	}
 	require.Greater(t, two.FalseDenialRate(), plannedRate)
 	require.LessOrEqual(t, two.MemoryBytes(), 1<<20)
+}
+
+// What the plugin adds to an answer: of one client, which is refused soon, and of a million.
+func BenchmarkServeDNS(b *testing.B) {
+	for _, block := range []string{"responses-per-second 0", "responses-per-second 100"} {
+		for _, clients := range []int{1, 1_000_000} {
+			b.Run(fmt.Sprintf("%s/clients=%d", strings.ReplaceAll(block, " ", "="), clients), func(b *testing.B) {
+				h, err := setupBlock("sketch_rrl . {\n" + block + "\n}")
+				require.NoError(b, err)
+				defer h.Close()
+				ctx, q, m := context.Background(), message(0, nil, nil), message(0, a, nil)
+				h.Next = plugin.HandlerFunc(func(_ context.Context, w dns.ResponseWriter, _ *dns.Msg) (int, error) {
+					return dns.RcodeSuccess, w.WriteMsg(m)
+				})
+				w := &client{addr: net.UDPAddr{IP: net.IP{16, 0, 0, 1}, Port: 53}}
+				b.ReportAllocs()
+				for i := range b.N {
+					network := i * 7919 % clients
+					w.addr.IP[0], w.addr.IP[1], w.addr.IP[2] = 16+byte(network>>16), byte(network>>8), byte(network)
+					h.ServeDNS(ctx, w, q)
+				}
+			})
+		}
+	}
+}
+
+type client struct {
+	test.ResponseWriter
+	addr net.UDPAddr
+}
+
+func (c *client) RemoteAddr() net.Addr { return &c.addr }
+
+func BenchmarkFalseDenialRate(b *testing.B) {
+	h, err := setupBlock("sketch_rrl {\nresponses-per-second 100\n}")
+	require.NoError(b, err)
+	defer h.Close()
+	for b.Loop() {
+		h.FalseDenialRate()
+	}
 }

@@ -66,10 +66,11 @@ func (t *tally) add(u tally) {
 type result struct {
 	of     [kinds]tally
 	took   time.Duration
-	before uint64 // bytes of the heap that are in use
+	before uint64 // bytes of the heap that are in use; 0 if nobody has looked
 	after  uint64
 	rate   float64 // of false denials, as the limiter says; below 0 if it does not
 	bytes  int     // as the limiter says
+	lost   int     // queries and answers, by sockets
 }
 
 func heap() uint64 {
@@ -125,15 +126,22 @@ func print(p *plan, results []result) {
 			asked += t.asked
 		}
 		told := ""
+		if r.lost > 0 {
+			told = fmt.Sprintf("%d lost by sockets", r.lost)
+		}
 		if r.rate >= 0 {
 			told = fmt.Sprintf("%.1f MiB, false denials %.1g", float64(r.bytes)/(1<<20), r.rate)
+		}
+		grown := ""
+		if r.before > 0 {
+			grown = fmt.Sprintf("%+.1f MiB", (float64(r.after)-float64(r.before))/(1<<20))
 		}
 		victims := float64(p.victims)
 		v := r.of[victim]
 		row(limiters[i], fmt.Sprintf("%.0f", float64(asked)/r.took.Seconds()), unanswered(r.of[innocent]), unanswered(r.of[trickle]),
 			fmt.Sprintf("%.0f", float64(v.whole)/victims), fmt.Sprintf("%.0f", float64(v.truncated)/victims),
 			fmt.Sprintf("%.0f", float64(v.asked)/victims),
-			fmt.Sprintf("%+.1f MiB", (float64(r.after)-float64(r.before))/(1<<20)), told)
+			grown, told)
 	}
 	w.Flush()
 }

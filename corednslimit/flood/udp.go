@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -11,9 +12,11 @@ import (
 
 	"github.com/coredns/caddy"
 	"github.com/coredns/coredns/core/dnsserver"
+	"github.com/coredns/coredns/plugin"
 	_ "github.com/coredns/coredns/plugin/bind" // which the Corefile names
 	clog "github.com/coredns/coredns/plugin/pkg/log"
 	_ "github.com/coredns/coredns/plugin/whoami"
+	"github.com/miekg/dns"
 	"golang.org/x/net/ipv4"
 )
 
@@ -25,11 +28,57 @@ func (c corefile) ServerType() string { return "dns" }
 
 var once sync.Once
 
+// watch is a plugin in front of the limiter. It counts, by the kind of client, the queries that reach CoreDNS and the
+// answers that leave it: sockets lose both where a machine cannot keep up, and that is not the limiter's doing.
+type watch struct {
+	next plugin.Handler
+	of   [kinds]struct{ asked, whole, truncated atomic.Int64 }
+}
+
+var watched *watch // of the server that started last
+
+func registerWatch() {
+	const name = "watch"
+	plugin.Register(name, func(c *caddy.Controller) error {
+		h := new(watch)
+		watched = h
+		dnsserver.GetConfig(c).AddPlugin(func(next plugin.Handler) plugin.Handler {
+			h.next = next
+			return h
+		})
+		return nil
+	})
+	dnsserver.Directives = append([]string{name}, dnsserver.Directives...)
+}
+
+func (h *watch) Name() string { return "watch" }
+
+func (h *watch) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
+	of := &h.of[(w.RemoteAddr().(*net.UDPAddr).IP.To4()[1]-16)/64]
+	of.asked.Add(1)
+	return h.next.ServeDNS(ctx, counter{w, &of.whole, &of.truncated}, r)
+}
+
+type counter struct {
+	dns.ResponseWriter
+	whole, truncated *atomic.Int64
+}
+
+func (c counter) WriteMsg(m *dns.Msg) error {
+	if m.Truncated {
+		c.truncated.Add(1)
+	} else {
+		c.whole.Add(1)
+	}
+	return c.ResponseWriter.WriteMsg(m)
+}
+
 // runUDP asks a CoreDNS on the loopback. Each client is an address of 127.0.0.0/8, which its queries come from and its
-// answers go to. What the socket of a server that cannot keep up drops is among the unanswered: keep -flood-qps below that.
+// answers go to.
 func runUDP(p *plan, limiter string) (r result, err error) {
 	once.Do(func() {
 		registerTable(p)
+		registerWatch()
 		caddy.Quiet, dnsserver.Quiet = true, true
 		clog.SetOutput(io.Discard)
 	})
@@ -37,16 +86,18 @@ func runUDP(p *plan, limiter string) (r result, err error) {
 	if limiter != "none" {
 		block = p.block(limiter, 32)
 	}
-	r.rate, r.before = -1, heap()
-	server, err := caddy.Start(corefile(".:0 {\nbind 127.0.0.1\n" + block + "\nwhoami\n}"))
+	r.rate = -1
+	server, err := caddy.Start(corefile(".:0 {\nbind 127.0.0.1\n" + block + "\nwatch\nwhoami\n}"))
 	if err != nil {
 		return r, err
 	}
 	defer server.Stop()
+	defer server.ShutdownCallbacks()
 	to := server.Servers()[0].LocalAddr().(*net.UDPAddr)
 	rates := [kinds]float64{p.floodQPS, p.victimQPS * float64(p.victims), p.calmQPS * float64(p.innocents)}
 	start := time.Now()
 	var wg sync.WaitGroup
+	var lost atomic.Int64
 	errs := make([]error, kinds)
 	for k := range kinds {
 		wg.Go(func() {
@@ -54,11 +105,15 @@ func runUDP(p *plan, limiter string) (r result, err error) {
 			if k == victim {
 				s.start = start.Add(p.fill)
 			}
-			r.of[k], errs[k] = s.run()
+			sent, err := s.run()
+			errs[k] = err
+			of := &watched.of[k]
+			r.of[k] = tally{int(of.asked.Load()), int(of.whole.Load()), int(of.truncated.Load())}
+			lost.Add(int64(sent - r.of[k].asked + r.of[k].whole + r.of[k].truncated - int(s.answers.Load())))
 		})
 	}
 	wg.Wait()
-	r.took, r.after = p.span, heap()
+	r.took, r.lost = p.span, int(lost.Load())
 	for _, err := range errs {
 		if err != nil {
 			return r, fmt.Errorf("%s: %w", limiter, err)
@@ -75,7 +130,7 @@ type sender struct {
 	to         *net.UDPAddr
 	start, end time.Time
 
-	whole, truncated atomic.Int64
+	answers atomic.Int64 // that have come
 }
 
 const (
@@ -84,10 +139,11 @@ const (
 	lastAnswer = time.Second // after the last query
 )
 
-func (s *sender) run() (t tally, err error) {
+// run returns how many queries it has sent.
+func (s *sender) run() (asked int, err error) {
 	conn, err := net.ListenUDP("udp4", nil)
 	if err != nil {
-		return t, err
+		return asked, err
 	}
 	defer conn.Close()
 	conn.SetReadBuffer(socketSize)
@@ -97,7 +153,7 @@ func (s *sender) run() (t tally, err error) {
 
 	question, err := question.Pack()
 	if err != nil {
-		return t, err
+		return asked, err
 	}
 	messages := make([]ipv4.Message, batch)
 	for i := range messages {
@@ -107,26 +163,25 @@ func (s *sender) run() (t tally, err error) {
 	for time.Now().Before(s.end) {
 		n := batch
 		if s.rate > 0 {
-			n = min(n, int(time.Since(s.start).Seconds()*s.rate)-t.asked)
+			n = min(n, int(time.Since(s.start).Seconds()*s.rate)-asked)
 		}
 		if n <= 0 {
 			time.Sleep(time.Millisecond)
 			continue
 		}
 		for i := range n {
-			messages[i].OOB = (&ipv4.ControlMessage{Src: s.client((t.asked + i) % s.clients)}).Marshal()
+			messages[i].OOB = (&ipv4.ControlMessage{Src: s.client((asked + i) % s.clients)}).Marshal()
 		}
 		sent, err := packets.WriteBatch(messages[:n], 0)
 		if err != nil {
-			return t, err
+			return asked, err
 		}
-		t.asked += sent
+		asked += sent
 	}
 	time.Sleep(lastAnswer)
 	conn.Close()
 	wg.Wait()
-	t.whole, t.truncated = int(s.whole.Load()), int(s.truncated.Load())
-	return t, nil
+	return asked, nil
 }
 
 // client returns the address of a client: 127.16.0.0 and up, others for each kind.
@@ -145,12 +200,6 @@ func (s *sender) read(packets *ipv4.PacketConn) {
 		if err != nil {
 			return
 		}
-		for _, m := range messages[:n] {
-			if m.Buffers[0][2]&2 != 0 { // TC
-				s.truncated.Add(1)
-			} else {
-				s.whole.Add(1)
-			}
-		}
+		s.answers.Add(int64(n))
 	}
 }
