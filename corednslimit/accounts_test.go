@@ -90,7 +90,7 @@ func (e *exact) debit(now time.Time) bool {
 
 // Each decision on an account is that of exact arithmetic, at any time, for each of several allowances.
 func TestDebitIsExact(t *testing.T) {
-	for seed := range uint64(40) {
+	for seed := range uint64(20) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		r := rates{window: float64(1 + random.IntN(20)), memory: 1 << 20}
 		r.perSecond[response], r.perSecond[nxdomain] = float64(1+random.IntN(200)), float64(1+random.IntN(1000))
@@ -159,9 +159,9 @@ func TestFractions(t *testing.T) {
 
 // As many accounts as stated, of which one in a hundred is deep in debt, hardly disturb a new one.
 func TestKeysAreEnough(t *testing.T) {
-	for _, rate := range []float64{5, 20, 100, 1000} {
+	for _, rate := range []float64{5, 100} {
 		c := newClock()
-		r := rates{window: 15, keys: 50_000, clock: c.read}
+		r := rates{window: 15, keys: 10_000, clock: c.read}
 		for kind := range r.perSecond {
 			r.perSecond[kind] = rate
 		}
