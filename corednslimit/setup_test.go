@@ -128,3 +128,20 @@ func TestDirectives(t *testing.T) {
 	place := slices.Index(dnsserver.Directives, name)
 	require.Equal(t, "cache", dnsserver.Directives[place+1])
 }
+
+// The Corefile of the page for users is one that CoreDNS takes.
+func TestCorefileOfThePage(t *testing.T) {
+	page, err := os.ReadFile("../docs/coredns.md")
+	if err != nil {
+		t.Skip("not in a checkout")
+	}
+	_, corefile, _ := strings.Cut(string(page), "```corefile\n")
+	corefile, _, _ = strings.Cut(corefile, "```")
+	_, block, found := strings.Cut(corefile, "sketch_rrl {")
+	require.True(t, found)
+	block, _, _ = strings.Cut(block, "}")
+	h, err := setupBlock("sketch_rrl {" + block + "}")
+	require.NoError(t, err)
+	require.True(t, h.accounts.limits(response))
+	h.Close()
+}

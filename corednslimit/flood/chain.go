@@ -34,8 +34,8 @@ func runChain(p *plan, limiter string) (r result, err error) {
 	var handler plugin.Handler = answer
 	r.rate, r.before = -1, heap()
 	switch limiter {
-	case tableName:
-		t := newTable(p, 24)
+	case tableName, evictingName:
+		t := newTable(limiter, p, 24)
 		t.next, handler = answer, t
 	case "sketch_rrl":
 		h, err := corednslimit.Parse(caddy.NewTestController("dns", p.block(limiter, 24)))

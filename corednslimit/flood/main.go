@@ -1,5 +1,6 @@
-// Command flood shows what response rate limiting does in a flood from forged addresses: sketch_rrl beside a table of
-// 100,000 accounts, the size and the behaviour that plugin rrl documents, and beside no limit.
+// Command flood shows what response rate limiting does in a flood from forged addresses: sketch_rrl beside no limit,
+// beside a table of 100,000 accounts as plugin rrl documents it, and beside one that evicts any account when it is full,
+// as sources of rrl do.
 //
 //	go run ./flood            # a chain of plugins, as fast as this machine goes
 //	go run ./flood -udp       # a CoreDNS on the loopback, by UDP
@@ -80,7 +81,7 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-var limiters = []string{"none", tableName, "sketch_rrl"}
+var limiters = []string{"none", tableName, evictingName, "sketch_rrl"}
 
 func main() {
 	var p plan

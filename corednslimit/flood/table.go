@@ -15,13 +15,18 @@ import (
 	"github.com/miekg/dns"
 )
 
-const tableName = "table"
+// The models of plugin rrl.
+const (
+	tableName    = "table"
+	evictingName = "evicting-table"
+)
 
 // table limits as plugin rrl documents: an account for each network and name in a table of max-table-size, 100,000. When
 // it is full it takes the place of an account that has not been used for window, if there is one, and otherwise does not
-// limit. It knows one name and one kind of answer, and is friendlier than a search: it keeps the accounts in the order of
-// their last use.
+// limit. An evicting one takes the place of any account, as sources of rrl do. It knows one name and one kind of answer,
+// and is friendlier than a search: it keeps the accounts in the order of their last use.
 type table struct {
+	name     string
 	next     plugin.Handler
 	interval time.Duration // of a response
 	bits     int
@@ -44,35 +49,35 @@ const (
 	tableSlip   = 2
 )
 
-func newTable(p *plan, bits int) *table {
+func newTable(name string, p *plan, bits int) *table {
 	return &table{
-		interval: time.Second / time.Duration(p.allowance), bits: bits,
+		name: name, interval: time.Second / time.Duration(p.allowance), bits: bits,
 		of: make(map[string]*list.Element), order: list.New(),
 	}
 }
 
 // registerTable makes the table a plugin, as tests of CoreDNS do.
-func registerTable(p *plan) {
-	plugin.Register(tableName, func(c *caddy.Controller) error {
+func registerTable(name string, p *plan) {
+	plugin.Register(name, func(c *caddy.Controller) error {
 		for c.Next() {
 			for c.NextBlock() {
 			}
 		}
-		t := newTable(p, 32)
+		t := newTable(name, p, 32)
 		dnsserver.GetConfig(c).AddPlugin(func(next plugin.Handler) plugin.Handler {
 			t.next = next
 			return t
 		})
 		return nil
 	})
-	dnsserver.Directives = append([]string{tableName}, dnsserver.Directives...)
+	dnsserver.Directives = append([]string{name}, dnsserver.Directives...)
 }
 
-func (t *table) Name() string { return tableName }
+func (t *table) Name() string { return t.name }
 
 func (t *table) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
 	nw := nonwriter.New(w)
-	rcode, err := plugin.NextOrFailure(tableName, t.next, ctx, nw, r)
+	rcode, err := plugin.NextOrFailure(t.name, t.next, ctx, nw, r)
 	ip := w.RemoteAddr().(*net.UDPAddr).IP.Mask(net.CIDRMask(t.bits, 32))
 	m := nw.Msg
 	if allowed, slip := t.debit(strings.Join([]string{ip.String(), "0", "1", r.Question[0].Name}, "/"), time.Now()); !allowed {
@@ -93,11 +98,13 @@ func (t *table) debit(key string, now time.Time) (allowed, slip bool) {
 	found := t.of[key]
 	if found == nil {
 		if len(t.of) >= tableSize {
-			oldest := t.order.Front()
-			if now.Sub(oldest.Value.(*entry).used) < tableWindow {
+			gone := t.order.Front()
+			if t.name == evictingName {
+				gone = t.any()
+			} else if now.Sub(gone.Value.(*entry).used) < tableWindow {
 				return true, false
 			}
-			delete(t.of, t.order.Remove(oldest).(*entry).key)
+			delete(t.of, t.order.Remove(gone).(*entry).key)
 		}
 		found = t.order.PushBack(&entry{key: key, allowed: now.Add(-time.Second)})
 		t.of[key] = found
@@ -112,4 +119,12 @@ func (t *table) debit(key string, now time.Time) (allowed, slip bool) {
 	}
 	e.refused++
 	return false, e.refused%tableSlip == 0
+}
+
+// any returns some account.
+func (t *table) any() *list.Element {
+	for _, e := range t.of {
+		return e
+	}
+	return nil
 }

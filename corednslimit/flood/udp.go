@@ -77,7 +77,8 @@ func (c counter) WriteMsg(m *dns.Msg) error {
 // answers go to.
 func runUDP(p *plan, limiter string) (r result, err error) {
 	once.Do(func() {
-		registerTable(p)
+		registerTable(tableName, p)
+		registerTable(evictingName, p)
 		registerWatch()
 		caddy.Quiet, dnsserver.Quiet = true, true
 		clog.SetOutput(io.Discard)
