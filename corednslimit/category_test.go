@@ -65,6 +65,9 @@ func TestBuildToken(t *testing.T) {
 	}
 	// An address is no part of a name, nor a type.
 	require.NotEqual(t, key(nodata, client, 0, "a"), key(nodata, netip.Addr{}, 0, "\xc0\x00\x02\x00a"))
+	six := netip.MustParseAddr("c000:200:6161:6161:6161:6161:6161:6161")
+	require.NotEqual(t, key(nodata, client, 0, "aaaaaaaaaaaab"), key(nodata, six, 0, "b"))
+	require.Equal(t, key(nodata, client, 0, "az@[._09-"), key(nodata, client, 0, "AZ@[._09-"))
 	require.NotEqual(t, key(response, client, 0x6161, "a"), key(nodata, client, 0, "aaa"))
 	require.Len(t, key(response, netip.MustParseAddr("2001:db8::"), 1, string(make([]byte, 255))), 1+16+2+255)
 }

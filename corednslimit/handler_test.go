@@ -233,6 +233,15 @@ func TestErrorsOfCoreDNS(t *testing.T) {
 			require.ErrorIs(t, err, errUpstream)
 		}
 	}
+	// A plugin that has written an answer and returns an error has CoreDNS write that.
+	b.Next = plugin.HandlerFunc(func(_ context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
+		return dns.RcodeRefused, w.WriteMsg(message(dns.RcodeSuccess, a, nil))
+	})
+	m, rcode, err := b.ask("10.0.9.1", "www.example.org.", false)
+	require.Nil(t, m)
+	require.Equal(t, dns.RcodeRefused, rcode)
+	require.NoError(t, err)
+	b.Next = plugin.HandlerFunc(answer)
 	for range 5 {
 		m, rcode, err := b.ask("10.0.0.1", "silent.example.org.", false)
 		require.Nil(t, m)
