@@ -205,6 +205,9 @@ func appendSeconds(b []byte, n int64) []byte {
 	return strconv.AppendInt(b, n, 10)
 }
 
+// Seconds returns a time as fields have it: in whole seconds, rounded up, and nothing for [sketchlimit.Never].
+func Seconds(d time.Duration) string { return string(appendSeconds(nil, seconds(d))) }
+
 // seconds rounds up, so that whoever waits so long has waited long enough; -1 is never.
 func seconds(d time.Duration) int64 {
 	if d == sketchlimit.Never {

@@ -294,3 +294,20 @@ func TestOverTheWire(t *testing.T) {
 		require.Equal(t, want, strconv.Itoa(response.StatusCode)+" "+sent(response.Header))
 	}
 }
+
+func TestSeconds(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0", 1: "1", time.Second: "1", time.Second + 1: "2", sketchlimit.Never - 1: "9223372037", sketchlimit.Never: "",
+	} {
+		require.Equal(t, want, httplimit.Seconds(d), d)
+	}
+}
+
+func TestCheckLimiter(t *testing.T) {
+	var never *sketchlimit.Limiter
+	require.EqualError(t, httplimit.CheckLimiter(nil), "limiter nil, must be one")
+	require.EqualError(t, httplimit.CheckLimiter(never), "limiter nil, must be one")
+	limiter, err := sketchlimit.New(sketchlimit.Config{Limit: 1, Window: time.Minute, Keys: 1})
+	require.NoError(t, err)
+	require.NoError(t, httplimit.CheckLimiter(limiter))
+}

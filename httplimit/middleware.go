@@ -23,6 +23,15 @@ type Limiter interface {
 	Window() time.Duration
 }
 
+// CheckLimiter returns an error for nil, and for a nil pointer in the interface: that of a New whose error nobody read. It
+// is for those who put Limiters where net/http does not reach.
+func CheckLimiter(limiter Limiter) error {
+	if isNil(limiter) {
+		return errors.New("limiter nil, must be one")
+	}
+	return nil
+}
+
 // middleware is the settings of one, fixed once New returns.
 type middleware struct {
 	decider Decider
@@ -49,8 +58,8 @@ type Option func(*middleware) error
 //
 // Its errors name the argument or option, what was given and what is allowed.
 func New(limiter Limiter, key Key, options ...Option) (func(http.Handler) http.Handler, error) {
-	if isNil(limiter) {
-		return nil, errors.New("httplimit: limiter nil, must be one")
+	if err := CheckLimiter(limiter); err != nil {
+		return nil, fmt.Errorf("httplimit: %w", err)
 	}
 	if err := check(key); err != nil {
 		return nil, fmt.Errorf("httplimit: %w", err)
