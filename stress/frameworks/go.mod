@@ -1,0 +1,86 @@
+module github.com/sketchlimit/sketchlimit/stress/frameworks
+
+go 1.26.0
+
+replace (
+	github.com/sketchlimit/sketchlimit => ../..
+	github.com/sketchlimit/sketchlimit/frameworks/echo4limit => ../../frameworks/echo4limit
+	github.com/sketchlimit/sketchlimit/frameworks/echo5limit => ../../frameworks/echo5limit
+	github.com/sketchlimit/sketchlimit/frameworks/fiber2limit => ../../frameworks/fiber2limit
+	github.com/sketchlimit/sketchlimit/frameworks/fiber3limit => ../../frameworks/fiber3limit
+	github.com/sketchlimit/sketchlimit/frameworks/ginlimit => ../../frameworks/ginlimit
+	github.com/sketchlimit/sketchlimit/frameworks/golimiter => ../../frameworks/golimiter
+	github.com/sketchlimit/sketchlimit/frameworks/httpratelimit => ../../frameworks/httpratelimit
+	github.com/sketchlimit/sketchlimit/frameworks/krakendlimit => ../../frameworks/krakendlimit
+)
+
+require (
+	github.com/gin-gonic/gin v1.12.0
+	github.com/go-chi/httprate v0.16.1
+	github.com/gofiber/fiber/v2 v2.52.15
+	github.com/gofiber/fiber/v3 v3.1.0
+	github.com/labstack/echo/v4 v4.16.0
+	github.com/labstack/echo/v5 v5.3.1
+	github.com/sethvargo/go-limiter v0.7.1
+	github.com/sketchlimit/sketchlimit v0.0.0-00010101000000-000000000000
+	github.com/sketchlimit/sketchlimit/frameworks/echo4limit v0.0.0-00010101000000-000000000000
+	github.com/sketchlimit/sketchlimit/frameworks/echo5limit v0.0.0-00010101000000-000000000000
+	github.com/sketchlimit/sketchlimit/frameworks/fiber2limit v0.0.0-00010101000000-000000000000
+	github.com/sketchlimit/sketchlimit/frameworks/fiber3limit v0.0.0-00010101000000-000000000000
+	github.com/sketchlimit/sketchlimit/frameworks/ginlimit v0.0.0-00010101000000-000000000000
+	github.com/sketchlimit/sketchlimit/frameworks/golimiter v0.0.0-00010101000000-000000000000
+	github.com/sketchlimit/sketchlimit/frameworks/httpratelimit v0.0.0-00010101000000-000000000000
+	github.com/sketchlimit/sketchlimit/frameworks/krakendlimit v0.0.0-00010101000000-000000000000
+	github.com/stretchr/testify v1.12.1
+	github.com/valyala/fasthttp v1.69.0
+)
+
+require (
+	github.com/andybalholm/brotli v1.2.0 // indirect
+	github.com/bits-and-blooms/bitset v1.29.0 // indirect
+	github.com/bytedance/gopkg v0.1.3 // indirect
+	github.com/bytedance/sonic v1.15.0 // indirect
+	github.com/bytedance/sonic/loader v0.5.0 // indirect
+	github.com/cespare/xxhash/v2 v2.3.0 // indirect
+	github.com/cloudwego/base64x v0.1.6 // indirect
+	github.com/gabriel-vasile/mimetype v1.4.12 // indirect
+	github.com/gin-contrib/sse v1.1.0 // indirect
+	github.com/go-playground/locales v0.14.1 // indirect
+	github.com/go-playground/universal-translator v0.18.1 // indirect
+	github.com/go-playground/validator/v10 v10.30.1 // indirect
+	github.com/goccy/go-json v0.10.5 // indirect
+	github.com/goccy/go-yaml v1.19.2 // indirect
+	github.com/gofiber/schema v1.7.0 // indirect
+	github.com/gofiber/utils/v2 v2.0.2 // indirect
+	github.com/google/uuid v1.6.0 // indirect
+	github.com/json-iterator/go v1.1.12 // indirect
+	github.com/klauspost/compress v1.18.4 // indirect
+	github.com/klauspost/cpuid/v2 v2.3.0 // indirect
+	github.com/labstack/gommon v0.5.0 // indirect
+	github.com/leodido/go-urn v1.4.0 // indirect
+	github.com/mattn/go-colorable v0.1.15 // indirect
+	github.com/mattn/go-isatty v0.0.22 // indirect
+	github.com/mattn/go-runewidth v0.0.16 // indirect
+	github.com/modern-go/concurrent v0.0.0-20180306012644-bacd9c7ef1dd // indirect
+	github.com/modern-go/reflect2 v1.0.2 // indirect
+	github.com/pelletier/go-toml/v2 v2.2.4 // indirect
+	github.com/philhofer/fwd v1.2.0 // indirect
+	github.com/quic-go/qpack v0.6.0 // indirect
+	github.com/quic-go/quic-go v0.59.0 // indirect
+	github.com/rivo/uniseg v0.2.0 // indirect
+	github.com/tinylib/msgp v1.6.3 // indirect
+	github.com/twitchyliquid64/golang-asm v0.15.1 // indirect
+	github.com/ugorji/go/codec v1.3.1 // indirect
+	github.com/valyala/bytebufferpool v1.0.0 // indirect
+	github.com/valyala/fasttemplate v1.2.2 // indirect
+	github.com/zeebo/xxh3 v1.0.2 // indirect
+	go.mongodb.org/mongo-driver/v2 v2.5.0 // indirect
+	go.yaml.in/yaml/v3 v3.0.5 // indirect
+	golang.org/x/arch v0.22.0 // indirect
+	golang.org/x/crypto v0.54.0 // indirect
+	golang.org/x/net v0.57.0 // indirect
+	golang.org/x/sys v0.47.0 // indirect
+	golang.org/x/text v0.40.0 // indirect
+	golang.org/x/time v0.15.0 // indirect
+	google.golang.org/protobuf v1.36.10 // indirect
+)

@@ -1,0 +1,5 @@
+//go:build !race
+
+package frameworks
+
+const keys = 1_000_000
