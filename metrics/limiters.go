@@ -1,0 +1,78 @@
+package metrics
+
+import (
+	"context"
+	"iter"
+
+	"github.com/sketchlimit/sketchlimit"
+)
+
+// Limiter is what is told of. A [sketchlimit.Limiter] is one, and so is a Rule of package rules. It must be
+// safe for concurrent use.
+type Limiter interface {
+	Stats() sketchlimit.Stats
+	MemoryBytes() int
+}
+
+// reading is a limiter's picture.
+type reading struct {
+	sketchlimit.Stats
+	bytes int
+}
+
+func ofLimiter(name, unit string, kind Kind, help string, value func(*reading) float64) Of[*reading] {
+	return Of[*reading]{Metric{name, help, unit, kind, []string{"limiter"}}, value}
+}
+
+var limiterTable = []Of[*reading]{
+	ofLimiter("admitted_units", "{unit}", Counter, "Units admitted.",
+		func(r *reading) float64 { return float64(r.Admitted) }),
+	ofLimiter("denied_units", "{unit}", Counter, "Units denied, also where nobody heeds it: in shadow mode.",
+		func(r *reading) float64 { return float64(r.Denied) }),
+	ofLimiter("overdraft_units", "{unit}", Counter,
+		"Units charged although they were not free; they are among those admitted.",
+		func(r *reading) float64 { return float64(r.Overdraft) }),
+	ofLimiter("too_low_requests", "{request}", Counter,
+		"Requests with a limit below the lowest that the limiter is made for: all denied.",
+		func(r *reading) float64 { return float64(r.TooLow) }),
+	ofLimiter("rotations", "{rotation}", Counter, "Times that a new generation has begun.",
+		func(r *reading) float64 { return float64(r.Rotations) }),
+	ofLimiter("false_denial_rate", "{denial}/{request}", Gauge,
+		"Chance, 0 to 1, that a key which the limiter has never seen is denied a request of mean cost now.",
+		func(r *reading) float64 { return r.FalseDenialRate }),
+	ofLimiter("innocent_denial_rate", "{denial}/{request}", Gauge,
+		"Estimate of the share, 0 to 1, of the requests of innocent keys that are denied lately.",
+		func(r *reading) float64 { return r.InnocentDenialRate }),
+	ofLimiter("mean_cost_units", "{unit}", Gauge, "Mean units of the requests admitted lately.",
+		func(r *reading) float64 { return r.MeanCost }),
+	ofLimiter("distinct_keys", "{key}", Gauge, "Estimate of the keys admitted in the current generation.",
+		func(r *reading) float64 { return r.DistinctKeys }),
+	ofLimiter("bloom_fill_ratio", "1", Gauge, "Share, 0 to 1, of bits set in the current doorkeepers.",
+		func(r *reading) float64 { return r.BloomFill }),
+	ofLimiter("sketch_fill_ratio", "1", Gauge, "Share, 0 to 1, of cells above 0 in the current sketches.",
+		func(r *reading) float64 { return r.SketchFill }),
+	ofLimiter("outside_plan", "", Gauge,
+		"1 while the limiter is not used as it was made for, see Stats.OutsidePlan; otherwise 0.",
+		func(r *reading) float64 { return One(r.OutsidePlan) }),
+	ofLimiter("sparing", "", Gauge,
+		"1 while a limiter with Overload Spare meets more than it was made for and denies certified keys only; else 0.",
+		func(r *reading) float64 { return One(r.Spared.Active) }),
+	ofLimiter("sparing_times", "{time}", Counter, "Times that this has begun.",
+		func(r *reading) float64 { return float64(r.Spared.Times) }),
+	ofLimiter("spared_units", "{unit}", Counter,
+		"Units admitted by shards that spared, until they were exact again: no more than that was over-admitted.",
+		func(r *reading) float64 { return float64(r.Spared.Units) }),
+	ofLimiter("memory", "By", Sum, "Memory that the limiter takes.",
+		func(r *reading) float64 { return float64(r.bytes) }),
+}
+
+// Limiters returns the Source of limiters, by their names, which it ranges over anew whenever it reads them; no two may
+// have one name. For the rules of package rules, give it the result of rules.Rules.Counting.
+func Limiters[L Limiter](limiters iter.Seq2[string, L]) *Source {
+	return NewSource(All(limiterTable), func(context.Context) (list []Sample, _ error) {
+		for name, l := range limiters {
+			list = Append(list, limiterTable, &reading{l.Stats(), l.MemoryBytes()}, name)
+		}
+		return list, nil
+	})
+}
