@@ -6,7 +6,6 @@ import (
 	"net/http/httptest"
 	"time"
 
-	"github.com/gin-gonic/gin"
 	"github.com/go-chi/chi/v5"
 	"github.com/gorilla/mux"
 	"github.com/labstack/echo/v4"
@@ -83,34 +82,6 @@ func Example_gorilla() {
 	router.Use(limit)
 	router.HandleFunc("/items/{id}", hello)
 	router.HandleFunc("/users/{id}", hello)
-	drive(router)
-	// Output:
-	// /items/1 200
-	// /items/2 200
-	// /items/3 429
-	// /users/1 200
-	// /items/4 429
-}
-
-// Gin makes a middleware of its own kind of any other: what is refused goes no further.
-func Example_gin() {
-	limit := middleware(httplimit.Pattern{})
-	use := func(c *gin.Context) {
-		admitted := false
-		c.Request.Pattern = c.FullPath()
-		limit(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-			admitted = true
-			c.Next()
-		})).ServeHTTP(c.Writer, c.Request)
-		if !admitted {
-			c.Abort()
-		}
-	}
-	gin.SetMode(gin.ReleaseMode)
-	router := gin.New()
-	router.Use(use)
-	router.GET("/items/:id", gin.WrapF(hello))
-	router.GET("/users/:id", gin.WrapF(hello))
 	drive(router)
 	// Output:
 	// /items/1 200
