@@ -130,12 +130,12 @@ func (h Handler) window() (time.Duration, error) {
 	if h.Budget != nil {
 		windows := h.Budget.Windows()
 		if h.Limiter != nil || len(windows) != 1 {
-			return 0, fmt.Errorf("Budget of %d limits, must have 1, and Limiter must be nil", len(windows))
+			return 0, fmt.Errorf("budget of %d limits, must have 1, and Limiter must be nil", len(windows))
 		}
 		return windows[0], nil
 	}
 	if _, several := h.Limiter.(*sketchlimit.Group); several {
-		return 0, errors.New("Limiter is a Group, must have one limit: use a Handler for each")
+		return 0, errors.New("limiter is a Group, must have one limit: use a Handler for each")
 	}
 	if err := httplimit.CheckLimiter(h.Limiter); err != nil {
 		return 0, err

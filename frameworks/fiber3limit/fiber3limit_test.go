@@ -235,13 +235,13 @@ func TestWhatDoesNotFit(t *testing.T) {
 		"limiter nil, must be one": {
 			LimiterMiddleware: fiber3limit.Handler{Limiter: (*sketchlimit.Limiter)(nil)},
 		},
-		"Limiter is a Group, must have one limit: use a Handler for each": {
+		"limiter is a Group, must have one limit: use a Handler for each": {
 			LimiterMiddleware: fiber3limit.Handler{Limiter: group},
 		},
-		"Budget of 1 limits, must have 1, and Limiter must be nil": {
+		"budget of 1 limits, must have 1, and Limiter must be nil": {
 			LimiterMiddleware: fiber3limit.Handler{Limiter: l, Budget: c.budget(t, 20)},
 		},
-		"Budget of 2 limits, must have 1, and Limiter must be nil": {
+		"budget of 2 limits, must have 1, and Limiter must be nil": {
 			LimiterMiddleware: fiber3limit.Handler{Budget: c.budget(t, 20, 30)},
 		},
 		"Config.SkipFailedRequests and SkipSuccessfulRequests go with a Budget only": {

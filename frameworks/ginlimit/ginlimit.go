@@ -11,12 +11,10 @@
 // request that is not admitted is answered with 429 and aborted: handlers after the limit do not run.
 //
 // [httplimit.Clients] counts IPv6 clients by network, and believes the proxies that it names, not those of
-// [gin.Engine.SetTrustedProxies]. [httplimit.Pattern] is gin's route, such as "GET /items/:id". [Context] gives keys
-// and options what gin knows, such as the user that an earlier handler has set:
+// [gin.Engine.SetTrustedProxies]. [httplimit.Pattern] is gin's route, such as "GET /items/:id". [Key] makes a key of
+// what gin knows, such as the user that an earlier handler has set; [Context] gives it to functions of options:
 //
-//	byUser := httplimit.KeyFunc(func(dst []byte, r *http.Request) []byte {
-//		return append(dst, ginlimit.Context(r).GetString("user")...)
-//	})
+//	byUser := ginlimit.Key(func(c *gin.Context) string { return c.GetString("user") })
 package ginlimit
 
 import (
@@ -29,6 +27,8 @@ import (
 	"net/http"
 
 	"github.com/gin-gonic/gin"
+
+	"github.com/sketchlimit/sketchlimit/httplimit"
 )
 
 // New returns a middleware of gin that does what a middleware of net/http does. It takes what [httplimit.New] and its
@@ -54,13 +54,21 @@ func New(limit func(http.Handler) http.Handler, err error) (gin.HandlerFunc, err
 	}, nil
 }
 
-// Context returns gin's context of a request, for keys and functions of options. It is nil where the request came by no
+// Context returns gin's context of a request, for functions of options. It is nil where the request came by no
 // middleware of [New]. Gin uses it again for another request when this one ends.
 func Context(r *http.Request) *gin.Context {
 	if x := find(r); x != nil {
 		return x.c
 	}
 	return nil
+}
+
+// Key is the key that a function returns for gin's context of a request. It must be safe for concurrent use.
+func Key(key func(*gin.Context) string) httplimit.Key {
+	if key == nil {
+		return nil // which httplimit refuses
+	}
+	return httplimit.KeyFunc(func(dst []byte, r *http.Request) []byte { return append(dst, key(Context(r))...) })
 }
 
 // exchange is the context of a request that a limit holds.

@@ -105,12 +105,10 @@ func TestGinsExample(t *testing.T) {
 // further.
 func TestGinsContext(t *testing.T) {
 	ran := 0
-	user := httplimit.KeyFunc(func(dst []byte, r *http.Request) []byte {
-		return append(dst, ginlimit.Context(r).GetString("user")...)
-	})
+	byUser := ginlimit.Key(func(c *gin.Context) string { return c.GetString("user") })
 	r := gin.New()
 	r.Use(func(c *gin.Context) { c.Set("user", c.GetHeader("X-User")) })
-	r.Use(build(t, 2, httplimit.Join{user, httplimit.Pattern{}}, httplimit.Cost(func(r *http.Request) int {
+	r.Use(build(t, 2, httplimit.Join{byUser, httplimit.Pattern{}}, httplimit.Cost(func(r *http.Request) int {
 		return map[bool]int{false: 1, true: 2}[ginlimit.Context(r).Query("all") != ""]
 	})))
 	h := func(c *gin.Context) {
@@ -243,6 +241,10 @@ func TestAllocations(t *testing.T) {
 func TestWrongArguments(t *testing.T) {
 	_, err := ginlimit.New(httplimit.New(nil, &httplimit.Clients{}))
 	require.EqualError(t, err, "ginlimit: httplimit: limiter nil, must be one")
+	limiter, err := sketchlimit.New(config(1))
+	require.NoError(t, err)
+	_, err = ginlimit.New(httplimit.New(limiter, ginlimit.Key(nil)))
+	require.EqualError(t, err, "ginlimit: httplimit: key nil, must be one")
 	_, err = ginlimit.New(nil, nil)
 	require.EqualError(t, err, "ginlimit: limit nil, must be a middleware")
 }
