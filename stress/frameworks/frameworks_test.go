@@ -1,5 +1,5 @@
 // Package frameworks holds the modules in frameworks/ to what they all promise: nothing above the limit, whatever comes
-// at once, in the memory that was stated.
+// at once, in the memory that was stated. And it holds both exporters of metrics to each other.
 package frameworks
 
 import (
