@@ -118,6 +118,9 @@ func TestDeny(t *testing.T) {
 		e.ServeHTTP(w, r)
 		return fmt.Sprint(w.Code, " ", w.Header().Get("Retry-After"))
 	}
+	w := httptest.NewRecorder() // if a unit has become free since it was refused, that is not taken
+	require.Error(t, store.Deny(e.NewContext(httptest.NewRequest("GET", "/", nil), w), "ann", nil))
+	require.Equal(t, "0", w.Header().Get("Retry-After"))
 	require.Equal(t, "204 ", get("ann"))
 	now = now.Add(1500 * time.Millisecond)
 	require.Equal(t, "429 59", get("ann"))

@@ -170,10 +170,12 @@ func TestFailures(t *testing.T) {
 	app.Get("/own", func(fiber.Ctx) error { return fiber.ErrForbidden })
 	app.Get("/any", func(fiber.Ctx) error { return errors.New("oh") })
 	app.Get("/panic", func(fiber.Ctx) error { panic("oh") })
+	app.Get("/fine", func(fiber.Ctx) error { return nil })
 	require.Equal(t, "403[1][1][0][]", get(t, app, "/own", "a"))
 	require.Equal(t, "500[1][1][0][]", get(t, app, "/any", "a"))
 	require.Equal(t, "500[][][][]", get(t, app, "/panic", "a"))
 	require.Equal(t, "429[][][][30]", get(t, app, "/own", "a"))
+	require.Equal(t, "200[1][0][30][]", get(t, app, "/fine", "b")) // what is told is what it has settled
 }
 
 // What MaxFunc returns is a tier of the limiter; 0 passes uncounted, as with fiber.
