@@ -8,7 +8,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # The race detector needs a C compiler; without one the tests run without it.
 RACE := $(if $(shell command -v $$(go env CC) 2>/dev/null),-race)
 
-.PHONY: test $(MODULES:%=test/%) unraced lint strangers vuln fuzz mutate soak adversary attack bench bench-peers bench-overload \
+.PHONY: test $(MODULES:%=test/%) unraced lint $(MODULES:%=lint/%) strangers vuln fuzz mutate soak adversary attack bench bench-peers bench-overload \
 	bench-sketches bench-tune bench-floor bench-ordinary bench-traces bench-causes bench-live bench-http bench-snapshots report \
 	bench-redis bench-synced bench-envoy bench-coredns bench-budget soak-envoy answers-envoy strict-sizes sizes sizing
 
@@ -25,10 +25,13 @@ UNRACED = git grep -lE '^//go:build !?race|sketchlimit/internal/testkit"' -- '*_
 unraced: ## without the race detector, the whole packages of all tests that do less under it, two at once
 	@$(UNRACED) | xargs -P2 -I{} sh -c 'cd {} && go test .'
 
-lint: ## formatting, vet and staticcheck
+lint: ## formatting, vet and staticcheck, two modules at once
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); \
 		test -z "$$unformatted" || { echo "gofmt: $$unformatted"; exit 1; }
-	@set -e; for m in $(MODULES); do (cd $$m && go vet ./... && go run $(STATICCHECK) ./...); done
+	@$(MAKE) --no-print-directory -j2 $(MODULES:%=lint/%)
+
+$(MODULES:%=lint/%): lint/%: # vet and staticcheck of one module
+	@cd $* && go vet ./... && go run $(STATICCHECK) ./...
 
 strangers: ## a release of the working tree, every module of which is installed or got as strangers do: three minutes
 	@scripts/strangers

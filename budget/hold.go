@@ -27,11 +27,11 @@ type Hold struct {
 // hold is the state of one, guarded by the lock of its key's shard. Whoever has a Hold reads the id before the rest: if it is
 // another one, the place is that of another hold by now, perhaps of another shard.
 type hold struct {
-	id           atomic.Uint64
-	h            uint64
-	expires      int64  // unix time, ns
-	units        uint32 // held; 0 of a hold that has ended
-	limit        uint32 // of the request's own, 0 if it had none
+	id      atomic.Uint64
+	h       uint64
+	expires int64  // unix time, ns
+	units   uint32 // held; 0 of a hold that has ended
+	limit   uint32 // of the request's own, 0 if it had none
 	// Holds of the shard by when they expire: places + 1. Newer of the newest one is 0, older of the oldest one is anything.
 	// Of a free place, newer is another free one.
 	older, newer uint32

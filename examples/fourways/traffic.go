@@ -29,7 +29,7 @@ type traffic struct {
 func (s *settings) due(at time.Duration) (regulars, newcomers, attacks int) {
 	rate := float64(s.Regulars) / s.Every.Seconds()
 	return int(rate * at.Seconds()), int(float64(s.Newcomers) * at.Seconds()),
-		int(float64(s.Attack) * max(0, (at - s.Quiet).Seconds()))
+		int(float64(s.Attack) * max(0, (at-s.Quiet).Seconds()))
 }
 
 // send sends all that is due at a moment and was not sent. Of each kind in turn as much as is its part.
