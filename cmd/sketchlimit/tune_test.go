@@ -160,6 +160,8 @@ func TestTuneReadsATrace(t *testing.T) {
 	}{{0, "a", 1}, {1, "a", 1}, {60, "b", 1}, {61, "c", 4}, {62, "b", 1}, {120, "b", 1}} {
 		want.Add(time.Unix(r.at, 0), r.key, r.n)
 	}
+	u.traffic.Trace.Add(time.Unix(130, 0), "a", 1) // which numbers the keys for those who add
+	want.Add(time.Unix(130, 0), "a", 1)
 	assert.Equal(t, want, u.traffic.Trace)
 }
 
