@@ -1,0 +1,203 @@
+package caddylimit
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/stretchr/testify/require"
+)
+
+// Counts outlive a config while the zone has the same limits, window and memory; its key, its matchers and what is around it may
+// change. With other settings it begins anew.
+func TestReload(t *testing.T) {
+	setTime(t, minute)
+	s := newServer(t)
+	s.load(limit("key a\nwindow 1m\nevents 10"))
+	s.want(200, 6, "GET", "/")
+	s.load(limit("match {\nmethod GET\n}\nkey {http.request.header.none}a\nwindow 60s\nevents 10", "jitter 1"))
+	s.want(200, 4, "GET", "/")
+	s.want(429, 1, "GET", "/")
+	for _, other := range []string{"events 10\nwindow 2m", "events 11\nwindow 1m", "events 10\nwindow 1m\nkeys 1000"} {
+		s.load(limit("key a\n" + other))
+		s.want(200, 10, "GET", "/")
+		require.Len(t, current(), 1)
+	}
+	require.Error(t, s.try(limit("key a\nevents 0\nwindow 1m")))
+	s.load(limit("key a\nevents 10\nwindow 1m\nkeys 1000"))
+	s.want(429, 1, "GET", "/")
+}
+
+// Two sites that have a zone in common count together, and so does one of them if the other goes.
+func TestSameZoneTwice(t *testing.T) {
+	setTime(t, minute)
+	s := newServer(t)
+	handler := limit("key a\nwindow 1h\nevents 10")
+	s.load("handle /a* {\n" + handler + "\n}\nhandle /b* {\n" + handler + "\n}")
+	s.want(200, 5, "GET", "/a")
+	s.want(200, 5, "GET", "/b")
+	s.want(429, 1, "GET", "/a")
+	s.load("handle /a* {\n" + handler + "\n}")
+	s.want(429, 1, "GET", "/a")
+}
+
+// Configs that come while requests do: no request fails, and each is counted once.
+func TestReloadUnderLoad(t *testing.T) {
+	const events, callers = 2000, 8
+	setTime(t, minute)
+	s := newServer(t)
+	config := func(turn int) string {
+		return fmt.Sprintf("vars turn %d\n%s", turn, limit(fmt.Sprintf("key static\nwindow 1h\nevents %d", events)))
+	}
+	s.load(config(0))
+	var admitted, refused, others, closed atomic.Int64
+	var all sync.WaitGroup
+	for range callers {
+		all.Go(func() {
+			for range 2 * events / callers {
+				r, _ := http.NewRequest("GET", "http://caddy/", nil)
+				response, again, err := s.do(r)
+				closed.Add(int64(again))
+				if err != nil {
+					t.Error(err)
+					continue
+				}
+				response.Body.Close()
+				switch response.StatusCode {
+				case http.StatusOK:
+					admitted.Add(1)
+				case http.StatusTooManyRequests:
+					refused.Add(1)
+				default:
+					others.Add(1)
+				}
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() { all.Wait(); close(done) }()
+	reloads := 0
+	for going := true; going; {
+		select {
+		case <-done:
+			going = false
+		default:
+			reloads++
+			s.load(config(reloads))
+		}
+	}
+	t.Logf("%d admitted, %d refused, %d connections closed at once, %d reloads", admitted.Load(), refused.Load(), closed.Load(), reloads)
+	require.Zero(t, others.Load())
+	require.EqualValues(t, events, admitted.Load())
+	require.EqualValues(t, events, refused.Load())
+	require.Greater(t, reloads, 1)
+}
+
+// kept returns the files of the zone's snapshots.
+func (s *server) kept() []string {
+	files, err := filepath.Glob(filepath.Join(s.storage, "sketch_rate_limit", "*", "*"))
+	require.NoError(s.t, err)
+	return files
+}
+
+// Counts outlive a stop, by a snapshot in Caddy's storage.
+func TestRestart(t *testing.T) {
+	for _, algorithm := range []string{"sliding", "fixed", "bucket"} {
+		t.Run(algorithm, func(t *testing.T) {
+			setTime(t, minute)
+			s := newServer(t)
+			config := limit("key {http.request.header.User}\nlimit 10 1h\nlimit 20 1d\nkeys 1000\nalgorithm " + algorithm)
+			s.load(config)
+			s.want(200, 7, "GET", "/", "User", "ann")
+			require.NoError(t, caddy.Stop())
+			require.Len(t, s.kept(), 2)
+			s.load(config)
+			s.want(200, 3, "GET", "/", "User", "ann")
+			s.want(429, 1, "GET", "/", "User", "ann")
+			s.want(200, 10, "GET", "/", "User", "bob")
+			require.NotContains(t, written.text(), "counts were not")
+
+			// A config that is validated, in another process usually, is asked nothing and so saves nothing.
+			require.NoError(t, caddy.Stop())
+			before, err := os.Stat(s.kept()[0])
+			require.NoError(t, err)
+			adapted, err := s.adapt(config)
+			require.NoError(t, err)
+			var c caddy.Config
+			require.NoError(t, json.Unmarshal(adapted, &c))
+			require.NoError(t, caddy.Validate(&c))
+			after, err := os.Stat(s.kept()[0])
+			require.NoError(t, err)
+			require.Equal(t, before.ModTime(), after.ModTime())
+		})
+	}
+}
+
+// A snapshot is also written now and then.
+func TestSnapshotInterval(t *testing.T) {
+	s := newServer(t)
+	s.load(limit("key a\nwindow 1h\nevents 10\nkeys 10", "snapshot_interval 1s"))
+	require.Empty(t, s.kept())
+	s.want(200, 1, "GET", "/")
+	require.Eventually(t, func() bool { return len(s.kept()) == 1 }, 30*time.Second, 10*time.Millisecond)
+}
+
+func TestSnapshotsOff(t *testing.T) {
+	s := newServer(t)
+	s.load(limit("key a\nwindow 1h\nevents 10", "snapshot_interval off"))
+	s.want(200, 1, "GET", "/")
+	require.NoError(t, caddy.Stop())
+	require.Empty(t, s.kept())
+}
+
+// A snapshot that is damaged or of another limiter is told of and left behind, and what others left long ago is deleted.
+func TestSnapshotsRefused(t *testing.T) {
+	setTime(t, minute)
+	s := newServer(t)
+	config := limit("key a\nwindow 1h\nevents 10", "storage file_system "+s.storage)
+	s.load(config)
+	s.want(200, 10, "GET", "/")
+	require.NoError(t, caddy.Stop())
+	file := s.kept()[0]
+	snapshot, err := os.ReadFile(file)
+	require.NoError(t, err)
+	old := filepath.Join(filepath.Dir(file), "another")
+	young := filepath.Join(filepath.Dir(file), "one-more")
+	require.NoError(t, os.WriteFile(old, nil, 0o600))
+	require.NoError(t, os.WriteFile(young, nil, 0o600))
+	require.NoError(t, os.Chtimes(old, time.Time{}, time.Now().Add(-25*time.Hour)))
+	for name, damaged := range map[string][]byte{
+		"cut":     snapshot[:len(snapshot)/2],
+		"changed": append(snapshot[:len(snapshot)-1:len(snapshot)-1], snapshot[len(snapshot)-1]^1),
+		"empty":   {},
+		"foreign": []byte(strings.Repeat("something else", 100)),
+	} {
+		written.Reset()
+		require.NoError(t, os.WriteFile(file, damaged, 0o600))
+		s.load(config)
+		s.want(200, 1, "GET", "/")
+		require.Contains(t, written.text(), "counts were not restored", name)
+		require.NoError(t, caddy.Stop())
+	}
+	require.NoFileExists(t, old)
+	require.FileExists(t, young)
+}
+
+// A storage that fails is told of, and the limits go on.
+func TestStorageFails(t *testing.T) {
+	s := newServer(t)
+	require.NoError(t, os.WriteFile(filepath.Join(s.storage, "sketch_rate_limit"), nil, 0o600)) // where a folder should be
+	s.load(limit("key a\nwindow 1h\nevents 2"))
+	s.want(200, 2, "GET", "/")
+	s.want(429, 1, "GET", "/")
+	require.NoError(t, caddy.Stop())
+	require.Contains(t, written.text(), "counts were not saved")
+}

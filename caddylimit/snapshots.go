@@ -1,0 +1,170 @@
+package caddylimit
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/certmagic"
+	"go.uber.org/zap"
+
+	"github.com/sketchlimit/sketchlimit"
+)
+
+// kept says where counts are kept over a restart, and how often: 0 is never.
+type kept struct {
+	storage certmagic.Storage
+	every   time.Duration
+}
+
+// saver keeps the counts of a zone in a storage. The keys there hold the instance's own number, because instances may have one
+// storage in common, and the zone's settings, so that counts of others are not taken for its own.
+type saver struct {
+	folder   string // of the zone, which instances have in common
+	keys     []string
+	limiters []*sketchlimit.Limiter
+	due      atomic.Bool // there is something that was not kept
+	stop     chan struct{}
+	stopped  chan struct{}
+
+	mu   sync.Mutex
+	kept kept
+}
+
+const (
+	storageTimeout = 10 * time.Second
+	// staleAfter is how old counts of other instances must be at least for them to be deleted.
+	staleAfter = 24 * time.Hour
+)
+
+// newSaver returns one that has restored what was kept.
+func newSaver(zone, identity string, limiters []*sketchlimit.Limiter, lasts time.Duration, k kept) (*saver, error) {
+	instance, err := caddy.InstanceID()
+	if err != nil {
+		return nil, fmt.Errorf("the number of this instance: %w", err)
+	}
+	s := &saver{
+		folder: path.Join("sketch_rate_limit", name(zone)), limiters: limiters, kept: k,
+		stop: make(chan struct{}), stopped: make(chan struct{}),
+	}
+	for i := range limiters {
+		s.keys = append(s.keys, path.Join(s.folder, fmt.Sprintf("%s-%s-%d", instance, digest(identity), i)))
+	}
+	if k.every > 0 {
+		s.restore()
+	}
+	go s.run(max(lasts, staleAfter))
+	return s, nil
+}
+
+// name returns a text that no storage takes amiss, different ones for different zones.
+func name(zone string) string { return certmagic.StorageKeys.Safe(zone) + "-" + digest(zone) }
+
+func digest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:8])
+}
+
+// restore loads what was kept. What cannot be restored is told and left behind.
+func (s *saver) restore() {
+	ctx, cancel := context.WithTimeout(context.Background(), storageTimeout)
+	defer cancel()
+	for i, key := range s.keys {
+		snapshot, err := s.kept.storage.Load(ctx, key)
+		if err == nil {
+			_, err = s.limiters[i].ReadFrom(bytes.NewReader(snapshot))
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			log().Warn("counts were not restored: clients have a fresh quota", zap.String("storage_key", key), zap.Error(err))
+		}
+	}
+}
+
+// keep says where and how often from now on.
+func (s *saver) keep(k kept) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.kept = k
+}
+
+func (s *saver) now() kept {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.kept
+}
+
+// run saves again and again, until it is stopped.
+func (s *saver) run(stale time.Duration) {
+	defer close(s.stopped)
+	s.deleteStale(stale)
+	for {
+		every := s.now().every
+		if every == 0 {
+			every = time.Minute // until then it may have been switched on
+		}
+		select {
+		case <-time.After(every):
+			s.save()
+		case <-s.stop:
+			s.save()
+			return
+		}
+	}
+}
+
+// save keeps the counts, if there are any that were not kept.
+func (s *saver) save() {
+	k := s.now()
+	if k.every == 0 || !s.due.Swap(false) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), storageTimeout)
+	defer cancel()
+	for i, l := range s.limiters {
+		var snapshot bytes.Buffer
+		snapshot.Grow(l.MemoryBytes())
+		_, err := l.WriteTo(&snapshot)
+		if err == nil {
+			err = k.storage.Store(ctx, s.keys[i], snapshot.Bytes())
+		}
+		if err != nil {
+			s.due.Store(true)
+			log().Error("counts were not saved: after a restart clients have more than their limit",
+				zap.String("storage_key", s.keys[i]), zap.Error(err))
+		}
+	}
+}
+
+// deleteStale deletes what no instance has saved for so long that it is of no use.
+func (s *saver) deleteStale(after time.Duration) {
+	k := s.now()
+	if k.every == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), storageTimeout)
+	defer cancel()
+	keys, err := k.storage.List(ctx, s.folder, false)
+	for _, key := range keys {
+		if info, e := k.storage.Stat(ctx, key); e == nil && time.Since(info.Modified) > after {
+			err = errors.Join(err, k.storage.Delete(ctx, key))
+		}
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		log().Warn("old counts were not deleted", zap.String("storage_key", s.folder), zap.Error(err))
+	}
+}
+
+// close saves what there is and ends.
+func (s *saver) close() {
+	close(s.stop)
+	<-s.stopped
+}
