@@ -106,8 +106,8 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 			return fmt.Errorf("zone %q: %w", name, err)
 		}
 		z.first = len(limiters)
-		limiters = append(limiters, z.state.limiters...)
-		for range z.state.limiters {
+		for _, l := range z.state.limiters {
+			limiters = append(limiters, l.Limiter)
 			h.owners = append(h.owners, z)
 		}
 		if !h.DisableMetrics {
@@ -201,7 +201,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 			continue
 		}
 		request := z.request(repl.ReplaceAll(z.Key, ""))
-		for i := range z.state.limiters {
+		for i, l := range z.state.limiters {
+			l.carry(request)
 			asks = append(asks, sketchlimit.Ask{Limiter: z.first + i, Request: request})
 		}
 	}

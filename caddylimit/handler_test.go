@@ -109,7 +109,7 @@ func TestEmptyKey(t *testing.T) {
 	s.want(200, 3, "GET", "/")
 	s.want(429, 1, "GET", "/")
 	s.want(200, 1, "GET", "/", "User", "ann")
-	s.load(limit("window 1h\nevents 2")) // no key at all
+	s.load(limit("window 2h\nevents 2")) // no key at all
 	s.want(200, 2, "GET", "/")
 	s.want(429, 1, "GET", "/", "User", "ann")
 }

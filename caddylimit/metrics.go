@@ -1,16 +1,16 @@
 package caddylimit
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/sketchlimit/sketchlimit"
 	"github.com/sketchlimit/sketchlimit/promlimit"
 )
 
@@ -92,46 +92,16 @@ func forget(zone string) {
 }
 
 // limiters returns the limiters of all zones: by the zone's name, and if it has several, by their windows.
-func limiters() iter.Seq2[string, *watched] {
-	return func(yield func(string, *watched) bool) {
+func limiters() iter.Seq2[string, *limiter] {
+	return func(yield func(string, *limiter) bool) {
 		for _, s := range current() {
-			for _, w := range s.watched {
-				if !yield(w.name, w) {
+			for _, l := range s.limiters {
+				if !yield(l.name, l) {
 					return
 				}
 			}
 		}
 	}
-}
-
-// watched is a limiter whose Stats are not read more often than they take a tenth of a core, whoever asks for them.
-type watched struct {
-	*sketchlimit.Limiter
-	name  string
-	share func() int // bytes that sharing takes; nil: nothing is shared
-
-	mu    sync.Mutex
-	stats sketchlimit.Stats
-	until time.Time
-}
-
-// Stats returns those of the limiter, or what they were a little while ago.
-func (w *watched) Stats() sketchlimit.Stats {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if start := time.Now(); !start.Before(w.until) {
-		w.stats = w.Limiter.Stats()
-		w.until = time.Now().Add(9 * time.Since(start))
-	}
-	return w.stats
-}
-
-// MemoryBytes returns what the limiter takes, with what sharing takes.
-func (w *watched) MemoryBytes() int {
-	if w.share == nil {
-		return w.Limiter.MemoryBytes()
-	}
-	return w.Limiter.MemoryBytes() + w.share()
 }
 
 // zoneCollector tells the metrics of caddy-ratelimit that are no counters.
@@ -143,15 +113,12 @@ func (zoneCollector) Describe(ch chan<- *prometheus.Desc) { ch <- keysTotal; ch 
 // Collect implements [prometheus.Collector].
 func (zoneCollector) Collect(ch chan<- prometheus.Metric) {
 	for zone, s := range current() {
-		longest := 0
-		for i, l := range s.limits {
+		for _, l := range s.limiters {
 			ch <- prometheus.MustNewConstMetric(config, prometheus.CounterValue, 1,
-				zone, strconv.Itoa(l.MaxEvents), time.Duration(l.Window).String())
-			if l.Window > s.limits[longest].Window {
-				longest = i
-			}
+				zone, strconv.Itoa(l.config.Limit), l.config.Window.String())
 		}
-		if keys := s.watched[longest].Stats().DistinctKeys; keys > 0 {
+		longest := slices.MaxFunc(s.limiters, func(a, b *limiter) int { return cmp.Compare(a.config.Window, b.config.Window) })
+		if keys := longest.Stats().DistinctKeys; keys > 0 {
 			ch <- prometheus.MustNewConstMetric(keysTotal, prometheus.GaugeValue, keys, zone)
 		}
 	}

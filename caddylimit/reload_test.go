@@ -16,24 +16,89 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Counts outlive a config while the zone has the same limits, window and memory; its key, its matchers and what is around it may
-// change. With other settings it begins anew.
+// Counts outlive a config. Keys, matchers and what is around the zone may change.
 func TestReload(t *testing.T) {
 	setTime(t, minute)
 	s := newServer(t)
 	s.load(limit("key a\nwindow 1m\nevents 10"))
 	s.want(200, 6, "GET", "/")
-	s.load(limit("match {\nmethod GET\n}\nkey {http.request.header.none}a\nwindow 60s\nevents 10", "jitter 1"))
+	first := current()["api"]
+	s.load(limit("match {\nmethod GET\n}\nkey {http.request.header.none}a\nwindow 60s\nevents 10\nkeys 1", "jitter 1"))
 	s.want(200, 4, "GET", "/")
 	s.want(429, 1, "GET", "/")
-	for _, other := range []string{"events 10\nwindow 2m", "events 11\nwindow 1m", "events 10\nwindow 1m\nkeys 1000"} {
-		s.load(limit("key a\n" + other))
-		s.want(200, 10, "GET", "/")
-		require.Len(t, current(), 1)
-	}
+	require.Same(t, first, current()["api"])
 	require.Error(t, s.try(limit("key a\nevents 0\nwindow 1m")))
-	s.load(limit("key a\nevents 10\nwindow 1m\nkeys 1000"))
 	s.want(429, 1, "GET", "/")
+	s.load(limit("key a\nwindow 2m\nevents 10")) // in windows of another length, nobody can tell what has been used
+	s.want(200, 10, "GET", "/")
+	require.Len(t, current(), 1)
+}
+
+// What was used counts against another limit, too, and in another size, until its window is over.
+func TestReloadWithOtherSettings(t *testing.T) {
+	for _, algorithm := range []string{"sliding", "fixed", "bucket"} {
+		t.Run(algorithm, func(t *testing.T) {
+			advance := setTime(t, minute)
+			s := newServer(t)
+			load := func(settings string) {
+				s.load(limit("key a\nlimit 100 1d\nwindow 1m\nalgorithm " + algorithm + "\n" + settings))
+			}
+			load("events 10")
+			s.want(200, 6, "GET", "/")
+			load("events 20")
+			s.want(200, 14, "GET", "/")
+			s.want(429, 1, "GET", "/")
+			load("events 15")
+			s.want(429, 1, "GET", "/")
+			load("events 30\nkeys 1000")
+			load("events 25\nkeys 2000") // before anybody has come
+			s.want(200, 5, "GET", "/")
+			s.want(429, 3, "GET", "/")
+			require.NotNil(t, current()["api"].limiters[0].formers.Load())
+			advance(3 * time.Minute)
+			s.want(200, 25, "GET", "/")
+			s.want(429, 1, "GET", "/")
+			require.Nil(t, current()["api"].limiters[0].formers.Load())
+			require.NotNil(t, current()["api"].limiters[1].formers.Load())
+			require.Zero(t, current()["api"].limiters[0].Stats().Overdraft)
+		})
+	}
+}
+
+// What one key has used is charged once, however many requests of it come at the same time.
+func TestCarriedOnce(t *testing.T) {
+	setTime(t, minute)
+	s := newServer(t)
+	s.load(limit("key {http.request.uri.path}\nwindow 1m\nevents 10"))
+	for path := range 10 {
+		s.want(200, 4, "GET", fmt.Sprint("/", path))
+	}
+	s.load(limit("key {http.request.uri.path}\nwindow 1m\nevents 20"))
+	var all sync.WaitGroup
+	var admitted atomic.Int64
+	for range 20 {
+		all.Go(func() {
+			for path := range 10 {
+				if response, _ := s.ask("GET", fmt.Sprint("/", path)); response.StatusCode == http.StatusOK {
+					admitted.Add(1)
+				}
+			}
+		})
+	}
+	all.Wait()
+	require.EqualValues(t, 160, admitted.Load())
+}
+
+// A name stands for one zone.
+func TestSameNameOtherSettings(t *testing.T) {
+	s := newServer(t)
+	handle := func(path, zone string) string { return "handle /" + path + "* {\n" + limit(zone) + "\n}\n" }
+	const a, b = "key a\nwindow 1h\nevents 10", "key a\nwindow 1h\nevents 11"
+	require.ErrorContains(t, s.try(handle("a", a)+handle("b", b)), `zone "api": twice with different settings`)
+	s.load(handle("a", a))
+	require.ErrorContains(t, s.try(handle("a", b)+handle("b", a)), `zone "api": twice with different settings`)
+	require.ErrorContains(t, s.try(handle("a", a)+handle("b", b)), `zone "api": twice with different settings`)
+	s.load(handle("a", b) + handle("b", b))
 }
 
 // Two sites that have a zone in common count together, and so does one of them if the other goes.

@@ -55,7 +55,7 @@ func (r *Redis) options() (o *redis.Options, err error) {
 	default:
 		o = &redis.Options{Addr: address}
 	}
-	o.MaxRetries = -1 // an exchange that fails is repeated by the next one
+	o.MaxRetries, o.DialerRetries = -1, 1 // an exchange that fails is repeated by the next one
 	return o, nil
 }
 

@@ -16,8 +16,6 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/certmagic"
 	"go.uber.org/zap"
-
-	"github.com/sketchlimit/sketchlimit"
 )
 
 // kept says where counts are kept over a restart, and how often: 0 is never.
@@ -31,7 +29,7 @@ type kept struct {
 type saver struct {
 	folder   string // of the zone, which instances have in common
 	keys     []string
-	limiters []*sketchlimit.Limiter
+	limiters []*limiter
 	due      atomic.Bool // there is something that was not kept
 	stop     chan struct{}
 	stopped  chan struct{}
@@ -47,7 +45,7 @@ const (
 )
 
 // newSaver returns one that has restored what was kept.
-func newSaver(zone, identity string, limiters []*sketchlimit.Limiter, lasts time.Duration, k kept) (*saver, error) {
+func newSaver(zone, identity string, limiters []*limiter, k kept) (*saver, error) {
 	instance, err := caddy.InstanceID()
 	if err != nil {
 		return nil, fmt.Errorf("the number of this instance: %w", err)
@@ -62,7 +60,7 @@ func newSaver(zone, identity string, limiters []*sketchlimit.Limiter, lasts time
 	if k.every > 0 {
 		s.restore()
 	}
-	go s.run(max(lasts, staleAfter))
+	go s.run()
 	return s, nil
 }
 
@@ -103,9 +101,9 @@ func (s *saver) now() kept {
 }
 
 // run saves again and again, until it is stopped.
-func (s *saver) run(stale time.Duration) {
+func (s *saver) run() {
 	defer close(s.stopped)
-	s.deleteStale(stale)
+	s.deleteStale()
 	for {
 		every := s.now().every
 		if every == 0 {
@@ -145,7 +143,11 @@ func (s *saver) save() {
 }
 
 // deleteStale deletes what no instance has saved for so long that it is of no use.
-func (s *saver) deleteStale(after time.Duration) {
+func (s *saver) deleteStale() {
+	after := staleAfter
+	for _, l := range s.limiters {
+		after = max(after, l.lasts())
+	}
 	k := s.now()
 	if k.every == 0 {
 		return

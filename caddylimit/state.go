@@ -1,13 +1,14 @@
 package caddylimit
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/sketchlimit/sketchlimit"
 )
@@ -24,38 +25,41 @@ var (
 // state is what a zone has counted.
 type state struct {
 	zone     string
-	sequence uint64 // states that began later have a higher one
-	limits   []Limit
-	limiters []*sketchlimit.Limiter // one for each limit
-	watched  []*watched             // the same, for metrics
-	shared   *shared                // nil: with nobody
-	saver    *saver                 // nil: nothing is kept over a restart, because others know it
+	identity string                              // its settings
+	config   atomic.Pointer[prometheus.Registry] // the latest that has it, by its registry
+	sequence uint64                              // states that began later have a higher one
+	v4, v6   int                                 // prefixes
+	limiters []*limiter                          // one for each limit
+	shared   *shared                             // nil: with nobody
+	saver    *saver                              // nil: nothing is kept over a restart, because others know it
 }
 
 // settings returns what counts of the zone depend on, as text. Its key and matchers are not among it: they say which requests
 // are counted, not how.
-func (z *Zone) settings(limits []Limit, shared *Redis) string {
-	text, err := json.Marshal([]any{
-		z.name, limits, z.IPv4Prefix, z.IPv6Prefix, z.Algorithm, z.Burst, z.Keys, z.Headroom, z.Memory, z.Overload, shared,
-	})
-	if err != nil { // a headroom that is not a number, which configs has refused
-		panic(err)
+func (z *Zone) settings(configs []sketchlimit.Config, with *Redis) string {
+	var text strings.Builder
+	fmt.Fprintf(&text, "%q /%d /%d", z.name, z.IPv4Prefix, z.IPv6Prefix)
+	for _, c := range configs {
+		c.Clock = nil
+		fmt.Fprintf(&text, " %+v", c)
 	}
-	return string(text)
+	if with != nil {
+		fmt.Fprintf(&text, " %+v", *with)
+	}
+	return text.String()
 }
 
-// newState returns the state of a zone that begins, with what was kept of it. Its identity is the same on all instances.
-func newState(
-	ctx caddy.Context, zone, identity string, limits []Limit, configs []sketchlimit.Config, with *Redis, kept kept,
-) (_ *state, err error) {
-	s := &state{zone: zone, sequence: sequences.Add(1), limits: limits}
+// newState returns the state of a zone that begins, with what was kept of it.
+func newState(ctx caddy.Context, z *Zone, identity string, configs []sketchlimit.Config, with *Redis, k kept) (_ *state, err error) {
+	s := &state{zone: z.name, identity: identity, v4: z.IPv4Prefix, v6: z.IPv6Prefix, sequence: sequences.Add(1)}
+	s.config.Store(ctx.GetMetricsRegistry())
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.close())
 		}
 	}()
 	if with != nil {
-		if s.shared, err = newShared(ctx, with, zone, identity); err != nil {
+		if s.shared, err = newShared(ctx, with, z.name, z.settings(configs, nil)); err != nil {
 			return nil, err
 		}
 	}
@@ -63,46 +67,31 @@ func newState(
 		if s.shared != nil {
 			c.Seed = s.shared.seed
 		}
-		l, err := sketchlimit.New(c)
-		if err != nil {
+		l := &limiter{config: c, name: z.name}
+		if len(configs) > 1 {
+			l.name = fmt.Sprintf("%s/%v", z.name, c.Window)
+		}
+		if l.Limiter, err = sketchlimit.New(c); err != nil {
 			return nil, fmt.Errorf("events %d, window %v: %w", c.Limit, c.Window, err)
 		}
 		s.limiters = append(s.limiters, l)
-		name := zone
-		if len(configs) > 1 {
-			name = fmt.Sprintf("%s/%v", zone, c.Window)
-		}
-		w := &watched{Limiter: l, name: name}
-		s.watched = append(s.watched, w)
 		if s.shared != nil {
-			if w.share, err = s.shared.add(l, c.Window); err != nil {
+			if l.share, err = s.shared.add(l.Limiter, c.Window); err != nil {
 				return nil, err
 			}
 		}
 	}
 	if s.shared == nil {
-		if s.saver, err = newSaver(zone, identity, s.limiters, s.lasts(), kept); err != nil {
+		if s.saver, err = newSaver(z.name, identity, s.limiters, k); err != nil {
 			return nil, err
 		}
 	}
 	return s, nil
 }
 
-// lasts returns how long the counts matter.
-func (s *state) lasts() (longest time.Duration) {
-	for _, l := range s.limiters {
-		plan := l.Plan()
-		span := 2 * l.Window()
-		if plan.Burst > plan.Limit {
-			span = max(span, time.Duration(float64(plan.Burst)/float64(plan.Limit)*float64(l.Window())))
-		}
-		longest = max(longest, span)
-	}
-	return longest
-}
-
-// keep says where counts are kept from now on.
-func (s *state) keep(k kept) {
+// goOn makes a state one of the next config, too.
+func (s *state) goOn(ctx caddy.Context, k kept) {
+	s.config.Store(ctx.GetMetricsRegistry())
 	if s.saver != nil {
 		s.saver.keep(k)
 	}

@@ -100,7 +100,11 @@ func (z *Zone) limits() ([]Limit, error) {
 }
 
 // configs returns those of the limiters, one for each limit. Shared ones exchange their counts.
-func (z *Zone) configs(limits []Limit, shared bool) ([]sketchlimit.Config, error) {
+func (z *Zone) configs(shared bool) ([]sketchlimit.Config, error) {
+	limits, err := z.limits()
+	if err != nil {
+		return nil, err
+	}
 	algorithm, err := choice("algorithm", z.Algorithm, algorithms)
 	if err != nil {
 		return nil, err
@@ -177,23 +181,27 @@ func (z *Zone) provision(ctx caddy.Context, name string, shared *Redis, kept kep
 			return fmt.Errorf("match: %w", err)
 		}
 	}
-	limits, err := z.limits()
+	configs, err := z.configs(shared != nil)
 	if err != nil {
 		return err
 	}
-	configs, err := z.configs(limits, shared != nil)
-	if err != nil {
-		return err
+	identity := z.settings(configs, shared)
+	before := current()[name]
+	if before != nil && before.identity != identity && before.config.Load() == ctx.GetMetricsRegistry() {
+		return errors.New("twice with different settings, must be the same ones, or another name")
 	}
-	identity := z.settings(limits, shared)
-	value, _, err := states.LoadOrNew(identity, func() (caddy.Destructor, error) {
-		return newState(ctx, name, z.settings(limits, nil), limits, configs, shared, kept)
+	value, loaded, err := states.LoadOrNew(identity, func() (caddy.Destructor, error) {
+		return newState(ctx, z, identity, configs, shared, kept)
 	})
 	if err != nil {
 		return err
 	}
 	z.identity, z.state = identity, value.(*state)
-	z.state.keep(kept)
+	if loaded {
+		z.state.goOn(ctx, kept)
+	} else {
+		z.state.succeed(before)
+	}
 	return nil
 }
 

@@ -1,0 +1,117 @@
+package caddylimit
+
+import (
+	"cmp"
+	"hash/maphash"
+	"math"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sketchlimit/sketchlimit"
+)
+
+// former is a limiter that a zone had before its settings changed, while its counts matter.
+type former struct {
+	*limiter
+	until time.Time // when nothing of it is left
+}
+
+// carrying are locks of keys that are carried: two requests must not charge what one key has used twice.
+var (
+	carrying     [64]sync.Mutex
+	carryingSeed = maphash.MakeSeed()
+)
+
+func carryingOf(r sketchlimit.Request) *sync.Mutex {
+	type key struct {
+		text string
+		addr netip.Addr
+	}
+	return &carrying[maphash.Comparable(carryingSeed, key{r.Key, r.Addr})%uint64(len(carrying))]
+}
+
+// succeed makes the state go on with the counts of the one that the zone has now, limit by limit, where window and algorithm
+// are the same.
+func (s *state) succeed(before *state) {
+	if before == nil || before.v4 != s.v4 || before.v6 != s.v6 {
+		return
+	}
+	now := timeNow()
+	for _, l := range s.limiters {
+		var formers []former
+		for _, b := range before.limiters {
+			if b.config.Window != l.config.Window || b.config.Algorithm != l.config.Algorithm {
+				continue
+			}
+			formers = append(formers, former{b, now.Add(b.lasts())})
+			if earlier := b.formers.Load(); earlier != nil {
+				formers = append(formers, slices.DeleteFunc(slices.Clone(*earlier), func(f former) bool { return now.After(f.until) })...)
+			}
+		}
+		if formers != nil {
+			l.formers.Store(&formers)
+		}
+	}
+}
+
+// lasts returns how long the counts of the limiter matter when nothing is counted in it any more.
+func (l *limiter) lasts() time.Duration {
+	c := l.config
+	span := 2 * c.Window
+	if c.Burst > c.Limit {
+		span = max(span, time.Duration(min(float64(c.Burst)/float64(c.Limit)*float64(c.Window), math.MaxInt64/2)))
+	}
+	return span
+}
+
+// used returns the units in use of a key, by what the limiter says to one who looks.
+func (l *limiter) used(d sketchlimit.Decision) float64 {
+	if l.config.Algorithm == sketchlimit.TokenBucket { // in which a part of a unit may have flowed back
+		return float64(d.ResetAfter) / float64(l.config.Window) * float64(l.config.Limit)
+	}
+	return float64(l.config.Limit - d.Remaining)
+}
+
+// carry charges a key with what former limiters have counted of it, as far as it does not have that yet. From then on its count
+// is all that matters.
+//
+// All that a sliding window has counted is charged now, which may take until the end of the window to leave it.
+func (l *limiter) carry(r sketchlimit.Request) {
+	formers := l.formers.Load()
+	if formers == nil {
+		return
+	}
+	r.Peek = true
+	used, matter, now := 0.0, false, timeNow()
+	for _, f := range *formers {
+		if now.Before(f.until) {
+			matter = true
+			used = max(used, f.used(f.Do(r)))
+		}
+	}
+	if !matter {
+		l.formers.CompareAndSwap(formers, nil)
+	}
+	if used == 0 {
+		return
+	}
+	used = min(used, float64(cmp.Or(l.config.Burst, l.config.Limit)))
+	lock := carryingOf(r)
+	lock.Lock()
+	defer lock.Unlock()
+	const rounding = 1e-6 // of a unit, of the times of buckets
+	if lacks := math.Ceil(used - l.used(l.Do(r)) - rounding); lacks > 0 {
+		r.Peek, r.N = false, int(lacks)
+		l.DoCharge(r)
+	}
+}
+
+// timeNow returns the time of the limiters.
+func timeNow() time.Time {
+	if clock != nil {
+		return clock()
+	}
+	return time.Now()
+}

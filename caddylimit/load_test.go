@@ -1,0 +1,127 @@
+package caddylimit
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/stretchr/testify/require"
+)
+
+// HTTP/2 has many requests on one connection.
+func TestHTTP2(t *testing.T) {
+	s := newServer(t)
+	transport := s.client.Transport.(*http.Transport)
+	transport.Protocols = new(http.Protocols)
+	transport.Protocols.SetUnencryptedHTTP2(true)
+	transport.DisableKeepAlives = false
+	s.load(limit("key {http.request.header.User}\nwindow 1h\nevents 100"))
+	statuses := make(chan int)
+	for range 300 {
+		go func() {
+			r, _ := http.NewRequest("GET", "http://caddy/", nil)
+			response, err := s.client.Do(r)
+			if err != nil || response.ProtoMajor != 2 {
+				t.Error(response, err)
+				statuses <- 0
+				return
+			}
+			response.Body.Close()
+			statuses <- response.StatusCode
+		}()
+	}
+	counts := map[int]int{}
+	for range 300 {
+		counts[<-statuses]++
+	}
+	require.Equal(t, map[int]int{200: 100, 429: 200}, counts)
+}
+
+// provisioned returns a handler without a server.
+func provisioned(t testing.TB, h *Handler) *Handler {
+	ctx, err := caddy.ProvisionContext(&caddy.Config{Admin: &caddy.AdminConfig{Disabled: true}})
+	require.NoError(t, err)
+	h.SnapshotInterval = -1
+	require.NoError(t, h.Provision(ctx))
+	t.Cleanup(func() { require.NoError(t, h.Cleanup()) })
+	return h
+}
+
+// request is one with what Caddy adds to it.
+func request() (*http.Request, *caddy.Replacer) {
+	r := httptest.NewRequest("GET", "/", nil)
+	repl := caddyhttp.NewTestReplacer(r)
+	return r.WithContext(context.WithValue(r.Context(), caddy.ReplacerCtxKey, repl)), repl
+}
+
+type nothing struct{}
+
+func (nothing) ServeHTTP(http.ResponseWriter, *http.Request) error { return nil }
+
+// A million keys take what is configured for them.
+func TestMillionKeys(t *testing.T) {
+	const keys = 1_000_000
+	heap := func() int {
+		runtime.GC()
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int(m.HeapAlloc)
+	}
+	before := heap()
+	h := provisioned(t, &Handler{Zones: map[string]*Zone{
+		"api": {Key: "{test.key}", MaxEvents: 100, Window: caddy.Duration(time.Hour), Keys: keys},
+	}})
+	r, repl := request()
+	w := httptest.NewRecorder()
+	for i := range keys {
+		repl.Set("test.key", fmt.Sprintf("2001:db8::%x", i))
+		require.NoError(t, h.ServeHTTP(w, r, nothing{}))
+	}
+	grown, configured := heap()-before, h.zones[0].state.limiters[0].MemoryBytes()
+	t.Logf("%d keys: %d bytes configured, %d more on the heap", keys, configured, grown)
+	require.LessOrEqual(t, grown, configured+256<<10)
+	require.LessOrEqual(t, configured, 2_300_000)
+	require.False(t, h.zones[0].state.limiters[0].Stats().OutsidePlan)
+	runtime.KeepAlive(h)
+}
+
+// A decision allocates nothing beside what Caddy's placeholders do.
+func TestAllocations(t *testing.T) {
+	h := provisioned(t, &Handler{Zones: map[string]*Zone{
+		"all":  {Key: "all", Limits: []Limit{{1_000_000, caddy.Duration(time.Minute)}, {2_000_000, caddy.Duration(time.Hour)}}},
+		"each": {Key: "192.0.2.7", IPv4Prefix: 24, MaxEvents: 1_000_000, Window: caddy.Duration(time.Hour)},
+	}})
+	r, _ := request()
+	w := httptest.NewRecorder()
+	require.Zero(t, testing.AllocsPerRun(1000, func() {
+		if h.ServeHTTP(w, r, nothing{}) != nil {
+			t.Fatal("refused")
+		}
+	}))
+}
+
+func BenchmarkServeHTTP(b *testing.B) {
+	for _, disabled := range []bool{false, true} {
+		b.Run(fmt.Sprintf("metrics=%v", !disabled), func(b *testing.B) {
+			h := provisioned(b, &Handler{DisableMetrics: disabled, Zones: map[string]*Zone{
+				"api": {Key: "{http.request.header.User}", MaxEvents: 1 << 30, Window: caddy.Duration(time.Hour), Keys: 1000},
+			}})
+			r, _ := request()
+			r.Header.Set("User", "ann")
+			w := httptest.NewRecorder()
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := h.ServeHTTP(w, r, nothing{}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
