@@ -16,11 +16,13 @@ import (
 
 func init() {
 	const directive = "sketch_rate_limit"
-	httpcaddyfile.RegisterHandlerDirective(directive, func(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
-		h := new(Handler)
-		return h, h.UnmarshalCaddyfile(helper.Dispenser)
-	})
+	httpcaddyfile.RegisterHandlerDirective(directive, unmarshal)
 	httpcaddyfile.RegisterDirectiveOrder(directive, httpcaddyfile.Before, "basic_auth")
+}
+
+func unmarshal(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
+	h := new(Handler)
+	return h, h.UnmarshalCaddyfile(helper.Dispenser)
 }
 
 // options read the values of the options of a block, by their names.

@@ -5,7 +5,6 @@ import (
 	"hash/maphash"
 	"math"
 	"net/netip"
-	"slices"
 	"sync"
 	"time"
 
@@ -32,8 +31,8 @@ func carryingOf(r sketchlimit.Request) *sync.Mutex {
 	return &carrying[maphash.Comparable(carryingSeed, key{r.Key, r.Addr})%uint64(len(carrying))]
 }
 
-// succeed makes the state go on with the counts of the one that the zone has now, limit by limit, where window and algorithm
-// are the same.
+// succeed makes the state go on with the counts of the one that the zone has now, limit by limit, where window and
+// algorithm are the same.
 func (s *state) succeed(before *state) {
 	if before == nil || before.v4 != s.v4 || before.v6 != s.v6 {
 		return
@@ -47,7 +46,11 @@ func (s *state) succeed(before *state) {
 			}
 			formers = append(formers, former{b, now.Add(b.lasts())})
 			if earlier := b.formers.Load(); earlier != nil {
-				formers = append(formers, slices.DeleteFunc(slices.Clone(*earlier), func(f former) bool { return now.After(f.until) })...)
+				for _, f := range *earlier {
+					if now.Before(f.until) {
+						formers = append(formers, f)
+					}
+				}
 			}
 		}
 		if formers != nil {
@@ -74,8 +77,8 @@ func (l *limiter) used(d sketchlimit.Decision) float64 {
 	return float64(l.config.Limit - d.Remaining)
 }
 
-// carry charges a key with what former limiters have counted of it, as far as it does not have that yet. From then on its count
-// is all that matters.
+// carry charges a key with what former limiters have counted of it, as far as it does not have that yet. From then on
+// its count is all that matters.
 //
 // All that a sliding window has counted is charged now, which may take until the end of the window to leave it.
 func (l *limiter) carry(r sketchlimit.Request) {

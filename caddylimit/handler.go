@@ -1,6 +1,7 @@
 package caddylimit
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -24,11 +26,11 @@ import (
 
 func init() { caddy.RegisterModule(new(Handler)) }
 
-// Handler limits the requests of each key of its zones. A request must be within the limits of all zones that match it. If
-// one of them refuses, none counts it.
+// Handler limits the requests of each key of its zones. A request must be within the limits of all zones that match
+// it. If one of them refuses, none counts it.
 //
-// A request that is refused is an error with status 429 and Retry-After, which the routes for errors handle. The placeholder
-// {http.rate_limit.exceeded.name} is the zone's name, and there is an event rate_limit_exceeded.
+// A request that is refused is an error with status 429 and Retry-After, which the routes for errors handle. The
+// placeholder {http.rate_limit.exceeded.name} is the zone's name, and there is an event rate_limit_exceeded.
 type Handler struct {
 	// The zones by name. Zones of one name and with the same limits count together, wherever in the config they are.
 	Zones map[string]*Zone `json:"rate_limits,omitempty"`
@@ -58,6 +60,18 @@ type Handler struct {
 	ctx    caddy.Context
 	logger *zap.Logger
 	events *caddyevents.App
+
+	started started
+}
+
+// started is true once Caddy has started all apps of the config. Before, the events app must not be asked to emit: it
+// may be taking subscriptions, while the server already has requests.
+type started struct{ atomic.Bool }
+
+// Handle implements [caddyevents.Handler].
+func (s *started) Handle(context.Context, caddy.Event) error {
+	s.Store(true)
+	return nil
 }
 
 // Distributed is how instances of caddy-ratelimit exchange counts. Here Redis does it.
@@ -86,6 +100,9 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 		return fmt.Errorf("getting the events app: %w", err)
 	}
 	h.events = app.(*caddyevents.App)
+	if err := h.events.On("started", &h.started); err != nil {
+		return err
+	}
 	storage, err := h.storage(ctx)
 	if err != nil {
 		return err
@@ -131,7 +148,8 @@ func (h *Handler) validate() error {
 			"set redis to the address of a Redis server, or take distributed out")
 	}
 	if h.SweepInterval != 0 {
-		h.logger.Warn("option has no effect: memory is fixed, and nothing is swept", zap.String("option", "sweep_interval"))
+		h.logger.Warn("option has no effect: memory is fixed, and nothing is swept",
+			zap.String("option", "sweep_interval"))
 	}
 	if d := h.Distributed; d != nil {
 		for option, value := range map[string]caddy.Duration{
@@ -223,8 +241,13 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	return next.ServeHTTP(w, r)
 }
 
+// exceeded is the name of the event.
+const exceeded = "rate_limit_exceeded"
+
 // refuse tells that a zone has refused the request, and returns the error that Caddy's routes for errors handle.
-func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, repl *caddy.Replacer, z *Zone, wait time.Duration) error {
+func (h *Handler) refuse(
+	w http.ResponseWriter, r *http.Request, repl *caddy.Replacer, z *Zone, wait time.Duration,
+) error {
 	if h.Jitter > 0 {
 		wait = time.Duration(min(float64(wait)*(1+h.Jitter*rand.Float64()), math.MaxInt64/2))
 	}
@@ -244,7 +267,9 @@ func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, repl *caddy.Rep
 		}
 		line.Write(fields...)
 	}
-	h.events.Emit(h.ctx, "rate_limit_exceeded", map[string]any{"zone": z.name, "wait": wait, "remote_ip": remote})
+	if h.started.Load() && h.events.ShouldEmit(exceeded) {
+		h.events.Emit(h.ctx, exceeded, map[string]any{"zone": z.name, "wait": wait, "remote_ip": remote})
+	}
 	repl.Set("http.rate_limit.exceeded.name", z.name)
 	return caddyhttp.Error(http.StatusTooManyRequests, nil)
 }

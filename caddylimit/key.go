@@ -6,8 +6,8 @@ import (
 	"github.com/sketchlimit/sketchlimit"
 )
 
-// request returns what counts for a key: the network that an address is in, if the zone has a prefix for its kind, and
-// otherwise the text.
+// request returns what counts for a key: the network that an address is in, if the zone has a prefix for its kind,
+// and otherwise the text.
 func (z *Zone) request(key string) sketchlimit.Request {
 	if network := z.network(key); network.IsValid() {
 		return sketchlimit.Request{Addr: network.Addr()}

@@ -159,7 +159,8 @@ func TestReloadUnderLoad(t *testing.T) {
 			s.load(config(reloads))
 		}
 	}
-	t.Logf("%d admitted, %d refused, %d connections closed at once, %d reloads", admitted.Load(), refused.Load(), closed.Load(), reloads)
+	t.Logf("%d admitted, %d refused, %d connections closed at once, %d reloads",
+		admitted.Load(), refused.Load(), closed.Load(), reloads)
 	require.Zero(t, others.Load())
 	require.EqualValues(t, events, admitted.Load())
 	require.EqualValues(t, events, refused.Load())
@@ -223,7 +224,8 @@ func TestSnapshotsOff(t *testing.T) {
 	require.Empty(t, s.kept())
 }
 
-// A snapshot that is damaged or of another limiter is told of and left behind, and what others left long ago is deleted.
+// A snapshot that is damaged or of another limiter is told of and left behind, and what others left long ago is
+// deleted.
 func TestSnapshotsRefused(t *testing.T) {
 	setTime(t, minute)
 	s := newServer(t)

@@ -15,13 +15,14 @@ import (
 	"github.com/sketchlimit/sketchlimit/redislimit"
 )
 
-// Redis is where instances exchange what they have admitted. Each decides by itself; see docs/redis-synced.md of the repository
-// for what they may admit too much together.
+// Redis is where instances exchange what they have admitted. Each decides by itself; see docs/redis-synced.md of the
+// repository for what they may admit too much together.
 type Redis struct {
-	// host:port, or a URL such as rediss://user:password@host:6379/0. It may have placeholders such as {env.REDIS_URL}.
+	// host:port, or a URL such as rediss://user:password@host:6379/0. It may have placeholders such as
+	// {env.REDIS_URL}.
 	Address string `json:"address"`
-	// A secret number, the same for all instances. Without one, it is kept in Redis, and an instance does not start while
-	// Redis is away.
+	// A secret number, the same for all instances. Without one, it is kept in Redis, and an instance does not start
+	// while Redis is away.
 	Seed uint64 `json:"seed,omitempty"`
 	// How often counts are exchanged; 100ms if not set.
 	Interval caddy.Duration `json:"interval,omitempty"`
@@ -50,7 +51,7 @@ func (r *Redis) options() (o *redis.Options, err error) {
 	case strings.Contains(address, "://"):
 		if o, err = redis.ParseURL(address); err != nil {
 			// The URL may hold a password, and so may an error that quotes it.
-			return nil, errors.New("redis: address is no URL of Redis, must be such as redis://user:password@host:6379/0")
+			return nil, errors.New("redis: address is no URL of Redis, must be as redis://user:password@host:6379/0")
 		}
 	default:
 		o = &redis.Options{Addr: address}

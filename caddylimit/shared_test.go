@@ -28,7 +28,8 @@ func startRedis(t *testing.T) string {
 	require.NoError(t, free.Close())
 	_, port, err := net.SplitHostPort(address)
 	require.NoError(t, err)
-	c := exec.Command(binary, "--bind", "127.0.0.1", "--port", port, "--save", "", "--dir", t.TempDir(), "--requirepass", "secret")
+	c := exec.Command(binary, "--bind", "127.0.0.1", "--port", port, "--save", "", "--dir", t.TempDir(),
+		"--requirepass", "secret")
 	require.NoError(t, c.Start())
 	t.Cleanup(func() {
 		c.Process.Kill()
@@ -63,8 +64,8 @@ func TestShared(t *testing.T) {
 	const address = "{env.CADDYLIMIT_TEST_REDIS}"
 	s := newServer(t)
 	zone := func(more string) string {
-		return limit("key {http.request.header.User}\nwindow 1h\nevents 10\nlimit 100 1d\nkeys 1000", "distributed {\nread_interval 5s\n}\nredis "+
-			address+" {\ninterval 10ms\n}", more)
+		return limit("key {http.request.header.User}\nwindow 1h\nevents 10\nlimit 100 1d\nkeys 1000",
+			"distributed {\nread_interval 5s\n}\nredis "+address+" {\ninterval 10ms\n}", more)
 	}
 	s.load(zone(""))
 	require.Contains(t, written.text(), `"option":"distributed read_interval"`)
@@ -79,7 +80,9 @@ func TestShared(t *testing.T) {
 	s.want(200, 1, "GET", "/", "User", "ann")
 	require.Eventually(t, func() bool { return left("ann") == 3 }, 30*time.Second, 10*time.Millisecond)
 	require.True(t, other.limiters[0].AllowN("ann", 3))
-	require.Eventually(t, func() bool { return current()["api"].limiters[0].Peek("ann").Remaining == 0 }, 30*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool {
+		return current()["api"].limiters[0].Peek("ann").Remaining == 0
+	}, 30*time.Second, 10*time.Millisecond)
 	s.want(429, 1, "GET", "/", "User", "ann")
 	s.want(200, 1, "GET", "/", "User", "bob")
 
@@ -100,5 +103,7 @@ func TestRedisAway(t *testing.T) {
 	s.load(limit(zone, away+" {\nseed 7\n}"))
 	s.want(200, 2, "GET", "/")
 	s.want(429, 1, "GET", "/")
-	require.Eventually(t, func() bool { return strings.Contains(written.text(), "Redis is away") }, 30*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool {
+		return strings.Contains(written.text(), "Redis is away")
+	}, 30*time.Second, 10*time.Millisecond)
 }

@@ -24,8 +24,8 @@ type kept struct {
 	every   time.Duration
 }
 
-// saver keeps the counts of a zone in a storage. The keys there hold the instance's own number, because instances may have one
-// storage in common, and the zone's settings, so that counts of others are not taken for its own.
+// saver keeps the counts of a zone in a storage. The keys there hold the instance's own number, because instances may
+// have one storage in common, and the zone's settings, so that counts of others are not taken for its own.
 type saver struct {
 	folder   string // of the zone, which instances have in common
 	keys     []string
@@ -82,7 +82,8 @@ func (s *saver) restore() {
 			_, err = s.limiters[i].ReadFrom(bytes.NewReader(snapshot))
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			log().Warn("counts were not restored: clients have a fresh quota", zap.String("storage_key", key), zap.Error(err))
+			log().Warn("counts were not restored: clients have a fresh quota",
+				zap.String("storage_key", key), zap.Error(err))
 		}
 	}
 }

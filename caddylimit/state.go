@@ -13,8 +13,8 @@ import (
 	"github.com/sketchlimit/sketchlimit"
 )
 
-// states are what zones have counted, by the settings that the counts depend on. They outlive a config of Caddy's if the next
-// one has a zone with the same settings.
+// states are what zones have counted, by the settings that the counts depend on. They outlive a config of Caddy's if
+// the next one has a zone with the same settings.
 var states = caddy.NewUsagePool()
 
 var (
@@ -34,8 +34,8 @@ type state struct {
 	saver    *saver                              // nil: nothing is kept over a restart, because others know it
 }
 
-// settings returns what counts of the zone depend on, as text. Its key and matchers are not among it: they say which requests
-// are counted, not how.
+// settings returns what counts of the zone depend on, as text. Its key and matchers are not among it: they say which
+// requests are counted, not how.
 func (z *Zone) settings(configs []sketchlimit.Config, with *Redis) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%q /%d /%d", z.name, z.IPv4Prefix, z.IPv6Prefix)
@@ -50,7 +50,9 @@ func (z *Zone) settings(configs []sketchlimit.Config, with *Redis) string {
 }
 
 // newState returns the state of a zone that begins, with what was kept of it.
-func newState(ctx caddy.Context, z *Zone, identity string, configs []sketchlimit.Config, with *Redis, k kept) (_ *state, err error) {
+func newState(
+	ctx caddy.Context, z *Zone, identity string, configs []sketchlimit.Config, with *Redis, k kept,
+) (_ *state, err error) {
 	s := &state{zone: z.name, identity: identity, v4: z.IPv4Prefix, v6: z.IPv6Prefix, sequence: sequences.Add(1)}
 	s.config.Store(ctx.GetMetricsRegistry())
 	defer func() {

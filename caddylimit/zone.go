@@ -19,8 +19,8 @@ type Zone struct {
 	// The requests that count; all, if there are no matchers.
 	MatcherSetsRaw caddyhttp.RawMatcherSets `json:"match,omitempty" caddy:"namespace=http.matchers"`
 
-	// What is limited, with placeholders: "{http.request.remote.host}" gives each address a limit of its own, and a text
-	// without placeholders one limit to all. Requests whose placeholders are empty share the key "".
+	// What is limited, with placeholders: "{http.request.remote.host}" gives each address a limit of its own, and a
+	// text without placeholders one limit to all. Requests whose placeholders are empty share the key "".
 	Key string `json:"key,omitempty"`
 
 	// At most so many requests of a key in the window.
@@ -39,8 +39,8 @@ type Zone struct {
 	// The events that a bucket holds; max_events if not set.
 	Burst int `json:"burst,omitempty"`
 
-	// The distinct keys in a window, for which memory is taken; of the longest window, if there are several. A million if
-	// neither this nor memory is set, and 1 if the key has no placeholder.
+	// The distinct keys in a window, for which memory is taken; of the longest window, if there are several. A
+	// million if neither this nor memory is set, and 1 if the key has no placeholder.
 	Keys int `json:"keys,omitempty"`
 	// The multiple of these keys up to which ordinary clients are not denied; 2 if not set.
 	Headroom float64 `json:"headroom,omitempty"`
@@ -65,7 +65,8 @@ type Limit struct {
 
 const (
 	usualKeys = 1_000_000
-	// syncedKeys is how many times the keys a limiter is made for that exchanges its counts, see docs/redis-synced.md.
+	// syncedKeys is how many times the keys a limiter is made for that exchanges its counts, see
+	// docs/redis-synced.md.
 	syncedKeys = 3
 )
 
