@@ -79,12 +79,18 @@ func TestAllOrNone(t *testing.T) {
 		window 1m
 		events 2
 	}
+}
+handle_errors {
+	respond {http.rate_limit.exceeded.name} 429
 }`)
 	s.want(200, 2, "GET", "/", "User", "ann")
+	_, zone := s.ask("GET", "/", "User", "ann")
+	require.Equal(t, "each", zone)
 	s.want(429, 20, "GET", "/", "User", "ann")
 	s.want(200, 2, "GET", "/", "User", "bob")
 	s.want(200, 1, "GET", "/", "User", "cat")
-	s.want(429, 1, "GET", "/", "User", "cat") // all five are used, and cat's second one did not count
+	_, zone = s.ask("GET", "/", "User", "cat") // all five are used
+	require.Equal(t, "all", zone)
 }
 
 // Several limits of a zone are one decision, too.

@@ -93,7 +93,7 @@ func forget(zone string) {
 	}
 }
 
-// limiters returns the limiters of all zones: by the zone's name, and if it has several, by their windows.
+// limiters returns the limiters of all zones, by the zone's name and their window.
 func limiters() iter.Seq2[string, *limiter] {
 	return func(yield func(string, *limiter) bool) {
 		for _, s := range current() {

@@ -268,3 +268,15 @@ func TestStorageFails(t *testing.T) {
 	require.NoError(t, caddy.Stop())
 	require.Contains(t, written.text(), "counts were not saved")
 }
+
+// So is a place where the instance cannot keep its number.
+func TestNoInstanceNumber(t *testing.T) {
+	s := newServer(t)
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	t.Setenv("XDG_DATA_HOME", file)
+	s.load(limit("key a\nwindow 1h\nevents 2"))
+	s.want(200, 2, "GET", "/")
+	s.want(429, 1, "GET", "/")
+	require.Contains(t, written.text(), "counts are not kept over a restart")
+}

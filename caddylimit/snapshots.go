@@ -44,11 +44,12 @@ const (
 	staleAfter = 24 * time.Hour
 )
 
-// newSaver returns one that has restored what was kept.
-func newSaver(zone, identity string, limiters []*limiter, k kept) (*saver, error) {
+// newSaver returns one that has restored what was kept; nil if the instance cannot have a number of its own.
+func newSaver(zone, identity string, limiters []*limiter, k kept) *saver {
 	instance, err := caddy.InstanceID()
 	if err != nil {
-		return nil, fmt.Errorf("the number of this instance: %w", err)
+		log().Warn("counts are not kept over a restart: the instance has no number", zap.Error(err))
+		return nil
 	}
 	s := &saver{
 		folder: path.Join("sketch_rate_limit", name(zone)), limiters: limiters, kept: k,
@@ -61,7 +62,7 @@ func newSaver(zone, identity string, limiters []*limiter, k kept) (*saver, error
 		s.restore()
 	}
 	go s.run()
-	return s, nil
+	return s
 }
 
 // name returns a text that no storage takes amiss, different ones for different zones.

@@ -31,7 +31,7 @@ type state struct {
 	v4, v6   int                                 // prefixes
 	limiters []*limiter                          // one for each limit
 	shared   *shared                             // nil: with nobody
-	saver    *saver                              // nil: nothing is kept over a restart, because others know it
+	saver    *saver                              // nil: nothing is kept over a restart; if shared, because others know it
 }
 
 // settings returns what counts of the zone depend on, as text. Its key and matchers are not among it: they say which
@@ -69,10 +69,7 @@ func newState(
 		if s.shared != nil {
 			c.Seed = s.shared.seed
 		}
-		l := &limiter{config: c, name: z.name}
-		if len(configs) > 1 {
-			l.name = fmt.Sprintf("%s/%v", z.name, c.Window)
-		}
+		l := &limiter{config: c, name: fmt.Sprintf("%s/%v", z.name, c.Window)}
 		if l.Limiter, err = sketchlimit.New(c); err != nil {
 			return nil, fmt.Errorf("events %d, window %v: %w", c.Limit, c.Window, err)
 		}
@@ -84,9 +81,7 @@ func newState(
 		}
 	}
 	if s.shared == nil {
-		if s.saver, err = newSaver(z.name, identity, s.limiters, k); err != nil {
-			return nil, err
-		}
+		s.saver = newSaver(z.name, identity, s.limiters, k)
 	}
 	return s, nil
 }
