@@ -1,39 +1,43 @@
 package caddylimit
 
 import (
+	"cmp"
 	"encoding/json"
+	"os"
 	"strings"
 	"testing"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/stretchr/testify/require"
 )
 
 // handlerOf returns the handler's part of a config.
 func handlerOf(t *testing.T, config []byte) string {
-	var c struct {
-		Apps struct {
-			HTTP struct {
-				Servers map[string]struct {
-					Routes []struct {
-						Handle []json.RawMessage `json:"handle"`
-					} `json:"routes"`
-				} `json:"servers"`
-			} `json:"http"`
-		} `json:"apps"`
-	}
-	require.NoError(t, json.Unmarshal(config, &c))
-	for _, server := range c.Apps.HTTP.Servers {
-		for _, route := range server.Routes {
-			for _, h := range route.Handle {
-				if strings.Contains(string(h), `"sketch_rate_limit"`) {
-					return string(h)
-				}
+	var find func(any) string
+	find = func(v any) (found string) {
+		switch v := v.(type) {
+		case map[string]any:
+			if v["handler"] == "sketch_rate_limit" {
+				text, err := json.Marshal(v)
+				require.NoError(t, err)
+				return string(text)
+			}
+			for _, inner := range v {
+				found = cmp.Or(found, find(inner))
+			}
+		case []any:
+			for _, inner := range v {
+				found = cmp.Or(found, find(inner))
 			}
 		}
+		return found
 	}
-	t.Fatalf("no handler in %s", config)
-	return ""
+	var c any
+	require.NoError(t, json.Unmarshal(config, &c))
+	found := find(c)
+	require.NotEmpty(t, found)
+	return found
 }
 
 // All options of caddy-ratelimit, and all of ours.
@@ -112,6 +116,24 @@ func TestCaddyfile(t *testing.T) {
 	off, err := s.adapt(limit("key a\nwindow 1m\nevents 1", "snapshot_interval off"))
 	require.NoError(t, err)
 	require.Contains(t, handlerOf(t, off), `"snapshot_interval":-1`)
+}
+
+// The Caddyfile of docs/caddy.md, but for the proxy.
+func TestDocs(t *testing.T) {
+	page, err := os.ReadFile("../docs/caddy.md")
+	require.NoError(t, err)
+	_, block, found := strings.Cut(string(page), "```caddyfile\n")
+	require.True(t, found)
+	block, _, _ = strings.Cut(block, "```")
+	block = strings.Replace(block, "reverse_proxy localhost:9000", "respond ok", 1)
+	config, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte("{\nadmin off\nauto_https off\n}\n"+block), nil)
+	require.NoError(t, err)
+	var c caddy.Config
+	require.NoError(t, json.Unmarshal(config, &c))
+	require.NoError(t, caddy.Validate(&c))
+	var h Handler
+	require.NoError(t, json.Unmarshal([]byte(handlerOf(t, config)), &h))
+	require.Len(t, h.Zones, 2)
 }
 
 // Windows in JSON are texts in caddy-ratelimit's documents.

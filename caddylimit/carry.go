@@ -31,6 +31,10 @@ func carryingOf(r sketchlimit.Request) *sync.Mutex {
 	return &carrying[maphash.Comparable(carryingSeed, key{r.Key, r.Addr})%uint64(len(carrying))]
 }
 
+// maxFormers bounds the memory of a zone whose settings change again and again. Keys that have come since have carried
+// on what older limiters had counted.
+const maxFormers = 4
+
 // succeed makes the state go on with the counts of the one that the zone has now, limit by limit, where window and
 // algorithm are the same.
 func (s *state) succeed(before *state) {
@@ -53,7 +57,7 @@ func (s *state) succeed(before *state) {
 				}
 			}
 		}
-		if formers != nil {
+		if formers = formers[:min(len(formers), maxFormers)]; len(formers) > 0 {
 			l.formers.Store(&formers)
 		}
 	}
@@ -80,7 +84,8 @@ func (l *limiter) used(d sketchlimit.Decision) float64 {
 // carry charges a key with what former limiters have counted of it, as far as it does not have that yet. From then on
 // its count is all that matters.
 //
-// All that a sliding window has counted is charged now, which may take until the end of the window to leave it.
+// All that a sliding window has counted is charged now, which may take until the end of the window to leave it. What
+// the former config still admits after that, while it ends, is not carried.
 func (l *limiter) carry(r sketchlimit.Request) {
 	formers := l.formers.Load()
 	if formers == nil {

@@ -65,6 +65,20 @@ func TestReloadWithOtherSettings(t *testing.T) {
 	}
 }
 
+// Settings that change for ever do not take memory for ever, and a key that comes is not forgotten.
+func TestManyReloads(t *testing.T) {
+	setTime(t, minute)
+	s := newServer(t)
+	for turn := range 10 {
+		s.load(limit(fmt.Sprintf("key a\nwindow 1d\nevents %d", 100+turn)))
+		s.want(200, 1, "GET", "/")
+		if turn > 0 {
+			require.Len(t, *current()["api"].limiters[0].formers.Load(), min(turn, maxFormers))
+		}
+	}
+	require.Equal(t, 99, current()["api"].limiters[0].Peek("a").Remaining) // of 109
+}
+
 // What one key has used is charged once, however many requests of it come at the same time.
 func TestCarriedOnce(t *testing.T) {
 	setTime(t, minute)
