@@ -221,6 +221,19 @@ func TestRestart(t *testing.T) {
 	}
 }
 
+// A snapshot is as long as what came, not as what may come.
+func TestSnapshotsAreCompressed(t *testing.T) {
+	s := newServer(t)
+	s.load(limit("key {http.request.uri.path}\nwindow 1h\nevents 5\nkeys 1e6"))
+	s.want(200, 1, "GET", "/")
+	require.Greater(t, current()["api"].limiters[0].MemoryBytes(), 20<<20)
+	require.NoError(t, caddy.Stop())
+	file, err := os.Stat(s.kept()[0])
+	require.NoError(t, err)
+	require.Less(t, file.Size(), int64(1<<20))
+	t.Log(file.Size(), "bytes")
+}
+
 // A snapshot is also written now and then.
 func TestSnapshotInterval(t *testing.T) {
 	s := newServer(t)

@@ -2,6 +2,7 @@ package caddylimit
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -80,7 +81,7 @@ func (s *saver) restore() {
 	for i, key := range s.keys {
 		snapshot, err := s.kept.storage.Load(ctx, key)
 		if err == nil {
-			_, err = s.limiters[i].ReadFrom(bytes.NewReader(snapshot))
+			err = unpack(s.limiters[i], snapshot)
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			log().Warn("counts were not restored: clients have a fresh quota",
@@ -130,11 +131,9 @@ func (s *saver) save() {
 	ctx, cancel := context.WithTimeout(context.Background(), storageTimeout)
 	defer cancel()
 	for i, l := range s.limiters {
-		var snapshot bytes.Buffer
-		snapshot.Grow(l.MemoryBytes())
-		_, err := l.WriteTo(&snapshot)
+		snapshot, err := pack(l)
 		if err == nil {
-			err = k.storage.Store(ctx, s.keys[i], snapshot.Bytes())
+			err = k.storage.Store(ctx, s.keys[i], snapshot)
 		}
 		if err != nil {
 			s.due.Store(true)
@@ -142,6 +141,30 @@ func (s *saver) save() {
 				zap.String("storage_key", s.keys[i]), zap.Error(err))
 		}
 	}
+}
+
+// pack returns a snapshot of a limiter, compressed: one that is made for more keys than come is mostly zeros.
+func pack(l *limiter) ([]byte, error) {
+	var packed bytes.Buffer
+	w, err := gzip.NewWriterLevel(&packed, gzip.BestSpeed)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := l.WriteTo(w); err != nil {
+		return nil, err
+	}
+	err = w.Close()
+	return packed.Bytes(), err
+}
+
+// unpack restores a snapshot.
+func unpack(l *limiter, packed []byte) error {
+	r, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return err
+	}
+	_, err = l.ReadFrom(r)
+	return err
 }
 
 // deleteStale deletes what no instance has saved for so long that it is of no use.

@@ -31,6 +31,7 @@ type state struct {
 	v4, v6   int                                 // prefixes
 	limiters []*limiter                          // one for each limit
 	shared   *shared                             // nil: with nobody
+	stop     func()                              // ends the watch
 	saver    *saver                              // nil: nothing is kept over a restart; if shared, because others know it
 }
 
@@ -83,6 +84,7 @@ func newState(
 	if s.shared == nil {
 		s.saver = newSaver(z.name, identity, s.limiters, k)
 	}
+	s.watch()
 	return s, nil
 }
 
@@ -109,6 +111,9 @@ func (s *state) Destruct() error {
 
 // close keeps what is to be kept, and ends what goes on in the background.
 func (s *state) close() error {
+	if s.stop != nil {
+		s.stop()
+	}
 	if s.saver != nil {
 		s.saver.close()
 	}

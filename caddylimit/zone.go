@@ -39,8 +39,8 @@ type Zone struct {
 	// The events that a bucket holds; max_events if not set.
 	Burst int `json:"burst,omitempty"`
 
-	// The distinct keys in a window, for which memory is taken; of the longest window, if there are several. A
-	// million if neither this nor memory is set, and 1 if the key has no placeholder.
+	// The distinct keys in a window, for which memory is taken; of the longest window, if there are several. 100,000
+	// if neither this nor memory is set, and 1 if the key has no placeholder. The log tells if there are more.
 	Keys int `json:"keys,omitempty"`
 	// The multiple of these keys up to which ordinary clients are not denied; 2 if not set.
 	Headroom float64 `json:"headroom,omitempty"`

@@ -1,0 +1,59 @@
+package caddylimit
+
+import (
+	"context"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// watchEvery is how often a zone is looked at. Tests set it.
+var watchEvery = time.Minute
+
+// toldEvery is how often the log has a line about a limit at most.
+const toldEvery = time.Hour
+
+// watch tells in the log what the zone takes, and from then on if it meets more than it is made for.
+func (s *state) watch() {
+	for _, l := range s.limiters {
+		log().Info("zone counts", l.fields()...)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	s.stop = cancel
+	ticker := time.NewTicker(watchEvery)
+	go func() {
+		defer ticker.Stop()
+		told := make([]time.Time, len(s.limiters))
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case now := <-ticker.C:
+				for i, l := range s.limiters {
+					if now.Sub(told[i]) >= toldEvery && l.warn() {
+						told[i] = now
+					}
+				}
+			}
+		}
+	}()
+}
+
+// warn tells if the limiter meets more than it is made for, and returns whether it did.
+func (l *limiter) warn() bool {
+	stats := l.Stats()
+	if stats.OutsidePlan {
+		log().Warn("zone meets more than it is made for, and may deny ordinary clients: set keys, memory or overload",
+			append(l.fields(), zap.Float64("keys_now", max(stats.DistinctKeys, stats.PreviousDistinctKeys)),
+				zap.Float64("innocent_denial_rate", stats.InnocentDenialRate))...)
+	}
+	return stats.OutsidePlan
+}
+
+// fields are what the log tells of a limiter.
+func (l *limiter) fields() []zap.Field {
+	return []zap.Field{
+		zap.String("limiter", l.name), zap.Int("events", l.config.Limit), zap.Int("keys", l.config.Keys),
+		zap.Int("memory_bytes", l.MemoryBytes()),
+	}
+}
