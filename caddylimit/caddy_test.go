@@ -52,6 +52,7 @@ type server struct {
 	storage string
 	bind    string // and port
 	client  *http.Client
+	turn    int // of configs
 }
 
 func newServer(t *testing.T) *server {
@@ -81,6 +82,7 @@ func newTCPServer(t *testing.T) *server {
 func start(t *testing.T, site, bind string) *server {
 	s := &server{t: t, storage: t.TempDir(), bind: site + " {\n\tbind " + bind}
 	s.client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 30 * time.Second}
+	s.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	written.Reset()
 	t.Cleanup(func() { require.NoError(t, caddy.Stop()) })
 	return s
@@ -103,10 +105,11 @@ func (s *server) adapt(directives string) ([]byte, error) {
 	}
 }
 %s
+	redir /turn /%d 302
 	%s
 	respond ok
 }
-`, s.storage, s.bind, directives), nil)
+`, s.storage, s.bind, s.turn, directives), nil)
 	return config, err
 }
 
@@ -119,9 +122,22 @@ func (s *server) try(directives string) error {
 	return err
 }
 
+// load loads a config, and waits until the server of the former one accepts nothing: two connections in turn are the new
+// one's, and both servers wait for them in one queue.
 func (s *server) load(directives string) {
 	s.t.Helper()
+	s.turn++
 	require.NoError(s.t, s.try(directives))
+	for own := 0; own < 2; own++ {
+		r, err := http.NewRequest("GET", "http://caddy/turn", nil)
+		require.NoError(s.t, err)
+		response, closed, err := s.do(r)
+		require.NoError(s.t, err)
+		response.Body.Close()
+		if closed > 0 || response.Header.Get("Location") != fmt.Sprint("/", s.turn) {
+			own = -1
+		}
+	}
 }
 
 // limit is a handler with one zone.
@@ -148,7 +164,7 @@ func (s *server) ask(method, path string, header ...string) (*http.Response, str
 // do sends a request, again if its connection was closed: when another config comes, the server of the former one
 // closes connections whose first request it has not begun. It also returns how often that was so.
 func (s *server) do(r *http.Request) (response *http.Response, closed int, err error) {
-	for ; closed < 10; closed++ {
+	for ; closed < 1000; closed++ {
 		response, err = s.client.Do(r)
 		if !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, syscall.EPIPE) {
 			break

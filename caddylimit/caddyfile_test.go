@@ -113,6 +113,8 @@ func TestCaddyfile(t *testing.T) {
 	"log_key": true, "disable_metrics": true,
 	"redis": {"address": "redis://127.0.0.1:6379", "seed": 42, "interval": 200000000}
 }`, handlerOf(t, config))
+	_, err = s.adapt(strings.Replace(limit("key a\nwindow 1m\nevents 1"), "{", "/api/* {", 1)) // a matcher for all zones
+	require.NoError(t, err)
 	off, err := s.adapt(limit("key a\nwindow 1m\nevents 1", "snapshot_interval off"))
 	require.NoError(t, err)
 	require.Contains(t, handlerOf(t, off), `"snapshot_interval":-1`)
@@ -187,7 +189,8 @@ func TestErrors(t *testing.T) {
 		{limit("limit 5 1m", "redis {env.NO_SUCH_REDIS}"), "redis: address empty, must be host:port or a URL"},
 		{limit("limit 5 1m", "redis http://me:secret@x/"), "redis: address is no URL of Redis"},
 		{limit("limit 5 1m", "redis 127.0.0.1:1 {\ninterval 1us\n}"), "redis: interval 1µs, must be 1ms or more"},
-		{limit("limit 5 1m\nalgorithm bucket", "redis 127.0.0.1:1"), "algorithm bucket, must be sliding or fixed to be shared through redis"},
+		{limit("limit 5 1m\nalgorithm bucket", "redis 127.0.0.1:1"),
+			"algorithm bucket, must be sliding or fixed to be shared through redis"},
 		{limit("limit 5 1m\noverload spare", "redis 127.0.0.1:1"), "overload spare, must be deny to be shared through redis"},
 	} {
 		err := s.try(c.block)

@@ -85,7 +85,7 @@ func (l *limiter) used(d sketchlimit.Decision) float64 {
 // its count is all that matters.
 //
 // All that a sliding window has counted is charged now, which may take until the end of the window to leave it. What
-// the former config still admits after that, while it ends, is not carried.
+// the server of the former config still admits of the key after that, while it ends, is not carried.
 func (l *limiter) carry(r sketchlimit.Request) {
 	formers := l.formers.Load()
 	if formers == nil {

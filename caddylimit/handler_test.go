@@ -52,7 +52,8 @@ func TestRateLimits(t *testing.T) {
 func TestDistinctZonesAndKeys(t *testing.T) {
 	s := newServer(t)
 	zone := func(name, method string) string {
-		return "zone " + name + " {\nmatch {\nmethod " + method + "\n}\nkey {http.request.orig_uri.path}\nwindow 1h\nevents 10\n}\n"
+		return "zone " + name + " {\nmatch {\nmethod " + method + "\n}\n" +
+			"key {http.request.orig_uri.path}\nwindow 1h\nevents 10\n}\n"
 	}
 	s.load("sketch_rate_limit {\n" + zone("zone1", "GET") + zone("zone2", "DELETE") + "}")
 	for _, method := range []string{"GET", "DELETE"} {

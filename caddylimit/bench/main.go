@@ -126,7 +126,8 @@ func compare(turns int, duration time.Duration, connections int) error {
 			}
 		}
 	}
-	fmt.Println("| sketch_rate_limit | requests/s, median | least … most | beside without | CPU a request | refused | resident |")
+	fmt.Println("| sketch_rate_limit | requests/s, median | least … most | beside without | CPU a request | " +
+		"refused | resident |")
 	fmt.Println("|---|---|---|---|---|---|---|")
 	for _, s := range servers {
 		rate := median(s.rates)
