@@ -234,7 +234,8 @@ func (b *Budget) Close() error { return closeAll(b.limits) }
 // MemoryBytes returns the memory that the Budget takes of the heap, everything included.
 func (b *Budget) MemoryBytes() int {
 	bytes := allocated[Budget](1) + allocated[limit](cap(b.limits)) + allocated[sketchlimit.Config](cap(b.config.Limits)) +
-		allocated[shard](len(b.shards)) + allocated[held.Entry](len(b.keys)) + allocated[hold](len(b.holds))
+		allocated[shard](len(b.shards)) + len(b.keys)*int(unsafe.Sizeof(held.Entry{})) +
+		len(b.holds)*int(unsafe.Sizeof(hold{})) // which fill what was allocated for them
 	for i := range b.limits {
 		bytes += b.limits[i].Limiter.MemoryBytes()
 	}
@@ -276,11 +277,11 @@ func (b *Budget) shard(h uint64) (*shard, held.Table) {
 	return &b.shards[i], b.keys[i*b.perShard:][:b.perShard]
 }
 
-// fetch begins to fetch from memory what a request of a key reads, all at once: it lies in a dozen places.
-func (b *Budget) fetch(h uint64, m *moment) {
+// fetch begins to fetch from memory what a request of a key reads, and a hold, all at once: it lies in a dozen places.
+func (b *Budget) fetch(h uint64, m *moment, place uint32) {
 	s, keys := b.shard(h)
 	shard, key, sums := unsafe.Pointer(s), unsafe.Pointer(&keys[keys.Home(h)]), unsafe.Pointer(&s.sums)
-	prefetch.Lines(shard, key, sums, shard, key, sums, sums)
+	prefetch.Lines(unsafe.Pointer(&b.holds[place]), key, shard, sums, shard, shard, shard)
 	for i := range b.limits {
 		l := &b.limits[i]
 		l.Engine.Load().Prefetch(h, l.Line.Generation(m[i].word))

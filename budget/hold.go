@@ -67,13 +67,16 @@ func (s *shard) follow(b *Budget, m *moment) {
 // once. What is above the units held is counted as Charge does. It tells whether this call settled the hold: of all calls
 // for it and its copies, from any goroutines, the first one does, unless the hold has expired before.
 func (d Hold) Settle(n int) bool {
-	s, o := d.at()
-	if o == nil {
+	if d.b == nil {
 		return false
 	}
 	var m moment
 	d.b.now(&m)
-	d.b.fetch(d.h, &m)
+	d.b.fetch(d.h, &m, d.place)
+	s, o := d.at()
+	if o == nil {
+		return false
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if o.id.Load() != d.id || o.units == 0 {
@@ -152,7 +155,7 @@ func (b *Budget) hold(r *sketchlimit.Request, n int, each []sketchlimit.Decision
 	var m moment
 	h := b.hash(r)
 	b.now(&m)
-	b.fetch(h, &m)
+	b.fetch(h, &m, 0) // its place is not known yet
 	full := b.holdAt(h, r, n, &m, each, &d, &v)
 	if full && b.sweep(m) {
 		full = b.holdAt(h, r, n, &m, each, &d, &v)
