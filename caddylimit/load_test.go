@@ -54,6 +54,26 @@ func provisioned(t testing.TB, h *Handler) *Handler {
 	return h
 }
 
+// The keys that a zone is made for if it does not say.
+func TestUsualKeys(t *testing.T) {
+	for _, c := range []struct {
+		zone   Zone
+		shared bool
+		want   int
+	}{
+		{Zone{Key: "{client_ip}"}, false, 100_000},
+		{Zone{Key: "{client_ip}"}, true, 300_000},
+		{Zone{Key: "all"}, false, 1},
+		{Zone{Key: "{client_ip}", Keys: 7}, false, 7},
+		{Zone{Key: "{client_ip}", Memory: 1 << 20}, false, 0},
+	} {
+		c.zone.MaxEvents, c.zone.Window = 10, caddy.Duration(time.Minute)
+		configs, err := c.zone.configs(c.shared)
+		require.NoError(t, err)
+		require.Equal(t, c.want, configs[0].Keys, c.zone.Key)
+	}
+}
+
 // request is one with what Caddy adds to it.
 func request() (*http.Request, *caddy.Replacer) {
 	r := httptest.NewRequest("GET", "/", nil)

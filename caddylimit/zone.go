@@ -64,7 +64,7 @@ type Limit struct {
 }
 
 const (
-	usualKeys = 1_000_000
+	usualKeys = 100_000
 	// syncedKeys is how many times the keys a limiter is made for that exchanges its counts, see
 	// docs/redis-synced.md.
 	syncedKeys = 3
