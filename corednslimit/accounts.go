@@ -42,7 +42,7 @@ func newAccounts(r rates) (*accounts, error) {
 	a := new(accounts)
 	for c, rate := range r.perSecond {
 		if rate > 0 {
-			limit := int(math.Round(rate * float64(span)))
+			limit := max(1, int(rate*float64(span)+1e-6)) // rounded down: never more than the allowance
 			a.of[c].limit = limit
 			most, lowest = max(most, limit), min(lowest, limit)
 		}

@@ -1,6 +1,7 @@
 package corednslimit
 
 import (
+	"maps"
 	"sync"
 
 	"github.com/coredns/coredns/plugin"
@@ -69,8 +70,9 @@ func (s *handlers) Describe(ch chan<- *prometheus.Desc) {
 // Collect implements [prometheus.Collector].
 func (s *handlers) Collect(ch chan<- prometheus.Metric) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	for of, h := range s.of {
+	now := maps.Clone(s.of)
+	s.mu.Unlock() // it takes milliseconds for each MiB, for which a reload must not wait
+	for of, h := range now {
 		rate, outside := h.FalseDenialRate(), 0.0
 		if rate > plannedRate {
 			outside = 1

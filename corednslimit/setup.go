@@ -41,6 +41,10 @@ func setup(c *caddy.Controller) error {
 		live.add(of, h)
 		return nil
 	})
+	c.OnRestartFailed(func() error { // this server goes on, though the one that failed may have taken its place
+		live.add(of, h)
+		return nil
+	})
 	c.OnShutdown(func() error {
 		live.remove(of, h)
 		return h.Close()
@@ -72,7 +76,13 @@ func parse(c *caddy.Controller, clock func() time.Time) (*Handler, error) {
 	r := rates{window: defaultWindow, clock: clock}
 	var set [categories]bool
 	c.Next()
-	h.zones = plugin.OriginsFromArgsOrServerBlock(c.RemainingArgs(), c.ServerBlockKeys)
+	zones := c.RemainingArgs()
+	for _, zone := range zones {
+		if len(plugin.Host(zone).NormalizeExact()) == 0 {
+			return nil, c.Errf("zone %s, must be a name or a network", zone)
+		}
+	}
+	h.zones = plugin.OriginsFromArgsOrServerBlock(zones, c.ServerBlockKeys)
 	for c.NextBlock() {
 		if err := h.option(c, &r, &set); err != nil {
 			return nil, err
@@ -200,7 +210,7 @@ func bytes(c *caddy.Controller) (int, error) {
 		}
 	}
 	n, err := strconv.Atoi(number)
-	if err != nil || n < leastMemory>>shift || n > mostMemory>>shift {
+	if err != nil || n < max(1, leastMemory>>shift) || n > mostMemory>>shift {
 		return 0, c.Errf("%s %s, must be 64KiB … 64GiB", option, arg)
 	}
 	return n << shift, nil

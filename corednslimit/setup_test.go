@@ -73,6 +73,25 @@ func TestSetupMemory(t *testing.T) {
 	}
 }
 
+// A zone that nobody can ask for would limit nothing.
+func TestSetupZones(t *testing.T) {
+	for _, zone := range []string{"example..org", "example.org:", "::/0"} {
+		_, err := setupBlock("sketch_rrl " + zone)
+		require.ErrorContains(t, err, "zone "+zone+", must be a name or a network")
+	}
+	h, err := setupBlock("sketch_rrl example.org 10.0.0.0/8")
+	require.NoError(t, err)
+	require.Equal(t, []string{"example.org.", "10.in-addr.arpa."}, h.zones)
+}
+
+// Allowances are rounded down to whole responses in 1000 seconds.
+func TestSetupRounding(t *testing.T) {
+	h, err := setupBlock("sketch_rrl {\nresponses-per-second 0.0019\n}")
+	require.NoError(t, err)
+	defer h.Close()
+	require.Equal(t, 1, h.accounts.of[response].limit)
+}
+
 func TestSetupErrors(t *testing.T) {
 	for lines, want := range map[string]string{
 		"window":                      "window with 0 values, must have one",
@@ -100,6 +119,8 @@ func TestSetupErrors(t *testing.T) {
 		"keys 0":                      "keys 0, must be a whole number of 1 …",
 		"memory 1":                    "memory 1, must be 64KiB … 64GiB",
 		"memory 63KiB":                "memory 63KiB, must be 64KiB … 64GiB",
+		"memory 0MiB":                 "memory 0MiB, must be 64KiB … 64GiB",
+		"memory 0GiB":                 "memory 0GiB, must be 64KiB … 64GiB",
 		"memory 65GiB":                "memory 65GiB, must be",
 		"memory 16MB":                 "memory 16MB, must be",
 		"keys 1000\nmemory 1MiB":      "keys and memory, only one of them may be set",

@@ -38,6 +38,15 @@ func (c *counter) lasts() time.Duration {
 	return c.window
 }
 
+// lasts is that of the rule's counter. What was charged to a bucket may be a debt as deep as it is.
+func (r *Rule) lasts() time.Duration {
+	span := r.counter.lasts()
+	if r.Charge && r.Algorithm == sketchlimit.TokenBucket {
+		span = 2 * min(span, maxWindow/2)
+	}
+	return span
+}
+
 // carries tells whether counts of a rule can be carried on by one of another limit or size.
 func (c *counter) carries(next *Rule) bool {
 	return next.Unlimited || next.Limit == 0 || c.window == next.Window && c.algorithm == next.Algorithm
@@ -49,7 +58,7 @@ func (r *Rule) succeed(before *Rule, again bool, now time.Time) {
 	r.tally = before.tally
 	all := before.live(now)
 	if before.limiter != nil {
-		all = append(all, former{before.counter, before.limiter, before.bytes, now.Add(before.counter.lasts())})
+		all = append(all, former{before.counter, before.limiter, before.bytes, now.Add(before.lasts())})
 	}
 	var kept []former
 	for _, f := range all {
@@ -142,8 +151,14 @@ func (c *counters) carry(i int) {
 	defer m.Unlock()
 	d := rule.limiter.Do(look)
 	const rounding = 1e-6 // of a unit, of the times of buckets
-	if lacks := math.Ceil(used - rule.counter.used(d) - rounding); lacks > 0 && d.Remaining > 0 {
-		look.Peek, look.N = false, int(min(lacks, float64(d.Remaining)))
+	lacks := math.Ceil(used - rule.counter.used(d) - rounding)
+	look.Peek = false
+	switch {
+	case lacks > 0 && rule.Charge: // which may be a debt
+		look.N = int(lacks)
+		rule.limiter.DoCharge(look)
+	case lacks > 0 && d.Remaining > 0:
+		look.N = int(min(lacks, float64(d.Remaining)))
 		rule.limiter.Do(look)
 	}
 }

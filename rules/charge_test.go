@@ -1,6 +1,7 @@
 package rules_test
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -122,4 +123,29 @@ func TestChargeBehindHandlers(t *testing.T) {
 	require.Equal(t, []string{
 		`"api.tokens";r=100;t=0`, `"api.tokens";r=55;t=60`, `"api.tokens";r=10;t=60`, `"api.tokens";r=0;t=60`,
 	}, fields)
+}
+
+// A debt is one under another limit or size as well, until it has flowed back.
+func TestDebtsAreCarriedOn(t *testing.T) {
+	text := func(limit, keys int) string {
+		return fmt.Sprintf("domain: api\ndescriptors: [{key: flow, rate_limit: "+
+			"{unit: minute, requests_per_unit: %d, keys: %d, algorithm: token_bucket, charge: true}}]", limit, keys)
+	}
+	for _, next := range []string{text(61, 10_000), text(60, 20_000)} {
+		l := load(t, text(60, 10_000))
+		l.Do("api", ask(120, "flow=ann"))
+		l.Do("api", ask(100, "flow=bob"))
+		l.write(t, next)
+		require.NoError(t, l.Reload())
+		l.Do("api", ask(15, "flow=bob"))
+		looks := func(after time.Duration, user string, want bool) {
+			l.clock.now = time.Unix(0, 0).Add(after)
+			require.Equal(t, want, l.Do("api", ask(0, "flow="+user)).Admitted, "%v %s", after, user)
+		}
+		looks(53*time.Second, "bob", false) // 55 units of debt
+		looks(58*time.Second, "bob", true)
+		looks(58*time.Second, "ann", false) // 60
+		looks(62*time.Second, "ann", true)
+		require.InDelta(t, 3, l.Do("api", ask(0, "flow=ann")).Statuses[0].Remaining, 2)
+	}
 }

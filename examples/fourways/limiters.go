@@ -165,7 +165,7 @@ func newTable(open bool) func(*settings) (func(netip.Prefix, string) bool, error
 		clients, swept := map[string]*rate.Limiter{}, time.Time{}
 		return func(_ netip.Prefix, key string) bool {
 			l := clients[key]
-			if l == nil && len(clients) >= tableRoom && time.Since(swept) > time.Second {
+			if l == nil && len(clients) >= tableRoom && time.Since(swept) > 20*time.Millisecond {
 				swept = time.Now()
 				for key, l := range clients {
 					if l.Tokens() >= float64(s.Limit) {

@@ -85,7 +85,8 @@ func New(keys int) (*Counter, error) {
 func (c *Counter) MemoryBytes() int { return 8*(len(c.words)+len(c.latest)) + int(unsafe.Sizeof(*c)) }
 
 // Config implements [httprate.LimitCounter]: [httprate.NewRateLimiter] calls it. Rate limiters that share a counter,
-// and so their keys, must have one window: of two, every request is answered with an error.
+// and so their keys, must have one window: of two, every request is answered with an error. Each of them asks and counts
+// under a lock of its own: so each but the first may admit one request too many at a time.
 func (c *Counter) Config(_ int, windowLength time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
