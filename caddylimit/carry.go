@@ -13,8 +13,9 @@ import (
 
 // former is a limiter that a zone had before its settings changed, while its counts matter.
 type former struct {
-	*limiter
-	until time.Time // when nothing of it is left
+	*sketchlimit.Limiter // and no more: it must not keep its own former ones
+	config               sketchlimit.Config
+	until                time.Time // when nothing of it is left
 }
 
 // carrying are locks of keys that are carried: two requests must not charge what one key has used twice.
@@ -48,7 +49,8 @@ func (s *state) succeed(before *state) {
 			if b.config.Window != l.config.Window || b.config.Algorithm != l.config.Algorithm {
 				continue
 			}
-			formers = append(formers, former{b, now.Add(b.lasts())})
+			b.heir.Store(l)
+			formers = append(formers, former{b.Limiter, b.config, now.Add(b.lasts())})
 			if earlier := b.formers.Load(); earlier != nil {
 				for _, f := range *earlier {
 					if now.Before(f.until) {
@@ -74,46 +76,60 @@ func (l *limiter) lasts() time.Duration {
 }
 
 // used returns the units in use of a key, by what the limiter says to one who looks.
-func (l *limiter) used(d sketchlimit.Decision) float64 {
-	if l.config.Algorithm == sketchlimit.TokenBucket { // in which a part of a unit may have flowed back
-		return float64(d.ResetAfter) / float64(l.config.Window) * float64(l.config.Limit)
+func used(c sketchlimit.Config, d sketchlimit.Decision) float64 {
+	if c.Algorithm == sketchlimit.TokenBucket { // in which a part of a unit may have flowed back
+		return float64(d.ResetAfter) / float64(c.Window) * float64(c.Limit)
 	}
-	return float64(l.config.Limit - d.Remaining)
+	return float64(c.Limit - d.Remaining)
 }
 
 // carry charges a key with what former limiters have counted of it, as far as it does not have that yet. From then on
 // its count is all that matters.
 //
-// All that a sliding window has counted is charged now, which may take until the end of the window to leave it. What
-// the server of the former config still admits of the key after that, while it ends, is not carried.
+// While the server of a config ends, the next one serves: then each looks at what the other has counted. Of requests at
+// the same instant each may admit one.
+//
+// All that a sliding window has counted is charged now, which may take until the end of the window to leave it.
 func (l *limiter) carry(r sketchlimit.Request) {
-	formers := l.formers.Load()
-	if formers == nil {
+	formers, heir := l.formers.Load(), l.heir.Load()
+	if formers == nil && heir == nil {
 		return
 	}
 	r.Peek = true
-	used, matter, now := 0.0, false, timeNow()
+	inUse := 0.0
+	if formers != nil {
+		inUse = l.formerly(formers, r)
+	}
+	if heir != nil {
+		inUse = max(inUse, used(heir.config, heir.Do(r)))
+	}
+	if inUse == 0 {
+		return
+	}
+	inUse = min(inUse, float64(cmp.Or(l.config.Burst, l.config.Limit)))
+	lock := carryingOf(r)
+	lock.Lock()
+	defer lock.Unlock()
+	const rounding = 1e-6 // of a unit, of the times of buckets
+	if lacks := math.Ceil(inUse - used(l.config, l.Do(r)) - rounding); lacks > 0 {
+		r.Peek, r.N = false, int(lacks)
+		l.DoCharge(r)
+	}
+}
+
+// formerly returns the units in use of a key by what former limiters have counted, and lets go of them once none matters.
+func (l *limiter) formerly(formers *[]former, look sketchlimit.Request) (inUse float64) {
+	matter, now := false, timeNow()
 	for _, f := range *formers {
 		if now.Before(f.until) {
 			matter = true
-			used = max(used, f.used(f.Do(r)))
+			inUse = max(inUse, used(f.config, f.Do(look)))
 		}
 	}
 	if !matter {
 		l.formers.CompareAndSwap(formers, nil)
 	}
-	if used == 0 {
-		return
-	}
-	used = min(used, float64(cmp.Or(l.config.Burst, l.config.Limit)))
-	lock := carryingOf(r)
-	lock.Lock()
-	defer lock.Unlock()
-	const rounding = 1e-6 // of a unit, of the times of buckets
-	if lacks := math.Ceil(used - l.used(l.Do(r)) - rounding); lacks > 0 {
-		r.Peek, r.N = false, int(lacks)
-		l.DoCharge(r)
-	}
+	return inUse
 }
 
 // timeNow returns the time of the limiters.

@@ -66,11 +66,15 @@ type Handler struct {
 
 // started is true once Caddy has started all apps of the config. Before, the events app must not be asked to emit: it
 // may be taking subscriptions, while the server already has requests.
-type started struct{ atomic.Bool }
+type started struct {
+	atomic.Bool
+	then func()
+}
 
 // Handle implements [caddyevents.Handler].
 func (s *started) Handle(context.Context, caddy.Event) error {
 	s.Store(true)
+	s.then()
 	return nil
 }
 
@@ -100,11 +104,12 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 		return fmt.Errorf("getting the events app: %w", err)
 	}
 	h.events = app.(*caddyevents.App)
-	if err := h.events.On("started", &h.started); err != nil {
-		return err
-	}
 	storage, err := h.storage(ctx)
 	if err != nil {
+		return err
+	}
+	h.started.then = func() { h.keep(kept{storage, h.interval()}) }
+	if err := h.events.On("started", &h.started); err != nil {
 		return err
 	}
 	if !h.DisableMetrics {
@@ -133,6 +138,15 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	}
 	h.group, err = sketchlimit.NewGroup(limiters...)
 	return err
+}
+
+// keep makes all zones keep their counts as this config says. One that fails to start must not change that.
+func (h *Handler) keep(k kept) {
+	for _, z := range h.zones {
+		if z.state.saver != nil {
+			z.state.saver.keep(k)
+		}
+	}
 }
 
 func (h *Handler) validate() error {

@@ -15,6 +15,7 @@ type limiter struct {
 	config  sketchlimit.Config
 	share   func() int // bytes that sharing takes; nil: nothing is shared
 	formers atomic.Pointer[[]former]
+	heir    atomic.Pointer[limiter] // of the next config, which may serve while the server of this one ends; nil: none
 
 	mu    sync.Mutex
 	stats sketchlimit.Stats

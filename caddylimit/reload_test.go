@@ -14,6 +14,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sketchlimit/sketchlimit"
 )
 
 // Counts outlive a config. Keys, matchers and what is around the zone may change.
@@ -306,4 +308,33 @@ func TestNoInstanceNumber(t *testing.T) {
 	s.want(200, 2, "GET", "/")
 	s.want(429, 1, "GET", "/")
 	require.Contains(t, written.text(), "counts are not kept over a restart")
+}
+
+// A config that Caddy refuses changes nothing of the one that runs: its zones are kept as that says.
+func TestRefusedConfig(t *testing.T) {
+	setTime(t, minute)
+	s := newServer(t)
+	good := limit("key a\nwindow 1h\nevents 10")
+	s.load(good)
+	require.Error(t, s.try(limit("key a\nwindow 1h\nevents 10", "snapshot_interval off", "zone zz {\nlimit 1 1m\nipv4_prefix 33\n}")))
+	s.want(200, 10, "GET", "/")
+	require.NoError(t, caddy.Stop())
+	require.Len(t, s.kept(), 1)
+	s.load(good)
+	s.want(429, 1, "GET", "/")
+}
+
+// While the server of a config ends, the next one serves: together they admit what the new limit is.
+func TestHeirs(t *testing.T) {
+	setTime(t, minute)
+	s := newServer(t)
+	s.load(limit("key a\nwindow 1h\nevents 100"))
+	s.want(200, 1, "GET", "/")
+	before := current()["api"].limiters[0]
+	s.load(limit("key a\nwindow 1h\nevents 101"))
+	s.want(200, 60, "GET", "/")
+	look := sketchlimit.Request{Key: "a", Peek: true}
+	before.carry(look)
+	require.Equal(t, 39, before.Do(look).Remaining) // of 100
+	require.IsType(t, new(sketchlimit.Limiter), (*current()["api"].limiters[0].formers.Load())[0].Limiter)
 }

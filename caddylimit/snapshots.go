@@ -95,6 +95,7 @@ func (s *saver) keep(k kept) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.kept = k
+	s.due.Store(true) // there, nothing may be kept yet
 }
 
 func (s *saver) now() kept {

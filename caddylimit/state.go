@@ -89,11 +89,8 @@ func newState(
 }
 
 // goOn makes a state one of the next config, too.
-func (s *state) goOn(ctx caddy.Context, k kept) {
+func (s *state) goOn(ctx caddy.Context) {
 	s.config.Store(ctx.GetMetricsRegistry())
-	if s.saver != nil {
-		s.saver.keep(k)
-	}
 }
 
 // asked notes that the zone was asked for a decision.

@@ -199,7 +199,7 @@ func (z *Zone) provision(ctx caddy.Context, name string, shared *Redis, kept kep
 	}
 	z.identity, z.state = identity, value.(*state)
 	if loaded {
-		z.state.goOn(ctx, kept)
+		z.state.goOn(ctx)
 	} else {
 		z.state.succeed(before)
 	}

@@ -159,29 +159,23 @@ func newLRU(s *settings) (func(netip.Prefix, string) bool, error) {
 	}, err
 }
 
-// newTable is the map with room for so many. It forgets clients whose bucket is full again, when it is full.
+// newTable has room for so many clients. When it is full, the one who has not asked for longest goes if his bucket is
+// full again: nobody would notice.
 func newTable(open bool) func(*settings) (func(netip.Prefix, string) bool, error) {
 	return func(s *settings) (func(netip.Prefix, string) bool, error) {
-		clients, swept := map[string]*rate.Limiter{}, time.Time{}
+		clients, err := lru.New[string, *rate.Limiter](tableRoom)
 		return func(_ netip.Prefix, key string) bool {
-			l := clients[key]
-			if l == nil && len(clients) >= tableRoom && time.Since(swept) > 20*time.Millisecond {
-				swept = time.Now()
-				for key, l := range clients {
-					if l.Tokens() >= float64(s.Limit) {
-						delete(clients, key)
+			l, held := clients.Get(key)
+			if !held {
+				if clients.Len() == tableRoom {
+					if _, oldest, _ := clients.GetOldest(); oldest.Tokens() < float64(s.Limit) {
+						return open
 					}
 				}
-			}
-			switch {
-			case l != nil:
-			case len(clients) >= tableRoom:
-				return open
-			default:
 				l = s.bucket()
-				clients[key] = l
+				clients.Add(key, l) // in the place of the oldest one
 			}
 			return l.Allow()
-		}, nil
+		}, err
 	}
 }
