@@ -66,7 +66,7 @@ func newSketch(s *settings) (func(netip.Prefix, string) bool, error) {
 	return func(_ netip.Prefix, key string) bool { return l.Allow(key) }, nil
 }
 
-// newLadder limits what comes from one /48 as well, or from one IPv4 address twice, which changes nothing.
+// newLadder limits what comes from one /48 as well. An IPv4 address counts there as itself, and never reaches that limit.
 func newLadder(s *settings) (func(netip.Prefix, string) bool, error) {
 	clients, err := sketchlimit.New(sketchlimit.Config{Limit: s.Limit, Window: s.Window, Keys: 200_000})
 	if err != nil {
