@@ -44,6 +44,8 @@ type judge struct {
 	requests  []int          // since the overload began, until the end of each of its slots
 	exact     share          // of abusers, by the exact algorithm
 	accused   []*accused
+	batch     []request // that have come and are not judged yet
+	touched   int32
 }
 
 // share is what abusers were admitted in the overload.
@@ -97,6 +99,7 @@ func newJudge(a sketchlimit.Algorithm, t traffic, limiters []limiter) *judge {
 		j.accused = append(j.accused, accused)
 	}
 	j.counts = make([]units, t.keys*(1+j.watched))
+	j.batch = make([]request, 0, batch)
 	return j
 }
 
@@ -114,8 +117,29 @@ func (j *judge) run(seed uint64) error {
 	return nil
 }
 
-// take judges one request.
+// batch is requests whose counts are read at once: one after the other, each would wait for memory.
+const batch = 32
+
+// take is a request that comes.
 func (j *judge) take(r request) {
+	if j.batch = append(j.batch, r); len(j.batch) == batch {
+		j.flush()
+	}
+}
+
+// flush judges all that have come.
+func (j *judge) flush() {
+	for _, r := range j.batch {
+		j.touched += j.counts[r.key*(1+j.watched)].generation
+	}
+	for _, r := range j.batch {
+		j.judge(r)
+	}
+	j.batch = j.batch[:0]
+}
+
+// judge judges one request.
+func (j *judge) judge(r request) {
 	key := name(&j.text, r.key)
 	counts := j.counts[r.key*(1+j.watched):]
 	exact := &counts[0]
@@ -161,6 +185,7 @@ func (s *sparing) count(u *units, a sketchlimit.Algorithm, r request) {
 
 // turn ends a slot. What was admitted beyond the limit in it is held against what the limiter says of itself.
 func (j *judge) turn(slot int) {
+	j.flush()
 	for _, a := range j.accused {
 		a.memory = max(a.memory, a.limiter.memory())
 		if w, ok := a.limiter.(watched); ok && (len(a.pending) > 0 || slot%50 == 49) {

@@ -10,8 +10,11 @@ import (
 // text renders results as Markdown: a table, and what is not as promised.
 func (b *bench) text(results []result) (text string, grave []string) {
 	var out strings.Builder
-	fmt.Fprintf(&out, "Scale 1/%.4g; seeds: %d, the limiters of others play with the first.\n\n",
-		1/b.scale, b.seeds)
+	fmt.Fprintf(&out, "Scale 1/%.4g; seeds: %d", 1/b.scale, b.seeds)
+	if !b.alone {
+		out.WriteString(", the limiters of others play with the first")
+	}
+	out.WriteString(".\n\n")
 	out.WriteString("| overload (units ÷ plan) | limiter | before | first tenth | then | after | abusers get " +
 		"| p99 | worst window | abusers an entry | over-admitted | spares from | memory |\n" +
 		strings.Repeat("|---", 13) + "|\n")

@@ -16,6 +16,8 @@ type bench struct {
 	rows     []row
 	scale    float64
 	seeds    int             // the other limiters play with the first one only
+	alone    bool            // without the other limiters
+	stored   *store          // runs that have been played before, or nil
 	workers  int             // runs at a time
 	ctx      context.Context // once it is done, no run begins
 	progress io.Writer
@@ -38,7 +40,7 @@ func (b *bench) play() ([]result, error) {
 	var runs []run
 	for i, r := range b.rows {
 		t := r.traffic(b.scale)
-		results[i] = result{row: r, load: t.load(b.scale), outcomes: make([][]outcome, len(ours)+len(peers))}
+		results[i] = result{row: r, load: t.load(b.scale), outcomes: make([][]outcome, len(b.kinds(0)))}
 		for l := range ours {
 			results[i].outcomes[l] = make([]outcome, b.seeds)
 		}
@@ -79,7 +81,7 @@ func (b *bench) size(r run) float64 {
 	for i := range t.overload {
 		size += t.overload[i].requests()
 	}
-	if r.seed == 0 {
+	if len(b.kinds(r.seed)) > len(ours) {
 		size *= 4
 	}
 	return size
@@ -104,8 +106,16 @@ func (b *bench) each(runs []run, done func(run, []outcome)) (ended int, failed e
 			begun++
 			mu.Unlock()
 			start := time.Now()
-			outcomes, err := b.one(r)
+			id := identity{b.rows[r.row].String(), b.scale, r.seed}
+			outcomes, known := b.stored.played(id)
+			var err error
+			if !known {
+				outcomes, err = b.one(r)
+			}
 			mu.Lock()
+			if err == nil && !known {
+				err = b.stored.add(id, outcomes)
+			}
 			if err != nil {
 				failed = err
 			} else {
@@ -127,12 +137,8 @@ func (b *bench) each(runs []run, done func(run, []outcome)) (ended int, failed e
 // one plays a run.
 func (b *bench) one(r run) ([]outcome, error) {
 	row, seed := b.rows[r.row], uint64(r.seed+1)
-	kinds := ours
-	if r.seed == 0 {
-		kinds = slices.Concat(ours, peers)
-	}
 	var limiters []limiter
-	for _, k := range kinds {
+	for _, k := range b.kinds(r.seed) {
 		l, err := k.build(setup{row.algorithm, k.overload, b.scale, seed})
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", k.name, err)
@@ -144,6 +150,14 @@ func (b *bench) one(r run) ([]outcome, error) {
 		return nil, err
 	}
 	return j.outcomes(), nil
+}
+
+// kinds returns those of the limiters that play with a seed, by its number.
+func (b *bench) kinds(seed int) []kindOf {
+	if seed > 0 || b.alone {
+		return ours
+	}
+	return slices.Concat(ours, peers)
 }
 
 // load is the units that keys may use in a window of the overload, over those of the plan.
