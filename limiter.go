@@ -240,7 +240,7 @@ func (l *Limiter) lower(limit int) int64 {
 // processor's caches between two requests, and there is other work before the decision or
 // another limiter to ask.
 func (l *Limiter) Prefetch(key []byte) {
-	l.engine.Load().Prefetch(l.hasher.Bytes(key), l.windows.Latest())
+	l.engine.Load().Prefetch(l.hasher.Bytes(key), l.windows.Latest(), false)
 }
 
 // Share makes the limiter one of several that hold their limit together, on several machines say. All of them must

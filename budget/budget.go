@@ -277,14 +277,15 @@ func (b *Budget) shard(h uint64) (*shard, held.Table) {
 	return &b.shards[i], b.keys[i*b.perShard:][:b.perShard]
 }
 
-// fetch begins to fetch from memory what a request of a key reads, and a hold, all at once: it lies in a dozen places.
-func (b *Budget) fetch(h uint64, m *moment, place uint32) {
+// fetch begins to fetch from memory what a request of a key reads, and a hold, all at once: it lies in a dozen places. What
+// settles reads the current generations only.
+func (b *Budget) fetch(h uint64, m *moment, place uint32, settles bool) {
 	s, keys := b.shard(h)
 	shard, key, sums := unsafe.Pointer(s), unsafe.Pointer(&keys[keys.Home(h)]), unsafe.Pointer(&s.sums)
 	prefetch.Lines(unsafe.Pointer(&b.holds[place]), key, shard, sums, shard, shard, shard)
 	for i := range b.limits {
 		l := &b.limits[i]
-		l.Engine.Load().Prefetch(h, l.Line.Generation(m[i].word))
+		l.Engine.Load().Prefetch(h, l.Line.Generation(m[i].word), settles)
 	}
 }
 

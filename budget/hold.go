@@ -72,7 +72,7 @@ func (d Hold) Settle(n int) bool {
 	}
 	var m moment
 	d.b.now(&m)
-	d.b.fetch(d.h, &m, d.place)
+	d.b.fetch(d.h, &m, d.place, true)
 	s, o := d.at()
 	if o == nil {
 		return false
@@ -155,7 +155,7 @@ func (b *Budget) hold(r *sketchlimit.Request, n int, each []sketchlimit.Decision
 	var m moment
 	h := b.hash(r)
 	b.now(&m)
-	b.fetch(h, &m, 0) // its place is not known yet
+	b.fetch(h, &m, 0, false) // its place is not known yet
 	full := b.holdAt(h, r, n, &m, each, &d, &v)
 	if full && b.sweep(m) {
 		full = b.holdAt(h, r, n, &m, each, &d, &v)

@@ -60,6 +60,10 @@ func (e *Engine) Charge(word int64, h uint64, n, unheld, held, limit int64) (ove
 	}
 	most := min(n, r.limit)
 	r.s.admitted += uint64(n - most)
+	if unheld < 1 && !r.beside.Load() && !r.Spares() { // nobody asks what was free
+		r.chargeHeld(p, most)
+		return 0
+	}
 	return max(0, unheld-max(0, r.charge(p, most, limit)-held))
 }
 
@@ -70,6 +74,16 @@ func (e *Engine) Over(p Position, h uint64, n, held, limit int64) (over int64) {
 	free := int64(r.peek(p, min(n, r.quota(limit)), limit).Remaining)
 	r.s.mu.Unlock()
 	return max(0, n-max(0, free-held))
+}
+
+// chargeHeld is Charge for a window, of units that were held. It reads the current generation only.
+func (r request) chargeHeld(p Position, n int64) {
+	entry := r.heavy.find(r.entries(), r.h)
+	current, h := r.count(p.Generation, entry)
+	counted := max(0, min(n, r.limit-current))
+	if r.s.admitted += uint64(n - counted); counted > 0 {
+		r.add(entry, h, current, counted)
+	}
 }
 
 // charge is Charge for a window. It returns what was free.

@@ -8,13 +8,13 @@ import (
 	"github.com/sketchlimit/sketchlimit/internal/prefetch"
 )
 
-// Prefetch begins to fetch from memory what a decision on the key reads in a generation.
-func (e *Engine) Prefetch(h uint64, generation int64) {
-	e.request(e.Shard(h), h).prefetch(generation, false)
+// Prefetch begins to fetch from memory what a decision on the key reads in a generation, by its number, and in those kept
+// before it unless it is to be alone.
+func (e *Engine) Prefetch(h uint64, generation int64, alone bool) {
+	e.request(e.Shard(h), h).prefetch(generation, alone)
 }
 
-// prefetch is Prefetch in a generation, by its number, and in those kept before it unless it is
-// to be alone.
+// prefetch is Prefetch.
 func (r request) prefetch(number int64, alone bool) {
 	if r.bucket.burst > 0 {
 		shard := unsafe.Pointer(r.s)

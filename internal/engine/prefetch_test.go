@@ -33,7 +33,7 @@ func TestPrefetchLooksWhereDecisionsDo(t *testing.T) {
 				other.now = l.now
 				key := string([]byte{byte(random.Uint32())})
 				h, generation := l.hasher.String(key), l.position().Generation
-				l.Prefetch(h, generation)
+				l.Prefetch(h, generation, false)
 				v := l.take(key, 1)
 				require.Equal(t, other.take(key, 1), v)
 				require.Equal(t, other.memory, l.memory)
