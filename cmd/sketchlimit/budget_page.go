@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"html/template"
-	"strings"
 
 	"github.com/sketchlimit/sketchlimit/accuracy"
 )
@@ -33,56 +32,19 @@ func (r *budgetReport) tiles() []tile {
 		"that would have fit, with holds"})
 }
 
-// bar is one of a chart: what it is of, how long it is, how much of that is pale, and the number beside it.
-type bar struct {
-	name        string
-	value, pale float64
-	text        string
-	color       string
-}
-
-// plotWays draws bars in units of the page, not in those of a picture: so the text stays readable on a telephone.
 func (r *budgetReport) plotWays() template.HTML {
-	colors := []string{"#0072b2", "#d55e00", "#e69f00"} // blue, red and orange of the plots
-	var over, worst, denied []bar
+	colors := []string{"blue", "red", "orange"}
+	over, worst, denied := barChart{title: "units overspent"}, barChart{title: "worst user in a window, × the limit"},
+		barChart{title: "requests denied (would have fit)"}
 	for i, w := range r.Budget.Ways {
 		b := bar{name: w.Way, color: colors[i]}
 		b.value, b.text = float64(w.Overspent), integer(w.Overspent)
-		over = append(over, b)
+		over.bars = append(over.bars, b)
 		b.value, b.text = w.WorstLoad, fmt.Sprintf("%.2f", w.WorstLoad)
-		worst = append(worst, b)
+		worst.bars = append(worst.bars, b)
 		b.value, b.pale = float64(w.DeniedRequests), float64(w.DeniedFitting)
 		b.text = fmt.Sprintf("%s (%s)", integer(w.DeniedRequests), integer(w.DeniedFitting))
-		denied = append(denied, b)
+		denied.bars = append(denied.bars, b)
 	}
-	var s strings.Builder
-	y := drawBars(&s, 0, "units overspent", over)
-	y = drawBars(&s, y, "worst user in a window, × the limit", worst)
-	y = drawBars(&s, y, "requests denied (would have fit)", denied)
-	head := fmt.Sprintf(`<svg role="img" aria-label="What three ways overspend and deny" class="bars" width="100%%" height="%d">`, y)
-	return template.HTML(head + s.String() + "</svg>")
-}
-
-// drawBars draws a chart from y on, and answers where it ends.
-func drawBars(s *strings.Builder, y int, title string, bars []bar) int {
-	const full = 50.0 // % of the width; the number stands behind
-	most := 0.0
-	for _, b := range bars {
-		most = max(most, b.value)
-	}
-	or(&most, 1)
-	y += 22
-	fmt.Fprintf(s, `<text y="%d" class="title">%s</text>`, y-4, title)
-	for _, b := range bars {
-		width := full * b.value / most
-		solid := width - full*b.pale/most
-		y += 20
-		fmt.Fprintf(s, `<text y="%d">%s</text>`, y, b.name)
-		fmt.Fprintf(s, `<rect y="%d" width="%.2f%%" height="16" fill="%s"/>`, y+6, solid, b.color)
-		fmt.Fprintf(s, `<rect x="%.2f%%" y="%d" width="%.2f%%" height="16" fill="%s" opacity=".4"/>`,
-			solid, y+6, width-solid, b.color)
-		fmt.Fprintf(s, `<text x="%.2f%%" dx="6" y="%d">%s</text>`, width, y+19, b.text)
-		y += 22
-	}
-	return y + 14
+	return barCharts("What three ways overspend and deny", over, worst, denied)
 }

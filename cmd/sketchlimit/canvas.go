@@ -29,22 +29,34 @@ var (
 	ink    = color.RGBA{0x1f, 0x29, 0x37, 0xff}
 )
 
-const (
-	plotWidth  = 720 // points; the page scales it
-	labelSize  = 11
-	legendSize = 26 // height of the strip above the plot
-	headSize   = 20 // height of the Y axis's label
+// themed puts the page's variables in the place of colours: so a picture follows the page into the dark.
+var themed = strings.NewReplacer(
+	hex(blue), "var(--blue)", hex(orange), "var(--orange)", hex(red), "var(--red)", hex(grey), "var(--grey)",
+	hex(pale), "var(--pale)", hex(ink), "var(--ink)", "#FFFFFF", "var(--card)",
+	"font-family:Liberation Sans;", "font-family:Liberation Sans,Arial,Helvetica,sans-serif;",
 )
 
-// newPlot is an empty plot in the style of the page. What its Y axis shows is written
-// above it, see headed.
-func newPlot(x string) *plot.Plot {
+// hex is a color as vgsvg writes it.
+func hex(c color.RGBA) string { return fmt.Sprintf("#%02X%02X%02X", c.R, c.G, c.B) }
+
+const (
+	labelSize  = 13 // points, which are pixels where the page shows a picture in its own size
+	legendSize = 22 // height of a row of the legend
+	headSize   = 24 // height of the Y axis's label
+)
+
+// forms are the widths that pictures are drawn for, in points. The page shows the one that it has room for: scaled down
+// to a telephone, a wide picture's text could not be read.
+var forms = []struct {
+	class string
+	width vg.Length
+}{{"wide", 760}, {"narrow", 330}}
+
+// newPlot is an empty plot in the style of the page. What its axes show is written
+// around it, see headed and footed.
+func newPlot() *plot.Plot {
 	p := plot.New()
-	p.X.Label.Text = x
 	for _, a := range []*plot.Axis{&p.X, &p.Y} {
-		a.Label.TextStyle.Font = sans(labelSize)
-		a.Label.TextStyle.Color = ink
-		a.Label.Padding = 6
 		a.Tick.Label.Font = sans(labelSize)
 		a.Tick.Label.Color = ink
 		a.Tick.Length = 4
@@ -71,21 +83,25 @@ type entry struct {
 	thumbs []plot.Thumbnailer
 }
 
-// drawLegend puts the entries side by side on top of c, where they cover nothing, and
-// answers what is left.
+// drawLegend puts the entries on top of c, side by side while there is room, and answers what is left.
 func drawLegend(c draw.Canvas, entries []entry) draw.Canvas {
-	strip := c
+	row := c
 	for _, e := range entries {
 		l := plot.NewLegend()
 		l.Top, l.Left = true, true
 		l.TextStyle = textStyle(ink)
 		l.TextStyle.YAlign = 0
 		l.Add(e.name, e.thumbs...)
-		l.Draw(strip)
-		r := l.Rectangle(strip)
-		strip = draw.Crop(strip, r.Max.X-r.Min.X+18, 0, 0, 0)
+		r := l.Rectangle(row)
+		width := r.Max.X - r.Min.X
+		if row.Min.X > c.Min.X && row.Min.X+width > c.Max.X {
+			c = draw.Crop(c, 0, 0, 0, -legendSize)
+			row = c
+		}
+		l.Draw(row)
+		row = draw.Crop(row, width+18, 0, 0, 0)
 	}
-	return draw.Crop(c, 0, 0, 0, -legendSize)
+	return draw.Crop(c, 0, 0, 0, -legendSize-6)
 }
 
 // headed writes what the Y axis shows on top of c from left on, level as all text, and
@@ -98,15 +114,33 @@ func headed(c draw.Canvas, left vg.Length, label string) draw.Canvas {
 	return draw.Crop(c, 0, 0, 0, -headSize)
 }
 
-// drawing is a picture in the making.
-func drawing(height vg.Length) (*vgsvg.Canvas, draw.Canvas) {
-	c := vgsvg.New(plotWidth, height)
-	return c, draw.Crop(draw.New(c), 2, -12, 2, -4)
+// footed writes what the X axis shows below c, and answers what is left of c. Where the axis is logarithmic, plot would
+// take more room for it than there is on a telephone.
+func footed(c draw.Canvas, label string) draw.Canvas {
+	style := textStyle(ink)
+	style.XAlign, style.YAlign = draw.XCenter, draw.YBottom
+	c.FillText(style, vg.Point{X: c.Center().X, Y: c.Min.Y + 3}, label)
+	return draw.Crop(c, 0, 0, headSize, 0)
 }
 
-// svg is the picture as an element of a page, which scales it and knows no DOCTYPE.
+// picture is a chart in all forms, as elements of a page.
+func picture(title string, height vg.Length, paint func(draw.Canvas)) (template.HTML, error) {
+	var all template.HTML
+	for _, f := range forms {
+		c := vgsvg.New(f.width, height)
+		paint(draw.Crop(draw.New(c), 2, -12, 2, -4))
+		one, err := svg(c, f.class, title)
+		if err != nil {
+			return "", err
+		}
+		all += one
+	}
+	return all, nil
+}
+
+// svg is a picture as an element of a page, which scales it and knows no DOCTYPE.
 // Its font has the measures of Arial and Helvetica, one of which every system has.
-func svg(c *vgsvg.Canvas, title string) (template.HTML, error) {
+func svg(c *vgsvg.Canvas, class, title string) (template.HTML, error) {
 	var b bytes.Buffer
 	if _, err := c.WriteTo(&b); err != nil {
 		return "", err
@@ -116,8 +150,40 @@ func svg(c *vgsvg.Canvas, title string) (template.HTML, error) {
 	if !ok || !sized {
 		return "", fmt.Errorf("page: the plot %q is no SVG", title)
 	}
-	body = strings.ReplaceAll(body, "font-family:Liberation Sans;", "font-family:Liberation Sans,Arial,Helvetica,sans-serif;")
-	return template.HTML(`<svg role="img" aria-label="` + template.HTMLEscapeString(title) + `" viewBox=` + body), nil
+	head := fmt.Sprintf(`<svg role="img" class="%s" aria-label="%s" viewBox=`, class, template.HTMLEscapeString(title))
+	return template.HTML(head + themed.Replace(body)), nil
+}
+
+// fitting leaves labels only to so many ticks of the X axis as have room on c.
+func fitting(c draw.Canvas, ticks plot.TickerFunc) plot.TickerFunc {
+	return func(lo, hi float64) []plot.Tick {
+		const axis = 60 // the Y axis's labels, left of it
+		style, widest, all := textStyle(ink), vg.Length(0), ticks(lo, hi)
+		for _, t := range all {
+			widest = max(widest, style.Width(t.Label))
+		}
+		room := max(1, int((c.Max.X-c.Min.X-axis)/(widest+12)))
+		step := (len(all) + room - 1) / room
+		for i := range all {
+			if i%step != 0 {
+				all[i].Label = ""
+			}
+		}
+		return all
+	}
+}
+
+// shares are ticks for a logarithmic axis that nothing is drawn below floor of: what is less stands there.
+func shares(floor float64) plot.TickerFunc {
+	return func(lo, hi float64) []plot.Tick {
+		ticks := powersOfTen(lo, hi)
+		for i := range ticks {
+			if ticks[i].Value <= floor*1.01 {
+				ticks[i].Label = "≤ " + ticks[i].Label
+			}
+		}
+		return ticks
+	}
 }
 
 // powersOfTen are ticks for a logarithmic axis of shares or counts.

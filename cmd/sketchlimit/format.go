@@ -17,6 +17,14 @@ func bytesText(n int) string {
 	return strings.Replace(humanize.IBytes(uint64(max(n, 0))), ".0 ", " ", 1)
 }
 
+// measured is what was seen of a heap, which other things move as well.
+func measured(n int) string {
+	if n <= 0 {
+		return "too little to measure"
+	}
+	return bytesText(n)
+}
+
 // shareText is a share in two digits: 7.4 %, 6.6e-4.
 func shareText(v float64) string {
 	if math.Abs(v) >= 0.001 {

@@ -6,17 +6,22 @@ import (
 	"fmt"
 	"html/template"
 	"os"
+	"strings"
 )
 
 //go:embed page.html
 var pageText string
 
-var pageTemplate = template.Must(template.New("page").Parse(pageText))
+var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{"unbroken": unbroken}).Parse(pageText))
+
+// unbroken keeps a browser from breaking 4.5e-4 in two.
+func unbroken(number string) string { return strings.ReplaceAll(number, "-", "\u2011") }
 
 // page is a page that needs nothing else.
 type page struct {
 	Kind     string // "report" or "plan"
 	Of       string
+	Warning  string // what has to be seen first
 	Summary  string
 	Tiles    []tile
 	Sections []pageSection
@@ -54,7 +59,7 @@ func (r *report) page() (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &page{Kind: "report", Of: r.Source.Title, Summary: r.summary(), Tiles: r.tiles()}
+	p := &page{Kind: "report", Of: r.Source.Title, Warning: r.warning(), Summary: r.told(), Tiles: r.tiles()}
 	for _, s := range r.sections() {
 		p.Sections = append(p.Sections, pageSection{section: s, Figures: figures[s.ID]})
 	}
@@ -70,7 +75,7 @@ func (r *report) figures() (map[string][]figure, error) {
 		caption string
 	}{
 		{"decisions", r.plotTime, "Requests admitted and denied over time. The broad line is the exact algorithm, the thin one the limiter: " +
-			"where they agree, one runs inside the other."},
+			"where they agree, one runs inside the other. The area behind them is all requests."},
 		{"decisions", r.plotMemory, fmt.Sprintf("What the two keep in memory. The exact algorithm's part grows with the keys; "+
 			"here it held %s of them at the end.", integer(r.Replay.Memory.OracleKeys))},
 		{"errors", r.plotEstimates, fmt.Sprintf("How far the limiter's count of a key was above the truth, before each of %s requests. "+
@@ -92,7 +97,7 @@ func (r *report) figures() (map[string][]figure, error) {
 func (r *report) tiles() []tile {
 	p := r.Replay
 	return []tile{
-		{bytesText(p.MemoryBytes), "for the limiter; the exact algorithm took " + bytesText(p.Memory.OracleHeap)},
+		{bytesText(p.MemoryBytes), "for the limiter; the exact algorithm took " + measured(p.Memory.OracleHeap)},
 		{integer(p.OverAdmissions), "over-admissions in " + integer(p.Requests) + " requests"},
 		{integer(p.InnocentFalseDenials), "of " + integer(p.InnocentRequests) + " requests of innocent keys denied wrongly"},
 		{resolved(p.WithheldShare, p.OracleAdmittedUnits), "of the units that the exact algorithm admits withheld"},

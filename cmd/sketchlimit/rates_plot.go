@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"html/template"
 	"image/color"
 	"math"
@@ -17,7 +16,7 @@ const ratesCaption = "The share of the requests of innocent keys that is denied 
 	"limiter, what it stated now and then, and what the exact algorithm shows. A hollow mark means that not one was seen: it stands " +
 	"where one of so many requests would be."
 
-// leastShown is the rate at which lower ones are drawn.
+// leastShown is the rate at which lower ones are drawn; the axis says so.
 const leastShown = 1e-9
 
 func (r *report) plotRates() (template.HTML, error) {
@@ -44,7 +43,7 @@ func plotRates(series []accuracy.Bucket, expected float64, expectedName string) 
 			none = append(none, plotter.XY{X: at(b), Y: 1 / float64(b.InnocentRequests)})
 		}
 	}
-	p := newPlot(fmt.Sprintf("%ss from the start", unitName))
+	p := newPlot()
 	stated := line(blue, 2, live)
 	dots, hollow := glyphs(orange, 3, draw.CircleGlyph{}, measured), glyphs(orange, 3, draw.CircleGlyph{}, none)
 	p.Add(stated, hollow, glyphs(color.White, 2, draw.CircleGlyph{}, none), dots)
@@ -59,9 +58,11 @@ func plotRates(series []accuracy.Bucket, expected float64, expectedName string) 
 	}
 	p.X.Min, p.X.Max = 0, width
 	p.Y.Min, p.Y.Max = bounds(all...)
-	p.Y.Min, p.Y.Scale = math.Min(p.Y.Min, p.Y.Max/100), plot.LogScale{}
-	p.X.Tick.Marker, p.Y.Tick.Marker = plot.TickerFunc(evenly), plot.TickerFunc(powersOfTen)
-	c, area := drawing(300)
-	p.Draw(headed(drawLegend(area, entries), area.Min.X, "share of the requests of innocent keys (log scale)"))
-	return svg(c, "False-denial rate of innocent keys over time")
+	p.Y.Min, p.Y.Scale = max(leastShown, math.Min(p.Y.Min, p.Y.Max/100)), plot.LogScale{}
+	p.Y.Tick.Marker = shares(leastShown)
+	return picture("False-denial rate of innocent keys over time", 340, func(c draw.Canvas) {
+		p.X.Tick.Marker = fitting(c, evenly)
+		rest := footed(drawLegend(c, entries), unitName+"s from the start")
+		p.Draw(headed(rest, c.Min.X, "share of requests of innocent keys (log scale)"))
+	})
 }

@@ -37,10 +37,31 @@ func (r *report) sections() []section {
 	}
 }
 
-// summary is the report in a sentence.
-func (r *report) summary() string {
+// tooMany is the share of the requests of innocent keys from which on denials are no longer rare errors: the cliff.
+const tooMany = 0.1
+
+// warning is what has to be seen first, if anything has.
+func (r *report) warning() string {
+	p := r.Replay
+	switch {
+	case p.OverAdmissions > 0:
+		return "The limiter admitted what it had to deny, which must not happen."
+	case p.FalseDenialRate > tooMany:
+		return fmt.Sprintf("The limiter is far too small for this traffic: it denied %s of the requests of innocent keys. "+
+			"It needs more memory.", shareText(p.FalseDenialRate))
+	}
+	return ""
+}
+
+// summary is the report in a sentence, behind a warning if there is one.
+func (r *report) summary() string { return behind(r.warning(), r.told()) }
+
+// behind puts text behind a warning.
+func behind(warning, text string) string { return strings.TrimSpace(warning + " " + text) }
+
+func (r *report) told() string {
 	p, m := r.Replay, r.Replay.Memory
-	text := fmt.Sprintf("A limiter of %s beside an exact one that took %s: ", bytesText(p.MemoryBytes), bytesText(m.OracleHeap))
+	text := fmt.Sprintf("A limiter of %s beside an exact one that took %s: ", bytesText(p.MemoryBytes), measured(m.OracleHeap))
 	if p.OverAdmissions > 0 {
 		text += fmt.Sprintf("it admitted %s that had to be denied, which must not happen, and ", plural(p.OverAdmissions, "request", "requests"))
 	} else {
@@ -143,8 +164,8 @@ func (r *report) decisions() section {
 	}
 	rows = append(rows,
 		[]string{"memory, as it states", bytesText(m.Stated), "–"},
-		[]string{"memory, measured on the heap", bytesText(m.Heap), bytesText(m.OracleHeap)},
-		[]string{"bytes for each key of the fullest window", decimal(m.PerPeakKey), decimal(m.OraclePerPeakKey)},
+		[]string{"memory, measured on the heap", measured(m.Heap), measured(m.OracleHeap)},
+		[]string{"bytes for each key of the fullest window", decimal(max(m.PerPeakKey, 0)), decimal(max(m.OraclePerPeakKey, 0))},
 	)
 	s := section{
 		ID:    "decisions",

@@ -7,9 +7,8 @@ import (
 	"math"
 	"slices"
 
+	"github.com/sketchlimit/sketchlimit/tune"
 	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 )
 
@@ -26,12 +25,13 @@ func (p *plans) page() (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &page{Kind: "plan", Of: bytesText(p.Forecast.MemoryBytes), Summary: p.summary(), Tiles: p.tiles()}
+	out := &page{Kind: "plan", Of: bytesText(p.Forecast.MemoryBytes), Warning: p.warning(), Summary: p.told(), Tiles: p.tiles()}
 	for _, s := range p.sections() {
 		out.Sections = append(out.Sections, pageSection{section: s})
 	}
 	out.Sections[0].Figures = []figure{
-		{loads, "The plan under less and more traffic than stated. Rates below " + scientific(leastRate) + " are drawn at " + scientific(leastRate) + "."},
+		{loads, "The plan under less and more traffic than stated. A hollow mark is a share too small to tell: it stands at " +
+			"the smallest that could be told."},
 		{sizes, "The best plans in less and in more memory, each with dimensions of its own, under the traffic as stated."},
 	}
 	if err := p.verifiedFigure(out.Sections); err != nil {
@@ -65,33 +65,40 @@ func (p *plans) tiles() []tile {
 
 // plotLoads draws what to expect against the load.
 func (p *plans) plotLoads() (template.HTML, error) {
-	var denied, withheld plotter.XYs
+	denied, withheld := twoShares()
 	for _, l := range p.Loads {
-		denied = append(denied, predictedAt(l.Load, l.FalseDenialRate))
-		withheld = append(withheld, predictedAt(l.Load, l.WithheldShare))
+		addExpected(denied, withheld, l.Load, &l)
 	}
 	marks := []mark{{"traffic as stated", 1, grey}}
 	if cliff := p.Forecast.Cliff; cliff < farthest {
 		marks = append(marks, mark{"cliff", cliff, orange})
 	}
-	return plotPredicted("multiple of the stated traffic, keys and requests alike (log scale)", denied, withheld, marks,
-		multiples, "False-denial rate and withheld share against load")
+	return p.plotExpected("multiple of the stated traffic (log scale)", denied, withheld, marks, multiples,
+		"False-denial rate and withheld share against load")
 }
 
 // plotSizes draws what to expect against the memory.
 func (p *plans) plotSizes() (template.HTML, error) {
-	var denied, withheld plotter.XYs
+	denied, withheld := twoShares()
 	for _, sized := range p.Sizes {
-		bytes, e := float64(sized.Forecast.MemoryBytes), sized.Forecast.Stated()
-		denied = append(denied, predictedAt(bytes, e.FalseDenialRate))
-		withheld = append(withheld, predictedAt(bytes, e.WithheldShare))
+		e := sized.Forecast.Stated()
+		addExpected(denied, withheld, float64(sized.Forecast.MemoryBytes), &e)
 	}
-	return plotPredicted("memory of the limiter, everything included (log scale)", denied, withheld,
+	return p.plotExpected("memory of the limiter (log scale)", denied, withheld,
 		[]mark{{"the plan", float64(p.Forecast.MemoryBytes), grey}}, powersOfTwo, "False-denial rate and withheld share against memory")
 }
 
-// predictedAt is a point of a curve, which no share leaves at the bottom.
-func predictedAt(x, share float64) plotter.XY { return plotter.XY{X: x, Y: max(share, leastRate)} }
+// addExpected adds what is expected at x. Below the least that a prediction or a replay tells, both stand hollow.
+func addExpected(denied, withheld *curve, x float64, e *tune.Expected) {
+	least := func(replayed uint64) float64 {
+		if replayed > 0 {
+			return 1 / float64(replayed)
+		}
+		return belowTelling
+	}
+	denied.add(x, e.FalseDenialRate, least(e.Replayed))
+	withheld.add(x, e.WithheldShare, least(e.ReplayedUnits))
+}
 
 // mark is a place on the X axis.
 type mark struct {
@@ -100,26 +107,40 @@ type mark struct {
 	color color.Color
 }
 
-// plotPredicted draws the two shares over anything, both axes logarithmic.
-func plotPredicted(x string, denied, withheld plotter.XYs, marks []mark, ticks func(lo, hi float64) []plot.Tick, title string) (template.HTML, error) {
-	p := newPlot(x)
-	var entries []entry
+// plotExpected draws the two shares over anything, both axes logarithmic.
+func (p *plans) plotExpected(x string, denied, withheld *curve, marks []mark, ticks plot.TickerFunc,
+	title string) (template.HTML, error) {
+	chart := newPlot()
+	first, last := denied.all[0].X, denied.all[len(denied.all)-1].X
+	chart.X.Min, chart.X.Max = first/1.05, last*1.05
+	chart.Y.Min, chart.Y.Max = bounds(denied.all, withheld.all)
+	chart.Y.Min = max(chart.Y.Min, belowTelling)
+	chart.X.Scale, chart.Y.Scale = plot.LogScale{}, plot.LogScale{}
+	var uprights []entry
 	for _, m := range marks {
-		l := line(m.color, 1, plotter.XYs{{X: m.x, Y: leastRate}, {X: m.x, Y: 1}})
-		l.Dashes = []vg.Length{5, 4}
-		p.Add(l)
-		entries = append(entries, entry{m.name, []plot.Thumbnailer{l}})
+		l := upright(m.color, m.x, chart.Y.Min, chart.Y.Max)
+		chart.Add(l)
+		uprights = append(uprights, entry{m.name, []plot.Thumbnailer{l}})
 	}
-	a, b := line(blue, 3, withheld), line(red, 1.6, denied)
-	dots, rounds := glyphs(blue, 4, draw.PyramidGlyph{}, withheld), glyphs(red, 2.6, draw.CircleGlyph{}, denied)
-	p.Add(a, dots, b, rounds)
-	entries = append([]entry{{"withheld share", []plot.Thumbnailer{a, dots}}, {"false-denial rate of innocent keys", []plot.Thumbnailer{b, rounds}}}, entries...)
-	p.X.Min, p.X.Max, p.X.Scale = denied[0].X/1.05, denied[len(denied)-1].X*1.05, plot.LogScale{}
-	p.Y.Min, p.Y.Max, p.Y.Scale = leastRate, 1, plot.LogScale{}
-	p.X.Tick.Marker, p.Y.Tick.Marker = plot.TickerFunc(ticks), plot.TickerFunc(powersOfTen)
-	c, area := drawing(340)
-	p.Draw(headed(drawLegend(area, entries), area.Min.X, "share of requests or units, predicted (log scale)"))
-	return svg(c, title)
+	entries := []entry{withheld.plot(chart), denied.plot(chart)}
+	if len(denied.none)+len(withheld.none) > 0 {
+		entries = append(entries, hollow(p.belowText()))
+	}
+	entries = append(entries, uprights...)
+	chart.Y.Tick.Marker = shares(belowTelling)
+	return picture(title, 390, func(c draw.Canvas) {
+		chart.X.Tick.Marker = fitting(c, ticks)
+		rest := footed(drawLegend(c, entries), x)
+		chart.Draw(headed(rest, c.Min.X, "share of requests or units, "+p.how()+" (log scale)"))
+	})
+}
+
+// belowText is what a hollow mark says.
+func (p *plans) belowText() string {
+	if p.Forecast.Stated().Replayed > 0 {
+		return "hollow: not one seen"
+	}
+	return "hollow: below " + scientific(belowTelling)
 }
 
 // multiples are powers of two as factors.

@@ -29,7 +29,6 @@ type plans struct {
 }
 
 const (
-	leastRate = 1e-12 // rates below are no goal
 	// belowTelling are predicted rates that rest on a tail which nobody could measure.
 	belowTelling = 1e-9
 	leastLoad    = 0.25 // where the curves begin

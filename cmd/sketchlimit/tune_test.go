@@ -89,7 +89,7 @@ func TestTunePage(t *testing.T) {
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
 	body := string(text)
-	assert.Equal(t, 2, strings.Count(body, "<svg "))
+	assert.Equal(t, 2*len(forms), strings.Count(body, "<svg "))
 	assert.Contains(t, body, "<title>sketchlimit plan: 19 KiB</title>")
 	assert.Contains(t, body, "limiter, err := sketchlimit.New(")
 	for _, external := range []string{"http:", "https:", "<script"} {

@@ -8,8 +8,28 @@ import (
 	"github.com/sketchlimit/sketchlimit/tune"
 )
 
-// summary is the chosen plan in a sentence.
-func (p *plans) summary() string {
+// warning is what has to be seen first, if anything has: a plan for memory alone may be of no use, and a replay may
+// show more than was expected.
+func (p *plans) warning() string {
+	switch e, goal := p.Forecast.Stated(), p.goal.FalseDenialRate; {
+	case e.FalseDenialRate > tooMany:
+		return fmt.Sprintf("This memory is far too small: %s of the requests of innocent keys would be denied.",
+			shareText(e.FalseDenialRate))
+	case p.Verified == nil:
+	case p.Verified.FalseDenialRate > tooMany:
+		return fmt.Sprintf("The plan is far too small: the replay denied %s of the requests of innocent keys.",
+			shareText(p.Verified.FalseDenialRate))
+	case goal > 0 && p.Verified.FalseDenialRate > goal:
+		return fmt.Sprintf("The replay missed the goal: it denied %s of the requests of innocent keys, not %s.",
+			shareText(p.Verified.FalseDenialRate), shareText(goal))
+	}
+	return ""
+}
+
+// summary is the chosen plan in a sentence, behind a warning if there is one.
+func (p *plans) summary() string { return behind(p.warning(), p.told()) }
+
+func (p *plans) told() string {
 	f := &p.Forecast
 	return fmt.Sprintf("A limiter of %s for %s in %s, %s each: %s bytes a key.", bytesText(f.MemoryBytes),
 		plural(int(math.Round(f.Keys)), "key", "keys"), span(p.window), plural(p.goal.Limit, "unit", "units"), bytesPerKey(f))

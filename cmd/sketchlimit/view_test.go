@@ -1,0 +1,84 @@
+package main
+
+import (
+	"math"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"gonum.org/v1/plot/plotter"
+
+	"github.com/sketchlimit/sketchlimit/accuracy"
+	"github.com/sketchlimit/sketchlimit/internal/pageview"
+)
+
+// TestPagesInABrowser: every kind of page can be read on a telephone, in the dark and on paper, and warns where needed.
+func TestPagesInABrowser(t *testing.T) {
+	predicting(t)
+	folder, paths := t.TempDir(), []string{}
+	for _, p := range []struct {
+		name, warning string
+		args          []string
+	}{
+		{"report", "", small},
+		{"crowded", "The limiter is far too small for this traffic: it denied ", []string{
+			"report", "--workload", "uniform,keys=30000,requests=150000,windows=2", "--limit", "20", "--memory", "8KiB"}},
+		{"bucket", "", append(small, "--algorithm", "bucket", "--burst", "7")},
+		{"budget", "", spent},
+		{"plan", "", append(few, "--verify")},
+	} {
+		file := filepath.Join(folder, p.name+".html")
+		o := command(nil, append(p.args, "--html", file)...)
+		require.Equal(t, 0, o.status, o.err)
+		page, err := os.ReadFile(file)
+		require.NoError(t, err)
+		if p.warning == "" {
+			require.Regexp(t, "^(A limiter of|Who holds) ", o.out)
+			require.NotContains(t, string(page), "Warning.")
+		} else {
+			require.Equal(t, p.warning, o.out[:len(p.warning)])
+			require.Contains(t, string(page), `<p class="warning"><strong>⚠ Warning.</strong> `+p.warning)
+		}
+		paths = append(paths, "/"+p.name+".html")
+	}
+	pageview.Check(t, http.FileServer(http.Dir(folder)), paths...)
+}
+
+// TestWarnings: what has to be seen first comes first.
+func TestWarnings(t *testing.T) {
+	r := report{Replay: &accuracy.Result{}}
+	require.Empty(t, r.warning())
+	r.Replay.FalseDenialRate = 0.25
+	require.Equal(t, "The limiter is far too small for this traffic: it denied 25 % of the requests of innocent keys. "+
+		"It needs more memory.", r.warning())
+	r.Replay.OverAdmissions = 1
+	require.Equal(t, "The limiter admitted what it had to deny, which must not happen.", r.warning())
+
+	p := plans{tuning: &tuning{}, Verified: &accuracy.Result{}}
+	p.goal.FalseDenialRate = 1e-5
+	require.Empty(t, p.warning())
+	p.Verified.FalseDenialRate = 1e-3
+	require.Equal(t, "The replay missed the goal: it denied 0.10 % of the requests of innocent keys, not 1e-5.",
+		p.warning())
+	p.Verified.FalseDenialRate = 0.5
+	require.Equal(t, "The plan is far too small: the replay denied 50 % of the requests of innocent keys.", p.warning())
+	p.Forecast.At[1].FalseDenialRate = 0.9
+	require.Equal(t, "This memory is far too small: 90 % of the requests of innocent keys would be denied.", p.warning())
+}
+
+// TestCurve: of so many, one is seen, and what is less stands hollow where one would be.
+func TestCurve(t *testing.T) {
+	denied, _ := twoShares()
+	denied.add(1, 1./7, 1./7)
+	denied.add(2, 0, 1./7)
+	denied.add(3, 0, math.Inf(1)) // of none
+	denied.add(4, 1, 1./7)
+	require.Equal(t, plotter.XYs{{X: 1, Y: 1. / 7}, {X: 4, Y: 1}}, denied.seen)
+	require.Equal(t, plotter.XYs{{X: 2, Y: 1. / 7}}, denied.none)
+	require.Len(t, denied.runs, 2)
+	lo, hi := bounds(denied.all)
+	require.InEpsilon(t, 0.01, lo, 1e-9)
+	require.Equal(t, 1., hi, "no share is above 1")
+}
