@@ -11,7 +11,6 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -24,6 +23,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sketchlimit/sketchlimit/internal/pageview"
 	"github.com/sketchlimit/sketchlimit/rules/operators"
 )
 
@@ -253,14 +253,14 @@ func TestPage(t *testing.T) {
 		s.operators.ServeHTTP(w, r)
 	}))
 	defer server.Close()
-	dom := browse(t, "--dump-dom", "--virtual-time-budget=5000", server.URL+"/")
+	dom := pageview.Browse(t, "--dump-dom", "--virtual-time-budget=5000", server.URL+"/")
 	require.Contains(t, dom, `<b id="requests">1,111</b>`)
 	require.Contains(t, dom, `<b id="refused">1,010</b>`)
-	require.Contains(t, dom, `<td class="">items (only watched)</td>`)
+	require.Contains(t, dom, `<th scope="row">items (only watched)</th>`)
 	require.Regexp(t, `<b id="error">(0|\d\.\de-\d+)</b>`, dom)
-	require.Contains(t, dom, `<tr><td class="">client</td><td class="">203.0.113.7</td><td class="number">1,010</td><td class="number">1,010</td></tr>`)
+	require.Contains(t, dom, `<tr><th scope="row">client</th><td class="">203.0.113.7</td><td class="number">1,010</td><td class="number">1,010</td></tr>`)
 	require.Regexp(t, `<polyline id="line-refused" class="refused" points="[\d., ]+">`, dom)
-	require.Contains(t, dom, `<span id="lost" hidden="">`)
+	require.Contains(t, dom, `<span id="lost" role="status" hidden="">`)
 	require.Greater(t, asked, 1)
 }
 
@@ -285,44 +285,65 @@ func TestPageBeyondThePlan(t *testing.T) {
 		json.NewEncoder(w).Encode(st)
 	}))
 	defer server.Close()
-	dom := func() string { return browse(t, "--dump-dom", "--virtual-time-budget=1500", server.URL+"/") }
+	dom := func() string { return pageview.Browse(t, "--dump-dom", "--virtual-time-budget=1500", server.URL+"/") }
 	const when = `\d{4}-\d\d-\d\d \d\d:\d\d:\d\d`
 	shown := dom()
-	require.Contains(t, shown, `<section id="overload" class="warning">`)
+	require.Contains(t, shown, `<section id="overload" aria-labelledby="overload-title" class="warning">`)
 	require.Regexp(t, `<li>client spares since `+when+`. It has spared 1,234 times, and admitted 56,789 units meanwhile.</li>`, shown)
 	require.Regexp(t, `<li>search is exact from `+when+`. It has spared once, and admitted 7 units meanwhile.</li></ul>`, shown)
 
 	ended.Exact = at
 	rules.Store(&[]operators.Spared{ended, {}, {}})
 	shown = dom()
-	require.Contains(t, shown, `<section id="overload" class="">`)
+	require.Contains(t, shown, `<section id="overload" aria-labelledby="overload-title" class="">`)
 	require.Regexp(t, `<li>client is exact again since `+when+`.`, shown)
 
 	rules.Store(new([]operators.Spared))
-	require.Contains(t, dom(), `<section id="overload" hidden="" class="">`)
+	require.Contains(t, dom(), `<section id="overload" aria-labelledby="overload-title" hidden="" class="">`)
 }
 
-// required makes a missing browser an error: where the gate runs, nothing is skipped.
-const required = "SKETCHLIMIT_BROWSER_REQUIRED"
-
-// browse opens a page in a browser without a window and returns what it prints.
-func browse(t *testing.T, args ...string) string {
-	t.Helper()
-	browser, err := exec.LookPath("chromium")
-	if err != nil {
-		if os.Getenv(required) == "1" {
-			t.Fatalf("no chromium, and %s=1: %v", required, err)
+// The page can be read on a telephone, in the dark and on paper, quiet and beyond the plan, and a reload does not lose
+// what it has drawn.
+func TestPageInABrowser(t *testing.T) {
+	s := build(t, "rules.yaml")
+	at := time.Now()
+	asked := atomic.Int64{}
+	status := func(beyond bool) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			n := asked.Add(1)
+			for range 20 {
+				s.get(fmt.Sprintf("2001:db8:1:%x::1", n%5), "/items/1")
+			}
+			st := s.page.Status()
+			st.Time = at.Add(time.Duration(n) * time.Second)
+			if beyond {
+				st.Rules[0].Spared = operators.Spared{Active: true, Since: at, Times: 1234, Units: 56789}
+				st.Rules[1].OutsidePlan, st.Rules[1].InnocentDenialRate = true, 0.3
+			}
+			json.NewEncoder(w).Encode(st)
 		}
-		t.Skip("no chromium: the page has not been opened in a browser")
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	command := exec.CommandContext(ctx, browser, append([]string{
-		"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-		"--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--user-data-dir=" + t.TempDir(),
-	}, args...)...)
-	command.WaitDelay = 5 * time.Second
-	out, err := command.Output()
-	require.NoError(t, err)
-	return string(out)
+	mux := http.NewServeMux()
+	mux.Handle("/quiet/", http.StripPrefix("/quiet", s.operators))
+	mux.HandleFunc("/quiet/status", status(false))
+	mux.Handle("/beyond/", http.StripPrefix("/beyond", s.operators))
+	mux.HandleFunc("/beyond/status", status(true))
+	pageview.Check(t, mux, "/quiet/", "/beyond/")
+
+	mux.HandleFunc("/again", func(w http.ResponseWriter, _ *http.Request) {
+		io.WriteString(w, `<iframe src="/quiet/"></iframe><p id="points"></p><script>
+const frame = document.querySelector("iframe");
+setTimeout(() => frame.contentWindow.location.reload(), 5500);
+setTimeout(() => points.textContent = frame.contentDocument.getElementById("line-requests").getAttribute("points"), 6400);
+</script>`)
+	})
+	server := httptest.NewServer(mux)
+	defer server.Close()
+	dom := pageview.Browse(t, "--dump-dom", "--virtual-time-budget=7000", server.URL+"/again")
+	require.Regexp(t, `<p id="points">([\d.]+,[\d.]+ ){3}`, dom, "asked once since, and drawn more")
+	dom = pageview.Browse(t, "--dump-dom", "--virtual-time-budget=1500", server.URL+"/beyond/")
+	require.Contains(t, dom, "<li>search is not used as it was made for: 30 % of the requests of innocent clients are "+
+		"denied.</li>")
+	require.Regexp(t, `<text [^>]*>requests a second</text>`, dom)
+	require.Regexp(t, `<text [^>]*>\d\d:\d\d:[03]0</text>`, dom)
 }

@@ -38,20 +38,22 @@ type Status struct {
 	Top         Top       `json:"top"`
 }
 
-// Rule is what the page shows of a rule, see [github.com/sketchlimit/sketchlimit.Stats].
+// Rule is what the page shows of a rule, see [github.com/sketchlimit/sketchlimit.Stats]. Numbers are named as metrics
+// are.
 type Rule struct {
 	Name               string  `json:"name"`
 	Limit              int     `json:"limit"`
 	Window             string  `json:"window"`
 	Shadow             bool    `json:"shadow"`
 	Charge             bool    `json:"charge"`
-	Admitted           uint64  `json:"admitted"`
-	Overdraft          uint64  `json:"overdraft"` // units of Admitted that were charged and did not fit
-	Denied             uint64  `json:"denied"`
-	Keys               float64 `json:"keys"`
+	Admitted           uint64  `json:"admitted_units"`
+	Overdraft          uint64  `json:"overdraft_units"` // units of Admitted that were charged and did not fit
+	Denied             uint64  `json:"denied_units"`
+	DistinctKeys       float64 `json:"distinct_keys"`
 	FalseDenialRate    float64 `json:"false_denial_rate"`
 	InnocentDenialRate float64 `json:"innocent_denial_rate"`
 	MemoryBytes        int     `json:"memory_bytes"`
+	OutsidePlan        bool    `json:"outside_plan"`
 	Spared             Spared  `json:"spared"`
 }
 
@@ -121,7 +123,8 @@ func (p *Page) Status() Status {
 		stats := r.Stats()
 		st.Rules = append(st.Rules, Rule{
 			name, r.Limit, r.Window.String(), r.Shadow, r.Charge, stats.Admitted, stats.Overdraft, stats.Denied,
-			stats.DistinctKeys, stats.FalseDenialRate, stats.InnocentDenialRate, r.MemoryBytes(), Spared(stats.Spared),
+			stats.DistinctKeys, stats.FalseDenialRate, stats.InnocentDenialRate, r.MemoryBytes(), stats.OutsidePlan,
+			Spared(stats.Spared),
 		})
 	}
 	report := p.Top.Report()

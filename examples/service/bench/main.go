@@ -128,7 +128,7 @@ type status struct {
 	Refused     uint64 `json:"refused"`
 	MemoryBytes int    `json:"memory_bytes"`
 	Rules       []struct {
-		Keys float64 `json:"keys"`
+		Keys float64 `json:"distinct_keys"`
 	} `json:"rules"`
 }
 
