@@ -124,6 +124,8 @@ func (s *state) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	switch r.URL.Path {
 	case "/":
+		w.Header().Set("Content-Security-Policy",
+			"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'")
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		w.Write(page)
 	case "/status":

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sketchlimit/sketchlimit/internal/pageview"
 )
 
 // The program starts itself for each limiter: so does its test.
@@ -56,6 +58,24 @@ func TestEveryLimiterPlays(t *testing.T) {
 	w = httptest.NewRecorder()
 	s.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
 	require.Contains(t, w.Body.String(), "<!DOCTYPE html>")
+}
+
+// The page can be read on a telephone, in the dark and on paper.
+func TestPageInABrowser(t *testing.T) {
+	settings, _, err := parse(nil, io.Discard)
+	require.NoError(t, err)
+	s := &state{Settings: settings}
+	for i, k := range kinds {
+		w := way{kind: k}
+		for n := range 60 {
+			w.Samples = append(w.Samples, sample{
+				Seconds: float64(n + 1), Bytes: (n*i + 1) << 20,
+				Attacks: 1000 * n, AttacksPassed: 120 * i * n, Innocents: 100 * n, InnocentsRefused: i * n,
+			})
+		}
+		s.Ways = append(s.Ways, w)
+	}
+	pageview.Check(t, s, "/")
 }
 
 // Whatever the moments at which it is sent, the traffic is the same, and goes through the whole network in turn.
