@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"hash/maphash"
 	"math"
+	"math/bits"
 	"net/netip"
 	"sync"
 	"time"
@@ -18,18 +19,40 @@ type former struct {
 	until                time.Time // when nothing of it is left
 }
 
-// carrying are locks of keys that are carried: two requests must not charge what one key has used twice.
+// keySet is a set of locks of keys. A request holds those of all its keys while it carries them and is decided: nobody
+// else may count one of them in between, neither here nor in the limiters of another config that serves at the same
+// time. It does so also while no settings have changed, because they may just then.
+type keySet uint64
+
+// locks are those of keySet, by bit, each in a cache line of its own.
 var (
-	carrying     [64]sync.Mutex
-	carryingSeed = maphash.MakeSeed()
+	locks [64]struct {
+		sync.Mutex
+		_ [56]byte
+	}
+	lockSeed = maphash.MakeSeed()
 )
 
-func carryingOf(r sketchlimit.Request) *sync.Mutex {
+// add adds the lock of a key.
+func (s *keySet) add(r sketchlimit.Request) {
 	type key struct {
 		text string
 		addr netip.Addr
 	}
-	return &carrying[maphash.Comparable(carryingSeed, key{r.Key, r.Addr})%uint64(len(carrying))]
+	*s |= 1 << (maphash.Comparable(lockSeed, key{r.Key, r.Addr}) % uint64(len(locks)))
+}
+
+// lock takes all locks in their order, so that no two requests wait for each other.
+func (s keySet) lock() {
+	for left := s; left != 0; left &= left - 1 {
+		locks[bits.TrailingZeros64(uint64(left))].Lock()
+	}
+}
+
+func (s keySet) unlock() {
+	for left := s; left != 0; left &= left - 1 {
+		locks[bits.TrailingZeros64(uint64(left))].Unlock()
+	}
 }
 
 // maxFormers bounds the memory of a zone whose settings change again and again. Keys that have come since have carried
@@ -83,13 +106,14 @@ func used(c sketchlimit.Config, d sketchlimit.Decision) float64 {
 	return float64(c.Limit - d.Remaining)
 }
 
-// carry charges a key with what former limiters have counted of it, as far as it does not have that yet. From then on
-// its count is all that matters.
+// carry charges a key with what former limiters have counted of it, as far as it does not have that yet. The caller
+// holds the lock of the key.
 //
-// While the server of a config ends, the next one serves: then each looks at what the other has counted. Of requests at
-// the same instant each may admit one.
+// While the server of a config ends, the next one serves. Each looks at what the other has counted, so together they
+// admit what the limit is.
 //
-// All that a sliding window has counted is charged now, which may take until the end of the window to leave it.
+// All that a sliding window has counted is charged now, which may take until the end of the window to leave it. What a
+// former bucket has counted flows back at its own rate: if the new rate is higher, the key is charged again meanwhile.
 func (l *limiter) carry(r sketchlimit.Request) {
 	formers, heir := l.formers.Load(), l.heir.Load()
 	if formers == nil && heir == nil {
@@ -100,16 +124,13 @@ func (l *limiter) carry(r sketchlimit.Request) {
 	if formers != nil {
 		inUse = l.formerly(formers, r)
 	}
-	if heir != nil {
+	for ; heir != nil; heir = heir.heir.Load() { // several configs may have come since
 		inUse = max(inUse, used(heir.config, heir.Do(r)))
 	}
 	if inUse == 0 {
 		return
 	}
 	inUse = min(inUse, float64(cmp.Or(l.config.Burst, l.config.Limit)))
-	lock := carryingOf(r)
-	lock.Lock()
-	defer lock.Unlock()
 	const rounding = 1e-6 // of a unit, of the times of buckets
 	if lacks := math.Ceil(inUse - used(l.config, l.Do(r)) - rounding); lacks > 0 {
 		r.Peek, r.N = false, int(lacks)

@@ -225,7 +225,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	}
 	repl := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	var few [8]sketchlimit.Ask
-	asks := few[:0]
+	asks, keys := few[:0], keySet(0)
 	for _, z := range h.zones {
 		if matches, err := z.matchers.AnyMatchWithError(r); err != nil {
 			return err
@@ -233,15 +233,15 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 			continue
 		}
 		request := z.request(repl.ReplaceAll(z.Key, ""))
-		for i, l := range z.state.limiters {
-			l.carry(request)
+		keys.add(request)
+		for i := range z.state.limiters {
 			asks = append(asks, sketchlimit.Ask{Limiter: z.first + i, Request: request})
 		}
 	}
 	if len(asks) == 0 {
 		return next.ServeHTTP(w, r)
 	}
-	d := h.group.DoEach(asks)
+	d := h.decide(asks, keys)
 	for i := range asks {
 		z := h.owners[asks[i].Limiter]
 		z.state.asked()
@@ -253,6 +253,17 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		return h.refuse(w, r, repl, h.owners[d.By], d.RetryAfter)
 	}
 	return next.ServeHTTP(w, r)
+}
+
+// decide asks the limiters for keys, whose locks are those of the set.
+func (h *Handler) decide(asks []sketchlimit.Ask, keys keySet) sketchlimit.Decision {
+	keys.lock()
+	defer keys.unlock()
+	for i := range asks {
+		z := h.owners[asks[i].Limiter]
+		z.state.limiters[asks[i].Limiter-z.first].carry(asks[i].Request)
+	}
+	return h.group.DoEach(asks)
 }
 
 // exceeded is the name of the event.
