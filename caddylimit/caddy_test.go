@@ -36,6 +36,7 @@ func TestMain(m *testing.M) {
 	os.Setenv("XDG_CONFIG_HOME", dir)
 	caddy.RegisterModule(new(logs))
 	caddy.RegisterModule(new(listener))
+	caddy.RegisterModule(new(closing))
 	httpcaddyfile.RegisterGlobalOption("listener", func(*caddyfile.Dispenser, any) (any, error) {
 		return httpcaddyfile.App{Name: "events", Value: []byte(
 			`{"subscriptions": [{"events": ["rate_limit_exceeded"], "handlers": [{"handler": "caddylimit"}]}]}`)}, nil
@@ -53,6 +54,7 @@ type server struct {
 	bind    string // and port
 	client  *http.Client
 	turn    int // of configs
+	own     int // connections in turn that say which config serves
 }
 
 func newServer(t *testing.T) *server {
@@ -61,6 +63,7 @@ func newServer(t *testing.T) *server {
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	path := filepath.Join(dir, "socket")
 	s := start(t, "http://", "unix/"+path)
+	s.own = 2 // both servers wait for them in one queue
 	s.client.Transport.(*http.Transport).DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", path)
 	}
@@ -73,6 +76,7 @@ func newTCPServer(t *testing.T) *server {
 	require.NoError(t, err)
 	require.NoError(t, l.Close())
 	s := start(t, fmt.Sprintf("http://:%d", l.Addr().(*net.TCPAddr).Port), "127.0.0.1")
+	s.own = 30 // Linux chooses one of the servers for each at random
 	s.client.Transport.(*http.Transport).DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "tcp", l.Addr().String())
 	}
@@ -122,13 +126,13 @@ func (s *server) try(directives string) error {
 	return err
 }
 
-// load loads a config, and waits until the server of the former one accepts nothing: two connections in turn are the new
-// one's, and both servers wait for them in one queue.
+// load loads a config, and waits until the server of the former one accepts nothing: it ends some time after Load. By then
+// several connections in turn are the new one's.
 func (s *server) load(directives string) {
 	s.t.Helper()
 	s.turn++
 	require.NoError(s.t, s.try(directives))
-	for own := 0; own < 2; own++ {
+	for own := 0; own < s.own; own++ {
 		r, err := http.NewRequest("GET", "http://caddy/turn", nil)
 		require.NoError(s.t, err)
 		response, closed, err := s.do(r)

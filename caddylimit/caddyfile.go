@@ -1,6 +1,7 @@
 package caddylimit
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -99,9 +100,25 @@ func size(s string) (int, error) {
 // interval reads a duration, or that there is none.
 func interval(s string) (caddy.Duration, error) {
 	if s == "off" {
-		return -1, nil
+		return never, nil
 	}
-	return duration(s)
+	d, err := above0(duration)(s)
+	if err != nil {
+		return 0, fmt.Errorf("%w, or off", err)
+	}
+	return d, nil
+}
+
+// above0 reads what must be more than 0: whoever writes a 0 does not mean the default.
+func above0[T cmp.Ordered](parse func(string) (T, error)) func(string) (T, error) {
+	return func(s string) (T, error) {
+		var zero T
+		v, err := parse(s)
+		if err == nil && v <= zero {
+			err = errors.New("must be above 0")
+		}
+		return v, err
+	}
 }
 
 // flag returns an option that has no argument.
@@ -156,15 +173,15 @@ func (h *Handler) unmarshalZone(d *caddyfile.Dispenser) error {
 		"match":       z.unmarshalMatch,
 		"limit":       z.unmarshalLimit,
 		"key":         value(&z.Key, text),
-		"window":      value(&z.Window, duration),
-		"events":      value(&z.MaxEvents, strconv.Atoi),
+		"window":      value(&z.Window, above0(duration)),
+		"events":      value(&z.MaxEvents, above0(strconv.Atoi)),
 		"ipv4_prefix": value(&z.IPv4Prefix, strconv.Atoi),
 		"ipv6_prefix": value(&z.IPv6Prefix, strconv.Atoi),
 		"algorithm":   value(&z.Algorithm, text),
-		"burst":       value(&z.Burst, strconv.Atoi),
-		"keys":        value(&z.Keys, count),
-		"headroom":    value(&z.Headroom, number),
-		"memory":      value(&z.Memory, size),
+		"burst":       value(&z.Burst, above0(strconv.Atoi)),
+		"keys":        value(&z.Keys, above0(count)),
+		"headroom":    value(&z.Headroom, above0(number)),
+		"memory":      value(&z.Memory, above0(size)),
 		"overload":    value(&z.Overload, text),
 	}).read(d, "match", "limit")
 }
@@ -219,8 +236,8 @@ func (h *Handler) unmarshalRedis(d *caddyfile.Dispenser) error {
 		return err
 	}
 	return (options{
-		"seed":     value(&h.Redis.Seed, func(s string) (uint64, error) { return strconv.ParseUint(s, 0, 64) }),
-		"interval": value(&h.Redis.Interval, duration),
+		"seed":     value(&h.Redis.Seed, seed),
+		"interval": value(&h.Redis.Interval, above0(duration)),
 	}).read(d)
 }
 

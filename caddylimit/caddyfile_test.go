@@ -3,6 +3,7 @@ package caddylimit
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -134,8 +135,44 @@ func TestDocs(t *testing.T) {
 	require.NoError(t, json.Unmarshal(config, &c))
 	require.NoError(t, caddy.Validate(&c))
 	var h Handler
-	require.NoError(t, json.Unmarshal([]byte(handlerOf(t, config)), &h))
+	handler := strings.Replace(handlerOf(t, config), `"handler":"sketch_rate_limit",`, "", 1) // as Caddy loads modules
+	require.NoError(t, json.Unmarshal([]byte(handler), &h))
 	require.Len(t, h.Zones, 2)
+}
+
+// A 0 in JSON is refused where it would stand for the default, and so is a seed that is not exact.
+func TestJSONNumbers(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"rate_limits": {"a": {"max_events": 0, "limits": [{"max_events": 1, "window": "1m"}]}}}`: "max_events 0, must be above 0, or left out",
+		`{"rate_limits": {"a": {"window": "0s"}}}`:                                                 "window 0s, must be above 0, or left out",
+		`{"rate_limits": {"a": {"keys": 0}}}`:                                                      "keys 0, must be above 0, or left out",
+		`{"rate_limits": {"a": {"memory": 0}}}`:                                                    "memory 0, must be above 0, or left out",
+		`{"rate_limits": {"a": {"headroom": 0}}}`:                                                  "headroom 0, must be above 0, or left out",
+		`{"rate_limits": {"a": {"burst": 0}}}`:                                                     "burst 0, must be above 0, or left out",
+		`{"rate_limits": {"a": {"nobody": 1}}}`:                                                    `unknown field "nobody"`,
+		`{"snapshot_interval": 0}`:                                                                 "snapshot_interval 0, must be above 0, or left out",
+		`{"redis": {"address": "a", "interval": 0}}`:                                               "interval 0, must be above 0, or left out",
+		`{"redis": {"address": "a", "seed": 0}}`:                                                   "seed 0: must be a whole number of 1",
+		`{"redis": {"address": "a", "seed": 9007199254740992}}`:                                    `seed 9007199254740992, must be the text "9007199254740992"`,
+		`{"redis": {"address": "a", "seed": 1.5}}`:                                                 "seed 1.5: must be a whole number",
+		`{"redis": {"address": "a", "seed": "18446744073709551616"}}`:                              "must be a whole number of 1 … 2^64-1",
+	} {
+		require.ErrorContains(t, caddy.StrictUnmarshalJSON([]byte(text), new(Handler)), want)
+	}
+	for _, text := range []string{"9007199254740991", `"9007199254740993"`, `"18446744073709551615"`} {
+		var r Redis
+		require.NoError(t, json.Unmarshal([]byte(`{"address": "a", "seed": `+text+`}`), &r))
+		require.Equal(t, strings.Trim(text, `"`), fmt.Sprint(uint64(r.Seed)))
+		var through map[string]any // as Caddy's config goes
+		marshalled, err := json.Marshal(r)
+		require.NoError(t, err)
+		require.NoError(t, json.Unmarshal(marshalled, &through))
+		marshalled, err = json.Marshal(through)
+		require.NoError(t, err)
+		var again Redis
+		require.NoError(t, json.Unmarshal(marshalled, &again))
+		require.Equal(t, r, again)
+	}
 }
 
 // Windows in JSON are texts in caddy-ratelimit's documents.
@@ -155,7 +192,19 @@ func TestErrors(t *testing.T) {
 		{limit("window 1m"), `zone "api": events 0, must be 1 … 2147483647`},
 		{limit("events 5"), `zone "api": window 0s, must be 1ms or more`},
 		{limit("events 5\nwindow 10us"), `zone "api": window 10µs, must be 1ms or more`},
-		{limit("events -5\nwindow 1m"), `zone "api": events -5, must be 1 … 2147483647`},
+		{limit("events -5\nwindow 1m"), `events "-5": must be above 0`},
+		{limit("events 3000000000\nwindow 1m"), `zone "api": events 3000000000, must be 1 … 2147483647`},
+		{limit("events 0\nlimit 5 1m"), `events "0": must be above 0`},
+		{limit("window 0\nlimit 5 1m"), `window "0": must be above 0`},
+		{limit("limit 0 1m"), `zone "api": events 0, must be 1 … 2147483647`},
+		{limit("limit 5 1m\nkeys 0"), `keys "0": must be above 0`},
+		{limit("limit 5 1m\nmemory 0"), `memory "0": must be above 0`},
+		{limit("limit 5 1m\nheadroom 0"), `headroom "0": must be above 0`},
+		{limit("limit 5 1m\nalgorithm bucket\nburst 0"), `burst "0": must be above 0`},
+		{limit("limit 5 1m", "snapshot_interval -5m"), `snapshot_interval "-5m": must be above 0, or off`},
+		{limit("limit 5 1m", "snapshot_interval 0"), `snapshot_interval "0": must be above 0, or off`},
+		{limit("limit 5 1m", "redis 127.0.0.1:1 {\ninterval 0\n}"), `interval "0": must be above 0`},
+		{limit("limit 5 1m", "redis 127.0.0.1:1 {\nseed 0\n}"), `seed "0": must be a whole number of 1 … 2^64-1`},
 		{limit("events many\nwindow 1m"), `events "many": strconv.Atoi: parsing "many": invalid syntax`},
 		{limit("events 5\nevents 6\nwindow 1m"), "events twice, must be once"},
 		{limit("events 5 6\nwindow 1m"), "wrong argument count"},
@@ -169,14 +218,16 @@ func TestErrors(t *testing.T) {
 		{limit("limit 5 1m\nipv6_prefix 129"), `zone "api": ipv6_prefix 129, must be 0 … 128`},
 		{limit("limit 5 1m\nalgorithm log"), `zone "api": algorithm "log", must be sliding or fixed or bucket`},
 		{limit("limit 5 1m\nburst 7"), `zone "api": burst 7, must be with algorithm bucket`},
-		{limit("limit 5 1m\nkeys -1"), `zone "api": keys -1, must be 1 … 715827882`},
+		{limit("limit 5 1m\nkeys -1"), `keys "-1": must be above 0`},
+		{limit("limit 5 1m\nkeys 1e9"), `zone "api": keys 1000000000, must be 1 … 715827882`},
 		{limit("limit 5 1m\nkeys 1.5"), "must be a whole number of up to 2147483647"},
 		{limit("limit 5 1m\nmemory much"), `memory "much"`},
-		{limit("limit 5 1m\nmemory 10"), `zone "api": events 5, window 1m0s: sketchlimit: MemoryBytes 10`},
+		{limit("limit 5 1m\nmemory 10"), `zone "api": events 5, window 1m0s: memory 10, must be`},
+		{limit("limit 5 1m\nlimit 6 1h\nmemory 20"), `zone "api": memory 20, shared by 2 limits: events 5, window 1m0s: memory 10, must be`},
 		{limit("limit 5 1m\nheadroom 2\nmemory 1MiB"), `zone "api": headroom and memory, must be one of them`},
-		{limit("key {a}\nlimit 5 1m\nheadroom 0.5"), `zone "api": events 5, window 1m0s: sketchlimit: Headroom 0.5`},
+		{limit("key {a}\nlimit 5 1m\nheadroom 0.5"), `zone "api": events 5, window 1m0s: headroom 0.5`},
 		{limit("limit 5 1m\noverload allow"), `zone "api": overload "allow", must be deny or spare`},
-		{limit("limit 1 1m\noverload spare"), `zone "api": events 1, window 1m0s: sketchlimit: Overload`},
+		{limit("limit 1 1m\noverload spare"), `zone "api": events 1, window 1m0s: overload`},
 		{limit("limit 5 1m\nmatch {\nnobody\n}"), "nobody"},
 		{limit("limit 5 1m", "zone api {\nlimit 6 1m\n}"), "zone api twice, must be once"},
 		{limit("limit 5 1m", "jitter -1"), "jitter -1, must be 0 or more"},

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -44,7 +45,7 @@ type Handler struct {
 
 	// Where counts are kept over a restart; Caddy's own storage, if not set.
 	StorageRaw json.RawMessage `json:"storage,omitempty" caddy:"namespace=caddy.storage inline_key=module"`
-	// How often they are kept; a minute if not set, and never if it is below 0.
+	// How often they are kept; a minute if not set, and never if it is -1.
 	SnapshotInterval caddy.Duration `json:"snapshot_interval,omitempty"`
 
 	// Shares the limits with other instances.
@@ -61,20 +62,18 @@ type Handler struct {
 	logger *zap.Logger
 	events *caddyevents.App
 
-	started started
+	// started is true once Caddy has started all apps of the config. Before, the events app must not be asked to emit:
+	// it may be taking subscriptions, while the server already has requests.
+	started    atomic.Bool
+	background sync.WaitGroup
 }
 
-// started is true once Caddy has started all apps of the config. Before, the events app must not be asked to emit: it
-// may be taking subscriptions, while the server already has requests.
-type started struct {
-	atomic.Bool
-	then func()
-}
+// hook does something at an event.
+type hook struct{ do func() }
 
 // Handle implements [caddyevents.Handler].
-func (s *started) Handle(context.Context, caddy.Event) error {
-	s.Store(true)
-	s.then()
+func (h *hook) Handle(context.Context, caddy.Event) error {
+	h.do()
 	return nil
 }
 
@@ -84,6 +83,9 @@ type Distributed struct {
 	ReadInterval  caddy.Duration `json:"read_interval,omitempty"`
 	PurgeAge      caddy.Duration `json:"purge_age,omitempty"`
 }
+
+// never is the SnapshotInterval of those who want no snapshots.
+const never caddy.Duration = -1
 
 // CaddyModule implements [caddy.Module].
 func (*Handler) CaddyModule() caddy.ModuleInfo {
@@ -104,12 +106,14 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 		return fmt.Errorf("getting the events app: %w", err)
 	}
 	h.events = app.(*caddyevents.App)
-	storage, err := h.storage(ctx)
-	if err != nil {
+	k := kept{config: ctx.GetMetricsRegistry(), where: string(h.StorageRaw), every: h.interval()}
+	if k.storage, err = h.storage(ctx); err != nil { // which empties StorageRaw
 		return err
 	}
-	h.started.then = func() { h.keep(kept{storage, h.interval()}) }
-	if err := h.events.On("started", &h.started); err != nil {
+	if err := errors.Join(
+		h.events.On("started", &hook{func() { h.start(k) }}),
+		h.events.On("stopping", &hook{func() { h.save(k) }}),
+	); err != nil {
 		return err
 	}
 	if !h.DisableMetrics {
@@ -117,34 +121,71 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 			return err
 		}
 	}
+	if err := h.begin(k); err != nil {
+		return err
+	}
 	var limiters []*sketchlimit.Limiter
-	for _, name := range slices.Sorted(maps.Keys(h.Zones)) {
-		z := h.Zones[name]
-		if z == nil {
-			return fmt.Errorf("zone %q: no limit, must have window and events, or limit", name)
-		}
-		h.zones = append(h.zones, z) // also if it fails: Cleanup sees to it
-		if err := z.provision(ctx, name, h.Redis, kept{storage, h.interval()}); err != nil {
-			return fmt.Errorf("zone %q: %w", name, err)
-		}
+	for _, z := range h.zones {
 		z.first = len(limiters)
 		for _, l := range z.state.limiters {
 			limiters = append(limiters, l.Limiter)
 			h.owners = append(h.owners, z)
 		}
 		if !h.DisableMetrics {
-			z.counters = newCounters(name)
+			z.counters = newCounters(z.name)
 		}
 	}
 	h.group, err = sketchlimit.NewGroup(limiters...)
 	return err
 }
 
-// keep makes all zones keep their counts as this config says. One that fails to start must not change that.
-func (h *Handler) keep(k kept) {
+// begin makes the zones ready to decide, all at once: a Redis that does not answer is waited for only once.
+func (h *Handler) begin(k kept) error {
+	for _, name := range slices.Sorted(maps.Keys(h.Zones)) {
+		z := h.Zones[name]
+		if z == nil {
+			return fmt.Errorf("zone %q: no limit, must have window and events, or limit", name)
+		}
+		if err := z.prepare(h.ctx, name, h.Redis, k); err != nil {
+			return fmt.Errorf("zone %q: %w", name, err)
+		}
+		h.zones = append(h.zones, z)
+	}
+	return h.each(func(z *Zone) error {
+		if err := z.begin(); err != nil {
+			return fmt.Errorf("zone %q: %w", z.name, err)
+		}
+		return nil
+	})
+}
+
+// each does something with all zones at once.
+func (h *Handler) each(do func(*Zone) error) error {
+	errs := make([]error, len(h.zones))
+	var all sync.WaitGroup
+	for i, z := range h.zones {
+		all.Go(func() { errs[i] = do(z) })
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// start makes all zones keep their counts as this config says. One that fails to start must not change that.
+func (h *Handler) start(k kept) {
+	h.started.Store(true)
 	for _, z := range h.zones {
 		if z.state.saver != nil {
 			z.state.saver.keep(k)
+		}
+	}
+	h.background.Go(func() { sweep(k) })
+}
+
+// save keeps the counts of zones that end with this config. Their storage may close before they do.
+func (h *Handler) save(k kept) {
+	for _, z := range h.zones {
+		if saver := z.state.saver; saver != nil && saver.now().config == k.config {
+			saver.save()
 		}
 	}
 }
@@ -155,7 +196,7 @@ func (h *Handler) validate() error {
 		return errors.New("no zone, must have one or more")
 	case h.Jitter < 0:
 		return fmt.Errorf("jitter %v, must be 0 or more", h.Jitter)
-	case h.SnapshotInterval > 0 && h.SnapshotInterval < caddy.Duration(time.Second):
+	case h.SnapshotInterval != 0 && h.SnapshotInterval != never && h.SnapshotInterval < caddy.Duration(time.Second):
 		return fmt.Errorf("snapshot_interval %v, must be 1s or more, or off", time.Duration(h.SnapshotInterval))
 	case h.Distributed != nil && h.Redis == nil:
 		return errors.New("distributed: counts are not exchanged through storage: " +
@@ -200,7 +241,7 @@ func (h *Handler) storage(ctx caddy.Context) (certmagic.Storage, error) {
 // interval returns how often counts are kept; 0 is never.
 func (h *Handler) interval() time.Duration {
 	switch {
-	case h.SnapshotInterval < 0:
+	case h.SnapshotInterval == never:
 		return 0
 	case h.SnapshotInterval == 0:
 		return time.Minute
@@ -210,11 +251,8 @@ func (h *Handler) interval() time.Duration {
 
 // Cleanup implements [caddy.CleanerUpper].
 func (h *Handler) Cleanup() error {
-	var errs []error
-	for _, z := range h.zones {
-		errs = append(errs, z.cleanup())
-	}
-	return errors.Join(errs...)
+	h.background.Wait()
+	return h.each((*Zone).cleanup)
 }
 
 // ServeHTTP implements [caddyhttp.MiddlewareHandler].

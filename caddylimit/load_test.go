@@ -68,7 +68,7 @@ func TestUsualKeys(t *testing.T) {
 		{Zone{Key: "{client_ip}", Memory: 1 << 20}, false, 0},
 	} {
 		c.zone.MaxEvents, c.zone.Window = 10, caddy.Duration(time.Minute)
-		configs, err := c.zone.configs(c.shared)
+		configs, err := c.zone.configsOf(c.shared)
 		require.NoError(t, err)
 		require.Equal(t, c.want, configs[0].Keys, c.zone.Key)
 	}

@@ -105,16 +105,30 @@ func TestCarriedOnce(t *testing.T) {
 	require.EqualValues(t, 160, admitted.Load())
 }
 
-// A name stands for one zone.
+// A name stands for one zone. The error names what differs.
 func TestSameNameOtherSettings(t *testing.T) {
 	s := newServer(t)
-	handle := func(path, zone string) string { return "handle /" + path + "* {\n" + limit(zone) + "\n}\n" }
+	handle := func(path, zone string, handler ...string) string {
+		return "handle /" + path + "* {\n" + limit(zone, handler...) + "\n}\n"
+	}
 	const a, b = "key a\nwindow 1h\nevents 10", "key a\nwindow 1h\nevents 11"
-	require.ErrorContains(t, s.try(handle("a", a)+handle("b", b)), `zone "api": twice with different settings`)
+	const twice = `zone "api": twice with different settings: `
+	differ := func(want, one string) {
+		t.Helper()
+		require.ErrorContains(t, s.try(one), twice+want)
+	}
+	differ("limits 10 in 1h0m0s and 11 in 1h0m0s, must be the same, or another name", handle("a", a)+handle("b", b))
 	s.load(handle("a", a))
-	require.ErrorContains(t, s.try(handle("a", b)+handle("b", a)), `zone "api": twice with different settings`)
-	require.ErrorContains(t, s.try(handle("a", a)+handle("b", b)), `zone "api": twice with different settings`)
+	differ("limits 11 in 1h0m0s and 10 in 1h0m0s", handle("a", b)+handle("b", a))
+	differ("limits 10 in 1h0m0s and 11 in 1h0m0s", handle("a", a)+handle("b", b))
 	s.load(handle("a", b) + handle("b", b))
+	differ("keys 1 and 100000, must be the same, or another name; without keys and memory they are 100000, or 1 if key has",
+		handle("a", a)+handle("b", "key {client_ip}\nwindow 1h\nevents 10"))
+	differ("algorithm sliding and fixed", handle("a", a)+handle("b", a+"\nalgorithm fixed"))
+	differ("snapshot_interval 1m0s and 5m0s, must be the same", handle("a", a)+handle("b", a, "snapshot_interval 5m"))
+	differ("snapshot_interval 1m0s and off, must be the same", handle("a", a)+handle("b", a, "snapshot_interval off"))
+	differ("storage, must be the same", handle("a", a)+handle("b", a, "storage file_system "+s.storage))
+	s.load(handle("a", a, "snapshot_interval 5m") + handle("b", a, "snapshot_interval 5m"))
 }
 
 // Two sites that have a zone in common count together, and so does one of them if the other goes.

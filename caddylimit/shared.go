@@ -1,17 +1,19 @@
 package caddylimit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/sketchlimit/sketchlimit"
 	"github.com/sketchlimit/sketchlimit/redislimit"
 )
 
@@ -23,7 +25,7 @@ type Redis struct {
 	Address string `json:"address"`
 	// A secret number, the same for all instances. Without one, it is kept in Redis, and an instance does not start
 	// while Redis is away.
-	Seed uint64 `json:"seed,omitempty"`
+	Seed Seed `json:"seed,omitempty"`
 	// How often counts are exchanged; 100ms if not set.
 	Interval caddy.Duration `json:"interval,omitempty"`
 }
@@ -64,26 +66,25 @@ func (r *Redis) options() (o *redis.Options, err error) {
 type shared struct {
 	client   *redis.Client
 	seed     uint64
-	prefix   string
+	zone     string
+	rules    string // what counts mean, beside the layouts of the limiters
 	interval time.Duration
 	all      []*redislimit.Synced
 }
 
-// newShared connects to Redis. The identity is what the instances' settings have in common.
-func newShared(ctx context.Context, r *Redis, zone, identity string) (*shared, error) {
-	options, err := r.options()
+// newShared gets ready to connect to Redis.
+func newShared(z *Zone) (*shared, error) {
+	options, err := z.redis.options()
 	if err != nil {
 		return nil, err
 	}
 	s := &shared{
-		client: redis.NewClient(options), seed: r.Seed,
-		prefix: redisPrefix + ":" + name(zone) + ":" + digest(identity), interval: time.Duration(r.Interval),
-	}
-	if s.interval == 0 {
-		s.interval = exchangeEvery
+		client: redis.NewClient(options), seed: uint64(z.redis.Seed), zone: z.name,
+		rules:    fmt.Sprintf("%q /%d /%d", z.Algorithm, z.IPv4Prefix, z.IPv6Prefix),
+		interval: cmp.Or(time.Duration(z.redis.Interval), exchangeEvery),
 	}
 	if s.seed == 0 {
-		if s.seed, err = redislimit.Seed(ctx, s.client, redisPrefix); err != nil {
+		if s.seed, err = redislimit.Seed(context.Background(), s.client, redisPrefix); err != nil {
 			s.client.Close()
 			return nil, fmt.Errorf("redis: %w: set its seed to the same number everywhere to start without Redis", err)
 		}
@@ -91,24 +92,54 @@ func newShared(ctx context.Context, r *Redis, zone, identity string) (*shared, e
 	return s, nil
 }
 
-// add shares the counts of a limiter, and returns what tells the memory that it takes beside the limiter's.
-func (s *shared) add(l *sketchlimit.Limiter, window time.Duration) (memoryBytes func() int, err error) {
-	synced, err := redislimit.NewSynced(s.client, l, min(s.interval, window),
-		redislimit.Prefix(fmt.Sprintf("%s:%d", s.prefix, len(s.all))), redislimit.Log(slog.New(&logHandler{})))
+// connect shares the counts of the limiters. A Redis that does not answer is waited for once, not for each.
+func (s *shared) connect(limiters []*limiter) error {
+	s.all = make([]*redislimit.Synced, len(limiters))
+	errs := make([]error, len(limiters))
+	var all sync.WaitGroup
+	for i, l := range limiters {
+		all.Go(func() { s.all[i], errs[i] = s.share(l) })
+	}
+	all.Wait()
+	s.all = slices.DeleteFunc(s.all, func(synced *redislimit.Synced) bool { return synced == nil })
+	return errors.Join(errs...)
+}
+
+// share shares the counts of a limiter with those that count alike: the names in Redis hold what must be the same for
+// one to read the other's cells. So nodes whose limit, size or seed changes do not wait for the old cells to expire.
+func (s *shared) share(l *limiter) (*redislimit.Synced, error) {
+	share, err := l.Share()
 	if err != nil {
 		return nil, fmt.Errorf("redis: %w", err)
 	}
-	s.all = append(s.all, synced)
-	return synced.MemoryBytes, nil
+	prefix := redisPrefix + ":" + name(s.zone) + ":" + digest(s.rules+share.Layout())
+	synced, err := redislimit.NewSynced(s.client, l.Limiter, min(s.interval, l.config.Window),
+		redislimit.Prefix(prefix), redislimit.Log(slog.New(&logHandler{})))
+	if err != nil {
+		return nil, fmt.Errorf("redis: %w", err)
+	}
+	l.share = synced.MemoryBytes
+	return synced, nil
 }
 
-// close tells the others what was admitted here.
+// close tells the others what was admitted here. Where Redis is known to be away, nobody waits for it.
 func (s *shared) close() error {
-	var errs []error
+	closed := make(chan error, len(s.all))
 	for _, synced := range s.all {
-		if err := synced.Close(); err != nil {
-			errs = append(errs, fmt.Errorf("redis: others do not know all that was admitted here: %w", err))
-		}
+		go func() { closed <- synced.Close() }()
 	}
-	return errors.Join(append(errs, s.client.Close())...)
+	tell := func() error {
+		var errs []error
+		for range s.all {
+			if err := <-closed; err != nil {
+				errs = append(errs, fmt.Errorf("redis: others do not know all that was admitted here: %w", err))
+			}
+		}
+		return errors.Join(append(errs, s.client.Close())...)
+	}
+	if slices.ContainsFunc(s.all, func(synced *redislimit.Synced) bool { return synced.Stats().Away }) {
+		go tell()
+		return errors.New("redis: away: others do not know all that was admitted here")
+	}
+	return tell()
 }

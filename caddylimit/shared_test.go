@@ -47,12 +47,12 @@ func startRedis(t *testing.T) string {
 
 // another is the zone "api" of another instance.
 func another(t *testing.T, z Zone, r *Redis) *state {
-	z.name = "api"
-	configs, err := z.configs(true)
+	var err error
+	z.name, z.redis = "api", r
+	z.configs, err = z.configsOf(true)
 	require.NoError(t, err)
-	ctx, cancel := caddy.NewContext(caddy.Context{Context: t.Context()})
-	t.Cleanup(cancel)
-	s, err := newState(ctx, &z, z.settings(configs, r), configs, r, kept{})
+	z.settings = z.settingsOf()
+	s, err := newState(&z)
 	require.NoError(t, err)
 	t.Cleanup(func() { s.close() })
 	return s
@@ -102,6 +102,58 @@ func TestRedisAway(t *testing.T) {
 	require.Empty(t, current())
 	s.load(limit(zone, away+" {\nseed 7\n}"))
 	s.want(200, 2, "GET", "/")
+	s.want(429, 1, "GET", "/")
+	require.Eventually(t, func() bool {
+		return strings.Contains(written.text(), "Redis is away")
+	}, 30*time.Second, 10*time.Millisecond)
+}
+
+// A seed may change while others go on with theirs: they count apart. Sizes that are the same count together, however
+// they are set.
+func TestSharedNames(t *testing.T) {
+	address := "redis://:secret@" + startRedis(t)
+	instance := func(seed Seed, headroom float64) *state {
+		return another(t, Zone{Key: "{client_ip}", Window: caddy.Duration(time.Hour), MaxEvents: 10, Keys: 1000, Headroom: headroom},
+			&Redis{Address: address, Seed: seed, Interval: caddy.Duration(10 * time.Millisecond)})
+	}
+	first, same, apart := instance(1, 0), instance(1, 2), instance(2, 0)
+	require.True(t, first.limiters[0].AllowN("ann", 6))
+	require.Eventually(t, func() bool {
+		return same.limiters[0].Peek("ann").Remaining == 4
+	}, 30*time.Second, 10*time.Millisecond)
+	require.Equal(t, 10, apart.limiters[0].Peek("ann").Remaining)
+}
+
+// A Redis that takes connections and does not answer is waited for once, not once for each limit.
+func TestSilentRedis(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	const limits = 6
+	connected := make(chan net.Conn, 100)
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			connected <- conn
+		}
+	}()
+	loaded := make(chan error, 1)
+	s := newServer(t)
+	const zone = "zone %s {\nkey a\nlimit 1 1m\nlimit 2 1h\nlimit 3 1d\nkeys 10\n}\n"
+	go func() {
+		loaded <- s.try("sketch_rate_limit {\n" + strings.ReplaceAll(zone, "%s", "a") + strings.ReplaceAll(zone, "%s", "b") +
+			"redis " + l.Addr().String() + " {\nseed 7\n}\n}")
+	}()
+	for range limits {
+		conn := <-connected
+		defer conn.Close()
+		require.Empty(t, loaded, "while it loads")
+	}
+	require.NoError(t, <-loaded)
+	s.want(200, 1, "GET", "/")
 	s.want(429, 1, "GET", "/")
 	require.Eventually(t, func() bool {
 		return strings.Contains(written.text(), "Redis is away")

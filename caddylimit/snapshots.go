@@ -16,13 +16,24 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/certmagic"
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 )
 
-// kept says where counts are kept over a restart, and how often: 0 is never.
+// kept says where counts are kept over a restart, and how often.
 type kept struct {
+	config  *prometheus.Registry // that says so: each has a registry of its own
 	storage certmagic.Storage
-	every   time.Duration
+	where   string        // the storage as text
+	every   time.Duration // 0: never
+}
+
+// text returns how often, as in a Caddyfile.
+func (k kept) text() string {
+	if k.every == 0 {
+		return "off"
+	}
+	return k.every.String()
 }
 
 // saver keeps the counts of a zone in a storage. The keys there hold the instance's own number, because instances may
@@ -32,17 +43,18 @@ type saver struct {
 	keys     []string
 	limiters []*limiter
 	due      atomic.Bool // there is something that was not kept
+	changed  chan struct{}
 	stop     chan struct{}
 	stopped  chan struct{}
+	saving   sync.Mutex // one at a time, or an old snapshot could replace a new one
 
 	mu   sync.Mutex
 	kept kept
 }
 
 const (
+	storageRoot    = "sketch_rate_limit"
 	storageTimeout = 10 * time.Second
-	// staleAfter is how old counts of other instances must be at least for them to be deleted.
-	staleAfter = 24 * time.Hour
 )
 
 // newSaver returns one that has restored what was kept; nil if the instance cannot have a number of its own.
@@ -53,8 +65,8 @@ func newSaver(zone, identity string, limiters []*limiter, k kept) *saver {
 		return nil
 	}
 	s := &saver{
-		folder: path.Join("sketch_rate_limit", name(zone)), limiters: limiters, kept: k,
-		stop: make(chan struct{}), stopped: make(chan struct{}),
+		folder: path.Join(storageRoot, name(zone)), limiters: limiters, kept: k,
+		changed: make(chan struct{}, 1), stop: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	for i := range limiters {
 		s.keys = append(s.keys, path.Join(s.folder, fmt.Sprintf("%s-%s-%d", instance, digest(identity), i)))
@@ -96,6 +108,10 @@ func (s *saver) keep(k kept) {
 	defer s.mu.Unlock()
 	s.kept = k
 	s.due.Store(true) // there, nothing may be kept yet
+	select {
+	case s.changed <- struct{}{}:
+	default: // it is told already
+	}
 }
 
 func (s *saver) now() kept {
@@ -107,15 +123,17 @@ func (s *saver) now() kept {
 // run saves again and again, until it is stopped.
 func (s *saver) run() {
 	defer close(s.stopped)
-	s.deleteStale()
+	saved := time.Now()
 	for {
-		every := s.now().every
-		if every == 0 {
-			every = time.Minute // until then it may have been switched on
+		var next <-chan time.Time
+		if every := s.now().every; every > 0 {
+			next = time.After(time.Until(saved.Add(every)))
 		}
 		select {
-		case <-time.After(every):
+		case <-next:
 			s.save()
+			saved = time.Now()
+		case <-s.changed:
 		case <-s.stop:
 			s.save()
 			return
@@ -125,6 +143,8 @@ func (s *saver) run() {
 
 // save keeps the counts, if there are any that were not kept.
 func (s *saver) save() {
+	s.saving.Lock()
+	defer s.saving.Unlock()
 	k := s.now()
 	if k.every == 0 || !s.due.Swap(false) {
 		return
@@ -166,29 +186,6 @@ func unpack(l *limiter, packed []byte) error {
 	}
 	_, err = l.ReadFrom(r)
 	return err
-}
-
-// deleteStale deletes what no instance has saved for so long that it is of no use.
-func (s *saver) deleteStale() {
-	after := staleAfter
-	for _, l := range s.limiters {
-		after = max(after, l.lasts())
-	}
-	k := s.now()
-	if k.every == 0 {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), storageTimeout)
-	defer cancel()
-	keys, err := k.storage.List(ctx, s.folder, false)
-	for _, key := range keys {
-		if info, e := k.storage.Stat(ctx, key); e == nil && time.Since(info.Modified) > after {
-			err = errors.Join(err, k.storage.Delete(ctx, key))
-		}
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		log().Warn("old counts were not deleted", zap.String("storage_key", s.folder), zap.Error(err))
-	}
 }
 
 // close saves what there is and ends.

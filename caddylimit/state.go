@@ -3,12 +3,10 @@ package caddylimit
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/sketchlimit/sketchlimit"
 )
@@ -25,48 +23,31 @@ var (
 // state is what a zone has counted.
 type state struct {
 	zone     string
-	identity string                              // its settings
-	config   atomic.Pointer[prometheus.Registry] // the latest that has it, by its registry
-	sequence uint64                              // states that began later have a higher one
-	v4, v6   int                                 // prefixes
-	limiters []*limiter                          // one for each limit
-	shared   *shared                             // nil: with nobody
-	stop     func()                              // ends the watch
-	saver    *saver                              // nil: nothing is kept over a restart; if shared, because others know it
-}
-
-// settings returns what counts of the zone depend on, as text. Its key and matchers are not among it: they say which
-// requests are counted, not how.
-func (z *Zone) settings(configs []sketchlimit.Config, with *Redis) string {
-	var text strings.Builder
-	fmt.Fprintf(&text, "%q /%d /%d", z.name, z.IPv4Prefix, z.IPv6Prefix)
-	for _, c := range configs {
-		c.Clock = nil
-		fmt.Fprintf(&text, " %+v", c)
-	}
-	if with != nil {
-		fmt.Fprintf(&text, " %+v", *with)
-	}
-	return text.String()
+	settings settings
+	kept     atomic.Pointer[kept] // as the latest config says that has it
+	sequence uint64               // states that began later have a higher one
+	v4, v6   int                  // prefixes
+	limiters []*limiter           // one for each limit
+	shared   *shared              // nil: with nobody
+	stop     func()               // ends the watch
+	saver    *saver               // nil: nothing is kept over a restart; if shared, because others know it
 }
 
 // newState returns the state of a zone that begins, with what was kept of it.
-func newState(
-	ctx caddy.Context, z *Zone, identity string, configs []sketchlimit.Config, with *Redis, k kept,
-) (_ *state, err error) {
-	s := &state{zone: z.name, identity: identity, v4: z.IPv4Prefix, v6: z.IPv6Prefix, sequence: sequences.Add(1)}
-	s.config.Store(ctx.GetMetricsRegistry())
+func newState(z *Zone) (_ *state, err error) {
+	s := &state{zone: z.name, settings: z.settings, v4: z.IPv4Prefix, v6: z.IPv6Prefix, sequence: sequences.Add(1)}
+	s.kept.Store(&z.kept)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.close())
 		}
 	}()
-	if with != nil {
-		if s.shared, err = newShared(ctx, with, z.name, z.settings(configs, nil)); err != nil {
+	if z.redis != nil {
+		if s.shared, err = newShared(z); err != nil {
 			return nil, err
 		}
 	}
-	for _, c := range configs {
+	for _, c := range z.configs {
 		if s.shared != nil {
 			c.Seed = s.shared.seed
 		}
@@ -75,22 +56,16 @@ func newState(
 			return nil, fmt.Errorf("events %d, window %v: %w", c.Limit, c.Window, err)
 		}
 		s.limiters = append(s.limiters, l)
-		if s.shared != nil {
-			if l.share, err = s.shared.add(l.Limiter, c.Window); err != nil {
-				return nil, err
-			}
-		}
 	}
-	if s.shared == nil {
-		s.saver = newSaver(z.name, identity, s.limiters, k)
+	if s.shared != nil {
+		if err := s.shared.connect(s.limiters); err != nil {
+			return nil, err
+		}
+	} else {
+		s.saver = newSaver(z.name, z.settings.identity(), s.limiters, z.kept)
 	}
 	s.watch()
 	return s, nil
-}
-
-// goOn makes a state one of the next config, too.
-func (s *state) goOn(ctx caddy.Context) {
-	s.config.Store(ctx.GetMetricsRegistry())
 }
 
 // asked notes that the zone was asked for a decision.

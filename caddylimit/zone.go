@@ -51,6 +51,11 @@ type Zone struct {
 
 	name     string
 	matchers caddyhttp.MatcherSets
+	redis    *Redis
+	kept     kept
+	configs  []sketchlimit.Config
+	settings settings
+	before   *state // that the name has in the config before, until the zone has begun
 	state    *state
 	identity string // under which the state is in the pool; empty: it is not
 	first    int    // of its limiters in the group of the handler
@@ -100,8 +105,8 @@ func (z *Zone) limits() ([]Limit, error) {
 	return all, nil
 }
 
-// configs returns those of the limiters, one for each limit. Shared ones exchange their counts.
-func (z *Zone) configs(shared bool) ([]sketchlimit.Config, error) {
+// configsOf returns those of the limiters, one for each limit. Shared ones exchange their counts.
+func (z *Zone) configsOf(shared bool) ([]sketchlimit.Config, error) {
 	limits, err := z.limits()
 	if err != nil {
 		return nil, err
@@ -114,7 +119,6 @@ func (z *Zone) configs(shared bool) ([]sketchlimit.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	usual := z.Keys == 0 && z.Memory == 0
 	switch {
 	case z.IPv4Prefix < 0 || z.IPv4Prefix > 32:
 		return nil, fmt.Errorf("ipv4_prefix %d, must be 0 … 32", z.IPv4Prefix)
@@ -124,6 +128,8 @@ func (z *Zone) configs(shared bool) ([]sketchlimit.Config, error) {
 		return nil, fmt.Errorf("keys %d, must be 1 … %d", z.Keys, math.MaxInt32/syncedKeys)
 	case z.Memory < 0:
 		return nil, fmt.Errorf("memory %d, must be above 0", z.Memory)
+	case z.Burst < 0:
+		return nil, fmt.Errorf("burst %d, must be above 0", z.Burst)
 	case z.Headroom != 0 && z.Memory != 0:
 		return nil, errors.New("headroom and memory, must be one of them: headroom says how much memory keys take")
 	case z.Burst != 0 && algorithm != int(sketchlimit.TokenBucket):
@@ -133,13 +139,7 @@ func (z *Zone) configs(shared bool) ([]sketchlimit.Config, error) {
 	case shared && overload == int(sketchlimit.Spare):
 		return nil, errors.New("overload spare, must be deny to be shared through redis")
 	}
-	keys := z.Keys
-	switch {
-	case usual && strings.Contains(z.Key, "{"):
-		keys = usualKeys
-	case usual:
-		keys = 1
-	}
+	keys := z.keys()
 	if shared {
 		keys *= syncedKeys
 	}
@@ -152,11 +152,37 @@ func (z *Zone) configs(shared bool) ([]sketchlimit.Config, error) {
 			Overload: sketchlimit.Overload(overload), Clock: clock,
 		}
 		if _, _, err := c.Size(); err != nil {
-			return nil, fmt.Errorf("events %d, window %v: %w", l.MaxEvents, time.Duration(l.Window), err)
+			return nil, z.inWords(l, len(limits), err)
 		}
 		all = append(all, c)
 	}
 	return all, nil
+}
+
+// keys returns the distinct keys that the zone is made for; 0 if it is made for a memory.
+func (z *Zone) keys() int {
+	switch {
+	case z.Keys != 0 || z.Memory != 0:
+		return z.Keys
+	case strings.Contains(z.Key, "{"):
+		return usualKeys
+	}
+	return 1
+}
+
+// words are those of a Caddyfile for the names in package sketchlimit's errors.
+var words = strings.NewReplacer(
+	"sketchlimit: ", "", "MemoryBytes", "memory", "Keys", "keys", "Headroom", "headroom", "Overload", "overload",
+	"Burst", "burst", "Window", "window", "Limit", "events", "TokenBucket", "bucket",
+)
+
+// inWords returns an error about one of the zone's limits in the words of its options.
+func (z *Zone) inWords(l Limit, limits int, err error) error {
+	share := ""
+	if z.Memory != 0 && limits > 1 {
+		share = fmt.Sprintf("memory %d, shared by %d limits: ", z.Memory, limits)
+	}
+	return fmt.Errorf("%sevents %d, window %v: %s", share, l.MaxEvents, time.Duration(l.Window), words.Replace(err.Error()))
 }
 
 // choice returns the index of what an option may be; of the first, if it is not set.
@@ -170,9 +196,9 @@ func choice(option, value string, of []string) (int, error) {
 	return 0, fmt.Errorf("%s %q, must be %s", option, value, strings.Join(of, " or "))
 }
 
-// provision gets the zone ready to decide.
-func (z *Zone) provision(ctx caddy.Context, name string, shared *Redis, kept kept) error {
-	z.name = name
+// prepare reads the zone's settings, and finds the state that it has in the config before.
+func (z *Zone) prepare(ctx caddy.Context, name string, shared *Redis, kept kept) (err error) {
+	z.name, z.redis, z.kept = name, shared, kept
 	if len(z.MatcherSetsRaw) > 0 {
 		sets, err := ctx.LoadModule(z, "MatcherSetsRaw")
 		if err != nil {
@@ -182,27 +208,29 @@ func (z *Zone) provision(ctx caddy.Context, name string, shared *Redis, kept kep
 			return fmt.Errorf("match: %w", err)
 		}
 	}
-	configs, err := z.configs(shared != nil)
+	if z.configs, err = z.configsOf(shared != nil); err != nil {
+		return err
+	}
+	z.settings = z.settingsOf()
+	z.before = current()[name]
+	if z.before != nil && z.before.kept.Load().config == kept.config { // of another handler of this config
+		return z.before.sameAs(z)
+	}
+	return nil
+}
+
+// begin takes the state of a zone that is prepared, or makes one. Zones may begin at the same time.
+func (z *Zone) begin() error {
+	value, loaded, err := states.LoadOrNew(z.settings.identity(), func() (caddy.Destructor, error) { return newState(z) })
 	if err != nil {
 		return err
 	}
-	identity := z.settings(configs, shared)
-	before := current()[name]
-	if before != nil && before.identity != identity && before.config.Load() == ctx.GetMetricsRegistry() {
-		return errors.New("twice with different settings, must be the same ones, or another name")
+	z.identity, z.state = z.settings.identity(), value.(*state)
+	z.state.kept.Store(&z.kept)
+	if !loaded {
+		z.state.succeed(z.before)
 	}
-	value, loaded, err := states.LoadOrNew(identity, func() (caddy.Destructor, error) {
-		return newState(ctx, z, identity, configs, shared, kept)
-	})
-	if err != nil {
-		return err
-	}
-	z.identity, z.state = identity, value.(*state)
-	if loaded {
-		z.state.goOn(ctx)
-	} else {
-		z.state.succeed(before)
-	}
+	z.before = nil
 	return nil
 }
 
