@@ -39,10 +39,22 @@ func categoryOf(m *dns.Msg) category {
 		return nxdomain
 	case m.Rcode != dns.RcodeSuccess:
 		return failure
-	case len(m.Ns) > 0 && m.Ns[0].Header().Rrtype == dns.TypeNS:
+	}
+	if of := authority(m); of != nil && of.Rrtype == dns.TypeNS {
 		return referral
 	}
 	return nodata
+}
+
+// authority returns the header of the record that says whose answer it is, nil if there is none. Signatures and proofs
+// may stand before it.
+func authority(m *dns.Msg) *dns.RR_Header {
+	for _, record := range m.Ns {
+		if h := record.Header(); h.Rrtype == dns.TypeSOA || h.Rrtype == dns.TypeNS {
+			return h
+		}
+	}
+	return nil
 }
 
 // prefixes are the bits of an address that tell clients apart.
@@ -106,10 +118,10 @@ func nameOf(ctx context.Context, c category, m *dns.Msg) string {
 	case failure, request:
 		return ""
 	case nxdomain, referral:
-		if len(m.Ns) == 0 {
-			return ""
+		if of := authority(m); of != nil {
+			return of.Name
 		}
-		return m.Ns[0].Header().Name
+		return ""
 	}
 	if wildcard := metadata.ValueFunc(ctx, "zone/wildcard"); wildcard != nil {
 		if parent, ok := strings.CutPrefix(wildcard(), "*."); ok {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/netip"
+	"slices"
 	"testing"
 
 	"github.com/coredns/coredns/plugin/metadata"
@@ -23,6 +24,8 @@ var (
 	a   = []dns.RR{test.A("www.example.org. 5 IN A 192.0.2.1")}
 	ns  = []dns.RR{test.NS("sub.Example.org. 5 IN NS ns.sub.example.org.")}
 	soa = []dns.RR{test.SOA("example.org. 5 IN SOA ns.example.org. mail.example.org. 1 2 3 4 5")}
+	// What a signed zone may put before them.
+	proof = []dns.RR{test.NSEC("www.example.org. 5 IN NSEC x.example.org. A"), test.RRSIG("x.example.org. 5 IN RRSIG NSEC 8 3 5 20300101000000 20200101000000 1 example.org. AA==")}
 )
 
 func TestResponseType(t *testing.T) {
@@ -36,6 +39,9 @@ func TestResponseType(t *testing.T) {
 		{message(dns.RcodeSuccess, nil, nil), nodata},
 		{message(dns.RcodeSuccess, nil, soa), nodata},
 		{message(dns.RcodeSuccess, nil, ns), referral},
+		{message(dns.RcodeSuccess, nil, slices.Concat(proof, ns, proof)), referral},
+		{message(dns.RcodeSuccess, nil, slices.Concat(proof, soa, ns)), nodata},
+		{message(dns.RcodeSuccess, nil, proof), nodata},
 		{message(dns.RcodeNameError, nil, soa), nxdomain},
 		{message(dns.RcodeNameError, nil, nil), nxdomain},
 		{message(dns.RcodeServerFailure, nil, nil), failure},
@@ -77,8 +83,10 @@ func TestNames(t *testing.T) {
 	require.Equal(t, "www.Example.org.", nameOf(ctx, response, message(dns.RcodeSuccess, a, nil)))
 	require.Equal(t, "www.Example.org.", nameOf(ctx, nodata, message(dns.RcodeSuccess, nil, soa)))
 	require.Equal(t, "example.org.", nameOf(ctx, nxdomain, message(dns.RcodeNameError, nil, soa)))
+	require.Equal(t, "example.org.", nameOf(ctx, nxdomain, message(dns.RcodeNameError, nil, slices.Concat(proof, soa))))
 	require.Equal(t, "", nameOf(ctx, nxdomain, message(dns.RcodeNameError, nil, nil)))
-	require.Equal(t, "sub.Example.org.", nameOf(ctx, referral, message(dns.RcodeSuccess, nil, ns)))
+	require.Equal(t, "", nameOf(ctx, nxdomain, message(dns.RcodeNameError, nil, proof)))
+	require.Equal(t, "sub.Example.org.", nameOf(ctx, referral, message(dns.RcodeSuccess, nil, slices.Concat(proof, ns))))
 	require.Equal(t, "", nameOf(ctx, failure, nil))
 	require.Equal(t, "", nameOf(ctx, response, new(dns.Msg)))
 

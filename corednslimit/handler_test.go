@@ -267,7 +267,7 @@ func TestKeysAllocateNothing(t *testing.T) {
 func TestMetrics(t *testing.T) {
 	one, two, of := newBench(t, "responses-per-second 5"), newBench(t, "responses-per-second 5\nmemory 64KiB"), block{keys: "dns://.:53"}
 	registry := prometheus.NewPedanticRegistry()
-	s := &handlers{of: make(map[block]*Handler)}
+	s := &handlers{of: make(map[block]*served)}
 	registry.MustRegister(s)
 	count := func() int {
 		n, err := testutil.GatherAndCount(registry)
@@ -275,14 +275,15 @@ func TestMetrics(t *testing.T) {
 		return n
 	}
 	require.Zero(t, count())
-	s.add(of, one.Handler)
-	s.add(of, two.Handler)
-	s.remove(of, one.Handler)
+	first, second := &served{handler: one.Handler, of: 1}, &served{handler: two.Handler, of: 1}
+	s.add(of, first)
+	s.add(of, second)
+	s.remove(of, first)
 	require.Equal(t, 3, count())
-	s.add(block{of.keys, "internal"}, one.Handler)
+	s.add(block{of.keys, "internal"}, first)
 	require.Equal(t, 6, count())
-	s.remove(of, two.Handler)
-	s.remove(block{of.keys, "internal"}, one.Handler)
+	s.remove(of, second)
+	s.remove(block{of.keys, "internal"}, first)
 	require.Zero(t, count())
 
 	// Thousands that owe much in little memory are more than it is for.
@@ -294,6 +295,26 @@ func TestMetrics(t *testing.T) {
 	}
 	require.Greater(t, two.FalseDenialRate(), plannedRate)
 	require.LessOrEqual(t, two.MemoryBytes(), 64<<10)
+}
+
+// What takes a second to read is read every ten seconds at most.
+func TestScrapes(t *testing.T) {
+	var s seldom
+	now, reads := time.Unix(0, 0), 0
+	get := func() {
+		s.get(func() float64 {
+			reads++
+			now = now.Add(time.Second)
+			return 0
+		}, func() time.Time { return now })
+	}
+	get()
+	now = now.Add(8 * time.Second)
+	get()
+	require.Equal(t, 1, reads)
+	now = now.Add(time.Second)
+	get()
+	require.Equal(t, 2, reads)
 }
 
 // What the plugin adds to an answer: of one client, which is refused soon, and of a million.

@@ -3,6 +3,7 @@ package corednslimit
 import (
 	"maps"
 	"sync"
+	"time"
 
 	"github.com/coredns/coredns/plugin"
 	"github.com/prometheus/client_golang/prometheus"
@@ -33,31 +34,66 @@ func desc(metric, help string) *prometheus.Desc {
 }
 
 // live are the handlers of the servers that run.
-var live = handlers{of: make(map[block]*Handler)}
+var live = handlers{of: make(map[block]*served)}
 
 func init() { prometheus.MustRegister(&live) }
 
 type handlers struct {
 	mu sync.Mutex
-	of map[block]*Handler
+	of map[block]*served
 }
 
 // block is a server block: its keys, and its view if it has one.
 type block struct{ keys, view string }
 
+// served is the handler of a block.
+type served struct {
+	handler *Handler
+	of      any // all blocks that started with it
+	rate    seldom
+}
+
 // add makes a handler that of its server block. In a reload the new server starts before the old one ends.
-func (s *handlers) add(of block, h *Handler) {
+func (s *handlers) add(of block, h *served) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.of[of] = h
 }
 
-func (s *handlers) remove(of block, h *Handler) {
+// restore makes a handler that of its server block again, in place of all that started after it and failed.
+func (s *handlers) restore(of block, h *served) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.of, func(_ block, other *served) bool { return other.of != h.of })
+	s.of[of] = h
+}
+
+func (s *handlers) remove(of block, h *served) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.of[of] == h {
 		delete(s.of, of)
 	}
+}
+
+// seldom is a number that takes long to read.
+type seldom struct {
+	mu    sync.Mutex
+	value float64
+	until time.Time // when it is to be read again
+}
+
+// get reads the number, or returns what it was a little while ago: whoever asks how often, reading takes at most a tenth
+// of the time.
+func (s *seldom) get(read func() float64, now func() time.Time) float64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if start := now(); !start.Before(s.until) {
+		s.value = read()
+		end := now()
+		s.until = end.Add(9 * end.Sub(start))
+	}
+	return s.value
 }
 
 // Describe implements [prometheus.Collector].
@@ -73,12 +109,13 @@ func (s *handlers) Collect(ch chan<- prometheus.Metric) {
 	now := maps.Clone(s.of)
 	s.mu.Unlock() // it takes milliseconds for each MiB, for which a reload must not wait
 	for of, h := range now {
-		rate, outside := h.FalseDenialRate(), 0.0
+		rate, outside := h.rate.get(h.handler.FalseDenialRate, time.Now), 0.0
 		if rate > plannedRate {
 			outside = 1
 		}
+		memory := float64(h.handler.MemoryBytes())
 		ch <- prometheus.MustNewConstMetric(falseDenialRate, prometheus.GaugeValue, rate, of.keys, of.view)
 		ch <- prometheus.MustNewConstMetric(outsidePlan, prometheus.GaugeValue, outside, of.keys, of.view)
-		ch <- prometheus.MustNewConstMetric(memoryBytes, prometheus.GaugeValue, float64(h.MemoryBytes()), of.keys, of.view)
+		ch <- prometheus.MustNewConstMetric(memoryBytes, prometheus.GaugeValue, memory, of.keys, of.view)
 	}
 }

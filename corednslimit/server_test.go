@@ -121,7 +121,7 @@ func TestCoreDNS(t *testing.T) {
 	require.Len(t, live.of, 1)
 	for of, h := range live.of {
 		require.Equal(t, "dns://example.org.:0", of.keys)
-		require.InDelta(t, 2<<20, h.MemoryBytes(), 1<<17)
+		require.InDelta(t, 2<<20, h.handler.MemoryBytes(), 1<<17)
 	}
 	live.mu.Unlock()
 	families, err := testutil.GatherAndCount(prometheus.DefaultGatherer, "coredns_sketch_rrl_false_denial_rate",
@@ -131,6 +131,25 @@ func TestCoreDNS(t *testing.T) {
 	whole, _ = counts(t, reloaded, 10, "www.example.org.")
 	require.Equal(t, 10, whole)
 	stop(t, reloaded)
+	live.mu.Lock()
+	defer live.mu.Unlock()
+	require.Empty(t, live.of)
+}
+
+// Blocks of a Corefile that could not be served are not told of: the former ones go on.
+func TestFailedReload(t *testing.T) {
+	server := serve(t, fmt.Sprintf(corefile, ""))
+	const elsewhere = "example.net:0 {\nbind 192.0.2.1\nsketch_rrl\n}\n" // an address that no machine has
+	_, err := server.Restart(input(fmt.Sprintf(corefile, "memory 2MiB") + "\n" + elsewhere))
+	require.Error(t, err)
+	live.mu.Lock()
+	require.Len(t, live.of, 1)
+	for of, h := range live.of {
+		require.Equal(t, "dns://example.org.:0", of.keys)
+		require.InDelta(t, defaultMemory, h.handler.MemoryBytes(), defaultMemory/10)
+	}
+	live.mu.Unlock()
+	stop(t, server)
 	live.mu.Lock()
 	defer live.mu.Unlock()
 	require.Empty(t, live.of)

@@ -36,17 +36,18 @@ func setup(c *caddy.Controller) error {
 		return h
 	})
 	var of block
+	server := &served{handler: h, of: c.Context()}
 	c.OnStartup(func() error {
 		of = block{keys: strings.Join(c.ServerBlockKeys, " "), view: config.ViewName} // which a later plugin has set
-		live.add(of, h)
+		live.add(of, server)
 		return nil
 	})
-	c.OnRestartFailed(func() error { // this server goes on, though the one that failed may have taken its place
-		live.add(of, h)
+	c.OnRestartFailed(func() error { // this server goes on, though those that failed may have taken its place
+		live.restore(of, server)
 		return nil
 	})
 	c.OnShutdown(func() error {
-		live.remove(of, h)
+		live.remove(of, server)
 		return h.Close()
 	})
 	return nil
