@@ -33,8 +33,8 @@ import (
 //
 // Of fiber's Config, Next, KeyGenerator and LimitReached mean what they mean to fiber, and so do the header fields.
 // Expiration must be the window of the Limiter or the Budget. Max must be its limit, or a lower one that its
-// LowestLimit admits. Fiber takes 5 for a Max that is not set, and a minute for an Expiration. Storage must be nil: to
-// share a limit among machines, use a Synced of package redislimit as the Limiter.
+// LowestLimit admits. Fiber takes 5 for a Max that is not set, and a minute for an Expiration below a second. Storage
+// must be nil: to share a limit among machines, use a Synced of package redislimit as the Limiter.
 type Handler struct {
 	// Limiter counts requests when they come, such as a [sketchlimit.Limiter]. A [sketchlimit.Group] has no one Max,
 	// and is refused.
@@ -108,6 +108,8 @@ func (h Handler) check(cfg *limiter.Config) error {
 		return errors.New("Config.Storage must be nil: the Handler keeps what it counts")
 	case skips && h.Budget == nil:
 		return errors.New("Config.SkipFailedRequests and SkipSuccessfulRequests go with a Budget only")
+	case window < time.Second:
+		return fmt.Errorf("window %v, must be 1s or more: fiber takes a minute for a shorter Expiration", window)
 	case cfg.Expiration != window:
 		return fmt.Errorf("Config.Expiration %v, must be the Handler's window, %v", cfg.Expiration, window)
 	case d.Limit != cfg.Max:

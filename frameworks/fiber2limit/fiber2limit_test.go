@@ -197,6 +197,8 @@ func TestTier(t *testing.T) {
 func TestWhatDoesNotFit(t *testing.T) {
 	c := &clock{time.Unix(0, 0)}
 	l, cfg := c.limiter(t, 20), limiter.Config{Max: 20, Expiration: 30 * time.Second}
+	short, err := sketchlimit.New(sketchlimit.Config{Limit: 20, Window: time.Second / 2, Keys: 1000})
+	require.NoError(t, err)
 	group, err := sketchlimit.NewGroup(l)
 	require.NoError(t, err)
 	with := func(change func(*limiter.Config)) limiter.Config {
@@ -216,6 +218,8 @@ func TestWhatDoesNotFit(t *testing.T) {
 			"budget of 1 limits, must have 1, and Limiter must be nil"},
 		{fiber2limit.Handler{Budget: c.budget(t, 20, 30)}, cfg,
 			"budget of 2 limits, must have 1, and Limiter must be nil"},
+		{fiber2limit.Handler{Limiter: short}, with(func(c *limiter.Config) { c.Expiration = time.Second / 2 }),
+			"window 500ms, must be 1s or more: fiber takes a minute for a shorter Expiration"},
 		{fiber2limit.Handler{Limiter: l}, limiter.Config{},
 			"Config.Expiration 1m0s, must be the Handler's window, 30s"},
 		{fiber2limit.Handler{Limiter: l}, with(func(c *limiter.Config) { c.Max = 0 }),

@@ -35,7 +35,8 @@ import (
 // header fields. Max, or what MaxFunc returns, is the limit that a request is held against: that of the Limiter or the
 // Budget, or a lower one that its LowestLimit admits; or 0, and the request passes uncounted. Expiration, and what
 // ExpirationFunc returns, must be its window. A request for which one of them is anything else gets an error that says
-// so. Fiber takes 5 for a Max that is not set, and a minute for an Expiration. Storage must be nil: to share a limit
+// so. Fiber takes 5 for a Max that is not set, and a minute for an Expiration below a second: a shorter window needs
+// ExpirationFunc. Storage must be nil: to share a limit
 // among machines, use a Synced of package redislimit as the Limiter.
 type Handler struct {
 	// Limiter counts requests when they come, such as a [sketchlimit.Limiter]. A [sketchlimit.Group] has no one Max,
@@ -64,7 +65,7 @@ func (h Handler) New(cfg *limiter.Config) fiber.Handler {
 			return c.Next()
 		}
 		if e := cfg.ExpirationFunc(c); e != window {
-			return fmt.Errorf("fiber3limit: Config.Expiration %v, must be the Handler's window, %v", e, window)
+			return fmt.Errorf("fiber3limit: Config.Expiration %v, must be the Handler's window, %v%s", e, window, short(window))
 		}
 		r := sketchlimit.Request{Key: cfg.KeyGenerator(c), Limit: limit}
 		hold, d := h.take(r)
@@ -94,6 +95,14 @@ func (h Handler) New(cfg *limiter.Config) fiber.Handler {
 		}
 		return err
 	}
+}
+
+// short says what to do about a window that fiber's Config cannot hold.
+func short(window time.Duration) string {
+	if window >= time.Second {
+		return ""
+	}
+	return ": fiber takes a minute for an Expiration below 1s, so set ExpirationFunc"
 }
 
 func (h Handler) take(r sketchlimit.Request) (budget.Hold, sketchlimit.Decision) {

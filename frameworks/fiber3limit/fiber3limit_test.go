@@ -271,3 +271,23 @@ func TestWhatDoesNotFit(t *testing.T) {
 		require.Equal(t, "500[][][][]", get(t, app, "/", ""))
 	}
 }
+
+// Fiber has a minute in place of an Expiration below a second. ExpirationFunc goes around that.
+func TestShortWindows(t *testing.T) {
+	const window = 500 * time.Millisecond
+	l, err := sketchlimit.New(sketchlimit.Config{Limit: 20, Window: window, Keys: 1000})
+	require.NoError(t, err)
+	cfg := limiter.Config{Max: 20, Expiration: window, LimiterMiddleware: fiber3limit.Handler{Limiter: l}}
+	app := fiber.New(fiber.Config{ErrorHandler: func(_ fiber.Ctx, err error) error {
+		require.EqualError(t, err, "fiber3limit: Config.Expiration 1m0s, must be the Handler's window, 500ms: "+
+			"fiber takes a minute for an Expiration below 1s, so set ExpirationFunc")
+		return err
+	}})
+	app.Get("/", limiter.New(cfg), func(c fiber.Ctx) error { return nil })
+	require.Contains(t, get(t, app, "/", ""), "500")
+
+	cfg.ExpirationFunc = func(fiber.Ctx) time.Duration { return window }
+	app = fiber.New()
+	app.Get("/", limiter.New(cfg), func(c fiber.Ctx) error { return nil })
+	require.Contains(t, get(t, app, "/", ""), "200")
+}
