@@ -10,7 +10,7 @@ RACE := $(if $(shell command -v $$(go env CC) 2>/dev/null),-race)
 
 .PHONY: test $(MODULES:%=test/%) unraced lint $(MODULES:%=lint/%) strangers vuln fuzz mutate soak adversary attack bench bench-peers bench-overload \
 	bench-sketches bench-tune bench-floor bench-ordinary bench-traces bench-causes bench-live bench-http bench-snapshots report \
-	bench-redis bench-synced bench-envoy bench-coredns bench-budget soak-envoy answers-envoy strict-sizes sizes sizing
+	bench-redis bench-synced bench-envoy bench-caddy bench-coredns bench-budget soak-envoy answers-envoy strict-sizes sizes sizing
 
 test: ## every test of every module, two modules at once: some wait for servers and clocks
 	@$(if $(RACE),,echo "no C compiler: testing without the race detector")
@@ -101,6 +101,9 @@ bench-synced: ## nodes that share a limit: units, clocks apart, times, bytes, Re
 
 bench-envoy: ## the rate limit service beside envoyproxy/ratelimit with Redis, under load; writes notes/envoy.md
 	go run -C bench/envoy . -write ../../notes/envoy.md
+
+bench-caddy: ## Caddy with the handler beside Caddy without, under load; needs wrk; five minutes
+	go run -C caddylimit ./bench -turns 15 -duration 4s
 
 bench-coredns: ## the plugin of CoreDNS beside a table, in a flood from a million forged networks: nine minutes
 	go run -C corednslimit ./flood
