@@ -60,7 +60,7 @@ func run(only *regexp.Regexp) error {
 	}
 	fmt.Println("| what is broken | where | noticed by |\n|---|---|---|")
 	var failed []error
-	for _, m := range slices.Concat(mutants, ofRules) {
+	for _, m := range slices.Concat(mutants, ofRules, ofServers) {
 		if !only.MatchString(m.name) {
 			continue
 		}
