@@ -144,13 +144,19 @@ func TestSameZoneTwice(t *testing.T) {
 	s.want(429, 1, "GET", "/a")
 }
 
-// Configs that come while requests do: no request fails, and each is counted once.
+// Configs that come while requests do: no request fails, and each is counted once. So it is if each config has other
+// settings, and so another limiter.
 func TestReloadUnderLoad(t *testing.T) {
+	t.Run("same", func(t *testing.T) { reloadUnderLoad(t, 0) })
+	t.Run("others", func(t *testing.T) { reloadUnderLoad(t, 1) })
+}
+
+func reloadUnderLoad(t *testing.T, more int) {
 	const events, callers = 2000, 8
 	setTime(t, minute)
 	s := newServer(t)
 	config := func(turn int) string {
-		return fmt.Sprintf("vars turn %d\n%s", turn, limit(fmt.Sprintf("key static\nwindow 1h\nevents %d", events)))
+		return fmt.Sprintf("vars turn %d\n%s", turn, limit(fmt.Sprintf("key static\nwindow 1h\nevents %d\nkeys %d", events, 1+turn*more)))
 	}
 	s.load(config(0))
 	var admitted, refused, others, closed atomic.Int64
