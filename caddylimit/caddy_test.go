@@ -126,8 +126,8 @@ func (s *server) try(directives string) error {
 	return err
 }
 
-// load loads a config, and waits until the server of the former one accepts nothing: it ends some time after Load. By then
-// several connections in turn are the new one's.
+// load loads a config, and waits until the server of the former one accepts nothing: it ends some time after Load. By
+// then several connections in turn are the new one's.
 func (s *server) load(directives string) {
 	s.t.Helper()
 	s.turn++

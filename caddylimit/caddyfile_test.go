@@ -142,20 +142,21 @@ func TestDocs(t *testing.T) {
 
 // A 0 in JSON is refused where it would stand for the default, and so is a seed that is not exact.
 func TestJSONNumbers(t *testing.T) {
+	const leftOut = ", must be above 0, or left out"
 	for text, want := range map[string]string{
-		`{"rate_limits": {"a": {"max_events": 0, "limits": [{"max_events": 1, "window": "1m"}]}}}`: "max_events 0, must be above 0, or left out",
-		`{"rate_limits": {"a": {"window": "0s"}}}`:                                                 "window 0s, must be above 0, or left out",
-		`{"rate_limits": {"a": {"keys": 0}}}`:                                                      "keys 0, must be above 0, or left out",
-		`{"rate_limits": {"a": {"memory": 0}}}`:                                                    "memory 0, must be above 0, or left out",
-		`{"rate_limits": {"a": {"headroom": 0}}}`:                                                  "headroom 0, must be above 0, or left out",
-		`{"rate_limits": {"a": {"burst": 0}}}`:                                                     "burst 0, must be above 0, or left out",
-		`{"rate_limits": {"a": {"nobody": 1}}}`:                                                    `unknown field "nobody"`,
-		`{"snapshot_interval": 0}`:                                                                 "snapshot_interval 0, must be above 0, or left out",
-		`{"redis": {"address": "a", "interval": 0}}`:                                               "interval 0, must be above 0, or left out",
-		`{"redis": {"address": "a", "seed": 0}}`:                                                   "seed 0: must be a whole number of 1",
-		`{"redis": {"address": "a", "seed": 9007199254740992}}`:                                    `seed 9007199254740992, must be the text "9007199254740992"`,
-		`{"redis": {"address": "a", "seed": 1.5}}`:                                                 "seed 1.5: must be a whole number",
-		`{"redis": {"address": "a", "seed": "18446744073709551616"}}`:                              "must be a whole number of 1 … 2^64-1",
+		`{"rate_limits": {"a": {"max_events": 0, "limits": [{"max_events": 1}]}}}`: "max_events 0" + leftOut,
+		`{"rate_limits": {"a": {"window": "0s"}}}`:                                 "window 0s" + leftOut,
+		`{"rate_limits": {"a": {"keys": 0}}}`:                                      "keys 0" + leftOut,
+		`{"rate_limits": {"a": {"memory": 0}}}`:                                    "memory 0" + leftOut,
+		`{"rate_limits": {"a": {"headroom": 0}}}`:                                  "headroom 0" + leftOut,
+		`{"rate_limits": {"a": {"burst": 0}}}`:                                     "burst 0" + leftOut,
+		`{"rate_limits": {"a": {"nobody": 1}}}`:                                    `unknown field "nobody"`,
+		`{"snapshot_interval": 0}`:                                                 "snapshot_interval 0" + leftOut,
+		`{"redis": {"address": "a", "interval": 0}}`:                               "interval 0" + leftOut,
+		`{"redis": {"address": "a", "seed": 0}}`:                                   "seed 0: must be a whole number of 1",
+		`{"redis": {"address": "a", "seed": 9007199254740992}}`:                    `seed 9007199254740992, must be the text "9007199254740992"`,
+		`{"redis": {"address": "a", "seed": 1.5}}`:                                 "seed 1.5: must be a whole number",
+		`{"redis": {"address": "a", "seed": "18446744073709551616"}}`:              "must be a whole number of 1 … 2^64-1",
 	} {
 		require.ErrorContains(t, caddy.StrictUnmarshalJSON([]byte(text), new(Handler)), want)
 	}
