@@ -112,7 +112,7 @@ func TestSnapshotsOfZonesThatAreGone(t *testing.T) {
 	}
 	const day = 24 * time.Hour
 	own := s.kept()[0]
-	another, abandoned := other("another", 29*day), other("abandoned", 31*day)
+	abandoned := other("abandoned", 31*day)
 	present := old(own, 13*day)
 	s.load(limit("key a\nwindow 7d\nevents 10\nkeys 10")) // whose counts may matter for two windows
 	require.Eventually(t, func() bool {
@@ -122,7 +122,7 @@ func TestSnapshotsOfZonesThatAreGone(t *testing.T) {
 	require.NoError(t, caddy.Stop())
 	require.FileExists(t, present)
 
-	another = other("another", 29*day)
+	another := other("another", 29*day)
 	old(own, 2*day)
 	s.load("sketch_rate_limit {\nzone another {\nkey a\nwindow 1h\nevents 10\n}\n}")
 	require.Eventually(t, func() bool {
