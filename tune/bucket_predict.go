@@ -13,6 +13,7 @@ import (
 // i quarters of a unit.
 type wait struct {
 	fills, unit float64 // ns
+	grain       int64   // units that are lost together: a large bucket's are too many to go through one by one
 	step        float64 // ns
 	steps       []float64
 	last        []float64
@@ -21,11 +22,13 @@ type wait struct {
 const (
 	mostSteps = 512
 	lastUnits = 16
+	grains    = 1024 // of a bucket at most
 )
 
 func newWait(fills int64, unit float64) wait {
 	n := int(min(2*float64(fills)/unit, mostSteps))
-	return wait{float64(fills), unit, float64(fills) / float64(n), make([]float64, n+1), make([]float64, 4*lastUnits+1)}
+	grain := max(1, int64(float64(fills)/unit/grains))
+	return wait{float64(fills), unit, grain, float64(fills) / float64(n), make([]float64, n+1), make([]float64, 4*lastUnits+1)}
 }
 
 // add adds a part of the mean: what a shard's cells are at a position.
@@ -98,23 +101,22 @@ func (g *lag) meet(ahead, idle float64) {
 // lose takes n units that leave so much room, and returns how many of them are denied. Those
 // bring the lag down. Of the first ones, so many, it returns as well how many are denied: the last are so first.
 func (g *lag) lose(room float64, n, first int64) (units, denied float64) {
-	for u := range n {
-		one := g.of(room + float64(u)*g.unit)
-		units += one
-		if u >= n-first {
-			denied += one
-		}
+	for u := int64(0); u < n; u += g.grain {
+		one, end := g.of(room+float64(u)*g.unit), min(u+g.grain, n)
+		units += one * float64(end-u)
+		denied += one * float64(max(0, end-max(u, n-first)))
 	}
+	grain := float64(g.grain) * g.unit
 	g.change(func(ns float64) float64 {
 		switch {
-		case ns <= room-g.unit:
+		case ns <= room-grain:
 			return g.of(ns)
 		case ns >= room:
 			return 0
 		}
 		chance := 0.0
-		for m := 0.0; ns+m*g.unit < g.fills; m++ {
-			chance += g.of(ns+m*g.unit) - g.of(room+m*g.unit)
+		for m := 0.0; ns+m*grain < g.fills; m++ {
+			chance += g.of(ns+m*grain) - g.of(room+m*grain)
 		}
 		return max(0, chance)
 	})

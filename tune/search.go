@@ -74,6 +74,9 @@ func newSearch(t Traffic, g Goal) (*search, error) {
 	if g.Limit > 1 { // at 1 there is nothing but doorkeepers, as large as the goal asks for
 		s.need.Keys = t.Keys
 	}
+	if err := s.bounded(); err != nil {
+		return nil, err
+	}
 	s.rates, _ = t.rates(g.Limit, 1000, rand.New(rand.NewPCG(tuneSeed, 0)))
 	if !t.Even || !t.Steady {
 		calm := *s
@@ -83,13 +86,14 @@ func newSearch(t Traffic, g Goal) (*search, error) {
 	return s, nil
 }
 
-// events returns what a simulation takes for one key and window on average.
+// events returns what a simulation takes for one key and window on average. A key that hardly ever comes takes time and
+// memory as well, about as much as a request does.
 func (s *search) events(d detail) (mean float64) {
 	most := d.most(&s.goal) * max(s.goal.SubWindows, 1)
 	for _, rate := range s.rates {
 		mean += math.Min(rate, float64(most))
 	}
-	return mean / float64(len(s.rates)) / (1 - s.traffic.OneHit)
+	return max(1, mean/float64(len(s.rates))) / (1 - s.traffic.OneHit)
 }
 
 // run returns the plan, without forecast.
@@ -145,7 +149,7 @@ func (s *search) unreachable() error {
 // least returns the least memory that reaches the goal, to 3 %, and how it is spent. What an improvement is worth
 // small simulations tell with some luck: the usual shape is tried as well.
 func (s *search) least() (memory int, best sizing.Shape, err error) {
-	smallest := s.need.Smallest()
+	smallest := s.smallest()
 	memory = max(smallest, int(float64(s.traffic.Keys)*float64(s.need.Rule.Generations())/2))
 	best = s.need.Shape(memory)
 	// Twice as much or half as much, until the goal lies in between; then what
@@ -184,7 +188,7 @@ func (s *search) least() (memory int, best sizing.Shape, err error) {
 func (s *search) down(enough int, how sizing.Shape) int {
 	least := float64(enough)
 	for step := least / 2; step > float64(enough)/40; step /= 2 {
-		if next := max(int(least-step), s.need.Smallest()); s.reached(next, how) {
+		if next := max(int(least-step), s.smallest()); s.reached(next, how) {
 			least = float64(next)
 		}
 	}

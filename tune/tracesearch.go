@@ -81,7 +81,7 @@ func (s *search) likeness(d engine.Dimensions) *replays {
 // leastOfTrace returns the least memory for a shape at which replays reach the goal, to a fifth, beginning the search at
 // a guess.
 func (s *search) leastOfTrace(r *replays, guess int, how sizing.Shape) (int, error) {
-	smallest := s.need.Smallest()
+	smallest := s.smallest()
 	memory := max(guess, smallest)
 	if s.holds(r, memory, how) {
 		for memory > smallest {

@@ -204,7 +204,11 @@ func predicting(t Traffic, g Goal, p sketchlimit.Plan) (*search, engine.Dimensio
 		return nil, engine.Dimensions{}, err
 	}
 	s.counting = true
-	return s, dimensions(p), nil
+	d := dimensions(p)
+	if bytes, _ := d.Bytes(&s.need.Rule); bytes+sizing.Overhead < s.smallest() {
+		return nil, d, fmt.Errorf("tune: Plan of %d bytes, %w", bytes+sizing.Overhead, s.crowded())
+	}
+	return s, d, nil
 }
 
 // dimensions returns those of a plan.

@@ -67,13 +67,14 @@ func (p *plans) sized(ctx context.Context, factor float64) (*planned, error) {
 	g := p.goal
 	g.FalseDenialRate, g.WithheldShare = 0, 0
 	g.MemoryBytes = int(factor * float64(p.Forecast.MemoryBytes))
-	c := p.config()
-	c.MemoryBytes = g.MemoryBytes
-	if _, _, err := c.Size(); err != nil {
+	sized, err := p.tuned(ctx, g)
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err != nil: // with the plan as large as the traffic needs there was none
 		return nil, nil
 	}
-	sized, err := p.tuned(ctx, g)
-	return &sized, err
+	return &sized, nil
 }
 
 // beside are the plans by their size.
