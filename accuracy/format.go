@@ -14,7 +14,7 @@ type Format string
 // (mod_log_config) and of many others; their key is the client host.
 const (
 	Auto     Format = "auto"     // whichever reads the first usable line: TSV, Combined or Common
-	TSV      Format = "tsv"      // unix_seconds[.fraction] TAB key [TAB cost]
+	TSV      Format = "tsv"      // unix_time[.fraction] TAB key [TAB cost], in seconds; or by its size in ms, µs or ns
 	Common   Format = "common"   // host ident user [02/Jan/2006:15:04:05 -0700] "request" status bytes
 	Combined Format = "combined" // the same, then "referrer" "user agent"
 )
@@ -66,8 +66,8 @@ func parseTSV(line []byte) (l parsedLine, reason string) {
 	if !ok {
 		return l, "no tab"
 	}
-	if l.time, ok = parseSeconds(at); !ok {
-		return l, "time is not unix_seconds[.fraction] up to the year 2262"
+	if l.time, ok = parseUnixTime(at); !ok {
+		return l, "time is not unix_time[.fraction] up to the year 2262"
 	}
 	key, cost, hasCost := bytes.Cut(rest, tab)
 	if len(key) == 0 {
@@ -84,21 +84,32 @@ func parseTSV(line []byte) (l parsedLine, reason string) {
 	return l, ""
 }
 
-// parseSeconds reads decimal seconds into nanoseconds, without the rounding that
-// 64-bit floats would bring. Digits past the ninth of the fraction are dropped.
-func parseSeconds(b []byte) (ns int64, ok bool) {
+// timeUnits are the units of a Unix time, each with the least number of digits that only it can have: seconds up to the
+// year 2262 have ten, milliseconds since 1973 have twelve or thirteen.
+var timeUnits = []struct {
+	digits int
+	unit   time.Duration
+}{{18, time.Nanosecond}, {15, time.Microsecond}, {12, time.Millisecond}, {0, time.Second}}
+
+// parseUnixTime reads a decimal time into nanoseconds, without the rounding that
+// 64-bit floats would bring. Digits below a nanosecond are dropped.
+func parseUnixTime(b []byte) (ns int64, ok bool) {
 	whole, fraction, hasFraction := bytes.Cut(b, []byte("."))
-	s, ok := parseDigits(whole)
-	if !ok || s >= math.MaxInt64/int64(time.Second) {
+	unit := int64(0)
+	for _, u := range timeUnits {
+		if len(bytes.TrimLeft(whole, "0")) >= u.digits {
+			unit = int64(u.unit)
+			break
+		}
+	}
+	v, ok := parseDigits(whole)
+	if !ok || v >= math.MaxInt64/unit {
 		return 0, false
 	}
-	if !hasFraction {
-		return s * int64(time.Second), true
-	}
-	if len(fraction) == 0 {
+	if hasFraction && len(fraction) == 0 {
 		return 0, false
 	}
-	unit := int64(time.Second)
+	ns = v * unit
 	for _, c := range fraction {
 		if c < '0' || c > '9' {
 			return 0, false
@@ -106,12 +117,12 @@ func parseSeconds(b []byte) (ns int64, ok bool) {
 		unit /= 10
 		ns += unit * int64(c-'0')
 	}
-	return s*int64(time.Second) + ns, true
+	return ns, true
 }
 
-// parseDigits reads 1 … 18 decimal digits and nothing else.
+// parseDigits reads 1 … 19 decimal digits up to math.MaxInt64 and nothing else.
 func parseDigits(b []byte) (v int64, ok bool) {
-	if len(b) == 0 || len(b) > 18 {
+	if len(b) == 0 || len(b) > 19 {
 		return 0, false
 	}
 	for _, c := range b {
@@ -120,7 +131,7 @@ func parseDigits(b []byte) (v int64, ok bool) {
 		}
 		v = 10*v + int64(c-'0')
 	}
-	return v, true
+	return v, v >= 0 // 19 digits may be too many: they wrap around to a negative number
 }
 
 // parseCommon leaves alone what follows the bytes sent: servers append to it.

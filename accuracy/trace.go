@@ -13,6 +13,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/sketchlimit/sketchlimit/internal/recorded"
@@ -115,8 +116,22 @@ func (t *Trace) nothing(asked Format) error {
 	err := fmt.Errorf("accuracy: trace %s: %w among %d (format tried: %s)", t.Info.Name, ErrNoUsableLine, t.Info.Lines, tried)
 	if t.Info.FirstBad != nil {
 		err = fmt.Errorf("%w; %v", err, t.Info.FirstBad)
+		if other := otherFormat(t.Info.FirstBad.Text); other != "" {
+			err = fmt.Errorf("%w; %s", err, other)
+		}
 	}
 	return err
+}
+
+// otherFormat says what to do with a quoted line of a usual format that is none of ours, "" if it knows none.
+func otherFormat(quoted string) string {
+	switch {
+	case strings.HasPrefix(quoted, `"{`):
+		return "it looks like JSON: write its times and keys as tsv, as jq -r '[.time, .key] | @tsv' does"
+	case strings.Count(quoted, ",") > 0 && !strings.Contains(quoted, `\t`):
+		return `it looks like CSV: write its times and keys as tsv, as awk -F, '{print $1 "\t" $2}' does`
+	}
+	return ""
 }
 
 // plain takes off the gzip and the byte order mark, if there are any.

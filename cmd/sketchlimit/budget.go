@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,12 +50,17 @@ func (o *options) checkBudget() error {
 }
 
 func (o *options) reportBudget(ctx context.Context, in io.Reader, out, errOut io.Writer) error {
-	r, src, err := o.openCosts(ctx, in)
+	r, src, err := o.openCosts(ctx, in, errOut)
 	if err != nil {
 		return err
 	}
-	bar := newProgress(errOut, 3*src.Len(), stageBudget)
 	c := o.config()
+	if c.Keys > 0 {
+		if _, memory, err := c.Size(); err != nil || boundReplay(memory, "") != nil {
+			return cmp.Or(inFlags(err), boundReplay(memory, "--keys "+integer(c.Keys)))
+		}
+	}
+	bar := newProgress(errOut, 3*src.Len(), stageBudget)
 	r.Budget, err = accuracy.ReplayBudget(ctx, src, c, bar.stage(stageBudget))
 	bar.finish()
 	if err != nil {
@@ -76,12 +82,12 @@ func (o *options) reportBudget(ctx context.Context, in io.Reader, out, errOut io
 }
 
 // openCosts reads the trace, if there is one, and prepares the requests.
-func (o *options) openCosts(ctx context.Context, in io.Reader) (*budgetReport, accuracy.Spendings, error) {
+func (o *options) openCosts(ctx context.Context, in io.Reader, errOut io.Writer) (*budgetReport, accuracy.Spendings, error) {
 	r := &budgetReport{Source: &stream{Kind: "workload"}}
 	base := accuracy.Costs{Seed: o.seed}
 	if o.recorded() {
 		var err error
-		if r.Source, err = o.openTrace(ctx, in); err != nil {
+		if r.Source, err = o.openTrace(ctx, in, errOut); err != nil {
 			return nil, nil, err
 		}
 		base.Trace = r.Source.Source.(*accuracy.Trace)
@@ -101,6 +107,9 @@ func (o *options) openCosts(ctx context.Context, in io.Reader) (*budgetReport, a
 	costs, err := accuracy.ParseCosts(spec, base)
 	if err != nil {
 		return nil, nil, errors.New("--workload " + strings.TrimPrefix(err.Error(), "accuracy: workload "))
+	}
+	if err := boundCosts(costs); err != nil {
+		return nil, nil, err
 	}
 	src, err := costs.Source()
 	if err != nil {

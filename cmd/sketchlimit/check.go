@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -27,19 +29,26 @@ func newCheck() *cobra.Command {
 			}
 			return nil
 		},
+		ValidArgsFunction: cobra.FixedCompletions([]string{"yaml"}, cobra.ShellCompDirectiveFilterFileExt),
 		RunE: func(c *cobra.Command, args []string) error {
 			all, err := rules.Check(args...)
 			if err != nil {
 				return failure{err}
 			}
-			return writeRules(c.OutOrStdout(), all)
+			sizes := sizesOf(all)
+			bar := working(c.ErrOrStderr(), "predicting", len(sizes))
+			predicted, err := interruptible(c.Context(), func() (forecasts, error) { return predict(sizes, bar), nil })
+			bar.finish()
+			if err != nil {
+				return err
+			}
+			return writeRules(c.OutOrStdout(), all, predicted)
 		},
 	}
 }
 
-func writeRules(out io.Writer, all []*rules.Rule) error {
+func writeRules(out io.Writer, all []*rules.Rule, forecasts forecasts) error {
 	total := 0
-	forecasts := forecasts{}
 	table := grid{Head: []string{"rule", "limit", "algorithm", "keys", "memory", "false denials", "cliff"}, Text: 3, Mark: -1}
 	for _, r := range all {
 		total += r.MemoryBytes()
@@ -74,7 +83,8 @@ func ruleRow(r *rules.Rule, forecasts forecasts) []string {
 		if r.Keys > 0 {
 			row[3] = integer(r.Keys)
 		}
-		row[5], row[6] = forecasts.of(r)
+		forecast := forecasts[sizeOf(r)]
+		row[5], row[6] = forecast[0], forecast[1]
 	}
 	for _, m := range []struct {
 		name string
@@ -89,22 +99,54 @@ func ruleRow(r *rules.Rule, forecasts forecasts) []string {
 
 // size is what a rule's forecast follows from.
 type size struct {
+	keyed                     bool
 	limit, burst, keys, bytes int
+	units                     float64
 	algorithm                 sketchlimit.Algorithm
 }
 
-// forecasts remembers what was predicted, since many rules are of one size.
-type forecasts map[size][2]string
-
-// of returns the false-denial rate that is predicted of a rule, and its cliff.
-func (f forecasts) of(r *rules.Rule) (rate, cliff string) {
-	at := size{r.Limit, r.Burst, r.Keys, r.MemoryBytes(), r.Algorithm}
-	if _, known := f[at]; !known {
-		f[at] = predicted(r)
-	}
-	return f[at][0], f[at][1]
+func sizeOf(r *rules.Rule) size {
+	return size{r.Keyed, r.Limit, r.Burst, r.Keys, r.MemoryBytes(), r.UnitsPerKey, r.Algorithm}
 }
 
+// forecasts are the false-denial rate that is predicted of a rule, and its cliff. Many rules are of one size.
+type forecasts map[size][2]string
+
+// sizesOf are the sizes of rules, with one rule of each.
+func sizesOf(all []*rules.Rule) map[size]*rules.Rule {
+	sizes := map[size]*rules.Rule{}
+	for _, r := range all {
+		if !r.Unlimited && r.Limit > 0 {
+			sizes[sizeOf(r)] = r
+		}
+	}
+	return sizes
+}
+
+// predict forecasts as many sizes at the same time as there are processors.
+func predict(sizes map[size]*rules.Rule, bar *progress) forecasts {
+	found := forecasts{}
+	var (
+		mu      sync.Mutex
+		running sync.WaitGroup
+		free    = make(chan struct{}, runtime.GOMAXPROCS(0))
+	)
+	for s, r := range sizes {
+		free <- struct{}{}
+		running.Go(func() {
+			forecast := predicted(r)
+			mu.Lock()
+			found[s] = forecast
+			bar.set("predicting", len(found))
+			mu.Unlock()
+			<-free
+		})
+	}
+	running.Wait()
+	return found
+}
+
+// predicted are the rate and the cliff of a rule.
 func predicted(r *rules.Rule) [2]string {
 	switch {
 	case !r.Keyed:

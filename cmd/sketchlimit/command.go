@@ -55,13 +55,7 @@ func newRoot() *cobra.Command {
 		Short: "Measure a rate limiter that counts millions of keys in fixed memory",
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				var names []string
-				for _, command := range c.Commands() {
-					if command.Name() != "help" {
-						names = append(names, command.Name())
-					}
-				}
-				return fmt.Errorf("unknown command %q, must be %s", args[0], strings.Join(names, " or "))
+				return unknownCommand(c, args[0])
 			}
 			return nil
 		},
@@ -70,7 +64,6 @@ func newRoot() *cobra.Command {
 		Version:            version(),
 		SilenceErrors:      true,
 		SilenceUsage:       true,
-		CompletionOptions:  cobra.CompletionOptions{DisableDefaultCmd: true},
 	}
 	root.SetFlagErrorFunc(flagError)
 	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
@@ -78,7 +71,39 @@ func newRoot() *cobra.Command {
 	root.AddCommand(newReport())
 	root.AddCommand(newCheck())
 	root.AddCommand(newTune())
+	root.AddCommand(newMan())
+	root.SuggestionsMinimumDistance = 2
+	for _, c := range root.Commands() {
+		completeFlags(c)
+	}
 	return root
+}
+
+// unknownCommand names the command that may have been meant, and all there are.
+func unknownCommand(root *cobra.Command, name string) error {
+	var names []string
+	for _, c := range root.Commands() {
+		if c.Name() != "help" && c.Name() != "completion" {
+			names = append(names, c.Name())
+		}
+	}
+	all := "must be " + strings.Join(names, " or ")
+	if near := root.SuggestionsFor(name); len(near) > 0 {
+		return fmt.Errorf("unknown command %q, did you mean %s? It %s", name, near[0], all)
+	}
+	return fmt.Errorf("unknown command %q, %s", name, all)
+}
+
+// unknownFlag names the flag that may have been meant.
+func unknownFlag(c *cobra.Command, name string) error {
+	flags := &cobra.Command{SuggestionsMinimumDistance: 2} // commands are what cobra has suggestions for
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		flags.AddCommand(&cobra.Command{Use: f.Name, Run: func(*cobra.Command, []string) {}})
+	})
+	if near := flags.SuggestionsFor(name); len(near) > 0 {
+		return fmt.Errorf("--%s: no such flag, did you mean --%s? See --help", name, near[0])
+	}
+	return fmt.Errorf("--%s: no such flag, see --help", name)
 }
 
 // sayWritten names the file that --html has written. The path is absolute: go run -C
@@ -103,7 +128,7 @@ func wrapped(template string) string {
 }
 
 // flagError names the flag, the value and what is allowed.
-func flagError(_ *cobra.Command, err error) error {
+func flagError(c *cobra.Command, err error) error {
 	var (
 		invalid *pflag.InvalidValueError
 		missing *pflag.ValueRequiredError
@@ -119,7 +144,7 @@ func flagError(_ *cobra.Command, err error) error {
 	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() != "":
 		return fmt.Errorf("-%s: no such flag, see --help", unknown.GetSpecifiedName())
 	case errors.As(err, &unknown):
-		return fmt.Errorf("--%s: no such flag, see --help", unknown.GetSpecifiedName())
+		return unknownFlag(c, unknown.GetSpecifiedName())
 	}
 	return err
 }

@@ -43,10 +43,8 @@ type options struct {
 }
 
 const (
-	minMemory = 4 << 10 // the arrangements of the ablation need as much
-	maxMemory = 1 << 30 // the sweep goes to four times as much
-	maxKeys   = 1e8     // the oracles keep them all
 	maxWindow = 640_000 * time.Hour
+	maxSized  = 1e8 // keys that a limiter is sized for
 )
 
 // register declares the flags. Every text ends with an example.
@@ -75,15 +73,15 @@ func (o *options) register(f *pflag.FlagSet) {
 		"\ne.g. --window 10m")
 	f.Var(parsed(&o.algorithm, "sliding", parseAlgorithm), "algorithm", "`NAME` of the rule: sliding (default) or fixed window, or token bucket"+
 		"\ne.g. --algorithm bucket")
-	f.Var(parsed(&o.subWindows, "1", count(1, 1e6)), "sub-windows", "cut a sliding window into so `MANY` parts, for a sharper edge (default 1)"+
+	f.Var(parsed(&o.subWindows, "1", count(1, maxParts)), "sub-windows", "cut a sliding window into so `MANY` parts, for a sharper edge (default 1)"+
 		"\ne.g. --sub-windows 6")
 	f.Var(parsed(&o.burst, "", count(1, math.MaxInt32)), "burst", "`UNITS` in a full token bucket (default: as many as --limit)"+
 		"\ne.g. --burst 20")
 
-	f.Var(parsed(&o.memory, "", parseMemory), "memory", "`SIZE` of the limiter, everything included (default: what --keys need; "+
+	f.Var(parsed(&o.memory, "", parseMemory(maxReplayed)), "memory", "`SIZE` of the limiter, everything included (default: what --keys need; "+
 		"64KiB for the trace carried along)"+
 		"\ne.g. --memory 2MiB")
-	f.Var(parsed(&o.keys, "", count(1, maxKeys)), "keys", "size the limiter for so `MANY` distinct keys in a window (default: as many "+
+	f.Var(parsed(&o.keys, "", count(1, maxSized)), "keys", "size the limiter for so `MANY` distinct keys in a window (default: as many "+
 		"as the fullest window of the stream has)"+
 		"\ne.g. --keys 1e6")
 	f.Var(parsed(&o.rate, "", parseRate), "false-denial-rate", "size the limiter so that no more than this `SHARE` of the requests of "+
@@ -132,7 +130,7 @@ func (o *options) tryLimiter() error {
 	c := o.config()
 	c.Keys, c.FalseDenialRate = 0, 0
 	if c.MemoryBytes == 0 {
-		c.MemoryBytes = maxMemory / 64
+		c.MemoryBytes = maxReplayed
 	}
 	_, err := sketchlimit.New(c)
 	return inFlags(err)
@@ -237,12 +235,14 @@ func parseWindow(text string) (time.Duration, error) {
 	return d, nil
 }
 
-func parseMemory(text string) (int, error) {
-	n, err := humanize.ParseBytes(text)
-	if err != nil || n < minMemory || n > maxMemory {
-		return 0, fmt.Errorf("must be a size of %s … %s such as 256KiB", bytesText(minMemory), bytesText(maxMemory))
+func parseMemory(most int) func(string) (int, error) {
+	return func(text string) (int, error) {
+		n, err := humanize.ParseBytes(text)
+		if err != nil || n < minMemory || n > uint64(most) {
+			return 0, fmt.Errorf("must be a size of %s … %s such as 256KiB", bytesText(minMemory), bytesText(most))
+		}
+		return int(n), nil
 	}
-	return int(n), nil
 }
 
 func parseRate(text string) (float64, error) {

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
@@ -37,75 +39,104 @@ func (s stage) work(requests int) int {
 // sampleAbove is that of accuracy.Options. Tests lower it.
 var sampleAbove = 0
 
-// progress is a bar on a terminal, and nothing elsewhere.
+// sayEvery is how often a line tells of progress where there is no terminal. Tests change it.
+var sayEvery = 5 * time.Second
+
+// progress tells how far the work is: a bar on a terminal, and elsewhere a line now and then.
 type progress struct {
-	bar   *progressbar.ProgressBar // nil: none
-	begin time.Time
-	done  int // of the stages behind
-	next  int
+	bar     *progressbar.ProgressBar // nil: lines
+	begin   time.Time
+	behind  int // of the stages that are over
+	next    int
+	total   int // -1: nobody knows
+	stop    chan struct{}
+	stopped sync.WaitGroup
+
+	mu   sync.Mutex
+	name string
+	done int
 }
 
-func newProgress(errOut io.Writer, requests int, stages ...stage) *progress {
-	p := &progress{begin: time.Now()}
-	if !onTerminal(errOut) {
+// working begins work that is so much in all, -1 if nobody knows.
+func working(errOut io.Writer, name string, total int) *progress {
+	p := &progress{begin: time.Now(), name: name, total: total, stop: make(chan struct{})}
+	if onTerminal(errOut) {
+		p.bar = progressbar.NewOptions(total,
+			progressbar.OptionSetWriter(errOut),
+			progressbar.OptionSetDescription(name),
+			progressbar.OptionSetWidth(30),
+			progressbar.OptionShowCount(),
+			progressbar.OptionThrottle(100*time.Millisecond),
+			progressbar.OptionSetPredictTime(total > 0),
+			progressbar.OptionClearOnFinish(),
+		)
 		return p
 	}
+	p.stopped.Go(func() { p.say(errOut) })
+	return p
+}
+
+// newProgress begins stages over a stream of requests.
+func newProgress(errOut io.Writer, requests int, stages ...stage) *progress {
 	total := 0
 	for _, s := range stages {
 		total += s.work(requests)
 	}
-	p.bar = progressbar.NewOptions(total,
-		progressbar.OptionSetWriter(errOut),
-		progressbar.OptionSetWidth(30),
-		progressbar.OptionThrottle(100*time.Millisecond),
-		progressbar.OptionSetPredictTime(true),
-		progressbar.OptionClearOnFinish(),
-	)
-	return p
+	return working(errOut, stages[0].name, total)
+}
+
+// say writes lines until the work is over.
+func (p *progress) say(errOut io.Writer) {
+	tick := time.NewTicker(sayEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-p.stop:
+			return
+		case <-tick.C:
+			p.mu.Lock()
+			text := time.Since(p.begin).Round(time.Second).String()
+			if p.total > 0 {
+				text += fmt.Sprintf(", %d %%", min(100, 100*p.done/p.total))
+			}
+			fmt.Fprintf(errOut, "sketchlimit: %s, %s\n", p.name, text)
+			p.mu.Unlock()
+		}
+	}
+}
+
+// set shows that so much is done.
+func (p *progress) set(name string, done int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.name, p.done = name, done
+	// Work that is over in a moment needs no bar that flashes up.
+	if p.bar != nil && time.Since(p.begin) >= time.Second {
+		p.bar.Describe(name)
+		_ = p.bar.Set(done)
+	}
 }
 
 // stage begins the next part of the work.
 func (p *progress) stage(s stage) accuracy.Options {
-	p.done = p.next
+	p.behind = p.next
 	return accuracy.Options{SampleAbove: sampleAbove, Progress: func(done, total int) {
 		work := s.work(total)
-		p.next = p.done + work
-		// Work that is over in a moment needs no bar that flashes up.
-		if p.bar == nil || time.Since(p.begin) < time.Second {
-			return
-		}
-		p.bar.Describe(s.name)
-		_ = p.bar.Set(p.done + int(float64(work)*float64(done)/float64(total)))
+		p.next = p.behind + work
+		p.set(s.name, p.behind+int(float64(work)*float64(done)/float64(total)))
 	}}
 }
 
-// showReplays counts the requests of replays on a terminal: how many they will be, nobody knows before. What it returns
-// ends that.
-func (t *tuning) showReplays(errOut io.Writer) (finish func()) {
-	if t.traffic.Trace == nil || !onTerminal(errOut) {
-		return func() {}
-	}
-	bar := progressbar.NewOptions(-1,
-		progressbar.OptionSetWriter(errOut),
-		progressbar.OptionSetDescription("replaying for a plan"),
-		progressbar.OptionShowCount(),
-		progressbar.OptionThrottle(100*time.Millisecond),
-		progressbar.OptionClearOnFinish(),
-	)
-	t.traffic.Trace.Progress = func(requests int) { _ = bar.Set(requests) }
-	return func() {
-		t.traffic.Trace.Progress = nil
-		_ = bar.Clear()
+// finish ends the telling. Nothing is written after it.
+func (p *progress) finish() {
+	close(p.stop)
+	p.stopped.Wait()
+	if p.bar != nil {
+		_ = p.bar.Clear()
 	}
 }
 
 func onTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
-}
-
-func (p *progress) finish() {
-	if p.bar != nil {
-		_ = p.bar.Clear()
-	}
 }

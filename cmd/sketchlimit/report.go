@@ -71,6 +71,7 @@ func newReport() *cobra.Command {
 			}
 			return nil
 		},
+		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return o.report(c.Context(), c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr())
 		},
@@ -94,7 +95,7 @@ func (o *options) report(ctx context.Context, in io.Reader, out, errOut io.Write
 	if o.budget {
 		return o.reportBudget(ctx, in, out, errOut)
 	}
-	s, err := o.open(ctx, in)
+	s, err := o.open(ctx, in, errOut)
 	if err != nil {
 		return err
 	}
@@ -186,9 +187,12 @@ func (o *options) size(ctx context.Context, s *stream, bar *progress) (sketchlim
 			return c, config{}, failure{err}
 		}
 	}
-	l, err := sketchlimit.New(c)
+	_, memory, err := c.Size()
 	if err != nil {
 		return c, config{}, inFlags(err)
+	}
+	if err := boundReplay(memory, fmt.Sprintf("a limiter for %s", plural(c.Keys, "key", "keys"))); err != nil {
+		return c, config{}, err
 	}
 	sized := config{
 		Limit: c.Limit, Window: c.Window, Algorithm: c.Algorithm.String(), SubWindows: max(c.SubWindows, 1), Burst: c.Burst,
@@ -198,15 +202,12 @@ func (o *options) size(ctx context.Context, s *stream, bar *progress) (sketchlim
 		or(&sized.Burst, c.Limit)
 	}
 	if c.MemoryBytes == 0 {
-		sized.MemoryBytes = l.MemoryBytes()
+		sized.MemoryBytes = memory
 		or(&sized.FalseDenialRate, 1e-5)
 	}
 	c.MemoryBytes, c.FalseDenialRate = sized.MemoryBytes, 0
-	if l, err = sketchlimit.New(c); err != nil {
-		return c, config{}, inFlags(err)
-	}
-	sized.Plan = l.Plan()
-	return c, sized, nil
+	sized.Plan, _, err = c.Size()
+	return c, sized, inFlags(err)
 }
 
 // peakKeys counts the distinct keys of the fullest window.
@@ -230,7 +231,7 @@ func peakKeys(ctx context.Context, s accuracy.Source, window time.Duration, o ac
 }
 
 // sweepSizes are half steps of a power of two around the memory of c, from an eighth
-// to four times as much, as far as a limiter can be built.
+// to four times as much, as far as a limiter can be built and replayed.
 func sweepSizes(c sketchlimit.Config) []int {
 	var sizes []int
 	for i := -6; i <= 4; i++ {
@@ -238,7 +239,7 @@ func sweepSizes(c sketchlimit.Config) []int {
 	}
 	return slices.DeleteFunc(sizes, func(bytes int) bool {
 		c.MemoryBytes = bytes
-		_, err := sketchlimit.New(c)
-		return err != nil
+		_, _, err := c.Size()
+		return err != nil || bytes > maxReplayed
 	})
 }

@@ -69,18 +69,21 @@ func drawSeed() uint64 {
 	return max(binary.NativeEndian.Uint64(b[:]), 1)
 }
 
-// open reads the trace or prepares the workload.
-func (o *options) open(ctx context.Context, in io.Reader) (*stream, error) {
+// open reads the trace, and says which lines it skipped, or prepares the workload.
+func (o *options) open(ctx context.Context, in io.Reader, errOut io.Writer) (*stream, error) {
 	if o.given("workload") {
 		return o.openWorkload()
 	}
-	return o.openTrace(ctx, in)
+	return o.openTrace(ctx, in, errOut)
 }
 
 func (o *options) openWorkload() (*stream, error) {
 	w, err := accuracy.ParseWorkload(o.workload, accuracy.Workload{Seed: o.seed, Window: o.window, Limit: o.limit})
 	if err != nil {
 		return nil, errors.New("--workload " + strings.TrimPrefix(err.Error(), "accuracy: workload "))
+	}
+	if err := boundWorkload(w); err != nil {
+		return nil, err
 	}
 	src, err := w.Source()
 	if err != nil {
@@ -89,7 +92,7 @@ func (o *options) openWorkload() (*stream, error) {
 	return &stream{Source: src, Kind: "workload", Title: src.Name(), Workload: w.String()}, nil
 }
 
-func (o *options) openTrace(ctx context.Context, in io.Reader) (*stream, error) {
+func (o *options) openTrace(ctx context.Context, in io.Reader, errOut io.Writer) (*stream, error) {
 	s := &stream{Kind: "trace"}
 	trace, err := interruptible(ctx, func() (*accuracy.Trace, error) {
 		switch {
@@ -103,6 +106,9 @@ func (o *options) openTrace(ctx context.Context, in io.Reader) (*stream, error) 
 	})
 	if err != nil {
 		return nil, failure{err}
+	}
+	if i := &trace.Info; i.Malformed > 0 {
+		fmt.Fprintf(errOut, "sketchlimit: %s of %s: %s skipped, the first is %s\n", i.Name, plural(i.Lines, "line", "lines"), integer(i.Malformed), i.FirstBad)
 	}
 	if trace, err = trace.Speed(o.speed); err != nil {
 		return nil, fmt.Errorf("--speed %g: %w", o.speed, err)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -45,6 +46,7 @@ func newTune() *cobra.Command {
 			}
 			return nil
 		},
+		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return t.tune(c.Context(), c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr())
 		},
@@ -80,14 +82,14 @@ func (t *tuning) register(f *pflag.FlagSet) {
 	f.Var(parsed(&t.window, "1m", parseWindow), "window", "`SPAN` that the limit is for (default 1m)\ne.g. --window 10m")
 	f.Var(parsed(&g.Algorithm, "sliding", parseAlgorithm), "algorithm", "`NAME` of the rule: sliding (default) or fixed window, or token bucket"+
 		"\ne.g. --algorithm bucket")
-	f.Var(parsed(&g.SubWindows, "1", count(1, 60)), "sub-windows", "cut a sliding window into so `MANY` parts (default 1)\ne.g. --sub-windows 6")
+	f.Var(parsed(&g.SubWindows, "1", count(1, maxParts)), "sub-windows", "cut a sliding window into so `MANY` parts (default 1)\ne.g. --sub-windows 6")
 	f.Var(parsed(&g.Burst, "", count(1, math.MaxInt32)), "burst", "`UNITS` in a full token bucket (default: as many as --limit)\ne.g. --burst 20")
 
 	f.Var(parsed(&g.FalseDenialRate, "", number(1e-12, 0.5)), "false-denial-rate", "deny wrongly at most this `SHARE` of the requests of "+
 		"innocent keys (default 1e-5 if no other goal is given)\ne.g. --false-denial-rate 1e-6")
 	f.Var(parsed(&g.WithheldShare, "", number(1e-12, 0.5)), "withheld-share", "withhold at most this `SHARE` of what the exact algorithm admits"+
 		"\ne.g. --withheld-share 1e-4")
-	f.Var(parsed(&g.MemoryBytes, "", parseMemory), "memory", "take at most this `SIZE`, or all of it if no other goal is given"+
+	f.Var(parsed(&g.MemoryBytes, "", parseMemory(maxMemory)), "memory", "take at most this `SIZE`, or all of it if no other goal is given"+
 		"\ne.g. --memory 8MiB")
 	f.Var(parsed(&g.Headroom, "", number(1, 1000)), "headroom", "reach the goal up to so many `TIMES` the traffic (default 1; with --trace 1.5)\n"+
 		"e.g. --headroom 2")
@@ -117,6 +119,10 @@ func (t *tuning) check() error {
 	}
 	if t.replay && t.given("trace") && t.given("keys") {
 		return errors.New("--verify with --trace and --keys, replays the keys of the trace, no other number of them")
+	}
+	if least := math.Ceil(float64(t.traffic.Keys) / (1 - t.traffic.OneHit)); t.given("requests") && float64(t.traffic.Requests) < least {
+		return fmt.Errorf("--requests %s, must be at least %s: each of the keys in a window sends one", integer(t.traffic.Requests),
+			humanize.Commaf(least))
 	}
 	if t.html != "" {
 		if err := checkFolder(t.html); err != nil {
@@ -151,7 +157,7 @@ func (t *tuning) tune(ctx context.Context, in io.Reader, out, errOut io.Writer) 
 	var err error
 	switch {
 	case t.given("trace"):
-		src, err = t.readTrace(ctx, in)
+		src, err = t.readTrace(ctx, in, errOut)
 	case t.replay:
 		src, err = t.workload()
 	}
@@ -164,11 +170,6 @@ func (t *tuning) tune(ctx context.Context, in io.Reader, out, errOut io.Writer) 
 	}
 	if t.replay {
 		if err := p.verify(ctx, src, errOut); err != nil {
-			return err
-		}
-	}
-	if t.html != "" {
-		if err := p.curves(ctx); err != nil {
 			return err
 		}
 	}
@@ -209,9 +210,9 @@ func (p *plans) text() (string, error) {
 
 // readTrace takes the trace as the traffic. More or fewer keys than its fullest window has may be given: it then stands
 // for them.
-func (t *tuning) readTrace(ctx context.Context, in io.Reader) (accuracy.Source, error) {
+func (t *tuning) readTrace(ctx context.Context, in io.Reader, errOut io.Writer) (accuracy.Source, error) {
 	o := options{trace: t.trace, format: accuracy.Auto, speed: 1, given: t.given}
-	s, err := o.openTrace(ctx, in)
+	s, err := o.openTrace(ctx, in, errOut)
 	if err != nil {
 		return nil, err
 	}

@@ -56,7 +56,7 @@ func (p *plans) tiles() []tile {
 	f := &p.Forecast
 	e := f.Stated()
 	return []tile{
-		{bytesText(f.MemoryBytes), "for the limiter, " + bytesPerKey(f) + " bytes a key"},
+		{bytesText(f.MemoryBytes), "for the limiter, " + p.bytesPerKey(f) + " bytes a key"},
 		{rangedText(e.FalseDenialRate, e.FalseDenialRange, e.Replayed), "of the requests of innocent keys denied wrongly, as " + p.how()},
 		{rangedText(e.WithheldShare, e.WithheldRange, e.ReplayedUnits), "of the units that the exact algorithm admits withheld, as " + p.how()},
 		{cliffText(f), "the stated traffic is where it denies everybody"},

@@ -38,7 +38,11 @@ const (
 // plan chooses the plan for the goal, and those beside it.
 func (t *tuning) plan(ctx context.Context, errOut io.Writer) (*plans, error) {
 	p := &plans{tuning: t}
-	defer t.showReplays(errOut)()
+	bar := working(errOut, "planning", -1)
+	defer bar.finish()
+	if t.traffic.Trace != nil {
+		t.traffic.Trace.Progress = func(requests int) { bar.set("replaying for a plan", requests) }
+	}
 	var err error
 	if p.planned, err = t.tuned(ctx, t.goal); err != nil {
 		return nil, err
@@ -46,7 +50,12 @@ func (t *tuning) plan(ctx context.Context, errOut io.Writer) (*plans, error) {
 	if p.Half, err = p.sized(ctx, 0.5); err != nil {
 		return nil, err
 	}
-	p.Double, err = p.sized(ctx, 2)
+	if p.Double, err = p.sized(ctx, 2); err != nil {
+		return nil, err
+	}
+	if t.html != "" {
+		err = p.curves(ctx)
+	}
 	return p, err
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -150,7 +151,7 @@ func TestTuneWrongUsage(t *testing.T) {
 func TestTuneReadsATrace(t *testing.T) {
 	in := strings.NewReader("0\ta\n1\ta\n60\tb\n61\tc\t4\n62\tb\n120\tb\n")
 	u := tuning{window: time.Minute, trace: "-", given: func(flag string) bool { return flag == "trace" }}
-	_, err := u.readTrace(t.Context(), in)
+	_, err := u.readTrace(t.Context(), in, io.Discard)
 	require.NoError(t, err)
 	want := tune.NewTrace(time.Minute)
 	for _, r := range []struct {

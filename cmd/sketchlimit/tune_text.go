@@ -32,10 +32,20 @@ func (p *plans) summary() string { return behind(p.warning(), p.told()) }
 func (p *plans) told() string {
 	f := &p.Forecast
 	return fmt.Sprintf("A limiter of %s for %s in %s, %s each: %s bytes a key.", bytesText(f.MemoryBytes),
-		plural(int(math.Round(f.Keys)), "key", "keys"), span(p.window), plural(p.goal.Limit, "unit", "units"), bytesPerKey(f))
+		plural(int(p.keys()), "key", "keys"), span(p.window), plural(p.goal.Limit, "unit", "units"), p.bytesPerKey(f))
 }
 
-func bytesPerKey(f *tune.Forecast) string { return decimal(float64(f.MemoryBytes) / f.Keys) }
+// keys are those of a window: as stated, or of a trace that says it itself.
+func (p *plans) keys() float64 {
+	if p.traffic.Keys > 0 {
+		return float64(p.traffic.Keys)
+	}
+	return max(1, math.Round(p.Forecast.Keys))
+}
+
+func (p *plans) bytesPerKey(f *tune.Forecast) string {
+	return decimal(float64(f.MemoryBytes) / p.keys())
+}
 
 func (p *plans) sections() []section {
 	s := []section{p.compared(), p.chosen()}
@@ -56,7 +66,7 @@ func (p *plans) compared() section {
 		if one == &p.planned {
 			table.Mark = len(table.Rows)
 		}
-		denied := []string{bytesText(f.MemoryBytes), bytesPerKey(f), cliffText(f), "false-denial rate"}
+		denied := []string{bytesText(f.MemoryBytes), p.bytesPerKey(f), cliffText(f), "false-denial rate"}
 		withheld := []string{"", "", "", "withheld share"}
 		estimate := []string{"", "", "", "estimate error"}
 		for _, e := range f.At {

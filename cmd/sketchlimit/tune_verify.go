@@ -18,6 +18,9 @@ const replayedWindows = 3
 func (p *plans) verify(ctx context.Context, src accuracy.Source, errOut io.Writer) error {
 	c := p.config()
 	c.Plan, c.Seed = &p.Plan, 1
+	if err := boundReplay(p.Forecast.MemoryBytes, "--verify: a limiter of the plan"); err != nil {
+		return err
+	}
 	bar := newProgress(errOut, src.Len(), stageReplay)
 	o := bar.stage(stageReplay)
 	o.WarmUp = p.warmUp()
@@ -51,6 +54,10 @@ func (t *tuning) workload() (accuracy.Source, error) {
 	w, err := accuracy.WorkloadOf(t.traffic, t.goal.Limit, replayedWindows)
 	if err != nil {
 		return nil, fmt.Errorf("--verify: %w", inFlags(errors.New(oneLine(err))))
+	}
+	if keys := w.Keys + w.Abusers; keys > maxKeys || w.Requests > maxRequests || w.Requests < 0 {
+		return nil, fmt.Errorf("--verify: replays %d windows of all requests, must be at most %s of %s in all",
+			replayedWindows, integer(maxRequests), plural(maxKeys, "key", "keys"))
 	}
 	w.Window = t.window
 	src, err := w.Source()

@@ -1,0 +1,335 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/require"
+)
+
+// asCommand tells the test binary to be the command: a process of its own shows its peak of memory.
+const asCommand = "SKETCHLIMIT_AS_COMMAND"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asCommand) != "" {
+		main()
+	}
+	sayEvery = time.Hour // what commands tell of their progress depends on the machine
+	os.Exit(m.Run())
+}
+
+const (
+	mostResident = 1 << 30          // bytes
+	neverEnds    = 10 * time.Minute // on a busy machine as well
+)
+
+// combination is a run of the command, and what became of it.
+type combination struct {
+	args     []string
+	status   int
+	out, err string
+	took     time.Duration // of processors
+	resident int           // bytes at most
+}
+
+func (c *combination) String() string {
+	text := fmt.Sprintf("%6.1f s %5d MiB  status %d  %s", c.took.Seconds(), c.resident>>20, c.status, strings.Join(c.args, " "))
+	if c.status > 0 {
+		text += "\n" + lastLine(c.err)
+	}
+	return text
+}
+
+// TestCombinations runs every command with flags drawn at random. SKETCHLIMIT_COMBINATIONS says how many of each command,
+// see make combinations; time is reported, since it depends on the machine.
+func TestCombinations(t *testing.T) {
+	predicting(t)
+	n, full := 7, false
+	if text := os.Getenv("SKETCHLIMIT_COMBINATIONS"); text != "" {
+		var err error
+		n, err = strconv.Atoi(text)
+		require.NoError(t, err)
+		full = true
+	}
+	d := newDealer(t, full)
+	var all []*combination
+	for _, c := range newRoot().Commands() {
+		if c.Name() == "man" { // no work of its own
+			continue
+		}
+		require.Contains(t, drawn, c.Name(), "combinations of a new command")
+		for range n {
+			one := &combination{args: d.args(t, c)}
+			one.run(t)
+			all = append(all, one)
+			if full {
+				t.Log(one)
+			}
+		}
+	}
+	for _, by := range []struct {
+		title string
+		of    func(*combination) int
+	}{
+		{"the slowest, by time of all processors", func(c *combination) int { return int(c.took) }},
+		{"the largest", func(c *combination) int { return c.resident }},
+	} {
+		slices.SortFunc(all, func(a, b *combination) int { return cmp.Compare(by.of(b), by.of(a)) })
+		t.Log(by.title)
+		for _, one := range all[:min(10, len(all))] {
+			t.Log(one)
+		}
+	}
+}
+
+func (c *combination) run(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), neverEnds)
+	defer cancel()
+	var out, errOut bytes.Buffer
+	p := exec.CommandContext(ctx, os.Args[0], c.args...)
+	p.Env = append(os.Environ(), asCommand+"=1")
+	p.Stdout, p.Stderr = &out, &errOut
+	_ = p.Run()
+	require.NoError(t, ctx.Err(), "never ends: %s", c)
+	c.status, c.out, c.err = p.ProcessState.ExitCode(), out.String(), errOut.String()
+	c.took = p.ProcessState.UserTime() + p.ProcessState.SystemTime()
+	c.resident = int(p.ProcessState.SysUsage().(*syscall.Rusage).Maxrss)
+	if runtime.GOOS == "linux" {
+		c.resident <<= 10
+	}
+	if wrong := c.wrong(); wrong != "" {
+		t.Errorf("%s: %s\n%.2000s\n%.2000s", c, wrong, c.out, c.err)
+	}
+}
+
+var (
+	broken  = regexp.MustCompile(`(?i)\b(NaN|Inf|infinity)\b|[^a-z]−\d|panic|goroutine`)
+	percent = regexp.MustCompile(`([\d.]+) %`)
+	stated  = regexp.MustCompile(`for ([\d,]+) keys? in`)
+)
+
+// wrong says what is not as it must be, "" if nothing is.
+func (c *combination) wrong() string {
+	lines := strings.Count(c.err, "\n")
+	switch {
+	case c.resident > mostResident:
+		return "more than a gigabyte"
+	case c.status < 0 || c.status > 2:
+		return "exit status"
+	case c.status > 0 && (lastLine(c.err) == "" || c.out != ""):
+		return "a failure is one line on standard error"
+	case c.status > 0 && lines != 1 && strings.Count(c.err, "sketchlimit: ") != lines:
+		return "more than one line"
+	case c.status > 0:
+		return ""
+	case broken.MatchString(strings.ReplaceAll(c.out, "<−", "")):
+		return "says " + broken.FindString(c.out)
+	}
+	if s := stated.FindStringSubmatch(c.out); c.args[0] == "tune" && s != nil && c.flag("keys") != "" && !slices.Contains(c.args, "--json") {
+		if keys, _ := count(1, 1e18)(c.flag("keys")); integer(keys) != s[1] {
+			return "states other keys"
+		}
+	}
+	for _, p := range percent.FindAllStringSubmatch(c.out, -1) {
+		if v, _ := strconv.ParseFloat(p[1], 64); v > 100 && c.args[0] != "check" {
+			return "a share of " + p[0]
+		}
+	}
+	return ""
+}
+
+func lastLine(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return lines[len(lines)-1]
+}
+
+// flag is the value of a flag, the last one if there are several.
+func (c *combination) flag(name string) (value string) {
+	for i, arg := range c.args[:len(c.args)-1] {
+		if arg == "--"+name {
+			value = c.args[i+1]
+		}
+	}
+	return value
+}
+
+// values are what a flag may be given: of the kind that users give, at and beyond the edge of what is allowed, and wrong.
+type values struct{ usual, extreme, wrong []string }
+
+var (
+	limits   = values{[]string{"1", "5", "10", "60", "100", "1000", "1e6"}, []string{"2147483647", "2", "3"}, []string{"0", "-1", "1e400", "NaN", "1.5"}}
+	spans    = values{[]string{"1s", "1m", "10m", "1h"}, []string{"1ms", "24h", "640000h", "1000003us"}, []string{"0s", "-1m", "8766000h", "10", "NaN"}}
+	parts    = values{[]string{"1", "2", "6", "10"}, []string{"60", "7"}, []string{"0", "61", "1e6", "x"}}
+	sizes    = values{[]string{"16KiB", "64KiB", "1MiB", "8MiB"}, []string{"4KiB", "64MiB", "1GiB"}, []string{"1", "1TB", "-5", "lots"}}
+	shares   = values{[]string{"1e-3", "1e-5", "1e-6"}, []string{"1e-12", "0.5", "0.49"}, []string{"0", "1", "-1", "NaN", "1e-400"}}
+	rule     = values{[]string{"sliding", "fixed", "bucket"}, nil, []string{"token"}}
+	switches = values{[]string{"true"}, []string{"false"}, []string{"maybe"}}
+)
+
+// drawn are the values of every flag of every command.
+var drawn = map[string]map[string]values{
+	"tune": {
+		"keys":     {[]string{"1000", "20000", "1e6", "5e6"}, []string{"1", "2", "1e8", "2147483647"}, []string{"0", "-1", "1e400"}},
+		"requests": {[]string{"5e6", "2e7"}, []string{"1", "5", "9007199254740992", "1e12"}, []string{"0", "1e17"}},
+		"zipf":     {[]string{"0.8", "1", "1.1"}, []string{"0", "10", "3"}, []string{"-1", "11", "NaN"}},
+		"abusers":  {[]string{"0.01", "0.001"}, []string{"1", "0.5", "1e-9"}, []string{"2", "NaN"}},
+		"excess":   {[]string{"3", "10"}, []string{"1e-6", "1e6"}, []string{"0", "1e7"}},
+		"one-hit":  {[]string{"0.2", "0.9"}, []string{"0.999999", "1e-9"}, []string{"1", "-0.1"}},
+		"even":     switches, "steady": switches, "json": switches,
+		"trace": {[]string{"TRACE", "LOG"}, []string{"-"}, []string{"FOLDER", "EMPTY", "MISSING", "CSV", "MILLIS"}},
+		"limit": limits, "lowest-limit": limits, "window": spans, "algorithm": rule, "sub-windows": parts, "burst": limits,
+		"false-denial-rate": shares, "withheld-share": shares, "memory": sizes,
+		"headroom": {[]string{"1", "1.5", "2", "4"}, []string{"1000"}, []string{"0.5", "1001"}},
+		"verify":   {nil, []string{"true"}, nil}, "html": {nil, []string{"PAGE"}, []string{"FOLDER"}},
+	},
+	"report": {
+		"trace":  {[]string{"TRACE", "LOG"}, []string{"-"}, []string{"FOLDER", "EMPTY", "MISSING", "CSV", "MILLIS"}},
+		"format": {[]string{"auto", "tsv", "common", "combined"}, nil, []string{"xml"}},
+		"speed":  {[]string{"1", "4"}, []string{"1e-6", "1e9"}, []string{"0", "NaN"}},
+		"workload": {
+			[]string{"zipf:1.0,keys=20000,requests=1e5", "uniform,keys=1000,requests=50000", "attack:3,keys=5000,abusers=50,limit=10", "scan:0.9,requests=1e5",
+				"flash:5,keys=5000,requests=1e5", "lognormal:1,cap=1000,requests=2e4", "pareto:1.2,cap=1000,most=16000,requests=2e4"},
+			[]string{"zipf:10,keys=1e6,requests=1e5", "uniform,keys=1e6,requests=3e6", "scan:1,keys=1,requests=1e6", "uniform,keys=1,requests=1,windows=1e6,window=8760h",
+				"uniform,requests=1e5,cost=1e6", "attack:1e6,keys=100,abusers=1,limit=2147483647", "lognormal:10,keys=1e6,requests=1e6,most=1e9", "uniform,requests=1e5,window=1ms"},
+			[]string{"uniform,requests=1e12", "zipf,keys=1e8", "walk", "zipf:-1", "uniform,keys", "lognormal:1,requests=1e9"},
+		},
+		"budget": {[]string{"true"}, nil, []string{"maybe"}},
+		"limit":  limits, "window": spans, "algorithm": rule, "sub-windows": parts, "burst": limits,
+		"memory": sizes, "keys": {[]string{"1000", "1e5", "1e6"}, []string{"1", "1e7", "1e8"}, []string{"0", "-1", "1e400"}},
+		"false-denial-rate": {[]string{"1e-3", "1e-5"}, []string{"0.999", "1e-12", "1e-300"}, []string{"0", "1", "NaN"}},
+		"seed":              {[]string{"7", "0"}, []string{"18446744073709551615"}, []string{"-1"}}, "json": switches,
+		"html": {nil, []string{"PAGE"}, []string{"FOLDER"}},
+	},
+	"check": {},
+}
+
+// dealer draws combinations, the same ones every time.
+type dealer struct {
+	*rand.Rand
+	full  bool // large ones as well
+	files map[string]string
+}
+
+func newDealer(t *testing.T, full bool) *dealer {
+	folder := t.TempDir()
+	write := func(name, text string) string {
+		file := filepath.Join(folder, name)
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+		return file
+	}
+	r := rand.New(rand.NewPCG(1, 24))
+	var tsv, millis, csv, log strings.Builder
+	for i := range 20_000 {
+		key := int(2000 * r.Float64() * r.Float64())
+		at := time.Unix(1_700_000_000, 0).Add(time.Duration(i) * 10 * time.Millisecond).UTC()
+		fmt.Fprintf(&tsv, "%.3f\tk%d\n", float64(at.UnixMilli())/1e3, key)
+		fmt.Fprintf(&millis, "%d\tk%d\n", at.UnixMilli(), key)
+		fmt.Fprintf(&csv, "%d,k%d\n", at.Unix(), key)
+		fmt.Fprintf(&log, "10.0.%d.%d - - [%s] \"GET / HTTP/1.1\" 200 5\n", key/256, key%256, at.Format("02/Jan/2006:15:04:05 -0700"))
+	}
+	return &dealer{r, full, map[string]string{
+		"TRACE": write("trace.tsv", tsv.String()), "MILLIS": write("millis.tsv", millis.String()), "CSV": write("trace.csv", "time,key\n"+csv.String()),
+		"LOG": write("access.log", log.String()), "EMPTY": write("empty", ""), "MISSING": filepath.Join(folder, "missing"), "FOLDER": folder,
+		"PAGE": filepath.Join(folder, "page.html"),
+	}}
+}
+
+// args draws what a command is given.
+func (d *dealer) args(t *testing.T, c *cobra.Command) []string {
+	args := []string{c.Name()}
+	if c.Name() == "check" {
+		return append(args, d.rules(t))
+	}
+	known := drawn[c.Name()]
+	own := []string{"report", "workload", "budget"}
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		v, ok := known[f.Name]
+		require.True(t, ok, "values of --%s of %s", f.Name, c.Name())
+		often := 0.2
+		if f.Name == "keys" && c.Name() == "tune" {
+			often = 0.9
+		}
+		if d.Float64() >= often || slices.Contains(own[1:2], f.Name) && slices.Contains(args, "--trace") {
+			return
+		}
+		from := d.kind(v)
+		if len(from) == 0 {
+			return
+		}
+		value := from[d.IntN(len(from))]
+		if file, ok := d.files[value]; ok {
+			value = file
+		}
+		if f.Value.Type() == "bool" {
+			args = append(args, "--"+f.Name+"="+value)
+		} else {
+			args = append(args, "--"+f.Name, value)
+		}
+	})
+	return args
+}
+
+// kind draws usual values mostly, and extreme and wrong ones now and then.
+func (d *dealer) kind(v values) []string {
+	switch p := d.Float64(); {
+	case p < 0.02:
+		return v.wrong
+	case p < 0.25:
+		return v.extreme
+	}
+	return v.usual
+}
+
+// rules draws a file of one to forty rules, of which one in five has a mistake.
+func (d *dealer) rules(t *testing.T) string {
+	pick := func(v values) string {
+		from := d.kind(values{v.usual, append(v.extreme, v.usual...), v.usual})
+		return from[d.IntN(len(from))]
+	}
+	most := 4
+	if d.full {
+		most = 40
+	}
+	var b strings.Builder
+	b.WriteString("domain: drawn\ndescriptors:\n")
+	units, wrong := values{[]string{"second", "minute", "hour"}, []string{"day", "1ms", "10m"}, nil}, d.Float64() < 0.2
+	for i := range 1 + d.IntN(most) {
+		fmt.Fprintf(&b, "  - {key: k%d, rate_limit: {unit: %s, requests_per_unit: %s", i, pick(units), pick(limits))
+		for _, f := range [][]struct {
+			name string
+			v    values
+		}{
+			{{"algorithm", values{[]string{"sliding_window", "fixed_window", "token_bucket"}, nil, nil}}},
+			{{"memory", sizes}, {"keys", values{[]string{"1000", "100000", "1000000"}, []string{"1", "2000000000"}, nil}}},
+			{{"keys", values{[]string{"1000", "100000", "1000000"}, []string{"1", "30000000"}, nil}},
+				{"false_denial_rate", values{[]string{"1e-3", "1e-6"}, []string{"1e-10"}, nil}}},
+			{{"keys", values{[]string{"1000", "100000"}, []string{"1"}, nil}}, {"units_per_key", values{[]string{"2", "0.5"}, []string{"0.01"}, nil}}},
+		}[d.IntN(4)] {
+			fmt.Fprintf(&b, ", %s: %s", f.name, pick(f.v))
+		}
+		b.WriteString("}}\n")
+	}
+	if wrong {
+		b.WriteString("  - {key: wrong, rate_limit: {unit: fortnight, requests_per_unit: 1}}\n")
+	}
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(b.String()), 0o600))
+	return file
+}
