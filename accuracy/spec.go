@@ -32,11 +32,11 @@ func kindNames() string {
 // Workloads lists an example specification of every kind, for help texts.
 func Workloads() []string {
 	return []string{
-		"uniform,keys=1e6,requests=1e7",
-		"zipf:1.0,keys=1e6,requests=1e7",
+		"uniform,keys=1e6,requests=2e6",
+		"zipf:1.0,keys=1e6,requests=2e6",
 		"flash:5,keys=1e5,crowd=5e5,start=1.5,length=1",
-		"attack:3,keys=1e6,abusers=1e4,limit=100",
-		"scan:0.9,keys=1e5,requests=1e7",
+		"attack:3,keys=1e5,abusers=1e3,limit=100",
+		"scan:0.9,keys=1e5,requests=2e6",
 	}
 }
 
@@ -165,7 +165,7 @@ func (f field) set(text string) error {
 
 // ParseWorkload reads a specification as given on a command line:
 //
-//	name[:main][,field=value…]      zipf:1.0,keys=1e6,requests=1e7
+//	name[:main][,field=value…]      zipf:1.0,keys=1e6,requests=2e6
 //
 // The main parameter is the exponent of zipf, the factor of flash and attack,
 // and the share of one-hit requests of scan; uniform has none. The fields are those of

@@ -37,6 +37,12 @@ func TestParseTSVLine(t *testing.T) {
 		{"1.000000001\ta\t3", 1_000_000_001, "a", 3, ""},
 		{"1.0000000019\ta", 1_000_000_001, "a", 1, ""},
 		{"1700000000.25\tk\t2147483647", 1_700_000_000_250_000_000, "k", math.MaxInt32, ""},
+		{"1700000000123\tk", 1_700_000_000_123_000_000, "k", 1, ""}, // ms
+		{"1700000000123.25\tk", 1_700_000_000_123_250_000, "k", 1, ""},
+		{"1700000000123456\tk", 1_700_000_000_123_456_000, "k", 1, ""}, // µs
+		{"1700000000123456789\tk", 1_700_000_000_123_456_789, "k", 1, ""},
+		{"9999999999999999999\tk", 0, "", 0, "time is not unix_time[.fraction] up to the year 2262"},
+		{"17000000001\tk", 0, "", 0, "time is not unix_time[.fraction] up to the year 2262"}, // neither seconds nor ms
 		{"1", 0, "", 0, "no tab"},
 		{"\ta", 0, "", 0, "time is not unix_time[.fraction] up to the year 2262"},
 		{"-1\ta", 0, "", 0, "time is not unix_time[.fraction] up to the year 2262"},

@@ -54,13 +54,13 @@ func (o *options) register(f *pflag.FlagSet) {
 
 	f.Var(parsed(&o.trace, "", parseText), "trace", "replay the requests in `FILE`, plain or gzip, or from standard input if -"+
 		"\ne.g. --trace access.log.gz")
-	f.Var(parsed(&o.format, "auto", parseFormat), "format", "`FORMAT` of the trace: tsv (unix_seconds TAB key [TAB cost]), common or combined "+
+	f.Var(parsed(&o.format, "auto", parseFormat), "format", "`FORMAT` of the trace: tsv (unix_time TAB key [TAB cost]), common or combined "+
 		"(log formats of web servers, the key is the client), or auto, which is the default"+
 		"\ne.g. --format combined")
 	f.Var(parsed(&o.speed, "1", number(1e-6, 1e9)), "speed", "replay the trace so many `TIMES` as fast (default 1)"+
 		"\ne.g. --speed 4")
 	f.Var(parsed(&o.workload, "", parseText), "workload", "replay made-up traffic, `KIND`[:parameter][,field=value…] as above"+
-		"\ne.g. --workload zipf:1.0,keys=1e6,requests=1e7")
+		"\ne.g. --workload zipf:1.0,keys=1e6,requests=2e6")
 
 	f.BoolVar(&o.budget, "budget", false, "compare ways to limit requests whose cost shows only when they end; a trace has the blocks of prompts "+
 		"then, --workload made-up answers, alone or to a trace's prompts"+
@@ -132,7 +132,7 @@ func (o *options) tryLimiter() error {
 	if c.MemoryBytes == 0 {
 		c.MemoryBytes = maxReplayed
 	}
-	_, err := sketchlimit.New(c)
+	_, _, err := c.Size()
 	return inFlags(err)
 }
 
@@ -224,13 +224,8 @@ func parseAlgorithm(text string) (sketchlimit.Algorithm, error) {
 
 func parseWindow(text string) (time.Duration, error) {
 	d, err := time.ParseDuration(text)
-	switch {
-	case err != nil:
-		return 0, errors.New("must be a duration such as 30s or 10m")
-	case d < time.Millisecond:
-		return 0, errors.New("must be at least 1ms")
-	case d > maxWindow:
-		return 0, fmt.Errorf("must be at most %gh", maxWindow.Hours())
+	if err != nil || d < time.Millisecond || d > maxWindow {
+		return 0, fmt.Errorf("must be a duration 1ms … %gh such as 30s or 10m", maxWindow.Hours())
 	}
 	return d, nil
 }

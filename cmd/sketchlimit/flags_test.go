@@ -18,17 +18,17 @@ func TestWrongUsage(t *testing.T) {
 		"--limit 1.5":                            "--limit 1.5, must be a whole number 1 … 2,147,483,647",
 		"--limit NaN":                            "--limit NaN, must be a whole number 1 … 2,147,483,647",
 		"--limit":                                "--limit: its value is missing",
-		"--window 0s":                            "--window 0s, must be at least 1ms",
-		"--window 10":                            "--window 10, must be a duration such as 30s or 10m",
-		"--window 700000h":                       "--window 700000h, must be at most 640000h",
+		"--window 0s":                            "--window 0s, must be a duration 1ms … 640000h such as 30s or 10m",
+		"--window 10":                            "--window 10, must be a duration 1ms … 640000h such as 30s or 10m",
+		"--window 700000h":                       "--window 700000h, must be a duration 1ms … 640000h such as 30s or 10m",
 		"--algorithm token":                      "--algorithm token, must be sliding, fixed or bucket",
-		"--sub-windows 0":                        "--sub-windows 0, must be a whole number 1 … 1,000,000",
+		"--sub-windows 0":                        "--sub-windows 0, must be a whole number 1 … 60",
 		"--sub-windows 2 --algorithm fixed":      "--sub-windows 2, goes with --algorithm sliding only",
 		"--sub-windows 2 --algorithm bucket":     "--sub-windows 2, goes with --algorithm sliding only",
 		"--burst 5":                              "--burst 5, goes with --algorithm bucket only",
 		"--sub-windows 7 --window 1s":            "--sub-windows 7, must cut --window 1s into whole nanoseconds",
-		"--memory 1KB":                           "--memory 1KB, must be a size of 4 KiB … 1 GiB such as 256KiB",
-		"--memory lots":                          "--memory lots, must be a size of 4 KiB … 1 GiB such as 256KiB",
+		"--memory 1KB":                           "--memory 1KB, must be a size of 4 KiB … 64 MiB such as 256KiB",
+		"--memory lots":                          "--memory lots, must be a size of 4 KiB … 64 MiB such as 256KiB",
 		"--memory 1MiB --keys 9":                 "--memory with --keys, only one of them may be given",
 		"--memory 1MiB --false-denial-rate 1e-6": "--memory with --false-denial-rate, only one of them may be given",
 		"--keys -1":                              "--keys -1, must be a whole number 1 … 100,000,000",
@@ -44,7 +44,7 @@ func TestWrongUsage(t *testing.T) {
 		"--workload zip":                         `--workload "zip": unknown, must be one of uniform, zipf, flash, attack, scan`,
 		"--workload zipf:1,keys=0":               `--workload zipf: keys "0", must be a whole number 1 … 100000000`,
 		"--json=maybe":                           "--json=maybe, must be true or false",
-		"--jsno":                                 "--jsno: no such flag, see --help",
+		"--jsno":                                 "--jsno: no such flag, did you mean --json? See --help",
 		"-x":                                     "-x: no such flag, see --help",
 		"access.log":                             "report access.log, takes flags only; a trace is given as --trace access.log",
 	} {
@@ -55,9 +55,39 @@ func TestWrongUsage(t *testing.T) {
 			assert.Empty(t, o.out)
 		})
 	}
-	o := command(nil, "reprot")
-	assert.Equal(t, 2, o.status)
-	assert.Equal(t, "sketchlimit: unknown command \"reprot\", must be check or report or tune\n", o.err)
+}
+
+// TestWrongCommands: the same for tune, check, and what is no command.
+func TestWrongCommands(t *testing.T) {
+	const limits = "must be a whole number 1 … 2,147,483,647"
+	for args, want := range map[string]string{
+		"reprot":                              `unknown command "reprot", did you mean report? It must be check or man or report or tune`,
+		"frobnicate":                          `unknown command "frobnicate", must be check or man or report or tune`,
+		"tune":                                "--keys: is missing, must be given unless --trace is",
+		"tune 5e6":                            "tune 5e6, takes flags only; a trace is given as --trace 5e6",
+		"tune --kesy 5":                       "--kesy: no such flag, did you mean --keys? See --help",
+		"tune --frobnicate":                   "--frobnicate: no such flag, see --help",
+		"tune --keys 1e6 --limit 1e400":       "--limit 1e400, " + limits,
+		"tune --keys 1e6 --limit NaN":         "--limit NaN, " + limits,
+		"tune --keys 1e6 --limit -1":          "--limit -1, " + limits,
+		"tune --keys 1e6 --requests 5":        "--requests 5, must be at least 1,000,000: each of the keys in a window sends one",
+		"tune --keys 1000 --requests 1":       "--requests 1, must be at least 1,000: each of the keys in a window sends one",
+		"tune --keys 1e6 --memory 8KiB":       "--memory 8192, must be at least 125000 for 1000000 keys in a window",
+		"tune --keys 1e6 --memory 1":          "--memory 1, must be a size of 4 KiB … 1 GiB such as 256KiB",
+		"tune --keys 1e6 --memory 1TB":        "--memory 1TB, must be a size of 4 KiB … 1 GiB such as 256KiB",
+		"tune --keys 1e6 --window -1m":        "--window -1m, must be a duration 1ms … 640000h such as 30s or 10m",
+		"tune --keys 1e6 --window 8766000h":   "--window 8766000h, must be a duration 1ms … 640000h such as 30s or 10m",
+		"tune --keys 1e7 --verify":            "--verify: replays 3 windows of all requests, must be at most 3,000,000 of 1,000,000 keys in all",
+		"tune --trace x --keys 5 --zipf 1":    "--trace with --zipf, only one of them may be given",
+		"report --workload uniform,keys=1e8":  "--workload: keys 100,000,000, must be at most 1,000,000",
+		"report --workload scan,requests=1e9": "--workload: requests 1,000,000,000, must be at most 3,000,000",
+		"report --keys 1e8 --limit 1":         "a limiter for 100,000,000 keys: takes 805 MiB, must be at most 64 MiB to be replayed",
+		"report --budget --burst 5":           "--budget with --algorithm, --sub-windows or --burst, its windows are fixed",
+		"check":                               "check: FILE is missing, must be at least 1",
+		"man":                                 "man: 0 directories, must be 1",
+	} {
+		assert.Equal(t, output{2, "", "sketchlimit: " + want + "\n"}, command(nil, strings.Fields(args)...), args)
+	}
 }
 
 func TestFailures(t *testing.T) {
@@ -66,16 +96,24 @@ func TestFailures(t *testing.T) {
 	require.NoError(t, os.WriteFile(wrong, []byte("just\nwords\n"), 0o600))
 	empty := filepath.Join(folder, "empty.tsv")
 	require.NoError(t, os.WriteFile(empty, nil, 0o600))
+	csv, objects := filepath.Join(folder, "trace.csv"), filepath.Join(folder, "trace.json")
+	require.NoError(t, os.WriteFile(csv, []byte("time,key\n1,a\n"), 0o600))
+	require.NoError(t, os.WriteFile(objects, []byte("{\"time\":1}\n"), 0o600))
 	missing := filepath.Join(folder, "missing", "file")
 
 	for name, c := range map[string]struct {
 		args []string
 		want string
 	}{
-		"no such trace":  {[]string{"--trace", missing}, "trace: open " + missing + ": no such file or directory"},
-		"empty trace":    {[]string{"--trace", empty}, "trace " + empty + ": no usable line among 0 (format tried: tsv, common, combined)"},
-		"wrong trace":    {[]string{"--trace", wrong}, "trace " + wrong + ": no usable line among 2 (format tried: tsv, common, combined); line 1: in none of the formats: \"just\""},
-		"wrong format":   {[]string{"--trace", wrong, "--format", "tsv"}, "trace " + wrong + ": no usable line among 2 (format tried: tsv); line 1: no tab: \"just\""},
+		"no such trace":   {[]string{"--trace", missing}, "trace: open " + missing + ": no such file or directory"},
+		"empty trace":     {[]string{"--trace", empty}, "trace " + empty + ": no usable line among 0 (format tried: tsv, common, combined)"},
+		"wrong trace":     {[]string{"--trace", wrong}, "trace " + wrong + ": no usable line among 2 (format tried: tsv, common, combined); line 1: in none of the formats: \"just\""},
+		"wrong format":    {[]string{"--trace", wrong, "--format", "tsv"}, "trace " + wrong + ": no usable line among 2 (format tried: tsv); line 1: no tab: \"just\""},
+		"folder as trace": {[]string{"--trace", folder}, "trace " + folder + ", line 1: read " + folder + ": is a directory"},
+		"CSV": {[]string{"--trace", csv}, "trace " + csv + ": no usable line among 2 (format tried: tsv, common, combined); line 1: in none of the formats: " +
+			`"time,key"; it looks like CSV: write its times and keys as tsv, as awk -F, '{print $1 "\t" $2}' does`},
+		"JSON": {[]string{"--trace", objects}, "trace " + objects + ": no usable line among 1 (format tried: tsv, common, combined); line 1: in none of the formats: " +
+			`"{\"time\":1}"; it looks like JSON: write its times and keys as tsv, as jq -r '[.time, .key] | @tsv' does`},
 		"no such folder": {[]string{"--html", missing}, "--html " + missing + ": there is no folder " + filepath.Dir(missing)},
 		"page a folder":  {[]string{"--html", folder}, "--html " + folder + ": is a folder"},
 	} {

@@ -62,7 +62,7 @@ func newReport() *cobra.Command {
 			"  sketchlimit report",
 			"  sketchlimit report --trace access.log.gz --limit 60 --window 1m",
 			"  zcat access.log.*.gz | sketchlimit report --trace - --html report.html",
-			"  sketchlimit report --workload zipf:1.0,keys=1e6,requests=1e7 --memory 2MiB",
+			"  sketchlimit report --workload zipf:1.0,keys=1e6,requests=2e6 --memory 2MiB",
 			"  sketchlimit report --budget --workload lognormal:1,cap=2000 --limit 40000",
 		}, "\n"),
 		Args: func(_ *cobra.Command, args []string) error {

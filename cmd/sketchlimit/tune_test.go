@@ -1,8 +1,8 @@
 package main
 
 import (
-	"io"
 	"encoding/json"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
