@@ -10,7 +10,7 @@ RACE := $(if $(shell command -v $$(go env CC) 2>/dev/null),-race)
 
 .PHONY: test $(MODULES:%=test/%) unraced lint $(MODULES:%=lint/%) strangers vuln fuzz mutate soak adversary attack bench bench-peers bench-overload \
 	bench-sketches bench-tune bench-floor bench-ordinary bench-traces bench-causes bench-live bench-http bench-snapshots report \
-	bench-redis bench-synced bench-envoy bench-caddy bench-coredns bench-budget soak-envoy answers-envoy strict-sizes sizes sizing
+	combinations bench-redis bench-synced bench-envoy bench-caddy bench-coredns bench-budget soak-envoy answers-envoy strict-sizes sizes sizing
 
 test: ## every test of every module, two modules at once: some wait for servers and clocks
 	@$(if $(RACE),,echo "no C compiler: testing without the race detector")
@@ -58,6 +58,11 @@ attack: ## what it takes to have a chosen client denied, by what the attacker se
 
 bench: ## the library's own benchmarks
 	go test -run '^$$' -bench . ./bench ./bloom ./cms
+
+COMBINATIONS ?= 200
+
+combinations: ## so many random combinations of flags of every command: an hour; lists the slowest and the largest
+	SKETCHLIMIT_COMBINATIONS=$(COMBINATIONS) nice -n 10 go test -C cmd/sketchlimit -count=1 -v -run Combinations -timeout 6h .
 
 report: ## the accuracy report of the embedded trace, as a page
 	go run -C cmd/sketchlimit . report --html $(CURDIR)/report.html

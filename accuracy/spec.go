@@ -36,7 +36,7 @@ func Workloads() []string {
 		"zipf:1.0,keys=1e6,requests=2e6",
 		"flash:5,keys=1e5,crowd=5e5,start=1.5,length=1",
 		"attack:3,keys=1e5,abusers=1e3,limit=100",
-		"scan:0.9,keys=1e5,requests=2e6",
+		"scan:0.9,keys=1e5,requests=1e6",
 	}
 }
 

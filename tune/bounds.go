@@ -6,8 +6,8 @@ import (
 	"github.com/sketchlimit/sketchlimit/internal/engine"
 )
 
-// keysOfByte bounds the keys that share a byte of a generation. A simulation sends its smallest part of a limiter their share
-// of the traffic: with more keys to a byte there would be no end to it, and hardly a limit that so little could hold.
+// keysOfByte bounds the keys that share a byte of a generation. A simulation sends its smallest part of a limiter their
+// share of the traffic: with more keys to a byte it would never end, and hardly a limit could be held in so little.
 const keysOfByte = 16
 
 // smallest returns the least memory that is planned and predicted.

@@ -6,13 +6,11 @@ import (
 	"os"
 	"runtime/debug"
 
-	"github.com/dustin/go-humanize"
-
 	"github.com/sketchlimit/sketchlimit/accuracy"
 )
 
-// What a command may be asked for, so that none takes more than a minute of two cores or a gigabyte. A trace is replayed
-// whatever its length.
+// What a command may be asked for, so that none takes more than a minute of two cores or a gigabyte. A trace is
+// replayed whatever its length.
 const (
 	minMemory   = 4 << 10  // the arrangements of the ablation need as much
 	maxMemory   = 1 << 30  // of a plan
@@ -22,7 +20,7 @@ const (
 	maxParts    = 60        // of a window, each of which is a sketch and a count of every key
 )
 
-// limitHeap has the garbage collected in time, unless GOMEMLIMIT says when: half of what a replay takes may be garbage.
+// limitHeap has garbage collected in time, unless GOMEMLIMIT says when: half of a replay's memory may be garbage.
 func limitHeap() {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(700 << 20)
@@ -34,7 +32,7 @@ func atMost(field string, n, most int) error {
 	if n <= most {
 		return nil
 	}
-	return fmt.Errorf("--workload: %s %s, must be at most %s", field, humanize.Comma(int64(n)), humanize.Comma(int64(most)))
+	return fmt.Errorf("--workload: %s %s, must be at most %s", field, integer(n), integer(most))
 }
 
 func boundWorkload(w accuracy.Workload) error {
@@ -44,6 +42,8 @@ func boundWorkload(w accuracy.Workload) error {
 		keys, fields = keys+w.Crowd, "keys and crowd"
 	case accuracy.Attack:
 		keys, fields = keys+w.Abusers, "keys and abusers"
+	case accuracy.Scan:
+		keys, fields = keys+int(w.OneHit*float64(w.Requests)), "keys and one-hit keys"
 	}
 	return cmp.Or(atMost("requests", w.Requests, maxRequests), atMost(fields, keys, maxKeys))
 }

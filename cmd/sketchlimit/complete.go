@@ -65,8 +65,8 @@ func newMan() *cobra.Command {
 				return failure{errors.New("man: " + oneLine(err))}
 			}
 			c.Root().DisableAutoGenTag = true
-			err := doc.GenManTree(c.Root(), &doc.GenManHeader{Section: "1", Source: "sketchlimit", Manual: "sketchlimit"}, args[0])
-			if err != nil {
+			header := doc.GenManHeader{Section: "1", Source: "sketchlimit", Manual: "sketchlimit"}
+			if err := doc.GenManTree(c.Root(), &header, args[0]); err != nil {
 				return failure{err}
 			}
 			return nil

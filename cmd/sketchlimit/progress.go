@@ -33,11 +33,12 @@ var reporting = []stage{stageKeys, stageReplay, stageSweep, stageAblation, stage
 
 // work is what the stage takes in all.
 func (s stage) work(requests int) int {
-	return s.weight*requests + s.more*min(requests, 1_000_000) // above which accuracy samples
+	return s.weight*requests + s.more*min(requests, sampleAbove)
 }
 
-// sampleAbove is that of accuracy.Options. Tests lower it.
-var sampleAbove = 0
+// sampleAbove is that of accuracy.Options: eleven limiters, and their judges, keep all keys that are measured. Tests
+// lower it.
+var sampleAbove = 300_000
 
 // sayEvery is how often a line tells of progress where there is no terminal. Tests change it.
 var sayEvery = 5 * time.Second

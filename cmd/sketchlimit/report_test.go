@@ -83,8 +83,9 @@ func TestDefaultReport(t *testing.T) {
 
 // TestSampledReport: what is measured on some keys only says so, and the replay is not.
 func TestSampledReport(t *testing.T) {
+	usual := sampleAbove
 	sampleAbove = 10_000
-	t.Cleanup(func() { sampleAbove = 0 })
+	t.Cleanup(func() { sampleAbove = usual })
 	o := command(nil, "report", "--workload", "uniform,keys=8000,requests=40000,windows=2", "--limit", "3", "--memory", "8KiB")
 	require.Equal(t, 0, o.status, o.err)
 	text := strings.Join(strings.Fields(o.out), " ")

@@ -108,7 +108,8 @@ func (o *options) openTrace(ctx context.Context, in io.Reader, errOut io.Writer)
 		return nil, failure{err}
 	}
 	if i := &trace.Info; i.Malformed > 0 {
-		fmt.Fprintf(errOut, "sketchlimit: %s of %s: %s skipped, the first is %s\n", i.Name, plural(i.Lines, "line", "lines"), integer(i.Malformed), i.FirstBad)
+		fmt.Fprintf(errOut, "sketchlimit: %s of %s: %s skipped, the first is %s\n",
+			i.Name, plural(i.Lines, "line", "lines"), integer(i.Malformed), i.FirstBad)
 	}
 	if trace, err = trace.Speed(o.speed); err != nil {
 		return nil, fmt.Errorf("--speed %g: %w", o.speed, err)

@@ -120,9 +120,10 @@ func (t *tuning) check() error {
 	if t.replay && t.given("trace") && t.given("keys") {
 		return errors.New("--verify with --trace and --keys, replays the keys of the trace, no other number of them")
 	}
-	if least := math.Ceil(float64(t.traffic.Keys) / (1 - t.traffic.OneHit)); t.given("requests") && float64(t.traffic.Requests) < least {
-		return fmt.Errorf("--requests %s, must be at least %s: each of the keys in a window sends one", integer(t.traffic.Requests),
-			humanize.Commaf(least))
+	least := math.Ceil(float64(t.traffic.Keys) / (1 - t.traffic.OneHit))
+	if t.given("requests") && float64(t.traffic.Requests) < least {
+		return fmt.Errorf("--requests %s, must be at least %s: each of the keys in a window sends one",
+			integer(t.traffic.Requests), humanize.Commaf(least))
 	}
 	if t.html != "" {
 		if err := checkFolder(t.html); err != nil {

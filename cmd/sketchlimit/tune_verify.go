@@ -55,7 +55,7 @@ func (t *tuning) workload() (accuracy.Source, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--verify: %w", inFlags(errors.New(oneLine(err))))
 	}
-	if keys := w.Keys + w.Abusers; keys > maxKeys || w.Requests > maxRequests || w.Requests < 0 {
+	if keys := float64(w.Keys+w.Abusers) + w.OneHit*float64(w.Requests); keys > maxKeys || w.Requests > maxRequests || w.Requests < 0 {
 		return nil, fmt.Errorf("--verify: replays %d windows of all requests, must be at most %s of %s in all",
 			replayedWindows, integer(maxRequests), plural(maxKeys, "key", "keys"))
 	}
