@@ -1,0 +1,63 @@
+package tune
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sketchlimit/sketchlimit"
+)
+
+// TestMemoryBelowKeys: less than a byte for 16 keys of a generation is refused, in a goal and in a plan.
+func TestMemoryBelowKeys(t *testing.T) {
+	traffic := Traffic{Keys: 1_000_000}
+	_, _, err := Plan(traffic, Goal{Limit: 5, MemoryBytes: 8 << 10})
+	require.EqualError(t, err, "tune: Goal.MemoryBytes 8192, must be at least 125000 for 1000000 keys in a window")
+	_, _, err = Plan(traffic, Goal{Limit: 5, Algorithm: sketchlimit.FixedWindow, MemoryBytes: 8 << 10})
+	require.EqualError(t, err, "tune: Goal.MemoryBytes 8192, must be at least 62500 for 1000000 keys in a window")
+	_, _, err = Plan(Traffic{Keys: 1000, OneHit: 0.999999}, Goal{Limit: 5, MemoryBytes: 8 << 10})
+	require.ErrorContains(t, err, "keys in a window", "those that come once count")
+
+	plan, _, err := sketchlimit.Config{Limit: 5, Window: time.Minute, MemoryBytes: 8 << 10}.Size()
+	require.NoError(t, err)
+	_, err = Predict(traffic, Goal{Limit: 5}, plan)
+	require.ErrorContains(t, err, "must be at least 125000 for 1000000 keys in a window")
+}
+
+// TestSilentKeysAreEvents: a simulation has no more keys than events, however rarely they come.
+func TestSilentKeysAreEvents(t *testing.T) {
+	s, err := newSearch(Traffic{Keys: 1_000_000, Requests: 5}, Goal{Limit: 100, FalseDenialRate: 1e-5})
+	require.NoError(t, err)
+	assert.InDelta(t, 1, s.events(coarse), 1e-9)
+	memory := 8 << 20
+	d, err := s.need.Spend(memory, s.need.Shape(memory))
+	require.NoError(t, err)
+	assert.LessOrEqual(t, len(s.simulate(d, farthest, cliffEvents, coarse, nil, tuneSeed).keys), 2*cliffEvents)
+}
+
+// TestGrains: a large bucket's units predicted in grains lose about as much as one by one.
+func TestGrains(t *testing.T) {
+	const burst = 8 * grains
+	lost := func(grain int64) (units, denied float64) {
+		w := newWait(burst*1000, 1000)
+		require.EqualValues(t, 8, w.grain)
+		w.grain = grain
+		for i := range w.steps {
+			w.steps[i] = math.Exp(-3 * float64(i) / float64(len(w.steps)))
+		}
+		for i := range w.last {
+			w.last[i] = math.Exp(-3)
+		}
+		g := lag{&w, make([]float64, len(w.steps)), make([]float64, len(w.steps))}
+		g.meet(0, 0)
+		return g.lose(burst*1000/4, 100, 50)
+	}
+	units, denied := lost(1)
+	require.Positive(t, denied)
+	inGrains, deniedInGrains := lost(8)
+	assert.InEpsilon(t, units, inGrains, 0.01)
+	assert.InEpsilon(t, denied, deniedInGrains, 0.01)
+}
