@@ -35,7 +35,7 @@ func Workloads() []string {
 		"uniform,keys=1e6,requests=2e6",
 		"zipf:1.0,keys=1e6,requests=2e6",
 		"flash:5,keys=1e5,crowd=5e5,start=1.5,length=1",
-		"attack:3,keys=1e5,abusers=1e3,limit=100",
+		"attack:3,keys=5e4,abusers=500,limit=100",
 		"scan:0.9,keys=1e5,requests=1e6",
 	}
 }

@@ -38,6 +38,13 @@ func TestSilentKeysAreEvents(t *testing.T) {
 	assert.LessOrEqual(t, len(s.simulate(d, farthest, cliffEvents, coarse, nil, tuneSeed).keys), 2*cliffEvents)
 }
 
+// TestOneHitKeysAreEvents: those beside a few heavy keys, whose own requests are sent together, are counted as well.
+func TestOneHitKeysAreEvents(t *testing.T) {
+	s, err := newSearch(Traffic{Keys: 2, Requests: 5_000_000, OneHit: 0.9}, Goal{Limit: 100, FalseDenialRate: 1e-5})
+	require.NoError(t, err)
+	assert.InDelta(t, 2_250_000+float64(coarse), s.events(coarse), 1)
+}
+
 // TestGrains: a large bucket's units predicted in grains lose about as much as one by one.
 func TestGrains(t *testing.T) {
 	const burst = 8 * grains

@@ -87,13 +87,14 @@ func newSearch(t Traffic, g Goal) (*search, error) {
 }
 
 // events returns what a simulation takes for one key and window on average. A key that hardly ever comes takes time and
-// memory as well, about as much as a request does.
+// memory as well, about as much as a request does. Keys that come once are events all of them.
 func (s *search) events(d detail) (mean float64) {
 	most := d.most(&s.goal) * max(s.goal.SubWindows, 1)
 	for _, rate := range s.rates {
 		mean += math.Min(rate, float64(most))
 	}
-	return max(1, mean/float64(len(s.rates))) / (1 - s.traffic.OneHit)
+	once := s.traffic.OneHit * s.traffic.requests(s.goal.Limit) / float64(s.traffic.Keys)
+	return max(1, mean/float64(len(s.rates))) + once
 }
 
 // run returns the plan, without forecast.

@@ -127,7 +127,7 @@ func (c *combination) run(t *testing.T, stdin string) {
 var (
 	broken  = regexp.MustCompile(`(?i)\b(NaN|Inf|infinity)\b|[^a-z]−\d|panic|goroutine`)
 	percent = regexp.MustCompile(`([\d.]+) %`)
-	stated  = regexp.MustCompile(`for ([\d,]+) keys? in`)
+	stated  = regexp.MustCompile(`for ([\d,]+) keys? `)
 )
 
 // wrong says what is not as it must be, "" if nothing is.

@@ -50,7 +50,7 @@ var drawn = map[string]map[string]values{
 			"zipf:1.0,keys=20000,requests=1e5 uniform,keys=1000,requests=50000 attack:3,keys=5000,abusers=50,limit=10 " +
 				"scan:0.9,requests=1e5 flash:5,keys=5000,requests=1e5 lognormal:1,cap=1000,requests=2e4 " +
 				"pareto:1.2,cap=1000,most=16000,requests=2e4",
-			"zipf:10,keys=1e6,requests=1e5 uniform,keys=1e6,requests=3e6 scan:1,keys=1,requests=1e6 " +
+			"zipf:10,keys=1e6,requests=1e5 uniform,keys=1e6,requests=2e6 scan:1,keys=1,requests=1e6 " +
 				"uniform,keys=1,requests=1,windows=1e6,window=8760h uniform,requests=1e5,cost=1e6 uniform,requests=1e5,window=1ms " +
 				"attack:1e6,keys=100,abusers=1,limit=2147483647 lognormal:10,keys=1e6,requests=1e6,cap=1e9",
 			"uniform,requests=1e12 zipf,keys=1e8 walk zipf:-1 uniform,keys lognormal:1,requests=1e9",

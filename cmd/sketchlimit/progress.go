@@ -66,12 +66,10 @@ func working(errOut io.Writer, name string, total int) *progress {
 			progressbar.OptionSetWriter(errOut),
 			progressbar.OptionSetDescription(name),
 			progressbar.OptionSetWidth(30),
-			progressbar.OptionShowCount(),
 			progressbar.OptionThrottle(100*time.Millisecond),
 			progressbar.OptionSetPredictTime(total > 0),
 			progressbar.OptionClearOnFinish(),
 		)
-		return p
 	}
 	p.stopped.Go(func() { p.say(errOut) })
 	return p
@@ -86,9 +84,13 @@ func newProgress(errOut io.Writer, requests int, stages ...stage) *progress {
 	return working(errOut, stages[0].name, total)
 }
 
-// say writes lines until the work is over.
+// say tells how far it is until the work is over.
 func (p *progress) say(errOut io.Writer) {
-	tick := time.NewTicker(sayEvery)
+	every := sayEvery
+	if p.bar != nil {
+		every = 200 * time.Millisecond
+	}
+	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
 		select {
@@ -96,26 +98,30 @@ func (p *progress) say(errOut io.Writer) {
 			return
 		case <-tick.C:
 			p.mu.Lock()
-			text := time.Since(p.begin).Round(time.Second).String()
-			if p.total > 0 {
-				text += fmt.Sprintf(", %d %%", min(100, 100*p.done/p.total))
+			if p.bar == nil {
+				fmt.Fprintln(errOut, "sketchlimit: "+p.line())
+			} else if time.Since(p.begin) >= time.Second { // work that is over in a moment needs no bar that flashes up
+				p.bar.Describe(p.name)
+				_ = p.bar.Set(p.done)
 			}
-			fmt.Fprintf(errOut, "sketchlimit: %s, %s\n", p.name, text)
 			p.mu.Unlock()
 		}
 	}
 }
 
-// set shows that so much is done.
+func (p *progress) line() string {
+	text := p.name + ", " + time.Since(p.begin).Round(time.Second).String()
+	if p.total > 0 {
+		text += fmt.Sprintf(", %d %%", min(100, 100*p.done/p.total))
+	}
+	return text
+}
+
+// set says that so much is done.
 func (p *progress) set(name string, done int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.name, p.done = name, done
-	// Work that is over in a moment needs no bar that flashes up.
-	if p.bar != nil && time.Since(p.begin) >= time.Second {
-		p.bar.Describe(name)
-		_ = p.bar.Set(done)
-	}
 }
 
 // stage begins the next part of the work.

@@ -68,6 +68,18 @@ func main() {
 	require.Equal(t, p.Plan, made)
 }
 
+// TestTuneRepeatsKeys: as many as were stated, though some of them may not come in a window.
+func TestTuneRepeatsKeys(t *testing.T) {
+	predicting(t)
+	const size = `^A limiter of [\d.]+ KiB for `
+	o := command(nil, append(few, "--requests", "3000")...)
+	require.Equal(t, 0, o.status, o.err)
+	assert.Regexp(t, size+"2,000 keys in 1m, 20 units each: ", o.out)
+	o = command(nil, append(few, "--one-hit", "0.5")...)
+	require.Equal(t, 0, o.status, o.err)
+	assert.Regexp(t, size+"2,000 keys and those that come once in 1m, 20 units each: ", o.out)
+}
+
 func planOf(t *testing.T, args ...string) (p plans) {
 	o := command(nil, append(args, "--json")...)
 	require.Equal(t, 0, o.status, o.err)

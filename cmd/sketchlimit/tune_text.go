@@ -31,20 +31,28 @@ func (p *plans) summary() string { return behind(p.warning(), p.told()) }
 
 func (p *plans) told() string {
 	f := &p.Forecast
-	return fmt.Sprintf("A limiter of %s for %s in %s, %s each: %s bytes a key.", bytesText(f.MemoryBytes),
-		plural(int(p.keys()), "key", "keys"), span(p.window), plural(p.goal.Limit, "unit", "units"), p.bytesPerKey(f))
+	keys := plural(p.keys(), "key", "keys")
+	if p.traffic.OneHit > 0 {
+		keys += " and those that come once"
+	}
+	return fmt.Sprintf("A limiter of %s for %s in %s, %s each: %s bytes a key.", bytesText(f.MemoryBytes), keys,
+		span(p.window), plural(p.goal.Limit, "unit", "units"), p.bytesPerKey(f))
 }
 
 // keys are those of a window: as stated, or of a trace that says it itself.
-func (p *plans) keys() float64 {
+func (p *plans) keys() int {
 	if p.traffic.Keys > 0 {
-		return float64(p.traffic.Keys)
+		return p.traffic.Keys
 	}
-	return max(1, math.Round(p.Forecast.Keys))
+	return int(max(1, math.Round(p.Forecast.Keys)))
 }
 
 func (p *plans) bytesPerKey(f *tune.Forecast) string {
-	return decimal(float64(f.MemoryBytes) / p.keys())
+	keys := float64(p.keys())
+	if p.traffic.OneHit > 0 {
+		keys = max(1, p.Forecast.Keys)
+	}
+	return decimal(float64(f.MemoryBytes) / keys)
 }
 
 func (p *plans) sections() []section {
