@@ -9,7 +9,7 @@ var (
 	spans    = values{"1s 1m 10m 1h", "1ms 24h 640000h 1000003us", "0s -1m 8766000h 10 NaN"}
 	parts    = values{"1 2 6 10", "60 7", "0 61 1e6 x"}
 	sizes    = values{"16KiB 64KiB 1MiB 8MiB", "4KiB 64MiB 1GiB", "1 1TB -5 lots"}
-	shares   = values{"1e-3 1e-5 1e-6", "1e-12 0.5 0.49", "0 1 -1 NaN 1e-400"}
+	shareOf  = values{"1e-3 1e-5 1e-6", "1e-12 0.5 0.49", "0 1 -1 NaN 1e-400"}
 	rule     = values{"sliding fixed bucket", "", "token"}
 	switches = values{"true", "false", "maybe"}
 	traces   = values{"TRACE LOG", "- MILLIS", "FOLDER EMPTY MISSING CSV"}
@@ -34,8 +34,8 @@ var drawn = map[string]map[string]values{
 		"algorithm":         rule,
 		"sub-windows":       parts,
 		"burst":             limits,
-		"false-denial-rate": shares,
-		"withheld-share":    shares,
+		"false-denial-rate": shareOf,
+		"withheld-share":    shareOf,
 		"memory":            sizes,
 		"headroom":          {"1 1.5 2 4", "1000", "0.5 1001"},
 		"verify":            {"", "true", ""},

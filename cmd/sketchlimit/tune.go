@@ -120,10 +120,8 @@ func (t *tuning) check() error {
 	if t.replay && t.given("trace") && t.given("keys") {
 		return errors.New("--verify with --trace and --keys, replays the keys of the trace, no other number of them")
 	}
-	least := math.Ceil(float64(t.traffic.Keys) / (1 - t.traffic.OneHit))
-	if t.given("requests") && float64(t.traffic.Requests) < least {
-		return fmt.Errorf("--requests %s, must be at least %s: each of the keys in a window sends one",
-			integer(t.traffic.Requests), humanize.Commaf(least))
+	if err := t.checkRequests(); err != nil {
+		return err
 	}
 	if t.html != "" {
 		if err := checkFolder(t.html); err != nil {
@@ -140,6 +138,21 @@ func (t *tuning) check() error {
 	c.MemoryBytes = maxMemory // any will do: what is checked is the window
 	_, _, err := c.Size()
 	return inFlags(err)
+}
+
+// checkRequests refuses keys of a window that do not come in it.
+func (t *tuning) checkRequests() error {
+	r, who := t.traffic, "each of the keys in a window sends one"
+	or(&r.Excess, 3)
+	each := 1.0
+	if r.Abusers > 0 {
+		each, who = 1-r.Abusers+r.Abusers*max(1, r.Excess*float64(t.goal.Limit)), who+", abusers more"
+	}
+	least := math.Ceil(float64(r.Keys) * each / (1 - r.OneHit))
+	if !t.given("requests") || float64(r.Requests) >= least {
+		return nil
+	}
+	return fmt.Errorf("--requests %s, must be at least %s: %s", integer(r.Requests), humanize.Commaf(least), who)
 }
 
 func (t *tuning) config() sketchlimit.Config {

@@ -147,11 +147,11 @@ func TestTuneWrongUsage(t *testing.T) {
 		"--keys 9 --window 1ms --sub-windows 2":      "--sub-windows 2, must leave at least 1ms each of --window 1ms",
 		"--keys 9 --algorithm fixed --sub-windows 2": "--sub-windows 2, goes with --algorithm sliding only",
 		"--keys 9 --burst 5":                         "--burst 5, goes with --algorithm bucket only",
-		"--keys 100 --abusers 1 --requests 5":        "--requests 5, must be at least 30000 for 1 × 100 abusers at 3 times the limit of 100",
+		"--keys 100 --abusers 1 --requests 5":        "--requests 5, must be at least 30,000: each of the keys in a window sends one, abusers more",
 		"--trace x --keys 9 --verify":                "--verify with --trace and --keys, replays the keys of the trace, no other number of them",
 		"--keys 9 --zipf 1 --abusers 0.4 --verify":   "--verify: --abusers 0.4, goes with even traffic only, not with --zipf or --one-hit",
 		"--keys 9 --abusers 1 --verify":              "--verify: --abusers 1, must leave other keys",
-		"--keys 2e9 --verify":                        "--verify: workload uniform: keys 2000000000, must be a whole number 1 … 100000000",
+		"--keys 2e9 --verify":                        "--verify: replays 3 windows of all requests, must be at most 2,000,000 of 1,000,000 keys in all",
 		"x":                                          "tune x, takes flags only; a trace is given as --trace x",
 	} {
 		o := command(nil, append([]string{"tune"}, strings.Fields(args)...)...)
