@@ -4,7 +4,9 @@ go 1.26.0
 
 require (
 	github.com/dustin/go-humanize v1.1.0
+	github.com/go-json-experiment/json v1.27.2
 	github.com/jedib0t/go-pretty/v6 v6.8.3
+	github.com/klauspost/compress v1.20.1
 	github.com/schollz/progressbar/v3 v3.19.0
 	github.com/sketchlimit/sketchlimit v0.0.0-00010101000000-000000000000
 	github.com/sketchlimit/sketchlimit/rules v0.0.0-00010101000000-000000000000

@@ -1,0 +1,95 @@
+package accesslog
+
+import "bytes"
+
+// tsvFields are those of lines without a header: unix_seconds TAB key [TAB cost].
+var tsvFields = []string{"time", "key", "cost"}
+
+func splitTSV(line []byte, fields [][]byte) (reason string) {
+	at, rest, ok := bytes.Cut(line, []byte("\t"))
+	if !ok {
+		return "no tab"
+	}
+	var more bool
+	fields[0] = at
+	fields[1], fields[2], more = bytes.Cut(rest, []byte("\t"))
+	if !more {
+		fields[2] = []byte("1")
+	}
+	return ""
+}
+
+// separator is what the columns of a header are separated by; 0 if it has one column only.
+func separator(header []byte) byte {
+	most, by := 0, byte(0)
+	for _, c := range []byte(",;\t") {
+		if n := bytes.Count(header, []byte{c}); n > most {
+			most, by = n, c
+		}
+	}
+	return by
+}
+
+// splitCSV returns a splitter of lines with so many columns. A field in quotes may hold the separator, and two quotes for
+// one, but no end of line. It is unquoted in place.
+func splitCSV(separator byte, columns int) splitter {
+	return func(line []byte, fields [][]byte) (reason string) {
+		for i := range columns {
+			var ok bool
+			if len(line) > 0 && line[0] == '"' {
+				fields[i], line, ok = unquoteCSV(line)
+				if !ok {
+					return "a quote is not closed"
+				}
+			} else {
+				end := bytes.IndexByte(line, separator)
+				if end < 0 {
+					end = len(line)
+				}
+				fields[i], line = line[:end], line[end:]
+			}
+			switch last := i == columns-1; {
+			case last && len(line) > 0:
+				return "more columns than the header"
+			case !last && (len(line) == 0 || line[0] != separator):
+				return "fewer columns than the header"
+			case !last:
+				line = line[1:]
+			}
+		}
+		return ""
+	}
+}
+
+// unquoteCSV reads a field in quotes.
+func unquoteCSV(line []byte) (value, rest []byte, ok bool) {
+	n := 0
+	for i := 1; i < len(line); i++ {
+		if line[i] == '"' {
+			if i+1 == len(line) || line[i+1] != '"' {
+				return line[:n], line[i+1:], true
+			}
+			i++
+		}
+		line[n] = line[i]
+		n++
+	}
+	return nil, nil, false
+}
+
+// splitHeader returns the names in a header.
+func splitHeader(header []byte, separator byte) []string {
+	columns := bytes.Count(header, []byte{separator}) + 1
+	fields := make([][]byte, columns)
+	header = bytes.Clone(header)
+	for ; columns > 0; columns-- { // separators in quotes are none
+		if splitCSV(separator, columns)(bytes.Clone(header), fields) == "" {
+			break
+		}
+	}
+	names := make([]string, columns)
+	for i := range names {
+		names[i] = string(bytes.TrimSpace(fields[i]))
+	}
+	return names
+}

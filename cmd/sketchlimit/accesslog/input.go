@@ -1,0 +1,97 @@
+package accesslog
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync/atomic"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+)
+
+// input is an open log, decompressed.
+type input struct {
+	io.Reader
+	close func()
+}
+
+const maxZstdWindow = 64 << 20 // which compressors stay below unless told otherwise
+
+// open opens the log at path, or takes stdin if that is "-", and counts the bytes that are read of it.
+func open(path string, stdin io.Reader, count *atomic.Int64) (*input, error) {
+	if path == "-" {
+		return decompressed(counted{stdin, count}, func() {})
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		var p *os.PathError
+		if errors.As(err, &p) {
+			err = p.Err
+		}
+		return nil, err
+	}
+	if info, err := f.Stat(); err == nil && info.IsDir() {
+		_ = f.Close()
+		return nil, errors.New("is a folder, must be a file")
+	}
+	in, err := decompressed(counted{f, count}, func() { _ = f.Close() })
+	if err != nil {
+		_ = f.Close()
+	}
+	return in, err
+}
+
+// unread are formats that are not read, by their first bytes, and what reads them.
+var unread = []struct{ magic, name, tool string }{
+	{"\xfd7zXZ\x00", "xz", "xzcat"}, {"BZh", "bzip2", "bzcat"}, {"PK\x03\x04", "zip", "unzip -p"},
+}
+
+func decompressed(r io.Reader, done func()) (*input, error) {
+	in := bufio.NewReaderSize(r, 256<<10)
+	head, _ := in.Peek(6)
+	for _, u := range unread {
+		if bytes.HasPrefix(head, []byte(u.magic)) {
+			return nil, fmt.Errorf("is %s, which is not read: use %s FILE | sketchlimit whatif -", u.name, u.tool)
+		}
+	}
+	switch {
+	case bytes.HasPrefix(head, []byte("\x1f\x8b")):
+		z, err := gzip.NewReader(in)
+		if err != nil {
+			return nil, err
+		}
+		return &input{withoutMark(z), done}, nil
+	case bytes.HasPrefix(head, []byte("\x28\xb5\x2f\xfd")):
+		z, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxZstdWindow))
+		if err != nil {
+			return nil, err
+		}
+		return &input{withoutMark(z), func() { z.Close(); done() }}, nil
+	}
+	return &input{withoutMark(in), done}, nil
+}
+
+// withoutMark takes off a byte order mark.
+func withoutMark(r io.Reader) io.Reader {
+	in := bufio.NewReaderSize(r, 64<<10)
+	if mark, _ := in.Peek(3); string(mark) == "\xef\xbb\xbf" {
+		_, _ = in.Discard(3)
+	}
+	return in
+}
+
+// counted counts the bytes read.
+type counted struct {
+	io.Reader
+	n *atomic.Int64
+}
+
+func (c counted) Read(b []byte) (int, error) {
+	n, err := c.Reader.Read(b)
+	c.n.Add(int64(n))
+	return n, err
+}

@@ -1,0 +1,143 @@
+package accesslog
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// jsonLine finds fields of a JSON object. A field of an object in it is named with a dot: request.remote_ip.
+type jsonLine struct {
+	names   []string
+	decoder *jsontext.Decoder
+	options []jsontext.Options
+	in      bytes.Buffer
+	line    []byte
+	fields  [][]byte
+	path    []byte // of the value at hand
+	plain   []byte // texts without their escapes
+}
+
+func splitJSON(names []string) splitter {
+	j := &jsonLine{
+		names: names, decoder: new(jsontext.Decoder),
+		options: []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)},
+	}
+	return j.split
+}
+
+const noObject = "no JSON object"
+
+// split leaves fields that the line does not have, or that are null, at nil.
+func (j *jsonLine) split(line []byte, fields [][]byte) (reason string) {
+	clear(fields)
+	j.line, j.fields, j.plain = line, fields, j.plain[:0]
+	j.in = *bytes.NewBuffer(line)
+	j.decoder.Reset(&j.in, j.options...)
+	if j.decoder.PeekKind() != '{' || j.object(0) != nil {
+		return noObject
+	}
+	if _, err := j.decoder.ReadToken(); err != io.EOF {
+		return noObject
+	}
+	return ""
+}
+
+// object reads an object whose fields' names begin with so much of the path.
+func (j *jsonLine) object(prefix int) error {
+	if _, err := j.decoder.ReadToken(); err != nil {
+		return err
+	}
+	for {
+		switch j.decoder.PeekKind() {
+		case '}':
+			_, err := j.decoder.ReadToken()
+			return err
+		case 0:
+			_, err := j.decoder.ReadToken()
+			return err
+		}
+		name, err := j.value()
+		if err != nil {
+			return err
+		}
+		j.path = append(j.path[:prefix], name...)
+		if err := j.field(); err != nil {
+			return err
+		}
+	}
+}
+
+// field reads the value at the path.
+func (j *jsonLine) field() (err error) {
+	for i, name := range j.names {
+		if name == string(j.path) {
+			j.fields[i], err = j.value()
+			return err
+		}
+	}
+	if j.decoder.PeekKind() == '{' && j.leadsTo() {
+		j.path = append(j.path, '.')
+		return j.object(len(j.path))
+	}
+	return j.decoder.SkipValue()
+}
+
+// leadsTo tells whether a name goes on behind the path.
+func (j *jsonLine) leadsTo() bool {
+	for _, name := range j.names {
+		if len(name) > len(j.path) && name[len(j.path)] == '.' && name[:len(j.path)] == string(j.path) {
+			return true
+		}
+	}
+	return false
+}
+
+// value reads a value as text: of a string what it says, of others what is written.
+func (j *jsonLine) value() ([]byte, error) {
+	v, err := j.decoder.ReadValue()
+	if err != nil {
+		return nil, err
+	}
+	end := j.decoder.InputOffset()
+	raw := j.line[int(end)-len(v) : end] // v is valid until the next one only
+	switch {
+	case raw[0] == 'n':
+		return nil, nil
+	case raw[0] != '"':
+		return raw, nil
+	case bytes.IndexByte(raw, '\\') < 0:
+		return raw[1 : len(raw)-1], nil
+	}
+	from := len(j.plain)
+	j.plain, err = jsontext.AppendUnquote(j.plain, raw)
+	return j.plain[from:len(j.plain):len(j.plain)], nil
+}
+
+// jsonNames returns the names of all fields in some lines, in order.
+func jsonNames(lines [][]byte) []string {
+	var names []string
+	var add func(prefix string, v any)
+	add = func(prefix string, v any) {
+		object, ok := v.(map[string]any)
+		if !ok {
+			names = append(names, strings.TrimSuffix(prefix, "."))
+			return
+		}
+		for name, v := range object {
+			add(prefix+name+".", v)
+		}
+	}
+	for _, line := range lines {
+		var v map[string]any
+		if json.Unmarshal(line, &v) == nil {
+			add("", v)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}

@@ -1,0 +1,117 @@
+package accesslog
+
+import (
+	"bytes"
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+// defaultKey is the client's address, IPv6 by its network, as package httplimit counts clients.
+const defaultKey = "ip/64"
+
+const mostParts = 8 // of a key
+
+// keyPart is a field of a key.
+type keyPart struct {
+	name    string // as asked for, then as the log has it
+	address bool
+	v4, v6  int // bits of an address that are kept
+	index   int
+	missing string // the reason for leaving a line out
+}
+
+// parseKey reads FIELD or FIELD/BITS, several of them separated by commas. Up to 32 bits are those of IPv4 addresses, more
+// are those of IPv6 addresses, FIELD/BITS/BITS are both.
+func parseKey(text string) ([]keyPart, error) {
+	var parts []keyPart
+	for one := range strings.SplitSeq(text, ",") {
+		name, bits, prefix := strings.Cut(strings.TrimSpace(one), "/")
+		if name == "" {
+			return nil, fmt.Errorf("key %q, must be FIELD or FIELD/BITS, separated by commas", text)
+		}
+		p := keyPart{name: name, address: prefix || name == "ip", v4: 32, v6: 128}
+		if prefix {
+			for bits := range strings.SplitSeq(bits, "/") {
+				n, err := strconv.Atoi(bits)
+				switch {
+				case err != nil || n < 1 || n > 128:
+					return nil, fmt.Errorf("key %q, the bits of a prefix must be 1 … 128, as in ip/64 or ip/24/48", one)
+				case n <= 32 && p.v4 == 32 && p.v6 == 128:
+					p.v4 = n
+				default:
+					p.v6 = n
+				}
+			}
+		}
+		parts = append(parts, p)
+	}
+	if len(parts) > mostParts {
+		return nil, fmt.Errorf("key of %d fields, must be at most %d", len(parts), mostParts)
+	}
+	return parts, nil
+}
+
+func (p *keyPart) String() string {
+	switch {
+	case p.v4 < 32 && p.v6 < 128:
+		return fmt.Sprintf("%s, IPv4 by /%d and IPv6 by /%d", p.name, p.v4, p.v6)
+	case p.v4 < 32:
+		return fmt.Sprintf("%s, IPv4 by /%d", p.name, p.v4)
+	case p.v6 < 128:
+		return fmt.Sprintf("%s, IPv6 by /%d", p.name, p.v6)
+	}
+	return p.name
+}
+
+// text returns the key's part of a value, appending to keys where it is not part of the value; nil if it has none.
+func (p *keyPart) text(value, keys []byte) (text, after []byte) {
+	if p.address {
+		value = lastAddress(value)
+	}
+	switch {
+	case len(value) == 0 || len(value) == 1 && value[0] == '-':
+		return nil, keys
+	case !p.address || p.v4 == 32 && plainIPv4(value):
+		return value, keys
+	}
+	address, ok := parseAddress(value)
+	if !ok {
+		return value, keys // the name of a host
+	}
+	n, bits := len(keys), p.v6
+	if address.Is4() {
+		bits = p.v4
+	}
+	if bits == address.BitLen() {
+		keys = address.AppendTo(keys)
+	} else {
+		prefix, _ := address.Prefix(bits)
+		keys = prefix.AppendTo(keys)
+	}
+	return keys[n:len(keys):len(keys)], keys
+}
+
+// lastAddress is the last one of a list, as X-Forwarded-For is: the only one that a client cannot write itself.
+func lastAddress(value []byte) []byte {
+	return bytes.TrimSpace(value[bytes.LastIndexByte(value, ',')+1:])
+}
+
+func plainIPv4(value []byte) bool {
+	for _, c := range value {
+		if !digit(c) && c != '.' {
+			return false
+		}
+	}
+	return len(value) <= len("255.255.255.255")
+}
+
+// parseAddress reads an address, with a port or without.
+func parseAddress(value []byte) (netip.Addr, bool) {
+	if a, err := netip.ParseAddr(text(value)); err == nil {
+		return a.Unmap().WithZone(""), true
+	}
+	a, err := netip.ParseAddrPort(text(value))
+	return a.Addr().Unmap().WithZone(""), err == nil
+}

@@ -1,0 +1,57 @@
+package accesslog
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// usual are what fields are called in logs of JSON and CSV, by a name that stands for all of them. The formats of servers
+// have fields of these names, too.
+var usual = map[string][]string{
+	"time": {
+		"time", "timestamp", "@timestamp", "ts", "time_iso8601", "time_local", "msec", "start_time", "starttime", "startutc",
+		"startlocal", "datetime", "date", "unix_seconds", "unix_time", "edgestarttimestamp",
+	},
+	"ip": {
+		"ip", "client_ip", "clientip", "remote_addr", "remote_ip", "remoteip", "clienthost", "client_addr", "client_address",
+		"request.client_ip", "request.remote_ip", "httprequest.remoteip", "source_ip", "src_ip", "x_forwarded_for",
+		"downstream_remote_address", "remote_address", "remote", "client",
+	},
+	"user":   {"user", "user_id", "userid", "username", "remote_user", "clientusername"},
+	"path":   {"path", "uri", "request_uri", "url", "request.uri", "requestpath"},
+	"method": {"method", "request_method", "request.method", "requestmethod"},
+	"status": {"status", "status_code", "response_code", "downstreamstatus"},
+	"bytes":  {"bytes", "bytes_sent", "body_bytes_sent", "size", "response_size", "downstreamcontentsize"},
+	"host":   {"host", "authority", "http_host", "request.host", "requesthost"},
+}
+
+// find returns the index of a field that is called so or is one of those that the name stands for; -1 if there is none.
+func (l layout) find(name string) int {
+	if i := slices.Index(l.fields, name); i >= 0 {
+		return i
+	}
+	for _, other := range usual[name] {
+		if i := slices.IndexFunc(l.fields, func(f string) bool { return strings.EqualFold(f, other) }); i >= 0 {
+			return i
+		}
+	}
+	return -1
+}
+
+// named returns the name of a field in the log; what it is for is told if there is none.
+func (l layout) named(name, purpose string) (string, error) {
+	i := l.find(name)
+	if i >= 0 {
+		return l.fields[i], nil
+	}
+	const most = 20
+	names, more := l.fields, ""
+	if len(names) > most {
+		names, more = names[:most], fmt.Sprintf(" and %d more", len(names)-most)
+	}
+	return "", fmt.Errorf("no field %q for the %s, %s has %s%s", name, purpose, l.format, strings.Join(names, ", "), more)
+}
+
+// index returns the index of a field that is called so, and -1 for "".
+func (l layout) index(name string) int { return slices.Index(l.fields, name) }

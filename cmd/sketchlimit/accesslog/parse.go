@@ -1,0 +1,225 @@
+package accesslog
+
+import (
+	"bytes"
+	"math"
+	"strconv"
+
+	"github.com/sketchlimit/sketchlimit/cmd/sketchlimit/whatif"
+)
+
+// plan is where the parts of a request are in the fields of a line.
+type plan struct {
+	layout layout
+	time   int
+	key    []keyPart
+	cost   int // -1: every request costs one unit
+	other  []int
+}
+
+// newPlan finds the fields that Options name.
+func newPlan(l layout, o Options) (plan, error) {
+	at, err := l.named(o.Time, "time")
+	if err != nil {
+		return plan{}, err
+	}
+	names := []string{at}
+	key := o.Key
+	if key == "" {
+		if key = defaultKey; l.find("key") >= 0 {
+			key = "key"
+		}
+	}
+	parts, err := parseKey(key)
+	if err != nil {
+		return plan{}, err
+	}
+	for i := range parts {
+		if parts[i].name, err = l.named(parts[i].name, "key"); err != nil {
+			return plan{}, err
+		}
+		parts[i].missing = "no " + parts[i].name
+		names = append(names, parts[i].name)
+	}
+	cost := o.Cost
+	if cost == "" && l.find("cost") >= 0 {
+		cost = "cost"
+	}
+	if cost != "" {
+		if cost, err = l.named(cost, "cost"); err != nil {
+			return plan{}, err
+		}
+		names = append(names, cost)
+	}
+	var others []string
+	for _, name := range o.Others {
+		i := l.find(name)
+		if i < 0 {
+			others = append(others, "")
+			continue
+		}
+		others, names = append(others, l.fields[i]), append(names, l.fields[i])
+	}
+	p := plan{layout: l.narrow(names), key: parts}
+	p.time, p.cost = p.layout.index(at), p.layout.index(cost)
+	for i := range parts {
+		parts[i].index = p.layout.index(parts[i].name)
+	}
+	for _, name := range others {
+		p.other = append(p.other, p.layout.index(name))
+	}
+	return p, nil
+}
+
+// result is what has been read of a block.
+type result struct {
+	batch    Batch
+	lines    int
+	skipped  map[string]int
+	firstBad *BadLine // its Line is counted from the first of the block
+	keys     []byte   // of keys that are no part of a line
+}
+
+// parser reads the lines of one log, for one goroutine.
+type parser struct {
+	plan
+	split  splitter
+	fields [][]byte
+	b      *block
+}
+
+func newParser(p plan) *parser {
+	return &parser{plan: p, split: p.layout.open(), fields: make([][]byte, len(p.layout.fields))}
+}
+
+// parse reads a block.
+func (p *parser) parse(b *block) {
+	p.b = b
+	b.result = result{batch: Batch{b.batch.Requests[:0], b.batch.Others[:0]}, keys: b.keys[:0]}
+	if b.lines = b.tooLong; b.lines > 0 {
+		b.skipped = map[string]int{tooLong: b.tooLong}
+		b.firstBad = &BadLine{Line: 1, Text: `""`, Reason: tooLong}
+	}
+	header := b.first && p.layout.header
+	for line := range bytes.Lines(b.text) {
+		b.lines++
+		if line = trimmed(line); passedOver(line) {
+			continue
+		}
+		if header {
+			header = false
+			continue
+		}
+		if reason := p.line(line); reason != "" {
+			b.skip(line, reason)
+		}
+	}
+}
+
+const (
+	tooLong  = "longer than 1 MiB"
+	badTime  = "no time that can be read"
+	badUnits = "no cost of 0 … 2147483647"
+)
+
+func (p *parser) line(line []byte) (reason string) {
+	if reason := p.split(line, p.fields); reason != "" {
+		return reason
+	}
+	b := p.b
+	r := whatif.Request{Cost: 1}
+	var ok bool
+	if r.At, ok = parseTime(p.fields[p.time]); !ok {
+		return badTime
+	}
+	if p.cost >= 0 {
+		if r.Cost, ok = parseCost(p.fields[p.cost]); !ok {
+			return badUnits
+		}
+	}
+	if r.Key, reason = p.keyOf(); reason != "" {
+		return reason
+	}
+	b.batch.Requests = append(b.batch.Requests, r)
+	for _, i := range p.other {
+		var value []byte
+		if i >= 0 {
+			value = p.kept(p.fields[i])
+		}
+		b.batch.Others = append(b.batch.Others, value)
+	}
+	return ""
+}
+
+// kept is a value that lasts as long as the block.
+func (p *parser) kept(value []byte) []byte {
+	if p.layout.format != JSON || value == nil {
+		return value
+	}
+	n := len(p.b.keys)
+	p.b.keys = append(p.b.keys, value...)
+	return p.b.keys[n:len(p.b.keys):len(p.b.keys)]
+}
+
+// keyOf returns the key of the line at hand.
+func (p *parser) keyOf() (key []byte, reason string) {
+	b := p.b
+	if len(p.key) == 1 {
+		if key, b.keys = p.key[0].text(p.fields[p.key[0].index], b.keys); key == nil {
+			return nil, p.key[0].missing
+		}
+		if p.layout.format == JSON {
+			key = p.kept(key)
+		}
+		return key, ""
+	}
+	var parts [mostParts][]byte
+	for i := range p.key {
+		if parts[i], b.keys = p.key[i].text(p.fields[p.key[i].index], b.keys); parts[i] == nil {
+			return nil, p.key[i].missing
+		}
+	}
+	n := len(b.keys)
+	for i, part := range parts[:len(p.key)] {
+		if i > 0 {
+			b.keys = append(b.keys, ',')
+		}
+		b.keys = append(b.keys, part...)
+	}
+	return b.keys[n:len(b.keys):len(b.keys)], ""
+}
+
+// parseCost reads a number of units, and rounds it up. Every request costs one at least.
+func parseCost(b []byte) (uint32, bool) {
+	if len(b) == 0 || len(b) == 1 && b[0] == '-' {
+		return 1, true
+	}
+	if v, ok := parseDigits(b); ok {
+		return uint32(max(v, 1)), v <= math.MaxInt32
+	}
+	v, err := strconv.ParseFloat(text(b), 64)
+	if err != nil || !(v >= 0 && v <= math.MaxInt32) {
+		return 0, false
+	}
+	return uint32(max(math.Ceil(v), 1)), true
+}
+
+// skip counts a line that could not be read.
+func (r *result) skip(line []byte, reason string) {
+	if r.skipped == nil {
+		r.skipped = make(map[string]int)
+	}
+	r.skipped[reason]++
+	if r.firstBad == nil {
+		r.firstBad = &BadLine{Line: r.lines, Text: shown(line), Reason: reason}
+	}
+}
+
+// shown is the beginning of a line, unprintable bytes escaped.
+func shown(line []byte) string {
+	const most = 80
+	if len(line) > most {
+		return strconv.Quote(string(line[:most])) + "…"
+	}
+	return strconv.Quote(string(line))
+}

@@ -1,0 +1,130 @@
+package accesslog
+
+import (
+	"context"
+	"io"
+	"sync"
+	"time"
+)
+
+const (
+	parsers = 2
+	blocks  = 2*parsers + 2 // in flight: all parsers at work, as many ahead of them, one being filled and one counted
+)
+
+// readFile reads one file. One goroutine decompresses, some parse, and the results are taken in order.
+func (l *Log) readFile(ctx context.Context, f *File, add func(Batch) error) error {
+	ctx, stop := context.WithCancel(ctx)
+	var done sync.WaitGroup
+	defer done.Wait()
+	defer stop()
+	free, ahead, order := make(chan *block, blocks), make(chan *block, blocks), make(chan *block, blocks)
+	for range blocks {
+		free <- newBlock()
+	}
+	for range parsers {
+		done.Go(func() {
+			p := newParser(f.plan)
+			for ctx.Err() == nil {
+				select {
+				case b, more := <-ahead:
+					if !more {
+						return
+					}
+					p.parse(b)
+					b.parsed <- struct{}{}
+				case <-ctx.Done():
+				}
+			}
+		})
+	}
+	go func() { // not waited for: it may hang in a read of a terminal
+		defer close(order)
+		defer close(ahead)
+		l.fillAll(ctx, f, free, func(b *block) {
+			order <- b // neither waits: there is room for all blocks
+			ahead <- b
+		})
+	}()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case b, more := <-order:
+			if !more {
+				return ctx.Err()
+			}
+			select {
+			case <-b.parsed:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+			l.count(f, b)
+			if err := add(b.batch); err != nil {
+				return err
+			}
+			free <- b
+		}
+	}
+}
+
+// fillAll hands out all blocks of a file.
+func (l *Log) fillAll(ctx context.Context, f *File, free <-chan *block, hand func(*block)) {
+	h := f.held
+	if h == nil {
+		in, err := open(f.path, l.stdin, &l.read)
+		if err != nil {
+			f.CutOff = cutOff(err)
+			return
+		}
+		h = &held{in: in, lines: &lines{in: in}}
+	}
+	defer h.in.close()
+	for {
+		var b *block
+		select {
+		case b = <-free:
+		case <-ctx.Done():
+			return
+		}
+		err := h.err
+		if h.block != nil {
+			b, h.block = h.block, nil
+		} else {
+			err = h.lines.fill(b)
+		}
+		hand(b)
+		if err != nil {
+			if err != io.EOF {
+				f.CutOff = cutOff(err)
+			}
+			return
+		}
+	}
+}
+
+// count adds what was read of a block to the file's, and keeps times from going back.
+func (l *Log) count(f *File, b *block) {
+	if b.firstBad != nil && f.FirstBad == nil {
+		f.FirstBad = b.firstBad
+		f.FirstBad.Line += f.Lines
+	}
+	f.Lines += b.lines
+	f.Requests += len(b.batch.Requests)
+	for reason, n := range b.skipped {
+		if f.Skipped == nil {
+			f.Skipped = make(map[string]int)
+		}
+		f.Skipped[reason] += n
+	}
+	for i := range b.batch.Requests {
+		r := &b.batch.Requests[i]
+		if r.At >= l.newest {
+			l.newest = r.At
+			continue
+		}
+		f.Backward++
+		f.BackwardBy = max(f.BackwardBy, time.Duration(l.newest-r.At))
+		r.At = l.newest
+	}
+}

@@ -1,0 +1,166 @@
+package accesslog
+
+import (
+	"bytes"
+	"math"
+	"strconv"
+	"time"
+	"unsafe"
+)
+
+// parseTime reads a time in any of the forms that logs have: a Unix time, RFC 3339, or that of the common log format.
+func parseTime(b []byte) (ns int64, ok bool) {
+	switch {
+	case len(b) >= 19 && b[4] == '-' && b[7] == '-':
+		return parseRFC3339(b)
+	case len(b) == len(clfTime) && b[2] == '/':
+		return parseCLF(b)
+	}
+	return parseUnix(b)
+}
+
+// Unix times below the first are seconds, then milliseconds, microseconds and nanoseconds: in seconds the first would be the
+// year 5138, in milliseconds it is 1973.
+const (
+	leastMilli = 100_000_000_000
+	leastMicro = 1000 * leastMilli
+	leastNano  = 1000 * leastMicro
+)
+
+// parseUnix reads a decimal number without the rounding that 64-bit floats would bring. Digits beyond a nanosecond are
+// dropped.
+func parseUnix(b []byte) (ns int64, ok bool) {
+	whole, fraction, _ := bytes.Cut(b, []byte("."))
+	v, ok := parseDigits(whole)
+	if !ok {
+		return parseExponent(b)
+	}
+	unit := int64(time.Second)
+	switch {
+	case v >= leastNano:
+		unit = 1
+	case v >= leastMicro:
+		unit = int64(time.Microsecond)
+	case v >= leastMilli:
+		unit = int64(time.Millisecond)
+	}
+	if v >= math.MaxInt64/unit {
+		return 0, false
+	}
+	ns = v * unit
+	for _, c := range fraction {
+		if c < '0' || c > '9' {
+			return parseExponent(b)
+		}
+		unit /= 10
+		ns += unit * int64(c-'0')
+	}
+	return ns, true
+}
+
+// parseExponent reads a number such as 1.7e9, as some JSON has it.
+func parseExponent(b []byte) (ns int64, ok bool) {
+	if !bytes.ContainsAny(b, "eE") {
+		return 0, false
+	}
+	v, err := strconv.ParseFloat(text(b), 64)
+	if err != nil || !(v >= 0 && v < math.MaxInt64/1e9) {
+		return 0, false
+	}
+	return int64(v * 1e9), true
+}
+
+// parseDigits reads 1 … 19 decimal digits and nothing else.
+func parseDigits(b []byte) (v int64, ok bool) {
+	if len(b) == 0 || len(b) > 19 {
+		return 0, false
+	}
+	for _, c := range b {
+		d := int64(c - '0')
+		if c < '0' || c > '9' || v > (math.MaxInt64-d)/10 {
+			return 0, false
+		}
+		v = 10*v + d
+	}
+	return v, true
+}
+
+const clfTime = "02/Jan/2006:15:04:05 -0700"
+
+const clfMonths = "JanFebMarAprMayJunJulAugSepOctNovDec"
+
+// parseCLF reads len(clfTime) bytes. By hand, because time.Parse would take most of the time that a line takes.
+func parseCLF(b []byte) (ns int64, ok bool) {
+	if b[2] != '/' || b[6] != '/' || b[11] != ':' || b[20] != ' ' {
+		return 0, false
+	}
+	month := bytes.Index([]byte(clfMonths), b[3:6])
+	day, dayOK := parseDigits(b[:2])
+	year, yearOK := parseDigits(b[7:11])
+	zone, zoneOK := parseZone(b[21:])
+	if month%3 != 0 || !dayOK || !yearOK || !zoneOK { // -1 % 3 is -1
+		return 0, false
+	}
+	return unix(int(year), month/3+1, int(day), b[12:20], zone)
+}
+
+// parseRFC3339 reads 2006-01-02T15:04:05, with a fraction and a zone or without: then it is UTC. Between date and time may
+// be a space.
+func parseRFC3339(b []byte) (ns int64, ok bool) {
+	year, yearOK := parseDigits(b[:4])
+	month, monthOK := parseDigits(b[5:7])
+	day, dayOK := parseDigits(b[8:10])
+	if !yearOK || !monthOK || !dayOK || b[10] != 'T' && b[10] != ' ' && b[10] != 't' {
+		return 0, false
+	}
+	rest, fraction := b[19:], int64(0)
+	if len(rest) > 0 && (rest[0] == '.' || rest[0] == ',') {
+		rest = rest[1:]
+		for unit := int64(time.Second); len(rest) > 0 && rest[0] >= '0' && rest[0] <= '9'; rest = rest[1:] {
+			unit /= 10
+			fraction += unit * int64(rest[0]-'0')
+		}
+	}
+	zone, ok := parseZone(bytes.TrimPrefix(rest, []byte(" ")))
+	if !ok {
+		return 0, false
+	}
+	ns, ok = unix(int(year), int(month), int(day), b[11:19], zone)
+	return ns + fraction, ok
+}
+
+// parseZone reads Z, +0100 or +01:00, or nothing, as seconds east of UTC.
+func parseZone(b []byte) (seconds int64, ok bool) {
+	if len(b) == 0 || len(b) == 1 && (b[0] == 'Z' || b[0] == 'z') {
+		return 0, true
+	}
+	if len(b) != 5 && (len(b) != 6 || b[3] != ':') {
+		return 0, false
+	}
+	hours, hoursOK := parseDigits(b[1:3])
+	minutes, minutesOK := parseDigits(b[len(b)-2:])
+	seconds = hours*3600 + minutes*60
+	if b[0] == '-' {
+		seconds = -seconds
+	}
+	return seconds, hoursOK && minutesOK && (b[0] == '+' || b[0] == '-')
+}
+
+// unix puts a date, a clock such as 15:04:05 and a zone together. A leap second is the first one of the next minute.
+func unix(year, month, day int, clock []byte, zone int64) (ns int64, ok bool) {
+	hour, hourOK := parseDigits(clock[:2])
+	minute, minuteOK := parseDigits(clock[3:5])
+	second, secondOK := parseDigits(clock[6:8])
+	if !hourOK || !minuteOK || !secondOK || clock[2] != ':' || clock[5] != ':' || hour > 23 || minute > 59 || second > 60 ||
+		year < 1970 || year > 2261 || month < 1 || month > 12 {
+		return 0, false
+	}
+	date := time.Date(year, time.Month(month), day, 0, 0, 0, 0, time.UTC)
+	if date.Day() != day { // 31 June
+		return 0, false
+	}
+	return (date.Unix() + hour*3600 + minute*60 + second - zone) * int64(time.Second), true
+}
+
+// text is b as a string, for callees that do not keep it: a copy would be an allocation a line.
+func text(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
