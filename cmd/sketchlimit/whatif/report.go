@@ -12,6 +12,7 @@ type Report struct {
 	Last     time.Time `json:"last"` // the newest time
 	// Backward counts the requests whose time was before the newest so far.
 	Backward uint64 `json:"backward,omitempty"`
+	Costless uint64 `json:"costless,omitempty"` // requests of cost 0, which every limit refuses
 
 	// StepLength is how long a step of Steps and of all BySteps is: an hour, or 2, 4, 8 … hours for a log of more
 	// than 31 days. Steps begin at multiples of it since the Unix epoch.

@@ -1,86 +1,32 @@
 package whatif
 
 import (
-	"fmt"
 	"math"
-	"slices"
-	"time"
+
+	"github.com/sketchlimit/sketchlimit"
 )
-
-// Request is one request of the log.
-type Request struct {
-	At   int64  // Unix ns
-	Key  []byte // valid only during the call
-	Cost uint32 // units. Every limit refuses a cost of 0, and one above it.
-}
-
-// Options say what to count. The zero value is the default.
-type Options struct {
-	Windows []time.Duration // 1ms … 8760h each; none: 1 s, 10 s, 1 min, 10 min and 1 h
-	Limits  []int           // 1 … 1<<30 each; none: 1, 2, 5, 10 … 100,000
-	Exact   bool            // every key is followed, whatever memory that takes
-	Seed    uint64          // of the hash of keys; the same seed gives the same report
-	Memory  int             // bytes for counts, 64 KiB … 1<<40; 0 = 64 MiB
-	Sample  int             // keys whose use is told, 16 … 1<<24; 0 = 8192
-}
-
-const (
-	minWindow, maxWindow = time.Millisecond, 8760 * time.Hour
-	maxLimit             = 1 << 30
-	minMemory, maxMemory = 64 << 10, 1 << 40
-	minSample, maxSample = 16, 1 << 24
-)
-
-// filled returns the options with the defaults in place of zeros, sorted; or what is wrong with them.
-func (o Options) filled() (Options, error) {
-	if len(o.Windows) == 0 {
-		o.Windows = []time.Duration{time.Second, 10 * time.Second, time.Minute, 10 * time.Minute, time.Hour}
-	}
-	if len(o.Limits) == 0 {
-		for ten := 1; ten <= 10_000; ten *= 10 {
-			o.Limits = append(o.Limits, ten, 2*ten, 5*ten)
-		}
-		o.Limits = append(o.Limits, 100_000)
-	}
-	for _, w := range o.Windows {
-		if w < minWindow || w > maxWindow {
-			return o, fmt.Errorf("whatif: Windows %v, must be %v … %v", w, minWindow, maxWindow)
-		}
-	}
-	for _, l := range o.Limits {
-		if l < 1 || l > maxLimit {
-			return o, fmt.Errorf("whatif: Limits %d, must be 1 … %d", l, maxLimit)
-		}
-	}
-	if o.Memory == 0 {
-		o.Memory = 64 << 20
-	}
-	if o.Memory < minMemory || o.Memory > maxMemory {
-		return o, fmt.Errorf("whatif: Memory %d, must be %d … %d", o.Memory, minMemory, maxMemory)
-	}
-	if o.Sample == 0 {
-		o.Sample = 8192
-	}
-	if o.Sample < minSample || o.Sample > maxSample {
-		return o, fmt.Errorf("whatif: Sample %d, must be %d … %d", o.Sample, minSample, maxSample)
-	}
-	if o.Exact {
-		o.Memory, o.Sample = math.MaxInt, math.MaxInt
-	}
-	o.Windows, o.Limits = slices.Clone(o.Windows), slices.Clone(o.Limits)
-	slices.Sort(o.Windows)
-	slices.Sort(o.Limits)
-	o.Windows, o.Limits = slices.Compact(o.Windows), slices.Compact(o.Limits)
-	return o, nil
-}
 
 // Analysis counts. It is for one goroutine.
 type Analysis struct {
-	options         Options
-	requests, units uint64
-	first, newest   int64
-	backward        uint64
+	exact   bool
+	hash    sketchlimit.Hash
+	windows []*window
+	heavy   heavy
+	sample  sample
+	steps   []Step
+
+	requests, units, backward, costless uint64
+
+	calendar      calendar
+	first, newest int64
+	generations   []int64   // of the windows, for the sample
+	chunk         []request // of Add
 }
+
+const (
+	chunkLength = 1024
+	heavyKeys   = 1024
+)
 
 // New returns an Analysis that has seen nothing. The error names the option, its value and what is allowed.
 func New(o Options) (*Analysis, error) {
@@ -88,29 +34,101 @@ func New(o Options) (*Analysis, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Analysis{options: o}, nil
+	a := &Analysis{
+		exact:       o.Exact,
+		hash:        sketchlimit.KeyedHash(o.Seed),
+		heavy:       heavy{most: heavyKeys},
+		sample:      newSample(o.Sample, len(o.Windows)),
+		generations: make([]int64, len(o.Windows)),
+		chunk:       make([]request, 0, chunkLength),
+	}
+	parts := len(o.Windows) * (len(o.Windows) + 1) / 2
+	for i, length := range o.Windows { // a longer one has more keys
+		a.windows = append(a.windows, newWindow(length, &o, o.Memory/parts*(i+1)))
+	}
+	return a, nil
 }
 
-// Add counts requests in the order of the log. A time before the newest one so far counts as the limiter takes it: at the
-// first instant of the newest window, if that is later.
+// farthest bounds times, so that a window before or after any of them is an int64 too.
+const farthest = math.MaxInt64 - int64(1<<61)
+
+// Add counts requests in the order of the log. A time before the newest one so far counts as the limiter takes it: as the
+// first instant of the newest generation, if that is later. How the log is split into batches makes no difference.
 func (a *Analysis) Add(batch []Request) {
-	for _, r := range batch {
+	for len(batch) > 0 {
+		n := min(len(batch), chunkLength)
+		a.add(batch[:n])
+		batch = batch[n:]
+	}
+}
+
+func (a *Analysis) add(batch []Request) {
+	a.chunk = a.chunk[:0]
+	for i := range batch {
+		r := &batch[i]
+		at := min(max(r.At, -farthest), farthest)
 		if a.requests == 0 {
-			a.first, a.newest = r.At, r.At
+			a.first, a.newest, a.calendar = at, at, newCalendar(at)
 		}
-		if r.At < a.newest {
+		if at < a.newest {
 			a.backward++
 		}
-		a.newest = max(a.newest, r.At)
-		a.requests++
-		a.units += uint64(r.Cost)
+		a.newest = max(a.newest, at)
+		a.widen()
+		q := request{at: at, hash: a.hash.Sum64(r.Key), step: a.calendar.step(a.newest), cost: r.Cost}
+		a.count(r.Key, &q)
+		a.chunk = append(a.chunk, q)
+	}
+	for _, w := range a.windows { // one after another, so that the tables of one stay in the processor's cache
+		for i := range a.chunk {
+			w.add(&a.chunk[i])
+		}
 	}
 }
 
-// Report tells what has been counted so far. Counting may go on.
-func (a *Analysis) Report() *Report {
-	return &Report{
-		Exact: a.options.Exact, Requests: a.requests, Units: a.units, Backward: a.backward,
-		First: time.Unix(0, a.first).UTC(), Last: time.Unix(0, a.newest).UTC(),
+// count counts what is not of a window.
+func (a *Analysis) count(key []byte, r *request) {
+	a.requests++
+	a.units += uint64(r.cost)
+	if r.cost == 0 {
+		a.costless++
 	}
+	s := stepOf(&a.steps, r.step)
+	s.Requests++
+	s.Units += uint64(r.cost)
+	a.heavy.add(r.hash, key, 1)
+	if u := a.sample.user(r.hash); u != nil {
+		for i, w := range a.windows {
+			a.generations[i] = floorDiv(a.newest, w.length)
+		}
+		a.sample.add(u, a.generations, r.step, r.cost)
+	}
+}
+
+// widen makes steps longer, until there are few enough up to the newest time.
+func (a *Analysis) widen() {
+	for a.calendar.step(a.newest) >= mostSteps {
+		moved := a.calendar.widen()
+		a.steps = joined(a.steps, moved, (*Step).add)
+		a.sample.widen(moved)
+		for i := range a.chunk {
+			a.chunk[i].step = moved(a.chunk[i].step)
+		}
+		for _, w := range a.windows {
+			for i := range w.tallies {
+				t := &w.tallies[i]
+				t.steps = joined(t.steps, moved, (*Refused).add)
+			}
+		}
+	}
+}
+
+func (s *Step) add(other Step) {
+	s.Requests += other.Requests
+	s.Units += other.Units
+}
+
+func (r *Refused) add(other Refused) {
+	r.Requests += other.Requests
+	r.Units += other.Units
 }

@@ -1,0 +1,155 @@
+package whatif
+
+import (
+	"slices"
+	"time"
+)
+
+const (
+	toldKeys = 100 // of Report.Heaviest
+	toldTop  = 20  // of Limit.Top
+)
+
+// Report tells what has been counted so far. Counting may go on.
+func (a *Analysis) Report() *Report {
+	r := &Report{
+		Exact: a.exact, Requests: a.requests, Units: a.units, Backward: a.backward, Costless: a.costless,
+		Keys:  drawnFrom(len(a.sample.users), a.sample.zeros),
+		First: time.Unix(0, a.first).UTC(), Last: time.Unix(0, a.newest).UTC(),
+		StepLength: time.Duration(a.calendar.length), SampledKeys: len(a.sample.users),
+	}
+	if a.requests == 0 {
+		r.First, r.Last = time.Time{}, time.Time{}
+	}
+	names := make(map[uint64]string)
+	for _, s := range a.heavy.ranked() {
+		names[s.hash] = string(s.key)
+		if len(r.Heaviest) < toldKeys {
+			r.Heaviest = append(r.Heaviest, HeavyKey{string(s.key), s.count, s.error})
+		}
+	}
+	for i, s := range a.steps {
+		s.Start = a.calendar.start(i)
+		if i < len(a.sample.keys) {
+			s.Keys = float64(a.sample.keys[i])
+		}
+		r.Steps = append(r.Steps, s)
+	}
+	uses := a.sample.told()
+	for i, w := range a.windows {
+		r.Windows = append(r.Windows, w.report(r, uses[i], names))
+		r.MemoryBytes += w.bytes()
+	}
+	r.Suggestion = suggest(r)
+	return r
+}
+
+// told returns the distributions with what users have used up to now.
+func (s *sample) told() [][]histogram {
+	now := sample{zeros: s.zeros, uses: make([][]histogram, len(s.uses))}
+	for w, steps := range s.uses {
+		for _, h := range steps {
+			h.bins = slices.Clone(h.bins)
+			now.uses[w] = append(now.uses[w], h)
+		}
+	}
+	for _, u := range s.users {
+		for w, p := range u.uses {
+			now.record(w, p)
+		}
+	}
+	return now.uses
+}
+
+func (w *window) report(r *Report, uses []histogram, names map[uint64]string) Window {
+	told := Window{
+		Window: time.Duration(w.length), Longer: r.Last.Sub(r.First) < time.Duration(w.length),
+		Sampled:  1 / float64(uint64(1)<<w.zeros),
+		PeakKeys: max(w.peak, w.present), PeakUnits: max(w.peakUnits, w.units),
+		UseBySteps: make([]Use, len(r.Steps)),
+	}
+	var all histogram
+	for i, h := range uses {
+		all.merge(h)
+		told.UseBySteps[i] = h.use()
+	}
+	told.Use = all.use()
+	for i := range w.tallies {
+		told.Limits = append(told.Limits, w.limit(&w.tallies[i], r, names))
+	}
+	told.Knee = knee(told.Limits)
+	return told
+}
+
+func (w *window) limit(t *tally, r *Report, names map[uint64]string) Limit {
+	inflation := 0.0
+	if t.inflated > 0 {
+		inflation = w.inflation()
+	}
+	requests, units := t.errors(inflation)
+	l := Limit{
+		Limit:    int(t.limit),
+		Requests: Estimate{float64(t.requests), requests}, Units: Estimate{float64(t.units), units},
+		Keys:    t.keys.estimate(),
+		BySteps: append(slices.Clone(t.steps), make([]Refused, len(r.Steps)-len(t.steps))...),
+	}
+	l.Keys.Error += t.inflated
+	l.RequestShare = share(l.Requests.Value, float64(r.Requests))
+	l.KeyShare = share(l.Keys.Value, r.Keys.Value)
+	if t.keyWindows > 0 {
+		l.Abusers = min(1, t.keyWindows/max(t.keyWindows, w.keyWindows+w.present))
+		l.Excess = 1 + l.Units.Value/t.keyWindows/float64(t.limit)
+	}
+	top := t.heaviest()
+	l.Keys90, l.Keys96 = holding(top, 0.90*l.Requests.Value), holding(top, 0.96*l.Requests.Value)
+	for _, s := range top[:min(len(top), toldTop)] {
+		l.Top = append(l.Top, HeavyKey{names[s.hash], s.count, s.error})
+	}
+	return l
+}
+
+// inflation returns how many units too many a sketch gives a key that grows heavy: a mean over those that were followed before,
+// and thrice, because they are some of all.
+func (w *window) inflation() float64 {
+	if w.crossed == 0 {
+		return float64(w.heavy)
+	}
+	return 3 * w.excess / w.crossed
+}
+
+// share is a part of a whole, 0 … 1; of nothing it is 0.
+func share(part, whole float64) float64 {
+	if whole <= 0 {
+		return 0
+	}
+	return min(1, part/whole)
+}
+
+// heaviest returns the keys with the most refused requests, the heaviest first.
+func (t *tally) heaviest() []slot {
+	slots, before := slices.Clone(t.top.slots), t.top.least()
+	for i := range t.table.places {
+		e := &t.table.places[i]
+		if e.turn == 0 || e.refused == 0 {
+			continue
+		}
+		if at, known := t.top.index[e.hash]; known {
+			slots[at].count += uint64(e.refused)
+		} else {
+			slots = append(slots, slot{hash: e.hash, count: uint64(e.refused) + before, error: before})
+		}
+	}
+	return rank(slots)
+}
+
+// holding returns how many of the heaviest keys have so many requests; 0 if all together have not.
+func holding(top []slot, requests float64) int {
+	sum := 0.0
+	for i, s := range top {
+		sum += float64(s.count - s.error)
+		if sum >= requests {
+			return i + 1
+		}
+	}
+	return 0
+}

@@ -1,0 +1,133 @@
+package whatif
+
+import (
+	"fmt"
+	"math"
+	"time"
+)
+
+const (
+	// A limit is suggested if it refuses at least leastRequests of the requests and at most mostKeys of the keys.
+	leastRequests = 0.01
+	mostKeys      = 0.02
+	// To refuse one more key in a thousand must bring this many requests in a thousand.
+	worth = 10
+	// Of limits that are nearly as good as the best, the highest leaves the others the most room.
+	nearly = 0.9
+)
+
+const caveat = "This is what the log would have met, unchanged. Clients that are refused behave differently: they retry, wait or go away."
+
+// gain is what a limit wins: the share of requests that it refuses, less what the keys cost that it refuses for that.
+func gain(l *Limit, keyCost float64) float64 { return l.RequestShare - keyCost*l.KeyShare }
+
+// knee returns the limit that refuses the greatest share of requests beyond the share of keys that it refuses.
+func knee(limits []Limit) int {
+	best, most := -1, 0.0
+	for i := range limits {
+		if g := gain(&limits[i], 1); g > most {
+			best, most = i, g
+		}
+	}
+	return best
+}
+
+// suggest chooses a limit.
+func suggest(r *Report) Suggestion {
+	if r.Requests == 0 {
+		return Suggestion{Reason: "The log has no requests.", Caveat: caveat}
+	}
+	var window *Window
+	var limit *Limit
+	best := 0.0
+	for i := range r.Windows {
+		w := &r.Windows[i]
+		if w.Longer {
+			continue
+		}
+		if l := w.separating(); l != nil && gain(l, worth) > best {
+			window, limit, best = w, l, gain(l, worth)
+		}
+	}
+	if limit == nil {
+		return unreached(r)
+	}
+	s := Suggestion{Found: true, Window: window.Window, Limit: limit.Limit, Caveat: caveat}
+	s.Reason = fmt.Sprintf("%d in %v refuses %s of the requests, and %s of the keys (%s of %s)",
+		s.Limit, s.Window, percent(limit.RequestShare), percent(limit.KeyShare), about(limit.Keys), about(r.Keys))
+	if limit.Keys96 > 0 {
+		s.Reason += fmt.Sprintf("; 96 %% of what it refuses is from %s", counted(limit.Keys96))
+	}
+	return s
+}
+
+// separating returns the limit that separates the few heaviest keys best, or nil if none does.
+func (w *Window) separating() *Limit {
+	best := 0.0
+	for i := range w.Limits {
+		if l := &w.Limits[i]; l.separates() {
+			best = max(best, gain(l, worth))
+		}
+	}
+	var chosen *Limit
+	for i := range w.Limits {
+		if l := &w.Limits[i]; l.separates() && best > 0 && gain(l, worth) >= nearly*best {
+			chosen = l // by rising limit
+		}
+	}
+	return chosen
+}
+
+func (l *Limit) separates() bool {
+	return l.RequestShare >= leastRequests && l.KeyShare <= mostKeys && l.Requests.Error <= l.Requests.Value/2
+}
+
+// unreached tells the lowest limit that nobody reaches, in the window where it stands for the most.
+func unreached(r *Report) Suggestion {
+	s := Suggestion{Caveat: caveat}
+	s.Reason = fmt.Sprintf("No limit separates few keys from the others: none refuses %s of the requests and at most %s of the keys",
+		percent(leastRequests), percent(mostKeys))
+	for i := range r.Windows {
+		w := &r.Windows[i]
+		for _, l := range w.Limits {
+			if l.Requests.Value > float64(r.Costless) || l.Requests.Error > 0 {
+				continue
+			}
+			if s.Limit == 0 || w.Window <= time.Minute {
+				s.Window, s.Limit = w.Window, l.Limit
+			}
+			break
+		}
+	}
+	if s.Limit == 0 {
+		s.Reason += ". Every limit that was tried refuses requests."
+		return s
+	}
+	s.Reason += fmt.Sprintf(". Nobody reaches %d in %v.", s.Limit, s.Window)
+	return s
+}
+
+// percent writes a share in per cent, to two digits.
+func percent(share float64) string {
+	p := 100 * share
+	if p == 0 || p >= 99.95 {
+		return fmt.Sprintf("%.0f %%", p)
+	}
+	digits := max(0, 1-int(math.Floor(math.Log10(p))))
+	return fmt.Sprintf("%.*f %%", digits, p)
+}
+
+// about writes an estimate.
+func about(e Estimate) string {
+	if e.Error == 0 {
+		return fmt.Sprintf("%.0f", e.Value)
+	}
+	return fmt.Sprintf("about %.2g", e.Value)
+}
+
+func counted(keys int) string {
+	if keys == 1 {
+		return "one key"
+	}
+	return fmt.Sprintf("%d keys", keys)
+}

@@ -1,0 +1,122 @@
+package whatif
+
+import "math/bits"
+
+// entry is what a table holds of a key: units in the generation of its turn and in the one before.
+type entry struct {
+	hash              uint64
+	turn              uint32 // 0 is a free place
+	current, previous uint32
+	refused           uint32 // requests, since the entry was made; only of a limit's table
+	light             uint32 // of these, those that count for other keys too
+	entered           uint32 // the turn in which the sketch gave the units; only of a window's table
+}
+
+// at brings the entry to a turn, and tells whether it has not been there before.
+func (e *entry) at(turn uint32) (first bool) {
+	switch turn - e.turn {
+	case 0:
+		return false
+	case 1:
+		e.previous = e.current
+	default:
+		e.previous = 0
+	}
+	e.turn, e.current = turn, 0
+	return true
+}
+
+// table finds entries by hash, by linear probing from the place that the first bits of the hash name.
+type table struct {
+	places []entry // as many as a power of two
+	shift  int     // 64 - the bits that name a place
+	used   int
+}
+
+const (
+	entryBytes  = 32
+	leastPlaces = 16
+)
+
+func newTable(places int) table {
+	return table{places: make([]entry, places), shift: 64 - bits.TrailingZeros(uint(places))}
+}
+
+func (t *table) bytes() int { return entryBytes * len(t.places) }
+
+// full says that there must be room made before the next put.
+func (t *table) full() bool { return 4*t.used >= 3*len(t.places) }
+
+// crowded says that a sweep has not made enough room to last.
+func (t *table) crowded() bool { return 2*t.used > len(t.places) }
+
+// place returns where a key is, or the free place where it belongs.
+func (t *table) place(h uint64) *entry {
+	i := h >> (t.shift & 63)
+	for t.places[i].turn != 0 && t.places[i].hash != h {
+		i = (i + 1) & uint64(len(t.places)-1)
+	}
+	return &t.places[i]
+}
+
+// find returns a key's entry, or nil.
+func (t *table) find(h uint64) *entry {
+	if t.used == 0 {
+		return nil
+	}
+	if e := t.place(h); e.turn != 0 {
+		return e
+	}
+	return nil
+}
+
+// put returns the entry of a key, a new one of an older turn if it has none. The table must not be full.
+func (t *table) put(h uint64) *entry {
+	e := t.place(h)
+	if e.turn == 0 {
+		*e = entry{hash: h, turn: longAgo}
+		t.used++
+	}
+	return e
+}
+
+// longAgo is the turn of new entries. Turns that count begin two later.
+const longAgo = 1
+
+// double moves the entries to a table of twice the places.
+func (t *table) double() {
+	wide := newTable(max(leastPlaces, 2*len(t.places)))
+	for i := range t.places {
+		if e := &t.places[i]; e.turn != 0 {
+			*wide.place(e.hash) = *e
+		}
+	}
+	wide.used = t.used
+	*t = wide
+}
+
+// sweep drops the entries that are not to be kept.
+func (t *table) sweep(keep func(*entry) bool) {
+	for i := 0; i < len(t.places); {
+		if e := &t.places[i]; e.turn == 0 || keep(e) {
+			i++
+		} else {
+			t.drop(uint64(i)) // another one may be here now
+		}
+	}
+}
+
+// drop frees a place and moves up what stands behind it, as far as the next free one, so that no walk ends in the gap
+// before it has reached its key.
+func (t *table) drop(gap uint64) {
+	last := uint64(len(t.places) - 1)
+	for i := (gap + 1) & last; t.places[i].turn != 0; i = (i + 1) & last {
+		home := t.places[i].hash >> (t.shift & 63)
+		if (i-home)&last >= (i-gap)&last {
+			t.places[gap] = t.places[i]
+			gap = i
+		}
+	}
+	t.places[gap] = entry{}
+	t.used--
+}
