@@ -71,6 +71,7 @@ func newRoot() *cobra.Command {
 	root.AddCommand(newReport())
 	root.AddCommand(newCheck())
 	root.AddCommand(newTune())
+	root.AddCommand(newWhatIf())
 	root.AddCommand(newMan())
 	root.SuggestionsMinimumDistance = 2
 	for _, c := range root.Commands() {

@@ -17,7 +17,10 @@ func writeText(w io.StringWriter, summary string, sections []section) {
 	_, _ = w.WriteString(wrap(summary, "") + "\n")
 	for _, s := range sections {
 		_, _ = w.WriteString("\n" + s.Title + "\n" + strings.Repeat("═", text.StringWidth(s.Title)) + "\n" +
-			wrap(s.Prose, "") + "\n\n" + s.Table.text() + "\n")
+			wrap(s.Prose, "") + "\n")
+		if s.Table.Rows != nil {
+			_, _ = w.WriteString("\n" + s.Table.text() + "\n")
+		}
 		for _, n := range s.Notes {
 			_, _ = w.WriteString("\n" + wrap(n, "") + "\n")
 		}

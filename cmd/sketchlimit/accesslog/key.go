@@ -2,6 +2,7 @@ package accesslog
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"net/netip"
 	"strconv"
@@ -22,6 +23,12 @@ type keyPart struct {
 	missing string // the reason for leaving a line out
 }
 
+// ParseKey returns a key as it is given, if it can be one.
+func ParseKey(text string) (string, error) {
+	_, err := parseKey(text)
+	return text, err
+}
+
 // parseKey reads FIELD or FIELD/BITS, several of them separated by commas. Up to 32 bits are those of IPv4 addresses, more
 // are those of IPv6 addresses, FIELD/BITS/BITS are both.
 func parseKey(text string) ([]keyPart, error) {
@@ -29,15 +36,15 @@ func parseKey(text string) ([]keyPart, error) {
 	for one := range strings.SplitSeq(text, ",") {
 		name, bits, prefix := strings.Cut(strings.TrimSpace(one), "/")
 		if name == "" {
-			return nil, fmt.Errorf("key %q, must be FIELD or FIELD/BITS, separated by commas", text)
+			return nil, errors.New("must be FIELD, FIELD/BITS or FIELD/BITS/BITS, separated by commas")
 		}
-		p := keyPart{name: name, address: prefix || name == "ip", v4: 32, v6: 128}
+		p := keyPart{name: name, address: prefix || name == "ip" || name == "client" || name == "remote_address", v4: 32, v6: 128}
 		if prefix {
 			for bits := range strings.SplitSeq(bits, "/") {
 				n, err := strconv.Atoi(bits)
 				switch {
 				case err != nil || n < 1 || n > 128:
-					return nil, fmt.Errorf("key %q, the bits of a prefix must be 1 … 128, as in ip/64 or ip/24/48", one)
+					return nil, fmt.Errorf("the bits of %s must be 1 … 128, as in ip/64 or ip/24/48", name)
 				case n <= 32 && p.v4 == 32 && p.v6 == 128:
 					p.v4 = n
 				default:
@@ -48,7 +55,7 @@ func parseKey(text string) ([]keyPart, error) {
 		parts = append(parts, p)
 	}
 	if len(parts) > mostParts {
-		return nil, fmt.Errorf("key of %d fields, must be at most %d", len(parts), mostParts)
+		return nil, fmt.Errorf("must be at most %d fields", mostParts)
 	}
 	return parts, nil
 }

@@ -36,6 +36,7 @@ type File struct {
 	Format     Format         `json:"format"`
 	Time       string         `json:"time"`           // the field that was taken
 	Key        string         `json:"key"`            // the fields
+	Addresses  bool           `json:"addresses"`      // the key is an address or the prefix of one
 	Cost       string         `json:"cost,omitempty"` // the field; "": one unit a request
 	Lines      int            `json:"lines"`          // empty ones and comments included
 	Requests   int            `json:"requests"`
@@ -45,10 +46,11 @@ type File struct {
 	BackwardBy time.Duration  `json:"backward_by_ns,omitempty"` // the most that one was
 	CutOff     string         `json:"cut_off,omitempty"`        // the error in which the file ended; what came before was read
 
-	path  string
-	first int64 // ns, of the first usable line
-	plan  plan
-	held  *held
+	path   string
+	first  int64  // ns, of the first usable line
+	layout layout // all of it
+	plan   plan
+	held   *held
 }
 
 // BadLine is a line that could not be read.
@@ -128,6 +130,16 @@ func (l *Log) Size() (bytes int64) {
 // BytesRead returns how many of them have been read. It may be asked at any time.
 func (l *Log) BytesRead() int64 { return l.read.Load() }
 
+// Lacking looks for a field in all files; not ok if one has none that is called so, and which that is.
+func (l *Log) Lacking(field string) (file string, ok bool) {
+	for _, f := range l.Files {
+		if f.layout.find(field) < 0 {
+			return f.Name, false
+		}
+	}
+	return "", true
+}
+
 // look reads the beginning of a file; nil if it is empty.
 func (l *Log) look(path string, o Options) (*File, error) {
 	in, err := open(path, l.stdin, &l.read)
@@ -165,6 +177,7 @@ func (f *File) find(h *held, o Options) error {
 		return f.nothing(h, first, o.Format)
 	}
 	var err error
+	f.layout = l
 	if f.plan, err = newPlan(l, o); err != nil {
 		return err
 	}
@@ -185,6 +198,7 @@ func (f *File) describe() {
 	for i := range p.key {
 		f.Key += ", " + p.key[i].String()
 	}
+	f.Addresses = len(p.key) == 1 && (p.key[0].address || p.key[0].name == "remote_addr")
 	f.Key = strings.TrimPrefix(f.Key, ", ")
 	if p.cost >= 0 {
 		f.Cost = p.layout.fields[p.cost]

@@ -6,6 +6,12 @@ import (
 	"strings"
 )
 
+var clientAddress = []string{
+	"ip", "client_ip", "clientip", "remote_addr", "remote_ip", "remoteip", "clienthost", "client_addr", "client_address",
+	"request.client_ip", "request.remote_ip", "httprequest.remoteip", "source_ip", "src_ip", "x_forwarded_for",
+	"downstream_remote_address", "remote_address", "remote", "client",
+}
+
 // usual are what fields are called in logs of JSON and CSV, by a name that stands for all of them. The formats of servers
 // have fields of these names, too.
 var usual = map[string][]string{
@@ -13,11 +19,7 @@ var usual = map[string][]string{
 		"time", "timestamp", "@timestamp", "ts", "time_iso8601", "time_local", "msec", "start_time", "starttime", "startutc",
 		"startlocal", "datetime", "date", "unix_seconds", "unix_time", "edgestarttimestamp",
 	},
-	"ip": {
-		"ip", "client_ip", "clientip", "remote_addr", "remote_ip", "remoteip", "clienthost", "client_addr", "client_address",
-		"request.client_ip", "request.remote_ip", "httprequest.remoteip", "source_ip", "src_ip", "x_forwarded_for",
-		"downstream_remote_address", "remote_address", "remote", "client",
-	},
+	"ip": clientAddress, "client": clientAddress, "remote_address": clientAddress, // as files of rules call it
 	"user":   {"user", "user_id", "userid", "username", "remote_user", "clientusername"},
 	"path":   {"path", "uri", "request_uri", "url", "request.uri", "requestpath"},
 	"method": {"method", "request_method", "request.method", "requestmethod"},

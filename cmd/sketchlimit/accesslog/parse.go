@@ -2,6 +2,7 @@ package accesslog
 
 import (
 	"bytes"
+	"fmt"
 	"math"
 	"strconv"
 
@@ -13,8 +14,8 @@ type plan struct {
 	layout layout
 	time   int
 	key    []keyPart
-	cost   int // -1: every request costs one unit
-	other  []int
+	cost   int       // -1: every request costs one unit
+	other  []keyPart // index -1: the log has no such field
 }
 
 // newPlan finds the fields that Options name.
@@ -51,24 +52,41 @@ func newPlan(l layout, o Options) (plan, error) {
 		}
 		names = append(names, cost)
 	}
-	var others []string
-	for _, name := range o.Others {
-		i := l.find(name)
-		if i < 0 {
-			others = append(others, "")
-			continue
+	others, err := o.others(l)
+	if err != nil {
+		return plan{}, err
+	}
+	for _, p := range others {
+		if p.name != "" {
+			names = append(names, p.name)
 		}
-		others, names = append(others, l.fields[i]), append(names, l.fields[i])
 	}
 	p := plan{layout: l.narrow(names), key: parts}
 	p.time, p.cost = p.layout.index(at), p.layout.index(cost)
 	for i := range parts {
 		parts[i].index = p.layout.index(parts[i].name)
 	}
-	for _, name := range others {
-		p.other = append(p.other, p.layout.index(name))
+	for _, part := range others {
+		part.index = p.layout.index(part.name)
+		p.other = append(p.other, part)
 	}
 	return p, nil
+}
+
+// others are the fields to hand out, named as the log names them; "" if it has none such.
+func (o *Options) others(l layout) (parts []keyPart, err error) {
+	for _, name := range o.Others {
+		one, err := parseKey(name)
+		if err != nil || len(one) > 1 {
+			return nil, fmt.Errorf("field %q, must be FIELD", name)
+		}
+		one[0].name = ""
+		if i := l.find(name); i >= 0 {
+			one[0].name = l.fields[i]
+		}
+		parts = append(parts, one[0])
+	}
+	return parts, nil
 }
 
 // result is what has been read of a block.
@@ -141,12 +159,8 @@ func (p *parser) line(line []byte) (reason string) {
 		return reason
 	}
 	b.batch.Requests = append(b.batch.Requests, r)
-	for _, i := range p.other {
-		var value []byte
-		if i >= 0 {
-			value = p.kept(p.fields[i])
-		}
-		b.batch.Others = append(b.batch.Others, value)
+	for i := range p.other {
+		b.batch.Others = append(b.batch.Others, p.part(&p.other[i]))
 	}
 	return ""
 }
@@ -161,24 +175,27 @@ func (p *parser) kept(value []byte) []byte {
 	return p.b.keys[n:len(p.b.keys):len(p.b.keys)]
 }
 
+// part returns a part of a key of the line at hand, which lasts as long as the block; nil if it has none.
+func (p *parser) part(k *keyPart) (text []byte) {
+	if k.index < 0 {
+		return nil
+	}
+	text, p.b.keys = k.text(p.fields[k.index], p.b.keys)
+	return p.kept(text)
+}
+
 // keyOf returns the key of the line at hand.
 func (p *parser) keyOf() (key []byte, reason string) {
-	b := p.b
-	if len(p.key) == 1 {
-		if key, b.keys = p.key[0].text(p.fields[p.key[0].index], b.keys); key == nil {
-			return nil, p.key[0].missing
-		}
-		if p.layout.format == JSON {
-			key = p.kept(key)
-		}
-		return key, ""
-	}
 	var parts [mostParts][]byte
 	for i := range p.key {
-		if parts[i], b.keys = p.key[i].text(p.fields[p.key[i].index], b.keys); parts[i] == nil {
+		if parts[i] = p.part(&p.key[i]); parts[i] == nil {
 			return nil, p.key[i].missing
 		}
 	}
+	if len(p.key) == 1 {
+		return parts[0], ""
+	}
+	b := p.b
 	n := len(b.keys)
 	for i, part := range parts[:len(p.key)] {
 		if i > 0 {

@@ -1,0 +1,194 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/sketchlimit/sketchlimit/cmd/sketchlimit/accesslog"
+	"github.com/sketchlimit/sketchlimit/cmd/sketchlimit/whatif"
+)
+
+// whatIf is what the command line of whatif asks for.
+type whatIf struct {
+	log     accesslog.Options
+	count   whatif.Options
+	rules   string
+	against string
+	json    bool
+	html    string
+}
+
+func newWhatIf() *cobra.Command {
+	var w whatIf
+	c := &cobra.Command{
+		Use:   "whatif FILE...",
+		Short: "Tell from an access log what limits would have refused, and whom",
+		Long: wrap(`Read an access log once, and tell for a range of limits and windows how many requests and keys they would have `+
+			`refused, which share of that belongs to the few heaviest keys, which limit to choose, and what memory it takes. `+
+			`Several files are one log: they are read in the order of their first times. - is standard input. gzip and zstd are `+
+			`recognised.`, "") +
+			"\n\nFormats:\n" + indented(
+			"json", "an object a line; fields of objects in it are named with dots",
+			"envoy", "Envoy's default format; the client is the last address of X-Forwarded-For",
+			"combined", "the default of nginx, and of Apache",
+			"common", "the same without referrer and user agent",
+			"tsv", "unix_seconds TAB key [TAB cost]",
+			"csv", "columns that a header names, by commas, semicolons or tabs") +
+			"\n\n" + wrap(`Times are Unix seconds, milliseconds, microseconds or nanoseconds, RFC 3339 (UTC if it has no zone), or `+
+			`those of the common format. The fields of the server formats are remote_addr, ident, user, request, method, path, `+
+			`protocol, status, bytes, referer, user_agent and x_forwarded_for; ip, user, path, method, status, bytes and host also find `+
+			`the usual names of such fields in JSON and CSV.`, ""),
+		Example: strings.Join([]string{
+			"  sketchlimit whatif access.log",
+			"  sketchlimit whatif access.log.*.gz access.log --windows 10s,1m --html whatif.html",
+			"  zcat access.log.gz | sketchlimit whatif - --key user,path",
+			"  sketchlimit whatif events.json --key request.headers.token --time ts --cost bytes",
+			"  sketchlimit whatif access.log --rules today.yaml --against new.yaml",
+		}, "\n"),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("whatif: FILE is missing, must be at least 1, or - for standard input")
+			}
+			stdin := 0
+			for _, a := range args {
+				if a == "-" {
+					stdin++
+				}
+			}
+			if stdin > 1 {
+				return errors.New("whatif - -: standard input is given twice")
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			return w.run(c.Context(), args, c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr())
+		},
+	}
+	w.register(c.Flags())
+	return c
+}
+
+// indented sets names and what they mean in two columns.
+func indented(pairs ...string) string {
+	var b strings.Builder
+	for i := 0; i < len(pairs); i += 2 {
+		fmt.Fprintf(&b, "  %-9s %s\n", pairs[i], pairs[i+1])
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+func (w *whatIf) register(f *pflag.FlagSet) {
+	f.SortFlags = false
+	f.Var(parsed(&w.log.Format, "auto", accesslog.ParseFormat), "format", "`FORMAT` of all files (default auto: the one that reads most "+
+		"of a file's first lines)\ne.g. --format combined")
+	f.Var(parsed(&w.log.Key, "", accesslog.ParseKey), "key", "limit by `FIELD`, several by commas; FIELD/64 takes IPv6 addresses by prefix, "+
+		"FIELD/24/48 both kinds (default: a field named key, or else ip/64)\ne.g. --key user,path")
+	f.Var(parsed(&w.log.Time, "", parseText), "time", "`FIELD` of the time (default: the first of the usual names)\ne.g. --time ts")
+	f.Var(parsed(&w.log.Cost, "", parseText), "cost", "`FIELD` of the units of a request, rounded up, at least 1 (default: a field named cost, "+
+		"or else 1 each)\ne.g. --cost bytes")
+
+	f.Var(parsed(&w.count.Windows, "", list(parseWindow)), "windows", "`SPANS` of limits to try (default 1s,10s,1m,10m,1h)\n"+
+		"e.g. --windows 10s,1m")
+	f.Var(parsed(&w.count.Limits, "", list(count(1, 1<<30))), "limits", "`UNITS` of limits to try (default 1,2,5,10 … 100000)\n"+
+		"e.g. --limits 50,60,80,100")
+	f.BoolVar(&w.count.Exact, "exact", false, "follow every key, whatever memory that takes\ne.g. --exact")
+	f.Var(parsed(&w.count.Memory, "", parseMemory), "memory", "`SIZE` of the counts (default 64MiB)\ne.g. --memory 256MiB")
+	f.Var(parsed(&w.count.Sample, "", count(16, 1<<24)), "sample", "tell the use of so `MANY` keys, drawn at random (default 8192)\n"+
+		"e.g. --sample 1e5")
+
+	f.Var(parsed(&w.rules, "", parseText), "rules", "also hold the requests against the rules of `FILE`, or of the files in a folder, as those of "+
+		"today; their descriptors are fields of the log\ne.g. --rules today.yaml --against new.yaml")
+	f.Var(parsed(&w.against, "", parseText), "against", "and against new rules of `FILE`\ne.g. --against new.yaml")
+	f.BoolVar(&w.json, "json", false, "print one JSON object\ne.g. --json | jq .suggestion")
+	f.Var(parsed(&w.html, "", parseText), "html", "also write a page with tables and pictures to `FILE`, which needs no other\n"+
+		"e.g. --html whatif.html")
+}
+
+// list parses values separated by commas.
+func list[T any](parse func(string) (T, error)) func(string) ([]T, error) {
+	return func(text string) (all []T, err error) {
+		const most = 32
+		for one := range strings.SplitSeq(text, ",") {
+			v, err := parse(strings.TrimSpace(one))
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, v)
+		}
+		if len(all) > most {
+			return nil, fmt.Errorf("must be at most %d", most)
+		}
+		return all, nil
+	}
+}
+
+// answer is all that whatif tells. Its JSON form is what --json prints.
+type answer struct {
+	Files []*accesslog.File `json:"files"`
+	*whatif.Report
+	Size  *sizing     `json:"size,omitempty"`  // for the suggested limit, or the lowest that nobody reaches
+	Rules *comparison `json:"rules,omitempty"` // for --rules
+}
+
+func (w *whatIf) run(ctx context.Context, paths []string, in io.Reader, out, errOut io.Writer) error {
+	if w.html != "" {
+		if err := checkFolder(w.html); err != nil {
+			return failure{err}
+		}
+	}
+	a, err := whatif.New(w.count)
+	if err != nil {
+		return errors.New(strings.TrimPrefix(err.Error(), "whatif: "))
+	}
+	rules, err := w.openRules()
+	if err != nil {
+		return err
+	}
+	if rules != nil {
+		w.log.Others = rules.fields
+	}
+	log, err := interruptible(ctx, func() (*accesslog.Log, error) { return accesslog.Open(paths, in, w.log) })
+	if err != nil {
+		return failureOrInterrupt(err)
+	}
+	if rules != nil {
+		if err := rules.found(log); err != nil {
+			return failure{err}
+		}
+	}
+	progress := newReading(errOut, log)
+	err = log.Read(ctx, func(b accesslog.Batch) error {
+		a.Add(b.Requests)
+		if rules != nil {
+			rules.add(b)
+		}
+		progress.show()
+		return nil
+	})
+	progress.finish()
+	if err != nil {
+		return failureOrInterrupt(err)
+	}
+	tellSkipped(errOut, log)
+	r := &answer{Files: log.Files, Report: a.Report()}
+	if rules != nil {
+		r.Rules = rules.result()
+	}
+	if r.Size, err = r.size(ctx); err != nil {
+		return err
+	}
+	return w.print(r, out)
+}
+
+func failureOrInterrupt(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return err
+	}
+	return failure{err}
+}

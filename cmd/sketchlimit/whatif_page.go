@@ -1,0 +1,191 @@
+package main
+
+import (
+	"fmt"
+	"html/template"
+	"image/color"
+	"math"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+
+	"github.com/sketchlimit/sketchlimit/cmd/sketchlimit/whatif"
+)
+
+func (r *answer) page() (*page, error) {
+	p := &page{Kind: "what if", Of: r.Files[0].Name, Summary: r.summary(), Tiles: r.tiles()}
+	figures, err := r.figures()
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range r.sections() {
+		p.Sections = append(p.Sections, pageSection{section: s, Figures: figures[s.ID]})
+	}
+	if r.Size != nil {
+		p.Sections[len(p.Sections)-1].Code = r.Size.Go + "\n" + r.Size.Rules
+	}
+	return p, nil
+}
+
+func (r *answer) tiles() []tile {
+	tiles := []tile{
+		{integer(r.Requests), "requests in " + span(r.Last.Sub(r.First))},
+		{estimate(r.Keys), r.whom("clients", "keys")},
+	}
+	if w, l := r.at(); l != nil {
+		tiles = append(tiles,
+			tile{rate(w, l), map[bool]string{true: "is suggested", false: "is the lowest limit that nobody reaches"}[r.Suggestion.Found]},
+			tile{shareText(l.RequestShare), "of the requests, and " + shareText(l.KeyShare) + " of the keys, it would have refused"})
+	}
+	return tiles
+}
+
+// figures are the pictures by the section that they belong to.
+func (r *answer) figures() (map[string][]figure, error) {
+	figures := make(map[string][]figure)
+	w, l := r.at()
+	if l == nil {
+		return figures, nil
+	}
+	traffic, err := r.plotTraffic(l)
+	if err != nil {
+		return nil, err
+	}
+	knee, err := plotKnee(w, l)
+	if err != nil {
+		return nil, err
+	}
+	heat, err := r.plotHeat(w)
+	if err != nil {
+		return nil, err
+	}
+	at := fmt.Sprintf("%s in %s", integer(l.Limit), span(w.Window))
+	figures["log"] = []figure{{traffic, "Requests over time, and those that " + at + " would have refused."}}
+	figures["limits"] = []figure{{knee, "The share of the requests that a limit refuses, and the share of the keys. A good limit stands where " +
+		"the first is high and the second is low."}}
+	figures["hours"] = []figure{{heat, "The share of the requests that each limit refuses over time: the darker the more."}}
+	return figures, nil
+}
+
+// plotTraffic draws the requests of each step, and on top of each other what is admitted and refused.
+func (r *answer) plotTraffic(l *whatif.Limit) (template.HTML, error) {
+	p := newPlot(r.timeLabel())
+	most := 1.0
+	width := r.StepLength.Hours()
+	for i, s := range r.Steps {
+		from := s.Start.Sub(r.Steps[0].Start).Hours()
+		refused := min(float64(l.BySteps[i].Requests), float64(s.Requests))
+		admitted := float64(s.Requests) - refused
+		most = max(most, float64(s.Requests))
+		for _, b := range []struct {
+			lo, hi float64
+			color  color.Color
+		}{{0, admitted, blue}, {admitted, admitted + refused, red}} {
+			bar, err := plotter.NewPolygon(box(from+.06*width, b.lo, from+.94*width, b.hi))
+			if err != nil {
+				return "", err
+			}
+			bar.Color, bar.LineStyle.Width = b.color, 0
+			p.Add(bar)
+		}
+	}
+	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, float64(len(r.Steps))*width, 0, most*1.05
+	p.Y.Tick.Marker = plot.TickerFunc(evenly)
+	return picture("Requests admitted and refused over time", 300, func(c draw.Canvas) {
+		p.X.Tick.Marker = r.hourTicks(c)
+		p.Draw(headed(drawLegend(c, []entry{
+			{"admitted", []plot.Thumbnailer{line(blue, 6, nil)}},
+			{"refused at " + integer(l.Limit), []plot.Thumbnailer{line(red, 6, nil)}},
+		}), c.Min.X, "requests in "+stepName(r.StepLength)+"s"))
+	})
+}
+
+func (r *answer) timeLabel() string {
+	return "hours from " + r.Steps[0].Start.Format("2006-01-02 15:04") + " UTC"
+}
+
+// hourTicks are as many whole hours as have room.
+func (r *answer) hourTicks(c draw.Canvas) plot.TickerFunc {
+	hours := float64(len(r.Steps)) * r.StepLength.Hours()
+	room := float64(c.Max.X-c.Min.X) / 50
+	step := 1.0
+	for _, s := range []float64{1, 2, 3, 6, 12, 24, 48, 96, 168, 336, 672, 1344, 2688, 5376} {
+		if step = s; hours/s <= room {
+			break
+		}
+	}
+	return func(_, _ float64) (ticks []plot.Tick) {
+		for at := 0.0; at <= hours; at += step {
+			ticks = append(ticks, plot.Tick{Value: at, Label: fmt.Sprintf("%.0f", at)})
+		}
+		return ticks
+	}
+}
+
+// leastDrawn is the share at which lower ones are drawn.
+const leastDrawn = 1e-6
+
+// plotKnee draws what limits refuse, both axes logarithmic.
+func plotKnee(w *whatif.Window, suggested *whatif.Limit) (template.HTML, error) {
+	var requests, keys plotter.XYs
+	for i := range w.Limits {
+		l := &w.Limits[i]
+		requests = append(requests, plotter.XY{X: float64(l.Limit), Y: max(leastDrawn, l.RequestShare)})
+		keys = append(keys, plotter.XY{X: float64(l.Limit), Y: max(leastDrawn, l.KeyShare)})
+	}
+	p := newPlot("limit in " + span(w.Window) + " (log scale)")
+	p.X.Min, p.X.Max = requests[0].X/1.2, requests[len(requests)-1].X*1.2
+	p.Y.Min, p.Y.Max = leastDrawn, 1
+	p.X.Scale, p.Y.Scale = plot.LogScale{}, plot.LogScale{}
+	here := line(grey, 1.2, plotter.XYs{{X: float64(suggested.Limit), Y: leastDrawn}, {X: float64(suggested.Limit), Y: 1}})
+	here.Dashes = []vg.Length{5, 4}
+	ofRequests, ofKeys := line(blue, 4, requests), line(orange, 2, keys)
+	p.Add(here, ofRequests, ofKeys, glyphs(blue, 4, draw.CircleGlyph{}, requests), glyphs(orange, 3, draw.CircleGlyph{}, keys))
+	p.X.Tick.Marker, p.Y.Tick.Marker = plot.TickerFunc(powersOfTen), plot.TickerFunc(powersOfTen)
+	return picture("Share of requests and of keys refused, by limit", 320, func(c draw.Canvas) {
+		p.Draw(headed(drawLegend(c, []entry{
+			{"requests", []plot.Thumbnailer{ofRequests}},
+			{"keys", []plot.Thumbnailer{ofKeys}},
+			{integer(suggested.Limit) + ", as suggested", []plot.Thumbnailer{here}},
+		}), c.Min.X, "share refused (log scale; "+scientific(leastDrawn)+" stands for less)"))
+	})
+}
+
+// plotHeat draws a field for each step and limit.
+func (r *answer) plotHeat(w *whatif.Window) (template.HTML, error) {
+	p := newPlot(r.timeLabel())
+	width := r.StepLength.Hours()
+	var names []string
+	for k := range w.Limits {
+		l := &w.Limits[k]
+		names = append(names, integer(l.Limit))
+		for i, s := range r.Steps {
+			share := min(1, float64(l.BySteps[i].Requests)/math.Max(float64(s.Requests), 1))
+			if share == 0 {
+				continue
+			}
+			from := s.Start.Sub(r.Steps[0].Start).Hours()
+			field, err := plotter.NewPolygon(box(from, float64(k)-.48, from+width, float64(k)+.48))
+			if err != nil {
+				return "", err
+			}
+			shade := uint8(255 * (.08 + .92*math.Sqrt(share)))
+			field.Color, field.LineStyle.Width = color.NRGBA{red.R, red.G, red.B, shade}, 0
+			p.Add(field)
+		}
+	}
+	p.NominalY(names...)
+	p.X.Min, p.X.Max = 0, float64(len(r.Steps))*width
+	p.Y.Min, p.Y.Max, p.Y.Tick.Length = -.6, float64(len(names))-.4, 0
+	shades := []entry{}
+	for _, share := range []float64{.01, .1, .5, 1} {
+		shade := uint8(255 * (.08 + .92*math.Sqrt(share)))
+		shades = append(shades, entry{shareText(share), []plot.Thumbnailer{line(color.NRGBA{red.R, red.G, red.B, shade}, 10, nil)}})
+	}
+	return picture("Share of requests refused, by time and limit", vg.Length(110+18*len(names)), func(c draw.Canvas) {
+		p.X.Tick.Marker = r.hourTicks(c)
+		p.Draw(headed(drawLegend(c, shades), c.Min.X, "limit in "+span(w.Window)))
+	})
+}

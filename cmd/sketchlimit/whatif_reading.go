@@ -1,0 +1,101 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/schollz/progressbar/v3"
+
+	"github.com/sketchlimit/sketchlimit/cmd/sketchlimit/accesslog"
+)
+
+// reading tells how much of a log has been read: a bar on a terminal, and elsewhere a line now and then.
+type reading struct {
+	out  io.Writer
+	log  *accesslog.Log
+	bar  *progressbar.ProgressBar // nil: lines
+	told time.Time
+}
+
+const toldEvery = 5 * time.Second
+
+func newReading(errOut io.Writer, log *accesslog.Log) *reading {
+	r := &reading{out: errOut, log: log, told: time.Now()}
+	if onTerminal(errOut) {
+		size := log.Size()
+		or(&size, -1)
+		r.bar = progressbar.NewOptions64(size,
+			progressbar.OptionSetWriter(errOut),
+			progressbar.OptionSetDescription("reading"),
+			progressbar.OptionSetWidth(30),
+			progressbar.OptionShowBytes(true),
+			progressbar.OptionThrottle(100*time.Millisecond),
+			progressbar.OptionSetPredictTime(true),
+			progressbar.OptionClearOnFinish(),
+		)
+	}
+	return r
+}
+
+func (r *reading) show() {
+	read := r.log.BytesRead()
+	if r.bar != nil {
+		_ = r.bar.Set64(read)
+		return
+	}
+	if time.Since(r.told) < toldEvery {
+		return
+	}
+	r.told = time.Now()
+	text := "read " + humanize.IBytes(uint64(read))
+	if size := r.log.Size(); size > 0 {
+		text += fmt.Sprintf(" of %s, %d %%", humanize.IBytes(uint64(size)), 100*read/size)
+	}
+	fmt.Fprintf(r.out, "sketchlimit: %s\n", text)
+}
+
+func (r *reading) finish() {
+	if r.bar != nil {
+		_ = r.bar.Clear()
+	}
+}
+
+// tellSkipped tells in a line each what was left out of a file, where it ends too early, and where its clock steps back.
+func tellSkipped(errOut io.Writer, log *accesslog.Log) {
+	tell := func(format string, args ...any) { fmt.Fprintf(errOut, "sketchlimit: "+format+"\n", args...) }
+	for _, name := range log.Empty {
+		tell("%s: is empty", name)
+	}
+	for _, f := range log.Files {
+		if f.CutOff != "" {
+			tell("%s: read to line %s only: %s", f.Name, integer(f.Lines), f.CutOff)
+		}
+		if len(f.Skipped) > 0 {
+			tell("%s: skipped %s; first, line %d: %s", f.Name, skippedText(f), f.FirstBad.Line, f.FirstBad.Text)
+		}
+		if f.Backward > 0 {
+			tell("%s: %s earlier than one before, by up to %s; taken as at the latest time so far", f.Name,
+				plural(f.Backward, "request is", "requests are"), span(f.BackwardBy))
+		}
+	}
+}
+
+// skippedText is 3 of 1,000 lines (2 no request, 1 longer than 1 MiB).
+func skippedText(f *accesslog.File) string {
+	reasons := slices.SortedFunc(maps.Keys(f.Skipped), func(a, b string) int {
+		return cmp.Or(cmp.Compare(f.Skipped[b], f.Skipped[a]), cmp.Compare(a, b))
+	})
+	total := 0
+	var counts []string
+	for _, reason := range reasons {
+		total += f.Skipped[reason]
+		counts = append(counts, integer(f.Skipped[reason])+" "+reason)
+	}
+	return fmt.Sprintf("%s of %s (%s)", integer(total), plural(f.Lines, "line", "lines"), strings.Join(counts, ", "))
+}

@@ -1,0 +1,33 @@
+package main
+
+import "fmt"
+
+// section tells who is refused by today's rules and by new ones.
+func (c *comparison) section() section {
+	names := []string{"refused by " + c.Today, "refused by " + c.New, "by both", "by " + c.Today + " only", "by " + c.New + " only"}
+	s := section{ID: "rules", Title: "Rules", Table: grid{Head: []string{"", "requests", "units", "keys"}, Text: 1, Mark: -1},
+		Prose: "The log's requests held against the rules, as descriptors of its fields. A key is refused by one file only if the other one " +
+			"never refuses it."}
+	for i, f := range c.Fates {
+		keys := integer(f.Keys)
+		if f.MoreKeys {
+			keys = "over " + keys
+		}
+		s.Table.Rows = append(s.Table.Rows, []string{names[i], integer(f.Requests), integer(f.Units), keys})
+	}
+	for i, f := range c.Fates {
+		if len(f.Top) == 0 {
+			continue
+		}
+		text := "Refused " + names[i] + ", the most first:"
+		for k := range f.Top {
+			name, number := heavyText(f.Top, k)
+			text += fmt.Sprintf(" %s (%s)", name, number)
+			if k < len(f.Top)-1 {
+				text += ","
+			}
+		}
+		s.Notes = append(s.Notes, text+".")
+	}
+	return s
+}

@@ -1,0 +1,245 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/sketchlimit/sketchlimit/cmd/sketchlimit/whatif"
+)
+
+// print prints everything at the end, so that a run that fails leaves nothing half done.
+func (w *whatIf) print(r *answer, out io.Writer) error {
+	var text bytes.Buffer
+	if w.json {
+		e := json.NewEncoder(&text)
+		e.SetEscapeHTML(false)
+		e.SetIndent("", "  ")
+		if err := e.Encode(r); err != nil {
+			return failure{err}
+		}
+	} else {
+		writeText(&text, r.summary(), r.sections())
+		if r.Size != nil {
+			fmt.Fprintf(&text, "\n%s\n%s", r.Size.Go, r.Size.Rules)
+		}
+	}
+	if _, err := text.WriteTo(out); err != nil {
+		return failure{err}
+	}
+	if w.html == "" {
+		return nil
+	}
+	page, err := r.page()
+	if err != nil {
+		return failure{err}
+	}
+	return page.write(w.html)
+}
+
+// summary is the suggestion, with what it leaves out.
+func (r *answer) summary() string {
+	text := r.Suggestion.Reason
+	if w, l := r.at(); l != nil && r.Suggestion.Found {
+		text = fmt.Sprintf("%s: refuses %s of %s, %s of requests", rate(w, l), r.keyShare(l), r.whom("clients", "keys"),
+			shareText(l.RequestShare))
+		if l.Keys96 > 0 {
+			text += ", of which 96 % are from " + plural(l.Keys96, r.whom("address", "key"), r.whom("addresses", "keys"))
+		}
+		text += "."
+	}
+	return text + " " + r.Suggestion.Caveat
+}
+
+// rate is 60 a minute, or 60 in 10m.
+func rate(w *whatif.Window, l *whatif.Limit) string {
+	if unit, name := timeUnit(w.Window); unit == w.Window {
+		return integer(l.Limit) + " " + map[bool]string{true: "an ", false: "a "}[name == "hour"] + name
+	}
+	return integer(l.Limit) + " in " + span(w.Window)
+}
+
+// keyShare is the share of the keys that a limit refuses.
+func (r *answer) keyShare(l *whatif.Limit) string { return shareText(l.KeyShare) }
+
+// whom is what keys are: addresses unless the key is another field.
+func (r *answer) whom(address, key string) string {
+	for _, f := range r.Files {
+		if !f.Addresses {
+			return key
+		}
+	}
+	return address
+}
+
+func (r *answer) sections() []section {
+	s := []section{r.read(), r.limits(), r.windows(), r.hours(), r.heaviest()}
+	if r.Rules != nil {
+		s = append(s, r.Rules.section())
+	}
+	if r.Size != nil {
+		s = append(s, r.Size.section())
+	}
+	return s
+}
+
+// read is what was read.
+func (r *answer) read() section {
+	rows := [][]string{}
+	for _, f := range r.Files {
+		text := fmt.Sprintf("%s; %s; key: %s; time: %s", f.Format, plural(f.Requests, "request", "requests"), f.Key, f.Time)
+		if f.Cost != "" {
+			text += "; cost: " + f.Cost
+		}
+		if len(f.Skipped) > 0 {
+			text += "; skipped " + skippedText(f)
+		}
+		rows = append(rows, []string{f.Name, text})
+	}
+	rows = append(rows,
+		[]string{"time", fmt.Sprintf("%s … %s, %s", r.First.Format(time.DateTime), r.Last.Format(time.DateTime), span(r.Last.Sub(r.First)))},
+		[]string{"requests", integer(r.Requests)},
+		[]string{"units", integer(r.Units)},
+		[]string{"keys", estimate(r.Keys)},
+	)
+	prose := "All keys were followed: every figure is exact."
+	if !r.Exact {
+		prose = "Counted in bounded memory. A figure behind ± is how far an estimate may be off; a figure without one is exact. " +
+			"With --exact every key is followed, whatever memory that takes."
+	}
+	return section{ID: "log", Title: "The log", Prose: prose, Table: grid{Rows: rows, Mark: -1}}
+}
+
+// estimate is 1,234 ± 56.
+func estimate(e whatif.Estimate) string {
+	text := integer(uint64(math.Round(e.Value)))
+	if e.Error > 0 {
+		text += " ± " + integer(uint64(math.Ceil(e.Error)))
+	}
+	return text
+}
+
+// limits is the window of the suggestion, limit by limit.
+func (r *answer) limits() section {
+	w, suggested := r.at()
+	if w == nil {
+		w = &r.Windows[0]
+	}
+	g := grid{Head: []string{"limit", "requests refused", "share", "keys refused", "share", "90 % are\nfrom", "96 % are\nfrom"}, Mark: -1}
+	for i := range w.Limits {
+		l := &w.Limits[i]
+		if l == suggested {
+			g.Mark = i
+		}
+		g.Rows = append(g.Rows, []string{integer(l.Limit), estimate(l.Requests), shareText(l.RequestShare), estimate(l.Keys),
+			shareText(l.KeyShare), keysText(l.Keys90), keysText(l.Keys96)})
+	}
+	s := section{ID: "limits", Title: "Limits in " + span(w.Window), Table: g,
+		Prose: "What a sliding window with each limit would have refused. The last columns tell how few keys have most of that. " +
+			"The marked row is the suggestion: of the limits that refuse few keys and many requests, the one that leaves the others the " +
+			"most room. " + r.Suggestion.Caveat}
+	if w.Longer {
+		s.Notes = append(s.Notes, "The window is longer than the log: what a second window would bring is not in it.")
+	}
+	if !r.Suggestion.Found {
+		s.Notes = append(s.Notes, r.Suggestion.Reason)
+	}
+	return s
+}
+
+func keysText(n int) string {
+	if n == 0 {
+		return "–"
+	}
+	return plural(n, "key", "keys")
+}
+
+// windows is how keys use the windows, and what each limit refuses in each.
+func (r *answer) windows() section {
+	g := grid{Head: []string{""}, Text: 1, Mark: -1}
+	rows := [][]string{{"units of a key: median"}, {"90 %"}, {"99 %"}, {"99.9 %"}, {"most"}, {"keys, fullest window"}, {"units, fullest window"}}
+	for i := range r.Windows {
+		w := &r.Windows[i]
+		g.Head = append(g.Head, span(w.Window))
+		for k, v := range []uint64{w.Use.P50, w.Use.P90, w.Use.P99, w.Use.P999, w.Use.Max, uint64(math.Round(w.PeakKeys)), w.PeakUnits} {
+			rows[k] = append(rows[k], integer(v))
+		}
+	}
+	g.Rows = rows
+	for k := range r.Windows[0].Limits {
+		row := []string{"refused at " + integer(r.Windows[0].Limits[k].Limit)}
+		for i := range r.Windows {
+			row = append(row, shareText(r.Windows[i].Limits[k].RequestShare))
+		}
+		g.Rows = append(g.Rows, row)
+	}
+	return section{ID: "windows", Title: "Windows", Table: g,
+		Prose: fmt.Sprintf("The units that a key uses in one window, over keys and windows with at least one unit, from %s drawn at random; "+
+			"then the share of all requests that each limit would have refused in each window.", plural(r.SampledKeys, "key", "keys"))}
+}
+
+// hours is the log step by step.
+func (r *answer) hours() section {
+	w, l := r.at()
+	g := grid{Head: []string{"from", "requests", "units", "keys"}, Text: 1, Mark: -1}
+	if l != nil {
+		g.Head = append(g.Head, "refused at\n"+integer(l.Limit)+" in "+span(w.Window), "share", "99 % of keys\nuse at most")
+	}
+	for i, s := range r.Steps {
+		row := []string{s.Start.Format("2006-01-02 15:04"), integer(s.Requests), integer(s.Units), integer(uint64(math.Round(s.Keys)))}
+		if l != nil {
+			refused := l.BySteps[i].Requests
+			row = append(row, integer(refused), shareText(float64(refused)/math.Max(float64(s.Requests), 1)), integer(w.UseBySteps[i].P99))
+		}
+		g.Rows = append(g.Rows, row)
+	}
+	return section{ID: "hours", Title: "By " + strings.TrimPrefix(stepName(r.StepLength), "1 "), Table: g,
+		Prose: "How the traffic changes over the log, in UTC."}
+}
+
+func stepName(d time.Duration) string {
+	if d == time.Hour {
+		return "hour"
+	}
+	return span(d)
+}
+
+const heaviestShown = 15
+
+// heaviest is the keys with the most requests, and those that the suggested limit refuses the most.
+func (r *answer) heaviest() section {
+	_, l := r.at()
+	g := grid{Head: []string{"the most requests", "requests"}, Text: 1, Mark: -1}
+	var top []whatif.HeavyKey
+	if l != nil && len(l.Top) > 0 {
+		g.Head, top = []string{"the most requests", "the most refused at " + integer(l.Limit), "requests", "refused"}, l.Top
+		g.Text = 2
+	}
+	for i := range min(max(len(r.Heaviest), len(top)), heaviestShown) {
+		name, requests := heavyText(r.Heaviest, i)
+		if top == nil {
+			g.Rows = append(g.Rows, []string{name, requests})
+			continue
+		}
+		other, refused := heavyText(top, i)
+		g.Rows = append(g.Rows, []string{name, other, requests, refused})
+	}
+	return section{ID: "heaviest", Title: "The heaviest", Table: g, Prose: "The keys with the most requests, and those that the limit would have refused the most. " +
+		"A range is what is known of a key that was not followed from its first request on."}
+}
+
+// heavyText is the name and the number of a key, if there are so many.
+func heavyText(keys []whatif.HeavyKey, i int) (name, number string) {
+	if i >= len(keys) {
+		return "", ""
+	}
+	k := keys[i]
+	if k.Error == 0 {
+		return keyText(k.Key), integer(k.Requests)
+	}
+	return keyText(k.Key), integer(k.Requests-k.Error) + " … " + integer(k.Requests)
+}
