@@ -1,0 +1,179 @@
+package accesslog
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// read returns the requests of some files as text: seconds of the minute, key, cost.
+func read(t *testing.T, o Options, paths ...string) (*Log, []string) {
+	t.Helper()
+	l, err := Open(paths, nil, o)
+	require.NoError(t, err)
+	return l, requests(t, l)
+}
+
+func requests(t *testing.T, l *Log) (all []string) {
+	t.Helper()
+	require.NoError(t, l.Read(context.Background(), func(b Batch) error {
+		for _, r := range b.Requests {
+			all = append(all, fmt.Sprintf("%s %s %d", time.Unix(0, r.At).UTC().Format("15:04:05.999"), r.Key, r.Cost))
+		}
+		return nil
+	}))
+	return all
+}
+
+// TestFormats reads a log of each format, which is found by itself.
+func TestFormats(t *testing.T) {
+	for _, c := range []struct {
+		file    string
+		options Options
+		format  Format
+		key     string
+		want    []string
+		skipped map[string]int
+	}{
+		{"common.log", Options{}, Common, "remote_addr, IPv6 by /64", []string{
+			"07:00:00 192.0.2.7 1", "07:00:01 192.0.2.8 1", "07:00:02 host.example 1", "07:00:03 2001:db8::/64 1",
+		}, nil},
+		{"common.log", Options{Key: "user,status", Cost: "bytes"}, Common, "user, status", []string{
+			"07:00:01 ann lee,404 1"}, map[string]int{"no user": 3}},
+		{"common.log", Options{Key: "path"}, Common, "path", []string{
+			"07:00:00 / 1", "07:00:01 /a b 1", `07:00:02 /say?"hi" 1`}, map[string]int{"no path": 1}},
+		{"combined.log", Options{Cost: "bytes"}, Combined, "remote_addr, IPv6 by /64", []string{
+			"07:00:00 192.0.2.7 512", "07:00:01 192.0.2.8 1", "07:00:02 2001:db8:1:2::/64 9"}, nil},
+		{"combined.log", Options{Key: "ip/24/48"}, Combined, "remote_addr, IPv4 by /24 and IPv6 by /48", []string{
+			"07:00:00 192.0.2.0/24 1", "07:00:01 192.0.2.0/24 1", "07:00:02 2001:db8:1::/48 1"}, nil},
+		{"combined.log", Options{Key: "user_agent"}, Combined, "user_agent", []string{
+			"07:00:00 Mozilla/5.0 (X11) 1", `07:00:01 says \"hi\" twice 1`, "07:00:02 curl/8.9 1"}, nil},
+		{"combined.log", Options{Key: "x_forwarded_for/24"}, Combined, "x_forwarded_for, IPv4 by /24", []string{
+			"07:00:02 203.0.113.0/24 1"}, map[string]int{"no x_forwarded_for": 2}},
+		{"envoy.log", Options{}, Envoy, "x_forwarded_for, IPv6 by /64", []string{
+			"07:00:00.25 192.0.2.7 1", "07:00:00.75 192.0.2.8 1"}, map[string]int{"no x_forwarded_for": 1}},
+		{"envoy.log", Options{Key: "authority,path", Cost: "bytes"}, Envoy, "authority, path", []string{
+			"07:00:00.25 api.example,/v1/items 512"}, map[string]int{"no authority": 2}},
+		{"nested.json", Options{Cost: "bytes"}, JSON, "request.remote_ip, IPv6 by /64", []string{
+			"07:00:00.25 192.0.2.7 512", "07:00:01 192.0.2.8 1"}, map[string]int{"no request.remote_ip": 1}},
+		{"nested.json", Options{Key: "path"}, JSON, "request.uri", []string{
+			"07:00:00.25 /a 1", `07:00:01 /bé" 1`, "07:00:02.5 /c 1"}, nil},
+		{"named.csv", Options{Cost: "bytes"}, CSV, "client_ip, IPv6 by /64", []string{
+			"07:00:00.25 192.0.2.7 512", "07:00:01 2001:db8:1:2::/64 2", "07:00:02 192.0.2.9 1"}, nil},
+		{"named.csv", Options{Key: "user id,path"}, CSV, "user id, path", []string{
+			`07:00:00.25 ann "a",/a 1`, "07:00:01 bob,/b;c 1"}, map[string]int{"no user id": 1}},
+		{"keys.tsv", Options{}, TSV, "key", []string{
+			"07:00:00.25 ann 3", "07:00:01 bob smith 1", "07:00:02 ann 1"}, nil},
+	} {
+		l, got := read(t, c.options, filepath.Join("testdata", c.file))
+		f := l.Files[0]
+		assert.Equal(t, c.want, got, "%s %+v", c.file, c.options)
+		assert.Equal(t, c.format, f.Format, c.file)
+		assert.Equal(t, c.key, f.Key, c.file)
+		assert.Equal(t, c.skipped, f.Skipped, c.file)
+		assert.Len(t, got, f.Requests)
+
+		c.options.Format = c.format
+		_, named := read(t, c.options, filepath.Join("testdata", c.file))
+		assert.Equal(t, got, named, "the format named")
+	}
+}
+
+// TestOthers: fields are handed out with each request; addresses without port, and nil where a line has none.
+func TestOthers(t *testing.T) {
+	l, err := Open([]string{"testdata/named.csv"}, nil, Options{Others: []string{"client", "none", "user id"}})
+	require.NoError(t, err)
+	var all []string
+	require.NoError(t, l.Read(t.Context(), func(b Batch) error {
+		for _, v := range b.Others {
+			all = append(all, fmt.Sprintf("%s %t", v, v == nil))
+		}
+		return nil
+	}))
+	assert.Equal(t, []string{"192.0.2.7 false", " true", `ann "a" false`, "2001:db8:1:2::1 false", " true", "bob false",
+		"192.0.2.9 false", " true", " true"}, all)
+	_, ok := l.Lacking("path")
+	assert.True(t, ok)
+	file, ok := l.Lacking("none")
+	assert.False(t, ok)
+	assert.Equal(t, "testdata/named.csv", file)
+}
+
+func TestParseTime(t *testing.T) {
+	for text, want := range map[string]string{
+		"0":                               "1970-01-01T00:00:00Z",
+		"1794294000":                      "2026-11-10T07:00:00Z",
+		"1794294000.123456789123":         "2026-11-10T07:00:00.123456789Z",
+		"1.7942940005e9":                  "2026-11-10T07:00:00.5Z",
+		"1794294000250":                   "2026-11-10T07:00:00.25Z",
+		"1794294000250.5":                 "2026-11-10T07:00:00.2505Z",
+		"1794294000250001":                "2026-11-10T07:00:00.250001Z",
+		"1794294000250000001":             "2026-11-10T07:00:00.250000001Z",
+		"2026-11-10T07:00:00Z":            "2026-11-10T07:00:00Z",
+		"2026-11-10 07:00:00":             "2026-11-10T07:00:00Z",
+		"2026-11-10T08:30:00.5+01:30":     "2026-11-10T07:00:00.5Z",
+		"2026-11-10 08:00:00,25 +0100":    "2026-11-10T07:00:00.25Z",
+		"10/Nov/2026:08:00:00 +0100":      "2026-11-10T07:00:00Z",
+		"31/Dec/2016:23:59:60 +0000":      "2017-01-01T00:00:00Z", // leap second
+		"":                                "",
+		"-1":                              "",
+		"now":                             "",
+		"9223372037":                      "",
+		"99999999999999999999":            "",
+		"1.2.3":                           "",
+		"1e300":                           "",
+		"NaN":                             "",
+		"31/Jun/2026:08:00:00 +0100":      "",
+		"10/anF/2026:08:00:00 +0100":      "",
+		"10/Nov/2026:24:00:00 +0100":      "",
+		"10/Nov/2026:08:00:00 00100":      "",
+		"2026-13-10T07:00:00Z":            "",
+		"2026-11-31T07:00:00Z":            "",
+		"2026-11-10T07:00:00+1":           "",
+		"2026-11-10x07:00:00Z":            "",
+		"1969-12-31T23:59:59Z":            "",
+		"2026-11-10T07:00:00Z and more 1": "",
+	} {
+		ns, ok := parseTime([]byte(text))
+		assert.Equal(t, want != "", ok, "%q", text)
+		if ok {
+			assert.Equal(t, want, time.Unix(0, ns).UTC().Format(time.RFC3339Nano), "%q", text)
+		}
+	}
+}
+
+// TestTimesAgreeWithTheLibrary: what is parsed by hand is what package time says, over 3,000 dates.
+func TestTimesAgreeWithTheLibrary(t *testing.T) {
+	at := time.Date(1995, 1, 1, 0, 0, 0, 0, time.UTC)
+	for i := range 3000 {
+		local := at.In(time.FixedZone("", (i%27-12)*3600+i%4*900))
+		for _, layout := range []string{clfTime, time.RFC3339, "2006-01-02 15:04:05-0700"} {
+			ns, ok := parseTime([]byte(local.Format(layout)))
+			require.True(t, ok, local.Format(layout))
+			require.Equal(t, at.UnixNano(), ns, local.Format(layout))
+		}
+		at = at.Add(97*time.Hour + 13*time.Minute + 7*time.Second)
+	}
+}
+
+func TestParseKey(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                  "must be FIELD, FIELD/BITS or FIELD/BITS/BITS, separated by commas",
+		"user,":             "must be FIELD, FIELD/BITS or FIELD/BITS/BITS, separated by commas",
+		"ip/0":              "the bits of ip must be 1 … 128, as in ip/64 or ip/24/48",
+		"ip/x":              "the bits of ip must be 1 … 128, as in ip/64 or ip/24/48",
+		"ip/24/129":         "the bits of ip must be 1 … 128, as in ip/64 or ip/24/48",
+		"a,b,c,d,e,f,g,h,i": "must be at most 8 fields",
+	} {
+		_, err := ParseKey(text)
+		assert.EqualError(t, err, want, text)
+	}
+	key, err := ParseKey("user, ip/24/48")
+	require.NoError(t, err)
+	assert.Equal(t, "user, ip/24/48", key)
+}
