@@ -5,6 +5,8 @@ import "bytes"
 // tsvFields are those of lines without a header: unix_seconds TAB key [TAB cost].
 var tsvFields = []string{"time", "key", "cost"}
 
+var oneUnit = []byte("1")
+
 func splitTSV(line []byte, fields [][]byte) (reason string) {
 	at, rest, ok := bytes.Cut(line, []byte("\t"))
 	if !ok {
@@ -14,7 +16,7 @@ func splitTSV(line []byte, fields [][]byte) (reason string) {
 	fields[0] = at
 	fields[1], fields[2], more = bytes.Cut(rest, []byte("\t"))
 	if !more {
-		fields[2] = []byte("1")
+		fields[2] = oneUnit
 	}
 	return ""
 }

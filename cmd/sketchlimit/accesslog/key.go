@@ -114,11 +114,16 @@ func plainIPv4(value []byte) bool {
 	return len(value) <= len("255.255.255.255")
 }
 
-// parseAddress reads an address, with a port or without.
+// parseAddress reads an address, with a port or without. Names of hosts are told by their first byte: the errors of netip
+// would be allocations.
 func parseAddress(value []byte) (netip.Addr, bool) {
-	if a, err := netip.ParseAddr(text(value)); err == nil {
-		return a.Unmap().WithZone(""), true
+	switch colons := bytes.Count(value, []byte(":")); {
+	case value[0] == '[' || colons == 1 && digit(value[0]):
+		a, err := netip.ParseAddrPort(text(value))
+		return a.Addr().Unmap().WithZone(""), err == nil
+	case colons > 1 || digit(value[0]):
+		a, err := netip.ParseAddr(text(value))
+		return a.Unmap().WithZone(""), err == nil
 	}
-	a, err := netip.ParseAddrPort(text(value))
-	return a.Addr().Unmap().WithZone(""), err == nil
+	return netip.Addr{}, false
 }

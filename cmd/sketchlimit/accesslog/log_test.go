@@ -1,21 +1,257 @@
 package accesslog
 
 import (
+	"bytes"
 	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
+
+// logLines is a log of so many lines that it takes several blocks, with lines that cannot be read among them.
+func logLines(n int) []string {
+	r := rand.New(rand.NewPCG(1, 2))
+	at := time.Date(2026, 11, 10, 7, 0, 0, 0, time.UTC)
+	var lines []string
+	for range n {
+		at = at.Add(time.Duration(r.IntN(3)) * time.Second)
+		switch r.IntN(50) {
+		case 0:
+			lines = append(lines, "rubbish "+strings.Repeat("x", r.IntN(1000)))
+		case 1:
+			lines = append(lines, "")
+		}
+		lines = append(lines, fmt.Sprintf(`10.0.%d.%d - - [%s] "GET /%s HTTP/1.1" 200 %d "-" "agent"`, r.IntN(3), r.IntN(256), at.Format(clfTime),
+			strings.Repeat("p", r.IntN(300)), r.IntN(1e6)))
+	}
+	return lines
+}
+
+func write(t testing.TB, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
+	return path
+}
+
+func gzipped(t testing.TB, text string) string {
+	t.Helper()
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	_, err := io.WriteString(z, text)
+	require.NoError(t, err)
+	require.NoError(t, z.Close())
+	return b.String()
+}
+
+func zstandard(t testing.TB, text string) string {
+	t.Helper()
+	z, err := zstd.NewWriter(nil)
+	require.NoError(t, err)
+	return string(z.EncodeAll([]byte(text), nil))
+}
+
+// TestSameRequestsHoweverStored: plain, compressed, piped, in halves or with the other end of line, a log is the same.
+func TestSameRequestsHoweverStored(t *testing.T) {
+	lines := logLines(20_000)
+	text := strings.Join(lines, "\n") + "\n"
+	half := strings.Index(text[len(text)/2:], "\n") + len(text)/2 + 1
+	plain, want := read(t, Options{Cost: "bytes"}, write(t, "access.log", text))
+	require.Len(t, want, 20_000)
+	skipped := plain.Files[0].Skipped
+	require.NotEmpty(t, skipped)
+	first, second := write(t, "1.log", text[:half]), write(t, "2.log.gz", gzipped(t, text[half:]))
+	for name, paths := range map[string][]string{
+		"gzip":            {write(t, "access.log.gz", gzipped(t, text))},
+		"two gzips":       {write(t, "access.log.gz", gzipped(t, text[:half])+gzipped(t, text[half:]))},
+		"zstd":            {write(t, "access.log.zst", zstandard(t, text))},
+		"two zstds":       {write(t, "access.log.zst", zstandard(t, text[:half])+zstandard(t, text[half:]))},
+		"CRLF":            {write(t, "access.log", strings.ReplaceAll(text, "\n", "\r\n"))},
+		"byte order mark": {write(t, "access.log", "\xef\xbb\xbf"+text)},
+		"no last newline": {write(t, "access.log", strings.TrimSuffix(text, "\n"))},
+		"halves":          {first, second},
+		"halves, swapped": {second, first},
+		"an empty one":    {first, write(t, "empty.log", ""), second},
+	} {
+		l, got := read(t, Options{Cost: "bytes"}, paths...)
+		require.Equal(t, want, got, name)
+		bad := map[string]int{}
+		for _, f := range l.Files {
+			for reason, n := range f.Skipped {
+				bad[reason] += n
+			}
+		}
+		assert.Equal(t, skipped, bad, name)
+		assert.Equal(t, name == "an empty one", len(l.Empty) == 1, name)
+		assert.LessOrEqual(t, l.BytesRead(), l.Size(), name)
+	}
+	for name, text := range map[string]string{"plain": text, "gzip": gzipped(t, text), "zstd": zstandard(t, text)} {
+		l, err := Open([]string{"-"}, strings.NewReader(text), Options{Cost: "bytes"})
+		require.NoError(t, err)
+		require.Equal(t, want, requests(t, l), "standard input, "+name)
+		assert.Equal(t, "standard input", l.Files[0].Name)
+		assert.Zero(t, l.Size())
+	}
+}
+
+// TestLinesLongerThanABlock: they are skipped and counted, wherever they stand, and so are those around them.
+func TestLinesLongerThanABlock(t *testing.T) {
+	line := func(second int) string {
+		return fmt.Sprintf(`h%d - - [10/Nov/2026:07:00:%02d +0000] "GET / HTTP/1.1" 200 1`+"\n", second, second)
+	}
+	long := func(n int) string { return strings.Repeat("x", n) + "\n" }
+	for name, c := range map[string]struct {
+		text  string
+		first int // line that is told
+	}{
+		"first":            {long(80<<20) + line(1) + line(2), 1},
+		"between":          {line(1) + long(maxLine+1) + line(2), 2},
+		"last":             {line(1) + line(2) + strings.Repeat("x", 3*maxLine), 3},
+		"the first of two": {line(1) + long(maxLine) + line(2), 2},
+	} {
+		l, got := read(t, Options{}, write(t, "access.log", c.text))
+		assert.Equal(t, []string{"07:00:01 h1 1", "07:00:02 h2 1"}, got, name)
+		f := l.Files[0]
+		assert.Equal(t, map[string]int{tooLong: 1}, f.Skipped, name)
+		assert.Equal(t, 3, f.Lines, name)
+		assert.Equal(t, c.first, f.FirstBad.Line, name)
+	}
+	fits := `h1 - - [10/Nov/2026:07:00:01 +0000] "GET / HTTP/1.1" 200 1 `
+	_, got := read(t, Options{}, write(t, "access.log", fits+long(maxLine-len(fits)-1)))
+	assert.Equal(t, []string{"07:00:01 h1 1"}, got, "a line of exactly a block")
+}
+
+// TestErrors: each says what is wrong with which file.
+func TestErrors(t *testing.T) {
+	dir := t.TempDir()
+	path := func(name, text string) string {
+		p := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(p, []byte(text), 0o644))
+		return p
+	}
+	random := make([]byte, 1<<16)
+	for i := range random {
+		random[i] = byte(rand.New(rand.NewPCG(1, uint64(i))).Uint32())
+	}
+	const tsv = "1794294000\tann\n"
+	for _, c := range []struct {
+		path    string
+		options Options
+		want    string
+	}{
+		{filepath.Join(dir, "missing.log"), Options{}, "no such file or directory"},
+		{dir, Options{}, "is a folder, must be a file"},
+		{path("empty.log", ""), Options{}, "is empty"},
+		{path("blank.log", "\n\n# nothing\n"), Options{},
+			"no usable line, must be json, envoy, combined, common, tsv or csv: it has empty lines and comments only"},
+		{path("random.log", string(random)), Options{}, "is binary, must be text, gzip or zstd"},
+		{path("binary.gz", gzipped(t, string(random))), Options{}, "is binary, must be text, gzip or zstd"},
+		{path("prose.log", "to be or not\nto be\n"), Options{}, "no usable line among the first, must be json, envoy, combined, " +
+			`common, tsv or csv; line 1: in another format: "to be or not"`},
+		{path("prose.log", "to be or not\nto be\n"), Options{Format: Combined},
+			`no usable line among the first, must be combined; line 1: in another format: "to be or not"`},
+		{path("keys.log", tsv), Options{Key: "usr"}, `no field "usr" for the key, tsv has time, key, cost`},
+		{path("keys.log", tsv), Options{Cost: "size"}, `no field "size" for the cost, tsv has time, key, cost`},
+		{path("a.csv", "when,who\n1794294000,ann\n"), Options{}, `no field "time" for the time, csv has when, who`},
+		{path("b.csv", "when,who\n1794294000,ann\n"), Options{Time: "when"}, `no field "ip" for the key, csv has when, who`},
+		{path("c.csv", "when,who\nsoon,ann\n"), Options{Time: "when", Key: "who", Format: CSV},
+			`no usable line among the first, must be csv; line 1: in another format: "when,who"`},
+		{path("a.json", `{"time":1794294000,"user":null}`), Options{Key: "user"},
+			`no usable line among the first, must be json; line 1: no user: "{\"time\":1794294000,\"user\":null}"`},
+		{path("cut.gz", gzipped(t, strings.Repeat(tsv, 10))[:15]), Options{}, "cannot be read: it ends in the midst of compressed data"},
+		{path("a.xz", "\xfd7zXZ\x00..."), Options{}, "is xz, which is not read: use xzcat FILE | sketchlimit whatif -"},
+	} {
+		_, err := Open([]string{c.path}, nil, c.options)
+		assert.EqualError(t, err, c.path+": "+c.want)
+	}
+}
+
+// TestCutOff: what comes before the end of a truncated file is read, but not the line that was cut.
+func TestCutOff(t *testing.T) {
+	text := strings.Join(logLines(20_000), "\n") + "\n"
+	_, all := read(t, Options{}, write(t, "access.log", text))
+	for name, data := range map[string]string{"access.log.gz": gzipped(t, text), "access.log.zst": zstandard(t, text)} {
+		l, got := read(t, Options{}, write(t, name, data[:len(data)*2/3]))
+		assert.Equal(t, "it ends in the midst of compressed data", l.Files[0].CutOff, name)
+		require.NotEmpty(t, got, name)
+		assert.Less(t, len(got), len(all), name)
+		assert.Equal(t, all[:len(got)], got, name)
+	}
+	data := []byte(gzipped(t, text))
+	data[len(data)/2] ^= 1
+	l, _ := read(t, Options{}, write(t, "access.log.gz", string(data)))
+	assert.NotEmpty(t, l.Files[0].CutOff, "a checksum that is wrong")
+}
+
+// TestBackward: a request that is earlier than one before it is taken at the latest time so far, over all files.
+func TestBackward(t *testing.T) {
+	a := write(t, "a.tsv", "100\ta\n90\tb\n101\tc\n")
+	b := write(t, "b.tsv", "100.5\td\n102\te\n")
+	l, got := read(t, Options{}, b, a)
+	assert.Equal(t, []string{"00:01:40 a 1", "00:01:40 b 1", "00:01:41 c 1", "00:01:41 d 1", "00:01:42 e 1"}, got)
+	assert.Equal(t, []int{1, 1}, []int{l.Files[0].Backward, l.Files[1].Backward})
+	assert.Equal(t, 10*time.Second, l.Files[0].BackwardBy)
+	assert.Equal(t, 500*time.Millisecond, l.Files[1].BackwardBy)
+}
+
+// TestStops: an error of the one who counts ends the reading, and so does the context, even while a terminal is silent.
+func TestStops(t *testing.T) {
+	path := write(t, "access.log", strings.Join(logLines(50_000), "\n"))
+	l, err := Open([]string{path}, nil, Options{})
+	require.NoError(t, err)
+	enough := errors.New("enough")
+	require.ErrorIs(t, l.Read(t.Context(), func(Batch) error { return enough }), enough)
+
+	in, out := io.Pipe()
+	defer out.Close()
+	go func() { _, _ = out.Write([]byte(strings.Repeat("100\ta\n", maxLine/6+1))) }()
+	l, err = Open([]string{"-"}, in, Options{})
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	require.ErrorIs(t, l.Read(ctx, func(Batch) error { stop(); return nil }), context.Canceled)
+}
+
+// TestAllocations: a line takes none, in any format.
+func TestAllocations(t *testing.T) {
+	for _, name := range []string{"common.log", "combined.log", "envoy.log", "nested.json", "named.csv", "keys.tsv"} {
+		text, err := os.ReadFile(filepath.Join("testdata", name))
+		require.NoError(t, err)
+		l, err := Open([]string{filepath.Join("testdata", name)}, nil, Options{})
+		require.NoError(t, err)
+		p, b := newParser(l.Files[0].plan), newBlock()
+		header, good := p.layout.header, text[:0:0]
+		for line := range bytes.Lines(text) {
+			b.text, b.first = b.buf[:copy(b.buf, line)], header
+			if p.parse(b); len(b.skipped) == 0 {
+				good = append(good, line...)
+			}
+			header = false
+		}
+		require.Greater(t, bytes.Count(good, []byte("\n")), 1, name)
+		b.first = p.layout.header
+		assert.Zero(t, testing.AllocsPerRun(20, func() {
+			b.text = b.buf[:copy(b.buf, good)]
+			p.parse(b)
+		}), name)
+	}
+}
 
 // BenchmarkRead reads the log that LOG names, or one of a hundred thousand lines.
 func BenchmarkRead(b *testing.B) {
 	path := os.Getenv("LOG")
 	if path == "" {
-		path = b.TempDir() + "/access.log"
-		line := `10.1.2.3 - - [01/Nov/2026:00:00:00 +0000] "GET /item/1?from=search HTTP/1.1" 200 512 "https://shop.example/" "Mozilla/5.0"`
-		require.NoError(b, os.WriteFile(path, []byte(strings.Repeat(line+"\n", 100_000)), 0o644))
+		path = write(b, "access.log", strings.Join(logLines(100_000), "\n"))
 	}
 	b.ReportAllocs()
 	for b.Loop() {
@@ -23,7 +259,7 @@ func BenchmarkRead(b *testing.B) {
 		require.NoError(b, err)
 		b.SetBytes(l.Size())
 		n := 0
-		require.NoError(b, l.Read(context.Background(), func(batch Batch) error { n += len(batch.Requests); return nil }))
+		require.NoError(b, l.Read(b.Context(), func(batch Batch) error { n += len(batch.Requests); return nil }))
 		b.ReportMetric(float64(n), "requests/op")
 		require.Empty(b, l.Files[0].CutOff)
 	}
