@@ -61,6 +61,13 @@ func (r *answer) figures() (map[string][]figure, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(l.Top) > 0 {
+		top, err := plotTop(l)
+		if err != nil {
+			return nil, err
+		}
+		figures["heaviest"] = []figure{{top, "The requests that the limit would have refused of the keys that it refuses the most."}}
+	}
 	at := fmt.Sprintf("%s in %s", integer(l.Limit), span(w.Window))
 	figures["log"] = []figure{{traffic, "Requests over time, and those that " + at + " would have refused."}}
 	figures["limits"] = []figure{{knee, "The share of the requests that a limit refuses, and the share of the keys. A good limit stands where " +
@@ -98,7 +105,7 @@ func (r *answer) plotTraffic(l *whatif.Limit) (template.HTML, error) {
 		p.Draw(headed(drawLegend(c, []entry{
 			{"admitted", []plot.Thumbnailer{line(blue, 6, nil)}},
 			{"refused at " + integer(l.Limit), []plot.Thumbnailer{line(red, 6, nil)}},
-		}), c.Min.X, "requests in "+stepName(r.StepLength)+"s"))
+		}), c.Min.X, "requests in each "+stepName(r.StepLength)))
 	})
 }
 
@@ -124,13 +131,52 @@ func (r *answer) hourTicks(c draw.Canvas) plot.TickerFunc {
 	}
 }
 
+// plotTop draws a bar for each of the keys that are refused the most.
+func plotTop(l *whatif.Limit) (template.HTML, error) {
+	const shown, longest = 10, 24
+	top := l.Top[:min(len(l.Top), shown)]
+	p := newPlot("requests refused")
+	var names []string
+	for i := range top {
+		k := &top[len(top)-1-i] // the axis begins below
+		bar, err := plotter.NewPolygon(box(0, float64(i)-.35, float64(k.Requests), float64(i)+.35))
+		if err != nil {
+			return "", err
+		}
+		bar.Color, bar.LineStyle.Width = red, 0
+		p.Add(bar)
+		name := []rune(keyText(k.Key))
+		if len(name) > longest {
+			name = append(name[:longest-1], '…')
+		}
+		names = append(names, string(name))
+	}
+	p.NominalY(names...)
+	p.Y.Min, p.Y.Max, p.Y.Tick.Length = -.6, float64(len(names))-.4, 0
+	p.Y.Padding = 30 // the page's font may be wider than the one that names are measured in
+	p.X.Min, p.X.Max = 0, 1.05*float64(top[0].Requests)
+	return picture("The keys that are refused the most", vg.Length(70+22*len(names)), func(c draw.Canvas) {
+		p.X.Tick.Marker = plot.TickerFunc(sparse)
+		p.Draw(c)
+	})
+}
+
+// sparse are round ticks from 0, of which only every other one has its label: there is room for few beside long names.
+func sparse(lo, hi float64) []plot.Tick {
+	ticks := whole(lo, hi)
+	for i := 1; i < len(ticks); i += 2 {
+		ticks[i].Label = ""
+	}
+	return ticks
+}
+
 // leastDrawn is the share at which lower ones are drawn.
 const leastDrawn = 1e-6
 
 // plotKnee draws what limits refuse, both axes logarithmic.
 func plotKnee(w *whatif.Window, suggested *whatif.Limit) (template.HTML, error) {
 	var requests, keys plotter.XYs
-	for i := range w.Limits {
+	for i := range reached(w) {
 		l := &w.Limits[i]
 		requests = append(requests, plotter.XY{X: float64(l.Limit), Y: max(leastDrawn, l.RequestShare)})
 		keys = append(keys, plotter.XY{X: float64(l.Limit), Y: max(leastDrawn, l.KeyShare)})
@@ -158,7 +204,7 @@ func (r *answer) plotHeat(w *whatif.Window) (template.HTML, error) {
 	p := newPlot(r.timeLabel())
 	width := r.StepLength.Hours()
 	var names []string
-	for k := range w.Limits {
+	for k := range reached(w) {
 		l := &w.Limits[k]
 		names = append(names, integer(l.Limit))
 		for i, s := range r.Steps {

@@ -22,9 +22,10 @@ type sizing struct {
 	Keys        int     `json:"keys"`     // of the fullest window of the log
 	Units       int     `json:"units"`    // of the fullest window
 	Headroom    float64 `json:"headroom"` // the multiple of both that the plan is for
-	MemoryBytes int     `json:"memory_bytes"`
-	Go          string  `json:"go"`
-	Rules       string  `json:"rules"`
+	MemoryBytes int     `json:"memory_bytes,omitempty"`
+	Go          string  `json:"go,omitempty"`
+	Rules       string  `json:"rules,omitempty"`
+	Problem     string  `json:"problem,omitempty"` // why there is no plan
 
 	cliff string
 }
@@ -50,35 +51,57 @@ func (r *answer) size(ctx context.Context) (*sizing, error) {
 	}
 	s := &sizing{Keys: max(1, int(math.Round(w.PeakKeys))), Headroom: sizeHeadroom}
 	s.Units = max(s.Keys, int(w.PeakUnits))
+	units := light(&w.Use, l.Limit)
 	t := &tuning{
-		traffic: tune.Traffic{Keys: s.Keys, Requests: s.admissible(l)},
+		traffic: tune.Traffic{Keys: s.Keys, Requests: int(math.Ceil(units * float64(s.Keys)))},
 		goal:    tune.Goal{Limit: l.Limit, FalseDenialRate: sizeRate, Headroom: sizeHeadroom},
 		window:  w.Window,
 	}
 	if l.Abusers > 0 {
-		t.traffic.Abusers, t.traffic.Excess = min(l.Abusers, 1), max(1e-6, min(l.Excess, 1e6))
+		r := &t.traffic
+		r.Abusers, r.Excess = min(l.Abusers*crowd(l.BySteps), 1), max(1e-6, min(l.Excess, 1e6))
+		r.Requests += int((r.Abusers*float64(s.Keys) + 1) * (r.Excess*float64(l.Limit) + 1))
 	}
 	p := &plans{tuning: t}
 	var err error
 	if p.planned, err = t.tuned(ctx, t.goal); err != nil {
-		return nil, err
+		s.Problem = oneLine(err)
+		return s, ctx.Err() // all else has been found out
 	}
 	s.MemoryBytes, s.cliff = p.Forecast.MemoryBytes, cliffText(&p.Forecast)
 	if s.Go, err = p.code(); err != nil {
 		return nil, failure{err}
 	}
-	s.Rules = s.rules(r.Files[0].Key, w, l, t.traffic.Requests)
+	s.Rules = s.rules(r.Files[0].Key, w, l, units)
 	return s, nil
 }
 
-// admissible are the units of the fullest window beside those of the keys above the limit.
-func (s *sizing) admissible(l *whatif.Limit) int {
-	heavy := l.Abusers * l.Excess * float64(s.Keys) * float64(l.Limit)
-	return max(s.Keys, int(float64(s.Units)-heavy))
+// light bounds what a key uses of the limit in a window, a mean over keys, from above: between two percentiles of the log
+// all use as much as the higher one.
+func light(u *whatif.Use, limit int) (units float64) {
+	for _, part := range []struct {
+		share float64
+		use   uint64
+	}{{.5, u.P50}, {.4, u.P90}, {.09, u.P99}, {.009, u.P999}, {.001, u.Max}} {
+		units += part.share * math.Min(float64(part.use), float64(limit))
+	}
+	return math.Max(units, 1)
+}
+
+// crowd is how many times as much is refused in the worst step of the log as on average: so many more abusers come at once.
+func crowd(steps []whatif.Refused) float64 {
+	var most, all uint64
+	for _, s := range steps {
+		most, all = max(most, s.Requests), all+s.Requests
+	}
+	if all == 0 {
+		return 1
+	}
+	return float64(most) * float64(len(steps)) / float64(all)
 }
 
 // rules is a file of rules with the limit.
-func (s *sizing) rules(key string, w *whatif.Window, l *whatif.Limit, light int) string {
+func (s *sizing) rules(key string, w *whatif.Window, l *whatif.Limit, units float64) string {
 	name, _, _ := strings.Cut(key, ",")
 	return fmt.Sprintf(`domain: api
 descriptors:
@@ -90,13 +113,17 @@ descriptors:
       keys: %d
       units_per_key: %.3g
       headroom: %g
-`, name, span(w.Window), l.Limit, s.Keys, min(float64(light)/float64(s.Keys), float64(l.Limit)), s.Headroom)
+`, name, span(w.Window), l.Limit, s.Keys, units, s.Headroom)
 }
 
 func (s *sizing) section() section {
-	prose := fmt.Sprintf("The log's fullest window has %s and %s. A limiter for %g times as much takes %s, at a false-denial rate of %s; its "+
-		"cliff is at %s of the log's traffic.", plural(s.Keys, "key", "keys"), plural(s.Units, "unit", "units"), s.Headroom,
-		bytesText(s.MemoryBytes), scientific(sizeRate), s.cliff)
+	prose := fmt.Sprintf("The log's fullest window has %s and %s. ", plural(s.Keys, "key", "keys"), plural(s.Units, "unit", "units"))
+	if s.Problem != "" {
+		prose += "No limiter could be planned: " + s.Problem + "."
+	} else {
+		prose += fmt.Sprintf("A limiter for %g times as much takes %s, at a false-denial rate of %s; its cliff is at %s of the log's traffic.",
+			s.Headroom, bytesText(s.MemoryBytes), scientific(sizeRate), s.cliff)
+	}
 	if s.Keys < exactKeys {
 		prose += " For so few keys an exact limiter takes little more: package exact."
 	}

@@ -24,7 +24,7 @@ func (w *whatIf) print(r *answer, out io.Writer) error {
 		}
 	} else {
 		writeText(&text, r.summary(), r.sections())
-		if r.Size != nil {
+		if r.Size != nil && r.Size.Problem == "" {
 			fmt.Fprintf(&text, "\n%s\n%s", r.Size.Go, r.Size.Rules)
 		}
 	}
@@ -45,8 +45,8 @@ func (w *whatIf) print(r *answer, out io.Writer) error {
 func (r *answer) summary() string {
 	text := r.Suggestion.Reason
 	if w, l := r.at(); l != nil && r.Suggestion.Found {
-		text = fmt.Sprintf("%s: refuses %s of %s, %s of requests", rate(w, l), r.keyShare(l), r.whom("clients", "keys"),
-			shareText(l.RequestShare))
+		text = fmt.Sprintf("%s: refuses %s of %s, %s of requests", rate(w, l), percent(l.KeyShare), r.whom("clients", "keys"),
+			percent(l.RequestShare))
 		if l.Keys96 > 0 {
 			text += ", of which 96 % are from " + plural(l.Keys96, r.whom("address", "key"), r.whom("addresses", "keys"))
 		}
@@ -63,8 +63,8 @@ func rate(w *whatif.Window, l *whatif.Limit) string {
 	return integer(l.Limit) + " in " + span(w.Window)
 }
 
-// keyShare is the share of the keys that a limit refuses.
-func (r *answer) keyShare(l *whatif.Limit) string { return shareText(l.KeyShare) }
+// percent is a share in two digits, 0.02 % or 31 %.
+func percent(v float64) string { return decimal(100*v) + " %" }
 
 // whom is what keys are: addresses unless the key is another field.
 func (r *answer) whom(address, key string) string {
@@ -130,7 +130,7 @@ func (r *answer) limits() section {
 		w = &r.Windows[0]
 	}
 	g := grid{Head: []string{"limit", "requests refused", "share", "keys refused", "share", "90 % are\nfrom", "96 % are\nfrom"}, Mark: -1}
-	for i := range w.Limits {
+	for i := range reached(w) {
 		l := &w.Limits[i]
 		if l == suggested {
 			g.Mark = i
@@ -149,6 +149,16 @@ func (r *answer) limits() section {
 		s.Notes = append(s.Notes, r.Suggestion.Reason)
 	}
 	return s
+}
+
+// reached are the limits up to the lowest one that nobody reaches.
+func reached(w *whatif.Window) []whatif.Limit {
+	for i, l := range w.Limits {
+		if l.Requests.Value == 0 && l.Requests.Error == 0 {
+			return w.Limits[:i+1]
+		}
+	}
+	return w.Limits
 }
 
 func keysText(n int) string {
@@ -170,7 +180,11 @@ func (r *answer) windows() section {
 		}
 	}
 	g.Rows = rows
-	for k := range r.Windows[0].Limits {
+	most := 0
+	for i := range r.Windows {
+		most = max(most, len(reached(&r.Windows[i])))
+	}
+	for k := range most {
 		row := []string{"refused at " + integer(r.Windows[0].Limits[k].Limit)}
 		for i := range r.Windows {
 			row = append(row, shareText(r.Windows[i].Limits[k].RequestShare))

@@ -1,0 +1,258 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sketchlimit/sketchlimit/rules"
+)
+
+// madeLog is four hours of a log: a thousand clients with three requests an hour each, and two with three hundred a minute in
+// the third hour.
+func madeLog() string {
+	var b strings.Builder
+	line := func(client string, at time.Time) {
+		fmt.Fprintf(&b, "%s - ann [%s] \"GET /a HTTP/1.1\" 200 10 \"-\" \"agent\"\n", client, at.Format("02/Jan/2006:15:04:05 -0700"))
+	}
+	start := time.Date(2026, 11, 10, 8, 0, 0, 0, time.UTC)
+	for second := range 4 * 3600 {
+		at := start.Add(time.Duration(second) * time.Second)
+		if second%6 != 0 {
+			line(fmt.Sprintf("10.0.%d.%d", second%1000/256, second%1000%256), at)
+		}
+		if second/3600 == 2 {
+			for i := range 10 {
+				line(fmt.Sprintf("192.0.2.%d", i%2), at)
+			}
+		}
+	}
+	return b.String()
+}
+
+func file(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
+	return path
+}
+
+func TestWhatIf(t *testing.T) {
+	log := file(t, "access.log", madeLog())
+	page := filepath.Join(t.TempDir(), "whatif.html")
+	o := command(nil, "whatif", log, "--windows", "1m", "--limits", "10,20,50,100,1000,50000", "--html", page)
+	require.Equal(t, 0, o.status, o.err)
+	assert.Equal(t, "sketchlimit: wrote "+page+"\n", o.err)
+	text := strings.Join(strings.Fields(o.out), " ")
+	for _, want := range []string{
+		"20 a minute: refuses 0.20 % of clients, 70 % of requests, of which 96 % are from 2 addresses. This is what the log would have met, unchanged.",
+		"combined; 48,000 requests; key: remote_addr, IPv6 by /64; time: time",
+		"time 2026-11-10 08:00:01 … 2026-11-10 11:59:59, 3h59m58s",
+		"192.0.2.0 18,000",
+		"2026-11-10 10:00 39,000 39,000",
+		"limiter, err := sketchlimit.New(sketchlimit.Config{",
+		"domain: api descriptors: - key: remote_addr rate_limit: unit: 1m requests_per_unit: 20 algorithm: sliding_window",
+	} {
+		assert.Contains(t, text, want)
+	}
+	assert.Regexp(t, `(?m)^ +▸[\d,]+ `, o.out)
+	for line := range strings.Lines(o.out) {
+		line = strings.TrimSuffix(line, "\n")
+		if !strings.Contains(line, log) { // a path cannot be broken
+			assert.LessOrEqual(t, utf8.RuneCountInString(line), pageWidth, line)
+		}
+	}
+
+	html, err := os.ReadFile(page)
+	require.NoError(t, err)
+	pictures := regexp.MustCompile(`(?s)<svg .*?</svg>`).FindAllString(string(html), -1)
+	assert.GreaterOrEqual(t, len(pictures), 4)
+	for _, p := range pictures {
+		d := xml.NewDecoder(strings.NewReader(p))
+		for err = nil; err == nil; {
+			_, err = d.Token()
+		}
+		assert.ErrorIs(t, err, io.EOF, "well-formed")
+		assert.NotRegexp(t, "NaN|Inf", p)
+	}
+	for _, want := range []string{
+		"Requests admitted and refused over time", "Share of requests and of keys refused, by limit",
+		"Share of requests refused, by time and limit", "The keys that are refused the most", "are from 2 addresses", "requests_per_unit",
+	} {
+		assert.Contains(t, string(html), want)
+	}
+}
+
+// TestWhatIfJSON: one object, whose rules are what a file of rules may hold.
+func TestWhatIfJSON(t *testing.T) {
+	o := command(strings.NewReader(madeLog()), "whatif", "-", "--json", "--exact")
+	require.Equal(t, 0, o.status, o.err)
+	assert.Empty(t, o.err)
+	var r struct {
+		Files []struct {
+			Name, Format string
+			Requests     int
+		}
+		Requests   int
+		Keys       struct{ Value, Error float64 }
+		Suggestion struct {
+			Limit  int
+			Caveat string
+		}
+		Size struct {
+			Keys  int
+			Rules string
+		}
+	}
+	require.NoError(t, json.Unmarshal([]byte(o.out), &r))
+	assert.Equal(t, "standard input", r.Files[0].Name)
+	assert.Equal(t, 48_000, r.Files[0].Requests)
+	assert.Equal(t, 48_000, r.Requests)
+	assert.Equal(t, 1002.0, r.Keys.Value)
+	assert.Zero(t, r.Keys.Error)
+	assert.NotEmpty(t, r.Suggestion.Caveat)
+	checked, err := rules.Check(file(t, "rules.yaml", r.Size.Rules))
+	require.NoError(t, err)
+	assert.Equal(t, r.Suggestion.Limit, checked[0].Limit)
+	assert.Equal(t, r.Size.Keys, checked[0].Keys)
+}
+
+// TestWhatIfTells: what was left out, and why, in a line each.
+func TestWhatIfTells(t *testing.T) {
+	good := `h - - [10/Nov/2026:07:00:05 +0000] "GET / HTTP/1.1" 200 1` + "\n"
+	back := `h - - [10/Nov/2026:07:00:02 +0000] "GET / HTTP/1.1" 200 1` + "\n"
+	var zipped bytes.Buffer
+	z := gzip.NewWriter(&zipped)
+	_, err := io.WriteString(z, madeLog())
+	require.NoError(t, err)
+	require.NoError(t, z.Close())
+	empty, long := file(t, "empty.log", ""), file(t, "long.log", good+"rubbish\n"+strings.Repeat("x", 80<<20)+"\n"+back+"\x00\x01\n")
+	cut := file(t, "cut.log.gz", zipped.String()[:zipped.Len()/2])
+	o := command(nil, "whatif", cut, empty, long)
+	require.Equal(t, 0, o.status, o.err)
+	lines := strings.Split(o.err, "\n")
+	require.Len(t, lines, 5, o.err)
+	assert.Equal(t, "sketchlimit: "+empty+": is empty", lines[0])
+	assert.Equal(t, "sketchlimit: "+long+`: skipped 3 of 5 lines (2 no client host, 1 longer than 1 MiB); first, line 2: "rubbish"`, lines[1])
+	assert.Equal(t, "sketchlimit: "+long+": 1 request is earlier than one before, by up to 3s; taken as at the latest time so far", lines[2])
+	assert.Regexp(t, `: read to line [\d,]+ only: it ends in the midst of compressed data$`, lines[3])
+}
+
+func TestWhatIfSaysHowFarItIs(t *testing.T) {
+	toldEvery = 0
+	t.Cleanup(func() { toldEvery = 5 * time.Second })
+	o := command(nil, "whatif", file(t, "access.log", madeLog()), "--windows", "1m")
+	require.Equal(t, 0, o.status, o.err)
+	assert.Regexp(t, `^(sketchlimit: read [\d.]+ [KM]iB of 3\.8 MiB, \d+ %\n)+$`, o.err)
+}
+
+func TestWhatIfRefuses(t *testing.T) {
+	log, today := file(t, "access.log", madeLog()), file(t, "today.yaml", "domain: api\ndescriptors:\n  - key: tenant\n    rate_limit: {unit: minute, requests_per_unit: 5}\n")
+	broken := file(t, "broken.yaml", "domain: api\ndescriptors:\n  - key: user\n    rate_limit: {unit: fortnight, requests_per_unit: 5}\n")
+	starred := file(t, "starred.yaml", "domain: api\ndescriptors:\n  - key: us*\n    rate_limit: {unit: minute, requests_per_unit: 5}\n")
+	binary := file(t, "binary.log", "\x00\x01\x02\x03\n\xff\xfe")
+	for _, c := range []struct {
+		args   []string
+		status int
+		want   string
+	}{
+		{nil, 2, "whatif: FILE is missing, must be at least 1, or - for standard input"},
+		{[]string{"-", "-"}, 2, "whatif - -: standard input is given twice"},
+		{[]string{"missing.log"}, 1, "missing.log: no such file or directory"},
+		{[]string{binary}, 1, binary + ": is binary, must be text, gzip or zstd"},
+		{[]string{log, "--format", "json"}, 1, log + `: no usable line among the first, must be json; line 1: in another format: "10.0.0.1 - ann ` +
+			`[10/Nov/2026:08:00:01 +0000] \"GET /a HTTP/1.1\" 200 10 \"-\" \"agent\""`},
+		{[]string{log, "--key", "token"}, 1, log + `: no field "token" for the key, combined has remote_addr, ident, user, time, request, method, ` +
+			`path, protocol, status, bytes, referer, user_agent, x_forwarded_for`},
+		{[]string{log, "--key", "ip/x"}, 2, "--key ip/x, the bits of ip must be 1 … 128, as in ip/64 or ip/24/48"},
+		{[]string{log, "--format", "elf"}, 2, "--format elf, must be auto, json, envoy, combined, common, tsv or csv"},
+		{[]string{log, "--windows", "1m,soon"}, 2, "--windows 1m,soon, must be a duration such as 30s or 10m"},
+		{[]string{log, "--limits", "0"}, 2, "--limits 0, must be a whole number 1 … 1,073,741,824"},
+		{[]string{log, "--against", today}, 2, "--against " + today + ", goes with --rules only"},
+		{[]string{log, "--rules", today}, 1, today + `: key "tenant", ` + log + " has no such field"},
+		{[]string{log, "--rules", broken}, 1, broken + ":4: invalid rate limit unit 'fortnight'"},
+		{[]string{log, "--rules", starred}, 1, starred + `: key "us*", cannot be replayed: it must name a field of the log`},
+		{[]string{log, "--html", "missing/page.html"}, 1, "--html missing/page.html: there is no folder missing"},
+	} {
+		o := command(nil, append([]string{"whatif"}, c.args...)...)
+		assert.Equal(t, c.status, o.status, c.args)
+		assert.Equal(t, "sketchlimit: "+c.want+"\n", o.err)
+		assert.Empty(t, o.out)
+	}
+}
+
+// TestWhatIfRules: who is refused by today's rules and would not be by new ones, and the other way.
+func TestWhatIfRules(t *testing.T) {
+	var log strings.Builder
+	for i := range 60 {
+		fmt.Fprintf(&log, "%d,often,/search\n", 1794294000+i)
+		if i < 10 {
+			fmt.Fprintf(&log, "%d,saver,/save\n", 1794294000+i)
+		}
+		if i < 3 {
+			fmt.Fprintf(&log, "%d,seldom,/search\n", 1794294000+i)
+		}
+	}
+	csv := file(t, "access.csv", "time,user,path\n"+log.String())
+	today := file(t, "today.yaml", `domain: api
+descriptors:
+  - key: user
+    rate_limit: {unit: minute, requests_per_unit: 20}
+  - key: path
+    value: /save
+    descriptors:
+      - key: user
+        rate_limit: {unit: minute, requests_per_unit: 5}
+`)
+	next := file(t, "new.yaml", `domain: api
+descriptors:
+  - key: user
+    rate_limit: {unit: minute, requests_per_unit: 15}
+  - key: generic_key
+    value: everything
+    rate_limit: {unit: minute, requests_per_unit: 1000}
+`)
+	args := []string{"whatif", csv, "--key", "user", "--rules", today, "--against", next}
+	o := command(nil, append(args, "--json")...)
+	require.Equal(t, 0, o.status, o.err)
+	var r struct{ Rules *comparison }
+	require.NoError(t, json.Unmarshal([]byte(o.out), &r))
+	got := map[string]string{}
+	for _, f := range r.Rules.Fates {
+		got[f.By] = fmt.Sprintf("%d requests, %d keys", f.Requests, f.Keys)
+		for _, k := range f.Top {
+			got[f.By] += fmt.Sprintf(", %s %d", k.Key, k.Requests)
+		}
+	}
+	assert.Equal(t, map[string]string{
+		"today":      "45 requests, 2 keys", // 40 of often, 5 of saver
+		"new":        "45 requests, 1 keys",
+		"both":       "40 requests, 1 keys",
+		"today only": "5 requests, 1 keys, saver 5",
+		"new only":   "5 requests, 0 keys, often 5",
+	}, got)
+
+	o = command(nil, args...)
+	require.Equal(t, 0, o.status, o.err)
+	text := strings.Join(strings.Fields(o.out), " ")
+	assert.Contains(t, text, "by both 40 40 1")
+	assert.Contains(t, text, "only, the most first: saver (5).")
+
+	o = command(nil, "whatif", csv, "--key", "user", "--rules", today)
+	require.Equal(t, 0, o.status, o.err)
+	assert.Contains(t, o.out, "refused by "+today)
+	assert.NotContains(t, o.out, "by both")
+}
