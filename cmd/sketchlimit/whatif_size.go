@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"strings"
+	"regexp"
+	"strconv"
 
+	"github.com/sketchlimit/sketchlimit/cmd/sketchlimit/accesslog"
 	"github.com/sketchlimit/sketchlimit/cmd/sketchlimit/whatif"
 	"github.com/sketchlimit/sketchlimit/tune"
 )
@@ -72,7 +74,7 @@ func (r *answer) size(ctx context.Context) (*sizing, error) {
 	if s.Go, err = p.code(); err != nil {
 		return nil, failure{err}
 	}
-	s.Rules = s.rules(r.Files[0].Key, w, l, units)
+	s.Rules = s.rules(r.Files[0].Parts, w, l, units)
 	return s, nil
 }
 
@@ -100,21 +102,35 @@ func crowd(steps []whatif.Refused) float64 {
 	return float64(most) * float64(len(steps)) / float64(all)
 }
 
-// rules is a file of rules with the limit.
-func (s *sizing) rules(key string, w *whatif.Window, l *whatif.Limit, units float64) string {
-	name, _, _ := strings.Cut(key, ",")
-	return fmt.Sprintf(`domain: api
-descriptors:
-  - key: %s
-    rate_limit:
-      unit: %s
-      requests_per_unit: %d
-      algorithm: sliding_window
-      keys: %d
-      units_per_key: %.3g
-      headroom: %g
-`, name, span(w.Window), l.Limit, s.Keys, units, s.Headroom)
+// rules is a file of rules with the limit, in which each field of the key is a level.
+func (s *sizing) rules(key []accesslog.Part, w *whatif.Window, l *whatif.Limit, units float64) string {
+	text, indent := "domain: api\n", ""
+	for _, p := range key {
+		text += indent + "descriptors:\n" + indent + "  - key: " + inYAML(p.Name) + "\n"
+		indent += "    "
+		if p.Address && (p.V4 < 32 || p.V6 < 128) {
+			text += fmt.Sprintf("%sprefixes: {ipv4: %d, ipv6: %d}\n", indent, p.V4, p.V6)
+		}
+	}
+	text += indent + "rate_limit:\n"
+	for _, field := range []string{
+		"unit: " + span(w.Window), fmt.Sprintf("requests_per_unit: %d", l.Limit), "algorithm: sliding_window",
+		fmt.Sprintf("keys: %d", s.Keys), fmt.Sprintf("units_per_key: %.3g", units), fmt.Sprintf("headroom: %g", s.Headroom),
+	} {
+		text += indent + "  " + field + "\n"
+	}
+	return text
 }
+
+// inYAML is a name, in quotes where YAML might take it for something else.
+func inYAML(name string) string {
+	if plainName.MatchString(name) {
+		return name
+	}
+	return strconv.Quote(name)
+}
+
+var plainName = regexp.MustCompile(`^[A-Za-z][\w.-]*$`)
 
 func (s *sizing) section() section {
 	prose := fmt.Sprintf("The log's fullest window has %s and %s. ", plural(s.Keys, "key", "keys"), plural(s.Units, "unit", "units"))

@@ -64,7 +64,7 @@ func TestWhatIf(t *testing.T) {
 		"192.0.2.0 18,000",
 		"2026-11-10 10:00 39,000 39,000",
 		"limiter, err := sketchlimit.New(sketchlimit.Config{",
-		"domain: api descriptors: - key: remote_addr rate_limit: unit: 1m requests_per_unit: 20 algorithm: sliding_window",
+		"domain: api descriptors: - key: remote_addr prefixes: {ipv4: 32, ipv6: 64} rate_limit: unit: 1m requests_per_unit: 20 algorithm: sliding_window",
 	} {
 		assert.Contains(t, text, want)
 	}
@@ -128,6 +128,18 @@ func TestWhatIfJSON(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, r.Suggestion.Limit, checked[0].Limit)
 	assert.Equal(t, r.Size.Keys, checked[0].Keys)
+}
+
+// TestWhatIfRulesOfTwoFields: each field is a level of the file.
+func TestWhatIfRulesOfTwoFields(t *testing.T) {
+	o := command(nil, "whatif", file(t, "access.log", madeLog()), "--json", "--key", "user,ip/24/48", "--windows", "1m")
+	require.Equal(t, 0, o.status, o.err)
+	var r struct{ Size struct{ Rules string } }
+	require.NoError(t, json.Unmarshal([]byte(o.out), &r))
+	checked, err := rules.Check(file(t, "rules.yaml", r.Size.Rules))
+	require.NoError(t, err, r.Size.Rules)
+	assert.Equal(t, "api.user.remote_addr", checked[0].String())
+	assert.Contains(t, r.Size.Rules, "prefixes: {ipv4: 24, ipv6: 48}")
 }
 
 // TestWhatIfTells: what was left out, and why, in a line each.

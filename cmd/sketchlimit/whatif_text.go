@@ -69,7 +69,7 @@ func percent(v float64) string { return decimal(100*v) + " %" }
 // whom is what keys are: addresses unless the key is another field.
 func (r *answer) whom(address, key string) string {
 	for _, f := range r.Files {
-		if !f.Addresses {
+		if len(f.Parts) != 1 || !f.Parts[0].Address {
 			return key
 		}
 	}

@@ -14,11 +14,16 @@ const defaultKey = "ip/64"
 
 const mostParts = 8 // of a key
 
-// keyPart is a field of a key.
+// Part is a field of a key.
+type Part struct {
+	Name    string // as the log has it
+	Address bool
+	V4, V6  int // bits of an address that are kept
+}
+
+// keyPart is a Part whose Name is as asked for until the log is known.
 type keyPart struct {
-	name    string // as asked for, then as the log has it
-	address bool
-	v4, v6  int // bits of an address that are kept
+	Part
 	index   int
 	missing string // the reason for leaving a line out
 }
@@ -38,17 +43,18 @@ func parseKey(text string) ([]keyPart, error) {
 		if name == "" {
 			return nil, errors.New("must be FIELD, FIELD/BITS or FIELD/BITS/BITS, separated by commas")
 		}
-		p := keyPart{name: name, address: prefix || name == "ip" || name == "client" || name == "remote_address", v4: 32, v6: 128}
+		p := keyPart{Part: Part{Name: name, V4: 32, V6: 128}}
+		p.Address = prefix || name == "ip" || name == "client" || name == "remote_address"
 		if prefix {
 			for bits := range strings.SplitSeq(bits, "/") {
 				n, err := strconv.Atoi(bits)
 				switch {
 				case err != nil || n < 1 || n > 128:
 					return nil, fmt.Errorf("the bits of %s must be 1 … 128, as in ip/64 or ip/24/48", name)
-				case n <= 32 && p.v4 == 32 && p.v6 == 128:
-					p.v4 = n
+				case n <= 32 && p.V4 == 32 && p.V6 == 128:
+					p.V4 = n
 				default:
-					p.v6 = n
+					p.V6 = n
 				}
 			}
 		}
@@ -60,36 +66,36 @@ func parseKey(text string) ([]keyPart, error) {
 	return parts, nil
 }
 
-func (p *keyPart) String() string {
+func (p *Part) String() string {
 	switch {
-	case p.v4 < 32 && p.v6 < 128:
-		return fmt.Sprintf("%s, IPv4 by /%d and IPv6 by /%d", p.name, p.v4, p.v6)
-	case p.v4 < 32:
-		return fmt.Sprintf("%s, IPv4 by /%d", p.name, p.v4)
-	case p.v6 < 128:
-		return fmt.Sprintf("%s, IPv6 by /%d", p.name, p.v6)
+	case p.V4 < 32 && p.V6 < 128:
+		return fmt.Sprintf("%s, IPv4 by /%d and IPv6 by /%d", p.Name, p.V4, p.V6)
+	case p.V4 < 32:
+		return fmt.Sprintf("%s, IPv4 by /%d", p.Name, p.V4)
+	case p.V6 < 128:
+		return fmt.Sprintf("%s, IPv6 by /%d", p.Name, p.V6)
 	}
-	return p.name
+	return p.Name
 }
 
 // text returns the key's part of a value, appending to keys where it is not part of the value; nil if it has none.
 func (p *keyPart) text(value, keys []byte) (text, after []byte) {
-	if p.address {
+	if p.Address {
 		value = lastAddress(value)
 	}
 	switch {
 	case len(value) == 0 || len(value) == 1 && value[0] == '-':
 		return nil, keys
-	case !p.address || p.v4 == 32 && plainIPv4(value):
+	case !p.Address || p.V4 == 32 && plainIPv4(value):
 		return value, keys
 	}
 	address, ok := parseAddress(value)
 	if !ok {
 		return value, keys // the name of a host
 	}
-	n, bits := len(keys), p.v6
+	n, bits := len(keys), p.V6
 	if address.Is4() {
-		bits = p.v4
+		bits = p.V4
 	}
 	if bits == address.BitLen() {
 		keys = address.AppendTo(keys)

@@ -36,8 +36,8 @@ type File struct {
 	Format     Format         `json:"format"`
 	Time       string         `json:"time"`           // the field that was taken
 	Key        string         `json:"key"`            // the fields
-	Addresses  bool           `json:"addresses"`      // the key is an address or the prefix of one
 	Cost       string         `json:"cost,omitempty"` // the field; "": one unit a request
+	Parts      []Part         `json:"-"`              // of the key
 	Lines      int            `json:"lines"`          // empty ones and comments included
 	Requests   int            `json:"requests"`
 	Skipped    map[string]int `json:"skipped,omitempty"` // lines that could not be read, by the reason
@@ -197,8 +197,8 @@ func (f *File) describe() {
 	f.Format, f.Time = p.layout.format, p.layout.fields[p.time]
 	for i := range p.key {
 		f.Key += ", " + p.key[i].String()
+		f.Parts = append(f.Parts, p.key[i].Part)
 	}
-	f.Addresses = len(p.key) == 1 && (p.key[0].address || p.key[0].name == "remote_addr")
 	f.Key = strings.TrimPrefix(f.Key, ", ")
 	if p.cost >= 0 {
 		f.Cost = p.layout.fields[p.cost]

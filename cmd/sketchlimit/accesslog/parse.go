@@ -36,11 +36,11 @@ func newPlan(l layout, o Options) (plan, error) {
 		return plan{}, err
 	}
 	for i := range parts {
-		if parts[i].name, err = l.named(parts[i].name, "key"); err != nil {
+		if parts[i].Name, err = l.named(parts[i].Name, "key"); err != nil {
 			return plan{}, err
 		}
-		parts[i].missing = "no " + parts[i].name
-		names = append(names, parts[i].name)
+		parts[i].missing = "no " + parts[i].Name
+		names = append(names, parts[i].Name)
 	}
 	cost := o.Cost
 	if cost == "" && l.find("cost") >= 0 {
@@ -57,17 +57,17 @@ func newPlan(l layout, o Options) (plan, error) {
 		return plan{}, err
 	}
 	for _, p := range others {
-		if p.name != "" {
-			names = append(names, p.name)
+		if p.Name != "" {
+			names = append(names, p.Name)
 		}
 	}
 	p := plan{layout: l.narrow(names), key: parts}
 	p.time, p.cost = p.layout.index(at), p.layout.index(cost)
 	for i := range parts {
-		parts[i].index = p.layout.index(parts[i].name)
+		parts[i].index = p.layout.index(parts[i].Name)
 	}
 	for _, part := range others {
-		part.index = p.layout.index(part.name)
+		part.index = p.layout.index(part.Name)
 		p.other = append(p.other, part)
 	}
 	return p, nil
@@ -80,9 +80,9 @@ func (o *Options) others(l layout) (parts []keyPart, err error) {
 		if err != nil || len(one) > 1 {
 			return nil, fmt.Errorf("field %q, must be FIELD", name)
 		}
-		one[0].name = ""
+		one[0].Name = ""
 		if i := l.find(name); i >= 0 {
-			one[0].name = l.fields[i]
+			one[0].Name = l.fields[i]
 		}
 		parts = append(parts, one[0])
 	}
