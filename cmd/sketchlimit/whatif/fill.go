@@ -30,9 +30,7 @@ func (a *Analysis) Report() *Report {
 	}
 	for i, s := range a.steps {
 		s.Start = a.calendar.start(i)
-		if i < len(a.sample.keys) {
-			s.Keys = float64(a.sample.keys[i])
-		}
+		s.Keys = a.keys[i].estimate()
 		r.Steps = append(r.Steps, s)
 	}
 	uses := a.sample.told()
@@ -82,18 +80,13 @@ func (w *window) report(r *Report, uses []histogram, names map[uint64]string) Wi
 }
 
 func (w *window) limit(t *tally, r *Report, names map[uint64]string) Limit {
-	inflation := 0.0
-	if t.inflated > 0 {
-		inflation = w.inflation()
-	}
-	requests, units := t.errors(inflation)
+	requests, units := t.errors(w.inflation())
 	l := Limit{
 		Limit:    int(t.limit),
 		Requests: Estimate{float64(t.requests), requests}, Units: Estimate{float64(t.units), units},
-		Keys:    t.keys.estimate(),
+		Keys:    t.refusedKeys(),
 		BySteps: append(slices.Clone(t.steps), make([]Refused, len(r.Steps)-len(t.steps))...),
 	}
-	l.Keys.Error += t.inflated
 	l.RequestShare = share(l.Requests.Value, float64(r.Requests))
 	l.KeyShare = share(l.Keys.Value, r.Keys.Value)
 	if t.keyWindows > 0 {
@@ -108,13 +101,13 @@ func (w *window) limit(t *tally, r *Report, names map[uint64]string) Limit {
 	return l
 }
 
-// inflation returns how many units too many a sketch gives a key that grows heavy: a mean over those that were followed before,
-// and thrice, because they are some of all.
-func (w *window) inflation() float64 {
+// inflation returns how many units too many a sketch gives a key that grows heavy, in the mean and at most. It is known of
+// keys that were followed before. They are some of all, so the mean is taken thrice, and if it is 0 it may be little.
+func (w *window) inflation() (mean, worst float64) {
 	if w.crossed == 0 {
-		return float64(w.heavy)
+		return float64(w.heavy), float64(w.heavy)
 	}
-	return 3 * w.excess / w.crossed
+	return (3*w.excess + fewest) / w.crossed, max(1, w.worst)
 }
 
 // share is a part of a whole, 0 … 1; of nothing it is 0.
@@ -133,13 +126,13 @@ func (t *tally) heaviest() []slot {
 		if e.turn == 0 || e.refused == 0 {
 			continue
 		}
-		if at, known := t.top.index[e.hash]; known {
-			slots[at].count += uint64(e.refused)
+		if known := t.top.index.find(e.hash); known != nil {
+			slots[known.current].count += uint64(e.refused)
 		} else {
 			slots = append(slots, slot{hash: e.hash, count: uint64(e.refused) + before, error: before})
 		}
 	}
-	return rank(slots)
+	return sorted(slots)
 }
 
 // holding returns how many of the heaviest keys have so many requests; 0 if all together have not.

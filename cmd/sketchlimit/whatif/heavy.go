@@ -6,49 +6,63 @@ import (
 )
 
 // heavy finds the keys with the most requests, by the Space-Saving algorithm (Metwally, Agrawal and El Abbadi, 2005): when
-// all places are taken, a new key replaces the one with the lowest count and starts from that count.
+// all slots are taken, a new key replaces the one with the lowest count and starts from that count.
 type heavy struct {
 	most  int
-	slots []slot         // a heap, the lowest count first
-	index map[uint64]int // slot by hash
+	slots []slot // a heap, the lowest count first
+	index table  // slot by hash, as current
 }
 
 // slot holds a key with count-error … count requests.
 type slot struct {
 	hash         uint64
 	count, error uint64
+	marked       bool   // by the caller, until the key loses its slot
+	light        uint32 // of the caller too
 	key          []byte // the first keyBytes of it, where it is known
 }
 
 const keyBytes = 256
 
-// add counts n requests of a key. It keeps what it needs of the key.
-func (t *heavy) add(h uint64, key []byte, n uint64) {
-	i, found := t.index[h]
+// add counts n requests of a key, and returns its slot until the next add. It keeps what it needs of the key.
+func (t *heavy) add(h uint64, key []byte, n uint64) *slot {
+	e := t.index.find(h)
 	switch {
-	case found:
+	case e != nil:
+		i := int(e.current)
+		t.slots[i].count += n
+		return &t.slots[t.down(i)]
 	case len(t.slots) < t.most:
-		if t.index == nil {
-			t.index = make(map[uint64]int)
+		if t.index.full() {
+			t.index.double()
 		}
-		i = len(t.slots)
 		t.slots = append(t.slots, slot{})
+		i := len(t.slots) - 1
 		t.take(i, h, key)
 		i = t.up(i) // as 0 it is the lowest
-	default:
-		s := &t.slots[0]
-		delete(t.index, s.hash)
-		s.error = s.count
-		t.take(0, h, key)
+		t.slots[i].count = n
+		return &t.slots[t.down(i)]
 	}
-	t.slots[i].count += n
-	t.down(i)
+	s := &t.slots[0]
+	t.index.drop(t.index.seek(s.hash))
+	s.error = s.count
+	t.take(0, h, key)
+	s.count += n
+	return &t.slots[t.down(0)]
+}
+
+// find returns a key's slot until the next add, or nil.
+func (t *heavy) find(h uint64) *slot {
+	if e := t.index.find(h); e != nil {
+		return &t.slots[e.current]
+	}
+	return nil
 }
 
 func (t *heavy) take(i int, h uint64, key []byte) {
 	s := &t.slots[i]
-	s.hash, s.key = h, append(s.key[:0], key[:min(len(key), keyBytes)]...)
-	t.index[h] = i
+	s.hash, s.marked, s.light, s.key = h, false, 0, append(s.key[:0], key[:min(len(key), keyBytes)]...)
+	t.index.put(h).current = uint32(i)
 }
 
 // up moves a slot towards the top for as long as its count is lower, and returns where it is then.
@@ -60,8 +74,8 @@ func (t *heavy) up(i int) int {
 	return i
 }
 
-// down moves a slot away from the top for as long as its count is higher.
-func (t *heavy) down(i int) {
+// down moves a slot away from the top for as long as its count is higher, and returns where it is then.
+func (t *heavy) down(i int) int {
 	for {
 		lowest := i
 		for child := 2*i + 1; child <= 2*i+2 && child < len(t.slots); child++ {
@@ -70,7 +84,7 @@ func (t *heavy) down(i int) {
 			}
 		}
 		if lowest == i {
-			return
+			return i
 		}
 		t.swap(i, lowest)
 		i = lowest
@@ -79,7 +93,8 @@ func (t *heavy) down(i int) {
 
 func (t *heavy) swap(i, j int) {
 	t.slots[i], t.slots[j] = t.slots[j], t.slots[i]
-	t.index[t.slots[i].hash], t.index[t.slots[j].hash] = i, j
+	t.index.place(t.slots[i].hash).current = uint32(i)
+	t.index.place(t.slots[j].hash).current = uint32(j)
 }
 
 // least returns the most requests that any key has which has no slot.
@@ -91,9 +106,9 @@ func (t *heavy) least() uint64 {
 }
 
 // ranked returns the slots, those with the most certain requests first.
-func (t *heavy) ranked() []slot { return rank(slices.Clone(t.slots)) }
+func (t *heavy) ranked() []slot { return sorted(slices.Clone(t.slots)) }
 
-func rank(slots []slot) []slot {
+func sorted(slots []slot) []slot {
 	slices.SortFunc(slots, func(a, b slot) int {
 		return cmp.Or(cmp.Compare(b.count-b.error, a.count-a.error), cmp.Compare(a.hash, b.hash))
 	})

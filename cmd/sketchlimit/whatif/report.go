@@ -19,7 +19,7 @@ type Report struct {
 	StepLength time.Duration `json:"step_ns"`
 	Steps      []Step        `json:"steps"`
 
-	SampledKeys int        `json:"sampled_keys"` // the keys that Use and the keys of Steps rest on
+	SampledKeys int        `json:"sampled_keys"` // the keys that every Use rests on
 	Windows     []Window   `json:"windows"`      // as in Options
 	Heaviest    []HeavyKey `json:"heaviest"`     // by requests, the heaviest first
 	Suggestion  Suggestion `json:"suggestion"`
@@ -37,7 +37,7 @@ type Step struct {
 	Start    time.Time `json:"start"`
 	Requests uint64    `json:"requests"`
 	Units    uint64    `json:"units"`
-	Keys     float64   `json:"keys"` // distinct, estimated
+	Keys     float64   `json:"keys"` // distinct; the standard error is 3 %
 }
 
 // Use is the distribution of the units that a key uses in one window, over all keys and windows with at least one unit,
@@ -105,7 +105,7 @@ type HeavyKey struct {
 
 // Suggestion is the limit that separates the few heaviest keys from all others, if there is one.
 type Suggestion struct {
-	// Found says that there is such a limit. Otherwise Limit is the lowest one that nobody reaches.
+	// Found says that there is such a limit. Otherwise Limit is the lowest one that refuses nobody, or 0.
 	Found  bool          `json:"found"`
 	Window time.Duration `json:"window_ns"`
 	Limit  int           `json:"limit"`

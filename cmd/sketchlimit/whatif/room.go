@@ -25,9 +25,16 @@ func (w *window) makeRoom() {
 
 func (w *window) recent(e *entry) bool { return w.turn-e.turn <= 1 }
 
+// freePlaces are so few that every table may have them. Below, drawn keys would be too few to tell of others.
+const freePlaces = 512
+
 // double doubles a table, if memory allows it. Half of it is for the table of keys, and in the other half each limit may
 // have its share of a half.
 func (w *window) double(t *table) bool {
+	if len(t.places) < freePlaces {
+		t.double()
+		return true
+	}
 	if t == &w.keys {
 		if 2*t.bytes() > w.memory/2 {
 			return false
@@ -128,7 +135,7 @@ func (t *tally) sweep(keep func(*entry) bool) {
 	t.table.sweep(func(e *entry) bool {
 		kept := keep(e)
 		if !kept && e.refused > 0 {
-			t.top.add(e.hash, nil, uint64(e.refused))
+			t.top.add(e.hash, nil, uint64(e.refused)).light = e.light
 		}
 		return kept
 	})

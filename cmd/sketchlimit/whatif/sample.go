@@ -11,12 +11,10 @@ type sample struct {
 	most  int
 	users map[uint64]*user
 	uses  [][]histogram // of each window and step
-	keys  []uint64      // distinct keys in each step
 }
 
 // user is a key of the sample.
 type user struct {
-	step int // the last one it was seen in; below 0 before that
 	uses []span
 }
 
@@ -38,7 +36,7 @@ func (s *sample) user(h uint64) *user {
 	}
 	u := s.users[h]
 	if u == nil {
-		u = &user{step: -1, uses: make([]span, len(s.uses))}
+		u = &user{uses: make([]span, len(s.uses))}
 		s.users[h] = u
 		for len(s.users) > s.most {
 			s.narrow()
@@ -61,10 +59,6 @@ func (s *sample) weight() uint64 { return 1 << s.zeros }
 
 // add counts a request of a user, by the generations of the windows that it falls in.
 func (s *sample) add(u *user, generations []int64, step int, cost uint32) {
-	if u.step != step {
-		u.step = step
-		*stepOf(&s.keys, step) += s.weight()
-	}
 	for w := range u.uses {
 		p := &u.uses[w]
 		if p.generation != generations[w] || p.units == 0 {
@@ -87,9 +81,7 @@ func (s *sample) widen(moved func(int) int) {
 	for w := range s.uses {
 		s.uses[w] = joined(s.uses[w], moved, (*histogram).merge)
 	}
-	s.keys = joined(s.keys, moved, func(to *uint64, from uint64) { *to += from })
 	for _, u := range s.users {
-		u.step = moved(max(u.step, 0))
 		for w := range u.uses {
 			u.uses[w].step = moved(u.uses[w].step)
 		}

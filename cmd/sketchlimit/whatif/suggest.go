@@ -82,7 +82,7 @@ func (l *Limit) separates() bool {
 	return l.RequestShare >= leastRequests && l.KeyShare <= mostKeys && l.Requests.Error <= l.Requests.Value/2
 }
 
-// unreached tells the lowest limit that nobody reaches, in the window where it stands for the most.
+// unreached tells the lowest limit that refuses nobody, in the window where it stands for the most.
 func unreached(r *Report) Suggestion {
 	s := Suggestion{Caveat: caveat}
 	s.Reason = fmt.Sprintf("No limit separates few keys from the others: none refuses %s of the requests and at most %s of the keys",
@@ -103,7 +103,7 @@ func unreached(r *Report) Suggestion {
 		s.Reason += ". Every limit that was tried refuses requests."
 		return s
 	}
-	s.Reason += fmt.Sprintf(". Nobody reaches %d in %v.", s.Limit, s.Window)
+	s.Reason += fmt.Sprintf(". Nobody is refused at %d in %v.", s.Limit, s.Window)
 	return s
 }
 

@@ -50,14 +50,16 @@ func (t *table) full() bool { return 4*t.used >= 3*len(t.places) }
 // crowded says that a sweep has not made enough room to last.
 func (t *table) crowded() bool { return 2*t.used > len(t.places) }
 
-// place returns where a key is, or the free place where it belongs.
-func (t *table) place(h uint64) *entry {
+// seek returns where a key is, or the free place where it belongs.
+func (t *table) seek(h uint64) uint64 {
 	i := h >> (t.shift & 63)
 	for t.places[i].turn != 0 && t.places[i].hash != h {
 		i = (i + 1) & uint64(len(t.places)-1)
 	}
-	return &t.places[i]
+	return i
 }
+
+func (t *table) place(h uint64) *entry { return &t.places[t.seek(h)] }
 
 // find returns a key's entry, or nil.
 func (t *table) find(h uint64) *entry {

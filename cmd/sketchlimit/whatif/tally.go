@@ -7,7 +7,7 @@ import "math"
 // Its table holds the units that the limit has refused in the current generation and in the one before, of each key of which
 // it has refused any. Where the table is full, light keys are drawn: only those whose hash ends in so many zeros
 // are followed, and each stands for as many as there are to one of them. A key that asks for heavy units or more in two
-// generations is followed in any case from then on, and stands for itself.
+// generations is followed in any case from then on, and stands for itself; and so is one that sends much of the whole log.
 type tally struct {
 	limit uint64
 	table table
@@ -22,19 +22,22 @@ type tally struct {
 
 	// What the error rests on.
 	variance, unitVariance float64 // of what drawn keys stand for
-	lights, lightRequests  float64 // drawn keys that were refused as light ones, and these requests of theirs
+	lights                 float64 // drawn keys that were refused as light ones
+	lightRequests          float64 // these requests of theirs
+	lightUnits             float64
+	dearest                uint64  // the highest cost that was refused
 	assumed                float64 // keys of which nobody knew what was refused when they grew heavy
 	inflated               float64 // refused keys whose units a sketch has given
 }
 
 const (
-	topKeys     = 256
-	refusedKeys = 4096
+	topKeys     = 512
+	mostRefused = 4096
 	leastHeavy  = 16
 )
 
 func newTally(limit int, exact bool) tally {
-	t := tally{limit: uint64(limit), table: newTable(leastPlaces), keys: drawn{most: refusedKeys}, top: heavy{most: topKeys}}
+	t := tally{limit: uint64(limit), table: newTable(leastPlaces), keys: drawn{most: mostRefused}, top: heavy{most: topKeys}}
 	if exact {
 		t.keys.most, t.top.most = math.MaxInt, math.MaxInt
 	}
@@ -55,15 +58,22 @@ func (t *tally) count(r *request, weight uint64) {
 func (t *tally) judge(r *request, k *asked) {
 	weight := uint64(1)
 	drawn := ends(r.hash, t.zeros)
-	if k.units < t.heavy {
+	if k.units < t.heavy && r.rank == light {
 		if !drawn {
 			return
 		}
 		weight = 1 << t.zeros
 	}
 	e := t.table.find(r.hash)
-	if !drawn && (e == nil || k.turn-e.turn > 1 || k.units-uint64(r.cost) < t.heavy) {
-		e = t.assume(r, k)
+	assumed := false
+	if !drawn {
+		assumed = e == nil || k.unknown || r.rank == promoted
+		if r.rank == light && !assumed { // it may have been light for a while
+			assumed = k.turn-e.turn > 1 || k.units-uint64(r.cost) < t.heavy
+		}
+		if assumed {
+			e = t.assume(r, k)
+		}
 	}
 	if e != nil {
 		e.at(k.turn)
@@ -74,6 +84,9 @@ func (t *tally) judge(r *request, k *asked) {
 		}
 	}
 	t.refuse(r, k, e, weight)
+	if assumed || e == nil || e.current == r.cost { // the first one in this generation that is known
+		t.keys.add(r.hash)
+	}
 }
 
 // assume returns the entry of a key that grew heavy unfollowed: as if it had used all that the limit leaves.
@@ -94,14 +107,17 @@ func (t *tally) refuse(r *request, k *asked, e *entry, weight uint64) {
 	if e == nil {
 		e = t.table.put(r.hash)
 		e.at(k.turn)
+		if s := t.top.find(r.hash); s != nil {
+			e.light = s.light
+		}
 	}
 	t.count(r, weight)
+	t.dearest = max(t.dearest, uint64(r.cost))
 	if e.current == 0 { // the first one in this generation
 		t.keyWindows += float64(weight)
 		if weight > 1 {
 			t.keys.narrow(t.zeros)
 		}
-		t.keys.add(r.hash)
 		if k.inflated {
 			t.inflated++
 		}
@@ -125,18 +141,29 @@ func (t *tally) stray(e *entry, cost uint32, weight uint64) {
 		t.lights++
 	}
 	t.lightRequests++
+	t.lightUnits += c
 	e.light++
 }
 
-// errors returns the errors of requests and units. inflation is how many units too many a sketch gives a key.
-func (t *tally) errors(inflation float64) (requests, units float64) {
-	beside := 2*float64(t.limit)*t.assumed + inflation*t.inflated // units; a request has one at least
+// refusedKeys tells how many keys were refused.
+func (t *tally) refusedKeys() Estimate {
+	e := t.keys.estimate()
+	e.Error += t.inflated
+	if t.limit < t.heavy && t.keys.zeros < t.zeros { // no light key was refused of those that are drawn
+		e.Error += math.Ldexp(fewest, t.zeros)
+	}
+	return e
+}
+
+// errors returns the errors of requests and units. The sketch gives keys so many units too many, in the mean and at most.
+func (t *tally) errors(mean, worst float64) (requests, units float64) {
+	beside := 2*float64(t.limit)*t.assumed + mean*t.inflated + worst*min(t.inflated, fewest) // units; a request has one at least
 	requests, units = beside, beside
 	if t.limit < t.heavy {
-		missed := math.Ldexp(fewest, t.zeros) * max(1, t.lightRequests/max(1, t.lights))
-		requests += deviations*math.Sqrt(t.variance) + missed
-		cost := float64(max(t.units, 1)) / float64(max(t.requests, 1))
-		units += deviations*math.Sqrt(t.unitVariance) + missed*max(1, cost)
+		one := float64(t.heavy - t.limit + t.dearest) // what a light key is refused in a window, where none is known to tell
+		missed := math.Ldexp(fewest, t.zeros) / (t.lights + fewest/2)
+		requests += deviations*math.Sqrt(t.variance) + missed*(t.lightRequests+fewest/2*one)
+		units += deviations*math.Sqrt(t.unitVariance) + missed*(t.lightUnits+fewest/2*one)
 	}
 	return requests, units
 }

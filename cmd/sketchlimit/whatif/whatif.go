@@ -14,6 +14,7 @@ type Analysis struct {
 	heavy   heavy
 	sample  sample
 	steps   []Step
+	keys    []distinct // of the steps
 
 	requests, units, backward, costless uint64
 
@@ -96,7 +97,8 @@ func (a *Analysis) count(key []byte, r *request) {
 	s := stepOf(&a.steps, r.step)
 	s.Requests++
 	s.Units += uint64(r.cost)
-	a.heavy.add(r.hash, key, 1)
+	stepOf(&a.keys, r.step).add(r.hash)
+	r.rank = a.rank(a.heavy.add(r.hash, key, 1))
 	if u := a.sample.user(r.hash); u != nil {
 		for i, w := range a.windows {
 			a.generations[i] = floorDiv(a.newest, w.length)
@@ -105,11 +107,27 @@ func (a *Analysis) count(key []byte, r *request) {
 	}
 }
 
+// much is the part of all requests so far, 1/much, from which on a key is followed.
+const much = 256
+
+// rank returns the rank of a key by its slot.
+func (a *Analysis) rank(s *slot) rank {
+	switch {
+	case s.marked:
+		return followed
+	case (s.count-s.error)*much < a.requests || a.requests < 16*much:
+		return light
+	}
+	s.marked = true
+	return promoted
+}
+
 // widen makes steps longer, until there are few enough up to the newest time.
 func (a *Analysis) widen() {
 	for a.calendar.step(a.newest) >= mostSteps {
 		moved := a.calendar.widen()
 		a.steps = joined(a.steps, moved, (*Step).add)
+		a.keys = joined(a.keys, moved, (*distinct).merge)
 		a.sample.widen(moved)
 		for i := range a.chunk {
 			a.chunk[i].step = moved(a.chunk[i].step)

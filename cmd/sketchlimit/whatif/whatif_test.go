@@ -2,6 +2,8 @@ package whatif
 
 import (
 	"math"
+	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -19,13 +21,22 @@ func workload(t testing.TB, spec string) []Request {
 	return requests(source, 1)
 }
 
-// requests returns the requests of a source, so many times as fast.
+// trace returns the requests of a trace in the repository, so many times as fast.
+func trace(t testing.TB, path string, speed int64) []Request {
+	f, err := os.Open("../../../" + path)
+	require.NoError(t, err)
+	defer f.Close()
+	source, err := accuracy.ReadTrace(f, path, accuracy.Auto)
+	require.NoError(t, err)
+	return requests(source, speed)
+}
+
 func requests(source accuracy.Source, speed int64) (all []Request) {
-	first := int64(-1)
+	first := int64(math.MinInt64)
 	keys := make(map[string][]byte)
 	for r := range source.Requests() {
 		at := r.Time.UnixNano()
-		if first < 0 {
+		if len(all) == 0 {
 			first = at
 		}
 		if keys[r.Key] == nil {
@@ -44,50 +55,193 @@ func analysed(t testing.TB, o Options, log []Request) *Report {
 }
 
 // byOracle returns what package exact refuses.
-func byOracle(t testing.TB, limit int, window time.Duration, log []Request) (requests, units, keys uint64) {
+func byOracle(t testing.TB, limit int, window time.Duration, log []Request) (requests, units, keys float64) {
 	oracle, err := exact.NewSlidingWindow(limit, window)
 	require.NoError(t, err)
 	refused := make(map[string]bool)
 	for _, r := range log {
 		if !oracle.TakeAt(time.Unix(0, r.At), string(r.Key), int(r.Cost)).Allowed {
-			requests, units = requests+1, units+uint64(r.Cost)
+			requests, units = requests+1, units+float64(r.Cost)
 			refused[string(r.Key)] = true
 		}
 	}
-	return requests, units, uint64(len(refused))
+	return requests, units, float64(len(refused))
+}
+
+// disturbed moves some requests back in time, and gives some a cost that few limits admit, or none.
+func disturbed(log []Request) []Request {
+	for i := range log {
+		if i%97 == 0 {
+			log[i].At -= int64(i%13) * int64(time.Second)
+		}
+		if i%501 == 0 {
+			log[i].Cost = uint32(i % 3 * 500)
+		}
+	}
+	return log
 }
 
 func TestExactIsTheOracle(t *testing.T) {
+	logs := map[string][]Request{"nasa_19950801": trace(t, "tune/testdata/nasa_19950801.tsv.gz", 20)}
 	for _, spec := range []string{
-		"uniform,keys=300,requests=30000,window=10s",
-		"zipf:1.1,keys=5000,requests=60000,window=30s",
-		"zipf:1,keys=2000,requests=40000,window=20s,cost=30",
+		"uniform,keys=300,requests=20000,window=10s",
+		"zipf:1.1,keys=5000,requests=30000,window=30s",
+		"zipf:1,keys=2000,requests=30000,window=20s,cost=30",
 		"attack:5,keys=2000,abusers=10,limit=50,window=10s",
-		"scan:0.8,keys=1000,requests=40000,window=10s",
-		"flash:5,keys=1000,requests=40000,window=15s",
+		"scan:0.8,keys=1000,requests=20000,window=10s",
+		"flash:5,keys=1000,requests=20000,window=15s",
 	} {
-		t.Run(spec, func(t *testing.T) {
-			log := workload(t, spec)
-			for i := range log { // the clock goes back now and then, and there are costs that no limit admits
-				if i%97 == 0 {
-					log[i].At -= int64(i%13) * int64(time.Second)
-				}
-				if i%501 == 0 {
-					log[i].Cost = uint32(i % 3 * 5000)
-				}
-			}
-			o := Options{Exact: true, Limits: []int{1, 2, 5, 10, 37, 100, 1000},
-				Windows: []time.Duration{700 * time.Millisecond, 10 * time.Second, time.Minute}}
-			for _, w := range analysed(t, o, log).Windows {
+		logs[spec] = disturbed(workload(t, spec))
+	}
+	for name, log := range logs {
+		t.Run(name, func(t *testing.T) {
+			r := analysed(t, Options{
+				Exact: true, Limits: []int{1, 2, 5, 37, 100},
+				Windows: []time.Duration{700 * time.Millisecond, 10 * time.Second, time.Minute},
+			}, log)
+			for _, w := range r.Windows {
 				for _, l := range w.Limits {
 					requests, units, keys := byOracle(t, l.Limit, w.Window, log)
-					require.Equal(t, Estimate{Value: float64(requests)}, l.Requests, "%v %d", w.Window, l.Limit)
-					require.Equal(t, Estimate{Value: float64(units)}, l.Units, "%v %d", w.Window, l.Limit)
-					require.Equal(t, Estimate{Value: float64(keys)}, l.Keys, "%v %d", w.Window, l.Limit)
+					require.Equal(t, Estimate{Value: requests}, l.Requests, "%v %d", w.Window, l.Limit)
+					require.Equal(t, Estimate{Value: units}, l.Units, "%v %d", w.Window, l.Limit)
+					require.Equal(t, Estimate{Value: keys}, l.Keys, "%v %d", w.Window, l.Limit)
 				}
 			}
+			stepsAddUp(t, r)
 		})
 	}
 }
 
-var _ = math.Abs
+// stepsAddUp checks that the steps add up to the whole, and that lists have the lengths they should.
+func stepsAddUp(t *testing.T, r *Report) {
+	var all Step
+	for _, s := range r.Steps {
+		all.add(s)
+	}
+	require.Equal(t, [2]uint64{r.Requests, r.Units}, [2]uint64{all.Requests, all.Units})
+	require.LessOrEqual(t, len(r.Steps), mostSteps)
+	for _, w := range r.Windows {
+		require.Len(t, w.UseBySteps, len(r.Steps))
+		for _, l := range w.Limits {
+			var sum Refused
+			for _, s := range l.BySteps {
+				sum.add(s)
+			}
+			require.Len(t, l.BySteps, len(r.Steps))
+			require.Equal(t, [2]float64{l.Requests.Value, l.Units.Value}, [2]float64{float64(sum.Requests), float64(sum.Units)})
+		}
+	}
+}
+
+// figures are the estimates of a report, in one order.
+func figures(r *Report) (all []Estimate) {
+	all = append(all, r.Keys)
+	for _, w := range r.Windows {
+		for _, l := range w.Limits {
+			all = append(all, l.Requests, l.Units, l.Keys)
+		}
+	}
+	return all
+}
+
+func off(got, want Estimate) float64 { return math.Abs(got.Value - want.Value) }
+
+// In the least memory most keys are not followed. What is told must lie within its error, and the error must tell something.
+func TestBoundedIsWithinItsError(t *testing.T) {
+	logs := map[string][]Request{"nasa_19950801": trace(t, "tune/testdata/nasa_19950801.tsv.gz", 1)}
+	for _, spec := range []string{
+		"uniform,keys=60000,requests=120000,window=10m",
+		"zipf:1.0,keys=100000,requests=120000,window=1m",
+		"zipf:0.8,keys=60000,requests=120000,window=1h",
+		"zipf:1.0,keys=60000,requests=120000,window=1m,cost=50",
+		"attack:30,keys=40000,abusers=5,limit=100,window=10m,requests=200000",
+		"scan:0.9,keys=10000,requests=120000,window=1m",
+		"flash:5,keys=40000,requests=120000,window=1m",
+	} {
+		logs[spec] = workload(t, spec)
+	}
+	var widths []float64
+	wrong := 0
+	for name, log := range logs {
+		t.Run(name, func(t *testing.T) {
+			truth := figures(analysed(t, Options{Exact: true}, log))
+			for i, got := range figures(analysed(t, Options{}, log)) {
+				require.LessOrEqual(t, off(got, truth[i]), got.Error, "default memory, figure %d: %v, is %v", i, got, truth[i])
+			}
+			r := analysed(t, Options{Memory: minMemory, Seed: 5}, log)
+			stepsAddUp(t, r)
+			for i, got := range figures(r) {
+				require.LessOrEqual(t, off(got, truth[i]), got.Error, "least memory, figure %d: %v, is %v", i, got, truth[i])
+				if off(got, truth[i]) > 0 {
+					wrong++
+				}
+				if got.Error > 0 && truth[i].Value > 0 {
+					widths = append(widths, got.Error/truth[i].Value)
+				}
+			}
+		})
+	}
+	slices.Sort(widths)
+	require.Greater(t, wrong, 200, "figures that are estimates")
+	require.Less(t, widths[len(widths)/2], 0.5, "the median error, of the figure itself")
+}
+
+func TestBatchesMakeNoDifference(t *testing.T) {
+	log := disturbed(workload(t, "zipf:1.0,keys=50000,requests=100000,window=100h,cost=3"))
+	o := Options{Memory: minMemory, Sample: 100, Seed: 3}
+	whole := analysed(t, o, log)
+	for _, size := range []int{1, 7, 1000, 1024, 5000} {
+		a, err := New(o)
+		require.NoError(t, err)
+		for batch := range slices.Chunk(log, size) {
+			a.Add(batch)
+			if len(batch) == 5000 {
+				a.Report() // and looking makes none either
+			}
+		}
+		require.Equal(t, whole, a.Report(), size)
+	}
+	require.Equal(t, whole, analysed(t, o, log))
+}
+
+func TestAddAllocatesNothing(t *testing.T) {
+	log := workload(t, "zipf:1.0,keys=2000,requests=20000,window=1h,windows=1")
+	a, err := New(Options{Limits: []int{1, 2}}) // at higher ones keys would be refused that were not before
+	require.NoError(t, err)
+	a.Add(log)
+	for i := range log {
+		log[i].At = log[len(log)-1].At
+	}
+	for range 4 { // keys that came once pass a limit of 2
+		a.Add(log)
+	}
+	require.Zero(t, testing.AllocsPerRun(3, func() { a.Add(log) }))
+}
+
+func TestOptions(t *testing.T) {
+	for want, o := range map[string]Options{
+		"whatif: Windows 1µs, must be 1ms … 8760h0m0s":                                   {Windows: []time.Duration{time.Microsecond}},
+		"whatif: Windows 8761h0m0s, must be 1ms … 8760h0m0s":                             {Windows: []time.Duration{8761 * time.Hour}},
+		"whatif: 17 Windows, must be 1 … 16":                                             {Windows: make([]time.Duration, 17)},
+		"whatif: Limits 0, must be 1 … 1073741824":                                       {Limits: []int{1, 0}},
+		"whatif: Limits 1073741825, must be 1 … 1073741824":                              {Limits: []int{1<<30 + 1}},
+		"whatif: 65 Limits, must be 1 … 64":                                              {Limits: make([]int, 65)},
+		"whatif: Memory 1048576, must be 4194304 … 1099511627776":                        {Memory: 1 << 20},
+		"whatif: Sample 3, must be 16 … 16777216":                                        {Sample: 3},
+		"whatif: Memory 4194304, must be at least 10485760 for 5 windows with 64 limits": {Memory: 4 << 20, Limits: upTo(64)},
+	} {
+		_, err := New(o)
+		require.EqualError(t, err, want)
+	}
+	r := analysed(t, Options{Limits: []int{5, 1, 5}, Windows: []time.Duration{time.Minute, time.Second, time.Minute}}, nil)
+	require.Len(t, r.Windows, 2)
+	require.Len(t, r.Windows[1].Limits, 2)
+	require.Equal(t, 5, r.Windows[1].Limits[1].Limit)
+}
+
+func upTo(n int) (all []int) {
+	for i := range n {
+		all = append(all, i+1)
+	}
+	return all
+}

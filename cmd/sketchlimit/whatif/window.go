@@ -30,6 +30,7 @@ type window struct {
 	cells   int            // bytes for a sketch
 	crossed float64        // drawn keys that grew heavy
 	excess  float64        // the units too many that the sketch had for them
+	worst   float64        // the most for one of them
 
 	units, peakUnits          uint64  // of all keys in this generation; in the fullest one
 	present, peak, keyWindows float64 // keys in this generation; in the fullest one; in all together
@@ -50,13 +51,24 @@ type request struct {
 	hash uint64
 	step int
 	cost uint32
+	rank rank
 }
+
+// rank is what a key is in the whole log. Such as send much of it are followed, even if they are light in each window.
+type rank uint8
+
+const (
+	light    rank = iota
+	promoted      // with this request
+	followed
+)
 
 // asked is what a key has asked for when a request comes.
 type asked struct {
 	current, previous uint32 // before the request
 	turn              uint32
 	counted           bool   // the request is among what the key has asked for from now on
+	unknown           bool   // the key was not followed before
 	inflated          bool   // a sketch has told current or previous
 	units             uint64 // in both generations, with the request
 	elapsed, length   int64
@@ -132,18 +144,21 @@ func (w *window) draw(r *request, k *asked) *entry {
 	if ends(r.hash, w.zeros) {
 		e := w.follow(r.hash)
 		if grew && k.units >= w.heavy {
-			w.crossed++
-			w.excess += float64(k.units) - float64(e.current) - float64(e.previous) - float64(r.cost)
+			excess := float64(k.units) - float64(e.current) - float64(e.previous) - float64(r.cost)
+			w.crossed, w.excess, w.worst = w.crossed+1, w.excess+excess, max(w.worst, excess)
 		}
 		return e
 	}
-	if k.units < w.heavy {
+	if k.units < w.heavy && r.rank == light {
 		return nil
 	}
 	e := w.keys.find(r.hash)
-	unknown := grew || e == nil || w.turn-e.turn > 1
+	k.unknown = e == nil || r.rank == promoted
+	if r.rank == light && !k.unknown { // it may have been light for a while
+		k.unknown = grew || w.turn-e.turn > 1 || e.turn != w.turn && current > 0
+	}
 	e = w.follow(r.hash)
-	if unknown {
+	if k.unknown {
 		e.current, e.previous, e.entered = current, previous, w.turn
 	}
 	k.inflated = w.turn-e.entered <= 1

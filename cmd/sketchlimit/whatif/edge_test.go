@@ -1,0 +1,136 @@
+package whatif
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+const start = int64(1_700_000_000) * int64(time.Second)
+
+// evenly returns so many requests of one unit, over a time, by turns of so many keys.
+func evenly(n, keys int, over time.Duration) (log []Request) {
+	for i := range n {
+		at := start + int64(float64(over)*float64(i)/float64(n))
+		log = append(log, Request{At: at, Key: fmt.Appendf(nil, "key %d", i%keys), Cost: 1})
+	}
+	return log
+}
+
+// limitOf returns a limit of a report.
+func limitOf(t *testing.T, r *Report, window time.Duration, limit int) Limit {
+	for _, w := range r.Windows {
+		for _, l := range w.Limits {
+			if w.Window == window && l.Limit == limit {
+				return l
+			}
+		}
+	}
+	t.Fatalf("no limit of %d in %v", limit, window)
+	return Limit{}
+}
+
+func TestNothing(t *testing.T) {
+	r := analysed(t, Options{}, nil)
+	require.Zero(t, r.Requests)
+	require.Equal(t, time.Time{}, r.First)
+	require.Equal(t, "The log has no requests.", r.Suggestion.Reason)
+	for _, e := range figures(r) {
+		require.Zero(t, e)
+	}
+	_, err := json.Marshal(r) // no NaN
+	require.NoError(t, err)
+}
+
+func TestOneKey(t *testing.T) {
+	r := analysed(t, Options{}, evenly(1000, 1, 10*time.Second))
+	require.Equal(t, Estimate{Value: 1}, r.Keys)
+	require.Equal(t, HeavyKey{"key 0", 1000, 0}, r.Heaviest[0])
+	l := limitOf(t, r, time.Second, 10)
+	require.Equal(t, 1, l.Keys96)
+	require.Equal(t, "key 0", l.Top[0].Key)
+	require.Equal(t, uint64(l.Requests.Value), l.Top[0].Requests)
+	require.False(t, r.Suggestion.Found, "it cannot be told from others")
+	require.Contains(t, r.Suggestion.Reason, "Nobody is refused at 1000 in 1m0s.", "1000 in the minute")
+}
+
+func TestAllKeysDifferent(t *testing.T) {
+	r := analysed(t, Options{Memory: minMemory}, evenly(300_000, 300_000, time.Hour))
+	require.LessOrEqual(t, off(r.Keys, Estimate{Value: 300_000}), r.Keys.Error)
+	for _, w := range r.Windows {
+		require.Equal(t, Use{Counted: w.Use.Counted, P50: 1, P90: 1, P99: 1, P999: 1, Max: 1}, w.Use)
+		for _, l := range w.Limits[:2] {
+			require.Zero(t, l.Requests.Value, "%v", w.Window)
+		}
+	}
+	require.False(t, r.Suggestion.Found)
+}
+
+func TestTimeStandsStill(t *testing.T) {
+	r := analysed(t, Options{}, evenly(1000, 10, 0))
+	for _, w := range r.Windows {
+		require.True(t, w.Longer)
+		require.Equal(t, 10.0, w.PeakKeys)
+		require.Equal(t, uint64(1000), w.PeakUnits)
+		require.Equal(t, 1000-10*50.0, w.Limits[5].Requests.Value, "limit 50")
+	}
+	require.False(t, r.Suggestion.Found, "no window has ended")
+}
+
+func TestTimeJumps(t *testing.T) {
+	log := evenly(1000, 10, time.Minute)
+	log[500].At += 30 * 365 * 24 * int64(time.Hour) // from here on the clock is years late
+	r := analysed(t, Options{}, log)
+	require.Equal(t, uint64(499), r.Backward)
+	require.Equal(t, log[500].At, r.Last.UnixNano())
+	stepsAddUp(t, r)
+	requests, _, _ := byOracle(t, 5, time.Second, log)
+	require.Equal(t, requests, limitOf(t, r, time.Second, 5).Requests.Value)
+
+	for _, at := range []int64{math.MinInt64, math.MaxInt64} {
+		log[500].At = at
+		stepsAddUp(t, analysed(t, Options{}, log))
+	}
+}
+
+func TestLogOfAYear(t *testing.T) {
+	r := analysed(t, Options{Windows: []time.Duration{24 * time.Hour}}, evenly(100_000, 50, 365*24*time.Hour))
+	stepsAddUp(t, r)
+	require.Equal(t, 16*time.Hour, r.StepLength)
+	require.Equal(t, 549, len(r.Steps))
+	require.InEpsilon(t, 50, r.Steps[100].Keys, 0.1)
+	require.Equal(t, uint64(6), r.Windows[0].Use.P90, "100,000 of 50 keys in 365 days: 5.5 a day")
+	require.Equal(t, int64(0), r.Steps[1].Start.Unix()%(16*3600))
+}
+
+func TestCosts(t *testing.T) {
+	log := evenly(300, 3, time.Second)
+	for i := range log {
+		log[i].Cost = [3]uint32{0, 1, math.MaxUint32}[i%3]
+	}
+	r := analysed(t, Options{Windows: []time.Duration{time.Minute}}, log)
+	require.Equal(t, uint64(100), r.Costless)
+	for _, l := range r.Windows[0].Limits {
+		refused := 200 + max(0, 100-float64(l.Limit))
+		require.Equal(t, refused, l.Requests.Value, "limit %d", l.Limit)
+		require.Equal(t, refused-200+100*math.MaxUint32, l.Units.Value, "limit %d", l.Limit)
+	}
+}
+
+func TestSuggestion(t *testing.T) {
+	attack := analysed(t, Options{}, workload(t, "attack:30,keys=5000,abusers=14,limit=100,window=1m,windows=5,requests=400000"))
+	s := attack.Suggestion
+	require.True(t, s.Found, s.Reason)
+	require.Contains(t, s.Reason, "14 of 5014", s.Reason)
+	require.Contains(t, s.Reason, "96 % of what it refuses is from 14 keys", s.Reason)
+	require.NotEmpty(t, s.Caveat)
+
+	even := analysed(t, Options{}, workload(t, "uniform,keys=5000,requests=100000,window=1m,windows=5"))
+	require.False(t, even.Suggestion.Found)
+	require.True(t, strings.HasSuffix(even.Suggestion.Reason, "Nobody is refused at 20 in 1m0s."), even.Suggestion.Reason)
+}
