@@ -1,10 +1,12 @@
 // Command sketchlimit measures what a sketch limiter gets wrong, on recorded or
-// made-up traffic, against the exact algorithm, plans limiters, and checks files of rules:
+// made-up traffic, against the exact algorithm, plans limiters, checks files of rules, and tells from an
+// access log what limits would have refused:
 //
 //	sketchlimit report
 //	sketchlimit report --trace access.log.gz --limit 60 --window 1m --html report.html
 //	sketchlimit tune --keys 5e6 --limit 100 --window 1m
 //	sketchlimit check rules.yaml
+//	sketchlimit whatif access.log
 //
 // Without a trace or workload, report replays a recorded one that it carries along.
 package main

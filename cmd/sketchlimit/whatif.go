@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -55,14 +56,10 @@ func newWhatIf() *cobra.Command {
 			if len(args) == 0 {
 				return errors.New("whatif: FILE is missing, must be at least 1, or - for standard input")
 			}
-			stdin := 0
-			for _, a := range args {
-				if a == "-" {
-					stdin++
+			for i, name := range args {
+				if slices.Contains(args[:i], name) {
+					return fmt.Errorf("whatif %s, is given twice", shown(name))
 				}
-			}
-			if stdin > 1 {
-				return errors.New("whatif - -: standard input is given twice")
 			}
 			return nil
 		},
@@ -98,17 +95,30 @@ func (w *whatIf) register(f *pflag.FlagSet) {
 	f.Var(parsed(&w.count.Limits, "", list(count(1, 1<<30))), "limits", "`UNITS` of limits to try (default 1,2,5,10 … 100000)\n"+
 		"e.g. --limits 50,60,80,100")
 	f.BoolVar(&w.count.Exact, "exact", false, "follow every key, whatever memory that takes\ne.g. --exact")
-	f.Var(parsed(&w.count.Memory, "", parseMemory), "memory", "`SIZE` of the counts (default 64MiB)\ne.g. --memory 256MiB")
+	f.Var(parsed(&w.count.Memory, "", parseCounts), "memory", "`SIZE` of the counts (default 64MiB)\ne.g. --memory 256MiB")
 	f.Var(parsed(&w.count.Sample, "", count(16, 1<<24)), "sample", "tell the use of so `MANY` keys, drawn at random (default 8192)\n"+
 		"e.g. --sample 1e5")
 
-	f.Var(parsed(&w.rules, "", parseText), "rules", "also hold the requests against the rules of `FILE`, or of the files in a folder, as those of "+
-		"today; their descriptors are fields of the log\ne.g. --rules today.yaml --against new.yaml")
+	f.Var(parsed(&w.rules, "", parseText), "rules", "also hold the requests against the rules of `FILE` as those of today; "+
+		"the keys of its descriptors are fields of the log\ne.g. --rules today.yaml --against new.yaml")
 	f.Var(parsed(&w.against, "", parseText), "against", "and against new rules of `FILE`\ne.g. --against new.yaml")
 	f.BoolVar(&w.json, "json", false, "print one JSON object\ne.g. --json | jq .suggestion")
 	f.Var(parsed(&w.html, "", parseText), "html", "also write a page with tables and pictures to `FILE`, which needs no other\n"+
 		"e.g. --html whatif.html")
 }
+
+// parseCounts reads the size of the counts: below, most of what they tell would be guessed.
+func parseCounts(text string) (int, error) {
+	const least = 4 << 20
+	n, err := parseMemory(text)
+	if err != nil || n < least {
+		return 0, fmt.Errorf("must be a size of %s … %s such as 256MiB", bytesText(least), bytesText(maxMemory))
+	}
+	return n, nil
+}
+
+// countFlags puts the words of the command line into the errors of package whatif.
+var countFlags = strings.NewReplacer("whatif: ", "", "Windows", "--windows", "Limits", "--limits", "Memory", "--memory", "Sample", "--sample")
 
 // list parses values separated by commas.
 func list[T any](parse func(string) (T, error)) func(string) ([]T, error) {
@@ -137,6 +147,11 @@ type answer struct {
 }
 
 func (w *whatIf) run(ctx context.Context, paths []string, in io.Reader, out, errOut io.Writer) error {
+	for flag, given := range map[string]bool{"memory": w.count.Memory > 0, "sample": w.count.Sample > 0} {
+		if w.count.Exact && given {
+			return fmt.Errorf("--exact with --%s, only one of them may be given", flag)
+		}
+	}
 	if w.html != "" {
 		if err := checkFolder(w.html); err != nil {
 			return failure{err}
@@ -144,7 +159,7 @@ func (w *whatIf) run(ctx context.Context, paths []string, in io.Reader, out, err
 	}
 	a, err := whatif.New(w.count)
 	if err != nil {
-		return errors.New(strings.TrimPrefix(err.Error(), "whatif: "))
+		return errors.New(countFlags.Replace(err.Error()))
 	}
 	rules, err := w.openRules()
 	if err != nil {

@@ -182,7 +182,10 @@ func TestWhatIfRefuses(t *testing.T) {
 		want   string
 	}{
 		{nil, 2, "whatif: FILE is missing, must be at least 1, or - for standard input"},
-		{[]string{"-", "-"}, 2, "whatif - -: standard input is given twice"},
+		{[]string{"-", "-"}, 2, "whatif -, is given twice"},
+		{[]string{log, "--exact", "--sample", "100"}, 2, "--exact with --sample, only one of them may be given"},
+		{[]string{log, "--memory", "8KiB"}, 2, "--memory 8KiB, must be a size of 4 MiB … 1 GiB such as 256MiB"},
+		{[]string{log, "--windows", "9000h"}, 2, "--windows 9000h0m0s, must be 1ms … 8760h0m0s"},
 		{[]string{"missing.log"}, 1, "missing.log: no such file or directory"},
 		{[]string{binary}, 1, binary + ": is binary, must be text, gzip or zstd"},
 		{[]string{log, "--format", "json"}, 1, log + `: no usable line among the first, must be json; line 1: in another format: "10.0.0.1 - ann ` +
