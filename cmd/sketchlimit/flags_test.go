@@ -61,8 +61,8 @@ func TestWrongUsage(t *testing.T) {
 func TestWrongCommands(t *testing.T) {
 	const limits = "must be a whole number 1 … 2,147,483,647"
 	for args, want := range map[string]string{
-		"reprot":                              `unknown command "reprot", did you mean report? It must be check or man or report or tune`,
-		"frobnicate":                          `unknown command "frobnicate", must be check or man or report or tune`,
+		"reprot":                              `unknown command "reprot", did you mean report? It must be check or man or report or tune or whatif`,
+		"frobnicate":                          `unknown command "frobnicate", must be check or man or report or tune or whatif`,
 		"tune":                                "--keys: is missing, must be given unless --trace is",
 		"tune 5e6":                            "tune 5e6, takes flags only; a trace is given as --trace 5e6",
 		"tune --kesy 5":                       "--kesy: no such flag, did you mean --keys? See --help",
