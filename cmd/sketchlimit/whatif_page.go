@@ -78,7 +78,7 @@ func (r *answer) figures() (map[string][]figure, error) {
 
 // plotTraffic draws the requests of each step, and on top of each other what is admitted and refused.
 func (r *answer) plotTraffic(l *whatif.Limit) (template.HTML, error) {
-	p := newPlot(r.timeLabel())
+	p := newPlot()
 	most := 1.0
 	width := r.StepLength.Hours()
 	for i, s := range r.Steps {
@@ -102,10 +102,11 @@ func (r *answer) plotTraffic(l *whatif.Limit) (template.HTML, error) {
 	p.Y.Tick.Marker = plot.TickerFunc(evenly)
 	return picture("Requests admitted and refused over time", 300, func(c draw.Canvas) {
 		p.X.Tick.Marker = r.hourTicks(c)
-		p.Draw(headed(drawLegend(c, []entry{
+		rest := footed(drawLegend(c, []entry{
 			{"admitted", []plot.Thumbnailer{line(blue, 6, nil)}},
 			{"refused at " + integer(l.Limit), []plot.Thumbnailer{line(red, 6, nil)}},
-		}), c.Min.X, "requests in each "+stepName(r.StepLength)))
+		}), r.timeLabel())
+		p.Draw(headed(rest, c.Min.X, "requests in each "+stepName(r.StepLength)))
 	})
 }
 
@@ -135,7 +136,7 @@ func (r *answer) hourTicks(c draw.Canvas) plot.TickerFunc {
 func plotTop(l *whatif.Limit) (template.HTML, error) {
 	const shown, longest = 10, 24
 	top := l.Top[:min(len(l.Top), shown)]
-	p := newPlot("requests refused")
+	p := newPlot()
 	var names []string
 	for i := range top {
 		k := &top[len(top)-1-i] // the axis begins below
@@ -155,9 +156,9 @@ func plotTop(l *whatif.Limit) (template.HTML, error) {
 	p.Y.Min, p.Y.Max, p.Y.Tick.Length = -.6, float64(len(names))-.4, 0
 	p.Y.Padding = 30 // the page's font may be wider than the one that names are measured in
 	p.X.Min, p.X.Max = 0, 1.05*float64(top[0].Requests)
-	return picture("The keys that are refused the most", vg.Length(70+22*len(names)), func(c draw.Canvas) {
+	return picture("The keys that are refused the most", vg.Length(80+24*len(names)), func(c draw.Canvas) {
 		p.X.Tick.Marker = plot.TickerFunc(sparse)
-		p.Draw(c)
+		p.Draw(footed(c, "requests refused"))
 	})
 }
 
@@ -181,7 +182,7 @@ func plotKnee(w *whatif.Window, suggested *whatif.Limit) (template.HTML, error) 
 		requests = append(requests, plotter.XY{X: float64(l.Limit), Y: max(leastDrawn, l.RequestShare)})
 		keys = append(keys, plotter.XY{X: float64(l.Limit), Y: max(leastDrawn, l.KeyShare)})
 	}
-	p := newPlot("limit in " + span(w.Window) + " (log scale)")
+	p := newPlot()
 	p.X.Min, p.X.Max = requests[0].X/1.2, requests[len(requests)-1].X*1.2
 	p.Y.Min, p.Y.Max = leastDrawn, 1
 	p.X.Scale, p.Y.Scale = plot.LogScale{}, plot.LogScale{}
@@ -189,19 +190,21 @@ func plotKnee(w *whatif.Window, suggested *whatif.Limit) (template.HTML, error) 
 	here.Dashes = []vg.Length{5, 4}
 	ofRequests, ofKeys := line(blue, 4, requests), line(orange, 2, keys)
 	p.Add(here, ofRequests, ofKeys, glyphs(blue, 4, draw.CircleGlyph{}, requests), glyphs(orange, 3, draw.CircleGlyph{}, keys))
-	p.X.Tick.Marker, p.Y.Tick.Marker = plot.TickerFunc(powersOfTen), plot.TickerFunc(powersOfTen)
-	return picture("Share of requests and of keys refused, by limit", 320, func(c draw.Canvas) {
-		p.Draw(headed(drawLegend(c, []entry{
+	p.Y.Tick.Marker = shares(leastDrawn)
+	return picture("Share of requests and of keys refused, by limit", 350, func(c draw.Canvas) {
+		p.X.Tick.Marker = fitting(c, powersOfTen)
+		rest := footed(drawLegend(c, []entry{
 			{"requests", []plot.Thumbnailer{ofRequests}},
 			{"keys", []plot.Thumbnailer{ofKeys}},
 			{integer(suggested.Limit) + ", as suggested", []plot.Thumbnailer{here}},
-		}), c.Min.X, "share refused (log scale; "+scientific(leastDrawn)+" stands for less)"))
+		}), "limit in "+span(w.Window)+" (log scale)")
+		p.Draw(headed(rest, c.Min.X, "share refused (log scale)"))
 	})
 }
 
 // plotHeat draws a field for each step and limit.
 func (r *answer) plotHeat(w *whatif.Window) (template.HTML, error) {
-	p := newPlot(r.timeLabel())
+	p := newPlot()
 	width := r.StepLength.Hours()
 	var names []string
 	for k := range reached(w) {
@@ -230,8 +233,9 @@ func (r *answer) plotHeat(w *whatif.Window) (template.HTML, error) {
 		shade := uint8(255 * (.08 + .92*math.Sqrt(share)))
 		shades = append(shades, entry{shareText(share), []plot.Thumbnailer{line(color.NRGBA{red.R, red.G, red.B, shade}, 10, nil)}})
 	}
-	return picture("Share of requests refused, by time and limit", vg.Length(110+18*len(names)), func(c draw.Canvas) {
+	return picture("Share of requests refused, by time and limit", vg.Length(120+20*len(names)), func(c draw.Canvas) {
 		p.X.Tick.Marker = r.hourTicks(c)
-		p.Draw(headed(drawLegend(c, shades), c.Min.X, "limit in "+span(w.Window)))
+		rest := footed(drawLegend(c, shades), r.timeLabel())
+		p.Draw(headed(rest, c.Min.X, "limit in "+span(w.Window)))
 	})
 }

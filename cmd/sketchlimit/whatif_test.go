@@ -7,6 +7,7 @@ import (
 	"encoding/xml"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -18,6 +19,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/sketchlimit/sketchlimit/internal/pageview"
 	"github.com/sketchlimit/sketchlimit/rules"
 )
 
@@ -94,6 +96,14 @@ func TestWhatIf(t *testing.T) {
 	} {
 		assert.Contains(t, string(html), want)
 	}
+}
+
+// TestWhatIfPageInABrowser: it can be read on a telephone, in the dark and on paper.
+func TestWhatIfPageInABrowser(t *testing.T) {
+	log, folder := file(t, "access.log", madeLog()), t.TempDir()
+	o := command(nil, "whatif", log, "--windows", "1m", "--html", filepath.Join(folder, "whatif.html"))
+	require.Equal(t, 0, o.status, o.err)
+	pageview.Check(t, http.FileServer(http.Dir(folder)), "/whatif.html")
 }
 
 // TestWhatIfJSON: one object, whose rules are what a file of rules may hold.

@@ -91,14 +91,14 @@ func (r *answer) sections() []section {
 func (r *answer) read() section {
 	rows := [][]string{}
 	for _, f := range r.Files {
-		text := fmt.Sprintf("%s; %s; key: %s; time: %s", f.Format, plural(f.Requests, "request", "requests"), f.Key, f.Time)
+		text := fmt.Sprintf("%s; %s; %s; key: %s; time: %s", f.Name, f.Format, plural(f.Requests, "request", "requests"), f.Key, f.Time)
 		if f.Cost != "" {
 			text += "; cost: " + f.Cost
 		}
 		if len(f.Skipped) > 0 {
 			text += "; skipped " + skippedText(f)
 		}
-		rows = append(rows, []string{f.Name, text})
+		rows = append(rows, []string{"file", text})
 	}
 	rows = append(rows,
 		[]string{"time", fmt.Sprintf("%s … %s, %s", r.First.Format(time.DateTime), r.Last.Format(time.DateTime), span(r.Last.Sub(r.First)))},
