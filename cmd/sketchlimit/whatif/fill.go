@@ -21,8 +21,11 @@ func (a *Analysis) Report() *Report {
 	if a.requests == 0 {
 		r.First, r.Last = time.Time{}, time.Time{}
 	}
-	names := make(map[uint64]string)
+	names, squares := make(map[uint64]string), 0.0
 	for _, s := range a.heavy.ranked() {
+		if !s.marked {
+			squares += float64(s.count-s.error) * float64(s.count-s.error)
+		}
 		names[s.hash] = string(s.key)
 		if len(r.Heaviest) < toldKeys {
 			r.Heaviest = append(r.Heaviest, HeavyKey{string(s.key), s.count, s.error})
@@ -35,7 +38,7 @@ func (a *Analysis) Report() *Report {
 	}
 	uses := a.sample.told()
 	for i, w := range a.windows {
-		r.Windows = append(r.Windows, w.report(r, uses[i], names))
+		r.Windows = append(r.Windows, w.report(r, uses[i], names, squares))
 		r.MemoryBytes += w.bytes()
 	}
 	r.Suggestion = suggest(r)
@@ -59,7 +62,7 @@ func (s *sample) told() [][]histogram {
 	return now.uses
 }
 
-func (w *window) report(r *Report, uses []histogram, names map[uint64]string) Window {
+func (w *window) report(r *Report, uses []histogram, names map[uint64]string, squares float64) Window {
 	told := Window{
 		Window: time.Duration(w.length), Longer: r.Last.Sub(r.First) < time.Duration(w.length),
 		Sampled:  1 / float64(uint64(1)<<w.zeros),
@@ -72,15 +75,17 @@ func (w *window) report(r *Report, uses []histogram, names map[uint64]string) Wi
 		told.UseBySteps[i] = h.use()
 	}
 	told.Use = all.use()
+	d := doubts{requests: float64(r.Requests), squares: squares}
+	d.inflation, d.worst = w.inflation()
 	for i := range w.tallies {
-		told.Limits = append(told.Limits, w.limit(&w.tallies[i], r, names))
+		told.Limits = append(told.Limits, w.limit(&w.tallies[i], r, names, &d))
 	}
 	told.Knee = knee(told.Limits)
 	return told
 }
 
-func (w *window) limit(t *tally, r *Report, names map[uint64]string) Limit {
-	requests, units := t.errors(w.inflation())
+func (w *window) limit(t *tally, r *Report, names map[uint64]string, d *doubts) Limit {
+	requests, units := t.errors(d)
 	l := Limit{
 		Limit:    int(t.limit),
 		Requests: Estimate{float64(t.requests), requests}, Units: Estimate{float64(t.units), units},

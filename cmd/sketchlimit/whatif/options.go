@@ -20,15 +20,15 @@ type Options struct {
 	Limits  []int           // 1 … 1<<30 each; at most 64; none: 1, 2, 5, 10 … 100,000
 	Exact   bool            // every key is followed, whatever memory that takes
 	Seed    uint64          // of the hash of keys; the same seed gives the same report
-	Memory  int             // bytes for counts, 4 MiB … 1<<40; 0 = 64 MiB
+	Memory  int             // bytes for counts, 8 MiB … 1<<40; 0 = 64 MiB
 	Sample  int             // keys whose use is told, 16 … 1<<24; 0 = 8192
 }
 
 const (
 	minWindow, maxWindow = time.Millisecond, 8760 * time.Hour
 	maxLimit             = 1 << 30
-	minMemory, maxMemory = 4 << 20, 1 << 40
-	tableMemory          = 32 << 10
+	minMemory, maxMemory = 8 << 20, 1 << 40
+	tableMemory          = 64 << 10
 	minSample, maxSample = 16, 1 << 24
 	mostWindows          = 16
 	mostLimits           = 64

@@ -26,7 +26,7 @@ func (w *window) makeRoom() {
 func (w *window) recent(e *entry) bool { return w.turn-e.turn <= 1 }
 
 // freePlaces are so few that every table may have them. Below, drawn keys would be too few to tell of others.
-const freePlaces = 512
+const freePlaces = 1024
 
 // double doubles a table, if memory allows it. Half of it is for the table of keys, and in the other half each limit may
 // have its share of a half.

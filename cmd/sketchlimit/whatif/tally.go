@@ -155,15 +155,37 @@ func (t *tally) refusedKeys() Estimate {
 	return e
 }
 
-// errors returns the errors of requests and units. The sketch gives keys so many units too many, in the mean and at most.
-func (t *tally) errors(mean, worst float64) (requests, units float64) {
-	beside := 2*float64(t.limit)*t.assumed + mean*t.inflated + worst*min(t.inflated, fewest) // units; a request has one at least
+// doubts are what the errors rest on beside what the tally knows.
+type doubts struct {
+	inflation, worst float64 // units too many that a sketch gives a key: in the mean, and at most
+	requests         float64 // of the log
+	squares          float64 // of the requests of each of the heaviest keys that are not followed in any case, summed
+}
+
+// errors returns the errors of requests and units.
+func (t *tally) errors(d *doubts) (requests, units float64) {
+	// In units; a request has one at least.
+	beside := 2*float64(t.limit)*t.assumed + d.inflation*t.inflated + d.worst*min(t.inflated, fewest)
 	requests, units = beside, beside
 	if t.limit < t.heavy {
 		one := float64(t.heavy - t.limit + t.dearest) // what a light key is refused in a window, where none is known to tell
 		missed := math.Ldexp(fewest, t.zeros) / (t.lights + fewest/2)
-		requests += deviations*math.Sqrt(t.variance) + missed*(t.lightRequests+fewest/2*one)
-		units += deviations*math.Sqrt(t.unitVariance) + missed*(t.lightUnits+fewest/2*one)
+		variance, unitVariance := t.spread(d)
+		requests += deviations*math.Sqrt(variance) + missed*(t.lightRequests+fewest/2*one)
+		units += deviations*math.Sqrt(unitVariance) + missed*(t.lightUnits+fewest/2*one)
 	}
 	return requests, units
+}
+
+// spread returns the variances. Drawn keys do not tell them where a few heavy ones would, and none of these was drawn. So
+// they are what they would be if twice as many requests of the heaviest keys were refused as of all, if that is more.
+func (t *tally) spread(d *doubts) (requests, units float64) {
+	if t.lightRequests == 0 {
+		return t.variance, t.unitVariance
+	}
+	keys := math.Ldexp(1, t.zeros)
+	part := min(1, 2*t.lightRequests*keys/d.requests)
+	least := part * part * d.squares * (keys - 1)
+	cost := t.lightUnits / t.lightRequests
+	return max(t.variance, least), max(t.unitVariance, least*cost*cost)
 }

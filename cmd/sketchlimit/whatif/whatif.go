@@ -2,6 +2,7 @@ package whatif
 
 import (
 	"math"
+	"sync"
 
 	"github.com/sketchlimit/sketchlimit"
 )
@@ -25,8 +26,8 @@ type Analysis struct {
 }
 
 const (
-	chunkLength = 1024
-	heavyKeys   = 1024
+	chunkLength = 4096
+	heavyKeys   = 2048
 )
 
 // New returns an Analysis that has seen nothing. The error names the option, its value and what is allowed.
@@ -80,9 +81,17 @@ func (a *Analysis) add(batch []Request) {
 		a.count(r.Key, &q)
 		a.chunk = append(a.chunk, q)
 	}
-	for _, w := range a.windows { // one after another, so that the tables of one stay in the processor's cache
+	var beside sync.WaitGroup
+	beside.Go(func() { a.countWindows(1) })
+	a.countWindows(0)
+	beside.Wait()
+}
+
+// countWindows counts in every second window. One comes after the other, so that its tables stay in the processor's cache.
+func (a *Analysis) countWindows(first int) {
+	for w := first; w < len(a.windows); w += 2 {
 		for i := range a.chunk {
-			w.add(&a.chunk[i])
+			a.windows[w].add(&a.chunk[i])
 		}
 	}
 }
@@ -108,7 +117,7 @@ func (a *Analysis) count(key []byte, r *request) {
 }
 
 // much is the part of all requests so far, 1/much, from which on a key is followed.
-const much = 256
+const much = 512
 
 // rank returns the rank of a key by its slot.
 func (a *Analysis) rank(s *slot) rank {
