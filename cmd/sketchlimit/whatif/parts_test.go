@@ -104,15 +104,14 @@ func TestHeavyBounds(t *testing.T) {
 func TestCalendar(t *testing.T) {
 	for _, first := range []time.Duration{-77 * time.Hour, 0, 5 * time.Hour, 8 * time.Hour} {
 		c := newCalendar(int64(first))
-		want := make([]int, 700) // step by hour
-		counts := make([]int, 700)
+		counts := make([]int, 700) // by hour
 		for h := range counts {
 			counts[h] = h
 		}
 		for range 5 {
 			moved := c.widen()
 			counts = joined(counts, moved, func(to *int, from int) { *to += from })
-			want = make([]int, len(counts))
+			want := make([]int, len(counts))
 			for h := range 700 {
 				want[c.step(int64(first)+int64(h)*int64(time.Hour))] += h
 			}

@@ -164,8 +164,9 @@ type doubts struct {
 
 // errors returns the errors of requests and units.
 func (t *tally) errors(d *doubts) (requests, units float64) {
-	// In units; a request has one at least.
-	beside := 2*float64(t.limit)*t.assumed + d.inflation*t.inflated + d.worst*min(t.inflated, fewest)
+	// In units; a request has one at least. What was assumed is wrong by the limit in two generations at most, and after
+	// that another request may fit there than would have: by as much as one costs.
+	beside := 2*float64(t.limit+min(t.dearest, t.limit))*t.assumed + d.inflation*t.inflated + d.worst*min(t.inflated, fewest)
 	requests, units = beside, beside
 	if t.limit < t.heavy {
 		one := float64(t.heavy - t.limit + t.dearest) // what a light key is refused in a window, where none is known to tell
