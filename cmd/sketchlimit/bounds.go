@@ -12,9 +12,10 @@ import (
 // What a command may be asked for, so that none takes more than a minute of two cores or a gigabyte. A trace is
 // replayed whatever its length.
 const (
-	minMemory   = 4 << 10  // the arrangements of the ablation need as much
-	maxMemory   = 1 << 30  // of a plan
-	maxReplayed = 64 << 20 // of a limiter that is replayed: the sweep takes eleven sizes of it at once
+	minMemory   = 4 << 10   // the arrangements of the ablation need as much
+	maxMemory   = 1 << 30   // of a plan
+	maxCounts   = 512 << 20 // of whatif
+	maxReplayed = 64 << 20  // of a limiter that is replayed: the sweep takes eleven sizes of it at once
 	maxRequests = 2_000_000
 	maxKeys     = 1_000_000 // which exact algorithms hold, each several times over
 	maxParts    = 60        // of a window, each of which is a sketch and a count of every key

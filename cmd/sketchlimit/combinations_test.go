@@ -125,9 +125,9 @@ func (c *combination) run(t *testing.T, stdin string) {
 }
 
 var (
-	broken  = regexp.MustCompile(`(?i)\b(NaN|Inf|infinity)\b|[^a-z]−\d|panic|goroutine`)
-	percent = regexp.MustCompile(`([\d.]+) %`)
-	stated  = regexp.MustCompile(`for ([\d,]+) keys? `)
+	broken = regexp.MustCompile(`(?i)\b(NaN|Inf|infinity)\b|[^a-z]−\d|panic|goroutine`)
+	share  = regexp.MustCompile(`([\d.]+) %`)
+	stated = regexp.MustCompile(`for ([\d,]+) keys? `)
 )
 
 // wrong says what is not as it must be, "" if nothing is.
@@ -152,7 +152,7 @@ func (c *combination) wrong() string {
 			return "states other keys"
 		}
 	}
-	for _, p := range percent.FindAllStringSubmatch(c.out, -1) {
+	for _, p := range share.FindAllStringSubmatch(c.out, -1) {
 		if v, _ := strconv.ParseFloat(p[1], 64); v > 100 && c.args[0] != "check" {
 			return "a share of " + p[0]
 		}
@@ -209,8 +209,13 @@ func newDealer(t *testing.T, full bool) *dealer {
 // args draws what a command is given.
 func (d *dealer) args(t *testing.T, c *cobra.Command) []string {
 	args := []string{c.Name()}
-	if c.Name() == "check" {
+	switch c.Name() {
+	case "check":
 		return append(args, d.rules(t))
+	case "whatif":
+		d.files["RULES"] = d.rules(t)
+		logs := d.kind(traces)
+		args = append(args, d.file(logs[d.IntN(len(logs))]))
 	}
 	known, given := drawn[c.Name()], map[string]string{}
 	c.Flags().VisitAll(func(f *pflag.Flag) {
@@ -228,7 +233,7 @@ func (d *dealer) args(t *testing.T, c *cobra.Command) []string {
 		lighten(c.Name(), given)
 	}
 	for _, name := range slices.Sorted(maps.Keys(given)) {
-		value := cmp.Or(d.files[given[name]], given[name])
+		value := d.file(given[name])
 		if c.Flags().Lookup(name).Value.Type() == "bool" {
 			args = append(args, "--"+name+"="+value)
 		} else {
@@ -237,6 +242,9 @@ func (d *dealer) args(t *testing.T, c *cobra.Command) []string {
 	}
 	return args
 }
+
+// file is a value, or the file that it names.
+func (d *dealer) file(value string) string { return cmp.Or(d.files[value], value) }
 
 // agree takes out flags that contradict others.
 func agree(command string, given map[string]string) {
@@ -253,7 +261,9 @@ func agree(command string, given map[string]string) {
 	without(given["algorithm"] != "bucket", "burst")
 	without(given["algorithm"] != "" && given["algorithm"] != "sliding", "sub-windows")
 	without(has("trace"), "workload", "requests", "zipf", "abusers", "excess", "one-hit", "even", "steady", "verify")
-	without(!has("trace"), "format")
+	without(!has("trace") && command == "report", "format")
+	without(given["exact"] == "true", "memory", "sample")
+	without(!has("rules"), "against")
 	without(has("workload"), "speed")
 	without(has("memory") && command == "report", "keys", "false-denial-rate")
 }

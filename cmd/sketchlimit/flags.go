@@ -78,7 +78,7 @@ func (o *options) register(f *pflag.FlagSet) {
 	f.Var(parsed(&o.burst, "", count(1, math.MaxInt32)), "burst", "`UNITS` in a full token bucket (default: as many as --limit)"+
 		"\ne.g. --burst 20")
 
-	f.Var(parsed(&o.memory, "", parseMemory(maxReplayed)), "memory", "`SIZE` of the limiter, everything included (default: what --keys need; "+
+	f.Var(parsed(&o.memory, "", parseMemory(minMemory, maxReplayed, "256KiB")), "memory", "`SIZE` of the limiter, everything included (default: what --keys need; "+
 		"64KiB for the trace carried along)"+
 		"\ne.g. --memory 2MiB")
 	f.Var(parsed(&o.keys, "", count(1, maxSized)), "keys", "size the limiter for so `MANY` distinct keys in a window (default: as many "+
@@ -230,11 +230,11 @@ func parseWindow(text string) (time.Duration, error) {
 	return d, nil
 }
 
-func parseMemory(most int) func(string) (int, error) {
+func parseMemory(least, most int, such string) func(string) (int, error) {
 	return func(text string) (int, error) {
 		n, err := humanize.ParseBytes(text)
-		if err != nil || n < minMemory || n > uint64(most) {
-			return 0, fmt.Errorf("must be a size of %s … %s such as 256KiB", bytesText(minMemory), bytesText(most))
+		if err != nil || n < uint64(least) || n > uint64(most) {
+			return 0, fmt.Errorf("must be a size of %s … %s such as %s", bytesText(least), bytesText(most), such)
 		}
 		return int(n), nil
 	}

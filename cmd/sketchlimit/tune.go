@@ -89,7 +89,7 @@ func (t *tuning) register(f *pflag.FlagSet) {
 		"innocent keys (default 1e-5 if no other goal is given)\ne.g. --false-denial-rate 1e-6")
 	f.Var(parsed(&g.WithheldShare, "", number(1e-12, 0.5)), "withheld-share", "withhold at most this `SHARE` of what the exact algorithm admits"+
 		"\ne.g. --withheld-share 1e-4")
-	f.Var(parsed(&g.MemoryBytes, "", parseMemory(maxMemory)), "memory", "take at most this `SIZE`, or all of it if no other goal is given"+
+	f.Var(parsed(&g.MemoryBytes, "", parseMemory(minMemory, maxMemory, "256KiB")), "memory", "take at most this `SIZE`, or all of it if no other goal is given"+
 		"\ne.g. --memory 8MiB")
 	f.Var(parsed(&g.Headroom, "", number(1, 1000)), "headroom", "reach the goal up to so many `TIMES` the traffic (default 1; with --trace 1.5)\n"+
 		"e.g. --headroom 2")

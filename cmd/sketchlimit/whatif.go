@@ -95,7 +95,7 @@ func (w *whatIf) register(f *pflag.FlagSet) {
 	f.Var(parsed(&w.count.Limits, "", list(count(1, 1<<30))), "limits", "`UNITS` of limits to try (default 1,2,5,10 … 100000)\n"+
 		"e.g. --limits 50,60,80,100")
 	f.BoolVar(&w.count.Exact, "exact", false, "follow every key, whatever memory that takes\ne.g. --exact")
-	f.Var(parsed(&w.count.Memory, "", parseCounts), "memory", "`SIZE` of the counts (default 64MiB)\ne.g. --memory 256MiB")
+	f.Var(parsed(&w.count.Memory, "", parseMemory(8<<20, maxCounts, "256MiB")), "memory", "`SIZE` of the counts (default 64MiB)\ne.g. --memory 256MiB")
 	f.Var(parsed(&w.count.Sample, "", count(16, 1<<24)), "sample", "tell the use of so `MANY` keys, drawn at random (default 8192)\n"+
 		"e.g. --sample 1e5")
 
@@ -105,16 +105,6 @@ func (w *whatIf) register(f *pflag.FlagSet) {
 	f.BoolVar(&w.json, "json", false, "print one JSON object\ne.g. --json | jq .suggestion")
 	f.Var(parsed(&w.html, "", parseText), "html", "also write a page with tables and pictures to `FILE`, which needs no other\n"+
 		"e.g. --html whatif.html")
-}
-
-// parseCounts reads the size of the counts: below, most of what they tell would be guessed.
-func parseCounts(text string) (int, error) {
-	const least = 4 << 20
-	n, err := parseMemory(text)
-	if err != nil || n < least {
-		return 0, fmt.Errorf("must be a size of %s … %s such as 256MiB", bytesText(least), bytesText(maxMemory))
-	}
-	return n, nil
 }
 
 // countFlags puts the words of the command line into the errors of package whatif.
@@ -177,13 +167,15 @@ func (w *whatIf) run(ctx context.Context, paths []string, in io.Reader, out, err
 			return failure{err}
 		}
 	}
-	progress := newReading(errOut, log)
+	total := int(log.Size())
+	or(&total, -1)
+	progress := working(errOut, "reading", total)
 	err = log.Read(ctx, func(b accesslog.Batch) error {
 		a.Add(b.Requests)
 		if rules != nil {
 			rules.add(b)
 		}
-		progress.show()
+		progress.set("reading", int(log.BytesRead()))
 		return nil
 	})
 	progress.finish()

@@ -7,65 +7,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
-
-	"github.com/dustin/go-humanize"
-	"github.com/schollz/progressbar/v3"
 
 	"github.com/sketchlimit/sketchlimit/cmd/sketchlimit/accesslog"
 )
-
-// reading tells how much of a log has been read: a bar on a terminal, and elsewhere a line now and then.
-type reading struct {
-	out  io.Writer
-	log  *accesslog.Log
-	bar  *progressbar.ProgressBar // nil: lines
-	told time.Time
-}
-
-// toldEvery is how often a line tells. Tests change it.
-var toldEvery = 5 * time.Second
-
-func newReading(errOut io.Writer, log *accesslog.Log) *reading {
-	r := &reading{out: errOut, log: log, told: time.Now()}
-	if onTerminal(errOut) {
-		size := log.Size()
-		or(&size, -1)
-		r.bar = progressbar.NewOptions64(size,
-			progressbar.OptionSetWriter(errOut),
-			progressbar.OptionSetDescription("reading"),
-			progressbar.OptionSetWidth(30),
-			progressbar.OptionShowBytes(true),
-			progressbar.OptionThrottle(100*time.Millisecond),
-			progressbar.OptionSetPredictTime(true),
-			progressbar.OptionClearOnFinish(),
-		)
-	}
-	return r
-}
-
-func (r *reading) show() {
-	read := r.log.BytesRead()
-	if r.bar != nil {
-		_ = r.bar.Set64(read)
-		return
-	}
-	if time.Since(r.told) < toldEvery {
-		return
-	}
-	r.told = time.Now()
-	text := "read " + humanize.IBytes(uint64(read))
-	if size := r.log.Size(); size > 0 {
-		text += fmt.Sprintf(" of %s, %d %%", humanize.IBytes(uint64(size)), 100*read/size)
-	}
-	fmt.Fprintf(r.out, "sketchlimit: %s\n", text)
-}
-
-func (r *reading) finish() {
-	if r.bar != nil {
-		_ = r.bar.Clear()
-	}
-}
 
 // tellSkipped tells in a line each what was left out of a file, where it ends too early, and where its clock steps back.
 func tellSkipped(errOut io.Writer, log *accesslog.Log) {
