@@ -107,7 +107,7 @@ func (b *bench) each(runs []run, done func(run, []outcome)) (ended int, failed e
 			mu.Unlock()
 			start := time.Now()
 			id := identity{b.rows[r.row].String(), b.scale, r.seed}
-			outcomes, known := b.stored.played(id)
+			outcomes, known := b.stored.played(id, len(b.kinds(r.seed)))
 			var err error
 			if !known {
 				outcomes, err = b.one(r)

@@ -64,9 +64,11 @@ func openStore(name string) (*store, error) {
 		if err := json.Unmarshal(text, &l); err != nil {
 			return nil, errors.Join(fmt.Errorf("%s: %w", name, err), file.Close())
 		}
-		for _, o := range l.Outcomes {
-			k.runs[l.identity] = append(k.runs[l.identity], o.outcome())
+		outcomes := make([]outcome, len(l.Outcomes))
+		for i := range outcomes {
+			outcomes[i] = l.Outcomes[i].outcome()
 		}
+		k.runs[l.identity] = outcomes
 	}
 }
 
@@ -86,13 +88,12 @@ func (k *store) add(run identity, outcomes []outcome) error {
 	return err
 }
 
-// played returns what came of a run, if it is there.
-func (k *store) played(run identity) (outcomes []outcome, ok bool) {
-	if k == nil {
+// played returns what came of a run of so many limiters, if it is there, with others behind them or not.
+func (k *store) played(run identity, limiters int) (outcomes []outcome, ok bool) {
+	if k == nil || len(k.runs[run]) < limiters {
 		return nil, false
 	}
-	outcomes, ok = k.runs[run]
-	return outcomes, ok
+	return k.runs[run][:limiters], true
 }
 
 func (o *outcome) stored() storedOutcome {

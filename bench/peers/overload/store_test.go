@@ -41,6 +41,21 @@ func TestPlayedInParts(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, 4, strings.Count(string(after), "\n"))
 
+	alone := &bench{rows: rows[:1], scale: 1. / 1024, seeds: 1, alone: true, workers: 1, ctx: t.Context(), progress: io.Discard, stored: again()}
+	results, err = alone.play()
+	require.NoError(t, err)
+	assert.Len(t, results[0].outcomes, len(ours), "without the others that are kept")
+	few := filepath.Join(t.TempDir(), "few")
+	s, err := openStore(few)
+	require.NoError(t, err)
+	require.NoError(t, s.add(identity{rows[0].String(), 1. / 1024, 0}, results[0].outcomes[0]))
+	require.NoError(t, s.file.Close())
+	s, err = openStore(few)
+	require.NoError(t, err)
+	defer s.file.Close()
+	_, ok := s.played(identity{rows[0].String(), 1. / 1024, 0}, len(ours))
+	assert.False(t, ok, "fewer limiters than play now")
+
 	require.NoError(t, os.WriteFile(file, after[:len(after)/2], 0o644))
 	_, err = openStore(file)
 	assert.ErrorContains(t, err, "unexpected end of JSON input")
