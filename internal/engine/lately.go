@@ -46,11 +46,15 @@ func (l lately) count(histogram, kind int) float64 {
 	return float64(l.word(histogram+kind/4).Load() >> (kind % 4 * 16) & 0xffff)
 }
 
-// fade makes all that was counted so far count half. What others add meanwhile may be lost.
+// fade makes all that was counted so far count half. What others add meanwhile may be lost. However many looks there
+// were, the next time to fade is as far as ever.
 func (l lately) fade() {
 	for i := range latelyWords {
 		half := l.word(i).Load() >> 1
-		if i >= read {
+		switch {
+		case i == looks:
+			half = min(half, mostLooks/2)
+		case i >= read:
 			half &= 0x7fff7fff7fff7fff
 		}
 		l.word(i).Store(half)
@@ -94,7 +98,7 @@ func (c *Counter) admit(s sight) {
 	if s.passes&oldestKnown != 0 {
 		l.add(fresh, passesOldest)
 	}
-	if l.word(looks).Add(1) == mostLooks {
+	if l.word(looks).Add(1)%mostLooks == 0 { // or a multiple, where who was to fade them has not come to it yet
 		for half := range 2 {
 			c.lately(half).fade()
 		}

@@ -156,3 +156,16 @@ func testLayout(t *testing.T, rule Rule, probes int) *layout {
 	require.NoError(t, err)
 	return &l
 }
+
+// Who was to fade may be held up while others go on. All fade again after that.
+func TestLatelyFadesAfterAll(t *testing.T) {
+	var c Counter
+	for half := range 2 {
+		c.lately(half).word(looks).Store(5 * mostLooks)
+	}
+	for range 4 * mostLooks {
+		c.admit(sight{n: 1, kind: 0, stranger: noKind, denied: noKind})
+	}
+	sum := c.lately(0).count(read, 0) + c.lately(1).count(read, 0)
+	require.LessOrEqual(t, sum, 2.*mostLooks)
+}
