@@ -64,3 +64,38 @@ func crowd(limit int) (requests []accuracy.Request) {
 	}
 	return requests
 }
+
+// Abusers who come when the cells are full get entries that count others' units as theirs. They are denied while they are
+// innocent, and what is stated of that is what they meet. It was ten times as much: what they had used before they had
+// entries was taken for others' units.
+func TestInnocentDenialRateWhenAbusersComeLate(t *testing.T) {
+	const keys, limit = 6250, 100
+	m, err := measure(late(2*keys, limit), sketchlimit.Config{Limit: limit, Window: time.Minute, Keys: keys, Seed: 7})
+	require.NoError(t, err)
+	t.Logf("%d keys wronged, measured %.2e, stated %.2e", m.keys, m.rate, m.innocent)
+	require.GreaterOrEqual(t, m.keys, leastWronged)
+	require.Less(t, m.innocent, 2*m.rate)
+	require.Greater(t, m.innocent, m.rate/2)
+}
+
+// late is three minutes of keys that use a fifth of the limit, and of a hundredth as many abusers, who ask for three times
+// the limit from the last fifth of the second minute on.
+func late(keys, limit int) (requests []accuracy.Request) {
+	draw := rand.New(rand.NewPCG(1, 2))
+	start := time.Unix(1_700_000_000, 0).Truncate(time.Minute)
+	send := func(key, n int, from, to time.Duration) {
+		for range n {
+			at := from + time.Duration(draw.Int64N(int64(to-from)))
+			requests = append(requests, accuracy.Request{Time: start.Add(at), Key: strconv.Itoa(key), Cost: 1})
+		}
+	}
+	const begin, end = 108 * time.Second, 3 * time.Minute
+	for key := range keys {
+		send(key, 3*limit/5, 0, end)
+	}
+	for key := range keys / 100 {
+		send(keys+key, 18*limit/5, begin, end)
+	}
+	slices.SortFunc(requests, func(a, b accuracy.Request) int { return a.Time.Compare(b.Time) })
+	return requests
+}

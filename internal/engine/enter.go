@@ -22,12 +22,16 @@ func (r request) add(entry *uint64, h uint64, count, n int64) {
 		r.door.TestAndAdd(r.memory, first, h)
 	}
 	count += n
+	others, heavy := int64(0), false
+	if entry == nil && count >= r.threshold() && r.heavy.room(r.entries()) {
+		others, heavy = r.standsOut(count)
+	}
 	switch {
 	case entry != nil:
-	case count >= r.threshold() && r.heavy.room(r.entries()) && r.standsOut(count):
-		asked := count // unless others' units have brought the key this far
-		if count > 2*r.heavy.threshold || r.Spares() {
-			asked = n
+	case heavy:
+		asked := max(n, count-others)
+		if r.Spares() {
+			asked = n // no more is certain
 		}
 		r.ask(r.heavy.insert(r.entries(), r.h, count), asked)
 		r.markTable()
@@ -101,17 +105,21 @@ const (
 //
 // The threshold only decides where a key is counted from then on. Every reading is an upper bound, so no
 // threshold admits too much.
-func (r request) standsOut(count int64) bool {
+//
+// It also returns one of the other readings: so many of the key's units may be others'. Of many keys that is right more
+// often than the mean would be, because those that are denied early read more than others.
+func (r request) standsOut(count int64) (others int64, ok bool) {
 	first, h, high := r.buffer(0), r.h, 0
 	for range freshReadings {
 		h = keyhash.Mix(h, r.seed)
-		if r.reading(first, h)+r.heavy.threshold/2 < count {
+		if units := r.reading(first, h); units+r.heavy.threshold/2 < count {
+			others = units
 			continue
 		}
 		if high++; high == highReadings {
 			r.s.peaks.raised = uint16(min(count+1-r.heavy.threshold, math.MaxUint16))
-			return false
+			return 0, false
 		}
 	}
-	return true
+	return others, true
 }
