@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/exact"
 )
 
 // row is a limiter and its use.
@@ -33,7 +34,7 @@ type row struct {
 const (
 	window  = time.Minute
 	windows = 3
-	looks   = 16   // at the live rate, in a window
+	looks   = 32   // at the live rate, in a window
 	late    = 1.5  // windows from the beginning, when abusers come
 	abusers = 0.01 // of all keys
 	excess  = 3    // of what abusers ask for over their limit
@@ -46,22 +47,63 @@ func (r *row) requests() int { return max(1, int(r.use*float64(r.limit)/float64(
 
 // result is what came of a row.
 type result struct {
-	bytes        float64 // a key
-	denied, sent uint64  // requests of those who stay below half of the limit
-	live         float64 // the rate of innocent keys that the limiter states meanwhile, on average
-	fresh        float64 // its rate of a new key for their cost, the highest at the end of a window
-	outside      bool    // Stats.OutsidePlan at the end of a window
+	bytes             float64 // a key
+	denied, sent      uint64  // requests of those who stay below half of the limit
+	wronged, innocent uint64  // requests of innocent keys: those of abusers, too, until these reach half of the limit
+	live              float64 // the rate of innocent keys that the limiter states meanwhile, on average over their requests
+	fresh             float64 // its rate of a new key for their cost, the highest at the end of a window
+	outside           bool    // Stats.OutsidePlan at the end of a window
 }
 
-func (r *result) rate() float64 { return float64(r.denied) / float64(r.sent) }
+func (r *result) rate() float64 { return float64(r.wronged) / float64(r.innocent) }
+
+// judged is a limiter beside the exact algorithm.
+type judged struct {
+	*sketchlimit.Limiter
+	oracle interface {
+		TakeAt(now time.Time, key string, n int) sketchlimit.Decision
+	}
+	limit int
+	*result
+	since uint64 // requests of innocent keys since the last look
+}
+
+// take sends a request, and tells whether it was admitted.
+func (j *judged) take(now time.Time, key string, cost int) bool {
+	d, allowed := j.oracle.TakeAt(now, key, cost), j.TakeAt(now, key, cost).Allowed
+	free := d.Remaining
+	if d.Allowed {
+		free += cost
+	}
+	if 2*(j.limit-free) < j.limit {
+		j.innocent, j.since = j.innocent+1, j.since+1
+		if !allowed && d.Allowed {
+			j.wronged++
+		}
+	}
+	return allowed
+}
+
+// look adds what the limiter states.
+func (j *judged) look() {
+	j.live += float64(j.since) * j.Stats().InnocentDenialRate
+	j.since = 0
+}
 
 // play sends the load, evenly over each window and in an order of its own, and counts.
 func (r *row) play(seed uint64) (result, error) {
 	c := sketchlimit.Config{Limit: r.limit, Window: window, Algorithm: r.algorithm, SubWindows: r.sub, Keys: r.keys, Seed: seed}
-	l, err := sketchlimit.New(c)
+	limiter, err := sketchlimit.New(c)
 	if err != nil {
 		return result{}, err
 	}
+	defer limiter.Close()
+	oracle, err := exact.Of(c)
+	if err != nil {
+		return result{}, err
+	}
+	var out result
+	l := &judged{Limiter: limiter, oracle: oracle, limit: r.limit, result: &out}
 	random := rand.New(rand.NewPCG(seed, 0))
 	light := int(r.load * float64(r.keys))
 	heavy := max(1, int(abusers*float64(light)))
@@ -74,7 +116,7 @@ func (r *row) play(seed uint64) (result, error) {
 		order[i] = int32(i % light)
 	}
 	perRequest := float64(excess*r.limit/r.cost*heavy) / float64(len(order))
-	out := result{bytes: float64(l.MemoryBytes()) / float64(r.keys)}
+	out.bytes = float64(l.MemoryBytes()) / float64(r.keys)
 	begin, owed := time.Unix(1_000_000_000, 0).Truncate(window), 0.
 	for w := range windows {
 		random.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
@@ -82,22 +124,23 @@ func (r *row) play(seed uint64) (result, error) {
 			passed := float64(w) + float64(i)/float64(len(order))
 			now := begin.Add(time.Duration(passed * float64(window)))
 			out.sent++
-			if !l.TakeAt(now, names[key], r.cost).Allowed {
+			if !l.take(now, names[key], r.cost) {
 				out.denied++
 			}
 			if (i+1)*looks/len(order) > i*looks/len(order) {
-				out.live += l.Stats().InnocentDenialRate / (looks * windows)
+				l.look()
 			}
 			if passed < late {
 				continue
 			}
 			for owed += perRequest; owed >= 1; owed-- {
-				l.TakeAt(now, names[light+random.IntN(heavy)], r.cost)
+				l.take(now, names[light+random.IntN(heavy)], r.cost)
 			}
 		}
 		out.fresh = max(out.fresh, l.FalseDenialRate(r.cost, r.limit))
 		out.outside = out.outside || l.Stats().OutsidePlan
 	}
+	out.live /= float64(out.innocent)
 	return out, nil
 }
 
@@ -140,7 +183,7 @@ func main() {
 		}
 		multiples = append(multiples, x)
 	}
-	fmt.Println("| limit | algorithm, parts | cost | share | keys | load | bytes a key | denied | stated | stated ÷ denied | of a new key | outside plan |\n|---|---|---|---|---|---|---|---|---|---|---|---|")
+	fmt.Println("| limit | algorithm, parts | cost | share | keys | load | bytes a key | denied | innocents denied | stated | stated ÷ denied | of a new key | outside plan |\n|---|---|---|---|---|---|---|---|---|---|---|---|")
 	all := rows(*keys, 4_000_000, multiples)
 	results := make([]result, len(all))
 	next := make(chan int)
@@ -165,22 +208,23 @@ func main() {
 	for i, r := range all {
 		o := results[i]
 		quotient := o.live / o.rate()
-		if o.denied >= leastDenied {
+		if o.wronged >= leastDenied {
 			counted++
 			if quotient > 0.5 && quotient < 2 {
 				within++
 			}
 		}
-		fmt.Printf("| %d | %v, %d | %d | %g %% | %d | %g | %.2f | %s | %.1e | %.2f | %.1e | %v |\n",
-			r.limit, r.algorithm, r.sub, r.cost, 100*r.use, r.keys, r.load, o.bytes, share(o), o.live, quotient, o.fresh, o.outside)
+		fmt.Printf("| %d | %v, %d | %d | %g %% | %d | %g | %.2f | %s | %s | %.1e | %.2f | %.1e | %v |\n",
+			r.limit, r.algorithm, r.sub, r.cost, 100*r.use, r.keys, r.load, o.bytes, share(o.denied, o.sent),
+			share(o.wronged, o.innocent), o.live, quotient, o.fresh, o.outside)
 	}
 	fmt.Printf("\nstated ÷ denied: %d of %d rows with %d denials within a factor of 2\n", within, counted, leastDenied)
 }
 
-// share writes the rate of denials, 0 where there was none.
-func share(r result) string {
-	if r.denied == 0 {
+// share writes a part of so many, 0 where there is none.
+func share(part, of uint64) string {
+	if part == 0 {
 		return "0"
 	}
-	return fmt.Sprintf("%.1e", r.rate())
+	return fmt.Sprintf("%.1e", float64(part)/float64(of))
 }
