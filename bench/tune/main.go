@@ -32,7 +32,8 @@ var parts = []struct {
 	name string
 	run  func(*bench)
 }{{"rates", (*bench).rates}, {"buckets", (*bench).buckets}, {"cliffs", (*bench).cliffs}, {"live", (*bench).live}, {"memory", (*bench).memory},
-	{"arrivals", (*bench).arrivals}, {"costs", (*bench).costs}, {"ranges", (*bench).ranges}, {"traces", (*bench).traces}}
+	{"arrivals", (*bench).arrivals}, {"costs", (*bench).costs}, {"ranges", (*bench).ranges}, {"traces", (*bench).traces},
+	{"days", (*bench).days}}
 
 func main() {
 	log.SetFlags(0)
@@ -42,7 +43,7 @@ func main() {
 	flag.StringVar(&b.load, "only", "", "the loads whose `name` begins so")
 	flag.StringVar(&b.algorithm, "algorithm", "", "arrivals for the algorithms whose `name` begins so")
 	flag.StringVar(&b.data, "data", "tune/testdata", "the `FOLDER` of traces")
-	part := flag.String("part", "", "one `part` only: rates, buckets, cliffs, live, memory, arrivals, costs, ranges or traces")
+	part := flag.String("part", "", "one `part` only: rates, buckets, cliffs, live, memory, arrivals, costs, ranges, traces or days")
 	write := flag.String("write", "", "put the tables into `FILE`, between its markers")
 	flag.Parse()
 	text := new(strings.Builder)

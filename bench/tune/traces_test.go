@@ -17,3 +17,12 @@ func TestTraces(t *testing.T) {
 	require.Equal(t, 2+2*4*3*2, strings.Count(b.String(), "\n"))
 	require.NotContains(t, b.String(), "false")
 }
+
+// Plans for the first half of a trace reach their goals in the second.
+func TestDays(t *testing.T) {
+	testkit.Unraced(t)
+	var b strings.Builder
+	printDays(&b, "../../tune/testdata", "")
+	require.Equal(t, 2+2*4*3, strings.Count(b.String(), "\n"))
+	require.NotContains(t, b.String(), "false")
+}
