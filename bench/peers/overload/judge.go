@@ -41,15 +41,16 @@ type judge struct {
 	slot      int
 	phase     phase
 	innocents [phases]uint64 // requests of innocent keys
+	clients   [phases]uint64 // of those, the ones of keys that never ask for more than their limit
 	requests  []int          // since the overload began, until the end of each of its slots
-	exact     share          // of abusers, by the exact algorithm
+	exact     gains          // of abusers, by the exact algorithm
 	accused   []*accused
 	batch     []request // that have come and are not judged yet
-	touched   int32
+	touched   int16
 }
 
-// share is what abusers were admitted in the overload.
-type share struct {
+// gains are what abusers were admitted in the overload.
+type gains struct {
 	units  []int32                // by abuser
 	window [overloadWindows]int64 // of all of them
 }
@@ -58,7 +59,8 @@ type share struct {
 type accused struct {
 	limiter
 	denied  [phases]uint64 // requests of innocent keys
-	abusers share
+	refused [phases]uint64 // of those, the ones of clients
+	abusers gains
 	memory  int // the most
 	sparing     // only of this library
 }
@@ -144,8 +146,12 @@ func (j *judge) judge(r request) {
 	counts := j.counts[r.key*(1+j.watched):]
 	exact := &counts[0]
 	innocent := exact.innocent(j.algorithm, r.at)
+	client := innocent && r.key < j.traffic.abusers
 	if innocent {
 		j.innocents[j.phase]++
+	}
+	if client {
+		j.clients[j.phase]++
 	}
 	overload := j.phase == early || j.phase == late
 	if overload {
@@ -160,6 +166,9 @@ func (j *judge) judge(r request) {
 		if innocent && !admitted {
 			a.denied[j.phase]++
 		}
+		if client && !admitted {
+			a.refused[j.phase]++
+		}
 		if admitted && abuser {
 			j.admit(&a.abusers, r)
 		}
@@ -170,7 +179,7 @@ func (j *judge) judge(r request) {
 }
 
 // admit counts what an abuser got.
-func (j *judge) admit(s *share, r request) {
+func (j *judge) admit(s *gains, r request) {
 	s.units[r.key-j.traffic.abusers] += int32(r.cost)
 	s.window[(j.slot-j.traffic.begins())/slots] += int64(r.cost)
 }
@@ -180,7 +189,7 @@ func (s *sparing) count(u *units, a sketchlimit.Algorithm, r request) {
 	if !u.fits(a, r.at, r.cost) {
 		s.pending = append(s.pending, overAdmission{r.at.time, r.cost})
 	}
-	u.current += int32(r.cost)
+	u.current += int16(r.cost)
 }
 
 // turn ends a slot. What was admitted beyond the limit in it is held against what the limiter says of itself.

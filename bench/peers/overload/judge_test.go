@@ -108,7 +108,7 @@ func TestSparingIsHeldAgainstWhatIsSaid(t *testing.T) {
 			}
 			if !at.time.Before(from) && at.time.Before(to) {
 				history[key].turn(at)
-				history[key].current += int32(n)
+				history[key].current += int16(n)
 				return true
 			}
 			return history[key].take(sketchlimit.SlidingWindow, at, n)

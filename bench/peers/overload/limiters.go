@@ -101,7 +101,7 @@ type table struct {
 	keys      map[string]*units
 	most      int
 	open      bool
-	swept     int32 // generation in which those of earlier generations were dropped
+	swept     int16 // generation in which those of earlier generations were dropped
 }
 
 func newTable(s setup, open bool) *table {

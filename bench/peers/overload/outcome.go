@@ -10,6 +10,8 @@ import (
 type outcome struct {
 	innocents [phases]uint64 // requests of innocent keys
 	denied    [phases]uint64 // of those
+	clients   [phases]uint64 // requests of those of them that never ask for more than their limit
+	refused   [phases]uint64 // of those
 	excess    excess
 	memory    int
 	sparing
@@ -26,7 +28,7 @@ type excess struct{ mean, p99, window float64 }
 func (j *judge) outcomes() (all []outcome) {
 	for _, a := range j.accused {
 		o := outcome{
-			innocents: j.innocents, denied: a.denied, excess: a.abusers.over(&j.exact), memory: a.memory,
+			innocents: j.innocents, denied: a.denied, clients: j.clients, refused: a.refused, excess: a.abusers.over(&j.exact), memory: a.memory,
 			sparing: a.sparing, switched: math.NaN(), keys: len(j.exact.units),
 		}
 		o.pending = nil
@@ -43,7 +45,7 @@ func (j *judge) outcomes() (all []outcome) {
 }
 
 // over compares with what the exact algorithm admits.
-func (s *share) over(exact *share) (e excess) {
+func (s *gains) over(exact *gains) (e excess) {
 	var ratios []float64
 	for i, units := range s.units {
 		if exact.units[i] > 0 {
@@ -71,10 +73,23 @@ func denials(outcomes []outcome, p phase) float64 {
 	for _, o := range outcomes {
 		denied, all = denied+o.denied[p], all+o.innocents[p]
 	}
-	if all == 0 {
+	return share(denied, all)
+}
+
+// refusals is the share of clients' requests that were denied during the overload.
+func refusals(outcomes []outcome) float64 {
+	var refused, all uint64
+	for _, o := range outcomes {
+		refused, all = refused+o.refused[early]+o.refused[late], all+o.clients[early]+o.clients[late]
+	}
+	return share(refused, all)
+}
+
+func share(part, of uint64) float64 {
+	if of == 0 {
 		return 0
 	}
-	return float64(denied) / float64(all)
+	return float64(part) / float64(of)
 }
 
 // mean is the mean of a figure.

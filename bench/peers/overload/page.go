@@ -15,9 +15,9 @@ func (b *bench) text(results []result) (text string, grave []string) {
 		out.WriteString(", the limiters of others play with the first")
 	}
 	out.WriteString(".\n\n")
-	out.WriteString("| overload (units ÷ plan) | limiter | before | first tenth | then | after | abusers get " +
+	out.WriteString("| overload (units ÷ plan) | limiter | before | first tenth | then | after | of clients | abusers get " +
 		"| p99 | worst window | abusers an entry | over-admitted | spares from | memory |\n" +
-		strings.Repeat("|---", 13) + "|\n")
+		strings.Repeat("|---", 14) + "|\n")
 	var others []string
 	for i := range results {
 		r := &results[i]
@@ -47,7 +47,7 @@ func (r *result) write(out *strings.Builder) {
 		for p := range phases {
 			fmt.Fprintf(out, " %s |", rateText(denials(outcomes, p)))
 		}
-		fmt.Fprintf(out, " %.2f | %.2f | %.2f |",
+		fmt.Fprintf(out, " %s | %.2f | %.2f | %.2f |", rateText(refusals(outcomes)),
 			mean(outcomes, func(o *outcome) float64 { return o.excess.mean }),
 			most(outcomes, func(o *outcome) float64 { return o.excess.p99 }),
 			most(outcomes, func(o *outcome) float64 { return o.excess.window }))

@@ -36,6 +36,7 @@ type line struct {
 // storedOutcome is an outcome in JSON.
 type storedOutcome struct {
 	Innocents, Denied [phases]uint64
+	Clients, Refused  [phases]uint64
 	Mean, P99, Window float64
 	Memory            int
 	Over, Spared      uint64
@@ -98,7 +99,7 @@ func (k *store) played(run identity, limiters int) (outcomes []outcome, ok bool)
 
 func (o *outcome) stored() storedOutcome {
 	k := storedOutcome{
-		Innocents: o.innocents, Denied: o.denied, Mean: o.excess.mean, P99: o.excess.p99, Window: o.excess.window,
+		Innocents: o.innocents, Denied: o.denied, Clients: o.clients, Refused: o.refused, Mean: o.excess.mean, P99: o.excess.p99, Window: o.excess.window,
 		Memory: o.memory, Over: o.over, Spared: o.spared, State: o.state, First: o.first, Entries: o.entries,
 		Requests: o.requests, Lasting: o.lasting, Keys: o.keys,
 	}
@@ -110,7 +111,7 @@ func (o *outcome) stored() storedOutcome {
 
 func (k *storedOutcome) outcome() outcome {
 	o := outcome{
-		innocents: k.Innocents, denied: k.Denied, excess: excess{k.Mean, k.P99, k.Window}, memory: k.Memory,
+		innocents: k.Innocents, denied: k.Denied, clients: k.Clients, refused: k.Refused, excess: excess{k.Mean, k.P99, k.Window}, memory: k.Memory,
 		sparing:  sparing{over: k.Over, spared: k.Spared, state: k.State, first: k.First, entries: k.Entries},
 		switched: math.NaN(), requests: k.Requests, lasting: k.Lasting, keys: k.Keys,
 	}

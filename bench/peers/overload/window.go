@@ -17,17 +17,17 @@ var begin = time.Unix(1_000_000_000, 0).Truncate(window)
 // moment is a time, and where it lies in its generation.
 type moment struct {
 	time       time.Time
-	generation int32         // since the beginning
+	generation int16         // since the beginning
 	elapsed    time.Duration // of it
 }
 
 // momentAt returns the moment so long after the beginning of a run.
 func momentAt(passed time.Duration) moment {
-	return moment{begin.Add(passed), int32(passed / window), passed % window}
+	return moment{begin.Add(passed), int16(passed / window), passed % window}
 }
 
-// units are an exact count of what a key has used.
-type units struct{ generation, current, previous int32 }
+// units are an exact count of what a key has used. They are small: millions of them are read at random.
+type units struct{ generation, current, previous int16 }
 
 // turn brings the count to the generation of m.
 func (u *units) turn(m moment) {
@@ -62,7 +62,7 @@ func (u *units) take(a sketchlimit.Algorithm, m moment, n int) bool {
 	if !u.fits(a, m, n) {
 		return false
 	}
-	u.current += int32(n)
+	u.current += int16(n)
 	return true
 }
 
