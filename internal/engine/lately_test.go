@@ -60,33 +60,63 @@ func TestLatelyByManyGoroutines(t *testing.T) {
 	require.Positive(t, sum)
 }
 
-// Keys that read as much as strangers and what they ask for have used nothing; those that read ten units more have used ten.
+// Keys that read as much as strangers and what they ask for have used nothing. Those that read ten units more have used ten,
+// and those that read the greater of ten and what strangers read have as well: which of the two it is decides what is denied.
 func TestLeadsLeaveOutWhatOthersHaveUsed(t *testing.T) {
 	const limit = 50
 	l := testLayout(t, NewWindow(limit, time.Minute, 1), 1)
 	random := rand.New(rand.NewPCG(1, 2))
-	for _, others := range []int{0, 3, 10} {
+	add := func(used, others int) int { return used + others }
+	cover := func(used, others int) int { return max(used, others) }
+	for _, c := range []struct {
+		others int
+		reads  func(used, others int) int
+		heavy  int // units of every second key
+	}{{0, add, 10}, {3, add, 10}, {10, add, 10}, {10, cover, 20}, {30, cover, 40}} {
 		var r recent
 		for range 4000 {
-			stranger := random.IntN(others + 1)
-			r.fresh[l.gradeOf(int64(stranger), random.Uint64())]++
-			used := 10 * random.IntN(2)
-			r.read[l.gradeOf(int64(random.IntN(others+1)+used+1), random.Uint64())]++
+			r.fresh[l.gradeOf(int64(random.IntN(c.others+1)), random.Uint64())]++
+			used := 1 + c.heavy*random.IntN(2)
+			r.read[l.gradeOf(int64(c.reads(used, random.IntN(c.others+1))), random.Uint64())]++
 		}
-		r.cost = 1
-		m := r.mix(l)
+		leads := unfold(r.read[:limit+1], r.fresh[:limit+1], 0, 1, usuallyCovered)
 		few, many := 0.0, 0.0
-		for i, lead := range m.leads[:m.n] {
-			switch {
-			case lead <= 3:
-				few += m.weights[i]
-			case lead >= 9 && lead <= 13:
-				many += m.weights[i]
+		for lead := range limit + 1 {
+			switch both := leads.added[lead] + leads.covered[lead]; {
+			case lead < c.heavy/2:
+				few += both
+			case lead > c.heavy*3/4:
+				many += both
 			}
 		}
-		require.InDelta(t, 2000, few, 300, "%d: %v %v", others, m.leads, m.weights)
-		require.InDelta(t, 2000, many, 300, "%d: %v %v", others, m.leads, m.weights)
+		require.InDelta(t, 2000, few, 300, "%d: %v", c.others, leads)
+		require.InDelta(t, 2000, many, 300, "%d: %v", c.others, leads)
 	}
+}
+
+// What strangers read does not add to covered leads, so their keys are denied as rarely as strangers are.
+func TestCoveredLeadsAreDeniedAsStrangersAre(t *testing.T) {
+	const limit, others = 50, 40
+	l := testLayout(t, NewWindow(limit, time.Minute, 1), 1)
+	random := rand.New(rand.NewPCG(1, 2))
+	denied := func(reads func(used, others int) int) float64 {
+		r := recent{cost: 1}
+		for range 4000 {
+			stranger, used := random.IntN(others+1), 20*random.IntN(2)
+			r.fresh[l.gradeOf(int64(stranger), random.Uint64())]++
+			if n := reads(used, random.IntN(others+1)); n < limit {
+				r.read[l.gradeOf(int64(n+1), random.Uint64())]++
+			}
+		}
+		m := r.mix(l)
+		var chances [kinds]float64
+		for i, lead := range m.leads[:m.n] { // of strangers
+			chances[i] = max(0, float64(lead+others-limit)/(others+1))
+		}
+		return m.rate(&chances)
+	}
+	require.Greater(t, denied(func(used, others int) int { return used + others }), 0.03) // of 0.134: the search begins with few leads
+	require.Less(t, denied(func(used, others int) int { return max(used, others) }), 1e-4)
 }
 
 // Requests that are denied are not seen. Those of keys with a lead are more often denied, and count the more.

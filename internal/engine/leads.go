@@ -119,20 +119,30 @@ func (r *recent) mix(l *layout) (m mix) {
 	return m
 }
 
-// addKnown adds keys that some doorkeepers know, less newcomers that they take for such keys.
+// addKnown adds keys that some doorkeepers know, less newcomers that they take for such keys. Of covered leads only the
+// request itself adds to what strangers read.
 func (m *mix) addKnown(r *recent, l *layout, k known, cost int64, newcomers float64) {
 	first, n := l.first(k), int(l.steps())+1
 	least := int(l.parts(1) * l.steps() / l.whole()) // all requests are for a unit or more
 	strangers, denied := r.fresh[first:][:n], r.fresh[l.deniedGrade(k)]
-	all, low := unfold(r.read[first:][:n], strangers, denied, least), unfold(r.low[first:][:n], strangers, denied, least)
+	usual := usuallyCovered
+	if l.bucket.burst > 0 {
+		usual = usuallyCoveredTime
+	}
+	all := unfold(r.read[first:][:n], strangers, denied, least, usual)
+	low := unfold(r.low[first:][:n], strangers, denied, least, usual)
+	covered := 0.0
 	for grade := range n {
-		weight, lead := low[grade], l.partsOf(grade)
+		weight, lead := low.added[grade], l.partsOf(grade)
+		covered += low.covered[grade]
 		if innocent(lead-cost, l.whole()) {
-			weight += all[grade]
+			weight += all.added[grade]
+			covered += all.covered[grade]
 		}
 		m.add(lead, max(0, weight-newcomers))
 		newcomers = max(0, newcomers-weight)
 	}
+	m.add(cost, max(0, covered-newcomers))
 }
 
 func (m *mix) add(lead int64, weight float64) {
@@ -165,58 +175,75 @@ func (m *mix) rate(chances *[kinds]float64) float64 {
 
 const (
 	// rounds are those of unfold, which begins with leads that fall by a power of e with each usualLead of the quota, to
-	// leastLead. More rounds, or a flatter start, take for leads what is luck of a thousand looks.
-	rounds    = 20
-	usualLead = 1. / 60
-	leastLead = 2e-4
-	leastSeen = 0.02 // share of requests with a lead that is taken to be admitted
+	// leastLead, with so many covered ones beside each added one: few in buckets, where what others had left when a key came
+	// stays with it. More rounds, or a flatter start, take for leads what is luck of a thousand looks.
+	rounds             = 20
+	usualLead          = 1. / 60
+	leastLead          = 2e-4
+	usuallyCovered     = 1.
+	usuallyCoveredTime = 0.1
+	leastSeen          = 0.02 // share of requests with a lead that is taken to be admitted
 )
 
-// unfold returns how many requests there were by their keys' lead, by grade and denied ones included, if admitted ones read
-// what is counted in read, and strangers what is counted in fresh, or would be denied. What a key reads is its lead and what
-// a stranger reads, so the leads are found under which that is most likely (expectation and maximisation; Richardson,
-// Lucy). None is below the least.
-func unfold(read, fresh []float64, denied float64, least int) (leads [grades]float64) {
-	var seen [grades]float64 // chance that requests with a lead are admitted
+// leads are how many requests there were by their keys' lead, by grade, denied ones included.
+//
+// An added lead is that of a key which comes at once: what others have left by then adds to it. A covered one is of a key
+// that has come all along. Its cells were raised to no more than its own units while these were ahead of what others had
+// left, and others' units are in cells that they would have raised anyway: it reads the greater of the two.
+type leads struct{ added, covered [grades]float64 }
+
+// unfold returns the leads under which it is most likely that admitted requests read what is counted in read, if strangers
+// read what is counted in fresh or would be denied (expectation and maximisation; Richardson, Lucy). None is below the
+// least.
+func unfold(read, fresh []float64, denied float64, least int, usual float64) (l leads) {
+	var upTo [grades]float64 // strangers who read so much or less
 	strangers, requests := 0.0, 0.0
 	for i := range read {
 		strangers += fresh[i]
-		seen[len(read)-1-i] = strangers
+		upTo[i] = strangers
 		requests += read[i]
 	}
 	if requests == 0 || strangers == 0 {
-		copy(leads[:], read)
-		return leads
+		copy(l.added[:], read)
+		return l
 	}
-	for i := range read {
-		seen[i] = max(seen[i]/strangers, leastSeen)
-		if i >= least {
-			leads[i] = math.Exp(-float64(i-least)/float64(len(read))/usualLead) + leastLead
-		}
+	for i := least; i < len(read); i++ {
+		l.added[i] = math.Exp(-float64(i-least)/float64(len(read))/usualLead) + leastLead
+		l.covered[i] = l.added[i] * usual
 	}
 	for range rounds {
-		var next [grades]float64
-		for i, n := range read {
-			if n == 0 {
-				continue
-			}
-			sum := 0.0
-			for lead := range i + 1 {
-				sum += leads[lead] * fresh[i-lead]
-			}
-			if sum > 0 {
-				for lead := range i + 1 {
-					next[lead] += n / sum * leads[lead] * fresh[i-lead]
-				}
-			}
-		}
-		for i := range read {
-			leads[i] = next[i] / seen[i]
-		}
+		l.improve(read, fresh, upTo[:len(read)])
 	}
 	admitted := max(1-denied/strangers, leastSeen)
 	for i := range read {
-		leads[i] /= admitted
+		l.added[i] /= admitted
+		l.covered[i] /= admitted
 	}
-	return leads
+	return l
+}
+
+// improve is a round of unfold.
+func (l *leads) improve(read, fresh, upTo []float64) {
+	var added, parts [grades]float64
+	below := 0.0 // covered leads below a reading
+	for i, n := range read {
+		sum := l.covered[i]*upTo[i] + below*fresh[i]
+		for lead := range i + 1 {
+			sum += l.added[lead] * fresh[i-lead]
+		}
+		below += l.covered[i]
+		if n == 0 || sum == 0 {
+			continue
+		}
+		parts[i] = n / sum
+		for lead := range i + 1 {
+			added[lead] += parts[i] * l.added[lead] * fresh[i-lead]
+		}
+	}
+	above, last := 0.0, len(read)-1
+	for i := last; i >= 0; i-- {
+		l.covered[i] *= parts[i]*upTo[i] + above
+		above += parts[i] * fresh[i]
+		l.added[i] = added[i] / max(upTo[last-i]/upTo[last], leastSeen)
+	}
 }
