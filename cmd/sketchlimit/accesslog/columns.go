@@ -33,13 +33,15 @@ func separator(header []byte) byte {
 }
 
 // splitCSV returns a splitter of lines with so many columns. A field in quotes may hold the separator, and two quotes for
-// one, but no end of line. It is unquoted in place.
+// one, but no end of line.
 func splitCSV(separator byte, columns int) splitter {
+	var plain []byte // fields with quotes in them: the line itself may be shown yet
 	return func(line []byte, fields [][]byte) (reason string) {
+		plain = plain[:0]
 		for i := range columns {
 			var ok bool
 			if len(line) > 0 && line[0] == '"' {
-				fields[i], line, ok = unquoteCSV(line)
+				fields[i], line, plain, ok = unquoteCSV(line, plain)
 				if !ok {
 					return "a quote is not closed"
 				}
@@ -63,29 +65,33 @@ func splitCSV(separator byte, columns int) splitter {
 	}
 }
 
-// unquoteCSV reads a field in quotes.
-func unquoteCSV(line []byte) (value, rest []byte, ok bool) {
-	n := 0
-	for i := 1; i < len(line); i++ {
-		if line[i] == '"' {
-			if i+1 == len(line) || line[i+1] != '"' {
-				return line[:n], line[i+1:], true
-			}
-			i++
+// unquoteCSV reads a field in quotes. One with quotes in it is appended to plain.
+func unquoteCSV(line, plain []byte) (value, rest, after []byte, ok bool) {
+	from := len(plain)
+	for line = line[1:]; ; {
+		end := bytes.IndexByte(line, '"')
+		if end < 0 {
+			return nil, nil, plain, false
 		}
-		line[n] = line[i]
-		n++
+		value, rest = line[:end], line[end+1:]
+		twice := len(rest) > 0 && rest[0] == '"'
+		if !twice && len(plain) == from {
+			return value, rest, plain, true
+		}
+		plain = append(plain, value...)
+		if !twice {
+			return plain[from:len(plain):len(plain)], rest, plain, true
+		}
+		plain, line = append(plain, '"'), rest[1:]
 	}
-	return nil, nil, false
 }
 
 // splitHeader returns the names in a header.
 func splitHeader(header []byte, separator byte) []string {
 	columns := bytes.Count(header, []byte{separator}) + 1
 	fields := make([][]byte, columns)
-	header = bytes.Clone(header)
 	for ; columns > 0; columns-- { // separators in quotes are none
-		if splitCSV(separator, columns)(bytes.Clone(header), fields) == "" {
+		if splitCSV(separator, columns)(header, fields) == "" {
 			break
 		}
 	}

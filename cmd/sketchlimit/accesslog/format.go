@@ -41,8 +41,7 @@ func formatNames(or string) string {
 	return strings.Join(names, ", ") + or + string(Formats[len(Formats)-1])
 }
 
-// splitter finds the fields of a line. They are part of the line, which it may change, or last until the next call. A
-// reason that is not empty tells why it could not.
+// splitter finds the fields of a line, which it does not change. They are part of the line, or last until the next call. A reason that is not empty tells why it could not.
 type splitter func(line []byte, fields [][]byte) (reason string)
 
 // layout is a format as a log has it.
@@ -51,6 +50,7 @@ type layout struct {
 	fields []string        // the names of all fields
 	header bool            // the first line of a file has them
 	open   func() splitter // one for each goroutine
+	copied bool            // fields may be no part of the line
 }
 
 // layoutOf returns the layout of a log in a format that begins with these lines.
@@ -69,9 +69,7 @@ func layoutOf(f Format, lines [][]byte) layout {
 	}
 	by := separator(lines[0])
 	names := splitHeader(lines[0], by)
-	l := fixed(CSV, names, splitCSV(by, len(names)))
-	l.header = true
-	return l
+	return layout{format: CSV, fields: names, header: true, copied: true, open: func() splitter { return splitCSV(by, len(names)) }}
 }
 
 func fixed(f Format, fields []string, split splitter) layout {
@@ -79,7 +77,7 @@ func fixed(f Format, fields []string, split splitter) layout {
 }
 
 func jsonLayout(names []string) layout {
-	return layout{format: JSON, fields: names, open: func() splitter { return splitJSON(names) }}
+	return layout{format: JSON, fields: names, copied: true, open: func() splitter { return splitJSON(names) }}
 }
 
 // narrow lets a layout look for some of its fields only, where that takes less.
@@ -93,11 +91,11 @@ func (l layout) narrow(names []string) layout {
 // firstLines are as many as tell what a log is like.
 const firstLines = 200
 
-// sample returns the first lines that say something, as copies: splitters may change them.
+// sample returns the first lines that say something.
 func sample(text []byte) (lines [][]byte) {
 	for line := range bytes.Lines(text) {
 		if line = trimmed(line); !passedOver(line) && len(lines) < firstLines {
-			lines = append(lines, bytes.Clone(line))
+			lines = append(lines, line)
 		}
 	}
 	return lines
@@ -132,7 +130,7 @@ func (l layout) reads(lines [][]byte, at string) (n int) {
 	fields := make([][]byte, len(l.fields))
 	split := l.open()
 	for _, line := range lines {
-		if split(bytes.Clone(line), fields) != "" {
+		if split(line, fields) != "" {
 			continue
 		}
 		if clock < 0 {

@@ -182,7 +182,7 @@ func (f *File) find(h *held, o Options) error {
 		return err
 	}
 	f.describe()
-	b := block{text: slices.Clone(h.block.text), first: true}
+	b := block{text: h.block.text, first: true}
 	newParser(f.plan).parse(&b)
 	if len(b.batch.Requests) == 0 {
 		return noUsable(&b.result, string(l.format))

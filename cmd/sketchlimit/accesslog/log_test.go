@@ -222,6 +222,25 @@ func TestStops(t *testing.T) {
 	require.ErrorIs(t, l.Read(ctx, func(Batch) error { stop(); return nil }), context.Canceled)
 }
 
+// TestBadLineIsShownAsItIs: reading a line does not change it, whatever quotes it has.
+func TestBadLineIsShownAsItIs(t *testing.T) {
+	for name, c := range map[string]struct{ text, want string }{
+		"quotes of quotes": {"key,time\nann,1700000000\n\"x\"\"y\"\"z\",1.1.1.1\n", `"\"x\"\"y\"\"z\",1.1.1.1"`},
+		"a bad cost":       {"time;key;cost\n1700000000;ann;1\n1700000000;\"k121\";-1\n", `"1700000000;\"k121\";-1"`},
+		"JSON":             {"{\"time\":1700000000,\"key\":\"ann\"}\n{\"time\":\"a\\\"b\",\"key\":\"b\\u0062\"}\n", `"{\"time\":\"a\\\"b\",\"key\":\"b\\u0062\"}"`},
+	} {
+		l, got := read(t, Options{}, write(t, "access.log", c.text))
+		assert.Len(t, got, 1, name)
+		assert.Equal(t, c.want, l.Files[0].FirstBad.Text, name)
+	}
+}
+
+// TestQuotedFieldsLast: what a quoted field says is not overwritten by the lines that follow.
+func TestQuotedFieldsLast(t *testing.T) {
+	_, got := read(t, Options{}, write(t, "access.csv", "time,key\n1,\"a\"\"1\"\n2,\"b\"\"2\"\n3,c\n"))
+	assert.Equal(t, []string{`00:00:01 a"1 1`, `00:00:02 b"2 1`, "00:00:03 c 1"}, got)
+}
+
 // TestAllocations: a line takes none, in any format.
 func TestAllocations(t *testing.T) {
 	for _, name := range []string{"common.log", "combined.log", "envoy.log", "nested.json", "named.csv", "keys.tsv"} {

@@ -167,7 +167,7 @@ func (p *parser) line(line []byte) (reason string) {
 
 // kept is a value that lasts as long as the block.
 func (p *parser) kept(value []byte) []byte {
-	if p.layout.format != JSON || value == nil {
+	if !p.layout.copied || value == nil {
 		return value
 	}
 	n := len(p.b.keys)
