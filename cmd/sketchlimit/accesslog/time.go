@@ -58,16 +58,28 @@ func parseUnix(b []byte) (ns int64, ok bool) {
 	return ns, true
 }
 
-// parseExponent reads a number such as 1.7e9, as some JSON has it.
+// parseExponent reads a number such as 1.7e9, as some JSON has it: it is the one without an exponent whose point has moved.
 func parseExponent(b []byte) (ns int64, ok bool) {
-	if !bytes.ContainsAny(b, "eE") {
+	e := bytes.IndexAny(b, "eE")
+	if e < 0 {
 		return 0, false
 	}
-	v, err := strconv.ParseFloat(text(b), 64)
-	if err != nil || !(v >= 0 && v < math.MaxInt64/1e9) {
+	move, err := strconv.ParseInt(text(b[e+1:]), 10, 8)
+	whole, fraction, _ := bytes.Cut(b[:e], []byte("."))
+	point := len(whole) + int(move)
+	const most = 64 // more than any time has, and enough for a fraction that a float prints
+	var moved [2 * most]byte
+	if err != nil || len(whole) == 0 || e > most || point < 1 || point > most {
 		return 0, false
 	}
-	return int64(v * 1e9), true
+	n := copy(moved[:], whole)
+	n += copy(moved[n:], fraction)
+	for ; n < point; n++ {
+		moved[n] = '0'
+	}
+	copy(moved[point+1:], moved[point:n])
+	moved[point] = '.'
+	return parseUnix(moved[:n+1])
 }
 
 // parseDigits reads 1 … 19 decimal digits and nothing else.
