@@ -2,8 +2,11 @@ package accesslog
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -189,4 +192,38 @@ func TestParseKey(t *testing.T) {
 	key, err := ParseKey("user, ip/24/48")
 	require.NoError(t, err)
 	assert.Equal(t, "user, ip/24/48", key)
+}
+
+// TestBitsOfAKey: of two numbers the first is for IPv4 and the second for IPv6; a single one tells by its size.
+func TestBitsOfAKey(t *testing.T) {
+	for key, want := range map[string][2]int{
+		"ip": {32, 128}, "ip/24": {24, 128}, "ip/32": {32, 128}, "ip/33": {32, 33}, "ip/64": {32, 64}, "ip/128": {32, 128},
+		"ip/24/48": {24, 48}, "ip/32/32": {32, 32}, "ip/8/16": {8, 16}, "ip/32/128": {32, 128}, "ip/1/1": {1, 1},
+	} {
+		parts, err := parseKey(key)
+		require.NoError(t, err, key)
+		assert.Equal(t, want, [2]int{parts[0].V4, parts[0].V6}, key)
+	}
+	_, got := read(t, Options{Key: "key/32/32"}, write(t, "access.tsv", "1\t2001:db8::1\n2\t192.0.2.1\n"))
+	assert.Equal(t, []string{"00:00:01 2001:db8::/32 1", "00:00:02 192.0.2.1 1"}, got)
+}
+
+// TestPartsOfAKeyAreToldApart: two requests have the same key only if they have all of its fields in common.
+func TestPartsOfAKeyAreToldApart(t *testing.T) {
+	var b strings.Builder
+	values := []string{"x", "y", ",", `"`, `x,y`, `"x`, `x"`, `"x"`, `","`, `"",""`, `x","y`, `,"`, `",`, `""`}
+	for _, v := range values {
+		for _, w := range values {
+			line, err := json.Marshal(map[string]any{"time": 1, "a": v, "b": w})
+			require.NoError(t, err)
+			fmt.Fprintf(&b, "%s\n", line)
+		}
+	}
+	_, got := read(t, Options{Key: "a,b"}, write(t, "access.json", b.String()))
+	require.Len(t, got, len(values)*len(values))
+	slices.Sort(got)
+	assert.Len(t, slices.Compact(got), len(values)*len(values))
+
+	_, got = read(t, Options{Key: "a,b"}, write(t, "access.json", `{"time":1,"a":"x,y","b":"z"}`+"\n"+`{"time":1,"a":"x","b":"y,z"}`))
+	assert.Equal(t, []string{`00:00:01 "x,y",z 1`, `00:00:01 x,"y,z" 1`}, got)
 }

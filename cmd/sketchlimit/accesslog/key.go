@@ -133,3 +133,19 @@ func parseAddress(value []byte) (netip.Addr, bool) {
 	}
 	return netip.Addr{}, false
 }
+
+// appendPart appends a part of a key of several to it. Where its end could not be told otherwise it is in quotes, as in CSV:
+// different parts are different keys.
+func appendPart(key, part []byte) []byte {
+	if part[0] != '"' && bytes.IndexByte(part, ',') < 0 {
+		return append(key, part...)
+	}
+	key = append(key, '"')
+	for _, c := range part {
+		if c == '"' {
+			key = append(key, '"')
+		}
+		key = append(key, c)
+	}
+	return append(key, '"')
+}

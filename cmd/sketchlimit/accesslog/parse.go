@@ -201,7 +201,7 @@ func (p *parser) keyOf() (key []byte, reason string) {
 		if i > 0 {
 			b.keys = append(b.keys, ',')
 		}
-		b.keys = append(b.keys, part...)
+		b.keys = appendPart(b.keys, part)
 	}
 	return b.keys[n:len(b.keys):len(b.keys)], ""
 }
