@@ -203,7 +203,7 @@ func TestWhatIfRefuses(t *testing.T) {
 			`[10/Nov/2026:08:00:01 +0000] \"GET /a HTTP/1.1\" 200 10 \"-\" \"agent\""`},
 		{[]string{log, "--key", "token"}, 1, log + `: no field "token" for the key, combined has remote_addr, ident, user, time, request, method, ` +
 			`path, protocol, status, bytes, referer, user_agent, x_forwarded_for`},
-		{[]string{log, "--key", "ip/x"}, 2, "--key ip/x, the bits of ip must be 1 … 128, as in ip/64 or ip/24/48"},
+		{[]string{log, "--key", "ip/x"}, 2, "--key ip/x, the bits of ip must be 1 … 128, as in ip/64, or 1 … 32 and 1 … 128, as in ip/24/48"},
 		{[]string{log, "--format", "elf"}, 2, "--format elf, must be auto, json, envoy, combined, common, tsv or csv"},
 		{[]string{log, "--windows", "1m,soon"}, 2, "--windows 1m,soon, must be a duration 1ms … 640000h such as 30s or 10m"},
 		{[]string{log, "--limits", "0"}, 2, "--limits 0, must be a whole number 1 … 1,073,741,824"},

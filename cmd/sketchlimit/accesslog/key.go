@@ -34,8 +34,7 @@ func ParseKey(text string) (string, error) {
 	return text, err
 }
 
-// parseKey reads FIELD or FIELD/BITS, several of them separated by commas. Up to 32 bits are those of IPv4 addresses, more
-// are those of IPv6 addresses, FIELD/BITS/BITS are both.
+// parseKey reads FIELD, FIELD/BITS or FIELD/BITS/BITS, several of them separated by commas.
 func parseKey(text string) ([]keyPart, error) {
 	var parts []keyPart
 	for one := range strings.SplitSeq(text, ",") {
@@ -45,18 +44,8 @@ func parseKey(text string) ([]keyPart, error) {
 		}
 		p := keyPart{Part: Part{Name: name, V4: 32, V6: 128}}
 		p.Address = prefix || name == "ip" || name == "client" || name == "remote_address"
-		if prefix {
-			for bits := range strings.SplitSeq(bits, "/") {
-				n, err := strconv.Atoi(bits)
-				switch {
-				case err != nil || n < 1 || n > 128:
-					return nil, fmt.Errorf("the bits of %s must be 1 … 128, as in ip/64 or ip/24/48", name)
-				case n <= 32 && p.V4 == 32 && p.V6 == 128:
-					p.V4 = n
-				default:
-					p.V6 = n
-				}
-			}
+		if prefix && !p.setBits(bits) {
+			return nil, fmt.Errorf("the bits of %s must be 1 … 128, as in ip/64, or 1 … 32 and 1 … 128, as in ip/24/48", name)
 		}
 		parts = append(parts, p)
 	}
@@ -64,6 +53,26 @@ func parseKey(text string) ([]keyPart, error) {
 		return nil, fmt.Errorf("must be at most %d fields", mostParts)
 	}
 	return parts, nil
+}
+
+// setBits reads the bits for IPv4 and those for IPv6. A single number of up to 32 is for IPv4, a higher one for IPv6. None is
+// 0, which files of rules do not allow either.
+func (p *Part) setBits(text string) bool {
+	first, second, both := strings.Cut(text, "/")
+	n, err := strconv.ParseUint(first, 10, 8)
+	switch {
+	case err != nil || n < 1 || n > 128 || both && n > 32:
+		return false
+	case n <= 32:
+		p.V4 = int(n)
+	default:
+		p.V6 = int(n)
+	}
+	if both {
+		n, err = strconv.ParseUint(second, 10, 8)
+		p.V6 = int(n)
+	}
+	return err == nil && p.V6 >= 1 && p.V6 <= 128
 }
 
 func (p *Part) String() string {
