@@ -76,15 +76,16 @@ func (p *Part) setBits(text string) bool {
 }
 
 func (p *Part) String() string {
+	name := printed(p.Name)
 	switch {
 	case p.V4 < 32 && p.V6 < 128:
-		return fmt.Sprintf("%s, IPv4 by /%d and IPv6 by /%d", p.Name, p.V4, p.V6)
+		return fmt.Sprintf("%s, IPv4 by /%d and IPv6 by /%d", name, p.V4, p.V6)
 	case p.V4 < 32:
-		return fmt.Sprintf("%s, IPv4 by /%d", p.Name, p.V4)
+		return fmt.Sprintf("%s, IPv4 by /%d", name, p.V4)
 	case p.V6 < 128:
-		return fmt.Sprintf("%s, IPv6 by /%d", p.Name, p.V6)
+		return fmt.Sprintf("%s, IPv6 by /%d", name, p.V6)
 	}
-	return p.Name
+	return name
 }
 
 // text returns the key's part of a value, appending to keys where it is not part of the value; nil if it has none.

@@ -30,7 +30,7 @@ type Batch struct {
 	Others   [][]byte // of Options.Others, so many for each request; nil where a line has none
 }
 
-// File is what was read of one file.
+// File is what was read of one file. Names with characters that cannot be seen are in quotes.
 type File struct {
 	Name       string         `json:"name"`
 	Format     Format         `json:"format"`
@@ -194,14 +194,14 @@ func (f *File) find(h *held, o Options) error {
 // describe says which fields are taken.
 func (f *File) describe() {
 	p := &f.plan
-	f.Format, f.Time = p.layout.format, p.layout.fields[p.time]
+	f.Format, f.Time = p.layout.format, printed(p.layout.fields[p.time])
 	for i := range p.key {
 		f.Key += ", " + p.key[i].String()
 		f.Parts = append(f.Parts, p.key[i].Part)
 	}
 	f.Key = strings.TrimPrefix(f.Key, ", ")
 	if p.cost >= 0 {
-		f.Cost = p.layout.fields[p.cost]
+		f.Cost = printed(p.layout.fields[p.cost])
 	}
 }
 

@@ -3,7 +3,9 @@ package accesslog
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 var clientAddress = []string{
@@ -47,13 +49,57 @@ func (l layout) named(name, purpose string) (string, error) {
 	if i >= 0 {
 		return l.fields[i], nil
 	}
-	const most = 20
-	names, more := l.fields, ""
-	if len(names) > most {
-		names, more = names[:most], fmt.Sprintf(" and %d more", len(names)-most)
+	const most = 16 // as many as the formats of servers have
+	var names strings.Builder
+	for i, f := range l.fields[:min(len(l.fields), most)] {
+		if i > 0 {
+			names.WriteString(", ")
+		}
+		names.WriteString(printed(f))
 	}
-	return "", fmt.Errorf("no field %q for the %s, %s has %s%s", name, purpose, l.format, strings.Join(names, ", "), more)
+	if len(l.fields) > most {
+		fmt.Fprintf(&names, ", … %d in all", len(l.fields))
+	}
+	if names.Len() == 0 {
+		names.WriteString("none")
+	}
+	return "", fmt.Errorf("no field %q for the %s, %s has %s", name, purpose, l.format, &names)
 }
 
-// index returns the index of a field that is called so, and -1 for "".
-func (l layout) index(name string) int { return slices.Index(l.fields, name) }
+// printed is a name of the log for people, cut if it is long.
+func printed(name string) string {
+	const most = 100
+	if cut := beginning(name, most); len(cut) < len(name) {
+		return seen(cut) + "…"
+	}
+	return seen(name)
+}
+
+// seen is a name in quotes if it has characters that could not be seen or that a terminal would obey.
+func seen(name string) string {
+	if utf8.ValidString(name) && !strings.ContainsFunc(name, func(r rune) bool { return !strconv.IsPrint(r) }) {
+		return name
+	}
+	return strconv.Quote(name)
+}
+
+// beginning is what of a text fits into so many bytes, in whole characters.
+func beginning[T string | []byte](text T, bytes int) T {
+	if len(text) <= bytes {
+		return text
+	}
+	for n := bytes; n > bytes-utf8.UTFMax; n-- {
+		if utf8.RuneStart(text[n]) {
+			return text[:n]
+		}
+	}
+	return text[:bytes] // of no characters
+}
+
+// index returns the index of a field that is called so, and -1 for "", which a column may be called.
+func (l layout) index(name string) int {
+	if name == "" {
+		return -1
+	}
+	return slices.Index(l.fields, name)
+}

@@ -39,7 +39,7 @@ func newPlan(l layout, o Options) (plan, error) {
 		if parts[i].Name, err = l.named(parts[i].Name, "key"); err != nil {
 			return plan{}, err
 		}
-		parts[i].missing = "no " + parts[i].Name
+		parts[i].missing = "no " + printed(parts[i].Name)
 		names = append(names, parts[i].Name)
 	}
 	cost := o.Cost
