@@ -40,17 +40,8 @@ func splitCSV(separator byte, columns int) splitter {
 		plain = plain[:0]
 		for i := range columns {
 			var ok bool
-			if len(line) > 0 && line[0] == '"' {
-				fields[i], line, plain, ok = unquoteCSV(line, plain)
-				if !ok {
-					return "a quote is not closed"
-				}
-			} else {
-				end := bytes.IndexByte(line, separator)
-				if end < 0 {
-					end = len(line)
-				}
-				fields[i], line = line[:end], line[end:]
+			if fields[i], line, plain, ok = columnOf(line, separator, plain); !ok {
+				return "a quote is not closed"
 			}
 			switch last := i == columns-1; {
 			case last && len(line) > 0:
@@ -63,6 +54,18 @@ func splitCSV(separator byte, columns int) splitter {
 		}
 		return ""
 	}
+}
+
+// columnOf reads a field and answers what is left of the line.
+func columnOf(line []byte, separator byte, plain []byte) (value, rest, after []byte, ok bool) {
+	if len(line) > 0 && line[0] == '"' {
+		return unquoteCSV(line, plain)
+	}
+	end := bytes.IndexByte(line, separator)
+	if end < 0 {
+		end = len(line)
+	}
+	return line[:end], line[end:], plain, true
 }
 
 // unquoteCSV reads a field in quotes. One with quotes in it is appended to plain.
@@ -86,18 +89,17 @@ func unquoteCSV(line, plain []byte) (value, rest, after []byte, ok bool) {
 	}
 }
 
-// splitHeader returns the names in a header.
-func splitHeader(header []byte, separator byte) []string {
-	columns := bytes.Count(header, []byte{separator}) + 1
-	fields := make([][]byte, columns)
-	for ; columns > 0; columns-- { // separators in quotes are none
-		if splitCSV(separator, columns)(header, fields) == "" {
-			break
+// splitHeader returns the names in a header; none if a quote in it is not closed.
+func splitHeader(header []byte, separator byte) (names []string) {
+	for {
+		name, rest, _, ok := columnOf(header, separator, nil)
+		if !ok || len(rest) > 0 && rest[0] != separator {
+			return nil
 		}
+		names = append(names, string(bytes.TrimSpace(name)))
+		if len(rest) == 0 {
+			return names
+		}
+		header = rest[1:]
 	}
-	names := make([]string, columns)
-	for i := range names {
-		names[i] = string(bytes.TrimSpace(fields[i]))
-	}
-	return names
 }

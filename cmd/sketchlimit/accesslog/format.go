@@ -106,16 +106,34 @@ func trimmed(line []byte) []byte { return bytes.TrimRight(line, "\r\n") }
 // passedOver tells which lines are neither requests nor bad: empty ones and comments.
 func passedOver(line []byte) bool { return len(bytes.TrimSpace(line)) == 0 || line[0] == '#' }
 
-// detect returns the layout that reads most of the lines.
+// detect returns the layout that reads most of the lines. Columns by tabs would also be read as tsv, the wrong ones of them,
+// so a header that names the time decides.
 func detect(lines [][]byte, at string) (best layout, ok bool) {
+	columns := layoutOf(CSV, lines)
+	headed := columns.headed(lines[0], at)
 	most := 0
 	for _, f := range Formats {
+		if f == TSV && headed && separator(lines[0]) == '\t' {
+			continue
+		}
 		l := layoutOf(f, lines)
 		if n := l.reads(lines, at); n > most {
 			best, most = l, n
 		}
 	}
+	if most == 0 && headed {
+		return columns, true
+	}
 	return best, most > 0
+}
+
+// headed tells whether the first line is a header with a name for the time.
+func (l layout) headed(first []byte, at string) bool {
+	if !printable(first) || len(l.fields) < 2 || l.find(at) < 0 {
+		return false
+	}
+	_, isTime := parseTime([]byte(l.fields[0]))
+	return !isTime
 }
 
 // reads counts the lines that have all fields, and a time if that is known to be one of them.
@@ -126,6 +144,11 @@ func (l layout) reads(lines [][]byte, at string) (n int) {
 		}
 		lines = lines[1:]
 	}
+	var names []string
+	if i := l.find(at); i >= 0 {
+		names = l.fields[i : i+1]
+	}
+	l = l.narrow(names) // to look for all of them in all of them would take too long
 	clock := l.find(at)
 	fields := make([][]byte, len(l.fields))
 	split := l.open()

@@ -228,3 +228,44 @@ func TestPartsOfAKeyAreToldApart(t *testing.T) {
 	_, got = read(t, Options{Key: "a,b"}, write(t, "access.json", `{"time":1,"a":"x,y","b":"z"}`+"\n"+`{"time":1,"a":"x","b":"y,z"}`))
 	assert.Equal(t, []string{`00:00:01 "x,y",z 1`, `00:00:01 x,"y,z" 1`}, got)
 }
+
+// TestHeaderMakesColumnsByTabsCSV: a header that names the time does; lines without one stay tsv, whatever their keys are.
+func TestHeaderMakesColumnsByTabsCSV(t *testing.T) {
+	for name, c := range map[string]struct {
+		text    string
+		options Options
+		format  Format
+		want    []string
+	}{
+		"the key second":  {"time\tip\tstatus\n1\t2001:db8::1\t200\n2\t192.0.2.1\t404\n", Options{}, CSV, []string{"00:00:01 2001:db8::/64 1", "00:00:02 192.0.2.1 1"}},
+		"the key third":   {"time\tuser\tip\n1\tann\t192.0.2.1\n", Options{}, CSV, []string{"00:00:01 192.0.2.1 1"}},
+		"a cost":          {"time\tkey\tcost\n1\tann\t7\n", Options{}, CSV, []string{"00:00:01 ann 7"}},
+		"mostly bad":      {"ts\tkey\n1\tann\n2\tbob\t1\n3\tbob\t1\n", Options{}, CSV, []string{"00:00:01 ann 1"}},
+		"another name":    {"when\twho\n1\tann\n", Options{Time: "when", Key: "who"}, CSV, []string{"00:00:01 ann 1"}},
+		"none":            {"1\tann\t3\n2\tbob\n", Options{}, TSV, []string{"00:00:01 ann 3", "00:00:02 bob 1"}},
+		"a key like that": {"1\ttime\n2\t1794294001\n", Options{}, TSV, []string{"00:00:01 time 1", "00:00:02 1794294001 1"}},
+		"nothing known":   {"when\twho\n1\tann\n", Options{}, TSV, []string{"00:00:01 ann 1"}},
+	} {
+		l, got := read(t, c.options, write(t, "access.log", c.text))
+		assert.Equal(t, c.format, l.Files[0].Format, name)
+		assert.Equal(t, c.want, got, name)
+	}
+}
+
+// TestColumnWithoutAName is none of those that are looked for.
+func TestColumnWithoutAName(t *testing.T) {
+	_, got := read(t, Options{}, write(t, "access.csv", ",time,key\n7,1,ann\n8,2,bob\n"))
+	assert.Equal(t, []string{"00:00:01 ann 1", "00:00:02 bob 1"}, got)
+}
+
+func TestSplitHeader(t *testing.T) {
+	for header, want := range map[string][]string{
+		"a,b":             {"a", "b"},
+		` a ,"b, ""c""",`: {"a", `b, "c"`, ""},
+		"a":               {"a"},
+		`a,"b`:            nil,
+		`a,"b"c`:          nil,
+	} {
+		assert.Equal(t, want, splitHeader([]byte(header), ','), header)
+	}
+}
