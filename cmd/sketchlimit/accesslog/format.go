@@ -3,6 +3,7 @@ package accesslog
 import (
 	"bytes"
 	"fmt"
+	"iter"
 	"strings"
 	"unicode/utf8"
 )
@@ -91,14 +92,26 @@ func (l layout) narrow(names []string) layout {
 // firstLines are as many as tell what a log is like.
 const firstLines = 200
 
-// sample returns the first lines that say something.
-func sample(text []byte) (lines [][]byte) {
-	for line := range bytes.Lines(text) {
-		if line = trimmed(line); !passedOver(line) && len(lines) < firstLines {
+// samples are the lines that say something, firstLines at a time. All begin with the first line, which may be a header.
+func samples(text []byte) iter.Seq[[][]byte] {
+	return func(yield func([][]byte) bool) {
+		var lines [][]byte
+		for line := range bytes.Lines(text) {
+			if line = trimmed(line); passedOver(line) {
+				continue
+			}
+			if len(lines) == firstLines {
+				if !yield(lines) {
+					return
+				}
+				lines = lines[:1]
+			}
 			lines = append(lines, line)
 		}
+		if len(lines) > 0 {
+			yield(lines)
+		}
 	}
-	return lines
 }
 
 func trimmed(line []byte) []byte { return bytes.TrimRight(line, "\r\n") }

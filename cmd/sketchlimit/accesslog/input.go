@@ -17,6 +17,7 @@ import (
 type input struct {
 	io.Reader
 	close func()
+	once  bool // what has been read of it cannot be read again
 }
 
 const maxZstdWindow = 64 << 20 // which compressors stay below unless told otherwise
@@ -24,7 +25,11 @@ const maxZstdWindow = 64 << 20 // which compressors stay below unless told other
 // open opens the log at path, or takes stdin if that is "-", and counts the bytes that are read of it.
 func open(path string, stdin io.Reader, count *atomic.Int64) (*input, error) {
 	if path == "-" {
-		return decompressed(counted{stdin, count}, func() {})
+		in, err := decompressed(counted{stdin, count}, func() {})
+		if err == nil {
+			in.once = true
+		}
+		return in, err
 	}
 	f, err := os.Open(path)
 	if err != nil {
@@ -34,15 +39,20 @@ func open(path string, stdin io.Reader, count *atomic.Int64) (*input, error) {
 		}
 		return nil, err
 	}
-	if info, err := f.Stat(); err == nil && info.IsDir() {
-		_ = f.Close()
-		return nil, errors.New("is a folder, must be a file")
+	info, err := f.Stat()
+	if err == nil && info.IsDir() {
+		err = errors.New("is a folder, must be a file")
 	}
-	in, err := decompressed(counted{f, count}, func() { _ = f.Close() })
+	var in *input
+	if err == nil {
+		in, err = decompressed(counted{f, count}, func() { _ = f.Close() })
+	}
 	if err != nil {
 		_ = f.Close()
+		return nil, err
 	}
-	return in, err
+	in.once = !info.Mode().IsRegular()
+	return in, nil
 }
 
 // unread are formats that are not read, by their first bytes, and what reads them.
@@ -62,17 +72,17 @@ func decompressed(r io.Reader, done func()) (*input, error) {
 	case bytes.HasPrefix(head, []byte("\x1f\x8b")):
 		z, err := gzip.NewReader(in)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("cannot be read: %s", cutOff(err))
 		}
-		return &input{withoutMark(z), done}, nil
+		return &input{Reader: withoutMark(z), close: done}, nil
 	case bytes.HasPrefix(head, []byte("\x28\xb5\x2f\xfd")):
 		z, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxZstdWindow))
 		if err != nil {
 			return nil, err
 		}
-		return &input{withoutMark(z), func() { z.Close(); done() }}, nil
+		return &input{Reader: withoutMark(z), close: func() { z.Close(); done() }}, nil
 	}
-	return &input{withoutMark(in), done}, nil
+	return &input{Reader: withoutMark(in), close: done}, nil
 }
 
 // withoutMark takes off a byte order mark.

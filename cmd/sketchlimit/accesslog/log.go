@@ -1,6 +1,7 @@
 package accesslog
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -60,7 +61,7 @@ type BadLine struct {
 	Reason string `json:"reason"`
 }
 
-// held is standard input, which can be opened only once, and what has been read of it.
+// held is a log that is being looked at. If it can be opened only once, what has been read of it is kept.
 type held struct {
 	in    *input
 	lines *lines
@@ -92,6 +93,7 @@ func Open(paths []string, stdin io.Reader, o Options) (*Log, error) {
 	for _, path := range paths {
 		f, err := l.look(path, o)
 		if err != nil {
+			l.close()
 			return nil, fmt.Errorf("%s: %w", nameOf(path), err)
 		}
 		if f == nil {
@@ -108,11 +110,23 @@ func Open(paths []string, stdin io.Reader, o Options) (*Log, error) {
 	return l, nil
 }
 
-func nameOf(path string) string {
-	if path == "-" {
-		return "standard input"
+// close closes what is still open.
+func (l *Log) close() {
+	for _, f := range l.Files {
+		if f.held != nil {
+			f.held.in.close()
+		}
 	}
-	return path
+}
+
+func nameOf(path string) string {
+	switch path {
+	case "-":
+		return "standard input"
+	case "":
+		return `""`
+	}
+	return seen(path)
 }
 
 // Size returns the bytes of all files as they are stored; 0 if that is not known.
@@ -140,55 +154,100 @@ func (l *Log) Lacking(field string) (file string, ok bool) {
 	return "", true
 }
 
-// look reads the beginning of a file; nil if it is empty.
+// look reads a file up to its first usable line; nil if it is empty.
 func (l *Log) look(path string, o Options) (*File, error) {
+	if path == "" {
+		return nil, errors.New("must be the name of a file, or - for standard input")
+	}
 	in, err := open(path, l.stdin, &l.read)
 	if err != nil {
 		return nil, err
 	}
 	h := &held{in: in, lines: &lines{in: in}, block: newBlock()}
 	h.err = h.lines.fill(h.block)
-	f := &File{Name: nameOf(path), path: path}
-	if path == "-" {
-		f.held = h
-	} else {
-		defer in.close()
-	}
 	if len(h.block.text) == 0 && h.block.tooLong == 0 && h.err == io.EOF {
+		in.close()
 		return nil, nil
 	}
-	return f, f.find(h, o)
+	f := &File{Name: nameOf(path), path: path}
+	err = l.find(f, h, o)
+	switch {
+	case err != nil:
+		in.close()
+		return nil, err
+	case in.once:
+		f.held = h
+		return f, nil
+	}
+	in.close()
+	f.Lines, f.Skipped, f.FirstBad = 0, nil, nil // they will be counted from its beginning
+	return f, nil
 }
 
-// find finds the format and the fields.
-func (f *File) find(h *held, o Options) error {
-	first := sample(h.block.text)
-	var l layout
-	ok := len(first) > 0
-	switch {
-	case !ok:
-	case o.Format == Auto || o.Format == "":
-		l, ok = detect(first, o.Time)
-	default:
-		l = layoutOf(o.Format, first)
-		ok = l.reads(first, o.Time) > 0
+// find finds the format, the fields and the first usable line. If the format is named, that may be anywhere.
+func (l *Log) find(f *File, h *held, o Options) error {
+	binary := bytes.IndexByte(h.block.text, 0) >= 0
+	p := newParser(foreign(o.Format))
+	for {
+		if f.layout.open == nil {
+			if err := f.recognise(h.block.text, o); err != nil {
+				return err
+			}
+			if f.layout.open != nil {
+				p = newParser(f.plan)
+			}
+		}
+		p.parse(h.block)
+		if r := h.block.batch.Requests; len(r) > 0 {
+			f.first = r[0].At
+			return nil
+		}
+		l.count(f, h.block)
+		if h.err != nil || f.layout.open == nil && o.auto() {
+			return f.nothing(h.err, binary, o)
+		}
+		h.err = h.lines.fill(h.block)
 	}
-	if !ok {
-		return f.nothing(h, first, o.Format)
+}
+
+func (o *Options) auto() bool { return o.Format == Auto || o.Format == "" }
+
+// foreign is for lines of which nothing is known.
+func foreign(f Format) plan {
+	reason := "in another format"
+	if f == JSON {
+		reason = noObject
 	}
-	var err error
-	f.layout = l
-	if f.plan, err = newPlan(l, o); err != nil {
-		return err
+	return plan{layout: layout{open: func() splitter { return func([]byte, [][]byte) string { return reason } }}}
+}
+
+// recognise finds the format and the fields in the first lines that have them. If no line is in the format it finds none.
+func (f *File) recognise(text []byte, o Options) (first error) {
+	for lines := range samples(text) {
+		var l layout
+		ok := true
+		if o.auto() {
+			l, ok = detect(lines, o.Time)
+		} else if l = layoutOf(o.Format, lines); o.Format == JSON {
+			ok = l.reads(lines, "") > 0 // other formats have the same fields in any line
+		}
+		switch {
+		case !ok:
+			continue
+		case l.header && !printable(lines[0]):
+			return fmt.Errorf("the first line must name the columns of csv, is %s", shown(lines[0]))
+		}
+		p, err := newPlan(l, o)
+		if err == nil {
+			f.layout, f.plan = l, p
+			f.describe()
+			return nil
+		}
+		if first == nil {
+			first = err
+		}
 	}
-	f.describe()
-	b := block{text: h.block.text, first: true}
-	newParser(f.plan).parse(&b)
-	if len(b.batch.Requests) == 0 {
-		return noUsable(&b.result, string(l.format))
-	}
-	f.first = b.batch.Requests[0].At
-	return nil
+	return first
 }
 
 // describe says which fields are taken.
@@ -205,33 +264,31 @@ func (f *File) describe() {
 	}
 }
 
-// nothing is the error of a file whose first lines are in no format.
-func (f *File) nothing(h *held, first [][]byte, asked Format) error {
-	if h.err != nil && h.err != io.EOF {
-		return fmt.Errorf("cannot be read: %s", cutOff(h.err))
-	}
-	if slices.Contains(h.block.text, 0) {
+// nothing is the error of a file without a usable line, which ends in an error or is not read to its end.
+func (f *File) nothing(end error, binary bool, o Options) error {
+	switch {
+	case end != nil && end != io.EOF:
+		return fmt.Errorf("cannot be read: %s", cutOff(end))
+	case binary:
 		return errors.New("is binary, must be text, gzip or zstd")
 	}
-	expected := formatNames(" or ")
-	if asked != Auto && asked != "" {
-		expected = string(asked)
+	text, expected := "no usable line", string(f.Format)
+	if end == nil {
+		text += " in the first 1 MiB"
 	}
-	r := result{skipped: map[string]int{}}
-	switch {
-	case len(first) > 0:
-		r.firstBad = &BadLine{Line: 1, Text: shown(first[0]), Reason: "in another format"}
-	case h.block.tooLong > 0:
-		r.firstBad = &BadLine{Line: 1, Text: `""`, Reason: tooLong}
-	default:
-		return fmt.Errorf("no usable line, must be %s: it has empty lines and comments only", expected)
+	if expected == "" {
+		if expected = string(o.Format); o.auto() {
+			expected = formatNames(" or ")
+		}
 	}
-	return noUsable(&r, expected)
-}
-
-func noUsable(r *result, expected string) error {
-	return fmt.Errorf("no usable line among the first, must be %s; line %d: %s: %s", expected, r.firstBad.Line, r.firstBad.Reason,
-		r.firstBad.Text)
+	text += ", must be " + expected
+	switch b := f.FirstBad; {
+	case b != nil:
+		return fmt.Errorf("%s; line %d: %s: %s", text, b.Line, b.Reason, b.Text)
+	case f.layout.header:
+		return errors.New(text + ": it has a header only")
+	}
+	return errors.New(text + ": it has empty lines and comments only")
 }
 
 // cutOff is the error in which a file ended, in words.

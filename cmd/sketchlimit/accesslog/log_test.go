@@ -157,24 +157,139 @@ func TestErrors(t *testing.T) {
 			"no usable line, must be json, envoy, combined, common, tsv or csv: it has empty lines and comments only"},
 		{path("random.log", string(random)), Options{}, "is binary, must be text, gzip or zstd"},
 		{path("binary.gz", gzipped(t, string(random))), Options{}, "is binary, must be text, gzip or zstd"},
-		{path("prose.log", "to be or not\nto be\n"), Options{}, "no usable line among the first, must be json, envoy, combined, " +
+		{path("prose.log", "to be or not\nto be\n"), Options{}, "no usable line, must be json, envoy, combined, " +
 			`common, tsv or csv; line 1: in another format: "to be or not"`},
 		{path("prose.log", "to be or not\nto be\n"), Options{Format: Combined},
-			`no usable line among the first, must be combined; line 1: in another format: "to be or not"`},
+			`no usable line, must be combined; line 1: no time in brackets: "to be or not"`},
 		{path("keys.log", tsv), Options{Key: "usr"}, `no field "usr" for the key, tsv has time, key, cost`},
+		{path("many.csv", "time,\x1b[1m,"+strings.Repeat("a,", 30)+"b\n"), Options{Key: "usr", Format: CSV},
+			`the first line must name the columns of csv, is "time,\x1b[1m,` + strings.Repeat("a,", 30) + `b"`},
+		{path("many.json", manyFields(50)), Options{Key: "usr"}, `no field "usr" for the key, json has f0, f1, f10, f11, f12, f13, f14, f15, ` +
+			`f16, f17, f18, f19, f2, f20, f21, f22, … 52 in all`},
 		{path("keys.log", tsv), Options{Cost: "size"}, `no field "size" for the cost, tsv has time, key, cost`},
 		{path("a.csv", "when,who\n1794294000,ann\n"), Options{}, `no field "time" for the time, csv has when, who`},
 		{path("b.csv", "when,who\n1794294000,ann\n"), Options{Time: "when"}, `no field "ip" for the key, csv has when, who`},
 		{path("c.csv", "when,who\nsoon,ann\n"), Options{Time: "when", Key: "who", Format: CSV},
-			`no usable line among the first, must be csv; line 1: in another format: "when,who"`},
+			`no usable line, must be csv; line 2: no time that can be read: "soon,ann"`},
 		{path("a.json", `{"time":1794294000,"user":null}`), Options{Key: "user"},
-			`no usable line among the first, must be json; line 1: no user: "{\"time\":1794294000,\"user\":null}"`},
+			`no usable line, must be json; line 1: no user: "{\"time\":1794294000,\"user\":null}"`},
 		{path("cut.gz", gzipped(t, strings.Repeat(tsv, 10))[:15]), Options{}, "cannot be read: it ends in the midst of compressed data"},
+		{path("2.gz", "\x1f\x8b"), Options{}, "cannot be read: it ends in the midst of compressed data"},
+		{path("4.gz", "\x1f\x8b\b\x00"), Options{}, "cannot be read: it ends in the midst of compressed data"},
+		{path("4.zst", "\x28\xb5\x2f\xfd"), Options{}, "cannot be read: it ends in the midst of compressed data"},
+		{path("bad.gz", "\x1f\x8b"+strings.Repeat("x", 20)), Options{}, "cannot be read: gzip: invalid header"},
+		{path("header.csv", "time,ip\n"), Options{}, "no usable line, must be csv: it has a header only"},
+		{path("header.csv", "time,ip\n"), Options{Format: CSV}, "no usable line, must be csv: it has a header only"},
+		{path("random.log", string(random)), Options{Format: CSV}, `the first line must name the columns of csv, is ` + shown(bytes.Split(random, []byte("\n"))[0])},
+		{path("random.log", string(random)), Options{Format: Combined}, "is binary, must be text, gzip or zstd"},
+		{path("b.json", `{"time":"soon","key":"a"}`), Options{Format: JSON},
+			`no usable line, must be json; line 1: no time that can be read: "{\"time\":\"soon\",\"key\":\"a\"}"`},
+		{path("prose.log", "to be or not\n"), Options{Format: JSON}, `no usable line, must be json; line 1: no JSON object: "to be or not"`},
+		{path("long.log", strings.Repeat("to be or not\n", maxLine/8)), Options{}, "no usable line in the first 1 MiB, must be json, envoy, combined, " +
+			`common, tsv or csv; line 1: in another format: "to be or not"`},
 		{path("a.xz", "\xfd7zXZ\x00..."), Options{}, "is xz, which is not read: use xzcat FILE | sketchlimit whatif -"},
 	} {
 		_, err := Open([]string{c.path}, nil, c.options)
 		assert.EqualError(t, err, c.path+": "+c.want)
 	}
+}
+
+func TestNameOfNothing(t *testing.T) {
+	_, err := Open([]string{""}, nil, Options{})
+	assert.EqualError(t, err, `"": must be the name of a file, or - for standard input`)
+}
+
+// TestNoiseBeforeTheFirstUsableLine: it is skipped and counted. If the format is named it may be of any length.
+func TestNoiseBeforeTheFirstUsableLine(t *testing.T) {
+	const good = 5_000
+	lines := map[Format]string{
+		Common: `h%[1]d - - [10/Nov/2026:07:00:01 +0000] "GET / HTTP/1.1" 200 1`, TSV: "1794294001\th%[1]d", JSON: `{"time":1794294001,"ip":"h%[1]d"}`,
+		CSV: "1794294001,h%[1]d",
+	}
+	for format, line := range lines {
+		for name, noise := range map[string]struct {
+			text  string
+			lines int
+			auto  bool
+		}{
+			"250 lines": {"WARN: to be, or not\n", 250, true},
+			"3 MiB":     {strings.Repeat("WARN: to be, or not ", 50) + "\n", 3 * maxLine / 1000, false},
+		} {
+			var b strings.Builder
+			if format == CSV {
+				b.WriteString("time,ip\n")
+			}
+			b.WriteString(strings.Repeat(noise.text, noise.lines))
+			for i := range good {
+				fmt.Fprintf(&b, line+"\n", i)
+			}
+			formats := []Format{format}
+			if noise.auto {
+				formats = append(formats, Auto)
+			}
+			for _, asked := range formats {
+				what := fmt.Sprintf("%s, %s, asked for %s", name, format, asked)
+				file, got := read(t, Options{Format: asked}, write(t, "access.log", b.String()))
+				require.Len(t, got, good, what)
+				assert.Equal(t, "07:00:01 h0 1", got[0], what)
+				l, err := Open([]string{"-"}, strings.NewReader(b.String()), Options{Format: asked})
+				require.NoError(t, err, what)
+				require.Equal(t, got, requests(t, l), what)
+				for _, f := range []*File{file.Files[0], l.Files[0]} {
+					assert.Len(t, f.Skipped, 1, what)
+					for reason, n := range f.Skipped {
+						assert.Equal(t, noise.lines, n, what+": "+reason)
+					}
+					assert.Equal(t, strings.Count(b.String(), "\n"), f.Lines, what)
+					assert.Contains(t, []int{1, 2}, f.FirstBad.Line, what)
+				}
+			}
+		}
+	}
+}
+
+// manyFields is a line with so many fields beside the time and the key.
+func manyFields(n int) string {
+	var line strings.Builder
+	line.WriteString(`{"time":1794294001,"ip":"h"`)
+	for i := range n {
+		fmt.Fprintf(&line, `,"f%d":%d`, i, i)
+	}
+	return line.String() + "}\n"
+}
+
+// TestNamesOfTheLogDoNotReachATerminal: what a terminal would obey is in quotes wherever the name of a field is told.
+func TestNamesOfTheLogDoNotReachATerminal(t *testing.T) {
+	name := `a\u001b[2J`
+	text := `{"ts":1,"` + name + `":"k","\u202e":2,"b` + strings.Repeat("é", 100) + `":3}` + "\n" + `{"ts":2}` + "\n"
+	path := write(t, "access.json", text)
+	l, _ := read(t, Options{Key: "a\x1b[2J/24", Cost: "\u202e"}, path)
+	f := l.Files[0]
+	assert.Equal(t, `"a\x1b[2J", IPv4 by /24`, f.Key)
+	assert.Equal(t, `"\u202e"`, f.Cost)
+	assert.Equal(t, map[string]int{`no "a\x1b[2J"`: 1}, f.Skipped)
+	assert.Equal(t, "a\x1b[2J", f.Parts[0].Name, "as the log has it")
+	_, err := Open([]string{path}, nil, Options{Key: "none"})
+	require.ErrorContains(t, err, `json has "a\x1b[2J", b`+strings.Repeat("é", 49)+`…, ts, "\u202e"`)
+	_, err = Open([]string{"\x1b[2J"}, nil, Options{})
+	require.EqualError(t, err, `"\x1b[2J": no such file or directory`)
+}
+
+// TestJSONOfManyFields: to find the format of a line takes a time that grows with its length, not with its square.
+func TestJSONOfManyFields(t *testing.T) {
+	took := func(fields int) (least time.Duration) {
+		path := write(t, "access.json", manyFields(fields))
+		for range 3 {
+			start := time.Now()
+			_, got := read(t, Options{}, path)
+			require.Len(t, got, 1)
+			if d := time.Since(start); least == 0 || d < least {
+				least = d
+			}
+		}
+		return least
+	}
+	assert.Less(t, took(50_000), 45*took(5_000))
 }
 
 // TestCutOff: what comes before the end of a truncated file is read, but not the line that was cut.
