@@ -269,3 +269,41 @@ func TestSplitHeader(t *testing.T) {
 		assert.Equal(t, want, splitHeader([]byte(header), ','), header)
 	}
 }
+
+// TestArraysInJSON: one value of an array is the field's. Of a list to which proxies append it is the last, of others the first.
+func TestArraysInJSON(t *testing.T) {
+	for name, c := range map[string]struct {
+		field, key, line string
+		want             string // "": skipped
+	}{
+		"of one":             {"ip", "", `{"time":1,"ip":["2001:db8::1"]}`, "2001:db8::/64"},
+		"a list in one":      {"ip", "", `{"time":1,"ip":["1.1.1.1, 2.2.2.2"]}`, "2.2.2.2"},
+		"of several":         {"ip", "", `{"time":1,"ip":["1.1.1.1" , "2.2.2.2"]}`, "1.1.1.1"},
+		"proxies":            {"x_forwarded_for", "", `{"time":1,"x_forwarded_for":["1.1.1.1","2.2.2.2, 3.3.3.3"]}`, "3.3.3.3"},
+		"a header of Caddy":  {"", "request.headers.X-Forwarded-For/64", `{"time":1,"request":{"headers":{"X-Forwarded-For":["1.1.1.1","2001:db8::9"]}}}`, "2001:db8::/64"},
+		"another of Caddy":   {"", "request.headers.Authorization", `{"time":1,"request":{"headers":{"Authorization":["a","b"],"C":["d"]}}}`, "a"},
+		"with an escape":     {"user", "user", `{"time":1,"user":["\u0061\"b"]}`, `a"b`},
+		"a number":           {"user", "user", `{"time":1,"user":[7,8]}`, "7"},
+		"an object":          {"user", "user", `{"time":1,"user":[{"a":[1]},8]}`, `{"a":[1]}`},
+		"of nothing":         {"user", "user", `{"time":1,"user":[]}`, ""},
+		"of null":            {"user", "user", `{"time":1,"user":[null,"a"]}`, ""},
+		"that is not closed": {"user", "user", `{"time":1,"user":["a"`, ""},
+		"that is cut":        {"user", "user", `{"time":1,"user":["a",`, ""},
+		"a time":             {"user", "user", `{"time":["1"],"user":"a"}`, "a"},
+	} {
+		text := c.line + "\n" + `{"time":1,"` + c.field + `":"last","request":{"headers":{"X-Forwarded-For":"last","Authorization":"last"}}}`
+		l, got := read(t, Options{Key: c.key}, write(t, "access.json", text))
+		if c.want == "" {
+			assert.Len(t, l.Files[0].Skipped, 1, name)
+			assert.Len(t, got, 1, name)
+			continue
+		}
+		assert.Equal(t, []string{"00:00:01 " + c.want + " 1", "00:00:01 last 1"}, got, name)
+	}
+}
+
+// TestNamesOfNestedFieldsAreBounded: a long name in front of many fields would otherwise be kept with each of them.
+func TestNamesOfNestedFieldsAreBounded(t *testing.T) {
+	line := `{"time":1,"ip":"a","` + strings.Repeat("x", 1<<18) + `":{"a":1` + strings.Repeat(`,"a":1`, 1<<16) + `},"b":{"c":2}}`
+	assert.Equal(t, []string{"b.c", "ip", "time"}, jsonNames([][]byte{[]byte(line)}))
+}

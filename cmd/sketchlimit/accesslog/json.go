@@ -10,9 +10,11 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// jsonLine finds fields of a JSON object. A field of an object in it is named with a dot: request.remote_ip.
+// jsonLine finds fields of a JSON object. A field of an object in it is named with a dot: request.remote_ip. Of an array it is
+// one value, as headers are arrays that have one value as a rule.
 type jsonLine struct {
 	names   []string
+	last    []bool // by name: of an array the last value is taken, not the first
 	decoder *jsontext.Decoder
 	options []jsontext.Options
 	in      bytes.Buffer
@@ -27,7 +29,15 @@ func splitJSON(names []string) splitter {
 		names: names, decoder: new(jsontext.Decoder),
 		options: []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)},
 	}
+	for _, name := range names {
+		j.last = append(j.last, forwarded(name))
+	}
 	return j.split
+}
+
+// forwarded tells whether a field is like X-Forwarded-For: each proxy appends to it, so only its end is no client's word.
+func forwarded(name string) bool {
+	return strings.HasSuffix(strings.ToLower(strings.ReplaceAll(name, "-", "_")), "forwarded_for")
 }
 
 const noObject = "no JSON object"
@@ -76,7 +86,11 @@ func (j *jsonLine) object(prefix int) error {
 func (j *jsonLine) field() (err error) {
 	for i, name := range j.names {
 		if name == string(j.path) {
-			j.fields[i], err = j.value()
+			if j.decoder.PeekKind() == '[' {
+				j.fields[i], err = j.element(j.last[i])
+			} else {
+				j.fields[i], err = j.value()
+			}
 			return err
 		}
 	}
@@ -95,6 +109,23 @@ func (j *jsonLine) leadsTo() bool {
 		}
 	}
 	return false
+}
+
+// element reads the first or the last value of an array.
+func (j *jsonLine) element(last bool) (value []byte, err error) {
+	_, err = j.decoder.ReadToken()
+	for first := true; err == nil; first = false {
+		switch {
+		case j.decoder.PeekKind() == ']':
+			_, err = j.decoder.ReadToken()
+			return value, err
+		case first || last:
+			value, err = j.value()
+		default:
+			err = j.decoder.SkipValue()
+		}
+	}
+	return nil, err
 }
 
 // value reads a value as text: of a string what it says, of others what is written.
@@ -118,6 +149,10 @@ func (j *jsonLine) value() ([]byte, error) {
 	return j.plain[from:len(j.plain):len(j.plain)], nil
 }
 
+// longestName is that of the names that fields may have. Fields of objects have the names of those in front of their own, so
+// that a line would have many times its own length of names otherwise.
+const longestName = 256
+
 // jsonNames returns the names of all fields in some lines, in order.
 func jsonNames(lines [][]byte) []string {
 	var names []string
@@ -129,7 +164,9 @@ func jsonNames(lines [][]byte) []string {
 			return
 		}
 		for name, v := range object {
-			add(prefix+name+".", v)
+			if len(prefix)+len(name) <= longestName {
+				add(prefix+name+".", v)
+			}
 		}
 	}
 	for _, line := range lines {
