@@ -307,3 +307,24 @@ func TestNamesOfNestedFieldsAreBounded(t *testing.T) {
 	line := `{"time":1,"ip":"a","` + strings.Repeat("x", 1<<18) + `":{"a":1` + strings.Repeat(`,"a":1`, 1<<16) + `},"b":{"c":2}}`
 	assert.Equal(t, []string{"b.c", "ip", "time"}, jsonNames([][]byte{[]byte(line)}))
 }
+
+// TestLongKeysAreCutAndToldApart: of a key that is too long to be kept its beginning is told, and a hash.
+func TestLongKeysAreCutAndToldApart(t *testing.T) {
+	same := strings.Repeat("é", 200)
+	text := "1\t" + same + "a\n2\t" + same + "b\n3\t" + same + "a\n4\t" + strings.Repeat("x", 256) + "\n5\t" + strings.Repeat("\x80", 300) + "\n"
+	var keys []string
+	l, err := Open([]string{write(t, "access.tsv", text)}, nil, Options{})
+	require.NoError(t, err)
+	require.NoError(t, l.Read(t.Context(), func(b Batch) error {
+		for _, r := range b.Requests {
+			keys = append(keys, string(r.Key))
+		}
+		return nil
+	}))
+	assert.Regexp(t, "^é{118}…[0-9a-f]{16}$", keys[0])
+	assert.Equal(t, keys[0], keys[2])
+	assert.NotEqual(t, keys[0], keys[1])
+	assert.Regexp(t, "^é{118}…[0-9a-f]{16}$", keys[1])
+	assert.Equal(t, strings.Repeat("x", 256), keys[3], "as long as may be")
+	assert.Len(t, keys[4], longestKey, "of no characters")
+}

@@ -2,6 +2,8 @@ package accesslog
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -158,4 +160,19 @@ func appendPart(key, part []byte) []byte {
 		key = append(key, c)
 	}
 	return append(key, '"')
+}
+
+// longestKey is as much of a key as package whatif keeps.
+const longestKey = 256
+
+// AppendShort appends a key of at most so many bytes to to: of a longer one the beginning, and so much of a hash that keys with
+// the same beginning are told apart.
+func AppendShort(to, key []byte, most int) []byte {
+	if len(key) <= most {
+		return append(to, key...)
+	}
+	const mark, hashed = "…", 8
+	sum := sha256.Sum256(key) // nobody can choose keys that look the same
+	to = append(to, beginning(key, most-len(mark)-2*hashed)...)
+	return hex.AppendEncode(append(to, mark...), sum[:hashed])
 }

@@ -192,18 +192,29 @@ func (p *parser) keyOf() (key []byte, reason string) {
 			return nil, p.key[i].missing
 		}
 	}
-	if len(p.key) == 1 {
-		return parts[0], ""
+	key = parts[0]
+	if len(p.key) > 1 {
+		key = p.joined(parts[:len(p.key)])
 	}
+	if len(key) > longestKey {
+		n := len(p.b.keys)
+		p.b.keys = AppendShort(p.b.keys, key, longestKey)
+		key = p.b.keys[n:len(p.b.keys):len(p.b.keys)]
+	}
+	return key, ""
+}
+
+// joined is a key of several parts.
+func (p *parser) joined(parts [][]byte) []byte {
 	b := p.b
 	n := len(b.keys)
-	for i, part := range parts[:len(p.key)] {
+	for i, part := range parts {
 		if i > 0 {
 			b.keys = append(b.keys, ',')
 		}
 		b.keys = appendPart(b.keys, part)
 	}
-	return b.keys[n:len(b.keys):len(b.keys)], ""
+	return b.keys[n:len(b.keys):len(b.keys)]
 }
 
 // parseCost reads a number of units, and rounds it up. Every request costs one at least.
