@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/cmd/sketchlimit/accesslog"
 	"github.com/sketchlimit/sketchlimit/cmd/sketchlimit/whatif"
 	"github.com/sketchlimit/sketchlimit/topkeys"
 )
@@ -33,6 +34,7 @@ type tally struct {
 	keys            map[uint64]uint8 // by whom a key has been refused
 	more            bool
 	top             [fates]*topkeys.Top // of the last two
+	name            []byte              // of a key in them
 }
 
 func newTally() *tally {
@@ -59,7 +61,8 @@ func (t *tally) add(q *whatif.Request, refused [2]bool) {
 			bits |= 1 << f
 		}
 		if t.top[f] != nil {
-			t.top[f].AddAt(time.Unix(1, 0), "", q.Key, 1)
+			t.name = accesslog.AppendShort(t.name[:0], q.Key, topkeys.KeyBytes)
+			t.top[f].AddAt(time.Unix(1, 0), "", t.name, 1)
 		}
 	}
 	h := t.hash.Sum64(q.Key)
