@@ -199,7 +199,7 @@ func TestWhatIfRefuses(t *testing.T) {
 		{[]string{log, "--windows", "9000h"}, 2, "--windows 9000h0m0s, must be 1ms … 8760h0m0s"},
 		{[]string{"missing.log"}, 1, "missing.log: no such file or directory"},
 		{[]string{binary}, 1, binary + ": is binary, must be text, gzip or zstd"},
-		{[]string{log, "--format", "json"}, 1, log + `: no usable line among the first, must be json; line 1: in another format: "10.0.0.1 - ann ` +
+		{[]string{log, "--format", "json"}, 1, log + `: no usable line, must be json; line 1: no JSON object: "10.0.0.1 - ann ` +
 			`[10/Nov/2026:08:00:01 +0000] \"GET /a HTTP/1.1\" 200 10 \"-\" \"agent\""`},
 		{[]string{log, "--key", "token"}, 1, log + `: no field "token" for the key, combined has remote_addr, ident, user, time, request, method, ` +
 			`path, protocol, status, bytes, referer, user_agent, x_forwarded_for`},
