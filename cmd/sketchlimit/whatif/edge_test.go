@@ -156,3 +156,40 @@ func TestSuggestion(t *testing.T) {
 	require.False(t, even.Suggestion.Found)
 	require.True(t, strings.HasSuffix(even.Suggestion.Reason, "Nobody is refused at 20 in 1m0s."), even.Suggestion.Reason)
 }
+
+// A key that asks for more than 2³² units in a window is judged by what its limit has admitted, as every other one.
+func TestKeyAsksForMoreThan32Bits(t *testing.T) {
+	random := rand.New(rand.NewPCG(2, 3))
+	log := evenly(20_000, 4, 10*time.Minute)
+	for i := range log {
+		log[i].Cost = 1 + uint32(random.Uint64N(3_000_000))
+		if i%8 == 0 {
+			log[i].Cost = 1
+		}
+	}
+	window := 3 * time.Minute
+	for name, o := range map[string]Options{"exact": {Exact: true}, "bounded": {}} {
+		o.Windows, o.Limits = []time.Duration{window}, []int{3_000_000, 1_000_000_000, 1 << 30}
+		for _, l := range analysed(t, o, log).Windows[0].Limits {
+			requests, units, _ := byOracle(t, l.Limit, window, log)
+			require.Equal(t, [2]Estimate{{Value: requests}, {Value: units}}, [2]Estimate{l.Requests, l.Units}, "%s, %d", name, l.Limit)
+		}
+	}
+}
+
+// Keys count in a window whatever their requests cost, and those that all limits refuse are among the refused.
+func TestKeysThatNoLimitAdmits(t *testing.T) {
+	log := evenly(300, 100, 30*time.Second)
+	for i := range log {
+		if i%100 < 40 {
+			log[i].Cost = 1000 // of forty keys
+		}
+		if i%100 < 20 && i >= 100 {
+			log[i].Cost = 2 // twenty of them come with another cost, too
+		}
+	}
+	w := analysed(t, Options{Windows: []time.Duration{time.Minute}, Limits: []int{1, 10}}, log).Windows[0]
+	require.Equal(t, 100.0, w.PeakKeys)
+	require.Equal(t, 1.0, w.Limits[0].Abusers, "all have more than one unit")
+	require.Equal(t, 0.4, w.Limits[1].Abusers)
+}

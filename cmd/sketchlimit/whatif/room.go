@@ -1,6 +1,10 @@
 package whatif
 
-import "github.com/sketchlimit/sketchlimit/cms"
+import (
+	"math"
+
+	"github.com/sketchlimit/sketchlimit/cms"
+)
 
 // makeRoom makes room in the tables that are full: entries that have nothing to tell any more go first; then a table
 // doubles, if memory allows it; then fewer light keys are followed.
@@ -99,9 +103,11 @@ func (w *window) follows(t *tally, h uint64) bool {
 func (w *window) asks(e *entry) uint64 {
 	switch w.turn - e.turn {
 	case 0:
-		return uint64(e.current) + uint64(e.previous)
+		current, previous := e.asked()
+		return current + previous
 	case 1:
-		return uint64(e.current)
+		current, _ := e.asked()
+		return current
 	}
 	return 0
 }
@@ -122,13 +128,18 @@ func (w *window) beginSketch() {
 		switch {
 		case e.turn == 0:
 		case e.turn == w.turn:
-			w.generation(0).Raise(e.hash, e.current)
-			w.generation(1).Raise(e.hash, e.previous)
+			current, previous := e.asked()
+			w.generation(0).Raise(e.hash, inCell(current))
+			w.generation(1).Raise(e.hash, inCell(previous))
 		case e.turn == w.turn-1:
-			w.generation(1).Raise(e.hash, e.current)
+			current, _ := e.asked()
+			w.generation(1).Raise(e.hash, inCell(current))
 		}
 	}
 }
+
+// inCell is a count as the sketch takes it, which keeps less than that anyway.
+func inCell(units uint64) uint32 { return uint32(min(units, math.MaxUint32)) }
 
 // sweep drops entries of a limit, and keeps what they have refused.
 func (t *tally) sweep(keep func(*entry) bool) {

@@ -6,10 +6,12 @@ import "math/bits"
 type entry struct {
 	hash              uint64
 	turn              uint32 // 0 is a free place
-	current, previous uint32
-	refused           uint32 // requests, since the entry was made; only of a limit's table
-	light             uint32 // of these, those that count for other keys too
-	entered           uint32 // the turn in which the sketch gave the units; only of a window's table
+	current, previous uint32 // units modulo 2³²
+	refused           uint32 // requests, since the entry was made. In a window's table: the upper half of current
+	light             uint32 // of these, those that count for other keys too. In a window's table: the upper half of previous
+	// entered is for a window's table: of a drawn key the turn in which all limits have refused it a request, of another
+	// one the turn in which the sketch gave the units.
+	entered uint32
 }
 
 // at brings the entry to a turn, and tells whether it has not been there before.
@@ -25,6 +27,27 @@ func (e *entry) at(turn uint32) (first bool) {
 	e.turn, e.current = turn, 0
 	return true
 }
+
+// follow brings the entry of a window's table to a turn, as at does.
+func (e *entry) follow(turn uint32) (first bool) {
+	was, current := e.turn, e.refused
+	if first = e.at(turn); !first {
+		return false
+	}
+	e.refused, e.light = 0, 0
+	if turn-was == 1 {
+		e.light = current
+	}
+	return true
+}
+
+// asked returns the units of both generations of an entry of a window's table.
+func (e *entry) asked() (current, previous uint64) {
+	return uint64(e.refused)<<32 | uint64(e.current), uint64(e.light)<<32 | uint64(e.previous)
+}
+
+// ask sets the units of the current generation.
+func (e *entry) ask(current uint64) { e.refused, e.current = uint32(current>>32), uint32(current) }
 
 // table finds entries by hash, by linear probing from the place that the first bits of the hash name.
 type table struct {

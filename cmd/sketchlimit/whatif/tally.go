@@ -77,9 +77,8 @@ func (t *tally) judge(r *request, k *asked) {
 	}
 	if e != nil {
 		e.at(k.turn)
-		use := uint64(k.current-min(e.current, k.current)) + uint64(r.cost) +
-			weighted(uint64(k.previous-min(e.previous, k.previous)), k.elapsed, k.length)
-		if use <= t.limit && k.counted {
+		use := admitted(k.current, e.current) + uint64(r.cost) + weighted(admitted(k.previous, e.previous), k.elapsed, k.length)
+		if use <= t.limit {
 			return
 		}
 	}
@@ -89,13 +88,19 @@ func (t *tally) judge(r *request, k *asked) {
 	}
 }
 
+// admitted returns what a limit has admitted of what a key has asked for, of which it knows what it has refused modulo 2³².
+// No limit is as high as 2³¹. So what looks higher is below 0: the sketch knows less of the key than the limit has refused.
+func admitted(asked uint64, refused uint32) uint64 {
+	return uint64(max(int32(uint32(asked)-refused), 0))
+}
+
 // assume returns the entry of a key that grew heavy unfollowed: as if it had used all that the limit leaves.
 func (t *tally) assume(r *request, k *asked) *entry {
-	previous := min(uint64(k.previous), t.limit)
+	previous := min(k.previous, t.limit)
 	left := t.limit - min(weighted(previous, k.elapsed, k.length), t.limit)
-	current := min(uint64(k.current), left)
+	current := min(k.current, left)
 	e := t.table.put(r.hash)
-	e.turn, e.current, e.previous = k.turn, k.current-uint32(current), k.previous-uint32(previous)
+	e.turn, e.current, e.previous = k.turn, uint32(k.current-current), uint32(k.previous-previous)
 	if e.current > 0 || e.previous > 0 {
 		t.assumed++
 	}
@@ -114,7 +119,9 @@ func (t *tally) refuse(r *request, k *asked, e *entry, weight uint64) {
 	t.count(r, weight)
 	t.dearest = max(t.dearest, uint64(r.cost))
 	if e.current == 0 { // the first one in this generation
-		t.keyWindows += float64(weight)
+		if !k.denied {
+			t.keyWindows += float64(weight)
+		}
 		if weight > 1 {
 			t.keys.narrow(t.zeros)
 		}
@@ -126,9 +133,7 @@ func (t *tally) refuse(r *request, k *asked, e *entry, weight uint64) {
 		t.stray(e, r.cost, weight)
 	}
 	e.refused++
-	if k.counted {
-		e.current += r.cost
-	}
+	e.current += r.cost
 }
 
 // stray keeps what the error of a drawn key's request needs. If each key is drawn with chance p and stands for 1/p keys, the

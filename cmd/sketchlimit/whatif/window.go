@@ -1,6 +1,7 @@
 package whatif
 
 import (
+	"math"
 	"math/bits"
 	"time"
 
@@ -65,17 +66,14 @@ const (
 
 // asked is what a key has asked for when a request comes.
 type asked struct {
-	current, previous uint32 // before the request
+	current, previous uint64 // before the request
 	turn              uint32
-	counted           bool   // the request is among what the key has asked for from now on
+	denied            bool   // all limits have refused the key a request in this generation
 	unknown           bool   // the key was not followed before
 	inflated          bool   // a sketch has told current or previous
 	units             uint64 // in both generations, with the request
 	elapsed, length   int64
 }
-
-// most is the greatest number of units of a key in a generation. What goes beyond it is refused by every limit.
-const most = 1<<31 - 1
 
 func (w *window) add(r *request) {
 	if w.tight {
@@ -93,15 +91,13 @@ func (w *window) add(r *request) {
 	} else if e = w.draw(r, &k); e == nil {
 		return
 	}
-	k.current, k.previous = e.current, e.previous
-	k.counted = uint64(e.current)+uint64(r.cost) <= most
-	if k.counted {
-		e.current += r.cost
-	}
+	k.current, k.previous = e.asked()
+	e.ask(k.current + uint64(r.cost))
 	if w.zeros == 0 {
-		k.units = uint64(k.current) + uint64(k.previous) + uint64(r.cost)
+		k.units = k.current + k.previous + uint64(r.cost)
 	}
-	use := uint64(k.current) + uint64(r.cost) + weighted(uint64(k.previous), k.elapsed, k.length)
+	k.denied = ends(r.hash, w.zeros) && e.entered == w.turn
+	use := k.current + uint64(r.cost) + weighted(k.previous, k.elapsed, k.length)
 	for i := range w.tallies {
 		t := &w.tallies[i]
 		if t.limit >= use {
@@ -112,20 +108,30 @@ func (w *window) add(r *request) {
 	}
 }
 
-// refuseAll counts a request that no limit admits, whatever its key has used.
+// refuseAll counts a request that no limit admits, whatever its key has used. Its units are not among those that the key has
+// asked for: no limit has to tell them from what it has admitted. But the key is one of the window's.
 func (w *window) refuseAll(r *request) {
+	first := false
+	if ends(r.hash, w.zeros) {
+		e := w.follow(r.hash)
+		first = e.entered != w.turn
+		e.entered = w.turn
+	}
 	for i := range w.tallies {
 		t := &w.tallies[i]
 		t.count(r, 1)
 		t.keys.add(r.hash)
 		t.top.add(r.hash, nil, 1)
+		if e := t.table.find(r.hash); first && (e == nil || e.turn != w.turn || e.current == 0) {
+			t.keyWindows += math.Ldexp(1, w.zeros)
+		}
 	}
 }
 
 // follow returns the entry of a key in this turn.
 func (w *window) follow(h uint64) *entry {
 	e := w.keys.put(h)
-	if e.at(w.turn) && ends(h, w.zeros) {
+	if e.follow(w.turn) && ends(h, w.zeros) {
 		w.present += float64(uint64(1) << w.zeros)
 	}
 	w.tight = w.tight || w.keys.full()
@@ -134,7 +140,7 @@ func (w *window) follow(h uint64) *entry {
 
 // draw returns the entry of a key if it is followed, where not all are.
 func (w *window) draw(r *request, k *asked) *entry {
-	current, counted := w.generation(0).AddBounded(r.hash, r.cost, most)
+	current, counted := w.generation(0).AddBounded(r.hash, r.cost, math.MaxUint32)
 	if counted {
 		current -= r.cost
 	}
@@ -144,7 +150,8 @@ func (w *window) draw(r *request, k *asked) *entry {
 	if ends(r.hash, w.zeros) {
 		e := w.follow(r.hash)
 		if grew && k.units >= w.heavy {
-			excess := float64(k.units) - float64(e.current) - float64(e.previous) - float64(r.cost)
+			current, previous := e.asked()
+			excess := float64(k.units) - float64(current) - float64(previous) - float64(r.cost)
 			w.crossed, w.excess, w.worst = w.crossed+1, w.excess+excess, max(w.worst, excess)
 		}
 		return e
@@ -159,7 +166,8 @@ func (w *window) draw(r *request, k *asked) *entry {
 	}
 	e = w.follow(r.hash)
 	if k.unknown {
-		e.current, e.previous, e.entered = current, previous, w.turn
+		e.ask(uint64(current))
+		e.previous, e.light, e.entered = previous, 0, w.turn
 	}
 	k.inflated = w.turn-e.entered <= 1
 	return e
