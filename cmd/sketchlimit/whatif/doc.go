@@ -24,7 +24,8 @@
 //     on its own when its table is full, and a window when its table of keys is.
 //
 // Every estimate has an Error, which is 0 where it is exact. It covers five standard deviations of what drawn keys stand
-// for, what was unknown of keys when they grew heavy, and what the sketch read too much.
+// for, what was unknown of keys when they grew heavy, and every request that may have been decided the other way because
+// the sketch read too much.
 //
 // Options.Exact takes as much memory as all keys need, and has no errors.
 package whatif

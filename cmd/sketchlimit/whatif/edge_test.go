@@ -193,3 +193,62 @@ func TestKeysThatNoLimitAdmits(t *testing.T) {
 	require.Equal(t, 1.0, w.Limits[0].Abusers, "all have more than one unit")
 	require.Equal(t, 0.4, w.Limits[1].Abusers)
 }
+
+// crowd is so many keys with one request in the first half of an hour, and then some with several in the other half.
+func crowd(singles, keys, each int, cost uint32) (log []Request) {
+	hour := start - start%int64(time.Hour)
+	for i := range singles {
+		log = append(log, Request{At: hour + int64(i)*int64(30*time.Minute)/int64(singles), Key: fmt.Appendf(nil, "x%d", i), Cost: 1})
+	}
+	for i := range keys * each {
+		at := hour + int64(30*time.Minute) + int64(i)*int64(29*time.Minute)/int64(keys*each)
+		log = append(log, Request{At: at, Key: fmt.Appendf(nil, "h%d", i*7%keys), Cost: cost})
+	}
+	return log
+}
+
+// Keys that use their limit to the last unit are refused if a sketch has one unit too many for them. The error covers that,
+// though such keys are chosen by that very unit.
+func TestErrorCoversKeysAtTheirLimit(t *testing.T) {
+	for name, c := range map[string]struct {
+		log    []Request
+		memory int
+		limit  int
+	}{
+		"default memory":             {crowd(260_000, 1500, 20, 1), 0, 20},
+		"default memory, high costs": {crowd(290_000, 2000, 2, 1000), 0, 2000},
+		"least memory":               {crowd(150_000, 3000, 20, 1), minMemory, 20},
+		"least memory, high costs":   {crowd(150_000, 1000, 2, 1000), minMemory, 2000},
+		"least memory, few keys":     {crowd(150_000, 100, 2, 100), minMemory, 200},
+	} {
+		wrong := 0.0
+		for seed := range uint64(3) {
+			o := Options{Memory: c.memory, Limits: []int{c.limit}, Seed: seed + 1}
+			w := analysed(t, o, c.log).Windows[4]
+			l := w.Limits[0]
+			for _, e := range []Estimate{l.Requests, l.Units, l.Keys} {
+				require.LessOrEqual(t, e.Value, e.Error, "%s: nobody is refused", name)
+			}
+			require.Less(t, w.Sampled, 1.0, name)
+			wrong += l.Requests.Value
+		}
+		require.Positive(t, wrong, name)
+	}
+}
+
+// Requests of one unit and of a hundred: a dear one that is refused for an excess leaves room for a hundred others.
+func TestErrorCoversMixedCosts(t *testing.T) {
+	log := crowd(100_000, 500, 3, 100)
+	last := log[len(log)-1].At
+	for i := range 500 * 30 {
+		log = append(log, Request{At: last + int64(i), Key: fmt.Appendf(nil, "h%d", i%500), Cost: 1})
+	}
+	truth, units, keys := byOracle(t, 300, time.Hour, log)
+	for seed := range uint64(5) {
+		l := analysed(t, Options{Memory: minMemory, Limits: []int{300}, Seed: seed + 1}, log).Windows[4].Limits[0]
+		require.InDelta(t, truth, l.Requests.Value, l.Requests.Error)
+		require.InDelta(t, units, l.Units.Value, l.Units.Error)
+		require.InDelta(t, keys, l.Keys.Value, l.Keys.Error)
+		require.Less(t, l.Requests.Error, truth)
+	}
+}

@@ -75,17 +75,16 @@ func (w *window) report(r *Report, uses []histogram, names map[uint64]string, sq
 		told.UseBySteps[i] = h.use()
 	}
 	told.Use = all.use()
-	d := doubts{requests: float64(r.Requests), squares: squares}
-	d.inflation, d.worst = w.inflation()
+	b := basis{excess: &w.excess, zeros: w.zeros, requests: float64(r.Requests), squares: squares}
 	for i := range w.tallies {
-		told.Limits = append(told.Limits, w.limit(&w.tallies[i], r, names, &d))
+		told.Limits = append(told.Limits, w.limit(&w.tallies[i], r, names, &b))
 	}
 	told.Knee = knee(told.Limits)
 	return told
 }
 
-func (w *window) limit(t *tally, r *Report, names map[uint64]string, d *doubts) Limit {
-	requests, units := t.errors(d)
+func (w *window) limit(t *tally, r *Report, names map[uint64]string, b *basis) Limit {
+	requests, units := t.errors(b)
 	l := Limit{
 		Limit:    int(t.limit),
 		Requests: Estimate{float64(t.requests), requests}, Units: Estimate{float64(t.units), units},
@@ -104,15 +103,6 @@ func (w *window) limit(t *tally, r *Report, names map[uint64]string, d *doubts) 
 		l.Top = append(l.Top, HeavyKey{names[s.hash], s.count, s.error})
 	}
 	return l
-}
-
-// inflation returns how many units too many a sketch gives a key that grows heavy, in the mean and at most. It is known of
-// keys that were followed before. They are some of all, so the mean is taken thrice, and if it is 0 it may be little.
-func (w *window) inflation() (mean, worst float64) {
-	if w.crossed == 0 {
-		return float64(w.heavy), float64(w.heavy)
-	}
-	return (3*w.excess + fewest) / w.crossed, max(1, w.worst)
 }
 
 // share is a part of a whole, 0 … 1; of nothing it is 0.

@@ -136,6 +136,17 @@ func (w *window) beginSketch() {
 			w.generation(1).Raise(e.hash, inCell(current))
 		}
 	}
+	w.tryKeys()
+}
+
+// tryKeys asks the sketch for all keys that are known, so that its worst excess is known before the first one grows heavy.
+func (w *window) tryKeys() {
+	for i := range w.keys.places {
+		if e := &w.keys.places[i]; e.turn != 0 {
+			told := float64(w.generation(0).Estimate(e.hash)) + float64(w.generation(1).Estimate(e.hash))
+			w.excess.worst = max(w.excess.worst, told-float64(w.asks(e)))
+		}
+	}
 }
 
 // inCell is a count as the sketch takes it, which keeps less than that anyway.

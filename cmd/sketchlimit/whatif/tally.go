@@ -27,7 +27,8 @@ type tally struct {
 	lightUnits             float64
 	dearest                uint64  // the highest cost that was refused
 	assumed                float64 // keys of which nobody knew what was refused when they grew heavy
-	inflated               float64 // refused keys whose units a sketch has given
+	inflated               float64 // keys that may have been refused only because a sketch had units too many for them
+	doubts                 doubts
 }
 
 const (
@@ -75,12 +76,20 @@ func (t *tally) judge(r *request, k *asked) {
 			e = t.assume(r, k)
 		}
 	}
+	unsure := false
 	if e != nil {
 		e.at(k.turn)
 		use := admitted(k.current, e.current) + uint64(r.cost) + weighted(admitted(k.previous, e.previous), k.elapsed, k.length)
+		if k.sketched {
+			guessed := assumed && (e.current > 0 || e.previous > 0)
+			unsure = t.weigh(r, k, use, guessed) || guessed
+		}
 		if use <= t.limit {
 			return
 		}
+	}
+	if unsure && e.current == 0 {
+		t.inflated++
 	}
 	t.refuse(r, k, e, weight)
 	if assumed || e == nil || e.current == r.cost { // the first one in this generation that is known
@@ -125,9 +134,6 @@ func (t *tally) refuse(r *request, k *asked, e *entry, weight uint64) {
 		if weight > 1 {
 			t.keys.narrow(t.zeros)
 		}
-		if k.inflated {
-			t.inflated++
-		}
 	}
 	if weight > 1 {
 		t.stray(e, r.cost, weight)
@@ -153,30 +159,32 @@ func (t *tally) stray(e *entry, cost uint32, weight uint64) {
 // refusedKeys tells how many keys were refused.
 func (t *tally) refusedKeys() Estimate {
 	e := t.keys.estimate()
-	e.Error += t.inflated
+	e.Error += min(t.inflated, e.Value)
 	if t.limit < t.heavy && t.keys.zeros < t.zeros { // no light key was refused of those that are drawn
 		e.Error += math.Ldexp(fewest, t.zeros)
 	}
 	return e
 }
 
-// doubts are what the errors rest on beside what the tally knows.
-type doubts struct {
-	inflation, worst float64 // units too many that a sketch gives a key: in the mean, and at most
-	requests         float64 // of the log
-	squares          float64 // of the requests of each of the heaviest keys that are not followed in any case, summed
+// basis is what the errors rest on beside what the tally knows.
+type basis struct {
+	excess   *excess // of the window
+	zeros    int     // of the window
+	requests float64 // of the log
+	squares  float64 // of the requests of each of the heaviest keys that are not followed in any case, summed
 }
 
 // errors returns the errors of requests and units.
-func (t *tally) errors(d *doubts) (requests, units float64) {
+func (t *tally) errors(b *basis) (requests, units float64) {
 	// In units; a request has one at least. What was assumed is wrong by the limit in two generations at most, and after
 	// that another request may fit there than would have: by as much as one costs.
-	beside := 2*float64(t.limit+min(t.dearest, t.limit))*t.assumed + d.inflation*t.inflated + d.worst*min(t.inflated, fewest)
-	requests, units = beside, beside
+	beside := 2 * float64(t.limit+min(t.dearest, t.limit)) * t.assumed
+	doubtful := b.excess.error(&t.doubts, b.zeros)
+	requests, units = beside+doubtful.requests, beside+doubtful.units
 	if t.limit < t.heavy {
 		one := float64(t.heavy - t.limit + t.dearest) // what a light key is refused in a window, where none is known to tell
 		missed := math.Ldexp(fewest, t.zeros) / (t.lights + fewest/2)
-		variance, unitVariance := t.spread(d)
+		variance, unitVariance := t.spread(b)
 		requests += deviations*math.Sqrt(variance) + missed*(t.lightRequests+fewest/2*one)
 		units += deviations*math.Sqrt(unitVariance) + missed*(t.lightUnits+fewest/2*one)
 	}
@@ -185,13 +193,13 @@ func (t *tally) errors(d *doubts) (requests, units float64) {
 
 // spread returns the variances. Drawn keys do not tell them where a few heavy ones would, and none of these was drawn. So
 // they are what they would be if twice as many requests of the heaviest keys were refused as of all, if that is more.
-func (t *tally) spread(d *doubts) (requests, units float64) {
+func (t *tally) spread(b *basis) (requests, units float64) {
 	if t.lightRequests == 0 {
 		return t.variance, t.unitVariance
 	}
 	keys := math.Ldexp(1, t.zeros)
-	part := min(1, 2*t.lightRequests*keys/d.requests)
-	least := part * part * d.squares * (keys - 1)
+	part := min(1, 2*t.lightRequests*keys/b.requests)
+	least := part * part * b.squares * (keys - 1)
 	cost := t.lightUnits / t.lightRequests
 	return max(t.variance, least), max(t.unitVariance, least*cost*cost)
 }

@@ -24,14 +24,12 @@ type window struct {
 	tallies []tally // by rising limit
 	tight   bool    // some table is full
 
-	memory  int // bytes for the tables
-	zeros   int
-	heavy   uint64
-	sketch  [2]*cms.Sketch // of the generations of even and odd turns; nil as long as every key is followed
-	cells   int            // bytes for a sketch
-	crossed float64        // drawn keys that grew heavy
-	excess  float64        // the units too many that the sketch had for them
-	worst   float64        // the most for one of them
+	memory int // bytes for the tables
+	zeros  int
+	heavy  uint64
+	sketch [2]*cms.Sketch // of the generations of even and odd turns; nil as long as every key is followed
+	cells  int            // bytes for a sketch
+	excess excess
 
 	units, peakUnits          uint64  // of all keys in this generation; in the fullest one
 	present, peak, keyWindows float64 // keys in this generation; in the fullest one; in all together
@@ -70,7 +68,10 @@ type asked struct {
 	turn              uint32
 	denied            bool   // all limits have refused the key a request in this generation
 	unknown           bool   // the key was not followed before
-	inflated          bool   // a sketch has told current or previous
+	sketched          bool   // the key is not drawn: when it was followed first, the sketch told what it had asked for
+	entered           uint32 // the turn of that
+	inflated          bool   // which is still in current or previous
+	slack             uint32 // the units that the sketch may have had too much
 	units             uint64 // in both generations, with the request
 	elapsed, length   int64
 }
@@ -149,10 +150,11 @@ func (w *window) draw(r *request, k *asked) *entry {
 	grew := k.units-uint64(r.cost) < w.heavy
 	if ends(r.hash, w.zeros) {
 		e := w.follow(r.hash)
+		current, previous := e.asked()
+		excess := max(0, float64(k.units)-float64(current)-float64(previous)-float64(r.cost))
+		w.excess.worst = max(w.excess.worst, excess)
 		if grew && k.units >= w.heavy {
-			current, previous := e.asked()
-			excess := float64(k.units) - float64(current) - float64(previous) - float64(r.cost)
-			w.crossed, w.excess, w.worst = w.crossed+1, w.excess+excess, max(w.worst, excess)
+			w.excess.cross(excess, math.Ldexp(1, w.zeros))
 		}
 		return e
 	}
@@ -168,8 +170,12 @@ func (w *window) draw(r *request, k *asked) *entry {
 	if k.unknown {
 		e.ask(uint64(current))
 		e.previous, e.light, e.entered = previous, 0, w.turn
+		if !grew || k.units < w.heavy {
+			w.excess.late++
+		}
 	}
-	k.inflated = w.turn-e.entered <= 1
+	k.sketched, k.entered, k.inflated = true, e.entered, w.turn-e.entered <= 1
+	k.slack = inCell(uint64(w.excess.worst) + 1)
 	return e
 }
 
