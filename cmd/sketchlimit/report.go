@@ -88,7 +88,7 @@ func (o *options) report(ctx context.Context, in io.Reader, out, errOut io.Write
 		return err
 	}
 	if o.html != "" {
-		if err := checkFolder(o.html); err != nil {
+		if err := checkTarget(o.html, in, o.trace); err != nil {
 			return failure{err}
 		}
 	}
@@ -140,14 +140,27 @@ func (o *options) print(r printed, out io.Writer) error {
 	return page.write(o.html)
 }
 
-// checkFolder finds before the work what would make it futile.
-func checkFolder(file string) error {
+// checkTarget finds before the work what would make it futile, or write the page over what is read: files, or in.
+func checkTarget(file string, in io.Reader, inputs ...string) error {
 	folder := filepath.Dir(file)
 	if info, err := os.Stat(folder); err != nil || !info.IsDir() {
 		return fmt.Errorf("--html %s: there is no folder %s", file, folder)
 	}
-	if info, err := os.Stat(file); err == nil && info.IsDir() {
+	page, err := os.Stat(file)
+	if err != nil {
+		return nil
+	}
+	if page.IsDir() {
 		return fmt.Errorf("--html %s: is a folder", file)
+	}
+	for _, input := range inputs {
+		info, err := os.Stat(input)
+		if stdin, ok := in.(*os.File); input == "-" && ok {
+			info, err = stdin.Stat()
+		}
+		if err == nil && info.Mode().IsRegular() && os.SameFile(page, info) {
+			return fmt.Errorf("--html %s: is what is read, must be another file", file)
+		}
 	}
 	return nil
 }

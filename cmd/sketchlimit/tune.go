@@ -108,7 +108,7 @@ func (t *tuning) defaults() {
 	}
 }
 
-func (t *tuning) check() error {
+func (t *tuning) check(in io.Reader) error {
 	for _, flag := range []string{"requests", "zipf", "abusers", "excess", "one-hit", "even", "steady"} {
 		if t.given("trace") && t.given(flag) {
 			return fmt.Errorf("--trace with --%s, only one of them may be given", flag)
@@ -124,7 +124,7 @@ func (t *tuning) check() error {
 		return err
 	}
 	if t.html != "" {
-		if err := checkFolder(t.html); err != nil {
+		if err := checkTarget(t.html, in, t.trace); err != nil {
 			return failure{err}
 		}
 	}
@@ -164,7 +164,7 @@ func (t *tuning) config() sketchlimit.Config {
 // nothing half done.
 func (t *tuning) tune(ctx context.Context, in io.Reader, out, errOut io.Writer) error {
 	t.defaults()
-	if err := t.check(); err != nil {
+	if err := t.check(in); err != nil {
 		return err
 	}
 	var src accuracy.Source

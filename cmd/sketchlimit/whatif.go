@@ -143,7 +143,7 @@ func (w *whatIf) run(ctx context.Context, paths []string, in io.Reader, out, err
 		}
 	}
 	if w.html != "" {
-		if err := checkFolder(w.html); err != nil {
+		if err := checkTarget(w.html, in, append(slices.Clone(paths), w.rules, w.against)...); err != nil {
 			return failure{err}
 		}
 	}

@@ -282,3 +282,33 @@ descriptors:
 	assert.Contains(t, o.out, "refused by "+today)
 	assert.NotContains(t, o.out, "by both")
 }
+
+// TestPageNotOverInput: a page is not written over a file that is read, whatever its name, and nothing is read for it.
+func TestPageNotOverInput(t *testing.T) {
+	log := file(t, "access.log", madeLog())
+	today := file(t, "today.yaml", "domain: api\ndescriptors:\n  - key: ip\n    rate_limit: {unit: minute, requests_per_unit: 5}\n")
+	other := filepath.Join(t.TempDir(), "other.log")
+	require.NoError(t, os.Symlink(log, other))
+	stdin, err := os.Open(log)
+	require.NoError(t, err)
+	defer stdin.Close()
+	for _, c := range []struct {
+		page string
+		args []string
+	}{
+		{log, []string{"whatif", log}},
+		{other, []string{"whatif", log}},
+		{log, []string{"whatif", "-"}},
+		{today, []string{"whatif", log, "--rules", today}},
+		{today, []string{"whatif", log, "--rules", log, "--against", today}},
+		{log, []string{"report", "--trace", log, "--limit", "60"}},
+		{log, []string{"tune", "--trace", log, "--limit", "60", "--memory", "1MiB"}},
+	} {
+		o := command(stdin, append(c.args, "--html", c.page)...)
+		assert.Equal(t, 1, o.status, c.args)
+		assert.Equal(t, "sketchlimit: --html "+c.page+": is what is read, must be another file\n", o.err, c.args)
+		text, err := os.ReadFile(c.page)
+		require.NoError(t, err)
+		assert.NotContains(t, string(text), "<html", c.args)
+	}
+}
