@@ -222,12 +222,16 @@ func parseAlgorithm(text string) (sketchlimit.Algorithm, error) {
 	return 0, errors.New("must be sliding, fixed or bucket")
 }
 
-func parseWindow(text string) (time.Duration, error) {
-	d, err := time.ParseDuration(text)
-	if err != nil || d < time.Millisecond || d > maxWindow {
-		return 0, fmt.Errorf("must be a duration 1ms … %gh such as 30s or 10m", maxWindow.Hours())
+var parseWindow = parseSpan(time.Millisecond, maxWindow)
+
+func parseSpan(least, most time.Duration) func(string) (time.Duration, error) {
+	return func(text string) (time.Duration, error) {
+		d, err := time.ParseDuration(text)
+		if err != nil || d < least || d > most {
+			return 0, fmt.Errorf("must be a duration %v … %gh such as 30s or 10m", least, most.Hours())
+		}
+		return d, nil
 	}
-	return d, nil
 }
 
 func parseMemory(least, most int, such string) func(string) (int, error) {

@@ -90,7 +90,7 @@ func (w *whatIf) register(f *pflag.FlagSet) {
 	f.Var(parsed(&w.log.Cost, "", parseText), "cost", "`FIELD` of the units of a request, rounded up, at least 1 (default: a field named cost, "+
 		"or else 1 each)\ne.g. --cost bytes")
 
-	f.Var(parsed(&w.count.Windows, "", list(parseWindow)), "windows", "`SPANS` of limits to try (default 1s,10s,1m,10m,1h)\n"+
+	f.Var(parsed(&w.count.Windows, "", list(parseSpan(whatif.MinWindow, whatif.MaxWindow))), "windows", "`SPANS` of limits to try (default 1s,10s,1m,10m,1h)\n"+
 		"e.g. --windows 10s,1m")
 	f.Var(parsed(&w.count.Limits, "", list(count(1, 1<<30))), "limits", "`UNITS` of limits to try (default 1,2,5,10 … 100000)\n"+
 		"e.g. --limits 50,60,80,100")

@@ -68,7 +68,7 @@ func (r *answer) figures() (map[string][]figure, error) {
 		}
 		figures["heaviest"] = []figure{{top, "The requests that the limit would have refused of the keys that it refuses the most."}}
 	}
-	at := fmt.Sprintf("%s in %s", integer(l.Limit), span(w.Window))
+	at := fmt.Sprintf("%s in %s", integer(l.Limit), whatif.Span(w.Window))
 	figures["log"] = []figure{{traffic, "Requests over time, and those that " + at + " would have refused."}}
 	figures["limits"] = []figure{{knee, "The share of the requests that a limit refuses, and the share of the keys. A good limit stands where " +
 		"the first is high and the second is low."}}
@@ -197,7 +197,7 @@ func plotKnee(w *whatif.Window, suggested *whatif.Limit) (template.HTML, error) 
 			{"requests", []plot.Thumbnailer{ofRequests}},
 			{"keys", []plot.Thumbnailer{ofKeys}},
 			{integer(suggested.Limit) + ", as suggested", []plot.Thumbnailer{here}},
-		}), "limit in "+span(w.Window)+" (log scale)")
+		}), "limit in "+whatif.Span(w.Window)+" (log scale)")
 		p.Draw(headed(rest, c.Min.X, "share refused (log scale)"))
 	})
 }
@@ -236,6 +236,6 @@ func (r *answer) plotHeat(w *whatif.Window) (template.HTML, error) {
 	return picture("Share of requests refused, by time and limit", vg.Length(120+20*len(names)), func(c draw.Canvas) {
 		p.X.Tick.Marker = r.hourTicks(c)
 		rest := footed(drawLegend(c, shades), r.timeLabel())
-		p.Draw(headed(rest, c.Min.X, "limit in "+span(w.Window)))
+		p.Draw(headed(rest, c.Min.X, "limit in "+whatif.Span(w.Window)))
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"slices"
 	"strings"
@@ -24,6 +25,7 @@ const (
 // replay holds the requests of a log against today's rules and new ones.
 type replay struct {
 	fields []string // of the log, that descriptors are made of
+	hosts  []bool   // of these, which hold addresses
 	sides  []*side  // today's, and the new ones if there are any
 	now    time.Time
 	tally  *tally
@@ -71,6 +73,7 @@ func (w *whatIf) openRules() (*replay, error) {
 type descriptor struct {
 	Key         string
 	Value       string
+	Prefixes    yaml.Node
 	RateLimit   yaml.Node `yaml:"rate_limit"`
 	Descriptors []descriptor
 }
@@ -111,8 +114,9 @@ func (r *replay) describe(s *side, outer []part, level []descriptor) error {
 		p := part{key: d.Key, field: slices.Index(r.fields, d.Key)}
 		if p.field < 0 {
 			p.field = len(r.fields)
-			r.fields = append(r.fields, d.Key)
+			r.fields, r.hosts = append(r.fields, d.Key), append(r.hosts, false)
 		}
+		r.hosts[p.field] = r.hosts[p.field] || !d.Prefixes.IsZero()
 		if !strings.Contains(d.Value, "*") {
 			p.value = d.Value
 		}
@@ -129,6 +133,14 @@ func (r *replay) describe(s *side, outer []part, level []descriptor) error {
 
 // found tells the keys that are fields of the log from those that are not, now that the log is known.
 func (r *replay) found(log *accesslog.Log) error {
+	for i, name := range r.fields {
+		for _, f := range log.Files {
+			r.hosts[i] = r.hosts[i] || slices.ContainsFunc(f.Parts, func(p accesslog.Part) bool { return p.Address && p.Name == name })
+		}
+		if name == "ip" || name == "client" || name == "remote_address" { // which have been read so
+			r.hosts[i] = false
+		}
+	}
 	for _, s := range r.sides {
 		var distinct [][]part
 		for _, parts := range s.descriptors {
@@ -160,12 +172,33 @@ func (r *replay) add(b accesslog.Batch) {
 		q := &b.Requests[i]
 		r.now = time.Unix(0, q.At)
 		values := b.Others[i*len(r.fields) : (i+1)*len(r.fields)]
+		for f, host := range r.hosts {
+			if host {
+				values[f] = address(values[f])
+			}
+		}
 		var refused [2]bool
 		for k, s := range r.sides {
 			refused[k] = !s.admit(values, int(q.Cost))
 		}
 		r.tally.add(q, refused)
 	}
+}
+
+// address is a value as a key of addresses takes it: the last one of a list, without a port.
+func address(value []byte) []byte {
+	text := string(bytes.TrimSpace(value[bytes.LastIndexByte(value, ',')+1:]))
+	a, err := netip.ParseAddr(text)
+	if with, failed := netip.ParseAddrPort(text); failed == nil {
+		a, err = with.Addr(), nil
+	}
+	switch {
+	case text == "" || text == "-":
+		return nil
+	case err != nil:
+		return []byte(text)
+	}
+	return []byte(a.Unmap().WithZone("").String())
 }
 
 // admit asks the rules of one file. A descriptor of which the line lacks a field is left out.

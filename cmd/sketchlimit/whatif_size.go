@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 
 	"github.com/sketchlimit/sketchlimit/cmd/sketchlimit/accesslog"
@@ -74,7 +75,7 @@ func (r *answer) size(ctx context.Context) (*sizing, error) {
 	if s.Go, err = p.code(); err != nil {
 		return nil, failure{err}
 	}
-	s.Rules = s.rules(r.Files[0].Parts, w, l, units)
+	s.Rules = s.rules(r.descriptors(), w, l, units)
 	return s, nil
 }
 
@@ -102,6 +103,27 @@ func crowd(steps []whatif.Refused) float64 {
 	return float64(most) * float64(len(steps)) / float64(all)
 }
 
+// descriptors are the fields of the key as a file of rules names them. The client's address is remote_address there, as proxies
+// and package httplimit send it. In JSON and CSV another field may be called so: there the address keeps its name.
+func (r *answer) descriptors() []accesslog.Part {
+	parts := slices.Clone(r.Files[0].Parts)
+	for i := range parts {
+		client := parts[i].Address
+		for _, f := range r.Files {
+			client = client && f.Parts[i].Name == clientFields[f.Format]
+		}
+		if client {
+			parts[i].Name = "remote_address"
+		}
+	}
+	return parts
+}
+
+// clientFields are what remote_address finds in the formats whose fields are known.
+var clientFields = map[accesslog.Format]string{
+	accesslog.Common: "remote_addr", accesslog.Combined: "remote_addr", accesslog.Envoy: "x_forwarded_for",
+}
+
 // rules is a file of rules with the limit, in which each field of the key is a level.
 func (s *sizing) rules(key []accesslog.Part, w *whatif.Window, l *whatif.Limit, units float64) string {
 	text, indent := "domain: api\n", ""
@@ -114,7 +136,7 @@ func (s *sizing) rules(key []accesslog.Part, w *whatif.Window, l *whatif.Limit, 
 	}
 	text += indent + "rate_limit:\n"
 	for _, field := range []string{
-		"unit: " + span(w.Window), fmt.Sprintf("requests_per_unit: %d", l.Limit), "algorithm: sliding_window",
+		"unit: " + whatif.Span(w.Window), fmt.Sprintf("requests_per_unit: %d", l.Limit), "algorithm: sliding_window",
 		fmt.Sprintf("keys: %d", s.Keys), fmt.Sprintf("units_per_key: %.3g", units), fmt.Sprintf("headroom: %g", s.Headroom),
 	} {
 		text += indent + "  " + field + "\n"

@@ -66,7 +66,7 @@ func TestWhatIf(t *testing.T) {
 		"192.0.2.0 18,000",
 		"2026-11-10 10:00 39,000 39,000",
 		"limiter, err := sketchlimit.New(sketchlimit.Config{",
-		"domain: api descriptors: - key: remote_addr prefixes: {ipv4: 32, ipv6: 64} rate_limit: unit: 1m requests_per_unit: 20 algorithm: sliding_window",
+		"domain: api descriptors: - key: remote_address prefixes: {ipv4: 32, ipv6: 64} rate_limit: unit: 1m requests_per_unit: 20 algorithm: sliding_window",
 	} {
 		assert.Contains(t, text, want)
 	}
@@ -148,7 +148,7 @@ func TestWhatIfRulesOfTwoFields(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(o.out), &r))
 	checked, err := rules.Check(file(t, "rules.yaml", r.Size.Rules))
 	require.NoError(t, err, r.Size.Rules)
-	assert.Equal(t, "api.user.remote_addr", checked[0].String())
+	assert.Equal(t, "api.user.remote_address", checked[0].String())
 	assert.Contains(t, r.Size.Rules, "prefixes: {ipv4: 24, ipv6: 48}")
 }
 
@@ -196,7 +196,7 @@ func TestWhatIfRefuses(t *testing.T) {
 		{[]string{"-", "-"}, 2, "whatif -, is given twice"},
 		{[]string{log, "--exact", "--sample", "100"}, 2, "--exact with --sample, only one of them may be given"},
 		{[]string{log, "--memory", "8KiB"}, 2, "--memory 8KiB, must be a size of 8 MiB … 512 MiB such as 256MiB"},
-		{[]string{log, "--windows", "9000h"}, 2, "--windows 9000h0m0s, must be 1ms … 8760h0m0s"},
+		{[]string{log, "--windows", "9000h"}, 2, "--windows 9000h, must be a duration 1ms … 8760h such as 30s or 10m"},
 		{[]string{"missing.log"}, 1, "missing.log: no such file or directory"},
 		{[]string{binary}, 1, binary + ": is binary, must be text, gzip or zstd"},
 		{[]string{log, "--format", "json"}, 1, log + `: no usable line, must be json; line 1: no JSON object: "10.0.0.1 - ann ` +
@@ -205,7 +205,8 @@ func TestWhatIfRefuses(t *testing.T) {
 			`path, protocol, status, bytes, referer, user_agent, x_forwarded_for`},
 		{[]string{log, "--key", "ip/x"}, 2, "--key ip/x, the bits of ip must be 1 … 128, as in ip/64, or 1 … 32 and 1 … 128, as in ip/24/48"},
 		{[]string{log, "--format", "elf"}, 2, "--format elf, must be auto, json, envoy, combined, common, tsv or csv"},
-		{[]string{log, "--windows", "1m,soon"}, 2, "--windows 1m,soon, must be a duration 1ms … 640000h such as 30s or 10m"},
+		{[]string{log, "--windows", "1m,soon"}, 2, "--windows 1m,soon, must be a duration 1ms … 8760h such as 30s or 10m"},
+		{[]string{log, "--windows", "1us"}, 2, "--windows 1us, must be a duration 1ms … 8760h such as 30s or 10m"},
 		{[]string{log, "--limits", "0"}, 2, "--limits 0, must be a whole number 1 … 1,073,741,824"},
 		{[]string{log, "--against", today}, 2, "--against " + today + ", goes with --rules only"},
 		{[]string{log, "--rules", today}, 1, today + `: key "tenant", ` + log + " has no such field"},
@@ -311,4 +312,53 @@ func TestPageNotOverInput(t *testing.T) {
 		require.NoError(t, err)
 		assert.NotContains(t, string(text), "<html", c.args)
 	}
+}
+
+// TestWhatIfRulesReplayed: the file of rules that is printed has the window that was asked for, and refuses on the same log
+// what was told, also where addresses come in lists or with ports.
+func TestWhatIfRulesReplayed(t *testing.T) {
+	var json, envoy, combined, csv strings.Builder
+	for i := range 4000 {
+		at := time.Unix(1794294000, 0).Add(time.Duration(i) * 50 * time.Millisecond).UTC()
+		client := fmt.Sprintf("10.0.%d.%d", i%1000/250, i%1000%250)
+		if i%3 == 0 {
+			client = "192.0.2.7"
+		}
+		fmt.Fprintf(&json, `{"time":%q,"remote_addr":"%s:%d"}`+"\n", at.Format(time.RFC3339Nano), client, 1024+i)
+		fmt.Fprintf(&csv, "%s,\"198.51.100.%d, %s\"\n", at.Format(time.RFC3339Nano), i%200, client)
+		fmt.Fprintf(&envoy, "[%s] \"GET / HTTP/1.1\" 200 - 0 1 2 - \"198.51.100.%d, %s\" \"agent\" \"id\" \"host\" \"10.9.9.9:80\"\n",
+			at.Format("2006-01-02T15:04:05.000Z"), i%200, client)
+		fmt.Fprintf(&combined, "%s - - [%s] \"GET / HTTP/1.1\" 200 1 \"-\" \"a\"\n", client, at.Format("02/Jan/2006:15:04:05 -0700"))
+	}
+	for _, c := range []struct{ log, key, named, window string }{
+		{file(t, "access.json", json.String()), "ip/64", "remote_addr", "1005ms"},
+		{file(t, "access.json", json.String()), "ip", "remote_addr", "1m"},
+		{file(t, "envoy.log", envoy.String()), "ip/64", "remote_address", "61500ms"},
+		{file(t, "access.csv", "time,x_forwarded_for\n"+csv.String()), "ip/32/56", "x_forwarded_for", "1m"},
+		{file(t, "access.log", combined.String()), "ip/64", "remote_address", "48h"},
+	} {
+		args := []string{"whatif", c.log, "--key", c.key, "--windows", c.window, "--limits", "5,10,100000", "--json"}
+		told := answered(t, args...)
+		_, l := told.at()
+		require.NotNil(t, l, "%+v", c)
+		printed := file(t, "printed.yaml", told.Size.Rules)
+		checked, err := rules.Check(printed)
+		require.NoError(t, err, told.Size.Rules)
+		window, err := time.ParseDuration(c.window)
+		require.NoError(t, err)
+		assert.Equal(t, window, checked[0].Window, told.Size.Rules)
+		assert.Contains(t, told.Size.Rules, "key: "+c.named+"\n")
+		again := answered(t, append(args, "--rules", printed)...)
+		assert.Equal(t, l.Requests.Value, float64(again.Rules.Fates[0].Requests), "%+v\n%s", c, told.Size.Rules)
+		assert.Equal(t, l.Keys.Value, float64(again.Rules.Fates[0].Keys), "%+v", c)
+	}
+}
+
+// answered is what a command prints with --json.
+func answered(t *testing.T, args ...string) *answer {
+	o := command(nil, args...)
+	require.Equal(t, 0, o.status, o.err)
+	var r answer
+	require.NoError(t, json.Unmarshal([]byte(o.out), &r))
+	return &r
 }

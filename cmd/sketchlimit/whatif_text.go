@@ -60,7 +60,7 @@ func rate(w *whatif.Window, l *whatif.Limit) string {
 	if unit, name := timeUnit(w.Window); unit == w.Window {
 		return integer(l.Limit) + " " + map[bool]string{true: "an ", false: "a "}[name == "hour"] + name
 	}
-	return integer(l.Limit) + " in " + span(w.Window)
+	return integer(l.Limit) + " in " + whatif.Span(w.Window)
 }
 
 // percent is a share in two digits, 0.02 % or 31 %.
@@ -138,7 +138,7 @@ func (r *answer) limits() section {
 		g.Rows = append(g.Rows, []string{integer(l.Limit), estimate(l.Requests), shareText(l.RequestShare), estimate(l.Keys),
 			shareText(l.KeyShare), keysText(l.Keys90), keysText(l.Keys96)})
 	}
-	s := section{ID: "limits", Title: "Limits in " + span(w.Window), Table: g,
+	s := section{ID: "limits", Title: "Limits in " + whatif.Span(w.Window), Table: g,
 		Prose: "What a sliding window with each limit would have refused. The last columns tell how few keys have most of that. " +
 			"The marked row is the suggestion: of the limits that refuse few keys and many requests, the one that leaves the others the " +
 			"most room. " + r.Suggestion.Caveat}
@@ -174,7 +174,7 @@ func (r *answer) windows() section {
 	rows := [][]string{{"units of a key: median"}, {"90 %"}, {"99 %"}, {"99.9 %"}, {"most"}, {"keys, fullest window"}, {"units, fullest window"}}
 	for i := range r.Windows {
 		w := &r.Windows[i]
-		g.Head = append(g.Head, span(w.Window))
+		g.Head = append(g.Head, whatif.Span(w.Window))
 		for k, v := range []uint64{w.Use.P50, w.Use.P90, w.Use.P99, w.Use.P999, w.Use.Max, uint64(math.Round(w.PeakKeys)), w.PeakUnits} {
 			rows[k] = append(rows[k], integer(v))
 		}
@@ -201,7 +201,7 @@ func (r *answer) hours() section {
 	w, l := r.at()
 	g := grid{Head: []string{"from", "requests", "units", "keys"}, Text: 1, Mark: -1}
 	if l != nil {
-		g.Head = append(g.Head, "refused at\n"+integer(l.Limit)+" in "+span(w.Window), "share", "99 % of keys\nuse at most")
+		g.Head = append(g.Head, "refused at\n"+integer(l.Limit)+" in "+whatif.Span(w.Window), "share", "99 % of keys\nuse at most")
 	}
 	for i, s := range r.Steps {
 		row := []string{s.Start.Format("2006-01-02 15:04"), integer(s.Requests), integer(s.Units), integer(uint64(math.Round(s.Keys)))}

@@ -57,7 +57,7 @@ func TestOneKey(t *testing.T) {
 	require.Equal(t, "key 0", l.Top[0].Key)
 	require.Equal(t, uint64(l.Requests.Value), l.Top[0].Requests)
 	require.False(t, r.Suggestion.Found, "it cannot be told from others")
-	require.Contains(t, r.Suggestion.Reason, "Nobody is refused at 1000 in 1m0s.", "1000 in the minute")
+	require.Contains(t, r.Suggestion.Reason, "Nobody is refused at 1,000 in 1m.", "1000 in the minute")
 }
 
 func TestAllKeysDifferent(t *testing.T) {
@@ -148,13 +148,13 @@ func TestSuggestion(t *testing.T) {
 	attack := analysed(t, Options{}, workload(t, "attack:30,keys=5000,abusers=14,limit=100,window=1m,windows=5,requests=400000"))
 	s := attack.Suggestion
 	require.True(t, s.Found, s.Reason)
-	require.Contains(t, s.Reason, "14 of 5014", s.Reason)
+	require.Contains(t, s.Reason, "14 of 5,014", s.Reason)
 	require.Contains(t, s.Reason, "96 % of what it refuses is from 14 keys", s.Reason)
 	require.NotEmpty(t, s.Caveat)
 
 	even := analysed(t, Options{}, workload(t, "uniform,keys=5000,requests=100000,window=1m,windows=5"))
 	require.False(t, even.Suggestion.Found)
-	require.True(t, strings.HasSuffix(even.Suggestion.Reason, "Nobody is refused at 20 in 1m0s."), even.Suggestion.Reason)
+	require.True(t, strings.HasSuffix(even.Suggestion.Reason, "Nobody is refused at 20 in 1m."), even.Suggestion.Reason)
 }
 
 // A key that asks for more than 2³² units in a window is judged by what its limit has admitted, as every other one.

@@ -24,8 +24,10 @@ type Options struct {
 	Sample  int             // keys whose use is told, 16 … 1<<24; 0 = 8192
 }
 
+// What a window may be.
+const MinWindow, MaxWindow = time.Millisecond, 8760 * time.Hour
+
 const (
-	minWindow, maxWindow = time.Millisecond, 8760 * time.Hour
 	maxLimit             = 1 << 30
 	minMemory, maxMemory = 8 << 20, 1 << 40
 	tableMemory          = 64 << 10
@@ -52,8 +54,8 @@ func (o Options) filled() (Options, error) {
 		return o, fmt.Errorf("whatif: %d Limits, must be 1 … %d", len(o.Limits), mostLimits)
 	}
 	for _, w := range o.Windows {
-		if w < minWindow || w > maxWindow {
-			return o, fmt.Errorf("whatif: Windows %v, must be %v … %v", w, minWindow, maxWindow)
+		if w < MinWindow || w > MaxWindow {
+			return o, fmt.Errorf("whatif: Windows %s, must be %s … %s", Span(w), Span(MinWindow), Span(MaxWindow))
 		}
 	}
 	for _, l := range o.Limits {

@@ -3,7 +3,10 @@ package whatif
 import (
 	"fmt"
 	"math"
+	"strings"
 	"time"
+
+	"github.com/dustin/go-humanize"
 )
 
 const (
@@ -53,8 +56,8 @@ func suggest(r *Report) Suggestion {
 		return unreached(r)
 	}
 	s := Suggestion{Found: true, Window: window.Window, Limit: limit.Limit, Caveat: caveat}
-	s.Reason = fmt.Sprintf("%d in %v refuses %s of the requests, and %s of the keys (%s of %s)",
-		s.Limit, s.Window, percent(limit.RequestShare), percent(limit.KeyShare), about(limit.Keys), about(r.Keys))
+	s.Reason = fmt.Sprintf("%s in %s refuses %s of the requests, and %s of the keys (%s of %s)",
+		integer(s.Limit), Span(s.Window), percent(limit.RequestShare), percent(limit.KeyShare), about(limit.Keys), about(r.Keys))
 	if limit.Keys96 > 0 {
 		s.Reason += fmt.Sprintf("; 96 %% of what it refuses is from %s", counted(limit.Keys96))
 	}
@@ -103,7 +106,7 @@ func unreached(r *Report) Suggestion {
 		s.Reason += ". Every limit that was tried refuses requests."
 		return s
 	}
-	s.Reason += fmt.Sprintf(". Nobody is refused at %d in %v.", s.Limit, s.Window)
+	s.Reason += fmt.Sprintf(". Nobody is refused at %s in %s.", integer(s.Limit), Span(s.Window))
 	return s
 }
 
@@ -120,14 +123,28 @@ func percent(share float64) string {
 // about writes an estimate.
 func about(e Estimate) string {
 	if e.Error == 0 {
-		return fmt.Sprintf("%.0f", e.Value)
+		return integer(int(e.Value))
 	}
-	return fmt.Sprintf("about %.2g", e.Value)
+	round := math.Pow(10, max(0, math.Floor(math.Log10(max(e.Value, 1)))-1)) // two digits tell enough
+	return "about " + integer(int(round*math.Round(e.Value/round)))
 }
 
 func counted(keys int) string {
 	if keys == 1 {
 		return "one key"
 	}
-	return fmt.Sprintf("%d keys", keys)
+	return integer(keys) + " keys"
+}
+
+func integer(n int) string { return humanize.Comma(int64(n)) }
+
+// Span writes a duration in full, as it is written in flags and files of rules: 48h, 1m, 1m1.5s.
+func Span(d time.Duration) string {
+	text := d.String()
+	for _, unit := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(text, unit) {
+			text = text[:len(text)-2]
+		}
+	}
+	return text
 }

@@ -224,8 +224,8 @@ func TestAddAllocatesNothingARequest(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	for want, o := range map[string]Options{
-		"whatif: Windows 1µs, must be 1ms … 8760h0m0s":                                   {Windows: []time.Duration{time.Microsecond}},
-		"whatif: Windows 8761h0m0s, must be 1ms … 8760h0m0s":                             {Windows: []time.Duration{8761 * time.Hour}},
+		"whatif: Windows 1µs, must be 1ms … 8760h":                                       {Windows: []time.Duration{time.Microsecond}},
+		"whatif: Windows 8761h, must be 1ms … 8760h":                                     {Windows: []time.Duration{8761 * time.Hour}},
 		"whatif: 17 Windows, must be 1 … 16":                                             {Windows: make([]time.Duration, 17)},
 		"whatif: Limits 0, must be 1 … 1073741824":                                       {Limits: []int{1, 0}},
 		"whatif: Limits 1073741825, must be 1 … 1073741824":                              {Limits: []int{1<<30 + 1}},
