@@ -252,3 +252,75 @@ func TestErrorCoversMixedCosts(t *testing.T) {
 		require.Less(t, l.Requests.Error, truth)
 	}
 }
+
+// With Exact, what is told beside the limits is exact, too.
+func TestExactTellsEveryFigure(t *testing.T) {
+	var log []Request
+	for i := range 60_000 { // key k has 40 + k/10 requests in each hour in which it comes
+		k := i % 6000
+		log = append(log, Request{At: start + int64(i)*int64(2*time.Hour)/60_000, Key: fmt.Appendf(nil, "k%d", k), Cost: uint32(40 + k/10)})
+	}
+	r := analysed(t, Options{Exact: true, Windows: []time.Duration{1000 * time.Hour}, Limits: []int{5000}}, log)
+	distinct, first := map[string]bool{}, r.Steps[0].Start.Add(time.Hour).UnixNano()
+	for _, q := range log {
+		if q.At < first {
+			distinct[string(q.Key)] = true
+		}
+	}
+	require.Equal(t, float64(len(distinct)), r.Steps[0].Keys)
+	require.Equal(t, Use{Counted: 6000, P50: 10 * 339, P90: 10 * 579, P99: 10 * 633, P999: 10 * 639, Max: 10 * 639}, r.Windows[0].Use)
+	for _, k := range r.Heaviest {
+		require.Equal(t, HeavyKey{k.Key, 10, 0}, k)
+	}
+	require.NotEmpty(t, r.Windows[0].Limits[0].Top)
+	for _, k := range r.Windows[0].Limits[0].Top {
+		require.NotEmpty(t, k.Key)
+	}
+}
+
+// The most that a key uses is known of keys that are followed, even if the sample has none of them.
+func TestMostOfAKeyThatIsNotInTheSample(t *testing.T) {
+	log := append(evenly(50_000, 50_000, time.Minute), evenly(3983, 1, 0)...)
+	for i := range log[50_000:] {
+		log[50_000+i] = Request{At: log[49_999].At, Key: []byte("abuser"), Cost: 1}
+	}
+	for seed := range uint64(4) {
+		w := analysed(t, Options{Sample: minSample, Windows: []time.Duration{time.Hour}, Seed: seed}, log).Windows[0]
+		require.Equal(t, uint64(3983), w.Use.Max)
+	}
+}
+
+// Estimates are no more than there can be.
+func TestEstimatesAreWithinTheLog(t *testing.T) {
+	log := evenly(150_000, 150_000, time.Hour)
+	hour := start - start%int64(time.Hour)
+	for i := range log {
+		log[i].At = hour + int64(i)*int64(time.Hour)/150_000
+	}
+	for h := range 12 {
+		for i := range 12 {
+			log = append(log, Request{At: hour + int64(h+2)*int64(time.Hour) + int64(i), Key: fmt.Appendf(nil, "q%d", h), Cost: 1})
+		}
+	}
+	for seed := range uint64(8) {
+		r := analysed(t, Options{Memory: minMemory, Seed: seed + 1}, log)
+		stepsAddUp(t, r)
+		for _, w := range r.Windows {
+			require.LessOrEqual(t, w.PeakKeys, float64(w.PeakUnits))
+			require.LessOrEqual(t, w.PeakKeys, r.Keys.Value)
+		}
+		require.LessOrEqual(t, r.Keys.Value, float64(r.Requests))
+	}
+}
+
+// A limit of which only an estimate tells that it refuses nobody is not told as one that refuses somebody.
+func TestNobodyIsKnownToBeRefused(t *testing.T) {
+	r := &Report{Requests: 100, Windows: []Window{{Window: time.Hour, Limits: []Limit{
+		{Limit: 1, Requests: Estimate{50, 9}}, {Limit: 20, Requests: Estimate{0, 191.5}},
+	}}}}
+	s := unreached(r)
+	require.Equal(t, 20, s.Limit)
+	require.Contains(t, s.Reason, "Nobody is known to be refused at 20 in 1h: 0 ± 192 requests.")
+	r.Windows[0].Limits[1].Requests.Value = 1
+	require.Contains(t, unreached(r).Reason, "Every limit that was tried refuses requests.")
+}

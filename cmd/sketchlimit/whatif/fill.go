@@ -1,6 +1,7 @@
 package whatif
 
 import (
+	"maps"
 	"slices"
 	"time"
 )
@@ -18,6 +19,7 @@ func (a *Analysis) Report() *Report {
 		First: time.Unix(0, a.first).UTC(), Last: time.Unix(0, a.newest).UTC(),
 		StepLength: time.Duration(a.calendar.length), SampledKeys: len(a.sample.users),
 	}
+	a.boundKeys(&r.Keys)
 	if a.requests == 0 {
 		r.First, r.Last = time.Time{}, time.Time{}
 	}
@@ -33,7 +35,7 @@ func (a *Analysis) Report() *Report {
 	}
 	for i, s := range a.steps {
 		s.Start = a.calendar.start(i)
-		s.Keys = a.keys[i].estimate()
+		s.Keys = min(a.keys[i].estimate(), float64(s.Requests))
 		r.Steps = append(r.Steps, s)
 	}
 	uses := a.sample.told()
@@ -45,12 +47,23 @@ func (a *Analysis) Report() *Report {
 	return r
 }
 
+// boundKeys makes the number of keys at most that of requests, and at least that of the fullest window, which may be estimated
+// from more keys.
+func (a *Analysis) boundKeys(keys *Estimate) {
+	keys.Value = min(keys.Value, float64(a.requests))
+	for _, w := range a.windows {
+		if more := min(max(w.peak, w.present), float64(a.requests)) - keys.Value; more > 0 && keys.Error > 0 {
+			*keys = Estimate{keys.Value + more, keys.Error + more}
+		}
+	}
+}
+
 // told returns the distributions with what users have used up to now.
 func (s *sample) told() [][]histogram {
-	now := sample{zeros: s.zeros, uses: make([][]histogram, len(s.uses))}
+	now := sample{zeros: s.zeros, exact: s.exact, uses: make([][]histogram, len(s.uses))}
 	for w, steps := range s.uses {
 		for _, h := range steps {
-			h.bins = slices.Clone(h.bins)
+			h.bins, h.exact = slices.Clone(h.bins), maps.Clone(h.exact)
 			now.uses[w] = append(now.uses[w], h)
 		}
 	}
@@ -66,7 +79,7 @@ func (w *window) report(r *Report, uses []histogram, names map[uint64]string, sq
 	told := Window{
 		Window: time.Duration(w.length), Longer: r.Last.Sub(r.First) < time.Duration(w.length),
 		Sampled:  1 / float64(uint64(1)<<w.zeros),
-		PeakKeys: max(w.peak, w.present), PeakUnits: max(w.peakUnits, w.units),
+		PeakKeys: min(max(w.peak, w.present), r.Keys.Value), PeakUnits: max(w.peakUnits, w.units),
 		UseBySteps: make([]Use, len(r.Steps)),
 	}
 	var all histogram
@@ -75,6 +88,10 @@ func (w *window) report(r *Report, uses []histogram, names map[uint64]string, sq
 		told.UseBySteps[i] = h.use()
 	}
 	told.Use = all.use()
+	told.Use.Max = max(told.Use.Max, w.most)
+	if r.Costless == 0 {
+		told.PeakKeys = min(told.PeakKeys, float64(told.PeakUnits))
+	}
 	b := basis{excess: &w.excess, zeros: w.zeros, requests: float64(r.Requests), squares: squares}
 	for i := range w.tallies {
 		told.Limits = append(told.Limits, w.limit(&w.tallies[i], r, names, &b))
@@ -87,9 +104,14 @@ func (w *window) limit(t *tally, r *Report, names map[uint64]string, b *basis) L
 	requests, units := t.errors(b)
 	l := Limit{
 		Limit:    int(t.limit),
-		Requests: Estimate{float64(t.requests), requests}, Units: Estimate{float64(t.units), units},
+		Requests: Estimate{float64(min(t.requests, r.Requests)), requests}, Units: Estimate{float64(min(t.units, r.Units)), units},
 		Keys:    t.refusedKeys(),
 		BySteps: append(slices.Clone(t.steps), make([]Refused, len(r.Steps)-len(t.steps))...),
+	}
+	l.Keys.Value = min(l.Keys.Value, r.Keys.Value+r.Keys.Error)
+	for i := range l.BySteps { // where some keys stand for others, they may stand for too many
+		b, s := &l.BySteps[i], &r.Steps[i]
+		b.Requests, b.Units = min(b.Requests, s.Requests), min(b.Units, s.Units)
 	}
 	l.RequestShare = share(l.Requests.Value, float64(r.Requests))
 	l.KeyShare = share(l.Keys.Value, r.Keys.Value)

@@ -37,11 +37,12 @@ type Step struct {
 	Start    time.Time `json:"start"`
 	Requests uint64    `json:"requests"`
 	Units    uint64    `json:"units"`
-	Keys     float64   `json:"keys"` // distinct; the standard error is 3 %
+	Keys     float64   `json:"keys"` // distinct; the standard error is 3 %, and 0 if Exact
 }
 
 // Use is the distribution of the units that a key uses in one window, over all keys and windows with at least one unit,
-// to 1 in 16. It rests on Counted such pairs of a sampled key and a window.
+// to 1 in 16, or exact if Exact. It rests on Counted such pairs of a sampled key and a window. Max of a Window also
+// knows of keys that are followed for the limits: some key has as many.
 type Use struct {
 	Counted uint64 `json:"counted"`
 	P50     uint64 `json:"p50"`
@@ -60,7 +61,7 @@ type Window struct {
 	Sampled    float64 `json:"sampled"`
 	Use        Use     `json:"use"`
 	UseBySteps []Use   `json:"use_by_steps"`
-	PeakKeys   float64 `json:"peak_keys"`  // the most distinct keys in one window
+	PeakKeys   float64 `json:"peak_keys"`  // the most distinct keys in one window, estimated if Sampled is below 1
 	PeakUnits  uint64  `json:"peak_units"` // the most units in one window
 	Limits     []Limit `json:"limits"`     // by rising limit
 	Knee       int     `json:"knee"`       // the index in Limits where few keys have the most refusals; -1 if there is none
@@ -87,7 +88,9 @@ type Limit struct {
 	Keys96 int        `json:"keys_96"`
 	Top    []HeavyKey `json:"top"` // those with the most refused requests, the heaviest first
 
-	BySteps []Refused `json:"by_steps"` // as Report.Steps; they add up to Requests and Units
+	// BySteps are as Report.Steps. They add up to Requests and Units where these are exact. Otherwise they are estimates, too,
+	// and no step has more than have come in it.
+	BySteps []Refused `json:"by_steps"`
 }
 
 // Refused is what a limit refused in one step.
@@ -105,7 +108,7 @@ type HeavyKey struct {
 
 // Suggestion is the limit that separates the few heaviest keys from all others, if there is one.
 type Suggestion struct {
-	// Found says that there is such a limit. Otherwise Limit is the lowest one that refuses nobody, or 0.
+	// Found says that there is such a limit. Otherwise Limit is the lowest one that refuses nobody as far as is known, or 0.
 	Found  bool          `json:"found"`
 	Window time.Duration `json:"window_ns"`
 	Limit  int           `json:"limit"`

@@ -1,14 +1,17 @@
 package whatif
 
 import (
+	"cmp"
 	"maps"
 	"math/bits"
+	"slices"
 )
 
 // sample follows keys that are drawn by hash, as drawn does, for what keys use in each window.
 type sample struct {
 	zeros int
 	most  int
+	exact bool // percentiles, too
 	users map[uint64]*user
 	uses  [][]histogram // of each window and step
 }
@@ -72,7 +75,11 @@ func (s *sample) add(u *user, generations []int64, step int, cost uint32) {
 // record counts what a user has used in one window.
 func (s *sample) record(w int, p span) {
 	if p.units > 0 {
-		stepOf(&s.uses[w], p.step).add(p.units, s.weight())
+		h := stepOf(&s.uses[w], p.step)
+		if s.exact && h.exact == nil {
+			h.exact = make(map[uint64]uint64)
+		}
+		h.add(p.units, s.weight())
 	}
 }
 
@@ -88,15 +95,20 @@ func (s *sample) widen(moved func(int) int) {
 	}
 }
 
-// histogram counts numbers above 0, exactly below 32 and in bins of 1/16 of their value above.
+// histogram counts numbers above 0, exactly below 32 and in bins of 1/16 of their value above; or each one, if it is exact.
 type histogram struct {
+	exact   map[uint64]uint64
 	bins    []uint64
 	counted uint64 // numbers, without their weights
 	max     uint64
 }
 
 func (h *histogram) add(v, weight uint64) {
-	*stepOf(&h.bins, bin(v)) += weight
+	if h.exact != nil {
+		h.exact[v] += weight
+	} else {
+		*stepOf(&h.bins, bin(v)) += weight
+	}
 	h.counted++
 	h.max = max(h.max, v)
 }
@@ -104,6 +116,12 @@ func (h *histogram) add(v, weight uint64) {
 func (h *histogram) merge(other histogram) {
 	for i, n := range other.bins {
 		*stepOf(&h.bins, i) += n
+	}
+	if h.exact == nil && other.exact != nil {
+		h.exact = make(map[uint64]uint64)
+	}
+	for v, n := range other.exact {
+		h.exact[v] += n
 	}
 	h.counted += other.counted
 	h.max = max(h.max, other.max)
@@ -123,20 +141,38 @@ func binEnd(i int) uint64 {
 // use tells the percentiles.
 func (h *histogram) use() Use {
 	total, u := uint64(0), Use{Counted: h.counted, Max: h.max}
-	for _, n := range h.bins {
-		total += n
+	numbers := h.numbers()
+	for _, v := range numbers {
+		total += v.times
 	}
 	below := uint64(0)
-	for i, n := range h.bins {
-		below += n
+	for _, v := range numbers {
+		below += v.times
 		for _, p := range []struct {
 			to    *uint64
 			share float64
 		}{{&u.P50, 0.5}, {&u.P90, 0.9}, {&u.P99, 0.99}, {&u.P999, 0.999}} {
-			if *p.to == 0 && n > 0 && float64(below) >= p.share*float64(total) {
-				*p.to = min(binEnd(i), h.max)
+			if *p.to == 0 && float64(below) >= p.share*float64(total) {
+				*p.to = min(v.number, h.max)
 			}
 		}
 	}
 	return u
+}
+
+// counted is a number, and how often it was counted.
+type counted struct{ number, times uint64 }
+
+// numbers are what was counted, by size; of a bin its greatest number.
+func (h *histogram) numbers() (all []counted) {
+	for i, n := range h.bins {
+		if n > 0 {
+			all = append(all, counted{binEnd(i), n})
+		}
+	}
+	for v, n := range h.exact {
+		all = append(all, counted{v, n})
+	}
+	slices.SortFunc(all, func(a, b counted) int { return cmp.Compare(a.number, b.number) })
+	return all
 }

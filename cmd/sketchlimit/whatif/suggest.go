@@ -3,6 +3,7 @@ package whatif
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -59,7 +60,7 @@ func suggest(r *Report) Suggestion {
 	s.Reason = fmt.Sprintf("%s in %s refuses %s of the requests, and %s of the keys (%s of %s)",
 		integer(s.Limit), Span(s.Window), percent(limit.RequestShare), percent(limit.KeyShare), about(limit.Keys), about(r.Keys))
 	if limit.Keys96 > 0 {
-		s.Reason += fmt.Sprintf("; 96 %% of what it refuses is from %s", counted(limit.Keys96))
+		s.Reason += fmt.Sprintf("; 96 %% of what it refuses is from %s", keysText(limit.Keys96))
 	}
 	return s
 }
@@ -90,24 +91,31 @@ func unreached(r *Report) Suggestion {
 	s := Suggestion{Caveat: caveat}
 	s.Reason = fmt.Sprintf("No limit separates few keys from the others: none refuses %s of the requests and at most %s of the keys",
 		percent(leastRequests), percent(mostKeys))
-	for i := range r.Windows {
-		w := &r.Windows[i]
-		for _, l := range w.Limits {
-			if l.Requests.Value > float64(r.Costless) || l.Requests.Error > 0 {
-				continue
-			}
-			if s.Limit == 0 || w.Window <= time.Minute {
-				s.Window, s.Limit = w.Window, l.Limit
-			}
-			break
-		}
-	}
-	if s.Limit == 0 {
+	if w, l := r.lowest(func(l *Limit) bool { return l.Requests.Value <= float64(r.Costless) && l.Requests.Error == 0 }); l != nil {
+		s.Window, s.Limit = w.Window, l.Limit
+	} else if w, l := r.lowest(func(l *Limit) bool { return l.Requests.Value <= float64(r.Costless) }); l != nil {
+		s.Window, s.Limit = w.Window, l.Limit
+		s.Reason += fmt.Sprintf(". Nobody is known to be refused at %s in %s: %s ± %s requests.", integer(s.Limit), Span(s.Window),
+			integer(int(l.Requests.Value)), integer(int(math.Ceil(l.Requests.Error))))
+		return s
+	} else {
 		s.Reason += ". Every limit that was tried refuses requests."
 		return s
 	}
 	s.Reason += fmt.Sprintf(". Nobody is refused at %s in %s.", integer(s.Limit), Span(s.Window))
 	return s
+}
+
+// lowest returns the lowest limit that fits, in the longest window of up to a minute, or else in the shortest where one does.
+func (r *Report) lowest(fits func(*Limit) bool) (window *Window, limit *Limit) {
+	for i := range r.Windows {
+		w := &r.Windows[i]
+		k := slices.IndexFunc(w.Limits, func(l Limit) bool { return fits(&l) })
+		if k >= 0 && (limit == nil || w.Window <= time.Minute) {
+			window, limit = w, &w.Limits[k]
+		}
+	}
+	return window, limit
 }
 
 // percent writes a share in per cent, to two digits.
@@ -129,7 +137,7 @@ func about(e Estimate) string {
 	return "about " + integer(int(round*math.Round(e.Value/round)))
 }
 
-func counted(keys int) string {
+func keysText(keys int) string {
 	if keys == 1 {
 		return "one key"
 	}

@@ -44,6 +44,9 @@ func New(o Options) (*Analysis, error) {
 		generations: make([]int64, len(o.Windows)),
 		chunk:       make([]request, 0, chunkLength),
 	}
+	if o.Exact {
+		a.heavy.most, a.sample.exact = math.MaxInt, true
+	}
 	parts := len(o.Windows) * (len(o.Windows) + 1) / 2
 	for i, length := range o.Windows { // a longer one has more keys
 		a.windows = append(a.windows, newWindow(length, &o, o.Memory/parts*(i+1)))
@@ -106,7 +109,11 @@ func (a *Analysis) count(key []byte, r *request) {
 	s := stepOf(&a.steps, r.step)
 	s.Requests++
 	s.Units += uint64(r.cost)
-	stepOf(&a.keys, r.step).add(r.hash)
+	keys := stepOf(&a.keys, r.step)
+	if a.exact && keys.keys == nil {
+		keys.keys = make(map[uint64]struct{})
+	}
+	keys.add(r.hash)
 	r.rank = a.rank(a.heavy.add(r.hash, key, 1))
 	if u := a.sample.user(r.hash); u != nil {
 		for i, w := range a.windows {

@@ -32,6 +32,7 @@ type window struct {
 	excess excess
 
 	units, peakUnits          uint64  // of all keys in this generation; in the fullest one
+	most                      uint64  // of a key that is followed
 	present, peak, keyWindows float64 // keys in this generation; in the fullest one; in all together
 }
 
@@ -98,6 +99,9 @@ func (w *window) add(r *request) {
 		k.units = k.current + k.previous + uint64(r.cost)
 	}
 	k.denied = ends(r.hash, w.zeros) && e.entered == w.turn
+	if !k.inflated {
+		w.most = max(w.most, k.current+uint64(r.cost))
+	}
 	use := k.current + uint64(r.cost) + weighted(k.previous, k.elapsed, k.length)
 	for i := range w.tallies {
 		t := &w.tallies[i]
