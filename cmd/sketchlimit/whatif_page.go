@@ -5,6 +5,7 @@ import (
 	"html/template"
 	"image/color"
 	"math"
+	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -36,8 +37,8 @@ func (r *answer) tiles() []tile {
 	}
 	if w, l := r.at(); l != nil {
 		tiles = append(tiles,
-			tile{rate(w, l), map[bool]string{true: "is suggested", false: "is the lowest limit that nobody reaches"}[r.Suggestion.Found]},
-			tile{shareText(l.RequestShare), "of the requests, and " + shareText(l.KeyShare) + " of the keys, it would have refused"})
+			tile{rate(w, l), map[bool]string{true: "is suggested", false: strings.TrimPrefix(lowestText, "it ")}[r.Suggestion.Found]},
+			tile{percent(l.RequestShare), "of the requests, and " + percent(l.KeyShare) + " of the keys, it would have refused"})
 	}
 	return tiles
 }
@@ -53,7 +54,7 @@ func (r *answer) figures() (map[string][]figure, error) {
 	if err != nil {
 		return nil, err
 	}
-	knee, err := plotKnee(w, l)
+	knee, err := plotKnee(w, l, map[bool]string{true: ", as suggested", false: ", not suggested"}[r.Suggestion.Found])
 	if err != nil {
 		return nil, err
 	}
@@ -175,7 +176,7 @@ func sparse(lo, hi float64) []plot.Tick {
 const leastDrawn = 1e-6
 
 // plotKnee draws what limits refuse, both axes logarithmic.
-func plotKnee(w *whatif.Window, suggested *whatif.Limit) (template.HTML, error) {
+func plotKnee(w *whatif.Window, chosen *whatif.Limit, as string) (template.HTML, error) {
 	var requests, keys plotter.XYs
 	for i := range reached(w) {
 		l := &w.Limits[i]
@@ -186,7 +187,7 @@ func plotKnee(w *whatif.Window, suggested *whatif.Limit) (template.HTML, error) 
 	p.X.Min, p.X.Max = requests[0].X/1.2, requests[len(requests)-1].X*1.2
 	p.Y.Min, p.Y.Max = leastDrawn, 1
 	p.X.Scale, p.Y.Scale = plot.LogScale{}, plot.LogScale{}
-	here := line(grey, 1.2, plotter.XYs{{X: float64(suggested.Limit), Y: leastDrawn}, {X: float64(suggested.Limit), Y: 1}})
+	here := line(grey, 1.2, plotter.XYs{{X: float64(chosen.Limit), Y: leastDrawn}, {X: float64(chosen.Limit), Y: 1}})
 	here.Dashes = []vg.Length{5, 4}
 	ofRequests, ofKeys := line(blue, 4, requests), line(orange, 2, keys)
 	p.Add(here, ofRequests, ofKeys, glyphs(blue, 4, draw.CircleGlyph{}, requests), glyphs(orange, 3, draw.CircleGlyph{}, keys))
@@ -196,7 +197,7 @@ func plotKnee(w *whatif.Window, suggested *whatif.Limit) (template.HTML, error) 
 		rest := footed(drawLegend(c, []entry{
 			{"requests", []plot.Thumbnailer{ofRequests}},
 			{"keys", []plot.Thumbnailer{ofKeys}},
-			{integer(suggested.Limit) + ", as suggested", []plot.Thumbnailer{here}},
+			{integer(chosen.Limit) + as, []plot.Thumbnailer{here}},
 		}), "limit in "+whatif.Span(w.Window)+" (log scale)")
 		p.Draw(headed(rest, c.Min.X, "share refused (log scale)"))
 	})
@@ -231,7 +232,7 @@ func (r *answer) plotHeat(w *whatif.Window) (template.HTML, error) {
 	shades := []entry{}
 	for _, share := range []float64{.01, .1, .5, 1} {
 		shade := uint8(255 * (.08 + .92*math.Sqrt(share)))
-		shades = append(shades, entry{shareText(share), []plot.Thumbnailer{line(color.NRGBA{red.R, red.G, red.B, shade}, 10, nil)}})
+		shades = append(shades, entry{percent(share), []plot.Thumbnailer{line(color.NRGBA{red.R, red.G, red.B, shade}, 10, nil)}})
 	}
 	return picture("Share of requests refused, by time and limit", vg.Length(120+20*len(names)), func(c draw.Canvas) {
 		p.X.Tick.Marker = r.hourTicks(c)

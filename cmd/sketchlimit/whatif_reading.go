@@ -19,16 +19,26 @@ func tellSkipped(errOut io.Writer, log *accesslog.Log) {
 	}
 	for _, f := range log.Files {
 		if f.CutOff != "" {
-			tell("%s: read to line %s only: %s", f.Name, integer(f.Lines), f.CutOff)
+			tell("%s: %s", f.Name, cutText(f))
 		}
 		if len(f.Skipped) > 0 {
 			tell("%s: skipped %s; first, line %d: %s", f.Name, skippedText(f), f.FirstBad.Line, f.FirstBad.Text)
 		}
 		if f.Backward > 0 {
-			tell("%s: %s earlier than one before, by up to %s; taken as at the latest time so far", f.Name,
-				plural(f.Backward, "request is", "requests are"), span(f.BackwardBy))
+			tell("%s: %s", f.Name, backwardText(f))
 		}
 	}
+}
+
+// cutText tells where a file ends too early.
+func cutText(f *accesslog.File) string {
+	return fmt.Sprintf("read to line %s only: %s", integer(f.Lines), f.CutOff)
+}
+
+// backwardText tells of times that were moved.
+func backwardText(f *accesslog.File) string {
+	return fmt.Sprintf("%s earlier than one before, by up to %s; taken as at the latest time so far",
+		plural(f.Backward, "request is", "requests are"), span(f.BackwardBy))
 }
 
 // skippedText is 3 of 1,000 lines (2 no request, 1 longer than 1 MiB).

@@ -4,10 +4,16 @@ import "fmt"
 
 // section tells who is refused by today's rules and by new ones.
 func (c *comparison) section() section {
-	names := []string{"refused by " + c.Today, "refused by " + c.New, "by both", "by " + c.Today + " only", "by " + c.New + " only"}
+	today, next := c.Today, c.New
+	if today == next {
+		today, next = today+" (--rules)", next+" (--against)"
+	}
+	names := []string{"refused by " + today, "refused by " + next, "by both", "by " + today + " only", "by " + next + " only"}
 	s := section{ID: "rules", Title: "Rules", Table: grid{Head: []string{"", "requests", "units", "keys"}, Text: 1, Mark: -1},
-		Prose: "The log's requests held against the rules, as descriptors of its fields. A key is refused by one file only if the other one " +
-			"never refuses it."}
+		Prose: "The log's requests held against the rules, as descriptors of its fields."}
+	if c.New != "" {
+		s.Prose += " A key is refused by one file only if the other one never refuses it."
+	}
 	for i, f := range c.Fates {
 		keys := integer(f.Keys)
 		if f.MoreKeys {

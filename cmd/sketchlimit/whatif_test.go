@@ -362,3 +362,70 @@ func answered(t *testing.T, args ...string) *answer {
 	require.NoError(t, json.Unmarshal([]byte(o.out), &r))
 	return &r
 }
+
+// TestWhatIfSaysWhatIsAnEstimate: figures that are not exact are called about, or at least, and none is above what there is.
+func TestWhatIfSaysWhatIsAnEstimate(t *testing.T) {
+	var b strings.Builder
+	for i := range 150_000 {
+		fmt.Fprintf(&b, "%.6f\tk%d\n", 1699999200+float64(i)*3600/150_000, i)
+		if i%10 == 0 {
+			fmt.Fprintf(&b, "%.6f\tabuser\n", 1699999200+float64(i)*3600/150_000)
+		}
+	}
+	for h := range 12 {
+		for i := range 12 {
+			fmt.Fprintf(&b, "%d\tq%d\n", 1699999200+(h+2)*3600+i, h)
+		}
+	}
+	log := file(t, "log.tsv", b.String())
+	o := command(nil, "whatif", log, "--memory", "8MiB", "--sample", "16", "--windows", "1h", "--limits", "1,2,5,10")
+	require.Equal(t, 0, o.status, o.err)
+	for _, want := range []string{"keys,", "about", "most, at least", "keys, fullest window", "   about 1"} {
+		assert.Contains(t, o.out, want)
+	}
+	for _, share := range regexp.MustCompile(`([\d.]+) %`).FindAllStringSubmatch(o.out, -1) {
+		var v float64
+		_, err := fmt.Sscan(share[1], &v)
+		require.NoError(t, err)
+		assert.LessOrEqual(t, v, 100.0)
+	}
+	assert.Regexp(t, `(?m)^  2023-11-15 00:00 +12 .* –$`, o.out, "no key of the sample came")
+
+	o = command(nil, "whatif", log, "--exact", "--windows", "1h", "--limits", "1,2,5,10")
+	require.Equal(t, 0, o.status, o.err)
+	assert.NotContains(t, o.out, "about")
+	assert.NotContains(t, o.out, "at least,")
+	assert.NotContains(t, o.out, "±")
+	assert.Contains(t, o.out, "The knee is at 1")
+}
+
+// TestWhatIfTextOfOtherCases: nothing is told of a suggestion where there is none, nor of another file where there is none.
+func TestWhatIfTextOfOtherCases(t *testing.T) {
+	log := file(t, "access.csv", "time,user\n"+strings.Repeat("1794294000,ann\n1794294100,ben\n1794294099,ben\n1794294200,ben\n", 5))
+	rules := file(t, "rules.yaml", "domain: api\ndescriptors:\n  - key: user\n    rate_limit: {unit: minute, requests_per_unit: 3}\n")
+	page := filepath.Join(t.TempDir(), "whatif.html")
+	told := func(args ...string) string {
+		o := command(nil, append([]string{"whatif", log, "--key", "user"}, args...)...)
+		require.Equal(t, 0, o.status, o.err)
+		return strings.Join(strings.Fields(o.out), " ")
+	}
+	unreached := told("--windows", "1m", "--html", page)
+	assert.Contains(t, unreached, "The marked row is no suggestion: it is the lowest limit that nobody is known to reach.")
+	assert.Regexp(t, `key: user; time: time; [\d,]+ requests are earlier than one before, by up to 3m20s; taken as at the latest time`, unreached)
+	html, err := os.ReadFile(page)
+	require.NoError(t, err)
+	assert.NotContains(t, string(html), "as suggested")
+	assert.Contains(t, string(html), "earlier than one before")
+
+	every := told("--windows", "1m", "--limits", "1")
+	assert.Contains(t, every, "Every limit that was tried refuses requests.")
+	assert.NotContains(t, every, "marked row")
+
+	one := told("--rules", rules)
+	assert.NotContains(t, one, "A key is refused by one file only")
+	both := told("--rules", rules, "--against", rules)
+	assert.Contains(t, both, "A key is refused by one file only")
+	assert.Contains(t, both, "by "+rules+" (--rules) only")
+	assert.Contains(t, both, "by "+rules+" (--against) only")
+	assert.NotRegexp(t, `\de[-−]\d+ `, strings.Split(unreached, "The size")[0])
+}

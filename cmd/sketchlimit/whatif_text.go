@@ -98,6 +98,12 @@ func (r *answer) read() section {
 		if len(f.Skipped) > 0 {
 			text += "; skipped " + skippedText(f)
 		}
+		if f.CutOff != "" {
+			text += "; " + cutText(f)
+		}
+		if f.Backward > 0 {
+			text += "; " + backwardText(f)
+		}
 		rows = append(rows, []string{"file", text})
 	}
 	rows = append(rows,
@@ -108,8 +114,8 @@ func (r *answer) read() section {
 	)
 	prose := "All keys were followed: every figure is exact."
 	if !r.Exact {
-		prose = "Counted in bounded memory. A figure behind ± is how far an estimate may be off; a figure without one is exact. " +
-			"With --exact every key is followed, whatever memory that takes."
+		prose = "Counted in bounded memory. A figure behind ± is how far an estimate may be off. Its share is an estimate, too, and so is " +
+			"what is called about or at least. All others are exact. With --exact every key is followed, whatever memory that takes."
 	}
 	return section{ID: "log", Title: "The log", Prose: prose, Table: grid{Rows: rows, Mark: -1}}
 }
@@ -135,13 +141,16 @@ func (r *answer) limits() section {
 		if l == suggested {
 			g.Mark = i
 		}
-		g.Rows = append(g.Rows, []string{integer(l.Limit), estimate(l.Requests), shareText(l.RequestShare), estimate(l.Keys),
-			shareText(l.KeyShare), keysText(l.Keys90), keysText(l.Keys96)})
+		g.Rows = append(g.Rows, []string{integer(l.Limit), estimate(l.Requests), percent(l.RequestShare), estimate(l.Keys),
+			percent(l.KeyShare), keysText(l.Keys90), keysText(l.Keys96)})
 	}
 	s := section{ID: "limits", Title: "Limits in " + whatif.Span(w.Window), Table: g,
 		Prose: "What a sliding window with each limit would have refused. The last columns tell how few keys have most of that. " +
-			"The marked row is the suggestion: of the limits that refuse few keys and many requests, the one that leaves the others the " +
-			"most room. " + r.Suggestion.Caveat}
+			r.marked() + r.Suggestion.Caveat}
+	if w.Knee >= 0 {
+		s.Notes = append(s.Notes, fmt.Sprintf("The knee is at %s: there the share of requests refused is the furthest above that of keys.",
+			integer(w.Limits[w.Knee].Limit)))
+	}
 	if w.Longer {
 		s.Notes = append(s.Notes, "The window is longer than the log: what a second window would bring is not in it.")
 	}
@@ -150,6 +159,21 @@ func (r *answer) limits() section {
 	}
 	return s
 }
+
+// marked says what the marked row is, if there is one.
+func (r *answer) marked() string {
+	if _, l := r.at(); l == nil {
+		return ""
+	}
+	if r.Suggestion.Found {
+		return "The marked row is the suggestion: of the limits that refuse few keys and many requests, the one that leaves the others the " +
+			"most room. "
+	}
+	return "The marked row is no suggestion: " + lowestText + ". "
+}
+
+// lowestText is what a limit is that is told in place of a suggestion.
+const lowestText = "it is the lowest limit that nobody is known to reach"
 
 // reached are the limits up to the lowest one that nobody reaches.
 func reached(w *whatif.Window) []whatif.Limit {
@@ -172,11 +196,20 @@ func keysText(n int) string {
 func (r *answer) windows() section {
 	g := grid{Head: []string{""}, Text: 1, Mark: -1}
 	rows := [][]string{{"units of a key: median"}, {"90 %"}, {"99 %"}, {"99.9 %"}, {"most"}, {"keys, fullest window"}, {"units, fullest window"}}
+	prose := "The units that a key uses in one window, over keys and windows with at least one unit."
+	if !r.Exact {
+		rows[4] = []string{"most, at least"}
+		prose = fmt.Sprintf("About how many units a key uses in one window, over keys and windows with at least one unit, from %s drawn at "+
+			"random. The most is of these keys and of those that are followed.", plural(r.SampledKeys, "key", "keys"))
+	}
 	for i := range r.Windows {
 		w := &r.Windows[i]
 		g.Head = append(g.Head, whatif.Span(w.Window))
 		for k, v := range []uint64{w.Use.P50, w.Use.P90, w.Use.P99, w.Use.P999, w.Use.Max, uint64(math.Round(w.PeakKeys)), w.PeakUnits} {
 			rows[k] = append(rows[k], integer(v))
+		}
+		if w.Sampled < 1 {
+			rows[5][i+1] = "about " + rows[5][i+1]
 		}
 	}
 	g.Rows = rows
@@ -187,27 +220,34 @@ func (r *answer) windows() section {
 	for k := range most {
 		row := []string{"refused at " + integer(r.Windows[0].Limits[k].Limit)}
 		for i := range r.Windows {
-			row = append(row, shareText(r.Windows[i].Limits[k].RequestShare))
+			row = append(row, percent(r.Windows[i].Limits[k].RequestShare))
 		}
 		g.Rows = append(g.Rows, row)
 	}
 	return section{ID: "windows", Title: "Windows", Table: g,
-		Prose: fmt.Sprintf("The units that a key uses in one window, over keys and windows with at least one unit, from %s drawn at random; "+
-			"then the share of all requests that each limit would have refused in each window.", plural(r.SampledKeys, "key", "keys"))}
+		Prose: prose + " Then the share of all requests that each limit would have refused in each window."}
 }
 
 // hours is the log step by step.
 func (r *answer) hours() section {
 	w, l := r.at()
-	g := grid{Head: []string{"from", "requests", "units", "keys"}, Text: 1, Mark: -1}
+	about := map[bool]string{false: ",\nabout"}[r.Exact]
+	g := grid{Head: []string{"from", "requests", "units", "keys" + about}, Text: 1, Mark: -1}
 	if l != nil {
-		g.Head = append(g.Head, "refused at\n"+integer(l.Limit)+" in "+whatif.Span(w.Window), "share", "99 % of keys\nuse at most")
+		refused, share := "refused at\n"+integer(l.Limit)+" in "+whatif.Span(w.Window), "share"
+		if l.Requests.Error > 0 {
+			refused, share = refused+",\nabout", "share,\nabout"
+		}
+		g.Head = append(g.Head, refused, share, "99 % of keys\nuse at most"+about)
 	}
 	for i, s := range r.Steps {
 		row := []string{s.Start.Format("2006-01-02 15:04"), integer(s.Requests), integer(s.Units), integer(uint64(math.Round(s.Keys)))}
 		if l != nil {
-			refused := l.BySteps[i].Requests
-			row = append(row, integer(refused), shareText(float64(refused)/math.Max(float64(s.Requests), 1)), integer(w.UseBySteps[i].P99))
+			refused, use := l.BySteps[i].Requests, "–"
+			if u := w.UseBySteps[i]; u.Counted > 0 {
+				use = integer(u.P99)
+			}
+			row = append(row, integer(refused), percent(float64(refused)/math.Max(float64(s.Requests), 1)), use)
 		}
 		g.Rows = append(g.Rows, row)
 	}
