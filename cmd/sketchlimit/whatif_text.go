@@ -113,6 +113,9 @@ func (r *answer) read() section {
 		[]string{"keys", estimate(r.Keys)},
 	)
 	prose := "All keys were followed: every figure is exact."
+	if r.Rules != nil {
+		prose = "All keys were followed: every figure is exact but those of the rules, which limiters of the files' sizes have told."
+	}
 	if !r.Exact {
 		prose = "Counted in bounded memory. A figure behind ± is how far an estimate may be off. Its share is an estimate, too, and so is " +
 			"what is called about or at least. All others are exact. With --exact every key is followed, whatever memory that takes."

@@ -30,7 +30,10 @@ type doubts struct {
 	dearest uint32   // the highest cost of all of them
 }
 
-const leastDoubts = 1024
+const (
+	leastDoubts = 1024
+	doubtBytes  = 64 // about, in a map
+)
 
 // begin returns the doubt of a key; not ok if the sketch has told nothing of what counts now.
 func (s *doubts) begin(h uint64, k *asked, assumed bool) (d doubt, ok bool) {

@@ -176,7 +176,7 @@ func (t *table) count(so func(*entry) bool) (n int) {
 func (w *window) bytes() int {
 	n := w.keys.bytes()
 	for i := range w.tallies {
-		n += w.tallies[i].table.bytes()
+		n += w.tallies[i].table.bytes() + doubtBytes*len(w.tallies[i].doubts.of)
 	}
 	if w.sketch[0] != nil {
 		n += w.sketch[0].MemoryBytes() + w.sketch[1].MemoryBytes()
