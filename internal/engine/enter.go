@@ -106,8 +106,8 @@ const (
 // The threshold only decides where a key is counted from then on. Every reading is an upper bound, so no
 // threshold admits too much.
 //
-// It also returns one of the other readings: so many of the key's units may be others'. Of many keys that is right more
-// often than the mean would be, because those that are denied early read more than others.
+// It also returns one of the other readings: so many of the key's units are taken for others'. The mean of all would hide
+// the keys that read more than others do, and these are the ones that are denied early.
 func (r request) standsOut(count int64) (others int64, ok bool) {
 	first, h, high := r.buffer(0), r.h, 0
 	for range freshReadings {

@@ -187,9 +187,9 @@ const (
 
 // leads are how many requests there were by their keys' lead, by grade, denied ones included.
 //
-// An added lead is that of a key which comes at once: what others have left by then adds to it. A covered one is of a key
-// that has come all along. Its cells were raised to no more than its own units while these were ahead of what others had
-// left, and others' units are in cells that they would have raised anyway: it reads the greater of the two.
+// An added lead is that of a key which comes in a burst: what others have left by then adds to it. A covered one is that of
+// a key which has come all along: conservative update has let its own units and those of others run up side by side, and
+// it reads the greater of the two.
 type leads struct{ added, covered [grades]float64 }
 
 // unfold returns the leads under which it is most likely that admitted requests read what is counted in read, if strangers
