@@ -106,14 +106,14 @@ const (
 // The threshold only decides where a key is counted from then on. Every reading is an upper bound, so no
 // threshold admits too much.
 //
-// It also returns one of the other readings: so many of the key's units are taken for others'. The mean of all would hide
-// the keys that read more than others do, and these are the ones that are denied early.
+// It also returns what such a key reads on average: so many of the key's units are taken for others'.
 func (r request) standsOut(count int64) (others int64, ok bool) {
 	first, h, high := r.buffer(0), r.h, 0
 	for range freshReadings {
 		h = keyhash.Mix(h, r.seed)
-		if units := r.reading(first, h); units+r.heavy.threshold/2 < count {
-			others = units
+		units := r.reading(first, h)
+		others += units
+		if units+r.heavy.threshold/2 < count {
 			continue
 		}
 		if high++; high == highReadings {
@@ -121,5 +121,5 @@ func (r request) standsOut(count int64) (others int64, ok bool) {
 			return 0, false
 		}
 	}
-	return others, true
+	return others / freshReadings, true
 }
