@@ -192,12 +192,13 @@ func (s *sparing) count(u *units, a sketchlimit.Algorithm, r request) {
 	u.current += int16(r.cost)
 }
 
-// turn ends a slot. What was admitted beyond the limit in it is held against what the limiter says of itself.
+// turn ends a slot. What was admitted beyond the limit in the last ones is held against what the limiter says of itself,
+// not after every slot: Stats reads every cell.
 func (j *judge) turn(slot int) {
 	j.flush()
 	for _, a := range j.accused {
 		a.memory = max(a.memory, a.limiter.memory())
-		if w, ok := a.limiter.(watched); ok && (len(a.pending) > 0 || slot%50 == 49) {
+		if w, ok := a.limiter.(watched); ok && (slot%50 == 49 || len(a.pending) > 0 && slot%10 == 9) {
 			a.settle(w.spared())
 			a.entries = max(a.entries, w.entries())
 		}
