@@ -70,7 +70,7 @@ func crowd(limit int) (requests []accuracy.Request) {
 // entries was taken for others' units.
 func TestInnocentDenialRateWhenAbusersComeLate(t *testing.T) {
 	const keys, limit = 12_500, 100
-	m, err := measure(late(2*keys, limit), sketchlimit.Config{Limit: limit, Window: time.Minute, Keys: keys, Seed: 7})
+	m, err := measure(late(2*keys, limit/5, limit, keys/50, 108*time.Second), sketchlimit.Config{Limit: limit, Window: time.Minute, Keys: keys, Seed: 7})
 	require.NoError(t, err)
 	t.Logf("%d keys wronged, measured %.2e, stated %.2e", m.keys, m.rate, m.innocent)
 	require.GreaterOrEqual(t, m.keys, leastWronged)
@@ -78,23 +78,36 @@ func TestInnocentDenialRateWhenAbusersComeLate(t *testing.T) {
 	require.Greater(t, m.innocent, m.rate/within)
 }
 
-// late is three minutes of keys that use a fifth of the limit, and of a hundredth as many abusers, who ask for three times
-// the limit from the last fifth of the second minute on.
-func late(keys, limit int) (requests []accuracy.Request) {
+// Abusers who find no room in the table get entries a window later, when they have been above their limit for long. They
+// are no innocent keys then, though their entries are new: without what they read of the window before, what is stated is
+// twenty times too much.
+func TestInnocentDenialRateWhenTheTableIsFull(t *testing.T) {
+	const keys, limit = 500, 1000
+	m, err := measure(late(10*keys, limit/100, limit, keys/5, 90*time.Second), sketchlimit.Config{Limit: limit, Window: time.Minute, Keys: keys, Seed: 7})
+	require.NoError(t, err)
+	t.Logf("%d keys wronged, measured %.2e, stated %.2e", m.keys, m.rate, m.innocent)
+	require.GreaterOrEqual(t, m.keys, leastWronged)
+	require.Less(t, m.innocent, within*m.rate)
+	require.Greater(t, m.innocent, m.rate/within)
+}
+
+// late is three minutes of so many light keys and what each asks for in a minute, and of heavy ones, who ask for three times
+// the limit from a time on.
+func late(light, use, limit, heavy int, begin time.Duration) (requests []accuracy.Request) {
+	const end = 3 * time.Minute
 	draw := rand.New(rand.NewPCG(1, 2))
 	start := time.Unix(1_700_000_000, 0).Truncate(time.Minute)
-	send := func(key, n int, from, to time.Duration) {
+	send := func(key, n int, from time.Duration) {
 		for range n {
-			at := from + time.Duration(draw.Int64N(int64(to-from)))
+			at := from + time.Duration(draw.Int64N(int64(end-from)))
 			requests = append(requests, accuracy.Request{Time: start.Add(at), Key: strconv.Itoa(key), Cost: 1})
 		}
 	}
-	const begin, end = 108 * time.Second, 3 * time.Minute
-	for key := range keys {
-		send(key, 3*limit/5, 0, end)
+	for key := range light {
+		send(key, 3*use, 0)
 	}
-	for key := range keys / 100 {
-		send(keys+key, 18*limit/5, begin, end)
+	for key := range heavy {
+		send(light+key, int(float64(3*limit)*(end-begin).Minutes()), begin)
 	}
 	slices.SortFunc(requests, func(a, b accuracy.Request) int { return a.Time.Compare(b.Time) })
 	return requests

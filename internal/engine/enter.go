@@ -12,7 +12,7 @@ func (r request) add(entry *uint64, h uint64, count, n int64) {
 	r.s.last.forget()
 	if entry != nil {
 		r.heavy.set(entry, count+n)
-		r.ask(entry, n)
+		r.ask(entry, 0, n)
 		if r.heavy.whole(*entry, 0) {
 			return
 		}
@@ -29,11 +29,13 @@ func (r request) add(entry *uint64, h uint64, count, n int64) {
 	switch {
 	case entry != nil:
 	case heavy:
-		asked := max(n, count-others)
+		entry = r.heavy.insert(r.entries(), r.h, count)
 		if r.Spares() {
-			asked = n // no more is certain
+			r.ask(entry, 0, n) // no more is certain
+		} else {
+			r.ask(entry, 0, max(n, count-others))
+			r.ask(entry, 1, r.ownBefore())
 		}
-		r.ask(r.heavy.insert(r.entries(), r.h, count), asked)
 		r.markTable()
 		if count == n { // it is in no cell yet, and is to be among the keys that are told
 			r.cells.Raise(r.memory, first+r.cellsFirst, h, 1)
@@ -73,7 +75,7 @@ func (r request) wronged(p Position, n, limit int64, entry *uint64) bool {
 		return false
 	}
 	asked := r.asked(p, *entry)
-	r.ask(entry, min(n, limit))
+	r.ask(entry, 0, min(n, limit))
 	if asked+n > limit || !innocent(asked, limit) {
 		return false
 	}
@@ -81,9 +83,27 @@ func (r request) wronged(p Position, n, limit int64, entry *uint64) bool {
 	return true
 }
 
-// ask counts n units that the key of an entry has asked for.
-func (r request) ask(entry *uint64, n int64) {
-	r.heavy.ask(entry, n, r.s.admitted+r.s.denied)
+// ask counts n units that the key of an entry has asked for in the generation of an age.
+func (r request) ask(entry *uint64, age int, n int64) {
+	r.heavy.ask(entry, age, n, r.s.admitted+r.s.denied)
+}
+
+// ownBefore returns the units of the previous generation that are likely to be the key's own: what it reads there less
+// what keys do on average that nobody has counted.
+func (r request) ownBefore() int64 {
+	if r.generations < 2 {
+		return 0
+	}
+	count, h := r.read(1, r.s.number-1)
+	if count == 0 {
+		return 0
+	}
+	others := int64(0)
+	for range freshReadings {
+		h = keyhash.Mix(h, r.seed)
+		others += r.reading(r.buffer(1), h)
+	}
+	return max(0, count-others/freshReadings)
 }
 
 // threshold is the units of the current generation that make a key heavy, by its reading.

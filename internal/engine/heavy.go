@@ -213,14 +213,14 @@ func (t *heavyTable) own(entry uint64, age int) int64 {
 	return min(asked, count)
 }
 
-// ask adds n units to what the key has asked for in the current generation, as far as that can be counted. Where it is
-// counted in steps, a number that differs from time to time rounds it up or down, so that it is right on average.
-func (t *heavyTable) ask(entry *uint64, n int64, turn uint64) {
-	step := t.askedStep & 63
+// ask adds n units to what the key has asked for in the generation of an age, 0 or 1, as far as that can be counted. Where
+// it is counted in steps, a number that differs from time to time rounds it up or down, so that it is right on average.
+func (t *heavyTable) ask(entry *uint64, age int, n int64, turn uint64) {
+	step, at := t.askedStep&63, (2*t.bits+uint8(age)*t.askedBits)&63
 	most := uint64(1)<<(t.askedBits&63) - 1
-	old := *entry >> (2 * t.bits & 63) & most
+	old := *entry >> at & most
 	asked := min(most, old+(uint64(n)+turn*golden>>32&(1<<step-1))>>step)
-	*entry += (asked - old) << (2 * t.bits & 63)
+	*entry += (asked - old) << at
 }
 
 // certain returns an entry, of a generation in which nothing has come yet, that counts what its key

@@ -233,15 +233,15 @@ func TestHeavyEntriesCountWhatWasAsked(t *testing.T) {
 			entry := table.print(key) << table.shift
 			table.set(&entry, c.limit)
 			for i := range uint64(c.limit / 4) {
-				table.ask(&entry, 1, key*977+i)
+				table.ask(&entry, 0, 1, key*977+i)
 			}
 			asked := table.asked(entry, 0)
 			require.Zero(t, asked%c.step)
 			require.Equal(t, c.limit, table.count(entry, 0))
 			require.Equal(t, table.print(key), entry>>table.shift)
 			sum += asked
-			table.ask(&entry, c.limit, 0)
-			table.ask(&entry, c.limit, 0)
+			table.ask(&entry, 0, c.limit, 0)
+			table.ask(&entry, 0, c.limit, 0)
 			require.LessOrEqual(t, table.asked(entry, 0), int64(1)<<table.bits, "it stays what it can count at most")
 			require.Zero(t, table.asked(entry, 1))
 			turned := table.aged(entry)

@@ -330,7 +330,7 @@ func (r request) admitSpared(p Position, entry *uint64, h uint64, current, n int
 	r.s.last.forget()
 	count := min(current+n, r.limit)
 	if entry != nil {
-		r.ask(entry, n)
+		r.ask(entry, 0, n)
 	} else if count >= r.heavy.threshold {
 		entry = r.compete(p, r.entries())
 	}

@@ -185,7 +185,7 @@ func (r request) countWide(p Position, n int64, entry *uint64) {
 		r.door.TestAndAdd(r.memory, r.wideDoor(p.Generation), h)
 	}
 	if entry != nil {
-		r.ask(entry, n)
+		r.ask(entry, 0, n)
 	} else {
 		entry = r.compete(p, r.bucketOf())
 	}

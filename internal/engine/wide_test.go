@@ -40,7 +40,7 @@ func (r request) fill(keys int, random *rand.Rand) map[uint64]uint64 {
 		}
 		units := 1 + random.Int64N(r.limit)
 		entry := r.heavy.insert(b, r.h, units)
-		r.heavy.ask(entry, 1+random.Int64N(units), 0)
+		r.heavy.ask(entry, 0, 1+random.Int64N(units), 0)
 		if random.IntN(2) == 0 {
 			*entry = r.heavy.aged(*entry)
 		}
