@@ -161,6 +161,45 @@ func TestNewcomersThatPassDoorkeepers(t *testing.T) {
 	require.InDelta(t, 1000, m.sum, 1)
 }
 
+// Where nearly all newcomers pass some doorkeeper, the few that do not say little about how many there are.
+func TestNewcomersWhereDoorkeepersAreFull(t *testing.T) {
+	l := testLayout(t, NewWindow(5, time.Minute, 2), 3)
+	r := recent{cost: 1}
+	r.read[newcomer] = 2
+	r.read[l.first(allKnown)+1], r.fresh[l.first(allKnown)] = 998, 998
+	r.fresh[passesNow], r.fresh[passesOldest] = 950, 950 // one in four hundred passes none
+	m := r.mix(l)
+	require.Less(t, m.weights[0], 0.05*m.sum)
+	require.InDelta(t, 1000, m.sum, 20)
+}
+
+// A key is known where it has come: in the generations that count in full, in the one that is weighted, or in both.
+func TestDoorkeepersThatKnowAKey(t *testing.T) {
+	const generations = 5
+	f := faceOf(t, NewWindow(20, time.Second, generations), Dimensions{Shards: 1, BloomBytes: 64, BloomProbes: 8, Depth: 3, Width: 32, CellBits: 16})
+	require.True(t, f.guarded)
+	key, begin := f.hasher.Bytes([]byte("key")), time.Unix(1e9, 0)
+	come := func(generation int) {
+		f.now = begin.Add(time.Duration(generation) * time.Second)
+		require.True(t, f.Take(f.word(), key, 1, f.limit, Whole).Allowed)
+	}
+	come(0)
+	for age, want := range []known{nowKnown, nowKnown, nowKnown, nowKnown, oldestKnown, 0} {
+		f.now = begin.Add(time.Duration(age) * time.Second)
+		f.Take(f.word(), f.hasher.Bytes([]byte("other")), 1, f.limit, Whole) // turns the shard
+		r := f.request(0, key)
+		doors := r.doors(f.Unpack(f.word()))
+		require.Equal(t, uint64(1)<<age&(1<<generations-1), doors, "age %d", age)
+		require.Equal(t, want, r.known(doors), "age %d", age)
+	}
+	come(6)
+	come(8)
+	come(10)
+	r := f.request(0, key)
+	require.EqualValues(t, 0b10101, r.doors(f.Unpack(f.word())))
+	require.Equal(t, allKnown, r.known(0b10101))
+}
+
 func TestGradesAreRightOnAverage(t *testing.T) {
 	for _, rule := range []Rule{
 		NewWindow(1, time.Minute, 1), NewWindow(5, time.Minute, 2), NewWindow(58, time.Minute, 2), NewWindow(59, time.Minute, 2),

@@ -103,7 +103,7 @@ type mix struct {
 func (r *recent) mix(l *layout) (m mix) {
 	m.entries, m.wronged = r.read[byEntry]+r.low[byEntry], r.wronged
 	passes := r.passes()
-	fresh := (r.read[newcomer] + r.low[newcomer]) / passes[0]
+	fresh := (r.read[newcomer] + r.low[newcomer]) / max(passes[0], leastPassed)
 	cost := min(l.parts(int64(math.Ceil(r.cost))), l.whole())
 	m.add(cost, fresh)
 	for k := nowKnown; k <= allKnown; k++ {
@@ -183,6 +183,7 @@ const (
 	usuallyCovered     = 1.
 	usuallyCoveredTime = 0.1
 	leastSeen          = 0.02 // share of requests with a lead that is taken to be admitted
+	leastPassed        = 0.1  // chance that newcomers are seen as such: where few are, they are denied as known keys are
 )
 
 // leads are how many requests there were by their keys' lead, by grade, denied ones included.

@@ -1,6 +1,10 @@
 package engine
 
-import "github.com/sketchlimit/sketchlimit/internal/keyhash"
+import (
+	"math"
+
+	"github.com/sketchlimit/sketchlimit/internal/keyhash"
+)
 
 // looked tells whether a request is to be taken down. What the shard has admitted draws it, so that it does not hang on
 // what this one costs.
@@ -15,40 +19,38 @@ func (r request) look(p Position, n, limit, current int64, entry *uint64) {
 		}
 		return
 	}
-	used, k := r.limit-r.usage(p, current+r.former(p.Generation), entry, all, true).free, allKnown
+	used, doors := r.limit-r.usage(p, current+r.former(p.Generation), entry, all, true).free, allDoors
 	if r.guarded {
-		k = 0
-		if current > 0 {
-			k |= nowKnown
-		}
-		if used > current {
-			k |= oldestKnown
+		doors = r.doors(p)
+		if current == 0 { // the request itself has made it known
+			doors &^= 1
 		}
 	}
-	r.see(p, n, n, used, r.limit-limit, k)
+	r.see(p, n, n, used, r.limit-limit, doors)
 }
 
 // lookTime is look for a bucket that is full again so many ticks from now.
 func (r request) lookTime(p Position, n, limit, ahead int64) {
 	takes, _ := r.bucket.flows(n, limit, r.limit)
-	r.see(p, n, takes, ahead, 0, allKnown)
+	r.see(p, n, takes, ahead, 0, allDoors)
 }
 
 // strangersTried are those that are read to find one which would be admitted, as the key is.
 const strangersTried = 8
 
-// see takes down a request for n units, which are so many parts of a quota, of a key that reads others, beside some that
-// are held back.
-func (r request) see(p Position, n, parts, used, held int64, k known) {
+// see takes down a request for n units, which are so many parts of a quota, of a key that some doorkeepers know and that
+// reads others, beside some that are held back.
+func (r request) see(p Position, n, parts, used, held int64, doors uint64) {
+	k := r.known(doors)
 	s := sight{kind: newcomer, stranger: noKind, denied: noKind, low: held > 0}
 	draw, most := r.draw(), r.whole()-held-parts
-	stranger := r.stranger(p, draw, k)
+	stranger := r.stranger(p, draw, doors)
 	if stranger > most && k != 0 {
 		s.denied = r.deniedGrade(k)
 	}
 	for tried := 1; stranger > most && tried < strangersTried; tried++ {
 		draw *= golden
-		stranger = r.stranger(p, draw, k)
+		stranger = r.stranger(p, draw, doors)
 	}
 	if innocent(used-stranger, r.whole()-held) {
 		s.n = n
@@ -68,8 +70,8 @@ func (r request) see(p Position, n, parts, used, held int64, k known) {
 }
 
 // stranger returns what a key that has used nothing reads in the cells, in parts of a quota, and where these are guarded one
-// that some doorkeepers know: its first unit is in them.
-func (r request) stranger(p Position, draw uint64, k known) (parts int64) {
+// that some doorkeepers know: its first unit is there.
+func (r request) stranger(p Position, draw, doors uint64) (parts int64) {
 	r.h = keyhash.Mix(r.h, draw)
 	if r.bucket.burst > 0 {
 		now, _ := r.bucket.ticks.times(uint64(p.Elapsed))
@@ -79,7 +81,7 @@ func (r request) stranger(p Position, draw uint64, k known) (parts int64) {
 		return r.limit - r.used(p, nil).free
 	}
 	for age := range r.generations {
-		if k&r.where(age) != 0 {
+		if doors>>age&1 != 0 {
 			first, h := r.buffer(age), r.hashAt(p.Generation-int64(age))
 			parts += r.Weighted(max(1, int64(r.cells.Estimate(r.memory, first+r.cellsFirst, h))), age, p.Elapsed)
 		}
@@ -88,11 +90,32 @@ func (r request) stranger(p Position, draw uint64, k known) (parts int64) {
 }
 
 // passesDoors tells which doorkeepers a stranger passes.
-func (r request) passesDoors(p Position, draw uint64) (k known) {
+func (r request) passesDoors(p Position, draw uint64) known {
 	r.h = keyhash.Mix(r.h, draw)
+	return r.known(r.doors(p))
+}
+
+// allDoors are the doorkeepers of all ages.
+const allDoors uint64 = math.MaxUint64
+
+// doors returns which doorkeepers know the key: bit 0 is that of the current generation, bit 1 the one before, and so on.
+func (r request) doors(p Position) (doors uint64) {
 	for age := range r.generations {
 		if r.door.Test(r.memory, r.buffer(age), r.hashAt(p.Generation-int64(age))) {
-			k |= r.where(age)
+			doors |= 1 << age
+		}
+	}
+	return doors
+}
+
+// known returns the case of a key that some doorkeepers know.
+func (l *layout) known(doors uint64) (k known) {
+	if !l.guarded {
+		return allKnown
+	}
+	for age := range l.generations {
+		if doors>>age&1 != 0 {
+			k |= l.where(age)
 		}
 	}
 	return k
