@@ -79,7 +79,9 @@ func TestLeadsLeaveOutWhatOthersHaveUsed(t *testing.T) {
 			used := 1 + c.heavy*random.IntN(2)
 			r.read[l.gradeOf(int64(c.reads(used, random.IntN(c.others+1))), random.Uint64())]++
 		}
-		leads := unfold(r.read[:limit+1], r.fresh[:limit+1], 0, 1, usuallyCovered)
+		full := l.full(1)
+		s := seen{fresh: r.fresh[:limit+1], full: full[:limit+1], least: 1, covered: usuallyCovered, pinned: l.pinned()}
+		leads := s.unfold(r.read[:limit+1])
 		few, many := 0.0, 0.0
 		for lead := range limit + 1 {
 			switch both := leads.added[lead] + leads.covered[lead]; {
@@ -117,6 +119,38 @@ func TestCoveredLeadsAreDeniedAsStrangersAre(t *testing.T) {
 	}
 	require.Greater(t, denied(func(used, others int) int { return used + others }), 0.03) // of 0.134: the search begins with few leads
 	require.Less(t, denied(func(used, others int) int { return max(used, others) }), 1e-4)
+}
+
+// Keys that ask for more than they get read all of the quota, whatever part of it is others', and are not innocent.
+func TestKeysThatAskForMoreHaveNoLead(t *testing.T) {
+	for _, c := range []struct {
+		rule Rule
+		cost int64
+	}{
+		{NewWindow(1000, time.Minute, 1), 1}, {NewWindow(1000, time.Minute, 1), 20}, {NewWindow(1000, time.Minute, 6), 50},
+		{NewBucket(1000, 1000, time.Minute), 1},
+	} {
+		l := testLayout(t, c.rule, 1)
+		random := rand.New(rand.NewPCG(1, 2))
+		r := recent{cost: float64(c.cost)}
+		cost, others := l.parts(c.cost), func() int64 { return l.whole()/2 + random.Int64N(l.whole()/10) }
+		for i := range 4000 {
+			r.fresh[l.gradeOf(others(), random.Uint64())]++
+			reads := others() + cost
+			if i%5 == 0 {
+				reads = l.whole() - random.Int64N(cost)
+			}
+			r.read[l.gradeOf(reads, random.Uint64())]++
+		}
+		m, heavy := r.mix(l), 0.0
+		for i, lead := range m.leads[:m.n] {
+			if lead > l.whole()/4 {
+				heavy += m.weights[i]
+			}
+		}
+		require.Less(t, heavy, 0.01*m.sum, "%v, cost %d", c.rule, c.cost)
+		require.InDelta(t, 3200, m.sum, 200)
+	}
 }
 
 // Requests that are denied are not seen. Those of keys with a lead are more often denied, and count the more.

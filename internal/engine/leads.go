@@ -124,13 +124,13 @@ func (r *recent) mix(l *layout) (m mix) {
 func (m *mix) addKnown(r *recent, l *layout, k known, cost int64, newcomers float64) {
 	first, n := l.first(k), int(l.steps())+1
 	least := int(l.parts(1) * l.steps() / l.whole()) // all requests are for a unit or more
-	strangers, denied := r.fresh[first:][:n], r.fresh[l.deniedGrade(k)]
-	usual := usuallyCovered
+	full := l.full(cost)
+	s := seen{fresh: r.fresh[first:][:n], full: full[:n], denied: r.fresh[l.deniedGrade(k)], least: least,
+		covered: usuallyCovered, pinned: l.pinned()}
 	if l.bucket.burst > 0 {
-		usual = usuallyCoveredTime
+		s.covered = usuallyCoveredTime
 	}
-	all := unfold(r.read[first:][:n], strangers, denied, least, usual)
-	low := unfold(r.low[first:][:n], strangers, denied, least, usual)
+	all, low := s.unfold(r.read[first:][:n]), s.unfold(r.low[first:][:n])
 	covered := 0.0
 	for grade := range n {
 		weight, lead := low.added[grade], l.partsOf(grade)
@@ -182,6 +182,8 @@ const (
 	leastLead          = 2e-4
 	usuallyCovered     = 1.
 	usuallyCoveredTime = 0.1
+	usuallyPinned      = 0.03 // requests of keys that ask for more than they get, of so many units or more
+	manyUnits          = 20
 	leastSeen          = 0.02 // share of requests with a lead that is taken to be admitted
 	leastPassed        = 0.1  // chance that newcomers are seen as such: where few are, they are denied as known keys are
 )
@@ -190,17 +192,45 @@ const (
 //
 // An added lead is that of a key which comes in a burst: what others have left by then adds to it. A covered one is that of
 // a key which has come all along: conservative update has let its own units and those of others run up side by side, and
-// it reads the greater of the two.
-type leads struct{ added, covered [grades]float64 }
+// it reads the greater of the two. A pinned key asks for more than it gets, and takes whatever comes free: it always reads
+// all of the quota, whatever part of that others have left, and no innocent one does.
+type leads struct {
+	added, covered [grades]float64
+	pinned         float64 // requests that were admitted
+}
 
-// unfold returns the leads under which it is most likely that admitted requests read what is counted in read, if strangers
-// read what is counted in fresh or would be denied (expectation and maximisation; Richardson, Lucy). None is below the
-// least.
-func unfold(read, fresh []float64, denied float64, least int, usual float64) (l leads) {
+// seen is what unfold goes by, by grade.
+type seen struct {
+	fresh           []float64 // strangers who read so much
+	full            []float64 // share of pinned keys' requests that read so much
+	denied          float64   // strangers who would be denied
+	least           int       // grade of the least lead
+	covered, pinned float64   // what is usual, see rounds
+}
+
+// pinned returns the requests of pinned keys that are usual. Where a quota is a few units, innocent keys read all of it
+// often enough.
+func (l *layout) pinned() float64 {
+	few := min(float64(l.whole())/float64(l.parts(1))/manyUnits, 1)
+	return usuallyPinned * few * few
+}
+
+// full returns what a pinned key reads with its requests: the whole quota, or up to a request less.
+func (l *layout) full(cost int64) (shares [grades]float64) {
+	const parts = 64
+	for i := range int64(parts) {
+		shares[l.gradeOf(l.whole()-cost*i/parts, uint64(i)*golden)] += 1. / parts
+	}
+	return shares
+}
+
+// unfold returns the leads under which it is most likely that admitted requests read what is counted in read (expectation
+// and maximisation; Richardson, Lucy).
+func (s *seen) unfold(read []float64) (l leads) {
 	var upTo [grades]float64 // strangers who read so much or less
 	strangers, requests := 0.0, 0.0
 	for i := range read {
-		strangers += fresh[i]
+		strangers += s.fresh[i]
 		upTo[i] = strangers
 		requests += read[i]
 	}
@@ -208,14 +238,15 @@ func unfold(read, fresh []float64, denied float64, least int, usual float64) (l 
 		copy(l.added[:], read)
 		return l
 	}
-	for i := least; i < len(read); i++ {
-		l.added[i] = math.Exp(-float64(i-least)/float64(len(read))/usualLead) + leastLead
-		l.covered[i] = l.added[i] * usual
+	for i := s.least; i < len(read); i++ {
+		l.added[i] = math.Exp(-float64(i-s.least)/float64(len(read))/usualLead) + leastLead
+		l.covered[i] = l.added[i] * s.covered
 	}
+	l.pinned = s.pinned
 	for range rounds {
-		l.improve(read, fresh, upTo[:len(read)])
+		s.improve(&l, read, upTo[:len(read)])
 	}
-	admitted := max(1-denied/strangers, leastSeen)
+	admitted := max(1-s.denied/strangers, leastSeen)
 	for i := range read {
 		l.added[i] /= admitted
 		l.covered[i] /= admitted
@@ -224,27 +255,31 @@ func unfold(read, fresh []float64, denied float64, least int, usual float64) (l 
 }
 
 // improve is a round of unfold.
-func (l *leads) improve(read, fresh, upTo []float64) {
+func (s *seen) improve(l *leads, read, upTo []float64) {
 	var added, parts [grades]float64
-	below := 0.0 // covered leads below a reading
+	below, pinned := 0.0, 0.0 // covered leads below a reading, and pinned ones
+	last := len(read) - 1
 	for i, n := range read {
-		sum := l.covered[i]*upTo[i] + below*fresh[i]
+		full := l.pinned * s.full[i] * upTo[last]
+		sum := l.covered[i]*upTo[i] + below*s.fresh[i] + full
 		for lead := range i + 1 {
-			sum += l.added[lead] * fresh[i-lead]
+			sum += l.added[lead] * s.fresh[i-lead]
 		}
 		below += l.covered[i]
 		if n == 0 || sum == 0 {
 			continue
 		}
 		parts[i] = n / sum
+		pinned += parts[i] * full
 		for lead := range i + 1 {
-			added[lead] += parts[i] * l.added[lead] * fresh[i-lead]
+			added[lead] += parts[i] * l.added[lead] * s.fresh[i-lead]
 		}
 	}
-	above, last := 0.0, len(read)-1
+	above := 0.0
 	for i := last; i >= 0; i-- {
 		l.covered[i] *= parts[i]*upTo[i] + above
-		above += parts[i] * fresh[i]
+		above += parts[i] * s.fresh[i]
 		l.added[i] = added[i] / max(upTo[last-i]/upTo[last], leastSeen)
 	}
+	l.pinned = pinned
 }
