@@ -27,6 +27,7 @@ type bench struct {
 type result struct {
 	row      row
 	load     float64     // units that keys may use in the overload, over those of the plan
+	heavy    float64     // keys that ask for more than the limit, over all keys of the plan
 	outcomes [][]outcome // by limiter, ours first, and seed
 }
 
@@ -40,7 +41,7 @@ func (b *bench) play() ([]result, error) {
 	var runs []run
 	for i, r := range b.rows {
 		t := r.traffic(b.scale)
-		results[i] = result{row: r, load: t.load(b.scale), outcomes: make([][]outcome, len(b.kinds(0)))}
+		results[i] = result{row: r, load: t.load(b.scale), heavy: t.heavy(b.scale), outcomes: make([][]outcome, len(b.kinds(0)))}
 		for l := range ours {
 			results[i].outcomes[l] = make([]outcome, b.seeds)
 		}
@@ -166,4 +167,9 @@ func (t *traffic) load(scale float64) (units float64) {
 		units += float64(c.keys) * min(c.units, limit)
 	}
 	return units / (plannedKeys * scale * plannedUse * headroom)
+}
+
+// heavy is the keys that ask for more than the limit, over all keys of the plan.
+func (t *traffic) heavy(scale float64) float64 {
+	return float64(t.keys-t.abusers) / (plannedKeys * scale)
 }

@@ -24,7 +24,7 @@ func (r *result) broken() (grave, others []string) {
 	soon := slices.ContainsFunc(spare, func(o outcome) bool { return o.switched < 0 })
 	hold(&grave, !soon, "Spare began to spare before the overload")
 	off := func(o outcome) bool { return math.IsNaN(o.switched) }
-	if r.load <= 1 {
+	if r.load <= 1 && r.heavy <= plannedHeavy {
 		began := slices.ContainsFunc(spare, func(o outcome) bool { return !off(o) })
 		hold(&others, !began, "Spare began to spare within the plan")
 	}

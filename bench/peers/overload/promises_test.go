@@ -26,38 +26,40 @@ func TestBrokenPromisesAreNamed(t *testing.T) {
 	const deny, spare = sketchlimit.Deny, sketchlimit.Spare
 	for _, c := range []struct {
 		load    float64
+		heavy   float64
 		limiter sketchlimit.Overload
 		spoil   func(*outcome)
 		grave   bool
 		want    string
 	}{
-		{2, spare, func(o *outcome) {}, false, ""},
-		{2, deny, func(o *outcome) { o.over = 7 }, true,
+		{2, 0.01, spare, func(o *outcome) {}, false, ""},
+		{2, 0.01, deny, func(o *outcome) { o.over = 7 }, true,
 			"sketchlimit, Deny admitted 7 units beyond the limit while it spared nobody"},
-		{2, spare, func(o *outcome) { o.over = 1 }, true,
+		{2, 0.01, spare, func(o *outcome) { o.over = 1 }, true,
 			"sketchlimit, Spare admitted 1 units beyond the limit while it spared nobody"},
-		{2, spare, func(o *outcome) { o.spared = 103 }, true,
+		{2, 0.01, spare, func(o *outcome) { o.spared = 103 }, true,
 			"sketchlimit, Spare admitted 3 units too much that Stats does not count"},
-		{2, spare, func(o *outcome) { o.switched = math.NaN() }, true, "Spare did not begin to spare"},
-		{1.9, spare, func(o *outcome) { o.switched = math.NaN() }, false, ""},
-		{1, spare, func(o *outcome) {}, false, "Spare began to spare within the plan"},
-		{2, spare, func(o *outcome) { o.switched = -0.01 }, true, "Spare began to spare before the overload"},
-		{2, deny, func(o *outcome) { o.denied[late] = 20 }, false,
+		{2, 0.01, spare, func(o *outcome) { o.switched = math.NaN() }, true, "Spare did not begin to spare"},
+		{1.9, 0.01, spare, func(o *outcome) { o.switched = math.NaN() }, false, ""},
+		{1, 0.01, spare, func(o *outcome) {}, false, "Spare began to spare within the plan"},
+		{1, 0.02, spare, func(o *outcome) {}, false, ""},
+		{2, 0.01, spare, func(o *outcome) { o.switched = -0.01 }, true, "Spare began to spare before the overload"},
+		{2, 0.01, deny, func(o *outcome) { o.denied[late] = 20 }, false,
 			"Deny denied 2.0e-03 of innocents' requests, more than 1e-2 was expected"},
-		{2, spare, func(o *outcome) { o.denied[early] = 2 }, false,
+		{2, 0.01, spare, func(o *outcome) { o.denied[early] = 2 }, false,
 			"Spare denied 2.0e-03 of innocents' requests in the first tenth, must be ≤ 1e-3"},
-		{2, spare, func(o *outcome) { o.denied[late] = 2 }, false,
+		{2, 0.01, spare, func(o *outcome) { o.denied[late] = 2 }, false,
 			"Spare denied 2.0e-04 of innocents' requests after the first tenth, must be ≤ 1e-4"},
-		{2, spare, func(o *outcome) { o.excess.mean = 1.5 }, false,
+		{2, 0.01, spare, func(o *outcome) { o.excess.mean = 1.5 }, false,
 			"abusers got 1.50 times what is theirs, must be at most 1.3 with 0.50 abusers an entry"},
-		{2, spare, func(o *outcome) { o.excess.mean, o.keys = 1.5, 51 }, false, ""},
-		{2, spare, func(o *outcome) { o.excess.mean, o.keys = 3.5, 100 }, false,
+		{2, 0.01, spare, func(o *outcome) { o.excess.mean, o.keys = 1.5, 51 }, false, ""},
+		{2, 0.01, spare, func(o *outcome) { o.excess.mean, o.keys = 3.5, 100 }, false,
 			"abusers got 3.50 times what is theirs, must be at most 3 with 1.00 abusers an entry"},
-		{2, spare, func(o *outcome) { o.excess.mean, o.keys = 9, 101 }, false, ""},
-		{2, spare, func(o *outcome) { o.lasting = true }, false,
+		{2, 0.01, spare, func(o *outcome) { o.excess.mean, o.keys = 9, 101 }, false, ""},
+		{2, 0.01, spare, func(o *outcome) { o.lasting = true }, false,
 			"Spare may admit too much 3 windows after the overload"},
 	} {
-		r := result{row: row{load: c.load, abusers: 0.01, times: 3}, load: c.load}
+		r := result{row: row{load: c.load, abusers: 0.01, times: 3}, load: c.load, heavy: c.heavy}
 		for _, setting := range []sketchlimit.Overload{deny, spare} {
 			good, other := kept(setting), kept(setting)
 			if setting == c.limiter {
