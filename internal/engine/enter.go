@@ -79,7 +79,7 @@ func (r request) wronged(p Position, n, limit int64, entry *uint64) bool {
 	if asked+n > limit || !innocent(asked, limit) {
 		return false
 	}
-	r.flooded.wrong()
+	r.flooded.wrong(r.h)
 	return true
 }
 

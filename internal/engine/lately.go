@@ -3,14 +3,15 @@ package engine
 import "sync/atomic"
 
 // lately is what admitted requests of innocent keys were like, by one in lookEvery of them, and how often others of these
-// keys were denied. The last one or two thousand that were looked at count most.
+// keys were denied. The last thousand that were looked at count most.
 //
-// It is words in the stripes of half a counter.
+// It is words in the stripes of half a counter: which half, the key's hash says, since the sum of both hangs on it by
+// what fading rounds, and the same keys and times are to give the same decisions.
 type lately []stripe
 
 const (
-	lookEvery = 64   // requests of which one is looked at, on average
-	mostLooks = 1024 // before all count half
+	lookEvery = 64  // requests of which one is looked at, on average
+	mostLooks = 512 // in one half, before all count half
 )
 
 // Its words: sums, and then histograms of requests by their kind, with 16 bits for each.
@@ -74,10 +75,9 @@ type sight struct {
 	low      bool  // its limit is a lower one
 }
 
-// admit takes down a request. In the end both halves fade: what goroutines that have ended have left behind, and those
-// whose stacks have moved, fades as well.
-func (c *Counter) admit(s sight) {
-	l := c.lately(here() * 2 / stripes)
+// admit takes down a request of a key, by its hash. In the end both halves fade.
+func (c *Counter) admit(h uint64, s sight) {
+	l := c.lately(int(h & 1))
 	if s.n > 0 {
 		l.word(units).Add(uint64(s.n))
 		l.word(requests).Add(1)
@@ -105,8 +105,8 @@ func (c *Counter) admit(s sight) {
 	}
 }
 
-// wrong takes down that a request of an innocent key with an entry was denied.
-func (c *Counter) wrong() { c.lately(here() * 2 / stripes).word(wronged).Add(1) }
+// wrong takes down that a request of an innocent key with an entry, by its hash, was denied.
+func (c *Counter) wrong(h uint64) { c.lately(int(h & 1)).word(wronged).Add(1) }
 
 // recent is the sum of what all stripes have taken down.
 type recent struct {

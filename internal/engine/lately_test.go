@@ -21,13 +21,13 @@ func TestLatelyFades(t *testing.T) {
 			l.add(read, 3)
 		}
 	}
-	c.admit(sight{n: 10, kind: 3, stranger: noKind, denied: noKind}) // in whichever half: the stacks of goroutines move
+	c.admit(7, sight{n: 10, kind: 3, stranger: noKind, denied: noKind})
 	r := c.recent()
 	require.EqualValues(t, 2*150, r.read[3])
 	require.InDelta(t, 2010./201, r.cost, 0.1)
 
 	for i := range 100_000 {
-		c.admit(sight{n: 10, kind: i % kinds, stranger: i % grades, denied: noKind})
+		c.admit(uint64(i), sight{n: 10, kind: i % kinds, stranger: i % grades, denied: noKind})
 	}
 	r = c.recent()
 	sum := 0.0
@@ -38,6 +38,28 @@ func TestLatelyFades(t *testing.T) {
 	require.InDelta(t, 10, r.cost, 0.1)
 }
 
+// Where the stack of the caller lies changes nothing of what requests have been like.
+func TestLatelyIsReproducible(t *testing.T) {
+	var counters [2]Counter
+	for i := range 10_000 {
+		s := sight{n: 1 + int64(i%7), kind: i * i % grades, stranger: i % grades, denied: noKind}
+		h := uint64(i) * golden >> 20
+		counters[0].admit(h, s)
+		deeper(i%64, func() { counters[1].admit(h, s) })
+	}
+	require.Equal(t, counters[0].recent(), counters[1].recent())
+}
+
+// deeper calls f with so many KiB more of the stack in use.
+func deeper(kib int, f func()) byte {
+	var room [1024]byte
+	if room[kib] = 1; kib == 0 {
+		f()
+		return 0
+	}
+	return deeper(kib-1, f) + room[kib]
+}
+
 // What is taken down on many goroutines at once may be lost in part, and is never out of range.
 func TestLatelyByManyGoroutines(t *testing.T) {
 	var c Counter
@@ -45,7 +67,7 @@ func TestLatelyByManyGoroutines(t *testing.T) {
 	for range 8 {
 		all.Go(func() {
 			for i := range 20_000 {
-				c.admit(sight{n: 3, kind: i % grades, stranger: noKind, denied: noKind})
+				c.admit(uint64(i), sight{n: 3, kind: i % grades, stranger: noKind, denied: noKind})
 			}
 		})
 	}
@@ -267,7 +289,7 @@ func TestLatelyFadesAfterAll(t *testing.T) {
 		c.lately(half).word(looks).Store(5 * mostLooks)
 	}
 	for range 4 * mostLooks {
-		c.admit(sight{n: 1, kind: 0, stranger: noKind, denied: noKind})
+		c.admit(0, sight{n: 1, kind: 0, stranger: noKind, denied: noKind})
 	}
 	sum := c.lately(0).count(read, 0) + c.lately(1).count(read, 0)
 	require.LessOrEqual(t, sum, 2.*mostLooks)

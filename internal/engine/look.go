@@ -15,7 +15,7 @@ func (r request) looked() bool { return r.s.admitted*golden>>(64-6) == 0 } // on
 func (r request) look(p Position, n, limit, current int64, entry *uint64) {
 	if entry != nil && r.heavy.asks() {
 		if innocent(r.asked(p, *entry), limit) {
-			r.flooded.admit(sight{n: n, kind: byEntry, stranger: noKind, denied: noKind})
+			r.flooded.admit(r.h, sight{n: n, kind: byEntry, stranger: noKind, denied: noKind})
 		}
 		return
 	}
@@ -66,7 +66,7 @@ func (r request) see(p Position, n, parts, used, held int64, doors uint64) {
 	if r.guarded {
 		s.passes = r.passesDoors(p, draw)
 	}
-	r.flooded.admit(s)
+	r.flooded.admit(r.h, s)
 }
 
 // stranger returns what a key that has used nothing reads in the cells, in parts of a quota, and where these are guarded one
