@@ -64,6 +64,23 @@ func TestGrowHeldUpDecision(t *testing.T) {
 	require.EqualValues(t, 2, second.counted(l.position().Generation, h))
 }
 
+// A key that the predecessor alone has counted is no newcomer.
+func TestGrownEngineKnowsKeysOfThePredecessor(t *testing.T) {
+	l, g := growing(t)
+	h := l.hasher.String("key")
+	require.True(t, l.Take(l.word(), h, 2, l.limit, Brief).Allowed)
+	require.True(t, g.Resize(2*l.Bytes()))
+	second := g.Current.Load()
+	for key, newcomers := range map[string]float64{"key": 0, "other": 1} {
+		second.flooded = new(Counter)
+		h := l.hasher.String(key)
+		r := second.request(second.Shard(h), h)
+		r.look(r.turn(l.position()), 1, l.limit, 0, nil)
+		seen := second.flooded.recent()
+		require.Equal(t, newcomers, seen.read[newcomer], key)
+	}
+}
+
 // Decisions that wait for their shard while the engine is replaced count in the successor, which
 // may have read the shard already: whichever call they came by.
 func TestGrowDecisionThatWaits(t *testing.T) {

@@ -25,6 +25,9 @@ func (r request) look(p Position, n, limit, current int64, entry *uint64) {
 		if current == 0 { // the request itself has made it known
 			doors &^= 1
 		}
+		if doors == 0 && used > 0 { // a predecessor has counted it
+			doors = 1 << (r.generations - 1)
+		}
 	}
 	r.see(p, n, n, used, r.limit-limit, doors)
 }
