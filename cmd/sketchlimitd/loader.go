@@ -44,6 +44,7 @@ func (l *loader) load(files []rules.File, err error) error {
 		l.first(l.rules)
 	}
 	l.successes.Add(1) // from here on requests are answered
+	l.changed(len(files) > 0)
 	if len(files) == 0 {
 		l.logger.Warn("rules loaded, and there are none: nothing is limited")
 	} else {
@@ -54,7 +55,6 @@ func (l *loader) load(files []rules.File, err error) error {
 			l.logger.Warn("a rule is not as its file says", "why", rule.Warning)
 		}
 	}
-	l.changed(len(files) > 0)
 	return nil
 }
 
