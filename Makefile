@@ -73,7 +73,7 @@ bench-floor: ## decisions beside the floor and the control, twenty processes one
 bench-peers: ## this library beside others, and its latencies; writes notes/peers.md
 	go run -C bench/peers . -write ../../notes/peers.md -plot ../../notes/latency.png
 
-bench-overload: ## beyond the plan, this library beside other limiters, for two hours; writes notes/overload.md
+bench-overload: ## beyond the plan, this library beside other limiters, for hours; writes notes/overload.md
 	go run -C bench/peers ./overload -write ../../notes/overload.md -plot ../../notes/overload.png
 
 bench-budget: ## three ways to limit costs that show only afterwards, made-up ones and a trace's; writes notes/budgets.md
