@@ -89,7 +89,8 @@ func (r request) ask(entry *uint64, age int, n int64) {
 }
 
 // ownBefore returns the units of the previous generation that are likely to be the key's own: what it reads there less
-// what keys do on average that nobody has counted.
+// what keys do on average that nobody has counted. A key that reads nearly all of its limit, as none of these does, has
+// asked for more than it got, and for as much.
 func (r request) ownBefore() int64 {
 	if r.generations < 2 {
 		return 0
@@ -98,10 +99,15 @@ func (r request) ownBefore() int64 {
 	if count == 0 {
 		return 0
 	}
-	others := int64(0)
+	others, most := int64(0), int64(0)
 	for range freshReadings {
 		h = keyhash.Mix(h, r.seed)
-		others += r.reading(r.buffer(1), h)
+		reading := r.reading(r.buffer(1), h)
+		others += reading
+		most = max(most, reading)
+	}
+	if count >= r.limit-r.limit/nearlyAll && most < count {
+		return r.limit
 	}
 	return max(0, count-others/freshReadings)
 }
@@ -115,6 +121,7 @@ func (r request) threshold() int64 { return r.heavy.threshold + int64(r.s.peaks.
 const (
 	freshReadings = 32
 	highReadings  = 2
+	nearlyAll     = 32 // parts of a limit, of which a key that reads all but one reads nearly all
 )
 
 // standsOut tells whether a reading of the current generation is that of a heavy key: it exceeds what a key

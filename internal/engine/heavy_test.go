@@ -181,6 +181,33 @@ func TestKeysThatShareAnEntry(t *testing.T) {
 	require.Greater(t, admitted, 90, "and it is not denied for nothing either")
 }
 
+// What a key reads in the window before is its own less what strangers read there. If it reads nearly the whole limit, and
+// they do not, it has asked for more than it got. If they do as well, nothing is known of it.
+func TestOwnUnitsOfTheWindowBefore(t *testing.T) {
+	const limit = 100
+	l := faceOf(t, sliding(limit, time.Minute), Dimensions{Shards: 1, BloomBytes: 64, BloomProbes: 1, Depth: 2, Width: 64, CellBits: 8,
+		HeavyEntries: HeavyBucket, HeavyThreshold: limit / 2})
+	for i := range uint64(HeavyBucket) { // no room for others
+		require.True(t, l.Take(0, i<<40, limit/2, limit, Whole).Allowed)
+	}
+	for key := range rune(600) {
+		require.True(t, l.allow(string(key), 1))
+	}
+	usual, abuser := l.request(0, l.hasher.Bytes([]byte("usual"))), l.request(0, l.hasher.Bytes([]byte("abuser")))
+	require.True(t, l.allow("usual", limit/2))
+	for range 3 * limit {
+		l.allow("abuser", 1)
+	}
+	l.request(0, 0).turn(Position{usual.s.number + 1, 0})
+	require.InDelta(t, limit/2, usual.ownBefore(), limit/10)
+	require.EqualValues(t, limit, abuser.ownBefore())
+	for key := range rune(20_000) {
+		l.allow(string(key), 1)
+	}
+	usual.turn(Position{usual.s.number + 1, 0})
+	require.Less(t, usual.ownBefore(), int64(limit/10))
+}
+
 // Innocent keys must not take up the table of heavy keys: what others have left in their cells is no use of
 // theirs. Heavy keys that come later find room.
 func TestHeavyTableKeepsOutLightKeys(t *testing.T) {

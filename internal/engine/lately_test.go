@@ -83,13 +83,14 @@ func TestLatelyByManyGoroutines(t *testing.T) {
 }
 
 // Keys that read as much as strangers and what they ask for have used nothing. Those that read ten units more have used ten,
-// and those that read the greater of ten and what strangers read have as well: which of the two it is decides what is denied.
+// and those that read the greater of ten and what strangers read with their request have as well: which of the two it is
+// decides what is denied.
 func TestLeadsLeaveOutWhatOthersHaveUsed(t *testing.T) {
 	const limit = 50
 	l := testLayout(t, NewWindow(limit, time.Minute, 1), 1)
 	random := rand.New(rand.NewPCG(1, 2))
 	add := func(used, others int) int { return used + others }
-	cover := func(used, others int) int { return max(used, others) }
+	cover := func(used, others int) int { return max(used, others+1) }
 	for _, c := range []struct {
 		others int
 		reads  func(used, others int) int
@@ -101,15 +102,14 @@ func TestLeadsLeaveOutWhatOthersHaveUsed(t *testing.T) {
 			used := 1 + c.heavy*random.IntN(2)
 			r.read[l.gradeOf(int64(c.reads(used, random.IntN(c.others+1))), random.Uint64())]++
 		}
-		full := l.full(1)
-		s := seen{fresh: r.fresh[:limit+1], full: full[:limit+1], least: 1, covered: usuallyCovered, pinned: l.pinned()}
+		asking, full := l.asking(r.fresh[:limit+1], 1), l.full(1)
+		s := seen{fresh: r.fresh[:limit+1], asking: asking[:limit+1], full: full[:limit+1], least: 1, covered: usuallyCovered, pinned: l.pinned()}
 		leads := s.unfold(r.read[:limit+1])
 		few, many := 0.0, 0.0
 		for lead := range limit + 1 {
-			switch both := leads.added[lead] + leads.covered[lead]; {
-			case lead < c.heavy/2:
+			if both := leads.added[lead] + leads.covered[lead]; lead < c.heavy*2/3 {
 				few += both
-			case lead > c.heavy*3/4:
+			} else {
 				many += both
 			}
 		}
@@ -141,6 +141,45 @@ func TestCoveredLeadsAreDeniedAsStrangersAre(t *testing.T) {
 	}
 	require.Greater(t, denied(func(used, others int) int { return used + others }), 0.03) // of 0.134: the search begins with few leads
 	require.Less(t, denied(func(used, others int) int { return max(used, others) }), 1e-4)
+}
+
+// Where cells are nearly full, a key's units are in those of its cells that others have left lower. All keys then read as
+// much, and are denied as rarely as strangers are.
+func TestLevelReadingsAreNoLeads(t *testing.T) {
+	const limit, least, level = 50, 36, 44
+	l := testLayout(t, NewWindow(limit, time.Minute, 1), 1)
+	random := rand.New(rand.NewPCG(1, 2))
+	r := recent{cost: 1}
+	others := func() int { return least + random.IntN(limit-least) } // up to 49
+	for range 4000 {
+		r.fresh[l.gradeOf(int64(others()), random.Uint64())]++
+		if reads := max(others()+1, level+random.IntN(3)); reads <= limit {
+			r.read[l.gradeOf(int64(reads), random.Uint64())]++
+		}
+	}
+	m := r.mix(l)
+	var chances [kinds]float64
+	for i, lead := range m.leads[:m.n] { // of strangers
+		chances[i] = max(0, min(1, float64(lead-1)/(limit-least)))
+	}
+	require.Less(t, m.rate(&chances), 0.02)
+}
+
+// One key that reads what hardly any can, where all others read more, says little about what keys have that are denied.
+func TestOneStrayReadingIsNoLead(t *testing.T) {
+	const limit, many = 50, 40
+	l := testLayout(t, NewWindow(limit, time.Minute, 1), 1)
+	r := recent{cost: 1}
+	r.fresh[0], r.fresh[many] = 2, 998
+	r.read[many+1], r.read[many/2] = 998, 1
+	m := r.mix(l)
+	heavy := 0.0
+	for i, lead := range m.leads[:m.n] {
+		if lead+many > limit {
+			heavy += m.weights[i]
+		}
+	}
+	require.Less(t, heavy, 0.02*m.sum)
 }
 
 // Keys that ask for more than they get read all of the quota, whatever part of it is others', and are not innocent.
@@ -272,6 +311,23 @@ func TestGradesAreRightOnAverage(t *testing.T) {
 			require.InDelta(t, parts, sum/2000, grade/15+0.5, "%d of %d", parts, l.whole())
 		}
 		require.EqualValues(t, l.steps(), l.gradeOf(l.whole(), 0))
+	}
+}
+
+// With their request strangers read as much more as it is for.
+func TestStrangersWithTheirRequest(t *testing.T) {
+	for _, rule := range []Rule{NewWindow(5, time.Minute, 2), NewWindow(1000, time.Minute, 2), NewBucket(100, 100, time.Minute)} {
+		l := testLayout(t, rule, 1)
+		for _, units := range []int64{1, l.whole() / l.parts(1) / 3} {
+			fresh := make([]float64, l.steps()+1)
+			fresh[0], fresh[2] = 3, 1
+			asking, mean, all := l.asking(fresh, l.parts(units)), 0.0, 0.0
+			for i, n := range asking {
+				mean, all = mean+n*float64(i), all+n
+			}
+			require.InDelta(t, 4, all, 1e-9)
+			require.InDelta(t, 0.5+float64(l.parts(units)*l.steps())/float64(l.whole()), mean/all, 1e-9)
+		}
 	}
 }
 

@@ -103,13 +103,13 @@ type mix struct {
 func (r *recent) mix(l *layout) (m mix) {
 	m.entries, m.wronged = r.read[byEntry]+r.low[byEntry], r.wronged
 	passes := r.passes()
-	fresh := (r.read[newcomer] + r.low[newcomer]) / max(passes[0], leastPassed)
+	newcomers := (r.read[newcomer] + r.low[newcomer]) / max(passes[0], leastPassed)
 	cost := min(l.parts(int64(math.Ceil(r.cost))), l.whole())
-	m.add(cost, fresh)
+	m.add(cost, newcomers)
 	for k := nowKnown; k <= allKnown; k++ {
 		m.of[k] = m.n
 		if l.guarded || k == allKnown {
-			m.addKnown(r, l, k, cost, fresh*passes[k])
+			m.addKnown(r, l, k, cost, newcomers*passes[k])
 		}
 	}
 	m.of[allKnown+1] = m.n
@@ -120,13 +120,17 @@ func (r *recent) mix(l *layout) (m mix) {
 }
 
 // addKnown adds keys that some doorkeepers know, less newcomers that they take for such keys. Of covered leads only the
-// request itself adds to what strangers read.
+// request itself adds to what strangers read, and where cells are crowded those above half are no abusers' either.
 func (m *mix) addKnown(r *recent, l *layout, k known, cost int64, newcomers float64) {
 	first, n := l.first(k), int(l.steps())+1
 	least := int(l.parts(1) * l.steps() / l.whole()) // all requests are for a unit or more
-	full := l.full(cost)
-	s := seen{fresh: r.fresh[first:][:n], full: full[:n], denied: r.fresh[l.deniedGrade(k)], least: least,
+	fresh := r.fresh[first:][:n]
+	asking, full := l.asking(fresh, cost), l.full(cost)
+	s := seen{fresh: fresh, asking: asking[:n], full: full[:n], denied: r.fresh[l.deniedGrade(k)], least: least,
 		covered: usuallyCovered, pinned: l.pinned()}
+	if l.generations <= 2 { // the units of more of them add up
+		s.crowded = crowded(fresh)
+	}
 	if l.bucket.burst > 0 {
 		s.covered = usuallyCoveredTime
 	}
@@ -138,6 +142,8 @@ func (m *mix) addKnown(r *recent, l *layout, k known, cost int64, newcomers floa
 		if innocent(lead-cost, l.whole()) {
 			weight += all.added[grade]
 			covered += all.covered[grade]
+		} else {
+			covered += s.crowded * all.covered[grade]
 		}
 		m.add(lead, max(0, weight-newcomers))
 		newcomers = max(0, newcomers-weight)
@@ -176,23 +182,25 @@ func (m *mix) rate(chances *[kinds]float64) float64 {
 const (
 	// rounds are those of unfold, which begins with leads that fall by a power of e with each usualLead of the quota, to
 	// leastLead, with so many covered ones beside each added one: few in buckets, where what others had left when a key came
-	// stays with it. More rounds, or a flatter start, take for leads what is luck of a thousand looks.
+	// stays with it. As far as cells are crowded it begins with as many more, at what strangers read. More rounds, or a flatter start, take for leads what is luck of a thousand looks.
 	rounds             = 20
 	usualLead          = 1. / 60
 	leastLead          = 2e-4
 	usuallyCovered     = 1.
 	usuallyCoveredTime = 0.1
+	crowdedPower       = 8
 	usuallyPinned      = 0.03 // requests of keys that ask for more than they get, of so many units or more
 	manyUnits          = 20
-	leastSeen          = 0.02 // share of requests with a lead that is taken to be admitted
-	leastPassed        = 0.1  // chance that newcomers are seen as such: where few are, they are denied as known keys are
+	leastSeen          = 0.1 // share of requests with a lead that is taken to be admitted
+	leastPassed        = 0.1 // chance that newcomers are seen as such: where few are, they are denied as known keys are
 )
 
 // leads are how many requests there were by their keys' lead, by grade, denied ones included.
 //
 // An added lead is that of a key which comes in a burst: what others have left by then adds to it. A covered one is that of
 // a key which has come all along: conservative update has let its own units and those of others run up side by side, and
-// it reads the greater of the two. A pinned key asks for more than it gets, and takes whatever comes free: it always reads
+// it reads the greater of the two. Where cells are nearly full, others' units cover nearly all keys: what a key has used
+// is in those of its cells that others had left lower, and levels what keys read, at whatever strangers read. A pinned key asks for more than it gets, and takes whatever comes free: it always reads
 // all of the quota, whatever part of that others have left, and no innocent one does.
 type leads struct {
 	added, covered [grades]float64
@@ -202,10 +210,12 @@ type leads struct {
 // seen is what unfold goes by, by grade.
 type seen struct {
 	fresh           []float64 // strangers who read so much
+	asking          []float64 // and with their request
 	full            []float64 // share of pinned keys' requests that read so much
 	denied          float64   // strangers who would be denied
 	least           int       // grade of the least lead
 	covered, pinned float64   // what is usual, see rounds
+	crowded         float64   // how nearly full cells are
 }
 
 // pinned returns the requests of pinned keys that are usual. Where a quota is a few units, innocent keys read all of it
@@ -224,14 +234,36 @@ func (l *layout) full(cost int64) (shares [grades]float64) {
 	return shares
 }
 
+// asking returns what strangers read with their request.
+func (l *layout) asking(fresh []float64, cost int64) (asking [grades]float64) {
+	whole, part := math.Modf(float64(cost) * float64(l.steps()) / float64(l.whole()))
+	last := len(fresh) - 1
+	for i, n := range fresh {
+		asking[min(i+int(whole), last)] += n * (1 - part)
+		asking[min(i+int(whole)+1, last)] += n * part
+	}
+	return asking
+}
+
+// crowded returns how nearly full cells are: 1 where all strangers read the whole quota.
+func crowded(fresh []float64) float64 {
+	sum, strangers := 0.0, 0.0
+	for i, n := range fresh {
+		sum += n * float64(i)
+		strangers += n
+	}
+	return math.Pow(sum/max(strangers, 1)/float64(len(fresh)-1), crowdedPower)
+}
+
 // unfold returns the leads under which it is most likely that admitted requests read what is counted in read (expectation
 // and maximisation; Richardson, Lucy).
 func (s *seen) unfold(read []float64) (l leads) {
-	var upTo [grades]float64 // strangers who read so much or less
-	strangers, requests := 0.0, 0.0
+	var upTo, askedUpTo [grades]float64 // strangers who read so much or less, and with their request
+	strangers, asking, requests := 0.0, 0.0, 0.0
 	for i := range read {
 		strangers += s.fresh[i]
-		upTo[i] = strangers
+		asking += s.asking[i]
+		upTo[i], askedUpTo[i] = strangers, asking
 		requests += read[i]
 	}
 	if requests == 0 || strangers == 0 {
@@ -240,11 +272,11 @@ func (s *seen) unfold(read []float64) (l leads) {
 	}
 	for i := s.least; i < len(read); i++ {
 		l.added[i] = math.Exp(-float64(i-s.least)/float64(len(read))/usualLead) + leastLead
-		l.covered[i] = l.added[i] * s.covered
+		l.covered[i] = l.added[i]*s.covered + s.crowded*s.asking[i]/strangers
 	}
 	l.pinned = s.pinned
 	for range rounds {
-		s.improve(&l, read, upTo[:len(read)])
+		s.improve(&l, read, upTo[:len(read)], askedUpTo[:len(read)])
 	}
 	admitted := max(1-s.denied/strangers, leastSeen)
 	for i := range read {
@@ -255,13 +287,13 @@ func (s *seen) unfold(read []float64) (l leads) {
 }
 
 // improve is a round of unfold.
-func (s *seen) improve(l *leads, read, upTo []float64) {
+func (s *seen) improve(l *leads, read, upTo, askedUpTo []float64) {
 	var added, parts [grades]float64
 	below, pinned := 0.0, 0.0 // covered leads below a reading, and pinned ones
 	last := len(read) - 1
 	for i, n := range read {
 		full := l.pinned * s.full[i] * upTo[last]
-		sum := l.covered[i]*upTo[i] + below*s.fresh[i] + full
+		sum := l.covered[i]*askedUpTo[i] + below*s.asking[i] + full
 		for lead := range i + 1 {
 			sum += l.added[lead] * s.fresh[i-lead]
 		}
@@ -277,8 +309,8 @@ func (s *seen) improve(l *leads, read, upTo []float64) {
 	}
 	above := 0.0
 	for i := last; i >= 0; i-- {
-		l.covered[i] *= parts[i]*upTo[i] + above
-		above += parts[i] * s.fresh[i]
+		l.covered[i] *= parts[i]*askedUpTo[i] + above
+		above += parts[i] * s.asking[i]
 		l.added[i] = added[i] / max(upTo[last-i]/upTo[last], leastSeen)
 	}
 	l.pinned = pinned
