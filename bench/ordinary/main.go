@@ -24,6 +24,7 @@ import (
 type row struct {
 	algorithm sketchlimit.Algorithm
 	sub       int // parts of a sliding window
+	window    time.Duration
 	limit     int
 	use       float64 // share of the limit that each key asks for in a window
 	cost      int     // of one request
@@ -32,9 +33,8 @@ type row struct {
 }
 
 const (
-	window  = time.Minute
 	windows = 3
-	looks   = 32   // at the live rate, in a window
+	looks   = 128  // at the live rate, in a window
 	late    = 1.5  // windows from the beginning, when abusers come
 	abusers = 0.01 // of all keys
 	excess  = 3    // of what abusers ask for over their limit
@@ -65,7 +65,8 @@ type judged struct {
 	}
 	limit int
 	*result
-	since uint64 // requests of innocent keys since the last look
+	since uint64  // requests of innocent keys since the last look
+	rate  float64 // that the limiter stated then
 }
 
 // take sends a request, and tells whether it was admitted.
@@ -84,15 +85,17 @@ func (j *judged) take(now time.Time, key string, cost int) bool {
 	return allowed
 }
 
-// look adds what the limiter states.
+// look adds what the limiter has stated since the last one: the mean of both, since rates rise steeply at the end of a
+// window.
 func (j *judged) look() {
-	j.live += float64(j.since) * j.Stats().InnocentDenialRate
-	j.since = 0
+	rate := j.Stats().InnocentDenialRate
+	j.live += float64(j.since) * (j.rate + rate) / 2
+	j.since, j.rate = 0, rate
 }
 
 // play sends the load, evenly over each window and in an order of its own, and counts.
 func (r *row) play(seed uint64) (result, error) {
-	c := sketchlimit.Config{Limit: r.limit, Window: window, Algorithm: r.algorithm, SubWindows: r.sub, Keys: r.keys, Seed: seed}
+	c := sketchlimit.Config{Limit: r.limit, Window: r.window, Algorithm: r.algorithm, SubWindows: r.sub, Keys: r.keys, Seed: seed}
 	limiter, err := sketchlimit.New(c)
 	if err != nil {
 		return result{}, err
@@ -117,12 +120,12 @@ func (r *row) play(seed uint64) (result, error) {
 	}
 	perRequest := float64(excess*r.limit/r.cost*heavy) / float64(len(order))
 	out.bytes = float64(l.MemoryBytes()) / float64(r.keys)
-	begin, owed := time.Unix(1_000_000_000, 0).Truncate(window), 0.
+	begin, owed := time.Unix(1_000_000_000, 0).Truncate(r.window), 0.
 	for w := range windows {
 		random.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 		for i, key := range order {
 			passed := float64(w) + float64(i)/float64(len(order))
-			now := begin.Add(time.Duration(passed * float64(window)))
+			now := begin.Add(time.Duration(passed * float64(r.window)))
 			out.sent++
 			if !l.take(now, names[key], r.cost) {
 				out.denied++
@@ -146,13 +149,13 @@ func (r *row) play(seed uint64) (result, error) {
 
 // rows returns those of the loads: all limits, algorithms, shares and costs of which a share holds a whole request. There
 // are fewer keys where a window would have more than so many requests.
-func rows(keys, most int, loads []float64) (all []row) {
+func rows(keys, most int, window time.Duration, loads []float64) (all []row) {
 	for _, limit := range []int{10, 100, 1000, 100_000} {
 		for _, cost := range slices.Compact([]int{1, max(1, limit/50)}) {
 			for _, rule := range rules {
 				for _, use := range []float64{0.01, 0.05, 0.1, 0.2, 0.4} {
 					for _, load := range loads {
-						r := row{rule.algorithm, rule.sub, limit, use, cost, keys, load}
+						r := row{rule.algorithm, rule.sub, window, limit, use, cost, keys, load}
 						if use*float64(limit) >= float64(cost) {
 							r.keys = min(keys, int(float64(most)/load)/r.requests())
 							all = append(all, r)
@@ -174,6 +177,7 @@ func main() {
 	log.SetFlags(0)
 	keys := flag.Int("keys", 20_000, "Config.Keys")
 	loads := flag.String("loads", "1", "`MULTIPLES` of the keys, with commas")
+	window := flag.Duration("window", time.Minute, "Config.Window")
 	flag.Parse()
 	var multiples []float64
 	for text := range strings.SplitSeq(*loads, ",") {
@@ -184,7 +188,7 @@ func main() {
 		multiples = append(multiples, x)
 	}
 	fmt.Println("| limit | algorithm, parts | cost | share | keys | load | bytes a key | denied | innocents denied | stated | stated ÷ denied | of a new key | outside plan |\n|---|---|---|---|---|---|---|---|---|---|---|---|")
-	all := rows(*keys, 4_000_000, multiples)
+	all := rows(*keys, 4_000_000, *window, multiples)
 	results := make([]result, len(all))
 	next := make(chan int)
 	var workers sync.WaitGroup

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -15,7 +16,7 @@ import (
 func TestOrdinaryUse(t *testing.T) {
 	testkit.Unraced(t)
 	const keys = 4000
-	for _, r := range rows(keys, 40*keys, []float64{1}) {
+	for _, r := range rows(keys, 40*keys, time.Minute, []float64{1}) {
 		if r.use < 0.1 || r.keys < keys/2 {
 			continue
 		}
@@ -31,7 +32,7 @@ func TestOrdinaryUse(t *testing.T) {
 			require.False(t, o.outside)
 		})
 	}
-	for _, r := range rows(keys, 40*keys, []float64{2, 4}) {
+	for _, r := range rows(keys, 40*keys, time.Minute, []float64{2, 4}) {
 		if r.use < 0.2 || r.keys < keys/2 {
 			continue
 		}
