@@ -211,14 +211,16 @@ func main() {
 	counted, within := 0, 0
 	for i, r := range all {
 		o := results[i]
-		quotient := o.live / o.rate()
+		quotient := ""
 		if o.wronged >= leastDenied {
+			q := o.live / o.rate()
+			quotient = fmt.Sprintf("%.2f", q)
 			counted++
-			if quotient > 0.5 && quotient < 2 {
+			if q > 0.5 && q < 2 {
 				within++
 			}
 		}
-		fmt.Printf("| %d | %v, %d | %d | %g %% | %d | %g | %.2f | %s | %s | %.1e | %.2f | %.1e | %v |\n",
+		fmt.Printf("| %d | %v, %d | %d | %g %% | %d | %g | %.2f | %s | %s | %.1e | %s | %.1e | %v |\n",
 			r.limit, r.algorithm, r.sub, r.cost, 100*r.use, r.keys, r.load, o.bytes, share(o.denied, o.sent),
 			share(o.wronged, o.innocent), o.live, quotient, o.fresh, o.outside)
 	}
