@@ -120,7 +120,7 @@ func (r *recent) mix(l *layout) (m mix) {
 }
 
 // addKnown adds keys that some doorkeepers know, less newcomers that they take for such keys. Of covered leads only the
-// request itself adds to what strangers read, and where cells are crowded those above half are no abusers' either.
+// request itself adds to what strangers read. In crowded cells those above half of the limit are innocent keys' as well.
 func (m *mix) addKnown(r *recent, l *layout, k known, cost int64, newcomers float64) {
 	first, n := l.first(k), int(l.steps())+1
 	least := int(l.parts(1) * l.steps() / l.whole()) // all requests are for a unit or more
@@ -182,13 +182,14 @@ func (m *mix) rate(chances *[kinds]float64) float64 {
 const (
 	// rounds are those of unfold, which begins with leads that fall by a power of e with each usualLead of the quota, to
 	// leastLead, with so many covered ones beside each added one: few in buckets, where what others had left when a key came
-	// stays with it. As far as cells are crowded it begins with as many more, at what strangers read. More rounds, or a flatter start, take for leads what is luck of a thousand looks.
+	// stays with it. In crowded cells there are more of them, at what strangers read. More rounds, or a flatter start, take
+	// for leads what is luck of a thousand looks.
 	rounds             = 20
 	usualLead          = 1. / 60
 	leastLead          = 2e-4
 	usuallyCovered     = 1.
 	usuallyCoveredTime = 0.1
-	crowdedPower       = 8
+	crowdedPower       = 8    // of the mean share of the quota that strangers read: 0.9 is half crowded, 0.5 not at all
 	usuallyPinned      = 0.03 // requests of keys that ask for more than they get, of so many units or more
 	manyUnits          = 20
 	leastSeen          = 0.1 // share of requests with a lead that is taken to be admitted
@@ -199,9 +200,11 @@ const (
 //
 // An added lead is that of a key which comes in a burst: what others have left by then adds to it. A covered one is that of
 // a key which has come all along: conservative update has let its own units and those of others run up side by side, and
-// it reads the greater of the two. Where cells are nearly full, others' units cover nearly all keys: what a key has used
-// is in those of its cells that others had left lower, and levels what keys read, at whatever strangers read. A pinned key asks for more than it gets, and takes whatever comes free: it always reads
-// all of the quota, whatever part of that others have left, and no innocent one does.
+// it reads the greater of the two. In crowded cells, which are nearly full, that is so for nearly all keys: what a key has
+// used is in those of its cells that others had left lower, so keys read alike, at or a little above what strangers do.
+//
+// A pinned key asks for more than it gets, and takes whatever comes free: it always reads all of the quota, whatever part of
+// that others have left, and no innocent one does.
 type leads struct {
 	added, covered [grades]float64
 	pinned         float64 // requests that were admitted
@@ -215,7 +218,7 @@ type seen struct {
 	denied          float64   // strangers who would be denied
 	least           int       // grade of the least lead
 	covered, pinned float64   // what is usual, see rounds
-	crowded         float64   // how nearly full cells are
+	crowded         float64   // how crowded cells are, 0 … 1
 }
 
 // pinned returns the requests of pinned keys that are usual. Where a quota is a few units, innocent keys read all of it
@@ -245,7 +248,7 @@ func (l *layout) asking(fresh []float64, cost int64) (asking [grades]float64) {
 	return asking
 }
 
-// crowded returns how nearly full cells are: 1 where all strangers read the whole quota.
+// crowded returns how crowded cells are: 1 where all strangers read the whole quota.
 func crowded(fresh []float64) float64 {
 	sum, strangers := 0.0, 0.0
 	for i, n := range fresh {
