@@ -314,9 +314,11 @@ func TestGradesAreRightOnAverage(t *testing.T) {
 	}
 }
 
-// With their request strangers read as much more as it is for.
+// With their request strangers read as much more as it is for, unless the limit is a few units.
 func TestStrangersWithTheirRequest(t *testing.T) {
-	for _, rule := range []Rule{NewWindow(5, time.Minute, 2), NewWindow(1000, time.Minute, 2), NewBucket(100, 100, time.Minute)} {
+	few := testLayout(t, NewWindow(5, time.Minute, 2), 1).asking([]float64{3, 0, 1, 0, 0, 0}, 1)
+	require.Equal(t, []float64{3, 0, 1, 0, 0, 0}, few[:6])
+	for _, rule := range []Rule{NewWindow(50, time.Minute, 2), NewWindow(1000, time.Minute, 2), NewBucket(100, 100, time.Minute)} {
 		l := testLayout(t, rule, 1)
 		for _, units := range []int64{1, l.whole() / l.parts(1) / 3} {
 			fresh := make([]float64, l.steps()+1)

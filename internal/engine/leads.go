@@ -191,9 +191,9 @@ const (
 	usuallyCoveredTime = 0.1
 	crowdedPower       = 8    // of the mean share of the quota that strangers read: 0.9 is half crowded, 0.5 not at all
 	usuallyPinned      = 0.03 // requests of keys that ask for more than they get, of so many units or more
-	manyUnits          = 20
-	leastSeen          = 0.1 // share of requests with a lead that is taken to be admitted
-	leastPassed        = 0.1 // chance that newcomers are seen as such: where few are, they are denied as known keys are
+	manyUnits          = 20   // of a quota: fewer are a few
+	leastSeen          = 0.1  // share of requests with a lead that is taken to be admitted
+	leastPassed        = 0.1  // chance that newcomers are seen as such: where few are, they are denied as known keys are
 )
 
 // leads are how many requests there were by their keys' lead, by grade, denied ones included.
@@ -237,8 +237,12 @@ func (l *layout) full(cost int64) (shares [grades]float64) {
 	return shares
 }
 
-// asking returns what strangers read with their request.
+// asking returns what strangers read with their request. Where a quota is a few units, so that a grade is one of them,
+// covered leads would then explain nearly all that is read, and the request is left out.
 func (l *layout) asking(fresh []float64, cost int64) (asking [grades]float64) {
+	if l.whole() < manyUnits*l.parts(1) {
+		cost = 0
+	}
 	whole, part := math.Modf(float64(cost) * float64(l.steps()) / float64(l.whole()))
 	last := len(fresh) - 1
 	for i, n := range fresh {
