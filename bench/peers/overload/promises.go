@@ -28,14 +28,19 @@ func (r *result) broken() (grave, others []string) {
 		began := slices.ContainsFunc(spare, func(o outcome) bool { return !off(o) })
 		hold(&others, !began, "Spare began to spare within the plan")
 	}
+	rate := denials(deny, late)
 	if r.load >= 2 {
 		hold(&grave, !slices.ContainsFunc(spare, off), "Spare did not begin to spare")
-		rate := denials(deny, late)
 		hold(&others, rate > 0.01, "Deny denied %.1e of innocents' requests, more than 1e-2 was expected", rate)
 	}
 	first, then := denials(spare, early), denials(spare, late)
 	hold(&others, first <= 1e-3, "Spare denied %.1e of innocents' requests in the first tenth, must be ≤ 1e-3", first)
-	hold(&others, then <= 1e-4, "Spare denied %.1e of innocents' requests after the first tenth, must be ≤ 1e-4", then)
+	allowed := 1e-4
+	if rate <= 0.01 {
+		allowed = max(allowed, 1.1*rate) // no overload yet: Spare must not be worse
+	}
+	hold(&others, then <= allowed, "Spare denied %.1e of innocents' requests after the first tenth, must be ≤ %.1e",
+		then, allowed)
 	crowded := most(spare, func(o *outcome) float64 { return o.crowded() })
 	got := mean(spare, func(o *outcome) float64 { return o.excess.mean })
 	const gotMore = "abusers got %.2f times what is theirs, must be at most %g with %.2f abusers an entry"

@@ -21,6 +21,35 @@ func kept(o sketchlimit.Overload) outcome {
 	return k
 }
 
+// Where Deny denies few, there is nothing to spare anybody from: Spare must only not be worse.
+func TestSpareIsHeldAgainstDenyWhereDenyDeniesFew(t *testing.T) {
+	few := func(o sketchlimit.Overload, denied uint64) []outcome {
+		k := kept(o)
+		k.innocents[late], k.denied[late] = 10_000, denied
+		return []outcome{k}
+	}
+	for _, c := range []struct {
+		deny, spare uint64
+		want        []string
+	}{
+		{100, 100, nil},
+		{100, 110, nil},
+		{100, 111, []string{": Spare denied 1.1e-02 of innocents' requests after the first tenth, must be ≤ 1.1e-02"}},
+		{101, 100, []string{": Spare denied 1.0e-02 of innocents' requests after the first tenth, must be ≤ 1.0e-04"}},
+		{0, 1, nil},
+		{0, 2, []string{": Spare denied 2.0e-04 of innocents' requests after the first tenth, must be ≤ 1.0e-04"}},
+	} {
+		r := result{row: row{load: 1.3, abusers: 0.01, times: 3}, load: 1.3, heavy: 0.01,
+			outcomes: [][]outcome{few(sketchlimit.Deny, c.deny), few(sketchlimit.Spare, c.spare)}}
+		for i := range c.want {
+			c.want[i] = r.row.String() + c.want[i]
+		}
+		grave, others := r.broken()
+		assert.Empty(t, grave)
+		assert.Equal(t, c.want, others)
+	}
+}
+
 // Each of these breaks one promise of a row that keeps them all.
 func TestBrokenPromisesAreNamed(t *testing.T) {
 	const deny, spare = sketchlimit.Deny, sketchlimit.Spare
@@ -49,7 +78,9 @@ func TestBrokenPromisesAreNamed(t *testing.T) {
 		{2, 0.01, spare, func(o *outcome) { o.denied[early] = 2 }, false,
 			"Spare denied 2.0e-03 of innocents' requests in the first tenth, must be ≤ 1e-3"},
 		{2, 0.01, spare, func(o *outcome) { o.denied[late] = 2 }, false,
-			"Spare denied 2.0e-04 of innocents' requests after the first tenth, must be ≤ 1e-4"},
+			"Spare denied 2.0e-04 of innocents' requests after the first tenth, must be ≤ 1.0e-04"},
+		{1.3, 0.01, spare, func(o *outcome) { o.denied[late] = 2 }, false,
+			"Spare denied 2.0e-04 of innocents' requests after the first tenth, must be ≤ 1.0e-04"},
 		{2, 0.01, spare, func(o *outcome) { o.excess.mean = 1.5 }, false,
 			"abusers got 1.50 times what is theirs, must be at most 1.3 with 0.50 abusers an entry"},
 		{2, 0.01, spare, func(o *outcome) { o.excess.mean, o.keys = 1.5, 51 }, false, ""},
