@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/exact"
 	"github.com/sketchlimit/sketchlimit/internal/testkit"
 )
 
@@ -291,6 +293,69 @@ func TestSpareGrows(t *testing.T) {
 	}
 	require.True(t, o.exact)
 	t.Logf("%d … %d bytes, %d units above limits, %d accounted for", least, most, o.all, o.Stats().Spared.Units)
+}
+
+// A limiter that has grown as far as it may is held together with the one that it has replaced, also where either of them
+// alone would deny nobody: 160,000 keys ask for a fifth of their limit in a limiter for 20,000.
+func TestSpareBesideAPredecessor(t *testing.T) {
+	testkit.Unraced(t)
+	c := sketchlimit.Config{Limit: 100, Keys: 20_000, Window: time.Minute, Seed: 3, Overload: sketchlimit.Spare}
+	_, bytes, err := c.Size()
+	require.NoError(t, err)
+	c.MaxMemoryBytes = 3 * bytes
+	l := build(t, c)
+	random := rand.New(rand.NewPCG(1, 1))
+	const requests = 3_200_000
+	denied, most := uint64(0), 0
+	for i := range requests {
+		now := time.Unix(1_000_000_020, int64(i)*int64(time.Minute)/requests)
+		if !l.TakeAt(now, strconv.Itoa(random.IntN(160_000)), 1).Allowed {
+			denied++
+		}
+		if i%20_000 == 0 {
+			time.Sleep(time.Millisecond) // it grows in the background
+			most = max(most, l.MemoryBytes())
+		}
+	}
+	require.LessOrEqual(t, denied, testkit.MostFalseDenials(requests, 1e-4))
+	require.True(t, l.Stats().Spared.Active)
+	require.Greater(t, most, 2*bytes, "it has grown")
+	require.LessOrEqual(t, most, c.MaxMemoryBytes)
+}
+
+// An overload may come with dearer requests than there were before: innocent keys are denied no more than in others.
+func TestSpareWhenRequestsBecomeDear(t *testing.T) {
+	testkit.Unraced(t)
+	const keys, limit, load = 60_000, 100, 4
+	for _, cost := range []int{25, 45} {
+		c := sketchlimit.Config{Limit: limit, Keys: keys, Window: time.Minute, Seed: 3, Overload: sketchlimit.Spare}
+		l := build(t, c)
+		oracle, err := exact.Of(c)
+		require.NoError(t, err)
+		random := rand.New(rand.NewPCG(1, 1))
+		begin, denied, innocent := time.Unix(1_000_000_020, 0), [2]uint64{}, [2]uint64{} // in the first tenth, and after it
+		window := func(w, of, n, requests int) {
+			for i := range requests {
+				now := begin.Add(time.Duration((float64(w) + float64(i)/float64(requests)) * float64(time.Minute)))
+				key := strconv.Itoa(random.IntN(of))
+				exact, d := oracle.TakeAt(now, key, n), l.TakeAt(now, key, n)
+				if !exact.Allowed || 2*(exact.Remaining+n) <= limit {
+					continue
+				}
+				phase := min(10*i/requests, 1)
+				if innocent[phase]++; !d.Allowed {
+					denied[phase]++
+				}
+			}
+		}
+		window(0, keys, 1, 20*keys) // half of what the plan is for
+		denied, innocent = [2]uint64{}, [2]uint64{}
+		window(1, 2*load*keys, cost, 40*load*keys/cost)
+		t.Logf("cost %d: %d of %d denied, then %d of %d; %+v", cost, denied[0], innocent[0], denied[1], innocent[1], l.Stats().Spared)
+		require.True(t, l.Stats().Spared.Active)
+		require.LessOrEqual(t, denied[0], testkit.MostFalseDenials(innocent[0], 1e-3))
+		require.LessOrEqual(t, denied[1], testkit.MostFalseDenials(innocent[1], 1e-4))
+	}
 }
 
 // Goroutines ask while shards begin to spare keys, become wide and narrow, while others read Stats and write snapshots.

@@ -69,13 +69,13 @@ func (r request) asked(p Position, entry uint64) int64 {
 }
 
 // wronged counts n units that the key of an entry has asked for in vain, and tells whether it is an innocent one that
-// others have carried to its limit.
+// others have carried to its limit. More than the limit nobody is ever admitted, and it certifies nothing.
 func (r request) wronged(p Position, n, limit int64, entry *uint64) bool {
-	if entry == nil || n < 1 || !r.heavy.asks() {
+	if entry == nil || n < 1 || n > limit || !r.heavy.asks() {
 		return false
 	}
 	asked := r.asked(p, *entry)
-	r.ask(entry, 0, min(n, limit))
+	r.ask(entry, 0, n)
 	if asked+n > limit || !innocent(asked, limit) {
 		return false
 	}

@@ -14,17 +14,36 @@ func (e *Engine) Episode(p Position) (t Episode) {
 	if s == nil {
 		return t
 	}
-	for one := e; one != nil; one = one.before.Load() {
-		on, units := one.spared(p)
-		t.Active, t.Units = t.Active || on, t.Units+units
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t.Times, t.Since, t.Units = s.times, s.since, t.Units+s.units
+	for range mostEnds {
+		ends := s.ends
+		s.mu.Unlock()
+		t.Active, t.Units = e.sparedByAll(p)
+		s.mu.Lock()
+		if s.ends == ends { // or else units were moved to s.units meanwhile, and are in both
+			break
+		}
+	}
+	s.told = max(s.told, t.Units+s.units)
+	t.Times, t.Since, t.Units = s.times, s.since, s.told
 	if s.times > 0 {
 		t.Exact = e.nanos(Position{Generation: s.last + int64(e.generations)})
 	}
 	return t
+}
+
+// mostEnds bounds how often the shards are counted anew because some have ended meanwhile: once a window each does. If that
+// is not enough, some units count twice until as many have come.
+const mostEnds = 100
+
+// sparedByAll is spared of an engine and its predecessor.
+func (e *Engine) sparedByAll(p Position) (on bool, units uint64) {
+	for one := e; one != nil; one = one.before.Load() {
+		active, more := one.spared(p)
+		on, units = on || active, units+more
+	}
+	return on, units
 }
 
 // spared tells whether a shard spares that a request would not find to have ended, at a position or later, and the units
@@ -61,13 +80,17 @@ func (s Stages) sparing(held snapshotSpared) snapshotSpared {
 		}
 		for i := range e.shards {
 			r := e.request(i, 0)
-			if r.state().on == 0 {
+			on, last := r.state().on, r.number()
+			switch {
+			case on == 0:
 				continue
+			case on < 0:
+				last -= int64(r.generations) + on
 			}
 			if held.Times == 0 {
-				held = snapshotSpared{e.nanos(Position{Generation: r.number()}), r.number(), 1, held.Units}
+				held = snapshotSpared{e.nanos(Position{Generation: last}), last, 1, held.Units}
 			}
-			held.Last = max(held.Last, r.number())
+			held.Last = max(held.Last, last)
 		}
 	}
 	return held
@@ -80,5 +103,5 @@ func (s *Spare) become(held snapshotSpared) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.since, s.last, s.times, s.units = held.Since, held.Last, held.Times, held.Units
+	s.since, s.last, s.times, s.units, s.told = held.Since, held.Last, held.Times, held.Units, 0
 }

@@ -16,23 +16,30 @@ const (
 )
 
 // wrongs estimates the rate of false denials at a position in the shard's generation: that of requests of mean cost of
-// new keys at the lowest limit, or that of innocent keys, whichever is higher.
+// new keys at the lowest limit, or that of innocent keys, whichever is higher. Where requests have become dearer, the mean
+// is that of the newest.
 func (r request) wrongs(p Position) (rate float64) {
-	if !r.someRead(p, r.spare.Lowest/2) {
+	lately, lowest := r.flooded.recent(), r.spare.Lowest
+	mean := int64(math.Ceil(lately.cost))
+	n := max(mean, int64(math.Ceil(lately.newest)))
+	if !r.someRead(p, lowest/2-min(n-1, lowest/2)) { // which a request would not carry from half of the limit above it
 		return 0
 	}
-	lately := r.flooded.recent()
 	mix := lately.mix(&r.layout)
 	reads := r.readings(p)
-	n := int64(math.Ceil(lately.cost))
 	mix.wronged = 0 // they would be spared
+	above := reads.above
+	if r.before.Load() != nil {
+		both := r.withFormer(p, &reads)
+		above = both.above
+	}
 	var chances [kinds]float64
 	for i := range mix.n {
-		chances[i] = reads.above(r.limit - mix.leads[i])
+		if lead := mix.leads[i] + n - mean; lead <= r.limit { // or else it is rightly denied
+			chances[i] = above(r.limit - lead)
+		}
 	}
-	rate = mix.rate(&chances)
-	lowest := r.spare.Lowest
-	return max(rate, reads.above(lowest-min(n, lowest)))
+	return max(mix.rate(&chances), above(lowest-min(n, lowest)))
 }
 
 // someRead tells whether one of a few new keys reads more units than these.
@@ -142,4 +149,41 @@ func (reads *readings) levelAbove(units int64) int64 {
 		l++
 	}
 	return l
+}
+
+// withFormer are readings beside what a predecessor has counted, of which a few new keys tell: a key is held against the
+// sum.
+type withFormer struct {
+	readings
+	total  levels // chances of so much or more in both generations
+	former [glances]int64
+}
+
+func (r request) withFormer(p Position, reads *readings) (both withFormer) {
+	both.readings = *reads
+	for l := range reads.steps + 1 {
+		both.total[l] = reads.above(reads.unitsAt(l) - 1)
+	}
+	h := r.draw()
+	for i := range both.former {
+		h = keyhash.Mix(h, r.seed)
+		stranger := r
+		stranger.h = h
+		for age := range r.generations {
+			both.former[i] += r.Weighted(stranger.former(p.Generation-int64(age)), age, p.Elapsed)
+		}
+	}
+	return both
+}
+
+// above returns the chance of more units than these in all.
+func (both *withFormer) above(units int64) (chance float64) {
+	for _, former := range both.former {
+		if left := units - former; left < 0 {
+			chance++
+		} else {
+			chance += both.total[both.levelAbove(left)]
+		}
+	}
+	return chance / glances
 }

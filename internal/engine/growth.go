@@ -115,14 +115,10 @@ func (g *Growth) settle() bool {
 	admitted, denied := before.Units()
 	g.admitted += admitted
 	g.denied += denied
-	if s := e.spare; s != nil {
-		_, units := before.spared(Position{})
-		s.ended(units)
-	}
 	// A decision that was held up since may come with a time of back then. Once its
 	// shard has turned it is taken as of now, where the predecessor does not matter.
 	e.turn(latest)
-	e.follow(nil)
+	e.letGo(before)
 	return true
 }
 
@@ -156,6 +152,18 @@ func (e *Engine) apart() { e.turnSeed = keyhash.Mix(e.turnSeed, uint64(len(e.mem
 func (e *Engine) follow(before *Engine) {
 	e.before.Store(before)
 	e.beside.Store(before != nil)
+}
+
+// letGo ends that the counts of the predecessor matter, and counts the units that it spared as those of the past, both at
+// once, see Episode.
+func (e *Engine) letGo(before *Engine) {
+	if s := e.spare; s != nil {
+		_, units := before.spared(Position{})
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.add(units)
+	}
+	e.follow(nil)
 }
 
 // size returns how large the next engine is to be, in bytes, by a generation that

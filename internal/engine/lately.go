@@ -24,7 +24,11 @@ const (
 	low         = read + kinds/4
 	fresh       = low + kinds/4 // what strangers read at the same time
 	latelyWords = fresh + kinds/4
+	newest      = latelyWords // units of a request, the sum over about the last newestLooks: it does not fade
 )
+
+// newestLooks are few, so that loads of other costs are noticed at once.
+const newestLooks = 16
 
 // Kinds are grades of what is read, and two others.
 const (
@@ -81,6 +85,8 @@ func (c *Counter) admit(h uint64, s sight) {
 	if s.n > 0 {
 		l.word(units).Add(uint64(s.n))
 		l.word(requests).Add(1)
+		sum := l.word(newest).Load()
+		l.word(newest).Store(sum - sum/newestLooks + uint64(s.n))
 	}
 	if s.low {
 		l.add(low, s.kind)
@@ -111,6 +117,7 @@ func (c *Counter) wrong(h uint64) { c.lately(int(h & 1)).word(wronged).Add(1) }
 // recent is the sum of what all stripes have taken down.
 type recent struct {
 	cost             float64 // mean units of a request
+	newest           float64 // and of the newest ones
 	wronged          float64 // of which each stands for lookEvery
 	read, low, fresh [kinds]float64
 }
@@ -118,11 +125,13 @@ type recent struct {
 // recent returns what requests have been like. Where none has been seen, they are taken to be for one unit.
 func (c *Counter) recent() (r recent) {
 	sums := [read]float64{}
+	var of uint64 // units of newestLooks in each half
 	for half := range 2 {
 		l := c.lately(half)
 		for i := range sums {
 			sums[i] += float64(l.word(i).Load())
 		}
+		of += l.word(newest).Load()
 		for kind := range kinds {
 			r.read[kind] += l.count(read, kind)
 			r.low[kind] += l.count(low, kind)
@@ -133,6 +142,7 @@ func (c *Counter) recent() (r recent) {
 	if sums[requests] > 0 {
 		r.cost = max(1, sums[units]/sums[requests])
 	}
+	r.newest = float64(of) / (2 * newestLooks)
 	r.wronged = sums[wronged] / lookEvery
 	return r
 }

@@ -38,6 +38,22 @@ func TestLatelyFades(t *testing.T) {
 	require.InDelta(t, 10, r.cost, 0.1)
 }
 
+// The newest requests tell at once that requests have become dearer, which all of them tell late.
+func TestNewestCosts(t *testing.T) {
+	var c Counter
+	send := func(looks int, n int64) recent {
+		for i := range looks {
+			c.admit(uint64(i), sight{n: n, kind: 3, stranger: noKind, denied: noKind})
+		}
+		return c.recent()
+	}
+	require.InDelta(t, 2, send(10_000, 2).newest, 2./newestLooks)
+	r := send(2*2*newestLooks, 40)
+	require.InDelta(t, 40, r.newest, 7)
+	require.Less(t, r.cost, 6.)
+	require.InDelta(t, 2, send(10*newestLooks, 2).newest, 1)
+}
+
 // Where the stack of the caller lies changes nothing of what requests have been like.
 func TestLatelyIsReproducible(t *testing.T) {
 	var counters [2]Counter

@@ -25,7 +25,9 @@ type Spare struct {
 	since int64 // when it began the last time, unix ns
 	last  int64 // latest generation in which a shard spared, if there was any
 	times uint64
-	units uint64 // see Episode
+	units uint64 // see Episode: of shards that have ended
+	ends  uint64 // how often units were added
+	told  uint64 // units, the most: they never become fewer
 }
 
 // spareState is a shard's, in words of its memory.
@@ -247,8 +249,11 @@ func (s *Spare) ended(units uint64) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.units += units
+	s.add(units)
 }
+
+// add adds units to those of the past.
+func (s *Spare) add(units uint64) { s.units, s.ends = s.units+units, s.ends+1 }
 
 // own returns the units that the key has beyond doubt used in a generation, by its number: those that its entry has
 // counted.

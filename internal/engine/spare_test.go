@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -158,6 +160,13 @@ func TestSnapshotOfShardsThatSpare(t *testing.T) {
 	head := snapshotSpared{Since: 1, Last: now - 1, Times: 3, Units: 7}
 	require.Equal(t, snapshotSpared{1, now, 3, 7}, Stages{Engine: f.Engine}.sparing(head))
 	require.Equal(t, snapshotSpared{f.now.UnixNano(), now, 1, 7}, Stages{Engine: f.Engine}.sparing(snapshotSpared{Units: 7}))
+	for f.at(0).state().on > 0 {
+		now, f.now = f.position().Generation, f.now.Add(time.Second)
+		f.take("somebody", 1)
+	}
+	require.Negative(t, f.at(0).state().on, "what it spared counts still")
+	require.Equal(t, f.spare.last, now)
+	require.Equal(t, now, Stages{Engine: f.Engine}.sparing(head).Last, "it spares no more")
 }
 
 // A wide shard has its cells back after a generation of no more units than it began with, and goes on sparing for another
@@ -199,6 +208,96 @@ func TestSparedKeysAreCertifiedByThePredecessor(t *testing.T) {
 		require.Less(t, admitted, 60) // up to the threshold of either table nothing certifies it
 		require.GreaterOrEqual(t, admitted, 10)
 	}
+}
+
+// Requests for more than the limit certify nothing: nobody is ever admitted them.
+func TestImpossibleRequestsCertifyNothing(t *testing.T) {
+	f := sparingFace(t, sliding(100, time.Hour), oneShard(100))
+	for range 40 {
+		require.True(t, f.allow("key", 1))
+	}
+	r := f.at(f.hasher.String("key"))
+	entry := r.heavy.find(r.bucketOf(), r.h)
+	require.NotNil(t, entry)
+	asked := r.asked(f.position(), *entry)
+	require.NotZero(t, asked)
+	for range 100 {
+		require.False(t, f.allow("key", 101))
+	}
+	require.Equal(t, asked, r.asked(f.position(), *entry))
+	require.False(t, f.allow("key", 99))
+	require.Equal(t, asked+99, r.asked(f.position(), *entry), "what might be admitted does count")
+}
+
+// A shard beside a predecessor finds that too many are denied by what keys read in both together: either of them is far from
+// its limit.
+func TestLookKnowsWhatThePredecessorHasCounted(t *testing.T) {
+	for _, rule := range []Rule{sliding(100, time.Hour), fixed(100, time.Hour)} {
+		random := rand.New(rand.NewPCG(1, 2))
+		before, after := sparingFace(t, rule, oneShard(rule.limit)), sparingFace(t, rule, oneShard(rule.limit))
+		after.apart()
+		for _, f := range []*face{before, after} { // strangers read about 70 units
+			for f.at(random.Uint64()).used(f.position(), nil).free > 30 {
+				require.False(t, f.crowd(20, 10, random))
+			}
+		}
+		r, p := after.at(random.Uint64()), after.position()
+		require.Less(t, r.wrongs(p), 0.1)
+		require.Less(t, before.wrongsOf(p, r.h), 0.1)
+		after.follow(before.Engine)
+		require.Greater(t, r.wrongs(p), 0.5)
+		require.True(t, after.crowd(1, 10, random))
+		require.Equal(t, 0., testing.AllocsPerRun(10, func() { r.wrongs(p) }))
+	}
+}
+
+// The units that were spared never become fewer, and none counts twice, while shards end and readers ask.
+func TestSparedUnitsOnlyRise(t *testing.T) {
+	d := oneShard(100)
+	d.Shards = 16
+	f := sparingFace(t, fixed(100, time.Second), d)
+	var units, spun atomic.Uint64
+	done := make(chan struct{})
+	var reader sync.WaitGroup
+	reader.Go(func() {
+		for last := uint64(0); ; {
+			now := f.Episode(Position{}).Units
+			if now < last || now > units.Load() {
+				t.Errorf("%d units after %d, of %d at most", now, last, units.Load())
+			}
+			last = now
+			select {
+			case <-done:
+				return
+			default:
+			}
+		}
+	})
+	for range 2000 / testkit.Slowdown {
+		for i := range f.shards {
+			r := f.request(i, 0)
+			units.Add(10)
+			r.s.mu.Lock()
+			s := r.state()
+			s.on, s.from = 1, r.s.admitted
+			r.s.admitted += 10
+			r.s.mu.Unlock()
+		}
+		for i := range f.shards {
+			for range 2000 { // it takes a while until the next one ends
+				spun.Add(1)
+			}
+			r := f.request(i, 0)
+			r.s.mu.Lock()
+			s := r.state()
+			s.on = 0
+			f.spare.ended(r.s.admitted - s.from)
+			r.s.mu.Unlock()
+		}
+	}
+	close(done)
+	reader.Wait()
+	require.Equal(t, units.Load(), f.Episode(Position{}).Units)
 }
 
 // What a key has used in the generation before certifies it in a sliding window, as far as that still counts.
