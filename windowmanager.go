@@ -74,7 +74,7 @@ func NewWindowManager(length time.Duration, clock func() time.Time) (*WindowMana
 		clock = func() time.Time { return start.Add(time.Since(start)) }
 	}
 	w := &WindowManager{line: engine.NewTimeline(length), clock: clock, grid: 1, step: max(1, length/16)}
-	w.finer = min(w.step, max(length/1024, Resolution))
+	w.finer = min(w.step, max(length/16384, Resolution))
 	w.word.Store(unseen)
 	return w, nil
 }

@@ -145,6 +145,9 @@ func (m *mix) addKnown(r *recent, l *layout, k known, cost int64, newcomers floa
 		} else {
 			covered += s.crowded * all.covered[grade]
 		}
+		if l.bucket.burst > 0 { // a full one hovers just below a unit, and a grade may be more than that
+			lead = max(lead, cost)
+		}
 		m.add(lead, max(0, weight-newcomers))
 		newcomers = max(0, newcomers-weight)
 	}
