@@ -22,7 +22,7 @@ func (r request) wrongs(p Position) (rate float64) {
 	lately, lowest := r.flooded.recent(), r.spare.Lowest
 	mean := int64(math.Ceil(lately.cost))
 	n := max(mean, int64(math.Ceil(lately.newest)))
-	if !r.someRead(p, lowest/2-min(n-1, lowest/2)) { // which a request would not carry from half of the limit above it
+	if !r.someRead(p, lowest/2-min(n-1, lowest/2)) { // or else a key at half of its limit would be admitted
 		return 0
 	}
 	mix := lately.mix(&r.layout)

@@ -85,8 +85,8 @@ func (c *Counter) admit(h uint64, s sight) {
 	if s.n > 0 {
 		l.word(units).Add(uint64(s.n))
 		l.word(requests).Add(1)
-		sum := l.word(newest).Load()
-		l.word(newest).Store(sum - sum/newestLooks + uint64(s.n))
+		sum := l.word(newest).Load() // less a part that is rounded up, so that it does not stay high
+		l.word(newest).Store(sum - (sum+newestLooks-1)/newestLooks + uint64(s.n))
 	}
 	if s.low {
 		l.add(low, s.kind)

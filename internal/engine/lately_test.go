@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"math"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -47,11 +48,12 @@ func TestNewestCosts(t *testing.T) {
 		}
 		return c.recent()
 	}
-	require.InDelta(t, 2, send(10_000, 2).newest, 2./newestLooks)
+	require.EqualValues(t, 2, math.Ceil(send(10_000, 2).newest))
 	r := send(2*2*newestLooks, 40)
 	require.InDelta(t, 40, r.newest, 7)
 	require.Less(t, r.cost, 6.)
-	require.InDelta(t, 2, send(10*newestLooks, 2).newest, 1)
+	require.EqualValues(t, 2, send(20*newestLooks, 2).newest)
+	require.EqualValues(t, 1, send(20*newestLooks, 1).newest)
 }
 
 // Where the stack of the caller lies changes nothing of what requests have been like.

@@ -124,7 +124,7 @@ func (r request) moment(p Position) int64 { return int64(p.Elapsed)/(r.length/64
 func (r request) tooMany(p Position, s *spareState) bool {
 	rate := r.wrongs(p)
 	if before := r.before.Load(); before != nil {
-		rate = max(rate, before.wrongsOf(p, r.h)) // what is read there counts here as well
+		rate = max(rate, before.wrongsOf(p, r.h)) // a few strangers show nothing of what few keys read there
 	}
 	full := r.spare.Grow == nil || r.spare.full.Load()
 	if rate >= r.spare.Rate && full {
