@@ -760,7 +760,7 @@ var mutants = []mutant{
 		"internal/engine.TestSparedUnitsOnlyRise"},
 	{"a look leaves out what a predecessor has counted", "internal/engine/fresh.go",
 		"if left := units - former; left < 0 {",
-		"if left := units; left < 0 {",
+		"if left := units - 0*former; left < 0 {",
 		"internal/engine.TestLookKnowsWhatThePredecessorHasCounted"},
 	{"a look goes by the costs of long ago", "internal/engine/lately.go",
 		"r.newest = float64(of) / (2 * newestLooks)",
