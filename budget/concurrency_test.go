@@ -52,7 +52,8 @@ func newRace(t *testing.T, holdFor time.Duration, limits ...sketchlimit.Config) 
 	r := &race{T: t, again: make(chan *record, 64)}
 	r.clock.Store(start.UnixNano())
 	for i := range limits {
-		limits[i].MemoryBytes, limits[i].Clock = 128<<10, func() time.Time { return time.Unix(0, r.clock.Load()) }
+		// In 128 KiB one key of a million reads too much; in 1 MiB it is one of billions.
+		limits[i].MemoryBytes, limits[i].Clock = 1<<20, func() time.Time { return time.Unix(0, r.clock.Load()) }
 	}
 	var err error
 	r.b, err = budget.New(budget.Config{Limits: limits, InFlight: raceRoom, HoldFor: holdFor})
