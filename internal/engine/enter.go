@@ -63,20 +63,25 @@ func (r request) addGuarded(first int, h uint64, n, most int64) (count uint32, o
 // nothing, which is enough to tell how many keys there are where cells are too full for it.
 const Sampled = 8
 
-// asked returns the units that the key of an entry has asked for since it has that, as far as they count.
+// asked returns the units that the key of an entry has asked for since it has that, as far as an exact limiter would have
+// admitted them.
 func (r request) asked(p Position, entry uint64) int64 {
 	return r.heavy.asked(entry, 0) + r.Weighted(r.heavy.asked(entry, 1), 1, p.Elapsed)
 }
 
-// wronged counts n units that the key of an entry has asked for in vain, and tells whether it is an innocent one that
-// others have carried to its limit. More than the limit nobody is ever admitted, and it certifies nothing.
+// wronged is for a request for n units that is denied. It counts them for the key of an entry, if they fit in the limit beside
+// what that has asked for: so far an exact limiter would admit it. It tells whether the key is an innocent one, which others
+// have carried to its limit.
 func (r request) wronged(p Position, n, limit int64, entry *uint64) bool {
-	if entry == nil || n < 1 || n > limit || !r.heavy.asks() {
+	if entry == nil || n < 1 || !r.heavy.asks() {
 		return false
 	}
 	asked := r.asked(p, *entry)
+	if asked+n > limit {
+		return false
+	}
 	r.ask(entry, 0, n)
-	if asked+n > limit || !innocent(asked, limit) {
+	if !innocent(asked, limit) {
 		return false
 	}
 	r.flooded.wrong(r.h)

@@ -16,8 +16,8 @@ import (
 //
 //	fingerprint | whole, previous and current | asked, previous and current | count, previous | count, current
 //
-// What a key has asked for since it has its entry, admitted or not, is its own beyond doubt, while its count began with
-// a reading that may be others'. Where nothing hangs on certainty, asked begins with what of the reading is likely to be
+// What a key has asked for since it has its entry, as far as an exact limiter would have admitted it, is its own beyond
+// doubt, while its count began with a reading that may be others'. Where nothing hangs on certainty, asked begins with what of the reading is likely to be
 // the key's own. So a denied key that has asked for little is one that others have carried to its limit.
 // Where the word has few bits left, asked counts in steps; where it has hardly any, not at all.
 //

@@ -210,23 +210,32 @@ func TestSparedKeysAreCertifiedByThePredecessor(t *testing.T) {
 	}
 }
 
-// Requests for more than the limit certify nothing: nobody is ever admitted them.
-func TestImpossibleRequestsCertifyNothing(t *testing.T) {
-	f := sparingFace(t, sliding(100, time.Hour), oneShard(100))
-	for range 40 {
-		require.True(t, f.allow("key", 1))
+// What a key asks for and could not have, were it alone, certifies nothing: neither requests for more than the limit nor such
+// as do not fit beside what it has used. So it gets all of its limit, and no more.
+func TestRequestsInVainCertifyNothing(t *testing.T) {
+	for _, limit := range []int{100, 10_000} { // counted exactly, and in steps
+		f := sparingFace(t, sliding(limit, time.Hour), oneShard(int64(limit)))
+		part := limit / 20
+		for range 9 {
+			require.True(t, f.allow("key", part))
+		}
+		r := f.at(f.hasher.String("key"))
+		entry := r.heavy.find(r.bucketOf(), r.h)
+		require.NotNil(t, entry)
+		certain := r.asked(f.position(), *entry)
+		require.NotZero(t, certain)
+		r.state().on = 1
+		for range 100 {
+			require.False(t, f.allow("key", limit+1))
+			require.False(t, f.allow("key", limit-int(certain)+part))
+		}
+		require.Equal(t, certain, r.asked(f.position(), *entry))
+		admitted := 0
+		for f.allow("key", part) {
+			admitted += part
+		}
+		require.InDelta(t, limit-int(certain), admitted, float64(part))
 	}
-	r := f.at(f.hasher.String("key"))
-	entry := r.heavy.find(r.bucketOf(), r.h)
-	require.NotNil(t, entry)
-	asked := r.asked(f.position(), *entry)
-	require.NotZero(t, asked)
-	for range 100 {
-		require.False(t, f.allow("key", 101))
-	}
-	require.Equal(t, asked, r.asked(f.position(), *entry))
-	require.False(t, f.allow("key", 99))
-	require.Equal(t, asked+99, r.asked(f.position(), *entry), "what might be admitted does count")
 }
 
 // A shard beside a predecessor finds that too many are denied by what keys read in both together: either of them is far from
