@@ -195,6 +195,45 @@ func TestSpare(t *testing.T) {
 	}
 }
 
+// Where a limit is a few requests, what keys read tells little of what they have used. While new keys are far from being
+// denied the limiter spares nobody, up to its headroom; at twice that it does, before it denies them.
+func TestSpareWhereALimitIsFewRequests(t *testing.T) {
+	testkit.Unraced(t)
+	const keys = 5000
+	for _, limit := range []int{17, 20, 25} {
+		for _, algorithm := range []sketchlimit.Algorithm{sketchlimit.SlidingWindow, sketchlimit.FixedWindow} {
+			o := newOverloaded(t, sketchlimit.Config{Limit: limit, Algorithm: algorithm, Keys: keys})
+			requests := 2 * limit / 5
+			for range 4 {
+				o.crowd(keys, requests)
+			}
+			require.Equal(t, sketchlimit.Spared{}, o.Stats().Spared)
+			require.Zero(t, o.spared)
+			denied := 0
+			for range 3 {
+				denied += o.crowd(keys, 2*requests)
+			}
+			require.True(t, o.Stats().Spared.Active)
+			require.Less(t, denied, 3, "of 6000")
+		}
+	}
+}
+
+// crowd sends requests by so many keys, requests of each on average, until the window ends. Between them new
+// keys ask once. It returns how many of these were denied.
+func (o *overloaded) crowd(keys, requests int) (denied int) {
+	start, all := o.now.Load(), keys*requests
+	for i := range all {
+		o.now.Store(start + int64(i)*int64(overloadWindow)/int64(all))
+		o.take(fmt.Sprint("crowd ", o.random.IntN(keys)), 1)
+		if i%(all/2000) == 0 && !o.take(fmt.Sprint("new ", start, i), 1) {
+			denied++
+		}
+	}
+	o.now.Store(start + int64(overloadWindow))
+	return denied
+}
+
 // spareState loads a limiter until it spares keys, and until its shards are wide if wide.
 func (o *overloaded) spareState(windows int) {
 	for range windows {

@@ -13,6 +13,12 @@ const (
 	lookLanes  = 4   // of a sketch that are looked at if one of these reads half of the limit: other ones each time
 	lookWords  = 64  // of each row
 	lookLevels = 256 // by which units are told apart, at the most
+
+	// Where a limit is fewer requests than these, their readings tell too little of leads: it may look as if others' units
+	// added to all of them, where they add to none. So the rate of innocent keys counts only if new keys are denied as well,
+	// at such a part of the rate from which on a shard spares.
+	fewRequests   = 50
+	leastStranger = 1e-3
 )
 
 // wrongs estimates the rate of false denials at a position in the shard's generation: that of requests of mean cost of
@@ -39,7 +45,11 @@ func (r request) wrongs(p Position) (rate float64) {
 			chances[i] = above(r.limit - lead)
 		}
 	}
-	return max(mix.rate(&chances), above(lowest-min(n, lowest)))
+	stranger := above(lowest - min(n, lowest))
+	if lowest < fewRequests*n && stranger < leastStranger*r.spare.Rate {
+		return stranger
+	}
+	return max(mix.rate(&chances), stranger)
 }
 
 // someRead tells whether one of a few new keys reads more units than these.
