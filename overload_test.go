@@ -234,6 +234,55 @@ func (o *overloaded) crowd(keys, requests int) (denied int) {
 	return denied
 }
 
+// In a shard that spares, a key is denied only for what it has been admitted itself, or would have been by the exact algorithm:
+// with dear requests and in vain ones, of keys that send all at once, a third of them too much.
+func TestSparedKeysAreDeniedForTheirOwnUnits(t *testing.T) {
+	testkit.Unraced(t)
+	const keys = 1000
+	for _, algorithm := range []sketchlimit.Algorithm{sketchlimit.SlidingWindow, sketchlimit.FixedWindow} {
+		o := newOverloaded(t, sketchlimit.Config{Limit: 100, Algorithm: algorithm, Keys: keys})
+		oracle, err := exact.Of(o.config)
+		require.NoError(t, err)
+		require.Equal(t, 1, o.Plan().Shards)
+		owned, denied := map[string][2]int{}, 0 // of each key, in this window and in the one before
+		for range 5 {
+			start := o.now.Load()
+			for i, key := range o.random.Perm(keys) {
+				name := fmt.Sprint("key ", key)
+				own := owned[name]
+				own[0], own[1] = 0, own[0]
+				o.now.Store(start + int64(i)*int64(overloadWindow)/keys)
+				spares := o.Stats().Spared.Active
+				before := 0. // what counts of the window before
+				if algorithm == sketchlimit.SlidingWindow {
+					before = float64(own[1]) * (1 - float64(i)/keys)
+				}
+				wants := 50
+				if key%3 == 0 {
+					wants = 200
+				}
+				for asked := 0; asked < wants; {
+					n := 1 + o.random.IntN(30)
+					asked += n
+					due := oracle.TakeAt(time.Unix(0, o.now.Load()), name, n).Allowed
+					admitted := o.take(name, n)
+					if !admitted && spares {
+						denied++
+						require.Greater(t, float64(own[0]+n)+before+1, 100., "denied for others' units")
+					}
+					if admitted || due {
+						own[0] += n
+					}
+				}
+				owned[name] = own
+			}
+			o.now.Store(start + int64(overloadWindow))
+		}
+		require.True(t, o.Stats().Spared.Active)
+		require.Greater(t, denied, 100)
+	}
+}
+
 // spareState loads a limiter until it spares keys, and until its shards are wide if wide.
 func (o *overloaded) spareState(windows int) {
 	for range windows {

@@ -3,12 +3,16 @@
 // limit from the midst of a window on. It does so at the load that Keys states, and at multiples of it.
 //
 //	go run ./bench/ordinary -loads 1,2,4,10
+//
+// By -arrivals and -costs it measures use that is less even: keys at random, or each key's requests in a row, and requests
+// of larger parts of the limit.
 package main
 
 import (
 	"flag"
 	"fmt"
 	"log"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -30,6 +34,31 @@ type row struct {
 	cost      int     // of one request
 	keys      int     // Config.Keys
 	load      float64 // multiple of those keys that comes
+	arrivals  string  // how their requests come, see orders
+}
+
+// orders are those in which requests come, by arrivals: as many of each key in an order of its own, of keys at random, or
+// each key's in a row.
+var orders = map[string]func(order []int32, keys int, random *rand.Rand){
+	"even": func(order []int32, keys int, random *rand.Rand) {
+		for i := range order {
+			order[i] = int32(i % keys)
+		}
+		random.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+	},
+	"random": func(order []int32, keys int, random *rand.Rand) {
+		for i := range order {
+			order[i] = int32(random.IntN(keys))
+		}
+	},
+	"bursts": func(order []int32, keys int, random *rand.Rand) {
+		each := len(order) / keys
+		for i, key := range random.Perm(keys) {
+			for j := range each {
+				order[i*each+j] = int32(key)
+			}
+		}
+	},
 }
 
 const (
@@ -93,7 +122,7 @@ func (j *judged) look() {
 	j.since, j.rate = 0, rate
 }
 
-// play sends the load, evenly over each window and in an order of its own, and counts.
+// play sends the load, evenly over each window, and counts.
 func (r *row) play(seed uint64) (result, error) {
 	c := sketchlimit.Config{Limit: r.limit, Window: r.window, Algorithm: r.algorithm, SubWindows: r.sub, Keys: r.keys, Seed: seed}
 	limiter, err := sketchlimit.New(c)
@@ -115,14 +144,11 @@ func (r *row) play(seed uint64) (result, error) {
 		names[i] = strconv.FormatUint(random.Uint64(), 36)
 	}
 	order := make([]int32, light*r.requests())
-	for i := range order {
-		order[i] = int32(i % light)
-	}
 	perRequest := float64(excess*r.limit/r.cost*heavy) / float64(len(order))
 	out.bytes = float64(l.MemoryBytes()) / float64(r.keys)
 	begin, owed := time.Unix(1_000_000_000, 0).Truncate(r.window), 0.
 	for w := range windows {
-		random.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+		orders[r.arrivals](order, light, random)
 		for i, key := range order {
 			passed := float64(w) + float64(i)/float64(len(order))
 			now := begin.Add(time.Duration(passed * float64(r.window)))
@@ -147,17 +173,35 @@ func (r *row) play(seed uint64) (result, error) {
 	return out, nil
 }
 
-// rows returns those of the loads: all limits, algorithms, shares and costs of which a share holds a whole request. There
-// are fewer keys where a window would have more than so many requests.
-func rows(keys, most int, window time.Duration, loads []float64) (all []row) {
+// setting is what all rows have in common.
+type setting struct {
+	keys     int // Config.Keys
+	most     int // requests of a window: there are fewer keys where it would have more
+	window   time.Duration
+	loads    []float64
+	parts    []int // of the limit that requests take one of, or one unit if that is more
+	arrivals string
+}
+
+// usual is what is measured if nothing is said.
+func usual(keys, most int, loads ...float64) setting {
+	return setting{keys, most, time.Minute, loads, []int{math.MaxInt, 50}, "even"}
+}
+
+// rows returns all limits, algorithms, shares, loads, and costs of which a share holds a whole request.
+func (s *setting) rows() (all []row) {
 	for _, limit := range []int{10, 100, 1000, 100_000} {
-		for _, cost := range slices.Compact([]int{1, max(1, limit/50)}) {
+		var costs []int
+		for _, parts := range s.parts {
+			costs = append(costs, max(1, limit/parts))
+		}
+		for _, cost := range slices.Compact(costs) {
 			for _, rule := range rules {
 				for _, use := range []float64{0.01, 0.05, 0.1, 0.2, 0.4} {
-					for _, load := range loads {
-						r := row{rule.algorithm, rule.sub, window, limit, use, cost, keys, load}
+					for _, load := range s.loads {
+						r := row{rule.algorithm, rule.sub, s.window, limit, use, cost, s.keys, load, s.arrivals}
 						if use*float64(limit) >= float64(cost) {
-							r.keys = min(keys, int(float64(most)/load)/r.requests())
+							r.keys = min(s.keys, int(float64(s.most)/load)/r.requests())
 							all = append(all, r)
 						}
 					}
@@ -178,17 +222,32 @@ func main() {
 	keys := flag.Int("keys", 20_000, "Config.Keys")
 	loads := flag.String("loads", "1", "`MULTIPLES` of the keys, with commas")
 	window := flag.Duration("window", time.Minute, "Config.Window")
+	arrivals := flag.String("arrivals", "even", "`ORDER` of requests: even, random, or bursts")
+	costs := flag.String("costs", "1,1/50", "`UNITS` of a request, with commas: 1, or a part of the limit")
 	flag.Parse()
-	var multiples []float64
+	s := usual(*keys, 4_000_000)
+	s.window, s.arrivals, s.parts = *window, *arrivals, nil
+	if orders[s.arrivals] == nil {
+		log.Fatalf("arrivals %q, must be even, random or bursts", s.arrivals)
+	}
 	for text := range strings.SplitSeq(*loads, ",") {
 		x, err := strconv.ParseFloat(text, 64)
-		if err != nil {
-			log.Fatal(err)
+		if err != nil || x <= 0 {
+			log.Fatalf("loads: %q, must be above 0", text)
 		}
-		multiples = append(multiples, x)
+		s.loads = append(s.loads, x)
+	}
+	for text := range strings.SplitSeq(*costs, ",") {
+		parts := math.MaxInt
+		if text != "1" {
+			if _, err := fmt.Sscanf(text, "1/%d", &parts); err != nil || parts < 1 {
+				log.Fatalf("costs: %q, must be 1, or a part of the limit such as 1/50", text)
+			}
+		}
+		s.parts = append(s.parts, parts)
 	}
 	fmt.Println("| limit | algorithm, parts | cost | share | keys | load | bytes a key | denied | innocents denied | stated | stated ÷ denied | of a new key | outside plan |\n|---|---|---|---|---|---|---|---|---|---|---|---|")
-	all := rows(*keys, 4_000_000, *window, multiples)
+	all := s.rows()
 	results := make([]result, len(all))
 	next := make(chan int)
 	var workers sync.WaitGroup

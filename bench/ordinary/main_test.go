@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -16,7 +15,8 @@ import (
 func TestOrdinaryUse(t *testing.T) {
 	testkit.Unraced(t)
 	const keys = 4000
-	for _, r := range rows(keys, 40*keys, time.Minute, []float64{1}) {
+	asPlanned, beyond := usual(keys, 40*keys, 1), usual(keys, 40*keys, 2, 4)
+	for _, r := range asPlanned.rows() {
 		if r.use < 0.1 || r.keys < keys/2 {
 			continue
 		}
@@ -32,7 +32,7 @@ func TestOrdinaryUse(t *testing.T) {
 			require.False(t, o.outside)
 		})
 	}
-	for _, r := range rows(keys, 40*keys, time.Minute, []float64{2, 4}) {
+	for _, r := range beyond.rows() {
 		if r.use < 0.2 || r.keys < keys/2 {
 			continue
 		}
