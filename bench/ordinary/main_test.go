@@ -3,9 +3,11 @@ package main
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sketchlimit/sketchlimit"
 	"github.com/sketchlimit/sketchlimit/internal/testkit"
 )
 
@@ -42,5 +44,19 @@ func TestOrdinaryUse(t *testing.T) {
 			require.NoError(t, err)
 			require.True(t, o.outside || o.denied <= testkit.MostFalseDenials(o.sent, 1e-3), "%+v", o)
 		})
+	}
+}
+
+// Keys that send all at once are known to few of six sub-windows, and meet what others have left in these alone.
+func TestLiveRateOfBurstsInSubWindows(t *testing.T) {
+	testkit.Unraced(t)
+	for _, load := range []float64{2, 4} {
+		r := row{sketchlimit.SlidingWindow, 6, time.Minute, 100, 0.4, 2, 1000, load, "bursts"}
+		o, err := r.play(1)
+		require.NoError(t, err)
+		require.Greater(t, o.wronged, uint64(100))
+		quotient := o.live / o.rate()
+		t.Logf("×%g: denied %.2g, stated %.2g, %.2f of it", load, o.rate(), o.live, quotient)
+		require.True(t, quotient > 1./3 && quotient < 3)
 	}
 }

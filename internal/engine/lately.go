@@ -10,8 +10,10 @@ import "sync/atomic"
 type lately []stripe
 
 const (
-	lookEvery = 64  // requests of which one is looked at, on average
-	mostLooks = 512 // in one half, before all count half
+	lookEvery = 64                 // requests of which one is looked at, on average
+	mostLooks = 512                // in one half, before all count half
+	mostMet   = 16                 // in one half, of a grade, before all count half
+	halves    = 0x7fff7fff7fff7fff // the bits that are left of the counts of a histogram's word, each shifted by one
 )
 
 // Its words: sums, and then histograms of requests by their kind, with 16 bits for each.
@@ -24,7 +26,8 @@ const (
 	low         = read + kinds/4
 	fresh       = low + kinds/4 // what strangers read at the same time
 	latelyWords = fresh + kinds/4
-	newest      = latelyWords // units of a request, the sum over about the last newestLooks: it does not fade
+	met         = latelyWords      // how many generations that count in full have met the key before
+	newest      = met + meetings/4 // units of a request, the sum over about the last newestLooks: it does not fade
 )
 
 // newestLooks are few, so that loads of other costs are noticed at once.
@@ -36,6 +39,9 @@ const (
 	newcomer = grades     // keys that no doorkeeper knows, where these guard
 	byEntry  = grades + 1 // keys with an entry
 	noKind   = -1
+
+	meetingParts = 6                // of generations that have met a key, but for the current one
+	meetings     = 2 * meetingParts // and whether that has
 
 	passesNow, passesOldest = newcomer, byEntry // kinds of strangers
 )
@@ -60,9 +66,21 @@ func (l lately) fade() {
 		case i == looks:
 			half = min(half, mostLooks/2)
 		case i >= read:
-			half &= 0x7fff7fff7fff7fff
+			half &= halves
 		}
 		l.word(i).Store(half)
+	}
+}
+
+// meet takes down a grade of how many generations have met a key. What was taken down before fades fast: how many they are
+// changes from each generation to the next.
+func (l lately) meet(grade int) {
+	l.add(met, grade)
+	if l.count(met, grade) < mostMet {
+		return
+	}
+	for i := range meetings / 4 {
+		l.word(met + i).Store(l.word(met+i).Load() >> 1 & halves)
 	}
 }
 
@@ -77,6 +95,7 @@ type sight struct {
 	denied   int   // another one that would not be, or noKind
 	passes   known // doorkeepers that a stranger passes, where these guard
 	low      bool  // its limit is a lower one
+	met      int   // grade of generations that have met the key, or noKind
 }
 
 // admit takes down a request of a key, by its hash. In the end both halves fade.
@@ -87,6 +106,9 @@ func (c *Counter) admit(h uint64, s sight) {
 		l.word(requests).Add(1)
 		sum := l.word(newest).Load() // less a part that is rounded up, so that it does not stay high
 		l.word(newest).Store(sum - (sum+newestLooks-1)/newestLooks + uint64(s.n))
+	}
+	if s.met != noKind {
+		l.meet(s.met)
 	}
 	if s.low {
 		l.add(low, s.kind)
@@ -120,6 +142,7 @@ type recent struct {
 	newest           float64 // and of the newest ones
 	wronged          float64 // of which each stands for lookEvery
 	read, low, fresh [kinds]float64
+	met              [meetings]float64
 }
 
 // recent returns what requests have been like. Where none has been seen, they are taken to be for one unit.
@@ -137,6 +160,9 @@ func (c *Counter) recent() (r recent) {
 			r.low[kind] += l.count(low, kind)
 			r.fresh[kind] += l.count(fresh, kind)
 		}
+		for grade := range meetings {
+			r.met[grade] += l.count(met, grade)
+		}
 	}
 	r.cost = 1
 	if sums[requests] > 0 {
@@ -145,4 +171,21 @@ func (c *Counter) recent() (r recent) {
 	r.newest = float64(of) / (2 * newestLooks)
 	r.wronged = sums[wronged] / lookEvery
 	return r
+}
+
+// acquaintances returns which generations have met keys that are known by k.
+func (r *recent) acquaintances(l *layout, k known) (all []acquaintance) {
+	sum := 0.0
+	for _, n := range r.met {
+		sum += n
+	}
+	if k&nowKnown == 0 || sum == 0 {
+		return []acquaintance{{1, l.metIn(k, meetings-1)}}
+	}
+	for grade, n := range r.met {
+		if n > 0 {
+			all = append(all, acquaintance{n / sum, l.metIn(k, grade)})
+		}
+	}
+	return all
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"math"
+	"math/bits"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -369,4 +370,50 @@ func TestLatelyFadesAfterAll(t *testing.T) {
 	}
 	sum := c.lately(0).count(read, 0) + c.lately(1).count(read, 0)
 	require.LessOrEqual(t, sum, 2.*mostLooks)
+}
+
+// The ages that are taken to have met a key are as many as have, whatever the number of sub-windows.
+func TestMeetings(t *testing.T) {
+	for generations := 3; generations <= 13; generations++ {
+		l := layout{Rule: NewWindow(100, time.Hour, generations)}
+		require.Equal(t, noKind, l.meeting(1<<(generations-1)), "the oldest one is weighted")
+		for doors := uint64(1); doors < 1<<(generations-1); doors++ {
+			met := l.metIn(nowKnown, l.meeting(doors))
+			require.Len(t, met, generations)
+			require.Equal(t, doors&1 != 0, met[0])
+			require.False(t, met[generations-1])
+			n := 0
+			for _, m := range met[1:] {
+				if m {
+					n++
+				}
+			}
+			if l.meeting(doors) == 0 {
+				require.Equal(t, 1, n)
+			} else {
+				require.InDelta(t, bits.OnesCount64(doors>>1), n, float64(generations-2)/10+0.5)
+			}
+		}
+	}
+	for generations := 1; generations <= 2; generations++ {
+		l := layout{Rule: NewWindow(100, time.Hour, generations)}
+		require.Equal(t, noKind, l.meeting(allDoors))
+		require.NotContains(t, l.metIn(allKnown, meetings-1), false)
+		require.NotContains(t, l.metIn(0, meetings-1), true)
+	}
+}
+
+// What was is soon forgotten, and no count grows into another.
+func TestMeetingsFade(t *testing.T) {
+	c := new(Counter)
+	for _, grade := range []int{3, 4} {
+		for range 100_000 {
+			c.lately(0).meet(grade)
+		}
+		r := c.recent()
+		require.Greater(t, r.met[grade], 7.)
+		require.Less(t, r.met[grade], 17.)
+		r.met[grade] = 0
+		require.Equal(t, [meetings]float64{}, r.met)
+	}
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"math"
+	"math/bits"
 
 	"github.com/sketchlimit/sketchlimit/internal/keyhash"
 )
@@ -15,7 +16,7 @@ func (r request) looked() bool { return r.s.admitted*golden>>(64-6) == 0 } // on
 func (r request) look(p Position, n, limit, current int64, entry *uint64) {
 	if entry != nil && r.heavy.asks() {
 		if innocent(r.asked(p, *entry), limit) {
-			r.flooded.admit(r.h, sight{n: n, kind: byEntry, stranger: noKind, denied: noKind})
+			r.flooded.admit(r.h, sight{n: n, kind: byEntry, stranger: noKind, denied: noKind, met: noKind})
 		}
 		return
 	}
@@ -45,7 +46,7 @@ const strangersTried = 8
 // reads others, beside some that are held back.
 func (r request) see(p Position, n, parts, used, held int64, doors uint64) {
 	k := r.known(doors)
-	s := sight{kind: newcomer, stranger: noKind, denied: noKind, low: held > 0}
+	s := sight{kind: newcomer, stranger: noKind, denied: noKind, low: held > 0, met: noKind}
 	draw, most := r.draw(), r.whole()-held-parts
 	stranger := r.stranger(p, draw, doors)
 	if stranger > most && k != 0 {
@@ -57,6 +58,7 @@ func (r request) see(p Position, n, parts, used, held int64, doors uint64) {
 	}
 	if innocent(used-stranger, r.whole()-held) {
 		s.n = n
+		s.met = r.meeting(doors)
 	} else if s.low {
 		return
 	}
@@ -122,4 +124,35 @@ func (l *layout) known(doors uint64) (k known) {
 		}
 	}
 	return k
+}
+
+// meeting returns the grade of how many generations that count in full have met a key, by its doorkeepers: whether the current
+// one has, and which part of the others. It returns noKind if none has, or if there is just one.
+func (l *layout) meeting(doors uint64) int {
+	others := l.generations - 2
+	if doors &= 1<<(l.generations-1) - 1; doors == 0 || others < 1 {
+		return noKind
+	}
+	return int(doors&1)*meetingParts + (bits.OnesCount64(doors>>1)*(meetingParts-1)+others/2)/others
+}
+
+// metIn returns the ages of generations that have met a key known by k, by that grade: those of a part are evenly spread.
+func (l *layout) metIn(k known, grade int) []bool {
+	met, others := make([]bool, l.generations), l.generations-2
+	n := (grade%meetingParts*others + (meetingParts-1)/2) / (meetingParts - 1)
+	if grade == 0 {
+		n = 1 // at least, as the current one has not
+	}
+	for age := range met {
+		switch {
+		case k&l.where(age) == 0:
+		case l.where(age) == oldestKnown:
+			met[age] = true
+		case age == 0:
+			met[age] = grade >= meetingParts
+		default:
+			met[age] = age*n%others < n
+		}
+	}
+	return met
 }

@@ -84,29 +84,35 @@ func (s *piece) denied(n, limit int64) float64 {
 		return s.bucket.falseDenialRate(s.at, &s.ages[0].Cells, n, limit, s.limit)
 	}
 	rate := []float64{0}
-	s.addDenied([]int64{n}, limit, rate, 0)
+	s.addDenied([]int64{n}, limit, rate, acquaintance{1, make([]bool, s.generations)})
 	return rate[0]
 }
 
-// addDenied adds that chance to rates, for each of some leads; for a key that some doorkeepers know, the chance that it is
-// denied because of others' units.
+// acquaintance is which generations have met keys, by age, and a share of keys.
+type acquaintance struct {
+	share float64
+	met   []bool
+}
+
+// addDenied adds that chance to rates, for each of some leads, times the share of keys; for a key that some generations have
+// met, the chance that it is denied because of others' units.
 //
 // A key's readings in the generations are independent, because their seeds are. A generation of a predecessor
 // counts together with the limiter's own. So do the cells of those that share the limit, which are the same for
 // all generations: what a key reads there is gone through case by case.
-func (s *piece) addDenied(leads []int64, limit int64, rates []float64, k known) {
+func (s *piece) addDenied(leads []int64, limit int64, rates []float64, keys acquaintance) {
 	if s.spares || len(leads) == 0 {
 		return
 	}
 	if s.bucket.burst > 0 {
 		for i, lead := range leads {
-			rates[i] += s.bucket.tail(s.at, &s.ages[0].Cells, s.whole()-lead)
+			rates[i] += keys.share * s.bucket.tail(s.at, &s.ages[0].Cells, s.whole()-lead)
 		}
 		return
 	}
 	recent, oldest := odds{{0, 1}}, odds{{0, 1}} // units that count in full, and those that are weighted
 	for age := range s.ages {
-		known := k&s.where(age) != 0
+		known := keys.met[age]
 		if s.where(age) == oldestKnown {
 			oldest = s.ages[age].fresh(known).plus(s.former[age].fresh(known), 2*s.limit)
 		} else {
@@ -126,7 +132,7 @@ func (s *piece) addDenied(leads []int64, limit int64, rates []float64, k known) 
 	}
 	for i, lead := range leads {
 		if lead >= 1 && lead <= limit {
-			rates[i] += min(1, sum[i]+s.mistaken(limit-lead+1))
+			rates[i] += keys.share * min(1, sum[i]+s.mistaken(limit-lead+1))
 		}
 	}
 }

@@ -28,6 +28,10 @@ func (e *Engine) Stats(p Position, lowest int64) (sum Stats) {
 	n, mix := int64(math.Ceil(lately.cost)), lately.mix(&e.layout)
 	var chances [kinds]float64 // of keys with each lead, summed over pieces
 	pieces := 0.0
+	var keys [allKnown + 1][]acquaintance
+	for k := range keys {
+		keys[k] = lately.acquaintances(&e.layout, known(k))
+	}
 	for s := range e.pieces(p, before) {
 		share, former := float64(len(e.shards))/float64(s.of), 0.0
 		if before != nil {
@@ -42,8 +46,10 @@ func (e *Engine) Stats(p Position, lowest int64) (sum Stats) {
 		}
 		sum.SketchFill += fill(&s.ages[0].Cells, e.counts(s.at)) / float64(s.of)
 		pieces++ // a new key falls in any alike
-		for k := range allKnown + 1 {
-			s.addDenied(mix.leads[mix.of[k]:mix.of[k+1]], e.limit, chances[mix.of[k]:], k)
+		for k := range keys {
+			for _, some := range keys[k] {
+				s.addDenied(mix.leads[mix.of[k]:mix.of[k+1]], e.limit, chances[mix.of[k]:], some)
+			}
 		}
 		sum.FalseDenialRate += s.denied(min(n, e.quota(lowest)), lowest) / float64(s.of)
 	}
