@@ -77,8 +77,9 @@ type Config struct {
 	// Keys is the number of distinct keys expected in one window, 1 … 1<<31-1. The
 	// limiter is made large enough to hold FalseDenialRate while keys use UnitsPerKey each on average, and one key
 	// in a hundred asks for three times Limit, from whatever moment of a window on; and for Headroom times as much of
-	// that. Requests of more than a fiftieth of Limit, and keys that send all at once, need more, see docs/sizing.md. With LowestLimit the rate holds for keys under that limit. With MemoryBytes, Keys only chooses how the
-	// memory is spent.
+	// that. Requests of more than a fiftieth of Limit, and keys that send all at once, need more, see docs/sizing.md.
+	// With LowestLimit the rate holds for keys under that limit. With MemoryBytes, Keys only chooses how the memory is
+	// spent.
 	Keys int
 	// UnitsPerKey is how many units a key uses in one window on average, costs included, above 0; 0 is a fifth of the
 	// limit, of LowestLimit if that is set. Less than five takes as much memory as five. It goes with Keys alone, or with

@@ -232,7 +232,7 @@ func main() {
 	}
 	for text := range strings.SplitSeq(*loads, ",") {
 		x, err := strconv.ParseFloat(text, 64)
-		if err != nil || x <= 0 {
+		if err != nil || !(x > 0) {
 			log.Fatalf("loads: %q, must be above 0", text)
 		}
 		s.loads = append(s.loads, x)
