@@ -195,6 +195,29 @@ func TestSpare(t *testing.T) {
 	}
 }
 
+// At the end of a fixed window more keys would be denied than the limiter is to spare, but for a moment: hardly anybody is,
+// and within the plan it spares nobody. So it is although one key in fifteen comes to its limit.
+func TestPlanHoldsAtTheEndOfAWindow(t *testing.T) {
+	testkit.Unraced(t)
+	const keys, heavy, windows = 15_000, 1000, 4
+	o := newOverloaded(t, sketchlimit.Config{Algorithm: sketchlimit.FixedWindow, Keys: keys})
+	names := make([]string, keys+heavy)
+	for i := range names {
+		names[i] = strconv.Itoa(i)
+	}
+	const light, all = 20 * keys, 20*keys + 100*heavy
+	start := o.now.Load()
+	for i := range windows * all {
+		o.now.Store(start + int64(i)*int64(overloadWindow)/all)
+		if o.random.IntN(all) < light {
+			o.take(names[o.random.IntN(keys)], 1)
+		} else {
+			o.take(names[keys+o.random.IntN(heavy)], 1)
+		}
+	}
+	require.Zero(t, o.Stats().Spared.Times)
+}
+
 // Where a limit is a few requests, what keys read tells little of what they have used. While new keys are far from being
 // denied the limiter spares nobody, up to its headroom; at twice that it does, before it denies them.
 func TestSpareWhereALimitIsFewRequests(t *testing.T) {

@@ -32,14 +32,15 @@ type Spare struct {
 
 // spareState is a shard's, in words of its memory.
 type spareState struct {
-	on     int64  // see below
-	from   uint64 // units admitted when it began
-	now    int64  // of the current generation: entries that were taken over, and times momentUnit the moment of the last look
-	before int64  // units of the generation before
-	looked uint64 // units admitted when it looked last
-	start  uint64 // units admitted when the current generation began
-	bears  int64  // units of a window when it began to spare
-	number int64  // of the current generation while it is wide
+	on     int64   // see below
+	from   uint64  // units admitted when it began
+	now    int64   // of the current generation: entries that were taken over, and times momentUnit the moment of the last look
+	before int64   // units of the generation before
+	looked uint64  // units admitted when it looked last
+	start  uint64  // units admitted when the current generation began
+	bears  int64   // units of a window when it began to spare
+	number int64   // of the current generation while it is wide
+	rate   float64 // of false denials, averaged over a recent part of a window: as of the last look
 }
 
 // A shard that spares has one more in on than the generations in a row in which it need not have. One that has ended has
@@ -58,6 +59,9 @@ const (
 	uselessRate = 0.5
 	usefulLooks = 8
 	momentUnit  = 1 << 32
+	// averaged is the part of a window over which the rate is averaged. At the end of a fixed window within the plan it may be
+	// high for a moment, which denies hardly anybody.
+	averaged = 1. / 4
 	// trials are how often an entry may be taken over in a generation, on average. So whoever gets one has time to show
 	// by its own requests that it is heavier than others; where it were taken over at once, no key would rise.
 	trials = 64
@@ -119,24 +123,38 @@ func (r request) due(p Position, s *spareState) bool {
 // moment returns the sixty-fourth of a generation that a position is in, from 1 on.
 func (r request) moment(p Position) int64 { return int64(p.Elapsed)/(r.length/64+1) + 1 }
 
-// tooMany looks at the cells, and tells whether too many would be denied. If they need not be, it is not looked again
+// tooMany looks at the cells, and tells whether too many would be denied, on average lately. If not, it is not looked again
 // for a while, by whomever: a look takes as long as hundreds of decisions.
 func (r request) tooMany(p Position, s *spareState) bool {
 	rate := r.wrongs(p)
 	if before := r.before.Load(); before != nil {
 		rate = max(rate, before.wrongsOf(p, r.h)) // a few strangers show nothing of what few keys read there
 	}
-	full := r.spare.Grow == nil || r.spare.full.Load()
-	if rate >= r.spare.Rate && full {
+	grows := r.spare.Grow != nil && !r.spare.full.Load()
+	if rate >= r.spare.Rate && grows {
+		r.spare.Grow()
+	}
+	average := s.average(rate, r.passed(p, s))
+	if average >= r.spare.Rate && !grows {
 		return true
 	}
-	s.looked, s.now = r.s.admitted, s.now%momentUnit+r.moment(p)*momentUnit
-	if rate >= r.spare.Rate {
-		r.spare.Grow()
-	} else if rate > r.spare.Rate*nearly {
+	s.rate, s.looked, s.now = average, r.s.admitted, s.now%momentUnit+r.moment(p)*momentUnit
+	if rate > r.spare.Rate*nearly {
 		s.looked -= r.every() / 4 * 3
 	}
 	return false
+}
+
+// passed returns the part of a window since the last look, by what was admitted. Where nothing is, time tells.
+func (r request) passed(p Position, s *spareState) float64 {
+	units := float64(r.s.admitted-s.looked) / float64(max(r.lately(p, s), int64(128*r.every())))
+	return max(units, float64(r.moment(p)-s.now/momentUnit)/64)
+}
+
+// average returns the average rate when one is found after a part of a window. A shard looks when it denies, so where it
+// has not for long, the rate was less.
+func (s *spareState) average(rate, passed float64) float64 {
+	return s.rate*max(0, 1-passed/averaged) + rate*min(passed, 1./64)/averaged
 }
 
 // wrongsOf is wrongs of a predecessor in the shard that a key is in, 0 if that is in another generation.
@@ -159,10 +177,14 @@ func (r request) begins(p Position) {
 	if s.on == 0 {
 		s.from = r.s.admitted
 	}
-	current := int64(r.s.admitted - s.start)
-	s.on, s.bears = 1, current+int64(float64(s.before)*(1-float64(p.Elapsed)/float64(r.length)))
+	s.on, s.bears, s.rate = 1, r.lately(p, s), 0
 	s.looked = r.s.admitted
 	r.spare.begin(p, &r.Rule)
+}
+
+// lately returns the units of the last window.
+func (r request) lately(p Position, s *spareState) int64 {
+	return int64(r.s.admitted-s.start) + int64(float64(s.before)*(1-float64(p.Elapsed)/float64(r.length)))
 }
 
 // formerSpares tells whether a predecessor spares the key and still matters.

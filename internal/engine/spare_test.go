@@ -87,9 +87,10 @@ func TestLookKnowsTheRate(t *testing.T) {
 		}
 		r, p := f.at(0), f.position()
 		begun := func(rate float64) (looks int) {
-			spare.Rate = rate
+			spare.Rate = rate / 16 // after a sixty-fourth of a window, the average over a quarter is a sixteenth
 			for range 50 {
 				r.s.admitted++ // other cells are looked at
+				r.state().rate, r.state().now = 0, 0
 				if r.tooMany(p, r.state()) {
 					looks++
 				}
@@ -109,6 +110,32 @@ func TestLookKnowsTheRate(t *testing.T) {
 		require.Equal(t, rule.generations > 1, begun(1e-6) > 0)
 		require.Zero(t, r.state().on)
 	}
+}
+
+// A shard spares when too many are denied on average, and not because they would be for a moment.
+func TestRateIsAveraged(t *testing.T) {
+	const look = 1. / 100
+	f := sparingFace(t, sliding(100, time.Second), oneShard(100))
+	r := f.at(0)
+	s := r.state()
+	for range 100 { // one window
+		s.rate = s.average(1e-3, look)
+	}
+	require.InEpsilon(t, 1e-3, s.rate, 0.02)
+	require.InEpsilon(t, 1e-3*(1-look/averaged), s.average(0, look), 0.03)
+	require.Zero(t, s.average(0, averaged))
+
+	s.rate = 0
+	require.Less(t, s.average(1e-3, 1), 1e-4, "where a shard has not looked for long, it has denied nobody")
+	for at := time.Duration(0); at < time.Second; at += time.Second / 1000 { // nothing is admitted
+		p := f.Split(f.now.Add(at).UnixNano())
+		if s.average(1e-3, r.passed(p, s)) >= 1e-4 {
+			require.InDelta(t, time.Second/40, at, float64(time.Second/64))
+			return
+		}
+		s.rate, s.now = s.average(1e-3, r.passed(p, s)), r.moment(p)*momentUnit
+	}
+	require.Fail(t, "it never spares")
 }
 
 // A shard of a limiter that can grow asks for that and denies; when there is nothing larger, it spares. It looks after a
