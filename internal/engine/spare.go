@@ -398,10 +398,10 @@ func (r request) competeFull(p Position, count int64) *uint64 {
 	return r.compete(p, r.entries())
 }
 
-// compete gives a key a new entry in its bucket, or not. Where there is no room the key takes the place of one of the
-// others, drawn at random, if that yields: randomised admission (Ben Basat, Einziger, Friedman, Kassner, INFOCOM 2017).
-// So an entry is held for a while whoever comes: no flood of keys takes it from one with many units of its own, nor keeps
-// a heavy key from having one in the end.
+// compete gives a key a new entry in its bucket, or not. Where there is no room the key takes the place of the oldest, if
+// that yields: randomised admission (Ben Basat, Einziger, Friedman, Kassner, INFOCOM 2017). One that does not is the
+// youngest from then on. So an entry is held for a while whoever comes: no flood of keys takes it from one with many units
+// of its own, nor keeps a heavy key from having one in the end.
 func (r request) compete(p Position, b *entries) *uint64 {
 	if r.heavy.room(b) {
 		r.markTable()
@@ -411,21 +411,22 @@ func (r request) compete(p Position, b *entries) *uint64 {
 	if float64(s.now%momentUnit)*float64(r.length) > float64(p.Elapsed)*float64(trials*r.tableWords()) {
 		return nil
 	}
-	draw := r.draw()
-	place := &b[draw%HeavyBucket]
-	if !r.yields(r.asked(p, *place), draw*golden) {
+	oldest, youngest := b[0], &b[HeavyBucket-1]
+	copy(b[:], b[1:])
+	if !r.yields(r.asked(p, oldest), r.draw()) {
+		*youngest = oldest
 		return nil
 	}
 	s.now++
-	*place = 0
+	*youngest = 0
 	return r.heavy.insert(b, r.h, 0)
 }
 
 // yields tells whether an entry of so many units of its own is taken over, by a draw of 64 bits: always while they are
-// few, no more than those of a request or of a sixteenth of the limit, and beyond that the more rarely, the more they
+// few, less than a twenty-fourth of the limit, and beyond that the more rarely, the more they
 // are.
 func (r request) yields(own int64, draw uint64) bool {
-	few := max(r.limit/16, 1)
+	few := max(r.limit/24, 1)
 	if own < few {
 		return true
 	}

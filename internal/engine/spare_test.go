@@ -432,6 +432,41 @@ func TestSparedKeysAmongMany(t *testing.T) {
 	}
 }
 
+// All entries of a bucket are held for as long: keys take the place of the oldest of those that have shown little, and those
+// that have shown much stay.
+func TestOldestEntryYieldsFirst(t *testing.T) {
+	f := sparingFace(t, sliding(100, time.Second), oneShard(100))
+	f.now = f.now.Truncate(time.Second).Add(time.Second / 2)
+	f.take("first", 1)
+	r, p := f.at(0), f.position()
+	b := &entries{}
+	compete := func(h uint64) *uint64 {
+		r.h = h
+		return r.compete(p, b)
+	}
+	for h := range uint64(HeavyBucket) { // the first half has shown what it asks for
+		entry := compete(h)
+		r.heavy.ask(entry, 0, 1, 0)
+		if h < HeavyBucket/2 {
+			r.heavy.ask(entry, 0, 90, 0)
+		}
+		r.heavy.set(entry, r.heavy.asked(*entry, 0))
+	}
+	for h := uint64(HeavyBucket); h < 3*HeavyBucket; h++ {
+		entry := compete(h)
+		for entry == nil {
+			entry = compete(h)
+		}
+		r.heavy.ask(entry, 0, 1, 0)
+		r.heavy.set(entry, 1)
+		require.NotNil(t, r.heavy.find(b, h))
+		for other := range h {
+			held := other < HeavyBucket/2 || other > h-HeavyBucket/2
+			require.Equal(t, held, r.heavy.find(b, other) != nil, "%d, when %d comes", other, h)
+		}
+	}
+}
+
 // A takeover is drawn: a flood of keys that come once takes no entry from a key with many units of its own.
 func TestFloodsTakeNoEntries(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 8))
