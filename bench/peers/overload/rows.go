@@ -141,7 +141,9 @@ func mainRows() (rows []row) {
 	with(func(r *row) { r.load = 2 })
 	with(func(r *row) {})
 	with(func(r *row) { r.kind = byCosts })
-	with(func(r *row) { r.kind, r.load, r.flooders, r.asks = byFlood, 0, 1e6, 100 })
+	for _, flooders := range []int{65_536, 1e6} {
+		with(func(r *row) { r.kind, r.load, r.flooders, r.asks = byFlood, 0, flooders, 100 })
+	}
 	return rows
 }
 
