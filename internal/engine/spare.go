@@ -64,7 +64,7 @@ const (
 	averaged = 1. / 4
 	// trials are how often an entry may be taken over in a generation, on average. So whoever gets one has time to show
 	// by its own requests that it is heavier than others; where it were taken over at once, no key would rise.
-	trials = 64
+	trials = 32
 )
 
 // every returns the units between two looks of a shard: a five-hundredth of what fills its cells.
@@ -423,10 +423,9 @@ func (r request) compete(p Position, b *entries) *uint64 {
 }
 
 // yields tells whether an entry of so many units of its own is taken over, by a draw of 64 bits: always while they are
-// few, less than a twenty-fourth of the limit, and beyond that the more rarely, the more they
-// are.
+// few, less than a sixteenth of the limit, and beyond that the more rarely, the more they are.
 func (r request) yields(own int64, draw uint64) bool {
-	few := max(r.limit/24, 1)
+	few := max(r.limit/16, 1)
 	if own < few {
 		return true
 	}
