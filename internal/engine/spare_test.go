@@ -454,7 +454,8 @@ func TestOldestEntryYieldsFirst(t *testing.T) {
 	}
 	for h := uint64(HeavyBucket); h < 3*HeavyBucket; h++ {
 		entry := compete(h)
-		for entry == nil {
+		for asked := 1; entry == nil; asked++ {
+			require.LessOrEqual(t, asked, HeavyBucket)
 			entry = compete(h)
 		}
 		r.heavy.ask(entry, 0, 1, 0)
