@@ -13,7 +13,6 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgimg"
 
-	"github.com/sketchlimit/sketchlimit"
 	"github.com/sketchlimit/sketchlimit/bench/peers/internal/page"
 )
 
@@ -95,7 +94,7 @@ func nameOf(l int) string {
 // drawnOf returns the results that the picture shows.
 func drawnOf(results []result) (drawn []result) {
 	for _, r := range results {
-		if r.row == (row{sketchlimit.SlidingWindow, byKeys, r.row.load, 0, 0, 0.01, 3, 30}) {
+		if r.row == (row{load: r.row.load, abusers: 0.01, times: 3, start: 30}) {
 			drawn = append(drawn, r)
 		}
 	}

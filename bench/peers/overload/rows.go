@@ -34,6 +34,7 @@ type row struct {
 	abusers   float64 // share of the keys, those of a flood not counted
 	times     int     // limits that each abuser asks for
 	start     int     // percent of a window that have passed when it begins
+	burst     int     // requests that an innocent key sends in a row; 0: one
 }
 
 // String says what comes.
@@ -52,6 +53,9 @@ func (r row) String() string {
 	text += fmt.Sprintf(", %g %% ask %d ×, from %d %%", 100*r.abusers, r.times, r.start)
 	if r.algorithm == sketchlimit.FixedWindow {
 		text += ", fixed"
+	}
+	if r.burst > 1 {
+		text += fmt.Sprintf(", %d in a row", r.burst)
 	}
 	return text
 }
@@ -90,7 +94,7 @@ func (r row) traffic(scale float64) traffic {
 	case byFlood:
 		overload = []crowd{{0, planned, plannedUse, 1, 0}}
 	}
-	t := traffic{start: r.start * slots / 100, abusers: innocents}
+	t := traffic{start: r.start * slots / 100, abusers: innocents, burst: r.burst}
 	if r.kind == byFlood {
 		flooders := scaled(float64(r.flooders))
 		overload = append(overload, crowd{innocents, flooders, float64(r.asks), 1, 0})

@@ -33,6 +33,7 @@ type traffic struct {
 	start             int // slots of the second window that pass before the overload
 	keys              int // of all crowds: they are numbered from 0
 	abusers           int // the first key that asks for more than its limit; all others come before
+	burst             int // requests that each of the others sends in a row; 0: one
 }
 
 // request is one, of a key.
@@ -59,7 +60,7 @@ func (t *traffic) crowds(s int) []crowd {
 func (t *traffic) each(seed uint64, take func(request), done func(slot int)) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	owed := make([]float64, max(len(t.planned), len(t.overload))) // parts of requests
-	left := make([]int, len(owed))
+	left, keys := make([]int, len(owed)), make([]inRow, len(owed))
 	for s := range t.last() {
 		crowds, all := t.crowds(s), 0
 		for i := range crowds {
@@ -73,11 +74,27 @@ func (t *traffic) each(seed uint64, take func(request), done func(slot int)) {
 		}
 		for i := range all {
 			passed := time.Duration(s)*slot + time.Duration(i)*slot/time.Duration(all)
-			c := &crowds[pick(random, left, all-i)]
-			take(request{c.first + random.IntN(c.keys), c.cost, momentAt(passed)})
+			crowd := pick(random, left, all-i)
+			c := &crowds[crowd]
+			take(request{keys[crowd].next(random, c, t), c.cost, momentAt(passed)})
 		}
 		done(s)
 	}
+}
+
+// inRow is the key of a crowd that has requests left in a row.
+type inRow struct{ key, left int }
+
+// next returns the key of the crowd's next request.
+func (k *inRow) next(random *rand.Rand, c *crowd, t *traffic) int {
+	if k.left == 0 || k.key < c.first || k.key >= c.first+c.keys {
+		k.key, k.left = c.first+random.IntN(c.keys), 1
+		if k.key < t.abusers {
+			k.left = max(1, t.burst)
+		}
+	}
+	k.left--
+	return k.key
 }
 
 // pick takes one of so many that are left, and returns of which crowd.

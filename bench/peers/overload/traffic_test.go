@@ -81,6 +81,28 @@ func TestTrafficIsInterleaved(t *testing.T) {
 	assert.InDelta(t, 0.5, float64(changes)/float64(requests), 0.01)
 }
 
+// Innocent keys send as many requests in a row as they are to, whoever sends between; abusers do not.
+func TestRequestsInARow(t *testing.T) {
+	usual := row{kind: byUnits, load: 4, abusers: 0.01, times: 3}
+	inRows := usual
+	inRows.burst = 5
+	assert.Equal(t, usual.String()+", 5 in a row", inRows.String())
+	traffic := inRows.traffic(1. / 1024)
+	runs, requests := map[bool]int{}, map[bool]int{} // of innocent keys, or not
+	former := map[bool]int{true: -1, false: -1}
+	traffic.each(1, func(r request) {
+		innocent := r.key < traffic.abusers
+		if requests[innocent]++; r.key != former[innocent] {
+			runs[innocent]++
+			former[innocent] = r.key
+		}
+	}, func(int) {})
+	assert.InDelta(t, 5, float64(requests[true])/float64(runs[true]), 0.02)
+	assert.InDelta(t, 1, float64(requests[false])/float64(runs[false]), 0.1)
+	same := usual.traffic(1. / 1024)
+	assert.Equal(t, same.load(1./1024), traffic.load(1./1024))
+}
+
 func TestPhases(t *testing.T) {
 	traffic := traffic{start: 700}
 	for slot, want := range map[int]phase{
