@@ -195,6 +195,21 @@ func (t *heavyTable) whole(entry uint64, age int) bool {
 	return entry>>((t.flags+uint8(age))&63)&1 != 0
 }
 
+// stir notes in an entry, if there is one, that its key has asked. It is for wide shards, in the bit that tells elsewhere whether
+// the entry has counted the whole generation before: no cells are read there.
+func (t *heavyTable) stir(entry *uint64) {
+	if entry != nil {
+		*entry |= 2 << (t.flags & 63)
+	}
+}
+
+// settle tells whether the key of an entry has asked since it was settled last.
+func (t *heavyTable) settle(entry *uint64) (stirred bool) {
+	stirred = t.whole(*entry, 1)
+	*entry &^= 2 << (t.flags & 63)
+	return stirred
+}
+
 // asks tells whether entries count what their keys have asked for.
 func (t *heavyTable) asks() bool { return t.askedBits > 0 }
 
@@ -223,10 +238,11 @@ func (t *heavyTable) ask(entry *uint64, age int, n int64, turn uint64) {
 	*entry += (asked - old) << at
 }
 
-// certain returns an entry, of a generation in which nothing has come yet, that counts what its key
-// has beyond doubt used.
+// certain returns an entry of a wide shard, of a generation in which nothing has come yet, that counts what its key has beyond
+// doubt used.
 func (t *heavyTable) certain(entry uint64) uint64 {
 	counts := uint64(1)<<(2*t.bits) - 1
+	t.settle(&entry)
 	return entry&^counts | uint64(t.own(entry, 1))<<(t.bits&63)
 }
 

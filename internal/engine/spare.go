@@ -413,7 +413,7 @@ func (r request) compete(p Position, b *entries) *uint64 {
 	}
 	oldest, youngest := b[0], &b[HeavyBucket-1]
 	copy(b[:], b[1:])
-	if !r.yields(r.asked(p, oldest), r.draw()) {
+	if !r.yields(p, &oldest, r.draw()) {
 		*youngest = oldest
 		return nil
 	}
@@ -422,11 +422,12 @@ func (r request) compete(p Position, b *entries) *uint64 {
 	return r.heavy.insert(b, r.h, 0)
 }
 
-// yields tells whether an entry of so many units of its own is taken over, by a draw of 64 bits: always while they are
-// few, less than a sixteenth of the limit, and beyond that the more rarely, the more they are.
-func (r request) yields(own int64, draw uint64) bool {
-	few := max(r.limit/16, 1)
-	if own < few {
+// yields tells whether an entry is taken over, by a draw of 64 bits: always while its key has asked for less than a
+// twenty-fourth of the limit, and the more rarely, the more it has asked for. In a wide shard an entry below half of the limit
+// also yields if its key has not asked since it was the oldest before: who sends much at once and then nothing is not heavy.
+func (r request) yields(p Position, entry *uint64, draw uint64) bool {
+	own, few := r.asked(p, *entry), max(r.limit/24, 1)
+	if own < few || r.wide() && !r.heavy.settle(entry) && innocent(own, r.limit) {
 		return true
 	}
 	part := float64(few) / float64(own)

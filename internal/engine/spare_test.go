@@ -400,8 +400,15 @@ func TestSparedKeysAreCertified(t *testing.T) {
 func TestSparedKeysAmongMany(t *testing.T) {
 	testkit.Unraced(t)
 	const limit, innocents, crowd = 100, 200, 20_000
-	for name, rule := range map[string]Rule{"sliding": sliding(limit, time.Second), "fixed": fixed(limit, time.Second)} {
+	for name, of := range map[string]struct {
+		rule  Rule
+		burst int // requests that a key of the crowd sends
+	}{
+		"sliding": {sliding(limit, time.Second), 1}, "fixed": {fixed(limit, time.Second), 1},
+		"sliding, bursts": {sliding(limit, time.Second), 20}, "fixed, bursts": {fixed(limit, time.Second), 20},
+	} {
 		t.Run(name, func(t *testing.T) {
+			rule := of.rule
 			random := rand.New(rand.NewPCG(5, 6))
 			f := sparingFace(t, rule, oneShard(limit))
 			require.True(t, f.crowd(100_000, 10, random))
@@ -409,8 +416,12 @@ func TestSparedKeysAmongMany(t *testing.T) {
 			for range 6 { // windows
 				f.now = f.now.Truncate(time.Second).Add(time.Second)
 				abuser := 0
+				var key string
 				for i := range crowd {
-					f.take(fmt.Sprint("crowd ", random.Uint64()), 1)
+					if i%of.burst == 0 {
+						key = fmt.Sprint("crowd ", random.Uint64())
+					}
+					f.take(key, 1)
 					if i%(crowd/innocents/10) == 0 {
 						require.True(t, f.allow(fmt.Sprint("innocent ", random.IntN(innocents)), 1))
 					}
@@ -465,6 +476,41 @@ func TestOldestEntryYieldsFirst(t *testing.T) {
 			held := other < HeavyBucket/2 || other > h-HeavyBucket/2
 			require.Equal(t, held, r.heavy.find(b, other) != nil, "%d, when %d comes", other, h)
 		}
+	}
+}
+
+// In a wide shard a key that has sent much at once is asked twice, and one that goes on sending stays.
+func TestWhoHasSentMuchAtOnceYields(t *testing.T) {
+	f := sparingFace(t, sliding(100, time.Second), oneShard(100))
+	f.now = f.now.Truncate(time.Second).Add(time.Second / 2)
+	f.take("first", 1)
+	r := f.at(0)
+	r.widen()
+	b, p := &entries{}, f.position()
+	ask := func(entry *uint64) {
+		r.heavy.ask(entry, 0, 30, 0)
+		r.heavy.set(entry, r.heavy.asked(*entry, 0))
+		r.heavy.stir(entry)
+	}
+	for r.h = range uint64(HeavyBucket) {
+		ask(r.compete(p, b))
+	}
+	steady := func(h uint64) bool { return h%2 == 0 }
+	replaced := 0
+	for r.h = HeavyBucket; replaced < HeavyBucket/2; r.h++ {
+		require.Less(t, r.h, uint64(3*HeavyBucket))
+		if entry := r.compete(p, b); entry != nil {
+			ask(entry)
+			replaced++
+		}
+		for h := range uint64(HeavyBucket) {
+			if entry := r.heavy.find(b, h); steady(h) && entry != nil {
+				r.heavy.stir(entry)
+			}
+		}
+	}
+	for h := range uint64(HeavyBucket) {
+		require.Equal(t, steady(h), r.heavy.find(b, h) != nil)
 	}
 }
 

@@ -169,6 +169,7 @@ func (r request) takeWide(p Position, n, limit int64) Verdict {
 	entry := r.heavy.find(r.bucketOf(), r.h)
 	v := r.certified(p, n, limit, entry)
 	if !v.Allowed {
+		r.heavy.stir(entry)
 		return r.refuseCertified(p, n, limit, v)
 	}
 	r.countWide(p, n, entry)
@@ -186,6 +187,7 @@ func (r request) countWide(p Position, n int64, entry *uint64) {
 	}
 	if entry != nil {
 		r.ask(entry, 0, n)
+		r.heavy.stir(entry)
 	} else {
 		entry = r.compete(p, r.bucketOf())
 	}
