@@ -21,7 +21,7 @@
 // One window of planned load (half of the units of the plan), five windows of overload that begin at 0, 30 or 70 % of
 // the next one, and three windows of planned load again. Requests of a window come evenly, each from a key drawn at
 // random: so a key's requests are a Poisson process. With -burst 5 a key drawn sends five requests in a row, unless it
-// is an abuser. The same seed gives the same requests.
+// is an abuser; with -abusers-burst abusers do. The same seed gives the same requests.
 //
 // # Who is judged how
 //

@@ -41,6 +41,7 @@ func execute(args []string, out, progress io.Writer) error {
 		all     = flags.Bool("all", false, "play every combination of a row's parts: for days")
 		only    = flags.String("only", "", "play only rows whose names, as in the table, contain this `text`")
 		burst   = flags.Int("burst", 1, "innocent keys send so many `requests` in a row")
+		abusers = flags.Int("abusers-burst", 1, "abusers send so many `requests` in a row")
 		scale   = flags.String("scale", "1/16", "multiply keys by this `fraction`")
 		seeds   = flags.Int("seeds", 10, "play each row with so many `seeds`")
 		workers = flags.Int("workers", 2, "play so many `runs` at a time")
@@ -55,8 +56,8 @@ func execute(args []string, out, progress io.Writer) error {
 	if flags.NArg() > 0 {
 		return fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	}
-	if *seeds < 1 || *workers < 1 || *burst < 1 {
-		return errors.New("seeds, workers and burst must be at least 1")
+	if min(*seeds, *workers, *burst, *abusers) < 1 {
+		return errors.New("seeds, workers and bursts must be at least 1")
 	}
 	stamped := &page.Stamped{Writer: progress, Start: time.Now()}
 	ctx, end := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -69,7 +70,7 @@ func execute(args []string, out, progress io.Writer) error {
 		b.rows = allRows()
 	}
 	for i := range b.rows {
-		b.rows[i].burst = *burst
+		b.rows[i].burst = bursts{*burst, *abusers}
 	}
 	b.rows = slices.DeleteFunc(b.rows, func(r row) bool { return !strings.Contains(r.String(), *only) })
 	if len(b.rows) == 0 {

@@ -106,8 +106,8 @@ func TestFailsBeforeItMeasures(t *testing.T) {
 		{[]string{"-scale", "1/0"}, `scale "1/0", must be 1/1024 … 1`},
 		{[]string{"-scale", "x"}, `scale "x", must be 1/1024 … 1`},
 		{[]string{"-only", "×3"}, `only "×3", must be part of a row's name`},
-		{[]string{"-seeds", "0"}, "seeds, workers and burst must be at least 1"},
-		{[]string{"-burst", "0"}, "seeds, workers and burst must be at least 1"},
+		{[]string{"-seeds", "0"}, "seeds, workers and bursts must be at least 1"},
+		{[]string{"-abusers-burst", "0"}, "seeds, workers and bursts must be at least 1"},
 		{[]string{"file"}, `unexpected argument "file"`},
 	} {
 		var out, progress strings.Builder

@@ -34,7 +34,7 @@ type row struct {
 	abusers   float64 // share of the keys, those of a flood not counted
 	times     int     // limits that each abuser asks for
 	start     int     // percent of a window that have passed when it begins
-	burst     int     // requests that an innocent key sends in a row; 0: one
+	burst     bursts
 }
 
 // String says what comes.
@@ -54,8 +54,11 @@ func (r row) String() string {
 	if r.algorithm == sketchlimit.FixedWindow {
 		text += ", fixed"
 	}
-	if r.burst > 1 {
-		text += fmt.Sprintf(", %d in a row", r.burst)
+	if r.burst.innocent > 1 {
+		text += fmt.Sprintf(", %d in a row", r.burst.innocent)
+	}
+	if r.burst.abuser > 1 {
+		text += fmt.Sprintf(", abusers %d in a row", r.burst.abuser)
 	}
 	return text
 }

@@ -33,8 +33,11 @@ type traffic struct {
 	start             int // slots of the second window that pass before the overload
 	keys              int // of all crowds: they are numbered from 0
 	abusers           int // the first key that asks for more than its limit; all others come before
-	burst             int // requests that each of the others sends in a row; 0: one
+	burst             bursts
 }
+
+// bursts are the requests that a key sends in a row; 0: one.
+type bursts struct{ innocent, abuser int }
 
 // request is one, of a key.
 type request struct {
@@ -88,9 +91,10 @@ type inRow struct{ key, left int }
 // next returns the key of the crowd's next request.
 func (k *inRow) next(random *rand.Rand, c *crowd, t *traffic) int {
 	if k.left == 0 || k.key < c.first || k.key >= c.first+c.keys {
-		k.key, k.left = c.first+random.IntN(c.keys), 1
-		if k.key < t.abusers {
-			k.left = max(1, t.burst)
+		if k.key = c.first + random.IntN(c.keys); k.key < t.abusers {
+			k.left = max(1, t.burst.innocent)
+		} else {
+			k.left = max(1, t.burst.abuser)
 		}
 	}
 	k.left--

@@ -81,24 +81,27 @@ func TestTrafficIsInterleaved(t *testing.T) {
 	assert.InDelta(t, 0.5, float64(changes)/float64(requests), 0.01)
 }
 
-// Innocent keys send as many requests in a row as they are to, whoever sends between; abusers do not.
+// Keys send as many requests in a row as they are to, whoever sends between.
 func TestRequestsInARow(t *testing.T) {
 	usual := row{kind: byUnits, load: 4, abusers: 0.01, times: 3}
 	inRows := usual
-	inRows.burst = 5
-	assert.Equal(t, usual.String()+", 5 in a row", inRows.String())
+	inRows.burst = bursts{5, 20}
+	assert.Equal(t, usual.String()+", 5 in a row, abusers 20 in a row", inRows.String())
 	traffic := inRows.traffic(1. / 1024)
-	runs, requests := map[bool]int{}, map[bool]int{} // of innocent keys, or not
-	former := map[bool]int{true: -1, false: -1}
+	var runs, requests, former [3]int // of innocent keys, and of both halves of the abusers
 	traffic.each(1, func(r request) {
-		innocent := r.key < traffic.abusers
-		if requests[innocent]++; r.key != former[innocent] {
-			runs[innocent]++
-			former[innocent] = r.key
+		who := 0
+		if r.key >= traffic.abusers {
+			who = 1 + (r.key-traffic.abusers)*2/(traffic.keys-traffic.abusers)
+		}
+		if requests[who]++; r.key != former[who] {
+			runs[who]++
+			former[who] = r.key
 		}
 	}, func(int) {})
-	assert.InDelta(t, 5, float64(requests[true])/float64(runs[true]), 0.02)
-	assert.InDelta(t, 1, float64(requests[false])/float64(runs[false]), 0.1)
+	for who, want := range []float64{5, 20, 20} {
+		assert.InEpsilon(t, want, float64(requests[who])/float64(runs[who]), 0.1)
+	}
 	same := usual.traffic(1. / 1024)
 	assert.Equal(t, same.load(1./1024), traffic.load(1./1024))
 }
