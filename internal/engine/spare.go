@@ -423,13 +423,18 @@ func (r request) compete(p Position, b *entries) *uint64 {
 }
 
 // yields tells whether an entry is taken over, by a draw of 64 bits: always while its key has asked for less than a
-// twenty-fourth of the limit, and the more rarely, the more it has asked for. In a wide shard an entry below half of the limit
-// also yields if its key has not asked since it was the oldest before: who sends much at once and then nothing is not heavy.
+// twenty-fourth of the limit, and beyond that the more rarely, the more it has asked for. A wide shard knows whether the key
+// has asked since its entry was the oldest before: below half of the limit one that has not is likelier to yield, since who
+// sends much at once and then nothing is not heavy. Not at once, since heavy keys may send like that, too.
 func (r request) yields(p Position, entry *uint64, draw uint64) bool {
 	own, few := r.asked(p, *entry), max(r.limit/24, 1)
-	if own < few || r.wide() && !r.heavy.settle(entry) && innocent(own, r.limit) {
+	if own < few {
 		return true
 	}
 	part := float64(few) / float64(own)
-	return float64(draw>>11)*0x1p-53 < part*part*part/4
+	chance := part * part * part / 4
+	if r.wide() && !r.heavy.settle(entry) && innocent(own, r.limit) {
+		chance = 2 * part
+	}
+	return float64(draw>>11)*0x1p-53 < chance
 }
