@@ -26,7 +26,7 @@ const (
 // is that of the newest.
 func (r request) wrongs(p Position) (rate float64) {
 	lately, lowest := r.flooded.recent(), r.spare.Lowest
-	mean := int64(math.Ceil(lately.cost))
+	mean := lately.mean()
 	n := max(mean, int64(math.Ceil(lately.newest)))
 	if !r.someRead(p, lowest/2-min(n-1, lowest/2)) { // or else a key at half of its limit would be admitted
 		return 0

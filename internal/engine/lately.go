@@ -1,6 +1,9 @@
 package engine
 
-import "sync/atomic"
+import (
+	"math"
+	"sync/atomic"
+)
 
 // lately is what admitted requests of innocent keys were like, by one in lookEvery of them, and how often others of these
 // keys were denied. The last thousand that were looked at count most.
@@ -172,6 +175,12 @@ func (c *Counter) recent() (r recent) {
 	r.wronged = sums[wronged] / lookEvery
 	return r
 }
+
+// mean returns the units of a usual request, rounded up. What fades is rounded as well, which is not to make one unit two.
+func (r *recent) mean() int64 { return int64(math.Ceil(r.cost * (1 - fading))) }
+
+// fading is more than rounding changes of the mean cost, as a share of it.
+const fading = 1. / 128
 
 // acquaintances returns which generations have met keys that are known by k.
 func (r *recent) acquaintances(l *layout, k known) (all []acquaintance) {

@@ -104,7 +104,7 @@ func (r *recent) mix(l *layout) (m mix) {
 	m.entries, m.wronged = r.read[byEntry]+r.low[byEntry], r.wronged
 	passes := r.passes()
 	newcomers := (r.read[newcomer] + r.low[newcomer]) / max(passes[0], leastPassed)
-	cost := min(l.parts(int64(math.Ceil(r.cost))), l.whole())
+	cost := min(l.parts(r.mean()), l.whole())
 	m.add(cost, newcomers)
 	for k := nowKnown; k <= allKnown; k++ {
 		m.of[k] = m.n

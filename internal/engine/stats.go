@@ -1,7 +1,5 @@
 package engine
 
-import "math"
-
 // Stats is the sum over all shards.
 type Stats struct {
 	Admitted, Denied                   uint64  // units
@@ -25,7 +23,7 @@ func (e *Engine) Stats(p Position, lowest int64) (sum Stats) {
 	}
 	lately := e.flooded.recent()
 	sum.MeanCost = lately.cost
-	n, mix := int64(math.Ceil(lately.cost)), lately.mix(&e.layout)
+	n, mix := lately.mean(), lately.mix(&e.layout)
 	var chances [kinds]float64 // of keys with each lead, summed over pieces
 	pieces := 0.0
 	var keys [allKnown + 1][]acquaintance
