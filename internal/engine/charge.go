@@ -82,7 +82,7 @@ func (r request) chargeHeld(p Position, n int64) {
 	current, h := r.count(p.Generation, entry)
 	counted := max(0, min(n, r.limit-current))
 	if r.s.admitted += uint64(n - counted); counted > 0 {
-		r.add(entry, h, current, counted)
+		r.add(p, entry, h, current, counted)
 	}
 }
 
@@ -121,7 +121,7 @@ func (r request) charge(p Position, n, limit int64) (free int64) {
 	if r.Spares() && r.formerSpares(p) {
 		r.begins(p)
 	}
-	r.add(entry, h, current, counted)
+	r.add(p, entry, h, current, counted)
 	if at.block != nil {
 		r.share.Load().admit(at, current+counted)
 	}

@@ -7,7 +7,7 @@ import (
 )
 
 // add counts n units for the key, whose entry and current count were read just before.
-func (r request) add(entry *uint64, h uint64, count, n int64) {
+func (r request) add(p Position, entry *uint64, h uint64, count, n int64) {
 	r.s.admitted += uint64(n)
 	r.s.last.forget()
 	if entry != nil {
@@ -33,6 +33,9 @@ func (r request) add(entry *uint64, h uint64, count, n int64) {
 		if r.Spares() {
 			r.ask(entry, 0, n) // no more is certain
 		} else {
+			if r.nearlyAll(count + r.weightedBefore(p)) {
+				others = 0
+			}
 			r.ask(entry, 0, max(n, count-others))
 			r.ask(entry, 1, r.ownBefore())
 		}
@@ -94,8 +97,7 @@ func (r request) ask(entry *uint64, age int, n int64) {
 }
 
 // ownBefore returns the units of the previous generation that are likely to be the key's own: what it reads there less
-// what keys do on average that nobody has counted. A key that reads nearly all of its limit, as none of these does, has
-// asked for more than it got, and for as much.
+// what keys do on average that nobody has counted.
 func (r request) ownBefore() int64 {
 	if r.generations < 2 {
 		return 0
@@ -111,10 +113,23 @@ func (r request) ownBefore() int64 {
 		others += reading
 		most = max(most, reading)
 	}
-	if count >= r.limit-r.limit/nearlyAll && most < count {
+	if r.nearlyAll(count) && most < count {
 		return r.limit
 	}
 	return max(0, count-others/freshReadings)
+}
+
+// nearlyAll tells whether a key that reads so much has nearly reached its limit. If others have not, it has asked for more
+// than it got, and all that it reads is its own.
+func (r request) nearlyAll(count int64) bool { return count >= r.limit-r.limit/32 }
+
+// weightedBefore returns what of the previous generation counts for a key without an entry.
+func (r request) weightedBefore(p Position) int64 {
+	if r.generations < 2 {
+		return 0
+	}
+	count, _ := r.read(1, p.Generation-1)
+	return r.Weighted(count, 1, p.Elapsed)
 }
 
 // threshold is the units of the current generation that make a key heavy, by its reading.
@@ -126,7 +141,6 @@ func (r request) threshold() int64 { return r.heavy.threshold + int64(r.s.peaks.
 const (
 	freshReadings = 32
 	highReadings  = 2
-	nearlyAll     = 32 // parts of a limit, of which a key that reads all but one reads nearly all
 )
 
 // standsOut tells whether a reading of the current generation is that of a heavy key: it exceeds what a key

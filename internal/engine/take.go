@@ -166,7 +166,7 @@ func (r request) takeAny(p Position, n, limit int64, e Effort, entry *uint64) Ve
 		if r.Spares() && r.formerSpares(p) { // which may have lost units of the key
 			r.begins(p)
 		}
-		r.add(entry, h, current, n)
+		r.add(p, entry, h, current, n)
 		if at.block != nil {
 			r.share.Load().admit(at, current+n)
 		}
