@@ -47,6 +47,27 @@ func TestOrdinaryUse(t *testing.T) {
 	}
 }
 
+// The rate of innocent keys is within a factor of two of what they meet: of keys that send all at once, where a unit is a large
+// part of the limit, beside abusers who get less than they ask for, and of requests of two units.
+func TestLiveRate(t *testing.T) {
+	testkit.Unraced(t)
+	for _, r := range []row{
+		{sketchlimit.TokenBucket, 1, time.Minute, 20, 0.2, 1, 2000, 6, "bursts"},
+		{sketchlimit.SlidingWindow, 1, time.Minute, 1000, 0.05, 1, 2000, 10, "even"},
+		{sketchlimit.TokenBucket, 1, time.Minute, 100, 0.1, 2, 5000, 10, "even"},
+	} {
+		t.Run(fmt.Sprintf("%+v", r), func(t *testing.T) {
+			t.Parallel()
+			o, err := r.play(1)
+			require.NoError(t, err)
+			require.Greater(t, o.wronged, uint64(leastDenied))
+			quotient := o.live / o.rate()
+			t.Logf("denied %.2g, stated %.2g, %.2f of it", o.rate(), o.live, quotient)
+			require.True(t, quotient > 0.5 && quotient < 2)
+		})
+	}
+}
+
 // Keys that send all at once are known to few of six sub-windows, and meet what others have left in these alone.
 func TestLiveRateOfBurstsInSubWindows(t *testing.T) {
 	testkit.Unraced(t)

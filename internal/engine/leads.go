@@ -127,7 +127,7 @@ func (m *mix) addKnown(r *recent, l *layout, k known, cost int64, newcomers floa
 	fresh := r.fresh[first:][:n]
 	asking, full := l.asking(fresh, cost), l.full(cost)
 	s := seen{fresh: fresh, asking: asking[:n], full: full[:n], denied: r.fresh[l.deniedGrade(k)], least: least,
-		covered: usuallyCovered, pinned: l.pinned()}
+		covered: usuallyCovered, usual: l.usual(), pinned: usuallyPinned * l.enough()}
 	if l.generations <= 2 { // the units of more of them add up
 		s.crowded = crowded(fresh)
 	}
@@ -145,8 +145,8 @@ func (m *mix) addKnown(r *recent, l *layout, k known, cost int64, newcomers floa
 		} else {
 			covered += s.crowded * all.covered[grade]
 		}
-		if l.bucket.burst > 0 { // a full one hovers just below a unit, and a grade may be more than that
-			lead = max(lead, cost)
+		if l.bucket.burst > 0 && lead < cost+l.partsOf(1) {
+			lead = cost // a full one hovers just below that, and a grade may be more than it
 		}
 		m.add(lead, max(0, weight-newcomers))
 		newcomers = max(0, newcomers-weight)
@@ -183,12 +183,12 @@ func (m *mix) rate(chances *[kinds]float64) float64 {
 }
 
 const (
-	// rounds are those of unfold, which begins with leads that fall by a power of e with each usualLead of the quota, to
-	// leastLead, with so many covered ones beside each added one: few in buckets, where what others had left when a key came
-	// stays with it. In crowded cells there are more of them, at what strangers read. More rounds, or a flatter start, take
-	// for leads what is luck of a thousand looks.
+	// rounds are those of unfold, which begins with leads that fall by a power of e with each unit or usualLead of the
+	// quota, to leastLead, with so many covered ones beside each added one: few in buckets, where what others had left when a
+	// key came stays with it. In crowded cells there are more of them, at what strangers read. More rounds, or a flatter
+	// start, take for leads what is luck of a thousand looks.
 	rounds             = 20
-	usualLead          = 1. / 60
+	usualLead          = 1. / 50
 	leastLead          = 2e-4
 	usuallyCovered     = 1.
 	usuallyCoveredTime = 0.1
@@ -220,22 +220,30 @@ type seen struct {
 	full            []float64 // share of pinned keys' requests that read so much
 	denied          float64   // strangers who would be denied
 	least           int       // grade of the least lead
-	covered, pinned float64   // what is usual, see rounds
+	usual           float64   // share of the quota in which leads fall by a power of e, see rounds
+	covered, pinned float64   // what else is usual
 	crowded         float64   // how crowded cells are, 0 … 1
 }
 
-// pinned returns the requests of pinned keys that are usual. Where a quota is a few units, innocent keys read all of it
-// often enough.
-func (l *layout) pinned() float64 {
-	few := min(float64(l.whole())/float64(l.parts(1))/manyUnits, 1)
-	return usuallyPinned * few * few
+// enough tells whether a quota is many units, 1, or a few, down to 0: then innocent keys read all of it often enough, and what is
+// read tells little of leads.
+func (l *layout) enough() float64 {
+	part := min(float64(l.whole())/float64(l.parts(1))/manyUnits, 1)
+	return part * part
 }
 
-// full returns what a pinned key reads with its requests: the whole quota, or up to a request less.
+// usual returns the share of the quota in which leads usually fall by a power of e: a unit, where that is more than usualLead.
+func (l *layout) usual() float64 {
+	return max(usualLead, l.enough()*float64(l.parts(1))/float64(l.whole()))
+}
+
+// full returns what a pinned key reads with its requests. What comes free while it waits to ask is missing: half a request on
+// average, where it asks at random and for twice what it gets, and less where it asks for more.
 func (l *layout) full(cost int64) (shares [grades]float64) {
 	const parts = 64
-	for i := range int64(parts) {
-		shares[l.gradeOf(l.whole()-cost*i/parts, uint64(i)*golden)] += 1. / parts
+	for i := range parts {
+		free := -math.Log((float64(i)+0.5)/parts) / float64(int(2)<<(i%3))
+		shares[l.gradeOf(l.whole()-int64(free*float64(cost)), uint64(i)*golden)] += 1. / parts
 	}
 	return shares
 }
@@ -281,7 +289,7 @@ func (s *seen) unfold(read []float64) (l leads) {
 		return l
 	}
 	for i := s.least; i < len(read); i++ {
-		l.added[i] = math.Exp(-float64(i-s.least)/float64(len(read))/usualLead) + leastLead
+		l.added[i] = math.Exp(-float64(i-s.least)/float64(len(read))/s.usual) + leastLead
 		l.covered[i] = l.added[i]*s.covered + s.crowded*s.asking[i]/strangers
 	}
 	l.pinned = s.pinned
