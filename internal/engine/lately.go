@@ -61,13 +61,17 @@ func (l lately) count(histogram, kind int) float64 {
 }
 
 // fade makes all that was counted so far count half. What others add meanwhile may be lost. However many looks there
-// were, the next time to fade is as far as ever.
+// were, the next time to fade is as far as ever. The mean cost stays what it is: rounded up, it would be that of dearer
+// requests than there have been.
 func (l lately) fade() {
+	n, of := l.word(requests).Load(), l.word(units).Load()
 	for i := range latelyWords {
 		half := l.word(i).Load() >> 1
 		switch {
 		case i == looks:
 			half = min(half, mostLooks/2)
+		case i == units && n > 0:
+			half = of * (n >> 1) / n
 		case i >= read:
 			half &= halves
 		}
@@ -105,8 +109,8 @@ type sight struct {
 func (c *Counter) admit(h uint64, s sight) {
 	l := c.lately(int(h & 1))
 	if s.n > 0 {
-		l.word(units).Add(uint64(s.n))
 		l.word(requests).Add(1)
+		l.word(units).Add(uint64(s.n))
 		sum := l.word(newest).Load() // less a part that is rounded up, so that it does not stay high
 		l.word(newest).Store(sum - (sum+newestLooks-1)/newestLooks + uint64(s.n))
 	}
@@ -176,11 +180,8 @@ func (c *Counter) recent() (r recent) {
 	return r
 }
 
-// mean returns the units of a usual request, rounded up. What fades is rounded as well, which is not to make one unit two.
-func (r *recent) mean() int64 { return int64(math.Ceil(r.cost * (1 - fading))) }
-
-// fading is more than rounding changes of the mean cost, as a share of it.
-const fading = 1. / 128
+// mean returns the units of a usual request, rounded up.
+func (r *recent) mean() int64 { return int64(math.Ceil(r.cost)) }
 
 // acquaintances returns which generations have met keys that are known by k.
 func (r *recent) acquaintances(l *layout, k known) (all []acquaintance) {
