@@ -225,20 +225,21 @@ type seen struct {
 	crowded         float64   // how crowded cells are, 0 … 1
 }
 
-// enough tells whether a quota is many units, 1, or a few, down to 0: then innocent keys read all of it often enough, and what is
-// read tells little of leads.
+// enough tells whether a quota is many units, 1, or a few, down to 0. Of a few innocent keys often read all, and what is read
+// tells little of leads.
 func (l *layout) enough() float64 {
 	part := min(float64(l.whole())/float64(l.parts(1))/manyUnits, 1)
 	return part * part
 }
 
-// usual returns the share of the quota in which leads usually fall by a power of e: a unit, where that is more than usualLead.
+// usual returns the share of the quota in which leads usually fall by a power of e: a unit, where that is more than
+// usualLead.
 func (l *layout) usual() float64 {
 	return max(usualLead, l.enough()*float64(l.parts(1))/float64(l.whole()))
 }
 
-// full returns what a pinned key reads with its requests. What comes free while it waits to ask is missing: half a request on
-// average, where it asks at random and for twice what it gets, and less where it asks for more.
+// full returns what a pinned key reads with its requests: the quota less what comes free until it asks again. At random times
+// that is half a request on average, where it asks for twice what it gets, and less where it asks for more.
 func (l *layout) full(cost int64) (shares [grades]float64) {
 	const parts = 64
 	for i := range parts {
