@@ -11,13 +11,13 @@ package main
 import (
 	"flag"
 	"fmt"
+	"iter"
 	"log"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/sketchlimit/sketchlimit"
@@ -246,30 +246,14 @@ func main() {
 		}
 		s.parts = append(s.parts, parts)
 	}
-	fmt.Println("| limit | algorithm, parts | cost | share | keys | load | bytes a key | denied | innocents denied | stated | stated ÷ denied | of a new key | outside plan |\n|---|---|---|---|---|---|---|---|---|---|---|---|")
-	all := s.rows()
-	results := make([]result, len(all))
-	next := make(chan int)
-	var workers sync.WaitGroup
-	for range 2 {
-		workers.Go(func() {
-			for i := range next {
-				r, err := all[i].play(1)
-				if err != nil {
-					log.Fatal(err)
-				}
-				results[i] = r
-			}
-		})
-	}
-	for i := range all {
-		next <- i
-	}
-	close(next)
-	workers.Wait()
+	s.print()
+}
+
+// print measures all rows and prints each, and at last how many rates are right within a factor of two.
+func (s *setting) print() {
+	fmt.Println("| limit | algorithm, parts | cost | share | keys | load | bytes a key | denied | innocents denied | stated | stated ÷ denied | of a new key | outside plan |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|")
 	counted, within := 0, 0
-	for i, r := range all {
-		o := results[i]
+	for r, o := range s.results() {
 		quotient := ""
 		if o.wronged >= leastDenied {
 			q := o.live / o.rate()
@@ -284,6 +268,39 @@ func main() {
 			share(o.wronged, o.innocent), o.live, quotient, o.fresh, o.outside)
 	}
 	fmt.Printf("\nstated ÷ denied: %d of %d rows with %d denials within a factor of 2\n", within, counted, leastDenied)
+}
+
+// results yields all rows in their order, each as soon as it is measured. Two are measured at a time.
+func (s *setting) results() iter.Seq2[row, result] {
+	all, next := s.rows(), make(chan int)
+	results := make([]chan result, len(all))
+	for i := range results {
+		results[i] = make(chan result, 1)
+	}
+	for range 2 {
+		go func() {
+			for i := range next {
+				r, err := all[i].play(1)
+				if err != nil {
+					log.Fatal(err)
+				}
+				results[i] <- r
+			}
+		}()
+	}
+	go func() {
+		for i := range all {
+			next <- i
+		}
+		close(next)
+	}()
+	return func(yield func(row, result) bool) {
+		for i, r := range all {
+			if !yield(r, <-results[i]) {
+				return
+			}
+		}
+	}
 }
 
 // share writes a part of so many, 0 where there is none.
