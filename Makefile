@@ -123,7 +123,7 @@ soak-envoy: ## the rate limit service under load for ten minutes, with a reload 
 strict-sizes: ## how often Strict denies innocent keys with the cells of redislimit/layout.go: minutes
 	go test -C redislimit -run '^$$' -bench Sizes -benchtime 1x -timeout 1h
 
-bench-ordinary: ## limiters sized by Keys alone in ordinary use, and at multiples of it: ten minutes
+bench-ordinary: ## limiters sized by Keys alone in ordinary use, and at multiples of it: twenty minutes
 	go run ./bench/ordinary -loads 1,2,4,10
 
 bench-traces: ## plans for the traces in the folder DATA, held against replays with other seeds: minutes

@@ -68,7 +68,8 @@ const (
 	abusers = 0.01 // of all keys
 	excess  = 3    // of what abusers ask for over their limit
 
-	leastDenied = 100 // requests from which on a rate means something
+	leastDenied = 100  // requests from which on a rate means something
+	frequently  = 1e-3 // of requests
 )
 
 // requests returns how many a key sends in a window: at least one.
@@ -249,26 +250,41 @@ func main() {
 	s.print()
 }
 
-// print measures all rows and prints each, and at last how many rates are right within a factor of two.
+// print measures all rows and prints each, and at last how many rates are right within a factor of two: from one request
+// of a thousand on, and below that, where a thousand looks tell little.
 func (s *setting) print() {
 	fmt.Println("| limit | algorithm, parts | cost | share | keys | load | bytes a key | denied | innocents denied | stated | stated ÷ denied | of a new key | outside plan |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|")
-	counted, within := 0, 0
+	var frequent, rare tally
 	for r, o := range s.results() {
 		quotient := ""
 		if o.wronged >= leastDenied {
-			q := o.live / o.rate()
-			quotient = fmt.Sprintf("%.2f", q)
-			counted++
-			if q > 0.5 && q < 2 {
-				within++
+			t := &rare
+			if o.rate() >= frequently {
+				t = &frequent
 			}
+			quotient = t.add(o.live / o.rate())
 		}
 		fmt.Printf("| %d | %v, %d | %d | %g %% | %d | %g | %.2f | %s | %s | %.1e | %s | %.1e | %v |\n",
 			r.limit, r.algorithm, r.sub, r.cost, 100*r.use, r.keys, r.load, o.bytes, share(o.denied, o.sent),
 			share(o.wronged, o.innocent), o.live, quotient, o.fresh, o.outside)
 	}
-	fmt.Printf("\nstated ÷ denied: %d of %d rows with %d denials within a factor of 2\n", within, counted, leastDenied)
+	fmt.Printf("\nstated ÷ denied, rows with %d denials within a factor of 2: %v where %g of innocents' requests or more are denied, %v below that\n",
+		leastDenied, frequent, frequently, rare)
 }
+
+// tally is how many quotients there were, and how many of them within a factor of two.
+type tally struct{ within, all int }
+
+// add counts a quotient, and returns it as it is printed.
+func (t *tally) add(quotient float64) string {
+	t.all++
+	if quotient > 0.5 && quotient < 2 {
+		t.within++
+	}
+	return fmt.Sprintf("%.2f", quotient)
+}
+
+func (t tally) String() string { return fmt.Sprintf("%d of %d", t.within, t.all) }
 
 // results yields all rows in their order, each as soon as it is measured. Two are measured at a time.
 func (s *setting) results() iter.Seq2[row, result] {
