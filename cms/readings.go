@@ -18,7 +18,11 @@ func (s *Sketch) Readings() []Reading {
 	if s.depth == 0 {
 		return []Reading{{0, 1}}
 	}
-	if top := s.top(); top < tallied {
+	top := s.Max()
+	if s.bits > 4 {
+		top = s.top()
+	}
+	if top < tallied {
 		return s.tally(int(top))
 	}
 	return s.ranked()
@@ -47,10 +51,10 @@ func (s *Sketch) tally(top int) (readings []Reading) {
 	}
 	for row := range s.depth {
 		clear(cells)
-		for _, w := range s.words[row*int(s.row):][:s.row] {
-			for lane := range lanes {
-				cells[lane*values+int(s.count(w, uint64(lane)*s.bits))]++
-			}
+		if s.bits == 4 {
+			s.countDigits(row, cells, values)
+		} else {
+			s.countCells(row, cells, values)
 		}
 		for lane := range lanes {
 			n := uint32(0)
@@ -75,6 +79,31 @@ func (s *Sketch) tally(top int) (readings []Reading) {
 	return readings
 }
 
+// countCells counts the cells of a row by what they hold, those of each lane after those of the lane before.
+func (s *Sketch) countCells(row int, cells []uint32, values int) {
+	for _, w := range s.words[row*int(s.row):][:s.row] {
+		for lane := range s.Lanes() {
+			cells[lane*values+int(s.count(w, uint64(lane)*s.bits))]++
+		}
+	}
+}
+
+// countDigits is countCells for cells of 4 bits, by the bytes that two of them share.
+func (s *Sketch) countDigits(row int, cells []uint32, values int) {
+	var bytes [8][256]uint32
+	for _, w := range s.words[row*int(s.row):][:s.row] {
+		for i := range bytes {
+			bytes[i][uint8(w>>(8*i))]++
+		}
+	}
+	for i := range bytes {
+		for b, n := range bytes[i] {
+			cells[2*i*values+int(digitCounts[0][b])] += n
+			cells[(2*i+1)*values+int(digitCounts[1][b])] += n
+		}
+	}
+}
+
 // ranked is Readings for wide cells, whose counts are many and few of them alike.
 func (s *Sketch) ranked() (readings []Reading) {
 	rows := make([][]uint32, s.depth)
@@ -83,7 +112,7 @@ func (s *Sketch) ranked() (readings []Reading) {
 		var counts []uint32
 		for row := range rows {
 			rows[row] = slices.AppendSeq(rows[row][:0], s.Cells(row, lane))
-			slices.SortFunc(rows[row], func(a, b uint32) int { return cmp.Compare(b, a) })
+			slices.Sort(rows[row])
 			counts = append(counts, rows[row]...)
 			at[row] = 0
 		}
@@ -93,7 +122,7 @@ func (s *Sketch) ranked() (readings []Reading) {
 		for _, c := range slices.Backward(counts) {
 			chance := 1.0
 			for row, cells := range rows {
-				for at[row] < len(cells) && cells[at[row]] >= c {
+				for at[row] < len(cells) && cells[len(cells)-1-at[row]] >= c {
 					at[row]++
 				}
 				chance *= float64(at[row]) / float64(len(cells))

@@ -18,6 +18,7 @@ type piece struct {
 	table  []uint64     // of heavy keys
 	others [][]uint64   // cells of those that share the limit, by age; nil if nobody does
 	spares bool         // new keys are not denied
+	read   strange      // what keys read, as it was asked for last
 }
 
 // pieces ranges over the engine and what it has replaced. Their shards have the keys in the same order:
@@ -39,6 +40,7 @@ func (e *Engine) pieces(p Position, before *Engine) iter.Seq[*piece] {
 		}
 		for i := range s.of {
 			s.at, s.ages = e.copyShard(i*len(e.shards)/s.of, p, c, s.others)
+			s.read = strange{}
 			s.spares = e.Spares() && c.request(0, 0).state().on > 0
 			if before != nil {
 				last, f := before.copyShard(i*len(before.shards)/s.of, Position{Generation: math.MinInt64}, former, nil)
@@ -78,6 +80,8 @@ type Generation struct {
 	Cells   cms.Sketch    // no cells where the limit is 1
 	guarded bool          // the doorkeeper has all keys
 	heavy   int           // keys counted in the heavy table alone
+
+	readings []cms.Reading // once they have been asked for
 }
 
 // missing is true of a generation that is not kept any more, and of a bucket's.
@@ -111,12 +115,15 @@ func (g *Generation) Passes() float64 {
 	return g.Door.FalsePositiveRate()
 }
 
-// Readings returns what such a key reads that has passed, see [cms.Sketch.Readings].
+// Readings returns what such a key reads that has passed, see [cms.Sketch.Readings]. It goes through the cells once.
 func (g *Generation) Readings() []cms.Reading {
-	if g.Cells.Depth() == 0 {
-		return []cms.Reading{{Count: 1, Chance: 1}}
+	if g.readings == nil {
+		g.readings = []cms.Reading{{Count: 1, Chance: 1}}
+		if g.Cells.Depth() > 0 {
+			g.readings = g.Cells.Readings()
+		}
 	}
-	return g.Cells.Readings()
+	return g.readings
 }
 
 // copyShard copies the i-th shard, and the cells of those that share the limit if these are wanted. It returns the

@@ -1,7 +1,7 @@
 package engine
 
 import (
-	"cmp"
+	"iter"
 	"slices"
 )
 
@@ -21,15 +21,6 @@ func (o odds) orMore() odds {
 		all[i].p = p
 	}
 	return all
-}
-
-// atLeast returns the chance of so many units or more, by the chances of orMore.
-func (o odds) atLeast(units int64) float64 {
-	first, _ := slices.BinarySearchFunc(o, units, func(c chance, units int64) int { return cmp.Compare(c.units, units) })
-	if first == len(o) {
-		return 0
-	}
-	return o[first].p
 }
 
 // fresh returns what a key that a generation has never seen reads in it: nothing unless it passes the
@@ -96,10 +87,6 @@ type acquaintance struct {
 
 // addDenied adds that chance to rates, for each of some leads, times the share of keys; for a key that some generations have
 // met, the chance that it is denied because of others' units.
-//
-// A key's readings in the generations are independent, because their seeds are. A generation of a predecessor
-// counts together with the limiter's own. So do the cells of those that share the limit, which are the same for
-// all generations: what a key reads there is gone through case by case.
 func (s *piece) addDenied(leads []int64, limit int64, rates []float64, keys acquaintance) {
 	if s.spares || len(leads) == 0 {
 		return
@@ -110,24 +97,14 @@ func (s *piece) addDenied(leads []int64, limit int64, rates []float64, keys acqu
 		}
 		return
 	}
-	recent, oldest := odds{{0, 1}}, odds{{0, 1}} // units that count in full, and those that are weighted
-	for age := range s.ages {
-		known := keys.met[age]
-		if s.where(age) == oldestKnown {
-			oldest = s.ages[age].fresh(known).plus(s.former[age].fresh(known), 2*s.limit)
-		} else {
-			recent = recent.plus(s.ages[age].fresh(known).plus(s.former[age].fresh(known), limit), limit)
+	read := s.reads(limit, keys.met)
+	sum, weighted := make([]float64, len(leads)), make(odds, len(read.oldest))
+	for units, p := range read.others {
+		for i, c := range read.oldest {
+			weighted[i] = chance{s.Weighted(c.units+units[1], s.generations-1, s.at.Elapsed), c.p}
 		}
-	}
-	recent = recent.orMore()
-	others := func(yield func([2]int64, float64) bool) { yield([2]int64{}, 1) }
-	if s.others != nil {
-		others = s.share.Load().fresh(s.others, limit)
-	}
-	sum := make([]float64, len(leads))
-	for units, p := range others {
 		for i, lead := range leads {
-			sum[i] += p * s.beside(recent, oldest, limit-lead+1-units[0], units[1])
+			sum[i] += p * read.recent.beside(weighted, limit-lead+1-units[0])
 		}
 	}
 	for i, lead := range leads {
@@ -137,11 +114,51 @@ func (s *piece) addDenied(leads []int64, limit int64, rates []float64, keys acqu
 	}
 }
 
-// beside returns the chance of so many units or more, with a part of the oldest generation's that is certain. Of recent
-// it takes the chances of so many or more.
-func (s *piece) beside(recent, oldest odds, over, part int64) (p float64) {
-	for _, c := range oldest {
-		p += c.p * recent.atLeast(over-s.Weighted(c.units+part, s.generations-1, s.at.Elapsed))
+// strange is what keys read of others' units under a limit that some generations have met.
+type strange struct {
+	limit  int64
+	met    []bool
+	recent odds                         // units that count in full, by orMore
+	oldest odds                         // and those that are weighted
+	others iter.Seq2[[2]int64, float64] // and those of limiters that share the limit
+}
+
+// reads returns what such keys read. It keeps it until it is asked for others: a limiter whose doorkeepers do not guard is
+// asked for the same thrice.
+//
+// A key's readings in the generations are independent, because their seeds are. A generation of a predecessor
+// counts together with the limiter's own. So do the cells of those that share the limit, which are the same for
+// all generations: what a key reads there is gone through case by case.
+func (s *piece) reads(limit int64, met []bool) *strange {
+	if s.read.limit == limit && (!s.guarded || slices.Equal(s.read.met, met)) {
+		return &s.read
+	}
+	recent, oldest := odds{{0, 1}}, odds{{0, 1}}
+	for age := range s.ages {
+		if s.where(age) == oldestKnown {
+			oldest = s.ages[age].fresh(met[age]).plus(s.former[age].fresh(met[age]), 2*s.limit)
+		} else {
+			recent = recent.plus(s.ages[age].fresh(met[age]).plus(s.former[age].fresh(met[age]), limit), limit)
+		}
+	}
+	others := func(yield func([2]int64, float64) bool) { yield([2]int64{}, 1) }
+	if s.others != nil {
+		others = s.share.Load().fresh(s.others, limit)
+	}
+	s.read = strange{limit, met, recent.orMore(), oldest, others}
+	return &s.read
+}
+
+// beside returns the chance of so many units or more together with others, by the chances of orMore.
+func (o odds) beside(others odds, units int64) (p float64) {
+	first := len(o) // of those that are enough: the more others have, the fewer
+	for _, c := range others {
+		for first > 0 && o[first-1].units >= units-c.units {
+			first--
+		}
+		if first < len(o) {
+			p += c.p * o[first].p
+		}
 	}
 	return p
 }
