@@ -43,6 +43,9 @@ const (
 	labelSize  = 13 // points, which are pixels where the page shows a picture in its own size
 	legendSize = 22 // height of a row of the legend
 	headSize   = 24 // height of the Y axis's label
+
+	// widerText is how much wider text may be than measured: a system that has none of the fonts shows another.
+	widerText = 1.2
 )
 
 // forms are the widths that pictures are drawn for, in points. The page shows the one that it has room for: scaled down
@@ -93,7 +96,7 @@ func drawLegend(c draw.Canvas, entries []entry) draw.Canvas {
 		l.TextStyle.YAlign = 0
 		l.Add(e.name, e.thumbs...)
 		r := l.Rectangle(row)
-		width := r.Max.X - r.Min.X
+		width := (r.Max.X - r.Min.X) * widerText
 		if row.Min.X > c.Min.X && row.Min.X+width > c.Max.X {
 			c = draw.Crop(c, 0, 0, 0, -legendSize)
 			row = c

@@ -45,9 +45,12 @@ func plotRates(series []accuracy.Bucket, expected float64, expectedName string) 
 	}
 	p := newPlot()
 	stated := line(blue, 2, live)
-	dots, hollow := glyphs(orange, 3, draw.CircleGlyph{}, measured), glyphs(orange, 3, draw.CircleGlyph{}, none)
-	p.Add(stated, hollow, glyphs(color.White, 2, draw.CircleGlyph{}, none), dots)
+	dots, rings := glyphs(orange, 3, draw.CircleGlyph{}, measured), glyphs(orange, 3, draw.CircleGlyph{}, none)
+	p.Add(stated, rings, glyphs(color.White, 2, draw.CircleGlyph{}, none), dots)
 	entries := []entry{{"the limiter states", []plot.Thumbnailer{stated}}, {"measured", []plot.Thumbnailer{dots}}}
+	if len(none) > 0 {
+		entries = append(entries, hollow("hollow: not one seen"))
+	}
 	all := []plotter.XYs{live, measured, none}
 	width := float64(span) / float64(unit)
 	if expected > 0 {

@@ -5,10 +5,14 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg/draw"
 
 	"github.com/sketchlimit/sketchlimit/accuracy"
 	"github.com/sketchlimit/sketchlimit/internal/pageview"
@@ -81,4 +85,33 @@ func TestCurve(t *testing.T) {
 	lo, hi := bounds(denied.all)
 	require.InEpsilon(t, 0.01, lo, 1e-9)
 	require.Equal(t, 1., hi, "no share is above 1")
+}
+
+// TestRatesSayWhatHollowIs: where not one was seen, the legend says so.
+func TestRatesSayWhatHollowIs(t *testing.T) {
+	series := []accuracy.Bucket{{Length: time.Minute, InnocentRequests: 1000, InnocentFalseDenials: 1, Looks: 1}}
+	seen, err := plotRates(series, 0, "")
+	require.NoError(t, err)
+	require.NotContains(t, seen, "hollow")
+	series[0].InnocentFalseDenials = 0
+	none, err := plotRates(series, 0, "")
+	require.NoError(t, err)
+	require.Contains(t, none, "hollow: not one seen</text>")
+}
+
+// TestLegendInAWiderFont: the next mark is beside the text of a fifth more width, too.
+func TestLegendInAWiderFont(t *testing.T) {
+	long := "false-denial rate of innocent keys"
+	drawn, err := picture("legend", 100, func(c draw.Canvas) {
+		drawLegend(c, []entry{{long, nil}, hollow("hollow")})
+	})
+	require.NoError(t, err)
+	var at []float64
+	for _, text := range regexp.MustCompile(`<text x="([\d.]+)"`).FindAllStringSubmatch(string(drawn), 2) {
+		x, err := strconv.ParseFloat(text[1], 64)
+		require.NoError(t, err)
+		at = append(at, x)
+	}
+	const mark = 20
+	require.Greater(t, at[1]-mark, at[0]+1.2*float64(textStyle(ink).Width(long)))
 }
