@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/sketchlimit/sketchlimit"
 	"github.com/sketchlimit/sketchlimit/cmd/sketchlimit/accesslog"
 	"github.com/sketchlimit/sketchlimit/cmd/sketchlimit/whatif"
 	"github.com/sketchlimit/sketchlimit/tune"
@@ -28,7 +29,8 @@ type sizing struct {
 	MemoryBytes int     `json:"memory_bytes,omitempty"`
 	Go          string  `json:"go,omitempty"`
 	Rules       string  `json:"rules,omitempty"`
-	Problem     string  `json:"problem,omitempty"` // why there is no plan
+	RulesBytes  int     `json:"rules_memory_bytes,omitempty"` // rules have a size of their own, see ruled
+	Problem     string  `json:"problem,omitempty"`            // why there is no plan
 
 	cliff string
 }
@@ -75,8 +77,22 @@ func (r *answer) size(ctx context.Context) (*sizing, error) {
 	if s.Go, err = p.code(); err != nil {
 		return nil, failure{err}
 	}
-	s.Rules = s.rules(r.descriptors(), w, l, units)
+	s.ruled(r.descriptors(), w, l, units)
 	return s, nil
+}
+
+// ruled adds the file of rules and its size. That is another than the plan's: a rule states keys and what they use, but
+// no abusers, for whom it is sized as every rule is.
+func (s *sizing) ruled(key []accesslog.Part, w *whatif.Window, l *whatif.Limit, units float64) {
+	stated := fmt.Sprintf("%.3g", units)
+	units, _ = strconv.ParseFloat(stated, 64) // as the file has it
+	c := sketchlimit.Config{Limit: l.Limit, Window: w.Window, Keys: s.Keys, UnitsPerKey: units, Headroom: s.Headroom}
+	_, bytes, err := c.Size()
+	if err != nil {
+		s.Problem = oneLine(err)
+		return
+	}
+	s.Rules, s.RulesBytes = s.rules(key, w, l, stated), bytes
 }
 
 // light bounds what a key uses of the limit in a window, a mean over keys, from above: between two percentiles of the log
@@ -125,7 +141,7 @@ var clientFields = map[accesslog.Format]string{
 }
 
 // rules is a file of rules with the limit, in which each field of the key is a level.
-func (s *sizing) rules(key []accesslog.Part, w *whatif.Window, l *whatif.Limit, units float64) string {
+func (s *sizing) rules(key []accesslog.Part, w *whatif.Window, l *whatif.Limit, units string) string {
 	text, indent := "domain: api\n", ""
 	for _, p := range key {
 		text += indent + "descriptors:\n" + indent + "  - key: " + inYAML(p.Name) + "\n"
@@ -137,7 +153,7 @@ func (s *sizing) rules(key []accesslog.Part, w *whatif.Window, l *whatif.Limit, 
 	text += indent + "rate_limit:\n"
 	for _, field := range []string{
 		"unit: " + whatif.Span(w.Window), fmt.Sprintf("requests_per_unit: %d", l.Limit), "algorithm: sliding_window",
-		fmt.Sprintf("keys: %d", s.Keys), fmt.Sprintf("units_per_key: %.3g", units), fmt.Sprintf("headroom: %g", s.Headroom),
+		fmt.Sprintf("keys: %d", s.Keys), "units_per_key: " + units, fmt.Sprintf("headroom: %g", s.Headroom),
 	} {
 		text += indent + "  " + field + "\n"
 	}
@@ -159,8 +175,10 @@ func (s *sizing) section() section {
 	if s.Problem != "" {
 		prose += "No limiter could be planned: " + s.Problem + "."
 	} else {
-		prose += fmt.Sprintf("A limiter for %g times as much takes %s, at a false-denial rate of %s; its cliff is at %s of the log's traffic.",
-			s.Headroom, bytesText(s.MemoryBytes), scientific(sizeRate), s.cliff)
+		prose += fmt.Sprintf("The limiter in Go is planned for %g times as much and for the keys that the limit refuses. "+
+			"It takes %s, at a false-denial rate of %s; its cliff is at %s of the log's traffic. The file of rules takes %s: "+
+			"every rule is sized for one key in a hundred that asks for three times the limit, however many the log has.",
+			s.Headroom, bytesText(s.MemoryBytes), scientific(sizeRate), s.cliff, bytesText(s.RulesBytes))
 	}
 	if s.Keys < exactKeys {
 		prose += " For so few keys an exact limiter takes little more: package exact."

@@ -65,6 +65,7 @@ func TestWhatIf(t *testing.T) {
 		"time 2026-11-10 08:00:01 … 2026-11-10 11:59:59, 3h59m58s",
 		"192.0.2.0 18,000",
 		"2026-11-10 10:00 39,000 39,000",
+		": every rule is sized for one key in a hundred that asks for three times the limit",
 		"limiter, err := sketchlimit.New(sketchlimit.Config{",
 		"domain: api descriptors: - key: remote_address prefixes: {ipv4: 32, ipv6: 64} rate_limit: unit: 1m requests_per_unit: 20 algorithm: sliding_window",
 	} {
@@ -123,8 +124,10 @@ func TestWhatIfJSON(t *testing.T) {
 			Caveat string
 		}
 		Size struct {
-			Keys  int
-			Rules string
+			Keys        int
+			Rules       string
+			MemoryBytes int `json:"memory_bytes"`
+			RulesBytes  int `json:"rules_memory_bytes"`
 		}
 	}
 	require.NoError(t, json.Unmarshal([]byte(o.out), &r))
@@ -138,6 +141,8 @@ func TestWhatIfJSON(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, r.Suggestion.Limit, checked[0].Limit)
 	assert.Equal(t, r.Size.Keys, checked[0].Keys)
+	assert.Equal(t, r.Size.RulesBytes, checked[0].MemoryBytes())
+	assert.NotZero(t, r.Size.MemoryBytes)
 }
 
 // TestWhatIfRulesOfTwoFields: each field is a level of the file.
