@@ -27,11 +27,11 @@ func (r *report) plotSweep() (template.HTML, error) {
 	here := upright(grey, float64(r.Config.MemoryBytes), p.Y.Min, p.Y.Max)
 	p.Add(here)
 	entries := []entry{withheld.plot(p), denied.plot(p), hollow("hollow: not one seen"),
-		{"size of this report", []plot.Thumbnailer{here}}}
+		{"this report", []plot.Thumbnailer{here}}}
 	p.Y.Tick.Marker = plot.TickerFunc(powersOfTen)
 	return picture("False-denial rate and withheld share against memory", 380, func(c draw.Canvas) {
 		p.X.Tick.Marker = fitting(c, powersOfTwo)
-		rest := footed(drawLegend(c, entries), "memory of the limiter (log scale)")
+		rest := footed(drawLegend(c, entries), "memory of the limiter, at most (log scale)")
 		p.Draw(headed(rest, c.Min.X, "share of requests or units (log scale)"))
 	})
 }

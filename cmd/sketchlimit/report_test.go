@@ -56,7 +56,9 @@ func TestDefaultReport(t *testing.T) {
 		"The limiter beside the exact algorithm\n══════",
 		"What the limiter got wrong: sketch error\n══════",
 		"Error against memory\n══════",
-		"What each part is good for, at 64 KiB\n══════",
+		"What each part is good for, in at most 64 KiB\n══════",
+		"limiter   59 KiB of at most 64 KiB: ",
+		"  at most  bytes/key  ",
 		"None of them admitted too much.",
 		"The algorithms themselves: algorithm error, not sketch error\n══════",
 	} {

@@ -130,6 +130,9 @@ func (r *report) rule() string {
 func (r *report) limiter() string {
 	c := r.Config
 	text := bytesText(r.Replay.MemoryBytes)
+	if most := bytesText(c.MemoryBytes); most != text {
+		text += " of at most " + most
+	}
 	if c.SizedForKeys > 0 {
 		text += fmt.Sprintf(" for %s keys in a window and a false-denial rate of %s", integer(c.SizedForKeys), scientific(c.FalseDenialRate))
 	}
@@ -260,12 +263,13 @@ func (r *report) sweep() section {
 	return section{
 		ID:    "sweep",
 		Title: "Error against memory",
-		Prose: "The same limiter at other sizes. Its error falls steeply where the memory begins to suffice. " +
+		Prose: "The same limiter with other bounds on its memory, of which it takes what its parts divide into: bytes/key is what it " +
+			"took. Its error falls steeply where the memory begins to suffice. " +
 			"A rate below (<) one in so many means that not one was seen in so many requests or units. The marked row is the limiter of this report. " +
 			"Stated is the rate that the limiter computes from its own cells, the highest at the end of a window. It is that of a key which the limiter " +
 			"has never seen; innocent keys that have used some of their limit meet more." + judged(r.Sweep[0].Sample),
 		Table: grid{
-			Head: []string{"memory", "bytes/key", "over-\nadmissions", "false denials of\ninnocent keys", "false-denial\nrate", "keys\nwronged", "withheld\nshare", "stated\nrate"},
+			Head: []string{"memory,\nat most", "bytes/key", "over-\nadmissions", "false denials of\ninnocent keys", "false-denial\nrate", "keys\nwronged", "withheld\nshare", "stated\nrate"},
 			Rows: rows, Mark: mark,
 		},
 	}
@@ -301,8 +305,8 @@ func (r *report) ablation() section {
 	}
 	return section{
 		ID:    "ablation",
-		Title: "What each part is good for, at " + bytesText(r.Ablation.MemoryBytes),
-		Prose: "The arrangement that is often published, then one change after the other, all in the same memory and with fixed windows. " +
+		Title: "What each part is good for, in at most " + bytesText(r.Ablation.MemoryBytes),
+		Prose: "The arrangement that is often published, then one change after the other, all within the same memory and with fixed windows. " +
 			"Each row adds its change to the row above; the last is this library's limiter. " + overAdmitted(r.Ablation.Rows) +
 			judged(r.Ablation.Rows[0].Sample),
 		Table: grid{
