@@ -20,8 +20,8 @@ func newCheck() *cobra.Command {
 		Short: "Validate files of rules, and print the rules with their memory and error",
 		Long: wrap(`Validate files of rules, or all that end in .yaml in a directory, without taking their memory, and print `+
 			`every rule with its limit, how many keys it expects, the memory of its counts, the share of requests of innocent `+
-			`keys that it is predicted to deny then, and the multiple of those keys from which it would deny everybody. It takes `+
-			`a second or so for each size of rule.`, ""),
+			`keys that it is predicted to deny then, and its cliff: the multiple of those keys from which on it would deny more than `+
+			`one in ten of these requests. It takes a second or so for each size of rule.`, ""),
 		Example: "  sketchlimit check rules.yaml\n  sketchlimit check /etc/limits",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {

@@ -59,7 +59,7 @@ func (p *plans) tiles() []tile {
 		{bytesText(f.MemoryBytes), "for the limiter, " + p.bytesPerKey(f) + " bytes a key"},
 		{rangedText(e.FalseDenialRate, e.FalseDenialRange, e.Replayed), "of the requests of innocent keys denied wrongly, as " + p.how()},
 		{rangedText(e.WithheldShare, e.WithheldRange, e.ReplayedUnits), "of the units that the exact algorithm admits withheld, as " + p.how()},
-		{cliffText(f), "the stated traffic is where it denies everybody"},
+		{cliffText(f), "the stated traffic: from there on it denies more than one in ten requests of innocent keys"},
 	}
 }
 

@@ -89,7 +89,7 @@ func (p *plans) compared() section {
 		Title: "Plans",
 		Prose: "The plan for the goal (marked), and the best ones in half and in twice its memory. " + p.source() + ": the share of the requests of innocent keys (below half of their limit) that are denied wrongly, the share of the units withheld that " +
 			"the exact algorithm admits, and the units held against a key beyond what it has used, on average. The cliff is the multiple from which on " +
-			"everybody is denied: more than one in ten requests of innocent keys." + p.assumed(),
+			"more than one in ten requests of innocent keys are denied." + p.assumed(),
 		Table: table,
 	}
 }
