@@ -469,6 +469,24 @@ func TestStatsTellHowManyKeysThereAre(t *testing.T) {
 	}
 }
 
+// As many keys as planned are within the plan, however far the estimate of their number is off. Three times as many are not.
+func TestAsManyKeysAsPlanned(t *testing.T) {
+	testkit.Unraced(t)
+	for _, keys := range []int{200, 1000, 10_000} {
+		for seed := range uint64(min(100, 200_000/keys)) {
+			l := build(t, sketchlimit.Config{Limit: 1000, Window: time.Minute, Keys: keys, Headroom: 1, Seed: seed + 1})
+			send := func(from, to int) bool {
+				for i := from; i < to; i++ {
+					l.TakeAt(time.Unix(0, 0), strconv.Itoa(i), 1)
+				}
+				return l.Stats().OutsidePlan
+			}
+			require.False(t, send(0, keys), "%d keys, seed %d: %+v", keys, seed, l.Stats())
+			require.True(t, send(keys, 3*keys), "%d keys, seed %d: %+v", keys, seed, l.Stats())
+		}
+	}
+}
+
 func TestStatsTellAnOverload(t *testing.T) {
 	testkit.Unraced(t)
 	plan := build(t, sketchlimit.Config{Limit: 100, Window: time.Minute, Keys: 20_000}).Plan()
@@ -487,7 +505,7 @@ func TestStatsTellAnOverload(t *testing.T) {
 		}
 		send(38_000, 1)
 		require.False(t, l.Stats().OutsidePlan, name)
-		if send(44_000, 1); name != "memory" {
+		if send(46_000, 1); name != "memory" {
 			require.True(t, l.Stats().OutsidePlan, name)
 		}
 		send(100_000, 6)

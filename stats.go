@@ -1,5 +1,7 @@
 package sketchlimit
 
+import "math"
+
 // Stats is a picture of a [Limiter].
 type Stats struct {
 	Admitted  uint64 // units since construction, charged ones included
@@ -21,8 +23,8 @@ type Stats struct {
 	// to alert on; notes/stats.md says how good it is.
 	InnocentDenialRate float64
 	// DistinctKeys and PreviousDistinctKeys estimate the keys that were admitted
-	// in the current and in the previous generation, to about 2 % from some thousand keys on, until the
-	// doorkeepers are full. A fixed window has no previous generation. A bucket
+	// in the current and in the previous generation, until the doorkeepers are full. The standard error of n keys is up to
+	// 3√n: 3 % of 10,000, 0.3 % of a million. A fixed window has no previous generation. A bucket
 	// does not know: both are 0.
 	DistinctKeys         float64
 	PreviousDistinctKeys float64
@@ -38,10 +40,11 @@ type Stats struct {
 	//
 	//   - There are more keys, in the current or in the previous generation, than Config.Keys times Config.Headroom, or
 	//     than Plan.Keys.
-	//     Limiters that grow have no such bound.
+	//     Some more are put down to the error of the estimate. Limiters that grow have no such bound.
 	//   - FalseDenialRate is above Config.FalseDenialRate; above 1e-5 if that is not set, or above
 	//     Plan.FalseDenialRate if that is higher. It is the rate of this moment: as planned, it is highest at the end of a
 	//     window, and there up to some tens of times the mean.
+	//   - InnocentDenialRate is above a hundredth, and above ten times that rate.
 	//   - TooLow is above 0.
 	//   - Spared.Active: some keys are spared.
 	OutsidePlan bool
@@ -65,11 +68,19 @@ func (l *Limiter) Stats() Stats {
 	sum.DistinctKeys, sum.PreviousDistinctKeys = all.DistinctKeys, all.PreviousDistinctKeys
 	sum.BloomFill, sum.SketchFill = all.BloomFill, all.SketchFill
 	sum.Spared = l.spared()
-	keys, rate := l.config.planned()
-	sum.OutsidePlan = sum.TooLow > 0 || sum.Spared.Active || sum.FalseDenialRate > rate ||
-		keys > 0 && max(sum.DistinctKeys, sum.PreviousDistinctKeys) > 1.05*keys
+	sum.OutsidePlan = sum.outside(l.config.planned())
 	return sum
 }
+
+// outside tells whether a limiter that is planned for so many keys and a false-denial rate is used for more.
+func (s *Stats) outside(keys, rate float64) bool {
+	return s.TooLow > 0 || s.Spared.Active || s.FalseDenialRate > rate || s.InnocentDenialRate > max(manyDenied, 10*rate) ||
+		keys > 0 && max(s.DistinctKeys, s.PreviousDistinctKeys) > keys+keys/20+10*math.Sqrt(keys) // estimates err by 3√keys
+}
+
+// manyDenied is the rate of innocent keys that no plan is made for, whatever they do. At the planned traffic estimates of
+// that rate are up to half of it now and then, where nobody is denied.
+const manyDenied = 0.01
 
 // FalseDenialRate returns the chance, 0 … 1, that a key which the limiter has never seen is denied n units now
 // at a limit, although the exact algorithm admits them. It is 0 if the exact algorithm denies them as well, and 1

@@ -82,7 +82,7 @@ type result struct {
 	wronged, innocent uint64  // requests of innocent keys: those of abusers, too, until these reach half of the limit
 	live              float64 // the rate of innocent keys that the limiter states meanwhile, on average over their requests
 	fresh             float64 // its rate of a new key for their cost, the highest at the end of a window
-	outside           bool    // Stats.OutsidePlan at the end of a window
+	outside           bool    // Stats.OutsidePlan at any look
 }
 
 func (r *result) rate() float64 { return float64(r.wronged) / float64(r.innocent) }
@@ -118,9 +118,10 @@ func (j *judged) take(now time.Time, key string, cost int) bool {
 // look adds what the limiter has stated since the last one: the mean of both, since rates rise steeply at the end of a
 // window.
 func (j *judged) look() {
-	rate := j.Stats().InnocentDenialRate
-	j.live += float64(j.since) * (j.rate + rate) / 2
-	j.since, j.rate = 0, rate
+	s := j.Stats()
+	j.outside = j.outside || s.OutsidePlan
+	j.live += float64(j.since) * (j.rate + s.InnocentDenialRate) / 2
+	j.since, j.rate = 0, s.InnocentDenialRate
 }
 
 // play sends the load, evenly over each window, and counts.
@@ -168,7 +169,6 @@ func (r *row) play(seed uint64) (result, error) {
 			}
 		}
 		out.fresh = max(out.fresh, l.FalseDenialRate(r.cost, r.limit))
-		out.outside = out.outside || l.Stats().OutsidePlan
 	}
 	out.live /= float64(out.innocent)
 	return out, nil
