@@ -80,6 +80,33 @@ func TestTuneRepeatsKeys(t *testing.T) {
 	assert.Regexp(t, size+"2,000 keys and those that come once in 1m, 20 units each: ", o.out)
 }
 
+// TestTuneAssumes: what a plan assumes stands at its head, with the flags for what was not said.
+func TestTuneAssumes(t *testing.T) {
+	predicting(t)
+	file := filepath.Join(t.TempDir(), "plan.html")
+	for _, c := range []struct{ args, want string }{
+		{"--false-denial-rate 1e-4", "5 requests a key (--requests), no abusers (--abusers), in bursts (--even), " +
+			"no headroom (--headroom)."},
+		{"--memory 16KiB", "5 requests a key (--requests), no abusers (--abusers), in bursts (--even)."},
+		{"--memory 32KiB --withheld-share 0.1 --requests 9000 --abusers 0.01 --even --headroom 1.5",
+			"4.5 requests a key in all, 1.0 % of the keys abusers of 3 × the limit (--excess), spread over the window, " +
+				"headroom up to 1.5 × that."},
+		{"--memory 16KiB --abusers 0.01 --excess 5", "5 requests a key (--requests), 1.0 % of the keys abusers of 5 × the " +
+			"limit, in bursts (--even)."},
+	} {
+		args := append(strings.Fields("tune --keys 2000 --limit 20 --html "+file), strings.Fields(c.args)...)
+		o := command(nil, args...)
+		require.Equal(t, 0, o.status, o.err)
+		assert.Contains(t, strings.Join(strings.Fields(o.out), " "), " bytes a key. Assumed: "+c.want+" Plans ")
+		page, err := os.ReadFile(file)
+		require.NoError(t, err)
+		assert.Contains(t, string(page), " bytes a key. Assumed: "+c.want+"</p>")
+	}
+	o := command(strings.NewReader("0\ta\n60\tb\n60\tc\n"), "tune", "--trace", "-", "--memory", "16KiB")
+	require.Equal(t, 0, o.status, o.err)
+	assert.NotContains(t, o.out, "Assumed", "a trace says it all")
+}
+
 func planOf(t *testing.T, args ...string) (p plans) {
 	o := command(nil, append(args, "--json")...)
 	require.Equal(t, 0, o.status, o.err)

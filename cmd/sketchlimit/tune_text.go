@@ -35,8 +35,46 @@ func (p *plans) told() string {
 	if p.traffic.OneHit > 0 {
 		keys += " and those that come once"
 	}
-	return fmt.Sprintf("A limiter of %s for %s in %s, %s each: %s bytes a key.", bytesText(f.MemoryBytes), keys,
-		span(p.window), plural(p.goal.Limit, "unit", "units"), p.bytesPerKey(f))
+	return fmt.Sprintf("A limiter of %s for %s in %s, %s each: %s bytes a key.%s", bytesText(f.MemoryBytes), keys,
+		span(p.window), plural(p.goal.Limit, "unit", "units"), p.bytesPerKey(f), p.supposed())
+}
+
+// supposed is the traffic that a plan is for, beside its keys. Where nothing was said, it names the flag that says
+// otherwise.
+func (p *plans) supposed() string {
+	if p.trace != "" {
+		return ""
+	}
+	r := p.traffic
+	requests, abusers, arrivals := "5 requests a key", "no abusers", "in bursts"
+	if r.Requests > 0 {
+		requests = decimal(float64(r.Requests)/float64(r.Keys)) + " requests a key in all"
+	}
+	if r.Abusers > 0 {
+		or(&r.Excess, 3)
+		abusers = fmt.Sprintf("%s of the keys abusers of %g × the limit", shareText(r.Abusers), r.Excess) +
+			p.unsaid("excess")
+	}
+	if r.Even {
+		arrivals = "spread over the window"
+	}
+	all := []string{requests + p.unsaid("requests"), abusers + p.unsaid("abusers"), arrivals + p.unsaid("even")}
+	if p.goal.FalseDenialRate > 0 || p.goal.WithheldShare > 0 {
+		headroom := "no headroom"
+		if p.goal.Headroom > 1 {
+			headroom = fmt.Sprintf("headroom up to %g × that", p.goal.Headroom)
+		}
+		all = append(all, headroom+p.unsaid("headroom"))
+	}
+	return " Assumed: " + strings.Join(all, ", ") + "."
+}
+
+// unsaid is the flag that says what was not said.
+func (p *plans) unsaid(flag string) string {
+	if p.given(flag) {
+		return ""
+	}
+	return " (--" + flag + ")"
 }
 
 // keys are those of a window: as stated, or of a trace that says it itself.
