@@ -102,8 +102,9 @@ func TestPlanForATraceHoldsTomorrow(t *testing.T) {
 	}
 	for _, limit := range []int{5, 20} {
 		goal := tune.Goal{Limit: limit, FalseDenialRate: 1e-2}
-		plan, _, err := tune.Plan(tune.Traffic{Trace: half(true)}, goal)
+		plan, today, err := tune.Plan(tune.Traffic{Trace: half(true)}, goal)
 		require.NoError(t, err)
+		require.InDelta(t, 1.5*today.Keys, plan.Keys, 1e-9, "and it may have more keys")
 		tomorrow, err := tune.Predict(tune.Traffic{Trace: half(false)}, goal, plan)
 		require.NoError(t, err)
 		require.LessOrEqual(t, tomorrow.Stated().FalseDenialRate, goal.FalseDenialRate)

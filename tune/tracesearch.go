@@ -1,7 +1,6 @@
 package tune
 
 import (
-	"cmp"
 	"fmt"
 
 	"github.com/sketchlimit/sketchlimit/internal/engine"
@@ -113,6 +112,6 @@ func (s *search) holds(r *replays, memory int, how sizing.Shape) bool {
 	if r == s.sample {
 		r = s.likeness(d)
 	}
-	_, holds := r.all(scaled(d, 1/(r.load*cmp.Or(s.goal.Headroom, traceHeadroom))), searchSeed, r.runs, r.reaches)
+	_, holds := r.all(scaled(d, 1/(r.load*s.goal.Headroom)), searchSeed, r.runs, r.reaches)
 	return holds
 }

@@ -82,6 +82,14 @@ type Goal struct {
 // traceHeadroom is the Headroom for a trace where none is stated.
 const traceHeadroom = 1.5
 
+// usualHeadroom is the Headroom where none is stated.
+func (t *Traffic) usualHeadroom() float64 {
+	if t.Trace != nil {
+		return traceHeadroom
+	}
+	return 1
+}
+
 // Forecast is what is expected of a plan.
 type Forecast struct {
 	MemoryBytes int         // everything included
@@ -142,6 +150,7 @@ func Plan(t Traffic, g Goal) (sketchlimit.Plan, Forecast, error) {
 	if err := g.check(); err != nil {
 		return sketchlimit.Plan{}, Forecast{}, err
 	}
+	g.Headroom = cmp.Or(g.Headroom, t.usualHeadroom())
 	s, err := newSearch(t, g)
 	if err != nil {
 		return sketchlimit.Plan{}, Forecast{}, err
@@ -225,7 +234,7 @@ func (g *Goal) plan(d engine.Dimensions, f Forecast) sketchlimit.Plan {
 		Shards: d.Shards, BloomBytes: d.BloomBytes, BloomProbes: d.BloomProbes, Depth: d.Depth, Width: d.Width,
 		CellBits: d.CellBits, HeavyEntries: d.HeavyEntries, HeavyThreshold: d.HeavyThreshold,
 		Limit: g.Limit, LowestLimit: g.LowestLimit, Algorithm: g.Algorithm, SubWindows: g.SubWindows, Burst: g.Burst,
-		Keys: f.Keys * max(1, g.Headroom), FalseDenialRate: f.Stated().FalseDenialRate,
+		Keys: f.Keys * g.Headroom, FalseDenialRate: f.Stated().FalseDenialRate,
 	}
 }
 
