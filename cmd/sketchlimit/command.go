@@ -80,16 +80,45 @@ func newRoot() *cobra.Command {
 	return root
 }
 
-// unknownCommand names the command that may have been meant, and all there are.
-func unknownCommand(root *cobra.Command, name string) error {
-	var names []string
+// refuseUnknown has help and completion refuse names of nothing: cobra, whose commands they are, prints help then. The
+// scripts of completion are written to where root writes at the time of this call.
+func refuseUnknown(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
+		switch c.Name() {
+		case "help":
+			c.Args = func(_ *cobra.Command, args []string) error { return known(root.Find(args)) }
+		case "completion":
+			c.SuggestionsMinimumDistance = root.SuggestionsMinimumDistance
+			c.Args = func(c *cobra.Command, args []string) error { return known(c, args, nil) }
+			// Arguments of a command that does not run are not looked at.
+			c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+		}
+	}
+}
+
+// known refuses the rest of what has led to a command.
+func known(found *cobra.Command, rest []string, err error) error {
+	switch {
+	case err != nil || len(rest) == 0:
+		return err
+	case !found.HasSubCommands():
+		return fmt.Errorf("unknown command %q, %s has none", rest[0], found.Name())
+	}
+	return unknownCommand(found, rest[0])
+}
+
+// unknownCommand names the command of parent that may have been meant, and all there are.
+func unknownCommand(parent *cobra.Command, name string) error {
+	var names []string
+	for _, c := range parent.Commands() {
 		if c.Name() != "help" && c.Name() != "completion" {
 			names = append(names, c.Name())
 		}
 	}
 	all := "must be " + strings.Join(names, " or ")
-	if near := root.SuggestionsFor(name); len(near) > 0 {
+	if near := parent.SuggestionsFor(name); len(near) > 0 {
 		return fmt.Errorf("unknown command %q, did you mean %s? It %s", name, near[0], all)
 	}
 	return fmt.Errorf("unknown command %q, %s", name, all)

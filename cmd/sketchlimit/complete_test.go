@@ -35,6 +35,11 @@ func TestCompletion(t *testing.T) {
 		require.Equal(t, 0, o.status, o.err)
 		assert.Contains(t, o.out, "sketchlimit")
 	}
+	for _, args := range [][]string{{"completion"}, {"help", "completion"}, {"help", "completion", "zsh"}} {
+		o := command(nil, args...)
+		require.Equal(t, 0, o.status, o.err)
+		assert.Contains(t, o.out, "Generate the autocompletion script for ", args)
+	}
 }
 
 // TestWorkloadExamples: what help texts and shells offer can be replayed.

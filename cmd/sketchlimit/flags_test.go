@@ -63,6 +63,10 @@ func TestWrongCommands(t *testing.T) {
 	for args, want := range map[string]string{
 		"reprot":                              `unknown command "reprot", did you mean report? It must be check or man or report or tune or whatif`,
 		"frobnicate":                          `unknown command "frobnicate", must be check or man or report or tune or whatif`,
+		"help frobnicate":                     `unknown command "frobnicate", must be check or man or report or tune or whatif`,
+		"help report x":                       `unknown command "x", report has none`,
+		"help completion x":                   `unknown command "x", must be bash or fish or powershell or zsh`,
+		"completion zs":                       `unknown command "zs", did you mean zsh? It must be bash or fish or powershell or zsh`,
 		"tune":                                "--keys: is missing, must be given unless --trace is",
 		"tune 5e6":                            "tune 5e6, takes flags only; a trace is given as --trace 5e6",
 		"tune --kesy 5":                       "--kesy: no such flag, did you mean --keys? See --help",

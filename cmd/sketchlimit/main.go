@@ -33,5 +33,6 @@ func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer
 	root.SetIn(in)
 	root.SetOut(out)
 	root.SetErr(errOut)
+	refuseUnknown(root)
 	return exitStatus(errOut, root.ExecuteContext(ctx))
 }
