@@ -2,9 +2,12 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"runtime/debug"
+	"strings"
 
 	"github.com/sketchlimit/sketchlimit/accuracy"
 )
@@ -34,6 +37,23 @@ func atMost(field string, n, most int) error {
 		return nil
 	}
 	return fmt.Errorf("--workload: %s %s, must be at most %s", field, integer(n), integer(most))
+}
+
+// counted finds what accuracy allows of the parts of --workload that are bounded here.
+var counted = regexp.MustCompile(`\b(keys|crowd|abusers|requests) (".*"), must be a whole number 1 … .*`)
+
+// badWorkload is accuracy's error for --workload, with the bounds of this program: accuracy's are higher.
+func badWorkload(err error) error {
+	text := strings.TrimPrefix(err.Error(), "accuracy: workload ")
+	if m := counted.FindStringSubmatch(text); m != nil {
+		most := maxKeys
+		if m[1] == "requests" {
+			most = maxRequests
+		}
+		allowed := fmt.Sprintf("%s %s, must be a whole number 1 … %s", m[1], m[2], integer(most))
+		text = strings.Replace(text, m[0], allowed, 1)
+	}
+	return errors.New("--workload " + text)
 }
 
 func boundWorkload(w accuracy.Workload) error {

@@ -106,7 +106,7 @@ func (o *options) openCosts(ctx context.Context, in io.Reader, errOut io.Writer)
 	}
 	costs, err := accuracy.ParseCosts(spec, base)
 	if err != nil {
-		return nil, nil, errors.New("--workload " + strings.TrimPrefix(err.Error(), "accuracy: workload "))
+		return nil, nil, badWorkload(err)
 	}
 	if err := boundCosts(costs); err != nil {
 		return nil, nil, err

@@ -6,10 +6,8 @@ import (
 	"crypto/rand"
 	_ "embed"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/sketchlimit/sketchlimit/accuracy"
@@ -80,7 +78,7 @@ func (o *options) open(ctx context.Context, in io.Reader, errOut io.Writer) (*st
 func (o *options) openWorkload() (*stream, error) {
 	w, err := accuracy.ParseWorkload(o.workload, accuracy.Workload{Seed: o.seed, Window: o.window, Limit: o.limit})
 	if err != nil {
-		return nil, errors.New("--workload " + strings.TrimPrefix(err.Error(), "accuracy: workload "))
+		return nil, badWorkload(err)
 	}
 	if err := boundWorkload(w); err != nil {
 		return nil, err

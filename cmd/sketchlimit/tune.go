@@ -123,6 +123,9 @@ func (t *tuning) check(in io.Reader) error {
 	if err := t.checkRequests(); err != nil {
 		return err
 	}
+	if lowest := t.goal.LowestLimit; lowest > t.goal.Limit {
+		return fmt.Errorf("--lowest-limit %d, must be 1 … --limit %d", lowest, t.goal.Limit) // 0 is no value of the flag
+	}
 	if t.html != "" {
 		if err := checkTarget(t.html, in, t.trace); err != nil {
 			return failure{err}

@@ -171,7 +171,7 @@ func TestTuneWrongUsage(t *testing.T) {
 		"--keys 9 --withheld-share 1":                "--withheld-share 1, must be a number 1e-12 … 0.5",
 		"--keys 9 --one-hit 1":                       "--one-hit 1, must be a number 0 … 0.999999",
 		"--trace x --zipf 1":                         "--trace with --zipf, only one of them may be given",
-		"--keys 9 --limit 5 --lowest-limit 6":        "--lowest-limit 6, must be 0 … --limit 5",
+		"--keys 9 --limit 5 --lowest-limit 6":        "--lowest-limit 6, must be 1 … --limit 5",
 		"--keys 9 --sub-windows 61":                  "--sub-windows 61, must be a whole number 1 … 60",
 		"--keys 9 --window 1ms --sub-windows 2":      "--sub-windows 2, must leave at least 1ms each of --window 1ms",
 		"--keys 9 --algorithm fixed --sub-windows 2": "--sub-windows 2, goes with --algorithm sliding only",
