@@ -71,7 +71,7 @@ func TestFormats(t *testing.T) {
 		{"named.csv", Options{Key: "user id,path"}, CSV, "user id, path", []string{
 			`07:00:00.25 ann "a",/a 1`, "07:00:01 bob,/b;c 1"}, map[string]int{"no user id": 1}},
 		{"keys.tsv", Options{}, TSV, "key", []string{
-			"07:00:00.25 ann 3", "07:00:01 bob smith 1", "07:00:02 ann 1"}, nil},
+			"07:00:00.25 ann 3", "07:00:01 bob smith 1"}, map[string]int{badCost: 1}},
 	} {
 		l, got := read(t, c.options, filepath.Join("testdata", c.file))
 		f := l.Files[0]
@@ -249,6 +249,26 @@ func TestHeaderMakesColumnsByTabsCSV(t *testing.T) {
 		l, got := read(t, c.options, write(t, "access.log", c.text))
 		assert.Equal(t, c.format, l.Files[0].Format, name)
 		assert.Equal(t, c.want, got, name)
+	}
+}
+
+// TestCostsBelowOne: a cost is one unit or more, as in the traces of a report; of bytes there may be none.
+func TestCostsBelowOne(t *testing.T) {
+	for name, c := range map[string]struct {
+		text, cost string
+		want       []string
+		skipped    map[string]int
+	}{
+		"tsv": {"1\ta\t0\n2\tb\t-1\n3\tc\t0.5\n4\td\t1.5\n5\te\n", "",
+			[]string{"00:00:04 d 2", "00:00:05 e 1"}, map[string]int{badCost: 3}},
+		"csv": {"time,key,cost\n1,a,0\n2,b,1\n3,c,\n", "",
+			[]string{"00:00:02 b 1", "00:00:03 c 1"}, map[string]int{badCost: 1}},
+		"of bytes": {"time,key,bytes\n1,a,0\n2,b,-1\n3,c,0.5\n", "bytes",
+			[]string{"00:00:01 a 1", "00:00:03 c 1"}, map[string]int{badUnits: 1}},
+	} {
+		l, got := read(t, Options{Cost: c.cost}, write(t, "access.log", c.text))
+		assert.Equal(t, c.want, got, name)
+		assert.Equal(t, c.skipped, l.Files[0].Skipped, name)
 	}
 }
 

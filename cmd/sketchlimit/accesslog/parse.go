@@ -15,6 +15,7 @@ type plan struct {
 	time   int
 	key    []keyPart
 	cost   int       // -1: every request costs one unit
+	least  int64     // that a cost may be
 	other  []keyPart // index -1: the log has no such field
 }
 
@@ -43,8 +44,8 @@ func newPlan(l layout, o Options) (plan, error) {
 		names = append(names, parts[i].Name)
 	}
 	cost := o.Cost
-	if cost == "" && l.find("cost") >= 0 {
-		cost = "cost"
+	if cost == "" && l.find(costField) >= 0 {
+		cost = costField
 	}
 	if cost != "" {
 		if cost, err = l.named(cost, "cost"); err != nil {
@@ -63,6 +64,9 @@ func newPlan(l layout, o Options) (plan, error) {
 	}
 	p := plan{layout: l.narrow(names), key: parts}
 	p.time, p.cost = p.layout.index(at), p.layout.index(cost)
+	if cost == costField { // of others, such as the bytes of a response, there may be none
+		p.least = 1
+	}
 	for i := range parts {
 		parts[i].index = p.layout.index(parts[i].Name)
 	}
@@ -137,8 +141,12 @@ func (p *parser) parse(b *block) {
 const (
 	tooLong  = "longer than 1 MiB"
 	badTime  = "no time that can be read"
+	badCost  = "no cost of 1 … 2147483647"
 	badUnits = "no cost of 0 … 2147483647"
 )
+
+// costField is the field of the units, if Options name none.
+const costField = "cost"
 
 func (p *parser) line(line []byte) (reason string) {
 	if reason := p.split(line, p.fields); reason != "" {
@@ -151,7 +159,10 @@ func (p *parser) line(line []byte) (reason string) {
 		return badTime
 	}
 	if p.cost >= 0 {
-		if r.Cost, ok = parseCost(p.fields[p.cost]); !ok {
+		switch r.Cost, ok = parseCost(p.fields[p.cost], p.least); {
+		case !ok && p.least > 0:
+			return badCost
+		case !ok:
 			return badUnits
 		}
 	}
@@ -217,16 +228,16 @@ func (p *parser) joined(parts [][]byte) []byte {
 	return b.keys[n:len(b.keys):len(b.keys)]
 }
 
-// parseCost reads a number of units, and rounds it up. Every request costs one at least.
-func parseCost(b []byte) (uint32, bool) {
+// parseCost reads a number of units, at least so many, and rounds it up. Every request costs one at least.
+func parseCost(b []byte, least int64) (uint32, bool) {
 	if len(b) == 0 || len(b) == 1 && b[0] == '-' {
 		return 1, true
 	}
 	if v, ok := parseDigits(b); ok {
-		return uint32(max(v, 1)), v <= math.MaxInt32
+		return uint32(max(v, 1)), v >= least && v <= math.MaxInt32
 	}
 	v, err := strconv.ParseFloat(text(b), 64)
-	if err != nil || !(v >= 0 && v <= math.MaxInt32) {
+	if err != nil || !(v >= float64(least) && v <= math.MaxInt32) {
 		return 0, false
 	}
 	return uint32(max(math.Ceil(v), 1)), true
