@@ -61,13 +61,15 @@ func TestOutsideByInnocentKeys(t *testing.T) {
 }
 
 // The rate of innocent keys is within a factor of two of what they meet: of keys that send all at once, where a unit is a large
-// part of the limit, beside abusers who get less than they ask for, and of requests of two units.
+// part of the limit, beside abusers who get less than they ask for, of requests of two units, and of abusers alone, on their
+// way up.
 func TestLiveRate(t *testing.T) {
 	testkit.Unraced(t)
 	for _, r := range []row{
 		{sketchlimit.TokenBucket, 1, time.Minute, 20, 0.2, 1, 2000, 6, "bursts"},
 		{sketchlimit.SlidingWindow, 1, time.Minute, 1000, 0.05, 1, 2000, 10, "even"},
 		{sketchlimit.TokenBucket, 1, time.Minute, 100, 0.1, 2, 5000, 10, "even"},
+		{sketchlimit.SlidingWindow, 1, time.Minute, 100, 0.4, 1, 20_000, 1, "even"},
 	} {
 		t.Run(fmt.Sprintf("%+v", r), func(t *testing.T) {
 			t.Parallel()

@@ -152,14 +152,15 @@ const (
 // The threshold only decides where a key is counted from then on. Every reading is an upper bound, so no
 // threshold admits too much.
 //
-// It also returns what such a key reads on average: so many of the key's units are taken for others'.
+// It also returns what one of them reads: so many of the key's units are taken for others'. With their mean no key would
+// be seen to be denied before it has used half of its limit, because that happens to those with more of others' units.
 func (r request) standsOut(count int64) (others int64, ok bool) {
 	first, h, high := r.buffer(0), r.h, 0
 	for range freshReadings {
 		h = keyhash.Mix(h, r.seed)
 		units := r.reading(first, h)
-		others += units
 		if units+r.heavy.threshold/2 < count {
+			others = units
 			continue
 		}
 		if high++; high == highReadings {
@@ -167,5 +168,5 @@ func (r request) standsOut(count int64) (others int64, ok bool) {
 			return 0, false
 		}
 	}
-	return others / freshReadings, true
+	return others, true
 }

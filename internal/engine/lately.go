@@ -147,6 +147,7 @@ func (c *Counter) wrong(h uint64) { c.lately(int(h & 1)).word(wronged).Add(1) }
 type recent struct {
 	cost             float64 // mean units of a request
 	newest           float64 // and of the newest ones
+	requests         float64 // of innocent keys, as far as one stranger tells
 	wronged          float64 // of which each stands for lookEvery
 	read, low, fresh [kinds]float64
 	met              [meetings]float64
@@ -176,7 +177,7 @@ func (c *Counter) recent() (r recent) {
 		r.cost = max(1, sums[units]/sums[requests])
 	}
 	r.newest = float64(of) / (2 * newestLooks)
-	r.wronged = sums[wronged] / lookEvery
+	r.requests, r.wronged = sums[requests], sums[wronged]/lookEvery
 	return r
 }
 

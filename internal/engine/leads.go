@@ -95,6 +95,7 @@ type mix struct {
 	n       int
 	sum     float64           // of weights
 	of      [allKnown + 2]int // of keys that are known it is leads[of[k]:of[k+1]]; the first is that of newcomers
+	others  float64           // requests of innocent keys without an entry for which these stand
 	entries float64           // weight of keys with an entry
 	wronged float64           // and of their requests that were denied
 }
@@ -113,7 +114,11 @@ func (r *recent) mix(l *layout) (m mix) {
 		}
 	}
 	m.of[allKnown+1] = m.n
-	if m.sum+m.entries+m.wronged == 0 {
+	m.others = max(m.sum, r.requests-m.entries)
+	if m.others+m.entries+m.wronged == 0 {
+		m.others = 1
+	}
+	if m.sum == 0 {
 		m.weights[0], m.sum = 1, 1
 	}
 	return m
@@ -175,11 +180,11 @@ func (r *recent) passes() (chances [allKnown + 1]float64) {
 
 // rate returns the share of requests that are denied, by the chances of keys with each lead.
 func (m *mix) rate(chances *[kinds]float64) float64 {
-	denied := m.wronged
+	denied := 0.0
 	for i, weight := range m.weights[:m.n] {
 		denied += weight * chances[i]
 	}
-	return denied / (m.sum + m.entries + m.wronged)
+	return (denied/m.sum*m.others + m.wronged) / (m.others + m.entries + m.wronged)
 }
 
 const (
