@@ -70,6 +70,7 @@ func TestLiveRate(t *testing.T) {
 		{sketchlimit.SlidingWindow, 1, time.Minute, 1000, 0.05, 1, 2000, 10, "even"},
 		{sketchlimit.TokenBucket, 1, time.Minute, 100, 0.1, 2, 5000, 10, "even"},
 		{sketchlimit.SlidingWindow, 1, time.Minute, 100, 0.4, 1, 20_000, 1, "even"},
+		{sketchlimit.SlidingWindow, 1, time.Minute, 1000, 0.4, 20, 20_000, 1, "even"},
 	} {
 		t.Run(fmt.Sprintf("%+v", r), func(t *testing.T) {
 			t.Parallel()

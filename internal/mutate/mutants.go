@@ -168,7 +168,7 @@ var mutants = []mutant{
 		"bench/ordinary.TestOutsideByInnocentKeys"},
 	{"the estimate of keys is taken to be right", "stats.go",
 		"keys+keys/20+10*math.Sqrt(keys)",
-		"keys+keys/20",
+		"keys+keys/20+0*math.Sqrt(keys)",
 		"TestAsManyKeysAsPlanned"},
 	{"a plan for a trace is for as many keys as it has", "tune/traffic.go",
 		"Keys: f.Keys * g.Headroom,",
