@@ -505,7 +505,7 @@ func TestStatsTellAnOverload(t *testing.T) {
 		}
 		send(38_000, 1)
 		require.False(t, l.Stats().OutsidePlan, name)
-		if send(46_000, 1); name != "memory" {
+		if send(44_000, 1); name != "memory" {
 			require.True(t, l.Stats().OutsidePlan, name)
 		}
 		send(100_000, 6)

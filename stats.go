@@ -75,7 +75,7 @@ func (l *Limiter) Stats() Stats {
 // outside tells whether a limiter that is planned for so many keys and a false-denial rate is used for more.
 func (s *Stats) outside(keys, rate float64) bool {
 	return s.TooLow > 0 || s.Spared.Active || s.FalseDenialRate > rate || s.InnocentDenialRate > max(manyDenied, 10*rate) ||
-		keys > 0 && max(s.DistinctKeys, s.PreviousDistinctKeys) > keys+keys/20+10*math.Sqrt(keys) // estimates err by 3√keys
+		keys > 0 && max(s.DistinctKeys, s.PreviousDistinctKeys) > keys+max(keys/20, 12*math.Sqrt(keys)) // estimates err by 3√keys
 }
 
 // manyDenied is the rate of innocent keys that no plan is made for, whatever they do. At the planned traffic estimates of
