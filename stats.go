@@ -44,7 +44,7 @@ type Stats struct {
 	//   - FalseDenialRate is above Config.FalseDenialRate; above 1e-5 if that is not set, or above
 	//     Plan.FalseDenialRate if that is higher. It is the rate of this moment: as planned, it is highest at the end of a
 	//     window, and there up to some tens of times the mean.
-	//   - InnocentDenialRate is above a hundredth, and above ten times that rate.
+	//   - InnocentDenialRate is above a hundredth, and above ten times that rate. With SubWindows it is too uncertain.
 	//   - TooLow is above 0.
 	//   - Spared.Active: some keys are spared.
 	OutsidePlan bool
@@ -68,18 +68,20 @@ func (l *Limiter) Stats() Stats {
 	sum.DistinctKeys, sum.PreviousDistinctKeys = all.DistinctKeys, all.PreviousDistinctKeys
 	sum.BloomFill, sum.SketchFill = all.BloomFill, all.SketchFill
 	sum.Spared = l.spared()
-	sum.OutsidePlan = sum.outside(l.config.planned())
+	keys, rate := l.config.planned()
+	sum.OutsidePlan = sum.outside(keys, rate) ||
+		l.config.SubWindows <= 1 && sum.InnocentDenialRate > max(manyDenied, 10*rate)
 	return sum
 }
 
 // outside tells whether a limiter that is planned for so many keys and a false-denial rate is used for more.
 func (s *Stats) outside(keys, rate float64) bool {
-	return s.TooLow > 0 || s.Spared.Active || s.FalseDenialRate > rate || s.InnocentDenialRate > max(manyDenied, 10*rate) ||
+	return s.TooLow > 0 || s.Spared.Active || s.FalseDenialRate > rate ||
 		keys > 0 && max(s.DistinctKeys, s.PreviousDistinctKeys) > keys+max(keys/20, 12*math.Sqrt(keys)) // estimates err by 3√keys
 }
 
-// manyDenied is the rate of innocent keys that no plan is made for, whatever they do. At the planned traffic estimates of
-// that rate are up to half of it now and then, where nobody is denied.
+// manyDenied is a rate of innocent keys that no plan is made for. At the planned traffic estimates of that rate are up to half
+// of it now and then, where nobody is denied; in sub-windows they are above it.
 const manyDenied = 0.01
 
 // FalseDenialRate returns the chance, 0 … 1, that a key which the limiter has never seen is denied n units now
