@@ -232,7 +232,7 @@ func heap() int {
 
 // Keys by the million take the memory that was stated before the first one came, and what the framework itself has.
 func TestMillionKeys(t *testing.T) {
-	const framework = 512 << 10
+	const framework, freed = 512 << 10, 8 << 10 // freed is of what was on the heap before
 	for name, f := range frameworks {
 		t.Run(name, func(t *testing.T) {
 			before := heap()
@@ -246,7 +246,7 @@ func TestMillionKeys(t *testing.T) {
 			after := heap()
 			t.Logf("stated %d KiB; built %d KiB, with keys %d KiB", stated>>10, (built-before)>>10, (after-before)>>10)
 			require.Less(t, after-before, stated+stated/50+framework)
-			require.Greater(t, after-before, stated-stated/10)
+			require.Greater(t, after-before, stated-stated/10-freed)
 			runtime.KeepAlive(ask)
 		})
 	}
