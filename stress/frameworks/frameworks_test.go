@@ -3,6 +3,7 @@
 package frameworks
 
 import (
+	"math"
 	"net/http"
 	"net/url"
 	"runtime"
@@ -221,18 +222,22 @@ func TestExactlyTheLimitPasses(t *testing.T) {
 	}
 }
 
-// heap returns the bytes of the heap that are in use.
+// heap returns the bytes of the heap that are in use. It collects until they fall no more: what the test before leaves is
+// not all free at once, and would be taken off the limiter's.
 func heap() int {
 	var m runtime.MemStats
-	runtime.GC()
-	runtime.GC()
-	runtime.ReadMemStats(&m)
-	return int(m.HeapAlloc)
+	for least := math.MaxInt; ; least = int(m.HeapAlloc) {
+		runtime.GC()
+		runtime.GC()
+		if runtime.ReadMemStats(&m); int(m.HeapAlloc) >= least {
+			return least
+		}
+	}
 }
 
 // Keys by the million take the memory that was stated before the first one came, and what the framework itself has.
 func TestMillionKeys(t *testing.T) {
-	const framework, freed = 512 << 10, 8 << 10 // freed is of what was on the heap before
+	const framework = 512 << 10
 	for name, f := range frameworks {
 		t.Run(name, func(t *testing.T) {
 			before := heap()
@@ -246,7 +251,7 @@ func TestMillionKeys(t *testing.T) {
 			after := heap()
 			t.Logf("stated %d KiB; built %d KiB, with keys %d KiB", stated>>10, (built-before)>>10, (after-before)>>10)
 			require.Less(t, after-before, stated+stated/50+framework)
-			require.Greater(t, after-before, stated-stated/10-freed)
+			require.Greater(t, after-before, stated-stated/10)
 			runtime.KeepAlive(ask)
 		})
 	}
