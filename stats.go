@@ -77,11 +77,11 @@ func (l *Limiter) Stats() Stats {
 // outside tells whether a limiter that is planned for so many keys and a false-denial rate is used for more.
 func (s *Stats) outside(keys, rate float64) bool {
 	return s.TooLow > 0 || s.Spared.Active || s.FalseDenialRate > rate ||
-		keys > 0 && max(s.DistinctKeys, s.PreviousDistinctKeys) > keys+max(keys/20, 12*math.Sqrt(keys)) // estimates err by 3√keys
+		keys > 0 && max(s.DistinctKeys, s.PreviousDistinctKeys) > keys+max(keys/20, 12*math.Sqrt(keys)) // four times 3√keys, by which estimates err
 }
 
-// manyDenied is a rate of innocent keys that no plan is made for. At the planned traffic estimates of that rate are up to half
-// of it now and then, where nobody is denied; in sub-windows they are above it.
+// manyDenied is a rate of innocent keys that no plan is made for. At the planned traffic estimates of that rate were up
+// to a quarter of it where next to nobody was denied, and in sub-windows above it: notes/ordinary.md.
 const manyDenied = 0.01
 
 // FalseDenialRate returns the chance, 0 … 1, that a key which the limiter has never seen is denied n units now
