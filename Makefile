@@ -8,22 +8,20 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # The race detector needs a C compiler; without one the tests run without it.
 RACE := $(if $(shell command -v $$(go env CC) 2>/dev/null),-race)
 
-.PHONY: test $(MODULES:%=test/%) unraced lint $(MODULES:%=lint/%) strangers vuln fuzz mutate soak adversary attack bench bench-peers bench-overload \
+.PHONY: test $(MODULES:%=test/%) long lint $(MODULES:%=lint/%) strangers vuln fuzz mutate soak adversary attack bench bench-peers bench-overload \
 	bench-sketches bench-tune bench-floor bench-ordinary bench-traces bench-causes bench-live bench-http bench-snapshots report \
 	combinations bench-redis bench-synced bench-envoy bench-caddy bench-coredns bench-budget soak-envoy answers-envoy strict-sizes sizes sizing
 
-test: ## every test of every module, two modules at once: some wait for servers and clocks
-	@$(if $(RACE),,echo "no C compiler: testing without the race detector")
-	@$(MAKE) --no-print-directory -j2 $(MODULES:%=test/%)
+test: test/. ## every test of every module with the race detector, the root module first, then two at once
+	@$(if $(RACE),,echo "no C compiler: tested without the race detector")
+	@$(MAKE) --no-print-directory -j2 $(patsubst %,test/%,$(filter-out .,$(MODULES)))
 
 $(MODULES:%=test/%): test/%: # every test of one module
-	@cd $* && go test $(RACE) ./...
+	@cd $* && go test -timeout 30m $(RACE) ./...
 
-# Tests know of the race detector by a build tag or by package testkit.
-UNRACED = git grep -lE '^//go:build !?race|sketchlimit/internal/testkit"' -- '*_test.go' | xargs dirname | sort -u
-
-unraced: ## without the race detector, the whole packages of all tests that do less under it, two at once
-	@$(UNRACED) | xargs -P2 -I{} sh -c 'cd {} && go test .'
+long: ## the statistical tests at full size, without the race detector: ten minutes of two processors
+	@git grep -lE 'testkit\.(NeedsLong|Some|Divisor|Long)\b' -- '*_test.go' | xargs dirname | sort -u | sed 's|^|./|' | \
+		xargs go test -tags long -timeout 60m
 
 lint: ## formatting, vet and staticcheck, two modules at once
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); \
@@ -91,8 +89,8 @@ bench-http: ## what the middleware costs the example service, under load; writes
 	go run -C examples/service ./bench -write ../../notes/http.md
 
 bench-snapshots: ## how long decisions wait for a snapshot of 256 MiB; 100,000 damaged snapshots; 200 kills while saving
-	go test -run '^$$' -bench Snapshot -benchtime 3x . ./bench
-	go test -v -run 'SnapshotCorrupted|SnapshotKilled' . -corruptions 100000 -kills 200
+	go test -run '^$$' -bench Snapshot -benchtime 3x ./internal/tests ./bench
+	go test -v -run 'SnapshotCorrupted|SnapshotKilled' ./internal/tests -corruptions 100000 -kills 200
 
 bench-redis: ## through Redis, beside redis_rate; needs redis-server; writes notes/redis.md
 	go run -C redislimit/bench . -write ../../notes/redis.md

@@ -9,7 +9,7 @@ func init() {
 		l := limiter.(*Limiter)
 		return inside.Parts{
 			Engine: &l.engine, Hasher: &l.hasher, Line: l.windows.line,
-			Now: l.windows.now, Lower: l.lower, Lowest: int64(l.lowest), TooLow: &l.tooLow,
+			Now: l.windows.now, Lower: l.lower, Lowest: int64(l.lowest), TooLow: &l.tooLow, Growth: l.growth,
 		}
 	}
 }

@@ -17,6 +17,8 @@ import (
 	"github.com/sketchlimit/sketchlimit/exact"
 )
 
+const ms = time.Millisecond
+
 func group(t testing.TB, limiters ...*sketchlimit.Limiter) *sketchlimit.Group {
 	t.Helper()
 	g, err := sketchlimit.NewGroup(limiters...)
@@ -26,29 +28,6 @@ func group(t testing.TB, limiters ...*sketchlimit.Limiter) *sketchlimit.Group {
 
 func fixed(t testing.TB, limit int, window time.Duration) *sketchlimit.Limiter {
 	return build(t, sketchlimit.Config{Limit: limit, Window: window, Algorithm: sketchlimit.FixedWindow})
-}
-
-// Ten a second and a thousand an hour. What one of them refuses, the other does not count.
-func ExampleNewGroup() {
-	second, err := sketchlimit.New(sketchlimit.Config{Limit: 10, Window: time.Second, Keys: 100_000})
-	if err != nil {
-		panic(err)
-	}
-	hour, err := sketchlimit.New(sketchlimit.Config{Limit: 1000, Window: time.Hour, Keys: 1_000_000})
-	if err != nil {
-		panic(err)
-	}
-	limits, err := sketchlimit.NewGroup(second, hour)
-	if err != nil {
-		panic(err)
-	}
-	now := time.Date(2026, time.November, 21, 12, 0, 0, 0, time.UTC)
-	d := limits.TakeAt(now, "203.0.113.7", 11)
-	fmt.Println(d.Allowed, "by limiter", d.By, "with limit", d.Limit)
-	fmt.Println(hour.Do(sketchlimit.Request{Time: now, Key: "203.0.113.7", Peek: true}).Remaining, "left in the hour")
-	// Output:
-	// false by limiter 0 with limit 10
-	// 1000 left in the hour
 }
 
 func TestBadGroupsAreNamed(t *testing.T) {

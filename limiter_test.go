@@ -18,25 +18,10 @@ import (
 	"github.com/sketchlimit/sketchlimit"
 	"github.com/sketchlimit/sketchlimit/exact"
 	"github.com/sketchlimit/sketchlimit/internal/testkit"
+	"github.com/sketchlimit/sketchlimit/internal/tests"
 )
 
-// build returns a reproducible limiter whose clock stands at the epoch.
-func build(t testing.TB, c sketchlimit.Config) *sketchlimit.Limiter {
-	t.Helper()
-	if c.Clock == nil {
-		c.Clock = at(time.Unix(0, 0))
-	}
-	if c.Seed == 0 {
-		c.Seed = 1
-	}
-	if c.MemoryBytes == 0 && c.Keys == 0 && c.Plan == nil {
-		c.MemoryBytes = 1 << 20
-	}
-	l, err := sketchlimit.New(c)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, l.Close()) })
-	return l
-}
+var build = tests.Build
 
 type step struct {
 	at   time.Duration // since the epoch
@@ -121,7 +106,7 @@ func TestAgreesWithTheExactAlgorithm(t *testing.T) {
 				require.NoError(t, err)
 				r := rand.New(rand.NewPCG(uint64(limit), 1))
 				now := time.Unix(1_700_000_000, 0)
-				for i := range 20_000 / testkit.Slowdown {
+				for i := range 20_000 / testkit.Divisor {
 					switch r.IntN(20) {
 					case 0:
 						now = now.Add(-time.Duration(r.Int64N(int64(2 * window))))
@@ -362,7 +347,7 @@ func TestMemoryIsAsStated(t *testing.T) {
 			require.LessOrEqual(t, l.MemoryBytes(), c.MemoryBytes)
 			require.Greater(t, l.MemoryBytes(), c.MemoryBytes*95/100, "what was granted is used: %+v", c)
 		}
-		for i := range 100_000 / testkit.Slowdown {
+		for i := range 100_000 / testkit.Divisor {
 			var key [8]byte
 			binary.LittleEndian.PutUint64(key[:], uint64(i))
 			l.Do(sketchlimit.Request{Time: time.Unix(int64(i)/1000, 0), Bytes: key[:]})
@@ -423,7 +408,7 @@ func TestAllowDecidesAsTakeDoes(t *testing.T) {
 		allow, take := build(t, c), build(t, c)
 		r := rand.New(rand.NewPCG(1, 2))
 		admitted := 0
-		const requests = 100_000 / testkit.Slowdown
+		const requests = 100_000 / testkit.Divisor
 		for i := range requests {
 			now = time.Unix(0, int64(i)*int64(c.Window)/5000+r.Int64N(1e6))
 			key, n := strconv.Itoa(r.IntN(200)), 1
@@ -444,7 +429,7 @@ func TestAllowDecidesAsTakeDoes(t *testing.T) {
 
 // Sizes for all limits leave room to tell how many keys there are, and that there are more than planned.
 func TestStatsTellHowManyKeysThereAre(t *testing.T) {
-	testkit.Unraced(t)
+	testkit.Computes(t)
 	const keys = 20_000
 	for _, a := range []sketchlimit.Config{{}, {Algorithm: sketchlimit.FixedWindow}, {SubWindows: 4}} {
 		for _, limit := range []int{2, 5, 16, 17, 32, 100, 257, 1000, 10_000, 65_537, math.MaxInt32} {
@@ -471,7 +456,7 @@ func TestStatsTellHowManyKeysThereAre(t *testing.T) {
 
 // As many keys as planned are within the plan, however far the estimate of their number is off. Three times as many are not.
 func TestAsManyKeysAsPlanned(t *testing.T) {
-	testkit.Unraced(t)
+	testkit.Computes(t)
 	for _, keys := range []int{200, 1000, 10_000} {
 		for seed := range uint64(min(100, 200_000/keys)) {
 			l := build(t, sketchlimit.Config{Limit: 1000, Window: time.Minute, Keys: keys, Headroom: 1, Seed: seed + 1})
@@ -488,7 +473,7 @@ func TestAsManyKeysAsPlanned(t *testing.T) {
 }
 
 func TestStatsTellAnOverload(t *testing.T) {
-	testkit.Unraced(t)
+	testkit.Computes(t)
 	plan := build(t, sketchlimit.Config{Limit: 100, Window: time.Minute, Keys: 20_000}).Plan()
 	require.EqualValues(t, 40_000, plan.Keys, "with headroom")
 	for name, c := range map[string]sketchlimit.Config{

@@ -232,7 +232,7 @@ func TestBlocksAndBitsAreUsedEvenly(t *testing.T) {
 // The stated rate against a million keys that were not added: off by chance only. A
 // rate that takes all blocks for equally full must fail the same check.
 func TestStatedRateIsTheMeasuredOne(t *testing.T) {
-	testkit.Unraced(t)
+	testkit.Computes(t)
 	const fresh = 1_000_000
 	r := rand.New(rand.NewPCG(3, 3))
 	for _, probes := range []int{1, 3, 7, 8, 14, 15, 28} { // 7 probes to a draw
@@ -261,7 +261,7 @@ func TestStatedRateIsTheMeasuredOne(t *testing.T) {
 // quantile of 5.5: a chance of 1e-6 for all cases. The estimate from the fill of the
 // whole must fail.
 func TestDistinctIsWithinItsTolerance(t *testing.T) {
-	testkit.Unraced(t)
+	testkit.Computes(t)
 	const blocks, m = 1000, float64(blockBits)
 	r := rand.New(rand.NewPCG(7, 7))
 	for _, probes := range []int{1, 7, 12} {

@@ -159,7 +159,7 @@ func TestBestBeatsEveryOtherNumberOfProbes(t *testing.T) {
 // A filter of the classical size does not meet it, nor did one sized by the rate at
 // the mean fill: it missed by 0.7 % at 1e-2 and by 3 % at 1e-4.
 func TestSizedFiltersMeetTheirRate(t *testing.T) {
-	testkit.Unraced(t)
+	testkit.Computes(t)
 	for _, n := range []int{1000, 10_000, 100_000} {
 		for _, p := range []float64{0.03, 1e-2, 1e-3, 1e-4} {
 			bytes, probes, err := Dimensions(n, p)
@@ -205,7 +205,7 @@ func meanRate(t *testing.T, n, bytes, probes int) (mean, deviation float64) {
 // they hold for the keys of this test. Besides, each count is what the filter itself
 // states, at a chance of a false alarm below 1e-6 in all.
 func TestMeasuredRatesMeetThePublishedBounds(t *testing.T) {
-	testkit.Unraced(t)
+	testkit.Computes(t)
 	measure := func(n, probes int, p float64) float64 {
 		f, err := New(n, p)
 		require.NoError(t, err)

@@ -15,7 +15,7 @@ import (
 
 // What a budget says it takes is what the heap grows by, and stays so when it is full.
 func TestMemory(t *testing.T) {
-	testkit.Unraced(t)
+	testkit.Computes(t)
 	for _, c := range []struct{ keys, inFlight, limits, copies int }{
 		{1_000_000, 100_000, 1, 1},
 		{1_000_000, 100_000, 2, 1},

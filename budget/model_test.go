@@ -19,7 +19,7 @@ import (
 )
 
 var (
-	steps = flag.Int("steps", 500_000/testkit.Slowdown, "steps of random histories")
+	steps = flag.Int("steps", 500_000/testkit.Divisor, "steps of random histories")
 	seed  = flag.Uint64("seed", 1, "of the first history")
 	kind  = flag.Int("kind", -1, "of budget; -1 for all")
 )

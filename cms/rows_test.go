@@ -185,7 +185,7 @@ func uneven(width int, rows [][]uint64) error {
 }
 
 func TestKeysThatMeetInOneRowMeetInOthersByChanceOnly(t *testing.T) {
-	testkit.Unraced(t)
+	testkit.Computes(t)
 	for _, tt := range []struct {
 		name  string
 		keys  []uint64
@@ -202,7 +202,7 @@ func TestKeysThatMeetInOneRowMeetInOthersByChanceOnly(t *testing.T) {
 }
 
 func TestKeysThatMeetInOneGenerationMeetInTheNextByChanceOnly(t *testing.T) {
-	testkit.Unraced(t)
+	testkit.Computes(t)
 	keys := sequentialKeys(keysTested)
 	seed, before := rotating.Seed(1, 1000), rotating.Seed(1, 999)
 	for _, width := range []int{1000, 1024} {
@@ -310,7 +310,7 @@ func TestRowChecksFlagBrokenDesigns(t *testing.T) {
 // The doorkeeper lets a key's first unit into the sketch when the filter claims the
 // key wrongly. Those keys must lie in the sketch like any others.
 func TestFalsePositivesOfTheFilterMeetInRowsByChanceOnly(t *testing.T) {
-	testkit.Unraced(t)
+	testkit.Computes(t)
 	const width = 1000
 	filters := map[string]*bloom.Filter{}
 

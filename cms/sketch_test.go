@@ -149,7 +149,7 @@ func TestPublishedMerges(t *testing.T) {
 }
 
 func TestErrorIsWithinThePublishedBounds(t *testing.T) {
-	testkit.Unraced(t)
+	testkit.Computes(t)
 	// datasketches, eps 0.1: key i weighs 2^(10-i), upper bound = count + e/width × total.
 	s := newSketch(t, 5, 28, 32)
 	total := 0.0

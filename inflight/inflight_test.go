@@ -195,7 +195,7 @@ func (m *inflightModel) check(t *testing.T) {
 // The tables are small and nearly full, so that keys stand far from home, around the end,
 // and every release moves some.
 func TestInflightIsExact(t *testing.T) {
-	for seed := range uint64(24 / testkit.Slowdown) {
+	for seed := range uint64(24 / testkit.Divisor) {
 		for _, requests := range []int{1, 40, 600} {
 			in, err := inflight.New(inflight.Config{Limit: 5, Requests: requests, Seed: seed + 1})
 			require.NoError(t, err)
@@ -315,7 +315,7 @@ func TestInflightNeverExceedsTheLimit(t *testing.T) {
 	over, surplus := raceLimiter(func(key string, n int) (func() bool, bool) {
 		hold, ok := in.Acquire(key, n)
 		return hold.Release, ok
-	}, keys, limit, 20_000/testkit.Slowdown)
+	}, keys, limit, 20_000/testkit.Divisor)
 	require.Zero(t, over)
 	require.Zero(t, surplus, "each hold is released once")
 	stats := in.Stats()
@@ -440,7 +440,7 @@ func TestInflightRunsOutOfRoom(t *testing.T) {
 // distributed number is denied; 6 standard deviations are passed once in 5e8 runs,
 // and a rate that is off by a tenth would. There are two ways to run out of room.
 func TestInflightKnowsItsFalseDenialRate(t *testing.T) {
-	testkit.Unraced(t)
+	testkit.Computes(t)
 	const n = 50_000
 	for name, c := range map[string]struct{ keys, unitsEach int }{"entries": {95_000, 1}, "tickets": {97, 1000}} {
 		in := buildInflight(t, 1000, 65_536)

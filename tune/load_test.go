@@ -13,7 +13,7 @@ import (
 
 // What PredictAt says of a load is what Predict says of it, and more traffic is worse.
 func TestPredictAtALoad(t *testing.T) {
-	testkit.Unraced(t)
+	testkit.Computes(t)
 	traffic, goal := tune.Traffic{Keys: 20_000, Abusers: 0.01}, tune.Goal{Limit: 20}
 	plan := planOf(t, sketchlimit.Config{Limit: 20, MemoryBytes: 64 << 10})
 	forecast, err := tune.Predict(traffic, goal, plan)

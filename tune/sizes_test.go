@@ -14,7 +14,7 @@ import (
 // traffic and half as much again, up to twice that where a limit lies far behind the row that it goes by. By what is predicted, it reaches the goal
 // and bears twice the load.
 func TestSizesAreThoseOfTune(t *testing.T) {
-	testkit.Unraced(t)
+	testkit.Computes(t)
 	const keys = 200_000
 	traffic := tune.Traffic{Keys: keys, Abusers: 0.01, Even: true, Steady: true}
 	near := func(bytes, tuned int) bool {
@@ -22,14 +22,14 @@ func TestSizesAreThoseOfTune(t *testing.T) {
 		t.Logf("New %d, Tune %d: %.2f", bytes, tuned, ratio)
 		return ratio >= 1 && ratio <= 3.5
 	}
-	for _, g := range []tune.Goal{
+	for _, g := range testkit.Some(1, []tune.Goal{
 		{Limit: 100, FalseDenialRate: 1e-5},
 		{Limit: 10, FalseDenialRate: 1e-7},
 		{Limit: 5, FalseDenialRate: 1e-3, Algorithm: sketchlimit.FixedWindow},
 		{Limit: 1500, FalseDenialRate: 1e-9, Algorithm: sketchlimit.FixedWindow},
 		{Limit: 100, FalseDenialRate: 1e-5, SubWindows: 3},
 		{Limit: 5, FalseDenialRate: 1e-4, Algorithm: sketchlimit.TokenBucket},
-	} {
+	}) {
 		c := sketchlimit.Config{
 			Limit: g.Limit, Window: time.Minute, Algorithm: g.Algorithm, SubWindows: g.SubWindows, Keys: keys, FalseDenialRate: g.FalseDenialRate,
 		}

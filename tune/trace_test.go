@@ -39,10 +39,10 @@ func all(accuracy.Request) bool { return true }
 // Plans for a trace reach their goal on it with seeds that the tuner has not seen, and replays by [accuracy.Replay] show
 // what its own say.
 func TestPlansForATraceReachTheirGoal(t *testing.T) {
-	testkit.Unraced(t)
+	testkit.Computes(t)
 	src := recorded(t)
 	const window = 10 * time.Minute
-	for _, c := range []struct {
+	for _, c := range testkit.Some(3, []struct {
 		goal tune.Goal
 		some bool // units are withheld, enough to compare
 	}{
@@ -56,7 +56,7 @@ func TestPlansForATraceReachTheirGoal(t *testing.T) {
 		{tune.Goal{Limit: 5, FalseDenialRate: 1e-2, Algorithm: sketchlimit.FixedWindow}, false},
 		{tune.Goal{Limit: 5, FalseDenialRate: 1e-2, SubWindows: 2}, false},
 		{tune.Goal{Limit: 20, FalseDenialRate: 1e-2, Algorithm: sketchlimit.TokenBucket}, false},
-	} {
+	}) {
 		plan, forecast, err := tune.Plan(tune.Traffic{Trace: traceOf(src, window, all)}, c.goal)
 		require.NoError(t, err)
 		e := forecast.Stated()
@@ -90,7 +90,7 @@ func TestPlansForATraceReachTheirGoal(t *testing.T) {
 
 // A plan for the first half of a trace holds in the second.
 func TestPlanForATraceHoldsTomorrow(t *testing.T) {
-	testkit.Unraced(t)
+	testkit.Computes(t)
 	src := recorded(t)
 	requests := 0
 	half := func(first bool) *tune.Trace {
@@ -113,7 +113,7 @@ func TestPlanForATraceHoldsTomorrow(t *testing.T) {
 
 // With memory alone the plan uses it. More traffic than recorded is more than recorded.
 func TestTraceInGivenMemory(t *testing.T) {
-	testkit.Unraced(t)
+	testkit.Computes(t)
 	trace := traceOf(recorded(t), 10*time.Minute, all)
 	goal := tune.Goal{Limit: 5, MemoryBytes: 6 << 10}
 	plan, forecast, err := tune.Plan(tune.Traffic{Trace: trace}, goal)

@@ -60,9 +60,9 @@ func planOf(t *testing.T, c sketchlimit.Config) sketchlimit.Plan {
 // What is predicted is what a replay against the exact algorithm shows, at a size that a test
 // can afford. notes/tuning.md has the full size.
 func TestTunePredicts(t *testing.T) {
-	testkit.Unraced(t)
+	testkit.Computes(t)
 	const keys = 60_000
-	for _, c := range []struct {
+	for _, c := range testkit.Some(1, []struct {
 		name    string
 		limit   int
 		traffic tune.Traffic
@@ -74,7 +74,7 @@ func TestTunePredicts(t *testing.T) {
 		{"attack", 5, withAbusers(keys, 5, 0.01), 14},
 		{"attack", 100, withAbusers(keys, 100, 0.05), 0.7},
 		{"scan", 10, tune.Traffic{Keys: keys, Requests: 5 * keys, Exponent: 1, OneHit: 0.9, Even: true, Steady: true}, 2},
-	} {
+	}) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			goal := tune.Goal{Limit: c.limit}
@@ -109,7 +109,7 @@ func TestTunePredicts(t *testing.T) {
 // Abusers that meet in the cells of a single row share what the cells let through, so hardly any is kept below half of its
 // limit for long. By the cells alone, which others have filled in a key's absence, 15 in 10,000 would be denied.
 func TestPredictCountsWhatHeavyKeysLeaveEachOther(t *testing.T) {
-	testkit.Unraced(t)
+	testkit.NeedsLong(t)
 	const limit = 1000
 	traffic := withAbusers(50_000, limit, 0.001)
 	plan := sketchlimit.Plan{Shards: 24, BloomBytes: 128, BloomProbes: 3, Depth: 1, Width: 1024, CellBits: 16}
@@ -127,7 +127,7 @@ func TestPredictCountsWhatHeavyKeysLeaveEachOther(t *testing.T) {
 // Whether the load is half of what was stated or four times as much: a plan of Tune's errs no more than predicted. At
 // twice the load and more everybody is about to be denied, or is already.
 func TestTunesPlansErrNoMoreThanPredicted(t *testing.T) {
-	testkit.Unraced(t)
+	testkit.NeedsLong(t)
 	const keys = 20_000
 	for _, c := range []struct {
 		limit   int
@@ -159,7 +159,7 @@ func TestTunesPlansErrNoMoreThanPredicted(t *testing.T) {
 // The plan for a million keys of five requests fits 768 KiB with room for twice the load, in the
 // limiter's own account.
 func TestTuneReachesItsGoal(t *testing.T) {
-	testkit.Unraced(t)
+	testkit.NeedsLong(t)
 	traffic := tune.Traffic{Keys: 1_000_000, Requests: 5_000_000, Even: true, Steady: true}
 	goal := tune.Goal{Limit: 100, FalseDenialRate: 1e-5}
 	plan, forecast, err := tune.Plan(traffic, goal)
@@ -178,9 +178,9 @@ func TestTuneReachesItsGoal(t *testing.T) {
 
 // More traffic never helps, and a budget is a bound.
 func TestTuneForMemory(t *testing.T) {
-	testkit.Unraced(t)
-	for _, memory := range []int{10_500, 300_001} {
-		for _, limit := range []int{1, 100} {
+	testkit.Computes(t)
+	for _, memory := range testkit.Some(1, []int{10_500, 300_001}) {
+		for _, limit := range testkit.Some(1, []int{1, 100}) {
 			goal := tune.Goal{Limit: limit, MemoryBytes: memory}
 			plan, forecast, err := tune.Plan(tune.Traffic{Keys: 20_000, Abusers: 0.01, Even: true, Steady: true}, goal)
 			require.NoError(t, err)
@@ -200,7 +200,7 @@ func TestTuneForMemory(t *testing.T) {
 // A sample's counts are those of every window: keys that came once come in each. Taken as
 // means they would be missing from 37 in 100.
 func TestTuneTakesASampleAsItIs(t *testing.T) {
-	testkit.Unraced(t)
+	testkit.Computes(t)
 	const keys = 20_000
 	traffic := tune.Traffic{Keys: keys, Sample: []int{1, 3, 1, 1}, Even: true, Steady: true}
 	for _, c := range []struct {
@@ -238,7 +238,7 @@ func poissonCounts(mean, n float64) (counts []int) {
 }
 
 func TestImpossibleGoalsAreNamed(t *testing.T) {
-	testkit.Unraced(t)
+	testkit.Computes(t)
 	traffic := tune.Traffic{Keys: 20_000, Even: true, Steady: true}
 	goal := tune.Goal{Limit: 100, FalseDenialRate: 1e-5}
 	for _, c := range []struct {
@@ -285,9 +285,9 @@ func TestImpossibleGoalsAreNamed(t *testing.T) {
 
 // What a limiter does for the lowest limit is in its forecast, and Tune makes plans for it.
 func TestTuneForALowestLimit(t *testing.T) {
-	testkit.Unraced(t)
+	testkit.Computes(t)
 	traffic := tune.Traffic{Keys: 100_000, Abusers: 0.01, Even: true, Steady: true}
-	for _, algorithm := range []sketchlimit.Algorithm{sketchlimit.SlidingWindow, sketchlimit.FixedWindow, sketchlimit.TokenBucket} {
+	for _, algorithm := range testkit.Some(1, []sketchlimit.Algorithm{sketchlimit.SlidingWindow, sketchlimit.FixedWindow, sketchlimit.TokenBucket}) {
 		goal := tune.Goal{Limit: 100, Algorithm: algorithm, FalseDenialRate: 1e-4}
 		plan, forecast, err := tune.Plan(traffic, goal)
 		require.NoError(t, err)
@@ -313,7 +313,7 @@ func TestTuneForALowestLimit(t *testing.T) {
 // With headroom the goal holds up to a multiple of the traffic, and the plan is for as many keys.
 // Asking twice gives the same.
 func TestHeadroomOfAGoal(t *testing.T) {
-	testkit.Unraced(t)
+	testkit.NeedsLong(t)
 	traffic, goal := withAbusers(20_000, 100, 0.01), tune.Goal{Limit: 100, FalseDenialRate: 1e-5}
 	plan, without, err := tune.Plan(traffic, goal)
 	require.NoError(t, err)

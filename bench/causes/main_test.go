@@ -18,9 +18,7 @@ const folder = "../../tune/testdata"
 
 // The factors of the steps multiply to the gap.
 func TestTables(t *testing.T) {
-	if testkit.Slowdown > 1 {
-		t.Skip("much to compute: without the race detector")
-	}
+	testkit.NeedsLong(t)
 	var b strings.Builder
 	tables(&b, folder, "", []time.Duration{10 * time.Minute}, []int{20})
 	rows := regexp.MustCompile(`(?m)^\| nasa_19950801 .*$`).FindAllString(b.String(), -1)

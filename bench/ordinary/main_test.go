@@ -15,11 +15,11 @@ import (
 // of their limit, one in 1,000 at two fifths, and it does not say that it is outside its plan. At four times that it
 // says so before it denies one in 1,000.
 func TestOrdinaryUse(t *testing.T) {
-	testkit.Unraced(t)
-	const keys = 4000
+	testkit.Computes(t)
+	const keys, every = 4000, 2*testkit.Divisor - 1 // one row of 15 by default
 	asPlanned, beyond := usual(keys, 40*keys, 1), usual(keys, 40*keys, 2, 4)
-	for _, r := range asPlanned.rows() {
-		if r.use < 0.1 || r.keys < keys/2 {
+	for i, r := range asPlanned.rows() {
+		if r.use < 0.1 || r.keys < keys/2 || i%every != 0 {
 			continue
 		}
 		t.Run(fmt.Sprintf("%+v", r), func(t *testing.T) {
@@ -34,8 +34,8 @@ func TestOrdinaryUse(t *testing.T) {
 			require.False(t, o.outside)
 		})
 	}
-	for _, r := range beyond.rows() {
-		if r.use < 0.2 || r.keys < keys/2 {
+	for i, r := range beyond.rows() {
+		if r.use < 0.2 || r.keys < keys/2 || i%every != 0 {
 			continue
 		}
 		t.Run(fmt.Sprintf("%+v", r), func(t *testing.T) {
@@ -49,7 +49,7 @@ func TestOrdinaryUse(t *testing.T) {
 
 // Where the rate of a new key does not tell, that of innocent keys does: of buckets whose keys send all at once.
 func TestOutsideByInnocentKeys(t *testing.T) {
-	testkit.Unraced(t)
+	testkit.Computes(t)
 	for load, outside := range map[float64]bool{1: false, 2: true} {
 		r := row{sketchlimit.TokenBucket, 1, time.Minute, 100, 0.4, 1, 4000, load, "bursts"}
 		o, err := r.play(1)
@@ -64,7 +64,7 @@ func TestOutsideByInnocentKeys(t *testing.T) {
 // part of the limit, beside abusers who get less than they ask for, of requests of two units, and of abusers alone, on their
 // way up.
 func TestLiveRate(t *testing.T) {
-	testkit.Unraced(t)
+	testkit.NeedsLong(t)
 	for _, r := range []row{
 		{sketchlimit.TokenBucket, 1, time.Minute, 20, 0.2, 1, 2000, 6, "bursts"},
 		{sketchlimit.SlidingWindow, 1, time.Minute, 1000, 0.05, 1, 2000, 10, "even"},
@@ -86,7 +86,7 @@ func TestLiveRate(t *testing.T) {
 
 // Keys that send all at once are known to few of six sub-windows, and meet what others have left in these alone.
 func TestLiveRateOfBurstsInSubWindows(t *testing.T) {
-	testkit.Unraced(t)
+	testkit.Computes(t)
 	for _, load := range []float64{2, 4} {
 		r := row{sketchlimit.SlidingWindow, 6, time.Minute, 100, 0.4, 2, 1000, load, "bursts"}
 		o, err := r.play(1)

@@ -11,7 +11,7 @@ import (
 
 // Every plan reaches its goal with seeds that the tuner has not seen, and errs as its replays have shown.
 func TestTraces(t *testing.T) {
-	testkit.Unraced(t)
+	testkit.NeedsLong(t)
 	var b strings.Builder
 	printTraces(&b, "../../tune/testdata", "")
 	require.Equal(t, 2+2*4*3*2, strings.Count(b.String(), "\n"))
@@ -20,7 +20,7 @@ func TestTraces(t *testing.T) {
 
 // Plans for the first half of a trace reach their goals in the second.
 func TestDays(t *testing.T) {
-	testkit.Unraced(t)
+	testkit.NeedsLong(t)
 	var b strings.Builder
 	printDays(&b, "../../tune/testdata", "")
 	require.Equal(t, 2+2*4*3, strings.Count(b.String(), "\n"))

@@ -14,7 +14,7 @@ import (
 // 102,000 pairs that have 12 bits in common one in 4,096 has them again. That is 25 by chance, with a standard deviation
 // of 5.
 func TestKeysThatMeetAreStrangersInTheNextGeneration(t *testing.T) {
-	testkit.Unraced(t)
+	testkit.Computes(t)
 	const keys, generations, bits12 = 2048, 200, 1<<12 - 1
 	random := rand.New(rand.NewPCG(1, 2))
 	for _, shift := range []int{0, 20, 52} {

@@ -309,7 +309,7 @@ func TestSparedUnitsOnlyRise(t *testing.T) {
 			}
 		}
 	})
-	for range 2000 / testkit.Slowdown {
+	for range 2000 / testkit.Divisor {
 		for i := range f.shards {
 			r := f.request(i, 0)
 			units.Add(10)
@@ -398,7 +398,7 @@ func TestSparedKeysAreCertified(t *testing.T) {
 // Innocent keys are denied neither in a shard that spares nor in a wide one; a heavy one is denied in the end, however
 // many others come once.
 func TestSparedKeysAmongMany(t *testing.T) {
-	testkit.Unraced(t)
+	testkit.Computes(t)
 	const limit, innocents, crowd = 100, 200, 20_000
 	for name, of := range map[string]struct {
 		rule  Rule

@@ -85,7 +85,7 @@ func same(entry uint64) uint64 { return entry }
 
 // A shard becomes wide and narrow again in place: no entry is lost while its bucket has room, in tables of all sizes beside cells of all sizes.
 func TestWideAndNarrowInPlace(t *testing.T) {
-	testkit.Unraced(t)
+	testkit.Computes(t)
 	random := rand.New(rand.NewPCG(1, 2))
 	all, lost := 0, 0
 	for _, rule := range []Rule{sliding(100, time.Second), fixed(100, time.Second)} {
@@ -125,7 +125,7 @@ func TestWideAndNarrowInPlace(t *testing.T) {
 
 // A wide table has more entries than a usual one has room for: those with the most units stay.
 func TestNarrowKeepsTheHeaviest(t *testing.T) {
-	testkit.Unraced(t)
+	testkit.Computes(t)
 	random := rand.New(rand.NewPCG(3, 4))
 	for _, rule := range []Rule{sliding(100, time.Second), fixed(5000, time.Second)} {
 		for buckets := 1; buckets <= 20; buckets++ {

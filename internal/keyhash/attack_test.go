@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sketchlimit/sketchlimit/internal/testkit"
 	"github.com/stretchr/testify/require"
 )
 
@@ -70,7 +71,7 @@ func TestBirthdays(t *testing.T) {
 		}
 		return n
 	}
-	const seeds = 30
+	const seeds = 32 / testkit.Divisor
 	mean := float64(keys) * (keys - 1) / 2 / (1 << width)
 	for _, c := range candidates {
 		if c.name != "keyed" && c.name != "linear" {

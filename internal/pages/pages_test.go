@@ -181,3 +181,20 @@ func TestBrokenPagesAreFound(t *testing.T) {
 		require.Equal(t, c.want, strings.Join(problems(t, root), "\n"), "%s %.40q", c.name, c.text)
 	}
 }
+
+// The root module requires two modules, and one for tests.
+func TestRootRequirements(t *testing.T) {
+	mod, err := os.ReadFile("../../go.mod")
+	require.NoError(t, err)
+	var direct []string
+	for line := range strings.Lines(string(mod)) {
+		if f := strings.Fields(line); strings.HasPrefix(line, "\t") && !strings.Contains(line, "// indirect") {
+			direct = append(direct, f[0])
+		}
+	}
+	require.Equal(t, []string{
+		"github.com/bits-and-blooms/bitset",
+		"github.com/cespare/xxhash/v2",
+		"github.com/stretchr/testify",
+	}, direct)
+}

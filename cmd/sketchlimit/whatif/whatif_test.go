@@ -155,7 +155,7 @@ func off(got, want Estimate) float64 { return math.Abs(got.Value - want.Value) }
 
 // In the least memory most keys are not followed. What is told must lie within its error, and the error must tell something.
 func TestBoundedIsWithinItsError(t *testing.T) {
-	if testkit.Slowdown > 1 {
+	if testkit.Race {
 		t.Skip("the race detector would find nothing, slowly; the gate runs this without it")
 	}
 	logs := map[string][]Request{"nasa_19950801": trace(t, "tune/testdata/nasa_19950801.tsv.gz", 1)}

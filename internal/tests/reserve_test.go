@@ -1,4 +1,4 @@
-package sketchlimit_test
+package tests
 
 import (
 	"errors"
@@ -12,25 +12,6 @@ import (
 	"github.com/sketchlimit/sketchlimit"
 	"github.com/sketchlimit/sketchlimit/exact"
 )
-
-// Two mails a second to each domain: whoever comes too early waits for his turn.
-func ExampleLimiter_Reserve() {
-	domains, err := sketchlimit.New(sketchlimit.Config{
-		Limit: 2, Window: time.Second, Burst: 3, Algorithm: sketchlimit.TokenBucket, Keys: 100_000,
-		Clock: func() time.Time { return time.Date(2026, time.November, 21, 12, 0, 0, 0, time.UTC) },
-	})
-	if err != nil {
-		panic(err)
-	}
-	for range 4 {
-		fmt.Println(domains.Reserve(sketchlimit.Request{Key: "example.org"}))
-	}
-	// Output:
-	// 0s <nil>
-	// 500ms <nil>
-	// 1s <nil>
-	// 0s sketchlimit: the queue is full
-}
 
 // nginx's guide to limit_req: 10 a second and burst=20, which does not count the request on
 // its way. Of 22 at once the first goes on, 20 wait for each other, one is refused.

@@ -1,8 +1,4 @@
-//go:build !race
-
-// One goroutine and much to compute: the race detector has nothing to find in these tests, and takes minutes for them.
-
-package sketchlimit_test
+package tests
 
 import (
 	"fmt"
@@ -17,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/internal/testkit"
 )
 
 // load sends requests of keys of all weights over a window and a half, up to a time.
@@ -60,7 +57,8 @@ func asked(l *sketchlimit.Limiter, limit, lowest, most int) (requests [][2]int) 
 // standard deviations of what is told. That would fail by chance in one run of 250, were not all of it drawn
 // from fixed seeds.
 func TestLiveRateIsTheRateOfNewKeys(t *testing.T) {
-	const keys, probes = 20_000, 400_000
+	testkit.Computes(t)
+	const keys, probes = 20_000, 400_000 / testkit.Divisor
 	now := time.Unix(0, int64(150*time.Second)) // all kinds have several generations then, and are half through one
 	states := 0
 	for name, c := range map[string]struct {
@@ -103,7 +101,7 @@ func TestLiveRateIsTheRateOfNewKeys(t *testing.T) {
 			case c.config.MaxMemoryBytes > 0:
 				require.NoError(t, l.Close())
 				load(l, now.Add(-10*time.Second), 1, keys, requests, 1, limit)
-				require.True(t, l.Resize(24<<10))
+				require.True(t, resize(l, 24<<10))
 				load(l, now, 2, keys, requests/2, 1, limit)
 			default:
 				load(l, now, 1, keys, requests, max(1, c.cost), limit)

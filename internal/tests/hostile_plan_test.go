@@ -1,4 +1,4 @@
-package sketchlimit_test
+package tests
 
 import (
 	"bytes"
@@ -76,7 +76,7 @@ const mostBuilt = 4 << 20
 func TestNewNeverPanics(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 10))
 	built, refused := 0, 0
-	for range 20_000 / testkit.Slowdown {
+	for range 20_000 / testkit.Divisor {
 		c := oddConfig(r)
 		_, bytes, err := c.Size()
 		if err == nil && bytes > mostBuilt {
@@ -91,8 +91,8 @@ func TestNewNeverPanics(t *testing.T) {
 		require.NotPanics(t, func() { exercise(l, c.Limit) }, "%+v, %+v", c, c.Plan)
 		require.NoError(t, l.Close())
 	}
-	require.Greater(t, built, 500/testkit.Slowdown)
-	require.Greater(t, refused, 1000/testkit.Slowdown)
+	require.Greater(t, built, 500/testkit.Divisor)
+	require.Greater(t, refused, 1000/testkit.Divisor)
 }
 
 // A limit of 1 without cells has no table of heavy keys either.
@@ -130,7 +130,7 @@ func TestSealedSnapshotsOfHostilePlans(t *testing.T) {
 	const inUse, before = 64, 128 // bytes of the header
 	r := rand.New(rand.NewPCG(11, 12))
 	refused := 0
-	for i := range 4000 / testkit.Slowdown {
+	for i := range 4000 / testkit.Divisor {
 		c := sketchlimit.Config{Limit: 1 + i%2*9, Window: time.Minute, MemoryBytes: 8 << 10, MaxMemoryBytes: 1 << 20,
 			Algorithm: sketchlimit.Algorithm(i / 2 % 2), Seed: 1, Clock: at(time.Unix(1_700_000_000, 0))}
 		l, err := sketchlimit.New(c)

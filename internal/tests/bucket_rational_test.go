@@ -1,4 +1,4 @@
-package sketchlimit_test
+package tests
 
 import (
 	"fmt"
@@ -100,7 +100,7 @@ func smallBuckets() (all []sketchlimit.Config) {
 		}
 	}
 	rand.New(rand.NewPCG(3, 4)).Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-	return all[:len(all)/testkit.Slowdown]
+	return all[:len(all)/testkit.Divisor]
 }
 
 // moments are times at which a bucket may be asked first: round ones, and any nanosecond.
@@ -244,7 +244,7 @@ func TestReserveOfNUnitsAtOnceAndAtTheRate(t *testing.T) {
 // limit, window and times are; so are tiers.
 func TestBucketAloneIsRationalGCRA(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
-	for range 300 / testkit.Slowdown {
+	for range 300 / testkit.Divisor {
 		c := sketchlimit.Config{Algorithm: sketchlimit.TokenBucket, LowestLimit: 1, Limit: 1 + r.IntN(10_000)>>r.IntN(14), Burst: 1 + r.IntN(10_000)>>r.IntN(14)}
 		c.Window = ms + time.Duration(r.Int64N(int64(7*24*time.Hour)>>r.IntN(30)))
 		if r.IntN(2) == 0 {
@@ -271,7 +271,7 @@ func TestBucketAloneIsRationalGCRA(t *testing.T) {
 // randomTimes asks for random costs at random times, at the very instants that were told,
 // and now and then at an earlier one, but not before the generation's first.
 func randomTimes(r *rand.Rand, c sketchlimit.Config, limit, requests int, take func(now time.Time, n int) sketchlimit.Decision) (admitted int) {
-	generation := int64(c.Generation())
+	generation := int64(generation(c))
 	now, latest, n := int64(1_700_000_000_000_000_000), int64(0), 1
 	wait := time.Duration(0)
 	burst := tierBurst(limit, c)
@@ -311,7 +311,7 @@ func randomTimes(r *rand.Rand, c sketchlimit.Config, limit, requests int, take f
 func TestBucketNeverOverAdmitsByRationalGCRA(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	admitted := 0
-	for i := range 200 / testkit.Slowdown {
+	for i := range 200 / testkit.Divisor {
 		c := randomBucket(r)
 		if i%2 == 0 {
 			c = sketchlimit.Config{Algorithm: sketchlimit.TokenBucket, LowestLimit: 1, Limit: 1 + r.IntN(20), Burst: 1 + r.IntN(20),
@@ -337,5 +337,5 @@ func TestBucketNeverOverAdmitsByRationalGCRA(t *testing.T) {
 			return d
 		})
 	}
-	require.Greater(t, admitted, 20_000/testkit.Slowdown)
+	require.Greater(t, admitted, 20_000/testkit.Divisor)
 }

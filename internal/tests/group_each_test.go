@@ -1,9 +1,8 @@
-package sketchlimit_test
+package tests
 
 import (
 	"fmt"
 	"math/rand/v2"
-	"net/netip"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -15,37 +14,6 @@ import (
 	"github.com/sketchlimit/sketchlimit"
 	"github.com/sketchlimit/sketchlimit/exact"
 )
-
-// At most 3 requests from an address and 4 from its /24. What the network refuses, the address does not count.
-func ExampleGroup_DoEach() {
-	address, err := sketchlimit.New(sketchlimit.Config{Limit: 3, Window: time.Minute, Keys: 1_000_000})
-	if err != nil {
-		panic(err)
-	}
-	network, err := sketchlimit.New(sketchlimit.Config{Limit: 4, Window: time.Minute, Keys: 50_000})
-	if err != nil {
-		panic(err)
-	}
-	limits, err := sketchlimit.NewGroup(address, network)
-	if err != nil {
-		panic(err)
-	}
-	for _, client := range []string{"203.0.113.7", "203.0.113.7", "203.0.113.8", "203.0.113.8", "203.0.113.8"} {
-		a := netip.MustParseAddr(client)
-		asks := [...]sketchlimit.Ask{
-			{Limiter: 0, Request: sketchlimit.Request{Addr: a}},
-			{Limiter: 1, Request: sketchlimit.Request{Addr: netip.PrefixFrom(a, 24).Masked().Addr()}},
-		}
-		d := limits.DoEach(asks[:])
-		fmt.Println(client, d.Allowed, "by limiter", d.By, "left:", asks[0].Decision.Remaining, asks[1].Decision.Remaining)
-	}
-	// Output:
-	// 203.0.113.7 true by limiter 0 left: 2 3
-	// 203.0.113.7 true by limiter 0 left: 1 2
-	// 203.0.113.8 true by limiter 1 left: 2 1
-	// 203.0.113.8 true by limiter 1 left: 1 0
-	// 203.0.113.8 false by limiter 1 left: 1 0
-}
 
 // ask is a question for a key and n units.
 func ask(limiter int, key string, n int) sketchlimit.Ask {

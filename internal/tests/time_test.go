@@ -1,4 +1,4 @@
-package sketchlimit_test
+package tests
 
 import (
 	"bytes"

@@ -1,6 +1,8 @@
-package sketchlimit_test
+package tests
 
 import (
+	"fmt"
+	"math"
 	"math/rand/v2"
 	"strconv"
 	"sync"
@@ -15,7 +17,7 @@ import (
 
 // The mean cost, for which Stats states its rate, follows costs that change.
 func TestStatsFollowCosts(t *testing.T) {
-	testkit.Unraced(t)
+	testkit.Computes(t)
 	for name, c := range map[string]sketchlimit.Config{
 		"sliding":   {Limit: 100},
 		"low limit": {Limit: 16},
@@ -49,7 +51,7 @@ func TestStatsFollowCosts(t *testing.T) {
 // Keys that use a hundredth of their bucket are denied about as new keys are: where abusers keep cells full. That is so at
 // the time of the last request, since those cells have room for a unit again and again.
 func TestInnocentDenialRateOfLightKeysInBuckets(t *testing.T) {
-	testkit.Unraced(t)
+	testkit.Computes(t)
 	const limit, light, abusers, requests = 1000, 20_000, 200, 10
 	l := build(t, sketchlimit.Config{Limit: limit, Window: time.Minute, Algorithm: sketchlimit.TokenBucket, Keys: 2000, Seed: 1})
 	random := rand.New(rand.NewPCG(1, 2))
@@ -71,4 +73,51 @@ func TestInnocentDenialRateOfLightKeysInBuckets(t *testing.T) {
 	require.Greater(t, denied, 100)
 	require.Greater(t, stated, float64(denied)/2)
 	require.Less(t, stated, float64(denied)*2)
+}
+
+func TestStatsCount(t *testing.T) {
+	now := time.Unix(0, 0)
+	l := build(t, sketchlimit.Config{Limit: 3, Window: time.Minute, MemoryBytes: 1 << 20, Clock: func() time.Time { return now }})
+	require.Equal(t, sketchlimit.Stats{MeanCost: 1}, l.Stats())
+	for i := range 40_000 {
+		l.AllowN(fmt.Sprint(i%20_000), 2)
+	}
+	s := l.Stats()
+	require.EqualValues(t, 40_000, s.Admitted)
+	require.EqualValues(t, 40_000, s.Denied)
+	require.InEpsilon(t, 20_000, s.DistinctKeys, 0.02)
+	require.Zero(t, s.PreviousDistinctKeys)
+	// Each key marks its first unit in its doorkeeper, and the second one in a cell of each row.
+	plan := l.Plan()
+	marks := float64(20_000*plan.BloomProbes) / float64(plan.Shards*plan.BloomBytes*8)
+	require.InEpsilon(t, 1-math.Exp(-marks), s.BloomFill, 0.05)
+	require.InEpsilon(t, 1-math.Exp(-20_000/float64(plan.Shards*plan.Width)), s.SketchFill, 0.02)
+	now = now.Add(time.Minute)
+	turned := l.Stats()
+	require.InEpsilon(t, s.DistinctKeys, turned.PreviousDistinctKeys, 1e-9)
+	require.Zero(t, turned.DistinctKeys)
+	require.Zero(t, turned.BloomFill)
+	require.Zero(t, turned.SketchFill)
+	require.Zero(t, turned.Rotations, "no decision has seen the new generation")
+	l.Allow("k")
+	require.EqualValues(t, 1, l.Stats().Rotations)
+	require.InEpsilon(t, s.DistinctKeys, l.Stats().PreviousDistinctKeys, 1e-9)
+	now = now.Add(time.Hour)
+	require.Zero(t, l.Stats().PreviousDistinctKeys)
+	l.Allow("k")
+	require.EqualValues(t, 2, l.Stats().Rotations)
+}
+
+// Keys that stay heavy from one generation to the next are counted in both.
+func TestStatsCountHeavyKeys(t *testing.T) {
+	now := time.Unix(0, 0)
+	l := build(t, sketchlimit.Config{Limit: 100, Window: time.Minute, MemoryBytes: 1 << 20, Clock: func() time.Time { return now }})
+	for range 3 {
+		for i := range 10_000 {
+			require.True(t, l.AllowN(fmt.Sprint(i), 30))
+		}
+		require.InEpsilon(t, 10_000, l.Stats().DistinctKeys, 0.03)
+		now = now.Add(time.Minute)
+	}
+	require.InEpsilon(t, 10_000, l.Stats().PreviousDistinctKeys, 0.03)
 }

@@ -1,7 +1,6 @@
-package sketchlimit_test
+package tests
 
 import (
-	"encoding/binary"
 	"math/rand/v2"
 	"runtime"
 	"sync"
@@ -109,12 +108,6 @@ func (s *ledger) add(first, last, key, n int64, allowed bool) {
 	}
 }
 
-func keyName(i int64) string {
-	var b [8]byte
-	binary.LittleEndian.PutUint64(b[:], uint64(i)*0x9e3779b97f4a7c15)
-	return string(b[:])
-}
-
 // overAdmitted counts the keys and generations that were admitted more than limit.
 func (s *ledger) overAdmitted(limit int64) (over int) {
 	for _, n := range s.certain {
@@ -147,7 +140,7 @@ func (s *ledger) underAdmitted(limit, count int64) (under int) {
 func TestLimitsHoldUnderConcurrency(t *testing.T) {
 	const limit = 100
 	for algorithm, count := range map[sketchlimit.Algorithm]int64{sketchlimit.FixedWindow: 1, sketchlimit.SlidingWindow: 2} {
-		for keys, perGoroutine := range map[int]int{1: 3000, 100: 3000, 1_000_000: 20_000 / testkit.Slowdown} {
+		for keys, perGoroutine := range map[int]int{1: 3000, 100: 3000, 1_000_000: 20_000 / testkit.Divisor} {
 			l := build(t, sketchlimit.Config{Limit: limit, Window: time.Second, Algorithm: algorithm, MemoryBytes: 8 << 20})
 			s := race(l, keys, perGoroutine, time.Second)
 			require.Zero(t, s.overAdmitted(limit), "%v, %d keys", algorithm, keys)

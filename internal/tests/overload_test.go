@@ -1,4 +1,4 @@
-package sketchlimit_test
+package tests
 
 import (
 	"bytes"
@@ -140,7 +140,7 @@ func (o *overloaded) window(keys, requests, n int) (denied int) {
 // Within the plan nothing changes; beyond it the limiter says that it spares keys, denies no innocent ones, and accounts
 // for each unit above a limit; afterwards it says when it is exact again, and is.
 func TestSpare(t *testing.T) {
-	testkit.Unraced(t)
+	testkit.Computes(t)
 	for name, c := range map[string]sketchlimit.Config{
 		"sliding":    {},
 		"fixed":      {Algorithm: sketchlimit.FixedWindow},
@@ -198,7 +198,7 @@ func TestSpare(t *testing.T) {
 // At the end of a fixed window more keys would be denied than the limiter is to spare, but for a moment: hardly anybody is,
 // and within the plan it spares nobody. So it is although one key in fifteen comes to its limit.
 func TestPlanHoldsAtTheEndOfAWindow(t *testing.T) {
-	testkit.Unraced(t)
+	testkit.Computes(t)
 	const keys, heavy, windows = 15_000, 1000, 4
 	o := newOverloaded(t, sketchlimit.Config{Algorithm: sketchlimit.FixedWindow, Keys: keys})
 	names := make([]string, keys+heavy)
@@ -221,7 +221,7 @@ func TestPlanHoldsAtTheEndOfAWindow(t *testing.T) {
 // Where a limit is a few requests, what keys read tells little of what they have used. While new keys are far from being
 // denied the limiter spares nobody, up to its headroom; at twice that it does, before it denies them.
 func TestSpareWhereALimitIsFewRequests(t *testing.T) {
-	testkit.Unraced(t)
+	testkit.Computes(t)
 	const keys = 5000
 	for _, limit := range []int{17, 20, 25} {
 		for _, algorithm := range []sketchlimit.Algorithm{sketchlimit.SlidingWindow, sketchlimit.FixedWindow} {
@@ -260,7 +260,7 @@ func (o *overloaded) crowd(keys, requests int) (denied int) {
 // In a shard that spares, a key is denied only for what it has been admitted itself, or would have been by the exact algorithm:
 // with dear requests and in vain ones, of keys that send all at once, a third of them too much.
 func TestSparedKeysAreDeniedForTheirOwnUnits(t *testing.T) {
-	testkit.Unraced(t)
+	testkit.Computes(t)
 	const keys = 1000
 	for _, algorithm := range []sketchlimit.Algorithm{sketchlimit.SlidingWindow, sketchlimit.FixedWindow} {
 		o := newOverloaded(t, sketchlimit.Config{Limit: 100, Algorithm: algorithm, Keys: keys})
@@ -316,7 +316,7 @@ func (o *overloaded) spareState(windows int) {
 
 // Decisions allocate nothing, also those with which shards begin to spare keys, become wide and narrow again.
 func TestSpareAllocatesNothing(t *testing.T) {
-	testkit.Unraced(t)
+	testkit.Computes(t)
 	for _, a := range []sketchlimit.Algorithm{sketchlimit.SlidingWindow, sketchlimit.FixedWindow} {
 		o := newOverloaded(t, sketchlimit.Config{Keys: 400, Algorithm: a})
 		keys := make([]string, 4000)
@@ -344,7 +344,7 @@ func TestSpareAllocatesNothing(t *testing.T) {
 
 // A limiter that is restored goes on as the one that was saved: it spares the keys, says so, and accounts for them.
 func TestSpareSnapshots(t *testing.T) {
-	testkit.Unraced(t)
+	testkit.Computes(t)
 	for _, a := range []sketchlimit.Algorithm{sketchlimit.SlidingWindow, sketchlimit.FixedWindow} {
 		for windows := 1; windows <= 3; windows++ {
 			o := newOverloaded(t, sketchlimit.Config{Keys: 400, Algorithm: a})
@@ -385,7 +385,7 @@ func TestSpareSnapshots(t *testing.T) {
 
 // A limiter that may grow does so first, and spares keys when there is nothing larger; it never takes more than it may.
 func TestSpareGrows(t *testing.T) {
-	testkit.Unraced(t)
+	testkit.Computes(t)
 	o := newOverloaded(t, sketchlimit.Config{Keys: 400, MaxMemoryBytes: 24 << 10})
 	least := o.MemoryBytes()
 	most, active := 0, false
@@ -409,7 +409,7 @@ func TestSpareGrows(t *testing.T) {
 // A limiter that has grown as far as it may is held together with the one that it has replaced, also where either of them
 // alone would deny nobody: 160,000 keys ask for a fifth of their limit in a limiter for 20,000.
 func TestSpareBesideAPredecessor(t *testing.T) {
-	testkit.Unraced(t)
+	testkit.Computes(t)
 	c := sketchlimit.Config{Limit: 100, Keys: 20_000, Window: time.Minute, Seed: 3, Overload: sketchlimit.Spare}
 	_, bytes, err := c.Size()
 	require.NoError(t, err)
@@ -436,7 +436,7 @@ func TestSpareBesideAPredecessor(t *testing.T) {
 
 // An overload may come with dearer requests than there were before: innocent keys are denied no more than in others.
 func TestSpareWhenRequestsBecomeDear(t *testing.T) {
-	testkit.Unraced(t)
+	testkit.Computes(t)
 	const keys, limit, load = 60_000, 100, 4
 	for _, cost := range []int{25, 45} {
 		c := sketchlimit.Config{Limit: limit, Keys: keys, Window: time.Minute, Seed: 3, Overload: sketchlimit.Spare}
@@ -471,7 +471,7 @@ func TestSpareWhenRequestsBecomeDear(t *testing.T) {
 
 // Goroutines ask while shards begin to spare keys, become wide and narrow, while others read Stats and write snapshots.
 func TestSpareAtOnce(t *testing.T) {
-	const requests = 10_000 / testkit.Slowdown
+	const requests = 10_000 / testkit.Divisor
 	for _, c := range []sketchlimit.Config{
 		{Keys: 500},
 		{Keys: 500, Algorithm: sketchlimit.FixedWindow},

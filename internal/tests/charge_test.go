@@ -1,4 +1,4 @@
-package sketchlimit_test
+package tests
 
 import (
 	"flag"
@@ -44,7 +44,7 @@ func TestChargeIsExact(t *testing.T) {
 					keys = 1
 				}
 				now := time.Unix(1_700_000_000, random.Int64N(1e9))
-				for step := range 1000 / testkit.Slowdown {
+				for step := range 1000 / testkit.Divisor {
 					now = now.Add(jump(random, c.Window))
 					at := exact.See(now)
 					key := fmt.Sprint(random.IntN(keys))
@@ -128,7 +128,7 @@ func TestDebtOfABucket(t *testing.T) {
 func TestChargeOfAnyBucket(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	power := func(most float64) int { return max(1, int(math.Exp(random.Float64()*math.Log(most)))) }
-	for history := range *chargeHistories / testkit.Slowdown {
+	for history := range *chargeHistories / testkit.Divisor {
 		c := sketchlimit.Config{
 			Limit: power(1 << 29), Burst: power(1 << 29), Window: time.Duration(power(1 << 55)), Algorithm: sketchlimit.TokenBucket,
 			LowestLimit: 1, MemoryBytes: 32 << 10, Seed: 1,
@@ -178,7 +178,7 @@ func TestChargesAreShared(t *testing.T) {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
-			for seed := range uint64(8 / testkit.Slowdown) {
+			for seed := range uint64(8 / testkit.Divisor) {
 				random := rand.New(rand.NewPCG(seed, 5))
 				now := time.Unix(1_700_000_000, random.Int64N(1e9))
 				c.MemoryBytes, c.Seed, c.Clock = 128<<10, 1, func() time.Time { return now }

@@ -1,4 +1,4 @@
-package sketchlimit_test
+package tests
 
 import (
 	"bytes"
@@ -340,7 +340,7 @@ func (x *trial) run(data []byte) {
 			}
 			x.take(key, n, limit)
 		case op < 28 && x.config.MaxMemoryBytes > 0:
-			x.l.Resize(8 << 10 << (op & 1 * 2) << (data[0] >> 5 & 1))
+			resize(x.l, 8<<10<<(op&1*2)<<(data[0]>>5&1))
 		case op < 30 && limit == x.config.Limit && x.bucket():
 			x.reserve(key, n)
 		case op == 30 && data[0]>>5 < 3:
@@ -374,7 +374,7 @@ func FuzzOperations(f *testing.F) {
 // The same with operations drawn at random, for those who do not fuzz.
 func TestOperations(t *testing.T) {
 	for i, c := range trials {
-		for seed := range uint64(20 / min(testkit.Slowdown, 4)) {
+		for seed := range uint64(20 / min(testkit.Divisor, 4)) {
 			t.Run(fmt.Sprint(i, seed), func(t *testing.T) { newTrial(t, c).run(randomBytes(seed, 800)) })
 		}
 	}

@@ -1,0 +1,30 @@
+package testkit
+
+import "testing"
+
+// NeedsLong skips a test that takes long and has no short form, unless it is built with the
+// tag "long". "make long" runs all of them.
+func NeedsLong(t testing.TB) {
+	t.Helper()
+	if !Long {
+		t.Skip("takes long: go test -tags long")
+	}
+}
+
+// Computes skips a test of one goroutine that computes for seconds, where that finds nothing
+// or takes too long: under the race detector, and by -short.
+func Computes(t testing.TB) {
+	t.Helper()
+	if Race || testing.Short() {
+		t.Skip("one goroutine that computes for seconds: without -race and -short")
+	}
+}
+
+// Some returns the first n rows of a table of cases, and all of them in tests that are
+// built with the tag "long".
+func Some[T any](n int, rows []T) []T {
+	if Long {
+		return rows
+	}
+	return rows[:n]
+}
