@@ -90,7 +90,7 @@ func problems(t *testing.T, root fs.FS) (found []string) {
 				continue // of its day
 			}
 			for _, m := range command.FindAllStringSubmatch(strings.ReplaceAll(c, "`", " "), -1) {
-				if !exists(path.Join(m[1], m[2])) {
+				if !exists(path.Join(m[1], strings.TrimSuffix(m[2], "/..."))) {
 					add("%s: %s, which does not exist", page, strings.TrimSpace(m[0]))
 				}
 			}
