@@ -1,6 +1,8 @@
 package sketchlimit_test
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -328,4 +330,28 @@ func Example_plan() {
 	check(err)
 	fmt.Println(limiter.MemoryBytes() == forecast.MemoryBytes, forecast.MemoryBytes < 1<<20, forecast.Stated().FalseDenialRate <= 1e-6)
 	// Output: true true true
+}
+
+// secretHash is SHA-256 under a secret of 32 random bytes, which snapshots do not hold. The
+// room keeps the key on the stack; a longer one is still hashed whole.
+type secretHash [32]byte
+
+func (h secretHash) Sum64(key []byte) uint64 {
+	var room [128]byte
+	sum := sha256.Sum256(append(append(room[:0], h[:]...), key...))
+	return binary.LittleEndian.Uint64(sum[:])
+}
+
+// A Hash of one's own is one method. SipHash of github.com/dchest/siphash is faster, and its
+// method is one line: return siphash.Hash(k0, k1, key).
+func ExampleHash() {
+	limiter, err := sketchlimit.New(sketchlimit.Config{
+		Limit: 1, Window: time.Hour, Keys: 1000, Hash: secretHash{1, 2, 3},
+	})
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(limiter.Allow("ann"), limiter.Allow("ann"), limiter.Allow("bob"))
+	// Output:
+	// true false true
 }

@@ -4,9 +4,12 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"time"
 
 	"github.com/go-chi/chi/v5"
+	"github.com/gofiber/fiber/v2"
+	"github.com/gofiber/fiber/v2/middleware/adaptor"
 	"github.com/gorilla/mux"
 	"github.com/labstack/echo/v4"
 
@@ -14,8 +17,8 @@ import (
 	"github.com/sketchlimit/sketchlimit/httplimit"
 )
 
-// middleware admits two requests a minute of each client and route.
-func middleware(route httplimit.Key) func(http.Handler) http.Handler {
+// twoPerMinute returns a limiter for the examples, whose clock stands still.
+func twoPerMinute() *sketchlimit.Limiter {
 	limiter, err := sketchlimit.New(sketchlimit.Config{
 		Limit: 2, Window: time.Minute, Keys: 1000,
 		Clock: func() time.Time { return time.Unix(0, 0) },
@@ -23,7 +26,12 @@ func middleware(route httplimit.Key) func(http.Handler) http.Handler {
 	if err != nil {
 		panic(err)
 	}
-	limit, err := httplimit.New(limiter, httplimit.Join{&httplimit.Clients{}, route})
+	return limiter
+}
+
+// middleware admits two requests a minute of each client and route.
+func middleware(route httplimit.Key) func(http.Handler) http.Handler {
+	limit, err := httplimit.New(twoPerMinute(), httplimit.Join{&httplimit.Clients{}, route})
 	if err != nil {
 		panic(err)
 	}
@@ -109,5 +117,47 @@ func Example_echo() {
 	// /items/2 200
 	// /items/3 429
 	// /users/1 200
+	// /items/4 429
+}
+
+func Example_echo4() {
+	limit, err := httplimit.New(twoPerMinute(), &httplimit.Clients{})
+	if err != nil {
+		panic(err)
+	}
+	e := echo.New()
+	e.Use(echo.WrapMiddleware(limit))
+	e.GET("/items/:id", echo.WrapHandler(http.HandlerFunc(hello)))
+	e.GET("/users/:id", echo.WrapHandler(http.HandlerFunc(hello)))
+	drive(e)
+	// Output:
+	// /items/1 200
+	// /items/2 200
+	// /items/3 429
+	// /users/1 429
+	// /items/4 429
+}
+
+func Example_fiber2() {
+	limiter := twoPerMinute()
+	clients := &httplimit.Clients{}
+	app := fiber.New()
+	app.Use(func(c *fiber.Ctx) error {
+		addr, _ := netip.ParseAddr(c.IP())
+		d := limiter.Take(clients.Key(addr), 1)
+		if !d.Allowed {
+			c.Set(fiber.HeaderRetryAfter, httplimit.Seconds(d.RetryAfter))
+			return fiber.ErrTooManyRequests
+		}
+		return c.Next()
+	})
+	app.Get("/items/:id", adaptor.HTTPHandlerFunc(hello))
+	app.Get("/users/:id", adaptor.HTTPHandlerFunc(hello))
+	drive(adaptor.FiberApp(app))
+	// Output:
+	// /items/1 200
+	// /items/2 200
+	// /items/3 429
+	// /users/1 429
 	// /items/4 429
 }

@@ -1,16 +1,15 @@
 // Command restart is a service whose clients do not get a fresh quota when it restarts:
 //
-//	go run . -state /tmp/state
+//	go run -C examples ./restart -state /tmp/state
 //	curl -i -H 'X-API-Key: ann' localhost:8080
 //
 // It saves what they have used every minute, and on SIGINT and SIGTERM when the last
-// request is answered. Clients choose their keys here, so these are hashed under a secret, which is
-// kept beside the snapshot: a hash that ends with its process could not be restored.
+// request is answered. The snapshot holds the seed of the hash, so its folder must be secret: whoever
+// knows the seed can find keys that count as one.
 package main
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"flag"
 	"fmt"
@@ -26,12 +25,11 @@ import (
 
 	"github.com/sketchlimit/sketchlimit"
 	"github.com/sketchlimit/sketchlimit/httplimit"
-	"github.com/sketchlimit/sketchlimit/siphash"
 )
 
 func main() {
 	address := flag.String("address", "localhost:8080", "address to listen at")
-	state := flag.String("state", ".", "folder of the snapshot and the secret")
+	state := flag.String("state", ".", "folder of the snapshot")
 	every := flag.Duration("every", time.Minute, "time between snapshots")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -48,12 +46,8 @@ func main() {
 
 // serve serves until the context ends.
 func serve(ctx context.Context, listener net.Listener, state string, every time.Duration) error {
-	key, err := secret(filepath.Join(state, "secret"))
-	if err != nil {
-		return err
-	}
 	limiter, err := sketchlimit.New(sketchlimit.Config{
-		Limit: 100, Window: time.Hour, Keys: 100_000, Hash: siphash.New(key),
+		Limit: 100, Window: time.Hour, Keys: 100_000,
 	})
 	if err != nil {
 		return err
@@ -91,17 +85,3 @@ func serve(ctx context.Context, listener net.Listener, state string, every time.
 }
 
 func hello(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "hello") }
-
-// secret reads the key of a hash, or makes one the first time.
-func secret(path string) (key [16]byte, err error) {
-	b, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		rand.Read(key[:])
-		return key, os.WriteFile(path, key[:], 0o600)
-	}
-	if err == nil && len(b) != len(key) {
-		err = fmt.Errorf("%s: %d bytes, must be %d", path, len(b), len(key))
-	}
-	copy(key[:], b)
-	return key, err
-}

@@ -1,6 +1,6 @@
 // Command service is a small JSON API behind limits from a file:
 //
-//	go run . -rules rules.yaml
+//	go run -C examples ./service -rules service/rules.yaml
 //	curl -i localhost:8080/search?q=ann
 //
 // A second address, for operators, has a page that shows what the limits do, /metrics for
@@ -41,7 +41,7 @@ func run(ctx context.Context, args []string, log io.Writer) error {
 	flags.SetOutput(log)
 	address := flags.String("address", "localhost:8080", "address of the API")
 	operators := flags.String("operators", "localhost:8081", "address of the page and /metrics")
-	file := flags.String("rules", "rules.yaml", "file of rules")
+	file := flags.String("rules", "service/rules.yaml", "file of rules")
 	bytes := flags.Int("bytes", 256<<20, "the most memory that all rules may take")
 	proxies := flags.String("proxies", "", "networks, separated by commas, whose X-Forwarded-For is believed")
 	unlimited := flags.Bool("unlimited", false, "serve the API without limits, to see what they cost")

@@ -1,7 +1,7 @@
 // Command tokens is a reverse proxy in front of an API that speaks as OpenAI's chat completions do. It limits the
 // tokens of each API key, by the minute and by the day:
 //
-//	go run . -upstream https://api.openai.com -minute 100000 -day 2000000 -state /tmp/state
+//	go run -C examples ./tokens -upstream https://api.openai.com -minute 100000 -day 2000000 -state /tmp/state
 //	curl localhost:8080/v1/chat/completions -H "Authorization: Bearer $KEY" -d @request.json
 //
 // A request holds what it may cost at the most, and settles what the upstream says that it has used. One that does not

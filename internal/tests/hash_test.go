@@ -93,6 +93,7 @@ func TestAttackOnXXHash(t *testing.T) {
 		{"KeyedHash", sketchlimit.KeyedHash(99), false},
 		{"XXHash", sketchlimit.XXHash(99), true},
 		{"MapHash", sketchlimit.MapHash(), false},
+		{"of one's own", secretHash{1}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			l, err := sketchlimit.New(sketchlimit.Config{Limit: 10, Window: time.Minute, Keys: 100_000, Hash: tt.hash, Clock: at(time.Unix(0, 0))})
@@ -144,7 +145,7 @@ func TestKeyedHashInEveryGeneration(t *testing.T) {
 
 // A configured Hash does not make keys escape to the heap, wherever they are.
 func TestHashAllocatesNothing(t *testing.T) {
-	for name, hash := range map[string]sketchlimit.Hash{"default": nil, "MapHash": sketchlimit.MapHash()} {
+	for name, hash := range map[string]sketchlimit.Hash{"default": nil, "MapHash": sketchlimit.MapHash(), "own": secretHash{1}} {
 		l := build(t, sketchlimit.Config{Limit: 1 << 30, Window: time.Hour, Hash: hash})
 		other := build(t, sketchlimit.Config{Limit: 1 << 30, Window: time.Hour, Algorithm: sketchlimit.TokenBucket, Hash: hash})
 		all, err := sketchlimit.NewGroup(l, other)

@@ -2,7 +2,7 @@
 // alone, behind its limits and behind one limit, alternating, with 64 connections and a
 // million clients, and the memory that the limits take.
 //
-//	go run ./bench -write ../../notes/http.md
+//	go run -C examples/service ./bench -write ../../notes/http.md
 //
 // It loads the service, on the loopback interface, with wrk or, where there is none, with a
 // generator of its own, which is slower and so tells less.
