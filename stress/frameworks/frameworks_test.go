@@ -1,4 +1,4 @@
-// Package frameworks holds the modules in frameworks/ to what they all promise: nothing above the limit, whatever comes
+// Package frameworks holds the packages in contrib/ to what they all promise: nothing above the limit, whatever comes
 // at once, in the memory that was stated. And it holds both exporters of metrics to each other.
 package frameworks
 
@@ -15,12 +15,8 @@ import (
 
 	"github.com/gin-gonic/gin"
 	"github.com/go-chi/httprate"
-	"github.com/gofiber/fiber/v2"
-	limiter2 "github.com/gofiber/fiber/v2/middleware/limiter"
 	fiber3 "github.com/gofiber/fiber/v3"
 	limiter3 "github.com/gofiber/fiber/v3/middleware/limiter"
-	echo4 "github.com/labstack/echo/v4"
-	middleware4 "github.com/labstack/echo/v4/middleware"
 	echo5 "github.com/labstack/echo/v5"
 	middleware5 "github.com/labstack/echo/v5/middleware"
 	golimiterhttp "github.com/sethvargo/go-limiter/httplimit"
@@ -29,14 +25,12 @@ import (
 
 	"github.com/sketchlimit/sketchlimit"
 	"github.com/sketchlimit/sketchlimit/budget"
-	"github.com/sketchlimit/sketchlimit/frameworks/echo4limit"
-	"github.com/sketchlimit/sketchlimit/frameworks/echo5limit"
-	"github.com/sketchlimit/sketchlimit/frameworks/fiber2limit"
-	"github.com/sketchlimit/sketchlimit/frameworks/fiber3limit"
-	"github.com/sketchlimit/sketchlimit/frameworks/ginlimit"
-	"github.com/sketchlimit/sketchlimit/frameworks/golimiter"
-	"github.com/sketchlimit/sketchlimit/frameworks/httpratelimit"
-	"github.com/sketchlimit/sketchlimit/frameworks/krakendlimit"
+	"github.com/sketchlimit/sketchlimit/contrib/echo5limit"
+	"github.com/sketchlimit/sketchlimit/contrib/fiber3limit"
+	"github.com/sketchlimit/sketchlimit/contrib/ginlimit"
+	"github.com/sketchlimit/sketchlimit/contrib/golimiter"
+	"github.com/sketchlimit/sketchlimit/contrib/httpratelimit"
+	"github.com/sketchlimit/sketchlimit/contrib/krakendlimit"
 	"github.com/sketchlimit/sketchlimit/httplimit"
 )
 
@@ -111,16 +105,6 @@ func byUser(r *http.Request) (string, error) { return r.Header.Get(user), nil }
 
 func hello(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }
 
-func withFiber2(h limiter2.LimiterHandler) allow {
-	app := fiber.New()
-	app.Use(limiter2.New(limiter2.Config{
-		Max: limit, Expiration: window, LimiterMiddleware: h,
-		KeyGenerator: func(c *fiber.Ctx) string { return c.Get(user) },
-	}))
-	app.Get("/", func(c *fiber.Ctx) error { return nil })
-	return overFast(app.Handler())
-}
-
 func withFiber3(h limiter3.Handler) allow {
 	app := fiber3.New()
 	app.Use(limiter3.New(limiter3.Config{
@@ -138,16 +122,6 @@ func ofBudget(t testing.TB, keys int) *budget.Budget {
 }
 
 var frameworks = map[string]framework{
-	"echo4": func(t testing.TB, keys int) (allow, int) {
-		l := build(t, keys)
-		e := echo4.New()
-		e.Use(middleware4.RateLimiterWithConfig(middleware4.RateLimiterConfig{
-			Store:               must[*echo4limit.Store](t)(echo4limit.New(l)),
-			IdentifierExtractor: func(c echo4.Context) (string, error) { return byUser(c.Request()) },
-		}))
-		e.GET("/", echo4.WrapHandler(http.HandlerFunc(hello)))
-		return over(e), l.MemoryBytes()
-	},
 	"echo5": func(t testing.TB, keys int) (allow, int) {
 		l := build(t, keys)
 		e := echo5.New()
@@ -157,14 +131,6 @@ var frameworks = map[string]framework{
 		}))
 		e.GET("/", echo5.WrapHandler(http.HandlerFunc(hello)))
 		return over(e), l.MemoryBytes()
-	},
-	"fiber2": func(t testing.TB, keys int) (allow, int) {
-		l := build(t, keys)
-		return withFiber2(fiber2limit.Handler{Limiter: l}), l.MemoryBytes()
-	},
-	"fiber2 budget": func(t testing.TB, keys int) (allow, int) {
-		b := ofBudget(t, keys)
-		return withFiber2(fiber2limit.Handler{Budget: b}), b.MemoryBytes()
 	},
 	"fiber3": func(t testing.TB, keys int) (allow, int) {
 		l := build(t, keys)

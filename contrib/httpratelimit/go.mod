@@ -1,0 +1,20 @@
+module github.com/sketchlimit/sketchlimit/contrib/httpratelimit
+
+go 1.26.0
+
+replace github.com/sketchlimit/sketchlimit => ../..
+
+require (
+	github.com/go-chi/httprate v0.16.1
+	github.com/sketchlimit/sketchlimit v0.0.0-00010101000000-000000000000
+	github.com/stretchr/testify v1.12.1
+)
+
+require (
+	github.com/bits-and-blooms/bitset v1.29.0 // indirect
+	github.com/cespare/xxhash/v2 v2.3.0 // indirect
+	github.com/klauspost/cpuid/v2 v2.2.10 // indirect
+	github.com/zeebo/xxh3 v1.0.2 // indirect
+	go.yaml.in/yaml/v3 v3.0.5 // indirect
+	golang.org/x/sys v0.30.0 // indirect
+)
