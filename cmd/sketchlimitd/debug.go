@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sketchlimit/sketchlimit/envoylimit"
+	"github.com/sketchlimit/sketchlimit/cmd/sketchlimitd/envoylimit"
 	"github.com/sketchlimit/sketchlimit/rules"
 )
 

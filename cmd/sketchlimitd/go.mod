@@ -6,8 +6,6 @@ replace github.com/sketchlimit/sketchlimit => ../..
 
 replace github.com/sketchlimit/sketchlimit/rules => ../../rules
 
-replace github.com/sketchlimit/sketchlimit/envoylimit => ../../envoylimit
-
 replace github.com/sketchlimit/sketchlimit/promlimit => ../../promlimit
 
 replace github.com/sketchlimit/sketchlimit/redislimit => ../../redislimit
@@ -25,7 +23,6 @@ require (
 	github.com/prometheus/statsd_exporter v0.31.0
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/sketchlimit/sketchlimit v0.0.0-00010101000000-000000000000
-	github.com/sketchlimit/sketchlimit/envoylimit v0.0.0-00010101000000-000000000000
 	github.com/sketchlimit/sketchlimit/promlimit v0.0.0-00010101000000-000000000000
 	github.com/sketchlimit/sketchlimit/redislimit v0.0.0-00010101000000-000000000000
 	github.com/sketchlimit/sketchlimit/rules v0.0.0-00010101000000-000000000000

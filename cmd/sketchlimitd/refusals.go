@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sketchlimit/sketchlimit/envoylimit"
+	"github.com/sketchlimit/sketchlimit/cmd/sketchlimitd/envoylimit"
 	"github.com/sketchlimit/sketchlimit/rules"
 	"github.com/sketchlimit/sketchlimit/topkeys"
 )

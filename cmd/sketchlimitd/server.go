@@ -17,7 +17,7 @@ import (
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 
-	"github.com/sketchlimit/sketchlimit/envoylimit"
+	"github.com/sketchlimit/sketchlimit/cmd/sketchlimitd/envoylimit"
 	"github.com/sketchlimit/sketchlimit/rules"
 	"github.com/sketchlimit/sketchlimit/rules/operators"
 )

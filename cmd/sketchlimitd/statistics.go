@@ -12,7 +12,7 @@ import (
 	stats "github.com/lyft/gostats"
 	"google.golang.org/grpc"
 
-	"github.com/sketchlimit/sketchlimit/envoylimit"
+	"github.com/sketchlimit/sketchlimit/cmd/sketchlimitd/envoylimit"
 	"github.com/sketchlimit/sketchlimit/rules"
 )
 

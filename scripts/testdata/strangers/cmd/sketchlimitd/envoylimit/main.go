@@ -1,4 +1,4 @@
-// Command envoylimit uses module envoylimit as somebody who gets it by its version.
+// Command envoylimit uses package cmd/sketchlimitd/envoylimit as somebody who gets it by its version.
 package main
 
 import (
@@ -9,7 +9,7 @@ import (
 
 	commonv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
-	"github.com/sketchlimit/sketchlimit/envoylimit"
+	"github.com/sketchlimit/sketchlimit/cmd/sketchlimitd/envoylimit"
 	"github.com/sketchlimit/sketchlimit/rules"
 )
 
