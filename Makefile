@@ -78,7 +78,7 @@ bench-budget: ## three ways to limit costs that show only afterwards, made-up on
 	go run -C bench/peers ./budgets -write ../../notes/budgets.md
 
 bench-sketches: ## sketches of the literature as limiters, for an hour; writes notes/sketches.md
-	go run -C bench/sketches . -write ../../notes/sketches.md -plot ../../notes/sketches.png
+	go run -C bench/peers ./sketches -write ../../notes/sketches.md -plot ../../notes/sketches.png
 
 TRACES = $(or $(DATA),tune/testdata)
 
@@ -93,7 +93,7 @@ bench-snapshots: ## how long decisions wait for a snapshot of 256 MiB; 100,000 d
 	go test -v -run 'SnapshotCorrupted|SnapshotKilled' ./internal/tests -corruptions 100000 -kills 200
 
 bench-redis: ## through Redis, beside redis_rate; needs redis-server; writes notes/redis.md
-	go run -C redislimit/bench . -write ../../notes/redis.md
+	go run -C bench/peers/redis . -write ../../../notes/redis.md
 
 bench-synced: ## nodes that share a limit: units, clocks apart, times, bytes, Redis killed; 13 minutes
 	go run -C redislimit ./internal/syncbench over

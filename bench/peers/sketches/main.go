@@ -75,7 +75,7 @@ func execute(args []string, out, progress io.Writer) error {
 		}
 		t.sizes = append(t.sizes, n<<10/t.divisor)
 	}
-	head := provenance(strings.Join(append([]string{"go run -C bench/sketches ."}, args...), " "), time.Now())
+	head := provenance(strings.Join(append([]string{"go run -C bench/peers ./sketches"}, args...), " "), time.Now())
 	return t.publish(head, *write, *plot, out)
 }
 

@@ -16,7 +16,7 @@ func slidingScript() (string, error) {
 	text := `local limit, window, tick, ttl, length, far = 100, 60000000, 1, 120002, 60000000, 1
 local kept, columns, cell, size, read, write = 2, 32, 1, 16244, string.byte, string.char
 `
-	for _, file := range []string{"../clock.lua", "../window.lua"} {
+	for _, file := range []string{"../../../redislimit/clock.lua", "../../../redislimit/window.lua"} {
 		lua, err := os.ReadFile(file)
 		if err != nil {
 			return "", err

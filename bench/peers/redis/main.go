@@ -1,7 +1,7 @@
-// Command bench measures redislimit beside redis_rate and with other clients, on a
+// Command redis measures redislimit beside redis_rate and with other clients, on a
 // redis-server of its own on the loopback, and writes the tables of notes/redis.md.
 //
-//	go run -C redislimit/bench . [-write ../../notes/redis.md] [throughput] [clients] [memory] [accuracy] [processes] [fleet]
+//	go run -C bench/peers/redis . [-write ../../../notes/redis.md] [throughput] [clients] [memory] [accuracy] [processes] [fleet]
 package main
 
 import (
@@ -13,8 +13,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/sketchlimit/sketchlimit/redislimit/internal/redistest"
 )
 
 // sections are what is measured, in the order of notes/redis.md.
@@ -62,13 +60,13 @@ func section(name string, measure func(io.Writer, string) error, file string) er
 		return err
 	}
 	defer os.RemoveAll(dir)
-	server, err := redistest.Start(dir)
+	addr, stop, err := start(dir)
 	if err != nil {
 		return err
 	}
-	defer server.Kill()
+	defer stop()
 	var text strings.Builder
-	if err := measure(io.MultiWriter(os.Stdout, &text), server.Addr); err != nil || file == "" {
+	if err := measure(io.MultiWriter(os.Stdout, &text), addr); err != nil || file == "" {
 		return err
 	}
 	old, err := os.ReadFile(file)
