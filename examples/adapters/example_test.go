@@ -145,11 +145,11 @@ func Example_fiber2() {
 	app.Use(func(c *fiber.Ctx) error {
 		addr, _ := netip.ParseAddr(c.IP())
 		d := limiter.Take(clients.Key(addr), 1)
-		if !d.Allowed {
-			c.Set(fiber.HeaderRetryAfter, httplimit.Seconds(d.RetryAfter))
-			return fiber.ErrTooManyRequests
+		if d.Allowed {
+			return c.Next()
 		}
-		return c.Next()
+		c.Set(fiber.HeaderRetryAfter, httplimit.Seconds(d.RetryAfter))
+		return fiber.ErrTooManyRequests
 	})
 	app.Get("/items/:id", adaptor.HTTPHandlerFunc(hello))
 	app.Get("/users/:id", adaptor.HTTPHandlerFunc(hello))

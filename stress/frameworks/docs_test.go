@@ -27,7 +27,7 @@ func TestDocsShowExamples(t *testing.T) {
 		}
 	}
 	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(page), -1)
-	require.Len(t, blocks, 8)
+	require.Len(t, blocks, 6)
 	for _, block := range blocks {
 		for line := range strings.Lines(block[1]) {
 			require.True(t, run[strings.TrimSpace(line)], line)
