@@ -136,5 +136,5 @@ bench-live: ## the rates that limiters state beside those measured, on the trace
 sizes: ## the table that New sizes limiters by, from package tune: a few minutes
 	go run ./bench/sizes -write internal/sizing/sizes_table.go
 
-sizing: ## the sizing table of README.md, by what New takes
-	go run ./bench/sizes -readme README.md
+sizing: ## the sizing table of docs/sizing.md, by what New takes
+	go run ./bench/sizes -page docs/sizing.md

@@ -1,5 +1,6 @@
 // Package sketchlimit limits requests per key for millions of keys in memory that is
-// fixed when the limiter is built: from half a byte a key instead of a hundred.
+// fixed when the limiter is built: about two bytes a key at a limit of 100, where a map
+// of keys takes a hundred.
 //
 //	limiter, err := sketchlimit.New(sketchlimit.Config{
 //		Limit: 100, Window: time.Minute, Keys: 1_000_000,
@@ -7,18 +8,20 @@
 //	...
 //	if !limiter.Allow(userID) { ... 429 ... }
 //
-// For client addresses in front of net/http use package httplimit, which knows IPv6 prefixes and proxies. Package tune
-// finds dimensions for known traffic, inflight limits concurrency, topkeys tells who is refused
-// the most, and exact has the algorithms without sketches, for few keys.
+// For client addresses in front of net/http use package httplimit, which knows IPv6
+// prefixes and proxies. Package tune finds dimensions for known traffic, inflight limits
+// concurrency, topkeys finds the keys that are refused the most, and exact has the
+// algorithms without sketches, for few keys.
 //
 // # Model
 //
 // Time is cut into generations of one window each. Each generation has a count-min sketch with bounded conservative
 // updates, whose cells begin narrow and widen as they fill. A key with many units
 // moves into a small table of heavy keys; there it no longer fills cells that
-// others read. A Bloom filter, the doorkeeper, tells how many keys there are; where the limit is very low it holds
-// them all and is asked first. The current generation and the previous one are kept. A sliding window
-// weighs the previous one by the part of it that the last window still covers:
+// others read. A Bloom filter counts the distinct keys; where the limit is very low it
+// holds them all and is asked first. The current generation and the previous one are
+// kept. A sliding window weighs the previous one by the part of it that the last window
+// still covers:
 //
 //	      previous generation          current generation
 //	|----------------------------|----------------------------|
@@ -34,12 +37,14 @@
 //
 //   - Never an over-admission: for every key, what the limiter admits satisfies the
 //     exact definition of its [Algorithm], whatever the concurrency. Check and count
-//     are one step under the lock of the key's shard. Only where [Config.Overload] is [Spare] and more comes than the
-//     memory is for, a heavy key may get more; Stats().Spared says when, and how much at most over all keys.
-//   - The error is known: it is denials only, and [Limiter.Stats] tells the chance of
-//     one for a new key, computed from every cell.
+//     are one step under the lock of the key's shard. Only where [Config.Overload] is
+//     [Spare] and more comes than the memory is for, a heavy key may get more;
+//     Stats().Spared says when, and how much at most over all keys.
+//   - The error is known: it is denials only, and [Limiter.Stats] returns the chance of
+//     one for a key that was never seen, computed from every cell.
 //   - Memory is fixed: [Limiter.MemoryBytes] is true from construction on, and a
-//     decision allocates nothing. With [Config.MaxMemoryBytes] it grows with the load, up to that bound.
+//     decision allocates nothing. With [Config.MaxMemoryBytes] it grows with the load,
+//     up to that bound.
 //   - Time is an argument, of [Limiter.TakeAt] and in [Request]. Calls without it read a
 //     clock that is late by a millisecond at most while the scheduler keeps up. See
 //     [WindowManager] for that and for clocks that step.
@@ -48,15 +53,15 @@
 //
 // # Attackers and restarts
 //
-// Strangers may choose the bytes of their keys: whoever does not know the seed finds no two that count as one but
-// by chance, see [KeyedHash]. [Limiter.Save] and [Limiter.Load] carry what clients have
-// used over a restart.
+// Clients may choose the bytes of their keys: without the seed, nobody finds two keys
+// that count as one but by chance, see [KeyedHash]. [Limiter.Save] and [Limiter.Load]
+// carry what clients have used over a restart.
 //
 // # Sources
 //
 // The weighted window is described by Cloudflare ("How we built rate limiting
 // capable of scaling to millions of domains", 2017); count-min sketches by Cormode
-// and Muthukrishnan (2005); conservative updates by Estan and Varghese (2002); cells that widen by Ben Basat, Einziger,
-// Mitzenmacher and Vargaftik (SALSA, 2021);
-// Bloom filters by Bloom (1970), in blocks by Putze, Sanders and Singler (2007).
+// and Muthukrishnan (2005); conservative updates by Estan and Varghese (2002); cells that
+// widen by Ben Basat, Einziger, Mitzenmacher and Vargaftik (SALSA, 2021); Bloom filters
+// by Bloom (1970), in blocks by Putze, Sanders and Singler (2007).
 package sketchlimit

@@ -4,9 +4,9 @@
 //	go run ./bench/sizes -write internal/sizing/sizes_table.go -rows /tmp/rows
 //
 // It takes a few minutes; a run that is cut short goes on from its file of rows. The
-// sizing table in the README says what New then takes, and is written in a moment:
+// sizing table of docs/sizing.md says what New then takes, and is written in a moment:
 //
-//	go run ./bench/sizes -readme README.md
+//	go run ./bench/sizes -page docs/sizing.md
 package main
 
 import (
@@ -90,16 +90,16 @@ func main() {
 	log.SetFlags(0)
 	write := flag.String("write", "", "write the table to `FILE`")
 	kept := flag.String("rows", "", "keep rows in `FILE`, and take from it those that are there")
-	readme := flag.String("readme", "", "write the sizing table into `FILE`, between its markers")
+	page := flag.String("page", "", "write the sizing table into `FILE`, between its markers")
 	flag.Parse()
 	var err error
 	switch {
-	case *readme != "":
-		err = writeSizing(*readme)
+	case *page != "":
+		err = writeSizing(*page)
 	case *write != "":
 		err = writeTable(*write, *kept)
 	default:
-		err = errors.New("one of -write and -readme must be given")
+		err = errors.New("one of -write and -page must be given")
 	}
 	if err != nil {
 		log.Fatal(err)

@@ -9,7 +9,7 @@ import (
 	"github.com/sketchlimit/sketchlimit"
 )
 
-// The sizing table of the README.
+// The sizing table of docs/sizing.md.
 var (
 	sizingLimits = []int{1, 5, 10, 100, 1000, 10_000}
 	sizingKeys   = []int{10_000, 100_000, 1_000_000, 10_000_000, 100_000_000}

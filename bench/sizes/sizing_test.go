@@ -1,17 +1,22 @@
 package main
 
 import (
+	"fmt"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sketchlimit/sketchlimit"
 )
 
-// The table in the README is what New takes, but for some bytes that a limiter takes whatever its size.
-func TestReadmeIsCurrent(t *testing.T) {
-	text, err := os.ReadFile("../../README.md")
+// The table in docs/sizing.md is what New takes, but for some bytes that a limiter takes whatever its size.
+func TestSizingPageIsCurrent(t *testing.T) {
+	text, err := os.ReadFile("../../docs/sizing.md")
 	require.NoError(t, err)
 	_, rest, _ := strings.Cut(string(text), begin)
 	written, _, _ := strings.Cut(rest, end)
@@ -27,6 +32,27 @@ func TestReadmeIsCurrent(t *testing.T) {
 		} else {
 			require.Equal(t, want[i], got[i], "make sizing")
 		}
+	}
+}
+
+// bytesAKey matches "2.1 at 100".
+var bytesAKey = regexp.MustCompile(`([0-9.]+)\sat\s([0-9,]*[0-9])`)
+
+// The README says what New takes for each of a million keys at the default rate.
+func TestReadmeBytesAKey(t *testing.T) {
+	text, err := os.ReadFile("../../README.md")
+	require.NoError(t, err)
+	_, sentence, _ := strings.Cut(string(text), "Bytes a key by the limit: ")
+	sentence, _, found := strings.Cut(sentence, ". ")
+	require.True(t, found)
+	stated := bytesAKey.FindAllStringSubmatch(sentence, -1)
+	require.NotEmpty(t, stated)
+	for _, m := range stated {
+		limit, err := strconv.Atoi(strings.ReplaceAll(m[2], ",", ""))
+		require.NoError(t, err)
+		_, n, err := sketchlimit.Config{Limit: limit, Window: time.Minute, Keys: 1_000_000}.Size()
+		require.NoError(t, err)
+		require.Equal(t, m[1], fmt.Sprintf("%.2g", float64(n)/1e6), "limit %d", limit)
 	}
 }
 
