@@ -1,6 +1,6 @@
 // Package sketchlimit limits requests per key for millions of keys in memory that is
-// fixed when the limiter is built: about two bytes a key at a limit of 100, where a map
-// of keys takes a hundred.
+// fixed when the limiter is built: two bytes a key at a limit of 100, where an entry for
+// each key takes about a hundred.
 //
 //	limiter, err := sketchlimit.New(sketchlimit.Config{
 //		Limit: 100, Window: time.Minute, Keys: 1_000_000,

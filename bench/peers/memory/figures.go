@@ -3,9 +3,11 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -136,7 +138,8 @@ func sketchBytes(keys int) (float64, error) {
 
 // perKeyRange returns the least and the most bytes a key of the peers.
 func (f figures) perKeyRange() (least, most float64) {
-	return f.perKey[peerNames[len(peerNames)-1]], f.perKey[peerNames[0]]
+	all := slices.Sorted(maps.Values(f.perKey))
+	return all[0], all[len(all)-1]
 }
 
 // description is the alternative text of the picture.

@@ -3,7 +3,9 @@ package main
 import (
 	"fmt"
 	"image/color"
+	"maps"
 	"math"
+	"slices"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -59,7 +61,7 @@ func (f figures) drawChart(area draw.Canvas) error {
 	}
 	band.Color, band.LineStyle = rose, draw.LineStyle{}
 	p.Add(band)
-	for _, perKey := range f.perKey {
+	for _, perKey := range slices.Sorted(maps.Values(f.perKey)) {
 		line, err := plotter.NewLine(plotter.XYs{{X: minKeys, Y: perKey * minKeys}, {X: maxKeys, Y: perKey * maxKeys}})
 		if err != nil {
 			return err
