@@ -8,7 +8,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # The race detector needs a C compiler; without one the tests run without it.
 RACE := $(if $(shell command -v $$(go env CC) 2>/dev/null),-race)
 
-.PHONY: test $(MODULES:%=test/%) long lint $(MODULES:%=lint/%) strangers vuln fuzz mutate soak adversary attack bench bench-peers bench-overload \
+.PHONY: test $(MODULES:%=test/%) long lint $(MODULES:%=lint/%) strangers vuln fuzz mutate soak instructions adversary attack bench bench-peers bench-overload \
 	bench-sketches bench-tune bench-floor bench-ordinary bench-traces bench-causes bench-live bench-http bench-snapshots report \
 	combinations bench-redis bench-synced bench-envoy bench-caddy bench-coredns bench-budget soak-envoy answers-envoy strict-sizes sizes sizing
 
@@ -64,6 +64,9 @@ combinations: ## so many random combinations of flags of every command: an hour;
 
 report: ## the accuracy report of the embedded trace, as a page
 	go run -C cmd/sketchlimit . report --html $(CURDIR)/report.html
+
+instructions: ## instructions of one call, by callgrind, beside those of the commit BASE if given: half a minute each
+	@go run ./bench/instructions -base "$(BASE)"
 
 bench-floor: ## decisions beside the floor and the control, twenty processes one after another: ten minutes and more
 	go run ./bench/floor -turns 20
