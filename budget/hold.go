@@ -24,13 +24,23 @@ type Hold struct {
 	place uint32
 }
 
-// hold is the state of one, guarded by the lock of its key's shard. Whoever has a Hold reads the id before the rest: if it is
-// another one, the place is that of another hold by now, perhaps of another shard.
+// hold is the state of a place: of the open hold in it, or of none.
+//
+// A place belongs to one shard at a time. Either it is among the open holds of the shard, or it is in the shard's list of
+// free places. The lock of the shard guards all fields of the places that belong to it:
+//
+//   - holdAt sets the id under the lock of the hold's shard, after all other fields.
+//   - settle sets it to 0 under the same lock, before the place is free.
+//   - take alone moves a place from one shard to another, while it holds both locks. It moves free places, without an id.
+//
+// No two holds have the same id, and each id is of one shard. So whoever has locked the shard of a Hold and finds the id of
+// the Hold in its place knows that the place belongs to this shard, and that nobody else changes it before the unlock.
+// Without the lock, another id proves that the hold has ended; the same id proves nothing.
 type hold struct {
 	id      atomic.Uint64
 	h       uint64
 	expires int64  // unix time, ns
-	units   uint32 // held; 0 of a hold that has ended
+	units   uint32 // held
 	limit   uint32 // of the request's own, 0 if it had none
 	// Holds of the shard by when they expire: places + 1. Newer of the newest one is 0, older of the oldest one is anything.
 	// Of a free place, newer is another free one.
@@ -73,15 +83,11 @@ func (d Hold) Settle(n int) bool {
 	var m moment
 	d.b.now(&m)
 	d.b.fetch(d.h, &m, d.place, true)
-	s, o := d.at()
+	s, o := d.lock()
 	if o == nil {
 		return false
 	}
-	s.mu.Lock()
 	defer s.mu.Unlock()
-	if o.id.Load() != d.id || o.units == 0 {
-		return false
-	}
 	if s.oldest != d.place+1 {
 		d.b.fetchHolds(s, o.older, o.newer)
 	}
@@ -96,18 +102,17 @@ func (d Hold) Settle(n int) bool {
 // it was.
 func (d Hold) Extend(n int) (v sketchlimit.Decision) {
 	v.RetryAfter = sketchlimit.Never
-	s, o := d.at()
-	if o == nil {
+	if d.b == nil {
 		return v
 	}
 	var m moment
 	b := d.b
 	b.now(&m)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if o.id.Load() != d.id || o.units == 0 {
+	s, o := d.lock()
+	if o == nil {
 		return v
 	}
+	defer s.mu.Unlock()
 	s.follow(b, &m)
 	_, keys := b.shard(d.h)
 	e := &keys[keys.Find(d.h)]
@@ -129,25 +134,31 @@ func (d Hold) Extend(n int) (v sketchlimit.Decision) {
 
 // Units returns what is held, with what it was extended by; 0 if the hold has been settled or has expired.
 func (d Hold) Units() int {
-	s, o := d.at()
+	s, o := d.lock()
 	if o == nil {
 		return 0
 	}
-	s.mu.Lock()
 	defer s.mu.Unlock()
-	if o.id.Load() != d.id {
-		return 0
-	}
 	return int(o.units)
 }
 
-// at returns the shard and the state of a hold, or nil if it was another one's just now.
-func (d Hold) at() (*shard, *hold) {
-	if d.b == nil || d.b.holds[d.place].id.Load() != d.id {
+// lock locks the shard of the hold and returns it with the hold's state. If the hold has ended, it returns nils and leaves
+// nothing locked; mostly it has not locked anything then.
+func (d Hold) lock() (*shard, *hold) {
+	if d.b == nil {
+		return nil, nil
+	}
+	o := &d.b.holds[d.place]
+	if o.id.Load() != d.id {
 		return nil, nil
 	}
 	s, _ := d.b.shard(d.h)
-	return s, &d.b.holds[d.place]
+	s.mu.Lock()
+	if o.id.Load() != d.id {
+		s.mu.Unlock()
+		return nil, nil
+	}
+	return s, o
 }
 
 // hold is Hold, Do and DoEach.
@@ -312,7 +323,7 @@ func (b *Budget) settle(s *shard, o *hold, place uint32, n int, m *moment) {
 		keys.CloseGap(i)
 	}
 	b.unlink(s, o, place)
-	o.units = 0
+	o.id.Store(0)
 	s.give(b.holds, place)
 }
 

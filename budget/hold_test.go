@@ -3,6 +3,7 @@ package budget_test
 import (
 	"fmt"
 	"net/netip"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -134,10 +135,51 @@ func TestPlacesGoFromShardToShard(t *testing.T) {
 		}
 	}
 	require.True(t, first.Settle(0)) // its place is the only free one
+	require.False(t, first.HasPlace(), "before another shard takes it")
 	other := b.must(key(1), 1)
 	require.False(t, first.Units() > 0)
 	require.False(t, first.Settle(0))
 	require.True(t, other.Settle(1))
+}
+
+// Few places are free, so that each goes from shard to shard all the time. Each hold is settled five times, the last
+// four while its place is on its way.
+func TestSettleTwice_PlaceMovesToAnotherShard(t *testing.T) {
+	const inFlight, places, free, goroutines = 1024, 1280, 6, 12
+	b := with(t, inFlight, time.Hour, fixed(1<<30, time.Hour)) // four shards
+	for i := range places - free {
+		b.must(fmt.Sprint(i%3), 1)
+	}
+	var settled, again atomic.Int64
+	var wg sync.WaitGroup
+	for g := range goroutines {
+		wg.Go(func() {
+			for i := range 1_500 {
+				h, d := b.Hold(fmt.Sprint("key ", g, i%16), 2)
+				if !d.Allowed {
+					continue
+				}
+				if i%2 == g%2 {
+					runtime.Gosched() // others find no place in their shards
+				}
+				for try := range 5 {
+					switch {
+					case h.Settle(1) == (try == 0):
+						settled.Add(1)
+					case h.Units() > 0 || h.Extend(1).Allowed:
+						again.Add(1)
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+	require.Zero(t, again.Load(), "settled holds that hold units")
+	s := b.Stats()
+	require.EqualValues(t, places-free, s.Open)
+	require.EqualValues(t, places-free, s.Held)
+	require.EqualValues(t, settled.Load(), 5*s.Settled)
+	require.Zero(t, s.Expired)
 }
 
 // Waiting for RetryAfter is enough, and is needed: as long as nothing else is held and settled.

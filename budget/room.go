@@ -3,8 +3,8 @@ package budget
 // A shard has the places of its holds that were settled for those to come, in a list that the holds' newer links. Where it
 // has none it takes one of another shard's: one key may have all of them.
 
-// take returns a free place for a hold of a shard, which is that of a hash and whose lock is held. It looks at other shards that nobody has
-// locked, so that two which look at each other do not wait.
+// take returns a free place for a hold of a shard, which is that of a hash and whose lock is held. The place then belongs to
+// that shard. take tries other shards without waiting for their locks, so that two which try each other do not deadlock.
 func (b *Budget) take(s *shard, h uint64) (place uint32, ok bool) {
 	if place, ok = s.takePlace(b.holds); ok {
 		return place, true
