@@ -45,7 +45,7 @@ func (l *Limiter) charge(r *Request, n int) (over int) {
 	word, _ := l.arrive(r, limit)
 	over = int(l.engine.Load().Charge(word, h, int64(n), int64(n), 0, limit))
 	if over > 0 {
-		l.overdraft.Add(uint64(over))
+		l.overdraft.Add(l.engine.Load().Counted(int64(over), l.limit))
 	}
 	return over
 }

@@ -3,6 +3,10 @@ package sketchlimit
 import "math"
 
 // Stats is a picture of a [Limiter].
+//
+// No request adds more units to Admitted, Denied or Overdraft than the limit that it is held against, or Burst of a bucket:
+// a client that chooses its cost cannot ruin a sum. A request below Config.LowestLimit adds one unit to Denied. What is
+// charged is held against Config.Limit.
 type Stats struct {
 	Admitted  uint64 // units since construction, charged ones included
 	Overdraft uint64 // units since construction that were charged although they were not free, see [Limiter.Charge]

@@ -120,7 +120,7 @@ func (d Hold) Extend(n int) (v sketchlimit.Decision) {
 		v.Allowed, v.RetryAfter = true, 0
 	}
 	if !v.Allowed {
-		s.denied += uint64(max(n, 0))
+		s.denied += b.counted(n, int(o.limit))
 		return v
 	}
 	e.Units += int64(n)
@@ -174,7 +174,7 @@ func (b *Budget) hold(r *sketchlimit.Request, n int, each []sketchlimit.Decision
 	if full {
 		s, _ := b.shard(h)
 		s.mu.Lock()
-		s.denied += uint64(n)
+		s.denied += uint64(n) // at most each limit
 		s.noRoom += uint64(n)
 		s.mu.Unlock()
 	}
@@ -214,7 +214,7 @@ func (b *Budget) holdAt(
 		return false
 	}
 	if !v.Allowed {
-		s.denied += uint64(max(n, 0))
+		s.denied += b.counted(n, r.Limit)
 		return false
 	}
 	place, ok := uint32(0), e.Units > 0 || s.keys < len(keys)-1 // the last entry stays free
@@ -304,9 +304,19 @@ func (b *Budget) count(s *shard, h uint64, n, unheld, holds int64, limit int, m 
 		l := &b.limits[i]
 		over = max(over, l.Engine.Load().Charge(m[i].word, h, n, unheld, holds, l.charged(limit)))
 	}
-	s.settled += uint64(n)
-	s.overdraft += uint64(over)
+	s.settled += b.counted(int(n), 0)
+	s.overdraft += b.counted(int(over), 0)
 	return over
+}
+
+// counted returns the units by which a request for n units at its own limit, 0 if it has none, raises a statistic: at most
+// the highest of its limits.
+func (b *Budget) counted(n, limit int) (units uint64) {
+	for i := range b.limits {
+		l := &b.limits[i]
+		units = max(units, l.Engine.Load().Counted(int64(n), l.at(limit)))
+	}
+	return units
 }
 
 // settle counts n units for a hold, and ends it.

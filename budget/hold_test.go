@@ -2,6 +2,7 @@ package budget_test
 
 import (
 	"fmt"
+	"math"
 	"net/netip"
 	"runtime"
 	"sync"
@@ -180,6 +181,23 @@ func TestSettleTwice_PlaceMovesToAnotherShard(t *testing.T) {
 	require.EqualValues(t, places-free, s.Held)
 	require.EqualValues(t, settled.Load(), 5*s.Settled)
 	require.Zero(t, s.Expired)
+}
+
+// No cost adds more to a sum than the highest of the limits.
+func TestStatsCountAtMostTheLimit(t *testing.T) {
+	b := with(t, 10, time.Minute, fixed(60, time.Minute), bucket(1000, time.Hour))
+	for range 3 {
+		_, d := b.Hold("a", math.MaxInt)
+		require.False(t, d.Allowed)
+	}
+	h := b.must("a", 10)
+	require.False(t, h.Extend(math.MaxInt).Allowed)
+	require.EqualValues(t, 4*1000, b.Stats().Denied)
+	require.True(t, h.Settle(math.MaxInt))
+	require.Positive(t, b.Charge("a", math.MaxInt))
+	s := b.Stats()
+	require.Equal(t, []uint64{2000, 2000}, []uint64{s.Settled, s.Overdraft})
+	require.Equal(t, []uint64{120, 2000}, []uint64{s.Limits[0].Admitted, s.Limits[1].Admitted})
 }
 
 // Waiting for RetryAfter is enough, and is needed: as long as nothing else is held and settled.

@@ -30,8 +30,8 @@ func (p *play) close(e *entry, at []int64, n int64) {
 		b.Charge(at[i], e.key, n)
 		over = max(over, max(0, n-e.units)-max(0, free))
 	}
-	p.over += uint64(over)
-	p.settled += uint64(n)
+	p.over += p.counted(over)
+	p.settled += p.counted(n)
 	p.held[e.key] -= e.units
 	e.gone = true
 	for i := range p.holds {
@@ -40,6 +40,15 @@ func (p *play) close(e *entry, at []int64, n int64) {
 			break
 		}
 	}
+}
+
+// counted returns what Stats count of n units of one request or hold.
+func (p *play) counted(n int64) uint64 {
+	most := 0
+	for _, c := range p.config.Limits {
+		most = max(most, cmp.Or(c.Burst, c.Limit))
+	}
+	return uint64(min(n, int64(most)))
 }
 
 // add puts a hold behind all others that expire.
@@ -195,7 +204,7 @@ func (p *play) charge() {
 	r.Peek = false
 	got := int64(p.b.DoCharge(r))
 	require.EqualValues(p, peeked, got, "step %d", p.step)
-	if p.settled, p.over = p.settled+uint64(n), p.over+uint64(over); p.exact {
+	if p.settled, p.over = p.settled+p.counted(int64(n)), p.over+p.counted(over); p.exact {
 		require.Equal(p, over, got, "step %d", p.step)
 	}
 	require.GreaterOrEqual(p, got, over, "step %d", p.step)

@@ -13,6 +13,8 @@ type sums struct {
 }
 
 // Stats is a picture of a [Budget].
+//
+// No request or hold adds more units to Settled, Overdraft or Denied than the highest of its limits.
 type Stats struct {
 	Open int   // holds
 	Held int64 // units

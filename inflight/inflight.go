@@ -175,7 +175,7 @@ func (in *Limiter) acquire(h uint64, n int64) (Hold, bool) {
 	defer s.mu.Unlock()
 	e := &keys[keys.Find(h)]
 	if n < 1 || n > in.limit-e.Units {
-		s.denied += uint64(max(n, 0))
+		s.denied += uint64(max(0, min(n, in.limit)))
 		return Hold{}, false
 	}
 	isNew := e.Units == 0
@@ -246,7 +246,7 @@ type Stats struct {
 	Units    int64 // in flight
 
 	Admitted uint64 // units since construction
-	Denied   uint64 // units since construction
+	Denied   uint64 // units since construction; of one request, at most Config.Limit
 	// NoRoom is the units of Denied that the limit would have admitted. If it grows,
 	// Config.Requests is too small.
 	NoRoom uint64

@@ -85,6 +85,11 @@ func TestInflightSteps(t *testing.T) {
 	}
 	require.False(t, inflight.Hold{}.Release(), "the zero Hold holds nothing")
 	require.Equal(t, inflight.Stats{Admitted: 24, Denied: 6}, in.Stats())
+	for range 3 {
+		_, ok := in.Acquire("k", math.MaxInt)
+		require.False(t, ok)
+	}
+	require.EqualValues(t, 6+3*10, in.Stats().Denied, "at most the limit each")
 }
 
 func TestInflightCostsThatCanNeverPass(t *testing.T) {

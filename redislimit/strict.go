@@ -202,7 +202,12 @@ type request struct {
 // take decides and counts how it went.
 func (s *Strict) take(ctx context.Context, now time.Time, r request) (sketchlimit.Decision, error) {
 	d, err := s.decide(ctx, now, r)
-	switch units := uint64(max(0, r.n)); {
+	most := r.limit
+	if s.algorithm == sketchlimit.TokenBucket {
+		b := s.bucket.under(r.limit)
+		most = int(b.burst)
+	}
+	switch units := uint64(max(0, min(r.n, max(1, most)))); {
 	case err != nil || r.peek:
 	case d.Allowed:
 		s.admitted.Add(units)

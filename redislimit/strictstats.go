@@ -18,7 +18,7 @@ import (
 type StrictStats struct {
 	Health
 	Admitted uint64 // units since construction, by Redis and without it
-	Denied   uint64 // units since construction
+	Denied   uint64 // units since construction; of one request, at most its limit
 	// Eviction is whether Redis may lose counts because its memory is full.
 	Eviction Eviction
 

@@ -77,6 +77,11 @@ func TestStats(t *testing.T) {
 		require.EqualValues(t, 5, stats.Admitted)
 		require.EqualValues(t, 4, stats.Denied)
 		require.InEpsilon(t, rows/cells, stats.SketchFill, 1e-9)
+		for range 3 {
+			_, err := s.TakeAt(t.Context(), now, "k", math.MaxInt)
+			require.NoError(t, err)
+		}
+		require.EqualValues(t, 4+3*c.Limit, s.denied.Load(), "at most the limit each")
 		require.InEpsilon(t, 1/cells, stats.FalseDenialRate*math.Pow(float64(s.columns), rows)*rows/float64(s.cells())/float64(s.columns), 1)
 		stats, err = s.statsAt(t.Context(), now.Add(3*c.Window))
 		require.NoError(t, err)

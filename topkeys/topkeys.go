@@ -23,6 +23,8 @@ import (
 	"cmp"
 	"fmt"
 	"hash/maphash"
+	"math"
+	"math/bits"
 	"slices"
 	"sync"
 	"time"
@@ -76,7 +78,7 @@ func New(keys int, window time.Duration) (*Top, error) {
 }
 
 // Add counts n for a key of a policy, now. It keeps the policy's name as it is, and no more
-// than KeyBytes of the key.
+// than KeyBytes of the key. A sum above the highest uint64 stays there.
 func (t *Top) Add(policy string, key []byte, n uint64) { t.AddAt(time.Now(), policy, key, n) }
 
 // AddAt is [Top.Add] at a time of the caller's.
@@ -91,7 +93,7 @@ func (t *Top) AddAt(now time.Time, policy string, key []byte, n uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.turn(now)
-	t.total += n
+	t.total = add(t.total, n)
 	i, found := t.index[hash]
 	switch {
 	case found:
@@ -107,8 +109,17 @@ func (t *Top) AddAt(now time.Time, policy string, key []byte, n uint64) {
 		s.error = s.count
 		t.place(0, hash, policy, key)
 	}
-	t.slots[i].count += n
+	t.slots[i].count = add(t.slots[i].count, n)
 	t.down(i)
+}
+
+// add returns a + b, or the highest number if that is more: counts never fall.
+func add(a, b uint64) uint64 {
+	sum, carry := bits.Add64(a, b, 0)
+	if carry > 0 {
+		return math.MaxUint64
+	}
+	return sum
 }
 
 func (t *Top) place(i int, hash uint64, policy string, key []byte) {

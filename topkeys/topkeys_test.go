@@ -65,6 +65,18 @@ func TestSteps(t *testing.T) {
 	}
 }
 
+// A sum that would pass the highest uint64 stays there: it never falls.
+func TestAdd_CountsNeverFall(t *testing.T) {
+	top := build(t, 2)
+	for range 3 {
+		top.AddAt(epoch, "p", []byte("a"), math.MaxUint64/2)
+	}
+	top.AddAt(epoch, "p", []byte("b"), 1)
+	top.AddAt(epoch, "p", []byte("c"), math.MaxUint64)
+	const most = uint64(math.MaxUint64)
+	require.Equal(t, fmt.Sprintf("%d others %d: p/a %d-0 p/c %d-1", most, most, most, most), shown(top.ReportAt(epoch)))
+}
+
 func TestErrors(t *testing.T) {
 	for _, keys := range []int{-1, 0, 1<<20 + 1} {
 		_, err := topkeys.New(keys, time.Second)

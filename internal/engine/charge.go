@@ -50,6 +50,7 @@ func (r request) lookAt(p Position, n, limit int64) {
 // held were not free beside the units of the key that were held.
 //
 // A window remembers at most its limit of a key in one generation, and a bucket at most as many units of debt as it holds.
+// Statistics count at most the engine's quota.
 func (e *Engine) Charge(word int64, h uint64, n, unheld, held, limit int64) (over int64) {
 	asked := e.Unpack(word)
 	r := e.lock(h)
@@ -59,7 +60,6 @@ func (e *Engine) Charge(word int64, h uint64, n, unheld, held, limit int64) (ove
 		return max(0, unheld-max(0, r.chargeTime(p, n, limit)-held))
 	}
 	most := min(n, r.limit)
-	r.s.admitted += uint64(n - most)
 	if unheld < 1 && !r.beside.Load() && !r.Spares() { // nobody asks what was free
 		r.chargeHeld(p, most)
 		return 0
@@ -139,7 +139,7 @@ func (r request) chargeTime(p Position, n, limit int64) (free int64) {
 	if last == nil && full <= now && (between || !b.even(limit, r.limit)) {
 		last = r.setLastRounded(p, limit)
 	}
-	r.s.admitted += uint64(n)
+	r.s.admitted += r.Counted(n, r.limit)
 	r.s.last.forget()
 	free = b.free(max(0, full-now), limit, r.limit)
 	debt := min(n, 2*most) // of a full bucket

@@ -80,7 +80,7 @@ func (r request) wronged(p Position, n, limit int64, entry *uint64) bool {
 		return false
 	}
 	asked := r.asked(p, *entry)
-	if asked+n > limit {
+	if n > limit-asked {
 		return false
 	}
 	r.ask(entry, 0, n)

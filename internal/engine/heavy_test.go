@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -206,6 +207,21 @@ func TestOwnUnitsOfTheWindowBefore(t *testing.T) {
 	}
 	usual.turn(Position{usual.s.number + 1, 0})
 	require.Less(t, usual.ownBefore(), int64(limit/10))
+}
+
+// A request that no limit could admit is no use of the key: with it the entry would prove any number of units.
+func TestHugeCostsAreNotAsked(t *testing.T) {
+	const limit = 100
+	l := faceOf(t, sliding(limit, time.Minute), Dimensions{Shards: 1, BloomBytes: 64, BloomProbes: 1, Depth: 2, Width: 64, CellBits: 8,
+		HeavyEntries: HeavyBucket, HeavyThreshold: 16})
+	require.True(t, l.take("key", 20).Allowed)
+	r := l.at(l.hasher.String("key"))
+	before := r.asked(l.position(), *r.heavy.find(r.entries(), r.h))
+	require.EqualValues(t, 20, before)
+	for _, n := range []int{limit + 1, math.MaxInt} {
+		require.False(t, l.take("key", n).Allowed)
+		require.Equal(t, before, r.asked(l.position(), *r.heavy.find(r.entries(), r.h)), n)
+	}
 }
 
 // Innocent keys must not take up the table of heavy keys: what others have left in their cells is no use of

@@ -150,3 +150,9 @@ func (w *Rule) quota(limit int64) int64 {
 	}
 	return limit
 }
+
+// Counted returns the units by which a request for n units that is denied at a limit raises a statistic: 0 … the quota, so
+// that no client's cost can ruin the sum. A request whose limit is 0 counts as one unit.
+func (w *Rule) Counted(n, limit int64) uint64 {
+	return uint64(max(0, min(n, max(1, w.quota(limit)))))
+}

@@ -333,7 +333,7 @@ func (r request) spared(p Position, n, limit int64, entry *uint64) (v Verdict, o
 // refuseCertified counts a request of a key that is certified to be above its limit, and remembers the key if that has
 // nothing left.
 func (r request) refuseCertified(p Position, n, limit int64, v Verdict) Verdict {
-	r.s.denied += uint64(max(n, 0))
+	r.s.denied += r.Counted(n, limit)
 	if n == 1 && limit > 0 {
 		r.remember(p, limit, v)
 	}

@@ -207,7 +207,7 @@ func (r request) usageBeside(p Position, n, limit, current int64, entry *uint64,
 // Where nobody asks until when, which takes longer to find out than to deny, it notes the
 // key, for which that is worth while if it is denied twice in a row.
 func (r request) refuse(p Position, n, limit, enough int64, entry *uint64, u usage) Verdict {
-	r.s.denied += uint64(max(n, 0))
+	r.s.denied += r.Counted(n, limit)
 	wronged := r.wronged(p, n, limit, entry)
 	flood := n == 1 && limit > 0 && !wronged // which is to be counted the next time as well
 	if enough != all {

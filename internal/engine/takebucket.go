@@ -81,7 +81,7 @@ func (r request) takeLast(last *lastRounded, p Position, n, limit int64) Verdict
 
 // refuseTime counts a request that is denied, and remembers its key if that has nothing left.
 func (r request) refuseTime(p Position, n, limit int64, v Verdict) Verdict {
-	r.s.denied += uint64(max(n, 0))
+	r.s.denied += r.Counted(n, limit)
 	if n == 1 && limit > 0 {
 		r.remember(p, limit, v)
 	}

@@ -1,6 +1,7 @@
 package tests
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"math"
@@ -109,6 +110,34 @@ func TestChargeIsTold(t *testing.T) {
 			require.Equal(t, 100, l.Peek("b").Remaining)
 			s := l.Stats()
 			require.EqualValues(t, []uint64{225, 25, 2}, []uint64{s.Admitted, s.Overdraft, s.Denied})
+		})
+	}
+}
+
+// A client that chooses its cost adds no more to a sum than its limit, or Burst.
+func TestStatsCountAtMostTheLimit(t *testing.T) {
+	for name, c := range chargeable {
+		t.Run(name, func(t *testing.T) {
+			c.MemoryBytes, c.LowestLimit = 1<<20, (c.Limit+1)/2
+			l, most := build(t, c), uint64(cmp.Or(c.Burst, c.Limit))
+			for range 3 {
+				require.False(t, l.Take("a", math.MaxInt).Allowed)
+			}
+			require.Equal(t, 3*most, l.Stats().Denied)
+			for _, own := range []int{c.LowestLimit, -1} {
+				before := l.Stats().Denied
+				require.False(t, l.Do(sketchlimit.Request{Key: "a", N: math.MaxInt, Limit: own}).Allowed)
+				require.Equal(t, max(1, most*uint64(max(0, own))/uint64(c.Limit)), l.Stats().Denied-before)
+			}
+			l.Charge("a", math.MaxInt)
+			l.Charge("a", math.MaxInt)
+			s := l.Stats()
+			require.Equal(t, 2*most, s.Admitted)
+			require.LessOrEqual(t, s.Overdraft, s.Admitted)
+			g, err := sketchlimit.NewGroup(l, build(t, c))
+			require.NoError(t, err)
+			require.False(t, g.Take("b", math.MaxInt).Allowed)
+			require.Equal(t, s.Denied+most, l.Stats().Denied)
 		})
 	}
 }
