@@ -67,8 +67,7 @@ func New(c Config) (*Limiter, error) {
 		windows: windows, hasher: hasher, limit: int64(c.Limit), lowest: c.lowest(), flooded: new(engine.Counter),
 		config: c, drawn: drawn, number: made.Add(1),
 	}
-	rule := c.rule()
-	e, err := engine.New(rule, dimensions, hasher.Seed, l.flooded)
+	e, err := engine.New(c.rule(), dimensions, hasher.Seed, l.flooded)
 	if err != nil {
 		return nil, err
 	}
@@ -76,14 +75,71 @@ func New(c Config) (*Limiter, error) {
 	if c.MaxMemoryBytes > 0 {
 		l.grows()
 	}
-	if c.Clock == nil && c.late() {
-		windows.grid = rule.Grid(Resolution)
-		windows.run()
-	}
-	if windows.behind != nil {
-		runtime.AddCleanup(l, (*background).end, windows.behind)
-	}
+	l.begin()
 	return l, nil
+}
+
+// begin begins what goes on in the background, which ends when nobody refers to the limiter any more.
+func (l *Limiter) begin() {
+	if c := &l.config; c.Clock == nil && c.late() {
+		rule := c.rule()
+		l.windows.grid = rule.Grid(Resolution)
+		l.windows.run()
+	}
+	if l.windows.behind != nil {
+		runtime.AddCleanup(l, (*background).end, l.windows.behind)
+	}
+}
+
+// WithLimit returns a limiter like this one but for another Limit, and Burst of a TokenBucket (0 is Limit), that goes on
+// with its counts in its memory, from a time on; the zero Time is the clock's. What a key has used, it has used of the new
+// limit. So of all limits that follow each other within a window, a key gets no more than the highest. Of a bucket, units
+// flow back at the new rate from then on, each of them up to a tick late.
+//
+// Decisions may go on. From then on this limiter decides by the same counts, at the lower of both limits; do not
+// save it any more. LowestLimit is held to the new limit. Stats goes on from the former counts.
+//
+// The error, which wraps [errors.ErrUnsupported] unless the limit is out of range, tells why the counts cannot be taken
+// over; then all is as it was. It is so with MaxMemoryBytes, with Overload, for a limiter that is shared, for a limit that
+// counts past its cells (see Plan.CellBits), for less than half of the highest of a TokenBucket, and for one that has been replaced before.
+func (l *Limiter) WithLimit(now time.Time, limit, burst int) (*Limiter, error) {
+	c := l.config
+	c.Limit, c.Burst, c.LowestLimit = limit, burst, min(c.LowestLimit, max(limit, 0))
+	if c.Plan != nil {
+		plan := *c.Plan
+		plan.Limit, c.Plan = 0, &plan
+	}
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	if l.growth != nil {
+		return nil, fmt.Errorf("sketchlimit: WithLimit with MaxMemoryBytes %d, must be 0: %w", c.MaxMemoryBytes, errors.ErrUnsupported)
+	}
+	windows, err := NewWindowManager(c.generation(), c.Clock)
+	if err != nil {
+		return nil, err
+	}
+	at := l.windows.latest()
+	if !now.IsZero() {
+		at, _ = l.windows.look(now)
+	}
+	ns := l.windows.line.Nanos(l.windows.line.Pack(at))
+	e, err := l.engine.Load().Succeed(c.rule(), ns)
+	if err != nil {
+		return nil, fmt.Errorf("sketchlimit: WithLimit %d: %w: %w", limit, err, errors.ErrUnsupported)
+	}
+	next := &Limiter{
+		windows: windows, hasher: l.hasher, limit: int64(limit), lowest: c.lowest(), flooded: l.flooded,
+		config: c, drawn: l.drawn, number: l.number,
+	}
+	next.tooLow.Store(l.tooLow.Load())
+	next.overdraft.Store(l.overdraft.Load())
+	next.engine.Store(e)
+	if l.windows.word.Load() != unseen {
+		windows.reach(windows.line.Split(ns))
+	}
+	next.begin()
+	return next, nil
 }
 
 // Allow consumes one unit of the key, now, and tells whether it was admitted.

@@ -1,7 +1,9 @@
 package sketchlimit_test
 
 import (
+	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -496,5 +498,149 @@ func TestStatsTellAnOverload(t *testing.T) {
 		send(100_000, 6)
 		s := l.Stats()
 		require.True(t, s.OutsidePlan, "%s: %+v", name, s)
+	}
+}
+
+// edited decides on requests of a few keys while its limit is changed now and then, saved and restored.
+type edited struct {
+	*sketchlimit.Limiter
+	config sketchlimit.Config
+	limits []int // one after the other, the first is that of the config
+	now    time.Time
+}
+
+func (l *edited) change(t *testing.T, limit int) {
+	t.Helper()
+	next, err := l.WithLimit(l.now, limit, 0)
+	require.NoError(t, err)
+	require.Equal(t, l.MemoryBytes(), next.MemoryBytes())
+	_, err = l.WithLimit(l.now, limit, 0)
+	require.ErrorIs(t, err, errors.ErrUnsupported, "it has been replaced")
+	l.Limiter, l.limits = next, append(l.limits, limit)
+}
+
+// restart saves the counts, and restores them to a limiter that has gone through as many limits.
+func (l *edited) restart(t *testing.T) {
+	t.Helper()
+	var saved bytes.Buffer
+	_, err := l.WriteTo(&saved)
+	require.NoError(t, err)
+	next, err := sketchlimit.New(l.config)
+	require.NoError(t, err)
+	most := l.limits[0]
+	for _, limit := range l.limits {
+		most = max(most, limit)
+	}
+	for _, limit := range []int{most, l.limits[len(l.limits)-1]} {
+		if limit == next.Plan().Limit {
+			continue
+		}
+		next, err = next.WithLimit(l.now, limit, 0)
+		require.NoError(t, err)
+	}
+	_, err = next.ReadFrom(&saved)
+	require.NoError(t, err)
+	l.Limiter = next
+}
+
+// Whatever limits follow each other, a key has what is left of the present one: exactly, as few keys come.
+func TestWithLimitOfWindows(t *testing.T) {
+	for name, c := range map[string]sketchlimit.Config{
+		"fixed":   {Algorithm: sketchlimit.FixedWindow},
+		"sliding": {},
+		"slots":   {SubWindows: 4},
+	} {
+		for _, limits := range [][]int{{2, 3, 5, 10, 20, 33, 120}, {200, 300, 511, 512, 4000, 8000}, {70_000, 140_000, 65_000, 9000}} {
+			for seed := range uint64(2) {
+				random := rand.New(rand.NewPCG(seed, 9))
+				c.Window, c.Limit, c.Keys, c.Seed = time.Minute, limits[seed%2], 1000, seed+1
+				slots := int64(max(1, c.SubWindows))
+				slot := int64(c.Window) / slots
+				l := &edited{config: c, limits: []int{c.Limit}, now: time.Unix(1e9, 0)}
+				var err error
+				l.Limiter, err = sketchlimit.New(c)
+				require.NoError(t, err)
+				used := map[string]map[int64]int64{}
+				limit := c.Limit
+				for range 600 {
+					switch random.IntN(30) {
+					case 0, 1:
+						limit = limits[random.IntN(len(limits))]
+						l.change(t, limit)
+					case 2:
+						l.restart(t)
+					}
+					l.now = l.now.Add(time.Duration(random.Int64N(int64(c.Window) / 40)))
+					key, n := fmt.Sprint(random.IntN(3)), 1+random.IntN(max(1, limit/4))
+					counts := used[key]
+					if counts == nil {
+						counts = map[int64]int64{}
+						used[key] = counts
+					}
+					at, into := l.now.UnixNano()/slot, l.now.UnixNano()%slot
+					full, oldest := int64(0), int64(0)
+					for age := range slots {
+						full += counts[at-age]
+					}
+					if c.Algorithm == sketchlimit.SlidingWindow {
+						oldest = counts[at-slots]
+					} else {
+						full = counts[at]
+					}
+					want := float64(int64(limit)-full-int64(n))*float64(slot) >= float64(oldest)*float64(slot-into)
+					d := l.TakeAt(l.now, key, n)
+					require.Equal(t, want, d.Allowed, "%s, seed %d: %d of %d, oldest %d, and %d", name, seed, full, limit, oldest, n)
+					if d.Allowed {
+						counts[at] += int64(n)
+					}
+				}
+			}
+		}
+	}
+}
+
+// Units of a bucket are as many units of the next limit's, and flow back at its rate from then on; each change costs a tick.
+func TestWithLimitOfBuckets(t *testing.T) {
+	for _, limits := range [][]int{{12, 18, 20, 10}, {4000, 2500, 3333, 2000}} {
+		for seed := range uint64(10) {
+			random := rand.New(rand.NewPCG(seed, 9))
+			c := sketchlimit.Config{Algorithm: sketchlimit.TokenBucket, Window: time.Minute, Limit: limits[0], Keys: 1000, Seed: seed + 1}
+			l := &edited{config: c, limits: []int{c.Limit}, now: time.Unix(1e9, 0)}
+			var err error
+			l.Limiter, err = sketchlimit.New(c)
+			require.NoError(t, err)
+			limit := c.Limit
+			used, last := map[string]float64{}, l.now
+			pass := func(d time.Duration) {
+				l.now = l.now.Add(d)
+				for key := range used {
+					used[key] = max(0, used[key]-float64(limit)*l.now.Sub(last).Seconds()/60)
+				}
+				last = l.now
+			}
+			for i := range 600 {
+				switch random.IntN(30) {
+				case 0, 1:
+					pass(time.Duration(random.Int64N(int64(time.Second))))
+					limit = limits[random.IntN(len(limits))]
+					l.change(t, limit)
+				case 2:
+					l.restart(t)
+				}
+				pass(time.Duration(random.Int64N(int64(time.Minute) / 20)))
+				if i%200 == 100 {
+					pass(20 * time.Minute) // over the end of a generation
+				}
+				key, n := fmt.Sprint(random.IntN(3)), 1+random.IntN(max(1, limit/4))
+				over := used[key] + float64(n) - float64(limit)
+				d := l.TakeAt(l.now, key, n)
+				if d.Allowed {
+					require.LessOrEqual(t, over, 1e-6, "seed %d", seed)
+					used[key] += float64(n)
+				} else {
+					require.Greater(t, over, -0.01, "seed %d", seed)
+				}
+			}
+		}
 	}
 }

@@ -1,6 +1,8 @@
 package rules
 
 import (
+	"cmp"
+	"fmt"
 	"hash/maphash"
 	"math"
 	"slices"
@@ -14,6 +16,7 @@ import (
 // in it any more.
 type former struct {
 	counter counter
+	origin  origin
 	limiter *sketchlimit.Limiter
 	bytes   int
 	until   time.Time // when nothing of it is left
@@ -53,24 +56,134 @@ func (c *counter) carries(next *Rule) bool {
 }
 
 // succeed gives the rule what it carries on of the one that stood in its place: its limiter, if that is the same, or
-// else the former ones. If again, one of them may become its limiter that is what the rule asks for, if it has been so before.
+// else the former ones. If again, one of them may become its limiter that is what the rule asks for, if it has been so
+// before; or it goes on with the limiter of before under its own limit, see inherit.
 func (r *Rule) succeed(before *Rule, again bool, now time.Time) {
 	r.tally = before.tally
 	all := before.live(now)
+	second := len(all) > 0
 	if before.limiter != nil {
-		all = append(all, former{before.counter, before.limiter, before.bytes, now.Add(before.lasts())})
+		all = append(all, before.former(now))
 	}
 	var kept []former
 	for _, f := range all {
 		switch {
-		case f.counter == r.counter && (again || f.limiter == before.limiter):
-			r.limiter = f.limiter
+		case f.counter == r.counter && (again || f.limiter == before.limiter) && !(before.renews && f.limiter == before.limiter):
+			r.limiter, r.origin, r.bytes = f.limiter, f.origin, f.bytes
 		case f.counter.carries(r):
 			kept = append(kept, f)
+		default:
+			r.lost++
 		}
 	}
 	if kept != nil {
 		r.formers.Store(&kept)
+	}
+	if again && r.limiter == nil && !before.renews && r.fits(before) {
+		r.could = before
+		if second || r.near(before) {
+			r.inherit()
+		}
+	}
+}
+
+// former returns the rule's limiter as one that counts no more.
+func (r *Rule) former(now time.Time) former {
+	return former{r.counter, r.origin, r.limiter, r.bytes, now.Add(r.lasts())}
+}
+
+// fits tells whether the limiter of before can go on with its counts under the rule's limit.
+func (r *Rule) fits(before *Rule) bool {
+	as := before.counter
+	as.limit, as.burst = r.counter.limit, r.counter.burst
+	if before.limiter == nil || r.Limit == 0 || as != r.counter {
+		return false
+	}
+	reach := max(before.Limit, before.Burst, before.origin.reach)
+	if r.Algorithm == sketchlimit.TokenBucket {
+		reach = max(before.Burst, before.origin.reach)
+		if reach > 2*max(r.Limit, r.Burst) { // their times do not reach as far
+			return false
+		}
+	}
+	plan := before.limiter.Plan()
+	plan.Limit = 0 // it was for another one
+	for _, limit := range []int{r.Limit, max(r.Limit, reach)} {
+		c := sketchlimit.Config{Limit: limit, Window: r.Window, Algorithm: r.Algorithm, Burst: r.Burst, Plan: &plan}
+		if _, _, err := c.Size(); err != nil {
+			return false
+		}
+	}
+	return r.Overload == sketchlimit.Deny
+}
+
+// near tells whether a shape for the limit of before is good for the rule's.
+func (r *Rule) near(before *Rule) bool {
+	a, b := uint64(r.Limit), uint64(before.Limit)
+	return a <= 2*b && b <= 2*a
+}
+
+// inherit makes the rule go on with the limiter that it could, which then is no former one. False if there is none.
+func (r *Rule) inherit() bool {
+	if r.could == nil {
+		return false
+	}
+	r.heirOf, r.bytes, r.could = r.could, r.could.bytes, nil
+	if formers := r.formers.Load(); formers != nil {
+		r.keep(slices.DeleteFunc(slices.Clone(*formers), func(f former) bool { return f.limiter == r.heirOf.limiter }))
+	}
+	return true
+}
+
+// takeOver lets the limiter that the rule inherits count under the rule's limit from now on. Former windows are looked at
+// under the highest limit that they have counted under: a lower one would hide what is above.
+func (r *Rule) takeOver(now time.Time) (err error) {
+	if formers := r.formers.Load(); formers != nil {
+		for i := range *formers {
+			f := &(*formers)[i]
+			if f.counter.algorithm == sketchlimit.TokenBucket || f.origin.reach <= f.counter.limit {
+				continue
+			}
+			if f.limiter, err = f.limiter.WithLimit(now, f.origin.reach, 0); err != nil {
+				return fmt.Errorf("%s: %w", r.Line, err)
+			}
+			f.counter.limit = f.origin.reach
+		}
+	}
+	before := r.heirOf
+	if before == nil {
+		return nil
+	}
+	r.heirOf, r.origin = nil, before.origin
+	if r.limiter, err = before.limiter.WithLimit(now, r.Limit, r.Burst); err != nil { // it has none, and the other stays beside
+		r.origin = origin{}
+		r.keep(append(r.live(now), before.former(now)))
+		return nil
+	}
+	if o := &r.origin; o.since.IsZero() {
+		*o = origin{limit: before.Limit, burst: before.Burst, reach: cmp.Or(before.Burst, before.Limit), since: now}
+	}
+	r.origin.reach = max(r.origin.reach, cmp.Or(r.Burst, r.Limit))
+	return nil
+}
+
+// due tells whether the rule's limiter has had the shape that is for another limit for two windows.
+func (r *Rule) due(now time.Time) bool {
+	if r.origin.since.IsZero() || now.Sub(r.origin.since)/2 < r.Window {
+		return false
+	}
+	own, _, err := r.config().Size()
+	plan := r.limiter.Plan()
+	own.Keys, own.FalseDenialRate = plan.Keys, plan.FalseDenialRate // which are not its shape
+	return err == nil && own != plan
+}
+
+// keep makes these the former limiters.
+func (r *Rule) keep(formers []former) {
+	if len(formers) > 0 {
+		r.formers.Store(&formers)
+	} else {
+		r.formers.Store(nil)
 	}
 }
 
@@ -97,7 +210,8 @@ func (r *Rule) formerBytes() (bytes int) {
 }
 
 // forget lets go of the former limiter of all rules that matters for the shortest time; false if there is none. So limits can
-// change as often as they must: keys that have come since have carried on their counts.
+// change as often as they must. Keys that have come since have carried on their counts; the others have a fresh quota, so
+// it is counted.
 func (s *set) forget() bool {
 	var rule *Rule
 	var which int
@@ -114,12 +228,20 @@ func (s *set) forget() bool {
 	if rule == nil {
 		return false
 	}
-	if kept := slices.Delete(slices.Clone(*rule.formers.Load()), which, which+1); len(kept) > 0 {
-		rule.formers.Store(&kept)
-	} else {
-		rule.formers.Store(nil)
-	}
+	rule.lost++
+	rule.keep(slices.Delete(slices.Clone(*rule.formers.Load()), which, which+1))
 	return true
+}
+
+// inherit makes one more rule go on with the limiter that it could, rather than keep that beside its own; false if there
+// is none.
+func (s *set) inherit() bool {
+	for _, rule := range s.rules {
+		if rule.inherit() {
+			return true
+		}
+	}
+	return false
 }
 
 // carry charges a key's counter with what former limiters have counted of it, as far as it does not have that yet. From

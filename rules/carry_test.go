@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -54,9 +55,13 @@ func TestChangedLimitsOfWindows(t *testing.T) {
 // for that.
 func changing(t *testing.T, seed uint64, algorithm string, change func(limit int, now time.Time), decide func(l *loaded, n int)) {
 	random := rand.New(rand.NewPCG(seed, 3))
+	keys := 100
 	text := func(limit int) string {
+		if keys += random.IntN(2); algorithm == "token_bucket" {
+			keys++ // of the same size, it would go on at another rate
+		}
 		return fmt.Sprintf("domain: api\ndescriptors: [{key: user, rate_limit: {unit: minute, requests_per_unit: %d, algorithm: %s, keys: %d}}]",
-			limit, algorithm, 100+random.IntN(2))
+			limit, algorithm, keys)
 	}
 	l := load(t, text(10))
 	change(10, l.clock.now)
@@ -171,7 +176,7 @@ func TestFormerCountsGo(t *testing.T) {
 	one := l.MemoryBytes()
 	require.True(t, l.Do("api", ask(5, "user=ann")).Admitted)
 	for _, limit := range []int{6, 5, 6, 5, 6} {
-		l.write(t, text(limit, 1000))
+		l.write(t, text(limit, 995+limit))
 		require.NoError(t, l.Reload())
 		require.Less(t, l.MemoryBytes(), 3*one, "what was there before is taken up again")
 	}
@@ -265,4 +270,83 @@ func TestRulesThatDoNotCountForAWhile(t *testing.T) {
 		require.NoError(t, l.Reload())
 	}
 	require.Equal(t, 1, l.Do("api", ask(0, "user=ann")).Statuses[0].Remaining)
+}
+
+// A limit that changes by no more than a factor of two goes on in the same memory. The next change goes on there as well,
+// whatever the factor, as far as cells reach: no key gets more than the highest of all limits, and nothing is let go.
+func TestLimitsChangeAgainAndAgain(t *testing.T) {
+	const text = "domain: api\ndescriptors: [{key: user, rate_limit: {unit: day, requests_per_unit: %d, algorithm: %s}}]"
+	for _, algorithm := range []string{"fixed_window", "sliding_window", "token_bucket"} {
+		l := &loaded{clock: &clock{time.Unix(1e9, 0)}, file: filepath.Join(t.TempDir(), "rules.yaml")}
+		l.write(t, fmt.Sprintf(text, 10, algorithm))
+		var err error
+		l.Rules, err = rules.Options{MaxMemoryBytes: 4 << 20, SharedBytes: 2 << 20, Clock: l.clock.read}.Load(l.file)
+		require.NoError(t, err)
+		one := l.MemoryBytes()
+		require.True(t, l.Do("api", ask(5, "user=ann")).Admitted)
+		for _, limit := range []int{20, 30} {
+			l.write(t, fmt.Sprintf(text, limit, algorithm))
+			require.NoError(t, l.Reload())
+		}
+		require.Equal(t, 25, l.Do("api", ask(0, "user=ann")).Statuses[0].Remaining, algorithm)
+		require.Equal(t, one, l.MemoryBytes())
+
+		random, highest, admitted := rand.New(rand.NewPCG(1, 4)), 30, 5
+		folder := t.TempDir()
+		for i := range 20 {
+			limit := 16 + random.IntN(30)
+			highest = max(highest, limit)
+			l.write(t, fmt.Sprintf(text, limit, algorithm))
+			require.NoError(t, l.Reload())
+			if i%3 == 0 { // a restart, with another limit yet
+				require.NoError(t, l.Save(folder))
+				l.write(t, fmt.Sprintf(text, limit-1, algorithm))
+				l.Rules, err = rules.Options{MaxMemoryBytes: 4 << 20, SharedBytes: 2 << 20, Clock: l.clock.read}.Load(l.file)
+				require.NoError(t, err)
+				require.NoError(t, l.Restore(folder))
+			}
+			for range random.IntN(4) {
+				if l.Do("api", ask(1, "user=ann")).Admitted {
+					admitted++
+				}
+			}
+			require.LessOrEqual(t, l.MemoryBytes(), 4<<20)
+		}
+		require.LessOrEqual(t, admitted, highest, algorithm)
+		require.Greater(t, admitted, 16)
+		require.Zero(t, l.All()[0].Dropped())
+	}
+}
+
+// What there is no memory for is let go, and counted.
+func TestDroppedCountsAreCounted(t *testing.T) {
+	const text = "domain: api\ndescriptors: [{key: user, rate_limit: {unit: day, requests_per_unit: %d, memory: 1MiB}}]"
+	files := func(limit int) rules.File { return rules.File{Name: "f", Data: fmt.Appendf(nil, text, limit)} }
+	l, err := rules.Options{MaxMemoryBytes: 5 << 19, Clock: func() time.Time { return time.Unix(0, 0) }}.New(files(10))
+	require.NoError(t, err)
+	require.NoError(t, l.Replace(files(1000)), "in wider cells, beside the former")
+	require.Zero(t, l.All()[0].Dropped())
+	require.NoError(t, l.Replace(files(100_000)))
+	require.EqualValues(t, 1, l.All()[0].Dropped())
+	require.NoError(t, l.Replace(rules.File{Name: "f", Data: fmt.Appendf(nil, strings.Replace(text, "day", "hour", 1), 10)}))
+	require.EqualValues(t, 3, l.All()[0].Dropped(), "of another window, those of before and what is beside them")
+}
+
+// After two windows a limiter is made for the limit that it has. Its counts stay beside.
+func TestShapeOfAFormerLimitGoes(t *testing.T) {
+	const text = "domain: api\ndescriptors: [{key: user, rate_limit: {unit: minute, requests_per_unit: %d, keys: 100000}}]"
+	l := load(t, fmt.Sprintf(text, 60))
+	one := l.MemoryBytes()
+	l.write(t, fmt.Sprintf(text, 120))
+	require.NoError(t, l.Reload())
+	l.clock.now = l.clock.now.Add(119 * time.Second)
+	require.NoError(t, l.Adapt())
+	require.Equal(t, one, l.MemoryBytes())
+	require.True(t, l.Do("api", ask(100, "user=ann")).Admitted)
+	l.clock.now = l.clock.now.Add(time.Second)
+	require.True(t, l.Do("api", ask(50, "user=ann")).Admitted)
+	require.NoError(t, l.Adapt())
+	require.Greater(t, l.MemoryBytes(), one)
+	require.Equal(t, 70, l.Do("api", ask(0, "user=ann")).Statuses[0].Remaining)
+	require.Zero(t, l.All()[0].Dropped())
 }

@@ -19,6 +19,7 @@ type Counts struct {
 // tally is Counts of a rule, also after it has been read again.
 type tally struct {
 	total, within, near, over, shadow atomic.Uint64
+	dropped                           atomic.Uint64 // see Rule.Dropped
 }
 
 // add adds the counts of a request. Most have no unit near the limit, or above.
@@ -45,6 +46,16 @@ func (r *Rule) Counts() Counts {
 		return Counts{}
 	}
 	return Counts{t.total.Load(), t.within.Load(), t.near.Load(), t.over.Load(), t.shadow.Load()}
+}
+
+// Dropped returns how often counts of the rule were let go while they mattered, since it was first read from a file: its
+// window or algorithm has changed, or its limit or size, and there was no memory to keep the former counts. Each time,
+// keys may have got a fresh quota.
+func (r *Rule) Dropped() uint64 {
+	if r.tally == nil { // of Check
+		return 0
+	}
+	return r.tally.dropped.Load()
 }
 
 // count counts the units of the i-th question, before which so many were free at its counter.

@@ -58,8 +58,13 @@ type Rule struct {
 	replaces []string
 	counter  counter
 	formers  atomic.Pointer[[]former] // nil if none matters
-	tally    *tally                   // nil of Check
-	levels   []level                  // see StatsName
+	origin   origin
+	heirOf   *Rule   // whose limiter it goes on with, under its own limit, once it counts; nil if it does not
+	could    *Rule   // the same, if there is no memory for both
+	renews   bool    // its limiter is to have a shape of its own again
+	lost     int     // former limiters that it has let go
+	tally    *tally  // nil of Check
+	levels   []level // see StatsName
 	detailed bool
 	bytes    int
 }
@@ -77,6 +82,13 @@ type counter struct {
 	rate      float64
 	memory    int
 	overload  sketchlimit.Overload
+}
+
+// origin is what a rule's limiter was made for, if it has gone on under other limits since.
+type origin struct {
+	limit, burst int
+	reach        int       // the highest limit since, or burst
+	since        time.Time // the first other limit; zero if there was none
 }
 
 // newRule returns the rule of a descriptor, without a limiter.

@@ -143,12 +143,17 @@ func (r *Rules) become(texts []File, shares map[place]*share, before *set) error
 	}
 	again := r.options.Built == nil // or else whoever shares counts would share those of a former limiter twice
 	next.succeed(before, again, r.options.Clock())
-	for next.bytes() > r.options.MaxMemoryBytes && next.forget() {
+	for next.bytes() > r.options.MaxMemoryBytes && (next.inherit() || next.forget()) {
 	}
 	if total := next.bytes(); total > r.options.MaxMemoryBytes {
 		return next.tooLarge(total, r.options.MaxMemoryBytes)
 	}
 	var built []*Rule
+	for rule := range next.counting() {
+		if err := rule.takeOver(r.options.Clock()); err != nil {
+			return err
+		}
+	}
 	for rule := range next.counting() {
 		if rule.limiter == nil {
 			if err := rule.build(r.options.Clock, r.options.Hash, r.options.Seed); err != nil {
@@ -157,13 +162,17 @@ func (r *Rules) become(texts []File, shares map[place]*share, before *set) error
 			built = append(built, rule)
 		}
 	}
+	r.options.tell(built)
 	if err := next.join(); err != nil {
 		return err
 	}
-	r.options.tell(built)
 	r.deciding.Lock() // no decision counts in a former limiter any more
 	r.current.Store(next)
 	r.deciding.Unlock()
+	for rule := range next.counting() {
+		rule.tally.dropped.Add(uint64(rule.lost))
+		rule.lost, rule.could = 0, nil
+	}
 	r.texts, r.shares = texts, shares
 	return nil
 }

@@ -132,14 +132,35 @@ func (r *Rules) Adapt() error {
 			rule.formers.CompareAndSwap(formers, nil)
 		}
 	}
-	if r.options.SharedBytes == 0 {
-		return nil
+	shares, changed := r.shares, false
+	if r.options.SharedBytes > 0 {
+		shares, changed = r.move(current, now)
 	}
-	shares, changed := r.move(current, now)
-	if !changed {
+	if !changed && !r.renew(current, now) {
 		return nil
 	}
 	return r.become(r.texts, shares, current)
+}
+
+// renew finds a rule whose limiter has had a shape that is for another limit for long enough. It is to have one of its
+// own, if there is memory for both meanwhile.
+func (r *Rules) renew(s *set, now time.Time) bool {
+	free, shared := r.options.MaxMemoryBytes-s.bytes(), r.options.SharedBytes
+	for _, rule := range s.rules {
+		if rule.Shared {
+			shared -= rule.bytes + rule.formerBytes()
+		}
+	}
+	for _, rule := range s.rules {
+		if rule.limiter == nil || rule.live(now) != nil || !rule.due(now) {
+			continue
+		}
+		_, bytes, err := rule.config().Size()
+		if rule.renews = err == nil && bytes <= free && (!rule.Shared || r.options.SharedBytes == 0 || bytes <= shared); rule.renews {
+			return true
+		}
+	}
+	return false
 }
 
 // mover is a rule whose share may change.

@@ -29,6 +29,8 @@ type saved struct {
 	Rate                float64
 	Memory              int
 	Overload            sketchlimit.Overload
+	Made, MadeBurst     int  // what it was made for, if it has gone on under other limits; otherwise 0
+	Reach               int  // the highest of these
 	Former              bool // it had been replaced
 	Until               time.Time
 }
@@ -61,8 +63,9 @@ func (r *Rules) Save(folder string) error {
 	}
 	generation := time.Now().UnixNano()
 	var all []saved
-	add := func(c counter, l *sketchlimit.Limiter, until time.Time) error {
+	add := func(c counter, o origin, l *sketchlimit.Limiter, until time.Time) error {
 		one := c.saved(fmt.Sprintf("%d-%d.counts", generation, len(all)))
+		one.Made, one.MadeBurst, one.Reach = o.limit, o.burst, o.reach
 		one.Former, one.Until = !until.IsZero(), until
 		all = append(all, one)
 		return l.Save(filepath.Join(folder, one.File))
@@ -70,12 +73,12 @@ func (r *Rules) Save(folder string) error {
 	now := r.options.Clock()
 	for rule := range r.current.Load().counting() {
 		if rule.limiter != nil {
-			if err := add(rule.counter, rule.limiter, time.Time{}); err != nil {
+			if err := add(rule.counter, rule.origin, rule.limiter, time.Time{}); err != nil {
 				return fmt.Errorf("rules: %w", err)
 			}
 		}
 		for _, f := range rule.live(now) {
-			if err := add(f.counter, f.limiter, f.until); err != nil {
+			if err := add(f.counter, f.origin, f.limiter, f.until); err != nil {
 				return fmt.Errorf("rules: %w", err)
 			}
 		}
@@ -155,7 +158,7 @@ func (r *Rules) restored(folder string, all []saved) (*set, map[place]*share, []
 		if rule == nil || one.Former && !now.Before(one.Until) {
 			continue
 		}
-		old, err := r.load(rule, c, filepath.Join(folder, one.File))
+		old, err := r.load(rule, &one, now, filepath.Join(folder, one.File))
 		if err != nil {
 			failed = append(failed, fmt.Errorf("rules: %s: %w", rule, err))
 		}
@@ -175,9 +178,13 @@ func (r *Rules) restored(folder string, all []saved) (*set, map[place]*share, []
 }
 
 // load returns a rule with the limiter of a file. That of a rule for overrides, which stays, it restores itself.
-func (r *Rules) load(present *Rule, c counter, file string) (*Rule, error) {
+func (r *Rules) load(present *Rule, one *saved, now time.Time, file string) (*Rule, error) {
 	if present.Override {
 		return present, present.limiter.Load(file)
+	}
+	c := one.counter()
+	if one.Made > 0 {
+		c.limit, c.burst = one.Made, one.MadeBurst
 	}
 	old := &Rule{
 		counter: c, Limit: c.limit, Window: c.window, Algorithm: c.algorithm, Burst: c.burst, Keys: c.keys,
@@ -194,15 +201,36 @@ func (r *Rules) load(present *Rule, c counter, file string) (*Rule, error) {
 	if err := old.build(r.options.Clock, r.options.Hash, r.options.Seed); err != nil {
 		return nil, err
 	}
+	if one.Made > 0 {
+		if err := old.again(one, now); err != nil {
+			return nil, err
+		}
+	}
 	return old, old.limiter.Load(file)
+}
+
+// again makes a rule with the limiter that was made at first one that has gone on as the saved one has.
+func (r *Rule) again(one *saved, now time.Time) (err error) {
+	r.origin = origin{one.Made, one.MadeBurst, one.Reach, now}
+	r.Limit, r.Burst, r.counter = one.Limit, one.Burst, one.counter()
+	limit, burst := one.Reach, 0
+	if r.Algorithm == sketchlimit.TokenBucket {
+		limit, burst = one.Limit, one.Reach
+	}
+	if r.limiter, err = r.limiter.WithLimit(now, limit, burst); err != nil {
+		return err
+	}
+	r.limiter, err = r.limiter.WithLimit(now, one.Limit, one.Burst)
+	return err
 }
 
 // restore adds what was saved to a rule that stands for it.
 func (r *Rule) restore(old *Rule, one saved, now time.Time) {
 	if !one.Former {
-		r.counter, r.limiter, r.bytes = old.counter, old.limiter, old.bytes
+		r.counter, r.origin, r.limiter, r.bytes = old.counter, old.origin, old.limiter, old.bytes
+		r.Limit, r.Burst = old.Limit, old.Burst
 		return
 	}
-	formers := append(r.live(now), former{old.counter, old.limiter, old.bytes, one.Until})
+	formers := append(r.live(now), former{old.counter, old.origin, old.limiter, old.bytes, one.Until})
 	r.formers.Store(&formers)
 }

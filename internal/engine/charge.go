@@ -11,9 +11,9 @@ import (
 //
 // The shard turns as for a decision: what is admitted here is counted later, and must not find an earlier generation.
 func (e *Engine) Fits(word int64, h uint64, held, n, limit int64) Verdict {
-	asked := e.Unpack(word)
 	r := e.lock(h)
 	defer r.s.mu.Unlock()
+	asked, limit := r.from(e, e.Unpack(word), limit)
 	p := r.turn(asked)
 	quota := r.quota(limit)
 	if n < 1 || n > quota {
@@ -52,9 +52,9 @@ func (r request) lookAt(p Position, n, limit int64) {
 // A window remembers at most its limit of a key in one generation, and a bucket at most as many units of debt as it holds.
 // Statistics count at most the engine's quota.
 func (e *Engine) Charge(word int64, h uint64, n, unheld, held, limit int64) (over int64) {
-	asked := e.Unpack(word)
 	r := e.lock(h)
 	defer r.s.mu.Unlock()
+	asked, limit := r.from(e, e.Unpack(word), limit)
 	p := r.turn(asked)
 	if r.IsBucket() {
 		return max(0, unheld-max(0, r.chargeTime(p, n, limit)-held))
@@ -71,6 +71,7 @@ func (e *Engine) Charge(word int64, h uint64, n, unheld, held, limit int64) (ove
 // counts nothing.
 func (e *Engine) Over(p Position, h uint64, n, held, limit int64) (over int64) {
 	r := e.lock(h)
+	p, limit = r.from(e, p, limit)
 	free := int64(r.peek(p, min(n, r.quota(limit)), limit).Remaining)
 	r.s.mu.Unlock()
 	return max(0, n-max(0, free-held))

@@ -56,11 +56,15 @@ type snapshotSpared struct {
 	Times, Units uint64
 }
 
-// snapshotRule is what the arithmetic of a window or a bucket follows from. Spans are ns.
+// snapshotRule is what the arithmetic of a window or a bucket follows from. Spans are ns. Burst is, of a window, the units
+// that it may have counted of a key in one generation, if that is more than Limit.
 type snapshotRule struct{ Limit, Generation, Generations, Burst, Span, Spares int64 }
 
 func (w *Rule) snapshot() snapshotRule {
 	s := snapshotRule{w.limit, w.length, int64(w.generations), w.bucket.burst, w.bucket.span, 0}
+	if !w.IsBucket() && w.reach > w.limit {
+		s.Burst = w.reach
+	}
 	if w.Spares() {
 		s.Spares = 1
 	}

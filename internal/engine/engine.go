@@ -23,8 +23,9 @@ type Engine struct {
 	beside atomic.Bool // keys have counts elsewhere as well: in share, or in before
 	share  atomic.Pointer[Share]
 
-	before atomic.Pointer[Engine] // the predecessor, while its counts matter
-	next   atomic.Pointer[Engine] // the successor, which decides in its place
+	before atomic.Pointer[Engine]   // the predecessor, while its counts matter
+	next   atomic.Pointer[Engine]   // the successor, which decides in its place
+	given  atomic.Pointer[handover] // what a successor of another limit has taken over; nil of any other one
 }
 
 // New returns an engine of checked dimensions that has counted nothing and seen no time. It counts in flooded the
@@ -103,14 +104,16 @@ func (e *Engine) remembered(word int64, r request, limit int64) (v Verdict, ok b
 // Peek tells what Take would answer at a position, which may lie generations ahead, and changes nothing.
 func (e *Engine) Peek(p Position, h uint64, n int, limit int64) Verdict {
 	r := e.lock(h)
+	p, limit = r.from(e, p, limit)
 	v := r.peek(p, int64(n), limit)
 	r.s.mu.Unlock()
-	return e.told(v, p, limit)
+	return r.told(v, p, limit)
 }
 
 // Reserve is Take for a queue: it also returns the time until all units that were admitted before have flowed.
 func (e *Engine) Reserve(p Position, h uint64, n int, limit int64) (wait time.Duration, v Verdict) {
 	r := e.lock(h)
+	p, limit = r.from(e, p, limit)
 	wait = r.peek(p, int64(n), limit).ResetAfter
 	v = r.take(p, int64(n), limit, Whole)
 	r.s.mu.Unlock()
@@ -120,11 +123,12 @@ func (e *Engine) Reserve(p Position, h uint64, n int, limit int64) (wait time.Du
 // lock locks the key's shard in the engine that decides then: a successor may have read this shard, so nothing
 // is counted here any more once there is one.
 func (e *Engine) lock(h uint64) request {
-	r := e.request(e.Shard(h), h)
+	i := e.Shard(h)
+	r := e.request(i, h)
 	r.s.mu.Lock()
-	if next := e.next.Load(); next != nil {
+	if e.next.Load() != nil {
 		r.s.mu.Unlock()
-		return next.lock(h)
+		return e.heir(i).lock(h)
 	}
 	return r
 }

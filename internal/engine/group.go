@@ -110,6 +110,19 @@ func lock(asked []Question) {
 			s.mu.Lock()
 		}
 	}
+	for i := range asked {
+		asked[i].follow()
+	}
+}
+
+// follow makes the question one to the engine that decides in the place of the one asked, if that has a successor. They
+// have the same locks.
+func (q *Question) follow() {
+	for e := q.request.Engine; e.next.Load() != nil; e = q.request.Engine {
+		e.give(e.Shard(q.Hash))
+		q.request.Engine = e.next.Load()
+		q.At, q.Limit = q.request.from(e, q.At, q.Limit)
+	}
 }
 
 // sortLocks puts many questions into the order of their locks, which takes too long one by one.

@@ -81,11 +81,11 @@ func newLayout(rule Rule, d Dimensions, seed uint64) (layout, error) {
 	if rule.Spares() {
 		print = sparePrint
 	}
-	l.heavy = newHeavyTable(rule.limit, d, print)
+	l.heavy = newHeavyTable(rule.reach, d, print)
 	l.crowded = rule.limit
 	l.guarded = !rule.IsBucket() && (d.BloomProbes > 1 || d.Width == 0)
 	l.light = min(l.crowded, l.heavy.threshold-1)
-	l.peakStep = rule.limit/math.MaxUint16 + 1
+	l.peakStep = rule.reach/math.MaxUint16 + 1
 	l.cellsFirst = l.door.Words()
 	l.generation = l.cellsFirst + l.cells.Words()
 	l.size = rule.generations*l.generation + d.HeavyEntries

@@ -10,7 +10,8 @@ import (
 type Rule struct {
 	Timeline
 	limit       int64
-	generations int // that are kept: 1 if fixed or a bucket, one more than sub-windows if sliding
+	reach       int64 // units of a key that may be in use, or in a window's generation: more than now if limits were higher
+	generations int   // that are kept: 1 if fixed or a bucket, one more than sub-windows if sliding
 	coarse      bool
 	bucket      bucket
 	spare       *Spare // nil where all is denied that cannot be shown to be within the limit
@@ -19,14 +20,14 @@ type Rule struct {
 // NewWindow returns the rule of a window that keeps so many generations of a length: 1 for a fixed window,
 // one more than its sub-windows for a sliding one.
 func NewWindow(limit int, length time.Duration, generations int) Rule {
-	return Rule{Timeline: NewTimeline(length), limit: int64(limit), generations: generations}
+	return Rule{Timeline: NewTimeline(length), limit: int64(limit), reach: int64(limit), generations: generations}
 }
 
 // NewBucket returns the rule of a token bucket of burst units, of which limit flow back in span.
 // Its generations are as long as its cells reach.
 func NewBucket(limit, burst int, span time.Duration) Rule {
 	b, length := newBucket(int64(limit), int64(burst), int64(span))
-	return Rule{Timeline: NewTimeline(length), limit: int64(limit), generations: 1, bucket: b}
+	return Rule{Timeline: NewTimeline(length), limit: int64(limit), generations: 1, reach: int64(burst), bucket: b}
 }
 
 // Sparing returns the rule of a window that spares keys beyond the plan, see [SpareFits].
@@ -92,9 +93,9 @@ func (w *Rule) Weighted(count int64, age int, elapsed time.Duration) int64 {
 }
 
 // room tells whether the oldest generation takes up no more than free (at least 0) units
-// even if it counted the whole limit.
+// even if it counted as much as it may.
 func (w *Rule) room(elapsed time.Duration, free int64) bool {
-	hi, lo := bits.Mul64(uint64(w.limit), uint64(w.length-int64(elapsed)))
+	hi, lo := bits.Mul64(uint64(w.reach), uint64(w.length-int64(elapsed)))
 	freeHi, freeLo := bits.Mul64(uint64(free), uint64(w.length))
 	return hi < freeHi || hi == freeHi && lo <= freeLo
 }

@@ -32,9 +32,9 @@ func (e *Engine) Consume(i int, word int64, h uint64, units int, limit int64, ef
 		r.prefetch(p.Generation, effort == Brief)
 	}
 	r.s.mu.Lock()
-	if next := e.next.Load(); next != nil { // it may have read this shard already
+	if e.next.Load() != nil { // it may have read this shard already
 		r.s.mu.Unlock()
-		return next.Consume(next.Shard(h), word, h, units, limit, effort)
+		return e.forward(i, word, h, units, limit, effort)
 	}
 	if p.Generation != r.s.number {
 		return r.settle(p, n, limit, effort)

@@ -53,7 +53,7 @@ func (r request) markTable() { r.s.peaks.current = max(r.s.peaks.current, uint32
 func (r request) marked() bool { return int64(r.s.peaks.current) >= r.heavy.threshold-1 }
 
 // peakBefore returns what the key has at most in the previous generation, by the shard's peak.
-func (r request) peakBefore() int64 { return min(r.limit, int64(r.s.peaks.before)*r.peakStep) }
+func (r request) peakBefore() int64 { return min(r.reach, int64(r.s.peaks.before)*r.peakStep) }
 
 // begin makes a later generation the current one, so many (at least 1) behind.
 func (s *shard) begin(number int64, turns int, peakStep int64) {

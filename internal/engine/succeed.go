@@ -1,0 +1,187 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// Succeed returns an engine of another limit that decides in the place of e, from a unix time in ns on. It takes over the
+// memory and the locks of e, and so all that e has counted: what a window has counted are units, whatever the limit, and
+// what of a bucket's units has not flowed back by then is as many units of the new one. The rule may differ in limit and
+// burst alone. The error tells why cells of e cannot count for it.
+//
+// Decisions go on meanwhile: e passes them on, at the lower of both limits, once their shard has been handed over. All
+// shards have been when Succeed returns.
+func (e *Engine) Succeed(rule Rule, at int64) (*Engine, error) {
+	rule.reach = max(rule.reach, e.reach)
+	if err := e.fits(&rule); err != nil {
+		return nil, err
+	}
+	next := &Engine{dims: e.dims, shards: e.shards, memory: e.memory, flooded: e.flooded}
+	var err error
+	if next.layout, err = newLayout(rule, e.dims, e.seed); err != nil {
+		return nil, err
+	}
+	if e.dims.HeavyEntries > 0 && next.heavy.shift < e.heavy.shift {
+		return nil, fmt.Errorf("limit %d leaves entries of heavy keys more room for fingerprints than they have", rule.limit)
+	}
+	if !e.given.CompareAndSwap(nil, &handover{shards: make([]bool, len(e.shards)), at: at}) {
+		return nil, errors.New("another limit has taken over already")
+	}
+	e.next.Store(next)
+	for i := range e.shards {
+		e.heir(i)
+	}
+	return next, nil
+}
+
+// fits returns an error if the memory of e cannot count for a rule.
+func (e *Engine) fits(rule *Rule) error {
+	switch {
+	case rule.IsBucket() != e.IsBucket() || rule.generations != e.generations || !rule.IsBucket() && rule.length != e.length:
+		return errors.New("it is of another algorithm or window")
+	case rule.Spares() || e.Spares():
+		return errors.New("entries of keys that may be spared are of one limit")
+	case e.share.Load() != nil:
+		return errors.New("it is shared, and others have the limit of before")
+	case e.before.Load() != nil:
+		return errors.New("it grows")
+	case rule.IsBucket() && rule.reach > (math.MaxUint32-rule.bucket.turn)/rule.bucket.unit:
+		return fmt.Errorf("its times do not reach as far as %d units, which may be in use", rule.reach)
+	case e.dims.HeavyEntries > 0 && !HeavyFits(int(rule.reach)):
+		return fmt.Errorf("entries of heavy keys count up to less than %d", rule.reach)
+	}
+	return e.dims.Check(rule)
+}
+
+// handover is which shards a successor has taken over, each by its own lock, and as of when.
+type handover struct {
+	shards []bool
+	at     int64 // unix ns
+}
+
+// heir returns the engine that decides in the place of e on the i-th shard, which is ready for it.
+func (e *Engine) heir(i int) *Engine {
+	if e.given.Load() != nil {
+		s := &e.shards[i]
+		s.mu.Lock()
+		e.give(i)
+		s.mu.Unlock()
+	}
+	return e.next.Load()
+}
+
+// give hands the i-th shard over, unless it has been. The caller holds its lock.
+func (e *Engine) give(i int) {
+	given := e.given.Load()
+	if given.shards[i] {
+		return
+	}
+	given.shards[i] = true
+	next, r := e.next.Load(), e.request(i, 0)
+	r.s.last.forget()
+	switch {
+	case r.s.number == never:
+	case e.IsBucket():
+		next.retime(r, given.at)
+	default:
+		r.s.peaks = unknown
+		if next.heavy.bits != e.heavy.bits {
+			next.heavy.convert(r.memory[r.table():][:r.heavy.words()], &e.heavy)
+		}
+	}
+}
+
+// forward is Consume for the engine that decides in the place of e.
+func (e *Engine) forward(i int, word int64, h uint64, units int, limit int64, effort Effort) Verdict {
+	next := e.heir(i)
+	if next.length != e.length {
+		word = next.Pack(next.Split(e.Nanos(word)))
+	}
+	return next.Consume(next.Shard(h), word, h, units, min(limit, next.limit), effort)
+}
+
+// from returns what a position and a limit that e was asked for are in the request's engine, which may be its heir.
+func (r request) from(e *Engine, p Position, limit int64) (Position, int64) {
+	if r.Engine == e {
+		return p, limit
+	}
+	if r.length != e.length {
+		p = r.Split(e.nanos(p))
+	}
+	return p, min(limit, r.limit)
+}
+
+// retime makes the times in a shard of a bucket of another limit its own, as of a unix time in ns or of the shard's
+// generation, if that is later. All is rounded against the request.
+func (e *Engine) retime(r request, at int64) {
+	p := r.turnTime(r.Split(at))
+	was, _ := r.bucket.ticks.times(uint64(p.Elapsed))
+	p = e.Split(r.nanos(p))
+	is := uint64(e.bucket.ticks.up(uint64(p.Elapsed)))
+	cell := func(c uint64) uint64 {
+		if c <= was {
+			return 0
+		}
+		return min(is+uint64(CeilDiv(int64(c-was), e.bucket.unit, r.bucket.unit)), math.MaxUint32)
+	}
+	for i, w := range r.memory[r.first:][:r.generation] {
+		if w != 0 {
+			r.memory[r.first+i] = cell(w>>32)<<32 | cell(w&math.MaxUint32)
+		}
+	}
+	r.s.number, r.s.peaks = p.Generation, peaks{} // nothing is lastRounded
+}
+
+// convert makes entries of a table of narrower counts those of t. With fewer bits, fingerprints of keys may be alike that
+// were not. So entries that are alike are one, and none is believed to have counted all of its keys' units.
+func (t *heavyTable) convert(table []uint64, from *heavyTable) {
+	for ; len(table) > 0; table = table[HeavyBucket:] {
+		b := (*entries)(table)
+		was, used := *b, 0
+		*b = entries{}
+	next:
+		for _, e := range was {
+			if e == 0 {
+				continue
+			}
+			e = t.converted(e, from)
+			for i := range used {
+				if b[i]>>(t.shift&63) == e>>(t.shift&63) {
+					b[i] = t.joined(b[i], e)
+					continue next
+				}
+			}
+			b[used] = e
+			used++
+		}
+	}
+}
+
+// converted returns an entry of another table as one of t.
+func (t *heavyTable) converted(entry uint64, from *heavyTable) uint64 {
+	print := entry>>(from.shift&63)>>((t.shift-from.shift)&63) | 1
+	return t.entry(print, [2]int64{from.count(entry, 0), from.count(entry, 1)}, [2]int64{from.asked(entry, 0), from.asked(entry, 1)})
+}
+
+// joined returns the entry of two keys with one fingerprint.
+func (t *heavyTable) joined(a, b uint64) uint64 {
+	var counts, asked [2]int64
+	for age := range counts {
+		counts[age] = max(t.count(a, age), t.count(b, age))
+		asked[age] = min(t.asked(a, age), t.asked(b, age))
+	}
+	return t.entry(a>>(t.shift&63), counts, asked)
+}
+
+// entry returns that of a fingerprint, with counts and what was asked for by age.
+func (t *heavyTable) entry(print uint64, counts, asked [2]int64) uint64 {
+	entry := print << (t.shift & 63)
+	for age := range counts {
+		most := int64(1)<<(t.askedBits&63) - 1
+		entry |= uint64(counts[age]) << (uint8(age) * t.bits & 63)
+		entry |= uint64(min(most, asked[age]>>(t.askedStep&63))) << ((2*t.bits + uint8(age)*t.askedBits) & 63)
+	}
+	return entry
+}
