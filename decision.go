@@ -47,8 +47,8 @@ type Request struct {
 	N int
 	// Limit is the request's own, such as that of the client's tier: Config.LowestLimit … Config.Limit; 0 is
 	// Config.Limit, and so is a higher one. Set Config.LowestLimit to use it: a request with a lower limit is
-	// refused, because the memory is not sized for it. Decision.Limit is then 0 and RetryAfter is Never, and Stats.TooLow
-	// counts the request.
+	// refused, because the memory is not sized for it. Decision.Limit is then 0 and RetryAfter is Never. Stats.TooLow
+	// counts such requests, except those with a limit below 0, which means no access.
 	//
 	// Units of a window count alike, whatever the limit was that they were taken under. A
 	// bucket holds less in proportion to the limit, but one unit at least, and its units flow

@@ -114,6 +114,23 @@ func (g *Group) Window() (longest time.Duration) {
 	return longest
 }
 
+// LowestLimit returns the lowest limit of a request's own that passes all limiters: the highest Config.LowestLimit. It
+// is 0 if none is set, and if a limiter without one has a higher Limit, below which it denies.
+func (g *Group) LowestLimit() int {
+	lowest, unset := 0, 0
+	for _, l := range g.limiters {
+		if l.config.LowestLimit > 0 {
+			lowest = max(lowest, l.config.LowestLimit)
+		} else {
+			unset = max(unset, l.config.Limit)
+		}
+	}
+	if unset > lowest {
+		return 0
+	}
+	return lowest
+}
+
 // decide asks all limiters for one key.
 func (g *Group) decide(r *Request, n int) (d Decision) {
 	var few [engine.MostTogether]engine.Question

@@ -35,7 +35,7 @@ type Limiter struct {
 	hasher    keyhash.Hasher
 	limit     int64
 	lowest    int           // the lowest limit that a request may come with
-	tooLow    atomic.Uint64 // requests that came with a lower one
+	tooLow    atomic.Uint64 // requests that came with a lower one, above 0
 	overdraft atomic.Uint64 // units that were charged and not free
 	flooded   *engine.Counter
 	growth    *engine.Growth // nil if the limiter does not grow
@@ -263,7 +263,7 @@ func (l *Limiter) hash(r *Request) uint64 {
 // arrive returns the word of the request's time, which is then seen, with its lag. The limit is what lower made of the
 // request's.
 func (l *Limiter) arrive(r *Request, limit int64) (word int64, lag time.Duration) {
-	if limit == 0 {
+	if limit == 0 && r.Limit > 0 {
 		l.tooLow.Add(1)
 	}
 	if r.Time.IsZero() {
@@ -319,6 +319,10 @@ func (l *Limiter) Share() (*sharing.Share, error) {
 
 // Plan returns the limiter's dimensions, those of the moment if it grows, and what they are for.
 func (l *Limiter) Plan() Plan { return l.config.planOf(l.engine.Load().Dimensions()) }
+
+// LowestLimit returns Config.LowestLimit: 0 if it is not set. Then every limit of a request's own below Config.Limit
+// denies the request, and middleware refuses a function that returns such limits.
+func (l *Limiter) LowestLimit() int { return l.config.LowestLimit }
 
 // Window returns the span that the limit is meant for, as configured.
 func (l *Limiter) Window() time.Duration { return l.config.Window }

@@ -11,7 +11,7 @@ type Stats struct {
 	Admitted  uint64 // units since construction, charged ones included
 	Overdraft uint64 // units since construction that were charged although they were not free, see [Limiter.Charge]
 	Denied    uint64 // units since construction
-	TooLow    uint64 // requests with limits below Config.LowestLimit since construction: all denied
+	TooLow    uint64 // requests with limits of 1 … Config.LowestLimit-1 since construction: all denied
 	Rotations uint64 // times that a decision has begun a new generation since construction; of buckets, that cells were brought forward
 
 	// MeanCost is the units of an admitted request of an innocent key, on average over the last ten thousands.

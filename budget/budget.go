@@ -228,6 +228,23 @@ func (b *Budget) Windows() (list []time.Duration) {
 	return list
 }
 
+// LowestLimit returns the lowest limit of a request's own that passes all Limits: the highest LowestLimit. It is 0 if
+// none is set, and if one of the Limits without a LowestLimit is higher, below which it denies.
+func (b *Budget) LowestLimit() int {
+	lowest, unset := 0, 0
+	for _, c := range b.config.Limits {
+		if c.LowestLimit > 0 {
+			lowest = max(lowest, c.LowestLimit)
+		} else {
+			unset = max(unset, c.Limit)
+		}
+	}
+	if unset > lowest {
+		return 0
+	}
+	return lowest
+}
+
 // Close closes the limiters, see sketchlimit.Limiter.Close. It never fails.
 func (b *Budget) Close() error { return closeAll(b.limits) }
 

@@ -249,7 +249,7 @@ func (b *Budget) fits(
 	for i := range b.limits {
 		l := &b.limits[i]
 		lower := l.at(limit)
-		if lower == 0 {
+		if lower == 0 && limit > 0 {
 			l.TooLow.Add(1)
 		}
 		v := l.Engine.Load().Fits(m[i].word, h, holds, n, lower).After(m[i].lag)

@@ -24,7 +24,8 @@ type Spending struct {
 	// AtMost returns the units that a request may cost at the most: it holds them while it is handled. With 0 it passes
 	// uncounted. One that no wait makes admissible, below 0 or above a limit, is refused without Retry-After.
 	AtMost func(*http.Request) int
-	// Limit is the limit that a request is held against, as the option [Limit] has it; nil is those of the Budget.
+	// Limit is the limit that a request is held against, as the option [Limit] has it; nil is those of the Budget,
+	// of which one must otherwise have a LowestLimit.
 	Limit func(*http.Request) int
 
 	// Used returns the units that a request has used, or not ok if that is not known: [BytesWritten], or a function of
@@ -94,6 +95,8 @@ func (s *Spending) check() error {
 		return fmt.Errorf("Spending.Used and Field %q, only one of them must be set", s.Field)
 	case s.HideField && s.Field == "":
 		return errors.New("Spending.HideField, goes with Field only")
+	case s.Limit != nil && s.Budget.LowestLimit() == 0:
+		return fmt.Errorf("Spending.%w", checkLowest(s.Budget))
 	case s.Field != "":
 		return checkName("Field", s.Field)
 	}
@@ -120,7 +123,7 @@ func (p *spender) Decide(a *Answer, r *http.Request, cost int) {
 		if d.Allowed { // or what is held would be back at once
 			d.ResetAfter = max(d.ResetAfter, time.Second)
 		}
-		a.Policies = append(a.Policies, Policy{Name: p.Names[i], Window: p.windows[i], Key: a.Keys, Decision: d})
+		a.Policies = append(a.Policies, Policy{Name: p.Names[i], Window: p.windows[i], Key: a.Keys, Decision: d, own: q.Limit})
 	}
 	none := func(d sketchlimit.Decision) bool { return d.Allowed && d.Remaining == 0 }
 	if slices.ContainsFunc(each, none) { // as in setNext

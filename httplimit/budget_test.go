@@ -25,7 +25,9 @@ import (
 func purse(t testing.TB, limit int, clock *clock) *budget.Budget {
 	t.Helper()
 	c := budget.Config{InFlight: 1000, HoldFor: time.Hour}
-	for _, l := range []sketchlimit.Config{{Limit: limit, Window: time.Minute}, {Limit: 10 * limit, Window: 24 * time.Hour}} {
+	for _, l := range []sketchlimit.Config{
+		{Limit: limit, LowestLimit: limit, Window: time.Minute}, {Limit: 10 * limit, LowestLimit: limit, Window: 24 * time.Hour},
+	} {
 		l.Algorithm, l.Clock, l.Seed, l.MemoryBytes = sketchlimit.FixedWindow, clock.read, 1, 64<<10
 		c.Limits = append(c.Limits, l)
 	}
@@ -157,6 +159,8 @@ func TestBudgetErrors(t *testing.T) {
 		{func(s *httplimit.Spending) { s.HideField = true }, "Spending.HideField, goes with Field only"},
 		{func(s *httplimit.Spending) { s.Used, s.Field = nil, "X Used" }, "Field \"X Used\", must be letters, digits and !#$%&'*+-.^_`|~"},
 		{func(s *httplimit.Spending) { s.Budget, s.Names = one, nil }, ""},
+		{func(s *httplimit.Spending) { s.Budget, s.Names, s.Limit = one, nil, atMost(1) },
+			"Spending.Limit with a limiter that has no LowestLimit, must have one: the lowest limit above 0 that the function returns"},
 	} {
 		s := spending(b, 1)
 		c.change(&s)

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/budget"
 	"github.com/sketchlimit/sketchlimit/httplimit"
 )
 
@@ -46,6 +47,47 @@ level=WARN msg="request over its limit" policy=default method=GET path=/search s
 		_, err := httplimit.New(lines, byUser, option)
 		require.EqualError(t, err, "httplimit: LogRefusals nil, must be a logger and a limiter")
 	}
+}
+
+// A limit below the lowest denies by mistake: that is logged once a policy, though the limiter of lines admits none. No
+// access is no mistake, and leaves the limiter inside its plan.
+func TestLogTellsOnceOfLimitsBelowTheLowest(t *testing.T) {
+	clock, plan := newClock(), 0
+	own := func(*http.Request) int { return plan }
+	var out bytes.Buffer
+	lines := build(t, sketchlimit.Config{Limit: 1}, clock)
+	lines.Allow("hour")
+	log := httplimit.LogRefusals(slog.New(slog.NewTextHandler(&out, nil)), lines, nil)
+	l := build(t, sketchlimit.Config{Limit: 9, LowestLimit: 5, Window: time.Hour}, clock)
+	limit, err := httplimit.NewAll([]httplimit.Quota{{Name: "hour", Limiter: l, Key: byUser, Limit: own}}, log)
+	require.NoError(t, err)
+	quotas := limit(http.NotFoundHandler())
+	require.Equal(t, 429, get(quotas, user("ann")).Code)
+	require.Empty(t, out.String())
+	require.Zero(t, l.Stats().TooLow)
+	require.False(t, l.Stats().OutsidePlan)
+	b, err := budget.New(budget.Config{InFlight: 1, HoldFor: time.Hour, Limits: []sketchlimit.Config{
+		{Limit: 9, LowestLimit: 5, Window: time.Minute, Keys: 1, Clock: clock.read},
+	}})
+	require.NoError(t, err)
+	lines.Allow("tokens")
+	s := httplimit.Spending{Budget: b, Names: []string{"tokens"}, Key: byUser, AtMost: atMost(1), Limit: own}
+	spending, err := httplimit.NewBudget(s, log)
+	require.NoError(t, err)
+	tokens := spending(http.NotFoundHandler())
+	require.Equal(t, 429, get(tokens, user("ann")).Code)
+	require.Zero(t, b.Stats().Limits[0].TooLow)
+	lines.Allow("default")
+	single := front(t, l, byUser, httplimit.Limit(own), log)
+	plan = 4
+	for _, h := range []http.Handler{quotas, tokens, single, quotas, tokens, single} {
+		require.Equal(t, 429, get(h, user("ann")).Code)
+	}
+	for _, policy := range []string{"hour", "tokens", "default"} {
+		require.Equal(t, 1, strings.Count(out.String(), "LowestLimit of the limiter, which denies all such requests\" policy="+policy+" limit=4\n"))
+	}
+	require.EqualValues(t, 4, l.Stats().TooLow)
+	require.EqualValues(t, 2, b.Stats().Limits[0].TooLow)
 }
 
 // A client may choose a megabyte of path, method and key: it does not get them into a log.

@@ -138,18 +138,33 @@ func Cost(cost func(*http.Request) int) Option {
 }
 
 // Limit sets the limit that a request is held against, such as that of the client's plan: see
-// [sketchlimit.Request]. A higher one than the limiter's own counts as that. Below the limiter's
-// LowestLimit nothing passes; so 0 is no access. It goes with [New] alone. The function must be
-// safe for concurrent use.
+// [sketchlimit.Request]. A higher one than the limiter's own counts as that. 0 or less is no access.
+//
+// The limiter must have a LowestLimit, the lowest limit above 0 that the function returns, because
+// nothing passes below it. A [sketchlimit.Limiter] without one is an error, and so is any other
+// limiter whose method LowestLimit returns 0. [LogRefusals] logs a limit that is too low.
+//
+// It goes with [New] alone. The function must be safe for concurrent use.
 func Limit(limit func(*http.Request) int) Option {
 	return func(m *middleware) error {
 		s, ok := m.decider.(*single)
 		if !ok {
 			return errors.New("Limit, goes with New only: other policies have limits")
 		}
-		s.limit = limit
-		return given("Limit", limit != nil)
+		if s.limit = limit; limit == nil {
+			return given("Limit", false)
+		}
+		return checkLowest(s.limiter)
 	}
+}
+
+// checkLowest refuses a limiter that is known to have no LowestLimit. With it, nearly all limits that a function
+// returns would admit nothing.
+func checkLowest(limiter any) error {
+	if l, ok := limiter.(interface{ LowestLimit() int }); ok && l.LowestLimit() == 0 {
+		return errors.New("Limit with a limiter that has no LowestLimit, must have one: the lowest limit above 0 that the function returns")
+	}
+	return nil
 }
 
 // Skip lets requests pass, uncounted and without fields, for which the function returns

@@ -133,6 +133,40 @@ func TestOwnLimits(t *testing.T) {
 	require.Equal(t, []int{200, 200, 200, 429}, statuses(h, 4, user("ann")))
 }
 
+// Without a lowest limit nothing but the highest tier would pass. What cannot say what its lowest limit is, is taken.
+func TestLimitNeedsALowestLimit(t *testing.T) {
+	own := httplimit.Limit(func(*http.Request) int { return 60 })
+	config := func(limit, lowest int) *sketchlimit.Limiter {
+		return build(t, sketchlimit.Config{Limit: limit, LowestLimit: lowest}, newClock())
+	}
+	grouped := func(limiters ...*sketchlimit.Limiter) *sketchlimit.Group {
+		g, err := sketchlimit.NewGroup(limiters...)
+		require.NoError(t, err)
+		return g
+	}
+	for i, c := range []struct {
+		limiter httplimit.Limiter
+		ok      bool
+	}{
+		{config(10_000, 0), false},
+		{config(10_000, 60), true},
+		{config(10_000, 10_000), true}, // no access, and the whole limit
+		{grouped(config(10_000, 0)), false},
+		{grouped(config(10_000, 60), config(20_000, 60)), true},
+		{grouped(config(10_000, 60), config(20_000, 0)), false},
+		{grouped(config(10_000, 60), config(50, 0)), true}, // 50 is the lower limit of all tiers
+		{struct{ httplimit.Limiter }{config(10_000, 0)}, true},
+	} {
+		_, err := httplimit.New(c.limiter, byUser, own)
+		if c.ok {
+			require.NoError(t, err, "%d", i)
+			continue
+		}
+		require.EqualError(t, err, "httplimit: Limit with a limiter that has no LowestLimit, "+
+			"must have one: the lowest limit above 0 that the function returns", "%d", i)
+	}
+}
+
 // A group is one policy. Clients are told the limit that decided, without a window, for the limits have different ones.
 func TestGroup(t *testing.T) {
 	clock, plan := newClock(), 9
@@ -381,7 +415,7 @@ func TestAllocations(t *testing.T) {
 		{"all fields", 1 << 30, clients, []httplimit.Option{httplimit.Headers(httplimit.Standard | httplimit.XRateLimit)}, 1},
 		{"refused, the same words", 1, clients, []httplimit.Option{ignore}, 0},
 	} {
-		l := build(t, sketchlimit.Config{Limit: c.limit}, newClock())
+		l := build(t, sketchlimit.Config{Limit: c.limit, LowestLimit: c.limit}, newClock())
 		group, err := sketchlimit.NewGroup(l)
 		require.NoError(t, err)
 		for _, limiter := range []httplimit.Limiter{l, group} {

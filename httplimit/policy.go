@@ -28,7 +28,13 @@ type Policy struct {
 	Next time.Duration
 	// Shadow tells that it refuses nobody, whatever it says. Clients are not told of it.
 	Shadow bool
+
+	own int // limit of the request's own, see own
 }
+
+// belowLowest reports whether the request was refused because its own limit is below the limiter's LowestLimit, and
+// not because it is 0, no access.
+func (p *Policy) belowLowest() bool { return p.own > 0 && p.Limit == 0 && !p.Allowed }
 
 // refuses tells whether the request must not pass.
 func (p *Policy) refuses() bool { return !p.Allowed && !p.Shadow }
@@ -120,7 +126,7 @@ type single struct {
 func (s *single) Decide(a *Answer, r *http.Request, cost int) {
 	a.Keys = s.key.AppendKey(a.Keys, r)
 	q := sketchlimit.Request{Bytes: a.Keys, N: cost, Limit: own(s.limit, r)}
-	p := Policy{Name: s.name, Window: s.window, Key: a.Keys, Decision: s.limiter.Do(q)}
+	p := Policy{Name: s.name, Window: s.window, Key: a.Keys, Decision: s.limiter.Do(q), own: q.Limit}
 	p.setNext(s.limiter, q)
 	a.Policies = append(a.Policies, p)
 }

@@ -20,7 +20,7 @@ type Quota struct {
 	// Limiter counts the units that come, each quota its own, without MaxMemoryBytes if several quotas have one.
 	Limiter *sketchlimit.Limiter
 	// Limit is the limit that a request is held against, as the option [Limit] has it; nil is that of the Limiter.
-	// It must be safe for concurrent use.
+	// The Limiter must have a LowestLimit. The function must be safe for concurrent use.
 	Limit func(*http.Request) int
 	// InFlight counts the units of requests that are being handled. They are given back when the handler ends: when
 	// it returns or panics. A handler that goes on with a hijacked connection must not return before it is done.
@@ -87,6 +87,8 @@ func (q *Quota) check() error {
 		return errors.New("Limiter and InFlight, only one of them must be set")
 	case q.Limit != nil && q.InFlight != nil:
 		return errors.New("Limit, goes with Limiter only: InFlight has one limit")
+	case q.Limit != nil:
+		return checkLowest(q.Limiter)
 	}
 	return nil
 }
@@ -141,7 +143,7 @@ func (l *all) Decide(a *Answer, r *http.Request, cost int) {
 			p.Remaining = p.Limit - q.InFlight.HeldBytes(p.Key)
 			continue
 		}
-		p.Decision = asks[0].Decision
+		p.Decision, p.own = asks[0].Decision, asks[0].Request.Limit
 		p.setNext(q.Limiter, asks[0].Request)
 		asks = asks[1:]
 	}

@@ -121,6 +121,8 @@ func TestBadQuotasAreNamed(t *testing.T) {
 		{list{{Name: "b", Key: byUser, Limiter: l, InFlight: in}}, "quota 0: Limiter and InFlight, only one of them must be set"},
 		{list{{Name: "b", Key: byUser, InFlight: in, Limit: func(*http.Request) int { return 1 }}},
 			"quota 0: Limit, goes with Limiter only: InFlight has one limit"},
+		{list{{Name: "b", Key: byUser, Limiter: l, Limit: func(*http.Request) int { return 1 }}},
+			"quota 0: Limit with a limiter that has no LowestLimit, must have one: the lowest limit above 0 that the function returns"},
 		{list{{Limiter: l, Key: byUser}}, `quota 0: Name "", must not be empty`},
 		{list{{Name: "ä", Limiter: l, Key: byUser}}, `quota 0: Name "ä", must be ASCII without control characters`},
 		{list{{Name: "a", Limiter: l}}, "quota 0: key nil, must be one"},

@@ -39,19 +39,22 @@ var budgetTable = []Of[*spending]{
 		func(s *spending) float64 { return float64(s.bytes) }),
 }
 
-func ofLimit(name, unit, help string, value func(sketchlimit.Stats) float64) Of[sketchlimit.Stats] {
-	return Of[sketchlimit.Stats]{Metric{"budget." + name, help, unit, Gauge, []string{"budget", "limit"}}, value}
+func ofLimit(name, unit string, kind Kind, help string, value func(sketchlimit.Stats) float64) Of[sketchlimit.Stats] {
+	return Of[sketchlimit.Stats]{Metric{"budget." + name, help, unit, kind, []string{"budget", "limit"}}, value}
 }
 
 // limitTable is that of each limit of a budget.
 var limitTable = []Of[sketchlimit.Stats]{
-	ofLimit("false_denial_rate", "{denial}/{request}",
+	ofLimit("too_low_requests", "{request}", Counter,
+		"Requests with a limit below the lowest that the budget's limit is made for: all denied.",
+		func(s sketchlimit.Stats) float64 { return float64(s.TooLow) }),
+	ofLimit("false_denial_rate", "{denial}/{request}", Gauge,
 		"Chance, 0 to 1, that a key which the budget has never seen is denied a hold of mean units now.",
 		func(s sketchlimit.Stats) float64 { return s.FalseDenialRate }),
-	ofLimit("innocent_denial_rate", "{denial}/{request}",
+	ofLimit("innocent_denial_rate", "{denial}/{request}", Gauge,
 		"Estimate of the share, 0 to 1, of the holds of innocent keys that are denied lately.",
 		func(s sketchlimit.Stats) float64 { return s.InnocentDenialRate }),
-	ofLimit("outside_plan", "", "1 while the limit is not used as it was made for, see Stats.OutsidePlan; otherwise 0.",
+	ofLimit("outside_plan", "", Gauge, "1 while the limit is not used as it was made for, see Stats.OutsidePlan; otherwise 0.",
 		func(s sketchlimit.Stats) float64 { return One(s.OutsidePlan) }),
 }
 

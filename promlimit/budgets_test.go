@@ -36,6 +36,7 @@ func TestBudgets(t *testing.T) {
 	now = now.Add(time.Second)
 	b.Stats()
 	b.Hold("eve", 2)
+	b.Do(sketchlimit.Request{Key: "low", Limit: 10}) // 100 is the lowest limit of the second
 
 	r := prometheus.NewRegistry()
 	r.MustRegister(promlimit.New(maps.All(map[string]*sketchlimit.Limiter{"api": build(t, 2, &now)})))
@@ -43,8 +44,9 @@ func TestBudgets(t *testing.T) {
 	for _, want := range []string{
 		"open_holds{budget=\"tokens\"} 1", "held_units{budget=\"tokens\"} 2", "settled_units_total{budget=\"tokens\"} 18",
 		"expired_holds_total{budget=\"tokens\"} 1", "overdraft_units_total{budget=\"tokens\"} 3",
-		"denied_units_total{budget=\"tokens\"} 14", "no_room_units_total{budget=\"tokens\"} 3",
-		"outside_plan{budget=\"tokens\",limit=\"0\"} 0", "outside_plan{budget=\"tokens\",limit=\"1\"} 0",
+		"denied_units_total{budget=\"tokens\"} 15", "no_room_units_total{budget=\"tokens\"} 3",
+		"too_low_requests_total{budget=\"tokens\",limit=\"1\"} 1",
+		"outside_plan{budget=\"tokens\",limit=\"0\"} 0", "outside_plan{budget=\"tokens\",limit=\"1\"} 1",
 	} {
 		name, _, _ := strings.Cut("sketchlimit_budget_"+want, "{")
 		text, err := testutil.CollectAndFormat(promlimit.Budgets(maps.All(map[string]*budget.Budget{"tokens": b})), expfmt.TypeTextPlain, name)

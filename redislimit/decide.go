@@ -52,6 +52,9 @@ func (s *Synced) Peek(key string) sketchlimit.Decision {
 // Window returns the span that the limit is meant for.
 func (s *Synced) Window() time.Duration { return s.limiter.Window() }
 
+// LowestLimit returns that of the limiter, see [sketchlimit.Limiter.LowestLimit].
+func (s *Synced) LowestLimit() int { return s.limiter.LowestLimit() }
+
 // lower returns the limit of a [sketchlimit.Request] within bounds, 0 if it is below the lowest.
 func lower(limit, lowest, own int) int {
 	switch {

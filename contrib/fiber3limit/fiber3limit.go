@@ -35,7 +35,8 @@ import (
 // header fields. Max, or what MaxFunc returns, is the limit that a request is held against: that of the Limiter or the
 // Budget, or a lower one that its LowestLimit admits; or 0, and the request passes uncounted. Expiration, and what
 // ExpirationFunc returns, must be its window. A request for which one of them is anything else gets an error that says
-// so. Fiber takes 5 for a Max that is not set, and a minute for an Expiration below a second: a shorter window needs
+// so. Max itself must be the limit where the Limiter or the Budget has no LowestLimit: to give each request a limit of
+// its own by MaxFunc, set LowestLimit. Fiber takes 5 for a Max that is not set, and a minute for an Expiration below a second: a shorter window needs
 // ExpirationFunc. Storage must be nil: to share a limit
 // among machines, use a Synced of package redislimit as the Limiter.
 type Handler struct {
@@ -131,7 +132,22 @@ func (h Handler) check(cfg *limiter.Config) error {
 	case (cfg.SkipFailedRequests || cfg.SkipSuccessfulRequests) && h.Budget == nil:
 		return errors.New("Config.SkipFailedRequests and SkipSuccessfulRequests go with a Budget only")
 	}
+	if h.hasLowest() {
+		return nil
+	}
+	if _, d := h.take(sketchlimit.Request{Limit: cfg.Max, Peek: true}); d.Limit != cfg.Max {
+		return fmt.Errorf("Config.Max %d, must be the Handler's limit: for a MaxFunc that returns lower ones, set LowestLimit of that", cfg.Max)
+	}
 	return nil
+}
+
+// hasLowest reports whether limits below the highest may pass.
+func (h Handler) hasLowest() bool {
+	if h.Budget != nil {
+		return h.Budget.LowestLimit() > 0
+	}
+	l, ok := h.Limiter.(interface{ LowestLimit() int })
+	return !ok || l.LowestLimit() > 0
 }
 
 // window returns the span of the one limit that the Handler has.

@@ -252,12 +252,17 @@ func TestWhatDoesNotFit(t *testing.T) {
 		"Config.Storage must be nil: the Handler keeps what it counts": {
 			LimiterMiddleware: fiber3limit.Handler{Limiter: l}, Storage: struct{ fiber.Storage }{},
 		},
+		"Config.Max 5, must be the Handler's limit: for a MaxFunc that returns lower ones, set LowestLimit of that": {
+			LimiterMiddleware: fiber3limit.Handler{Limiter: l}, MaxFunc: func(fiber.Ctx) int { return 10 },
+		},
+		"Config.Max 6, must be the Handler's limit: for a MaxFunc that returns lower ones, set LowestLimit of that": {
+			LimiterMiddleware: fiber3limit.Handler{Budget: c.budget(t, 20)}, Max: 6,
+		},
 	} {
 		require.PanicsWithValue(t, "fiber3limit: "+want, func() { limiter.New(cfg) })
 	}
 	for want, cfg := range map[string]limiter.Config{
-		"Config.Max 5, must be 0 or LowestLimit to Limit of the Handler's": {Expiration: 30 * time.Second},
-		"Config.Expiration 1m0s, must be the Handler's window, 30s":        {Max: 20},
+		"Config.Expiration 1m0s, must be the Handler's window, 30s": {Max: 20},
 		"Config.Expiration 1h0m0s, must be the Handler's window, 30s": {
 			Max: 20, Expiration: 30 * time.Second, ExpirationFunc: func(fiber.Ctx) time.Duration { return time.Hour },
 		},

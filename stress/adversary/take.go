@@ -104,7 +104,7 @@ func (n *node) quota(o op) quota {
 // came notes that the request has come, with its time.
 func (n *node) came(o op, q quota) {
 	n.see(o.at)
-	if q.limit == 0 {
+	if q.limit == 0 && o.limit > 0 {
 		n.tooLow++
 	}
 }
