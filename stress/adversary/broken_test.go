@@ -325,7 +325,7 @@ func TestFindsWhatIsBroken(t *testing.T) {
 		})},
 		{"a Reserve below the lowest limit that is not counted", "bucket", "too low", making(func(b *broken) {
 			b.reserve = func(l *sketchlimit.Limiter, r sketchlimit.Request) (time.Duration, error) {
-				r.Peek = r.Peek || r.Limit < 0
+				r.Peek = r.Peek || r.Limit > 0 && r.Limit < l.LowestLimit()
 				return l.Reserve(r)
 			}
 		})},
