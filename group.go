@@ -3,6 +3,7 @@ package sketchlimit
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -10,32 +11,87 @@ import (
 )
 
 // Group is several limiters that a request must pass at once, such as 10 a second and
-// 1000 an hour. It consumes from all of them or from none, and answers as a Limiter does. It is made by [NewGroup] and
-// has no state of its own: its limiters may be used by themselves and in other groups as well.
+// 1000 an hour. It consumes from all of them or from none, and answers as a Limiter does. Each of them counts the
+// request's key by itself: a limit on all keys together is a member of its own, see [Global]. A Group is made by
+// [NewGroup] and has no state of its own: its limiters may be used by themselves and in other groups as well.
 //
 // A decision is that of one limiter, Decision.By: the one that refuses, for longest if there are several; or, of those
 // that admit, the one with least Remaining.
 //
 // A Group is safe for concurrent use. Decisions that ask at most 8 limiters allocate nothing.
-type Group struct{ limiters []*Limiter }
+type Group struct{ members []member }
+
+// Member is one of the limiters of a [Group]: a [Limiter], or what [Global] returns.
+type Member interface {
+	Do(Request) Decision
+	Window() time.Duration
+
+	member() member
+}
+
+// member is a limiter of a Group.
+type member struct {
+	*Limiter
+	global bool   // all requests count as one key
+	key    uint64 // its hash, if global
+}
+
+func (l *Limiter) member() member { return member{Limiter: l} }
+
+// Global returns the limiter as one that counts all requests together, such as 50,000 a second of all clients. It is a
+// member of a [Group] beside limiters that count each key:
+//
+//	NewGroup(perClient, Global(total))
+//
+// It takes every request for one of the empty key. A limit of the request's own does not change its limit, except that a
+// request with a limit below 0, no access, is denied. So set Keys to 1, and no LowestLimit. All requests take turns at
+// one lock.
+func Global(l *Limiter) Member { return (*global)(l) }
+
+type global Limiter
+
+// Do decides on r as a request of the empty key.
+func (g *global) Do(r Request) Decision {
+	r.Key, r.Bytes, r.Addr, r.Limit = "", nil, netip.Addr{}, min(r.Limit, 0)
+	return (*Limiter)(g).Do(r)
+}
+
+// Window returns the span that the limit is meant for.
+func (g *global) Window() time.Duration { return (*Limiter)(g).Window() }
+
+// LowestLimit returns 0: limits of a request's own are not held against.
+func (g *global) LowestLimit() int { return 0 }
+
+func (g *global) member() member {
+	if g == nil {
+		return member{}
+	}
+	return member{(*Limiter)(g), true, g.hasher.String("")}
+}
 
 // NewGroup returns the group of different limiters, at least one. Those with MaxMemoryBytes are refused: give them Headroom
 // instead. Those with Overload [Spare] are accepted.
-func NewGroup(limiters ...*Limiter) (*Group, error) {
+func NewGroup(limiters ...Member) (*Group, error) {
 	if len(limiters) == 0 {
 		return nil, errors.New("sketchlimit: Group of 0 limiters, must be at least 1")
 	}
+	members := make([]member, len(limiters))
 	for i, l := range limiters {
+		if l != nil {
+			members[i] = l.member()
+		}
+		m := members[i].Limiter
+		same := func(other member) bool { return other.Limiter == m }
 		switch {
-		case l == nil:
+		case m == nil:
 			return nil, fmt.Errorf("sketchlimit: limiter %d of the Group is nil", i)
-		case l.growth != nil: // reading its predecessor takes a lock that has no place in the order
-			return nil, fmt.Errorf("sketchlimit: limiter %d of the Group has MaxMemoryBytes %d, must be 0", i, l.config.MaxMemoryBytes)
-		case slices.Contains(limiters[:i], l):
-			return nil, fmt.Errorf("sketchlimit: limiter %d of the Group is limiter %d, must be another one", i, slices.Index(limiters, l))
+		case m.growth != nil: // reading its predecessor takes a lock that has no place in the order
+			return nil, fmt.Errorf("sketchlimit: limiter %d of the Group has MaxMemoryBytes %d, must be 0", i, m.config.MaxMemoryBytes)
+		case slices.ContainsFunc(members[:i], same):
+			return nil, fmt.Errorf("sketchlimit: limiter %d of the Group is limiter %d, must be another one", i, slices.IndexFunc(members, same))
 		}
 	}
-	return &Group{limiters: slices.Clone(limiters)}, nil
+	return &Group{members}, nil
 }
 
 // Allow consumes one unit of the key, now, from all limiters or from none, and tells
@@ -74,7 +130,8 @@ type Ask struct {
 // It sets each Ask's Decision: Allowed tells whether this limiter admits, whatever the others do. If one of them refuses,
 // nothing is consumed, and Remaining is what is free without the request.
 //
-// Each request has its own cost, limit and time. If one of them has Peek, none is consumed.
+// Each request has its own cost, limit and time. Of one for a [Global] limiter the key and the limit are not used. If one
+// of them has Peek, none is consumed.
 //
 // One limiter may be asked for several keys. Two of them may share cells of its sketch, about as rarely as a new key is
 // denied wrongly; the second can then be refused after the first was counted. So it can if both are the same key: ask
@@ -85,7 +142,7 @@ func (g *Group) DoEach(asks []Ask) (d Decision) {
 		return Decision{Allowed: true}
 	case 1: // floods of one key take no lock
 		a := &asks[0]
-		a.Decision = g.limiters[a.Limiter].Do(a.Request)
+		a.Decision = g.members[a.Limiter].do(a.Request)
 		a.Decision.By = a.Limiter
 		return a.Decision
 	}
@@ -96,33 +153,36 @@ func (g *Group) DoEach(asks []Ask) (d Decision) {
 	}
 	for i := range asks {
 		r := &asks[i].Request
-		g.limiters[asks[i].Limiter].question(&asked[i], r, r.units(), peek)
+		g.members[asks[i].Limiter].question(&asked[i], r, r.units(), peek)
 	}
 	by := answer(asked, peek)
 	for i := range asks {
 		a := &asks[i]
-		g.limiters[a.Limiter].tellAll(&a.Decision, &asked[i], a.Limiter)
+		g.members[a.Limiter].tellAll(&a.Decision, &asked[i], a.Limiter)
 	}
 	return asks[by].Decision
 }
 
 // Window returns the longest window of the limiters.
 func (g *Group) Window() (longest time.Duration) {
-	for _, l := range g.limiters {
-		longest = max(longest, l.Window())
+	for _, m := range g.members {
+		longest = max(longest, m.Window())
 	}
 	return longest
 }
 
 // LowestLimit returns the lowest limit of a request's own that passes all limiters: the highest Config.LowestLimit. It
-// is 0 if none is set, and if a limiter without one has a higher Limit, below which it denies.
+// is 0 if none is set, and if a limiter without one has a higher Limit, below which it denies. [Global] ones do not
+// count.
 func (g *Group) LowestLimit() int {
 	lowest, unset := 0, 0
-	for _, l := range g.limiters {
-		if l.config.LowestLimit > 0 {
-			lowest = max(lowest, l.config.LowestLimit)
-		} else {
-			unset = max(unset, l.config.Limit)
+	for _, m := range g.members {
+		switch {
+		case m.global:
+		case m.config.LowestLimit > 0:
+			lowest = max(lowest, m.config.LowestLimit)
+		default:
+			unset = max(unset, m.config.Limit)
 		}
 	}
 	if unset > lowest {
@@ -134,18 +194,32 @@ func (g *Group) LowestLimit() int {
 // decide asks all limiters for one key.
 func (g *Group) decide(r *Request, n int) (d Decision) {
 	var few [engine.MostTogether]engine.Question
-	asked := slices.Grow(few[:0], len(g.limiters))[:len(g.limiters)]
-	for i, l := range g.limiters {
-		l.question(&asked[i], r, n, r.Peek)
+	asked := slices.Grow(few[:0], len(g.members))[:len(g.members)]
+	for i := range g.members {
+		g.members[i].question(&asked[i], r, n, r.Peek)
 	}
 	by := answer(asked, r.Peek)
-	g.limiters[by].tellAll(&d, &asked[by], by)
+	g.members[by].tellAll(&d, &asked[by], by)
 	return d
 }
 
+// do decides on a request of this member alone.
+func (m *member) do(r Request) Decision {
+	if m.global {
+		return (*global)(m.Limiter).Do(r)
+	}
+	return m.Do(r)
+}
+
 // question makes a question of a request for n units.
-func (l *Limiter) question(q *engine.Question, r *Request, n int, peek bool) {
-	q.Engine, q.Number, q.Hash, q.Limit, q.N = l.engine.Load(), l.number, l.hash(r), l.lower(r.Limit), int64(n)
+func (m *member) question(q *engine.Question, r *Request, n int, peek bool) {
+	l := m.Limiter
+	q.Engine, q.Number, q.N = l.engine.Load(), l.number, int64(n)
+	if m.global {
+		q.Hash, q.Limit = m.key, l.lower(min(r.Limit, 0))
+	} else {
+		q.Hash, q.Limit = l.hash(r), l.lower(r.Limit)
+	}
 	if peek {
 		q.At, q.Lag = l.look(r)
 		return

@@ -19,7 +19,7 @@ import (
 
 const ms = time.Millisecond
 
-func group(t testing.TB, limiters ...*sketchlimit.Limiter) *sketchlimit.Group {
+func group(t testing.TB, limiters ...sketchlimit.Member) *sketchlimit.Group {
 	t.Helper()
 	g, err := sketchlimit.NewGroup(limiters...)
 	require.NoError(t, err)
@@ -34,9 +34,12 @@ func TestBadGroupsAreNamed(t *testing.T) {
 	a, b := fixed(t, 1, time.Second), fixed(t, 2, time.Second)
 	growing := build(t, sketchlimit.Config{Limit: 1, Window: time.Second, MemoryBytes: 1 << 20,
 		MaxMemoryBytes: 1 << 24})
-	for want, limiters := range map[string][]*sketchlimit.Limiter{
+	for want, limiters := range map[string][]sketchlimit.Member{
 		"Group of 0 limiters, must be at least 1":                       {},
 		"limiter 1 of the Group is nil":                                 {a, nil},
+		"limiter 0 of the Group is nil":                                 {(*sketchlimit.Limiter)(nil), a},
+		"limiter 2 of the Group is nil":                                 {a, b, sketchlimit.Global(nil)},
+		"limiter 1 of the Group is limiter 0, must be another one":      {a, sketchlimit.Global(a)},
 		"limiter 2 of the Group is limiter 0, must be another one":      {a, b, a},
 		"limiter 1 of the Group has MaxMemoryBytes 16777216, must be 0": {a, growing},
 	} {
@@ -88,7 +91,7 @@ func TestGroupAgreesWithTheExactAlgorithms(t *testing.T) {
 	sliding, err := exact.NewSlidingWindow(20, 2*window)
 	require.NoError(t, err)
 	oracles := []exact.Limiter{gcra, fixed, sliding}
-	var limiters []*sketchlimit.Limiter
+	var limiters []sketchlimit.Member
 	for _, c := range configs {
 		limiters = append(limiters, build(t, c))
 	}
@@ -196,7 +199,7 @@ func TestGroupKeys(t *testing.T) {
 }
 
 func TestGroupAllocatesNothing(t *testing.T) {
-	var all []*sketchlimit.Limiter
+	var all []sketchlimit.Member
 	for i := range 8 {
 		all = append(all, fixed(t, 10*(i+1), time.Duration(i+1)*time.Second))
 	}
@@ -210,6 +213,69 @@ func TestGroupAllocatesNothing(t *testing.T) {
 		now = now.Add(time.Second)
 		g.TakeAt(now, "k", 2)
 	}))
+}
+
+// Two a second for each key, and five for all together, in whatever form their keys come: what one limiter refuses, the
+// other does not count.
+func TestGroupWithAGlobalLimiter(t *testing.T) {
+	for name, build := range map[string]func(limit int) *sketchlimit.Limiter{
+		"windows": func(limit int) *sketchlimit.Limiter { return fixed(t, limit, time.Second) },
+		"buckets": func(limit int) *sketchlimit.Limiter {
+			return build(t, sketchlimit.Config{Limit: limit, LowestLimit: 1, Window: time.Second, Algorithm: sketchlimit.TokenBucket})
+		},
+	} {
+		each, all := build(2), build(5)
+		g, now := group(t, each, sketchlimit.Global(all)), time.Unix(0, 0)
+		take := func(want string, by int, r sketchlimit.Request) {
+			t.Helper()
+			r.Time = now
+			d := g.Do(r)
+			require.Equal(t, want, fmt.Sprint(d.Allowed, d.Limit, d.Remaining), name)
+			require.Equal(t, by, d.By, name)
+			require.Equal(t, d.Allowed, d.RetryAfter == 0, name)
+		}
+		take("true 2 1", 0, sketchlimit.Request{Key: "ann"})
+		take("true 2 0", 0, sketchlimit.Request{Bytes: []byte("ann")})
+		take("false 2 0", 0, sketchlimit.Request{Key: "ann"})
+		take("true 2 0", 0, sketchlimit.Request{Addr: netip.MustParseAddr("192.0.2.1"), N: 2})
+		take("false 5 1", 1, sketchlimit.Request{Key: "bob", N: 2})
+		take("true 5 1", 1, sketchlimit.Request{Key: "bob", Peek: true}) // of whom nothing was counted
+		take("false 0 0", 0, sketchlimit.Request{Key: "bob", Limit: -1})
+		take("true 5 0", 1, sketchlimit.Request{Key: "bob"})
+		take("false 5 0", 1, sketchlimit.Request{Key: "new"})
+		asks := []sketchlimit.Ask{
+			{Limiter: 0, Request: sketchlimit.Request{Key: "new", Time: now}},
+			{Limiter: 1, Request: sketchlimit.Request{Key: "new", Limit: 1, Time: now}},
+		}
+		require.False(t, g.DoEach(asks).Allowed, name)
+		require.Equal(t, 5, asks[1].Decision.Limit, name)
+		require.False(t, g.DoEach(asks[1:]).Allowed, name)
+		require.Equal(t, sketchlimit.Global(all).Do(sketchlimit.Request{Key: "x", Time: now}).RetryAfter, all.TakeAt(now, "", 1).RetryAfter)
+		require.Zero(t, all.Stats().TooLow, name)
+		now = now.Add(time.Second)
+		take("true 2 1", 0, sketchlimit.Request{Key: "new"})
+	}
+}
+
+// 200,000 requests of as many keys in a second, of many goroutines: 50,000 pass, and each of them counts in both.
+func TestGlobalLimitUnderConcurrency(t *testing.T) {
+	each := build(t, sketchlimit.Config{Limit: 10, Window: time.Second, MemoryBytes: 8 << 20, Algorithm: sketchlimit.FixedWindow})
+	g := group(t, each, sketchlimit.Global(fixed(t, 50_000, time.Second)))
+	var admitted atomic.Int64
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			for j := range 25_000 {
+				if g.TakeAt(time.Unix(0, 0), fmt.Sprint(i, " ", j), 1).Allowed {
+					admitted.Add(1)
+				}
+			}
+		})
+	}
+	all.Wait()
+	require.EqualValues(t, 50_000, admitted.Load())
+	require.EqualValues(t, 50_000, each.Stats().Admitted)
+	require.True(t, testing.AllocsPerRun(100, func() { g.Allow("k") }) == 0)
 }
 
 // A key that was heavy and then silent for a generation: each limiter of the group knows that the silent

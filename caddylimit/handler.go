@@ -124,7 +124,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if err := h.begin(k); err != nil {
 		return err
 	}
-	var limiters []*sketchlimit.Limiter
+	var limiters []sketchlimit.Member
 	for _, z := range h.zones {
 		z.first = len(limiters)
 		for _, l := range z.state.limiters {

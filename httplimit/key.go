@@ -39,6 +39,13 @@ type Pattern struct{}
 // AppendKey implements [Key].
 func (Pattern) AppendKey(dst []byte, r *http.Request) []byte { return append(dst, r.Pattern...) }
 
+// AllRequests is the [Key] of all requests together: of a limit on the service as a whole. It is
+// the empty key.
+type AllRequests struct{}
+
+// AppendKey implements [Key].
+func (AllRequests) AppendKey(dst []byte, _ *http.Request) []byte { return dst }
+
 // Join is the [Key] of several, in this order. It holds the length of each, so that two
 // requests have the same key only if all of their parts are the same.
 type Join []Key

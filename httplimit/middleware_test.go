@@ -139,7 +139,7 @@ func TestLimitNeedsALowestLimit(t *testing.T) {
 	config := func(limit, lowest int) *sketchlimit.Limiter {
 		return build(t, sketchlimit.Config{Limit: limit, LowestLimit: lowest}, newClock())
 	}
-	grouped := func(limiters ...*sketchlimit.Limiter) *sketchlimit.Group {
+	grouped := func(limiters ...sketchlimit.Member) *sketchlimit.Group {
 		g, err := sketchlimit.NewGroup(limiters...)
 		require.NoError(t, err)
 		return g
@@ -155,6 +155,9 @@ func TestLimitNeedsALowestLimit(t *testing.T) {
 		{grouped(config(10_000, 60), config(20_000, 60)), true},
 		{grouped(config(10_000, 60), config(20_000, 0)), false},
 		{grouped(config(10_000, 60), config(50, 0)), true}, // 50 is the lower limit of all tiers
+		{grouped(config(10_000, 60), sketchlimit.Global(config(50_000, 0))), true},
+		{grouped(config(10_000, 0), sketchlimit.Global(config(50_000, 60))), false},
+		{sketchlimit.Global(config(10_000, 60)), false},
 		{struct{ httplimit.Limiter }{config(10_000, 0)}, true},
 	} {
 		_, err := httplimit.New(c.limiter, byUser, own)

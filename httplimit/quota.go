@@ -63,7 +63,11 @@ func NewAll(quotas []Quota, options ...Option) (func(http.Handler) http.Handler,
 	case 1: // which may grow, as it may not in a group
 		a.ask = func(asks []sketchlimit.Ask) { asks[0].Decision = limiters[0].Do(asks[0].Request) }
 	default:
-		group, err := sketchlimit.NewGroup(limiters...)
+		members := make([]sketchlimit.Member, len(limiters))
+		for i, l := range limiters {
+			members[i] = l
+		}
+		group, err := sketchlimit.NewGroup(members...)
 		if err != nil {
 			return nil, fmt.Errorf("httplimit: %w", err)
 		}

@@ -102,6 +102,18 @@ func TestNextIsHonouredWithOwnLimits(t *testing.T) {
 	}
 }
 
+// A limit on all requests together, whose units nobody loses whom another quota refuses.
+func TestAllRequestsTogether(t *testing.T) {
+	clock := newClock()
+	l, total := build(t, sketchlimit.Config{Limit: 2}, clock), build(t, sketchlimit.Config{Limit: 3}, clock)
+	h := allOf(t, []httplimit.Quota{{Name: "client", Limiter: l, Key: byUser}, {Name: "service", Limiter: total, Key: httplimit.AllRequests{}}})
+	require.Equal(t, []int{200, 200, 429, 429}, statuses(h, 4, user("ann")))
+	require.Equal(t, []int{200, 429}, statuses(h, 2, user("bob")))
+	require.Equal(t, []int{429}, statuses(h, 1, user("cid")))
+	require.EqualValues(t, 3, l.Stats().Admitted)
+	require.Zero(t, total.Peek("").Remaining)
+}
+
 func TestBadQuotasAreNamed(t *testing.T) {
 	clock := newClock()
 	l, other := build(t, sketchlimit.Config{Limit: 1}, clock), build(t, sketchlimit.Config{Limit: 1}, clock)

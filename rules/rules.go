@@ -226,7 +226,7 @@ func (s *set) tooLarge(total, most int) error {
 
 // join makes a group of all limiters, so that any of them can be asked in one step.
 func (s *set) join() (err error) {
-	var all []*sketchlimit.Limiter
+	var all []sketchlimit.Member
 	for rule := range s.counting() {
 		if rule.limiter != nil {
 			rule.index = len(all)

@@ -85,7 +85,7 @@ func TestDoEachAgreesWithTheExactLadder(t *testing.T) {
 		{Limit: 18, Window: window, Algorithm: sketchlimit.FixedWindow},
 		{Limit: 30, Window: 2 * window},
 	}
-	var limiters []*sketchlimit.Limiter
+	var limiters []sketchlimit.Member
 	var oracles []exact.Limiter
 	for _, c := range configs {
 		limiters = append(limiters, build(t, c))
@@ -202,7 +202,7 @@ func TestOneAfterAnotherChargesTheInnerRungs(t *testing.T) {
 
 func TestDoEachOfManyLimiters(t *testing.T) {
 	const many = 40
-	var limiters []*sketchlimit.Limiter
+	var limiters []sketchlimit.Member
 	for i := range many {
 		limiters = append(limiters, fixed(t, 10+i, time.Hour))
 	}
@@ -222,7 +222,7 @@ func TestDoEachOfManyLimiters(t *testing.T) {
 }
 
 func TestDoEachAllocatesNothing(t *testing.T) {
-	var all []*sketchlimit.Limiter
+	var all []sketchlimit.Member
 	for i := range 8 {
 		all = append(all, fixed(t, 10*(i+1), time.Duration(i+1)*time.Second))
 	}

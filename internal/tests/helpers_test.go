@@ -33,7 +33,7 @@ func run(t *testing.T, l *sketchlimit.Limiter, steps []step) {
 }
 
 // group returns the limiters as a Group.
-func group(t testing.TB, limiters ...*sketchlimit.Limiter) *sketchlimit.Group {
+func group(t testing.TB, limiters ...sketchlimit.Member) *sketchlimit.Group {
 	t.Helper()
 	g, err := sketchlimit.NewGroup(limiters...)
 	require.NoError(t, err)

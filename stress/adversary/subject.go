@@ -62,7 +62,7 @@ var real = maker{
 		return l, nil
 	},
 	group: func(subjects ...subject) (group, error) {
-		limiters := make([]*sketchlimit.Limiter, len(subjects))
+		limiters := make([]sketchlimit.Member, len(subjects))
 		for i, s := range subjects {
 			limiters[i] = unwrap(s)
 		}
