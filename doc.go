@@ -15,10 +15,10 @@
 //
 // # Model
 //
-// Time is cut into generations of one window each. Each generation has a count-min sketch with bounded conservative
-// updates, whose cells begin narrow and widen as they fill. A key with many units
-// moves into a small table of heavy keys; there it no longer fills cells that
-// others read. A Bloom filter counts the distinct keys; where the limit is very low it
+// Time is cut into generations of one window each. Each generation has a count-min
+// sketch with bounded conservative updates, whose cells begin narrow and widen as they
+// fill. A key with many units moves into a small table of heavy keys; there it no
+// longer fills cells that others read. A Bloom filter counts the distinct keys; where the limit is very low it
 // holds them all and is asked first. The current generation and the previous one are
 // kept. A sliding window weighs the previous one by the part of it that the last window
 // still covers:
