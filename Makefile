@@ -8,7 +8,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # The race detector needs a C compiler; without one the tests run without it.
 RACE := $(if $(shell command -v $$(go env CC) 2>/dev/null),-race)
 
-.PHONY: test $(MODULES:%=test/%) long lint $(MODULES:%=lint/%) strangers vuln fuzz mutate soak instructions adversary attack bench bench-peers bench-overload \
+.PHONY: test $(MODULES:%=test/%) long invariants lint $(MODULES:%=lint/%) strangers vuln fuzz mutate soak instructions adversary attack bench bench-peers bench-overload \
 	bench-sketches bench-tune bench-floor bench-ordinary bench-traces bench-causes bench-live bench-http bench-snapshots report \
 	combinations bench-redis bench-synced bench-envoy bench-caddy bench-coredns bench-budget soak-envoy answers-envoy strict-sizes sizes sizing
 
@@ -22,6 +22,12 @@ $(MODULES:%=test/%): test/%: # every test of one module
 long: ## the statistical tests at full size, without the race detector: ten minutes of two processors
 	@git grep -lE 'testkit\.(NeedsLong|Some|Divisor|Long)\b' -- '*_test.go' | xargs dirname | sort -u | sed 's|^|./|' | \
 		xargs go test -tags long -timeout 60m
+
+# The tests in which many goroutines share a limiter, and those that break each claim.
+ASSERTED = UnderConcurrency|SpareAtOnce|ConcurrentUse|Claims|OrderOfLocks|Places|Concurrent|SettleTwice
+
+invariants: ## what decides, with its claims and the order of its locks asserted: about a minute of processor time
+	@go test $(RACE) -tags invariants -short -run '$(ASSERTED)' . ./internal/tests ./internal/engine ./budget
 
 lint: ## formatting, vet and staticcheck, two modules at once
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); \

@@ -71,6 +71,7 @@ func New(c Config) (*Limiter, error) {
 	if err != nil {
 		return nil, err
 	}
+	e.Rank(l.number)
 	l.engine.Store(e)
 	if c.MaxMemoryBytes > 0 {
 		l.grows()

@@ -13,6 +13,7 @@ import (
 	"github.com/sketchlimit/sketchlimit/internal/engine"
 	"github.com/sketchlimit/sketchlimit/internal/held"
 	"github.com/sketchlimit/sketchlimit/internal/inside"
+	"github.com/sketchlimit/sketchlimit/internal/invariants"
 	"github.com/sketchlimit/sketchlimit/internal/keyhash"
 	"github.com/sketchlimit/sketchlimit/internal/prefetch"
 )
@@ -114,6 +115,7 @@ func New(c Config) (*Budget, error) {
 	b.perShard = len(b.keys) / shards
 	for i := range b.shards {
 		b.shards[i].id = uint64(i + 1)
+		invariants.SetRank(&b.shards[i].mu, invariants.Rank{Level: invariants.BudgetShard})
 		b.shards[i].seen = never
 		b.shards[i].expires = math.MaxInt64
 	}

@@ -2,13 +2,13 @@ package budget
 
 import (
 	"math"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/sketchlimit/sketchlimit"
 	"github.com/sketchlimit/sketchlimit/internal/engine"
 	"github.com/sketchlimit/sketchlimit/internal/held"
+	"github.com/sketchlimit/sketchlimit/internal/invariants"
 )
 
 // Hold is what a request holds of its key's limits until it is settled. It is a value: copies are the same hold, and
@@ -35,7 +35,8 @@ type Hold struct {
 //
 // No two holds have the same id, and each id is of one shard. So whoever has locked the shard of a Hold and finds the id of
 // the Hold in its place knows that the place belongs to this shard, and that nobody else changes it before the unlock.
-// Without the lock, another id proves that the hold has ended; the same id proves nothing.
+// Without the lock, another id proves that the hold has ended; the same id proves nothing. A build with the tag invariants
+// asserts all this.
 type hold struct {
 	id      atomic.Uint64
 	h       uint64
@@ -49,7 +50,7 @@ type hold struct {
 
 // shard is what the keys have in common whose hashes begin alike.
 type shard struct {
-	mu             sync.Mutex
+	mu             invariants.Mutex
 	id             uint64 // of the last hold; each shard has ids of its own
 	oldest, newest uint32 // holds by when they expire: places + 1, 0 for none
 	expires        int64  // when the oldest does, or before
@@ -158,6 +159,9 @@ func (d Hold) lock() (*shard, *hold) {
 		s.mu.Unlock()
 		return nil, nil
 	}
+	if invariants.On {
+		d.b.checkOpen(s, d.place)
+	}
 	return s, o
 }
 
@@ -233,6 +237,9 @@ func (b *Budget) holdAt(
 	s.open++
 	s.id += uint64(len(b.shards))
 	o := &b.holds[place]
+	if invariants.On {
+		b.checkFree(s, place)
+	}
 	o.h, o.units, o.limit, o.expires = h, uint32(n), uint32(min(r.Limit, math.MaxInt32)), b.until(m)
 	o.id.Store(s.id)
 	b.link(s, o, place)
@@ -321,6 +328,9 @@ func (b *Budget) counted(n, limit int) (units uint64) {
 
 // settle counts n units for a hold, and ends it.
 func (b *Budget) settle(s *shard, o *hold, place uint32, n int, m *moment) {
+	if invariants.On {
+		b.checkOpen(s, place)
+	}
 	_, keys := b.shard(o.h)
 	i := keys.Find(o.h)
 	if n > 0 {

@@ -1,5 +1,7 @@
 package budget
 
+import "github.com/sketchlimit/sketchlimit/internal/invariants"
+
 // A shard has the places of its holds that were settled for those to come, in a list that the holds' newer links. Where it
 // has none it takes one of another shard's: one key may have all of them.
 
@@ -49,4 +51,22 @@ func (b *Budget) sweep(now moment) (some bool) {
 		s.mu.Unlock()
 	}
 	return some
+}
+
+// checkFree panics unless a place that take has returned belongs to no hold, and the lock of the shard is held.
+func (b *Budget) checkFree(s *shard, place uint32) {
+	invariants.AssertHeld(&s.mu)
+	id := b.holds[place].id.Load()
+	invariants.Assert(id == 0, "place %d was free, and has the id %d", place, id)
+}
+
+// checkOpen panics unless a place belongs to an open hold of the shard, and the lock of the shard is held.
+func (b *Budget) checkOpen(s *shard, place uint32) {
+	invariants.AssertHeld(&s.mu)
+	o := &b.holds[place]
+	id := o.id.Load()
+	own, _ := b.shard(o.h)
+	invariants.Assert(id > 0 && own == s && (id-1)%uint64(len(b.shards)) == (s.id-1)%uint64(len(b.shards)),
+		"place %d has the id %d in the shard of ids like %d", place, id, s.id)
+	invariants.Assert(o.units > 0, "hold %d is open and holds nothing", id)
 }

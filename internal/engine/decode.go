@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/cespare/xxhash/v2"
+
+	"github.com/sketchlimit/sketchlimit/internal/invariants"
 )
 
 // Read reads a snapshot of the same rule into new engines, and returns the latest generation of its shards. fits tells
@@ -211,6 +213,9 @@ func (g *Growth) Become(restored Stages) error {
 	}
 	e.spare.become(restored.spared)
 	restored.Engine.follow(restored.Before)
+	if invariants.On {
+		restored.Engine.rankAfter(e, restored.Before)
+	}
 	e.next.Store(restored.Engine)
 	g.Current.Store(restored.Engine)
 	g.since = restored.Since

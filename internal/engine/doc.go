@@ -22,4 +22,20 @@
 //	growth.go       replaces an engine by a larger or smaller one
 //	encode.go       writes snapshots; decode.go restores them
 //	copy.go         copies of shards, from which stats.go, odds.go and strangers.go tell the error rate
+//	claims.go       asserts in a test build what decisions rely on
+//
+// # Locks
+//
+// A goroutine that holds a lock waits only for locks that come later in this order:
+//
+//  1. the Growth of a limiter, which is held while shards are read and a successor is made
+//  2. a shard of a budget; one at most, another one only by TryLock
+//  3. shards of limiters: of several limiters by the limiters' numbers, of one engine by the shards' indices. Only [TakeAll]
+//     holds several; all others hold one, and with it at most one of its predecessor
+//  4. the shard of the key in the predecessor of the engine
+//  5. the state of a limiter that is over capacity, [Spare]
+//
+// A limiter with a Growth is in no group, so a lock of the fourth kind is held beside those of one shard alone. Nothing
+// calls out while it holds a lock but Spare.Grow, which must not wait. A build with the tag invariants asserts the order,
+// see package invariants.
 package engine

@@ -3,10 +3,10 @@ package engine
 import (
 	"iter"
 	"math"
-	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/sketchlimit/sketchlimit/internal/invariants"
 	"github.com/sketchlimit/sketchlimit/internal/keyhash"
 )
 
@@ -25,12 +25,12 @@ type Growth struct {
 	Plan        func(bytes int) (Dimensions, error) // the engine of a limiter of so many bytes
 	Need        func(keys int) (int, error)         // bytes of a limiter for so many keys
 
-	mu               sync.Mutex // guards what follows, and is held while a successor is made
-	since            int64      // latest generation that the predecessor may have counted in
-	looked           int64      // latest generation
-	keys             float64    // distinct, in the latest generation that was looked at as a whole
-	calm             int        // looks in a row after which half the memory would do
-	admitted, denied uint64     // units, by engines that are gone
+	mu               invariants.Mutex // guards what follows, and is held while a successor is made
+	since            int64            // latest generation that the predecessor may have counted in
+	looked           int64            // latest generation
+	keys             float64          // distinct, in the latest generation that was looked at as a whole
+	calm             int              // looks in a row after which half the memory would do
+	admitted, denied uint64           // units, by engines that are gone
 }
 
 const calmEnough = 16 // looks, one or two a generation
@@ -38,6 +38,7 @@ const calmEnough = 16 // looks, one or two a generation
 // Start gives the first engine the seeds of an engine that may be replaced. It calls soon where Adapt is due.
 func (g *Growth) Start(soon func()) {
 	e := g.Current.Load()
+	invariants.SetRank(&g.mu, invariants.Rank{Level: invariants.Growth})
 	e.apart()
 	if e.spare != nil {
 		e.spare.Grow = soon
@@ -139,6 +140,9 @@ func (g *Growth) replace(bytes int) {
 	}
 	next.apart()
 	next.follow(e)
+	if invariants.On {
+		next.rankAfter(e, nil)
+	}
 	e.next.Store(next)
 	g.Current.Store(next)
 	g.since = g.Latest()

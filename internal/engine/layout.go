@@ -2,10 +2,10 @@ package engine
 
 import (
 	"math"
-	"sync"
 
 	"github.com/sketchlimit/sketchlimit/bloom"
 	"github.com/sketchlimit/sketchlimit/cms"
+	"github.com/sketchlimit/sketchlimit/internal/invariants"
 	"github.com/sketchlimit/sketchlimit/internal/keyhash"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
@@ -13,7 +13,7 @@ import (
 // shard is the state of the keys whose hashes begin alike, but for what lies in
 // their part of the limiter's memory. It fills one cache line.
 type shard struct {
-	mu       sync.Mutex
+	mu       invariants.Mutex
 	number   int64 // of the current generation
 	peaks    peaks
 	admitted uint64 // units

@@ -22,6 +22,9 @@ const all int64 = math.MaxInt64
 // The oldest generation can be left out if there are enough whatever that holds, which
 // is so for most keys most of the time; so can all if the current one leaves too few. What
 // the key has used elsewhere is read as well, or else is in current already.
+//
+// With enough units asked for it returns at most as many as free, and never more than it would with all: so whatever it
+// leaves out, a request that it admits would be admitted by all readings. Consume relies on that.
 func (r request) usage(p Position, current int64, entry *uint64, enough int64, elsewhere bool) usage {
 	u := usage{free: r.limit - current, newest: r.generations}
 	if current > 0 {

@@ -1,10 +1,11 @@
 package engine
 
 import (
-	"sync"
 	"sync/atomic"
 	"time"
 	"unsafe"
+
+	"github.com/sketchlimit/sketchlimit/internal/invariants"
 )
 
 // Spare is what the engines of a limiter share that spares keys beyond the plan.
@@ -21,7 +22,7 @@ type Spare struct {
 
 	full atomic.Bool // nothing larger can be had now
 
-	mu    sync.Mutex
+	mu    invariants.Mutex
 	since int64 // when it began the last time, unix ns
 	last  int64 // latest generation in which a shard spared, if there was any
 	times uint64

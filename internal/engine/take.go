@@ -1,5 +1,7 @@
 package engine
 
+import "github.com/sketchlimit/sketchlimit/internal/invariants"
+
 // request is one key in one shard, whose lock the caller holds.
 //
 // Its four words, passed by value, stay in registers.
@@ -23,6 +25,12 @@ const (
 //
 // Most keys have no entry in the table, are admitted and get none. For them it first computes the quota that the older
 // generations leave; then it reads and raises the current cells in one pass. All others go on to settle.
+//
+// Two claims make this the decision that take would make. A build with the tag invariants asserts them:
+//
+//   - free less the current count is never above what usage returns as free. Where a generation is not read, a bound takes
+//     its place that no reading of it exceeds: its peak, at its weight or in full, and the bound of a Share.
+//   - count ≤ most ⇒ take admits. The cells are raised only if the key then reads at most most, and most ≤ free.
 //
 // It is the longest function because it is the hottest: its dozen values stay in registers, which a call in the
 // middle would empty.
@@ -86,6 +94,9 @@ func (e *Engine) Consume(i int, word int64, h uint64, units int, limit int64, ef
 	if n < 1 || n > most {
 		return r.settle(p, n, limit, effort)
 	}
+	if invariants.On {
+		r.checkConsume(p, free, most, n, limit)
+	}
 	first, h := r.buffer(0), r.hashAt(p.Generation)
 	var c uint32
 	var ok bool
@@ -98,6 +109,9 @@ func (e *Engine) Consume(i int, word int64, h uint64, units int, limit int64, ef
 		return r.settle(p, n, limit, effort)
 	}
 	count := int64(c)
+	if invariants.On {
+		invariants.Assert(count <= most, "a count of %d was admitted, at most %d may be", count, most)
+	}
 	if !r.guarded && h%Sampled == 0 {
 		r.door.TestAndAdd(r.memory, first, h)
 	}
@@ -157,6 +171,9 @@ func (r request) takeAny(p Position, n, limit int64, e Effort, entry *uint64) Ve
 		u, at = r.usageBeside(p, n, limit, current, entry, enough)
 	}
 	if free := u.free - (r.limit - limit); n >= 1 && n <= free {
+		if invariants.On {
+			checkAdmits(r.left(p, limit, entry), n)
+		}
 		if r.looked() {
 			r.look(p, n, limit, current, entry)
 		}

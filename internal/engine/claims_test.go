@@ -1,0 +1,107 @@
+//go:build invariants
+
+package engine
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// requireBroken fails unless f panics because an invariant does not hold.
+func requireBroken(t *testing.T, what string, f func()) {
+	t.Helper()
+	defer func() {
+		t.Helper()
+		text, _ := recover().(string)
+		require.True(t, strings.HasPrefix(text, "invariants: ") && strings.Contains(text, what), "%q, must contain %q", text, what)
+	}()
+	f()
+}
+
+// A key has used its limit in the previous window. The bound that stands for that generation is broken, so that Consume
+// finds units free which usage does not.
+func TestClaimsOfConsume_BrokenBound(t *testing.T) {
+	l := faceOf(t, sliding(20, time.Second), Dimensions{Shards: 1, BloomBytes: 192, BloomProbes: 1, Depth: 2, Width: 64, CellBits: 8,
+		HeavyEntries: HeavyBucket, HeavyThreshold: 20})
+	for range 19 {
+		require.True(t, l.allow("key", 1))
+	}
+	l.now = l.now.Add(time.Second)
+	require.True(t, l.allow("other", 1))
+	require.True(t, l.allow("key", 1), "one of 20 is free")
+	l.shards[0].peaks.before = 0
+	requireBroken(t, "and usage leaves", func() { l.allow("key", 1) })
+}
+
+// Each of the two claims by itself: 5 of 20 are used.
+func TestClaimsOfConsume_EachAlone(t *testing.T) {
+	l := faceOf(t, fixed(20, time.Second), Dimensions{Shards: 1, BloomBytes: 192, BloomProbes: 1, Depth: 2, Width: 64, CellBits: 8,
+		HeavyEntries: HeavyBucket, HeavyThreshold: 20})
+	require.True(t, l.allow("key", 5))
+	r, p := l.at(l.hasher.String("key")), l.position()
+	r.checkConsume(p, 20, 20, 15, 20)
+	requireBroken(t, "free is 21", func() { r.checkConsume(p, 21, 20, 15, 20) })
+	requireBroken(t, "16 units are admitted", func() { r.checkConsume(p, 20, 21, 16, 20) })
+	requireBroken(t, "16 units are admitted", func() { checkAdmits(r.left(p, 20, nil), 16) })
+}
+
+// Random traffic reaches every path of a decision, and breaks no claim.
+func TestClaimsHoldInRandomTraffic(t *testing.T) {
+	for _, rule := range []Rule{sliding(20, time.Second), fixed(20, time.Second), NewWindow(20, time.Second/4, 5)} {
+		for _, probes := range []int{1, 3} {
+			d := Dimensions{Shards: 2, BloomBytes: 192, BloomProbes: probes, Depth: 2, Width: 128, CellBits: 8,
+				HeavyEntries: HeavyBucket, HeavyThreshold: 6}
+			if rule.generations > 2 { // sub-windows have no table
+				d.HeavyEntries, d.HeavyThreshold = 0, 0
+			}
+			for _, spares := range []bool{false, true} {
+				l := faceOf(t, rule, d)
+				if spares && rule.generations <= 2 {
+					l = sparingFace(t, rule, d)
+				}
+				l.Rank(1)
+				random := rand.New(rand.NewPCG(1, 2))
+				for range 2_000 {
+					l.now = l.now.Add(time.Duration(random.ExpFloat64() * float64(2*time.Millisecond)))
+					key, n := string(rune('a'+int(random.ExpFloat64()*40))), 1+int(random.ExpFloat64())
+					limit, effort := int64(20-random.IntN(2)*random.IntN(15)), []Effort{Brief, Whole}[random.IntN(2)]
+					l.Take(l.word(), l.hasher.String(key), n, limit, effort)
+				}
+			}
+		}
+	}
+}
+
+// Each lock that must not be waited for while another one is held.
+func TestOrderOfLocks_BrokenOrder(t *testing.T) {
+	_, g := growing(t)
+	first := g.Current.Load()
+	first.Rank(7)
+	require.True(t, g.Resize(2*first.Bytes()))
+	second := g.Current.Load()
+	require.Len(t, second.shards, 2)
+	other := sparingFace(t, sliding(20, time.Second), first.dims)
+	other.Rank(8)
+
+	locks := []interface {
+		Lock()
+		Unlock()
+	}{&g.mu, &second.shards[0].mu, &second.shards[1].mu, &first.shards[0].mu, &other.shards[0].mu, &other.spare.mu}
+	for i, held := range locks {
+		for j, next := range locks {
+			held.Lock()
+			if i < j {
+				next.Lock()
+				next.Unlock()
+			} else {
+				requireBroken(t, "is to be taken while", next.Lock)
+			}
+			held.Unlock()
+		}
+	}
+	requireBroken(t, "is not held", locks[0].Unlock)
+}
