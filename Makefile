@@ -8,9 +8,8 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # The race detector needs a C compiler; without one the tests run without it.
 RACE := $(if $(shell command -v $$(go env CC) 2>/dev/null),-race)
 
-.PHONY: test $(MODULES:%=test/%) long invariants lint $(MODULES:%=lint/%) strangers vuln fuzz mutate soak instructions adversary attack bench bench-peers bench-overload \
-	bench-sketches bench-tune bench-floor bench-ordinary bench-traces bench-causes bench-live bench-http bench-snapshots report \
-	combinations bench-redis bench-synced bench-envoy bench-caddy bench-coredns bench-budget soak-envoy answers-envoy strict-sizes sizes sizing
+# What help lists is a command, and no file.
+.PHONY: $(shell sed -n 's/^\([a-z-]*\):.* ##.*/\1/p' Makefile) $(MODULES:%=test/%) $(MODULES:%=lint/%)
 
 test: test/. ## every test of every module with the race detector, the root module first, then two at once
 	@$(if $(RACE),,echo "no C compiler: tested without the race detector")
@@ -70,6 +69,17 @@ combinations: ## so many random combinations of flags of every command: an hour;
 
 report: ## the accuracy report of the embedded trace, as a page
 	go run -C cmd/sketchlimit . report --html $(CURDIR)/report.html
+
+# Where the library, and where the commands and modules that services use, build without cgo.
+CROSS := linux/386 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
+CROSS_MODULES := . rules redislimit $(filter cmd/%,$(MODULES))
+
+cross: ## builds the library for wasip1, and with rules, redislimit and the commands for other systems and processors
+	GOOS=wasip1 GOARCH=wasm go build ./...
+	@for pair in $(CROSS); do for module in $(CROSS_MODULES); do \
+		echo "$$pair $$module"; \
+		CGO_ENABLED=0 GOOS=$${pair%/*} GOARCH=$${pair#*/} go build -C $$module -o /dev/null ./... || exit 1; \
+	done; done
 
 instructions: ## instructions of one call, by callgrind, beside those of the commit BASE if given: half a minute each
 	@go run ./bench/instructions -base "$(BASE)"

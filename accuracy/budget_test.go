@@ -43,8 +43,9 @@ func listedCosts(t *testing.T, spec string, seed uint64) listed {
 // definition is a way by its definition: what it knows are requests that it has admitted.
 type definition struct {
 	BudgetWay
-	limit, window int
-	admitted      []*definedRequest
+	limit    int
+	window   time.Duration
+	admitted []*definedRequest
 }
 
 type definedRequest struct {
@@ -163,7 +164,7 @@ func TestReplayBudgetAgainstDefinitions(t *testing.T) {
 				require.Equal(t, got.OverHeld, got.Overdraft, "%s, seed %d", spec, seed+1)
 				require.Positive(t, got.MemoryBytes)
 				got.MemoryBytes, got.Overdraft = 0, 0
-				want := definition{BudgetWay: BudgetWay{Way: got.Way}, limit: limit, window: int(time.Minute)}
+				want := definition{BudgetWay: BudgetWay{Way: got.Way}, limit: limit, window: time.Minute}
 				require.Equal(t, want.play(requests), got, "%s, seed %d", spec, seed+1)
 			}
 			hold, check, debit := r.Ways[0], r.Ways[1], r.Ways[2]

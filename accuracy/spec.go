@@ -41,6 +41,9 @@ func Workloads() []string {
 }
 
 // field is one number of a Workload under its name in a specification.
+// maxRequests is what a Workload may have; an int of 32 bits holds no more.
+const maxRequests = min(1e12, math.MaxInt)
+
 type field struct {
 	name   string
 	value  any // *int, *float64, *uint64 or *time.Duration
@@ -52,7 +55,7 @@ type field struct {
 func (w *Workload) fields() []field {
 	f := []field{
 		{"keys", &w.Keys, 1, 1e8, false},
-		{"requests", &w.Requests, 1, 1e12, false},
+		{"requests", &w.Requests, 1, maxRequests, false},
 		{"windows", &w.Windows, 1, 1e6, false},
 		{"window", &w.Window, float64(time.Millisecond), float64(8760 * time.Hour), false},
 		{"cost", &w.Cost, 1, 1e6, false},

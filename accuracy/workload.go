@@ -236,7 +236,7 @@ func (w *Workload) fill() {
 	or(&w.OneHit, 0.9)
 	if w.Kind == Attack {
 		light := 3 * float64(w.Keys) * float64(w.Windows)
-		or(&w.Requests, int(min(light+w.abuse(), 1e12)))
+		or(&w.Requests, int(min(light+w.abuse(), maxRequests)))
 	}
 	or(&w.Requests, 1_000_000)
 }

@@ -72,7 +72,7 @@ func TestSteps(t *testing.T) {
 	require.Equal(t, []uint64{125, 25, 0, 42, 0}, []uint64{s.Settled, s.Overdraft, s.Expired, s.Denied, s.NoRoom})
 	_, d = b.Hold("a", 1)
 	require.Equal(t, time.Hour, d.RetryAfter, "what is settled alone is in the way")
-	for _, n := range []int{0, -1, -1 << 63, 101, 1<<63 - 1} {
+	for _, n := range []int{0, -1, math.MinInt, 101, math.MaxInt} {
 		h, d := b.Hold("b", n)
 		require.Equal(t, budget.Hold{}, h)
 		require.Equal(t, []any{false, 100, sketchlimit.Never}, []any{d.Allowed, d.Remaining, d.RetryAfter}, "%d units", n)

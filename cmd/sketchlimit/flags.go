@@ -262,6 +262,7 @@ func parseSeed(text string) (uint64, error) {
 
 // count parses a whole number, which may be written as 1e6.
 func count(lo, hi float64) func(string) (int, error) {
+	hi = min(hi, math.MaxInt) // which may have 32 bits
 	return func(text string) (int, error) {
 		v, err := strconv.ParseFloat(text, 64)
 		if err != nil || v != math.Trunc(v) || v < lo || v > hi {

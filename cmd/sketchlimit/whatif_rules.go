@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"net/netip"
 	"os"
 	"slices"
@@ -18,8 +19,8 @@ import (
 )
 
 const (
-	replayMemory = 8 << 30 // the most that rules take; a file that asks for more is a slip of the pen
-	replaySeed   = 1       // the same log gives the same answer
+	replayMemory = min(8<<30, math.MaxInt) // the most that rules take; a file that asks for more is a slip of the pen
+	replaySeed   = 1                       // the same log gives the same answer
 )
 
 // replay holds the requests of a log against today's rules and new ones.

@@ -20,7 +20,7 @@ type Options struct {
 	Limits  []int           // 1 … 1<<30 each; at most 64; none: 1, 2, 5, 10 … 100,000
 	Exact   bool            // every key is followed, whatever memory that takes
 	Seed    uint64          // of the hash of keys; the same seed gives the same report
-	Memory  int             // bytes for counts, 8 MiB … 1<<40; 0 = 64 MiB
+	Memory  int             // bytes for counts, 8 MiB … 1<<40 (2 GiB where int has 32 bits); 0 = 64 MiB
 	Sample  int             // keys whose use is told, 16 … 1<<24; 0 = 8192
 }
 
@@ -29,7 +29,8 @@ const MinWindow, MaxWindow = time.Millisecond, 8760 * time.Hour
 
 const (
 	maxLimit             = 1 << 30
-	minMemory, maxMemory = 8 << 20, 1 << 40
+	minMemory            = 8 << 20
+	maxMemory            = min(1<<40, math.MaxInt) // an int of 32 bits holds no more
 	tableMemory          = 64 << 10
 	minSample, maxSample = 16, 1 << 24
 	mostWindows          = 16
