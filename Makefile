@@ -45,9 +45,6 @@ vuln: ## known vulnerabilities in what every module calls, where the database of
 fuzz: ## every fuzz target for FUZZTIME each, 60s unless given
 	@FUZZTIME=$(FUZZTIME) scripts/fuzz
 
-mutate: ## breaks the code that decides, one way after another, and shows which test notices
-	go run ./internal/mutate
-
 soak: ## ten minutes under load, for memory, goroutines, over-admissions and false denials
 	go run -C stress ./soak
 

@@ -157,6 +157,31 @@ func TestTestAndAddTellsWhatTestTold(t *testing.T) {
 	require.Greater(t, claims, 1000, "too easy a load to tell")
 }
 
+// forgotten counts the keys, of 500 added, that a filter does not know afterwards.
+func forgotten(add func(h uint64), test func(h uint64) bool) (n int) {
+	r := rand.New(rand.NewPCG(1, 1))
+	added := make([]uint64, 500)
+	for i := range added {
+		added[i] = r.Uint64()
+		add(added[i])
+	}
+	for _, h := range added {
+		if !test(h) {
+			n++
+		}
+	}
+	return n
+}
+
+func TestForgottenKeysAreNoticed(t *testing.T) {
+	f := newFilter(t, 64*BlockBytes, 7)
+	require.Zero(t, forgotten(f.Add, f.Test))
+	f.Clear()
+	require.NotZero(t, forgotten(f.Add, func(h uint64) bool { return f.Test(seeded(h, 1)) }), "other bits are read than set")
+	f.Clear()
+	require.NotZero(t, forgotten(func(h uint64) { f.Add(h &^ 1) }, f.Test), "one bit of the hash is lost when it is added")
+}
+
 func TestKeyLiesInOneBlock(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for probes := 1; probes <= MaxProbes; probes++ {
