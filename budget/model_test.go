@@ -154,7 +154,7 @@ func newPlay(t *testing.T, kind int, seed uint64, source rand.Source) *play {
 	p.b = p.build()
 	for i, c := range p.config.Limits {
 		if lower := p.lower(i, p.tier); c.Algorithm == sketchlimit.TokenBucket {
-			c.Burst = max(1, cmp.Or(c.Burst, c.Limit)*lower/c.Limit)
+			c.Burst = max(1, int(int64(cmp.Or(c.Burst, c.Limit))*int64(lower)/int64(c.Limit))) // an int may have 32 bits
 			c.Limit = lower
 		}
 		p.books = append(p.books, books.New(c, p.generation(i)))
