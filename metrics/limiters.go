@@ -17,8 +17,12 @@ type Limiter interface {
 // reading is a limiter's picture.
 type reading struct {
 	sketchlimit.Stats
-	bytes int
+	bytes   int
+	dropped uint64
 }
+
+// dropper is a Limiter that may have let counts go, as a Rule of package rules.
+type dropper interface{ Dropped() uint64 }
 
 func ofLimiter(name, unit string, kind Kind, help string, value func(*reading) float64) Of[*reading] {
 	return Of[*reading]{Metric{name, help, unit, kind, []string{"limiter"}}, value}
@@ -35,6 +39,9 @@ var limiterTable = []Of[*reading]{
 	ofLimiter("too_low_requests", "{request}", Counter,
 		"Requests with a limit below the lowest that the limiter is made for: all denied.",
 		func(r *reading) float64 { return float64(r.TooLow) }),
+	ofLimiter("dropped_counts", "{time}", Counter,
+		"Times that counts of a rule were let go while they mattered, when it was changed: keys may have a fresh quota.",
+		func(r *reading) float64 { return float64(r.dropped) }),
 	ofLimiter("rotations", "{rotation}", Counter, "Times that a new generation has begun.",
 		func(r *reading) float64 { return float64(r.Rotations) }),
 	ofLimiter("false_denial_rate", "{denial}/{request}", Gauge,
@@ -71,7 +78,11 @@ var limiterTable = []Of[*reading]{
 func Limiters[L Limiter](limiters iter.Seq2[string, L]) *Source {
 	return NewSource(All(limiterTable), func(context.Context) (list []Sample, _ error) {
 		for name, l := range limiters {
-			list = Append(list, limiterTable, &reading{l.Stats(), l.MemoryBytes()}, name)
+			r := reading{Stats: l.Stats(), bytes: l.MemoryBytes()}
+			if d, ok := any(l).(dropper); ok {
+				r.dropped = d.Dropped()
+			}
+			list = Append(list, limiterTable, &r, name)
 		}
 		return list, nil
 	})

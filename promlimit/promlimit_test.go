@@ -51,6 +51,7 @@ func TestStats(t *testing.T) {
 		{"denied_units_total", "counter", 4},
 		{"overdraft_units_total", "counter", 0},
 		{"too_low_requests_total", "counter", 0},
+		{"dropped_counts_total", "counter", 0},
 		{"rotations_total", "counter", 1},
 		{"false_denial_rate", "gauge", s.FalseDenialRate},
 		{"innocent_denial_rate", "gauge", s.InnocentDenialRate},
@@ -67,7 +68,7 @@ func TestStats(t *testing.T) {
 		want += fmt.Sprintf("# TYPE sketchlimit_%s %s\nsketchlimit_%s{limiter=\"api\"} %v\n", m.name, m.kind, m.name, m.value)
 	}
 	c := promlimit.New(maps.All(map[string]*sketchlimit.Limiter{"api": l}))
-	require.Equal(t, 16, testutil.CollectAndCount(c))
+	require.Equal(t, 17, testutil.CollectAndCount(c))
 	require.Equal(t, want, exposed(t, c))
 	problems, err := testutil.CollectAndLint(c)
 	require.NoError(t, err)
@@ -78,7 +79,7 @@ func TestStats(t *testing.T) {
 // exposed returns what a collector tells, without help, in the order of its metrics.
 func exposed(t *testing.T, c prometheus.Collector) string {
 	t.Helper()
-	names := []string{"admitted_units_total", "denied_units_total", "overdraft_units_total", "too_low_requests_total", "rotations_total", "false_denial_rate", "innocent_denial_rate", "mean_cost_units", "distinct_keys",
+	names := []string{"admitted_units_total", "denied_units_total", "overdraft_units_total", "too_low_requests_total", "dropped_counts_total", "rotations_total", "false_denial_rate", "innocent_denial_rate", "mean_cost_units", "distinct_keys",
 		"bloom_fill_ratio", "sketch_fill_ratio", "outside_plan", "sparing", "sparing_times_total", "spared_units_total", "memory_bytes", "refused_requests_total"}
 	var b strings.Builder
 	for _, name := range names {

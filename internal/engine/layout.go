@@ -48,7 +48,6 @@ type layout struct {
 	generation int    // words of one generation
 	size       int    // words of a shard
 	light      int64  // units of a generation that a key has without an entry, at most, by the plan's threshold
-	crowded    int64  // the same where the table has no room for one
 	guarded    bool   // the doorkeepers are marked for all keys, and a key that is not there reads 0
 	peakStep   int64  // of peaks.before: 1, or more where the limit exceeds what that holds
 	turnSeed   uint64 // from which the seeds of generations follow; who finds these does not learn seed
@@ -82,9 +81,8 @@ func newLayout(rule Rule, d Dimensions, seed uint64) (layout, error) {
 		print = sparePrint
 	}
 	l.heavy = newHeavyTable(rule.reach, d, print)
-	l.crowded = rule.limit
 	l.guarded = !rule.IsBucket() && (d.BloomProbes > 1 || d.Width == 0)
-	l.light = min(l.crowded, l.heavy.threshold-1)
+	l.light = min(rule.limit, l.heavy.threshold-1)
 	l.peakStep = rule.reach/math.MaxUint16 + 1
 	l.cellsFirst = l.door.Words()
 	l.generation = l.cellsFirst + l.cells.Words()

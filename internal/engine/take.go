@@ -56,7 +56,7 @@ func (e *Engine) Consume(i int, word int64, h uint64, units int, limit int64, ef
 	if r.heavy.find(entries, h) != nil {
 		return r.settle(p, n, limit, effort)
 	}
-	most := r.crowded // units of this generation that a key has without an entry
+	most := r.limit // units of this generation that a key has without an entry
 	if r.heavy.room(entries) || r.Spares() && r.state().on > 0 {
 		most = r.light + int64(r.s.peaks.raised)
 	}

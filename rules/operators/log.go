@@ -7,21 +7,28 @@ import (
 	"github.com/sketchlimit/sketchlimit/rules"
 )
 
-// Log logs once when a rule begins to spare keys, and once when it has ended. It is for one goroutine.
+// Log logs once when a rule begins to spare keys, and once when it has ended, and each time that counts of a rule were
+// dropped. It is for one goroutine.
 type Log struct {
-	logger *slog.Logger
-	last   map[string]sketchlimit.Spared // by rule
+	logger  *slog.Logger
+	last    map[string]sketchlimit.Spared // by rule
+	dropped map[string]uint64             // the same
 }
 
 // NewLog returns a log that has told nothing yet.
 func NewLog(logger *slog.Logger) *Log {
-	return &Log{logger, map[string]sketchlimit.Spared{}}
+	return &Log{logger, map[string]sketchlimit.Spared{}, map[string]uint64{}}
 }
 
 // Look reads all rules, which takes milliseconds for each MiB, and logs what is new.
 func (l *Log) Look(limits *rules.Rules) {
 	for name, r := range limits.Counting() {
 		l.tell(name, r.Stats().Spared)
+		if n := r.Dropped(); n > l.dropped[name] {
+			l.logger.Warn("counts of a rule were let go when it was changed: keys may have a fresh quota",
+				"rule", name, "line", r.Line, "times", n-l.dropped[name])
+			l.dropped[name] = n
+		}
 	}
 }
 

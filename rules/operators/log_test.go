@@ -9,7 +9,26 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/rules"
 )
+
+// Counts that an edit has cost are one line each time, with the rule's line in its file.
+func TestDroppedCountsAreLogged(t *testing.T) {
+	var log strings.Builder
+	o := NewLog(slog.New(slog.NewTextHandler(&log, nil)))
+	file := func(window string) rules.File {
+		return rules.File{Name: "f", Data: []byte("domain: api\ndescriptors: [{key: user, rate_limit: {unit: " + window + ", requests_per_unit: 5}}]")}
+	}
+	limits, err := rules.Options{MaxMemoryBytes: 64 << 20}.New(file("day"))
+	require.NoError(t, err)
+	for _, window := range []string{"day", "hour", "hour"} {
+		require.NoError(t, limits.Replace(file(window)))
+		o.Look(limits)
+	}
+	require.Equal(t, 1, strings.Count(log.String(), "\n"))
+	require.Contains(t, log.String(), "level=WARN")
+	require.Contains(t, log.String(), "rule=api.user line=f:2 times=1")
+}
 
 // Each switch is one line, also if both come between two looks, or the rule's file is read again.
 func TestOverloadIsLoggedOnce(t *testing.T) {
