@@ -11,6 +11,8 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -641,6 +643,53 @@ func TestWithLimitOfBuckets(t *testing.T) {
 					require.Greater(t, over, -0.01, "seed %d", seed)
 				}
 			}
+		}
+	}
+}
+
+// Decisions by the limiter of before and by the one that has taken over count together, whenever they come.
+func TestWithLimitWhileDecisionsGoOn(t *testing.T) {
+	for _, algorithm := range []sketchlimit.Algorithm{sketchlimit.FixedWindow, sketchlimit.SlidingWindow, sketchlimit.TokenBucket} {
+		now := time.Unix(1e9, 0)
+		l, err := sketchlimit.New(sketchlimit.Config{
+			Algorithm: algorithm, Limit: 1000, Window: time.Hour, Keys: 10_000, Clock: func() time.Time { return now },
+		})
+		require.NoError(t, err)
+		var current atomic.Pointer[sketchlimit.Limiter]
+		current.Store(l)
+		group, err := sketchlimit.NewGroup(l)
+		require.NoError(t, err)
+		var admitted [8]atomic.Int64
+		var done sync.WaitGroup
+		for i := range admitted {
+			done.Go(func() {
+				key := fmt.Sprint(i % 4)
+				for range 1500 {
+					allowed := false
+					switch i {
+					case 4:
+						allowed = l.Take(key, 1).Allowed
+					case 5:
+						allowed = group.Allow(key)
+					default:
+						allowed = current.Load().Allow(key)
+					}
+					if allowed {
+						admitted[i%4].Add(1)
+					}
+				}
+			})
+		}
+		for _, limit := range []int{1500, 1200, 2000, 1000} {
+			next, err := current.Load().WithLimit(now, limit, 0)
+			require.NoError(t, err)
+			current.Store(next)
+			runtime.Gosched()
+		}
+		done.Wait()
+		for i := range 4 {
+			require.LessOrEqual(t, admitted[i].Load(), int64(2000))
+			require.GreaterOrEqual(t, admitted[i].Load(), int64(990))
 		}
 	}
 }
