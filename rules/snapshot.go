@@ -15,6 +15,9 @@ import (
 // indexFile is the file of a snapshot that tells what the others are.
 const indexFile = "index.json"
 
+// temporaryIndex begins the names of indexes that are being written.
+const temporaryIndex = indexFile + ".tmp"
+
 // saved is a limiter of a snapshot.
 type saved struct {
 	File                string
@@ -92,16 +95,17 @@ func writeIndex(folder string, all []saved) error {
 	if err != nil {
 		return fmt.Errorf("rules: %w", err)
 	}
-	path := filepath.Join(folder, indexFile)
-	f, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	// Under a name that is not there yet, so that nothing is written where a link points.
+	f, err := os.CreateTemp(folder, temporaryIndex+"*")
 	if err != nil {
 		return fmt.Errorf("rules: %w", err)
 	}
 	_, err = f.Write(text)
 	if err = errors.Join(err, f.Sync(), f.Close()); err == nil { // or a crash might leave an empty index
-		err = os.Rename(path+".new", path)
+		err = os.Rename(f.Name(), filepath.Join(folder, indexFile))
 	}
 	if err != nil {
+		os.Remove(f.Name())
 		return fmt.Errorf("rules: %w", err)
 	}
 	named := map[string]bool{}
@@ -113,7 +117,8 @@ func writeIndex(folder string, all []saved) error {
 		return fmt.Errorf("rules: %w", err)
 	}
 	for _, e := range entries {
-		if strings.HasSuffix(e.Name(), ".counts") && !named[e.Name()] {
+		left := strings.HasPrefix(e.Name(), temporaryIndex) // by a save that was killed
+		if left || strings.HasSuffix(e.Name(), ".counts") && !named[e.Name()] {
 			os.Remove(filepath.Join(folder, e.Name())) // or else the next one does
 		}
 	}

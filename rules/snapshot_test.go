@@ -138,3 +138,26 @@ func TestSavesUnderLoad(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []int{0}, next.left(t, "fixed"))
 }
+
+// A save writes nothing where a link in its folder points, and removes what one that was killed has left.
+func TestSaveFollowsNoLinks(t *testing.T) {
+	folder, victim := t.TempDir(), filepath.Join(t.TempDir(), "victim")
+	require.NoError(t, os.WriteFile(victim, []byte("precious"), 0o600))
+	for _, name := range []string{"index.json", "index.json.new", "index.json.tmp1"} {
+		if err := os.Symlink(victim, filepath.Join(folder, name)); err != nil {
+			t.Skip(err)
+		}
+	}
+	l, err := rules.Options{MaxMemoryBytes: 64 << 20}.New(rules.File{Name: "rules.yaml", Data: []byte(kept)})
+	require.NoError(t, err)
+	require.NoError(t, l.Save(folder))
+	text, err := os.ReadFile(victim)
+	require.NoError(t, err)
+	require.Equal(t, "precious", string(text))
+	info, err := os.Lstat(filepath.Join(folder, "index.json"))
+	require.NoError(t, err)
+	require.True(t, info.Mode().IsRegular())
+	left, err := filepath.Glob(filepath.Join(folder, "index.json.tmp*"))
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
