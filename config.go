@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sketchlimit/sketchlimit/internal/engine"
+	"github.com/sketchlimit/sketchlimit/internal/inside"
 	"github.com/sketchlimit/sketchlimit/internal/keyhash"
 	"github.com/sketchlimit/sketchlimit/internal/sizing"
 )
@@ -163,7 +164,7 @@ func (c *Config) check() error {
 	case c.LowestLimit < 0 || c.LowestLimit > c.Limit:
 		return fmt.Errorf("sketchlimit: LowestLimit %d, must be 0 … Limit %d", c.LowestLimit, c.Limit)
 	case c.Window < time.Millisecond || c.Window > engine.MaxWindow:
-		return fmt.Errorf("sketchlimit: Window %v, must be 1ms … %v", c.Window, time.Duration(engine.MaxWindow))
+		return fmt.Errorf("sketchlimit: Window %v, must be 1ms … %v%s", c.Window, time.Duration(engine.MaxWindow), inside.Unitless(c.Window))
 	case c.Algorithm < SlidingWindow || c.Algorithm > TokenBucket:
 		return fmt.Errorf("sketchlimit: Algorithm %d, must be SlidingWindow, FixedWindow or TokenBucket", int(c.Algorithm))
 	case c.Burst < 0 || c.Burst > math.MaxInt32:
@@ -195,7 +196,7 @@ func (c *Config) checkSize() error {
 	case c.MemoryBytes < 0 || c.MemoryBytes > engine.MaxMemory:
 		return fmt.Errorf("sketchlimit: MemoryBytes %d, must be 0 … %d", c.MemoryBytes, engine.MaxMemory)
 	case c.Keys == 0 && c.MemoryBytes == 0 && c.Plan == nil:
-		return fmt.Errorf("sketchlimit: one of Keys, MemoryBytes and Plan must be set")
+		return fmt.Errorf("sketchlimit: one of Keys, MemoryBytes and Plan must be set: mostly Keys, the distinct keys expected in one Window")
 	case c.Plan != nil && c.Keys != 0:
 		return fmt.Errorf("sketchlimit: Keys %d with a Plan, only one of them may be set", c.Keys)
 	case c.Plan != nil && c.MemoryBytes != 0:

@@ -133,7 +133,7 @@ func (c *Config) check() error {
 	case c.InFlight < 1 || c.InFlight > maxInFlight:
 		return fmt.Errorf("InFlight %d, must be 1 … %d", c.InFlight, maxInFlight)
 	case c.HoldFor < leastHold || c.HoldFor > engine.MaxWindow:
-		return fmt.Errorf("HoldFor %v, must be %v … %v", c.HoldFor, leastHold, time.Duration(engine.MaxWindow))
+		return fmt.Errorf("HoldFor %v, must be %v … %v%s", c.HoldFor, leastHold, time.Duration(engine.MaxWindow), inside.Unitless(c.HoldFor))
 	}
 	for i, l := range c.Limits {
 		if l.Overload != sketchlimit.Deny {

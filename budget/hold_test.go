@@ -33,6 +33,7 @@ func TestBadConfigsAreNamed(t *testing.T) {
 		{many[:1], -1, time.Second, "InFlight -1, must be 1 … 16777216"},
 		{many[:1], 1<<24 + 1, time.Second, "InFlight 16777217, must be 1 … 16777216"},
 		{many[:1], 1, 0, "HoldFor 0s, must be 1ms … 640511h56m49.213693952s"},
+		{many[:1], 1, 30, "HoldFor 30ns, must be 1ms … 640511h56m49.213693952s: a number without a unit is nanoseconds, was 30 * time.Second meant?"},
 		{many[:1], 1, time.Millisecond - 1, "HoldFor 999.999µs, must be 1ms … 640511h56m49.213693952s"},
 		{many[:1], 1, 1<<61 + 1, "HoldFor 640511h56m49.213693953s, must be 1ms … 640511h56m49.213693952s"},
 		{[]sketchlimit.Config{one, spare}, 1, time.Second, "Limits[1].Overload spare, must be deny"},

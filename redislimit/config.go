@@ -84,7 +84,7 @@ func (c *Config) check(client redis.UniversalClient) error {
 	case c.Limit < 1 || c.Limit > math.MaxInt32:
 		return fmt.Errorf("redislimit: Limit %d, must be 1 … %d", c.Limit, math.MaxInt32)
 	case c.Window < time.Millisecond || c.Window > maxWindow:
-		return fmt.Errorf("redislimit: Window %v, must be 1ms … %v", c.Window, time.Duration(maxWindow))
+		return fmt.Errorf("redislimit: Window %v, must be 1ms … %v%s", c.Window, time.Duration(maxWindow), unitless(c.Window))
 	case c.Window%time.Microsecond != 0:
 		return fmt.Errorf("redislimit: Window %v, must be whole microseconds", c.Window)
 	case c.Algorithm < sketchlimit.SlidingWindow || c.Algorithm > sketchlimit.TokenBucket:
@@ -103,10 +103,18 @@ func (c *Config) check(client redis.UniversalClient) error {
 	return nil
 }
 
+// unitless returns what a Window was probably meant to be that is so short that it has no unit.
+func unitless(window time.Duration) string {
+	if window <= 0 || window >= 100*time.Microsecond { // a day of seconds is 86.4µs
+		return ""
+	}
+	return fmt.Sprintf(": a number without a unit is nanoseconds, was %d * time.Second meant?", int64(window))
+}
+
 func (c *Config) checkSize() error {
 	switch {
 	case c.Keys == 0 && c.MemoryBytes == 0:
-		return fmt.Errorf("redislimit: one of Keys and MemoryBytes must be set")
+		return fmt.Errorf("redislimit: one of Keys and MemoryBytes must be set: mostly Keys, the distinct keys expected in one Window")
 	case c.Keys != 0 && c.MemoryBytes != 0:
 		return fmt.Errorf("redislimit: Keys %d with MemoryBytes %d, only one of them may be set", c.Keys, c.MemoryBytes)
 	case c.LowestLimit < 0 || c.LowestLimit > c.Limit:

@@ -18,10 +18,12 @@ import (
 func TestConfigErrors(t *testing.T) {
 	client := connect(t, "127.0.0.1:1")
 	for want, change := range map[string]func(*Config){
-		"Limit 0, must be 1 … 2147483647":                            func(c *Config) { c.Limit = 0 },
-		"Window 999µs, must be 1ms …":                                func(c *Config) { c.Window = 999 * time.Microsecond },
-		"Window 1.0000001s, must be whole microseconds":              func(c *Config) { c.Window = time.Second + 100 },
-		"Window 1h0m0.000001s, must be whole milliseconds":           func(c *Config) { c.Window, c.Limit = time.Hour+time.Microsecond, math.MaxInt32 },
+		"Limit 0, must be 1 … 2147483647":               func(c *Config) { c.Limit = 0 },
+		"Window 999µs, must be 1ms …":                   func(c *Config) { c.Window = 999 * time.Microsecond },
+		"Window 1.0000001s, must be whole microseconds": func(c *Config) { c.Window = time.Second + 100 },
+		"Window 60ns, must be 1ms … 640511h56m49.213693952s: a number without a unit is nanoseconds, was 60 * time.Second meant?": func(c *Config) { c.Window = 60 },
+		"Limit 2147483647, must be at most 285616414 with Window 8760h0m0s: ":                                                     func(c *Config) { c.Window, c.Limit = 8760*time.Hour, math.MaxInt32 },
+		"Window 1h0m0.000001s, must be whole milliseconds":                                                                        func(c *Config) { c.Window, c.Limit = time.Hour+time.Microsecond, math.MaxInt32 },
 		"Algorithm 3, must be":                                       func(c *Config) { c.Algorithm = 3 },
 		"Burst 5, goes with TokenBucket only":                        func(c *Config) { c.Burst = 5 },
 		"Burst -1, must be 0 … 2147483647":                           func(c *Config) { c.Burst = -1 },

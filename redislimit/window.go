@@ -25,6 +25,9 @@ func newWindow(c *Config, kept int) (window, error) {
 			return window{int64(c.Limit), length, tick, kept}, nil
 		}
 	}
+	if highest := int64(1<<53) / int64(max(c.Window/time.Second, 1)); c.Window%time.Second == 0 && highest < int64(c.Limit) {
+		return window{}, fmt.Errorf("redislimit: Limit %d, must be at most %d with Window %v: the script counts Limit × Window in doubles", c.Limit, highest, c.Window)
+	}
 	return window{}, fmt.Errorf("redislimit: Window %v, must be whole milliseconds or seconds if Limit × Window is above 1<<53 µs (%d)", c.Window, c.Limit)
 }
 

@@ -3,6 +3,7 @@
 package inside
 
 import (
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -24,3 +25,11 @@ type Parts struct {
 
 // Of returns what a *sketchlimit.Limiter is made of. Package sketchlimit sets it.
 var Of func(limiter any) Parts
+
+// Unitless returns what a Duration was probably meant to be that is so short that it has no unit: the end of an error.
+func Unitless(d time.Duration) string {
+	if d <= 0 || d >= 100*time.Microsecond { // a day of seconds is 86.4µs
+		return ""
+	}
+	return fmt.Sprintf(": a number without a unit is nanoseconds, was %d * time.Second meant?", int64(d))
+}
