@@ -70,8 +70,14 @@ func (c *call) Header() http.Header { return c.header }
 // Write implements [http.ResponseWriter]: a gRPC call has no such body.
 func (c *call) Write(b []byte) (int, error) { return len(b), nil }
 
-// WriteHeader implements [http.ResponseWriter]: a gRPC call has no such status.
-func (c *call) WriteHeader(int) {}
+// WriteHeader implements [http.ResponseWriter]: of the status a gRPC call is told that it lacks a key.
+func (c *call) WriteHeader(status int) {
+	if status == http.StatusUnauthorized {
+		c.refusal.unauthenticated = true
+		delete(c.header, "Content-Type") // of the body, which is not sent; a trailer must not have it
+		delete(c.header, "X-Content-Type-Options")
+	}
+}
 
 // tell sends the fields of the answer and the pushback, once, as trailers. Headers would be the beginning of an answer,
 // behind which clients do not retry a call that fails (gRFC A6).

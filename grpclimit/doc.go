@@ -13,7 +13,8 @@
 //   - RemoteAddr: the peer of the connection
 //   - Body: the message, see [Message]
 //
-// A call that is not admitted gets codes.ResourceExhausted. If it is known when the same call
+// A call that is not admitted gets codes.ResourceExhausted; one without the key that
+// httplimit.RequireKey asks for, codes.Unauthenticated. If it is known when the same call
 // passes, the status has a RetryInfo that says so, and clients with a retry policy for that code
 // are told to wait as long (grpc-retry-pushback-ms, gRFC A6); or not to retry, if that is after
 // the deadline of the call, or no wait helps.

@@ -377,6 +377,21 @@ func TestQuotas(t *testing.T) {
 	require.EqualValues(t, 3, perMethod.Stats().Admitted)
 }
 
+// A call without the key that is required is unauthenticated, and counts nothing.
+func TestRequireKey(t *testing.T) {
+	l, key := build(t, 1), httplimit.Header("X-Api-Key")
+	limit := limited(t, l, key, httplimit.RequireKey(key, "Bearer"))
+	c := serve(t, &service{}, false, []grpc.ServerOption{grpc.UnaryInterceptor(limit.Unary)})
+	_, _, err := call(user(t, "ann"), c)
+	require.Equal(t, codes.Unauthenticated, status.Code(err))
+	require.ErrorContains(t, err, "lacks the key")
+	_, _, err = call(user(t, "ann", "x-api-key", "secret"), c)
+	require.NoError(t, err)
+	_, _, err = call(user(t, "ann", "x-api-key", "secret"), c)
+	require.Equal(t, codes.ResourceExhausted, status.Code(err))
+	require.EqualValues(t, 1, l.Stats().Admitted)
+}
+
 // What functions of options and keys find in a request.
 func TestRequest(t *testing.T) {
 	type tenant struct{}

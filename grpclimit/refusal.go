@@ -23,6 +23,8 @@ const pushbackKey = "grpc-retry-pushback-ms"
 type refusal struct {
 	names []string      // of the policies that refuse
 	wait  time.Duration // until the same call passes, or Never; 0 if that is not known
+
+	unauthenticated bool // it lacks a key that httplimit.RequireKey asks for
 }
 
 // Refuse implements [httplimit.Refuser].
@@ -43,6 +45,9 @@ func (r *refusal) Refuse(refusing []httplimit.Policy) {
 
 // err returns the error that a call ends with.
 func (r *refusal) err() error {
+	if r.unauthenticated {
+		return status.Error(codes.Unauthenticated, "the call lacks the key that it is limited by")
+	}
 	text := "too many requests"
 	if len(r.names) > 0 {
 		text += ": " + strings.Join(r.names, ", ")

@@ -22,7 +22,7 @@ type KeyFunc func(dst []byte, r *http.Request) []byte
 func (f KeyFunc) AppendKey(dst []byte, r *http.Request) []byte { return f(dst, r) }
 
 // Header is the [Key] that the first field of this name holds; requests without one
-// share the empty key. Whoever may choose the value chooses the key: only take
+// share the empty key, see [RequireKey]. Whoever may choose the value chooses the key: only take
 // fields that something in front has checked, such as a token.
 type Header string
 

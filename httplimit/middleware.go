@@ -38,6 +38,8 @@ type middleware struct {
 	cost    func(*http.Request) int // nil: 1
 	spender *spender                // of NewBudget
 	skip    []func(*http.Request) bool
+	needs   Key    // of RequireKey; nil: none
+	asks    string // for it
 	shadow  bool
 	fields  Fields
 	refuse  func(http.ResponseWriter, *http.Request, []Policy)
@@ -195,6 +197,23 @@ func Exempt(clients *Clients, networks ...netip.Prefix) Option {
 	}
 }
 
+// RequireKey answers a request for which the key appends nothing, such as one without an API key,
+// with 401 and the challenge, such as "Bearer", in WWW-Authenticate. It is not counted. Without this
+// option, all such requests share the empty key: one quota. Requests that [Skip] or [Exempt] let
+// pass need no key, nor do any with [Shadow].
+func RequireKey(key Key, challenge string) Option {
+	return func(m *middleware) error {
+		m.needs, m.asks = key, challenge
+		if err := check(key); err != nil {
+			return fmt.Errorf("RequireKey: %w", err)
+		}
+		if checkPolicy(challenge) != nil {
+			return fmt.Errorf("RequireKey: challenge %q, must be ASCII without control characters, such as \"Bearer\"", challenge)
+		}
+		return nil
+	}
+}
+
 // Shadow decides and counts but refuses nobody, to see what a limit would do before it
 // does it: [OnRefusal] is called, and the limiter's Stats count. Clients are told
 // nothing, for those that heed the fields would be limited by them.
@@ -285,6 +304,16 @@ func (m *middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 		return
 	}
 	s := m.pool.Get().(*scratch)
+	if m.needs != nil && !m.shadow {
+		s.Keys = m.needs.AppendKey(s.Keys, r)
+		if len(s.Keys) == 0 {
+			m.free(s)
+			w.Header().Set("WWW-Authenticate", m.asks)
+			http.Error(w, http.StatusText(http.StatusUnauthorized), http.StatusUnauthorized)
+			return
+		}
+		s.Keys = s.Keys[:0]
+	}
 	m.decider.Decide(&s.Answer, r, cost)
 	if len(s.holds) > 0 {
 		var few [maxQuotas]inflight.Hold // for s is another request's before the handler ends

@@ -133,6 +133,26 @@ func TestOwnLimits(t *testing.T) {
 	require.Equal(t, []int{200, 200, 200, 429}, statuses(h, 4, user("ann")))
 }
 
+// Requests without a key get 401, and take nothing from a quota.
+func TestRequireKey(t *testing.T) {
+	l := build(t, sketchlimit.Config{Limit: 1}, newClock())
+	needs := httplimit.RequireKey(byUser, "Bearer")
+	nobody := from("192.0.2.1:1", "X")
+	h := front(t, l, byUser, needs)
+	require.Equal(t, []int{401, 401}, statuses(h, 2, nobody))
+	require.Equal(t, "Bearer", get(h, nobody).Header().Get("WWW-Authenticate"))
+	require.Empty(t, get(h, nobody).Header().Get("RateLimit"))
+	require.Equal(t, []int{200, 429}, statuses(h, 2, user("ann")))
+	require.True(t, l.Peek("").Allowed)
+	require.EqualValues(t, 1, l.Stats().Admitted)
+	h = front(t, l, byUser, needs, httplimit.Skip(func(*http.Request) bool { return true }))
+	require.Equal(t, []int{200}, statuses(h, 1, nobody))
+	h = front(t, l, byUser, needs, httplimit.Shadow())
+	require.Equal(t, []int{200, 200}, statuses(h, 2, nobody))
+	h = front(t, l, byUser)
+	require.Equal(t, []int{429}, statuses(h, 1, nobody), "without the option they share a quota")
+}
+
 // Without a lowest limit nothing but the highest tier would pass. What cannot say what its lowest limit is, is taken.
 func TestLimitNeedsALowestLimit(t *testing.T) {
 	own := httplimit.Limit(func(*http.Request) int { return 60 })
@@ -355,6 +375,8 @@ func TestErrors(t *testing.T) {
 		{byUser, httplimit.Name("größe"), `Name "größe", must be ASCII without control characters`},
 		{byUser, httplimit.Cost(nil), "Cost nil, must be a function"},
 		{byUser, httplimit.Limit(nil), "Limit nil, must be a function"},
+		{byUser, httplimit.RequireKey(nil, "Bearer"), "RequireKey: key nil, must be one"},
+		{byUser, httplimit.RequireKey(byUser, ""), `RequireKey: challenge "", must be ASCII without control characters, such as "Bearer"`},
 		{byUser, httplimit.Skip(nil), "Skip nil, must be a function"},
 		{byUser, httplimit.Refusal(nil), "Refusal nil, must be a function"},
 		{byUser, httplimit.OnRefusal(nil), "OnRefusal nil, must be a function"},

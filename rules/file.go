@@ -38,6 +38,7 @@ type descriptor struct {
 // limit is a rate_limit.
 type limit struct {
 	requests   int64
+	stated     bool // requests_per_unit is given
 	unit       string
 	multiplier int
 	unlimited  bool
@@ -164,7 +165,7 @@ func (r *reader) limit(n *yaml.Node) *limit {
 	}
 	r.mapping(n, "a rate_limit", fields{
 		"unit":              func(n *yaml.Node) { l.unit = r.text(n) },
-		"requests_per_unit": func(n *yaml.Node) { l.requests = r.number(n, "requests_per_unit", 0, math.MaxUint32) },
+		"requests_per_unit": func(n *yaml.Node) { l.requests, l.stated = r.number(n, "requests_per_unit", 0, math.MaxUint32), true },
 		"unlimited":         func(n *yaml.Node) { l.unlimited = r.flag(n) },
 		"name":              func(n *yaml.Node) { l.name = r.text(n) },
 		"replaces":          func(n *yaml.Node) { l.replaces = elements(r, n, r.replaced) },

@@ -37,6 +37,21 @@ descriptors:
 	require.True(t, l.All()[1].Shadow)
 }
 
+// A rule without a number blocks, as in the reference, and says so.
+func TestLimitsThatAreNotStated(t *testing.T) {
+	l := load(t, `domain: api
+descriptors:
+- {key: a, rate_limit: {unit: day}}
+- {key: b, rate_limit: {unit: day, requests_per_unit: 0}}
+- {key: c, rate_limit: {unlimited: true}}
+`)
+	all := l.All()
+	require.Equal(t, l.file+":3: no requests_per_unit, blocks all requests: 0 says so without this warning", all[0].Warning)
+	require.Zero(t, all[0].Limit)
+	require.Empty(t, all[1].Warning)
+	require.Empty(t, all[2].Warning)
+}
+
 // A limit that does not fit is lower, and says so.
 func TestLimitsAreHeld(t *testing.T) {
 	l := load(t, `domain: api

@@ -27,7 +27,7 @@ type Rule struct {
 	Line   string // of the descriptor, FILE:LINE
 	Name   string // "" if it has none
 
-	Warning string // how it differs from what the file says, FILE:LINE: text; "" if it does not
+	Warning string // how it differs from what the file says or seems to mean, FILE:LINE: text; "" if it does not
 
 	Limit     int                   // units per counter and Window; 0 blocks
 	Window    time.Duration         // 0 if Unlimited
@@ -103,7 +103,10 @@ func newRule(p place, d *descriptor, line string) (*Rule, error) {
 		return r, nil
 	}
 	r.Limit, r.Algorithm = int(min(l.requests, math.MaxInt32)), l.algorithm
-	if l.requests > math.MaxInt32 {
+	switch {
+	case !l.stated:
+		r.Warning = fmt.Sprintf("%s: no requests_per_unit, blocks all requests: 0 says so without this warning", line)
+	case l.requests > math.MaxInt32:
 		r.Warning = fmt.Sprintf("%s: requests_per_unit %d, is held to %d", line, l.requests, r.Limit)
 	}
 	r.Window, _ = l.window()
