@@ -1,6 +1,8 @@
 package sketchlimit
 
 import (
+	"sync/atomic"
+	"time"
 	"unsafe"
 	"weak"
 
@@ -8,8 +10,7 @@ import (
 	"github.com/sketchlimit/sketchlimit/internal/sizing"
 )
 
-// growthBytes is what a limiter that grows takes besides its engines: the last part is for the goroutine that keeps
-// it, see sizing.Overhead.
+// growthBytes is what a limiter that grows takes besides its engines.
 const growthBytes = int(unsafe.Sizeof(engine.Growth{})) + 976
 
 // grows makes ready for engines that replace the first one.
@@ -22,27 +23,82 @@ func (l *Limiter) grows() {
 		Plan: need.PlanFor, Need: need.MemoryFor,
 	}
 	l.growth.Start(l.windows.tell)
-	l.windows.turned = make(chan struct{}, 1)
-	go keep(weak.Make(l), l.windows.turned, l.windows.background().stop)
+	l.grower = &grower{limiter: weak.Make(l)}
+	l.grower.work = l.grower.run
+	l.windows.soon = l.grower.soon
 }
 
-// keep adapts the limiter when generations begin and as they go on, until it is closed.
-func keep(limiter weak.Pointer[Limiter], turned, stop <-chan struct{}) {
+// grower adapts a limiter when generations begin and as they go on, until it is closed. It does so in a goroutine that
+// ends when there is no more to do. It does not keep the limiter, which refers to it.
+type grower struct {
+	limiter weak.Pointer[Limiter]
+	work    func() // run: made once, so that a decision that starts it allocates nothing
+	state   atomic.Uint32
+	waits   atomic.Bool // for the next generation
+	closed  atomic.Bool
+}
+
+// The states of a grower.
+const (
+	idle    = iota
+	adapts  // in a goroutine
+	adapts2 // and once more after that
+)
+
+// soon lets the limiter adapt soon.
+func (g *grower) soon() {
+	if g.closed.Load() {
+		return
+	}
 	for {
-		select {
-		case <-turned:
-			select {
-			case <-stop: // both were ready
+		switch g.state.Load() {
+		case idle:
+			if g.state.CompareAndSwap(idle, adapts) {
+				go g.work()
 				return
-			default:
 			}
-			if l := limiter.Value(); l != nil {
-				l.adapt()
+		case adapts:
+			if g.state.CompareAndSwap(adapts, adapts2) {
+				return
 			}
-		case <-stop:
+		default:
 			return
 		}
 	}
+}
+
+func (g *grower) run() {
+	for {
+		if l := g.limiter.Value(); l != nil && !g.closed.Load() {
+			l.adapt()
+			g.wait(l)
+		}
+		if g.state.CompareAndSwap(adapts, idle) {
+			return
+		}
+		g.state.Store(adapts)
+	}
+}
+
+// wait lets a limiter that has grown adapt near the end of the generation, and when the next begins, even if nobody asks
+// it: then it has to shrink.
+func (g *grower) wait(l *Limiter) {
+	w := l.windows
+	if !w.late || !w.asked.Load() || !l.growth.Grown() || !g.waits.CompareAndSwap(false, true) {
+		return
+	}
+	_, elapsed := w.Now()
+	next := w.line.NearEnd()
+	if elapsed >= next {
+		next = time.Duration(w.line.Length())
+	}
+	time.AfterFunc(next-elapsed+Resolution, func() {
+		g.waits.Store(false)
+		if l := g.limiter.Value(); l != nil && !g.closed.Load() {
+			l.windows.nowWord()
+			g.soon()
+		}
+	})
 }
 
 // adapt replaces the engine if it is too small or far too large.

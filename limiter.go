@@ -3,10 +3,10 @@ package sketchlimit
 import (
 	"errors"
 	"fmt"
-	"runtime"
 	"sync/atomic"
 	"time"
 
+	"github.com/sketchlimit/sketchlimit/internal/clock"
 	"github.com/sketchlimit/sketchlimit/internal/engine"
 	"github.com/sketchlimit/sketchlimit/internal/keyhash"
 	"github.com/sketchlimit/sketchlimit/internal/sizing"
@@ -39,6 +39,7 @@ type Limiter struct {
 	overdraft atomic.Uint64 // units that were charged and not free
 	flooded   *engine.Counter
 	growth    *engine.Growth // nil if the limiter does not grow
+	grower    *grower        // likewise
 	config    Config         // as given
 	drawn     bool           // the seed was
 	share     atomic.Pointer[sharing.Share]
@@ -80,15 +81,11 @@ func New(c Config) (*Limiter, error) {
 	return l, nil
 }
 
-// begin begins what goes on in the background, which ends when nobody refers to the limiter any more.
+// begin lets a limiter without a Clock of its own follow the clock of the process.
 func (l *Limiter) begin() {
 	if c := &l.config; c.Clock == nil && c.late() {
 		rule := c.rule()
-		l.windows.grid = rule.Grid(Resolution)
-		l.windows.run()
-	}
-	if l.windows.behind != nil {
-		runtime.AddCleanup(l, (*background).end, l.windows.behind)
+		l.windows.grid, l.windows.late = rule.Grid(Resolution), true
 	}
 }
 
@@ -167,7 +164,7 @@ func (l *Limiter) AllowN(key string, n int) bool {
 func (l *Limiter) Take(key string, n int) (d Decision) {
 	h := l.hasher.String(key)
 	word, lag := l.windows.word.Load(), Resolution
-	if !l.windows.runs.Load() { // otherwise as now, without a call
+	if l.windows.tick.Load() != clock.Tick() { // otherwise as now, without a call
 		word, lag = l.windows.read()
 	}
 	l.tell(&d, l.engine.Load().Take(word, h, n, l.limit, engine.Whole), lag)
@@ -338,10 +335,11 @@ func (l *Limiter) MemoryBytes() int {
 	return bytes
 }
 
-// Close ends what the limiter does in the background: reading the clock, and growing. A limiter that
-// nobody refers to any more is closed by the garbage collector. It never fails. A
-// closed limiter goes on working, and reads the clock for every decision.
+// Close ends that the limiter grows, if it does. A limiter has nothing else to end: one that nobody refers to any more
+// is collected as it is. It never fails. A closed limiter goes on deciding.
 func (l *Limiter) Close() error {
-	l.windows.close()
+	if l.grower != nil {
+		l.grower.closed.Store(true)
+	}
 	return nil
 }

@@ -3,15 +3,15 @@ package sketchlimit
 import (
 	"fmt"
 	"math"
-	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/sketchlimit/sketchlimit/internal/clock"
 	"github.com/sketchlimit/sketchlimit/internal/engine"
 )
 
-// Resolution is how often a running [WindowManager] reads the clock.
-const Resolution = time.Millisecond
+// Resolution is how late the time of a decision may be by the default clock, besides what the scheduler is late by.
+const Resolution = clock.Resolution
 
 // WindowManager tells time in generations: spans of one length, aligned to the Unix
 // epoch, numbered floor(unix time / length). It serves a [Limiter]; few callers need one of their own.
@@ -27,123 +27,66 @@ const Resolution = time.Millisecond
 // far, is a turn like any other. It is believed: a time that is years ahead, from a damaged line of a log say, is from then
 // on the latest, and all earlier times count as the first instant of its generation.
 //
-// Reading the clock costs more than the rest of a decision, so a manager that
-// runs reads it once every [Resolution] from the first Now on, and Now is a load of one
-// word. That word is late by up to the resolution, and by more where the scheduler
-// is: a generation then ends that much later for everybody alike, and units of the
-// previous one come free that much later. Nothing is admitted that would not have
-// been admitted at the time the word says.
+// The default clock follows the wall clock ahead, however far, and never back: after a step back it goes on with the
+// monotonic clock. So a machine that was suspended, or a container that was paused, is in the present generation at once,
+// and no step back opens a generation again or makes one longer.
+//
+// Reading the clock costs about as much as the rest of a decision, so a [Limiter] reads the default clock at most once
+// every [Resolution]. One ticker serves all limiters of the process, and rests where it would save nothing. The first
+// decision of a tick reads the clock, and those after it in the same tick take its time. Their time is late by up to the
+// resolution, and by what the ticker is late by where the scheduler is: a generation then ends that much later for
+// everybody alike, and units of the previous one come free that much later. Nothing is admitted that would not have
+// been admitted at that time. A limiter that was not asked in the tick before is never late.
+//
+// A decision inside a bubble of testing/synctest goes by the time of the bubble.
 //
 // A WindowManager is safe for concurrent use.
 type WindowManager struct {
-	line   engine.Timeline
-	clock  func() time.Time
-	grid   int64         // ns; what runs reads the clock in whole multiples of it
-	step   time.Duration // a sixteenth of a generation
-	finer  time.Duration // by which the word follows callers that bring the time
-	word   atomic.Int64  // latest position that was seen, or unseen
-	turns  atomic.Uint64
-	ticks  atomic.Bool   // a goroutine is there to read the clock
-	runs   atomic.Bool   // and does
-	asked  atomic.Bool   // for the clock's time
-	turned chan struct{} // if not nil, told that a generation has begun, and sixteen times as it goes on
-	behind *background   // nil where nothing goes on in the background
+	line  engine.Timeline
+	clock func() time.Time
+	grid  int64         // ns; a late manager takes the clock's time in whole multiples of it
+	step  time.Duration // a sixteenth of a generation
+	finer time.Duration // by which the word follows callers that bring the time
+	late  bool          // the clock is read once in a tick
+	word  atomic.Int64  // latest position that was seen, or unseen
+	tick  atomic.Uint64 // during which the word is the clock's time, or clock.None
+	asked atomic.Bool   // for the clock's time
+	turns atomic.Uint64
+	soon  func() // if not nil, called when a generation has begun, and sixteen times as it goes on
 }
+
+// Now returns the time of limiters that are given no Clock, exactly: the wall clock, followed ahead only, see
+// [WindowManager]. It is for callers that pass the time, to several limiters for instance, and for [Config.Clock] where a
+// time that is late by [Resolution] is not good enough.
+func Now() time.Time { return clock.Now() }
 
 // unseen is the word of a manager that has seen no time. It is before all positions.
 const unseen = math.MinInt64
 
-// background ends goroutines. It does not know the clock, which may be the caller's and know the limiter: what
-// waits for the limiter to be gone must not keep it.
-type background struct {
-	stop  chan struct{}
-	ended sync.Once
-}
-
-func (b *background) end() { b.ended.Do(func() { close(b.stop) }) }
-
 // NewWindowManager returns a manager of generations of the given length (above 0).
-// A nil clock is the wall clock at the moment of the call, carried on by the
-// monotonic clock: steps of the wall clock do not reach it.
-func NewWindowManager(length time.Duration, clock func() time.Time) (*WindowManager, error) {
+// A nil clock is the wall clock, followed ahead only, see [WindowManager].
+func NewWindowManager(length time.Duration, now func() time.Time) (*WindowManager, error) {
 	if length <= 0 {
 		return nil, fmt.Errorf("sketchlimit: generation of %v, must be above 0", length)
 	}
-	if clock == nil {
-		start := time.Now()
-		clock = func() time.Time { return start.Add(time.Since(start)) }
+	if now == nil {
+		now = clock.Now
 	}
-	w := &WindowManager{line: engine.NewTimeline(length), clock: clock, grid: 1, step: max(1, length/16)}
+	w := &WindowManager{line: engine.NewTimeline(length), clock: now, grid: 1, step: max(1, length/16)}
 	w.finer = min(w.step, max(length/16384, Resolution))
 	w.word.Store(unseen)
+	w.tick.Store(clock.None)
 	return w, nil
 }
 
-// run makes ready for reading the clock in the background, from the first Now until close.
-func (w *WindowManager) run() {
-	stop := w.background().stop
-	w.ticks.Store(true)
-	go func() {
-		ticker := time.NewTicker(Resolution)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-ticker.C:
-				if w.runs.Load() {
-					w.publish(w.clock())
-				} else if p := w.position(w.clock()); p.Generation == w.Latest() {
-					w.reach(p) // callers that bring the time themselves bring this one
-				}
-			case <-stop:
-				return
-			}
-		}
-	}()
-}
-
-// background makes ready for goroutines that end with close.
-func (w *WindowManager) background() *background {
-	if w.behind == nil {
-		w.behind = &background{stop: make(chan struct{})}
-	}
-	return w.behind
-}
-
-// close ends run; from then on Now reads the clock itself.
-func (w *WindowManager) close() {
-	w.ticks.Store(false)
-	w.runs.Store(false)
-	if w.behind != nil {
-		w.behind.end()
-	}
-}
-
-// publish makes now, less what is beyond the grid, the latest position unless its generation
-// has passed.
-func (w *WindowManager) publish(now time.Time) {
-	p := w.position(now)
-	p.Elapsed -= p.Elapsed % time.Duration(w.grid)
-	if p.Generation != w.Latest() {
-		w.reach(p)
-	}
-	if word := w.word.Load(); w.line.Generation(word) == p.Generation {
-		w.word.CompareAndSwap(word, w.line.Pack(p)) // if it fails the word is newer still
-		if w.line.Unpack(word).Elapsed/w.step != p.Elapsed/w.step {
-			w.tell()
-		}
-	}
-}
-
-// tell lets whoever listens know that a generation has begun or gone on.
+// tell lets the limiter know that a generation has begun or gone on.
 func (w *WindowManager) tell() {
-	select {
-	case w.turned <- struct{}{}:
-	default:
+	if w.soon != nil {
+		w.soon()
 	}
 }
 
-// Now returns the position of the clock, or of its latest reading if the manager runs: the number of the generation, and
-// the time since it began.
+// Now returns the position of the clock: the number of the generation, and the time since it began.
 func (w *WindowManager) Now() (generation int64, elapsed time.Duration) {
 	p := w.nowPosition()
 	return p.Generation, p.Elapsed
@@ -153,34 +96,33 @@ func (w *WindowManager) Now() (generation int64, elapsed time.Duration) {
 func (w *WindowManager) nowPosition() engine.Position { return w.line.Unpack(w.nowWord()) }
 
 // now is Now as a word, with its lag. Durations count from the word's time, and the caller waits by a clock of
-// his own, so he is told durations that are longer by the lag: by the resolution of a manager that runs, or by
+// his own, so he is told durations that are longer by the lag: by the resolution of a late manager, and by
 // what a clock that stepped back has to catch up.
 func (w *WindowManager) now() (word int64, lag time.Duration) {
-	if w.runs.Load() {
+	if w.tick.Load() == clock.Tick() {
 		return w.word.Load(), Resolution
 	}
 	return w.read()
 }
 
-// read is now for a manager that does not run yet, or never will.
+// read is now where the word is not of this tick.
 func (w *WindowManager) read() (word int64, lag time.Duration) {
 	if !w.asked.Load() {
 		w.asked.Store(true)
 	}
-	if !w.ticks.Load() {
+	if !w.late {
 		return w.at(w.clock())
 	}
-	w.publish(w.clock())
-	w.runs.Store(true)
-	if !w.ticks.Load() { // closed meanwhile
-		w.runs.Store(false)
+	p, now, inside := w.refresh()
+	if !inside {
+		p = w.reach(p)
 	}
-	return w.word.Load(), Resolution
+	return w.line.Pack(p), w.lateLag(p, now)
 }
 
 // nowWord is now for callers that tell no durations. The compiler inlines it.
 func (w *WindowManager) nowWord() int64 {
-	if w.runs.Load() {
+	if w.tick.Load() == clock.Tick() {
 		return w.word.Load()
 	}
 	return w.readWord()
@@ -190,6 +132,34 @@ func (w *WindowManager) nowWord() int64 {
 func (w *WindowManager) readWord() int64 {
 	word, _ := w.read()
 	return word
+}
+
+// refresh reads the clock of a late manager. It returns the position of the time, on the grid, and whether that is
+// inside the latest generation. If so, and decisions go by the clock, the word is that position until the tick ends.
+func (w *WindowManager) refresh() (p engine.Position, now time.Time, inside bool) {
+	word := w.word.Load() // before the clock: a reading never replaces a later one
+	now, tick := clock.Read()
+	p = w.position(now)
+	p.Elapsed -= p.Elapsed % time.Duration(w.grid)
+	if word == unseen || w.line.Generation(word) != p.Generation {
+		return p, now, false
+	}
+	if w.asked.Load() && w.word.CompareAndSwap(word, w.line.Pack(p)) {
+		w.tick.Store(tick)
+		before := w.line.Unpack(word).Elapsed
+		if tick == clock.None && p.Elapsed >= before && p.Elapsed < before+Resolution {
+			clock.Start() // it would have saved this reading
+		}
+		if before/w.step != p.Elapsed/w.step {
+			w.tell()
+		}
+	}
+	return p, now, true
+}
+
+// lateLag is lag for a late manager.
+func (w *WindowManager) lateLag(p engine.Position, now time.Time) time.Duration {
+	return Resolution + max(0, w.lag(p, now))
 }
 
 // latest returns the position of the clock if decisions go by it. Otherwise it returns the clock's if that is in the
@@ -226,10 +196,17 @@ func (w *WindowManager) look(now time.Time) (p engine.Position, lag time.Duratio
 
 // lookNow is look at the clock.
 func (w *WindowManager) lookNow() (p engine.Position, lag time.Duration) {
-	if w.runs.Load() {
+	if w.tick.Load() == clock.Tick() {
 		return w.line.Unpack(w.word.Load()), Resolution
 	}
-	return w.look(w.clock())
+	if !w.late {
+		return w.look(w.clock())
+	}
+	p, now, inside := w.refresh()
+	if latest := w.Latest(); !inside && p.Generation < latest {
+		p = engine.Position{Generation: latest}
+	}
+	return p, w.lateLag(p, now)
 }
 
 // lag returns how much later than a time the position is that it is taken as.

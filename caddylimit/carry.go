@@ -158,5 +158,5 @@ func timeNow() time.Time {
 	if clock != nil {
 		return clock()
 	}
-	return time.Now()
+	return sketchlimit.Now()
 }

@@ -148,7 +148,7 @@ func (s *Strict) Allow(ctx context.Context, key string) (bool, error) {
 // counted, and one whose connection broke is sent again by go-redis and may be counted twice:
 // against the key.
 func (s *Strict) Take(ctx context.Context, key string, n int) (sketchlimit.Decision, error) {
-	return s.take(ctx, time.Now(), request{key, n, s.limit, "", false})
+	return s.take(ctx, sketchlimit.Now(), request{key, n, s.limit, "", false})
 }
 
 // TakeAt is [Strict.Take] at a time of the caller's, in whole microseconds, not before
@@ -162,7 +162,7 @@ func (s *Strict) TakeAt(ctx context.Context, now time.Time, key string, n int) (
 // Peek tells what Take(ctx, key, 1) would answer, and consumes nothing: Remaining is what
 // is free without it.
 func (s *Strict) Peek(ctx context.Context, key string) (sketchlimit.Decision, error) {
-	return s.take(ctx, time.Now(), request{key, 1, s.limit, "", true})
+	return s.take(ctx, sketchlimit.Now(), request{key, 1, s.limit, "", true})
 }
 
 // Do decides on a request that [Strict.Take] cannot say, see [sketchlimit.Request]: its limits are those of the
@@ -170,7 +170,7 @@ func (s *Strict) Peek(ctx context.Context, key string) (sketchlimit.Decision, er
 func (s *Strict) Do(ctx context.Context, r sketchlimit.Request) (sketchlimit.Decision, error) {
 	q := request{keyOf(&r), cmp.Or(r.N, 1), lower(r.Limit, s.lowest, s.limit), "", r.Peek}
 	if r.Time.IsZero() {
-		return s.take(ctx, time.Now(), q)
+		return s.take(ctx, sketchlimit.Now(), q)
 	}
 	q.at = micros(r.Time)
 	return s.take(ctx, r.Time, q)

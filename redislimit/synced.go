@@ -464,13 +464,13 @@ func (c *call) reply() (reply, error) {
 // is new or has been flushed, is told.
 func (s *Synced) send(ctx context.Context, calls []call) (ahead *time.Duration) {
 	pipe := s.client.Pipeline()
-	start, clock := time.Now(), pipe.Time(ctx)
+	start, now, clock := time.Now(), sketchlimit.Now(), pipe.Time(ctx)
 	for i, c := range calls {
 		calls[i].cmd = pipe.EvalSha(ctx, exchangeScript.Hash(), c.channel.keys, anys(c.args)...)
 	}
 	_, failed := pipe.Exec(ctx) // each command has its error, unless no connection came about
 	if t, err := clock.Result(); err == nil {
-		d := start.Add(time.Since(start) / 2).Sub(t)
+		d := now.Add(time.Since(start) / 2).Sub(t)
 		ahead = &d
 	}
 	for i, c := range calls {

@@ -40,8 +40,7 @@ type Options struct {
 	Hash sketchlimit.Hash
 	// Seed is that of all limiters, the same in all processes that share their counts; 0: each draws its own.
 	Seed uint64
-	// Clock is read for every decision. nil is the wall clock of the start, carried on by the monotonic one: steps of the
-	// wall clock do not reach it.
+	// Clock is read for every decision. nil is [sketchlimit.Now]: the wall clock, followed ahead only.
 	Clock func() time.Time
 }
 
@@ -116,8 +115,7 @@ func (o Options) rules() (*Rules, error) {
 		o.NearLimitRatio = defaultNearLimitRatio
 	}
 	if o.Clock == nil {
-		start := time.Now()
-		o.Clock = func() time.Time { return start.Add(time.Since(start)) }
+		o.Clock = sketchlimit.Now
 	}
 	own, err := newOverrides(o.OverrideBytes)
 	if err != nil {

@@ -95,6 +95,12 @@ func (g *Growth) Resize(bytes int) bool {
 	return g.Current.Load() != e
 }
 
+// Grown reports whether the limiter is larger than it was made.
+func (g *Growth) Grown() bool {
+	e := g.Current.Load()
+	return e.before.Load() != nil || g.bytes(e) > g.Least
+}
+
 // Gone returns the units of engines that are gone, those denied beside others, and the engine that decides.
 func (g *Growth) Gone(denied uint64) (uint64, uint64, *Engine) {
 	g.mu.Lock() // nothing is replaced meanwhile
