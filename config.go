@@ -8,6 +8,7 @@ import (
 	"github.com/sketchlimit/sketchlimit/internal/engine"
 	"github.com/sketchlimit/sketchlimit/internal/inside"
 	"github.com/sketchlimit/sketchlimit/internal/keyhash"
+	"github.com/sketchlimit/sketchlimit/internal/machine"
 	"github.com/sketchlimit/sketchlimit/internal/sizing"
 )
 
@@ -83,8 +84,10 @@ type Config struct {
 	// spent.
 	Keys int
 	// UnitsPerKey is how many units a key uses in one window on average, costs included, above 0; 0 is a fifth of the
-	// limit, of LowestLimit if that is set. Less than five takes as much memory as five. It goes with Keys alone, or with
-	// MaxMemoryBytes, and not with TokenBucket, whose memory does not depend on it.
+	// limit, of LowestLimit if that is set. Less than five takes as much memory as five. Above 0.6 times a limit of 8 or
+	// more the goal is missed: 2 … 10 % of the first requests of new keys are denied at exactly the stated traffic. State
+	// less then, and a higher Headroom, see docs/sizing.md. It goes with Keys alone, or with MaxMemoryBytes, and not with
+	// TokenBucket, whose memory does not depend on it.
 	UnitsPerKey float64
 	// Headroom is the multiple of that traffic, as keys or as units of each, up to which FalseDenialRate shall hold, 1 …
 	// 1000; 0 is 2. It goes with Keys alone, or with MaxMemoryBytes. Where Limit is 1 it has no meaning.
@@ -143,7 +146,7 @@ const (
 )
 
 // Size returns the dimensions that a limiter of this Config takes, and the bytes: what [Limiter.MemoryBytes] will be.
-// It takes no memory itself, and returns an error where [New] would.
+// It takes no memory itself, and returns an error where [New] would, but for a limiter that this machine has no memory for.
 func (c Config) Size() (Plan, int, error) {
 	dimensions, bytes, err := c.dimensions()
 	if err != nil {
@@ -288,6 +291,28 @@ func (c *Config) late() bool {
 		return rule.Fills() >= int64(100*Resolution)
 	}
 	return rule.Length() >= int64(100*Resolution)
+}
+
+// manyBytes is the size from which a limiter is held against the memory of the machine: below, New reads no files.
+const manyBytes = 1 << 30
+
+// fits refuses a limiter of more bytes than there are. The process would be killed while it fills them.
+func (c *Config) fits(bytes int) error {
+	if bytes <= manyBytes {
+		return nil
+	}
+	most, of, ok := machine.Memory()
+	if !ok || uint64(bytes) <= most {
+		return nil
+	}
+	field := fmt.Sprintf("Keys %d", c.Keys)
+	switch {
+	case c.Plan != nil:
+		field = "Plan"
+	case c.MemoryBytes > 0:
+		field = fmt.Sprintf("MemoryBytes %d", c.MemoryBytes)
+	}
+	return fmt.Errorf("sketchlimit: %s, takes %d bytes, must be at most %d: %s", field, bytes, most, of)
 }
 
 // need returns what the limiter's memory is for.

@@ -1,6 +1,7 @@
 package sketchlimit_test
 
 import (
+	"fmt"
 	"math"
 	"strconv"
 	"testing"
@@ -9,7 +10,26 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/internal/machine"
 )
+
+// What the machine has no memory for is refused, before the process is killed for it. Size is of no machine.
+func TestNewFitsIntoTheMachine(t *testing.T) {
+	most, of, ok := machine.Memory()
+	c := sketchlimit.Config{Limit: 5, Window: time.Minute, Keys: 1 << 30}
+	_, bytes, err := c.Size()
+	if !ok || err != nil || uint64(bytes) <= most {
+		t.Skip("the machine does not say, or has enough")
+	}
+	_, err = sketchlimit.New(c)
+	require.EqualError(t, err, fmt.Sprintf("sketchlimit: Keys 1073741824, takes %d bytes, must be at most %d: %s", bytes, most, of))
+	plan, _, err := c.Size()
+	require.NoError(t, err)
+	_, err = sketchlimit.New(sketchlimit.Config{Limit: 5, Window: time.Minute, Plan: &plan})
+	require.EqualError(t, err, fmt.Sprintf("sketchlimit: Plan, takes %d bytes, must be at most %d: %s", bytes, most, of))
+	_, err = sketchlimit.New(sketchlimit.Config{Limit: 5, Window: time.Minute, MemoryBytes: int(2 * most)})
+	require.ErrorContains(t, err, fmt.Sprintf("sketchlimit: MemoryBytes %d, takes ", 2*most))
+}
 
 func TestBadConfigurationsAreNamed(t *testing.T) {
 	good := sketchlimit.Config{Limit: 100, Window: time.Minute, MemoryBytes: 1 << 20}

@@ -50,9 +50,13 @@ type Limiter struct {
 var made atomic.Uint64
 
 // New returns a limiter with nothing counted. Its errors name the field of the
-// Config, its value and what is allowed.
+// Config, its value and what is allowed. A limiter above 1 GiB must fit into the memory of
+// the machine and of the process's cgroup, where Linux tells these.
 func New(c Config) (*Limiter, error) {
-	dimensions, _, err := c.dimensions()
+	dimensions, bytes, err := c.dimensions()
+	if err == nil {
+		err = c.fits(bytes)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,8 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -50,6 +52,33 @@ descriptors:
 	require.Zero(t, all[0].Limit)
 	require.Empty(t, all[1].Warning)
 	require.Empty(t, all[2].Warning)
+}
+
+// Above 0.6 times the limit the stated size misses its goal.
+func TestUnitsPerKeyNearTheLimit(t *testing.T) {
+	l := load(t, `domain: api
+descriptors:
+- {key: a, rate_limit: {unit: day, requests_per_unit: 10, keys: 1000, units_per_key: 6}}
+- {key: b, rate_limit: {unit: day, requests_per_unit: 10, keys: 1000, units_per_key: 6.5}}
+- {key: c, rate_limit: {unit: day, requests_per_unit: 7, keys: 1000, units_per_key: 7}}
+`)
+	all := l.All()
+	require.Empty(t, all[0].Warning)
+	require.Equal(t, l.file+":4: units_per_key 6.5, above 6, 0.6 times the limit, first requests of new keys are denied: state less and a higher headroom", all[1].Warning)
+	require.Empty(t, all[2].Warning)
+}
+
+// A reload for which the machine has not the memory is refused, and the rules stay as they were.
+func TestMemoryThatThereIsNot(t *testing.T) {
+	if runtime.GOOS != "linux" || strconv.IntSize < 64 {
+		t.Skip("nobody says how much there is")
+	}
+	l, err := rules.Options{MaxMemoryBytes: math.MaxInt}.New(rules.File{Name: "rules.yaml", Data: []byte("domain: api\ndescriptors:\n- {key: a, rate_limit: {unit: day, requests_per_unit: 1}}\n")})
+	require.NoError(t, err)
+	require.True(t, l.Do("api", ask(1, "a=1")).Admitted)
+	err = l.Replace(rules.File{Name: "rules.yaml", Data: []byte("domain: api\ndescriptors:\n- {key: a, rate_limit: {unit: day, requests_per_unit: 1, memory: 65536GiB}}\n")})
+	require.ErrorContains(t, err, "rules.yaml:3: memory 70368744177664, takes ")
+	require.False(t, l.Do("api", ask(1, "a=1")).Admitted)
 }
 
 // A limit that does not fit is lower, and says so.

@@ -134,6 +134,10 @@ func newRule(p place, d *descriptor, line string) (*Rule, error) {
 		r.FalseDenialRate = defaultFalseDenialRate
 	}
 	r.Shared = r.Keyed && r.Limit > 0 && l.keys == 0 && l.units == 0 && l.headroom == 0 && l.rate == 0 && l.memory == 0
+	if most := 0.6 * float64(r.Limit); r.Limit >= 8 && l.units > most && r.Warning == "" {
+		r.Warning = fmt.Sprintf("%s: units_per_key %v, above %v, 0.6 times the limit, first requests of new keys are denied: state less and a higher headroom",
+			line, l.units, math.Round(10*most)/10)
+	}
 	r.UnitsPerKey, r.Headroom, r.Overload = l.units, l.headroom, l.overload
 	r.counter = counter{p, r.Limit, r.Window, r.Algorithm, r.Burst, r.Keys, l.units, l.headroom, r.FalseDenialRate, l.memory, l.overload}
 	if r.Limit > 0 {
@@ -188,7 +192,9 @@ func (r *Rule) build(clock func() time.Time, hash sketchlimit.Hash, seed uint64)
 	}
 	c := r.config()
 	c.Clock, c.Hash, c.Seed = clock, hash, seed
-	r.limiter, err = sketchlimit.New(c)
+	if r.limiter, err = sketchlimit.New(c); err != nil && r.Line != "" { // more than the machine has
+		return fmt.Errorf("%s: %s", r.Line, inFile.Replace(err.Error()))
+	}
 	return err
 }
 
