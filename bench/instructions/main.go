@@ -98,7 +98,7 @@ func measured(r row) { each(calls, r.call) }
 // perform makes the calls of all rows, and prints their names.
 func perform() {
 	for i := range names {
-		names[i] = strconv.Itoa(1e15 + i) // 16 bytes
+		names[i] = strconv.FormatInt(1e15+int64(i), 10) // 16 bytes
 	}
 	for _, r := range rows() {
 		measured(r)
