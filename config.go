@@ -130,9 +130,9 @@ type Config struct {
 	// own: from exact ones they learn which keys share cells, see SECURITY.md.
 	Coarse bool
 	// Clock is read by the forms without a time, at every decision; it must be safe
-	// for concurrent use. nil is the wall clock, see [NewWindowManager], which a
-	// limiter reads once every [Resolution] if its generations, or the time in which
-	// its buckets fill, are at least 100 times as long.
+	// for concurrent use. nil is the wall clock, followed ahead only, see [Now], which a
+	// limiter reads once every [Resolution] at most if its generations, or the time in
+	// which its buckets fill, are at least 100 times as long.
 	Clock func() time.Time
 }
 
