@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/sketchlimit/sketchlimit"
 )
 
@@ -81,6 +83,10 @@ func (s *state) succeed(before *state) {
 					}
 				}
 			}
+		}
+		if more := len(formers) - maxFormers; more > 0 {
+			log().Warn("counts of limits before the last ones were let go: keys that have not come since may have a fresh quota",
+				zap.String("limiter", l.name), zap.Int("limits", more))
 		}
 		if formers = formers[:min(len(formers), maxFormers)]; len(formers) > 0 {
 			l.formers.Store(&formers)
