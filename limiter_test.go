@@ -558,7 +558,9 @@ func TestWithLimitOfWindows(t *testing.T) {
 				c.Window, c.Limit, c.Keys, c.Seed = time.Minute, limits[seed%2], 1000, seed+1
 				slots := int64(max(1, c.SubWindows))
 				slot := int64(c.Window) / slots
-				l := &edited{config: c, limits: []int{c.Limit}, now: time.Unix(1e9, 0)}
+				var l *edited
+				c.Clock = func() time.Time { return l.now }
+				l = &edited{config: c, limits: []int{c.Limit}, now: time.Unix(1e9, 0)}
 				var err error
 				l.Limiter, err = sketchlimit.New(c)
 				require.NoError(t, err)
@@ -590,7 +592,12 @@ func TestWithLimitOfWindows(t *testing.T) {
 						full = counts[at]
 					}
 					want := float64(int64(limit)-full-int64(n))*float64(slot) >= float64(oldest)*float64(slot-into)
-					d := l.TakeAt(l.now, key, n)
+					var d sketchlimit.Decision
+					if random.IntN(2) == 0 {
+						d = l.TakeAt(l.now, key, n)
+					} else { // which reads no more than it must
+						d.Allowed = l.AllowN(key, n)
+					}
 					require.Equal(t, want, d.Allowed, "%s, seed %d: %d of %d, oldest %d, and %d", name, seed, full, limit, oldest, n)
 					if d.Allowed {
 						counts[at] += int64(n)
