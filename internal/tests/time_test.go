@@ -3,6 +3,8 @@ package tests
 import (
 	"bytes"
 	"fmt"
+	"runtime"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -170,4 +172,79 @@ func TestStatsPinsNoTime(t *testing.T) {
 			require.NoError(t, l.Close())
 		}
 	}
+}
+
+// unclocked returns a limiter by the default clock.
+func unclocked(t *testing.T, c sketchlimit.Config) *sketchlimit.Limiter {
+	l, err := sketchlimit.New(c)
+	require.NoError(t, err)
+	return l
+}
+
+// A limiter in a bubble goes by its time and leaves nothing behind, so the bubble ends without Close. That holds for one
+// that was made outside as well, and while the ticker of the process runs.
+func TestLimiterInABubbleNeedsNoClose(t *testing.T) {
+	outside, busy := map[string]*sketchlimit.Limiter{}, unclocked(t, sketchlimit.Config{Limit: 1 << 20, Window: time.Hour, Keys: 10})
+	config := func(c sketchlimit.Config) sketchlimit.Config {
+		c.Window, c.MemoryBytes = time.Minute, 64<<10
+		return c
+	}
+	for name, c := range kinds() {
+		outside[name] = unclocked(t, config(c))
+	}
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				busy.Allow("k")
+			}
+		}
+	})
+	defer wg.Wait()
+	defer close(stop)
+	for name, c := range kinds() {
+		synctest.Test(t, func(t *testing.T) {
+			for _, l := range []*sketchlimit.Limiter{unclocked(t, config(c)), outside[name]} {
+				for range 3 {
+					require.True(t, l.AllowN("k", 10), name)
+					require.False(t, l.Allow("k"), name)
+					time.Sleep(time.Minute - 2*sketchlimit.Resolution)
+					require.False(t, l.AllowN("k", 10), name)
+					time.Sleep(2*time.Minute + 2*sketchlimit.Resolution)
+				}
+				for range 3 {
+					require.True(t, l.AllowN("k", 10), name)
+					time.Sleep(l.Take("k", 1).RetryAfter)
+					require.True(t, l.Peek("k").Allowed, name)
+					time.Sleep(l.Peek("k").ResetAfter)
+				}
+			}
+		})
+		require.True(t, outside[name].Allow("k"), "%s: today is after the bubble's year", name)
+	}
+}
+
+// Limiters have no goroutine of their own: not while they are asked, and not when nobody refers to them any more.
+func TestLimitersHaveNoGoroutines(t *testing.T) {
+	before := runtime.NumGoroutine()
+	var all []*sketchlimit.Limiter
+	for range 500 {
+		for _, growing := range []int{0, 1 << 20} {
+			l := unclocked(t, sketchlimit.Config{Limit: 10, Window: time.Minute, MemoryBytes: 16 << 10, MaxMemoryBytes: growing})
+			all = append(all, l)
+			for range 3 {
+				l.Allow("k")
+			}
+		}
+	}
+	require.Eventually(t, func() bool {
+		for _, l := range all {
+			l.Allow("k")
+		}
+		return runtime.NumGoroutine() < before+8 // the ticker, a growing one that adapts; Eventually has some of its own
+	}, 10*time.Second, time.Millisecond)
 }
