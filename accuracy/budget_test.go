@@ -119,7 +119,7 @@ func (p *definition) endBy(by time.Time) {
 		p.ServedUnits += uint64(r.Cost)
 		if unheld := r.Cost - r.Estimate; p.Way == HoldAndSettle && unheld > 0 {
 			free := max(0, p.limit-counted-held)
-			p.OverHeld += uint64(max(0, unheld-free))
+			p.OverHeld += uint64(min(max(0, unheld-free), p.limit))
 		}
 	}
 }
