@@ -94,8 +94,8 @@ func (e *Engine) give(i int) {
 }
 
 // forward is Consume for the engine that decides in the place of e.
-func (e *Engine) forward(i int, word int64, h uint64, units int, limit int64, effort Effort) Verdict {
-	next := e.heir(i)
+func (e *Engine) forward(word int64, h uint64, units int, limit int64, effort Effort) Verdict {
+	next := e.heir(e.Shard(h))
 	if next.length != e.length {
 		word = next.Pack(next.Split(e.Nanos(word)))
 	}

@@ -42,7 +42,7 @@ func (e *Engine) Consume(i int, word int64, h uint64, units int, limit int64, ef
 	r.s.mu.Lock()
 	if e.next.Load() != nil { // it may have read this shard already
 		r.s.mu.Unlock()
-		return e.forward(i, word, h, units, limit, effort)
+		return e.forward(word, h, units, limit, effort)
 	}
 	if p.Generation != r.s.number {
 		return r.settle(p, n, limit, effort)
