@@ -59,9 +59,10 @@ type BudgetWay struct {
 	WorstLoad     float64 `json:"worst_load"`      // most units of one key in one window, as × the limit
 	Uncounted     uint64  `json:"uncounted_units"` // that the limiter did not admit at the end: CheckThenDebit alone
 
-	// Overdraft is that of [budget.Stats]. OverHeld is the same by exact books, at most the limit a request: what requests cost above what they held
-	// and did not fit beside what was settled and held then, of which others may have used less in the end. So Overspent ≤
-	// OverHeld ≤ Overdraft; the latter two are the same where no keys meet. HoldAndSettle alone.
+	// OverHeld is, by exact books, what requests cost above what they held and did not fit beside what was settled and held
+	// then, of which others may have used less in the end. So Overspent ≤ OverHeld. Overdraft is that of [budget.Stats]: the
+	// same where no keys meet and no request is above the limit by itself, of which it counts at most the limit.
+	// HoldAndSettle alone.
 	OverHeld  uint64 `json:"over_held_units"`
 	Overdraft uint64 `json:"overdraft_units"`
 }
@@ -285,7 +286,7 @@ func (s *clockwork) end() {
 	a.turn(s.now, s.window)
 	if s.overdraft != nil {
 		unheld := max(0, e.Cost-e.Estimate)
-		s.OverHeld += uint64(min(max(0, unheld-max(0, s.limit-a.settled-a.estimated)), s.limit)) // as Stats counts
+		s.OverHeld += uint64(max(0, unheld-max(0, s.limit-a.settled-a.estimated)))
 	}
 	s.Uncounted += uint64(e.settle(e.Cost))
 	s.ServedUnits += uint64(e.Cost)
