@@ -185,10 +185,10 @@ func TestRun(t *testing.T) {
 
 func TestRunErrors(t *testing.T) {
 	for args, want := range map[string]string{
-		"-proxies 10.0.0.1":   `-proxies: netip.ParsePrefix("10.0.0.1"): no '/'`,
-		"-rules nowhere.yaml": "rules: stat nowhere.yaml: no such file or directory",
-		"-bytes 100":          "must be at most 100",
-		"-address localhost:1:1 -operators localhost:0": "too many colons",
+		"-proxies 10.0.0.1":            `-proxies: netip.ParsePrefix("10.0.0.1"): no '/'`,
+		"-rules nowhere.yaml":          "rules: stat nowhere.yaml: no such file or directory",
+		"-rules rules.yaml -bytes 100": "must be at most 100",
+		"-rules rules.yaml -address localhost:1:1 -operators localhost:0": "too many colons",
 	} {
 		require.ErrorContains(t, run(t.Context(), strings.Fields(args), io.Discard), want)
 	}
