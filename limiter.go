@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sketchlimit/sketchlimit/internal/clock"
 	"github.com/sketchlimit/sketchlimit/internal/engine"
 	"github.com/sketchlimit/sketchlimit/internal/keyhash"
 	"github.com/sketchlimit/sketchlimit/internal/sizing"
@@ -147,7 +146,12 @@ func (l *Limiter) WithLimit(now time.Time, limit, burst int) (*Limiter, error) {
 // Allow consumes one unit of the key, now, and tells whether it was admitted.
 func (l *Limiter) Allow(key string) bool {
 	h := l.hasher.String(key)
-	e, word := l.engine.Load(), l.windows.nowWord()
+	e, word := l.engine.Load(), int64(0)
+	if l.windows.fresh() { // as nowWord, without a call
+		word = l.windows.word.Load()
+	} else {
+		word = l.windows.readWord()
+	}
 	i := e.Shard(h)
 	if e.Remembers(i, word, h) {
 		l.flooded.Inc()
@@ -167,8 +171,10 @@ func (l *Limiter) AllowN(key string, n int) bool {
 // durations of the decision are longer by it.
 func (l *Limiter) Take(key string, n int) (d Decision) {
 	h := l.hasher.String(key)
-	word, lag := l.windows.word.Load(), Resolution
-	if l.windows.tick.Load() != clock.Tick() { // otherwise as now, without a call
+	word, lag := int64(0), Resolution
+	if l.windows.fresh() { // as now, without a call
+		word = l.windows.word.Load()
+	} else {
 		word, lag = l.windows.read()
 	}
 	l.tell(&d, l.engine.Load().Take(word, h, n, l.limit, engine.Whole), lag)

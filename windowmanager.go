@@ -99,7 +99,7 @@ func (w *WindowManager) nowPosition() engine.Position { return w.line.Unpack(w.n
 // his own, so he is told durations that are longer by the lag: by the resolution of a late manager, and by
 // what a clock that stepped back has to catch up.
 func (w *WindowManager) now() (word int64, lag time.Duration) {
-	if w.tick.Load() == clock.Tick() {
+	if w.fresh() {
 		return w.word.Load(), Resolution
 	}
 	return w.read()
@@ -120,9 +120,13 @@ func (w *WindowManager) read() (word int64, lag time.Duration) {
 	return w.line.Pack(p), w.lateLag(p, now)
 }
 
-// nowWord is now for callers that tell no durations. The compiler inlines it.
+// fresh reports whether the word is the clock's time, if it is loaded afterwards: one that was loaded before may be as
+// old as the latest decision. The compiler inlines it.
+func (w *WindowManager) fresh() bool { return w.tick.Load() == clock.Tick() }
+
+// nowWord is now for callers that tell no durations.
 func (w *WindowManager) nowWord() int64 {
-	if w.tick.Load() == clock.Tick() {
+	if w.fresh() {
 		return w.word.Load()
 	}
 	return w.readWord()
@@ -196,7 +200,7 @@ func (w *WindowManager) look(now time.Time) (p engine.Position, lag time.Duratio
 
 // lookNow is look at the clock.
 func (w *WindowManager) lookNow() (p engine.Position, lag time.Duration) {
-	if w.tick.Load() == clock.Tick() {
+	if w.fresh() {
 		return w.line.Unpack(w.word.Load()), Resolution
 	}
 	if !w.late {

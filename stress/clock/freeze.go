@@ -47,7 +47,7 @@ func freeze(rounds int) error {
 	defer cmd.Wait()
 	defer in.Close() // which ends it
 	answers := bufio.NewReader(out)
-	var firsts, wrong, traffic, late int
+	var firsts, wrong, starved, traffic, late int
 	var ours, bare []time.Duration
 	for round := range rounds {
 		busy := round%2 == 1
@@ -66,10 +66,15 @@ func freeze(rounds int) error {
 		}
 		var denied, asked int
 		var stale, tick time.Duration
-		if _, err := fmt.Fscanln(answers, &denied, &asked, &stale, &tick); err != nil {
+		var ticked bool
+		if _, err := fmt.Fscanln(answers, &denied, &asked, &stale, &tick, &ticked); err != nil {
 			return err
 		}
-		firsts, wrong = firsts+asked, wrong+denied
+		if ticked {
+			firsts, wrong = firsts+asked, wrong+denied
+		} else {
+			starved++
+		}
 		if !busy || stale == never || tick == never {
 			continue
 		}
@@ -80,7 +85,8 @@ func freeze(rounds int) error {
 		}
 	}
 	fmt.Printf("%d rounds of SIGSTOP for %v, windows of %v:\n", rounds, stopsFor, window)
-	fmt.Printf("- idle for %v before: %d of %d first decisions by the window of before\n", idleFor, wrong, firsts)
+	fmt.Printf("- idle for %v before: %d of %d first decisions by the window of before; a bare ticker did not tick meanwhile in %d rounds\n",
+		idleFor, wrong, firsts, starved)
 	fmt.Printf("- under traffic, %d rounds: decisions by the window of before until %s after the stop, a bare ticker ticks %s after it; later than twice that in %d\n",
 		traffic, spread(ours), spread(bare), late)
 	if wrong > 0 || late > 0 {
@@ -115,17 +121,19 @@ func beFrozen(in io.Reader, out io.Writer) {
 	for lines.Scan() {
 		busy := lines.Text() == "true"
 		b := &beside{stop: make(chan struct{}), ended: make(chan struct{}, 2)}
-		running := 0
+		running := 1
+		go b.tick()
 		if busy {
-			running = 2
-			go b.tick()
+			running++
 			go b.ask(traffic)
 		}
 		for _, l := range idle {
 			for l.Allow("k") {
 			}
 		}
+		before := b.ticks.Load()
 		time.Sleep(idleFor)
+		ticked := b.ticks.Load() > before+1 // one may have been due before
 		fmt.Fprintln(out, "ready")
 		if !lines.Scan() {
 			return
@@ -140,13 +148,12 @@ func beFrozen(in io.Reader, out io.Writer) {
 		if _, err := fmt.Sscan(strings.TrimSpace(lines.Text()), &goesOn); err != nil {
 			panic(err)
 		}
-		b.goesOn.Store(goesOn)
 		time.Sleep(100 * time.Millisecond)
 		close(b.stop)
 		for range running {
 			<-b.ended
 		}
-		fmt.Fprintln(out, denied, len(idle), int64(b.stale(goesOn)), int64(b.ticked(goesOn)))
+		fmt.Fprintln(out, denied, len(idle), int64(b.stale(goesOn)), int64(b.ticked(goesOn)), ticked)
 	}
 }
 
@@ -154,7 +161,7 @@ func beFrozen(in io.Reader, out io.Writer) {
 type beside struct {
 	stop      chan struct{}
 	ended     chan struct{}
-	goesOn    atomic.Int64
+	ticks     atomic.Int64
 	lastTick  time.Time // the first after a gap
 	lastWrong time.Time // decision by the window of before, after a gap
 	gap       time.Time // the first decision after it
@@ -171,6 +178,7 @@ func (b *beside) tick() {
 			return
 		case <-ticker.C:
 			now := time.Now()
+			b.ticks.Add(1)
 			if now.Sub(last) > stopsFor/2 {
 				b.lastTick = now
 			}

@@ -10,7 +10,8 @@
 //
 // It exits with 1 if
 //
-//   - a limiter that was idle for 20 ms or more before the process stopped decides by the window of before,
+//   - a limiter that was idle for 20 ms or more before the process stopped decides by the window of before, unless the
+//     bare ticker has not ticked in these either, as on a machine with far more to do than processors,
 //   - a limiter that was asked all the time does so for longer than twice the time until the bare ticker ticks, and for a
 //     millisecond or more,
 //   - 10,000 idle limiters have more than 10 goroutines, or take more than 1 % of a core,
