@@ -179,7 +179,8 @@ func TestBudgetErrors(t *testing.T) {
 	require.EqualError(t, err, "httplimit: option 0 nil, must be one")
 }
 
-// What a field tells is a whole number, or the hold is settled in full; and it is hidden whatever it tells.
+// What a field holds is a whole number, or the hold is settled in full; and it is hidden whatever it is. No request counts
+// more than the limit.
 func TestBudgetFieldValues(t *testing.T) {
 	b, most := purse(t, 10_000, newClock()), strconv.Itoa(math.MaxInt)
 	for _, c := range []struct {
@@ -187,7 +188,7 @@ func TestBudgetFieldValues(t *testing.T) {
 		want   uint64
 	}{
 		{nil, 100}, {[]string{""}, 100}, {[]string{"0"}, 0}, {[]string{"7"}, 7}, {[]string{" 007\t"}, 7}, {[]string{"100"}, 100},
-		{[]string{"101"}, 101}, {[]string{most}, math.MaxInt}, {[]string{most + "0"}, 100}, {[]string{"-1"}, 100}, {[]string{"+1"}, 100},
+		{[]string{"101"}, 101}, {[]string{most}, 100_000}, {[]string{most + "0"}, 100}, {[]string{"-1"}, 100}, {[]string{"+1"}, 100},
 		{[]string{"1.5"}, 100}, {[]string{"1e1"}, 100}, {[]string{"0x1"}, 100}, {[]string{"1_0"}, 100}, {[]string{"7", "7"}, 100},
 		{[]string{"7, 7"}, 100}, {[]string{"seven"}, 100}, {[]string{"７"}, 100},
 	} {

@@ -110,7 +110,7 @@ func ExampleNewAll() {
 		}
 		return l
 	}
-	perSecond, perHour := limiter(10, time.Second), limiter(1000, time.Hour)
+	perSecond, perHour, total := limiter(10, time.Second), limiter(1000, time.Hour), limiter(50_000, time.Second)
 	atOnce, err := inflight.New(inflight.Config{Limit: 4, Requests: 10_000})
 	if err != nil {
 		log.Fatal(err)
@@ -123,6 +123,7 @@ func ExampleNewAll() {
 		{Name: "second", Limiter: perSecond, Key: clients},
 		{Name: "hour", Limiter: perHour, Key: user, Limit: planOf},
 		{Name: "at once", InFlight: atOnce, Key: clients},
+		{Name: "service", Limiter: total, Key: httplimit.AllRequests{}},
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -131,7 +132,7 @@ func ExampleNewAll() {
 	limit(http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
 	fmt.Println("Ratelimit-Policy:", w.Header().Get("Ratelimit-Policy"))
 	// Output:
-	// Ratelimit-Policy: "second";q=10;w=1, "hour";q=500;w=3600, "at once";q=4;qu="concurrent-requests"
+	// Ratelimit-Policy: "second";q=10;w=1, "hour";q=500;w=3600, "at once";q=4;qu="concurrent-requests", "service";q=50000;w=1
 }
 
 // At most 100,000 tokens a minute for each user. A handler tells what it has used in a field, which clients do not see.
@@ -184,7 +185,7 @@ func section(t *testing.T, file, begin, end string) string {
 func TestDocsShowTheExample(t *testing.T) {
 	readme := strings.ReplaceAll("\n"+section(t, "../README.md", "```go\n", "```"), "\n", "\n\t")
 	require.Equal(t, section(t, "example_test.go", "func Example_readme() {\n\tmux := http.NewServeMux()\n", "\n}\n")+"\n\t", readme)
-	all := strings.ReplaceAll("\n"+section(t, "../docs/groups.md", "four at the same time:\n\n```go\n", "})\n```"), "\n", "\n\t")
+	all := strings.ReplaceAll("\n"+section(t, "../docs/groups.md", "all of them together 50,000 a second:\n\n```go\n", "})\n```"), "\n", "\n\t")
 	require.Contains(t, section(t, "example_test.go", "func ExampleNewAll() {", "\n}\n"), all+"})\n")
 	policies := section(t, "../docs/groups.md", "Ratelimit-Policy:", "\n")
 	require.Contains(t, section(t, "example_test.go", "func ExampleNewAll() {", "\n}\n"), "// Ratelimit-Policy:"+policies)
