@@ -131,10 +131,16 @@ func (x *trial) oracle(limit int) (exact.Limiter, error) {
 		return exact.NewSlots(limit, trialWindow, c.SubWindows)
 	case c.Algorithm == sketchlimit.SlidingWindow:
 		return exact.NewSlidingWindow(limit, trialWindow)
-	case c.Burst > 0:
-		return exact.NewGCRA(limit, trialWindow, max(1, c.Burst*limit/c.Limit))
 	}
-	return exact.NewGCRA(limit, trialWindow, limit)
+	return exact.NewGCRA(limit, trialWindow, x.quota(limit))
+}
+
+// quota returns how many units of a limit a key can have at once.
+func (x *trial) quota(limit int) int {
+	if c := &x.config; c.Burst > 0 {
+		return max(1, c.Burst*limit/c.Limit)
+	}
+	return limit
 }
 
 // limit returns one of the limits that requests are held against.
@@ -240,7 +246,7 @@ func (x *trial) reserve(key string, n int) {
 func (x *trial) count(want sketchlimit.Decision, allowed bool, key string, n, limit int) {
 	require.True(x, want.Allowed || !allowed, "%d units of %q admitted, the exact algorithm has %d of %d left", n, key, want.Remaining, limit)
 	if !allowed {
-		x.denied += uint64(max(n, 0))
+		x.denied += uint64(max(0, min(n, x.quota(limit)))) // no request counts more
 		return
 	}
 	x.admitted += uint64(n)
