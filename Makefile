@@ -22,8 +22,8 @@ long: ## the statistical tests at full size, without the race detector: ten minu
 	@git grep -lE 'testkit\.(NeedsLong|Some|Divisor|Long)\b' -- '*_test.go' | xargs dirname | sort -u | sed 's|^|./|' | \
 		xargs go test -tags long -timeout 60m
 
-# The tests in which many goroutines share a limiter, and those that break each claim.
-ASSERTED = UnderConcurrency|SpareAtOnce|ConcurrentUse|Claims|OrderOfLocks|Places|Concurrent|SettleTwice
+# Tests in which many goroutines share a limiter, the dearest left out, and those that break each claim.
+ASSERTED = (DoEach|Group|OverAdmits)UnderConcurrency|SpareAtOnce|ConcurrentUse|Claims|OrderOfLocks|Places|ConcurrentFixed|SettleTwice
 
 invariants: ## what decides, with its claims and the order of its locks asserted: about a minute of processor time
 	@go test $(RACE) -tags invariants -short -run '$(ASSERTED)' . ./internal/tests ./internal/engine ./budget

@@ -3,11 +3,9 @@
 package invariants
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
-	"runtime"
-	"strconv"
+	"slices"
 	"sync"
 	"unsafe"
 )
@@ -38,12 +36,9 @@ func RankOf(m *Mutex) Rank { return rankAt(address(m)) }
 
 // AssertHeld panics unless the calling goroutine holds the lock.
 func AssertHeld(m *Mutex) {
-	for _, a := range heldBy(goroutine()) {
-		if a == address(m) {
-			return
-		}
+	if !slices.Contains(heldBy(goroutine()), address(m)) {
+		panic(fmt.Sprintf("invariants: lock %+v is not held", RankOf(m)))
 	}
-	panic(fmt.Sprintf("invariants: lock %+v is not held", RankOf(m)))
 }
 
 // Lock panics if the order of locks forbids to wait for this one.
@@ -70,18 +65,14 @@ func (m *Mutex) TryLock() bool {
 
 // Unlock panics if another goroutine holds the lock.
 func (m *Mutex) Unlock() {
-	AssertHeld(m)
 	g := goroutine()
-	var rest []uintptr
-	for _, a := range heldBy(g) {
-		if a != address(m) {
-			rest = append(rest, a)
-		}
-	}
-	if rest == nil {
+	list := heldBy(g)
+	i := slices.Index(list, address(m))
+	Assert(i >= 0, "lock %+v is not held", RankOf(m))
+	if len(list) == 1 {
 		held.Delete(g)
 	} else {
-		held.Store(g, rest)
+		held.Store(g, slices.Delete(list, i, i+1))
 	}
 	m.mu.Unlock()
 }
@@ -98,19 +89,8 @@ func rankAt(a uintptr) Rank {
 	return rank
 }
 
-func heldBy(g uint64) []uintptr {
+func heldBy(g uintptr) []uintptr {
 	h, _ := held.Load(g)
 	list, _ := h.([]uintptr)
 	return list
-}
-
-// goroutine returns the number of the calling goroutine, which only a stack trace tells.
-func goroutine() uint64 {
-	var buffer [64]byte
-	line := bytes.TrimPrefix(buffer[:runtime.Stack(buffer[:], false)], []byte("goroutine "))
-	n, err := strconv.ParseUint(string(line[:bytes.IndexByte(line, ' ')]), 10, 64)
-	if err != nil {
-		panic(err)
-	}
-	return n
 }
