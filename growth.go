@@ -10,8 +10,9 @@ import (
 	"github.com/sketchlimit/sketchlimit/internal/sizing"
 )
 
-// growthBytes is what a limiter that grows takes besides its engines.
-const growthBytes = int(unsafe.Sizeof(engine.Growth{})) + 976
+// growthBytes is what a limiter that grows takes besides its engines: the last part is for its grower, closures and weak
+// pointer.
+const growthBytes = int(unsafe.Sizeof(engine.Growth{})) + 500
 
 // grows makes ready for engines that replace the first one.
 func (l *Limiter) grows() {

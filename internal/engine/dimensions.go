@@ -139,7 +139,7 @@ func HeapUnit(bytes int) int {
 		return 8 << 10
 	case bytes > 20<<10:
 		return 4 << 10
-	case bytes > 8<<10:
+	case bytes > 4<<10:
 		return 2 << 10
 	}
 	return 1 << 10
