@@ -75,14 +75,8 @@ func (s *state) succeed(before *state) {
 				continue
 			}
 			b.heir.Store(l)
-			formers = append(formers, former{b.Limiter, b.config, now.Add(b.lasts())})
-			if earlier := b.formers.Load(); earlier != nil {
-				for _, f := range *earlier {
-					if now.Before(f.until) {
-						formers = append(formers, f)
-					}
-				}
-			}
+			formers = append(formers, former{b.Limiter, b.config, now.Add(lasts(b.config))})
+			formers = append(formers, b.live(now)...)
 		}
 		if more := len(formers) - maxFormers; more > 0 {
 			log().Warn("counts of limits before the last ones were let go: keys that have not come since may have a fresh quota",
@@ -94,9 +88,20 @@ func (s *state) succeed(before *state) {
 	}
 }
 
-// lasts returns how long the counts of the limiter matter when nothing is counted in it any more.
-func (l *limiter) lasts() time.Duration {
-	c := l.config
+// live returns the former limiters that matter at a time.
+func (l *limiter) live(now time.Time) (all []former) {
+	if formers := l.formers.Load(); formers != nil {
+		for _, f := range *formers {
+			if now.Before(f.until) {
+				all = append(all, f)
+			}
+		}
+	}
+	return all
+}
+
+// lasts returns how long the counts of a limiter matter when nothing is counted in it any more.
+func lasts(c sketchlimit.Config) time.Duration {
 	span := 2 * c.Window
 	if c.Burst > c.Limit {
 		span = max(span, time.Duration(min(float64(c.Burst)/float64(c.Limit)*float64(c.Window), math.MaxInt64/2)))

@@ -16,6 +16,8 @@ type limiter struct {
 	share   func() int // bytes that sharing takes; nil: nothing is shared
 	formers atomic.Pointer[[]former]
 	heir    atomic.Pointer[limiter] // of the next config, which may serve while the server of this one ends; nil: none
+	saver   *saver                  // of the zone; nil: nothing is kept over a restart
+	owed    atomic.Bool             // formers are to be kept
 
 	mu    sync.Mutex
 	stats sketchlimit.Stats

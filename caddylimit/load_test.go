@@ -163,7 +163,7 @@ func BenchmarkSnapshot(b *testing.B) {
 	var packed []byte
 	for b.Loop() {
 		var err error
-		if packed, err = pack(l); err != nil {
+		if packed, err = pack(l.Limiter); err != nil {
 			b.Fatal(err)
 		}
 	}

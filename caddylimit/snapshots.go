@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,6 +19,8 @@ import (
 	"github.com/caddyserver/certmagic"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
+
+	"github.com/sketchlimit/sketchlimit"
 )
 
 // kept says where counts are kept over a restart, and how often.
@@ -68,7 +71,8 @@ func newSaver(zone, identity string, limiters []*limiter, k kept) *saver {
 		folder: path.Join(storageRoot, name(zone)), limiters: limiters, kept: k,
 		changed: make(chan struct{}, 1), stop: make(chan struct{}), stopped: make(chan struct{}),
 	}
-	for i := range limiters {
+	for i, l := range limiters {
+		l.saver = s
 		s.keys = append(s.keys, path.Join(s.folder, fmt.Sprintf("%s-%s-%d", instance, digest(identity), i)))
 	}
 	if k.every > 0 {
@@ -91,13 +95,18 @@ func (s *saver) restore() {
 	ctx, cancel := context.WithTimeout(context.Background(), storageTimeout)
 	defer cancel()
 	for i, key := range s.keys {
-		snapshot, err := s.kept.storage.Load(ctx, key)
-		if err == nil {
-			err = unpack(s.limiters[i], snapshot)
-		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			log().Warn("counts were not restored: clients have a fresh quota",
-				zap.String("storage_key", key), zap.Error(err))
+		for key, unpack := range map[string]func([]byte) error{
+			key:              func(packed []byte) error { return unpack(s.limiters[i].Limiter, packed) },
+			key + formersKey: s.limiters[i].unpackFormers,
+		} {
+			snapshot, err := s.kept.storage.Load(ctx, key)
+			if err == nil {
+				err = unpack(snapshot)
+			}
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				log().Warn("counts were not restored: clients have a fresh quota",
+					zap.String("storage_key", key), zap.Error(err))
+			}
 		}
 	}
 }
@@ -108,6 +117,14 @@ func (s *saver) keep(k kept) {
 	defer s.mu.Unlock()
 	s.kept = k
 	s.due.Store(true) // there, nothing may be kept yet
+	for _, l := range s.limiters {
+		l.owed.Store(l.formers.Load() != nil)
+	}
+	s.tell()
+}
+
+// tell makes run look at what has changed.
+func (s *saver) tell() {
 	select {
 	case s.changed <- struct{}{}:
 	default: // it is told already
@@ -134,6 +151,10 @@ func (s *saver) run() {
 			s.save()
 			saved = time.Now()
 		case <-s.changed:
+			if s.owes() { // or else all quotas were fresh if the process died before the next one
+				s.save()
+				saved = time.Now()
+			}
 		case <-s.stop:
 			s.save()
 			return
@@ -141,31 +162,46 @@ func (s *saver) run() {
 	}
 }
 
-// save keeps the counts, if there are any that were not kept.
+// owes reports whether former limiters are to be kept.
+func (s *saver) owes() bool {
+	return slices.ContainsFunc(s.limiters, func(l *limiter) bool { return l.owed.Load() })
+}
+
+// save keeps the counts, if there are any that were not kept. Former limiters count no more once their config has ended,
+// so they are kept only then and when it is replaced.
 func (s *saver) save() {
 	s.saving.Lock()
 	defer s.saving.Unlock()
 	k := s.now()
-	if k.every == 0 || !s.due.Swap(false) {
+	if k.every == 0 {
 		return
 	}
+	due := s.due.Swap(false)
 	ctx, cancel := context.WithTimeout(context.Background(), storageTimeout)
 	defer cancel()
-	for i, l := range s.limiters {
-		snapshot, err := pack(l)
+	store := func(key string, pack func() ([]byte, error), again *atomic.Bool) {
+		snapshot, err := pack()
 		if err == nil {
-			err = k.storage.Store(ctx, s.keys[i], snapshot)
+			err = k.storage.Store(ctx, key, snapshot)
 		}
 		if err != nil {
-			s.due.Store(true)
+			again.Store(true)
 			log().Error("counts were not saved: after a restart clients have more than their limit",
-				zap.String("storage_key", s.keys[i]), zap.Error(err))
+				zap.String("storage_key", key), zap.Error(err))
+		}
+	}
+	for i, l := range s.limiters {
+		if l.owed.Swap(false) {
+			store(s.keys[i]+formersKey, l.packFormers, &l.owed)
+		}
+		if due {
+			store(s.keys[i], func() ([]byte, error) { return pack(l.Limiter) }, &s.due)
 		}
 	}
 }
 
 // pack returns a snapshot of a limiter, compressed: one that is made for more keys than come is mostly zeros.
-func pack(l *limiter) ([]byte, error) {
+func pack(l *sketchlimit.Limiter) ([]byte, error) {
 	var packed bytes.Buffer
 	w, err := gzip.NewWriterLevel(&packed, gzip.BestSpeed)
 	if err != nil {
@@ -179,7 +215,7 @@ func pack(l *limiter) ([]byte, error) {
 }
 
 // unpack restores a snapshot.
-func unpack(l *limiter, packed []byte) error {
+func unpack(l *sketchlimit.Limiter, packed []byte) error {
 	r, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {
 		return err

@@ -3,6 +3,8 @@ package caddylimit
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"sync/atomic"
@@ -82,6 +84,79 @@ func TestStorageClosesAfterReload(t *testing.T) {
 		require.Equal(t, 80-20*turn, current()["api"].limiters[0].Peek("a").Remaining)
 	}
 	require.NotContains(t, written.text(), "counts were not")
+}
+
+// killed returns a copy of the snapshots once former limiters are among them, as a process finds them that starts after
+// this one was killed.
+func killed(t *testing.T, storage string) string {
+	require.Eventually(t, func() bool {
+		files, err := filepath.Glob(filepath.Join(storage, storageRoot, "*", "*"+formersKey))
+		require.NoError(t, err)
+		return len(files) == 1
+	}, 30*time.Second, 10*time.Millisecond)
+	left := t.TempDir()
+	require.NoError(t, os.CopyFS(left, os.DirFS(storage)))
+	return left
+}
+
+// Who kills the process at once after a reload with another limit gets no fresh quota by it.
+func TestSnapshotAtReload(t *testing.T) {
+	for _, algorithm := range []string{"sliding", "fixed", "bucket"} {
+		t.Run(algorithm, func(t *testing.T) {
+			advance := setTime(t, minute)
+			s := newServer(t)
+			config := func(events int) string {
+				return limit(fmt.Sprintf("key a\nwindow 1h\nkeys 10\nalgorithm %s\nevents %d", algorithm, events))
+			}
+			s.load(config(10))
+			s.want(200, 6, "GET", "/")
+			s.load(config(20))
+			left := killed(t, s.storage)
+			require.NoError(t, caddy.Stop())
+
+			s.storage = left
+			s.load(config(20))
+			s.want(200, 14, "GET", "/")
+			s.want(429, 1, "GET", "/")
+			require.NoError(t, caddy.Stop())
+			advance(2 * time.Hour) // from here on, nothing of it matters
+			s.load(config(20))
+			require.Nil(t, current()["api"].limiters[0].formers.Load())
+			s.want(200, 20, "GET", "/")
+			require.NotContains(t, written.text(), "counts were not")
+		})
+	}
+}
+
+// So it is with what a former config counts while its server ends.
+func TestSnapshotAtEndOfFormer(t *testing.T) {
+	setTime(t, minute)
+	handler := func(events int, storage string) *Handler {
+		ctx, err := caddy.ProvisionContext(&caddy.Config{Admin: &caddy.AdminConfig{Disabled: true}})
+		require.NoError(t, err)
+		h := &Handler{
+			Zones:      map[string]*Zone{"api": {Key: "a", MaxEvents: events, Window: caddy.Duration(time.Hour)}},
+			StorageRaw: fmt.Appendf(nil, `{"module": "file_system", "root": %q}`, storage),
+		}
+		require.NoError(t, h.Provision(ctx))
+		return h
+	}
+	admitted := func(h *Handler) (n int) {
+		for r, _ := request(); h.ServeHTTP(httptest.NewRecorder(), r, nothing{}) == nil; {
+			n++
+		}
+		return n
+	}
+	storage := t.TempDir()
+	first := handler(10, storage)
+	second := handler(25, storage)
+	require.Equal(t, 10, admitted(first))
+	require.NoError(t, first.Cleanup())
+	left := killed(t, storage)
+	require.NoError(t, second.Cleanup())
+	third := handler(25, left)
+	require.Equal(t, 15, admitted(third))
+	require.NoError(t, third.Cleanup())
 }
 
 // A shorter interval does not wait for the one before.

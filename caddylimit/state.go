@@ -78,7 +78,13 @@ func (s *state) asked() {
 // Destruct implements [caddy.Destructor]. No config has the zone any more.
 func (s *state) Destruct() error {
 	forget(s.zone)
-	return s.close()
+	err := s.close()
+	for _, l := range s.limiters {
+		for heir := l.heir.Load(); heir != nil; heir = heir.heir.Load() {
+			heir.keepFormers() // they have what this one has counted to its end
+		}
+	}
+	return err
 }
 
 // close keeps what is to be kept, and ends what goes on in the background.

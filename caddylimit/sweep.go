@@ -54,7 +54,10 @@ func staleness() func(key string) time.Duration {
 		}
 		after := staleAfter
 		for _, l := range s.limiters {
-			after = max(after, l.lasts())
+			after = max(after, lasts(l.config))
+			for _, f := range l.live(timeNow()) {
+				after = max(after, lasts(f.config))
+			}
 		}
 		folders[s.saver.folder] = after
 	}
