@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/sketchlimit/sketchlimit"
 	"github.com/sketchlimit/sketchlimit/tune"
 )
 
@@ -16,6 +17,7 @@ func (p *plans) warning() string {
 		return fmt.Sprintf("This memory is far too small: %s of the requests of innocent keys would be denied.",
 			shareText(e.FalseDenialRate))
 	case p.Verified == nil:
+		return p.tooMuchToState()
 	case p.Verified.FalseDenialRate > tooMany:
 		return fmt.Sprintf("The plan is far too small: the replay denied %s of the requests of innocent keys.",
 			shareText(p.Verified.FalseDenialRate))
@@ -23,8 +25,39 @@ func (p *plans) warning() string {
 		return fmt.Sprintf("The replay missed the goal: it denied %s of the requests of innocent keys, not %s.",
 			shareText(p.Verified.FalseDenialRate), shareText(goal))
 	}
-	return ""
+	return p.tooMuchToState()
 }
+
+// tooMuchToState warns of traffic for which a limiter needs this plan: one that New sizes by Keys and UnitsPerKey misses
+// its goal.
+func (p *plans) tooMuchToState() string {
+	units := p.unitsPerKey()
+	if p.goal.Algorithm == sketchlimit.TokenBucket || !tooManyUnits(units, p.goal.Limit) {
+		return ""
+	}
+	return fmt.Sprintf("Use the plan, and do not set UnitsPerKey to the %.3g units that a key uses: above 0.6 times the limit, "+
+		"New by Keys and UnitsPerKey makes a limiter that denies first requests of new keys.", units)
+}
+
+// unitsPerKey returns the units that a key uses in a window on average, without those of abusers and of keys that come
+// once; 0 if a trace says it.
+func (p *plans) unitsPerKey() float64 {
+	r := p.traffic
+	switch {
+	case r.Trace != nil:
+		return 0
+	case r.Requests == 0:
+		return 5
+	}
+	or(&r.Excess, 3)
+	abusers := r.Abusers * float64(r.Keys)
+	units := float64(r.Requests)*(1-r.OneHit) - abusers*max(1, r.Excess*float64(p.goal.Limit))
+	return units / max(1, float64(r.Keys)-abusers)
+}
+
+// tooManyUnits reports whether a limiter that is sized for so many units a key and window misses its goal, see
+// Config.UnitsPerKey.
+func tooManyUnits(units float64, limit int) bool { return limit >= 8 && units > 0.6*float64(limit) }
 
 // summary is the chosen plan in a sentence, behind a warning if there is one.
 func (p *plans) summary() string { return behind(p.warning(), p.told()) }

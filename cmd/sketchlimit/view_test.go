@@ -14,8 +14,10 @@ import (
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg/draw"
 
+	"github.com/sketchlimit/sketchlimit"
 	"github.com/sketchlimit/sketchlimit/accuracy"
 	"github.com/sketchlimit/sketchlimit/internal/pageview"
+	"github.com/sketchlimit/sketchlimit/tune"
 )
 
 // TestPagesInABrowser: every kind of page can be read on a telephone, in the dark and on paper, and warns where needed.
@@ -70,6 +72,32 @@ func TestWarnings(t *testing.T) {
 	require.Equal(t, "The plan is far too small: the replay denied 50 % of the requests of innocent keys.", p.warning())
 	p.Forecast.At[1].FalseDenialRate = 0.9
 	require.Equal(t, "This memory is far too small: 90 % of the requests of innocent keys would be denied.", p.warning())
+}
+
+// TestTuneWarnsOfManyUnitsPerKey: a limiter sized by Keys and UnitsPerKey for such traffic misses its goal.
+func TestTuneWarnsOfManyUnitsPerKey(t *testing.T) {
+	for _, c := range []struct {
+		units string
+		goal  tune.Goal
+		of    tune.Traffic
+	}{
+		{"", tune.Goal{Limit: 10}, tune.Traffic{Keys: 100, Requests: 600}},
+		{"6.1", tune.Goal{Limit: 10}, tune.Traffic{Keys: 100, Requests: 610}},
+		{"", tune.Goal{Limit: 10, Algorithm: sketchlimit.TokenBucket}, tune.Traffic{Keys: 100, Requests: 610}},
+		{"", tune.Goal{Limit: 7}, tune.Traffic{Keys: 100, Requests: 690}},
+		{"5", tune.Goal{Limit: 8}, tune.Traffic{Keys: 100}},
+		{"", tune.Goal{Limit: 9}, tune.Traffic{Keys: 100}},
+		{"", tune.Goal{Limit: 10}, tune.Traffic{Keys: 100, Requests: 1000, OneHit: 0.5}},
+		{"", tune.Goal{Limit: 10}, tune.Traffic{Keys: 100, Requests: 600 + 10*30 - 60, Abusers: 0.1}},
+	} {
+		p := plans{tuning: &tuning{traffic: c.of, goal: c.goal}}
+		if c.units == "" {
+			require.Empty(t, p.warning(), c)
+			continue
+		}
+		require.Equal(t, "Use the plan, and do not set UnitsPerKey to the "+c.units+" units that a key uses: above 0.6 times "+
+			"the limit, New by Keys and UnitsPerKey makes a limiter that denies first requests of new keys.", p.warning())
+	}
 }
 
 // TestCurve: of so many, one is seen, and what is less stands hollow where one would be.

@@ -30,6 +30,7 @@ type sizing struct {
 	Go          string  `json:"go,omitempty"`
 	Rules       string  `json:"rules,omitempty"`
 	RulesBytes  int     `json:"rules_memory_bytes,omitempty"` // rules have a size of their own, see ruled
+	Warning     string  `json:"warning,omitempty"`            // of the rules
 	Problem     string  `json:"problem,omitempty"`            // why there is no plan
 
 	cliff string
@@ -93,6 +94,10 @@ func (s *sizing) ruled(key []accesslog.Part, w *whatif.Window, l *whatif.Limit, 
 		return
 	}
 	s.Rules, s.RulesBytes = s.rules(key, w, l, stated), bytes
+	if tooManyUnits(units, l.Limit) {
+		s.Warning = fmt.Sprintf("Keys use %s units of a limit of %s, above 0.6 times it: so sized, rules deny first requests of "+
+			"new keys. State a lower units_per_key and a higher headroom.", stated, integer(l.Limit))
+	}
 }
 
 // light bounds what a key uses of the limit in a window, a mean over keys, from above: between two percentiles of the log
@@ -180,6 +185,7 @@ func (s *sizing) section() section {
 			"innocent keys, is at %s of the log's traffic. The file of rules takes %s: every rule is sized for one key in a "+
 			"hundred that asks for three times the limit, however many the log has.",
 			s.Headroom, bytesText(s.MemoryBytes), scientific(sizeRate), s.cliff, bytesText(s.RulesBytes))
+		prose = behind(prose, s.Warning)
 	}
 	if s.Keys < exactKeys {
 		prose += " For so few keys an exact limiter takes little more: package exact."

@@ -19,6 +19,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/sketchlimit/sketchlimit/cmd/sketchlimit/accesslog"
+	"github.com/sketchlimit/sketchlimit/cmd/sketchlimit/whatif"
 	"github.com/sketchlimit/sketchlimit/internal/pageview"
 	"github.com/sketchlimit/sketchlimit/rules"
 )
@@ -143,6 +145,25 @@ func TestWhatIfJSON(t *testing.T) {
 	assert.Equal(t, r.Size.Keys, checked[0].Keys)
 	assert.Equal(t, r.Size.RulesBytes, checked[0].MemoryBytes())
 	assert.NotZero(t, r.Size.MemoryBytes)
+}
+
+// TestWhatIfWarnsOfManyUnitsPerKey: the file of rules that it prints would miss its goal.
+func TestWhatIfWarnsOfManyUnitsPerKey(t *testing.T) {
+	size := func(used uint64) *sizing {
+		s := &sizing{Keys: 1000, Headroom: sizeHeadroom}
+		s.ruled([]accesslog.Part{{Name: "user"}}, &whatif.Window{Window: time.Minute}, &whatif.Limit{Limit: 20}, float64(used))
+		require.NotEmpty(t, s.Rules)
+		return s
+	}
+	require.Empty(t, size(12).Warning)
+	const warning = "Keys use 13 units of a limit of 20, above 0.6 times it: so sized, rules deny first requests of new keys. " +
+		"State a lower units_per_key and a higher headroom."
+	s := size(13)
+	require.Equal(t, warning, s.Warning)
+	require.Contains(t, s.section().Prose, ". "+warning)
+	checked, err := rules.Check(file(t, "rules.yaml", s.Rules))
+	require.NoError(t, err)
+	require.Contains(t, checked[0].Warning, "units_per_key 13, above 12")
 }
 
 // TestWhatIfRulesOfTwoFields: each field is a level of the file.
