@@ -95,7 +95,7 @@ func (b *Budget) restore(in *blocks) (limits []limit, err error) {
 	case int(head[len(snapshotName)]) != len(b.limits):
 		return nil, fmt.Errorf("%w: of %d limits, must be of %d", sketchlimit.ErrSnapshotMismatch, head[len(snapshotName)], len(b.limits))
 	}
-	open, err := in.holds(b.config.InFlight)
+	open, err := in.holds(len(b.holds))
 	if err != nil {
 		return nil, err
 	}

@@ -101,7 +101,7 @@ func TestSnapshotsAreRefused(t *testing.T) {
 		"of 1 limits, must be of 2":  with(t, 20, time.Minute, fixed(100, time.Minute)),
 		"Limits[0]":                  with(t, 20, time.Minute, fixed(101, time.Minute), bucket(1000, time.Hour)),
 		"Limits[1]":                  with(t, 20, time.Minute, fixed(100, time.Minute), bucket(999, time.Hour)),
-		"of more than 20 open holds": full(t),
+		"of more than 25 open holds": full(t),
 	} {
 		_, err := one.ReadFrom(bytes.NewReader(written(t, other)))
 		require.ErrorIs(t, err, sketchlimit.ErrSnapshotMismatch)
@@ -116,10 +116,18 @@ func TestSnapshotsAreRefused(t *testing.T) {
 
 func full(t *testing.T) *bench {
 	b := with(t, 21, time.Minute, fixed(100, time.Minute), bucket(1000, time.Hour))
-	for range 21 {
+	for range 26 { // a quarter above InFlight, as many as there is room for
 		b.must("a", 1)
 	}
 	return b
+}
+
+// More than InFlight holds may be open, and a snapshot of all of them is restored.
+func TestSnapshotOfMoreThanInFlight(t *testing.T) {
+	restored := with(t, 21, time.Minute, fixed(100, time.Minute), bucket(1000, time.Hour))
+	_, err := restored.ReadFrom(bytes.NewReader(written(t, full(t))))
+	require.NoError(t, err)
+	require.EqualValues(t, 26, restored.Stats().Settled)
 }
 
 type failing struct{}
