@@ -27,11 +27,11 @@ func judge(t *testing.T, b *bench) {
 	}
 }
 
-// TestAdversary is the bench for a third of a minute.
+// TestAdversary is the bench for a quarter of a minute.
 func TestAdversary(t *testing.T) {
-	b := bench{make: real, kinds: slices.Concat(sequential, concurrent, []string{forged}), seed: 1, workers: 16, time: 20 * time.Second, out: logger{t}}
+	b := bench{make: real, kinds: slices.Concat(sequential, concurrent, []string{forged}, single, rare), seed: 1, workers: 16, time: 15 * time.Second, out: logger{t}}
 	if testing.Short() {
-		b.time = 2 * time.Second
+		b.time = 5 * time.Second
 	}
 	b.run(t.Context())
 	for _, kind := range b.kinds {

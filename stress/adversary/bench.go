@@ -89,7 +89,7 @@ func (b *bench) turn(i int) string {
 	const rounds = 16
 	var rates, others []string
 	for _, kind := range b.kinds {
-		if slices.Contains(probed, kind) {
+		if slices.Contains(probed, kind) || slices.Contains(rare, kind) {
 			rates = append(rates, kind)
 		} else {
 			others = append(others, kind)
@@ -103,6 +103,8 @@ func (b *bench) turn(i int) string {
 
 func (b *bench) episode(kind string, seed uint64) {
 	switch {
+	case trials[kind] != nil:
+		b.trial(kind, seed)
 	case slices.Contains(probed, kind):
 		b.probe(kind, seed)
 	case kind == forged:

@@ -3,9 +3,11 @@ package main
 import (
 	"io"
 	"iter"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -13,6 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/budget"
+	"github.com/sketchlimit/sketchlimit/rules"
 )
 
 // broken is a limiter that breaks a promise in one of its methods; those that are nil are
@@ -168,10 +172,17 @@ func peeking(f func(g *brokenGroup, r sketchlimit.Request) sketchlimit.Decision)
 
 func groupingBy(f func(g *brokenGroup, r sketchlimit.Request) sketchlimit.Decision) maker {
 	m := real
-	m.group = func(subjects ...subject) (group, error) {
-		g, err := real.group(subjects...)
+	m.group = func(common []bool, subjects ...subject) (group, error) {
+		g, err := real.group(common, subjects...)
 		return &brokenGroup{g, subjects, f}, err
 	}
+	return m
+}
+
+// apart returns a maker of groups whose limiters all count each key by itself.
+func apart() maker {
+	m := real
+	m.group = func(_ []bool, subjects ...subject) (group, error) { return real.group(nil, subjects...) }
 	return m
 }
 
@@ -214,6 +225,188 @@ func smaller(change func(c *sketchlimit.Config)) maker {
 		return real.limiter(c)
 	}
 	return m
+}
+
+// brokenPurse is a budget that breaks a promise.
+type brokenPurse struct {
+	purse
+	room    func() bool // is true for a hold that is admitted though it does not fit
+	again   func() bool // and for a settled hold that settles once more
+	forgets bool        // what snapshots hold
+}
+
+type brokenTicket struct {
+	ticket
+	again func() bool
+}
+
+func (b brokenTicket) Settle(n int) bool {
+	return b.ticket.Settle(n) || b.again != nil && b.again()
+}
+
+func (b *brokenPurse) Do(r sketchlimit.Request) (ticket, sketchlimit.Decision) {
+	h, d := b.purse.Do(r)
+	if !d.Allowed && b.room != nil && b.room() {
+		d.Allowed = true
+	}
+	return brokenTicket{h, b.again}, d
+}
+
+func (b *brokenPurse) ReadFrom(r io.Reader) (int64, error) {
+	if b.forgets {
+		return io.Copy(io.Discard, r)
+	}
+	return b.purse.ReadFrom(r)
+}
+
+// budgeting returns a maker of broken budgets.
+func budgeting(f func(b *brokenPurse)) maker {
+	m := real
+	m.budget = func(c budget.Config) (purse, error) {
+		p, err := newPurse(c)
+		b := &brokenPurse{purse: p}
+		f(b)
+		return b, err
+	}
+	return m
+}
+
+// brokenRules are rules of which an edit, or a restart, makes new ones.
+type brokenRules struct {
+	ruler
+	mu             sync.RWMutex
+	options        rules.Options
+	edits, restart bool
+}
+
+func (b *brokenRules) Do(domain string, asks ...rules.Ask) rules.Answer {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	return b.ruler.Do(domain, asks...)
+}
+
+func (b *brokenRules) Replace(files ...rules.File) (err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.edits {
+		return b.ruler.Replace(files...)
+	}
+	b.ruler, err = newRuler(b.options, files[0])
+	return err
+}
+
+func (b *brokenRules) Restore(folder string) error {
+	if b.restart {
+		return nil
+	}
+	return b.ruler.Restore(folder)
+}
+
+func ruling(edits, restart bool) maker {
+	m := real
+	m.rules = func(o rules.Options, f rules.File) (ruler, error) {
+		r, err := newRuler(o, f)
+		return &brokenRules{ruler: r, options: o, edits: edits, restart: restart}, err
+	}
+	return m
+}
+
+// childOf returns a maker whose kind process runs this test's binary, as what the environment says.
+func childOf(broken string) maker {
+	m := real
+	m.child = []string{os.Args[0], childFlag + broken}
+	return m
+}
+
+// TestMain is the process of the kind process as well.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 3 && strings.HasPrefix(os.Args[1], childFlag) {
+		broken := real
+		switch os.Args[1] {
+		case childFlag + "-late": // by a clock of its own, that stands still for long
+			broken.limiter = func(c sketchlimit.Config) (subject, error) {
+				var now atomic.Int64
+				now.Store(time.Now().UnixNano())
+				go func() {
+					for range time.Tick(170 * time.Millisecond) {
+						now.Store(time.Now().UnixNano())
+					}
+				}()
+				c.Clock = func() time.Time { return time.Unix(0, now.Load()) }
+				return real.limiter(c)
+			}
+		case childFlag + "-busy":
+			broken.limiter = func(c sketchlimit.Config) (subject, error) {
+				go func() {
+					for range time.Tick(time.Millisecond) {
+						time.Now()
+					}
+				}()
+				return real.limiter(c)
+			}
+		}
+		child(os.Args[2], broken)
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// ahead returns a maker of limiters whose default clock runs twice as fast as it should.
+func ahead() maker {
+	m := real
+	m.limiter = func(c sketchlimit.Config) (subject, error) {
+		start := time.Now()
+		c.Clock = func() time.Time { return start.Add(2 * time.Since(start)) }
+		return real.limiter(c)
+	}
+	return m
+}
+
+// keeping returns a maker of limiters that somebody has after all.
+func keeping() maker {
+	m := real
+	var kept []subject
+	var mu sync.Mutex
+	m.limiter = func(c sketchlimit.Config) (subject, error) {
+		c.Clock = time.Now
+		l, err := real.limiter(c)
+		mu.Lock()
+		defer mu.Unlock()
+		if kept = append(kept, l); len(kept) > 300 {
+			kept = kept[:300]
+		}
+		return l, err
+	}
+	return m
+}
+
+// reopening is a limiter that forgets all when its clock steps back.
+func reopening() maker {
+	m := real
+	m.limiter = func(c sketchlimit.Config) (subject, error) {
+		l, err := real.limiter(c)
+		return &reopened{subject: l, now: l, config: c, latest: c.Clock().UnixNano()}, err
+	}
+	return m
+}
+
+type reopened struct {
+	subject // that is asked in other ways
+	config  sketchlimit.Config
+	mu      sync.Mutex
+	now     subject
+	latest  int64
+}
+
+func (r *reopened) Take(key string, n int) sketchlimit.Decision {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.config.Clock().UnixNano()
+	if now < r.latest {
+		r.now, _ = real.limiter(r.config)
+	}
+	r.latest = now
+	return r.now.Take(key, n)
 }
 
 // TestFindsWhatIsBroken breaks limiters in one way after another. The bench must find each, by
@@ -397,6 +590,57 @@ func TestFindsWhatIsBroken(t *testing.T) {
 				r.N = max(r.N, 1) + 1
 				return g.group.Do(r)
 			})},
+		{"a limiter of a group that counts each key by itself, and not all requests", "common", "half-consumed", apart()},
+		{"goroutines' group counts each key by itself", "threads-common", "alone", apart()},
+		{"a group that charges the others for what the common limiter refuses", "threads-common", "remaining", grouping(
+			func(g *brokenGroup, r sketchlimit.Request) sketchlimit.Decision {
+				d := g.group.Do(r)
+				if !d.Allowed && d.By > 0 {
+					r.N = 1
+					d.Allowed = g.subjects[0].Do(r).Allowed
+				}
+				return d
+			})},
+		{"a group that charges what is below the lowest limit", "low", "half-consumed", grouping(
+			func(g *brokenGroup, r sketchlimit.Request) sketchlimit.Decision {
+				d := g.group.Do(r)
+				if r.Limit < 0 {
+					r.N, r.Limit = 1, 0
+					g.subjects[0].Do(r)
+				}
+				return d
+			})},
+		{"goroutines' limit below the lowest is charged", "threads-low", "alone", making(func(b *broken) {
+			b.do = func(l *sketchlimit.Limiter, r sketchlimit.Request) sketchlimit.Decision {
+				d := l.Do(r)
+				if r.Limit < 0 && !r.Peek {
+					r.N, r.Limit = 1, 0
+					l.Do(r)
+				}
+				return d
+			}
+		})},
+		{"goroutines' limit below the lowest is not counted", "threads-low", "too low", making(func(b *broken) {
+			b.do = func(l *sketchlimit.Limiter, r sketchlimit.Request) sketchlimit.Decision {
+				r.Peek = r.Peek || r.Limit > 0 && r.Limit < l.LowestLimit()
+				return l.Do(r)
+			}
+		})},
+		{"a hold that does not fit", "budget", "over-admission", budgeting(func(b *brokenPurse) { b.room = everySo(5) })},
+		{"a hold that is settled twice", "budget", "twice", budgeting(func(b *brokenPurse) { b.again = everySo(5) })},
+		{"a budget's snapshot that forgets", "budget", "books", budgeting(func(b *brokenPurse) { b.forgets = true })},
+		{"goroutines' hold that is settled twice", "threads-budget", "twice", budgeting(func(b *brokenPurse) { b.again = everySo(50) })},
+		{"an edit that makes new rules", "edits", "over-admission", ruling(true, false)},
+		{"rules that restore nothing", "edits", "over-admission", ruling(false, true)},
+		{"an edit that makes new rules while goroutines ask", "threads-edits", "over-admission", ruling(true, false)},
+		{"a window that opens again when the clock steps back", "threads-clock", "over-admission", reopening()},
+		{"a default clock that is ahead", "threads-wall", "over-admission", ahead()},
+		{"a goroutine for each limiter", "many", "goroutines", making(func(*broken) {
+			go time.Sleep(time.Second)
+		})},
+		{"limiters that somebody keeps", "many", "kept", keeping()},
+		{"a clock that is late after a freeze", "process", "frozen", childOf("-late")},
+		{"limiters that are busy though nobody asks", "process", "busy", childOf("-busy")},
 		{"a share that does not hear the others", "threads-share", "remaining", sharingBy(func(s sharing) sharing { return deaf{s} })},
 		{"a share that loses cells", "share", "remaining", sharingBy(func(s sharing) sharing { return lossy{s, everySo(3)} })},
 		{"a bucket that holds one less", "alone", "bucket short", smaller(func(c *sketchlimit.Config) {
@@ -499,9 +743,23 @@ func TestAnEpisodeRepeats(t *testing.T) {
 	}
 }
 
+// TestATrialRepeats plays the same seed of kinds with operations of their own twice.
+func TestATrialRepeats(t *testing.T) {
+	for _, kind := range []string{"budget", "edits"} {
+		play := func() []string {
+			b := bench{make: real, kinds: []string{kind}, out: io.Discard, tally: map[string]*tally{kind: {rules: map[string]int{}, told: map[string]int{}}}}
+			one := &trial{Rand: newRand(7), b: &b, kind: kind, seed: 7, found: map[string]bool{}}
+			trials[kind](one)
+			require.NotZero(t, one.steps)
+			return one.log
+		}
+		require.Equal(t, play(), play(), kind)
+	}
+}
+
 func TestChoose(t *testing.T) {
 	var b bench
 	require.NoError(t, b.choose(""))
-	require.Len(t, b.kinds, len(sequential)+len(concurrent)+1+len(probed))
-	require.EqualError(t, b.choose("sliding,oval"), "-kind oval, must be of "+strings.Join(b.kinds[:len(sequential)+len(concurrent)+1+len(probed)], ", "))
+	require.Equal(t, allKinds(), b.kinds)
+	require.EqualError(t, b.choose("sliding,oval"), "-kind oval, must be of "+strings.Join(allKinds(), ", "))
 }

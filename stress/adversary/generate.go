@@ -221,7 +221,23 @@ func (g *generator) next() op {
 		}
 		o.own, o.limit = true, []int{0, -1, math.MinInt32, r.IntN(low), c.Limit + 1 + r.IntN(c.Limit)}[r.IntN(5)]
 	}
+	if g.w.kind == "low" && r.IntN(3) == 0 {
+		o.own, o.limit = true, g.w.drawLow(r)
+	}
 	return o
+}
+
+// drawLow returns a limit of a request's own below the lowest of some limiter, so that another one may accept it, and 0 or
+// less if that is 1. Between lowest and whole limits an oracle knows those that were drawn.
+func (w *world) drawLow(r *rand.Rand) int {
+	low := math.MaxInt
+	for _, c := range w.configs {
+		low = min(low, cmp.Or(c.LowestLimit, c.Limit))
+	}
+	if low--; low > 0 && r.IntN(4) > 0 {
+		return 1 + r.IntN(low)
+	}
+	return -1 - r.IntN(1<<20)
 }
 
 // drip moves the time between two operations.

@@ -28,6 +28,10 @@ import (
 )
 
 func main() {
+	if len(os.Args) == 3 && os.Args[1] == childFlag {
+		child(os.Args[2], real)
+		return
+	}
 	b := bench{make: real, out: os.Stdout}
 	kinds := flag.String("kind", "", "kinds to try, with commas between; all if empty")
 	flag.Uint64Var(&b.seed, "seed", 0, "of the first episode; drawn if 0")
@@ -54,9 +58,14 @@ func main() {
 	}
 }
 
+// allKinds returns the kinds that there are.
+func allKinds() []string {
+	return slices.Concat(sequential, concurrent, []string{forged}, single, rare, probed)
+}
+
 // choose says which kinds are tried.
 func (b *bench) choose(names string) error {
-	all := slices.Concat(sequential, concurrent, []string{forged}, probed)
+	all := allKinds()
 	if names == "" {
 		b.kinds = all
 		return nil

@@ -120,6 +120,9 @@ func (o op) request() sketchlimit.Request {
 		r.N = 0
 	}
 	sort := o.form
+	if o.key == everybody {
+		return r
+	}
 	if sort.reserves() {
 		sort = []form{formDo, formBytes, formAddr}[o.key%3]
 	}
@@ -157,4 +160,7 @@ var names []string
 
 const mostKeys = 1 << 17
 
-func init() { name(mostKeys - 1) }
+func init() {
+	name(mostKeys - 1)
+	names[everybody] = ""
+}

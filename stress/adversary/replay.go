@@ -17,8 +17,7 @@ func (w *world) replay(i int, all []grant) {
 	var mine []op
 	for _, g := range all {
 		if g.allowed && (g.together || g.node == i) {
-			g.op.node = i
-			mine = append(mine, g.op)
+			mine = append(mine, w.at(g.op, i))
 		}
 	}
 	slices.SortStableFunc(mine, func(a, b op) int {
@@ -85,24 +84,52 @@ func (w *world) judgeQuiet(keys int, times []int64, all []grant) {
 	now := slices.Max(times)
 	for i, n := range w.nodes {
 		for key := range keys {
-			o := op{node: i, key: key, at: now, n: 1}
+			o := w.at(op{key: key, at: now, n: 1}, i)
+			key = o.key
 			d := n.peek(o, now)
 			free := max(0, n.free(now, key, int64(n.config.Limit)))
 			if int64(d.Remaining) > free && !n.wouldSpare(n.limiter.Stats(), now) {
 				w.fail("remaining", o, "after a round %+v, the exact algorithm has %d", d, free)
 			}
-			if w.alone && n.oracle.scale == nil && n.share == nil && int64(d.Remaining) != free {
+			if (w.alone || n.common) && n.oracle.scale == nil && n.share == nil && int64(d.Remaining) != free {
 				w.fail("alone", o, "after a round %+v, the exact algorithm has %d and nothing collides", d, free)
 			}
 		}
-		if !w.alone || n.oracle.scale != nil || n.share != nil {
+		w.judgeTooLow(i, all)
+		if !w.alone && !n.common || n.oracle.scale != nil || n.share != nil {
 			continue
 		}
 		for _, g := range all {
 			// Units only became fewer, so that what is free now was free for it.
-			if !g.allowed && !g.together && g.node == i && g.op.at == now && n.oracle.free(now, g.op.key, n.lower(g.op)) >= int64(g.op.n) {
+			if !g.allowed && !g.together && g.node == i && g.op.at == now && n.oracle.free(now, w.at(g.op, i).key, n.lower(w.at(g.op, i))) >= int64(g.op.n) {
 				w.fail("alone", g.op, "was denied, and is free still")
 			}
+		}
+	}
+}
+
+// judgeTooLow judges that requests with limits below the lowest were counted, each of them once. That they were not charged
+// is for judgeQuiet to find.
+func (w *world) judgeTooLow(i int, all []grant) {
+	w.countTooLow(i, all)
+	n := w.nodes[i]
+	if told := n.limiter.Stats().TooLow; told != n.tooLow {
+		w.fail("too low", op{node: i}, "TooLow %d; %d requests were below the lowest limit", told, n.tooLow)
+	}
+}
+
+func (w *world) countTooLow(i int, all []grant) {
+	n := w.nodes[i]
+	for _, g := range all {
+		o := w.at(g.op, i)
+		if !g.together && g.node != i || n.lower(o) > 0 {
+			continue
+		}
+		if o.limit > 0 {
+			n.tooLow++
+		}
+		if g.allowed {
+			w.fail("too low", o, "admitted with a limit below the lowest")
 		}
 	}
 }

@@ -187,6 +187,9 @@ func (w *world) askOne(r *rand.Rand, keys int, times []int64, limits []int) (got
 	if limit := limits[r.IntN(len(limits))]; limit > 0 {
 		o.own, o.limit = true, limit
 	}
+	if w.kind == "threads-low" && r.IntN(2) == 0 {
+		o.own, o.limit = true, w.drawLow(r)
+	}
 	if w.setup.group && r.IntN(3) > 0 {
 		got.together = true
 		o.form = []form{formDoAt, formBytesAt, formAddrAt}[r.IntN(3)]
@@ -194,6 +197,7 @@ func (w *world) askOne(r *rand.Rand, keys int, times []int64, limits []int) (got
 		got.op, got.allowed = o, d.Allowed
 		return got
 	}
+	o = w.at(o, o.node)
 	o.form = []form{formAt, formDoAt, formBytesAt, formAddrAt, formReserveAt}[r.IntN(5)]
 	if o.at == times[0] && r.IntN(2) == 0 { // which the clock shows
 		o.form = formNow + form(r.IntN(int(forms-formNow)))

@@ -18,6 +18,7 @@ type setup struct {
 	configs []sketchlimit.Config // one a limiter; their Clock is the world's
 	limits  []int                // of the requests' own
 	group   bool                 // all limiters together
+	common  []bool               // of a group: which limiters count all requests together; nil if none does
 	shared  bool                 // all limiters share the limit
 	alone   bool                 // one key: nothing collides, so answers are exact
 	start   int64                // unix time, ns
@@ -25,8 +26,8 @@ type setup struct {
 
 // kinds are what episodes try, one at a time. Those of the second list are concurrent.
 var (
-	sequential = []string{"fixed", "sliding", "subwindows", "bucket", "tiers", "group", "storm", "share", "grow", "snapshot", "alone", "spare"}
-	concurrent = []string{"threads", "threads-group", "threads-share", "threads-grow", "threads-spare"}
+	sequential = []string{"fixed", "sliding", "subwindows", "bucket", "tiers", "group", "storm", "share", "grow", "snapshot", "alone", "spare", "common", "low"}
+	concurrent = []string{"threads", "threads-common", "threads-low", "threads-group", "threads-share", "threads-grow", "threads-spare"}
 )
 
 func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0x61647665727361)) }
@@ -35,13 +36,13 @@ func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0x61647
 func draw(r *rand.Rand, kind string) setup {
 	s := setup{kind: kind, start: drawStart(r)}
 	switch kind {
-	case "threads-group", "threads-share", "threads-grow", "threads-spare":
+	case "threads-common", "threads-low", "threads-group", "threads-share", "threads-grow", "threads-spare":
 		s = draw(r, strings.TrimPrefix(kind, "threads-"))
 		s.kind = kind
 		return s
 	}
 	s.drawConfigs(r)
-	if kind == "tiers" || r.IntN(5) == 0 {
+	if kind == "tiers" || r.IntN(5) == 0 || kind == "low" && r.IntN(2) == 0 {
 		s.drawLimits(r)
 	}
 	return s
@@ -78,6 +79,14 @@ func (s *setup) drawConfigs(r *rand.Rand) {
 		s.add(drawConfig(r, sketchlimit.TokenBucket))
 	case "group":
 		s.drawGroup(r)
+	case "common":
+		s.drawCommon(r)
+	case "low":
+		if r.IntN(2) == 0 {
+			s.drawGroup(r)
+		} else {
+			s.add(drawConfig(r, anyAlgorithm(r)))
+		}
 	case "storm":
 		s.drawStorm(r)
 	case "share":
@@ -116,6 +125,20 @@ func (s *setup) drawGroup(r *rand.Rand) {
 	}
 	if r.IntN(4) == 0 && first.Algorithm != sketchlimit.TokenBucket {
 		s.shared, s.configs = true, []sketchlimit.Config{first, first}
+	}
+}
+
+// drawCommon chooses a group of which some limiters, but not the first, count all requests together.
+func (s *setup) drawCommon(r *rand.Rand) {
+	for s.drawGroup(r); s.shared; s.drawGroup(r) {
+		s.configs, s.shared = nil, false
+	}
+	s.common = make([]bool, len(s.configs))
+	for i := 1; i < len(s.configs); i++ {
+		s.common[i] = i == 1 || r.IntN(2) == 0
+		if c := &s.configs[i]; s.common[i] && c.Limit < 1000 && r.IntN(2) == 0 { // or else it refuses most
+			*c = resize(r, *c, c.Limit*(1+r.IntN(6)))
+		}
 	}
 }
 

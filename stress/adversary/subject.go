@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/budget"
+	"github.com/sketchlimit/sketchlimit/rules"
 )
 
 // subject is the limiter under test, or a broken one that the bench must find out.
@@ -48,12 +50,17 @@ type sharing interface {
 // maker makes what is tried.
 type maker struct {
 	limiter func(sketchlimit.Config) (subject, error)
-	group   func(...subject) (group, error)
+	group   func(common []bool, limiters ...subject) (group, error) // those that are common count all requests together
 	share   func(subject) (sharing, error)
+	budget  func(budget.Config) (purse, error)
+	rules   func(rules.Options, rules.File) (ruler, error)
+	child   []string // how a process begins that serves the kind process
 }
 
 // real makes this library's.
 var real = maker{
+	budget: newPurse,
+	rules:  newRuler,
 	limiter: func(c sketchlimit.Config) (subject, error) {
 		l, err := sketchlimit.New(c)
 		if err != nil {
@@ -61,10 +68,13 @@ var real = maker{
 		}
 		return l, nil
 	},
-	group: func(subjects ...subject) (group, error) {
+	group: func(common []bool, subjects ...subject) (group, error) {
 		limiters := make([]sketchlimit.Member, len(subjects))
 		for i, s := range subjects {
 			limiters[i] = unwrap(s)
+			if common != nil && common[i] {
+				limiters[i] = sketchlimit.Global(unwrap(s))
+			}
 		}
 		g, err := sketchlimit.NewGroup(limiters...)
 		if err != nil {

@@ -157,7 +157,7 @@ func (w *world) take(o op) bool {
 	if a.Allowed != before.Allowed && !(a.Allowed && n.spares(o.at)) {
 		w.fail("take is not peek", o, "allowed is %v, Peek before %+v", a.Allowed, before)
 	}
-	if w.alone && n.share == nil {
+	if (w.alone || n.common) && n.share == nil {
 		w.judgeAlone(o, a, q, b)
 	}
 	if a.Allowed && o.n >= 1 {

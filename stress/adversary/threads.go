@@ -20,6 +20,9 @@ func (b *bench) threads(kind string, seed uint64) {
 	defer func() { w.close() }()
 	g := newGenerator(r, w)
 	g.keys = 1 + r.IntN(12)
+	if kind == "threads-low" && r.IntN(2) == 0 {
+		g.keys = 1
+	}
 	w.alone = g.keys == 1 && !w.anySpares()
 	steps, told := 0, map[string]bool{}
 	for _, o := range g.plot {
@@ -73,6 +76,7 @@ func (w *world) edge(b *bench, g *generator) {
 		})
 	}
 	wg.Wait()
+	w.countTooLow(i, all)
 	for key := range g.keys {
 		var late, both int64
 		for _, g := range all {

@@ -10,6 +10,7 @@ import (
 type asked struct {
 	quota
 	before sketchlimit.Decision
+	whole  sketchlimit.Decision // of the request without a limit of its own
 }
 
 // takeTogether sends a request to the group and judges what it and its limiters are told.
@@ -58,8 +59,9 @@ func (w *world) askEach(o op) (all []asked, admit bool) {
 	all, admit = make([]asked, len(w.nodes)), true
 	for i, n := range w.nodes {
 		w.behind = w.behind || n.oracle.passed(o.at)
-		all[i] = asked{n.quota(o), n.peek(o, o.at)}
-		w.judgePeek(op{node: i, key: o.key, n: o.n}, all[i].before, all[i].free)
+		of := w.at(o, i)
+		all[i] = asked{n.quota(of), n.peek(of, o.at), n.whole(of)}
+		w.judgePeek(op{node: i, key: of.key, n: o.n}, all[i].before, all[i].free)
 		admit = admit && all[i].before.Allowed
 		if o.form >= formNow {
 			n.clock.Store(o.at)
@@ -72,7 +74,7 @@ func (w *world) askEach(o op) (all []asked, admit bool) {
 // charged then and only then.
 func (w *world) judgeMember(o op, i int, allowed bool, was asked) {
 	n := w.nodes[i]
-	o.node = i
+	o = w.at(o, i)
 	was.free = n.free(o.at, o.key, was.limit)
 	if allowed {
 		if o.n < 1 || int64(o.n) > was.free {
@@ -86,12 +88,18 @@ func (w *world) judgeMember(o op, i int, allowed bool, was asked) {
 	switch {
 	case allowed && after.Remaining > max(0, was.before.Remaining-o.n) && n.config.Overload == sketchlimit.Deny:
 		w.fail("half-consumed", o, "the group admits %d, limiter %d was not charged: before %+v, after %+v", o.n, i, was.before, after)
-	case !allowed && after.Remaining < was.before.Remaining:
+	case !allowed && (after.Remaining < was.before.Remaining || n.whole(o).Remaining < was.whole.Remaining):
 		w.fail("half-consumed", o, "the group denies, limiter %d was charged: before %+v, after %+v", i, was.before, after)
 	case !allowed && after != was.before && n.config.Overload == sketchlimit.Deny:
 		w.fail("group is not peek", o, "the group denies, limiter %d: before %+v, after %+v", i, was.before, after)
 	}
 	w.judgePeek(o, after, n.free(o.at, o.key, was.limit))
+}
+
+// whole peeks at what the request would be told without a limit of its own.
+func (n *node) whole(o op) sketchlimit.Decision {
+	o.own = false
+	return n.peek(o, o.at)
 }
 
 // callTogether asks the group. It returns false if all that is told is whether.
@@ -142,10 +150,9 @@ func (w *world) judgeBy(o op, d sketchlimit.Decision, all []asked) {
 	}
 	by := d.By
 	d.By = 0
-	of := o
-	of.node = by
+	of := w.at(o, by)
 	n, q := w.nodes[by], all[by].quota
-	q.free = n.free(o.at, o.key, q.limit) // after the request
+	q.free = n.free(o.at, of.key, q.limit) // after the request
 	w.judgeDecision(of, d, q)
 	if d.Limit != int(q.limit) {
 		w.fail("limit", of, "Decision.Limit %d, must be %d", d.Limit, q.limit)

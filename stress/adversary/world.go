@@ -30,6 +30,7 @@ type node struct {
 	config  sketchlimit.Config
 	limiter subject
 	oracle  *oracle
+	common  bool // it counts all requests together, as one key
 	clock   atomic.Int64
 	seen    int64 // latest time that the limiter has seen; before the first one math.MinInt64
 	share   sharing
@@ -60,6 +61,7 @@ func newWorld(s setup, m maker) (*world, error) {
 			return nil, err
 		}
 		n.oracle = newOracle(n.config, s.limits)
+		n.common = s.common != nil && s.common[i]
 		w.nodes = append(w.nodes, n)
 		if s.shared {
 			var err error
@@ -96,7 +98,7 @@ func (w *world) join() (err error) {
 	for i, n := range w.nodes {
 		subjects[i] = n.limiter
 	}
-	w.group, err = w.make.group(subjects...)
+	w.group, err = w.make.group(w.common, subjects...)
 	return err
 }
 
@@ -190,10 +192,22 @@ func (w *world) do(o op) {
 	}
 }
 
+// everybody stands for the empty key, which limiters use that count all requests together.
+const everybody = 999
+
+// at returns an operation as the i-th limiter sees it. One that counts all requests together holds against its own limit,
+// but for requests with none.
+func (w *world) at(o op, i int) op {
+	if o.node = i; w.nodes[i].common {
+		o.key, o.own = everybody, o.own && o.limit < 0
+	}
+	return o
+}
+
 // request takes and judges, at a limiter or the group.
 func (w *world) request(o op) (allowed bool) {
 	if o.do == together {
 		return w.takeTogether(o)
 	}
-	return w.take(o)
+	return w.take(w.at(o, o.node))
 }
