@@ -33,7 +33,7 @@ func ablate(t *testing.T, src Source, a Ablation) map[string]AblationRow {
 // test. The load is chosen so that no step is perfect but the last ones.
 func TestEachStepOfTheAblationHelps(t *testing.T) {
 	src := source(t, "scan:0.5,exponent=0.9,keys=5000,requests=100000,window=10s")
-	r := ablate(t, src, Ablation{Limit: 20, Window: 10 * time.Second, MemoryBytes: 10 << 10})
+	r := ablate(t, src, Ablation{Limit: 20, Window: 10 * time.Second, MemoryBytes: 9 << 10})
 	better := func(this, than string) {
 		t.Helper()
 		assert.Less(t, r[this].FalseDenials, r[than].FalseDenials, "%s, not %s", this, than)

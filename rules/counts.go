@@ -6,8 +6,8 @@ import (
 )
 
 // Counts are units that requests have asked of a rule, by what it said, as envoyproxy/ratelimit counts them. A unit that
-// is refused in part of a cost is counted by its place: those up to the limit as near, the rest as over. Unlike there, a
-// request counts at most the limit (a bucket's burst), whatever its cost.
+// is refused in part of a cost is counted by its place: those up to the limit as near, the rest as over. As
+// there, a request counts all that it costs, above the limit as well; [sketchlimit.Stats] counts at most the limit.
 type Counts struct {
 	Total  uint64 // all
 	Within uint64 // of requests that the rule admitted, also if another rule refused them
@@ -69,8 +69,6 @@ func (c *counters) count(i, free int) {
 		limit = s.Rule.Burst
 	}
 	s.Counts = split(uint64(n), uint64(max(limit-free, 0)), uint64(limit), near(limit, c.options.NearLimitRatio), s.Allowed)
-	most := uint64(max(1, limit)) // clients choose costs: no request counts more
-	s.Counts.Total, s.Counts.Over = min(s.Counts.Total, most), min(s.Counts.Over, most)
 	if s.Rule.Shadow {
 		s.Counts.Shadow = s.Counts.Over
 	}

@@ -148,14 +148,47 @@ func (r *Rules) become(texts []File, shares map[place]*share, before *set) error
 	if total := next.bytes(); total > r.options.MaxMemoryBytes {
 		return next.tooLarge(total, r.options.MaxMemoryBytes)
 	}
-	var built []*Rule
+	// Of a key, a former limiter's counts are carried to a limiter before that counts more of it. Decisions by rules that
+	// have formers wait until these and the limiter are of one limit, or they would carry too little.
 	for rule := range next.counting() {
-		if err := rule.takeOver(r.options.Clock()); err != nil {
-			return err
+		if rule.formers.Load() == nil {
+			if err := rule.takeOver(r.options.Clock()); err != nil {
+				return err
+			}
 		}
 	}
+	if err := r.build(next); err != nil {
+		return err
+	}
+	r.deciding.Lock() // no decision counts in a former limiter any more
+	defer r.deciding.Unlock()
 	for rule := range next.counting() {
-		if rule.limiter == nil {
+		if rule.formers.Load() != nil {
+			if err := rule.takeOver(r.options.Clock()); err != nil {
+				return err
+			}
+		}
+	}
+	if err := r.build(next); err != nil { // what could not be taken over
+		return err
+	}
+	if err := next.join(); err != nil {
+		return err
+	}
+	r.current.Store(next)
+	for rule := range next.counting() {
+		rule.tally.dropped.Add(uint64(rule.lost))
+		rule.lost, rule.could = 0, nil
+	}
+	r.texts, r.shares = texts, shares
+	return nil
+}
+
+// build makes the limiters that rules of a set neither have nor inherit.
+func (r *Rules) build(s *set) error {
+	var built []*Rule
+	for rule := range s.counting() {
+		if rule.limiter == nil && rule.heirOf == nil {
 			if err := rule.build(r.options.Clock, r.options.Hash, r.options.Seed); err != nil {
 				return err
 			}
@@ -163,17 +196,6 @@ func (r *Rules) become(texts []File, shares map[place]*share, before *set) error
 		}
 	}
 	r.options.tell(built)
-	if err := next.join(); err != nil {
-		return err
-	}
-	r.deciding.Lock() // no decision counts in a former limiter any more
-	r.current.Store(next)
-	r.deciding.Unlock()
-	for rule := range next.counting() {
-		rule.tally.dropped.Add(uint64(rule.lost))
-		rule.lost, rule.could = 0, nil
-	}
-	r.texts, r.shares = texts, shares
 	return nil
 }
 

@@ -46,8 +46,8 @@ func TestPlansForATraceReachTheirGoal(t *testing.T) {
 		goal tune.Goal
 		some bool // units are withheld, enough to compare
 	}{
-		{tune.Goal{Limit: 5, MemoryBytes: 4608}, true},
-		{tune.Goal{Limit: 20, MemoryBytes: 4608}, false},
+		{tune.Goal{Limit: 5, MemoryBytes: 3500}, true},
+		{tune.Goal{Limit: 20, MemoryBytes: 3500}, false},
 		{tune.Goal{Limit: 5, FalseDenialRate: 1e-2}, false},
 		{tune.Goal{Limit: 5, FalseDenialRate: 1e-5}, false},
 		{tune.Goal{Limit: 20, FalseDenialRate: 1e-3}, false},

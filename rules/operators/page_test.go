@@ -22,6 +22,6 @@ func TestStatusOfARuleThatCharges(t *testing.T) {
 	got := p.Status().Rules
 	require.Len(t, got, 1)
 	require.True(t, got[0].Charge)
-	require.EqualValues(t, 130, got[0].Admitted)
+	require.EqualValues(t, 100, got[0].Admitted, "no request counts more than its limit")
 	require.EqualValues(t, 30, got[0].Overdraft)
 }
