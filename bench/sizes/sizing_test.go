@@ -57,7 +57,7 @@ func TestReadmeBytesAKey(t *testing.T) {
 }
 
 func TestInUnits(t *testing.T) {
-	for bytes, want := range map[int]string{9728: "9.5 KiB", 999 * 1024: "999 KiB", 1000 * 1024: "1.0 MiB", 123 << 20: "123 MiB", 7 << 30: "7.0 GiB"} {
+	for bytes, want := range map[int]string{9728: "9.5 KiB", 999 * 1024: "999 KiB", 1000 * 1024: "1.0 MiB", 123 << 20: "123 MiB", 1 << 30: "1.0 GiB"} {
 		require.Equal(t, want, inUnits(bytes))
 	}
 }

@@ -118,6 +118,9 @@ func TestChargeIsTold(t *testing.T) {
 func TestStatsCountAtMostTheLimit(t *testing.T) {
 	for name, c := range chargeable {
 		t.Run(name, func(t *testing.T) {
+			if c.Limit == math.MaxInt {
+				t.Skip("no cost is above it: 32 bits")
+			}
 			c.MemoryBytes, c.LowestLimit = 1<<20, (c.Limit+1)/2
 			l, most := build(t, c), uint64(cmp.Or(c.Burst, c.Limit))
 			for range 3 {
