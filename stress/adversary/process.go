@@ -22,6 +22,7 @@ func playProcess(t *trial) {
 	if args == nil {
 		args = []string{os.Args[0], childFlag}
 	}
+	t.steps++
 	what := []string{"freeze", "idle"}[t.IntN(2)]
 	cmd := exec.Command(args[0], append(args[1:], what)...)
 	cmd.Stderr = os.Stderr
