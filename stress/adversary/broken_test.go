@@ -337,9 +337,10 @@ func TestMain(m *testing.M) {
 			}
 		case childFlag + "-busy":
 			broken.limiter = func(c sketchlimit.Config) (subject, error) {
+				var ticks atomic.Int64
 				go func() {
 					for range time.Tick(time.Millisecond) {
-						time.Now()
+						ticks.Add(1)
 					}
 				}()
 				return real.limiter(c)
