@@ -92,7 +92,7 @@ func (r *Rule) former(now time.Time) former {
 	return former{r.counter, r.origin, r.limiter, r.bytes, now.Add(r.lasts())}
 }
 
-// fits tells whether the limiter of before can go on with its counts under the rule's limit.
+// fits reports whether the limiter of before can go on with its counts under the rule's limit.
 func (r *Rule) fits(before *Rule) bool {
 	as := before.counter
 	as.limit, as.burst = r.counter.limit, r.counter.burst
@@ -117,7 +117,7 @@ func (r *Rule) fits(before *Rule) bool {
 	return r.Overload == sketchlimit.Deny
 }
 
-// near tells whether a shape for the limit of before is good for the rule's.
+// near reports whether a shape for the limit of before is good for the rule's.
 func (r *Rule) near(before *Rule) bool {
 	a, b := uint64(r.Limit), uint64(before.Limit)
 	return a <= 2*b && b <= 2*a
@@ -167,7 +167,7 @@ func (r *Rule) takeOver(now time.Time) (err error) {
 	return nil
 }
 
-// due tells whether the rule's limiter has had the shape that is for another limit for two windows.
+// due reports whether the rule's limiter has had the shape that is for another limit for two windows.
 func (r *Rule) due(now time.Time) bool {
 	if r.origin.since.IsZero() || now.Sub(r.origin.since)/2 < r.Window {
 		return false
