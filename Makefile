@@ -48,6 +48,9 @@ fuzz: ## every fuzz target for FUZZTIME each, 60s unless given
 soak: ## ten minutes under load, for memory, goroutines, over-admissions and false denials
 	go run -C stress ./soak
 
+clock: ## what a process that is stopped decides first, and what 10,000 limiters cost: nine minutes, on a quiet machine
+	go run -C stress ./clock
+
 ADVERSARY_FOR ?= 1h
 
 adversary: ## an hour of attacks, judged by exact oracles; ADVERSARY_FLAGS="-seed n -kind k" repeats one

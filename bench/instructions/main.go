@@ -101,6 +101,10 @@ func perform() {
 		names[i] = strconv.FormatInt(1e15+int64(i), 10) // 16 bytes
 	}
 	for _, r := range rows() {
+		for range 8 {
+			r.call(names[0]) // the ticker of the default clock starts, whose thread callgrind hardly runs
+		}
+		time.Sleep(3 * time.Millisecond)
 		measured(r)
 		fmt.Println(r.name)
 	}
