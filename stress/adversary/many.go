@@ -60,7 +60,7 @@ func playMany(t *trial) {
 		}
 	}
 	want := int64(limiters) - kept.Load()
-	for range 200 { // some may be on somebody's stack still
+	for range 60 { // some may be on somebody's stack still
 		if runtime.GC(); collected.Load() >= want {
 			break
 		}
