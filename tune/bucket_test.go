@@ -15,9 +15,9 @@ import (
 
 // As TestTunePredicts, for a sketch of times.
 func TestTunePredictsBuckets(t *testing.T) {
-	testkit.Computes(t)
+	testkit.NeedsLong(t)
 	const keys = 60_000
-	for _, c := range testkit.Some(1, []struct {
+	for _, c := range []struct {
 		name         string
 		limit, burst int
 		traffic      tune.Traffic
@@ -28,7 +28,7 @@ func TestTunePredictsBuckets(t *testing.T) {
 		{"attack", 100, 0, withAbusers(keys, 100, 0.01), 0.7},
 		{"small burst", 100, 10, withAbusers(keys, 100, 0.01), 0.7},
 		{"scan", 10, 0, tune.Traffic{Keys: keys, Requests: 5 * keys, Exponent: 1, OneHit: 0.9, Even: true, Steady: true}, 4},
-	}) {
+	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			goal := tune.Goal{Limit: c.limit, Burst: c.burst, Algorithm: sketchlimit.TokenBucket}
