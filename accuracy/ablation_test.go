@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/internal/testkit"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -32,6 +33,7 @@ func ablate(t *testing.T, src Source, a Ablation) map[string]AblationRow {
 // Each step helps. Seeds are fixed, so the figures are too: there is no chance in this
 // test. The load is chosen so that no step is perfect but the last ones.
 func TestEachStepOfTheAblationHelps(t *testing.T) {
+	testkit.Computes(t)
 	src := source(t, "scan:0.5,exponent=0.9,keys=5000,requests=100000,window=10s")
 	r := ablate(t, src, Ablation{Limit: 20, Window: 10 * time.Second, MemoryBytes: 9 << 10})
 	better := func(this, than string) {

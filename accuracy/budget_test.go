@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/internal/testkit"
 )
 
 // listed are requests of which the requests of a test are made.
@@ -188,6 +189,7 @@ func TestReplayBudgetAgainstDefinitions(t *testing.T) {
 // TestReplayBudgetCrowded: where keys read each other's units, nothing is overspent that was held, and Overdraft is
 // never below what the books show.
 func TestReplayBudgetCrowded(t *testing.T) {
+	testkit.Computes(t)
 	above := 0
 	for _, most := range []string{"", ",most=8000"} {
 		for seed := range uint64(4) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/internal/testkit"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -177,6 +178,7 @@ func TestAblationOfASample(t *testing.T) {
 }
 
 func TestCompareOfASample(t *testing.T) {
+	testkit.Computes(t)
 	const limit, window = 20, 10 * time.Second
 	src := source(t, "zipf:0.9,keys=8000,requests=40000,window=10s,cost=3")
 	o := Options{SampleAbove: 10_000}

@@ -248,6 +248,9 @@ func TestConcurrentFixedWindows(t *testing.T) {
 // The clock moves all the time, back as well. When all rest, no key has settled more than the windows or the time that
 // passed allow, and Stats are the sums of what callers were told.
 func TestConcurrentMovingClocks(t *testing.T) {
+	if testing.Short() {
+		t.Skip("for seconds: without -short")
+	}
 	for name, limits := range map[string][]sketchlimit.Config{
 		"sliding":           {sliding(raceLimit, time.Minute)},
 		"bucket":            {bucket(raceLimit, time.Minute)},

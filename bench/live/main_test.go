@@ -9,6 +9,7 @@ import (
 
 	"github.com/sketchlimit/sketchlimit"
 	"github.com/sketchlimit/sketchlimit/accuracy"
+	"github.com/sketchlimit/sketchlimit/internal/testkit"
 
 	"github.com/stretchr/testify/require"
 )
@@ -18,6 +19,7 @@ const within = 3
 
 // Clients that come back while a limiter is too small for them: what it states of them is what they meet.
 func TestInnocentDenialRateIsWhatInnocentKeysMeet(t *testing.T) {
+	testkit.Computes(t)
 	for _, c := range []struct {
 		limit, kib int
 		algorithm  sketchlimit.Algorithm
@@ -69,6 +71,7 @@ func crowd(limit int) (requests []accuracy.Request) {
 // innocent, and what is stated of that is what they meet, to a factor of 2.5: 1.8 … 2.4 by seed. It was ten times as much:
 // what they had used before they had entries was taken for others' units.
 func TestInnocentDenialRateWhenAbusersComeLate(t *testing.T) {
+	testkit.Computes(t)
 	const keys, limit = 12_500, 100
 	requireStated(t, 2.5, late(2*keys, limit/5, limit, keys/50, 108*time.Second), sketchlimit.Config{Limit: limit, Window: time.Minute, Keys: keys, Seed: 7})
 }
@@ -77,6 +80,7 @@ func TestInnocentDenialRateWhenAbusersComeLate(t *testing.T) {
 // are no innocent keys then, though their entries are new: without what they read of the window before, what is stated is
 // twenty times too much.
 func TestInnocentDenialRateWhenTheTableIsFull(t *testing.T) {
+	testkit.Computes(t)
 	const keys, limit = 500, 1000
 	requireStated(t, 2, late(10*keys, limit/100, limit, keys/5, 90*time.Second), sketchlimit.Config{Limit: limit, Window: time.Minute, Keys: keys, Seed: 7})
 }

@@ -57,6 +57,7 @@ var hostile = map[string]func(i int) []byte{
 // pairs is Poisson's. With a mean of 128, one of 540 counts is 7 standard deviations off with a chance of 1e-8. A hash
 // that is linear spreads counters too evenly, and fails.
 func TestBirthdays(t *testing.T) {
+	testkit.Computes(t)
 	const keys, width = 1 << 16, 24
 	pairs := func(hash func([]byte) uint64, key func(int) []byte, shift int) (n float64) {
 		values := make([]uint64, keys)

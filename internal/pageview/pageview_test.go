@@ -29,6 +29,9 @@ func TestSoundPage(t *testing.T) {
 
 // Each of these breaks one promise.
 func TestBrokenPagesAreFound(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a browser for seconds: without -short")
+	}
 	mux, paths := http.NewServeMux(), []string{}
 	broken := map[string]struct{ more, want string }{
 		"/wide":     {`<p style="width: 500px">x`, "/wide 390 light: the page is 5"},

@@ -9,10 +9,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/internal/testkit"
 )
 
 // A coarse limiter decides as an exact one does, and nothing that it tells is too good.
 func TestCoarseTellsLessAndDecidesTheSame(t *testing.T) {
+	testkit.Computes(t)
 	for name, c := range crowded {
 		t.Run(name, func(t *testing.T) {
 			c.Limit, c.LowestLimit, c.Window, c.Seed = 40, 1, time.Minute, 1

@@ -15,6 +15,7 @@ import (
 
 	"github.com/sketchlimit/sketchlimit"
 	"github.com/sketchlimit/sketchlimit/inflight"
+	"github.com/sketchlimit/sketchlimit/internal/testkit"
 )
 
 const (
@@ -120,6 +121,7 @@ func TestAttackOnXXHash(t *testing.T) {
 // Two limiters under one keyed hash err with other keys, and so do generations: a pair of
 // keys that share all cells in one does not in the next.
 func TestKeyedHashInEveryGeneration(t *testing.T) {
+	testkit.Computes(t)
 	now := time.Unix(0, 0)
 	plan := sketchlimit.Plan{Shards: 1, BloomBytes: 64, BloomProbes: 1, Depth: 1, Width: 16, CellBits: 4}
 	hash := sketchlimit.MapHash()

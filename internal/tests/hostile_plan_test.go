@@ -74,6 +74,7 @@ const mostBuilt = 4 << 20
 
 // Whatever a Config and its Plan say: New returns an error, or a limiter that works.
 func TestNewNeverPanics(t *testing.T) {
+	testkit.Computes(t)
 	r := rand.New(rand.NewPCG(9, 10))
 	built, refused := 0, 0
 	for range 20_000 / testkit.Divisor {
@@ -127,6 +128,7 @@ func sealed(b []byte) []byte {
 // A sealed snapshot that says anything of its dimensions is refused, or restored as a
 // limiter that works, in no more memory than that may take.
 func TestSealedSnapshotsOfHostilePlans(t *testing.T) {
+	testkit.Computes(t)
 	const inUse, before = 64, 128 // bytes of the header
 	r := rand.New(rand.NewPCG(11, 12))
 	refused := 0

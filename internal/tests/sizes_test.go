@@ -41,6 +41,7 @@ func TestEveryLimitHasASize(t *testing.T) {
 
 // Every lowest limit gets a size as well, of which New makes a limiter.
 func TestEveryLowestLimitHasASize(t *testing.T) {
+	testkit.Computes(t)
 	for _, c := range []sketchlimit.Config{{}, {Algorithm: sketchlimit.FixedWindow}, {SubWindows: 4}, {Algorithm: sketchlimit.TokenBucket}, {Algorithm: sketchlimit.TokenBucket, Burst: 3}} {
 		for _, c.Limit = range []int{2, 16, 17, 100, 257, 1000, 65_537, 1 << 22} {
 			for _, c.LowestLimit = range []int{1, 2, 3, 7, 11, 12, 16, 17, 100, 1000} {
