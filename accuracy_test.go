@@ -77,7 +77,7 @@ func TestReadmeTable(t *testing.T) {
 			if w.Requests > 10e6 {
 				scale = 4
 			}
-			if testing.Short() {
+			if testing.Short() || testkit.Race {
 				scale = 512
 			} else if !testkit.Long {
 				scale = 128

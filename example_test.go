@@ -13,7 +13,6 @@ import (
 
 	"github.com/sketchlimit/sketchlimit"
 	"github.com/sketchlimit/sketchlimit/httplimit"
-	"github.com/sketchlimit/sketchlimit/tune"
 )
 
 func Example() {
@@ -319,17 +318,6 @@ func Example_saveAndLoad() {
 	check(after.Load(path))
 	fmt.Println(after.Peek("user:42").Remaining, "left")
 	// Output: 40 left
-}
-
-// Dimensions for known traffic: a million keys, of which one in a hundred sends three times the limit, the same ones in
-// every window, and nobody in bursts.
-func Example_plan() {
-	plan, forecast, err := tune.Plan(tune.Traffic{Keys: 1_000_000, Abusers: 0.01, Even: true, Steady: true}, tune.Goal{Limit: 100, FalseDenialRate: 1e-6})
-	check(err)
-	limiter, err := sketchlimit.New(sketchlimit.Config{Limit: 100, Window: time.Minute, Plan: &plan, Clock: noon})
-	check(err)
-	fmt.Println(limiter.MemoryBytes() == forecast.MemoryBytes, forecast.MemoryBytes < 1<<20, forecast.Stated().FalseDenialRate <= 1e-6)
-	// Output: true true true
 }
 
 // secretHash is SHA-256 under a secret of 32 random bytes, which snapshots do not hold. The
