@@ -27,11 +27,12 @@ func judge(t *testing.T, b *bench) {
 	}
 }
 
-// TestAdversary is the bench for a quarter of a minute.
+// TestAdversary is the bench for three episodes of each kind.
 func TestAdversary(t *testing.T) {
-	b := bench{make: real, kinds: slices.Concat(sequential, concurrent, []string{forged}, single, rare), seed: 1, workers: 16, time: 15 * time.Second, out: logger{t}}
+	b := bench{make: real, kinds: slices.Concat(sequential, concurrent, []string{forged}, single, rare), seed: 1, workers: 16, out: logger{t}}
+	b.episodes, b.time = 3*len(b.kinds), 5*time.Minute // not by time: each kind has its turns on a slow machine
 	if testing.Short() {
-		b.time = 5 * time.Second
+		b.episodes = len(b.kinds)
 	}
 	b.run(t.Context())
 	for _, kind := range b.kinds {
