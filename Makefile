@@ -28,6 +28,10 @@ ASSERTED = (DoEach|Group|OverAdmits)UnderConcurrency|SpareAtOnce|ConcurrentUse|C
 invariants: ## what decides, with its claims and the order of its locks asserted: about a minute of processor time
 	@go test $(RACE) -tags invariants -short -run '$(ASSERTED)' . ./internal/tests ./internal/engine ./budget
 
+unraced: ## without the race detector, the packages of nested modules whose tests do less under it, two at once
+	@git grep -lE '^//go:build !?race|testkit\.(Race|Computes)\b' -- '*_test.go' | xargs dirname | sort -u | \
+		grep -E '^(cmd|contrib/[a-z0-9]*limit|grpclimit|rules|stress)(/|$$)' | xargs -P2 -I{} sh -c 'cd {} && go test .'
+
 lint: ## formatting, vet and staticcheck, two modules at once
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); \
 		test -z "$$unformatted" || { echo "gofmt: $$unformatted"; exit 1; }
