@@ -63,6 +63,7 @@ func TestSyncedMetrics(t *testing.T) {
 	admit(t, s, 3)
 	source := func() *metrics.Source { return SyncedMetrics(maps.All(map[string]*Synced{"api": s})) }
 	exchange(t, s)
+	redistest.Eventually(t, "Redis has told what it does when full", func() bool { return s.Stats().Eviction != EvictionUnknown })
 	got, err := told(t, source())
 	require.NoError(t, err)
 	stats := s.Stats()
