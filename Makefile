@@ -11,12 +11,23 @@ RACE := $(if $(shell command -v $$(go env CC) 2>/dev/null),-race)
 # What help lists is a command, and no file.
 .PHONY: $(shell sed -n 's/^\([a-z-]*\):.* ##.*/\1/p' Makefile) $(MODULES:%=test/%) $(MODULES:%=lint/%)
 
+NESTED := $(filter-out .,$(MODULES))
+
+# Those in which goroutines share what is ours. stress has each framework, and so all of contrib.
+SHARED := . rules redislimit grpclimit caddylimit corednslimit cmd/sketchlimitd stress
+
 test: test/. ## every test of every module with the race detector, the root module first, then two at once
 	@$(if $(RACE),,echo "no C compiler: tested without the race detector")
-	@$(MAKE) --no-print-directory -j2 $(patsubst %,test/%,$(filter-out .,$(MODULES)))
+	@$(MAKE) --no-print-directory -j2 $(NESTED:%=test/%)
 
 $(MODULES:%=test/%): test/%: # every test of one module
-	@cd $* && go test -timeout 30m $(RACE) ./...
+	@cd $* && go test -timeout 30m $(RACE) $(SHORT) ./...
+
+nested: ## every test of every nested module without the race detector, two modules at once
+	@$(MAKE) --no-print-directory -j2 $(NESTED:%=test/%) RACE=
+
+race: ## the race detector where goroutines share what is ours, without what computes for seconds, two modules at once
+	@$(MAKE) --no-print-directory -j2 $(SHARED:%=test/%) SHORT=-short
 
 long: ## the statistical tests at full size, without the race detector: ten minutes of two processors
 	@git grep -lE 'testkit\.(NeedsLong|Some|Divisor|Long)\b' -- '*_test.go' | xargs dirname | sort -u | sed 's|^|./|' | \
@@ -27,10 +38,6 @@ ASSERTED = (DoEach|Group|OverAdmits)UnderConcurrency|SpareAtOnce|ConcurrentUse|C
 
 invariants: ## what decides, with its claims and the order of its locks asserted: about a minute of processor time
 	@go test $(RACE) -tags invariants -short -run '$(ASSERTED)' . ./internal/tests ./internal/engine ./budget
-
-unraced: ## without the race detector, the packages of nested modules whose tests do less under it, two at once
-	@git grep -lE '^//go:build !?race|testkit\.(Race|Computes)\b' -- '*_test.go' | xargs dirname | sort -u | \
-		grep -E '^(cmd|contrib/[a-z0-9]*limit|grpclimit|rules|stress)(/|$$)' | xargs -P2 -I{} sh -c 'cd {} && go test .'
 
 lint: ## formatting, vet and staticcheck, two modules at once
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); \
@@ -75,11 +82,12 @@ report: ## the accuracy report of the embedded trace, as a page
 	go run -C cmd/sketchlimit . report --html $(CURDIR)/report.html
 
 # Where the library, and the commands and modules that services use, build without cgo. The gate vets linux/386.
-CROSS := linux/arm64 darwin/arm64 windows/amd64
+CROSS := darwin/arm64 windows/amd64
 CROSS_MODULES := . rules redislimit $(filter cmd/%,$(MODULES))
 
-cross: ## builds the library for wasip1, and with rules, redislimit and the commands for other systems and processors
+cross: ## builds the library for wasip1 and linux/arm64, and with rules, redislimit and the commands for darwin and windows
 	GOOS=wasip1 GOARCH=wasm go build ./...
+	CGO_ENABLED=0 GOOS=linux GOARCH=arm64 go build ./...
 	@for pair in $(CROSS); do for module in $(CROSS_MODULES); do \
 		echo "$$pair $$module"; \
 		CGO_ENABLED=0 GOOS=$${pair%/*} GOARCH=$${pair#*/} go build -C $$module -o /dev/null ./... || exit 1; \
