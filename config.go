@@ -264,7 +264,7 @@ func (c *Config) rule() (rule engine.Rule) {
 // generation returns the length of a generation.
 func (c *Config) generation() time.Duration {
 	rule := c.rule()
-	return time.Duration(rule.Length())
+	return time.Duration(rule.Timeline.Length())
 }
 
 // goal returns the false-denial rate that the limiter is for.
@@ -290,7 +290,7 @@ func (c *Config) late() bool {
 	if rule.IsBucket() {
 		return rule.Fills() >= int64(100*Resolution)
 	}
-	return rule.Length() >= int64(100*Resolution)
+	return rule.Timeline.Length() >= int64(100*Resolution)
 }
 
 // manyBytes is the size from which a limiter is held against the memory of the machine: below, New reads no files.

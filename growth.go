@@ -89,7 +89,7 @@ func (g *grower) wait(l *Limiter) {
 		return
 	}
 	_, elapsed := w.Now()
-	next := w.line.NearEnd()
+	next := engine.NearEnd(&w.line)
 	if elapsed >= next {
 		next = time.Duration(w.line.Length())
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/sketchlimit/sketchlimit/internal/engine"
 	"github.com/sketchlimit/sketchlimit/internal/keyhash"
 	"github.com/sketchlimit/sketchlimit/internal/sizing"
+	"github.com/sketchlimit/sketchlimit/rotating"
 	"github.com/sketchlimit/sketchlimit/sharing"
 )
 
@@ -124,7 +125,7 @@ func (l *Limiter) WithLimit(now time.Time, limit, burst int) (*Limiter, error) {
 	if !now.IsZero() {
 		at, _ = l.windows.look(now)
 	}
-	ns := l.windows.line.Nanos(l.windows.line.Pack(at))
+	ns := l.windows.line.UnixNano(at)
 	e, err := l.engine.Load().Succeed(c.rule(), ns)
 	if err != nil {
 		return nil, fmt.Errorf("sketchlimit: WithLimit %d: %w: %w", limit, err, errors.ErrUnsupported)
@@ -137,7 +138,7 @@ func (l *Limiter) WithLimit(now time.Time, limit, burst int) (*Limiter, error) {
 	next.overdraft.Store(l.overdraft.Load())
 	next.engine.Store(e)
 	if l.windows.word.Load() != unseen {
-		windows.reach(windows.line.Split(ns))
+		windows.reach(windows.line.Position(ns))
 	}
 	next.begin()
 	return next, nil
@@ -235,7 +236,7 @@ func (l *Limiter) Reserve(r Request) (wait time.Duration, err error) {
 	var v engine.Verdict
 	var lag time.Duration
 	if r.Peek {
-		var p engine.Position
+		var p rotating.Position
 		p, lag = l.look(&r)
 		v = l.engine.Load().Peek(p, h, r.units(), limit)
 		wait = v.ResetAfter
@@ -281,7 +282,7 @@ func (l *Limiter) arrive(r *Request, limit int64) (word int64, lag time.Duration
 }
 
 // look returns the position of the request's time, with its lag.
-func (l *Limiter) look(r *Request) (p engine.Position, lag time.Duration) {
+func (l *Limiter) look(r *Request) (p rotating.Position, lag time.Duration) {
 	if r.Time.IsZero() {
 		return l.windows.lookNow()
 	}

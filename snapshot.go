@@ -9,6 +9,7 @@ import (
 	"github.com/sketchlimit/sketchlimit/internal/engine"
 	"github.com/sketchlimit/sketchlimit/internal/keyhash"
 	"github.com/sketchlimit/sketchlimit/internal/sizing"
+	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
 var (
@@ -80,7 +81,7 @@ func (l *Limiter) restore(r io.Reader) (int64, error) {
 	// A clock that steps back waits for as long as what is kept; but not for years.
 	now, _ := l.windows.lookNow()
 	if rule := l.config.rule(); newest > now.Generation+int64(rule.Generations()) {
-		return n, fmt.Errorf("%w: from the future: of %v", ErrSnapshot, time.Unix(0, newest*rule.Length()).UTC())
+		return n, fmt.Errorf("%w: from the future: of %v", ErrSnapshot, time.Unix(0, newest*rule.Timeline.Length()).UTC())
 	}
 	if l.growth != nil {
 		err = l.growth.Become(restored)
@@ -92,7 +93,7 @@ func (l *Limiter) restore(r io.Reader) (int64, error) {
 	}
 	l.hasher = hasher
 	if newest > math.MinInt64/2 { // it has seen a time
-		l.windows.reach(engine.Position{Generation: newest})
+		l.windows.reach(rotating.Position{Generation: newest})
 	}
 	return n, nil
 }

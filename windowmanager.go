@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/sketchlimit/sketchlimit/internal/clock"
-	"github.com/sketchlimit/sketchlimit/internal/engine"
+	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
 // Resolution is how late the time of a decision may be by the default clock, besides what the scheduler is late by.
@@ -42,7 +42,7 @@ const Resolution = clock.Resolution
 //
 // A WindowManager is safe for concurrent use.
 type WindowManager struct {
-	line  engine.Timeline
+	line  rotating.Timeline
 	clock func() time.Time
 	grid  int64         // ns; a late manager takes the clock's time in whole multiples of it
 	step  time.Duration // a sixteenth of a generation
@@ -72,7 +72,7 @@ func NewWindowManager(length time.Duration, now func() time.Time) (*WindowManage
 	if now == nil {
 		now = clock.Now
 	}
-	w := &WindowManager{line: engine.NewTimeline(length), clock: now, grid: 1, step: max(1, length/16)}
+	w := &WindowManager{line: rotating.NewTimeline(length), clock: now, grid: 1, step: max(1, length/16)}
 	w.finer = min(w.step, max(length/16384, Resolution))
 	w.word.Store(unseen)
 	w.tick.Store(clock.None)
@@ -93,7 +93,7 @@ func (w *WindowManager) Now() (generation int64, elapsed time.Duration) {
 }
 
 // nowPosition is Now.
-func (w *WindowManager) nowPosition() engine.Position { return w.line.Unpack(w.nowWord()) }
+func (w *WindowManager) nowPosition() rotating.Position { return w.line.Unpack(w.nowWord()) }
 
 // now is Now as a word, with its lag. Durations count from the word's time, and the caller waits by a clock of
 // his own, so he is told durations that are longer by the lag: by the resolution of a late manager, and by
@@ -140,7 +140,7 @@ func (w *WindowManager) readWord() int64 {
 
 // refresh reads the clock of a late manager. It returns the position of the time, on the grid, and whether that is
 // inside the latest generation. If so, and decisions go by the clock, the word is that position until the tick ends.
-func (w *WindowManager) refresh() (p engine.Position, now time.Time, inside bool) {
+func (w *WindowManager) refresh() (p rotating.Position, now time.Time, inside bool) {
 	word := w.word.Load() // before the clock: a reading never replaces a later one
 	now, tick := clock.Read()
 	p = w.position(now)
@@ -162,20 +162,20 @@ func (w *WindowManager) refresh() (p engine.Position, now time.Time, inside bool
 }
 
 // lateLag is lag for a late manager.
-func (w *WindowManager) lateLag(p engine.Position, now time.Time) time.Duration {
+func (w *WindowManager) lateLag(p rotating.Position, now time.Time) time.Duration {
 	return Resolution + max(0, w.lag(p, now))
 }
 
 // latest returns the position of the clock if decisions go by it. Otherwise it returns the clock's if that is in the
 // latest generation, and a position of that generation if not. Before a time was seen it is before all generations.
-func (w *WindowManager) latest() engine.Position {
+func (w *WindowManager) latest() rotating.Position {
 	if w.asked.Load() {
 		p, _ := w.lookNow()
 		return p
 	}
 	word := w.word.Load()
 	if word == unseen {
-		return engine.Position{Generation: math.MinInt64}
+		return rotating.Position{Generation: math.MinInt64}
 	}
 	if p := w.position(w.clock()); p.Generation == w.line.Generation(word) {
 		return p
@@ -190,16 +190,16 @@ func (w *WindowManager) at(now time.Time) (word int64, lag time.Duration) {
 }
 
 // look is Look with its lag.
-func (w *WindowManager) look(now time.Time) (p engine.Position, lag time.Duration) {
+func (w *WindowManager) look(now time.Time) (p rotating.Position, lag time.Duration) {
 	p = w.position(now)
 	if latest := w.Latest(); p.Generation < latest {
-		p = engine.Position{Generation: latest}
+		p = rotating.Position{Generation: latest}
 	}
 	return p, w.lag(p, now)
 }
 
 // lookNow is look at the clock.
-func (w *WindowManager) lookNow() (p engine.Position, lag time.Duration) {
+func (w *WindowManager) lookNow() (p rotating.Position, lag time.Duration) {
 	if w.fresh() {
 		return w.line.Unpack(w.word.Load()), Resolution
 	}
@@ -208,13 +208,13 @@ func (w *WindowManager) lookNow() (p engine.Position, lag time.Duration) {
 	}
 	p, now, inside := w.refresh()
 	if latest := w.Latest(); !inside && p.Generation < latest {
-		p = engine.Position{Generation: latest}
+		p = rotating.Position{Generation: latest}
 	}
 	return p, w.lateLag(p, now)
 }
 
 // lag returns how much later than a time the position is that it is taken as.
-func (w *WindowManager) lag(p engine.Position, now time.Time) time.Duration {
+func (w *WindowManager) lag(p rotating.Position, now time.Time) time.Duration {
 	if p.Elapsed > 0 {
 		return 0
 	}
@@ -229,7 +229,7 @@ func (w *WindowManager) At(now time.Time) (generation int64, elapsed time.Durati
 
 // reach makes a position's generation the latest if it is ahead, and otherwise returns what the position is taken as. Inside
 // the latest generation the word follows the positions in small steps: Stats is as of the word.
-func (w *WindowManager) reach(p engine.Position) engine.Position {
+func (w *WindowManager) reach(p rotating.Position) rotating.Position {
 	for {
 		word := w.word.Load()
 		latest := w.line.Generation(word)
@@ -241,7 +241,7 @@ func (w *WindowManager) reach(p engine.Position) engine.Position {
 			return p
 		}
 		if p.Generation < latest {
-			return engine.Position{Generation: latest}
+			return rotating.Position{Generation: latest}
 		}
 		if w.word.CompareAndSwap(word, w.line.Pack(w.finerOf(p))) {
 			if word != unseen {
@@ -254,7 +254,7 @@ func (w *WindowManager) reach(p engine.Position) engine.Position {
 }
 
 // finerOf returns a position as the word follows it.
-func (w *WindowManager) finerOf(p engine.Position) engine.Position {
+func (w *WindowManager) finerOf(p rotating.Position) rotating.Position {
 	p.Elapsed -= p.Elapsed % w.finer
 	return p
 }
@@ -273,7 +273,9 @@ func (w *WindowManager) Latest() int64 { return w.line.Generation(w.word.Load())
 // several counts once.
 func (w *WindowManager) Turns() uint64 { return w.turns.Load() }
 
-func (w *WindowManager) position(now time.Time) engine.Position { return w.line.Split(unixNano(now)) }
+func (w *WindowManager) position(now time.Time) rotating.Position {
+	return w.line.Position(unixNano(now))
+}
 
 // unixNano is [time.Time.UnixNano] for the years 1823 to 2116; times before and after
 // are drawn to the ends. That leaves pack a bit to spare.

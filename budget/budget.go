@@ -335,7 +335,10 @@ func (b *Budget) now(m *moment) {
 }
 
 // unix returns a moment by which holds expire, ns.
-func (b *Budget) unix(m *moment) int64 { return b.limits[b.clock].Line.Nanos(m[b.clock].word) }
+func (b *Budget) unix(m *moment) int64 {
+	line := &b.limits[b.clock].Line
+	return line.UnixNano(line.Unpack(m[b.clock].word))
+}
 
 // until returns the moment at which a hold expires that is made or extended at one.
 func (b *Budget) until(m *moment) int64 {

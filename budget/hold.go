@@ -67,7 +67,7 @@ func (s *shard) follow(b *Budget, m *moment) {
 		now, seen := &m[i], &s.seen[i]
 		if now.word < *seen {
 			line := &b.limits[i].Line
-			now.lag += time.Duration(line.Nanos(*seen) - line.Nanos(now.word))
+			now.lag += time.Duration(line.UnixNano(line.Unpack(*seen)) - line.UnixNano(line.Unpack(now.word)))
 			now.word = *seen
 		}
 		*seen = now.word

@@ -7,6 +7,7 @@ import (
 	"iter"
 
 	"github.com/sketchlimit/sketchlimit/internal/engine"
+	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
 // Share is a limiter's part in a limit that several limiters hold together. Beside the doorkeepers, sketches and
@@ -28,11 +29,11 @@ import (
 // It is made by sketchlimit.Limiter.Share. A Share is safe for concurrent use; so is what it adds to the limiter's decisions.
 type Share struct {
 	share *engine.Share
-	now   func() engine.Position
+	now   func() rotating.Position
 }
 
 // New returns a Share over an engine's. It is for package sketchlimit.
-func New(share *engine.Share, now func() engine.Position) *Share { return &Share{share, now} }
+func New(share *engine.Share, now func() rotating.Position) *Share { return &Share{share, now} }
 
 // Layout describes all that two Shares must have in common to read each other's cells: the
 // Config, and without telling it the Seed.

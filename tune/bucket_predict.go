@@ -6,6 +6,7 @@ import (
 	"sort"
 
 	"github.com/sketchlimit/sketchlimit/internal/engine"
+	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
 // wait is how far the cells that a key meets at random are ahead: the chance of more than
@@ -32,7 +33,7 @@ func newWait(fills int64, unit float64) wait {
 }
 
 // add adds a part of the mean: what a shard's cells are at a position.
-func (w *wait) add(rule *window, p engine.Position, cells *engine.Generation, part float64) {
+func (w *wait) add(rule *window, p rotating.Position, cells *engine.Generation, part float64) {
 	part /= float64(cells.Cells.Lanes())
 	for lane := range cells.Cells.Lanes() {
 		var rows [][]uint32

@@ -5,6 +5,7 @@ import (
 	"math/bits"
 
 	"github.com/sketchlimit/sketchlimit/internal/engine"
+	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
 // tail is a distribution of counts: the chance of at least binFloor(i), for each i.
@@ -128,7 +129,7 @@ type reading struct {
 }
 
 // look reads all shards.
-func (c *curves) look(l *part, slot int, p engine.Position) {
+func (c *curves) look(l *part, slot int, p rotating.Position) {
 	top, shards := binOf(l.limit), l.dims.Shards
 	c.adds = l.dims.Depth == 1
 	for threshold, ages := range l.Shards(p) {

@@ -6,6 +6,7 @@ import (
 	"github.com/sketchlimit/sketchlimit/bloom"
 	"github.com/sketchlimit/sketchlimit/internal/engine"
 	"github.com/sketchlimit/sketchlimit/internal/keyhash"
+	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
 // window is a rule with the figures that simulations look at all the time.
@@ -17,7 +18,7 @@ type window struct {
 }
 
 func newWindow(rule engine.Rule) window {
-	return window{rule, rule.Limit(), rule.Length(), rule.Generations()}
+	return window{rule, rule.Limit(), rule.Timeline.Length(), rule.Generations()}
 }
 
 // part is a few shards of a plan, real ones, that get a share of the traffic.
@@ -39,17 +40,17 @@ func newPart(rule engine.Rule, d engine.Dimensions, seed uint64) *part {
 }
 
 // at returns the position of a time, ns, which is taken as no earlier than the latest generation.
-func (p *part) at(now int64) engine.Position {
-	at := p.window.Split(now)
+func (p *part) at(now int64) rotating.Position {
+	at := p.window.Timeline.Position(now)
 	if at.Generation < p.latest {
-		return engine.Position{Generation: p.latest}
+		return rotating.Position{Generation: p.latest}
 	}
 	p.latest = at.Generation
 	return at
 }
 
 func (p *part) take(now int64, key []byte, n int64) engine.Verdict {
-	return p.Take(p.window.Pack(p.at(now)), p.hasher.Bytes(key), int(n), p.limit, engine.Whole)
+	return p.Take(p.window.Timeline.Pack(p.at(now)), p.hasher.Bytes(key), int(n), p.limit, engine.Whole)
 }
 
 func (p *part) peek(now int64, key []byte, n, limit int64) engine.Verdict {

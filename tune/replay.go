@@ -13,6 +13,7 @@ import (
 	"github.com/sketchlimit/sketchlimit/internal/engine"
 	"github.com/sketchlimit/sketchlimit/internal/keyhash"
 	"github.com/sketchlimit/sketchlimit/internal/recorded"
+	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
 // replays sends a trace through limiters, and holds them against the exact algorithm.
@@ -153,14 +154,14 @@ func (r *replays) run(d engine.Dimensions, seed uint64) (out replayed) {
 	if err != nil {
 		panic(err) // the dimensions have been chosen for this rule
 	}
-	limit, latest := r.rule.Limit(), engine.Position{Generation: math.MinInt64}
+	limit, latest := r.rule.Limit(), rotating.Position{Generation: math.MinInt64}
 	for i, q := range r.trace.requests {
-		at := r.rule.Split(q.NS)
+		at := r.rule.Timeline.Position(q.NS)
 		if at.Generation < latest.Generation {
-			at = engine.Position{Generation: latest.Generation}
+			at = rotating.Position{Generation: latest.Generation}
 		}
 		latest = at
-		h, word, f := keyhash.Mix(r.hashes[q.Key], seed), r.rule.Pack(at), r.fates[i]
+		h, word, f := keyhash.Mix(r.hashes[q.Key], seed), r.rule.Timeline.Pack(at), r.fates[i]
 		passed := true
 		if r.lowest < limit {
 			passed = e.Peek(at, h, int(q.Units), r.lowest).Allowed

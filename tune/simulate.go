@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sketchlimit/sketchlimit/internal/engine"
+	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
 // simulation is a few shards of a plan, real ones, under their share of the traffic.
@@ -317,7 +318,7 @@ func (s *simulation) send(events []event) {
 func (s *simulation) look(slot int) {
 	if s.curves != nil {
 		elapsed := min(s.elapsed(instant(slot)), time.Duration(s.length-1))
-		s.curves.look(s.limiter, slot, engine.Position{Generation: s.generation, Elapsed: elapsed})
+		s.curves.look(s.limiter, slot, rotating.Position{Generation: s.generation, Elapsed: elapsed})
 	}
 }
 

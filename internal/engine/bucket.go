@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sketchlimit/sketchlimit/cms"
+	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
 // bucket is the arithmetic of [TokenBucket]: a sketch of times.
@@ -164,13 +165,13 @@ func (b *bucket) free(ahead, limit, whole int64) int64 {
 }
 
 // until returns the time from a position to a tick of its generation, or later, rounded up.
-func (b *bucket) until(p Position, tick int64) time.Duration {
+func (b *bucket) until(p rotating.Position, tick int64) time.Duration {
 	return time.Duration(b.nanos.up(uint64(tick)) - int64(p.Elapsed))
 }
 
 // retryAfter returns the time until n units are free, if nothing else comes, that are not
 // now, of a bucket that is full again at a tick.
-func (b *bucket) retryAfter(p Position, tick, n, limit, whole int64) time.Duration {
+func (b *bucket) retryAfter(p rotating.Position, tick, n, limit, whole int64) time.Duration {
 	most := b.most(limit, whole)
 	if n < 1 || n > most {
 		return Never
@@ -218,17 +219,17 @@ func forward(cells []uint64, ticks uint32) {
 
 // beyond returns the least that a cell holds whose time is more than ns later than a
 // position.
-func (b *bucket) beyond(p Position, ns int64) uint32 {
+func (b *bucket) beyond(p rotating.Position, ns int64) uint32 {
 	ticks, _ := b.ticks.times(uint64(int64(p.Elapsed) + ns))
 	return uint32(min(ticks+1, math.MaxUint32))
 }
 
 // Beyond returns the least that a bucket's cell holds whose time is more than ns later than a position.
-func (w *Rule) Beyond(p Position, ns int64) uint32 { return w.bucket.beyond(p, ns) }
+func (w *Rule) Beyond(p rotating.Position, ns int64) uint32 { return w.bucket.beyond(p, ns) }
 
 // falseDenialRate returns the chance that a new key is denied n units now at a limit which the exact algorithm
 // admits: that it meets, in every row, a cell whose time lies too far ahead.
-func (b *bucket) falseDenialRate(p Position, cells *cms.Sketch, n, limit, whole int64) float64 {
+func (b *bucket) falseDenialRate(p rotating.Position, cells *cms.Sketch, n, limit, whole int64) float64 {
 	most := b.most(limit, whole)
 	if n < 1 || n > most {
 		return 0
@@ -238,7 +239,7 @@ func (b *bucket) falseDenialRate(p Position, cells *cms.Sketch, n, limit, whole 
 }
 
 // tail returns the chance that a new key's bucket is full again more than so many ticks from now.
-func (b *bucket) tail(p Position, cells *cms.Sketch, ticks int64) float64 {
+func (b *bucket) tail(p rotating.Position, cells *cms.Sketch, ticks int64) float64 {
 	least := min(int64(b.beyond(p, 0))+ticks, math.MaxUint32)
 	sum := 0.0
 	for lane := range cells.Lanes() {

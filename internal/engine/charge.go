@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/sketchlimit/sketchlimit/internal/keyhash"
+	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
 // Fits tells whether n units of a key are free beside those that are held, and counts nothing: for whoever holds units of
@@ -13,7 +14,7 @@ import (
 func (e *Engine) Fits(word int64, h uint64, held, n, limit int64) Verdict {
 	r := e.lock(h)
 	defer r.s.mu.Unlock()
-	asked, limit := r.from(e, e.Unpack(word), limit)
+	asked, limit := r.from(e, e.Timeline.Unpack(word), limit)
 	p := r.turn(asked)
 	quota := r.quota(limit)
 	if n < 1 || n > quota {
@@ -34,7 +35,7 @@ func (e *Engine) Fits(word int64, h uint64, held, n, limit int64) Verdict {
 }
 
 // lookAt is look for a key of any kind, by its own readings.
-func (r request) lookAt(p Position, n, limit int64) {
+func (r request) lookAt(p rotating.Position, n, limit int64) {
 	if r.IsBucket() {
 		now, _ := r.bucket.ticks.times(uint64(p.Elapsed))
 		full := int64(r.cells.Estimate(r.memory, r.first, keyhash.Mix(r.h, r.bucket.seed)))
@@ -54,7 +55,7 @@ func (r request) lookAt(p Position, n, limit int64) {
 func (e *Engine) Charge(word int64, h uint64, n, unheld, held, limit int64) (over int64) {
 	r := e.lock(h)
 	defer r.s.mu.Unlock()
-	asked, limit := r.from(e, e.Unpack(word), limit)
+	asked, limit := r.from(e, e.Timeline.Unpack(word), limit)
 	p := r.turn(asked)
 	if r.IsBucket() {
 		return max(0, unheld-max(0, r.chargeTime(p, n, limit)-held))
@@ -69,7 +70,7 @@ func (e *Engine) Charge(word int64, h uint64, n, unheld, held, limit int64) (ove
 
 // Over tells what Charge would return of n units that nobody has held, at a position that may lie generations ahead, and
 // counts nothing.
-func (e *Engine) Over(p Position, h uint64, n, held, limit int64) (over int64) {
+func (e *Engine) Over(p rotating.Position, h uint64, n, held, limit int64) (over int64) {
 	r := e.lock(h)
 	p, limit = r.from(e, p, limit)
 	free := int64(r.peek(p, min(n, r.quota(limit)), limit).Remaining)
@@ -78,7 +79,7 @@ func (e *Engine) Over(p Position, h uint64, n, held, limit int64) (over int64) {
 }
 
 // chargeHeld is Charge for a window, of units that were held. It reads the current generation only.
-func (r request) chargeHeld(p Position, n int64) {
+func (r request) chargeHeld(p rotating.Position, n int64) {
 	entry := r.heavy.find(r.entries(), r.h)
 	current, h := r.count(p.Generation, entry)
 	counted := max(0, min(n, r.limit-current))
@@ -88,7 +89,7 @@ func (r request) chargeHeld(p Position, n int64) {
 }
 
 // charge is Charge for a window. It returns what was free.
-func (r request) charge(p Position, n, limit int64) (free int64) {
+func (r request) charge(p rotating.Position, n, limit int64) (free int64) {
 	entry := r.heavy.find(r.bucketOf(), r.h)
 	if r.wide() {
 		free = int64(r.certified(p, 1, limit, entry).Remaining)
@@ -130,8 +131,8 @@ func (r request) charge(p Position, n, limit int64) (free int64) {
 }
 
 // chargeTime is Charge for a bucket. It returns what was free.
-func (r request) chargeTime(p Position, n, limit int64) (free int64) {
-	b, unix := &r.bucket, r.nanos(p)
+func (r request) chargeTime(p rotating.Position, n, limit int64) (free int64) {
+	b, unix := &r.bucket, r.Timeline.UnixNano(p)
 	last := r.lastRounded()
 	h := keyhash.Mix(r.h, b.seed)
 	ticks, between := b.ticks.times(uint64(p.Elapsed))

@@ -1,6 +1,10 @@
 package engine
 
-import "time"
+import (
+	"time"
+
+	"github.com/sketchlimit/sketchlimit/rotating"
+)
 
 // coarseSteps are the steps in which a coarse rule tells what a key has used.
 const coarseSteps = 4
@@ -13,7 +17,7 @@ func (w Rule) Coarse() Rule {
 }
 
 // told returns what is told of a verdict on a request at a position and a limit. The compiler inlines it.
-func (w *Rule) told(v Verdict, p Position, limit int64) Verdict {
+func (w *Rule) told(v Verdict, p rotating.Position, limit int64) Verdict {
 	if w.coarse {
 		return w.toldCoarsely(v, p, limit)
 	}
@@ -24,7 +28,7 @@ func (w *Rule) told(v Verdict, p Position, limit int64) Verdict {
 // in steps. Even an unused quota is told as one step less: otherwise one unit could be told from none.
 //
 // RetryAfter is exact: a request is only denied where the cells are full.
-func (w *Rule) toldCoarsely(v Verdict, p Position, limit int64) Verdict {
+func (w *Rule) toldCoarsely(v Verdict, p rotating.Position, limit int64) Verdict {
 	quota := w.quota(limit)
 	if v.Remaining > 0 {
 		step := (quota + coarseSteps - 1) / coarseSteps
@@ -36,7 +40,7 @@ func (w *Rule) toldCoarsely(v Verdict, p Position, limit int64) Verdict {
 }
 
 // wholeAfter returns the time until a quota is whole again that is used up at a position.
-func (w *Rule) wholeAfter(p Position, quota, limit int64) time.Duration {
+func (w *Rule) wholeAfter(p rotating.Position, quota, limit int64) time.Duration {
 	if !w.IsBucket() {
 		return w.resetAfter(p, 0)
 	}

@@ -6,13 +6,14 @@ import (
 
 	"github.com/sketchlimit/sketchlimit/bloom"
 	"github.com/sketchlimit/sketchlimit/cms"
+	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
 // piece is a copy of what decides on a part of the keys, those of one shard or less.
 type piece struct {
 	*Engine
-	of     int      // pieces there are
-	at     Position // that the copy stands for
+	of     int               // pieces there are
+	at     rotating.Position // that the copy stands for
 	ages   []Generation
 	former []Generation // the same of a predecessor, or as many that are missing
 	table  []uint64     // of heavy keys
@@ -23,7 +24,7 @@ type piece struct {
 
 // pieces ranges over the engine and what it has replaced. Their shards have the keys in the same order:
 // parts of the keys that share a shard of either are looked at one after another.
-func (e *Engine) pieces(p Position, before *Engine) iter.Seq[*piece] {
+func (e *Engine) pieces(p rotating.Position, before *Engine) iter.Seq[*piece] {
 	return func(yield func(*piece) bool) {
 		c := e.newCopy()
 		s := &piece{Engine: e, of: len(e.shards), former: make([]Generation, e.generations)}
@@ -43,7 +44,7 @@ func (e *Engine) pieces(p Position, before *Engine) iter.Seq[*piece] {
 			s.read = strange{}
 			s.spares = e.Spares() && c.request(0, 0).state().on > 0
 			if before != nil {
-				last, f := before.copyShard(i*len(before.shards)/s.of, Position{Generation: math.MinInt64}, former, nil)
+				last, f := before.copyShard(i*len(before.shards)/s.of, rotating.Position{Generation: math.MinInt64}, former, nil)
 				s.former = aligned(f, s.at.Generation-last.Generation)
 			}
 			if !yield(s) {
@@ -128,7 +129,7 @@ func (g *Generation) Readings() []cms.Reading {
 
 // copyShard copies the i-th shard, and the cells of those that share the limit if these are wanted. It returns the
 // copy by age, turned to a position that is not before p; the shard itself stays as it is.
-func (e *Engine) copyShard(i int, p Position, to *shardCopy, others [][]uint64) (at Position, ages []Generation) {
+func (e *Engine) copyShard(i int, p rotating.Position, to *shardCopy, others [][]uint64) (at rotating.Position, ages []Generation) {
 	s, r := &e.shards[i], to.request(0, 0)
 	s.mu.Lock()
 	copy(to.memory, e.memory[i*e.size:])
@@ -176,7 +177,7 @@ func (r request) copied(number int64, age int) (g Generation) {
 
 // Shards ranges over all shards: the units from which a key of the shard gets an entry in the heavy table, and
 // copies of the generations at a position, by age. The copies are good until the next shard.
-func (e *Engine) Shards(p Position) iter.Seq2[int64, []Generation] {
+func (e *Engine) Shards(p rotating.Position) iter.Seq2[int64, []Generation] {
 	return func(yield func(int64, []Generation) bool) {
 		c := e.newCopy()
 		for i := range e.shards {
@@ -189,7 +190,7 @@ func (e *Engine) Shards(p Position) iter.Seq2[int64, []Generation] {
 }
 
 // counts returns the least that a cell holds which weighs anything.
-func (w *Rule) counts(p Position) uint32 {
+func (w *Rule) counts(p rotating.Position) uint32 {
 	if w.bucket.burst > 0 {
 		return w.bucket.beyond(p, 0)
 	}

@@ -157,16 +157,10 @@ func (e *Engine) generationIn(i int) (number int64, err error) {
 	if !e.Spares() {
 		return r.s.number, nil
 	}
-	if number := r.state().number; r.wide() && !e.has(number) {
-		return 0, fmt.Errorf("%w: damaged: generation %d of %v", ErrSnapshot, number, time.Duration(e.length))
+	if number := r.state().number; r.wide() && !e.Timeline.InRange(number) {
+		return 0, fmt.Errorf("%w: damaged: generation %d of %v", ErrSnapshot, number, time.Duration(e.Timeline.Length()))
 	}
 	return r.number(), nil
-}
-
-// has tells whether a generation begins at a time that there is.
-func (t *Timeline) has(number int64) bool {
-	most := 1 << 62 / t.length
-	return number <= most && number >= -most-1
 }
 
 // hasAdmitted tells whether anything was admitted by the stages.
@@ -265,8 +259,8 @@ func (s *snapshotReader) number(e *Engine) (int64, error) {
 		return 0, err
 	}
 	number := int64(binary.LittleEndian.Uint64(b))
-	if !e.has(number) && number != never && (number != apart || !e.Spares()) {
-		return 0, fmt.Errorf("%w: damaged: generation %d of %v", ErrSnapshot, number, time.Duration(e.length))
+	if !e.Timeline.InRange(number) && number != never && (number != apart || !e.Spares()) {
+		return 0, fmt.Errorf("%w: damaged: generation %d of %v", ErrSnapshot, number, time.Duration(e.Timeline.Length()))
 	}
 	return number, nil
 }

@@ -7,7 +7,6 @@
 //	engine.go       Engine and its calls: find the shard, lock, decide
 //	dimensions.go   what an engine is made of, what is allowed, how many bytes it takes
 //	layout.go       where things lie in a shard's memory
-//	position.go     generations of time, and a position in one word
 //	rule.go         the arithmetic of windows
 //	bucket.go       the arithmetic of token buckets; fraction.go and lastrounded.go keep it exact
 //	take.go         decides in a window; takebucket.go in a bucket

@@ -4,6 +4,8 @@ import (
 	"math"
 	"sync/atomic"
 	"time"
+
+	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
 // Never is the RetryAfter of a request that no amount of waiting makes admissible.
@@ -81,10 +83,10 @@ func (e *Engine) Take(word int64, h uint64, n int, limit int64, effort Effort) V
 	i := e.Shard(h)
 	if n == 1 && word < e.shards[i].last.until.Load() {
 		if v, ok := e.remembered(word, e.request(i, h), limit); ok {
-			return e.told(v, e.Unpack(word), limit)
+			return e.told(v, e.Timeline.Unpack(word), limit)
 		}
 	}
-	return e.told(e.Consume(i, word, h, n, limit, effort), e.Unpack(word), limit)
+	return e.told(e.Consume(i, word, h, n, limit, effort), e.Timeline.Unpack(word), limit)
 }
 
 // remembered is Take for a key that was the last of its shard to be denied.
@@ -94,15 +96,15 @@ func (e *Engine) remembered(word int64, r request, limit int64) (v Verdict, ok b
 		return Verdict{}, false
 	}
 	e.flooded.Inc()
-	now := e.nanos(e.Unpack(word))
+	now := e.Timeline.UnixNano(e.Timeline.Unpack(word))
 	return Verdict{
-		RetryAfter: time.Duration(e.nanos(e.Unpack(until)) - now),
+		RetryAfter: time.Duration(e.Timeline.UnixNano(e.Timeline.Unpack(until)) - now),
 		ResetAfter: time.Duration(reset - now),
 	}, true
 }
 
 // Peek tells what Take would answer at a position, which may lie generations ahead, and changes nothing.
-func (e *Engine) Peek(p Position, h uint64, n int, limit int64) Verdict {
+func (e *Engine) Peek(p rotating.Position, h uint64, n int, limit int64) Verdict {
 	r := e.lock(h)
 	p, limit = r.from(e, p, limit)
 	v := r.peek(p, int64(n), limit)
@@ -111,7 +113,7 @@ func (e *Engine) Peek(p Position, h uint64, n int, limit int64) Verdict {
 }
 
 // Reserve is Take for a queue: it also returns the time until all units that were admitted before have flowed.
-func (e *Engine) Reserve(p Position, h uint64, n int, limit int64) (wait time.Duration, v Verdict) {
+func (e *Engine) Reserve(p rotating.Position, h uint64, n int, limit int64) (wait time.Duration, v Verdict) {
 	r := e.lock(h)
 	p, limit = r.from(e, p, limit)
 	wait = r.peek(p, int64(n), limit).ResetAfter

@@ -4,10 +4,11 @@ import (
 	"math"
 
 	"github.com/sketchlimit/sketchlimit/internal/keyhash"
+	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
 // add counts n units for the key, whose entry and current count were read just before.
-func (r request) add(p Position, entry *uint64, h uint64, count, n int64) {
+func (r request) add(p rotating.Position, entry *uint64, h uint64, count, n int64) {
 	r.s.admitted += uint64(n)
 	r.s.last.forget()
 	if entry != nil {
@@ -68,14 +69,14 @@ const Sampled = 8
 
 // asked returns the units that the key of an entry has asked for since it has that, as far as an exact limiter would have
 // admitted them.
-func (r request) asked(p Position, entry uint64) int64 {
+func (r request) asked(p rotating.Position, entry uint64) int64 {
 	return r.heavy.asked(entry, 0) + r.Weighted(r.heavy.asked(entry, 1), 1, p.Elapsed)
 }
 
 // wronged is for a request for n units that is denied. It counts them for the key of an entry, if they fit in the limit beside
 // what that has asked for: so far an exact limiter would admit it. It tells whether the key is an innocent one, which others
 // have carried to its limit.
-func (r request) wronged(p Position, n, limit int64, entry *uint64) bool {
+func (r request) wronged(p rotating.Position, n, limit int64, entry *uint64) bool {
 	if entry == nil || n < 1 || !r.heavy.asks() {
 		return false
 	}
@@ -124,7 +125,7 @@ func (r request) ownBefore() int64 {
 func (r request) nearlyAll(count int64) bool { return count >= r.limit-r.limit/32 }
 
 // weightedBefore returns what of the previous generation counts for a key without an entry.
-func (r request) weightedBefore(p Position) int64 {
+func (r request) weightedBefore(p rotating.Position) int64 {
 	if r.generations < 2 {
 		return 0
 	}

@@ -1,5 +1,7 @@
 package engine
 
+import "github.com/sketchlimit/sketchlimit/rotating"
+
 // Episode is the last time that keys were spared beyond the plan.
 type Episode struct {
 	Active       bool
@@ -9,7 +11,7 @@ type Episode struct {
 }
 
 // Episode tells of the last time that keys were spared, at a position or later.
-func (e *Engine) Episode(p Position) (t Episode) {
+func (e *Engine) Episode(p rotating.Position) (t Episode) {
 	s := e.spare
 	if s == nil {
 		return t
@@ -28,7 +30,7 @@ func (e *Engine) Episode(p Position) (t Episode) {
 	s.told = max(s.told, t.Units+s.units)
 	t.Times, t.Since, t.Units = s.times, s.since, s.told
 	if s.times > 0 {
-		t.Exact = e.nanos(Position{Generation: s.last + int64(e.generations)})
+		t.Exact = e.Timeline.UnixNano(rotating.Position{Generation: s.last + int64(e.generations)})
 	}
 	return t
 }
@@ -38,7 +40,7 @@ func (e *Engine) Episode(p Position) (t Episode) {
 const mostEnds = 100
 
 // sparedByAll is spared of an engine and its predecessor.
-func (e *Engine) sparedByAll(p Position) (on bool, units uint64) {
+func (e *Engine) sparedByAll(p rotating.Position) (on bool, units uint64) {
 	for one := e; one != nil; one = one.before.Load() {
 		active, more := one.spared(p)
 		on, units = on || active, units+more
@@ -48,7 +50,7 @@ func (e *Engine) sparedByAll(p Position) (on bool, units uint64) {
 
 // spared tells whether a shard spares that a request would not find to have ended, at a position or later, and the units
 // of all.
-func (e *Engine) spared(p Position) (on bool, units uint64) {
+func (e *Engine) spared(p rotating.Position) (on bool, units uint64) {
 	for i := range e.shards {
 		r := e.request(i, 0)
 		r.s.mu.Lock()
@@ -88,7 +90,7 @@ func (s Stages) sparing(held snapshotSpared) snapshotSpared {
 				last -= int64(r.generations) + on
 			}
 			if held.Times == 0 {
-				held = snapshotSpared{e.nanos(Position{Generation: last}), last, 1, held.Units}
+				held = snapshotSpared{e.Timeline.UnixNano(rotating.Position{Generation: last}), last, 1, held.Units}
 			}
 			held.Last = max(held.Last, last)
 		}

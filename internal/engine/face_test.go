@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sketchlimit/sketchlimit/internal/keyhash"
+	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
 // face asks an engine as a Limiter does: by keys, at a time that the test sets.
@@ -25,9 +26,9 @@ func faceOf(t testing.TB, rule Rule, d Dimensions) *face {
 	return &face{e, keyhash.Hasher{}.Reseeded(seed), time.Unix(0, 0)}
 }
 
-func (f *face) position() Position { return f.Split(f.now.UnixNano()) }
+func (f *face) position() rotating.Position { return f.Timeline.Position(f.now.UnixNano()) }
 
-func (f *face) word() int64 { return f.Pack(f.position()) }
+func (f *face) word() int64 { return f.Timeline.Pack(f.position()) }
 
 func (f *face) take(key string, n int) Verdict {
 	return f.Take(f.word(), f.hasher.String(key), n, f.limit, Whole)

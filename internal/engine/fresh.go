@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/sketchlimit/sketchlimit/internal/keyhash"
+	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
 // A look estimates the rate at which innocent keys of a shard are denied, under its lock and from a sample of its own
@@ -24,7 +25,7 @@ const (
 // wrongs estimates the rate of false denials at a position in the shard's generation: that of requests of mean cost of
 // new keys at the lowest limit, or that of innocent keys, whichever is higher. Where requests have become dearer, the mean
 // is that of the newest.
-func (r request) wrongs(p Position) (rate float64) {
+func (r request) wrongs(p rotating.Position) (rate float64) {
 	lately, lowest := r.flooded.recent(), r.spare.Lowest
 	mean := lately.mean()
 	n := max(mean, int64(math.Ceil(lately.newest)))
@@ -53,7 +54,7 @@ func (r request) wrongs(p Position) (rate float64) {
 }
 
 // someRead tells whether one of a few new keys reads more units than these.
-func (r request) someRead(p Position, units int64) bool {
+func (r request) someRead(p rotating.Position, units int64) bool {
 	r.h = r.draw()
 	for range glances {
 		r.h = keyhash.Mix(r.h, r.seed)
@@ -77,11 +78,11 @@ type readings struct {
 	limit, steps    int64
 }
 
-func (r request) readings(p Position) (reads readings) {
+func (r request) readings(p rotating.Position) (reads readings) {
 	reads.limit, reads.steps = r.limit, min(lookLevels, r.limit)
 	r.sample(&reads.current, 0, p.Generation)
 	if r.generations > 1 {
-		reads.weight = 1 - float64(p.Elapsed)/float64(r.length)
+		reads.weight = 1 - float64(p.Elapsed)/float64(r.Timeline.Length())
 		r.sample(&reads.before, 1, p.Generation-1)
 	}
 	return reads
@@ -169,7 +170,7 @@ type withFormer struct {
 	former [glances]int64
 }
 
-func (r request) withFormer(p Position, reads *readings) (both withFormer) {
+func (r request) withFormer(p rotating.Position, reads *readings) (both withFormer) {
 	both.readings = *reads
 	for l := range reads.steps + 1 {
 		both.total[l] = reads.above(reads.unitsAt(l) - 1)

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
 // MostTogether is the questions of one decision that fit on the stack.
@@ -13,7 +15,7 @@ const MostTogether = 8
 type Question struct {
 	Engine *Engine
 	Number uint64 // of the engine: locks are taken in the order of these numbers
-	At     Position
+	At     rotating.Position
 	Lag    time.Duration // by which the durations of the answer are longer
 	Hash   uint64
 	Limit  int64 // of the request's own, at most the engine's

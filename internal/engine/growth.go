@@ -8,6 +8,7 @@ import (
 
 	"github.com/sketchlimit/sketchlimit/internal/invariants"
 	"github.com/sketchlimit/sketchlimit/internal/keyhash"
+	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
 // Growth replaces an engine by a larger or a smaller one, as the load asks for.
@@ -33,6 +34,9 @@ type Growth struct {
 	admitted, denied uint64           // units, by engines that are gone
 }
 
+// NearEnd returns the time into a generation from which [Growth.Adapt] goes by all of it: 15 sixteenths.
+func NearEnd(t *rotating.Timeline) time.Duration { return time.Duration(t.Length() / 16 * 15) }
+
 const calmEnough = 16 // looks, one or two a generation
 
 // Start gives the first engine the seeds of an engine that may be replaced. It calls soon where Adapt is due.
@@ -47,7 +51,7 @@ func (g *Growth) Start(soon func()) {
 
 // Adapt lets a predecessor go whose counts have left the window, and otherwise replaces
 // the engine if it is too small or far too large.
-func (g *Growth) Adapt(now Position) {
+func (g *Growth) Adapt(now rotating.Position) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	begins := now.Generation != g.looked
@@ -60,7 +64,7 @@ func (g *Growth) Adapt(now Position) {
 	switch {
 	case begins:
 		bytes = g.size(e, now.Generation-1)
-	case now.Elapsed >= e.NearEnd():
+	case now.Elapsed >= NearEnd(&e.Timeline):
 		bytes = g.size(e, now.Generation)
 	default:
 		bytes = g.early(e, now)
@@ -168,7 +172,7 @@ func (e *Engine) follow(before *Engine) {
 // once, see Episode.
 func (e *Engine) letGo(before *Engine) {
 	if s := e.spare; s != nil {
-		_, units := before.spared(Position{})
+		_, units := before.spared(rotating.Position{})
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.add(units)
@@ -181,7 +185,7 @@ func (e *Engine) letGo(before *Engine) {
 func (g *Growth) size(e *Engine, generation int64) int {
 	var full bool
 	g.keys, full = e.keys(generation)
-	if rate := e.forecast(Position{generation, time.Duration(e.length - 1)}, g.Lowest); rate > g.Goal {
+	if rate := e.forecast(rotating.Position{Generation: generation, Elapsed: time.Duration(e.Timeline.Length() - 1)}, g.Lowest); rate > g.Goal {
 		g.calm = 0
 		return g.larger(e, rate, g.keys)
 	}
@@ -201,9 +205,9 @@ func (g *Growth) size(e *Engine, generation int64) int {
 
 // early is size in the midst of a generation. What replaces the engine now has to last for the rest of the generation and
 // the next, so it is to bear as many keys as there will be if they go on to come as they have.
-func (g *Growth) early(e *Engine, now Position) int {
+func (g *Growth) early(e *Engine, now rotating.Position) int {
 	keys, _ := e.keys(now.Generation)
-	return g.larger(e, e.forecast(now, g.Lowest), keys*float64(e.length)/float64(max(now.Elapsed, 1)))
+	return g.larger(e, e.forecast(now, g.Lowest), keys*float64(e.Timeline.Length())/float64(max(now.Elapsed, 1)))
 }
 
 // mostGrowth is how many times as large as an engine the next one is, at most: what it goes by may be a moment's burst.
@@ -248,7 +252,7 @@ func (e *Engine) Footprint() int {
 // come, which is about that of three quarters of the limit. The cliff where everybody is denied
 // is so steep that a tenth more keys can make a thousand times the rate, and clients
 // with history are over it before new ones: a forecast sees it ahead.
-func (e *Engine) forecast(p Position, limit int64) (rate float64) {
+func (e *Engine) forecast(p rotating.Position, limit int64) (rate float64) {
 	alone := make([]Generation, e.generations)
 	for at, ages := range e.sample() {
 		if at.Generation <= p.Generation { // or else it has turned since
@@ -279,11 +283,11 @@ func (e *Engine) samples() int { return min(16, len(e.shards)) }
 
 // sample copies some shards, and changes none: those that have not turned yet are of an
 // earlier generation.
-func (e *Engine) sample() iter.Seq2[Position, []Generation] {
-	return func(yield func(Position, []Generation) bool) {
+func (e *Engine) sample() iter.Seq2[rotating.Position, []Generation] {
+	return func(yield func(rotating.Position, []Generation) bool) {
 		c, n := e.newCopy(), e.samples()
 		for i := range n {
-			if !yield(e.copyShard(i*len(e.shards)/n, Position{Generation: math.MinInt64}, c, nil)) {
+			if !yield(e.copyShard(i*len(e.shards)/n, rotating.Position{Generation: math.MinInt64}, c, nil)) {
 				return
 			}
 		}
@@ -295,7 +299,7 @@ func (e *Engine) turn(generation int64) {
 	for i := range e.shards {
 		s := &e.shards[i]
 		s.mu.Lock()
-		e.request(i, 0).turn(Position{Generation: generation})
+		e.request(i, 0).turn(rotating.Position{Generation: generation})
 		s.mu.Unlock()
 	}
 }

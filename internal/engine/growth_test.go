@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sketchlimit/sketchlimit/rotating"
 	"github.com/stretchr/testify/require"
 )
 
@@ -88,9 +89,9 @@ func TestGrowDecisionThatWaits(t *testing.T) {
 	h, first := l.hasher.String("key"), l.Engine
 	require.True(t, g.Resize(2*first.Bytes())) // while decisions that have the first in hand wait for the lock
 	require.True(t, first.Consume(first.Shard(h), 0, h, 15, l.limit, Whole).Allowed)
-	_, v := first.Reserve(Position{}, h, 5, l.limit)
+	_, v := first.Reserve(rotating.Position{}, h, 5, l.limit)
 	require.True(t, v.Allowed)
-	require.Zero(t, first.Peek(Position{}, h, 1, l.limit).Remaining)
+	require.Zero(t, first.Peek(rotating.Position{}, h, 1, l.limit).Remaining)
 	require.Zero(t, first.counted(0, h))
 	require.EqualValues(t, 20, g.Current.Load().counted(0, h))
 	require.False(t, first.Take(0, h, 1, l.limit, Brief).Allowed)

@@ -7,6 +7,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/sketchlimit/sketchlimit/rotating"
 	"github.com/stretchr/testify/require"
 )
 
@@ -199,13 +200,13 @@ func TestOwnUnitsOfTheWindowBefore(t *testing.T) {
 	for range 3 * limit {
 		l.allow("abuser", 1)
 	}
-	l.request(0, 0).turn(Position{usual.s.number + 1, 0})
+	l.request(0, 0).turn(rotating.Position{Generation: usual.s.number + 1})
 	require.InDelta(t, limit/2, usual.ownBefore(), limit/10)
 	require.EqualValues(t, limit, abuser.ownBefore())
 	for key := range rune(20_000) {
 		l.allow(string(key), 1)
 	}
-	usual.turn(Position{usual.s.number + 1, 0})
+	usual.turn(rotating.Position{Generation: usual.s.number + 1})
 	require.Less(t, usual.ownBefore(), int64(limit/10))
 }
 
@@ -253,7 +254,7 @@ func TestHeavyTableKeepsOutLightKeys(t *testing.T) {
 		}
 		require.Greater(t, entries(), keys/100*98/100, "limit %d", limit)
 		require.Greater(t, r.threshold(), l.heavy.threshold)
-		r.turn(Position{r.s.number + 1, 0})
+		r.turn(rotating.Position{Generation: r.s.number + 1})
 		require.Equal(t, l.heavy.threshold, r.threshold(), "a new generation has nothing to stand above")
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sketchlimit/sketchlimit/internal/keyhash"
+	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
 // The cache lines that a decision writes are taken from other cores, and these fetch them again: at most four.
@@ -41,9 +42,9 @@ func linesWritten(t testing.TB, shards, requests int) float64 {
 	lines, counted, all := 0, 0, keys*requests
 	for window := range int64(3) {
 		for i := range all {
-			p := Position{window, time.Duration(i) * time.Second / time.Duration(all)}
+			p := rotating.Position{Generation: window, Elapsed: time.Duration(i) * time.Second / time.Duration(all)}
 			h := keyhash.Mix(uint64(i%keys), 1)
-			take := func() { l.Take(l.Pack(p), h, 1, l.limit, Brief) }
+			take := func() { l.Take(l.Timeline.Pack(p), h, 1, l.limit, Brief) }
 			if window < 2 || i%61 > 0 {
 				take()
 				continue

@@ -5,6 +5,7 @@ import (
 	"math/bits"
 
 	"github.com/sketchlimit/sketchlimit/internal/keyhash"
+	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
 // looked tells whether a request is to be taken down. What the shard has admitted draws it, so that it does not hang on
@@ -13,7 +14,7 @@ func (r request) looked() bool { return r.s.admitted*golden>>(64-6) == 0 } // on
 
 // look takes down a request for n units at a limit, of a key that reads so many in the current generation, by that or by
 // its entry if it has one.
-func (r request) look(p Position, n, limit, current int64, entry *uint64) {
+func (r request) look(p rotating.Position, n, limit, current int64, entry *uint64) {
 	if entry != nil && r.heavy.asks() {
 		if innocent(r.asked(p, *entry), limit) {
 			r.flooded.admit(r.h, sight{n: n, kind: byEntry, stranger: noKind, denied: noKind, met: noKind})
@@ -34,7 +35,7 @@ func (r request) look(p Position, n, limit, current int64, entry *uint64) {
 }
 
 // lookTime is look for a bucket that is full again so many ticks from now.
-func (r request) lookTime(p Position, n, limit, ahead int64) {
+func (r request) lookTime(p rotating.Position, n, limit, ahead int64) {
 	takes, _ := r.bucket.flows(n, limit, r.limit)
 	r.see(p, n, takes, ahead, 0, allDoors)
 }
@@ -44,7 +45,7 @@ const strangersTried = 8
 
 // see takes down a request for n units, which are so many parts of a quota, of a key that some doorkeepers know and that
 // reads others, beside some that are held back.
-func (r request) see(p Position, n, parts, used, held int64, doors uint64) {
+func (r request) see(p rotating.Position, n, parts, used, held int64, doors uint64) {
 	k := r.known(doors)
 	s := sight{kind: newcomer, stranger: noKind, denied: noKind, low: held > 0, met: noKind}
 	draw, most := r.draw(), r.whole()-held-parts
@@ -76,7 +77,7 @@ func (r request) see(p Position, n, parts, used, held int64, doors uint64) {
 
 // stranger returns what a key that has used nothing reads in the cells, in parts of a quota, and where these are guarded one
 // that some doorkeepers know: its first unit is there.
-func (r request) stranger(p Position, draw, doors uint64) (parts int64) {
+func (r request) stranger(p rotating.Position, draw, doors uint64) (parts int64) {
 	r.h = keyhash.Mix(r.h, draw)
 	if r.bucket.burst > 0 {
 		now, _ := r.bucket.ticks.times(uint64(p.Elapsed))
@@ -95,7 +96,7 @@ func (r request) stranger(p Position, draw, doors uint64) (parts int64) {
 }
 
 // passesDoors tells which doorkeepers a stranger passes.
-func (r request) passesDoors(p Position, draw uint64) known {
+func (r request) passesDoors(p rotating.Position, draw uint64) known {
 	r.h = keyhash.Mix(r.h, draw)
 	return r.known(r.doors(p))
 }
@@ -104,7 +105,7 @@ func (r request) passesDoors(p Position, draw uint64) known {
 const allDoors uint64 = math.MaxUint64
 
 // doors returns which doorkeepers know the key: bit 0 is that of the current generation, bit 1 the one before, and so on.
-func (r request) doors(p Position) (doors uint64) {
+func (r request) doors(p rotating.Position) (doors uint64) {
 	for age := range r.generations {
 		if r.door.Test(r.memory, r.buffer(age), r.hashAt(p.Generation-int64(age))) {
 			doors |= 1 << age

@@ -25,7 +25,7 @@ const all int64 = math.MaxInt64
 //
 // With enough units asked for it returns at most as many as free, and never more than it would with all: so whatever it
 // leaves out, a request that it admits would be admitted by all readings. Consume relies on that.
-func (r request) usage(p Position, current int64, entry *uint64, enough int64, elsewhere bool) usage {
+func (r request) usage(p rotating.Position, current int64, entry *uint64, enough int64, elsewhere bool) usage {
 	u := usage{free: r.limit - current, newest: r.generations}
 	if current > 0 {
 		u.newest = 0
@@ -50,7 +50,7 @@ func (r request) usage(p Position, current int64, entry *uint64, enough int64, e
 }
 
 // used is all there is to tell of what the key has used.
-func (r request) used(p Position, entry *uint64) usage {
+func (r request) used(p rotating.Position, entry *uint64) usage {
 	current, _ := r.count(p.Generation, entry)
 	return r.usage(p, current+r.former(p.Generation), entry, all, true)
 }

@@ -3,12 +3,14 @@ package engine
 import (
 	"math/bits"
 	"time"
+
+	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
 // Rule is what is limited: the arithmetic of windows and buckets. A window counts whole units and
 // nanoseconds; only the answer is rounded, and that against the request.
 type Rule struct {
-	Timeline
+	Timeline    rotating.Timeline
 	limit       int64
 	reach       int64 // units of a key that may be in use, or in a window's generation: more than now if limits were higher
 	generations int   // that are kept: 1 if fixed or a bucket, one more than sub-windows if sliding
@@ -20,14 +22,14 @@ type Rule struct {
 // NewWindow returns the rule of a window that keeps so many generations of a length: 1 for a fixed window,
 // one more than its sub-windows for a sliding one.
 func NewWindow(limit int, length time.Duration, generations int) Rule {
-	return Rule{Timeline: NewTimeline(length), limit: int64(limit), reach: int64(limit), generations: generations}
+	return Rule{Timeline: rotating.NewTimeline(length), limit: int64(limit), reach: int64(limit), generations: generations}
 }
 
 // NewBucket returns the rule of a token bucket of burst units, of which limit flow back in span.
 // Its generations are as long as its cells reach.
 func NewBucket(limit, burst int, span time.Duration) Rule {
 	b, length := newBucket(int64(limit), int64(burst), int64(span))
-	return Rule{Timeline: NewTimeline(length), limit: int64(limit), generations: 1, reach: int64(burst), bucket: b}
+	return Rule{Timeline: rotating.NewTimeline(length), limit: int64(limit), generations: 1, reach: int64(burst), bucket: b}
 }
 
 // Sparing returns the rule of a window that spares keys beyond the plan, see [SpareFits].
@@ -62,7 +64,7 @@ func (w *Rule) Window() time.Duration {
 	if w.IsBucket() {
 		return time.Duration(w.bucket.span)
 	}
-	return time.Duration(w.length) * time.Duration(max(1, w.generations-1))
+	return time.Duration(w.Timeline.Length()) * time.Duration(max(1, w.generations-1))
 }
 
 // Grid returns the ns that times are to be multiples of to be whole ticks of a bucket, if times of a
@@ -84,8 +86,8 @@ func (w *Rule) Weighted(count int64, age int, elapsed time.Duration) int64 {
 	if age == 0 || age < w.generations-1 {
 		return count
 	}
-	hi, lo := bits.Mul64(uint64(count), uint64(w.length-int64(elapsed)))
-	q, r := bits.Div64(hi, lo, uint64(w.length))
+	hi, lo := bits.Mul64(uint64(count), uint64(w.Timeline.Length()-int64(elapsed)))
+	q, r := bits.Div64(hi, lo, uint64(w.Timeline.Length()))
 	if r > 0 {
 		q++
 	}
@@ -95,8 +97,8 @@ func (w *Rule) Weighted(count int64, age int, elapsed time.Duration) int64 {
 // room tells whether the oldest generation takes up no more than free (at least 0) units
 // even if it counted as much as it may.
 func (w *Rule) room(elapsed time.Duration, free int64) bool {
-	hi, lo := bits.Mul64(uint64(w.reach), uint64(w.length-int64(elapsed)))
-	freeHi, freeLo := bits.Mul64(uint64(free), uint64(w.length))
+	hi, lo := bits.Mul64(uint64(w.reach), uint64(w.Timeline.Length()-int64(elapsed)))
+	freeHi, freeLo := bits.Mul64(uint64(free), uint64(w.Timeline.Length()))
 	return hi < freeHi || hi == freeHi && lo <= freeLo
 }
 
@@ -105,12 +107,12 @@ func (w *Rule) room(elapsed time.Duration, free int64) bool {
 //
 // It goes through the generations to come. In each, what is now age a has aged by
 // the turns, the oldest left decays, and the rest stays until the next turn.
-func (w *Rule) retryAfter(p Position, n, limit int64, count func(age int) int64) time.Duration {
+func (w *Rule) retryAfter(p rotating.Position, n, limit int64, count func(age int) int64) time.Duration {
 	if n < 1 || n > limit {
 		return Never
 	}
 	if w.generations == 1 {
-		return time.Duration(w.length) - p.Elapsed
+		return time.Duration(w.Timeline.Length()) - p.Elapsed
 	}
 	full := int64(0)
 	for age := range w.generations - 1 {
@@ -119,7 +121,7 @@ func (w *Rule) retryAfter(p Position, n, limit int64, count func(age int) int64)
 	for turn := 0; ; turn++ { // an empty window admits n, so it ends
 		if free := limit - n - full; free >= 0 {
 			oldest := count(w.generations - 1 - turn)
-			return time.Duration(turn)*time.Duration(w.length) + w.decay(oldest, free) - p.Elapsed
+			return time.Duration(turn)*time.Duration(w.Timeline.Length()) + w.decay(oldest, free) - p.Elapsed
 		}
 		full -= count(w.generations - 2 - turn)
 	}
@@ -130,18 +132,18 @@ func (w *Rule) decay(count, free int64) time.Duration {
 	if count <= free {
 		return 0
 	}
-	hi, lo := bits.Mul64(uint64(free), uint64(w.length))
+	hi, lo := bits.Mul64(uint64(free), uint64(w.Timeline.Length()))
 	q, _ := bits.Div64(hi, lo, uint64(count))
-	return time.Duration(w.length - int64(q))
+	return time.Duration(w.Timeline.Length() - int64(q))
 }
 
 // resetAfter returns the time until a key weighs nothing, whose youngest counting
 // generation has the age newest (their number if there is none).
-func (w *Rule) resetAfter(p Position, newest int) time.Duration {
+func (w *Rule) resetAfter(p rotating.Position, newest int) time.Duration {
 	if newest == w.generations {
 		return 0
 	}
-	return time.Duration(w.generations-newest)*time.Duration(w.length) - p.Elapsed
+	return time.Duration(w.generations-newest)*time.Duration(w.Timeline.Length()) - p.Elapsed
 }
 
 // quota returns the units of a key that has used none, at a limit.

@@ -84,7 +84,7 @@ func (s *Share) Bytes() int {
 
 // Own copies a part's own cells of a generation, by its number, to PartWords words, at a position. It
 // returns false if the generation is not kept.
-func (s *Share) Own(now Position, part int, generation int64, to []uint64) bool {
+func (s *Share) Own(now rotating.Position, part int, generation int64, to []uint64) bool {
 	r, age, ok := s.lock(now, part, generation)
 	defer r.s.mu.Unlock()
 	if !ok {
@@ -108,7 +108,7 @@ type CellCount struct {
 
 // AddOthers adds a few counts to the others' cells of a part, in a generation, under the shard's lock. It
 // returns false if the generation is not kept.
-func (s *Share) AddOthers(now Position, part int, generation int64, counts []CellCount) bool {
+func (s *Share) AddOthers(now rotating.Position, part int, generation int64, counts []CellCount) bool {
 	r, age, ok := s.lock(now, part, generation)
 	defer r.s.mu.Unlock()
 	if !ok {
@@ -128,14 +128,14 @@ func (s *Share) AddOthers(now Position, part int, generation int64, counts []Cel
 
 // SetOthers replaces the others' cells of a part, in a generation, by those in PartWords
 // words. It returns false if the generation is not kept.
-func (s *Share) SetOthers(now Position, part int, generation int64, words []uint64) bool {
+func (s *Share) SetOthers(now rotating.Position, part int, generation int64, words []uint64) bool {
 	r, age, ok := s.lock(now, part, generation)
 	defer r.s.mu.Unlock()
 	if ok {
 		copy(s.theirs(r, age), words)
 		// Decisions at any time from weighed on use these weights, also at times before the
 		// clock's.
-		s.weigh(r, s.engine.Unpack(s.weighed.Load()))
+		s.weigh(r, s.engine.Timeline.Unpack(s.weighed.Load()))
 		r.s.last.forget()
 	}
 	return ok
@@ -143,11 +143,11 @@ func (s *Share) SetOthers(now Position, part int, generation int64, words []uint
 
 // Weigh brings up to date what the others' cells weigh, at a position. Until the next Weigh, a decision uses
 // these weights; if they leave too few units, it reads the cells of all generations.
-func (s *Share) Weigh(now Position) {
-	word := s.engine.Pack(now)
+func (s *Share) Weigh(now rotating.Position) {
+	word := s.engine.Timeline.Pack(now)
 	for w := s.weighed.Load(); w < word && !s.weighed.CompareAndSwap(w, word); w = s.weighed.Load() {
 	}
-	p := s.engine.Unpack(max(word, s.weighed.Load())) // a clock that stepped back is not trusted with less
+	p := s.engine.Timeline.Unpack(max(word, s.weighed.Load())) // a clock that stepped back is not trusted with less
 	for part := range s.engine.shards {
 		r, _, _ := s.lock(now, part, p.Generation)
 		s.weigh(r, p)
@@ -156,7 +156,7 @@ func (s *Share) Weigh(now Position) {
 }
 
 // weigh is Weigh for the shard whose lock the caller holds.
-func (s *Share) weigh(r request, p Position) {
+func (s *Share) weigh(r request, p rotating.Position) {
 	if p.Generation != r.s.number {
 		p = r.clamp(p)
 	}
@@ -185,7 +185,7 @@ func (s *Share) add(word, lane, n uint64) uint64 {
 
 // lock locks a part's shard, turns it to the position's generation, and returns the age of
 // another one, and whether it is kept.
-func (s *Share) lock(now Position, part int, generation int64) (r request, age int, ok bool) {
+func (s *Share) lock(now rotating.Position, part int, generation int64) (r request, age int, ok bool) {
 	r = s.engine.request(part, 0)
 	r.s.mu.Lock()
 	r.turn(now)

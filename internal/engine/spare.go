@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/sketchlimit/sketchlimit/internal/invariants"
+	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
 // Spare is what the engines of a limiter share that spares keys beyond the plan.
@@ -95,7 +96,7 @@ func (r request) number() int64 {
 }
 
 // sparing tells whether the shard spares the key at a position, or a request would find that it is time to begin.
-func (r request) sparing(p Position) bool {
+func (r request) sparing(p rotating.Position) bool {
 	s := r.state()
 	switch ahead := p.Generation - r.number(); {
 	case s.on > 0 && ahead == 0:
@@ -117,16 +118,18 @@ func (r request) bears() int64 { return max(r.state().bears, int64(128*r.every()
 
 // due tells whether it is time for a look: enough has been admitted since the last one, or a sixty-fourth of the generation
 // has passed, because a shard that denies everybody is to look, too.
-func (r request) due(p Position, s *spareState) bool {
+func (r request) due(p rotating.Position, s *spareState) bool {
 	return r.s.admitted-s.looked >= r.every() || r.moment(p) > s.now/momentUnit
 }
 
 // moment returns the sixty-fourth of a generation that a position is in, from 1 on.
-func (r request) moment(p Position) int64 { return int64(p.Elapsed)/(r.length/64+1) + 1 }
+func (r request) moment(p rotating.Position) int64 {
+	return int64(p.Elapsed)/(r.Timeline.Length()/64+1) + 1
+}
 
 // tooMany looks at the cells, and tells whether too many would be denied, on average lately. If not, it is not looked again
 // for a while, by whomever: a look takes as long as hundreds of decisions.
-func (r request) tooMany(p Position, s *spareState) bool {
+func (r request) tooMany(p rotating.Position, s *spareState) bool {
 	rate := r.wrongs(p)
 	if before := r.before.Load(); before != nil {
 		rate = max(rate, before.wrongsOf(p, r.h)) // a few strangers show nothing of what few keys read there
@@ -147,7 +150,7 @@ func (r request) tooMany(p Position, s *spareState) bool {
 }
 
 // passed returns the part of a window since the last look, by what was admitted. Where nothing is, time tells.
-func (r request) passed(p Position, s *spareState) float64 {
+func (r request) passed(p rotating.Position, s *spareState) float64 {
 	units := float64(r.s.admitted-s.looked) / float64(max(r.lately(p, s), int64(128*r.every())))
 	return max(units, float64(r.moment(p)-s.now/momentUnit)/64)
 }
@@ -159,7 +162,7 @@ func (s *spareState) average(rate, passed float64) float64 {
 }
 
 // wrongsOf is wrongs of a predecessor in the shard that a key is in, 0 if that is in another generation.
-func (e *Engine) wrongsOf(p Position, h uint64) float64 {
+func (e *Engine) wrongsOf(p rotating.Position, h uint64) float64 {
 	r := e.request(e.Shard(h), h)
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
@@ -170,7 +173,7 @@ func (e *Engine) wrongsOf(p Position, h uint64) float64 {
 }
 
 // begins is for a key that is spared, or that is so by a predecessor: the shard begins to spare, unless it has.
-func (r request) begins(p Position) {
+func (r request) begins(p rotating.Position) {
 	s := r.state()
 	if s.on > 0 {
 		return
@@ -184,12 +187,12 @@ func (r request) begins(p Position) {
 }
 
 // lately returns the units of the last window.
-func (r request) lately(p Position, s *spareState) int64 {
-	return int64(r.s.admitted-s.start) + int64(float64(s.before)*(1-float64(p.Elapsed)/float64(r.length)))
+func (r request) lately(p rotating.Position, s *spareState) int64 {
+	return int64(r.s.admitted-s.start) + int64(float64(s.before)*(1-float64(p.Elapsed)/float64(r.Timeline.Length())))
 }
 
 // formerSpares tells whether a predecessor spares the key and still matters.
-func (r request) formerSpares(p Position) bool {
+func (r request) formerSpares(p rotating.Position) bool {
 	before := r.before.Load()
 	return before != nil && before.sparesKey(p.Generation, r.h)
 }
@@ -203,12 +206,12 @@ func (e *Engine) sparesKey(generation int64, h uint64) bool {
 }
 
 // begin notes that a shard begins to spare.
-func (s *Spare) begin(p Position, rule *Rule) {
+func (s *Spare) begin(p rotating.Position, rule *Rule) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.times == 0 || p.Generation > s.last+int64(rule.generations) {
 		s.times++
-		s.since = rule.nanos(p)
+		s.since = rule.Timeline.UnixNano(p)
 	}
 	s.last = max(s.last, p.Generation)
 }
@@ -231,7 +234,7 @@ func (r request) goesOn(s *spareState) bool {
 
 // calm tells whether the shard need not have spared in its generation.
 func (r request) calm() bool {
-	return r.wrongs(Position{r.s.number, time.Duration(r.length - 1)}) < calmRate*r.spare.Rate
+	return r.wrongs(rotating.Position{Generation: r.s.number, Elapsed: time.Duration(r.Timeline.Length() - 1)}) < calmRate*r.spare.Rate
 }
 
 // turnSpare is for a shard that may spare and is about to turn to a later generation. It tells whether the shard, if it
@@ -299,7 +302,7 @@ func (e *Engine) own(number int64, h uint64) int64 {
 }
 
 // certified is the Verdict on a request for n units by what the key has beyond doubt used.
-func (r request) certified(p Position, n, limit int64, entry *uint64) Verdict {
+func (r request) certified(p rotating.Position, n, limit int64, entry *uint64) Verdict {
 	own := func(age int) int64 { return r.own(p.Generation-int64(age), entry) }
 	free, newest := limit, r.generations
 	for age := range r.generations {
@@ -314,7 +317,7 @@ func (r request) certified(p Position, n, limit int64, entry *uint64) Verdict {
 	if newest < r.generations && p.Generation == r.s.number { // in the next one the key may be read again
 		u := r.used(p, entry)
 		v.ResetAfter = r.resetAfter(p, u.newest)
-		if !v.Allowed && int64(p.Elapsed+v.RetryAfter) >= r.length {
+		if !v.Allowed && int64(p.Elapsed+v.RetryAfter) >= r.Timeline.Length() {
 			v.RetryAfter = r.denied(p, u, entry, n, limit).RetryAfter
 		}
 	}
@@ -323,7 +326,7 @@ func (r request) certified(p Position, n, limit int64, entry *uint64) Verdict {
 
 // spared is the Verdict on a request for n units that are not free by the key's readings, by what is certified. Where the
 // shard does not spare, ok is false.
-func (r request) spared(p Position, n, limit int64, entry *uint64) (v Verdict, ok bool) {
+func (r request) spared(p rotating.Position, n, limit int64, entry *uint64) (v Verdict, ok bool) {
 	if n < 1 || n > limit {
 		return Verdict{}, false
 	}
@@ -333,7 +336,7 @@ func (r request) spared(p Position, n, limit int64, entry *uint64) (v Verdict, o
 
 // refuseCertified counts a request of a key that is certified to be above its limit, and remembers the key if that has
 // nothing left.
-func (r request) refuseCertified(p Position, n, limit int64, v Verdict) Verdict {
+func (r request) refuseCertified(p rotating.Position, n, limit int64, v Verdict) Verdict {
 	r.s.denied += r.Counted(n, limit)
 	if n == 1 && limit > 0 {
 		r.remember(p, limit, v)
@@ -343,7 +346,7 @@ func (r request) refuseCertified(p Position, n, limit int64, v Verdict) Verdict 
 
 // refuseUncertified counts a request that is denied although nothing certifies that. It is not remembered: the key may be
 // spared when the shard looks at its cells again.
-func (r request) refuseUncertified(p Position, n, limit int64, entry *uint64) Verdict {
+func (r request) refuseUncertified(p rotating.Position, n, limit int64, entry *uint64) Verdict {
 	r.s.denied += uint64(n)
 	r.wronged(p, n, limit, entry)
 	u := r.used(p, entry)
@@ -352,7 +355,7 @@ func (r request) refuseUncertified(p Position, n, limit int64, entry *uint64) Ve
 }
 
 // admitSpared counts n units of a key although its readings deny them.
-func (r request) admitSpared(p Position, entry *uint64, h uint64, current, n int64) {
+func (r request) admitSpared(p rotating.Position, entry *uint64, h uint64, current, n int64) {
 	r.begins(p)
 	r.s.admitted += uint64(n)
 	r.s.last.forget()
@@ -382,7 +385,7 @@ func (r request) admitSpared(p Position, entry *uint64, h uint64, current, n int
 
 // useless tells now and then, in a shard that spares, whether its cells would deny most innocent keys: then they tell
 // nothing any more, and need not be kept until the next turn.
-func (r request) useless(p Position) bool {
+func (r request) useless(p rotating.Position) bool {
 	s := r.state()
 	if r.s.admitted-s.looked < usefulLooks*r.every() {
 		return false
@@ -392,7 +395,7 @@ func (r request) useless(p Position) bool {
 }
 
 // competeFull is compete for a key that is admitted, in a shard that spares and has no room for one that becomes heavy.
-func (r request) competeFull(p Position, count int64) *uint64 {
+func (r request) competeFull(p rotating.Position, count int64) *uint64 {
 	if r.state().on <= 0 || count < r.threshold() || r.heavy.room(r.entries()) {
 		return nil
 	}
@@ -403,13 +406,13 @@ func (r request) competeFull(p Position, count int64) *uint64 {
 // that yields: randomised admission (Ben Basat, Einziger, Friedman, Kassner, INFOCOM 2017). One that does not is the
 // youngest from then on. So an entry is held for a while whoever comes: no flood of keys takes it from one with many units
 // of its own, nor keeps a heavy key from having one in the end.
-func (r request) compete(p Position, b *entries) *uint64 {
+func (r request) compete(p rotating.Position, b *entries) *uint64 {
 	if r.heavy.room(b) {
 		r.markTable()
 		return r.heavy.insert(b, r.h, 0)
 	}
 	s := r.state()
-	if float64(s.now%momentUnit)*float64(r.length) > float64(p.Elapsed)*float64(trials*r.tableWords()) {
+	if float64(s.now%momentUnit)*float64(r.Timeline.Length()) > float64(p.Elapsed)*float64(trials*r.tableWords()) {
 		return nil
 	}
 	oldest, youngest := b[0], &b[HeavyBucket-1]
@@ -427,7 +430,7 @@ func (r request) compete(p Position, b *entries) *uint64 {
 // twenty-fourth of the limit, and beyond that the more rarely, the more it has asked for. A wide shard knows whether the key
 // has asked since its entry was the oldest before: below half of the limit one that has not is likelier to yield, since who
 // sends much at once and then nothing is not heavy. Not at once, since heavy keys may send like that, too.
-func (r request) yields(p Position, entry *uint64, draw uint64) bool {
+func (r request) yields(p rotating.Position, entry *uint64, draw uint64) bool {
 	own, few := r.asked(p, *entry), max(r.limit/24, 1)
 	if own < few {
 		return true

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sketchlimit/sketchlimit/internal/testkit"
+	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
 // sparingFace returns an engine that spares keys, of one shard.
@@ -128,7 +129,7 @@ func TestRateIsAveraged(t *testing.T) {
 	s.rate = 0
 	require.Less(t, s.average(1e-3, 1), 1e-4, "where a shard has not looked for long, it has denied nobody")
 	for at := time.Duration(0); at < time.Second; at += time.Second / 1000 { // nothing is admitted
-		p := f.Split(f.now.Add(at).UnixNano())
+		p := f.Timeline.Position(f.now.Add(at).UnixNano())
 		if s.average(1e-3, r.passed(p, s)) >= 1e-4 {
 			require.InDelta(t, time.Second/40, at, float64(time.Second/64))
 			return
@@ -297,7 +298,7 @@ func TestSparedUnitsOnlyRise(t *testing.T) {
 	var reader sync.WaitGroup
 	reader.Go(func() {
 		for last := uint64(0); ; {
-			now := f.Episode(Position{}).Units
+			now := f.Episode(rotating.Position{}).Units
 			if now < last || now > units.Load() {
 				t.Errorf("%d units after %d, of %d at most", now, last, units.Load())
 			}
@@ -333,7 +334,7 @@ func TestSparedUnitsOnlyRise(t *testing.T) {
 	}
 	close(done)
 	reader.Wait()
-	require.Equal(t, units.Load(), f.Episode(Position{}).Units)
+	require.Equal(t, units.Load(), f.Episode(rotating.Position{}).Units)
 }
 
 // What a key has used in the generation before certifies it in a sliding window, as far as that still counts.
@@ -386,7 +387,7 @@ func TestSparedKeysAreCertified(t *testing.T) {
 			v := f.take("key", 1)
 			require.False(t, v.Allowed)
 			if rule.generations == 1 {
-				require.Equal(t, time.Duration(rule.length)-f.position().Elapsed, v.RetryAfter)
+				require.Equal(t, time.Duration(rule.Timeline.Length())-f.position().Elapsed, v.RetryAfter)
 			}
 			require.GreaterOrEqual(t, r.s.admitted-r.state().from, uint64(admitted))
 		}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+
+	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
 // Succeed returns an engine of another limit that decides in the place of e, from a unix time in ns on. It takes over the
@@ -39,7 +41,7 @@ func (e *Engine) Succeed(rule Rule, at int64) (*Engine, error) {
 // fits returns an error if the memory of e cannot count for a rule.
 func (e *Engine) fits(rule *Rule) error {
 	switch {
-	case rule.IsBucket() != e.IsBucket() || rule.generations != e.generations || !rule.IsBucket() && rule.length != e.length:
+	case rule.IsBucket() != e.IsBucket() || rule.generations != e.generations || !rule.IsBucket() && rule.Timeline.Length() != e.Timeline.Length():
 		return errors.New("it is of another algorithm or window")
 	case rule.Spares() || e.Spares():
 		return errors.New("entries of keys that may be spared are of one limit")
@@ -96,19 +98,19 @@ func (e *Engine) give(i int) {
 // forward is Consume for the engine that decides in the place of e.
 func (e *Engine) forward(word int64, h uint64, units int, limit int64, effort Effort) Verdict {
 	next := e.heir(e.Shard(h))
-	if next.length != e.length {
-		word = next.Pack(next.Split(e.Nanos(word)))
+	if next.Timeline.Length() != e.Timeline.Length() {
+		word = next.Timeline.Pack(next.Timeline.Position(e.Timeline.UnixNano(e.Timeline.Unpack(word))))
 	}
 	return next.Consume(next.Shard(h), word, h, units, min(limit, next.limit), effort)
 }
 
 // from returns what a position and a limit that e was asked for are in the request's engine, which may be its heir.
-func (r request) from(e *Engine, p Position, limit int64) (Position, int64) {
+func (r request) from(e *Engine, p rotating.Position, limit int64) (rotating.Position, int64) {
 	if r.Engine == e {
 		return p, limit
 	}
-	if r.length != e.length {
-		p = r.Split(e.nanos(p))
+	if r.Timeline.Length() != e.Timeline.Length() {
+		p = r.Timeline.Position(e.Timeline.UnixNano(p))
 	}
 	return p, min(limit, r.limit)
 }
@@ -116,9 +118,9 @@ func (r request) from(e *Engine, p Position, limit int64) (Position, int64) {
 // retime makes the times in a shard of a bucket of another limit its own, as of a unix time in ns or of the shard's
 // generation, if that is later. All is rounded against the request.
 func (e *Engine) retime(r request, at int64) {
-	p := r.turnTime(r.Split(at))
+	p := r.turnTime(r.Timeline.Position(at))
 	was, _ := r.bucket.ticks.times(uint64(p.Elapsed))
-	p = e.Split(r.nanos(p))
+	p = e.Timeline.Position(r.Timeline.UnixNano(p))
 	is := uint64(e.bucket.ticks.up(uint64(p.Elapsed)))
 	cell := func(c uint64) uint64 {
 		if c <= was {

@@ -1,6 +1,9 @@
 package engine
 
-import "github.com/sketchlimit/sketchlimit/internal/invariants"
+import (
+	"github.com/sketchlimit/sketchlimit/internal/invariants"
+	"github.com/sketchlimit/sketchlimit/rotating"
+)
 
 // request is one key in one shard, whose lock the caller holds.
 //
@@ -35,7 +38,7 @@ const (
 // It is the longest function because it is the hottest: its dozen values stay in registers, which a call in the
 // middle would empty.
 func (e *Engine) Consume(i int, word int64, h uint64, units int, limit int64, effort Effort) Verdict {
-	r, p, n := e.request(i, h), e.Unpack(word), int64(units)
+	r, p, n := e.request(i, h), e.Timeline.Unpack(word), int64(units)
 	if r.far {
 		r.prefetch(p.Generation, effort == Brief)
 	}
@@ -74,7 +77,7 @@ func (e *Engine) Consume(i int, word int64, h uint64, units int, limit int64, ef
 			return r.settle(p, n, limit, effort)
 		}
 		at = share.place(h)
-		others := share.bound(at, r.Pack(p))
+		others := share.bound(at, r.Timeline.Pack(p))
 		here -= others
 		free -= others
 	}
@@ -134,7 +137,7 @@ func (e *Engine) Consume(i int, word int64, h uint64, units int, limit int64, ef
 }
 
 // settle is take that unlocks the shard in the end.
-func (r request) settle(p Position, n, limit int64, e Effort) Verdict {
+func (r request) settle(p rotating.Position, n, limit int64, e Effort) Verdict {
 	v := r.take(p, n, limit, e)
 	r.s.mu.Unlock()
 	return v
@@ -142,7 +145,7 @@ func (r request) settle(p Position, n, limit int64, e Effort) Verdict {
 
 // take admits and counts n units, or does not. A limit below the window's is a window of
 // which some units are held back.
-func (r request) take(p Position, n, limit int64, e Effort) Verdict {
+func (r request) take(p rotating.Position, n, limit int64, e Effort) Verdict {
 	if p.Generation != r.number() {
 		q := r.turn(p)
 		return r.take(q, n, limit, e).After(r.span(p, q))
@@ -157,7 +160,7 @@ func (r request) take(p Position, n, limit int64, e Effort) Verdict {
 }
 
 // takeAny is take for any key, in the shard's generation, by its entry if it has one.
-func (r request) takeAny(p Position, n, limit int64, e Effort, entry *uint64) Verdict {
+func (r request) takeAny(p rotating.Position, n, limit int64, e Effort, entry *uint64) Verdict {
 	current, h := r.count(p.Generation, entry)
 	enough := all
 	if e&Brief != 0 {
@@ -206,13 +209,13 @@ func (r request) takeAny(p Position, n, limit int64, e Effort, entry *uint64) Ve
 
 // usageBeside is usage for a key that has counts elsewhere as well, and tells where in a
 // Share, if it is there. The share's bound will do to admit the n units that are asked for.
-func (r request) usageBeside(p Position, n, limit, current int64, entry *uint64, enough int64) (usage, place) {
+func (r request) usageBeside(p rotating.Position, n, limit, current int64, entry *uint64, enough int64) (usage, place) {
 	share := r.share.Load()
 	if share == nil {
 		return r.usage(p, current+r.former(p.Generation), entry, enough, true), place{}
 	}
 	at := share.place(r.h)
-	u := r.usage(p, current+share.bound(at, r.Pack(p)), entry, enough, false)
+	u := r.usage(p, current+share.bound(at, r.Timeline.Pack(p)), entry, enough, false)
 	if n < 1 || n > u.free-(r.limit-limit) {
 		u = r.used(p, entry)
 	}
@@ -223,7 +226,7 @@ func (r request) usageBeside(p Position, n, limit, current int64, entry *uint64,
 //
 // Where nobody asks until when, which takes longer to find out than to deny, it notes the
 // key, for which that is worth while if it is denied twice in a row.
-func (r request) refuse(p Position, n, limit, enough int64, entry *uint64, u usage) Verdict {
+func (r request) refuse(p rotating.Position, n, limit, enough int64, entry *uint64, u usage) Verdict {
 	r.s.denied += r.Counted(n, limit)
 	wronged := r.wronged(p, n, limit, entry)
 	flood := n == 1 && limit > 0 && !wronged // which is to be counted the next time as well
@@ -246,9 +249,9 @@ func (r request) refuse(p Position, n, limit, enough int64, entry *uint64, u usa
 }
 
 // remember keeps in mind that the key has nothing left, and until when.
-func (r request) remember(p Position, limit int64, v Verdict) {
-	free := r.Pack(r.after(p, v.RetryAfter))
-	r.s.last.set(r.flood(limit), free, r.nanos(p)+int64(v.ResetAfter))
+func (r request) remember(p rotating.Position, limit int64, v Verdict) {
+	free := r.Timeline.Pack(r.Timeline.Add(p, v.RetryAfter))
+	r.s.last.set(r.flood(limit), free, r.Timeline.UnixNano(p)+int64(v.ResetAfter))
 }
 
 // flood is the hash by which a key is remembered that is denied at a limit.
@@ -256,7 +259,7 @@ func (r request) flood(limit int64) uint64 { return r.h ^ uint64(r.limit-limit) 
 
 // peek tells what take would, but for what is left afterwards. It does not turn the shard, and
 // reads it as if it had.
-func (r request) peek(p Position, n, limit int64) Verdict {
+func (r request) peek(p rotating.Position, n, limit int64) Verdict {
 	q := r.clamp(p)
 	if r.bucket.burst > 0 {
 		return r.peekTime(q, n, limit).After(r.span(p, q))
@@ -272,7 +275,7 @@ func (r request) peek(p Position, n, limit int64) Verdict {
 }
 
 // peekEntry is peek at a position that is not behind the shard's, by the key's entry if it has one.
-func (r request) peekEntry(p Position, n, limit int64, entry *uint64) Verdict {
+func (r request) peekEntry(p rotating.Position, n, limit int64, entry *uint64) Verdict {
 	u := r.used(p, entry)
 	u.free -= r.limit - limit
 	if n < 1 || n > u.free {
@@ -287,7 +290,7 @@ func (r request) peekEntry(p Position, n, limit int64, entry *uint64) Verdict {
 }
 
 // denied is the Verdict on a request for n units that are not free.
-func (r request) denied(p Position, u usage, entry *uint64, n, limit int64) Verdict {
+func (r request) denied(p rotating.Position, u usage, entry *uint64, n, limit int64) Verdict {
 	return Verdict{
 		Remaining: int(max(u.free, 0)),
 		RetryAfter: r.retryAfter(p, n, limit, func(age int) int64 {

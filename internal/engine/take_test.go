@@ -9,6 +9,7 @@ import (
 
 	"github.com/sketchlimit/sketchlimit/internal/keyhash"
 	"github.com/sketchlimit/sketchlimit/internal/testkit"
+	"github.com/sketchlimit/sketchlimit/rotating"
 	"github.com/stretchr/testify/require"
 )
 
@@ -124,15 +125,15 @@ func TestRequestBehindItsShard(t *testing.T) {
 	for _, l := range []*face{
 		faceOf(t, sliding(10, time.Minute), counts), faceOf(t, fixed(10, time.Minute), counts), faceOf(t, NewBucket(10, 10, time.Minute), times),
 	} {
-		early := Position{Elapsed: time.Duration(l.length / 4 * 3)}
-		late := Position{Generation: 1}
+		early := rotating.Position{Elapsed: time.Duration(l.Timeline.Length() / 4 * 3)}
+		late := rotating.Position{Generation: 1}
 		r := l.at(1)
-		require.True(t, l.consume(l.Pack(late), 1, 10, l.limit, Whole).Allowed)
-		v, ahead := l.consume(l.Pack(early), 1, 1, l.limit, Whole), r.span(early, late)
+		require.True(t, l.consume(l.Timeline.Pack(late), 1, 10, l.limit, Whole).Allowed)
+		v, ahead := l.consume(l.Timeline.Pack(early), 1, 1, l.limit, Whole), r.span(early, late)
 		require.False(t, v.Allowed)
 		require.Equal(t, v, l.Peek(early, 1, 1, l.limit))
 		require.Equal(t, l.Peek(late, 1, 1, l.limit).After(ahead), v)
-		require.True(t, l.Peek(l.after(early, v.RetryAfter), 1, 1, l.limit).Allowed)
+		require.True(t, l.Peek(l.Timeline.Add(early, v.RetryAfter), 1, 1, l.limit).Allowed)
 	}
 }
 
@@ -142,15 +143,15 @@ func TestPeekAheadReadsWhatTheTurnLeaves(t *testing.T) {
 	l := faceOf(t, sliding(100, time.Minute),
 		Dimensions{Shards: 1, BloomBytes: 64, BloomProbes: 1, Depth: 1, Width: 8, CellBits: 8, HeavyEntries: 16, HeavyThreshold: 16})
 	key := l.at(l.hasher.String("heavy"))
-	at := func(generation int64) Position { return Position{Generation: generation} }
-	require.True(t, l.consume(l.Pack(at(0)), key.h, 50, l.limit, Whole).Allowed)
-	require.True(t, l.consume(l.Pack(at(1)), 1, 1, l.limit, Whole).Allowed)
+	at := func(generation int64) rotating.Position { return rotating.Position{Generation: generation} }
+	require.True(t, l.consume(l.Timeline.Pack(at(0)), key.h, 50, l.limit, Whole).Allowed)
+	require.True(t, l.consume(l.Timeline.Pack(at(1)), 1, 1, l.limit, Whole).Allowed)
 	for h := range uint64(5000) { // light keys fill all cells of the generation in which the entry is spent
-		l.consume(l.Pack(at(2)), keyhash.Mix(h, 9), 15, l.limit, Whole)
+		l.consume(l.Timeline.Pack(at(2)), keyhash.Mix(h, 9), 15, l.limit, Whole)
 	}
 	require.NotNil(t, key.heavy.find(key.entries(), key.h))
 	ahead := l.Peek(at(3), key.h, 1, l.limit)
 	require.Less(t, ahead.Remaining, 100)
-	require.True(t, l.consume(l.Pack(at(3)), key.h, ahead.Remaining, l.limit, Whole).Allowed)
-	require.False(t, l.consume(l.Pack(at(3)), key.h, 1, l.limit, Whole).Allowed)
+	require.True(t, l.consume(l.Timeline.Pack(at(3)), key.h, ahead.Remaining, l.limit, Whole).Allowed)
+	require.False(t, l.consume(l.Timeline.Pack(at(3)), key.h, 1, l.limit, Whole).Allowed)
 }

@@ -5,10 +5,11 @@ import (
 	"time"
 
 	"github.com/sketchlimit/sketchlimit/internal/keyhash"
+	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
 // takeTime is [request.take] for a bucket, in the shard's generation.
-func (r request) takeTime(p Position, n, limit int64, e Effort) Verdict {
+func (r request) takeTime(p rotating.Position, n, limit int64, e Effort) Verdict {
 	b := &r.bucket
 	if last := r.lastRounded(); last != nil && limit > 0 {
 		return r.takeLast(last, p, n, limit)
@@ -47,16 +48,16 @@ func (r request) takeTime(p Position, n, limit int64, e Effort) Verdict {
 }
 
 // setLastRounded makes the key, whose bucket is full, the shard's lastRounded.
-func (r request) setLastRounded(p Position, limit int64) *lastRounded {
+func (r request) setLastRounded(p rotating.Position, limit int64) *lastRounded {
 	last := r.lastWords()
-	*last = lastRounded{key: r.h, ns: r.nanos(p), of: uint64(limit)}
+	*last = lastRounded{key: r.h, ns: r.Timeline.UnixNano(p), of: uint64(limit)}
 	r.s.peaks.current = r.lastTag()
 	return last
 }
 
 // takeLast is takeTime for the shard's lastRounded.
-func (r request) takeLast(last *lastRounded, p Position, n, limit int64) Verdict {
-	b, now := &r.bucket, r.nanos(p)
+func (r request) takeLast(last *lastRounded, p rotating.Position, n, limit int64) Verdict {
+	b, now := &r.bucket, r.Timeline.UnixNano(p)
 	t := last.at(now, limit)
 	most := b.most(limit, r.limit)
 	free := t.free(b, now, most)
@@ -80,7 +81,7 @@ func (r request) takeLast(last *lastRounded, p Position, n, limit int64) Verdict
 }
 
 // refuseTime counts a request that is denied, and remembers its key if that has nothing left.
-func (r request) refuseTime(p Position, n, limit int64, v Verdict) Verdict {
+func (r request) refuseTime(p rotating.Position, n, limit int64, v Verdict) Verdict {
 	r.s.denied += r.Counted(n, limit)
 	if n == 1 && limit > 0 {
 		r.remember(p, limit, v)
@@ -89,7 +90,7 @@ func (r request) refuseTime(p Position, n, limit int64, v Verdict) Verdict {
 }
 
 // deniedTime is the Verdict on a request for n units that are not free.
-func (r request) deniedTime(p Position, full, ahead, free, n, limit int64) Verdict {
+func (r request) deniedTime(p rotating.Position, full, ahead, free, n, limit int64) Verdict {
 	v := Verdict{Remaining: int(max(free, 0)), RetryAfter: r.bucket.retryAfter(p, full, n, limit, r.limit)}
 	if ahead > 0 {
 		v.ResetAfter = r.bucket.until(p, full)
@@ -99,10 +100,10 @@ func (r request) deniedTime(p Position, full, ahead, free, n, limit int64) Verdi
 
 // peekTime is [request.peek] for a bucket. The position may lie generations ahead of
 // the shard's.
-func (r request) peekTime(p Position, n, limit int64) Verdict {
+func (r request) peekTime(p rotating.Position, n, limit int64) Verdict {
 	b := &r.bucket
 	if last := r.lastRounded(); last != nil && limit > 0 {
-		now, most := r.nanos(p), b.most(limit, r.limit)
+		now, most := r.Timeline.UnixNano(p), b.most(limit, r.limit)
 		t := last.at(now, limit)
 		v := Verdict{ResetAfter: time.Duration(t.up() - now)}
 		free := t.free(b, now, most)
@@ -125,7 +126,7 @@ func (r request) peekTime(p Position, n, limit int64) Verdict {
 }
 
 // turnTime is [request.turn] for a bucket.
-func (r request) turnTime(p Position) Position {
+func (r request) turnTime(p rotating.Position) rotating.Position {
 	if r.s.number == never {
 		r.s.number = max(r.s.number, p.Generation)
 	} else if p.Generation > r.s.number {

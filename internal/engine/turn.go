@@ -9,7 +9,7 @@ import (
 
 // turn begins the position's generation unless it is behind, and returns the position
 // in what is then the shard's.
-func (r request) turn(p Position) Position {
+func (r request) turn(p rotating.Position) rotating.Position {
 	if r.bucket.burst > 0 {
 		return r.turnTime(p)
 	}
@@ -66,15 +66,15 @@ func (s *shard) begin(number int64, turns int, peakStep int64) {
 }
 
 // span returns the time from one position to a later one.
-func (r request) span(from, to Position) time.Duration {
-	return time.Duration(r.nanos(to) - r.nanos(from))
+func (r request) span(from, to rotating.Position) time.Duration {
+	return time.Duration(r.Timeline.UnixNano(to) - r.Timeline.UnixNano(from))
 }
 
 // clamp brings a position to the shard's generation, if a request that came later has
 // turned the shard already.
-func (r request) clamp(p Position) Position {
+func (r request) clamp(p rotating.Position) rotating.Position {
 	if g := r.number(); g > p.Generation {
-		return Position{g, 0}
+		return rotating.Position{Generation: g}
 	}
 	return p
 }

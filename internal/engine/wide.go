@@ -143,7 +143,7 @@ func (r request) move(e uint64, to *entries) {
 func (r request) units(entry uint64) int64 { return r.heavy.asked(entry, 0) + r.heavy.asked(entry, 1) }
 
 // turnWide is turn for a wide shard.
-func (r request) turnWide(p Position) Position {
+func (r request) turnWide(p rotating.Position) rotating.Position {
 	s := r.state()
 	if p.Generation <= s.number {
 		return r.clamp(p)
@@ -165,7 +165,7 @@ func (r request) turnWide(p Position) Position {
 }
 
 // takeWide is take for a wide shard, in its generation.
-func (r request) takeWide(p Position, n, limit int64) Verdict {
+func (r request) takeWide(p rotating.Position, n, limit int64) Verdict {
 	entry := r.heavy.find(r.bucketOf(), r.h)
 	v := r.certified(p, n, limit, entry)
 	if !v.Allowed {
@@ -178,7 +178,7 @@ func (r request) takeWide(p Position, n, limit int64) Verdict {
 }
 
 // countWide counts n units of a key in a wide shard, by its entry if it has one.
-func (r request) countWide(p Position, n int64, entry *uint64) {
+func (r request) countWide(p rotating.Position, n int64, entry *uint64) {
 	r.s.admitted += uint64(n)
 	r.s.last.forget()
 	h := r.hashAt(p.Generation)

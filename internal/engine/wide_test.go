@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sketchlimit/sketchlimit/internal/testkit"
+	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
 // between returns the middle one of three shards, with so many buckets in its table and so many more when it is wide. Its
@@ -156,7 +157,7 @@ func TestNarrowKeepsTheHeaviest(t *testing.T) {
 func TestApartIsNoGeneration(t *testing.T) {
 	require.Less(t, int64(apart), int64(never))
 	for _, length := range []time.Duration{time.Millisecond, time.Hour, MaxWindow} {
-		timeline := NewTimeline(length)
-		require.False(t, timeline.has(apart))
+		timeline := rotating.NewTimeline(length)
+		require.False(t, timeline.InRange(apart))
 	}
 }

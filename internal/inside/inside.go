@@ -9,13 +9,14 @@ import (
 
 	"github.com/sketchlimit/sketchlimit/internal/engine"
 	"github.com/sketchlimit/sketchlimit/internal/keyhash"
+	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
 // Parts are what a limiter is made of.
 type Parts struct {
 	Engine *atomic.Pointer[engine.Engine]
 	Hasher *keyhash.Hasher // restoring a snapshot changes it
-	Line   engine.Timeline
+	Line   rotating.Timeline
 	Now    func() (word int64, lag time.Duration)
 	Lower  func(limit int) int64 // the limit that a request's own comes to, 0 if it is below the lowest
 	Lowest int64                 // limit
