@@ -40,6 +40,8 @@ const (
 	keysInShard = 2 * width
 )
 
+var ring = rotating.NewRing(windows)
+
 // Counter is a [httprate.LimitCounter], made by [New]. Its counts are never too low, up to 2^31-1, and may be too high;
 // so httprate admits nothing with it that it would deny with exact counts. It is safe for concurrent use.
 //
@@ -151,10 +153,7 @@ func (c *Counter) turn(h uint64, window time.Time) (shard int, behind bool, err 
 	high, _ := bits.Mul64(h, uint64(len(c.latest)))
 	shard = int(high)
 	number := window.UnixNano() / int64(c.length)
-	for i := range rotating.Turns(c.latest[shard], number, windows) {
-		first, _ := c.at(shard, number-int64(i), h)
-		clear(c.words[first:][:c.layout.Words()])
-	}
+	ring.Rotate(c.latest[shard], number, func(buffer int) { clear(c.words[c.first(shard, buffer):][:c.layout.Words()]) })
 	behind = number < c.latest[shard]
 	c.latest[shard] = max(number, c.latest[shard])
 	return shard, behind, nil
@@ -164,8 +163,11 @@ func (c *Counter) turn(h uint64, window time.Time) (shard int, behind bool, err 
 // are strangers in the next.
 func (c *Counter) at(shard int, window int64, h uint64) (first int, own uint64) {
 	high, low := bits.Mul64(h^c.seed, rotating.Seed(c.seed, window)|1)
-	return (shard*windows + rotating.Buffer(window, windows)) * c.layout.Words(), high ^ low
+	return c.first(shard, ring.Buffer(window)), high ^ low
 }
+
+// first returns where a buffer of a shard begins.
+func (c *Counter) first(shard, buffer int) int { return (shard*windows + buffer) * c.layout.Words() }
 
 func (c *Counter) read(shard int, window int64, h uint64) int {
 	first, h := c.at(shard, window, h)

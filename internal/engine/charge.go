@@ -15,7 +15,7 @@ func (e *Engine) Fits(word int64, h uint64, held, n, limit int64) Verdict {
 	r := e.lock(h)
 	defer r.s.mu.Unlock()
 	asked, limit := r.from(e, e.Timeline.Unpack(word), limit)
-	p := r.turn(asked)
+	p := r.rotate(asked)
 	quota := r.quota(limit)
 	if n < 1 || n > quota {
 		return r.told(Verdict{RetryAfter: Never, Remaining: int(max(0, int64(r.peek(p, 1, limit).Remaining)-held))}, p, limit)
@@ -56,7 +56,7 @@ func (e *Engine) Charge(word int64, h uint64, n, unheld, held, limit int64) (ove
 	r := e.lock(h)
 	defer r.s.mu.Unlock()
 	asked, limit := r.from(e, e.Timeline.Unpack(word), limit)
-	p := r.turn(asked)
+	p := r.rotate(asked)
 	if r.IsBucket() {
 		return max(0, unheld-max(0, r.chargeTime(p, n, limit)-held))
 	}

@@ -139,7 +139,7 @@ func (e *Engine) copyShard(i int, p rotating.Position, to *shardCopy, others [][
 	}
 	s.mu.Unlock()
 
-	at = r.turn(p)
+	at = r.rotate(p)
 	ages = make([]Generation, e.generations)
 	for age := range ages {
 		ages[age] = r.copied(r.number()-int64(age), age)

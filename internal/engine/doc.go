@@ -14,7 +14,7 @@
 //	enter.go        counts a key, and decides whether it enters the heavy table; heavy.go is that table
 //	lately.go       what requests have been like, which counter.go keeps for each core
 //	denial.go       remembers a denied key, which is then denied without the lock
-//	turn.go         begins a generation in a shard
+//	rotate.go       rotates all that a shard keeps by generations
 //	prefetch.go     fetches a key's cache lines
 //	group.go        asks several engines in one step
 //	share.go        counts of other nodes

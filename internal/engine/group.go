@@ -39,7 +39,7 @@ type Question struct {
 func TakeAll(asked []Question) (by int) {
 	lock(asked)
 	for i := range asked {
-		asked[i].request.turn(asked[i].At)
+		asked[i].request.rotate(asked[i].At)
 	}
 	admitted := true
 	for i := range asked {

@@ -128,7 +128,7 @@ func (g *Growth) settle() bool {
 	g.denied += denied
 	// A decision that was held up since may come with a time of back then. Once its
 	// shard has turned it is taken as of now, where the predecessor does not matter.
-	e.turn(latest)
+	e.rotate(latest)
 	e.letGo(before)
 	return true
 }
@@ -295,11 +295,11 @@ func (e *Engine) sample() iter.Seq2[rotating.Position, []Generation] {
 }
 
 // turn begins a generation in all shards.
-func (e *Engine) turn(generation int64) {
+func (e *Engine) rotate(generation int64) {
 	for i := range e.shards {
 		s := &e.shards[i]
 		s.mu.Lock()
-		e.request(i, 0).turn(rotating.Position{Generation: generation})
+		e.request(i, 0).rotate(rotating.Position{Generation: generation})
 		s.mu.Unlock()
 	}
 }

@@ -76,7 +76,7 @@ func TestGrownEngineKnowsKeysOfThePredecessor(t *testing.T) {
 		second.flooded = new(Counter)
 		h := l.hasher.String(key)
 		r := second.request(second.Shard(h), h)
-		r.look(r.turn(l.position()), 1, l.limit, 0, nil)
+		r.look(r.rotate(l.position()), 1, l.limit, 0, nil)
 		seen := second.flooded.recent()
 		require.Equal(t, newcomers, seen.read[newcomer], key)
 	}

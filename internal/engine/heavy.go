@@ -264,13 +264,13 @@ func (t *heavyTable) set(entry *uint64, current int64) {
 	*entry = *entry&^(1<<(t.bits&63)-1) | uint64(current)
 }
 
-// turn begins so many generations (at least 1) of those kept, 1 or 2, and tells whether there are entries left.
+// rotate lets generations expire, ≥ 1, of those kept, 1 or 2, and reports whether there are entries left.
 //
 // An entry without units in the generation that ends is kept for one more, behind those in use. Its key was
 // told when the units of the generation before come free; without the entry the sketch would be read for the
 // one that ends, where other keys have left theirs.
-func (t *heavyTable) turn(table []uint64, turns, kept int) (left bool) {
-	if turns >= kept {
+func (t *heavyTable) rotate(table []uint64, expired, kept int) (left bool) {
+	if expired >= kept {
 		clear(table)
 		return false
 	}

@@ -39,7 +39,7 @@ func (w *heavyWords) insert(h uint64, count int64) bool {
 	return true
 }
 
-func (w *heavyWords) turn(turns int) bool { return w.heavyTable.turn(w.words, turns, 2) }
+func (w *heavyWords) rotate(turns int) bool { return w.heavyTable.rotate(w.words, turns, 2) }
 
 func TestHeavyTableFindsWhatWasInserted(t *testing.T) {
 	w := newHeavyWords(2)
@@ -73,7 +73,7 @@ func TestHeavyEntryTurns(t *testing.T) {
 	w.insert(7, 100)
 	require.False(t, w.whole(*w.entry(7), 0), "the generation had begun before the entry was made")
 	for _, counts := range []struct{ current, previous int64 }{{3, 100}, {5, 3}} {
-		require.True(t, w.turn(1))
+		require.True(t, w.rotate(1))
 		e := w.entry(7)
 		require.Zero(t, w.count(*e, 0))
 		require.Equal(t, counts.previous, w.count(*e, 1))
@@ -90,11 +90,11 @@ func TestHeavyEntryTurns(t *testing.T) {
 func TestHeavyEntryOutlivesOneEmptyGeneration(t *testing.T) {
 	w := newHeavyWords(1)
 	w.insert(7, 100)
-	require.True(t, w.turn(1))
+	require.True(t, w.rotate(1))
 	require.False(t, w.spent(*w.entry(7)))
-	require.True(t, w.turn(1))
+	require.True(t, w.rotate(1))
 	require.True(t, w.spent(*w.entry(7)))
-	require.False(t, w.turn(1), "nothing is left")
+	require.False(t, w.rotate(1), "nothing is left")
 	require.Nil(t, w.entry(7))
 	require.Equal(t, make([]uint64, HeavyBucket), w.words)
 }
@@ -102,7 +102,7 @@ func TestHeavyEntryOutlivesOneEmptyGeneration(t *testing.T) {
 func TestHeavyTableIsClearedByAJump(t *testing.T) {
 	w := newHeavyWords(1)
 	w.insert(7, 100)
-	require.False(t, w.turn(2))
+	require.False(t, w.rotate(2))
 	require.Equal(t, make([]uint64, HeavyBucket), w.words)
 }
 
@@ -114,7 +114,7 @@ func TestHeavyEntriesGoToTheFront(t *testing.T) {
 		w.insert(h, 1)
 		w.set(w.entry(h), int64(h%3)) // a third has nothing in either generation
 	}
-	w.turn(1)
+	w.rotate(1)
 	kept := 0
 	for h := range uint64(HeavyBucket) {
 		if e := w.entry(h); h%3 == 0 {
@@ -138,7 +138,7 @@ func TestSpentEntriesGiveTheirPlaceAway(t *testing.T) {
 	for range 2 {
 		require.False(t, w.room(w.at(0)))
 		require.False(t, w.insert(HeavyBucket, 20))
-		w.turn(1)
+		w.rotate(1)
 	}
 	require.True(t, w.room(w.at(0)))
 	require.True(t, w.insert(HeavyBucket, 20))
@@ -200,13 +200,13 @@ func TestOwnUnitsOfTheWindowBefore(t *testing.T) {
 	for range 3 * limit {
 		l.allow("abuser", 1)
 	}
-	l.request(0, 0).turn(rotating.Position{Generation: usual.s.number + 1})
+	l.request(0, 0).rotate(rotating.Position{Generation: usual.s.number + 1})
 	require.InDelta(t, limit/2, usual.ownBefore(), limit/10)
 	require.EqualValues(t, limit, abuser.ownBefore())
 	for key := range rune(20_000) {
 		l.allow(string(key), 1)
 	}
-	usual.turn(rotating.Position{Generation: usual.s.number + 1})
+	usual.rotate(rotating.Position{Generation: usual.s.number + 1})
 	require.Less(t, usual.ownBefore(), int64(limit/10))
 }
 
@@ -254,7 +254,7 @@ func TestHeavyTableKeepsOutLightKeys(t *testing.T) {
 		}
 		require.Greater(t, entries(), keys/100*98/100, "limit %d", limit)
 		require.Greater(t, r.threshold(), l.heavy.threshold)
-		r.turn(rotating.Position{Generation: r.s.number + 1})
+		r.rotate(rotating.Position{Generation: r.s.number + 1})
 		require.Equal(t, l.heavy.threshold, r.threshold(), "a new generation has nothing to stand above")
 	}
 }

@@ -41,6 +41,7 @@ var unknown = peaks{current: math.MaxUint32, before: math.MaxUint16}
 type layout struct {
 	Rule
 	seed       uint64
+	ring       rotating.Ring // generation → buffer
 	door       bloom.Layout
 	cells      cms.Layout // no cells where the limit is 1
 	heavy      heavyTable
@@ -63,7 +64,7 @@ const nearBytes = 4 << 20
 
 // newLayout returns the layout of checked dimensions.
 func newLayout(rule Rule, d Dimensions, seed uint64) (layout, error) {
-	l := layout{Rule: rule, seed: seed, turnSeed: keyhash.Derive(seed, "generations")}
+	l := layout{Rule: rule, seed: seed, ring: rotating.NewRing(rule.generations), turnSeed: keyhash.Derive(seed, "generations")}
 	l.bucket.seed = rotating.Seed(l.turnSeed, 0)
 	var err error
 	if !rule.IsBucket() {

@@ -188,7 +188,7 @@ func (s *Share) add(word, lane, n uint64) uint64 {
 func (s *Share) lock(now rotating.Position, part int, generation int64) (r request, age int, ok bool) {
 	r = s.engine.request(part, 0)
 	r.s.mu.Lock()
-	r.turn(now)
+	r.rotate(now)
 	back := r.s.number - generation
 	return r, int(back), uint64(back) < uint64(r.generations)
 }
@@ -215,15 +215,15 @@ func (s *Share) copyTheirs(to []uint64, r request, number int64) {
 }
 
 func (s *Share) cells(r request, age, whose int) []uint64 {
-	n, i := s.PartWords(), 2*rotating.Buffer(r.s.number-int64(age), r.generations)+whose
+	n, i := s.PartWords(), 2*r.ring.Buffer(r.s.number-int64(age))+whose
 	return s.cold[(r.first/r.size*2*r.generations+i)*n:][:n]
 }
 
-// turn begins so many generations (at least 1), after the shard has. What others have
-// weighed bounds what they weigh now, unless all of that has passed.
-func (s *Share) turn(r request, turns int) {
-	if turns < r.generations {
-		own := s.own(r, turns)
+// rotate lets generations expire, ≥ 1, after the shard has rotated. What others have weighed bounds what they weigh now,
+// unless all of that has expired.
+func (s *Share) rotate(r request, expired int) {
+	if expired < r.generations {
+		own := s.own(r, expired)
 		for hot := s.part(r); len(own) > 0; hot, own = hot[blockWords:], own[halfWords:] {
 			copy(own[:halfWords], hot)
 			clear(hot[:halfWords])
@@ -231,7 +231,7 @@ func (s *Share) turn(r request, turns int) {
 	} else {
 		clear(s.part(r))
 	}
-	for age := range turns {
+	for age := range expired {
 		clear(s.own(r, age))
 		clear(s.theirs(r, age))
 	}

@@ -237,9 +237,9 @@ func (r request) calm() bool {
 	return r.wrongs(rotating.Position{Generation: r.s.number, Elapsed: time.Duration(r.Timeline.Length() - 1)}) < calmRate*r.spare.Rate
 }
 
-// turnSpare is for a shard that may spare and is about to turn to a later generation. It tells whether the shard, if it
-// is not wide, is to become so.
-func (r request) turnSpare(generation int64) (widen bool) {
+// rotateSpare is for a shard that may spare and is about to rotate to a later generation. It reports whether the shard, if
+// it is not wide, is to become so.
+func (r request) rotateSpare(generation int64) (widen bool) {
 	s := r.state()
 	units := int64(r.s.admitted - s.start)
 	s.start, s.before, s.now = r.s.admitted, units, 0

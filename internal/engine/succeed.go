@@ -118,7 +118,7 @@ func (r request) from(e *Engine, p rotating.Position, limit int64) (rotating.Pos
 // retime makes the times in a shard of a bucket of another limit its own, as of a unix time in ns or of the shard's
 // generation, if that is later. All is rounded against the request.
 func (e *Engine) retime(r request, at int64) {
-	p := r.turnTime(r.Timeline.Position(at))
+	p := r.rotate(r.Timeline.Position(at))
 	was, _ := r.bucket.ticks.times(uint64(p.Elapsed))
 	p = e.Timeline.Position(r.Timeline.UnixNano(p))
 	is := uint64(e.bucket.ticks.up(uint64(p.Elapsed)))

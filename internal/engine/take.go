@@ -147,7 +147,7 @@ func (r request) settle(p rotating.Position, n, limit int64, e Effort) Verdict {
 // which some units are held back.
 func (r request) take(p rotating.Position, n, limit int64, e Effort) Verdict {
 	if p.Generation != r.number() {
-		q := r.turn(p)
+		q := r.rotate(p)
 		return r.take(q, n, limit, e).After(r.span(p, q))
 	}
 	if r.wide() {

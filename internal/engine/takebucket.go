@@ -125,13 +125,8 @@ func (r request) peekTime(p rotating.Position, n, limit int64) Verdict {
 	return v
 }
 
-// turnTime is [request.turn] for a bucket.
-func (r request) turnTime(p rotating.Position) rotating.Position {
-	if r.s.number == never {
-		r.s.number = max(r.s.number, p.Generation)
-	} else if p.Generation > r.s.number {
-		forward(r.memory[r.first:][:r.generation], r.bucket.passed(r.s.number, p.Generation))
-		r.s.number = p.Generation
-	}
-	return r.clamp(p)
+// rotateBucket brings the cells of a bucket forward to a later generation. None is cleared: a time that has passed reads 0.
+func (r request) rotateBucket(to int64) {
+	forward(r.memory[r.first:][:r.generation], r.bucket.passed(r.s.number, to))
+	r.s.number = to
 }

@@ -39,6 +39,14 @@ func (r request) tableWords() int {
 	return r.heavy.words()
 }
 
+// tableMemory returns the words of the shard's table.
+func (r request) tableMemory() []uint64 {
+	if r.wide() {
+		return r.memory[r.wideTable():r.tableEnd()]
+	}
+	return r.memory[r.table():][:r.heavy.words()]
+}
+
 // tableEnd returns the word behind the table.
 func (r request) tableEnd() int { return r.first + r.size - spareWords }
 
@@ -47,7 +55,7 @@ func (r request) wideTable() int { return r.tableEnd() - r.wideBuckets()*HeavyBu
 
 // wideDoor returns the first word of a doorkeeper, by its generation's number.
 func (r request) wideDoor(number int64) int {
-	return r.first + rotating.Buffer(number, r.generations)*r.cellsFirst
+	return r.first + r.ring.Buffer(number)*r.cellsFirst
 }
 
 // bucketOf returns the key's bucket.
@@ -142,26 +150,15 @@ func (r request) move(e uint64, to *entries) {
 // units returns those that an entry has counted of its key.
 func (r request) units(entry uint64) int64 { return r.heavy.asked(entry, 0) + r.heavy.asked(entry, 1) }
 
-// turnWide is turn for a wide shard.
-func (r request) turnWide(p rotating.Position) rotating.Position {
+// endWide makes a wide shard that has rotated a usual one again, if it is time.
+func (r request) endWide() {
 	s := r.state()
-	if p.Generation <= s.number {
-		return r.clamp(p)
-	}
-	r.turnSpare(p.Generation)
-	turns := rotating.Turns(s.number, p.Generation, r.generations)
-	s.number = p.Generation
-	for age := range int64(turns) {
-		clear(r.memory[r.wideDoor(p.Generation-age):][:r.cellsFirst])
-	}
-	r.heavy.turn(r.memory[r.wideTable():r.tableEnd()], turns, suspects)
 	if s.on <= 0 || s.before <= r.bears() {
 		r.narrow()
 	}
 	if s.on > 0 && !r.wide() {
 		s.on = int64(r.generations) // one more in which it need not have spared, and it ends
 	}
-	return r.clamp(p)
 }
 
 // takeWide is take for a wide shard, in its generation.

@@ -30,43 +30,39 @@ func pages(n int) []*page {
 	return p
 }
 
-// ring keeps pages as the package says.
-type ring struct {
+// book keeps pages in a ring.
+type book struct {
+	Ring
 	pages  []*page
 	number int64
 	seed   uint64
 }
 
 // At returns the page and the seed of the generation of an age.
-func (r *ring) At(age int) (*page, uint64) {
+func (r *book) At(age int) (*page, uint64) {
 	number := r.number - int64(age)
-	return r.pages[Buffer(number, len(r.pages))], Seed(r.seed, number)
+	return r.pages[r.Buffer(number)], Seed(r.seed, number)
 }
 
 // Advance makes a generation the current one, and returns how many pages it cleared.
-func (r *ring) Advance(number int64) int {
-	turns := Turns(r.number, number, len(r.pages))
-	for age := range turns {
-		r.pages[Buffer(number-int64(age), len(r.pages))].Clear()
-	}
+func (r *book) Advance(number int64) int {
+	expired := r.Rotate(r.number, number, func(i int) { r.pages[i].Clear() })
 	r.number = max(r.number, number)
-	return turns
+	return expired
 }
 
-func (r *ring) Len() int { return len(r.pages) }
+func (r *book) Generation() int64 { return r.number }
 
-func (r *ring) Generation() int64 { return r.number }
+func newBook(seed uint64, number int64, p []*page) *book { return &book{NewRing(len(p)), p, number, seed} }
 
-func newRing(_ testing.TB, seed uint64, number int64, p []*page) *ring { return &ring{p, number, seed} }
-
-func TestNewRingLeavesBuffersAlone(t *testing.T) {
+func TestNewRingClearsNothing(t *testing.T) {
 	p := pages(3)
-	r := newRing(t, 1, -7, p)
-	require.Equal(t, 3, r.Len())
+	r := newBook(1, -7, p)
+	require.Equal(t, 3, r.Buffers())
 	require.EqualValues(t, -7, r.Generation())
 	for age := range 3 {
 		_, seed := r.At(age)
-		require.Equal(t, seedOf(t, 1, -7-int64(age)), seed)
+		require.Equal(t, seedOf(1, -7-int64(age)), seed)
 		require.Zero(t, p[age].clears)
 	}
 }
@@ -87,7 +83,7 @@ func TestAdvance(t *testing.T) {
 			"huge":        {{math.MaxInt64, math.MaxInt, math.MaxInt64}, {math.MinInt64, 0, math.MaxInt64}},
 		} {
 			p := pages(buffers)
-			r := newRing(t, 3, 10, p)
+			r := newBook(3, 10, p)
 			total := 0
 			for i, s := range steps {
 				want := min(s.clears, buffers) // each buffer at most once
@@ -107,13 +103,13 @@ func TestAdvance(t *testing.T) {
 func TestAdvanceOverTheWholeRange(t *testing.T) {
 	for _, buffers := range []int{1, 2, 5} {
 		p := pages(buffers)
-		r := newRing(t, 3, math.MinInt64, p)
+		r := newBook(3, math.MinInt64, p)
 		require.Equal(t, min(buffers, 1), r.Advance(math.MinInt64+1))
 		require.Equal(t, buffers, r.Advance(math.MaxInt64))
 		require.Equal(t, int64(math.MaxInt64), r.Generation())
 		for age := range buffers {
 			_, seed := r.At(age)
-			require.Equal(t, seedOf(t, 3, math.MaxInt64-int64(age)), seed)
+			require.Equal(t, seedOf(3, math.MaxInt64-int64(age)), seed)
 		}
 	}
 }
@@ -122,14 +118,14 @@ func TestAdvanceOverTheWholeRange(t *testing.T) {
 func TestBuffersOfNeighbours(t *testing.T) {
 	for _, buffers := range []int{1, 2, 3, 5} {
 		for _, number := range []int64{math.MinInt64 + 9, -7, -1, 0, 10, math.MaxInt64 - 1} {
-			seen := map[int]bool{}
+			ring, seen := NewRing(buffers), map[int]bool{}
 			for age := range int64(buffers) {
-				i := Buffer(number-age, buffers)
+				i := ring.Buffer(number - age)
 				require.True(t, i >= 0 && i < buffers)
 				seen[i] = true
 			}
 			require.Len(t, seen, buffers)
-			require.Equal(t, Buffer(number+1-int64(buffers), buffers), Buffer(number+1, buffers))
+			require.Equal(t, ring.Buffer(number+1-int64(buffers)), ring.Buffer(number+1))
 		}
 	}
 }
@@ -137,7 +133,7 @@ func TestBuffersOfNeighbours(t *testing.T) {
 func TestOnlyTheOldestBufferIsCleared(t *testing.T) {
 	for _, buffers := range []int{2, 3, 5} {
 		p := pages(buffers)
-		r := newRing(t, 1, 0, p)
+		r := newBook(1, 0, p)
 		for n := int64(1); n < 20; n++ {
 			oldest, _ := r.At(buffers - 1)
 			before := make([]int, buffers)
@@ -159,26 +155,26 @@ func TestOnlyTheOldestBufferIsCleared(t *testing.T) {
 }
 
 // seedOf reads a generation's seed from a ring that starts there.
-func seedOf(t testing.TB, seed uint64, number int64) uint64 {
-	r := newRing(t, seed, number, pages(1))
+func seedOf(seed uint64, number int64) uint64 {
+	r := newBook(seed, number, pages(1))
 	_, s := r.At(0)
 	return s
 }
 
 func TestSeedsFollowFromSeedAndNumberAlone(t *testing.T) {
 	const seed = 42
-	stepped, jumped := newRing(t, seed, 0, pages(5)), newRing(t, seed, 0, pages(5))
+	stepped, jumped := newBook(seed, 0, pages(5)), newBook(seed, 0, pages(5))
 	for n := range int64(100) {
 		stepped.Advance(n)
 	}
 	jumped.Advance(99)
-	started := newRing(t, seed, 99, pages(5))
-	two := newRing(t, seed, 99, pages(2))
+	started := newBook(seed, 99, pages(5))
+	two := newBook(seed, 99, pages(2))
 	for age := range 5 {
 		_, want := stepped.At(age)
-		require.Equal(t, seedOf(t, seed, 99-int64(age)), want)
-		for _, r := range []*ring{jumped, started, two} {
-			if age < r.Len() {
+		require.Equal(t, seedOf(seed, 99-int64(age)), want)
+		for _, r := range []*book{jumped, started, two} {
+			if age < r.Buffers() {
 				_, got := r.At(age)
 				require.Equal(t, want, got, "age %d", age)
 			}
@@ -191,19 +187,19 @@ func TestSeedsAreAllDifferent(t *testing.T) {
 	for _, from := range []int64{-500, math.MinInt64, math.MaxInt64 - 999} {
 		seen := map[uint64]bool{7: true}
 		for n := range int64(1000) {
-			s := seedOf(t, 7, from+n)
+			s := seedOf(7, from+n)
 			require.False(t, seen[s], "generation %d", from+n)
 			seen[s] = true
 		}
 	}
-	require.NotEqual(t, seedOf(t, 7, 1), seedOf(t, 8, 1))
+	require.NotEqual(t, seedOf(7, 1), seedOf(8, 1))
 }
 
 // check runs jumps on a ring beside the plainest model, a map from each generation
 // to what was written in it.
 func check(t testing.TB, buffers int, start int64, jumps []int64) {
 	p := pages(buffers)
-	r := newRing(t, 9, start, p)
+	r := newBook(9, start, p)
 	model, current := map[int64][]int64{}, start
 	for i, jump := range jumps {
 		to := current + jump // may wrap, as a broken clock does
@@ -223,7 +219,7 @@ func check(t testing.TB, buffers int, start int64, jumps []int64) {
 		for age := range buffers {
 			b, seed := r.At(age)
 			require.Equal(t, model[current-int64(age)], b.written, "jump %d, age %d", i, age)
-			require.Equal(t, seedOf(t, 9, current-int64(age)), seed)
+			require.Equal(t, seedOf(9, current-int64(age)), seed)
 			require.False(t, seen[b.name], "a buffer serves two generations")
 			seen[b.name] = true
 		}

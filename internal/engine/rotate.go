@@ -7,42 +7,51 @@ import (
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
-// turn begins the position's generation unless it is behind, and returns the position
-// in what is then the shard's.
-func (r request) turn(p rotating.Position) rotating.Position {
-	if r.bucket.burst > 0 {
-		return r.turnTime(p)
-	}
-	if r.wide() {
-		return r.turnWide(p)
-	}
-	from, marked := r.s.number, r.marked()
-	if from == never { // and nothing needs clearing
-		r.s.number = max(from, p.Generation)
-		return r.clamp(p)
-	}
-	turns := rotating.Turns(from, p.Generation, r.generations)
-	widen := turns > 0 && r.Spares() && r.turnSpare(p.Generation)
-	if turns > 0 {
-		r.s.begin(p.Generation, turns, r.peakStep)
-	}
-	for age := range turns {
-		clear(r.memory[r.buffer(age):][:r.generation])
-	}
-	if share := r.share.Load(); share != nil && turns > 0 {
-		share.turn(r, turns)
-	}
-	kept := r.generations
-	if r.Spares() && r.state().on > 0 {
-		kept = suspects
-	}
-	if turns > 0 && marked && r.heavy.turn(r.memory[r.table():][:r.heavy.words()], turns, kept) {
-		r.markTable()
-	}
-	if widen {
-		r.widen()
+// rotate makes a position's generation the shard's current one unless that is as late, and returns the position in the
+// shard's generation. State of a shard expires here and nowhere else: each part that rotates has its call.
+func (r request) rotate(p rotating.Position) rotating.Position {
+	from, to := r.number(), p.Generation
+	switch {
+	case to <= from:
+	case from == never: // nothing needs clearing
+		r.s.number = to
+	case r.bucket.burst > 0:
+		r.rotateBucket(to)
+	default:
+		r.rotateWindow(to)
 	}
 	return r.clamp(p)
+}
+
+// rotateWindow is rotate to a later generation for a window.
+func (r request) rotateWindow(to int64) {
+	wide, marked, kept := r.wide(), r.wide() || r.marked(), r.generations
+	from, first, size := r.s.number, r.first, r.generation
+	if wide {
+		from, size = r.state().number, r.cellsFirst
+	}
+	widen := r.Spares() && r.rotateSpare(to)
+	if r.Spares() && (wide || r.state().on > 0) {
+		kept = suspects
+	}
+	expired := r.ring.Rotate(from, to, func(buffer int) { clear(r.memory[first+buffer*size:][:size]) })
+	if wide {
+		r.state().number = to
+	} else {
+		r.s.begin(to, expired, r.peakStep)
+	}
+	if share := r.share.Load(); share != nil {
+		share.rotate(r, expired)
+	}
+	if marked && r.heavy.rotate(r.tableMemory(), expired, kept) && !wide {
+		r.markTable()
+	}
+	switch {
+	case widen:
+		r.widen()
+	case wide:
+		r.endWide()
+	}
 }
 
 // markTable is for a shard whose table has entries. A peak one below the threshold, or higher, tells of them, so
@@ -55,11 +64,11 @@ func (r request) marked() bool { return int64(r.s.peaks.current) >= r.heavy.thre
 // peakBefore returns what the key has at most in the previous generation, by the shard's peak.
 func (r request) peakBefore() int64 { return min(r.reach, int64(r.s.peaks.before)*r.peakStep) }
 
-// begin makes a later generation the current one, so many (at least 1) behind.
-func (s *shard) begin(number int64, turns int, peakStep int64) {
+// begin makes a later generation the current one, with which others expire, ≥ 1.
+func (s *shard) begin(number int64, expired int, peakStep int64) {
 	s.number = number
 	before := (int64(s.peaks.current) + peakStep - 1) / peakStep
-	if turns > 1 {
+	if expired > 1 {
 		before = 0
 	}
 	s.peaks = peaks{before: uint16(min(before, math.MaxUint16))}
@@ -90,5 +99,5 @@ func (r request) buffer(age int) int { return r.first + r.layout.buffer(r.s.numb
 
 // buffer returns the first of a shard's words that hold a generation, by its number.
 func (l *layout) buffer(number int64) int {
-	return rotating.Buffer(number, l.generations) * l.generation
+	return l.ring.Buffer(number) * l.generation
 }
