@@ -96,6 +96,9 @@ cross: ## builds the library for wasip1 and linux/arm64, and with rules, redisli
 instructions: ## instructions of one call, by callgrind, beside those of the commit BASE if given: half a minute each
 	@go run ./bench/instructions -base "$(BASE)"
 
+replay: ## ten thousand random configurations, whose decisions, memory and rates are to be those of the commit BASE
+	@go run ./bench/replay -base "$(BASE)"
+
 bench-floor: ## decisions beside the floor and the control, twenty processes one after another: ten minutes and more
 	go run ./bench/floor -turns 20
 

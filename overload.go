@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/sketchlimit/sketchlimit/internal/engine"
+	"github.com/sketchlimit/sketchlimit/internal/heavyhitter"
 )
 
 // Overload is what a [Limiter] does when more comes than its memory is for. A limiter with [Config.MaxMemoryBytes] grows
@@ -66,7 +66,7 @@ func (o Overload) check(c *Config) error {
 		return fmt.Errorf("sketchlimit: Overload %v, goes with windows only", o)
 	case c.SubWindows > 1:
 		return fmt.Errorf("sketchlimit: Overload %v with SubWindows %d, must be at most 1", o, c.SubWindows)
-	case !engine.SpareFits(c.Limit):
+	case !heavyhitter.FitsOffered(c.Limit):
 		return fmt.Errorf("sketchlimit: Overload %v with Limit %d, must be 2 … %d", o, c.Limit, mostSpared)
 	case c.Plan != nil && c.Plan.HeavyEntries == 0:
 		return fmt.Errorf("sketchlimit: Overload %v with Plan.HeavyEntries 0, must be above 0", o)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/sketchlimit/sketchlimit/bloom"
 	"github.com/sketchlimit/sketchlimit/internal/engine"
+	"github.com/sketchlimit/sketchlimit/internal/heavyhitter"
 	"github.com/sketchlimit/sketchlimit/internal/keyhash"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
@@ -66,7 +67,7 @@ func shrink(d *engine.Dimensions, share float64) float64 {
 		of   *int
 		unit int
 	}
-	fields := []field{{&d.Width, lanes}, {&d.HeavyEntries, engine.HeavyBucket}}
+	fields := []field{{&d.Width, lanes}, {&d.HeavyEntries, heavyhitter.BucketEntries}}
 	if d.BloomProbes > 1 || d.Width == 0 {
 		fields = append(fields, field{&d.BloomBytes, bloom.BlockBytes})
 	}

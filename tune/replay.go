@@ -11,6 +11,7 @@ import (
 
 	"github.com/sketchlimit/sketchlimit/exact"
 	"github.com/sketchlimit/sketchlimit/internal/engine"
+	"github.com/sketchlimit/sketchlimit/internal/heavyhitter"
 	"github.com/sketchlimit/sketchlimit/internal/keyhash"
 	"github.com/sketchlimit/sketchlimit/internal/recorded"
 	"github.com/sketchlimit/sketchlimit/rotating"
@@ -286,7 +287,7 @@ func scaled(d engine.Dimensions, by float64) engine.Dimensions {
 		return max(1, int(math.Round(by*float64(n)/float64(unit)))) * unit
 	}
 	d.Width = step(d.Width, 64/d.CellBits)
-	d.HeavyEntries = step(d.HeavyEntries, engine.HeavyBucket)
+	d.HeavyEntries = step(d.HeavyEntries, heavyhitter.BucketEntries)
 	if d.BloomProbes > 1 || d.Width == 0 {
 		d.BloomBytes = step(d.BloomBytes, lineBytes)
 	}

@@ -14,7 +14,6 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"flag"
 	"fmt"
@@ -30,6 +29,7 @@ import (
 	"time"
 
 	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/bench/internal/basetree"
 )
 
 const (
@@ -126,10 +126,10 @@ func count(tree string) (r result, err error) {
 	}
 	defer os.RemoveAll(dir)
 	binary, out := filepath.Join(dir, "instructions"), filepath.Join(dir, "out")
-	if _, err := run("go", "build", "-C", tree, "-o", binary, "./bench/instructions"); err != nil {
+	if _, err := basetree.Run(quiet, "go", "build", "-C", tree, "-o", binary, "./bench/instructions"); err != nil {
 		return r, err
 	}
-	printed, err := run("valgrind", "--tool=callgrind", "--toggle-collect=main.measured", "--dump-after=main.measured",
+	printed, err := basetree.Run(quiet, "valgrind", "--tool=callgrind", "--toggle-collect=main.measured", "--dump-after=main.measured",
 		"--callgrind-out-file="+out, binary, "-perform")
 	if err != nil {
 		return r, err
@@ -154,37 +154,15 @@ func count(tree string) (r result, err error) {
 
 // countBase is count for a commit, which gets this program.
 func countBase(commit string) (r result, err error) {
-	dir, err := os.MkdirTemp("", "instructions-base")
-	if err != nil {
-		return r, err
-	}
-	defer os.RemoveAll(dir)
-	tree := filepath.Join(dir, "tree")
-	if _, err := run("git", "worktree", "add", "--detach", tree, commit); err != nil {
-		return r, err
-	}
-	defer run("git", "worktree", "remove", "--force", tree)
-	program := filepath.Join(tree, "bench", "instructions")
-	if err := errors.Join(os.RemoveAll(program), os.CopyFS(program, os.DirFS("bench/instructions"))); err != nil {
-		return r, err
-	}
-	return count(tree)
+	err = basetree.With(commit, "bench/instructions", func(tree string) error {
+		r, err = count(tree)
+		return err
+	})
+	return r, err
 }
 
-// run returns what a command prints, or an error with what it complains about.
-func run(name string, arguments ...string) (string, error) {
-	command := exec.Command(name, arguments...)
-	command.Env = append(os.Environ(), "GOGC=off", "GODEBUG=asyncpreemptoff=1") // neither is the limiter's
-	out, err := command.Output()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		err = fmt.Errorf("%w\n%s", err, bytes.TrimSpace(exit.Stderr))
-	}
-	if err != nil {
-		return "", fmt.Errorf("%s: %w", name, err)
-	}
-	return string(out), nil
-}
+// quiet keeps the collector and preemption from counting: neither is the limiter's.
+var quiet = []string{"GOGC=off", "GODEBUG=asyncpreemptoff=1"}
 
 // compare prints the table.
 func compare(base string) error {

@@ -42,7 +42,7 @@ func (r request) lookAt(p rotating.Position, n, limit int64) {
 		r.lookTime(p, n, limit, max(0, full-int64(now)))
 		return
 	}
-	entry := r.heavy.find(r.entries(), r.h)
+	entry := r.heavy.Find(r.entries(), r.h)
 	current, _ := r.count(p.Generation, entry)
 	r.look(p, n, limit, current, entry)
 }
@@ -80,7 +80,7 @@ func (e *Engine) Over(p rotating.Position, h uint64, n, held, limit int64) (over
 
 // chargeHeld is Charge for a window, of units that were held. It reads the current generation only.
 func (r request) chargeHeld(p rotating.Position, n int64) {
-	entry := r.heavy.find(r.entries(), r.h)
+	entry := r.heavy.Find(r.entries(), r.h)
 	current, h := r.count(p.Generation, entry)
 	counted := max(0, min(n, r.limit-current))
 	if r.s.admitted += uint64(n - counted); counted > 0 {
@@ -90,7 +90,7 @@ func (r request) chargeHeld(p rotating.Position, n int64) {
 
 // charge is Charge for a window. It returns what was free.
 func (r request) charge(p rotating.Position, n, limit int64) (free int64) {
-	entry := r.heavy.find(r.bucketOf(), r.h)
+	entry := r.heavy.Find(r.bucketOf(), r.h)
 	if r.wide() {
 		free = int64(r.certified(p, 1, limit, entry).Remaining)
 		r.countWide(p, n, entry)

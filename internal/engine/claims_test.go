@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sketchlimit/sketchlimit/internal/heavyhitter"
 	"github.com/stretchr/testify/require"
 )
 
@@ -26,7 +27,7 @@ func requireBroken(t *testing.T, what string, f func()) {
 // finds units free which usage does not.
 func TestClaimsOfConsume_BrokenBound(t *testing.T) {
 	l := faceOf(t, sliding(20, time.Second), Dimensions{Shards: 1, BloomBytes: 192, BloomProbes: 1, Depth: 2, Width: 64, CellBits: 8,
-		HeavyEntries: HeavyBucket, HeavyThreshold: 20})
+		HeavyEntries: heavyhitter.BucketEntries, HeavyThreshold: 20})
 	for range 19 {
 		require.True(t, l.allow("key", 1))
 	}
@@ -40,7 +41,7 @@ func TestClaimsOfConsume_BrokenBound(t *testing.T) {
 // Each of the two claims by itself: 5 of 20 are used.
 func TestClaimsOfConsume_EachAlone(t *testing.T) {
 	l := faceOf(t, fixed(20, time.Second), Dimensions{Shards: 1, BloomBytes: 192, BloomProbes: 1, Depth: 2, Width: 64, CellBits: 8,
-		HeavyEntries: HeavyBucket, HeavyThreshold: 20})
+		HeavyEntries: heavyhitter.BucketEntries, HeavyThreshold: 20})
 	require.True(t, l.allow("key", 5))
 	r, p := l.at(l.hasher.String("key")), l.position()
 	r.checkConsume(p, 20, 20, 15, 20)
@@ -54,13 +55,13 @@ func TestClaimsHoldInRandomTraffic(t *testing.T) {
 	for _, rule := range []Rule{sliding(20, time.Second), fixed(20, time.Second), NewWindow(20, time.Second/4, 5)} {
 		for _, probes := range []int{1, 3} {
 			d := Dimensions{Shards: 2, BloomBytes: 192, BloomProbes: probes, Depth: 2, Width: 128, CellBits: 8,
-				HeavyEntries: HeavyBucket, HeavyThreshold: 6}
-			if rule.generations > 2 { // sub-windows have no table
+				HeavyEntries: heavyhitter.BucketEntries, HeavyThreshold: 6}
+			if rule.ring.Buffers() > 2 { // sub-windows have no table
 				d.HeavyEntries, d.HeavyThreshold = 0, 0
 			}
 			for _, spares := range []bool{false, true} {
 				l := faceOf(t, rule, d)
-				if spares && rule.generations <= 2 {
+				if spares && rule.ring.Buffers() <= 2 {
 					l = sparingFace(t, rule, d)
 				}
 				l.Rank(1)

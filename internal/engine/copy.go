@@ -27,14 +27,14 @@ type piece struct {
 func (e *Engine) pieces(p rotating.Position, before *Engine) iter.Seq[*piece] {
 	return func(yield func(*piece) bool) {
 		c := e.newCopy()
-		s := &piece{Engine: e, of: len(e.shards), former: make([]Generation, e.generations)}
-		s.table = c.memory[e.generations*e.generation:][:e.heavy.words()]
+		s := &piece{Engine: e, of: len(e.shards), former: make([]Generation, e.ring.Buffers())}
+		s.table = c.memory[e.ring.Buffers()*e.generation:][:e.heavy.Words()]
 		var former *shardCopy
 		if before != nil {
 			s.of, former = max(s.of, len(before.shards)), before.newCopy()
 		}
 		if share := e.share.Load(); share != nil {
-			s.others = make([][]uint64, e.generations)
+			s.others = make([][]uint64, e.ring.Buffers())
 			for age := range s.others {
 				s.others[age] = make([]uint64, share.PartWords())
 			}
@@ -140,7 +140,7 @@ func (e *Engine) copyShard(i int, p rotating.Position, to *shardCopy, others [][
 	s.mu.Unlock()
 
 	at = r.rotate(p)
-	ages = make([]Generation, e.generations)
+	ages = make([]Generation, e.ring.Buffers())
 	for age := range ages {
 		ages[age] = r.copied(r.number()-int64(age), age)
 	}
@@ -170,7 +170,7 @@ func (r request) copied(number int64, age int) (g Generation) {
 	}
 	g.guarded = r.guarded
 	if !r.wide() {
-		g.heavy = r.heavy.held(r.memory[r.table():][:r.heavy.words()], age)
+		g.heavy = r.heavy.CountComplete(r.memory[r.table():][:r.heavy.Words()], age)
 	}
 	return g
 }
@@ -182,7 +182,7 @@ func (e *Engine) Shards(p rotating.Position) iter.Seq2[int64, []Generation] {
 		c := e.newCopy()
 		for i := range e.shards {
 			_, ages := e.copyShard(i, p, c, nil)
-			if threshold := e.heavy.threshold + int64(c.shards[0].peaks.raised); !yield(threshold, ages) {
+			if threshold := e.promoteAt + int64(c.shards[0].peaks.raised); !yield(threshold, ages) {
 				return
 			}
 		}

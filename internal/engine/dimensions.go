@@ -6,6 +6,7 @@ import (
 
 	"github.com/sketchlimit/sketchlimit/bloom"
 	"github.com/sketchlimit/sketchlimit/cms"
+	"github.com/sketchlimit/sketchlimit/internal/heavyhitter"
 )
 
 // Dimensions are those of a sketchlimit.Plan.
@@ -65,11 +66,11 @@ func (d *Dimensions) checkWindow(rule *Rule) error {
 		return fmt.Errorf("sketchlimit: Plan.HeavyEntries %d, must be 0 for Width 0", d.HeavyEntries)
 	case d.doorsAlone(rule):
 		return nil
-	case d.HeavyEntries < 0 || d.HeavyEntries%HeavyBucket != 0:
-		return fmt.Errorf("sketchlimit: Plan.HeavyEntries %d, must be a multiple of %d", d.HeavyEntries, HeavyBucket)
-	case d.HeavyEntries > 0 && rule.generations > 2:
-		return fmt.Errorf("sketchlimit: Plan.HeavyEntries %d, must be 0 for %d SubWindows", d.HeavyEntries, rule.generations-1)
-	case d.HeavyEntries > 0 && !HeavyFits(limit):
+	case d.HeavyEntries < 0 || d.HeavyEntries%heavyhitter.BucketEntries != 0:
+		return fmt.Errorf("sketchlimit: Plan.HeavyEntries %d, must be a multiple of %d", d.HeavyEntries, heavyhitter.BucketEntries)
+	case d.HeavyEntries > 0 && rule.ring.Buffers() > 2:
+		return fmt.Errorf("sketchlimit: Plan.HeavyEntries %d, must be 0 for %d SubWindows", d.HeavyEntries, rule.ring.Buffers()-1)
+	case d.HeavyEntries > 0 && !heavyhitter.Fits(limit):
 		return fmt.Errorf("sketchlimit: Plan.HeavyEntries %d, must be 0 for Limit %d", d.HeavyEntries, limit)
 	case d.HeavyEntries > 0 && d.HeavyThreshold < 1:
 		return fmt.Errorf("sketchlimit: Plan.HeavyThreshold %d, must be at least 1", d.HeavyThreshold)
@@ -103,7 +104,7 @@ func CellBits(limit int) int {
 
 // ShardMemory returns the bytes of a shard's memory.
 func (d *Dimensions) ShardMemory(rule *Rule) float64 {
-	bytes := float64(rule.generations)*(float64(d.BloomBytes)+float64(d.Depth)*float64(d.Width)*float64(d.CellBits)/8) + 8*float64(d.HeavyEntries)
+	bytes := float64(rule.ring.Buffers())*(float64(d.BloomBytes)+float64(d.Depth)*float64(d.Width)*float64(d.CellBits)/8) + 8*float64(d.HeavyEntries)
 	switch {
 	case rule.IsBucket():
 		bytes += float64(LastBytes)

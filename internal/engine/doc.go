@@ -11,7 +11,7 @@
 //	bucket.go       the arithmetic of token buckets; fraction.go and lastrounded.go keep it exact
 //	take.go         decides in a window; takebucket.go in a bucket
 //	read.go         reads a key in sketch, doorkeeper and heavy table
-//	enter.go        counts a key, and decides whether it enters the heavy table; heavy.go is that table
+//	enter.go        counts a key, and decides whether it enters the table of heavy hitters, see package heavyhitter
 //	lately.go       what requests have been like, which counter.go keeps for each core
 //	denial.go       remembers a denied key, which is then denied without the lock
 //	rotate.go       rotates all that a shard keeps by generations

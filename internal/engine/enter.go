@@ -12,9 +12,9 @@ func (r request) add(p rotating.Position, entry *uint64, h uint64, count, n int6
 	r.s.admitted += uint64(n)
 	r.s.last.forget()
 	if entry != nil {
-		r.heavy.set(entry, count+n)
+		r.heavy.Set(entry, count+n)
 		r.ask(entry, 0, n)
-		if r.heavy.whole(*entry, 0) {
+		if r.heavy.Complete(*entry, 0) {
 			return
 		}
 	}
@@ -24,13 +24,13 @@ func (r request) add(p rotating.Position, entry *uint64, h uint64, count, n int6
 	}
 	count += n
 	others, heavy := int64(0), false
-	if entry == nil && count >= r.threshold() && r.heavy.room(r.entries()) {
+	if entry == nil && count >= r.threshold() && r.heavy.HasRoom(r.entries()) {
 		others, heavy = r.standsOut(count)
 	}
 	switch {
 	case entry != nil:
 	case heavy:
-		entry = r.heavy.insert(r.entries(), r.h, count)
+		entry = r.heavy.Insert(r.entries(), r.h, count)
 		if r.Spares() {
 			r.ask(entry, 0, n) // no more is certain
 		} else {
@@ -70,14 +70,14 @@ const Sampled = 8
 // asked returns the units that the key of an entry has asked for since it has that, as far as an exact limiter would have
 // admitted them.
 func (r request) asked(p rotating.Position, entry uint64) int64 {
-	return r.heavy.asked(entry, 0) + r.Weighted(r.heavy.asked(entry, 1), 1, p.Elapsed)
+	return r.heavy.Offered(entry, 0) + r.Weighted(r.heavy.Offered(entry, 1), 1, p.Elapsed)
 }
 
 // wronged is for a request for n units that is denied. It counts them for the key of an entry, if they fit in the limit beside
 // what that has asked for: so far an exact limiter would admit it. It tells whether the key is an innocent one, which others
 // have carried to its limit.
 func (r request) wronged(p rotating.Position, n, limit int64, entry *uint64) bool {
-	if entry == nil || n < 1 || !r.heavy.asks() {
+	if entry == nil || n < 1 || !r.heavy.CountsOffered() {
 		return false
 	}
 	asked := r.asked(p, *entry)
@@ -94,13 +94,13 @@ func (r request) wronged(p rotating.Position, n, limit int64, entry *uint64) boo
 
 // ask counts n units that the key of an entry has asked for in the generation of an age.
 func (r request) ask(entry *uint64, age int, n int64) {
-	r.heavy.ask(entry, age, n, r.s.admitted+r.s.denied)
+	r.heavy.Offer(entry, age, n, r.s.admitted+r.s.denied)
 }
 
 // ownBefore returns the units of the previous generation that are likely to be the key's own: what it reads there less
 // what keys do on average that nobody has counted.
 func (r request) ownBefore() int64 {
-	if r.generations < 2 {
+	if r.ring.Buffers() < 2 {
 		return 0
 	}
 	count, h := r.read(1, r.s.number-1)
@@ -126,7 +126,7 @@ func (r request) nearlyAll(count int64) bool { return count >= r.limit-r.limit/3
 
 // weightedBefore returns what of the previous generation counts for a key without an entry.
 func (r request) weightedBefore(p rotating.Position) int64 {
-	if r.generations < 2 {
+	if r.ring.Buffers() < 2 {
 		return 0
 	}
 	count, _ := r.read(1, p.Generation-1)
@@ -134,7 +134,7 @@ func (r request) weightedBefore(p rotating.Position) int64 {
 }
 
 // threshold is the units of the current generation that make a key heavy, by its reading.
-func (r request) threshold() int64 { return r.heavy.threshold + int64(r.s.peaks.raised) }
+func (r request) threshold() int64 { return r.promoteAt + int64(r.s.peaks.raised) }
 
 // Before a key gets an entry, so many readings are taken of keys that nobody has counted, and it must stand out from
 // all but one of them. With all of them the threshold would run away from abusers who come together: their own
@@ -160,12 +160,12 @@ func (r request) standsOut(count int64) (others int64, ok bool) {
 	for range freshReadings {
 		h = keyhash.Mix(h, r.seed)
 		units := r.reading(first, h)
-		if units+r.heavy.threshold/2 < count {
+		if units+r.promoteAt/2 < count {
 			others = units
 			continue
 		}
 		if high++; high == highReadings {
-			r.s.peaks.raised = uint16(min(count+1-r.heavy.threshold, math.MaxUint16))
+			r.s.peaks.raised = uint16(min(count+1-r.promoteAt, math.MaxUint16))
 			return 0, false
 		}
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/sketchlimit/sketchlimit/bloom"
 	"github.com/sketchlimit/sketchlimit/cms"
+	"github.com/sketchlimit/sketchlimit/internal/heavyhitter"
 	"github.com/sketchlimit/sketchlimit/internal/invariants"
 	"github.com/sketchlimit/sketchlimit/internal/keyhash"
 	"github.com/sketchlimit/sketchlimit/rotating"
@@ -41,10 +42,10 @@ var unknown = peaks{current: math.MaxUint32, before: math.MaxUint16}
 type layout struct {
 	Rule
 	seed       uint64
-	ring       rotating.Ring // generation → buffer
 	door       bloom.Layout
 	cells      cms.Layout // no cells where the limit is 1
-	heavy      heavyTable
+	heavy      heavyhitter.Table
+	promoteAt  int64  // units in one generation from which a key gets an entry, by the plan
 	cellsFirst int    // word of a generation
 	generation int    // words of one generation
 	size       int    // words of a shard
@@ -64,7 +65,7 @@ const nearBytes = 4 << 20
 
 // newLayout returns the layout of checked dimensions.
 func newLayout(rule Rule, d Dimensions, seed uint64) (layout, error) {
-	l := layout{Rule: rule, seed: seed, ring: rotating.NewRing(rule.generations), turnSeed: keyhash.Derive(seed, "generations")}
+	l := layout{Rule: rule, seed: seed, turnSeed: keyhash.Derive(seed, "generations")}
 	l.bucket.seed = rotating.Seed(l.turnSeed, 0)
 	var err error
 	if !rule.IsBucket() {
@@ -77,17 +78,17 @@ func newLayout(rule Rule, d Dimensions, seed uint64) (layout, error) {
 			return layout{}, err
 		}
 	}
-	print := uint8(askedPrint)
+	fingerprint := uint8(heavyhitter.PlainFingerprint)
 	if rule.Spares() {
-		print = sparePrint
+		fingerprint = heavyhitter.FailOpenFingerprint
 	}
-	l.heavy = newHeavyTable(rule.reach, d, print)
+	l.heavy, l.promoteAt = heavyhitter.New(rule.reach, d.HeavyEntries, fingerprint), int64(d.HeavyThreshold)
 	l.guarded = !rule.IsBucket() && (d.BloomProbes > 1 || d.Width == 0)
-	l.light = min(rule.limit, l.heavy.threshold-1)
+	l.light = min(rule.limit, l.promoteAt-1)
 	l.peakStep = rule.reach/math.MaxUint16 + 1
 	l.cellsFirst = l.door.Words()
 	l.generation = l.cellsFirst + l.cells.Words()
-	l.size = rule.generations*l.generation + d.HeavyEntries
+	l.size = rule.ring.Buffers()*l.generation + d.HeavyEntries
 	switch {
 	case rule.IsBucket():
 		l.size += lastWords

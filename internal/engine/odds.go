@@ -75,7 +75,7 @@ func (s *piece) denied(n, limit int64) float64 {
 		return s.bucket.falseDenialRate(s.at, &s.ages[0].Cells, n, limit, s.limit)
 	}
 	rate := []float64{0}
-	s.addDenied([]int64{n}, limit, rate, acquaintance{1, make([]bool, s.generations)})
+	s.addDenied([]int64{n}, limit, rate, acquaintance{1, make([]bool, s.ring.Buffers())})
 	return rate[0]
 }
 
@@ -101,7 +101,7 @@ func (s *piece) addDenied(leads []int64, limit int64, rates []float64, keys acqu
 	sum, weighted := make([]float64, len(leads)), make(odds, len(read.oldest))
 	for units, p := range read.others {
 		for i, c := range read.oldest {
-			weighted[i] = chance{s.Weighted(c.units+units[1], s.generations-1, s.at.Elapsed), c.p}
+			weighted[i] = chance{s.Weighted(c.units+units[1], s.ring.Buffers()-1, s.at.Elapsed), c.p}
 		}
 		for i, lead := range leads {
 			sum[i] += p * read.recent.beside(weighted, limit-lead+1-units[0])
@@ -167,12 +167,12 @@ func (o odds) beside(others odds, units int64) (p float64) {
 func (s *piece) mistaken(over int64) float64 {
 	n := 0
 	for _, e := range s.table {
-		if e != 0 && s.heavy.count(e, 0)+s.Weighted(s.heavy.count(e, 1), 1, s.at.Elapsed) >= over {
+		if e != 0 && s.heavy.Count(e, 0)+s.Weighted(s.heavy.Count(e, 1), 1, s.at.Elapsed) >= over {
 			n++
 		}
 	}
 	if n == 0 { // or there is no table
 		return 0
 	}
-	return float64(n) * s.heavy.collides()
+	return float64(n) * s.heavy.CollisionRate()
 }

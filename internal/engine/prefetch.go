@@ -22,10 +22,10 @@ func (r request) prefetch(number int64, alone bool) {
 		return
 	}
 	bucket := unsafe.Pointer(r.s)
-	if r.heavy.buckets > 0 {
-		bucket = unsafe.Pointer(&r.memory[r.heavy.at(r.table(), r.h)])
+	if r.heavy.Buckets() > 0 {
+		bucket = unsafe.Pointer(&r.memory[r.heavy.Index(r.table(), r.h)])
 	}
-	generations := r.generations
+	generations := r.ring.Buffers()
 	if alone {
 		generations = 1
 	}

@@ -26,11 +26,11 @@ const all int64 = math.MaxInt64
 // With enough units asked for it returns at most as many as free, and never more than it would with all: so whatever it
 // leaves out, a request that it admits would be admitted by all readings. Consume relies on that.
 func (r request) usage(p rotating.Position, current int64, entry *uint64, enough int64, elsewhere bool) usage {
-	u := usage{free: r.limit - current, newest: r.generations}
+	u := usage{free: r.limit - current, newest: r.ring.Buffers()}
 	if current > 0 {
 		u.newest = 0
 	}
-	oldest := r.generations - 1
+	oldest := r.ring.Buffers() - 1
 	for age := 1; age <= oldest; age++ {
 		if enough != all && (u.free < enough || age == oldest && r.room(p.Elapsed, u.free-enough)) {
 			u.free = min(u.free, enough)
@@ -59,12 +59,12 @@ func (r request) used(p rotating.Position, entry *uint64) usage {
 // shard's, and returns its hash there unless the key's entry has counted it all.
 func (r request) count(number int64, entry *uint64) (count int64, h uint64) {
 	age := r.s.number - number
-	if uint64(age) >= uint64(r.generations) {
+	if uint64(age) >= uint64(r.ring.Buffers()) {
 		return 0, 0 // not begun, or gone
 	}
 	if entry != nil {
-		count = r.heavy.count(*entry, int(age))
-		if r.heavy.whole(*entry, int(age)) {
+		count = r.heavy.Count(*entry, int(age))
+		if r.heavy.Complete(*entry, int(age)) {
 			return count, 0
 		}
 	}
@@ -116,7 +116,7 @@ func (e *Engine) counted(number int64, h uint64) int64 {
 	r := e.request(i, h)
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
-	entry := r.heavy.find(r.bucketOf(), h)
+	entry := r.heavy.Find(r.bucketOf(), h)
 	if r.wide() {
 		return r.own(number, entry)
 	}
@@ -129,5 +129,5 @@ func (e *Engine) HasEntry(h uint64) bool {
 	r := e.request(e.Shard(h), h)
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
-	return r.heavy.find(r.bucketOf(), h) != nil
+	return r.heavy.Find(r.bucketOf(), h) != nil
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/sketchlimit/sketchlimit/internal/heavyhitter"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
@@ -25,7 +26,7 @@ func (r request) rotate(p rotating.Position) rotating.Position {
 
 // rotateWindow is rotate to a later generation for a window.
 func (r request) rotateWindow(to int64) {
-	wide, marked, kept := r.wide(), r.wide() || r.marked(), r.generations
+	wide, marked, kept := r.wide(), r.wide() || r.marked(), r.ring.Buffers()
 	from, first, size := r.s.number, r.first, r.generation
 	if wide {
 		from, size = r.state().number, r.cellsFirst
@@ -43,7 +44,7 @@ func (r request) rotateWindow(to int64) {
 	if share := r.share.Load(); share != nil {
 		share.rotate(r, expired)
 	}
-	if marked && r.heavy.rotate(r.tableMemory(), expired, kept) && !wide {
+	if marked && r.heavy.Rotate(r.tableMemory(), expired, kept) && !wide {
 		r.markTable()
 	}
 	switch {
@@ -56,10 +57,10 @@ func (r request) rotateWindow(to int64) {
 
 // markTable is for a shard whose table has entries. A peak one below the threshold, or higher, tells of them, so
 // that the tables of most shards, where no key is heavy, need not be passed over when they turn.
-func (r request) markTable() { r.s.peaks.current = max(r.s.peaks.current, uint32(r.heavy.threshold-1)) }
+func (r request) markTable() { r.s.peaks.current = max(r.s.peaks.current, uint32(r.promoteAt-1)) }
 
 // marked tells whether the shard's table may have entries.
-func (r request) marked() bool { return int64(r.s.peaks.current) >= r.heavy.threshold-1 }
+func (r request) marked() bool { return int64(r.s.peaks.current) >= r.promoteAt-1 }
 
 // peakBefore returns what the key has at most in the previous generation, by the shard's peak.
 func (r request) peakBefore() int64 { return min(r.reach, int64(r.s.peaks.before)*r.peakStep) }
@@ -89,10 +90,10 @@ func (r request) clamp(p rotating.Position) rotating.Position {
 }
 
 // table returns the first word of the table of heavy keys.
-func (r request) table() int { return r.first + r.generations*r.generation }
+func (r request) table() int { return r.first + r.ring.Buffers()*r.generation }
 
 // entries returns the key's bucket in the table.
-func (r request) entries() *entries { return r.heavy.entries(r.memory, r.table(), r.h) }
+func (r request) entries() *heavyhitter.Bucket { return r.heavy.Bucket(r.memory, r.table(), r.h) }
 
 // buffer returns the first word of the generation of an age.
 func (r request) buffer(age int) int { return r.first + r.layout.buffer(r.s.number-int64(age)) }

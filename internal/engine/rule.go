@@ -10,29 +10,29 @@ import (
 // Rule is what is limited: the arithmetic of windows and buckets. A window counts whole units and
 // nanoseconds; only the answer is rounded, and that against the request.
 type Rule struct {
-	Timeline    rotating.Timeline
-	limit       int64
-	reach       int64 // units of a key that may be in use, or in a window's generation: more than now if limits were higher
-	generations int   // that are kept: 1 if fixed or a bucket, one more than sub-windows if sliding
-	coarse      bool
-	bucket      bucket
-	spare       *Spare // nil where all is denied that cannot be shown to be within the limit
+	Timeline rotating.Timeline
+	limit    int64
+	reach    int64         // units of a key that may be in use, or in a window's generation: more than now if limits were higher
+	ring     rotating.Ring // of the generations that are kept: 1 if fixed or a bucket, one more than sub-windows if sliding
+	coarse   bool
+	bucket   bucket
+	spare    *Spare // nil where all is denied that cannot be shown to be within the limit
 }
 
 // NewWindow returns the rule of a window that keeps so many generations of a length: 1 for a fixed window,
 // one more than its sub-windows for a sliding one.
 func NewWindow(limit int, length time.Duration, generations int) Rule {
-	return Rule{Timeline: rotating.NewTimeline(length), limit: int64(limit), reach: int64(limit), generations: generations}
+	return Rule{Timeline: rotating.NewTimeline(length), limit: int64(limit), reach: int64(limit), ring: rotating.NewRing(generations)}
 }
 
 // NewBucket returns the rule of a token bucket of burst units, of which limit flow back in span.
 // Its generations are as long as its cells reach.
 func NewBucket(limit, burst int, span time.Duration) Rule {
 	b, length := newBucket(int64(limit), int64(burst), int64(span))
-	return Rule{Timeline: rotating.NewTimeline(length), limit: int64(limit), generations: 1, reach: int64(burst), bucket: b}
+	return Rule{Timeline: rotating.NewTimeline(length), limit: int64(limit), ring: rotating.NewRing(1), reach: int64(burst), bucket: b}
 }
 
-// Sparing returns the rule of a window that spares keys beyond the plan, see [SpareFits].
+// Sparing returns the rule of a window that spares keys beyond the plan, see [heavyhitter.FitsOffered].
 func (w Rule) Sparing(s *Spare) Rule {
 	w.spare = s
 	return w
@@ -45,7 +45,7 @@ func (w *Rule) Spares() bool { return w.spare != nil }
 func (w *Rule) Limit() int64 { return w.limit }
 
 // Generations returns how many generations are kept.
-func (w *Rule) Generations() int { return w.generations }
+func (w *Rule) Generations() int { return w.ring.Buffers() }
 
 // IsBucket tells a token bucket from a window.
 func (w *Rule) IsBucket() bool { return w.bucket.burst > 0 }
@@ -64,7 +64,7 @@ func (w *Rule) Window() time.Duration {
 	if w.IsBucket() {
 		return time.Duration(w.bucket.span)
 	}
-	return time.Duration(w.Timeline.Length()) * time.Duration(max(1, w.generations-1))
+	return time.Duration(w.Timeline.Length()) * time.Duration(max(1, w.ring.Buffers()-1))
 }
 
 // Grid returns the ns that times are to be multiples of to be whole ticks of a bucket, if times of a
@@ -83,7 +83,7 @@ func (w *Rule) Grid(resolution time.Duration) int64 {
 // Rounding up loses nothing: for whole n, count×weight + n ≤ free is the same as
 // ⌈count×weight⌉ + n ≤ free. At a generation's first instant the weight is 1.
 func (w *Rule) Weighted(count int64, age int, elapsed time.Duration) int64 {
-	if age == 0 || age < w.generations-1 {
+	if age == 0 || age < w.ring.Buffers()-1 {
 		return count
 	}
 	hi, lo := bits.Mul64(uint64(count), uint64(w.Timeline.Length()-int64(elapsed)))
@@ -111,19 +111,19 @@ func (w *Rule) retryAfter(p rotating.Position, n, limit int64, count func(age in
 	if n < 1 || n > limit {
 		return Never
 	}
-	if w.generations == 1 {
+	if w.ring.Buffers() == 1 {
 		return time.Duration(w.Timeline.Length()) - p.Elapsed
 	}
 	full := int64(0)
-	for age := range w.generations - 1 {
+	for age := range w.ring.Buffers() - 1 {
 		full += count(age)
 	}
 	for turn := 0; ; turn++ { // an empty window admits n, so it ends
 		if free := limit - n - full; free >= 0 {
-			oldest := count(w.generations - 1 - turn)
+			oldest := count(w.ring.Buffers() - 1 - turn)
 			return time.Duration(turn)*time.Duration(w.Timeline.Length()) + w.decay(oldest, free) - p.Elapsed
 		}
-		full -= count(w.generations - 2 - turn)
+		full -= count(w.ring.Buffers() - 2 - turn)
 	}
 }
 
@@ -140,10 +140,10 @@ func (w *Rule) decay(count, free int64) time.Duration {
 // resetAfter returns the time until a key weighs nothing, whose youngest counting
 // generation has the age newest (their number if there is none).
 func (w *Rule) resetAfter(p rotating.Position, newest int) time.Duration {
-	if newest == w.generations {
+	if newest == w.ring.Buffers() {
 		return 0
 	}
-	return time.Duration(w.generations-newest)*time.Duration(w.Timeline.Length()) - p.Elapsed
+	return time.Duration(w.ring.Buffers()-newest)*time.Duration(w.Timeline.Length()) - p.Elapsed
 }
 
 // quota returns the units of a key that has used none, at a limit.

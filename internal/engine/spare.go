@@ -5,6 +5,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/sketchlimit/sketchlimit/internal/heavyhitter"
 	"github.com/sketchlimit/sketchlimit/internal/invariants"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
@@ -202,14 +203,14 @@ func (e *Engine) sparesKey(generation int64, h uint64) bool {
 	r := e.request(e.Shard(h), h)
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
-	return r.state().on != 0 && generation < r.number()+int64(r.generations)
+	return r.state().on != 0 && generation < r.number()+int64(r.ring.Buffers())
 }
 
 // begin notes that a shard begins to spare.
 func (s *Spare) begin(p rotating.Position, rule *Rule) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.times == 0 || p.Generation > s.last+int64(rule.generations) {
+	if s.times == 0 || p.Generation > s.last+int64(rule.ring.Buffers()) {
 		s.times++
 		s.since = rule.Timeline.UnixNano(p)
 	}
@@ -229,7 +230,7 @@ func (s *Spare) goOn(generation int64) {
 // goesOn tells whether a shard that spares does so in the next generation, too: until as many have ended one after
 // another in which it need not have as are kept.
 func (r request) goesOn(s *spareState) bool {
-	return r.wide() || !r.calm() || s.on < int64(r.generations)
+	return r.wide() || !r.calm() || s.on < int64(r.ring.Buffers())
 }
 
 // calm tells whether the shard need not have spared in its generation.
@@ -249,13 +250,13 @@ func (r request) rotateSpare(generation int64) (widen bool) {
 	turns := generation - r.number()
 	switch {
 	case s.on > 0 && (turns > 1 || r.wide() && units <= r.bears()/4*3): // the rate falls by powers of ten with a quarter less
-		s.on = -int64(r.generations)
+		s.on = -int64(r.ring.Buffers())
 	case s.on > 0 && !r.wide() && !r.calm():
 		s.on, widen = 1, true
 		s.bears = min(s.bears, units-units/10)
 	case s.on > 0 && !r.wide():
-		if s.on++; s.on > int64(r.generations) {
-			s.on = -int64(r.generations)
+		if s.on++; s.on > int64(r.ring.Buffers()) {
+			s.on = -int64(r.ring.Buffers())
 		}
 	}
 	if s.on > 0 {
@@ -284,8 +285,8 @@ func (s *Spare) add(units uint64) { s.units, s.ends = s.units+units, s.ends+1 }
 // own returns the units that the key has beyond doubt used in a generation, by its number: those that its entry has
 // counted.
 func (r request) own(number int64, entry *uint64) (units int64) {
-	if age := r.number() - number; entry != nil && uint64(age) < uint64(r.generations) {
-		units = r.heavy.own(*entry, int(age))
+	if age := r.number() - number; entry != nil && uint64(age) < uint64(r.ring.Buffers()) {
+		units = r.heavy.LowerBound(*entry, int(age))
 	}
 	if before := r.before.Load(); before != nil {
 		units += before.own(number, r.h)
@@ -298,14 +299,14 @@ func (e *Engine) own(number int64, h uint64) int64 {
 	r := e.request(e.Shard(h), h)
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
-	return r.own(number, r.heavy.find(r.bucketOf(), h))
+	return r.own(number, r.heavy.Find(r.bucketOf(), h))
 }
 
 // certified is the Verdict on a request for n units by what the key has beyond doubt used.
 func (r request) certified(p rotating.Position, n, limit int64, entry *uint64) Verdict {
 	own := func(age int) int64 { return r.own(p.Generation-int64(age), entry) }
-	free, newest := limit, r.generations
-	for age := range r.generations {
+	free, newest := limit, r.ring.Buffers()
+	for age := range r.ring.Buffers() {
 		if units := own(age); units > 0 {
 			free, newest = free-r.Weighted(units, age, p.Elapsed), min(newest, age)
 		}
@@ -314,7 +315,7 @@ func (r request) certified(p rotating.Position, n, limit int64, entry *uint64) V
 	if !v.Allowed {
 		v.RetryAfter = r.retryAfter(p, n, limit, own)
 	}
-	if newest < r.generations && p.Generation == r.s.number { // in the next one the key may be read again
+	if newest < r.ring.Buffers() && p.Generation == r.s.number { // in the next one the key may be read again
 		u := r.used(p, entry)
 		v.ResetAfter = r.resetAfter(p, u.newest)
 		if !v.Allowed && int64(p.Elapsed+v.RetryAfter) >= r.Timeline.Length() {
@@ -362,12 +363,12 @@ func (r request) admitSpared(p rotating.Position, entry *uint64, h uint64, curre
 	count := min(current+n, r.limit)
 	if entry != nil {
 		r.ask(entry, 0, n)
-	} else if count >= r.heavy.threshold {
+	} else if count >= r.promoteAt {
 		entry = r.compete(p, r.entries())
 	}
 	if entry != nil {
-		r.heavy.set(entry, count)
-		if r.heavy.whole(*entry, 0) {
+		r.heavy.Set(entry, count)
+		if r.heavy.Complete(*entry, 0) {
 			return
 		}
 	}
@@ -396,7 +397,7 @@ func (r request) useless(p rotating.Position) bool {
 
 // competeFull is compete for a key that is admitted, in a shard that spares and has no room for one that becomes heavy.
 func (r request) competeFull(p rotating.Position, count int64) *uint64 {
-	if r.state().on <= 0 || count < r.threshold() || r.heavy.room(r.entries()) {
+	if r.state().on <= 0 || count < r.threshold() || r.heavy.HasRoom(r.entries()) {
 		return nil
 	}
 	return r.compete(p, r.entries())
@@ -406,16 +407,16 @@ func (r request) competeFull(p rotating.Position, count int64) *uint64 {
 // that yields: randomised admission (Ben Basat, Einziger, Friedman, Kassner, INFOCOM 2017). One that does not is the
 // youngest from then on. So an entry is held for a while whoever comes: no flood of keys takes it from one with many units
 // of its own, nor keeps a heavy key from having one in the end.
-func (r request) compete(p rotating.Position, b *entries) *uint64 {
-	if r.heavy.room(b) {
+func (r request) compete(p rotating.Position, b *heavyhitter.Bucket) *uint64 {
+	if r.heavy.HasRoom(b) {
 		r.markTable()
-		return r.heavy.insert(b, r.h, 0)
+		return r.heavy.Insert(b, r.h, 0)
 	}
 	s := r.state()
 	if float64(s.now%momentUnit)*float64(r.Timeline.Length()) > float64(p.Elapsed)*float64(trials*r.tableWords()) {
 		return nil
 	}
-	oldest, youngest := b[0], &b[HeavyBucket-1]
+	oldest, youngest := b[0], &b[heavyhitter.BucketEntries-1]
 	copy(b[:], b[1:])
 	if !r.yields(p, &oldest, r.draw()) {
 		*youngest = oldest
@@ -423,7 +424,7 @@ func (r request) compete(p rotating.Position, b *entries) *uint64 {
 	}
 	s.now++
 	*youngest = 0
-	return r.heavy.insert(b, r.h, 0)
+	return r.heavy.Insert(b, r.h, 0)
 }
 
 // yields tells whether an entry is taken over, by a draw of 64 bits: always while its key has asked for less than a
@@ -437,7 +438,7 @@ func (r request) yields(p rotating.Position, entry *uint64, draw uint64) bool {
 	}
 	part := float64(few) / float64(own)
 	chance := part * part * part / 4
-	if r.wide() && !r.heavy.settle(entry) && innocent(own, r.limit) {
+	if r.wide() && !r.heavy.TestAndClearReference(entry) && innocent(own, r.limit) {
 		chance = 2 * part
 	}
 	return float64(draw>>11)*0x1p-53 < chance

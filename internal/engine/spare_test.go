@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sketchlimit/sketchlimit/internal/heavyhitter"
 	"github.com/sketchlimit/sketchlimit/internal/testkit"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
@@ -108,7 +109,7 @@ func TestLookKnowsTheRate(t *testing.T) {
 		f.now = f.now.Add(time.Hour)
 		f.take("somebody", 1)
 		p = f.position() // what the generation before has left counts in a sliding window
-		require.Equal(t, rule.generations > 1, begun(1e-6) > 0)
+		require.Equal(t, rule.ring.Buffers() > 1, begun(1e-6) > 0)
 		require.Zero(t, r.state().on)
 	}
 }
@@ -174,7 +175,7 @@ func TestSpareEnds(t *testing.T) {
 			}
 		}
 		require.Equal(t, time.Second, last.Sub(time.Unix(0, 0)), "a generation that is calm, and not one more")
-		require.Equal(t, last.Add(time.Duration(rule.generations)*time.Second).UnixNano(), f.Episode(f.position()).Exact)
+		require.Equal(t, last.Add(time.Duration(rule.ring.Buffers())*time.Second).UnixNano(), f.Episode(f.position()).Exact)
 		require.Equal(t, f.Episode(f.position()).Exact, f.now.UnixNano())
 	}
 }
@@ -248,7 +249,7 @@ func TestRequestsInVainCertifyNothing(t *testing.T) {
 			require.True(t, f.allow("key", part))
 		}
 		r := f.at(f.hasher.String("key"))
-		entry := r.heavy.find(r.bucketOf(), r.h)
+		entry := r.heavy.Find(r.bucketOf(), r.h)
 		require.NotNil(t, entry)
 		certain := r.asked(f.position(), *entry)
 		require.NotZero(t, certain)
@@ -357,7 +358,7 @@ func TestSparedKeysAreCertifiedByTheGenerationBefore(t *testing.T) {
 			admitted++
 		}
 		require.True(t, f.at(0).wide(), "it goes on sparing")
-		require.InDelta(t, map[int]int{1: 100, 2: 25}[rule.generations], admitted, 1)
+		require.InDelta(t, map[int]int{1: 100, 2: 25}[rule.ring.Buffers()], admitted, 1)
 	}
 }
 
@@ -365,7 +366,7 @@ func TestSparedKeysAreCertifiedByTheGenerationBefore(t *testing.T) {
 // makes its entry, where entries count exactly what it asks for; and otherwise about that.
 func TestSparedKeysAreCertified(t *testing.T) {
 	for _, limit := range []int{2, 3, 4, 5, 7, 8, 15, 16, 100, 127, 128, 1000, 1023, 1024, 2046, 2047, 4095, 8190, 10_000, 16_128, 16_129, 16_383} {
-		require.True(t, SpareFits(limit))
+		require.True(t, heavyhitter.FitsOffered(limit))
 		for _, rule := range []Rule{sliding(limit, time.Hour), fixed(limit, time.Hour)} {
 			f := sparingFace(t, rule, oneShard(rule.limit))
 			f.take("key of the generation before", 1)
@@ -386,14 +387,14 @@ func TestSparedKeysAreCertified(t *testing.T) {
 			}
 			v := f.take("key", 1)
 			require.False(t, v.Allowed)
-			if rule.generations == 1 {
+			if rule.ring.Buffers() == 1 {
 				require.Equal(t, time.Duration(rule.Timeline.Length())-f.position().Elapsed, v.RetryAfter)
 			}
 			require.GreaterOrEqual(t, r.s.admitted-r.state().from, uint64(admitted))
 		}
 	}
-	require.False(t, SpareFits(1))
-	require.False(t, SpareFits(16_384))
+	require.False(t, heavyhitter.FitsOffered(1))
+	require.False(t, heavyhitter.FitsOffered(16_384))
 }
 
 // Innocent keys are denied neither in a shard that spares nor in a wide one; a heavy one is denied in the end, however
@@ -451,31 +452,31 @@ func TestOldestEntryYieldsFirst(t *testing.T) {
 	f.now = f.now.Truncate(time.Second).Add(time.Second / 2)
 	f.take("first", 1)
 	r, p := f.at(0), f.position()
-	b := &entries{}
+	b := &heavyhitter.Bucket{}
 	compete := func(h uint64) *uint64 {
 		r.h = h
 		return r.compete(p, b)
 	}
-	for h := range uint64(HeavyBucket) { // the first half has shown what it asks for
+	for h := range uint64(heavyhitter.BucketEntries) { // the first half has shown what it asks for
 		entry := compete(h)
-		r.heavy.ask(entry, 0, 1, 0)
-		if h < HeavyBucket/2 {
-			r.heavy.ask(entry, 0, 90, 0)
+		r.heavy.Offer(entry, 0, 1, 0)
+		if h < heavyhitter.BucketEntries/2 {
+			r.heavy.Offer(entry, 0, 90, 0)
 		}
-		r.heavy.set(entry, r.heavy.asked(*entry, 0))
+		r.heavy.Set(entry, r.heavy.Offered(*entry, 0))
 	}
-	for h := uint64(HeavyBucket); h < 3*HeavyBucket; h++ {
+	for h := uint64(heavyhitter.BucketEntries); h < 3*heavyhitter.BucketEntries; h++ {
 		entry := compete(h)
 		for asked := 1; entry == nil; asked++ {
-			require.LessOrEqual(t, asked, HeavyBucket)
+			require.LessOrEqual(t, asked, heavyhitter.BucketEntries)
 			entry = compete(h)
 		}
-		r.heavy.ask(entry, 0, 1, 0)
-		r.heavy.set(entry, 1)
-		require.NotNil(t, r.heavy.find(b, h))
+		r.heavy.Offer(entry, 0, 1, 0)
+		r.heavy.Set(entry, 1)
+		require.NotNil(t, r.heavy.Find(b, h))
 		for other := range h {
-			held := other < HeavyBucket/2 || other > h-HeavyBucket/2
-			require.Equal(t, held, r.heavy.find(b, other) != nil, "%d, when %d comes", other, h)
+			held := other < heavyhitter.BucketEntries/2 || other > h-heavyhitter.BucketEntries/2
+			require.Equal(t, held, r.heavy.Find(b, other) != nil, "%d, when %d comes", other, h)
 		}
 	}
 }
@@ -487,29 +488,29 @@ func TestWhoHasSentMuchAtOnceYields(t *testing.T) {
 	f.take("first", 1)
 	r := f.at(0)
 	r.widen()
-	b, p := &entries{}, f.position()
+	b, p := &heavyhitter.Bucket{}, f.position()
 	ask := func(entry *uint64) {
-		r.heavy.ask(entry, 0, 30, 0)
-		r.heavy.set(entry, r.heavy.asked(*entry, 0))
-		r.heavy.stir(entry)
+		r.heavy.Offer(entry, 0, 30, 0)
+		r.heavy.Set(entry, r.heavy.Offered(*entry, 0))
+		r.heavy.SetReference(entry)
 	}
-	for r.h = range uint64(HeavyBucket) {
+	for r.h = range uint64(heavyhitter.BucketEntries) {
 		ask(r.compete(p, b))
 	}
 	held := func(first uint64) (n int) {
-		for h := first; h < HeavyBucket; h += 2 {
-			if entry := r.heavy.find(b, h); entry != nil {
+		for h := first; h < heavyhitter.BucketEntries; h += 2 {
+			if entry := r.heavy.Find(b, h); entry != nil {
 				n++
 				if first == 0 {
-					r.heavy.stir(entry)
+					r.heavy.SetReference(entry)
 				}
 			}
 		}
 		return n
 	}
-	for r.h = HeavyBucket; held(1) > 0; r.h++ {
-		require.Equal(t, HeavyBucket/2, held(0))
-		require.Less(t, r.h, uint64(50*HeavyBucket))
+	for r.h = heavyhitter.BucketEntries; held(1) > 0; r.h++ {
+		require.Equal(t, heavyhitter.BucketEntries/2, held(0))
+		require.Less(t, r.h, uint64(50*heavyhitter.BucketEntries))
 		r.s.admitted++ // other draws
 		if entry := r.compete(p, b); entry != nil {
 			ask(entry)

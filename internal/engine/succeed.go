@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/sketchlimit/sketchlimit/internal/heavyhitter"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
@@ -25,7 +26,7 @@ func (e *Engine) Succeed(rule Rule, at int64) (*Engine, error) {
 	if next.layout, err = newLayout(rule, e.dims, e.seed); err != nil {
 		return nil, err
 	}
-	if e.dims.HeavyEntries > 0 && next.heavy.shift < e.heavy.shift {
+	if e.dims.HeavyEntries > 0 && next.heavy.FingerprintBits() > e.heavy.FingerprintBits() {
 		return nil, fmt.Errorf("limit %d leaves entries of heavy keys more room for fingerprints than they have", rule.limit)
 	}
 	if !e.given.CompareAndSwap(nil, &handover{shards: make([]bool, len(e.shards)), at: at}) {
@@ -41,7 +42,7 @@ func (e *Engine) Succeed(rule Rule, at int64) (*Engine, error) {
 // fits returns an error if the memory of e cannot count for a rule.
 func (e *Engine) fits(rule *Rule) error {
 	switch {
-	case rule.IsBucket() != e.IsBucket() || rule.generations != e.generations || !rule.IsBucket() && rule.Timeline.Length() != e.Timeline.Length():
+	case rule.IsBucket() != e.IsBucket() || rule.ring.Buffers() != e.ring.Buffers() || !rule.IsBucket() && rule.Timeline.Length() != e.Timeline.Length():
 		return errors.New("it is of another algorithm or window")
 	case rule.Spares() || e.Spares():
 		return errors.New("entries of keys that may be spared are of one limit")
@@ -51,7 +52,7 @@ func (e *Engine) fits(rule *Rule) error {
 		return errors.New("it grows")
 	case rule.IsBucket() && rule.reach > (math.MaxUint32-rule.bucket.turn)/rule.bucket.unit:
 		return fmt.Errorf("its times do not reach as far as %d units, which may be in use", rule.reach)
-	case e.dims.HeavyEntries > 0 && !HeavyFits(int(rule.reach)):
+	case e.dims.HeavyEntries > 0 && !heavyhitter.Fits(int(rule.reach)):
 		return fmt.Errorf("entries of heavy keys count up to less than %d", rule.reach)
 	}
 	return e.dims.Check(rule)
@@ -89,8 +90,8 @@ func (e *Engine) give(i int) {
 		next.retime(r, given.at)
 	default:
 		r.s.peaks = unknown
-		if next.heavy.bits != e.heavy.bits {
-			next.heavy.convert(r.memory[r.table():][:r.heavy.words()], &e.heavy)
+		if next.heavy.CountBits() != e.heavy.CountBits() {
+			next.heavy.Convert(r.memory[r.table():][:r.heavy.Words()], &e.heavy)
 		}
 	}
 }
@@ -134,56 +135,4 @@ func (e *Engine) retime(r request, at int64) {
 		}
 	}
 	r.s.number, r.s.peaks = p.Generation, peaks{} // nothing is lastRounded
-}
-
-// convert makes entries of a table of narrower counts those of t. With fewer bits, fingerprints of keys may be alike that
-// were not. So entries that are alike are one, and none is believed to have counted all of its keys' units.
-func (t *heavyTable) convert(table []uint64, from *heavyTable) {
-	for ; len(table) > 0; table = table[HeavyBucket:] {
-		b := (*entries)(table)
-		was, used := *b, 0
-		*b = entries{}
-	next:
-		for _, e := range was {
-			if e == 0 {
-				continue
-			}
-			e = t.converted(e, from)
-			for i := range used {
-				if b[i]>>(t.shift&63) == e>>(t.shift&63) {
-					b[i] = t.joined(b[i], e)
-					continue next
-				}
-			}
-			b[used] = e
-			used++
-		}
-	}
-}
-
-// converted returns an entry of another table as one of t.
-func (t *heavyTable) converted(entry uint64, from *heavyTable) uint64 {
-	print := entry>>(from.shift&63)>>((t.shift-from.shift)&63) | 1
-	return t.entry(print, [2]int64{from.count(entry, 0), from.count(entry, 1)}, [2]int64{from.asked(entry, 0), from.asked(entry, 1)})
-}
-
-// joined returns the entry of two keys with one fingerprint.
-func (t *heavyTable) joined(a, b uint64) uint64 {
-	var counts, asked [2]int64
-	for age := range counts {
-		counts[age] = max(t.count(a, age), t.count(b, age))
-		asked[age] = min(t.asked(a, age), t.asked(b, age))
-	}
-	return t.entry(a>>(t.shift&63), counts, asked)
-}
-
-// entry returns that of a fingerprint, with counts and what was asked for by age.
-func (t *heavyTable) entry(print uint64, counts, asked [2]int64) uint64 {
-	entry := print << (t.shift & 63)
-	for age := range counts {
-		most := int64(1)<<(t.askedBits&63) - 1
-		entry |= uint64(counts[age]) << (uint8(age) * t.bits & 63)
-		entry |= uint64(min(most, asked[age]>>(t.askedStep&63))) << ((2*t.bits + uint8(age)*t.askedBits) & 63)
-	}
-	return entry
 }

@@ -56,15 +56,15 @@ func (e *Engine) Consume(i int, word int64, h uint64, units int, limit int64, ef
 		return v
 	}
 	entries := r.entries()
-	if r.heavy.find(entries, h) != nil {
+	if r.heavy.Find(entries, h) != nil {
 		return r.settle(p, n, limit, effort)
 	}
 	most := r.limit // units of this generation that a key has without an entry
-	if r.heavy.room(entries) || r.Spares() && r.state().on > 0 {
+	if r.heavy.HasRoom(entries) || r.Spares() && r.state().on > 0 {
 		most = r.light + int64(r.s.peaks.raised)
 	}
 	free := int64(0) // units that are not in use, whatever the previous generation holds of the key
-	if effort == Brief && r.generations == 2 {
+	if effort == Brief && r.ring.Buffers() == 2 {
 		if free = limit - r.peakBefore(); free < most { // to weigh it takes a division
 			free = limit - r.Weighted(r.peakBefore(), 1, p.Elapsed)
 		}
@@ -84,7 +84,7 @@ func (e *Engine) Consume(i int, word int64, h uint64, units int, limit int64, ef
 	if free < n {
 		effort |= exact
 		free = here
-		for age := 1; age < r.generations; age++ {
+		for age := 1; age < r.ring.Buffers(); age++ {
 			first, h := r.buffer(age), r.hashAt(p.Generation-int64(age))
 			if r.guarded {
 				free -= r.Weighted(r.reading(first, h), age, p.Elapsed)
@@ -156,7 +156,7 @@ func (r request) take(p rotating.Position, n, limit int64, e Effort) Verdict {
 	if r.bucket.burst > 0 {
 		return r.takeTime(p, n, limit, e)
 	}
-	return r.takeAny(p, n, limit, e, r.heavy.find(r.entries(), r.h))
+	return r.takeAny(p, n, limit, e, r.heavy.Find(r.entries(), r.h))
 }
 
 // takeAny is take for any key, in the shard's generation, by its entry if it has one.
@@ -265,10 +265,10 @@ func (r request) peek(p rotating.Position, n, limit int64) Verdict {
 		return r.peekTime(q, n, limit).After(r.span(p, q))
 	}
 	if r.wide() {
-		return r.certified(q, n, limit, r.heavy.find(r.bucketOf(), r.h)).After(r.span(p, q))
+		return r.certified(q, n, limit, r.heavy.Find(r.bucketOf(), r.h)).After(r.span(p, q))
 	}
-	entry := r.heavy.find(r.entries(), r.h)
-	if entry != nil && q.Generation > r.s.number && r.heavy.spent(*entry) {
+	entry := r.heavy.Find(r.entries(), r.h)
+	if entry != nil && q.Generation > r.s.number && r.heavy.Expired(*entry) {
 		entry = nil
 	}
 	return r.peekEntry(q, n, limit, entry).After(r.span(p, q))

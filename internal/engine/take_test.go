@@ -92,7 +92,7 @@ func requirePeaks(t *testing.T, l *face) {
 	for id := range uint16(300) {
 		binary.LittleEndian.PutUint16(key, id)
 		r := l.at(l.hasher.Bytes(key))
-		for age := range min(l.generations, 2) {
+		for age := range min(l.ring.Buffers(), 2) {
 			count, _ := r.read(age, r.s.number-int64(age))
 			require.LessOrEqual(t, count, []int64{int64(r.s.peaks.current), r.peakBefore()}[age], "age %d", age)
 		}
@@ -149,7 +149,7 @@ func TestPeekAheadReadsWhatTheTurnLeaves(t *testing.T) {
 	for h := range uint64(5000) { // light keys fill all cells of the generation in which the entry is spent
 		l.consume(l.Timeline.Pack(at(2)), keyhash.Mix(h, 9), 15, l.limit, Whole)
 	}
-	require.NotNil(t, key.heavy.find(key.entries(), key.h))
+	require.NotNil(t, key.heavy.Find(key.entries(), key.h))
 	ahead := l.Peek(at(3), key.h, 1, l.limit)
 	require.Less(t, ahead.Remaining, 100)
 	require.True(t, l.consume(l.Timeline.Pack(at(3)), key.h, ahead.Remaining, l.limit, Whole).Allowed)

@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/bits"
 
+	"github.com/sketchlimit/sketchlimit/internal/heavyhitter"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
@@ -28,15 +29,15 @@ func (r request) wide() bool { return r.s.number == apart }
 
 // wideBuckets returns the buckets of a wide shard's table.
 func (l *layout) wideBuckets() int {
-	return (l.size - spareWords - l.generations*l.cellsFirst) / HeavyBucket
+	return (l.size - spareWords - l.ring.Buffers()*l.cellsFirst) / heavyhitter.BucketEntries
 }
 
 // tableWords returns the words of the shard's table.
 func (r request) tableWords() int {
 	if r.wide() {
-		return r.wideBuckets() * HeavyBucket
+		return r.wideBuckets() * heavyhitter.BucketEntries
 	}
-	return r.heavy.words()
+	return r.heavy.Words()
 }
 
 // tableMemory returns the words of the shard's table.
@@ -44,14 +45,14 @@ func (r request) tableMemory() []uint64 {
 	if r.wide() {
 		return r.memory[r.wideTable():r.tableEnd()]
 	}
-	return r.memory[r.table():][:r.heavy.words()]
+	return r.memory[r.table():][:r.heavy.Words()]
 }
 
 // tableEnd returns the word behind the table.
 func (r request) tableEnd() int { return r.first + r.size - spareWords }
 
 // wideTable returns the first word of the wide table.
-func (r request) wideTable() int { return r.tableEnd() - r.wideBuckets()*HeavyBucket }
+func (r request) wideTable() int { return r.tableEnd() - r.wideBuckets()*heavyhitter.BucketEntries }
 
 // wideDoor returns the first word of a doorkeeper, by its generation's number.
 func (r request) wideDoor(number int64) int {
@@ -59,22 +60,22 @@ func (r request) wideDoor(number int64) int {
 }
 
 // bucketOf returns the key's bucket.
-func (r request) bucketOf() *entries {
+func (r request) bucketOf() *heavyhitter.Bucket {
 	if !r.wide() {
 		return r.entries()
 	}
-	return r.wideEntries(r.wideBucket(r.h&math.MaxUint32*r.heavy.buckets>>32, part(r.heavy.print(r.h))))
+	return r.wideEntries(r.wideBucket(r.h&math.MaxUint32*r.heavy.Buckets()>>32, part(r.heavy.Fingerprint(r.h))))
 }
 
 // wideEntries returns a bucket of the wide table, by its index.
-func (r request) wideEntries(i uint64) *entries {
-	return (*entries)(r.memory[r.wideTable()+int(i)*HeavyBucket:])
+func (r request) wideEntries(i uint64) *heavyhitter.Bucket {
+	return (*heavyhitter.Bucket)(r.memory[r.wideTable()+int(i)*heavyhitter.BucketEntries:])
 }
 
 // wideBucket returns the index of a bucket in the wide table, by the usual one and by the part of it that an entry is in.
 func (r request) wideBucket(usual, part uint64) uint64 {
 	hi, lo := bits.Mul64(usual<<32|part, uint64(r.wideBuckets()))
-	i, _ := bits.Div64(hi, lo, r.heavy.buckets<<32)
+	i, _ := bits.Div64(hi, lo, r.heavy.Buckets()<<32)
 	return i
 }
 
@@ -84,17 +85,17 @@ func part(print uint64) uint64 { return print * golden >> 32 }
 // widen makes a shard wide that has just turned. Each bucket is moved to places that lie before all those not moved yet.
 func (r request) widen() {
 	number := r.s.number
-	for n := range r.generations {
+	for n := range r.ring.Buffers() {
 		copy(r.memory[r.first+n*r.cellsFirst:][:r.cellsFirst], r.memory[r.first+n*r.generation:])
 	}
-	clear(r.memory[r.first+r.generations*r.cellsFirst : r.table()])
-	for i := range r.heavy.buckets {
-		from := (*entries)(r.memory[r.table()+int(i)*HeavyBucket:])
+	clear(r.memory[r.first+r.ring.Buffers()*r.cellsFirst : r.table()])
+	for i := range r.heavy.Buckets() {
+		from := (*heavyhitter.Bucket)(r.memory[r.table()+int(i)*heavyhitter.BucketEntries:])
 		was := *from
-		*from = entries{}
+		*from = heavyhitter.Bucket{}
 		for _, e := range was {
 			if e != 0 {
-				r.move(e, r.wideEntries(r.wideBucket(i, part(e>>(r.heavy.shift&63)))))
+				r.move(e, r.wideEntries(r.wideBucket(i, part(r.heavy.FingerprintOf(e)))))
 			}
 		}
 	}
@@ -104,11 +105,11 @@ func (r request) widen() {
 // narrow makes a wide shard a usual one again, which has counted nothing in its cells.
 func (r request) narrow() {
 	number := r.state().number
-	for i := int64(r.heavy.buckets) - 1; i >= 0; i-- {
+	for i := int64(r.heavy.Buckets()) - 1; i >= 0; i-- {
 		bucket := r.gather(uint64(i))
-		*(*entries)(r.memory[r.table()+int(i)*HeavyBucket:]) = bucket
+		*(*heavyhitter.Bucket)(r.memory[r.table()+int(i)*heavyhitter.BucketEntries:]) = bucket
 	}
-	for n := r.generations - 1; n >= 0; n-- {
+	for n := r.ring.Buffers() - 1; n >= 0; n-- {
 		to := r.memory[r.first+n*r.generation:][:r.generation]
 		copy(to, r.memory[r.first+n*r.cellsFirst:][:r.cellsFirst])
 		clear(to[r.cellsFirst:])
@@ -117,13 +118,13 @@ func (r request) narrow() {
 }
 
 // gather takes the entries of a usual bucket out of the wide table: those with most units where it has no room for all.
-func (r request) gather(usual uint64) (bucket entries) {
+func (r request) gather(usual uint64) (bucket heavyhitter.Bucket) {
 	for i := r.wideBucket(usual, 0); i <= r.wideBucket(usual, math.MaxUint32); i++ {
 		from := r.wideEntries(i)
 		for j, e := range from {
-			if e != 0 && r.wideBucket(usual, part(e>>(r.heavy.shift&63))) == i {
+			if e != 0 && r.wideBucket(usual, part(r.heavy.FingerprintOf(e))) == i {
 				from[j] = 0
-				r.move(r.heavy.certain(e), &bucket)
+				r.move(r.heavy.LowerBounds(e), &bucket)
 			}
 		}
 	}
@@ -131,7 +132,7 @@ func (r request) gather(usual uint64) (bucket entries) {
 }
 
 // move puts an entry in a bucket. Where there is no room, it takes the place of one with fewer units, if there is one.
-func (r request) move(e uint64, to *entries) {
+func (r request) move(e uint64, to *heavyhitter.Bucket) {
 	least := 0
 	for i := range to {
 		if to[i] == 0 {
@@ -148,7 +149,9 @@ func (r request) move(e uint64, to *entries) {
 }
 
 // units returns those that an entry has counted of its key.
-func (r request) units(entry uint64) int64 { return r.heavy.asked(entry, 0) + r.heavy.asked(entry, 1) }
+func (r request) units(entry uint64) int64 {
+	return r.heavy.Offered(entry, 0) + r.heavy.Offered(entry, 1)
+}
 
 // endWide makes a wide shard that has rotated a usual one again, if it is time.
 func (r request) endWide() {
@@ -157,16 +160,16 @@ func (r request) endWide() {
 		r.narrow()
 	}
 	if s.on > 0 && !r.wide() {
-		s.on = int64(r.generations) // one more in which it need not have spared, and it ends
+		s.on = int64(r.ring.Buffers()) // one more in which it need not have spared, and it ends
 	}
 }
 
 // takeWide is take for a wide shard, in its generation.
 func (r request) takeWide(p rotating.Position, n, limit int64) Verdict {
-	entry := r.heavy.find(r.bucketOf(), r.h)
+	entry := r.heavy.Find(r.bucketOf(), r.h)
 	v := r.certified(p, n, limit, entry)
 	if !v.Allowed {
-		r.heavy.stir(entry)
+		r.heavy.SetReference(entry)
 		return r.refuseCertified(p, n, limit, v)
 	}
 	r.countWide(p, n, entry)
@@ -184,11 +187,11 @@ func (r request) countWide(p rotating.Position, n int64, entry *uint64) {
 	}
 	if entry != nil {
 		r.ask(entry, 0, n)
-		r.heavy.stir(entry)
+		r.heavy.SetReference(entry)
 	} else {
 		entry = r.compete(p, r.bucketOf())
 	}
 	if entry != nil {
-		r.heavy.set(entry, min(r.heavy.count(*entry, 0)+n, r.limit))
+		r.heavy.Set(entry, min(r.heavy.Count(*entry, 0)+n, r.limit))
 	}
 }

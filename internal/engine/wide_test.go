@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sketchlimit/sketchlimit/internal/heavyhitter"
 	"github.com/sketchlimit/sketchlimit/internal/testkit"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
@@ -16,8 +17,8 @@ import (
 // neighbours, its cells and its doorkeepers hold anything.
 func between(t *testing.T, rule Rule, buckets, more int, random *rand.Rand) request {
 	d := Dimensions{
-		Shards: 3, BloomBytes: 64, BloomProbes: 1, Depth: 4, Width: 32 / rule.generations * more, CellBits: 8,
-		HeavyEntries: HeavyBucket * buckets, HeavyThreshold: 16,
+		Shards: 3, BloomBytes: 64, BloomProbes: 1, Depth: 4, Width: 32 / rule.ring.Buffers() * more, CellBits: 8,
+		HeavyEntries: heavyhitter.BucketEntries * buckets, HeavyThreshold: 16,
 	}
 	e, err := New(rule.Sparing(&Spare{Rate: 1e-4, Lowest: rule.limit}), d, 1, new(Counter))
 	require.NoError(t, err)
@@ -25,7 +26,7 @@ func between(t *testing.T, rule Rule, buckets, more int, random *rand.Rand) requ
 		e.memory[i] = random.Uint64()
 	}
 	r := e.request(1, 0)
-	clear(r.memory[r.table():][:r.heavy.words()+spareWords])
+	clear(r.memory[r.table():][:r.heavy.Words()+spareWords])
 	r.s.number = 7
 	return r
 }
@@ -36,14 +37,14 @@ func (r request) fill(keys int, random *rand.Rand) map[uint64]uint64 {
 	for range keys {
 		r.h = random.Uint64()
 		b := r.bucketOf()
-		if r.heavy.find(b, r.h) != nil || !r.heavy.room(b) {
+		if r.heavy.Find(b, r.h) != nil || !r.heavy.HasRoom(b) {
 			continue
 		}
 		units := 1 + random.Int64N(r.limit)
-		entry := r.heavy.insert(b, r.h, units)
-		r.heavy.ask(entry, 0, 1+random.Int64N(units), 0)
+		entry := r.heavy.Insert(b, r.h, units)
+		r.heavy.Offer(entry, 0, 1+random.Int64N(units), 0)
 		if random.IntN(2) == 0 {
-			*entry = r.heavy.aged(*entry)
+			*entry = r.heavy.Aged(*entry)
 		}
 		made[r.h] = *entry
 	}
@@ -55,7 +56,7 @@ func (r request) fill(keys int, random *rand.Rand) map[uint64]uint64 {
 func (r request) rest() (words []uint64) {
 	words = append(words, r.memory[:r.first]...)
 	words = append(words, r.memory[r.first+r.size:]...)
-	for number := range int64(r.generations) {
+	for number := range int64(r.ring.Buffers()) {
 		door := r.first + r.layout.buffer(number)
 		if r.wide() {
 			door = r.wideDoor(number)
@@ -71,7 +72,7 @@ func (r request) requireEntries(t *testing.T, made map[uint64]uint64, as func(ui
 	t.Helper()
 	for r.h = range made {
 		b, want := r.bucketOf(), as(made[r.h])
-		if entry := r.heavy.find(b, r.h); entry != nil {
+		if entry := r.heavy.Find(b, r.h); entry != nil {
 			require.Equal(t, want, *entry)
 			continue
 		}
@@ -94,7 +95,7 @@ func TestWideAndNarrowInPlace(t *testing.T) {
 			for more := 1; more <= 50; more++ {
 				r := between(t, rule, buckets, more, random)
 				require.Equal(t, buckets+more, r.wideBuckets())
-				made, rest := r.fill(HeavyBucket*buckets*3/2, random), r.rest()
+				made, rest := r.fill(heavyhitter.BucketEntries*buckets*3/2, random), r.rest()
 
 				r.widen()
 				require.True(t, r.wide())
@@ -104,7 +105,7 @@ func TestWideAndNarrowInPlace(t *testing.T) {
 
 				left := map[uint64]uint64{}
 				for h, entry := range made {
-					if r.h = h; r.heavy.find(r.bucketOf(), h) != nil {
+					if r.h = h; r.heavy.Find(r.bucketOf(), h) != nil {
 						left[h] = entry
 					}
 				}
@@ -112,8 +113,8 @@ func TestWideAndNarrowInPlace(t *testing.T) {
 				r.narrow()
 				require.EqualValues(t, 7, r.s.number)
 				require.Equal(t, rest, r.rest())
-				r.requireEntries(t, left, r.heavy.certain)
-				for age := range r.generations {
+				r.requireEntries(t, left, r.heavy.LowerBounds)
+				for age := range r.ring.Buffers() {
 					first := r.buffer(age)
 					require.Zero(t, slices.Max(r.memory[first+r.cellsFirst:first+r.generation]), "cells are not empty")
 				}
@@ -133,18 +134,18 @@ func TestNarrowKeepsTheHeaviest(t *testing.T) {
 			for more := 1; more <= 100; more += 9 {
 				r := between(t, rule, buckets, more, random)
 				r.widen()
-				made := r.fill(4*HeavyBucket*r.wideBuckets(), random)
-				require.Greater(t, len(made), HeavyBucket*r.wideBuckets()/2)
+				made := r.fill(4*heavyhitter.BucketEntries*r.wideBuckets(), random)
+				require.Greater(t, len(made), heavyhitter.BucketEntries*r.wideBuckets()/2)
 				for h, entry := range made {
-					made[h] = r.heavy.certain(entry)
+					made[h] = r.heavy.LowerBounds(entry)
 				}
 				r.narrow()
 				if rule.limit < 1024 { // units of their own are counted to one
 					r.requireEntries(t, made, same)
 				}
 				for at := range buckets {
-					held := slices.Index(append(r.memory[r.table()+at*HeavyBucket:][:HeavyBucket:HeavyBucket], 0), 0)
-					for _, entry := range r.memory[r.table()+at*HeavyBucket+held:][:HeavyBucket-held] {
+					held := slices.Index(append(r.memory[r.table()+at*heavyhitter.BucketEntries:][:heavyhitter.BucketEntries:heavyhitter.BucketEntries], 0), 0)
+					for _, entry := range r.memory[r.table()+at*heavyhitter.BucketEntries+held:][:heavyhitter.BucketEntries-held] {
 						require.Zero(t, entry, "those in use are not first")
 					}
 				}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sketchlimit/sketchlimit/bloom"
 	"github.com/sketchlimit/sketchlimit/internal/engine"
+	"github.com/sketchlimit/sketchlimit/internal/heavyhitter"
 )
 
 const (
@@ -108,7 +109,7 @@ func (n *Need) Spend(memory int, s Shape) (engine.Dimensions, error) {
 	}
 	p := engine.Dimensions{Shards: shards, CellBits: engine.CellBits(int(n.Rule.Limit())), Depth: s.Depth, BloomProbes: s.Probes}
 	if s.Heavy > 0 && n.table() {
-		p.HeavyEntries = int(float64(bytes)*s.Heavy) / (8 * engine.HeavyBucket) * engine.HeavyBucket
+		p.HeavyEntries = int(float64(bytes)*s.Heavy) / (8 * heavyhitter.BucketEntries) * heavyhitter.BucketEntries
 		p.HeavyThreshold = s.Threshold
 		bytes -= 8 * p.HeavyEntries
 	}
@@ -165,7 +166,7 @@ func (n *Need) doorkeeper(lines, shards int, s Shape) (doorLines, probes int) {
 // HeavyTable tells whether a table of heavy keys pays. Cells of 4 bits do as well
 // without, and beyond two generations or a word's width there is none.
 func (n *Need) HeavyTable() bool {
-	return engine.HeavyFits(int(n.Rule.Limit())) && n.Rule.Generations() <= 2 && int(n.Rule.Limit()) > 16 && !n.Rule.IsBucket()
+	return heavyhitter.Fits(int(n.Rule.Limit())) && n.Rule.Generations() <= 2 && int(n.Rule.Limit()) > 16 && !n.Rule.IsBucket()
 }
 
 // table tells whether there is a table of heavy keys.
@@ -180,7 +181,7 @@ func (n *Need) Smallest() int {
 	case n.Rule.Spares():
 		bytes += engine.SpareBytes
 	}
-	const bucket = 8 * engine.HeavyBucket
+	const bucket = 8 * heavyhitter.BucketEntries
 	for n.table() && bytes-bytes/heavyShare/bucket*bucket < n.Rule.Generations()*smallestLines*bloom.BlockBytes {
 		bytes += 8
 	}
