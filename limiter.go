@@ -9,6 +9,7 @@ import (
 	"github.com/sketchlimit/sketchlimit/internal/engine"
 	"github.com/sketchlimit/sketchlimit/internal/keyhash"
 	"github.com/sketchlimit/sketchlimit/internal/sizing"
+	"github.com/sketchlimit/sketchlimit/internal/striped"
 	"github.com/sketchlimit/sketchlimit/rotating"
 	"github.com/sketchlimit/sketchlimit/sharing"
 )
@@ -37,7 +38,7 @@ type Limiter struct {
 	lowest    int           // the lowest limit that a request may come with
 	tooLow    atomic.Uint64 // requests that came with a lower one, above 0
 	overdraft atomic.Uint64 // units that were charged and not free
-	flooded   *engine.Counter
+	flooded   *striped.Counter
 	growth    *engine.Growth // nil if the limiter does not grow
 	grower    *grower        // likewise
 	config    Config         // as given
@@ -69,7 +70,7 @@ func New(c Config) (*Limiter, error) {
 		return nil, err
 	}
 	l := &Limiter{
-		windows: windows, hasher: hasher, limit: int64(c.Limit), lowest: c.lowest(), flooded: new(engine.Counter),
+		windows: windows, hasher: hasher, limit: int64(c.Limit), lowest: c.lowest(), flooded: new(striped.Counter),
 		config: c, drawn: drawn, number: made.Add(1),
 	}
 	e, err := engine.New(c.rule(), dimensions, hasher.Seed, l.flooded)

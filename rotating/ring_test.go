@@ -53,7 +53,9 @@ func (r *book) Advance(number int64) int {
 
 func (r *book) Generation() int64 { return r.number }
 
-func newBook(seed uint64, number int64, p []*page) *book { return &book{NewRing(len(p)), p, number, seed} }
+func newBook(seed uint64, number int64, p []*page) *book {
+	return &book{NewRing(len(p)), p, number, seed}
+}
 
 func TestNewRingClearsNothing(t *testing.T) {
 	p := pages(3)

@@ -7,6 +7,7 @@ import (
 	"github.com/sketchlimit/sketchlimit/internal/engine"
 	"github.com/sketchlimit/sketchlimit/internal/heavyhitter"
 	"github.com/sketchlimit/sketchlimit/internal/keyhash"
+	"github.com/sketchlimit/sketchlimit/internal/striped"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
@@ -33,7 +34,7 @@ type part struct {
 
 // newPart returns shards of checked dimensions.
 func newPart(rule engine.Rule, d engine.Dimensions, seed uint64) *part {
-	e, err := engine.New(rule, d, seed, new(engine.Counter))
+	e, err := engine.New(rule, d, seed, new(striped.Counter))
 	if err != nil {
 		panic(err) // the dimensions have been chosen for this rule
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/sketchlimit/sketchlimit/internal/heavyhitter"
 	"github.com/sketchlimit/sketchlimit/internal/keyhash"
 	"github.com/sketchlimit/sketchlimit/internal/recorded"
+	"github.com/sketchlimit/sketchlimit/internal/striped"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
@@ -151,7 +152,7 @@ type replayed struct {
 
 // run sends the trace through a limiter.
 func (r *replays) run(d engine.Dimensions, seed uint64) (out replayed) {
-	e, err := engine.New(r.rule, d, seed, new(engine.Counter))
+	e, err := engine.New(r.rule, d, seed, new(striped.Counter))
 	if err != nil {
 		panic(err) // the dimensions have been chosen for this rule
 	}

@@ -142,7 +142,7 @@ func (r request) chargeTime(p rotating.Position, n, limit int64) (free int64) {
 		last = r.setLastRounded(p, limit)
 	}
 	r.s.admitted += r.Counted(n, r.limit)
-	r.s.last.forget()
+	r.s.last.Clear()
 	free = b.free(max(0, full-now), limit, r.limit)
 	debt := min(n, 2*most) // of a full bucket
 	if last != nil {

@@ -191,7 +191,7 @@ func (e *Engine) Become(restored Stages) error {
 		s.mu.Lock()
 		copy(e.memory[i*e.size:][:e.size], in.memory[i*e.size:])
 		s.number, s.peaks = in.shards[i].number, in.shards[i].peaks
-		s.last.until.Store(math.MinInt64)
+		s.last.Clear()
 		s.mu.Unlock()
 	}
 	return nil

@@ -12,8 +12,7 @@
 //	take.go         decides in a window; takebucket.go in a bucket
 //	read.go         reads a key in sketch, doorkeeper and heavy table
 //	enter.go        counts a key, and decides whether it enters the table of heavy hitters, see package heavyhitter
-//	lately.go       what requests have been like, which counter.go keeps for each core
-//	denial.go       remembers a denied key, which is then denied without the lock
+//	lately.go       what requests have been like, which each core keeps, see package striped
 //	rotate.go       rotates all that a shard keeps by generations
 //	prefetch.go     fetches a key's cache lines
 //	group.go        asks several engines in one step

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sketchlimit/sketchlimit/internal/striped"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
@@ -20,7 +21,7 @@ type Engine struct {
 	shards  []shard
 	memory  []uint64 // of all shards, layout.size words each
 	dims    Dimensions
-	flooded *Counter // requests for one unit that were denied without the lock, and what others cost
+	flooded *striped.Counter // requests for one unit that were denied without the lock, and what others cost
 
 	beside atomic.Bool // keys have counts elsewhere as well: in share, or in before
 	share  atomic.Pointer[Share]
@@ -32,7 +33,7 @@ type Engine struct {
 
 // New returns an engine of checked dimensions that has counted nothing and seen no time. It counts in flooded the
 // requests that it denies without a lock, and what a sample of others cost.
-func New(rule Rule, d Dimensions, seed uint64, flooded *Counter) (*Engine, error) {
+func New(rule Rule, d Dimensions, seed uint64, flooded *striped.Counter) (*Engine, error) {
 	e := &Engine{dims: d, shards: make([]shard, d.Shards), flooded: flooded}
 	var err error
 	if e.layout, err = newLayout(rule, d, seed); err != nil {
@@ -73,7 +74,7 @@ func Later(d, lag time.Duration) time.Duration {
 // Remembers tells whether the key, of the i-th shard, is known to have nothing left at the engine's limit. Take finds
 // that out as well, in twice the time. The compiler inlines it.
 func (e *Engine) Remembers(i int, word int64, h uint64) bool {
-	_, _, ok := e.shards[i].last.holds(h, word)
+	_, _, ok := e.shards[i].last.Lookup(h, word)
 	return ok
 }
 
@@ -81,7 +82,7 @@ func (e *Engine) Remembers(i int, word int64, h uint64) bool {
 // shard, and the shard's lock makes check and count one step.
 func (e *Engine) Take(word int64, h uint64, n int, limit int64, effort Effort) Verdict {
 	i := e.Shard(h)
-	if n == 1 && word < e.shards[i].last.until.Load() {
+	if n == 1 && word < e.shards[i].last.Until() {
 		if v, ok := e.remembered(word, e.request(i, h), limit); ok {
 			return e.told(v, e.Timeline.Unpack(word), limit)
 		}
@@ -91,7 +92,7 @@ func (e *Engine) Take(word int64, h uint64, n int, limit int64, effort Effort) V
 
 // remembered is Take for a key that was the last of its shard to be denied.
 func (e *Engine) remembered(word int64, r request, limit int64) (v Verdict, ok bool) {
-	until, reset, ok := r.s.last.holds(r.flood(limit), word)
+	until, reset, ok := r.s.last.Lookup(r.flood(limit), word)
 	if !ok {
 		return Verdict{}, false
 	}

@@ -10,7 +10,7 @@ import (
 // add counts n units for the key, whose entry and current count were read just before.
 func (r request) add(p rotating.Position, entry *uint64, h uint64, count, n int64) {
 	r.s.admitted += uint64(n)
-	r.s.last.forget()
+	r.s.last.Clear()
 	if entry != nil {
 		r.heavy.Set(entry, count+n)
 		r.ask(entry, 0, n)
@@ -88,7 +88,7 @@ func (r request) wronged(p rotating.Position, n, limit int64, entry *uint64) boo
 	if !innocent(asked, limit) {
 		return false
 	}
-	r.flooded.wrong(r.h)
+	wrong(r.flooded, r.h)
 	return true
 }
 

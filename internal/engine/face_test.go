@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sketchlimit/sketchlimit/internal/keyhash"
+	"github.com/sketchlimit/sketchlimit/internal/striped"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
@@ -21,7 +22,7 @@ type face struct {
 func faceOf(t testing.TB, rule Rule, d Dimensions) *face {
 	require.NoError(t, d.Check(&rule))
 	const seed = 1
-	e, err := New(rule, d, seed, new(Counter))
+	e, err := New(rule, d, seed, new(striped.Counter))
 	require.NoError(t, err)
 	return &face{e, keyhash.Hasher{}.Reseeded(seed), time.Unix(0, 0)}
 }

@@ -26,7 +26,7 @@ const (
 // new keys at the lowest limit, or that of innocent keys, whichever is higher. Where requests have become dearer, the mean
 // is that of the newest.
 func (r request) wrongs(p rotating.Position) (rate float64) {
-	lately, lowest := r.flooded.recent(), r.spare.Lowest
+	lately, lowest := recentOf(r.flooded), r.spare.Lowest
 	mean := lately.mean()
 	n := max(mean, int64(math.Ceil(lately.newest)))
 	if !r.someRead(p, lowest/2-min(n-1, lowest/2)) { // or else a key at half of its limit would be admitted

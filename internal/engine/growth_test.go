@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sketchlimit/sketchlimit/internal/striped"
 	"github.com/sketchlimit/sketchlimit/rotating"
 	"github.com/stretchr/testify/require"
 )
@@ -73,11 +74,11 @@ func TestGrownEngineKnowsKeysOfThePredecessor(t *testing.T) {
 	require.True(t, g.Resize(2*l.Bytes()))
 	second := g.Current.Load()
 	for key, newcomers := range map[string]float64{"key": 0, "other": 1} {
-		second.flooded = new(Counter)
+		second.flooded = new(striped.Counter)
 		h := l.hasher.String(key)
 		r := second.request(second.Shard(h), h)
 		r.look(r.rotate(l.position()), 1, l.limit, 0, nil)
-		seen := second.flooded.recent()
+		seen := recentOf(second.flooded)
 		require.Equal(t, newcomers, seen.read[newcomer], key)
 	}
 }

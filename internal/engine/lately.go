@@ -3,14 +3,19 @@ package engine
 import (
 	"math"
 	"sync/atomic"
+
+	"github.com/sketchlimit/sketchlimit/internal/striped"
 )
 
 // lately is what admitted requests of innocent keys were like, by one in lookEvery of them, and how often others of these
 // keys were denied. The last thousand that were looked at count most.
 //
-// It is words in the stripes of half a counter: which half, the key's hash says, since the sum of both hangs on it by
+// It is words in the lines of half a counter: which half, the key's hash says, since the sum of both hangs on it by
 // what fading rounds, and the same keys and times are to give the same decisions.
-type lately []stripe
+type lately struct {
+	*striped.Counter
+	half int
+}
 
 const (
 	lookEvery = 64                 // requests of which one is looked at, on average
@@ -49,10 +54,9 @@ const (
 	passesNow, passesOldest = newcomer, byEntry // kinds of strangers
 )
 
-// lately returns that of a half.
-func (c *Counter) lately(half int) lately { return c[half*stripes/2:][:stripes/2] }
-
-func (l lately) word(i int) *atomic.Uint64 { return &l[i/(lineWords-1)].rest[i%(lineWords-1)] }
+func (l lately) word(i int) *atomic.Uint64 {
+	return l.Word(l.half*striped.Lines/2*striped.LineWords + i)
+}
 
 func (l lately) add(histogram, kind int) { l.word(histogram + kind/4).Add(1 << (kind % 4 * 16)) }
 
@@ -106,8 +110,8 @@ type sight struct {
 }
 
 // admit takes down a request of a key, by its hash. In the end both halves fade.
-func (c *Counter) admit(h uint64, s sight) {
-	l := c.lately(int(h & 1))
+func admit(c *striped.Counter, h uint64, s sight) {
+	l := lately{c, int(h & 1)}
 	if s.n > 0 {
 		l.word(requests).Add(1)
 		l.word(units).Add(uint64(s.n))
@@ -135,15 +139,15 @@ func (c *Counter) admit(h uint64, s sight) {
 	}
 	if l.word(looks).Add(1)%mostLooks == 0 { // or a multiple, where who was to fade them has not come to it yet
 		for half := range 2 {
-			c.lately(half).fade()
+			lately{c, half}.fade()
 		}
 	}
 }
 
 // wrong takes down that a request of an innocent key with an entry, by its hash, was denied.
-func (c *Counter) wrong(h uint64) { c.lately(int(h & 1)).word(wronged).Add(1) }
+func wrong(c *striped.Counter, h uint64) { lately{c, int(h & 1)}.word(wronged).Add(1) }
 
-// recent is the sum of what all stripes have taken down.
+// recent is the sum of what all lines have taken down.
 type recent struct {
 	cost             float64 // mean units of a request
 	newest           float64 // and of the newest ones
@@ -153,12 +157,12 @@ type recent struct {
 	met              [meetings]float64
 }
 
-// recent returns what requests have been like. Where none has been seen, they are taken to be for one unit.
-func (c *Counter) recent() (r recent) {
+// recentOf returns what requests have been like. Where none has been seen, they are taken to be for one unit.
+func recentOf(c *striped.Counter) (r recent) {
 	sums := [read]float64{}
 	var of uint64 // units of newestLooks in each half
 	for half := range 2 {
-		l := c.lately(half)
+		l := lately{c, half}
 		for i := range sums {
 			sums[i] += float64(l.word(i).Load())
 		}

@@ -8,14 +8,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sketchlimit/sketchlimit/internal/striped"
 	"github.com/stretchr/testify/require"
 )
 
 // Once a stripe has taken down so many, all stripes count half.
 func TestLatelyFades(t *testing.T) {
-	var c Counter
+	var c striped.Counter
 	for half := range 2 {
-		l := c.lately(half)
+		l := lately{&c, half}
 		l.word(looks).Store(mostLooks - 1)
 		l.word(requests).Store(100)
 		l.word(units).Store(1000)
@@ -23,15 +24,15 @@ func TestLatelyFades(t *testing.T) {
 			l.add(read, 3)
 		}
 	}
-	c.admit(7, sight{n: 10, kind: 3, stranger: noKind, denied: noKind})
-	r := c.recent()
+	admit(&c, 7, sight{n: 10, kind: 3, stranger: noKind, denied: noKind})
+	r := recentOf(&c)
 	require.EqualValues(t, 2*150, r.read[3])
 	require.InDelta(t, 2010./201, r.cost, 0.1)
 
 	for i := range 100_000 {
-		c.admit(uint64(i), sight{n: 10, kind: i % kinds, stranger: i % grades, denied: noKind})
+		admit(&c, uint64(i), sight{n: 10, kind: i % kinds, stranger: i % grades, denied: noKind})
 	}
-	r = c.recent()
+	r = recentOf(&c)
 	sum := 0.0
 	for _, n := range r.read {
 		sum += n
@@ -42,12 +43,12 @@ func TestLatelyFades(t *testing.T) {
 
 // The newest requests tell at once that requests have become dearer, which all of them tell late.
 func TestNewestCosts(t *testing.T) {
-	var c Counter
+	var c striped.Counter
 	send := func(looks int, n int64) recent {
 		for i := range looks {
-			c.admit(uint64(i), sight{n: n, kind: 3, stranger: noKind, denied: noKind})
+			admit(&c, uint64(i), sight{n: n, kind: 3, stranger: noKind, denied: noKind})
 		}
-		return c.recent()
+		return recentOf(&c)
 	}
 	require.EqualValues(t, 2, math.Ceil(send(10_000, 2).newest))
 	r := send(2*2*newestLooks, 40)
@@ -60,10 +61,10 @@ func TestNewestCosts(t *testing.T) {
 // What fades is rounded, which does not make requests dearer than any was.
 func TestMeanCostOfEqualRequests(t *testing.T) {
 	for _, n := range []int64{1, 2, 3, 50} {
-		var c Counter
+		var c striped.Counter
 		for i := range 20_000 {
-			c.admit(uint64(i)*golden, sight{n: n, kind: 3, stranger: noKind, denied: noKind, met: noKind})
-			r := c.recent()
+			admit(&c, uint64(i)*golden, sight{n: n, kind: 3, stranger: noKind, denied: noKind, met: noKind})
+			r := recentOf(&c)
 			require.Equal(t, n, r.mean())
 		}
 	}
@@ -71,14 +72,14 @@ func TestMeanCostOfEqualRequests(t *testing.T) {
 
 // Where the stack of the caller lies changes nothing of what requests have been like.
 func TestLatelyIsReproducible(t *testing.T) {
-	var counters [2]Counter
+	var counters [2]striped.Counter
 	for i := range 10_000 {
 		s := sight{n: 1 + int64(i%7), kind: i * i % grades, stranger: i % grades, denied: noKind}
 		h := uint64(i) * golden >> 20
-		counters[0].admit(h, s)
-		deeper(i%64, func() { counters[1].admit(h, s) })
+		admit(&counters[0], h, s)
+		deeper(i%64, func() { admit(&counters[1], h, s) })
 	}
-	require.Equal(t, counters[0].recent(), counters[1].recent())
+	require.Equal(t, recentOf(&counters[0]), recentOf(&counters[1]))
 }
 
 // deeper calls f with so many KiB more of the stack in use.
@@ -93,17 +94,17 @@ func deeper(kib int, f func()) byte {
 
 // What is taken down on many goroutines at once may be lost in part, and is never out of range.
 func TestLatelyByManyGoroutines(t *testing.T) {
-	var c Counter
+	var c striped.Counter
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
 			for i := range 20_000 {
-				c.admit(uint64(i), sight{n: 3, kind: i % grades, stranger: noKind, denied: noKind})
+				admit(&c, uint64(i), sight{n: 3, kind: i % grades, stranger: noKind, denied: noKind})
 			}
 		})
 	}
 	all.Wait()
-	r := c.recent()
+	r := recentOf(&c)
 	require.InDelta(t, 3, r.cost, 0.5)
 	sum := 0.0
 	for _, n := range r.read {
@@ -393,14 +394,14 @@ func testLayout(t *testing.T, rule Rule, probes int) *layout {
 
 // Who was to fade may be held up while others go on. All fade again after that.
 func TestLatelyFadesAfterAll(t *testing.T) {
-	var c Counter
+	var c striped.Counter
 	for half := range 2 {
-		c.lately(half).word(looks).Store(5 * mostLooks)
+		lately{&c, half}.word(looks).Store(5 * mostLooks)
 	}
 	for range 4 * mostLooks {
-		c.admit(0, sight{n: 1, kind: 0, stranger: noKind, denied: noKind})
+		admit(&c, 0, sight{n: 1, kind: 0, stranger: noKind, denied: noKind})
 	}
-	sum := c.lately(0).count(read, 0) + c.lately(1).count(read, 0)
+	sum := lately{&c, 0}.count(read, 0) + lately{&c, 1}.count(read, 0)
 	require.LessOrEqual(t, sum, 2.*mostLooks)
 }
 
@@ -437,12 +438,12 @@ func TestMeetings(t *testing.T) {
 
 // What was is soon forgotten, and no count grows into another.
 func TestMeetingsFade(t *testing.T) {
-	c := new(Counter)
+	var c striped.Counter
 	for _, grade := range []int{3, 4} {
 		for range 100_000 {
-			c.lately(0).meet(grade)
+			lately{&c, 0}.meet(grade)
 		}
-		r := c.recent()
+		r := recentOf(&c)
 		require.Greater(t, r.met[grade], 7.)
 		require.Less(t, r.met[grade], 17.)
 		r.met[grade] = 0

@@ -5,6 +5,7 @@ import (
 
 	"github.com/sketchlimit/sketchlimit/bloom"
 	"github.com/sketchlimit/sketchlimit/cms"
+	"github.com/sketchlimit/sketchlimit/internal/denycache"
 	"github.com/sketchlimit/sketchlimit/internal/heavyhitter"
 	"github.com/sketchlimit/sketchlimit/internal/invariants"
 	"github.com/sketchlimit/sketchlimit/internal/keyhash"
@@ -19,7 +20,7 @@ type shard struct {
 	peaks    peaks
 	admitted uint64 // units
 	denied   uint64 // units
-	last     denial
+	last     denycache.Slot
 }
 
 // peaks are bounds of what the sketch reads of any key.

@@ -19,7 +19,7 @@ func (r request) looked() bool { return r.s.admitted*golden>>(64-6) == 0 } // on
 func (r request) look(p rotating.Position, n, limit, current int64, entry *uint64) {
 	if entry != nil && r.heavy.CountsOffered() {
 		if innocent(r.asked(p, *entry), limit) {
-			r.flooded.admit(r.h, sight{n: n, kind: byEntry, stranger: noKind, denied: noKind, met: noKind})
+			admit(r.flooded, r.h, sight{n: n, kind: byEntry, stranger: noKind, denied: noKind, met: noKind})
 		}
 		return
 	}
@@ -74,7 +74,7 @@ func (r request) see(p rotating.Position, n, parts, used, held int64, doors uint
 	if r.guarded {
 		s.passes = r.passesDoors(p, draw)
 	}
-	r.flooded.admit(r.h, s)
+	admit(r.flooded, r.h, s)
 }
 
 // stranger returns what a key that has used nothing reads in the cells, in parts of a quota, and where these are guarded one

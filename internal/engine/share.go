@@ -114,7 +114,7 @@ func (s *Share) AddOthers(now rotating.Position, part int, generation int64, cou
 	if !ok {
 		return false
 	}
-	r.s.last.forget()
+	r.s.last.Clear()
 	cold, hot := s.theirs(r, age), s.part(r)
 	lanes := 64 / s.CellBits()
 	for _, c := range counts {
@@ -136,7 +136,7 @@ func (s *Share) SetOthers(now rotating.Position, part int, generation int64, wor
 		// Decisions at any time from weighed on use these weights, also at times before the
 		// clock's.
 		s.weigh(r, s.engine.Timeline.Unpack(s.weighed.Load()))
-		r.s.last.forget()
+		r.s.last.Clear()
 	}
 	return ok
 }

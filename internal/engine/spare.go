@@ -245,7 +245,7 @@ func (r request) rotateSpare(generation int64) (widen bool) {
 	units := int64(r.s.admitted - s.start)
 	s.start, s.before, s.now = r.s.admitted, units, 0
 	if s.on != 0 {
-		r.s.last.forget() // a key may be read otherwise from now on
+		r.s.last.Clear() // a key may be read otherwise from now on
 	}
 	turns := generation - r.number()
 	switch {
@@ -359,7 +359,7 @@ func (r request) refuseUncertified(p rotating.Position, n, limit int64, entry *u
 func (r request) admitSpared(p rotating.Position, entry *uint64, h uint64, current, n int64) {
 	r.begins(p)
 	r.s.admitted += uint64(n)
-	r.s.last.forget()
+	r.s.last.Clear()
 	count := min(current+n, r.limit)
 	if entry != nil {
 		r.ask(entry, 0, n)

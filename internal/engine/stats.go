@@ -23,7 +23,7 @@ func (e *Engine) Stats(p rotating.Position, lowest int64) (sum Stats) {
 			sum.Denied += denied
 		}
 	}
-	lately := e.flooded.recent()
+	lately := recentOf(e.flooded)
 	sum.MeanCost = lately.cost
 	n, mix := lately.mean(), lately.mix(&e.layout)
 	var chances [kinds]float64 // of keys with each lead, summed over pieces

@@ -83,7 +83,7 @@ func (e *Engine) give(i int) {
 	}
 	given.shards[i] = true
 	next, r := e.next.Load(), e.request(i, 0)
-	r.s.last.forget()
+	r.s.last.Clear()
 	switch {
 	case r.s.number == never:
 	case e.IsBucket():

@@ -123,7 +123,7 @@ func (e *Engine) Consume(i int, word int64, h uint64, units int, limit int64, ef
 	}
 	r.s.peaks.current = max(r.s.peaks.current, c)
 	r.s.admitted += uint64(n)
-	r.s.last.forget()
+	r.s.last.Clear()
 	if at.block != nil {
 		r.share.Load().admit(at, count)
 	}
@@ -234,8 +234,8 @@ func (r request) refuse(p rotating.Position, n, limit, enough int64, entry *uint
 		if !flood {
 			return Verdict{}
 		}
-		if h := r.flood(limit); !r.s.last.noted(h) {
-			r.s.last.note(h)
+		if h := r.flood(limit); !r.s.last.Marked(h) {
+			r.s.last.Mark(h)
 			return Verdict{}
 		}
 		u = r.used(p, entry)
@@ -251,7 +251,7 @@ func (r request) refuse(p rotating.Position, n, limit, enough int64, entry *uint
 // remember keeps in mind that the key has nothing left, and until when.
 func (r request) remember(p rotating.Position, limit int64, v Verdict) {
 	free := r.Timeline.Pack(r.Timeline.Add(p, v.RetryAfter))
-	r.s.last.set(r.flood(limit), free, r.Timeline.UnixNano(p)+int64(v.ResetAfter))
+	r.s.last.Set(r.flood(limit), free, r.Timeline.UnixNano(p)+int64(v.ResetAfter))
 }
 
 // flood is the hash by which a key is remembered that is denied at a limit.

@@ -28,7 +28,7 @@ func (r request) takeTime(p rotating.Position, n, limit int64, e Effort) Verdict
 		full = now
 	}
 	r.s.admitted += uint64(n)
-	r.s.last.forget()
+	r.s.last.Clear()
 	if r.looked() {
 		r.lookTime(p, n, limit, ahead)
 	}
@@ -69,7 +69,7 @@ func (r request) takeLast(last *lastRounded, p rotating.Position, n, limit int64
 		})
 	}
 	r.s.admitted += uint64(n)
-	r.s.last.forget()
+	r.s.last.Clear()
 	if r.looked() {
 		r.lookTime(p, n, limit, b.ticks.up(uint64(t.up()-now)))
 	}

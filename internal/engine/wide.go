@@ -180,7 +180,7 @@ func (r request) takeWide(p rotating.Position, n, limit int64) Verdict {
 // countWide counts n units of a key in a wide shard, by its entry if it has one.
 func (r request) countWide(p rotating.Position, n int64, entry *uint64) {
 	r.s.admitted += uint64(n)
-	r.s.last.forget()
+	r.s.last.Clear()
 	h := r.hashAt(p.Generation)
 	if r.guarded || h%Sampled == 0 {
 		r.door.TestAndAdd(r.memory, r.wideDoor(p.Generation), h)

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sketchlimit/sketchlimit/internal/heavyhitter"
+	"github.com/sketchlimit/sketchlimit/internal/striped"
 	"github.com/sketchlimit/sketchlimit/internal/testkit"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
@@ -20,7 +21,7 @@ func between(t *testing.T, rule Rule, buckets, more int, random *rand.Rand) requ
 		Shards: 3, BloomBytes: 64, BloomProbes: 1, Depth: 4, Width: 32 / rule.ring.Buffers() * more, CellBits: 8,
 		HeavyEntries: heavyhitter.BucketEntries * buckets, HeavyThreshold: 16,
 	}
-	e, err := New(rule.Sparing(&Spare{Rate: 1e-4, Lowest: rule.limit}), d, 1, new(Counter))
+	e, err := New(rule.Sparing(&Spare{Rate: 1e-4, Lowest: rule.limit}), d, 1, new(striped.Counter))
 	require.NoError(t, err)
 	for i := range e.memory {
 		e.memory[i] = random.Uint64()
