@@ -11,8 +11,8 @@ type Position struct {
 	Elapsed    time.Duration // 0 … length-1ns
 }
 
-// Timeline cuts time into generations of one length, aligned to the Unix epoch. It is immutable, and so safe for
-// concurrent use.
+// Timeline cuts time into generations of one length, aligned to the Unix epoch. It is
+// immutable, and so safe for concurrent use.
 type Timeline struct {
 	length int64 // ns
 	mask   int64 // the bits of a word that hold Elapsed
@@ -40,9 +40,9 @@ func (t *Timeline) Position(unixNano int64) Position {
 // UnixNano returns the unix time of a position in ns.
 func (t *Timeline) UnixNano(p Position) int64 { return p.Generation*t.length + int64(p.Elapsed) }
 
-// Pack returns a position as one word. Later positions have greater words. A word has room for all that
-// [Timeline.Position] returns: unix time in ns has 62 bits, and rounding the length of a generation up to a power of two
-// adds less than one.
+// Pack returns a position as one word. Later positions have greater words. A word has
+// room for all that [Timeline.Position] returns: unix time in ns has 62 bits, and
+// rounding the length of a generation up to a power of two adds less than one.
 func (t *Timeline) Pack(p Position) int64 { return p.Generation<<t.shift | int64(p.Elapsed) }
 
 // Unpack returns the position in a word.
@@ -53,7 +53,8 @@ func (t *Timeline) Unpack(word int64) Position {
 // Generation returns the generation in a word.
 func (t *Timeline) Generation(word int64) int64 { return word >> (t.shift & 63) }
 
-// Add returns the position a duration ≥ 0 later, in as many steps as generations lie between.
+// Add returns the position a duration ≥ 0 later, in as many steps as generations lie
+// between.
 func (t *Timeline) Add(p Position, d time.Duration) Position {
 	for p.Elapsed += d; int64(p.Elapsed) >= t.length; p.Generation++ {
 		p.Elapsed -= time.Duration(t.length)

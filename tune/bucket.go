@@ -66,7 +66,7 @@ func newBucketSimulation(l *part, t *Traffic, share float64, g Goal, curves bool
 			steady:      t.Steady,
 			bursts:      !t.Even,
 		},
-		span:  int64(l.window.Window()),
+		span:  int64(l.window.Span()),
 		fills: l.Fills(),
 		users: make([]bucketUser, n),
 	}

@@ -1,12 +1,13 @@
-// Command replay decides random traffic by random configurations, and tells whether a commit decides otherwise: for a change
-// that is to change nothing.
+// Command replay decides random traffic by random configurations, and tells whether a
+// commit decides otherwise: for a change that is to change nothing.
 //
 //	go run ./bench/replay [-base commit] [-configs 10000] [-seed 1]
 //
-// Of each configuration it keeps the memory, a hash of every decision, and the rates that the limiter states at the end.
-// With -base it plays the same in a temporary worktree of that commit, and lists the first configurations that differ: in memory
-// or any decision at all, in a rate by more than 1e-9 of it. It exits with 1 if there are any. Configurations that are
-// refused must be refused by both.
+// Of each configuration it keeps the memory, a hash of every decision, and the rates
+// that the limiter states at the end. With -base it plays the same in a temporary
+// worktree of that commit, and lists the first configurations that differ: in memory or
+// any decision at all, in a rate by more than 1e-9 of it. It exits with 1 if there are
+// any. Configurations that are refused must be refused by both.
 package main
 
 import (
@@ -211,7 +212,8 @@ func play(seed uint64, i int) outcome {
 // upTo returns a number from 1 on, of any magnitude up to a power of two.
 func (g *game) upTo(bits int) int { return 1 + g.IntN(1<<g.IntN(bits+1)) }
 
-// choose makes a configuration up. What spares keys draws as it decides, and is left out.
+// choose makes a configuration up. What spares keys draws as it decides, and is left
+// out.
 func (g *game) choose() {
 	g.digest.Reset()
 	c := &g.config

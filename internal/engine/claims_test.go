@@ -56,12 +56,12 @@ func TestClaimsHoldInRandomTraffic(t *testing.T) {
 		for _, probes := range []int{1, 3} {
 			d := Dimensions{Shards: 2, BloomBytes: 192, BloomProbes: probes, Depth: 2, Width: 128, CellBits: 8,
 				HeavyEntries: heavyhitter.BucketEntries, HeavyThreshold: 6}
-			if rule.ring.Buffers() > 2 { // sub-windows have no table
+			if rule.Ring.Buffers() > 2 { // sub-windows have no table
 				d.HeavyEntries, d.HeavyThreshold = 0, 0
 			}
 			for _, spares := range []bool{false, true} {
 				l := faceOf(t, rule, d)
-				if spares && rule.ring.Buffers() <= 2 {
+				if spares && rule.Ring.Buffers() <= 2 {
 					l = sparingFace(t, rule, d)
 				}
 				l.Rank(1)

@@ -42,7 +42,7 @@ func (w *Rule) toldCoarsely(v Verdict, p rotating.Position, limit int64) Verdict
 // wholeAfter returns the time until a quota is whole again that is used up at a position.
 func (w *Rule) wholeAfter(p rotating.Position, quota, limit int64) time.Duration {
 	if !w.IsBucket() {
-		return w.resetAfter(p, 0)
+		return w.ResetAfter(p, 0)
 	}
 	if limit == 0 {
 		return 0

@@ -27,14 +27,14 @@ type piece struct {
 func (e *Engine) pieces(p rotating.Position, before *Engine) iter.Seq[*piece] {
 	return func(yield func(*piece) bool) {
 		c := e.newCopy()
-		s := &piece{Engine: e, of: len(e.shards), former: make([]Generation, e.ring.Buffers())}
-		s.table = c.memory[e.ring.Buffers()*e.generation:][:e.heavy.Words()]
+		s := &piece{Engine: e, of: len(e.shards), former: make([]Generation, e.Ring.Buffers())}
+		s.table = c.memory[e.Ring.Buffers()*e.generation:][:e.heavy.Words()]
 		var former *shardCopy
 		if before != nil {
 			s.of, former = max(s.of, len(before.shards)), before.newCopy()
 		}
 		if share := e.share.Load(); share != nil {
-			s.others = make([][]uint64, e.ring.Buffers())
+			s.others = make([][]uint64, e.Ring.Buffers())
 			for age := range s.others {
 				s.others[age] = make([]uint64, share.PartWords())
 			}
@@ -140,7 +140,7 @@ func (e *Engine) copyShard(i int, p rotating.Position, to *shardCopy, others [][
 	s.mu.Unlock()
 
 	at = r.rotate(p)
-	ages = make([]Generation, e.ring.Buffers())
+	ages = make([]Generation, e.Ring.Buffers())
 	for age := range ages {
 		ages[age] = r.copied(r.number()-int64(age), age)
 	}

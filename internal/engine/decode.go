@@ -134,12 +134,12 @@ func (e *Engine) readShards(s *snapshotReader) (newest int64, err error) {
 			e.shards[i].peaks = peaks{} // nothing is lastRounded
 		}
 		memory := e.memory[i*e.size:][:e.size]
-		for age := range int64(e.ring.Buffers()) {
+		for age := range int64(e.Ring.Buffers()) {
 			if err := s.words(memory[e.buffer(number-age):][:e.generation]); err != nil {
 				return 0, err
 			}
 		}
-		if err := s.words(memory[e.ring.Buffers()*e.generation:]); err != nil {
+		if err := s.words(memory[e.Ring.Buffers()*e.generation:]); err != nil {
 			return 0, err
 		}
 		latest, err := e.generationIn(i)

@@ -68,8 +68,8 @@ func (d *Dimensions) checkWindow(rule *Rule) error {
 		return nil
 	case d.HeavyEntries < 0 || d.HeavyEntries%heavyhitter.BucketEntries != 0:
 		return fmt.Errorf("sketchlimit: Plan.HeavyEntries %d, must be a multiple of %d", d.HeavyEntries, heavyhitter.BucketEntries)
-	case d.HeavyEntries > 0 && rule.ring.Buffers() > 2:
-		return fmt.Errorf("sketchlimit: Plan.HeavyEntries %d, must be 0 for %d SubWindows", d.HeavyEntries, rule.ring.Buffers()-1)
+	case d.HeavyEntries > 0 && rule.Ring.Buffers() > 2:
+		return fmt.Errorf("sketchlimit: Plan.HeavyEntries %d, must be 0 for %d SubWindows", d.HeavyEntries, rule.Ring.Buffers()-1)
 	case d.HeavyEntries > 0 && !heavyhitter.Fits(limit):
 		return fmt.Errorf("sketchlimit: Plan.HeavyEntries %d, must be 0 for Limit %d", d.HeavyEntries, limit)
 	case d.HeavyEntries > 0 && d.HeavyThreshold < 1:
@@ -104,7 +104,7 @@ func CellBits(limit int) int {
 
 // ShardMemory returns the bytes of a shard's memory.
 func (d *Dimensions) ShardMemory(rule *Rule) float64 {
-	bytes := float64(rule.ring.Buffers())*(float64(d.BloomBytes)+float64(d.Depth)*float64(d.Width)*float64(d.CellBits)/8) + 8*float64(d.HeavyEntries)
+	bytes := float64(rule.Ring.Buffers())*(float64(d.BloomBytes)+float64(d.Depth)*float64(d.Width)*float64(d.CellBits)/8) + 8*float64(d.HeavyEntries)
 	switch {
 	case rule.IsBucket():
 		bytes += float64(LastBytes)

@@ -61,7 +61,7 @@ type snapshotSpared struct {
 type snapshotRule struct{ Limit, Generation, Generations, Burst, Span, Spares int64 }
 
 func (w *Rule) snapshot() snapshotRule {
-	s := snapshotRule{w.limit, w.Timeline.Length(), int64(w.ring.Buffers()), w.bucket.burst, w.bucket.span, 0}
+	s := snapshotRule{w.limit, w.Timeline.Length(), int64(w.Ring.Buffers()), w.bucket.burst, w.bucket.span, 0}
 	if !w.IsBucket() && w.reach > w.limit {
 		s.Burst = w.reach
 	}
@@ -139,10 +139,10 @@ func (e *Engine) writeShards(to *snapshotWriter) {
 	for i := range e.shards {
 		number := e.snapshotShard(memory, i)
 		to.words(uint64(number))
-		for age := range int64(e.ring.Buffers()) {
+		for age := range int64(e.Ring.Buffers()) {
 			to.words(memory[e.buffer(number-age):][:e.generation]...)
 		}
-		to.words(memory[e.ring.Buffers()*e.generation:]...)
+		to.words(memory[e.Ring.Buffers()*e.generation:]...)
 		to.flush()
 	}
 }

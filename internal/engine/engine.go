@@ -1,16 +1,16 @@
 package engine
 
 import (
-	"math"
 	"sync/atomic"
 	"time"
 
 	"github.com/sketchlimit/sketchlimit/internal/striped"
+	"github.com/sketchlimit/sketchlimit/internal/windowmath"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
 // Never is the RetryAfter of a request that no amount of waiting makes admissible.
-const Never time.Duration = math.MaxInt64
+const Never = windowmath.Never
 
 // Engine decides by one set of dimensions. It is safe for concurrent use.
 //

@@ -100,7 +100,7 @@ func (r request) ask(entry *uint64, age int, n int64) {
 // ownBefore returns the units of the previous generation that are likely to be the key's own: what it reads there less
 // what keys do on average that nobody has counted.
 func (r request) ownBefore() int64 {
-	if r.ring.Buffers() < 2 {
+	if r.Ring.Buffers() < 2 {
 		return 0
 	}
 	count, h := r.read(1, r.s.number-1)
@@ -126,7 +126,7 @@ func (r request) nearlyAll(count int64) bool { return count >= r.limit-r.limit/3
 
 // weightedBefore returns what of the previous generation counts for a key without an entry.
 func (r request) weightedBefore(p rotating.Position) int64 {
-	if r.ring.Buffers() < 2 {
+	if r.Ring.Buffers() < 2 {
 		return 0
 	}
 	count, _ := r.read(1, p.Generation-1)

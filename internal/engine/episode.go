@@ -30,7 +30,7 @@ func (e *Engine) Episode(p rotating.Position) (t Episode) {
 	s.told = max(s.told, t.Units+s.units)
 	t.Times, t.Since, t.Units = s.times, s.since, s.told
 	if s.times > 0 {
-		t.Exact = e.Timeline.UnixNano(rotating.Position{Generation: s.last + int64(e.ring.Buffers())})
+		t.Exact = e.Timeline.UnixNano(rotating.Position{Generation: s.last + int64(e.Ring.Buffers())})
 	}
 	return t
 }
@@ -87,7 +87,7 @@ func (s Stages) sparing(held snapshotSpared) snapshotSpared {
 			case on == 0:
 				continue
 			case on < 0:
-				last -= int64(r.ring.Buffers()) + on
+				last -= int64(r.Ring.Buffers()) + on
 			}
 			if held.Times == 0 {
 				held = snapshotSpared{e.Timeline.UnixNano(rotating.Position{Generation: last}), last, 1, held.Units}

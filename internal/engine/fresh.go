@@ -81,7 +81,7 @@ type readings struct {
 func (r request) readings(p rotating.Position) (reads readings) {
 	reads.limit, reads.steps = r.limit, min(lookLevels, r.limit)
 	r.sample(&reads.current, 0, p.Generation)
-	if r.ring.Buffers() > 1 {
+	if r.Ring.Buffers() > 1 {
 		reads.weight = 1 - float64(p.Elapsed)/float64(r.Timeline.Length())
 		r.sample(&reads.before, 1, p.Generation-1)
 	}
@@ -180,7 +180,7 @@ func (r request) withFormer(p rotating.Position, reads *readings) (both withForm
 		h = keyhash.Mix(h, r.seed)
 		stranger := r
 		stranger.h = h
-		for age := range r.ring.Buffers() {
+		for age := range r.Ring.Buffers() {
 			both.former[i] += r.Weighted(stranger.former(p.Generation-int64(age)), age, p.Elapsed)
 		}
 	}

@@ -120,7 +120,7 @@ func (g *Growth) settle() bool {
 	if before == nil {
 		return true
 	}
-	if latest < g.since+int64(e.ring.Buffers()) {
+	if latest < g.since+int64(e.Ring.Buffers()) {
 		return false
 	}
 	admitted, denied := before.Units()
@@ -253,7 +253,7 @@ func (e *Engine) Footprint() int {
 // is so steep that a tenth more keys can make a thousand times the rate, and clients
 // with history are over it before new ones: a forecast sees it ahead.
 func (e *Engine) forecast(p rotating.Position, limit int64) (rate float64) {
-	alone := make([]Generation, e.ring.Buffers())
+	alone := make([]Generation, e.Ring.Buffers())
 	for at, ages := range e.sample() {
 		if at.Generation <= p.Generation { // or else it has turned since
 			at.Elapsed = p.Elapsed

@@ -89,7 +89,7 @@ func newLayout(rule Rule, d Dimensions, seed uint64) (layout, error) {
 	l.peakStep = rule.reach/math.MaxUint16 + 1
 	l.cellsFirst = l.door.Words()
 	l.generation = l.cellsFirst + l.cells.Words()
-	l.size = rule.ring.Buffers()*l.generation + d.HeavyEntries
+	l.size = rule.Ring.Buffers()*l.generation + d.HeavyEntries
 	switch {
 	case rule.IsBucket():
 		l.size += lastWords

@@ -20,7 +20,7 @@ const (
 
 // where returns which doorkeepers those of a generation are, by its age.
 func (w *Rule) where(age int) known {
-	if age > 0 && age == w.ring.Buffers()-1 {
+	if age > 0 && age == w.Ring.Buffers()-1 {
 		return oldestKnown
 	}
 	return nowKnown
@@ -133,7 +133,7 @@ func (m *mix) addKnown(r *recent, l *layout, k known, cost int64, newcomers floa
 	asking, full := l.asking(fresh, cost), l.full(cost)
 	s := seen{fresh: fresh, asking: asking[:n], full: full[:n], denied: r.fresh[l.deniedGrade(k)], least: least,
 		covered: usuallyCovered, usual: l.usual(), pinned: usuallyPinned * l.enough()}
-	if l.ring.Buffers() <= 2 { // the units of more of them add up
+	if l.Ring.Buffers() <= 2 { // the units of more of them add up
 		s.crowded = crowded(fresh)
 	}
 	if l.bucket.burst > 0 {

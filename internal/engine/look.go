@@ -30,7 +30,7 @@ func (r request) look(p rotating.Position, n, limit, current int64, entry *uint6
 			doors &^= 1
 		}
 		if doors == 0 && used > 0 { // a predecessor has counted it
-			doors = 1 << (r.ring.Buffers() - 1)
+			doors = 1 << (r.Ring.Buffers() - 1)
 		}
 	}
 	r.see(p, n, n, used, r.limit-limit, doors)
@@ -88,7 +88,7 @@ func (r request) stranger(p rotating.Position, draw, doors uint64) (parts int64)
 	if !r.guarded {
 		return r.limit - r.used(p, nil).free
 	}
-	for age := range r.ring.Buffers() {
+	for age := range r.Ring.Buffers() {
 		if doors>>age&1 != 0 {
 			first, h := r.buffer(age), r.hashAt(p.Generation-int64(age))
 			parts += r.Weighted(max(1, int64(r.cells.Estimate(r.memory, first+r.cellsFirst, h))), age, p.Elapsed)
@@ -108,7 +108,7 @@ const allDoors uint64 = math.MaxUint64
 
 // doors returns which doorkeepers know the key: bit 0 is that of the current generation, bit 1 the one before, and so on.
 func (r request) doors(p rotating.Position) (doors uint64) {
-	for age := range r.ring.Buffers() {
+	for age := range r.Ring.Buffers() {
 		if r.door.Test(r.memory, r.buffer(age), r.hashAt(p.Generation-int64(age))) {
 			doors |= 1 << age
 		}
@@ -121,7 +121,7 @@ func (l *layout) known(doors uint64) (k known) {
 	if !l.guarded {
 		return allKnown
 	}
-	for age := range l.ring.Buffers() {
+	for age := range l.Ring.Buffers() {
 		if doors>>age&1 != 0 {
 			k |= l.where(age)
 		}
@@ -132,8 +132,8 @@ func (l *layout) known(doors uint64) (k known) {
 // meeting returns the grade of how many generations that count in full have met a key, by its doorkeepers: whether the current
 // one has, and which part of the others. It returns noKind if none has, or if there is just one.
 func (l *layout) meeting(doors uint64) int {
-	others := l.ring.Buffers() - 2
-	if doors &= 1<<(l.ring.Buffers()-1) - 1; doors == 0 || others < 1 {
+	others := l.Ring.Buffers() - 2
+	if doors &= 1<<(l.Ring.Buffers()-1) - 1; doors == 0 || others < 1 {
 		return noKind
 	}
 	return int(doors&1)*meetingParts + (bits.OnesCount64(doors>>1)*(meetingParts-1)+others/2)/others
@@ -141,7 +141,7 @@ func (l *layout) meeting(doors uint64) int {
 
 // metIn returns the ages of generations that have met a key known by k, by that grade: those of a part are evenly spread.
 func (l *layout) metIn(k known, grade int) []bool {
-	met, others := make([]bool, l.ring.Buffers()), l.ring.Buffers()-2
+	met, others := make([]bool, l.Ring.Buffers()), l.Ring.Buffers()-2
 	n := (grade%meetingParts*others + (meetingParts-1)/2) / (meetingParts - 1)
 	if grade == 0 {
 		n = 1 // at least, as the current one has not

@@ -75,7 +75,7 @@ func (s *piece) denied(n, limit int64) float64 {
 		return s.bucket.falseDenialRate(s.at, &s.ages[0].Cells, n, limit, s.limit)
 	}
 	rate := []float64{0}
-	s.addDenied([]int64{n}, limit, rate, acquaintance{1, make([]bool, s.ring.Buffers())})
+	s.addDenied([]int64{n}, limit, rate, acquaintance{1, make([]bool, s.Ring.Buffers())})
 	return rate[0]
 }
 
@@ -101,7 +101,7 @@ func (s *piece) addDenied(leads []int64, limit int64, rates []float64, keys acqu
 	sum, weighted := make([]float64, len(leads)), make(odds, len(read.oldest))
 	for units, p := range read.others {
 		for i, c := range read.oldest {
-			weighted[i] = chance{s.Weighted(c.units+units[1], s.ring.Buffers()-1, s.at.Elapsed), c.p}
+			weighted[i] = chance{s.Weighted(c.units+units[1], s.Ring.Buffers()-1, s.at.Elapsed), c.p}
 		}
 		for i, lead := range leads {
 			sum[i] += p * read.recent.beside(weighted, limit-lead+1-units[0])

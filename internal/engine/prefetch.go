@@ -25,7 +25,7 @@ func (r request) prefetch(number int64, alone bool) {
 	if r.heavy.Buckets() > 0 {
 		bucket = unsafe.Pointer(&r.memory[r.heavy.Index(r.table(), r.h)])
 	}
-	generations := r.ring.Buffers()
+	generations := r.Ring.Buffers()
 	if alone {
 		generations = 1
 	}

@@ -38,7 +38,7 @@ func TestPrefetchLooksWhereDecisionsDo(t *testing.T) {
 				require.Equal(t, other.take(key, 1), v)
 				require.Equal(t, other.memory, l.memory)
 				r := l.at(h)
-				for age := range l.ring.Buffers() {
+				for age := range l.Ring.Buffers() {
 					first, h := r.at(generation - int64(age))
 					require.Equal(t, r.buffer(age), first)
 					if v.Allowed && age == 0 && l.door.Words() > 0 {

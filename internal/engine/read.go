@@ -26,13 +26,13 @@ const all int64 = math.MaxInt64
 // With enough units asked for it returns at most as many as free, and never more than it would with all: so whatever it
 // leaves out, a request that it admits would be admitted by all readings. Consume relies on that.
 func (r request) usage(p rotating.Position, current int64, entry *uint64, enough int64, elsewhere bool) usage {
-	u := usage{free: r.limit - current, newest: r.ring.Buffers()}
+	u := usage{free: r.limit - current, newest: r.Ring.Buffers()}
 	if current > 0 {
 		u.newest = 0
 	}
-	oldest := r.ring.Buffers() - 1
+	oldest := r.Ring.Buffers() - 1
 	for age := 1; age <= oldest; age++ {
-		if enough != all && (u.free < enough || age == oldest && r.room(p.Elapsed, u.free-enough)) {
+		if enough != all && (u.free < enough || age == oldest && r.WeighsAtMost(r.reach, p.Elapsed, u.free-enough)) {
 			u.free = min(u.free, enough)
 			return u
 		}
@@ -59,7 +59,7 @@ func (r request) used(p rotating.Position, entry *uint64) usage {
 // shard's, and returns its hash there unless the key's entry has counted it all.
 func (r request) count(number int64, entry *uint64) (count int64, h uint64) {
 	age := r.s.number - number
-	if uint64(age) >= uint64(r.ring.Buffers()) {
+	if uint64(age) >= uint64(r.Ring.Buffers()) {
 		return 0, 0 // not begun, or gone
 	}
 	if entry != nil {

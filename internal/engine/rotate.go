@@ -26,7 +26,7 @@ func (r request) rotate(p rotating.Position) rotating.Position {
 
 // rotateWindow is rotate to a later generation for a window.
 func (r request) rotateWindow(to int64) {
-	wide, marked, kept := r.wide(), r.wide() || r.marked(), r.ring.Buffers()
+	wide, marked, kept := r.wide(), r.wide() || r.marked(), r.Ring.Buffers()
 	from, first, size := r.s.number, r.first, r.generation
 	if wide {
 		from, size = r.state().number, r.cellsFirst
@@ -35,7 +35,7 @@ func (r request) rotateWindow(to int64) {
 	if r.Spares() && (wide || r.state().on > 0) {
 		kept = suspects
 	}
-	expired := r.ring.Rotate(from, to, func(buffer int) { clear(r.memory[first+buffer*size:][:size]) })
+	expired := r.Ring.Rotate(from, to, func(buffer int) { clear(r.memory[first+buffer*size:][:size]) })
 	if wide {
 		r.state().number = to
 	} else {
@@ -90,7 +90,7 @@ func (r request) clamp(p rotating.Position) rotating.Position {
 }
 
 // table returns the first word of the table of heavy keys.
-func (r request) table() int { return r.first + r.ring.Buffers()*r.generation }
+func (r request) table() int { return r.first + r.Ring.Buffers()*r.generation }
 
 // entries returns the key's bucket in the table.
 func (r request) entries() *heavyhitter.Bucket { return r.heavy.Bucket(r.memory, r.table(), r.h) }
@@ -100,5 +100,5 @@ func (r request) buffer(age int) int { return r.first + r.layout.buffer(r.s.numb
 
 // buffer returns the first of a shard's words that hold a generation, by its number.
 func (l *layout) buffer(number int64) int {
-	return l.ring.Buffer(number) * l.generation
+	return l.Ring.Buffer(number) * l.generation
 }

@@ -52,7 +52,7 @@ func (e *Engine) Share(hash uint64) *Share {
 	}
 	s.lane, s.max = 64-uint64(bits), 1<<bits-1
 	s.hot = make([]uint64, len(e.shards)*int(s.blocks)*blockWords)
-	s.cold = make([]uint64, len(e.shards)*e.ring.Buffers()*2*s.PartWords())
+	s.cold = make([]uint64, len(e.shards)*e.Ring.Buffers()*2*s.PartWords())
 	e.share.CompareAndSwap(nil, s)
 	e.beside.Store(true) // by the second caller as well: its decisions count from here on
 	return e.share.Load()
@@ -62,7 +62,7 @@ func (e *Engine) Share(hash uint64) *Share {
 func (s *Share) Layout() string {
 	e := s.engine
 	return fmt.Sprintf("%d per %v in %d generations, %d parts of %d words each, %d bits a cell, hash %08x, seed %08x",
-		e.limit, e.Window(), e.ring.Buffers(), s.Parts(), s.PartWords(), s.CellBits(), uint32(s.hash>>32), uint32(keyhash.Derive(e.seed, "name of a share")))
+		e.limit, e.Span(), e.Ring.Buffers(), s.Parts(), s.PartWords(), s.CellBits(), uint32(s.hash>>32), uint32(keyhash.Derive(e.seed, "name of a share")))
 }
 
 // Parts returns the number of parts: the engine's shards.
@@ -75,7 +75,7 @@ func (s *Share) PartWords() int { return int(s.blocks) * halfWords }
 func (s *Share) CellBits() int { return 64 - int(s.lane) }
 
 // Generations returns how many generations are kept.
-func (s *Share) Generations() int { return s.engine.ring.Buffers() }
+func (s *Share) Generations() int { return s.engine.Ring.Buffers() }
 
 // Bytes returns the memory that sharing takes beside the engine.
 func (s *Share) Bytes() int {
@@ -163,7 +163,7 @@ func (s *Share) weigh(r request, p rotating.Position) {
 	hot := s.part(r)
 	for w := range s.PartWords() {
 		var sum uint64
-		for age := range r.ring.Buffers() {
+		for age := range r.Ring.Buffers() {
 			cells := s.theirs(r, age)[w]
 			for lane := uint64(0); cells>>lane != 0 && lane < 64; lane += uint64(s.CellBits()) {
 				if c := cells >> lane & s.max; c < s.max { // or more, for all that is known
@@ -190,7 +190,7 @@ func (s *Share) lock(now rotating.Position, part int, generation int64) (r reque
 	r.s.mu.Lock()
 	r.rotate(now)
 	back := r.s.number - generation
-	return r, int(back), uint64(back) < uint64(r.ring.Buffers())
+	return r, int(back), uint64(back) < uint64(r.Ring.Buffers())
 }
 
 // part returns the hot words of the request's shard.
@@ -207,7 +207,7 @@ func (s *Share) theirs(r request, age int) []uint64 { return s.cells(r, age, 1) 
 
 // copyTheirs copies the others' cells of a generation, by its number; those of one that is not kept are 0.
 func (s *Share) copyTheirs(to []uint64, r request, number int64) {
-	if age := r.s.number - number; uint64(age) < uint64(r.ring.Buffers()) {
+	if age := r.s.number - number; uint64(age) < uint64(r.Ring.Buffers()) {
 		copy(to, s.theirs(r, int(age)))
 	} else {
 		clear(to)
@@ -215,14 +215,14 @@ func (s *Share) copyTheirs(to []uint64, r request, number int64) {
 }
 
 func (s *Share) cells(r request, age, whose int) []uint64 {
-	n, i := s.PartWords(), 2*r.ring.Buffer(r.s.number-int64(age))+whose
-	return s.cold[(r.first/r.size*2*r.ring.Buffers()+i)*n:][:n]
+	n, i := s.PartWords(), 2*r.Ring.Buffer(r.s.number-int64(age))+whose
+	return s.cold[(r.first/r.size*2*r.Ring.Buffers()+i)*n:][:n]
 }
 
 // rotate lets generations expire, ≥ 1, after the shard has rotated. What others have weighed bounds what they weigh now,
 // unless all of that has expired.
 func (s *Share) rotate(r request, expired int) {
-	if expired < r.ring.Buffers() {
+	if expired < r.Ring.Buffers() {
 		own := s.own(r, expired)
 		for hot := s.part(r); len(own) > 0; hot, own = hot[blockWords:], own[halfWords:] {
 			copy(own[:halfWords], hot)
@@ -264,7 +264,7 @@ func (s *Share) bound(at place, word int64) int64 {
 // count reads what the others have admitted of the request's key in a generation, by its number.
 func (s *Share) count(r request, number int64) int64 {
 	age := r.s.number - number
-	if uint64(age) >= uint64(r.ring.Buffers()) {
+	if uint64(age) >= uint64(r.Ring.Buffers()) {
 		return 0 // not begun, or gone
 	}
 	c := s.least(s.theirs(r, int(age))[s.block(r.h)%s.blocks*halfWords:], r.h)

@@ -203,14 +203,14 @@ func (e *Engine) sparesKey(generation int64, h uint64) bool {
 	r := e.request(e.Shard(h), h)
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
-	return r.state().on != 0 && generation < r.number()+int64(r.ring.Buffers())
+	return r.state().on != 0 && generation < r.number()+int64(r.Ring.Buffers())
 }
 
 // begin notes that a shard begins to spare.
 func (s *Spare) begin(p rotating.Position, rule *Rule) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.times == 0 || p.Generation > s.last+int64(rule.ring.Buffers()) {
+	if s.times == 0 || p.Generation > s.last+int64(rule.Ring.Buffers()) {
 		s.times++
 		s.since = rule.Timeline.UnixNano(p)
 	}
@@ -230,7 +230,7 @@ func (s *Spare) goOn(generation int64) {
 // goesOn tells whether a shard that spares does so in the next generation, too: until as many have ended one after
 // another in which it need not have as are kept.
 func (r request) goesOn(s *spareState) bool {
-	return r.wide() || !r.calm() || s.on < int64(r.ring.Buffers())
+	return r.wide() || !r.calm() || s.on < int64(r.Ring.Buffers())
 }
 
 // calm tells whether the shard need not have spared in its generation.
@@ -250,13 +250,13 @@ func (r request) rotateSpare(generation int64) (widen bool) {
 	turns := generation - r.number()
 	switch {
 	case s.on > 0 && (turns > 1 || r.wide() && units <= r.bears()/4*3): // the rate falls by powers of ten with a quarter less
-		s.on = -int64(r.ring.Buffers())
+		s.on = -int64(r.Ring.Buffers())
 	case s.on > 0 && !r.wide() && !r.calm():
 		s.on, widen = 1, true
 		s.bears = min(s.bears, units-units/10)
 	case s.on > 0 && !r.wide():
-		if s.on++; s.on > int64(r.ring.Buffers()) {
-			s.on = -int64(r.ring.Buffers())
+		if s.on++; s.on > int64(r.Ring.Buffers()) {
+			s.on = -int64(r.Ring.Buffers())
 		}
 	}
 	if s.on > 0 {
@@ -285,7 +285,7 @@ func (s *Spare) add(units uint64) { s.units, s.ends = s.units+units, s.ends+1 }
 // own returns the units that the key has beyond doubt used in a generation, by its number: those that its entry has
 // counted.
 func (r request) own(number int64, entry *uint64) (units int64) {
-	if age := r.number() - number; entry != nil && uint64(age) < uint64(r.ring.Buffers()) {
+	if age := r.number() - number; entry != nil && uint64(age) < uint64(r.Ring.Buffers()) {
 		units = r.heavy.LowerBound(*entry, int(age))
 	}
 	if before := r.before.Load(); before != nil {
@@ -305,19 +305,19 @@ func (e *Engine) own(number int64, h uint64) int64 {
 // certified is the Verdict on a request for n units by what the key has beyond doubt used.
 func (r request) certified(p rotating.Position, n, limit int64, entry *uint64) Verdict {
 	own := func(age int) int64 { return r.own(p.Generation-int64(age), entry) }
-	free, newest := limit, r.ring.Buffers()
-	for age := range r.ring.Buffers() {
+	free, newest := limit, r.Ring.Buffers()
+	for age := range r.Ring.Buffers() {
 		if units := own(age); units > 0 {
 			free, newest = free-r.Weighted(units, age, p.Elapsed), min(newest, age)
 		}
 	}
-	v := Verdict{Allowed: n >= 1 && n <= free, Remaining: int(max(free, 0)), ResetAfter: r.resetAfter(p, newest)}
+	v := Verdict{Allowed: n >= 1 && n <= free, Remaining: int(max(free, 0)), ResetAfter: r.ResetAfter(p, newest)}
 	if !v.Allowed {
-		v.RetryAfter = r.retryAfter(p, n, limit, own)
+		v.RetryAfter = r.RetryAfter(p, n, limit, own)
 	}
-	if newest < r.ring.Buffers() && p.Generation == r.s.number { // in the next one the key may be read again
+	if newest < r.Ring.Buffers() && p.Generation == r.s.number { // in the next one the key may be read again
 		u := r.used(p, entry)
-		v.ResetAfter = r.resetAfter(p, u.newest)
+		v.ResetAfter = r.ResetAfter(p, u.newest)
 		if !v.Allowed && int64(p.Elapsed+v.RetryAfter) >= r.Timeline.Length() {
 			v.RetryAfter = r.denied(p, u, entry, n, limit).RetryAfter
 		}

@@ -109,7 +109,7 @@ func TestLookKnowsTheRate(t *testing.T) {
 		f.now = f.now.Add(time.Hour)
 		f.take("somebody", 1)
 		p = f.position() // what the generation before has left counts in a sliding window
-		require.Equal(t, rule.ring.Buffers() > 1, begun(1e-6) > 0)
+		require.Equal(t, rule.Ring.Buffers() > 1, begun(1e-6) > 0)
 		require.Zero(t, r.state().on)
 	}
 }
@@ -175,7 +175,7 @@ func TestSpareEnds(t *testing.T) {
 			}
 		}
 		require.Equal(t, time.Second, last.Sub(time.Unix(0, 0)), "a generation that is calm, and not one more")
-		require.Equal(t, last.Add(time.Duration(rule.ring.Buffers())*time.Second).UnixNano(), f.Episode(f.position()).Exact)
+		require.Equal(t, last.Add(time.Duration(rule.Ring.Buffers())*time.Second).UnixNano(), f.Episode(f.position()).Exact)
 		require.Equal(t, f.Episode(f.position()).Exact, f.now.UnixNano())
 	}
 }
@@ -358,7 +358,7 @@ func TestSparedKeysAreCertifiedByTheGenerationBefore(t *testing.T) {
 			admitted++
 		}
 		require.True(t, f.at(0).wide(), "it goes on sparing")
-		require.InDelta(t, map[int]int{1: 100, 2: 25}[rule.ring.Buffers()], admitted, 1)
+		require.InDelta(t, map[int]int{1: 100, 2: 25}[rule.Ring.Buffers()], admitted, 1)
 	}
 }
 
@@ -387,7 +387,7 @@ func TestSparedKeysAreCertified(t *testing.T) {
 			}
 			v := f.take("key", 1)
 			require.False(t, v.Allowed)
-			if rule.ring.Buffers() == 1 {
+			if rule.Ring.Buffers() == 1 {
 				require.Equal(t, time.Duration(rule.Timeline.Length())-f.position().Elapsed, v.RetryAfter)
 			}
 			require.GreaterOrEqual(t, r.s.admitted-r.state().from, uint64(admitted))

@@ -42,7 +42,7 @@ func (e *Engine) Succeed(rule Rule, at int64) (*Engine, error) {
 // fits returns an error if the memory of e cannot count for a rule.
 func (e *Engine) fits(rule *Rule) error {
 	switch {
-	case rule.IsBucket() != e.IsBucket() || rule.ring.Buffers() != e.ring.Buffers() || !rule.IsBucket() && rule.Timeline.Length() != e.Timeline.Length():
+	case rule.IsBucket() != e.IsBucket() || rule.Ring.Buffers() != e.Ring.Buffers() || !rule.IsBucket() && rule.Timeline.Length() != e.Timeline.Length():
 		return errors.New("it is of another algorithm or window")
 	case rule.Spares() || e.Spares():
 		return errors.New("entries of keys that may be spared are of one limit")

@@ -64,7 +64,7 @@ func (e *Engine) Consume(i int, word int64, h uint64, units int, limit int64, ef
 		most = r.light + int64(r.s.peaks.raised)
 	}
 	free := int64(0) // units that are not in use, whatever the previous generation holds of the key
-	if effort == Brief && r.ring.Buffers() == 2 {
+	if effort == Brief && r.Ring.Buffers() == 2 {
 		if free = limit - r.peakBefore(); free < most { // to weigh it takes a division
 			free = limit - r.Weighted(r.peakBefore(), 1, p.Elapsed)
 		}
@@ -84,7 +84,7 @@ func (e *Engine) Consume(i int, word int64, h uint64, units int, limit int64, ef
 	if free < n {
 		effort |= exact
 		free = here
-		for age := 1; age < r.ring.Buffers(); age++ {
+		for age := 1; age < r.Ring.Buffers(); age++ {
 			first, h := r.buffer(age), r.hashAt(p.Generation-int64(age))
 			if r.guarded {
 				free -= r.Weighted(r.reading(first, h), age, p.Elapsed)
@@ -131,7 +131,7 @@ func (e *Engine) Consume(i int, word int64, h uint64, units int, limit int64, ef
 		r.s.mu.Unlock()
 		return Verdict{Allowed: true}
 	}
-	v := Verdict{Allowed: true, Remaining: int(free - count), ResetAfter: r.resetAfter(p, 0)}
+	v := Verdict{Allowed: true, Remaining: int(free - count), ResetAfter: r.ResetAfter(p, 0)}
 	r.s.mu.Unlock()
 	return v
 }
@@ -190,13 +190,13 @@ func (r request) takeAny(p rotating.Position, n, limit int64, e Effort, entry *u
 		if at.block != nil {
 			r.share.Load().admit(at, current+n)
 		}
-		return Verdict{Allowed: true, Remaining: int(free - n), ResetAfter: r.resetAfter(p, 0)}
+		return Verdict{Allowed: true, Remaining: int(free - n), ResetAfter: r.ResetAfter(p, 0)}
 	}
 	if r.Spares() {
 		switch v, ok := r.spared(p, n, limit, entry); {
 		case ok && v.Allowed:
 			r.admitSpared(p, entry, h, current, n)
-			v.Remaining, v.ResetAfter = v.Remaining-int(n), r.resetAfter(p, 0)
+			v.Remaining, v.ResetAfter = v.Remaining-int(n), r.ResetAfter(p, 0)
 			return v
 		case ok:
 			return r.refuseCertified(p, n, limit, v)
@@ -286,18 +286,18 @@ func (r request) peekEntry(p rotating.Position, n, limit int64, entry *uint64) V
 		}
 		return r.denied(p, u, entry, n, limit)
 	}
-	return Verdict{Allowed: true, Remaining: int(u.free), ResetAfter: r.resetAfter(p, u.newest)}
+	return Verdict{Allowed: true, Remaining: int(u.free), ResetAfter: r.ResetAfter(p, u.newest)}
 }
 
 // denied is the Verdict on a request for n units that are not free.
 func (r request) denied(p rotating.Position, u usage, entry *uint64, n, limit int64) Verdict {
 	return Verdict{
 		Remaining: int(max(u.free, 0)),
-		RetryAfter: r.retryAfter(p, n, limit, func(age int) int64 {
+		RetryAfter: r.RetryAfter(p, n, limit, func(age int) int64 {
 			number := p.Generation - int64(age)
 			c, _ := r.count(number, entry)
 			return c + r.former(number)
 		}),
-		ResetAfter: r.resetAfter(p, u.newest),
+		ResetAfter: r.ResetAfter(p, u.newest),
 	}
 }

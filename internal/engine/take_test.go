@@ -92,7 +92,7 @@ func requirePeaks(t *testing.T, l *face) {
 	for id := range uint16(300) {
 		binary.LittleEndian.PutUint16(key, id)
 		r := l.at(l.hasher.Bytes(key))
-		for age := range min(l.ring.Buffers(), 2) {
+		for age := range min(l.Ring.Buffers(), 2) {
 			count, _ := r.read(age, r.s.number-int64(age))
 			require.LessOrEqual(t, count, []int64{int64(r.s.peaks.current), r.peakBefore()}[age], "age %d", age)
 		}

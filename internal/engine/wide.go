@@ -29,7 +29,7 @@ func (r request) wide() bool { return r.s.number == apart }
 
 // wideBuckets returns the buckets of a wide shard's table.
 func (l *layout) wideBuckets() int {
-	return (l.size - spareWords - l.ring.Buffers()*l.cellsFirst) / heavyhitter.BucketEntries
+	return (l.size - spareWords - l.Ring.Buffers()*l.cellsFirst) / heavyhitter.BucketEntries
 }
 
 // tableWords returns the words of the shard's table.
@@ -56,7 +56,7 @@ func (r request) wideTable() int { return r.tableEnd() - r.wideBuckets()*heavyhi
 
 // wideDoor returns the first word of a doorkeeper, by its generation's number.
 func (r request) wideDoor(number int64) int {
-	return r.first + r.ring.Buffer(number)*r.cellsFirst
+	return r.first + r.Ring.Buffer(number)*r.cellsFirst
 }
 
 // bucketOf returns the key's bucket.
@@ -85,10 +85,10 @@ func part(print uint64) uint64 { return print * golden >> 32 }
 // widen makes a shard wide that has just turned. Each bucket is moved to places that lie before all those not moved yet.
 func (r request) widen() {
 	number := r.s.number
-	for n := range r.ring.Buffers() {
+	for n := range r.Ring.Buffers() {
 		copy(r.memory[r.first+n*r.cellsFirst:][:r.cellsFirst], r.memory[r.first+n*r.generation:])
 	}
-	clear(r.memory[r.first+r.ring.Buffers()*r.cellsFirst : r.table()])
+	clear(r.memory[r.first+r.Ring.Buffers()*r.cellsFirst : r.table()])
 	for i := range r.heavy.Buckets() {
 		from := (*heavyhitter.Bucket)(r.memory[r.table()+int(i)*heavyhitter.BucketEntries:])
 		was := *from
@@ -109,7 +109,7 @@ func (r request) narrow() {
 		bucket := r.gather(uint64(i))
 		*(*heavyhitter.Bucket)(r.memory[r.table()+int(i)*heavyhitter.BucketEntries:]) = bucket
 	}
-	for n := r.ring.Buffers() - 1; n >= 0; n-- {
+	for n := r.Ring.Buffers() - 1; n >= 0; n-- {
 		to := r.memory[r.first+n*r.generation:][:r.generation]
 		copy(to, r.memory[r.first+n*r.cellsFirst:][:r.cellsFirst])
 		clear(to[r.cellsFirst:])
@@ -160,7 +160,7 @@ func (r request) endWide() {
 		r.narrow()
 	}
 	if s.on > 0 && !r.wide() {
-		s.on = int64(r.ring.Buffers()) // one more in which it need not have spared, and it ends
+		s.on = int64(r.Ring.Buffers()) // one more in which it need not have spared, and it ends
 	}
 }
 
@@ -173,7 +173,7 @@ func (r request) takeWide(p rotating.Position, n, limit int64) Verdict {
 		return r.refuseCertified(p, n, limit, v)
 	}
 	r.countWide(p, n, entry)
-	v.Remaining, v.ResetAfter = v.Remaining-int(n), r.resetAfter(p, 0)
+	v.Remaining, v.ResetAfter = v.Remaining-int(n), r.ResetAfter(p, 0)
 	return v
 }
 

@@ -18,7 +18,7 @@ import (
 // neighbours, its cells and its doorkeepers hold anything.
 func between(t *testing.T, rule Rule, buckets, more int, random *rand.Rand) request {
 	d := Dimensions{
-		Shards: 3, BloomBytes: 64, BloomProbes: 1, Depth: 4, Width: 32 / rule.ring.Buffers() * more, CellBits: 8,
+		Shards: 3, BloomBytes: 64, BloomProbes: 1, Depth: 4, Width: 32 / rule.Ring.Buffers() * more, CellBits: 8,
 		HeavyEntries: heavyhitter.BucketEntries * buckets, HeavyThreshold: 16,
 	}
 	e, err := New(rule.Sparing(&Spare{Rate: 1e-4, Lowest: rule.limit}), d, 1, new(striped.Counter))
@@ -57,7 +57,7 @@ func (r request) fill(keys int, random *rand.Rand) map[uint64]uint64 {
 func (r request) rest() (words []uint64) {
 	words = append(words, r.memory[:r.first]...)
 	words = append(words, r.memory[r.first+r.size:]...)
-	for number := range int64(r.ring.Buffers()) {
+	for number := range int64(r.Ring.Buffers()) {
 		door := r.first + r.layout.buffer(number)
 		if r.wide() {
 			door = r.wideDoor(number)
@@ -115,7 +115,7 @@ func TestWideAndNarrowInPlace(t *testing.T) {
 				require.EqualValues(t, 7, r.s.number)
 				require.Equal(t, rest, r.rest())
 				r.requireEntries(t, left, r.heavy.LowerBounds)
-				for age := range r.ring.Buffers() {
+				for age := range r.Ring.Buffers() {
 					first := r.buffer(age)
 					require.Zero(t, slices.Max(r.memory[first+r.cellsFirst:first+r.generation]), "cells are not empty")
 				}

@@ -1,7 +1,8 @@
 package heavyhitter
 
-// Convert makes the words of a table of another layout, with narrower counts and as many buckets, those of t. Fingerprints
-// lose bits, so those of two keys may become equal. Their entries then become one, and no entry stays complete.
+// Convert makes the words of a table of another layout, with narrower counts and as
+// many buckets, those of t. Fingerprints lose bits, so those of two keys may become
+// equal. Their entries then become one, and no entry stays complete.
 func (t *Table) Convert(table []uint64, from *Table) {
 	for ; len(table) > 0; table = table[BucketEntries:] {
 		b := (*Bucket)(table)
@@ -41,7 +42,8 @@ func (t *Table) joined(a, b uint64) uint64 {
 	return t.entry(a>>(t.shift&63), counts, offered)
 }
 
-// entry returns an entry of a fingerprint, with what it has counted and what was offered by age.
+// entry returns an entry of a fingerprint, with what it has counted and what was
+// offered by age.
 func (t *Table) entry(fingerprint uint64, counts, offered [2]int64) uint64 {
 	entry := fingerprint << (t.shift & 63)
 	for age := range counts {

@@ -56,7 +56,8 @@ func TestTableFindsWhatWasInserted(t *testing.T) {
 	require.Zero(t, held, "all that had room are found")
 }
 
-// An entry that rotates has its count as that of the previous generation, and is complete in the one that begins.
+// An entry that rotates has its count as that of the previous generation, and is
+// complete in the one that begins.
 func TestEntryRotates(t *testing.T) {
 	w := newTableWords(1)
 	w.insert(7, 100)
@@ -74,8 +75,8 @@ func TestEntryRotates(t *testing.T) {
 	}
 }
 
-// After a generation without a unit the entry is still its key's, which is told by it when units come free. After two
-// it is gone.
+// After a generation without a unit the entry is still its key's, which is told by it
+// when units come free. After two it is gone.
 func TestEntryOutlivesOneEmptyGeneration(t *testing.T) {
 	w := newTableWords(1)
 	w.insert(7, 100)
@@ -95,8 +96,8 @@ func TestTableIsClearedByAJump(t *testing.T) {
 	require.Equal(t, make([]uint64, BucketEntries), w.words)
 }
 
-// Entries go to the front of their bucket when a generation begins: the first word tells whether it is empty, the last
-// whether it is full.
+// Entries go to the front of their bucket when a generation begins: the first word
+// tells whether it is empty, the last whether it is full.
 func TestEntriesGoToTheFront(t *testing.T) {
 	w := newTableWords(1)
 	for h := range uint64(BucketEntries) {
@@ -118,7 +119,8 @@ func TestEntriesGoToTheFront(t *testing.T) {
 	}
 }
 
-// A full bucket has room once its last entry has expired, and the new key takes the place of an expired one.
+// A full bucket has room once its last entry has expired, and the new key takes the
+// place of an expired one.
 func TestExpiredEntriesGiveTheirPlaceAway(t *testing.T) {
 	w := newTableWords(1)
 	for h := range uint64(BucketEntries) {
@@ -140,8 +142,8 @@ func TestCountsLeaveAFingerprint(t *testing.T) {
 	}
 }
 
-// What a key has offered is counted exactly where the word has room for that, in steps that are right on average where
-// it has less, and not at all where it has none.
+// What a key has offered is counted exactly where the word has room for that, in steps
+// that are right on average where it has less, and not at all where it has none.
 func TestEntriesCountWhatWasOffered(t *testing.T) {
 	for _, c := range []struct {
 		limit, step int64

@@ -6,9 +6,10 @@ import (
 	"unsafe"
 )
 
-// Counter is a sum to which each goroutine adds in a cache line that few others share, chosen by where its stack lies: a
-// flood of denials on all cores must not meet in one word. The rest of the lines is words for the caller's use, [Lines]
-// times [LineWords]. Its zero value is 0. It is safe for concurrent use.
+// Counter is a sum to which each goroutine adds in a cache line that few others share,
+// chosen by where its stack lies: a flood of denials on all cores must not meet in one
+// word. The rest of the lines is words for the caller's use, [Lines] times [LineWords].
+// Its zero value is 0. It is safe for concurrent use.
 type Counter [Lines]line
 
 const (
@@ -38,5 +39,6 @@ func (c *Counter) Load() (n uint64) {
 	return n
 }
 
-// Word returns the i-th word for the caller's use: 0 … Lines×LineWords-1. Those of a line follow each other.
+// Word returns the i-th word for the caller's use: 0 … Lines×LineWords-1. Those of a
+// line follow each other.
 func (c *Counter) Word(i int) *atomic.Uint64 { return &c[i/LineWords].words[i%LineWords] }

@@ -1,4 +1,5 @@
-// Package basetree checks out another commit of the repository for a program that compares itself with what it was there.
+// Package basetree checks out another commit of the repository for a program that
+// compares itself with what it was there.
 package basetree
 
 import (
@@ -10,8 +11,9 @@ import (
 	"path/filepath"
 )
 
-// With calls use with a temporary worktree of a commit, in which the program in a folder, relative to the root of the
-// repository, is the one of the working tree. It is to be called in that root. The worktree is removed afterwards.
+// With calls use with a temporary worktree of a commit, in which the program in a
+// folder, relative to the root of the repository, is the one of the working tree. It is
+// to be called in that root. The worktree is removed afterwards.
 func With(commit, program string, use func(tree string) error) (err error) {
 	dir, err := os.MkdirTemp("", "base")
 	if err != nil {
@@ -35,8 +37,8 @@ func With(commit, program string, use func(tree string) error) (err error) {
 	return use(tree)
 }
 
-// Run returns what a command prints, with more variables in its environment. Its error holds what the command complains
-// about.
+// Run returns what a command prints, with more variables in its environment. Its error
+// holds what the command complains about.
 func Run(env []string, name string, arguments ...string) (string, error) {
 	command := exec.Command(name, arguments...)
 	command.Env = append(os.Environ(), env...)
