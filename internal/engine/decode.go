@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -10,23 +9,22 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cespare/xxhash/v2"
-
 	"github.com/sketchlimit/sketchlimit/internal/invariants"
+	"github.com/sketchlimit/sketchlimit/internal/savestate"
 )
 
 // Read reads a snapshot of the same rule into new engines, and returns the latest generation of its shards. fits tells
 // why a seed with such a sum of SnapshotText will not do, or nil. The dimensions are those of s, or if most is not 0 any whose
 // engines take no more bytes.
 func (s Stages) Read(from io.Reader, most int, fits func(seed, hash uint64) error) (restored Stages, newest, bytes int64, err error) {
-	r := &snapshotReader{r: from, digest: xxhash.New()}
+	r := savestate.NewReader(from)
 	restored, newest, err = s.read(r, most, fits)
-	return restored, newest, r.n, err
+	return restored, newest, r.Bytes(), err
 }
 
-func (s Stages) read(r *snapshotReader, most int, fits func(seed, hash uint64) error) (restored Stages, newest int64, err error) {
-	h, err := r.header()
-	if err != nil {
+func (s Stages) read(r *savestate.Reader, most int, fits func(seed, hash uint64) error) (restored Stages, newest int64, err error) {
+	var h header
+	if err := r.Header(snapshotMagic, snapshotVersion, &h); err != nil {
 		return Stages{}, 0, err
 	}
 	if err := fits(h.Seed, h.Hash); err != nil {
@@ -54,7 +52,7 @@ func (s Stages) read(r *snapshotReader, most int, fits func(seed, hash uint64) e
 	}
 	restored.Since = min(h.Since, newest)
 	restored.spared = restored.sparing(h.Spared)
-	return restored, newest, r.end()
+	return restored, newest, r.End()
 }
 
 // empty returns engines as a header says, without counts.
@@ -122,10 +120,10 @@ func (s Stages) hasRoom(h header, most int) error {
 }
 
 // readShards fills the shards and returns their latest generation.
-func (e *Engine) readShards(s *snapshotReader) (newest int64, err error) {
+func (e *Engine) readShards(s *savestate.Reader) (newest int64, err error) {
 	newest = math.MinInt64
 	for i := range e.shards {
-		number, err := s.number(e)
+		number, err := e.readNumber(s)
 		if err != nil {
 			return 0, err
 		}
@@ -135,11 +133,11 @@ func (e *Engine) readShards(s *snapshotReader) (newest int64, err error) {
 		}
 		memory := e.memory[i*e.size:][:e.size]
 		for age := range int64(e.Ring.Buffers()) {
-			if err := s.words(memory[e.buffer(number-age):][:e.generation]); err != nil {
+			if err := s.Words(memory[e.buffer(number-age):][:e.generation]); err != nil {
 				return 0, err
 			}
 		}
-		if err := s.words(memory[e.Ring.Buffers()*e.generation:]); err != nil {
+		if err := s.Words(memory[e.Ring.Buffers()*e.generation:]); err != nil {
 			return 0, err
 		}
 		latest, err := e.generationIn(i)
@@ -216,92 +214,15 @@ func (g *Growth) Become(restored Stages) error {
 	return nil
 }
 
-// snapshotReader reads and sums up bytes.
-type snapshotReader struct {
-	r      io.Reader
-	n      int64
-	digest *xxhash.Digest
-	buffer [8 << 10]byte
-}
-
-// read returns the next n bytes, of the buffer at the most, until it is called again.
-func (s *snapshotReader) read(n int) ([]byte, error) {
-	b := s.buffer[:n]
-	read, err := io.ReadFull(s.r, b)
-	s.n += int64(read)
-	if err == io.EOF || err == io.ErrUnexpectedEOF {
-		return nil, fmt.Errorf("%w: damaged: ends after %d bytes", ErrSnapshot, s.n)
-	}
-	if err != nil {
-		return nil, err
-	}
-	s.digest.Write(b)
-	return b, nil
-}
-
-func (s *snapshotReader) words(words []uint64) error {
-	for len(words) > 0 {
-		b, err := s.read(min(8*len(words), len(s.buffer)))
-		if err != nil {
-			return err
-		}
-		for ; len(b) > 0; b, words = b[8:], words[1:] {
-			words[0] = binary.LittleEndian.Uint64(b)
-		}
-	}
-	return nil
-}
-
-// number reads the number of a generation that begins at a time that there is, or of none, or that of a wide shard.
-func (s *snapshotReader) number(e *Engine) (int64, error) {
-	b, err := s.read(8)
+// readNumber reads the number of a generation that begins at a time that there is, or of none, or that of a wide shard.
+func (e *Engine) readNumber(s *savestate.Reader) (int64, error) {
+	word, err := s.Word()
 	if err != nil {
 		return 0, err
 	}
-	number := int64(binary.LittleEndian.Uint64(b))
+	number := int64(word)
 	if !e.Timeline.InRange(number) && number != never && (number != apart || !e.Spares()) {
 		return 0, fmt.Errorf("%w: damaged: generation %d of %v", ErrSnapshot, number, time.Duration(e.Timeline.Length()))
 	}
 	return number, nil
-}
-
-func (s *snapshotReader) header() (h header, err error) {
-	b, err := s.read(binary.Size(&h))
-	if err != nil {
-		return h, err
-	}
-	binary.Decode(b, binary.LittleEndian, &h) // has its size
-	if string(h.Magic[:]) != snapshotMagic {
-		return h, fmt.Errorf("%w: none: begins with % x", ErrSnapshot, h.Magic)
-	}
-	if h.Version != snapshotVersion {
-		return h, fmt.Errorf("%w: version %d, must be %d", ErrSnapshotMismatch, h.Version, snapshotVersion)
-	}
-	return h, s.sum()
-}
-
-// sum reads the sum of what was read before, sums left out.
-func (s *snapshotReader) sum() error {
-	sum := s.digest.Sum64()
-	before := *s.digest
-	b, err := s.read(8)
-	*s.digest = before
-	if err == nil && binary.LittleEndian.Uint64(b) != sum {
-		return fmt.Errorf("%w: damaged: wrong sum after %d bytes", ErrSnapshot, s.n-8)
-	}
-	return err
-}
-
-// end reads the last sum, which nothing is to follow.
-func (s *snapshotReader) end() error {
-	if err := s.sum(); err != nil {
-		return err
-	}
-	switch n, err := io.ReadFull(s.r, s.buffer[:1]); {
-	case n > 0:
-		return fmt.Errorf("%w: damaged: goes on after %d bytes", ErrSnapshot, s.n)
-	case err != io.EOF:
-		return err
-	}
-	return nil
 }

@@ -18,7 +18,7 @@
 //	group.go        asks several engines in one step
 //	share.go        counts of other nodes
 //	growth.go       replaces an engine by a larger or smaller one
-//	encode.go       writes snapshots; decode.go restores them
+//	encode.go       writes snapshots; decode.go restores them; package savestate has the format
 //	copy.go         copies of shards, from which stats.go, odds.go and strangers.go tell the error rate
 //	claims.go       asserts in a test build what decisions rely on
 //
