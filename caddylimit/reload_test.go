@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/internal/machine"
 )
 
 // Counts outlive a config. Keys, matchers and what is around the zone may change.
@@ -79,6 +80,21 @@ func TestManyReloads(t *testing.T) {
 		}
 	}
 	require.Equal(t, 99, current()["api"].limiters[0].Peek("a").Remaining) // of 109
+}
+
+// A Caddyfile that asks for more memory than the machine has is refused, and the server goes on with the one before.
+func TestReloadWithMoreMemoryThanThereIs(t *testing.T) {
+	most, _, ok := machine.Memory()
+	if !ok || most > 1<<45 {
+		t.Skip("the machine does not say, or has enough")
+	}
+	setTime(t, minute)
+	s := newServer(t)
+	s.load(limit("key a\nwindow 1d\nevents 10"))
+	s.want(200, 4, "GET", "/")
+	require.ErrorContains(t, s.try(limit(fmt.Sprintf("key a\nwindow 1d\nevents 10\nmemory %dGiB", 2*(most>>30+1)))), "must be at most")
+	s.want(200, 6, "GET", "/")
+	s.want(429, 1, "GET", "/")
 }
 
 // What one key has used is charged once, however many requests of it come at the same time.

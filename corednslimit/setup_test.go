@@ -9,6 +9,7 @@ import (
 	"github.com/coredns/caddy"
 	"github.com/coredns/coredns/core/dnsserver"
 	clog "github.com/coredns/coredns/plugin/pkg/log"
+	"github.com/sketchlimit/sketchlimit/internal/machine"
 	"github.com/stretchr/testify/require"
 )
 
@@ -130,6 +131,16 @@ func TestSetupErrors(t *testing.T) {
 		_, err := setupBlock("sketch_rrl {\nresponses-per-second 5\n" + lines + "\n}")
 		require.ErrorContains(t, err, want, lines)
 	}
+}
+
+// A Corefile that asks for more memory than the machine has is refused.
+func TestSetupRefusesMoreMemoryThanThereIs(t *testing.T) {
+	most, _, ok := machine.Memory()
+	if !ok || most >= 64<<30 {
+		t.Skip("the machine does not say, or has enough")
+	}
+	_, err := setupBlock("sketch_rrl {\nresponses-per-second 5\nmemory 64GiB\n}")
+	require.ErrorContains(t, err, "must be at most")
 }
 
 // The largest and the smallest values work together.

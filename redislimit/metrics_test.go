@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sketchlimit/sketchlimit"
 	"github.com/sketchlimit/sketchlimit/metrics"
 	"github.com/sketchlimit/sketchlimit/redislimit/internal/redistest"
 )
@@ -32,6 +33,8 @@ func TestStrictMetrics(t *testing.T) {
 		_, err := s.Take(t.Context(), "ann", 1)
 		require.NoError(t, err)
 	}
+	_, err := s.Do(t.Context(), sketchlimit.Request{Key: "ann", Limit: 1})
+	require.NoError(t, err)
 	source := func() *metrics.Source { return StrictMetrics(maps.All(map[string]*Strict{"api": s})) }
 	got, err := told(t, source())
 	require.NoError(t, err)
@@ -39,7 +42,7 @@ func TestStrictMetrics(t *testing.T) {
 	require.NoError(t, err)
 	require.Positive(t, stats.SketchFill)
 	require.Equal(t, map[string]float64{
-		"strict.admitted_units": 2, "strict.denied_units": 1, "strict.memory": float64(s.MemoryBytes()),
+		"strict.admitted_units": 2, "strict.denied_units": 2, "strict.too_low_requests": 1, "strict.memory": float64(s.MemoryBytes()),
 		"strict.false_denial_rate": stats.FalseDenialRate, "strict.sketch_fill_ratio": stats.SketchFill,
 		"strict.away": 0, "strict.away_changes": 0, "strict.evicting": 0,
 	}, got)

@@ -59,6 +59,7 @@ type Strict struct {
 	remembers time.Duration // how long a unit counts
 
 	admitted, denied atomic.Uint64 // units
+	tooLow           atomic.Uint64 // requests
 }
 
 // located is where keys are by a seed.
@@ -169,6 +170,9 @@ func (s *Strict) Peek(ctx context.Context, key string) (sketchlimit.Decision, er
 // Config here, and for its Time see [Strict.TakeAt].
 func (s *Strict) Do(ctx context.Context, r sketchlimit.Request) (sketchlimit.Decision, error) {
 	q := request{keyOf(&r), cmp.Or(r.N, 1), lower(r.Limit, s.lowest, s.limit), "", r.Peek}
+	if r.Limit > 0 && q.limit == 0 && !r.Peek {
+		s.tooLow.Add(1)
+	}
 	if r.Time.IsZero() {
 		return s.take(ctx, sketchlimit.Now(), q)
 	}

@@ -19,6 +19,7 @@ type StrictStats struct {
 	Health
 	Admitted uint64 // units since construction, by Redis and without it
 	Denied   uint64 // units since construction; of one request, at most its limit
+	TooLow   uint64 // requests with limits of 1 … Config.LowestLimit-1 since construction: all denied
 	// Eviction is whether Redis may lose counts because its memory is full.
 	Eviction Eviction
 
@@ -42,7 +43,7 @@ func (s *Strict) Stats(ctx context.Context) (StrictStats, error) {
 }
 
 func (s *Strict) statsAt(ctx context.Context, now time.Time) (StrictStats, error) {
-	stats := StrictStats{Health: s.Health(), Admitted: s.admitted.Load(), Denied: s.denied.Load(),
+	stats := StrictStats{Health: s.Health(), Admitted: s.admitted.Load(), Denied: s.denied.Load(), TooLow: s.tooLow.Load(),
 		Eviction: s.eviction.look(ctx)}
 	var denied, filled float64 // of new keys, and cells of one block, sums over blocks
 	names := s.at.Load().names
