@@ -61,7 +61,7 @@ func (c *combination) String() string {
 // see make combinations; time is reported, since it depends on the machine.
 func TestCombinations(t *testing.T) {
 	predicting(t)
-	n, full := 7, false
+	n, full := 4, false
 	if text := os.Getenv("SKETCHLIMIT_COMBINATIONS"); text != "" {
 		var err error
 		n, err = strconv.Atoi(text)

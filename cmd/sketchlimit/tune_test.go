@@ -84,7 +84,7 @@ func TestTuneRepeatsKeys(t *testing.T) {
 func TestTuneAssumes(t *testing.T) {
 	predicting(t)
 	file := filepath.Join(t.TempDir(), "plan.html")
-	for _, c := range []struct{ args, want string }{
+	for i, c := range []struct{ args, want string }{
 		{"--false-denial-rate 1e-4", "5 requests a key (--requests), no abusers (--abusers), in bursts (--even), " +
 			"no headroom (--headroom)."},
 		{"--memory 16KiB", "5 requests a key (--requests), no abusers (--abusers), in bursts (--even)."},
@@ -94,13 +94,18 @@ func TestTuneAssumes(t *testing.T) {
 		{"--memory 16KiB --abusers 0.01 --excess 5", "5 requests a key (--requests), 1.0 % of the keys abusers of 5 × the " +
 			"limit, in bursts (--even)."},
 	} {
-		args := append(strings.Fields("tune --keys 2000 --limit 20 --html "+file), strings.Fields(c.args)...)
+		args := append(strings.Fields("tune --keys 2000 --limit 20"), strings.Fields(c.args)...)
+		if i == 0 { // curves take seconds
+			args = append(args, "--html", file)
+		}
 		o := command(nil, args...)
 		require.Equal(t, 0, o.status, o.err)
 		assert.Contains(t, strings.Join(strings.Fields(o.out), " "), " bytes a key. Assumed: "+c.want+" Plans ")
-		page, err := os.ReadFile(file)
-		require.NoError(t, err)
-		assert.Contains(t, string(page), " bytes a key. Assumed: "+c.want+"</p>")
+		if i == 0 {
+			page, err := os.ReadFile(file)
+			require.NoError(t, err)
+			assert.Contains(t, string(page), " bytes a key. Assumed: "+c.want+"</p>")
+		}
 	}
 	o := command(strings.NewReader("0\ta\n60\tb\n60\tc\n"), "tune", "--trace", "-", "--memory", "16KiB")
 	require.Equal(t, 0, o.status, o.err)
