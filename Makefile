@@ -13,8 +13,10 @@ RACE := $(if $(shell command -v $$(go env CC) 2>/dev/null),-race)
 
 NESTED := $(filter-out .,$(MODULES))
 
-# Those in which goroutines share what is ours. stress has each framework, and so all of contrib.
-SHARED := . rules redislimit grpclimit caddylimit corednslimit cmd/sketchlimitd stress
+# Where goroutines share what is ours: modules, and packages of the root module. stress has each framework, and so all of
+# contrib.
+SHARED := rules redislimit grpclimit caddylimit corednslimit cmd/sketchlimitd stress
+SHARED_PACKAGES := . ./budget ./exact ./httplimit ./inflight ./topkeys ./metrics ./internal/clock ./internal/engine ./internal/tests
 
 test: test/. ## every test of every module with the race detector, the root module first, then two at once
 	@$(if $(RACE),,echo "no C compiler: tested without the race detector")
@@ -27,6 +29,7 @@ nested: ## every test of every nested module without the race detector, two modu
 	@$(MAKE) --no-print-directory -j2 $(NESTED:%=test/%) RACE=
 
 race: ## the race detector where goroutines share what is ours, without what computes for seconds, two modules at once
+	@go test -short $(RACE) $(SHARED_PACKAGES)
 	@$(MAKE) --no-print-directory -j2 $(SHARED:%=test/%) SHORT=-short
 
 long: ## the statistical tests at full size, without the race detector: ten minutes of two processors
