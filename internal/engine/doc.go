@@ -19,7 +19,7 @@
 //	share.go        counts of other nodes
 //	growth.go       replaces an engine by a larger or smaller one
 //	encode.go       writes snapshots; decode.go restores them; package savestate has the format
-//	copy.go         copies of shards, from which stats.go, odds.go and strangers.go tell the error rate
+//	copy.go         copies of shards, from which stats.go, odds.go and strangers.go tell the error rate, with package errorrate
 //	claims.go       asserts in a test build what decisions rely on
 //
 // # Locks

@@ -3,6 +3,7 @@ package engine
 import (
 	"math"
 
+	"github.com/sketchlimit/sketchlimit/internal/errorrate"
 	"github.com/sketchlimit/sketchlimit/internal/keyhash"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
@@ -10,10 +11,9 @@ import (
 // A look estimates the rate at which innocent keys of a shard are denied, under its lock and from a sample of its own
 // cells. Stats computes that from all cells, which takes a thousand times as long.
 const (
-	glances    = 32  // new keys that are read first
-	lookLanes  = 4   // of a sketch that are looked at if one of these reads half of the limit: other ones each time
-	lookWords  = 64  // of each row
-	lookLevels = 256 // by which units are told apart, at the most
+	glances   = 32 // new keys that are read first
+	lookLanes = 4  // of a sketch that are looked at if one of these reads half of the limit: other ones each time
+	lookWords = 64 // of each row
 
 	// Where a limit is fewer requests than these, their readings tell too little of leads: it may look as if others' units
 	// added to all of them, where they add to none. So the rate of innocent keys counts only if new keys are denied as well,
@@ -35,7 +35,7 @@ func (r request) wrongs(p rotating.Position) (rate float64) {
 	mix := lately.mix(&r.layout)
 	reads := r.readings(p)
 	mix.wronged = 0 // they would be spared
-	above := reads.above
+	above := reads.Above
 	if r.before.Load() != nil {
 		both := r.withFormer(p, &reads)
 		above = both.above
@@ -68,37 +68,27 @@ func (r request) someRead(p rotating.Position, units int64) bool {
 // draw returns random bits, which are other ones when something has been admitted.
 func (r request) draw() uint64 { return keyhash.Mix(r.s.admitted, r.turnSeed) }
 
-// levels are the chances, by level, that a new key reads so much or more in a generation.
-type levels [lookLevels + 2]float64
-
-// readings are what a new key reads in the current generation and in the one before, which has a weight.
-type readings struct {
-	current, before levels
-	weight          float64
-	limit, steps    int64
-}
-
-func (r request) readings(p rotating.Position) (reads readings) {
-	reads.limit, reads.steps = r.limit, min(lookLevels, r.limit)
-	r.sample(&reads.current, 0, p.Generation)
+func (r request) readings(p rotating.Position) errorrate.Sample {
+	reads := errorrate.NewSample(r.limit)
+	r.sample(&reads.Current, 0, p.Generation)
 	if r.Ring.Buffers() > 1 {
-		reads.weight = 1 - float64(p.Elapsed)/float64(r.Timeline.Length())
-		r.sample(&reads.before, 1, p.Generation-1)
+		reads.Weight = 1 - float64(p.Elapsed)/float64(r.Timeline.Length())
+		r.sample(&reads.Previous, 1, p.Generation-1)
 	}
 	return reads
 }
 
 // sample reads cells of the generation of an age and a number. A key meets cells of one lane in all rows, and lanes bear
 // unlike loads, so each lane is looked at by itself.
-func (r request) sample(chances *levels, age int, number int64) {
-	first, steps := r.buffer(age), min(lookLevels, r.limit)
+func (r request) sample(chances *errorrate.Levels, age int, number int64) {
+	first, steps := r.buffer(age), errorrate.Steps(r.limit)
 	passes, h := r.passes(first, r.hashAt(number)), r.draw()
 	lanes := min(lookLanes, r.cells.Lanes())
 	for lane := range lanes {
 		lane = (lane + int(h%64)) % r.cells.Lanes()
 		reads := passes
 		for row := range r.cells.Depth() {
-			var seen [lookLevels + 1]uint16
+			var seen [errorrate.MaxLevels + 1]uint16
 			for range lookWords {
 				h = keyhash.Mix(h, r.seed)
 				units := int64(r.cells.Cell(r.memory, first+r.cellsFirst, row, lane, h))
@@ -118,7 +108,7 @@ func (r request) sample(chances *levels, age int, number int64) {
 
 // passes returns the chances that a new key passes the doorkeeper, and so reads any units: all of them where that does
 // not guard.
-func (r request) passes(first int, h uint64) (chances levels) {
+func (r request) passes(first int, h uint64) (chances errorrate.Levels) {
 	passed := 0
 	for range lookWords {
 		if h = keyhash.Mix(h, r.seed); !r.guarded || r.door.Test(r.memory, first, h) {
@@ -126,54 +116,24 @@ func (r request) passes(first int, h uint64) (chances levels) {
 		}
 	}
 	chances[0] = 1
-	for l := int64(1); l <= min(lookLevels, r.limit); l++ {
+	for l := int64(1); l <= errorrate.Steps(r.limit); l++ {
 		chances[l] = float64(passed) / lookWords
 	}
 	return chances
 }
 
-// above returns the chance of more units than these in both generations together, of which the one before is rounded up.
-func (reads *readings) above(units int64) (chance float64) {
-	for l := range reads.steps + 1 {
-		p := reads.current[l] - reads.current[l+1]
-		if p <= 0 {
-			continue
-		}
-		if left := units - reads.unitsAt(l); left < 0 {
-			chance += p
-		} else if reads.weight > 0 {
-			chance += p * reads.before[reads.levelAbove(int64(float64(left)/reads.weight))]
-		}
-	}
-	return chance
-}
-
-// unitsAt returns the units that a level stands for: those in its middle. The highest is that of the limit.
-func (reads *readings) unitsAt(level int64) int64 {
-	return min((level*reads.limit+(reads.limit-reads.steps)/2)/reads.steps, reads.limit)
-}
-
-// levelAbove returns the first level of more units than these.
-func (reads *readings) levelAbove(units int64) int64 {
-	l := max(0, min(units*reads.steps/reads.limit, reads.steps))
-	for l <= reads.steps && reads.unitsAt(l) <= units {
-		l++
-	}
-	return l
-}
-
 // withFormer are readings beside what a predecessor has counted, of which a few new keys tell: a key is held against the
 // sum.
 type withFormer struct {
-	readings
-	total  levels // chances of so much or more in both generations
+	errorrate.Sample
+	total  errorrate.Levels // chances of so much or more in both generations
 	former [glances]int64
 }
 
-func (r request) withFormer(p rotating.Position, reads *readings) (both withFormer) {
-	both.readings = *reads
-	for l := range reads.steps + 1 {
-		both.total[l] = reads.above(reads.unitsAt(l) - 1)
+func (r request) withFormer(p rotating.Position, reads *errorrate.Sample) (both withFormer) {
+	both.Sample = *reads
+	for l := range reads.Steps() + 1 {
+		both.total[l] = reads.Above(reads.UnitsAt(l) - 1)
 	}
 	h := r.draw()
 	for i := range both.former {
@@ -193,7 +153,7 @@ func (both *withFormer) above(units int64) (chance float64) {
 		if left := units - former; left < 0 {
 			chance++
 		} else {
-			chance += both.total[both.levelAbove(left)]
+			chance += both.total[both.LevelAbove(left)]
 		}
 	}
 	return chance / glances

@@ -3,67 +3,20 @@ package engine
 import (
 	"iter"
 	"slices"
+
+	"github.com/sketchlimit/sketchlimit/internal/errorrate"
 )
 
-// odds is the distribution of a number of units, by rising number.
-type odds []chance
-
-type chance struct {
-	units int64
-	p     float64
-}
-
-// orMore returns, for each number, the chance of that or more.
-func (o odds) orMore() odds {
-	all, p := slices.Clone(o), 0.0
-	for i, c := range slices.Backward(o) {
-		p += c.p
-		all[i].p = p
-	}
-	return all
-}
-
-// fresh returns what a key that a generation has never seen reads in it: nothing unless it passes the
+// noise returns what a key that a generation has never seen reads in it: nothing unless it passes the
 // doorkeeper, or is known to that, and then the least of its cells.
-func (g *Generation) fresh(known bool) odds {
-	if g.missing() {
-		return odds{{0, 1}}
+func (g *Generation) noise(known bool) errorrate.Distribution {
+	switch {
+	case g.missing():
+		return errorrate.None()
+	case known:
+		return errorrate.FromAll(1, g.Readings())
 	}
-	passes := g.Passes()
-	if known {
-		passes = 1
-	}
-	o := odds{{0, 1 - passes}}
-	for _, r := range g.Readings() {
-		o = append(o, chance{int64(r.Count), passes * r.Chance})
-	}
-	return o
-}
-
-// mostOdds bounds the numbers that a sum tells apart: beyond that they are rounded up.
-const mostOdds = 4096
-
-// plus returns the distribution of the sum of two independent numbers, of which those above most count as most.
-func (o odds) plus(other odds, most int64) (sum odds) {
-	if len(o) == 1 && o[0].units == 0 {
-		return other
-	}
-	if len(other) == 1 && other[0].units == 0 {
-		return o
-	}
-	step := (most + mostOdds - 1) / mostOdds
-	all := make([]float64, min(most, mostOdds)+1)
-	for _, a := range o {
-		for _, b := range other {
-			all[(min(a.units+b.units, most)+step-1)/step] += a.p * b.p
-		}
-	}
-	for i, p := range all {
-		if p > 0 {
-			sum = append(sum, chance{int64(i) * step, p})
-		}
-	}
-	return sum
+	return errorrate.FromAll(g.Passes(), g.Readings())
 }
 
 // denied returns the chance that a new key is denied n units at a limit which the exact algorithm admits.
@@ -98,13 +51,13 @@ func (s *piece) addDenied(leads []int64, limit int64, rates []float64, keys acqu
 		return
 	}
 	read := s.reads(limit, keys.met)
-	sum, weighted := make([]float64, len(leads)), make(odds, len(read.oldest))
+	sum, weighted := make([]float64, len(leads)), make(errorrate.Distribution, len(read.oldest))
 	for units, p := range read.others {
 		for i, c := range read.oldest {
-			weighted[i] = chance{s.Weighted(c.units+units[1], s.Ring.Buffers()-1, s.at.Elapsed), c.p}
+			weighted[i] = errorrate.Chance{Units: s.Weighted(c.Units+units[1], s.Ring.Buffers()-1, s.at.Elapsed), P: c.P}
 		}
 		for i, lead := range leads {
-			sum[i] += p * read.recent.beside(weighted, limit-lead+1-units[0])
+			sum[i] += p * read.recent.Beside(weighted, limit-lead+1-units[0])
 		}
 	}
 	for i, lead := range leads {
@@ -118,8 +71,8 @@ func (s *piece) addDenied(leads []int64, limit int64, rates []float64, keys acqu
 type strange struct {
 	limit  int64
 	met    []bool
-	recent odds                         // units that count in full, by orMore
-	oldest odds                         // and those that are weighted
+	recent errorrate.Tail               // units that count in full
+	oldest errorrate.Distribution       // and those that are weighted
 	others iter.Seq2[[2]int64, float64] // and those of limiters that share the limit
 }
 
@@ -133,34 +86,20 @@ func (s *piece) reads(limit int64, met []bool) *strange {
 	if s.read.limit == limit && (!s.guarded || slices.Equal(s.read.met, met)) {
 		return &s.read
 	}
-	recent, oldest := odds{{0, 1}}, odds{{0, 1}}
+	recent, oldest := errorrate.None(), errorrate.None()
 	for age := range s.ages {
 		if s.where(age) == oldestKnown {
-			oldest = s.ages[age].fresh(met[age]).plus(s.former[age].fresh(met[age]), 2*s.limit)
+			oldest = s.ages[age].noise(met[age]).Add(s.former[age].noise(met[age]), 2*s.limit)
 		} else {
-			recent = recent.plus(s.ages[age].fresh(met[age]).plus(s.former[age].fresh(met[age]), limit), limit)
+			recent = recent.Add(s.ages[age].noise(met[age]).Add(s.former[age].noise(met[age]), limit), limit)
 		}
 	}
 	others := func(yield func([2]int64, float64) bool) { yield([2]int64{}, 1) }
 	if s.others != nil {
 		others = s.share.Load().fresh(s.others, limit)
 	}
-	s.read = strange{limit, met, recent.orMore(), oldest, others}
+	s.read = strange{limit, met, recent.OrMore(), oldest, others}
 	return &s.read
-}
-
-// beside returns the chance of so many units or more together with others, by the chances of orMore.
-func (o odds) beside(others odds, units int64) (p float64) {
-	first := len(o) // of those that are enough: the more others have, the fewer
-	for _, c := range others {
-		for first > 0 && o[first-1].units >= units-c.units {
-			first--
-		}
-		if first < len(o) {
-			p += c.p * o[first].p
-		}
-	}
-	return p
 }
 
 // mistaken returns the chance that a new key is taken for a heavy one which has so many units.
