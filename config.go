@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sketchlimit/sketchlimit/internal/engine"
+	"github.com/sketchlimit/sketchlimit/internal/gcra"
 	"github.com/sketchlimit/sketchlimit/internal/inside"
 	"github.com/sketchlimit/sketchlimit/internal/keyhash"
 	"github.com/sketchlimit/sketchlimit/internal/machine"
@@ -174,7 +175,7 @@ func (c *Config) check() error {
 		return fmt.Errorf("sketchlimit: Burst %d, must be 0 … %d", c.Burst, math.MaxInt32)
 	case c.Burst > 0 && c.Algorithm != TokenBucket:
 		return fmt.Errorf("sketchlimit: Burst %d, goes with TokenBucket only", c.Burst)
-	case engine.Fills(c.Limit, c.Burst, c.Window) > engine.MaxWindow:
+	case gcra.Fills(c.Limit, c.Burst, c.Window) > engine.MaxWindow:
 		return fmt.Errorf("sketchlimit: Burst %d, must fill within %v at %d per %v", c.Burst, time.Duration(engine.MaxWindow), c.Limit, c.Window)
 	case c.SubWindows < 0:
 		return fmt.Errorf("sketchlimit: SubWindows %d, must be at least 0", c.SubWindows)

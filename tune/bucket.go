@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/sketchlimit/sketchlimit/internal/engine"
+	"github.com/sketchlimit/sketchlimit/internal/gcra"
 )
 
 // bucketSimulation is [simulation] for [sketchlimit.TokenBucket]: real shards under their share of the
@@ -191,7 +192,7 @@ func (s *bucketSimulation) flows(n int64) int64 {
 }
 
 // used returns how many units have not flowed yet, rounded up.
-func (s *bucketSimulation) used(ahead int64) int64 { return engine.CeilDiv(ahead, s.limit, s.span) }
+func (s *bucketSimulation) used(ahead int64) int64 { return gcra.CeilDiv(ahead, s.limit, s.span) }
 
 func (s *bucketSimulation) takeAt(now int64, id uint64, n int64) engine.Verdict {
 	return s.limiter.take(now, s.name(id), n)

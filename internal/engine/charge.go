@@ -2,7 +2,9 @@ package engine
 
 import (
 	"math"
+	"time"
 
+	"github.com/sketchlimit/sketchlimit/internal/gcra"
 	"github.com/sketchlimit/sketchlimit/internal/keyhash"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
@@ -37,8 +39,8 @@ func (e *Engine) Fits(word int64, h uint64, held, n, limit int64) Verdict {
 // lookAt is look for a key of any kind, by its own readings.
 func (r request) lookAt(p rotating.Position, n, limit int64) {
 	if r.IsBucket() {
-		now, _ := r.bucket.ticks.times(uint64(p.Elapsed))
-		full := int64(r.cells.Estimate(r.memory, r.first, keyhash.Mix(r.h, r.bucket.seed)))
+		now, _ := r.bucket.Ticks(p.Elapsed)
+		full := int64(r.cells.Estimate(r.memory, r.first, keyhash.Mix(r.h, r.timeSeed)))
 		r.lookTime(p, n, limit, max(0, full-int64(now)))
 		return
 	}
@@ -134,34 +136,34 @@ func (r request) charge(p rotating.Position, n, limit int64) (free int64) {
 func (r request) chargeTime(p rotating.Position, n, limit int64) (free int64) {
 	b, unix := &r.bucket, r.Timeline.UnixNano(p)
 	last := r.lastRounded()
-	h := keyhash.Mix(r.h, b.seed)
-	ticks, between := b.ticks.times(uint64(p.Elapsed))
+	h := keyhash.Mix(r.h, r.timeSeed)
+	ticks, between := b.Ticks(p.Elapsed)
 	now, full := int64(ticks), int64(r.cells.Estimate(r.memory, r.first, h))
-	most := b.most(limit, r.limit)
-	if last == nil && full <= now && (between || !b.even(limit, r.limit)) {
+	most := b.Most(limit, r.limit)
+	if last == nil && full <= now && (between || !b.Even(limit, r.limit)) {
 		last = r.setLastRounded(p, limit)
 	}
 	r.s.admitted += r.Counted(n, r.limit)
 	r.s.last.Clear()
-	free = b.free(max(0, full-now), limit, r.limit)
+	free = b.Free(max(0, full-now), limit, r.limit)
 	debt := min(n, 2*most) // of a full bucket
 	if last != nil {
-		t := last.at(unix, limit)
-		free = t.free(b, unix, most)
-		*last = t.add(b, debt)
-		if deepest := (lastRounded{key: r.h, ns: unix, of: uint64(limit)}).add(b, 2*most); deepest.before(last) {
-			*last = deepest
+		t := last.At(unix, limit)
+		free = t.Free(b, unix, most)
+		last.Time = t.Add(b, debt)
+		if deepest := (gcra.Time{Nanos: unix, Of: uint64(limit)}).Add(b, 2*most); deepest.Before(&last.Time) {
+			last.Time = deepest
 		}
-		if last.before(&t) { // of a clock that has stepped back
-			*last = t
+		if last.Before(&t) { // of a clock that has stepped back
+			last.Time = t
 		}
-		full = b.ticks.up(uint64(last.up() - unix + int64(p.Elapsed)))
+		full = b.TicksUp(time.Duration(last.Up() - unix + int64(p.Elapsed)))
 	} else {
-		deepest := now + b.charged(2*most, limit, r.limit)
+		deepest := now + b.Charged(2*most, limit, r.limit)
 		if between {
 			deepest++
 		}
-		full = min(max(full, now)+b.charged(debt, limit, r.limit), deepest)
+		full = min(max(full, now)+b.Charged(debt, limit, r.limit), deepest)
 	}
 	r.cells.Raise(r.memory, r.first, h, uint32(min(full, math.MaxUint32)))
 	return free

@@ -47,5 +47,5 @@ func (w *Rule) wholeAfter(p rotating.Position, quota, limit int64) time.Duration
 	if limit == 0 {
 		return 0
 	}
-	return time.Duration(w.bucket.takes(quota, limit))
+	return time.Duration(w.bucket.Takes(quota, limit))
 }

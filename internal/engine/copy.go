@@ -191,8 +191,8 @@ func (e *Engine) Shards(p rotating.Position) iter.Seq2[int64, []Generation] {
 
 // counts returns the least that a cell holds which weighs anything.
 func (w *Rule) counts(p rotating.Position) uint32 {
-	if w.bucket.burst > 0 {
-		return w.bucket.beyond(p, 0)
+	if w.bucket.Burst > 0 {
+		return w.bucket.Beyond(p.Elapsed, 0)
 	}
 	return 1
 }

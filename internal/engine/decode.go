@@ -128,7 +128,7 @@ func (e *Engine) readShards(s *savestate.Reader) (newest int64, err error) {
 			return 0, err
 		}
 		e.shards[i].number, e.shards[i].peaks = number, unknown
-		if e.bucket.burst > 0 {
+		if e.bucket.Burst > 0 {
 			e.shards[i].peaks = peaks{} // nothing is lastRounded
 		}
 		memory := e.memory[i*e.size:][:e.size]
@@ -183,7 +183,7 @@ func (e *Engine) Become(restored Stages) error {
 	}
 	e.spare.become(restored.spared)
 	in := restored.Engine
-	e.seed, e.turnSeed, e.bucket.seed = in.seed, in.turnSeed, in.bucket.seed
+	e.seed, e.turnSeed, e.timeSeed = in.seed, in.turnSeed, in.timeSeed
 	for i := range e.shards { // in place, because Stats may be reading
 		s := &e.shards[i]
 		s.mu.Lock()

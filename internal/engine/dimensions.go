@@ -7,6 +7,7 @@ import (
 	"github.com/sketchlimit/sketchlimit/bloom"
 	"github.com/sketchlimit/sketchlimit/cms"
 	"github.com/sketchlimit/sketchlimit/internal/heavyhitter"
+	"github.com/sketchlimit/sketchlimit/internal/windowmath"
 )
 
 // Dimensions are those of a sketchlimit.Plan.
@@ -18,7 +19,7 @@ const (
 	// MaxShards is the most shards of an engine.
 	MaxShards = 1 << 24
 	// MaxWindow is the longest window, ns: sums of three windows fit an int64.
-	MaxWindow = 1 << 61
+	MaxWindow = windowmath.MaxWindow
 	// MaxMemory is the most bytes of an engine: 1 GiB, or 128 TiB where an int has 64 bits.
 	MaxMemory = 1 << (30 + 17*(^uint(0)>>63))
 	// BucketBits are the bits of a bucket's cell, which is a time.

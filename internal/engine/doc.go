@@ -8,7 +8,7 @@
 //	dimensions.go   what an engine is made of, what is allowed, how many bytes it takes
 //	layout.go       where things lie in a shard's memory
 //	rule.go         the arithmetic of windows
-//	bucket.go       the arithmetic of token buckets; fraction.go and lastrounded.go keep it exact
+//	bucketcells.go  the cells of token buckets, whose arithmetic is in package gcra; lastrounded.go keeps one time exact
 //	take.go         decides in a window; takebucket.go in a bucket
 //	read.go         reads a key in sketch, doorkeeper and heavy table
 //	enter.go        counts a key, and decides whether it enters the table of heavy hitters, see package heavyhitter

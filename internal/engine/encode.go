@@ -46,7 +46,7 @@ type snapshotSpared struct {
 type snapshotRule struct{ Limit, Generation, Generations, Burst, Span, Spares int64 }
 
 func (w *Rule) snapshot() snapshotRule {
-	s := snapshotRule{w.limit, w.Timeline.Length(), int64(w.Ring.Buffers()), w.bucket.burst, w.bucket.span, 0}
+	s := snapshotRule{w.limit, w.Timeline.Length(), int64(w.Ring.Buffers()), w.bucket.Burst, w.bucket.Span, 0}
 	if !w.IsBucket() && w.reach > w.limit {
 		s.Burst = w.reach
 	}

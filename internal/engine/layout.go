@@ -54,6 +54,7 @@ type layout struct {
 	guarded    bool   // the doorkeepers are marked for all keys, and a key that is not there reads 0
 	peakStep   int64  // of peaks.before: 1, or more where the limit exceeds what that holds
 	turnSeed   uint64 // from which the seeds of generations follow; who finds these does not learn seed
+	timeSeed   uint64 // of a bucket, for all generations
 	far        bool   // the memory is more than caches near the processor hold
 }
 
@@ -67,7 +68,7 @@ const nearBytes = 4 << 20
 // newLayout returns the layout of checked dimensions.
 func newLayout(rule Rule, d Dimensions, seed uint64) (layout, error) {
 	l := layout{Rule: rule, seed: seed, turnSeed: keyhash.Derive(seed, "generations")}
-	l.bucket.seed = rotating.Seed(l.turnSeed, 0)
+	l.timeSeed = rotating.Seed(l.turnSeed, 0)
 	var err error
 	if !rule.IsBucket() {
 		if l.door, err = bloom.NewLayout(d.BloomBytes, d.BloomProbes); err != nil {

@@ -38,7 +38,7 @@ func (r request) look(p rotating.Position, n, limit, current int64, entry *uint6
 
 // lookTime is look for a bucket that is full again so many ticks from now.
 func (r request) lookTime(p rotating.Position, n, limit, ahead int64) {
-	takes, _ := r.bucket.flows(n, limit, r.limit)
+	takes := r.bucket.Flows(n, limit, r.limit)
 	r.see(p, n, takes, ahead, 0, allDoors)
 }
 
@@ -81,9 +81,9 @@ func (r request) see(p rotating.Position, n, parts, used, held int64, doors uint
 // that some doorkeepers know: its first unit is there.
 func (r request) stranger(p rotating.Position, draw, doors uint64) (parts int64) {
 	r.h = keyhash.Mix(r.h, draw)
-	if r.bucket.burst > 0 {
-		now, _ := r.bucket.ticks.times(uint64(p.Elapsed))
-		return max(0, int64(r.cells.Estimate(r.memory, r.first, keyhash.Mix(r.h, r.bucket.seed)))-int64(now))
+	if r.bucket.Burst > 0 {
+		now, _ := r.bucket.Ticks(p.Elapsed)
+		return max(0, int64(r.cells.Estimate(r.memory, r.first, keyhash.Mix(r.h, r.timeSeed)))-int64(now))
 	}
 	if !r.guarded {
 		return r.limit - r.used(p, nil).free

@@ -24,8 +24,8 @@ func (s *piece) denied(n, limit int64) float64 {
 	if s.spares {
 		return 0
 	}
-	if s.bucket.burst > 0 {
-		return s.bucket.falseDenialRate(s.at, &s.ages[0].Cells, n, limit, s.limit)
+	if s.bucket.Burst > 0 {
+		return bucketDenialRate(&s.bucket, s.at, &s.ages[0].Cells, n, limit, s.limit)
 	}
 	rate := []float64{0}
 	s.addDenied([]int64{n}, limit, rate, acquaintance{1, make([]bool, s.Ring.Buffers())})
@@ -44,9 +44,9 @@ func (s *piece) addDenied(leads []int64, limit int64, rates []float64, keys acqu
 	if s.spares || len(leads) == 0 {
 		return
 	}
-	if s.bucket.burst > 0 {
+	if s.bucket.Burst > 0 {
 		for i, lead := range leads {
-			rates[i] += keys.share * s.bucket.tail(s.at, &s.ages[0].Cells, s.whole()-lead)
+			rates[i] += keys.share * bucketTail(&s.bucket, s.at, &s.ages[0].Cells, s.whole()-lead)
 		}
 		return
 	}

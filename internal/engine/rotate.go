@@ -16,7 +16,7 @@ func (r request) rotate(p rotating.Position) rotating.Position {
 	case to <= from:
 	case from == never: // nothing needs clearing
 		r.s.number = to
-	case r.bucket.burst > 0:
+	case r.bucket.Burst > 0:
 		r.rotateBucket(to)
 	default:
 		r.rotateWindow(to)

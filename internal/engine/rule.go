@@ -3,6 +3,7 @@ package engine
 import (
 	"time"
 
+	"github.com/sketchlimit/sketchlimit/internal/gcra"
 	"github.com/sketchlimit/sketchlimit/internal/windowmath"
 )
 
@@ -12,7 +13,7 @@ type Rule struct {
 	limit  int64
 	reach  int64 // units of a key that may be in use, or in a window's generation: more than now if limits were higher
 	coarse bool
-	bucket bucket
+	bucket gcra.Bucket
 	spare  *Spare // nil where all is denied that cannot be shown to be within the limit
 }
 
@@ -25,7 +26,7 @@ func NewWindow(limit int, length time.Duration, generations int) Rule {
 // NewBucket returns the rule of a token bucket of burst units, of which limit flow back in span.
 // Its generations are as long as its cells reach.
 func NewBucket(limit, burst int, span time.Duration) Rule {
-	b, length := newBucket(int64(limit), int64(burst), int64(span))
+	b, length := gcra.New(int64(limit), int64(burst), int64(span))
 	return Rule{Window: windowmath.New(length, 1), limit: int64(limit), reach: int64(burst), bucket: b}
 }
 
@@ -45,21 +46,21 @@ func (w *Rule) Limit() int64 { return w.limit }
 func (w *Rule) Generations() int { return w.Ring.Buffers() }
 
 // IsBucket tells a token bucket from a window.
-func (w *Rule) IsBucket() bool { return w.bucket.burst > 0 }
+func (w *Rule) IsBucket() bool { return w.bucket.Burst > 0 }
 
 // Burst returns the units in a full bucket; 0 for a window.
-func (w *Rule) Burst() int64 { return w.bucket.burst }
+func (w *Rule) Burst() int64 { return w.bucket.Burst }
 
 // BurstAt returns the units in a full bucket at a lower limit.
-func (w *Rule) BurstAt(limit int64) int64 { return w.bucket.most(limit, w.limit) }
+func (w *Rule) BurstAt(limit int64) int64 { return w.bucket.Most(limit, w.limit) }
 
 // Fills returns the time in which an empty bucket fills, ns rounded up.
-func (w *Rule) Fills() int64 { return w.bucket.takes(w.bucket.burst, w.limit) }
+func (w *Rule) Fills() int64 { return w.bucket.Takes(w.bucket.Burst, w.limit) }
 
 // Span returns the time that the limit is meant for.
 func (w *Rule) Span() time.Duration {
 	if w.IsBucket() {
-		return time.Duration(w.bucket.span)
+		return time.Duration(w.bucket.Span)
 	}
 	return w.Window.Span()
 }
@@ -67,16 +68,16 @@ func (w *Rule) Span() time.Duration {
 // Grid returns the ns that times are to be multiples of to be whole ticks of a bucket, if times of a
 // resolution are such multiples; otherwise, and for a window, 1.
 func (w *Rule) Grid(resolution time.Duration) int64 {
-	if w.IsBucket() && int64(resolution)%int64(w.bucket.ticks.of) == 0 {
-		return int64(w.bucket.ticks.of)
+	if w.IsBucket() && int64(resolution)%w.bucket.Grid() == 0 {
+		return w.bucket.Grid()
 	}
 	return 1
 }
 
 // quota returns the units of a key that has used none, at a limit.
 func (w *Rule) quota(limit int64) int64 {
-	if w.bucket.burst > 0 {
-		return w.bucket.most(limit, w.limit)
+	if w.bucket.Burst > 0 {
+		return w.bucket.Most(limit, w.limit)
 	}
 	return limit
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/sketchlimit/sketchlimit/internal/gcra"
 	"github.com/sketchlimit/sketchlimit/internal/heavyhitter"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
@@ -50,7 +51,7 @@ func (e *Engine) fits(rule *Rule) error {
 		return errors.New("it is shared, and others have the limit of before")
 	case e.before.Load() != nil:
 		return errors.New("it grows")
-	case rule.IsBucket() && rule.reach > (math.MaxUint32-rule.bucket.turn)/rule.bucket.unit:
+	case rule.IsBucket() && rule.reach > (math.MaxUint32-rule.bucket.Length)/rule.bucket.Unit:
 		return fmt.Errorf("its times do not reach as far as %d units, which may be in use", rule.reach)
 	case e.dims.HeavyEntries > 0 && !heavyhitter.Fits(int(rule.reach)):
 		return fmt.Errorf("entries of heavy keys count up to less than %d", rule.reach)
@@ -120,14 +121,14 @@ func (r request) from(e *Engine, p rotating.Position, limit int64) (rotating.Pos
 // generation, if that is later. All is rounded against the request.
 func (e *Engine) retime(r request, at int64) {
 	p := r.rotate(r.Timeline.Position(at))
-	was, _ := r.bucket.ticks.times(uint64(p.Elapsed))
+	was, _ := r.bucket.Ticks(p.Elapsed)
 	p = e.Timeline.Position(r.Timeline.UnixNano(p))
-	is := uint64(e.bucket.ticks.up(uint64(p.Elapsed)))
+	is := uint64(e.bucket.TicksUp(p.Elapsed))
 	cell := func(c uint64) uint64 {
 		if c <= was {
 			return 0
 		}
-		return min(is+uint64(CeilDiv(int64(c-was), e.bucket.unit, r.bucket.unit)), math.MaxUint32)
+		return min(is+uint64(gcra.CeilDiv(int64(c-was), e.bucket.Unit, r.bucket.Unit)), math.MaxUint32)
 	}
 	for i, w := range r.memory[r.first:][:r.generation] {
 		if w != 0 {

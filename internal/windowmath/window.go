@@ -14,6 +14,9 @@ import (
 // Never is the RetryAfter of a request that no amount of waiting makes admissible.
 const Never time.Duration = math.MaxInt64
 
+// MaxWindow is the longest window, ns: sums of three windows fit an int64.
+const MaxWindow = 1 << 61
+
 // Window is a window of generations. A fixed window keeps one generation, a sliding one
 // keeps one more than its sub-windows. Ages count from the current generation, which
 // has the age 0.

@@ -1,4 +1,4 @@
-package engine
+package gcra
 
 import "math/bits"
 
@@ -14,7 +14,8 @@ func newFraction(a, b int64) fraction {
 	return r
 }
 
-// times returns n×r rounded down, for n below 1<<63, and whether there was anything to round.
+// times returns n×r rounded down, for n below 1<<63, and whether there was anything to
+// round.
 func (r *fraction) times(n uint64) (q uint64, rounded bool) {
 	if r.part == 0 {
 		return n * r.whole, false
