@@ -55,7 +55,7 @@ const (
 )
 
 func (l lately) word(i int) *atomic.Uint64 {
-	return l.Word(l.half*striped.Lines/2*striped.LineWords + i)
+	return l.Word(l.half*striped.Lines/2+i/striped.LineWords, i%striped.LineWords)
 }
 
 func (l lately) add(histogram, kind int) { l.word(histogram + kind/4).Add(1 << (kind % 4 * 16)) }

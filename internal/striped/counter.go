@@ -39,6 +39,5 @@ func (c *Counter) Load() (n uint64) {
 	return n
 }
 
-// Word returns the i-th word for the caller's use: 0 … Lines×LineWords-1. Those of a
-// line follow each other.
-func (c *Counter) Word(i int) *atomic.Uint64 { return &c[i/LineWords].words[i%LineWords] }
+// Word returns a word for the caller's use: the i-th of a line, 0 … LineWords-1.
+func (c *Counter) Word(line, i int) *atomic.Uint64 { return &c[line].words[i] }

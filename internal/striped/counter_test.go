@@ -30,10 +30,10 @@ func TestCounterCountsAtOnce(t *testing.T) {
 func TestCounterWords(t *testing.T) {
 	var c Counter
 	for i := range Lines * LineWords {
-		c.Word(i).Store(uint64(i + 1))
+		c.Word(i/LineWords, i%LineWords).Store(uint64(i + 1))
 	}
 	require.Zero(t, c.Load())
 	for i := range Lines * LineWords {
-		require.EqualValues(t, i+1, c.Word(i).Load())
+		require.EqualValues(t, i+1, c.Word(i/LineWords, i%LineWords).Load())
 	}
 }
