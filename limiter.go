@@ -99,8 +99,8 @@ func (l *Limiter) begin() {
 // limit. So of all limits that follow each other within a window, a key gets no more than the highest. Of a bucket, units
 // flow back at the new rate from then on, each of them up to a tick late.
 //
-// Decisions may go on. From then on this limiter decides by the same counts, at the lower of both limits; do not
-// save it any more. LowestLimit is held to the new limit. Stats goes on from the former counts.
+// Decisions may go on. From then on this limiter decides by the same counts, at the lower of both limits (of a bucket, at
+// the lower rate: its units flow back as slowly); do not save it any more. LowestLimit is held to the new limit. Stats goes on from the former counts.
 //
 // The error, which wraps [errors.ErrUnsupported] unless the limit is out of range, tells why the counts cannot be taken
 // over; then all is as it was. It is so with MaxMemoryBytes, with Overload, for a limiter that is shared, for a limit that

@@ -692,7 +692,11 @@ func TestWithLimitWhileDecisionsGoOn(t *testing.T) {
 		done.Wait()
 		for i := range 4 {
 			require.LessOrEqual(t, admitted[i].Load(), int64(2000))
-			require.GreaterOrEqual(t, admitted[i].Load(), int64(990))
+			least := int64(990)
+			if algorithm == sketchlimit.TokenBucket {
+				least /= 2 // a unit that is admitted at 1000 of 2000, by the limiter of before, flows back as slowly as two
+			}
+			require.GreaterOrEqual(t, admitted[i].Load(), least, "%v", algorithm)
 		}
 	}
 }

@@ -2,12 +2,12 @@ package testkit
 
 import "testing"
 
-// NeedsLong skips a test that takes long and has no short form, unless it is built with the
-// tag "long". "make long" runs all of them.
+// NeedsLong skips a test that takes long, unless it is built with the tag "long" or "rows".
+// "make long" and "make rows" run all of them.
 func NeedsLong(t testing.TB) {
 	t.Helper()
 	if !Long {
-		t.Skip("takes long: go test -tags long")
+		t.Skip("takes long: go test -tags rows")
 	}
 }
 
@@ -21,7 +21,7 @@ func Computes(t testing.TB) {
 }
 
 // Some returns the first n rows of a table of cases, and all of them in tests that are
-// built with the tag "long".
+// built with the tag "long" or "rows".
 func Some[T any](n int, rows []T) []T {
 	if Long {
 		return rows

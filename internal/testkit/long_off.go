@@ -1,9 +1,6 @@
-//go:build !long
+//go:build !long && !rows
 
 package testkit
 
-// Long reports whether statistical tests run at full size.
+// Long reports whether statistical tests run in all their cases.
 const Long = false
-
-// Divisor is by how much the default run makes statistical tests smaller.
-const Divisor = 8

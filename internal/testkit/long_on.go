@@ -1,9 +1,7 @@
-//go:build long
+//go:build long || rows
 
 package testkit
 
-// Long reports whether statistical tests run at full size.
+// Long reports whether statistical tests run in all their cases: at full size by the tag
+// "long", smaller by the tag "rows".
 const Long = true
-
-// Divisor is by how much the default run makes statistical tests smaller.
-const Divisor = 1
