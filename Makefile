@@ -32,6 +32,10 @@ race: ## the race detector where goroutines share what is ours, without what com
 	@go test -short $(RACE) $(SHARED_PACKAGES)
 	@$(MAKE) --no-print-directory -j2 $(SHARED:%=test/%) SHORT=-short
 
+rows: ## the statistical tests that the default run leaves out, some of them smaller: four minutes of two processors
+	@go test -tags rows -run 'ReadmeTable|SizedByKeys|BucketSteadyState' .
+	@go test -tags rows ./tune ./bench/causes ./bench/ordinary ./bench/tune
+
 long: ## the statistical tests at full size, without the race detector: ten minutes of two processors
 	@git grep -lE 'testkit\.(NeedsLong|Some|Divisor|Long)\b' -- '*_test.go' | xargs dirname | sort -u | sed 's|^|./|' | \
 		xargs go test -tags long -timeout 60m
