@@ -1,39 +1,142 @@
-// Package engine decides. It is what a sketchlimit.Limiter is a face over: it knows hashes instead of keys, positions in
-// generations instead of a clock, and memory of fixed dimensions.
+// Package engine decides. A sketchlimit.Limiter is a face over it: an engine knows
+// hashes instead of keys, positions in generations instead of a clock, and memory of
+// fixed dimensions.
 //
-// An [Engine] is shards. A shard is a mutex over plain memory, and everything under that lock is single-threaded
-// code on a request: one key in one shard. By file:
+// # Model
 //
-//	engine.go       Engine and its calls: find the shard, lock, decide
-//	dimensions.go   what an engine is made of, what is allowed, how many bytes it takes
-//	layout.go       where things lie in a shard's memory
-//	rule.go         the arithmetic of windows
-//	bucketcells.go  the cells of token buckets, whose arithmetic is in package gcra; lastrounded.go keeps one time exact
-//	take.go         decides in a window; takebucket.go in a bucket
-//	read.go         reads a key in sketch, doorkeeper and heavy table
-//	enter.go        counts a key, and decides whether it enters the table of heavy hitters, see package heavyhitter
-//	lately.go       what requests have been like, which each core keeps, see package striped
-//	rotate.go       rotates all that a shard keeps by generations
-//	prefetch.go     fetches a key's cache lines
-//	group.go        asks several engines in one step
-//	share.go        counts of other nodes
-//	growth.go       replaces an engine by a larger or smaller one
-//	encode.go       writes snapshots; decode.go restores them; package savestate has the format
-//	copy.go         copies of shards, from which stats.go, odds.go and strangers.go tell the error rate, with package errorrate
-//	claims.go       asserts in a test build what decisions rely on
+// Time is cut into generations of one length ([rotating.Timeline]). A window keeps the
+// last few: one if it is fixed, two if it is sliding, one more than its sub-windows
+// otherwise. A token bucket has generations too, only to bring its times forward.
+//
+// An [Engine] is shards. A key's hash chooses its shard. A shard is one mutex over plain
+// memory, and fills one cache line. Its memory has, in this order:
+//
+//   - for each generation that is kept, by [rotating.Ring], a Bloom filter
+//     (bloom.Layout) and a count-min sketch (cms.Layout)
+//   - one table of heavy hitters ([heavyhitter.Table])
+//   - the words of a mode: the state of a shard that may spare, or the one time of a
+//     bucket that is kept without rounding
+//
+// A bucket has one sketch, of times instead of counts, and neither filter nor table.
+//
+// # Invariants
+//
+//   - A key's estimate is never below what was admitted of it: counters, entries and
+//     times are upper bounds, and arithmetic rounds against the request. So nothing is
+//     over-admitted. The exception is a shard that spares, which the operator chose: it
+//     denies by lower bounds.
+//   - Check and count are one critical section of the key's shard.
+//   - Only admitted units count. A denial changes statistics, the denial cache and
+//     what an entry was offered, and nothing that a decision within the limit reads.
+//   - Nothing is allocated by a decision, and all memory is made by [New].
+//   - The current generation of a shard never goes back. A position behind it is taken as
+//     its first instant.
+//   - Given the seed, positions and hashes, decisions are reproducible.
+//
+// The two claims that the hottest path rests on stand at [Engine.Consume]; a build with
+// the tag invariants asserts them.
+//
+// # The way of a request
+//
+// [Engine.Take] looks into the denial cache of the shard (package denycache), which needs
+// no lock: a key that had nothing left is denied again until a unit comes free, unless
+// something was counted in the shard since. [Engine.Consume] then locks the shard. Most
+// keys have no entry, come in the shard's current generation and are admitted: for
+// them it reads the older generations, then reads and raises the current counters in
+// one pass. All others go on to request.settle: it rotates the shard if a generation
+// has begun, reads everything that there is, decides, and counts (request.add) or
+// refuses (request.refuse). A key whose count reaches the threshold gets an entry in the
+// table if it stands out from the noise and its bucket has room, and from then on fills
+// no counters. If the bucket is full, its key stays in the counters, where it denies
+// others.
+//
+// [Engine.Peek] takes the same steps and changes nothing. [Engine.Charge] counts without
+// asking. [TakeAll] locks the shards of several keys, rotates them, peeks at all, and
+// takes from all or none.
+//
+// # Rotation
+//
+// State expires in one place, request.rotate, when a shard is next asked in a later
+// generation. Each part that rotates has its call there: filters and sketches, the
+// table, the counters of others ([Share]), and the state of a shard that spares. A
+// bucket's times are brought forward.
+//
+// # Counts elsewhere
+//
+// A key may have counts beside those of its engine: in a predecessor, while an engine
+// that grew has not met two generations ([Growth]), or in the counters of others that
+// share the limit ([Share]). They are added to every estimate. An engine has one of
+// both at most.
+//
+// # Handing over
+//
+// An engine has a successor when it has grown ([Growth]) or got another limit
+// ([Engine.Succeed]). A successor by growth has memory of its own, and counts what has
+// come since; one of another limit has the same memory and locks. A decision looks for
+// a successor after it has locked its shard, and goes on there: once a successor has
+// read a shard, nothing is counted in it by the engine of before.
 //
 // # Locks
 //
 // A goroutine that holds a lock waits only for locks that come later in this order:
 //
-//  1. the Growth of a limiter, which is held while shards are read and a successor is made
+//  1. the Growth of a limiter, which is held while shards are read and a successor is
+//     made
 //  2. a shard of a budget; one at most, another one only by TryLock
-//  3. shards of limiters: of several limiters by the limiters' numbers, of one engine by the shards' indices. Only [TakeAll]
-//     holds several; all others hold one, and with it at most one of its predecessor
+//  3. shards of limiters: of several limiters by the limiters' numbers, of one engine
+//     by the shards' indices. Only [TakeAll] holds several; all others hold one, and
+//     with it at most one of its predecessor
 //  4. the shard of the key in the predecessor of the engine
 //  5. the state of a limiter that is over capacity, [Spare]
 //
-// A limiter with a Growth is in no group, so a lock of the fourth kind is held beside those of one shard alone. Nothing
-// calls out while it holds a lock but Spare.Grow, which must not wait. A build with the tag invariants asserts the order,
-// see package invariants.
+// A limiter with a Growth is in no group, so a lock of the fourth kind is held beside
+// those of one shard alone. Nothing calls out while it holds a lock but Spare.Grow,
+// which must not wait. A build with the tag invariants asserts the order, see package
+// invariants.
+//
+// # Files
+//
+// Deciding:
+//
+//	engine.go       Engine and its calls: find the shard, lock, decide
+//	take.go         decides in a window, Consume first
+//	takebucket.go   decides in a token bucket; bucketcells.go its cells, lastrounded.go
+//	                the one time without rounding; arithmetic is in package gcra
+//	read.go         estimates a key's count in filter, sketch and table
+//	enter.go        counts a key, and decides whether it gets an entry
+//	charge.go       counts what was used without asking, for budgets
+//	group.go        asks several engines in one step
+//	coarse.go       what a coarse limiter returns of a decision
+//	rotate.go       rotates all that a shard keeps by generations
+//	rule.go         what is limited; the arithmetic of windows is in package windowmath
+//	claims.go       asserts in a test build what decisions rely on
+//
+// Memory:
+//
+//	dimensions.go   what an engine is made of, what is allowed, how many bytes it takes
+//	layout.go       where things lie in a shard's memory
+//	prefetch.go     fetches a key's cache lines
+//
+// Several engines:
+//
+//	share.go        counts of other nodes
+//	growth.go       replaces an engine by a larger or smaller one
+//	succeed.go      replaces an engine by one of another limit in the same memory
+//	encode.go       writes snapshots; decode.go restores them, in the format of package
+//	                savestate
+//
+// Over capacity:
+//
+//	spare.go        begins and ends sparing, and decides meanwhile
+//	wide.go         the table that takes the place of a shard's counters then
+//	episode.go      what is told of it
+//
+// The error rate:
+//
+//	stats.go        sums over shards
+//	copy.go         copies of shards, which decisions do not wait for
+//	odds.go         the chance that an unseen key is denied, by all counters; strangers.go
+//	                the same of those that share the limit; fresh.go by a sample
+//	lately.go       what admitted requests were like, sampled by look.go; leads.go turns it
+//	                into the rate of innocent keys
 package engine
