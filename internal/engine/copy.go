@@ -191,7 +191,7 @@ func (e *Engine) Shards(p rotating.Position) iter.Seq2[int64, []Generation] {
 
 // counts returns the least that a cell holds which weighs anything.
 func (w *Rule) counts(p rotating.Position) uint32 {
-	if w.bucket.Burst > 0 {
+	if w.IsBucket() {
 		return w.bucket.Beyond(p.Elapsed, 0)
 	}
 	return 1

@@ -128,7 +128,7 @@ func (e *Engine) readShards(s *savestate.Reader) (newest int64, err error) {
 			return 0, err
 		}
 		e.shards[i].number, e.shards[i].peaks = number, unknown
-		if e.bucket.Burst > 0 {
+		if e.IsBucket() {
 			e.shards[i].peaks = peaks{} // nothing is lastRounded
 		}
 		memory := e.memory[i*e.size:][:e.size]

@@ -44,7 +44,7 @@ func (l *layout) deniedGrade(k known) int {
 
 // whole returns the parts of a quota.
 func (l *layout) whole() int64 {
-	if l.bucket.Burst > 0 {
+	if l.IsBucket() {
 		return l.bucket.Burst * l.bucket.Unit
 	}
 	return l.limit
@@ -52,7 +52,7 @@ func (l *layout) whole() int64 {
 
 // parts returns those of n units.
 func (l *layout) parts(n int64) int64 {
-	if l.bucket.Burst > 0 {
+	if l.IsBucket() {
 		return n * l.bucket.Unit
 	}
 	return n
@@ -61,7 +61,7 @@ func (l *layout) parts(n int64) int64 {
 // steps returns the highest grade. Where there are few units, each has a grade of its own.
 func (l *layout) steps() int64 {
 	switch {
-	case l.bucket.Burst > 0:
+	case l.IsBucket():
 		return grades - 2
 	case l.guarded:
 		return min(l.limit, guardedGrades-2)
@@ -136,7 +136,7 @@ func (m *mix) addKnown(r *recent, l *layout, k known, cost int64, newcomers floa
 	if l.Ring.Buffers() <= 2 { // the units of more of them add up
 		s.crowded = crowded(fresh)
 	}
-	if l.bucket.Burst > 0 {
+	if l.IsBucket() {
 		s.covered = usuallyCoveredTime
 	}
 	all, low := s.unfold(r.read[first:][:n]), s.unfold(r.low[first:][:n])
@@ -150,7 +150,7 @@ func (m *mix) addKnown(r *recent, l *layout, k known, cost int64, newcomers floa
 		} else {
 			covered += s.crowded * all.covered[grade]
 		}
-		if l.bucket.Burst > 0 && lead < cost+l.partsOf(1) {
+		if l.IsBucket() && lead < cost+l.partsOf(1) {
 			lead = cost // a full one hovers just below that, and a grade may be more than it
 		}
 		m.add(lead, max(0, weight-newcomers))

@@ -81,7 +81,7 @@ func (r request) see(p rotating.Position, n, parts, used, held int64, doors uint
 // that some doorkeepers know: its first unit is there.
 func (r request) stranger(p rotating.Position, draw, doors uint64) (parts int64) {
 	r.h = keyhash.Mix(r.h, draw)
-	if r.bucket.Burst > 0 {
+	if r.IsBucket() {
 		now, _ := r.bucket.Ticks(p.Elapsed)
 		return max(0, int64(r.cells.Estimate(r.memory, r.first, keyhash.Mix(r.h, r.timeSeed)))-int64(now))
 	}

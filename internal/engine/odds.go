@@ -24,7 +24,7 @@ func (s *piece) denied(n, limit int64) float64 {
 	if s.spares {
 		return 0
 	}
-	if s.bucket.Burst > 0 {
+	if s.IsBucket() {
 		return bucketDenialRate(&s.bucket, s.at, &s.ages[0].Cells, n, limit, s.limit)
 	}
 	rate := []float64{0}
@@ -44,7 +44,7 @@ func (s *piece) addDenied(leads []int64, limit int64, rates []float64, keys acqu
 	if s.spares || len(leads) == 0 {
 		return
 	}
-	if s.bucket.Burst > 0 {
+	if s.IsBucket() {
 		for i, lead := range leads {
 			rates[i] += keys.share * bucketTail(&s.bucket, s.at, &s.ages[0].Cells, s.whole()-lead)
 		}

@@ -16,7 +16,7 @@ func (e *Engine) Prefetch(h uint64, generation int64, alone bool) {
 
 // prefetch is Prefetch.
 func (r request) prefetch(number int64, alone bool) {
-	if r.bucket.Burst > 0 {
+	if r.IsBucket() {
 		shard := unsafe.Pointer(r.s)
 		r.prefetchCells(shard, shard, r.first, keyhash.Mix(r.h, r.timeSeed))
 		return

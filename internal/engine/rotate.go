@@ -16,7 +16,7 @@ func (r request) rotate(p rotating.Position) rotating.Position {
 	case to <= from:
 	case from == never: // nothing needs clearing
 		r.s.number = to
-	case r.bucket.Burst > 0:
+	case r.IsBucket():
 		r.rotateBucket(to)
 	default:
 		r.rotateWindow(to)

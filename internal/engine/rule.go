@@ -76,7 +76,7 @@ func (w *Rule) Grid(resolution time.Duration) int64 {
 
 // quota returns the units of a key that has used none, at a limit.
 func (w *Rule) quota(limit int64) int64 {
-	if w.bucket.Burst > 0 {
+	if w.IsBucket() {
 		return w.bucket.Most(limit, w.limit)
 	}
 	return limit

@@ -50,7 +50,7 @@ func (e *Engine) Consume(i int, word int64, h uint64, units int, limit int64, ef
 	if p.Generation != r.s.number {
 		return r.settle(p, n, limit, effort)
 	}
-	if r.bucket.Burst > 0 {
+	if r.IsBucket() {
 		v := r.takeTime(p, n, limit, effort)
 		r.s.mu.Unlock()
 		return v
@@ -153,7 +153,7 @@ func (r request) take(p rotating.Position, n, limit int64, e Effort) Verdict {
 	if r.wide() {
 		return r.takeWide(p, n, limit)
 	}
-	if r.bucket.Burst > 0 {
+	if r.IsBucket() {
 		return r.takeTime(p, n, limit, e)
 	}
 	return r.takeAny(p, n, limit, e, r.heavy.Find(r.entries(), r.h))
@@ -261,7 +261,7 @@ func (r request) flood(limit int64) uint64 { return r.h ^ uint64(r.limit-limit) 
 // reads it as if it had.
 func (r request) peek(p rotating.Position, n, limit int64) Verdict {
 	q := r.clamp(p)
-	if r.bucket.Burst > 0 {
+	if r.IsBucket() {
 		return r.peekTime(q, n, limit).After(r.span(p, q))
 	}
 	if r.wide() {
