@@ -24,7 +24,7 @@ const Resolution = clock.Resolution
 // steps back reopens no window that has closed: until it has caught up, keys have only
 // what is left of the latest window's quota. RetryAfter and ResetAfter still count from the
 // caller's time. Inside the latest generation times are taken as they are. A jump ahead, however
-// far, is a turn like any other. It is believed: a time that is years ahead, from a damaged line of a log say, is from then
+// far, is a rotation like any other. It is believed: a time that is years ahead, from a damaged line of a log say, is from then
 // on the latest, and all earlier times count as the first instant of its generation.
 //
 // The default clock follows the wall clock ahead, however far, and never back: after a step back it goes on with the

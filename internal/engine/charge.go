@@ -12,7 +12,7 @@ import (
 // Fits tells whether n units of a key are free beside those that are held, and counts nothing: for whoever holds units of
 // the key, and lets nobody else do so meanwhile. Remaining is what is free beside what is then held.
 //
-// The shard turns as for a decision: what is admitted here is counted later, and must not find an earlier generation.
+// The shard rotates as for a decision: what is admitted here is counted later, and must not find an earlier generation.
 func (e *Engine) Fits(word int64, h uint64, held, n, limit int64) Verdict {
 	r := e.lock(h)
 	defer r.s.mu.Unlock()

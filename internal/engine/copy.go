@@ -54,7 +54,7 @@ func (e *Engine) pieces(p rotating.Position, before *Engine) iter.Seq[*piece] {
 	}
 }
 
-// shardCopy is an engine of one shard, for copies: they turn, and the shards do not.
+// shardCopy is an engine of one shard, for copies: they rotate, and the shards do not.
 type shardCopy struct{ Engine }
 
 func (e *Engine) newCopy() *shardCopy {
@@ -128,7 +128,7 @@ func (g *Generation) Readings() []cms.Reading {
 }
 
 // copyShard copies the i-th shard, and the cells of those that share the limit if these are wanted. It returns the
-// copy by age, turned to a position that is not before p; the shard itself stays as it is.
+// copy by age, rotated to a position that is not before p; the shard itself stays as it is.
 func (e *Engine) copyShard(i int, p rotating.Position, to *shardCopy, others [][]uint64) (at rotating.Position, ages []Generation) {
 	s, r := &e.shards[i], to.request(0, 0)
 	s.mu.Lock()

@@ -31,8 +31,8 @@ type Question struct {
 // get: that of the engine that refuses, for longest if there are several; or, of those that admit, of the one with
 // least Remaining.
 //
-// It holds the locks of all keys' shards, so that asking and counting are one step. It turns each shard before it asks,
-// because a turn can change what the shard answers.
+// It holds the locks of all keys' shards, so that asking and counting are one step. It rotates each shard before it asks,
+// because a rotation can change what the shard answers.
 //
 // Two questions may go to one engine, for different keys. If these share cells, counting the first may use up what the
 // second was to get. That is then refused, and the units of the first are lost.

@@ -127,7 +127,7 @@ func (g *Growth) settle() bool {
 	g.admitted += admitted
 	g.denied += denied
 	// A decision that was held up since may come with a time of back then. Once its
-	// shard has turned it is taken as of now, where the predecessor does not matter.
+	// shard has rotated it is taken as of now, where the predecessor does not matter.
 	e.rotate(latest)
 	e.letGo(before)
 	return true
@@ -255,7 +255,7 @@ func (e *Engine) Footprint() int {
 func (e *Engine) forecast(p rotating.Position, limit int64) (rate float64) {
 	alone := make([]Generation, e.Ring.Buffers())
 	for at, ages := range e.sample() {
-		if at.Generation <= p.Generation { // or else it has turned since
+		if at.Generation <= p.Generation { // or else it has rotated since
 			at.Elapsed = p.Elapsed
 		}
 		s := piece{Engine: e, at: at, ages: ages, former: alone}
@@ -281,7 +281,7 @@ func (e *Engine) keys(generation int64) (distinct float64, full bool) {
 // samples returns the number of shards that are read for a look.
 func (e *Engine) samples() int { return min(16, len(e.shards)) }
 
-// sample copies some shards, and changes none: those that have not turned yet are of an
+// sample copies some shards, and changes none: those that have not rotated yet are of an
 // earlier generation.
 func (e *Engine) sample() iter.Seq2[rotating.Position, []Generation] {
 	return func(yield func(rotating.Position, []Generation) bool) {
@@ -294,7 +294,7 @@ func (e *Engine) sample() iter.Seq2[rotating.Position, []Generation] {
 	}
 }
 
-// turn begins a generation in all shards.
+// rotate begins a generation in all shards.
 func (e *Engine) rotate(generation int64) {
 	for i := range e.shards {
 		s := &e.shards[i]

@@ -51,7 +51,7 @@ func (r request) prefetchCells(p, q unsafe.Pointer, first int, h uint64) {
 
 // at returns the first word of a generation, by its number, and the key's hash there. Other
 // than buffer it does not look into the shard, which may not be there yet, and which is where
-// this says only once it has turned.
+// this says only once it has rotated.
 func (r request) at(number int64) (first int, h uint64) {
 	return r.first + r.layout.buffer(number), r.hashAt(number)
 }

@@ -56,7 +56,7 @@ func (r request) rotateWindow(to int64) {
 }
 
 // markTable is for a shard whose table has entries. A peak one below the threshold, or higher, tells of them, so
-// that the tables of most shards, where no key is heavy, need not be passed over when they turn.
+// that the tables of most shards, where no key is heavy, need not be passed over when they rotate.
 func (r request) markTable() { r.s.peaks.current = max(r.s.peaks.current, uint32(r.promoteAt-1)) }
 
 // marked tells whether the shard's table may have entries.
@@ -81,7 +81,7 @@ func (r request) span(from, to rotating.Position) time.Duration {
 }
 
 // clamp brings a position to the shard's generation, if a request that came later has
-// turned the shard already.
+// rotated the shard already.
 func (r request) clamp(p rotating.Position) rotating.Position {
 	if g := r.number(); g > p.Generation {
 		return rotating.Position{Generation: g}

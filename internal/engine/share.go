@@ -183,7 +183,7 @@ func (s *Share) add(word, lane, n uint64) uint64 {
 	return word&^cell | min(word&cell>>lane+n, s.max)<<lane
 }
 
-// lock locks a part's shard, turns it to the position's generation, and returns the age of
+// lock locks a part's shard, rotates it to the position's generation, and returns the age of
 // another one, and whether it is kept.
 func (s *Share) lock(now rotating.Position, part int, generation int64) (r request, age int, ok bool) {
 	r = s.engine.request(part, 0)

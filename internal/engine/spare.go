@@ -15,7 +15,7 @@ import (
 // Each shard begins by itself, when it is about to deny a key whose own units do not certify that, and a look at its cells
 // shows that too many innocent keys would be denied. From then on it denies certified keys only: those that have used
 // their limit by what their entries in the heavy table have counted of their own. Keys without an entry compete for
-// one, see compete. From the next turn on the table has nearly all of the shard's memory, see wide.go, or as soon as the
+// one, see compete. From the next rotation on the table has nearly all of the shard's memory, see wide.go, or as soon as the
 // cells deny most; until no more comes than when it began. When for a whole window it need not have spared, it ends.
 type Spare struct {
 	Rate   float64 // of false denials from which on a shard spares
@@ -385,7 +385,7 @@ func (r request) admitSpared(p rotating.Position, entry *uint64, h uint64, curre
 }
 
 // useless tells now and then, in a shard that spares, whether its cells would deny most innocent keys: then they tell
-// nothing any more, and need not be kept until the next turn.
+// nothing any more, and need not be kept until the next rotation.
 func (r request) useless(p rotating.Position) bool {
 	s := r.state()
 	if r.s.admitted-s.looked < usefulLooks*r.every() {

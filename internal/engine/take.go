@@ -257,7 +257,7 @@ func (r request) remember(p rotating.Position, limit int64, v Verdict) {
 // flood is the hash by which a key is remembered that is denied at a limit.
 func (r request) flood(limit int64) uint64 { return r.h ^ uint64(r.limit-limit) }
 
-// peek tells what take would, but for what is left afterwards. It does not turn the shard, and
+// peek tells what take would, but for what is left afterwards. It does not rotate the shard, and
 // reads it as if it had.
 func (r request) peek(p rotating.Position, n, limit int64) Verdict {
 	q := r.clamp(p)

@@ -8,7 +8,7 @@ import (
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
-// A shard that spares is wide from the next turn on: its table has the memory of its cells as well, which are too full to
+// A shard that spares is wide from the next rotation on: its table has the memory of its cells as well, which are too full to
 // tell anything. Then it looks at entries alone. Its doorkeepers go on telling how many keys there are.
 //
 //	usual  doorkeeper, cells | doorkeeper, cells | table | state
@@ -82,7 +82,7 @@ func (r request) wideBucket(usual, part uint64) uint64 {
 // part returns the part of a usual bucket, 0 … 1<<32-1, that entries with a fingerprint are in.
 func part(print uint64) uint64 { return print * golden >> 32 }
 
-// widen makes a shard wide that has just turned. Each bucket is moved to places that lie before all those not moved yet.
+// widen makes a shard wide that has just rotated. Each bucket is moved to places that lie before all those not moved yet.
 func (r request) widen() {
 	number := r.s.number
 	for n := range r.Ring.Buffers() {
