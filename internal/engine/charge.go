@@ -1,10 +1,6 @@
 package engine
 
 import (
-	"math"
-	"time"
-
-	"github.com/sketchlimit/sketchlimit/internal/gcra"
 	"github.com/sketchlimit/sketchlimit/internal/keyhash"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
@@ -78,93 +74,4 @@ func (e *Engine) Over(p rotating.Position, h uint64, n, held, limit int64) (over
 	free := int64(r.peek(p, min(n, r.quota(limit)), limit).Remaining)
 	r.s.mu.Unlock()
 	return max(0, n-max(0, free-held))
-}
-
-// chargeHeld is Charge for a window, of units that were held. It reads the current generation only.
-func (r request) chargeHeld(p rotating.Position, n int64) {
-	entry := r.heavy.Find(r.entries(), r.h)
-	current, h := r.count(p.Generation, entry)
-	counted := max(0, min(n, r.limit-current))
-	if r.s.admitted += uint64(n - counted); counted > 0 {
-		r.add(p, entry, h, current, counted)
-	}
-}
-
-// charge is Charge for a window. It returns what was free.
-func (r request) charge(p rotating.Position, n, limit int64) (free int64) {
-	entry := r.heavy.Find(r.bucketOf(), r.h)
-	if r.wide() {
-		free = int64(r.certified(p, 1, limit, entry).Remaining)
-		r.countWide(p, n, entry)
-		return free
-	}
-	current, h := r.count(p.Generation, entry)
-	room := r.limit - current
-	var u usage
-	var at place
-	if !r.beside.Load() {
-		u = r.usage(p, current, entry, all, false)
-	} else if u, at = r.usageBeside(p, n, limit, current, entry, all); at.block == nil {
-		room -= r.former(p.Generation)
-	}
-	free = u.free - (r.limit - limit)
-	if n > free && r.Spares() {
-		if v, ok := r.spared(p, min(n, limit), limit, entry); ok {
-			r.admitSpared(p, entry, h, current, n)
-			return int64(v.Remaining)
-		}
-	}
-	counted := max(0, min(n, room))
-	r.s.admitted += uint64(n - counted)
-	if counted == 0 {
-		return free
-	}
-	if entry == nil && r.Spares() {
-		entry = r.competeFull(p, current+counted)
-	}
-	if r.Spares() && r.formerSpares(p) {
-		r.begins(p)
-	}
-	r.add(p, entry, h, current, counted)
-	if at.block != nil {
-		r.share.Load().admit(at, current+counted)
-	}
-	return free
-}
-
-// chargeTime is Charge for a bucket. It returns what was free.
-func (r request) chargeTime(p rotating.Position, n, limit int64) (free int64) {
-	b, unix := &r.bucket, r.Timeline.UnixNano(p)
-	last := r.lastRounded()
-	h := keyhash.Mix(r.h, r.timeSeed)
-	ticks, between := b.Ticks(p.Elapsed)
-	now, full := int64(ticks), int64(r.cells.Estimate(r.memory, r.first, h))
-	most := b.Most(limit, r.limit)
-	if last == nil && full <= now && (between || !b.Even(limit, r.limit)) {
-		last = r.setLastRounded(p, limit)
-	}
-	r.s.admitted += r.Counted(n, r.limit)
-	r.s.last.Clear()
-	free = b.Free(max(0, full-now), limit, r.limit)
-	debt := min(n, 2*most) // of a full bucket
-	if last != nil {
-		t := last.At(unix, limit)
-		free = t.Free(b, unix, most)
-		last.Time = t.Add(b, debt)
-		if deepest := (gcra.Time{Nanos: unix, Of: uint64(limit)}).Add(b, 2*most); deepest.Before(&last.Time) {
-			last.Time = deepest
-		}
-		if last.Before(&t) { // of a clock that has stepped back
-			last.Time = t
-		}
-		full = b.TicksUp(time.Duration(last.Up() - unix + int64(p.Elapsed)))
-	} else {
-		deepest := now + b.Charged(2*most, limit, r.limit)
-		if between {
-			deepest++
-		}
-		full = min(max(full, now)+b.Charged(debt, limit, r.limit), deepest)
-	}
-	r.cells.Raise(r.memory, r.first, h, uint32(min(full, math.MaxUint32)))
-	return free
 }

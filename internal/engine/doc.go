@@ -99,10 +99,10 @@
 // Deciding:
 //
 //	engine.go       Engine and its calls: find the shard, lock, decide
-//	take.go         decides in a window, Consume first
-//	takebucket.go   decides in a token bucket; bucketcells.go its cells, lastrounded.go
-//	                the one time without rounding; arithmetic is in package gcra
-//	read.go         estimates a key's count in filter, sketch and table
+//	take.go         decides and peeks: Consume first, which most requests end in; the
+//	                others go to window.go or bucket.go
+//	window.go       decides, peeks, charges and rotates in a window
+//	bucket.go       the same in a token bucket, whose arithmetic is in package gcra
 //	enter.go        counts a key, and decides whether it gets an entry
 //	charge.go       counts what was used without asking, for budgets
 //	group.go        asks several engines in one step
@@ -119,6 +119,7 @@
 //
 // Several engines:
 //
+//	external.go     counts of a key that are elsewhere
 //	share.go        counts of other nodes
 //	growth.go       replaces an engine by a larger or smaller one
 //	succeed.go      replaces an engine by one of another limit in the same memory

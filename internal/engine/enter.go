@@ -50,19 +50,6 @@ func (r request) add(p rotating.Position, entry *uint64, h uint64, count, n int6
 	}
 }
 
-// addGuarded counts n units (1 … most) for a key without an entry in the current generation, unless it would then read
-// more than most, and returns its count. The doorkeeper tells whether the key was there before.
-func (r request) addGuarded(first int, h uint64, n, most int64) (count uint32, ok bool) {
-	if !r.door.TestAndAdd(r.memory, first, h) {
-		r.cells.Raise(r.memory, first+r.cellsFirst, h, uint32(n))
-		return uint32(n), true
-	}
-	if r.cells.Depth() == 0 {
-		return 1, false
-	}
-	return r.cells.AddBounded(r.memory, first+r.cellsFirst, h, uint32(n), uint32(most))
-}
-
 // Sampled keys stand for all: one in so many, by its hash in the generation. They are marked in a doorkeeper that guards
 // nothing, which is enough to tell how many keys there are where cells are too full for it.
 const Sampled = 8

@@ -42,9 +42,8 @@ var unknown = peaks{current: math.MaxUint32, before: math.MaxUint16}
 // all keys and guard the cells: a key that they do not know reads nothing. Where the limit is 1 they count alone.
 type layout struct {
 	Rule
-	seed       uint64
-	door       bloom.Layout
-	cells      cms.Layout // no cells where the limit is 1
+	seed uint64
+	buffers
 	heavy      heavyhitter.Table
 	promoteAt  int64  // units in one generation from which a key gets an entry, by the plan
 	cellsFirst int    // word of a generation

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/sketchlimit/sketchlimit/internal/gcra"
 	"github.com/sketchlimit/sketchlimit/internal/heavyhitter"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
@@ -115,25 +114,4 @@ func (r request) from(e *Engine, p rotating.Position, limit int64) (rotating.Pos
 		p = r.Timeline.Position(e.Timeline.UnixNano(p))
 	}
 	return p, min(limit, r.limit)
-}
-
-// retime makes the times in a shard of a bucket of another limit its own, as of a unix time in ns or of the shard's
-// generation, if that is later. All is rounded against the request.
-func (e *Engine) retime(r request, at int64) {
-	p := r.rotate(r.Timeline.Position(at))
-	was, _ := r.bucket.Ticks(p.Elapsed)
-	p = e.Timeline.Position(r.Timeline.UnixNano(p))
-	is := uint64(e.bucket.TicksUp(p.Elapsed))
-	cell := func(c uint64) uint64 {
-		if c <= was {
-			return 0
-		}
-		return min(is+uint64(gcra.CeilDiv(int64(c-was), e.bucket.Unit, r.bucket.Unit)), math.MaxUint32)
-	}
-	for i, w := range r.memory[r.first:][:r.generation] {
-		if w != 0 {
-			r.memory[r.first+i] = cell(w>>32)<<32 | cell(w&math.MaxUint32)
-		}
-	}
-	r.s.number, r.s.peaks = p.Generation, peaks{} // nothing is lastRounded
 }

@@ -159,69 +159,6 @@ func (r request) take(p rotating.Position, n, limit int64, e Effort) Verdict {
 	return r.takeAny(p, n, limit, e, r.heavy.Find(r.entries(), r.h))
 }
 
-// takeAny is take for any key, in the shard's generation, by its entry if it has one.
-func (r request) takeAny(p rotating.Position, n, limit int64, e Effort, entry *uint64) Verdict {
-	current, h := r.count(p.Generation, entry)
-	enough := all
-	if e&Brief != 0 {
-		enough = min(n, limit) + r.limit - limit
-	}
-	var u usage
-	var at place
-	if !r.beside.Load() {
-		u = r.usage(p, current, entry, enough, false)
-	} else {
-		u, at = r.usageBeside(p, n, limit, current, entry, enough)
-	}
-	if free := u.free - (r.limit - limit); n >= 1 && n <= free {
-		if invariants.On {
-			checkAdmits(r.left(p, limit, entry), n)
-		}
-		if r.looked() {
-			r.look(p, n, limit, current, entry)
-		}
-		if entry == nil && r.Spares() {
-			entry = r.competeFull(p, current+n)
-		}
-		if r.Spares() && r.formerSpares(p) { // which may have lost units of the key
-			r.begins(p)
-		}
-		r.add(p, entry, h, current, n)
-		if at.block != nil {
-			r.share.Load().admit(at, current+n)
-		}
-		return Verdict{Allowed: true, Remaining: int(free - n), ResetAfter: r.ResetAfter(p, 0)}
-	}
-	if r.Spares() {
-		switch v, ok := r.spared(p, n, limit, entry); {
-		case ok && v.Allowed:
-			r.admitSpared(p, entry, h, current, n)
-			v.Remaining, v.ResetAfter = v.Remaining-int(n), r.ResetAfter(p, 0)
-			return v
-		case ok:
-			return r.refuseCertified(p, n, limit, v)
-		case v.Allowed:
-			return r.refuseUncertified(p, n, limit, entry)
-		}
-	}
-	return r.refuse(p, n, limit, enough, entry, u)
-}
-
-// usageBeside is usage for a key that has counts elsewhere as well, and tells where in a
-// Share, if it is there. The share's bound will do to admit the n units that are asked for.
-func (r request) usageBeside(p rotating.Position, n, limit, current int64, entry *uint64, enough int64) (usage, place) {
-	share := r.share.Load()
-	if share == nil {
-		return r.usage(p, current+r.former(p.Generation), entry, enough, true), place{}
-	}
-	at := share.place(r.h)
-	u := r.usage(p, current+share.bound(at, r.Timeline.Pack(p)), entry, enough, false)
-	if n < 1 || n > u.free-(r.limit-limit) {
-		u = r.used(p, entry)
-	}
-	return u, at
-}
-
 // refuse counts a request that is denied, and remembers its key if that has nothing left.
 //
 // Where nobody asks until when, which takes longer to find out than to deny, it notes the
@@ -272,32 +209,4 @@ func (r request) peek(p rotating.Position, n, limit int64) Verdict {
 		entry = nil
 	}
 	return r.peekEntry(q, n, limit, entry).After(r.span(p, q))
-}
-
-// peekEntry is peek at a position that is not behind the shard's, by the key's entry if it has one.
-func (r request) peekEntry(p rotating.Position, n, limit int64, entry *uint64) Verdict {
-	u := r.used(p, entry)
-	u.free -= r.limit - limit
-	if n < 1 || n > u.free {
-		if r.Spares() {
-			if v, ok := r.spared(p, n, limit, entry); ok {
-				return v
-			}
-		}
-		return r.denied(p, u, entry, n, limit)
-	}
-	return Verdict{Allowed: true, Remaining: int(u.free), ResetAfter: r.ResetAfter(p, u.newest)}
-}
-
-// denied is the Verdict on a request for n units that are not free.
-func (r request) denied(p rotating.Position, u usage, entry *uint64, n, limit int64) Verdict {
-	return Verdict{
-		Remaining: int(max(u.free, 0)),
-		RetryAfter: r.RetryAfter(p, n, limit, func(age int) int64 {
-			number := p.Generation - int64(age)
-			c, _ := r.count(number, entry)
-			return c + r.former(number)
-		}),
-		ResetAfter: r.ResetAfter(p, u.newest),
-	}
 }

@@ -1,0 +1,270 @@
+package engine
+
+import (
+	"math"
+	"time"
+	"unsafe"
+
+	"github.com/sketchlimit/sketchlimit/cms"
+	"github.com/sketchlimit/sketchlimit/internal/gcra"
+	"github.com/sketchlimit/sketchlimit/internal/keyhash"
+	"github.com/sketchlimit/sketchlimit/rotating"
+)
+
+// The cells of a bucket hold the times of [gcra.Bucket]: a sketch of times. A cell holds the greatest that any key of the
+// cell has, and of a key's cells the least is read. So a reading is never too early, and an idle key's bucket fills by time
+// passing, without anything being cleared.
+
+// lastRounded is the key of a shard whose time was last rounded up to a tick, and its time
+// without rounding.
+//
+// It is what a key needs to get all its units at a time between two ticks, or at a tier
+// whose unit is not whole ticks, unless another key of the shard is in need as well.
+// The cells hold its time rounded up: the key may be forgotten at any time. While it is
+// remembered all its charges are counted here, so its time is never too early.
+type lastRounded struct {
+	key uint64
+	gcra.Time
+}
+
+// lastWords are the words of a lastRounded in a shard's memory, after its cells.
+const lastWords = int(unsafe.Sizeof(lastRounded{}) / 8)
+
+// lastTag is kept in the shard, which every decision reads, so that other keys need not look further.
+func (r request) lastTag() uint32 { return uint32(r.h) | 1 }
+
+// lastRounded returns the shard's lastRounded if it is the request's key, or else nil.
+func (r request) lastRounded() *lastRounded {
+	if r.s.peaks.current != r.lastTag() {
+		return nil
+	}
+	if last := r.lastWords(); last.key == r.h {
+		return last
+	}
+	return nil
+}
+
+func (r request) lastWords() *lastRounded {
+	return (*lastRounded)(unsafe.Pointer((*[lastWords]uint64)(r.memory[r.first+r.generation:])))
+}
+
+// takeTime is [request.take] for a bucket, in the shard's generation.
+func (r request) takeTime(p rotating.Position, n, limit int64, e Effort) Verdict {
+	b := &r.bucket
+	if last := r.lastRounded(); last != nil && limit > 0 {
+		return r.takeLast(last, p, n, limit)
+	}
+	h := keyhash.Mix(r.h, r.timeSeed)
+	ticks, between := b.Ticks(p.Elapsed)
+	now, full := int64(ticks), int64(r.cells.Estimate(r.memory, r.first, h))
+	ahead, most := max(0, full-now), b.Most(limit, r.limit)
+	if n < 1 || n > most || ahead > b.Flows(most-n, limit, r.limit) { // free would take a division to tell
+		return r.refuseTime(p, n, limit, r.deniedTime(p, full, ahead, b.Free(ahead, limit, r.limit), n, limit))
+	}
+	if ahead == 0 {
+		if between || !b.Even(limit, r.limit) {
+			return r.takeLast(r.setLastRounded(p, limit), p, n, limit)
+		}
+		full = now
+	}
+	r.s.admitted += uint64(n)
+	r.s.last.Clear()
+	if r.looked() {
+		r.lookTime(p, n, limit, ahead)
+	}
+	if limit == r.limit {
+		full += n * b.Unit
+	} else {
+		full += b.Charged(n, limit, r.limit)
+	}
+	r.cells.Raise(r.memory, r.first, h, uint32(full))
+	if e == Brief {
+		return Verdict{Allowed: true}
+	}
+	if ahead > 0 {
+		most = b.Free(ahead, limit, r.limit)
+	}
+	return Verdict{Allowed: true, Remaining: int(most - n), ResetAfter: b.Until(p.Elapsed, full)}
+}
+
+// setLastRounded makes the key, whose bucket is full, the shard's lastRounded.
+func (r request) setLastRounded(p rotating.Position, limit int64) *lastRounded {
+	last := r.lastWords()
+	*last = lastRounded{r.h, gcra.Time{Nanos: r.Timeline.UnixNano(p), Of: uint64(limit)}}
+	r.s.peaks.current = r.lastTag()
+	return last
+}
+
+// takeLast is takeTime for the shard's lastRounded.
+func (r request) takeLast(last *lastRounded, p rotating.Position, n, limit int64) Verdict {
+	b, now := &r.bucket, r.Timeline.UnixNano(p)
+	t := last.At(now, limit)
+	most := b.Most(limit, r.limit)
+	free := t.Free(b, now, most)
+	if n < 1 || n > free {
+		return r.refuseTime(p, n, limit, Verdict{
+			Remaining:  int(max(free, 0)),
+			RetryAfter: t.RetryAfter(b, now, n, most),
+			ResetAfter: time.Duration(t.Up() - now),
+		})
+	}
+	r.s.admitted += uint64(n)
+	r.s.last.Clear()
+	if r.looked() {
+		r.lookTime(p, n, limit, b.TicksUp(time.Duration(t.Up()-now)))
+	}
+	t = t.Add(b, n)
+	last.Time = t
+	full := b.TicksUp(time.Duration(t.Up() - now + int64(p.Elapsed)))
+	r.cells.Raise(r.memory, r.first, keyhash.Mix(r.h, r.timeSeed), uint32(min(full, math.MaxUint32)))
+	return Verdict{Allowed: true, Remaining: int(free - n), ResetAfter: time.Duration(t.Up() - now)}
+}
+
+// refuseTime counts a request that is denied, and remembers its key if that has nothing left.
+func (r request) refuseTime(p rotating.Position, n, limit int64, v Verdict) Verdict {
+	r.s.denied += r.Counted(n, limit)
+	if n == 1 && limit > 0 {
+		r.remember(p, limit, v)
+	}
+	return v
+}
+
+// deniedTime is the Verdict on a request for n units that are not free.
+func (r request) deniedTime(p rotating.Position, full, ahead, free, n, limit int64) Verdict {
+	v := Verdict{Remaining: int(max(free, 0)), RetryAfter: r.bucket.RetryAfter(p.Elapsed, full, n, limit, r.limit)}
+	if ahead > 0 {
+		v.ResetAfter = r.bucket.Until(p.Elapsed, full)
+	}
+	return v
+}
+
+// peekTime is [request.peek] for a bucket. The position may lie generations ahead of
+// the shard's.
+func (r request) peekTime(p rotating.Position, n, limit int64) Verdict {
+	b := &r.bucket
+	if last := r.lastRounded(); last != nil && limit > 0 {
+		now, most := r.Timeline.UnixNano(p), b.Most(limit, r.limit)
+		t := last.At(now, limit)
+		v := Verdict{ResetAfter: time.Duration(t.Up() - now)}
+		free := t.Free(b, now, most)
+		if v.Allowed, v.Remaining = n >= 1 && n <= free, int(max(free, 0)); !v.Allowed {
+			v.RetryAfter = t.RetryAfter(b, now, n, most)
+		}
+		return v
+	}
+	cell := r.cells.Estimate(r.memory, r.first, keyhash.Mix(r.h, r.timeSeed))
+	cell -= min(cell, b.Passed(r.s.number, p.Generation))
+	now, _ := b.Ticks(p.Elapsed)
+	full := int64(cell)
+	ahead := max(0, full-int64(now))
+	free := b.Free(ahead, limit, r.limit)
+	v := r.deniedTime(p, full, ahead, free, n, limit)
+	if v.Allowed = n >= 1 && n <= free; v.Allowed {
+		v.RetryAfter = 0
+	}
+	return v
+}
+
+// chargeTime is Charge for a bucket. It returns what was free.
+func (r request) chargeTime(p rotating.Position, n, limit int64) (free int64) {
+	b, unix := &r.bucket, r.Timeline.UnixNano(p)
+	last := r.lastRounded()
+	h := keyhash.Mix(r.h, r.timeSeed)
+	ticks, between := b.Ticks(p.Elapsed)
+	now, full := int64(ticks), int64(r.cells.Estimate(r.memory, r.first, h))
+	most := b.Most(limit, r.limit)
+	if last == nil && full <= now && (between || !b.Even(limit, r.limit)) {
+		last = r.setLastRounded(p, limit)
+	}
+	r.s.admitted += r.Counted(n, r.limit)
+	r.s.last.Clear()
+	free = b.Free(max(0, full-now), limit, r.limit)
+	debt := min(n, 2*most) // of a full bucket
+	if last != nil {
+		t := last.At(unix, limit)
+		free = t.Free(b, unix, most)
+		last.Time = t.Add(b, debt)
+		if deepest := (gcra.Time{Nanos: unix, Of: uint64(limit)}).Add(b, 2*most); deepest.Before(&last.Time) {
+			last.Time = deepest
+		}
+		if last.Before(&t) { // of a clock that has stepped back
+			last.Time = t
+		}
+		full = b.TicksUp(time.Duration(last.Up() - unix + int64(p.Elapsed)))
+	} else {
+		deepest := now + b.Charged(2*most, limit, r.limit)
+		if between {
+			deepest++
+		}
+		full = min(max(full, now)+b.Charged(debt, limit, r.limit), deepest)
+	}
+	r.cells.Raise(r.memory, r.first, h, uint32(min(full, math.MaxUint32)))
+	return free
+}
+
+// rotateBucket brings the cells of a bucket forward to a later generation. None is cleared: a time that has passed reads 0.
+func (r request) rotateBucket(to int64) {
+	forward(r.memory[r.first:][:r.generation], r.bucket.Passed(r.s.number, to))
+	r.s.number = to
+}
+
+// forward brings cells forward by so many ticks: what has passed by then reads 0.
+func forward(cells []uint64, ticks uint32) {
+	if ticks == math.MaxUint32 {
+		clear(cells)
+		return
+	}
+	t := uint64(ticks)
+	for i, w := range cells {
+		hi, lo := w>>32, w&math.MaxUint32
+		cells[i] = (hi-min(hi, t))<<32 | (lo - min(lo, t))
+	}
+}
+
+// retime makes the times in a shard of a bucket of another limit its own, as of a unix time in ns or of the shard's
+// generation, if that is later. All is rounded against the request.
+func (e *Engine) retime(r request, at int64) {
+	p := r.rotate(r.Timeline.Position(at))
+	was, _ := r.bucket.Ticks(p.Elapsed)
+	p = e.Timeline.Position(r.Timeline.UnixNano(p))
+	is := uint64(e.bucket.TicksUp(p.Elapsed))
+	cell := func(c uint64) uint64 {
+		if c <= was {
+			return 0
+		}
+		return min(is+uint64(gcra.CeilDiv(int64(c-was), e.bucket.Unit, r.bucket.Unit)), math.MaxUint32)
+	}
+	for i, w := range r.memory[r.first:][:r.generation] {
+		if w != 0 {
+			r.memory[r.first+i] = cell(w>>32)<<32 | cell(w&math.MaxUint32)
+		}
+	}
+	r.s.number, r.s.peaks = p.Generation, peaks{} // nothing is lastRounded
+}
+
+// Beyond returns the least that a bucket's cell holds whose time is more than ns later than a position.
+func (w *Rule) Beyond(p rotating.Position, ns int64) uint32 { return w.bucket.Beyond(p.Elapsed, ns) }
+
+// bucketDenialRate returns the chance that a new key is denied n units now at a limit which the exact algorithm
+// admits: that it meets, in every row, a cell whose time lies too far ahead.
+func bucketDenialRate(b *gcra.Bucket, p rotating.Position, cells *cms.Sketch, n, limit, whole int64) float64 {
+	most := b.Most(limit, whole)
+	if n < 1 || n > most {
+		return 0
+	}
+	return bucketTail(b, p, cells, b.Flows(most-n, limit, whole))
+}
+
+// bucketTail returns the chance that a new key's bucket is full again more than so many ticks from now.
+func bucketTail(b *gcra.Bucket, p rotating.Position, cells *cms.Sketch, ticks int64) float64 {
+	least := min(int64(b.Beyond(p.Elapsed, 0))+ticks, math.MaxUint32)
+	sum := 0.0
+	for lane := range cells.Lanes() {
+		chance := 1.0
+		for row := range cells.Depth() {
+			chance *= cells.Tail(row, lane, uint32(least))
+		}
+		sum += chance
+	}
+	return sum / float64(cells.Lanes())
+}
