@@ -36,5 +36,5 @@ func TestSlot(t *testing.T) {
 	s.Set(8, 100, 2000)
 	s.Clear()
 	require.False(t, lookup(8, 99), "counts have changed")
-	require.EqualValues(t, math.MinInt64, s.Until())
+	require.Equal(t, int64(math.MinInt64), s.Until())
 }

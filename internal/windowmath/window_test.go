@@ -74,7 +74,7 @@ func TestWeighted(t *testing.T) {
 		}
 	}
 	w := New(math.MaxInt64, 2)
-	require.EqualValues(t, math.MaxInt64, w.Weighted(math.MaxInt64, 1, 0))
+	require.Equal(t, int64(math.MaxInt64), w.Weighted(math.MaxInt64, 1, 0))
 	require.EqualValues(t, 1, w.Weighted(math.MaxInt64, 1, math.MaxInt64-1))
 }
 
