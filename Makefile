@@ -9,7 +9,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 RACE := $(if $(shell command -v $$(go env CC) 2>/dev/null),-race)
 
 # What help lists is a command, and no file.
-.PHONY: $(shell sed -n 's/^\([a-z-]*\):.* ##.*/\1/p' Makefile) $(MODULES:%=test/%) $(MODULES:%=lint/%)
+.PHONY: race/root $(shell sed -n 's/^\([a-z-]*\):.* ##.*/\1/p' Makefile) $(MODULES:%=test/%) $(MODULES:%=lint/%)
 
 NESTED := $(filter-out .,$(MODULES))
 
@@ -25,16 +25,21 @@ test: test/. ## every test of every module with the race detector, the root modu
 $(MODULES:%=test/%): test/%: # every test of one module
 	@cd $* && go test -timeout 30m $(RACE) $(SHORT) ./...
 
-nested: ## every test of every nested module without the race detector, two modules at once
-	@$(MAKE) --no-print-directory -j2 $(NESTED:%=test/%) RACE=
+# Three at once, since those of redislimit and of the services wait more than they compute.
+nested: ## every test of every nested module without the race detector, three modules at once
+	@$(MAKE) --no-print-directory -j3 $(NESTED:%=test/%) RACE=
 
-race: ## the race detector where goroutines share what is ours, without what computes for seconds, two modules at once
-	@go test -short $(RACE) $(SHARED_PACKAGES)
-	@$(MAKE) --no-print-directory -j2 $(SHARED:%=test/%) SHORT=-short
+race: ## the race detector where goroutines share what is ours, without what computes for seconds, three modules at once
+	@$(MAKE) --no-print-directory -j3 race/root $(SHARED:%=test/%) SHORT=-short
+
+race/root:
+	@go test $(RACE) $(SHORT) $(SHARED_PACKAGES)
+
+ROWS := . ./tune ./bench/causes ./bench/ordinary ./bench/tune
 
 rows: ## the statistical tests that the default run leaves out, some of them smaller: four minutes of two processors
-	@go test -tags rows -run 'ReadmeTable|SizedByKeys|BucketSteadyState' .
-	@go test -tags rows ./tune ./bench/causes ./bench/ordinary ./bench/tune
+	@go test -tags rows -run "$$(awk '/^func Test/ { split($$2, name, "(") } \
+		/testkit\.(NeedsLong|Some|Long)/ { print name[1] }' $(ROWS:%=%/*_test.go) | sort -u | paste -sd '|')" $(ROWS)
 
 long: ## the statistical tests at full size, without the race detector: ten minutes of two processors
 	@git grep -lE 'testkit\.(NeedsLong|Some|Divisor|Long)\b' -- '*_test.go' | xargs dirname | sort -u | sed 's|^|./|' | \
