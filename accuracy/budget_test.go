@@ -150,6 +150,7 @@ func (p *definition) judge() {
 
 // TestReplayBudgetAgainstDefinitions: where no keys meet, each way does what its definition says, number by number.
 func TestReplayBudgetAgainstDefinitions(t *testing.T) {
+	testkit.Computes(t)
 	for spec, limit := range map[string]int{
 		"lognormal:1,keys=20,requests=1500,windows=4":                           6000,
 		"lognormal:1.5,keys=20,requests=1500,windows=5,cap=200,most=9000":       5000,

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sketchlimit/sketchlimit"
 	"github.com/sketchlimit/sketchlimit/exact"
+	"github.com/sketchlimit/sketchlimit/internal/testkit"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -349,6 +350,7 @@ func TestReplayCanBeCancelledAndReportsProgress(t *testing.T) {
 // This library's limiters in memory that is far too small: wrong often, never in
 // favour of the client, and the same every time.
 func TestReplayIsReproducible(t *testing.T) {
+	testkit.Computes(t)
 	for name, c := range map[string]sketchlimit.Config{
 		"fixed":   {Limit: 10, Algorithm: sketchlimit.FixedWindow},
 		"sliding": {Limit: 10},
@@ -381,6 +383,7 @@ func TestReplayIsReproducible(t *testing.T) {
 
 // A sweep is so many replays, only in one pass.
 func TestSweepIsManyReplays(t *testing.T) {
+	testkit.Computes(t)
 	src := source(t, "zipf:0.8,keys=5000,requests=50000,window=1s")
 	c := sketchlimit.Config{Limit: 10, Window: time.Second, Seed: 3}
 	sizes := []int{4608, 64 << 10}

@@ -86,6 +86,7 @@ func (p *parts) check(t *testing.T, measured uint64, what string) {
 // The limiter of a sampled sweep decides as that of a full one does, so the counts are
 // those of the requests of the keys in the sample, to the last.
 func TestSweepOfASample(t *testing.T) {
+	testkit.Computes(t)
 	src := source(t, "zipf:0.8,keys=20000,requests=60000,window=10s,cost=2")
 	c := sketchlimit.Config{Limit: 10, Window: 10 * time.Second, MemoryBytes: 6 << 10, Seed: 5}
 	o := Options{SampleAbove: 15_000}
@@ -232,6 +233,7 @@ func TestCompareOfASample(t *testing.T) {
 
 // The warm-up is of the whole stream, and neither number of requests counts it.
 func TestWarmUpOfASample(t *testing.T) {
+	testkit.Computes(t)
 	src := source(t, "uniform,keys=8000,requests=40000,windows=4,window=10s")
 	o := Options{SampleAbove: 20_000, WarmUp: 3}
 	rows, err := Compare(context.Background(), src, 20, 10*time.Second, o)

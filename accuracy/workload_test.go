@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sketchlimit/sketchlimit/internal/testkit"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -157,6 +158,7 @@ func TestFlashCrowdComesAndGoes(t *testing.T) {
 }
 
 func TestWorkloadsAreReproducibleAndOrdered(t *testing.T) {
+	testkit.Computes(t)
 	for _, spec := range Workloads() {
 		spec, _, _ = strings.Cut(spec, ",")
 		t.Run(spec, func(t *testing.T) {

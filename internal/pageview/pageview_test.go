@@ -21,6 +21,9 @@ func page(text string) http.Handler {
 }
 
 func TestSoundPage(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a browser for seconds: without -short")
+	}
 	Check(t, page(strings.Replace(sound, "MORE", `<h2>Part</h2>
 <table><caption>Numbers</caption><tr><td>1</table>
 <div style="overflow-x: auto" tabindex="0" role="region" aria-label="wide"><p style="width: 2000px">wide</div>

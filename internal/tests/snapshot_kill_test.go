@@ -37,6 +37,9 @@ func killedLimiter(t *testing.T) *sketchlimit.Limiter {
 // The file always restores, and is never older than the last save that was done: as one
 // begins every interval, than two intervals, as long as a save takes no longer than one.
 func TestSnapshotKilled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("processes that are killed for seconds: without -short")
+	}
 	path := filepath.Join(t.TempDir(), "limiter")
 	oldest, used := time.Duration(0), 0
 	for range *kills {
