@@ -9,13 +9,13 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 RACE := $(if $(shell command -v $$(go env CC) 2>/dev/null),-race)
 
 # What help lists is a command, and no file.
-.PHONY: race/root $(shell sed -n 's/^\([a-z-]*\):.* ##.*/\1/p' Makefile) $(MODULES:%=test/%) $(MODULES:%=lint/%)
+.PHONY: race/root race/stress $(shell sed -n 's/^\([a-z-]*\):.* ##.*/\1/p' Makefile) $(MODULES:%=test/%) $(MODULES:%=lint/%)
 
 NESTED := $(filter-out .,$(MODULES))
 
 # Where goroutines share what is ours: modules, and packages of the root module. stress has each framework, and so all of
 # contrib.
-SHARED := rules redislimit grpclimit caddylimit corednslimit cmd/sketchlimitd stress
+SHARED := rules redislimit grpclimit caddylimit corednslimit cmd/sketchlimitd
 SHARED_PACKAGES := . ./budget ./exact ./httplimit ./inflight ./topkeys ./metrics ./internal/clock ./internal/engine ./internal/tests
 
 test: test/. ## every test of every module with the race detector, the root module first, then two at once
@@ -30,10 +30,15 @@ nested: ## every test of every nested module without the race detector, three mo
 	@$(MAKE) --no-print-directory -j3 $(NESTED:%=test/%) RACE=
 
 race: ## the race detector where goroutines share what is ours, without what computes for seconds, three modules at once
-	@$(MAKE) --no-print-directory -j3 race/root $(SHARED:%=test/%) SHORT=-short
+	@$(MAKE) --no-print-directory -j3 race/root race/stress $(SHARED:%=test/%) SHORT=-short
 
+# What -short leaves out though goroutines share it runs whole.
 race/root:
 	@go test $(RACE) $(SHORT) $(SHARED_PACKAGES)
+	@go test $(RACE) -run ConcurrentMovingClocks ./budget
+
+race/stress:
+	@cd stress && go test -timeout 30m $(RACE) ./...
 
 ROWS := . ./tune ./bench/causes ./bench/ordinary ./bench/tune
 

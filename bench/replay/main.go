@@ -1,4 +1,4 @@
-// Command replay decides random traffic by random configurations, and tells whether a
+// Command replay decides random traffic by random configurations, and reports whether a
 // commit decides otherwise: for a change that is to change nothing.
 //
 //	go run ./bench/replay [-base commit] [-configs 10000] [-seed 1]

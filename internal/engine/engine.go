@@ -142,7 +142,7 @@ func (e *Engine) request(i int, h uint64) request { return request{e, &e.shards[
 // Shard returns the index of a key's shard.
 func (e *Engine) Shard(h uint64) int { return int(h >> 32 * uint64(len(e.shards)) >> 32) }
 
-// HasEntry tells whether a key has an entry in the heavy table.
+// HasEntry reports whether a key has an entry in the heavy table.
 func (e *Engine) HasEntry(h uint64) bool {
 	r := e.request(e.Shard(h), h)
 	r.s.mu.Lock()

@@ -27,7 +27,7 @@ func (r request) rotate(p rotating.Position) rotating.Position {
 // that the tables of most shards, where no key is heavy, need not be passed over when they rotate.
 func (r request) markTable() { r.s.peaks.current = max(r.s.peaks.current, uint32(r.promoteAt-1)) }
 
-// marked tells whether the shard's table may have entries.
+// marked reports whether the shard's table may have entries.
 func (r request) marked() bool { return int64(r.s.peaks.current) >= r.promoteAt-1 }
 
 // span returns the time from one position to a later one.
