@@ -57,11 +57,10 @@ func (c *counter) carries(next *Rule) bool {
 
 // succeed gives the rule what it carries on of the one that stood in its place: its limiter, if that is the same, or
 // else the former ones. If again, one of them may become its limiter that is what the rule asks for, if it has been so
-// before; or it goes on with the limiter of before under its own limit, see inherit.
+// before; or the rule goes on with the latest of them that fits, under its own limit, see inherit.
 func (r *Rule) succeed(before *Rule, again bool, now time.Time) {
 	r.tally = before.tally
 	all := before.live(now)
-	second := len(all) > 0
 	if before.limiter != nil {
 		all = append(all, before.former(now))
 	}
@@ -76,13 +75,17 @@ func (r *Rule) succeed(before *Rule, again bool, now time.Time) {
 			r.lost++
 		}
 	}
-	if kept != nil {
-		r.formers.Store(&kept)
+	r.keep(kept)
+	if !again || r.limiter != nil || before.renews {
+		return
 	}
-	if again && r.limiter == nil && !before.renews && r.fits(before) {
-		r.could = before
-		if second || r.near(before) {
-			r.inherit()
+	for _, f := range slices.Backward(kept) {
+		if r.fits(&f) {
+			r.could = &f
+			if len(kept) > 1 || r.near(&f) {
+				r.inherit()
+			}
+			return
 		}
 	}
 }
@@ -92,21 +95,21 @@ func (r *Rule) former(now time.Time) former {
 	return former{r.counter, r.origin, r.limiter, r.bytes, now.Add(r.lasts())}
 }
 
-// fits reports whether the limiter of before can go on with its counts under the rule's limit.
-func (r *Rule) fits(before *Rule) bool {
-	as := before.counter
+// fits reports whether the limiter of f can go on with its counts under the rule's limit.
+func (r *Rule) fits(f *former) bool {
+	as := f.counter
 	as.limit, as.burst = r.counter.limit, r.counter.burst
-	if before.limiter == nil || r.Limit == 0 || as != r.counter {
+	if r.Limit == 0 || as != r.counter {
 		return false
 	}
-	reach := max(before.Limit, before.Burst, before.origin.reach)
+	reach := max(f.counter.limit, f.counter.burst, f.origin.reach)
 	if r.Algorithm == sketchlimit.TokenBucket {
-		reach = max(before.Burst, before.origin.reach)
+		reach = max(f.counter.burst, f.origin.reach)
 		if reach > 2*max(r.Limit, r.Burst) { // their times do not reach as far
 			return false
 		}
 	}
-	plan := before.limiter.Plan()
+	plan := f.limiter.Plan()
 	plan.Limit = 0 // it was for another one
 	for _, limit := range []int{r.Limit, max(r.Limit, reach)} {
 		c := sketchlimit.Config{Limit: limit, Window: r.Window, Algorithm: r.Algorithm, Burst: r.Burst, Plan: &plan}
@@ -117,9 +120,9 @@ func (r *Rule) fits(before *Rule) bool {
 	return r.Overload == sketchlimit.Deny
 }
 
-// near reports whether a shape for the limit of before is good for the rule's.
-func (r *Rule) near(before *Rule) bool {
-	a, b := uint64(r.Limit), uint64(before.Limit)
+// near reports whether a shape for the limit of f is good for the rule's.
+func (r *Rule) near(f *former) bool {
+	a, b := uint64(r.Limit), uint64(f.counter.limit)
 	return a <= 2*b && b <= 2*a
 }
 
@@ -129,9 +132,7 @@ func (r *Rule) inherit() bool {
 		return false
 	}
 	r.heirOf, r.bytes, r.could = r.could, r.could.bytes, nil
-	if formers := r.formers.Load(); formers != nil {
-		r.keep(slices.DeleteFunc(slices.Clone(*formers), func(f former) bool { return f.limiter == r.heirOf.limiter }))
-	}
+	r.keep(slices.DeleteFunc(slices.Clone(*r.formers.Load()), func(f former) bool { return f.limiter == r.heirOf.limiter }))
 	return true
 }
 
@@ -157,11 +158,12 @@ func (r *Rule) takeOver(now time.Time) (err error) {
 	r.heirOf, r.origin = nil, before.origin
 	if r.limiter, err = before.limiter.WithLimit(now, r.Limit, r.Burst); err != nil { // it has none, and the other stays beside
 		r.origin = origin{}
-		r.keep(append(r.live(now), before.former(now)))
+		r.keep(append(r.live(now), *before))
 		return nil
 	}
 	if o := &r.origin; o.since.IsZero() {
-		*o = origin{limit: before.Limit, burst: before.Burst, reach: cmp.Or(before.Burst, before.Limit), since: now}
+		c := &before.counter
+		*o = origin{limit: c.limit, burst: c.burst, reach: cmp.Or(c.burst, c.limit), since: now}
 	}
 	r.origin.reach = max(r.origin.reach, cmp.Or(r.Burst, r.Limit))
 	return nil

@@ -332,6 +332,25 @@ func TestDroppedCountsAreCounted(t *testing.T) {
 	require.EqualValues(t, 3, l.All()[0].Dropped(), "of another window, those of before and what is beside them")
 }
 
+// A limit that comes back goes on in its cells, of 4 bits here. The next one counts past them: it goes on in the cells of 8
+// bits that are beside, as there is no memory for a third limiter.
+func TestLimitGoesOnInAFormerThatFits(t *testing.T) {
+	const text = "domain: api\ndescriptors: [{key: user, rate_limit: {unit: day, requests_per_unit: %d, algorithm: %s, memory: 1MiB}}]"
+	for _, algorithm := range []string{"fixed_window", "sliding_window", "token_bucket"} {
+		files := func(limit int) rules.File {
+			return rules.File{Name: "f", Data: fmt.Appendf(nil, text, limit, algorithm)}
+		}
+		l, err := rules.Options{MaxMemoryBytes: 5 << 19, Clock: func() time.Time { return time.Unix(0, 0) }}.New(files(100))
+		require.NoError(t, err)
+		for _, edit := range []struct{ limit, left, used int }{{100, 100, 60}, {200, 140, 100}, {100, 0, 0}, {199, 39, 9}, {100, 0, 0}, {180, 11, 11}} {
+			require.NoError(t, l.Replace(files(edit.limit)))
+			require.Equal(t, edit.left, l.Do("api", ask(0, "user=ann")).Statuses[0].Remaining, "%s %d", algorithm, edit.limit)
+			l.Do("api", ask(edit.used, "user=ann"))
+		}
+		require.Zero(t, l.All()[0].Dropped())
+	}
+}
+
 // After two windows a limiter is made for the limit that it has. Its counts stay beside.
 func TestShapeOfAFormerLimitGoes(t *testing.T) {
 	const text = "domain: api\ndescriptors: [{key: user, rate_limit: {unit: minute, requests_per_unit: %d, keys: 100000}}]"

@@ -59,8 +59,8 @@ type Rule struct {
 	counter  counter
 	formers  atomic.Pointer[[]former] // nil if none matters
 	origin   origin
-	heirOf   *Rule   // whose limiter it goes on with, under its own limit, once it counts; nil if it does not
-	could    *Rule   // the same, if there is no memory for both
+	heirOf   *former // whose limiter it goes on with, under its own limit, once it counts; nil if it does not
+	could    *former // the same, if there is no memory for both
 	renews   bool    // its limiter is to have a shape of its own again
 	lost     int     // former limiters that it has let go
 	tally    *tally  // nil of Check
