@@ -45,24 +45,24 @@ func (r request) lastRounded() *lastRounded {
 }
 
 func (r request) lastWords() *lastRounded {
-	return (*lastRounded)(unsafe.Pointer((*[lastWords]uint64)(r.memory[r.first+r.generation:])))
+	return (*lastRounded)(unsafe.Pointer((*[lastWords]uint64)(r.e.memory[r.first+r.e.generation:])))
 }
 
 // takeTime is [request.take] for a bucket, in the shard's generation.
 func (r request) takeTime(p rotating.Position, n, limit int64, e Effort) Verdict {
-	b := &r.bucket
+	b := &r.e.bucket
 	if last := r.lastRounded(); last != nil && limit > 0 {
 		return r.takeLast(last, p, n, limit)
 	}
-	h := keyhash.Mix(r.h, r.timeSeed)
+	h := keyhash.Mix(r.h, r.e.timeSeed)
 	ticks, between := b.Ticks(p.Elapsed)
-	now, full := int64(ticks), int64(r.cells.Estimate(r.memory, r.first, h))
-	ahead, most := max(0, full-now), b.Most(limit, r.limit)
-	if n < 1 || n > most || ahead > b.Flows(most-n, limit, r.limit) { // free would take a division to tell
-		return r.refuseTime(p, n, limit, r.deniedTime(p, full, ahead, b.Free(ahead, limit, r.limit), n, limit))
+	now, full := int64(ticks), int64(r.e.cells.Estimate(r.e.memory, r.first, h))
+	ahead, most := max(0, full-now), b.Most(limit, r.e.limit)
+	if n < 1 || n > most || ahead > b.Flows(most-n, limit, r.e.limit) { // free would take a division to tell
+		return r.refuseTime(p, n, limit, r.deniedTime(p, full, ahead, b.Free(ahead, limit, r.e.limit), n, limit))
 	}
 	if ahead == 0 {
-		if between || !b.Even(limit, r.limit) {
+		if between || !b.Even(limit, r.e.limit) {
 			return r.takeLast(r.setLastRounded(p, limit), p, n, limit)
 		}
 		full = now
@@ -72,17 +72,17 @@ func (r request) takeTime(p rotating.Position, n, limit int64, e Effort) Verdict
 	if r.looked() {
 		r.lookTime(p, n, limit, ahead)
 	}
-	if limit == r.limit {
+	if limit == r.e.limit {
 		full += n * b.Unit
 	} else {
-		full += b.Charged(n, limit, r.limit)
+		full += b.Charged(n, limit, r.e.limit)
 	}
-	r.cells.Raise(r.memory, r.first, h, uint32(full))
+	r.e.cells.Raise(r.e.memory, r.first, h, uint32(full))
 	if e == Brief {
 		return Verdict{Allowed: true}
 	}
 	if ahead > 0 {
-		most = b.Free(ahead, limit, r.limit)
+		most = b.Free(ahead, limit, r.e.limit)
 	}
 	return Verdict{Allowed: true, Remaining: int(most - n), ResetAfter: b.Until(p.Elapsed, full)}
 }
@@ -90,16 +90,16 @@ func (r request) takeTime(p rotating.Position, n, limit int64, e Effort) Verdict
 // setLastRounded makes the key, whose bucket is full, the shard's lastRounded.
 func (r request) setLastRounded(p rotating.Position, limit int64) *lastRounded {
 	last := r.lastWords()
-	*last = lastRounded{r.h, gcra.Time{Nanos: r.Timeline.UnixNano(p), Of: uint64(limit)}}
+	*last = lastRounded{r.h, gcra.Time{Nanos: r.e.Timeline.UnixNano(p), Of: uint64(limit)}}
 	r.s.peaks.current = r.lastTag()
 	return last
 }
 
 // takeLast is takeTime for the shard's lastRounded.
 func (r request) takeLast(last *lastRounded, p rotating.Position, n, limit int64) Verdict {
-	b, now := &r.bucket, r.Timeline.UnixNano(p)
+	b, now := &r.e.bucket, r.e.Timeline.UnixNano(p)
 	t := last.At(now, limit)
-	most := b.Most(limit, r.limit)
+	most := b.Most(limit, r.e.limit)
 	free := t.Free(b, now, most)
 	if n < 1 || n > free {
 		return r.refuseTime(p, n, limit, Verdict{
@@ -116,13 +116,13 @@ func (r request) takeLast(last *lastRounded, p rotating.Position, n, limit int64
 	t = t.Add(b, n)
 	last.Time = t
 	full := b.TicksUp(time.Duration(t.Up() - now + int64(p.Elapsed)))
-	r.cells.Raise(r.memory, r.first, keyhash.Mix(r.h, r.timeSeed), uint32(min(full, math.MaxUint32)))
+	r.e.cells.Raise(r.e.memory, r.first, keyhash.Mix(r.h, r.e.timeSeed), uint32(min(full, math.MaxUint32)))
 	return Verdict{Allowed: true, Remaining: int(free - n), ResetAfter: time.Duration(t.Up() - now)}
 }
 
 // refuseTime counts a request that is denied, and remembers its key if that has nothing left.
 func (r request) refuseTime(p rotating.Position, n, limit int64, v Verdict) Verdict {
-	r.s.denied += r.Counted(n, limit)
+	r.s.denied += r.e.Counted(n, limit)
 	if n == 1 && limit > 0 {
 		r.remember(p, limit, v)
 	}
@@ -131,9 +131,9 @@ func (r request) refuseTime(p rotating.Position, n, limit int64, v Verdict) Verd
 
 // deniedTime is the Verdict on a request for n units that are not free.
 func (r request) deniedTime(p rotating.Position, full, ahead, free, n, limit int64) Verdict {
-	v := Verdict{Remaining: int(max(free, 0)), RetryAfter: r.bucket.RetryAfter(p.Elapsed, full, n, limit, r.limit)}
+	v := Verdict{Remaining: int(max(free, 0)), RetryAfter: r.e.bucket.RetryAfter(p.Elapsed, full, n, limit, r.e.limit)}
 	if ahead > 0 {
-		v.ResetAfter = r.bucket.Until(p.Elapsed, full)
+		v.ResetAfter = r.e.bucket.Until(p.Elapsed, full)
 	}
 	return v
 }
@@ -141,9 +141,9 @@ func (r request) deniedTime(p rotating.Position, full, ahead, free, n, limit int
 // peekTime is [request.peek] for a bucket. The position may lie generations ahead of
 // the shard's.
 func (r request) peekTime(p rotating.Position, n, limit int64) Verdict {
-	b := &r.bucket
+	b := &r.e.bucket
 	if last := r.lastRounded(); last != nil && limit > 0 {
-		now, most := r.Timeline.UnixNano(p), b.Most(limit, r.limit)
+		now, most := r.e.Timeline.UnixNano(p), b.Most(limit, r.e.limit)
 		t := last.At(now, limit)
 		v := Verdict{ResetAfter: time.Duration(t.Up() - now)}
 		free := t.Free(b, now, most)
@@ -152,12 +152,12 @@ func (r request) peekTime(p rotating.Position, n, limit int64) Verdict {
 		}
 		return v
 	}
-	cell := r.cells.Estimate(r.memory, r.first, keyhash.Mix(r.h, r.timeSeed))
+	cell := r.e.cells.Estimate(r.e.memory, r.first, keyhash.Mix(r.h, r.e.timeSeed))
 	cell -= min(cell, b.Passed(r.s.number, p.Generation))
 	now, _ := b.Ticks(p.Elapsed)
 	full := int64(cell)
 	ahead := max(0, full-int64(now))
-	free := b.Free(ahead, limit, r.limit)
+	free := b.Free(ahead, limit, r.e.limit)
 	v := r.deniedTime(p, full, ahead, free, n, limit)
 	if v.Allowed = n >= 1 && n <= free; v.Allowed {
 		v.RetryAfter = 0
@@ -167,18 +167,18 @@ func (r request) peekTime(p rotating.Position, n, limit int64) Verdict {
 
 // chargeTime is Charge for a bucket. It returns what was free.
 func (r request) chargeTime(p rotating.Position, n, limit int64) (free int64) {
-	b, unix := &r.bucket, r.Timeline.UnixNano(p)
+	b, unix := &r.e.bucket, r.e.Timeline.UnixNano(p)
 	last := r.lastRounded()
-	h := keyhash.Mix(r.h, r.timeSeed)
+	h := keyhash.Mix(r.h, r.e.timeSeed)
 	ticks, between := b.Ticks(p.Elapsed)
-	now, full := int64(ticks), int64(r.cells.Estimate(r.memory, r.first, h))
-	most := b.Most(limit, r.limit)
-	if last == nil && full <= now && (between || !b.Even(limit, r.limit)) {
+	now, full := int64(ticks), int64(r.e.cells.Estimate(r.e.memory, r.first, h))
+	most := b.Most(limit, r.e.limit)
+	if last == nil && full <= now && (between || !b.Even(limit, r.e.limit)) {
 		last = r.setLastRounded(p, limit)
 	}
-	r.s.admitted += r.Counted(n, r.limit)
+	r.s.admitted += r.e.Counted(n, r.e.limit)
 	r.s.last.Clear()
-	free = b.Free(max(0, full-now), limit, r.limit)
+	free = b.Free(max(0, full-now), limit, r.e.limit)
 	debt := min(n, 2*most) // of a full bucket
 	if last != nil {
 		t := last.At(unix, limit)
@@ -192,19 +192,19 @@ func (r request) chargeTime(p rotating.Position, n, limit int64) (free int64) {
 		}
 		full = b.TicksUp(time.Duration(last.Up() - unix + int64(p.Elapsed)))
 	} else {
-		deepest := now + b.Charged(2*most, limit, r.limit)
+		deepest := now + b.Charged(2*most, limit, r.e.limit)
 		if between {
 			deepest++
 		}
-		full = min(max(full, now)+b.Charged(debt, limit, r.limit), deepest)
+		full = min(max(full, now)+b.Charged(debt, limit, r.e.limit), deepest)
 	}
-	r.cells.Raise(r.memory, r.first, h, uint32(min(full, math.MaxUint32)))
+	r.e.cells.Raise(r.e.memory, r.first, h, uint32(min(full, math.MaxUint32)))
 	return free
 }
 
 // rotateBucket brings the cells of a bucket forward to a later generation. None is cleared: a time that has passed reads 0.
 func (r request) rotateBucket(to int64) {
-	forward(r.memory[r.first:][:r.generation], r.bucket.Passed(r.s.number, to))
+	forward(r.e.memory[r.first:][:r.e.generation], r.e.bucket.Passed(r.s.number, to))
 	r.s.number = to
 }
 
@@ -224,19 +224,19 @@ func forward(cells []uint64, ticks uint32) {
 // retime makes the times in a shard of a bucket of another limit its own, as of a unix time in ns or of the shard's
 // generation, if that is later. All is rounded against the request.
 func (e *Engine) retime(r request, at int64) {
-	p := r.rotate(r.Timeline.Position(at))
-	was, _ := r.bucket.Ticks(p.Elapsed)
-	p = e.Timeline.Position(r.Timeline.UnixNano(p))
+	p := r.rotate(r.e.Timeline.Position(at))
+	was, _ := r.e.bucket.Ticks(p.Elapsed)
+	p = e.Timeline.Position(r.e.Timeline.UnixNano(p))
 	is := uint64(e.bucket.TicksUp(p.Elapsed))
 	cell := func(c uint64) uint64 {
 		if c <= was {
 			return 0
 		}
-		return min(is+uint64(gcra.CeilDiv(int64(c-was), e.bucket.Unit, r.bucket.Unit)), math.MaxUint32)
+		return min(is+uint64(gcra.CeilDiv(int64(c-was), e.bucket.Unit, r.e.bucket.Unit)), math.MaxUint32)
 	}
-	for i, w := range r.memory[r.first:][:r.generation] {
+	for i, w := range r.e.memory[r.first:][:r.e.generation] {
 		if w != 0 {
-			r.memory[r.first+i] = cell(w>>32)<<32 | cell(w&math.MaxUint32)
+			r.e.memory[r.first+i] = cell(w>>32)<<32 | cell(w&math.MaxUint32)
 		}
 	}
 	r.s.number, r.s.peaks = p.Generation, peaks{} // nothing is lastRounded

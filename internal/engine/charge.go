@@ -14,9 +14,9 @@ func (e *Engine) Fits(word int64, h uint64, held, n, limit int64) Verdict {
 	defer r.s.mu.Unlock()
 	asked, limit := r.from(e, e.Timeline.Unpack(word), limit)
 	p := r.rotate(asked)
-	quota := r.quota(limit)
+	quota := r.e.quota(limit)
 	if n < 1 || n > quota {
-		return r.told(Verdict{RetryAfter: Never, Remaining: int(max(0, int64(r.peek(p, 1, limit).Remaining)-held))}, p, limit)
+		return r.e.told(Verdict{RetryAfter: Never, Remaining: int(max(0, int64(r.peek(p, 1, limit).Remaining)-held))}, p, limit)
 	}
 	v := r.peek(p, held+n, limit)
 	if v.Allowed && r.looked() {
@@ -29,18 +29,18 @@ func (e *Engine) Fits(word int64, h uint64, held, n, limit int64) Verdict {
 		v.Remaining -= int(n)
 	}
 	v.Remaining = max(v.Remaining, 0)
-	return r.told(v.After(r.span(asked, p)), p, limit)
+	return r.e.told(v.After(r.span(asked, p)), p, limit)
 }
 
 // lookAt is look for a key of any kind, by its own readings.
 func (r request) lookAt(p rotating.Position, n, limit int64) {
-	if r.IsBucket() {
-		now, _ := r.bucket.Ticks(p.Elapsed)
-		full := int64(r.cells.Estimate(r.memory, r.first, keyhash.Mix(r.h, r.timeSeed)))
+	if r.e.IsBucket() {
+		now, _ := r.e.bucket.Ticks(p.Elapsed)
+		full := int64(r.e.cells.Estimate(r.e.memory, r.first, keyhash.Mix(r.h, r.e.timeSeed)))
 		r.lookTime(p, n, limit, max(0, full-int64(now)))
 		return
 	}
-	entry := r.heavy.Find(r.entries(), r.h)
+	entry := r.e.heavy.Find(r.entries(), r.h)
 	current, _ := r.count(p.Generation, entry)
 	r.look(p, n, limit, current, entry)
 }
@@ -55,11 +55,11 @@ func (e *Engine) Charge(word int64, h uint64, n, unheld, held, limit int64) (ove
 	defer r.s.mu.Unlock()
 	asked, limit := r.from(e, e.Timeline.Unpack(word), limit)
 	p := r.rotate(asked)
-	if r.IsBucket() {
+	if r.e.IsBucket() {
 		return max(0, unheld-max(0, r.chargeTime(p, n, limit)-held))
 	}
-	most := min(n, r.limit)
-	if unheld < 1 && !r.beside.Load() && !r.Spares() { // nobody asks what was free
+	most := min(n, r.e.limit)
+	if unheld < 1 && !r.e.beside.Load() && !r.e.Spares() { // nobody asks what was free
 		r.chargeHeld(p, most)
 		return 0
 	}
@@ -71,7 +71,7 @@ func (e *Engine) Charge(word int64, h uint64, n, unheld, held, limit int64) (ove
 func (e *Engine) Over(p rotating.Position, h uint64, n, held, limit int64) (over int64) {
 	r := e.lock(h)
 	p, limit = r.from(e, p, limit)
-	free := int64(r.peek(p, min(n, r.quota(limit)), limit).Remaining)
+	free := int64(r.peek(p, min(n, r.e.quota(limit)), limit).Remaining)
 	r.s.mu.Unlock()
 	return max(0, n-max(0, free-held))
 }

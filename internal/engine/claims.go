@@ -37,7 +37,7 @@ func (e *Engine) rankAfter(replaced, before *Engine) {
 
 // left returns the units of a key that are free at a limit by all that is known of it.
 func (r request) left(p rotating.Position, limit int64, entry *uint64) int64 {
-	return r.used(p, entry).free - (r.limit - limit)
+	return r.used(p, entry).free - (r.e.limit - limit)
 }
 
 // checkConsume panics unless the claims of Consume hold for n units of a key without an entry, which it is about to count

@@ -150,27 +150,27 @@ func (e *Engine) copyShard(i int, p rotating.Position, to *shardCopy, others [][
 // copied returns a copy's generation, by number and age. A wide shard has doorkeepers alone.
 func (r request) copied(number int64, age int) (g Generation) {
 	var err error
-	door, cells := r.first+r.layout.buffer(number), 0
+	door, cells := r.first+r.e.layout.buffer(number), 0
 	if r.wide() {
 		door = r.wideDoor(number)
 	} else {
-		cells = door + r.cellsFirst
+		cells = door + r.e.cellsFirst
 	}
-	if r.door.Words() > 0 {
-		if g.Door, err = bloom.Over(r.memory[door:][:r.door.Words()], r.door.Probes()); err != nil {
+	if r.e.door.Words() > 0 {
+		if g.Door, err = bloom.Over(r.e.memory[door:][:r.e.door.Words()], r.e.door.Probes()); err != nil {
 			panic(err) // the plan has been checked
 		}
 	}
-	if r.cells.Depth() > 0 && !r.wide() {
-		over, err := cms.Over(r.memory[cells:][:r.cells.Words()], r.cells.Depth(), r.cells.Width(), r.cells.CellBits())
+	if r.e.cells.Depth() > 0 && !r.wide() {
+		over, err := cms.Over(r.e.memory[cells:][:r.e.cells.Words()], r.e.cells.Depth(), r.e.cells.Width(), r.e.cells.CellBits())
 		if err != nil {
 			panic(err)
 		}
 		g.Cells = *over
 	}
-	g.guarded = r.guarded
+	g.guarded = r.e.guarded
 	if !r.wide() {
-		g.heavy = r.heavy.CountComplete(r.memory[r.table():][:r.heavy.Words()], age)
+		g.heavy = r.e.heavy.CountComplete(r.e.memory[r.table():][:r.e.heavy.Words()], age)
 	}
 	return g
 }

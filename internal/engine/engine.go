@@ -110,7 +110,7 @@ func (e *Engine) Peek(p rotating.Position, h uint64, n int, limit int64) Verdict
 	p, limit = r.from(e, p, limit)
 	v := r.peek(p, int64(n), limit)
 	r.s.mu.Unlock()
-	return r.told(v, p, limit)
+	return r.e.told(v, p, limit)
 }
 
 // Reserve is Take for a queue: it also returns the time until all units that were admitted before have flowed.
@@ -147,5 +147,5 @@ func (e *Engine) HasEntry(h uint64) bool {
 	r := e.request(e.Shard(h), h)
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
-	return r.heavy.Find(r.bucketOf(), h) != nil
+	return r.e.heavy.Find(r.bucketOf(), h) != nil
 }

@@ -12,26 +12,26 @@ func (r request) add(p rotating.Position, entry *uint64, h uint64, count, n int6
 	r.s.admitted += uint64(n)
 	r.s.last.Clear()
 	if entry != nil {
-		r.heavy.Set(entry, count+n)
+		r.e.heavy.Set(entry, count+n)
 		r.ask(entry, 0, n)
-		if r.heavy.Complete(*entry, 0) {
+		if r.e.heavy.Complete(*entry, 0) {
 			return
 		}
 	}
 	first := r.buffer(0)
-	if r.guarded || h%Sampled == 0 {
-		r.door.TestAndAdd(r.memory, first, h)
+	if r.e.guarded || h%Sampled == 0 {
+		r.e.door.TestAndAdd(r.e.memory, first, h)
 	}
 	count += n
 	others, heavy := int64(0), false
-	if entry == nil && count >= r.threshold() && r.heavy.HasRoom(r.entries()) {
+	if entry == nil && count >= r.threshold() && r.e.heavy.HasRoom(r.entries()) {
 		others, heavy = r.standsOut(count)
 	}
 	switch {
 	case entry != nil:
 	case heavy:
-		entry = r.heavy.Insert(r.entries(), r.h, count)
-		if r.Spares() {
+		entry = r.e.heavy.Insert(r.entries(), r.h, count)
+		if r.e.Spares() {
 			r.ask(entry, 0, n) // no more is certain
 		} else {
 			if r.nearlyAll(count + r.weightedBefore(p)) {
@@ -42,11 +42,11 @@ func (r request) add(p rotating.Position, entry *uint64, h uint64, count, n int6
 		}
 		r.markTable()
 		if count == n { // it is in no cell yet, and is to be among the keys that are told
-			r.cells.Raise(r.memory, first+r.cellsFirst, h, 1)
+			r.e.cells.Raise(r.e.memory, first+r.e.cellsFirst, h, 1)
 		}
 	default:
 		r.s.peaks.current = max(r.s.peaks.current, uint32(count))
-		r.cells.Raise(r.memory, first+r.cellsFirst, h, uint32(count))
+		r.e.cells.Raise(r.e.memory, first+r.e.cellsFirst, h, uint32(count))
 	}
 }
 
@@ -57,14 +57,14 @@ const Sampled = 8
 // asked returns the units that the key of an entry has asked for since it has that, as far as an exact limiter would have
 // admitted them.
 func (r request) asked(p rotating.Position, entry uint64) int64 {
-	return r.heavy.Offered(entry, 0) + r.Weighted(r.heavy.Offered(entry, 1), 1, p.Elapsed)
+	return r.e.heavy.Offered(entry, 0) + r.e.Weighted(r.e.heavy.Offered(entry, 1), 1, p.Elapsed)
 }
 
 // wronged is for a request for n units that is denied. It counts them for the key of an entry, if they fit in the limit beside
 // what that has asked for: so far an exact limiter would admit it. It tells whether the key is an innocent one, which others
 // have carried to its limit.
 func (r request) wronged(p rotating.Position, n, limit int64, entry *uint64) bool {
-	if entry == nil || n < 1 || !r.heavy.CountsOffered() {
+	if entry == nil || n < 1 || !r.e.heavy.CountsOffered() {
 		return false
 	}
 	asked := r.asked(p, *entry)
@@ -75,19 +75,19 @@ func (r request) wronged(p rotating.Position, n, limit int64, entry *uint64) boo
 	if !innocent(asked, limit) {
 		return false
 	}
-	wrong(r.flooded, r.h)
+	wrong(r.e.flooded, r.h)
 	return true
 }
 
 // ask counts n units that the key of an entry has asked for in the generation of an age.
 func (r request) ask(entry *uint64, age int, n int64) {
-	r.heavy.Offer(entry, age, n, r.s.admitted+r.s.denied)
+	r.e.heavy.Offer(entry, age, n, r.s.admitted+r.s.denied)
 }
 
 // ownBefore returns the units of the previous generation that are likely to be the key's own: what it reads there less
 // what keys do on average that nobody has counted.
 func (r request) ownBefore() int64 {
-	if r.Ring.Buffers() < 2 {
+	if r.e.Ring.Buffers() < 2 {
 		return 0
 	}
 	count, h := r.read(1, r.s.number-1)
@@ -96,32 +96,32 @@ func (r request) ownBefore() int64 {
 	}
 	others, most := int64(0), int64(0)
 	for range freshReadings {
-		h = keyhash.Mix(h, r.seed)
+		h = keyhash.Mix(h, r.e.seed)
 		reading := r.reading(r.buffer(1), h)
 		others += reading
 		most = max(most, reading)
 	}
 	if r.nearlyAll(count) && most < count {
-		return r.limit
+		return r.e.limit
 	}
 	return max(0, count-others/freshReadings)
 }
 
 // nearlyAll tells whether a key that reads so much has nearly reached its limit. If others have not, it has asked for more
 // than it got, and all that it reads is its own.
-func (r request) nearlyAll(count int64) bool { return count >= r.limit-r.limit/32 }
+func (r request) nearlyAll(count int64) bool { return count >= r.e.limit-r.e.limit/32 }
 
 // weightedBefore returns what of the previous generation counts for a key without an entry.
 func (r request) weightedBefore(p rotating.Position) int64 {
-	if r.Ring.Buffers() < 2 {
+	if r.e.Ring.Buffers() < 2 {
 		return 0
 	}
 	count, _ := r.read(1, p.Generation-1)
-	return r.Weighted(count, 1, p.Elapsed)
+	return r.e.Weighted(count, 1, p.Elapsed)
 }
 
 // threshold is the units of the current generation that make a key heavy, by its reading.
-func (r request) threshold() int64 { return r.promoteAt + int64(r.s.peaks.raised) }
+func (r request) threshold() int64 { return r.e.promoteAt + int64(r.s.peaks.raised) }
 
 // Before a key gets an entry, so many readings are taken of keys that nobody has counted, and it must stand out from
 // all but one of them. With all of them the threshold would run away from abusers who come together: their own
@@ -145,14 +145,14 @@ const (
 func (r request) standsOut(count int64) (others int64, ok bool) {
 	first, h, high := r.buffer(0), r.h, 0
 	for range freshReadings {
-		h = keyhash.Mix(h, r.seed)
+		h = keyhash.Mix(h, r.e.seed)
 		units := r.reading(first, h)
-		if units+r.promoteAt/2 < count {
+		if units+r.e.promoteAt/2 < count {
 			others = units
 			continue
 		}
 		if high++; high == highReadings {
-			r.s.peaks.raised = uint16(min(count+1-r.promoteAt, math.MaxUint16))
+			r.s.peaks.raised = uint16(min(count+1-r.e.promoteAt, math.MaxUint16))
 			return 0, false
 		}
 	}

@@ -87,7 +87,7 @@ func (s Stages) sparing(held snapshotSpared) snapshotSpared {
 			case on == 0:
 				continue
 			case on < 0:
-				last -= int64(r.Ring.Buffers()) + on
+				last -= int64(r.e.Ring.Buffers()) + on
 			}
 			if held.Times == 0 {
 				held = snapshotSpared{e.Timeline.UnixNano(rotating.Position{Generation: last}), last, 1, held.Units}

@@ -3,13 +3,13 @@ package engine
 // former reads the key in a generation as a predecessor has counted it, if there is one
 // whose counts still matter, or as those have that share the limit.
 func (r request) former(number int64) int64 {
-	if !r.beside.Load() {
+	if !r.e.beside.Load() {
 		return 0
 	}
-	if share := r.share.Load(); share != nil {
+	if share := r.e.share.Load(); share != nil {
 		return share.count(r, number)
 	}
-	before := r.before.Load()
+	before := r.e.before.Load()
 	if before == nil {
 		return 0
 	}
@@ -22,7 +22,7 @@ func (e *Engine) counted(number int64, h uint64) int64 {
 	r := e.request(i, h)
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
-	entry := r.heavy.Find(r.bucketOf(), h)
+	entry := r.e.heavy.Find(r.bucketOf(), h)
 	if r.wide() {
 		return r.own(number, entry)
 	}

@@ -26,28 +26,28 @@ const (
 // new keys at the lowest limit, or that of innocent keys, whichever is higher. Where requests have become dearer, the mean
 // is that of the newest.
 func (r request) wrongs(p rotating.Position) (rate float64) {
-	lately, lowest := recentOf(r.flooded), r.spare.Lowest
+	lately, lowest := recentOf(r.e.flooded), r.e.spare.Lowest
 	mean := lately.mean()
 	n := max(mean, int64(math.Ceil(lately.newest)))
 	if !r.someRead(p, lowest/2-min(n-1, lowest/2)) { // or else a key at half of its limit would be admitted
 		return 0
 	}
-	mix := lately.mix(&r.layout)
+	mix := lately.mix(&r.e.layout)
 	reads := r.readings(p)
 	mix.wronged = 0 // they would be spared
 	above := reads.Above
-	if r.before.Load() != nil {
+	if r.e.before.Load() != nil {
 		both := r.withFormer(p, &reads)
 		above = both.above
 	}
 	var chances [kinds]float64
 	for i := range mix.n {
-		if lead := mix.leads[i] + n - mean; lead <= r.limit { // or else it is rightly denied
-			chances[i] = above(r.limit - lead)
+		if lead := mix.leads[i] + n - mean; lead <= r.e.limit { // or else it is rightly denied
+			chances[i] = above(r.e.limit - lead)
 		}
 	}
 	stranger := above(lowest - min(n, lowest))
-	if lowest < fewRequests*n && stranger < leastStranger*r.spare.Rate {
+	if lowest < fewRequests*n && stranger < leastStranger*r.e.spare.Rate {
 		return stranger
 	}
 	return max(mix.rate(&chances), stranger)
@@ -57,8 +57,8 @@ func (r request) wrongs(p rotating.Position) (rate float64) {
 func (r request) someRead(p rotating.Position, units int64) bool {
 	r.h = r.draw()
 	for range glances {
-		r.h = keyhash.Mix(r.h, r.seed)
-		if r.limit-r.used(p, nil).free > units {
+		r.h = keyhash.Mix(r.h, r.e.seed)
+		if r.e.limit-r.used(p, nil).free > units {
 			return true
 		}
 	}
@@ -66,13 +66,13 @@ func (r request) someRead(p rotating.Position, units int64) bool {
 }
 
 // draw returns random bits, which are other ones when something has been admitted.
-func (r request) draw() uint64 { return keyhash.Mix(r.s.admitted, r.turnSeed) }
+func (r request) draw() uint64 { return keyhash.Mix(r.s.admitted, r.e.turnSeed) }
 
 func (r request) readings(p rotating.Position) errorrate.Sample {
-	reads := errorrate.NewSample(r.limit)
+	reads := errorrate.NewSample(r.e.limit)
 	r.sample(&reads.Current, 0, p.Generation)
-	if r.Ring.Buffers() > 1 {
-		reads.Weight = 1 - float64(p.Elapsed)/float64(r.Timeline.Length())
+	if r.e.Ring.Buffers() > 1 {
+		reads.Weight = 1 - float64(p.Elapsed)/float64(r.e.Timeline.Length())
 		r.sample(&reads.Previous, 1, p.Generation-1)
 	}
 	return reads
@@ -81,18 +81,18 @@ func (r request) readings(p rotating.Position) errorrate.Sample {
 // sample reads cells of the generation of an age and a number. A key meets cells of one lane in all rows, and lanes bear
 // unlike loads, so each lane is looked at by itself.
 func (r request) sample(chances *errorrate.Levels, age int, number int64) {
-	first, steps := r.buffer(age), errorrate.Steps(r.limit)
+	first, steps := r.buffer(age), errorrate.Steps(r.e.limit)
 	passes, h := r.passes(first, r.hashAt(number)), r.draw()
-	lanes := min(lookLanes, r.cells.Lanes())
+	lanes := min(lookLanes, r.e.cells.Lanes())
 	for lane := range lanes {
-		lane = (lane + int(h%64)) % r.cells.Lanes()
+		lane = (lane + int(h%64)) % r.e.cells.Lanes()
 		reads := passes
-		for row := range r.cells.Depth() {
+		for row := range r.e.cells.Depth() {
 			var seen [errorrate.MaxLevels + 1]uint16
 			for range lookWords {
-				h = keyhash.Mix(h, r.seed)
-				units := int64(r.cells.Cell(r.memory, first+r.cellsFirst, row, lane, h))
-				seen[min(units, r.limit)*steps/r.limit]++
+				h = keyhash.Mix(h, r.e.seed)
+				units := int64(r.e.cells.Cell(r.e.memory, first+r.e.cellsFirst, row, lane, h))
+				seen[min(units, r.e.limit)*steps/r.e.limit]++
 			}
 			orMore := uint16(0)
 			for l := steps; l > 0; l-- {
@@ -111,12 +111,12 @@ func (r request) sample(chances *errorrate.Levels, age int, number int64) {
 func (r request) passes(first int, h uint64) (chances errorrate.Levels) {
 	passed := 0
 	for range lookWords {
-		if h = keyhash.Mix(h, r.seed); !r.guarded || r.door.Test(r.memory, first, h) {
+		if h = keyhash.Mix(h, r.e.seed); !r.e.guarded || r.e.door.Test(r.e.memory, first, h) {
 			passed++
 		}
 	}
 	chances[0] = 1
-	for l := int64(1); l <= errorrate.Steps(r.limit); l++ {
+	for l := int64(1); l <= errorrate.Steps(r.e.limit); l++ {
 		chances[l] = float64(passed) / lookWords
 	}
 	return chances
@@ -137,11 +137,11 @@ func (r request) withFormer(p rotating.Position, reads *errorrate.Sample) (both 
 	}
 	h := r.draw()
 	for i := range both.former {
-		h = keyhash.Mix(h, r.seed)
+		h = keyhash.Mix(h, r.e.seed)
 		stranger := r
 		stranger.h = h
-		for age := range r.Ring.Buffers() {
-			both.former[i] += r.Weighted(stranger.former(p.Generation-int64(age)), age, p.Elapsed)
+		for age := range r.e.Ring.Buffers() {
+			both.former[i] += r.e.Weighted(stranger.former(p.Generation-int64(age)), age, p.Elapsed)
 		}
 	}
 	return both

@@ -49,7 +49,7 @@ func TakeAll(asked []Question) (by int) {
 	}
 	for i := range asked { // a refusal is counted and remembered as any other
 		if q := &asked[i]; admitted || !q.Allowed {
-			q.Verdict = q.request.told(q.request.take(q.At, q.N, q.Limit, Whole), q.At, q.Limit)
+			q.Verdict = q.request.e.told(q.request.take(q.At, q.N, q.Limit, Whole), q.At, q.Limit)
 			admitted = admitted && q.Allowed
 		}
 	}
@@ -120,9 +120,9 @@ func lock(asked []Question) {
 // follow makes the question one to the engine that decides in the place of the one asked, if that has a successor. They
 // have the same locks.
 func (q *Question) follow() {
-	for e := q.request.Engine; e.next.Load() != nil; e = q.request.Engine {
+	for e := q.request.e; e.next.Load() != nil; e = q.request.e {
 		e.give(e.Shard(q.Hash))
-		q.request.Engine = e.next.Load()
+		q.request.e = e.next.Load()
 		q.At, q.Limit = q.request.from(e, q.At, q.Limit)
 	}
 }

@@ -80,11 +80,11 @@ func TestHugeCostsAreNotAsked(t *testing.T) {
 		HeavyEntries: heavyhitter.BucketEntries, HeavyThreshold: 16})
 	require.True(t, l.take("key", 20).Allowed)
 	r := l.at(l.hasher.String("key"))
-	before := r.asked(l.position(), *r.heavy.Find(r.entries(), r.h))
+	before := r.asked(l.position(), *r.e.heavy.Find(r.entries(), r.h))
 	require.EqualValues(t, 20, before)
 	for _, n := range []int{limit + 1, math.MaxInt} {
 		require.False(t, l.take("key", n).Allowed)
-		require.Equal(t, before, r.asked(l.position(), *r.heavy.Find(r.entries(), r.h)), n)
+		require.Equal(t, before, r.asked(l.position(), *r.e.heavy.Find(r.entries(), r.h)), n)
 	}
 }
 

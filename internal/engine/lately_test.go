@@ -337,14 +337,14 @@ func TestDoorkeepersThatKnowAKey(t *testing.T) {
 		r := f.request(0, key)
 		doors := r.doors(f.Timeline.Unpack(f.word()))
 		require.Equal(t, uint64(1)<<age&(1<<generations-1), doors, "age %d", age)
-		require.Equal(t, want, r.known(doors), "age %d", age)
+		require.Equal(t, want, r.e.known(doors), "age %d", age)
 	}
 	come(6)
 	come(8)
 	come(10)
 	r := f.request(0, key)
 	require.EqualValues(t, 0b10101, r.doors(f.Timeline.Unpack(f.word())))
-	require.Equal(t, allKnown, r.known(0b10101))
+	require.Equal(t, allKnown, r.e.known(0b10101))
 }
 
 func TestGradesAreRightOnAverage(t *testing.T) {

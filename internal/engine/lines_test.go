@@ -61,7 +61,7 @@ func linesWritten(t testing.TB, shards, requests int) float64 {
 // shard's line always changes: it has the lock, and counts units.
 func (f *face) written(h uint64, decide func()) (lines int) {
 	r := f.at(h)
-	parts := [][]uint64{words(r.s), words(f.flooded), r.memory[r.first:][:r.size]}
+	parts := [][]uint64{words(r.s), words(f.flooded), r.e.memory[r.first:][:r.e.size]}
 	var before [][]uint64
 	for _, part := range parts {
 		before = append(before, slices.Clone(part))
@@ -78,7 +78,7 @@ func (f *face) written(h uint64, decide func()) (lines int) {
 		}
 	}
 	first, h := r.at(r.s.number)
-	a, b, c, _ := r.cells.Four(first+r.cellsFirst, h)
+	a, b, c, _ := r.e.cells.Four(first+r.e.cellsFirst, h)
 	line := func(word int) int { return (word - r.first) / 8 }
 	if !changed(2, line(a)) && (changed(2, line(b)) || changed(2, line(c))) {
 		lines++

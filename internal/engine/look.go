@@ -17,28 +17,28 @@ func (r request) looked() bool { return r.s.admitted*golden>>(64-6) == 0 } // on
 // look takes down a request for n units at a limit, of a key that reads so many in the current generation, by that or by
 // its entry if it has one.
 func (r request) look(p rotating.Position, n, limit, current int64, entry *uint64) {
-	if entry != nil && r.heavy.CountsOffered() {
+	if entry != nil && r.e.heavy.CountsOffered() {
 		if innocent(r.asked(p, *entry), limit) {
-			admit(r.flooded, r.h, sight{n: n, kind: byEntry, stranger: noKind, denied: noKind, met: noKind})
+			admit(r.e.flooded, r.h, sight{n: n, kind: byEntry, stranger: noKind, denied: noKind, met: noKind})
 		}
 		return
 	}
-	used, doors := r.limit-r.usage(p, current+r.former(p.Generation), entry, all, true).free, allDoors
-	if r.guarded {
+	used, doors := r.e.limit-r.usage(p, current+r.former(p.Generation), entry, all, true).free, allDoors
+	if r.e.guarded {
 		doors = r.doors(p)
 		if current == 0 { // the request itself has made it known
 			doors &^= 1
 		}
 		if doors == 0 && used > 0 { // a predecessor has counted it
-			doors = 1 << (r.Ring.Buffers() - 1)
+			doors = 1 << (r.e.Ring.Buffers() - 1)
 		}
 	}
-	r.see(p, n, n, used, r.limit-limit, doors)
+	r.see(p, n, n, used, r.e.limit-limit, doors)
 }
 
 // lookTime is look for a bucket that is full again so many ticks from now.
 func (r request) lookTime(p rotating.Position, n, limit, ahead int64) {
-	takes := r.bucket.Flows(n, limit, r.limit)
+	takes := r.e.bucket.Flows(n, limit, r.e.limit)
 	r.see(p, n, takes, ahead, 0, allDoors)
 }
 
@@ -48,50 +48,50 @@ const strangersTried = 8
 // see takes down a request for n units, which are so many parts of a quota, of a key that some doorkeepers know and that
 // reads others, beside some that are held back.
 func (r request) see(p rotating.Position, n, parts, used, held int64, doors uint64) {
-	k := r.known(doors)
+	k := r.e.known(doors)
 	s := sight{kind: newcomer, stranger: noKind, denied: noKind, low: held > 0, met: noKind}
-	draw, most := r.draw(), r.whole()-held-parts
+	draw, most := r.draw(), r.e.whole()-held-parts
 	stranger := r.stranger(p, draw, doors)
 	if stranger > most && k != 0 {
-		s.denied = r.deniedGrade(k)
+		s.denied = r.e.deniedGrade(k)
 	}
 	for tried := 1; stranger > most && tried < strangersTried; tried++ {
 		draw *= golden
 		stranger = r.stranger(p, draw, doors)
 	}
-	if innocent(used-stranger, r.whole()-held) {
+	if innocent(used-stranger, r.e.whole()-held) {
 		s.n = n
-		s.met = r.meeting(doors)
+		s.met = r.e.meeting(doors)
 	} else if s.low {
 		return
 	}
 	if k != 0 {
-		s.kind = r.layout.first(k) + r.gradeOf(held+used+parts, draw*golden)
+		s.kind = r.e.layout.first(k) + r.e.gradeOf(held+used+parts, draw*golden)
 		if stranger <= most {
-			s.stranger = r.layout.first(k) + r.gradeOf(stranger, draw)
+			s.stranger = r.e.layout.first(k) + r.e.gradeOf(stranger, draw)
 		}
 	}
-	if r.guarded {
+	if r.e.guarded {
 		s.passes = r.passesDoors(p, draw)
 	}
-	admit(r.flooded, r.h, s)
+	admit(r.e.flooded, r.h, s)
 }
 
 // stranger returns what a key that has used nothing reads in the cells, in parts of a quota, and where these are guarded one
 // that some doorkeepers know: its first unit is there.
 func (r request) stranger(p rotating.Position, draw, doors uint64) (parts int64) {
 	r.h = keyhash.Mix(r.h, draw)
-	if r.IsBucket() {
-		now, _ := r.bucket.Ticks(p.Elapsed)
-		return max(0, int64(r.cells.Estimate(r.memory, r.first, keyhash.Mix(r.h, r.timeSeed)))-int64(now))
+	if r.e.IsBucket() {
+		now, _ := r.e.bucket.Ticks(p.Elapsed)
+		return max(0, int64(r.e.cells.Estimate(r.e.memory, r.first, keyhash.Mix(r.h, r.e.timeSeed)))-int64(now))
 	}
-	if !r.guarded {
-		return r.limit - r.used(p, nil).free
+	if !r.e.guarded {
+		return r.e.limit - r.used(p, nil).free
 	}
-	for age := range r.Ring.Buffers() {
+	for age := range r.e.Ring.Buffers() {
 		if doors>>age&1 != 0 {
 			first, h := r.buffer(age), r.hashAt(p.Generation-int64(age))
-			parts += r.Weighted(max(1, int64(r.cells.Estimate(r.memory, first+r.cellsFirst, h))), age, p.Elapsed)
+			parts += r.e.Weighted(max(1, int64(r.e.cells.Estimate(r.e.memory, first+r.e.cellsFirst, h))), age, p.Elapsed)
 		}
 	}
 	return parts
@@ -100,7 +100,7 @@ func (r request) stranger(p rotating.Position, draw, doors uint64) (parts int64)
 // passesDoors tells which doorkeepers a stranger passes.
 func (r request) passesDoors(p rotating.Position, draw uint64) known {
 	r.h = keyhash.Mix(r.h, draw)
-	return r.known(r.doors(p))
+	return r.e.known(r.doors(p))
 }
 
 // allDoors are the doorkeepers of all ages.
@@ -108,8 +108,8 @@ const allDoors uint64 = math.MaxUint64
 
 // doors returns which doorkeepers know the key: bit 0 is that of the current generation, bit 1 the one before, and so on.
 func (r request) doors(p rotating.Position) (doors uint64) {
-	for age := range r.Ring.Buffers() {
-		if r.door.Test(r.memory, r.buffer(age), r.hashAt(p.Generation-int64(age))) {
+	for age := range r.e.Ring.Buffers() {
+		if r.e.door.Test(r.e.memory, r.buffer(age), r.hashAt(p.Generation-int64(age))) {
 			doors |= 1 << age
 		}
 	}

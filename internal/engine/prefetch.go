@@ -16,27 +16,27 @@ func (e *Engine) Prefetch(h uint64, generation int64, alone bool) {
 
 // prefetch is Prefetch.
 func (r request) prefetch(number int64, alone bool) {
-	if r.IsBucket() {
+	if r.e.IsBucket() {
 		shard := unsafe.Pointer(r.s)
-		r.prefetchCells(shard, shard, r.first, keyhash.Mix(r.h, r.timeSeed))
+		r.prefetchCells(shard, shard, r.first, keyhash.Mix(r.h, r.e.timeSeed))
 		return
 	}
 	bucket := unsafe.Pointer(r.s)
-	if r.heavy.Buckets() > 0 {
-		bucket = unsafe.Pointer(&r.memory[r.heavy.Index(r.table(), r.h)])
+	if r.e.heavy.Buckets() > 0 {
+		bucket = unsafe.Pointer(&r.e.memory[r.e.heavy.Index(r.table(), r.h)])
 	}
-	generations := r.Ring.Buffers()
+	generations := r.e.Ring.Buffers()
 	if alone {
 		generations = 1
 	}
 	for age := range int64(generations) {
 		first, h := r.at(number - age)
-		cells, door := first+r.cellsFirst, bucket
-		if r.guarded {
-			door = unsafe.Pointer(&r.memory[r.door.Block(first, h)])
+		cells, door := first+r.e.cellsFirst, bucket
+		if r.e.guarded {
+			door = unsafe.Pointer(&r.e.memory[r.e.door.Block(first, h)])
 		}
-		if r.cells.Depth() == 0 {
-			cells = r.door.Block(first, h)
+		if r.e.cells.Depth() == 0 {
+			cells = r.e.door.Block(first, h)
 		}
 		r.prefetchCells(bucket, door, cells, h)
 	}
@@ -44,8 +44,8 @@ func (r request) prefetch(number int64, alone bool) {
 
 // prefetchCells fetches the shard and the lines of a key's cells, and two more.
 func (r request) prefetchCells(p, q unsafe.Pointer, first int, h uint64) {
-	a, b, c, d := r.cells.Four(first, h)
-	m := r.memory
+	a, b, c, d := r.e.cells.Four(first, h)
+	m := r.e.memory
 	prefetch.Lines(unsafe.Pointer(r.s), p, q, unsafe.Pointer(&m[a]), unsafe.Pointer(&m[b]), unsafe.Pointer(&m[c]), unsafe.Pointer(&m[d]))
 }
 
@@ -53,5 +53,5 @@ func (r request) prefetchCells(p, q unsafe.Pointer, first int, h uint64) {
 // than buffer it does not look into the shard, which may not be there yet, and which is where
 // this says only once it has rotated.
 func (r request) at(number int64) (first int, h uint64) {
-	return r.first + r.layout.buffer(number), r.hashAt(number)
+	return r.first + r.e.layout.buffer(number), r.hashAt(number)
 }

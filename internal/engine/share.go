@@ -163,11 +163,11 @@ func (s *Share) weigh(r request, p rotating.Position) {
 	hot := s.part(r)
 	for w := range s.PartWords() {
 		var sum uint64
-		for age := range r.Ring.Buffers() {
+		for age := range r.e.Ring.Buffers() {
 			cells := s.theirs(r, age)[w]
 			for lane := uint64(0); cells>>lane != 0 && lane < 64; lane += uint64(s.CellBits()) {
 				if c := cells >> lane & s.max; c < s.max { // or more, for all that is known
-					sum = s.add(sum, lane, uint64(r.Weighted(int64(c), age, p.Elapsed)))
+					sum = s.add(sum, lane, uint64(r.e.Weighted(int64(c), age, p.Elapsed)))
 				} else {
 					sum = s.add(sum, lane, c)
 				}
@@ -190,13 +190,13 @@ func (s *Share) lock(now rotating.Position, part int, generation int64) (r reque
 	r.s.mu.Lock()
 	r.rotate(now)
 	back := r.s.number - generation
-	return r, int(back), uint64(back) < uint64(r.Ring.Buffers())
+	return r, int(back), uint64(back) < uint64(r.e.Ring.Buffers())
 }
 
 // part returns the hot words of the request's shard.
 func (s *Share) part(r request) []uint64 {
 	n := int(s.blocks) * blockWords
-	return s.hot[r.first/r.size*n:][:n]
+	return s.hot[r.first/r.e.size*n:][:n]
 }
 
 // own returns the own cells of an age above 0.
@@ -207,7 +207,7 @@ func (s *Share) theirs(r request, age int) []uint64 { return s.cells(r, age, 1) 
 
 // copyTheirs copies the others' cells of a generation, by its number; those of one that is not kept are 0.
 func (s *Share) copyTheirs(to []uint64, r request, number int64) {
-	if age := r.s.number - number; uint64(age) < uint64(r.Ring.Buffers()) {
+	if age := r.s.number - number; uint64(age) < uint64(r.e.Ring.Buffers()) {
 		copy(to, s.theirs(r, int(age)))
 	} else {
 		clear(to)
@@ -215,14 +215,14 @@ func (s *Share) copyTheirs(to []uint64, r request, number int64) {
 }
 
 func (s *Share) cells(r request, age, whose int) []uint64 {
-	n, i := s.PartWords(), 2*r.Ring.Buffer(r.s.number-int64(age))+whose
-	return s.cold[(r.first/r.size*2*r.Ring.Buffers()+i)*n:][:n]
+	n, i := s.PartWords(), 2*r.e.Ring.Buffer(r.s.number-int64(age))+whose
+	return s.cold[(r.first/r.e.size*2*r.e.Ring.Buffers()+i)*n:][:n]
 }
 
 // rotate lets generations expire, ≥ 1, after the shard has rotated. What others have weighed bounds what they weigh now,
 // unless all of that has expired.
 func (s *Share) rotate(r request, expired int) {
-	if expired < r.Ring.Buffers() {
+	if expired < r.e.Ring.Buffers() {
 		own := s.own(r, expired)
 		for hot := s.part(r); len(own) > 0; hot, own = hot[blockWords:], own[halfWords:] {
 			copy(own[:halfWords], hot)
@@ -264,7 +264,7 @@ func (s *Share) bound(at place, word int64) int64 {
 // count reads what the others have admitted of the request's key in a generation, by its number.
 func (s *Share) count(r request, number int64) int64 {
 	age := r.s.number - number
-	if uint64(age) >= uint64(r.Ring.Buffers()) {
+	if uint64(age) >= uint64(r.e.Ring.Buffers()) {
 		return 0 // not begun, or gone
 	}
 	c := s.least(s.theirs(r, int(age))[s.block(r.h)%s.blocks*halfWords:], r.h)

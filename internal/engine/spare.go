@@ -75,7 +75,7 @@ func (l *layout) every() uint64 { return max(64, uint64(l.cells.Width())*uint64(
 
 // state returns the shard's state.
 func (r request) state() *spareState {
-	return r.stateIn(r.memory[r.first:])
+	return r.e.stateIn(r.e.memory[r.first:])
 }
 
 // saved makes a copy of the state one of a shard that has admitted nothing yet.
@@ -115,44 +115,44 @@ func (r request) sparing(p rotating.Position) bool {
 
 // bears returns the units of a window that the shard bears without sparing: what it had when it began to, and a quarter of
 // what fills its cells in any case, since it may have begun because of a predecessor.
-func (r request) bears() int64 { return max(r.state().bears, int64(128*r.every())) }
+func (r request) bears() int64 { return max(r.state().bears, int64(128*r.e.every())) }
 
 // due tells whether it is time for a look: enough has been admitted since the last one, or a sixty-fourth of the generation
 // has passed, because a shard that denies everybody is to look, too.
 func (r request) due(p rotating.Position, s *spareState) bool {
-	return r.s.admitted-s.looked >= r.every() || r.moment(p) > s.now/momentUnit
+	return r.s.admitted-s.looked >= r.e.every() || r.moment(p) > s.now/momentUnit
 }
 
 // moment returns the sixty-fourth of a generation that a position is in, from 1 on.
 func (r request) moment(p rotating.Position) int64 {
-	return int64(p.Elapsed)/(r.Timeline.Length()/64+1) + 1
+	return int64(p.Elapsed)/(r.e.Timeline.Length()/64+1) + 1
 }
 
 // tooMany looks at the cells, and tells whether too many would be denied, on average lately. If not, it is not looked again
 // for a while, by whomever: a look takes as long as hundreds of decisions.
 func (r request) tooMany(p rotating.Position, s *spareState) bool {
 	rate := r.wrongs(p)
-	if before := r.before.Load(); before != nil {
+	if before := r.e.before.Load(); before != nil {
 		rate = max(rate, before.wrongsOf(p, r.h)) // a few strangers show nothing of what few keys read there
 	}
-	grows := r.spare.Grow != nil && !r.spare.full.Load()
-	if rate >= r.spare.Rate && grows {
-		r.spare.Grow()
+	grows := r.e.spare.Grow != nil && !r.e.spare.full.Load()
+	if rate >= r.e.spare.Rate && grows {
+		r.e.spare.Grow()
 	}
 	average := s.average(rate, r.passed(p, s))
-	if average >= r.spare.Rate && !grows {
+	if average >= r.e.spare.Rate && !grows {
 		return true
 	}
 	s.rate, s.looked, s.now = average, r.s.admitted, s.now%momentUnit+r.moment(p)*momentUnit
-	if rate > r.spare.Rate*nearly {
-		s.looked -= r.every() / 4 * 3
+	if rate > r.e.spare.Rate*nearly {
+		s.looked -= r.e.every() / 4 * 3
 	}
 	return false
 }
 
 // passed returns the part of a window since the last look, by what was admitted. Where nothing is, time tells.
 func (r request) passed(p rotating.Position, s *spareState) float64 {
-	units := float64(r.s.admitted-s.looked) / float64(max(r.lately(p, s), int64(128*r.every())))
+	units := float64(r.s.admitted-s.looked) / float64(max(r.lately(p, s), int64(128*r.e.every())))
 	return max(units, float64(r.moment(p)-s.now/momentUnit)/64)
 }
 
@@ -184,17 +184,17 @@ func (r request) begins(p rotating.Position) {
 	}
 	s.on, s.bears, s.rate = 1, r.lately(p, s), 0
 	s.looked = r.s.admitted
-	r.spare.begin(p, &r.Rule)
+	r.e.spare.begin(p, &r.e.Rule)
 }
 
 // lately returns the units of the last window.
 func (r request) lately(p rotating.Position, s *spareState) int64 {
-	return int64(r.s.admitted-s.start) + int64(float64(s.before)*(1-float64(p.Elapsed)/float64(r.Timeline.Length())))
+	return int64(r.s.admitted-s.start) + int64(float64(s.before)*(1-float64(p.Elapsed)/float64(r.e.Timeline.Length())))
 }
 
 // formerSpares tells whether a predecessor spares the key and still matters.
 func (r request) formerSpares(p rotating.Position) bool {
-	before := r.before.Load()
+	before := r.e.before.Load()
 	return before != nil && before.sparesKey(p.Generation, r.h)
 }
 
@@ -203,7 +203,7 @@ func (e *Engine) sparesKey(generation int64, h uint64) bool {
 	r := e.request(e.Shard(h), h)
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
-	return r.state().on != 0 && generation < r.number()+int64(r.Ring.Buffers())
+	return r.state().on != 0 && generation < r.number()+int64(r.e.Ring.Buffers())
 }
 
 // begin notes that a shard begins to spare.
@@ -230,12 +230,12 @@ func (s *Spare) goOn(generation int64) {
 // goesOn tells whether a shard that spares does so in the next generation, too: until as many have ended one after
 // another in which it need not have as are kept.
 func (r request) goesOn(s *spareState) bool {
-	return r.wide() || !r.calm() || s.on < int64(r.Ring.Buffers())
+	return r.wide() || !r.calm() || s.on < int64(r.e.Ring.Buffers())
 }
 
 // calm tells whether the shard need not have spared in its generation.
 func (r request) calm() bool {
-	return r.wrongs(rotating.Position{Generation: r.s.number, Elapsed: time.Duration(r.Timeline.Length() - 1)}) < calmRate*r.spare.Rate
+	return r.wrongs(rotating.Position{Generation: r.s.number, Elapsed: time.Duration(r.e.Timeline.Length() - 1)}) < calmRate*r.e.spare.Rate
 }
 
 // rotateSpare is for a shard that may spare and is about to rotate to a later generation. It reports whether the shard, if
@@ -250,20 +250,20 @@ func (r request) rotateSpare(generation int64) (widen bool) {
 	turns := generation - r.number()
 	switch {
 	case s.on > 0 && (turns > 1 || r.wide() && units <= r.bears()/4*3): // the rate falls by powers of ten with a quarter less
-		s.on = -int64(r.Ring.Buffers())
+		s.on = -int64(r.e.Ring.Buffers())
 	case s.on > 0 && !r.wide() && !r.calm():
 		s.on, widen = 1, true
 		s.bears = min(s.bears, units-units/10)
 	case s.on > 0 && !r.wide():
-		if s.on++; s.on > int64(r.Ring.Buffers()) {
-			s.on = -int64(r.Ring.Buffers())
+		if s.on++; s.on > int64(r.e.Ring.Buffers()) {
+			s.on = -int64(r.e.Ring.Buffers())
 		}
 	}
 	if s.on > 0 {
-		r.spare.goOn(generation)
+		r.e.spare.goOn(generation)
 	} else if s.on < 0 {
 		if s.on = min(s.on+turns, 0); s.on == 0 {
-			r.spare.ended(r.s.admitted - s.from)
+			r.e.spare.ended(r.s.admitted - s.from)
 		}
 	}
 	return widen
@@ -285,10 +285,10 @@ func (s *Spare) add(units uint64) { s.units, s.ends = s.units+units, s.ends+1 }
 // own returns the units that the key has beyond doubt used in a generation, by its number: those that its entry has
 // counted.
 func (r request) own(number int64, entry *uint64) (units int64) {
-	if age := r.number() - number; entry != nil && uint64(age) < uint64(r.Ring.Buffers()) {
-		units = r.heavy.LowerBound(*entry, int(age))
+	if age := r.number() - number; entry != nil && uint64(age) < uint64(r.e.Ring.Buffers()) {
+		units = r.e.heavy.LowerBound(*entry, int(age))
 	}
-	if before := r.before.Load(); before != nil {
+	if before := r.e.before.Load(); before != nil {
 		units += before.own(number, r.h)
 	}
 	return units
@@ -299,26 +299,26 @@ func (e *Engine) own(number int64, h uint64) int64 {
 	r := e.request(e.Shard(h), h)
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
-	return r.own(number, r.heavy.Find(r.bucketOf(), h))
+	return r.own(number, r.e.heavy.Find(r.bucketOf(), h))
 }
 
 // certified is the Verdict on a request for n units by what the key has beyond doubt used.
 func (r request) certified(p rotating.Position, n, limit int64, entry *uint64) Verdict {
 	own := func(age int) int64 { return r.own(p.Generation-int64(age), entry) }
-	free, newest := limit, r.Ring.Buffers()
-	for age := range r.Ring.Buffers() {
+	free, newest := limit, r.e.Ring.Buffers()
+	for age := range r.e.Ring.Buffers() {
 		if units := own(age); units > 0 {
-			free, newest = free-r.Weighted(units, age, p.Elapsed), min(newest, age)
+			free, newest = free-r.e.Weighted(units, age, p.Elapsed), min(newest, age)
 		}
 	}
-	v := Verdict{Allowed: n >= 1 && n <= free, Remaining: int(max(free, 0)), ResetAfter: r.ResetAfter(p, newest)}
+	v := Verdict{Allowed: n >= 1 && n <= free, Remaining: int(max(free, 0)), ResetAfter: r.e.ResetAfter(p, newest)}
 	if !v.Allowed {
-		v.RetryAfter = r.RetryAfter(p, n, limit, own)
+		v.RetryAfter = r.e.RetryAfter(p, n, limit, own)
 	}
-	if newest < r.Ring.Buffers() && p.Generation == r.s.number { // in the next one the key may be read again
+	if newest < r.e.Ring.Buffers() && p.Generation == r.s.number { // in the next one the key may be read again
 		u := r.used(p, entry)
-		v.ResetAfter = r.ResetAfter(p, u.newest)
-		if !v.Allowed && int64(p.Elapsed+v.RetryAfter) >= r.Timeline.Length() {
+		v.ResetAfter = r.e.ResetAfter(p, u.newest)
+		if !v.Allowed && int64(p.Elapsed+v.RetryAfter) >= r.e.Timeline.Length() {
 			v.RetryAfter = r.denied(p, u, entry, n, limit).RetryAfter
 		}
 	}
@@ -338,7 +338,7 @@ func (r request) spared(p rotating.Position, n, limit int64, entry *uint64) (v V
 // refuseCertified counts a request of a key that is certified to be above its limit, and remembers the key if that has
 // nothing left.
 func (r request) refuseCertified(p rotating.Position, n, limit int64, v Verdict) Verdict {
-	r.s.denied += r.Counted(n, limit)
+	r.s.denied += r.e.Counted(n, limit)
 	if n == 1 && limit > 0 {
 		r.remember(p, limit, v)
 	}
@@ -351,7 +351,7 @@ func (r request) refuseUncertified(p rotating.Position, n, limit int64, entry *u
 	r.s.denied += uint64(n)
 	r.wronged(p, n, limit, entry)
 	u := r.used(p, entry)
-	u.free -= r.limit - limit
+	u.free -= r.e.limit - limit
 	return r.denied(p, u, entry, n, limit)
 }
 
@@ -360,27 +360,27 @@ func (r request) admitSpared(p rotating.Position, entry *uint64, h uint64, curre
 	r.begins(p)
 	r.s.admitted += uint64(n)
 	r.s.last.Clear()
-	count := min(current+n, r.limit)
+	count := min(current+n, r.e.limit)
 	if entry != nil {
 		r.ask(entry, 0, n)
-	} else if count >= r.promoteAt {
+	} else if count >= r.e.promoteAt {
 		entry = r.compete(p, r.entries())
 	}
 	if entry != nil {
-		r.heavy.Set(entry, count)
-		if r.heavy.Complete(*entry, 0) {
+		r.e.heavy.Set(entry, count)
+		if r.e.heavy.Complete(*entry, 0) {
 			return
 		}
 	}
 	first := r.buffer(0)
-	if r.guarded || h%Sampled == 0 {
-		r.door.TestAndAdd(r.memory, first, h)
+	if r.e.guarded || h%Sampled == 0 {
+		r.e.door.TestAndAdd(r.e.memory, first, h)
 	}
 	if entry == nil && r.useless(p) {
 		r.widen()
 	} else if entry == nil {
 		r.s.peaks.current = max(r.s.peaks.current, uint32(count))
-		r.cells.Raise(r.memory, first+r.cellsFirst, h, uint32(count))
+		r.e.cells.Raise(r.e.memory, first+r.e.cellsFirst, h, uint32(count))
 	}
 }
 
@@ -388,7 +388,7 @@ func (r request) admitSpared(p rotating.Position, entry *uint64, h uint64, curre
 // nothing any more, and need not be kept until the next rotation.
 func (r request) useless(p rotating.Position) bool {
 	s := r.state()
-	if r.s.admitted-s.looked < usefulLooks*r.every() {
+	if r.s.admitted-s.looked < usefulLooks*r.e.every() {
 		return false
 	}
 	s.looked = r.s.admitted
@@ -397,7 +397,7 @@ func (r request) useless(p rotating.Position) bool {
 
 // competeFull is compete for a key that is admitted, in a shard that spares and has no room for one that becomes heavy.
 func (r request) competeFull(p rotating.Position, count int64) *uint64 {
-	if r.state().on <= 0 || count < r.threshold() || r.heavy.HasRoom(r.entries()) {
+	if r.state().on <= 0 || count < r.threshold() || r.e.heavy.HasRoom(r.entries()) {
 		return nil
 	}
 	return r.compete(p, r.entries())
@@ -408,12 +408,12 @@ func (r request) competeFull(p rotating.Position, count int64) *uint64 {
 // youngest from then on. So an entry is held for a while whoever comes: no flood of keys takes it from one with many units
 // of its own, nor keeps a heavy key from having one in the end.
 func (r request) compete(p rotating.Position, b *heavyhitter.Bucket) *uint64 {
-	if r.heavy.HasRoom(b) {
+	if r.e.heavy.HasRoom(b) {
 		r.markTable()
-		return r.heavy.Insert(b, r.h, 0)
+		return r.e.heavy.Insert(b, r.h, 0)
 	}
 	s := r.state()
-	if float64(s.now%momentUnit)*float64(r.Timeline.Length()) > float64(p.Elapsed)*float64(trials*r.tableWords()) {
+	if float64(s.now%momentUnit)*float64(r.e.Timeline.Length()) > float64(p.Elapsed)*float64(trials*r.tableWords()) {
 		return nil
 	}
 	oldest, youngest := b[0], &b[heavyhitter.BucketEntries-1]
@@ -424,7 +424,7 @@ func (r request) compete(p rotating.Position, b *heavyhitter.Bucket) *uint64 {
 	}
 	s.now++
 	*youngest = 0
-	return r.heavy.Insert(b, r.h, 0)
+	return r.e.heavy.Insert(b, r.h, 0)
 }
 
 // yields tells whether an entry is taken over, by a draw of 64 bits: always while its key has asked for less than a
@@ -432,13 +432,13 @@ func (r request) compete(p rotating.Position, b *heavyhitter.Bucket) *uint64 {
 // has asked since its entry was the oldest before: below half of the limit one that has not is likelier to yield, since who
 // sends much at once and then nothing is not heavy. Not at once, since heavy keys may send like that, too.
 func (r request) yields(p rotating.Position, entry *uint64, draw uint64) bool {
-	own, few := r.asked(p, *entry), max(r.limit/24, 1)
+	own, few := r.asked(p, *entry), max(r.e.limit/24, 1)
 	if own < few {
 		return true
 	}
 	part := float64(few) / float64(own)
 	chance := part * part * part / 4
-	if r.wide() && !r.heavy.TestAndClearReference(entry) && innocent(own, r.limit) {
+	if r.wide() && !r.e.heavy.TestAndClearReference(entry) && innocent(own, r.e.limit) {
 		chance = 2 * part
 	}
 	return float64(draw>>11)*0x1p-53 < chance

@@ -249,7 +249,7 @@ func TestRequestsInVainCertifyNothing(t *testing.T) {
 			require.True(t, f.allow("key", part))
 		}
 		r := f.at(f.hasher.String("key"))
-		entry := r.heavy.Find(r.bucketOf(), r.h)
+		entry := r.e.heavy.Find(r.bucketOf(), r.h)
 		require.NotNil(t, entry)
 		certain := r.asked(f.position(), *entry)
 		require.NotZero(t, certain)
@@ -459,11 +459,11 @@ func TestOldestEntryYieldsFirst(t *testing.T) {
 	}
 	for h := range uint64(heavyhitter.BucketEntries) { // the first half has shown what it asks for
 		entry := compete(h)
-		r.heavy.Offer(entry, 0, 1, 0)
+		r.e.heavy.Offer(entry, 0, 1, 0)
 		if h < heavyhitter.BucketEntries/2 {
-			r.heavy.Offer(entry, 0, 90, 0)
+			r.e.heavy.Offer(entry, 0, 90, 0)
 		}
-		r.heavy.Set(entry, r.heavy.Offered(*entry, 0))
+		r.e.heavy.Set(entry, r.e.heavy.Offered(*entry, 0))
 	}
 	for h := uint64(heavyhitter.BucketEntries); h < 3*heavyhitter.BucketEntries; h++ {
 		entry := compete(h)
@@ -471,12 +471,12 @@ func TestOldestEntryYieldsFirst(t *testing.T) {
 			require.LessOrEqual(t, asked, heavyhitter.BucketEntries)
 			entry = compete(h)
 		}
-		r.heavy.Offer(entry, 0, 1, 0)
-		r.heavy.Set(entry, 1)
-		require.NotNil(t, r.heavy.Find(b, h))
+		r.e.heavy.Offer(entry, 0, 1, 0)
+		r.e.heavy.Set(entry, 1)
+		require.NotNil(t, r.e.heavy.Find(b, h))
 		for other := range h {
 			held := other < heavyhitter.BucketEntries/2 || other > h-heavyhitter.BucketEntries/2
-			require.Equal(t, held, r.heavy.Find(b, other) != nil, "%d, when %d comes", other, h)
+			require.Equal(t, held, r.e.heavy.Find(b, other) != nil, "%d, when %d comes", other, h)
 		}
 	}
 }
@@ -490,19 +490,19 @@ func TestWhoHasSentMuchAtOnceYields(t *testing.T) {
 	r.widen()
 	b, p := &heavyhitter.Bucket{}, f.position()
 	ask := func(entry *uint64) {
-		r.heavy.Offer(entry, 0, 30, 0)
-		r.heavy.Set(entry, r.heavy.Offered(*entry, 0))
-		r.heavy.SetReference(entry)
+		r.e.heavy.Offer(entry, 0, 30, 0)
+		r.e.heavy.Set(entry, r.e.heavy.Offered(*entry, 0))
+		r.e.heavy.SetReference(entry)
 	}
 	for r.h = range uint64(heavyhitter.BucketEntries) {
 		ask(r.compete(p, b))
 	}
 	held := func(first uint64) (n int) {
 		for h := first; h < heavyhitter.BucketEntries; h += 2 {
-			if entry := r.heavy.Find(b, h); entry != nil {
+			if entry := r.e.heavy.Find(b, h); entry != nil {
 				n++
 				if first == 0 {
-					r.heavy.SetReference(entry)
+					r.e.heavy.SetReference(entry)
 				}
 			}
 		}

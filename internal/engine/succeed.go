@@ -91,7 +91,7 @@ func (e *Engine) give(i int) {
 	default:
 		r.s.peaks = unknown
 		if next.heavy.CountBits() != e.heavy.CountBits() {
-			next.heavy.Convert(r.memory[r.table():][:r.heavy.Words()], &e.heavy)
+			next.heavy.Convert(r.e.memory[r.table():][:r.e.heavy.Words()], &e.heavy)
 		}
 	}
 }
@@ -107,11 +107,11 @@ func (e *Engine) forward(word int64, h uint64, units int, limit int64, effort Ef
 
 // from returns what a position and a limit that e was asked for are in the request's engine, which may be its heir.
 func (r request) from(e *Engine, p rotating.Position, limit int64) (rotating.Position, int64) {
-	if r.Engine == e {
+	if r.e == e {
 		return p, limit
 	}
-	if r.Timeline.Length() != e.Timeline.Length() {
-		p = r.Timeline.Position(e.Timeline.UnixNano(p))
+	if r.e.Timeline.Length() != e.Timeline.Length() {
+		p = r.e.Timeline.Position(e.Timeline.UnixNano(p))
 	}
-	return p, min(limit, r.limit)
+	return p, min(limit, r.e.limit)
 }

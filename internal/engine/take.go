@@ -9,7 +9,7 @@ import (
 //
 // Its four words, passed by value, stay in registers.
 type request struct {
-	*Engine
+	e     *Engine
 	s     *shard
 	first int // word of the shard's memory
 	h     uint64
@@ -39,7 +39,7 @@ const (
 // middle would empty.
 func (e *Engine) Consume(i int, word int64, h uint64, units int, limit int64, effort Effort) Verdict {
 	r, p, n := e.request(i, h), e.Timeline.Unpack(word), int64(units)
-	if r.far {
+	if r.e.far {
 		r.prefetch(p.Generation, effort == Brief)
 	}
 	r.s.mu.Lock()
@@ -50,46 +50,46 @@ func (e *Engine) Consume(i int, word int64, h uint64, units int, limit int64, ef
 	if p.Generation != r.s.number {
 		return r.settle(p, n, limit, effort)
 	}
-	if r.IsBucket() {
+	if r.e.IsBucket() {
 		v := r.takeTime(p, n, limit, effort)
 		r.s.mu.Unlock()
 		return v
 	}
 	entries := r.entries()
-	if r.heavy.Find(entries, h) != nil {
+	if r.e.heavy.Find(entries, h) != nil {
 		return r.settle(p, n, limit, effort)
 	}
-	most := r.limit // units of this generation that a key has without an entry
-	if r.heavy.HasRoom(entries) || r.Spares() && r.state().on > 0 {
-		most = r.light + int64(r.s.peaks.raised)
+	most := r.e.limit // units of this generation that a key has without an entry
+	if r.e.heavy.HasRoom(entries) || r.e.Spares() && r.state().on > 0 {
+		most = r.e.light + int64(r.s.peaks.raised)
 	}
 	free := int64(0) // units that are not in use, whatever the previous generation holds of the key
-	if effort == Brief && r.Ring.Buffers() == 2 {
+	if effort == Brief && r.e.Ring.Buffers() == 2 {
 		if free = limit - r.peakBefore(); free < most { // to weigh it takes a division
-			free = limit - r.Weighted(r.peakBefore(), 1, p.Elapsed)
+			free = limit - r.e.Weighted(r.peakBefore(), 1, p.Elapsed)
 		}
 	}
 	here := limit // units that are not in use elsewhere
 	var at place
-	if r.beside.Load() {
-		share := r.share.Load()
+	if r.e.beside.Load() {
+		share := r.e.share.Load()
 		if share == nil {
 			return r.settle(p, n, limit, effort)
 		}
 		at = share.place(h)
-		others := share.bound(at, r.Timeline.Pack(p))
+		others := share.bound(at, r.e.Timeline.Pack(p))
 		here -= others
 		free -= others
 	}
 	if free < n {
 		effort |= exact
 		free = here
-		for age := 1; age < r.Ring.Buffers(); age++ {
+		for age := 1; age < r.e.Ring.Buffers(); age++ {
 			first, h := r.buffer(age), r.hashAt(p.Generation-int64(age))
-			if r.guarded {
-				free -= r.Weighted(r.reading(first, h), age, p.Elapsed)
+			if r.e.guarded {
+				free -= r.e.Weighted(r.reading(first, h), age, p.Elapsed)
 			} else {
-				free -= r.Weighted(int64(r.cells.Estimate(r.memory, first+r.cellsFirst, h)), age, p.Elapsed)
+				free -= r.e.Weighted(int64(r.e.cells.Estimate(r.e.memory, first+r.e.cellsFirst, h)), age, p.Elapsed)
 			}
 		}
 	}
@@ -103,10 +103,10 @@ func (e *Engine) Consume(i int, word int64, h uint64, units int, limit int64, ef
 	first, h := r.buffer(0), r.hashAt(p.Generation)
 	var c uint32
 	var ok bool
-	if r.guarded {
+	if r.e.guarded {
 		c, ok = r.addGuarded(first, h, n, most)
 	} else {
-		c, ok = r.cells.AddBounded(r.memory, first+r.cellsFirst, h, uint32(n), uint32(most))
+		c, ok = r.e.cells.AddBounded(r.e.memory, first+r.e.cellsFirst, h, uint32(n), uint32(most))
 	}
 	if !ok {
 		return r.settle(p, n, limit, effort)
@@ -115,8 +115,8 @@ func (e *Engine) Consume(i int, word int64, h uint64, units int, limit int64, ef
 	if invariants.On {
 		invariants.Assert(count <= most, "a count of %d was admitted, at most %d may be", count, most)
 	}
-	if !r.guarded && h%Sampled == 0 {
-		r.door.TestAndAdd(r.memory, first, h)
+	if !r.e.guarded && h%Sampled == 0 {
+		r.e.door.TestAndAdd(r.e.memory, first, h)
 	}
 	if r.looked() {
 		r.look(p, n, limit, count-n, nil)
@@ -125,13 +125,13 @@ func (e *Engine) Consume(i int, word int64, h uint64, units int, limit int64, ef
 	r.s.admitted += uint64(n)
 	r.s.last.Clear()
 	if at.block != nil {
-		r.share.Load().admit(at, count)
+		r.e.share.Load().admit(at, count)
 	}
 	if effort&Brief != 0 {
 		r.s.mu.Unlock()
 		return Verdict{Allowed: true}
 	}
-	v := Verdict{Allowed: true, Remaining: int(free - count), ResetAfter: r.ResetAfter(p, 0)}
+	v := Verdict{Allowed: true, Remaining: int(free - count), ResetAfter: r.e.ResetAfter(p, 0)}
 	r.s.mu.Unlock()
 	return v
 }
@@ -153,10 +153,10 @@ func (r request) take(p rotating.Position, n, limit int64, e Effort) Verdict {
 	if r.wide() {
 		return r.takeWide(p, n, limit)
 	}
-	if r.IsBucket() {
+	if r.e.IsBucket() {
 		return r.takeTime(p, n, limit, e)
 	}
-	return r.takeAny(p, n, limit, e, r.heavy.Find(r.entries(), r.h))
+	return r.takeAny(p, n, limit, e, r.e.heavy.Find(r.entries(), r.h))
 }
 
 // refuse counts a request that is denied, and remembers its key if that has nothing left.
@@ -164,7 +164,7 @@ func (r request) take(p rotating.Position, n, limit int64, e Effort) Verdict {
 // Where nobody asks until when, which takes longer to find out than to deny, it notes the
 // key, for which that is worth while if it is denied twice in a row.
 func (r request) refuse(p rotating.Position, n, limit, enough int64, entry *uint64, u usage) Verdict {
-	r.s.denied += r.Counted(n, limit)
+	r.s.denied += r.e.Counted(n, limit)
 	wronged := r.wronged(p, n, limit, entry)
 	flood := n == 1 && limit > 0 && !wronged // which is to be counted the next time as well
 	if enough != all {
@@ -177,7 +177,7 @@ func (r request) refuse(p rotating.Position, n, limit, enough int64, entry *uint
 		}
 		u = r.used(p, entry)
 	}
-	u.free -= r.limit - limit
+	u.free -= r.e.limit - limit
 	v := r.denied(p, u, entry, n, limit)
 	if flood {
 		r.remember(p, limit, v)
@@ -187,25 +187,25 @@ func (r request) refuse(p rotating.Position, n, limit, enough int64, entry *uint
 
 // remember keeps in mind that the key has nothing left, and until when.
 func (r request) remember(p rotating.Position, limit int64, v Verdict) {
-	free := r.Timeline.Pack(r.Timeline.Add(p, v.RetryAfter))
-	r.s.last.Set(r.flood(limit), free, r.Timeline.UnixNano(p)+int64(v.ResetAfter))
+	free := r.e.Timeline.Pack(r.e.Timeline.Add(p, v.RetryAfter))
+	r.s.last.Set(r.flood(limit), free, r.e.Timeline.UnixNano(p)+int64(v.ResetAfter))
 }
 
 // flood is the hash by which a key is remembered that is denied at a limit.
-func (r request) flood(limit int64) uint64 { return r.h ^ uint64(r.limit-limit) }
+func (r request) flood(limit int64) uint64 { return r.h ^ uint64(r.e.limit-limit) }
 
 // peek tells what take would, but for what is left afterwards. It does not rotate the shard, and
 // reads it as if it had.
 func (r request) peek(p rotating.Position, n, limit int64) Verdict {
 	q := r.clamp(p)
-	if r.IsBucket() {
+	if r.e.IsBucket() {
 		return r.peekTime(q, n, limit).After(r.span(p, q))
 	}
 	if r.wide() {
-		return r.certified(q, n, limit, r.heavy.Find(r.bucketOf(), r.h)).After(r.span(p, q))
+		return r.certified(q, n, limit, r.e.heavy.Find(r.bucketOf(), r.h)).After(r.span(p, q))
 	}
-	entry := r.heavy.Find(r.entries(), r.h)
-	if entry != nil && q.Generation > r.s.number && r.heavy.Expired(*entry) {
+	entry := r.e.heavy.Find(r.entries(), r.h)
+	if entry != nil && q.Generation > r.s.number && r.e.heavy.Expired(*entry) {
 		entry = nil
 	}
 	return r.peekEntry(q, n, limit, entry).After(r.span(p, q))

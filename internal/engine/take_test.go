@@ -149,7 +149,7 @@ func TestPeekAheadReadsWhatTheTurnLeaves(t *testing.T) {
 	for h := range uint64(5000) { // light keys fill all cells of the generation in which the entry is spent
 		l.consume(l.Timeline.Pack(at(2)), keyhash.Mix(h, 9), 15, l.limit, Whole)
 	}
-	require.NotNil(t, key.heavy.Find(key.entries(), key.h))
+	require.NotNil(t, key.e.heavy.Find(key.entries(), key.h))
 	ahead := l.Peek(at(3), key.h, 1, l.limit)
 	require.Less(t, ahead.Remaining, 100)
 	require.True(t, l.consume(l.Timeline.Pack(at(3)), key.h, ahead.Remaining, l.limit, Whole).Allowed)

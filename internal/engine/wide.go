@@ -35,28 +35,28 @@ func (l *layout) wideBuckets() int {
 // tableWords returns the words of the shard's table.
 func (r request) tableWords() int {
 	if r.wide() {
-		return r.wideBuckets() * heavyhitter.BucketEntries
+		return r.e.wideBuckets() * heavyhitter.BucketEntries
 	}
-	return r.heavy.Words()
+	return r.e.heavy.Words()
 }
 
 // tableMemory returns the words of the shard's table.
 func (r request) tableMemory() []uint64 {
 	if r.wide() {
-		return r.memory[r.wideTable():r.tableEnd()]
+		return r.e.memory[r.wideTable():r.tableEnd()]
 	}
-	return r.memory[r.table():][:r.heavy.Words()]
+	return r.e.memory[r.table():][:r.e.heavy.Words()]
 }
 
 // tableEnd returns the word behind the table.
-func (r request) tableEnd() int { return r.first + r.size - spareWords }
+func (r request) tableEnd() int { return r.first + r.e.size - spareWords }
 
 // wideTable returns the first word of the wide table.
-func (r request) wideTable() int { return r.tableEnd() - r.wideBuckets()*heavyhitter.BucketEntries }
+func (r request) wideTable() int { return r.tableEnd() - r.e.wideBuckets()*heavyhitter.BucketEntries }
 
 // wideDoor returns the first word of a doorkeeper, by its generation's number.
 func (r request) wideDoor(number int64) int {
-	return r.first + r.Ring.Buffer(number)*r.cellsFirst
+	return r.first + r.e.Ring.Buffer(number)*r.e.cellsFirst
 }
 
 // bucketOf returns the key's bucket.
@@ -64,18 +64,18 @@ func (r request) bucketOf() *heavyhitter.Bucket {
 	if !r.wide() {
 		return r.entries()
 	}
-	return r.wideEntries(r.wideBucket(r.h&math.MaxUint32*r.heavy.Buckets()>>32, part(r.heavy.Fingerprint(r.h))))
+	return r.wideEntries(r.wideBucket(r.h&math.MaxUint32*r.e.heavy.Buckets()>>32, part(r.e.heavy.Fingerprint(r.h))))
 }
 
 // wideEntries returns a bucket of the wide table, by its index.
 func (r request) wideEntries(i uint64) *heavyhitter.Bucket {
-	return (*heavyhitter.Bucket)(r.memory[r.wideTable()+int(i)*heavyhitter.BucketEntries:])
+	return (*heavyhitter.Bucket)(r.e.memory[r.wideTable()+int(i)*heavyhitter.BucketEntries:])
 }
 
 // wideBucket returns the index of a bucket in the wide table, by the usual one and by the part of it that an entry is in.
 func (r request) wideBucket(usual, part uint64) uint64 {
-	hi, lo := bits.Mul64(usual<<32|part, uint64(r.wideBuckets()))
-	i, _ := bits.Div64(hi, lo, r.heavy.Buckets()<<32)
+	hi, lo := bits.Mul64(usual<<32|part, uint64(r.e.wideBuckets()))
+	i, _ := bits.Div64(hi, lo, r.e.heavy.Buckets()<<32)
 	return i
 }
 
@@ -85,17 +85,17 @@ func part(print uint64) uint64 { return print * golden >> 32 }
 // widen makes a shard wide that has just rotated. Each bucket is moved to places that lie before all those not moved yet.
 func (r request) widen() {
 	number := r.s.number
-	for n := range r.Ring.Buffers() {
-		copy(r.memory[r.first+n*r.cellsFirst:][:r.cellsFirst], r.memory[r.first+n*r.generation:])
+	for n := range r.e.Ring.Buffers() {
+		copy(r.e.memory[r.first+n*r.e.cellsFirst:][:r.e.cellsFirst], r.e.memory[r.first+n*r.e.generation:])
 	}
-	clear(r.memory[r.first+r.Ring.Buffers()*r.cellsFirst : r.table()])
-	for i := range r.heavy.Buckets() {
-		from := (*heavyhitter.Bucket)(r.memory[r.table()+int(i)*heavyhitter.BucketEntries:])
+	clear(r.e.memory[r.first+r.e.Ring.Buffers()*r.e.cellsFirst : r.table()])
+	for i := range r.e.heavy.Buckets() {
+		from := (*heavyhitter.Bucket)(r.e.memory[r.table()+int(i)*heavyhitter.BucketEntries:])
 		was := *from
 		*from = heavyhitter.Bucket{}
 		for _, e := range was {
 			if e != 0 {
-				r.move(e, r.wideEntries(r.wideBucket(i, part(r.heavy.FingerprintOf(e)))))
+				r.move(e, r.wideEntries(r.wideBucket(i, part(r.e.heavy.FingerprintOf(e)))))
 			}
 		}
 	}
@@ -105,14 +105,14 @@ func (r request) widen() {
 // narrow makes a wide shard a usual one again, which has counted nothing in its cells.
 func (r request) narrow() {
 	number := r.state().number
-	for i := int64(r.heavy.Buckets()) - 1; i >= 0; i-- {
+	for i := int64(r.e.heavy.Buckets()) - 1; i >= 0; i-- {
 		bucket := r.gather(uint64(i))
-		*(*heavyhitter.Bucket)(r.memory[r.table()+int(i)*heavyhitter.BucketEntries:]) = bucket
+		*(*heavyhitter.Bucket)(r.e.memory[r.table()+int(i)*heavyhitter.BucketEntries:]) = bucket
 	}
-	for n := r.Ring.Buffers() - 1; n >= 0; n-- {
-		to := r.memory[r.first+n*r.generation:][:r.generation]
-		copy(to, r.memory[r.first+n*r.cellsFirst:][:r.cellsFirst])
-		clear(to[r.cellsFirst:])
+	for n := r.e.Ring.Buffers() - 1; n >= 0; n-- {
+		to := r.e.memory[r.first+n*r.e.generation:][:r.e.generation]
+		copy(to, r.e.memory[r.first+n*r.e.cellsFirst:][:r.e.cellsFirst])
+		clear(to[r.e.cellsFirst:])
 	}
 	r.s.number, r.s.peaks = number, unknown
 }
@@ -122,9 +122,9 @@ func (r request) gather(usual uint64) (bucket heavyhitter.Bucket) {
 	for i := r.wideBucket(usual, 0); i <= r.wideBucket(usual, math.MaxUint32); i++ {
 		from := r.wideEntries(i)
 		for j, e := range from {
-			if e != 0 && r.wideBucket(usual, part(r.heavy.FingerprintOf(e))) == i {
+			if e != 0 && r.wideBucket(usual, part(r.e.heavy.FingerprintOf(e))) == i {
 				from[j] = 0
-				r.move(r.heavy.LowerBounds(e), &bucket)
+				r.move(r.e.heavy.LowerBounds(e), &bucket)
 			}
 		}
 	}
@@ -150,7 +150,7 @@ func (r request) move(e uint64, to *heavyhitter.Bucket) {
 
 // units returns those that an entry has counted of its key.
 func (r request) units(entry uint64) int64 {
-	return r.heavy.Offered(entry, 0) + r.heavy.Offered(entry, 1)
+	return r.e.heavy.Offered(entry, 0) + r.e.heavy.Offered(entry, 1)
 }
 
 // endWide makes a wide shard that has rotated a usual one again, if it is time.
@@ -160,20 +160,20 @@ func (r request) endWide() {
 		r.narrow()
 	}
 	if s.on > 0 && !r.wide() {
-		s.on = int64(r.Ring.Buffers()) // one more in which it need not have spared, and it ends
+		s.on = int64(r.e.Ring.Buffers()) // one more in which it need not have spared, and it ends
 	}
 }
 
 // takeWide is take for a wide shard, in its generation.
 func (r request) takeWide(p rotating.Position, n, limit int64) Verdict {
-	entry := r.heavy.Find(r.bucketOf(), r.h)
+	entry := r.e.heavy.Find(r.bucketOf(), r.h)
 	v := r.certified(p, n, limit, entry)
 	if !v.Allowed {
-		r.heavy.SetReference(entry)
+		r.e.heavy.SetReference(entry)
 		return r.refuseCertified(p, n, limit, v)
 	}
 	r.countWide(p, n, entry)
-	v.Remaining, v.ResetAfter = v.Remaining-int(n), r.ResetAfter(p, 0)
+	v.Remaining, v.ResetAfter = v.Remaining-int(n), r.e.ResetAfter(p, 0)
 	return v
 }
 
@@ -182,16 +182,16 @@ func (r request) countWide(p rotating.Position, n int64, entry *uint64) {
 	r.s.admitted += uint64(n)
 	r.s.last.Clear()
 	h := r.hashAt(p.Generation)
-	if r.guarded || h%Sampled == 0 {
-		r.door.TestAndAdd(r.memory, r.wideDoor(p.Generation), h)
+	if r.e.guarded || h%Sampled == 0 {
+		r.e.door.TestAndAdd(r.e.memory, r.wideDoor(p.Generation), h)
 	}
 	if entry != nil {
 		r.ask(entry, 0, n)
-		r.heavy.SetReference(entry)
+		r.e.heavy.SetReference(entry)
 	} else {
 		entry = r.compete(p, r.bucketOf())
 	}
 	if entry != nil {
-		r.heavy.Set(entry, min(r.heavy.Count(*entry, 0)+n, r.limit))
+		r.e.heavy.Set(entry, min(r.e.heavy.Count(*entry, 0)+n, r.e.limit))
 	}
 }

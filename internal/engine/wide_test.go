@@ -27,7 +27,7 @@ func between(t *testing.T, rule Rule, buckets, more int, random *rand.Rand) requ
 		e.memory[i] = random.Uint64()
 	}
 	r := e.request(1, 0)
-	clear(r.memory[r.table():][:r.heavy.Words()+spareWords])
+	clear(r.e.memory[r.table():][:r.e.heavy.Words()+spareWords])
 	r.s.number = 7
 	return r
 }
@@ -38,14 +38,14 @@ func (r request) fill(keys int, random *rand.Rand) map[uint64]uint64 {
 	for range keys {
 		r.h = random.Uint64()
 		b := r.bucketOf()
-		if r.heavy.Find(b, r.h) != nil || !r.heavy.HasRoom(b) {
+		if r.e.heavy.Find(b, r.h) != nil || !r.e.heavy.HasRoom(b) {
 			continue
 		}
-		units := 1 + random.Int64N(r.limit)
-		entry := r.heavy.Insert(b, r.h, units)
-		r.heavy.Offer(entry, 0, 1+random.Int64N(units), 0)
+		units := 1 + random.Int64N(r.e.limit)
+		entry := r.e.heavy.Insert(b, r.h, units)
+		r.e.heavy.Offer(entry, 0, 1+random.Int64N(units), 0)
 		if random.IntN(2) == 0 {
-			*entry = r.heavy.Aged(*entry)
+			*entry = r.e.heavy.Aged(*entry)
 		}
 		made[r.h] = *entry
 	}
@@ -55,14 +55,14 @@ func (r request) fill(keys int, random *rand.Rand) map[uint64]uint64 {
 // rest returns a copy of what a shard that becomes wide is to leave alone: other shards, and its own doorkeepers by their
 // number.
 func (r request) rest() (words []uint64) {
-	words = append(words, r.memory[:r.first]...)
-	words = append(words, r.memory[r.first+r.size:]...)
-	for number := range int64(r.Ring.Buffers()) {
-		door := r.first + r.layout.buffer(number)
+	words = append(words, r.e.memory[:r.first]...)
+	words = append(words, r.e.memory[r.first+r.e.size:]...)
+	for number := range int64(r.e.Ring.Buffers()) {
+		door := r.first + r.e.layout.buffer(number)
 		if r.wide() {
 			door = r.wideDoor(number)
 		}
-		words = append(words, r.memory[door:][:r.cellsFirst]...)
+		words = append(words, r.e.memory[door:][:r.e.cellsFirst]...)
 	}
 	return words
 }
@@ -73,7 +73,7 @@ func (r request) requireEntries(t *testing.T, made map[uint64]uint64, as func(ui
 	t.Helper()
 	for r.h = range made {
 		b, want := r.bucketOf(), as(made[r.h])
-		if entry := r.heavy.Find(b, r.h); entry != nil {
+		if entry := r.e.heavy.Find(b, r.h); entry != nil {
 			require.Equal(t, want, *entry)
 			continue
 		}
@@ -95,7 +95,7 @@ func TestWideAndNarrowInPlace(t *testing.T) {
 		for buckets := 1; buckets <= 50; buckets++ {
 			for more := 1; more <= 50; more++ {
 				r := between(t, rule, buckets, more, random)
-				require.Equal(t, buckets+more, r.wideBuckets())
+				require.Equal(t, buckets+more, r.e.wideBuckets())
 				made, rest := r.fill(heavyhitter.BucketEntries*buckets*3/2, random), r.rest()
 
 				r.widen()
@@ -106,7 +106,7 @@ func TestWideAndNarrowInPlace(t *testing.T) {
 
 				left := map[uint64]uint64{}
 				for h, entry := range made {
-					if r.h = h; r.heavy.Find(r.bucketOf(), h) != nil {
+					if r.h = h; r.e.heavy.Find(r.bucketOf(), h) != nil {
 						left[h] = entry
 					}
 				}
@@ -114,10 +114,10 @@ func TestWideAndNarrowInPlace(t *testing.T) {
 				r.narrow()
 				require.EqualValues(t, 7, r.s.number)
 				require.Equal(t, rest, r.rest())
-				r.requireEntries(t, left, r.heavy.LowerBounds)
-				for age := range r.Ring.Buffers() {
+				r.requireEntries(t, left, r.e.heavy.LowerBounds)
+				for age := range r.e.Ring.Buffers() {
 					first := r.buffer(age)
-					require.Zero(t, slices.Max(r.memory[first+r.cellsFirst:first+r.generation]), "cells are not empty")
+					require.Zero(t, slices.Max(r.e.memory[first+r.e.cellsFirst:first+r.e.generation]), "cells are not empty")
 				}
 			}
 		}
@@ -135,18 +135,18 @@ func TestNarrowKeepsTheHeaviest(t *testing.T) {
 			for more := 1; more <= 100; more += 9 {
 				r := between(t, rule, buckets, more, random)
 				r.widen()
-				made := r.fill(4*heavyhitter.BucketEntries*r.wideBuckets(), random)
-				require.Greater(t, len(made), heavyhitter.BucketEntries*r.wideBuckets()/2)
+				made := r.fill(4*heavyhitter.BucketEntries*r.e.wideBuckets(), random)
+				require.Greater(t, len(made), heavyhitter.BucketEntries*r.e.wideBuckets()/2)
 				for h, entry := range made {
-					made[h] = r.heavy.LowerBounds(entry)
+					made[h] = r.e.heavy.LowerBounds(entry)
 				}
 				r.narrow()
 				if rule.limit < 1024 { // units of their own are counted to one
 					r.requireEntries(t, made, same)
 				}
 				for at := range buckets {
-					held := slices.Index(append(r.memory[r.table()+at*heavyhitter.BucketEntries:][:heavyhitter.BucketEntries:heavyhitter.BucketEntries], 0), 0)
-					for _, entry := range r.memory[r.table()+at*heavyhitter.BucketEntries+held:][:heavyhitter.BucketEntries-held] {
+					held := slices.Index(append(r.e.memory[r.table()+at*heavyhitter.BucketEntries:][:heavyhitter.BucketEntries:heavyhitter.BucketEntries], 0), 0)
+					for _, entry := range r.e.memory[r.table()+at*heavyhitter.BucketEntries+held:][:heavyhitter.BucketEntries-held] {
 						require.Zero(t, entry, "those in use are not first")
 					}
 				}

@@ -22,39 +22,39 @@ func (r request) takeAny(p rotating.Position, n, limit int64, e Effort, entry *u
 	current, h := r.count(p.Generation, entry)
 	enough := all
 	if e&Brief != 0 {
-		enough = min(n, limit) + r.limit - limit
+		enough = min(n, limit) + r.e.limit - limit
 	}
 	var u usage
 	var at place
-	if !r.beside.Load() {
+	if !r.e.beside.Load() {
 		u = r.usage(p, current, entry, enough, false)
 	} else {
 		u, at = r.usageBeside(p, n, limit, current, entry, enough)
 	}
-	if free := u.free - (r.limit - limit); n >= 1 && n <= free {
+	if free := u.free - (r.e.limit - limit); n >= 1 && n <= free {
 		if invariants.On {
 			checkAdmits(r.left(p, limit, entry), n)
 		}
 		if r.looked() {
 			r.look(p, n, limit, current, entry)
 		}
-		if entry == nil && r.Spares() {
+		if entry == nil && r.e.Spares() {
 			entry = r.competeFull(p, current+n)
 		}
-		if r.Spares() && r.formerSpares(p) { // which may have lost units of the key
+		if r.e.Spares() && r.formerSpares(p) { // which may have lost units of the key
 			r.begins(p)
 		}
 		r.add(p, entry, h, current, n)
 		if at.block != nil {
-			r.share.Load().admit(at, current+n)
+			r.e.share.Load().admit(at, current+n)
 		}
-		return Verdict{Allowed: true, Remaining: int(free - n), ResetAfter: r.ResetAfter(p, 0)}
+		return Verdict{Allowed: true, Remaining: int(free - n), ResetAfter: r.e.ResetAfter(p, 0)}
 	}
-	if r.Spares() {
+	if r.e.Spares() {
 		switch v, ok := r.spared(p, n, limit, entry); {
 		case ok && v.Allowed:
 			r.admitSpared(p, entry, h, current, n)
-			v.Remaining, v.ResetAfter = v.Remaining-int(n), r.ResetAfter(p, 0)
+			v.Remaining, v.ResetAfter = v.Remaining-int(n), r.e.ResetAfter(p, 0)
 			return v
 		case ok:
 			return r.refuseCertified(p, n, limit, v)
@@ -68,13 +68,13 @@ func (r request) takeAny(p rotating.Position, n, limit int64, e Effort, entry *u
 // usageBeside is usage for a key that has counts elsewhere as well, and tells where in a
 // Share, if it is there. The share's bound will do to admit the n units that are asked for.
 func (r request) usageBeside(p rotating.Position, n, limit, current int64, entry *uint64, enough int64) (usage, place) {
-	share := r.share.Load()
+	share := r.e.share.Load()
 	if share == nil {
 		return r.usage(p, current+r.former(p.Generation), entry, enough, true), place{}
 	}
 	at := share.place(r.h)
-	u := r.usage(p, current+share.bound(at, r.Timeline.Pack(p)), entry, enough, false)
-	if n < 1 || n > u.free-(r.limit-limit) {
+	u := r.usage(p, current+share.bound(at, r.e.Timeline.Pack(p)), entry, enough, false)
+	if n < 1 || n > u.free-(r.e.limit-limit) {
 		u = r.used(p, entry)
 	}
 	return u, at
@@ -83,50 +83,50 @@ func (r request) usageBeside(p rotating.Position, n, limit, current int64, entry
 // peekEntry is peek at a position that is not behind the shard's, by the key's entry if it has one.
 func (r request) peekEntry(p rotating.Position, n, limit int64, entry *uint64) Verdict {
 	u := r.used(p, entry)
-	u.free -= r.limit - limit
+	u.free -= r.e.limit - limit
 	if n < 1 || n > u.free {
-		if r.Spares() {
+		if r.e.Spares() {
 			if v, ok := r.spared(p, n, limit, entry); ok {
 				return v
 			}
 		}
 		return r.denied(p, u, entry, n, limit)
 	}
-	return Verdict{Allowed: true, Remaining: int(u.free), ResetAfter: r.ResetAfter(p, u.newest)}
+	return Verdict{Allowed: true, Remaining: int(u.free), ResetAfter: r.e.ResetAfter(p, u.newest)}
 }
 
 // denied is the Verdict on a request for n units that are not free.
 func (r request) denied(p rotating.Position, u usage, entry *uint64, n, limit int64) Verdict {
 	return Verdict{
 		Remaining: int(max(u.free, 0)),
-		RetryAfter: r.RetryAfter(p, n, limit, func(age int) int64 {
+		RetryAfter: r.e.RetryAfter(p, n, limit, func(age int) int64 {
 			number := p.Generation - int64(age)
 			c, _ := r.count(number, entry)
 			return c + r.former(number)
 		}),
-		ResetAfter: r.ResetAfter(p, u.newest),
+		ResetAfter: r.e.ResetAfter(p, u.newest),
 	}
 }
 
 // charge is Charge for a window. It returns what was free.
 func (r request) charge(p rotating.Position, n, limit int64) (free int64) {
-	entry := r.heavy.Find(r.bucketOf(), r.h)
+	entry := r.e.heavy.Find(r.bucketOf(), r.h)
 	if r.wide() {
 		free = int64(r.certified(p, 1, limit, entry).Remaining)
 		r.countWide(p, n, entry)
 		return free
 	}
 	current, h := r.count(p.Generation, entry)
-	room := r.limit - current
+	room := r.e.limit - current
 	var u usage
 	var at place
-	if !r.beside.Load() {
+	if !r.e.beside.Load() {
 		u = r.usage(p, current, entry, all, false)
 	} else if u, at = r.usageBeside(p, n, limit, current, entry, all); at.block == nil {
 		room -= r.former(p.Generation)
 	}
-	free = u.free - (r.limit - limit)
-	if n > free && r.Spares() {
+	free = u.free - (r.e.limit - limit)
+	if n > free && r.e.Spares() {
 		if v, ok := r.spared(p, min(n, limit), limit, entry); ok {
 			r.admitSpared(p, entry, h, current, n)
 			return int64(v.Remaining)
@@ -137,24 +137,24 @@ func (r request) charge(p rotating.Position, n, limit int64) (free int64) {
 	if counted == 0 {
 		return free
 	}
-	if entry == nil && r.Spares() {
+	if entry == nil && r.e.Spares() {
 		entry = r.competeFull(p, current+counted)
 	}
-	if r.Spares() && r.formerSpares(p) {
+	if r.e.Spares() && r.formerSpares(p) {
 		r.begins(p)
 	}
 	r.add(p, entry, h, current, counted)
 	if at.block != nil {
-		r.share.Load().admit(at, current+counted)
+		r.e.share.Load().admit(at, current+counted)
 	}
 	return free
 }
 
 // chargeHeld is Charge for a window, of units that were held. It reads the current generation only.
 func (r request) chargeHeld(p rotating.Position, n int64) {
-	entry := r.heavy.Find(r.entries(), r.h)
+	entry := r.e.heavy.Find(r.entries(), r.h)
 	current, h := r.count(p.Generation, entry)
-	counted := max(0, min(n, r.limit-current))
+	counted := max(0, min(n, r.e.limit-current))
 	if r.s.admitted += uint64(n - counted); counted > 0 {
 		r.add(p, entry, h, current, counted)
 	}
@@ -162,25 +162,25 @@ func (r request) chargeHeld(p rotating.Position, n int64) {
 
 // rotateWindow is rotate to a later generation for a window.
 func (r request) rotateWindow(to int64) {
-	wide, marked, kept := r.wide(), r.wide() || r.marked(), r.Ring.Buffers()
-	from, first, size := r.s.number, r.first, r.generation
+	wide, marked, kept := r.wide(), r.wide() || r.marked(), r.e.Ring.Buffers()
+	from, first, size := r.s.number, r.first, r.e.generation
 	if wide {
-		from, size = r.state().number, r.cellsFirst
+		from, size = r.state().number, r.e.cellsFirst
 	}
-	widen := r.Spares() && r.rotateSpare(to)
-	if r.Spares() && (wide || r.state().on > 0) {
+	widen := r.e.Spares() && r.rotateSpare(to)
+	if r.e.Spares() && (wide || r.state().on > 0) {
 		kept = suspects
 	}
-	expired := r.Ring.Rotate(from, to, func(buffer int) { clear(r.memory[first+buffer*size:][:size]) })
+	expired := r.e.Ring.Rotate(from, to, func(buffer int) { clear(r.e.memory[first+buffer*size:][:size]) })
 	if wide {
 		r.state().number = to
 	} else {
-		r.s.begin(to, expired, r.peakStep)
+		r.s.begin(to, expired, r.e.peakStep)
 	}
-	if share := r.share.Load(); share != nil {
+	if share := r.e.share.Load(); share != nil {
 		share.rotate(r, expired)
 	}
-	if marked && r.heavy.Rotate(r.tableMemory(), expired, kept) && !wide {
+	if marked && r.e.heavy.Rotate(r.tableMemory(), expired, kept) && !wide {
 		r.markTable()
 	}
 	switch {
@@ -202,7 +202,7 @@ func (s *shard) begin(number int64, expired int, peakStep int64) {
 }
 
 // peakBefore returns what the key has at most in the previous generation, by the shard's peak.
-func (r request) peakBefore() int64 { return min(r.reach, int64(r.s.peaks.before)*r.peakStep) }
+func (r request) peakBefore() int64 { return min(r.e.reach, int64(r.s.peaks.before)*r.e.peakStep) }
 
 // usage is what a key has used of its quota.
 type usage struct {
@@ -222,13 +222,13 @@ const all int64 = math.MaxInt64
 // With enough units asked for it returns at most as many as free, and never more than it would with all: so whatever it
 // leaves out, a request that it admits would be admitted by all readings. Consume relies on that.
 func (r request) usage(p rotating.Position, current int64, entry *uint64, enough int64, elsewhere bool) usage {
-	u := usage{free: r.limit - current, newest: r.Ring.Buffers()}
+	u := usage{free: r.e.limit - current, newest: r.e.Ring.Buffers()}
 	if current > 0 {
 		u.newest = 0
 	}
-	oldest := r.Ring.Buffers() - 1
+	oldest := r.e.Ring.Buffers() - 1
 	for age := 1; age <= oldest; age++ {
-		if enough != all && (u.free < enough || age == oldest && r.WeighsAtMost(r.reach, p.Elapsed, u.free-enough)) {
+		if enough != all && (u.free < enough || age == oldest && r.e.WeighsAtMost(r.e.reach, p.Elapsed, u.free-enough)) {
 			u.free = min(u.free, enough)
 			return u
 		}
@@ -239,7 +239,7 @@ func (r request) usage(p rotating.Position, current int64, entry *uint64, enough
 		}
 		if c > 0 {
 			u.newest = min(u.newest, age)
-			u.free -= r.Weighted(c, age, p.Elapsed)
+			u.free -= r.e.Weighted(c, age, p.Elapsed)
 		}
 	}
 	return u
@@ -255,12 +255,12 @@ func (r request) used(p rotating.Position, entry *uint64) usage {
 // shard's, and returns its hash there unless the key's entry has counted it all.
 func (r request) count(number int64, entry *uint64) (count int64, h uint64) {
 	age := r.s.number - number
-	if uint64(age) >= uint64(r.Ring.Buffers()) {
+	if uint64(age) >= uint64(r.e.Ring.Buffers()) {
 		return 0, 0 // not begun, or gone
 	}
 	if entry != nil {
-		count = r.heavy.Count(*entry, int(age))
-		if r.heavy.Complete(*entry, int(age)) {
+		count = r.e.heavy.Count(*entry, int(age))
+		if r.e.heavy.Complete(*entry, int(age)) {
 			return count, 0
 		}
 	}
@@ -277,29 +277,29 @@ func (r request) read(age int, number int64) (count int64, h uint64) {
 // reading reads the generation whose words begin at first, by a key's hash there.
 func (r request) reading(first int, h uint64) int64 {
 	switch {
-	case r.guarded && !r.door.Test(r.memory, first, h):
+	case r.e.guarded && !r.e.door.Test(r.e.memory, first, h):
 		return 0
-	case r.cells.Depth() == 0:
+	case r.e.cells.Depth() == 0:
 		return 1
 	}
-	return int64(r.cells.Estimate(r.memory, first+r.cellsFirst, h))
+	return int64(r.e.cells.Estimate(r.e.memory, first+r.e.cellsFirst, h))
 }
 
 // addGuarded counts n units (1 … most) for a key without an entry in the current generation, unless it would then read
 // more than most, and returns its count. The doorkeeper tells whether the key was there before.
 func (r request) addGuarded(first int, h uint64, n, most int64) (count uint32, ok bool) {
-	if !r.door.TestAndAdd(r.memory, first, h) {
-		r.cells.Raise(r.memory, first+r.cellsFirst, h, uint32(n))
+	if !r.e.door.TestAndAdd(r.e.memory, first, h) {
+		r.e.cells.Raise(r.e.memory, first+r.e.cellsFirst, h, uint32(n))
 		return uint32(n), true
 	}
-	if r.cells.Depth() == 0 {
+	if r.e.cells.Depth() == 0 {
 		return 1, false
 	}
-	return r.cells.AddBounded(r.memory, first+r.cellsFirst, h, uint32(n), uint32(most))
+	return r.e.cells.AddBounded(r.e.memory, first+r.e.cellsFirst, h, uint32(n), uint32(most))
 }
 
 // buffer returns the first word of the generation of an age.
-func (r request) buffer(age int) int { return r.first + r.layout.buffer(r.s.number-int64(age)) }
+func (r request) buffer(age int) int { return r.first + r.e.layout.buffer(r.s.number-int64(age)) }
 
 // buffer returns the first of a shard's words that hold a generation, by its number.
 func (l *layout) buffer(number int64) int {
@@ -308,5 +308,5 @@ func (l *layout) buffer(number int64) int {
 
 // hashAt returns the key's hash in a generation, by its number.
 func (r request) hashAt(number int64) uint64 {
-	return keyhash.Mix(r.h, rotating.Seed(r.turnSeed, number))
+	return keyhash.Mix(r.h, rotating.Seed(r.e.turnSeed, number))
 }

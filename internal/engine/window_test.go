@@ -20,7 +20,7 @@ func TestKeysThatMeetAreStrangersInTheNextGeneration(t *testing.T) {
 	for _, shift := range []int{0, 20, 52} {
 		met, again := 0, 0
 		for n := range int64(generations) {
-			r := request{Engine: &Engine{layout: layout{turnSeed: random.Uint64()}}}
+			r := request{e: &Engine{layout: layout{turnSeed: random.Uint64()}}}
 			var before, after [keys]uint64
 			for i := range before {
 				r.h = random.Uint64()
@@ -45,7 +45,7 @@ func TestKeysThatMeetAreStrangersInTheNextGeneration(t *testing.T) {
 // A key's hashes in neighbouring generations differ in half of their bits: 64 bits each, so that 64,000 differ in 32,000
 // with a standard deviation of 126.
 func TestHashesOfNeighboursDiffer(t *testing.T) {
-	r, differ := request{Engine: &Engine{layout: layout{turnSeed: 7}}, h: 12345}, 0
+	r, differ := request{e: &Engine{layout: layout{turnSeed: 7}}, h: 12345}, 0
 	for n := int64(-500); n < 500; n++ {
 		differ += bits.OnesCount64(r.hashAt(n) ^ r.hashAt(n+1))
 	}
