@@ -31,10 +31,10 @@ type lastRounded struct {
 const lastWords = int(unsafe.Sizeof(lastRounded{}) / 8)
 
 // lastTag is kept in the shard, which every decision reads, so that other keys need not look further.
-func (r request) lastTag() uint32 { return uint32(r.h) | 1 }
+func (r bucket) lastTag() uint32 { return uint32(r.h) | 1 }
 
 // lastRounded returns the shard's lastRounded if it is the request's key, or else nil.
-func (r request) lastRounded() *lastRounded {
+func (r bucket) lastRounded() *lastRounded {
 	if r.s.peaks.current != r.lastTag() {
 		return nil
 	}
@@ -44,12 +44,12 @@ func (r request) lastRounded() *lastRounded {
 	return nil
 }
 
-func (r request) lastWords() *lastRounded {
+func (r bucket) lastWords() *lastRounded {
 	return (*lastRounded)(unsafe.Pointer((*[lastWords]uint64)(r.e.memory[r.first+r.e.generation:])))
 }
 
 // takeTime is [request.take] for a bucket, in the shard's generation.
-func (r request) takeTime(p rotating.Position, n, limit int64, e Effort) Verdict {
+func (r bucket) takeTime(p rotating.Position, n, limit int64, e Effort) Verdict {
 	b := &r.e.bucket
 	if last := r.lastRounded(); last != nil && limit > 0 {
 		return r.takeLast(last, p, n, limit)
@@ -70,7 +70,7 @@ func (r request) takeTime(p rotating.Position, n, limit int64, e Effort) Verdict
 	r.s.admitted += uint64(n)
 	r.s.last.Clear()
 	if r.looked() {
-		r.lookTime(p, n, limit, ahead)
+		sampler{r.request}.lookTime(p, n, limit, ahead)
 	}
 	if limit == r.e.limit {
 		full += n * b.Unit
@@ -88,7 +88,7 @@ func (r request) takeTime(p rotating.Position, n, limit int64, e Effort) Verdict
 }
 
 // setLastRounded makes the key, whose bucket is full, the shard's lastRounded.
-func (r request) setLastRounded(p rotating.Position, limit int64) *lastRounded {
+func (r bucket) setLastRounded(p rotating.Position, limit int64) *lastRounded {
 	last := r.lastWords()
 	*last = lastRounded{r.h, gcra.Time{Nanos: r.e.Timeline.UnixNano(p), Of: uint64(limit)}}
 	r.s.peaks.current = r.lastTag()
@@ -96,7 +96,7 @@ func (r request) setLastRounded(p rotating.Position, limit int64) *lastRounded {
 }
 
 // takeLast is takeTime for the shard's lastRounded.
-func (r request) takeLast(last *lastRounded, p rotating.Position, n, limit int64) Verdict {
+func (r bucket) takeLast(last *lastRounded, p rotating.Position, n, limit int64) Verdict {
 	b, now := &r.e.bucket, r.e.Timeline.UnixNano(p)
 	t := last.At(now, limit)
 	most := b.Most(limit, r.e.limit)
@@ -111,7 +111,7 @@ func (r request) takeLast(last *lastRounded, p rotating.Position, n, limit int64
 	r.s.admitted += uint64(n)
 	r.s.last.Clear()
 	if r.looked() {
-		r.lookTime(p, n, limit, b.TicksUp(time.Duration(t.Up()-now)))
+		sampler{r.request}.lookTime(p, n, limit, b.TicksUp(time.Duration(t.Up()-now)))
 	}
 	t = t.Add(b, n)
 	last.Time = t
@@ -121,7 +121,7 @@ func (r request) takeLast(last *lastRounded, p rotating.Position, n, limit int64
 }
 
 // refuseTime counts a request that is denied, and remembers its key if that has nothing left.
-func (r request) refuseTime(p rotating.Position, n, limit int64, v Verdict) Verdict {
+func (r bucket) refuseTime(p rotating.Position, n, limit int64, v Verdict) Verdict {
 	r.s.denied += r.e.Counted(n, limit)
 	if n == 1 && limit > 0 {
 		r.remember(p, limit, v)
@@ -130,7 +130,7 @@ func (r request) refuseTime(p rotating.Position, n, limit int64, v Verdict) Verd
 }
 
 // deniedTime is the Verdict on a request for n units that are not free.
-func (r request) deniedTime(p rotating.Position, full, ahead, free, n, limit int64) Verdict {
+func (r bucket) deniedTime(p rotating.Position, full, ahead, free, n, limit int64) Verdict {
 	v := Verdict{Remaining: int(max(free, 0)), RetryAfter: r.e.bucket.RetryAfter(p.Elapsed, full, n, limit, r.e.limit)}
 	if ahead > 0 {
 		v.ResetAfter = r.e.bucket.Until(p.Elapsed, full)
@@ -140,7 +140,7 @@ func (r request) deniedTime(p rotating.Position, full, ahead, free, n, limit int
 
 // peekTime is [request.peek] for a bucket. The position may lie generations ahead of
 // the shard's.
-func (r request) peekTime(p rotating.Position, n, limit int64) Verdict {
+func (r bucket) peekTime(p rotating.Position, n, limit int64) Verdict {
 	b := &r.e.bucket
 	if last := r.lastRounded(); last != nil && limit > 0 {
 		now, most := r.e.Timeline.UnixNano(p), b.Most(limit, r.e.limit)
@@ -166,7 +166,7 @@ func (r request) peekTime(p rotating.Position, n, limit int64) Verdict {
 }
 
 // chargeTime is Charge for a bucket. It returns what was free.
-func (r request) chargeTime(p rotating.Position, n, limit int64) (free int64) {
+func (r bucket) chargeTime(p rotating.Position, n, limit int64) (free int64) {
 	b, unix := &r.e.bucket, r.e.Timeline.UnixNano(p)
 	last := r.lastRounded()
 	h := keyhash.Mix(r.h, r.e.timeSeed)
@@ -203,7 +203,7 @@ func (r request) chargeTime(p rotating.Position, n, limit int64) (free int64) {
 }
 
 // rotateBucket brings the cells of a bucket forward to a later generation. None is cleared: a time that has passed reads 0.
-func (r request) rotateBucket(to int64) {
+func (r bucket) rotateBucket(to int64) {
 	forward(r.e.memory[r.first:][:r.e.generation], r.e.bucket.Passed(r.s.number, to))
 	r.s.number = to
 }

@@ -15,7 +15,7 @@ func TestBucketsTellKeysOfOneTagApart(t *testing.T) {
 	seen := map[uint32]string{}
 	for i := 0; ; i++ { // of 100,000 keys some two are alike
 		key := strconv.Itoa(i)
-		tag := l.at(l.hasher.String(key)).lastTag()
+		tag := bucket{l.at(l.hasher.String(key))}.lastTag()
 		other, ok := seen[tag]
 		if seen[tag] = key; !ok {
 			continue

@@ -20,7 +20,7 @@ func (e *Engine) Fits(word int64, h uint64, held, n, limit int64) Verdict {
 	}
 	v := r.peek(p, held+n, limit)
 	if v.Allowed && r.looked() {
-		r.lookAt(p, held+n, limit)
+		sampler{r}.lookAt(p, held+n, limit)
 	}
 	if v.RetryAfter == Never { // what is held and asked for is more than the limit
 		v.RetryAfter = r.peek(p, n, limit).RetryAfter
@@ -33,7 +33,7 @@ func (e *Engine) Fits(word int64, h uint64, held, n, limit int64) Verdict {
 }
 
 // lookAt is look for a key of any kind, by its own readings.
-func (r request) lookAt(p rotating.Position, n, limit int64) {
+func (r sampler) lookAt(p rotating.Position, n, limit int64) {
 	if r.e.IsBucket() {
 		now, _ := r.e.bucket.Ticks(p.Elapsed)
 		full := int64(r.e.cells.Estimate(r.e.memory, r.first, keyhash.Mix(r.h, r.e.timeSeed)))
@@ -41,7 +41,7 @@ func (r request) lookAt(p rotating.Position, n, limit int64) {
 		return
 	}
 	entry := r.e.heavy.Find(r.entries(), r.h)
-	current, _ := r.count(p.Generation, entry)
+	current, _ := window{r.request}.count(p.Generation, entry)
 	r.look(p, n, limit, current, entry)
 }
 
@@ -56,14 +56,14 @@ func (e *Engine) Charge(word int64, h uint64, n, unheld, held, limit int64) (ove
 	asked, limit := r.from(e, e.Timeline.Unpack(word), limit)
 	p := r.rotate(asked)
 	if r.e.IsBucket() {
-		return max(0, unheld-max(0, r.chargeTime(p, n, limit)-held))
+		return max(0, unheld-max(0, bucket{r}.chargeTime(p, n, limit)-held))
 	}
 	most := min(n, r.e.limit)
 	if unheld < 1 && !r.e.beside.Load() && !r.e.Spares() { // nobody asks what was free
-		r.chargeHeld(p, most)
+		window{r}.chargeHeld(p, most)
 		return 0
 	}
-	return max(0, unheld-max(0, r.charge(p, most, limit)-held))
+	return max(0, unheld-max(0, window{r}.charge(p, most, limit)-held))
 }
 
 // Over tells what Charge would return of n units that nobody has held, at a position that may lie generations ahead, and

@@ -56,7 +56,7 @@ func TestChargesOfAnySize(t *testing.T) {
 			f.now = f.now.Add(time.Second)
 			f.take("another", 1)
 			if wide {
-				f.at(0).widen()
+				overCapacity{f.at(0)}.widen()
 			}
 			f.at(0).state().on = 1
 			require.Zero(t, f.charge(t, "key", 1))

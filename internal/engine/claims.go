@@ -36,13 +36,13 @@ func (e *Engine) rankAfter(replaced, before *Engine) {
 }
 
 // left returns the units of a key that are free at a limit by all that is known of it.
-func (r request) left(p rotating.Position, limit int64, entry *uint64) int64 {
+func (r window) left(p rotating.Position, limit int64, entry *uint64) int64 {
 	return r.used(p, entry).free - (r.e.limit - limit)
 }
 
 // checkConsume panics unless the claims of Consume hold for n units of a key without an entry, which it is about to count
 // unless the key then reads more than most.
-func (r request) checkConsume(p rotating.Position, free, most, n, limit int64) {
+func (r window) checkConsume(p rotating.Position, free, most, n, limit int64) {
 	current, _ := r.count(p.Generation, nil)
 	left := r.left(p, limit, nil)
 	invariants.Assert(free-current <= left, "free is %d beside a count of %d, and usage leaves %d", free, current, left)

@@ -44,10 +44,10 @@ func TestClaimsOfConsume_EachAlone(t *testing.T) {
 		HeavyEntries: heavyhitter.BucketEntries, HeavyThreshold: 20})
 	require.True(t, l.allow("key", 5))
 	r, p := l.at(l.hasher.String("key")), l.position()
-	r.checkConsume(p, 20, 20, 15, 20)
-	requireBroken(t, "free is 21", func() { r.checkConsume(p, 21, 20, 15, 20) })
-	requireBroken(t, "16 units are admitted", func() { r.checkConsume(p, 20, 21, 16, 20) })
-	requireBroken(t, "16 units are admitted", func() { checkAdmits(r.left(p, 20, nil), 16) })
+	window{r}.checkConsume(p, 20, 20, 15, 20)
+	requireBroken(t, "free is 21", func() { window{r}.checkConsume(p, 21, 20, 15, 20) })
+	requireBroken(t, "16 units are admitted", func() { window{r}.checkConsume(p, 20, 21, 16, 20) })
+	requireBroken(t, "16 units are admitted", func() { checkAdmits(window{r}.left(p, 20, nil), 16) })
 }
 
 // Random traffic reaches every path of a decision, and breaks no claim.

@@ -8,7 +8,7 @@ import (
 )
 
 // add counts n units for the key, whose entry and current count were read just before.
-func (r request) add(p rotating.Position, entry *uint64, h uint64, count, n int64) {
+func (r window) add(p rotating.Position, entry *uint64, h uint64, count, n int64) {
 	r.s.admitted += uint64(n)
 	r.s.last.Clear()
 	if entry != nil {
@@ -56,14 +56,14 @@ const Sampled = 8
 
 // asked returns the units that the key of an entry has asked for since it has that, as far as an exact limiter would have
 // admitted them.
-func (r request) asked(p rotating.Position, entry uint64) int64 {
+func (r window) asked(p rotating.Position, entry uint64) int64 {
 	return r.e.heavy.Offered(entry, 0) + r.e.Weighted(r.e.heavy.Offered(entry, 1), 1, p.Elapsed)
 }
 
 // wronged is for a request for n units that is denied. It counts them for the key of an entry, if they fit in the limit beside
 // what that has asked for: so far an exact limiter would admit it. It tells whether the key is an innocent one, which others
 // have carried to its limit.
-func (r request) wronged(p rotating.Position, n, limit int64, entry *uint64) bool {
+func (r window) wronged(p rotating.Position, n, limit int64, entry *uint64) bool {
 	if entry == nil || n < 1 || !r.e.heavy.CountsOffered() {
 		return false
 	}
@@ -80,13 +80,13 @@ func (r request) wronged(p rotating.Position, n, limit int64, entry *uint64) boo
 }
 
 // ask counts n units that the key of an entry has asked for in the generation of an age.
-func (r request) ask(entry *uint64, age int, n int64) {
+func (r window) ask(entry *uint64, age int, n int64) {
 	r.e.heavy.Offer(entry, age, n, r.s.admitted+r.s.denied)
 }
 
 // ownBefore returns the units of the previous generation that are likely to be the key's own: what it reads there less
 // what keys do on average that nobody has counted.
-func (r request) ownBefore() int64 {
+func (r window) ownBefore() int64 {
 	if r.e.Ring.Buffers() < 2 {
 		return 0
 	}
@@ -109,10 +109,10 @@ func (r request) ownBefore() int64 {
 
 // nearlyAll tells whether a key that reads so much has nearly reached its limit. If others have not, it has asked for more
 // than it got, and all that it reads is its own.
-func (r request) nearlyAll(count int64) bool { return count >= r.e.limit-r.e.limit/32 }
+func (r window) nearlyAll(count int64) bool { return count >= r.e.limit-r.e.limit/32 }
 
 // weightedBefore returns what of the previous generation counts for a key without an entry.
-func (r request) weightedBefore(p rotating.Position) int64 {
+func (r window) weightedBefore(p rotating.Position) int64 {
 	if r.e.Ring.Buffers() < 2 {
 		return 0
 	}
@@ -121,7 +121,7 @@ func (r request) weightedBefore(p rotating.Position) int64 {
 }
 
 // threshold is the units of the current generation that make a key heavy, by its reading.
-func (r request) threshold() int64 { return r.e.promoteAt + int64(r.s.peaks.raised) }
+func (r window) threshold() int64 { return r.e.promoteAt + int64(r.s.peaks.raised) }
 
 // Before a key gets an entry, so many readings are taken of keys that nobody has counted, and it must stand out from
 // all but one of them. With all of them the threshold would run away from abusers who come together: their own
@@ -142,7 +142,7 @@ const (
 //
 // It also returns what one of them reads: so many of the key's units are taken for others'. With their mean no key would
 // be seen to be denied before it has used half of its limit, because that happens to those with more of others' units.
-func (r request) standsOut(count int64) (others int64, ok bool) {
+func (r window) standsOut(count int64) (others int64, ok bool) {
 	first, h, high := r.buffer(0), r.h, 0
 	for range freshReadings {
 		h = keyhash.Mix(h, r.e.seed)

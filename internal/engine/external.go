@@ -2,12 +2,12 @@ package engine
 
 // former reads the key in a generation as a predecessor has counted it, if there is one
 // whose counts still matter, or as those have that share the limit.
-func (r request) former(number int64) int64 {
+func (r window) former(number int64) int64 {
 	if !r.e.beside.Load() {
 		return 0
 	}
 	if share := r.e.share.Load(); share != nil {
-		return share.count(r, number)
+		return share.count(r.request, number)
 	}
 	before := r.e.before.Load()
 	if before == nil {
@@ -24,8 +24,8 @@ func (e *Engine) counted(number int64, h uint64) int64 {
 	defer r.s.mu.Unlock()
 	entry := r.e.heavy.Find(r.bucketOf(), h)
 	if r.wide() {
-		return r.own(number, entry)
+		return overCapacity{r}.own(number, entry)
 	}
-	c, _ := r.count(number, entry)
+	c, _ := window{r}.count(number, entry)
 	return c
 }

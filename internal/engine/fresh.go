@@ -25,7 +25,7 @@ const (
 // wrongs estimates the rate of false denials at a position in the shard's generation: that of requests of mean cost of
 // new keys at the lowest limit, or that of innocent keys, whichever is higher. Where requests have become dearer, the mean
 // is that of the newest.
-func (r request) wrongs(p rotating.Position) (rate float64) {
+func (r sampler) wrongs(p rotating.Position) (rate float64) {
 	lately, lowest := recentOf(r.e.flooded), r.e.spare.Lowest
 	mean := lately.mean()
 	n := max(mean, int64(math.Ceil(lately.newest)))
@@ -54,11 +54,12 @@ func (r request) wrongs(p rotating.Position) (rate float64) {
 }
 
 // someRead tells whether one of a few new keys reads more units than these.
-func (r request) someRead(p rotating.Position, units int64) bool {
-	r.h = r.draw()
+func (r sampler) someRead(p rotating.Position, units int64) bool {
+	w := window{r.request}
+	w.h = r.draw()
 	for range glances {
-		r.h = keyhash.Mix(r.h, r.e.seed)
-		if r.e.limit-r.used(p, nil).free > units {
+		w.h = keyhash.Mix(w.h, r.e.seed)
+		if w.e.limit-w.used(p, nil).free > units {
 			return true
 		}
 	}
@@ -68,7 +69,7 @@ func (r request) someRead(p rotating.Position, units int64) bool {
 // draw returns random bits, which are other ones when something has been admitted.
 func (r request) draw() uint64 { return keyhash.Mix(r.s.admitted, r.e.turnSeed) }
 
-func (r request) readings(p rotating.Position) errorrate.Sample {
+func (r sampler) readings(p rotating.Position) errorrate.Sample {
 	reads := errorrate.NewSample(r.e.limit)
 	r.sample(&reads.Current, 0, p.Generation)
 	if r.e.Ring.Buffers() > 1 {
@@ -80,9 +81,9 @@ func (r request) readings(p rotating.Position) errorrate.Sample {
 
 // sample reads cells of the generation of an age and a number. A key meets cells of one lane in all rows, and lanes bear
 // unlike loads, so each lane is looked at by itself.
-func (r request) sample(chances *errorrate.Levels, age int, number int64) {
-	first, steps := r.buffer(age), errorrate.Steps(r.e.limit)
-	passes, h := r.passes(first, r.hashAt(number)), r.draw()
+func (r sampler) sample(chances *errorrate.Levels, age int, number int64) {
+	first, steps := window{r.request}.buffer(age), errorrate.Steps(r.e.limit)
+	passes, h := r.passes(first, window{r.request}.hashAt(number)), r.draw()
 	lanes := min(lookLanes, r.e.cells.Lanes())
 	for lane := range lanes {
 		lane = (lane + int(h%64)) % r.e.cells.Lanes()
@@ -108,7 +109,7 @@ func (r request) sample(chances *errorrate.Levels, age int, number int64) {
 
 // passes returns the chances that a new key passes the doorkeeper, and so reads any units: all of them where that does
 // not guard.
-func (r request) passes(first int, h uint64) (chances errorrate.Levels) {
+func (r sampler) passes(first int, h uint64) (chances errorrate.Levels) {
 	passed := 0
 	for range lookWords {
 		if h = keyhash.Mix(h, r.e.seed); !r.e.guarded || r.e.door.Test(r.e.memory, first, h) {
@@ -130,7 +131,7 @@ type withFormer struct {
 	former [glances]int64
 }
 
-func (r request) withFormer(p rotating.Position, reads *errorrate.Sample) (both withFormer) {
+func (r sampler) withFormer(p rotating.Position, reads *errorrate.Sample) (both withFormer) {
 	both.Sample = *reads
 	for l := range reads.Steps() + 1 {
 		both.total[l] = reads.Above(reads.UnitsAt(l) - 1)
@@ -138,7 +139,7 @@ func (r request) withFormer(p rotating.Position, reads *errorrate.Sample) (both 
 	h := r.draw()
 	for i := range both.former {
 		h = keyhash.Mix(h, r.e.seed)
-		stranger := r
+		stranger := window{r.request}
 		stranger.h = h
 		for age := range r.e.Ring.Buffers() {
 			both.former[i] += r.e.Weighted(stranger.former(p.Generation-int64(age)), age, p.Elapsed)

@@ -77,7 +77,7 @@ func TestGrownEngineKnowsKeysOfThePredecessor(t *testing.T) {
 		second.flooded = new(striped.Counter)
 		h := l.hasher.String(key)
 		r := second.request(second.Shard(h), h)
-		r.look(r.rotate(l.position()), 1, l.limit, 0, nil)
+		sampler{r}.look(r.rotate(l.position()), 1, l.limit, 0, nil)
 		seen := recentOf(second.flooded)
 		require.Equal(t, newcomers, seen.read[newcomer], key)
 	}

@@ -64,13 +64,13 @@ func TestOwnUnitsOfTheWindowBefore(t *testing.T) {
 		l.allow("abuser", 1)
 	}
 	l.request(0, 0).rotate(rotating.Position{Generation: usual.s.number + 1})
-	require.InDelta(t, limit/2, usual.ownBefore(), limit/10)
-	require.EqualValues(t, limit, abuser.ownBefore())
+	require.InDelta(t, limit/2, window{usual}.ownBefore(), limit/10)
+	require.EqualValues(t, limit, window{abuser}.ownBefore())
 	for key := range rune(20_000) {
 		l.allow(string(key), 1)
 	}
 	usual.rotate(rotating.Position{Generation: usual.s.number + 1})
-	require.Less(t, usual.ownBefore(), int64(limit/10))
+	require.Less(t, window{usual}.ownBefore(), int64(limit/10))
 }
 
 // A request that no limit could admit is no use of the key: with it the entry would prove any number of units.
@@ -80,11 +80,11 @@ func TestHugeCostsAreNotAsked(t *testing.T) {
 		HeavyEntries: heavyhitter.BucketEntries, HeavyThreshold: 16})
 	require.True(t, l.take("key", 20).Allowed)
 	r := l.at(l.hasher.String("key"))
-	before := r.asked(l.position(), *r.e.heavy.Find(r.entries(), r.h))
+	before := window{r}.asked(l.position(), *r.e.heavy.Find(r.entries(), r.h))
 	require.EqualValues(t, 20, before)
 	for _, n := range []int{limit + 1, math.MaxInt} {
 		require.False(t, l.take("key", n).Allowed)
-		require.Equal(t, before, r.asked(l.position(), *r.e.heavy.Find(r.entries(), r.h)), n)
+		require.Equal(t, before, window{r}.asked(l.position(), *r.e.heavy.Find(r.entries(), r.h)), n)
 	}
 }
 
@@ -116,8 +116,8 @@ func TestHeavyTableKeepsOutLightKeys(t *testing.T) {
 			require.True(t, l.allow(string(keys+key), limit/2))
 		}
 		require.Greater(t, entries(), keys/100*98/100, "limit %d", limit)
-		require.Greater(t, r.threshold(), l.promoteAt)
+		require.Greater(t, window{r}.threshold(), l.promoteAt)
 		r.rotate(rotating.Position{Generation: r.s.number + 1})
-		require.Equal(t, l.promoteAt, r.threshold(), "a new generation has nothing to stand above")
+		require.Equal(t, l.promoteAt, window{r}.threshold(), "a new generation has nothing to stand above")
 	}
 }

@@ -335,7 +335,7 @@ func TestDoorkeepersThatKnowAKey(t *testing.T) {
 		f.now = begin.Add(time.Duration(age) * time.Second)
 		f.Take(f.word(), f.hasher.Bytes([]byte("other")), 1, f.limit, Whole) // turns the shard
 		r := f.request(0, key)
-		doors := r.doors(f.Timeline.Unpack(f.word()))
+		doors := sampler{r}.doors(f.Timeline.Unpack(f.word()))
 		require.Equal(t, uint64(1)<<age&(1<<generations-1), doors, "age %d", age)
 		require.Equal(t, want, r.e.known(doors), "age %d", age)
 	}
@@ -343,7 +343,7 @@ func TestDoorkeepersThatKnowAKey(t *testing.T) {
 	come(8)
 	come(10)
 	r := f.request(0, key)
-	require.EqualValues(t, 0b10101, r.doors(f.Timeline.Unpack(f.word())))
+	require.EqualValues(t, 0b10101, sampler{r}.doors(f.Timeline.Unpack(f.word())))
 	require.Equal(t, allKnown, r.e.known(0b10101))
 }
 

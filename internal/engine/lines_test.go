@@ -77,7 +77,7 @@ func (f *face) written(h uint64, decide func()) (lines int) {
 			}
 		}
 	}
-	first, h := r.at(r.s.number)
+	first, h := window{r}.at(r.s.number)
 	a, b, c, _ := r.e.cells.Four(first+r.e.cellsFirst, h)
 	line := func(word int) int { return (word - r.first) / 8 }
 	if !changed(2, line(a)) && (changed(2, line(b)) || changed(2, line(c))) {

@@ -16,14 +16,14 @@ func (r request) looked() bool { return r.s.admitted*golden>>(64-6) == 0 } // on
 
 // look takes down a request for n units at a limit, of a key that reads so many in the current generation, by that or by
 // its entry if it has one.
-func (r request) look(p rotating.Position, n, limit, current int64, entry *uint64) {
+func (r sampler) look(p rotating.Position, n, limit, current int64, entry *uint64) {
 	if entry != nil && r.e.heavy.CountsOffered() {
-		if innocent(r.asked(p, *entry), limit) {
+		if innocent(window{r.request}.asked(p, *entry), limit) {
 			admit(r.e.flooded, r.h, sight{n: n, kind: byEntry, stranger: noKind, denied: noKind, met: noKind})
 		}
 		return
 	}
-	used, doors := r.e.limit-r.usage(p, current+r.former(p.Generation), entry, all, true).free, allDoors
+	used, doors := r.e.limit-window{r.request}.usage(p, current+window{r.request}.former(p.Generation), entry, all, true).free, allDoors
 	if r.e.guarded {
 		doors = r.doors(p)
 		if current == 0 { // the request itself has made it known
@@ -37,7 +37,7 @@ func (r request) look(p rotating.Position, n, limit, current int64, entry *uint6
 }
 
 // lookTime is look for a bucket that is full again so many ticks from now.
-func (r request) lookTime(p rotating.Position, n, limit, ahead int64) {
+func (r sampler) lookTime(p rotating.Position, n, limit, ahead int64) {
 	takes := r.e.bucket.Flows(n, limit, r.e.limit)
 	r.see(p, n, takes, ahead, 0, allDoors)
 }
@@ -47,7 +47,7 @@ const strangersTried = 8
 
 // see takes down a request for n units, which are so many parts of a quota, of a key that some doorkeepers know and that
 // reads others, beside some that are held back.
-func (r request) see(p rotating.Position, n, parts, used, held int64, doors uint64) {
+func (r sampler) see(p rotating.Position, n, parts, used, held int64, doors uint64) {
 	k := r.e.known(doors)
 	s := sight{kind: newcomer, stranger: noKind, denied: noKind, low: held > 0, met: noKind}
 	draw, most := r.draw(), r.e.whole()-held-parts
@@ -79,18 +79,18 @@ func (r request) see(p rotating.Position, n, parts, used, held int64, doors uint
 
 // stranger returns what a key that has used nothing reads in the cells, in parts of a quota, and where these are guarded one
 // that some doorkeepers know: its first unit is there.
-func (r request) stranger(p rotating.Position, draw, doors uint64) (parts int64) {
+func (r sampler) stranger(p rotating.Position, draw, doors uint64) (parts int64) {
 	r.h = keyhash.Mix(r.h, draw)
 	if r.e.IsBucket() {
 		now, _ := r.e.bucket.Ticks(p.Elapsed)
 		return max(0, int64(r.e.cells.Estimate(r.e.memory, r.first, keyhash.Mix(r.h, r.e.timeSeed)))-int64(now))
 	}
 	if !r.e.guarded {
-		return r.e.limit - r.used(p, nil).free
+		return r.e.limit - window{r.request}.used(p, nil).free
 	}
 	for age := range r.e.Ring.Buffers() {
 		if doors>>age&1 != 0 {
-			first, h := r.buffer(age), r.hashAt(p.Generation-int64(age))
+			first, h := window{r.request}.buffer(age), window{r.request}.hashAt(p.Generation-int64(age))
 			parts += r.e.Weighted(max(1, int64(r.e.cells.Estimate(r.e.memory, first+r.e.cellsFirst, h))), age, p.Elapsed)
 		}
 	}
@@ -98,7 +98,7 @@ func (r request) stranger(p rotating.Position, draw, doors uint64) (parts int64)
 }
 
 // passesDoors tells which doorkeepers a stranger passes.
-func (r request) passesDoors(p rotating.Position, draw uint64) known {
+func (r sampler) passesDoors(p rotating.Position, draw uint64) known {
 	r.h = keyhash.Mix(r.h, draw)
 	return r.e.known(r.doors(p))
 }
@@ -107,9 +107,10 @@ func (r request) passesDoors(p rotating.Position, draw uint64) known {
 const allDoors uint64 = math.MaxUint64
 
 // doors returns which doorkeepers know the key: bit 0 is that of the current generation, bit 1 the one before, and so on.
-func (r request) doors(p rotating.Position) (doors uint64) {
+func (r sampler) doors(p rotating.Position) (doors uint64) {
+	w := window{r.request}
 	for age := range r.e.Ring.Buffers() {
-		if r.e.door.Test(r.e.memory, r.buffer(age), r.hashAt(p.Generation-int64(age))) {
+		if r.e.door.Test(r.e.memory, w.buffer(age), w.hashAt(p.Generation-int64(age))) {
 			doors |= 1 << age
 		}
 	}

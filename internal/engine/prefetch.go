@@ -30,7 +30,7 @@ func (r request) prefetch(number int64, alone bool) {
 		generations = 1
 	}
 	for age := range int64(generations) {
-		first, h := r.at(number - age)
+		first, h := window{r}.at(number - age)
 		cells, door := first+r.e.cellsFirst, bucket
 		if r.e.guarded {
 			door = unsafe.Pointer(&r.e.memory[r.e.door.Block(first, h)])
@@ -52,6 +52,6 @@ func (r request) prefetchCells(p, q unsafe.Pointer, first int, h uint64) {
 // at returns the first word of a generation, by its number, and the key's hash there. Other
 // than buffer it does not look into the shard, which may not be there yet, and which is where
 // this says only once it has rotated.
-func (r request) at(number int64) (first int, h uint64) {
+func (r window) at(number int64) (first int, h uint64) {
 	return r.first + r.e.layout.buffer(number), r.hashAt(number)
 }

@@ -39,8 +39,8 @@ func TestPrefetchLooksWhereDecisionsDo(t *testing.T) {
 				require.Equal(t, other.memory, l.memory)
 				r := l.at(h)
 				for age := range l.Ring.Buffers() {
-					first, h := r.at(generation - int64(age))
-					require.Equal(t, r.buffer(age), first)
+					first, h := window{r}.at(generation - int64(age))
+					require.Equal(t, window{r}.buffer(age), first)
 					if v.Allowed && age == 0 && l.door.Words() > 0 {
 						require.True(t, l.door.Test(l.memory, first, h))
 					}

@@ -16,9 +16,9 @@ func (r request) rotate(p rotating.Position) rotating.Position {
 	case from == never: // nothing needs clearing
 		r.s.number = to
 	case r.e.IsBucket():
-		r.rotateBucket(to)
+		bucket{r}.rotateBucket(to)
 	default:
-		r.rotateWindow(to)
+		window{r}.rotateWindow(to)
 	}
 	return r.clamp(p)
 }

@@ -97,7 +97,7 @@ func (r request) number() int64 {
 }
 
 // sparing tells whether the shard spares the key at a position, or a request would find that it is time to begin.
-func (r request) sparing(p rotating.Position) bool {
+func (r overCapacity) sparing(p rotating.Position) bool {
 	s := r.state()
 	switch ahead := p.Generation - r.number(); {
 	case s.on > 0 && ahead == 0:
@@ -115,23 +115,23 @@ func (r request) sparing(p rotating.Position) bool {
 
 // bears returns the units of a window that the shard bears without sparing: what it had when it began to, and a quarter of
 // what fills its cells in any case, since it may have begun because of a predecessor.
-func (r request) bears() int64 { return max(r.state().bears, int64(128*r.e.every())) }
+func (r overCapacity) bears() int64 { return max(r.state().bears, int64(128*r.e.every())) }
 
 // due tells whether it is time for a look: enough has been admitted since the last one, or a sixty-fourth of the generation
 // has passed, because a shard that denies everybody is to look, too.
-func (r request) due(p rotating.Position, s *spareState) bool {
+func (r overCapacity) due(p rotating.Position, s *spareState) bool {
 	return r.s.admitted-s.looked >= r.e.every() || r.moment(p) > s.now/momentUnit
 }
 
 // moment returns the sixty-fourth of a generation that a position is in, from 1 on.
-func (r request) moment(p rotating.Position) int64 {
+func (r overCapacity) moment(p rotating.Position) int64 {
 	return int64(p.Elapsed)/(r.e.Timeline.Length()/64+1) + 1
 }
 
 // tooMany looks at the cells, and tells whether too many would be denied, on average lately. If not, it is not looked again
 // for a while, by whomever: a look takes as long as hundreds of decisions.
-func (r request) tooMany(p rotating.Position, s *spareState) bool {
-	rate := r.wrongs(p)
+func (r overCapacity) tooMany(p rotating.Position, s *spareState) bool {
+	rate := sampler{r.request}.wrongs(p)
 	if before := r.e.before.Load(); before != nil {
 		rate = max(rate, before.wrongsOf(p, r.h)) // a few strangers show nothing of what few keys read there
 	}
@@ -151,7 +151,7 @@ func (r request) tooMany(p rotating.Position, s *spareState) bool {
 }
 
 // passed returns the part of a window since the last look, by what was admitted. Where nothing is, time tells.
-func (r request) passed(p rotating.Position, s *spareState) float64 {
+func (r overCapacity) passed(p rotating.Position, s *spareState) float64 {
 	units := float64(r.s.admitted-s.looked) / float64(max(r.lately(p, s), int64(128*r.e.every())))
 	return max(units, float64(r.moment(p)-s.now/momentUnit)/64)
 }
@@ -170,11 +170,11 @@ func (e *Engine) wrongsOf(p rotating.Position, h uint64) float64 {
 	if r.s.number != p.Generation {
 		return 0
 	}
-	return r.wrongs(p)
+	return sampler{r}.wrongs(p)
 }
 
 // begins is for a key that is spared, or that is so by a predecessor: the shard begins to spare, unless it has.
-func (r request) begins(p rotating.Position) {
+func (r overCapacity) begins(p rotating.Position) {
 	s := r.state()
 	if s.on > 0 {
 		return
@@ -188,12 +188,12 @@ func (r request) begins(p rotating.Position) {
 }
 
 // lately returns the units of the last window.
-func (r request) lately(p rotating.Position, s *spareState) int64 {
+func (r overCapacity) lately(p rotating.Position, s *spareState) int64 {
 	return int64(r.s.admitted-s.start) + int64(float64(s.before)*(1-float64(p.Elapsed)/float64(r.e.Timeline.Length())))
 }
 
 // formerSpares tells whether a predecessor spares the key and still matters.
-func (r request) formerSpares(p rotating.Position) bool {
+func (r overCapacity) formerSpares(p rotating.Position) bool {
 	before := r.e.before.Load()
 	return before != nil && before.sparesKey(p.Generation, r.h)
 }
@@ -229,18 +229,18 @@ func (s *Spare) goOn(generation int64) {
 
 // goesOn tells whether a shard that spares does so in the next generation, too: until as many have ended one after
 // another in which it need not have as are kept.
-func (r request) goesOn(s *spareState) bool {
+func (r overCapacity) goesOn(s *spareState) bool {
 	return r.wide() || !r.calm() || s.on < int64(r.e.Ring.Buffers())
 }
 
 // calm tells whether the shard need not have spared in its generation.
-func (r request) calm() bool {
-	return r.wrongs(rotating.Position{Generation: r.s.number, Elapsed: time.Duration(r.e.Timeline.Length() - 1)}) < calmRate*r.e.spare.Rate
+func (r overCapacity) calm() bool {
+	return sampler{r.request}.wrongs(rotating.Position{Generation: r.s.number, Elapsed: time.Duration(r.e.Timeline.Length() - 1)}) < calmRate*r.e.spare.Rate
 }
 
 // rotateSpare is for a shard that may spare and is about to rotate to a later generation. It reports whether the shard, if
 // it is not wide, is to become so.
-func (r request) rotateSpare(generation int64) (widen bool) {
+func (r overCapacity) rotateSpare(generation int64) (widen bool) {
 	s := r.state()
 	units := int64(r.s.admitted - s.start)
 	s.start, s.before, s.now = r.s.admitted, units, 0
@@ -284,7 +284,7 @@ func (s *Spare) add(units uint64) { s.units, s.ends = s.units+units, s.ends+1 }
 
 // own returns the units that the key has beyond doubt used in a generation, by its number: those that its entry has
 // counted.
-func (r request) own(number int64, entry *uint64) (units int64) {
+func (r overCapacity) own(number int64, entry *uint64) (units int64) {
 	if age := r.number() - number; entry != nil && uint64(age) < uint64(r.e.Ring.Buffers()) {
 		units = r.e.heavy.LowerBound(*entry, int(age))
 	}
@@ -299,11 +299,11 @@ func (e *Engine) own(number int64, h uint64) int64 {
 	r := e.request(e.Shard(h), h)
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
-	return r.own(number, r.e.heavy.Find(r.bucketOf(), h))
+	return overCapacity{r}.own(number, r.e.heavy.Find(r.bucketOf(), h))
 }
 
 // certified is the Verdict on a request for n units by what the key has beyond doubt used.
-func (r request) certified(p rotating.Position, n, limit int64, entry *uint64) Verdict {
+func (r overCapacity) certified(p rotating.Position, n, limit int64, entry *uint64) Verdict {
 	own := func(age int) int64 { return r.own(p.Generation-int64(age), entry) }
 	free, newest := limit, r.e.Ring.Buffers()
 	for age := range r.e.Ring.Buffers() {
@@ -316,10 +316,10 @@ func (r request) certified(p rotating.Position, n, limit int64, entry *uint64) V
 		v.RetryAfter = r.e.RetryAfter(p, n, limit, own)
 	}
 	if newest < r.e.Ring.Buffers() && p.Generation == r.s.number { // in the next one the key may be read again
-		u := r.used(p, entry)
+		u := window{r.request}.used(p, entry)
 		v.ResetAfter = r.e.ResetAfter(p, u.newest)
 		if !v.Allowed && int64(p.Elapsed+v.RetryAfter) >= r.e.Timeline.Length() {
-			v.RetryAfter = r.denied(p, u, entry, n, limit).RetryAfter
+			v.RetryAfter = window{r.request}.denied(p, u, entry, n, limit).RetryAfter
 		}
 	}
 	return v
@@ -327,7 +327,7 @@ func (r request) certified(p rotating.Position, n, limit int64, entry *uint64) V
 
 // spared is the Verdict on a request for n units that are not free by the key's readings, by what is certified. Where the
 // shard does not spare, ok is false.
-func (r request) spared(p rotating.Position, n, limit int64, entry *uint64) (v Verdict, ok bool) {
+func (r overCapacity) spared(p rotating.Position, n, limit int64, entry *uint64) (v Verdict, ok bool) {
 	if n < 1 || n > limit {
 		return Verdict{}, false
 	}
@@ -337,7 +337,7 @@ func (r request) spared(p rotating.Position, n, limit int64, entry *uint64) (v V
 
 // refuseCertified counts a request of a key that is certified to be above its limit, and remembers the key if that has
 // nothing left.
-func (r request) refuseCertified(p rotating.Position, n, limit int64, v Verdict) Verdict {
+func (r overCapacity) refuseCertified(p rotating.Position, n, limit int64, v Verdict) Verdict {
 	r.s.denied += r.e.Counted(n, limit)
 	if n == 1 && limit > 0 {
 		r.remember(p, limit, v)
@@ -347,22 +347,22 @@ func (r request) refuseCertified(p rotating.Position, n, limit int64, v Verdict)
 
 // refuseUncertified counts a request that is denied although nothing certifies that. It is not remembered: the key may be
 // spared when the shard looks at its cells again.
-func (r request) refuseUncertified(p rotating.Position, n, limit int64, entry *uint64) Verdict {
+func (r overCapacity) refuseUncertified(p rotating.Position, n, limit int64, entry *uint64) Verdict {
 	r.s.denied += uint64(n)
-	r.wronged(p, n, limit, entry)
-	u := r.used(p, entry)
+	window{r.request}.wronged(p, n, limit, entry)
+	u := window{r.request}.used(p, entry)
 	u.free -= r.e.limit - limit
-	return r.denied(p, u, entry, n, limit)
+	return window{r.request}.denied(p, u, entry, n, limit)
 }
 
 // admitSpared counts n units of a key although its readings deny them.
-func (r request) admitSpared(p rotating.Position, entry *uint64, h uint64, current, n int64) {
+func (r overCapacity) admitSpared(p rotating.Position, entry *uint64, h uint64, current, n int64) {
 	r.begins(p)
 	r.s.admitted += uint64(n)
 	r.s.last.Clear()
 	count := min(current+n, r.e.limit)
 	if entry != nil {
-		r.ask(entry, 0, n)
+		window{r.request}.ask(entry, 0, n)
 	} else if count >= r.e.promoteAt {
 		entry = r.compete(p, r.entries())
 	}
@@ -372,7 +372,7 @@ func (r request) admitSpared(p rotating.Position, entry *uint64, h uint64, curre
 			return
 		}
 	}
-	first := r.buffer(0)
+	first := window{r.request}.buffer(0)
 	if r.e.guarded || h%Sampled == 0 {
 		r.e.door.TestAndAdd(r.e.memory, first, h)
 	}
@@ -386,18 +386,29 @@ func (r request) admitSpared(p rotating.Position, entry *uint64, h uint64, curre
 
 // useless tells now and then, in a shard that spares, whether its cells would deny most innocent keys: then they tell
 // nothing any more, and need not be kept until the next rotation.
-func (r request) useless(p rotating.Position) bool {
+func (r overCapacity) useless(p rotating.Position) bool {
 	s := r.state()
 	if r.s.admitted-s.looked < usefulLooks*r.e.every() {
 		return false
 	}
 	s.looked = r.s.admitted
-	return r.wrongs(p) > uselessRate
+	return sampler{r.request}.wrongs(p) > uselessRate
+}
+
+// joins is for a key that is about to be counted in the current generation. It returns the entry that it then has.
+func (r overCapacity) joins(p rotating.Position, entry *uint64, count int64) *uint64 {
+	if entry == nil {
+		entry = r.competeFull(p, count)
+	}
+	if r.formerSpares(p) { // which may have lost units of the key
+		r.begins(p)
+	}
+	return entry
 }
 
 // competeFull is compete for a key that is admitted, in a shard that spares and has no room for one that becomes heavy.
-func (r request) competeFull(p rotating.Position, count int64) *uint64 {
-	if r.state().on <= 0 || count < r.threshold() || r.e.heavy.HasRoom(r.entries()) {
+func (r overCapacity) competeFull(p rotating.Position, count int64) *uint64 {
+	if r.state().on <= 0 || count < (window{r.request}).threshold() || r.e.heavy.HasRoom(r.entries()) {
 		return nil
 	}
 	return r.compete(p, r.entries())
@@ -407,7 +418,7 @@ func (r request) competeFull(p rotating.Position, count int64) *uint64 {
 // that yields: randomised admission (Ben Basat, Einziger, Friedman, Kassner, INFOCOM 2017). One that does not is the
 // youngest from then on. So an entry is held for a while whoever comes: no flood of keys takes it from one with many units
 // of its own, nor keeps a heavy key from having one in the end.
-func (r request) compete(p rotating.Position, b *heavyhitter.Bucket) *uint64 {
+func (r overCapacity) compete(p rotating.Position, b *heavyhitter.Bucket) *uint64 {
 	if r.e.heavy.HasRoom(b) {
 		r.markTable()
 		return r.e.heavy.Insert(b, r.h, 0)
@@ -431,8 +442,8 @@ func (r request) compete(p rotating.Position, b *heavyhitter.Bucket) *uint64 {
 // twenty-fourth of the limit, and beyond that the more rarely, the more it has asked for. A wide shard knows whether the key
 // has asked since its entry was the oldest before: below half of the limit one that has not is likelier to yield, since who
 // sends much at once and then nothing is not heavy. Not at once, since heavy keys may send like that, too.
-func (r request) yields(p rotating.Position, entry *uint64, draw uint64) bool {
-	own, few := r.asked(p, *entry), max(r.e.limit/24, 1)
+func (r overCapacity) yields(p rotating.Position, entry *uint64, draw uint64) bool {
+	own, few := window{r.request}.asked(p, *entry), max(r.e.limit/24, 1)
 	if own < few {
 		return true
 	}

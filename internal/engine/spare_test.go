@@ -81,7 +81,7 @@ func TestLookKnowsTheRate(t *testing.T) {
 			}
 			denied := 0
 			for range fresh {
-				if f.at(random.Uint64()).used(f.position(), nil).free < cost {
+				if (window{f.at(random.Uint64())}).used(f.position(), nil).free < cost {
 					denied++
 				}
 			}
@@ -93,7 +93,7 @@ func TestLookKnowsTheRate(t *testing.T) {
 			for range 50 {
 				r.s.admitted++ // other cells are looked at
 				r.state().rate, r.state().now = 0, 0
-				if r.tooMany(p, r.state()) {
+				if (overCapacity{r}).tooMany(p, r.state()) {
 					looks++
 				}
 			}
@@ -131,11 +131,11 @@ func TestRateIsAveraged(t *testing.T) {
 	require.Less(t, s.average(1e-3, 1), 1e-4, "where a shard has not looked for long, it has denied nobody")
 	for at := time.Duration(0); at < time.Second; at += time.Second / 1000 { // nothing is admitted
 		p := f.Timeline.Position(f.now.Add(at).UnixNano())
-		if s.average(1e-3, r.passed(p, s)) >= 1e-4 {
+		if s.average(1e-3, overCapacity{r}.passed(p, s)) >= 1e-4 {
 			require.InDelta(t, time.Second/40, at, float64(time.Second/64))
 			return
 		}
-		s.rate, s.now = s.average(1e-3, r.passed(p, s)), r.moment(p)*momentUnit
+		s.rate, s.now = s.average(1e-3, overCapacity{r}.passed(p, s)), overCapacity{r}.moment(p)*momentUnit
 	}
 	require.Fail(t, "it never spares")
 }
@@ -210,7 +210,7 @@ func TestWideShardTriesItsCells(t *testing.T) {
 			units float64 // over those that the shard began with
 			wide  bool
 		}{{1.1, true}, {1.1, true}, {0.9, false}} {
-			for units := of.units * float64(f.at(0).bears()); units > 0; units -= 10 {
+			for units := of.units * float64(overCapacity{f.at(0)}.bears()); units > 0; units -= 10 {
 				f.take(fmt.Sprint("crowd ", random.Uint64()), 10)
 			}
 			f.now = f.now.Add(time.Second)
@@ -251,14 +251,14 @@ func TestRequestsInVainCertifyNothing(t *testing.T) {
 		r := f.at(f.hasher.String("key"))
 		entry := r.e.heavy.Find(r.bucketOf(), r.h)
 		require.NotNil(t, entry)
-		certain := r.asked(f.position(), *entry)
+		certain := window{r}.asked(f.position(), *entry)
 		require.NotZero(t, certain)
 		r.state().on = 1
 		for range 100 {
 			require.False(t, f.allow("key", limit+1))
 			require.False(t, f.allow("key", limit-int(certain)+part))
 		}
-		require.Equal(t, certain, r.asked(f.position(), *entry))
+		require.Equal(t, certain, window{r}.asked(f.position(), *entry))
 		admitted := 0
 		for f.allow("key", part) {
 			admitted += part
@@ -275,17 +275,17 @@ func TestLookKnowsWhatThePredecessorHasCounted(t *testing.T) {
 		before, after := sparingFace(t, rule, oneShard(rule.limit)), sparingFace(t, rule, oneShard(rule.limit))
 		after.apart()
 		for _, f := range []*face{before, after} { // strangers read about 70 units
-			for f.at(random.Uint64()).used(f.position(), nil).free > 30 {
+			for (window{f.at(random.Uint64())}).used(f.position(), nil).free > 30 {
 				require.False(t, f.crowd(20, 10, random))
 			}
 		}
 		r, p := after.at(random.Uint64()), after.position()
-		require.Less(t, r.wrongs(p), 0.1)
+		require.Less(t, sampler{r}.wrongs(p), 0.1)
 		require.Less(t, before.wrongsOf(p, r.h), 0.1)
 		after.follow(before.Engine)
-		require.Greater(t, r.wrongs(p), 0.5)
+		require.Greater(t, sampler{r}.wrongs(p), 0.5)
 		require.True(t, after.crowd(1, 10, random))
-		require.Equal(t, 0., testing.AllocsPerRun(10, func() { r.wrongs(p) }))
+		require.Equal(t, 0., testing.AllocsPerRun(10, func() { sampler{r}.wrongs(p) }))
 	}
 }
 
@@ -373,7 +373,7 @@ func TestSparedKeysAreCertified(t *testing.T) {
 			f.now = f.now.Add(time.Hour)
 			f.take("another", 1)
 			r := f.at(0)
-			r.widen()
+			overCapacity{r}.widen()
 			r.state().on = 1
 			admitted := 0
 			for admitted < 3*limit && f.allow("key", 1) {
@@ -455,7 +455,7 @@ func TestOldestEntryYieldsFirst(t *testing.T) {
 	b := &heavyhitter.Bucket{}
 	compete := func(h uint64) *uint64 {
 		r.h = h
-		return r.compete(p, b)
+		return overCapacity{r}.compete(p, b)
 	}
 	for h := range uint64(heavyhitter.BucketEntries) { // the first half has shown what it asks for
 		entry := compete(h)
@@ -487,7 +487,7 @@ func TestWhoHasSentMuchAtOnceYields(t *testing.T) {
 	f.now = f.now.Truncate(time.Second).Add(time.Second / 2)
 	f.take("first", 1)
 	r := f.at(0)
-	r.widen()
+	overCapacity{r}.widen()
 	b, p := &heavyhitter.Bucket{}, f.position()
 	ask := func(entry *uint64) {
 		r.e.heavy.Offer(entry, 0, 30, 0)
@@ -495,7 +495,7 @@ func TestWhoHasSentMuchAtOnceYields(t *testing.T) {
 		r.e.heavy.SetReference(entry)
 	}
 	for r.h = range uint64(heavyhitter.BucketEntries) {
-		ask(r.compete(p, b))
+		ask(overCapacity{r}.compete(p, b))
 	}
 	held := func(first uint64) (n int) {
 		for h := first; h < heavyhitter.BucketEntries; h += 2 {
@@ -512,7 +512,7 @@ func TestWhoHasSentMuchAtOnceYields(t *testing.T) {
 		require.Equal(t, heavyhitter.BucketEntries/2, held(0))
 		require.Less(t, r.h, uint64(50*heavyhitter.BucketEntries))
 		r.s.admitted++ // other draws
-		if entry := r.compete(p, b); entry != nil {
+		if entry := (overCapacity{r}).compete(p, b); entry != nil {
 			ask(entry)
 		}
 	}
@@ -524,7 +524,7 @@ func TestFloodsTakeNoEntries(t *testing.T) {
 	f := sparingFace(t, sliding(100, time.Second), oneShard(100))
 	f.take("first", 1)
 	r := f.at(0)
-	r.widen()
+	overCapacity{r}.widen()
 	r.state().on = 1
 	heavy := make([]string, 0, 30)
 	for i := range cap(heavy) {

@@ -15,6 +15,14 @@ type request struct {
 	h     uint64
 }
 
+// What a request does depends on what limits it. These are requests as well.
+type (
+	window       struct{ request } // to a window
+	bucket       struct{ request } // to a token bucket
+	overCapacity struct{ request } // to a window's shard that may be over capacity, and then denies what is proven alone
+	sampler      struct{ request } // that may be taken down, for the rate of light keys
+)
+
 // Effort is how much a decision is to find out.
 type Effort uint8
 
@@ -51,7 +59,7 @@ func (e *Engine) Consume(i int, word int64, h uint64, units int, limit int64, ef
 		return r.settle(p, n, limit, effort)
 	}
 	if r.e.IsBucket() {
-		v := r.takeTime(p, n, limit, effort)
+		v := bucket{r}.takeTime(p, n, limit, effort)
 		r.s.mu.Unlock()
 		return v
 	}
@@ -65,8 +73,8 @@ func (e *Engine) Consume(i int, word int64, h uint64, units int, limit int64, ef
 	}
 	free := int64(0) // units that are not in use, whatever the previous generation holds of the key
 	if effort == Brief && r.e.Ring.Buffers() == 2 {
-		if free = limit - r.peakBefore(); free < most { // to weigh it takes a division
-			free = limit - r.e.Weighted(r.peakBefore(), 1, p.Elapsed)
+		if free = limit - (window{r}).peakBefore(); free < most { // to weigh it takes a division
+			free = limit - r.e.Weighted(window{r}.peakBefore(), 1, p.Elapsed)
 		}
 	}
 	here := limit // units that are not in use elsewhere
@@ -85,9 +93,9 @@ func (e *Engine) Consume(i int, word int64, h uint64, units int, limit int64, ef
 		effort |= exact
 		free = here
 		for age := 1; age < r.e.Ring.Buffers(); age++ {
-			first, h := r.buffer(age), r.hashAt(p.Generation-int64(age))
+			first, h := window{r}.buffer(age), window{r}.hashAt(p.Generation-int64(age))
 			if r.e.guarded {
-				free -= r.e.Weighted(r.reading(first, h), age, p.Elapsed)
+				free -= r.e.Weighted(window{r}.reading(first, h), age, p.Elapsed)
 			} else {
 				free -= r.e.Weighted(int64(r.e.cells.Estimate(r.e.memory, first+r.e.cellsFirst, h)), age, p.Elapsed)
 			}
@@ -98,13 +106,13 @@ func (e *Engine) Consume(i int, word int64, h uint64, units int, limit int64, ef
 		return r.settle(p, n, limit, effort)
 	}
 	if invariants.On {
-		r.checkConsume(p, free, most, n, limit)
+		window{r}.checkConsume(p, free, most, n, limit)
 	}
-	first, h := r.buffer(0), r.hashAt(p.Generation)
+	first, h := window{r}.buffer(0), window{r}.hashAt(p.Generation)
 	var c uint32
 	var ok bool
 	if r.e.guarded {
-		c, ok = r.addGuarded(first, h, n, most)
+		c, ok = window{r}.addGuarded(first, h, n, most)
 	} else {
 		c, ok = r.e.cells.AddBounded(r.e.memory, first+r.e.cellsFirst, h, uint32(n), uint32(most))
 	}
@@ -119,7 +127,7 @@ func (e *Engine) Consume(i int, word int64, h uint64, units int, limit int64, ef
 		r.e.door.TestAndAdd(r.e.memory, first, h)
 	}
 	if r.looked() {
-		r.look(p, n, limit, count-n, nil)
+		sampler{r}.look(p, n, limit, count-n, nil)
 	}
 	r.s.peaks.current = max(r.s.peaks.current, c)
 	r.s.admitted += uint64(n)
@@ -151,19 +159,19 @@ func (r request) take(p rotating.Position, n, limit int64, e Effort) Verdict {
 		return r.take(q, n, limit, e).After(r.span(p, q))
 	}
 	if r.wide() {
-		return r.takeWide(p, n, limit)
+		return overCapacity{r}.takeWide(p, n, limit)
 	}
 	if r.e.IsBucket() {
-		return r.takeTime(p, n, limit, e)
+		return bucket{r}.takeTime(p, n, limit, e)
 	}
-	return r.takeAny(p, n, limit, e, r.e.heavy.Find(r.entries(), r.h))
+	return window{r}.takeAny(p, n, limit, e, r.e.heavy.Find(r.entries(), r.h))
 }
 
 // refuse counts a request that is denied, and remembers its key if that has nothing left.
 //
 // Where nobody asks until when, which takes longer to find out than to deny, it notes the
 // key, for which that is worth while if it is denied twice in a row.
-func (r request) refuse(p rotating.Position, n, limit, enough int64, entry *uint64, u usage) Verdict {
+func (r window) refuse(p rotating.Position, n, limit, enough int64, entry *uint64, u usage) Verdict {
 	r.s.denied += r.e.Counted(n, limit)
 	wronged := r.wronged(p, n, limit, entry)
 	flood := n == 1 && limit > 0 && !wronged // which is to be counted the next time as well
@@ -199,14 +207,14 @@ func (r request) flood(limit int64) uint64 { return r.h ^ uint64(r.e.limit-limit
 func (r request) peek(p rotating.Position, n, limit int64) Verdict {
 	q := r.clamp(p)
 	if r.e.IsBucket() {
-		return r.peekTime(q, n, limit).After(r.span(p, q))
+		return bucket{r}.peekTime(q, n, limit).After(r.span(p, q))
 	}
 	if r.wide() {
-		return r.certified(q, n, limit, r.e.heavy.Find(r.bucketOf(), r.h)).After(r.span(p, q))
+		return overCapacity{r}.certified(q, n, limit, r.e.heavy.Find(r.bucketOf(), r.h)).After(r.span(p, q))
 	}
 	entry := r.e.heavy.Find(r.entries(), r.h)
 	if entry != nil && q.Generation > r.s.number && r.e.heavy.Expired(*entry) {
 		entry = nil
 	}
-	return r.peekEntry(q, n, limit, entry).After(r.span(p, q))
+	return window{r}.peekEntry(q, n, limit, entry).After(r.span(p, q))
 }

@@ -93,8 +93,8 @@ func requirePeaks(t *testing.T, l *face) {
 		binary.LittleEndian.PutUint16(key, id)
 		r := l.at(l.hasher.Bytes(key))
 		for age := range min(l.Ring.Buffers(), 2) {
-			count, _ := r.read(age, r.s.number-int64(age))
-			require.LessOrEqual(t, count, []int64{int64(r.s.peaks.current), r.peakBefore()}[age], "age %d", age)
+			count, _ := window{r}.read(age, r.s.number-int64(age))
+			require.LessOrEqual(t, count, []int64{int64(r.s.peaks.current), window{r}.peakBefore()}[age], "age %d", age)
 		}
 	}
 }
@@ -107,13 +107,13 @@ func TestPeaksOfHighLimits(t *testing.T) {
 			s := &l.shards[0]
 			s.peaks.current = uint32(peak)
 			s.begin(s.number+1, 1, l.peakStep)
-			before := request{l.Engine, s, 0, 0}.peakBefore()
+			before := window{request{l.Engine, s, 0, 0}}.peakBefore()
 			require.GreaterOrEqual(t, before, int64(peak), "limit %d", limit)
 			require.Less(t, before, int64(peak)+l.peakStep, "limit %d", limit)
 		}
 		l.shards[0].peaks = unknown
 		l.shards[0].begin(9, 1, l.peakStep)
-		require.Equal(t, l.limit, l.request(0, 0).peakBefore(), "limit %d", limit)
+		require.Equal(t, l.limit, window{l.request(0, 0)}.peakBefore(), "limit %d", limit)
 	}
 }
 

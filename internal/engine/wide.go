@@ -83,7 +83,7 @@ func (r request) wideBucket(usual, part uint64) uint64 {
 func part(print uint64) uint64 { return print * golden >> 32 }
 
 // widen makes a shard wide that has just rotated. Each bucket is moved to places that lie before all those not moved yet.
-func (r request) widen() {
+func (r overCapacity) widen() {
 	number := r.s.number
 	for n := range r.e.Ring.Buffers() {
 		copy(r.e.memory[r.first+n*r.e.cellsFirst:][:r.e.cellsFirst], r.e.memory[r.first+n*r.e.generation:])
@@ -103,7 +103,7 @@ func (r request) widen() {
 }
 
 // narrow makes a wide shard a usual one again, which has counted nothing in its cells.
-func (r request) narrow() {
+func (r overCapacity) narrow() {
 	number := r.state().number
 	for i := int64(r.e.heavy.Buckets()) - 1; i >= 0; i-- {
 		bucket := r.gather(uint64(i))
@@ -118,7 +118,7 @@ func (r request) narrow() {
 }
 
 // gather takes the entries of a usual bucket out of the wide table: those with most units where it has no room for all.
-func (r request) gather(usual uint64) (bucket heavyhitter.Bucket) {
+func (r overCapacity) gather(usual uint64) (bucket heavyhitter.Bucket) {
 	for i := r.wideBucket(usual, 0); i <= r.wideBucket(usual, math.MaxUint32); i++ {
 		from := r.wideEntries(i)
 		for j, e := range from {
@@ -132,7 +132,7 @@ func (r request) gather(usual uint64) (bucket heavyhitter.Bucket) {
 }
 
 // move puts an entry in a bucket. Where there is no room, it takes the place of one with fewer units, if there is one.
-func (r request) move(e uint64, to *heavyhitter.Bucket) {
+func (r overCapacity) move(e uint64, to *heavyhitter.Bucket) {
 	least := 0
 	for i := range to {
 		if to[i] == 0 {
@@ -149,12 +149,12 @@ func (r request) move(e uint64, to *heavyhitter.Bucket) {
 }
 
 // units returns those that an entry has counted of its key.
-func (r request) units(entry uint64) int64 {
+func (r overCapacity) units(entry uint64) int64 {
 	return r.e.heavy.Offered(entry, 0) + r.e.heavy.Offered(entry, 1)
 }
 
 // endWide makes a wide shard that has rotated a usual one again, if it is time.
-func (r request) endWide() {
+func (r overCapacity) endWide() {
 	s := r.state()
 	if s.on <= 0 || s.before <= r.bears() {
 		r.narrow()
@@ -165,7 +165,7 @@ func (r request) endWide() {
 }
 
 // takeWide is take for a wide shard, in its generation.
-func (r request) takeWide(p rotating.Position, n, limit int64) Verdict {
+func (r overCapacity) takeWide(p rotating.Position, n, limit int64) Verdict {
 	entry := r.e.heavy.Find(r.bucketOf(), r.h)
 	v := r.certified(p, n, limit, entry)
 	if !v.Allowed {
@@ -178,15 +178,15 @@ func (r request) takeWide(p rotating.Position, n, limit int64) Verdict {
 }
 
 // countWide counts n units of a key in a wide shard, by its entry if it has one.
-func (r request) countWide(p rotating.Position, n int64, entry *uint64) {
+func (r overCapacity) countWide(p rotating.Position, n int64, entry *uint64) {
 	r.s.admitted += uint64(n)
 	r.s.last.Clear()
-	h := r.hashAt(p.Generation)
+	h := window{r.request}.hashAt(p.Generation)
 	if r.e.guarded || h%Sampled == 0 {
 		r.e.door.TestAndAdd(r.e.memory, r.wideDoor(p.Generation), h)
 	}
 	if entry != nil {
-		r.ask(entry, 0, n)
+		window{r.request}.ask(entry, 0, n)
 		r.e.heavy.SetReference(entry)
 	} else {
 		entry = r.compete(p, r.bucketOf())

@@ -18,7 +18,7 @@ type buffers struct {
 }
 
 // takeAny is take for any key, in the shard's generation, by its entry if it has one.
-func (r request) takeAny(p rotating.Position, n, limit int64, e Effort, entry *uint64) Verdict {
+func (r window) takeAny(p rotating.Position, n, limit int64, e Effort, entry *uint64) Verdict {
 	current, h := r.count(p.Generation, entry)
 	enough := all
 	if e&Brief != 0 {
@@ -31,18 +31,16 @@ func (r request) takeAny(p rotating.Position, n, limit int64, e Effort, entry *u
 	} else {
 		u, at = r.usageBeside(p, n, limit, current, entry, enough)
 	}
+	over := overCapacity{r.request}
 	if free := u.free - (r.e.limit - limit); n >= 1 && n <= free {
 		if invariants.On {
 			checkAdmits(r.left(p, limit, entry), n)
 		}
 		if r.looked() {
-			r.look(p, n, limit, current, entry)
+			sampler{r.request}.look(p, n, limit, current, entry)
 		}
-		if entry == nil && r.e.Spares() {
-			entry = r.competeFull(p, current+n)
-		}
-		if r.e.Spares() && r.formerSpares(p) { // which may have lost units of the key
-			r.begins(p)
+		if r.e.Spares() {
+			entry = over.joins(p, entry, current+n)
 		}
 		r.add(p, entry, h, current, n)
 		if at.block != nil {
@@ -51,15 +49,15 @@ func (r request) takeAny(p rotating.Position, n, limit int64, e Effort, entry *u
 		return Verdict{Allowed: true, Remaining: int(free - n), ResetAfter: r.e.ResetAfter(p, 0)}
 	}
 	if r.e.Spares() {
-		switch v, ok := r.spared(p, n, limit, entry); {
+		switch v, ok := over.spared(p, n, limit, entry); {
 		case ok && v.Allowed:
-			r.admitSpared(p, entry, h, current, n)
+			over.admitSpared(p, entry, h, current, n)
 			v.Remaining, v.ResetAfter = v.Remaining-int(n), r.e.ResetAfter(p, 0)
 			return v
 		case ok:
-			return r.refuseCertified(p, n, limit, v)
+			return over.refuseCertified(p, n, limit, v)
 		case v.Allowed:
-			return r.refuseUncertified(p, n, limit, entry)
+			return over.refuseUncertified(p, n, limit, entry)
 		}
 	}
 	return r.refuse(p, n, limit, enough, entry, u)
@@ -67,7 +65,7 @@ func (r request) takeAny(p rotating.Position, n, limit int64, e Effort, entry *u
 
 // usageBeside is usage for a key that has counts elsewhere as well, and tells where in a
 // Share, if it is there. The share's bound will do to admit the n units that are asked for.
-func (r request) usageBeside(p rotating.Position, n, limit, current int64, entry *uint64, enough int64) (usage, place) {
+func (r window) usageBeside(p rotating.Position, n, limit, current int64, entry *uint64, enough int64) (usage, place) {
 	share := r.e.share.Load()
 	if share == nil {
 		return r.usage(p, current+r.former(p.Generation), entry, enough, true), place{}
@@ -81,12 +79,12 @@ func (r request) usageBeside(p rotating.Position, n, limit, current int64, entry
 }
 
 // peekEntry is peek at a position that is not behind the shard's, by the key's entry if it has one.
-func (r request) peekEntry(p rotating.Position, n, limit int64, entry *uint64) Verdict {
+func (r window) peekEntry(p rotating.Position, n, limit int64, entry *uint64) Verdict {
 	u := r.used(p, entry)
 	u.free -= r.e.limit - limit
 	if n < 1 || n > u.free {
 		if r.e.Spares() {
-			if v, ok := r.spared(p, n, limit, entry); ok {
+			if v, ok := (overCapacity{r.request}).spared(p, n, limit, entry); ok {
 				return v
 			}
 		}
@@ -96,7 +94,7 @@ func (r request) peekEntry(p rotating.Position, n, limit int64, entry *uint64) V
 }
 
 // denied is the Verdict on a request for n units that are not free.
-func (r request) denied(p rotating.Position, u usage, entry *uint64, n, limit int64) Verdict {
+func (r window) denied(p rotating.Position, u usage, entry *uint64, n, limit int64) Verdict {
 	return Verdict{
 		Remaining: int(max(u.free, 0)),
 		RetryAfter: r.e.RetryAfter(p, n, limit, func(age int) int64 {
@@ -109,11 +107,11 @@ func (r request) denied(p rotating.Position, u usage, entry *uint64, n, limit in
 }
 
 // charge is Charge for a window. It returns what was free.
-func (r request) charge(p rotating.Position, n, limit int64) (free int64) {
-	entry := r.e.heavy.Find(r.bucketOf(), r.h)
+func (r window) charge(p rotating.Position, n, limit int64) (free int64) {
+	entry, over := r.e.heavy.Find(r.bucketOf(), r.h), overCapacity{r.request}
 	if r.wide() {
-		free = int64(r.certified(p, 1, limit, entry).Remaining)
-		r.countWide(p, n, entry)
+		free = int64(over.certified(p, 1, limit, entry).Remaining)
+		over.countWide(p, n, entry)
 		return free
 	}
 	current, h := r.count(p.Generation, entry)
@@ -127,8 +125,8 @@ func (r request) charge(p rotating.Position, n, limit int64) (free int64) {
 	}
 	free = u.free - (r.e.limit - limit)
 	if n > free && r.e.Spares() {
-		if v, ok := r.spared(p, min(n, limit), limit, entry); ok {
-			r.admitSpared(p, entry, h, current, n)
+		if v, ok := over.spared(p, min(n, limit), limit, entry); ok {
+			over.admitSpared(p, entry, h, current, n)
 			return int64(v.Remaining)
 		}
 	}
@@ -137,11 +135,8 @@ func (r request) charge(p rotating.Position, n, limit int64) (free int64) {
 	if counted == 0 {
 		return free
 	}
-	if entry == nil && r.e.Spares() {
-		entry = r.competeFull(p, current+counted)
-	}
-	if r.e.Spares() && r.formerSpares(p) {
-		r.begins(p)
+	if r.e.Spares() {
+		entry = over.joins(p, entry, current+counted)
 	}
 	r.add(p, entry, h, current, counted)
 	if at.block != nil {
@@ -151,7 +146,7 @@ func (r request) charge(p rotating.Position, n, limit int64) (free int64) {
 }
 
 // chargeHeld is Charge for a window, of units that were held. It reads the current generation only.
-func (r request) chargeHeld(p rotating.Position, n int64) {
+func (r window) chargeHeld(p rotating.Position, n int64) {
 	entry := r.e.heavy.Find(r.entries(), r.h)
 	current, h := r.count(p.Generation, entry)
 	counted := max(0, min(n, r.e.limit-current))
@@ -161,13 +156,14 @@ func (r request) chargeHeld(p rotating.Position, n int64) {
 }
 
 // rotateWindow is rotate to a later generation for a window.
-func (r request) rotateWindow(to int64) {
+func (r window) rotateWindow(to int64) {
 	wide, marked, kept := r.wide(), r.wide() || r.marked(), r.e.Ring.Buffers()
 	from, first, size := r.s.number, r.first, r.e.generation
 	if wide {
 		from, size = r.state().number, r.e.cellsFirst
 	}
-	widen := r.e.Spares() && r.rotateSpare(to)
+	over := overCapacity{r.request}
+	widen := r.e.Spares() && over.rotateSpare(to)
 	if r.e.Spares() && (wide || r.state().on > 0) {
 		kept = suspects
 	}
@@ -178,16 +174,16 @@ func (r request) rotateWindow(to int64) {
 		r.s.begin(to, expired, r.e.peakStep)
 	}
 	if share := r.e.share.Load(); share != nil {
-		share.rotate(r, expired)
+		share.rotate(r.request, expired)
 	}
 	if marked && r.e.heavy.Rotate(r.tableMemory(), expired, kept) && !wide {
 		r.markTable()
 	}
 	switch {
 	case widen:
-		r.widen()
+		over.widen()
 	case wide:
-		r.endWide()
+		over.endWide()
 	}
 }
 
@@ -202,7 +198,7 @@ func (s *shard) begin(number int64, expired int, peakStep int64) {
 }
 
 // peakBefore returns what the key has at most in the previous generation, by the shard's peak.
-func (r request) peakBefore() int64 { return min(r.e.reach, int64(r.s.peaks.before)*r.e.peakStep) }
+func (r window) peakBefore() int64 { return min(r.e.reach, int64(r.s.peaks.before)*r.e.peakStep) }
 
 // usage is what a key has used of its quota.
 type usage struct {
@@ -221,7 +217,7 @@ const all int64 = math.MaxInt64
 //
 // With enough units asked for it returns at most as many as free, and never more than it would with all: so whatever it
 // leaves out, a request that it admits would be admitted by all readings. Consume relies on that.
-func (r request) usage(p rotating.Position, current int64, entry *uint64, enough int64, elsewhere bool) usage {
+func (r window) usage(p rotating.Position, current int64, entry *uint64, enough int64, elsewhere bool) usage {
 	u := usage{free: r.e.limit - current, newest: r.e.Ring.Buffers()}
 	if current > 0 {
 		u.newest = 0
@@ -246,14 +242,14 @@ func (r request) usage(p rotating.Position, current int64, entry *uint64, enough
 }
 
 // used is all there is to tell of what the key has used.
-func (r request) used(p rotating.Position, entry *uint64) usage {
+func (r window) used(p rotating.Position, entry *uint64) usage {
 	current, _ := r.count(p.Generation, entry)
 	return r.usage(p, current+r.former(p.Generation), entry, all, true)
 }
 
 // count reads the key in a generation, by its number, which may lie ahead of the
 // shard's, and returns its hash there unless the key's entry has counted it all.
-func (r request) count(number int64, entry *uint64) (count int64, h uint64) {
+func (r window) count(number int64, entry *uint64) (count int64, h uint64) {
 	age := r.s.number - number
 	if uint64(age) >= uint64(r.e.Ring.Buffers()) {
 		return 0, 0 // not begun, or gone
@@ -269,13 +265,13 @@ func (r request) count(number int64, entry *uint64) (count int64, h uint64) {
 }
 
 // read reads the key in the sketch of a generation, by age and number.
-func (r request) read(age int, number int64) (count int64, h uint64) {
+func (r window) read(age int, number int64) (count int64, h uint64) {
 	first, h := r.buffer(age), r.hashAt(number)
 	return r.reading(first, h), h
 }
 
 // reading reads the generation whose words begin at first, by a key's hash there.
-func (r request) reading(first int, h uint64) int64 {
+func (r window) reading(first int, h uint64) int64 {
 	switch {
 	case r.e.guarded && !r.e.door.Test(r.e.memory, first, h):
 		return 0
@@ -287,7 +283,7 @@ func (r request) reading(first int, h uint64) int64 {
 
 // addGuarded counts n units (1 … most) for a key without an entry in the current generation, unless it would then read
 // more than most, and returns its count. The doorkeeper tells whether the key was there before.
-func (r request) addGuarded(first int, h uint64, n, most int64) (count uint32, ok bool) {
+func (r window) addGuarded(first int, h uint64, n, most int64) (count uint32, ok bool) {
 	if !r.e.door.TestAndAdd(r.e.memory, first, h) {
 		r.e.cells.Raise(r.e.memory, first+r.e.cellsFirst, h, uint32(n))
 		return uint32(n), true
@@ -299,7 +295,7 @@ func (r request) addGuarded(first int, h uint64, n, most int64) (count uint32, o
 }
 
 // buffer returns the first word of the generation of an age.
-func (r request) buffer(age int) int { return r.first + r.e.layout.buffer(r.s.number-int64(age)) }
+func (r window) buffer(age int) int { return r.first + r.e.layout.buffer(r.s.number-int64(age)) }
 
 // buffer returns the first of a shard's words that hold a generation, by its number.
 func (l *layout) buffer(number int64) int {
@@ -307,6 +303,6 @@ func (l *layout) buffer(number int64) int {
 }
 
 // hashAt returns the key's hash in a generation, by its number.
-func (r request) hashAt(number int64) uint64 {
+func (r window) hashAt(number int64) uint64 {
 	return keyhash.Mix(r.h, rotating.Seed(r.e.turnSeed, number))
 }

@@ -24,7 +24,7 @@ func TestKeysThatMeetAreStrangersInTheNextGeneration(t *testing.T) {
 			var before, after [keys]uint64
 			for i := range before {
 				r.h = random.Uint64()
-				before[i], after[i] = r.hashAt(n)>>shift&bits12, r.hashAt(n+1)>>shift&bits12
+				before[i], after[i] = window{r}.hashAt(n)>>shift&bits12, window{r}.hashAt(n+1)>>shift&bits12
 			}
 			for i, b := range before {
 				for j, c := range before[:i] {
@@ -47,7 +47,7 @@ func TestKeysThatMeetAreStrangersInTheNextGeneration(t *testing.T) {
 func TestHashesOfNeighboursDiffer(t *testing.T) {
 	r, differ := request{e: &Engine{layout: layout{turnSeed: 7}}, h: 12345}, 0
 	for n := int64(-500); n < 500; n++ {
-		differ += bits.OnesCount64(r.hashAt(n) ^ r.hashAt(n+1))
+		differ += bits.OnesCount64(window{r}.hashAt(n) ^ window{r}.hashAt(n+1))
 	}
 	require.InDelta(t, 32_000, differ, 5*126)
 }
