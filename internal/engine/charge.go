@@ -59,7 +59,7 @@ func (e *Engine) Charge(word int64, h uint64, n, unheld, held, limit int64) (ove
 		return max(0, unheld-max(0, bucket{r}.chargeTime(p, n, limit)-held))
 	}
 	most := min(n, r.e.limit)
-	if unheld < 1 && !r.e.beside.Load() && !r.e.Spares() { // nobody asks what was free
+	if unheld < 1 && r.e.external.Load() == nil && !r.e.Spares() { // nobody asks what was free
 		window{r}.chargeHeld(p, most)
 		return 0
 	}

@@ -33,7 +33,7 @@ func (e *Engine) pieces(p rotating.Position, before *Engine) iter.Seq[*piece] {
 		if before != nil {
 			s.of, former = max(s.of, len(before.shards)), before.newCopy()
 		}
-		if share := e.share.Load(); share != nil {
+		if share := e.shared(); share != nil {
 			s.others = make([][]uint64, e.Ring.Buffers())
 			for age := range s.others {
 				s.others[age] = make([]uint64, share.PartWords())
@@ -135,7 +135,7 @@ func (e *Engine) copyShard(i int, p rotating.Position, to *shardCopy, others [][
 	copy(to.memory, e.memory[i*e.size:])
 	r.s.number, r.s.peaks, r.s.admitted = s.number, s.peaks, s.admitted
 	for age := range others {
-		e.share.Load().copyTheirs(others[age], e.request(i, 0), max(p.Generation, s.number)-int64(age))
+		e.shared().copyTheirs(others[age], e.request(i, 0), max(p.Generation, s.number)-int64(age))
 	}
 	s.mu.Unlock()
 

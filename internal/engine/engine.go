@@ -23,12 +23,22 @@ type Engine struct {
 	dims    Dimensions
 	flooded *striped.Counter // requests for one unit that were denied without the lock, and what others cost
 
-	beside atomic.Bool // keys have counts elsewhere as well: in share, or in before
-	share  atomic.Pointer[Share]
+	external atomic.Pointer[external] // where keys have counts as well; nil if nowhere
+	next     atomic.Pointer[Engine]   // the successor, which decides in its place
+	given    atomic.Pointer[handover] // what a successor of another limit has taken over; nil of any other one
+}
 
-	before atomic.Pointer[Engine]   // the predecessor, while its counts matter
-	next   atomic.Pointer[Engine]   // the successor, which decides in its place
-	given  atomic.Pointer[handover] // what a successor of another limit has taken over; nil of any other one
+// external is where the keys of an engine have counts as well: in its predecessor, or in the counters of others that share
+// the limit. Calls hold the lock of the key's shard.
+type external interface {
+	// count returns the units of a key in a generation, by its number.
+	count(number int64, h uint64) int64
+	// bound returns what the units of a key weigh at most at a position's word. It is not ok where counts alone say so.
+	bound(h uint64, word int64) (units int64, ok bool)
+	// admit notes the count that a key has in the current generation once a request is admitted.
+	admit(h uint64, count int64)
+	// rotate lets generations expire, ≥ 1, once a shard has rotated.
+	rotate(r request, expired int)
 }
 
 // New returns an engine of checked dimensions that has counted nothing and seen no time. It counts in flooded the

@@ -41,7 +41,7 @@ const mostEnds = 100
 
 // sparedByAll is spared of an engine and its predecessor.
 func (e *Engine) sparedByAll(p rotating.Position) (on bool, units uint64) {
-	for one := e; one != nil; one = one.before.Load() {
+	for one := e; one != nil; one = one.predecessor() {
 		active, more := one.spared(p)
 		on, units = on || active, units+more
 	}

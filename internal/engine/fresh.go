@@ -36,7 +36,7 @@ func (r sampler) wrongs(p rotating.Position) (rate float64) {
 	reads := r.readings(p)
 	mix.wronged = 0 // they would be spared
 	above := reads.Above
-	if r.e.before.Load() != nil {
+	if r.e.predecessor() != nil {
 		both := r.withFormer(p, &reads)
 		above = both.above
 	}

@@ -102,7 +102,7 @@ func (g *Growth) Resize(bytes int) bool {
 // Grown reports whether the limiter is larger than it was made.
 func (g *Growth) Grown() bool {
 	e := g.Current.Load()
-	return e.before.Load() != nil || g.bytes(e) > g.Least
+	return e.predecessor() != nil || g.bytes(e) > g.Least
 }
 
 // Gone returns the units of engines that are gone, those denied beside others, and the engine that decides.
@@ -116,7 +116,7 @@ func (g *Growth) Gone(denied uint64) (uint64, uint64, *Engine) {
 // is none any more.
 func (g *Growth) settle() bool {
 	e, latest := g.Current.Load(), g.Latest()
-	before := e.before.Load()
+	before := e.predecessor()
 	if before == nil {
 		return true
 	}
@@ -161,12 +161,6 @@ func (g *Growth) replace(bytes int) {
 // apart gives the engine seeds that its predecessor and its successor, which are of other sizes, do not have:
 // two keys that meet in one of them are strangers in the other, and their readings add up as Stats has it.
 func (e *Engine) apart() { e.turnSeed = keyhash.Mix(e.turnSeed, uint64(len(e.memory))) }
-
-// follow makes an engine whose counts matter as well the predecessor, or none.
-func (e *Engine) follow(before *Engine) {
-	e.before.Store(before)
-	e.beside.Store(before != nil)
-}
 
 // letGo ends that the counts of the predecessor matter, and counts the units that it spared as those of the past, both at
 // once, see Episode.
@@ -242,7 +236,7 @@ func (g *Growth) bytes(e *Engine) int { return g.Around + e.Bytes() }
 // Footprint returns the bytes of the engine and of what it has replaced.
 func (e *Engine) Footprint() int {
 	bytes := e.Bytes()
-	if before := e.before.Load(); before != nil {
+	if before := e.predecessor(); before != nil {
 		bytes += before.Bytes()
 	}
 	return bytes

@@ -48,7 +48,7 @@ func TestGrowHeldUpDecision(t *testing.T) {
 	g.Adapt(l.position())
 	second := g.Current.Load()
 	require.NotSame(t, first, second)
-	require.Same(t, first, second.before.Load())
+	require.Same(t, first, second.predecessor())
 	require.Greater(t, second.Bytes(), first.Bytes())
 	for _, e := range []*Engine{first, second} { // also by who still holds the first
 		require.False(t, e.Take(held, h, 2, l.limit, Brief).Allowed, "read in the predecessor")
@@ -59,11 +59,11 @@ func TestGrowHeldUpDecision(t *testing.T) {
 		g.Adapt(l.position())
 	}
 	require.Same(t, second, g.Current.Load())
-	require.Nil(t, second.before.Load())
+	require.Nil(t, second.predecessor())
 	s := &second.shards[second.Shard(h)]
 	require.Equal(t, l.position().Generation, s.number, "the shard is not behind")
 	require.True(t, first.Take(held, h, 2, l.limit, Brief).Allowed, "taken as of now")
-	require.EqualValues(t, 2, second.counted(l.position().Generation, h))
+	require.EqualValues(t, 2, (*predecessor)(second).count(l.position().Generation, h))
 }
 
 // A key that the predecessor alone has counted is no newcomer.
@@ -93,8 +93,8 @@ func TestGrowDecisionThatWaits(t *testing.T) {
 	_, v := first.Reserve(rotating.Position{}, h, 5, l.limit)
 	require.True(t, v.Allowed)
 	require.Zero(t, first.Peek(rotating.Position{}, h, 1, l.limit).Remaining)
-	require.Zero(t, first.counted(0, h))
-	require.EqualValues(t, 20, g.Current.Load().counted(0, h))
+	require.Zero(t, (*predecessor)(first).count(0, h))
+	require.EqualValues(t, 20, (*predecessor)(g.Current.Load()).count(0, h))
 	require.False(t, first.Take(0, h, 1, l.limit, Brief).Allowed)
 }
 

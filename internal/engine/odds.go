@@ -96,7 +96,7 @@ func (s *piece) reads(limit int64, met []bool) *strange {
 	}
 	others := func(yield func([2]int64, float64) bool) { yield([2]int64{}, 1) }
 	if s.others != nil {
-		others = s.share.Load().fresh(s.others, limit)
+		others = s.shared().fresh(s.others, limit)
 	}
 	s.read = strange{limit, met, recent.OrMore(), oldest, others}
 	return &s.read

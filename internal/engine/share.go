@@ -53,9 +53,18 @@ func (e *Engine) Share(hash uint64) *Share {
 	s.lane, s.max = 64-uint64(bits), 1<<bits-1
 	s.hot = make([]uint64, len(e.shards)*int(s.blocks)*blockWords)
 	s.cold = make([]uint64, len(e.shards)*e.Ring.Buffers()*2*s.PartWords())
-	e.share.CompareAndSwap(nil, s)
-	e.beside.Store(true) // by the second caller as well: its decisions count from here on
-	return e.share.Load()
+	x := external(s)
+	e.external.CompareAndSwap(nil, &x)
+	return e.shared()
+}
+
+// shared returns the engine's part in a limit that several hold together, or nil.
+func (e *Engine) shared() *Share {
+	if x := e.external.Load(); x != nil {
+		s, _ := (*x).(*Share)
+		return s
+	}
+	return nil
 }
 
 // Layout describes all that two Shares must have in common to read each other's cells.
@@ -237,32 +246,28 @@ func (s *Share) rotate(r request, expired int) {
 	}
 }
 
-// place is where the request's key has its cells.
-type place struct {
-	block *[blockWords]uint64
-	lanes uint64 // six bits a row
-}
-
 // block returns the number of a key's block among those of all shards, which is in the
 // key's own shard: the two are chosen alike.
 func (s *Share) block(key uint64) uint64 {
 	return key >> 32 * s.all >> 32
 }
 
-func (s *Share) place(key uint64) place {
-	return place{(*[blockWords]uint64)(s.hot[s.block(key)*blockWords:]), key}
+// place returns the block of a key's cells. Its hash has their lanes, six bits a row.
+func (s *Share) place(key uint64) *[blockWords]uint64 {
+	return (*[blockWords]uint64)(s.hot[s.block(key)*blockWords:])
 }
 
 // bound returns what the others' units of a key weigh at most, at a position's word.
-func (s *Share) bound(at place, word int64) int64 {
+func (s *Share) bound(key uint64, word int64) (units int64, ok bool) {
 	if word < s.weighed.Load() {
-		return int64(s.max) // they were weighed for a later time
+		return int64(s.max), true // they were weighed for a later time
 	}
-	return int64(s.least(at.block[halfWords:], at.lanes))
+	return int64(s.least(s.place(key)[halfWords:], key)), true
 }
 
-// count reads what the others have admitted of the request's key in a generation, by its number.
-func (s *Share) count(r request, number int64) int64 {
+// count reads what the others have admitted of a key in a generation, by its number.
+func (s *Share) count(number int64, key uint64) int64 {
+	r := s.engine.request(s.engine.Shard(key), key)
 	age := r.s.number - number
 	if uint64(age) >= uint64(r.e.Ring.Buffers()) {
 		return 0 // not begun, or gone
@@ -287,12 +292,12 @@ func (s *Share) least(half []uint64, lanes uint64) uint64 {
 // admit raises a key's own cells to its count in the current generation. The count is what
 // the limiter reads, all but the key's own: no cell rises further
 // than the largest count among its keys.
-func (s *Share) admit(at place, count int64) {
-	half := at.block
-	s.raise(&half[0], at.lanes&s.lane&63, uint64(count))
-	s.raise(&half[1], at.lanes>>6&s.lane&63, uint64(count))
-	s.raise(&half[2], at.lanes>>12&s.lane&63, uint64(count))
-	s.raise(&half[3], at.lanes>>18&s.lane&63, uint64(count))
+func (s *Share) admit(key uint64, count int64) {
+	half := s.place(key)
+	s.raise(&half[0], key&s.lane&63, uint64(count))
+	s.raise(&half[1], key>>6&s.lane&63, uint64(count))
+	s.raise(&half[2], key>>12&s.lane&63, uint64(count))
+	s.raise(&half[3], key>>18&s.lane&63, uint64(count))
 }
 
 func (s *Share) raise(word *uint64, lane, least uint64) {

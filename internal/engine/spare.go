@@ -132,7 +132,7 @@ func (r overCapacity) moment(p rotating.Position) int64 {
 // for a while, by whomever: a look takes as long as hundreds of decisions.
 func (r overCapacity) tooMany(p rotating.Position, s *spareState) bool {
 	rate := sampler{r.request}.wrongs(p)
-	if before := r.e.before.Load(); before != nil {
+	if before := r.e.predecessor(); before != nil {
 		rate = max(rate, before.wrongsOf(p, r.h)) // a few strangers show nothing of what few keys read there
 	}
 	grows := r.e.spare.Grow != nil && !r.e.spare.full.Load()
@@ -194,7 +194,7 @@ func (r overCapacity) lately(p rotating.Position, s *spareState) int64 {
 
 // formerSpares tells whether a predecessor spares the key and still matters.
 func (r overCapacity) formerSpares(p rotating.Position) bool {
-	before := r.e.before.Load()
+	before := r.e.predecessor()
 	return before != nil && before.sparesKey(p.Generation, r.h)
 }
 
@@ -288,7 +288,7 @@ func (r overCapacity) own(number int64, entry *uint64) (units int64) {
 	if age := r.number() - number; entry != nil && uint64(age) < uint64(r.e.Ring.Buffers()) {
 		units = r.e.heavy.LowerBound(*entry, int(age))
 	}
-	if before := r.e.before.Load(); before != nil {
+	if before := r.e.predecessor(); before != nil {
 		units += before.own(number, r.h)
 	}
 	return units

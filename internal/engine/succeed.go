@@ -46,9 +46,9 @@ func (e *Engine) fits(rule *Rule) error {
 		return errors.New("it is of another algorithm or window")
 	case rule.Spares() || e.Spares():
 		return errors.New("entries of keys that may be spared are of one limit")
-	case e.share.Load() != nil:
+	case e.shared() != nil:
 		return errors.New("it is shared, and others have the limit of before")
-	case e.before.Load() != nil:
+	case e.predecessor() != nil:
 		return errors.New("it grows")
 	case rule.IsBucket() && rule.reach > (math.MaxUint32-rule.bucket.Length)/rule.bucket.Unit:
 		return fmt.Errorf("its times do not reach as far as %d units, which may be in use", rule.reach)

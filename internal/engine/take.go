@@ -78,14 +78,11 @@ func (e *Engine) Consume(i int, word int64, h uint64, units int, limit int64, ef
 		}
 	}
 	here := limit // units that are not in use elsewhere
-	var at place
-	if r.e.beside.Load() {
-		share := r.e.share.Load()
-		if share == nil {
+	if x := r.e.external.Load(); x != nil {
+		others, ok := (*x).bound(h, word)
+		if !ok {
 			return r.settle(p, n, limit, effort)
 		}
-		at = share.place(h)
-		others := share.bound(at, r.e.Timeline.Pack(p))
 		here -= others
 		free -= others
 	}
@@ -132,8 +129,8 @@ func (e *Engine) Consume(i int, word int64, h uint64, units int, limit int64, ef
 	r.s.peaks.current = max(r.s.peaks.current, c)
 	r.s.admitted += uint64(n)
 	r.s.last.Clear()
-	if at.block != nil {
-		r.e.share.Load().admit(at, count)
+	if x := r.e.external.Load(); x != nil {
+		(*x).admit(r.h, count)
 	}
 	if effort&Brief != 0 {
 		r.s.mu.Unlock()

@@ -41,7 +41,8 @@ func TestTakeDecidesAsTakeAnyDoes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(1, 2))
 			light, whole := faceOf(t, c.rule, c.d), faceOf(t, c.rule, c.d)
-			whole.beside.Store(true) // says that keys have counts elsewhere, which they have not
+			elsewhere := external(nowhere{}) // says that keys have counts elsewhere, which they have not
+			whole.external.Store(&elsewhere)
 			now := time.Unix(1e9, 0)
 
 			key, admitted := make([]byte, 2), 0
@@ -155,3 +156,8 @@ func TestPeekAheadReadsWhatTheTurnLeaves(t *testing.T) {
 	require.True(t, l.consume(l.Timeline.Pack(at(3)), key.h, ahead.Remaining, l.limit, Whole).Allowed)
 	require.False(t, l.consume(l.Timeline.Pack(at(3)), key.h, 1, l.limit, Whole).Allowed)
 }
+
+// nowhere has no counts, and bounds none: each decision asks it.
+type nowhere struct{ *predecessor }
+
+func (nowhere) count(int64, uint64) int64 { return 0 }

@@ -24,13 +24,7 @@ func (r window) takeAny(p rotating.Position, n, limit int64, e Effort, entry *ui
 	if e&Brief != 0 {
 		enough = min(n, limit) + r.e.limit - limit
 	}
-	var u usage
-	var at place
-	if !r.e.beside.Load() {
-		u = r.usage(p, current, entry, enough, false)
-	} else {
-		u, at = r.usageBeside(p, n, limit, current, entry, enough)
-	}
+	u, _ := r.usageOf(p, n, limit, current, entry, enough)
 	over := overCapacity{r.request}
 	if free := u.free - (r.e.limit - limit); n >= 1 && n <= free {
 		if invariants.On {
@@ -43,8 +37,8 @@ func (r window) takeAny(p rotating.Position, n, limit int64, e Effort, entry *ui
 			entry = over.joins(p, entry, current+n)
 		}
 		r.add(p, entry, h, current, n)
-		if at.block != nil {
-			r.e.share.Load().admit(at, current+n)
+		if x := r.e.external.Load(); x != nil {
+			(*x).admit(r.h, current+n)
 		}
 		return Verdict{Allowed: true, Remaining: int(free - n), ResetAfter: r.e.ResetAfter(p, 0)}
 	}
@@ -63,19 +57,23 @@ func (r window) takeAny(p rotating.Position, n, limit int64, e Effort, entry *ui
 	return r.refuse(p, n, limit, enough, entry, u)
 }
 
-// usageBeside is usage for a key that has counts elsewhere as well, and tells where in a
-// Share, if it is there. The share's bound will do to admit the n units that are asked for.
-func (r window) usageBeside(p rotating.Position, n, limit, current int64, entry *uint64, enough int64) (usage, place) {
-	share := r.e.share.Load()
-	if share == nil {
-		return r.usage(p, current+r.former(p.Generation), entry, enough, true), place{}
+// usageOf is usage for a key that is asked for n units, with its units elsewhere. What these weigh at most will do to admit
+// the units. It also returns what a predecessor has counted of the key in the current generation.
+func (r window) usageOf(p rotating.Position, n, limit, current int64, entry *uint64, enough int64) (u usage, former int64) {
+	x := r.e.external.Load()
+	if x == nil {
+		return r.usage(p, current, entry, enough, false), 0
 	}
-	at := share.place(r.h)
-	u := r.usage(p, current+share.bound(at, r.e.Timeline.Pack(p)), entry, enough, false)
+	others, ok := (*x).bound(r.h, r.e.Timeline.Pack(p))
+	if !ok {
+		former = (*x).count(p.Generation, r.h)
+		return r.usage(p, current+former, entry, enough, true), former
+	}
+	u = r.usage(p, current+others, entry, enough, false)
 	if n < 1 || n > u.free-(r.e.limit-limit) {
 		u = r.used(p, entry)
 	}
-	return u, at
+	return u, 0
 }
 
 // peekEntry is peek at a position that is not behind the shard's, by the key's entry if it has one.
@@ -116,13 +114,8 @@ func (r window) charge(p rotating.Position, n, limit int64) (free int64) {
 	}
 	current, h := r.count(p.Generation, entry)
 	room := r.e.limit - current
-	var u usage
-	var at place
-	if !r.e.beside.Load() {
-		u = r.usage(p, current, entry, all, false)
-	} else if u, at = r.usageBeside(p, n, limit, current, entry, all); at.block == nil {
-		room -= r.former(p.Generation)
-	}
+	u, former := r.usageOf(p, n, limit, current, entry, all)
+	room -= former
 	free = u.free - (r.e.limit - limit)
 	if n > free && r.e.Spares() {
 		if v, ok := over.spared(p, min(n, limit), limit, entry); ok {
@@ -139,8 +132,8 @@ func (r window) charge(p rotating.Position, n, limit int64) (free int64) {
 		entry = over.joins(p, entry, current+counted)
 	}
 	r.add(p, entry, h, current, counted)
-	if at.block != nil {
-		r.e.share.Load().admit(at, current+counted)
+	if x := r.e.external.Load(); x != nil {
+		(*x).admit(r.h, current+counted)
 	}
 	return free
 }
@@ -173,8 +166,8 @@ func (r window) rotateWindow(to int64) {
 	} else {
 		r.s.begin(to, expired, r.e.peakStep)
 	}
-	if share := r.e.share.Load(); share != nil {
-		share.rotate(r.request, expired)
+	if x := r.e.external.Load(); x != nil {
+		(*x).rotate(r.request, expired)
 	}
 	if marked && r.e.heavy.Rotate(r.tableMemory(), expired, kept) && !wide {
 		r.markTable()
