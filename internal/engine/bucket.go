@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"math"
 	"time"
 	"unsafe"
@@ -8,12 +9,113 @@ import (
 	"github.com/sketchlimit/sketchlimit/cms"
 	"github.com/sketchlimit/sketchlimit/internal/gcra"
 	"github.com/sketchlimit/sketchlimit/internal/keyhash"
+	"github.com/sketchlimit/sketchlimit/internal/windowmath"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
 // The cells of a bucket hold the times of [gcra.Bucket]: a sketch of times. A cell holds the greatest that any key of the
 // cell has, and of a key's cells the least is read. So a reading is never too early, and an idle key's bucket fills by time
 // passing, without anything being cleared.
+
+// NewBucket returns the rule of a token bucket of burst units, of which limit flow back in span.
+// Its generations are as long as its cells reach.
+func NewBucket(limit, burst int, span time.Duration) Rule {
+	b, length := gcra.New(int64(limit), int64(burst), int64(span))
+	return Rule{Window: windowmath.New(length, 1), limit: int64(limit), reach: int64(burst), extra: uint8(lastWords), bucket: b}
+}
+
+// IsBucket tells a token bucket from a window.
+func (w *Rule) IsBucket() bool { return w.bucket.Burst > 0 }
+
+// Burst returns the units in a full bucket; 0 for a window.
+func (w *Rule) Burst() int64 { return w.bucket.Burst }
+
+// BurstAt returns the units in a full bucket at a lower limit.
+func (w *Rule) BurstAt(limit int64) int64 { return w.bucket.Most(limit, w.limit) }
+
+// Fills returns the time in which an empty bucket fills, ns rounded up.
+func (w *Rule) Fills() int64 { return w.bucket.Takes(w.bucket.Burst, w.limit) }
+
+// Beyond returns the least that a bucket's cell holds whose time is more than ns later than a position.
+func (w *Rule) Beyond(p rotating.Position, ns int64) uint32 { return w.bucket.Beyond(p.Elapsed, ns) }
+
+// Span returns the time that the limit is meant for.
+func (w *Rule) Span() time.Duration {
+	if w.IsBucket() {
+		return time.Duration(w.bucket.Span)
+	}
+	return w.Window.Span()
+}
+
+// Grid returns the ns that times are to be multiples of to be whole ticks of a bucket, if times of a
+// resolution are such multiples; otherwise, and for a window, 1.
+func (w *Rule) Grid(resolution time.Duration) int64 {
+	if w.IsBucket() && int64(resolution)%w.bucket.Grid() == 0 {
+		return w.bucket.Grid()
+	}
+	return 1
+}
+
+// buckets is the algorithm of token buckets.
+type buckets struct{}
+
+func (buckets) check(d *Dimensions, rule *Rule) error {
+	switch {
+	case d.BloomBytes != 0:
+		return fmt.Errorf("sketchlimit: Plan.BloomBytes %d, must be 0 for a TokenBucket", d.BloomBytes)
+	case d.HeavyEntries != 0:
+		return fmt.Errorf("sketchlimit: Plan.HeavyEntries %d, must be 0 for a TokenBucket", d.HeavyEntries)
+	case d.CellBits != BucketBits:
+		return fmt.Errorf("sketchlimit: Plan.CellBits %d, must be %d for a TokenBucket", d.CellBits, BucketBits)
+	case rule.reach > (math.MaxUint32-rule.bucket.Length)/rule.bucket.Unit: // of a successor
+		return fmt.Errorf("its times do not reach as far as %d units, which may be in use", rule.reach)
+	}
+	return nil
+}
+
+func (buckets) quota(rule *Rule, limit int64) int64 { return rule.bucket.Most(limit, rule.limit) }
+
+func (buckets) resetAfter(rule *Rule, _ rotating.Position, quota, limit int64) time.Duration {
+	if limit == 0 {
+		return 0
+	}
+	return time.Duration(rule.bucket.Takes(quota, limit))
+}
+
+func (buckets) least(rule *Rule, p rotating.Position) uint32 { return rule.Beyond(p, 0) }
+
+func (buckets) take(r request, p rotating.Position, n, limit int64, e Effort) Verdict {
+	return bucket{r}.takeTime(p, n, limit, e)
+}
+
+func (buckets) peek(r request, p rotating.Position, n, limit int64) Verdict {
+	return bucket{r}.peekTime(p, n, limit)
+}
+
+func (buckets) charge(r request, p rotating.Position, n, limit int64, _ bool) (free int64) {
+	return bucket{r}.chargeTime(p, n, limit)
+}
+
+func (buckets) look(r request, p rotating.Position, n, limit int64) {
+	now, _ := r.e.bucket.Ticks(p.Elapsed)
+	full := int64(r.e.cells.Estimate(r.e.memory, r.first, keyhash.Mix(r.h, r.e.timeSeed)))
+	sampler{r}.lookTime(p, n, limit, max(0, full-int64(now)))
+}
+
+// rotate brings the cells forward. None is cleared: a time that has passed reads 0.
+func (buckets) rotate(r request, to int64) {
+	forward(r.e.memory[r.first:][:r.e.generation], r.e.bucket.Passed(r.s.number, to))
+	r.s.number = to
+}
+
+func (buckets) prefetch(r request, _ int64, _ bool) {
+	shard := unsafe.Pointer(r.s)
+	r.prefetchCells(shard, shard, r.first, keyhash.Mix(r.h, r.e.timeSeed))
+}
+
+func (buckets) adopt(next *Engine, r request, at int64) { next.retime(r, at) }
+
+func (buckets) unknown() peaks { return peaks{} } // nothing is lastRounded
 
 // lastRounded is the key of a shard whose time was last rounded up to a tick, and its time
 // without rounding.
@@ -202,12 +304,6 @@ func (r bucket) chargeTime(p rotating.Position, n, limit int64) (free int64) {
 	return free
 }
 
-// rotateBucket brings the cells of a bucket forward to a later generation. None is cleared: a time that has passed reads 0.
-func (r bucket) rotateBucket(to int64) {
-	forward(r.e.memory[r.first:][:r.e.generation], r.e.bucket.Passed(r.s.number, to))
-	r.s.number = to
-}
-
 // forward brings cells forward by so many ticks: what has passed by then reads 0.
 func forward(cells []uint64, ticks uint32) {
 	if ticks == math.MaxUint32 {
@@ -241,9 +337,6 @@ func (e *Engine) retime(r request, at int64) {
 	}
 	r.s.number, r.s.peaks = p.Generation, peaks{} // nothing is lastRounded
 }
-
-// Beyond returns the least that a bucket's cell holds whose time is more than ns later than a position.
-func (w *Rule) Beyond(p rotating.Position, ns int64) uint32 { return w.bucket.Beyond(p.Elapsed, ns) }
 
 // bucketDenialRate returns the chance that a new key is denied n units now at a limit which the exact algorithm
 // admits: that it meets, in every row, a cell whose time lies too far ahead.

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"github.com/sketchlimit/sketchlimit/internal/keyhash"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
@@ -20,7 +19,7 @@ func (e *Engine) Fits(word int64, h uint64, held, n, limit int64) Verdict {
 	}
 	v := r.peek(p, held+n, limit)
 	if v.Allowed && r.looked() {
-		sampler{r}.lookAt(p, held+n, limit)
+		r.e.algorithm.look(r, p, held+n, limit)
 	}
 	if v.RetryAfter == Never { // what is held and asked for is more than the limit
 		v.RetryAfter = r.peek(p, n, limit).RetryAfter
@@ -30,19 +29,6 @@ func (e *Engine) Fits(word int64, h uint64, held, n, limit int64) Verdict {
 	}
 	v.Remaining = max(v.Remaining, 0)
 	return r.e.told(v.After(r.span(asked, p)), p, limit)
-}
-
-// lookAt is look for a key of any kind, by its own readings.
-func (r sampler) lookAt(p rotating.Position, n, limit int64) {
-	if r.e.IsBucket() {
-		now, _ := r.e.bucket.Ticks(p.Elapsed)
-		full := int64(r.e.cells.Estimate(r.e.memory, r.first, keyhash.Mix(r.h, r.e.timeSeed)))
-		r.lookTime(p, n, limit, max(0, full-int64(now)))
-		return
-	}
-	entry := r.e.heavy.Find(r.entries(), r.h)
-	current, _ := window{r.request}.count(p.Generation, entry)
-	r.look(p, n, limit, current, entry)
 }
 
 // Charge counts n units of a key, at least 1, whether they are free or not. It returns how many of those that nobody had
@@ -55,15 +41,8 @@ func (e *Engine) Charge(word int64, h uint64, n, unheld, held, limit int64) (ove
 	defer r.s.mu.Unlock()
 	asked, limit := r.from(e, e.Timeline.Unpack(word), limit)
 	p := r.rotate(asked)
-	if r.e.IsBucket() {
-		return max(0, unheld-max(0, bucket{r}.chargeTime(p, n, limit)-held))
-	}
-	most := min(n, r.e.limit)
-	if unheld < 1 && r.e.external.Load() == nil && !r.e.Spares() { // nobody asks what was free
-		window{r}.chargeHeld(p, most)
-		return 0
-	}
-	return max(0, unheld-max(0, window{r}.charge(p, most, limit)-held))
+	free := r.e.algorithm.charge(r, p, n, limit, unheld > 0)
+	return max(0, unheld-max(0, free-held))
 }
 
 // Over tells what Charge would return of n units that nobody has held, at a position that may lie generations ahead, and

@@ -58,7 +58,7 @@ func (e *Engine) pieces(p rotating.Position, before *Engine) iter.Seq[*piece] {
 type shardCopy struct{ Engine }
 
 func (e *Engine) newCopy() *shardCopy {
-	c := &shardCopy{Engine{layout: e.layout, shards: make([]shard, 1), memory: make([]uint64, e.size)}}
+	c := &shardCopy{Engine{layout: e.layout, algorithm: e.algorithm, shards: make([]shard, 1), memory: make([]uint64, e.size)}}
 	c.spare = nil // a copy does not tell the others
 	return c
 }
@@ -187,14 +187,6 @@ func (e *Engine) Shards(p rotating.Position) iter.Seq2[int64, []Generation] {
 			}
 		}
 	}
-}
-
-// counts returns the least that a cell holds which weighs anything.
-func (w *Rule) counts(p rotating.Position) uint32 {
-	if w.IsBucket() {
-		return w.bucket.Beyond(p.Elapsed, 0)
-	}
-	return 1
 }
 
 // fill returns the share of cells that hold c or more.

@@ -127,10 +127,7 @@ func (e *Engine) readShards(s *savestate.Reader) (newest int64, err error) {
 		if err != nil {
 			return 0, err
 		}
-		e.shards[i].number, e.shards[i].peaks = number, unknown
-		if e.IsBucket() {
-			e.shards[i].peaks = peaks{} // nothing is lastRounded
-		}
+		e.shards[i].number, e.shards[i].peaks = number, e.algorithm.unknown()
 		memory := e.memory[i*e.size:][:e.size]
 		for age := range int64(e.Ring.Buffers()) {
 			if err := s.Words(memory[e.buffer(number-age):][:e.generation]); err != nil {

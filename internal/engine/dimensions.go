@@ -4,9 +4,7 @@ import (
 	"fmt"
 	"unsafe"
 
-	"github.com/sketchlimit/sketchlimit/bloom"
 	"github.com/sketchlimit/sketchlimit/cms"
-	"github.com/sketchlimit/sketchlimit/internal/heavyhitter"
 	"github.com/sketchlimit/sketchlimit/internal/windowmath"
 )
 
@@ -35,11 +33,7 @@ func (d *Dimensions) Check(rule *Rule) error {
 	if d.Shards < 1 || d.Shards > MaxShards {
 		return fmt.Errorf("sketchlimit: Plan.Shards %d, must be 1 … %d", d.Shards, MaxShards)
 	}
-	check := d.checkWindow
-	if rule.IsBucket() {
-		check = d.checkBucket
-	}
-	if err := check(rule); err != nil {
+	if err := algorithmOf(rule).check(d, rule); err != nil {
 		return err
 	}
 	if _, err := cms.Words(d.Depth, d.Width, d.CellBits); err != nil && !d.doorsAlone(rule) {
@@ -53,45 +47,7 @@ func (d *Dimensions) Check(rule *Rule) error {
 
 // doorsAlone tells whether doorkeepers count alone.
 func (d *Dimensions) doorsAlone(rule *Rule) bool {
-	return d.Width == 0 && rule.limit == 1 && !rule.IsBucket()
-}
-
-func (d *Dimensions) checkWindow(rule *Rule) error {
-	limit := int(rule.limit)
-	switch {
-	case d.BloomBytes < bloom.BlockBytes || d.BloomBytes%bloom.BlockBytes != 0:
-		return fmt.Errorf("sketchlimit: Plan.BloomBytes %d, must be a multiple of %d", d.BloomBytes, bloom.BlockBytes)
-	case d.BloomProbes < 1 || d.BloomProbes > bloom.MaxProbes:
-		return fmt.Errorf("sketchlimit: Plan.BloomProbes %d, must be 1 … %d", d.BloomProbes, bloom.MaxProbes)
-	case d.doorsAlone(rule) && d.HeavyEntries != 0:
-		return fmt.Errorf("sketchlimit: Plan.HeavyEntries %d, must be 0 for Width 0", d.HeavyEntries)
-	case d.doorsAlone(rule):
-		return nil
-	case d.HeavyEntries < 0 || d.HeavyEntries%heavyhitter.BucketEntries != 0:
-		return fmt.Errorf("sketchlimit: Plan.HeavyEntries %d, must be a multiple of %d", d.HeavyEntries, heavyhitter.BucketEntries)
-	case d.HeavyEntries > 0 && rule.Ring.Buffers() > 2:
-		return fmt.Errorf("sketchlimit: Plan.HeavyEntries %d, must be 0 for %d SubWindows", d.HeavyEntries, rule.Ring.Buffers()-1)
-	case d.HeavyEntries > 0 && !heavyhitter.Fits(limit):
-		return fmt.Errorf("sketchlimit: Plan.HeavyEntries %d, must be 0 for Limit %d", d.HeavyEntries, limit)
-	case d.HeavyEntries > 0 && d.HeavyThreshold < 1:
-		return fmt.Errorf("sketchlimit: Plan.HeavyThreshold %d, must be at least 1", d.HeavyThreshold)
-	case d.CellBits < CellBits(limit):
-		return fmt.Errorf("sketchlimit: Plan.CellBits %d, must be at least %d for Limit %d", d.CellBits, CellBits(limit), limit)
-	}
-	return nil
-}
-
-// checkBucket is checkWindow for a sketch of times.
-func (d *Dimensions) checkBucket(*Rule) error {
-	switch {
-	case d.BloomBytes != 0:
-		return fmt.Errorf("sketchlimit: Plan.BloomBytes %d, must be 0 for a TokenBucket", d.BloomBytes)
-	case d.HeavyEntries != 0:
-		return fmt.Errorf("sketchlimit: Plan.HeavyEntries %d, must be 0 for a TokenBucket", d.HeavyEntries)
-	case d.CellBits != BucketBits:
-		return fmt.Errorf("sketchlimit: Plan.CellBits %d, must be %d for a TokenBucket", d.CellBits, BucketBits)
-	}
-	return nil
+	return d.Width == 0 && rule.limit == 1 && d.BloomBytes > 0
 }
 
 // CellBits returns the narrowest cell that counts up to a window's limit.
@@ -105,14 +61,8 @@ func CellBits(limit int) int {
 
 // ShardMemory returns the bytes of a shard's memory.
 func (d *Dimensions) ShardMemory(rule *Rule) float64 {
-	bytes := float64(rule.Ring.Buffers())*(float64(d.BloomBytes)+float64(d.Depth)*float64(d.Width)*float64(d.CellBits)/8) + 8*float64(d.HeavyEntries)
-	switch {
-	case rule.IsBucket():
-		bytes += float64(LastBytes)
-	case rule.Spares():
-		bytes += float64(SpareBytes)
-	}
-	return bytes
+	generation := float64(d.BloomBytes) + float64(d.Depth)*float64(d.Width)*float64(d.CellBits)/8
+	return float64(rule.Ring.Buffers())*generation + 8*float64(d.HeavyEntries+int(rule.extra))
 }
 
 // Bytes returns what an engine of checked dimensions takes of the heap, everything included.

@@ -47,7 +47,7 @@ type snapshotRule struct{ Limit, Generation, Generations, Burst, Span, Spares in
 
 func (w *Rule) snapshot() snapshotRule {
 	s := snapshotRule{w.limit, w.Timeline.Length(), int64(w.Ring.Buffers()), w.bucket.Burst, w.bucket.Span, 0}
-	if !w.IsBucket() && w.reach > w.limit {
+	if s.Burst == 0 && w.reach > w.limit {
 		s.Burst = w.reach
 	}
 	if w.Spares() {

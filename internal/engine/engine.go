@@ -18,14 +18,45 @@ const Never = windowmath.Never
 // one engine after another.
 type Engine struct {
 	layout
-	shards  []shard
-	memory  []uint64 // of all shards, layout.size words each
-	dims    Dimensions
-	flooded *striped.Counter // requests for one unit that were denied without the lock, and what others cost
+	algorithm algorithm
+	shards    []shard
+	memory    []uint64 // of all shards, layout.size words each
+	dims      Dimensions
+	flooded   *striped.Counter // requests for one unit that were denied without the lock, and what others cost
 
 	external atomic.Pointer[external] // where keys have counts as well; nil if nowhere
 	next     atomic.Pointer[Engine]   // the successor, which decides in its place
 	given    atomic.Pointer[handover] // what a successor of another limit has taken over; nil of any other one
+}
+
+// algorithm is what windows and token buckets do each in their own way. The shard of a request is locked, and in the
+// generation of the position, where nothing else is said.
+type algorithm interface {
+	// check refuses dimensions that no engine of the rule can have.
+	check(d *Dimensions, rule *Rule) error
+	// quota returns the units of a key that has used none, at a limit.
+	quota(rule *Rule, limit int64) int64
+	// resetAfter returns the time until a quota is whole again that is used up at a position.
+	resetAfter(rule *Rule, p rotating.Position, quota, limit int64) time.Duration
+	// least returns the least that a cell holds which weighs anything at a position.
+	least(rule *Rule, p rotating.Position) uint32
+
+	// take admits and counts n units, or does not.
+	take(r request, p rotating.Position, n, limit int64, e Effort) Verdict
+	// peek returns what take would, but for what is left afterwards. The position may lie ahead of the shard's.
+	peek(r request, p rotating.Position, n, limit int64) Verdict
+	// charge counts n units whether they are free or not. It returns how many were, if that is asked for.
+	charge(r request, p rotating.Position, n, limit int64, asked bool) (free int64)
+	// look takes down a request for n units that is to be admitted.
+	look(r request, p rotating.Position, n, limit int64)
+	// rotate makes a later generation the shard's.
+	rotate(r request, to int64)
+	// prefetch fetches what a decision in a generation reads, and in those before unless it is alone. It needs no lock.
+	prefetch(r request, number int64, alone bool)
+	// adopt makes the shard's counts those of an engine of another limit, as of a unix time in ns.
+	adopt(next *Engine, r request, at int64)
+	// unknown returns the peaks of a shard whose memory somebody else has filled.
+	unknown() peaks
 }
 
 // external is where the keys of an engine have counts as well: in its predecessor, or in the counters of others that share
@@ -44,7 +75,7 @@ type external interface {
 // New returns an engine of checked dimensions that has counted nothing and seen no time. It counts in flooded the
 // requests that it denies without a lock, and what a sample of others cost.
 func New(rule Rule, d Dimensions, seed uint64, flooded *striped.Counter) (*Engine, error) {
-	e := &Engine{dims: d, shards: make([]shard, d.Shards), flooded: flooded}
+	e := &Engine{algorithm: algorithmOf(&rule), dims: d, shards: make([]shard, d.Shards), flooded: flooded}
 	var err error
 	if e.layout, err = newLayout(rule, d, seed); err != nil {
 		return nil, err
@@ -55,6 +86,15 @@ func New(rule Rule, d Dimensions, seed uint64, flooded *striped.Counter) (*Engin
 	}
 	return e, nil
 }
+
+// Counted returns the units by which a request for n units that is denied at a limit raises a statistic: 0 … the quota, so
+// that no client's cost can ruin the sum. A request whose limit is 0 counts as one unit.
+func (e *Engine) Counted(n, limit int64) uint64 {
+	return uint64(max(0, min(n, max(1, e.quota(limit)))))
+}
+
+// quota returns the units of a key that has used none, at a limit.
+func (e *Engine) quota(limit int64) int64 { return e.algorithm.quota(&e.Rule, limit) }
 
 // Dimensions returns what the engine was made of.
 func (e *Engine) Dimensions() Dimensions { return e.dims }

@@ -30,9 +30,6 @@ type peaks struct {
 	raised  uint16 // what the threshold stands above the plan's in the current generation, see standsOut
 }
 
-// unknown are the peaks of a shard whose cells were counted by somebody else.
-var unknown = peaks{current: math.MaxUint32, before: math.MaxUint16}
-
 // layout says where things lie in a shard's memory, which is the same in all shards:
 // for each generation a doorkeeper and a sketch, then the table of heavy keys, and the word of a shard that spares. A
 // bucket has the sketch alone, and one for all generations.
@@ -69,7 +66,7 @@ func newLayout(rule Rule, d Dimensions, seed uint64) (layout, error) {
 	l := layout{Rule: rule, seed: seed, turnSeed: keyhash.Derive(seed, "generations")}
 	l.timeSeed = rotating.Seed(l.turnSeed, 0)
 	var err error
-	if !rule.IsBucket() {
+	if d.BloomBytes > 0 {
 		if l.door, err = bloom.NewLayout(d.BloomBytes, d.BloomProbes); err != nil {
 			return layout{}, err
 		}
@@ -84,18 +81,12 @@ func newLayout(rule Rule, d Dimensions, seed uint64) (layout, error) {
 		fingerprint = heavyhitter.FailOpenFingerprint
 	}
 	l.heavy, l.promoteAt = heavyhitter.New(rule.reach, d.HeavyEntries, fingerprint), int64(d.HeavyThreshold)
-	l.guarded = !rule.IsBucket() && (d.BloomProbes > 1 || d.Width == 0)
+	l.guarded = d.BloomBytes > 0 && (d.BloomProbes > 1 || d.Width == 0)
 	l.light = min(rule.limit, l.promoteAt-1)
 	l.peakStep = rule.reach/math.MaxUint16 + 1
 	l.cellsFirst = l.door.Words()
 	l.generation = l.cellsFirst + l.cells.Words()
-	l.size = rule.Ring.Buffers()*l.generation + d.HeavyEntries
-	switch {
-	case rule.IsBucket():
-		l.size += lastWords
-	case rule.Spares():
-		l.size += spareWords
-	}
-	l.far = !rule.IsBucket() && 8*d.Shards*l.size > nearBytes
+	l.size = rule.Ring.Buffers()*l.generation + d.HeavyEntries + int(rule.extra)
+	l.far = d.BloomBytes > 0 && 8*d.Shards*l.size > nearBytes
 	return l, nil
 }

@@ -3,8 +3,6 @@ package engine
 import (
 	"unsafe"
 
-	"github.com/sketchlimit/sketchlimit/internal/keyhash"
-
 	"github.com/sketchlimit/sketchlimit/internal/prefetch"
 )
 
@@ -15,32 +13,7 @@ func (e *Engine) Prefetch(h uint64, generation int64, alone bool) {
 }
 
 // prefetch is Prefetch.
-func (r request) prefetch(number int64, alone bool) {
-	if r.e.IsBucket() {
-		shard := unsafe.Pointer(r.s)
-		r.prefetchCells(shard, shard, r.first, keyhash.Mix(r.h, r.e.timeSeed))
-		return
-	}
-	bucket := unsafe.Pointer(r.s)
-	if r.e.heavy.Buckets() > 0 {
-		bucket = unsafe.Pointer(&r.e.memory[r.e.heavy.Index(r.table(), r.h)])
-	}
-	generations := r.e.Ring.Buffers()
-	if alone {
-		generations = 1
-	}
-	for age := range int64(generations) {
-		first, h := window{r}.at(number - age)
-		cells, door := first+r.e.cellsFirst, bucket
-		if r.e.guarded {
-			door = unsafe.Pointer(&r.e.memory[r.e.door.Block(first, h)])
-		}
-		if r.e.cells.Depth() == 0 {
-			cells = r.e.door.Block(first, h)
-		}
-		r.prefetchCells(bucket, door, cells, h)
-	}
-}
+func (r request) prefetch(number int64, alone bool) { r.e.algorithm.prefetch(r, number, alone) }
 
 // prefetchCells fetches the shard and the lines of a key's cells, and two more.
 func (r request) prefetchCells(p, q unsafe.Pointer, first int, h uint64) {

@@ -15,10 +15,8 @@ func (r request) rotate(p rotating.Position) rotating.Position {
 	case to <= from:
 	case from == never: // nothing needs clearing
 		r.s.number = to
-	case r.e.IsBucket():
-		bucket{r}.rotateBucket(to)
 	default:
-		window{r}.rotateWindow(to)
+		r.e.algorithm.rotate(r, to)
 	}
 	return r.clamp(p)
 }

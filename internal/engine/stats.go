@@ -44,7 +44,7 @@ func (e *Engine) Stats(p rotating.Position, lowest int64) (sum Stats) {
 		if s.ages[0].Door != nil {
 			sum.BloomFill += s.ages[0].Door.FillRatio() / float64(s.of)
 		}
-		sum.SketchFill += fill(&s.ages[0].Cells, e.counts(s.at)) / float64(s.of)
+		sum.SketchFill += fill(&s.ages[0].Cells, e.algorithm.least(&e.Rule, s.at)) / float64(s.of)
 		pieces++ // a new key falls in any alike
 		for k := range keys {
 			for _, some := range keys[k] {

@@ -3,7 +3,6 @@ package engine
 import (
 	"errors"
 	"fmt"
-	"math"
 
 	"github.com/sketchlimit/sketchlimit/internal/heavyhitter"
 	"github.com/sketchlimit/sketchlimit/rotating"
@@ -21,7 +20,7 @@ func (e *Engine) Succeed(rule Rule, at int64) (*Engine, error) {
 	if err := e.fits(&rule); err != nil {
 		return nil, err
 	}
-	next := &Engine{dims: e.dims, shards: e.shards, memory: e.memory, flooded: e.flooded}
+	next := &Engine{algorithm: e.algorithm, dims: e.dims, shards: e.shards, memory: e.memory, flooded: e.flooded}
 	var err error
 	if next.layout, err = newLayout(rule, e.dims, e.seed); err != nil {
 		return nil, err
@@ -42,7 +41,7 @@ func (e *Engine) Succeed(rule Rule, at int64) (*Engine, error) {
 // fits returns an error if the memory of e cannot count for a rule.
 func (e *Engine) fits(rule *Rule) error {
 	switch {
-	case rule.IsBucket() != e.IsBucket() || rule.Ring.Buffers() != e.Ring.Buffers() || !rule.IsBucket() && rule.Timeline.Length() != e.Timeline.Length():
+	case algorithmOf(rule) != e.algorithm || rule.Ring.Buffers() != e.Ring.Buffers() || rule.Span() != e.Span():
 		return errors.New("it is of another algorithm or window")
 	case rule.Spares() || e.Spares():
 		return errors.New("entries of keys that may be spared are of one limit")
@@ -50,8 +49,6 @@ func (e *Engine) fits(rule *Rule) error {
 		return errors.New("it is shared, and others have the limit of before")
 	case e.predecessor() != nil:
 		return errors.New("it grows")
-	case rule.IsBucket() && rule.reach > (math.MaxUint32-rule.bucket.Length)/rule.bucket.Unit:
-		return fmt.Errorf("its times do not reach as far as %d units, which may be in use", rule.reach)
 	case e.dims.HeavyEntries > 0 && !heavyhitter.Fits(int(rule.reach)):
 		return fmt.Errorf("entries of heavy keys count up to less than %d", rule.reach)
 	}
@@ -84,15 +81,8 @@ func (e *Engine) give(i int) {
 	given.shards[i] = true
 	next, r := e.next.Load(), e.request(i, 0)
 	r.s.last.Clear()
-	switch {
-	case r.s.number == never:
-	case e.IsBucket():
-		next.retime(r, given.at)
-	default:
-		r.s.peaks = unknown
-		if next.heavy.CountBits() != e.heavy.CountBits() {
-			next.heavy.Convert(r.e.memory[r.table():][:r.e.heavy.Words()], &e.heavy)
-		}
+	if r.s.number != never {
+		e.algorithm.adopt(next, r, given.at)
 	}
 }
 

@@ -155,13 +155,7 @@ func (r request) take(p rotating.Position, n, limit int64, e Effort) Verdict {
 		q := r.rotate(p)
 		return r.take(q, n, limit, e).After(r.span(p, q))
 	}
-	if r.wide() {
-		return overCapacity{r}.takeWide(p, n, limit)
-	}
-	if r.e.IsBucket() {
-		return bucket{r}.takeTime(p, n, limit, e)
-	}
-	return window{r}.takeAny(p, n, limit, e, r.e.heavy.Find(r.entries(), r.h))
+	return r.e.algorithm.take(r, p, n, limit, e)
 }
 
 // refuse counts a request that is denied, and remembers its key if that has nothing left.
@@ -203,15 +197,13 @@ func (r request) flood(limit int64) uint64 { return r.h ^ uint64(r.e.limit-limit
 // reads it as if it had.
 func (r request) peek(p rotating.Position, n, limit int64) Verdict {
 	q := r.clamp(p)
-	if r.e.IsBucket() {
-		return bucket{r}.peekTime(q, n, limit).After(r.span(p, q))
+	return r.e.algorithm.peek(r, q, n, limit).After(r.span(p, q))
+}
+
+// algorithmOf returns the algorithm of a rule.
+func algorithmOf(rule *Rule) algorithm {
+	if rule.IsBucket() {
+		return buckets{}
 	}
-	if r.wide() {
-		return overCapacity{r}.certified(q, n, limit, r.e.heavy.Find(r.bucketOf(), r.h)).After(r.span(p, q))
-	}
-	entry := r.e.heavy.Find(r.entries(), r.h)
-	if entry != nil && q.Generation > r.s.number && r.e.heavy.Expired(*entry) {
-		entry = nil
-	}
-	return window{r}.peekEntry(q, n, limit, entry).After(r.span(p, q))
+	return windows{}
 }

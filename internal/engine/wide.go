@@ -114,7 +114,7 @@ func (r overCapacity) narrow() {
 		copy(to, r.e.memory[r.first+n*r.e.cellsFirst:][:r.e.cellsFirst])
 		clear(to[r.e.cellsFirst:])
 	}
-	r.s.number, r.s.peaks = number, unknown
+	r.s.number, r.s.peaks = number, windows{}.unknown()
 }
 
 // gather takes the entries of a usual bucket out of the wide table: those with most units where it has no room for all.

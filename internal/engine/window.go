@@ -1,12 +1,17 @@
 package engine
 
 import (
+	"fmt"
 	"math"
+	"time"
+	"unsafe"
 
 	"github.com/sketchlimit/sketchlimit/bloom"
 	"github.com/sketchlimit/sketchlimit/cms"
+	"github.com/sketchlimit/sketchlimit/internal/heavyhitter"
 	"github.com/sketchlimit/sketchlimit/internal/invariants"
 	"github.com/sketchlimit/sketchlimit/internal/keyhash"
+	"github.com/sketchlimit/sketchlimit/internal/windowmath"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
@@ -16,6 +21,115 @@ type buffers struct {
 	door  bloom.Layout
 	cells cms.Layout // no cells where the limit is 1
 }
+
+// NewWindow returns the rule of a window that keeps so many generations of a length: 1 for a fixed window,
+// one more than its sub-windows for a sliding one.
+func NewWindow(limit int, length time.Duration, generations int) Rule {
+	return Rule{Window: windowmath.New(length, generations), limit: int64(limit), reach: int64(limit)}
+}
+
+// windows is the algorithm of windows.
+type windows struct{}
+
+func (windows) check(d *Dimensions, rule *Rule) error {
+	limit := int(rule.limit)
+	switch {
+	case d.BloomBytes < bloom.BlockBytes || d.BloomBytes%bloom.BlockBytes != 0:
+		return fmt.Errorf("sketchlimit: Plan.BloomBytes %d, must be a multiple of %d", d.BloomBytes, bloom.BlockBytes)
+	case d.BloomProbes < 1 || d.BloomProbes > bloom.MaxProbes:
+		return fmt.Errorf("sketchlimit: Plan.BloomProbes %d, must be 1 … %d", d.BloomProbes, bloom.MaxProbes)
+	case d.doorsAlone(rule) && d.HeavyEntries != 0:
+		return fmt.Errorf("sketchlimit: Plan.HeavyEntries %d, must be 0 for Width 0", d.HeavyEntries)
+	case d.doorsAlone(rule):
+		return nil
+	case d.HeavyEntries < 0 || d.HeavyEntries%heavyhitter.BucketEntries != 0:
+		return fmt.Errorf("sketchlimit: Plan.HeavyEntries %d, must be a multiple of %d", d.HeavyEntries, heavyhitter.BucketEntries)
+	case d.HeavyEntries > 0 && rule.Ring.Buffers() > 2:
+		return fmt.Errorf("sketchlimit: Plan.HeavyEntries %d, must be 0 for %d SubWindows", d.HeavyEntries, rule.Ring.Buffers()-1)
+	case d.HeavyEntries > 0 && !heavyhitter.Fits(limit):
+		return fmt.Errorf("sketchlimit: Plan.HeavyEntries %d, must be 0 for Limit %d", d.HeavyEntries, limit)
+	case d.HeavyEntries > 0 && d.HeavyThreshold < 1:
+		return fmt.Errorf("sketchlimit: Plan.HeavyThreshold %d, must be at least 1", d.HeavyThreshold)
+	case d.CellBits < CellBits(limit):
+		return fmt.Errorf("sketchlimit: Plan.CellBits %d, must be at least %d for Limit %d", d.CellBits, CellBits(limit), limit)
+	}
+	return nil
+}
+
+func (windows) quota(_ *Rule, limit int64) int64 { return limit }
+
+func (windows) resetAfter(rule *Rule, p rotating.Position, _, _ int64) time.Duration {
+	return rule.ResetAfter(p, 0)
+}
+
+func (windows) least(*Rule, rotating.Position) uint32 { return 1 }
+
+func (windows) take(r request, p rotating.Position, n, limit int64, e Effort) Verdict {
+	if r.wide() {
+		return overCapacity{r}.takeWide(p, n, limit)
+	}
+	return window{r}.takeAny(p, n, limit, e, r.e.heavy.Find(r.entries(), r.h))
+}
+
+func (windows) peek(r request, p rotating.Position, n, limit int64) Verdict {
+	if r.wide() {
+		return overCapacity{r}.certified(p, n, limit, r.e.heavy.Find(r.bucketOf(), r.h))
+	}
+	entry := r.e.heavy.Find(r.entries(), r.h)
+	if entry != nil && p.Generation > r.s.number && r.e.heavy.Expired(*entry) {
+		entry = nil
+	}
+	return window{r}.peekEntry(p, n, limit, entry)
+}
+
+func (windows) charge(r request, p rotating.Position, n, limit int64, asked bool) (free int64) {
+	n = min(n, r.e.limit)
+	if asked || r.e.external.Load() != nil || r.e.Spares() {
+		return window{r}.charge(p, n, limit)
+	}
+	window{r}.chargeHeld(p, n)
+	return 0
+}
+
+func (windows) look(r request, p rotating.Position, n, limit int64) {
+	entry := r.e.heavy.Find(r.entries(), r.h)
+	current, _ := window{r}.count(p.Generation, entry)
+	sampler{r}.look(p, n, limit, current, entry)
+}
+
+func (windows) rotate(r request, to int64) { window{r}.rotateWindow(to) }
+
+func (windows) prefetch(r request, number int64, alone bool) {
+	bucket := unsafe.Pointer(r.s)
+	if r.e.heavy.Buckets() > 0 {
+		bucket = unsafe.Pointer(&r.e.memory[r.e.heavy.Index(r.table(), r.h)])
+	}
+	generations := r.e.Ring.Buffers()
+	if alone {
+		generations = 1
+	}
+	for age := range int64(generations) {
+		first, h := window{r}.at(number - age)
+		cells, door := first+r.e.cellsFirst, bucket
+		if r.e.guarded {
+			door = unsafe.Pointer(&r.e.memory[r.e.door.Block(first, h)])
+		}
+		if r.e.cells.Depth() == 0 {
+			cells = r.e.door.Block(first, h)
+		}
+		r.prefetchCells(bucket, door, cells, h)
+	}
+}
+
+// adopt leaves the counts as they are, which are units whatever the limit.
+func (windows) adopt(next *Engine, r request, _ int64) {
+	r.s.peaks = windows{}.unknown()
+	if next.heavy.CountBits() != r.e.heavy.CountBits() {
+		next.heavy.Convert(r.e.memory[r.table():][:r.e.heavy.Words()], &r.e.heavy)
+	}
+}
+
+func (windows) unknown() peaks { return peaks{current: math.MaxUint32, before: math.MaxUint16} }
 
 // takeAny is take for any key, in the shard's generation, by its entry if it has one.
 func (r window) takeAny(p rotating.Position, n, limit int64, e Effort, entry *uint64) Verdict {
