@@ -24,21 +24,6 @@ func NewBucket(limit, burst int, span time.Duration) Rule {
 	return Rule{Window: windowmath.New(length, 1), limit: int64(limit), reach: int64(burst), extra: uint8(lastWords), bucket: b}
 }
 
-// IsBucket tells a token bucket from a window.
-func (w *Rule) IsBucket() bool { return w.bucket.Burst > 0 }
-
-// Burst returns the units in a full bucket; 0 for a window.
-func (w *Rule) Burst() int64 { return w.bucket.Burst }
-
-// BurstAt returns the units in a full bucket at a lower limit.
-func (w *Rule) BurstAt(limit int64) int64 { return w.bucket.Most(limit, w.limit) }
-
-// Fills returns the time in which an empty bucket fills, ns rounded up.
-func (w *Rule) Fills() int64 { return w.bucket.Takes(w.bucket.Burst, w.limit) }
-
-// Beyond returns the least that a bucket's cell holds whose time is more than ns later than a position.
-func (w *Rule) Beyond(p rotating.Position, ns int64) uint32 { return w.bucket.Beyond(p.Elapsed, ns) }
-
 // Span returns the time that the limit is meant for.
 func (w *Rule) Span() time.Duration {
 	if w.IsBucket() {
@@ -82,6 +67,14 @@ func (buckets) resetAfter(rule *Rule, _ rotating.Position, quota, limit int64) t
 	return time.Duration(rule.bucket.Takes(quota, limit))
 }
 
+func (buckets) lead(rule *Rule, n, limit int64) int64 {
+	b, most := &rule.bucket, rule.bucket.Most(limit, rule.limit)
+	if n < 1 || n > most {
+		return 0
+	}
+	return b.Burst*b.Unit - b.Flows(most-n, limit, rule.limit)
+}
+
 func (buckets) least(rule *Rule, p rotating.Position) uint32 { return rule.Beyond(p, 0) }
 
 func (buckets) take(r request, p rotating.Position, n, limit int64, e Effort) Verdict {
@@ -113,24 +106,9 @@ func (buckets) prefetch(r request, _ int64, _ bool) {
 	r.prefetchCells(shard, shard, r.first, keyhash.Mix(r.h, r.e.timeSeed))
 }
 
-func (buckets) adopt(next *Engine, r request, at int64) { next.retime(r, at) }
+func (buckets) adopt(next *Engine, r request, at int64) { retime(next, r, at) }
 
 func (buckets) unknown() peaks { return peaks{} } // nothing is lastRounded
-
-// lastRounded is the key of a shard whose time was last rounded up to a tick, and its time
-// without rounding.
-//
-// It is what a key needs to get all its units at a time between two ticks, or at a tier
-// whose unit is not whole ticks, unless another key of the shard is in need as well.
-// The cells hold its time rounded up: the key may be forgotten at any time. While it is
-// remembered all its charges are counted here, so its time is never too early.
-type lastRounded struct {
-	key uint64
-	gcra.Time
-}
-
-// lastWords are the words of a lastRounded in a shard's memory, after its cells.
-const lastWords = int(unsafe.Sizeof(lastRounded{}) / 8)
 
 // lastTag is kept in the shard, which every decision reads, so that other keys need not look further.
 func (r bucket) lastTag() uint32 { return uint32(r.h) | 1 }
@@ -319,7 +297,7 @@ func forward(cells []uint64, ticks uint32) {
 
 // retime makes the times in a shard of a bucket of another limit its own, as of a unix time in ns or of the shard's
 // generation, if that is later. All is rounded against the request.
-func (e *Engine) retime(r request, at int64) {
+func retime(e *Engine, r request, at int64) {
 	p := r.rotate(r.e.Timeline.Position(at))
 	was, _ := r.e.bucket.Ticks(p.Elapsed)
 	p = e.Timeline.Position(r.e.Timeline.UnixNano(p))
@@ -336,16 +314,6 @@ func (e *Engine) retime(r request, at int64) {
 		}
 	}
 	r.s.number, r.s.peaks = p.Generation, peaks{} // nothing is lastRounded
-}
-
-// bucketDenialRate returns the chance that a new key is denied n units now at a limit which the exact algorithm
-// admits: that it meets, in every row, a cell whose time lies too far ahead.
-func bucketDenialRate(b *gcra.Bucket, p rotating.Position, cells *cms.Sketch, n, limit, whole int64) float64 {
-	most := b.Most(limit, whole)
-	if n < 1 || n > most {
-		return 0
-	}
-	return bucketTail(b, p, cells, b.Flows(most-n, limit, whole))
 }
 
 // bucketTail returns the chance that a new key's bucket is full again more than so many ticks from now.

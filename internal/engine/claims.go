@@ -9,12 +9,12 @@ import (
 // of the limiter with a number. It does nothing but in a build with the tag invariants.
 func (e *Engine) Rank(limiter uint64) {
 	if invariants.On {
-		e.setRanks(limiter, 0)
+		setRanks(e, limiter, 0)
 	}
 }
 
 // setRanks is Rank for an engine of an age: 0 for the first one, less for each successor.
-func (e *Engine) setRanks(limiter uint64, age int64) {
+func setRanks(e *Engine, limiter uint64, age int64) {
 	for i := range e.shards {
 		invariants.SetRank(&e.shards[i].mu, invariants.Rank{Level: invariants.LimiterShard, Limiter: limiter, Age: age, Index: i})
 	}
@@ -24,14 +24,14 @@ func (e *Engine) setRanks(limiter uint64, age int64) {
 }
 
 // rankAfter is setRanks for the successor of an engine, and for the successor's predecessor if that is another engine.
-func (e *Engine) rankAfter(replaced, before *Engine) {
+func rankAfter(e *Engine, replaced, before *Engine) {
 	r := invariants.RankOf(&replaced.shards[0].mu)
 	if r.Level == 0 { // of no limiter
-		replaced.setRanks(0, 0)
+		setRanks(replaced, 0, 0)
 	}
-	e.setRanks(r.Limiter, r.Age-2)
+	setRanks(e, r.Limiter, r.Age-2)
 	if before != nil && before != replaced {
-		before.setRanks(r.Limiter, r.Age-1)
+		setRanks(before, r.Limiter, r.Age-1)
 	}
 }
 

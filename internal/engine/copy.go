@@ -11,7 +11,7 @@ import (
 
 // piece is a copy of what decides on a part of the keys, those of one shard or less.
 type piece struct {
-	*Engine
+	e      *Engine
 	of     int               // pieces there are
 	at     rotating.Position // that the copy stands for
 	ages   []Generation
@@ -24,14 +24,14 @@ type piece struct {
 
 // pieces ranges over the engine and what it has replaced. Their shards have the keys in the same order:
 // parts of the keys that share a shard of either are looked at one after another.
-func (e *Engine) pieces(p rotating.Position, before *Engine) iter.Seq[*piece] {
+func pieces(e *Engine, p rotating.Position, before *Engine) iter.Seq[*piece] {
 	return func(yield func(*piece) bool) {
-		c := e.newCopy()
-		s := &piece{Engine: e, of: len(e.shards), former: make([]Generation, e.Ring.Buffers())}
+		c := newCopy(e)
+		s := &piece{e: e, of: len(e.shards), former: make([]Generation, e.Ring.Buffers())}
 		s.table = c.memory[e.Ring.Buffers()*e.generation:][:e.heavy.Words()]
 		var former *shardCopy
 		if before != nil {
-			s.of, former = max(s.of, len(before.shards)), before.newCopy()
+			s.of, former = max(s.of, len(before.shards)), newCopy(before)
 		}
 		if share := e.shared(); share != nil {
 			s.others = make([][]uint64, e.Ring.Buffers())
@@ -40,11 +40,11 @@ func (e *Engine) pieces(p rotating.Position, before *Engine) iter.Seq[*piece] {
 			}
 		}
 		for i := range s.of {
-			s.at, s.ages = e.copyShard(i*len(e.shards)/s.of, p, c, s.others)
+			s.at, s.ages = copyShard(e, i*len(e.shards)/s.of, p, c, s.others)
 			s.read = strange{}
 			s.spares = e.Spares() && c.request(0, 0).state().on > 0
 			if before != nil {
-				last, f := before.copyShard(i*len(before.shards)/s.of, rotating.Position{Generation: math.MinInt64}, former, nil)
+				last, f := copyShard(before, i*len(before.shards)/s.of, rotating.Position{Generation: math.MinInt64}, former, nil)
 				s.former = aligned(f, s.at.Generation-last.Generation)
 			}
 			if !yield(s) {
@@ -57,7 +57,7 @@ func (e *Engine) pieces(p rotating.Position, before *Engine) iter.Seq[*piece] {
 // shardCopy is an engine of one shard, for copies: they rotate, and the shards do not.
 type shardCopy struct{ Engine }
 
-func (e *Engine) newCopy() *shardCopy {
+func newCopy(e *Engine) *shardCopy {
 	c := &shardCopy{Engine{layout: e.layout, algorithm: e.algorithm, shards: make([]shard, 1), memory: make([]uint64, e.size)}}
 	c.spare = nil // a copy does not tell the others
 	return c
@@ -129,7 +129,7 @@ func (g *Generation) Readings() []cms.Reading {
 
 // copyShard copies the i-th shard, and the cells of those that share the limit if these are wanted. It returns the
 // copy by age, rotated to a position that is not before p; the shard itself stays as it is.
-func (e *Engine) copyShard(i int, p rotating.Position, to *shardCopy, others [][]uint64) (at rotating.Position, ages []Generation) {
+func copyShard(e *Engine, i int, p rotating.Position, to *shardCopy, others [][]uint64) (at rotating.Position, ages []Generation) {
 	s, r := &e.shards[i], to.request(0, 0)
 	s.mu.Lock()
 	copy(to.memory, e.memory[i*e.size:])
@@ -179,9 +179,9 @@ func (r request) copied(number int64, age int) (g Generation) {
 // copies of the generations at a position, by age. The copies are good until the next shard.
 func (e *Engine) Shards(p rotating.Position) iter.Seq2[int64, []Generation] {
 	return func(yield func(int64, []Generation) bool) {
-		c := e.newCopy()
+		c := newCopy(e)
 		for i := range e.shards {
-			_, ages := e.copyShard(i, p, c, nil)
+			_, ages := copyShard(e, i, p, c, nil)
 			if threshold := e.promoteAt + int64(c.shards[0].peaks.raised); !yield(threshold, ages) {
 				return
 			}

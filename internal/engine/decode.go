@@ -11,6 +11,7 @@ import (
 
 	"github.com/sketchlimit/sketchlimit/internal/invariants"
 	"github.com/sketchlimit/sketchlimit/internal/savestate"
+	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
 // Read reads a snapshot of the same rule into new engines, and returns the latest generation of its shards. fits tells
@@ -30,7 +31,7 @@ func (s Stages) read(r *savestate.Reader, most int, fits func(seed, hash uint64)
 	if err := fits(h.Seed, h.Hash); err != nil {
 		return Stages{}, 0, fmt.Errorf("%w: %w", ErrSnapshotMismatch, err)
 	}
-	if differ := differences(h.Rule, s.Engine.Rule.snapshot()); differ != "" {
+	if differ := differences(h.Rule, ruleOf(&s.Engine.Rule)); differ != "" {
 		return Stages{}, 0, fmt.Errorf("%w: %s", ErrSnapshotMismatch, differ)
 	}
 	if err := s.hasRoom(h, most); err != nil {
@@ -44,7 +45,7 @@ func (s Stages) read(r *savestate.Reader, most int, fits func(seed, hash uint64)
 		if e == nil {
 			continue
 		}
-		latest, err := e.readShards(r)
+		latest, err := readShards(e, r)
 		if err != nil {
 			return Stages{}, 0, err
 		}
@@ -64,10 +65,10 @@ func (s Stages) empty(h header, grows bool) (restored Stages, err error) {
 		if restored.Before, err = New(s.Engine.Rule, h.Before.dimensions(), h.Seed, s.Engine.flooded); err != nil {
 			return Stages{}, err
 		}
-		restored.Before.apart()
+		setApart(restored.Before)
 	}
 	if grows {
-		restored.Engine.apart()
+		setApart(restored.Engine)
 	}
 	return restored, nil
 }
@@ -120,10 +121,10 @@ func (s Stages) hasRoom(h header, most int) error {
 }
 
 // readShards fills the shards and returns their latest generation.
-func (e *Engine) readShards(s *savestate.Reader) (newest int64, err error) {
+func readShards(e *Engine, s *savestate.Reader) (newest int64, err error) {
 	newest = math.MinInt64
 	for i := range e.shards {
-		number, err := e.readNumber(s)
+		number, err := readNumber(e, s)
 		if err != nil {
 			return 0, err
 		}
@@ -137,7 +138,7 @@ func (e *Engine) readShards(s *savestate.Reader) (newest int64, err error) {
 		if err := s.Words(memory[e.Ring.Buffers()*e.generation:]); err != nil {
 			return 0, err
 		}
-		latest, err := e.generationIn(i)
+		latest, err := generationIn(e, i)
 		if err != nil {
 			return 0, err
 		}
@@ -147,7 +148,7 @@ func (e *Engine) readShards(s *savestate.Reader) (newest int64, err error) {
 }
 
 // generationIn returns the number of the generation of a shard that was read, which a wide one has in its memory.
-func (e *Engine) generationIn(i int) (number int64, err error) {
+func generationIn(e *Engine, i int) (number int64, err error) {
 	r := e.request(i, 0)
 	if !e.Spares() {
 		return r.s.number, nil
@@ -203,7 +204,7 @@ func (g *Growth) Become(restored Stages) error {
 	e.spare.become(restored.spared)
 	restored.Engine.follow(restored.Before)
 	if invariants.On {
-		restored.Engine.rankAfter(e, restored.Before)
+		rankAfter(restored.Engine, e, restored.Before)
 	}
 	e.next.Store(restored.Engine)
 	g.Current.Store(restored.Engine)
@@ -212,7 +213,7 @@ func (g *Growth) Become(restored Stages) error {
 }
 
 // readNumber reads the number of a generation that begins at a time that there is, or of none, or that of a wide shard.
-func (e *Engine) readNumber(s *savestate.Reader) (int64, error) {
+func readNumber(e *Engine, s *savestate.Reader) (int64, error) {
 	word, err := s.Word()
 	if err != nil {
 		return 0, err
@@ -222,4 +223,28 @@ func (e *Engine) readNumber(s *savestate.Reader) (int64, error) {
 		return 0, fmt.Errorf("%w: damaged: generation %d of %v", ErrSnapshot, number, time.Duration(e.Timeline.Length()))
 	}
 	return number, nil
+}
+
+// sparing returns what a snapshot holds, which was written before its shards, with those that spare.
+func (s Stages) sparing(held snapshotSpared) snapshotSpared {
+	for _, e := range []*Engine{s.Engine, s.Before} {
+		if e == nil || !e.Spares() {
+			continue
+		}
+		for i := range e.shards {
+			r := e.request(i, 0)
+			on, last := r.state().on, r.number()
+			switch {
+			case on == 0:
+				continue
+			case on < 0:
+				last -= int64(r.e.Ring.Buffers()) + on
+			}
+			if held.Times == 0 {
+				held = snapshotSpared{e.Timeline.UnixNano(rotating.Position{Generation: last}), last, 1, held.Units}
+			}
+			held.Last = max(held.Last, last)
+		}
+	}
+	return held
 }

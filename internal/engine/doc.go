@@ -44,8 +44,8 @@
 // keys have no entry, come in the shard's current generation and are admitted: for
 // them it reads the older generations, then reads and raises the current counters in
 // one pass. All others go on to request.settle: it rotates the shard if a generation
-// has begun, reads everything that there is, decides, and counts (request.add) or
-// refuses (request.refuse). A key whose count reaches the threshold gets an entry in the
+// has begun, and asks the [algorithm], which reads everything that there is, decides, and
+// counts (window.add) or refuses (window.refuse). A key whose count reaches the threshold gets an entry in the
 // table if it stands out from the noise and its bucket has room, and from then on fills
 // no counters. If the bucket is full, its key stays in the counters, where it denies
 // others.
@@ -65,8 +65,8 @@
 //
 // A key may have counts beside those of its engine: in a predecessor, while an engine
 // that grew has not met two generations ([Growth]), or in the counters of others that
-// share the limit ([Share]). They are added to every estimate. An engine has one of
-// both at most.
+// share the limit ([Share]). Both are [external] counts, which are added to every
+// estimate. An engine has one of both at most.
 //
 // # Handing over
 //
@@ -96,41 +96,44 @@
 //
 // # Files
 //
+// No more than three files use each other in a circle. The types, and what each shard's
+// memory holds:
+//
+//	dimensions.go   what an engine is made of; the sizes of allocations
+//	rule.go         what is limited; the arithmetic is in packages windowmath and gcra
+//	overcapacity.go what is kept of a limiter and of a shard that may spare
+//	layout.go       shard, and where things lie in its memory
+//	engine.go       Engine and request; algorithm, which windows and buckets are each;
+//	                external, counts elsewhere
+//	shard.go        a request's place in its shard's memory
+//	rotate.go       rotates what a shard keeps by generations
+//	prefetch.go     fetches a key's cache lines
+//	coarse.go       what a coarse limiter returns of a decision
+//
 // Deciding:
 //
-//	engine.go       Engine and its calls: find the shard, lock, decide
-//	take.go         decides and peeks: Consume first, which most requests end in; the
-//	                others go to window.go or bucket.go
+//	read.go         reads what a key has used in a window
+//	enter.go        counts a key, and decides whether it gets an entry
+//	spare.go        begins and ends sparing, and decides meanwhile; wide.go is the table
+//	                that takes the place of a shard's counters then
+//	claims.go       asserts in a test build what decisions rely on
 //	window.go       decides, peeks, charges and rotates in a window
 //	bucket.go       the same in a token bucket, whose arithmetic is in package gcra
-//	enter.go        counts a key, and decides whether it gets an entry
+//	new.go          makes engines
+//	take.go         the calls of an Engine: find the shard, lock, decide. Consume is first,
+//	                which most requests end in
+//	succeed.go      replaces an engine by one of another limit in the same memory
 //	charge.go       counts what was used without asking, for budgets
 //	group.go        asks several engines in one step
-//	coarse.go       what a coarse limiter returns of a decision
-//	rotate.go       rotates all that a shard keeps by generations
-//	rule.go         what is limited; the arithmetic of windows is in package windowmath
-//	claims.go       asserts in a test build what decisions rely on
-//
-// Memory:
-//
-//	dimensions.go   what an engine is made of, what is allowed, how many bytes it takes
-//	layout.go       where things lie in a shard's memory
-//	prefetch.go     fetches a key's cache lines
 //
 // Several engines:
 //
-//	external.go     counts of a key that are elsewhere
+//	external.go     counts of a predecessor
 //	share.go        counts of other nodes
 //	growth.go       replaces an engine by a larger or smaller one
-//	succeed.go      replaces an engine by one of another limit in the same memory
 //	encode.go       writes snapshots; decode.go restores them, in the format of package
 //	                savestate
-//
-// Over capacity:
-//
-//	spare.go        begins and ends sparing, and decides meanwhile
-//	wide.go         the table that takes the place of a shard's counters then
-//	episode.go      what is told of it
+//	episode.go      what is told of a time in which shards spared
 //
 // The error rate:
 //

@@ -35,17 +35,11 @@ type header struct {
 	Spared snapshotSpared
 }
 
-// snapshotSpared is what a Spare knows beside the shards, and the units of shards that have ended.
-type snapshotSpared struct {
-	Since, Last  int64
-	Times, Units uint64
-}
-
 // snapshotRule is what the arithmetic of a window or a bucket follows from. Spans are ns. Burst is, of a window, the units
 // that it may have counted of a key in one generation, if that is more than Limit.
 type snapshotRule struct{ Limit, Generation, Generations, Burst, Span, Spares int64 }
 
-func (w *Rule) snapshot() snapshotRule {
+func ruleOf(w *Rule) snapshotRule {
 	s := snapshotRule{w.limit, w.Timeline.Length(), int64(w.Ring.Buffers()), w.bucket.Burst, w.bucket.Span, 0}
 	if s.Burst == 0 && w.reach > w.limit {
 		s.Burst = w.reach
@@ -97,24 +91,24 @@ func (g *Growth) Stages() Stages {
 // Write writes a snapshot, which [Stages.Read] restores, for keys under a hash that gives SnapshotText this sum.
 func (s Stages) Write(to io.Writer, hash uint64) (int64, error) {
 	h := header{
-		Seed: s.Engine.seed, Hash: hash, Rule: s.Engine.Rule.snapshot(), Engine: s.Engine.dims.snapshot(), Since: s.Since,
-		Spared: s.Engine.snapshotSpared(),
+		Seed: s.Engine.seed, Hash: hash, Rule: ruleOf(&s.Engine.Rule), Engine: s.Engine.dims.snapshot(), Since: s.Since,
+		Spared: snapshotOf(s.Engine),
 	}
 	if s.Before != nil {
 		h.Before = s.Before.dims.snapshot()
 	}
 	w := savestate.NewWriter(to, snapshotMagic, snapshotVersion, &h)
-	s.Engine.writeShards(w)
+	writeShards(s.Engine, w)
 	if s.Before != nil {
-		s.Before.writeShards(w)
+		writeShards(s.Before, w)
 	}
 	return w.End()
 }
 
-func (e *Engine) writeShards(to *savestate.Writer) {
+func writeShards(e *Engine, to *savestate.Writer) {
 	memory := make([]uint64, e.size)
 	for i := range e.shards {
-		number := e.snapshotShard(memory, i)
+		number := snapshotShard(e, memory, i)
 		to.Words(uint64(number))
 		for age := range int64(e.Ring.Buffers()) {
 			to.Words(memory[e.buffer(number-age):][:e.generation]...)
@@ -126,13 +120,13 @@ func (e *Engine) writeShards(to *savestate.Writer) {
 
 // snapshotShard copies all words of a shard, and returns the number of its current generation. It
 // holds the shard's lock for no longer than that.
-func (e *Engine) snapshotShard(to []uint64, i int) int64 {
+func snapshotShard(e *Engine, to []uint64, i int) int64 {
 	s := &e.shards[i]
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	copy(to, e.memory[i*e.size:])
 	if e.Spares() {
-		e.stateIn(to).saved(s.admitted)
+		stateIn(e, to).saved(s.admitted)
 	}
 	return s.number
 }

@@ -38,6 +38,8 @@ type algorithm interface {
 	quota(rule *Rule, limit int64) int64
 	// resetAfter returns the time until a quota is whole again that is used up at a position.
 	resetAfter(rule *Rule, p rotating.Position, quota, limit int64) time.Duration
+	// lead returns the part of the engine's quota that n units at a limit take up: units, or ticks; 0 if n is out of range.
+	lead(rule *Rule, n, limit int64) int64
 	// least returns the least that a cell holds which weighs anything at a position.
 	least(rule *Rule, p rotating.Position) uint32
 
@@ -70,21 +72,6 @@ type external interface {
 	admit(h uint64, count int64)
 	// rotate lets generations expire, ≥ 1, once a shard has rotated.
 	rotate(r request, expired int)
-}
-
-// New returns an engine of checked dimensions that has counted nothing and seen no time. It counts in flooded the
-// requests that it denies without a lock, and what a sample of others cost.
-func New(rule Rule, d Dimensions, seed uint64, flooded *striped.Counter) (*Engine, error) {
-	e := &Engine{algorithm: algorithmOf(&rule), dims: d, shards: make([]shard, d.Shards), flooded: flooded}
-	var err error
-	if e.layout, err = newLayout(rule, d, seed); err != nil {
-		return nil, err
-	}
-	e.memory = make([]uint64, d.Shards*e.size)
-	for i := range e.shards {
-		e.shards[i].number = never
-	}
-	return e, nil
 }
 
 // Counted returns the units by which a request for n units that is denied at a limit raises a statistic: 0 … the quota, so
@@ -121,81 +108,63 @@ func Later(d, lag time.Duration) time.Duration {
 	return d + min(lag, Never-1-d)
 }
 
-// Remembers tells whether the key, of the i-th shard, is known to have nothing left at the engine's limit. Take finds
-// that out as well, in twice the time. The compiler inlines it.
-func (e *Engine) Remembers(i int, word int64, h uint64) bool {
-	_, _, ok := e.shards[i].last.Lookup(h, word)
-	return ok
-}
-
-// Take admits n units at a limit of at most the engine's, or not. The key's hash chooses the
-// shard, and the shard's lock makes check and count one step.
-func (e *Engine) Take(word int64, h uint64, n int, limit int64, effort Effort) Verdict {
-	i := e.Shard(h)
-	if n == 1 && word < e.shards[i].last.Until() {
-		if v, ok := e.remembered(word, e.request(i, h), limit); ok {
-			return e.told(v, e.Timeline.Unpack(word), limit)
-		}
-	}
-	return e.told(e.Consume(i, word, h, n, limit, effort), e.Timeline.Unpack(word), limit)
-}
-
-// remembered is Take for a key that was the last of its shard to be denied.
-func (e *Engine) remembered(word int64, r request, limit int64) (v Verdict, ok bool) {
-	until, reset, ok := r.s.last.Lookup(r.flood(limit), word)
-	if !ok {
-		return Verdict{}, false
-	}
-	e.flooded.Inc()
-	now := e.Timeline.UnixNano(e.Timeline.Unpack(word))
-	return Verdict{
-		RetryAfter: time.Duration(e.Timeline.UnixNano(e.Timeline.Unpack(until)) - now),
-		ResetAfter: time.Duration(reset - now),
-	}, true
-}
-
-// Peek tells what Take would answer at a position, which may lie generations ahead, and changes nothing.
-func (e *Engine) Peek(p rotating.Position, h uint64, n int, limit int64) Verdict {
-	r := e.lock(h)
-	p, limit = r.from(e, p, limit)
-	v := r.peek(p, int64(n), limit)
-	r.s.mu.Unlock()
-	return r.e.told(v, p, limit)
-}
-
-// Reserve is Take for a queue: it also returns the time until all units that were admitted before have flowed.
-func (e *Engine) Reserve(p rotating.Position, h uint64, n int, limit int64) (wait time.Duration, v Verdict) {
-	r := e.lock(h)
-	p, limit = r.from(e, p, limit)
-	wait = r.peek(p, int64(n), limit).ResetAfter
-	v = r.take(p, int64(n), limit, Whole)
-	r.s.mu.Unlock()
-	return wait, v
-}
-
-// lock locks the key's shard in the engine that decides then: a successor may have read this shard, so nothing
-// is counted here any more once there is one.
-func (e *Engine) lock(h uint64) request {
-	i := e.Shard(h)
-	r := e.request(i, h)
-	r.s.mu.Lock()
-	if e.next.Load() != nil {
-		r.s.mu.Unlock()
-		return e.heir(i).lock(h)
-	}
-	return r
-}
-
 // request returns the place of a key, or of none in particular, in the i-th shard.
 func (e *Engine) request(i int, h uint64) request { return request{e, &e.shards[i], i * e.size, h} }
 
 // Shard returns the index of a key's shard.
 func (e *Engine) Shard(h uint64) int { return int(h >> 32 * uint64(len(e.shards)) >> 32) }
 
-// HasEntry reports whether a key has an entry in the heavy table.
-func (e *Engine) HasEntry(h uint64) bool {
-	r := e.request(e.Shard(h), h)
-	r.s.mu.Lock()
-	defer r.s.mu.Unlock()
-	return r.e.heavy.Find(r.bucketOf(), h) != nil
+// request is one key in one shard, whose lock the caller holds.
+//
+// Its four words, passed by value, stay in registers.
+type request struct {
+	e     *Engine
+	s     *shard
+	first int // word of the shard's memory
+	h     uint64
+}
+
+// What a request does depends on what limits it. These are requests as well.
+type (
+	window       struct{ request } // to a window
+	bucket       struct{ request } // to a token bucket
+	overCapacity struct{ request } // to a window's shard that may be over capacity, and then denies what is proven alone
+	sampler      struct{ request } // that may be taken down, for the rate of light keys
+)
+
+// Effort is how much a decision is to find out.
+type Effort uint8
+
+const (
+	Brief Effort  = 1 << iota // whether it admits, and no more
+	exact                     // with Brief: read the previous generation; without, bound it by its peak
+	Whole = exact             // all there is to tell
+)
+
+// handover is which shards a successor has taken over, each by its own lock, and as of when.
+type handover struct {
+	shards []bool
+	at     int64 // unix ns
+}
+
+// predecessor is an engine whose counts matter to its successor.
+type predecessor Engine
+
+// follow makes an engine whose counts matter as well the predecessor, or none.
+func (e *Engine) follow(before *Engine) {
+	if before == nil {
+		e.external.Store(nil)
+		return
+	}
+	x := external((*predecessor)(before))
+	e.external.Store(&x)
+}
+
+// predecessor returns the predecessor while its counts matter, or else nil.
+func (e *Engine) predecessor() *Engine {
+	if x := e.external.Load(); x != nil {
+		before, _ := (*x).(*predecessor)
+		return (*Engine)(before)
+	}
+	return nil
 }

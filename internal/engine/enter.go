@@ -54,12 +54,6 @@ func (r window) add(p rotating.Position, entry *uint64, h uint64, count, n int64
 // nothing, which is enough to tell how many keys there are where cells are too full for it.
 const Sampled = 8
 
-// asked returns the units that the key of an entry has asked for since it has that, as far as an exact limiter would have
-// admitted them.
-func (r window) asked(p rotating.Position, entry uint64) int64 {
-	return r.e.heavy.Offered(entry, 0) + r.e.Weighted(r.e.heavy.Offered(entry, 1), 1, p.Elapsed)
-}
-
 // wronged is for a request for n units that is denied. It counts them for the key of an entry, if they fit in the limit beside
 // what that has asked for: so far an exact limiter would admit it. It tells whether the key is an innocent one, which others
 // have carried to its limit.

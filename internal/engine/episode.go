@@ -21,7 +21,7 @@ func (e *Engine) Episode(p rotating.Position) (t Episode) {
 	for range mostEnds {
 		ends := s.ends
 		s.mu.Unlock()
-		t.Active, t.Units = e.sparedByAll(p)
+		t.Active, t.Units = sparedByAll(e, p)
 		s.mu.Lock()
 		if s.ends == ends { // or else units were moved to s.units meanwhile, and are in both
 			break
@@ -39,18 +39,18 @@ func (e *Engine) Episode(p rotating.Position) (t Episode) {
 // is not enough, some units count twice until as many have come.
 const mostEnds = 100
 
-// sparedByAll is spared of an engine and its predecessor.
-func (e *Engine) sparedByAll(p rotating.Position) (on bool, units uint64) {
+// sparedByAll is sparedUnits of an engine and its predecessor.
+func sparedByAll(e *Engine, p rotating.Position) (on bool, units uint64) {
 	for one := e; one != nil; one = one.predecessor() {
-		active, more := one.spared(p)
+		active, more := sparedUnits(one, p)
 		on, units = on || active, units+more
 	}
 	return on, units
 }
 
-// spared tells whether a shard spares that a request would not find to have ended, at a position or later, and the units
+// sparedUnits tells whether a shard spares that a request would not find to have ended, at a position or later, and the units
 // of all.
-func (e *Engine) spared(p rotating.Position) (on bool, units uint64) {
+func sparedUnits(e *Engine, p rotating.Position) (on bool, units uint64) {
 	for i := range e.shards {
 		r := e.request(i, 0)
 		r.s.mu.Lock()
@@ -64,38 +64,14 @@ func (e *Engine) spared(p rotating.Position) (on bool, units uint64) {
 	return on, units
 }
 
-// snapshotSpared returns what a snapshot is to hold.
-func (e *Engine) snapshotSpared() snapshotSpared {
+// snapshotOf returns what a snapshot is to hold.
+func snapshotOf(e *Engine) snapshotSpared {
 	if !e.Spares() {
 		return snapshotSpared{}
 	}
 	e.spare.mu.Lock()
 	defer e.spare.mu.Unlock()
 	return snapshotSpared{e.spare.since, e.spare.last, e.spare.times, e.spare.units}
-}
-
-// sparing returns what a snapshot holds, which was written before its shards, with those that spare.
-func (s Stages) sparing(held snapshotSpared) snapshotSpared {
-	for _, e := range []*Engine{s.Engine, s.Before} {
-		if e == nil || !e.Spares() {
-			continue
-		}
-		for i := range e.shards {
-			r := e.request(i, 0)
-			on, last := r.state().on, r.number()
-			switch {
-			case on == 0:
-				continue
-			case on < 0:
-				last -= int64(r.e.Ring.Buffers()) + on
-			}
-			if held.Times == 0 {
-				held = snapshotSpared{e.Timeline.UnixNano(rotating.Position{Generation: last}), last, 1, held.Units}
-			}
-			held.Last = max(held.Last, last)
-		}
-	}
-	return held
 }
 
 // become makes an episode that was restored the present one, if keys may be spared.
@@ -106,4 +82,10 @@ func (s *Spare) become(held snapshotSpared) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.since, s.last, s.times, s.units, s.told = held.Since, held.Last, held.Times, held.Units, 0
+}
+
+// snapshotSpared is what a Spare knows beside the shards, and the units of shards that have ended.
+type snapshotSpared struct {
+	Since, Last  int64
+	Times, Units uint64
 }

@@ -32,7 +32,7 @@ func (r sampler) wrongs(p rotating.Position) (rate float64) {
 	if !r.someRead(p, lowest/2-min(n-1, lowest/2)) { // or else a key at half of its limit would be admitted
 		return 0
 	}
-	mix := lately.mix(&r.e.layout)
+	mix := lately.mix(scaleOf(r.e))
 	reads := r.readings(p)
 	mix.wronged = 0 // they would be spared
 	above := reads.Above
@@ -65,9 +65,6 @@ func (r sampler) someRead(p rotating.Position, units int64) bool {
 	}
 	return false
 }
-
-// draw returns random bits, which are other ones when something has been admitted.
-func (r request) draw() uint64 { return keyhash.Mix(r.s.admitted, r.e.turnSeed) }
 
 func (r sampler) readings(p rotating.Position) errorrate.Sample {
 	reads := errorrate.NewSample(r.e.limit)

@@ -43,7 +43,7 @@ const calmEnough = 16 // looks, one or two a generation
 func (g *Growth) Start(soon func()) {
 	e := g.Current.Load()
 	invariants.SetRank(&g.mu, invariants.Rank{Level: invariants.Growth})
-	e.apart()
+	setApart(e)
 	if e.spare != nil {
 		e.spare.Grow = soon
 	}
@@ -128,8 +128,8 @@ func (g *Growth) settle() bool {
 	g.denied += denied
 	// A decision that was held up since may come with a time of back then. Once its
 	// shard has rotated it is taken as of now, where the predecessor does not matter.
-	e.rotate(latest)
-	e.letGo(before)
+	rotateAll(e, latest)
+	letGo(e, before)
 	return true
 }
 
@@ -148,25 +148,25 @@ func (g *Growth) replace(bytes int) {
 	for i := 0; i < len(next.memory); i += page {
 		next.memory[i] = 0 // here, rather than in requests, the system hands it out
 	}
-	next.apart()
+	setApart(next)
 	next.follow(e)
 	if invariants.On {
-		next.rankAfter(e, nil)
+		rankAfter(next, e, nil)
 	}
 	e.next.Store(next)
 	g.Current.Store(next)
 	g.since = g.Latest()
 }
 
-// apart gives the engine seeds that its predecessor and its successor, which are of other sizes, do not have:
+// setApart gives the engine seeds that its predecessor and its successor, which are of other sizes, do not have:
 // two keys that meet in one of them are strangers in the other, and their readings add up as Stats has it.
-func (e *Engine) apart() { e.turnSeed = keyhash.Mix(e.turnSeed, uint64(len(e.memory))) }
+func setApart(e *Engine) { e.turnSeed = keyhash.Mix(e.turnSeed, uint64(len(e.memory))) }
 
 // letGo ends that the counts of the predecessor matter, and counts the units that it spared as those of the past, both at
 // once, see Episode.
-func (e *Engine) letGo(before *Engine) {
+func letGo(e *Engine, before *Engine) {
 	if s := e.spare; s != nil {
-		_, units := before.spared(rotating.Position{})
+		_, units := sparedUnits(before, rotating.Position{})
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.add(units)
@@ -178,8 +178,8 @@ func (e *Engine) letGo(before *Engine) {
 // has ended or is about to; 0 where the present one will do.
 func (g *Growth) size(e *Engine, generation int64) int {
 	var full bool
-	g.keys, full = e.keys(generation)
-	if rate := e.forecast(rotating.Position{Generation: generation, Elapsed: time.Duration(e.Timeline.Length() - 1)}, g.Lowest); rate > g.Goal {
+	g.keys, full = distinctKeys(e, generation)
+	if rate := forecast(e, rotating.Position{Generation: generation, Elapsed: time.Duration(e.Timeline.Length() - 1)}, g.Lowest); rate > g.Goal {
 		g.calm = 0
 		return g.larger(e, rate, g.keys)
 	}
@@ -200,8 +200,8 @@ func (g *Growth) size(e *Engine, generation int64) int {
 // early is size in the midst of a generation. What replaces the engine now has to last for the rest of the generation and
 // the next, so it is to bear as many keys as there will be if they go on to come as they have.
 func (g *Growth) early(e *Engine, now rotating.Position) int {
-	keys, _ := e.keys(now.Generation)
-	return g.larger(e, e.forecast(now, g.Lowest), keys*float64(e.Timeline.Length())/float64(max(now.Elapsed, 1)))
+	keys, _ := distinctKeys(e, now.Generation)
+	return g.larger(e, forecast(e, now, g.Lowest), keys*float64(e.Timeline.Length())/float64(max(now.Elapsed, 1)))
 }
 
 // mostGrowth is how many times as large as an engine the next one is, at most: what it goes by may be a moment's burst.
@@ -246,22 +246,22 @@ func (e *Engine) Footprint() int {
 // come, which is about that of three quarters of the limit. The cliff where everybody is denied
 // is so steep that a tenth more keys can make a thousand times the rate, and clients
 // with history are over it before new ones: a forecast sees it ahead.
-func (e *Engine) forecast(p rotating.Position, limit int64) (rate float64) {
+func forecast(e *Engine, p rotating.Position, limit int64) (rate float64) {
 	alone := make([]Generation, e.Ring.Buffers())
-	for at, ages := range e.sample() {
+	for at, ages := range copies(e) {
 		if at.Generation <= p.Generation { // or else it has rotated since
 			at.Elapsed = p.Elapsed
 		}
-		s := piece{Engine: e, at: at, ages: ages, former: alone}
+		s := piece{e: e, at: at, ages: ages, former: alone}
 		rate += s.denied(1, limit-limit/4)
 	}
-	return rate / float64(e.samples())
+	return rate / float64(samples(e))
 }
 
-// keys returns the distinct keys of a generation, and whether there are too many in most shards to tell.
-func (e *Engine) keys(generation int64) (distinct float64, full bool) {
+// distinctKeys returns the distinct keys of a generation, and whether there are too many in most shards to tell.
+func distinctKeys(e *Engine, generation int64) (distinct float64, full bool) {
 	fulls := 0
-	for at, ages := range e.sample() {
+	for at, ages := range copies(e) {
 		if age := at.Generation - generation; age >= 0 && age < int64(len(ages)) {
 			distinct += ages[age].distinct()
 			if ages[age].full() {
@@ -269,27 +269,27 @@ func (e *Engine) keys(generation int64) (distinct float64, full bool) {
 			}
 		}
 	}
-	return distinct / float64(e.samples()) * float64(len(e.shards)), 2*fulls > e.samples()
+	return distinct / float64(samples(e)) * float64(len(e.shards)), 2*fulls > samples(e)
 }
 
 // samples returns the number of shards that are read for a look.
-func (e *Engine) samples() int { return min(16, len(e.shards)) }
+func samples(e *Engine) int { return min(16, len(e.shards)) }
 
-// sample copies some shards, and changes none: those that have not rotated yet are of an
+// copies copies some shards, and changes none: those that have not rotated yet are of an
 // earlier generation.
-func (e *Engine) sample() iter.Seq2[rotating.Position, []Generation] {
+func copies(e *Engine) iter.Seq2[rotating.Position, []Generation] {
 	return func(yield func(rotating.Position, []Generation) bool) {
-		c, n := e.newCopy(), e.samples()
+		c, n := newCopy(e), samples(e)
 		for i := range n {
-			if !yield(e.copyShard(i*len(e.shards)/n, rotating.Position{Generation: math.MinInt64}, c, nil)) {
+			if !yield(copyShard(e, i*len(e.shards)/n, rotating.Position{Generation: math.MinInt64}, c, nil)) {
 				return
 			}
 		}
 	}
 }
 
-// rotate begins a generation in all shards.
-func (e *Engine) rotate(generation int64) {
+// rotateAll begins a generation in all shards.
+func rotateAll(e *Engine, generation int64) {
 	for i := range e.shards {
 		s := &e.shards[i]
 		s.mu.Lock()

@@ -189,7 +189,7 @@ func recentOf(c *striped.Counter) (r recent) {
 func (r *recent) mean() int64 { return int64(math.Ceil(r.cost)) }
 
 // acquaintances returns which generations have met keys that are known by k.
-func (r *recent) acquaintances(l *layout, k known) (all []acquaintance) {
+func (r *recent) acquaintances(l *scale, k known) (all []acquaintance) {
 	sum := 0.0
 	for _, n := range r.met {
 		sum += n
@@ -203,4 +203,10 @@ func (r *recent) acquaintances(l *layout, k known) (all []acquaintance) {
 		}
 	}
 	return all
+}
+
+// acquaintance is which generations have met keys, by age, and a share of keys.
+type acquaintance struct {
+	share float64
+	met   []bool
 }

@@ -337,14 +337,14 @@ func TestDoorkeepersThatKnowAKey(t *testing.T) {
 		r := f.request(0, key)
 		doors := sampler{r}.doors(f.Timeline.Unpack(f.word()))
 		require.Equal(t, uint64(1)<<age&(1<<generations-1), doors, "age %d", age)
-		require.Equal(t, want, r.e.known(doors), "age %d", age)
+		require.Equal(t, want, scaleOf(r.e).known(doors), "age %d", age)
 	}
 	come(6)
 	come(8)
 	come(10)
 	r := f.request(0, key)
 	require.EqualValues(t, 0b10101, sampler{r}.doors(f.Timeline.Unpack(f.word())))
-	require.Equal(t, allKnown, r.e.known(0b10101))
+	require.Equal(t, allKnown, scaleOf(r.e).known(0b10101))
 }
 
 func TestGradesAreRightOnAverage(t *testing.T) {
@@ -385,11 +385,11 @@ func TestStrangersWithTheirRequest(t *testing.T) {
 	}
 }
 
-func testLayout(t *testing.T, rule Rule, probes int) *layout {
+func testLayout(t *testing.T, rule Rule, probes int) *scale {
 	t.Helper()
 	l, err := newLayout(rule, Dimensions{Shards: 1, BloomBytes: 64, BloomProbes: probes, Depth: 2, Width: 64, CellBits: 16}, 1)
 	require.NoError(t, err)
-	return &l
+	return (*scale)(&l)
 }
 
 // Who was to fade may be held up while others go on. All fade again after that.
@@ -408,7 +408,7 @@ func TestLatelyFadesAfterAll(t *testing.T) {
 // The ages that are taken to have met a key are as many as have, whatever the number of sub-windows.
 func TestMeetings(t *testing.T) {
 	for generations := 3; generations <= 13; generations++ {
-		l := layout{Rule: NewWindow(100, time.Hour, generations)}
+		l := scale{Rule: NewWindow(100, time.Hour, generations)}
 		require.Equal(t, noKind, l.meeting(1<<(generations-1)), "the oldest one is weighted")
 		for doors := uint64(1); doors < 1<<(generations-1); doors++ {
 			met := l.metIn(nowKnown, l.meeting(doors))
@@ -429,7 +429,7 @@ func TestMeetings(t *testing.T) {
 		}
 	}
 	for generations := 1; generations <= 2; generations++ {
-		l := layout{Rule: NewWindow(100, time.Hour, generations)}
+		l := scale{Rule: NewWindow(100, time.Hour, generations)}
 		require.Equal(t, noKind, l.meeting(allDoors))
 		require.NotContains(t, l.metIn(allKnown, meetings-1), false)
 		require.NotContains(t, l.metIn(0, meetings-1), true)

@@ -2,10 +2,12 @@ package engine
 
 import (
 	"math"
+	"unsafe"
 
 	"github.com/sketchlimit/sketchlimit/bloom"
 	"github.com/sketchlimit/sketchlimit/cms"
 	"github.com/sketchlimit/sketchlimit/internal/denycache"
+	"github.com/sketchlimit/sketchlimit/internal/gcra"
 	"github.com/sketchlimit/sketchlimit/internal/heavyhitter"
 	"github.com/sketchlimit/sketchlimit/internal/invariants"
 	"github.com/sketchlimit/sketchlimit/internal/keyhash"
@@ -29,6 +31,9 @@ type peaks struct {
 	before  uint16 // in the one before, in steps of layout.peakStep
 	raised  uint16 // what the threshold stands above the plan's in the current generation, see standsOut
 }
+
+// unknown are the peaks of a window's shard whose cells somebody else has counted.
+var unknown = peaks{current: math.MaxUint32, before: math.MaxUint16}
 
 // layout says where things lie in a shard's memory, which is the same in all shards:
 // for each generation a doorkeeper and a sketch, then the table of heavy keys, and the word of a shard that spares. A
@@ -90,3 +95,40 @@ func newLayout(rule Rule, d Dimensions, seed uint64) (layout, error) {
 	l.far = d.BloomBytes > 0 && 8*d.Shards*l.size > nearBytes
 	return l, nil
 }
+
+// buffers says what each buffer of a window's ring holds, that of the current generation as those before it: a Bloom
+// filter and a count-min sketch. A bucket has one sketch, see bucket.go.
+type buffers struct {
+	door  bloom.Layout
+	cells cms.Layout // no cells where the limit is 1
+}
+
+// begin makes a later generation the current one, with which others expire, ≥ 1.
+func (s *shard) begin(number int64, expired int, peakStep int64) {
+	s.number = number
+	before := (int64(s.peaks.current) + peakStep - 1) / peakStep
+	if expired > 1 {
+		before = 0
+	}
+	s.peaks = peaks{before: uint16(min(before, math.MaxUint16))}
+}
+
+// buffer returns the first of a shard's words that hold a generation, by its number.
+func (l *layout) buffer(number int64) int {
+	return l.Ring.Buffer(number) * l.generation
+}
+
+// lastRounded is the key of a shard whose time was last rounded up to a tick, and its time
+// without rounding.
+//
+// It is what a key needs to get all its units at a time between two ticks, or at a tier
+// whose unit is not whole ticks, unless another key of the shard is in need as well.
+// The cells hold its time rounded up: the key may be forgotten at any time. While it is
+// remembered all its charges are counted here, so its time is never too early.
+type lastRounded struct {
+	key uint64
+	gcra.Time
+}
+
+// lastWords are the words of a lastRounded in a shard's memory, after its cells.
+const lastWords = int(unsafe.Sizeof(lastRounded{}) / 8)

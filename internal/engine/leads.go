@@ -18,8 +18,13 @@ const (
 	allKnown    = nowKnown | oldestKnown
 )
 
+// scale is a layout by what is read in it.
+type scale layout
+
+func scaleOf(e *Engine) *scale { return (*scale)(&e.layout) }
+
 // where returns which doorkeepers those of a generation are, by its age.
-func (w *Rule) where(age int) known {
+func (w *scale) where(age int) known {
 	if age > 0 && age == w.Ring.Buffers()-1 {
 		return oldestKnown
 	}
@@ -27,7 +32,7 @@ func (w *Rule) where(age int) known {
 }
 
 // first returns the kind of the lowest grade for keys that are known.
-func (l *layout) first(k known) int {
+func (l *scale) first(k known) int {
 	if l.guarded {
 		return int(k-1) * guardedGrades
 	}
@@ -35,7 +40,7 @@ func (l *layout) first(k known) int {
 }
 
 // deniedGrade returns the kind of strangers that would be denied.
-func (l *layout) deniedGrade(k known) int {
+func (l *scale) deniedGrade(k known) int {
 	if l.guarded {
 		return l.first(k) + guardedGrades - 1
 	}
@@ -43,7 +48,7 @@ func (l *layout) deniedGrade(k known) int {
 }
 
 // whole returns the parts of a quota.
-func (l *layout) whole() int64 {
+func (l *scale) whole() int64 {
 	if l.IsBucket() {
 		return l.bucket.Burst * l.bucket.Unit
 	}
@@ -51,7 +56,7 @@ func (l *layout) whole() int64 {
 }
 
 // parts returns those of n units.
-func (l *layout) parts(n int64) int64 {
+func (l *scale) parts(n int64) int64 {
 	if l.IsBucket() {
 		return n * l.bucket.Unit
 	}
@@ -59,7 +64,7 @@ func (l *layout) parts(n int64) int64 {
 }
 
 // steps returns the highest grade. Where there are few units, each has a grade of its own.
-func (l *layout) steps() int64 {
+func (l *scale) steps() int64 {
 	switch {
 	case l.IsBucket():
 		return grades - 2
@@ -71,7 +76,7 @@ func (l *layout) steps() int64 {
 
 // gradeOf returns the grade of so many parts. Between two grades it is one of both, by a draw, so that it is right on
 // average.
-func (l *layout) gradeOf(parts int64, draw uint64) int {
+func (l *scale) gradeOf(parts int64, draw uint64) int {
 	steps, whole := l.steps(), l.whole()
 	at := min(max(parts, 0), whole) * steps
 	grade := at / whole
@@ -82,7 +87,7 @@ func (l *layout) gradeOf(parts int64, draw uint64) int {
 }
 
 // partsOf is the inverse of gradeOf.
-func (l *layout) partsOf(grade int) int64 {
+func (l *scale) partsOf(grade int) int64 {
 	steps := l.steps()
 	return (int64(grade)*l.whole() + steps/2) / steps
 }
@@ -101,7 +106,7 @@ type mix struct {
 }
 
 // mix returns what requests have been like that were taken down under a layout.
-func (r *recent) mix(l *layout) (m mix) {
+func (r *recent) mix(l *scale) (m mix) {
 	m.entries, m.wronged = r.read[byEntry]+r.low[byEntry], r.wronged
 	passes := r.passes()
 	newcomers := (r.read[newcomer] + r.low[newcomer]) / max(passes[0], leastPassed)
@@ -126,7 +131,7 @@ func (r *recent) mix(l *layout) (m mix) {
 
 // addKnown adds keys that some doorkeepers know, less newcomers that they take for such keys. Of covered leads only the
 // request itself adds to what strangers read. In crowded cells those above half of the limit are innocent keys' as well.
-func (m *mix) addKnown(r *recent, l *layout, k known, cost int64, newcomers float64) {
+func (m *mix) addKnown(r *recent, l *scale, k known, cost int64, newcomers float64) {
 	first, n := l.first(k), int(l.steps())+1
 	least := int(l.parts(1) * l.steps() / l.whole()) // all requests are for a unit or more
 	fresh := r.fresh[first:][:n]
@@ -232,20 +237,20 @@ type seen struct {
 
 // enough tells whether a quota is many units, 1, or a few, down to 0. Of a few innocent keys often read all, and what is read
 // tells little of leads.
-func (l *layout) enough() float64 {
+func (l *scale) enough() float64 {
 	part := min(float64(l.whole())/float64(l.parts(1))/manyUnits, 1)
 	return part * part
 }
 
 // usual returns the share of the quota in which leads usually fall by a power of e: a unit, where that is more than
 // usualLead.
-func (l *layout) usual() float64 {
+func (l *scale) usual() float64 {
 	return max(usualLead, l.enough()*float64(l.parts(1))/float64(l.whole()))
 }
 
 // full returns what a pinned key reads with its requests: the quota less what comes free until it asks again. At random times
 // that is half a request on average, where it asks for twice what it gets, and less where it asks for more.
-func (l *layout) full(cost int64) (shares [grades]float64) {
+func (l *scale) full(cost int64) (shares [grades]float64) {
 	const parts = 64
 	for i := range parts {
 		free := -math.Log((float64(i)+0.5)/parts) / float64(int(2)<<(i%3))
@@ -256,7 +261,7 @@ func (l *layout) full(cost int64) (shares [grades]float64) {
 
 // asking returns what strangers read with their request. Where a quota is a few units, so that a grade is one of them,
 // covered leads would then explain nearly all that is read, and the request is left out.
-func (l *layout) asking(fresh []float64, cost int64) (asking [grades]float64) {
+func (l *scale) asking(fresh []float64, cost int64) (asking [grades]float64) {
 	if l.whole() < manyUnits*l.parts(1) {
 		cost = 0
 	}

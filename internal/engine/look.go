@@ -8,8 +8,6 @@ import (
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
-const golden = 0x9e3779b97f4a7c15 // 2⁶⁴ / φ: its multiples are spread evenly
-
 // looked tells whether a request is to be taken down. What the shard has admitted draws it, so that it does not hang on
 // what this one costs.
 func (r request) looked() bool { return r.s.admitted*golden>>(64-6) == 0 } // one in lookEvery
@@ -48,27 +46,28 @@ const strangersTried = 8
 // see takes down a request for n units, which are so many parts of a quota, of a key that some doorkeepers know and that
 // reads others, beside some that are held back.
 func (r sampler) see(p rotating.Position, n, parts, used, held int64, doors uint64) {
-	k := r.e.known(doors)
+	sc := scaleOf(r.e)
+	k := sc.known(doors)
 	s := sight{kind: newcomer, stranger: noKind, denied: noKind, low: held > 0, met: noKind}
-	draw, most := r.draw(), r.e.whole()-held-parts
+	draw, most := r.draw(), sc.whole()-held-parts
 	stranger := r.stranger(p, draw, doors)
 	if stranger > most && k != 0 {
-		s.denied = r.e.deniedGrade(k)
+		s.denied = sc.deniedGrade(k)
 	}
 	for tried := 1; stranger > most && tried < strangersTried; tried++ {
 		draw *= golden
 		stranger = r.stranger(p, draw, doors)
 	}
-	if innocent(used-stranger, r.e.whole()-held) {
+	if innocent(used-stranger, sc.whole()-held) {
 		s.n = n
-		s.met = r.e.meeting(doors)
+		s.met = sc.meeting(doors)
 	} else if s.low {
 		return
 	}
 	if k != 0 {
-		s.kind = r.e.layout.first(k) + r.e.gradeOf(held+used+parts, draw*golden)
+		s.kind = sc.first(k) + sc.gradeOf(held+used+parts, draw*golden)
 		if stranger <= most {
-			s.stranger = r.e.layout.first(k) + r.e.gradeOf(stranger, draw)
+			s.stranger = sc.first(k) + sc.gradeOf(stranger, draw)
 		}
 	}
 	if r.e.guarded {
@@ -100,7 +99,7 @@ func (r sampler) stranger(p rotating.Position, draw, doors uint64) (parts int64)
 // passesDoors tells which doorkeepers a stranger passes.
 func (r sampler) passesDoors(p rotating.Position, draw uint64) known {
 	r.h = keyhash.Mix(r.h, draw)
-	return r.e.known(r.doors(p))
+	return scaleOf(r.e).known(r.doors(p))
 }
 
 // allDoors are the doorkeepers of all ages.
@@ -118,7 +117,7 @@ func (r sampler) doors(p rotating.Position) (doors uint64) {
 }
 
 // known returns the case of a key that some doorkeepers know.
-func (l *layout) known(doors uint64) (k known) {
+func (l *scale) known(doors uint64) (k known) {
 	if !l.guarded {
 		return allKnown
 	}
@@ -132,7 +131,7 @@ func (l *layout) known(doors uint64) (k known) {
 
 // meeting returns the grade of how many generations that count in full have met a key, by its doorkeepers: whether the current
 // one has, and which part of the others. It returns noKind if none has, or if there is just one.
-func (l *layout) meeting(doors uint64) int {
+func (l *scale) meeting(doors uint64) int {
 	others := l.Ring.Buffers() - 2
 	if doors &= 1<<(l.Ring.Buffers()-1) - 1; doors == 0 || others < 1 {
 		return noKind
@@ -141,7 +140,7 @@ func (l *layout) meeting(doors uint64) int {
 }
 
 // metIn returns the ages of generations that have met a key known by k, by that grade: those of a part are evenly spread.
-func (l *layout) metIn(k known, grade int) []bool {
+func (l *scale) metIn(k known, grade int) []bool {
 	met, others := make([]bool, l.Ring.Buffers()), l.Ring.Buffers()-2
 	n := (grade%meetingParts*others + (meetingParts-1)/2) / (meetingParts - 1)
 	if grade == 0 {

@@ -24,18 +24,9 @@ func (s *piece) denied(n, limit int64) float64 {
 	if s.spares {
 		return 0
 	}
-	if s.IsBucket() {
-		return bucketDenialRate(&s.bucket, s.at, &s.ages[0].Cells, n, limit, s.limit)
-	}
 	rate := []float64{0}
-	s.addDenied([]int64{n}, limit, rate, acquaintance{1, make([]bool, s.Ring.Buffers())})
+	s.addDenied([]int64{s.e.algorithm.lead(&s.e.Rule, n, limit)}, limit, rate, acquaintance{1, make([]bool, s.e.Ring.Buffers())})
 	return rate[0]
-}
-
-// acquaintance is which generations have met keys, by age, and a share of keys.
-type acquaintance struct {
-	share float64
-	met   []bool
 }
 
 // addDenied adds that chance to rates, for each of some leads, times the share of keys; for a key that some generations have
@@ -44,9 +35,11 @@ func (s *piece) addDenied(leads []int64, limit int64, rates []float64, keys acqu
 	if s.spares || len(leads) == 0 {
 		return
 	}
-	if s.IsBucket() {
+	if s.e.IsBucket() {
 		for i, lead := range leads {
-			rates[i] += keys.share * bucketTail(&s.bucket, s.at, &s.ages[0].Cells, s.whole()-lead)
+			if lead >= 1 {
+				rates[i] += keys.share * bucketTail(&s.e.bucket, s.at, &s.ages[0].Cells, scaleOf(s.e).whole()-lead)
+			}
 		}
 		return
 	}
@@ -54,7 +47,7 @@ func (s *piece) addDenied(leads []int64, limit int64, rates []float64, keys acqu
 	sum, weighted := make([]float64, len(leads)), make(errorrate.Distribution, len(read.oldest))
 	for units, p := range read.others {
 		for i, c := range read.oldest {
-			weighted[i] = errorrate.Chance{Units: s.Weighted(c.Units+units[1], s.Ring.Buffers()-1, s.at.Elapsed), P: c.P}
+			weighted[i] = errorrate.Chance{Units: s.e.Weighted(c.Units+units[1], s.e.Ring.Buffers()-1, s.at.Elapsed), P: c.P}
 		}
 		for i, lead := range leads {
 			sum[i] += p * read.recent.Beside(weighted, limit-lead+1-units[0])
@@ -83,20 +76,20 @@ type strange struct {
 // counts together with the limiter's own. So do the cells of those that share the limit, which are the same for
 // all generations: what a key reads there is gone through case by case.
 func (s *piece) reads(limit int64, met []bool) *strange {
-	if s.read.limit == limit && (!s.guarded || slices.Equal(s.read.met, met)) {
+	if s.read.limit == limit && (!s.e.guarded || slices.Equal(s.read.met, met)) {
 		return &s.read
 	}
 	recent, oldest := errorrate.None(), errorrate.None()
 	for age := range s.ages {
-		if s.where(age) == oldestKnown {
-			oldest = s.ages[age].noise(met[age]).Add(s.former[age].noise(met[age]), 2*s.limit)
+		if scaleOf(s.e).where(age) == oldestKnown {
+			oldest = s.ages[age].noise(met[age]).Add(s.former[age].noise(met[age]), 2*s.e.limit)
 		} else {
 			recent = recent.Add(s.ages[age].noise(met[age]).Add(s.former[age].noise(met[age]), limit), limit)
 		}
 	}
 	others := func(yield func([2]int64, float64) bool) { yield([2]int64{}, 1) }
 	if s.others != nil {
-		others = s.shared().fresh(s.others, limit)
+		others = s.e.shared().fresh(s.others, limit)
 	}
 	s.read = strange{limit, met, recent.OrMore(), oldest, others}
 	return &s.read
@@ -106,12 +99,12 @@ func (s *piece) reads(limit int64, met []bool) *strange {
 func (s *piece) mistaken(over int64) float64 {
 	n := 0
 	for _, e := range s.table {
-		if e != 0 && s.heavy.Count(e, 0)+s.Weighted(s.heavy.Count(e, 1), 1, s.at.Elapsed) >= over {
+		if e != 0 && s.e.heavy.Count(e, 0)+s.e.Weighted(s.e.heavy.Count(e, 1), 1, s.at.Elapsed) >= over {
 			n++
 		}
 	}
 	if n == 0 { // or there is no table
 		return 0
 	}
-	return float64(n) * s.heavy.CollisionRate()
+	return float64(n) * s.e.heavy.CollisionRate()
 }

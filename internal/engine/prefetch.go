@@ -21,10 +21,3 @@ func (r request) prefetchCells(p, q unsafe.Pointer, first int, h uint64) {
 	m := r.e.memory
 	prefetch.Lines(unsafe.Pointer(r.s), p, q, unsafe.Pointer(&m[a]), unsafe.Pointer(&m[b]), unsafe.Pointer(&m[c]), unsafe.Pointer(&m[d]))
 }
-
-// at returns the first word of a generation, by its number, and the key's hash there. Other
-// than buffer it does not look into the shard, which may not be there yet, and which is where
-// this says only once it has rotated.
-func (r window) at(number int64) (first int, h uint64) {
-	return r.first + r.e.layout.buffer(number), r.hashAt(number)
-}

@@ -3,7 +3,6 @@ package engine
 import (
 	"time"
 
-	"github.com/sketchlimit/sketchlimit/internal/heavyhitter"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
@@ -21,13 +20,6 @@ func (r request) rotate(p rotating.Position) rotating.Position {
 	return r.clamp(p)
 }
 
-// markTable is for a shard whose table has entries. A peak one below the threshold, or higher, tells of them, so
-// that the tables of most shards, where no key is heavy, need not be passed over when they rotate.
-func (r request) markTable() { r.s.peaks.current = max(r.s.peaks.current, uint32(r.e.promoteAt-1)) }
-
-// marked reports whether the shard's table may have entries.
-func (r request) marked() bool { return int64(r.s.peaks.current) >= r.e.promoteAt-1 }
-
 // span returns the time from one position to a later one.
 func (r request) span(from, to rotating.Position) time.Duration {
 	return time.Duration(r.e.Timeline.UnixNano(to) - r.e.Timeline.UnixNano(from))
@@ -41,9 +33,3 @@ func (r request) clamp(p rotating.Position) rotating.Position {
 	}
 	return p
 }
-
-// table returns the first word of the table of heavy keys.
-func (r request) table() int { return r.first + r.e.Ring.Buffers()*r.e.generation }
-
-// entries returns the key's bucket in the table.
-func (r request) entries() *heavyhitter.Bucket { return r.e.heavy.Bucket(r.e.memory, r.table(), r.h) }

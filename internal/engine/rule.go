@@ -3,6 +3,7 @@ package engine
 import (
 	"github.com/sketchlimit/sketchlimit/internal/gcra"
 	"github.com/sketchlimit/sketchlimit/internal/windowmath"
+	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
 // Rule is what is limited. Window has the generations, also those of a bucket.
@@ -30,3 +31,18 @@ func (w *Rule) Limit() int64 { return w.limit }
 
 // Generations returns how many generations are kept.
 func (w *Rule) Generations() int { return w.Ring.Buffers() }
+
+// IsBucket tells a token bucket from a window.
+func (w *Rule) IsBucket() bool { return w.bucket.Burst > 0 }
+
+// Burst returns the units in a full bucket; 0 for a window.
+func (w *Rule) Burst() int64 { return w.bucket.Burst }
+
+// BurstAt returns the units in a full bucket at a lower limit.
+func (w *Rule) BurstAt(limit int64) int64 { return w.bucket.Most(limit, w.limit) }
+
+// Fills returns the time in which an empty bucket fills, ns rounded up.
+func (w *Rule) Fills() int64 { return w.bucket.Takes(w.bucket.Burst, w.limit) }
+
+// Beyond returns the least that a bucket's cell holds whose time is more than ns later than a position.
+func (w *Rule) Beyond(p rotating.Position, ns int64) uint32 { return w.bucket.Beyond(p.Elapsed, ns) }

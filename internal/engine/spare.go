@@ -1,58 +1,13 @@
 package engine
 
 import (
-	"sync/atomic"
 	"time"
-	"unsafe"
 
 	"github.com/sketchlimit/sketchlimit/internal/heavyhitter"
-	"github.com/sketchlimit/sketchlimit/internal/invariants"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
-// Spare is what the engines of a limiter share that spares keys beyond the plan.
-//
-// Each shard begins by itself, when it is about to deny a key whose own units do not certify that, and a look at its cells
-// shows that too many innocent keys would be denied. From then on it denies certified keys only: those that have used
-// their limit by what their entries in the heavy table have counted of their own. Keys without an entry compete for
-// one, see compete. From the next rotation on the table has nearly all of the shard's memory, see wide.go, or as soon as the
-// cells deny most; until no more comes than when it began. When for a whole window it need not have spared, it ends.
-type Spare struct {
-	Rate   float64 // of false denials from which on a shard spares
-	Lowest int64   // limit that the rate of new keys is for
-	Grow   func()  // makes the limiter larger, soon; nil if it does not grow
-
-	full atomic.Bool // nothing larger can be had now
-
-	mu    invariants.Mutex
-	since int64 // when it began the last time, unix ns
-	last  int64 // latest generation in which a shard spared, if there was any
-	times uint64
-	units uint64 // see Episode: of shards that have ended
-	ends  uint64 // how often units were added
-	told  uint64 // units, the most: they never become fewer
-}
-
-// spareState is a shard's, in words of its memory.
-type spareState struct {
-	on     int64   // see below
-	from   uint64  // units admitted when it began
-	now    int64   // of the current generation: entries that were taken over, and times momentUnit the moment of the last look
-	before int64   // units of the generation before
-	looked uint64  // units admitted when it looked last
-	start  uint64  // units admitted when the current generation began
-	bears  int64   // units of a window when it began to spare
-	number int64   // of the current generation while it is wide
-	rate   float64 // of false denials, averaged over a recent part of a window: as of the last look
-}
-
-// A shard that spares has one more in on than the generations in a row in which it need not have. One that has ended has
-// less than 0 as long as generations count in which it spared: as many as there are left. All others have 0.
-
 const (
-	spareWords = int(unsafe.Sizeof(spareState{})) / 8
-	// SpareBytes are the bytes that a shard takes beside to spare keys.
-	SpareBytes = 8 * spareWords
 	// calmRate is the part of the rate below which a shard need not spare.
 	calmRate = 0.1
 	// nearly is the part of the rate from which on a shard looks four times as often: the rate may be ten times as high
@@ -61,40 +16,13 @@ const (
 	// uselessRate is that from which on a shard becomes wide at once, which it looks at every so many usual looks.
 	uselessRate = 0.5
 	usefulLooks = 8
-	momentUnit  = 1 << 32
-	// averaged is the part of a window over which the rate is averaged. At the end of a fixed window within the plan it may be
-	// high for a moment, which denies hardly anybody.
-	averaged = 1. / 4
 	// trials are how often an entry may be taken over in a generation, on average. So whoever gets one has time to show
 	// by its own requests that it is heavier than others; where it were taken over at once, no key would rise.
 	trials = 32
 )
 
 // every returns the units between two looks of a shard: a five-hundredth of what fills its cells.
-func (l *layout) every() uint64 { return max(64, uint64(l.cells.Width())*uint64(l.limit)/512) }
-
-// state returns the shard's state.
-func (r request) state() *spareState {
-	return r.e.stateIn(r.e.memory[r.first:])
-}
-
-// saved makes a copy of the state one of a shard that has admitted nothing yet.
-func (s *spareState) saved(admitted uint64) {
-	s.start, s.looked, s.from = s.start-admitted, s.looked-admitted, s.from-admitted
-}
-
-// stateIn returns the state in a copy of a shard's memory.
-func (e *Engine) stateIn(memory []uint64) *spareState {
-	return (*spareState)(unsafe.Pointer(&memory[e.size-spareWords]))
-}
-
-// number returns that of the shard's current generation.
-func (r request) number() int64 {
-	if r.wide() {
-		return r.state().number
-	}
-	return r.s.number
-}
+func every(l *layout) uint64 { return max(64, uint64(l.cells.Width())*uint64(l.limit)/512) }
 
 // sparing tells whether the shard spares the key at a position, or a request would find that it is time to begin.
 func (r overCapacity) sparing(p rotating.Position) bool {
@@ -115,12 +43,12 @@ func (r overCapacity) sparing(p rotating.Position) bool {
 
 // bears returns the units of a window that the shard bears without sparing: what it had when it began to, and a quarter of
 // what fills its cells in any case, since it may have begun because of a predecessor.
-func (r overCapacity) bears() int64 { return max(r.state().bears, int64(128*r.e.every())) }
+func (r overCapacity) bears() int64 { return max(r.state().bears, int64(128*every(&r.e.layout))) }
 
 // due tells whether it is time for a look: enough has been admitted since the last one, or a sixty-fourth of the generation
 // has passed, because a shard that denies everybody is to look, too.
 func (r overCapacity) due(p rotating.Position, s *spareState) bool {
-	return r.s.admitted-s.looked >= r.e.every() || r.moment(p) > s.now/momentUnit
+	return r.s.admitted-s.looked >= every(&r.e.layout) || r.moment(p) > s.now/momentUnit
 }
 
 // moment returns the sixty-fourth of a generation that a position is in, from 1 on.
@@ -133,7 +61,7 @@ func (r overCapacity) moment(p rotating.Position) int64 {
 func (r overCapacity) tooMany(p rotating.Position, s *spareState) bool {
 	rate := sampler{r.request}.wrongs(p)
 	if before := r.e.predecessor(); before != nil {
-		rate = max(rate, before.wrongsOf(p, r.h)) // a few strangers show nothing of what few keys read there
+		rate = max(rate, (*predecessor)(before).wrongs(p, r.h)) // a few strangers show nothing of what few keys read there
 	}
 	grows := r.e.spare.Grow != nil && !r.e.spare.full.Load()
 	if rate >= r.e.spare.Rate && grows {
@@ -145,25 +73,20 @@ func (r overCapacity) tooMany(p rotating.Position, s *spareState) bool {
 	}
 	s.rate, s.looked, s.now = average, r.s.admitted, s.now%momentUnit+r.moment(p)*momentUnit
 	if rate > r.e.spare.Rate*nearly {
-		s.looked -= r.e.every() / 4 * 3
+		s.looked -= every(&r.e.layout) / 4 * 3
 	}
 	return false
 }
 
 // passed returns the part of a window since the last look, by what was admitted. Where nothing is, time tells.
 func (r overCapacity) passed(p rotating.Position, s *spareState) float64 {
-	units := float64(r.s.admitted-s.looked) / float64(max(r.lately(p, s), int64(128*r.e.every())))
+	units := float64(r.s.admitted-s.looked) / float64(max(r.lately(p, s), int64(128*every(&r.e.layout))))
 	return max(units, float64(r.moment(p)-s.now/momentUnit)/64)
 }
 
-// average returns the average rate when one is found after a part of a window. A shard looks when it denies, so where it
-// has not for long, the rate was less.
-func (s *spareState) average(rate, passed float64) float64 {
-	return s.rate*max(0, 1-passed/averaged) + rate*min(passed, 1./64)/averaged
-}
-
-// wrongsOf is wrongs of a predecessor in the shard that a key is in, 0 if that is in another generation.
-func (e *Engine) wrongsOf(p rotating.Position, h uint64) float64 {
+// wrongs is wrongs of a predecessor in the shard that a key is in, 0 if that is in another generation.
+func (b *predecessor) wrongs(p rotating.Position, h uint64) float64 {
+	e := (*Engine)(b)
 	r := e.request(e.Shard(h), h)
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
@@ -195,36 +118,16 @@ func (r overCapacity) lately(p rotating.Position, s *spareState) int64 {
 // formerSpares tells whether a predecessor spares the key and still matters.
 func (r overCapacity) formerSpares(p rotating.Position) bool {
 	before := r.e.predecessor()
-	return before != nil && before.sparesKey(p.Generation, r.h)
+	return before != nil && (*predecessor)(before).sparesKey(p.Generation, r.h)
 }
 
 // sparesKey tells whether the key's shard spares, or has in a generation that is kept at a later one.
-func (e *Engine) sparesKey(generation int64, h uint64) bool {
+func (b *predecessor) sparesKey(generation int64, h uint64) bool {
+	e := (*Engine)(b)
 	r := e.request(e.Shard(h), h)
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
 	return r.state().on != 0 && generation < r.number()+int64(r.e.Ring.Buffers())
-}
-
-// begin notes that a shard begins to spare.
-func (s *Spare) begin(p rotating.Position, rule *Rule) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.times == 0 || p.Generation > s.last+int64(rule.Ring.Buffers()) {
-		s.times++
-		s.since = rule.Timeline.UnixNano(p)
-	}
-	s.last = max(s.last, p.Generation)
-}
-
-// goOn notes that a shard goes on in a generation. Those of copies tell nobody.
-func (s *Spare) goOn(generation int64) {
-	if s == nil {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.last = max(s.last, generation)
 }
 
 // goesOn tells whether a shard that spares does so in the next generation, too: until as many have ended one after
@@ -269,19 +172,6 @@ func (r overCapacity) rotateSpare(generation int64) (widen bool) {
 	return widen
 }
 
-// ended adds the units of a shard of which all generations have gone in which it spared.
-func (s *Spare) ended(units uint64) {
-	if s == nil {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.add(units)
-}
-
-// add adds units to those of the past.
-func (s *Spare) add(units uint64) { s.units, s.ends = s.units+units, s.ends+1 }
-
 // own returns the units that the key has beyond doubt used in a generation, by its number: those that its entry has
 // counted.
 func (r overCapacity) own(number int64, entry *uint64) (units int64) {
@@ -289,13 +179,14 @@ func (r overCapacity) own(number int64, entry *uint64) (units int64) {
 		units = r.e.heavy.LowerBound(*entry, int(age))
 	}
 	if before := r.e.predecessor(); before != nil {
-		units += before.own(number, r.h)
+		units += (*predecessor)(before).own(number, r.h)
 	}
 	return units
 }
 
 // own is the same of a predecessor.
-func (e *Engine) own(number int64, h uint64) int64 {
+func (b *predecessor) own(number int64, h uint64) int64 {
+	e := (*Engine)(b)
 	r := e.request(e.Shard(h), h)
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
@@ -388,7 +279,7 @@ func (r overCapacity) admitSpared(p rotating.Position, entry *uint64, h uint64, 
 // nothing any more, and need not be kept until the next rotation.
 func (r overCapacity) useless(p rotating.Position) bool {
 	s := r.state()
-	if r.s.admitted-s.looked < usefulLooks*r.e.every() {
+	if r.s.admitted-s.looked < usefulLooks*every(&r.e.layout) {
 		return false
 	}
 	s.looked = r.s.admitted

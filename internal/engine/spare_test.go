@@ -273,7 +273,7 @@ func TestLookKnowsWhatThePredecessorHasCounted(t *testing.T) {
 	for _, rule := range []Rule{sliding(100, time.Hour), fixed(100, time.Hour)} {
 		random := rand.New(rand.NewPCG(1, 2))
 		before, after := sparingFace(t, rule, oneShard(rule.limit)), sparingFace(t, rule, oneShard(rule.limit))
-		after.apart()
+		setApart(after.Engine)
 		for _, f := range []*face{before, after} { // strangers read about 70 units
 			for (window{f.at(random.Uint64())}).used(f.position(), nil).free > 30 {
 				require.False(t, f.crowd(20, 10, random))
@@ -281,7 +281,7 @@ func TestLookKnowsWhatThePredecessorHasCounted(t *testing.T) {
 		}
 		r, p := after.at(random.Uint64()), after.position()
 		require.Less(t, sampler{r}.wrongs(p), 0.1)
-		require.Less(t, before.wrongsOf(p, r.h), 0.1)
+		require.Less(t, (*predecessor)(before.Engine).wrongs(p, r.h), 0.1)
 		after.follow(before.Engine)
 		require.Greater(t, sampler{r}.wrongs(p), 0.5)
 		require.True(t, after.crowd(1, 10, random))

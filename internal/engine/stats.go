@@ -25,14 +25,14 @@ func (e *Engine) Stats(p rotating.Position, lowest int64) (sum Stats) {
 	}
 	lately := recentOf(e.flooded)
 	sum.MeanCost = lately.cost
-	n, mix := lately.mean(), lately.mix(&e.layout)
+	n, mix := lately.mean(), lately.mix(scaleOf(e))
 	var chances [kinds]float64 // of keys with each lead, summed over pieces
-	pieces := 0.0
+	looked := 0.0
 	var keys [allKnown + 1][]acquaintance
 	for k := range keys {
-		keys[k] = lately.acquaintances(&e.layout, known(k))
+		keys[k] = lately.acquaintances(scaleOf(e), known(k))
 	}
-	for s := range e.pieces(p, before) {
+	for s := range pieces(e, p, before) {
 		share, former := float64(len(e.shards))/float64(s.of), 0.0
 		if before != nil {
 			former = float64(len(before.shards)) / float64(s.of)
@@ -45,7 +45,7 @@ func (e *Engine) Stats(p rotating.Position, lowest int64) (sum Stats) {
 			sum.BloomFill += s.ages[0].Door.FillRatio() / float64(s.of)
 		}
 		sum.SketchFill += fill(&s.ages[0].Cells, e.algorithm.least(&e.Rule, s.at)) / float64(s.of)
-		pieces++ // a new key falls in any alike
+		looked++ // a new key falls in any alike
 		for k := range keys {
 			for _, some := range keys[k] {
 				s.addDenied(mix.leads[mix.of[k]:mix.of[k+1]], e.limit, chances[mix.of[k]:], some)
@@ -54,7 +54,7 @@ func (e *Engine) Stats(p rotating.Position, lowest int64) (sum Stats) {
 		sum.FalseDenialRate += s.denied(min(n, e.quota(lowest)), lowest) / float64(s.of)
 	}
 	for i := range chances {
-		chances[i] /= pieces
+		chances[i] /= looked
 	}
 	sum.InnocentDenialRate = mix.rate(&chances)
 	return sum
@@ -63,7 +63,7 @@ func (e *Engine) Stats(p rotating.Position, lowest int64) (sum Stats) {
 // FalseDenialRate returns the chance that a new key is denied n units at a limit, at a position or later, which the
 // exact algorithm admits.
 func (e *Engine) FalseDenialRate(p rotating.Position, n, limit int64) (rate float64) {
-	for s := range e.pieces(p, e.predecessor()) {
+	for s := range pieces(e, p, e.predecessor()) {
 		rate += s.denied(n, limit) / float64(s.of)
 	}
 	return rate

@@ -55,12 +55,6 @@ func (e *Engine) fits(rule *Rule) error {
 	return e.dims.Check(rule)
 }
 
-// handover is which shards a successor has taken over, each by its own lock, and as of when.
-type handover struct {
-	shards []bool
-	at     int64 // unix ns
-}
-
 // heir returns the engine that decides in the place of e on the i-th shard, which is ready for it.
 func (e *Engine) heir(i int) *Engine {
 	if e.given.Load() != nil {

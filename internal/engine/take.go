@@ -1,35 +1,10 @@
 package engine
 
 import (
+	"time"
+
 	"github.com/sketchlimit/sketchlimit/internal/invariants"
 	"github.com/sketchlimit/sketchlimit/rotating"
-)
-
-// request is one key in one shard, whose lock the caller holds.
-//
-// Its four words, passed by value, stay in registers.
-type request struct {
-	e     *Engine
-	s     *shard
-	first int // word of the shard's memory
-	h     uint64
-}
-
-// What a request does depends on what limits it. These are requests as well.
-type (
-	window       struct{ request } // to a window
-	bucket       struct{ request } // to a token bucket
-	overCapacity struct{ request } // to a window's shard that may be over capacity, and then denies what is proven alone
-	sampler      struct{ request } // that may be taken down, for the rate of light keys
-)
-
-// Effort is how much a decision is to find out.
-type Effort uint8
-
-const (
-	Brief Effort  = 1 << iota // whether it admits, and no more
-	exact                     // with Brief: read the previous generation; without, bound it by its peak
-	Whole = exact             // all there is to tell
 )
 
 // Consume is Take for a key of the i-th shard that is not remembered.
@@ -158,41 +133,6 @@ func (r request) take(p rotating.Position, n, limit int64, e Effort) Verdict {
 	return r.e.algorithm.take(r, p, n, limit, e)
 }
 
-// refuse counts a request that is denied, and remembers its key if that has nothing left.
-//
-// Where nobody asks until when, which takes longer to find out than to deny, it notes the
-// key, for which that is worth while if it is denied twice in a row.
-func (r window) refuse(p rotating.Position, n, limit, enough int64, entry *uint64, u usage) Verdict {
-	r.s.denied += r.e.Counted(n, limit)
-	wronged := r.wronged(p, n, limit, entry)
-	flood := n == 1 && limit > 0 && !wronged // which is to be counted the next time as well
-	if enough != all {
-		if !flood {
-			return Verdict{}
-		}
-		if h := r.flood(limit); !r.s.last.Marked(h) {
-			r.s.last.Mark(h)
-			return Verdict{}
-		}
-		u = r.used(p, entry)
-	}
-	u.free -= r.e.limit - limit
-	v := r.denied(p, u, entry, n, limit)
-	if flood {
-		r.remember(p, limit, v)
-	}
-	return v
-}
-
-// remember keeps in mind that the key has nothing left, and until when.
-func (r request) remember(p rotating.Position, limit int64, v Verdict) {
-	free := r.e.Timeline.Pack(r.e.Timeline.Add(p, v.RetryAfter))
-	r.s.last.Set(r.flood(limit), free, r.e.Timeline.UnixNano(p)+int64(v.ResetAfter))
-}
-
-// flood is the hash by which a key is remembered that is denied at a limit.
-func (r request) flood(limit int64) uint64 { return r.h ^ uint64(r.e.limit-limit) }
-
 // peek tells what take would, but for what is left afterwards. It does not rotate the shard, and
 // reads it as if it had.
 func (r request) peek(p rotating.Position, n, limit int64) Verdict {
@@ -200,10 +140,75 @@ func (r request) peek(p rotating.Position, n, limit int64) Verdict {
 	return r.e.algorithm.peek(r, q, n, limit).After(r.span(p, q))
 }
 
-// algorithmOf returns the algorithm of a rule.
-func algorithmOf(rule *Rule) algorithm {
-	if rule.IsBucket() {
-		return buckets{}
+// Remembers tells whether the key, of the i-th shard, is known to have nothing left at the engine's limit. Take finds
+// that out as well, in twice the time. The compiler inlines it.
+func (e *Engine) Remembers(i int, word int64, h uint64) bool {
+	_, _, ok := e.shards[i].last.Lookup(h, word)
+	return ok
+}
+
+// Take admits n units at a limit of at most the engine's, or not. The key's hash chooses the
+// shard, and the shard's lock makes check and count one step.
+func (e *Engine) Take(word int64, h uint64, n int, limit int64, effort Effort) Verdict {
+	i := e.Shard(h)
+	if n == 1 && word < e.shards[i].last.Until() {
+		if v, ok := e.remembered(word, e.request(i, h), limit); ok {
+			return e.told(v, e.Timeline.Unpack(word), limit)
+		}
 	}
-	return windows{}
+	return e.told(e.Consume(i, word, h, n, limit, effort), e.Timeline.Unpack(word), limit)
+}
+
+// remembered is Take for a key that was the last of its shard to be denied.
+func (e *Engine) remembered(word int64, r request, limit int64) (v Verdict, ok bool) {
+	until, reset, ok := r.s.last.Lookup(r.flood(limit), word)
+	if !ok {
+		return Verdict{}, false
+	}
+	e.flooded.Inc()
+	now := e.Timeline.UnixNano(e.Timeline.Unpack(word))
+	return Verdict{
+		RetryAfter: time.Duration(e.Timeline.UnixNano(e.Timeline.Unpack(until)) - now),
+		ResetAfter: time.Duration(reset - now),
+	}, true
+}
+
+// Peek tells what Take would answer at a position, which may lie generations ahead, and changes nothing.
+func (e *Engine) Peek(p rotating.Position, h uint64, n int, limit int64) Verdict {
+	r := e.lock(h)
+	p, limit = r.from(e, p, limit)
+	v := r.peek(p, int64(n), limit)
+	r.s.mu.Unlock()
+	return r.e.told(v, p, limit)
+}
+
+// Reserve is Take for a queue: it also returns the time until all units that were admitted before have flowed.
+func (e *Engine) Reserve(p rotating.Position, h uint64, n int, limit int64) (wait time.Duration, v Verdict) {
+	r := e.lock(h)
+	p, limit = r.from(e, p, limit)
+	wait = r.peek(p, int64(n), limit).ResetAfter
+	v = r.take(p, int64(n), limit, Whole)
+	r.s.mu.Unlock()
+	return wait, v
+}
+
+// lock locks the key's shard in the engine that decides then: a successor may have read this shard, so nothing
+// is counted here any more once there is one.
+func (e *Engine) lock(h uint64) request {
+	i := e.Shard(h)
+	r := e.request(i, h)
+	r.s.mu.Lock()
+	if e.next.Load() != nil {
+		r.s.mu.Unlock()
+		return e.heir(i).lock(h)
+	}
+	return r
+}
+
+// HasEntry reports whether a key has an entry in the heavy table.
+func (e *Engine) HasEntry(h uint64) bool {
+	r := e.request(e.Shard(h), h)
+	r.s.mu.Lock()
+	defer r.s.mu.Unlock()
+	return r.e.heavy.Find(r.bucketOf(), h) != nil
 }

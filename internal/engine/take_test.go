@@ -112,7 +112,7 @@ func TestPeaksOfHighLimits(t *testing.T) {
 			require.GreaterOrEqual(t, before, int64(peak), "limit %d", limit)
 			require.Less(t, before, int64(peak)+l.peakStep, "limit %d", limit)
 		}
-		l.shards[0].peaks = windows{}.unknown()
+		l.shards[0].peaks = unknown
 		l.shards[0].begin(9, 1, l.peakStep)
 		require.Equal(t, l.limit, window{l.request(0, 0)}.peakBefore(), "limit %d", limit)
 	}

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"math"
-	"math/bits"
 
 	"github.com/sketchlimit/sketchlimit/internal/heavyhitter"
 	"github.com/sketchlimit/sketchlimit/rotating"
@@ -20,67 +19,6 @@ import (
 // suspects are the generations for which a shard that spares keeps entries, also those of fixed windows: keys that were
 // heavy in one will be so in the next.
 const suspects = 2
-
-// apart is the number of a wide shard, which is no generation: whoever compares it with one finds that it is another.
-const apart = never - 1
-
-// wide tells whether the shard is wide.
-func (r request) wide() bool { return r.s.number == apart }
-
-// wideBuckets returns the buckets of a wide shard's table.
-func (l *layout) wideBuckets() int {
-	return (l.size - spareWords - l.Ring.Buffers()*l.cellsFirst) / heavyhitter.BucketEntries
-}
-
-// tableWords returns the words of the shard's table.
-func (r request) tableWords() int {
-	if r.wide() {
-		return r.e.wideBuckets() * heavyhitter.BucketEntries
-	}
-	return r.e.heavy.Words()
-}
-
-// tableMemory returns the words of the shard's table.
-func (r request) tableMemory() []uint64 {
-	if r.wide() {
-		return r.e.memory[r.wideTable():r.tableEnd()]
-	}
-	return r.e.memory[r.table():][:r.e.heavy.Words()]
-}
-
-// tableEnd returns the word behind the table.
-func (r request) tableEnd() int { return r.first + r.e.size - spareWords }
-
-// wideTable returns the first word of the wide table.
-func (r request) wideTable() int { return r.tableEnd() - r.e.wideBuckets()*heavyhitter.BucketEntries }
-
-// wideDoor returns the first word of a doorkeeper, by its generation's number.
-func (r request) wideDoor(number int64) int {
-	return r.first + r.e.Ring.Buffer(number)*r.e.cellsFirst
-}
-
-// bucketOf returns the key's bucket.
-func (r request) bucketOf() *heavyhitter.Bucket {
-	if !r.wide() {
-		return r.entries()
-	}
-	return r.wideEntries(r.wideBucket(r.h&math.MaxUint32*r.e.heavy.Buckets()>>32, part(r.e.heavy.Fingerprint(r.h))))
-}
-
-// wideEntries returns a bucket of the wide table, by its index.
-func (r request) wideEntries(i uint64) *heavyhitter.Bucket {
-	return (*heavyhitter.Bucket)(r.e.memory[r.wideTable()+int(i)*heavyhitter.BucketEntries:])
-}
-
-// wideBucket returns the index of a bucket in the wide table, by the usual one and by the part of it that an entry is in.
-func (r request) wideBucket(usual, part uint64) uint64 {
-	hi, lo := bits.Mul64(usual<<32|part, uint64(r.e.wideBuckets()))
-	i, _ := bits.Div64(hi, lo, r.e.heavy.Buckets()<<32)
-	return i
-}
-
-// part returns the part of a usual bucket, 0 … 1<<32-1, that entries with a fingerprint are in.
-func part(print uint64) uint64 { return print * golden >> 32 }
 
 // widen makes a shard wide that has just rotated. Each bucket is moved to places that lie before all those not moved yet.
 func (r overCapacity) widen() {
@@ -114,7 +52,7 @@ func (r overCapacity) narrow() {
 		copy(to, r.e.memory[r.first+n*r.e.cellsFirst:][:r.e.cellsFirst])
 		clear(to[r.e.cellsFirst:])
 	}
-	r.s.number, r.s.peaks = number, windows{}.unknown()
+	r.s.number, r.s.peaks = number, unknown
 }
 
 // gather takes the entries of a usual bucket out of the wide table: those with most units where it has no room for all.

@@ -2,25 +2,15 @@ package engine
 
 import (
 	"fmt"
-	"math"
 	"time"
 	"unsafe"
 
 	"github.com/sketchlimit/sketchlimit/bloom"
-	"github.com/sketchlimit/sketchlimit/cms"
 	"github.com/sketchlimit/sketchlimit/internal/heavyhitter"
 	"github.com/sketchlimit/sketchlimit/internal/invariants"
-	"github.com/sketchlimit/sketchlimit/internal/keyhash"
 	"github.com/sketchlimit/sketchlimit/internal/windowmath"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
-
-// buffers says what each buffer of a window's ring holds, that of the current generation as those before it: a Bloom
-// filter and a count-min sketch. A bucket has one sketch, see bucket.go.
-type buffers struct {
-	door  bloom.Layout
-	cells cms.Layout // no cells where the limit is 1
-}
 
 // NewWindow returns the rule of a window that keeps so many generations of a length: 1 for a fixed window,
 // one more than its sub-windows for a sliding one.
@@ -61,6 +51,8 @@ func (windows) quota(_ *Rule, limit int64) int64 { return limit }
 func (windows) resetAfter(rule *Rule, p rotating.Position, _, _ int64) time.Duration {
 	return rule.ResetAfter(p, 0)
 }
+
+func (windows) lead(_ *Rule, n, _ int64) int64 { return n }
 
 func (windows) least(*Rule, rotating.Position) uint32 { return 1 }
 
@@ -123,13 +115,13 @@ func (windows) prefetch(r request, number int64, alone bool) {
 
 // adopt leaves the counts as they are, which are units whatever the limit.
 func (windows) adopt(next *Engine, r request, _ int64) {
-	r.s.peaks = windows{}.unknown()
+	r.s.peaks = unknown
 	if next.heavy.CountBits() != r.e.heavy.CountBits() {
 		next.heavy.Convert(r.e.memory[r.table():][:r.e.heavy.Words()], &r.e.heavy)
 	}
 }
 
-func (windows) unknown() peaks { return peaks{current: math.MaxUint32, before: math.MaxUint16} }
+func (windows) unknown() peaks { return unknown }
 
 // takeAny is take for any key, in the shard's generation, by its entry if it has one.
 func (r window) takeAny(p rotating.Position, n, limit int64, e Effort, entry *uint64) Verdict {
@@ -171,25 +163,6 @@ func (r window) takeAny(p rotating.Position, n, limit int64, e Effort, entry *ui
 	return r.refuse(p, n, limit, enough, entry, u)
 }
 
-// usageOf is usage for a key that is asked for n units, with its units elsewhere. What these weigh at most will do to admit
-// the units. It also returns what a predecessor has counted of the key in the current generation.
-func (r window) usageOf(p rotating.Position, n, limit, current int64, entry *uint64, enough int64) (u usage, former int64) {
-	x := r.e.external.Load()
-	if x == nil {
-		return r.usage(p, current, entry, enough, false), 0
-	}
-	others, ok := (*x).bound(r.h, r.e.Timeline.Pack(p))
-	if !ok {
-		former = (*x).count(p.Generation, r.h)
-		return r.usage(p, current+former, entry, enough, true), former
-	}
-	u = r.usage(p, current+others, entry, enough, false)
-	if n < 1 || n > u.free-(r.e.limit-limit) {
-		u = r.used(p, entry)
-	}
-	return u, 0
-}
-
 // peekEntry is peek at a position that is not behind the shard's, by the key's entry if it has one.
 func (r window) peekEntry(p rotating.Position, n, limit int64, entry *uint64) Verdict {
 	u := r.used(p, entry)
@@ -203,19 +176,6 @@ func (r window) peekEntry(p rotating.Position, n, limit int64, entry *uint64) Ve
 		return r.denied(p, u, entry, n, limit)
 	}
 	return Verdict{Allowed: true, Remaining: int(u.free), ResetAfter: r.e.ResetAfter(p, u.newest)}
-}
-
-// denied is the Verdict on a request for n units that are not free.
-func (r window) denied(p rotating.Position, u usage, entry *uint64, n, limit int64) Verdict {
-	return Verdict{
-		Remaining: int(max(u.free, 0)),
-		RetryAfter: r.e.RetryAfter(p, n, limit, func(age int) int64 {
-			number := p.Generation - int64(age)
-			c, _ := r.count(number, entry)
-			return c + r.former(number)
-		}),
-		ResetAfter: r.e.ResetAfter(p, u.newest),
-	}
 }
 
 // charge is Charge for a window. It returns what was free.
@@ -294,100 +254,6 @@ func (r window) rotateWindow(to int64) {
 	}
 }
 
-// begin makes a later generation the current one, with which others expire, ≥ 1.
-func (s *shard) begin(number int64, expired int, peakStep int64) {
-	s.number = number
-	before := (int64(s.peaks.current) + peakStep - 1) / peakStep
-	if expired > 1 {
-		before = 0
-	}
-	s.peaks = peaks{before: uint16(min(before, math.MaxUint16))}
-}
-
-// peakBefore returns what the key has at most in the previous generation, by the shard's peak.
-func (r window) peakBefore() int64 { return min(r.e.reach, int64(r.s.peaks.before)*r.e.peakStep) }
-
-// usage is what a key has used of its quota.
-type usage struct {
-	free   int64 // units that can be admitted now; below 0 where readings err
-	newest int   // age of the youngest generation that has counted the key, or their number
-}
-
-// all asks usage for all there is to tell.
-const all int64 = math.MaxInt64
-
-// usage reads the key in the generations before the current one, whose count is known,
-// until it is clear whether enough units are free, and then tells no more than that.
-// The oldest generation can be left out if there are enough whatever that holds, which
-// is so for most keys most of the time; so can all if the current one leaves too few. What
-// the key has used elsewhere is read as well, or else is in current already.
-//
-// With enough units asked for it returns at most as many as free, and never more than it would with all: so whatever it
-// leaves out, a request that it admits would be admitted by all readings. Consume relies on that.
-func (r window) usage(p rotating.Position, current int64, entry *uint64, enough int64, elsewhere bool) usage {
-	u := usage{free: r.e.limit - current, newest: r.e.Ring.Buffers()}
-	if current > 0 {
-		u.newest = 0
-	}
-	oldest := r.e.Ring.Buffers() - 1
-	for age := 1; age <= oldest; age++ {
-		if enough != all && (u.free < enough || age == oldest && r.e.WeighsAtMost(r.e.reach, p.Elapsed, u.free-enough)) {
-			u.free = min(u.free, enough)
-			return u
-		}
-		number := p.Generation - int64(age)
-		c, _ := r.count(number, entry)
-		if elsewhere {
-			c += r.former(number)
-		}
-		if c > 0 {
-			u.newest = min(u.newest, age)
-			u.free -= r.e.Weighted(c, age, p.Elapsed)
-		}
-	}
-	return u
-}
-
-// used is all there is to tell of what the key has used.
-func (r window) used(p rotating.Position, entry *uint64) usage {
-	current, _ := r.count(p.Generation, entry)
-	return r.usage(p, current+r.former(p.Generation), entry, all, true)
-}
-
-// count reads the key in a generation, by its number, which may lie ahead of the
-// shard's, and returns its hash there unless the key's entry has counted it all.
-func (r window) count(number int64, entry *uint64) (count int64, h uint64) {
-	age := r.s.number - number
-	if uint64(age) >= uint64(r.e.Ring.Buffers()) {
-		return 0, 0 // not begun, or gone
-	}
-	if entry != nil {
-		count = r.e.heavy.Count(*entry, int(age))
-		if r.e.heavy.Complete(*entry, int(age)) {
-			return count, 0
-		}
-	}
-	c, h := r.read(int(age), number)
-	return max(count, c), h
-}
-
-// read reads the key in the sketch of a generation, by age and number.
-func (r window) read(age int, number int64) (count int64, h uint64) {
-	first, h := r.buffer(age), r.hashAt(number)
-	return r.reading(first, h), h
-}
-
-// reading reads the generation whose words begin at first, by a key's hash there.
-func (r window) reading(first int, h uint64) int64 {
-	switch {
-	case r.e.guarded && !r.e.door.Test(r.e.memory, first, h):
-		return 0
-	case r.e.cells.Depth() == 0:
-		return 1
-	}
-	return int64(r.e.cells.Estimate(r.e.memory, first+r.e.cellsFirst, h))
-}
-
 // addGuarded counts n units (1 … most) for a key without an entry in the current generation, unless it would then read
 // more than most, and returns its count. The doorkeeper tells whether the key was there before.
 func (r window) addGuarded(first int, h uint64, n, most int64) (count uint32, ok bool) {
@@ -401,15 +267,28 @@ func (r window) addGuarded(first int, h uint64, n, most int64) (count uint32, ok
 	return r.e.cells.AddBounded(r.e.memory, first+r.e.cellsFirst, h, uint32(n), uint32(most))
 }
 
-// buffer returns the first word of the generation of an age.
-func (r window) buffer(age int) int { return r.first + r.e.layout.buffer(r.s.number-int64(age)) }
-
-// buffer returns the first of a shard's words that hold a generation, by its number.
-func (l *layout) buffer(number int64) int {
-	return l.Ring.Buffer(number) * l.generation
-}
-
-// hashAt returns the key's hash in a generation, by its number.
-func (r window) hashAt(number int64) uint64 {
-	return keyhash.Mix(r.h, rotating.Seed(r.e.turnSeed, number))
+// refuse counts a request that is denied, and remembers its key if that has nothing left.
+//
+// Where nobody asks until when, which takes longer to find out than to deny, it notes the
+// key, for which that is worth while if it is denied twice in a row.
+func (r window) refuse(p rotating.Position, n, limit, enough int64, entry *uint64, u usage) Verdict {
+	r.s.denied += r.e.Counted(n, limit)
+	wronged := r.wronged(p, n, limit, entry)
+	flood := n == 1 && limit > 0 && !wronged // which is to be counted the next time as well
+	if enough != all {
+		if !flood {
+			return Verdict{}
+		}
+		if h := r.flood(limit); !r.s.last.Marked(h) {
+			r.s.last.Mark(h)
+			return Verdict{}
+		}
+		u = r.used(p, entry)
+	}
+	u.free -= r.e.limit - limit
+	v := r.denied(p, u, entry, n, limit)
+	if flood {
+		r.remember(p, limit, v)
+	}
+	return v
 }
