@@ -69,8 +69,8 @@ func (g *global) member() member {
 	return member{(*Limiter)(g), true, g.hasher.String("")}
 }
 
-// NewGroup returns the group of different limiters, at least one. Those with MaxMemoryBytes are refused: give them Headroom
-// instead. Those with Overload [Spare] are accepted.
+// NewGroup returns the group of different limiters, at least one, of any kind: also those that grow (MaxMemoryBytes), and
+// those with Overload [Spare].
 func NewGroup(limiters ...Member) (*Group, error) {
 	if len(limiters) == 0 {
 		return nil, errors.New("sketchlimit: Group of 0 limiters, must be at least 1")
@@ -85,8 +85,6 @@ func NewGroup(limiters ...Member) (*Group, error) {
 		switch {
 		case m == nil:
 			return nil, fmt.Errorf("sketchlimit: limiter %d of the Group is nil", i)
-		case m.growth != nil: // reading its predecessor takes a lock that has no place in the order
-			return nil, fmt.Errorf("sketchlimit: limiter %d of the Group has MaxMemoryBytes %d, must be 0", i, m.config.MaxMemoryBytes)
 		case slices.ContainsFunc(members[:i], same):
 			return nil, fmt.Errorf("sketchlimit: limiter %d of the Group is limiter %d, must be another one", i, slices.IndexFunc(members, same))
 		}

@@ -32,8 +32,6 @@ func fixed(t testing.TB, limit int, window time.Duration) *sketchlimit.Limiter {
 
 func TestBadGroupsAreNamed(t *testing.T) {
 	a, b := fixed(t, 1, time.Second), fixed(t, 2, time.Second)
-	growing := build(t, sketchlimit.Config{Limit: 1, Window: time.Second, MemoryBytes: 1 << 20,
-		MaxMemoryBytes: 1 << 24})
 	for want, limiters := range map[string][]sketchlimit.Member{
 		"Group of 0 limiters, must be at least 1":                       {},
 		"limiter 1 of the Group is nil":                                 {a, nil},
@@ -41,7 +39,6 @@ func TestBadGroupsAreNamed(t *testing.T) {
 		"limiter 2 of the Group is nil":                                 {a, b, sketchlimit.Global(nil)},
 		"limiter 1 of the Group is limiter 0, must be another one":      {a, sketchlimit.Global(a)},
 		"limiter 2 of the Group is limiter 0, must be another one":      {a, b, a},
-		"limiter 1 of the Group has MaxMemoryBytes 16777216, must be 0": {a, growing},
 	} {
 		_, err := sketchlimit.NewGroup(limiters...)
 		require.EqualError(t, err, "sketchlimit: "+want)

@@ -60,7 +60,7 @@ func NewAll(quotas []Quota, options ...Option) (func(http.Handler) http.Handler,
 	a := &all{quotas: slices.Clone(quotas), finders: finders(quotas), limiters: len(limiters)}
 	switch len(limiters) {
 	case 0:
-	case 1: // which may grow, as it may not in a group
+	case 1:
 		a.ask = func(asks []sketchlimit.Ask) { asks[0].Decision = limiters[0].Do(asks[0].Request) }
 	default:
 		members := make([]sketchlimit.Member, len(limiters))

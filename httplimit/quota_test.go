@@ -142,7 +142,6 @@ func TestBadQuotasAreNamed(t *testing.T) {
 		{list{one, {Name: "a", Limiter: other, Key: byUser}}, `quota 1: Name "a" is that of quota 0, must be another one`},
 		{list{one, {Name: "b", InFlight: in, Key: byUser}, {Name: "c", Limiter: l, Key: byUser}},
 			"quota 2: Limiter is that of quota 0, must be another one"},
-		{list{one, {Name: "b", Limiter: grows, Key: byUser}}, "sketchlimit: limiter 1 of the Group has MaxMemoryBytes 1048576, must be 0"},
 		{httplimit.Ladder(nil, l, other, l), "quota 0: Clients nil, must be one"},
 		{httplimit.Ladder(&httplimit.Clients{}, l, nil, other), "quota 1: Limiter and InFlight nil, one of them must be set"},
 	} {
@@ -157,7 +156,7 @@ func TestBadQuotasAreNamed(t *testing.T) {
 	_, err = httplimit.NewAll(list{one}, httplimit.Shadow(), nil)
 	require.EqualError(t, err, "httplimit: option 1 nil, must be one")
 
-	h := allOf(t, list{{Name: "grows", Limiter: grows, Key: byUser}, {Name: "in flight", InFlight: in, Key: byUser}})
+	h := allOf(t, list{one, {Name: "grows", Limiter: grows, Key: byUser}, {Name: "in flight", InFlight: in, Key: byUser}})
 	require.Equal(t, []int{200, 200}, statuses(h, 2, user("ann")), "one that grows goes with those in flight")
 }
 

@@ -198,7 +198,7 @@ func (g *Growth) Become(restored Stages) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	e := g.Current.Load()
-	if g.admitted > 0 || (Stages{Engine: e, Before: e.predecessor(), Since: g.since}).hasAdmitted() {
+	if g.admitted > 0 || (Stages{Engine: e, Before: e.before(), Since: g.since}).hasAdmitted() {
 		return errLate
 	}
 	e.spare.become(restored.spared)

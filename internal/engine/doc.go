@@ -84,15 +84,18 @@
 //     made
 //  2. a shard of a budget; one at most, another one only by TryLock
 //  3. shards of limiters: of several limiters by the limiters' numbers, of one engine
-//     by the shards' indices. Only [TakeAll] holds several; all others hold one, and
-//     with it at most one of its predecessor
-//  4. the shard of the key in the predecessor of the engine
+//     by the shards' indices. Only [TakeAll] holds several; all others hold one
+//  4. the shard of the key in the predecessor of the engine, by a decision on one key
+//     that finds the predecessor not sealed yet
 //  5. the state of a limiter that is over capacity, [Spare]
 //
-// A limiter with a Growth is in no group, so a lock of the fourth kind is held beside
-// those of one shard alone. Nothing calls out while it holds a lock but Spare.Grow,
-// which must not wait. A build with the tag invariants asserts the order, see package
-// invariants.
+// A predecessor is sealed once all who may still change it have left its shards: from then
+// on it is read without locks. [TakeAll] seals those that it meets before it locks
+// anything, and begins again if an engine was replaced meanwhile. So it holds no lock of
+// the fourth kind, which has no place among those of several limiters.
+//
+// Nothing calls out while it holds a lock but Spare.Grow, which must not wait. A build with
+// the tag invariants asserts the order, see package invariants.
 //
 // # Files
 //

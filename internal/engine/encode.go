@@ -85,7 +85,7 @@ func (g *Growth) Stages() Stages {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	e := g.Current.Load()
-	return Stages{Engine: e, Before: e.predecessor(), Since: g.since}
+	return Stages{Engine: e, Before: e.before(), Since: g.since}
 }
 
 // Write writes a snapshot, which [Stages.Read] restores, for keys under a hash that gives SnapshotText this sum.

@@ -148,7 +148,10 @@ type handover struct {
 }
 
 // predecessor is an engine whose counts matter to its successor.
-type predecessor Engine
+type predecessor struct {
+	e      *Engine
+	sealed atomic.Bool // nothing changes it any more, so it is read without its locks
+}
 
 // follow makes an engine whose counts matter as well the predecessor, or none.
 func (e *Engine) follow(before *Engine) {
@@ -156,15 +159,23 @@ func (e *Engine) follow(before *Engine) {
 		e.external.Store(nil)
 		return
 	}
-	x := external((*predecessor)(before))
+	x := external(&predecessor{e: before})
 	e.external.Store(&x)
 }
 
 // predecessor returns the predecessor while its counts matter, or else nil.
-func (e *Engine) predecessor() *Engine {
+func (e *Engine) predecessor() *predecessor {
 	if x := e.external.Load(); x != nil {
 		before, _ := (*x).(*predecessor)
-		return (*Engine)(before)
+		return before
+	}
+	return nil
+}
+
+// before returns the predecessor's engine, or nil.
+func (e *Engine) before() *Engine {
+	if b := e.predecessor(); b != nil {
+		return b.e
 	}
 	return nil
 }

@@ -41,7 +41,7 @@ const mostEnds = 100
 
 // sparedByAll is sparedUnits of an engine and its predecessor.
 func sparedByAll(e *Engine, p rotating.Position) (on bool, units uint64) {
-	for one := e; one != nil; one = one.predecessor() {
+	for one := e; one != nil; one = one.before() {
 		active, more := sparedUnits(one, p)
 		on, units = on || active, units+more
 	}

@@ -1,11 +1,34 @@
 package engine
 
-// count locks the key's shard, which is another one than that of the successor.
+// seal waits for whoever has found no successor yet. From then on nothing changes the predecessor: a decision that locks
+// one of its shards finds the successor, and goes on there. The caller holds no lock of a shard.
+func (b *predecessor) seal() {
+	if b.sealed.Load() {
+		return
+	}
+	for i := range b.e.shards {
+		s := &b.e.shards[i]
+		s.mu.Lock()
+		s.last.Clear() // who is denied by it does not find the successor
+		s.mu.Unlock()
+	}
+	b.sealed.Store(true)
+}
+
+// at returns a key's place, and whether it has locked its shard, which the caller is to unlock.
+func (b *predecessor) at(h uint64) (r request, locked bool) {
+	r = b.e.request(b.e.Shard(h), h)
+	if locked = !b.sealed.Load(); locked {
+		r.s.mu.Lock()
+	}
+	return r, locked
+}
+
 func (b *predecessor) count(number int64, h uint64) int64 {
-	e := (*Engine)(b)
-	r := e.request(e.Shard(h), h)
-	r.s.mu.Lock()
-	defer r.s.mu.Unlock()
+	r, locked := b.at(h)
+	if locked {
+		defer r.s.mu.Unlock()
+	}
 	entry := r.e.heavy.Find(r.bucketOf(), h)
 	if r.wide() {
 		return overCapacity{r}.own(number, entry)

@@ -89,16 +89,57 @@ func (v Verdict) Tighter(u Verdict) bool {
 	return v.RetryAfter > u.RetryAfter
 }
 
-// lock takes the locks of all shards that are asked, each once. All callers take two locks in the same order: that of
-// the engines' numbers, and in one engine that of its shards.
+// lock takes the locks of all shards that are asked, each once, of the engines that decide. All callers take two locks in
+// the same order: that of the engines' numbers, and in one engine that of its shards.
 func lock(asked []Question) {
+	for {
+		for i := range asked {
+			asked[i].find()
+		}
+		if anyReplaced(asked) {
+			continue // or else questions to one limiter could be to two engines
+		}
+		lockFound(asked)
+		if !anyReplaced(asked) {
+			break
+		}
+		unlock(asked)
+	}
+	for i := range asked {
+		asked[i].follow()
+	}
+}
+
+// anyReplaced reports whether a limiter has grown since its engine was found.
+func anyReplaced(asked []Question) bool {
+	for i := range asked {
+		if asked[i].request.e.replaced() != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// find makes the question one to the engine that decides by now, if a limiter has grown. Where its predecessor matters, it
+// is sealed: reading it takes no lock.
+func (q *Question) find() {
+	e := q.Engine
+	for next := e.replaced(); next != nil; next = e.replaced() {
+		e = next
+	}
+	if b := e.predecessor(); b != nil {
+		b.seal()
+	}
+	q.request = e.request(e.Shard(q.Hash), q.Hash)
+	q.request.prefetch(q.At.Generation, false) // all that is read next, at once
+}
+
+// lockFound is lock for the engines that were found.
+func lockFound(asked []Question) {
 	const some = 32
 	few := len(asked) <= some
 	for i := range asked {
-		q := &asked[i]
-		q.request = q.Engine.request(q.Engine.Shard(q.Hash), q.Hash)
-		q.request.prefetch(q.At.Generation, false) // all that is read next, at once
-		j := i
+		q, j := &asked[i], i
 		for ; few && j > 0 && q.before(&asked[asked[j-1].order]); j-- {
 			asked[j].order = asked[j-1].order
 		}
@@ -112,13 +153,10 @@ func lock(asked []Question) {
 			s.mu.Lock()
 		}
 	}
-	for i := range asked {
-		asked[i].follow()
-	}
 }
 
-// follow makes the question one to the engine that decides in the place of the one asked, if that has a successor. They
-// have the same locks.
+// follow makes the question one to the engine that decides in the place of the one asked, if that has a successor of another
+// limit. They have the same locks.
 func (q *Question) follow() {
 	for e := q.request.e; e.next.Load() != nil; e = q.request.e {
 		e.give(e.Shard(q.Hash))

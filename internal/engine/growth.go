@@ -102,7 +102,7 @@ func (g *Growth) Resize(bytes int) bool {
 // Grown reports whether the limiter is larger than it was made.
 func (g *Growth) Grown() bool {
 	e := g.Current.Load()
-	return e.predecessor() != nil || g.bytes(e) > g.Least
+	return e.before() != nil || g.bytes(e) > g.Least
 }
 
 // Gone returns the units of engines that are gone, those denied beside others, and the engine that decides.
@@ -116,7 +116,7 @@ func (g *Growth) Gone(denied uint64) (uint64, uint64, *Engine) {
 // is none any more.
 func (g *Growth) settle() bool {
 	e, latest := g.Current.Load(), g.Latest()
-	before := e.predecessor()
+	before := e.before()
 	if before == nil {
 		return true
 	}
@@ -154,6 +154,7 @@ func (g *Growth) replace(bytes int) {
 		rankAfter(next, e, nil)
 	}
 	e.next.Store(next)
+	next.predecessor().seal()
 	g.Current.Store(next)
 	g.since = g.Latest()
 }
@@ -236,7 +237,7 @@ func (g *Growth) bytes(e *Engine) int { return g.Around + e.Bytes() }
 // Footprint returns the bytes of the engine and of what it has replaced.
 func (e *Engine) Footprint() int {
 	bytes := e.Bytes()
-	if before := e.predecessor(); before != nil {
+	if before := e.before(); before != nil {
 		bytes += before.Bytes()
 	}
 	return bytes

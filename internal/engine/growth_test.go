@@ -2,7 +2,10 @@ package engine
 
 import (
 	"errors"
+	"math/rand/v2"
+	"runtime"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -48,7 +51,7 @@ func TestGrowHeldUpDecision(t *testing.T) {
 	g.Adapt(l.position())
 	second := g.Current.Load()
 	require.NotSame(t, first, second)
-	require.Same(t, first, second.predecessor())
+	require.Same(t, first, second.before())
 	require.Greater(t, second.Bytes(), first.Bytes())
 	for _, e := range []*Engine{first, second} { // also by who still holds the first
 		require.False(t, e.Take(held, h, 2, l.limit, Brief).Allowed, "read in the predecessor")
@@ -59,11 +62,65 @@ func TestGrowHeldUpDecision(t *testing.T) {
 		g.Adapt(l.position())
 	}
 	require.Same(t, second, g.Current.Load())
-	require.Nil(t, second.predecessor())
+	require.Nil(t, second.before())
 	s := &second.shards[second.Shard(h)]
 	require.Equal(t, l.position().Generation, s.number, "the shard is not behind")
 	require.True(t, first.Take(held, h, 2, l.limit, Brief).Allowed, "taken as of now")
-	require.EqualValues(t, 2, (*predecessor)(second).count(l.position().Generation, h))
+	require.EqualValues(t, 2, (&predecessor{e: second}).count(l.position().Generation, h))
+}
+
+// Goroutines ask two engines for a key or two while one of the engines is replaced, again and again. Some of them still
+// hold the first one. Each key gets its limit in each generation and no more, and as many units of both engines.
+func TestGroupWhileAnEngineGrows(t *testing.T) {
+	const keys, limit, beside = 50, 20, 40
+	l, g := growing(t)
+	other, first := faceOf(t, fixed(beside, time.Second), l.dims), l.Engine
+	first.Rank(1)
+	other.Rank(2)
+	for round := range int64(40) {
+		l.now = time.Unix(3*round, 0) // what was counted before has expired
+		at := l.position()
+		var admitted [keys]atomic.Int64
+		var some atomic.Int64
+		var all sync.WaitGroup
+		for i := range 8 {
+			all.Go(func() {
+				random := rand.New(rand.NewPCG(uint64(round), uint64(i)))
+				for range 2 * keys * limit {
+					e, drawn := g.Current.Load(), random.Perm(keys)[:1+i%2]
+					if i == 0 {
+						e = first
+					}
+					var asked []Question
+					for _, key := range drawn {
+						h := l.hasher.String(strconv.Itoa(key))
+						asked = append(asked, Question{Engine: other.Engine, Number: 2, At: at, Hash: h, Limit: beside, N: 1},
+							Question{Engine: e, Number: 1, At: at, Hash: h, Limit: limit, N: 1})
+					}
+					if by := TakeAll(asked); asked[by].Allowed {
+						some.Add(1)
+						for _, key := range drawn {
+							admitted[key].Add(1)
+						}
+					}
+				}
+			})
+		}
+		var resized bool
+		all.Go(func() {
+			for some.Load() < keys*limit/2 { // in the midst
+				runtime.Gosched()
+			}
+			resized = g.Resize(first.Bytes() * int(1+round%3))
+		})
+		all.Wait()
+		require.True(t, resized)
+		for key := range admitted {
+			h := l.hasher.String(strconv.Itoa(key))
+			require.EqualValues(t, limit, admitted[key].Load())
+			require.Equal(t, beside-limit, other.Peek(at, h, 1, beside).Remaining)
+		}
+	}
 }
 
 // A key that the predecessor alone has counted is no newcomer.
@@ -93,8 +150,8 @@ func TestGrowDecisionThatWaits(t *testing.T) {
 	_, v := first.Reserve(rotating.Position{}, h, 5, l.limit)
 	require.True(t, v.Allowed)
 	require.Zero(t, first.Peek(rotating.Position{}, h, 1, l.limit).Remaining)
-	require.Zero(t, (*predecessor)(first).count(0, h))
-	require.EqualValues(t, 20, (*predecessor)(g.Current.Load()).count(0, h))
+	require.Zero(t, (&predecessor{e: first}).count(0, h))
+	require.EqualValues(t, 20, (&predecessor{e: g.Current.Load()}).count(0, h))
 	require.False(t, first.Take(0, h, 1, l.limit, Brief).Allowed)
 }
 

@@ -61,7 +61,7 @@ func (r overCapacity) moment(p rotating.Position) int64 {
 func (r overCapacity) tooMany(p rotating.Position, s *spareState) bool {
 	rate := sampler{r.request}.wrongs(p)
 	if before := r.e.predecessor(); before != nil {
-		rate = max(rate, (*predecessor)(before).wrongs(p, r.h)) // a few strangers show nothing of what few keys read there
+		rate = max(rate, before.wrongs(p, r.h)) // a few strangers show nothing of what few keys read there
 	}
 	grows := r.e.spare.Grow != nil && !r.e.spare.full.Load()
 	if rate >= r.e.spare.Rate && grows {
@@ -86,10 +86,10 @@ func (r overCapacity) passed(p rotating.Position, s *spareState) float64 {
 
 // wrongs is wrongs of a predecessor in the shard that a key is in, 0 if that is in another generation.
 func (b *predecessor) wrongs(p rotating.Position, h uint64) float64 {
-	e := (*Engine)(b)
-	r := e.request(e.Shard(h), h)
-	r.s.mu.Lock()
-	defer r.s.mu.Unlock()
+	r, locked := b.at(h)
+	if locked {
+		defer r.s.mu.Unlock()
+	}
 	if r.s.number != p.Generation {
 		return 0
 	}
@@ -118,15 +118,15 @@ func (r overCapacity) lately(p rotating.Position, s *spareState) int64 {
 // formerSpares tells whether a predecessor spares the key and still matters.
 func (r overCapacity) formerSpares(p rotating.Position) bool {
 	before := r.e.predecessor()
-	return before != nil && (*predecessor)(before).sparesKey(p.Generation, r.h)
+	return before != nil && before.sparesKey(p.Generation, r.h)
 }
 
 // sparesKey tells whether the key's shard spares, or has in a generation that is kept at a later one.
 func (b *predecessor) sparesKey(generation int64, h uint64) bool {
-	e := (*Engine)(b)
-	r := e.request(e.Shard(h), h)
-	r.s.mu.Lock()
-	defer r.s.mu.Unlock()
+	r, locked := b.at(h)
+	if locked {
+		defer r.s.mu.Unlock()
+	}
 	return r.state().on != 0 && generation < r.number()+int64(r.e.Ring.Buffers())
 }
 
@@ -179,17 +179,17 @@ func (r overCapacity) own(number int64, entry *uint64) (units int64) {
 		units = r.e.heavy.LowerBound(*entry, int(age))
 	}
 	if before := r.e.predecessor(); before != nil {
-		units += (*predecessor)(before).own(number, r.h)
+		units += before.own(number, r.h)
 	}
 	return units
 }
 
 // own is the same of a predecessor.
 func (b *predecessor) own(number int64, h uint64) int64 {
-	e := (*Engine)(b)
-	r := e.request(e.Shard(h), h)
-	r.s.mu.Lock()
-	defer r.s.mu.Unlock()
+	r, locked := b.at(h)
+	if locked {
+		defer r.s.mu.Unlock()
+	}
 	return overCapacity{r}.own(number, r.e.heavy.Find(r.bucketOf(), h))
 }
 

@@ -15,7 +15,7 @@ type Stats struct {
 // Stats reads the engine and what it has replaced, at a position or later. The false-denial rate is that of a request of
 // mean cost at the lowest limit. It copies one shard at a time.
 func (e *Engine) Stats(p rotating.Position, lowest int64) (sum Stats) {
-	before := e.predecessor()
+	before := e.before()
 	for _, one := range []*Engine{e, before} {
 		if one != nil {
 			admitted, denied := one.Units()
@@ -63,7 +63,7 @@ func (e *Engine) Stats(p rotating.Position, lowest int64) (sum Stats) {
 // FalseDenialRate returns the chance that a new key is denied n units at a limit, at a position or later, which the
 // exact algorithm admits.
 func (e *Engine) FalseDenialRate(p rotating.Position, n, limit int64) (rate float64) {
-	for s := range pieces(e, p, e.predecessor()) {
+	for s := range pieces(e, p, e.before()) {
 		rate += s.denied(n, limit) / float64(s.of)
 	}
 	return rate

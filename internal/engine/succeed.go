@@ -47,12 +47,20 @@ func (e *Engine) fits(rule *Rule) error {
 		return errors.New("entries of keys that may be spared are of one limit")
 	case e.shared() != nil:
 		return errors.New("it is shared, and others have the limit of before")
-	case e.predecessor() != nil:
+	case e.before() != nil:
 		return errors.New("it grows")
 	case e.dims.HeavyEntries > 0 && !heavyhitter.Fits(int(rule.reach)):
 		return fmt.Errorf("entries of heavy keys count up to less than %d", rule.reach)
 	}
 	return e.dims.Check(rule)
+}
+
+// replaced returns the successor of an engine that has grown, which has other locks, or nil.
+func (e *Engine) replaced() *Engine {
+	if next := e.next.Load(); next != nil && e.given.Load() == nil {
+		return next
+	}
+	return nil
 }
 
 // heir returns the engine that decides in the place of e on the i-th shard, which is ready for it.
