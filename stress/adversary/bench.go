@@ -133,7 +133,7 @@ func (b *bench) sequence(kind string, seed uint64) {
 		o := g.next()
 		ops = append(ops, o)
 		w.run(o)
-		if s.configs[0].MaxMemoryBytes > 0 {
+		if strings.HasSuffix(kind, "grow") {
 			settle()
 		}
 		for _, v := range w.found {

@@ -720,7 +720,7 @@ func TestTellsHowToRepeat(t *testing.T) {
 // TestAnEpisodeRepeats plays the same seed twice, and by its operations alone.
 func TestAnEpisodeRepeats(t *testing.T) {
 	for _, kind := range sequential {
-		if kind == "grow" {
+		if strings.HasSuffix(kind, "grow") {
 			continue // is replaced in the background
 		}
 		play := func() (ops []op, answers []bool) {

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 
 	"github.com/sketchlimit/sketchlimit"
 )
@@ -343,7 +344,7 @@ func (g *generator) other(o op) op {
 		default:
 			o.do, o.n = deliver, r.IntN(2)
 		}
-	case g.w.kind == "grow" && r.IntN(3) > 0:
+	case strings.HasSuffix(g.w.kind, "grow") && r.IntN(3) > 0:
 		o.do, o.arg, o.n = crowd, 100+r.IntN(1500), 1+r.IntN(2)
 		if g.fresh+o.arg >= mostKeys {
 			g.fresh = 1000

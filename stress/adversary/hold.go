@@ -236,6 +236,7 @@ func playBudget(t *trial) {
 		return
 	}
 	defer func() { a.purse.Close() }()
+	a.hold() // time begins: before that a step back would be the first that the limits see
 	for range 200 + t.IntN(600) {
 		if t.steps++; t.over {
 			return

@@ -26,8 +26,8 @@ type setup struct {
 
 // kinds are what episodes try, one at a time. Those of the second list are concurrent.
 var (
-	sequential = []string{"fixed", "sliding", "subwindows", "bucket", "tiers", "group", "storm", "share", "grow", "snapshot", "alone", "spare", "common", "low"}
-	concurrent = []string{"threads", "threads-common", "threads-low", "threads-group", "threads-share", "threads-grow", "threads-spare"}
+	sequential = []string{"fixed", "sliding", "subwindows", "bucket", "tiers", "group", "storm", "share", "grow", "group-grow", "snapshot", "alone", "spare", "common", "low"}
+	concurrent = []string{"threads", "threads-common", "threads-low", "threads-group", "threads-share", "threads-grow", "threads-group-grow", "threads-spare"}
 )
 
 func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0x61647665727361)) }
@@ -36,7 +36,7 @@ func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0x61647
 func draw(r *rand.Rand, kind string) setup {
 	s := setup{kind: kind, start: drawStart(r)}
 	switch kind {
-	case "threads-common", "threads-low", "threads-group", "threads-share", "threads-grow", "threads-spare":
+	case "threads-common", "threads-low", "threads-group", "threads-share", "threads-grow", "threads-group-grow", "threads-spare":
 		s = draw(r, strings.TrimPrefix(kind, "threads-"))
 		s.kind = kind
 		return s
@@ -96,16 +96,36 @@ func (s *setup) drawConfigs(r *rand.Rand) {
 			s.add(c)
 		}
 	case "grow":
-		c := drawConfig(r, anyWindow(r))
-		c.Plan, c.MemoryBytes = nil, 24<<10
-		c.MaxMemoryBytes = 1 << 20
-		s.add(c)
+		s.add(grows(drawConfig(r, anyWindow(r))))
+	case "group-grow":
+		for s.drawGroup(r); s.shared; s.drawGroup(r) {
+			s.configs, s.shared = nil, false
+		}
+		grown := r.IntN(len(s.configs))
+		for i, c := range s.configs {
+			if c.Algorithm != sketchlimit.TokenBucket && (i == grown || r.IntN(2) == 0) {
+				s.configs[i] = grows(c)
+			}
+		}
 	case "spare":
 		s.drawSpare(r)
 	default:
 		s.alone = s.kind == "alone"
 		s.add(drawConfig(r, anyAlgorithm(r)))
 	}
+}
+
+// grows returns a window's configuration as one of a limiter that grows, from the fewest KiB that it can be made of: more
+// would hold all keys that episodes have.
+func grows(c sketchlimit.Config) sketchlimit.Config {
+	c.Plan, c.MaxMemoryBytes = nil, 1<<20
+	for c.MemoryBytes = 4 << 10; c.MemoryBytes < 64<<10; c.MemoryBytes *= 2 {
+		if l, err := sketchlimit.New(c); err == nil {
+			l.Close()
+			break
+		}
+	}
+	return c
 }
 
 // drawGroup chooses two limiters or three that are asked together. Half of the groups are much alike, so that all of
