@@ -5,7 +5,7 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/sketchlimit/sketchlimit/internal/engine"
+	"github.com/sketchlimit/sketchlimit/internal/errorrate"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
@@ -32,13 +32,13 @@ func newWait(fills int64, unit float64) wait {
 	return wait{float64(fills), unit, grain, float64(fills) / float64(n), make([]float64, n+1), make([]float64, 4*lastUnits+1)}
 }
 
-// add adds a part of the mean: what a shard's cells are at a position.
-func (w *wait) add(rule *window, p rotating.Position, cells *engine.Generation, part float64) {
-	part /= float64(cells.Cells.Lanes())
-	for lane := range cells.Cells.Lanes() {
+// add adds a part of the mean: what a shard's counters are at a position.
+func (w *wait) add(rule *window, p rotating.Position, g *errorrate.Generation, part float64) {
+	part /= float64(g.Sketch.Lanes())
+	for lane := range g.Sketch.Lanes() {
 		var rows [][]uint32
-		for row := range cells.Cells.Depth() {
-			rows = append(rows, slices.Sorted(cells.Cells.Cells(row, lane)))
+		for row := range g.Sketch.Depth() {
+			rows = append(rows, slices.Sorted(g.Sketch.Cells(row, lane)))
 		}
 		beyond := func(ns float64) float64 {
 			chance := part

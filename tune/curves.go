@@ -4,7 +4,7 @@ import (
 	"math"
 	"math/bits"
 
-	"github.com/sketchlimit/sketchlimit/internal/engine"
+	"github.com/sketchlimit/sketchlimit/internal/errorrate"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
@@ -144,7 +144,7 @@ func (c *curves) look(l *part, slot int, p rotating.Position) {
 }
 
 // add adds a shard's generation to the mean over so many.
-func (r *reading) add(g *engine.Generation, top, all int) {
+func (r *reading) add(g *errorrate.Generation, top, all int) {
 	r.door += g.Passes() / float64(all)
 	cells := make(tail, top+1)
 	for _, read := range g.Readings() {

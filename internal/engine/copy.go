@@ -6,6 +6,7 @@ import (
 
 	"github.com/sketchlimit/sketchlimit/bloom"
 	"github.com/sketchlimit/sketchlimit/cms"
+	"github.com/sketchlimit/sketchlimit/internal/errorrate"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
@@ -14,12 +15,12 @@ type piece struct {
 	e      *Engine
 	of     int               // pieces there are
 	at     rotating.Position // that the copy stands for
-	ages   []Generation
-	former []Generation // the same of a predecessor, or as many that are missing
-	table  []uint64     // of heavy keys
-	others [][]uint64   // cells of those that share the limit, by age; nil if nobody does
-	spares bool         // new keys are not denied
-	read   strange      // what keys read, as it was asked for last
+	ages   []errorrate.Generation
+	former []errorrate.Generation // the same of a predecessor, or as many that are missing
+	table  []uint64               // of heavy keys
+	others [][]uint64             // cells of those that share the limit, by age; nil if nobody does
+	spares bool                   // new keys are not denied
+	read   strange                // what keys read, as it was asked for last
 }
 
 // pieces ranges over the engine and what it has replaced. Their shards have the keys in the same order:
@@ -27,7 +28,7 @@ type piece struct {
 func pieces(e *Engine, p rotating.Position, before *Engine) iter.Seq[*piece] {
 	return func(yield func(*piece) bool) {
 		c := newCopy(e)
-		s := &piece{e: e, of: len(e.shards), former: make([]Generation, e.Ring.Buffers())}
+		s := &piece{e: e, of: len(e.shards), former: make([]errorrate.Generation, e.Ring.Buffers())}
 		s.table = c.memory[e.Ring.Buffers()*e.generation:][:e.heavy.Words()]
 		var former *shardCopy
 		if before != nil {
@@ -45,7 +46,7 @@ func pieces(e *Engine, p rotating.Position, before *Engine) iter.Seq[*piece] {
 			s.spares = e.Spares() && c.request(0, 0).state().on > 0
 			if before != nil {
 				last, f := copyShard(before, i*len(before.shards)/s.of, rotating.Position{Generation: math.MinInt64}, former, nil)
-				s.former = aligned(f, s.at.Generation-last.Generation)
+				s.former = errorrate.Aligned(f, s.at.Generation-last.Generation)
 			}
 			if !yield(s) {
 				return
@@ -63,73 +64,9 @@ func newCopy(e *Engine) *shardCopy {
 	return c
 }
 
-// aligned returns a shard's generations by their age so many generations later. Those that
-// are missing are empty ones.
-func aligned(ages []Generation, later int64) []Generation {
-	out := make([]Generation, len(ages))
-	for age := range ages {
-		if earlier := int64(age) - later; earlier >= 0 && earlier < int64(len(ages)) {
-			out[age] = ages[earlier]
-		}
-	}
-	return out
-}
-
-// Generation is a copy of what a shard holds of one span of time.
-type Generation struct {
-	Door    *bloom.Filter // nil where it is missing
-	Cells   cms.Sketch    // no cells where the limit is 1
-	guarded bool          // the doorkeeper has all keys
-	heavy   int           // keys counted in the heavy table alone
-
-	readings []cms.Reading // once they have been asked for
-}
-
-// missing is true of a generation that is not kept any more, and of a bucket's.
-func (g *Generation) missing() bool { return g.Door == nil }
-
-func (g *Generation) distinct() float64 {
-	if g.missing() {
-		return 0
-	}
-	keys, ok := g.Cells.Distinct()
-	switch {
-	case g.guarded:
-		keys = g.Door.Distinct()
-	case !ok:
-		keys = Sampled * g.Door.Distinct()
-	}
-	return keys + float64(g.heavy)
-}
-
-// full tells that there are too many keys to tell how many.
-func (g *Generation) full() bool {
-	_, ok := g.Cells.Distinct()
-	return (g.guarded || !ok) && g.Door.FillRatio() > 0.98
-}
-
-// Passes returns the chance that a key which the generation, of a window, has never seen passes the doorkeeper.
-func (g *Generation) Passes() float64 {
-	if !g.guarded {
-		return 1
-	}
-	return g.Door.FalsePositiveRate()
-}
-
-// Readings returns what such a key reads that has passed, see [cms.Sketch.Readings]. It goes through the cells once.
-func (g *Generation) Readings() []cms.Reading {
-	if g.readings == nil {
-		g.readings = []cms.Reading{{Count: 1, Chance: 1}}
-		if g.Cells.Depth() > 0 {
-			g.readings = g.Cells.Readings()
-		}
-	}
-	return g.readings
-}
-
 // copyShard copies the i-th shard, and the cells of those that share the limit if these are wanted. It returns the
 // copy by age, rotated to a position that is not before p; the shard itself stays as it is.
-func copyShard(e *Engine, i int, p rotating.Position, to *shardCopy, others [][]uint64) (at rotating.Position, ages []Generation) {
+func copyShard(e *Engine, i int, p rotating.Position, to *shardCopy, others [][]uint64) (at rotating.Position, ages []errorrate.Generation) {
 	s, r := &e.shards[i], to.request(0, 0)
 	s.mu.Lock()
 	copy(to.memory, e.memory[i*e.size:])
@@ -140,7 +77,7 @@ func copyShard(e *Engine, i int, p rotating.Position, to *shardCopy, others [][]
 	s.mu.Unlock()
 
 	at = r.rotate(p)
-	ages = make([]Generation, e.Ring.Buffers())
+	ages = make([]errorrate.Generation, e.Ring.Buffers())
 	for age := range ages {
 		ages[age] = r.copied(r.number()-int64(age), age)
 	}
@@ -148,7 +85,7 @@ func copyShard(e *Engine, i int, p rotating.Position, to *shardCopy, others [][]
 }
 
 // copied returns a copy's generation, by number and age. A wide shard has doorkeepers alone.
-func (r request) copied(number int64, age int) (g Generation) {
+func (r request) copied(number int64, age int) (g errorrate.Generation) {
 	var err error
 	door, cells := r.first+r.e.layout.buffer(number), 0
 	if r.wide() {
@@ -157,7 +94,7 @@ func (r request) copied(number int64, age int) (g Generation) {
 		cells = door + r.e.cellsFirst
 	}
 	if r.e.door.Words() > 0 {
-		if g.Door, err = bloom.Over(r.e.memory[door:][:r.e.door.Words()], r.e.door.Probes()); err != nil {
+		if g.Filter, err = bloom.Over(r.e.memory[door:][:r.e.door.Words()], r.e.door.Probes()); err != nil {
 			panic(err) // the plan has been checked
 		}
 	}
@@ -166,19 +103,19 @@ func (r request) copied(number int64, age int) (g Generation) {
 		if err != nil {
 			panic(err)
 		}
-		g.Cells = *over
+		g.Sketch = *over
 	}
-	g.guarded = r.e.guarded
+	g.FilterFirst, g.Sampled = r.e.guarded, Sampled
 	if !r.wide() {
-		g.heavy = r.e.heavy.CountComplete(r.e.memory[r.table():][:r.e.heavy.Words()], age)
+		g.Heavy = r.e.heavy.CountComplete(r.e.memory[r.table():][:r.e.heavy.Words()], age)
 	}
 	return g
 }
 
 // Shards ranges over all shards: the units from which a key of the shard gets an entry in the heavy table, and
 // copies of the generations at a position, by age. The copies are good until the next shard.
-func (e *Engine) Shards(p rotating.Position) iter.Seq2[int64, []Generation] {
-	return func(yield func(int64, []Generation) bool) {
+func (e *Engine) Shards(p rotating.Position) iter.Seq2[int64, []errorrate.Generation] {
+	return func(yield func(int64, []errorrate.Generation) bool) {
 		c := newCopy(e)
 		for i := range e.shards {
 			_, ages := copyShard(e, i, p, c, nil)
@@ -187,18 +124,4 @@ func (e *Engine) Shards(p rotating.Position) iter.Seq2[int64, []Generation] {
 			}
 		}
 	}
-}
-
-// fill returns the share of cells that hold c or more.
-func fill(k *cms.Sketch, c uint32) float64 {
-	if k.Depth() == 0 {
-		return 0
-	}
-	sum := 0.0
-	for r := range k.Depth() {
-		for lane := range k.Lanes() {
-			sum += k.Tail(r, lane, c)
-		}
-	}
-	return sum / float64(k.Depth()*k.Lanes())
 }

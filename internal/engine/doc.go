@@ -142,8 +142,8 @@
 //
 //	stats.go        sums over shards
 //	copy.go         copies of shards, which decisions do not wait for
-//	odds.go         the chance that an unseen key is denied, by all counters; strangers.go
-//	                the same of those that share the limit; fresh.go by a sample
+//	odds.go         the chance that an unseen key is denied, by all counters, whose noise
+//	                package errorrate computes; fresh.go by a sample
 //	lately.go       what admitted requests were like, sampled by look.go; leads.go turns it
 //	                into the rate of innocent keys
 package engine

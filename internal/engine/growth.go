@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sketchlimit/sketchlimit/internal/errorrate"
 	"github.com/sketchlimit/sketchlimit/internal/invariants"
 	"github.com/sketchlimit/sketchlimit/internal/keyhash"
 	"github.com/sketchlimit/sketchlimit/rotating"
@@ -248,7 +249,7 @@ func (e *Engine) Footprint() int {
 // is so steep that a tenth more keys can make a thousand times the rate, and clients
 // with history are over it before new ones: a forecast sees it ahead.
 func forecast(e *Engine, p rotating.Position, limit int64) (rate float64) {
-	alone := make([]Generation, e.Ring.Buffers())
+	alone := make([]errorrate.Generation, e.Ring.Buffers())
 	for at, ages := range copies(e) {
 		if at.Generation <= p.Generation { // or else it has rotated since
 			at.Elapsed = p.Elapsed
@@ -264,8 +265,8 @@ func distinctKeys(e *Engine, generation int64) (distinct float64, full bool) {
 	fulls := 0
 	for at, ages := range copies(e) {
 		if age := at.Generation - generation; age >= 0 && age < int64(len(ages)) {
-			distinct += ages[age].distinct()
-			if ages[age].full() {
+			distinct += ages[age].Distinct()
+			if ages[age].Full() {
 				fulls++
 			}
 		}
@@ -278,8 +279,8 @@ func samples(e *Engine) int { return min(16, len(e.shards)) }
 
 // copies copies some shards, and changes none: those that have not rotated yet are of an
 // earlier generation.
-func copies(e *Engine) iter.Seq2[rotating.Position, []Generation] {
-	return func(yield func(rotating.Position, []Generation) bool) {
+func copies(e *Engine) iter.Seq2[rotating.Position, []errorrate.Generation] {
+	return func(yield func(rotating.Position, []errorrate.Generation) bool) {
 		c, n := newCopy(e), samples(e)
 		for i := range n {
 			if !yield(copyShard(e, i*len(e.shards)/n, rotating.Position{Generation: math.MinInt64}, c, nil)) {

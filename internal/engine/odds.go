@@ -7,18 +7,6 @@ import (
 	"github.com/sketchlimit/sketchlimit/internal/errorrate"
 )
 
-// noise returns what a key that a generation has never seen reads in it: nothing unless it passes the
-// doorkeeper, or is known to that, and then the least of its cells.
-func (g *Generation) noise(known bool) errorrate.Distribution {
-	switch {
-	case g.missing():
-		return errorrate.None()
-	case known:
-		return errorrate.FromAll(1, g.Readings())
-	}
-	return errorrate.FromAll(g.Passes(), g.Readings())
-}
-
 // denied returns the chance that a new key is denied n units at a limit which the exact algorithm admits.
 func (s *piece) denied(n, limit int64) float64 {
 	if s.spares {
@@ -38,7 +26,7 @@ func (s *piece) addDenied(leads []int64, limit int64, rates []float64, keys acqu
 	if s.e.IsBucket() {
 		for i, lead := range leads {
 			if lead >= 1 {
-				rates[i] += keys.share * bucketTail(&s.e.bucket, s.at, &s.ages[0].Cells, scaleOf(s.e).whole()-lead)
+				rates[i] += keys.share * bucketTail(&s.e.bucket, s.at, &s.ages[0].Sketch, scaleOf(s.e).whole()-lead)
 			}
 		}
 		return
@@ -82,14 +70,15 @@ func (s *piece) reads(limit int64, met []bool) *strange {
 	recent, oldest := errorrate.None(), errorrate.None()
 	for age := range s.ages {
 		if scaleOf(s.e).where(age) == oldestKnown {
-			oldest = s.ages[age].noise(met[age]).Add(s.former[age].noise(met[age]), 2*s.e.limit)
+			oldest = s.ages[age].Noise(met[age]).Add(s.former[age].Noise(met[age]), 2*s.e.limit)
 		} else {
-			recent = recent.Add(s.ages[age].noise(met[age]).Add(s.former[age].noise(met[age]), limit), limit)
+			recent = recent.Add(s.ages[age].Noise(met[age]).Add(s.former[age].Noise(met[age]), limit), limit)
 		}
 	}
 	others := func(yield func([2]int64, float64) bool) { yield([2]int64{}, 1) }
 	if s.others != nil {
-		others = s.e.shared().fresh(s.others, limit)
+		share := s.e.shared()
+		others = errorrate.FromShared(s.others, int(share.blocks), share.CellBits(), limit)
 	}
 	s.read = strange{limit, met, recent.OrMore(), oldest, others}
 	return &s.read

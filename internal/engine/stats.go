@@ -37,14 +37,14 @@ func (e *Engine) Stats(p rotating.Position, lowest int64) (sum Stats) {
 		if before != nil {
 			former = float64(len(before.shards)) / float64(s.of)
 		}
-		sum.DistinctKeys += s.ages[0].distinct()*share + s.former[0].distinct()*former
+		sum.DistinctKeys += s.ages[0].Distinct()*share + s.former[0].Distinct()*former
 		if len(s.ages) > 1 {
-			sum.PreviousDistinctKeys += s.ages[1].distinct()*share + s.former[1].distinct()*former
+			sum.PreviousDistinctKeys += s.ages[1].Distinct()*share + s.former[1].Distinct()*former
 		}
-		if s.ages[0].Door != nil {
-			sum.BloomFill += s.ages[0].Door.FillRatio() / float64(s.of)
+		if s.ages[0].Filter != nil {
+			sum.BloomFill += s.ages[0].Filter.FillRatio() / float64(s.of)
 		}
-		sum.SketchFill += fill(&s.ages[0].Cells, e.algorithm.least(&e.Rule, s.at)) / float64(s.of)
+		sum.SketchFill += s.ages[0].Fill(e.algorithm.least(&e.Rule, s.at)) / float64(s.of)
 		looked++ // a new key falls in any alike
 		for k := range keys {
 			for _, some := range keys[k] {

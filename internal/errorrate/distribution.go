@@ -1,9 +1,10 @@
 // Package errorrate answers one question: what does a sketch return for a key that was
 // never added? What it returns is noise, the units of other keys.
 //
-// A [Distribution] is exact: it comes from every counter of a generation, and several
-// generations add up. A [Sample] comes from a few counters, and is for where a decision
-// waits.
+// A [Distribution] is exact: it comes from every counter of a [Generation], and several
+// generations add up. So does what [FromShared] returns, the noise in the counters of
+// those that share a limit. A [Sample] comes from a few counters, and is for where a
+// decision waits.
 package errorrate
 
 import (
