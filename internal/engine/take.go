@@ -38,7 +38,7 @@ func (e *Engine) Consume(i int, word int64, h uint64, units int, limit int64, ef
 		r.s.mu.Unlock()
 		return v
 	}
-	entries := r.entries()
+	w, entries := window{r}, r.entries()
 	if r.e.heavy.Find(entries, h) != nil {
 		return r.settle(p, n, limit, effort)
 	}
@@ -48,8 +48,8 @@ func (e *Engine) Consume(i int, word int64, h uint64, units int, limit int64, ef
 	}
 	free := int64(0) // units that are not in use, whatever the previous generation holds of the key
 	if effort == Brief && r.e.Ring.Buffers() == 2 {
-		if free = limit - (window{r}).peakBefore(); free < most { // to weigh it takes a division
-			free = limit - r.e.Weighted(window{r}.peakBefore(), 1, p.Elapsed)
+		if free = limit - w.peakBefore(); free < most { // to weigh it takes a division
+			free = limit - r.e.Weighted(w.peakBefore(), 1, p.Elapsed)
 		}
 	}
 	here := limit // units that are not in use elsewhere
@@ -65,53 +65,50 @@ func (e *Engine) Consume(i int, word int64, h uint64, units int, limit int64, ef
 		effort |= exact
 		free = here
 		for age := 1; age < r.e.Ring.Buffers(); age++ {
-			first, h := window{r}.buffer(age), window{r}.hashAt(p.Generation-int64(age))
+			first, h := w.buffer(age), w.hashAt(p.Generation-int64(age))
 			if r.e.guarded {
-				free -= r.e.Weighted(window{r}.reading(first, h), age, p.Elapsed)
+				free -= r.e.Weighted(w.reading(first, h), age, p.Elapsed)
 			} else {
 				free -= r.e.Weighted(int64(r.e.cells.Estimate(r.e.memory, first+r.e.cellsFirst, h)), age, p.Elapsed)
 			}
 		}
 	}
-	most = min(free, most)
-	if n < 1 || n > most {
+	if most = min(free, most); n < 1 || n > most {
 		return r.settle(p, n, limit, effort)
 	}
 	if invariants.On {
-		window{r}.checkConsume(p, free, most, n, limit)
+		w.checkConsume(p, free, most, n, limit)
 	}
-	first, h := window{r}.buffer(0), window{r}.hashAt(p.Generation)
-	var c uint32
-	var ok bool
+	first, h := w.buffer(0), w.hashAt(p.Generation)
+	c, ok := uint32(0), false
 	if r.e.guarded {
-		c, ok = window{r}.addGuarded(first, h, n, most)
+		c, ok = w.addGuarded(first, h, n, most)
 	} else {
 		c, ok = r.e.cells.AddBounded(r.e.memory, first+r.e.cellsFirst, h, uint32(n), uint32(most))
 	}
 	if !ok {
 		return r.settle(p, n, limit, effort)
 	}
-	count := int64(c)
 	if invariants.On {
-		invariants.Assert(count <= most, "a count of %d was admitted, at most %d may be", count, most)
+		invariants.Assert(int64(c) <= most, "a count of %d was admitted, at most %d may be", c, most)
 	}
 	if !r.e.guarded && h%Sampled == 0 {
 		r.e.door.TestAndAdd(r.e.memory, first, h)
 	}
 	if r.looked() {
-		sampler{r}.look(p, n, limit, count-n, nil)
+		sampler{r}.look(p, n, limit, int64(c)-n, nil)
 	}
 	r.s.peaks.current = max(r.s.peaks.current, c)
 	r.s.admitted += uint64(n)
 	r.s.last.Clear()
 	if x := r.e.external.Load(); x != nil {
-		(*x).admit(r.h, count)
+		(*x).admit(r.h, int64(c))
 	}
 	if effort&Brief != 0 {
 		r.s.mu.Unlock()
 		return Verdict{Allowed: true}
 	}
-	v := Verdict{Allowed: true, Remaining: int(free - count), ResetAfter: r.e.ResetAfter(p, 0)}
+	v := Verdict{Allowed: true, Remaining: int(free - int64(c)), ResetAfter: r.e.ResetAfter(p, 0)}
 	r.s.mu.Unlock()
 	return v
 }
