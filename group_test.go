@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -33,16 +34,39 @@ func fixed(t testing.TB, limit int, window time.Duration) *sketchlimit.Limiter {
 func TestBadGroupsAreNamed(t *testing.T) {
 	a, b := fixed(t, 1, time.Second), fixed(t, 2, time.Second)
 	for want, limiters := range map[string][]sketchlimit.Member{
-		"Group of 0 limiters, must be at least 1":                       {},
-		"limiter 1 of the Group is nil":                                 {a, nil},
-		"limiter 0 of the Group is nil":                                 {(*sketchlimit.Limiter)(nil), a},
-		"limiter 2 of the Group is nil":                                 {a, b, sketchlimit.Global(nil)},
-		"limiter 1 of the Group is limiter 0, must be another one":      {a, sketchlimit.Global(a)},
-		"limiter 2 of the Group is limiter 0, must be another one":      {a, b, a},
+		"Group of 0 limiters, must be at least 1":                  {},
+		"limiter 1 of the Group is nil":                            {a, nil},
+		"limiter 0 of the Group is nil":                            {(*sketchlimit.Limiter)(nil), a},
+		"limiter 2 of the Group is nil":                            {a, b, sketchlimit.Global(nil)},
+		"limiter 1 of the Group is limiter 0, must be another one": {a, sketchlimit.Global(a)},
+		"limiter 2 of the Group is limiter 0, must be another one": {a, b, a},
 	} {
 		_, err := sketchlimit.NewGroup(limiters...)
 		require.EqualError(t, err, "sketchlimit: "+want)
 	}
+}
+
+// A group goes on while one of its limiters grows. No key gets more than the exact limits allow, and what one limiter
+// admits the other does.
+func TestGroupWithALimiterThatGrows(t *testing.T) {
+	const limit, keys = 5, 5000
+	now := time.Unix(0, 0)
+	clock := func() time.Time { return now }
+	grows := build(t, sketchlimit.Config{Limit: limit, Window: time.Second, Algorithm: sketchlimit.FixedWindow, Keys: 100, MaxMemoryBytes: 1 << 20, Clock: clock})
+	other := build(t, sketchlimit.Config{Limit: limit + 1, Window: time.Second, Algorithm: sketchlimit.FixedWindow, Keys: 2 * keys, Clock: clock})
+	g, small := group(t, grows, other), grows.MemoryBytes()
+	for window := 0; grows.MemoryBytes() < 4*small; window++ {
+		require.Less(t, window, 1000, "it never grows")
+		now = time.Unix(int64(window), 0)
+		admitted := make([]int, keys)
+		for i := range 2 * limit * keys {
+			if g.Allow(strconv.Itoa(i % keys)) {
+				admitted[i%keys]++
+			}
+		}
+		require.LessOrEqual(t, slices.Max(admitted), limit, "window %d", window)
+	}
+	require.Equal(t, grows.Stats().Admitted, other.Stats().Admitted)
 }
 
 func TestGroupSteps(t *testing.T) {

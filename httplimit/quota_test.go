@@ -157,7 +157,7 @@ func TestBadQuotasAreNamed(t *testing.T) {
 	require.EqualError(t, err, "httplimit: option 1 nil, must be one")
 
 	h := allOf(t, list{one, {Name: "grows", Limiter: grows, Key: byUser}, {Name: "in flight", InFlight: in, Key: byUser}})
-	require.Equal(t, []int{200, 200}, statuses(h, 2, user("ann")), "one that grows goes with those in flight")
+	require.Equal(t, []int{200, 429}, statuses(h, 2, user("ann")), "one that grows goes with others, and those in flight")
 }
 
 // What is nil, bare or inside an interface, is refused when a middleware is made.
