@@ -83,7 +83,7 @@ func newLayout(rule Rule, d Dimensions, seed uint64) (layout, error) {
 	}
 	fingerprint := uint8(heavyhitter.PlainFingerprint)
 	if rule.Spares() {
-		fingerprint = heavyhitter.FailOpenFingerprint
+		fingerprint = heavyhitter.ProvenFingerprint
 	}
 	l.heavy, l.promoteAt = heavyhitter.New(rule.reach, d.HeavyEntries, fingerprint), int64(d.HeavyThreshold)
 	l.guarded = d.BloomBytes > 0 && (d.BloomProbes > 1 || d.Width == 0)

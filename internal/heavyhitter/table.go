@@ -51,10 +51,10 @@ const BucketEntries = 16
 
 const (
 	// PlainFingerprint is the bits of a fingerprint that offered does not take, and
-	// FailOpenFingerprint the same where keys are denied or not by what they have
+	// ProvenFingerprint the same where keys are denied or not by what they have
 	// offered.
-	PlainFingerprint    = 30
-	FailOpenFingerprint = 22
+	PlainFingerprint  = 30
+	ProvenFingerprint = 22
 
 	minOffered = 3 // bits of offered: eighths of the limit
 )
@@ -96,7 +96,7 @@ func countBits(limit int64) (width uint8, ok bool) {
 // at the most (one standard deviation).
 func FitsOffered(limit int) bool {
 	bits := bits.Len(uint(limit))
-	return limit > 1 && 64-2-FailOpenFingerprint-2*bits >= 2*min(bits, 6)
+	return limit > 1 && 64-2-ProvenFingerprint-2*bits >= 2*min(bits, 6)
 }
 
 // entries is a bucket: two cache lines of entries. Bucket is two cache lines of
