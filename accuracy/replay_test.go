@@ -420,15 +420,19 @@ func TestResultIsJSON(t *testing.T) {
 }
 
 func BenchmarkReplay(b *testing.B) {
+	size, requests := ",keys=1e6,requests=1e6", 1e6
+	if testing.Short() {
+		size, requests = ",keys=1e4,requests=1e4", 1e4
+	}
 	for _, spec := range []string{"zipf:1", "uniform", "scan"} {
 		b.Run("spec="+spec, func(b *testing.B) {
-			src := source(b, spec+",keys=1e6,requests=1e6")
+			src := source(b, spec+size)
 			c := sketchlimit.Config{Limit: 100, Window: time.Minute, MemoryBytes: 2 << 20, Seed: 1}
 			for b.Loop() {
 				_, err := Replay(context.Background(), src, c, Options{})
 				require.NoError(b, err)
 			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1e6, "ns/request")
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/requests, "ns/request")
 		})
 	}
 }

@@ -28,7 +28,7 @@ func BenchmarkSwitch(b *testing.B) {
 func benchmarkSwitch(b *testing.B, overload sketchlimit.Overload) {
 	keys := 250_000
 	if testing.Short() {
-		keys /= 16
+		keys /= 64
 	}
 	start := time.Unix(0, 0)
 	l, err := sketchlimit.New(sketchlimit.Config{

@@ -22,10 +22,14 @@ import (
 // it had a processor. To nothing it saves nothing, to have something to compare with: what
 // else the machine does makes decisions wait as well.
 func BenchmarkSnapshot(b *testing.B) {
-	l, err := sketchlimit.New(sketchlimit.Config{Limit: 60_000, Window: 10 * time.Second, MemoryBytes: 256 << 20, Seed: 1})
+	memory, keys, pause := 256<<20, 4_000_000, 5*time.Second
+	if testing.Short() {
+		memory, keys, pause = memory/64, keys/64, pause/64
+	}
+	l, err := sketchlimit.New(sketchlimit.Config{Limit: 60_000, Window: 10 * time.Second, MemoryBytes: memory, Seed: 1})
 	require.NoError(b, err)
 	defer l.Close()
-	for i := range 4_000_000 {
+	for i := range keys {
 		l.Allow(fmt.Sprint(i)) // so that the system has handed out all memory
 	}
 	path := filepath.Join(b.TempDir(), "limiter")
@@ -33,7 +37,7 @@ func BenchmarkSnapshot(b *testing.B) {
 		name string
 		save func() error
 	}{
-		{"nothing", func() error { time.Sleep(5 * time.Second); return nil }},
+		{"nothing", func() error { time.Sleep(pause); return nil }},
 		{"file", func() error { return l.Save(path) }},
 	} {
 		for deciding := 1; deciding <= runtime.NumCPU(); deciding++ {

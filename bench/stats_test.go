@@ -15,6 +15,10 @@ import (
 // each generation, with costs where the limit is high. It reports milliseconds for each MiB.
 func BenchmarkStats(b *testing.B) {
 	const mebi = 1 << 20
+	memory := mebi
+	if testing.Short() {
+		memory /= 16
+	}
 	for _, c := range []struct {
 		name   string
 		config sketchlimit.Config
@@ -35,9 +39,9 @@ func BenchmarkStats(b *testing.B) {
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			now := time.Unix(0, 0)
-			c.config.Window, c.config.Seed, c.config.MemoryBytes = time.Minute, 1, mebi
+			c.config.Window, c.config.Seed, c.config.MemoryBytes = time.Minute, 1, memory
 			if c.config.SubWindows > 10 {
-				c.config.MemoryBytes = 9 * mebi
+				c.config.MemoryBytes = 9 * memory
 			}
 			c.config.Clock = func() time.Time { return now }
 			l, err := sketchlimit.New(c.config)

@@ -227,7 +227,11 @@ func BenchmarkTakeHot(b *testing.B) {
 // requests come from a key that is not known yet. Keys are drawn, in batches that are
 // not timed.
 func BenchmarkTakeNew(b *testing.B) {
-	const memory, possible = 256 << 20, 1e8
+	const possible = 1e8
+	memory, batch := 256<<20, 1<<22
+	if testing.Short() {
+		memory, batch = memory/64, batch/64
+	}
 	for _, impl := range []string{"sketch", "floor"} {
 		b.Run(fmt.Sprintf("impl=%s/algorithm=sliding/keys=%.0e/memory=%s", impl, possible, mib(memory)), func(b *testing.B) {
 			var take taker
@@ -239,7 +243,7 @@ func BenchmarkTakeNew(b *testing.B) {
 				take = func(key string) { l.Allow(key) }
 			}
 			r := rand.New(rand.NewPCG(1, 2))
-			k := make(keys, 1<<22*keyBytes)
+			k := make(keys, batch*keyBytes)
 			draw := func() {
 				for i := 0; i < len(k); i += keyBytes {
 					name(k[i:], r.Uint64N(possible))
@@ -265,6 +269,9 @@ func BenchmarkTakeNew(b *testing.B) {
 // what the timer alone takes as well, which is contained in all.
 func BenchmarkRotate(b *testing.B) {
 	k := uniform(1e6)
+	if testing.Short() {
+		k = uniform(1e4)
+	}
 	for _, memory := range counts(4<<20, 256<<20, 1<<30) {
 		b.Run("memory="+mib(memory), func(b *testing.B) {
 			l, err := sketchlimit.New(sketchlimit.Config{Limit: limit, Window: time.Second, MemoryBytes: memory, Seed: 1})
@@ -288,13 +295,13 @@ func BenchmarkRotate(b *testing.B) {
 	}
 }
 
-// rotate returns the medians, over the turns, of the worst that any of a million
-// requests took: those right after a turn, as many later on, and as many nothings.
+// rotate returns the medians, over the turns, of the worst that any of so many
+// requests as there are keys took: those right after a turn, as many later on, and as many nothings.
 func rotate(k keys, now *time.Time, take taker) (turning, still, timer time.Duration) {
 	worst := func(take taker) time.Duration {
 		most := time.Duration(0)
 		base := time.Now()
-		k.each(0, 1e6, func(key string) {
+		k.each(0, k.len(), func(key string) {
 			start := time.Since(base)
 			take(key)
 			most = max(most, time.Since(base)-start)
@@ -332,7 +339,7 @@ func BenchmarkControl(b *testing.B) {
 func BenchmarkFloor(b *testing.B) {
 	for _, n := range counts(1e6, 1e7) {
 		uniform := sync.OnceValue(func() keys { return uniform(n) })
-		for _, memory := range sizes {
+		for _, memory := range counts(sizes...) {
 			for _, p := range []int{1, 2} {
 				b.Run(fmt.Sprintf("dist=uniform/keys=%.0e/memory=%s/goroutines=%d", float64(n), mib(memory), p), func(b *testing.B) {
 					f, k := newFloor(memory), uniform()

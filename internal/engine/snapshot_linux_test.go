@@ -17,8 +17,12 @@ import (
 // for a copy at the most, in time of the processor: what others do with it is not counted.
 // That is what a decision may wait for a snapshot.
 func BenchmarkSnapshotLocks(b *testing.B) {
-	l := faceOf(b, sliding(60_000, 10*time.Second), // 256 MiB
-		Dimensions{Shards: 16_300, BloomBytes: 2048, BloomProbes: 3, Depth: 4, Width: 512, CellBits: 16, HeavyEntries: 512, HeavyThreshold: 16})
+	shards := 16_300 // 256 MiB
+	if testing.Short() {
+		shards /= 64
+	}
+	l := faceOf(b, sliding(60_000, 10*time.Second),
+		Dimensions{Shards: shards, BloomBytes: 2048, BloomProbes: 3, Depth: 4, Width: 512, CellBits: 16, HeavyEntries: 512, HeavyThreshold: 16})
 	clear(l.memory) // so that the system has handed it out
 	var deciding sync.WaitGroup
 	var done atomic.Bool
