@@ -59,7 +59,7 @@ func execute(args []string, out, progress io.Writer) error {
 		return errors.New("seeds, search, windows, workers and divisor must be at least 1")
 	}
 	if *quick {
-		*divisor, *seeds, *sizes = 64, 2, "512"
+		*divisor, *seeds, *search, *sizes = 64, 2, 1, "512"
 	}
 	t.divisor, t.windows, t.workers = *divisor, *windows, *workers
 	for i := range *seeds {
