@@ -210,6 +210,7 @@ func raiseLeastByN(cells *[4]*uint8, least, n uint8) {
 // The measurements above can fail: a sound variant passes them, and each of the
 // published mistakes does not. (Read-then-add is raced in TestReadThenAddOverAdmits.)
 func TestBrokenVariantsAreFound(t *testing.T) {
+	testkit.OneGoroutine(t)
 	const keys = 60_000 / testkit.Divisor
 	w := accuracy.Workload{Kind: accuracy.Attack, Keys: keys, Abusers: keys / 100, Limit: 100, Factor: 3, Cost: 3,
 		Requests: 15 * keys, Windows: 5, Seed: 1}

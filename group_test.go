@@ -16,6 +16,7 @@ import (
 
 	"github.com/sketchlimit/sketchlimit"
 	"github.com/sketchlimit/sketchlimit/exact"
+	"github.com/sketchlimit/sketchlimit/internal/testkit"
 )
 
 const ms = time.Millisecond
@@ -99,6 +100,7 @@ func TestGroupSteps(t *testing.T) {
 
 // A group of all algorithms is the conjunction of the exact ones.
 func TestGroupAgreesWithTheExactAlgorithms(t *testing.T) {
+	testkit.OneGoroutine(t)
 	const window = 1200 * ms
 	configs := []sketchlimit.Config{
 		{Limit: 12, Window: window, Algorithm: sketchlimit.TokenBucket, Burst: 5},

@@ -92,6 +92,7 @@ func TestSubWindowSteps(t *testing.T) {
 // must agree with the exact algorithm in every field of every decision, at any time,
 // also when the clock steps back or jumps ahead.
 func TestAgreesWithTheExactAlgorithm(t *testing.T) {
+	testkit.OneGoroutine(t)
 	for _, c := range []struct {
 		config sketchlimit.Config
 		oracle func(limit int, window time.Duration) (exact.Limiter, error)
@@ -141,6 +142,7 @@ func TestAgreesWithTheExactAlgorithm(t *testing.T) {
 // Whoever waits RetryAfter passes, and not a nanosecond earlier, however full the
 // sketch is.
 func TestRetryAfterIsTheFirstInstant(t *testing.T) {
+	testkit.OneGoroutine(t)
 	for _, c := range []sketchlimit.Config{
 		{Limit: 50, Window: time.Minute, Algorithm: sketchlimit.FixedWindow, MemoryBytes: 4608},
 		{Limit: 50, Window: time.Minute, MemoryBytes: 8192},
@@ -216,6 +218,7 @@ func TestDeniedRequestsChangeNothing(t *testing.T) {
 // A flood on one key is denied without the lock. It gets the same answers as through
 // it, to the nanosecond and at any time, and all of them are counted.
 func TestFloodedKeyGetsTheSameAnswers(t *testing.T) {
+	testkit.OneGoroutine(t)
 	for _, c := range []sketchlimit.Config{
 		{Limit: 10, Window: time.Minute},
 		{Limit: 10, Window: time.Minute, Algorithm: sketchlimit.FixedWindow},
@@ -304,6 +307,7 @@ func TestDecisionsAllocateNothing(t *testing.T) {
 }
 
 func TestSameInputsSameDecisions(t *testing.T) {
+	testkit.OneGoroutine(t)
 	decisions := func(seed uint64) (all []sketchlimit.Decision) {
 		l := build(t, sketchlimit.Config{Limit: 20, Window: time.Second, MemoryBytes: 4608, Seed: seed})
 		r := rand.New(rand.NewPCG(1, 2))
@@ -332,6 +336,7 @@ func TestSeedIsDrawnUnlessGiven(t *testing.T) {
 
 // MemoryBytes is what the heap shows, within 2 %, and never more than was asked for.
 func TestMemoryIsAsStated(t *testing.T) {
+	testkit.OneGoroutine(t)
 	for _, c := range []sketchlimit.Config{
 		{Limit: 100, MemoryBytes: 2 << 20},
 		{Limit: 100, MemoryBytes: 64<<20 + 12345},

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/internal/testkit"
 )
 
 // event is units admitted or charged at a time.
@@ -207,6 +208,7 @@ func contestants(r *rand.Rand) map[string]contestant {
 }
 
 func TestAgainstDefinition(t *testing.T) {
+	testkit.OneGoroutine(t)
 	for seed := range 40 {
 		for name, c := range contestants(random(seed)) {
 			t.Run(fmt.Sprintf("%s/seed=%d", name, seed), func(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/internal/testkit"
 )
 
 // The table that throttled (rate_test.go) and redis-cell share: 1 a second, 5 at once.
@@ -132,6 +133,7 @@ func TestGCRAReserveNginx(t *testing.T) {
 // By the book: a turn comes at the first instant at which what was there before has gone,
 // whether that was reserved or taken.
 func TestGCRAReserveWaitsForWhatWasBefore(t *testing.T) {
+	testkit.OneGoroutine(t)
 	for seed := range 100 {
 		c := contestants(random(seed))["GCRA"]
 		g := c.Limiter.(*GCRA)

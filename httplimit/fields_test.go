@@ -14,6 +14,7 @@ import (
 
 	"github.com/sketchlimit/sketchlimit"
 	"github.com/sketchlimit/sketchlimit/httplimit"
+	"github.com/sketchlimit/sketchlimit/internal/testkit"
 )
 
 const all = httplimit.Standard | httplimit.XRateLimit
@@ -152,6 +153,7 @@ func seconds(t *testing.T, s string) time.Duration {
 // less: over random histories of all algorithms, costs and windows. What RateLimit
 // tells of t when nothing is left holds alike for a next request of cost 1.
 func TestRetryAfterIsHonoured(t *testing.T) {
+	testkit.OneGoroutine(t)
 	for name, config := range map[string]sketchlimit.Config{
 		"fixed":             {Limit: 7, Window: time.Minute, Algorithm: sketchlimit.FixedWindow},
 		"sliding":           {Limit: 7, Window: time.Minute},

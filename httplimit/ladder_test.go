@@ -227,6 +227,7 @@ func (s *status) WriteHeader(code int) { s.code = code }
 // so far that it denies innocent ones. Behind a ladder the flood gets no more of it than the limit of a site, and nobody
 // else is denied. Networks and limiters are smaller by scale.
 func TestLadderKeepsAFloodFromTheClients(t *testing.T) {
+	testkit.OneGoroutine(t)
 	const perClient, perSite, scale = 100, 1000, 8 * testkit.Divisor
 	clock := newClock()
 	limiter := func(limit, keys int) *sketchlimit.Limiter {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sketchlimit/sketchlimit"
 	"github.com/sketchlimit/sketchlimit/httplimit"
+	"github.com/sketchlimit/sketchlimit/internal/testkit"
 )
 
 // Two limits of different windows and keys, one of them by the client's plan. All count a request, or none.
@@ -61,6 +62,7 @@ func TestAll(t *testing.T) {
 // Whoever has used the last unit and waits as long as t says passes, and not a second earlier: with limits of the
 // request's own, over random histories, of New and of NewAll alike.
 func TestNextIsHonouredWithOwnLimits(t *testing.T) {
+	testkit.OneGoroutine(t)
 	for name, config := range map[string]sketchlimit.Config{
 		"fixed":   {Algorithm: sketchlimit.FixedWindow},
 		"sliding": {},

@@ -514,6 +514,7 @@ func TestInflightSizes(t *testing.T) {
 }
 
 func TestInflightMemoryIsAsStated(t *testing.T) {
+	testkit.OneGoroutine(t)
 	if math.MaxInt == math.MaxInt32 {
 		t.Skip("memory is stated for machines of 64 bits")
 	}

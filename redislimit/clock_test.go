@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/internal/testkit"
 	"github.com/sketchlimit/sketchlimit/redislimit/internal/redistest"
 )
 
@@ -54,6 +55,7 @@ var clockConfigs = []Config{
 // TestClockAheadPoisonsNobody: 2,000 requests are stamped an hour ahead. In the ten minutes that follow,
 // 200 other keys, of which each asks every 30 s, are denied none. Stats sees that, too.
 func TestClockAheadPoisonsNobody(t *testing.T) {
+	testkit.OneGoroutine(t)
 	client := connect(t, redistest.New(t).Addr)
 	for i, c := range clockConfigs {
 		for _, start := range []time.Time{time.Unix(1_700_000_000, 0), time.Now(), time.Unix(2_000_000_000, 0)} {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/internal/testkit"
 )
 
 // blocks are a Strict's blocks in memory, decided on as window.lua and bucket.lua do, and what
@@ -140,6 +141,7 @@ var sizedAlgorithms = []sketchlimit.Algorithm{sketchlimit.SlidingWindow, sketchl
 // TestSizesHoldTheGoal: at 1e-5, 0.3 of the 30,000 requests in each case are denied wrongly on
 // average, and 8 once in 1e9; with a 32nd of the cells there are more.
 func TestSizesHoldTheGoal(t *testing.T) {
+	testkit.OneGoroutine(t)
 	for _, s := range sizes {
 		for _, a := range sizedAlgorithms {
 			each := [...]float64{s.sliding, s.fixed, s.bucket}[a]

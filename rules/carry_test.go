@@ -15,11 +15,13 @@ import (
 
 	"github.com/sketchlimit/sketchlimit"
 	"github.com/sketchlimit/sketchlimit/httplimit"
+	"github.com/sketchlimit/sketchlimit/internal/testkit"
 	"github.com/sketchlimit/sketchlimit/rules"
 )
 
 // Whatever limits and sizes follow each other, a key has what is left of the present limit, in every window.
 func TestChangedLimitsOfWindows(t *testing.T) {
+	testkit.OneGoroutine(t)
 	for seed := range uint64(20) {
 		random := rand.New(rand.NewPCG(seed, 2))
 		text := func(limit int) string {

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sketchlimit/sketchlimit/httplimit"
+	"github.com/sketchlimit/sketchlimit/internal/testkit"
 	"github.com/sketchlimit/sketchlimit/rules"
 )
 
@@ -77,6 +78,7 @@ descriptors:
 // A ladder of prefixes in front of handlers: a flood from one network takes from its addresses what the network may, and
 // nothing from others. The file is that of docs/prefixes.md.
 func TestPrefixLadder(t *testing.T) {
+	testkit.OneGoroutine(t)
 	page, err := os.ReadFile("../docs/prefixes.md")
 	require.NoError(t, err)
 	_, file, _ := strings.Cut(string(page), "```yaml\n")

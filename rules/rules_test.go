@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/internal/testkit"
 	"github.com/sketchlimit/sketchlimit/rules"
 )
 
@@ -307,6 +308,7 @@ descriptors:
 
 // A rule is made for the traffic that it is sized for.
 func TestForecast(t *testing.T) {
+	testkit.OneGoroutine(t)
 	l := load(t, `
 domain: api
 descriptors:

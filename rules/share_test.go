@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sketchlimit/sketchlimit/internal/testkit"
 	"github.com/sketchlimit/sketchlimit/rules"
 )
 
@@ -171,6 +172,7 @@ func TestNothingMoves(t *testing.T) {
 
 // A rule that is quiet for a window keeps its memory, though another one needs it; one that stays quiet does not.
 func TestQuietRulesKeepTheirMemory(t *testing.T) {
+	testkit.OneGoroutine(t)
 	l := loadWith(t, rules.Options{SharedBytes: 384 << 10}, `
 domain: api
 descriptors:
@@ -206,6 +208,7 @@ func small(t *testing.T, algorithm string) *loaded {
 
 // Memory moves to a rule only when the counts that it had before it last moved have left the window.
 func TestMemoryMovesOnceAWindow(t *testing.T) {
+	testkit.OneGoroutine(t)
 	l := small(t, "fixed_window")
 	adapt := func(keys int) int {
 		for i := range keys {
@@ -224,6 +227,7 @@ func TestMemoryMovesOnceAWindow(t *testing.T) {
 
 // A bucket gets more for what has come since it was looked at, not for what came before.
 func TestMemoryOfQuietBuckets(t *testing.T) {
+	testkit.OneGoroutine(t)
 	l := small(t, "token_bucket")
 	first := l.All()[0].MemoryBytes()
 	for i := range 50_000 {

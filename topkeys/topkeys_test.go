@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sketchlimit/sketchlimit/internal/testkit"
 	"github.com/sketchlimit/sketchlimit/topkeys"
 )
 
@@ -178,6 +179,7 @@ func TestConcurrently(t *testing.T) {
 }
 
 func TestMemory(t *testing.T) {
+	testkit.OneGoroutine(t)
 	const places = 100_000
 	var before, after runtime.MemStats
 	runtime.GC()

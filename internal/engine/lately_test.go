@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sketchlimit/sketchlimit/internal/striped"
+	"github.com/sketchlimit/sketchlimit/internal/testkit"
 	"github.com/stretchr/testify/require"
 )
 
@@ -60,6 +61,7 @@ func TestNewestCosts(t *testing.T) {
 
 // What fades is rounded, which does not make requests dearer than any was.
 func TestMeanCostOfEqualRequests(t *testing.T) {
+	testkit.OneGoroutine(t)
 	for _, n := range []int64{1, 2, 3, 50} {
 		var c striped.Counter
 		for i := range 20_000 {

@@ -10,11 +10,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sketchlimit/sketchlimit/internal/keyhash"
+	"github.com/sketchlimit/sketchlimit/internal/testkit"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
 // The cache lines that a decision writes are taken from other cores, and these fetch them again: at most four.
 func TestLinesWritten(t *testing.T) {
+	testkit.OneGoroutine(t)
 	for _, requests := range []int{1, 5, 14} {
 		require.LessOrEqual(t, linesWritten(t, 15, requests), 4.0, "%d requests of a key in a window", requests)
 	}

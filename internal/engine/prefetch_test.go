@@ -6,11 +6,14 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sketchlimit/sketchlimit/internal/testkit"
 )
 
 // What Prefetch fetches is where decisions look, once the shard has turned, and fetching it
 // changes nothing.
 func TestPrefetchLooksWhereDecisionsDo(t *testing.T) {
+	testkit.OneGoroutine(t)
 	counts := Dimensions{Shards: 1, BloomBytes: 1536, BloomProbes: 3, Depth: 4, Width: 768, HeavyEntries: 384, HeavyThreshold: 6, CellBits: 8}
 	flat := counts
 	flat.HeavyEntries = 0

@@ -65,6 +65,7 @@ func TestPeekDoesNotBeginToSpare(t *testing.T) {
 
 // A look finds that too many are denied from about the rate on that it is told. It reads a sample of cells, so it may err.
 func TestLookKnowsTheRate(t *testing.T) {
+	testkit.OneGoroutine(t)
 	const fresh, cost = 20_000, 10
 	for _, rule := range []Rule{sliding(100, time.Hour), fixed(100, time.Hour)} {
 		random := rand.New(rand.NewPCG(3, 4))

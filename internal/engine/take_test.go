@@ -16,6 +16,7 @@ import (
 // Most requests are decided without takeAny. What they are told, and what they leave in memory, is
 // what it would have been.
 func TestTakeDecidesAsTakeAnyDoes(t *testing.T) {
+	testkit.OneGoroutine(t)
 	const requests = 200_000 / testkit.Divisor
 	small := Dimensions{Shards: 2, BloomBytes: 128, BloomProbes: 3, Depth: 4, Width: 64, CellBits: 8, HeavyEntries: 16, HeavyThreshold: 8}
 	flat := small

@@ -20,6 +20,15 @@ func Computes(t testing.TB) {
 	}
 }
 
+// OneGoroutine skips a test under the race detector, which finds nothing where one goroutine
+// computes for seconds. Without it the test runs in full, by -short as well.
+func OneGoroutine(t testing.TB) {
+	t.Helper()
+	if Race {
+		t.Skip("one goroutine that computes for seconds: without -race")
+	}
+}
+
 // Some returns the first n rows of a table of cases, and all of them in tests that are
 // built with the tag "long" or "rows".
 func Some[T any](n int, rows []T) []T {

@@ -169,6 +169,7 @@ func TestBucketsOfARunningClockPassNAtOnce(t *testing.T) {
 
 // Whoever comes at exactly the rate always passes, with a full bucket and with an empty one.
 func TestBucketPacedAtItsRateAlwaysPasses(t *testing.T) {
+	testkit.OneGoroutine(t)
 	for _, c := range smallBuckets() {
 		rate := newRational(c.Window)
 		for i, now := range moments {
@@ -189,6 +190,7 @@ func TestBucketPacedAtItsRateAlwaysPasses(t *testing.T) {
 }
 
 func TestTiersOfNUnitsPassNAtOnceAndAtTheirRate(t *testing.T) {
+	testkit.OneGoroutine(t)
 	for _, c := range smallBuckets() {
 		rate := newRational(c.Window)
 		for _, tier := range []int{1, 2, 3, 7, 11, c.Limit / 3, c.Limit - 1} {
@@ -309,6 +311,7 @@ func randomTimes(r *rand.Rand, c sketchlimit.Config, limit, requests int, take f
 // With few cells and many keys, at any limit of a request's own and in any order of times:
 // what is admitted passes GCRA in rational arithmetic, and no more is left than it leaves.
 func TestBucketNeverOverAdmitsByRationalGCRA(t *testing.T) {
+	testkit.OneGoroutine(t)
 	r := rand.New(rand.NewPCG(7, 8))
 	admitted := 0
 	for i := range 200 / testkit.Divisor {

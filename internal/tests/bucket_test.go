@@ -107,6 +107,7 @@ func TestBucketExamples(t *testing.T) {
 // Where ticks and the time of a unit are whole nanoseconds, and the memory is large, the
 // limiter must agree with GCRA in every field of every decision.
 func TestBucketAgreesWithGCRA(t *testing.T) {
+	testkit.OneGoroutine(t)
 	for _, c := range []sketchlimit.Config{
 		{Limit: 1, Window: 700 * ms}, {Limit: 7, Window: 1400 * ms}, {Limit: 7, Window: 1400 * ms, Burst: 1},
 		{Limit: 10, Window: 100 * ms, Burst: 250}, {Limit: 1000, Window: time.Second, Burst: 3},
@@ -246,6 +247,7 @@ func TestFlooredTicksOverAdmit(t *testing.T) {
 // Three wraps of a cell's 32 bits and more: with few keys nobody is denied wrongly, least
 // of all a key that was idle for long, and nobody gets more than his due.
 func TestBucketThroughWraps(t *testing.T) {
+	testkit.OneGoroutine(t)
 	for _, c := range []sketchlimit.Config{
 		{Limit: 6, Window: time.Minute, Burst: 6},           // three ticks a generation are a full bucket
 		{Limit: 1000, Window: 1600 * ms, Burst: 2},          // and here very little

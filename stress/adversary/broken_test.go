@@ -16,6 +16,7 @@ import (
 
 	"github.com/sketchlimit/sketchlimit"
 	"github.com/sketchlimit/sketchlimit/budget"
+	"github.com/sketchlimit/sketchlimit/internal/testkit"
 	"github.com/sketchlimit/sketchlimit/rules"
 )
 
@@ -680,6 +681,9 @@ func TestFindsWhatIsBroken(t *testing.T) {
 		})},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			if slices.Contains(sequential, c.kind) {
+				testkit.OneGoroutine(t)
+			}
 			play := func(m maker) int {
 				for seed := range uint64(60) { // until it is found
 					b := bench{make: m, kinds: []string{c.kind}, seed: 1 + seed, workers: 8, episodes: 1, lanes: 1, brief: true, probeKeys: 100_000, out: io.Discard}

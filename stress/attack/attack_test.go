@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/internal/testkit"
 )
 
 // queries returns the median queries of attacks on a small limiter until a chosen victim is denied.
@@ -19,6 +20,7 @@ func queries(t *testing.T, a sketchlimit.Algorithm, sees sight) (first, second i
 
 // Exact answers lead to a victim's cells in a fraction of what a flood takes, coarse ones in a third of it or more.
 func TestAttack(t *testing.T) {
+	testkit.OneGoroutine(t)
 	for a, gain := range map[sketchlimit.Algorithm]int{ // of exact answers over a flood
 		sketchlimit.SlidingWindow: 4, sketchlimit.FixedWindow: 5, sketchlimit.TokenBucket: 15,
 	} {
