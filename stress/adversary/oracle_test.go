@@ -100,7 +100,7 @@ func TestOracleExamples(t *testing.T) {
 func TestOracleStepsBack(t *testing.T) {
 	const second = int64(time.Second)
 	o := newOracle(sketchlimit.Config{Limit: 10, Window: 10 * time.Second, Algorithm: sketchlimit.TokenBucket}, nil)
-	require.EqualValues(t, math.MinInt64, o.fullAt(0))
+	require.EqualValues(t, int64(math.MinInt64), o.fullAt(0))
 	o.charge(100*second, 0, 4, 10)
 	require.True(t, o.sure(100*second, 0))
 	require.EqualValues(t, 6, o.free(100*second, 0, 10))
