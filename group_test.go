@@ -50,7 +50,7 @@ func TestBadGroupsAreNamed(t *testing.T) {
 // A group goes on while one of its limiters grows. No key gets more than the exact limits allow, and what one limiter
 // admits the other does.
 func TestGroupWithALimiterThatGrows(t *testing.T) {
-	const limit, keys = 5, 5000
+	const limit, keys = 5, 1000
 	now := time.Unix(0, 0)
 	clock := func() time.Time { return now }
 	grows := build(t, sketchlimit.Config{Limit: limit, Window: time.Second, Algorithm: sketchlimit.FixedWindow, Keys: 100, MaxMemoryBytes: 1 << 20, Clock: clock})

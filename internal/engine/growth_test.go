@@ -77,7 +77,7 @@ func TestGroupWhileAnEngineGrows(t *testing.T) {
 	other, first := faceOf(t, fixed(beside, time.Second), l.dims), l.Engine
 	first.Rank(1)
 	other.Rank(2)
-	for round := range int64(40) {
+	for round := range int64(20) {
 		l.now = time.Unix(3*round, 0) // what was counted before has expired
 		at := l.position()
 		var admitted [keys]atomic.Int64
