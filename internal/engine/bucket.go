@@ -150,7 +150,7 @@ func (r bucket) takeTime(p rotating.Position, n, limit int64, e Effort) Verdict 
 	r.s.admitted += uint64(n)
 	r.s.last.Clear()
 	if r.looked() {
-		sampler{r.request}.lookTime(p, n, limit, ahead)
+		sampler(r).lookTime(p, n, limit, ahead)
 	}
 	if limit == r.e.limit {
 		full += n * b.Unit
@@ -191,7 +191,7 @@ func (r bucket) takeLast(last *lastRounded, p rotating.Position, n, limit int64)
 	r.s.admitted += uint64(n)
 	r.s.last.Clear()
 	if r.looked() {
-		sampler{r.request}.lookTime(p, n, limit, b.TicksUp(time.Duration(t.Up()-now)))
+		sampler(r).lookTime(p, n, limit, b.TicksUp(time.Duration(t.Up()-now)))
 	}
 	t = t.Add(b, n)
 	last.Time = t

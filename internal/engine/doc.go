@@ -38,34 +38,35 @@
 //
 // # The way of a request
 //
-// [Engine.Take] looks into the denial cache of the shard (package denycache), which needs
-// no lock: a key that had nothing left is denied again until a unit comes free, unless
-// something was counted in the shard since. [Engine.Consume] then locks the shard. Most
-// keys have no entry, come in the shard's current generation and are admitted: for
-// them it reads the older generations, then reads and raises the current counters in
-// one pass. All others go on to request.settle: it rotates the shard if a generation
-// has begun, and asks the [algorithm], which reads everything that there is, decides, and
-// counts (window.add) or refuses (window.refuse). A key whose count reaches the threshold gets an entry in the
+// [Engine.Remembers], or [Engine.Take], looks into the denial cache of the shard (package
+// denycache), which needs no lock: a key that had nothing left is denied again until a
+// unit comes free, unless something was counted in the shard since. [Engine.Consume] then
+// locks the shard. Most keys of a window have no entry, come in the shard's current
+// generation and are admitted: for them it bounds the older generations by a peak, or
+// reads them, then reads and raises the current counters in one pass. All others go on
+// to request.settle: it rotates the shard if a generation has begun, and asks the
+// [algorithm], which reads what it needs, decides, and counts (window.add) or refuses
+// (window.refuse). A key whose count reaches the threshold gets an entry in the
 // table if it stands out from the noise and its bucket has room, and from then on fills
 // no counters. If the bucket is full, its key stays in the counters, where it denies
 // others.
 //
-// [Engine.Peek] takes the same steps and changes nothing. [Engine.Charge] counts without
-// asking. [TakeAll] locks the shards of several keys, rotates them, peeks at all, and
-// takes from all or none.
+// [Engine.Peek] decides the same and counts nothing. [Engine.Charge] counts without
+// asking, at most the limit of a key in a generation. [TakeAll] locks the shards of
+// several keys, rotates them, peeks at all, and takes from all or none.
 //
 // # Rotation
 //
-// State expires in one place, request.rotate, when a shard is next asked in a later
-// generation. Each part that rotates has its call there: filters and sketches, the
-// table, the counters of others ([Share]), and the state of a shard that spares. A
-// bucket's times are brought forward.
+// A shard rotates in request.rotate, when it is next asked in a later generation. What
+// expires then has its call in window.rotateWindow: filters and sketches, the table, the
+// counters of others ([Share]), and the state of a shard that spares. A bucket's times are
+// brought forward in buckets.rotate. A predecessor is let go of as a whole, by [Growth].
 //
 // # Counts elsewhere
 //
 // A key may have counts beside those of its engine: in a predecessor, while an engine
-// that grew has not met two generations ([Growth]), or in the counters of others that
-// share the limit ([Share]). Both are [external] counts, which are added to every
+// that grew has not met as many generations as are kept ([Growth]), or in the counters
+// of others that share the limit ([Share]). Both are [external] counts, which are added to every
 // estimate. An engine has one of both at most.
 //
 // # Handing over
@@ -94,8 +95,8 @@
 // anything, and begins again if an engine was replaced meanwhile. So it holds no lock of
 // the fourth kind, which has no place among those of several limiters.
 //
-// Nothing calls out while it holds a lock but Spare.Grow, which must not wait. A build with
-// the tag invariants asserts the order, see package invariants.
+// Nothing calls out while it holds a shard's lock but Spare.Grow, which must not wait. A
+// build with the tag invariants asserts the order, see package invariants.
 //
 // # Files
 //

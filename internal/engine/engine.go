@@ -66,7 +66,8 @@ type algorithm interface {
 type external interface {
 	// count returns the units of a key in a generation, by its number.
 	count(number int64, h uint64) int64
-	// bound returns what the units of a key weigh at most at a position's word. It is not ok where counts alone say so.
+	// bound returns what the units of a key weigh at most at a position's word, without reading each generation. It is not
+	// ok if there is no such bound.
 	bound(h uint64, word int64) (units int64, ok bool)
 	// admit notes the count that a key has in the current generation once a request is admitted.
 	admit(h uint64, count int64)
@@ -137,7 +138,7 @@ type Effort uint8
 
 const (
 	Brief Effort  = 1 << iota // whether it admits, and no more
-	exact                     // with Brief: read the previous generation; without, bound it by its peak
+	exact                     // with Brief: the previous generation was read, and not bounded by its peak
 	Whole = exact             // all there is to tell
 )
 

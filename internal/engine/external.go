@@ -1,6 +1,6 @@
 package engine
 
-// seal waits for whoever has found no successor yet. From then on nothing changes the predecessor: a decision that locks
+// seal waits until everybody has left the shards who locked one before there was a successor. From then on nothing changes the predecessor: a decision that locks
 // one of its shards finds the successor, and goes on there. The caller holds no lock of a shard.
 func (b *predecessor) seal() {
 	if b.sealed.Load() {
@@ -9,7 +9,7 @@ func (b *predecessor) seal() {
 	for i := range b.e.shards {
 		s := &b.e.shards[i]
 		s.mu.Lock()
-		s.last.Clear() // who is denied by it does not find the successor
+		s.last.Clear() // its denials take no lock, and look for no successor
 		s.mu.Unlock()
 	}
 	b.sealed.Store(true)

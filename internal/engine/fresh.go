@@ -55,7 +55,7 @@ func (r sampler) wrongs(p rotating.Position) (rate float64) {
 
 // someRead tells whether one of a few new keys reads more units than these.
 func (r sampler) someRead(p rotating.Position, units int64) bool {
-	w := window{r.request}
+	w := window(r)
 	w.h = r.draw()
 	for range glances {
 		w.h = keyhash.Mix(w.h, r.e.seed)
@@ -79,8 +79,8 @@ func (r sampler) readings(p rotating.Position) errorrate.Sample {
 // sample reads cells of the generation of an age and a number. A key meets cells of one lane in all rows, and lanes bear
 // unlike loads, so each lane is looked at by itself.
 func (r sampler) sample(chances *errorrate.Levels, age int, number int64) {
-	first, steps := window{r.request}.buffer(age), errorrate.Steps(r.e.limit)
-	passes, h := r.passes(first, window{r.request}.hashAt(number)), r.draw()
+	first, steps := window(r).buffer(age), errorrate.Steps(r.e.limit)
+	passes, h := r.passes(first, window(r).hashAt(number)), r.draw()
 	lanes := min(lookLanes, r.e.cells.Lanes())
 	for lane := range lanes {
 		lane = (lane + int(h%64)) % r.e.cells.Lanes()
@@ -136,7 +136,7 @@ func (r sampler) withFormer(p rotating.Position, reads *errorrate.Sample) (both 
 	h := r.draw()
 	for i := range both.former {
 		h = keyhash.Mix(h, r.e.seed)
-		stranger := window{r.request}
+		stranger := window(r)
 		stranger.h = h
 		for age := range r.e.Ring.Buffers() {
 			both.former[i] += r.e.Weighted(stranger.former(p.Generation-int64(age)), age, p.Elapsed)

@@ -14,7 +14,7 @@ const MostTogether = 8
 // Question is what one engine is asked, and its answer.
 type Question struct {
 	Engine *Engine
-	Number uint64 // of the engine: locks are taken in the order of these numbers
+	Number uint64 // of the limiter: locks are taken in the order of these numbers
 	At     rotating.Position
 	Lag    time.Duration // by which the durations of the answer are longer
 	Hash   uint64
@@ -106,7 +106,7 @@ func lock(asked []Question) {
 		unlock(asked)
 	}
 	for i := range asked {
-		asked[i].follow()
+		asked[i].inherit()
 	}
 }
 
@@ -155,9 +155,9 @@ func lockFound(asked []Question) {
 	}
 }
 
-// follow makes the question one to the engine that decides in the place of the one asked, if that has a successor of another
+// inherit makes the question one to the engine that decides in the place of the one asked, if that has a successor of another
 // limit. They have the same locks.
-func (q *Question) follow() {
+func (q *Question) inherit() {
 	for e := q.request.e; e.next.Load() != nil; e = q.request.e {
 		e.give(e.Shard(q.Hash))
 		q.request.e = e.next.Load()

@@ -16,12 +16,12 @@ func (r request) looked() bool { return r.s.admitted*golden>>(64-6) == 0 } // on
 // its entry if it has one.
 func (r sampler) look(p rotating.Position, n, limit, current int64, entry *uint64) {
 	if entry != nil && r.e.heavy.CountsOffered() {
-		if innocent(window{r.request}.asked(p, *entry), limit) {
+		if innocent(window(r).asked(p, *entry), limit) {
 			admit(r.e.flooded, r.h, sight{n: n, kind: byEntry, stranger: noKind, denied: noKind, met: noKind})
 		}
 		return
 	}
-	used, doors := r.e.limit-window{r.request}.usage(p, current+window{r.request}.former(p.Generation), entry, all, true).free, allDoors
+	used, doors := r.e.limit-window(r).usage(p, current+window(r).former(p.Generation), entry, all, true).free, allDoors
 	if r.e.guarded {
 		doors = r.doors(p)
 		if current == 0 { // the request itself has made it known
@@ -85,11 +85,11 @@ func (r sampler) stranger(p rotating.Position, draw, doors uint64) (parts int64)
 		return max(0, int64(r.e.cells.Estimate(r.e.memory, r.first, keyhash.Mix(r.h, r.e.timeSeed)))-int64(now))
 	}
 	if !r.e.guarded {
-		return r.e.limit - window{r.request}.used(p, nil).free
+		return r.e.limit - window(r).used(p, nil).free
 	}
 	for age := range r.e.Ring.Buffers() {
 		if doors>>age&1 != 0 {
-			first, h := window{r.request}.buffer(age), window{r.request}.hashAt(p.Generation-int64(age))
+			first, h := window(r).buffer(age), window(r).hashAt(p.Generation-int64(age))
 			parts += r.e.Weighted(max(1, int64(r.e.cells.Estimate(r.e.memory, first+r.e.cellsFirst, h))), age, p.Elapsed)
 		}
 	}
@@ -107,7 +107,7 @@ const allDoors uint64 = math.MaxUint64
 
 // doors returns which doorkeepers know the key: bit 0 is that of the current generation, bit 1 the one before, and so on.
 func (r sampler) doors(p rotating.Position) (doors uint64) {
-	w := window{r.request}
+	w := window(r)
 	for age := range r.e.Ring.Buffers() {
 		if r.e.door.Test(r.e.memory, w.buffer(age), w.hashAt(p.Generation-int64(age))) {
 			doors |= 1 << age

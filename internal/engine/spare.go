@@ -59,7 +59,7 @@ func (r overCapacity) moment(p rotating.Position) int64 {
 // tooMany looks at the cells, and tells whether too many would be denied, on average lately. If not, it is not looked again
 // for a while, by whomever: a look takes as long as hundreds of decisions.
 func (r overCapacity) tooMany(p rotating.Position, s *spareState) bool {
-	rate := sampler{r.request}.wrongs(p)
+	rate := sampler(r).wrongs(p)
 	if before := r.e.predecessor(); before != nil {
 		rate = max(rate, before.wrongs(p, r.h)) // a few strangers show nothing of what few keys read there
 	}
@@ -138,7 +138,7 @@ func (r overCapacity) goesOn(s *spareState) bool {
 
 // calm tells whether the shard need not have spared in its generation.
 func (r overCapacity) calm() bool {
-	return sampler{r.request}.wrongs(rotating.Position{Generation: r.s.number, Elapsed: time.Duration(r.e.Timeline.Length() - 1)}) < calmRate*r.e.spare.Rate
+	return sampler(r).wrongs(rotating.Position{Generation: r.s.number, Elapsed: time.Duration(r.e.Timeline.Length() - 1)}) < calmRate*r.e.spare.Rate
 }
 
 // rotateSpare is for a shard that may spare and is about to rotate to a later generation. It reports whether the shard, if
@@ -207,10 +207,10 @@ func (r overCapacity) certified(p rotating.Position, n, limit int64, entry *uint
 		v.RetryAfter = r.e.RetryAfter(p, n, limit, own)
 	}
 	if newest < r.e.Ring.Buffers() && p.Generation == r.s.number { // in the next one the key may be read again
-		u := window{r.request}.used(p, entry)
+		u := window(r).used(p, entry)
 		v.ResetAfter = r.e.ResetAfter(p, u.newest)
 		if !v.Allowed && int64(p.Elapsed+v.RetryAfter) >= r.e.Timeline.Length() {
-			v.RetryAfter = window{r.request}.denied(p, u, entry, n, limit).RetryAfter
+			v.RetryAfter = window(r).denied(p, u, entry, n, limit).RetryAfter
 		}
 	}
 	return v
@@ -240,10 +240,10 @@ func (r overCapacity) refuseCertified(p rotating.Position, n, limit int64, v Ver
 // spared when the shard looks at its cells again.
 func (r overCapacity) refuseUncertified(p rotating.Position, n, limit int64, entry *uint64) Verdict {
 	r.s.denied += uint64(n)
-	window{r.request}.wronged(p, n, limit, entry)
-	u := window{r.request}.used(p, entry)
+	window(r).wronged(p, n, limit, entry)
+	u := window(r).used(p, entry)
 	u.free -= r.e.limit - limit
-	return window{r.request}.denied(p, u, entry, n, limit)
+	return window(r).denied(p, u, entry, n, limit)
 }
 
 // admitSpared counts n units of a key although its readings deny them.
@@ -253,7 +253,7 @@ func (r overCapacity) admitSpared(p rotating.Position, entry *uint64, h uint64, 
 	r.s.last.Clear()
 	count := min(current+n, r.e.limit)
 	if entry != nil {
-		window{r.request}.ask(entry, 0, n)
+		window(r).ask(entry, 0, n)
 	} else if count >= r.e.promoteAt {
 		entry = r.compete(p, r.entries())
 	}
@@ -263,7 +263,7 @@ func (r overCapacity) admitSpared(p rotating.Position, entry *uint64, h uint64, 
 			return
 		}
 	}
-	first := window{r.request}.buffer(0)
+	first := window(r).buffer(0)
 	if r.e.guarded || h%Sampled == 0 {
 		r.e.door.TestAndAdd(r.e.memory, first, h)
 	}
@@ -283,7 +283,7 @@ func (r overCapacity) useless(p rotating.Position) bool {
 		return false
 	}
 	s.looked = r.s.admitted
-	return sampler{r.request}.wrongs(p) > uselessRate
+	return sampler(r).wrongs(p) > uselessRate
 }
 
 // joins is for a key that is about to be counted in the current generation. It returns the entry that it then has.
@@ -299,7 +299,7 @@ func (r overCapacity) joins(p rotating.Position, entry *uint64, count int64) *ui
 
 // competeFull is compete for a key that is admitted, in a shard that spares and has no room for one that becomes heavy.
 func (r overCapacity) competeFull(p rotating.Position, count int64) *uint64 {
-	if r.state().on <= 0 || count < (window{r.request}).threshold() || r.e.heavy.HasRoom(r.entries()) {
+	if r.state().on <= 0 || count < window(r).threshold() || r.e.heavy.HasRoom(r.entries()) {
 		return nil
 	}
 	return r.compete(p, r.entries())
@@ -334,7 +334,7 @@ func (r overCapacity) compete(p rotating.Position, b *heavyhitter.Bucket) *uint6
 // has asked since its entry was the oldest before: below half of the limit one that has not is likelier to yield, since who
 // sends much at once and then nothing is not heavy. Not at once, since heavy keys may send like that, too.
 func (r overCapacity) yields(p rotating.Position, entry *uint64, draw uint64) bool {
-	own, few := window{r.request}.asked(p, *entry), max(r.e.limit/24, 1)
+	own, few := window(r).asked(p, *entry), max(r.e.limit/24, 1)
 	if own < few {
 		return true
 	}

@@ -141,7 +141,7 @@ func (r request) peek(p rotating.Position, n, limit int64) Verdict {
 // that out as well, in twice the time. The compiler inlines it.
 func (e *Engine) Remembers(i int, word int64, h uint64) bool {
 	_, _, ok := e.shards[i].last.Lookup(h, word)
-	return ok
+	return ok && e.next.Load() == nil // or else it may be a word of the successor's timeline
 }
 
 // Take admits n units at a limit of at most the engine's, or not. The key's hash chooses the
@@ -159,7 +159,7 @@ func (e *Engine) Take(word int64, h uint64, n int, limit int64, effort Effort) V
 // remembered is Take for a key that was the last of its shard to be denied.
 func (e *Engine) remembered(word int64, r request, limit int64) (v Verdict, ok bool) {
 	until, reset, ok := r.s.last.Lookup(r.flood(limit), word)
-	if !ok {
+	if !ok || e.next.Load() != nil { // or it may be a word of the successor's timeline
 		return Verdict{}, false
 	}
 	e.flooded.Inc()

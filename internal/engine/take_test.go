@@ -162,3 +162,22 @@ func TestPeekAheadReadsWhatTheTurnLeaves(t *testing.T) {
 type nowhere struct{ *predecessor }
 
 func (nowhere) count(int64, uint64) int64 { return 0 }
+
+// A bucket's successor of a lower limit has a timeline of its own, in which the same moment is a higher word. What it
+// remembers of a denied key denies nobody who still asks the engine of before.
+func TestSuccessorsDenialsAreItsOwn(t *testing.T) {
+	l := faceOf(t, NewBucket(100, 100, time.Second), Dimensions{Shards: 1, Depth: 2, Width: 64, CellBits: BucketBits})
+	l.now = time.Unix(1e9, 0)
+	next, err := l.Succeed(NewBucket(70, 70, time.Second), l.now.UnixNano())
+	require.NoError(t, err)
+	require.NotEqual(t, l.Timeline.Length(), next.Timeline.Length())
+	h := l.hasher.String("key")
+	at := func(e *Engine) int64 { return e.Timeline.Pack(e.Timeline.Position(l.now.UnixNano())) }
+	for range 71 { // the last one is denied, and remembered
+		next.Take(at(next), h, 1, 70, Whole)
+	}
+	require.True(t, next.Remembers(0, at(next), h))
+	l.now = l.now.Add(time.Hour)
+	require.False(t, l.Remembers(0, at(l.Engine), h))
+	require.True(t, l.Take(at(l.Engine), h, 1, 70, Whole).Allowed)
+}

@@ -119,12 +119,12 @@ func (r overCapacity) takeWide(p rotating.Position, n, limit int64) Verdict {
 func (r overCapacity) countWide(p rotating.Position, n int64, entry *uint64) {
 	r.s.admitted += uint64(n)
 	r.s.last.Clear()
-	h := window{r.request}.hashAt(p.Generation)
+	h := window(r).hashAt(p.Generation)
 	if r.e.guarded || h%Sampled == 0 {
 		r.e.door.TestAndAdd(r.e.memory, r.wideDoor(p.Generation), h)
 	}
 	if entry != nil {
-		window{r.request}.ask(entry, 0, n)
+		window(r).ask(entry, 0, n)
 		r.e.heavy.SetReference(entry)
 	} else {
 		entry = r.compete(p, r.bucketOf())

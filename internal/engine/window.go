@@ -131,13 +131,13 @@ func (r window) takeAny(p rotating.Position, n, limit int64, e Effort, entry *ui
 		enough = min(n, limit) + r.e.limit - limit
 	}
 	u, _ := r.usageOf(p, n, limit, current, entry, enough)
-	over := overCapacity{r.request}
+	over := overCapacity(r)
 	if free := u.free - (r.e.limit - limit); n >= 1 && n <= free {
 		if invariants.On {
 			checkAdmits(r.left(p, limit, entry), n)
 		}
 		if r.looked() {
-			sampler{r.request}.look(p, n, limit, current, entry)
+			sampler(r).look(p, n, limit, current, entry)
 		}
 		if r.e.Spares() {
 			entry = over.joins(p, entry, current+n)
@@ -169,7 +169,7 @@ func (r window) peekEntry(p rotating.Position, n, limit int64, entry *uint64) Ve
 	u.free -= r.e.limit - limit
 	if n < 1 || n > u.free {
 		if r.e.Spares() {
-			if v, ok := (overCapacity{r.request}).spared(p, n, limit, entry); ok {
+			if v, ok := overCapacity(r).spared(p, n, limit, entry); ok {
 				return v
 			}
 		}
@@ -180,7 +180,7 @@ func (r window) peekEntry(p rotating.Position, n, limit int64, entry *uint64) Ve
 
 // charge is Charge for a window. It returns what was free.
 func (r window) charge(p rotating.Position, n, limit int64) (free int64) {
-	entry, over := r.e.heavy.Find(r.bucketOf(), r.h), overCapacity{r.request}
+	entry, over := r.e.heavy.Find(r.bucketOf(), r.h), overCapacity(r)
 	if r.wide() {
 		free = int64(over.certified(p, 1, limit, entry).Remaining)
 		over.countWide(p, n, entry)
@@ -229,7 +229,7 @@ func (r window) rotateWindow(to int64) {
 	if wide {
 		from, size = r.state().number, r.e.cellsFirst
 	}
-	over := overCapacity{r.request}
+	over := overCapacity(r)
 	widen := r.e.Spares() && over.rotateSpare(to)
 	if r.e.Spares() && (wide || r.state().on > 0) {
 		kept = suspects

@@ -99,8 +99,7 @@ func FitsOffered(limit int) bool {
 	return limit > 1 && 64-2-ProvenFingerprint-2*bits >= 2*min(bits, 6)
 }
 
-// entries is a bucket: two cache lines of entries. Bucket is two cache lines of
-// entries.
+// Bucket is two cache lines of entries.
 type Bucket [BucketEntries]uint64
 
 // Bucket returns the bucket of a key, by its hash, in the table at words[first:]; nil
@@ -137,7 +136,7 @@ func (t *Table) Find(b *Bucket, h uint64) *uint64 {
 		return nil
 	}
 	fingerprint, shift := t.Fingerprint(h), t.shift&63
-	switch fingerprint { // written out, as all eight are looked at for most keys
+	switch fingerprint { // written out, as all sixteen are looked at for most keys
 	case b[0] >> shift:
 		return &b[0]
 	case b[1] >> shift:
