@@ -208,6 +208,9 @@ func contestants(r *rand.Rand) map[string]contestant {
 }
 
 func TestAgainstDefinition(t *testing.T) {
+	if testing.Short() {
+		t.Skip("computes for a second")
+	}
 	testkit.OneGoroutine(t)
 	for seed := range 40 {
 		for name, c := range contestants(random(seed)) {

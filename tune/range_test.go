@@ -26,6 +26,9 @@ func TestRangeOf(t *testing.T) {
 
 // Bursts from ever other keys are the careful side; a range is where the rate is.
 func TestWhatIsAssumedAboutTime(t *testing.T) {
+	if testing.Short() {
+		t.Skip("computes for a second")
+	}
 	traffic, goal := Traffic{Keys: 4000, Exponent: 1.1}, Goal{Limit: 20, MemoryBytes: 8 << 10}
 	s, err := newSearch(traffic, goal)
 	require.NoError(t, err)

@@ -27,6 +27,9 @@ func growing(t testing.TB, c sketchlimit.Config) *sketchlimit.Limiter {
 // A load that is many times what the limiter was made for denies everybody in one of a
 // fixed size; this one grows until it does not, and shrinks when the load has gone.
 func TestGrowFollowsTheLoad(t *testing.T) {
+	if testing.Short() {
+		t.Skip("computes for a second")
+	}
 	synctest.Test(t, func(t *testing.T) {
 		const keys = 60_000 / min(testkit.Divisor, 2)
 		c := sketchlimit.Config{MemoryBytes: 16 << 10, MaxMemoryBytes: 8 << 20}
