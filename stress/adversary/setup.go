@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/bits"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -98,12 +99,13 @@ func (s *setup) drawConfigs(r *rand.Rand) {
 	case "grow":
 		s.add(grows(drawConfig(r, anyWindow(r))))
 	case "group-grow":
-		for s.drawGroup(r); s.shared; s.drawGroup(r) {
+		isWindow := func(c sketchlimit.Config) bool { return c.Algorithm != sketchlimit.TokenBucket }
+		for s.drawGroup(r); s.shared || !slices.ContainsFunc(s.configs, isWindow); s.drawGroup(r) {
 			s.configs, s.shared = nil, false
 		}
-		grown := r.IntN(len(s.configs))
+		first := slices.IndexFunc(s.configs, isWindow)
 		for i, c := range s.configs {
-			if c.Algorithm != sketchlimit.TokenBucket && (i == grown || r.IntN(2) == 0) {
+			if isWindow(c) && (i == first || r.IntN(2) == 0) {
 				s.configs[i] = grows(c)
 			}
 		}
