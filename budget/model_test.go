@@ -48,10 +48,7 @@ var kinds = []struct {
 // clock, and holds each of them against the definitions in rational arithmetic: what is settled and what is held is never
 // more than a limit, and where no keys meet every answer is the exact one.
 func TestHistoriesAgainstExactBooks(t *testing.T) {
-	if testing.Short() {
-		t.Skip("computes for a second")
-	}
-	testkit.OneGoroutine(t)
+	testkit.Computes(t)
 	const each = 1000
 	for history := range max(1, *steps/each) {
 		k := history % len(kinds)

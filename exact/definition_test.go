@@ -208,10 +208,7 @@ func contestants(r *rand.Rand) map[string]contestant {
 }
 
 func TestAgainstDefinition(t *testing.T) {
-	if testing.Short() {
-		t.Skip("computes for a second")
-	}
-	testkit.OneGoroutine(t)
+	testkit.Computes(t)
 	for seed := range 40 {
 		for name, c := range contestants(random(seed)) {
 			t.Run(fmt.Sprintf("%s/seed=%d", name, seed), func(t *testing.T) {

@@ -62,10 +62,7 @@ func TestAll(t *testing.T) {
 // Whoever has used the last unit and waits as long as t says passes, and not a second earlier: with limits of the
 // request's own, over random histories, of New and of NewAll alike.
 func TestNextIsHonouredWithOwnLimits(t *testing.T) {
-	if testing.Short() {
-		t.Skip("computes for a second")
-	}
-	testkit.OneGoroutine(t)
+	testkit.Computes(t)
 	for name, config := range map[string]sketchlimit.Config{
 		"fixed":   {Algorithm: sketchlimit.FixedWindow},
 		"sliding": {},

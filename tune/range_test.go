@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sketchlimit/sketchlimit/internal/engine"
+	"github.com/sketchlimit/sketchlimit/internal/testkit"
 )
 
 // Of Poisson counts the range is where they are; each event may stand for several.
@@ -26,9 +27,7 @@ func TestRangeOf(t *testing.T) {
 
 // Bursts from ever other keys are the careful side; a range is where the rate is.
 func TestWhatIsAssumedAboutTime(t *testing.T) {
-	if testing.Short() {
-		t.Skip("computes for a second")
-	}
+	testkit.Computes(t)
 	traffic, goal := Traffic{Keys: 4000, Exponent: 1.1}, Goal{Limit: 20, MemoryBytes: 8 << 10}
 	s, err := newSearch(traffic, goal)
 	require.NoError(t, err)

@@ -27,7 +27,7 @@ func growing(t testing.TB, c sketchlimit.Config) *sketchlimit.Limiter {
 // A load that is many times what the limiter was made for denies everybody in one of a
 // fixed size; this one grows until it does not, and shrinks when the load has gone.
 func TestGrowFollowsTheLoad(t *testing.T) {
-	if testing.Short() {
+	if testing.Short() && !testkit.Race { // its limiter grows in a goroutine
 		t.Skip("computes for a second")
 	}
 	synctest.Test(t, func(t *testing.T) {
