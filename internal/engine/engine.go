@@ -38,7 +38,7 @@ type algorithm interface {
 	quota(rule *Rule, limit int64) int64
 	// resetAfter returns the time until a quota is whole again that is used up at a position.
 	resetAfter(rule *Rule, p rotating.Position, quota, limit int64) time.Duration
-	// lead returns the part of the engine's quota that n units at a limit take up: units, or ticks; 0 if n is out of range.
+	// lead returns the part of the engine's quota that n units at a limit take up: units, or ticks. It is out of range if n is.
 	lead(rule *Rule, n, limit int64) int64
 	// least returns the least that a cell holds which weighs anything at a position.
 	least(rule *Rule, p rotating.Position) uint32

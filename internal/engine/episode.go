@@ -48,7 +48,7 @@ func sparedByAll(e *Engine, p rotating.Position) (on bool, units uint64) {
 	return on, units
 }
 
-// sparedUnits tells whether a shard spares that a request would not find to have ended, at a position or later, and the units
+// sparedUnits reports whether a shard spares that a request would not find to have ended, at a position or later, and returns the units
 // of all.
 func sparedUnits(e *Engine, p rotating.Position) (on bool, units uint64) {
 	for i := range e.shards {

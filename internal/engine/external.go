@@ -1,7 +1,8 @@
 package engine
 
-// seal waits until everybody has left the shards who locked one before there was a successor. From then on nothing changes the predecessor: a decision that locks
-// one of its shards finds the successor, and goes on there. The caller holds no lock of a shard.
+// seal waits until everybody has left the shards who locked one before there was a successor. From then on nothing
+// changes the predecessor: a decision that locks one of its shards finds the successor, and goes on there. The caller
+// holds no lock of a shard.
 func (b *predecessor) seal() {
 	if b.sealed.Load() {
 		return
@@ -9,7 +10,7 @@ func (b *predecessor) seal() {
 	for i := range b.e.shards {
 		s := &b.e.shards[i]
 		s.mu.Lock()
-		s.last.Clear() // its denials take no lock, and look for no successor
+		s.last.Clear() // whoever finds a denial here asks the successor now
 		s.mu.Unlock()
 	}
 	b.sealed.Store(true)

@@ -90,7 +90,7 @@ func (v Verdict) Tighter(u Verdict) bool {
 }
 
 // lock takes the locks of all shards that are asked, each once, of the engines that decide. All callers take two locks in
-// the same order: that of the engines' numbers, and in one engine that of its shards.
+// the same order: that of the limiters' numbers, and in one engine that of its shards.
 func lock(asked []Question) {
 	for {
 		for i := range asked {

@@ -26,7 +26,7 @@ func (r request) marked() bool { return int64(r.s.peaks.current) >= r.e.promoteA
 // apart is the number of a wide shard, which is no generation: whoever compares it with one finds that it is another.
 const apart = never - 1
 
-// wide tells whether the shard is wide.
+// wide reports whether the shard is wide.
 func (r request) wide() bool { return r.s.number == apart }
 
 // wideBuckets returns the buckets of a wide shard's table.

@@ -130,14 +130,14 @@ func (r request) take(p rotating.Position, n, limit int64, e Effort) Verdict {
 	return r.e.algorithm.take(r, p, n, limit, e)
 }
 
-// peek tells what take would, but for what is left afterwards. It does not rotate the shard, and
+// peek returns what take would, but for what is left afterwards. It does not rotate the shard, and
 // reads it as if it had.
 func (r request) peek(p rotating.Position, n, limit int64) Verdict {
 	q := r.clamp(p)
 	return r.e.algorithm.peek(r, q, n, limit).After(r.span(p, q))
 }
 
-// Remembers tells whether the key, of the i-th shard, is known to have nothing left at the engine's limit. Take finds
+// Remembers reports whether the key, of the i-th shard, is known to have nothing left at the engine's limit. Take finds
 // that out as well, in twice the time. The compiler inlines it.
 func (e *Engine) Remembers(i int, word int64, h uint64) bool {
 	_, _, ok := e.shards[i].last.Lookup(h, word)
@@ -170,7 +170,7 @@ func (e *Engine) remembered(word int64, r request, limit int64) (v Verdict, ok b
 	}, true
 }
 
-// Peek tells what Take would answer at a position, which may lie generations ahead, and changes nothing.
+// Peek returns what Take would answer at a position, which may lie generations ahead, and changes nothing.
 func (e *Engine) Peek(p rotating.Position, h uint64, n int, limit int64) Verdict {
 	r := e.lock(h)
 	p, limit = r.from(e, p, limit)
