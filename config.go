@@ -32,8 +32,8 @@ const (
 	// TokenBucket admits n units while the key's bucket holds them. The bucket holds
 	// [Config.Burst] units at most, which flow back evenly, Limit per Window: any
 	// span s of time admits at most Burst + Limit × s / Window units. Leaky bucket
-	// (as a meter) and GCRA are other names for it. Its cells are times of
-	// 32 bits; those of windows are counts, of 4 bits or a little more for most keys.
+	// (as a meter) and GCRA are other names for it. Its memory is a table of
+	// fingerprints and times, in which a key has an entry while its bucket is not full.
 	TokenBucket
 )
 
@@ -73,8 +73,8 @@ type Config struct {
 	// bucket must fill within 1<<61ns.
 	//
 	// A bucket of n units passes n at once, and one request after another at exactly its
-	// rate. Where two requests come between two ticks of its clock, the last unit of the bucket may come back up to one
-	// tick late: nanoseconds in a bucket that fills within a minute, microseconds if it takes an hour.
+	// rate. Where requests of two keys begin between two ticks of its clock, the last unit of one of them may come back up
+	// to one tick late: nanoseconds in a bucket that fills within a minute, microseconds if it takes an hour.
 	Burst int
 
 	// Keys is the number of distinct keys expected in one window, 1 … 1<<31-1. The
@@ -83,12 +83,17 @@ type Config struct {
 	// that. Requests of more than a fiftieth of Limit, and keys that send all at once, need more, see docs/sizing.md.
 	// With LowestLimit the rate holds for keys under that limit. With MemoryBytes, Keys only chooses how the memory is
 	// spent.
+	//
+	// For a TokenBucket the window is the time in which a bucket fills, Burst × Window / Limit (with LowestLimit, that of a
+	// bucket at this limit), here and below. It does not matter whether keys send evenly or all at once.
 	Keys int
 	// UnitsPerKey is how many units a key uses in one window on average, costs included, above 0; 0 is a fifth of the
 	// limit, of LowestLimit if that is set. Less than five takes as much memory as five. Above 0.6 times a limit of 8 or
 	// more the goal is missed: 2 … 10 % of the first requests of new keys are denied at exactly the stated traffic. State
-	// less then, and a higher Headroom, see docs/sizing.md. It goes with Keys alone, or with MaxMemoryBytes, and not with
-	// TokenBucket, whose memory does not depend on it.
+	// less then, and a higher Headroom, see docs/sizing.md. It goes with Keys alone, or with MaxMemoryBytes.
+	//
+	// A TokenBucket takes what is stated: a fifth of Burst if it is 0, one unit at least. All of Burst, and more than
+	// that, takes five times the memory of a fifth.
 	UnitsPerKey float64
 	// Headroom is the multiple of that traffic, as keys or as units of each, up to which FalseDenialRate shall hold, 1 …
 	// 1000; 0 is 2. It goes with Keys alone, or with MaxMemoryBytes. Where Limit is 1 it has no meaning.
@@ -103,7 +108,7 @@ type Config struct {
 	// Plan gives the dimensions themselves, such as package tune finds them for the traffic of one Window.
 	Plan *Plan
 	// MaxMemoryBytes lets the limiter grow to so many bytes when it meets more than it was made for; 0: it keeps its
-	// memory. What happens where the memory does not suffice, Overload says. It goes with windows only.
+	// memory. What happens where the memory does not suffice, Overload says.
 	//
 	// The limiter computes the false-denial rate that a third more load would lead to: when a generation begins, at every
 	// sixteenth of it, and shortly before it ends. Where that rate has passed FalseDenialRate, larger tables take over.
@@ -211,8 +216,6 @@ func (c *Config) checkSize() error {
 		return fmt.Errorf("sketchlimit: FalseDenialRate %v, goes with Keys alone, or with MaxMemoryBytes", c.FalseDenialRate)
 	case !(c.UnitsPerKey >= 0 && c.UnitsPerKey <= maxKeys):
 		return fmt.Errorf("sketchlimit: UnitsPerKey %v, must be 0 … %d", c.UnitsPerKey, maxKeys)
-	case c.UnitsPerKey > 0 && c.Algorithm == TokenBucket:
-		return fmt.Errorf("sketchlimit: UnitsPerKey %v, goes with windows only", c.UnitsPerKey)
 	case c.Headroom != 0 && !(c.Headroom >= 1 && c.Headroom <= mostHeadroom):
 		return fmt.Errorf("sketchlimit: Headroom %v, must be 1 … %d", c.Headroom, mostHeadroom)
 	case c.UnitsPerKey > 0 && !byKeys:
@@ -221,8 +224,6 @@ func (c *Config) checkSize() error {
 		return fmt.Errorf("sketchlimit: Headroom %v, goes with Keys alone, or with MaxMemoryBytes", c.Headroom)
 	case c.MaxMemoryBytes < 0:
 		return fmt.Errorf("sketchlimit: MaxMemoryBytes %d, must be at least 0", c.MaxMemoryBytes)
-	case c.MaxMemoryBytes > 0 && c.Algorithm == TokenBucket:
-		return fmt.Errorf("sketchlimit: MaxMemoryBytes %d, goes with windows only", c.MaxMemoryBytes)
 	}
 	return nil
 }

@@ -58,8 +58,6 @@ func TestBadConfigurationsAreNamed(t *testing.T) {
 		{func(c *sketchlimit.Config) { c.Window = math.MaxInt64 }, "Window 2562047h47m16.854775807s, must be 1ms … 640511h56m49.213693952s"},
 		{func(c *sketchlimit.Config) { c.Algorithm = 7 }, "Algorithm 7, must be SlidingWindow, FixedWindow or TokenBucket"},
 		{func(c *sketchlimit.Config) { c.Algorithm = -1 }, "Algorithm -1, must be SlidingWindow, FixedWindow or TokenBucket"},
-		{func(c *sketchlimit.Config) { c.MaxMemoryBytes, c.Algorithm = 1<<20, sketchlimit.TokenBucket },
-			"MaxMemoryBytes 1048576, goes with windows only"},
 		{func(c *sketchlimit.Config) { c.Burst = 5 }, "Burst 5, goes with TokenBucket only"},
 		{func(c *sketchlimit.Config) { c.Burst = -5; c.Algorithm = sketchlimit.TokenBucket }, "Burst -5, must be 0 … 2147483647"},
 		{func(c *sketchlimit.Config) { c.SubWindows = 2; c.Algorithm = sketchlimit.TokenBucket }, "SubWindows 2, goes with SlidingWindow only"},
@@ -81,7 +79,6 @@ func TestBadConfigurationsAreNamed(t *testing.T) {
 		{func(c *sketchlimit.Config) { c.FalseDenialRate = -1 }, "FalseDenialRate -1, must be 1e-12 … below 1"},
 		{func(c *sketchlimit.Config) { c.UnitsPerKey = -1 }, "UnitsPerKey -1, must be 0 … 2147483647"},
 		{func(c *sketchlimit.Config) { c.UnitsPerKey = math.NaN() }, "UnitsPerKey NaN, must be 0 … 2147483647"},
-		{func(c *sketchlimit.Config) { c.UnitsPerKey, c.Algorithm = 5, sketchlimit.TokenBucket }, "UnitsPerKey 5, goes with windows only"},
 		{func(c *sketchlimit.Config) { c.UnitsPerKey = 5 }, "UnitsPerKey 5, goes with Keys alone, or with MaxMemoryBytes"},
 		{func(c *sketchlimit.Config) { c.Headroom = 0.5 }, "Headroom 0.5, must be 1 … 1000"},
 		{func(c *sketchlimit.Config) { c.Headroom = math.Inf(1) }, "Headroom +Inf, must be 1 … 1000"},
@@ -127,7 +124,11 @@ func TestBadConfigurationsAreNamed(t *testing.T) {
 		{func(c *sketchlimit.Config) {
 			with(func(p *sketchlimit.Plan) { p.BloomBytes, p.CellBits, p.Depth = 0, 32, 0 })(c)
 			c.Algorithm = sketchlimit.TokenBucket
-		}, "Plan: cms: depth 0, must be 1 … 32"},
+		}, "Plan.Depth 0, must be one of [6 8 9 10] for a TokenBucket"},
+		{func(c *sketchlimit.Config) {
+			with(func(p *sketchlimit.Plan) { p.BloomBytes, p.CellBits, p.Depth, p.Width = 0, 32, 8, 0 })(c)
+			c.Algorithm = sketchlimit.TokenBucket
+		}, "Plan.Width 0, must be 1 … 2147483647 for a TokenBucket"},
 		{func(c *sketchlimit.Config) {
 			with(func(p *sketchlimit.Plan) { p.CellBits = 4 })(c)
 			c.Limit = 124
@@ -174,7 +175,7 @@ func TestTooLittleMemoryTellsTheLeast(t *testing.T) {
 func TestPlanIsTaken(t *testing.T) {
 	for _, c := range []sketchlimit.Config{
 		{Limit: 100, Plan: &sketchlimit.Plan{Shards: 3, BloomBytes: 128, BloomProbes: 5, Depth: 7, Width: 36, CellBits: 16}},
-		{Limit: 100, Plan: &sketchlimit.Plan{Shards: 3, Depth: 5, Width: 36, CellBits: 32}, Algorithm: sketchlimit.TokenBucket, Burst: 7},
+		{Limit: 100, Plan: &sketchlimit.Plan{Shards: 3, Depth: 9, Width: 36, CellBits: 32}, Algorithm: sketchlimit.TokenBucket, Burst: 7},
 		{Limit: 1, Plan: &sketchlimit.Plan{Shards: 1, BloomBytes: 64, BloomProbes: 1}},
 	} {
 		c.Window = time.Minute

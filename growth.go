@@ -23,6 +23,9 @@ func (l *Limiter) grows() {
 		Least: sizing.Overhead + l.engine.Load().Bytes(), Most: c.MaxMemoryBytes - growthBytes, Around: sizing.Overhead,
 		Plan: need.PlanFor, Need: need.MemoryFor,
 	}
+	if c.Algorithm == TokenBucket { // of which keys at once are known
+		l.growth.Need = func(keys int) (int, error) { return need.MemoryForEntries(float64(keys) * need.Headroom) }
+	}
 	l.growth.Start(l.windows.tell)
 	l.grower = &grower{limiter: weak.Make(l)}
 	l.grower.work = l.grower.run

@@ -12,7 +12,7 @@ type Stats struct {
 	Overdraft uint64 // units since construction that were charged although they were not free, see [Limiter.Charge]
 	Denied    uint64 // units since construction
 	TooLow    uint64 // requests with limits of 1 … Config.LowestLimit-1 since construction: all denied
-	Rotations uint64 // times that a decision has begun a new generation since construction; of buckets, that cells were brought forward
+	Rotations uint64 // times that a decision has begun a new generation since construction; of buckets, that times were brought forward
 
 	// MeanCost is the units of an admitted request of an innocent key, on average over the last ten thousands.
 	MeanCost float64
@@ -20,21 +20,22 @@ type Stats struct {
 	// never seen is denied its first request now, of MeanCost units, at Config.LowestLimit. For other costs and
 	// limits see [Limiter.FalseDenialRate]. It is no estimate from samples but
 	// follows from what every cell holds, also those of limiters that share the limit.
-	// It is no bound for keys that have used some of their limit: they meet more, see InnocentDenialRate.
+	// It is no bound for keys of a window that have used some of their limit: they meet more, see InnocentDenialRate. Of a
+	// bucket it is a bound for all: a key that has an entry is not denied wrongly.
 	FalseDenialRate float64
 	// InnocentDenialRate estimates the share, 0 … 1, of the requests of innocent keys that are denied lately, at the
 	// costs and limits that these requests have. Innocent keys have used less than half of their limit. It is the figure
-	// to alert on; notes/stats.md says how good it is.
+	// to alert on; notes/stats.md says how good it is. Of a bucket it is FalseDenialRate, a bound.
 	InnocentDenialRate float64
 	// DistinctKeys and PreviousDistinctKeys estimate the keys that were admitted
 	// in the current and in the previous generation, until the doorkeepers are full. The standard error of n keys is up to
-	// 3√n: 3 % of 10,000, 0.3 % of a million. A fixed window has no previous generation. A bucket
-	// does not know: both are 0.
+	// 3√n: 3 % of 10,000, 0.3 % of a million. A fixed window has no previous generation. Of a bucket the first counts the
+	// keys that are not full, by a table that is read whole, and the second is 0.
 	DistinctKeys         float64
 	PreviousDistinctKeys float64
 	// BloomFill and SketchFill are the share of bits set in the current
 	// generation's doorkeepers, and of cells above 0 in its sketches, 0 … 1. Of
-	// buckets they are 0, and the share of cells whose time lies ahead.
+	// buckets they are 0, and the share of the table's places that are in use.
 	BloomFill  float64
 	SketchFill float64
 	// Spared tells what Config.Overload has done beyond the plan. FalseDenialRate and InnocentDenialRate are about what is

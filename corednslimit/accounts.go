@@ -50,19 +50,15 @@ func newAccounts(r rates) (*accounts, error) {
 	if most == 0 {
 		return a, nil
 	}
-	second := sketchlimit.Config{
+	c := sketchlimit.Config{
 		Limit: most, LowestLimit: lowest, Window: time.Duration(span) * time.Second, Algorithm: sketchlimit.TokenBucket,
-		Burst: max(1, most/span), Keys: r.keys, MemoryBytes: r.memory, Clock: r.clock,
+		Burst: max(1, int((r.window+1)*float64(most)/float64(span))), Keys: r.keys, MemoryBytes: r.memory, Clock: r.clock,
 	}
-	// What is refused wrongly depends on the first second of the bucket: the memory must do for a bucket of that alone.
-	_, bytes, err := second.Size()
-	if err != nil {
-		return nil, err
+	if r.keys > 0 {
+		c.UnitsPerKey = float64(c.Burst) // any account may be in use at any time
 	}
-	whole := second
-	whole.Keys, whole.MemoryBytes = 0, bytes
-	whole.Burst = max(1, int((r.window+1)*float64(most)/float64(span)))
-	if a.limiter, err = sketchlimit.New(whole); err != nil {
+	var err error
+	if a.limiter, err = sketchlimit.New(c); err != nil {
 		return nil, err
 	}
 	for c := range a.of {

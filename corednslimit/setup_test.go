@@ -66,7 +66,7 @@ func TestSetupDefaults(t *testing.T) {
 }
 
 func TestSetupMemory(t *testing.T) {
-	for text, want := range map[string]int{"memory 65536": 64 << 10, "memory 64KiB": 64 << 10, "memory 3MiB": 3 << 20, "keys 1000000": 5_000_000} {
+	for text, want := range map[string]int{"memory 65536": 64 << 10, "memory 64KiB": 64 << 10, "memory 3MiB": 3 << 20, "keys 1000000": 20_300_000} {
 		h, err := setupBlock("sketch_rrl {\nresponses-per-second 100\n" + text + "\n}")
 		require.NoError(t, err, text)
 		require.InEpsilon(t, want, h.MemoryBytes(), 0.1, text)

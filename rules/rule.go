@@ -134,7 +134,7 @@ func newRule(p place, d *descriptor, line string) (*Rule, error) {
 		r.FalseDenialRate = defaultFalseDenialRate
 	}
 	r.Shared = r.Keyed && r.Limit > 0 && l.keys == 0 && l.units == 0 && l.headroom == 0 && l.rate == 0 && l.memory == 0
-	if most := 0.6 * float64(r.Limit); r.Limit >= 8 && l.units > most && r.Warning == "" {
+	if most := 0.6 * float64(r.Limit); r.Algorithm != sketchlimit.TokenBucket && r.Limit >= 8 && l.units > most && r.Warning == "" {
 		r.Warning = fmt.Sprintf("%s: units_per_key %v, above %v, 0.6 times the limit, first requests of new keys are denied: state less and a higher headroom",
 			line, l.units, math.Round(10*most)/10)
 	}
@@ -169,7 +169,7 @@ func (r *Rule) config() sketchlimit.Config {
 }
 
 // Forecast returns what the rule is expected to get wrong if in one window Keys keys come
-// of five requests each on average or, if it says how many, UnitsPerKey, and from one in a
+// of five requests each on average (of a token bucket, of a fifth of it) or, if it says how many, UnitsPerKey, and from one in a
 // hundred three times the limit, the same ones in every window and all of them spread over it. It takes a second or so. It returns an error if Keys is 0,
 // and where [tune.Predict] does.
 func (r *Rule) Forecast() (tune.Forecast, error) {
@@ -177,9 +177,12 @@ func (r *Rule) Forecast() (tune.Forecast, error) {
 	if err != nil {
 		return tune.Forecast{}, err
 	}
-	traffic := tune.Traffic{Keys: r.Keys, Abusers: 0.01, Even: true, Steady: true}
-	if r.UnitsPerKey > 0 {
-		traffic.Requests = int(float64(r.Keys) * (r.UnitsPerKey + traffic.Abusers*3*float64(r.Limit)))
+	traffic, units := tune.Traffic{Keys: r.Keys, Abusers: 0.01, Even: true, Steady: true}, r.UnitsPerKey
+	if r.Algorithm == sketchlimit.TokenBucket { // whose units are those of the time in which a bucket fills
+		units = max(1, cmp.Or(units, float64(r.Burst)/5)) * float64(r.Limit) / float64(r.Burst)
+	}
+	if units > 0 {
+		traffic.Requests = int(float64(r.Keys) * (units + traffic.Abusers*3*float64(r.Limit)))
 	}
 	return tune.Predict(traffic,
 		tune.Goal{Limit: r.Limit, Algorithm: r.Algorithm, Burst: r.Burst}, plan)

@@ -1,7 +1,6 @@
 package tune
 
 import (
-	"math"
 	"testing"
 	"time"
 
@@ -43,28 +42,4 @@ func TestOneHitKeysAreEvents(t *testing.T) {
 	s, err := newSearch(Traffic{Keys: 2, Requests: 5_000_000, OneHit: 0.9}, Goal{Limit: 100, FalseDenialRate: 1e-5})
 	require.NoError(t, err)
 	assert.InDelta(t, 2_250_000+float64(coarse), s.events(coarse), 1)
-}
-
-// TestGrains: a large bucket's units predicted in grains lose about as much as one by one.
-func TestGrains(t *testing.T) {
-	const burst = 8 * grains
-	lost := func(grain int64) (units, denied float64) {
-		w := newWait(burst*1000, 1000)
-		require.EqualValues(t, 8, w.grain)
-		w.grain = grain
-		for i := range w.steps {
-			w.steps[i] = math.Exp(-3 * float64(i) / float64(len(w.steps)))
-		}
-		for i := range w.last {
-			w.last[i] = math.Exp(-3)
-		}
-		g := lag{&w, make([]float64, len(w.steps)), make([]float64, len(w.steps))}
-		g.meet(0, 0)
-		return g.lose(burst*1000/4, 100, 50)
-	}
-	units, denied := lost(1)
-	require.Positive(t, denied)
-	inGrains, deniedInGrains := lost(8)
-	assert.InEpsilon(t, units, inGrains, 0.01)
-	assert.InEpsilon(t, denied, deniedInGrains, 0.01)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/sketchlimit/sketchlimit/tune"
 )
 
-// As TestTunePredicts, for a sketch of times.
+// As TestTunePredicts, for a table of times.
 func TestTunePredictsBuckets(t *testing.T) {
 	testkit.NeedsLong(t)
 	const keys = 60_000
@@ -23,7 +23,7 @@ func TestTunePredictsBuckets(t *testing.T) {
 		traffic      tune.Traffic
 		memory       float64 // bytes a key: little, so that there is something to count
 	}{
-		{"uniform", 5, 0, withAbusers(keys, 5, 0), 12},
+		{"uniform", 5, 0, withAbusers(keys, 5, 0), 7},
 		{"zipf 1", 100, 0, tune.Traffic{Keys: keys, Requests: 5 * keys, Exponent: 1, Even: true, Steady: true}, 0.25},
 		{"attack", 100, 0, withAbusers(keys, 100, 0.01), 0.7},
 		{"small burst", 100, 10, withAbusers(keys, 100, 0.01), 0.7},
@@ -45,7 +45,8 @@ func TestTunePredictsBuckets(t *testing.T) {
 				r.FalseDenialRate, e.FalseDenialRate, r.WithheldShare, e.WithheldShare, r.EstimateError.Mean(), e.EstimateError)
 			require.True(t, fits(r.InnocentFalseDenials, r.InnocentRequests, e.FalseDenialRate))
 			require.True(t, fits(withheld, r.OracleAdmittedUnits, e.WithheldShare))
-			require.InEpsilon(t, r.EstimateError.Mean(), e.EstimateError, 0.3)
+			// Of a key that finds no place all is held, so this errs as the rate does.
+			require.InDelta(t, 0, math.Log(r.EstimateError.Mean()/e.EstimateError), math.Log(3))
 
 			// The check can fail: a third of the traffic leads to other figures.
 			third := c.traffic
@@ -55,7 +56,7 @@ func TestTunePredictsBuckets(t *testing.T) {
 			require.NoError(t, err)
 			require.False(t, fits(r.InnocentFalseDenials, r.InnocentRequests, e.FalseDenialRate) &&
 				fits(withheld, r.OracleAdmittedUnits, e.WithheldShare) &&
-				math.Abs(r.EstimateError.Mean()/e.EstimateError-1) < 0.3)
+				math.Abs(math.Log(r.EstimateError.Mean()/e.EstimateError)) < math.Log(3))
 		})
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/sketchlimit/sketchlimit"
 	"github.com/sketchlimit/sketchlimit/internal/engine"
 	"github.com/sketchlimit/sketchlimit/internal/sizing"
+	"github.com/sketchlimit/sketchlimit/internal/timetable"
 )
 
 // search looks for the plan that reaches a goal.
@@ -24,7 +25,14 @@ type search struct {
 	sample  *replays  // of some of its keys, or the same
 	calm    *search   // of the same traffic, even and steady; nil if it is
 
-	counting bool // rates are counted as well, which takes seconds
+	loads    *bucketLoads // of a token bucket
+	counting bool         // rates are counted as well, which takes seconds
+}
+
+// bucketLoads are those that were simulated, by the load.
+type bucketLoads struct {
+	mu sync.Mutex
+	of map[float64]*bucketLoad
 }
 
 // stated is what is expected of a plan under the traffic as stated.
@@ -56,7 +64,7 @@ func newSearch(t Traffic, g Goal) (*search, error) {
 		g.Limit, g.Burst, g.LowestLimit = g.LowestLimit, int(rule.BurstAt(int64(g.LowestLimit))), 0
 	}
 	t.Sample = slices.Sorted(slices.Values(t.Sample))
-	s := &search{goal: g, need: g.need()}
+	s := &search{goal: g, need: g.need(), loads: new(bucketLoads)}
 	if t.Trace != nil {
 		t.Sample = t.Trace.fullest()
 		keys := len(t.Sample)
@@ -80,7 +88,7 @@ func newSearch(t Traffic, g Goal) (*search, error) {
 	s.rates, _ = t.rates(g.Limit, 1000, rand.New(rand.NewPCG(tuneSeed, 0)))
 	if !t.Even || !t.Steady {
 		calm := *s
-		calm.traffic.Even, calm.traffic.Steady = true, true
+		calm.traffic.Even, calm.traffic.Steady, calm.loads = true, true, new(bucketLoads)
 		s.calm = &calm
 	}
 	return s, nil
@@ -237,15 +245,18 @@ func (s *search) variants(from sizing.Shape) (groups [][]sizing.Shape) {
 		return []sizing.Shape{v}
 	}
 	var depths, doors, probes, heavies, thresholds []sizing.Shape
-	for rows := 2; rows <= 6 && (s.goal.Limit > 1 || s.goal.Algorithm == sketchlimit.TokenBucket); rows++ {
+	if s.goal.Algorithm == sketchlimit.TokenBucket {
+		for _, entries := range timetable.Entries {
+			depths = append(depths, vary(func(v *sizing.Shape) bool { v.Depth = entries; return from.Depth != entries })...)
+		}
+		return [][]sizing.Shape{depths}
+	}
+	for rows := 2; rows <= 6 && s.goal.Limit > 1; rows++ {
 		depths = append(depths, vary(func(v *sizing.Shape) bool {
 			different := v.Depth != rows
 			v.Depth = rows
 			return different
 		})...)
-	}
-	if s.goal.Algorithm == sketchlimit.TokenBucket {
-		return [][]sizing.Shape{depths}
 	}
 	switch {
 	case s.goal.Limit == 1:
@@ -311,8 +322,8 @@ func (s *search) expect(plan engine.Dimensions, load float64, events float64) Ex
 // predict is expect, and tells how many keys come in a generation.
 func (s *search) predict(plan engine.Dimensions, load float64, events float64) (e Expected, keys float64) {
 	if s.goal.Algorithm == sketchlimit.TokenBucket {
-		sim := s.simulateBucket(plan, load, events, true)
-		return sim.expected(), sim.distinct / sim.share
+		b := s.bucketLoad(load)
+		return b.expected(plan), b.distinct / b.part
 	}
 	sim := s.simulate(plan, load, events, coarse, &curves{bursts: !s.traffic.Even}, tuneSeed)
 	return newPredictor(sim).expected(), sim.distinct / sim.share
@@ -321,8 +332,7 @@ func (s *search) predict(plan engine.Dimensions, load float64, events float64) (
 // denied returns the false-denial rate as far as it can be counted.
 func (s *search) denied(plan engine.Dimensions, load float64) float64 {
 	if s.goal.Algorithm == sketchlimit.TokenBucket {
-		sim := s.simulateBucket(plan, load, cliffEvents, false)
-		return ratio(sim.measurement.denied, sim.innocent)
+		return s.bucketLoad(load).expected(plan).FalseDenialRate
 	}
 	sim := s.simulate(plan, load, cliffEvents, coarse, nil, tuneSeed)
 	return ratio(sim.measurement.denied, sim.innocent)

@@ -56,7 +56,7 @@ func rows() []row {
 		return l
 	}
 	sliding := limiter(sketchlimit.Config{Limit: 100, MemoryBytes: 4 << 20})
-	bucket := limiter(sketchlimit.Config{Limit: 100, MemoryBytes: 4 << 20, Algorithm: sketchlimit.TokenBucket})
+	bucket := limiter(sketchlimit.Config{Limit: 100, MemoryBytes: 8 << 20, Algorithm: sketchlimit.TokenBucket}) // room for all keys
 	each(keys, func(key string) { sliding.TakeAt(now.Add(-window), key, 1) })
 	each(keys, func(key string) { sliding.Allow(key) })
 	each(keys, func(key string) { bucket.Allow(key) })

@@ -56,9 +56,6 @@ const lowestOf = 1000
 // do.
 var fewLimits = []int{10, 100}
 
-// bucketLimits are for small buckets; from 20 units on New goes by what has been measured.
-var bucketLimits = []int{1, 2, 3, 5, 8, 12}
-
 var rates = []float64{1e-2, 1e-4, 1e-6, 1e-8, 1e-10, 1e-12}
 
 // shapeRates are what the two shapes of a row are chosen for. Where the first does for all rates
@@ -82,7 +79,6 @@ var tables = []struct {
 	{"slidingSizes", "a sliding window", tune.Goal{}, limits, false},
 	{"fixedLowSizes", "a fixed window with lower limits, by the lowest", tune.Goal{Algorithm: sketchlimit.FixedWindow}, lowLimits, true},
 	{"slidingLowSizes", "a sliding window with lower limits, by the lowest", tune.Goal{}, lowLimits, true},
-	{"bucketSizes", "token buckets of few units", tune.Goal{Algorithm: sketchlimit.TokenBucket}, bucketLimits, false},
 	{"subWindowSizes", "a sliding window of six sub-windows, seven generations", tune.Goal{SubWindows: 6}, fewLimits, false},
 }
 
@@ -122,7 +118,7 @@ func writeTable(file, kept string) error {
 			if t.lower {
 				t.goal.Limit, t.goal.LowestLimit = lowestOf, limit
 			}
-			traffic.Late = t.goal.Limit >= lateFrom && t.goal.Algorithm != sketchlimit.TokenBucket && t.goal.SubWindows == 0
+			traffic.Late = t.goal.Limit >= lateFrom && t.goal.SubWindows == 0
 			name := fmt.Sprint(t.name, " ", limit)
 			if rows[name] == "" {
 				rows[name] = newRow(limit, t.goal)

@@ -137,8 +137,8 @@ func (r *report) limiter() string {
 		text += fmt.Sprintf(" for %s keys in a window and a false-denial rate of %s", integer(c.SizedForKeys), scientific(c.FalseDenialRate))
 	}
 	if c.Burst > 0 {
-		return text + fmt.Sprintf(": %s, each a sketch of %d × %s times of %d bits", plural(c.Plan.Shards, "shard", "shards"),
-			c.Plan.Depth, integer(c.Plan.Width), c.Plan.CellBits)
+		return text + fmt.Sprintf(": %s, each a table of %s × %d fingerprints and times", plural(c.Plan.Shards, "shard", "shards"),
+			integer(c.Plan.Width), c.Plan.Depth)
 	}
 	generations := c.SubWindows + 1
 	if c.Algorithm == sketchlimit.FixedWindow.String() {

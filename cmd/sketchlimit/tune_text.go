@@ -243,14 +243,17 @@ func (p *plans) chosen() section {
 	if plan.BloomBytes > 0 {
 		rows[2][1] = fmt.Sprintf("%s bytes, %s", integer(plan.BloomBytes), plural(plan.BloomProbes, "probe", "probes"))
 	}
-	if plan.Width > 0 {
+	switch {
+	case plan.Algorithm == sketchlimit.TokenBucket:
+		rows = append(rows[:2], []string{"table", fmt.Sprintf("%s × %d entries", plural(plan.Width, "line", "lines"), plan.Depth)})
+	case plan.Width > 0:
 		rows[3][1] = fmt.Sprintf("%d rows × %s cells × %d bits", plan.Depth, integer(plan.Width), plan.CellBits)
 	}
 	if plan.HeavyEntries > 0 {
 		rows[4][1] = fmt.Sprintf("%s, from %s on", plural(plan.HeavyEntries, "entry", "entries"), plural(plan.HeavyThreshold, "unit", "units"))
 	}
 	return section{ID: "plan", Title: "The plan", Table: grid{Rows: rows, Mark: -1},
-		Prose: "Each shard has a doorkeeper and a sketch for every generation, and at most one table of heavy keys; of token buckets one sketch of times."}
+		Prose: "Each shard has a doorkeeper and a sketch for every generation, and at most one table of heavy keys; of token buckets one table of fingerprints and times."}
 }
 
 // verified holds what was predicted beside what a replay has shown.

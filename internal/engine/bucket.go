@@ -3,25 +3,27 @@ package engine
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 	"unsafe"
 
-	"github.com/sketchlimit/sketchlimit/cms"
 	"github.com/sketchlimit/sketchlimit/internal/gcra"
 	"github.com/sketchlimit/sketchlimit/internal/keyhash"
+	"github.com/sketchlimit/sketchlimit/internal/prefetch"
+	"github.com/sketchlimit/sketchlimit/internal/timetable"
 	"github.com/sketchlimit/sketchlimit/internal/windowmath"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
-// The cells of a bucket hold the times of [gcra.Bucket]: a sketch of times. A cell holds the greatest that any key of the
-// cell has, and of a key's cells the least is read. So a reading is never too early, and an idle key's bucket fills by time
-// passing, without anything being cleared.
+// A token bucket keeps of each key the time at which its bucket is full again, see
+// [gcra.Bucket], in a [timetable.Layout]. A key whose bucket is full has no entry. A new
+// key that finds no place there is denied until an entry in its lines has passed.
 
 // NewBucket returns the rule of a token bucket of burst units, of which limit flow back in span.
 // Its generations are as long as its cells reach.
 func NewBucket(limit, burst int, span time.Duration) Rule {
 	b, length := gcra.New(int64(limit), int64(burst), int64(span))
-	return Rule{Window: windowmath.New(length, 1), limit: int64(limit), reach: int64(burst), extra: uint8(lastWords), bucket: b}
+	return Rule{Window: windowmath.New(length, 1), limit: int64(limit), reach: int64(burst), extra: uint8(bucketWords), bucket: b}
 }
 
 // Span returns the time that the limit is meant for.
@@ -52,6 +54,10 @@ func (buckets) check(d *Dimensions, rule *Rule) error {
 		return fmt.Errorf("sketchlimit: Plan.HeavyEntries %d, must be 0 for a TokenBucket", d.HeavyEntries)
 	case d.CellBits != BucketBits:
 		return fmt.Errorf("sketchlimit: Plan.CellBits %d, must be %d for a TokenBucket", d.CellBits, BucketBits)
+	case !slices.Contains(timetable.Entries[:], d.Depth):
+		return fmt.Errorf("sketchlimit: Plan.Depth %d, must be one of %v for a TokenBucket", d.Depth, timetable.Entries)
+	case d.Width < 1 || d.Width > math.MaxInt32:
+		return fmt.Errorf("sketchlimit: Plan.Width %d, must be 1 … %d for a TokenBucket", d.Width, math.MaxInt32)
 	case rule.reach > (math.MaxUint32-rule.bucket.Length)/rule.bucket.Unit: // of a successor
 		return fmt.Errorf("its times do not reach as far as %d units, which may be in use", rule.reach)
 	}
@@ -67,16 +73,6 @@ func (buckets) resetAfter(rule *Rule, _ rotating.Position, quota, limit int64) t
 	return time.Duration(rule.bucket.Takes(quota, limit))
 }
 
-func (buckets) lead(rule *Rule, n, limit int64) int64 {
-	b, most := &rule.bucket, rule.bucket.Most(limit, rule.limit)
-	if n < 1 || n > most {
-		return 0
-	}
-	return b.Burst*b.Unit - b.Flows(most-n, limit, rule.limit)
-}
-
-func (buckets) least(rule *Rule, p rotating.Position) uint32 { return rule.Beyond(p, 0) }
-
 func (buckets) take(r request, p rotating.Position, n, limit int64, e Effort) Verdict {
 	return bucket{r}.takeTime(p, n, limit, e)
 }
@@ -90,114 +86,235 @@ func (buckets) charge(r request, p rotating.Position, n, limit int64, _ bool) (f
 }
 
 func (buckets) look(r request, p rotating.Position, n, limit int64) {
+	b := bucket{r}
 	now, _ := r.e.bucket.Ticks(p.Elapsed)
-	full := int64(r.e.cells.Estimate(r.e.memory, r.first, keyhash.Mix(r.h, r.e.timeSeed)))
-	sampler{r}.lookTime(p, n, limit, max(0, full-int64(now)))
+	var k reading
+	b.read(r.s.number, int64(now), &k)
+	b.look(n, limit, k.ahead(int64(now)))
 }
 
-// rotate brings the cells forward. None is cleared: a time that has passed reads 0.
+// rotate brings the times forward. One that has passed becomes 0, a free place.
 func (buckets) rotate(r request, to int64) {
-	forward(r.e.memory[r.first:][:r.e.generation], r.e.bucket.Passed(r.s.number, to))
+	ticks, heads := r.e.bucket.Passed(r.s.number, to), bucket{r}.heads()
+	r.e.times.Shift(bucket{r}.table(), ticks)
+	heads.floor -= min(heads.floor, ticks)
 	r.s.number = to
 }
 
 func (buckets) prefetch(r request, _ int64, _ bool) {
+	line := unsafe.Pointer(&r.e.memory[r.first+r.e.times.First(keyhash.Mix(r.h, r.e.timeSeed))])
 	shard := unsafe.Pointer(r.s)
-	r.prefetchCells(shard, shard, r.first, keyhash.Mix(r.h, r.e.timeSeed))
+	prefetch.Lines(shard, line, shard, shard, shard, shard, shard)
 }
 
 func (buckets) adopt(next *Engine, r request, at int64) { retime(next, r, at) }
 
-func (buckets) unknown() peaks { return peaks{} } // nothing is lastRounded
+func (buckets) save(r request, to []uint64) {
+	stateOf(r.e, to).floor = bucket{r}.heads().floor
+}
 
-// lastTag is kept in the shard, which every decision reads, so that other keys need not look further.
-func (r bucket) lastTag() uint32 { return uint32(r.h) | 1 }
+func (buckets) restored(r request) {
+	state := bucket{r}.state()
+	*bucket{r}.heads() = bucketHeads{floor: state.floor}
+	state.last = lastRounded{}
+}
+
+// bucketHeads are what a bucket's shard has in place of peaks, where every decision reads it.
+type bucketHeads struct {
+	tag uint32 // of the lastRounded; 0 if there is none
+	// floor is the least that any key reads: the latest time that had passed when another key
+	// took its place, or that a charge left which found no place. Only a clock that has
+	// stepped back is behind the first.
+	floor uint32
+}
+
+func (r bucket) heads() *bucketHeads { return (*bucketHeads)(unsafe.Pointer(&r.s.peaks)) }
+
+// bucketState is what a bucket's shard has in its memory after the table: one line.
+type bucketState struct {
+	last  lastRounded
+	floor uint32 // of a snapshot
+	_     [3*8 + 4]byte
+}
+
+// bucketWords are the words of a bucketState.
+const bucketWords = int(unsafe.Sizeof(bucketState{}) / 8)
+
+// BucketStateBytes are the bytes that a bucket's shard takes beside its table.
+const BucketStateBytes = 8 * bucketWords
+
+// lastRounded is the key of a shard whose time was last rounded up to a tick, and its time
+// without rounding.
+//
+// It is what a key needs to get all its units at a time between two ticks, or at a tier
+// whose unit is not whole ticks, unless another key of the shard is in need as well.
+// The table holds its time rounded up: the key may be forgotten at any time. While it is
+// remembered all its charges are counted here, so its time is never too early.
+type lastRounded struct {
+	key uint64
+	gcra.Time
+}
+
+func (r bucket) state() *bucketState { return stateOf(r.e, r.table()) }
+
+// stateOf returns the state in the words of a shard.
+func stateOf(e *Engine, memory []uint64) *bucketState {
+	return (*bucketState)(unsafe.Pointer((*[bucketWords]uint64)(memory[e.generation:])))
+}
+
+// table returns the shard's words from its table on.
+func (r bucket) table() []uint64 { return r.e.memory[r.first:] }
+
+// tag is what tells most keys at once that they are not the lastRounded.
+func (r bucket) tag() uint32 { return uint32(r.h) | 1 }
 
 // lastRounded returns the shard's lastRounded if it is the request's key, or else nil.
 func (r bucket) lastRounded() *lastRounded {
-	if r.s.peaks.current != r.lastTag() {
+	if r.heads().tag != r.tag() {
 		return nil
 	}
-	if last := r.lastWords(); last.key == r.h {
+	if last := &r.state().last; last.key == r.h {
 		return last
 	}
 	return nil
 }
 
-func (r bucket) lastWords() *lastRounded {
-	return (*lastRounded)(unsafe.Pointer((*[lastWords]uint64)(r.e.memory[r.first+r.e.generation:])))
+// reading is what a bucket's shard holds of a key at a tick.
+type reading struct {
+	full  int64 // tick at which its bucket is full again; it may have passed
+	entry timetable.Entry
+}
+
+// read reads the key at a tick of the shard's generation, by its number, or of a later one.
+func (r bucket) read(number, now int64, k *reading) {
+	r.e.times.Find(r.table(), keyhash.Mix(r.h, r.e.timeSeed), uint32(min(now, math.MaxUint32)), &k.entry)
+	k.full = int64(max(k.entry.Time, r.heads().floor))
+	if int64(k.entry.Time) <= now && r.e.external.Load() != nil { // an entry has taken over what a predecessor has
+		if before := r.e.predecessor(); before != nil {
+			k.full = max(k.full, before.full(number, r.h))
+		}
+	}
+}
+
+// full returns the tick of a generation at which a key's bucket is full again.
+func (b *predecessor) full(number int64, h uint64) int64 {
+	r, locked := b.at(h)
+	if locked {
+		defer r.s.mu.Unlock()
+	}
+	if r.s.number == never {
+		return 0
+	}
+	var e timetable.Entry
+	r.e.times.Find(bucket{r}.table(), keyhash.Mix(h, r.e.timeSeed), 0, &e)
+	full := int64(max(e.Time, bucket{r}.heads().floor))
+	if number < r.s.number { // of a position that it has left behind
+		return min(full+int64(r.e.bucket.Passed(number, r.s.number)), math.MaxUint32)
+	}
+	return full - int64(r.e.bucket.Passed(r.s.number, number))
+}
+
+func (k *reading) ahead(now int64) int64 { return max(0, k.full-now) }
+
+// refused reports whether there is no place for the key at a tick.
+func (k *reading) refused(now int64) bool { return int64(k.entry.Gone) > now }
+
+// set makes a tick the one at which the key's bucket is full again.
+func (r bucket) set(k *reading, full int64) {
+	r.heads().floor = max(r.heads().floor, k.entry.Gone)
+	r.e.times.Set(r.table(), &k.entry, uint32(min(full, math.MaxUint32)))
 }
 
 // takeTime is [request.take] for a bucket, in the shard's generation.
 func (r bucket) takeTime(p rotating.Position, n, limit int64, e Effort) Verdict {
 	b := &r.e.bucket
-	if last := r.lastRounded(); last != nil && limit > 0 {
-		return r.takeLast(last, p, n, limit)
-	}
-	h := keyhash.Mix(r.h, r.e.timeSeed)
 	ticks, between := b.Ticks(p.Elapsed)
-	now, full := int64(ticks), int64(r.e.cells.Estimate(r.e.memory, r.first, h))
-	ahead, most := max(0, full-now), b.Most(limit, r.e.limit)
-	if n < 1 || n > most || ahead > b.Flows(most-n, limit, r.e.limit) { // free would take a division to tell
-		return r.refuseTime(p, n, limit, r.deniedTime(p, full, ahead, b.Free(ahead, limit, r.e.limit), n, limit))
+	now := int64(ticks)
+	var k reading
+	r.read(r.s.number, now, &k)
+	if last := r.lastRounded(); last != nil && limit > 0 {
+		return r.takeLast(last, &k, p, n, limit)
+	}
+	ahead, most := k.ahead(now), b.Most(limit, r.e.limit)
+	if n < 1 || n > most || ahead > b.Flows(most-n, limit, r.e.limit) || k.refused(now) { // free would take a division to tell
+		return r.refuseTime(p, n, limit, r.deniedTime(p, &k, 0, n, limit))
 	}
 	if ahead == 0 {
 		if between || !b.Even(limit, r.e.limit) {
-			return r.takeLast(r.setLastRounded(p, limit), p, n, limit)
+			return r.takeLast(r.setLastRounded(p, limit), &k, p, n, limit)
 		}
-		full = now
+		k.full = now
 	}
 	r.s.admitted += uint64(n)
 	r.s.last.Clear()
 	if r.looked() {
-		sampler(r).lookTime(p, n, limit, ahead)
+		r.look(n, limit, ahead)
 	}
 	if limit == r.e.limit {
-		full += n * b.Unit
+		k.full += n * b.Unit
 	} else {
-		full += b.Charged(n, limit, r.e.limit)
+		k.full += b.Charged(n, limit, r.e.limit)
 	}
-	r.e.cells.Raise(r.e.memory, r.first, h, uint32(full))
+	r.set(&k, k.full)
 	if e == Brief {
 		return Verdict{Allowed: true}
 	}
 	if ahead > 0 {
 		most = b.Free(ahead, limit, r.e.limit)
 	}
-	return Verdict{Allowed: true, Remaining: int(most - n), ResetAfter: b.Until(p.Elapsed, full)}
+	return Verdict{Allowed: true, Remaining: int(most - n), ResetAfter: b.Until(p.Elapsed, k.full)}
 }
 
 // setLastRounded makes the key, whose bucket is full, the shard's lastRounded.
 func (r bucket) setLastRounded(p rotating.Position, limit int64) *lastRounded {
-	last := r.lastWords()
+	last := &r.state().last
 	*last = lastRounded{r.h, gcra.Time{Nanos: r.e.Timeline.UnixNano(p), Of: uint64(limit)}}
-	r.s.peaks.current = r.lastTag()
+	r.heads().tag = r.tag()
 	return last
 }
 
 // takeLast is takeTime for the shard's lastRounded.
-func (r bucket) takeLast(last *lastRounded, p rotating.Position, n, limit int64) Verdict {
-	b, now := &r.e.bucket, r.e.Timeline.UnixNano(p)
-	t := last.At(now, limit)
-	most := b.Most(limit, r.e.limit)
-	free := t.Free(b, now, most)
-	if n < 1 || n > free {
-		return r.refuseTime(p, n, limit, Verdict{
-			Remaining:  int(max(free, 0)),
-			RetryAfter: t.RetryAfter(b, now, n, most),
-			ResetAfter: time.Duration(t.Up() - now),
-		})
+func (r bucket) takeLast(last *lastRounded, k *reading, p rotating.Position, n, limit int64) Verdict {
+	b := &r.e.bucket
+	t, free, v := r.peekLast(last, k, p, n, limit)
+	if !v.Allowed {
+		return r.refuseTime(p, n, limit, v)
 	}
 	r.s.admitted += uint64(n)
 	r.s.last.Clear()
+	now := r.e.Timeline.UnixNano(p)
 	if r.looked() {
-		sampler(r).lookTime(p, n, limit, b.TicksUp(time.Duration(t.Up()-now)))
+		r.look(n, limit, b.TicksUp(time.Duration(t.Up()-now)))
 	}
 	t = t.Add(b, n)
 	last.Time = t
-	full := b.TicksUp(time.Duration(t.Up() - now + int64(p.Elapsed)))
-	r.e.cells.Raise(r.e.memory, r.first, keyhash.Mix(r.h, r.e.timeSeed), uint32(min(full, math.MaxUint32)))
+	r.set(k, b.TicksUp(time.Duration(t.Up()-now+int64(p.Elapsed))))
 	return Verdict{Allowed: true, Remaining: int(free - n), ResetAfter: time.Duration(t.Up() - now)}
+}
+
+// peekLast is peekTime for the shard's lastRounded. It also returns when its bucket is full
+// again, and the units that are free.
+func (r bucket) peekLast(last *lastRounded, k *reading, p rotating.Position, n, limit int64) (t gcra.Time, free int64, v Verdict) {
+	b, now := &r.e.bucket, r.e.Timeline.UnixNano(p)
+	most := b.Most(limit, r.e.limit)
+	t = last.At(now, limit)
+	free = t.Free(b, now, most)
+	v = Verdict{Allowed: n >= 1 && n <= free, Remaining: int(max(free, 0)), ResetAfter: time.Duration(t.Up() - now)}
+	if !v.Allowed {
+		v.RetryAfter = t.RetryAfter(b, now, n, most)
+	}
+	if ticks, _ := b.Ticks(p.Elapsed); k.refused(int64(ticks)) {
+		place := b.Until(p.Elapsed, int64(k.entry.Gone))
+		v = Verdict{RetryAfter: max(v.RetryAfter, place), ResetAfter: max(v.ResetAfter, place)}
+	}
+	return t, free, v
+}
+
+// look takes down what a request for n units costs that is admitted.
+func (r bucket) look(n, limit, ahead int64) {
+	if b := &r.e.bucket; innocent(ahead, b.Charged(b.Most(limit, r.e.limit), limit, r.e.limit)) {
+		admit(r.e.flooded, r.h, sight{n: n, kind: newcomer, stranger: noKind, denied: noKind, met: noKind})
+	}
 }
 
 // refuseTime counts a request that is denied, and remembers its key if that has nothing left.
@@ -209,11 +326,24 @@ func (r bucket) refuseTime(p rotating.Position, n, limit int64, v Verdict) Verdi
 	return v
 }
 
-// deniedTime is the Verdict on a request for n units that are not free.
-func (r bucket) deniedTime(p rotating.Position, full, ahead, free, n, limit int64) Verdict {
-	v := Verdict{Remaining: int(max(free, 0)), RetryAfter: r.e.bucket.RetryAfter(p.Elapsed, full, n, limit, r.e.limit)}
+// deniedTime is the Verdict on a request for n units that are not free, of a key that was
+// read so many ticks of generations ago.
+func (r bucket) deniedTime(p rotating.Position, k *reading, passed, n, limit int64) (v Verdict) {
+	b := &r.e.bucket
+	ticks, _ := b.Ticks(p.Elapsed)
+	now, full := int64(ticks), k.full-passed
+	ahead := max(0, full-now)
+	free := b.Free(ahead, limit, r.e.limit)
+	v.Remaining = int(max(free, 0))
+	if n < 1 || n > free {
+		v.RetryAfter = b.RetryAfter(p.Elapsed, full, n, limit, r.e.limit)
+	}
 	if ahead > 0 {
-		v.ResetAfter = r.e.bucket.Until(p.Elapsed, full)
+		v.ResetAfter = b.Until(p.Elapsed, full)
+	}
+	if k.refused(now + passed) {
+		place := b.Until(p.Elapsed, int64(k.entry.Gone)-passed)
+		v.Remaining, v.RetryAfter, v.ResetAfter = 0, max(v.RetryAfter, place), max(v.ResetAfter, place)
 	}
 	return v
 }
@@ -222,37 +352,35 @@ func (r bucket) deniedTime(p rotating.Position, full, ahead, free, n, limit int6
 // the shard's.
 func (r bucket) peekTime(p rotating.Position, n, limit int64) Verdict {
 	b := &r.e.bucket
+	number := r.s.number
+	if number == never { // and nothing is there
+		number = p.Generation
+	}
+	passed := int64(b.Passed(number, p.Generation))
+	ticks, _ := b.Ticks(p.Elapsed)
+	var k reading
+	r.read(number, int64(ticks)+passed, &k)
 	if last := r.lastRounded(); last != nil && limit > 0 {
-		now, most := r.e.Timeline.UnixNano(p), b.Most(limit, r.e.limit)
-		t := last.At(now, limit)
-		v := Verdict{ResetAfter: time.Duration(t.Up() - now)}
-		free := t.Free(b, now, most)
-		if v.Allowed, v.Remaining = n >= 1 && n <= free, int(max(free, 0)); !v.Allowed {
-			v.RetryAfter = t.RetryAfter(b, now, n, most)
-		}
+		k.entry.Gone -= min(k.entry.Gone, uint32(passed))
+		_, _, v := r.peekLast(last, &k, p, n, limit)
 		return v
 	}
-	cell := r.e.cells.Estimate(r.e.memory, r.first, keyhash.Mix(r.h, r.e.timeSeed))
-	cell -= min(cell, b.Passed(r.s.number, p.Generation))
-	now, _ := b.Ticks(p.Elapsed)
-	full := int64(cell)
-	ahead := max(0, full-int64(now))
-	free := b.Free(ahead, limit, r.e.limit)
-	v := r.deniedTime(p, full, ahead, free, n, limit)
-	if v.Allowed = n >= 1 && n <= free; v.Allowed {
-		v.RetryAfter = 0
-	}
+	v := r.deniedTime(p, &k, passed, n, limit)
+	v.Allowed = n >= 1 && n <= int64(v.Remaining)
 	return v
 }
 
-// chargeTime is Charge for a bucket. It returns what was free.
+// chargeTime is Charge for a bucket. It returns what was free. A key that finds no place
+// leaves its debt to all that have none, see bucketState.
 func (r bucket) chargeTime(p rotating.Position, n, limit int64) (free int64) {
 	b, unix := &r.e.bucket, r.e.Timeline.UnixNano(p)
 	last := r.lastRounded()
-	h := keyhash.Mix(r.h, r.e.timeSeed)
 	ticks, between := b.Ticks(p.Elapsed)
-	now, full := int64(ticks), int64(r.e.cells.Estimate(r.e.memory, r.first, h))
+	now := int64(ticks)
 	most := b.Most(limit, r.e.limit)
+	var k reading
+	r.read(r.s.number, now, &k)
+	full := k.full
 	if last == nil && full <= now && (between || !b.Even(limit, r.e.limit)) {
 		last = r.setLastRounded(p, limit)
 	}
@@ -276,23 +404,14 @@ func (r bucket) chargeTime(p rotating.Position, n, limit int64) (free int64) {
 		if between {
 			deepest++
 		}
-		full = min(max(full, now)+b.Charged(debt, limit, r.e.limit), deepest)
+		full = max(full, min(max(full, now)+b.Charged(debt, limit, r.e.limit), deepest))
 	}
-	r.e.cells.Raise(r.e.memory, r.first, h, uint32(min(full, math.MaxUint32)))
+	if k.refused(now) {
+		r.heads().floor = max(r.heads().floor, uint32(min(full, math.MaxUint32)))
+		return 0
+	}
+	r.set(&k, full)
 	return free
-}
-
-// forward brings cells forward by so many ticks: what has passed by then reads 0.
-func forward(cells []uint64, ticks uint32) {
-	if ticks == math.MaxUint32 {
-		clear(cells)
-		return
-	}
-	t := uint64(ticks)
-	for i, w := range cells {
-		hi, lo := w>>32, w&math.MaxUint32
-		cells[i] = (hi-min(hi, t))<<32 | (lo - min(lo, t))
-	}
 }
 
 // retime makes the times in a shard of a bucket of another limit its own, as of a unix time in ns or of the shard's
@@ -302,30 +421,47 @@ func retime(e *Engine, r request, at int64) {
 	was, _ := r.e.bucket.Ticks(p.Elapsed)
 	p = e.Timeline.Position(r.e.Timeline.UnixNano(p))
 	is := uint64(e.bucket.TicksUp(p.Elapsed))
-	cell := func(c uint64) uint64 {
-		if c <= was {
+	gone := uint64(0) // the latest time that has passed
+	own := func(t uint32) uint32 {
+		if uint64(t) <= was {
+			gone = max(gone, uint64(t))
 			return 0
 		}
-		return min(is+uint64(gcra.CeilDiv(int64(c-was), e.bucket.Unit, r.e.bucket.Unit)), math.MaxUint32)
+		return uint32(min(is+uint64(gcra.CeilDiv(int64(uint64(t)-was), e.bucket.Unit, r.e.bucket.Unit)), math.MaxUint32))
 	}
-	for i, w := range r.e.memory[r.first:][:r.e.generation] {
-		if w != 0 {
-			r.e.memory[r.first+i] = cell(w>>32)<<32 | cell(w&math.MaxUint32)
-		}
+	r.e.times.Map(bucket{r}.table(), own)
+	heads := bucket{r}.heads()
+	*heads = bucketHeads{floor: own(heads.floor)}
+	if gone > 0 { // for a clock that steps back
+		heads.floor = max(heads.floor, uint32(is-min(is, (was-gone)*uint64(e.bucket.Unit)/uint64(r.e.bucket.Unit))))
 	}
-	r.s.number, r.s.peaks = p.Generation, peaks{} // nothing is lastRounded
+	r.s.number = p.Generation
 }
 
-// bucketTail returns the chance that a new key's bucket is full again more than so many ticks from now.
-func bucketTail(b *gcra.Bucket, p rotating.Position, cells *cms.Sketch, ticks int64) float64 {
-	least := min(int64(b.Beyond(p.Elapsed, 0))+ticks, math.MaxUint32)
-	sum := 0.0
-	for lane := range cells.Lanes() {
-		chance := 1.0
-		for row := range cells.Depth() {
-			chance *= cells.Tail(row, lane, uint32(least))
-		}
-		sum += chance
+// bucketDenies returns the chance that an unseen key is denied n units at a limit, by a copy
+// of a shard at a position: it finds no place, or shares the entry of a key that has used
+// its own.
+func bucketDenies(r bucket, p rotating.Position, n, limit int64) float64 {
+	if n < 1 || n > r.e.bucket.Most(limit, r.e.limit) {
+		return 0
 	}
-	return sum / float64(cells.Lanes())
+	ticks, _ := r.e.bucket.Ticks(p.Elapsed)
+	refused := timetable.Refused(r.e.times.Use(r.table(), uint32(ticks), 0).Full, r.e.times.Lines())
+	return refused + (1-refused)*bucketShares(r, p, n, limit)
+}
+
+// bucketShares returns the chance that an unseen key shares an entry that denies it so.
+func bucketShares(r bucket, p rotating.Position, n, limit int64) float64 {
+	b := &r.e.bucket
+	most := b.Most(limit, r.e.limit)
+	if n < 1 || n > most {
+		return 0
+	}
+	ticks, _ := b.Ticks(p.Elapsed)
+	beyond := int64(ticks) + b.Flows(most-n, limit, r.e.limit)
+	if int64(r.heads().floor) > beyond {
+		return 1
+	}
+	used := r.e.times.Use(r.table(), uint32(ticks), uint32(min(beyond, math.MaxUint32))).Later
+	return timetable.Shared(float64(used), float64(r.e.times.Lines()), r.e.times.Entries())
 }

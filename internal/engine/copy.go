@@ -21,6 +21,7 @@ type piece struct {
 	others [][]uint64             // cells of those that share the limit, by age; nil if nobody does
 	spares bool                   // new keys are not denied
 	read   strange                // what keys read, as it was asked for last
+	copy   request                // of no key
 }
 
 // pieces ranges over the engine and what it has replaced. Their shards have the keys in the same order:
@@ -29,6 +30,7 @@ func pieces(e *Engine, p rotating.Position, before *Engine) iter.Seq[*piece] {
 	return func(yield func(*piece) bool) {
 		c := newCopy(e)
 		s := &piece{e: e, of: len(e.shards), former: make([]errorrate.Generation, e.Ring.Buffers())}
+		s.copy = c.request(0, 0)
 		s.table = c.memory[e.Ring.Buffers()*e.generation:][:e.heavy.Words()]
 		var former *shardCopy
 		if before != nil {

@@ -128,7 +128,7 @@ func readShards(e *Engine, s *savestate.Reader) (newest int64, err error) {
 		if err != nil {
 			return 0, err
 		}
-		e.shards[i].number, e.shards[i].peaks = number, e.algorithm.unknown()
+		e.shards[i].number = number
 		memory := e.memory[i*e.size:][:e.size]
 		for age := range int64(e.Ring.Buffers()) {
 			if err := s.Words(memory[e.buffer(number-age):][:e.generation]); err != nil {
@@ -138,6 +138,7 @@ func readShards(e *Engine, s *savestate.Reader) (newest int64, err error) {
 		if err := s.Words(memory[e.Ring.Buffers()*e.generation:]); err != nil {
 			return 0, err
 		}
+		e.algorithm.restored(e.request(i, 0))
 		latest, err := generationIn(e, i)
 		if err != nil {
 			return 0, err

@@ -2,10 +2,12 @@ package engine
 
 import (
 	"github.com/sketchlimit/sketchlimit/cms"
+	"github.com/sketchlimit/sketchlimit/internal/timetable"
 	"github.com/sketchlimit/sketchlimit/internal/windowmath"
 )
 
-// Dimensions are those of a sketchlimit.Plan.
+// Dimensions are those of a sketchlimit.Plan. Of a bucket Width are the lines of a shard's
+// table, and Depth the entries of a line.
 type Dimensions struct {
 	Shards, BloomBytes, BloomProbes, Depth, Width, CellBits, HeavyEntries, HeavyThreshold int
 }
@@ -17,10 +19,8 @@ const (
 	MaxWindow = windowmath.MaxWindow
 	// MaxMemory is the most bytes of an engine: 1 GiB, or 128 TiB where an int has 64 bits.
 	MaxMemory = 1 << (30 + 17*(^uint(0)>>63))
-	// BucketBits are the bits of a bucket's cell, which is a time.
+	// BucketBits are the bits of a bucket's time.
 	BucketBits = 32
-	// LastBytes are the bytes that a bucket's shard takes beside its cells.
-	LastBytes = 8 * lastWords
 )
 
 // doorsAlone tells whether doorkeepers count alone.
@@ -40,6 +40,9 @@ func CellBits(limit int) int {
 // ShardMemory returns the bytes of a shard's memory.
 func (d *Dimensions) ShardMemory(rule *Rule) float64 {
 	generation := float64(d.BloomBytes) + float64(d.Depth)*float64(d.Width)*float64(d.CellBits)/8
+	if rule.IsBucket() {
+		generation = timetable.LineBytes * float64(d.Width)
+	}
 	return float64(rule.Ring.Buffers())*generation + 8*float64(d.HeavyEntries+int(rule.extra))
 }
 

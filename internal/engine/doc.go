@@ -17,7 +17,8 @@
 //   - the words of a mode: the state of a shard that may spare, or the one time of a
 //     bucket that is kept without rounding
 //
-// A bucket has one sketch, of times instead of counts, and neither filter nor table.
+// A bucket has one table of fingerprints and times ([timetable.Layout]) instead of all
+// that.
 //
 // # Invariants
 //

@@ -125,8 +125,6 @@ func snapshotShard(e *Engine, to []uint64, i int) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	copy(to, e.memory[i*e.size:])
-	if e.Spares() {
-		stateIn(e, to).saved(s.admitted)
-	}
+	e.algorithm.save(e.request(i, 0), to)
 	return s.number
 }

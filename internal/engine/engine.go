@@ -38,10 +38,6 @@ type algorithm interface {
 	quota(rule *Rule, limit int64) int64
 	// resetAfter returns the time until a quota is whole again that is used up at a position.
 	resetAfter(rule *Rule, p rotating.Position, quota, limit int64) time.Duration
-	// lead returns the part of the engine's quota that n units at a limit take up: units, or ticks. It is out of range if n is.
-	lead(rule *Rule, n, limit int64) int64
-	// least returns the least that a cell holds which weighs anything at a position.
-	least(rule *Rule, p rotating.Position) uint32
 
 	// take admits and counts n units, or does not.
 	take(r request, p rotating.Position, n, limit int64, e Effort) Verdict
@@ -57,8 +53,10 @@ type algorithm interface {
 	prefetch(r request, number int64, alone bool)
 	// adopt makes the shard's counts those of an engine of another limit, as of a unix time in ns.
 	adopt(next *Engine, r request, at int64)
-	// unknown returns the peaks of a shard whose memory somebody else has filled.
-	unknown() peaks
+	// save completes a copy of the shard's memory for a snapshot.
+	save(r request, to []uint64)
+	// restored is for a shard whose memory somebody else has filled.
+	restored(r request)
 }
 
 // external is where the keys of an engine have counts as well: in its predecessor, or in the counters of others that share

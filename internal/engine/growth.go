@@ -9,6 +9,7 @@ import (
 	"github.com/sketchlimit/sketchlimit/internal/errorrate"
 	"github.com/sketchlimit/sketchlimit/internal/invariants"
 	"github.com/sketchlimit/sketchlimit/internal/keyhash"
+	"github.com/sketchlimit/sketchlimit/internal/timetable"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
@@ -63,6 +64,8 @@ func (g *Growth) Adapt(now rotating.Position) {
 	}
 	e, bytes := g.Current.Load(), 0
 	switch {
+	case e.IsBucket():
+		bytes = g.sizeOfBucket(e, now, begins)
 	case begins:
 		bytes = g.size(e, now.Generation-1)
 	case now.Elapsed >= NearEnd(&e.Timeline):
@@ -121,7 +124,7 @@ func (g *Growth) settle() bool {
 	if before == nil {
 		return true
 	}
-	if latest < g.since+int64(e.Ring.Buffers()) {
+	if latest < g.since+e.Kept() {
 		return false
 	}
 	admitted, denied := before.Units()
@@ -185,7 +188,25 @@ func (g *Growth) size(e *Engine, generation int64) int {
 		g.calm = 0
 		return g.larger(e, rate, g.keys)
 	}
-	// Load that has gone may be back soon: a smaller one comes late, and is half as large.
+	return g.smaller(e, full)
+}
+
+// sizeOfBucket is size for a token bucket, whose table tells at any time what is in use.
+func (g *Growth) sizeOfBucket(e *Engine, now rotating.Position, begins bool) int {
+	g.keys = liveEntries(e, now)
+	if rate := forecast(e, now, g.Lowest); rate > g.Goal {
+		g.calm = 0
+		return g.larger(e, rate, moreKeys*g.keys)
+	}
+	if !begins {
+		return 0
+	}
+	return g.smaller(e, false)
+}
+
+// smaller returns half the memory if that has been enough for long, or else 0. Load that has gone may be back soon: a
+// smaller one comes late, and is half as large.
+func (g *Growth) smaller(e *Engine, full bool) int {
 	need, err := g.Need(max(1, int(g.keys)))
 	half := g.bytes(e) / 2
 	if err != nil || full || half < max(2*need, g.Least) || half > g.room(e) {
@@ -249,6 +270,10 @@ func (e *Engine) Footprint() int {
 // is so steep that a tenth more keys can make a thousand times the rate, and clients
 // with history are over it before new ones: a forecast sees it ahead.
 func forecast(e *Engine, p rotating.Position, limit int64) (rate float64) {
+	if e.IsBucket() {
+		load := moreKeys * liveEntries(e, p) / float64(len(e.shards)*e.times.Lines()*e.times.Entries())
+		return timetable.RefusedAt(e.times.Entries(), load)
+	}
 	alone := make([]errorrate.Generation, e.Ring.Buffers())
 	for at, ages := range copies(e) {
 		if at.Generation <= p.Generation { // or else it has rotated since
@@ -258,6 +283,20 @@ func forecast(e *Engine, p rotating.Position, limit int64) (rate float64) {
 		rate += s.denied(1, limit-limit/4)
 	}
 	return rate / float64(samples(e))
+}
+
+// moreKeys is how many times as many keys a forecast reckons with.
+const moreKeys = 4. / 3
+
+// liveEntries returns how many keys of a bucket have an entry at a position, by some of its shards.
+func liveEntries(e *Engine, p rotating.Position) (live float64) {
+	c, n := newCopy(e), samples(e)
+	for i := range n {
+		at, _ := copyShard(e, i*len(e.shards)/n, p, c, nil)
+		ticks, _ := e.bucket.Ticks(at.Elapsed)
+		live += float64(e.times.Use(bucket{c.request(0, 0)}.table(), uint32(ticks), 0).Live)
+	}
+	return live / float64(n) * float64(len(e.shards))
 }
 
 // distinctKeys returns the distinct keys of a generation, and whether there are too many in most shards to tell.

@@ -217,25 +217,6 @@ func TestOneStrayReadingIsNoLead(t *testing.T) {
 	require.Less(t, heavy, 0.02*m.sum)
 }
 
-// In buckets a request is less than a grade, and cells that abusers keep full lack less than two.
-func TestLeadsOfSingleRequestsInBuckets(t *testing.T) {
-	const limit = 100
-	l := testLayout(t, NewBucket(limit, limit, time.Minute), 1)
-	random := rand.New(rand.NewPCG(1, 2))
-	r, others := recent{cost: 1}, func() int64 { return random.Int64N(l.whole() / 2) }
-	for range 4000 {
-		r.fresh[l.gradeOf(others(), random.Uint64())]++
-		r.read[l.gradeOf(others()+l.parts(1), random.Uint64())]++
-	}
-	m, more := r.mix(l), 0.0
-	for i, lead := range m.leads[:m.n] {
-		if lead > l.parts(1) {
-			more += m.weights[i]
-		}
-	}
-	require.Less(t, more, 0.1*m.sum)
-}
-
 // Keys that ask for more than they get read all of the quota, whatever part of it is others', and are not innocent.
 func TestKeysThatAskForMoreHaveNoLead(t *testing.T) {
 	for _, c := range []struct {
@@ -243,7 +224,6 @@ func TestKeysThatAskForMoreHaveNoLead(t *testing.T) {
 		cost int64
 	}{
 		{NewWindow(1000, time.Minute, 1), 1}, {NewWindow(1000, time.Minute, 1), 20}, {NewWindow(1000, time.Minute, 6), 50},
-		{NewBucket(1000, 1000, time.Minute), 1},
 	} {
 		l := testLayout(t, c.rule, 1)
 		random := rand.New(rand.NewPCG(1, 2))
@@ -352,7 +332,7 @@ func TestDoorkeepersThatKnowAKey(t *testing.T) {
 func TestGradesAreRightOnAverage(t *testing.T) {
 	for _, rule := range []Rule{
 		NewWindow(1, time.Minute, 1), NewWindow(5, time.Minute, 2), NewWindow(58, time.Minute, 2), NewWindow(59, time.Minute, 2),
-		NewWindow(1000, time.Minute, 2), NewWindow(1<<31-1, time.Minute, 2), NewBucket(5, 5, time.Minute),
+		NewWindow(1000, time.Minute, 2), NewWindow(1<<31-1, time.Minute, 2),
 	} {
 		l := testLayout(t, rule, 1)
 		random := rand.New(rand.NewPCG(1, 2))
@@ -372,7 +352,7 @@ func TestGradesAreRightOnAverage(t *testing.T) {
 func TestStrangersWithTheirRequest(t *testing.T) {
 	few := testLayout(t, NewWindow(5, time.Minute, 2), 1).asking([]float64{3, 0, 1, 0, 0, 0}, 1)
 	require.Equal(t, []float64{3, 0, 1, 0, 0, 0}, few[:6])
-	for _, rule := range []Rule{NewWindow(50, time.Minute, 2), NewWindow(1000, time.Minute, 2), NewBucket(100, 100, time.Minute)} {
+	for _, rule := range []Rule{NewWindow(50, time.Minute, 2), NewWindow(1000, time.Minute, 2)} {
 		l := testLayout(t, rule, 1)
 		for _, units := range []int64{1, l.whole() / l.parts(1) / 3} {
 			fresh := make([]float64, l.steps()+1)

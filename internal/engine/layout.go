@@ -2,15 +2,14 @@ package engine
 
 import (
 	"math"
-	"unsafe"
 
 	"github.com/sketchlimit/sketchlimit/bloom"
 	"github.com/sketchlimit/sketchlimit/cms"
 	"github.com/sketchlimit/sketchlimit/internal/denycache"
-	"github.com/sketchlimit/sketchlimit/internal/gcra"
 	"github.com/sketchlimit/sketchlimit/internal/heavyhitter"
 	"github.com/sketchlimit/sketchlimit/internal/invariants"
 	"github.com/sketchlimit/sketchlimit/internal/keyhash"
+	"github.com/sketchlimit/sketchlimit/internal/timetable"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
@@ -47,16 +46,17 @@ type layout struct {
 	seed uint64
 	buffers
 	heavy      heavyhitter.Table
-	promoteAt  int64  // units in one generation from which a key gets an entry, by the plan
-	cellsFirst int    // word of a generation
-	generation int    // words of one generation
-	size       int    // words of a shard
-	light      int64  // units of a generation that a key has without an entry, at most, by the plan's threshold
-	guarded    bool   // the doorkeepers are marked for all keys, and a key that is not there reads 0
-	peakStep   int64  // of peaks.before: 1, or more where the limit exceeds what that holds
-	turnSeed   uint64 // from which the seeds of generations follow; who finds these does not learn seed
-	timeSeed   uint64 // of a bucket, for all generations
-	far        bool   // the memory is more than caches near the processor hold
+	times      timetable.Layout // of a bucket, in place of all else
+	promoteAt  int64            // units in one generation from which a key gets an entry, by the plan
+	cellsFirst int              // word of a generation
+	generation int              // words of one generation
+	size       int              // words of a shard
+	light      int64            // units of a generation that a key has without an entry, at most, by the plan's threshold
+	guarded    bool             // the doorkeepers are marked for all keys, and a key that is not there reads 0
+	peakStep   int64            // of peaks.before: 1, or more where the limit exceeds what that holds
+	turnSeed   uint64           // from which the seeds of generations follow; who finds these does not learn seed
+	timeSeed   uint64           // of a bucket's table
+	far        bool             // the memory is more than caches near the processor hold
 }
 
 // never is the number of a shard that has seen no time yet: before all generations.
@@ -76,7 +76,12 @@ func newLayout(rule Rule, d Dimensions, seed uint64) (layout, error) {
 			return layout{}, err
 		}
 	}
-	if d.Width > 0 {
+	switch {
+	case rule.IsBucket():
+		if l.times, err = timetable.NewLayout(d.Width, d.Depth); err != nil {
+			return layout{}, err
+		}
+	case d.Width > 0:
 		if l.cells, err = cms.NewLayout(d.Depth, d.Width, d.CellBits); err != nil {
 			return layout{}, err
 		}
@@ -90,14 +95,14 @@ func newLayout(rule Rule, d Dimensions, seed uint64) (layout, error) {
 	l.light = min(rule.limit, l.promoteAt-1)
 	l.peakStep = rule.reach/math.MaxUint16 + 1
 	l.cellsFirst = l.door.Words()
-	l.generation = l.cellsFirst + l.cells.Words()
+	l.generation = l.cellsFirst + l.cells.Words() + l.times.Words()
 	l.size = rule.Ring.Buffers()*l.generation + d.HeavyEntries + int(rule.extra)
-	l.far = d.BloomBytes > 0 && 8*d.Shards*l.size > nearBytes
+	l.far = 8*d.Shards*l.size > nearBytes
 	return l, nil
 }
 
 // buffers says what each buffer of a window's ring holds, that of the current generation as those before it: a Bloom
-// filter and a count-min sketch. A bucket has one sketch, see bucket.go.
+// filter and a count-min sketch. A bucket has a table of times instead, see bucket.go.
 type buffers struct {
 	door  bloom.Layout
 	cells cms.Layout // no cells where the limit is 1
@@ -117,18 +122,3 @@ func (s *shard) begin(number int64, expired int, peakStep int64) {
 func (l *layout) buffer(number int64) int {
 	return l.Ring.Buffer(number) * l.generation
 }
-
-// lastRounded is the key of a shard whose time was last rounded up to a tick, and its time
-// without rounding.
-//
-// It is what a key needs to get all its units at a time between two ticks, or at a tier
-// whose unit is not whole ticks, unless another key of the shard is in need as well.
-// The cells hold its time rounded up: the key may be forgotten at any time. While it is
-// remembered all its charges are counted here, so its time is never too early.
-type lastRounded struct {
-	key uint64
-	gcra.Time
-}
-
-// lastWords are the words of a lastRounded in a shard's memory, after its cells.
-const lastWords = int(unsafe.Sizeof(lastRounded{}) / 8)

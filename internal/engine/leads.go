@@ -48,27 +48,14 @@ func (l *scale) deniedGrade(k known) int {
 }
 
 // whole returns the parts of a quota.
-func (l *scale) whole() int64 {
-	if l.IsBucket() {
-		return l.bucket.Burst * l.bucket.Unit
-	}
-	return l.limit
-}
+func (l *scale) whole() int64 { return l.limit }
 
 // parts returns those of n units.
-func (l *scale) parts(n int64) int64 {
-	if l.IsBucket() {
-		return n * l.bucket.Unit
-	}
-	return n
-}
+func (l *scale) parts(n int64) int64 { return n }
 
 // steps returns the highest grade. Where there are few units, each has a grade of its own.
 func (l *scale) steps() int64 {
-	switch {
-	case l.IsBucket():
-		return grades - 2
-	case l.guarded:
+	if l.guarded {
 		return min(l.limit, guardedGrades-2)
 	}
 	return min(l.limit, grades-2)
@@ -141,9 +128,6 @@ func (m *mix) addKnown(r *recent, l *scale, k known, cost int64, newcomers float
 	if l.Ring.Buffers() <= 2 { // the units of more of them add up
 		s.crowded = crowded(fresh)
 	}
-	if l.IsBucket() {
-		s.covered = usuallyCoveredTime
-	}
 	all, low := s.unfold(r.read[first:][:n]), s.unfold(r.low[first:][:n])
 	covered := 0.0
 	for grade := range n {
@@ -154,9 +138,6 @@ func (m *mix) addKnown(r *recent, l *scale, k known, cost int64, newcomers float
 			covered += all.covered[grade]
 		} else {
 			covered += s.crowded * all.covered[grade]
-		}
-		if l.IsBucket() && lead < cost+l.partsOf(1) {
-			lead = cost // a full one hovers just below that, and a grade may be more than it
 		}
 		m.add(lead, max(0, weight-newcomers))
 		newcomers = max(0, newcomers-weight)
@@ -194,19 +175,17 @@ func (m *mix) rate(chances *[kinds]float64) float64 {
 
 const (
 	// rounds are those of unfold, which begins with leads that fall by a power of e with each unit or usualLead of the
-	// quota, to leastLead, with so many covered ones beside each added one: few in buckets, where what others had left when a
-	// key came stays with it. In crowded cells there are more of them, at what strangers read. More rounds, or a flatter
+	// quota, to leastLead, with so many covered ones beside each added one. In crowded cells there are more of them, at what strangers read. More rounds, or a flatter
 	// start, take for leads what is luck of a thousand looks.
-	rounds             = 20
-	usualLead          = 1. / 50
-	leastLead          = 2e-4
-	usuallyCovered     = 1.
-	usuallyCoveredTime = 0.1
-	crowdedPower       = 8    // of the mean share of the quota that strangers read: 0.9 is half crowded, 0.5 not at all
-	usuallyPinned      = 0.03 // requests of keys that ask for more than they get, of so many units or more
-	manyUnits          = 20   // of a quota: fewer are a few
-	leastSeen          = 0.1  // share of requests with a lead that is taken to be admitted
-	leastPassed        = 0.1  // chance that newcomers are seen as such: where few are, they are denied as known keys are
+	rounds         = 20
+	usualLead      = 1. / 50
+	leastLead      = 2e-4
+	usuallyCovered = 1.
+	crowdedPower   = 8    // of the mean share of the quota that strangers read: 0.9 is half crowded, 0.5 not at all
+	usuallyPinned  = 0.03 // requests of keys that ask for more than they get, of so many units or more
+	manyUnits      = 20   // of a quota: fewer are a few
+	leastSeen      = 0.1  // share of requests with a lead that is taken to be admitted
+	leastPassed    = 0.1  // chance that newcomers are seen as such: where few are, they are denied as known keys are
 )
 
 // leads are how many requests there were by their keys' lead, by grade, denied ones included.

@@ -34,12 +34,6 @@ func (r sampler) look(p rotating.Position, n, limit, current int64, entry *uint6
 	r.see(p, n, n, used, r.e.limit-limit, doors)
 }
 
-// lookTime is look for a bucket that is full again so many ticks from now.
-func (r sampler) lookTime(p rotating.Position, n, limit, ahead int64) {
-	takes := r.e.bucket.Flows(n, limit, r.e.limit)
-	r.see(p, n, takes, ahead, 0, allDoors)
-}
-
 // strangersTried are those that are read to find one which would be admitted, as the key is.
 const strangersTried = 8
 
@@ -80,10 +74,6 @@ func (r sampler) see(p rotating.Position, n, parts, used, held int64, doors uint
 // that some doorkeepers know: its first unit is there.
 func (r sampler) stranger(p rotating.Position, draw, doors uint64) (parts int64) {
 	r.h = keyhash.Mix(r.h, draw)
-	if r.e.IsBucket() {
-		now, _ := r.e.bucket.Ticks(p.Elapsed)
-		return max(0, int64(r.e.cells.Estimate(r.e.memory, r.first, keyhash.Mix(r.h, r.e.timeSeed)))-int64(now))
-	}
 	if !r.e.guarded {
 		return r.e.limit - window(r).used(p, nil).free
 	}

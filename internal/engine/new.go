@@ -39,7 +39,7 @@ func (d *Dimensions) Check(rule *Rule) error {
 	if err := algorithmOf(rule).check(d, rule); err != nil {
 		return err
 	}
-	if _, err := cms.Words(d.Depth, d.Width, d.CellBits); err != nil && !d.doorsAlone(rule) {
+	if _, err := cms.Words(d.Depth, d.Width, d.CellBits); err != nil && !d.doorsAlone(rule) && !rule.IsBucket() {
 		return fmt.Errorf("sketchlimit: Plan: %w", err)
 	}
 	if total := float64(d.Shards) * d.ShardMemory(rule); total > MaxMemory {
@@ -66,4 +66,4 @@ func (e *Engine) Bytes() int {
 const ShardBytes = int(unsafe.Sizeof(shard{}))
 
 // SelfBytes is what an Engine takes beside its shards.
-const SelfBytes = (int(unsafe.Sizeof(Engine{})) + 31) &^ 31 // the runtime's size classes from 256 to 512 bytes
+const SelfBytes = (int(unsafe.Sizeof(Engine{})) + 63) &^ 63 // the runtime's size classes from 512 to 1024 bytes

@@ -12,8 +12,11 @@ func (s *piece) denied(n, limit int64) float64 {
 	if s.spares {
 		return 0
 	}
+	if s.e.IsBucket() {
+		return bucketDenies(bucket{s.copy}, s.at, n, limit)
+	}
 	rate := []float64{0}
-	s.addDenied([]int64{s.e.algorithm.lead(&s.e.Rule, n, limit)}, limit, rate, acquaintance{1, make([]bool, s.e.Ring.Buffers())})
+	s.addDenied([]int64{n}, limit, rate, acquaintance{1, make([]bool, s.e.Ring.Buffers())})
 	return rate[0]
 }
 
@@ -21,14 +24,6 @@ func (s *piece) denied(n, limit int64) float64 {
 // met, the chance that it is denied because of others' units.
 func (s *piece) addDenied(leads []int64, limit int64, rates []float64, keys acquaintance) {
 	if s.spares || len(leads) == 0 {
-		return
-	}
-	if s.e.IsBucket() {
-		for i, lead := range leads {
-			if lead >= 1 {
-				rates[i] += keys.share * bucketTail(&s.e.bucket, s.at, &s.ages[0].Sketch, scaleOf(s.e).whole()-lead)
-			}
-		}
 		return
 	}
 	read := s.reads(limit, keys.met)

@@ -25,7 +25,7 @@ func TestPrefetchLooksWhereDecisionsDo(t *testing.T) {
 		"fixed":       {fixed(20, 4*time.Second), counts},
 		"sub-windows": {NewWindow(20, time.Second, 5), flat},
 		"limit 1":     {sliding(1, 4*time.Second), Dimensions{Shards: 1, BloomBytes: 2560, BloomProbes: 8}},
-		"bucket":      {NewBucket(20, 20, 4*time.Second), Dimensions{Shards: 1, Depth: 4, Width: 1024, CellBits: 32}},
+		"bucket":      {NewBucket(20, 20, 4*time.Second), Dimensions{Shards: 1, Depth: 9, Width: 1024, CellBits: 32}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(1, 2))

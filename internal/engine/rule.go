@@ -1,9 +1,10 @@
 package engine
 
 import (
+	"math"
+
 	"github.com/sketchlimit/sketchlimit/internal/gcra"
 	"github.com/sketchlimit/sketchlimit/internal/windowmath"
-	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
 // Rule is what is limited. Window has the generations, also those of a bucket.
@@ -32,6 +33,14 @@ func (w *Rule) Limit() int64 { return w.limit }
 // Generations returns how many generations are kept.
 func (w *Rule) Generations() int { return w.Ring.Buffers() }
 
+// Kept returns after how many generations nothing counts any more.
+func (w *Rule) Kept() int64 {
+	if w.IsBucket() {
+		return 2 + math.MaxUint32/w.bucket.Length
+	}
+	return int64(w.Ring.Buffers())
+}
+
 // IsBucket tells a token bucket from a window.
 func (w *Rule) IsBucket() bool { return w.bucket.Burst > 0 }
 
@@ -43,6 +52,3 @@ func (w *Rule) BurstAt(limit int64) int64 { return w.bucket.Most(limit, w.limit)
 
 // Fills returns the time in which an empty bucket fills, ns rounded up.
 func (w *Rule) Fills() int64 { return w.bucket.Takes(w.bucket.Burst, w.limit) }
-
-// Beyond returns the least that a bucket's cell holds whose time is more than ns later than a position.
-func (w *Rule) Beyond(p rotating.Position, ns int64) uint32 { return w.bucket.Beyond(p.Elapsed, ns) }

@@ -25,6 +25,10 @@ func (e *Engine) Stats(p rotating.Position, lowest int64) (sum Stats) {
 	}
 	lately := recentOf(e.flooded)
 	sum.MeanCost = lately.cost
+	if e.IsBucket() {
+		bucketStats(e, p, lately.mean(), lowest, &sum)
+		return sum
+	}
 	n, mix := lately.mean(), lately.mix(scaleOf(e))
 	var chances [kinds]float64 // of keys with each lead, summed over pieces
 	looked := 0.0
@@ -44,7 +48,7 @@ func (e *Engine) Stats(p rotating.Position, lowest int64) (sum Stats) {
 		if s.ages[0].Filter != nil {
 			sum.BloomFill += s.ages[0].Filter.FillRatio() / float64(s.of)
 		}
-		sum.SketchFill += s.ages[0].Fill(e.algorithm.least(&e.Rule, s.at)) / float64(s.of)
+		sum.SketchFill += s.ages[0].Fill(1) / float64(s.of)
 		looked++ // a new key falls in any alike
 		for k := range keys {
 			for _, some := range keys[k] {
@@ -58,6 +62,26 @@ func (e *Engine) Stats(p rotating.Position, lowest int64) (sum Stats) {
 	}
 	sum.InnocentDenialRate = mix.rate(&chances)
 	return sum
+}
+
+// bucketStats adds what the table of a bucket tells. Its keys are those whose buckets are not full.
+func bucketStats(e *Engine, p rotating.Position, n, lowest int64, sum *Stats) {
+	for s := range pieces(e, p, nil) {
+		ticks, _ := e.bucket.Ticks(s.at.Elapsed)
+		use := e.times.Use(bucket{s.copy}.table(), uint32(ticks), 0)
+		sum.DistinctKeys += float64(use.Live)
+		sum.SketchFill += float64(use.Live) / float64(e.times.Lines()*e.times.Entries()*s.of)
+		sum.FalseDenialRate += s.denied(min(n, e.quota(lowest)), lowest) / float64(s.of)
+	}
+	if b := e.before(); b != nil {
+		for s := range pieces(b, p, nil) {
+			ticks, _ := b.bucket.Ticks(s.at.Elapsed)
+			sum.DistinctKeys += float64(b.times.Use(bucket{s.copy}.table(), uint32(ticks), 0).Live)
+			sum.FalseDenialRate += bucketShares(bucket{s.copy}, s.at, min(n, b.quota(lowest)), lowest) / float64(s.of)
+		}
+		sum.FalseDenialRate = min(1, sum.FalseDenialRate)
+	}
+	sum.InnocentDenialRate = sum.FalseDenialRate
 }
 
 // FalseDenialRate returns the chance that a new key is denied n units at a limit, at a position or later, which the

@@ -123,7 +123,7 @@ func TestPeaksOfHighLimits(t *testing.T) {
 // time.
 func TestRequestBehindItsShard(t *testing.T) {
 	counts := Dimensions{Shards: 1, BloomBytes: 1024, BloomProbes: 3, Depth: 4, Width: 512, CellBits: 4}
-	times := Dimensions{Shards: 1, Depth: 4, Width: 256, CellBits: 32}
+	times := Dimensions{Shards: 1, Depth: 9, Width: 64, CellBits: 32}
 	for _, l := range []*face{
 		faceOf(t, sliding(10, time.Minute), counts), faceOf(t, fixed(10, time.Minute), counts), faceOf(t, NewBucket(10, 10, time.Minute), times),
 	} {
@@ -166,7 +166,7 @@ func (nowhere) count(int64, uint64) int64 { return 0 }
 // A bucket's successor of a lower limit has a timeline of its own, in which the same moment is a higher word. What it
 // remembers of a denied key denies nobody who still asks the engine of before.
 func TestSuccessorsDenialsAreItsOwn(t *testing.T) {
-	l := faceOf(t, NewBucket(100, 100, time.Second), Dimensions{Shards: 1, Depth: 2, Width: 64, CellBits: BucketBits})
+	l := faceOf(t, NewBucket(100, 100, time.Second), Dimensions{Shards: 1, Depth: 9, Width: 64, CellBits: BucketBits})
 	l.now = time.Unix(1e9, 0)
 	next, err := l.Succeed(NewBucket(70, 70, time.Second), l.now.UnixNano())
 	require.NoError(t, err)

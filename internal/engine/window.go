@@ -52,10 +52,6 @@ func (windows) resetAfter(rule *Rule, p rotating.Position, _, _ int64) time.Dura
 	return rule.ResetAfter(p, 0)
 }
 
-func (windows) lead(_ *Rule, n, _ int64) int64 { return n }
-
-func (windows) least(*Rule, rotating.Position) uint32 { return 1 }
-
 func (windows) take(r request, p rotating.Position, n, limit int64, e Effort) Verdict {
 	if r.wide() {
 		return overCapacity{r}.takeWide(p, n, limit)
@@ -121,7 +117,13 @@ func (windows) adopt(next *Engine, r request, _ int64) {
 	}
 }
 
-func (windows) unknown() peaks { return unknown }
+func (windows) save(r request, to []uint64) {
+	if r.e.Spares() {
+		stateIn(r.e, to).saved(r.s.admitted)
+	}
+}
+
+func (windows) restored(r request) { r.s.peaks = unknown }
 
 // takeAny is take for any key, in the shard's generation, by its entry if it has one.
 func (r window) takeAny(p rotating.Position, n, limit int64, e Effort, entry *uint64) Verdict {

@@ -7,6 +7,7 @@ import (
 	"github.com/sketchlimit/sketchlimit/bloom"
 	"github.com/sketchlimit/sketchlimit/internal/engine"
 	"github.com/sketchlimit/sketchlimit/internal/heavyhitter"
+	"github.com/sketchlimit/sketchlimit/internal/timetable"
 )
 
 const (
@@ -55,7 +56,7 @@ func (n *Need) probes(blocks int) int {
 
 // Shape is how memory is spent.
 type Shape struct {
-	Depth     int     // rows of a sketch
+	Depth     int     // rows of a sketch, or entries in a line of a bucket's table
 	Probes    int     // of the doorkeepers; from 2 on they guard the cells
 	Door      float64 // share of a generation that such a doorkeeper takes
 	Heavy     float64 // share of everything that the table of heavy keys takes
@@ -64,14 +65,18 @@ type Shape struct {
 
 // Shape returns one that does about right for most limits, and for buckets and a limit of 1 in any case.
 func (n *Need) Shape(memory int) Shape {
+	if n.Rule.IsBucket() {
+		entries, _ := n.entriesOfLine()
+		return Shape{Depth: entries}
+	}
 	s := Shape{Depth: depth, Threshold: max(1, min(heavyThreshold, n.Lowest/3), n.Lowest/heavyPart)}
 	if n.HeavyTable() {
 		s.Heavy, s.Depth = 1./heavyShare, besideHeavy
 	}
-	if n.Lowest < lowBelow && !n.Rule.IsBucket() {
+	if n.Lowest < lowBelow {
 		s.Depth = lowDepth
 	}
-	if n.Lowest < guardBelow && !n.Rule.IsBucket() && int(n.Rule.Limit()) > 1 {
+	if n.Lowest < guardBelow && int(n.Rule.Limit()) > 1 {
 		return s.Guarded()
 	}
 	s.Probes = n.probes(max(1, memory/bloom.BlockBytes/n.Rule.Generations()))
@@ -95,15 +100,15 @@ func (n *Need) PlanFor(memory int) (engine.Dimensions, error) {
 // part for the doorkeepers, a part for the heavy table where there is one, the rest
 // for cells.
 func (n *Need) Spend(memory int, s Shape) (engine.Dimensions, error) {
+	if n.Rule.IsBucket() {
+		return n.spendLines(memory, s.Depth)
+	}
 	generations := n.Rule.Generations()
 	memory -= Overhead + engine.SelfBytes
 	shards := min(max(memory/(generations*generationBytes), 1), engine.MaxShards)
 	memory -= shards * engine.ShardBytes
 	bytes := memory &^ (engine.HeapUnit(memory) - 1) / shards
-	switch {
-	case n.Rule.IsBucket():
-		bytes -= engine.LastBytes
-	case n.Rule.Spares():
+	if n.Rule.Spares() {
 		bytes -= engine.SpareBytes
 		s = n.sparing(s)
 	}
@@ -119,10 +124,7 @@ func (n *Need) Spend(memory int, s Shape) (engine.Dimensions, error) {
 			n.MemoryBytes, n.Smallest())
 	}
 	doorLines := lines
-	switch {
-	case n.Rule.IsBucket():
-		doorLines, p.BloomProbes, p.CellBits = 0, 0, engine.BucketBits
-	case int(n.Rule.Limit()) > 1:
+	if int(n.Rule.Limit()) > 1 {
 		doorLines, p.BloomProbes = n.doorkeeper(lines, shards, s)
 	}
 	if doorLines < lines {
@@ -174,11 +176,11 @@ func (n *Need) table() bool { return n.HeavyTable() || n.Rule.Spares() }
 
 // Smallest returns the least memory that makes a limiter.
 func (n *Need) Smallest() int {
+	if n.Rule.IsBucket() {
+		return Overhead + engine.SelfBytes + engine.ShardBytes + engine.HeapBytes(timetable.LineBytes+engine.BucketStateBytes)
+	}
 	bytes := n.Rule.Generations() * smallestLines * bloom.BlockBytes
-	switch {
-	case n.Rule.IsBucket():
-		bytes += engine.LastBytes
-	case n.Rule.Spares():
+	if n.Rule.Spares() {
 		bytes += engine.SpareBytes
 	}
 	const bucket = 8 * heavyhitter.BucketEntries

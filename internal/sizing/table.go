@@ -23,37 +23,25 @@ const (
 	// tableHeadroom is what a row bears of its own: everybody is denied from twice the load of its traffic on, and the rate
 	// has passed its goal long before.
 	tableHeadroom = 4. / 3
-	// bucketBytesPerKey is what has been measured at a limit of 100 for bucketHeadroom times the traffic, and smallBucket the
-	// units from which on it will do.
-	bucketBytesPerKey = 5
-	bucketHeadroom    = 2
-	smallBucket       = 20
 	// lowBelow is the lowest limit from which on the rows of limits as low do, and lowCellBits the cells of those below.
 	lowBelow    = 12
 	lowCellBits = 8
 )
 
 // sized returns the row of the lowest limit, and for how many generations it is; fewer take as much, because
-// each then has more to hold. It is nil for large buckets and for windows with a limit of 1, which
+// each then has more to hold. It is nil for buckets and for windows with a limit of 1, which
 // no table is needed for.
 func (n *Need) sized() (row *sized, generations int) {
 	table, generations, limit := slidingSizes, 2, n.Lowest
 	switch {
-	case n.Rule.IsBucket():
-		if limit = min(limit, int(n.Rule.BurstAt(int64(n.Lowest)))); limit >= smallBucket {
-			return nil, 0
-		}
-		table, generations = bucketSizes, 1
-	case int(n.Rule.Limit()) == 1:
+	case n.Rule.IsBucket() || int(n.Rule.Limit()) == 1:
 		return nil, 0
 	case n.Rule.Generations() == 1:
 		table, generations = fixedSizes, 1
 	case n.Rule.Generations() > 2 && limit >= subWindowSizes[0].limit: // sliding ones take no less below
 		table, generations = subWindowSizes, 7
 	}
-	if !n.Rule.IsBucket() {
-		limit = max(limit, table[0].limit) // doorkeepers are what a lowest limit of 1 needs besides
-	}
+	limit = max(limit, table[0].limit) // doorkeepers are what a lowest limit of 1 needs besides
 	for i := range table {
 		if limit >= table[i].limit {
 			row = &table[i]
@@ -125,7 +113,7 @@ func (n *Need) sizedFor(keys int) (how Shape, bytes float64, err error) {
 func (n *Need) spent(row *sized, bits, generations, keys int) (how Shape, bytes float64, err error) {
 	how = row.Shape(n.Rate)
 	bytes = math.Max(1, n.Headroom/tableHeadroom) * row.bytesFor(n.Rate) * float64(keys) * max(1, float64(n.Rule.Generations())/float64(generations))
-	if n.Rule.IsBucket() || n.Lowest == int(n.Rule.Limit()) {
+	if n.Lowest == int(n.Rule.Limit()) {
 		return how, bytes, nil
 	}
 	heavy := bytes * how.Heavy
@@ -155,6 +143,9 @@ func (n *Need) doorsFor(keys int) (bytes float64, probes int, err error) {
 
 // memoryFor returns the memory that holds the false-denial rate for so many keys.
 func (n *Need) MemoryFor(keys int) (int, error) {
+	if n.Rule.IsBucket() {
+		return n.MemoryForEntries(n.EntriesAtOnce(keys))
+	}
 	rate := n.Rate
 	var bytes float64
 	var err error
@@ -163,10 +154,6 @@ func (n *Need) MemoryFor(keys int) (int, error) {
 		if how, bytes, err = n.sizedFor(keys); n.Rule.Spares() && how.Heavy == 0 {
 			bytes /= 1 - 1./heavyShare // the table that it would do without
 		}
-	} else if n.Rule.IsBucket() {
-		// the rate falls with about the fourth power of the memory, down to half of what
-		// 1e-5 takes; below that the cliff is near where everybody is denied
-		bytes = bucketBytesPerKey * n.Headroom / bucketHeadroom * float64(keys) * max(0.5, math.Pow(usualRate/rate, 0.25))
 	} else {
 		bytes, _, err = n.doorsFor(keys)
 	}

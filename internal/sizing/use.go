@@ -21,9 +21,6 @@ var usedBytes = map[int]float64{4: 5, 8: 9, 16: 18}
 // used returns the bytes that so many keys take by their units, of a limiter whose row of the table this is. Lower rates
 // take as much more as they do there.
 func (n *Need) used(row *sized, keys int) float64 {
-	if n.Rule.IsBucket() {
-		return 0
-	}
 	use := usualUse
 	if n.Units > 0 {
 		use = n.Units / float64(n.Lowest)

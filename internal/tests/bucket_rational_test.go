@@ -320,7 +320,7 @@ func TestBucketNeverOverAdmitsByRationalGCRA(t *testing.T) {
 			c = sketchlimit.Config{Algorithm: sketchlimit.TokenBucket, LowestLimit: 1, Limit: 1 + r.IntN(20), Burst: 1 + r.IntN(20),
 				Window: ms + time.Duration(r.Int64N(int64(time.Hour)))}
 		}
-		c.Plan = &sketchlimit.Plan{Shards: 1 + i%2, Depth: 1 + i%3, Width: 2 << (i % 4), CellBits: 32}
+		c.Plan = &sketchlimit.Plan{Shards: 1 + i%2, Depth: 8 + i%3, Width: 1 + i%4, CellBits: 32}
 		l, oracle := build(t, c), newRational(c.Window)
 		admitted += randomTimes(r, c, c.Limit, 2000, func(now time.Time, n int) sketchlimit.Decision {
 			key, tier, burst := fmt.Sprint(r.IntN(1+i%7)), c.Limit, c.Burst

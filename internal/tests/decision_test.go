@@ -17,7 +17,7 @@ var crowded = map[string]sketchlimit.Config{
 	"fixed": {Algorithm: sketchlimit.FixedWindow,
 		Plan: &sketchlimit.Plan{Shards: 1, BloomBytes: 64, BloomProbes: 2, Depth: 2, Width: 16, CellBits: 8, HeavyEntries: 16, HeavyThreshold: 12}},
 	"sub-windows": {SubWindows: 4, Plan: &sketchlimit.Plan{Shards: 1, BloomBytes: 64, BloomProbes: 2, Depth: 2, Width: 16, CellBits: 8}},
-	"bucket":      {Algorithm: sketchlimit.TokenBucket, Plan: &sketchlimit.Plan{Shards: 1, Depth: 2, Width: 8, CellBits: 32}},
+	"bucket":      {Algorithm: sketchlimit.TokenBucket, Plan: &sketchlimit.Plan{Shards: 1, Depth: 8, Width: 1, CellBits: 32}},
 }
 
 // A denial tells what a fresh look at the limiter tells at that time, whatever was counted since the key was

@@ -296,7 +296,7 @@ func FuzzReadFrom(f *testing.F) {
 		case c.Plan == nil:
 			c.Plan = &sketchlimit.Plan{Shards: 2, BloomBytes: 64, BloomProbes: 2, Depth: 2, Width: 16, CellBits: 32}
 			if c.Algorithm == sketchlimit.TokenBucket {
-				c.Plan.BloomBytes, c.Plan.BloomProbes = 0, 0
+				c.Plan = &sketchlimit.Plan{Shards: 2, Depth: 8, Width: 2, CellBits: 32}
 			} else if c.SubWindows == 0 {
 				c.Plan.HeavyEntries, c.Plan.HeavyThreshold = 16, 2
 			}

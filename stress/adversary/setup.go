@@ -5,7 +5,6 @@ import (
 	"math"
 	"math/bits"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"time"
 
@@ -97,15 +96,13 @@ func (s *setup) drawConfigs(r *rand.Rand) {
 			s.add(c)
 		}
 	case "grow":
-		s.add(grows(drawConfig(r, anyWindow(r))))
+		s.add(grows(drawConfig(r, anyAlgorithm(r))))
 	case "group-grow":
-		isWindow := func(c sketchlimit.Config) bool { return c.Algorithm != sketchlimit.TokenBucket }
-		for s.drawGroup(r); s.shared || !slices.ContainsFunc(s.configs, isWindow); s.drawGroup(r) {
+		for s.drawGroup(r); s.shared; s.drawGroup(r) {
 			s.configs, s.shared = nil, false
 		}
-		first := slices.IndexFunc(s.configs, isWindow)
 		for i, c := range s.configs {
-			if isWindow(c) && (i == first || r.IntN(2) == 0) {
+			if i == 0 || r.IntN(2) == 0 {
 				s.configs[i] = grows(c)
 			}
 		}
@@ -117,7 +114,7 @@ func (s *setup) drawConfigs(r *rand.Rand) {
 	}
 }
 
-// grows returns a window's configuration as one of a limiter that grows, from the fewest KiB that it can be made of: more
+// grows returns a configuration as one of a limiter that grows, from the fewest KiB that it can be made of: more
 // would hold all keys that episodes have.
 func grows(c sketchlimit.Config) sketchlimit.Config {
 	c.Plan, c.MaxMemoryBytes = nil, 1<<20
@@ -273,6 +270,7 @@ func resize(r *rand.Rand, c sketchlimit.Config, limit int) sketchlimit.Config {
 	}
 	if c.Algorithm == sketchlimit.TokenBucket {
 		p.BloomBytes, p.BloomProbes, p.CellBits = 0, 0, 32
+		p.Depth, p.Width = []int{6, 8, 9, 10}[r.IntN(4)], 1<<r.IntN(7)
 	} else if generations := 2; c.SubWindows < generations && bits.Len(uint(limit)) <= 21 && r.IntN(4) > 0 {
 		p.HeavyEntries, p.HeavyThreshold = 16<<r.IntN(2), 16
 		if r.IntN(3) == 0 {

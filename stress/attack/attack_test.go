@@ -18,23 +18,25 @@ func queries(t *testing.T, a sketchlimit.Algorithm, sees sight) (first, second i
 	return median(firsts), median(seconds)
 }
 
-// Exact answers lead to a victim's cells in a fraction of what a flood takes, coarse ones in a third of it or more.
+// Exact answers lead to a victim's cells in a fraction of what a flood takes, coarse ones in a third of it or more. A token
+// bucket has none: answers do not help.
 func TestAttack(t *testing.T) {
 	testkit.OneGoroutine(t)
 	for a, gain := range map[sketchlimit.Algorithm]int{ // of exact answers over a flood
-		sketchlimit.SlidingWindow: 4, sketchlimit.FixedWindow: 5, sketchlimit.TokenBucket: 15,
+		sketchlimit.SlidingWindow: 4, sketchlimit.FixedWindow: 5, sketchlimit.TokenBucket: 1, // no gain
 	} {
 		t.Run(a.String(), func(t *testing.T) {
 			exact, second := queries(t, a, all)
 			coarsely, _ := queries(t, a, coarse)
 			flood, _ := queries(t, a, denials)
 			t.Log("exact", exact, "second", second, "coarse", coarsely, "flood", flood)
-			require.Less(t, exact*gain, flood)
 			require.Greater(t, coarsely*3, flood)
-			if a == sketchlimit.TokenBucket { // one key in a batch, and one batch a row, are sent up to the limit
-				require.LessOrEqual(t, second, 4*batchKeys*100+1)
+			require.Greater(t, second*4, exact)
+			if a == sketchlimit.TokenBucket {
+				require.Equal(t, flood, exact)
+				require.Greater(t, flood, 1000, "most of the places of the table")
 			} else {
-				require.Greater(t, second*4, exact)
+				require.Less(t, exact*gain, flood)
 			}
 		})
 	}

@@ -17,6 +17,7 @@ type attacker struct {
 	*target
 	steps  []step  // what is told of a key, by the units it has used
 	keys   []int   // units that were sent under each key of the attacker's own
+	crowd  int     // keys that were sent to a token bucket
 	shared []batch // keys of which one shares a cell with the victim
 	most   int     // units that a key can have in cells
 }
@@ -51,6 +52,9 @@ func (a *attacker) calibrate() {
 
 // attack has the victim denied, and returns the queries that it took, or those that it may take at most.
 func (a *attacker) attack() int {
+	if a.plan.Algorithm == sketchlimit.TokenBucket {
+		return a.crowdOut()
+	}
 	a.begin()
 	for !a.spent() {
 		told := a.look(victim)
@@ -80,9 +84,22 @@ func (a *attacker) begin() {
 		a.most = a.plan.HeavyThreshold - 1
 	}
 	a.sendShared()
-	if a.plan.Algorithm != sketchlimit.TokenBucket {
-		a.shared = nil // the next window has other cells
+	a.shared = nil // the next window has other cells
+}
+
+// crowdOut sends new keys, one unit each, until the victim of a token bucket finds no place in the table. What it is told
+// does not help: it changes when all places in the victim's lines are taken, and not before.
+func (a *attacker) crowdOut() int {
+	for !a.spent() {
+		for range batchKeys {
+			a.crowd++
+			a.use("own " + strconv.Itoa(a.crowd))
+		}
+		if !a.look(victim).Allowed {
+			return a.asked
+		}
 	}
+	return a.queries
 }
 
 // next returns the units at which the victim, who is told this, will be told something else.

@@ -175,7 +175,7 @@ func (v *denials) TakeAt(now time.Time, key string, n int) sketchlimit.Decision 
 }
 
 func limiter(t *testing.T, a sketchlimit.Algorithm) taker {
-	l, err := sketchlimit.New(sketchlimit.Config{Limit: limit, Window: window, Algorithm: a, Keys: 1000, Seed: 1})
+	l, err := sketchlimit.New(sketchlimit.Config{Limit: limit, Window: window, Algorithm: a, Keys: 50_000, Seed: 1})
 	require.NoError(t, err)
 	t.Cleanup(func() { l.Close() })
 	return l
