@@ -26,7 +26,7 @@ func set(l *Layout, table []uint64, h uint64, now, time uint32) bool {
 }
 
 func TestNewLayout(t *testing.T) {
-	for _, bad := range [][2]int{{0, 10}, {-1, 10}, {1 << 31, 10}, {5, 7}, {5, 11}, {5, 0}} {
+	for _, bad := range [][2]int{{0, 10}, {-1, 10}, {5, 7}, {5, 11}, {5, 0}} {
 		_, err := NewLayout(bad[0], bad[1])
 		require.Error(t, err, bad)
 	}
@@ -167,7 +167,7 @@ func TestUnseenKeys(t *testing.T) {
 		set(l, table, r.Uint64(), 0, 1+r.Uint32N(9))
 	}
 	u := l.Use(table, 0, 5)
-	const keys = 8_000_000
+	const keys = 3_000_000
 	refused, shared, later := 0.0, 0.0, 0.0
 	for range keys {
 		var e Entry
@@ -187,7 +187,7 @@ func TestUnseenKeys(t *testing.T) {
 	}
 	within(Shared(float64(u.Live), 16, 10), shared)
 	within(Shared(float64(u.Later), 16, 10), later)
-	require.Greater(t, later, 100.0)
+	require.Greater(t, later, 40.0)
 	require.InEpsilon(t, Refused(u.Full, 16)*keys, refused, 0.3, "lines are few, and so are fingerprints")
 	require.Greater(t, refused, 100.0)
 }
