@@ -118,9 +118,9 @@ type Config struct {
 	MaxMemoryBytes int
 
 	// Overload is what happens when more comes than the memory is for, or than MaxMemoryBytes is for: Deny (if not set)
-	// or Spare. Spare goes with SlidingWindow and FixedWindow without SubWindows, with Limit 2 … 16383 and, if there is a
-	// Plan, with Plan.HeavyEntries. It begins at ten times FalseDenialRate, 1e-4 if that is not set. With Limit below 17 it
-	// takes a third more memory.
+	// or Spare. Of windows Spare goes with SlidingWindow and FixedWindow without SubWindows, with Limit 2 … 16383 and, if
+	// there is a Plan, with Plan.HeavyEntries. It begins at ten times FalseDenialRate, 1e-4 if that is not set. With Limit
+	// below 17 it takes a third more memory. It goes with every TokenBucket, and begins when a key finds no place.
 	Overload Overload
 	// Hash is what keys are hashed by; KeyedHash(Seed) if nil.
 	Hash Hash

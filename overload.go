@@ -22,6 +22,9 @@ const (
 	// Each shard begins by itself, when the false-denial rate of new keys at the mean cost, or of innocent keys, averaged over
 	// a quarter of a window, has passed ten times [Config.FalseDenialRate], and ends with a window, when that load has
 	// gone. The memory stays the same meanwhile, and decisions allocate nothing.
+	//
+	// Of a TokenBucket a new key that finds no place takes that of the key whose bucket is full first, which may then get
+	// its units again.
 	Spare
 )
 
@@ -42,13 +45,14 @@ type Spared struct {
 	Active bool
 	// Since is when that began, by the limiter's clock, the last time; the zero Time if it never did.
 	Since time.Time
-	// Exact is from when on nothing is over-admitted any more, if Active stays false: one window after the end. The
+	// Exact is from when on nothing is over-admitted any more, if Active stays false: one window after the end, or twice
+	// the time in which a bucket fills. The
 	// zero Time while it is Active, or if it never was.
 	Exact time.Time
 	// Times counts how often it began.
 	Times uint64
-	// Units were admitted since construction by the shards that spared, until they were exact again. Over all keys, no more
-	// than that was used above limits.
+	// Units were admitted since construction by the shards that spared, until they were exact again; of a TokenBucket, had
+	// not flowed back to keys that gave way. Over all keys, no more than that was used above limits.
 	Units uint64
 }
 
@@ -63,7 +67,7 @@ func (o Overload) check(c *Config) error {
 	case o == Deny:
 		return nil
 	case c.Algorithm == TokenBucket:
-		return fmt.Errorf("sketchlimit: Overload %v, goes with windows only", o)
+		return nil
 	case c.SubWindows > 1:
 		return fmt.Errorf("sketchlimit: Overload %v with SubWindows %d, must be at most 1", o, c.SubWindows)
 	case !heavyhitter.FitsOffered(c.Limit):

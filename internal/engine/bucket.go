@@ -217,12 +217,26 @@ func (b *predecessor) full(number int64, h uint64) int64 {
 func (k *reading) ahead(now int64) int64 { return max(0, k.full-now) }
 
 // refused reports whether there is no place for the key at a tick.
-func (k *reading) refused(now int64) bool { return int64(k.entry.Gone) > now }
+func (r bucket) refused(k *reading, now int64) bool {
+	return int64(k.entry.Gone) > now && !r.e.Evicts()
+}
 
-// set makes a tick the one at which the key's bucket is full again.
-func (r bucket) set(k *reading, full int64) {
-	r.heads().floor = max(r.heads().floor, k.entry.Gone)
+// set makes a tick the one at which the key's bucket is full again, as of another one.
+func (r bucket) set(k *reading, now, full int64) {
+	if gone := k.entry.Gone; int64(gone) <= now {
+		r.heads().floor = max(r.heads().floor, gone)
+	} else {
+		r.evict(now, int64(gone))
+	}
 	r.e.times.Set(r.table(), &k.entry, uint32(min(full, math.MaxUint32)))
+}
+
+// evict notes that an entry gives way whose bucket is full at a tick only: its key may get the units again that have not
+// flowed by then.
+func (r bucket) evict(now, full int64) {
+	b := &r.e.bucket
+	at := r.e.Timeline.UnixNano(rotating.Position{Generation: r.s.number}) + int64(b.Until(0, now))
+	r.e.spare.evict(at, r.e.Fills(), uint64((full-now+b.Unit-1)/b.Unit))
 }
 
 // takeTime is [request.take] for a bucket, in the shard's generation.
@@ -236,7 +250,7 @@ func (r bucket) takeTime(p rotating.Position, n, limit int64, e Effort) Verdict 
 		return r.takeLast(last, &k, p, n, limit)
 	}
 	ahead, most := k.ahead(now), b.Most(limit, r.e.limit)
-	if n < 1 || n > most || ahead > b.Flows(most-n, limit, r.e.limit) || k.refused(now) { // free would take a division to tell
+	if n < 1 || n > most || ahead > b.Flows(most-n, limit, r.e.limit) || r.refused(&k, now) { // free would take a division to tell
 		return r.refuseTime(p, n, limit, r.deniedTime(p, &k, 0, n, limit))
 	}
 	if ahead == 0 {
@@ -255,7 +269,7 @@ func (r bucket) takeTime(p rotating.Position, n, limit int64, e Effort) Verdict 
 	} else {
 		k.full += b.Charged(n, limit, r.e.limit)
 	}
-	r.set(&k, k.full)
+	r.set(&k, now, k.full)
 	if e == Brief {
 		return Verdict{Allowed: true}
 	}
@@ -288,7 +302,8 @@ func (r bucket) takeLast(last *lastRounded, k *reading, p rotating.Position, n, 
 	}
 	t = t.Add(b, n)
 	last.Time = t
-	r.set(k, b.TicksUp(time.Duration(t.Up()-now+int64(p.Elapsed))))
+	ticks, _ := b.Ticks(p.Elapsed)
+	r.set(k, int64(ticks), b.TicksUp(time.Duration(t.Up()-now+int64(p.Elapsed))))
 	return Verdict{Allowed: true, Remaining: int(free - n), ResetAfter: time.Duration(t.Up() - now)}
 }
 
@@ -303,7 +318,7 @@ func (r bucket) peekLast(last *lastRounded, k *reading, p rotating.Position, n, 
 	if !v.Allowed {
 		v.RetryAfter = t.RetryAfter(b, now, n, most)
 	}
-	if ticks, _ := b.Ticks(p.Elapsed); k.refused(int64(ticks)) {
+	if ticks, _ := b.Ticks(p.Elapsed); r.refused(k, int64(ticks)) {
 		place := b.Until(p.Elapsed, int64(k.entry.Gone))
 		v = Verdict{RetryAfter: max(v.RetryAfter, place), ResetAfter: max(v.ResetAfter, place)}
 	}
@@ -341,7 +356,7 @@ func (r bucket) deniedTime(p rotating.Position, k *reading, passed, n, limit int
 	if ahead > 0 {
 		v.ResetAfter = b.Until(p.Elapsed, full)
 	}
-	if k.refused(now + passed) {
+	if r.refused(k, now+passed) {
 		place := b.Until(p.Elapsed, int64(k.entry.Gone)-passed)
 		v.Remaining, v.RetryAfter, v.ResetAfter = 0, max(v.RetryAfter, place), max(v.ResetAfter, place)
 	}
@@ -406,11 +421,11 @@ func (r bucket) chargeTime(p rotating.Position, n, limit int64) (free int64) {
 		}
 		full = max(full, min(max(full, now)+b.Charged(debt, limit, r.e.limit), deepest))
 	}
-	if k.refused(now) {
+	if r.refused(&k, now) {
 		r.heads().floor = max(r.heads().floor, uint32(min(full, math.MaxUint32)))
 		return 0
 	}
-	r.set(&k, full)
+	r.set(&k, now, full)
 	return free
 }
 

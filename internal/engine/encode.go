@@ -44,7 +44,7 @@ func ruleOf(w *Rule) snapshotRule {
 	if s.Burst == 0 && w.reach > w.limit {
 		s.Burst = w.reach
 	}
-	if w.Spares() {
+	if w.spare != nil {
 		s.Spares = 1
 	}
 	return s

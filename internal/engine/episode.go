@@ -16,6 +16,9 @@ func (e *Engine) Episode(p rotating.Position) (t Episode) {
 	if s == nil {
 		return t
 	}
+	if e.Evicts() {
+		return s.evicted(e.Timeline.UnixNano(p), e.Fills())
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for range mostEnds {
@@ -66,7 +69,7 @@ func sparedUnits(e *Engine, p rotating.Position) (on bool, units uint64) {
 
 // snapshotOf returns what a snapshot is to hold.
 func snapshotOf(e *Engine) snapshotSpared {
-	if !e.Spares() {
+	if e.spare == nil {
 		return snapshotSpared{}
 	}
 	e.spare.mu.Lock()

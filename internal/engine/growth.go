@@ -170,7 +170,7 @@ func setApart(e *Engine) { e.turnSeed = keyhash.Mix(e.turnSeed, uint64(len(e.mem
 // letGo ends that the counts of the predecessor matter, and counts the units that it spared as those of the past, both at
 // once, see Episode.
 func letGo(e *Engine, before *Engine) {
-	if s := e.spare; s != nil {
+	if s := e.spare; s != nil && e.Spares() {
 		_, units := sparedUnits(before, rotating.Position{})
 		s.mu.Lock()
 		defer s.mu.Unlock()

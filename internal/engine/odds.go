@@ -12,6 +12,9 @@ func (s *piece) denied(n, limit int64) float64 {
 	if s.spares {
 		return 0
 	}
+	if s.e.Evicts() {
+		return bucketShares(bucket{s.copy}, s.at, n, limit)
+	}
 	if s.e.IsBucket() {
 		return bucketDenies(bucket{s.copy}, s.at, n, limit)
 	}

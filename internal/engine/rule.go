@@ -19,13 +19,20 @@ type Rule struct {
 }
 
 // Sparing returns the rule of a window that spares keys beyond the plan, see [heavyhitter.FitsOffered].
+//
+// A bucket spares keys that find no place in the table: they take that of the entry which passes first.
 func (w Rule) Sparing(s *Spare) Rule {
-	w.spare, w.extra = s, uint8(spareWords)
+	if w.spare = s; !w.IsBucket() {
+		w.extra = uint8(spareWords)
+	}
 	return w
 }
 
-// Spares tells whether keys are spared beyond the plan.
-func (w *Rule) Spares() bool { return w.spare != nil }
+// Spares reports whether keys of a window are spared beyond the plan.
+func (w *Rule) Spares() bool { return w.spare != nil && !w.IsBucket() }
+
+// Evicts reports whether entries of a bucket give way whose times have not passed.
+func (w *Rule) Evicts() bool { return w.spare != nil && w.IsBucket() }
 
 // Limit returns the units per window.
 func (w *Rule) Limit() int64 { return w.limit }

@@ -43,7 +43,7 @@ func (e *Engine) fits(rule *Rule) error {
 	switch {
 	case algorithmOf(rule) != e.algorithm || rule.Ring.Buffers() != e.Ring.Buffers() || rule.Span() != e.Span():
 		return errors.New("it is of another algorithm or window")
-	case rule.Spares() || e.Spares():
+	case rule.spare != nil || e.spare != nil:
 		return errors.New("entries of keys that may be spared are of one limit")
 	case e.shared() != nil:
 		return errors.New("it is shared, and others have the limit of before")

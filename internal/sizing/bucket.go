@@ -47,15 +47,13 @@ func (n *Need) MemoryForEntries(atOnce float64) (int, error) {
 	_, inUse := n.entriesOfLine()
 	lines := math.Ceil(atOnce / inUse)
 	shards := math.Ceil(lines / linesOfShard)
-	if lines > linesOfShard { // so that Spend makes as many
-		lines = shards * linesOfShard
-	}
-	bytes := timetable.LineBytes*max(1, lines) + shards*float64(engine.BucketStateBytes+engine.ShardBytes)
+	lines += shards // of which each has a whole number
+	bytes := timetable.LineBytes*lines + shards*float64(engine.BucketStateBytes)
 	if bytes > float64(engine.MaxMemory-n.Smallest()) {
 		return 0, fmt.Errorf("sketchlimit: %.3g keys at once at FalseDenialRate %v need %.3g bytes, must be at most %d",
 			atOnce, n.Rate, bytes, engine.MaxMemory)
 	}
-	return max(n.Smallest(), Overhead+engine.SelfBytes+engine.HeapBytes(int(bytes))), nil
+	return max(n.Smallest(), Overhead+engine.SelfBytes+int(shards)*engine.ShardBytes+engine.HeapBytes(int(bytes))), nil
 }
 
 // spendLines spends memory on the tables of a bucket: shards as Spend makes them, and lines of so many entries.

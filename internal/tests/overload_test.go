@@ -22,7 +22,6 @@ func TestOverloadRefused(t *testing.T) {
 	for text, c := range map[string]sketchlimit.Config{
 		"Overload -1, must be Deny or Spare":                       {Limit: 100, Overload: -1},
 		"Overload 7, must be Deny or Spare":                        {Limit: 100, Overload: 7},
-		"Overload spare, goes with windows only":                   {Limit: 100, Overload: sketchlimit.Spare, Algorithm: sketchlimit.TokenBucket},
 		"Overload spare with SubWindows 2, must be at most 1":      {Limit: 100, Overload: sketchlimit.Spare, SubWindows: 2},
 		"Overload spare with Limit 1, must be 2 … 16383":           {Limit: 1, Overload: sketchlimit.Spare},
 		"Overload spare with Limit 16384, must be 2 … 16383":       {Limit: 16384, Overload: sketchlimit.Spare},
