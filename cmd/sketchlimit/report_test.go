@@ -239,7 +239,7 @@ func TestTraces(t *testing.T) {
 			[]string{`1 line of 4 could not be read and was left out; the first: line 2: no tab: "nonsense"`,
 				"1 request came later", "The exact algorithm denied nothing"}},
 		"bucket": {tsv.String(), []string{"--trace", "-", "--algorithm", "bucket", "--burst", "7", "--keys", "1e3", "--limit", "5"},
-			[]string{"token bucket of 7 units", "for 1,000 keys in a window and a false-denial rate of 1e-5: 1 shard, each a table of 63 × 9 fingerprints and times"}},
+			[]string{"token bucket of 7 units", "for 1,000 keys in a window and a false-denial rate of 1e-5: 1 shard, each a table of 95 × 9 fingerprints and times"}},
 		"fixed, sized": {tsv.String(), []string{"--trace", "-", "--algorithm", "fixed", "--keys", "1e3", "--limit", "5"},
 			[]string{"fixed window", "for 1,000 keys in a window and a false-denial rate of 1e-5", "of 1 generation,"}},
 		"parts": {tsv.String(), []string{"--trace", "-", "--sub-windows", "3", "--memory", "16KiB"}, []string{"sliding window of 3 parts", "of 4 generations,"}},

@@ -168,15 +168,35 @@ func (r bucket) table() []uint64 { return r.e.memory[r.first:] }
 // tag is what tells most keys at once that they are not the lastRounded.
 func (r bucket) tag() uint32 { return uint32(r.h) | 1 }
 
-// lastRounded returns the shard's lastRounded if it is the request's key, or else nil.
-func (r bucket) lastRounded() *lastRounded {
-	if r.heads().tag != r.tag() {
-		return nil
+// lastRounded returns the exact time of the key if it is the shard's lastRounded, or was a predecessor's and has no later
+// time here.
+func (r bucket) lastRounded(k *reading, now int64) (t gcra.Time, ok bool) {
+	if r.heads().tag == r.tag() {
+		if last := &r.state().last; last.key == r.h {
+			return last.Time, true
+		}
 	}
-	if last := &r.state().last; last.key == r.h {
-		return last
+	if r.e.external.Load() == nil || int64(max(k.entry.Time, r.heads().floor)) > now {
+		return t, false
 	}
-	return nil
+	before := r.e.predecessor()
+	if before == nil {
+		return t, false
+	}
+	former, locked := before.at(r.h)
+	if locked {
+		defer former.s.mu.Unlock()
+	}
+	if last := &(bucket{former}).state().last; (bucket{former}).heads().tag == r.tag() && last.key == r.h {
+		return last.Time, true
+	}
+	return t, false
+}
+
+// setLastRounded makes the key the shard's lastRounded.
+func (r bucket) setLastRounded(t gcra.Time) {
+	r.state().last = lastRounded{r.h, t}
+	r.heads().tag = r.tag()
 }
 
 // reading is what a bucket's shard holds of a key at a tick.
@@ -246,7 +266,7 @@ func (r bucket) takeTime(p rotating.Position, n, limit int64, e Effort) Verdict 
 	now := int64(ticks)
 	var k reading
 	r.read(r.s.number, now, &k)
-	if last := r.lastRounded(); last != nil && limit > 0 {
+	if last, ok := r.lastRounded(&k, now); ok && limit > 0 {
 		return r.takeLast(last, &k, p, n, limit)
 	}
 	ahead, most := k.ahead(now), b.Most(limit, r.e.limit)
@@ -255,7 +275,7 @@ func (r bucket) takeTime(p rotating.Position, n, limit int64, e Effort) Verdict 
 	}
 	if ahead == 0 {
 		if between || !b.Even(limit, r.e.limit) {
-			return r.takeLast(r.setLastRounded(p, limit), &k, p, n, limit)
+			return r.takeLast(gcra.Time{Nanos: r.e.Timeline.UnixNano(p), Of: uint64(limit)}, &k, p, n, limit)
 		}
 		k.full = now
 	}
@@ -279,16 +299,8 @@ func (r bucket) takeTime(p rotating.Position, n, limit int64, e Effort) Verdict 
 	return Verdict{Allowed: true, Remaining: int(most - n), ResetAfter: b.Until(p.Elapsed, k.full)}
 }
 
-// setLastRounded makes the key, whose bucket is full, the shard's lastRounded.
-func (r bucket) setLastRounded(p rotating.Position, limit int64) *lastRounded {
-	last := &r.state().last
-	*last = lastRounded{r.h, gcra.Time{Nanos: r.e.Timeline.UnixNano(p), Of: uint64(limit)}}
-	r.heads().tag = r.tag()
-	return last
-}
-
-// takeLast is takeTime for the shard's lastRounded.
-func (r bucket) takeLast(last *lastRounded, k *reading, p rotating.Position, n, limit int64) Verdict {
+// takeLast is takeTime for a key by its exact time, which makes it the shard's lastRounded.
+func (r bucket) takeLast(last gcra.Time, k *reading, p rotating.Position, n, limit int64) Verdict {
 	b := &r.e.bucket
 	t, free, v := r.peekLast(last, k, p, n, limit)
 	if !v.Allowed {
@@ -301,15 +313,15 @@ func (r bucket) takeLast(last *lastRounded, k *reading, p rotating.Position, n, 
 		r.look(n, limit, b.TicksUp(time.Duration(t.Up()-now)))
 	}
 	t = t.Add(b, n)
-	last.Time = t
+	r.setLastRounded(t)
 	ticks, _ := b.Ticks(p.Elapsed)
 	r.set(k, int64(ticks), b.TicksUp(time.Duration(t.Up()-now+int64(p.Elapsed))))
 	return Verdict{Allowed: true, Remaining: int(free - n), ResetAfter: time.Duration(t.Up() - now)}
 }
 
-// peekLast is peekTime for the shard's lastRounded. It also returns when its bucket is full
+// peekLast is peekTime for a key by its exact time. It also returns when its bucket is full
 // again, and the units that are free.
-func (r bucket) peekLast(last *lastRounded, k *reading, p rotating.Position, n, limit int64) (t gcra.Time, free int64, v Verdict) {
+func (r bucket) peekLast(last gcra.Time, k *reading, p rotating.Position, n, limit int64) (t gcra.Time, free int64, v Verdict) {
 	b, now := &r.e.bucket, r.e.Timeline.UnixNano(p)
 	most := b.Most(limit, r.e.limit)
 	t = last.At(now, limit)
@@ -375,7 +387,7 @@ func (r bucket) peekTime(p rotating.Position, n, limit int64) Verdict {
 	ticks, _ := b.Ticks(p.Elapsed)
 	var k reading
 	r.read(number, int64(ticks)+passed, &k)
-	if last := r.lastRounded(); last != nil && limit > 0 {
+	if last, ok := r.lastRounded(&k, int64(ticks)+passed); ok && limit > 0 {
 		k.entry.Gone -= min(k.entry.Gone, uint32(passed))
 		_, _, v := r.peekLast(last, &k, p, n, limit)
 		return v
@@ -389,30 +401,31 @@ func (r bucket) peekTime(p rotating.Position, n, limit int64) Verdict {
 // leaves its debt to all that have none, see bucketState.
 func (r bucket) chargeTime(p rotating.Position, n, limit int64) (free int64) {
 	b, unix := &r.e.bucket, r.e.Timeline.UnixNano(p)
-	last := r.lastRounded()
 	ticks, between := b.Ticks(p.Elapsed)
 	now := int64(ticks)
 	most := b.Most(limit, r.e.limit)
 	var k reading
 	r.read(r.s.number, now, &k)
 	full := k.full
-	if last == nil && full <= now && (between || !b.Even(limit, r.e.limit)) {
-		last = r.setLastRounded(p, limit)
+	last, exactly := r.lastRounded(&k, now)
+	if !exactly && full <= now && (between || !b.Even(limit, r.e.limit)) {
+		last, exactly = gcra.Time{Nanos: unix, Of: uint64(limit)}, true
 	}
 	r.s.admitted += r.e.Counted(n, r.e.limit)
 	r.s.last.Clear()
 	free = b.Free(max(0, full-now), limit, r.e.limit)
 	debt := min(n, 2*most) // of a full bucket
-	if last != nil {
+	if exactly {
 		t := last.At(unix, limit)
 		free = t.Free(b, unix, most)
-		last.Time = t.Add(b, debt)
-		if deepest := (gcra.Time{Nanos: unix, Of: uint64(limit)}).Add(b, 2*most); deepest.Before(&last.Time) {
-			last.Time = deepest
+		last = t.Add(b, debt)
+		if deepest := (gcra.Time{Nanos: unix, Of: uint64(limit)}).Add(b, 2*most); deepest.Before(&last) {
+			last = deepest
 		}
 		if last.Before(&t) { // of a clock that has stepped back
-			last.Time = t
+			last = t
 		}
+		r.setLastRounded(last)
 		full = b.TicksUp(time.Duration(last.Up() - unix + int64(p.Elapsed)))
 	} else {
 		deepest := now + b.Charged(2*most, limit, r.e.limit)

@@ -156,9 +156,9 @@ func lockFound(asked []Question) {
 }
 
 // inherit makes the question one to the engine that decides in the place of the one asked, if that has a successor of another
-// limit. They have the same locks.
+// limit. They have the same locks. A limiter that grows meanwhile waits for the lock, and the question stays where it is.
 func (q *Question) inherit() {
-	for e := q.request.e; e.next.Load() != nil; e = q.request.e {
+	for e := q.request.e; e.next.Load() != nil && e.replaced() == nil; e = q.request.e {
 		e.give(e.Shard(q.Hash))
 		q.request.e = e.next.Load()
 		q.At, q.Limit = q.request.from(e, q.At, q.Limit)

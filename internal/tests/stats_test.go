@@ -53,7 +53,7 @@ func TestStatsFollowCosts(t *testing.T) {
 func TestInnocentDenialRateOfLightKeysInBuckets(t *testing.T) {
 	testkit.Computes(t)
 	const limit, light, abusers, requests = 1000, 20_000, 200, 10
-	l := build(t, sketchlimit.Config{Limit: limit, Window: time.Minute, Algorithm: sketchlimit.TokenBucket, Keys: 1100, Seed: 1})
+	l := build(t, sketchlimit.Config{Limit: limit, Window: time.Minute, Algorithm: sketchlimit.TokenBucket, MemoryBytes: 6 << 10, Seed: 1})
 	random := rand.New(rand.NewPCG(1, 2))
 	begin, stated, denied := time.Unix(1_000_000_020, 0), 0., 0
 	for i := range 2 * light * requests { // two windows, of which the second counts
