@@ -179,7 +179,7 @@ func TestTuneReachesItsGoal(t *testing.T) {
 // More traffic never helps, and a budget is a bound.
 func TestTuneForMemory(t *testing.T) {
 	testkit.Computes(t)
-	for _, memory := range testkit.Some(1, []int{10_500, 300_001}) {
+	for _, memory := range testkit.Some(1, []int{10_700, 300_001}) {
 		for _, limit := range testkit.Some(1, []int{1, 100}) {
 			goal := tune.Goal{Limit: limit, MemoryBytes: memory}
 			plan, forecast, err := tune.Plan(tune.Traffic{Keys: 20_000, Abusers: 0.01, Even: true, Steady: true}, goal)

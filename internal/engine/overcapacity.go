@@ -81,29 +81,6 @@ func (s *Spare) ended(units uint64) {
 // add adds units to those of the past.
 func (s *Spare) add(units uint64) { s.units, s.ends = s.units+units, s.ends+1 }
 
-// evict notes that a bucket has given away an entry at a unix time, with units that had not flowed. An episode ends when
-// none was given away in the time in which a bucket fills.
-func (s *Spare) evict(at, fills int64, units uint64) {
-	s.mu.Lock()
-	if s.times == 0 || at > s.last+fills {
-		s.times++
-		s.since = at
-	}
-	s.last = max(s.last, at)
-	s.units += units
-	s.mu.Unlock()
-	if s.Grow != nil {
-		s.Grow()
-	}
-}
-
-// evicted is Episode for a bucket, at a unix time. A debt takes as long to flow as a bucket does to fill.
-func (s *Spare) evicted(now, fills int64) Episode {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return Episode{Active: s.times > 0 && now <= s.last+fills, Times: s.times, Since: s.since, Units: s.units, Exact: s.last + 2*fills}
-}
-
 // saved makes a copy of the state one of a shard that has admitted nothing yet.
 func (s *spareState) saved(admitted uint64) {
 	s.start, s.looked, s.from = s.start-admitted, s.looked-admitted, s.from-admitted

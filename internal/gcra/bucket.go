@@ -208,13 +208,6 @@ func (b *Bucket) Passed(from, to int64) uint32 {
 	return uint32((to - from) * b.Length)
 }
 
-// Beyond returns the least that a cell holds whose time is more than ns later than a
-// moment of its generation.
-func (b *Bucket) Beyond(elapsed time.Duration, ns int64) uint32 {
-	ticks, _ := b.ticks.times(uint64(int64(elapsed) + ns))
-	return uint32(min(ticks+1, math.MaxUint32))
-}
-
 // Ticks returns the ticks since a generation began, rounded down, and whether there was
 // anything to round.
 func (b *Bucket) Ticks(elapsed time.Duration) (ticks uint64, between bool) {
