@@ -32,9 +32,7 @@ func TestSizesAreThoseOfTune(t *testing.T) {
 	}) {
 		c := sketchlimit.Config{
 			Limit: g.Limit, Window: time.Minute, Algorithm: g.Algorithm, SubWindows: g.SubWindows, Keys: keys, FalseDenialRate: g.FalseDenialRate,
-		}
-		if g.Algorithm != sketchlimit.TokenBucket {
-			c.UnitsPerKey = 5 // as the traffic has it
+			UnitsPerKey: 5, // as the traffic has it
 		}
 		_, forecast, err := tune.Plan(traffic, g)
 		require.NoError(t, err)
