@@ -30,7 +30,7 @@ type Stats struct {
 	// DistinctKeys and PreviousDistinctKeys estimate the keys that were admitted
 	// in the current and in the previous generation, until the doorkeepers are full. The standard error of n keys is up to
 	// 3√n: 3 % of 10,000, 0.3 % of a million. A fixed window has no previous generation. Of a bucket the first counts the
-	// keys that are not full, by a table that is read whole, and the second is 0.
+	// keys that are not full, by a table that is read whole (and by two, while it grows), and the second is 0.
 	DistinctKeys         float64
 	PreviousDistinctKeys float64
 	// BloomFill and SketchFill are the share of bits set in the current

@@ -49,7 +49,7 @@ func (s *Spare) evict(at, fills int64, units uint64) {
 	s.last = max(s.last, at)
 	s.units += units
 	s.mu.Unlock()
-	if s.Grow != nil {
+	if s.Grow != nil && !s.full.Load() {
 		s.Grow()
 	}
 }
