@@ -101,10 +101,11 @@ func (buckets) rotate(r request, to int64) {
 	r.s.number = to
 }
 
-func (buckets) prefetch(r request, _ int64, _ bool) {
-	line := unsafe.Pointer(&r.e.memory[r.first+r.e.times.First(keyhash.Mix(r.h, r.e.timeSeed))])
-	shard := unsafe.Pointer(r.s)
-	prefetch.Lines(shard, line, shard, shard, shard, shard, shard)
+func (buckets) prefetch(r request, _ int64, _ bool) { bucket{r}.prefetchLine() }
+
+// prefetchLine fetches the first line of the key.
+func (r bucket) prefetchLine() {
+	prefetch.Line(unsafe.Pointer(&r.e.memory[r.first+r.e.times.First(keyhash.Mix(r.h, r.e.timeSeed))]))
 }
 
 func (buckets) adopt(next *Engine, r request, at int64) { retime(next, r, at) }
@@ -266,8 +267,10 @@ func (r bucket) takeTime(p rotating.Position, n, limit int64, e Effort) Verdict 
 	now := int64(ticks)
 	var k reading
 	r.read(r.s.number, now, &k)
-	if last, ok := r.lastRounded(&k, now); ok && limit > 0 {
-		return r.takeLast(last, &k, p, n, limit)
+	if r.heads().tag == r.tag() || r.e.external.Load() != nil {
+		if last, ok := r.lastRounded(&k, now); ok && limit > 0 {
+			return r.takeLast(last, &k, p, n, limit)
+		}
 	}
 	ahead, most := k.ahead(now), b.Most(limit, r.e.limit)
 	if n < 1 || n > most || ahead > b.Flows(most-n, limit, r.e.limit) || r.refused(&k, now) { // free would take a division to tell

@@ -22,7 +22,9 @@ import (
 // middle would empty.
 func (e *Engine) Consume(i int, word int64, h uint64, units int, limit int64, effort Effort) Verdict {
 	r, p, n := e.request(i, h), e.Timeline.Unpack(word), int64(units)
-	if r.e.far {
+	if r.e.IsBucket() {
+		bucket{r}.prefetchLine()
+	} else if r.e.far {
 		r.prefetch(p.Generation, effort == Brief)
 	}
 	r.s.mu.Lock()

@@ -1,5 +1,11 @@
 #include "textflag.h"
 
+// func Line(p unsafe.Pointer)
+TEXT ·Line(SB), NOSPLIT, $0-8
+	MOVD p+0(FP), R0
+	PRFM (R0), PLDL1KEEP
+	RET
+
 // func Lines(p0, p1, p2, p3, p4, p5, p6 unsafe.Pointer)
 TEXT ·Lines(SB), NOSPLIT, $0-56
 	MOVD p0+0(FP), R0

@@ -16,24 +16,30 @@ import (
 )
 
 // stated is traffic as Config states it: keys that use a share of their burst in the time in
-// which a bucket fills, one in a hundred asking for three times its limit.
+// which a bucket fills, abusers percent of them asking for three times their limit.
 type stated struct {
 	burst, units int
 	atOnce       bool
+	abusers      int
+	rate         float64
 }
 
-// bytesOf are the most bytes a planned key with Headroom 2 and a rate of 1e-4.
-var bytesOf = map[stated]float64{}
+// bytesOf are the most bytes a planned key with Headroom 2.
+var bytesOf = map[stated]float64{
+	{1000, 200, true, 1, 1e-4}: 4,
+	{10, 5, true, 5, 1e-4}:     9,
+	{10, 5, true, 1, 1e-6}:     13,
+}
 
 func init() {
 	for _, atOnce := range []bool{false, true} {
-		bytesOf[stated{1, 1, atOnce}] = 21
-		bytesOf[stated{2, 1, atOnce}] = 10
-		bytesOf[stated{2, 2, atOnce}] = 21
+		bytesOf[stated{1, 1, atOnce, 1, 1e-4}] = 21
+		bytesOf[stated{2, 1, atOnce, 1, 1e-4}] = 10
+		bytesOf[stated{2, 2, atOnce, 1, 1e-4}] = 21
 		for _, burst := range []int{5, 10, 20, 100} {
-			bytesOf[stated{burst, burst / 5, atOnce}] = 4
-			bytesOf[stated{burst, burst / 2, atOnce}] = 9
-			bytesOf[stated{burst, burst, atOnce}] = 20
+			bytesOf[stated{burst, burst / 5, atOnce, 1, 1e-4}] = 4
+			bytesOf[stated{burst, burst / 2, atOnce, 1, 1e-4}] = 9
+			bytesOf[stated{burst, burst, atOnce, 1, 1e-4}] = 20
 		}
 	}
 }
@@ -50,7 +56,7 @@ func TestBucketSizes(t *testing.T) {
 		t.Run(fmt.Sprintf("%+v", s), func(t *testing.T) {
 			t.Parallel()
 			c := sketchlimit.Config{Limit: s.burst, Window: time.Minute, Algorithm: sketchlimit.TokenBucket, Keys: 1_000_000,
-				UnitsPerKey: float64(s.units), FalseDenialRate: 1e-4}
+				UnitsPerKey: float64(s.units), FalseDenialRate: s.rate}
 			_, bytes, err := c.Size()
 			require.NoError(t, err)
 			require.LessOrEqual(t, float64(bytes)/float64(c.Keys), most)
@@ -62,7 +68,7 @@ func TestBucketSizes(t *testing.T) {
 				light, denied = light+n, denied+d
 			}
 			t.Logf("%.2f bytes a key, %d of %d requests of light keys denied", float64(bytes)/1e6, denied, light)
-			require.LessOrEqual(t, uint64(denied), testkit.MostFalseDenials(uint64(light), 1e-4))
+			require.LessOrEqual(t, uint64(denied), testkit.MostFalseDenials(uint64(light), s.rate))
 		})
 	}
 }
@@ -83,7 +89,7 @@ func (s stated) play(t *testing.T, c sketchlimit.Config, keys int) (light, denie
 		names[i] = strconv.FormatUint(r.Uint64(), 36)
 		phase, n, gap := r.Int64N(window/ms)*ms, s.units, window/int64(s.units)
 		switch {
-		case i%100 == 0: // an abuser
+		case i%100 < s.abusers:
 			n, gap = 3*s.burst, unit/3
 		case s.atOnce:
 			gap = 0
