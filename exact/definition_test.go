@@ -273,7 +273,9 @@ func queueLoad(interval int64) func([]event, int64) *big.Rat {
 		for _, e := range h {
 			for range e.n {
 				leaves = max(leaves, e.t) + interval
-				waiting += btoi(leaves > t)
+				if leaves > t {
+					waiting++
+				}
 			}
 		}
 		return big.NewRat(waiting, 1)

@@ -1,6 +1,10 @@
 package exact
 
-import "time"
+import (
+	"time"
+
+	"github.com/sketchlimit/sketchlimit/internal/exactmath"
+)
 
 // GCRA is the generic cell rate algorithm in its virtual scheduling form. A key's
 // theoretical arrival time (TAT) is when its next unit would be due if units came
@@ -18,30 +22,22 @@ import "time"
 //
 // Source: ITU-T Recommendation I.371, Annex A.
 type GCRA struct {
-	keyed[arrival]
-	rate
-	tau instant
-}
-
-// instant is a time, or a span of time, of ns + frac/flow nanoseconds, 0 ≤ frac < flow.
-type instant struct{ ns, frac int64 }
-
-type arrival struct {
-	tat  instant
-	last int64
+	keyed[exactmath.Arrival]
 }
 
 // NewGCRA returns a limiter of limit units, 1 … 1<<31-1, per window, 1ns … 1<<61ns,
 // and burst, 1 … 1<<31-1, at once, for every key. It refuses a burst that, counted
 // in whole fractions of a unit, is beyond 1<<61.
 func NewGCRA(limit int, window time.Duration, burst int) (*GCRA, error) {
-	r, err := newRate(limit, window, burst)
+	if err := checkRate(limit, window, burst); err != nil {
+		return nil, err
+	}
+	r, err := exactmath.NewGCRA(int64(limit), int64(window), int64(burst))
 	if err != nil {
 		return nil, err
 	}
-	g := &GCRA{rate: r}
-	g.tau = g.span(r.burst)
-	g.init(g, burst, 0, arrival{tat: instant{ns: -maxTime}, last: -maxTime})
+	g := new(GCRA)
+	g.init(&r, burst, 0, r.Fresh())
 	return g, nil
 }
 
@@ -64,56 +60,4 @@ func (g *GCRA) ReserveAt(now time.Time, key string, n int) (wait time.Duration, 
 	}
 	g.put(t, key, n)
 	return told(d, t+lag, unixNano(now)).ResetAfter, true // the time until all that came before has gone
-}
-
-// at returns max(TAT, t), and the time that t is taken as.
-func (g *GCRA) at(s arrival, t int64) (instant, int64) {
-	if s.tat.ns < t {
-		return instant{ns: t}, t
-	}
-	return s.tat, max(t, s.last)
-}
-
-func (g *GCRA) wait(s arrival, t, n int64) time.Duration {
-	tat, t := g.at(s, t)
-	conforms := g.add(g.sub(tat, g.tau), g.span(g.cost(n)))
-	return max(0, until(conforms, t))
-}
-
-func (g *GCRA) left(s arrival, t int64) (int64, time.Duration) {
-	tat, t := g.at(s, t)
-	reset := until(tat, t)
-	room := g.sub(g.add(instant{ns: t}, g.tau), tat)
-	if room.ns < 0 {
-		return 0, reset
-	}
-	return g.grains(room) / g.unit, reset
-}
-
-func (g *GCRA) spend(s arrival, t, n int64) arrival {
-	tat, t := g.at(s, t)
-	room := maxGrains - g.grains(g.sub(tat, instant{ns: t}))
-	return arrival{g.add(tat, g.span(min(g.cost(n), room))), t}
-}
-
-func (g *GCRA) since(s arrival) int64 { return s.last }
-
-// span is the time in which so many grains flow.
-func (g *GCRA) span(grains int64) instant { return instant{grains / g.flow, grains % g.flow} }
-
-func (g *GCRA) grains(a instant) int64 { return a.ns*g.flow + a.frac }
-
-func (g *GCRA) add(a, b instant) instant {
-	frac := a.frac + b.frac
-	return instant{a.ns + b.ns + frac/g.flow, frac % g.flow}
-}
-
-func (g *GCRA) sub(a, b instant) instant {
-	frac := a.frac - b.frac
-	return instant{a.ns - b.ns - btoi(frac < 0), mod(frac, g.flow)}
-}
-
-// until returns the time from t to an instant, rounded up.
-func until(a instant, t int64) time.Duration {
-	return time.Duration(a.ns - t + btoi(a.frac > 0))
 }

@@ -3,40 +3,19 @@ package exact
 import (
 	"fmt"
 	"math"
-	"math/bits"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/internal/exactmath"
 )
 
-const (
-	maxUnits = math.MaxInt32 // of a limit, burst or capacity
-	maxSpan  = 1 << 61       // of a window, ns: 73 years
-	maxTime  = math.MaxInt64 - maxSpan
-	minSweep = 1024 // keys below which no sweep is worth its time
-)
-
-// rule is what sets one algorithm apart: pure functions of a key's state S, a time
-// in Unix ns and a number of units. Only spend may change what s refers to.
-type rule[S any] interface {
-	// wait returns how long after t the first instant comes at which n units,
-	// 1 … limit, are admitted: 0 if they are at t.
-	wait(s S, t, n int64) time.Duration
-	// left returns the whole units free at t, below 0 if the key stands above its
-	// limit, and how long after t the quota is whole: 0 exactly if s is then as
-	// good as a new state.
-	left(s S, t int64) (units int64, reset time.Duration)
-	// spend returns the state after n more units at t, admitted or not.
-	spend(s S, t, n int64) S
-	// since returns the time that an earlier one is taken as.
-	since(s S) int64
-}
+const minSweep = 1024 // keys below which no sweep is worth its time
 
 // keyed makes a limiter of a rule.
 type keyed[S any] struct {
-	rule  rule[S]
+	rule  exactmath.Rule[S]
 	limit int64
 	align int64 // length of the generations that the limiter's clock keeps to; 0 = none
 	fresh S     // of a key never seen
@@ -47,7 +26,7 @@ type keyed[S any] struct {
 	sweepAt int           // number of keys that the next new key triggers a sweep at
 }
 
-func (k *keyed[S]) init(r rule[S], limit int, align time.Duration, fresh S) {
+func (k *keyed[S]) init(r exactmath.Rule[S], limit int, align time.Duration, fresh S) {
 	k.rule, k.limit, k.align, k.fresh = r, int64(limit), int64(align), fresh
 	k.floor, k.states, k.sweepAt = math.MinInt64, make(map[string]*S), minSweep
 }
@@ -101,7 +80,8 @@ func (k *keyed[S]) Keys() int {
 func (k *keyed[S]) advance(now time.Time) int64 {
 	t := max(unixNano(now), k.floor)
 	if k.align > 0 {
-		k.floor = t - mod(t, k.align)
+		_, elapsed := exactmath.Split(t, k.align)
+		k.floor = t - elapsed
 	}
 	return t
 }
@@ -111,11 +91,11 @@ func (k *keyed[S]) decide(t int64, key string, n int) (_ sketchlimit.Decision, l
 	s := k.state(key)
 	d := sketchlimit.Decision{Limit: int(k.limit), RetryAfter: sketchlimit.Never}
 	if n >= 1 && int64(n) <= k.limit {
-		d.RetryAfter = k.rule.wait(s, t, int64(n))
+		d.RetryAfter = k.rule.Wait(s, t, int64(n))
 		d.Allowed = d.RetryAfter == 0
 	}
 	d.Remaining, d.ResetAfter = k.quota(s, t)
-	return d, max(t, k.rule.since(s)) - t
+	return d, max(t, k.rule.Since(s)) - t
 }
 
 // told returns a decision that counts from one time for a caller who counts from an earlier one.
@@ -131,7 +111,7 @@ func told(d sketchlimit.Decision, from, asked int64) sketchlimit.Decision {
 }
 
 func (k *keyed[S]) quota(s S, t int64) (remaining int, reset time.Duration) {
-	units, reset := k.rule.left(s, t)
+	units, reset := k.rule.Left(s, t)
 	return int(max(units, 0)), reset
 }
 
@@ -152,7 +132,7 @@ func (k *keyed[S]) put(t int64, key string, n int) S {
 		*s = k.fresh
 		k.states[strings.Clone(key)] = s
 	}
-	*s = k.rule.spend(*s, t, int64(n))
+	*s = k.rule.Spend(*s, t, int64(n))
 	return *s
 }
 
@@ -162,68 +142,35 @@ func (k *keyed[S]) put(t int64, key string, n int) S {
 func (k *keyed[S]) sweep(t int64) {
 	live := make(map[string]*S)
 	for key, s := range k.states {
-		if _, reset := k.rule.left(*s, t); reset > 0 {
+		if _, reset := k.rule.Left(*s, t); reset > 0 {
 			live[key] = s
 		}
 	}
 	k.states, k.sweepAt = live, max(minSweep, 2*len(live))
 }
 
-// unixNano is time.Time.UnixNano with far times drawn to ±maxTime, so that a window
-// before or after any time still is an int64.
+// unixNano is time.Time.UnixNano with far times drawn to ±exactmath.MaxTime.
 func unixNano(t time.Time) int64 {
-	const last = maxTime / int64(time.Second)
+	const last = exactmath.MaxTime / int64(time.Second)
 	switch s := t.Unix(); {
 	case s >= last:
-		return maxTime
+		return exactmath.MaxTime
 	case s < -last:
-		return -maxTime
+		return -exactmath.MaxTime
 	}
 	return t.UnixNano()
 }
 
-// mod is the remainder of the mathematical floor division, 0 … b-1.
-func mod(a, b int64) int64 {
-	if a %= b; a < 0 {
-		a += b
-	}
-	return a
-}
-
-// split returns the generation of length l that t lies in, and how far into it.
-func split(t, l int64) (generation, elapsed int64) {
-	elapsed = mod(t, l)
-	return t/l - btoi(t%l < 0), elapsed
-}
-
-func btoi(b bool) int64 {
-	if b {
-		return 1
-	}
-	return 0
-}
-
-// ceilDiv is ⌈a/b⌉ for a ≥ 0, b > 0.
-func ceilDiv(a, b int64) int64 { return a/b + btoi(a%b > 0) }
-
-// mulCapped is min(a×b, most) for a, b ≥ 0.
-func mulCapped(a, b uint64, most int64) int64 {
-	if hi, lo := bits.Mul64(a, b); hi == 0 && lo < uint64(most) {
-		return int64(lo)
-	}
-	return most
-}
-
 func checkUnits(what string, n int) error {
-	if n < 1 || n > maxUnits {
-		return fmt.Errorf("exact: %s %d, must be 1 … %d", what, n, maxUnits)
+	if n < 1 || n > exactmath.MaxUnits {
+		return fmt.Errorf("exact: %s %d, must be 1 … %d", what, n, exactmath.MaxUnits)
 	}
 	return nil
 }
 
 func checkSpan(what string, d time.Duration) error {
-	if d < 1 || d > maxSpan {
-		return fmt.Errorf("exact: %s %v, must be 1ns … %v", what, d, time.Duration(maxSpan))
+	if d < 1 || d > exactmath.MaxSpan {
+		return fmt.Errorf("exact: %s %v, must be 1ns … %v", what, d, time.Duration(exactmath.MaxSpan))
 	}
 	return nil
 }
@@ -233,4 +180,11 @@ func checkWindow(limit int, window time.Duration) error {
 		return err
 	}
 	return checkSpan("window", window)
+}
+
+func checkRate(limit int, window time.Duration, burst int) error {
+	if err := checkWindow(limit, window); err != nil {
+		return err
+	}
+	return checkUnits("burst", burst)
 }

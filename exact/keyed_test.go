@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/internal/exactmath"
 )
 
 // ms is the unit of most tables.
@@ -193,12 +194,12 @@ func TestAnyTime(t *testing.T) {
 
 // The largest windows and debts there are stay inside an int64 at both ends of time.
 func TestLargestSpans(t *testing.T) {
-	const most = time.Duration(maxSpan)
+	const most = time.Duration(exactmath.MaxSpan)
 	for name, l := range map[string]Limiter{
-		"FixedWindow":    must(NewFixedWindow(maxUnits, most)),
-		"SlidingLog":     must(NewSlidingLog(maxUnits, most)),
-		"SlidingWindow":  must(NewSlidingWindow(maxUnits, most)),
-		"Slots":          must(NewSlots(maxUnits, most, maxSlots)),
+		"FixedWindow":    must(NewFixedWindow(exactmath.MaxUnits, most)),
+		"SlidingLog":     must(NewSlidingLog(exactmath.MaxUnits, most)),
+		"SlidingWindow":  must(NewSlidingWindow(exactmath.MaxUnits, most)),
+		"Slots":          must(NewSlots(exactmath.MaxUnits, most, maxSlots)),
 		"TokenBucket":    must(NewTokenBucket(1, most, 1)),
 		"DiscreteBucket": must(NewDiscreteBucket(1, most, 1)),
 		"LeakyQueue":     must(NewLeakyQueue(1, most)),
@@ -216,15 +217,6 @@ func TestLargestSpans(t *testing.T) {
 			require.True(t, 0 < d.RetryAfter && d.RetryAfter <= 2*most, "%s: %v", name, d)
 			require.True(t, d.RetryAfter <= d.ResetAfter && d.ResetAfter <= 2*most, "%s: %v", name, d)
 		}
-	}
-}
-
-func TestGenerationsAreFloored(t *testing.T) {
-	for _, c := range []struct{ t, generation, elapsed int64 }{
-		{0, 0, 0}, {9, 0, 9}, {10, 1, 0}, {-1, -1, 9}, {-10, -1, 0}, {-11, -2, 9},
-	} {
-		generation, elapsed := split(c.t, 10)
-		require.Equal(t, c, struct{ t, generation, elapsed int64 }{c.t, generation, elapsed})
 	}
 }
 
@@ -359,7 +351,7 @@ func TestConstructorErrors(t *testing.T) {
 		{build(NewFixedWindow(0, time.Second)), "exact: limit 0, must be 1 … 2147483647"},
 		{build(NewFixedWindow(math.MinInt32, time.Second)), "exact: limit -2147483648, must be 1 … 2147483647"},
 		{build(NewSlidingLog(1, 0)), "exact: window 0s, " + span},
-		{build(NewSlidingLog(1, maxSpan+1)), "exact: window 640511h56m49.213693953s, " + span},
+		{build(NewSlidingLog(1, exactmath.MaxSpan+1)), "exact: window 640511h56m49.213693953s, " + span},
 		{build(NewSlidingWindow(-1, -1)), "exact: limit -1, must be 1 … 2147483647"},
 		{build(NewSlots(0, time.Second, 1)), "exact: limit 0, must be 1 … 2147483647"},
 		{build(NewSlots(1, time.Second, 0)), "exact: slots 0, must be 1 … 65536"},
@@ -372,12 +364,12 @@ func TestConstructorErrors(t *testing.T) {
 		},
 		{build(NewLeakyQueue(0, 1)), "exact: capacity 0, must be 1 … 2147483647"},
 		{build(NewLeakyQueue(1, 0)), "exact: interval 0s, " + span},
-		{build(NewLeakyQueue(3, maxSpan/2)), "exact: capacity 3, must be 1 … 2 at one every 320255h58m24.606846976s"},
+		{build(NewLeakyQueue(3, exactmath.MaxSpan/2)), "exact: capacity 3, must be 1 … 2 at one every 320255h58m24.606846976s"},
 		{build(NewDiscreteBucket(0, 1, 1)), "exact: maxAmount 0, must be 1 … 2147483647"},
 		{build(NewDiscreteBucket(1, 0, 1)), "exact: refillTime 0s, " + span},
 		{build(NewDiscreteBucket(1, 1, 0)), "exact: refillAmount 0, must be 1 … 2147483647"},
 		{
-			build(NewDiscreteBucket(9, maxSpan/2, 4)),
+			build(NewDiscreteBucket(9, exactmath.MaxSpan/2, 4)),
 			"exact: maxAmount 9, must be 1 … 8 with 4 refilled every 320255h58m24.606846976s",
 		},
 		{build(NewMinInterval(0)), "exact: interval 0s, " + span},
@@ -398,16 +390,17 @@ func TestKeysAreCopied(t *testing.T) {
 // random draws reproducibly.
 func random(seed int) *rand.Rand { return rand.New(rand.NewPCG(1, uint64(seed))) }
 
-// The memory that the types' docs state, without slices' contents.
+// The memory that the types' docs state, without slices' contents. TestLogEntrySize of
+// exactmath has those of a log.
 func TestStateSizes(t *testing.T) {
 	if strconv.IntSize == 32 {
 		t.Skip("sizes of 64-bit machines")
 	}
 	for size, states := range map[int][]any{
 		8:  {int64(0)},
-		16: {windowCount{}, tokens{}, water{}, queue{}, logEntry{}},
-		24: {windowPair{}, portions{}, arrival{}},
-		32: {ring{}, timeLog{}},
+		16: {exactmath.WindowCount{}, exactmath.Tokens{}, exactmath.Water{}, exactmath.Queue{}},
+		24: {exactmath.WindowPair{}, exactmath.Portions{}, exactmath.Arrival{}},
+		32: {exactmath.Ring{}, exactmath.TimeLog{}},
 	} {
 		for _, s := range states {
 			require.EqualValues(t, size, reflect.TypeOf(s).Size(), "%T", s)

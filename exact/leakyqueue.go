@@ -1,8 +1,9 @@
 package exact
 
 import (
-	"fmt"
 	"time"
+
+	"github.com/sketchlimit/sketchlimit/internal/exactmath"
 )
 
 // LeakyQueue is the leaky bucket as a queue: a bucket of capacity units that lets one
@@ -24,12 +25,8 @@ import (
 // information age?)", IEEE Communications Magazine 24(10), 1986, for the bucket; as a
 // queue, Kong, "How to design a scalable rate limiting algorithm" (2017).
 type LeakyQueue struct {
-	keyed[queue]
-	interval int64
+	keyed[exactmath.Queue]
 }
-
-// queue is known by when its last unit leaves and when that unit came.
-type queue struct{ empty, last int64 }
 
 // NewLeakyQueue returns a queue for every key, of capacity units, 1 … 1<<31-1, that
 // processes one every interval, 1ns or more. A full queue must take at most 1<<61ns.
@@ -40,11 +37,12 @@ func NewLeakyQueue(capacity int, interval time.Duration) (*LeakyQueue, error) {
 	if err := checkSpan("interval", interval); err != nil {
 		return nil, err
 	}
-	if most := maxSpan / int64(interval); int64(capacity) > most {
-		return nil, fmt.Errorf("exact: capacity %d, must be 1 … %d at one every %v", capacity, most, interval)
+	r, err := exactmath.NewLeakyQueue(int64(capacity), int64(interval))
+	if err != nil {
+		return nil, err
 	}
-	q := &LeakyQueue{interval: int64(interval)}
-	q.init(q, capacity, 0, queue{-maxTime, -maxTime})
+	q := new(LeakyQueue)
+	q.init(&r, capacity, 0, r.Fresh())
 	return q, nil
 }
 
@@ -57,30 +55,3 @@ func (q *LeakyQueue) EnqueueAt(now time.Time, key string, n int) (delay time.Dur
 	}
 	return d.ResetAfter, true
 }
-
-// backlog returns how long the queue is occupied, and the time that t is taken as.
-func (q *LeakyQueue) backlog(s queue, t int64) (ns, taken int64) {
-	if s.empty <= t {
-		return 0, t
-	}
-	t = max(t, s.last)
-	return s.empty - t, t
-}
-
-func (q *LeakyQueue) wait(s queue, t, n int64) time.Duration {
-	backlog, _ := q.backlog(s, t)
-	return time.Duration(max(0, backlog-(q.limit-n)*q.interval))
-}
-
-func (q *LeakyQueue) left(s queue, t int64) (int64, time.Duration) {
-	backlog, _ := q.backlog(s, t)
-	return q.limit - ceilDiv(backlog, q.interval), time.Duration(backlog)
-}
-
-func (q *LeakyQueue) spend(s queue, t, n int64) queue {
-	backlog, t := q.backlog(s, t)
-	backlog += mulCapped(uint64(n), uint64(q.interval), maxSpan-backlog)
-	return queue{t + backlog, t}
-}
-
-func (q *LeakyQueue) since(s queue) int64 { return s.last }

@@ -57,13 +57,3 @@ func TestSlidingLogWaitsForEnoughUnits(t *testing.T) {
 		step{1100 * ms, 3, yes(0, 1000*ms)},
 	)
 }
-
-// The log holds the admitted requests of one window, whatever came before.
-func TestSlidingLogForgets(t *testing.T) {
-	l := must(NewSlidingLog(10, time.Second))
-	for i := range 10_000 {
-		l.TakeAt(noon.Add(time.Duration(i)*ms), "key", 1)
-		require.LessOrEqual(t, len(l.state("key").entries), 10)
-		require.LessOrEqual(t, cap(l.state("key").entries), 32)
-	}
-}

@@ -88,8 +88,8 @@ func TestSlidingWindowHttprate(t *testing.T) {
 		for _, n := range c.charges {
 			w.Charge(clock(c.at), "key", n)
 		}
-		s, _ := w.at(w.state("key"), clock(c.at).UnixNano())
-		require.Equal(t, c.previous, s.previous, "row %d", i)
-		require.Equal(t, c.current, s.current, "row %d", i)
+		s := w.rule.Spend(w.state("key"), clock(c.at).UnixNano(), 0) // turns the state, and no more
+		require.Equal(t, c.previous, s.Previous, "row %d", i)
+		require.Equal(t, c.current, s.Current, "row %d", i)
 	}
 }

@@ -1,6 +1,10 @@
 package exact
 
-import "time"
+import (
+	"time"
+
+	"github.com/sketchlimit/sketchlimit/internal/exactmath"
+)
 
 // TokenBucket is a bucket of burst tokens that flow in continuously, limit per
 // window, and of which a request takes one for every unit, if all are there. A new
@@ -14,48 +18,21 @@ import "time"
 // window/gcd(limit, window) to the unit. Memory: 16 bytes a key and the map around
 // them.
 type TokenBucket struct {
-	keyed[tokens]
-	rate
+	keyed[exactmath.Tokens]
 }
-
-// tokens is what was in the bucket, in grains, at a time; below 0 it is a debt.
-type tokens struct{ grains, last int64 }
 
 // NewTokenBucket returns a limiter of limit units, 1 … 1<<31-1, per window,
 // 1ns … 1<<61ns, and burst, 1 … 1<<31-1, at once, for every key. It refuses a burst
 // that, counted in whole fractions of a unit, is beyond 1<<61.
 func NewTokenBucket(limit int, window time.Duration, burst int) (*TokenBucket, error) {
-	r, err := newRate(limit, window, burst)
+	if err := checkRate(limit, window, burst); err != nil {
+		return nil, err
+	}
+	r, err := exactmath.NewTokenBucket(int64(limit), int64(window), int64(burst))
 	if err != nil {
 		return nil, err
 	}
-	b := &TokenBucket{rate: r}
-	b.init(b, burst, 0, tokens{grains: r.burst})
+	b := new(TokenBucket)
+	b.init(&r, burst, 0, r.Fresh())
 	return b, nil
 }
-
-// at refills the bucket up to t.
-func (b *TokenBucket) at(s tokens, t int64) tokens {
-	if s.grains == b.burst {
-		return tokens{b.burst, t}
-	}
-	t = max(t, s.last)
-	return tokens{min(b.burst, s.grains+b.flowed(s.last, t)), t}
-}
-
-func (b *TokenBucket) wait(s tokens, t, n int64) time.Duration {
-	return b.takes(b.cost(n) - b.at(s, t).grains)
-}
-
-func (b *TokenBucket) left(s tokens, t int64) (int64, time.Duration) {
-	grains := b.at(s, t).grains
-	return grains / b.unit, b.takes(b.burst - grains)
-}
-
-func (b *TokenBucket) spend(s tokens, t, n int64) tokens {
-	s = b.at(s, t)
-	s.grains = max(s.grains-b.cost(n), b.burst-maxGrains)
-	return s
-}
-
-func (b *TokenBucket) since(s tokens) int64 { return s.last }

@@ -1,4 +1,4 @@
-package exact
+package exactmath
 
 import (
 	"fmt"
@@ -15,22 +15,16 @@ type rate struct {
 
 // maxGrains is where debts saturate. Nothing flows for so long that it would not
 // fit an int64: 1<<61 grains take at most 1<<61 ns.
-const maxGrains = maxSpan
+const maxGrains = MaxSpan
 
-func newRate(limit int, window time.Duration, burst int) (rate, error) {
-	if err := checkWindow(limit, window); err != nil {
-		return rate{}, err
-	}
-	if err := checkUnits("burst", burst); err != nil {
-		return rate{}, err
-	}
-	g := gcd(int64(limit), int64(window))
-	r := rate{unit: int64(window) / g, flow: int64(limit) / g}
-	if most := maxGrains / r.unit; int64(burst) > most {
+func newRate(limit, window, burst int64) (rate, error) {
+	g := gcd(limit, window)
+	r := rate{unit: window / g, flow: limit / g}
+	if most := maxGrains / r.unit; burst > most {
 		return rate{}, fmt.Errorf("exact: burst %d, must be 1 … %d for a limit of %d per %v to be counted exactly",
-			burst, most, limit, window)
+			burst, most, limit, time.Duration(window))
 	}
-	r.burst = int64(burst) * r.unit
+	r.burst = burst * r.unit
 	return r, nil
 }
 
@@ -46,11 +40,4 @@ func (r rate) flowed(from, to int64) int64 {
 // takes returns how long so many grains take to flow, rounded up; 0 if below 0.
 func (r rate) takes(grains int64) time.Duration {
 	return time.Duration(ceilDiv(max(grains, 0), r.flow))
-}
-
-func gcd(a, b int64) int64 {
-	for b != 0 {
-		a, b = b, a%b
-	}
-	return a
 }
