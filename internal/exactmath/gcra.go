@@ -61,14 +61,31 @@ func (g *GCRA) Left(s Arrival, t int64) (int64, time.Duration) {
 }
 
 // Spend implements [Rule].
-func (g *GCRA) Spend(s Arrival, t, n int64) Arrival {
-	tat, t := g.at(s, t)
-	room := maxGrains - g.grains(g.sub(tat, Instant{NS: t}))
-	return Arrival{g.add(tat, g.span(min(g.cost(n), room))), t}
-}
+func (g *GCRA) Spend(s Arrival, t, n int64) Arrival { return g.Pour(s, t, g.cost(n)) }
 
 // Since implements [Rule].
 func (g *GCRA) Since(s Arrival) int64 { return s.Last }
+
+// Unit returns the grains of a unit.
+func (g *GCRA) Unit() int64 { return g.unit }
+
+// Burst returns the grains of a full bucket.
+func (g *GCRA) Burst() int64 { return g.burst }
+
+// Ahead returns the grains that flow from t to the TAT, 0 if it has passed: those in
+// use. A key above its limit has more than Burst.
+func (g *GCRA) Ahead(s Arrival, t int64) int64 {
+	tat, t := g.at(s, t)
+	return g.grains(g.sub(tat, Instant{NS: t}))
+}
+
+// Pour returns the state after so many grains more at t, 0 or more, admitted or not. No
+// more than 1<<61 are ever in use.
+func (g *GCRA) Pour(s Arrival, t, grains int64) Arrival {
+	tat, t := g.at(s, t)
+	room := maxGrains - g.grains(g.sub(tat, Instant{NS: t}))
+	return Arrival{g.add(tat, g.span(min(grains, room))), t}
+}
 
 // span is the time in which so many grains flow.
 func (g *GCRA) span(grains int64) Instant { return Instant{grains / g.flow, grains % g.flow} }
