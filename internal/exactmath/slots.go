@@ -74,7 +74,7 @@ func (l *Slots) Spend(s Ring, t, n int64) Ring {
 	if s.Counts == nil {
 		s = Ring{generation, make([]int64, l.m+1)}
 	}
-	if generation-s.Latest > l.m {
+	if s.Latest < generation-l.m { // their difference may be beyond int64
 		clear(s.Counts)
 		s.Latest = generation
 	}
