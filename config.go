@@ -5,6 +5,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/sketchlimit/sketchlimit/internal/audit"
 	"github.com/sketchlimit/sketchlimit/internal/engine"
 	"github.com/sketchlimit/sketchlimit/internal/gcra"
 	"github.com/sketchlimit/sketchlimit/internal/inside"
@@ -117,6 +118,12 @@ type Config struct {
 	// are in MemoryBytes meanwhile.
 	MaxMemoryBytes int
 
+	// AuditBytes is the memory of the limiter's audit, see [Audit]: -1 is none. 0 is a twentieth of the limiter's memory, at
+	// most 64 KiB, at least 8 KiB where it has 64 KiB, and none where it has less than 16 KiB. MemoryBytes includes it, and
+	// the memory that Keys or a Plan asks for does not. The audit does not grow with the limiter: set it where MaxMemoryBytes
+	// is far above the beginning.
+	AuditBytes int
+
 	// Overload is what happens when more comes than the memory is for, or than MaxMemoryBytes is for: Deny (if not set)
 	// or Spare. Of windows Spare goes with SlidingWindow and FixedWindow without SubWindows, with Limit 2 … 16383 and, if
 	// there is a Plan, with Plan.HeavyEntries. It begins at ten times FalseDenialRate, 1e-4 if that is not set. With Limit
@@ -154,7 +161,7 @@ const (
 // Size returns the dimensions that a limiter of this Config takes, and the bytes: what [Limiter.MemoryBytes] will be.
 // It takes no memory itself, and returns an error where [New] would, but for a limiter that this machine has no memory for.
 func (c Config) Size() (Plan, int, error) {
-	dimensions, bytes, err := c.dimensions()
+	dimensions, _, bytes, err := c.dimensions()
 	if err != nil {
 		return Plan{}, 0, err
 	}
@@ -222,6 +229,8 @@ func (c *Config) checkSize() error {
 		return fmt.Errorf("sketchlimit: UnitsPerKey %v, goes with Keys alone, or with MaxMemoryBytes", c.UnitsPerKey)
 	case c.Headroom > 0 && !byKeys:
 		return fmt.Errorf("sketchlimit: Headroom %v, goes with Keys alone, or with MaxMemoryBytes", c.Headroom)
+	case c.AuditBytes < -1 || c.AuditBytes > engine.MaxMemory:
+		return fmt.Errorf("sketchlimit: AuditBytes %d, must be -1 … %d", c.AuditBytes, engine.MaxMemory)
 	case c.MaxMemoryBytes < 0:
 		return fmt.Errorf("sketchlimit: MaxMemoryBytes %d, must be at least 0", c.MaxMemoryBytes)
 	}
@@ -325,12 +334,16 @@ func (c *Config) need() sizing.Need {
 	}
 }
 
-// dimensions checks the Config and chooses the dimensions, or checks those given. It also returns the bytes of the limiter.
-func (c *Config) dimensions() (d engine.Dimensions, bytes int, err error) {
+// dimensions checks the Config and chooses the dimensions, or checks those given. It also returns the audit, which has not
+// started, and the bytes of the limiter.
+func (c *Config) dimensions() (d engine.Dimensions, a *audit.Audit, bytes int, err error) {
 	if err := c.check(); err != nil {
-		return d, 0, err
+		return d, nil, 0, err
 	}
 	rule, need := c.rule(), c.need()
+	if need.MemoryBytes > 0 {
+		need.MemoryBytes -= sizing.AuditBytes(sizing.NewAudit(&rule, c.MemoryBytes, c.AuditBytes))
+	}
 	if c.Plan == nil {
 		d, err = need.Plan()
 	} else if err = c.Plan.checkPurpose(c); err == nil {
@@ -341,13 +354,19 @@ func (c *Config) dimensions() (d engine.Dimensions, bytes int, err error) {
 		bytes, err = d.Bytes(&rule)
 	}
 	if err != nil {
-		return d, 0, err
+		return d, nil, 0, err
 	}
 	if bytes += sizing.Overhead; c.MaxMemoryBytes > 0 {
 		bytes += growthBytes
 	}
-	if c.MaxMemoryBytes > 0 && c.MaxMemoryBytes < bytes {
-		return d, 0, fmt.Errorf("sketchlimit: MaxMemoryBytes %d, must be at least %d, what the limiter begins with", c.MaxMemoryBytes, bytes)
+	limiter := bytes
+	if c.Plan == nil && c.MemoryBytes > 0 {
+		limiter = c.MemoryBytes
 	}
-	return d, bytes, nil
+	a = sizing.NewAudit(&rule, limiter, c.AuditBytes)
+	bytes += sizing.AuditBytes(a)
+	if c.MaxMemoryBytes > 0 && c.MaxMemoryBytes < bytes {
+		return d, nil, 0, fmt.Errorf("sketchlimit: MaxMemoryBytes %d, must be at least %d, what the limiter begins with", c.MaxMemoryBytes, bytes)
+	}
+	return d, a, bytes, nil
 }

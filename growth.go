@@ -17,14 +17,20 @@ const growthBytes = int(unsafe.Sizeof(engine.Growth{})) + 500
 // grows makes ready for engines that replace the first one.
 func (l *Limiter) grows() {
 	c, need := l.config, l.config.need()
+	audit := sizing.AuditBytes(l.audit)
+	around := sizing.Overhead + audit
 	l.growth = &engine.Growth{
 		Current: &l.engine, Latest: l.windows.Latest,
 		Goal: c.goal(), Lowest: int64(c.lowest()),
-		Least: sizing.Overhead + l.engine.Load().Bytes(), Most: c.MaxMemoryBytes - growthBytes, Around: sizing.Overhead,
-		Plan: need.PlanFor, Need: need.MemoryFor,
-	}
-	if c.Algorithm == TokenBucket { // of which keys at once are known
-		l.growth.Need = func(keys int) (int, error) { return need.MemoryForEntries(float64(keys) * need.Headroom) }
+		Least: around + l.engine.Load().Bytes(), Most: c.MaxMemoryBytes - growthBytes, Around: around,
+		Plan: func(bytes int) (engine.Dimensions, error) { return need.PlanFor(bytes - audit) },
+		Need: func(keys int) (int, error) {
+			bytes, err := need.MemoryFor(keys)
+			if c.Algorithm == TokenBucket { // of which keys at once are known
+				bytes, err = need.MemoryForEntries(float64(keys) * need.Headroom)
+			}
+			return bytes + audit, err
+		},
 	}
 	l.growth.Start(l.windows.tell)
 	l.grower = &grower{limiter: weak.Make(l)}

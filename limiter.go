@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sketchlimit/sketchlimit/internal/audit"
 	"github.com/sketchlimit/sketchlimit/internal/engine"
 	"github.com/sketchlimit/sketchlimit/internal/keyhash"
 	"github.com/sketchlimit/sketchlimit/internal/sizing"
@@ -39,6 +40,7 @@ type Limiter struct {
 	tooLow    atomic.Uint64 // requests that came with a lower one, above 0
 	overdraft atomic.Uint64 // units that were charged and not free
 	flooded   *striped.Counter
+	audit     *audit.Audit
 	growth    *engine.Growth // nil if the limiter does not grow
 	grower    *grower        // likewise
 	config    Config         // as given
@@ -54,7 +56,7 @@ var made atomic.Uint64
 // Config, its value and what is allowed. A limiter above 1 GiB must fit into the memory of
 // the machine and of the process's cgroup, where Linux tells these.
 func New(c Config) (*Limiter, error) {
-	dimensions, bytes, err := c.dimensions()
+	dimensions, audit, bytes, err := c.dimensions()
 	if err == nil {
 		err = c.fits(bytes)
 	}
@@ -71,13 +73,15 @@ func New(c Config) (*Limiter, error) {
 	}
 	l := &Limiter{
 		windows: windows, hasher: hasher, limit: int64(c.Limit), lowest: c.lowest(), flooded: new(striped.Counter),
-		config: c, drawn: drawn, number: made.Add(1),
+		config: c, drawn: drawn, number: made.Add(1), audit: audit,
 	}
 	e, err := engine.New(c.rule(), dimensions, hasher.Seed, l.flooded)
 	if err != nil {
 		return nil, err
 	}
 	e.Rank(l.number)
+	audit.Start()
+	e.Audit(audit)
 	l.engine.Store(e)
 	if c.MaxMemoryBytes > 0 {
 		l.grows()
@@ -133,7 +137,7 @@ func (l *Limiter) WithLimit(now time.Time, limit, burst int) (*Limiter, error) {
 	}
 	next := &Limiter{
 		windows: windows, hasher: l.hasher, limit: int64(limit), lowest: c.lowest(), flooded: l.flooded,
-		config: c, drawn: l.drawn, number: l.number,
+		config: c, drawn: l.drawn, number: l.number, audit: e.Audited(),
 	}
 	next.tooLow.Store(l.tooLow.Load())
 	next.overdraft.Store(l.overdraft.Load())
@@ -340,7 +344,7 @@ func (l *Limiter) Window() time.Duration { return l.config.Window }
 // MemoryBytes returns the memory the limiter takes of the heap, everything included. It does
 // not change unless the limiter grows.
 func (l *Limiter) MemoryBytes() int {
-	bytes := sizing.Overhead + l.engine.Load().Footprint()
+	bytes := sizing.Overhead + l.engine.Load().Footprint() + sizing.AuditBytes(l.audit)
 	if l.growth != nil {
 		bytes += growthBytes
 	}

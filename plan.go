@@ -30,10 +30,11 @@ type Plan struct {
 	Burst       int
 
 	// Keys is the number of distinct keys in a generation that the dimensions are for; 0 if nobody knows. FalseDenialRate is
-	// the share of requests of innocent keys that is then expected to be denied wrongly. New does not check them;
-	// Stats.OutsidePlan goes by them.
+	// the share of requests of light keys that is then expected to be denied wrongly, and Goal the one that was asked for; 0
+	// if nobody did. New does not check them; Stats.OutsidePlan goes by them.
 	Keys            float64
 	FalseDenialRate float64
+	Goal            float64
 }
 
 func (p *Plan) dimensions() engine.Dimensions {
@@ -92,7 +93,7 @@ func (c *Config) planOf(d engine.Dimensions) Plan {
 		Shards: d.Shards, BloomBytes: d.BloomBytes, BloomProbes: d.BloomProbes, Depth: d.Depth, Width: d.Width,
 		CellBits: d.CellBits, HeavyEntries: d.HeavyEntries, HeavyThreshold: d.HeavyThreshold,
 		Limit: c.Limit, LowestLimit: c.LowestLimit, Algorithm: c.Algorithm, SubWindows: c.SubWindows, Burst: c.Burst,
-		Keys: keys, FalseDenialRate: rate,
+		Keys: keys, FalseDenialRate: rate, Goal: rate,
 	}
 }
 
@@ -104,6 +105,9 @@ func (c *Config) planned() (keys, rate float64) {
 	}
 	if c.Plan != nil {
 		keys, rate = c.Plan.Keys, max(rate, c.Plan.FalseDenialRate)
+		if c.Plan.Goal > 0 {
+			rate = c.Plan.Goal
+		}
 	}
 	if c.MaxMemoryBytes > 0 { // it makes itself for as many as there are
 		keys = 0

@@ -68,7 +68,7 @@ func (l *Limiter) ReadFrom(r io.Reader) (int64, error) {
 func (l *Limiter) restore(r io.Reader) (int64, error) {
 	most := 0
 	if l.growth != nil {
-		most = l.config.MaxMemoryBytes - growthBytes - sizing.Overhead
+		most = l.config.MaxMemoryBytes - growthBytes - sizing.Overhead - sizing.AuditBytes(l.audit)
 	}
 	var hasher keyhash.Hasher
 	restored, newest, n, err := l.stages().Read(r, most, func(seed, hash uint64) (err error) {
@@ -92,6 +92,7 @@ func (l *Limiter) restore(r io.Reader) (int64, error) {
 		return n, err
 	}
 	l.hasher = hasher
+	l.audit.Forget()
 	if newest > math.MinInt64/2 { // it has seen a time
 		l.windows.reach(rotating.Position{Generation: newest})
 	}

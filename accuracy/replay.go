@@ -93,8 +93,8 @@ type Result struct {
 	// twice as many have come, and at the end. 0 if it states none.
 	LiveFalseDenialRateMax  float64 `json:"live_false_denial_rate_max"`
 	LiveFalseDenialRateLast float64 `json:"live_false_denial_rate_last"`
-	// That of innocent keys, as the limiter states it at the same times, mean over all requests.
-	LiveInnocentDenialRate float64 `json:"live_innocent_denial_rate"`
+	// That of light keys, as the limiter's audit has counted it from the first request to the last.
+	LiveLightDenialRate float64 `json:"live_light_denial_rate"`
 
 	Memory Memory   `json:"memory"`
 	Series []Bucket `json:"series"`
@@ -220,7 +220,7 @@ func (r *Result) collect(t *trial, l *lone) {
 	r.WrongedKeys, r.UnitsEarly = len(t.wronged), t.unitsEarly
 	r.EstimateError, r.EstimateTooSmall = t.estimateError, t.tooSmall
 	r.LiveFalseDenialRateMax, r.LiveFalseDenialRateLast = t.liveMax, t.liveLatest
-	r.LiveInnocentDenialRate = ratio(t.liveInnocent, float64(t.looked))
+	r.LiveLightDenialRate, _, _ = t.audited.Rate()
 }
 
 // memory weighs the lone oracle, which keeps copies of its keys, by letting go of it.

@@ -15,9 +15,10 @@ type Bucket struct {
 
 	InnocentRequests     uint64 `json:"innocent_requests"` // as in [Verdict]
 	InnocentFalseDenials uint64 `json:"innocent_false_denials"`
-	// The false-denial rate of innocent keys as the limiter states it, mean over so many looks, see [Result].
-	LiveInnocentDenialRate float64 `json:"live_innocent_denial_rate"`
-	Looks                  int     `json:"looks"`
+	// The false-denial rate of light keys that the limiter's audit has counted between two looks, mean over so many, see
+	// [Result].
+	LiveLightDenialRate float64 `json:"live_light_denial_rate"`
+	Looks               int     `json:"looks"`
 }
 
 // series counts requests over time in a bounded number of buckets, of a length that
@@ -77,13 +78,13 @@ func (b *Bucket) add(o Bucket) {
 	b.FalseDenials += o.FalseDenials
 	b.InnocentRequests += o.InnocentRequests
 	b.InnocentFalseDenials += o.InnocentFalseDenials
-	b.look(o.LiveInnocentDenialRate, o.Looks)
+	b.look(o.LiveLightDenialRate, o.Looks)
 }
 
 // look adds looks that found a mean rate.
 func (b *Bucket) look(rate float64, looks int) {
 	if looks > 0 {
-		b.LiveInnocentDenialRate += (rate - b.LiveInnocentDenialRate) * float64(looks) / float64(b.Looks+looks)
+		b.LiveLightDenialRate += (rate - b.LiveLightDenialRate) * float64(looks) / float64(b.Looks+looks)
 		b.Looks += looks
 	}
 }

@@ -26,8 +26,7 @@ type trial struct {
 	estimateError       Histogram
 	tooSmall            uint64
 	liveMax, liveLatest float64
-	liveInnocent        float64 // sum over the requests since the look before
-	looked              uint64  // requests
+	audited             sketchlimit.Audit // at the last look
 
 	outcomes  []outcome // of the last batch
 	looks     []look    // during the last batch
@@ -181,9 +180,8 @@ func (t *trial) look(always bool) {
 	stats := l.Stats()
 	t.liveLatest = stats.FalseDenialRate
 	t.liveMax = max(t.liveMax, t.liveLatest)
-	t.looks = append(t.looks, look{t.last, stats.InnocentDenialRate})
-	t.liveInnocent += stats.InnocentDenialRate * float64(t.sinceLook)
-	t.looked += t.sinceLook
+	rate, _, _ := stats.Audit.Since(t.audited).Rate()
+	t.looks, t.audited = append(t.looks, look{t.last, rate}), stats.Audit
 	t.sinceLook = 0
 }
 
@@ -192,7 +190,7 @@ func (t *trial) reset() {
 	clear(t.wronged)
 	clear(t.wrongedInnocents)
 	t.unitsEarly, t.estimateError = Histogram{}, Histogram{}
-	t.requests, t.all, t.tooSmall, t.liveMax, t.liveInnocent, t.looked = 0, 0, 0, 0, 0, 0
+	t.requests, t.all, t.tooSmall, t.liveMax = 0, 0, 0, 0
 }
 
 // verdict completes the counts with the rates.

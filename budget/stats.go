@@ -28,7 +28,7 @@ type Stats struct {
 	// NoRoom is the units of Denied that were free, but found Config.InFlight holds open. If it grows, that is too small.
 	NoRoom uint64
 
-	// Limits are the Stats of each of Config.Limits, of what is settled. FalseDenialRate and InnocentDenialRate are those
+	// Limits are the Stats of each of Config.Limits, of what is settled. FalseDenialRate is that
 	// of requests that hold MeanCost units, what their keys hold already included.
 	Limits []sketchlimit.Stats
 }

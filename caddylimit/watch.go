@@ -43,9 +43,10 @@ func (s *state) watch() {
 func (l *limiter) warn() bool {
 	stats := l.Stats()
 	if stats.OutsidePlan {
+		rate, _, _ := stats.Audit.Rate()
 		log().Warn("zone meets more than it is made for, and may deny ordinary clients: set keys, memory or overload",
 			append(l.fields(), zap.Float64("keys_now", max(stats.DistinctKeys, stats.PreviousDistinctKeys)),
-				zap.Float64("innocent_denial_rate", stats.InnocentDenialRate))...)
+				zap.Float64("audited_false_denial_rate", rate))...)
 	}
 	return stats.OutsidePlan
 }

@@ -54,7 +54,13 @@ func TestStats(t *testing.T) {
 		{"dropped_counts_total", "counter", 0},
 		{"rotations_total", "counter", 1},
 		{"false_denial_rate", "gauge", s.FalseDenialRate},
-		{"innocent_denial_rate", "gauge", s.InnocentDenialRate},
+		{"audited_requests_total", "counter", s.Audit.Requests},
+		{"audited_units_total", "counter", s.Audit.Units},
+		{"audited_false_denials_total", "counter", 0},
+		{"audited_admitted_units_total", "counter", s.Audit.Admitted},
+		{"audited_exact_units_total", "counter", s.Audit.Exact},
+		{"audited_over_admitted_units_total", "counter", 0},
+		{"audited_share_ratio", "gauge", 1},
 		{"mean_cost_units", "gauge", s.MeanCost},
 		{"distinct_keys", "gauge", s.DistinctKeys},
 		{"bloom_fill_ratio", "gauge", s.BloomFill},
@@ -68,7 +74,7 @@ func TestStats(t *testing.T) {
 		want += fmt.Sprintf("# TYPE sketchlimit_%s %s\nsketchlimit_%s{limiter=\"api\"} %v\n", m.name, m.kind, m.name, m.value)
 	}
 	c := promlimit.New(maps.All(map[string]*sketchlimit.Limiter{"api": l}))
-	require.Equal(t, 17, testutil.CollectAndCount(c))
+	require.Equal(t, 23, testutil.CollectAndCount(c))
 	require.Equal(t, want, exposed(t, c))
 	problems, err := testutil.CollectAndLint(c)
 	require.NoError(t, err)
@@ -79,7 +85,9 @@ func TestStats(t *testing.T) {
 // exposed returns what a collector tells, without help, in the order of its metrics.
 func exposed(t *testing.T, c prometheus.Collector) string {
 	t.Helper()
-	names := []string{"admitted_units_total", "denied_units_total", "overdraft_units_total", "too_low_requests_total", "dropped_counts_total", "rotations_total", "false_denial_rate", "innocent_denial_rate", "mean_cost_units", "distinct_keys",
+	names := []string{"admitted_units_total", "denied_units_total", "overdraft_units_total", "too_low_requests_total", "dropped_counts_total", "rotations_total", "false_denial_rate",
+		"audited_requests_total", "audited_units_total", "audited_false_denials_total", "audited_admitted_units_total",
+		"audited_exact_units_total", "audited_over_admitted_units_total", "audited_share_ratio", "mean_cost_units", "distinct_keys",
 		"bloom_fill_ratio", "sketch_fill_ratio", "outside_plan", "sparing", "sparing_times_total", "spared_units_total", "memory_bytes", "refused_requests_total"}
 	var b strings.Builder
 	for _, name := range names {

@@ -355,7 +355,7 @@ descriptors:
 	deny, spare := l.All()[0], l.All()[1]
 	require.Equal(t, sketchlimit.Deny, deny.Overload)
 	require.Equal(t, sketchlimit.Spare, spare.Overload)
-	require.Greater(t, deny.Stats().InnocentDenialRate, 0.1, "the load is too light to tell")
+	require.Greater(t, deny.Stats().FalseDenialRate, 0.1, "the load is too light to tell")
 	require.False(t, deny.Stats().Spared.Active)
 	require.True(t, spare.Stats().Spared.Active)
 	require.Less(t, spare.Stats().Denied, uint64(100))

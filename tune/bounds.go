@@ -19,7 +19,7 @@ func (s *search) smallest() int {
 // bounded refuses a goal of less memory than that.
 func (s *search) bounded() error {
 	if given := s.goal.MemoryBytes; given > 0 && given < s.smallest() {
-		return fmt.Errorf("tune: Goal.MemoryBytes %d, %w", given, s.crowded())
+		return fmt.Errorf("tune: Goal.MemoryBytes %d, %w", given+s.audit, s.crowded())
 	}
 	return nil
 }

@@ -19,6 +19,7 @@ type search struct {
 	traffic Traffic
 	goal    Goal
 	need    *sizing.Need
+	audit   int       // bytes of the memory that the goal leaves to an audit
 	rates   []float64 // requests in a window of keys that stand for all
 	known   stated    // the last of them
 	replays *replays  // nil without a trace
@@ -64,7 +65,12 @@ func newSearch(t Traffic, g Goal) (*search, error) {
 		g.Limit, g.Burst, g.LowestLimit = g.LowestLimit, int(rule.BurstAt(int64(g.LowestLimit))), 0
 	}
 	t.Sample = slices.Sorted(slices.Values(t.Sample))
-	s := &search{goal: g, need: g.need(), loads: new(bucketLoads)}
+	audit := 0
+	if rule := g.rule(); g.MemoryBytes > 0 {
+		audit = sizing.AuditBytes(sizing.NewAudit(&rule, g.MemoryBytes, 0))
+		g.MemoryBytes -= audit
+	}
+	s := &search{goal: g, need: g.need(), audit: audit, loads: new(bucketLoads)}
 	if t.Trace != nil {
 		t.Sample = t.Trace.fullest()
 		keys := len(t.Sample)
@@ -123,7 +129,7 @@ func (s *search) run() (engine.Dimensions, error) {
 		plan, _ := s.need.Spend(most, best)
 		e := s.stated(plan).expected
 		return engine.Dimensions{}, fmt.Errorf("tune: Goal.MemoryBytes %d, must be at least %d for that goal; it gives FalseDenialRate %.1g and WithheldShare %.1g",
-			most, memory, e.FalseDenialRate, e.WithheldShare)
+			most+s.audit, memory+s.audit, e.FalseDenialRate, e.WithheldShare)
 	}
 	return s.need.Spend(memory, best)
 }
@@ -372,6 +378,7 @@ func (s *search) forecast(plan engine.Dimensions) Forecast {
 	var f Forecast
 	bytes, _ := plan.Bytes(&s.need.Rule) // the plan has been checked
 	f.MemoryBytes = bytes + sizing.Overhead
+	f.MemoryBytes += sizing.AuditBytes(sizing.NewAudit(&s.need.Rule, f.MemoryBytes, 0))
 	var all sync.WaitGroup
 	for i, load := range loads {
 		all.Go(func() {

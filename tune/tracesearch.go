@@ -44,7 +44,7 @@ func (s *search) runTrace() (engine.Dimensions, error) {
 		}
 		denied, withheld := s.replays.expected(d, 1, s.replays.runs)
 		return engine.Dimensions{}, fmt.Errorf("tune: Goal.MemoryBytes %d, must be at least %d for that goal; it gives FalseDenialRate %.1g and WithheldShare %.1g",
-			most, memory, denied, withheld)
+			most+s.audit, memory+s.audit, denied, withheld)
 	}
 	return s.need.Spend(memory, best)
 }

@@ -234,7 +234,7 @@ func (g *Goal) plan(d engine.Dimensions, f Forecast) sketchlimit.Plan {
 		Shards: d.Shards, BloomBytes: d.BloomBytes, BloomProbes: d.BloomProbes, Depth: d.Depth, Width: d.Width,
 		CellBits: d.CellBits, HeavyEntries: d.HeavyEntries, HeavyThreshold: d.HeavyThreshold,
 		Limit: g.Limit, LowestLimit: g.LowestLimit, Algorithm: g.Algorithm, SubWindows: g.SubWindows, Burst: g.Burst,
-		Keys: f.Keys * g.Headroom, FalseDenialRate: f.Stated().FalseDenialRate,
+		Keys: f.Keys * g.Headroom, FalseDenialRate: f.Stated().FalseDenialRate, Goal: g.FalseDenialRate,
 	}
 }
 

@@ -63,10 +63,12 @@ var orders = map[string]func(order []int32, keys int, random *rand.Rand){
 
 const (
 	windows = 3
-	looks   = 128  // at the live rate, in a window
+	looks   = 128  // at Stats, in a window
 	late    = 1.5  // windows from the beginning, when abusers come
 	abusers = 0.01 // of all keys
 	excess  = 3    // of what abusers ask for over their limit
+
+	auditBytes = 64 << 10 // also where limiters are too small to have as much by themselves
 
 	leastDenied = 100  // requests from which on a rate means something
 	frequently  = 1e-3 // of requests
@@ -80,7 +82,8 @@ type result struct {
 	bytes             float64 // a key
 	denied, sent      uint64  // requests of those who stay below half of the limit
 	wronged, innocent uint64  // requests of innocent keys: those of abusers, too, until these reach half of the limit
-	live              float64 // the rate of innocent keys that the limiter states meanwhile, on average over their requests
+	audited           float64 // the share of innocent keys' requests that the limiter's audit has found wrongly denied
+	least, most       float64 // and the ends of its interval
 	fresh             float64 // its rate of a new key for their cost, the highest at the end of a window
 	outside           bool    // Stats.OutsidePlan at any look
 }
@@ -95,8 +98,6 @@ type judged struct {
 	}
 	limit int
 	*result
-	since uint64  // requests of innocent keys since the last look
-	rate  float64 // that the limiter stated then
 }
 
 // take sends a request, and tells whether it was admitted.
@@ -107,7 +108,7 @@ func (j *judged) take(now time.Time, key string, cost int) bool {
 		free += cost
 	}
 	if 2*(j.limit-free) < j.limit {
-		j.innocent, j.since = j.innocent+1, j.since+1
+		j.innocent++
 		if !allowed && d.Allowed {
 			j.wronged++
 		}
@@ -115,18 +116,16 @@ func (j *judged) take(now time.Time, key string, cost int) bool {
 	return allowed
 }
 
-// look adds what the limiter has stated since the last one: the mean of both, since rates rise steeply at the end of a
-// window.
+// look reads what the limiter states.
 func (j *judged) look() {
 	s := j.Stats()
 	j.outside = j.outside || s.OutsidePlan
-	j.live += float64(j.since) * (j.rate + s.InnocentDenialRate) / 2
-	j.since, j.rate = 0, s.InnocentDenialRate
+	j.audited, j.least, j.most = s.Audit.Rate()
 }
 
 // play sends the load, evenly over each window, and counts.
 func (r *row) play(seed uint64) (result, error) {
-	c := sketchlimit.Config{Limit: r.limit, Window: r.window, Algorithm: r.algorithm, SubWindows: r.sub, Keys: r.keys, Seed: seed}
+	c := sketchlimit.Config{Limit: r.limit, Window: r.window, Algorithm: r.algorithm, SubWindows: r.sub, Keys: r.keys, Seed: seed, AuditBytes: auditBytes}
 	limiter, err := sketchlimit.New(c)
 	if err != nil {
 		return result{}, err
@@ -170,7 +169,6 @@ func (r *row) play(seed uint64) (result, error) {
 		}
 		out.fresh = max(out.fresh, l.FalseDenialRate(r.cost, r.limit))
 	}
-	out.live /= float64(out.innocent)
 	return out, nil
 }
 
@@ -253,7 +251,7 @@ func main() {
 // print measures all rows and prints each, and at last how many rates are right within a factor of two: from one request
 // of a thousand on, and below that, where a thousand looks tell little.
 func (s *setting) print() {
-	fmt.Println("| limit | algorithm, parts | cost | share | keys | load | bytes a key | denied | innocents denied | stated | stated ÷ denied | of a new key | outside plan |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|")
+	fmt.Println("| limit | algorithm, parts | cost | share | keys | load | bytes a key | denied | innocents denied | audited | audited ÷ denied | of a new key | outside plan |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|")
 	var frequent, rare tally
 	for r, o := range s.results() {
 		quotient := ""
@@ -262,13 +260,13 @@ func (s *setting) print() {
 			if o.rate() >= frequently {
 				t = &frequent
 			}
-			quotient = t.add(o.live / o.rate())
+			quotient = t.add(o.audited / o.rate())
 		}
 		fmt.Printf("| %d | %v, %d | %d | %g %% | %d | %g | %.2f | %s | %s | %.1e | %s | %.1e | %v |\n",
 			r.limit, r.algorithm, r.sub, r.cost, 100*r.use, r.keys, r.load, o.bytes, share(o.denied, o.sent),
-			share(o.wronged, o.innocent), o.live, quotient, o.fresh, o.outside)
+			share(o.wronged, o.innocent), o.audited, quotient, o.fresh, o.outside)
 	}
-	fmt.Printf("\nstated ÷ denied, rows with %d denials within a factor of 2: %v where %g of innocents' requests or more are denied, %v below that\n",
+	fmt.Printf("\naudited ÷ denied, rows with %d denials within a factor of 2: %v where %g of innocents' requests or more are denied, %v below that\n",
 		leastDenied, frequent, frequently, rare)
 }
 

@@ -203,7 +203,7 @@ func play(seed uint64, i int) outcome {
 		s := limiter.Stats()
 		g.put(s.Admitted, s.Denied, s.Overdraft, s.Rotations)
 		o.rates = append(o.rates, s.FalseDenialRate, s.DistinctKeys, s.PreviousDistinctKeys, s.BloomFill, s.SketchFill,
-			s.MeanCost, limiter.FalseDenialRate(1, g.config.Limit), s.InnocentDenialRate)
+			s.MeanCost, limiter.FalseDenialRate(1, g.config.Limit))
 	}
 	o.memory, o.decisions = limiter.MemoryBytes(), g.digest.Sum64()
 	return o

@@ -34,7 +34,7 @@ func plotRates(series []accuracy.Bucket, expected float64, expectedName string) 
 	var live, measured, none plotter.XYs
 	for _, b := range series {
 		if b.Looks > 0 {
-			live = append(live, plotter.XY{X: at(b), Y: max(leastShown, b.LiveInnocentDenialRate)})
+			live = append(live, plotter.XY{X: at(b), Y: max(leastShown, b.LiveLightDenialRate)})
 		}
 		switch {
 		case b.InnocentFalseDenials > 0:

@@ -194,7 +194,7 @@ func (r *report) errors() section {
 		{"innocent keys falsely denied", outOf(uint64(p.WrongedInnocentKeys), uint64(p.InnocentKeys))},
 		{"keys ever falsely denied", outOf(uint64(p.WrongedKeys), uint64(p.Keys)) + r.unitsEarly()},
 		{"estimate error", estimateError(&p.EstimateError)},
-		{"rate it states, innocent keys", expectedText(p.LiveInnocentDenialRate, 0)},
+		{"rate of light keys by its audit", expectedText(p.LiveLightDenialRate, 0)},
 		{"rate it states, a key never seen", fmt.Sprintf("at most %s, %s at the end of all",
 			shareText(p.LiveFalseDenialRateMax), shareText(p.LiveFalseDenialRateLast))},
 	}

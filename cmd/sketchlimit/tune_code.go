@@ -24,7 +24,8 @@ Plan: &sketchlimit.Plan{
 Depth: {{.Depth}}, Width: {{.Width}}, CellBits: {{.CellBits}},
 {{if .HeavyEntries}}HeavyEntries: {{.HeavyEntries}}, HeavyThreshold: {{.HeavyThreshold}},
 {{end}}{{template "purpose" .}}Keys: {{printf "%.3g" .Keys}}, FalseDenialRate: {{printf "%.3g" .FalseDenialRate}},
-{{end}}},
+{{with .Goal}}Goal: {{printf "%.3g" .}},
+{{end}}{{end}}},
 })
 `))
 

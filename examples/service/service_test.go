@@ -318,7 +318,7 @@ func TestPageInABrowser(t *testing.T) {
 			st.Time = at.Add(time.Duration(n) * time.Second)
 			if beyond {
 				st.Rules[0].Spared = operators.Spared{Active: true, Since: at, Times: 1234, Units: 56789}
-				st.Rules[1].OutsidePlan, st.Rules[1].InnocentDenialRate = true, 0.3
+				st.Rules[1].OutsidePlan, st.Rules[1].AuditedRate = true, 0.3
 			}
 			json.NewEncoder(w).Encode(st)
 		}
@@ -342,8 +342,8 @@ setTimeout(() => points.textContent = frame.contentDocument.getElementById("line
 	dom := pageview.Browse(t, "--dump-dom", "--virtual-time-budget=7000", server.URL+"/again")
 	require.Regexp(t, `<p id="points">([\d.]+,[\d.]+ ){3}`, dom, "asked once since, and drawn more")
 	dom = pageview.Browse(t, "--dump-dom", "--virtual-time-budget=1500", server.URL+"/beyond/")
-	require.Contains(t, dom, "<li>search is not used as it was made for: 30 % of the requests of innocent clients are "+
-		"denied.</li>")
+	require.Contains(t, dom, "<li>search is not used as it was made for: 30 % of the requests of light clients were "+
+		"denied wrongly.</li>")
 	require.Regexp(t, `<text [^>]*>requests a second</text>`, dom)
 	require.Regexp(t, `<text [^>]*>\d\d:\d\d:[03]0</text>`, dom)
 }

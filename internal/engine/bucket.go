@@ -85,14 +85,6 @@ func (buckets) charge(r request, p rotating.Position, n, limit int64, _ bool) (f
 	return bucket{r}.chargeTime(p, n, limit)
 }
 
-func (buckets) look(r request, p rotating.Position, n, limit int64) {
-	b := bucket{r}
-	now, _ := r.e.bucket.Ticks(p.Elapsed)
-	var k reading
-	b.read(r.s.number, int64(now), &k)
-	b.look(n, limit, k.ahead(int64(now)))
-}
-
 // rotate brings the times forward. One that has passed becomes 0, a free place.
 func (buckets) rotate(r request, to int64) {
 	ticks, heads := r.e.bucket.Passed(r.s.number, to), bucket{r}.heads()
@@ -284,8 +276,8 @@ func (r bucket) takeTime(p rotating.Position, n, limit int64, e Effort) Verdict 
 	}
 	r.s.admitted += uint64(n)
 	r.s.last.Clear()
-	if r.looked() {
-		r.look(n, limit, ahead)
+	if r.tellsCost() {
+		r.e.noteCost(n)
 	}
 	if limit == r.e.limit {
 		k.full += n * b.Unit
@@ -312,8 +304,8 @@ func (r bucket) takeLast(last gcra.Time, k *reading, p rotating.Position, n, lim
 	r.s.admitted += uint64(n)
 	r.s.last.Clear()
 	now := r.e.Timeline.UnixNano(p)
-	if r.looked() {
-		r.look(n, limit, b.TicksUp(time.Duration(t.Up()-now)))
+	if r.tellsCost() {
+		r.e.noteCost(n)
 	}
 	t = t.Add(b, n)
 	r.setLastRounded(t)
@@ -338,13 +330,6 @@ func (r bucket) peekLast(last gcra.Time, k *reading, p rotating.Position, n, lim
 		v = Verdict{RetryAfter: max(v.RetryAfter, place), ResetAfter: max(v.ResetAfter, place)}
 	}
 	return t, free, v
-}
-
-// look takes down what a request for n units costs that is admitted.
-func (r bucket) look(n, limit, ahead int64) {
-	if b := &r.e.bucket; innocent(ahead, b.Charged(b.Most(limit, r.e.limit), limit, r.e.limit)) {
-		admit(r.e.flooded, r.h, sight{n: n, kind: newcomer, stranger: noKind, denied: noKind, met: noKind})
-	}
 }
 
 // refuseTime counts a request that is denied, and remembers its key if that has nothing left.

@@ -18,8 +18,11 @@ func (e *Engine) Fits(word int64, h uint64, held, n, limit int64) Verdict {
 		return r.e.told(Verdict{RetryAfter: Never, Remaining: int(max(0, int64(r.peek(p, 1, limit).Remaining)-held))}, p, limit)
 	}
 	v := r.peek(p, held+n, limit)
-	if v.Allowed && r.looked() {
-		r.e.algorithm.look(r, p, held+n, limit)
+	if v.Allowed && r.tellsCost() {
+		r.e.noteCost(n)
+	}
+	if r.sampled() {
+		r.count(p, n, held, limit, v.Allowed, false)
 	}
 	if v.RetryAfter == Never { // what is held and asked for is more than the limit
 		v.RetryAfter = r.peek(p, n, limit).RetryAfter
@@ -42,6 +45,9 @@ func (e *Engine) Charge(word int64, h uint64, n, unheld, held, limit int64) (ove
 	asked, limit := r.from(e, e.Timeline.Unpack(word), limit)
 	p := r.rotate(asked)
 	free := r.e.algorithm.charge(r, p, n, limit, unheld > 0)
+	if r.sampled() {
+		r.charged(p, n, limit)
+	}
 	return max(0, unheld-max(0, free-held))
 }
 

@@ -20,7 +20,6 @@ type piece struct {
 	table  []uint64               // of heavy keys
 	others [][]uint64             // cells of those that share the limit, by age; nil if nobody does
 	spares bool                   // new keys are not denied
-	read   strange                // what keys read, as it was asked for last
 	copy   request                // of no key
 }
 
@@ -44,7 +43,6 @@ func pieces(e *Engine, p rotating.Position, before *Engine) iter.Seq[*piece] {
 		}
 		for i := range s.of {
 			s.at, s.ages = copyShard(e, i*len(e.shards)/s.of, p, c, s.others)
-			s.read = strange{}
 			s.spares = e.Spares() && c.request(0, 0).state().on > 0
 			if before != nil {
 				last, f := copyShard(before, i*len(before.shards)/s.of, rotating.Position{Generation: math.MinInt64}, former, nil)
@@ -61,7 +59,7 @@ func pieces(e *Engine, p rotating.Position, before *Engine) iter.Seq[*piece] {
 type shardCopy struct{ Engine }
 
 func newCopy(e *Engine) *shardCopy {
-	c := &shardCopy{Engine{layout: e.layout, algorithm: e.algorithm, shards: make([]shard, 1), memory: make([]uint64, e.size)}}
+	c := &shardCopy{Engine{layout: e.layout, algorithm: e.algorithm, shards: make([]shard, 1), memory: make([]uint64, e.size), audit: none}}
 	c.spare = nil // a copy does not tell the others
 	return c
 }

@@ -204,6 +204,7 @@ func (g *Growth) Become(restored Stages) error {
 	}
 	e.spare.become(restored.spared)
 	restored.Engine.follow(restored.Before)
+	restored.Engine.audit = e.audit
 	if invariants.On {
 		rankAfter(restored.Engine, e, restored.Before)
 	}

@@ -146,6 +146,6 @@
 //	copy.go         copies of shards, which decisions do not wait for
 //	odds.go         the chance that an unseen key is denied, by all counters, whose noise
 //	                package errorrate computes; fresh.go by a sample
-//	lately.go       what admitted requests were like, sampled by look.go; leads.go turns it
-//	                into the rate of innocent keys
+//	cost.go         the mean cost of a request, for which the rate is told
+//	audit.go        what is told of keys that package audit counts exactly as well
 package engine

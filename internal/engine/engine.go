@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sketchlimit/sketchlimit/internal/audit"
 	"github.com/sketchlimit/sketchlimit/internal/striped"
 	"github.com/sketchlimit/sketchlimit/internal/windowmath"
 	"github.com/sketchlimit/sketchlimit/rotating"
@@ -23,6 +24,8 @@ type Engine struct {
 	memory    []uint64 // of all shards, layout.size words each
 	dims      Dimensions
 	flooded   *striped.Counter // requests for one unit that were denied without the lock, and what others cost
+
+	audit *audit.Audit // counts some keys exactly as well
 
 	external atomic.Pointer[external] // where keys have counts as well; nil if nowhere
 	next     atomic.Pointer[Engine]   // the successor, which decides in its place
@@ -45,8 +48,6 @@ type algorithm interface {
 	peek(r request, p rotating.Position, n, limit int64) Verdict
 	// charge counts n units whether they are free or not. It returns how many were, if that is asked for.
 	charge(r request, p rotating.Position, n, limit int64, asked bool) (free int64)
-	// look takes down a request for n units that is to be admitted.
-	look(r request, p rotating.Position, n, limit int64)
 	// rotate makes a later generation the shard's.
 	rotate(r request, to int64)
 	// prefetch fetches what a decision in a generation reads, and in those before unless it is alone. It needs no lock.
@@ -128,7 +129,7 @@ type (
 	window       struct{ request } // to a window
 	bucket       struct{ request } // to a token bucket
 	overCapacity struct{ request } // to a window's shard that may be over capacity, and then denies what is proven alone
-	sampler      struct{ request } // that may be taken down, for the rate of light keys
+	sampler      struct{ request } // that reads some cells for keys that the shard has not seen
 )
 
 // Effort is how much a decision is to find out.

@@ -8,12 +8,14 @@ import (
 )
 
 // add counts n units for the key, whose entry and current count were read just before.
-func (r window) add(p rotating.Position, entry *uint64, h uint64, count, n int64) {
+func (r window) add(entry *uint64, h uint64, count, n int64) {
 	r.s.admitted += uint64(n)
 	r.s.last.Clear()
 	if entry != nil {
 		r.e.heavy.Set(entry, count+n)
-		r.ask(entry, 0, n)
+		if r.e.Spares() {
+			r.ask(entry, 0, n)
+		}
 		if r.e.heavy.Complete(*entry, 0) {
 			return
 		}
@@ -23,22 +25,12 @@ func (r window) add(p rotating.Position, entry *uint64, h uint64, count, n int64
 		r.e.door.TestAndAdd(r.e.memory, first, h)
 	}
 	count += n
-	others, heavy := int64(0), false
-	if entry == nil && count >= r.threshold() && r.e.heavy.HasRoom(r.entries()) {
-		others, heavy = r.standsOut(count)
-	}
 	switch {
 	case entry != nil:
-	case heavy:
+	case count >= r.threshold() && r.e.heavy.HasRoom(r.entries()) && r.standsOut(count):
 		entry = r.e.heavy.Insert(r.entries(), r.h, count)
 		if r.e.Spares() {
 			r.ask(entry, 0, n) // no more is certain
-		} else {
-			if r.nearlyAll(count + r.weightedBefore(p)) {
-				others = 0
-			}
-			r.ask(entry, 0, max(n, count-others))
-			r.ask(entry, 1, r.ownBefore())
 		}
 		r.markTable()
 		if count == n { // it is in no cell yet, and is to be among the keys that are told
@@ -54,64 +46,17 @@ func (r window) add(p rotating.Position, entry *uint64, h uint64, count, n int64
 // nothing, which is enough to tell how many keys there are where cells are too full for it.
 const Sampled = 8
 
-// wronged is for a request for n units that is denied. It counts them for the key of an entry, if they fit in the limit beside
-// what that has asked for: so far an exact limiter would admit it. It tells whether the key is an innocent one, which others
-// have carried to its limit.
-func (r window) wronged(p rotating.Position, n, limit int64, entry *uint64) bool {
-	if entry == nil || n < 1 || !r.e.heavy.CountsOffered() {
-		return false
+// wronged is for a request for n units that is denied in a shard that may spare keys. It counts them for the key of an entry, if they
+// fit in the limit beside what that has asked for: so far an exact limiter would admit it.
+func (r window) wronged(p rotating.Position, n, limit int64, entry *uint64) {
+	if r.e.Spares() && entry != nil && n >= 1 && n <= limit-r.asked(p, *entry) {
+		r.ask(entry, 0, n)
 	}
-	asked := r.asked(p, *entry)
-	if n > limit-asked {
-		return false
-	}
-	r.ask(entry, 0, n)
-	if !innocent(asked, limit) {
-		return false
-	}
-	wrong(r.e.flooded, r.h)
-	return true
 }
 
 // ask counts n units that the key of an entry has asked for in the generation of an age.
 func (r window) ask(entry *uint64, age int, n int64) {
 	r.e.heavy.Offer(entry, age, n, r.s.admitted+r.s.denied)
-}
-
-// ownBefore returns the units of the previous generation that are likely to be the key's own: what it reads there less
-// what keys do on average that nobody has counted.
-func (r window) ownBefore() int64 {
-	if r.e.Ring.Buffers() < 2 {
-		return 0
-	}
-	count, h := r.read(1, r.s.number-1)
-	if count == 0 {
-		return 0
-	}
-	others, most := int64(0), int64(0)
-	for range freshReadings {
-		h = keyhash.Mix(h, r.e.seed)
-		reading := r.reading(r.buffer(1), h)
-		others += reading
-		most = max(most, reading)
-	}
-	if r.nearlyAll(count) && most < count {
-		return r.e.limit
-	}
-	return max(0, count-others/freshReadings)
-}
-
-// nearlyAll tells whether a key that reads so much has nearly reached its limit. If others have not, it has asked for more
-// than it got, and all that it reads is its own.
-func (r window) nearlyAll(count int64) bool { return count >= r.e.limit-r.e.limit/32 }
-
-// weightedBefore returns what of the previous generation counts for a key without an entry.
-func (r window) weightedBefore(p rotating.Position) int64 {
-	if r.e.Ring.Buffers() < 2 {
-		return 0
-	}
-	count, _ := r.read(1, p.Generation-1)
-	return r.e.Weighted(count, 1, p.Elapsed)
 }
 
 // threshold is the units of the current generation that make a key heavy, by its reading.
@@ -133,22 +78,18 @@ const (
 //
 // The threshold only decides where a key is counted from then on. Every reading is an upper bound, so no
 // threshold admits too much.
-//
-// It also returns what one of them reads: so many of the key's units are taken for others'. With their mean no key would
-// be seen to be denied before it has used half of its limit, because that happens to those with more of others' units.
-func (r window) standsOut(count int64) (others int64, ok bool) {
+func (r window) standsOut(count int64) bool {
 	first, h, high := r.buffer(0), r.h, 0
 	for range freshReadings {
 		h = keyhash.Mix(h, r.e.seed)
 		units := r.reading(first, h)
 		if units+r.e.promoteAt/2 < count {
-			others = units
 			continue
 		}
 		if high++; high == highReadings {
 			r.s.peaks.raised = uint16(min(count+1-r.e.promoteAt, math.MaxUint16))
-			return 0, false
+			return false
 		}
 	}
-	return others, true
+	return true
 }

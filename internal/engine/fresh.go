@@ -8,49 +8,28 @@ import (
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
-// A look estimates the rate at which innocent keys of a shard are denied, under its lock and from a sample of its own
+// A shard that may spare keys estimates the rate of false denials under its lock, from a sample of its own
 // cells. Stats computes that from all cells, which takes a thousand times as long.
 const (
 	glances   = 32 // new keys that are read first
-	lookLanes = 4  // of a sketch that are looked at if one of these reads half of the limit: other ones each time
+	lookLanes = 4  // of a sketch that are looked at if one of these reads too much: other ones each time
 	lookWords = 64 // of each row
-
-	// Where a limit is fewer requests than these, their readings tell too little of leads: it may look as if others' units
-	// added to all of them, where they add to none. So the rate of innocent keys counts only if new keys are denied as well,
-	// at such a part of the rate from which on a shard spares.
-	fewRequests   = 50
-	leastStranger = 1e-3
 )
 
-// wrongs estimates the rate of false denials at a position in the shard's generation: that of requests of mean cost of
-// new keys at the lowest limit, or that of innocent keys, whichever is higher. Where requests have become dearer, the mean
-// is that of the newest.
-func (r sampler) wrongs(p rotating.Position) (rate float64) {
-	lately, lowest := recentOf(r.e.flooded), r.e.spare.Lowest
-	mean := lately.mean()
-	n := max(mean, int64(math.Ceil(lately.newest)))
-	if !r.someRead(p, lowest/2-min(n-1, lowest/2)) { // or else a key at half of its limit would be admitted
+// noiseRate estimates the false-denial rate of the shard at a position in its generation: the chance that a new key is denied
+// a request of mean cost, of late, at the lowest limit.
+func (r sampler) noiseRate(p rotating.Position) float64 {
+	lowest := r.e.spare.Lowest
+	free := max(0, lowest-int64(math.Ceil(r.e.dearCost())))
+	if !r.someRead(p, free/2) {
 		return 0
 	}
-	mix := lately.mix(scaleOf(r.e))
 	reads := r.readings(p)
-	mix.wronged = 0 // they would be spared
-	above := reads.Above
 	if r.e.predecessor() != nil {
 		both := r.withFormer(p, &reads)
-		above = both.above
+		return both.above(free)
 	}
-	var chances [kinds]float64
-	for i := range mix.n {
-		if lead := mix.leads[i] + n - mean; lead <= r.e.limit { // or else it is rightly denied
-			chances[i] = above(r.e.limit - lead)
-		}
-	}
-	stranger := above(lowest - min(n, lowest))
-	if lowest < fewRequests*n && stranger < leastStranger*r.e.spare.Rate {
-		return stranger
-	}
-	return max(mix.rate(&chances), stranger)
+	return reads.Above(free)
 }
 
 // someRead tells whether one of a few new keys reads more units than these.

@@ -152,6 +152,7 @@ func (g *Growth) replace(bytes int) {
 	for i := 0; i < len(next.memory); i += page {
 		next.memory[i] = 0 // here, rather than in requests, the system hands it out
 	}
+	next.audit = e.audit
 	setApart(next)
 	next.follow(e)
 	if invariants.On {

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sketchlimit/sketchlimit/internal/striped"
 	"github.com/sketchlimit/sketchlimit/rotating"
 	"github.com/stretchr/testify/require"
 )
@@ -120,23 +119,6 @@ func TestGroupWhileAnEngineGrows(t *testing.T) {
 			require.EqualValues(t, limit, admitted[key].Load())
 			require.Equal(t, beside-limit, other.Peek(at, h, 1, beside).Remaining)
 		}
-	}
-}
-
-// A key that the predecessor alone has counted is no newcomer.
-func TestGrownEngineKnowsKeysOfThePredecessor(t *testing.T) {
-	l, g := growing(t)
-	h := l.hasher.String("key")
-	require.True(t, l.Take(l.word(), h, 2, l.limit, Brief).Allowed)
-	require.True(t, g.Resize(2*l.Bytes()))
-	second := g.Current.Load()
-	for key, newcomers := range map[string]float64{"key": 0, "other": 1} {
-		second.flooded = new(striped.Counter)
-		h := l.hasher.String(key)
-		r := second.request(second.Shard(h), h)
-		sampler{r}.look(r.rotate(l.position()), 1, l.limit, 0, nil)
-		seen := recentOf(second.flooded)
-		require.Equal(t, newcomers, seen.read[newcomer], key)
 	}
 }
 

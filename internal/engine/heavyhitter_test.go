@@ -46,37 +46,10 @@ func TestKeysThatShareAnEntry(t *testing.T) {
 	require.Greater(t, admitted, 90, "and it is not denied for nothing either")
 }
 
-// What a key reads in the window before is its own less what strangers read there. If it reads nearly the whole limit, and
-// they do not, it has asked for more than it got. If they do as well, nothing is known of it.
-func TestOwnUnitsOfTheWindowBefore(t *testing.T) {
-	const limit = 100
-	l := faceOf(t, sliding(limit, time.Minute), Dimensions{Shards: 1, BloomBytes: 64, BloomProbes: 1, Depth: 2, Width: 64, CellBits: 8,
-		HeavyEntries: heavyhitter.BucketEntries, HeavyThreshold: limit / 2})
-	for i := range uint64(heavyhitter.BucketEntries) { // no room for others
-		require.True(t, l.Take(0, i<<40, limit/2, limit, Whole).Allowed)
-	}
-	for key := range rune(600) {
-		require.True(t, l.allow(string(key), 1))
-	}
-	usual, abuser := l.request(0, l.hasher.Bytes([]byte("usual"))), l.request(0, l.hasher.Bytes([]byte("abuser")))
-	require.True(t, l.allow("usual", limit/2))
-	for range 3 * limit {
-		l.allow("abuser", 1)
-	}
-	l.request(0, 0).rotate(rotating.Position{Generation: usual.s.number + 1})
-	require.InDelta(t, limit/2, window{usual}.ownBefore(), limit/10)
-	require.EqualValues(t, limit, window{abuser}.ownBefore())
-	for key := range rune(20_000) {
-		l.allow(string(key), 1)
-	}
-	usual.rotate(rotating.Position{Generation: usual.s.number + 1})
-	require.Less(t, window{usual}.ownBefore(), int64(limit/10))
-}
-
 // A request that no limit could admit is no use of the key: with it the entry would prove any number of units.
 func TestHugeCostsAreNotAsked(t *testing.T) {
 	const limit = 100
-	l := faceOf(t, sliding(limit, time.Minute), Dimensions{Shards: 1, BloomBytes: 64, BloomProbes: 1, Depth: 2, Width: 64, CellBits: 8,
+	l := sparingFace(t, sliding(limit, time.Minute), Dimensions{Shards: 1, BloomBytes: 64, BloomProbes: 1, Depth: 2, Width: 64, CellBits: 8,
 		HeavyEntries: heavyhitter.BucketEntries, HeavyThreshold: 16})
 	require.True(t, l.take("key", 20).Allowed)
 	r := l.at(l.hasher.String("key"))

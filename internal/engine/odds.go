@@ -1,85 +1,84 @@
 package engine
 
 import (
-	"iter"
-	"slices"
+	"time"
 
 	"github.com/sketchlimit/sketchlimit/internal/errorrate"
 )
 
 // denied returns the chance that a new key is denied n units at a limit which the exact algorithm admits.
-func (s *piece) denied(n, limit int64) float64 {
-	if s.spares {
-		return 0
-	}
-	if s.e.Evicts() {
-		return bucketShares(bucket{s.copy}, s.at, n, limit)
-	}
-	if s.e.IsBucket() {
-		return bucketDenies(bucket{s.copy}, s.at, n, limit)
-	}
-	rate := []float64{0}
-	s.addDenied([]int64{n}, limit, rate, acquaintance{1, make([]bool, s.e.Ring.Buffers())})
-	return rate[0]
-}
-
-// addDenied adds that chance to rates, for each of some leads, times the share of keys; for a key that some generations have
-// met, the chance that it is denied because of others' units.
-func (s *piece) addDenied(leads []int64, limit int64, rates []float64, keys acquaintance) {
-	if s.spares || len(leads) == 0 {
-		return
-	}
-	read := s.reads(limit, keys.met)
-	sum, weighted := make([]float64, len(leads)), make(errorrate.Distribution, len(read.oldest))
-	for units, p := range read.others {
-		for i, c := range read.oldest {
-			weighted[i] = errorrate.Chance{Units: s.e.Weighted(c.Units+units[1], s.e.Ring.Buffers()-1, s.at.Elapsed), P: c.P}
-		}
-		for i, lead := range leads {
-			sum[i] += p * read.recent.Beside(weighted, limit-lead+1-units[0])
-		}
-	}
-	for i, lead := range leads {
-		if lead >= 1 && lead <= limit {
-			rates[i] += keys.share * min(1, sum[i]+s.mistaken(limit-lead+1))
-		}
-	}
-}
-
-// strange is what keys read of others' units under a limit that some generations have met.
-type strange struct {
-	limit  int64
-	met    []bool
-	recent errorrate.Tail               // units that count in full
-	oldest errorrate.Distribution       // and those that are weighted
-	others iter.Seq2[[2]int64, float64] // and those of limiters that share the limit
-}
-
-// reads returns what such keys read. It keeps it until it is asked for others: a limiter whose doorkeepers do not guard is
-// asked for the same thrice.
 //
 // A key's readings in the generations are independent, because their seeds are. A generation of a predecessor
 // counts together with the limiter's own. So do the cells of those that share the limit, which are the same for
 // all generations: what a key reads there is gone through case by case.
-func (s *piece) reads(limit int64, met []bool) *strange {
-	if s.read.limit == limit && (!s.e.guarded || slices.Equal(s.read.met, met)) {
-		return &s.read
+func (s *piece) denied(n, limit int64) float64 {
+	switch {
+	case s.spares || n < 1 || n > limit && !s.e.IsBucket():
+		return 0
+	case s.e.Evicts():
+		return bucketShares(bucket{s.copy}, s.at, n, limit)
+	case s.e.IsBucket():
+		return bucketDenies(bucket{s.copy}, s.at, n, limit)
 	}
-	recent, oldest := errorrate.None(), errorrate.None()
-	for age := range s.ages {
-		if scaleOf(s.e).where(age) == oldestKnown {
-			oldest = s.ages[age].Noise(met[age]).Add(s.former[age].Noise(met[age]), 2*s.e.limit)
+	recent, oldest := s.noise(limit, s.ages[0].Noise().Add(s.former[0].Noise(), limit))
+	over := limit - n + 1 // units of others that deny it
+	if s.others == nil {
+		return min(1, recent.Beside(s.weighted(oldest, 0), over)+s.mistaken(over))
+	}
+	share, sum := s.e.shared(), 0.0
+	for units, p := range errorrate.FromShared(s.others, int(share.blocks), share.CellBits(), limit) {
+		sum += p * recent.Beside(s.weighted(oldest, units[1]), over-units[0])
+	}
+	return min(1, sum+s.mistaken(over))
+}
+
+// deniedInWindow returns the mean of that chance over a window, in which it is highest at the end. Up to now that is this
+// one, and then the one before, which stands for what is to come.
+func (s *piece) deniedInWindow(n, limit int64) (mean float64) {
+	if s.e.IsBucket() || s.spares || s.others != nil || n < 1 || n > limit {
+		return s.denied(n, limit)
+	}
+	const moments = 4
+	length, whole, over := s.e.Timeline.Length(), *s, limit-n+1
+	current := s.ages[0].Noise().Add(s.former[0].Noise(), limit)
+	before := errorrate.None()
+	if len(s.ages) > 1 {
+		before = s.ages[1].Noise().Add(s.former[1].Noise(), limit)
+	}
+	for i := range int64(moments) {
+		at := length / (2 * moments) * (2*i + 1)
+		begun := before.Scaled(at, length)
+		if elapsed := int64(s.at.Elapsed); at <= elapsed {
+			begun = current.Scaled(at, elapsed)
+		}
+		whole.at.Elapsed = time.Duration(at)
+		recent, oldest := whole.noise(limit, begun)
+		mean += min(1, recent.Beside(whole.weighted(oldest, 0), over)+s.mistaken(over)) / moments
+	}
+	return mean
+}
+
+// noise returns what a new key reads of others' units under a limit, if that is known of the current generation: in
+// generations that count in full, and in the one that is weighted.
+func (s *piece) noise(limit int64, current errorrate.Distribution) (recent errorrate.Tail, oldest errorrate.Distribution) {
+	full, oldest := current, errorrate.None()
+	for age := 1; age < len(s.ages); age++ {
+		if age == s.e.Ring.Buffers()-1 {
+			oldest = s.ages[age].Noise().Add(s.former[age].Noise(), 2*s.e.limit)
 		} else {
-			recent = recent.Add(s.ages[age].Noise(met[age]).Add(s.former[age].Noise(met[age]), limit), limit)
+			full = full.Add(s.ages[age].Noise().Add(s.former[age].Noise(), limit), limit)
 		}
 	}
-	others := func(yield func([2]int64, float64) bool) { yield([2]int64{}, 1) }
-	if s.others != nil {
-		share := s.e.shared()
-		others = errorrate.FromShared(s.others, int(share.blocks), share.CellBits(), limit)
+	return full.OrMore(), oldest
+}
+
+// weighted returns a distribution of the oldest generation's units, beside some more, by what they weigh.
+func (s *piece) weighted(oldest errorrate.Distribution, more int64) errorrate.Distribution {
+	weighted := make(errorrate.Distribution, len(oldest))
+	for i, c := range oldest {
+		weighted[i] = errorrate.Chance{Units: s.e.Weighted(c.Units+more, s.e.Ring.Buffers()-1, s.at.Elapsed), P: c.P}
 	}
-	s.read = strange{limit, met, recent.OrMore(), oldest, others}
-	return &s.read
+	return weighted
 }
 
 // mistaken returns the chance that a new key is taken for a heavy one which has so many units.

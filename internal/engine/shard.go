@@ -102,8 +102,11 @@ func (r request) number() int64 {
 	return r.s.number
 }
 
-// remember keeps in mind that the key has nothing left, and until when.
+// remember keeps in mind that the key has nothing left, and until when: not of one that is to be counted each time.
 func (r request) remember(p rotating.Position, limit int64, v Verdict) {
+	if r.sampled() {
+		return
+	}
 	free := r.e.Timeline.Pack(r.e.Timeline.Add(p, v.RetryAfter))
 	r.s.last.Set(r.flood(limit), free, r.e.Timeline.UnixNano(p)+int64(v.ResetAfter))
 }

@@ -59,9 +59,9 @@ func (r overCapacity) moment(p rotating.Position) int64 {
 // tooMany looks at the cells, and tells whether too many would be denied, on average lately. If not, it is not looked again
 // for a while, by whomever: a look takes as long as hundreds of decisions.
 func (r overCapacity) tooMany(p rotating.Position, s *spareState) bool {
-	rate := sampler(r).wrongs(p)
+	rate := sampler(r).noiseRate(p)
 	if before := r.e.predecessor(); before != nil {
-		rate = max(rate, before.wrongs(p, r.h)) // a few strangers show nothing of what few keys read there
+		rate = max(rate, before.noiseRate(p, r.h)) // a few strangers show nothing of what few keys read there
 	}
 	grows := r.e.spare.Grow != nil && !r.e.spare.full.Load()
 	if rate >= r.e.spare.Rate && grows {
@@ -84,8 +84,8 @@ func (r overCapacity) passed(p rotating.Position, s *spareState) float64 {
 	return max(units, float64(r.moment(p)-s.now/momentUnit)/64)
 }
 
-// wrongs is wrongs of a predecessor in the shard that a key is in, 0 if that is in another generation.
-func (b *predecessor) wrongs(p rotating.Position, h uint64) float64 {
+// noiseRate is that of a predecessor in the shard that a key is in, 0 if that is in another generation.
+func (b *predecessor) noiseRate(p rotating.Position, h uint64) float64 {
 	r, locked := b.at(h)
 	if locked {
 		defer r.s.mu.Unlock()
@@ -93,7 +93,7 @@ func (b *predecessor) wrongs(p rotating.Position, h uint64) float64 {
 	if r.s.number != p.Generation {
 		return 0
 	}
-	return sampler{r}.wrongs(p)
+	return sampler{r}.noiseRate(p)
 }
 
 // begins is for a key that is spared, or that is so by a predecessor: the shard begins to spare, unless it has.
@@ -138,7 +138,7 @@ func (r overCapacity) goesOn(s *spareState) bool {
 
 // calm tells whether the shard need not have spared in its generation.
 func (r overCapacity) calm() bool {
-	return sampler(r).wrongs(rotating.Position{Generation: r.s.number, Elapsed: time.Duration(r.e.Timeline.Length() - 1)}) < calmRate*r.e.spare.Rate
+	return sampler(r).noiseRate(rotating.Position{Generation: r.s.number, Elapsed: time.Duration(r.e.Timeline.Length() - 1)}) < calmRate*r.e.spare.Rate
 }
 
 // rotateSpare is for a shard that may spare and is about to rotate to a later generation. It reports whether the shard, if
@@ -283,7 +283,7 @@ func (r overCapacity) useless(p rotating.Position) bool {
 		return false
 	}
 	s.looked = r.s.admitted
-	return sampler(r).wrongs(p) > uselessRate
+	return sampler(r).noiseRate(p) > uselessRate
 }
 
 // joins is for a key that is about to be counted in the current generation. It returns the entry that it then has.
@@ -340,7 +340,7 @@ func (r overCapacity) yields(p rotating.Position, entry *uint64, draw uint64) bo
 	}
 	part := float64(few) / float64(own)
 	chance := part * part * part / 4
-	if r.wide() && !r.e.heavy.TestAndClearReference(entry) && innocent(own, r.e.limit) {
+	if r.wide() && !r.e.heavy.TestAndClearReference(entry) && 2*own < r.e.limit {
 		chance = 2 * part
 	}
 	return float64(draw>>11)*0x1p-53 < chance

@@ -281,12 +281,12 @@ func TestLookKnowsWhatThePredecessorHasCounted(t *testing.T) {
 			}
 		}
 		r, p := after.at(random.Uint64()), after.position()
-		require.Less(t, sampler{r}.wrongs(p), 0.1)
-		require.Less(t, (&predecessor{e: before.Engine}).wrongs(p, r.h), 0.1)
+		require.Less(t, sampler{r}.noiseRate(p), 0.1)
+		require.Less(t, (&predecessor{e: before.Engine}).noiseRate(p, r.h), 0.1)
 		after.follow(before.Engine)
-		require.Greater(t, sampler{r}.wrongs(p), 0.5)
+		require.Greater(t, sampler{r}.noiseRate(p), 0.5)
 		require.True(t, after.crowd(1, 10, random))
-		require.Equal(t, 0., testing.AllocsPerRun(10, func() { sampler{r}.wrongs(p) }))
+		require.Equal(t, 0., testing.AllocsPerRun(10, func() { sampler{r}.noiseRate(p) }))
 	}
 }
 

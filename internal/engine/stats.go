@@ -1,13 +1,16 @@
 package engine
 
-import "github.com/sketchlimit/sketchlimit/rotating"
+import (
+	"math"
+
+	"github.com/sketchlimit/sketchlimit/rotating"
+)
 
 // Stats is the sum over all shards.
 type Stats struct {
 	Admitted, Denied                   uint64  // units
 	MeanCost                           float64 // of admitted requests, lately
-	FalseDenialRate                    float64
-	InnocentDenialRate                 float64
+	FalseDenialRate, InWindow          float64 // now, and the mean over a window
 	DistinctKeys, PreviousDistinctKeys float64
 	BloomFill, SketchFill              float64
 }
@@ -23,18 +26,11 @@ func (e *Engine) Stats(p rotating.Position, lowest int64) (sum Stats) {
 			sum.Denied += denied
 		}
 	}
-	lately := recentOf(e.flooded)
-	sum.MeanCost = lately.cost
+	sum.MeanCost = e.meanCost()
+	n := int64(math.Ceil(sum.MeanCost))
 	if e.IsBucket() {
-		bucketStats(e, p, lately.mean(), lowest, &sum)
+		bucketStats(e, p, n, lowest, &sum)
 		return sum
-	}
-	n, mix := lately.mean(), lately.mix(scaleOf(e))
-	var chances [kinds]float64 // of keys with each lead, summed over pieces
-	looked := 0.0
-	var keys [allKnown + 1][]acquaintance
-	for k := range keys {
-		keys[k] = lately.acquaintances(scaleOf(e), known(k))
 	}
 	for s := range pieces(e, p, before) {
 		share, former := float64(len(e.shards))/float64(s.of), 0.0
@@ -49,18 +45,9 @@ func (e *Engine) Stats(p rotating.Position, lowest int64) (sum Stats) {
 			sum.BloomFill += s.ages[0].Filter.FillRatio() / float64(s.of)
 		}
 		sum.SketchFill += s.ages[0].Fill(1) / float64(s.of)
-		looked++ // a new key falls in any alike
-		for k := range keys {
-			for _, some := range keys[k] {
-				s.addDenied(mix.leads[mix.of[k]:mix.of[k+1]], e.limit, chances[mix.of[k]:], some)
-			}
-		}
 		sum.FalseDenialRate += s.denied(min(n, e.quota(lowest)), lowest) / float64(s.of)
+		sum.InWindow += s.deniedInWindow(min(n, e.quota(lowest)), lowest) / float64(s.of)
 	}
-	for i := range chances {
-		chances[i] /= looked
-	}
-	sum.InnocentDenialRate = mix.rate(&chances)
 	return sum
 }
 
@@ -81,7 +68,7 @@ func bucketStats(e *Engine, p rotating.Position, n, lowest int64, sum *Stats) {
 		}
 		sum.FalseDenialRate = min(1, sum.FalseDenialRate)
 	}
-	sum.InnocentDenialRate = sum.FalseDenialRate
+	sum.InWindow = sum.FalseDenialRate
 }
 
 // FalseDenialRate returns the chance that a new key is denied n units at a limit, at a position or later, which the

@@ -20,7 +20,7 @@ func (e *Engine) Succeed(rule Rule, at int64) (*Engine, error) {
 	if err := e.fits(&rule); err != nil {
 		return nil, err
 	}
-	next := &Engine{algorithm: e.algorithm, dims: e.dims, shards: e.shards, memory: e.memory, flooded: e.flooded}
+	next := &Engine{algorithm: e.algorithm, dims: e.dims, shards: e.shards, memory: e.memory, flooded: e.flooded, audit: rule.NewAudit(e.audit.Bytes())}
 	var err error
 	if next.layout, err = newLayout(rule, e.dims, e.seed); err != nil {
 		return nil, err
@@ -31,6 +31,7 @@ func (e *Engine) Succeed(rule Rule, at int64) (*Engine, error) {
 	if !e.given.CompareAndSwap(nil, &handover{shards: make([]bool, len(e.shards)), at: at}) {
 		return nil, errors.New("another limit has taken over already")
 	}
+	next.audit.Follow(e.audit)
 	e.next.Store(next)
 	for i := range e.shards {
 		e.heir(i)

@@ -32,7 +32,7 @@ func (e *Engine) Consume(i int, word int64, h uint64, units int, limit int64, ef
 		r.s.mu.Unlock()
 		return e.forward(word, h, units, limit, effort)
 	}
-	if p.Generation != r.s.number {
+	if p.Generation != r.s.number || r.sampled() {
 		return r.settle(p, n, limit, effort)
 	}
 	if r.e.IsBucket() {
@@ -97,8 +97,8 @@ func (e *Engine) Consume(i int, word int64, h uint64, units int, limit int64, ef
 	if !r.e.guarded && h%Sampled == 0 {
 		r.e.door.TestAndAdd(r.e.memory, first, h)
 	}
-	if r.looked() {
-		sampler{r}.look(p, n, limit, int64(c)-n, nil)
+	if r.tellsCost() {
+		r.e.noteCost(n)
 	}
 	r.s.peaks.current = max(r.s.peaks.current, c)
 	r.s.admitted += uint64(n)
@@ -129,7 +129,11 @@ func (r request) take(p rotating.Position, n, limit int64, e Effort) Verdict {
 		q := r.rotate(p)
 		return r.take(q, n, limit, e).After(r.span(p, q))
 	}
-	return r.e.algorithm.take(r, p, n, limit, e)
+	v := r.e.algorithm.take(r, p, n, limit, e)
+	if r.sampled() {
+		r.count(p, n, 0, limit, v.Allowed, true)
+	}
+	return v
 }
 
 // peek returns what take would, but for what is left afterwards. It does not rotate the shard, and

@@ -79,12 +79,6 @@ func (windows) charge(r request, p rotating.Position, n, limit int64, asked bool
 	return 0
 }
 
-func (windows) look(r request, p rotating.Position, n, limit int64) {
-	entry := r.e.heavy.Find(r.entries(), r.h)
-	current, _ := window{r}.count(p.Generation, entry)
-	sampler{r}.look(p, n, limit, current, entry)
-}
-
 func (windows) rotate(r request, to int64) { window{r}.rotateWindow(to) }
 
 func (windows) prefetch(r request, number int64, alone bool) {
@@ -138,13 +132,13 @@ func (r window) takeAny(p rotating.Position, n, limit int64, e Effort, entry *ui
 		if invariants.On {
 			checkAdmits(r.left(p, limit, entry), n)
 		}
-		if r.looked() {
-			sampler(r).look(p, n, limit, current, entry)
+		if r.tellsCost() {
+			r.e.noteCost(n)
 		}
 		if r.e.Spares() {
 			entry = over.joins(p, entry, current+n)
 		}
-		r.add(p, entry, h, current, n)
+		r.add(entry, h, current, n)
 		if x := r.e.external.Load(); x != nil {
 			(*x).admit(r.h, current+n)
 		}
@@ -207,7 +201,7 @@ func (r window) charge(p rotating.Position, n, limit int64) (free int64) {
 	if r.e.Spares() {
 		entry = over.joins(p, entry, current+counted)
 	}
-	r.add(p, entry, h, current, counted)
+	r.add(entry, h, current, counted)
 	if x := r.e.external.Load(); x != nil {
 		(*x).admit(r.h, current+counted)
 	}
@@ -220,7 +214,7 @@ func (r window) chargeHeld(p rotating.Position, n int64) {
 	current, h := r.count(p.Generation, entry)
 	counted := max(0, min(n, r.e.limit-current))
 	if r.s.admitted += uint64(n - counted); counted > 0 {
-		r.add(p, entry, h, current, counted)
+		r.add(entry, h, current, counted)
 	}
 }
 
@@ -275,8 +269,8 @@ func (r window) addGuarded(first int, h uint64, n, most int64) (count uint32, ok
 // key, for which that is worth while if it is denied twice in a row.
 func (r window) refuse(p rotating.Position, n, limit, enough int64, entry *uint64, u usage) Verdict {
 	r.s.denied += r.e.Counted(n, limit)
-	wronged := r.wronged(p, n, limit, entry)
-	flood := n == 1 && limit > 0 && !wronged // which is to be counted the next time as well
+	r.wronged(p, n, limit, entry)
+	flood := n == 1 && limit > 0
 	if enough != all {
 		if !flood {
 			return Verdict{}

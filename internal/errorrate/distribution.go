@@ -8,6 +8,7 @@
 package errorrate
 
 import (
+	"math"
 	"slices"
 
 	"github.com/sketchlimit/sketchlimit/cms"
@@ -61,6 +62,20 @@ func (d Distribution) Add(other Distribution, most int64) (sum Distribution) {
 		}
 	}
 	return sum
+}
+
+// Scaled returns the distribution of units that are fewer in the ratio of part to whole, to the nearest ones.
+func (d Distribution) Scaled(part, whole int64) (scaled Distribution) {
+	ratio := float64(part) / float64(whole)
+	for _, c := range d {
+		units := int64(math.Round(float64(c.Units) * ratio))
+		if n := len(scaled); n > 0 && scaled[n-1].Units == units {
+			scaled[n-1].P += c.P
+		} else {
+			scaled = append(scaled, Chance{units, c.P})
+		}
+	}
+	return scaled
 }
 
 // OrMore returns, for each number, the probability of that or more.

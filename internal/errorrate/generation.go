@@ -65,14 +65,10 @@ func (g *Generation) Readings() []cms.Reading {
 	return g.readings
 }
 
-// Noise returns the noise in the generation, in units. If passed is true, it is that
-// for a key which is known to pass.
-func (g *Generation) Noise(passed bool) Distribution {
-	switch {
-	case g.missing():
+// Noise returns the noise in the generation, in units.
+func (g *Generation) Noise() Distribution {
+	if g.missing() {
 		return None()
-	case passed:
-		return FromAll(1, g.Readings())
 	}
 	return FromAll(g.Passes(), g.Readings())
 }

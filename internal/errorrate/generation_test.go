@@ -33,8 +33,7 @@ func TestGenerationNotKept(t *testing.T) {
 	var g Generation
 	require.Zero(t, g.Distinct())
 	require.Zero(t, g.Fill(1))
-	require.Equal(t, None(), g.Noise(false))
-	require.Equal(t, None(), g.Noise(true))
+	require.Equal(t, None(), g.Noise())
 }
 
 // The noise is what unseen keys are counted to read, within five standard errors.
@@ -53,14 +52,13 @@ func TestGenerationNoise(t *testing.T) {
 		}
 		require.InDelta(t, g.Passes(), passed/unseen, 0.01)
 		want := map[int64]float64{}
-		for _, c := range g.Noise(false) {
+		for _, c := range g.Noise() {
 			want[c.Units] += c.P
 		}
-		require.InDelta(t, 1, total(g.Noise(false)), 1e-9)
+		require.InDelta(t, 1, total(g.Noise()), 1e-9)
 		for units, n := range seen {
 			require.InDelta(t, want[units], n/unseen, 0.006, "%d units", units) // 5 × √(1/4n)
 		}
-		require.Equal(t, FromAll(1, g.Readings()), g.Noise(true))
 	}
 }
 
@@ -68,7 +66,7 @@ func TestGenerationNoise(t *testing.T) {
 func TestGenerationNoise_NoCounters(t *testing.T) {
 	g, _ := counted(t, 5000, true)
 	g.Sketch = cms.Sketch{}
-	require.Equal(t, Distribution{{0, 1 - g.Passes()}, {1, g.Passes()}}, g.Noise(false))
+	require.Equal(t, Distribution{{0, 1 - g.Passes()}, {1, g.Passes()}}, g.Noise())
 	require.Zero(t, g.Fill(1))
 }
 

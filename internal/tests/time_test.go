@@ -64,8 +64,9 @@ func TestTimeBeginsWithTheFirstTimeThatComes(t *testing.T) {
 						at := yesterday.Add(time.Duration(i) * time.Second)
 						require.Equal(t, there.TakeAt(at, "k", 1), l.TakeAt(at, "k", 1))
 					}
-					s := l.Stats()
-					require.Equal(t, there.Stats(), s)
+					s, other := l.Stats(), there.Stats()
+					s.Audit, other.Audit = sketchlimit.Audit{}, sketchlimit.Audit{} // it does not know what was saved
+					require.Equal(t, other, s)
 					require.GreaterOrEqual(t, s.Admitted, uint64(20))
 					require.GreaterOrEqual(t, s.Rotations, uint64(2))
 					require.Less(t, s.FalseDenialRate, 1e-3)

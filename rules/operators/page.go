@@ -41,20 +41,20 @@ type Status struct {
 // Rule is what the page shows of a rule, see [github.com/sketchlimit/sketchlimit.Stats]. Numbers are named as metrics
 // are.
 type Rule struct {
-	Name               string  `json:"name"`
-	Limit              int     `json:"limit"`
-	Window             string  `json:"window"`
-	Shadow             bool    `json:"shadow"`
-	Charge             bool    `json:"charge"`
-	Admitted           uint64  `json:"admitted_units"`
-	Overdraft          uint64  `json:"overdraft_units"` // units of Admitted that were charged and did not fit
-	Denied             uint64  `json:"denied_units"`
-	DistinctKeys       float64 `json:"distinct_keys"`
-	FalseDenialRate    float64 `json:"false_denial_rate"`
-	InnocentDenialRate float64 `json:"innocent_denial_rate"`
-	MemoryBytes        int     `json:"memory_bytes"`
-	OutsidePlan        bool    `json:"outside_plan"`
-	Spared             Spared  `json:"spared"`
+	Name            string  `json:"name"`
+	Limit           int     `json:"limit"`
+	Window          string  `json:"window"`
+	Shadow          bool    `json:"shadow"`
+	Charge          bool    `json:"charge"`
+	Admitted        uint64  `json:"admitted_units"`
+	Overdraft       uint64  `json:"overdraft_units"` // units of Admitted that were charged and did not fit
+	Denied          uint64  `json:"denied_units"`
+	DistinctKeys    float64 `json:"distinct_keys"`
+	FalseDenialRate float64 `json:"false_denial_rate"`
+	AuditedRate     float64 `json:"audited_false_denial_rate"` // of light keys, in the sample that is counted exactly
+	MemoryBytes     int     `json:"memory_bytes"`
+	OutsidePlan     bool    `json:"outside_plan"`
+	Spared          Spared  `json:"spared"`
 }
 
 // Spared is what a rule has done beyond its plan, see [github.com/sketchlimit/sketchlimit.Spared].
@@ -121,9 +121,10 @@ func (p *Page) Status() Status {
 	}
 	for name, r := range p.Rules.Counting() {
 		stats := r.Stats()
+		rate, _, _ := stats.Audit.Rate()
 		st.Rules = append(st.Rules, Rule{
 			name, r.Limit, r.Window.String(), r.Shadow, r.Charge, stats.Admitted, stats.Overdraft, stats.Denied,
-			stats.DistinctKeys, stats.FalseDenialRate, stats.InnocentDenialRate, r.MemoryBytes(), stats.OutsidePlan,
+			stats.DistinctKeys, stats.FalseDenialRate, rate, r.MemoryBytes(), stats.OutsidePlan,
 			Spared(stats.Spared),
 		})
 	}

@@ -45,7 +45,7 @@ func (n *node) sparesIn(s sketchlimit.Spared, t int64) bool {
 func (n *node) wouldSpare(s sketchlimit.Stats, t int64) bool {
 	const least = 1e-7 // a thousandth of the rate from which on keys are spared
 	return n.config.Overload == sketchlimit.Spare &&
-		(n.sparesIn(s.Spared, t) || max(s.FalseDenialRate, s.InnocentDenialRate) > least)
+		(n.sparesIn(s.Spared, t) || s.FalseDenialRate > least)
 }
 
 // anySpares tells whether a limiter may spare keys. A turn may then forget a key, so that it gets more than a look before

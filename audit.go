@@ -1,0 +1,57 @@
+package sketchlimit
+
+import "github.com/sketchlimit/sketchlimit/internal/audit"
+
+// Audit is what a limiter's audit has counted since construction.
+//
+// An audit counts the keys of a slice of the hash space exactly beside the sketch, and holds each decision on them against
+// the exact algorithm, by other code than that which decides. The slice is as large as a small table allows, see
+// [Config.AuditBytes]: all keys if these are few. A key counts from the second window in the slice on.
+//
+// Of a limiter that is shared the audit knows the requests that come to this one: what others have used looks
+// as if it was denied wrongly.
+//
+// Counts are for all keys: each sampled one counts as 1 / Share. Only OverAdmitted is of the sample. They only rise; what
+// was counted in a span of time is the difference of two, by [Audit.Since].
+type Audit struct {
+	Share    float64 // of all keys that are sampled now, 0 … 1
+	Keys     uint64  // that made a request, counted anew in each window
+	Requests uint64  // of light keys, which had used less than half of their limit and asked for what was free
+	Units    uint64  // of these requests
+	Denied   uint64  // of these requests, wrongly
+
+	// Admitted are the units of all keys, and Exact those that the exact algorithm alone would have admitted. What is
+	// between them was withheld.
+	Admitted, Exact uint64
+	// OverAdmitted are units of sampled keys that were admitted beyond the limit, but for those that [Spare] lets through:
+	// 0, or the limiter has a fault. It is also logged once, by the default logger of log/slog.
+	OverAdmitted uint64
+
+	squares audit.Squares
+}
+
+// auditOf returns what was counted.
+func auditOf(share float64, c audit.Counts) Audit {
+	return Audit{
+		Share: share, Keys: c.Keys, Requests: c.Requests, Units: c.Units, Denied: c.Denied,
+		Admitted: c.Admitted, Exact: c.Exact, OverAdmitted: c.Over, squares: c.Squares,
+	}
+}
+
+func (a *Audit) counts() audit.Counts {
+	return audit.Counts{
+		Keys: a.Keys, Requests: a.Requests, Units: a.Units, Denied: a.Denied,
+		Admitted: a.Admitted, Exact: a.Exact, Over: a.OverAdmitted, Squares: a.squares,
+	}
+}
+
+// Since returns what was counted since an earlier Audit of the same limiter.
+func (a Audit) Since(before Audit) Audit {
+	earlier := before.counts()
+	return auditOf(a.Share, a.counts().Minus(&earlier))
+}
+
+// Rate returns the share of the requests of light keys that were denied wrongly, and the ends of an interval that holds the
+// true share in 99.9 % of cases: 0 … 1 without requests. If none was denied, high is the least rate that could be told
+// from 0. Requests of one key are taken together, since they are often denied together.
+func (a Audit) Rate() (rate, low, high float64) { return a.counts().Rate() }

@@ -1,0 +1,136 @@
+package audit
+
+import (
+	"math"
+	"math/bits"
+
+	"github.com/sketchlimit/sketchlimit/internal/exactmath"
+)
+
+// ancient is before all times.
+const ancient = -1 << 61
+
+// window is windows of a limit. A request's lower limit is a window of which some units are
+// held back.
+type window[S any] struct {
+	exactmath.Rule[S]
+	limit int64
+}
+
+func (w window[S]) used(s *S, at int64) int64 {
+	left, _ := w.Left(*s, at)
+	return w.limit - left
+}
+
+func (w window[S]) gone(s *S, at int64) bool {
+	_, reset := w.Left(*s, at)
+	return reset == 0
+}
+
+func (w window[S]) fits(s *S, at, n, limit int64) bool { return n <= limit-w.used(s, at) }
+
+func (w window[S]) light(s *S, at, limit int64) bool { return 2*w.used(s, at) < limit }
+
+func (w window[S]) bytes() int { return 0 }
+
+type fixed struct {
+	window[exactmath.WindowCount]
+}
+
+func (fixed) fresh() exactmath.WindowCount     { return exactmath.WindowCount{Generation: ancient} }
+func (f fixed) reset(s *exactmath.WindowCount) { *s = f.fresh() }
+
+func (f fixed) spend(s *exactmath.WindowCount, at, n, _ int64) { *s = f.Spend(*s, at, n) }
+
+type sliding struct {
+	window[exactmath.WindowPair]
+}
+
+func (sliding) fresh() exactmath.WindowPair     { return exactmath.WindowPair{Generation: ancient} }
+func (w sliding) reset(s *exactmath.WindowPair) { *s = w.fresh() }
+
+// spend counts at most the limit in a generation, as a limiter does of what is charged.
+func (w sliding) spend(s *exactmath.WindowPair, at, n, _ int64) {
+	*s = w.Spend(*s, at, n)
+	s.Current = min(s.Current, w.limit)
+}
+
+// slots is sliding windows of m sub-windows.
+type slots struct {
+	window[exactmath.Ring]
+	m int64
+}
+
+func (w slots) fresh() exactmath.Ring {
+	return exactmath.Ring{Latest: ancient, Counts: make([]int64, w.m+1)}
+}
+
+func (slots) reset(s *exactmath.Ring) {
+	s.Latest = ancient
+	clear(s.Counts)
+}
+
+func (w slots) bytes() int { return 8 * int(w.m+1) }
+
+// spend counts at most the limit in a generation.
+func (w slots) spend(s *exactmath.Ring, at, n, _ int64) {
+	*s = w.Spend(*s, at, n)
+	for i, c := range s.Counts {
+		s.Counts[i] = min(c, w.limit)
+	}
+}
+
+// bucket is token buckets. A request's lower limit is a bucket that is smaller, and fills
+// slower, in proportion. What is not a whole number of grains is rounded in its favour.
+type bucket struct {
+	exactmath.GCRA
+	limit, burst int64
+}
+
+func (b *bucket) fresh() exactmath.Arrival                 { return b.Fresh() }
+func (b *bucket) reset(s *exactmath.Arrival)               { *s = b.Fresh() }
+func (*bucket) bytes() int                                 { return 0 }
+func (b *bucket) gone(s *exactmath.Arrival, at int64) bool { return b.Ahead(*s, at) == 0 }
+
+// most returns the units in a full bucket of a limit.
+func (b *bucket) most(limit int64) int64 {
+	if limit == b.limit {
+		return b.burst
+	}
+	return max(1, b.burst*limit/b.limit)
+}
+
+// grains returns those of n units at a limit, rounded down, and whether there was anything to
+// round.
+func (b *bucket) grains(n, limit int64) (grains int64, rounded bool) {
+	hi, lo := bits.Mul64(uint64(n)*uint64(b.Unit()), uint64(b.limit))
+	if hi >= uint64(limit) {
+		return math.MaxInt64 / 4, false
+	}
+	q, r := bits.Div64(hi, lo, uint64(limit))
+	return int64(min(q, math.MaxInt64/4)), r > 0
+}
+
+func (b *bucket) fits(s *exactmath.Arrival, at, n, limit int64) bool {
+	most := b.most(limit)
+	if n > most {
+		return false
+	}
+	room, rounded := b.grains(most-n, limit)
+	if rounded {
+		room++
+	}
+	return b.Ahead(*s, at) <= room
+}
+
+func (b *bucket) light(s *exactmath.Arrival, at, limit int64) bool {
+	full, _ := b.grains(b.most(limit), limit)
+	return 2*b.Ahead(*s, at) < full
+}
+
+// spend counts a debt of at most a full bucket, as a limiter does of what is charged.
+func (b *bucket) spend(s *exactmath.Arrival, at, n, limit int64) {
+	grains, _ := b.grains(min(n, 2*b.most(limit)), limit)
+	full, _ := b.grains(b.most(limit), limit)
+	*s = b.Pour(*s, at, max(0, min(grains, 2*full-b.Ahead(*s, at))))
+}

@@ -1,0 +1,39 @@
+package sizing
+
+import (
+	"unsafe"
+
+	"github.com/sketchlimit/sketchlimit/internal/audit"
+	"github.com/sketchlimit/sketchlimit/internal/engine"
+)
+
+const (
+	auditShare = 20       // of a limiter's memory is its audit's
+	leastAudit = 8 << 10  // where it has eight times as much, and otherwise smallAudit
+	smallAudit = 1 << 10
+	mostAudit  = 64 << 10 // however much it has
+	fromAudit  = 16 << 10 // bytes of a limiter from which on it has one
+)
+
+// NewAudit returns the audit of a limiter of so many bytes, which has not started. It takes as many as are asked for, if that
+// is not 0; none below 0.
+func NewAudit(rule *engine.Rule, limiter, asked int) *audit.Audit {
+	bytes := max(0, asked)
+	switch {
+	case asked != 0 || limiter < fromAudit:
+	case limiter >= 8*leastAudit:
+		bytes = min(max(limiter/auditShare, leastAudit), mostAudit)
+	default:
+		bytes = max(limiter/auditShare, smallAudit)
+	}
+	return rule.NewAudit(bytes &^ (engine.HeapUnit(bytes) - 1))
+}
+
+// AuditBytes returns what an audit takes of the heap.
+func AuditBytes(a *audit.Audit) int {
+	if a.Bytes() == 0 {
+		return 0
+	}
+	const around = 96 // what it refers to
+	return int(unsafe.Sizeof(*a)+31)&^31 + around + engine.HeapBytes(a.Bytes())
+}
