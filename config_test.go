@@ -180,7 +180,7 @@ func TestPlanIsTaken(t *testing.T) {
 	} {
 		c.Window = time.Minute
 		want := *c.Plan
-		want.Limit, want.Algorithm, want.Burst, want.FalseDenialRate, want.Goal = c.Limit, c.Algorithm, c.Burst, 1e-5, 1e-5
+		want.Limit, want.Algorithm, want.Burst, want.FalseDenialRate = c.Limit, c.Algorithm, c.Burst, 1e-5
 		got := build(t, c).Plan()
 		require.Equal(t, want, got)
 		c.Plan = &got

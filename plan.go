@@ -89,11 +89,15 @@ func (p *Plan) checkPurpose(c *Config) error {
 // planOf returns dimensions of a limiter of this Config as a Plan.
 func (c *Config) planOf(d engine.Dimensions) Plan {
 	keys, rate := c.planned()
+	goal := rate
+	if c.Plan != nil {
+		goal = c.Plan.Goal
+	}
 	return Plan{
 		Shards: d.Shards, BloomBytes: d.BloomBytes, BloomProbes: d.BloomProbes, Depth: d.Depth, Width: d.Width,
 		CellBits: d.CellBits, HeavyEntries: d.HeavyEntries, HeavyThreshold: d.HeavyThreshold,
 		Limit: c.Limit, LowestLimit: c.LowestLimit, Algorithm: c.Algorithm, SubWindows: c.SubWindows, Burst: c.Burst,
-		Keys: keys, FalseDenialRate: rate, Goal: rate,
+		Keys: keys, FalseDenialRate: rate, Goal: goal,
 	}
 }
 

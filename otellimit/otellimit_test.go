@@ -140,7 +140,7 @@ func TestAllMetrics(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"counter limiter=api,shadow=false 2", "counter limiter=default,shadow=true 5"},
 		lines(t, got["sketchlimit.refused_requests"]))
-	require.Len(t, got, 17+11+4+1)
+	require.Len(t, got, 23+12+4+1)
 
 	want := map[*metrics.Metric][]string{}
 	for _, s := range sources {
@@ -157,7 +157,7 @@ func TestAllMetrics(t *testing.T) {
 			want[sample.Metric] = append(want[sample.Metric], line)
 		}
 	}
-	require.Len(t, want, 17+11+4)
+	require.Len(t, want, 23+12+4)
 	for m, list := range want {
 		slices.Sort(list)
 		instrument := got["sketchlimit."+m.Name]

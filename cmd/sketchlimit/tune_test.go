@@ -135,7 +135,7 @@ func TestTunePage(t *testing.T) {
 	require.NoError(t, err)
 	body := string(text)
 	assert.Equal(t, 2*len(forms), strings.Count(body, "<svg "))
-	assert.Contains(t, body, "<title>sketchlimit plan: 18 KiB</title>")
+	assert.Contains(t, body, "<title>sketchlimit plan: 20 KiB</title>")
 	assert.Contains(t, body, "limiter, err := sketchlimit.New(")
 	assert.Contains(t, body, "<span class=\"hint\" aria-hidden=\"true\">← the code scrolls sideways →</span>\n<pre>")
 	assert.Contains(t, body, "</b>the stated traffic: from there on it denies more than one in ten requests of innocent keys</li>")

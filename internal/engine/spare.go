@@ -19,6 +19,8 @@ const (
 	// trials are how often an entry may be taken over in a generation, on average. So whoever gets one has time to show
 	// by its own requests that it is heavier than others; where it were taken over at once, no key would rise.
 	trials = 32
+	// takeoversOfLimit are those for as many units as the limit is.
+	takeoversOfLimit = 4
 )
 
 // every returns the units between two looks of a shard: a five-hundredth of what fills its cells.
@@ -315,7 +317,7 @@ func (r overCapacity) compete(p rotating.Position, b *heavyhitter.Bucket) *uint6
 		return r.e.heavy.Insert(b, r.h, 0)
 	}
 	s := r.state()
-	if float64(s.now%momentUnit)*float64(r.e.Timeline.Length()) > float64(p.Elapsed)*float64(trials*r.tableWords()) {
+	if s.now%momentUnit > r.takeovers(p, s) {
 		return nil
 	}
 	oldest, youngest := b[0], &b[heavyhitter.BucketEntries-1]
@@ -327,6 +329,13 @@ func (r overCapacity) compete(p rotating.Position, b *heavyhitter.Bucket) *uint6
 	s.now++
 	*youngest = 0
 	return r.e.heavy.Insert(b, r.h, 0)
+}
+
+// takeovers returns how many entries may have been taken over by a position in the generation: by the time that has passed, or,
+// where the clock is coarser than requests come, by what was admitted.
+func (r overCapacity) takeovers(p rotating.Position, s *spareState) int64 {
+	byTime := float64(p.Elapsed) / float64(r.e.Timeline.Length()) * float64(trials*r.tableWords())
+	return max(int64(byTime), takeoversOfLimit*int64(r.s.admitted-s.start)/r.e.limit)
 }
 
 // yields tells whether an entry is taken over, by a draw of 64 bits: always while its key has asked for less than a
