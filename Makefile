@@ -40,7 +40,7 @@ race/root:
 race/stress:
 	@cd stress && go test -timeout 30m $(RACE) ./...
 
-ROWS := . ./tune ./bench/causes ./bench/ordinary ./bench/tune
+ROWS := . ./tune ./bench/ordinary ./bench/tune
 
 rows: ## the statistical tests that the default run leaves out, some of them smaller: four minutes of two processors
 	@go test -tags rows -run "$$(awk '/^func Test/ { split($$2, name, "(") } \
@@ -177,12 +177,6 @@ bench-ordinary: ## limiters sized by Keys alone in ordinary use, and at multiple
 
 bench-traces: ## plans for the traces in the folder DATA, held against replays with other seeds: minutes
 	go run ./bench/tune -part traces -data "$(TRACES)"
-
-bench-causes: ## why a histogram of one window errs about the traces in the folder DATA, cause by cause: an hour
-	go run ./bench/causes -data "$(DATA)"
-
-bench-live: ## the rates that limiters state beside those measured, on the traces in the folder DATA: an hour
-	go run ./bench/live -data "$(DATA)"
 
 sizes: ## the table that New sizes limiters by, from package tune: a few minutes
 	go run ./bench/sizes -write internal/sizing/sizes_table.go

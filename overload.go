@@ -19,9 +19,9 @@ const (
 	// heavy table has counted. All others are admitted, so a heavy key may get more than its limit, until it has won an
 	// entry of the table. Within the plan Spare is Deny. What it has done is in [Spared].
 	//
-	// Each shard begins by itself, when the false-denial rate of new keys at the mean cost, or of innocent keys, averaged over
-	// a quarter of a window, has passed ten times [Config.FalseDenialRate], and ends with a window, when that load has
-	// gone. The memory stays the same meanwhile, and decisions allocate nothing.
+	// Each shard begins by itself, when the false-denial rate of new keys at the mean cost, averaged over a quarter of a
+	// window, has passed ten times [Config.FalseDenialRate], and ends with a window, when that load has gone. The memory
+	// stays the same meanwhile, and decisions allocate nothing.
 	//
 	// Of a TokenBucket a new key that finds no place takes that of the key whose bucket is full first, which may then get
 	// its units again.
