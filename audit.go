@@ -6,7 +6,7 @@ import "github.com/sketchlimit/sketchlimit/internal/audit"
 //
 // An audit counts the keys of a slice of the hash space exactly beside the sketch, and holds each decision on them against
 // the exact algorithm, by other code than that which decides. The slice is as large as a small table allows, see
-// [Config.AuditBytes]: all keys if these are few. A key counts from the second window in the slice on.
+// [Config.AuditBytes]: all keys if these are few. A key counts once the audit has seen all that it may have used.
 //
 // Of a limiter that is shared the audit knows the requests that come to this one: what others have used looks
 // as if it was denied wrongly.
@@ -14,9 +14,9 @@ import "github.com/sketchlimit/sketchlimit/internal/audit"
 // Counts are for all keys: each sampled one counts as 1 / Share. Only OverAdmitted is of the sample. They only rise; what
 // was counted in a span of time is the difference of two, by [Audit.Since].
 type Audit struct {
-	Share    float64 // of all keys that are sampled now, 0 … 1
+	Share    float64 // of all keys that are sampled and count now, 0 … 1
 	Keys     uint64  // that made a request, counted anew in each window
-	Requests uint64  // of light keys, which had used less than half of their limit and asked for what was free
+	Requests uint64  // of light keys, which by the exact algorithm had used less than half of their limit, for what was free
 	Units    uint64  // of these requests
 	Denied   uint64  // of these requests, wrongly
 
@@ -45,7 +45,7 @@ func (a *Audit) counts() audit.Counts {
 	}
 }
 
-// Since returns what was counted since an earlier Audit of the same limiter.
+// Since returns what was counted since an earlier Audit of the same limiter, with the Share of now.
 func (a Audit) Since(before Audit) Audit {
 	earlier := before.counts()
 	return auditOf(a.Share, a.counts().Minus(&earlier))
@@ -53,5 +53,6 @@ func (a Audit) Since(before Audit) Audit {
 
 // Rate returns the share of the requests of light keys that were denied wrongly, and the ends of an interval that holds the
 // true share in 99.9 % of cases: 0 … 1 without requests. If none was denied, high is the least rate that could be told
-// from 0. Requests of one key are taken together, since they are often denied together.
+// from 0. Requests of one key are taken together, since they are often denied together. An Audit that was decoded, from JSON
+// say, has lost what tells the interval.
 func (a Audit) Rate() (rate, low, high float64) { return a.counts().Rate() }

@@ -119,7 +119,7 @@ type Config struct {
 	MaxMemoryBytes int
 
 	// AuditBytes is the memory of the limiter's audit, see [Audit]: -1 is none. 0 is a twentieth of the limiter's memory, at
-	// most 64 KiB, at least 8 KiB where it has 64 KiB, and none where it has less than 16 KiB. MemoryBytes includes it, and
+	// most 64 KiB, at least 8 KiB where it has 64 KiB and 1 KiB where it has less, and none below 16 KiB. MemoryBytes includes it, and
 	// the memory that Keys or a Plan asks for does not. The audit does not grow with the limiter: set it where MaxMemoryBytes
 	// is far above the beginning.
 	AuditBytes int

@@ -47,8 +47,8 @@ type Stats struct {
 	//     Limiters that grow have no such bound.
 	//   - FalseDenialRate, as a mean over a window, is above the goal: Config.FalseDenialRate or Plan.Goal; 1e-5 if neither
 	//     is set.
-	//   - The rate of Audit is above the goal in this window and the one before, beyond chance (a 99.9 % interval), or
-	//     something was over-admitted.
+	//   - The rate of Audit is above the goal in this window and the one before, beyond chance (a 99.9 % interval), unless
+	//     the limiter is shared, or something was over-admitted.
 	//   - TooLow is above 0.
 	//   - Spared.Active: some keys are spared.
 	OutsidePlan bool
@@ -76,6 +76,9 @@ func (l *Limiter) Stats() Stats {
 	keys, rate := l.config.planned()
 	lately := l.audit.Lately()
 	_, least, _ := lately.Rate()
+	if l.share.Load() != nil { // what others have used looks as if it was denied wrongly
+		least = 0
+	}
 	sum.OutsidePlan = sum.TooLow > 0 || sum.Spared.Active || sum.Audit.OverAdmitted > 0 || sum.manyKeys(keys) ||
 		max(all.InWindow, least) > rate
 	return sum

@@ -29,7 +29,8 @@ type Stats struct {
 	NoRoom uint64
 
 	// Limits are the Stats of each of Config.Limits, of what is settled. FalseDenialRate is that
-	// of requests that hold MeanCost units, what their keys hold already included.
+	// of requests that hold MeanCost units, what their keys hold already included. Audit has the holds as requests, and no
+	// units admitted.
 	Limits []sketchlimit.Stats
 }
 

@@ -52,7 +52,7 @@ var limitTable = []Of[sketchlimit.Stats]{
 		"Chance, 0 to 1, that a key which the budget has never seen is denied a hold of mean units now.",
 		func(s sketchlimit.Stats) float64 { return s.FalseDenialRate }),
 	ofLimit("audited_requests", "{request}", Counter,
-		"Holds of light keys, which had used less than half of their limit, in the sample that is counted exactly.",
+		"Holds of light keys, which by the exact algorithm had used less than half of their limit, as a sample of the keys tells.",
 		func(s sketchlimit.Stats) float64 { return float64(s.Audit.Requests) }),
 	ofLimit("audited_false_denials", "{request}", Counter, "Those of these holds that were denied wrongly.",
 		func(s sketchlimit.Stats) float64 { return float64(s.Audit.Denied) }),

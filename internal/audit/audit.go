@@ -45,7 +45,7 @@ const never = math.MinInt64
 
 // Counts are what an audit has counted. They only rise. All but Over are for all keys of the
 // limiter: each sampled one counts as many times as there are keys for one in the slice. So what
-// was counted while the slice was larger counts no more.
+// was counted while the slice was larger weighs no more.
 type Counts struct {
 	Keys            uint64 // that made a request, counted anew in each window
 	Requests, Units uint64 // of light keys, which had used less than half of their limit

@@ -208,7 +208,7 @@ func TestRate(t *testing.T) {
 	require.InEpsilon(t, 252.6e-6, high, 0.05)
 }
 
-// The slice opens when fewer keys come, and what it opens for counts from the second window on.
+// The slice opens when fewer keys come, and what it opens for counts two windows later.
 func TestSliceOpens(t *testing.T) {
 	l := newAudited(t, "sliding", 8<<10)
 	base := 1_700_000_040 * int64(time.Second)

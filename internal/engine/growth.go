@@ -276,12 +276,17 @@ func forecast(e *Engine, p rotating.Position, limit int64) (rate float64) {
 		return timetable.RefusedAt(e.times.Entries(), load)
 	}
 	alone := make([]errorrate.Generation, e.Ring.Buffers())
-	for at, ages := range copies(e) {
+	for s := range copies(e) {
+		if s.spares { // its cells are too full, or hold nothing any more
+			rate++
+			continue
+		}
+		at := s.at
 		if at.Generation <= p.Generation { // or else it has rotated since
 			at.Elapsed = p.Elapsed
 		}
-		s := piece{e: e, at: at, ages: ages, former: alone}
-		rate += s.denied(1, limit-limit/4)
+		one := piece{e: e, at: at, ages: s.ages, former: alone}
+		rate += one.denied(1, limit-limit/4)
 	}
 	return rate / float64(samples(e))
 }
@@ -303,10 +308,10 @@ func liveEntries(e *Engine, p rotating.Position) (live float64) {
 // distinctKeys returns the distinct keys of a generation, and whether there are too many in most shards to tell.
 func distinctKeys(e *Engine, generation int64) (distinct float64, full bool) {
 	fulls := 0
-	for at, ages := range copies(e) {
-		if age := at.Generation - generation; age >= 0 && age < int64(len(ages)) {
-			distinct += ages[age].Distinct()
-			if ages[age].Full() {
+	for s := range copies(e) {
+		if age := s.at.Generation - generation; age >= 0 && age < int64(len(s.ages)) {
+			distinct += s.ages[age].Distinct()
+			if s.ages[age].Full() {
 				fulls++
 			}
 		}
@@ -317,13 +322,21 @@ func distinctKeys(e *Engine, generation int64) (distinct float64, full bool) {
 // samples returns the number of shards that are read for a look.
 func samples(e *Engine) int { return min(16, len(e.shards)) }
 
+// copied is a copy of a shard as of its latest decision.
+type copied struct {
+	at     rotating.Position
+	ages   []errorrate.Generation
+	spares bool
+}
+
 // copies copies some shards, and changes none: those that have not rotated yet are of an
 // earlier generation.
-func copies(e *Engine) iter.Seq2[rotating.Position, []errorrate.Generation] {
-	return func(yield func(rotating.Position, []errorrate.Generation) bool) {
+func copies(e *Engine) iter.Seq[copied] {
+	return func(yield func(copied) bool) {
 		c, n := newCopy(e), samples(e)
 		for i := range n {
-			if !yield(copyShard(e, i*len(e.shards)/n, rotating.Position{Generation: math.MinInt64}, c, nil)) {
+			at, ages := copyShard(e, i*len(e.shards)/n, rotating.Position{Generation: math.MinInt64}, c, nil)
+			if !yield(copied{at, ages, e.Spares() && c.request(0, 0).state().on > 0}) {
 				return
 			}
 		}

@@ -160,3 +160,59 @@ func TestKeysThatAreTooManyToTell(t *testing.T) {
 	_, full = distinctKeys(l.Engine, 0)
 	require.True(t, full)
 }
+
+// A limiter that spares keys because there was nothing larger grows once there is: its wide shards hold nothing that would tell
+// that it is too small.
+func TestGrowOutOfSparing(t *testing.T) {
+	random := rand.New(rand.NewPCG(5, 6))
+	f := sparingFace(t, sliding(100, time.Second), oneShard(100))
+	var current atomic.Pointer[Engine]
+	current.Store(f.Engine)
+	g := &Growth{
+		Current: &current, Latest: func() int64 { return f.position().Generation },
+		Goal: 1e-5, Lowest: 100, Least: f.Bytes(), Most: f.Bytes(),
+		Plan: func(int) (Dimensions, error) { d := f.dims; d.Shards = 4; return d, nil },
+		Need: func(keys int) (int, error) { return keys, nil },
+	}
+	g.Start(func() {})
+	f.spare.full.Store(true)
+	require.True(t, f.crowd(10_000, 10, random))
+	for !f.at(0).wide() {
+		f.crowd(1000, 10, random)
+		for range 1000 {
+			f.take(strconv.FormatUint(random.Uint64(), 36), 10)
+		}
+		f.now = f.now.Add(time.Second)
+		g.Adapt(f.position())
+	}
+	require.Same(t, f.Engine, current.Load(), "there is nothing larger")
+	g.Most = 100 * f.Bytes()
+	for range 1000 {
+		f.take(strconv.FormatUint(random.Uint64(), 36), 10)
+	}
+	require.True(t, f.at(0).wide())
+	f.now = f.now.Add(time.Second)
+	g.Adapt(f.position())
+	require.NotSame(t, f.Engine, current.Load())
+}
+
+// Whoever asks whether units fit, to hold them, is told what a decision would be, in a wide shard as well.
+func TestFitsInAWideShard(t *testing.T) {
+	f := sparingFace(t, sliding(100, time.Second), oneShard(100))
+	f.take("first", 1)
+	r := f.at(0)
+	overCapacity{r}.widen()
+	r.state().on = 1
+	for range 60 {
+		require.True(t, f.allow("key", 1))
+	}
+	h := f.hasher.String("key")
+	fits := func(held, n int64) bool { return f.Fits(f.word(), h, held, n, 100).Allowed }
+	free := int64(f.peek("key", 1).Remaining)
+	require.InDelta(t, 40, free, 1)
+	require.True(t, fits(0, free))
+	require.False(t, fits(0, free+1))
+	require.True(t, fits(30, free-30))
+	require.False(t, fits(31, free-30))
+	require.True(t, f.at(0).wide())
+}

@@ -9,8 +9,8 @@ import (
 
 const (
 	auditShare = 20       // of a limiter's memory is its audit's
-	leastAudit = 8 << 10  // where it has eight times as much, and otherwise smallAudit
-	smallAudit = 1 << 10
+	leastAudit = 8 << 10  // bytes of the audit of a limiter that has eight times as much
+	smallAudit = 1 << 10  // and of a smaller one
 	mostAudit  = 64 << 10 // however much it has
 	fromAudit  = 16 << 10 // bytes of a limiter from which on it has one
 )

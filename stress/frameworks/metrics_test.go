@@ -92,7 +92,7 @@ func TestBothExportersTellTheSame(t *testing.T) {
 	} {
 		require.Contains(t, got, line)
 	}
-	require.Len(t, want, 17+8+2*4+3+6+8+1) // without rates and times that nobody knows while Redis is away
+	require.Len(t, want, 23+8+2*5+3+6+8+1) // without rates and times that nobody knows while Redis is away
 }
 
 // gathered returns samples as lines.
