@@ -107,6 +107,10 @@ func (c *Config) planned() (keys, rate float64) {
 	if c.Limit > 1 && c.MemoryBytes == 0 {
 		keys *= c.headroom()
 	}
+	if c.Algorithm == TokenBucket && c.Keys > 0 && c.MemoryBytes == 0 { // of which those count that have an entry
+		need := c.need()
+		keys = need.EntriesAtOnce(c.Keys)
+	}
 	if c.Plan != nil {
 		keys, rate = c.Plan.Keys, max(rate, c.Plan.FalseDenialRate)
 		if c.Plan.Goal > 0 {

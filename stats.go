@@ -74,19 +74,24 @@ func (l *Limiter) Stats() Stats {
 	sum.Spared = l.spared()
 	sum.Audit = auditOf(l.audit.Share(), l.audit.Counts())
 	keys, rate := l.config.planned()
+	errs := 3.
+	if l.config.Algorithm == TokenBucket {
+		errs = 1
+	}
 	lately := l.audit.Lately()
 	_, least, _ := lately.Rate()
 	if l.share.Load() != nil { // what others have used looks as if it was denied wrongly
 		least = 0
 	}
-	sum.OutsidePlan = sum.TooLow > 0 || sum.Spared.Active || sum.Audit.OverAdmitted > 0 || sum.manyKeys(keys) ||
+	sum.OutsidePlan = sum.TooLow > 0 || sum.Spared.Active || sum.Audit.OverAdmitted > 0 || sum.manyKeys(keys, errs) ||
 		max(all.InWindow, least) > rate
 	return sum
 }
 
-// manyKeys tells whether there are more keys than a limiter is planned for, 0 if nobody knows. The estimate errs by 3√keys.
-func (s *Stats) manyKeys(planned float64) bool {
-	return planned > 0 && max(s.DistinctKeys, s.PreviousDistinctKeys) > planned+max(planned/20, 12*math.Sqrt(planned))
+// manyKeys tells whether there are more keys than a limiter is planned for, 0 if nobody knows. The estimate errs by 3√keys, and
+// how many keys of a bucket have an entry at a time varies by √keys.
+func (s *Stats) manyKeys(planned, errs float64) bool {
+	return planned > 0 && max(s.DistinctKeys, s.PreviousDistinctKeys) > planned+max(planned/20, 4*errs*math.Sqrt(planned))
 }
 
 // FalseDenialRate returns the chance, 0 … 1, that a key which the limiter has never seen is denied n units now
