@@ -175,6 +175,9 @@ strict-sizes: ## how often Strict denies innocent keys with the cells of redisli
 bench-ordinary: ## limiters sized by Keys alone in ordinary use, and at multiples of it: twenty minutes
 	go run ./bench/ordinary -loads 1,2,4,10
 
+bench-audit: ## the rates that limiters count of themselves beside those of all requests, on the traces in the folder DATA: minutes
+	go run ./bench/audit -data "$(DATA)" -seeds 20
+
 bench-traces: ## plans for the traces in the folder DATA, held against replays with other seeds: minutes
 	go run ./bench/tune -part traces -data "$(TRACES)"
 

@@ -61,11 +61,15 @@ func rows() []row {
 	each(keys, func(key string) { sliding.Allow(key) })
 	each(keys, func(key string) { bucket.Allow(key) })
 
-	denied := limiter(sketchlimit.Config{Limit: 100, MemoryBytes: 64 << 10})
-	admitted := limiter(sketchlimit.Config{Limit: 1<<31 - 1, MemoryBytes: 64 << 10})
+	const none = -1 // for AuditBytes: in a limiter of one key it is in the sample
+	denied := limiter(sketchlimit.Config{Limit: 100, MemoryBytes: 64 << 10, AuditBytes: none})
+	admitted := limiter(sketchlimit.Config{Limit: 1<<31 - 1, MemoryBytes: 64 << 10, AuditBytes: none})
+	deniedSampled := limiter(sketchlimit.Config{Limit: 100, MemoryBytes: 64 << 10})
+	admittedSampled := limiter(sketchlimit.Config{Limit: 1<<31 - 1, MemoryBytes: 64 << 10})
 	for range 1000 {
-		denied.Allow(names[0])
-		admitted.Allow(names[0])
+		for _, l := range []*sketchlimit.Limiter{denied, admitted, deniedSampled, admittedSampled} {
+			l.Allow(names[0])
+		}
 	}
 	return []row{
 		{"nothing", func(string) {}},
@@ -75,6 +79,8 @@ func rows() []row {
 		{"Allow, token bucket", func(key string) { bucket.Allow(key) }},
 		{"Allow, one key, denied", func(string) { denied.Allow(names[0]) }},
 		{"Allow, one key, admitted", func(string) { admitted.Allow(names[0]) }},
+		{"Allow, one sampled key, denied", func(string) { deniedSampled.Allow(names[0]) }},
+		{"Allow, one sampled key, admitted", func(string) { admittedSampled.Allow(names[0]) }},
 	}
 }
 

@@ -37,7 +37,7 @@ func (l *exactly[S]) take(h uint64, at, n, limit, more int64) bool {
 		s = &fresh
 		l.keys[h] = s
 	}
-	if n > limit || !l.kind.fits(s, at, max(0, n-more), limit) {
+	if n > limit || !l.kind.fits(l.kind.used(s, at), max(0, n-more), limit) {
 		return false
 	}
 	l.kind.spend(s, at, n, limit)

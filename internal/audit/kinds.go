@@ -27,9 +27,9 @@ func (w window[S]) gone(s *S, at int64) bool {
 	return reset == 0
 }
 
-func (w window[S]) fits(s *S, at, n, limit int64) bool { return n <= limit-w.used(s, at) }
+func (w window[S]) fits(used, n, limit int64) bool { return n <= limit-used }
 
-func (w window[S]) light(s *S, at, limit int64) bool { return 2*w.used(s, at) < limit }
+func (w window[S]) light(used, limit int64) bool { return 2*used < limit }
 
 func (w window[S]) bytes() int { return 0 }
 
@@ -111,7 +111,9 @@ func (b *bucket) grains(n, limit int64) (grains int64, rounded bool) {
 	return int64(min(q, math.MaxInt64/4)), r > 0
 }
 
-func (b *bucket) fits(s *exactmath.Arrival, at, n, limit int64) bool {
+func (b *bucket) used(s *exactmath.Arrival, at int64) int64 { return b.Ahead(*s, at) }
+
+func (b *bucket) fits(used, n, limit int64) bool {
 	most := b.most(limit)
 	if n > most {
 		return false
@@ -120,12 +122,12 @@ func (b *bucket) fits(s *exactmath.Arrival, at, n, limit int64) bool {
 	if rounded {
 		room++
 	}
-	return b.Ahead(*s, at) <= room
+	return used <= room
 }
 
-func (b *bucket) light(s *exactmath.Arrival, at, limit int64) bool {
+func (b *bucket) light(used, limit int64) bool {
 	full, _ := b.grains(b.most(limit), limit)
-	return 2*b.Ahead(*s, at) < full
+	return 2*used < full
 }
 
 // spend counts a debt of at most a full bucket, as a limiter does of what is charged.

@@ -14,10 +14,12 @@ type kind[S any] interface {
 	reset(s *S)
 	// gone reports whether a state is as good as a new one.
 	gone(s *S, at int64) bool
-	// fits reports whether n units are free.
-	fits(s *S, at, n, limit int64) bool
-	// light reports whether less than half of the limit is in use.
-	light(s *S, at, limit int64) bool
+	// used returns what is in use.
+	used(s *S, at int64) int64
+	// fits reports whether n units are free beside that.
+	fits(used, n, limit int64) bool
+	// light reports whether that is less than half of the limit.
+	light(used, limit int64) bool
 	// spend counts n units, as far as the limiter does.
 	spend(s *S, at, n, limit int64)
 	// bytes are what a state takes beside its size.
@@ -95,9 +97,10 @@ func (t *table[S]) count(a *Audit, q Event, epoch int64) bool {
 			s.counts.Keys += weight
 		}
 	}
-	fits := t.kind.fits(&k.alone, q.At, q.N+q.Held, q.Limit)
+	used := t.kind.used(&k.alone, q.At)
+	fits := t.kind.fits(used, q.N+q.Held, q.Limit)
 	if known && !q.Charge {
-		t.judge(a, s, k, &q, fits, weight)
+		t.judge(a, s, k, &q, used, fits, weight)
 	}
 	if q.Charge || q.Counts && q.Admitted {
 		t.kind.spend(&k.own, q.At, q.N, q.Limit)
@@ -108,8 +111,8 @@ func (t *table[S]) count(a *Audit, q Event, epoch int64) bool {
 	return true
 }
 
-// judge counts a decision, by whether the exact algorithm alone admits it.
-func (t *table[S]) judge(a *Audit, s *set[S], k *key[S], q *Event, fits bool, weight uint64) {
+// judge counts a decision, by what is in use by the exact algorithm alone, and whether that admits it.
+func (t *table[S]) judge(a *Audit, s *set[S], k *key[S], q *Event, used int64, fits bool, weight uint64) {
 	c := &s.counts
 	if q.Admitted && q.Counts {
 		c.Admitted += weight * uint64(q.N)
@@ -117,11 +120,11 @@ func (t *table[S]) judge(a *Audit, s *set[S], k *key[S], q *Event, fits bool, we
 	if fits && q.Counts {
 		c.Exact += weight * uint64(q.N)
 	}
-	if q.Admitted && !q.Spared && !t.kind.fits(&k.own, q.At, q.N+q.Held, q.Limit) {
+	if q.Admitted && !q.Spared && !t.kind.fits(t.kind.used(&k.own, q.At), q.N+q.Held, q.Limit) {
 		c.Over += uint64(q.N)
 		a.alarm(q)
 	}
-	if !t.kind.light(&k.alone, q.At, q.Limit) || !fits {
+	if !fits || !t.kind.light(used, q.Limit) {
 		return
 	}
 	c.Requests += weight
@@ -148,35 +151,35 @@ func (t *table[S]) setsOf(h uint64) (s, other *set[S]) {
 
 // find returns the place of a key in its sets, a new one in that which has more room, or nil if others have all.
 func (t *table[S]) find(s, other *set[S], slice uint64, q *Event) *key[S] {
-	k, at, room := t.findIn(s, slice, q)
-	if k == nil && other != s {
-		var there int
-		var more int
-		if k, there, more = t.findIn(other, slice, q); more > room {
-			s, at, room = other, there, more
+	for _, in := range [...]*set[S]{s, other} {
+		for i, h := range in.hashes {
+			if h == q.Hash {
+				return &in.keys[i]
+			}
 		}
 	}
-	if k != nil || room == 0 {
-		return k
+	at, room := t.free(s, slice, q.At)
+	if there, more := t.free(other, slice, q.At); more > room {
+		s, at, room = other, there, more
 	}
-	s.hashes[at], k = q.Hash, &s.keys[at]
+	if room == 0 {
+		return nil
+	}
+	k := &s.keys[at]
+	s.hashes[at], k.epoch = q.Hash, 0
 	t.kind.reset(&k.own)
 	t.kind.reset(&k.alone)
-	k.epoch = 0
 	return k
 }
 
-// findIn returns the place of a key in a set, or a free one of those there are.
-func (t *table[S]) findIn(s *set[S], slice uint64, q *Event) (k *key[S], free, room int) {
+// free returns a free place of a set, and how many there are.
+func (t *table[S]) free(s *set[S], slice uint64, at int64) (free, room int) {
 	for i, h := range s.hashes {
-		switch {
-		case h == q.Hash:
-			return &s.keys[i], i, 0
-		case h == 0 || place(h) >= slice || t.gone(&s.keys[i], q.At):
+		if h == 0 || place(h) >= slice || t.gone(&s.keys[i], at) {
 			free, room = i, room+1
 		}
 	}
-	return nil, free, room
+	return free, room
 }
 
 // gone reports whether a key has nothing in use.

@@ -73,18 +73,6 @@ func (buckets) resetAfter(rule *Rule, _ rotating.Position, quota, limit int64) t
 	return time.Duration(rule.bucket.Takes(quota, limit))
 }
 
-func (buckets) take(r request, p rotating.Position, n, limit int64, e Effort) Verdict {
-	return bucket{r}.takeTime(p, n, limit, e)
-}
-
-func (buckets) peek(r request, p rotating.Position, n, limit int64) Verdict {
-	return bucket{r}.peekTime(p, n, limit)
-}
-
-func (buckets) charge(r request, p rotating.Position, n, limit int64, _ bool) (free int64) {
-	return bucket{r}.chargeTime(p, n, limit)
-}
-
 // rotate brings the times forward. One that has passed becomes 0, a free place.
 func (buckets) rotate(r request, to int64) {
 	ticks, heads := r.e.bucket.Passed(r.s.number, to), bucket{r}.heads()
@@ -252,9 +240,8 @@ func (r bucket) evict(now, full int64) {
 	r.e.spare.evict(at, r.e.Fills(), uint64((full-now+b.Unit-1)/b.Unit))
 }
 
-// takeTime is [request.take] for a bucket, in the shard's generation.
-func (r bucket) takeTime(p rotating.Position, n, limit int64, e Effort) Verdict {
-	b := &r.e.bucket
+func (buckets) take(q request, p rotating.Position, n, limit int64, e Effort) Verdict {
+	r, b := bucket{q}, &q.e.bucket
 	ticks, between := b.Ticks(p.Elapsed)
 	now := int64(ticks)
 	var k reading
@@ -294,7 +281,7 @@ func (r bucket) takeTime(p rotating.Position, n, limit int64, e Effort) Verdict 
 	return Verdict{Allowed: true, Remaining: int(most - n), ResetAfter: b.Until(p.Elapsed, k.full)}
 }
 
-// takeLast is takeTime for a key by its exact time, which makes it the shard's lastRounded.
+// takeLast is take for a key by its exact time, which makes it the shard's lastRounded.
 func (r bucket) takeLast(last gcra.Time, k *reading, p rotating.Position, n, limit int64) Verdict {
 	b := &r.e.bucket
 	t, free, v := r.peekLast(last, k, p, n, limit)
@@ -314,7 +301,7 @@ func (r bucket) takeLast(last gcra.Time, k *reading, p rotating.Position, n, lim
 	return Verdict{Allowed: true, Remaining: int(free - n), ResetAfter: time.Duration(t.Up() - now)}
 }
 
-// peekLast is peekTime for a key by its exact time. It also returns when its bucket is full
+// peekLast is peek for a key by its exact time. It also returns when its bucket is full
 // again, and the units that are free.
 func (r bucket) peekLast(last gcra.Time, k *reading, p rotating.Position, n, limit int64) (t gcra.Time, free int64, v Verdict) {
 	b, now := &r.e.bucket, r.e.Timeline.UnixNano(p)
@@ -363,10 +350,8 @@ func (r bucket) deniedTime(p rotating.Position, k *reading, passed, n, limit int
 	return v
 }
 
-// peekTime is [request.peek] for a bucket. The position may lie generations ahead of
-// the shard's.
-func (r bucket) peekTime(p rotating.Position, n, limit int64) Verdict {
-	b := &r.e.bucket
+func (buckets) peek(q request, p rotating.Position, n, limit int64) Verdict {
+	r, b := bucket{q}, &q.e.bucket
 	number := r.s.number
 	if number == never { // and nothing is there
 		number = p.Generation
@@ -385,10 +370,9 @@ func (r bucket) peekTime(p rotating.Position, n, limit int64) Verdict {
 	return v
 }
 
-// chargeTime is Charge for a bucket. It returns what was free. A key that finds no place
-// leaves its debt to all that have none, see bucketState.
-func (r bucket) chargeTime(p rotating.Position, n, limit int64) (free int64) {
-	b, unix := &r.e.bucket, r.e.Timeline.UnixNano(p)
+// charge implements algorithm. A key that finds no place leaves its debt to all that have none, see bucketHeads.
+func (buckets) charge(q request, p rotating.Position, n, limit int64, _ bool) (free int64) {
+	r, b, unix := bucket{q}, &q.e.bucket, q.e.Timeline.UnixNano(p)
 	ticks, between := b.Ticks(p.Elapsed)
 	now := int64(ticks)
 	most := b.Most(limit, r.e.limit)

@@ -36,7 +36,7 @@ func (e *Engine) Consume(i int, word int64, h uint64, units int, limit int64, ef
 		return r.settle(p, n, limit, effort)
 	}
 	if r.e.IsBucket() {
-		v := bucket{r}.takeTime(p, n, limit, effort)
+		v := buckets{}.take(r, p, n, limit, effort)
 		r.s.mu.Unlock()
 		return v
 	}
