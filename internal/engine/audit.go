@@ -54,5 +54,5 @@ func (r request) mayExceed(p rotating.Position) bool {
 	if r.e.Evicts() {
 		return r.e.spare.evicted(r.e.Timeline.UnixNano(p), r.e.Fills()).Active
 	}
-	return r.state().on != 0 || overCapacity{r}.formerSpares(p)
+	return r.state().mode != exactly || overCapacity{r}.formerSpares(p)
 }

@@ -58,7 +58,7 @@ func TestChargesOfAnySize(t *testing.T) {
 			if wide {
 				overCapacity{f.at(0)}.widen()
 			}
-			f.at(0).state().on = 1
+			f.at(0).state().mode, f.at(0).state().turns = sparing, 1
 			require.Zero(t, f.charge(t, "key", 1))
 			require.Zero(t, f.charge(t, "key", 20))
 			over := f.charge(t, "key", n)

@@ -43,7 +43,7 @@ func pieces(e *Engine, p rotating.Position, before *Engine) iter.Seq[*piece] {
 		}
 		for i := range s.of {
 			s.at, s.ages = copyShard(e, i*len(e.shards)/s.of, p, c, s.others)
-			s.spares = e.Spares() && c.request(0, 0).state().on > 0
+			s.spares = e.Spares() && c.request(0, 0).state().mode == sparing
 			if before != nil {
 				last, f := copyShard(before, i*len(before.shards)/s.of, rotating.Position{Generation: math.MinInt64}, former, nil)
 				s.former = errorrate.Aligned(f, s.at.Generation-last.Generation)

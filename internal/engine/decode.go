@@ -52,7 +52,7 @@ func (s Stages) read(r *savestate.Reader, most int, fits func(seed, hash uint64)
 		newest = max(newest, latest)
 	}
 	restored.Since = min(h.Since, newest)
-	restored.spared = restored.sparing(h.Spared)
+	restored.spared = restored.spares(h.Spared)
 	return restored, newest, r.End()
 }
 
@@ -154,7 +154,11 @@ func generationIn(e *Engine, i int) (number int64, err error) {
 	if !e.Spares() {
 		return r.s.number, nil
 	}
-	if number := r.state().number; r.wide() && !e.Timeline.InRange(number) {
+	state := r.state()
+	if state.mode < exactly || state.mode > settling || (state.mode == exactly) != (state.turns == 0) || state.turns < 0 {
+		return 0, fmt.Errorf("%w: damaged: mode %d, %d generations", ErrSnapshot, state.mode, state.turns)
+	}
+	if number := state.number; r.wide() && !e.Timeline.InRange(number) {
 		return 0, fmt.Errorf("%w: damaged: generation %d of %v", ErrSnapshot, number, time.Duration(e.Timeline.Length()))
 	}
 	return r.number(), nil
@@ -227,20 +231,20 @@ func readNumber(e *Engine, s *savestate.Reader) (int64, error) {
 	return number, nil
 }
 
-// sparing returns what a snapshot holds, which was written before its shards, with those that spare.
-func (s Stages) sparing(held snapshotSpared) snapshotSpared {
+// spares returns what a snapshot holds, which was written before its shards, with those that spare.
+func (s Stages) spares(held snapshotSpared) snapshotSpared {
 	for _, e := range []*Engine{s.Engine, s.Before} {
 		if e == nil || !e.Spares() {
 			continue
 		}
 		for i := range e.shards {
 			r := e.request(i, 0)
-			on, last := r.state().on, r.number()
-			switch {
-			case on == 0:
+			state, last := r.state(), r.number()
+			switch state.mode {
+			case exactly:
 				continue
-			case on < 0:
-				last -= int64(r.e.Ring.Buffers()) + on
+			case settling:
+				last -= int64(r.e.Ring.Buffers()) - int64(state.turns)
 			}
 			if held.Times == 0 {
 				held = snapshotSpared{e.Timeline.UnixNano(rotating.Position{Generation: last}), last, 1, held.Units}

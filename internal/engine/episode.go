@@ -81,8 +81,8 @@ func sparedUnits(e *Engine, p rotating.Position) (on bool, units uint64) {
 		r := e.request(i, 0)
 		r.s.mu.Lock()
 		s := r.state()
-		on = on || s.on > 0 && r.number()+1 >= p.Generation
-		if s.on != 0 {
+		on = on || s.mode == sparing && r.number()+1 >= p.Generation
+		if s.mode != exactly {
 			units += r.s.admitted - s.from
 		}
 		r.s.mu.Unlock()

@@ -336,7 +336,7 @@ func copies(e *Engine) iter.Seq[copied] {
 		c, n := newCopy(e), samples(e)
 		for i := range n {
 			at, ages := copyShard(e, i*len(e.shards)/n, rotating.Position{Generation: math.MinInt64}, c, nil)
-			if !yield(copied{at, ages, e.Spares() && c.request(0, 0).state().on > 0}) {
+			if !yield(copied{at, ages, e.Spares() && c.request(0, 0).state().mode == sparing}) {
 				return
 			}
 		}

@@ -202,7 +202,7 @@ func TestFitsInAWideShard(t *testing.T) {
 	f.take("first", 1)
 	r := f.at(0)
 	overCapacity{r}.widen()
-	r.state().on = 1
+	r.state().mode, r.state().turns = sparing, 1
 	for range 60 {
 		require.True(t, f.allow("key", 1))
 	}

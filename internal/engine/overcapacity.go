@@ -32,11 +32,9 @@ type Spare struct {
 }
 
 // spareState is a shard's, in words of its memory.
-//
-// A shard that spares has one more in on than the generations in a row in which it need not have. One that has ended has
-// less than 0 as long as generations count in which it spared: as many as there are left. All others have 0.
 type spareState struct {
-	on     int64   // see above
+	mode   mode
+	turns  int32   // sparing: generations in a row in which it need not have, and one; settling: generations that are left
 	from   uint64  // units admitted when it began
 	now    int64   // of the current generation: entries that were taken over, and times momentUnit the moment of the last look
 	before int64   // units of the generation before
@@ -46,6 +44,18 @@ type spareState struct {
 	number int64   // of the current generation while it is wide
 	rate   float64 // of false denials, averaged over a recent part of a window: as of the last look
 }
+
+// mode is how a shard decides that may spare keys.
+type mode int32
+
+const (
+	exactly  mode = iota // it denies what cannot be shown to be within the limit
+	sparing              // it denies what is certified to be above
+	settling             // exactly, while generations still count in which it spared
+)
+
+// settle makes a shard that spares an exact one, as of the generations that are kept.
+func (s *spareState) settle(kept int) { s.mode, s.turns = settling, int32(kept) }
 
 // begin notes that a shard begins to spare.
 func (s *Spare) begin(p rotating.Position, rule *Rule) {

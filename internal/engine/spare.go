@@ -30,9 +30,9 @@ func every(l *layout) uint64 { return max(64, uint64(l.cells.Width())*uint64(l.l
 func (r overCapacity) sparing(p rotating.Position) bool {
 	s := r.state()
 	switch ahead := p.Generation - r.number(); {
-	case s.on > 0 && ahead == 0:
+	case s.mode == sparing && ahead == 0:
 		return true
-	case s.on > 0:
+	case s.mode == sparing:
 		return ahead == 1 && r.goesOn(s)
 	case ahead != 0:
 		return false
@@ -101,13 +101,13 @@ func (b *predecessor) noiseRate(p rotating.Position, h uint64) float64 {
 // begins is for a key that is spared, or that is so by a predecessor: the shard begins to spare, unless it has.
 func (r overCapacity) begins(p rotating.Position) {
 	s := r.state()
-	if s.on > 0 {
+	if s.mode == sparing {
 		return
 	}
-	if s.on == 0 {
+	if s.mode == exactly {
 		s.from = r.s.admitted
 	}
-	s.on, s.bears, s.rate = 1, r.lately(p, s), 0
+	s.mode, s.turns, s.bears, s.rate = sparing, 1, r.lately(p, s), 0
 	s.looked = r.s.admitted
 	r.e.spare.begin(p, &r.e.Rule)
 }
@@ -129,13 +129,13 @@ func (b *predecessor) sparesKey(generation int64, h uint64) bool {
 	if locked {
 		defer r.s.mu.Unlock()
 	}
-	return r.state().on != 0 && generation < r.number()+int64(r.e.Ring.Buffers())
+	return r.state().mode != exactly && generation < r.number()+int64(r.e.Ring.Buffers())
 }
 
 // goesOn tells whether a shard that spares does so in the next generation, too: until as many have ended one after
 // another in which it need not have as are kept.
 func (r overCapacity) goesOn(s *spareState) bool {
-	return r.wide() || !r.calm() || s.on < int64(r.e.Ring.Buffers())
+	return r.wide() || !r.calm() || int(s.turns) < r.e.Ring.Buffers()
 }
 
 // calm tells whether the shard need not have spared in its generation.
@@ -149,25 +149,27 @@ func (r overCapacity) rotateSpare(generation int64) (widen bool) {
 	s := r.state()
 	units := int64(r.s.admitted - s.start)
 	s.start, s.before, s.now = r.s.admitted, units, 0
-	if s.on != 0 {
+	if s.mode != exactly {
 		r.s.last.Clear() // a key may be read otherwise from now on
 	}
 	turns := generation - r.number()
 	switch {
-	case s.on > 0 && (turns > 1 || r.wide() && units <= r.bears()/4*3): // the rate falls by powers of ten with a quarter less
-		s.on = -int64(r.e.Ring.Buffers())
-	case s.on > 0 && !r.wide() && !r.calm():
-		s.on, widen = 1, true
+	case s.mode == sparing && (turns > 1 || r.wide() && units <= r.bears()/4*3): // the rate falls by powers of ten with a quarter less
+		s.settle(r.e.Ring.Buffers())
+	case s.mode == sparing && !r.wide() && !r.calm():
+		s.turns, widen = 1, true
 		s.bears = min(s.bears, units-units/10)
-	case s.on > 0 && !r.wide():
-		if s.on++; s.on > int64(r.e.Ring.Buffers()) {
-			s.on = -int64(r.e.Ring.Buffers())
+	case s.mode == sparing && !r.wide():
+		if s.turns++; int(s.turns) > r.e.Ring.Buffers() {
+			s.settle(r.e.Ring.Buffers())
 		}
 	}
-	if s.on > 0 {
+	switch s.mode {
+	case sparing:
 		r.e.spare.goOn(generation)
-	} else if s.on < 0 {
-		if s.on = min(s.on+turns, 0); s.on == 0 {
+	case settling:
+		if s.turns -= int32(min(turns, int64(s.turns))); s.turns == 0 {
+			s.mode = exactly
 			r.e.spare.ended(r.s.admitted - s.from)
 		}
 	}
@@ -225,7 +227,7 @@ func (r overCapacity) spared(p rotating.Position, n, limit int64, entry *uint64)
 		return Verdict{}, false
 	}
 	v = r.certified(p, n, limit, entry)
-	return v, (v.Allowed || r.state().on > 0) && r.sparing(p)
+	return v, (v.Allowed || r.state().mode == sparing) && r.sparing(p)
 }
 
 // refuseCertified counts a request of a key that is certified to be above its limit, and remembers the key if that has
@@ -301,7 +303,7 @@ func (r overCapacity) joins(p rotating.Position, entry *uint64, count int64) *ui
 
 // competeFull is compete for a key that is admitted, in a shard that spares and has no room for one that becomes heavy.
 func (r overCapacity) competeFull(p rotating.Position, count int64) *uint64 {
-	if r.state().on <= 0 || count < window(r).threshold() || r.e.heavy.HasRoom(r.entries()) {
+	if r.state().mode != sparing || count < window(r).threshold() || r.e.heavy.HasRoom(r.entries()) {
 		return nil
 	}
 	return r.compete(p, r.entries())

@@ -34,7 +34,7 @@ func oneShard(limit int64) Dimensions {
 func (f *face) crowd(keys, n int, random *rand.Rand) bool {
 	for range keys {
 		f.take(fmt.Sprint("crowd ", random.Uint64()), n)
-		if f.at(0).state().on != 0 {
+		if f.at(0).state().mode != exactly {
 			return true
 		}
 	}
@@ -52,10 +52,10 @@ func TestPeekDoesNotBeginToSpare(t *testing.T) {
 			require.Less(t, i, 100_000)
 			key := fmt.Sprint(random.Uint64())
 			told := f.peek(key, 10)
-			require.Zero(t, f.at(0).state().on)
+			require.Equal(t, exactly, f.at(0).state().mode)
 			took := f.take(key, 10)
 			require.Equal(t, told.Allowed, took.Allowed)
-			if f.at(0).state().on != 0 {
+			if f.at(0).state().mode != exactly {
 				foretold = true
 				require.True(t, told.Allowed)
 			}
@@ -111,7 +111,7 @@ func TestLookKnowsTheRate(t *testing.T) {
 		f.take("somebody", 1)
 		p = f.position() // what the generation before has left counts in a sliding window
 		require.Equal(t, rule.Ring.Buffers() > 1, begun(1e-6) > 0)
-		require.Zero(t, r.state().on)
+		require.Equal(t, exactly, r.state().mode)
 	}
 }
 
@@ -159,7 +159,7 @@ func TestSpareGrowsFirst(t *testing.T) {
 	require.False(t, f.allow(fmt.Sprint(random.Uint64()), cost))
 	f.now = f.now.Add(time.Second / 64)
 	require.True(t, f.allow(fmt.Sprint(random.Uint64()), cost))
-	require.NotZero(t, f.at(0).state().on)
+	require.NotEqual(t, exactly, f.at(0).state().mode)
 }
 
 // A shard that has spared is exact when all generations have gone in which it did: those count still.
@@ -168,7 +168,7 @@ func TestSpareEnds(t *testing.T) {
 		f := sparingFace(t, rule, oneShard(rule.limit))
 		require.True(t, f.crowd(10_000, 10, rand.New(rand.NewPCG(5, 6))))
 		last := f.now // when it spared
-		for f.at(0).state().on != 0 {
+		for f.at(0).state().mode != exactly {
 			f.now = f.now.Add(time.Second)
 			f.take("somebody", 1)
 			if f.Episode(f.position()).Active {
@@ -188,15 +188,15 @@ func TestSnapshotOfShardsThatSpare(t *testing.T) {
 	require.True(t, f.crowd(10_000, 10, rand.New(rand.NewPCG(5, 6))))
 	now := f.position().Generation
 	head := snapshotSpared{Since: 1, Last: now - 1, Times: 3, Units: 7}
-	require.Equal(t, snapshotSpared{1, now, 3, 7}, Stages{Engine: f.Engine}.sparing(head))
-	require.Equal(t, snapshotSpared{f.now.UnixNano(), now, 1, 7}, Stages{Engine: f.Engine}.sparing(snapshotSpared{Units: 7}))
-	for f.at(0).state().on > 0 {
+	require.Equal(t, snapshotSpared{1, now, 3, 7}, Stages{Engine: f.Engine}.spares(head))
+	require.Equal(t, snapshotSpared{f.now.UnixNano(), now, 1, 7}, Stages{Engine: f.Engine}.spares(snapshotSpared{Units: 7}))
+	for f.at(0).state().mode == sparing {
 		now, f.now = f.position().Generation, f.now.Add(time.Second)
 		f.take("somebody", 1)
 	}
-	require.Negative(t, f.at(0).state().on, "what it spared counts still")
+	require.Equal(t, settling, f.at(0).state().mode, "what it spared counts still")
 	require.Equal(t, f.spare.last, now)
-	require.Equal(t, now, Stages{Engine: f.Engine}.sparing(head).Last, "it spares no more")
+	require.Equal(t, now, Stages{Engine: f.Engine}.spares(head).Last, "it spares no more")
 }
 
 // A wide shard has its cells back after a generation of no more units than it began with, and goes on sparing for another
@@ -230,7 +230,7 @@ func TestSparedKeysAreCertifiedByThePredecessor(t *testing.T) {
 			require.True(t, before.allow("key", 1))
 		}
 		after.follow(before.Engine)
-		after.at(0).state().on = 1
+		after.at(0).state().mode, after.at(0).state().turns = sparing, 1
 		admitted := 0
 		for admitted < 200 && after.allow("key", 1) {
 			admitted++
@@ -254,7 +254,7 @@ func TestRequestsInVainCertifyNothing(t *testing.T) {
 		require.NotNil(t, entry)
 		certain := window{r}.asked(f.position(), *entry)
 		require.NotZero(t, certain)
-		r.state().on = 1
+		r.state().mode, r.state().turns = sparing, 1
 		for range 100 {
 			require.False(t, f.allow("key", limit+1))
 			require.False(t, f.allow("key", limit-int(certain)+part))
@@ -318,7 +318,7 @@ func TestSparedUnitsOnlyRise(t *testing.T) {
 			units.Add(10)
 			r.s.mu.Lock()
 			s := r.state()
-			s.on, s.from = 1, r.s.admitted
+			s.mode, s.turns, s.from = sparing, 1, r.s.admitted
 			r.s.admitted += 10
 			r.s.mu.Unlock()
 		}
@@ -329,7 +329,7 @@ func TestSparedUnitsOnlyRise(t *testing.T) {
 			r := f.request(i, 0)
 			r.s.mu.Lock()
 			s := r.state()
-			s.on = 0
+			s.mode, s.turns = exactly, 0
 			f.spare.ended(r.s.admitted - s.from)
 			r.s.mu.Unlock()
 		}
@@ -375,7 +375,7 @@ func TestSparedKeysAreCertified(t *testing.T) {
 			f.take("another", 1)
 			r := f.at(0)
 			overCapacity{r}.widen()
-			r.state().on = 1
+			r.state().mode, r.state().turns = sparing, 1
 			admitted := 0
 			for admitted < 3*limit && f.allow("key", 1) {
 				admitted++
@@ -433,7 +433,7 @@ func TestSparedKeysAmongMany(t *testing.T) {
 					}
 					f.now = f.now.Add(time.Second / (crowd + 1))
 				}
-				require.NotZero(t, f.at(0).state().on)
+				require.NotEqual(t, exactly, f.at(0).state().mode)
 				if f.at(0).wide() {
 					wide++
 				}
@@ -526,7 +526,7 @@ func TestFloodsTakeNoEntries(t *testing.T) {
 	f.take("first", 1)
 	r := f.at(0)
 	overCapacity{r}.widen()
-	r.state().on = 1
+	r.state().mode, r.state().turns = sparing, 1
 	heavy := make([]string, 0, 30)
 	for i := range cap(heavy) {
 		heavy = append(heavy, fmt.Sprint("heavy ", i))

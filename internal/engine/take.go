@@ -45,7 +45,7 @@ func (e *Engine) Consume(i int, word int64, h uint64, units int, limit int64, ef
 		return r.settle(p, n, limit, effort)
 	}
 	most := r.e.limit // units of this generation that a key has without an entry
-	if r.e.heavy.HasRoom(entries) || r.e.Spares() && r.state().on > 0 {
+	if r.e.heavy.HasRoom(entries) || r.e.Spares() && r.state().mode == sparing {
 		most = r.e.light + int64(r.s.peaks.raised)
 	}
 	free := int64(0) // units that are not in use, whatever the previous generation holds of the key

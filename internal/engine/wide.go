@@ -94,11 +94,11 @@ func (r overCapacity) units(entry uint64) int64 {
 // endWide makes a wide shard that has rotated a usual one again, if it is time.
 func (r overCapacity) endWide() {
 	s := r.state()
-	if s.on <= 0 || s.before <= r.bears() {
+	if s.mode != sparing || s.before <= r.bears() {
 		r.narrow()
 	}
-	if s.on > 0 && !r.wide() {
-		s.on = int64(r.e.Ring.Buffers()) // one more in which it need not have spared, and it ends
+	if s.mode == sparing && !r.wide() {
+		s.turns = int32(r.e.Ring.Buffers()) // one more in which it need not have spared, and it ends
 	}
 }
 

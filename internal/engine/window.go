@@ -227,7 +227,7 @@ func (r window) rotateWindow(to int64) {
 	}
 	over := overCapacity(r)
 	widen := r.e.Spares() && over.rotateSpare(to)
-	if r.e.Spares() && (wide || r.state().on > 0) {
+	if r.e.Spares() && (wide || r.state().mode == sparing) {
 		kept = suspects
 	}
 	expired := r.e.Ring.Rotate(from, to, func(buffer int) { clear(r.e.memory[first+buffer*size:][:size]) })
