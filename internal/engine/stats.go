@@ -45,8 +45,9 @@ func (e *Engine) Stats(p rotating.Position, lowest int64) (sum Stats) {
 			sum.BloomFill += s.ages[0].Filter.FillRatio() / float64(s.of)
 		}
 		sum.SketchFill += s.ages[0].Fill(1) / float64(s.of)
-		sum.FalseDenialRate += s.denied(min(n, e.quota(lowest)), lowest) / float64(s.of)
-		sum.InWindow += s.deniedInWindow(min(n, e.quota(lowest)), lowest) / float64(s.of)
+		now, mean := s.deniedInWindow(min(n, e.quota(lowest)), lowest)
+		sum.FalseDenialRate += now / float64(s.of)
+		sum.InWindow += mean / float64(s.of)
 	}
 	return sum
 }
