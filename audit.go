@@ -20,8 +20,8 @@ type Audit struct {
 	Units    uint64  // of these requests
 	Denied   uint64  // of these requests, wrongly
 
-	// Admitted are the units of all keys, and Exact those that the exact algorithm alone would have admitted. What is
-	// between them was withheld.
+	// Admitted are the units of all keys, and Exact those that the exact algorithm alone would have admitted, charged ones in
+	// both. What is between them was withheld; with [Spare] Admitted may be more.
 	Admitted, Exact uint64
 	// OverAdmitted are units of sampled keys that were admitted beyond the limit, but for those that [Spare] lets through:
 	// 0, or the limiter has a fault. It is also logged once, by the default logger of log/slog.

@@ -121,7 +121,7 @@ type Config struct {
 	// AuditBytes is the memory of the limiter's audit, see [Audit]: -1 is none. 0 is a twentieth of the limiter's memory, at
 	// most 64 KiB, at least 8 KiB where it has 64 KiB and 1 KiB where it has less, and none below 16 KiB. MemoryBytes includes it, and
 	// the memory that Keys or a Plan asks for does not. The audit does not grow with the limiter: set it where MaxMemoryBytes
-	// is far above the beginning.
+	// is far above the beginning. A bucket that package exact cannot count has none.
 	AuditBytes int
 
 	// Overload is what happens when more comes than the memory is for, or than MaxMemoryBytes is for: Deny (if not set)

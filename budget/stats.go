@@ -29,8 +29,8 @@ type Stats struct {
 	NoRoom uint64
 
 	// Limits are the Stats of each of Config.Limits, of what is settled. FalseDenialRate is that
-	// of requests that hold MeanCost units, what their keys hold already included. Audit has the holds as requests, and no
-	// units admitted.
+	// of requests that hold MeanCost units, what their keys hold already included. Audit has the holds as requests, and
+	// what is settled as units.
 	Limits []sketchlimit.Stats
 }
 

@@ -45,7 +45,7 @@ func TestDefaultReport(t *testing.T) {
 	require.Equal(t, 0, o.status, o.err)
 	assert.Equal(t, "sketchlimit: wrote "+page+"\n", o.err, "and no progress bar without a terminal")
 	for _, text := range []string{
-		"A limiter of 58 KiB beside an exact one that took ",
+		"A limiter of 59 KiB beside an exact one that took ",
 		"source    Mooncake conversation trace",
 		"Apache-2.0",
 		"requests  288,500 in 58m57s, 6 windows",
@@ -57,7 +57,7 @@ func TestDefaultReport(t *testing.T) {
 		"What the limiter got wrong: sketch error\n══════",
 		"Error against memory\n══════",
 		"What each part is good for, in at most 64 KiB\n══════",
-		"limiter   58 KiB of at most 64 KiB: ",
+		"limiter   59 KiB of at most 64 KiB: ",
 		"  at most  bytes/key  ",
 		"None of them admitted too much.",
 		"The algorithms themselves: algorithm error, not sketch error\n══════",

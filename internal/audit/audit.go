@@ -88,6 +88,15 @@ func (c Counts) Minus(d *Counts) Counts {
 	return c
 }
 
+// Use is when the units of a request count that is admitted.
+type Use uint8
+
+const (
+	Now   Use = iota
+	Later     // when they are charged; what is denied is told by no charge, so for the exact algorithm alone it counts now
+	Never     // another limiter refuses the request
+)
+
 // Event is a decision, or a charge.
 type Event struct {
 	Hash     uint64
@@ -96,7 +105,7 @@ type Event struct {
 	Held     int64 // units of the key that are held beside, and counted later
 	Limit    int64 // of the request, 1 … the audit's
 	Admitted bool
-	Counts   bool // an admitted request's units are used now
+	Use      Use
 	Charge   bool // they are used whether they fit or not
 	Spared   bool // the limiter may have let others through on purpose
 }
@@ -135,6 +144,8 @@ type keys interface {
 	sum() Counts
 	// places returns how many keys there is room for.
 	places() int
+	// forget lets all keys go.
+	forget()
 	// setBytes returns the bytes of a set of places, and make takes the memory of some sets.
 	setBytes() int
 	make(sets int)
@@ -211,7 +222,7 @@ func (a *Audit) Reach(t int64) {
 
 // reach returns the epoch of a time, or a later one if that has begun.
 func (a *Audit) reach(t int64) int64 {
-	epoch := t / a.span
+	epoch, _ := exactmath.Split(t, a.span)
 	if latest := a.epoch.Load(); epoch <= latest {
 		return latest
 	}
@@ -250,6 +261,7 @@ func (a *Audit) Forget() {
 	defer a.mu.Unlock()
 	a.known.Store(0)
 	a.ended = 0
+	a.keys.forget()
 }
 
 // Follow starts the audit and makes its counts go on from those of one of before, which ends.
@@ -288,10 +300,11 @@ func (a *Audit) sum() Counts {
 // Share returns the share of all keys that count.
 func (a *Audit) Share() float64 { return float64(min(a.known.Load(), a.slice.Load())) / math.MaxUint64 }
 
-// alarm says once that a unit too many was admitted: then the limiter has a fault.
+// alarm says once that a unit too many was admitted: then the limiter has a fault. It does so without the caller's locks, since
+// whoever logs may ask the limiter.
 func (a *Audit) alarm(q *Event) {
 	if a.told.CompareAndSwap(false, true) {
-		slog.Error("sketchlimit: more was admitted than the limit allows; please report it",
+		go slog.Error("sketchlimit: more was admitted than the limit allows; please report it",
 			"limit", q.Limit, "units", q.N, "time", q.At)
 	}
 }

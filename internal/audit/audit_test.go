@@ -3,6 +3,7 @@ package audit
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"log/slog"
 	"math"
 	"math/rand/v2"
@@ -33,7 +34,7 @@ type exactly[S any] struct {
 func (l *exactly[S]) take(h uint64, at, n, limit, more int64) bool {
 	s := l.keys[h]
 	if s == nil {
-		fresh := l.kind.fresh()
+		fresh := l.kind.fresh(make([]int64, l.kind.words()))
 		s = &fresh
 		l.keys[h] = s
 	}
@@ -77,7 +78,7 @@ func newAudited(t testing.TB, name string, bytes int) audited {
 func (l audited) take(h uint64, at, n, limit, more int64, wrongly bool) (admitted bool) {
 	admitted = !wrongly && l.limiter.take(h, at, n, limit, more)
 	if l.Sampled(h) {
-		l.Count(Event{Hash: h, At: at, N: n, Limit: limit, Admitted: admitted, Counts: true})
+		l.Count(Event{Hash: h, At: at, N: n, Limit: limit, Admitted: admitted})
 	}
 	return admitted
 }
@@ -128,9 +129,10 @@ func TestExactLimiterHasNoFaults(t *testing.T) {
 // A limiter that grants a hundredth of the keys a unit too many is noticed within a window of 100,000 requests.
 func TestUnitsTooManyAreNoticed(t *testing.T) {
 	var log bytes.Buffer
+	var lines sync.Mutex
 	before := slog.Default()
 	defer slog.SetDefault(before)
-	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+	slog.SetDefault(slog.New(slog.NewTextHandler(locked{&log, &lines}, nil)))
 	for _, name := range names {
 		for seed := range uint64(10) {
 			l := newAudited(t, name, map[bool]int{true: 256 << 10, false: 64 << 10}[name == "slots"])
@@ -140,7 +142,23 @@ func TestUnitsTooManyAreNoticed(t *testing.T) {
 			require.Positive(t, l.Counts().Over, "%s %d", name, seed)
 		}
 	}
-	require.Equal(t, len(names)*10, bytes.Count(log.Bytes(), []byte("\n")), "a line for each limiter")
+	require.Eventually(t, func() bool {
+		lines.Lock()
+		defer lines.Unlock()
+		return bytes.Count(log.Bytes(), []byte("\n")) == len(names)*10
+	}, 10*time.Second, time.Millisecond, "a line for each limiter")
+}
+
+// locked is a writer that can be read meanwhile.
+type locked struct {
+	io.Writer
+	*sync.Mutex
+}
+
+func (l locked) Write(p []byte) (int, error) {
+	l.Lock()
+	defer l.Unlock()
+	return l.Writer.Write(p)
 }
 
 func b2i(b bool) int {
@@ -161,7 +179,7 @@ func TestRateIsThatOfAllKeys(t *testing.T) {
 				requests(seed, keys, 12*keys, 3, func(i int, h uint64, at int64) {
 					wrongly := h%1000 < uint64(100*i/(12*keys))
 					admitted := few.take(h, at, 1, quota, 0, wrongly)
-					whole.Count(Event{Hash: h, At: at, N: 1, Limit: quota, Admitted: admitted, Counts: true})
+					whole.Count(Event{Hash: h, At: at, N: 1, Limit: quota, Admitted: admitted})
 				})
 				require.Equal(t, 1., whole.Share())
 				c, truth := few.Counts(), whole.Counts()
@@ -259,7 +277,7 @@ func TestForget(t *testing.T) {
 		}
 		l.Forget()
 		for i := range int64(200) {
-			l.take(1, base+minute/2+i*minute/20, 1, quota, 0, false)
+			l.take(1, base+minute/2+i*minute/20+i/100*5*minute, 1, quota, 0, false) // a bucket is to be full once
 		}
 		c := l.Counts()
 		require.Zero(t, c.Denied+c.Over, name)
@@ -279,11 +297,11 @@ func TestCharges(t *testing.T) {
 		base := 1_700_000_040 * int64(time.Second)
 		l.Count(Event{Hash: 5, At: base, N: 100 * quota, Limit: quota, Charge: true})
 		require.Zero(t, l.Counts().Requests)
-		l.Count(Event{Hash: 5, At: base, N: 1, Limit: quota, Admitted: true, Counts: true})
+		l.Count(Event{Hash: 5, At: base, N: 1, Limit: quota, Admitted: true})
 		require.EqualValues(t, 1, l.Counts().Over, name)
-		l.Count(Event{Hash: 5, At: base + 3*minute, N: 1, Limit: quota, Admitted: true, Counts: true})
+		l.Count(Event{Hash: 5, At: base + 3*minute, N: 1, Limit: quota, Admitted: true})
 		require.EqualValues(t, 1, l.Counts().Over, name)
-		l.Count(Event{Hash: 6, At: base, N: 1, Held: quota, Limit: quota, Admitted: true})
+		l.Count(Event{Hash: 6, At: base, N: 1, Held: quota, Limit: quota, Admitted: true, Use: Later})
 		require.EqualValues(t, 2, l.Counts().Over, "%s: held units are in use", name)
 	}
 }
@@ -294,7 +312,7 @@ func TestCountAllocatesNothing(t *testing.T) {
 		require.Zero(t, testing.AllocsPerRun(5000, func() {
 			h += 0x9e3779b97f4a7c15
 			if l.Sampled(h) {
-				l.Count(Event{Hash: h, At: int64(h >> 20), N: 1, Limit: quota, Admitted: true, Counts: true})
+				l.Count(Event{Hash: h, At: int64(h >> 20), N: 1, Limit: quota, Admitted: true})
 			}
 		}), name)
 	}

@@ -31,14 +31,20 @@ func (w window[S]) fits(used, n, limit int64) bool { return n <= limit-used }
 
 func (w window[S]) light(used, limit int64) bool { return 2*used < limit }
 
-func (w window[S]) bytes() int { return 0 }
+func (w window[S]) words() int { return 0 }
+
+func (w window[S]) alike() bool { return false }
+
+func (w window[S]) full(limit int64) int64 { return limit }
+
+func (w window[S]) exhaust(*S, int64) {} // what was used counts no more two windows later
 
 type fixed struct {
 	window[exactmath.WindowCount]
 }
 
-func (fixed) fresh() exactmath.WindowCount     { return exactmath.WindowCount{Generation: ancient} }
-func (f fixed) reset(s *exactmath.WindowCount) { *s = f.fresh() }
+func (fixed) fresh([]int64) exactmath.WindowCount { return exactmath.WindowCount{Generation: ancient} }
+func (f fixed) reset(s *exactmath.WindowCount)    { *s = f.fresh(nil) }
 
 func (f fixed) spend(s *exactmath.WindowCount, at, n, _ int64) { *s = f.Spend(*s, at, n) }
 
@@ -46,8 +52,8 @@ type sliding struct {
 	window[exactmath.WindowPair]
 }
 
-func (sliding) fresh() exactmath.WindowPair     { return exactmath.WindowPair{Generation: ancient} }
-func (w sliding) reset(s *exactmath.WindowPair) { *s = w.fresh() }
+func (sliding) fresh([]int64) exactmath.WindowPair { return exactmath.WindowPair{Generation: ancient} }
+func (w sliding) reset(s *exactmath.WindowPair)    { *s = w.fresh(nil) }
 
 // spend counts at most the limit in a generation, as a limiter does of what is charged.
 func (w sliding) spend(s *exactmath.WindowPair, at, n, _ int64) {
@@ -61,8 +67,8 @@ type slots struct {
 	m int64
 }
 
-func (w slots) fresh() exactmath.Ring {
-	return exactmath.Ring{Latest: ancient, Counts: make([]int64, w.m+1)}
+func (w slots) fresh(counts []int64) exactmath.Ring {
+	return exactmath.Ring{Latest: ancient, Counts: counts}
 }
 
 func (slots) reset(s *exactmath.Ring) {
@@ -70,7 +76,7 @@ func (slots) reset(s *exactmath.Ring) {
 	clear(s.Counts)
 }
 
-func (w slots) bytes() int { return 8 * int(w.m+1) }
+func (w slots) words() int { return int(w.m + 1) }
 
 // spend counts at most the limit in a generation.
 func (w slots) spend(s *exactmath.Ring, at, n, _ int64) {
@@ -87,13 +93,14 @@ type bucket struct {
 	limit, burst int64
 }
 
-func (b *bucket) fresh() exactmath.Arrival                 { return b.Fresh() }
+func (b *bucket) fresh([]int64) exactmath.Arrival          { return b.Fresh() }
 func (b *bucket) reset(s *exactmath.Arrival)               { *s = b.Fresh() }
-func (*bucket) bytes() int                                 { return 0 }
+func (*bucket) alike() bool                                { return true }
+func (*bucket) words() int                                 { return 0 }
 func (b *bucket) gone(s *exactmath.Arrival, at int64) bool { return b.Ahead(*s, at) == 0 }
 
-// most returns the units in a full bucket of a limit.
-func (b *bucket) most(limit int64) int64 {
+// full returns the units in a full bucket of a limit.
+func (b *bucket) full(limit int64) int64 {
 	if limit == b.limit {
 		return b.burst
 	}
@@ -111,10 +118,12 @@ func (b *bucket) grains(n, limit int64) (grains int64, rounded bool) {
 	return int64(min(q, math.MaxInt64/4)), r > 0
 }
 
+func (b *bucket) exhaust(s *exactmath.Arrival, at int64) { b.spend(s, at, 2*b.burst, b.limit) }
+
 func (b *bucket) used(s *exactmath.Arrival, at int64) int64 { return b.Ahead(*s, at) }
 
 func (b *bucket) fits(used, n, limit int64) bool {
-	most := b.most(limit)
+	most := b.full(limit)
 	if n > most {
 		return false
 	}
@@ -126,13 +135,18 @@ func (b *bucket) fits(used, n, limit int64) bool {
 }
 
 func (b *bucket) light(used, limit int64) bool {
-	full, _ := b.grains(b.most(limit), limit)
+	full, _ := b.grains(b.full(limit), limit)
 	return 2*used < full
 }
 
-// spend counts a debt of at most a full bucket, as a limiter does of what is charged.
+// spend counts a debt of at most a full bucket, as a limiter does of what is charged: by the time of the charge, also where
+// that is before the last one.
 func (b *bucket) spend(s *exactmath.Arrival, at, n, limit int64) {
-	grains, _ := b.grains(min(n, 2*b.most(limit)), limit)
-	full, _ := b.grains(b.most(limit), limit)
-	*s = b.Pour(*s, at, max(0, min(grains, 2*full-b.Ahead(*s, at))))
+	grains, _ := b.grains(min(n, 2*b.full(limit)), limit)
+	full, _ := b.grains(b.full(limit), limit)
+	room := 2*full - b.Ahead(*s, at)
+	if at < s.Last {
+		room -= b.Flowed(at, s.Last)
+	}
+	*s = b.Pour(*s, at, max(0, min(grains, room)))
 }

@@ -8,8 +8,8 @@ import (
 // kind is an exact algorithm over states S of a key, at times in unix ns and under limits of
 // the requests' own.
 type kind[S any] interface {
-	// fresh returns the state of a new key, in memory of its own.
-	fresh() S
+	// fresh returns the state of a new key, in some words of memory.
+	fresh(words []int64) S
 	// reset makes a state that of a new key, in the same memory.
 	reset(s *S)
 	// gone reports whether a state is as good as a new one.
@@ -22,8 +22,14 @@ type kind[S any] interface {
 	light(used, limit int64) bool
 	// spend counts n units, as far as the limiter does.
 	spend(s *S, at, n, limit int64)
-	// bytes are what a state takes beside its size.
-	bytes() int
+	// alike reports whether a key meets the same others in all windows, so that its denials in them are not independent.
+	alike() bool
+	// full returns the most units that a request at a limit may cost.
+	full(limit int64) int64
+	// exhaust makes a state that of a key which has as much in use as it may.
+	exhaust(s *S, at int64)
+	// words are what a state takes beside its size.
+	words() int
 }
 
 // setKeys are the keys of a set.
@@ -45,6 +51,8 @@ type key[S any] struct {
 
 	epoch            uint32 // the latest of the key, and how many requests it then made as a light key
 	requests, denied uint32
+	// unsure is that the key may have used more than is known, or got more than its limit: until it has nothing in use.
+	unsure bool
 }
 
 // table is sets of keys.
@@ -53,16 +61,30 @@ type table[S any] struct {
 	sets []set[S]
 }
 
-func (t *table[S]) setBytes() int { return int(unsafe.Sizeof(set[S]{})) + 2*setKeys*t.kind.bytes() }
+func (t *table[S]) setBytes() int { return int(unsafe.Sizeof(set[S]{})) + 2*8*setKeys*t.kind.words() }
 func (t *table[S]) places() int   { return len(t.sets) * setKeys }
 
 // make takes the memory of so many sets.
 func (t *table[S]) make(sets int) {
 	t.sets = make([]set[S], sets)
+	words := t.kind.words()
+	memory := make([]int64, 2*sets*setKeys*words)
 	for i := range t.sets {
 		for j := range t.sets[i].keys {
-			t.sets[i].keys[j].own, t.sets[i].keys[j].alone = t.kind.fresh(), t.kind.fresh()
+			k := &t.sets[i].keys[j]
+			k.own, k.alone = t.kind.fresh(memory[:words]), t.kind.fresh(memory[words:2*words])
+			memory = memory[2*words:]
 		}
+	}
+}
+
+// forget lets all keys go.
+func (t *table[S]) forget() {
+	for i := range t.sets {
+		s := &t.sets[i]
+		s.mu.Lock()
+		clear(s.hashes[:])
+		s.mu.Unlock()
 	}
 }
 
@@ -85,13 +107,24 @@ func (t *table[S]) count(a *Audit, q Event, epoch int64) bool {
 		other.mu.Lock()
 		defer other.mu.Unlock()
 	}
-	k := t.find(s, other, a.slice.Load(), &q)
+	known, weight := place(q.Hash) < a.known.Load(), a.weight()
+	k, was := t.find(s, other, a.slice.Load(), &q)
 	if k == nil {
 		return false
 	}
-	known, weight := place(q.Hash) < a.known.Load(), a.weight()
+	if !was {
+		t.begin(k, &q, epoch, known)
+	}
+	if k.unsure && t.gone(k, q.At) {
+		k.unsure = false
+	}
+	if t.kind.alike() {
+		known = !k.unsure
+	}
 	if k.epoch != uint32(epoch) {
-		k.epoch, k.requests, k.denied = uint32(epoch), 0, 0
+		if k.epoch = uint32(epoch); !t.kind.alike() {
+			k.requests, k.denied = 0, 0
+		}
 		a.seen.Add(1)
 		if known {
 			s.counts.Keys += weight
@@ -99,30 +132,43 @@ func (t *table[S]) count(a *Audit, q Event, epoch int64) bool {
 	}
 	used := t.kind.used(&k.alone, q.At)
 	fits := t.kind.fits(used, q.N+q.Held, q.Limit)
-	if known && !q.Charge {
+	switch {
+	case !known:
+	case q.Charge:
+		units := weight * uint64(min(q.N, t.kind.full(q.Limit)))
+		s.counts.Admitted += units
+		s.counts.Exact += units
+	default:
 		t.judge(a, s, k, &q, used, fits, weight)
 	}
-	if q.Charge || q.Counts && q.Admitted {
+	if q.Charge || q.Use == Now && q.Admitted {
 		t.kind.spend(&k.own, q.At, q.N, q.Limit)
 	}
-	if q.Charge || q.Counts && fits {
+	if q.Charge || fits && q.alone() {
 		t.kind.spend(&k.alone, q.At, q.N, q.Limit)
 	}
 	return true
 }
 
+// alone reports whether what the exact algorithm alone admits counts now.
+func (q *Event) alone() bool { return q.Use == Now || q.Use == Later && !q.Admitted }
+
 // judge counts a decision, by what is in use by the exact algorithm alone, and whether that admits it.
 func (t *table[S]) judge(a *Audit, s *set[S], k *key[S], q *Event, used int64, fits bool, weight uint64) {
 	c := &s.counts
-	if q.Admitted && q.Counts {
+	if q.Admitted && q.Use == Now {
 		c.Admitted += weight * uint64(q.N)
 	}
-	if fits && q.Counts {
+	if fits && q.alone() {
 		c.Exact += weight * uint64(q.N)
 	}
-	if q.Admitted && !q.Spared && !t.kind.fits(t.kind.used(&k.own, q.At), q.N+q.Held, q.Limit) {
-		c.Over += uint64(q.N)
-		a.alarm(q)
+	if q.Admitted && q.Use != Never && !t.kind.fits(t.kind.used(&k.own, q.At), q.N+q.Held, q.Limit) {
+		if q.Spared {
+			k.unsure = t.kind.alike()
+		} else {
+			c.Over += uint64(q.N)
+			a.alarm(q)
+		}
 	}
 	if !fits || !t.kind.light(used, q.Limit) {
 		return
@@ -150,11 +196,12 @@ func (t *table[S]) setsOf(h uint64) (s, other *set[S]) {
 }
 
 // find returns the place of a key in its sets, a new one in that which has more room, or nil if others have all.
-func (t *table[S]) find(s, other *set[S], slice uint64, q *Event) *key[S] {
+// was is false of a new one.
+func (t *table[S]) find(s, other *set[S], slice uint64, q *Event) (k *key[S], was bool) {
 	for _, in := range [...]*set[S]{s, other} {
 		for i, h := range in.hashes {
 			if h == q.Hash {
-				return &in.keys[i]
+				return &in.keys[i], true
 			}
 		}
 	}
@@ -163,13 +210,22 @@ func (t *table[S]) find(s, other *set[S], slice uint64, q *Event) *key[S] {
 		s, at, room = other, there, more
 	}
 	if room == 0 {
-		return nil
+		return nil, false
 	}
-	k := &s.keys[at]
-	s.hashes[at], k.epoch = q.Hash, 0
+	s.hashes[at] = q.Hash
+	return &s.keys[at], false
+}
+
+// begin makes a place that of a new key. Where windows are alike, one of a slice that is not known yet is taken to have used as
+// much as it may.
+func (t *table[S]) begin(k *key[S], q *Event, epoch int64, known bool) {
+	k.epoch, k.requests, k.denied, k.unsure = uint32(epoch)-1, 0, 0, t.kind.alike() && !known
 	t.kind.reset(&k.own)
 	t.kind.reset(&k.alone)
-	return k
+	if k.unsure {
+		t.kind.exhaust(&k.own, q.At)
+		t.kind.exhaust(&k.alone, q.At)
+	}
 }
 
 // free returns a free place of a set, and how many there are.

@@ -30,14 +30,14 @@ func (e *Engine) Audited() *audit.Audit { return e.audit }
 // sampled reports whether the key is counted exactly as well. It goes no shorter way past the lock then.
 func (r request) sampled() bool { return r.e.audit.Sampled(r.h) }
 
-// count tells the audit of a decision on n units of a sampled key beside those that are held, which counts them now or not.
-// What no bucket or window could admit tells nothing.
-func (r request) count(p rotating.Position, n, held, limit int64, admitted, counts bool) {
+// count tells the audit of a decision on n units of a sampled key beside those that are held. What no bucket or window could
+// admit tells nothing.
+func (r request) count(p rotating.Position, n, held, limit int64, admitted bool, use audit.Use) {
 	if limit < 1 || n < 1 || n+held > r.e.quota(limit) {
 		return
 	}
 	r.e.audit.Count(audit.Event{
-		Hash: r.h, At: r.e.Timeline.UnixNano(p), N: n, Held: held, Limit: limit, Admitted: admitted, Counts: counts,
+		Hash: r.h, At: r.e.Timeline.UnixNano(p), N: n, Held: held, Limit: limit, Admitted: admitted, Use: use,
 		Spared: r.e.spare != nil && r.mayExceed(p),
 	})
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"github.com/sketchlimit/sketchlimit/internal/audit"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
@@ -22,7 +23,7 @@ func (e *Engine) Fits(word int64, h uint64, held, n, limit int64) Verdict {
 		r.e.noteCost(n)
 	}
 	if r.sampled() {
-		r.count(p, n, held, limit, v.Allowed, false)
+		r.count(p, n, held, limit, v.Allowed, audit.Later)
 	}
 	if v.RetryAfter == Never { // what is held and asked for is more than the limit
 		v.RetryAfter = r.peek(p, n, limit).RetryAfter

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sketchlimit/sketchlimit/internal/audit"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
@@ -41,16 +42,26 @@ func TakeAll(asked []Question) (by int) {
 	for i := range asked {
 		asked[i].request.rotate(asked[i].At)
 	}
-	admitted := true
+	refusals := 0
 	for i := range asked {
 		q := &asked[i]
-		q.Verdict = q.request.peek(q.At, q.N, q.Limit)
-		admitted = admitted && q.Allowed
+		if q.Verdict = q.request.peek(q.At, q.N, q.Limit); !q.Allowed {
+			refusals++
+		}
 	}
+	admitted := refusals == 0
 	for i := range asked { // a refusal is counted and remembered as any other
-		if q := &asked[i]; admitted || !q.Allowed {
-			q.Verdict = q.request.e.told(q.request.take(q.At, q.N, q.Limit, Whole), q.At, q.Limit)
+		q := &asked[i]
+		if admitted || !q.Allowed {
+			q.Verdict = q.request.e.told(q.request.decide(q.At, q.N, q.Limit, Whole), q.At, q.Limit)
 			admitted = admitted && q.Allowed
+		}
+		if q.request.sampled() { // by the exact algorithm alone it is used if nobody else refuses
+			use := audit.Never
+			if refusals == 0 || refusals == 1 && !q.Allowed {
+				use = audit.Now
+			}
+			q.request.count(q.request.clamp(q.At), q.N, 0, q.Limit, q.Allowed, use)
 		}
 	}
 	unlock(asked)

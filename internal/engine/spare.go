@@ -319,7 +319,11 @@ func (r overCapacity) compete(p rotating.Position, b *heavyhitter.Bucket) *uint6
 		return r.e.heavy.Insert(b, r.h, 0)
 	}
 	s := r.state()
-	if s.now%momentUnit > r.takeovers(p, s) {
+	switch taken, most := s.now%momentUnit, r.takeovers(p, s); {
+	case taken > most+1: // the clock has stepped back
+		s.now -= taken - most - 1
+		return nil
+	case taken > most:
 		return nil
 	}
 	oldest, youngest := b[0], &b[heavyhitter.BucketEntries-1]

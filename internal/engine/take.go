@@ -3,6 +3,7 @@ package engine
 import (
 	"time"
 
+	"github.com/sketchlimit/sketchlimit/internal/audit"
 	"github.com/sketchlimit/sketchlimit/internal/invariants"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
@@ -125,15 +126,20 @@ func (r request) settle(p rotating.Position, n, limit int64, e Effort) Verdict {
 // take admits and counts n units, or does not. A limit below the window's is a window of
 // which some units are held back.
 func (r request) take(p rotating.Position, n, limit int64, e Effort) Verdict {
-	if p.Generation != r.number() {
-		q := r.rotate(p)
-		return r.take(q, n, limit, e).After(r.span(p, q))
-	}
-	v := r.e.algorithm.take(r, p, n, limit, e)
+	v := r.decide(p, n, limit, e)
 	if r.sampled() {
-		r.count(p, n, 0, limit, v.Allowed, true)
+		r.count(r.clamp(p), n, 0, limit, v.Allowed, audit.Now)
 	}
 	return v
+}
+
+// decide is take of which the audit is not told.
+func (r request) decide(p rotating.Position, n, limit int64, e Effort) Verdict {
+	if p.Generation != r.number() {
+		q := r.rotate(p)
+		return r.decide(q, n, limit, e).After(r.span(p, q))
+	}
+	return r.e.algorithm.take(r, p, n, limit, e)
 }
 
 // peek returns what take would, but for what is left afterwards. It does not rotate the shard, and

@@ -79,6 +79,9 @@ func (g *GCRA) Ahead(s Arrival, t int64) int64 {
 	return g.grains(g.sub(tat, Instant{NS: t}))
 }
 
+// Flowed returns the grains that flow between two times, from ≤ to, at most 1<<61.
+func (g *GCRA) Flowed(from, to int64) int64 { return g.flowed(from, to) }
+
 // Pour returns the state after so many grains more at t, 0 or more, admitted or not. No
 // more than 1<<61 are ever in use.
 func (g *GCRA) Pour(s Arrival, t, grains int64) Arrival {

@@ -51,7 +51,7 @@ func TestBucketSizes(t *testing.T) {
 	for s, most := range bytesOf {
 		keys, seeds := 10_000/max(1, s.units/10), uint64(3)
 		if testkit.Long {
-			keys, seeds = 1_000_000/max(1, s.units/2), 10
+			keys, seeds = 100_000/max(1, s.units/10), 10
 		}
 		t.Run(fmt.Sprintf("%+v", s), func(t *testing.T) {
 			t.Parallel()
