@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -94,8 +95,15 @@ func killed(t *testing.T, storage string) string {
 		require.NoError(t, err)
 		return len(files) == 1
 	}, 30*time.Second, 10*time.Millisecond)
-	left := t.TempDir()
-	require.NoError(t, os.CopyFS(left, os.DirFS(storage)))
+	left := ""
+	require.Eventually(t, func() bool { // what is being written has another name at first, which may go meanwhile
+		left = t.TempDir()
+		err := os.CopyFS(left, os.DirFS(storage))
+		if !errors.Is(err, fs.ErrNotExist) {
+			require.NoError(t, err)
+		}
+		return err == nil
+	}, 30*time.Second, time.Millisecond)
 	return left
 }
 
