@@ -81,7 +81,7 @@ func New(c Config) (*Limiter, error) {
 	}
 	e.Rank(l.number)
 	audit.Start()
-	e.Audit(audit)
+	engine.SetAudit(e, audit)
 	l.engine.Store(e)
 	if c.MaxMemoryBytes > 0 {
 		l.grows()
@@ -137,7 +137,7 @@ func (l *Limiter) WithLimit(now time.Time, limit, burst int) (*Limiter, error) {
 	}
 	next := &Limiter{
 		windows: windows, hasher: l.hasher, limit: int64(limit), lowest: c.lowest(), flooded: l.flooded,
-		config: c, drawn: l.drawn, number: l.number, audit: e.Audited(),
+		config: c, drawn: l.drawn, number: l.number, audit: engine.AuditOf(e),
 	}
 	next.tooLow.Store(l.tooLow.Load())
 	next.overdraft.Store(l.overdraft.Load())

@@ -263,8 +263,8 @@ func (buckets) take(q request, p rotating.Position, n, limit int64, e Effort) Ve
 	}
 	r.s.admitted += uint64(n)
 	r.s.last.Clear()
-	if r.tellsCost() {
-		r.e.noteCost(n)
+	if tellsCost(r.s) {
+		noteCost(r.e.flooded, n)
 	}
 	if limit == r.e.limit {
 		k.full += n * b.Unit
@@ -291,8 +291,8 @@ func (r bucket) takeLast(last gcra.Time, k *reading, p rotating.Position, n, lim
 	r.s.admitted += uint64(n)
 	r.s.last.Clear()
 	now := r.e.Timeline.UnixNano(p)
-	if r.tellsCost() {
-		r.e.noteCost(n)
+	if tellsCost(r.s) {
+		noteCost(r.e.flooded, n)
 	}
 	t = t.Add(b, n)
 	r.setLastRounded(t)

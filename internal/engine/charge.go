@@ -19,11 +19,11 @@ func (e *Engine) Fits(word int64, h uint64, held, n, limit int64) Verdict {
 		return r.e.told(Verdict{RetryAfter: Never, Remaining: int(max(0, int64(r.peek(p, 1, limit).Remaining)-held))}, p, limit)
 	}
 	v := r.peek(p, held+n, limit)
-	if v.Allowed && r.tellsCost() {
-		r.e.noteCost(n)
+	if v.Allowed && tellsCost(r.s) {
+		noteCost(r.e.flooded, n)
 	}
 	if r.sampled() {
-		r.count(p, n, held, limit, v.Allowed, audit.Later)
+		tellAudit(r, p, n, held, limit, v.Allowed, audit.Later)
 	}
 	if v.RetryAfter == Never { // what is held and asked for is more than the limit
 		v.RetryAfter = r.peek(p, n, limit).RetryAfter
@@ -47,7 +47,7 @@ func (e *Engine) Charge(word int64, h uint64, n, unheld, held, limit int64) (ove
 	p := r.rotate(asked)
 	free := r.e.algorithm.charge(r, p, n, limit, unheld > 0)
 	if r.sampled() {
-		r.charged(p, n, limit)
+		tellCharge(r, p, n, limit)
 	}
 	return max(0, unheld-max(0, free-held))
 }

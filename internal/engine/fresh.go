@@ -20,7 +20,7 @@ const (
 // a request of mean cost, of late, at the lowest limit.
 func (r sampler) noiseRate(p rotating.Position) float64 {
 	lowest := r.e.spare.Lowest
-	free := max(0, lowest-int64(math.Ceil(r.e.dearCost())))
+	free := max(0, lowest-int64(math.Ceil(dearCost(r.e.flooded))))
 	if !r.someRead(p, free/2) {
 		return 0
 	}

@@ -53,7 +53,7 @@ func TakeAll(asked []Question) (by int) {
 	for i := range asked { // a refusal is counted and remembered as any other
 		q := &asked[i]
 		if admitted || !q.Allowed {
-			q.Verdict = q.request.e.told(q.request.decide(q.At, q.N, q.Limit, Whole), q.At, q.Limit)
+			q.Verdict = q.request.e.told(decide(q.request, q.At, q.N, q.Limit, Whole), q.At, q.Limit)
 			admitted = admitted && q.Allowed
 		}
 		if q.request.sampled() { // by the exact algorithm alone it is used if nobody else refuses
@@ -61,7 +61,7 @@ func TakeAll(asked []Question) (by int) {
 			if refusals == 0 || refusals == 1 && !q.Allowed {
 				use = audit.Now
 			}
-			q.request.count(q.request.clamp(q.At), q.N, 0, q.Limit, q.Allowed, use)
+			tellAudit(q.request, q.request.clamp(q.At), q.N, 0, q.Limit, q.Allowed, use)
 		}
 	}
 	unlock(asked)

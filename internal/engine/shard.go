@@ -102,6 +102,9 @@ func (r request) number() int64 {
 	return r.s.number
 }
 
+// sampled reports whether the key is counted exactly as well, see audit.go. Then each of its decisions takes the lock.
+func (r request) sampled() bool { return r.e.audit.Sampled(r.h) }
+
 // remember keeps in mind that the key has nothing left, and until when: not of one that is to be counted each time.
 func (r request) remember(p rotating.Position, limit int64, v Verdict) {
 	if r.sampled() {

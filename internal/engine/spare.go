@@ -319,7 +319,7 @@ func (r overCapacity) compete(p rotating.Position, b *heavyhitter.Bucket) *uint6
 		return r.e.heavy.Insert(b, r.h, 0)
 	}
 	s := r.state()
-	switch taken, most := s.now%momentUnit, r.takeovers(p, s); {
+	switch taken, most := s.now%momentUnit, takeovers(r, p, s); {
 	case taken > most+1: // the clock has stepped back
 		s.now -= taken - most - 1
 		return nil
@@ -339,7 +339,7 @@ func (r overCapacity) compete(p rotating.Position, b *heavyhitter.Bucket) *uint6
 
 // takeovers returns how many entries may have been taken over by a position in the generation: by the time that has passed, or,
 // where the clock is coarser than requests come, by what was admitted.
-func (r overCapacity) takeovers(p rotating.Position, s *spareState) int64 {
+func takeovers(r overCapacity, p rotating.Position, s *spareState) int64 {
 	byTime := float64(p.Elapsed) / float64(r.e.Timeline.Length()) * float64(trials*r.tableWords())
 	return max(int64(byTime), takeoversOfLimit*int64(r.s.admitted-s.start)/r.e.limit)
 }

@@ -26,7 +26,7 @@ func (e *Engine) Stats(p rotating.Position, lowest int64) (sum Stats) {
 			sum.Denied += denied
 		}
 	}
-	sum.MeanCost = e.meanCost()
+	sum.MeanCost = meanCost(e.flooded)
 	n := int64(math.Ceil(sum.MeanCost))
 	if e.IsBucket() {
 		bucketStats(e, p, n, lowest, &sum)

@@ -20,7 +20,7 @@ func (e *Engine) Succeed(rule Rule, at int64) (*Engine, error) {
 	if err := e.fits(&rule); err != nil {
 		return nil, err
 	}
-	next := &Engine{algorithm: e.algorithm, dims: e.dims, shards: e.shards, memory: e.memory, flooded: e.flooded, audit: rule.NewAudit(e.audit.Bytes())}
+	next := &Engine{algorithm: e.algorithm, dims: e.dims, shards: e.shards, memory: e.memory, flooded: e.flooded, audit: NewAudit(&rule, e.audit.Bytes())}
 	var err error
 	if next.layout, err = newLayout(rule, e.dims, e.seed); err != nil {
 		return nil, err

@@ -37,9 +37,7 @@ func (e *Engine) Consume(i int, word int64, h uint64, units int, limit int64, ef
 		return r.settle(p, n, limit, effort)
 	}
 	if r.e.IsBucket() {
-		v := buckets{}.take(r, p, n, limit, effort)
-		r.s.mu.Unlock()
-		return v
+		return unlocked(r.s, buckets{}.take(r, p, n, limit, effort))
 	}
 	w, entries := window{r}, r.entries()
 	if r.e.heavy.Find(entries, h) != nil {
@@ -98,8 +96,8 @@ func (e *Engine) Consume(i int, word int64, h uint64, units int, limit int64, ef
 	if !r.e.guarded && h%Sampled == 0 {
 		r.e.door.TestAndAdd(r.e.memory, first, h)
 	}
-	if r.tellsCost() {
-		r.e.noteCost(n)
+	if tellsCost(r.s) {
+		noteCost(r.e.flooded, n)
 	}
 	r.s.peaks.current = max(r.s.peaks.current, c)
 	r.s.admitted += uint64(n)
@@ -118,26 +116,30 @@ func (e *Engine) Consume(i int, word int64, h uint64, units int, limit int64, ef
 
 // settle is take that unlocks the shard in the end.
 func (r request) settle(p rotating.Position, n, limit int64, e Effort) Verdict {
-	v := r.take(p, n, limit, e)
-	r.s.mu.Unlock()
+	return unlocked(r.s, r.take(p, n, limit, e))
+}
+
+// unlocked unlocks a shard, and returns the verdict that it has come to.
+func unlocked(s *shard, v Verdict) Verdict {
+	s.mu.Unlock()
 	return v
 }
 
 // take admits and counts n units, or does not. A limit below the window's is a window of
 // which some units are held back.
 func (r request) take(p rotating.Position, n, limit int64, e Effort) Verdict {
-	v := r.decide(p, n, limit, e)
+	v := decide(r, p, n, limit, e)
 	if r.sampled() {
-		r.count(r.clamp(p), n, 0, limit, v.Allowed, audit.Now)
+		tellAudit(r, r.clamp(p), n, 0, limit, v.Allowed, audit.Now)
 	}
 	return v
 }
 
 // decide is take of which the audit is not told.
-func (r request) decide(p rotating.Position, n, limit int64, e Effort) Verdict {
+func decide(r request, p rotating.Position, n, limit int64, e Effort) Verdict {
 	if p.Generation != r.number() {
 		q := r.rotate(p)
-		return r.decide(q, n, limit, e).After(r.span(p, q))
+		return decide(r, q, n, limit, e).After(r.span(p, q))
 	}
 	return r.e.algorithm.take(r, p, n, limit, e)
 }

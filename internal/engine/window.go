@@ -132,8 +132,8 @@ func (r window) takeAny(p rotating.Position, n, limit int64, e Effort, entry *ui
 		if invariants.On {
 			checkAdmits(r.left(p, limit, entry), n)
 		}
-		if r.tellsCost() {
-			r.e.noteCost(n)
+		if tellsCost(r.s) {
+			noteCost(r.e.flooded, n)
 		}
 		if r.e.Spares() {
 			entry = over.joins(p, entry, current+n)

@@ -1,8 +1,6 @@
 package sizing
 
 import (
-	"unsafe"
-
 	"github.com/sketchlimit/sketchlimit/internal/audit"
 	"github.com/sketchlimit/sketchlimit/internal/engine"
 )
@@ -26,7 +24,7 @@ func NewAudit(rule *engine.Rule, limiter, asked int) *audit.Audit {
 	default:
 		bytes = max(limiter/auditShare, smallAudit)
 	}
-	return rule.NewAudit(bytes &^ (engine.HeapUnit(bytes) - 1))
+	return engine.NewAudit(rule, bytes&^(engine.HeapUnit(bytes)-1))
 }
 
 // AuditBytes returns what an audit takes of the heap.
@@ -34,6 +32,6 @@ func AuditBytes(a *audit.Audit) int {
 	if a.Bytes() == 0 {
 		return 0
 	}
-	const around = 96 // what it refers to
-	return int(unsafe.Sizeof(*a)+31)&^31 + around + engine.HeapBytes(a.Bytes())
+	const around = 448 // the Audit and what it refers to beside its table, where pointers have 64 bits
+	return around + engine.HeapBytes(a.Bytes())
 }
