@@ -41,7 +41,8 @@ func TestSpareByCoarseClocks(t *testing.T) {
 							if !l.TakeAt(now, "light "+strconv.Itoa(r.IntN(light)), cost).Allowed {
 								denied++
 							}
-							for range asked*limit*abusers*(i+1)/n - asked*limit*abusers*i/n {
+							all := int64(asked * limit * abusers)
+							for range all*int64(i+1)/int64(n) - all*int64(i)/int64(n) {
 								k := r.IntN(abusers)
 								if l.TakeAt(now, "abuser "+strconv.Itoa(k), 1).Allowed {
 									got[k]++
