@@ -33,7 +33,7 @@ func TestTunePredictsBuckets(t *testing.T) {
 			t.Parallel()
 			goal := tune.Goal{Limit: c.limit, Burst: c.burst, Algorithm: sketchlimit.TokenBucket}
 			config := sketchlimit.Config{Limit: c.limit, Burst: c.burst, Algorithm: sketchlimit.TokenBucket,
-				Window: time.Minute, MemoryBytes: int(c.memory * keys), Seed: 1}
+				Window: time.Minute, MemoryBytes: int(c.memory * keys), AuditBytes: -1, Seed: 1}
 			plan := planOf(t, config)
 			e, err := tune.PredictAt(c.traffic, goal, plan, 1)
 			require.NoError(t, err)
