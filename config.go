@@ -121,7 +121,8 @@ type Config struct {
 	// AuditBytes is the memory of the limiter's audit, see [Audit]: -1 is none. 0 is a twentieth of the limiter's memory, at
 	// most 64 KiB, at least 8 KiB where it has 64 KiB and 1 KiB where it has less, and none below 16 KiB. MemoryBytes includes it, and
 	// the memory that Keys or a Plan asks for does not. The audit does not grow with the limiter: set it where MaxMemoryBytes
-	// is far above the beginning. A bucket that package exact cannot count has none.
+	// is far above the beginning. Sub-windows whose
+	// states do not fit have none, nor has a bucket that package exact cannot count.
 	AuditBytes int
 
 	// Overload is what happens when more comes than the memory is for, or than MaxMemoryBytes is for: Deny (if not set)
@@ -342,7 +343,11 @@ func (c *Config) dimensions() (d engine.Dimensions, a *audit.Audit, bytes int, e
 	}
 	rule, need := c.rule(), c.need()
 	if need.MemoryBytes > 0 {
-		need.MemoryBytes -= sizing.AuditBytes(sizing.NewAudit(&rule, c.MemoryBytes, c.AuditBytes))
+		audit := sizing.AuditBytes(sizing.NewAudit(&rule, c.MemoryBytes, c.AuditBytes))
+		if least := need.Smallest(); c.AuditBytes > 0 && need.MemoryBytes-audit < least {
+			return d, nil, 0, fmt.Errorf("sketchlimit: MemoryBytes %d, must be at least %d beside AuditBytes %d", c.MemoryBytes, least+audit, c.AuditBytes)
+		}
+		need.MemoryBytes -= audit
 	}
 	if c.Plan == nil {
 		d, err = need.Plan()
@@ -364,6 +369,11 @@ func (c *Config) dimensions() (d engine.Dimensions, a *audit.Audit, bytes int, e
 		limiter = c.MemoryBytes
 	}
 	a = sizing.NewAudit(&rule, limiter, c.AuditBytes)
+	if c.AuditBytes > 0 {
+		if least := sizing.LeastAudit(&rule); c.AuditBytes < least {
+			return d, nil, 0, fmt.Errorf("sketchlimit: AuditBytes %d, must be -1, 0 or at least %d for this limiter", c.AuditBytes, least)
+		}
+	}
 	bytes += sizing.AuditBytes(a)
 	if c.MaxMemoryBytes > 0 && c.MaxMemoryBytes < bytes {
 		return d, nil, 0, fmt.Errorf("sketchlimit: MaxMemoryBytes %d, must be at least %d, what the limiter begins with", c.MaxMemoryBytes, bytes)

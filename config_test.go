@@ -289,3 +289,34 @@ func TestSizesOfUnitsAndHeadroom(t *testing.T) {
 	_, twice := size(c)
 	require.InEpsilon(t, 2*usual, twice, 0.1)
 }
+
+// An audit that is asked for is there, or its field is refused with what would do.
+func TestAuditBytes(t *testing.T) {
+	for _, c := range []sketchlimit.Config{
+		{Limit: 100, Keys: 1000},
+		{Limit: 100, Keys: 1000, Algorithm: sketchlimit.FixedWindow},
+		{Limit: 100, Keys: 1000, Algorithm: sketchlimit.TokenBucket},
+		{Limit: 100, Keys: 1000, SubWindows: 60},
+		{Limit: 100, MemoryBytes: 200 << 10, SubWindows: 60},
+	} {
+		c.Window, c.AuditBytes = time.Minute, 1
+		_, _, err := c.Size()
+		require.ErrorContains(t, err, "sketchlimit: AuditBytes 1, must be -1, 0 or at least ")
+		_, err = fmt.Sscanf(err.Error(), "sketchlimit: AuditBytes 1, must be -1, 0 or at least %d", &c.AuditBytes)
+		require.NoError(t, err)
+		l := build(t, c)
+		require.Equal(t, 1., l.Stats().Audit.Share)
+		_, bytes, err := c.Size()
+		require.NoError(t, err)
+		require.Equal(t, bytes, l.MemoryBytes())
+		c.AuditBytes = -2
+		_, _, err = c.Size()
+		require.ErrorContains(t, err, "sketchlimit: AuditBytes -2, must be -1 … ")
+	}
+	c := sketchlimit.Config{Limit: 100, Window: time.Minute, MemoryBytes: 8 << 10, AuditBytes: 64 << 10}
+	_, _, err := c.Size()
+	require.ErrorContains(t, err, "beside AuditBytes 65536")
+	_, err = fmt.Sscanf(err.Error(), "sketchlimit: MemoryBytes 8192, must be at least %d", &c.MemoryBytes)
+	require.NoError(t, err)
+	require.LessOrEqual(t, build(t, c).MemoryBytes(), c.MemoryBytes)
+}

@@ -88,7 +88,7 @@ func (l *Limiter) Stats() Stats {
 	return sum
 }
 
-// manyKeys tells whether there are more keys than a limiter is planned for, 0 if nobody knows. The estimate errs by 3√keys, and
+// manyKeys reports whether there are more keys than a limiter is planned for, 0 if nobody knows. The estimate errs by 3√keys, and
 // how many keys of a bucket have an entry at a time varies by √keys.
 func (s *Stats) manyKeys(planned, errs float64) bool {
 	return planned > 0 && max(s.DistinctKeys, s.PreviousDistinctKeys) > planned+max(planned/20, 4*errs*math.Sqrt(planned))

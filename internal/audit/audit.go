@@ -131,7 +131,7 @@ func Window(limit, length int64, generations, bytes int) *Audit {
 func Bucket(limit, window, burst, fills int64, bytes int) *Audit {
 	g, err := exactmath.NewGCRA(limit, window, burst)
 	if err != nil {
-		return &Audit{keys: &table[exactmath.Arrival]{}}
+		return new(Audit)
 	}
 	return of(2*min(max(fills, 1), math.MaxInt64/8), bytes, &bucket{g, limit, burst}) // a debt may be as much again
 }
@@ -182,7 +182,7 @@ func (a *Audit) Start() {
 func place(h uint64) uint64 { return h * 0xd6e8feb86659fd93 }
 
 // Sampled reports whether a key is in the slice, by its hash. The compiler inlines it.
-func (a *Audit) Sampled(h uint64) bool { return h*0xd6e8feb86659fd93 < a.slice.Load() }
+func (a *Audit) Sampled(h uint64) bool { return place(h) < a.slice.Load() }
 
 // weight returns how many keys one that counts stands for: slices are powers of 2, less 1.
 func (a *Audit) weight() uint64 { return 1 << bits.LeadingZeros64(a.known.Load()|1) }
@@ -213,7 +213,7 @@ func (a *Audit) halve(from uint64) {
 	a.known.Store(min(a.known.Load(), from/2))
 }
 
-// Reach tells that a time has come, also where no key of the slice makes a request any more.
+// Reach notes that a time has come, also where no key of the slice makes a request any more.
 func (a *Audit) Reach(t int64) {
 	if a.sets > 0 {
 		a.reach(t)

@@ -27,8 +27,8 @@ func SetAudit(e *Engine, a *audit.Audit) { e.audit = a }
 // AuditOf returns the audit of an engine.
 func AuditOf(e *Engine) *audit.Audit { return e.audit }
 
-// tellAudit tells the audit of a decision on n units of a sampled key beside those that are held. What no bucket or window could
-// admit tells nothing.
+// tellAudit lets the audit count a decision on n units of a sampled key beside those that are held, unless no bucket or window
+// could admit them.
 func tellAudit(r request, p rotating.Position, n, held, limit int64, admitted bool, use audit.Use) {
 	if limit < 1 || n < 1 || n+held > r.e.quota(limit) {
 		return
@@ -39,7 +39,7 @@ func tellAudit(r request, p rotating.Position, n, held, limit int64, admitted bo
 	})
 }
 
-// tellCharge tells the audit of units of a sampled key that are charged.
+// tellCharge lets the audit count units of a sampled key that are charged.
 func tellCharge(r request, p rotating.Position, n, limit int64) {
 	if limit >= 1 && n >= 1 {
 		r.e.audit.Count(audit.Event{Hash: r.h, At: r.e.Timeline.UnixNano(p), N: n, Limit: limit, Charge: true})

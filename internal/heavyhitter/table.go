@@ -18,11 +18,9 @@ import (
 //
 // An entry keeps two counts. count starts at the sketch's estimate and is an upper
 // bound. offered counts the requests since the entry was made, as far as an exact
-// limiter would have admitted them, and is a lower bound. Where no decision hangs on
-// it, offered starts at the part of the estimate that is likely to be the key's own. So
-// a denied key that has offered little is one that others have carried to its limit.
-// Where the word has few bits left, offered counts in steps; where it has hardly any,
-// not at all.
+// limiter would have admitted them, and is a lower bound, for limiters that deny by it
+// beyond their plan. Where the word has few bits left, offered counts in steps; where it
+// has hardly any, not at all.
 //
 // Two generations is all that fits, so windows in sub-windows do without the table, as
 // do limits that leave too little of the word to the fingerprint.
@@ -237,9 +235,6 @@ func (t *Table) TestAndClearReference(entry *uint64) (set bool) {
 	*entry &^= 2 << (t.flags & 63)
 	return set
 }
-
-// CountsOffered reports whether entries have a lower bound, see [Table.Offered].
-func (t *Table) CountsOffered() bool { return t.offeredBits > 0 }
 
 // Offered returns the units of the requests since the entry was made, in the generation
 // of an age, 0 or 1, in steps.

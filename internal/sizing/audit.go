@@ -27,6 +27,16 @@ func NewAudit(rule *engine.Rule, limiter, asked int) *audit.Audit {
 	return engine.NewAudit(rule, bytes&^(engine.HeapUnit(bytes)-1))
 }
 
+// LeastAudit returns the fewest bytes of an audit for a rule; 0 of a bucket that cannot be counted exactly.
+func LeastAudit(rule *engine.Rule) int {
+	for bytes := smallAudit; bytes <= mostAudit<<10; bytes *= 2 {
+		if engine.NewAudit(rule, bytes).Bytes() > 0 {
+			return bytes
+		}
+	}
+	return 0
+}
+
 // AuditBytes returns what an audit takes of the heap.
 func AuditBytes(a *audit.Audit) int {
 	if a.Bytes() == 0 {

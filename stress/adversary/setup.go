@@ -235,7 +235,7 @@ func drawConfig(r *rand.Rand, algorithm sketchlimit.Algorithm) sketchlimit.Confi
 			c.Plan, c.Keys = nil, 1+r.IntN(2000)
 		}
 	}
-	c.AuditBytes = 2 << 10 // or else they are too small to have an audit
+	c.AuditBytes = 8 << 10 // or else they are too small to have an audit
 	return c
 }
 
