@@ -58,7 +58,7 @@ func (b *bench) forge(seed uint64) {
 			}
 			what, c = "restored from a forged snapshot", drawConfig(r, anyWindow(r))
 			if r.IntN(2) == 0 {
-				c.Plan, c.Keys, c.MemoryBytes = nil, 0, 8<<10+r.IntN(32<<10)
+				c.Plan, c.Keys, c.MemoryBytes, c.AuditBytes = nil, 0, 8<<10+r.IntN(32<<10), 0
 				c.MaxMemoryBytes = 1 << 20
 				if r.IntN(3) == 0 {
 					c.Limit = 1 + r.IntN(2)

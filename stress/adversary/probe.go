@@ -105,7 +105,7 @@ func drawProbed(r *rand.Rand, kind string) setup {
 	for i := range s.configs {
 		setLowest(&s.configs[i], s.limits)
 		if base == "grow" { // less than it would like to grow to
-			s.configs[i].MemoryBytes, s.configs[i].MaxMemoryBytes = 8<<10, 20<<10
+			s.configs[i].MemoryBytes, s.configs[i].MaxMemoryBytes, s.configs[i].AuditBytes = 8<<10, 20<<10, 0
 		}
 		if p := s.configs[i].Plan; p != nil && i == 0 {
 			p.Width <<= r.IntN(4)

@@ -235,7 +235,9 @@ func drawConfig(r *rand.Rand, algorithm sketchlimit.Algorithm) sketchlimit.Confi
 			c.Plan, c.Keys = nil, 1+r.IntN(2000)
 		}
 	}
-	c.AuditBytes = 8 << 10 // or else they are too small to have an audit
+	if c.MemoryBytes == 0 { // which might leave too little beside it
+		c.AuditBytes = 8 << 10 // or else it is too small to have an audit
+	}
 	return c
 }
 
