@@ -1,6 +1,10 @@
 package sketchlimit
 
-import "math"
+import (
+	"math"
+
+	"github.com/sketchlimit/sketchlimit/internal/engine"
+)
 
 // Stats is a picture of a [Limiter].
 //
@@ -60,19 +64,13 @@ type Stats struct {
 // It is as of now if the limiter has been asked for decisions without a time, and otherwise as of the latest time that came.
 func (l *Limiter) Stats() Stats {
 	p := l.windows.latest()
-	sum := Stats{Rotations: l.windows.Turns(), Denied: l.flooded.Load(), TooLow: l.tooLow.Load(), Overdraft: l.overdraft.Load()}
-	e := l.engine.Load()
-	if l.growth != nil {
-		sum.Admitted, sum.Denied, e = l.growth.Gone(sum.Denied)
-	}
+	sum, e := l.counters()
 	all := e.Stats(p, int64(l.lowest))
 	sum.Admitted += all.Admitted
 	sum.Denied += all.Denied
 	sum.MeanCost, sum.FalseDenialRate = all.MeanCost, all.FalseDenialRate
 	sum.DistinctKeys, sum.PreviousDistinctKeys = all.DistinctKeys, all.PreviousDistinctKeys
 	sum.BloomFill, sum.SketchFill = all.BloomFill, all.SketchFill
-	sum.Spared = l.spared()
-	sum.Audit = auditOf(l.audit.Share(), l.audit.Counts())
 	keys, rate := l.config.planned()
 	errs := 3.
 	if l.config.Algorithm == TokenBucket {
@@ -83,9 +81,33 @@ func (l *Limiter) Stats() Stats {
 	if l.share.Load() != nil { // what others have used looks as if it was denied wrongly
 		least = 0
 	}
-	sum.OutsidePlan = sum.TooLow > 0 || sum.Spared.Active || sum.Audit.OverAdmitted > 0 || sum.manyKeys(keys, errs) ||
-		max(all.InWindow, least) > rate
+	sum.OutsidePlan = sum.OutsidePlan || sum.manyKeys(keys, errs) || max(all.InWindow, least) > rate
 	return sum
+}
+
+// Counters returns a Stats without what reads the cells: DistinctKeys, PreviousDistinctKeys, BloomFill, SketchFill and
+// FalseDenialRate are 0, and OutsidePlan tells only of TooLow, Spared and Audit.OverAdmitted. It takes microseconds where
+// Stats takes milliseconds.
+func (l *Limiter) Counters() Stats {
+	sum, e := l.counters()
+	all := e.Counters()
+	sum.Admitted += all.Admitted
+	sum.Denied += all.Denied
+	sum.MeanCost = all.MeanCost
+	return sum
+}
+
+// counters returns what is counted beside the engine that decides, and that engine.
+func (l *Limiter) counters() (sum Stats, e *engine.Engine) {
+	sum = Stats{Rotations: l.windows.Turns(), Denied: l.flooded.Load(), TooLow: l.tooLow.Load(), Overdraft: l.overdraft.Load()}
+	e = l.engine.Load()
+	if l.growth != nil {
+		sum.Admitted, sum.Denied, e = l.growth.Gone(sum.Denied)
+	}
+	sum.Spared = l.spared()
+	sum.Audit = auditOf(l.audit.Share(), l.audit.Counts())
+	sum.OutsidePlan = sum.TooLow > 0 || sum.Spared.Active || sum.Audit.OverAdmitted > 0
+	return sum, e
 }
 
 // manyKeys reports whether there are more keys than a limiter is planned for, 0 if nobody knows. The estimate errs by 3√keys, and

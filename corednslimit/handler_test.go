@@ -297,24 +297,20 @@ func TestMetrics(t *testing.T) {
 	require.LessOrEqual(t, two.MemoryBytes(), 64<<10)
 }
 
-// What takes a second to read is read every ten seconds at most.
-func TestScrapes(t *testing.T) {
-	var s seldom
-	now, reads := time.Unix(0, 0), 0
-	get := func() {
-		s.get(func() float64 {
-			reads++
-			now = now.Add(time.Second)
-			return 0
-		}, func() time.Time { return now })
+// Accounts of more than 2 MiB together are read in the background: a scrape does not wait for them.
+func TestScrapeDoesNotWait(t *testing.T) {
+	s := handlers{of: map[block]*served{}}
+	one, err := setupBlock("sketch_rrl {\nresponses-per-second 100\nmemory 4MiB\n}")
+	require.NoError(t, err)
+	defer one.Close()
+	s.add(block{keys: "."}, &served{handler: one})
+	count := func() int {
+		ch := make(chan prometheus.Metric, 9)
+		s.Collect(ch)
+		return len(ch)
 	}
-	get()
-	now = now.Add(8 * time.Second)
-	get()
-	require.Equal(t, 1, reads)
-	now = now.Add(time.Second)
-	get()
-	require.Equal(t, 2, reads)
+	require.Equal(t, 1, count()) // its memory alone
+	require.Eventually(t, func() bool { return count() == 3 }, time.Minute, time.Millisecond)
 }
 
 // What the plugin adds to an answer: of one client, which is refused soon, and of a million.

@@ -3,11 +3,12 @@ package corednslimit
 import (
 	"maps"
 	"sync"
-	"time"
 
 	"github.com/coredns/coredns/plugin"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/sketchlimit/sketchlimit/internal/refresh"
 )
 
 var (
@@ -39,8 +40,9 @@ var live = handlers{of: make(map[block]*served)}
 func init() { prometheus.MustRegister(&live) }
 
 type handlers struct {
-	mu sync.Mutex
-	of map[block]*served
+	mu    sync.Mutex
+	of    map[block]*served
+	queue refresh.Queue
 }
 
 // block is a server block: its keys, and its view if it has one.
@@ -49,8 +51,8 @@ type block struct{ keys, view string }
 // served is the handler of a block.
 type served struct {
 	handler *Handler
-	of      any // all blocks that started with it
-	rate    seldom
+	of      any                    // all blocks that started with it
+	rate    refresh.Value[float64] // the false-denial rate, which takes milliseconds for each MiB
 }
 
 // add makes a handler that of its server block. In a reload the new server starts before the old one ends.
@@ -76,26 +78,6 @@ func (s *handlers) remove(of block, h *served) {
 	}
 }
 
-// seldom is a number that takes long to read.
-type seldom struct {
-	mu    sync.Mutex
-	value float64
-	until time.Time // when it is to be read again
-}
-
-// get reads the number, or returns what it was a little while ago: whoever asks how often, reading takes at most a tenth
-// of the time.
-func (s *seldom) get(read func() float64, now func() time.Time) float64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if start := now(); !start.Before(s.until) {
-		s.value = read()
-		end := now()
-		s.until = end.Add(9 * end.Sub(start))
-	}
-	return s.value
-}
-
 // Describe implements [prometheus.Collector].
 func (s *handlers) Describe(ch chan<- *prometheus.Desc) {
 	ch <- falseDenialRate
@@ -107,15 +89,20 @@ func (s *handlers) Describe(ch chan<- *prometheus.Desc) {
 func (s *handlers) Collect(ch chan<- prometheus.Metric) {
 	s.mu.Lock()
 	now := maps.Clone(s.of)
-	s.mu.Unlock() // it takes milliseconds for each MiB, for which a reload must not wait
+	s.mu.Unlock()
+	reading := s.queue.Start()
 	for of, h := range now {
-		rate, outside := h.rate.get(h.handler.FalseDenialRate, time.Now), 0.0
+		bytes := h.handler.MemoryBytes()
+		ch <- prometheus.MustNewConstMetric(memoryBytes, prometheus.GaugeValue, float64(bytes), of.keys, of.view)
+		rate, known := refresh.Get(&reading, &h.rate, bytes, h.handler.FalseDenialRate)
+		if !known { // a later scrape tells it
+			continue
+		}
+		outside := 0.0
 		if rate > plannedRate {
 			outside = 1
 		}
-		memory := float64(h.handler.MemoryBytes())
 		ch <- prometheus.MustNewConstMetric(falseDenialRate, prometheus.GaugeValue, rate, of.keys, of.view)
 		ch <- prometheus.MustNewConstMetric(outsidePlan, prometheus.GaugeValue, outside, of.keys, of.view)
-		ch <- prometheus.MustNewConstMetric(memoryBytes, prometheus.GaugeValue, memory, of.keys, of.view)
 	}
 }

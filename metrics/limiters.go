@@ -3,22 +3,36 @@ package metrics
 import (
 	"context"
 	"iter"
+	"math"
 
 	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/internal/refresh"
 )
 
 // Limiter is what is told of. A [sketchlimit.Limiter] is one, and so is a Rule of package rules. It must be
 // safe for concurrent use.
 type Limiter interface {
 	Stats() sketchlimit.Stats
+	Counters() sketchlimit.Stats // without what reads the cells
 	MemoryBytes() int
 }
 
 // reading is a limiter's picture.
 type reading struct {
-	sketchlimit.Stats
-	bytes   int
-	dropped uint64
+	sketchlimit.Stats                    // its counters, of now
+	cells             *sketchlimit.Stats // what was read of its cells last; nil: nothing yet
+	bytes             int
+	dropped           uint64
+}
+
+// ofCells is ofLimiter for a gauge that follows from the cells.
+func ofCells(name, unit, help string, value func(*sketchlimit.Stats) float64) Of[*reading] {
+	return ofLimiter(name, unit, Gauge, help, func(r *reading) float64 {
+		if r.cells == nil {
+			return math.NaN()
+		}
+		return value(r.cells)
+	})
 }
 
 // dropper is a Limiter that may have let counts go, as a Rule of package rules.
@@ -44,9 +58,9 @@ var limiterTable = []Of[*reading]{
 		func(r *reading) float64 { return float64(r.dropped) }),
 	ofLimiter("rotations", "{rotation}", Counter, "Times that a new generation has begun.",
 		func(r *reading) float64 { return float64(r.Rotations) }),
-	ofLimiter("false_denial_rate", "{denial}/{request}", Gauge,
+	ofCells("false_denial_rate", "{denial}/{request}",
 		"Chance, 0 to 1, that a key which the limiter has never seen is denied a request of mean cost now.",
-		func(r *reading) float64 { return r.FalseDenialRate }),
+		func(s *sketchlimit.Stats) float64 { return s.FalseDenialRate }),
 	ofLimiter("audited_requests", "{request}", Counter,
 		"Requests of light keys, which by the exact algorithm had used less than half of their limit, as a sample of the keys tells.",
 		func(r *reading) float64 { return float64(r.Audit.Requests) }),
@@ -65,15 +79,20 @@ var limiterTable = []Of[*reading]{
 		func(r *reading) float64 { return r.Audit.Share }),
 	ofLimiter("mean_cost_units", "{unit}", Gauge, "Mean units of the requests admitted lately.",
 		func(r *reading) float64 { return r.MeanCost }),
-	ofLimiter("distinct_keys", "{key}", Gauge, "Estimate of the keys admitted in the current generation.",
-		func(r *reading) float64 { return r.DistinctKeys }),
-	ofLimiter("bloom_fill_ratio", "1", Gauge, "Share, 0 to 1, of bits set in the current doorkeepers.",
-		func(r *reading) float64 { return r.BloomFill }),
-	ofLimiter("sketch_fill_ratio", "1", Gauge, "Share, 0 to 1, of cells above 0 in the current sketches.",
-		func(r *reading) float64 { return r.SketchFill }),
+	ofCells("distinct_keys", "{key}", "Estimate of the keys admitted in the current generation.",
+		func(s *sketchlimit.Stats) float64 { return s.DistinctKeys }),
+	ofCells("bloom_fill_ratio", "1", "Share, 0 to 1, of bits set in the current doorkeepers.",
+		func(s *sketchlimit.Stats) float64 { return s.BloomFill }),
+	ofCells("sketch_fill_ratio", "1", "Share, 0 to 1, of cells above 0 in the current sketches.",
+		func(s *sketchlimit.Stats) float64 { return s.SketchFill }),
 	ofLimiter("outside_plan", "", Gauge,
 		"1 while the limiter is not used as it was made for, see Stats.OutsidePlan; otherwise 0.",
-		func(r *reading) float64 { return One(r.OutsidePlan) }),
+		func(r *reading) float64 {
+			if r.cells == nil && !r.OutsidePlan {
+				return math.NaN()
+			}
+			return One(r.OutsidePlan || r.cells.OutsidePlan)
+		}),
 	ofLimiter("sparing", "", Gauge,
 		"1 while a limiter with Overload Spare meets more than it was made for and denies certified keys only; else 0.",
 		func(r *reading) float64 { return One(r.Spared.Active) }),
@@ -88,10 +107,25 @@ var limiterTable = []Of[*reading]{
 
 // Limiters returns the Source of limiters, by their names, which it ranges over anew whenever it reads them; no two may
 // have one name. For the rules of package rules, give it the result of rules.Rules.Counting.
+//
+// A reading takes what is counted from [sketchlimit.Limiter.Counters]. What follows from the cells it reads at once of
+// limiters of 2 MiB together; of others it is read in the background, one after another, in at most a tenth of a core,
+// told by later readings, and left out until then.
 func Limiters[L Limiter](limiters iter.Seq2[string, L]) *Source {
+	var queue refresh.Queue
+	cells := map[string]*refresh.Value[*sketchlimit.Stats]{} // by name
 	return NewSource(All(limiterTable), func(context.Context) (list []Sample, _ error) {
+		now, before := queue.Start(), cells
+		cells = make(map[string]*refresh.Value[*sketchlimit.Stats], len(before))
 		for name, l := range limiters {
-			r := reading{Stats: l.Stats(), bytes: l.MemoryBytes()}
+			r := reading{Stats: l.Counters(), bytes: l.MemoryBytes()}
+			if cells[name] = before[name]; cells[name] == nil {
+				cells[name] = new(refresh.Value[*sketchlimit.Stats])
+			}
+			r.cells, _ = refresh.Get(&now, cells[name], r.bytes, func() *sketchlimit.Stats {
+				stats := l.Stats()
+				return &stats
+			})
 			if d, ok := any(l).(dropper); ok {
 				r.dropped = d.Dropped()
 			}

@@ -171,8 +171,9 @@ func TestAllMetrics(t *testing.T) {
 // counted counts how often it is read.
 type counted struct{ reads int }
 
-func (c *counted) MemoryBytes() int { return 1 }
-func (c *counted) Stats() sketchlimit.Stats {
+func (c *counted) MemoryBytes() int         { return 1 }
+func (c *counted) Stats() sketchlimit.Stats { return sketchlimit.Stats{} }
+func (c *counted) Counters() sketchlimit.Stats {
 	c.reads++
 	return sketchlimit.Stats{Admitted: uint64(c.reads)}
 }

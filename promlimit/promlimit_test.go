@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -145,27 +146,67 @@ func TestSparing(t *testing.T) {
 }
 
 // slow is a limiter that counts how often it is read, and takes a second for it.
-type slow struct{ reads uint64 }
-
-func (s *slow) MemoryBytes() int { return 250 << 20 }
-func (s *slow) Stats() sketchlimit.Stats {
-	time.Sleep(time.Second)
-	s.reads++
-	return sketchlimit.Stats{Admitted: s.reads}
+type slow struct {
+	reads  atomic.Uint64
+	counts uint64
 }
 
-// Scrapes that follow each other without a pause read a tenth of the time.
+func (s *slow) MemoryBytes() int { return 250 << 20 }
+func (s *slow) Counters() sketchlimit.Stats {
+	s.counts++
+	return sketchlimit.Stats{Admitted: s.counts}
+}
+func (s *slow) Stats() sketchlimit.Stats {
+	time.Sleep(time.Second)
+	return sketchlimit.Stats{DistinctKeys: float64(s.reads.Add(1))}
+}
+
+// A scrape counts at once, and does not wait for what is read of the cells: that takes a tenth of the time in the
+// background, however often somebody scrapes.
 func TestScrapesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := new(slow)
 		c := promlimit.New(maps.All(map[string]*slow{"slow": s}))
+		start := time.Now()
+		text := exposed(t, c)
+		require.Contains(t, text, "sketchlimit_admitted_units_total{limiter=\"slow\"} 1\n")
+		require.NotContains(t, text, "sketchlimit_distinct_keys")
+		require.NotContains(t, text, "sketchlimit_outside_plan")
 		for range 1000 {
 			testutil.CollectAndCount(c)
 			time.Sleep(100 * time.Millisecond)
 		}
-		// 90 scrapes of 0.1 s between two readings of 1 s.
-		require.EqualValues(t, 12, s.reads)
+		require.Equal(t, 100*time.Second, time.Since(start))
+		require.EqualValues(t, 10, s.reads.Load())
+		text = exposed(t, c)
+		require.Regexp(t, `sketchlimit_admitted_units_total{limiter="slow"} 10[0-9]+\n`, text)
+		require.Contains(t, text, "sketchlimit_distinct_keys{limiter=\"slow\"} 10\n")
+		require.Contains(t, text, "sketchlimit_outside_plan{limiter=\"slow\"} 0\n")
+		time.Sleep(time.Minute) // the background ends
 	})
+}
+
+// 300 limiters of 1 MiB: scraped for the first time, and again.
+func BenchmarkScrape(b *testing.B) {
+	limiters := map[string]*sketchlimit.Limiter{}
+	for i := range 300 {
+		l, err := sketchlimit.New(sketchlimit.Config{Limit: 100, Window: time.Minute, MemoryBytes: 1 << 20})
+		require.NoError(b, err)
+		for key := range 10_000 {
+			l.Take(fmt.Sprint(key), 1)
+		}
+		limiters[fmt.Sprint(i)] = l
+	}
+	r := prometheus.NewRegistry()
+	r.MustRegister(promlimit.New(maps.All(limiters)))
+	for _, name := range []string{"first", "again"} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				_, err := r.Gather()
+				require.NoError(b, err)
+			}
+		})
+	}
 }
 
 func TestRefusals(t *testing.T) {

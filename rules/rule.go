@@ -212,3 +212,11 @@ func (r *Rule) Stats() sketchlimit.Stats {
 	}
 	return r.limiter.Stats()
 }
+
+// Counters is Stats without what reads the cells, see [sketchlimit.Limiter.Counters].
+func (r *Rule) Counters() sketchlimit.Stats {
+	if r.limiter == nil {
+		return sketchlimit.Stats{}
+	}
+	return r.limiter.Counters()
+}

@@ -15,11 +15,10 @@ type Stats struct {
 	BloomFill, SketchFill              float64
 }
 
-// Stats reads the engine and what it has replaced, at a position or later. The false-denial rate is that of a request of
-// mean cost at the lowest limit. It copies one shard at a time.
-func (e *Engine) Stats(p rotating.Position, lowest int64) (sum Stats) {
-	before := e.before()
-	for _, one := range []*Engine{e, before} {
+// Counters returns the fields of Stats that no cell has to be read for, of the engine and of what it has replaced: the
+// units, and the mean cost.
+func (e *Engine) Counters() (sum Stats) {
+	for _, one := range []*Engine{e, e.before()} {
 		if one != nil {
 			admitted, denied := one.Units()
 			sum.Admitted += admitted
@@ -27,6 +26,13 @@ func (e *Engine) Stats(p rotating.Position, lowest int64) (sum Stats) {
 		}
 	}
 	sum.MeanCost = meanCost(e.flooded)
+	return sum
+}
+
+// Stats reads the engine and what it has replaced, at a position or later. The false-denial rate is that of a request of
+// mean cost at the lowest limit. It copies one shard at a time.
+func (e *Engine) Stats(p rotating.Position, lowest int64) Stats {
+	before, sum := e.before(), e.Counters()
 	n := int64(math.Ceil(sum.MeanCost))
 	if e.IsBucket() {
 		bucketStats(e, p, n, lowest, &sum)
