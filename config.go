@@ -127,8 +127,9 @@ type Config struct {
 
 	// Overload is what happens when more comes than the memory is for, or than MaxMemoryBytes is for: Deny (if not set)
 	// or Spare. Of windows Spare goes with SlidingWindow and FixedWindow without SubWindows, with Limit 2 … 16383 and, if
-	// there is a Plan, with Plan.HeavyEntries. It begins at ten times FalseDenialRate, 1e-4 if that is not set. With Limit
-	// below 17 it takes a third more memory. It goes with every TokenBucket, and begins when a key finds no place.
+	// there is a Plan, with Plan.HeavyEntries. It begins at ten times FalseDenialRate, 1e-4 if that is not set. It takes
+	// a quarter more memory, and with Limit below 17 a third more beside. It goes with every TokenBucket, without more, and
+	// begins when a key finds no place.
 	Overload Overload
 	// Hash is what keys are hashed by; KeyedHash(Seed) if nil.
 	Hash Hash

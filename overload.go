@@ -20,8 +20,8 @@ const (
 	// entry of the table. Within the plan Spare is Deny. What it has done is in [Spared].
 	//
 	// Each shard begins by itself, when the false-denial rate of new keys at the mean cost, averaged over a quarter of a
-	// window, has passed ten times [Config.FalseDenialRate], and ends with a window, when that load has gone. The memory
-	// stays the same meanwhile, and decisions allocate nothing.
+	// window, has passed ten times [Config.FalseDenialRate], and ends with a window, when that load has gone. The table has
+	// a quarter of the memory of all else for it, from construction on, and decisions allocate nothing.
 	//
 	// Of a TokenBucket a new key that finds no place takes that of the key whose bucket is full first, which may then get
 	// its units again.

@@ -51,5 +51,5 @@ func mayExceed(r request, p rotating.Position) bool {
 	if r.e.Evicts() {
 		return r.e.spare.evicted(r.e.Timeline.UnixNano(p), r.e.Fills()).Active
 	}
-	return r.state().mode != exactly || overCapacity{r}.formerSpares(p)
+	return r.state().mode != exactly
 }

@@ -19,8 +19,7 @@ func (f *face) charge(t testing.TB, key string, n int64) (over int64) {
 	return over
 }
 
-// Keys that are charged in a shard that spares are certified as those that ask, and denied as often: where cells are full
-// as well.
+// Keys that are charged in a shard that spares are certified as those that ask, and denied as often.
 func TestChargesCertify(t *testing.T) {
 	for _, rule := range []Rule{sliding(100, time.Second), fixed(100, time.Second)} {
 		var denied [2]int
@@ -40,25 +39,24 @@ func TestChargesCertify(t *testing.T) {
 					f.now = f.now.Add(200 * time.Microsecond)
 				}
 			}
-			require.False(t, f.at(0).wide())
+			require.True(t, f.at(0).sparing())
 		}
 		require.NotZero(t, denied[0])
 		require.Equal(t, denied[0], denied[1])
 	}
 }
 
-// A charge may be of any size: entries count it as the limit, in a wide shard as well.
+// A charge may be of any size: entries count it as the limit, also where the shard spares.
 func TestChargesOfAnySize(t *testing.T) {
-	for _, wide := range []bool{false, true} {
+	for _, spares := range []bool{false, true} {
 		for _, n := range []int64{100, 101, 1 << 32, math.MaxInt64} {
 			f := sparingFace(t, sliding(100, time.Second), oneShard(100))
 			f.take("key of the generation before", 1)
 			f.now = f.now.Add(time.Second)
 			f.take("another", 1)
-			if wide {
-				overCapacity{f.at(0)}.widen()
+			if spares {
+				f.at(0).state().mode = sparing
 			}
-			f.at(0).state().mode, f.at(0).state().turns = sparing, 1
 			require.Zero(t, f.charge(t, "key", 1))
 			require.Zero(t, f.charge(t, "key", 20))
 			over := f.charge(t, "key", n)

@@ -79,26 +79,22 @@ func copyShard(e *Engine, i int, p rotating.Position, to *shardCopy, others [][]
 	at = r.rotate(p)
 	ages = make([]errorrate.Generation, e.Ring.Buffers())
 	for age := range ages {
-		ages[age] = r.copied(r.number()-int64(age), age)
+		ages[age] = r.copied(r.s.number-int64(age), age, e.Spares() && r.state().mode == sparing)
 	}
 	return at, ages
 }
 
-// copied returns a copy's generation, by number and age. A wide shard has doorkeepers alone.
-func (r request) copied(number int64, age int) (g errorrate.Generation) {
+// copied returns a copy's generation, by number and age. Of a shard that spares the Bloom filters alone count.
+func (r request) copied(number int64, age int, spares bool) (g errorrate.Generation) {
 	var err error
-	door, cells := r.first+r.e.layout.buffer(number), 0
-	if r.wide() {
-		door = r.wideDoor(number)
-	} else {
-		cells = door + r.e.cellsFirst
-	}
+	door := r.first + r.e.layout.buffer(number)
+	cells := door + r.e.cellsFirst
 	if r.e.door.Words() > 0 {
 		if g.Filter, err = bloom.Over(r.e.memory[door:][:r.e.door.Words()], r.e.door.Probes()); err != nil {
 			panic(err) // the plan has been checked
 		}
 	}
-	if r.e.cells.Depth() > 0 && !r.wide() {
+	if r.e.cells.Depth() > 0 && !spares {
 		over, err := cms.Over(r.e.memory[cells:][:r.e.cells.Words()], r.e.cells.Depth(), r.e.cells.Width(), r.e.cells.CellBits())
 		if err != nil {
 			panic(err)
@@ -106,7 +102,7 @@ func (r request) copied(number int64, age int) (g errorrate.Generation) {
 		g.Sketch = *over
 	}
 	g.FilterFirst, g.Sampled = r.e.guarded, Sampled
-	if !r.wide() {
+	if !spares {
 		g.Heavy = r.e.heavy.CountComplete(r.e.memory[r.table():][:r.e.heavy.Words()], age)
 	}
 	return g

@@ -16,6 +16,8 @@ const (
 // not hang on what one costs.
 func tellsCost(s *shard) bool { return s.admitted*golden>>(64-sampleBits) == 0 }
 
+const golden = 0x9e3779b97f4a7c15 // 2⁶⁴ / φ: its multiples are spread evenly
+
 // noteCost makes the cost of an admitted request part of the mean: of all noted, or mostly of the last costMemory. What others
 // note meanwhile may be lost.
 func noteCost(c *striped.Counter, n int64) {

@@ -148,20 +148,17 @@ func readShards(e *Engine, s *savestate.Reader) (newest int64, err error) {
 	return newest, nil
 }
 
-// generationIn returns the number of the generation of a shard that was read, which a wide one has in its memory.
+// generationIn returns the number of the generation of a shard that was read.
 func generationIn(e *Engine, i int) (number int64, err error) {
 	r := e.request(i, 0)
 	if !e.Spares() {
 		return r.s.number, nil
 	}
 	state := r.state()
-	if state.mode < exactly || state.mode > settling || (state.mode == exactly) != (state.turns == 0) || state.turns < 0 {
+	if state.mode < exactly || state.mode > settling || (state.mode == settling) != (state.turns > 0) || state.turns < 0 {
 		return 0, fmt.Errorf("%w: damaged: mode %d, %d generations", ErrSnapshot, state.mode, state.turns)
 	}
-	if number := state.number; r.wide() && !e.Timeline.InRange(number) {
-		return 0, fmt.Errorf("%w: damaged: generation %d of %v", ErrSnapshot, number, time.Duration(e.Timeline.Length()))
-	}
-	return r.number(), nil
+	return r.s.number, nil
 }
 
 // hasAdmitted tells whether anything was admitted by the stages.
@@ -218,14 +215,14 @@ func (g *Growth) Become(restored Stages) error {
 	return nil
 }
 
-// readNumber reads the number of a generation that begins at a time that there is, or of none, or that of a wide shard.
+// readNumber reads the number of a generation that begins at a time that there is, or of none.
 func readNumber(e *Engine, s *savestate.Reader) (int64, error) {
 	word, err := s.Word()
 	if err != nil {
 		return 0, err
 	}
 	number := int64(word)
-	if !e.Timeline.InRange(number) && number != never && (number != apart || !e.Spares()) {
+	if !e.Timeline.InRange(number) && number != never {
 		return 0, fmt.Errorf("%w: damaged: generation %d of %v", ErrSnapshot, number, time.Duration(e.Timeline.Length()))
 	}
 	return number, nil
@@ -239,7 +236,7 @@ func (s Stages) spares(held snapshotSpared) snapshotSpared {
 		}
 		for i := range e.shards {
 			r := e.request(i, 0)
-			state, last := r.state(), r.number()
+			state, last := r.state(), r.s.number
 			switch state.mode {
 			case exactly:
 				continue

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"github.com/sketchlimit/sketchlimit/cms"
+	"github.com/sketchlimit/sketchlimit/internal/heavyhitter"
 	"github.com/sketchlimit/sketchlimit/internal/timetable"
 	"github.com/sketchlimit/sketchlimit/internal/windowmath"
 )
@@ -43,7 +44,21 @@ func (d *Dimensions) ShardMemory(rule *Rule) float64 {
 	if rule.IsBucket() {
 		generation = timetable.LineBytes * float64(d.Width)
 	}
-	return float64(rule.Ring.Buffers())*generation + 8*float64(d.HeavyEntries+int(rule.extra))
+	return float64(rule.Ring.Buffers())*generation + 8*float64(d.entries(rule)+int(rule.extra))
+}
+
+// SpareShare is the memory of a window that may spare keys, beside all that it has otherwise: entries in its table, for all
+// that are above their limit when more come than planned.
+const SpareShare = 1. / 4
+
+// entries returns those of a shard's table.
+func (d *Dimensions) entries(rule *Rule) int {
+	if !rule.Spares() {
+		return d.HeavyEntries
+	}
+	bytes := float64(rule.Ring.Buffers())*(float64(d.BloomBytes)+float64(d.Depth)*float64(d.Width)*float64(d.CellBits)/8) + 8*float64(d.HeavyEntries)
+	more := min(bytes, MaxMemory) * SpareShare / 8 / heavyhitter.BucketEntries
+	return d.HeavyEntries + int(more)*heavyhitter.BucketEntries
 }
 
 // HeapUnit returns what an allocation of so many bytes is rounded up to a multiple of,

@@ -13,7 +13,7 @@
 //
 //   - for each generation that is kept, by [rotating.Ring], a Bloom filter
 //     (bloom.Layout) and a count-min sketch (cms.Layout)
-//   - one table of heavy hitters ([heavyhitter.Table])
+//   - one table of heavy hitters ([heavyhitter.Table]), larger where the shard may spare
 //   - the words of a mode: the state of a shard that may spare, or the one time of a
 //     bucket that is kept without rounding
 //
@@ -119,8 +119,7 @@
 //
 //	read.go         reads what a key has used in a window
 //	enter.go        counts a key, and decides whether it gets an entry
-//	spare.go        begins and ends sparing, and decides meanwhile; wide.go is the table
-//	                that takes the place of a shard's counters then
+//	spare.go        begins and ends sparing, and decides meanwhile by the table alone
 //	claims.go       asserts in a test build what decisions rely on
 //	window.go       decides, peeks, charges and rotates in a window
 //	bucket.go       the same in a token bucket, whose arithmetic is in package gcra

@@ -11,7 +11,7 @@ import (
 // table of heavy hitters. See package savestate for the rest.
 const (
 	snapshotMagic   = "sklimit"
-	snapshotVersion = 4
+	snapshotVersion = 5
 )
 
 // SnapshotText is hashed to tell one hash, key or seed from another.

@@ -81,7 +81,7 @@ func sparedUnits(e *Engine, p rotating.Position) (on bool, units uint64) {
 		r := e.request(i, 0)
 		r.s.mu.Lock()
 		s := r.state()
-		on = on || s.mode == sparing && r.number()+1 >= p.Generation
+		on = on || s.mode == sparing && r.s.number+1 >= p.Generation
 		if s.mode != exactly {
 			units += r.s.admitted - s.from
 		}

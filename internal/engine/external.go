@@ -30,10 +30,10 @@ func (b *predecessor) count(number int64, h uint64) int64 {
 	if locked {
 		defer r.s.mu.Unlock()
 	}
-	entry := r.e.heavy.Find(r.bucketOf(), h)
-	if r.wide() {
-		return overCapacity{r}.own(number, entry)
+	if r.sparing() { // its cells count no more
+		return overCapacity{r}.own(number, overCapacity{r}.find())
 	}
+	entry := r.e.heavy.Find(r.entries(), h)
 	c, _ := window{r}.count(number, entry)
 	return c
 }

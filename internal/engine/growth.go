@@ -100,6 +100,7 @@ func (g *Growth) Resize(bytes int) bool {
 	}
 	e := g.Current.Load()
 	g.replace(bytes)
+	g.tellFull(g.room(g.Current.Load()) <= worthGrowing(g.bytes(g.Current.Load())))
 	return g.Current.Load() != e
 }
 
@@ -147,6 +148,10 @@ func (g *Growth) replace(bytes int) {
 	next, err := New(e.Rule, d, e.seed, e.flooded)
 	if err != nil {
 		panic(err) // the plan is of our own making
+	}
+	if e.Spares() {
+		g.tellFull(false) // so no shard begins to spare from now on
+		settleAfter(next, e)
 	}
 	const page = 4096 / 8
 	for i := 0; i < len(next.memory); i += page {

@@ -161,8 +161,8 @@ func TestKeysThatAreTooManyToTell(t *testing.T) {
 	require.True(t, full)
 }
 
-// A limiter that spares keys because there was nothing larger grows once there is: its wide shards hold nothing that would tell
-// that it is too small.
+// A limiter that spares keys because there was nothing larger grows once there is: the cells of its shards hold nothing that
+// would tell that it is too small.
 func TestGrowOutOfSparing(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	f := sparingFace(t, sliding(100, time.Second), oneShard(100))
@@ -177,7 +177,7 @@ func TestGrowOutOfSparing(t *testing.T) {
 	g.Start(func() {})
 	f.spare.full.Store(true)
 	require.True(t, f.crowd(10_000, 10, random))
-	for !f.at(0).wide() {
+	for !f.at(0).sparing() {
 		f.crowd(1000, 10, random)
 		for range 1000 {
 			f.take(strconv.FormatUint(random.Uint64(), 36), 10)
@@ -190,19 +190,18 @@ func TestGrowOutOfSparing(t *testing.T) {
 	for range 1000 {
 		f.take(strconv.FormatUint(random.Uint64(), 36), 10)
 	}
-	require.True(t, f.at(0).wide())
+	require.True(t, f.at(0).sparing())
 	f.now = f.now.Add(time.Second)
 	g.Adapt(f.position())
 	require.NotSame(t, f.Engine, current.Load())
 }
 
-// Whoever asks whether units fit, to hold them, is told what a decision would be, in a wide shard as well.
-func TestFitsInAWideShard(t *testing.T) {
+// Whoever asks whether units fit, to hold them, is told what a decision would be, where its shard spares as well.
+func TestFitsWhereAShardSpares(t *testing.T) {
 	f := sparingFace(t, sliding(100, time.Second), oneShard(100))
 	f.take("first", 1)
 	r := f.at(0)
-	overCapacity{r}.widen()
-	r.state().mode, r.state().turns = sparing, 1
+	r.state().mode = sparing
 	for range 60 {
 		require.True(t, f.allow("key", 1))
 	}
@@ -214,5 +213,5 @@ func TestFitsInAWideShard(t *testing.T) {
 	require.False(t, fits(0, free+1))
 	require.True(t, fits(30, free-30))
 	require.False(t, fits(31, free-30))
-	require.True(t, f.at(0).wide())
+	require.True(t, f.at(0).sparing())
 }

@@ -90,13 +90,13 @@ func newLayout(rule Rule, d Dimensions, seed uint64) (layout, error) {
 	if rule.Spares() {
 		fingerprint = heavyhitter.ProvenFingerprint
 	}
-	l.heavy, l.promoteAt = heavyhitter.New(rule.reach, d.HeavyEntries, fingerprint), int64(d.HeavyThreshold)
+	l.heavy, l.promoteAt = heavyhitter.New(rule.reach, d.entries(&rule), fingerprint), int64(d.HeavyThreshold)
 	l.guarded = d.BloomBytes > 0 && (d.BloomProbes > 1 || d.Width == 0)
 	l.light = min(rule.limit, l.promoteAt-1)
 	l.peakStep = rule.reach/math.MaxUint16 + 1
 	l.cellsFirst = l.door.Words()
 	l.generation = l.cellsFirst + l.cells.Words() + l.times.Words()
-	l.size = rule.Ring.Buffers()*l.generation + d.HeavyEntries + int(rule.extra)
+	l.size = rule.Ring.Buffers()*l.generation + l.heavy.Words() + int(rule.extra)
 	l.far = 8*d.Shards*l.size > nearBytes
 	return l, nil
 }

@@ -11,10 +11,9 @@ import (
 // Spare is what the engines of a limiter share that spares keys beyond the plan.
 //
 // Each shard begins by itself, when it is about to deny a key whose own units do not certify that, and a look at its cells
-// shows that too many innocent keys would be denied. From then on it denies certified keys only: those that have used
-// their limit by what their entries in the heavy table have counted of their own. Keys without an entry compete for
-// one, see compete. From the next rotation on the table has nearly all of the shard's memory, see wide.go, or as soon as the
-// cells deny most; until no more comes than when it began. When for a whole window it need not have spared, it ends.
+// shows that too many light keys would be denied. From then on it reads and counts in its table alone, and denies certified
+// keys: those that have used their limit by what their entries have counted of their own. Keys without an entry compete for
+// one, see compete. It ends with a generation in which less has come than in the window before it began.
 type Spare struct {
 	Rate   float64 // of false denials from which on a shard spares
 	Lowest int64   // limit that the rate of new keys is for
@@ -34,14 +33,13 @@ type Spare struct {
 // spareState is a shard's, in words of its memory.
 type spareState struct {
 	mode   mode
-	turns  int32   // sparing: generations in a row in which it need not have, and one; settling: generations that are left
+	turns  int32   // settling: generations that are left
 	from   uint64  // units admitted when it began
 	now    int64   // of the current generation: entries that were taken over, and times momentUnit the moment of the last look
 	before int64   // units of the generation before
 	looked uint64  // units admitted when it looked last
 	start  uint64  // units admitted when the current generation began
 	bears  int64   // units of a window when it began to spare
-	number int64   // of the current generation while it is wide
 	rate   float64 // of false denials, averaged over a recent part of a window: as of the last look
 }
 
@@ -53,9 +51,6 @@ const (
 	sparing              // it denies what is certified to be above
 	settling             // exactly, while generations still count in which it spared
 )
-
-// settle makes a shard that spares an exact one, as of the generations that are kept.
-func (s *spareState) settle(kept int) { s.mode, s.turns = settling, int32(kept) }
 
 // begin notes that a shard begins to spare.
 func (s *Spare) begin(p rotating.Position, rule *Rule) {

@@ -9,7 +9,7 @@ import (
 // rotate makes a position's generation the shard's current one unless that is as late, and returns the position in the
 // shard's generation. State of a shard expires here and nowhere else: each part that rotates has its call.
 func (r request) rotate(p rotating.Position) rotating.Position {
-	from, to := r.number(), p.Generation
+	from, to := r.s.number, p.Generation
 	switch {
 	case to <= from:
 	case from == never: // nothing needs clearing
@@ -29,7 +29,7 @@ func (r request) span(from, to rotating.Position) time.Duration {
 // clamp brings a position to the shard's generation, if a request that came later has
 // rotated the shard already.
 func (r request) clamp(p rotating.Position) rotating.Position {
-	if g := r.number(); g > p.Generation {
+	if g := r.s.number; g > p.Generation {
 		return rotating.Position{Generation: g}
 	}
 	return p

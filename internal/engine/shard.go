@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"math"
-	"math/bits"
 	"unsafe"
 
 	"github.com/sketchlimit/sketchlimit/internal/heavyhitter"
@@ -23,67 +21,6 @@ func (r request) markTable() { r.s.peaks.current = max(r.s.peaks.current, uint32
 // marked reports whether the shard's table may have entries.
 func (r request) marked() bool { return int64(r.s.peaks.current) >= r.e.promoteAt-1 }
 
-// apart is the number of a wide shard, which is no generation: whoever compares it with one finds that it is another.
-const apart = never - 1
-
-// wide reports whether the shard is wide.
-func (r request) wide() bool { return r.s.number == apart }
-
-// wideBuckets returns the buckets of a wide shard's table.
-func (l *layout) wideBuckets() int {
-	return (l.size - spareWords - l.Ring.Buffers()*l.cellsFirst) / heavyhitter.BucketEntries
-}
-
-// tableWords returns the words of the shard's table.
-func (r request) tableWords() int {
-	if r.wide() {
-		return r.e.wideBuckets() * heavyhitter.BucketEntries
-	}
-	return r.e.heavy.Words()
-}
-
-// tableMemory returns the words of the shard's table.
-func (r request) tableMemory() []uint64 {
-	if r.wide() {
-		return r.e.memory[r.wideTable():r.tableEnd()]
-	}
-	return r.e.memory[r.table():][:r.e.heavy.Words()]
-}
-
-// tableEnd returns the word behind the table.
-func (r request) tableEnd() int { return r.first + r.e.size - spareWords }
-
-// wideTable returns the first word of the wide table.
-func (r request) wideTable() int { return r.tableEnd() - r.e.wideBuckets()*heavyhitter.BucketEntries }
-
-// wideDoor returns the first word of a doorkeeper, by its generation's number.
-func (r request) wideDoor(number int64) int {
-	return r.first + r.e.Ring.Buffer(number)*r.e.cellsFirst
-}
-
-// bucketOf returns the key's bucket.
-func (r request) bucketOf() *heavyhitter.Bucket {
-	if !r.wide() {
-		return r.entries()
-	}
-	return r.wideEntries(r.wideBucket(r.h&math.MaxUint32*r.e.heavy.Buckets()>>32, part(r.e.heavy.Fingerprint(r.h))))
-}
-
-// wideEntries returns a bucket of the wide table, by its index.
-func (r request) wideEntries(i uint64) *heavyhitter.Bucket {
-	return (*heavyhitter.Bucket)(r.e.memory[r.wideTable()+int(i)*heavyhitter.BucketEntries:])
-}
-
-// wideBucket returns the index of a bucket in the wide table, by the usual one and by the part of it that an entry is in.
-func (r request) wideBucket(usual, part uint64) uint64 {
-	hi, lo := bits.Mul64(usual<<32|part, uint64(r.e.wideBuckets()))
-	i, _ := bits.Div64(hi, lo, r.e.heavy.Buckets()<<32)
-	return i
-}
-
-// part returns the part of a usual bucket, 0 … 1<<32-1, that entries with a fingerprint are in.
-func part(print uint64) uint64 { return print * golden >> 32 }
-
 // state returns the shard's state.
 func (r request) state() *spareState {
 	return stateIn(r.e, r.e.memory[r.first:])
@@ -94,13 +31,8 @@ func stateIn(e *Engine, memory []uint64) *spareState {
 	return (*spareState)(unsafe.Pointer(&memory[e.size-spareWords]))
 }
 
-// number returns that of the shard's current generation.
-func (r request) number() int64 {
-	if r.wide() {
-		return r.state().number
-	}
-	return r.s.number
-}
+// sparing reports whether the shard spares keys: it decides by its table alone.
+func (r request) sparing() bool { return r.e.Spares() && r.state().mode == sparing }
 
 // sampled reports whether the key is counted exactly as well, see audit.go. Then each of its decisions takes the lock.
 func (r request) sampled() bool { return r.e.audit.Sampled(r.h) }
@@ -117,7 +49,8 @@ func (r request) remember(p rotating.Position, limit int64, v Verdict) {
 // flood is the hash by which a key is remembered that is denied at a limit.
 func (r request) flood(limit int64) uint64 { return r.h ^ uint64(r.e.limit-limit) }
 
-// draw returns random bits, which are other ones when something has been admitted.
-func (r request) draw() uint64 { return keyhash.Mix(r.s.admitted, r.e.turnSeed) }
-
-const golden = 0x9e3779b97f4a7c15 // 2⁶⁴ / φ: its multiples are spread evenly
+// draw returns random bits of a shard that may spare: other ones when something has been admitted, and the same ones once it
+// has been restored.
+func (r request) draw() uint64 {
+	return keyhash.Mix(r.s.admitted-r.state().start, rotating.Seed(r.e.turnSeed, r.s.number))
+}

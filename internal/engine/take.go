@@ -40,11 +40,11 @@ func (e *Engine) Consume(i int, word int64, h uint64, units int, limit int64, ef
 		return unlocked(r.s, buckets{}.take(r, p, n, limit, effort))
 	}
 	w, entries := window{r}, r.entries()
-	if r.e.heavy.Find(entries, h) != nil {
+	if r.e.heavy.Find(entries, h) != nil || r.sparing() {
 		return r.settle(p, n, limit, effort)
 	}
 	most := r.e.limit // units of this generation that a key has without an entry
-	if r.e.heavy.HasRoom(entries) || r.e.Spares() && r.state().mode == sparing {
+	if r.e.heavy.HasRoom(entries) {
 		most = r.e.light + int64(r.s.peaks.raised)
 	}
 	free := int64(0) // units that are not in use, whatever the previous generation holds of the key
@@ -137,7 +137,7 @@ func (r request) take(p rotating.Position, n, limit int64, e Effort) Verdict {
 
 // decide is take of which the audit is not told.
 func decide(r request, p rotating.Position, n, limit int64, e Effort) Verdict {
-	if p.Generation != r.number() {
+	if p.Generation != r.s.number {
 		q := r.rotate(p)
 		return decide(r, q, n, limit, e).After(r.span(p, q))
 	}
@@ -221,5 +221,5 @@ func (e *Engine) HasEntry(h uint64) bool {
 	r := e.request(e.Shard(h), h)
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
-	return r.e.heavy.Find(r.bucketOf(), h) != nil
+	return overCapacity{r}.find() != nil
 }

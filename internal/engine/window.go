@@ -53,15 +53,15 @@ func (windows) resetAfter(rule *Rule, p rotating.Position, _, _ int64) time.Dura
 }
 
 func (windows) take(r request, p rotating.Position, n, limit int64, e Effort) Verdict {
-	if r.wide() {
-		return overCapacity{r}.takeWide(p, n, limit)
+	if r.sparing() {
+		return overCapacity{r}.take(p, n, limit)
 	}
 	return window{r}.takeAny(p, n, limit, e, r.e.heavy.Find(r.entries(), r.h))
 }
 
 func (windows) peek(r request, p rotating.Position, n, limit int64) Verdict {
-	if r.wide() {
-		return overCapacity{r}.certified(p, n, limit, r.e.heavy.Find(r.bucketOf(), r.h))
+	if over := (overCapacity{r}); r.sparing() {
+		return over.certified(p, n, limit, over.find())
 	}
 	entry := r.e.heavy.Find(r.entries(), r.h)
 	if entry != nil && p.Generation > r.s.number && r.e.heavy.Expired(*entry) {
@@ -127,7 +127,6 @@ func (r window) takeAny(p rotating.Position, n, limit int64, e Effort, entry *ui
 		enough = min(n, limit) + r.e.limit - limit
 	}
 	u, _ := r.usageOf(p, n, limit, current, entry, enough)
-	over := overCapacity(r)
 	if free := u.free - (r.e.limit - limit); n >= 1 && n <= free {
 		if invariants.On {
 			checkAdmits(r.left(p, limit, entry), n)
@@ -135,26 +134,18 @@ func (r window) takeAny(p rotating.Position, n, limit int64, e Effort, entry *ui
 		if tellsCost(r.s) {
 			noteCost(r.e.flooded, n)
 		}
-		if r.e.Spares() {
-			entry = over.joins(p, entry, current+n)
-		}
 		r.add(entry, h, current, n)
 		if x := r.e.external.Load(); x != nil {
 			(*x).admit(r.h, current+n)
 		}
 		return Verdict{Allowed: true, Remaining: int(free - n), ResetAfter: r.e.ResetAfter(p, 0)}
 	}
-	if r.e.Spares() {
-		switch v, ok := over.spared(p, n, limit, entry); {
-		case ok && v.Allowed:
-			over.admitSpared(p, entry, h, current, n)
-			v.Remaining, v.ResetAfter = v.Remaining-int(n), r.e.ResetAfter(p, 0)
-			return v
-		case ok:
-			return over.refuseCertified(p, n, limit, v)
-		case v.Allowed:
-			return over.refuseUncertified(p, n, limit, entry)
+	if over := overCapacity(r); r.e.Spares() && over.uncertified(p, n, limit, entry) {
+		if !over.begins(p) {
+			return over.refuse(p, n, limit, entry)
 		}
+		over.begin(p)
+		return over.take(p, n, limit)
 	}
 	return r.refuse(p, n, limit, enough, entry, u)
 }
@@ -164,10 +155,8 @@ func (r window) peekEntry(p rotating.Position, n, limit int64, entry *uint64) Ve
 	u := r.used(p, entry)
 	u.free -= r.e.limit - limit
 	if n < 1 || n > u.free {
-		if r.e.Spares() {
-			if v, ok := overCapacity(r).spared(p, n, limit, entry); ok {
-				return v
-			}
+		if over := overCapacity(r); r.e.Spares() && over.uncertified(p, n, limit, entry) && over.begins(p) {
+			return over.certified(p, n, limit, entry)
 		}
 		return r.denied(p, u, entry, n, limit)
 	}
@@ -176,30 +165,27 @@ func (r window) peekEntry(p rotating.Position, n, limit int64, entry *uint64) Ve
 
 // charge is Charge for a window. It returns what was free.
 func (r window) charge(p rotating.Position, n, limit int64) (free int64) {
-	entry, over := r.e.heavy.Find(r.bucketOf(), r.h), overCapacity(r)
-	if r.wide() {
+	over := overCapacity(r)
+	if r.sparing() {
+		entry := over.find()
 		free = int64(over.certified(p, 1, limit, entry).Remaining)
-		over.countWide(p, n, entry)
+		over.count(p, n, entry)
 		return free
 	}
+	entry := r.e.heavy.Find(r.entries(), r.h)
 	current, h := r.count(p.Generation, entry)
 	room := r.e.limit - current
 	u, former := r.usageOf(p, n, limit, current, entry, all)
 	room -= former
 	free = u.free - (r.e.limit - limit)
-	if n > free && r.e.Spares() {
-		if v, ok := over.spared(p, min(n, limit), limit, entry); ok {
-			over.admitSpared(p, entry, h, current, n)
-			return int64(v.Remaining)
-		}
+	if n > free && r.e.Spares() && over.uncertified(p, min(n, limit), limit, entry) && over.begins(p) {
+		over.begin(p)
+		return r.charge(p, n, limit)
 	}
 	counted := max(0, min(n, room))
 	r.s.admitted += uint64(n - counted)
 	if counted == 0 {
 		return free
-	}
-	if r.e.Spares() {
-		entry = over.joins(p, entry, current+counted)
 	}
 	r.add(entry, h, current, counted)
 	if x := r.e.external.Load(); x != nil {
@@ -220,33 +206,25 @@ func (r window) chargeHeld(p rotating.Position, n int64) {
 
 // rotateWindow is rotate to a later generation for a window.
 func (r window) rotateWindow(to int64) {
-	wide, marked, kept := r.wide(), r.wide() || r.marked(), r.e.Ring.Buffers()
-	from, first, size := r.s.number, r.first, r.e.generation
-	if wide {
-		from, size = r.state().number, r.e.cellsFirst
+	kept, marked, ends := r.e.Ring.Buffers(), r.marked(), false
+	if r.e.Spares() {
+		if r.sparing() {
+			kept, marked = suspects, true
+		}
+		ends = overCapacity(r).rotate(to)
 	}
-	over := overCapacity(r)
-	widen := r.e.Spares() && over.rotateSpare(to)
-	if r.e.Spares() && (wide || r.state().mode == sparing) {
-		kept = suspects
-	}
-	expired := r.e.Ring.Rotate(from, to, func(buffer int) { clear(r.e.memory[first+buffer*size:][:size]) })
-	if wide {
-		r.state().number = to
-	} else {
-		r.s.begin(to, expired, r.e.peakStep)
-	}
+	expired := r.e.Ring.Rotate(r.s.number, to, func(buffer int) {
+		clear(r.e.memory[r.first+buffer*r.e.generation:][:r.e.generation])
+	})
+	r.s.begin(to, expired, r.e.peakStep)
 	if x := r.e.external.Load(); x != nil {
 		(*x).rotate(r.request, expired)
 	}
-	if marked && r.e.heavy.Rotate(r.tableMemory(), expired, kept) && !wide {
+	if marked && r.e.heavy.Rotate(r.e.memory[r.table():][:r.e.heavy.Words()], expired, kept) {
 		r.markTable()
 	}
-	switch {
-	case widen:
-		over.widen()
-	case wide:
-		over.endWide()
+	if ends {
+		overCapacity(r).settle()
 	}
 }
 

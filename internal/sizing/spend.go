@@ -109,7 +109,7 @@ func (n *Need) Spend(memory int, s Shape) (engine.Dimensions, error) {
 	memory -= shards * engine.ShardBytes
 	bytes := memory &^ (engine.HeapUnit(memory) - 1) / shards
 	if n.Rule.Spares() {
-		bytes -= engine.SpareBytes
+		bytes = int(float64(bytes-engine.SpareBytes) / (1 + engine.SpareShare))
 		s = n.sparing(s)
 	}
 	p := engine.Dimensions{Shards: shards, CellBits: engine.CellBits(int(n.Rule.Limit())), Depth: s.Depth, BloomProbes: s.Probes}
@@ -180,12 +180,12 @@ func (n *Need) Smallest() int {
 		return Overhead + engine.SelfBytes + engine.ShardBytes + engine.HeapBytes(timetable.LineBytes+engine.BucketStateBytes)
 	}
 	bytes := n.Rule.Generations() * smallestLines * bloom.BlockBytes
-	if n.Rule.Spares() {
-		bytes += engine.SpareBytes
-	}
 	const bucket = 8 * heavyhitter.BucketEntries
 	for n.table() && bytes-bytes/heavyShare/bucket*bucket < n.Rule.Generations()*smallestLines*bloom.BlockBytes {
 		bytes += 8
+	}
+	if n.Rule.Spares() {
+		bytes = int(float64(bytes)*(1+engine.SpareShare)) + 8 + engine.SpareBytes
 	}
 	return Overhead + engine.SelfBytes + engine.ShardBytes + engine.HeapBytes(bytes)
 }

@@ -154,6 +154,9 @@ func (n *Need) MemoryFor(keys int) (int, error) {
 		if how, bytes, err = n.sizedFor(keys); n.Rule.Spares() && how.Heavy == 0 {
 			bytes /= 1 - 1./heavyShare // the table that it would do without
 		}
+		if n.Rule.Spares() {
+			bytes *= 1 + engine.SpareShare
+		}
 	} else {
 		bytes, _, err = n.doorsFor(keys)
 	}

@@ -140,10 +140,10 @@ func TestSnapshotFormat(t *testing.T) {
 	l, _ := snapshotLimiter(t, c)
 	require.True(t, l.Take("key", 3).Allowed)
 	b := snapshot(t, l)
-	require.Equal(t, "sklimit\x04\a", string(b[:9]))
+	require.Equal(t, "sklimit\x05\a", string(b[:9]))
 	require.Len(t, b, 8*(3+6+8+8+1+4)+8+8*(1+2*(8+4))+8)
 	require.EqualValues(t, 1e18/snapshotWindow, binary.LittleEndian.Uint64(b[snapshotShards:]), "generation")
-	require.Equal(t, uint64(0x4ccef443119e2657), xxhash.Sum64(b))
+	require.Equal(t, uint64(0xba74fc2f8c12e367), xxhash.Sum64(b))
 	require.Equal(t, xxhash.Sum64(append(b[:snapshotHeader:snapshotHeader], b[snapshotShards:len(b)-8]...)), binary.LittleEndian.Uint64(b[len(b)-8:]))
 }
 
@@ -172,7 +172,7 @@ func TestSnapshotRefused(t *testing.T) {
 		{"cut", saved[:len(saved)-1], c, sketchlimit.ErrSnapshot, "ends after"},
 		{"goes on", append(bytes.Clone(saved), 0), c, sketchlimit.ErrSnapshot, "goes on after"},
 		{"header", patched(snapshotHeader, 0)[:247], c, sketchlimit.ErrSnapshot, "ends after 247"},
-		{"version", patched(7, 1), c, sketchlimit.ErrSnapshotMismatch, ": version 5, must be 4"},
+		{"version", patched(7, 1), c, sketchlimit.ErrSnapshotMismatch, ": version 4, must be 5"},
 		{"generation", patched(snapshotShards+7, 0x80), c, sketchlimit.ErrSnapshot, "generation"},
 		{"sum", patched(3000, 1), c, sketchlimit.ErrSnapshot, "wrong sum"},
 		{"seed", saved, sketchlimit.Config{Limit: 100, Seed: 5}, sketchlimit.ErrSnapshotMismatch, ""},
