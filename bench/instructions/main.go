@@ -66,6 +66,12 @@ func rows() []row {
 	admitted := limiter(sketchlimit.Config{Limit: 1<<31 - 1, MemoryBytes: 64 << 10, AuditBytes: none})
 	deniedSampled := limiter(sketchlimit.Config{Limit: 100, MemoryBytes: 64 << 10})
 	admittedSampled := limiter(sketchlimit.Config{Limit: 1<<31 - 1, MemoryBytes: 64 << 10})
+	hot := limiter(sketchlimit.Config{Limit: 2_000_000, MemoryBytes: 64 << 10, AuditBytes: none})
+	for age := range time.Duration(3) { // it has an entry, which has counted the previous generation as a whole
+		for range 100 {
+			hot.TakeAt(now.Add((age-2)*window), names[0], 5000)
+		}
+	}
 	for range 1000 {
 		for _, l := range []*sketchlimit.Limiter{denied, admitted, deniedSampled, admittedSampled} {
 			l.Allow(names[0])
@@ -79,6 +85,7 @@ func rows() []row {
 		{"Allow, token bucket", func(key string) { bucket.Allow(key) }},
 		{"Allow, one key, denied", func(string) { denied.Allow(names[0]) }},
 		{"Allow, one key, admitted", func(string) { admitted.Allow(names[0]) }},
+		{"Allow, one key with an entry", func(string) { hot.Allow(names[0]) }},
 		{"Allow, one sampled key, denied", func(string) { deniedSampled.Allow(names[0]) }},
 		{"Allow, one sampled key, admitted", func(string) { admittedSampled.Allow(names[0]) }},
 	}

@@ -16,9 +16,7 @@ func (r window) add(entry *uint64, h uint64, count, n int64) {
 		if r.e.Spares() {
 			r.ask(entry, 0, n)
 		}
-		if r.e.heavy.Complete(*entry, 0) {
-			return
-		}
+		return // the Bloom filter knows the key from before it had the entry
 	}
 	first := r.buffer(0)
 	if r.e.guarded || h%Sampled == 0 {
@@ -26,7 +24,6 @@ func (r window) add(entry *uint64, h uint64, count, n int64) {
 	}
 	count += n
 	switch {
-	case entry != nil:
 	case count >= r.threshold() && r.e.heavy.HasRoom(r.entries()) && r.standsOut(count):
 		entry = r.e.heavy.Insert(r.entries(), r.h, count)
 		if r.e.Spares() {

@@ -87,7 +87,7 @@ func (r window) denied(p rotating.Position, u usage, entry *uint64, n, limit int
 }
 
 // count reads the key in a generation, by its number, which may lie ahead of the
-// shard's, and returns its hash there unless the key's entry has counted it all.
+// shard's, and returns its hash there unless the key's entry has counted it all, or as much as any key reads.
 func (r window) count(number int64, entry *uint64) (count int64, h uint64) {
 	age := r.s.number - number
 	if uint64(age) >= uint64(r.e.Ring.Buffers()) {
@@ -95,7 +95,7 @@ func (r window) count(number int64, entry *uint64) (count int64, h uint64) {
 	}
 	if entry != nil {
 		count = r.e.heavy.Count(*entry, int(age))
-		if r.e.heavy.Complete(*entry, int(age)) {
+		if r.e.heavy.Complete(*entry, int(age)) || age == 0 && count >= int64(r.s.peaks.current) {
 			return count, 0
 		}
 	}

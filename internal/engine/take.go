@@ -40,7 +40,11 @@ func (e *Engine) Consume(i int, word int64, h uint64, units int, limit int64, ef
 		return unlocked(r.s, buckets{}.take(r, p, n, limit, effort))
 	}
 	w, entries := window{r}, r.entries()
-	if r.e.heavy.Find(entries, h) != nil || r.sparing() {
+	if entry := r.e.heavy.Find(entries, h); entry != nil || r.sparing() {
+		if v, ok := w.takeEntry(p, n, limit, effort, entry); ok {
+			r.s.mu.Unlock()
+			return v
+		}
 		return r.settle(p, n, limit, effort)
 	}
 	most := r.e.limit // units of this generation that a key has without an entry

@@ -150,6 +150,47 @@ func (r window) takeAny(p rotating.Position, n, limit int64, e Effort, entry *ui
 	return r.refuse(p, n, limit, enough, entry, u)
 }
 
+// takeEntry is take for a key that is admitted by its entry, in the shard's generation. It is not ok, and changes nothing, if
+// the key is not admitted, or if it may have counts elsewhere. Of the cells it reads what may exceed the entry alone.
+func (r window) takeEntry(p rotating.Position, n, limit int64, e Effort, entry *uint64) (v Verdict, ok bool) {
+	if r.e.spare != nil || r.e.external.Load() != nil {
+		return Verdict{}, false
+	}
+	count := r.e.heavy.Count(*entry, 0)
+	if count < int64(r.s.peaks.current) {
+		count, _ = r.count(p.Generation, entry)
+	}
+	free := limit - count
+	if r.e.Ring.Buffers() > 1 {
+		before, complete := r.e.heavy.Count(*entry, 1), r.e.heavy.Complete(*entry, 1)
+		if !complete {
+			before = max(before, r.peakBefore())
+		}
+		weight := r.e.Weighted(before, 1, p.Elapsed)
+		if !complete && (e != Brief || n > free-weight) {
+			before, _ = r.count(p.Generation-1, entry)
+			weight = r.e.Weighted(before, 1, p.Elapsed)
+		}
+		free -= weight
+	}
+	if n < 1 || n > free {
+		return Verdict{}, false
+	}
+	if invariants.On {
+		checkAdmits(r.left(p, limit, entry), n)
+	}
+	if tellsCost(r.s) {
+		noteCost(r.e.flooded, n)
+	}
+	r.e.heavy.Set(entry, count+n)
+	r.s.admitted += uint64(n)
+	r.s.last.Clear()
+	if e == Brief {
+		return Verdict{Allowed: true}, true
+	}
+	return Verdict{Allowed: true, Remaining: int(free - n), ResetAfter: r.e.ResetAfter(p, 0)}, true
+}
+
 // peekEntry is peek at a position that is not behind the shard's, by the key's entry if it has one.
 func (r window) peekEntry(p rotating.Position, n, limit int64, entry *uint64) Verdict {
 	u := r.used(p, entry)

@@ -105,11 +105,15 @@ func (n *Need) Spend(memory int, s Shape) (engine.Dimensions, error) {
 	}
 	generations := n.Rule.Generations()
 	memory -= Overhead + engine.SelfBytes
-	shards := min(max(memory/(generations*generationBytes), 1), engine.MaxShards)
+	share := 1. // of the memory, beside the entries for more than is planned
+	if n.Rule.Spares() {
+		share = 1 / (1 + engine.SpareShare)
+	}
+	shards := min(max(int(float64(memory)*share)/(generations*generationBytes), 1), engine.MaxShards)
 	memory -= shards * engine.ShardBytes
 	bytes := memory &^ (engine.HeapUnit(memory) - 1) / shards
 	if n.Rule.Spares() {
-		bytes = int(float64(bytes-engine.SpareBytes) / (1 + engine.SpareShare))
+		bytes = int(float64(bytes-engine.SpareBytes) * share)
 		s = n.sparing(s)
 	}
 	p := engine.Dimensions{Shards: shards, CellBits: engine.CellBits(int(n.Rule.Limit())), Depth: s.Depth, BloomProbes: s.Probes}
