@@ -9,7 +9,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 RACE := $(if $(shell command -v $$(go env CC) 2>/dev/null),-race)
 
 # What help lists is a command, and no file.
-.PHONY: race/root race/stress $(shell sed -n 's/^\([a-z-]*\):.* ##.*/\1/p' Makefile) $(MODULES:%=test/%) $(MODULES:%=lint/%)
+.PHONY: race/root race/stress $(shell sed -n 's/^\([a-z-]*\):.* ##.*/\1/p' Makefile) $(MODULES:%=test/%) $(MODULES:%=lint/%) $(RACED:%=alone/%)
 
 NESTED := $(filter-out .,$(MODULES))
 
@@ -25,9 +25,17 @@ test: test/. ## every test of every module with the race detector, the root modu
 $(MODULES:%=test/%): test/%: # every test of one module
 	@cd $* && go test -timeout 30m $(RACE) $(SHORT) ./...
 
-# Three at once, since those of redislimit and of the services wait more than they compute.
-nested: ## every test of every nested module without the race detector, three modules at once
-	@$(MAKE) --no-print-directory -j3 $(NESTED:%=test/%) RACE=
+# The tests of these run under the race detector anyway, and here those alone that it leaves out.
+RACED := redislimit caddylimit corednslimit cmd/sketchlimitd
+
+# Three at once, since those of the services wait more than they compute.
+nested: ## the tests of every nested module without the race detector, but for those that make race runs whole
+	@$(MAKE) --no-print-directory -j3 $(patsubst %,test/%,$(filter-out $(RACED),$(NESTED))) $(RACED:%=alone/%) RACE=
+
+$(RACED:%=alone/%): alone/%:
+	@cd $* && names=$$(git ls-files '*_test.go' | xargs awk '/^func Test/ { split($$2, name, "(") } \
+		/testkit\.(OneGoroutine|Computes)/ { print name[1] }' | sort -u | paste -sd '|') && \
+		if [ -n "$$names" ]; then go test -run "^($$names)$$" ./...; fi
 
 race: ## the race detector where goroutines share what is ours, without what computes for seconds, three modules at once
 	@$(MAKE) --no-print-directory -j3 race/root race/stress $(SHARED:%=test/%) SHORT=-short
