@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -60,27 +61,43 @@ func TestOutsideByFullTables(t *testing.T) {
 	}
 }
 
-// The audit's interval holds the rate that innocent keys meet: of keys that send all at once, where a unit is a large part of the
-// limit, beside abusers who get less than they ask for, of requests of two units, of abusers alone, on their way up, and in
-// sub-windows.
+// The audit's interval holds the rate that light keys meet, by ten loads outside the plan: of keys that send all at once, where
+// a unit is a large part of the limit, beside abusers who get less than they ask for, of requests of several units, of
+// abusers alone, on their way up, at low limits, in sub-windows, and of keys at random. At full size by twenty seeds, where a
+// 99.9 % interval misses three of 200 rows once in a thousand.
 func TestAuditedRate(t *testing.T) {
 	testkit.Computes(t)
-	for _, r := range []row{
-		{sketchlimit.TokenBucket, 1, time.Minute, 20, 0.2, 1, 2000, 12, "bursts"},
-		{sketchlimit.SlidingWindow, 1, time.Minute, 1000, 0.05, 1, 2000, 10, "even"},
-		{sketchlimit.TokenBucket, 1, time.Minute, 100, 0.1, 2, 5000, 12, "even"},
-		{sketchlimit.SlidingWindow, 1, time.Minute, 100, 0.4, 1, 20_000, 1, "even"},
-		{sketchlimit.SlidingWindow, 1, time.Minute, 1000, 0.4, 20, 20_000, 1, "even"},
-		{sketchlimit.SlidingWindow, 6, time.Minute, 100, 0.4, 2, 1000, 4, "bursts"},
-	} {
-		t.Run(fmt.Sprintf("%+v", r), func(t *testing.T) {
-			t.Parallel()
-			o, err := r.play(1)
-			require.NoError(t, err)
-			t.Logf("%d of %d denied, %.2g; audited %.2g, %.2g … %.2g", o.wronged, o.innocent, o.rate(), o.audited, o.least, o.most)
-			require.Greater(t, o.wronged, uint64(leastDenied))
-			require.LessOrEqual(t, o.least, o.rate())
-			require.LessOrEqual(t, o.rate(), o.most)
-		})
+	seeds := uint64(1)
+	if testkit.Divisor == 1 {
+		seeds = 20
 	}
+	var missed atomic.Int32
+	t.Run("loads", func(t *testing.T) {
+		for _, r := range []row{
+			{sketchlimit.TokenBucket, 1, time.Minute, 20, 0.2, 1, 2000, 12, "bursts"},
+			{sketchlimit.SlidingWindow, 1, time.Minute, 1000, 0.05, 1, 2000, 10, "even"},
+			{sketchlimit.TokenBucket, 1, time.Minute, 100, 0.1, 2, 5000, 12, "even"},
+			{sketchlimit.SlidingWindow, 1, time.Minute, 100, 0.4, 1, 20_000, 1, "even"},
+			{sketchlimit.SlidingWindow, 1, time.Minute, 1000, 0.4, 20, 20_000, 1, "even"},
+			{sketchlimit.SlidingWindow, 6, time.Minute, 100, 0.4, 2, 1000, 4, "bursts"},
+			{sketchlimit.FixedWindow, 1, time.Minute, 100, 0.4, 1, 5000, 4, "even"},
+			{sketchlimit.FixedWindow, 1, time.Minute, 20, 0.4, 1, 5000, 4, "bursts"},
+			{sketchlimit.SlidingWindow, 1, time.Minute, 5, 0.4, 1, 5000, 24, "even"},
+			{sketchlimit.SlidingWindow, 1, time.Minute, 100, 0.2, 1, 5000, 4, "random"},
+		} {
+			for seed := range seeds {
+				t.Run(fmt.Sprintf("%+v, %d", r, seed), func(t *testing.T) {
+					t.Parallel()
+					o, err := r.play(seed + 1)
+					require.NoError(t, err)
+					t.Logf("%d of %d denied, %.2g; audited %.2g, %.2g … %.2g", o.wronged, o.innocent, o.rate(), o.audited, o.least, o.most)
+					require.Greater(t, o.wronged, uint64(leastDenied))
+					if o.rate() < o.least || o.rate() > o.most {
+						missed.Add(1)
+					}
+				})
+			}
+		}
+	})
+	require.LessOrEqual(t, missed.Load(), int32(seeds/10), "rows outside their interval")
 }
