@@ -66,7 +66,9 @@ func TestReplayOfAPerfectLimiter(t *testing.T) {
 	require.NoError(t, err)
 	r := replay(t, sevenRequests, against(perfect), Options{})
 	// a is innocent at its first two requests (0 and 1 used of 4), b at its only one.
-	assert.Equal(t, Verdict{AdmittedRequests: 5, AdmittedUnits: 5, InnocentRequests: 3, InnocentKeys: 2}, r.Verdict)
+	assert.Equal(t, Verdict{
+		AdmittedRequests: 5, AdmittedUnits: 5, InnocentRequests: 3, InnocentKeys: 2, MemoryBytes: perfect.MemoryBytes(),
+	}, r.Verdict)
 	assert.Equal(t, uint64(5), r.OracleAdmittedUnits)
 	assert.Equal(t, uint64(5), r.OracleAdmittedRequests)
 	assert.Equal(t, map[int]uint64{0: 7}, bins(r.EstimateError))

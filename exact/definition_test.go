@@ -1,6 +1,7 @@
 package exact
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/big"
@@ -21,6 +22,7 @@ type event struct{ t, n int64 }
 // time. All else follows from it.
 type definition struct {
 	limit int64
+	told  int64 // limit that decisions name; 0: limit
 	align int64 // 0: the clock is the key's
 	load  func(h []event, t int64) *big.Rat
 
@@ -53,7 +55,7 @@ func (d *definition) taken(now int64, key string, moves bool) int64 {
 // the definition.
 func (d *definition) check(t *testing.T, got sketchlimit.Decision, h []event, asked, at, n int64, consumed bool) {
 	t.Helper()
-	require.Equal(t, d.limit, int64(got.Limit))
+	require.Equal(t, cmp.Or(d.told, d.limit), int64(got.Limit))
 	switch {
 	case n < 1 || n > d.limit:
 		require.False(t, got.Allowed)
@@ -189,7 +191,7 @@ func contestants(r *rand.Rand) map[string]contestant {
 		return &definition{limit: limit, align: align, load: slotLoad(align, m, weigh)}
 	}
 	log := func(limit int64) *definition { return &definition{limit: limit, load: logLoad(window)} }
-	bucket := &definition{limit: burst, load: fluidLoad(limit, window)}
+	bucket := &definition{limit: burst, told: limit, load: fluidLoad(limit, window)}
 	queue := &definition{limit: burst, load: queueLoad(window)}
 	portions := &definition{limit: burst, load: portionLoad(window, portion)}
 	whole, m := window*slots, int(slots)
@@ -355,8 +357,26 @@ func TestLeakyQueueAdmitsAsGCRA(t *testing.T) {
 		r := random(seed)
 		capacity, interval := 1+r.IntN(20), time.Duration(1+r.Int64N(1<<r.IntN(40)))
 		same(t, schedule(r, 200, int64(interval), 1, false),
-			must(NewLeakyQueue(capacity, interval)), must(NewGCRA(1, interval, capacity)))
+			must(NewLeakyQueue(capacity, interval)), inBurst{must(NewGCRA(1, interval, capacity)), capacity})
 	}
+}
+
+// inBurst is a bucket whose decisions name its burst as the limit, as a queue's name its capacity.
+type inBurst struct {
+	*GCRA
+	burst int
+}
+
+func (b inBurst) TakeAt(now time.Time, key string, n int) sketchlimit.Decision {
+	d := b.GCRA.TakeAt(now, key, n)
+	d.Limit = b.burst
+	return d
+}
+
+func (b inBurst) PeekAt(now time.Time, key string, n int) sketchlimit.Decision {
+	d := b.GCRA.PeekAt(now, key, n)
+	d.Limit = b.burst
+	return d
 }
 
 func TestMinIntervalIsLogAndGCRAOfOne(t *testing.T) {

@@ -28,7 +28,7 @@ type DiscreteBucket struct {
 // NewDiscreteBucket returns a limiter with a bucket of maxAmount tokens, 1 … 1<<31-1,
 // for every key, into which refillAmount, 1 … 1<<31-1, come every refillTime, 1ns or
 // more. To fill an empty bucket must take at most 1<<61ns.
-func NewDiscreteBucket(maxAmount int, refillTime time.Duration, refillAmount int) (*DiscreteBucket, error) {
+func NewDiscreteBucket(maxAmount int, refillTime time.Duration, refillAmount int, options ...Option) (*DiscreteBucket, error) {
 	if err := checkUnits("maxAmount", maxAmount); err != nil {
 		return nil, err
 	}
@@ -43,8 +43,8 @@ func NewDiscreteBucket(maxAmount int, refillTime time.Duration, refillAmount int
 		return nil, err
 	}
 	b := new(DiscreteBucket)
-	b.init(&r, maxAmount, 0, exactmath.Portions{})
-	return b, nil
+	fills := time.Duration((maxAmount-1)/refillAmount+1) * refillTime
+	return orNil(b, b.init(&r, purpose{limit: maxAmount, most: maxAmount, window: fills}, exactmath.Portions{}, options))
 }
 
 // Get returns the number of tokens in the key's bucket, and changes nothing.

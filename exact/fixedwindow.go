@@ -18,11 +18,10 @@ type FixedWindow struct {
 
 // NewFixedWindow returns a limiter of limit units, 1 … 1<<31-1, per window,
 // 1ns … 1<<61ns, for every key.
-func NewFixedWindow(limit int, window time.Duration) (*FixedWindow, error) {
+func NewFixedWindow(limit int, window time.Duration, options ...Option) (*FixedWindow, error) {
 	if err := checkWindow(limit, window); err != nil {
 		return nil, err
 	}
 	f, r := new(FixedWindow), exactmath.NewFixedWindow(int64(limit), int64(window))
-	f.init(&r, limit, window, exactmath.WindowCount{})
-	return f, nil
+	return orNil(f, f.init(&r, ofWindow(limit, window, window), exactmath.WindowCount{}, options))
 }

@@ -28,7 +28,7 @@ type GCRA struct {
 // NewGCRA returns a limiter of limit units, 1 … 1<<31-1, per window, 1ns … 1<<61ns,
 // and burst, 1 … 1<<31-1, at once, for every key. It refuses a burst that, counted
 // in whole fractions of a unit, is beyond 1<<61.
-func NewGCRA(limit int, window time.Duration, burst int) (*GCRA, error) {
+func NewGCRA(limit int, window time.Duration, burst int, options ...Option) (*GCRA, error) {
 	if err := checkRate(limit, window, burst); err != nil {
 		return nil, err
 	}
@@ -37,8 +37,7 @@ func NewGCRA(limit int, window time.Duration, burst int) (*GCRA, error) {
 		return nil, err
 	}
 	g := new(GCRA)
-	g.init(&r, burst, 0, r.Fresh())
-	return g, nil
+	return orNil(g, g.init(&r, purpose{limit: limit, most: burst, window: window}, r.Fresh(), options))
 }
 
 // ReserveAt puts n units into the key's queue, which is GCRA read as a spacer: units go on
@@ -51,13 +50,19 @@ func NewGCRA(limit int, window time.Duration, burst int) (*GCRA, error) {
 // What it admits is what TakeAt admits, and the two may be mixed. [LeakyQueue.EnqueueAt]
 // tells instead when the last of the units has had its T, which is n×T later.
 func (g *GCRA) ReserveAt(now time.Time, key string, n int) (wait time.Duration, ok bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	t := g.advance(now)
-	d, lag := g.decide(t, key, n)
+	q := g.question(now, key, n)
+	s := g.shard(q.hash)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b, i := s.find(q.hash, key)
+	before := g.fresh
+	if b != nil {
+		before = b.entries[i].state
+	}
+	d, from := g.takeLocked(s, &q)
 	if !d.Allowed {
 		return 0, false
 	}
-	g.put(t, key, n)
-	return told(d, t+lag, unixNano(now)).ResetAfter, true // the time until all that came before has gone
+	_, d.ResetAfter = g.quota(before, q.at, q.limit)
+	return told(d, from, q.at).ResetAfter, true // the time until all that came before has gone
 }

@@ -1,101 +1,602 @@
 package exact
 
 import (
+	"cmp"
 	"fmt"
+	"hash/maphash"
+	"iter"
 	"math"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"github.com/sketchlimit/sketchlimit"
 	"github.com/sketchlimit/sketchlimit/internal/exactmath"
 )
 
-const minSweep = 1024 // keys below which no sweep is worth its time
+// maxShards is the shards of a limiter that may hold many keys; keysPerShard is how many are worth a shard.
+const (
+	maxShards    = 128
+	keysPerShard = 64
+)
+
+// purpose is what a limiter was made for.
+type purpose struct {
+	limit  int           // units per window, as decisions say it
+	most   int           // units that a request may cost at most: the limit, or the burst
+	window time.Duration // that the limit is meant for
+	align  time.Duration // length of the generations that the limiter's clock keeps to; 0 = none
+	lower  bool          // requests may have limits of their own, of lowest … limit
+	lowest int
+}
+
+// ofWindow is the purpose of a limiter that counts the units of a window.
+func ofWindow(limit int, window, align time.Duration) purpose {
+	return purpose{limit: limit, most: limit, window: window, align: align, lower: true}
+}
 
 // keyed makes a limiter of a rule.
 type keyed[S any] struct {
-	rule  exactmath.Rule[S]
-	limit int64
-	align int64 // length of the generations that the limiter's clock keeps to; 0 = none
-	fresh S     // of a key never seen
+	rule exactmath.Rule[S]
+	purpose
+	settings
+	fresh  S // of a key never seen
+	seed   maphash.Seed
+	number uint64 // of the limiters that were made: the order in which groups lock them
+	shift  int    // of a hash, for the shard
+	shards []shard[S]
 
-	mu      sync.Mutex    // guards what follows
-	floor   int64         // no time lies before: start of the latest generation
-	states  map[string]*S // behind pointers: assigning to a map replaces the key too, by one that may pin a whole request
-	sweepAt int           // number of keys that the next new key triggers a sweep at
+	floor atomic.Int64 // no time lies before: start of the latest generation. It rises under a shard's lock only
+	held  atomic.Int64 // keys, and those about to be
+	turn  atomic.Uint64
 }
 
-func (k *keyed[S]) init(r exactmath.Rule[S], limit int, align time.Duration, fresh S) {
-	k.rule, k.limit, k.align, k.fresh = r, int64(limit), int64(align), fresh
-	k.floor, k.states, k.sweepAt = math.MinInt64, make(map[string]*S), minSweep
+// shard is the keys of a part of the hashes.
+type shard[S any] struct {
+	mu sync.Mutex // guards what follows
+	table[S]
+	latest int64 // no key was dropped as good as new at a later time
+	counts
+	_ [64]byte // no two shards' locks in one cache line
+}
+
+// counts are a shard's since construction.
+type counts struct {
+	admitted, denied, overdraft, tooLow uint64
+	refused, dropped, droppedUnits      uint64
+}
+
+// made counts the limiters.
+var made atomic.Uint64
+
+func (k *keyed[S]) init(r exactmath.Rule[S], p purpose, fresh S, options []Option) error {
+	s, err := newSettings(options)
+	if err != nil {
+		return err
+	}
+	k.rule, k.purpose, k.settings, k.fresh = r, p, s, fresh
+	k.seed, k.number = maphash.MakeSeed(), made.Add(1)
+	if p.lower {
+		k.lowest = 1
+	}
+	n, shift := 1, 64
+	for n < maxShards && (s.maxKeys == 0 || s.maxKeys > int64(keysPerShard*n)) {
+		n, shift = 2*n, shift-1
+	}
+	k.shift, k.shards = shift, make([]shard[S], n)
+	for i := range k.shards {
+		k.shards[i].seed, k.shards[i].latest = k.seed, math.MinInt64
+	}
+	k.floor.Store(math.MinInt64)
+	return nil
+}
+
+// orNil returns the limiter, or the error.
+func orNil[L any](l *L, err error) (*L, error) {
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// question is a request as it is decided on.
+type question struct {
+	key   string
+	hash  uint64
+	at    int64 // Unix ns, as the caller says
+	n     int64 // units
+	limit int64 // 0: no access
+	low   bool  // its own limit is above 0 and below the lowest
+	seen  bool  // its time has come: what is as good as new then may go
+}
+
+func (k *keyed[S]) question(now time.Time, key string, n int) question {
+	return question{key: key, hash: k.hash(key), at: unixNano(now), n: int64(n), limit: int64(k.limit)}
 }
 
 // TakeAt implements [Limiter].
 func (k *keyed[S]) TakeAt(now time.Time, key string, n int) sketchlimit.Decision {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	t := k.advance(now)
-	d, lag := k.decide(t, key, n)
-	if d.Allowed {
-		d.Remaining, d.ResetAfter = k.quota(k.put(t, key, n), t)
-	}
-	return told(d, t+lag, unixNano(now))
+	return k.take(k.question(now, key, n))
 }
 
 // PeekAt implements [Limiter].
 func (k *keyed[S]) PeekAt(now time.Time, key string, n int) sketchlimit.Decision {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	t := max(unixNano(now), k.floor)
-	d, lag := k.decide(t, key, n)
-	return told(d, t+lag, unixNano(now))
+	return k.peek(k.question(now, key, n))
+}
+
+// Take is TakeAt the time of the clock.
+func (k *keyed[S]) Take(key string, n int) sketchlimit.Decision { return k.TakeAt(k.clock(), key, n) }
+
+// Peek returns what Take(key, 1) would answer, and consumes nothing: Remaining is what is free without it.
+func (k *keyed[S]) Peek(key string) sketchlimit.Decision { return k.PeekAt(k.clock(), key, 1) }
+
+// Allow takes one unit and reports whether it was admitted.
+func (k *keyed[S]) Allow(key string) bool { return k.Take(key, 1).Allowed }
+
+// Do implements [Limiter].
+func (k *keyed[S]) Do(r sketchlimit.Request) sketchlimit.Decision {
+	var text [16]byte
+	q := k.ask(&r, &text)
+	if r.Peek {
+		return k.peek(q)
+	}
+	return k.take(q)
+}
+
+// ask makes a question of a request. Its key is in the request's memory, or in text.
+func (k *keyed[S]) ask(r *sketchlimit.Request, text *[16]byte) question {
+	key := keyOf(r, text)
+	q := question{key: key, hash: k.hash(key), n: int64(r.N), limit: k.own(r.Limit)}
+	if r.N == 0 {
+		q.n = 1
+	}
+	q.low, q.seen = q.limit == 0 && r.Limit > 0, r.Time.IsZero()
+	if q.seen {
+		q.at = unixNano(k.clock())
+	} else {
+		q.at = unixNano(r.Time)
+	}
+	return q
+}
+
+// keyOf returns the bytes of a request's key as a string, which is not to be kept.
+func keyOf(r *sketchlimit.Request, text *[16]byte) string {
+	switch {
+	case r.Addr.IsValid() && r.Addr.Unmap().Is4():
+		*(*[4]byte)(text[:]) = r.Addr.Unmap().As4()
+		return unsafe.String(&text[0], 4)
+	case r.Addr.IsValid():
+		*text = r.Addr.As16()
+		return unsafe.String(&text[0], 16)
+	case r.Bytes != nil:
+		return unsafe.String(unsafe.SliceData(r.Bytes), len(r.Bytes))
+	}
+	return r.Key
+}
+
+// own returns the limit that a request is held against, 0 if its own is none that the limiter has.
+func (k *keyed[S]) own(limit int) int64 {
+	switch {
+	case limit == 0 || limit >= k.limit:
+		return int64(k.limit)
+	case !k.lower || limit < k.lowest:
+		return 0
+	}
+	return int64(limit)
 }
 
 // Charge implements [Limiter].
-func (k *keyed[S]) Charge(now time.Time, key string, n int) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if t := k.advance(now); n > 0 {
-		k.put(t, key, n)
+func (k *keyed[S]) Charge(now time.Time, key string, n int) (over int) {
+	return k.charge(k.question(now, key, n), false)
+}
+
+// DoCharge implements [Limiter].
+func (k *keyed[S]) DoCharge(r sketchlimit.Request) (over int) {
+	var text [16]byte
+	q := k.ask(&r, &text)
+	if q.limit == 0 {
+		q.limit = int64(cmp.Or(k.lowest, k.limit))
 	}
+	return k.charge(q, r.Peek)
 }
 
-// Take is TakeAt the time of the wall clock.
-func (k *keyed[S]) Take(key string, n int) sketchlimit.Decision {
-	return k.TakeAt(time.Now(), key, n)
+// Reset implements [Limiter].
+func (k *keyed[S]) Reset(key string) bool {
+	h := k.hash(key)
+	s := k.shard(h)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b, i := s.find(h, key)
+	if b == nil {
+		return false
+	}
+	s.remove(b, i)
+	k.held.Add(-1)
+	return true
 }
-
-// Allow takes one unit and tells whether it was admitted.
-func (k *keyed[S]) Allow(key string) bool { return k.Take(key, 1).Allowed }
 
 // Keys implements [Limiter].
-func (k *keyed[S]) Keys() int {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return len(k.states)
+func (k *keyed[S]) Keys() int { return int(k.held.Load()) }
+
+// All implements [Limiter].
+func (k *keyed[S]) All() iter.Seq2[string, sketchlimit.Decision] {
+	return func(yield func(string, sketchlimit.Decision) bool) {
+		var list []entry[S]
+		for i := range k.shards {
+			s := &k.shards[i]
+			s.mu.Lock()
+			list = list[:0]
+			s.each(func(e *entry[S]) { list = append(list, *e) })
+			for j := range list {
+				list[j].state = copied(list[j].state)
+			}
+			s.mu.Unlock()
+			asked := unixNano(k.clock())
+			t := max(asked, k.floor.Load())
+			for _, e := range list {
+				d, from := k.judge(e.state, t, 1, int64(k.limit))
+				if d.ResetAfter > 0 && !yield(e.key, told(d, from, asked)) {
+					return
+				}
+			}
+		}
+	}
 }
 
-// advance returns the time that now is taken as, and moves the floor up to it.
-func (k *keyed[S]) advance(now time.Time) int64 {
-	t := max(unixNano(now), k.floor)
-	if k.align > 0 {
-		_, elapsed := exactmath.Split(t, k.align)
-		k.floor = t - elapsed
+// copied returns a state that no Spend changes any more.
+func copied[S any](s S) S {
+	if c, ok := any(s).(interface{ Copy() S }); ok {
+		return c.Copy()
 	}
-	return t
+	return s
 }
 
-// decide also returns how much later than t the time is that the durations are counted from.
-func (k *keyed[S]) decide(t int64, key string, n int) (_ sketchlimit.Decision, lag int64) {
-	s := k.state(key)
-	d := sketchlimit.Decision{Limit: int(k.limit), RetryAfter: sketchlimit.Never}
-	if n >= 1 && int64(n) <= k.limit {
-		d.RetryAfter = k.rule.Wait(s, t, int64(n))
-		d.Allowed = d.RetryAfter == 0
+// Window implements [Limiter].
+func (k *keyed[S]) Window() time.Duration { return k.window }
+
+// LowestLimit implements [Limiter].
+func (k *keyed[S]) LowestLimit() int { return k.lowest }
+
+// hash returns the hash of a key.
+func (k *keyed[S]) hash(key string) uint64 { return maphash.String(k.seed, key) }
+
+func (k *keyed[S]) shard(h uint64) *shard[S] { return &k.shards[k.shardOf(h)] }
+
+func (k *keyed[S]) shardOf(h uint64) int { return int(h >> k.shift) } // a shift by 64 is 0
+
+func (k *keyed[S]) take(q question) sketchlimit.Decision {
+	s := k.shard(q.hash)
+	s.mu.Lock()
+	q.seen = true
+	d, from := k.takeLocked(s, &q)
+	s.mu.Unlock()
+	return told(d, from, q.at)
+}
+
+// takeLocked returns the decision, and the time that its durations count from. The shard is locked.
+func (k *keyed[S]) takeLocked(s *shard[S], q *question) (d sketchlimit.Decision, from int64) {
+	t := k.advance(q.at)
+	b, i := s.find(q.hash, q.key)
+	state := k.fresh
+	if b != nil {
+		state = b.entries[i].state
 	}
-	d.Remaining, d.ResetAfter = k.quota(s, t)
-	return d, max(t, k.rule.Since(s)) - t
+	d = sketchlimit.Decision{Limit: int(q.limit), RetryAfter: k.wait(state, t, q.n, q.limit)}
+	from = max(t, k.rule.Since(state))
+	if d.Allowed = d.RetryAfter == 0; d.Allowed && b == nil {
+		if b, i = k.enter(s, t, q); b == nil {
+			d.Allowed, d.RetryAfter = false, k.longest(t)
+			s.refused++
+		}
+	}
+	if d.Allowed {
+		state = k.rule.Spend(state, t, q.n)
+		b.entries[i].state = state
+		b.used |= 1 << i
+		s.admitted += uint64(q.n)
+	} else {
+		k.countDenied(s, q)
+	}
+	d.Remaining, d.ResetAfter = k.quota(state, t, q.limit)
+	return d, from
+}
+
+func (k *keyed[S]) countDenied(s *shard[S], q *question) {
+	if q.low {
+		s.tooLow++
+	}
+	s.denied += uint64(max(1, min(q.n, int64(k.most)-int64(k.limit)+q.limit)))
+}
+
+func (k *keyed[S]) peek(q question) sketchlimit.Decision {
+	s := k.shard(q.hash)
+	s.mu.Lock()
+	d, from := k.peekLocked(s, &q, max(q.at, k.floor.Load()))
+	s.mu.Unlock()
+	return told(d, from, q.at)
+}
+
+// peekLocked is takeLocked at a time, without what takeLocked changes.
+func (k *keyed[S]) peekLocked(s *shard[S], q *question, t int64) (d sketchlimit.Decision, from int64) {
+	state, b, i := k.fresh, (*bucket[S])(nil), 0
+	if b, i = s.find(q.hash, q.key); b != nil {
+		state = b.entries[i].state
+	}
+	d, from = k.judge(state, t, q.n, q.limit)
+	if d.Allowed && b == nil && k.maxKeys > 0 && k.full == DenyNew && k.held.Load() >= k.maxKeys && !k.makeRoom(s, t, q.seen) {
+		d.Allowed, d.RetryAfter = false, k.longest(t)
+	}
+	return d, from
+}
+
+// judge returns the decision on n units of a key, and the time that its durations count from.
+func (k *keyed[S]) judge(state S, t, n, limit int64) (d sketchlimit.Decision, from int64) {
+	d = sketchlimit.Decision{Limit: int(limit), RetryAfter: k.wait(state, t, n, limit)}
+	d.Allowed = d.RetryAfter == 0
+	d.Remaining, d.ResetAfter = k.quota(state, t, limit)
+	return d, max(t, k.rule.Since(state))
+}
+
+// wait returns how long after t the units are admitted. A lower limit is as much less room.
+func (k *keyed[S]) wait(s S, t, n, limit int64) time.Duration {
+	less := int64(k.limit) - limit
+	if n < 1 || limit == 0 || n > int64(k.most)-less {
+		return sketchlimit.Never
+	}
+	return k.rule.Wait(s, t, n+less)
+}
+
+func (k *keyed[S]) quota(s S, t, limit int64) (remaining int, reset time.Duration) {
+	units, reset := k.rule.Left(s, t)
+	if limit == 0 {
+		return 0, reset
+	}
+	return int(max(units-int64(k.limit)+limit, 0)), reset
+}
+
+// longest returns a time after which all keys have their quota back, if nothing else comes and nothing was charged.
+func (k *keyed[S]) longest(t int64) time.Duration {
+	_, reset := k.rule.Left(k.rule.Spend(copied(k.fresh), t, int64(k.most)), t)
+	return reset
+}
+
+func (k *keyed[S]) charge(q question, peek bool) (over int) {
+	if q.n < 1 {
+		if !peek {
+			s := k.shard(q.hash)
+			s.mu.Lock()
+			k.advance(q.at)
+			s.mu.Unlock()
+		}
+		return 0
+	}
+	s := k.shard(q.hash)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := max(q.at, k.floor.Load())
+	if !peek {
+		t = k.advance(q.at)
+	}
+	b, i := s.find(q.hash, q.key)
+	state := k.fresh
+	if b != nil {
+		state = b.entries[i].state
+	}
+	free, _ := k.quota(state, t, q.limit)
+	over = int(max(0, q.n-int64(free)))
+	if peek {
+		return over
+	}
+	if b == nil {
+		if b, i = k.enter(s, t, &q); b == nil { // nowhere to note it
+			s.refused++
+			s.droppedUnits += uint64(min(q.n, int64(k.most)))
+			return over
+		}
+	}
+	b.entries[i].state = k.rule.Spend(state, t, q.n)
+	b.used |= 1 << i
+	s.admitted += uint64(min(q.n, int64(k.most)))
+	s.overdraft += uint64(min(int64(over), int64(k.most)))
+	return over
+}
+
+// advance returns the time that now is taken as, and moves the floor up to it. The caller holds a shard's lock: so what
+// is spent in a generation is spent after the floor has risen, and who locks the shard later sees it.
+func (k *keyed[S]) advance(now int64) int64 {
+	if k.align == 0 {
+		return now
+	}
+	for {
+		floor := k.floor.Load()
+		t := max(now, floor)
+		_, elapsed := exactmath.Split(t, int64(k.align))
+		if t-elapsed <= floor || k.floor.CompareAndSwap(floor, t-elapsed) {
+			return t
+		}
+	}
+}
+
+// minSweep is the keys below which no sweep is worth its time.
+const minSweep = 1024
+
+// enter gives a key a slot, nil if there is none. It also looks at a bucket for keys that are as good as new, so the table
+// keeps about as many buckets as it needs.
+func (k *keyed[S]) enter(s *shard[S], t int64, q *question) (*bucket[S], int) {
+	if k.held.Load() >= minSweep {
+		k.sweepNext(s, t, true)
+	}
+	if k.maxKeys > 0 && k.held.Load() >= k.maxKeys && !k.makeRoom(s, t, true) && !(k.full == DropIdle && k.evict(s, t)) {
+		return nil, 0
+	}
+	if held := k.held.Add(1); k.maxKeys > 0 && held > k.maxKeys { // another shard was faster
+		k.held.Add(-1)
+		return nil, 0
+	}
+	b, i := s.add(q.hash, strings.Clone(q.key))
+	b.entries[i].state = k.fresh
+	return b, i
+}
+
+// sweepNext drops keys of one bucket that have nothing to remember: at a time that has come, or else at the latest that has.
+func (k *keyed[S]) sweepNext(s *shard[S], t int64, seen bool) *bucket[S] {
+	before := s.keys
+	if seen {
+		s.latest = max(s.latest, t)
+	}
+	t = min(t, s.latest)
+	b := s.next(func(state S) bool {
+		_, reset := k.rule.Left(state, t)
+		return reset == 0
+	})
+	k.held.Add(int64(s.keys - before))
+	return b
+}
+
+// others is how many buckets of other shards a new key looks at for room.
+const others = 4
+
+// makeRoom sweeps a few buckets, and reports whether there is room for one key more. The shard is locked. Others are
+// not waited for, so there is no order in which shards are locked.
+func (k *keyed[S]) makeRoom(s *shard[S], t int64, seen bool) bool {
+	for range others {
+		k.sweepNext(s, t, seen)
+		other := &k.shards[k.turn.Add(1)%uint64(len(k.shards))]
+		if k.held.Load() < k.maxKeys {
+			return true
+		}
+		if other != s && other.mu.TryLock() {
+			k.sweepNext(other, t, seen)
+			other.mu.Unlock()
+		}
+	}
+	return k.held.Load() < k.maxKeys
+}
+
+// evict drops an idle key, of this shard or else of another one.
+func (k *keyed[S]) evict(s *shard[S], t int64) bool {
+	if k.evictFrom(s, t) {
+		return true
+	}
+	for range k.shards {
+		other := &k.shards[k.turn.Add(1)%uint64(len(k.shards))]
+		if other == s || !other.mu.TryLock() {
+			continue
+		}
+		dropped := k.evictFrom(other, t)
+		other.mu.Unlock()
+		if dropped {
+			return true
+		}
+	}
+	return false
+}
+
+// evictFrom drops a key of the shard that was not used since the hand came by (CLOCK), or, if all of the next buckets
+// were, the first one of them.
+func (k *keyed[S]) evictFrom(s *shard[S], t int64) bool {
+	var last *bucket[S]
+	at := 0
+	for range others {
+		for b := k.sweepNext(s, t, true); b != nil; b = b.more {
+			for i, tag := range b.tags {
+				if tag == 0 {
+					continue
+				}
+				if last, at = b, i; b.used>>i&1 == 0 {
+					k.drop(s, b, i, t)
+					return true
+				}
+				b.used &^= 1 << i
+			}
+		}
+	}
+	// A later sweep may have moved what an earlier one has found.
+	if last == nil || last.tags[at] == 0 || !s.holds(last, at) {
+		return false
+	}
+	k.drop(s, last, at, t)
+	return true
+}
+
+// holds reports whether the table has the key where it was found.
+func (t *table[S]) holds(b *bucket[S], i int) bool {
+	found, j := t.find(maphash.String(t.seed, b.entries[i].key), b.entries[i].key)
+	return found == b && j == i
+}
+
+func (k *keyed[S]) drop(s *shard[S], b *bucket[S], i int, t int64) {
+	if left, reset := k.rule.Left(b.entries[i].state, t); reset > 0 {
+		s.dropped++
+		s.droppedUnits += uint64(int64(k.most) - left)
+	}
+	s.remove(b, i)
+	k.held.Add(-1)
+}
+
+// sweep drops all keys that have nothing to remember at a time.
+func (k *keyed[S]) sweep(t int64) {
+	for i := range k.shards {
+		s := &k.shards[i]
+		s.mu.Lock()
+		for range 2*len(s.buckets) + 1 {
+			k.sweepNext(s, t, true)
+		}
+		s.mu.Unlock()
+	}
+}
+
+// Held is what a limiter holds, and what [MaxKeys] has done.
+type Held struct {
+	Keys    int    // held, those included that the next sweeps will drop
+	Refused uint64 // requests of new keys that were denied because as many were held as may be, see [DenyNew]
+	Dropped uint64 // keys that were dropped although they had used some of their quota, see [DropIdle]
+	// DroppedUnits is the units that were in use of these keys when they were dropped, and those charged to new
+	// keys that were refused.
+	DroppedUnits uint64
+}
+
+// Held implements [Limiter].
+func (k *keyed[S]) Held() (h Held) {
+	h.Keys = k.Keys()
+	for i := range k.shards {
+		s := &k.shards[i]
+		s.mu.Lock()
+		h.Refused += s.refused
+		h.Dropped += s.dropped
+		h.DroppedUnits += s.droppedUnits
+		s.mu.Unlock()
+	}
+	return h
+}
+
+// Stats implements [Limiter].
+func (k *keyed[S]) Stats() (stats sketchlimit.Stats) {
+	for i := range k.shards {
+		s := &k.shards[i]
+		s.mu.Lock()
+		stats.Admitted += s.admitted
+		stats.Denied += s.denied
+		stats.Overdraft += s.overdraft
+		stats.TooLow += s.tooLow
+		stats.DistinctKeys += float64(s.keys)
+		s.mu.Unlock()
+	}
+	return stats
+}
+
+// MemoryBytes implements [Limiter].
+func (k *keyed[S]) MemoryBytes() int {
+	bytes := int(unsafe.Sizeof(*k)) + len(k.shards)*int(unsafe.Sizeof(k.shards[0]))
+	for i := range k.shards {
+		s := &k.shards[i]
+		s.mu.Lock()
+		bytes += s.bytes()
+		s.mu.Unlock()
+	}
+	return bytes
 }
 
 // told returns a decision that counts from one time for a caller who counts from an earlier one.
@@ -108,45 +609,6 @@ func told(d sketchlimit.Decision, from, asked int64) sketchlimit.Decision {
 		d.ResetAfter += min(lag, sketchlimit.Never-1-d.ResetAfter)
 	}
 	return d
-}
-
-func (k *keyed[S]) quota(s S, t int64) (remaining int, reset time.Duration) {
-	units, reset := k.rule.Left(s, t)
-	return int(max(units, 0)), reset
-}
-
-func (k *keyed[S]) state(key string) S {
-	if s, held := k.states[key]; held {
-		return *s
-	}
-	return k.fresh
-}
-
-func (k *keyed[S]) put(t int64, key string, n int) S {
-	s, held := k.states[key]
-	if !held {
-		if len(k.states) >= k.sweepAt {
-			k.sweep(t)
-		}
-		s = new(S)
-		*s = k.fresh
-		k.states[strings.Clone(key)] = s
-	}
-	*s = k.rule.Spend(*s, t, int64(n))
-	return *s
-}
-
-// sweep drops the keys that have nothing to remember. It copies the others into a
-// new map, because a Go map never gives memory back; each key pays for at most two
-// such copies, as the next sweep waits until the keys have doubled.
-func (k *keyed[S]) sweep(t int64) {
-	live := make(map[string]*S)
-	for key, s := range k.states {
-		if _, reset := k.rule.Left(*s, t); reset > 0 {
-			live[key] = s
-		}
-	}
-	k.states, k.sweepAt = live, max(minSweep, 2*len(live))
 }
 
 // unixNano is time.Time.UnixNano with far times drawn to ±exactmath.MaxTime.

@@ -422,3 +422,12 @@ func TestKeysAreNotTheCallersMemory(t *testing.T) {
 	require.Equal(t, 1, l.Keys())
 	require.Equal(t, 7, l.PeekAt(time.Unix(0, 0), "203.0.113.7", 1).Remaining)
 }
+
+// state returns what is remembered of a key.
+func (k *keyed[S]) state(key string) S {
+	h := k.hash(key)
+	if b, i := k.shard(h).find(h, key); b != nil {
+		return b.entries[i].state
+	}
+	return k.fresh
+}

@@ -23,7 +23,7 @@ type LeakyMeter struct {
 // NewLeakyMeter returns a limiter of limit units, 1 … 1<<31-1, per window,
 // 1ns … 1<<61ns, and burst, 1 … 1<<31-1, at once, for every key. It refuses a burst
 // that, counted in whole fractions of a unit, is beyond 1<<61.
-func NewLeakyMeter(limit int, window time.Duration, burst int) (*LeakyMeter, error) {
+func NewLeakyMeter(limit int, window time.Duration, burst int, options ...Option) (*LeakyMeter, error) {
 	if err := checkRate(limit, window, burst); err != nil {
 		return nil, err
 	}
@@ -32,6 +32,5 @@ func NewLeakyMeter(limit int, window time.Duration, burst int) (*LeakyMeter, err
 		return nil, err
 	}
 	m := new(LeakyMeter)
-	m.init(&r, burst, 0, exactmath.Water{})
-	return m, nil
+	return orNil(m, m.init(&r, purpose{limit: limit, most: burst, window: window}, exactmath.Water{}, options))
 }

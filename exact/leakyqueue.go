@@ -30,7 +30,7 @@ type LeakyQueue struct {
 
 // NewLeakyQueue returns a queue for every key, of capacity units, 1 … 1<<31-1, that
 // processes one every interval, 1ns or more. A full queue must take at most 1<<61ns.
-func NewLeakyQueue(capacity int, interval time.Duration) (*LeakyQueue, error) {
+func NewLeakyQueue(capacity int, interval time.Duration, options ...Option) (*LeakyQueue, error) {
 	if err := checkUnits("capacity", capacity); err != nil {
 		return nil, err
 	}
@@ -42,8 +42,8 @@ func NewLeakyQueue(capacity int, interval time.Duration) (*LeakyQueue, error) {
 		return nil, err
 	}
 	q := new(LeakyQueue)
-	q.init(&r, capacity, 0, r.Fresh())
-	return q, nil
+	p := purpose{limit: capacity, most: capacity, window: time.Duration(capacity) * interval}
+	return orNil(q, q.init(&r, p, r.Fresh(), options))
 }
 
 // EnqueueAt puts n units into the key's queue if they fit, and returns after what

@@ -19,11 +19,10 @@ type MinInterval struct {
 
 // NewMinInterval returns a limiter that keeps admitted requests of a key at least an
 // interval, 1ns … 1<<61ns, apart.
-func NewMinInterval(interval time.Duration) (*MinInterval, error) {
+func NewMinInterval(interval time.Duration, options ...Option) (*MinInterval, error) {
 	if err := checkSpan("interval", interval); err != nil {
 		return nil, err
 	}
 	m, r := new(MinInterval), exactmath.NewMinInterval(int64(interval))
-	m.init(&r, 1, 0, r.Fresh())
-	return m, nil
+	return orNil(m, m.init(&r, purpose{limit: 1, most: 1, window: interval}, r.Fresh(), options))
 }

@@ -7,17 +7,44 @@ import (
 	"github.com/sketchlimit/sketchlimit"
 )
 
-// Of returns the exact form of the limiter that a Config asks for.
-func Of(c sketchlimit.Config) (Limiter, error) {
+// Of returns the exact form of the limiter that a Config asks for. Of the Config it goes by Limit, LowestLimit,
+// Window, Algorithm, SubWindows, Burst and Clock, which mean the same. The other fields are about the memory and the
+// errors of sketches, and have no meaning here. LowestLimit goes with windows only: a bucket with one is refused.
+func Of(c sketchlimit.Config, options ...Option) (Limiter, error) {
+	if c.Clock != nil {
+		options = append([]Option{Clock(c.Clock)}, options...)
+	}
 	switch {
-	case c.Algorithm == sketchlimit.FixedWindow:
-		return NewFixedWindow(c.Limit, c.Window)
-	case c.Algorithm == sketchlimit.SlidingWindow && c.SubWindows > 1:
-		return NewSlots(c.Limit, c.Window, c.SubWindows)
-	case c.Algorithm == sketchlimit.SlidingWindow:
-		return NewSlidingWindow(c.Limit, c.Window)
+	case c.LowestLimit < 0 || c.LowestLimit > c.Limit:
+		return nil, fmt.Errorf("exact: LowestLimit %d, must be 0 … Limit %d", c.LowestLimit, c.Limit)
 	case c.Algorithm == sketchlimit.TokenBucket:
-		return NewGCRA(c.Limit, c.Window, cmp.Or(c.Burst, c.Limit))
+		if c.LowestLimit != 0 {
+			return nil, fmt.Errorf("exact: LowestLimit %d, goes with windows only", c.LowestLimit)
+		}
+		return NewGCRA(c.Limit, c.Window, cmp.Or(c.Burst, c.Limit), options...)
+	case c.Algorithm == sketchlimit.FixedWindow:
+		l, err := NewFixedWindow(c.Limit, c.Window, options...)
+		return lowest(l, err, c.LowestLimit)
+	case c.Algorithm == sketchlimit.SlidingWindow && c.SubWindows > 1:
+		l, err := NewSlots(c.Limit, c.Window, c.SubWindows, options...)
+		return lowest(l, err, c.LowestLimit)
+	case c.Algorithm == sketchlimit.SlidingWindow:
+		l, err := NewSlidingWindow(c.Limit, c.Window, options...)
+		return lowest(l, err, c.LowestLimit)
 	}
 	return nil, fmt.Errorf("exact: algorithm %v: it has no exact form", c.Algorithm)
 }
+
+// lowest sets the lowest limit that a request may come with; 0 is none below the limit.
+func lowest[L interface {
+	Limiter
+	setLowest(int)
+}](l L, err error, n int) (Limiter, error) {
+	if err != nil {
+		return nil, err
+	}
+	l.setLowest(n)
+	return l, nil
+}
+
+func (k *keyed[S]) setLowest(n int) { k.lower, k.lowest = n > 0, n }

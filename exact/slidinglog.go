@@ -22,11 +22,10 @@ type SlidingLog struct {
 
 // NewSlidingLog returns a limiter of limit units, 1 … 1<<31-1, per window,
 // 1ns … 1<<61ns, for every key.
-func NewSlidingLog(limit int, window time.Duration) (*SlidingLog, error) {
+func NewSlidingLog(limit int, window time.Duration, options ...Option) (*SlidingLog, error) {
 	if err := checkWindow(limit, window); err != nil {
 		return nil, err
 	}
 	l, r := new(SlidingLog), exactmath.NewSlidingLog(int64(limit), int64(window))
-	l.init(&r, limit, 0, exactmath.TimeLog{})
-	return l, nil
+	return orNil(l, l.init(&r, ofWindow(limit, window, 0), exactmath.TimeLog{}, options))
 }

@@ -29,11 +29,10 @@ type SlidingWindow struct {
 
 // NewSlidingWindow returns a limiter of limit units, 1 … 1<<31-1, per window,
 // 1ns … 1<<61ns, for every key.
-func NewSlidingWindow(limit int, window time.Duration) (*SlidingWindow, error) {
+func NewSlidingWindow(limit int, window time.Duration, options ...Option) (*SlidingWindow, error) {
 	if err := checkWindow(limit, window); err != nil {
 		return nil, err
 	}
 	w, r := new(SlidingWindow), exactmath.NewSlidingWindow(int64(limit), int64(window))
-	w.init(&r, limit, window, exactmath.WindowPair{})
-	return w, nil
+	return orNil(w, w.init(&r, ofWindow(limit, window, window), exactmath.WindowPair{}, options))
 }

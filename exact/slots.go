@@ -28,7 +28,7 @@ type Slots struct {
 
 // NewSlots returns a limiter of limit units, 1 … 1<<31-1, per window, 1ns … 1<<61ns,
 // for every key. The window must be a multiple of slots, 1 … 1<<16, in nanoseconds.
-func NewSlots(limit int, window time.Duration, slots int) (*Slots, error) {
+func NewSlots(limit int, window time.Duration, slots int, options ...Option) (*Slots, error) {
 	if err := checkWindow(limit, window); err != nil {
 		return nil, err
 	}
@@ -40,6 +40,5 @@ func NewSlots(limit int, window time.Duration, slots int) (*Slots, error) {
 		return nil, fmt.Errorf("exact: window %v, must be a multiple of %d slots: %v is left over", window, slots, rest)
 	}
 	l, r := new(Slots), exactmath.NewSlots(int64(limit), int64(slot), int64(slots))
-	l.init(&r, limit, slot, exactmath.Ring{})
-	return l, nil
+	return orNil(l, l.init(&r, ofWindow(limit, window, slot), exactmath.Ring{}, options))
 }

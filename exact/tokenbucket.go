@@ -10,8 +10,8 @@ import (
 // window, and of which a request takes one for every unit, if all are there. A new
 // key's bucket is full.
 //
-// Within any span t no more than burst + t×limit/window units pass. Limit in its
-// Decisions is the burst, the most that can be free at once. Tokens are counted in
+// Within any span t no more than burst + t×limit/window units pass. Remaining in its
+// Decisions is up to the burst, the most that can be free at once. Tokens are counted in
 // whole fractions, so nothing is rounded and no remainder is lost between requests.
 // A key's times do not run backwards: a time before its last admitted request is
 // taken as the time of that request. Charges make debts of up to 1<<61 grains of
@@ -24,7 +24,7 @@ type TokenBucket struct {
 // NewTokenBucket returns a limiter of limit units, 1 … 1<<31-1, per window,
 // 1ns … 1<<61ns, and burst, 1 … 1<<31-1, at once, for every key. It refuses a burst
 // that, counted in whole fractions of a unit, is beyond 1<<61.
-func NewTokenBucket(limit int, window time.Duration, burst int) (*TokenBucket, error) {
+func NewTokenBucket(limit int, window time.Duration, burst int, options ...Option) (*TokenBucket, error) {
 	if err := checkRate(limit, window, burst); err != nil {
 		return nil, err
 	}
@@ -33,6 +33,5 @@ func NewTokenBucket(limit int, window time.Duration, burst int) (*TokenBucket, e
 		return nil, err
 	}
 	b := new(TokenBucket)
-	b.init(&r, burst, 0, r.Fresh())
-	return b, nil
+	return orNil(b, b.init(&r, purpose{limit: limit, most: burst, window: window}, r.Fresh(), options))
 }
