@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"reflect"
 	"slices"
 	"time"
 
@@ -19,24 +20,52 @@ import (
 // that admit, the one with least Remaining.
 //
 // A Group is safe for concurrent use. Decisions that ask at most 8 limiters allocate nothing.
-type Group struct{ members []member }
+type Group struct {
+	members []member
+	mixed   bool // some are of package exact
+}
 
-// Member is one of the limiters of a [Group]: a [Limiter], or what [Global] returns.
+// Member is what decides in the process: a [Limiter], a limiter of package exact, what [Global] returns, a Group. A Group
+// takes those, except other Groups. Middleware takes any of them, and other types with these methods.
 type Member interface {
+	// Do decides on a request, and does not keep its Bytes.
 	Do(Request) Decision
+	// Window returns the span that the limit is meant for.
 	Window() time.Duration
-
-	member() member
 }
 
 // member is a limiter of a Group.
 type member struct {
-	*Limiter
-	global bool   // all requests count as one key
-	key    uint64 // its hash, if global
+	*Limiter        // nil if it is of package exact
+	locked   locked // nil if it is not
+	plain    Member
+	global   bool   // all requests count as one key
+	key      uint64 // its hash, if global
 }
 
-func (l *Limiter) member() member { return member{Limiter: l} }
+// memberOf returns what a Member is to a Group. Its fields are nil if it is none that a Group takes.
+func memberOf(m Member) (of member) {
+	switch l := m.(type) {
+	case *Limiter:
+		if l == nil {
+			return member{}
+		}
+		return member{Limiter: l, plain: m}
+	case *global:
+		if l == nil || l.Member == nil {
+			return member{}
+		}
+		if of = memberOf(l.Member); of.Limiter != nil {
+			of.key = of.hasher.String("")
+		}
+		of.global = true
+		return of
+	}
+	if v := reflect.ValueOf(m); m == nil || v.Kind() == reflect.Pointer && v.IsNil() {
+		return member{}
+	}
+	return member{locked: lockedOf(m), plain: m}
+}
 
 // Global returns the limiter as one that counts all requests together, such as 50,000 a second of all clients. It is a
 // member of a [Group] beside limiters that count each key:
@@ -46,50 +75,44 @@ func (l *Limiter) member() member { return member{Limiter: l} }
 // It takes every request for one of the empty key. A limit of the request's own does not change its limit, except that a
 // request with a limit below 0, no access, is denied. So set Keys to 1, and no LowestLimit. All requests take turns at
 // one lock.
-func Global(l *Limiter) Member { return (*global)(l) }
+func Global(l Member) Member { return &global{l} }
 
-type global Limiter
+type global struct{ Member }
 
 // Do decides on r as a request of the empty key.
-func (g *global) Do(r Request) Decision {
-	r.Key, r.Bytes, r.Addr, r.Limit = "", nil, netip.Addr{}, min(r.Limit, 0)
-	return (*Limiter)(g).Do(r)
-}
-
-// Window returns the span that the limit is meant for.
-func (g *global) Window() time.Duration { return (*Limiter)(g).Window() }
+func (g *global) Do(r Request) Decision { return g.Member.Do(ofAll(r)) }
 
 // LowestLimit returns 0: limits of a request's own are not held against.
 func (g *global) LowestLimit() int { return 0 }
 
-func (g *global) member() member {
-	if g == nil {
-		return member{}
-	}
-	return member{(*Limiter)(g), true, g.hasher.String("")}
+// ofAll returns the request as one of the empty key.
+func ofAll(r Request) Request {
+	r.Key, r.Bytes, r.Addr, r.Limit = "", nil, netip.Addr{}, min(r.Limit, 0)
+	return r
 }
 
-// NewGroup returns the group of different limiters, at least one, of any kind: also those that grow (MaxMemoryBytes), and
-// those with Overload [Spare].
+// NewGroup returns the group of different limiters, at least one: each a [Limiter], also one that grows (MaxMemoryBytes) or has
+// Overload [Spare], a limiter of package exact, or what [Global] returns. It refuses any other Member: to consume from all
+// or none takes their locks.
 func NewGroup(limiters ...Member) (*Group, error) {
 	if len(limiters) == 0 {
 		return nil, errors.New("sketchlimit: Group of 0 limiters, must be at least 1")
 	}
-	members := make([]member, len(limiters))
+	g := &Group{members: make([]member, len(limiters))}
 	for i, l := range limiters {
-		if l != nil {
-			members[i] = l.member()
-		}
-		m := members[i].Limiter
-		same := func(other member) bool { return other.Limiter == m }
+		m := memberOf(l)
+		g.members[i], g.mixed = m, g.mixed || m.locked != nil
+		same := func(other member) bool { return other.Limiter == m.Limiter && other.locked == m.locked }
 		switch {
-		case m == nil:
+		case m.plain == nil:
 			return nil, fmt.Errorf("sketchlimit: limiter %d of the Group is nil", i)
-		case slices.ContainsFunc(members[:i], same):
-			return nil, fmt.Errorf("sketchlimit: limiter %d of the Group is limiter %d, must be another one", i, slices.IndexFunc(members, same))
+		case m.Limiter == nil && m.locked == nil:
+			return nil, fmt.Errorf("sketchlimit: limiter %d of the Group is a %T, must be a Limiter, of package exact or Global", i, m.plain)
+		case slices.ContainsFunc(g.members[:i], same):
+			return nil, fmt.Errorf("sketchlimit: limiter %d of the Group is limiter %d, must be another one", i, slices.IndexFunc(g.members, same))
 		}
 	}
-	return &Group{members}, nil
+	return g, nil
 }
 
 // Allow consumes one unit of the key, now, from all limiters or from none, and tells
@@ -144,11 +167,15 @@ func (g *Group) DoEach(asks []Ask) (d Decision) {
 		a.Decision.By = a.Limiter
 		return a.Decision
 	}
-	var few [engine.MostTogether]engine.Question
-	asked, peek := slices.Grow(few[:0], len(asks))[:len(asks)], false
+	peek := false
 	for i := range asks {
 		peek = peek || asks[i].Request.Peek
 	}
+	if g.mixed {
+		return g.mixEach(asks, peek)
+	}
+	var few [engine.MostTogether]engine.Question
+	asked := slices.Grow(few[:0], len(asks))[:len(asks)]
 	for i := range asks {
 		r := &asks[i].Request
 		g.members[asks[i].Limiter].question(&asked[i], r, r.units(), peek)
@@ -164,7 +191,7 @@ func (g *Group) DoEach(asks []Ask) (d Decision) {
 // Window returns the longest window of the limiters.
 func (g *Group) Window() (longest time.Duration) {
 	for _, m := range g.members {
-		longest = max(longest, m.Window())
+		longest = max(longest, m.plain.Window())
 	}
 	return longest
 }
@@ -177,10 +204,10 @@ func (g *Group) LowestLimit() int {
 	for _, m := range g.members {
 		switch {
 		case m.global:
-		case m.config.LowestLimit > 0:
-			lowest = max(lowest, m.config.LowestLimit)
+		case m.lowest() > 0:
+			lowest = max(lowest, m.lowest())
 		default:
-			unset = max(unset, m.config.Limit)
+			unset = max(unset, m.limit())
 		}
 	}
 	if unset > lowest {
@@ -191,6 +218,9 @@ func (g *Group) LowestLimit() int {
 
 // decide asks all limiters for one key.
 func (g *Group) decide(r *Request, n int) (d Decision) {
+	if g.mixed {
+		return g.mix(*r, n)
+	}
 	var few [engine.MostTogether]engine.Question
 	asked := slices.Grow(few[:0], len(g.members))[:len(g.members)]
 	for i := range g.members {
@@ -204,9 +234,29 @@ func (g *Group) decide(r *Request, n int) (d Decision) {
 // do decides on a request of this member alone.
 func (m *member) do(r Request) Decision {
 	if m.global {
-		return (*global)(m.Limiter).Do(r)
+		r = ofAll(r)
 	}
-	return m.Do(r)
+	if m.Limiter != nil {
+		return m.Do(r)
+	}
+	return m.plain.Do(r)
+}
+
+// lowest returns the lowest limit of a request's own that the member is made for, 0 if it is not.
+func (m *member) lowest() int {
+	l, ok := m.plain.(interface{ LowestLimit() int })
+	if !ok {
+		return 0
+	}
+	return l.LowestLimit()
+}
+
+// limit returns the member's limit.
+func (m *member) limit() int {
+	if m.Limiter != nil {
+		return m.config.Limit
+	}
+	return m.plain.Do(Request{Peek: true}).Limit
 }
 
 // question makes a question of a request for n units.

@@ -8,7 +8,7 @@ import "github.com/sketchlimit/sketchlimit"
 // length that come in a window.
 //
 // Requests of peers without an address, as on a Unix socket, share the empty key of each quota.
-func Ladder(clients *Clients, client, site, provider *sketchlimit.Limiter) []Quota {
+func Ladder(clients *Clients, client, site, provider sketchlimit.Member) []Quota {
 	return []Quota{
 		{Name: "client", Limiter: client, Key: clients},
 		{Name: "site", Limiter: site, Key: clients.network(24, 48)},

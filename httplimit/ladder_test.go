@@ -153,7 +153,7 @@ func TestLadderWithoutAddress(t *testing.T) {
 	list := ladder(t, &httplimit.Clients{}, 2, 9, 9)
 	h := allOf(t, list)
 	require.Equal(t, []int{200, 200, 429}, statuses(h, 3, from("@", "X")))
-	require.EqualValues(t, 2, list[2].Limiter.Stats().Admitted)
+	require.EqualValues(t, 2, list[2].Limiter.(*sketchlimit.Limiter).Stats().Admitted)
 }
 
 // Costs are charged on each rung; requests that are skipped, or of exempt clients, on none.
@@ -165,7 +165,7 @@ func TestLadderOptions(t *testing.T) {
 		httplimit.Skip(func(r *http.Request) bool { return r.Method == "OPTIONS" }))
 	used := func() (units []uint64) {
 		for _, rung := range list {
-			units = append(units, rung.Limiter.Stats().Admitted)
+			units = append(units, rung.Limiter.(*sketchlimit.Limiter).Stats().Admitted)
 		}
 		return units
 	}
@@ -200,7 +200,7 @@ func TestLadderTiers(t *testing.T) {
 	require.Equal(t, []int{200, 200, 200, 429}, statuses(h, 4, from("192.0.2.1:1", "X")))
 	plan = 0
 	require.Equal(t, []int{429}, statuses(h, 1, from("192.0.2.2:1", "X")))
-	require.EqualValues(t, 5, list[1].Limiter.Stats().Admitted)
+	require.EqualValues(t, 5, list[1].Limiter.(*sketchlimit.Limiter).Stats().Admitted)
 }
 
 // A dry run counts what the ladder would admit, refuses nobody and tells clients nothing.
@@ -213,9 +213,9 @@ func TestLadderShadow(t *testing.T) {
 	require.Equal(t, []int{200, 200, 200}, statuses(h, 3, from("192.0.2.1:1", "X")))
 	require.Equal(t, []string{"sitetrue"}, seen)
 	require.NotContains(t, get(h, from("192.0.2.1:1", "X")).Header(), "Ratelimit")
-	require.EqualValues(t, 2, list[0].Limiter.Stats().Admitted)
-	require.EqualValues(t, 2, list[1].Limiter.Stats().Denied)
-	require.Zero(t, list[0].Limiter.Stats().Denied)
+	require.EqualValues(t, 2, list[0].Limiter.(*sketchlimit.Limiter).Stats().Admitted)
+	require.EqualValues(t, 2, list[1].Limiter.(*sketchlimit.Limiter).Stats().Denied)
+	require.Zero(t, list[0].Limiter.(*sketchlimit.Limiter).Stats().Denied)
 }
 
 // status is a ResponseWriter that keeps the status alone.

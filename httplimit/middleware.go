@@ -7,21 +7,15 @@ import (
 	"net/netip"
 	"reflect"
 	"sync"
-	"time"
 
 	"github.com/sketchlimit/sketchlimit"
 	"github.com/sketchlimit/sketchlimit/budget"
 	"github.com/sketchlimit/sketchlimit/inflight"
 )
 
-// Limiter decides. A [sketchlimit.Limiter], a [sketchlimit.Group] and a Synced of package redislimit are Limiters. It
-// must be safe for concurrent use.
-type Limiter interface {
-	// Do decides on a request, and does not keep its Bytes.
-	Do(r sketchlimit.Request) sketchlimit.Decision
-	// Window returns the span that the limit is meant for.
-	Window() time.Duration
-}
+// Limiter decides. A [sketchlimit.Limiter], a [sketchlimit.Group] and all limiters of package exact are Limiters, and so are, of
+// package redislimit, a Synced and what Strict.Local and Exact.Local return. It must be safe for concurrent use.
+type Limiter = sketchlimit.Member
 
 // CheckLimiter returns an error for nil, and for a nil pointer in the interface: that of a New whose error nobody read. It
 // is for those who put Limiters where net/http does not reach.

@@ -17,8 +17,9 @@ type Quota struct {
 	Name string
 	// Key says what is counted.
 	Key Key
-	// Limiter counts the units that come, each quota its own, without MaxMemoryBytes if several quotas have one.
-	Limiter *sketchlimit.Limiter
+	// Limiter counts the units that come, each quota its own. If several quotas have one, they are a [sketchlimit.Group],
+	// which takes a [sketchlimit.Limiter] and those of package exact.
+	Limiter sketchlimit.Member
 	// Limit is the limit that a request is held against, as the option [Limit] has it; nil is that of the Limiter.
 	// The Limiter must have a LowestLimit. The function must be safe for concurrent use.
 	Limit func(*http.Request) int
@@ -39,7 +40,7 @@ func NewAll(quotas []Quota, options ...Option) (func(http.Handler) http.Handler,
 	if len(quotas) < 1 || len(quotas) > maxQuotas {
 		return nil, fmt.Errorf("httplimit: %d quotas, must be 1 … %d", len(quotas), maxQuotas)
 	}
-	var limiters []*sketchlimit.Limiter
+	var limiters []sketchlimit.Member
 	for i := range quotas {
 		q := &quotas[i]
 		if err := q.check(); err != nil {
@@ -63,11 +64,7 @@ func NewAll(quotas []Quota, options ...Option) (func(http.Handler) http.Handler,
 	case 1:
 		a.ask = func(asks []sketchlimit.Ask) { asks[0].Decision = limiters[0].Do(asks[0].Request) }
 	default:
-		members := make([]sketchlimit.Member, len(limiters))
-		for i, l := range limiters {
-			members[i] = l
-		}
-		group, err := sketchlimit.NewGroup(members...)
+		group, err := sketchlimit.NewGroup(limiters...)
 		if err != nil {
 			return nil, fmt.Errorf("httplimit: %w", err)
 		}
@@ -85,6 +82,8 @@ func (q *Quota) check() error {
 		return err
 	}
 	switch {
+	case q.Limiter != nil && isNil(q.Limiter):
+		return errors.New("Limiter nil, must be one")
 	case q.Limiter == nil && q.InFlight == nil:
 		return errors.New("Limiter and InFlight nil, one of them must be set")
 	case q.Limiter != nil && q.InFlight != nil:

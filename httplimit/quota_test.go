@@ -213,6 +213,6 @@ func TestAllAllocatesNothing(t *testing.T) {
 	r := from("10.0.0.1:1", "X-Forwarded-For", "2001:db8::1")
 	w := &writer{http.Header{}}
 	require.Zero(t, testing.AllocsPerRun(200, func() { h.ServeHTTP(w, r) }))
-	require.EqualValues(t, 201, quotas[0].Limiter.Stats().Admitted)
+	require.EqualValues(t, 201, quotas[0].Limiter.(*sketchlimit.Limiter).Stats().Admitted)
 	require.EqualValues(t, 201, quotas[3].InFlight.Stats().Admitted)
 }

@@ -1,6 +1,7 @@
 package redislimit
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"math"
@@ -35,6 +36,8 @@ type Exact struct {
 	algorithm sketchlimit.Algorithm
 	window    window
 	bucket    bucket
+	limit     int
+	span      time.Duration // that the limit is meant for
 }
 
 // NewExact returns a limiter that keeps what it counts at the client's server or cluster.
@@ -45,7 +48,7 @@ func NewExact(client redis.UniversalClient, c Config) (*Exact, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Exact{algorithm: c.Algorithm}
+	e := &Exact{algorithm: c.Algorithm, limit: c.Limit, span: c.Window}
 	unit, text := c.Window.String(), ""
 	switch c.Algorithm {
 	case sketchlimit.TokenBucket:
@@ -80,33 +83,55 @@ func (e *Exact) Health() Health { return e.scripts.Health() }
 // error if Redis does not decide, and allows nothing then: within Config.Timeout, and while Redis is away at
 // once, an ErrAway.
 func (e *Exact) Take(ctx context.Context, key string, n int) (sketchlimit.Decision, error) {
-	return e.take(ctx, "", key, n)
+	return e.take(ctx, "", key, n, false)
 }
 
 // TakeAt is [Exact.Take] at a time of the caller's, in whole microseconds, not before 1970.
 // Times of a key do not run backwards: one that lies before the key's last is taken as
 // that, or as the beginning of its window.
 func (e *Exact) TakeAt(ctx context.Context, now time.Time, key string, n int) (sketchlimit.Decision, error) {
-	return e.take(ctx, micros(now), key, n)
+	return e.take(ctx, micros(now), key, n, false)
 }
 
-func (e *Exact) take(ctx context.Context, now any, key string, n int) (sketchlimit.Decision, error) {
-	name := e.prefix + key
+// Do decides on a request that [Exact.Take] cannot say, see [sketchlimit.Request]. A limit of its own that is below
+// the limiter's admits nothing. For its Time see [Exact.TakeAt].
+func (e *Exact) Do(ctx context.Context, r sketchlimit.Request) (sketchlimit.Decision, error) {
+	if lower(r.Limit, e.limit, e.limit) == 0 {
+		return sketchlimit.Decision{RetryAfter: sketchlimit.Never}, nil
+	}
+	var now any = ""
+	if !r.Time.IsZero() {
+		now = micros(r.Time)
+	}
+	return e.take(ctx, now, keyOf(&r), cmp.Or(r.N, 1), r.Peek)
+}
+
+func (e *Exact) take(ctx context.Context, now any, key string, n int, peek bool) (sketchlimit.Decision, error) {
+	name, looks, taken := e.prefix+key, 0, n
+	if peek {
+		looks, taken = 1, 0
+	}
 	switch e.algorithm {
 	case sketchlimit.TokenBucket:
-		reply, err := e.run(ctx, 2, name, e.bucket.cost(n), e.bucket.room(n), now)
+		reply, err := e.run(ctx, 2, name, e.bucket.cost(n), e.bucket.room(n), now, looks)
 		if err != nil {
 			return sketchlimit.Decision{}, err
 		}
-		return e.bucket.decision(reply[0] == 1, reply[1], n), nil
+		if reply[0] == 0 {
+			taken = n
+		}
+		return e.bucket.decision(reply[0] == 1, reply[1], taken), nil
 	case sketchlimit.FixedWindow:
-		reply, err := e.run(ctx, 3, name, min(n, math.MaxInt32), now)
+		reply, err := e.run(ctx, 3, name, min(n, math.MaxInt32), now, looks)
 		if err != nil {
 			return sketchlimit.Decision{}, err
 		}
-		return e.window.decision(reply[0] == 1, reply[1], 0, reply[2], n), nil
+		if reply[0] == 0 {
+			taken = n
+		}
+		return e.window.decision(reply[0] == 1, reply[1], 0, reply[2], taken), nil
 	}
-	reply, err := e.run(ctx, 4, name, min(n, math.MaxInt32), now)
+	reply, err := e.run(ctx, 4, name, min(n, math.MaxInt32), now, looks)
 	if err != nil {
 		return sketchlimit.Decision{}, err
 	}

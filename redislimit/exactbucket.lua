@@ -1,6 +1,6 @@
 -- Takes units out of a key's token bucket, if they are there.
 -- KEYS[1]: the key's. ARGV: the ticks in which the units flow; the most ticks that the
--- bucket may lack of being full before; time in microseconds, or '' for the server's.
+-- bucket may lack of being full before; time in microseconds, or '' for the server's; 1 to take nothing.
 -- Returns whether they were there, and the ticks that the bucket lacked before.
 --
 -- The state is the time at which the bucket is full again: the number of a generation,
@@ -25,6 +25,9 @@ end
 local ahead = math.max(0, full - math.min(generation - stamp, forgotten) * length * scale - elapsed)
 if ahead > room then
 	return {0, ahead}
+end
+if ARGV[4] == '1' then
+	return {1, ahead}
 end
 redis.call('SET', KEYS[1], struct.pack('>I6I7', generation, elapsed + ahead + cost), 'PX', ttl)
 return {1, ahead}

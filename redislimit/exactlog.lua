@@ -1,5 +1,5 @@
 -- Takes n units of a key if those of the last window leave room for them.
--- KEYS[1]: the key's. ARGV: units; time in microseconds, or '' for the server's.
+-- KEYS[1]: the key's. ARGV: units; time in microseconds, or '' for the server's; 1 to take nothing.
 -- Returns whether they were admitted, the units that count after, the time until they
 -- would be admitted, and the time until none counts any more.
 --
@@ -27,6 +27,9 @@ if gone > 0 then
 end
 
 if n >= 1 and used + n <= limit then
+	if ARGV[3] == '1' then
+		return {1, used, 0, used > 0 and tonumber(last[2]) + window - now or 0}
+	end
 	if gone > 1 then
 		redis.call('ZREMRANGEBYRANK', KEYS[1], 0, gone - 2)
 	end

@@ -1,5 +1,5 @@
 -- Takes n units of a key in fixed windows, if they are admitted.
--- KEYS[1]: the key's. ARGV: units; time in microseconds, or '' for the server's.
+-- KEYS[1]: the key's. ARGV: units; time in microseconds, or '' for the server's; 1 to take nothing.
 -- Returns whether they were admitted, the units before, and how much of the window has
 -- passed, in ticks.
 local n, now = tonumber(ARGV[1]), tonumber(ARGV[2])
@@ -23,6 +23,9 @@ elseif stamp < generation then
 end
 if n < 1 or used + n > limit then
 	return {0, used, elapsed}
+end
+if ARGV[3] == '1' then
+	return {1, used, elapsed}
 end
 redis.call('SET', KEYS[1], struct.pack('>I6I4', generation, used + n), 'PX', ttl)
 return {1, used, elapsed}

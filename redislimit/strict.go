@@ -48,6 +48,7 @@ type Strict struct {
 	window  window
 	bucket  bucket
 	failure Failure
+	span    time.Duration // that the limit is meant for
 	limit   int
 	lowest  int                  // limit that a request may come with
 	local   *sketchlimit.Limiter // nil unless failure is FailLocal
@@ -107,7 +108,7 @@ func NewStrict(client redis.UniversalClient, c Config) (*Strict, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Strict{layout: l, failure: c.Failure, limit: c.Limit, lowest: cmp.Or(c.LowestLimit, c.Limit), client: client, prefix: c.prefix(), unit: c.Window.String(), log: c.log(),
+	s := &Strict{layout: l, failure: c.Failure, span: c.Window, limit: c.Limit, lowest: cmp.Or(c.LowestLimit, c.Limit), client: client, prefix: c.prefix(), unit: c.Window.String(), log: c.log(),
 		keeper: drawn.keeper(client, c.Seed)}
 	var text string
 	if c.Algorithm == sketchlimit.TokenBucket {
