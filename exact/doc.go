@@ -105,6 +105,8 @@ type Limiter interface {
 	// Stats returns the units that were admitted and denied, as a [sketchlimit.Limiter] counts them. DistinctKeys is Keys,
 	// and what is about the error of sketches is 0.
 	Stats() sketchlimit.Stats
+	// Counters returns a Stats without DistinctKeys.
+	Counters() sketchlimit.Stats
 	// MemoryBytes returns the memory of the limiter and of its keys, but for the logs of a SlidingLog and the rings of Slots.
 	MemoryBytes() int
 	// Window returns the span that the limit is meant for.

@@ -19,7 +19,7 @@ import (
 // maxShards is the shards of a limiter that may hold many keys; keysPerShard is how many are worth a shard.
 const (
 	maxShards    = 128
-	keysPerShard = 64
+	keysPerShard = 1024
 )
 
 // purpose is what a limiter was made for.
@@ -57,7 +57,7 @@ type keyed[S any] struct {
 type shard[S any] struct {
 	mu sync.Mutex // guards what follows
 	table[S]
-	latest int64 // no key was dropped as good as new at a later time
+	latest int64 // time that has come: none was spent at a later one
 	counts
 	_ [64]byte // no two shards' locks in one cache line
 }
@@ -278,10 +278,12 @@ func (k *keyed[S]) take(q question) sketchlimit.Decision {
 // takeLocked returns the decision, and the time that its durations count from. The shard is locked.
 func (k *keyed[S]) takeLocked(s *shard[S], q *question) (d sketchlimit.Decision, from int64) {
 	t := k.advance(q.at)
+	s.latest = max(s.latest, t)
 	b, i := s.find(q.hash, q.key)
 	state := k.fresh
 	if b != nil {
 		state = b.entries[i].state
+		b.used |= 1 << i // of what was used once only, the first is the idlest
 	}
 	d = sketchlimit.Decision{Limit: int(q.limit), RetryAfter: k.wait(state, t, q.n, q.limit)}
 	from = max(t, k.rule.Since(state))
@@ -294,7 +296,6 @@ func (k *keyed[S]) takeLocked(s *shard[S], q *question) (d sketchlimit.Decision,
 	if d.Allowed {
 		state = k.rule.Spend(state, t, q.n)
 		b.entries[i].state = state
-		b.used |= 1 << i
 		s.admitted += uint64(q.n)
 	} else {
 		k.countDenied(s, q)
@@ -378,6 +379,7 @@ func (k *keyed[S]) charge(q question, peek bool) (over int) {
 	t := max(q.at, k.floor.Load())
 	if !peek {
 		t = k.advance(q.at)
+		s.latest = max(s.latest, t)
 	}
 	b, i := s.find(q.hash, q.key)
 	state := k.fresh
@@ -397,7 +399,6 @@ func (k *keyed[S]) charge(q question, peek bool) (over int) {
 		}
 	}
 	b.entries[i].state = k.rule.Spend(state, t, q.n)
-	b.used |= 1 << i
 	s.admitted += uint64(min(q.n, int64(k.most)))
 	s.overdraft += uint64(min(int64(over), int64(k.most)))
 	return over
@@ -455,8 +456,10 @@ func (k *keyed[S]) sweepNext(s *shard[S], t int64, seen bool) *bucket[S] {
 	return b
 }
 
-// others is how many buckets of other shards a new key looks at for room.
-const others = 4
+const (
+	others   = 2  // buckets of other shards that a new key looks at for room
+	mostUsed = 32 // keys in use that an eviction goes by
+)
 
 // makeRoom sweeps a few buckets, and reports whether there is room for one key more. The shard is locked. Others are
 // not waited for, so there is no order in which shards are locked.
@@ -495,12 +498,15 @@ func (k *keyed[S]) evict(s *shard[S], t int64) bool {
 }
 
 // evictFrom drops a key of the shard that was not used since the hand came by (CLOCK), or, if all of the next buckets
-// were, the first one of them.
+// were, the last one of them.
 func (k *keyed[S]) evictFrom(s *shard[S], t int64) bool {
+	if s.keys == 0 {
+		return false
+	}
 	var last *bucket[S]
 	at := 0
-	for range others {
-		for b := k.sweepNext(s, t, true); b != nil; b = b.more {
+	for used := 0; used < mostUsed; {
+		for b := s.clock(); b != nil; b = b.more {
 			for i, tag := range b.tags {
 				if tag == 0 {
 					continue
@@ -510,21 +516,12 @@ func (k *keyed[S]) evictFrom(s *shard[S], t int64) bool {
 					return true
 				}
 				b.used &^= 1 << i
+				used++
 			}
 		}
 	}
-	// A later sweep may have moved what an earlier one has found.
-	if last == nil || last.tags[at] == 0 || !s.holds(last, at) {
-		return false
-	}
 	k.drop(s, last, at, t)
 	return true
-}
-
-// holds reports whether the table has the key where it was found.
-func (t *table[S]) holds(b *bucket[S], i int) bool {
-	found, j := t.find(maphash.String(t.seed, b.entries[i].key), b.entries[i].key)
-	return found == b && j == i
 }
 
 func (k *keyed[S]) drop(s *shard[S], b *bucket[S], i int, t int64) {
@@ -573,7 +570,14 @@ func (k *keyed[S]) Held() (h Held) {
 }
 
 // Stats implements [Limiter].
-func (k *keyed[S]) Stats() (stats sketchlimit.Stats) {
+func (k *keyed[S]) Stats() sketchlimit.Stats {
+	stats := k.Counters()
+	stats.DistinctKeys = float64(k.Keys())
+	return stats
+}
+
+// Counters implements [Limiter].
+func (k *keyed[S]) Counters() (stats sketchlimit.Stats) {
 	for i := range k.shards {
 		s := &k.shards[i]
 		s.mu.Lock()
@@ -581,7 +585,6 @@ func (k *keyed[S]) Stats() (stats sketchlimit.Stats) {
 		stats.Denied += s.denied
 		stats.Overdraft += s.overdraft
 		stats.TooLow += s.tooLow
-		stats.DistinctKeys += float64(s.keys)
 		s.mu.Unlock()
 	}
 	return stats

@@ -25,7 +25,8 @@ type table[S any] struct {
 	keys    int // held
 	chained int // buckets in chains
 	text    int // bytes of the keys
-	hand    int // bucket that is looked at next, by sweeps and evictions
+	hand    int // bucket that a sweep has looked at last
+	idle    int // bucket that an eviction has looked at last
 }
 
 type bucket[S any] struct {
@@ -181,6 +182,12 @@ func (t *table[S]) next(dead func(S) bool) *bucket[S] {
 		return nil
 	}
 	return t.buckets[t.hand]
+}
+
+// clock moves the hand of evictions by one bucket, and returns that bucket.
+func (t *table[S]) clock() *bucket[S] {
+	t.idle = (t.idle + 1) % len(t.buckets)
+	return t.buckets[t.idle]
 }
 
 // each calls f for every key, which must not change the table.

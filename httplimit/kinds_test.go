@@ -92,4 +92,3 @@ func Example_exact() {
 	// 200
 	// 429
 }
-

@@ -12,7 +12,7 @@ import (
 // Limit is that of all the limiters but [exact.MinInterval], which admits one request.
 const Limit = 3
 
-// Window is that of all the limiters, and longer than any test.
+// Window is that of the limiters, or they have a longer one: longer than any test.
 const Window = 1000 * time.Hour
 
 // Kind is a limiter of one kind.
