@@ -13,6 +13,7 @@ import (
 	"unsafe"
 
 	"github.com/sketchlimit/sketchlimit"
+	ticks "github.com/sketchlimit/sketchlimit/internal/clock"
 	"github.com/sketchlimit/sketchlimit/internal/exactmath"
 )
 
@@ -47,6 +48,10 @@ type keyed[S any] struct {
 	number uint64 // of the limiters that were made: the order in which groups lock them
 	shift  int    // of a hash, for the shard
 	shards []shard[S]
+
+	late bool          // the clock is read once in a tick, see now
+	tick atomic.Uint64 // during which wall is the time, if late
+	wall atomic.Int64  // latest time that the clock has shown, if late
 
 	floor atomic.Int64 // no time lies before: start of the latest generation. It rises under a shard's lock only
 	held  atomic.Int64 // keys, and those about to be
@@ -90,6 +95,10 @@ func (k *keyed[S]) init(r exactmath.Rule[S], p purpose, fresh S, options []Optio
 		k.shards[i].seed, k.shards[i].latest = k.seed, math.MinInt64
 	}
 	k.floor.Store(math.MinInt64)
+	k.wall.Store(math.MinInt64)
+	if k.clock == nil {
+		k.clock, k.late = sketchlimit.Now, k.shortest() >= 100*sketchlimit.Resolution
+	}
 	return nil
 }
 
@@ -101,14 +110,44 @@ func orNil[L any](l *L, err error) (*L, error) {
 	return l, nil
 }
 
+// shortest returns the span in which a whole quota comes back, or that of a generation.
+func (p *purpose) shortest() time.Duration {
+	if p.align > 0 {
+		return p.align
+	}
+	return time.Duration(min(float64(p.window)*float64(p.most)/float64(p.limit), exactmath.MaxSpan))
+}
+
+// now returns the time of the clock, and how late it may be. To read a clock costs as much as a decision.
+func (k *keyed[S]) now() (at, lag int64) {
+	if !k.late {
+		return unixNano(k.clock()), 0
+	}
+	if tick := ticks.Tick(); tick != 0 && tick == k.tick.Load() {
+		return k.wall.Load(), int64(ticks.Resolution)
+	}
+	now, tick := ticks.Read()
+	at = unixNano(now)
+	for was := k.wall.Load(); was < at && !k.wall.CompareAndSwap(was, at); was = k.wall.Load() {
+	}
+	if tick == ticks.None {
+		ticks.Start()
+	} else {
+		k.tick.Store(tick) // after wall, which never falls: it is not older than the tick
+	}
+	return at, 0
+}
+
 // question is a request as it is decided on.
 type question struct {
 	key   string
 	hash  uint64
-	at    int64 // Unix ns, as the caller says
+	at    int64 // Unix ns, as the caller or the clock says
+	lag   int64 // by which the clock may be late
 	n     int64 // units
 	limit int64 // 0: no access
 	low   bool  // its own limit is above 0 and below the lowest
+	brief bool  // only Allowed is asked for
 	seen  bool  // its time has come: what is as good as new then may go
 }
 
@@ -127,13 +166,25 @@ func (k *keyed[S]) PeekAt(now time.Time, key string, n int) sketchlimit.Decision
 }
 
 // Take is TakeAt the time of the clock.
-func (k *keyed[S]) Take(key string, n int) sketchlimit.Decision { return k.TakeAt(k.clock(), key, n) }
+func (k *keyed[S]) Take(key string, n int) sketchlimit.Decision {
+	q := question{key: key, hash: k.hash(key), n: int64(n), limit: int64(k.limit)}
+	q.at, q.lag = k.now()
+	return k.take(q)
+}
 
 // Peek returns what Take(key, 1) would answer, and consumes nothing: Remaining is what is free without it.
 func (k *keyed[S]) Peek(key string) sketchlimit.Decision { return k.PeekAt(k.clock(), key, 1) }
 
 // Allow takes one unit and reports whether it was admitted.
-func (k *keyed[S]) Allow(key string) bool { return k.Take(key, 1).Allowed }
+func (k *keyed[S]) Allow(key string) bool {
+	q := question{key: key, hash: k.hash(key), n: 1, limit: int64(k.limit), brief: true}
+	q.at, _ = k.now()
+	s := k.shard(q.hash)
+	s.mu.Lock()
+	d, _ := k.takeLocked(s, &q)
+	s.mu.Unlock()
+	return d.Allowed
+}
 
 // Do implements [Limiter].
 func (k *keyed[S]) Do(r sketchlimit.Request) sketchlimit.Decision {
@@ -154,7 +205,7 @@ func (k *keyed[S]) ask(r *sketchlimit.Request, text *[16]byte) question {
 	}
 	q.low, q.seen = q.limit == 0 && r.Limit > 0, r.Time.IsZero()
 	if q.seen {
-		q.at = unixNano(k.clock())
+		q.at, q.lag = k.now()
 	} else {
 		q.at = unixNano(r.Time)
 	}
@@ -272,7 +323,7 @@ func (k *keyed[S]) take(q question) sketchlimit.Decision {
 	q.seen = true
 	d, from := k.takeLocked(s, &q)
 	s.mu.Unlock()
-	return told(d, from, q.at)
+	return told(d, from, q.at-q.lag)
 }
 
 // takeLocked returns the decision, and the time that its durations count from. The shard is locked.
@@ -286,7 +337,9 @@ func (k *keyed[S]) takeLocked(s *shard[S], q *question) (d sketchlimit.Decision,
 		b.used |= 1 << i // of what was used once only, the first is the idlest
 	}
 	d = sketchlimit.Decision{Limit: int(q.limit), RetryAfter: k.wait(state, t, q.n, q.limit)}
-	from = max(t, k.rule.Since(state))
+	if !q.brief {
+		from = max(t, k.rule.Since(state))
+	}
 	if d.Allowed = d.RetryAfter == 0; d.Allowed && b == nil {
 		if b, i = k.enter(s, t, q); b == nil {
 			d.Allowed, d.RetryAfter = false, k.longest(t)
@@ -300,7 +353,9 @@ func (k *keyed[S]) takeLocked(s *shard[S], q *question) (d sketchlimit.Decision,
 	} else {
 		k.countDenied(s, q)
 	}
-	d.Remaining, d.ResetAfter = k.quota(state, t, q.limit)
+	if !q.brief {
+		d.Remaining, d.ResetAfter = k.quota(state, t, q.limit)
+	}
 	return d, from
 }
 
@@ -316,7 +371,7 @@ func (k *keyed[S]) peek(q question) sketchlimit.Decision {
 	s.mu.Lock()
 	d, from := k.peekLocked(s, &q, max(q.at, k.floor.Load()))
 	s.mu.Unlock()
-	return told(d, from, q.at)
+	return told(d, from, q.at-q.lag)
 }
 
 // peekLocked is takeLocked at a time, without what takeLocked changes.

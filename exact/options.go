@@ -3,8 +3,6 @@ package exact
 import (
 	"fmt"
 	"time"
-
-	"github.com/sketchlimit/sketchlimit"
 )
 
 // Option changes a limiter that is made.
@@ -56,7 +54,10 @@ func MaxKeys(n int, full Full) Option {
 	}
 }
 
-// Clock sets what the forms without a time read, [sketchlimit.Now] otherwise. It must be safe for concurrent use.
+// Clock sets what the forms without a time read, at every decision; it must be safe for concurrent use. Otherwise it is the
+// wall clock, followed ahead only, see [sketchlimit.Now], which a limiter reads once every [sketchlimit.Resolution] at most
+// if its windows, or the time in which its buckets fill, are at least 100 times as long. The time of a decision is then late by up to that, and
+// RetryAfter and ResetAfter are longer by it. With Clock(sketchlimit.Now) no time is late.
 func Clock(now func() time.Time) Option {
 	return func(s *settings) error {
 		if now == nil {
@@ -68,7 +69,7 @@ func Clock(now func() time.Time) Option {
 }
 
 func newSettings(options []Option) (settings, error) {
-	s := settings{clock: sketchlimit.Now}
+	var s settings
 	for i, option := range options {
 		if option == nil {
 			return s, fmt.Errorf("exact: option %d nil, must be one", i)
