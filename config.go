@@ -63,7 +63,9 @@ type Config struct {
 	// Window is the span that Limit is meant for, 1ms … 1<<61ns (73 years).
 	// Windows start at multiples of their length since the Unix epoch.
 	Window time.Duration
-	// Algorithm is the rule of admission; SlidingWindow if not set.
+	// Algorithm is the rule of admission; SlidingWindow if not set. A SlidingWindow refuses a client that keeps exactly to
+	// a Limit of 1 … 5 half to a fifth of the time, and its whole quota takes up to two Windows to come back. There
+	// TokenBucket serves better.
 	Algorithm Algorithm
 	// SubWindows cuts a sliding window into so many generations, of at least 1ms
 	// and a whole number of nanoseconds each; 0 is 1. More of them follow a log
