@@ -3,6 +3,7 @@ package exact
 import (
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -40,5 +41,20 @@ func TestDocsRowsOnWaiting(t *testing.T) {
 			row += fmt.Sprintf(" %.0f %% |", 100*float64(admitted)/float64(sent))
 		}
 		require.Contains(t, string(page), "\n"+row+"\n")
+	}
+}
+
+// The code of docs/recipes.md is that of the examples.
+func TestDocsRecipesAreTheExamples(t *testing.T) {
+	page, err := os.ReadFile("../docs/recipes.md")
+	require.NoError(t, err)
+	examples, err := os.ReadFile("recipes_test.go")
+	require.NoError(t, err)
+	blocks := strings.Split(string(page), "```")
+	require.Len(t, blocks, 2*4+1)
+	for _, block := range []string{blocks[3], blocks[5], blocks[7]} {
+		for line := range strings.Lines(strings.TrimPrefix(block, "go\n")) {
+			require.Contains(t, string(examples), line)
+		}
 	}
 }

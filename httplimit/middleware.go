@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"reflect"
 	"sync"
+	"time"
 
 	"github.com/sketchlimit/sketchlimit"
 	"github.com/sketchlimit/sketchlimit/budget"
@@ -65,6 +66,20 @@ func New(limiter Limiter, key Key, options ...Option) (func(http.Handler) http.H
 		s.window = limiter.Window()
 	}
 	return NewPolicies(s, options...)
+}
+
+// byAddressKeys is how many clients in a window ByAddress is made for.
+const byAddressKeys = 100_000
+
+// ByAddress is [New] for a sliding window of its own and clients' addresses as the connection has them: for services without
+// a proxy in front, with up to 100,000 clients in a window, each of which may make limit requests in it. It takes up to
+// 5 MiB. For more clients, or behind a proxy, see New and [Clients].
+func ByAddress(limit int, window time.Duration, options ...Option) (func(http.Handler) http.Handler, error) {
+	limiter, err := sketchlimit.New(sketchlimit.Config{Limit: limit, Window: window, Keys: byAddressKeys})
+	if err != nil {
+		return nil, fmt.Errorf("httplimit: %w", err)
+	}
+	return New(limiter, &Clients{}, options...)
 }
 
 // NewPolicies is [New] for a Decider, such as the rules of package rules. A request that one
