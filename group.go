@@ -19,7 +19,7 @@ import (
 // A decision is that of one limiter, Decision.By: the one that refuses, for longest if there are several; or, of those
 // that admit, the one with least Remaining.
 //
-// A Group is safe for concurrent use. Decisions that ask at most 8 limiters allocate nothing.
+// A Group is safe for concurrent use. Decisions that ask at most 8 limiters allocate nothing, unless one is of package exact.
 type Group struct {
 	members []member
 	mixed   bool // some are of package exact

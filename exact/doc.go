@@ -1,5 +1,5 @@
 // Package exact has ten exact rate limiting algorithms. Each keeps a count or a time for
-// every key, and computes without rounding. They are limiters for as many keys as the memory holds, at about 80 bytes a
+// every key, and computes without rounding. They are limiters for as many keys as the memory holds, at about 90 bytes a
 // key, and the oracles that a sketch is compared with.
 //
 //	FixedWindow     a count per aligned window

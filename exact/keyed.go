@@ -274,34 +274,30 @@ func (k *keyed[S]) Keys() int { return int(k.held.Load()) }
 // All implements [Limiter].
 func (k *keyed[S]) All() iter.Seq2[string, sketchlimit.Decision] {
 	return func(yield func(string, sketchlimit.Decision) bool) {
-		var list []entry[S]
+		type use struct {
+			key string
+			sketchlimit.Decision
+		}
+		var list []use
 		for i := range k.shards {
+			asked := unixNano(k.clock())
 			s := &k.shards[i]
 			s.mu.Lock()
-			list = list[:0]
-			s.each(func(e *entry[S]) { list = append(list, *e) })
-			for j := range list {
-				list[j].state = copied(list[j].state)
-			}
-			s.mu.Unlock()
-			asked := unixNano(k.clock())
 			t := max(asked, k.floor.Load())
-			for _, e := range list {
-				d, from := k.judge(e.state, t, 1, int64(k.limit))
-				if d.ResetAfter > 0 && !yield(e.key, told(d, from, asked)) {
+			list = list[:0]
+			s.each(func(e *entry[S]) {
+				if d, from := k.judge(e.state, t, 1, int64(k.limit)); d.ResetAfter > 0 {
+					list = append(list, use{e.key, told(d, from, asked)})
+				}
+			})
+			s.mu.Unlock()
+			for _, u := range list {
+				if !yield(u.key, u.Decision) {
 					return
 				}
 			}
 		}
 	}
-}
-
-// copied returns a state that no Spend changes any more.
-func copied[S any](s S) S {
-	if c, ok := any(s).(interface{ Copy() S }); ok {
-		return c.Copy()
-	}
-	return s
 }
 
 // Window implements [Limiter].
@@ -414,7 +410,7 @@ func (k *keyed[S]) quota(s S, t, limit int64) (remaining int, reset time.Duratio
 
 // longest returns a time after which all keys have their quota back, if nothing else comes and nothing was charged.
 func (k *keyed[S]) longest(t int64) time.Duration {
-	_, reset := k.rule.Left(k.rule.Spend(copied(k.fresh), t, int64(k.most)), t)
+	_, reset := k.rule.Left(k.rule.Spend(k.fresh, t, int64(k.most)), t)
 	return reset
 }
 

@@ -215,6 +215,39 @@ func TestReset(t *testing.T) {
 	})
 }
 
+// Keys are listed, reset and counted while others decide.
+func TestEverythingAtOnce(t *testing.T) {
+	eachOfFive(t, func(t *testing.T, l Limiter, limit int) {
+		var wg sync.WaitGroup
+		for worker := range 4 {
+			wg.Go(func() {
+				r := random(worker)
+				for range 300 {
+					key, now := strconv.Itoa(r.IntN(5)), noon.Add(time.Duration(r.IntN(5000))*ms)
+					switch r.IntN(6) {
+					case 0:
+						for key, d := range l.All() {
+							require.NotEmpty(t, key)
+							require.Positive(t, d.ResetAfter)
+						}
+					case 1:
+						l.Reset(key)
+					case 2:
+						l.DoCharge(sketchlimit.Request{Key: key, Time: now})
+					case 3:
+						l.Stats()
+						l.Held()
+						l.MemoryBytes()
+					default:
+						l.Do(sketchlimit.Request{Key: key, Time: now, Peek: r.IntN(2) == 0})
+					}
+				}
+			})
+		}
+		wg.Wait()
+	})
+}
+
 func TestAllListsWhatIsUsed(t *testing.T) {
 	now := noon
 	l := must(NewSlidingWindow(10, time.Minute, Clock(func() time.Time { return now })))
