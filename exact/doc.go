@@ -45,7 +45,7 @@
 // A limiter stores the keys that have used some of their quota. A key that has its whole
 // quota back is treated as one that was never seen, and is dropped by a sweep: every new key looks at one bucket of the
 // table for such keys, which is about six of them, and the table grows and shrinks by one bucket at a time. So no request
-// waits for more than that, however many keys there are. Dropping changes no decision
+// waits until all keys were looked at. Dropping changes no decision
 // while time goes forward; of FixedWindow, SlidingWindow and Slots it never does. (The other
 // algorithms then forget the key's last time, too, so after a step back of the clock the key
 // is new.) Keys are copied.

@@ -3,24 +3,26 @@ package exact
 import (
 	"cmp"
 	"fmt"
+	"time"
 
 	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/internal/inside"
 )
 
 // Of returns the exact form of the limiter that a Config asks for. Of the Config it goes by Limit, LowestLimit,
 // Window, Algorithm, SubWindows, Burst and Clock, which mean the same. The other fields are about the memory and the
-// errors of sketches, and have no meaning here. LowestLimit goes with windows only: a bucket with one is refused.
+// errors of sketches, and have no meaning here. Buckets have no LowestLimit: they deny requests with a lower limit, and
+// middleware refuses a function that returns such limits.
 func Of(c sketchlimit.Config, options ...Option) (Limiter, error) {
 	if c.Clock != nil {
 		options = append([]Option{Clock(c.Clock)}, options...)
 	}
 	switch {
+	case c.Window < time.Millisecond:
+		return nil, fmt.Errorf("exact: Window %v, must be at least 1ms%s", c.Window, inside.Unitless(c.Window))
 	case c.LowestLimit < 0 || c.LowestLimit > c.Limit:
 		return nil, fmt.Errorf("exact: LowestLimit %d, must be 0 … Limit %d", c.LowestLimit, c.Limit)
 	case c.Algorithm == sketchlimit.TokenBucket:
-		if c.LowestLimit != 0 {
-			return nil, fmt.Errorf("exact: LowestLimit %d, goes with windows only", c.LowestLimit)
-		}
 		return NewGCRA(c.Limit, c.Window, cmp.Or(c.Burst, c.Limit), options...)
 	case c.Algorithm == sketchlimit.FixedWindow:
 		l, err := NewFixedWindow(c.Limit, c.Window, options...)

@@ -349,11 +349,12 @@ func TestOf(t *testing.T) {
 		}
 		c.LowestLimit = 4
 		l, err = Of(c)
+		require.NoError(t, err)
 		if c.Algorithm == sketchlimit.TokenBucket {
-			require.EqualError(t, err, "exact: LowestLimit 4, goes with windows only")
+			require.Zero(t, l.LowestLimit())
+			require.False(t, l.Do(sketchlimit.Request{Key: "key", Limit: 4}).Allowed)
 			continue
 		}
-		require.NoError(t, err)
 		require.Equal(t, 4, l.LowestLimit())
 		require.False(t, l.Do(sketchlimit.Request{Key: "key", Limit: 3}).Allowed)
 		require.True(t, l.Do(sketchlimit.Request{Key: "key", Limit: 4}).Allowed)
@@ -363,6 +364,8 @@ func TestOf(t *testing.T) {
 	require.EqualError(t, err, "exact: LowestLimit 11, must be 0 … Limit 10")
 	_, err = Of(sketchlimit.Config{Limit: 0, Window: time.Second})
 	require.EqualError(t, err, "exact: limit 0, must be 1 … 2147483647")
+	_, err = Of(sketchlimit.Config{Limit: 1, Window: 60})
+	require.EqualError(t, err, "exact: Window 60ns, must be at least 1ms: a number without a unit is nanoseconds, was 60 * time.Second meant?")
 }
 
 func TestOptionErrors(t *testing.T) {

@@ -15,6 +15,7 @@ const (
 
 // table is the keys of a shard: a hash table that grows and shrinks by one bucket at a time (W. Litwin, "Linear
 // hashing", 1980). So no request waits while all keys are moved, as it does with a table that doubles.
+// Only the list of buckets, eight bytes for six keys, is copied as it doubles.
 //
 // Bucket i holds the keys whose hash ends in the bits of i, as many bits as the number of buckets has. Where that bucket
 // does not exist yet, its keys are in the bucket with the highest bit left out. What finds no slot is in a

@@ -38,10 +38,9 @@ var (
 	ErrCancelled = errors.New("waiting: the reservation was cancelled")
 )
 
-// Queue is the callers who wait for a limiter, in the order in which they came, each key by itself. It is made by New and
-// safe for concurrent use. Where nobody waits it takes no memory; else about 300 bytes a caller, and 300 a
-// key. It does not bound how many
-// wait: give contexts a deadline.
+// Queue holds the callers who wait for a limiter, in the order in which they came, each key by itself. It is made by New
+// and safe for concurrent use. Where nobody waits it takes no memory; otherwise about 300 bytes a caller, and 300 a key.
+// It does not bound how many wait: give contexts a deadline.
 type Queue struct {
 	limiter sketchlimit.Member
 	bucket  bool // units flow back evenly
