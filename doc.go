@@ -10,8 +10,8 @@
 //
 // For client addresses in front of net/http use package httplimit, which knows IPv6
 // prefixes and proxies. Package tune finds dimensions for known traffic, inflight limits
-// concurrency, topkeys finds the keys that are refused the most, and exact has the
-// algorithms without sketches, for few keys.
+// concurrency, topkeys finds the keys that are refused the most, waiting lets callers wait for
+// their turn, and exact has the algorithms without sketches, for few keys.
 //
 // # Model
 //

@@ -64,10 +64,11 @@ func bins(h Histogram) map[int]uint64 {
 func TestReplayOfAPerfectLimiter(t *testing.T) {
 	perfect, err := exact.NewFixedWindow(4, 10*time.Second)
 	require.NoError(t, err)
+	bytes := perfect.MemoryBytes() // of no keys yet
 	r := replay(t, sevenRequests, against(perfect), Options{})
 	// a is innocent at its first two requests (0 and 1 used of 4), b at its only one.
 	assert.Equal(t, Verdict{
-		AdmittedRequests: 5, AdmittedUnits: 5, InnocentRequests: 3, InnocentKeys: 2, MemoryBytes: perfect.MemoryBytes(),
+		AdmittedRequests: 5, AdmittedUnits: 5, InnocentRequests: 3, InnocentKeys: 2, MemoryBytes: bytes,
 	}, r.Verdict)
 	assert.Equal(t, uint64(5), r.OracleAdmittedUnits)
 	assert.Equal(t, uint64(5), r.OracleAdmittedRequests)
