@@ -338,8 +338,9 @@ func (k *keyed[S]) takeLocked(s *shard[S], q *question) (d sketchlimit.Decision,
 	}
 	if d.Allowed = d.RetryAfter == 0; d.Allowed && b == nil {
 		if b, i = k.enter(s, t, q); b == nil {
-			d.Allowed, d.RetryAfter = false, k.longest(t)
 			s.refused++
+			k.countDenied(s, q)
+			return k.noPlace(t, q), t
 		}
 	}
 	if d.Allowed {
@@ -378,7 +379,7 @@ func (k *keyed[S]) peekLocked(s *shard[S], q *question, t int64) (d sketchlimit.
 	}
 	d, from = k.judge(state, t, q.n, q.limit)
 	if d.Allowed && b == nil && k.maxKeys > 0 && k.full == DenyNew && k.held.Load() >= k.maxKeys && !k.makeRoom(s, t, q.seen) {
-		d.Allowed, d.RetryAfter = false, k.longest(t)
+		return k.noPlace(t, q), t
 	}
 	return d, from
 }
@@ -408,10 +409,11 @@ func (k *keyed[S]) quota(s S, t, limit int64) (remaining int, reset time.Duratio
 	return int(max(units-int64(k.limit)+limit, 0)), reset
 }
 
-// longest returns a time after which all keys have their quota back, if nothing else comes and nothing was charged.
-func (k *keyed[S]) longest(t int64) time.Duration {
-	_, reset := k.rule.Left(k.rule.Spend(k.fresh, t, int64(k.most)), t)
-	return reset
+// noPlace returns the decision on a new key when as many are held as may be. After its RetryAfter all have their quota
+// back, if nothing else comes and nothing was charged.
+func (k *keyed[S]) noPlace(t int64, q *question) sketchlimit.Decision {
+	_, longest := k.rule.Left(k.rule.Spend(k.fresh, t, int64(k.most)), t)
+	return sketchlimit.Decision{Limit: int(q.limit), RetryAfter: longest}
 }
 
 func (k *keyed[S]) charge(q question, peek bool) (over int) {

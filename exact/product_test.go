@@ -56,8 +56,9 @@ func TestFloodStaysWithinMaxKeys(t *testing.T) {
 			require.Equal(t, most-1, admitted)
 			require.Equal(t, Held{Keys: most, Refused: uint64(flood - most + 1)}, held)
 			require.Equal(t, 9, l.PeekAt(noon, "known", 1).Remaining, "what is held stays")
-			d := l.TakeAt(noon, "late", 1)
-			require.False(t, d.Allowed)
+			peek, d := l.PeekAt(noon, "late", 1), l.TakeAt(noon, "late", 1)
+			require.Equal(t, peek, d)
+			require.Equal(t, sketchlimit.Decision{Limit: 10, RetryAfter: d.RetryAfter}, d, "nothing is free")
 			require.True(t, l.TakeAt(noon.Add(d.RetryAfter), "late", 1).Allowed, "after RetryAfter there is room")
 		case DropIdle:
 			require.Equal(t, flood, admitted)

@@ -167,7 +167,10 @@ func (q *Queue) reserve(r sketchlimit.Request, deadline time.Time) (*Reservation
 }
 
 func never(r *sketchlimit.Request) error {
-	return fmt.Errorf("%w: cost %d, limit %d", ErrNever, cost(r), r.Limit)
+	if r.Limit != 0 {
+		return fmt.Errorf("%w: cost %d, own limit %d", ErrNever, cost(r), r.Limit)
+	}
+	return fmt.Errorf("%w: cost %d", ErrNever, cost(r))
 }
 
 // enter returns the line of a key. Until leave is called it stays the key's.

@@ -147,7 +147,7 @@ func TestNever(t *testing.T) {
 			require.ErrorIs(t, err, waiting.ErrNever)
 		}
 		require.EqualError(t, q.Wait(t.Context(), sketchlimit.Request{Key: "k", N: 21}),
-			"waiting: no wait makes the request admissible: cost 21, limit 0")
+			"waiting: no wait makes the request admissible: cost 21")
 		require.EqualError(t, q.Wait(t.Context(), sketchlimit.Request{Peek: true}),
 			"waiting: Request with Time or Peek, must have neither")
 	})
