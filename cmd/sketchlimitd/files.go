@@ -7,7 +7,9 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 
 	"github.com/fsnotify/fsnotify"
 
@@ -18,16 +20,26 @@ import (
 type files struct {
 	settings *settings
 	logger   *slog.Logger
+	load     func([]rules.File, error) error
+
+	mu sync.Mutex // held from reading to loading, so that what is read last is loaded last
 }
 
 // watch loads the files, and again whenever they change, until the context ends.
-func (f *files) watch(ctx context.Context, load func([]rules.File, error) error) error {
-	err := watch(ctx, f.logger, f.watched, f.matters, func() { load(f.read()) })
+func (f *files) watch(ctx context.Context) error {
+	err := watch(ctx, f.logger, f.watched, f.matters, f.reload)
 	if err != nil {
 		return fmt.Errorf("RUNTIME_ROOT %q, RUNTIME_SUBDIRECTORY %q, RUNTIME_WATCH_ROOT %t: %w",
 			f.settings.RuntimeRoot, f.settings.RuntimeSubdirectory, f.settings.RuntimeWatchRoot, err)
 	}
 	return nil
+}
+
+// reload reads and loads the files.
+func (f *files) reload() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.load(f.read())
 }
 
 // dir is the folder that is read, and where rules begin in it: the names of others do not have the prefix.
@@ -61,9 +73,16 @@ func (f *files) matters(e fsnotify.Event) bool {
 	return !f.settings.RuntimeWatchRoot || e.Name == filepath.Clean(f.settings.RuntimeRoot)
 }
 
-// read reads all files, also in folders below, under names in which dots stand for slashes. Links to folders are not followed.
-func (f *files) read() (all []rules.File, err error) {
+// read reads all files of the rules.
+func (f *files) read() ([]rules.File, error) {
 	dir, prefix := f.dir()
+	all, err := readFolder(dir, f.ignored)
+	return slices.DeleteFunc(all, func(file rules.File) bool { return !strings.HasPrefix(file.Name, prefix) }), err
+}
+
+// readFolder reads all files, also in folders below, under names in which dots stand for slashes. Links to folders are not
+// followed.
+func readFolder(dir string, ignored func(name string) bool) (all []rules.File, err error) {
 	if dir, err = filepath.EvalSymlinks(dir); err != nil {
 		return nil, err
 	}
@@ -71,7 +90,7 @@ func (f *files) read() (all []rules.File, err error) {
 		if err != nil {
 			return err
 		}
-		if path != dir && f.ignored(d.Name()) {
+		if path != dir && ignored(d.Name()) {
 			if d.IsDir() {
 				return filepath.SkipDir
 			}
@@ -89,9 +108,6 @@ func (f *files) read() (all []rules.File, err error) {
 			return err
 		}
 		name := strings.ReplaceAll(relative, string(filepath.Separator), ".")
-		if !strings.HasPrefix(name, prefix) {
-			return nil
-		}
 		data, err := os.ReadFile(path)
 		all = append(all, rules.File{Name: name, Data: data})
 		return err

@@ -16,7 +16,9 @@ type loader struct {
 	rules  *rules.Rules
 	logger *slog.Logger
 
+	good                *goodRules
 	successes, failures atomic.Uint64
+	limits              atomic.Bool   // there have been rules without an error
 	tried               chan struct{} // closed when rules have come for the first time, also wrong ones
 	once                sync.Once
 
@@ -24,8 +26,8 @@ type loader struct {
 	changed func(domains bool) // called each time, with whether there are domains
 }
 
-func newLoader(limits *rules.Rules, logger *slog.Logger) *loader {
-	return &loader{rules: limits, logger: logger, tried: make(chan struct{})}
+func newLoader(limits *rules.Rules, good *goodRules, logger *slog.Logger) *loader {
+	return &loader{rules: limits, good: good, logger: logger, tried: make(chan struct{})}
 }
 
 // load puts rules in the place of those before. If they could not be read or are wrong, those before stay.
@@ -35,16 +37,17 @@ func (l *loader) load(files []rules.File, err error) error {
 		err = l.rules.Replace(files...)
 	}
 	if err != nil {
-		err = errors.New(inEnvironment.Replace(err.Error()))
+		err = inVariables(err)
 		l.failures.Add(1)
 		l.logger.Error("rules stay as they are", "error", err)
+		if !l.loaded() {
+			l.fallBack()
+		}
 		return err
 	}
-	if !l.loaded() {
-		l.first(l.rules)
-	}
-	l.successes.Add(1) // from here on requests are answered
-	l.changed(len(files) > 0)
+	l.successes.Add(1)
+	l.use(len(files) > 0)
+	l.good.keep(files)
 	if len(files) == 0 {
 		l.logger.Warn("rules loaded, and there are none: nothing is limited")
 	} else {
@@ -58,11 +61,38 @@ func (l *loader) load(files []rules.File, err error) error {
 	return nil
 }
 
+// use lets requests be held against the rules that were loaded.
+func (l *loader) use(domains bool) {
+	if !l.loaded() {
+		l.first(l.rules)
+	}
+	l.limits.Store(true) // from here on requests are answered
+	l.changed(domains)
+}
+
+// fallBack uses the last rules that were good, until others come that are.
+func (l *loader) fallBack() {
+	files, since := l.good.read()
+	if len(files) == 0 {
+		return
+	}
+	defer l.once.Do(func() { close(l.tried) })
+	if err := l.rules.Replace(files...); err != nil {
+		l.logger.Error("the last good rules cannot be used", "error", inVariables(err))
+		return
+	}
+	l.use(true)
+	l.logger.Warn("using the last good rules", "loaded", since, "files", len(files), "rules", len(l.rules.All()))
+}
+
+// inVariables returns an error of rules that names variables.
+func inVariables(err error) error { return errors.New(inEnvironment.Replace(err.Error())) }
+
 // inEnvironment has the names of variables in place of those of options.
 var inEnvironment = strings.NewReplacer("rules: SharedBytes", "half of MEMORY,", "bytes in all, must be at most", "bytes in all, must be at most MEMORY,")
 
 // loaded tells whether there ever were rules without an error.
-func (l *loader) loaded() bool { return l.successes.Load() > 0 }
+func (l *loader) loaded() bool { return l.limits.Load() }
 
 // wait waits for the first rules.
 func (l *loader) wait(ctx context.Context) {

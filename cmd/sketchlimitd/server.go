@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
+	"os/signal"
 	"strconv"
+	"syscall"
 	"time"
 
 	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
@@ -21,24 +23,6 @@ import (
 	"github.com/sketchlimit/sketchlimit/rules"
 	"github.com/sketchlimit/sketchlimit/rules/operators"
 )
-
-// run serves as the environment says until the context ends.
-func run(ctx context.Context, log io.Writer) error {
-	set, err := readSettings()
-	if err != nil {
-		return err
-	}
-	logger, err := newLogger(log, set.LogLevel, set.LogFormat)
-	if err != nil {
-		return err
-	}
-	tellWithoutEffect(logger)
-	s, err := newServer(ctx, set, logger)
-	if err != nil {
-		return err
-	}
-	return s.serve(ctx)
-}
 
 // server is the service with all that belongs to it.
 type server struct {
@@ -53,7 +37,8 @@ type server struct {
 	page     *operators.Page
 
 	snapshots *snapshots
-	shared    *shared // nil: counts are of this process alone
+	shared    *shared  // nil: counts are of this process alone
+	reloads   []func() // of SIGHUP
 }
 
 // overrideWindows is how many units limits that come with requests may have.
@@ -61,7 +46,7 @@ const overrideWindows = 7
 
 func newServer(ctx context.Context, set *settings, logger *slog.Logger) (*server, error) {
 	s := &server{
-		settings: set, logger: logger, health: newHealthiness(!set.NeedsRules), snapshots: &snapshots{folder: set.SnapshotFolder, logger: logger},
+		settings: set, logger: logger, health: newHealthiness(!set.needsRules()), snapshots: &snapshots{folder: set.SnapshotFolder, logger: logger},
 	}
 	err := s.snapshots.check()
 	if err != nil {
@@ -74,10 +59,10 @@ func newServer(ctx context.Context, set *settings, logger *slog.Logger) (*server
 	if err != nil {
 		return nil, err
 	}
-	s.loader = newLoader(s.rules, logger)
+	s.loader = newLoader(s.rules, &goodRules{set.SnapshotFolder, logger}, logger)
 	s.loader.first = s.snapshots.restore
 	s.loader.changed = func(domains bool) {
-		s.health.set(domains || !set.NeedsRules)
+		s.health.set(domains || !set.needsRules())
 		s.shared.retain(s.rules)
 	}
 	if s.stats, err = newStatistics(&set.Stats, s.rules, s.loader, logger); err != nil {
@@ -95,16 +80,9 @@ func newServer(ctx context.Context, set *settings, logger *slog.Logger) (*server
 }
 
 func (s *server) newRules() (*rules.Rules, error) {
-	set := s.settings
-	options := rules.Options{
-		MaxMemoryBytes: int(set.Memory), OverrideBytes: int(set.OverrideMemory) / overrideWindows,
-		SharedBytes:  int(set.Memory) / 2, // the rest is for rules that state their size, and for counts of former limits
-		MergeDomains: set.MergeDomains, CountRefused: set.StopCounting != nil && !*set.StopCounting, Quota: set.Quota,
-		NearLimitRatio: float32(set.NearLimitRatio),
-	}
+	options := s.settings.options()
 	if s.shared != nil {
 		options.Built, options.Seed = s.shared.add, s.shared.seed
-		options.SharedBytes = 0 // replicas must have the same sizes, whatever they have met
 	}
 	return options.New()
 }
@@ -127,9 +105,12 @@ func (s *server) newService() (*envoylimit.Service, error) {
 }
 
 // serve loads the rules and serves until the context ends or a port fails. Then it answers what has come.
-func (s *server) serve(ctx context.Context) error {
-	ctx, fail := context.WithCancelCause(ctx)
+func (s *server) serve(signalled context.Context) error {
+	ctx, fail := context.WithCancelCause(signalled)
 	defer fail(nil)
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP) // also while it starts: it would end the process
+	defer signal.Stop(hangup)
 	if err := s.load(ctx); err != nil {
 		return err
 	}
@@ -155,12 +136,15 @@ func (s *server) serve(ctx context.Context) error {
 	flushed := s.stats.flush()
 	go s.maintain(ctx)
 	go s.snapshots.keep(ctx, s.settings.SnapshotEvery, s.rules)
+	go s.reloadOn(ctx, hangup)
 	<-ctx.Done()
-	s.logger.Warn("stopping", "cause", context.Cause(ctx))
-	if err = context.Cause(ctx); errors.Is(err, context.Canceled) {
-		err = nil
-	}
 	s.health.end()
+	if err = context.Cause(ctx); signalled.Err() != nil {
+		s.linger(err)
+		err = nil
+	} else {
+		s.logger.Error("stopping", "cause", err)
+	}
 	err = errors.Join(err, stop(rpc, web))
 	s.snapshots.save(s.rules) // after the last request
 	s.shared.end()
@@ -168,19 +152,48 @@ func (s *server) serve(ctx context.Context) error {
 	return err
 }
 
+// reloadOn reads rules and certificates again at each signal, until the context ends.
+func (s *server) reloadOn(ctx context.Context, hangup <-chan os.Signal) {
+	for {
+		select {
+		case <-hangup:
+			s.logger.Warn("SIGHUP: reading what there is again")
+			for _, reload := range s.reloads {
+				reload()
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// linger answers requests for SHUTDOWN_DELAY, while those who look at the health send them elsewhere. A second signal ends it.
+func (s *server) linger(cause error) {
+	again := make(chan os.Signal, 1)
+	signal.Notify(again, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(again)
+	s.logger.Warn("stopping", "cause", cause, "after", s.settings.ShutdownDelay)
+	select {
+	case <-time.After(s.settings.ShutdownDelay):
+	case <-again:
+	}
+}
+
 // load starts to load rules, and waits for the first ones.
 func (s *server) load(ctx context.Context) error {
 	switch s.settings.ConfigType {
 	case "FILE":
-		f := &files{s.settings, s.logger}
-		if err := f.watch(ctx, s.loader.load); err != nil {
+		f := &files{settings: s.settings, logger: s.logger, load: s.loader.load}
+		if err := f.watch(ctx); err != nil {
 			return err
 		}
+		s.reloads = append(s.reloads, f.reload)
 	default:
 		x, err := newXDS(&s.settings.XDS, s.logger)
 		if err != nil {
 			return err
 		}
+		s.loader.fallBack() // the server may be away for long
 		go x.watch(ctx, s.loader.load)
 	}
 	if !s.settings.ForceStart {
@@ -197,10 +210,11 @@ func (s *server) newGRPC(ctx context.Context) (*grpc.Server, error) {
 		grpc.UnaryInterceptor(s.stats.intercept),
 	}
 	if s.settings.GRPCUseTLS {
-		config, err := serverTLS(ctx, s.settings, s.logger)
+		config, reload, err := serverTLS(ctx, s.settings, s.logger)
 		if err != nil {
 			return nil, err
 		}
+		s.reloads = append(s.reloads, reload)
 		options = append(options, grpc.Creds(credentials.NewTLS(config)))
 	}
 	rpc := grpc.NewServer(options...)
@@ -221,6 +235,7 @@ func (s *server) listen() (ports []port, err error) {
 	set := s.settings
 	web := http.NewServeMux()
 	web.Handle("/healthcheck", s.health)
+	web.HandleFunc("/livez", alive)
 	web.Handle("/json", s.service.JSON())
 	type wanted struct {
 		what, network, address string

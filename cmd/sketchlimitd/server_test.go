@@ -153,9 +153,7 @@ func TestReloadOfConfigMap(t *testing.T) {
 // Wrong rules at the start: it serves, and says with each request that there are none.
 func TestStartWithWrongRules(t *testing.T) {
 	root := written(t, map[string]string{"ratelimit/config/api.yaml": "doman: api"})
-	variables := environment(root)
-	variables["HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED"] = "true"
-	s := start(t, variables)
+	s := start(t, environment(root))
 	client, _ := dial(t, s.grpc)
 	_, err := client.ShouldRateLimit(t.Context(), ask("api", "client", "ann"))
 	require.ErrorContains(t, err, "no rate limit configuration loaded")
@@ -279,14 +277,20 @@ func TestStartErrors(t *testing.T) {
 	}
 }
 
-// command starts the command as a process of its own.
-func command(t *testing.T, variables map[string]string) (*log, *exec.Cmd) {
-	t.Helper()
-	c := exec.CommandContext(t.Context(), os.Args[0])
+// process returns the command as a process that has not started.
+func process(t *testing.T, variables map[string]string, args ...string) *exec.Cmd {
+	c := exec.CommandContext(t.Context(), os.Args[0], args...)
 	c.Env = append(os.Environ(), asCommand+"=1")
 	for name, value := range variables {
 		c.Env = append(c.Env, name+"="+value)
 	}
+	return c
+}
+
+// command starts the command as a process of its own.
+func command(t *testing.T, variables map[string]string) (*log, *exec.Cmd) {
+	t.Helper()
+	c := process(t, variables)
 	stderr, err := c.StderrPipe()
 	require.NoError(t, err)
 	require.NoError(t, c.Start())
@@ -332,6 +336,6 @@ func TestSnapshots(t *testing.T) {
 			require.Equal(t, want, ok, name)
 		}
 	}
-	require.NoError(t, c.Process.Signal(syscall.SIGHUP)) // stops as well
+	require.NoError(t, c.Process.Signal(os.Interrupt)) // stops as well
 	require.NoError(t, c.Wait())
 }

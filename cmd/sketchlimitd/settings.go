@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/kelseyhightower/envconfig"
+
+	"github.com/sketchlimit/sketchlimit/rules"
 )
 
 // settings are the environment variables of envoyproxy/ratelimit that have a meaning here, with its defaults, and behind them our
@@ -34,7 +36,7 @@ type settings struct {
 
 	ConfigType   string `envconfig:"CONFIG_TYPE" default:"FILE"`
 	ForceStart   bool   `envconfig:"FORCE_START_WITHOUT_INITIAL_CONFIG" default:"false"`
-	NeedsRules   bool   `envconfig:"HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED" default:"false"`
+	NeedsRules   *bool  `envconfig:"HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED"` // to be ready; nil is true unless ForceStart
 	MergeDomains bool   `envconfig:"MERGE_DOMAIN_CONFIG" default:"false"`
 
 	RuntimeRoot           string `envconfig:"RUNTIME_ROOT" default:"/srv/runtime_data/current"`
@@ -63,6 +65,29 @@ type settings struct {
 	OverrideMemory size          `envconfig:"OVERRIDE_MEMORY"`        // of it, for limits that come with requests; an eighth if not set
 	SnapshotFolder string        `envconfig:"SNAPSHOT_DIR"`           // where counts are kept over restarts; none if ""
 	SnapshotEvery  time.Duration `envconfig:"SNAPSHOT_INTERVAL" default:"1m"`
+	ShutdownDelay  time.Duration `envconfig:"SHUTDOWN_DELAY" default:"0s"` // from SIGTERM to the end; it is not ready meanwhile
+}
+
+// needsRules tells whether the service is ready only while there are rules.
+func (s *settings) needsRules() bool {
+	if s.NeedsRules != nil {
+		return *s.NeedsRules
+	}
+	return !s.ForceStart
+}
+
+// options are those of the rules of one process.
+func (s *settings) options() rules.Options {
+	o := rules.Options{
+		MaxMemoryBytes: int(s.Memory), OverrideBytes: int(s.OverrideMemory) / overrideWindows,
+		SharedBytes:  int(s.Memory) / 2, // the rest is for rules that state their size, and for counts of former limits
+		MergeDomains: s.MergeDomains, CountRefused: s.StopCounting != nil && !*s.StopCounting, Quota: s.Quota,
+		NearLimitRatio: float32(s.NearLimitRatio),
+	}
+	if s.Redis.URL != "" {
+		o.SharedBytes = 0 // replicas must have the same sizes, whatever they have met
+	}
+	return o
 }
 
 // xdsSettings say where rules come from if CONFIG_TYPE is GRPC_XDS_SOTW.
@@ -135,6 +160,7 @@ func (s *settings) check() error {
 		within("STATSD_PORT", s.Stats.StatsdPort, 0, 65535),
 		above0("GRPC_MAX_CONNECTION_AGE", s.GRPCMaxConnectionAge), above0("GRPC_MAX_CONNECTION_AGE_GRACE", s.GRPCMaxConnectionAgeGrace),
 		above0("STATS_FLUSH_INTERVAL", s.Stats.FlushInterval), above0("SNAPSHOT_INTERVAL", s.SnapshotEvery),
+		within("SHUTDOWN_DELAY", s.ShutdownDelay, 0, time.Hour),
 		oneOf("CONFIG_TYPE", s.ConfigType, "FILE", "GRPC_XDS_SOTW"),
 		oneOf("STATSD_PROTOCOL", s.Stats.StatsdProtocol, "tcp", "udp"),
 		share("NEAR_LIMIT_RATIO", s.NearLimitRatio),

@@ -22,13 +22,13 @@ type certificates struct {
 }
 
 // serverTLS returns the configuration of a server whose files are read again when they change, until the context ends. If they
-// are wrong then, the certificates before stay.
-func serverTLS(ctx context.Context, set *settings, logger *slog.Logger) (*tls.Config, error) {
+// are wrong then, the certificates before stay. The function reads them at once.
+func serverTLS(ctx context.Context, set *settings, logger *slog.Logger) (config *tls.Config, reread func(), err error) {
 	c := &certificates{settings: set}
 	if err := c.read(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	reread := func() {
+	reread = func() {
 		if err := c.read(); err != nil {
 			logger.Error("certificates stay as they are", "error", err)
 			return
@@ -37,13 +37,13 @@ func serverTLS(ctx context.Context, set *settings, logger *slog.Logger) (*tls.Co
 	}
 	all := func(fsnotify.Event) bool { return true }
 	if err := watch(ctx, logger, c.folders, all, reread); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS12,
 		NextProtos:         []string{"h2"},
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return c.current.Load(), nil },
-	}, nil
+	}, reread, nil
 }
 
 // folders are those of the files: Kubernetes replaces links in them.

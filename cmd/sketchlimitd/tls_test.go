@@ -123,9 +123,9 @@ func TestTLS(t *testing.T) {
 func TestTLSErrors(t *testing.T) {
 	a := newAuthority(t)
 	cert, key := a.issue(t.TempDir(), "limits")
-	_, err := serverTLS(t.Context(), &settings{GRPCCert: cert, GRPCKey: cert}, nil)
+	_, _, err := serverTLS(t.Context(), &settings{GRPCCert: cert, GRPCKey: cert}, nil)
 	require.ErrorContains(t, err, "GRPC_SERVER_TLS_CERT")
-	_, err = serverTLS(t.Context(), &settings{GRPCCert: cert, GRPCKey: key, GRPCClientCA: key}, nil)
+	_, _, err = serverTLS(t.Context(), &settings{GRPCCert: cert, GRPCKey: key, GRPCClientCA: key}, nil)
 	require.ErrorContains(t, err, "GRPC_CLIENT_TLS_CACERT")
 	_, err = newXDS(&xdsSettings{UseTLS: true, CA: "nowhere"}, nil)
 	require.ErrorContains(t, err, "CONFIG_GRPC_XDS_SERVER_TLS_CACERT")

@@ -35,11 +35,16 @@ func tellWithoutEffect(logger *slog.Logger) {
 
 // variables adds the names of all variables of settings.
 func variables(settings reflect.Type, names map[string]bool) {
+	fields(settings, func(f reflect.StructField) { names[f.Tag.Get("envconfig")] = true })
+}
+
+// fields calls a function with each variable of settings.
+func fields(settings reflect.Type, visit func(reflect.StructField)) {
 	for i := range settings.NumField() {
 		if f := settings.Field(i); f.Type.Kind() == reflect.Struct {
-			variables(f.Type, names)
+			fields(f.Type, visit)
 		} else {
-			names[f.Tag.Get("envconfig")] = true
+			visit(f)
 		}
 	}
 }

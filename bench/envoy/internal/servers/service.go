@@ -83,6 +83,7 @@ func (s *Service) run(name, binary string, settings []string) error {
 	cmd := exec.Command(binary)
 	cmd.Env = append(os.Environ(), "HOST=127.0.0.1", "PORT="+port(s.HTTP), "GRPC_HOST=127.0.0.1", "GRPC_PORT="+port(s.GRPC),
 		"DEBUG_HOST=127.0.0.1", "DEBUG_PORT="+port(s.Debug), "LOG_LEVEL=error",
+		"HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED=false", // the reference's default: tests start without rules
 		"USE_STATSD=false", "USE_PROMETHEUS=true", "PROMETHEUS_ADDR="+s.metrics, "STATS_FLUSH_INTERVAL=100ms",
 		"RUNTIME_ROOT="+filepath.Dir(filepath.Dir(s.rules)), "RUNTIME_SUBDIRECTORY=ratelimit", "RUNTIME_WATCH_ROOT=false")
 	cmd.Env = append(cmd.Env, settings...)

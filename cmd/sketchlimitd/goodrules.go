@@ -1,0 +1,73 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/sketchlimit/sketchlimit/internal/savefile"
+	"github.com/sketchlimit/sketchlimit/rules"
+)
+
+// goodRules keeps the last rules that were good, beside the snapshots of counts: a start with wrong ones goes on with them.
+type goodRules struct {
+	folder string // "": none are kept
+	logger *slog.Logger
+}
+
+// goodFile is where they are.
+const goodFile = "rules.json"
+
+// goodText is a file of rules as it is kept.
+type goodText struct{ Name, Text string }
+
+// keep keeps rules, unless there are none: a folder that was emptied is as likely to be a mistake.
+func (g *goodRules) keep(files []rules.File) {
+	if g.folder == "" || len(files) == 0 {
+		return
+	}
+	texts := make([]goodText, len(files))
+	for i, f := range files {
+		texts[i] = goodText{f.Name, string(f.Data)}
+	}
+	err := savefile.Write(filepath.Join(g.folder, goodFile), func(w io.Writer) error {
+		encoder := json.NewEncoder(w)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(texts)
+	})
+	if err != nil {
+		g.logger.Error("good rules not kept", "error", err)
+	}
+}
+
+// read returns the rules that are kept, and when they were; none if there are none.
+func (g *goodRules) read() (files []rules.File, kept time.Time) {
+	if g.folder == "" {
+		return nil, kept
+	}
+	path := filepath.Join(g.folder, goodFile)
+	info, err := os.Stat(path)
+	var data []byte
+	if err == nil {
+		data, err = os.ReadFile(path)
+	}
+	var texts []goodText
+	if err == nil {
+		err = json.Unmarshal(data, &texts)
+	}
+	if err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			g.logger.Error("good rules not read", "error", err)
+		}
+		return nil, kept
+	}
+	for _, t := range texts {
+		files = append(files, rules.File{Name: t.Name, Data: []byte(t.Text)})
+	}
+	return files, info.ModTime()
+}

@@ -1,0 +1,217 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+)
+
+// printed runs the command to its end, and returns what it prints, and its status.
+func printed(t *testing.T, variables map[string]string, args ...string) (out string, status int) {
+	t.Helper()
+	c := process(t, variables, args...)
+	text, err := c.CombinedOutput()
+	require.NotNil(t, c.ProcessState, "%v", err)
+	return string(text), c.ProcessState.ExitCode()
+}
+
+func TestArguments(t *testing.T) {
+	for _, c := range []struct {
+		args   []string
+		status int
+		want   string
+	}{
+		{[]string{"--version"}, 0, "sketchlimitd "},
+		{[]string{"--help"}, 0, "SHUTDOWN_DELAY"},
+		{[]string{"serve"}, exitUsage, `unknown argument "serve"`},
+		{[]string{"rules.yaml"}, exitUsage, `unknown argument "rules.yaml": settings are variables, and files go with --check`},
+		{[]string{"--port=8080"}, exitUsage, "unknown flag: --port"},
+	} {
+		out, status := printed(t, nil, c.args...)
+		require.Equal(t, c.status, status, "%v: %s", c.args, out)
+		require.Contains(t, out, c.want)
+	}
+	help, _ := printed(t, nil, "--help")
+	fields(reflect.TypeFor[settings](), func(f reflect.StructField) {
+		require.Contains(t, help, "  "+f.Tag.Get("envconfig")+" ")
+	})
+}
+
+// --check says what the service would: with these files, or with those that it would read.
+func TestCheck(t *testing.T) {
+	root := written(t, map[string]string{
+		"ratelimit/config/api.yaml": clients, "ratelimit/config/..data/api.yaml": clients,
+		"wrong.yaml": "domain: api\ndescriptors:\n  - {key: client, rate_limit: {unit: fortnight, requests_per_unit: 2}}\n",
+		"large.yaml": "domain: api\ndescriptors: [{key: client, rate_limit: {unit: day, requests_per_unit: 2, memory: 1GiB}}]\n",
+		"empty.yaml": "domain: api\n",
+		"block.yaml": "domain: block\ndescriptors: [{key: client, rate_limit: {unit: day}}]\n",
+	})
+	at := func(name string) string { return filepath.Join(root, name) }
+	variables := environment(root)
+	for _, c := range []struct {
+		args   []string
+		status int
+		want   string
+	}{
+		{nil, 0, "ok: 1 files, 1 domains, 1 rules, "},
+		{[]string{at("ratelimit/config")}, 0, "ok: 1 files, 1 domains, 1 rules, "},
+		{[]string{at("ratelimit/config/api.yaml"), at("block.yaml")}, 0, "block.yaml:2: no requests_per_unit, blocks all requests"},
+		{[]string{at("wrong.yaml")}, exitFailure, at("wrong.yaml:3") + ": invalid rate limit unit 'fortnight'"},
+		{[]string{at("large.yaml")}, exitFailure, "bytes in all, must be at most MEMORY, 4194304"},
+		{[]string{at("ratelimit/config/api.yaml"), at("ratelimit/config")}, exitFailure, "duplicate domain 'api'"},
+		{[]string{at("empty.yaml")}, exitFailure, "no rules: nothing would be limited"},
+		{[]string{at("none.yaml")}, exitFailure, "none.yaml: no such file"},
+	} {
+		out, status := printed(t, variables, append([]string{"--check"}, c.args...)...)
+		require.Equal(t, c.status, status, "%v: %s", c.args, out)
+		require.Contains(t, out, c.want)
+	}
+	variables["MEMORY"] = "none"
+	out, status := printed(t, variables, "--check")
+	require.Equal(t, exitFailure, status)
+	require.Contains(t, out, `MEMORY "none", must be`)
+}
+
+// serving returns what those who look at the health over gRPC are told.
+func serving(t *testing.T, conn *grpc.ClientConn) healthv1.HealthCheckResponse_ServingStatus {
+	t.Helper()
+	h, err := healthv1.NewHealthClient(conn).Check(t.Context(), &healthv1.HealthCheckRequest{Service: "ratelimit"})
+	require.NoError(t, err)
+	return h.Status
+}
+
+// code returns the status of a page.
+func code(t *testing.T, url string) int {
+	t.Helper()
+	status, _ := get(t, url)
+	return status
+}
+
+// Without rules it is alive and not ready, and SIGHUP reads the file that has been mended.
+func TestReadyWithRulesAlone(t *testing.T) {
+	root := written(t, map[string]string{"ratelimit/config.api.yaml": "doman: api"})
+	variables := environment(root)
+	variables["RUNTIME_WATCH_ROOT"] = "true" // of a folder in which nothing happens
+	l, c := command(t, variables)
+	client, conn := dial(t, l.address("gRPC"))
+	page := "http://" + l.address("HTTP")
+	require.Equal(t, http.StatusInternalServerError, code(t, page+"/healthcheck"))
+	require.Equal(t, http.StatusOK, code(t, page+"/livez"))
+	require.Equal(t, healthv1.HealthCheckResponse_NOT_SERVING, serving(t, conn))
+
+	for _, limit := range []int{2, 3} {
+		write(t, filepath.Join(root, "ratelimit/config.api.yaml"), strings.ReplaceAll(clients, "requests_per_unit: 2", fmt.Sprintf("requests_per_unit: %d", limit)))
+		require.NoError(t, c.Process.Signal(syscall.SIGHUP))
+		l.wait("rules loaded")
+		require.Equal(t, http.StatusOK, code(t, page+"/healthcheck"))
+		require.Equal(t, healthv1.HealthCheckResponse_SERVING, serving(t, conn))
+		_, got := allowed(t, client, "ann")
+		require.EqualValues(t, limit, got)
+	}
+	require.NoError(t, c.Process.Signal(syscall.SIGTERM))
+	require.NoError(t, c.Wait())
+}
+
+// Who asks to start without rules, or to be ready without, is.
+func TestReadyWithoutRules(t *testing.T) {
+	root := written(t, map[string]string{"ratelimit/config/none": ""})
+	require.NoError(t, os.Remove(filepath.Join(root, "ratelimit/config/none")))
+	for variable, want := range map[string]int{
+		"HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED=false": http.StatusOK,
+		"FORCE_START_WITHOUT_INITIAL_CONFIG=true":       http.StatusOK,
+		"SHADOW_MODE=false":                             http.StatusInternalServerError,
+	} {
+		t.Run(variable, func(t *testing.T) {
+			variables := environment(root)
+			name, value, _ := strings.Cut(variable, "=")
+			variables[name] = value
+			s := start(t, variables)
+			require.Equal(t, want, code(t, "http://"+s.http+"/healthcheck"))
+		})
+	}
+}
+
+// A start with wrong rules goes on with the last good ones, and with what was counted.
+func TestLastGoodRules(t *testing.T) {
+	root := written(t, map[string]string{"ratelimit/config/api.yaml": clients})
+	path := filepath.Join(root, "ratelimit/config/api.yaml")
+	variables := environment(root)
+	variables["SNAPSHOT_DIR"] = filepath.Join(root, "counts")
+	l, c := command(t, variables)
+	client, _ := dial(t, l.address("gRPC"))
+	allowed(t, client, "ann")
+	require.NoError(t, os.Rename(path, path+".away"))
+	require.NoError(t, os.Rename(path+".away", filepath.Join(root, "away")))
+	l.wait("there are none") // which is no good set
+	require.NoError(t, c.Process.Signal(syscall.SIGTERM))
+	require.NoError(t, c.Wait())
+
+	write(t, path, "domain: [")
+	l, c = command(t, variables)
+	l.wait("rules stay as they are")
+	l.wait("using the last good rules")
+	client, conn := dial(t, l.address("gRPC"))
+	page := "http://" + l.address("HTTP")
+	require.Equal(t, http.StatusOK, code(t, page+"/healthcheck"))
+	require.Equal(t, healthv1.HealthCheckResponse_SERVING, serving(t, conn))
+	_, limit := allowed(t, client, "ann")
+	require.EqualValues(t, 2, limit)
+
+	write(t, path, strings.ReplaceAll(clients, "requests_per_unit: 2", "requests_per_unit: 7"))
+	l.wait("rules loaded")
+	_, limit = allowed(t, client, "ann")
+	require.EqualValues(t, 7, limit)
+	require.NoError(t, c.Process.Signal(syscall.SIGTERM))
+	require.NoError(t, c.Wait())
+
+	// The same if a management server is away.
+	variables["CONFIG_TYPE"], variables["CONFIG_GRPC_XDS_SERVER_URL"] = "GRPC_XDS_SOTW", "127.0.0.1:1"
+	l, c = command(t, variables)
+	l.wait("using the last good rules")
+	client, _ = dial(t, l.address("gRPC"))
+	_, limit = allowed(t, client, "ann")
+	require.EqualValues(t, 7, limit)
+	require.NoError(t, c.Process.Signal(syscall.SIGTERM))
+	require.NoError(t, c.Wait())
+
+	variables["CONFIG_TYPE"] = "FILE"
+	write(t, filepath.Join(root, "counts/rules.json"), "{")
+	write(t, path, "domain: [")
+	l, c = command(t, variables)
+	l.wait("good rules not read")
+	l.wait("listening")
+	require.NoError(t, c.Process.Signal(syscall.SIGTERM))
+	require.NoError(t, c.Wait())
+}
+
+// After SIGTERM it is not ready and answers on, for as long as it is told or until the next signal.
+func TestShutdownDelay(t *testing.T) {
+	root := written(t, map[string]string{"ratelimit/config/api.yaml": clients})
+	variables := environment(root)
+	variables["SHUTDOWN_DELAY"] = "1h"
+	variables["SNAPSHOT_DIR"] = filepath.Join(root, "counts")
+	l, c := command(t, variables)
+	client, conn := dial(t, l.address("gRPC"))
+	page := "http://" + l.address("HTTP")
+	allowed(t, client, "ann")
+	require.NoError(t, c.Process.Signal(syscall.SIGTERM))
+	l.wait("stopping")
+	require.Equal(t, http.StatusInternalServerError, code(t, page+"/healthcheck"))
+	require.Equal(t, http.StatusOK, code(t, page+"/livez"))
+	require.Equal(t, healthv1.HealthCheckResponse_NOT_SERVING, serving(t, conn))
+	ok, _ := allowed(t, client, "bob")
+	require.True(t, ok)
+	conn.Close()
+	require.NoError(t, c.Process.Signal(syscall.SIGTERM))
+	require.NoError(t, c.Wait())
+	require.FileExists(t, filepath.Join(root, "counts/index.json"))
+}
