@@ -72,6 +72,9 @@ func newServer(ctx context.Context, set *settings, logger *slog.Logger) (*server
 		return nil, err
 	}
 	s.page = &operators.Page{Rules: s.rules, Top: s.refusals.top, Requests: s.refusals.counts}
+	if !set.ShowKeys {
+		s.page.Text = newMask()
+	}
 	if s.service, err = s.newService(); err != nil {
 		return nil, err
 	}
@@ -129,7 +132,7 @@ func (s *server) serve(signalled context.Context) error {
 			go func() { fail(rpc.Serve(p.listener)) }()
 			continue
 		}
-		server := &http.Server{Handler: p.handler, ReadHeaderTimeout: 5 * time.Second, ErrorLog: slog.NewLogLogger(s.logger.Handler(), slog.LevelDebug)}
+		server := s.newHTTP(p.handler)
 		web = append(web, server)
 		go func() { fail(server.Serve(p.listener)) }()
 	}
@@ -151,6 +154,18 @@ func (s *server) serve(signalled context.Context) error {
 	flushed()
 	return err
 }
+
+// newHTTP returns a server that waits for nobody: who sends or takes nothing is cut off.
+func (s *server) newHTTP(handler http.Handler) *http.Server {
+	return &http.Server{
+		Handler: handler, ErrorLog: slog.NewLogLogger(s.logger.Handler(), slog.LevelDebug),
+		ReadTimeout: s.settings.ReadTimeout, IdleTimeout: s.settings.IdleTimeout,
+		WriteTimeout: writeTimeout, MaxHeaderBytes: 64 << 10,
+	}
+}
+
+// writeTimeout is from the header of a request to the end of its answer; the longest profile takes less.
+const writeTimeout = 2 * time.Minute
 
 // reloadOn reads rules and certificates again at each signal, until the context ends.
 func (s *server) reloadOn(ctx context.Context, hangup <-chan os.Signal) {

@@ -26,7 +26,9 @@ import (
 
 func TestServer(t *testing.T) {
 	root := written(t, map[string]string{"ratelimit/config/api.yaml": clients})
-	s := start(t, environment(root))
+	variables := environment(root)
+	variables["DEBUG_SHOW_KEYS"] = "true"
+	s := start(t, variables)
 	client, conn := dial(t, s.grpc)
 	for _, want := range []bool{true, true, false} {
 		got, limit := allowed(t, client, "ann")

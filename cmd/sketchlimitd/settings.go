@@ -17,8 +17,12 @@ import (
 type settings struct {
 	Host      string `envconfig:"HOST" default:"0.0.0.0"`
 	Port      int    `envconfig:"PORT" default:"8080"`
-	DebugHost string `envconfig:"DEBUG_HOST" default:"0.0.0.0"`
+	DebugHost string `envconfig:"DEBUG_HOST" default:"127.0.0.1"` // it has no passwords
 	DebugPort int    `envconfig:"DEBUG_PORT" default:"6070"`
+	ShowKeys  bool   `envconfig:"DEBUG_SHOW_KEYS" default:"false"` // of clients that are refused, as they are
+
+	ReadTimeout time.Duration `envconfig:"HTTP_READ_TIMEOUT" default:"10s"` // of a whole request
+	IdleTimeout time.Duration `envconfig:"HTTP_IDLE_TIMEOUT" default:"30s"` // of a connection between requests
 
 	GRPCHost                  string        `envconfig:"GRPC_HOST" default:"0.0.0.0"`
 	GRPCPort                  int           `envconfig:"GRPC_PORT" default:"8081"`
@@ -160,6 +164,7 @@ func (s *settings) check() error {
 		within("STATSD_PORT", s.Stats.StatsdPort, 0, 65535),
 		above0("GRPC_MAX_CONNECTION_AGE", s.GRPCMaxConnectionAge), above0("GRPC_MAX_CONNECTION_AGE_GRACE", s.GRPCMaxConnectionAgeGrace),
 		above0("STATS_FLUSH_INTERVAL", s.Stats.FlushInterval), above0("SNAPSHOT_INTERVAL", s.SnapshotEvery),
+		above0("HTTP_READ_TIMEOUT", s.ReadTimeout), above0("HTTP_IDLE_TIMEOUT", s.IdleTimeout),
 		within("SHUTDOWN_DELAY", s.ShutdownDelay, 0, time.Hour),
 		oneOf("CONFIG_TYPE", s.ConfigType, "FILE", "GRPC_XDS_SOTW"),
 		oneOf("STATSD_PROTOCOL", s.Stats.StatsdProtocol, "tcp", "udp"),

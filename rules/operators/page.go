@@ -15,13 +15,15 @@ import (
 //go:embed page.html
 var page []byte
 
-// Page shows rules in a browser, with the requests, and who is refused the most. All fields must be set before its methods are
-// called, which are safe for concurrent use.
+// Page shows rules in a browser, with the requests, and who is refused the most. All fields but Text must be set before its
+// methods are called, which are safe for concurrent use.
 type Page struct {
 	Rules *rules.Rules
 	Top   *topkeys.Top // of refusals
 	// Requests returns how many requests have come, and how many of them were refused, since the start.
 	Requests func() (requests, refused uint64)
+	// Text makes a key of Top readable, or hides it. nil is [rules.KeyText].
+	Text func(key []byte) string
 
 	mu    sync.Mutex
 	last  []byte
@@ -128,10 +130,14 @@ func (p *Page) Status() Status {
 			Spared(stats.Spared),
 		})
 	}
+	text := p.Text
+	if text == nil {
+		text = rules.KeyText
+	}
 	report := p.Top.Report()
 	st.Top.Since = report.Since
 	for _, c := range report.Counts[:min(topKeys, len(report.Counts))] {
-		st.Top.Keys = append(st.Top.Keys, Key{c.Policy, rules.KeyText(c.Key), c.Count, c.Error})
+		st.Top.Keys = append(st.Top.Keys, Key{c.Policy, text(c.Key), c.Count, c.Error})
 	}
 	return st
 }

@@ -20,6 +20,10 @@ var (
 	errNotLoaded     = errors.New("no rate limit configuration loaded")
 )
 
+// MaxDescriptors is the most descriptors that a request may have. A thousand take 2 ms; as many as a message holds took
+// seconds.
+const MaxDescriptors = 1000
+
 // question is what a request asks of the rules, and of how many descriptors negative hits are ignored.
 type question struct {
 	asks     []rules.Ask
@@ -34,6 +38,8 @@ func describe(request *ratelimitv3.RateLimitRequest) (q question, err error) {
 		return q, errNoDomain
 	case len(request.Descriptors) == 0:
 		return q, errNoDescriptors
+	case len(request.Descriptors) > MaxDescriptors:
+		return q, fmt.Errorf("rate limit request has %d descriptors, must be at most %d", len(request.Descriptors), MaxDescriptors)
 	}
 	q.asks = make([]rules.Ask, len(request.Descriptors))
 	for i, d := range request.Descriptors {
