@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"time"
 
 	stats "github.com/lyft/gostats"
 	"github.com/prometheus/client_golang/prometheus"
@@ -75,10 +76,22 @@ func newPrometheus(set *statsSettings, registry prometheus.Registerer) (stats.Si
 }
 
 // FlushCounter implements [stats.Sink].
-func (s *prometheusSink) FlushCounter(name string, value uint64) {
+func (s *prometheusSink) FlushCounter(name string, value uint64) { s.flushCounter(name, value, 0) }
+
+// FlushPassing is FlushCounter for a name that requests have chosen: its metric is removed when it has not come for nameAge.
+func (s *prometheusSink) FlushPassing(name string, value uint64) {
+	s.flushCounter(name, value, nameAge)
+}
+
+func (s *prometheusSink) flushCounter(name string, value uint64, age time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if m, ok := s.metric(name, mapper.MetricTypeCounter); ok {
+		if age > 0 && m.mapping.Ttl == 0 {
+			passing := *m.mapping
+			passing.Ttl = age
+			m.mapping = &passing
+		}
 		if counter, err := s.registry.GetCounter(m.name, m.labels, m.help, m.mapping, s.count); err == nil {
 			counter.Add(float64(value) * m.scale)
 		} else {

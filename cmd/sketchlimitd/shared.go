@@ -61,7 +61,7 @@ func (s *shared) add(r *rules.Rule) {
 		redislimit.Prefix(s.prefix()+":"+hex.EncodeToString(sum[:16])), redislimit.Log(s.logger))
 	<-s.turns
 	if err != nil {
-		s.logger.Error("a rule counts in this process alone", "rule", r, "error", err)
+		s.logger.Error("a rule counts in this process alone", "rule", r.String(), "error", err)
 		return
 	}
 	s.mu.Lock()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
-	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -30,21 +29,28 @@ type statistics struct {
 	limits  stats.Scope // ratelimit.service.rate_limit
 	server  stats.Scope // ratelimit_server
 	methods sync.Map    // of gRPC, to their method
-	names   names       // of rules, where requests choose them
+	names   *namesOfRules
+	domains names // that no file has
+	sink    stats.Sink
+	tags    string // behind each name that requests have chosen
 
 	last map[string]uint64 // what counters were when they were told last
 }
 
 // newStatistics returns statistics of rules; the service is set before the first flush.
 func newStatistics(set *statsSettings, limits *rules.Rules, load *loader, logger *slog.Logger) (*statistics, error) {
-	s := &statistics{settings: set, logger: logger, rules: limits, loader: load, last: map[string]uint64{}}
+	s := &statistics{
+		settings: set, logger: logger, rules: limits, loader: load, last: map[string]uint64{}, tags: tagged(set.ExtraTags),
+		names: &namesOfRules{rules: map[string]*names{}}, domains: names{most: maxDomains},
+	}
 	registry := newRegistry(limits)
+	registry.MustRegister(s.names)
 	s.metrics = handler(registry)
 	sink, err := newSink(set, registry, logger)
 	if err != nil {
 		return nil, err
 	}
-	s.store = stats.NewStore(sink, false)
+	s.sink, s.store = sink, stats.NewStore(sink, false)
 	root := s.store.ScopeWithTags("ratelimit", set.ExtraTags)
 	s.own = root.Scope("service")
 	s.limits = s.own.Scope("rate_limit")
@@ -97,31 +103,25 @@ func (s *statistics) intercept(ctx context.Context, request any, info *grpc.Unar
 // observe counts what has its name from the request. All else rules count themselves.
 func (s *statistics) observe(o *envoylimit.Observation) {
 	if !o.Answer.Known {
-		name, first := s.names.of(o.Domain)
+		first, filled := s.domains.add(o.Domain, [len(suffixes)]uint64{uint64(len(o.Asks))})
 		if first {
 			s.logger.Warn("no file has the domain of a request: it is not limited", "domain", o.Domain[:min(len(o.Domain), maxNameBytes)])
 		}
-		s.limits.NewCounter(name + ".domain_not_found").Add(uint64(len(o.Asks)))
+		if filled {
+			s.logger.Warn("too many domains that no file has: others are counted as "+otherName, "domains", maxDomains)
+		}
 		return
 	}
 	for i := range o.Answer.Statuses {
 		status := &o.Answer.Statuses[i]
 		if rule := status.Rule; rule != nil && rule.NamedByRequest {
-			name, _ := s.names.of(rule.StatsName(o.Asks[i].Descriptor))
-			for suffix, n := range each(status.Counts) {
-				if n > 0 {
-					s.limits.NewCounter(name + suffix).Add(n)
-				}
+			chosen := s.names.of(rule, s.rules)
+			_, filled := chosen.add(rule.StatsName(o.Asks[i].Descriptor), countsOf(status.Counts))
+			if filled {
+				s.logger.Warn("a rule has as many names of statistics as it may: hits of others are counted as "+otherName,
+					"rule", rule.String(), "names", chosen.limit())
 			}
 		}
-	}
-}
-
-// each yields counts by the end of their name.
-func each(c rules.Counts) func(yield func(string, uint64) bool) {
-	return func(yield func(string, uint64) bool) {
-		_ = yield(".total_hits", c.Total) && yield(".within_limit", c.Within) && yield(".near_limit", c.Near) &&
-			yield(".over_limit", c.Over) && yield(".shadow_mode", c.Shadow)
 	}
 }
 
@@ -129,18 +129,19 @@ func each(c rules.Counts) func(yield func(string, uint64) bool) {
 func (s *statistics) GenerateStats() {
 	for _, rule := range s.rules.All() {
 		if !rule.NamedByRequest && !rule.Unlimited {
-			for suffix, n := range each(rule.Counts()) {
-				s.add(s.limits, sanitize(rule.String())+suffix, n)
+			for i, n := range countsOf(rule.Counts()) {
+				s.add(s.limits, sanitize(rule.String())+suffixes[i], n)
 			}
 		}
 	}
 	for _, rule := range s.rules.Counting() {
 		if rule.Override {
-			for suffix, n := range each(rule.Counts()) {
-				s.add(s.limits, rule.String()+suffix, n)
+			for i, n := range countsOf(rule.Counts()) {
+				s.add(s.limits, rule.String()+suffixes[i], n)
 			}
 		}
 	}
+	s.tellNames(time.Now())
 	s.add(s.own, "config_load_success", s.loader.successes.Load())
 	s.add(s.own, "config_load_error", s.loader.failures.Load())
 	service := s.service.Stats()
@@ -159,44 +160,17 @@ func (s *statistics) add(scope stats.Scope, name string, now uint64) {
 	scope.NewCounter(name).Add(now - before)
 }
 
-var ipv4 = regexp.MustCompile(`\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}`)
-
-// sanitize replaces what has a meaning in statsd, and the dots of addresses.
-func sanitize(name string) string {
-	name = strings.NewReplacer(":", "_", "|", "_", "\n", "_", "\r", "_").Replace(name)
-	return ipv4.ReplaceAllStringFunc(name, func(address string) string { return strings.ReplaceAll(address, ".", "_") })
-}
-
-// These bound the names that requests can choose: each takes memory here and a time series elsewhere.
-const (
-	maxNames     = 10_000
-	maxNameBytes = 250
-)
-
-// tooMany is told in place of names beyond that.
-const tooMany = "other"
-
-// names are those that requests have chosen, with what statsd can be told in their place.
-type names struct {
-	mu   sync.Mutex
-	seen map[string]string
-}
-
-// of returns a name for statsd, and whether it is there for the first time; tooMany if there are too many, or it is too long.
-func (n *names) of(name string) (sanitized string, first bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if sanitized, ok := n.seen[name]; ok {
-		return sanitized, false
+// tellNames tells the sink itself of names that requests have chosen: the store would keep each for good.
+func (s *statistics) tellNames(now time.Time) {
+	flush := s.sink.FlushCounter
+	if passing, ok := s.sink.(interface{ FlushPassing(string, uint64) }); ok {
+		flush = passing.FlushPassing
 	}
-	if len(n.seen) >= maxNames || len(name) > maxNameBytes {
-		name = tooMany
+	each := func(name string, count uint64) { flush("ratelimit.service.rate_limit."+name+s.tags, count) }
+	for _, chosen := range s.names.all() {
+		chosen.tell(now, each)
 	}
-	if n.seen == nil {
-		n.seen = map[string]string{}
-	}
-	_, known := n.seen[name]
-	sanitized = sanitize(name)
-	n.seen[name] = sanitized
-	return sanitized, !known
+	s.domains.tell(now, func(name string, count uint64) {
+		each(strings.TrimSuffix(name, suffixes[0])+".domain_not_found", count)
+	})
 }

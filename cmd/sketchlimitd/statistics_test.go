@@ -229,32 +229,3 @@ func TestMogrifierErrors(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 }
-
-// Whoever chooses values or domains cannot fill the memory with names.
-func TestNamesAreBounded(t *testing.T) {
-	var n names
-	for i := range maxNames {
-		name, first := n.of(fmt.Sprint(i))
-		require.Equal(t, fmt.Sprint(i), name)
-		require.True(t, first)
-	}
-	for _, known := range []bool{false, true} { // so that it is logged
-		name, first := n.of("one more")
-		require.Equal(t, tooMany, name)
-		require.Equal(t, !known, first)
-	}
-	name, first := n.of("0")
-	require.Equal(t, "0", name)
-	require.False(t, first)
-}
-
-// No name is longer than a packet of statsd has room for, and none is more than one line of it.
-func TestNamesOfStatsd(t *testing.T) {
-	var n names
-	name, first := n.of(strings.Repeat("a", maxNameBytes+1))
-	require.Equal(t, tooMany, name)
-	require.True(t, first)
-	name, _ = n.of("domain.path_/a\nfake:1|c\r\n")
-	require.Equal(t, "domain.path_/a_fake_1_c__", name)
-	require.Len(t, n.seen, 2)
-}
