@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"reflect"
 	"runtime"
@@ -29,6 +30,22 @@ func failed(err error) error {
 	return failure{err}
 }
 
+// logged returns an error of the service, or writes it itself if all lines are to be JSON.
+func logged(log io.Writer, err error) error {
+	if err == nil || !strings.EqualFold(os.Getenv("LOG_FORMAT"), "json") {
+		return err
+	}
+	logger, loggerErr := newLogger(log, "error", "json")
+	if loggerErr != nil {
+		return err
+	}
+	logger.Error("sketchlimitd ends", "error", err.Error())
+	return errLogged
+}
+
+// errLogged stands for an error that was written.
+var errLogged = errors.New("logged")
+
 // newCommand returns the command line. Whatever is no flag and no file of --check is an error: the settings are variables.
 func newCommand() *cobra.Command {
 	var check bool
@@ -50,7 +67,7 @@ environment say. SIGHUP reads rules and certificates again. SIGTERM and SIGINT e
 			if check {
 				return failed(checkRules(c.OutOrStdout(), args))
 			}
-			return failed(run(c.Context(), c.ErrOrStderr()))
+			return failed(logged(c.ErrOrStderr(), run(c.Context(), c.ErrOrStderr())))
 		},
 	}
 	c.SetUsageTemplate(`Usage:
@@ -164,6 +181,7 @@ func run(ctx context.Context, log io.Writer) error {
 	if err != nil {
 		return err
 	}
+	slog.SetDefault(logger) // also what libraries write by package log
 	tellWithoutEffect(logger)
 	s, err := newServer(ctx, set, logger)
 	if err != nil {

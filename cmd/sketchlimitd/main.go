@@ -38,6 +38,9 @@ func execute(ctx context.Context, args []string, out, errOut io.Writer) (status 
 	if err == nil {
 		return 0
 	}
+	if errors.Is(err, errLogged) {
+		return exitFailure
+	}
 	fmt.Fprintln(errOut, "sketchlimitd:", err)
 	if errors.As(err, new(failure)) {
 		return exitFailure

@@ -1,11 +1,15 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -214,4 +218,45 @@ func TestShutdownDelay(t *testing.T) {
 	require.NoError(t, c.Process.Signal(syscall.SIGTERM))
 	require.NoError(t, c.Wait())
 	require.FileExists(t, filepath.Join(root, "counts/index.json"))
+}
+
+// Whatever is wrong, every line is JSON if the log is to be so.
+func TestEveryLineIsJSON(t *testing.T) {
+	root := written(t, map[string]string{
+		"ratelimit/config/api.yaml": strings.ReplaceAll(clients, "year", "day") + "  - {key: path, overload: x}\n",
+		"ratelimit/config/b.yaml":   "domain: b\ndescriptors: [{key: bucket, rate_limit: {unit: day, requests_per_unit: 2, algorithm: token_bucket}}]\n",
+	})
+	variables := environment(root)
+	delete(variables, "DISABLE_STATS")
+	for name, value := range map[string]string{
+		"LOG_FORMAT": "json", "LOG_LEVEL": "debug", "USE_STATSD": "true", "STATSD_PORT": "1", "STATS_FLUSH_INTERVAL": "20ms",
+		"REDIS_URL": "127.0.0.1:1", "SHARED_SEED": "7", "SHARED_INTERVAL": "10ms", "TRACING_ENABLED": "true",
+		"GRPC_GO_LOG_SEVERITY_LEVEL": "info", "GRPC_GO_LOG_FORMATTER": "json",
+	} {
+		variables[name] = value
+	}
+	l, c := command(t, variables)
+	l.wait("no effect")
+	l.wait("rules stay as they are")
+	write(t, filepath.Join(root, "ratelimit/config/api.yaml"), clients)
+	l.wait("rules loaded")
+	listening := struct{ Address string }{}
+	require.NoError(t, json.Unmarshal([]byte(regexp.MustCompile(`\{.*"for":"HTTP".*\}`).FindString(l.all())), &listening))
+	conn, err := net.Dial("tcp", listening.Address)
+	require.NoError(t, err)
+	_, err = io.WriteString(conn, "no HTTP\r\n\r\n")
+	require.NoError(t, err)
+	require.NoError(t, conn.Close())
+	l.wait(`"@message":"redis"`)
+	require.NoError(t, c.Process.Signal(syscall.SIGTERM))
+	require.NoError(t, c.Wait())
+	for _, line := range strings.Split(l.all(), "\n") {
+		require.True(t, json.Valid([]byte(line)), line)
+	}
+
+	variables["PORT"] = "none"
+	out, status := printed(t, variables)
+	require.Equal(t, exitFailure, status)
+	require.True(t, json.Valid([]byte(out)), out)
+	require.Contains(t, out, `PORT \"none\", must be a whole number`)
 }

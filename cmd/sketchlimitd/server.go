@@ -127,7 +127,7 @@ func (s *server) serve(signalled context.Context) error {
 	}
 	web := []*http.Server{}
 	for _, p := range ports {
-		s.logger.Warn("listening", "for", p.what, "address", p.listener.Addr())
+		s.logger.Warn("listening", "for", p.what, "address", p.listener.Addr().String())
 		if p.handler == nil {
 			go func() { fail(rpc.Serve(p.listener)) }()
 			continue
@@ -187,7 +187,7 @@ func (s *server) linger(cause error) {
 	again := make(chan os.Signal, 1)
 	signal.Notify(again, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(again)
-	s.logger.Warn("stopping", "cause", cause, "after", s.settings.ShutdownDelay)
+	s.logger.Warn("stopping", "cause", cause, "after", s.settings.ShutdownDelay.String())
 	select {
 	case <-time.After(s.settings.ShutdownDelay):
 	case <-again:

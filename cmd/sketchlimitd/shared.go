@@ -34,6 +34,7 @@ func newShared(ctx context.Context, set *redisSettings, logger *slog.Logger) (*s
 	if set.URL == "" {
 		return nil, nil
 	}
+	redis.SetLogger(redisLog{logger})
 	client, err := set.client()
 	if err != nil {
 		return nil, err
@@ -49,6 +50,14 @@ func newShared(ctx context.Context, set *redisSettings, logger *slog.Logger) (*s
 		}
 	}
 	return s, nil
+}
+
+// redisLog is told by the client of Redis what would otherwise be lines of its own.
+type redisLog struct{ logger *slog.Logger }
+
+// Printf implements the client's logger.
+func (l redisLog) Printf(ctx context.Context, format string, args ...any) {
+	l.logger.WarnContext(ctx, "redis", "error", fmt.Sprintf(format, args...))
 }
 
 func (s *shared) prefix() string { return cmp.Or(s.settings.Prefix, "sketchlimit") }

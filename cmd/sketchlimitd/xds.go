@@ -75,7 +75,7 @@ func (x *xds) watch(ctx context.Context, load func([]rules.File, error) error) {
 			return
 		}
 		wait := pause.NextBackOff()
-		x.logger.Error("no rules from the management server", "server", x.settings.Server, "error", err, "again_in", wait)
+		x.logger.Error("no rules from the management server", "server", x.settings.Server, "error", err, "again_in", wait.String())
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():
