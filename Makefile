@@ -81,6 +81,9 @@ vuln: ## known vulnerabilities in what every module calls, where the database of
 fuzz: ## every fuzz target for FUZZTIME each, 60s unless given
 	@FUZZTIME=$(FUZZTIME) scripts/fuzz
 
+image: ## the steps of deploy/Dockerfile, run in a folder as nobody: one minute or two
+	SKETCHLIMIT_IMAGE=1 go test -C deploy -run Dockerfile -v .
+
 soak: ## ten minutes under load, for memory, goroutines, over-admissions and false denials
 	go run -C stress ./soak
 

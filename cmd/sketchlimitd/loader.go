@@ -18,6 +18,7 @@ type loader struct {
 
 	good                *goodRules
 	successes, failures atomic.Uint64
+	current             atomic.Bool   // the latest that came are in force
 	limits              atomic.Bool   // there have been rules without an error
 	tried               chan struct{} // closed when rules have come for the first time, also wrong ones
 	once                sync.Once
@@ -39,6 +40,7 @@ func (l *loader) load(files []rules.File, err error) error {
 	if err != nil {
 		err = inVariables(err)
 		l.failures.Add(1)
+		l.current.Store(false)
 		l.logger.Error("rules stay as they are", "error", err)
 		if !l.loaded() {
 			l.fallBack()
@@ -46,6 +48,7 @@ func (l *loader) load(files []rules.File, err error) error {
 		return err
 	}
 	l.successes.Add(1)
+	l.current.Store(true)
 	l.use(len(files) > 0)
 	l.good.keep(files)
 	if len(files) == 0 {

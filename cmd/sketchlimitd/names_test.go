@@ -12,17 +12,17 @@ import (
 	"github.com/sketchlimit/sketchlimit/rules"
 )
 
-var one = [len(suffixes)]uint64{1}
+var oneHit = [len(suffixes)]uint64{1}
 
 // Whoever chooses values or domains cannot fill the memory with names, and what is left of one age ago makes room.
 func TestNamesAreBoundedAndAge(t *testing.T) {
 	n := names{prefix: "api.tenant_", most: 100}
 	for i := range 100 {
-		first, filled := n.add(fmt.Sprint(i), one)
+		first, filled := n.add(fmt.Sprint(i), oneHit)
 		require.Equal(t, []bool{true, false}, []bool{first, filled})
 	}
 	for i := range 3 { // it is told once
-		first, filled := n.add(fmt.Sprint("more", i), one)
+		first, filled := n.add(fmt.Sprint("more", i), oneHit)
 		require.Equal(t, []bool{i == 0, i == 0}, []bool{first, filled})
 	}
 	told := map[string]uint64{}
@@ -45,10 +45,10 @@ func TestNamesAreBoundedAndAge(t *testing.T) {
 	require.Len(t, n.seen, 101)
 	tell(start.Add(nameAge))
 	require.Len(t, n.seen, 1, "that which has just been used")
-	first, filled := n.add("new", one)
+	first, filled := n.add("new", oneHit)
 	require.Equal(t, []bool{true, false}, []bool{first, filled})
 	for i := range 200 {
-		_, now := n.add(fmt.Sprint("again", i), one)
+		_, now := n.add(fmt.Sprint("again", i), oneHit)
 		filled = filled || now
 	}
 	require.True(t, filled, "it is told again")
@@ -57,9 +57,9 @@ func TestNamesAreBoundedAndAge(t *testing.T) {
 // No name is longer than a packet of statsd has room for, and none is more than one line of it.
 func TestNamesOfStatsd(t *testing.T) {
 	n := names{most: 10}
-	first, filled := n.add(strings.Repeat("a", maxNameBytes+1), one)
+	first, filled := n.add(strings.Repeat("a", maxNameBytes+1), oneHit)
 	require.Equal(t, []bool{true, false}, []bool{first, filled})
-	n.add("domain.path_/a\nfake:1|c\r\n", one)
+	n.add("domain.path_/a\nfake:1|c\r\n", oneHit)
 	told := map[string]uint64{}
 	n.tell(time.Now(), func(name string, count uint64) { told[name] = count })
 	require.Equal(t, map[string]uint64{"other.total_hits": 1, "domain.path_/a_fake_1_c__.total_hits": 1}, told)

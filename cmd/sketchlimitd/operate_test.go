@@ -108,9 +108,14 @@ func TestReadyWithRulesAlone(t *testing.T) {
 	l, c := command(t, variables)
 	client, conn := dial(t, l.address("gRPC"))
 	page := "http://" + l.address("HTTP")
+	ops := "http://" + l.address("debugging")
 	require.Equal(t, http.StatusInternalServerError, code(t, page+"/healthcheck"))
 	require.Equal(t, http.StatusOK, code(t, page+"/livez"))
 	require.Equal(t, healthv1.HealthCheckResponse_NOT_SERVING, serving(t, conn))
+	_, metrics := get(t, ops+"/metrics")
+	require.Contains(t, metrics, "\nsketchlimitd_ready 0\n")
+	require.Contains(t, metrics, "\nsketchlimitd_rules_current 0\n")
+	require.Contains(t, metrics, "\nsketchlimitd_rules_failed_loads_total 1\n")
 
 	for _, limit := range []int{2, 3} {
 		write(t, filepath.Join(root, "ratelimit/config.api.yaml"), strings.ReplaceAll(clients, "requests_per_unit: 2", fmt.Sprintf("requests_per_unit: %d", limit)))
@@ -121,6 +126,10 @@ func TestReadyWithRulesAlone(t *testing.T) {
 		_, got := allowed(t, client, "ann")
 		require.EqualValues(t, limit, got)
 	}
+	_, metrics = get(t, ops+"/metrics")
+	require.Contains(t, metrics, "\nsketchlimitd_ready 1\n")
+	require.Contains(t, metrics, "\nsketchlimitd_rules_current 1\n")
+	require.Contains(t, metrics, "\nsketchlimitd_rules_loads_total 2\n")
 	require.NoError(t, c.Process.Signal(syscall.SIGTERM))
 	require.NoError(t, c.Wait())
 }

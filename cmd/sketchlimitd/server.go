@@ -68,6 +68,7 @@ func newServer(ctx context.Context, set *settings, logger *slog.Logger) (*server
 	if s.stats, err = newStatistics(&set.Stats, s.rules, s.loader, logger); err != nil {
 		return nil, err
 	}
+	s.registerSelf(s.stats.registry)
 	if s.refusals, err = newRefusals(); err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	stats "github.com/lyft/gostats"
+	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 
 	"github.com/sketchlimit/sketchlimit/cmd/sketchlimitd/envoylimit"
@@ -20,6 +21,7 @@ type statistics struct {
 	settings *statsSettings
 	logger   *slog.Logger
 	store    stats.Store
+	registry *prometheus.Registry
 	metrics  http.Handler // for Prometheus
 	rules    *rules.Rules
 	loader   *loader
@@ -45,7 +47,7 @@ func newStatistics(set *statsSettings, limits *rules.Rules, load *loader, logger
 	}
 	registry := newRegistry(limits)
 	registry.MustRegister(s.names)
-	s.metrics = handler(registry)
+	s.registry, s.metrics = registry, handler(registry)
 	sink, err := newSink(set, registry, logger)
 	if err != nil {
 		return nil, err
