@@ -21,7 +21,7 @@ type Ask struct {
 // refused with RetryAfter [sketchlimit.Never].
 type Override struct {
 	Limit  int64         // units a Window, 0 blocks; 2,147,483,647 if it is higher
-	Window time.Duration // a second, minute, hour, day, week, month of 30 days or year of 365 days
+	Window time.Duration // a second, minute, hour, day, week, month of 30 days (see Options.CalendarMonths) or year of 365 days
 }
 
 // Answer is the answer to a request.

@@ -52,7 +52,7 @@ func (r *Rule) lasts() time.Duration {
 
 // carries tells whether counts of a rule can be carried on by one of another limit or size.
 func (c *counter) carries(next *Rule) bool {
-	return next.Unlimited || next.Limit == 0 || c.window == next.Window && c.algorithm == next.Algorithm
+	return next.Unlimited || next.Limit == 0 || c.window == next.Window && c.algorithm == next.Algorithm && c.months == next.Months
 }
 
 // succeed gives the rule what it carries on of the one that stood in its place: its limiter, if that is the same, or
@@ -145,7 +145,7 @@ func (r *Rule) takeOver(now time.Time) (err error) {
 			if f.counter.algorithm == sketchlimit.TokenBucket || f.origin.reach <= f.counter.limit {
 				continue
 			}
-			if f.limiter, err = f.limiter.WithLimit(now, f.origin.reach, 0); err != nil {
+			if f.limiter, err = f.limiter.WithLimit(r.at(now), f.origin.reach, 0); err != nil {
 				return fmt.Errorf("%s: %w", r.Line, err)
 			}
 			f.counter.limit = f.origin.reach
@@ -156,7 +156,7 @@ func (r *Rule) takeOver(now time.Time) (err error) {
 		return nil
 	}
 	r.heirOf, r.origin = nil, before.origin
-	if r.limiter, err = before.limiter.WithLimit(now, r.Limit, r.Burst); err != nil { // it has none, and the other stays beside
+	if r.limiter, err = before.limiter.WithLimit(r.at(now), r.Limit, r.Burst); err != nil { // it has none, and the other stays beside
 		r.origin = origin{}
 		r.keep(append(r.live(now), *before))
 		return nil
@@ -257,7 +257,7 @@ func (c *counters) carry(i int) {
 		return
 	}
 	used, matter := 0.0, false
-	look := sketchlimit.Request{Time: c.now, Bytes: c.key(i), Peek: true}
+	look := sketchlimit.Request{Time: rule.at(c.now), Bytes: c.key(i), Peek: true}
 	for _, f := range *formers {
 		if c.now.Before(f.until) {
 			matter = true

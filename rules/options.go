@@ -20,6 +20,9 @@ type Options struct {
 	SharedBytes int
 	// MergeDomains lets several files have one domain together. Otherwise that is an error.
 	MergeDomains bool
+	// CalendarMonths makes windows of one month, which are fixed and 30 days otherwise, those of the calendar in UTC, as
+	// USE_CALENDAR_MONTH_RATE_LIMIT does in envoyproxy/ratelimit. Counts of windows of the other kind are let go.
+	CalendarMonths bool
 	// OverrideBytes is the most bytes of the counts for each Window of limits that come with requests, see
 	// [Override]. There are seven windows. 0: such requests are refused.
 	OverrideBytes int
@@ -83,7 +86,7 @@ func (o Options) New(files ...File) (*Rules, error) {
 // Check reads files as Load does and returns their rules in order, without taking their memory.
 func (o Options) Check(paths ...string) ([]*Rule, error) {
 	s := newSet(nil)
-	s.merge = o.MergeDomains
+	s.merge, s.months = o.MergeDomains, o.CalendarMonths
 	texts, err := read(paths)
 	if err == nil {
 		err = s.add(texts)
@@ -117,7 +120,7 @@ func (o Options) rules() (*Rules, error) {
 	if o.Clock == nil {
 		o.Clock = sketchlimit.Now
 	}
-	own, err := newOverrides(o.OverrideBytes)
+	own, err := newOverrides(o.OverrideBytes, o.CalendarMonths)
 	if err != nil {
 		return nil, fmt.Errorf("rules: OverrideBytes %d: %w", o.OverrideBytes, err)
 	}

@@ -14,7 +14,7 @@ type overrides []*Rule
 var spans = []string{"second", "minute", "hour", "day", "week", "month", "year"}
 
 // newOverrides returns a rule of so many bytes at most for each window, without a limiter; none without bytes.
-func newOverrides(bytes int) (all overrides, err error) {
+func newOverrides(bytes int, months bool) (all overrides, err error) {
 	if bytes == 0 {
 		return nil, nil
 	}
@@ -27,6 +27,11 @@ func newOverrides(bytes int) (all overrides, err error) {
 		if _, rule.bytes, err = rule.config().Size(); err != nil {
 			return nil, err
 		}
+		if months && name == "month" {
+			if err := rule.byMonths(); err != nil {
+				return nil, err
+			}
+		}
 		all = append(all, rule)
 	}
 	return all, nil
@@ -35,7 +40,7 @@ func newOverrides(bytes int) (all overrides, err error) {
 // of returns the rule that counts overrides of a window, nil if there is none.
 func (o overrides) of(window time.Duration) *Rule {
 	for _, rule := range o {
-		if rule.Window == window {
+		if rule.Window == window && !rule.Months || rule.Months && window == units["month"] {
 			return rule
 		}
 	}

@@ -30,7 +30,8 @@ type Rule struct {
 	Warning string // how it differs from what the file says or seems to mean, FILE:LINE: text; "" if it does not
 
 	Limit     int                   // units per counter and Window; 0 blocks
-	Window    time.Duration         // 0 if Unlimited
+	Window    time.Duration         // 0 if Unlimited; 31 days if Months
+	Months    bool                  // windows are months of the calendar in UTC, see Options.CalendarMonths
 	Algorithm sketchlimit.Algorithm // of no meaning if Unlimited
 	Burst     int                   // units that a bucket holds; 0 of other algorithms
 	Unlimited bool                  // it matches, and counts nothing
@@ -66,6 +67,7 @@ type Rule struct {
 	tally    *tally  // nil of Check
 	levels   []level // see StatsName
 	detailed bool
+	monthly  bool // its unit is a month
 	bytes    int
 }
 
@@ -82,6 +84,7 @@ type counter struct {
 	rate      float64
 	memory    int
 	overload  sketchlimit.Overload
+	months    bool
 }
 
 // origin is what a rule's limiter was made for, if it has gone on under other limits since.
@@ -110,6 +113,7 @@ func newRule(p place, d *descriptor, line string) (*Rule, error) {
 		r.Warning = fmt.Sprintf("%s: requests_per_unit %d, is held to %d", line, l.requests, r.Limit)
 	}
 	r.Window, _ = l.window()
+	r.monthly = strings.EqualFold(l.unit, "month") && l.multiplier == 1 && l.algorithm == sketchlimit.FixedWindow
 	if r.Algorithm == sketchlimit.TokenBucket {
 		r.Burst = cmp.Or(l.burst, r.Limit)
 	}
@@ -139,7 +143,7 @@ func newRule(p place, d *descriptor, line string) (*Rule, error) {
 			line, l.units, math.Round(10*most)/10)
 	}
 	r.UnitsPerKey, r.Headroom, r.Overload = l.units, l.headroom, l.overload
-	r.counter = counter{p, r.Limit, r.Window, r.Algorithm, r.Burst, r.Keys, l.units, l.headroom, r.FalseDenialRate, l.memory, l.overload}
+	r.counter = counter{p, r.Limit, r.Window, r.Algorithm, r.Burst, r.Keys, l.units, l.headroom, r.FalseDenialRate, l.memory, l.overload, false}
 	if r.Limit > 0 {
 		var err error
 		if _, r.bytes, err = r.config().Size(); err != nil {
@@ -195,6 +199,9 @@ func (r *Rule) build(clock func() time.Time, hash sketchlimit.Hash, seed uint64)
 	}
 	c := r.config()
 	c.Clock, c.Hash, c.Seed = clock, hash, seed
+	if r.Months {
+		c.Clock = func() time.Time { return monthTime(clock()) }
+	}
 	if r.limiter, err = sketchlimit.New(c); err != nil && r.Line != "" { // more than the machine has
 		return fmt.Errorf("%s: %s", r.Line, inFile.Replace(err.Error()))
 	}

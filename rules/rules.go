@@ -40,6 +40,7 @@ type set struct {
 	rules     []*Rule
 	overrides overrides          // for requests with limits of their own
 	merge     bool               // files may have one domain together
+	months    bool               // see Options.CalendarMonths
 	names     map[string]int     // how many rules have it
 	labels    map[string]bool    // of rules
 	group     *sketchlimit.Group // of all rules that count; nil if none does
@@ -130,7 +131,7 @@ func (r *Rules) update(read func() ([]File, error)) error {
 // become replaces all rules by those of texts, with these shares, which carry on what others have counted.
 func (r *Rules) become(texts []File, shares map[place]*share, before *set) error {
 	next := newSet(before.overrides)
-	next.merge = r.options.MergeDomains
+	next.merge, next.months = r.options.MergeDomains, r.options.CalendarMonths
 	if err := next.add(texts); err != nil {
 		return err
 	}
@@ -294,6 +295,11 @@ func (s *set) addFile(file string, data []byte) error {
 			rule.title = fmt.Sprintf("%s#%d", rule.title, n)
 		}
 		rule.label = s.newLabel(cmp.Or(rule.Name, rule.title))
+		if s.months && rule.monthly {
+			if err := rule.byMonths(); err != nil {
+				return fmt.Errorf("%s: %w", rule.Line, err)
+			}
+		}
 	}
 	s.rules = append(s.rules, rules...)
 	return nil

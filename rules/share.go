@@ -99,7 +99,7 @@ func (r *Rule) need(keys float64) int {
 // look notes how many keys the rule has, and returns the bytes that it needs. A bucket does not know its keys.
 func (s *share) look(r *Rule, now time.Time) int {
 	stats := r.limiter.Stats()
-	if window := now.UnixNano() / int64(r.Window); window != s.window {
+	if window := r.at(now).UnixNano() / int64(r.Window); window != s.window {
 		s.keys, s.window = s.keys*3/4, window
 	}
 	need, units := r.bytes, stats.Admitted+stats.Denied

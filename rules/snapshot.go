@@ -32,6 +32,7 @@ type saved struct {
 	Rate                float64
 	Memory              int
 	Overload            sketchlimit.Overload
+	Months              bool `json:",omitempty"`
 	Made, MadeBurst     int  // what it was made for, if it has gone on under other limits; otherwise 0
 	Reach               int  // the highest of these
 	Former              bool // it had been replaced
@@ -42,14 +43,14 @@ func (c *counter) saved(file string) saved {
 	return saved{
 		File: file, Domain: c.place.domain, Path: c.place.path, Exact: c.place.exact, Keyed: c.place.keyed,
 		Limit: c.limit, Window: c.window, Algorithm: c.algorithm, Burst: c.burst, Keys: c.keys, Units: c.units,
-		Headroom: c.headroom, Rate: c.rate, Memory: c.memory, Overload: c.overload,
+		Headroom: c.headroom, Rate: c.rate, Memory: c.memory, Overload: c.overload, Months: c.months,
 	}
 }
 
 func (s *saved) counter() counter {
 	return counter{
 		place{s.Domain, s.Path, s.Exact, s.Keyed}, s.Limit, s.Window, s.Algorithm, s.Burst, s.Keys, s.Units, s.Headroom,
-		s.Rate, s.Memory, s.Overload,
+		s.Rate, s.Memory, s.Overload, s.Months,
 	}
 }
 
@@ -193,7 +194,7 @@ func (r *Rules) load(present *Rule, one *saved, now time.Time, file string) (*Ru
 	}
 	old := &Rule{
 		counter: c, Limit: c.limit, Window: c.window, Algorithm: c.algorithm, Burst: c.burst, Keys: c.keys,
-		UnitsPerKey: c.units, Headroom: c.headroom, FalseDenialRate: c.rate, Overload: c.overload,
+		UnitsPerKey: c.units, Headroom: c.headroom, FalseDenialRate: c.rate, Overload: c.overload, Months: c.months,
 	}
 	_, bytes, err := old.config().Size()
 	switch {
@@ -222,10 +223,10 @@ func (r *Rule) again(one *saved, now time.Time) (err error) {
 	if r.Algorithm == sketchlimit.TokenBucket {
 		limit, burst = one.Limit, one.Reach
 	}
-	if r.limiter, err = r.limiter.WithLimit(now, limit, burst); err != nil {
+	if r.limiter, err = r.limiter.WithLimit(r.at(now), limit, burst); err != nil {
 		return err
 	}
-	r.limiter, err = r.limiter.WithLimit(now, one.Limit, one.Burst)
+	r.limiter, err = r.limiter.WithLimit(r.at(now), one.Limit, one.Burst)
 	return err
 }
 

@@ -301,7 +301,7 @@ func (c *counters) askAll(peek bool) bool {
 	}
 	admitted := c.set.group.DoEach(c.asks).Allowed
 	for k, i := range c.asked {
-		c.statuses[i].Decision = c.asks[k].Decision
+		c.statuses[i].Decision = c.clockTime(i, c.asks[k].Decision)
 		c.statuses[i].By = 0
 	}
 	for i := range c.questions {
@@ -407,11 +407,19 @@ func (c *counters) fixed(i int) (d sketchlimit.Decision, ok bool) {
 
 // decide asks the i-th question by itself, for n units, which is not 0.
 func (c *counters) decide(i, n int, peek bool) sketchlimit.Decision {
-	return c.statuses[i].Rule.limiter.Do(c.request(i, n, peek))
+	return c.clockTime(i, c.statuses[i].Rule.limiter.Do(c.request(i, n, peek)))
+}
+
+// clockTime returns a decision of the i-th question's limiter as clocks have its spans.
+func (c *counters) clockTime(i int, d sketchlimit.Decision) sketchlimit.Decision {
+	if !c.statuses[i].Rule.Months {
+		return d
+	}
+	return clockTime(d, c.now)
 }
 
 func (c *counters) request(i, n int, peek bool) sketchlimit.Request {
-	return sketchlimit.Request{Time: c.now, Bytes: c.key(i), N: n, Limit: c.questions[i].limit, Peek: peek}
+	return sketchlimit.Request{Time: c.statuses[i].Rule.at(c.now), Bytes: c.key(i), N: n, Limit: c.questions[i].limit, Peek: peek}
 }
 
 // key returns the i-th question's key.
