@@ -7,11 +7,12 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
-	"go.yaml.in/yaml/v3"
+	"go.yaml.in/yaml/v4"
 
 	"github.com/sketchlimit/sketchlimit"
 )
@@ -20,6 +21,7 @@ import (
 type domain struct {
 	name        string
 	descriptors []descriptor
+	warnings    []string
 }
 
 type descriptor struct {
@@ -57,8 +59,9 @@ type limit struct {
 
 // reader reads a file and keeps the first error.
 type reader struct {
-	file string
-	err  error
+	file     string
+	err      error
+	warnings []string
 }
 
 // parse reads one file. Its errors begin with the file's name and, where there is one, the
@@ -77,6 +80,7 @@ func parse(file string, data []byte) (*domain, error) {
 	if r.err == nil && d.name == "" {
 		r.fail(nil, "config file cannot have empty domain")
 	}
+	d.warnings = r.warnings
 	return d, r.err
 }
 
@@ -95,16 +99,30 @@ func (r *reader) document(data []byte) *yaml.Node {
 			err = document.Decode(&decoded)
 		}
 		if err == nil && found && decoded != nil {
-			err = errors.New("more than one document that is not empty, must be one")
+			r.fail(document.Content[0], "error loading config file: more than one document that is not empty, must be one")
+			return nil
 		}
 		if err != nil {
-			r.fail(nil, "error loading config file: %v", err)
+			r.failYAML(data, err)
 			return nil
 		}
 		if decoded != nil {
 			root, found = document.Content[0], true
 		}
 	}
+}
+
+// inYAML is an error of the library: its line, and the first thing that is wrong.
+var inYAML = regexp.MustCompile(`^(?:yaml: )?(?:construct errors:\s*|go-yaml load error in \w+ at )?(?:line |L)?(\d+)?(?:\.C\d+)?(?:: )?(.*)`)
+
+// failYAML fails by an error of the library. What is missing at the end is missing in the last line.
+func (r *reader) failYAML(data []byte, err error) {
+	at, text := &yaml.Node{}, err.Error()
+	if m := inYAML.FindStringSubmatch(text); m != nil {
+		at.Line, _ = strconv.Atoi(m[1])
+		at.Line, text = min(at.Line, 1+bytes.Count(bytes.TrimRight(data, "\n"), []byte("\n"))), m[2]
+	}
+	r.fail(at, "error loading config file: yaml: %s", text)
 }
 
 func (r *reader) fail(n *yaml.Node, format string, args ...any) {

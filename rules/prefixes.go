@@ -4,7 +4,7 @@ import (
 	"net/netip"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
+	"go.yaml.in/yaml/v4"
 )
 
 // prefixes is the lengths of the prefixes by which a descriptor counts addresses. The zero prefixes are none.

@@ -40,6 +40,7 @@ type set struct {
 	rules     []*Rule
 	overrides overrides          // for requests with limits of their own
 	merge     bool               // files may have one domain together
+	warnings  []string           // of what leads to no rule
 	months    bool               // see Options.CalendarMonths
 	names     map[string]int     // how many rules have it
 	labels    map[string]bool    // of rules
@@ -276,6 +277,7 @@ func (s *set) addFile(file string, data []byte) error {
 	if err != nil {
 		return err
 	}
+	s.warnings = append(s.warnings, d.warnings...)
 	top := s.domains.find(d.name)
 	switch {
 	case top == nil:
@@ -317,6 +319,19 @@ func (s *set) newLabel(name string) string {
 
 // All returns the rules of all files in their order.
 func (r *Rules) All() []*Rule { return slices.Clone(r.current.Load().rules) }
+
+// Warnings returns how rules differ from what files say or seem to mean, as FILE:LINE: text: the Warning of each rule, and what
+// files say that leads to none.
+func (r *Rules) Warnings() []string {
+	s := r.current.Load()
+	all := slices.Clone(s.warnings)
+	for _, rule := range s.rules {
+		if rule.Warning != "" {
+			all = append(all, rule.Warning)
+		}
+	}
+	return all
+}
 
 // Counting returns the rules that count, at the moment of each range over it, and those of limits that come with
 // requests. They have the names of their policies, see [Rules.HTTP]; where several have one name, others than the first

@@ -5,7 +5,7 @@ import (
 	"math"
 	"strconv"
 
-	"go.yaml.in/yaml/v3"
+	"go.yaml.in/yaml/v4"
 )
 
 // fields tells for every field of a mapping what to do with its value.
@@ -45,6 +45,8 @@ func (r *reader) mapping(n *yaml.Node, what string, known fields) {
 			r.fail(name, "config error, unknown key '%s'", name.Value)
 		case value.Tag != "!!null":
 			read(value)
+		case name.Value == "rate_limit":
+			r.warnings = append(r.warnings, fmt.Sprintf("%s:%d: empty rate_limit, limits nothing", r.file, name.Line))
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"go.yaml.in/yaml/v3"
+	"go.yaml.in/yaml/v4"
 
 	"github.com/sketchlimit/sketchlimit/cmd/sketchlimit/accesslog"
 	"github.com/sketchlimit/sketchlimit/cmd/sketchlimit/whatif"

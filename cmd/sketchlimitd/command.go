@@ -13,6 +13,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
 	"github.com/sketchlimit/sketchlimit/rules"
@@ -135,9 +136,9 @@ func checkRules(out io.Writer, paths []string) error {
 	domains := map[string]bool{}
 	for _, rule := range limits.All() {
 		domains[rule.Domain] = true
-		if rule.Warning != "" {
-			fmt.Fprintln(out, "warning:", rule.Warning)
-		}
+	}
+	for _, warning := range limits.Warnings() {
+		fmt.Fprintln(out, "warning:", warning)
 	}
 	if len(domains) == 0 {
 		return errors.New("no rules: nothing would be limited")
@@ -182,6 +183,7 @@ func run(ctx context.Context, log io.Writer) error {
 		return err
 	}
 	slog.SetDefault(logger) // also what libraries write by package log
+	redis.SetLogger(redisLog{logger})
 	tellWithoutEffect(logger)
 	s, err := newServer(ctx, set, logger)
 	if err != nil {

@@ -60,6 +60,9 @@ func (s *server) rlconfig(w http.ResponseWriter, _ *http.Request) {
 
 // unit is the window of a rule as the protocol names it, or else as files do.
 func unit(r *rules.Rule) string {
+	if r.Months {
+		return "MONTH"
+	}
 	if name, times := envoylimit.Unit(r.Window); times < 2 {
 		return name.String()
 	}

@@ -27,7 +27,7 @@ require (
 	github.com/sketchlimit/sketchlimit/redislimit v0.0.0-00010101000000-000000000000
 	github.com/sketchlimit/sketchlimit/rules v0.0.0-00010101000000-000000000000
 	github.com/stretchr/testify v1.12.1
-	go.yaml.in/yaml/v3 v3.0.6
+	go.yaml.in/yaml/v4 v4.0.0
 	google.golang.org/grpc v1.85.0
 	google.golang.org/protobuf v1.36.12
 )
@@ -35,6 +35,7 @@ require (
 require (
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
 	github.com/spf13/pflag v1.0.9 // indirect
+	go.yaml.in/yaml/v3 v3.0.6 // indirect
 )
 
 require (

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -51,15 +52,14 @@ func (l *loader) load(files []rules.File, err error) error {
 	l.current.Store(true)
 	l.use(len(files) > 0)
 	l.good.keep(files)
+	debug.FreeOSMemory() // what the limiters before have held: the collector alone lets the process grow by as much again
 	if len(files) == 0 {
 		l.logger.Warn("rules loaded, and there are none: nothing is limited")
 	} else {
 		l.logger.Info("rules loaded", "files", len(files), "rules", len(l.rules.All()), "bytes", l.rules.MemoryBytes())
 	}
-	for _, rule := range l.rules.All() {
-		if rule.Warning != "" {
-			l.logger.Warn("a rule is not as its file says", "why", rule.Warning)
-		}
+	for _, warning := range l.rules.Warnings() {
+		l.logger.Warn("a rule is not as its file says", "why", warning)
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
@@ -57,6 +58,7 @@ func TestCheck(t *testing.T) {
 		"wrong.yaml": "domain: api\ndescriptors:\n  - {key: client, rate_limit: {unit: fortnight, requests_per_unit: 2}}\n",
 		"large.yaml": "domain: api\ndescriptors: [{key: client, rate_limit: {unit: day, requests_per_unit: 2, memory: 1GiB}}]\n",
 		"empty.yaml": "domain: api\n",
+		"none.yaml":  "domain: none\ndescriptors:\n  - key: client\n    rate_limit:\n",
 		"block.yaml": "domain: block\ndescriptors: [{key: client, rate_limit: {unit: day}}]\n",
 	})
 	at := func(name string) string { return filepath.Join(root, name) }
@@ -70,10 +72,11 @@ func TestCheck(t *testing.T) {
 		{[]string{at("ratelimit/config")}, 0, "ok: 1 files, 1 domains, 1 rules, "},
 		{[]string{at("ratelimit/config/api.yaml"), at("block.yaml")}, 0, "block.yaml:2: no requests_per_unit, blocks all requests"},
 		{[]string{at("wrong.yaml")}, exitFailure, at("wrong.yaml:3") + ": invalid rate limit unit 'fortnight'"},
+		{[]string{at("ratelimit/config/api.yaml"), at("none.yaml")}, 0, "warning: " + at("none.yaml:4") + ": empty rate_limit, limits nothing"},
 		{[]string{at("large.yaml")}, exitFailure, "bytes in all, must be at most MEMORY, 4194304"},
 		{[]string{at("ratelimit/config/api.yaml"), at("ratelimit/config")}, exitFailure, "duplicate domain 'api'"},
 		{[]string{at("empty.yaml")}, exitFailure, "no rules: nothing would be limited"},
-		{[]string{at("none.yaml")}, exitFailure, "none.yaml: no such file"},
+		{[]string{at("away.yaml")}, exitFailure, "away.yaml: no such file"},
 	} {
 		out, status := printed(t, variables, append([]string{"--check"}, c.args...)...)
 		require.Equal(t, c.status, status, "%v: %s", c.args, out)
@@ -268,4 +271,27 @@ func TestEveryLineIsJSON(t *testing.T) {
 	require.Equal(t, exitFailure, status)
 	require.True(t, json.Valid([]byte(out)), out)
 	require.Contains(t, out, `PORT \"none\", must be a whole number`)
+}
+
+// USE_CALENDAR_MONTH_RATE_LIMIT is that of envoyproxy/ratelimit.
+func TestCalendarMonths(t *testing.T) {
+	root := written(t, map[string]string{"ratelimit/config/api.yaml": strings.ReplaceAll(clients, "year", "month")})
+	variables := environment(root)
+	variables["USE_CALENDAR_MONTH_RATE_LIMIT"] = "true"
+	l, _ := command(t, variables)
+	client, _ := dial(t, l.address("gRPC"))
+	before := time.Now()
+	response, err := client.ShouldRateLimit(t.Context(), ask("api", "client", "ann"))
+	require.NoError(t, err)
+	after := time.Now().UTC()
+	ends := time.Date(after.Year(), after.Month()+1, 1, 0, 0, 0, 0, time.UTC)
+	if before.UTC().Month() != after.Month() {
+		t.Skip("the month has just ended")
+	}
+	reset := response.Statuses[0].DurationUntilReset.AsDuration()
+	require.LessOrEqual(t, ends.Sub(after).Truncate(time.Second), reset)
+	require.GreaterOrEqual(t, ends.Sub(before)+time.Second, reset)
+	require.Equal(t, "MONTH", response.Statuses[0].CurrentLimit.Unit.String())
+	_, page := get(t, "http://"+l.address("debugging")+"/rlconfig")
+	require.Contains(t, page, "api.client: unit=MONTH requests_per_unit=2")
 }

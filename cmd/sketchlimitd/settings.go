@@ -53,6 +53,7 @@ type settings struct {
 
 	Shadow          bool    `envconfig:"SHADOW_MODE" default:"false"`
 	Quota           bool    `envconfig:"QUOTA_MODE" default:"false"`
+	CalendarMonths  bool    `envconfig:"USE_CALENDAR_MONTH_RATE_LIMIT" default:"false"`
 	StopCounting    *bool   `envconfig:"STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT"` // of refused requests; nil is true
 	NearLimitRatio  float64 `envconfig:"NEAR_LIMIT_RATIO" default:"0.8"`
 	DynamicMetadata bool    `envconfig:"RESPONSE_DYNAMIC_METADATA" default:"false"`
@@ -86,7 +87,7 @@ func (s *settings) options() rules.Options {
 		MaxMemoryBytes: int(s.Memory), OverrideBytes: int(s.OverrideMemory) / overrideWindows,
 		SharedBytes:  int(s.Memory) / 2, // the rest is for rules that state their size, and for counts of former limits
 		MergeDomains: s.MergeDomains, CountRefused: s.StopCounting != nil && !*s.StopCounting, Quota: s.Quota,
-		NearLimitRatio: float32(s.NearLimitRatio),
+		NearLimitRatio: float32(s.NearLimitRatio), CalendarMonths: s.CalendarMonths,
 	}
 	if s.Redis.URL != "" {
 		o.SharedBytes = 0 // replicas must have the same sizes, whatever they have met

@@ -34,7 +34,6 @@ func newShared(ctx context.Context, set *redisSettings, logger *slog.Logger) (*s
 	if set.URL == "" {
 		return nil, nil
 	}
-	redis.SetLogger(redisLog{logger})
 	client, err := set.client()
 	if err != nil {
 		return nil, err

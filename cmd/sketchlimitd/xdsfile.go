@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	configv3 "github.com/envoyproxy/go-control-plane/ratelimit/config/ratelimit/v3"
-	"go.yaml.in/yaml/v3"
+	"go.yaml.in/yaml/v4"
 
 	"github.com/sketchlimit/sketchlimit/rules"
 )

@@ -56,6 +56,9 @@ func describeStatus(from *rules.Status, own *commonv3.RateLimitDescriptor_RateLi
 		to := counted(&from.Decision, false)
 		to.CurrentLimit = &limit{RequestsPerUnit: own.RequestsPerUnit, Unit: ratelimitv3.RateLimitResponse_RateLimit_Unit(own.Unit)}
 		to.DurationUntilReset = seconds(untilWindowEnds(windows[own.Unit], now))
+		if from.Rule != nil && from.Rule.Months {
+			to.DurationUntilReset = seconds(from.Rule.UntilReset(now))
+		}
 		return to
 	case rule == nil:
 		return &status{Code: ok}
@@ -111,7 +114,10 @@ func Unit(window time.Duration) (unit ratelimitv3.RateLimitResponse_RateLimit_Un
 func currentLimit(rule *rules.Rule) *limit {
 	l := &limit{Name: rule.Name, RequestsPerUnit: clamp(rule.Limit)}
 	var times int64
-	if l.Unit, times = Unit(rule.Window); times > 1 {
+	switch l.Unit, times = Unit(rule.Window); {
+	case rule.Months:
+		l.Unit = ratelimitv3.RateLimitResponse_RateLimit_MONTH
+	case times > 1:
 		l.UnitMultiplier = wrapperspb.UInt32(uint32(min(times, math.MaxUint32)))
 	}
 	return l
@@ -120,7 +126,7 @@ func currentLimit(rule *rules.Rule) *limit {
 // untilReset is the time until the window ends, or until the key has its whole quota again where windows have no end.
 func untilReset(rule *rules.Rule, d *sketchlimit.Decision, now time.Time) time.Duration {
 	if rule.Algorithm == sketchlimit.FixedWindow {
-		return untilWindowEnds(rule.Window, now)
+		return rule.UntilReset(now)
 	}
 	return d.ResetAfter
 }

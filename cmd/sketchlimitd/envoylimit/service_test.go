@@ -306,3 +306,23 @@ func TestUnit(t *testing.T) {
 		require.Equal(t, want, fmt.Sprint(unit, " ", times), window)
 	}
 }
+
+// A month of the calendar is one of the protocol, and its reset is the end of the month.
+func TestCalendarMonth(t *testing.T) {
+	now := time.Date(2027, 2, 27, 12, 0, 0, 0, time.UTC)
+	limits, err := rules.Options{
+		MaxMemoryBytes: 64 << 20, OverrideBytes: 1 << 20, CalendarMonths: true, Clock: func() time.Time { return now },
+	}.New(rules.File{Name: "f", Data: []byte("domain: api\ndescriptors: [{key: client, rate_limit: {unit: month, requests_per_unit: 2}}]")})
+	require.NoError(t, err)
+	s, err := New(limits)
+	require.NoError(t, err)
+	s.clock = func() time.Time { return now }
+	got, err := s.ShouldRateLimit(t.Context(), request(1, descriptor("client", "ann"), withLimit(2, typev3.RateLimitUnit_MONTH, descriptor("a", "b"))))
+	require.NoError(t, err)
+	for _, status := range got.Statuses {
+		require.Equal(t, ratelimitv3.RateLimitResponse_RateLimit_MONTH, status.CurrentLimit.Unit)
+		require.Nil(t, status.CurrentLimit.UnitMultiplier)
+		require.EqualValues(t, 36*60*60, status.DurationUntilReset.Seconds)
+		require.EqualValues(t, 1, status.LimitRemaining)
+	}
+}
