@@ -31,6 +31,8 @@ type rates struct {
 	keys      int                 // accounts; 0 if memory is given
 	memory    int                 // bytes
 	clock     func() time.Time    // nil: the limiter's own
+
+	room func(bytes int) error // whether there is so much memory; nil: the limiter's own check
 }
 
 // longestSpan is the seconds in which an allowance must be a whole number of responses.
@@ -57,7 +59,13 @@ func newAccounts(r rates) (*accounts, error) {
 	if r.keys > 0 {
 		c.UnitsPerKey = float64(c.Burst) // any account may be in use at any time
 	}
-	var err error
+	_, bytes, err := c.Size()
+	if err == nil && r.room != nil {
+		err = r.room(bytes)
+	}
+	if err != nil {
+		return nil, err
+	}
 	if a.limiter, err = sketchlimit.New(c); err != nil {
 		return nil, err
 	}

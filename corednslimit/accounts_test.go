@@ -181,3 +181,27 @@ func TestKeysAreEnough(t *testing.T) {
 		a.close()
 	}
 }
+
+// Who asks 24 times a second at an allowance of 20 gets nothing after five seconds, as with rrl, and with window 0 its allowance.
+func TestWindowZeroIsAPlainLimit(t *testing.T) {
+	for window, want := range map[float64][2]int{0: {20, 20}, defaultWindow: {0, 0}} {
+		now := time.Unix(1_790_000_000, 0)
+		r := rates{window: window, memory: 1 << 20, clock: func() time.Time { return now }}
+		r.perSecond[response] = 20
+		a, err := newAccounts(r)
+		require.NoError(t, err)
+		defer a.close()
+		sent := 0
+		for i := range 24 * 20 {
+			if i == 24*10 {
+				sent = 0
+			}
+			if a.debit(response, []byte("client")) {
+				sent++
+			}
+			now = now.Add(time.Second / 24)
+		}
+		require.GreaterOrEqual(t, sent, 10*want[0], window)
+		require.LessOrEqual(t, sent, 10*want[1]+1, window)
+	}
+}

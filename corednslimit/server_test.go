@@ -1,16 +1,23 @@
 package corednslimit
 
 import (
+	"crypto/rand"
 	"fmt"
 	"io"
 	"os"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/coredns/caddy"
 	"github.com/coredns/coredns/core/dnsserver"
+	_ "github.com/coredns/coredns/plugin/acl"
+	_ "github.com/coredns/coredns/plugin/any"
 	_ "github.com/coredns/coredns/plugin/bind"
 	_ "github.com/coredns/coredns/plugin/cache"
+	_ "github.com/coredns/coredns/plugin/chaos"
+	_ "github.com/coredns/coredns/plugin/local"
 	clog "github.com/coredns/coredns/plugin/pkg/log"
 	_ "github.com/coredns/coredns/plugin/template"
 	"github.com/miekg/dns"
@@ -134,6 +141,101 @@ func TestCoreDNS(t *testing.T) {
 	live.mu.Lock()
 	defer live.mu.Unlock()
 	require.Empty(t, live.of)
+}
+
+// Plugins that answer by themselves are limited as well: chaos, whose answers are many times their queries, any, acl and local.
+func TestPluginsThatAnswer(t *testing.T) {
+	server := serve(t, `.:0 {
+	bind 127.0.0.1
+	sketch_rrl {
+		responses-per-second 5
+		errors-per-second 5
+	}
+	chaos
+	any
+	local
+	acl example.net {
+		block
+	}
+	template IN A {
+		answer "{{ .Name }} 60 IN A 192.0.2.1"
+	}
+}`)
+	defer stop(t, server)
+	address := server.Servers()[0].LocalAddr().String()
+	authors := new(dns.Msg).SetQuestion("authors.bind.", dns.TypeTXT)
+	authors.Question[0].Qclass = dns.ClassCHAOS
+	authors.SetEdns0(4096, false)
+	for what, m := range map[string]*dns.Msg{
+		"chaos": authors, "any": new(dns.Msg).SetQuestion("example.org.", dns.TypeANY),
+		"local": new(dns.Msg).SetQuestion("localhost.", dns.TypeA), "acl": query("www.example.net."),
+	} {
+		conn, err := dns.Dial("udp", address)
+		require.NoError(t, err)
+		conn.UDPSize = 4096
+		const sent = 60
+		for range sent {
+			require.NoError(t, conn.WriteMsg(m))
+		}
+		answered := 0
+		for {
+			require.NoError(t, conn.SetReadDeadline(time.Now().Add(500*time.Millisecond)))
+			if _, err := conn.ReadMsg(); err != nil {
+				break
+			}
+			answered++
+		}
+		require.NoError(t, conn.Close())
+		require.InDelta(t, 6, answered, 4, what) // and what flows in while the queries come
+	}
+}
+
+// Too little memory is one line in the log.
+func TestTooLittleMemoryIsLogged(t *testing.T) {
+	said := new(safeBuilder)
+	clog.SetOutput(said)
+	before := lookEvery
+	lookEvery = 10 * time.Millisecond
+	defer func() { clog.SetOutput(io.Discard); lookEvery = before }()
+	h, err := setupBlock("sketch_rrl {\nresponses-per-second 1\nmemory 64KiB\nipv4-prefix-length 32\n}")
+	require.NoError(t, err)
+	defer h.Close()
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		(&served{handler: h}).watch(block{keys: "dns://example.net.:53"}, done)
+	}()
+	key := make([]byte, 8)
+	require.Eventually(t, func() bool {
+		for range 10_000 {
+			rand.Read(key)
+			h.accounts.debit(response, key)
+		}
+		return strings.Contains(said.String(), "more networks and names than memory is for")
+	}, 30*time.Second, time.Millisecond)
+	time.Sleep(20 * lookEvery)
+	close(done)
+	<-ended
+	require.Equal(t, 1, strings.Count(said.String(), "more networks"), said.String())
+	require.Contains(t, said.String(), "dns://example.net.:53")
+}
+
+// safeBuilder is a strings.Builder for several goroutines.
+type safeBuilder struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (s *safeBuilder) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *safeBuilder) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
 }
 
 // Blocks of a Corefile that could not be served are not told of: the former ones go on.

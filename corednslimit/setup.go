@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/coredns/caddy"
@@ -17,13 +18,17 @@ var log = clog.NewWithPlugin(name)
 
 func init() {
 	plugin.Register(name, setup)
-	// A CoreDNS built by plugin.cfg knows the name and its place. In any other one it stands before the cache: what that
-	// answers is limited too.
+	// A CoreDNS built by plugin.cfg knows the name and its place. In any other one it stands before all plugins that answer,
+	// and behind those that watch.
 	if !slices.Contains(dnsserver.Directives, name) {
-		cache := max(0, slices.Index(dnsserver.Directives, "cache"))
-		dnsserver.Directives = slices.Insert(slices.Clone(dnsserver.Directives), cache, name)
+		first := max(0, slices.Index(dnsserver.Directives, firstToAnswer))
+		dnsserver.Directives = slices.Insert(slices.Clone(dnsserver.Directives), first, name)
 	}
 }
+
+// firstToAnswer is the first plugin that answers queries itself. What stands before sketch_rrl has no limit: before the cache
+// alone, plugin chaos gave 24 times the bytes of each of 899 queries from one address.
+const firstToAnswer = "local"
 
 func setup(c *caddy.Controller) error {
 	h, err := Parse(c)
@@ -37,9 +42,14 @@ func setup(c *caddy.Controller) error {
 	})
 	var of block
 	server := &served{handler: h, of: c.Context()}
+	done := make(chan struct{})
+	end := sync.OnceFunc(func() { close(done) })
 	c.OnStartup(func() error {
 		of = block{keys: strings.Join(c.ServerBlockKeys, " "), view: config.ViewName} // which a later plugin has set
 		live.add(of, server)
+		if h.MemoryBytes() > 0 {
+			go server.watch(of, done)
+		}
 		return nil
 	})
 	c.OnRestartFailed(func() error { // this server goes on, though those that failed may have taken its place
@@ -48,6 +58,7 @@ func setup(c *caddy.Controller) error {
 	})
 	c.OnShutdown(func() error {
 		live.remove(of, server)
+		end()
 		return h.Close()
 	})
 	return nil
@@ -75,7 +86,9 @@ func Parse(c *caddy.Controller) (*Handler, error) { return parse(c, nil) }
 func parse(c *caddy.Controller, clock func() time.Time) (*Handler, error) {
 	h := &Handler{prefixes: prefixes{defaultV4, defaultV6}, seed: maphash.MakeSeed()}
 	r := rates{window: defaultWindow, clock: clock}
+	r.room = func(bytes int) error { return memory.take(c.Context(), bytes, live.bytes()) }
 	var set [categories]bool
+	seen := map[string]bool{}
 	c.Next()
 	zones := c.RemainingArgs()
 	for _, zone := range zones {
@@ -84,7 +97,12 @@ func parse(c *caddy.Controller, clock func() time.Time) (*Handler, error) {
 		}
 	}
 	h.zones = plugin.OriginsFromArgsOrServerBlock(zones, c.ServerBlockKeys)
+	warnOfZones(c, zones)
 	for c.NextBlock() {
+		if option := c.Val(); seen[option] {
+			log.Warningf("%s:%d: %s twice: the last one counts", c.File(), c.Line(), option)
+		}
+		seen[c.Val()] = true
 		if err := h.option(c, &r, &set); err != nil {
 			return nil, err
 		}
@@ -97,6 +115,9 @@ func parse(c *caddy.Controller, clock func() time.Time) (*Handler, error) {
 			r.perSecond[other] = r.perSecond[response]
 		}
 	}
+	if r.perSecond == [categories]float64{} {
+		log.Warningf("%s:%d: limits nothing: set responses-per-second or another allowance", c.File(), c.Line())
+	}
 	if r.keys == 0 && r.memory == 0 {
 		r.memory = defaultMemory
 	}
@@ -107,11 +128,28 @@ func parse(c *caddy.Controller, clock func() time.Time) (*Handler, error) {
 	return h, nil
 }
 
+// warnOfZones tells of zones that limit nothing here.
+func warnOfZones(c *caddy.Controller, zones []string) {
+	served := plugin.OriginsFromArgsOrServerBlock(nil, c.ServerBlockKeys)
+	for _, zone := range zones {
+		if _, err := strconv.ParseFloat(zone, 64); err == nil {
+			log.Warningf("%s:%d: %s is taken for a zone: an allowance is an option of the block", c.File(), c.Line(), zone)
+			continue
+		}
+		for _, normal := range plugin.Host(zone).NormalizeExact() {
+			if len(served) > 0 && plugin.Zones(served).Matches(normal) == "" && !slices.ContainsFunc(served, plugin.Name(normal).Matches) {
+				log.Warningf("%s:%d: zone %s is not of this server block (%s): it limits nothing",
+					c.File(), c.Line(), zone, strings.Join(served, " "))
+			}
+		}
+	}
+}
+
 // option reads one line of the block.
 func (h *Handler) option(c *caddy.Controller, r *rates, set *[categories]bool) (err error) {
 	switch option := c.Val(); option {
 	case "window":
-		r.window, err = number(c, 0.001, mostWindow)
+		r.window, err = number(c, 0, mostWindow)
 	case "ipv4-prefix-length":
 		h.prefixes.v4, err = whole(c, 1, 32)
 	case "ipv6-prefix-length":

@@ -65,6 +65,34 @@ func TestSetupDefaults(t *testing.T) {
 	require.Zero(t, h.MemoryBytes())
 }
 
+// What limits nothing, or not what it seems to, is told.
+func TestSetupWarnings(t *testing.T) {
+	said := new(strings.Builder)
+	clog.SetOutput(said)
+	defer clog.SetOutput(os.Stdout)
+	for block, want := range map[string]string{
+		"sketch_rrl 20":                 "20 is taken for a zone: an allowance is an option of the block",
+		"sketch_rrl":                    "limits nothing: set responses-per-second",
+		"sketch_rrl {\nslip-ratio 2\n}": ":3: limits nothing: set responses-per-second",
+		"sketch_rrl example.org {\nresponses-per-second 5\n}":               "zone example.org is not of this server block (example.net.): it limits nothing",
+		"sketch_rrl {\nresponses-per-second 5\nresponses-per-second 7\n}":   ":3: responses-per-second twice: the last one counts",
+		"sketch_rrl {\nrequests-per-second 5\n}":                            "",
+		"sketch_rrl example.net a.example.net {\nresponses-per-second 5\n}": "",
+		"sketch_rrl net {\nerrors-per-second 5\n}":                          "", // more than is served
+	} {
+		said.Reset()
+		h, err := setupBlock(block)
+		require.NoError(t, err)
+		h.Close()
+		if want == "" {
+			require.Empty(t, said.String(), block)
+		} else {
+			require.Contains(t, said.String(), "[WARNING] plugin/sketch_rrl: ", block)
+			require.Contains(t, said.String(), want)
+		}
+	}
+}
+
 func TestSetupMemory(t *testing.T) {
 	for text, want := range map[string]int{"memory 65536": 64 << 10, "memory 64KiB": 64 << 10, "memory 3MiB": 3 << 20, "keys 1000000": 20_300_000} {
 		h, err := setupBlock("sketch_rrl {\nresponses-per-second 100\n" + text + "\n}")
@@ -97,8 +125,7 @@ func TestSetupErrors(t *testing.T) {
 	for lines, want := range map[string]string{
 		"window":                      "window with 0 values, must have one",
 		"window 1 2":                  "window with 2 values, must have one",
-		"window 0":                    "window 0, must be a number of 0.001 … 3600",
-		"window -5":                   "window -5, must be a number of",
+		"window -5":                   "window -5, must be a number of 0 … 3600",
 		"window NaN":                  "window NaN, must be a number of",
 		"window 15s":                  "window 15s, must be a number of",
 		"ipv4-prefix-length 0":        "ipv4-prefix-length 0, must be a whole number of 1 … 32",
@@ -143,6 +170,22 @@ func TestSetupRefusesMoreMemoryThanThereIs(t *testing.T) {
 	require.ErrorContains(t, err, "must be at most")
 }
 
+// Blocks must fit into the memory together, beside those of the server that runs.
+func TestRoom(t *testing.T) {
+	most, _, ok := machine.Memory()
+	if !ok {
+		t.Skip("the machine does not say")
+	}
+	var r room
+	third := int(most / 3)
+	one, two := new(int), new(int)
+	require.NoError(t, r.take(one, third, 0))
+	require.NoError(t, r.take(one, third, 0))
+	require.ErrorContains(t, r.take(one, third+10, 0), "must be at most")
+	require.NoError(t, r.take(two, third, third), "another Corefile")
+	require.ErrorContains(t, r.take(two, third+10, third), "with those of all blocks and of the server that runs, must be at most")
+}
+
 // The largest and the smallest values work together.
 func TestSetupExtremes(t *testing.T) {
 	for _, lines := range []string{
@@ -158,7 +201,9 @@ func TestSetupExtremes(t *testing.T) {
 
 func TestDirectives(t *testing.T) {
 	place := slices.Index(dnsserver.Directives, name)
-	require.Equal(t, "cache", dnsserver.Directives[place+1])
+	require.Equal(t, "local", dnsserver.Directives[place+1])
+	require.Less(t, slices.Index(dnsserver.Directives, "errors"), place)
+	require.Less(t, slices.Index(dnsserver.Directives, "metadata"), place, "names from wildcards")
 }
 
 // The Corefile of the page for users is one that CoreDNS takes.
