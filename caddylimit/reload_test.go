@@ -93,6 +93,12 @@ func TestReloadWithMoreMemoryThanThereIs(t *testing.T) {
 	s.load(limit("key a\nwindow 1d\nevents 10"))
 	s.want(200, 4, "GET", "/")
 	require.ErrorContains(t, s.try(limit(fmt.Sprintf("key a\nwindow 1d\nevents 10\nmemory %dGiB", 2*(most>>30+1)))), "must be at most")
+	// Nor together with others, which by themselves would fit.
+	part := most * 2 / 3
+	two := limit(fmt.Sprintf("key a\nwindow 1d\nevents 10\nmemory %d", part))
+	held.Add(int64(part))
+	defer held.Add(-int64(part))
+	require.ErrorContains(t, s.try(two), "with that of all zones and of the config that runs, must be at most")
 	s.want(200, 6, "GET", "/")
 	s.want(429, 1, "GET", "/")
 }

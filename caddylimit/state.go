@@ -9,6 +9,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/internal/machine"
 )
 
 // states are what zones have counted, by the settings that the counts depend on. They outlive a config of Caddy's if
@@ -51,11 +52,15 @@ func newState(z *Zone) (_ *state, err error) {
 		if s.shared != nil {
 			c.Seed = s.shared.seed
 		}
+		if err := fits(c); err != nil {
+			return nil, fmt.Errorf("events %d, window %v: %w", c.Limit, c.Window, err)
+		}
 		l := &limiter{config: c, name: fmt.Sprintf("%s/%v", z.name, c.Window)}
 		if l.Limiter, err = sketchlimit.New(c); err != nil {
 			return nil, fmt.Errorf("events %d, window %v: %w", c.Limit, c.Window, err)
 		}
 		s.limiters = append(s.limiters, l)
+		held.Add(int64(l.MemoryBytes()))
 	}
 	if s.shared != nil {
 		if err := s.shared.connect(s.limiters); err != nil {
@@ -66,6 +71,23 @@ func newState(z *Zone) (_ *state, err error) {
 	}
 	s.watch()
 	return s, nil
+}
+
+// held is the bytes of all limiters of zones that are. In a reload, those of the config before are among them.
+var held atomic.Int64
+
+// fits returns an error if a limiter would not fit beside all others: it would end the server, where one that is refused leaves
+// the config before.
+func fits(c sketchlimit.Config) error {
+	_, bytes, err := c.Size()
+	if err != nil {
+		return nil // which New explains
+	}
+	total := int(held.Load()) + bytes
+	if err := machine.Check(total); err != nil {
+		return fmt.Errorf("memory of %d bytes, %d with that of all zones and of the config that runs, %w", bytes, total, err)
+	}
+	return nil
 }
 
 // asked notes that the zone was asked for a decision.
@@ -100,6 +122,7 @@ func (s *state) close() error {
 		err = s.shared.close()
 	}
 	for _, l := range s.limiters {
+		held.Add(-int64(l.MemoryBytes()))
 		l.Close()
 	}
 	return err

@@ -24,10 +24,9 @@ func (r *room) take(of any, bytes, running int) error {
 	if r.of != of {
 		r.of, r.taken = of, 0
 	}
-	most, whose, ok := machine.Memory()
-	if total := r.taken + running + bytes; ok && uint64(total) > most {
-		return fmt.Errorf("%d bytes of accounts, %d with those of all blocks and of the server that runs, must be at most %d, %s",
-			bytes, total, most, whose)
+	total := r.taken + running + bytes
+	if err := machine.Check(total); err != nil {
+		return fmt.Errorf("%d bytes of accounts, %d with those of all blocks and of the server that runs, %w", bytes, total, err)
 	}
 	r.taken += bytes
 	return nil

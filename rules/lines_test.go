@@ -2,11 +2,13 @@ package rules_test
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sketchlimit/sketchlimit/internal/machine"
 	"github.com/sketchlimit/sketchlimit/rules"
 )
 
@@ -63,4 +65,18 @@ func TestWarnings(t *testing.T) {
 		"f.yaml:4: empty rate_limit, limits nothing",
 		"f.yaml:5: no requests_per_unit, blocks all requests: 0 says so without this warning",
 	}, limits.Warnings())
+}
+
+// Rules that would not fit into the machine together are refused before they are made.
+func TestMemoryOfTheMachine(t *testing.T) {
+	most, _, ok := machine.Memory()
+	if !ok || most > 1<<45 {
+		t.Skip("the machine does not say, or has enough")
+	}
+	text := "domain: api\ndescriptors:\n"
+	for i := range 3 {
+		text += fmt.Sprintf("  - {key: k%d, rate_limit: {unit: day, requests_per_unit: 5, memory: %d}}\n", i, most/5*2)
+	}
+	_, err := rules.Options{MaxMemoryBytes: math.MaxInt}.New(rules.File{Name: "f.yaml", Data: []byte(text)})
+	require.ErrorContains(t, err, "bytes in all, must be at most ")
 }

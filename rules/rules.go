@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/internal/machine"
 )
 
 // Rules limits by the rules of files. It is safe for concurrent use.
@@ -147,8 +148,12 @@ func (r *Rules) become(texts []File, shares map[place]*share, before *set) error
 	next.succeed(before, again, r.options.Clock())
 	for next.bytes() > r.options.MaxMemoryBytes && (next.inherit() || next.forget()) {
 	}
-	if total := next.bytes(); total > r.options.MaxMemoryBytes {
+	total := next.bytes()
+	if total > r.options.MaxMemoryBytes {
 		return next.tooLarge(total, r.options.MaxMemoryBytes)
+	}
+	if err := machine.Check(total); err != nil {
+		return fmt.Errorf("rules: %d bytes in all, %w", total, err)
 	}
 	// Of a key, a former limiter's counts are carried to a limiter before that counts more of it. Decisions by rules that
 	// have formers wait until these and the limiter are of one limit, or they would carry too little.
