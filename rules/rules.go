@@ -29,6 +29,7 @@ type Rules struct {
 	// by the same rules.
 	deciding sync.RWMutex
 	carrying stripes
+	grants   grants
 	unknown  atomic.Uint64 // requests for unknown domains
 
 	mu    sync.Mutex // guards what follows

@@ -42,6 +42,9 @@ type question struct {
 	first  int
 	sum    int
 	before int // units of the sum that come before
+
+	granted  bool // the sum was taken from a grant, and the counter is not asked
+	decision sketchlimit.Decision
 }
 
 // questioned is a counter of a rule.
@@ -185,6 +188,9 @@ func (c *counters) take() (admitted, ok bool) {
 			c.carry(i)
 		}
 	}
+	if c.rules.grants.some.Load() {
+		c.grant()
+	}
 	if c.options.CountRefused {
 		c.spend()
 		return c.admits(), true
@@ -200,6 +206,7 @@ func (c *counters) takeTogether() bool {
 	c.watch(admitted)
 	if !admitted {
 		c.deny(true)
+		c.giveBack()
 	}
 	for i := range c.statuses {
 		s, q := &c.statuses[i], &c.questions[i]
@@ -401,6 +408,9 @@ func (c *counters) fixed(i int) (d sketchlimit.Decision, ok bool) {
 		return sketchlimit.Decision{Allowed: true}, true
 	case rule.limiter == nil:
 		return sketchlimit.Decision{RetryAfter: sketchlimit.Never}, true
+	}
+	if first := &c.questions[c.questions[i].first]; first.granted {
+		return first.decision, true
 	}
 	return sketchlimit.Decision{}, false
 }

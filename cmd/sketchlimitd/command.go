@@ -74,6 +74,8 @@ environment say. SIGHUP reads rules and certificates again. SIGTERM and SIGINT e
 	c.SetUsageTemplate(`Usage:
   sketchlimitd                    serve
   sketchlimitd --check [FILE…]    check files and folders of rules, or those that it would serve
+  sketchlimitd refused            list the keys that a service refuses the most
+  sketchlimitd forgive …          give a key back what it has used
 
 Flags:
 {{.LocalFlags.FlagUsages}}
@@ -82,6 +84,10 @@ Variables, and what they are if not set:
 	c.SetVersionTemplate("sketchlimitd {{.Version}}\n")
 	c.Flags().BoolVar(&check, "check", false, "read settings and rules as at the start, tell what is wrong, and end")
 	c.CompletionOptions.DisableDefaultCmd = true
+	for _, command := range operatorCommands() {
+		command.SetUsageTemplate((&cobra.Command{}).UsageTemplate())
+		c.AddCommand(command)
+	}
 	return c
 }
 

@@ -25,8 +25,10 @@ func (s *server) debug() http.Handler {
 		{"/debug/pprof/", "what the process spends time and memory on", http.HandlerFunc(pprof.Index)},
 		{"/debug/pprof/profile", "a profile of the processor", http.HandlerFunc(pprof.Profile)},
 		{"/debug/pprof/trace", "a trace", http.HandlerFunc(pprof.Trace)},
+		{"/forgive", "POST: gives a key back what it has used; with OPERATOR_TOKEN", http.HandlerFunc(s.forgive)},
 		{"/limits/", "a page that shows what the rules do", http.StripPrefix("/limits", s.page.Handler())},
 		{"/metrics", "metrics for Prometheus", s.stats.metrics},
+		{"/refused", "the keys that are refused the most, by rule", http.HandlerFunc(s.refused)},
 		{"/rlconfig", "the rules as they are loaded", http.HandlerFunc(s.rlconfig)},
 		{"/stats", "statistics", http.HandlerFunc(published)},
 	}

@@ -295,3 +295,93 @@ func TestCalendarMonths(t *testing.T) {
 	_, page := get(t, "http://"+l.address("debugging")+"/rlconfig")
 	require.Contains(t, page, "api.client: unit=MONTH requests_per_unit=2")
 }
+
+// An operator forgives a client, by a call and by the command line; nobody else does.
+func TestForgive(t *testing.T) {
+	root := written(t, map[string]string{"ratelimit/config/api.yaml": clients})
+	variables := environment(root)
+	variables["OPERATOR_TOKEN"] = "a secret"
+	l, _ := command(t, variables)
+	client, _ := dial(t, l.address("gRPC"))
+	ops := "http://" + l.address("debugging")
+	spend := func() (admitted int) {
+		for range 9 {
+			if ok, _ := allowed(t, client, "ann"); ok {
+				admitted++
+			}
+		}
+		return admitted
+	}
+	require.Equal(t, 2, spend())
+	post := func(token, body string) (int, string) {
+		r, err := http.NewRequest("POST", ops+"/forgive", strings.NewReader(body))
+		require.NoError(t, err)
+		if token != "" {
+			r.Header.Set("Authorization", token)
+		}
+		response, err := http.DefaultClient.Do(r)
+		require.NoError(t, err)
+		defer response.Body.Close()
+		text, err := io.ReadAll(response.Body)
+		require.NoError(t, err)
+		return response.StatusCode, string(text)
+	}
+	const ann = `{"domain":"api","entries":[{"key":"client","value":"ann"}]}`
+	for _, token := range []string{"", "Bearer ", "Bearer wrong", "a secret", "Basic a secret"} {
+		code, _ := post(token, ann)
+		require.Equal(t, http.StatusUnauthorized, code, token)
+	}
+	require.Zero(t, spend())
+	for body, want := range map[string]int{
+		"": http.StatusBadRequest, `{"domain":7}`: http.StatusBadRequest, `{"client":"ann"}`: http.StatusBadRequest,
+		`{"domain":"api"}`: http.StatusUnprocessableEntity, `{"domain":"nowhere","entries":[{"key":"client"}]}`: http.StatusUnprocessableEntity,
+	} {
+		code, text := post("Bearer a secret", body)
+		require.Equal(t, want, code, "%s: %s", body, text)
+	}
+	require.Equal(t, http.StatusMethodNotAllowed, code(t, ops+"/forgive"))
+
+	status, text := post("Bearer a secret", ann)
+	require.Equal(t, http.StatusOK, status)
+	require.Contains(t, text, `"rule":"api.client","units":2,`)
+	require.Contains(t, l.wait("a key is forgiven"), "client=#")
+	require.Equal(t, 2, spend())
+	_, metrics := get(t, ops+"/metrics")
+	require.Contains(t, metrics, "\nsketchlimitd_forgiven_keys 1\n")
+	require.Contains(t, metrics, "\nsketchlimitd_forgiven_units_total 2\n")
+
+	out, status := printed(t, variables, "forgive", "--server", ops, "api", "client=ann")
+	require.Zero(t, status, out)
+	require.Contains(t, out, "api.client: 2 units once more, until ")
+	require.Equal(t, 2, spend())
+	out, status = printed(t, variables, "forgive", "--server", ops, "api", "client=new")
+	require.Zero(t, status)
+	require.Equal(t, "api.client: nothing was used\n", out)
+	out, status = printed(t, variables, "forgive", "--server", ops, "api", "nobody=ann")
+	require.Equal(t, exitFailure, status)
+	require.Contains(t, out, "no rule applies")
+	for _, args := range [][]string{{"forgive"}, {"forgive", "api"}, {"forgive", "api", "ann"}, {"refused", "api"}} {
+		_, status = printed(t, variables, args...)
+		require.Equal(t, exitUsage, status, args)
+	}
+
+	// The list shows values to operators alone.
+	require.Eventually(t, func() bool { // it is of the present minute, which may have just begun
+		spend()
+		out, status = printed(t, variables, "refused", "--server", ops)
+		return status == 0 && strings.Contains(out, "client=ann")
+	}, 30*time.Second, time.Millisecond)
+	require.Contains(t, out, "api.client")
+	variables["OPERATOR_TOKEN"] = ""
+	out, _ = printed(t, variables, "refused", "--server", ops)
+	require.NotContains(t, out, "ann")
+	out, status = printed(t, variables, "forgive", "--server", ops, "api", "client=ann")
+	require.Equal(t, exitFailure, status)
+	require.Contains(t, out, "401 Unauthorized")
+
+	s := start(t, environment(root)) // without a token
+	response, err := http.Post("http://"+s.ops+"/forgive", "", strings.NewReader(ann))
+	require.NoError(t, err)
+	require.NoError(t, response.Body.Close())
+	require.Equal(t, http.StatusForbidden, response.StatusCode)
+}

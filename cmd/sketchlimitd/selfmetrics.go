@@ -13,6 +13,10 @@ func (s *server) registerSelf(registry prometheus.Registerer) {
 	of(func() float64 { return one(s.health.serving.Load()) }, "ready", "1 while it is ready, otherwise 0.")
 	of(func() float64 { return one(s.loader.current.Load()) }, "rules_current",
 		"1 if the rules in force are the latest that came, 0 if those are wrong.")
+	of(func() float64 { keys, _ := s.rules.Grants(); return float64(keys) }, "forgiven_keys", "Keys that are forgiven now.")
+	registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "sketchlimitd_forgiven_units_total", Help: "Units that such keys have taken beyond what their counters admit.",
+	}, func() float64 { _, units := s.rules.Grants(); return float64(units) }))
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "sketchlimitd_build_info", Help: "Always 1.", ConstLabels: prometheus.Labels{"version": version()},
 	})

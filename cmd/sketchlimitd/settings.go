@@ -21,6 +21,8 @@ type settings struct {
 	DebugPort int    `envconfig:"DEBUG_PORT" default:"6070"`
 	ShowKeys  bool   `envconfig:"DEBUG_SHOW_KEYS" default:"false"` // of clients that are refused, as they are
 
+	OperatorToken string `envconfig:"OPERATOR_TOKEN"` // who has it may forgive keys, and sees them; "": nobody
+
 	ReadTimeout time.Duration `envconfig:"HTTP_READ_TIMEOUT" default:"10s"` // of a whole request
 	IdleTimeout time.Duration `envconfig:"HTTP_IDLE_TIMEOUT" default:"30s"` // of a connection between requests
 
