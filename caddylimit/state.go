@@ -29,6 +29,7 @@ type state struct {
 	sequence uint64               // states that began later have a higher one
 	v4, v6   int                  // prefixes
 	limiters []*limiter           // one for each limit
+	held     atomic.Int64         // bytes of these, until they are closed
 	shared   *shared              // nil: with nobody
 	stop     func()               // ends the watch
 	saver    *saver               // nil: nothing is kept over a restart; if shared, because others know it
@@ -60,7 +61,9 @@ func newState(z *Zone) (_ *state, err error) {
 			return nil, fmt.Errorf("events %d, window %v: %w", c.Limit, c.Window, err)
 		}
 		s.limiters = append(s.limiters, l)
-		held.Add(int64(l.MemoryBytes()))
+		bytes := int64(l.MemoryBytes())
+		s.held.Add(bytes)
+		held.Add(bytes)
 	}
 	if s.shared != nil {
 		if err := s.shared.connect(s.limiters); err != nil {
@@ -121,8 +124,8 @@ func (s *state) close() error {
 	if s.shared != nil {
 		err = s.shared.close()
 	}
+	held.Add(-s.held.Swap(0))
 	for _, l := range s.limiters {
-		held.Add(-int64(l.MemoryBytes()))
 		l.Close()
 	}
 	return err

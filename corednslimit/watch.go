@@ -2,6 +2,8 @@ package corednslimit
 
 import (
 	"time"
+
+	"github.com/sketchlimit/sketchlimit/internal/refresh"
 )
 
 // lookEvery is how often it is looked at whether the memory of a block is too small, at least.
@@ -12,15 +14,19 @@ var lookEvery = 10 * time.Second
 func (h *served) watch(of block, done <-chan struct{}) {
 	timer := time.NewTimer(lookEvery)
 	defer timer.Stop()
-	outside := false
+	outside, queue := false, new(refresh.Queue)
 	for {
 		select {
 		case <-done:
 			return
 		case <-timer.C:
 		}
-		start := time.Now()
-		rate := h.rate.get(h.handler.FalseDenialRate, time.Now)
+		start, reading := time.Now(), queue.Start()
+		rate, known := refresh.Get(&reading, &h.rate, h.handler.MemoryBytes(), h.handler.FalseDenialRate)
+		if !known { // it is read in the background
+			timer.Reset(lookEvery)
+			continue
+		}
 		switch now := rate > plannedRate; {
 		case now && !outside:
 			log.Warningf("%s: more networks and names than memory is for: the first response to a client is refused with a chance of %.2g; "+

@@ -153,8 +153,8 @@ func (r *Rules) become(texts []File, shares map[place]*share, before *set) error
 	if total > r.options.MaxMemoryBytes {
 		return next.tooLarge(total, r.options.MaxMemoryBytes)
 	}
-	if err := machine.Check(total); err != nil {
-		return fmt.Errorf("rules: %d bytes in all, %w", total, err)
+	if err := next.fits(total); err != nil {
+		return err
 	}
 	// Of a key, a former limiter's counts are carried to a limiter before that counts more of it. Decisions by rules that
 	// have formers wait until these and the limiter are of one limit, or they would carry too little.
@@ -252,6 +252,19 @@ func (s *set) tooLarge(total, most int) error {
 	largest := slices.MaxFunc(s.rules, func(a, b *Rule) int { return cmp.Compare(a.bytes, b.bytes) })
 	return fmt.Errorf("rules: %d bytes in all, must be at most %d; the most, %d, takes the rule at %s",
 		total, most, largest.bytes, largest.Line)
+}
+
+// fits returns an error if the rules would not fit into the machine together. One that would not by itself is refused when it is
+// built.
+func (s *set) fits(total int) error {
+	largest := 0
+	for rule := range s.counting() {
+		largest = max(largest, rule.bytes)
+	}
+	if err := machine.Check(total); err != nil && machine.Check(largest) == nil {
+		return fmt.Errorf("rules: %d bytes in all, %w", total, err)
+	}
+	return nil
 }
 
 // join makes a group of all limiters, so that any of them can be asked in one step.
