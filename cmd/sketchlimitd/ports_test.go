@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
@@ -93,6 +92,7 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 	variables["HTTP_READ_TIMEOUT"], variables["HTTP_IDLE_TIMEOUT"] = "200ms", "200ms"
 	variables["USE_PROMETHEUS"], variables["DISABLE_STATS"], variables["PROMETHEUS_ADDR"] = "true", "false", "127.0.0.1:0"
 	l, _ := command(t, variables)
+	stalled := map[string]net.Conn{}
 	for _, what := range []string{"HTTP", "debugging", "Prometheus"} {
 		address := l.address(what)
 		for _, sent := range []string{
@@ -103,12 +103,15 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 		} {
 			conn, err := net.Dial("tcp", address)
 			require.NoError(t, err)
+			defer conn.Close()
 			_, err = io.WriteString(conn, sent)
 			require.NoError(t, err)
-			_, err = io.Copy(io.Discard, bufio.NewReader(conn)) // ends with the connection
-			require.NoError(t, err, "%s: %q", what, sent)
-			require.NoError(t, conn.Close())
+			stalled[what+": "+sent] = conn
 		}
+	}
+	for sent, conn := range stalled {
+		_, err := io.Copy(io.Discard, conn) // ends with the connection
+		require.NoError(t, err, sent)
 	}
 }
 
