@@ -40,9 +40,10 @@ var live = handlers{of: make(map[block]*served)}
 func init() { prometheus.MustRegister(&live) }
 
 type handlers struct {
-	mu    sync.Mutex
-	of    map[block]*served
-	queue refresh.Queue
+	mu       sync.Mutex
+	of       map[block]*served
+	watching bool
+	queue    refresh.Queue
 }
 
 // block is a server block: its keys, and its view if it has one.
@@ -53,6 +54,7 @@ type served struct {
 	handler *Handler
 	of      any                    // all blocks that started with it
 	rate    refresh.Value[float64] // the false-denial rate, which takes milliseconds for each MiB
+	outside bool                   // it was logged that the memory is too small
 }
 
 // add makes a handler that of its server block. In a reload the new server starts before the old one ends.
@@ -60,6 +62,10 @@ func (s *handlers) add(of block, h *served) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.of[of] = h
+	if !s.watching {
+		s.watching = true
+		go s.watch()
+	}
 }
 
 // restore makes a handler that of its server block again, in place of all that started after it and failed.

@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -192,50 +191,29 @@ func TestPluginsThatAnswer(t *testing.T) {
 
 // Too little memory is one line in the log.
 func TestTooLittleMemoryIsLogged(t *testing.T) {
-	said := new(safeBuilder)
+	said := new(strings.Builder)
 	clog.SetOutput(said)
-	before := lookEvery
-	lookEvery = 10 * time.Millisecond
-	defer func() { clog.SetOutput(io.Discard); lookEvery = before }()
+	defer clog.SetOutput(io.Discard)
 	h, err := setupBlock("sketch_rrl {\nresponses-per-second 1\nmemory 64KiB\nipv4-prefix-length 32\n}")
 	require.NoError(t, err)
 	defer h.Close()
-	done, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		(&served{handler: h}).watch(block{keys: "dns://example.net.:53"}, done)
-	}()
-	key := make([]byte, 8)
+	all, key := handlers{}, make([]byte, 8)
+	now := map[block]*served{{keys: "dns://example.net.:53"}: {handler: h}}
+	all.look(now)
+	require.Empty(t, said.String())
 	require.Eventually(t, func() bool {
 		for range 10_000 {
 			rand.Read(key)
 			h.accounts.debit(response, key)
 		}
-		return strings.Contains(said.String(), "more networks and names than memory is for")
+		all.look(now)
+		return said.String() != ""
 	}, 30*time.Second, time.Millisecond)
-	time.Sleep(20 * lookEvery)
-	close(done)
-	<-ended
+	for range 20 {
+		all.look(now)
+	}
 	require.Equal(t, 1, strings.Count(said.String(), "more networks"), said.String())
 	require.Contains(t, said.String(), "dns://example.net.:53")
-}
-
-// safeBuilder is a strings.Builder for several goroutines.
-type safeBuilder struct {
-	mu sync.Mutex
-	b  strings.Builder
-}
-
-func (s *safeBuilder) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *safeBuilder) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
 }
 
 // Blocks of a Corefile that could not be served are not told of: the former ones go on.

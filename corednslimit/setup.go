@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/coredns/caddy"
@@ -42,14 +41,9 @@ func setup(c *caddy.Controller) error {
 	})
 	var of block
 	server := &served{handler: h, of: c.Context()}
-	done := make(chan struct{})
-	end := sync.OnceFunc(func() { close(done) })
 	c.OnStartup(func() error {
 		of = block{keys: strings.Join(c.ServerBlockKeys, " "), view: config.ViewName} // which a later plugin has set
 		live.add(of, server)
-		if h.MemoryBytes() > 0 {
-			go server.watch(of, done)
-		}
 		return nil
 	})
 	c.OnRestartFailed(func() error { // this server goes on, though those that failed may have taken its place
@@ -58,7 +52,6 @@ func setup(c *caddy.Controller) error {
 	})
 	c.OnShutdown(func() error {
 		live.remove(of, server)
-		end()
 		return h.Close()
 	})
 	return nil

@@ -1,41 +1,45 @@
 package corednslimit
 
 import (
+	"maps"
 	"time"
 
 	"github.com/sketchlimit/sketchlimit/internal/refresh"
 )
 
-// lookEvery is how often it is looked at whether the memory of a block is too small, at least.
-var lookEvery = 10 * time.Second
+// lookEvery is how often it is looked at whether the memory of blocks is too small.
+const lookEvery = time.Minute
 
-// watch logs once when the memory of a block becomes too small, and once when it is enough again, until the channel is closed.
-// What it reads takes a tenth of the time at most.
-func (h *served) watch(of block, done <-chan struct{}) {
-	timer := time.NewTimer(lookEvery)
-	defer timer.Stop()
-	outside, queue := false, new(refresh.Queue)
+// watch looks at all handlers until there are none.
+func (s *handlers) watch() {
 	for {
-		select {
-		case <-done:
+		time.Sleep(lookEvery)
+		s.mu.Lock()
+		now := maps.Clone(s.of)
+		s.watching = len(now) > 0
+		s.mu.Unlock()
+		if len(now) == 0 {
 			return
-		case <-timer.C:
 		}
-		start, reading := time.Now(), queue.Start()
+		s.look(now)
+	}
+}
+
+// look logs once when the memory of a block has become too small, and once when it is enough again. What it reads is read as for
+// scrapes: the most of it in the background, in a tenth of a core.
+func (s *handlers) look(now map[block]*served) {
+	reading := s.queue.Start()
+	for of, h := range now {
 		rate, known := refresh.Get(&reading, &h.rate, h.handler.MemoryBytes(), h.handler.FalseDenialRate)
-		if !known { // it is read in the background
-			timer.Reset(lookEvery)
-			continue
-		}
-		switch now := rate > plannedRate; {
-		case now && !outside:
+		switch {
+		case !known:
+		case rate > plannedRate && !h.outside:
 			log.Warningf("%s: more networks and names than memory is for: the first response to a client is refused with a chance of %.2g; "+
 				"raise memory, which is %d bytes", of.keys, rate, h.handler.MemoryBytes())
-			outside = true
-		case !now && outside && rate < plannedRate/2:
+			h.outside = true
+		case rate < plannedRate/2 && h.outside:
 			log.Infof("%s: memory is enough again", of.keys)
-			outside = false
+			h.outside = false
 		}
-		timer.Reset(max(lookEvery, 9*time.Since(start)))
 	}
 }
