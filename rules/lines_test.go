@@ -78,5 +78,5 @@ func TestMemoryOfTheMachine(t *testing.T) {
 		text += fmt.Sprintf("  - {key: k%d, rate_limit: {unit: day, requests_per_unit: 5, memory: %d}}\n", i, most/5*2)
 	}
 	_, err := rules.Options{MaxMemoryBytes: math.MaxInt}.New(rules.File{Name: "f.yaml", Data: []byte(text)})
-	require.ErrorContains(t, err, "bytes in all, must be at most ")
+	require.ErrorContains(t, err, "rules: all of them take ")
 }

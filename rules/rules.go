@@ -262,7 +262,7 @@ func (s *set) fits(total int) error {
 		largest = max(largest, rule.bytes)
 	}
 	if err := machine.Check(total); err != nil && machine.Check(largest) == nil {
-		return fmt.Errorf("rules: %d bytes in all, %w", total, err)
+		return fmt.Errorf("rules: all of them take %d bytes, %w", total, err)
 	}
 	return nil
 }

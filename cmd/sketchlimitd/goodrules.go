@@ -26,9 +26,9 @@ const goodFile = "rules.json"
 // goodText is a file of rules as it is kept.
 type goodText struct{ Name, Text string }
 
-// keep keeps rules, unless there are none: a folder that was emptied is as likely to be a mistake.
+// keep keeps rules.
 func (g *goodRules) keep(files []rules.File) {
-	if g.folder == "" || len(files) == 0 {
+	if g.folder == "" {
 		return
 	}
 	texts := make([]goodText, len(files))

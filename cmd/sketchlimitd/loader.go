@@ -25,7 +25,7 @@ type loader struct {
 	once                sync.Once
 
 	first   func(*rules.Rules) // called with the first rules, before any request is held against them
-	changed func(domains bool) // called each time, with whether there are domains
+	changed func(some bool)    // called each time, with whether there are rules
 }
 
 func newLoader(limits *rules.Rules, good *goodRules, logger *slog.Logger) *loader {
@@ -50,13 +50,16 @@ func (l *loader) load(files []rules.File, err error) error {
 	}
 	l.successes.Add(1)
 	l.current.Store(true)
-	l.use(len(files) > 0)
-	l.good.keep(files)
+	some := len(l.rules.All())
+	l.use(some > 0)
+	if some > 0 { // a folder that was emptied is as likely to be a mistake
+		l.good.keep(files)
+	}
 	debug.FreeOSMemory() // what the limiters before have held: the collector alone lets the process grow by as much again
-	if len(files) == 0 {
+	if some == 0 {
 		l.logger.Warn("rules loaded, and there are none: nothing is limited")
 	} else {
-		l.logger.Info("rules loaded", "files", len(files), "rules", len(l.rules.All()), "bytes", l.rules.MemoryBytes())
+		l.logger.Info("rules loaded", "files", len(files), "rules", some, "bytes", l.rules.MemoryBytes())
 	}
 	for _, warning := range l.rules.Warnings() {
 		l.logger.Warn("a rule is not as its file says", "why", warning)
@@ -65,12 +68,12 @@ func (l *loader) load(files []rules.File, err error) error {
 }
 
 // use lets requests be held against the rules that were loaded.
-func (l *loader) use(domains bool) {
+func (l *loader) use(some bool) {
 	if !l.loaded() {
 		l.first(l.rules)
 	}
 	l.limits.Store(true) // from here on requests are answered
-	l.changed(domains)
+	l.changed(some)
 }
 
 // fallBack uses the last rules that were good, until others come that are.

@@ -139,8 +139,7 @@ func TestReadyWithRulesAlone(t *testing.T) {
 
 // Who asks to start without rules, or to be ready without, is.
 func TestReadyWithoutRules(t *testing.T) {
-	root := written(t, map[string]string{"ratelimit/config/none": ""})
-	require.NoError(t, os.Remove(filepath.Join(root, "ratelimit/config/none")))
+	root := written(t, map[string]string{"ratelimit/config/api.yaml": "domain: api"})
 	for variable, want := range map[string]int{
 		"HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED=false": http.StatusOK,
 		"FORCE_START_WITHOUT_INITIAL_CONFIG=true":       http.StatusOK,

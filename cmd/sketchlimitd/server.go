@@ -61,8 +61,8 @@ func newServer(ctx context.Context, set *settings, logger *slog.Logger) (*server
 	}
 	s.loader = newLoader(s.rules, &goodRules{set.SnapshotFolder, logger}, logger)
 	s.loader.first = s.snapshots.restore
-	s.loader.changed = func(domains bool) {
-		s.health.set(domains || !set.needsRules())
+	s.loader.changed = func(some bool) {
+		s.health.set(some || !set.needsRules())
 		s.shared.retain(s.rules)
 	}
 	if s.stats, err = newStatistics(&set.Stats, s.rules, s.loader, logger); err != nil {
