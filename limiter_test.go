@@ -21,6 +21,7 @@ import (
 
 	"github.com/sketchlimit/sketchlimit"
 	"github.com/sketchlimit/sketchlimit/exact"
+	"github.com/sketchlimit/sketchlimit/internal/machine"
 	"github.com/sketchlimit/sketchlimit/internal/testkit"
 	"github.com/sketchlimit/sketchlimit/internal/tests"
 )
@@ -703,5 +704,14 @@ func TestWithLimitWhileDecisionsGoOn(t *testing.T) {
 			}
 			require.GreaterOrEqual(t, admitted[i].Load(), least, "%v", algorithm)
 		}
+	}
+}
+
+func TestCheckMemory(t *testing.T) {
+	require.NoError(t, sketchlimit.CheckMemory(1<<20))
+	require.NoError(t, sketchlimit.CheckMemory(-1))
+	if most, _, ok := machine.Memory(); ok && most < math.MaxInt {
+		require.NoError(t, sketchlimit.CheckMemory(int(most)))
+		require.ErrorContains(t, sketchlimit.CheckMemory(int(most)+1), fmt.Sprintf("%d bytes, must be at most %d: the memory", most+1, most))
 	}
 }

@@ -98,7 +98,7 @@ func TestReloadWithMoreMemoryThanThereIs(t *testing.T) {
 	two := limit(fmt.Sprintf("key a\nwindow 1d\nevents 10\nmemory %d", part))
 	held.Add(int64(part))
 	defer held.Add(-int64(part))
-	require.ErrorContains(t, s.try(two), "with that of all zones and of the config that runs, must be at most")
+	require.ErrorContains(t, s.try(two), "with that of all zones and of the config that runs: ")
 	s.want(200, 6, "GET", "/")
 	s.want(429, 1, "GET", "/")
 }

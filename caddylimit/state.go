@@ -9,7 +9,6 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/sketchlimit/sketchlimit"
-	"github.com/sketchlimit/sketchlimit/internal/machine"
 )
 
 // states are what zones have counted, by the settings that the counts depend on. They outlive a config of Caddy's if
@@ -87,8 +86,8 @@ func fits(c sketchlimit.Config) error {
 		return nil // which New explains
 	}
 	total := int(held.Load()) + bytes
-	if err := machine.Check(total); err != nil {
-		return fmt.Errorf("memory of %d bytes, %d with that of all zones and of the config that runs, %w", bytes, total, err)
+	if err := sketchlimit.CheckMemory(total); err != nil {
+		return fmt.Errorf("memory of %d bytes, with that of all zones and of the config that runs: %s", bytes, words.Replace(err.Error()))
 	}
 	return nil
 }

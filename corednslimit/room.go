@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/sketchlimit/sketchlimit/internal/machine"
+	"github.com/sketchlimit/sketchlimit"
 )
 
 // room knows what the blocks of a Corefile take together. In a reload, those that run are there until the new ones have started:
@@ -25,8 +25,8 @@ func (r *room) take(of any, bytes, running int) error {
 		r.of, r.taken = of, 0
 	}
 	total := r.taken + running + bytes
-	if err := machine.Check(total); err != nil {
-		return fmt.Errorf("%d bytes of accounts, %d with those of all blocks and of the server that runs, %w", bytes, total, err)
+	if err := sketchlimit.CheckMemory(total); err != nil {
+		return fmt.Errorf("%d bytes of accounts, with those of all blocks and of the server that runs: %w", bytes, err)
 	}
 	r.taken += bytes
 	return nil

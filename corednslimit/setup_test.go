@@ -183,7 +183,7 @@ func TestRoom(t *testing.T) {
 	require.NoError(t, r.take(one, third, 0))
 	require.ErrorContains(t, r.take(one, third+10, 0), "must be at most")
 	require.NoError(t, r.take(two, third, third), "another Corefile")
-	require.ErrorContains(t, r.take(two, third+10, third), "with those of all blocks and of the server that runs, must be at most")
+	require.ErrorContains(t, r.take(two, third+10, third), "with those of all blocks and of the server that runs: ")
 }
 
 // The largest and the smallest values work together.

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/sketchlimit/sketchlimit"
-	"github.com/sketchlimit/sketchlimit/internal/machine"
 )
 
 // Rules limits by the rules of files. It is safe for concurrent use.
@@ -261,8 +260,8 @@ func (s *set) fits(total int) error {
 	for rule := range s.counting() {
 		largest = max(largest, rule.bytes)
 	}
-	if err := machine.Check(total); err != nil && machine.Check(largest) == nil {
-		return fmt.Errorf("rules: all of them take %d bytes, %w", total, err)
+	if err := sketchlimit.CheckMemory(total); err != nil && sketchlimit.CheckMemory(largest) == nil {
+		return fmt.Errorf("rules: all of them together: %s", inFile.Replace(err.Error()))
 	}
 	return nil
 }

@@ -3,14 +3,12 @@ package main
 import (
 	"encoding/json"
 	"errors"
-	"io"
 	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"time"
 
-	"github.com/sketchlimit/sketchlimit/internal/savefile"
 	"github.com/sketchlimit/sketchlimit/rules"
 )
 
@@ -35,14 +33,27 @@ func (g *goodRules) keep(files []rules.File) {
 	for i, f := range files {
 		texts[i] = goodText{f.Name, string(f.Data)}
 	}
-	err := savefile.Write(filepath.Join(g.folder, goodFile), func(w io.Writer) error {
-		encoder := json.NewEncoder(w)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(texts)
-	})
+	text, err := json.MarshalIndent(texts, "", "  ")
+	if err == nil {
+		err = g.write(text)
+	}
 	if err != nil {
 		g.logger.Error("good rules not kept", "error", err)
 	}
+}
+
+// write replaces the file as a whole: a crash leaves the one before.
+func (g *goodRules) write(text []byte) error {
+	path := filepath.Join(g.folder, goodFile)
+	f, err := os.OpenFile(path+".tmp", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(path+".tmp", path)
 }
 
 // read returns the rules that are kept, and when they were; none if there are none.

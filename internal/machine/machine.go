@@ -2,7 +2,6 @@
 package machine
 
 import (
-	"fmt"
 	"io/fs"
 	"os"
 	"path"
@@ -13,14 +12,6 @@ import (
 // Memory returns the bytes that this process may have at most, and whose limit that is: the machine's memory, or a lower
 // limit of its cgroup or of one above that. It is not ok where neither can be read, such as outside of Linux.
 func Memory() (bytes uint64, of string, ok bool) { return memory(os.DirFS("/")) }
-
-// Check returns an error that says how many bytes there may be, and by whose limit, if this is more.
-func Check(bytes int) error {
-	if most, of, ok := Memory(); ok && uint64(bytes) > most {
-		return fmt.Errorf("must be at most %d, %s", most, of)
-	}
-	return nil
-}
 
 func memory(root fs.FS) (bytes uint64, of string, ok bool) {
 	lower := func(limit uint64, valid bool, what string) {
