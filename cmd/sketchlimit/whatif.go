@@ -194,7 +194,8 @@ func (w *whatIf) run(ctx context.Context, paths []string, in io.Reader, out, err
 }
 
 func failureOrInterrupt(err error) error {
-	if errors.Is(err, context.Canceled) {
+	var unreadable accesslog.Unreadable // another command line may read it
+	if errors.Is(err, context.Canceled) || errors.As(err, &unreadable) {
 		return err
 	}
 	return failure{err}

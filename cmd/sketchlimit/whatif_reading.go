@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/sketchlimit/sketchlimit/cmd/sketchlimit/accesslog"
@@ -27,6 +28,9 @@ func tellSkipped(errOut io.Writer, log *accesslog.Log) {
 		if f.Backward > 0 {
 			tell("%s: %s", f.Name, backwardText(f))
 		}
+		for _, note := range clientTexts(f) {
+			tell("%s: %s", f.Name, note)
+		}
 	}
 }
 
@@ -41,6 +45,19 @@ func backwardText(f *accesslog.File) string {
 		plural(f.Backward, "request is", "requests are"), span(f.BackwardBy))
 }
 
+// clientTexts tell how the clients were found, where that may be wrong.
+func clientTexts(f *accesslog.File) []string {
+	notes := slices.Clone(f.Notes)
+	if f.HostNames > 0 {
+		notes = append(notes, fmt.Sprintf("the clients of %s are names of hosts", plural(f.HostNames, "request", "requests")))
+	}
+	if f.OneClient != "" {
+		notes = append(notes, fmt.Sprintf("all %s are from %s; if that is a proxy, --key names another field", plural(f.Requests, "request", "requests"),
+			keyText(f.OneClient)))
+	}
+	return notes
+}
+
 // skippedText is 3 of 1,000 lines (2 no request, 1 longer than 1 MiB).
 func skippedText(f *accesslog.File) string {
 	reasons := slices.SortedFunc(maps.Keys(f.Skipped), func(a, b string) int {
@@ -50,7 +67,11 @@ func skippedText(f *accesslog.File) string {
 	var counts []string
 	for _, reason := range reasons {
 		total += f.Skipped[reason]
-		counts = append(counts, integer(f.Skipped[reason])+" "+reason)
+		text := integer(f.Skipped[reason]) + " " + reason
+		if strings.HasPrefix(reason, "no address") && f.MostOften != "" {
+			text += ", most often " + strconv.Quote(f.MostOften)
+		}
+		counts = append(counts, text)
 	}
 	return fmt.Sprintf("%s of %s (%s)", integer(total), plural(f.Lines, "line", "lines"), strings.Join(counts, ", "))
 }

@@ -180,8 +180,8 @@ func TestWhatIfRulesOfTwoFields(t *testing.T) {
 
 // TestWhatIfTells: what was left out, and why, in a line each.
 func TestWhatIfTells(t *testing.T) {
-	good := `h - - [10/Nov/2026:07:00:05 +0000] "GET / HTTP/1.1" 200 1` + "\n"
-	back := `h - - [10/Nov/2026:07:00:02 +0000] "GET / HTTP/1.1" 200 1` + "\n"
+	good := `h1 - - [10/Nov/2026:07:00:05 +0000] "GET / HTTP/1.1" 200 1` + "\n"
+	back := `h1 - - [10/Nov/2026:07:00:02 +0000] "GET / HTTP/1.1" 200 1` + "\n"
 	var zipped bytes.Buffer
 	z := gzip.NewWriter(&zipped)
 	_, err := io.WriteString(z, madeLog())
@@ -192,11 +192,12 @@ func TestWhatIfTells(t *testing.T) {
 	o := command(nil, "whatif", cut, empty, long)
 	require.Equal(t, 0, o.status, o.err)
 	lines := strings.Split(o.err, "\n")
-	require.Len(t, lines, 5, o.err)
+	require.Len(t, lines, 6, o.err)
 	assert.Equal(t, "sketchlimit: "+empty+": is empty", lines[0])
 	assert.Equal(t, "sketchlimit: "+long+`: skipped 3 of 5 lines (2 no client host, 1 longer than 1 MiB); first, line 2: "rubbish"`, lines[1])
 	assert.Equal(t, "sketchlimit: "+long+": 1 request is earlier than one before, by up to 3s; taken as at the latest time so far", lines[2])
-	assert.Regexp(t, `: read to line [\d,]+ only: it ends in the midst of compressed data$`, lines[3])
+	assert.Equal(t, "sketchlimit: "+long+": the clients of 2 requests are names of hosts", lines[3])
+	assert.Regexp(t, `: read to line [\d,]+ only: it ends in the midst of compressed data$`, lines[4])
 }
 
 func TestWhatIfSaysHowFarItIs(t *testing.T) {
@@ -224,13 +225,13 @@ func TestWhatIfRefuses(t *testing.T) {
 		{[]string{log, "--memory", "8KiB"}, 2, "--memory 8KiB, must be a size of 8 MiB … 512 MiB such as 256MiB"},
 		{[]string{log, "--windows", "9000h"}, 2, "--windows 9000h, must be a duration 1ms … 8760h such as 30s or 10m"},
 		{[]string{"missing.log"}, 1, "missing.log: no such file or directory"},
-		{[]string{binary}, 1, binary + ": is binary, must be text, gzip or zstd"},
-		{[]string{log, "--format", "json"}, 1, log + `: no usable line, must be json; line 1: no JSON object: "10.0.0.1 - ann ` +
+		{[]string{binary}, 2, binary + ": is binary, must be text, gzip or zstd"},
+		{[]string{log, "--format", "json"}, 2, log + `: no usable line, must be json; line 1: no JSON object: "10.0.0.1 - ann ` +
 			`[10/Nov/2026:08:00:01 +0000] \"GET /a HTTP/1.1\" 200 10 \"-\" \"agent\""`},
-		{[]string{log, "--key", "token"}, 1, log + `: no field "token" for the key, combined has remote_addr, ident, user, time, request, method, ` +
+		{[]string{log, "--key", "token"}, 2, log + `: no field "token" for the key, combined has remote_addr, ident, user, time, request, method, ` +
 			`path, protocol, status, bytes, referer, user_agent, x_forwarded_for`},
 		{[]string{log, "--key", "ip/x"}, 2, "--key ip/x, the bits of ip must be 1 … 128, as in ip/64, or 1 … 32 and 1 … 128, as in ip/24/48"},
-		{[]string{log, "--format", "elf"}, 2, "--format elf, must be auto, json, envoy, combined, common, tsv or csv"},
+		{[]string{log, "--format", "elf"}, 2, "--format elf, must be auto, json, envoy, combined, common, tsv, csv, w3c or words, or a pattern such as '$remote_addr [$time_local]'"},
 		{[]string{log, "--windows", "1m,soon"}, 2, "--windows 1m,soon, must be a duration 1ms … 8760h such as 30s or 10m"},
 		{[]string{log, "--windows", "1us"}, 2, "--windows 1us, must be a duration 1ms … 8760h such as 30s or 10m"},
 		{[]string{log, "--limits", "0"}, 2, "--limits 0, must be a whole number 1 … 1,073,741,824"},

@@ -26,13 +26,19 @@ const (
 	clfForwarded
 )
 
-func splitCommon(line []byte, fields [][]byte) (reason string) {
-	_, reason = splitLog(line, fields)
+// clf splits lines of the common and combined formats. What stands before the client, such as a virtual host or what
+// syslog adds, is passed over.
+type clf struct {
+	lastAddress bool // of the addresses before the time the last is the client, not the first
+}
+
+func (c clf) common(line []byte, fields [][]byte) (reason string) {
+	_, reason = c.split(line, fields)
 	return reason
 }
 
-func splitCombined(line []byte, fields [][]byte) (reason string) {
-	rest, reason := splitLog(line, fields)
+func (c clf) combined(line []byte, fields [][]byte) (reason string) {
+	rest, reason := c.split(line, fields)
 	if reason != "" {
 		return reason
 	}
@@ -47,29 +53,33 @@ func splitCombined(line []byte, fields [][]byte) (reason string) {
 	return ""
 }
 
-// splitLog reads host, ident, user, time, request, status and bytes, and answers what is left.
-func splitLog(line []byte, fields [][]byte) (rest []byte, reason string) {
-	host, rest, ok := bytes.Cut(line, []byte(" "))
-	if !ok || len(host) == 0 {
+// split reads host, ident, user, time, request, status and bytes, and answers what is left.
+func (c clf) split(line []byte, fields [][]byte) (rest []byte, reason string) {
+	first := bytes.IndexByte(line, ' ')
+	if first <= 0 {
 		return nil, "no client host"
 	}
-	who, rest, ok := bytes.Cut(rest, []byte(" ["))
-	if !ok || len(rest) < len(clfTime)+1 || rest[len(clfTime)] != ']' {
+	end := clfTimeIn(line)
+	if end < 0 {
 		return nil, "no time in brackets"
 	}
-	fields[clfHost] = host
+	who := line[min(first+1, end):end]
+	if fields[clfHost] = line[:first]; c.lastAddress || !isAddress(fields[clfHost]) {
+		fields[clfHost], who = clientBefore(line[:end], c.lastAddress)
+	}
 	fields[clfIdent], fields[clfUser], _ = bytes.Cut(who, []byte(" ")) // a user may hold spaces
+	rest = line[end+len(" ["):]
 	fields[clfAt] = rest[:len(clfTime)]
-	rest, ok = bytes.CutPrefix(rest[len(clfTime)+1:], []byte(` "`))
+	rest, ok := bytes.CutPrefix(rest[len(clfTime)+1:], []byte(` "`))
 	if !ok {
 		return nil, "no request"
 	}
-	end, ok := requestEnd(rest)
+	quote, ok := requestEnd(rest)
 	if !ok {
 		return nil, "no status and bytes"
 	}
-	splitRequest(rest[:end], fields[clfRequest:])
-	rest = rest[end+2:]
+	splitRequest(rest[:quote], fields[clfRequest:])
+	rest = rest[quote+2:]
 	fields[clfStatus] = rest[:3]
 	size := rest[4:]
 	if i := bytes.IndexByte(size, ' '); i >= 0 {
@@ -77,6 +87,67 @@ func splitLog(line []byte, fields [][]byte) (rest []byte, reason string) {
 	}
 	fields[clfBytes] = size
 	return rest[4+len(size):], ""
+}
+
+// clfTimeIn returns where a time in brackets begins, with the space before it; -1 if there is none.
+func clfTimeIn(line []byte) int {
+	for from := 0; ; {
+		i := bytes.Index(line[from:], []byte(" ["))
+		if i < 0 {
+			return -1
+		}
+		i += from
+		at := line[i+2:]
+		if len(at) > len(clfTime) && at[len(clfTime)] == ']' && at[2] == '/' && at[6] == '/' {
+			return i
+		}
+		from = i + 2
+	}
+}
+
+// clientBefore finds the client before the time, and what follows it. It is the first address, or the last one; without one,
+// the name that stands where the format has the host.
+func clientBefore(b []byte, last bool) (client, rest []byte) {
+	from, to, words := -1, 0, 0
+	for i := 0; i < len(b); {
+		end := wordEnd(b, i)
+		if isAddress(addressWord(b[i:end])) && (from < 0 || last || b[to-1] == ',') {
+			if from < 0 || b[to-1] != ',' { // after a comma a list goes on
+				from = i
+			}
+			to = end
+		}
+		words++
+		i = end + 1
+	}
+	if from < 0 {
+		from, to = hostWord(b, words)
+	}
+	return bytes.Trim(b[from:to], `",`), b[min(to+1, len(b)):]
+}
+
+func wordEnd(b []byte, from int) int {
+	if i := bytes.IndexByte(b[from:], ' '); i >= 0 {
+		return from + i
+	}
+	return len(b)
+}
+
+// addressWord is the last one of a word's list, without what lists and quotes put around it.
+func addressWord(word []byte) []byte { return lastAddress(bytes.Trim(word, `",`)) }
+
+// hostWord returns where the host is among so many words that are no addresses: the third before the time, which ident and
+// user follow. Where a user has spaces it is the first word.
+func hostWord(b []byte, words int) (from, to int) {
+	first := wordEnd(b, 0)
+	if rest := b[min(first+1, len(b)):]; words <= 3 ||
+		isHostName(b[:first]) && bytes.HasPrefix(rest, []byte("- ")) && !bytes.HasPrefix(rest, []byte("- - ")) {
+		return 0, first
+	}
+	for range words - 3 {
+		from = wordEnd(b, from) + 1
+	}
+	return from, wordEnd(b, from)
 }
 
 // requestEnd finds the quote that ends the request, whose own quotes old servers did not escape: the first one that a

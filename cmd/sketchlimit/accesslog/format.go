@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -19,19 +20,25 @@ const (
 	Common   Format = "common"   // host ident user [02/Jan/2006:15:04:05 -0700] "request" status bytes
 	TSV      Format = "tsv"      // unix_seconds TAB key [TAB cost]
 	CSV      Format = "csv"      // columns that a header names, separated by commas, semicolons or tabs
+	W3C      Format = "w3c"      // columns that a #Fields: line names: IIS, CloudFront; Zeek
+	Words    Format = "words"    // words or columns without names: the time and the addresses tell which are which
 )
 
-// Formats are all but Auto. Of two that read as many lines of a log the first one is taken.
-var Formats = []Format{JSON, Envoy, Combined, Common, TSV, CSV}
+// Formats are all but Auto and patterns. Of two that read as many lines of a log the first one is taken.
+var Formats = []Format{JSON, Envoy, Combined, Common, TSV, CSV, W3C, Words}
 
-// ParseFormat turns the name of a format into it.
+// ParseFormat turns the name of a format into it, or a pattern as nginx and Apache have it in their configurations.
 func ParseFormat(name string) (Format, error) {
 	for _, f := range append([]Format{Auto}, Formats...) {
 		if name == string(f) {
 			return f, nil
 		}
 	}
-	return "", fmt.Errorf("must be %s, %s", Auto, formatNames(" or "))
+	if Format(name).isPattern() {
+		_, err := patternLayout(name)
+		return Format(name), err
+	}
+	return "", fmt.Errorf("must be %s, %s, or a pattern such as '$remote_addr [$time_local]'", Auto, formatNames(" or "))
 }
 
 func formatNames(or string) string {
@@ -47,46 +54,91 @@ type splitter func(line []byte, fields [][]byte) (reason string)
 
 // layout is a format as a log has it.
 type layout struct {
-	format Format
-	fields []string        // the names of all fields
-	header bool            // the first line of a file has them
-	open   func() splitter // one for each goroutine
-	copied bool            // fields may be no part of the line
+	format      Format
+	fields      []string        // the names of all fields
+	header      bool            // the first line of a file has them
+	fixedTime   bool            // the field called time is one
+	open        func() splitter // one for each goroutine
+	copied      bool            // fields may be no part of the line
+	client      string          // the field of the client's address; "" if it is not known
+	wrapper     string          // the field of JSON objects in which the lines are
+	head        []byte          // of W3C: the first #Fields: line
+	clockLayout string          // of the time in a pattern; "": as parseTime reads it
+
+	narrowed func(names []string) func() splitter // looks for some fields only; nil: that takes no less
+	surveyed func(lines [][]byte) survey          // nil: what split finds
 }
 
 // layoutOf returns the layout of a log in a format that begins with these lines.
 func layoutOf(f Format, lines [][]byte) layout {
 	switch f {
 	case JSON:
-		return jsonLayout(jsonNames(lines))
+		return jsonLayout(lines)
 	case Envoy:
 		return fixed(f, envoyFields, splitEnvoy)
 	case Combined:
-		return fixed(f, combinedFields, splitCombined)
+		return clfLayout(f, combinedFields, clf.combined, lines)
 	case Common:
-		return fixed(f, commonFields, splitCommon)
+		return clfLayout(f, commonFields, clf.common, lines)
 	case TSV:
 		return fixed(f, tsvFields, splitTSV)
+	case CSV:
+		return csvLayout(lines)
+	case Words:
+		l, _ := wordsLayout(lines)
+		return l
+	case W3C: // without a line that names the fields
+		return layout{format: W3C}
 	}
+	l, _ := patternLayout(string(f)) // an error has been told when it was parsed
+	return l
+}
+
+func fixed(f Format, fields []string, split splitter) layout {
+	return layout{format: f, fields: fields, fixedTime: true, open: func() splitter { return split }}
+}
+
+// clfLayout takes the last of the addresses before the time for the client if the first is always the same, as that of the
+// server is.
+func clfLayout(f Format, fields []string, split func(clf, []byte, [][]byte) string, lines [][]byte) layout {
+	of := func(c clf) layout {
+		return fixed(f, fields, func(line []byte, fields [][]byte) string { return split(c, line, fields) })
+	}
+	first, last := of(clf{}), of(clf{lastAddress: true})
+	a, b := first.survey(lines).stats[clfHost], last.survey(lines).stats[clfHost]
+	if a.addresses > 1 && len(a.distinct) == 1 && len(b.distinct) > 1 {
+		return last
+	}
+	return first
+}
+
+func csvLayout(lines [][]byte) layout {
 	by := separator(lines[0])
 	names := splitHeader(lines[0], by)
 	return layout{format: CSV, fields: names, header: true, copied: true, open: func() splitter { return splitCSV(by, len(names)) }}
 }
 
-func fixed(f Format, fields []string, split splitter) layout {
-	return layout{format: f, fields: fields, open: func() splitter { return split }}
-}
-
-func jsonLayout(names []string) layout {
-	return layout{format: JSON, fields: names, copied: true, open: func() splitter { return splitJSON(names) }}
-}
-
 // narrow lets a layout look for some of its fields only, where that takes less.
 func (l layout) narrow(names []string) layout {
-	if l.format == JSON {
-		return jsonLayout(names)
+	if l.narrowed != nil {
+		l.open, l.fields = l.narrowed(names), names
 	}
 	return l
+}
+
+// what is the format for people.
+func (l layout) what() string {
+	text := string(l.format)
+	switch l.format {
+	case JSON, CSV, TSV, W3C:
+		text = strings.ToUpper(text)
+	case Words:
+		text = "lines of words"
+	}
+	if l.wrapper != "" {
+		text += " in `" + printed(l.wrapper) + "` of JSON"
+	}
+	return text
 }
 
 // firstLines are as many as tell what a log is like.
@@ -116,53 +168,78 @@ func samples(text []byte) iter.Seq[[][]byte] {
 
 func trimmed(line []byte) []byte { return bytes.TrimRight(line, "\r\n") }
 
-// passedOver tells which lines are neither requests nor bad: empty ones and comments.
-func passedOver(line []byte) bool { return len(bytes.TrimSpace(line)) == 0 || line[0] == '#' }
+// passedOver tells which lines are neither requests nor bad: empty ones, comments, and the beginning and end of an array.
+func passedOver(line []byte) bool {
+	return len(line) == 0 || line[0] == '#' || len(line) < 8 && len(elementOf(line)) == 0 || len(bytes.TrimSpace(line)) == 0
+}
 
 // detect returns the layout that reads most of the lines. Columns by tabs would also be read as tsv, the wrong ones of them,
-// so a header that names the time decides.
-func detect(lines [][]byte, at string) (best layout, ok bool) {
-	columns := layoutOf(CSV, lines)
-	headed := columns.headed(lines[0], at)
+// so a header that names the time decides. Lines are words if no format reads half of them.
+func detect(lines [][]byte, o Options) (best layout, ok bool) {
+	columns := csvLayout(lines)
+	headed := columns.headed(lines[0], o)
 	most := 0
 	for _, f := range Formats {
-		if f == TSV && headed && separator(lines[0]) == '\t' {
+		if f == W3C || f == Words || f == TSV && headed && separator(lines[0]) == '\t' {
 			continue
 		}
 		l := layoutOf(f, lines)
-		if n := l.reads(lines, at); n > most {
+		if n := l.reads(lines, o); n > most {
 			best, most = l, n
 		}
 	}
 	if most == 0 && headed {
 		return columns, true
 	}
+	if 2*most < len(lines) {
+		if l, n := wordsLayout(lines); n > most {
+			best, most = l, n
+		}
+	}
+	if best.format == JSON && best.wrapper == "" && best.choose(lines).client == "" {
+		if inner, ok := best.unwrapped(lines, o); ok {
+			return inner, true
+		}
+	}
 	return best, most > 0
 }
 
 // headed tells whether the first line is a header with a name for the time.
-func (l layout) headed(first []byte, at string) bool {
-	if !printable(first) || len(l.fields) < 2 || l.find(at) < 0 {
+func (l layout) headed(first []byte, o Options) bool {
+	if !l.isHeader(first) || o.Time != "" && l.find(o.Time) < 0 || o.Time == "" && len(l.ranked("time")) == 0 {
 		return false
 	}
 	_, isTime := parseTime([]byte(l.fields[0]))
 	return !isTime
 }
 
-// reads counts the lines that have all fields, and a time if that is known to be one of them.
-func (l layout) reads(lines [][]byte, at string) (n int) {
+// isHeader reports whether a line may name columns: it does not if it has a time or an address.
+func (l layout) isHeader(first []byte) bool {
+	return printable(first) && len(l.fields) >= 2 && !slices.ContainsFunc(l.fields, func(name string) bool {
+		return isTime([]byte(name)) || isAddress([]byte(name))
+	})
+}
+
+// reads counts the lines that have all fields, and a time.
+func (l layout) reads(lines [][]byte, o Options) (n int) {
+	at := ""
+	switch {
+	case l.header && !l.isHeader(lines[0]):
+		return 0
+	case l.fixedTime:
+		at = "time"
+	case l.format.isPattern():
+	case l.format == JSON: // which is told without a time
+		return l.survey(lines).lines
+	case o.Time != "":
+		at = o.Time
+	default:
+		return l.choose(lines).timed
+	}
+	clock := l.find(at)
 	if l.header {
-		if !printable(lines[0]) || len(l.fields) < 2 {
-			return 0
-		}
 		lines = lines[1:]
 	}
-	var names []string
-	if i := l.find(at); i >= 0 {
-		names = l.fields[i : i+1]
-	}
-	l = l.narrow(names) // to look for all of them in all of them would take too long
-	clock := l.find(at)
 	fields := make([][]byte, len(l.fields))
 	split := l.open()
 	for _, line := range lines {

@@ -220,12 +220,12 @@ func TestPartsOfAKeyAreToldApart(t *testing.T) {
 			fmt.Fprintf(&b, "%s\n", line)
 		}
 	}
-	_, got := read(t, Options{Key: "a,b"}, write(t, "access.json", b.String()))
+	_, got := read(t, Options{Key: "a,b", Time: "time"}, write(t, "access.json", b.String()))
 	require.Len(t, got, len(values)*len(values))
 	slices.Sort(got)
 	assert.Len(t, slices.Compact(got), len(values)*len(values))
 
-	_, got = read(t, Options{Key: "a,b"}, write(t, "access.json", `{"time":1,"a":"x,y","b":"z"}`+"\n"+`{"time":1,"a":"x","b":"y,z"}`))
+	_, got = read(t, Options{Key: "a,b", Time: "time"}, write(t, "access.json", `{"time":1,"a":"x,y","b":"z"}`+"\n"+`{"time":1,"a":"x","b":"y,z"}`))
 	assert.Equal(t, []string{`00:00:01 "x,y",z 1`, `00:00:01 x,"y,z" 1`}, got)
 }
 
@@ -237,14 +237,14 @@ func TestHeaderMakesColumnsByTabsCSV(t *testing.T) {
 		format  Format
 		want    []string
 	}{
-		"the key second":  {"time\tip\tstatus\n1\t2001:db8::1\t200\n2\t192.0.2.1\t404\n", Options{}, CSV, []string{"00:00:01 2001:db8::/64 1", "00:00:02 192.0.2.1 1"}},
-		"the key third":   {"time\tuser\tip\n1\tann\t192.0.2.1\n", Options{}, CSV, []string{"00:00:01 192.0.2.1 1"}},
+		"the key second":  {"time\tip\tstatus\n1794294001\t2001:db8::1\t200\n1794294002\t192.0.2.1\t404\n", Options{}, CSV, []string{"07:00:01 2001:db8::/64 1", "07:00:02 192.0.2.1 1"}},
+		"the key third":   {"time\tuser\tip\n1794294001\tann\t192.0.2.1\n", Options{}, CSV, []string{"07:00:01 192.0.2.1 1"}},
 		"a cost":          {"time\tkey\tcost\n1\tann\t7\n", Options{}, CSV, []string{"00:00:01 ann 7"}},
 		"mostly bad":      {"ts\tkey\n1\tann\n2\tbob\t1\n3\tbob\t1\n", Options{}, CSV, []string{"00:00:01 ann 1"}},
 		"another name":    {"when\twho\n1\tann\n", Options{Time: "when", Key: "who"}, CSV, []string{"00:00:01 ann 1"}},
 		"none":            {"1\tann\t3\n2\tbob\n", Options{}, TSV, []string{"00:00:01 ann 3", "00:00:02 bob 1"}},
 		"a key like that": {"1\ttime\n2\t1794294001\n", Options{}, TSV, []string{"00:00:01 time 1", "00:00:02 1794294001 1"}},
-		"nothing known":   {"when\twho\n1\tann\n", Options{}, TSV, []string{"00:00:01 ann 1"}},
+		"nothing known":   {"begin\twho\n1\tann\n", Options{}, TSV, []string{"00:00:01 ann 1"}},
 	} {
 		l, got := read(t, c.options, write(t, "access.log", c.text))
 		assert.Equal(t, c.format, l.Files[0].Format, name)
@@ -296,36 +296,37 @@ func TestArraysInJSON(t *testing.T) {
 		field, key, line string
 		want             string // "": skipped
 	}{
-		"of one":             {"ip", "", `{"time":1,"ip":["2001:db8::1"]}`, "2001:db8::/64"},
-		"a list in one":      {"ip", "", `{"time":1,"ip":["1.1.1.1, 2.2.2.2"]}`, "2.2.2.2"},
-		"of several":         {"ip", "", `{"time":1,"ip":["1.1.1.1" , "2.2.2.2"]}`, "1.1.1.1"},
-		"proxies":            {"x_forwarded_for", "", `{"time":1,"x_forwarded_for":["1.1.1.1","2.2.2.2, 3.3.3.3"]}`, "3.3.3.3"},
-		"a header of Caddy":  {"", "request.headers.X-Forwarded-For/64", `{"time":1,"request":{"headers":{"X-Forwarded-For":["1.1.1.1","2001:db8::9"]}}}`, "2001:db8::/64"},
-		"another of Caddy":   {"", "request.headers.Authorization", `{"time":1,"request":{"headers":{"Authorization":["a","b"],"C":["d"]}}}`, "a"},
-		"with an escape":     {"user", "user", `{"time":1,"user":["\u0061\"b"]}`, `a"b`},
-		"a number":           {"user", "user", `{"time":1,"user":[7,8]}`, "7"},
-		"an object":          {"user", "user", `{"time":1,"user":[{"a":[1]},8]}`, `{"a":[1]}`},
-		"of nothing":         {"user", "user", `{"time":1,"user":[]}`, ""},
-		"of null":            {"user", "user", `{"time":1,"user":[null,"a"]}`, ""},
-		"that is not closed": {"user", "user", `{"time":1,"user":["a"`, ""},
-		"that is cut":        {"user", "user", `{"time":1,"user":["a",`, ""},
-		"a time":             {"user", "user", `{"time":["1"],"user":"a"}`, "a"},
+		"of one":             {"ip", "", `{"time":1794294001,"ip":["2001:db8::1"]}`, "2001:db8::/64"},
+		"a list in one":      {"ip", "", `{"time":1794294001,"ip":["1.1.1.1, 2.2.2.2"]}`, "2.2.2.2"},
+		"of several":         {"ip", "", `{"time":1794294001,"ip":["1.1.1.1" , "2.2.2.2"]}`, "1.1.1.1"},
+		"proxies":            {"x_forwarded_for", "", `{"time":1794294001,"x_forwarded_for":["1.1.1.1","2.2.2.2, 3.3.3.3"]}`, "3.3.3.3"},
+		"a header of Caddy":  {"", "request.headers.X-Forwarded-For/64", `{"time":1794294001,"request":{"headers":{"X-Forwarded-For":["1.1.1.1","2001:db8::9"]}}}`, "2001:db8::/64"},
+		"another of Caddy":   {"", "request.headers.Authorization", `{"time":1794294001,"request":{"headers":{"Authorization":["a","b"],"C":["d"]}}}`, "a"},
+		"with an escape":     {"user", "user", `{"time":1794294001,"user":["\u0061\"b"]}`, `a"b`},
+		"a number":           {"user", "user", `{"time":1794294001,"user":[7,8]}`, "7"},
+		"an object":          {"user", "user", `{"time":1794294001,"user":[{"a":[1]},8]}`, `{"a":[1]}`},
+		"of nothing":         {"user", "user", `{"time":1794294001,"user":[]}`, ""},
+		"of null":            {"user", "user", `{"time":1794294001,"user":[null,"a"]}`, ""},
+		"that is not closed": {"user", "user", `{"time":1794294001,"user":["a"`, ""},
+		"that is cut":        {"user", "user", `{"time":1794294001,"user":["a",`, ""},
+		"a time":             {"user", "user", `{"time":["1794294001"],"user":"a"}`, "a"},
 	} {
-		text := c.line + "\n" + `{"time":1,"` + c.field + `":"last","request":{"headers":{"X-Forwarded-For":"last","Authorization":"last"}}}`
+		text := c.line + "\n" + `{"time":1794294001,"` + c.field + `":"9.9.9.9","request":{"headers":{"X-Forwarded-For":"9.9.9.9","Authorization":"9.9.9.9"}}}`
 		l, got := read(t, Options{Key: c.key}, write(t, "access.json", text))
 		if c.want == "" {
 			assert.Len(t, l.Files[0].Skipped, 1, name)
 			assert.Len(t, got, 1, name)
 			continue
 		}
-		assert.Equal(t, []string{"00:00:01 " + c.want + " 1", "00:00:01 last 1"}, got, name)
+		assert.Equal(t, []string{"07:00:01 " + c.want + " 1", "07:00:01 9.9.9.9 1"}, got, name)
 	}
 }
 
 // TestNamesOfNestedFieldsAreBounded: a long name in front of many fields would otherwise be kept with each of them.
 func TestNamesOfNestedFieldsAreBounded(t *testing.T) {
 	line := `{"time":1,"ip":"a","` + strings.Repeat("x", 1<<18) + `":{"a":1` + strings.Repeat(`,"a":1`, 1<<16) + `},"b":{"c":2}}`
-	assert.Equal(t, []string{"b.c", "ip", "time"}, jsonNames([][]byte{[]byte(line)}))
+	names, _ := jsonSurvey([][]byte{[]byte(line)}, false)
+	assert.Equal(t, []string{"b.c", "ip", "time"}, names)
 }
 
 // TestLongKeysAreCutAndToldApart: of a key that is too long to be kept its beginning is told, and a hash.

@@ -11,6 +11,8 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
+	"golang.org/x/text/encoding/unicode"
+	"golang.org/x/text/transform"
 )
 
 // input is an open log, decompressed.
@@ -65,33 +67,37 @@ func decompressed(r io.Reader, done func()) (*input, error) {
 	head, _ := in.Peek(6)
 	for _, u := range unread {
 		if bytes.HasPrefix(head, []byte(u.magic)) {
-			return nil, fmt.Errorf("is %s, which is not read: use %s FILE | sketchlimit whatif -", u.name, u.tool)
+			return nil, Unreadable{fmt.Errorf("is %s, which is not read: use %s FILE | sketchlimit whatif -", u.name, u.tool)}
 		}
 	}
 	switch {
 	case bytes.HasPrefix(head, []byte("\x1f\x8b")):
 		z, err := gzip.NewReader(in)
 		if err != nil {
-			return nil, fmt.Errorf("cannot be read: %s", cutOff(err))
+			return nil, Unreadable{fmt.Errorf("cannot be read: %s", cutOff(err))}
 		}
-		return &input{Reader: withoutMark(z), close: done}, nil
+		return &input{Reader: asLines(z), close: done}, nil
 	case bytes.HasPrefix(head, []byte("\x28\xb5\x2f\xfd")):
 		z, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxZstdWindow))
 		if err != nil {
 			return nil, err
 		}
-		return &input{Reader: withoutMark(z), close: func() { z.Close(); done() }}, nil
+		return &input{Reader: asLines(z), close: func() { z.Close(); done() }}, nil
 	}
-	return &input{Reader: withoutMark(in), close: done}, nil
+	return &input{Reader: asLines(in), close: done}, nil
 }
 
-// withoutMark takes off a byte order mark.
-func withoutMark(r io.Reader) io.Reader {
-	in := bufio.NewReaderSize(r, 64<<10)
-	if mark, _ := in.Peek(3); string(mark) == "\xef\xbb\xbf" {
+// asLines takes off a byte order mark, and makes UTF-8 of UTF-16 and a line of each object.
+func asLines(r io.Reader) io.Reader {
+	in := bufio.NewReaderSize(r, frameHead)
+	switch mark, _ := in.Peek(3); {
+	case string(mark) == "\xef\xbb\xbf":
 		_, _ = in.Discard(3)
+	case bytes.HasPrefix(mark, []byte("\xff\xfe")), bytes.HasPrefix(mark, []byte("\xfe\xff")): // as PowerShell writes
+		utf16 := unicode.UTF16(unicode.LittleEndian, unicode.ExpectBOM)
+		in = bufio.NewReaderSize(transform.NewReader(in, utf16.NewDecoder()), frameHead)
 	}
-	return in
+	return framed(in)
 }
 
 // counted counts the bytes read.

@@ -20,13 +20,14 @@ type jsonLine struct {
 	in      bytes.Buffer
 	line    []byte
 	fields  [][]byte
+	prefix  bool   // something stands before the object
 	path    []byte // of the value at hand
 	plain   []byte // texts without their escapes
 }
 
-func splitJSON(names []string) splitter {
+func splitJSON(names []string, prefix bool) splitter {
 	j := &jsonLine{
-		names: names, decoder: new(jsontext.Decoder),
+		names: names, decoder: new(jsontext.Decoder), prefix: prefix,
 		options: []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)},
 	}
 	for _, name := range names {
@@ -45,6 +46,12 @@ const noObject = "no JSON object"
 // split leaves fields that the line does not have, or that are null, at nil.
 func (j *jsonLine) split(line []byte, fields [][]byte) (reason string) {
 	clear(fields)
+	switch {
+	case j.prefix:
+		line = fromObject(line)
+	case len(line) > 0 && (line[0] != '{' || line[len(line)-1] != '}'): // in an array
+		line = elementOf(line)
+	}
 	j.line, j.fields, j.plain = line, fields, j.plain[:0]
 	j.in = *bytes.NewBuffer(line)
 	j.decoder.Reset(&j.in, j.options...)
@@ -153,28 +160,124 @@ func (j *jsonLine) value() ([]byte, error) {
 // that a line would have many times its own length of names otherwise.
 const longestName = 256
 
-// jsonNames returns the names of all fields in some lines, in order.
-func jsonNames(lines [][]byte) []string {
-	var names []string
+// fromObject is a line without what stands before the object in it, as syslog and containers write it.
+func fromObject(line []byte) []byte { return line[max(0, bytes.IndexByte(line, '{')):] }
+
+// jsonSurvey returns the names of all fields in some lines, in order, and what they hold.
+func jsonSurvey(lines [][]byte, prefix bool) (names []string, s survey) {
+	stats := make(map[string]*stat)
 	var add func(prefix string, v any)
 	add = func(prefix string, v any) {
-		object, ok := v.(map[string]any)
-		if !ok {
-			names = append(names, strings.TrimSuffix(prefix, "."))
+		if object, ok := v.(map[string]any); ok {
+			for name, v := range object {
+				if len(prefix)+len(name) <= longestName {
+					add(prefix+name+".", v)
+				}
+			}
 			return
 		}
-		for name, v := range object {
-			if len(prefix)+len(name) <= longestName {
-				add(prefix+name+".", v)
+		name := strings.TrimSuffix(prefix, ".")
+		if stats[name] == nil {
+			stats[name] = &stat{}
+			names = append(names, name)
+		}
+		if list, ok := v.([]any); ok && len(list) > 0 {
+			v = list[0]
+			if forwarded(name) {
+				v = list[len(list)-1]
 			}
+		}
+		switch v := v.(type) {
+		case string:
+			stats[name].observe([]byte(v))
+		case json.Number:
+			stats[name].observe([]byte(v))
 		}
 	}
 	for _, line := range lines {
+		if line = elementOf(line); prefix {
+			line = fromObject(line)
+		}
 		var v map[string]any
-		if json.Unmarshal(line, &v) == nil {
+		d := json.NewDecoder(bytes.NewReader(line))
+		d.UseNumber()
+		if d.Decode(&v) == nil {
+			s.lines++
 			add("", v)
 		}
 	}
 	slices.Sort(names)
-	return slices.Compact(names)
+	for _, name := range names {
+		s.stats = append(s.stats, *stats[name])
+	}
+	return names, s
+}
+
+// jsonLayout is the layout of lines that are objects, or that end in one.
+func jsonLayout(lines [][]byte) layout {
+	prefix := !slices.ContainsFunc(lines, func(line []byte) bool { return bytes.HasPrefix(elementOf(line), []byte("{")) })
+	names, s := jsonSurvey(lines, prefix)
+	if len(names) == 0 || prefix && 2*s.lines < len(lines) { // a brace in a line of words
+		s.lines = 0
+	}
+	l := layout{format: JSON, fields: names, copied: true}
+	l.narrowed = func(names []string) func() splitter {
+		return func() splitter { return splitJSON(names, prefix) }
+	}
+	l.open = l.narrowed(names)
+	l.surveyed = func([][]byte) survey { return s }
+	return l
+}
+
+// wrappers are the fields in which containers and collectors put the line that a server wrote.
+var wrappers = []string{"log", "MESSAGE", "message", "msg", "textPayload", "@message", "line", "_raw", "event.original", "event", "body"}
+
+// unwrapped returns the layout of the lines in a field of objects, if they are a log.
+func (l layout) unwrapped(lines [][]byte, o Options) (inner layout, ok bool) {
+	for _, field := range wrappers {
+		if l.index(field) < 0 {
+			continue
+		}
+		var within [][]byte
+		split, one := l.narrowed([]string{field})(), make([][]byte, 1)
+		for _, line := range lines {
+			if split(line, one) == "" && len(bytes.TrimSpace(one[0])) > 0 {
+				within = append(within, bytes.Clone(trimmed(one[0])))
+			}
+		}
+		if len(within) == 0 {
+			continue
+		}
+		if inner, ok = detect(within, o); !ok || inner.header || inner.choose(within).client == "" && o.Key == "" {
+			continue
+		}
+		return inner.within(field, l, within), true
+	}
+	return layout{}, false
+}
+
+// within is a layout for lines that are in a field of objects.
+func (l layout) within(field string, outer layout, lines [][]byte) layout {
+	l.wrapper, l.copied = field, true
+	s := l.survey(lines)
+	l.surveyed = func([][]byte) survey { return s }
+	wrap := func(open func() splitter) func() splitter {
+		return func() splitter {
+			object, one, split := outer.narrowed([]string{field})(), make([][]byte, 1), open()
+			return func(line []byte, fields [][]byte) (reason string) {
+				if reason := object(line, one); reason != "" {
+					return reason
+				}
+				if len(one[0]) == 0 {
+					return "no " + printed(field)
+				}
+				return split(trimmed(one[0]), fields)
+			}
+		}
+	}
+	if narrowed := l.narrowed; narrowed != nil {
+		l.narrowed = func(names []string) func() splitter { return wrap(narrowed(names)) }
+	}
+	l.open = wrap(l.open)
+	return l
 }

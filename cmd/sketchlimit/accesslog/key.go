@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"net/netip"
 	"strconv"
 	"strings"
 )
@@ -26,8 +25,10 @@ type Part struct {
 // keyPart is a Part whose Name is as asked for until the log is known.
 type keyPart struct {
 	Part
-	index   int
-	missing string // the reason for leaving a line out
+	index     int
+	missing   string // the reason for leaving a line out
+	client    bool   // only addresses and names of hosts are taken
+	noAddress string // the reason for leaving out another value
 }
 
 // ParseKey returns a key as it is given, if it can be one.
@@ -90,60 +91,40 @@ func (p *Part) String() string {
 	return name
 }
 
-// text returns the key's part of a value, appending to keys where it is not part of the value; nil if it has none.
-func (p *keyPart) text(value, keys []byte) (text, after []byte) {
+// text returns the key's part of a value, appending to keys where it is not part of the value; nil if it has none. It tells
+// whether an address was read, of a part that is one.
+func (p *keyPart) text(value, keys []byte) (text, after []byte, address bool) {
 	if p.Address {
 		value = lastAddress(value)
 	}
 	switch {
 	case len(value) == 0 || len(value) == 1 && value[0] == '-':
-		return nil, keys
-	case !p.Address || p.V4 == 32 && plainIPv4(value):
-		return value, keys
+		return nil, keys, false
+	case !p.Address:
+		return value, keys, false
+	case p.V4 == 32 && isIPv4(value):
+		return value, keys, true
 	}
-	address, ok := parseAddress(value)
+	a, ok := parseAddress(value)
 	if !ok {
-		return value, keys // the name of a host
+		return value, keys, false
 	}
 	n, bits := len(keys), p.V6
-	if address.Is4() {
+	if a.Is4() {
 		bits = p.V4
 	}
-	if bits == address.BitLen() {
-		keys = address.AppendTo(keys)
+	if bits == a.BitLen() {
+		keys = a.AppendTo(keys)
 	} else {
-		prefix, _ := address.Prefix(bits)
+		prefix, _ := a.Prefix(bits)
 		keys = prefix.AppendTo(keys)
 	}
-	return keys[n:len(keys):len(keys)], keys
+	return keys[n:len(keys):len(keys)], keys, true
 }
 
 // lastAddress is the last one of a list, as X-Forwarded-For is: the only one that a client cannot write itself.
 func lastAddress(value []byte) []byte {
-	return bytes.TrimSpace(value[bytes.LastIndexByte(value, ',')+1:])
-}
-
-func plainIPv4(value []byte) bool {
-	for _, c := range value {
-		if !digit(c) && c != '.' {
-			return false
-		}
-	}
-	return len(value) <= len("255.255.255.255")
-}
-
-// parseAddress reads an address, with a port or without. Names of hosts are told by their first byte: the errors of netip
-// would be allocations.
-func parseAddress(value []byte) (netip.Addr, bool) {
-	switch colons := bytes.Count(value, []byte(":")); {
-	case value[0] == '[' || colons == 1 && digit(value[0]):
-		a, err := netip.ParseAddrPort(text(value))
-		return a.Addr().Unmap().WithZone(""), err == nil
-	case colons > 1 || digit(value[0]):
-		a, err := netip.ParseAddr(text(value))
-		return a.Unmap().WithZone(""), err == nil
-	}
-	return netip.Addr{}, false
+	return bytes.Trim(value[bytes.LastIndexByte(value, ',')+1:], ` "`)
 }
 
 // appendPart appends a part of a key of several to it. Where its end could not be told otherwise it is in quotes, as in CSV:

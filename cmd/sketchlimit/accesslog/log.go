@@ -23,6 +23,8 @@ type Options struct {
 	Time   string   // the field of the time; "" finds it
 	Cost   string   // the field of the units; "": a field named cost, or else one unit a request
 	Others []string // fields to hand out with each request
+	// KeepTimes leaves times as they are in the log. Otherwise one that is earlier than the newest so far is moved to that.
+	KeepTimes bool
 }
 
 // Batch is some requests in the order of the log. All of it is valid until the next one.
@@ -46,12 +48,20 @@ type File struct {
 	Backward   int            `json:"backward,omitempty"`       // requests earlier than one before them, in this file or a former one
 	BackwardBy time.Duration  `json:"backward_by_ns,omitempty"` // the most that one was
 	CutOff     string         `json:"cut_off,omitempty"`        // the error in which the file ended; what came before was read
+	HostNames  int            `json:"host_names,omitempty"`     // requests whose client is the name of a host
+	NoAddress  int            `json:"no_address,omitempty"`     // lines that were skipped because their client is neither that nor an address
+	MostOften  string         `json:"most_often,omitempty"`     // what most of these have
+	Notes      []string       `json:"notes,omitempty"`          // what to tell of the fields that were chosen
+	OneClient  string         `json:"one_client,omitempty"`     // the client of all requests
 
 	path   string
 	first  int64  // ns, of the first usable line
 	layout layout // all of it
 	plan   plan
 	held   *held
+
+	clients
+	several bool // clients
 }
 
 // BadLine is a line that could not be read.
@@ -60,6 +70,11 @@ type BadLine struct {
 	Text   string `json:"text"` // its beginning
 	Reason string `json:"reason"`
 }
+
+// Unreadable is the error of a log that can be opened but not understood. Another format or other fields may read it.
+type Unreadable struct{ error }
+
+func (u Unreadable) Unwrap() error { return u.error }
 
 // held is a log that is being looked at. If it can be opened only once, what has been read of it is kept.
 type held struct {
@@ -77,6 +92,8 @@ type Log struct {
 	stdin  io.Reader
 	read   atomic.Int64
 	newest int64
+
+	keepTimes bool
 }
 
 // Open looks at the beginning of each file, finds its format and fields, and puts the files into the order of their first
@@ -86,10 +103,7 @@ type Log struct {
 // counts IPv6 addresses by network, ip/24/48 both kinds. ip stands for the client's address whatever the format calls it; of
 // a list of addresses it is the last one, and a port is left out. "" is a field named key or else ip/64.
 func Open(paths []string, stdin io.Reader, o Options) (*Log, error) {
-	if o.Time == "" {
-		o.Time = "time"
-	}
-	l := &Log{stdin: stdin}
+	l := &Log{stdin: stdin, keepTimes: o.KeepTimes}
 	for _, path := range paths {
 		f, err := l.look(path, o)
 		if err != nil {
@@ -174,13 +188,13 @@ func (l *Log) look(path string, o Options) (*File, error) {
 	switch {
 	case err != nil:
 		in.close()
-		return nil, err
+		return nil, Unreadable{err}
 	case in.once:
 		f.held = h
 		return f, nil
 	}
 	in.close()
-	f.Lines, f.Skipped, f.FirstBad = 0, nil, nil // they will be counted from its beginning
+	f.Lines, f.Skipped, f.FirstBad, f.clients = 0, nil, nil, clients{} // they will be counted from its beginning
 	return f, nil
 }
 
@@ -214,6 +228,9 @@ func (o *Options) auto() bool { return o.Format == Auto || o.Format == "" }
 
 // foreign is for lines of which nothing is known.
 func foreign(f Format) plan {
+	if f.isPattern() { // which tells where it does not fit
+		return plan{layout: layoutOf(f, nil)}
+	}
 	reason := "in another format"
 	if f == JSON {
 		reason = noObject
@@ -223,13 +240,19 @@ func foreign(f Format) plan {
 
 // recognise finds the format and the fields in the first lines that have them. If no line is in the format it finds none.
 func (f *File) recognise(text []byte, o Options) (first error) {
+	if head := findFields(text, false); head != nil && (o.auto() || o.Format == W3C) {
+		l := w3cLayout(head)
+		for lines := range samples(text) {
+			return f.take(l, lines, o)
+		}
+	}
 	for lines := range samples(text) {
 		var l layout
 		ok := true
 		if o.auto() {
-			l, ok = detect(lines, o.Time)
-		} else if l = layoutOf(o.Format, lines); o.Format == JSON {
-			ok = l.reads(lines, "") > 0 // other formats have the same fields in any line
+			l, ok = detect(lines, o)
+		} else if l = layoutOf(o.Format, lines); !l.fixedTime {
+			ok = l.header || l.reads(lines, o) > 0
 		}
 		switch {
 		case !ok:
@@ -237,10 +260,8 @@ func (f *File) recognise(text []byte, o Options) (first error) {
 		case l.header && !printable(lines[0]):
 			return fmt.Errorf("the first line must name the columns of csv, is %s", shown(lines[0]))
 		}
-		p, err := newPlan(l, o)
+		err := f.take(l, lines, o)
 		if err == nil {
-			f.layout, f.plan = l, p
-			f.describe()
 			return nil
 		}
 		if first == nil {
@@ -250,10 +271,29 @@ func (f *File) recognise(text []byte, o Options) (first error) {
 	return first
 }
 
+// take takes a layout with the fields that lines of the log have.
+func (f *File) take(l layout, lines [][]byte, o Options) error {
+	c := l.choose(lines)
+	l.client = c.client
+	p, err := newPlan(l, o, &c)
+	if err != nil {
+		return err
+	}
+	f.layout, f.plan = l, p
+	if p.isClient() {
+		f.Notes = c.notes
+	}
+	f.describe()
+	return nil
+}
+
 // describe says which fields are taken.
 func (f *File) describe() {
 	p := &f.plan
 	f.Format, f.Time = p.layout.format, printed(p.layout.fields[p.time])
+	if p.clock >= 0 {
+		f.Time += " and " + printed(p.layout.fields[p.clock])
+	}
 	for i := range p.key {
 		f.Key += ", " + p.key[i].String()
 		f.Parts = append(f.Parts, p.key[i].Part)

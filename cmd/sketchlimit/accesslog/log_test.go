@@ -154,11 +154,11 @@ func TestErrors(t *testing.T) {
 		{dir, Options{}, "is a folder, must be a file"},
 		{path("empty.log", ""), Options{}, "is empty"},
 		{path("blank.log", "\n\n# nothing\n"), Options{},
-			"no usable line, must be json, envoy, combined, common, tsv or csv: it has empty lines and comments only"},
+			"no usable line, must be json, envoy, combined, common, tsv, csv, w3c or words: it has empty lines and comments only"},
 		{path("random.log", string(random)), Options{}, "is binary, must be text, gzip or zstd"},
 		{path("binary.gz", gzipped(t, string(random))), Options{}, "is binary, must be text, gzip or zstd"},
 		{path("prose.log", "to be or not\nto be\n"), Options{}, "no usable line, must be json, envoy, combined, " +
-			`common, tsv or csv; line 1: in another format: "to be or not"`},
+			`common, tsv, csv, w3c or words; line 1: in another format: "to be or not"`},
 		{path("prose.log", "to be or not\nto be\n"), Options{Format: Combined},
 			`no usable line, must be combined; line 1: no time in brackets: "to be or not"`},
 		{path("keys.log", tsv), Options{Key: "usr"}, `no field "usr" for the key, tsv has time, key, cost`},
@@ -167,8 +167,9 @@ func TestErrors(t *testing.T) {
 		{path("many.json", manyFields(50)), Options{Key: "usr"}, `no field "usr" for the key, json has f0, f1, f10, f11, f12, f13, f14, f15, ` +
 			`f16, f17, f18, f19, f2, f20, f21, f22, … 52 in all`},
 		{path("keys.log", tsv), Options{Cost: "size"}, `no field "size" for the cost, tsv has time, key, cost`},
-		{path("a.csv", "when,who\n1794294000,ann\n"), Options{}, `no field "time" for the time, csv has when, who`},
-		{path("b.csv", "when,who\n1794294000,ann\n"), Options{Time: "when"}, `no field "ip" for the key, csv has when, who`},
+		{path("a.csv", "when,who\nsoon,ann\n"), Options{},
+			"CSV, but no time of 1995 … 2100 can be read in `when`: \"soon\"; --time names a field to take as it is"},
+		{path("b.csv", "when,who\n1794294000,ann\n"), Options{Time: "when"}, "CSV, but no field holds addresses: --key names what to count by, it has when, who"},
 		{path("c.csv", "when,who\nsoon,ann\n"), Options{Time: "when", Key: "who", Format: CSV},
 			`no usable line, must be csv; line 2: no time that can be read: "soon,ann"`},
 		{path("a.json", `{"time":1794294000,"user":null}`), Options{Key: "user"},
@@ -186,7 +187,7 @@ func TestErrors(t *testing.T) {
 			`no usable line, must be json; line 1: no time that can be read: "{\"time\":\"soon\",\"key\":\"a\"}"`},
 		{path("prose.log", "to be or not\n"), Options{Format: JSON}, `no usable line, must be json; line 1: no JSON object: "to be or not"`},
 		{path("long.log", strings.Repeat("to be or not\n", maxLine/8)), Options{}, "no usable line in the first 1 MiB, must be json, envoy, combined, " +
-			`common, tsv or csv; line 1: in another format: "to be or not"`},
+			`common, tsv, csv, w3c or words; line 1: in another format: "to be or not"`},
 		{path("a.xz", "\xfd7zXZ\x00..."), Options{}, "is xz, which is not read: use xzcat FILE | sketchlimit whatif -"},
 	} {
 		_, err := Open([]string{c.path}, nil, c.options)
@@ -251,7 +252,7 @@ func TestNoiseBeforeTheFirstUsableLine(t *testing.T) {
 // manyFields is a line with so many fields beside the time and the key.
 func manyFields(n int) string {
 	var line strings.Builder
-	line.WriteString(`{"time":1794294001,"ip":"h"`)
+	line.WriteString(`{"time":1794294001,"ip":"h1"`)
 	for i := range n {
 		fmt.Fprintf(&line, `,"f%d":%d`, i, i)
 	}
@@ -263,13 +264,13 @@ func TestNamesOfTheLogDoNotReachATerminal(t *testing.T) {
 	name := `a\u001b[2J`
 	text := `{"ts":1,"` + name + `":"k","\u202e":2,"b` + strings.Repeat("é", 100) + `":3}` + "\n" + `{"ts":2}` + "\n"
 	path := write(t, "access.json", text)
-	l, _ := read(t, Options{Key: "a\x1b[2J/24", Cost: "\u202e"}, path)
+	l, _ := read(t, Options{Key: "a\x1b[2J/24", Time: "ts", Cost: "\u202e"}, path)
 	f := l.Files[0]
 	assert.Equal(t, `"a\x1b[2J", IPv4 by /24`, f.Key)
 	assert.Equal(t, `"\u202e"`, f.Cost)
 	assert.Equal(t, map[string]int{`no "a\x1b[2J"`: 1}, f.Skipped)
 	assert.Equal(t, "a\x1b[2J", f.Parts[0].Name, "as the log has it")
-	_, err := Open([]string{path}, nil, Options{Key: "none"})
+	_, err := Open([]string{path}, nil, Options{Key: "none", Time: "ts"})
 	require.ErrorContains(t, err, `json has "a\x1b[2J", b`+strings.Repeat("é", 49)+`…, ts, "\u202e"`)
 	_, err = Open([]string{"\x1b[2J"}, nil, Options{})
 	require.EqualError(t, err, `"\x1b[2J": no such file or directory`)

@@ -1,6 +1,7 @@
 package accesslog
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -8,26 +9,77 @@ import (
 	"unicode/utf8"
 )
 
-var clientAddress = []string{
-	"ip", "client_ip", "clientip", "remote_addr", "remote_ip", "remoteip", "clienthost", "client_addr", "client_address",
-	"request.client_ip", "request.remote_ip", "httprequest.remoteip", "source_ip", "src_ip", "x_forwarded_for",
-	"downstream_remote_address", "remote_address", "remote", "client",
-}
-
-// usual are what fields are called in logs of JSON and CSV, by a name that stands for all of them. The formats of servers
-// have fields of these names, too.
+// usual are what fields are called, by a name that stands for all of them, the likeliest first. Case, - and _ make no
+// difference, and what stands before the last dot none either where a field with the whole name is missing.
 var usual = map[string][]string{
 	"time": {
-		"time", "timestamp", "@timestamp", "ts", "time_iso8601", "time_local", "msec", "start_time", "starttime", "startutc",
-		"startlocal", "datetime", "date", "unix_seconds", "unix_time", "edgestarttimestamp",
+		"time", "timestamp", "@timestamp", "ts", "time_iso8601", "time_local", "msec", "start_time", "startutc",
+		"startlocal", "datetime", "date_time", "date", "unix_seconds", "unix_time", "epoch", "event_time", "request_time", "received_at",
+		"edgestarttimestamp", "log_time", "__realtime_timestamp", "@t", "t", "when", "started_at", "tsiso8601",
 	},
-	"ip": clientAddress, "client": clientAddress, "remote_address": clientAddress, // as files of rules call it
-	"user":   {"user", "user_id", "userid", "username", "remote_user", "clientusername"},
-	"path":   {"path", "uri", "request_uri", "url", "request.uri", "requestpath"},
-	"method": {"method", "request_method", "request.method", "requestmethod"},
-	"status": {"status", "status_code", "response_code", "downstreamstatus"},
-	"bytes":  {"bytes", "bytes_sent", "body_bytes_sent", "size", "response_size", "downstreamcontentsize"},
-	"host":   {"host", "authority", "http_host", "request.host", "requesthost"},
+	"ip": {
+		"ip", "client_ip", "remote_addr", "remote_ip", "c_ip", "client_host", "client_addr", "client_address",
+		"request.client_ip", "request.remote_ip", "httprequest.remoteip", "client.ip", "client.address", "source_ip", "source.ip", "source.address",
+		"src_ip", "source_ip_address", "caller_ip_address", "id.orig_h", "fwd", "x_forwarded_for", "http_x_forwarded_for", "xff", "x_real_ip",
+		"http_x_real_ip", "real_ip", "true_client_ip", "cf_connecting_ip", "http_cf_connecting_ip", "downstream_remote_address",
+		"downstream_remote_address_without_port", "downstream_direct_remote_address", "remote_address", "remote_host", "remote", "client", "peer",
+		"peer_ip", "peer_address", "user_ip", "visitor_ip", "src", "source", "addr", "ip_address",
+	},
+	"user":   {"user", "user_id", "username", "remote_user", "client_user_name", "cs_username"},
+	"path":   {"path", "uri", "request_uri", "url", "request.uri", "request_path", "cs_uri_stem"},
+	"method": {"method", "request_method", "request.method", "cs_method"},
+	"status": {"status", "status_code", "response_code", "downstream_status", "sc_status"},
+	"bytes":  {"bytes", "bytes_sent", "body_bytes_sent", "size", "response_size", "downstream_content_size", "sc_bytes"},
+	"host":   {"host", "authority", "http_host", "request.host", "request_host", "cs_host"},
+}
+
+// aliases are other names for the client's address: files of rules call it remote_address.
+var aliases = map[string]string{"client": "ip", "remote_address": "ip"}
+
+var unmarked = strings.NewReplacer("_", "", "-", "", "(", "", ")", "")
+
+// plainName is a name without what makes no difference.
+func plainName(name string) string { return unmarked.Replace(strings.ToLower(name)) }
+
+// ranks are those of usual names, the likeliest 1.
+var ranks = func() map[string]map[string]int {
+	all := make(map[string]map[string]int)
+	for name, fields := range usual {
+		all[name] = make(map[string]int)
+		for i, f := range fields {
+			all[name][plainName(f)] = i + 1
+		}
+	}
+	return all
+}()
+
+// ranked returns the fields that are called by one of the usual names, the likeliest first.
+func (l layout) ranked(name string) (fields []int) {
+	const inObject = 1000
+	rank := ranks[name]
+	found := make(map[int]int)
+	for i, f := range l.fields {
+		plain := plainName(f)
+		r := rank[plain]
+		if dot := strings.LastIndexByte(plain, '.'); r == 0 && dot >= 0 && !ofServer(plain[:dot]) {
+			if r = rank[plain[dot+1:]]; r > 0 {
+				r += inObject
+			}
+		}
+		if r > 0 {
+			fields, found[i] = append(fields, i), r
+		}
+	}
+	slices.SortStableFunc(fields, func(a, b int) int { return cmp.Compare(found[a], found[b]) })
+	return fields
+}
+
+// serverWords are in the names of fields whose addresses are no client's.
+var serverWords = []string{"server", "upstream", "backend", "target", "dest", "dst", "local", "listen", "origin", "resp_", "host", "edge", "pod", "node"}
+
+func ofServer(name string) bool {
+	name = strings.ToLower(name)
+	return slices.ContainsFunc(serverWords, func(w string) bool { return strings.Contains(name, w) })
 }
 
 // find returns the index of a field that is called so or is one of those that the name stands for; -1 if there is none.
@@ -35,10 +87,14 @@ func (l layout) find(name string) int {
 	if i := slices.Index(l.fields, name); i >= 0 {
 		return i
 	}
-	for _, other := range usual[name] {
-		if i := slices.IndexFunc(l.fields, func(f string) bool { return strings.EqualFold(f, other) }); i >= 0 {
-			return i
-		}
+	if a, ok := aliases[name]; ok {
+		name = a
+	}
+	if name == "ip" && l.client != "" {
+		return l.index(l.client)
+	}
+	if found := l.ranked(name); len(found) > 0 {
+		return found[0]
 	}
 	return -1
 }
@@ -49,6 +105,11 @@ func (l layout) named(name, purpose string) (string, error) {
 	if i >= 0 {
 		return l.fields[i], nil
 	}
+	return "", fmt.Errorf("no field %q for the %s, %s has %s", name, purpose, l.format, l.names())
+}
+
+// names are those of the fields, for people.
+func (l layout) names() string {
 	const most = 16 // as many as the formats of servers have
 	var names strings.Builder
 	for i, f := range l.fields[:min(len(l.fields), most)] {
@@ -63,7 +124,18 @@ func (l layout) named(name, purpose string) (string, error) {
 	if names.Len() == 0 {
 		names.WriteString("none")
 	}
-	return "", fmt.Errorf("no field %q for the %s, %s has %s", name, purpose, l.format, &names)
+	return names.String()
+}
+
+// numbered reports whether a field has no name but its place in the line.
+func (l layout) numbered(i int) bool { return l.format == Words && digit(l.fields[i][0]) }
+
+// fieldText is a field for people.
+func (l layout) fieldText(i int) string {
+	if l.numbered(i) {
+		return "word " + l.fields[i]
+	}
+	return printed(l.fields[i])
 }
 
 // printed is a name of the log for people, cut if it is long.

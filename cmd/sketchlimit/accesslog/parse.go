@@ -2,9 +2,12 @@ package accesslog
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
+	"time"
 
 	"github.com/sketchlimit/sketchlimit/cmd/sketchlimit/whatif"
 )
@@ -13,34 +16,35 @@ import (
 type plan struct {
 	layout layout
 	time   int
+	clock  int // of the time of the day, if time is the date alone; or else -1
 	key    []keyPart
 	cost   int       // -1: every request costs one unit
 	least  int64     // that a cost may be
 	other  []keyPart // index -1: the log has no such field
 }
 
-// newPlan finds the fields that Options name.
-func newPlan(l layout, o Options) (plan, error) {
-	at, err := l.named(o.Time, "time")
-	if err != nil {
-		return plan{}, err
-	}
-	names := []string{at}
-	key := o.Key
-	if key == "" {
-		if key = defaultKey; l.find("key") >= 0 {
-			key = "key"
+// newPlan finds the fields that Options name, and those that are chosen otherwise.
+func newPlan(l layout, o Options, c *chosen) (plan, error) {
+	at, clock := c.time, c.clock
+	var err error
+	if o.Time != "" || at == "" {
+		if o.Time == "" && c.noTime != nil {
+			return plan{}, c.noTime
+		}
+		clock = ""
+		if at, err = l.named(cmp.Or(o.Time, "time"), "time"); err != nil {
+			return plan{}, err
 		}
 	}
-	parts, err := parseKey(key)
+	names := []string{at}
+	if clock != "" {
+		names = append(names, clock)
+	}
+	parts, err := l.keyParts(o, c)
 	if err != nil {
 		return plan{}, err
 	}
 	for i := range parts {
-		if parts[i].Name, err = l.named(parts[i].Name, "key"); err != nil {
-			return plan{}, err
-		}
-		parts[i].missing = "no " + printed(parts[i].Name)
 		names = append(names, parts[i].Name)
 	}
 	cost := o.Cost
@@ -63,7 +67,7 @@ func newPlan(l layout, o Options) (plan, error) {
 		}
 	}
 	p := plan{layout: l.narrow(names), key: parts}
-	p.time, p.cost = p.layout.index(at), p.layout.index(cost)
+	p.time, p.clock, p.cost = p.layout.index(at), p.layout.index(clock), p.layout.index(cost)
 	if cost == costField { // of others, such as the bytes of a response, there may be none
 		p.least = 1
 	}
@@ -75,6 +79,40 @@ func newPlan(l layout, o Options) (plan, error) {
 		p.other = append(p.other, part)
 	}
 	return p, nil
+}
+
+// keyParts are the fields of the key. The client's address must be one, unless a field is named for it.
+func (l layout) keyParts(o Options, c *chosen) ([]keyPart, error) {
+	key := o.Key
+	if key == "" {
+		if key = defaultKey; l.find("key") >= 0 {
+			key = "key"
+		}
+	}
+	parts, err := parseKey(key)
+	if err != nil {
+		return nil, err
+	}
+	for i := range parts {
+		p := &parts[i]
+		asked := p.Name
+		p.client = asked == "ip" && o.Key == "" || l.index(asked) < 0 && (asked == "ip" || aliases[asked] == "ip")
+		if p.client && c.client == "" && c.noClient != nil {
+			return nil, c.noClient
+		}
+		if p.client && c.client != "" {
+			p.Name = c.client
+		} else if p.Name, err = l.named(asked, "key"); err != nil {
+			return nil, err
+		}
+		p.missing, p.noAddress = "no "+printed(p.Name), "no address in "+printed(p.Name)
+	}
+	return parts, nil
+}
+
+// isClient reports whether a part of the key is the client's address.
+func (p *plan) isClient() bool {
+	return slices.ContainsFunc(p.key, func(k keyPart) bool { return k.client })
 }
 
 // others are the fields to hand out, named as the log names them; "" if it has none such.
@@ -100,6 +138,25 @@ type result struct {
 	skipped  map[string]int
 	firstBad *BadLine // its Line is counted from the first of the block
 	keys     []byte   // of keys that are no part of a line
+	clients
+}
+
+// clients are what of the clients is to be told.
+type clients struct {
+	hostNames int
+	none      map[string]int // what stands for a client and is neither an address nor a name, and how often
+}
+
+// mostNone values of clients that are none are told apart.
+const mostNone = 256
+
+func (c *clients) without(value string, n int) {
+	if c.none == nil {
+		c.none = make(map[string]int)
+	}
+	if _, known := c.none[value]; known || len(c.none) < mostNone {
+		c.none[value] += n
+	}
 }
 
 // parser reads the lines of one log, for one goroutine.
@@ -108,10 +165,19 @@ type parser struct {
 	split  splitter
 	fields [][]byte
 	b      *block
+	w3c    *w3cLine // of that format
+	at     [64]byte // a time that is put together
 }
 
 func newParser(p plan) *parser {
-	return &parser{plan: p, split: p.layout.open(), fields: make([][]byte, len(p.layout.fields))}
+	n := &parser{plan: p, fields: make([][]byte, len(p.layout.fields))}
+	if p.layout.format == W3C {
+		n.w3c = p.layout.openW3C(p.layout.fields)
+		n.split = n.w3c.split
+	} else {
+		n.split = p.layout.open()
+	}
+	return n
 }
 
 // parse reads a block.
@@ -122,10 +188,16 @@ func (p *parser) parse(b *block) {
 		b.skipped = map[string]int{tooLong: b.tooLong}
 		b.firstBad = &BadLine{Line: 1, Text: `""`, Reason: tooLong}
 	}
+	if p.w3c != nil && b.head != nil {
+		p.w3c.head(b.head)
+	}
 	header := b.first && p.layout.header
 	for line := range bytes.Lines(b.text) {
 		b.lines++
 		if line = trimmed(line); passedOver(line) {
+			if p.w3c != nil && fieldsOf(line) != nil {
+				p.w3c.head(line)
+			}
 			continue
 		}
 		if header {
@@ -155,7 +227,7 @@ func (p *parser) line(line []byte) (reason string) {
 	b := p.b
 	r := whatif.Request{Cost: 1}
 	var ok bool
-	if r.At, ok = parseTime(p.fields[p.time]); !ok {
+	if r.At, ok = p.timeOf(); !ok {
 		return badTime
 	}
 	if p.cost >= 0 {
@@ -171,9 +243,22 @@ func (p *parser) line(line []byte) (reason string) {
 	}
 	b.batch.Requests = append(b.batch.Requests, r)
 	for i := range p.other {
-		b.batch.Others = append(b.batch.Others, p.part(&p.other[i]))
+		value, _ := p.part(&p.other[i])
+		b.batch.Others = append(b.batch.Others, value)
 	}
 	return ""
+}
+
+func (p *parser) timeOf() (ns int64, ok bool) {
+	at := p.fields[p.time]
+	switch {
+	case p.clock >= 0:
+		return parseClock(at, p.fields[p.clock], p.at[:0])
+	case p.layout.clockLayout != "":
+		t, err := time.Parse(p.layout.clockLayout, text(at))
+		return t.UnixNano(), err == nil && t.Year() >= 1970 && t.Year() <= 2261
+	}
+	return parseTime(at)
 }
 
 // kept is a value that lasts as long as the block.
@@ -187,20 +272,32 @@ func (p *parser) kept(value []byte) []byte {
 }
 
 // part returns a part of a key of the line at hand, which lasts as long as the block; nil if it has none.
-func (p *parser) part(k *keyPart) (text []byte) {
+func (p *parser) part(k *keyPart) (text []byte, address bool) {
 	if k.index < 0 {
-		return nil
+		return nil, false
 	}
-	text, p.b.keys = k.text(p.fields[k.index], p.b.keys)
-	return p.kept(text)
+	text, p.b.keys, address = k.text(p.fields[k.index], p.b.keys)
+	return p.kept(text), address
 }
 
 // keyOf returns the key of the line at hand.
 func (p *parser) keyOf() (key []byte, reason string) {
 	var parts [mostParts][]byte
 	for i := range p.key {
-		if parts[i] = p.part(&p.key[i]); parts[i] == nil {
-			return nil, p.key[i].missing
+		k := &p.key[i]
+		address := false
+		if parts[i], address = p.part(k); parts[i] == nil {
+			if k.client {
+				p.b.without("", 1)
+			}
+			return nil, k.missing
+		}
+		if k.client && !address {
+			if !isHostName(parts[i]) {
+				p.b.without(string(beginning(parts[i], longestNone)), 1)
+				return nil, k.noAddress
+			}
+			p.b.hostNames++
 		}
 	}
 	key = parts[0]
@@ -214,6 +311,9 @@ func (p *parser) keyOf() (key []byte, reason string) {
 	}
 	return key, ""
 }
+
+// longestNone is as much as is told of what is no client.
+const longestNone = 40
 
 // joined is a key of several parts.
 func (p *parser) joined(parts [][]byte) []byte {

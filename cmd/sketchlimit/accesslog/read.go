@@ -1,10 +1,16 @@
 package accesslog
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 	"io"
+	"slices"
+	"strconv"
 	"sync"
 	"time"
+
+	"github.com/sketchlimit/sketchlimit/cmd/sketchlimit/whatif"
 )
 
 const (
@@ -52,7 +58,10 @@ func (l *Log) readFile(ctx context.Context, f *File, add func(Batch) error) erro
 			return ctx.Err()
 		case b, more := <-order:
 			if !more {
-				return ctx.Err()
+				if err := ctx.Err(); err != nil {
+					return err
+				}
+				return f.end()
 			}
 			select {
 			case <-b.parsed:
@@ -80,6 +89,7 @@ func (l *Log) fillAll(ctx context.Context, f *File, free <-chan *block, hand fun
 		h = &held{in: in, lines: &lines{in: in}}
 	}
 	defer h.in.close()
+	var head []byte
 	for {
 		var b *block
 		select {
@@ -92,6 +102,11 @@ func (l *Log) fillAll(ctx context.Context, f *File, free <-chan *block, hand fun
 			b, h.block = h.block, nil
 		} else {
 			err = h.lines.fill(b)
+		}
+		if b.head = head; f.layout.format == W3C {
+			if last := findFields(b.text, true); last != nil {
+				head = bytes.Clone(last)
+			}
 		}
 		hand(b)
 		if err != nil {
@@ -117,14 +132,61 @@ func (l *Log) count(f *File, b *block) {
 		}
 		f.Skipped[reason] += n
 	}
+	f.hostNames += b.hostNames
+	for value, n := range b.none {
+		f.without(value, n)
+	}
+	f.oneClient(b.batch.Requests)
 	for i := range b.batch.Requests {
 		r := &b.batch.Requests[i]
 		if r.At >= l.newest {
 			l.newest = r.At
 			continue
 		}
+		if l.keepTimes {
+			continue
+		}
 		f.Backward++
 		f.BackwardBy = max(f.BackwardBy, time.Duration(l.newest-r.At))
 		r.At = l.newest
 	}
+}
+
+// oneClient keeps the client as long as there is only one.
+func (f *File) oneClient(requests []whatif.Request) {
+	if f.several {
+		return
+	}
+	for i := range requests {
+		if f.OneClient == "" {
+			f.OneClient = string(requests[i].Key)
+		} else if string(requests[i].Key) != f.OneClient {
+			f.OneClient, f.several = "", true
+			return
+		}
+	}
+}
+
+// end tells what was read of the clients. It is an error if most lines have none.
+func (f *File) end() error {
+	f.HostNames = f.hostNames
+	if !f.plan.isClient() || f.Requests < 100 {
+		f.OneClient = ""
+	}
+	most := 0
+	for value, n := range f.none {
+		f.NoAddress += n
+		if n > most || n == most && value < f.MostOften {
+			f.MostOften, most = value, n
+		}
+	}
+	if f.NoAddress <= f.Requests {
+		return nil
+	}
+	client := f.plan.key[slices.IndexFunc(f.plan.key, func(k keyPart) bool { return k.client })].Name
+	text := fmt.Sprintf("%s: most lines have no address in %s, %d of %d", f.Name, printed(client), f.NoAddress, f.Lines)
+	if f.MostOften != "" {
+		text += ", but " + strconv.Quote(f.MostOften)
+	}
+	return Unreadable{fmt.Errorf("%s; --key names a field to take as it is, of %s", text, f.layout.names())}
 }

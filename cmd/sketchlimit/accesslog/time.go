@@ -8,15 +8,77 @@ import (
 	"unsafe"
 )
 
-// parseTime reads a time in any of the forms that logs have: a Unix time, RFC 3339, or that of the common log format.
+// parseTime reads a time in any of the forms that logs have: a Unix time, RFC 3339 and its like, that of the common log
+// format, RFC 1123, and those of otherLayouts.
 func parseTime(b []byte) (ns int64, ok bool) {
 	switch {
-	case len(b) >= 19 && b[4] == '-' && b[7] == '-':
-		return parseRFC3339(b)
-	case len(b) == len(clfTime) && b[2] == '/':
+	case len(b) == len(clfTime) && b[2] == '/' && b[11] == ':' && b[20] == ' ':
 		return parseCLF(b)
+	case len(b) >= 19 && b[4] == b[7] && (b[4] == '-' || b[4] == '/'):
+		return parseRFC3339(b)
 	}
-	return parseUnix(b)
+	if ns, ok = parseUnix(b); ok {
+		return ns, true
+	}
+	return parseOther(b)
+}
+
+// parseClock reads a time that a log has in two fields, a date and a clock. It appends to buf.
+func parseClock(date, clock, buf []byte) (ns int64, ok bool) {
+	buf = append(append(append(buf, date...), ' '), clock...)
+	return parseTime(buf)
+}
+
+// isDate and isClock tell the two apart from a whole time.
+func isDate(b []byte) bool {
+	_, ok := parseClock(b, []byte("00:00:00"), make([]byte, 0, 32))
+	return ok && (len(b) == len("2006-01-02") || len(b) == len("02/Jan/2006"))
+}
+
+func isClock(b []byte) bool {
+	_, ok := parseClock([]byte("2006-01-02"), b, make([]byte, 0, 64))
+	return ok && len(b) >= len("15:04:05") && b[2] == ':'
+}
+
+// The years that a log is from. What reads as a time of another one, such as a duration, is taken for a time only if
+// Options say so.
+var (
+	earliest = time.Date(1995, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano()
+	latest   = time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano()
+)
+
+// isTime reports whether b reads as a time of those years.
+func isTime(b []byte) bool {
+	ns, ok := parseTime(b)
+	return ok && ns >= earliest && ns < latest
+}
+
+// otherLayouts are times that package time reads. Days before months in numbers are none of them: nobody can tell
+// 10/11/2026.
+var otherLayouts = []string{
+	"02/Jan/2006:15:04:05", "02/Jan/2006:15:04:05 -0700", "02/Jan/2006 15:04:05", "02/Jan/2006 15:04:05 -0700", "02/Jan/2006:15:04:05 MST",
+	time.RFC1123, time.RFC1123Z, "Mon, _2 Jan 2006 15:04:05 MST", time.ANSIC, time.UnixDate, time.RubyDate, time.RFC850,
+	"Jan _2 15:04:05 2006", "Jan _2 2006 15:04:05", "Jan _2, 2006 15:04:05", "2 Jan 2006 15:04:05", "02-Jan-2006 15:04:05",
+	"20060102T150405Z", "2006-01-02T15:04Z07:00", "2006-01-02T15:04",
+}
+
+// parseOther reads one of otherLayouts. A zone must be UTC or a number: the letters of others mean several.
+func parseOther(b []byte) (ns int64, ok bool) {
+	const most = len("Wednesday, 02-Jan-06 15:04:05.000000000 +0000")
+	if len(b) < len("2006-01-02T15:04") || len(b) > most || bytes.IndexByte(b, ':') < 0 && b[len(b)-1] != 'Z' {
+		return 0, false
+	}
+	for _, layout := range otherLayouts {
+		t, err := time.Parse(layout, text(b))
+		if err != nil {
+			continue
+		}
+		if name, east := t.Zone(); east == 0 && name != "UTC" && name != "GMT" && name != "" || t.Year() < 1970 || t.Year() > 2261 {
+			return 0, false
+		}
+		return t.UnixNano(), true
+	}
+	return 0, false
 }
 
 // Unix times below the first are seconds, then milliseconds, microseconds and nanoseconds: in seconds the first would be the
@@ -116,13 +178,13 @@ func parseCLF(b []byte) (ns int64, ok bool) {
 	return unix(int(year), month/3+1, int(day), b[12:20], zone)
 }
 
-// parseRFC3339 reads 2006-01-02T15:04:05, with a fraction and a zone or without: then it is UTC. Between date and time may
-// be a space.
+// parseRFC3339 reads 2006-01-02T15:04:05, with a fraction and a zone or without: then it is UTC. Slashes may divide the date,
+// a space or a tab may stand before the clock, and UTC behind it, as Go and Java write it.
 func parseRFC3339(b []byte) (ns int64, ok bool) {
 	year, yearOK := parseDigits(b[:4])
 	month, monthOK := parseDigits(b[5:7])
 	day, dayOK := parseDigits(b[8:10])
-	if !yearOK || !monthOK || !dayOK || b[10] != 'T' && b[10] != ' ' && b[10] != 't' {
+	if !yearOK || !monthOK || !dayOK || b[10] != 'T' && b[10] != ' ' && b[10] != 't' && b[10] != '\t' {
 		return 0, false
 	}
 	rest, fraction := b[19:], int64(0)
@@ -133,7 +195,10 @@ func parseRFC3339(b []byte) (ns int64, ok bool) {
 			fraction += unit * int64(rest[0]-'0')
 		}
 	}
-	zone, ok := parseZone(bytes.TrimPrefix(rest, []byte(" ")))
+	for _, name := range []string{"UTC", "GMT", "[UTC]"} {
+		rest = bytes.TrimSuffix(rest, []byte(name))
+	}
+	zone, ok := parseZone(bytes.Trim(rest, " "))
 	if !ok {
 		return 0, false
 	}
@@ -141,16 +206,19 @@ func parseRFC3339(b []byte) (ns int64, ok bool) {
 	return ns + fraction, ok
 }
 
-// parseZone reads Z, +0100 or +01:00, or nothing, as seconds east of UTC.
+// parseZone reads Z, +01, +0100 or +01:00, or nothing, as seconds east of UTC.
 func parseZone(b []byte) (seconds int64, ok bool) {
 	if len(b) == 0 || len(b) == 1 && (b[0] == 'Z' || b[0] == 'z') {
 		return 0, true
 	}
-	if len(b) != 5 && (len(b) != 6 || b[3] != ':') {
+	if len(b) != 3 && len(b) != 5 && (len(b) != 6 || b[3] != ':') {
 		return 0, false
 	}
 	hours, hoursOK := parseDigits(b[1:3])
-	minutes, minutesOK := parseDigits(b[len(b)-2:])
+	minutes, minutesOK := int64(0), true
+	if len(b) > 3 {
+		minutes, minutesOK = parseDigits(b[len(b)-2:])
+	}
 	seconds = hours*3600 + minutes*60
 	if b[0] == '-' {
 		seconds = -seconds

@@ -1,0 +1,281 @@
+package accesslog
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// stat is what a field holds in the first lines of a log.
+type stat struct {
+	seen      int // values that are not empty
+	readable  int // times
+	times     int // of the years that logs are from
+	textual   int // of these, in words or with a zone: numbers may be something else
+	first     int64
+	moves     bool // not all times are the same
+	dates     int
+	clocks    int
+	addresses int
+	names     int // of hosts
+	inside    int // addresses of private networks
+	distinct  map[netip.Addr]struct{}
+	example   []byte
+}
+
+func (s *stat) observe(value []byte) {
+	if len(value) == 0 || len(value) == 1 && value[0] == '-' {
+		return
+	}
+	s.seen++
+	if s.example == nil {
+		s.example = bytes.Clone(value[:min(len(value), 100)])
+	}
+	_, number := parseUnix(value)
+	at, readable := parseTime(value)
+	if readable {
+		if s.readable++; s.readable == 1 {
+			s.first = at
+		}
+		s.moves = s.moves || at != s.first
+	}
+	switch {
+	case readable && isTime(value):
+		s.times++
+		if !number {
+			s.textual++
+		}
+		return
+	case number || readable:
+		return
+	case isDate(value):
+		s.dates++
+		return
+	case isClock(value):
+		s.clocks++
+		return
+	}
+	last := lastAddress(value)
+	a, ok := parseAddress(last)
+	switch {
+	case ok:
+		s.addresses++
+		if a.IsPrivate() || a.IsLoopback() || a.IsLinkLocalUnicast() {
+			s.inside++
+		}
+		if s.distinct == nil {
+			s.distinct = make(map[netip.Addr]struct{})
+		}
+		s.distinct[a] = struct{}{}
+	case isHostName(last):
+		s.names++
+	}
+}
+
+// survey is what the fields of a layout hold in some lines.
+type survey struct {
+	lines int // that could be read
+	stats []stat
+}
+
+func (l layout) survey(lines [][]byte) survey {
+	if l.surveyed != nil {
+		return l.surveyed(lines)
+	}
+	s := survey{stats: make([]stat, len(l.fields))}
+	fields, split := make([][]byte, len(l.fields)), l.open()
+	for _, line := range lines {
+		clear(fields)
+		if split(line, fields) != "" {
+			continue
+		}
+		s.lines++
+		for i := range fields {
+			s.stats[i].observe(fields[i])
+		}
+	}
+	return s
+}
+
+// chosen are the fields of the time and the client that a layout has by what they hold.
+type chosen struct {
+	time, clock string // clock: the time of the day, where time is the date alone
+	timed       int    // lines with such a time
+	client      string
+	notes       []string // what to tell of the choice
+	noTime      error
+	noClient    error
+}
+
+// choose finds the time and the client.
+func (l layout) choose(lines [][]byte) (c chosen) {
+	if l.header {
+		lines = lines[1:]
+	}
+	s := l.survey(lines)
+	c.chooseTime(l, &s)
+	c.chooseClient(l, &s)
+	return c
+}
+
+func (c *chosen) chooseTime(l layout, s *survey) {
+	candidates := l.ranked("time")
+	mostly := func(n int) bool { return 2*n > s.lines }
+	take := func(i, timed int) { c.time, c.timed = l.fields[i], timed }
+	if l.clockLayout != "" {
+		take(l.index("time"), s.lines)
+		return
+	}
+	for _, i := range candidates {
+		if st := &s.stats[i]; l.fixedTime {
+			take(i, st.readable)
+			return
+		} else if mostly(st.times) {
+			take(i, st.times)
+			return
+		}
+	}
+	if c.twoFields(l, s, mostly) {
+		return
+	}
+	if len(candidates) > 0 && (l.index("key") >= 0 || s.lines == 0) { // a trace, whose clock may begin at 0
+		take(candidates[0], s.stats[candidates[0]].readable)
+		return
+	}
+	for _, count := range []func(*stat) int{
+		func(st *stat) int { return st.textual * btoi(st.moves) },
+		func(st *stat) int { return st.times * btoi(st.moves) }, // numbers as well
+		func(st *stat) int { return st.times },
+	} {
+		for i := range s.stats {
+			if n := count(&s.stats[i]); mostly(n) {
+				take(i, n)
+				return
+			}
+		}
+	}
+	switch {
+	case s.lines == 0:
+	case len(candidates) > 0:
+		i := candidates[0]
+		c.noTime = fmt.Errorf("%s, but no time of 1995 … 2100 can be read in `%s`: %s; --time names a field to take as it is", l.what(), printed(l.fields[i]),
+			shown(s.stats[i].example))
+	default:
+		c.noTime = fmt.Errorf("%s, but no field holds a time that can be read: it has %s", l.what(), l.names())
+	}
+}
+
+// twoFields finds a date and a clock.
+func (c *chosen) twoFields(l layout, s *survey, mostly func(int) bool) bool {
+	date := slices.IndexFunc(s.stats, func(st stat) bool { return mostly(st.dates) })
+	clock := slices.IndexFunc(s.stats, func(st stat) bool { return mostly(st.clocks) })
+	if date < 0 || clock < 0 {
+		return false
+	}
+	c.time, c.clock, c.timed = l.fields[date], l.fields[clock], min(s.stats[date].dates, s.stats[clock].clocks)
+	return true
+}
+
+func (c *chosen) chooseClient(l layout, s *survey) {
+	candidates := l.ranked("ip")
+	if s.lines > 0 {
+		candidates = slices.DeleteFunc(candidates, func(i int) bool { return s.stats[i].addresses+s.stats[i].names == 0 })
+	}
+	if len(candidates) == 0 {
+		c.otherClient(l, s)
+		return
+	}
+	best := candidates[0]
+	for _, count := range []func(*stat) int{
+		func(st *stat) int { return st.addresses },
+		func(st *stat) int { return st.addresses + st.names },
+	} {
+		if i := slices.IndexFunc(candidates, func(i int) bool { return 2*count(&s.stats[i]) > s.lines }); i >= 0 {
+			best = candidates[i]
+			break
+		}
+		best = slices.MaxFunc(candidates, func(a, b int) int { return cmp.Compare(count(&s.stats[a]), count(&s.stats[b])) })
+	}
+	c.client = l.fields[best]
+	if !s.stats[best].proxies() {
+		return
+	}
+	for _, i := range candidates {
+		st := &s.stats[i]
+		if 10*st.addresses >= 9*s.stats[best].addresses && len(st.distinct) > len(s.stats[best].distinct) && st.inside < st.addresses {
+			c.behind(l, s, best, i)
+			return
+		}
+	}
+}
+
+// behind takes another field for the client than the one that holds the addresses of a few proxies, and tells so.
+func (c *chosen) behind(l layout, s *survey, proxies, client int) {
+	c.client = l.fields[client]
+	c.notes = append(c.notes, fmt.Sprintf("%s has %d of the addresses in the first %d lines, as proxies have; the client is taken from %s",
+		printed(l.fields[proxies]), len(s.stats[proxies].distinct), s.lines, printed(c.client)))
+}
+
+// fewest lines tell what is always the same.
+const fewest = 20
+
+// proxies reports whether a field seems to hold the addresses of what stands between the clients and the server.
+func (s *stat) proxies() bool {
+	return s.addresses >= fewest && (len(s.distinct) == 1 || s.inside == s.addresses && len(s.distinct) <= 8)
+}
+
+// otherClient finds the client where no field is called as usual.
+func (c *chosen) otherClient(l layout, s *survey) {
+	var found []int
+	for i := range s.stats {
+		if 10*s.stats[i].addresses >= 9*s.lines && s.lines > 0 && (l.numbered(i) || !ofServer(l.fields[i])) {
+			found = append(found, i)
+		}
+	}
+	switch {
+	case len(found) == 0 && len(l.ranked("ip")) > 0:
+		i := l.ranked("ip")[0]
+		c.noClient = fmt.Errorf("%s, but `%s` holds no addresses: %s; --key names a field to take as it is, of %s", l.what(), printed(l.fields[i]),
+			shown(s.stats[i].example), l.names())
+		return
+	case len(found) == 0:
+		c.noClient = fmt.Errorf("%s, but no field holds addresses: --key names what to count by, it has %s", l.what(), l.names())
+		return
+	case len(found) == 1:
+	case !l.numbered(found[0]) && !l.numbered(found[len(found)-1]):
+		c.noClient = l.several(found)
+		return
+	}
+	first := found[0]
+	varied := slices.DeleteFunc(slices.Clone(found), func(i int) bool { return s.stats[i].proxies() })
+	if len(varied) > 0 && varied[0] != first {
+		c.behind(l, s, first, varied[0])
+		first = varied[0]
+	}
+	for _, i := range varied {
+		if len(s.stats[i].distinct) > 2*len(s.stats[first].distinct) {
+			c.noClient = l.several(found)
+			return
+		}
+	}
+	c.client = l.fields[first]
+	c.notes = append(c.notes, fmt.Sprintf("the client is taken from %s, as %s", l.fieldText(first), shown(s.stats[first].example)))
+}
+
+func (l layout) several(fields []int) error {
+	var names []string
+	for _, i := range fields {
+		names = append(names, printed(l.fields[i]))
+	}
+	return fmt.Errorf("%s, and several fields hold addresses: --key names the client's, one of %s", l.what(), strings.Join(names, ", "))
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
