@@ -64,7 +64,8 @@ func (c clf) split(line []byte, fields [][]byte) (rest []byte, reason string) {
 		return nil, "no time in brackets"
 	}
 	who := line[min(first+1, end):end]
-	if fields[clfHost] = line[:first]; c.lastAddress || !isAddress(fields[clfHost]) {
+	fields[clfHost] = line[:first]
+	if string(who) != "- -" && (c.lastAddress || !isAddress(fields[clfHost])) { // it is no other word otherwise
 		fields[clfHost], who = clientBefore(line[:end], c.lastAddress)
 	}
 	fields[clfIdent], fields[clfUser], _ = bytes.Cut(who, []byte(" ")) // a user may hold spaces
@@ -92,16 +93,15 @@ func (c clf) split(line []byte, fields [][]byte) (rest []byte, reason string) {
 // clfTimeIn returns where a time in brackets begins, with the space before it; -1 if there is none.
 func clfTimeIn(line []byte) int {
 	for from := 0; ; {
-		i := bytes.Index(line[from:], []byte(" ["))
+		i := bytes.IndexByte(line[from:], '[')
 		if i < 0 {
 			return -1
 		}
-		i += from
-		at := line[i+2:]
-		if len(at) > len(clfTime) && at[len(clfTime)] == ']' && at[2] == '/' && at[6] == '/' {
-			return i
+		from += i + 1
+		at := line[from:]
+		if from > 1 && line[from-2] == ' ' && len(at) > len(clfTime) && at[len(clfTime)] == ']' && at[2] == '/' && at[6] == '/' {
+			return from - 2
 		}
-		from = i + 2
 	}
 }
 

@@ -95,6 +95,9 @@ func (p *Part) String() string {
 // whether an address was read, of a part that is one.
 func (p *keyPart) text(value, keys []byte) (text, after []byte, address bool) {
 	if p.Address {
+		if p.V4 == 32 && isIPv4(value) { // as most are
+			return value, keys, true
+		}
 		value = lastAddress(value)
 	}
 	switch {
