@@ -13,7 +13,6 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/sketchlimit/sketchlimit/internal/recorded"
@@ -91,13 +90,35 @@ func ReadTrace(r io.Reader, name string, f Format) (*Trace, error) {
 		return nil, fmt.Errorf("accuracy: trace %s: %w", name, err)
 	}
 	t := &Trace{Info: TraceInfo{Name: name, Format: f, Speed: 1}}
-	p := traceParser{trace: t, ids: make(map[string]uint32), parse: parsers[f]}
+	p := traceParser{traceFiller: traceFiller{trace: t, ids: make(map[string]uint32)}, parse: parsers[f]}
 	if err := p.readAll(in); err != nil {
 		return nil, fmt.Errorf("accuracy: trace %s, line %d: %w", name, t.Info.Lines+1, err)
 	}
 	if len(t.records) == 0 {
 		return nil, t.nothing(f)
 	}
+	t.finish()
+	return t, nil
+}
+
+// CollectTrace returns a trace of the requests that read hands to add: at a Unix time in nanoseconds up to the year 2262, of
+// units 1 … 1<<31-1. They need not be in order. add copies a key that it has not seen. An error of read is returned; a trace
+// without requests is an error that wraps [ErrNoUsableLine].
+func CollectTrace(name string, read func(add func(ns int64, key []byte, units uint32)) error) (*Trace, error) {
+	t := &Trace{Info: TraceInfo{Name: name, Speed: 1}}
+	f := traceFiller{trace: t, ids: make(map[string]uint32)}
+	if err := read(f.add); err != nil {
+		return nil, err
+	}
+	if len(t.records) == 0 {
+		return nil, fmt.Errorf("accuracy: trace %s: %w", name, ErrNoUsableLine)
+	}
+	t.finish()
+	return t, nil
+}
+
+// finish puts the requests in order and tells what there is.
+func (t *Trace) finish() {
 	if t.Info.Unsorted > 0 {
 		slices.SortStableFunc(t.records, func(a, b recorded.Request) int { return cmp.Compare(a.NS, b.NS) })
 	}
@@ -105,7 +126,6 @@ func ReadTrace(r io.Reader, name string, f Format) (*Trace, error) {
 	t.Info.Requests, t.Info.Keys = len(t.records), len(t.keys)
 	t.Info.Start = time.Unix(0, t.records[0].NS).UTC()
 	t.Info.End = time.Unix(0, t.records[len(t.records)-1].NS).UTC()
-	return t, nil
 }
 
 func (t *Trace) nothing(asked Format) error {
@@ -116,22 +136,8 @@ func (t *Trace) nothing(asked Format) error {
 	err := fmt.Errorf("accuracy: trace %s: %w among %d (format tried: %s)", t.Info.Name, ErrNoUsableLine, t.Info.Lines, tried)
 	if t.Info.FirstBad != nil {
 		err = fmt.Errorf("%w; %v", err, t.Info.FirstBad)
-		if other := otherFormat(t.Info.FirstBad.Text); other != "" {
-			err = fmt.Errorf("%w; %s", err, other)
-		}
 	}
 	return err
-}
-
-// otherFormat says what to do with a quoted line of a usual format that is none of ours, "" if it knows none.
-func otherFormat(quoted string) string {
-	switch {
-	case strings.HasPrefix(quoted, `"{`):
-		return "it looks like JSON: write its times and keys as tsv, as jq -r '[.time, .key] | @tsv' does"
-	case strings.Count(quoted, ",") > 0 && !strings.Contains(quoted, `\t`):
-		return `it looks like CSV: write its times and keys as tsv, as awk -F, '{print $1 "\t" $2}' does`
-	}
-	return ""
 }
 
 // plain takes off the gzip and the byte order mark, if there are any.
@@ -152,12 +158,17 @@ func plain(r io.Reader) (*bufio.Reader, error) {
 
 const maxLine = 64 << 10 // bytes, the end of the line included
 
-// traceParser fills a trace line by line.
-type traceParser struct {
+// traceFiller adds requests to a trace.
+type traceFiller struct {
 	trace *Trace
 	ids   map[string]uint32
+	last  int64 // time of the request before
+}
+
+// traceParser fills a trace line by line.
+type traceParser struct {
+	traceFiller
 	parse parser // nil until Auto has found it
-	last  int64  // time of the line before
 }
 
 func (p *traceParser) readAll(in *bufio.Reader) error {
@@ -217,23 +228,23 @@ func (p *traceParser) line(line []byte, tooLong bool) {
 		p.bad(line, reason)
 		return
 	}
-	p.add(l)
+	p.add(l.time, l.key, l.cost)
 }
 
-func (p *traceParser) add(l parsedLine) {
-	t := p.trace
-	id, known := p.ids[string(l.key)]
+func (f *traceFiller) add(ns int64, key []byte, units uint32) {
+	t := f.trace
+	id, known := f.ids[string(key)]
 	if !known {
 		id = uint32(len(t.keys))
-		key := string(l.key)
-		t.keys = append(t.keys, key)
-		p.ids[key] = id
+		text := string(key)
+		t.keys = append(t.keys, text)
+		f.ids[text] = id
 	}
-	if len(t.records) > 0 && l.time < p.last {
+	if len(t.records) > 0 && ns < f.last {
 		t.Info.Unsorted++
 	}
-	p.last = l.time
-	t.records = append(t.records, recorded.Request{NS: l.time, Key: id, Units: l.cost})
+	f.last = ns
+	t.records = append(t.records, recorded.Request{NS: ns, Key: id, Units: units})
 }
 
 const shownBytes = 80

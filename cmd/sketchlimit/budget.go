@@ -11,6 +11,7 @@ import (
 
 	"github.com/sketchlimit/sketchlimit"
 	"github.com/sketchlimit/sketchlimit/accuracy"
+	"github.com/sketchlimit/sketchlimit/cmd/sketchlimit/accesslog"
 )
 
 // budgetReport is what --budget measures. Its JSON form is what --json prints.
@@ -43,8 +44,8 @@ func (o *options) checkBudget() error {
 	switch {
 	case o.given("algorithm"), o.given("sub-windows"), o.given("burst"):
 		return errors.New("--budget with --algorithm, --sub-windows or --burst, its windows are fixed")
-	case o.format != accuracy.Auto && o.format != accuracy.TSV:
-		return fmt.Errorf("--format %s, must be tsv with --budget: %s", o.format, blockLines)
+	case o.log.Format != accesslog.Auto && o.log.Format != accesslog.TSV:
+		return fmt.Errorf("--format %s, must be tsv with --budget: %s", shown(string(o.log.Format)), blockLines)
 	}
 	return nil
 }

@@ -257,11 +257,11 @@ func agree(command string, given map[string]string) {
 	}
 	has := func(name string) bool { return given[name] != "" }
 	without(has("budget") != strings.Contains(given["workload"], "cap="), "budget", "workload")
-	without(has("budget"), "algorithm", "sub-windows", "burst", "format", "speed")
+	without(has("budget"), "algorithm", "sub-windows", "burst", "format", "key", "time", "cost", "speed")
 	without(given["algorithm"] != "bucket", "burst")
 	without(given["algorithm"] != "" && given["algorithm"] != "sliding", "sub-windows")
 	without(has("trace"), "workload", "requests", "zipf", "abusers", "excess", "one-hit", "even", "steady", "verify")
-	without(!has("trace") && command == "report", "format")
+	without(!has("trace") && command != "whatif", "format", "key", "time", "cost")
 	without(given["exact"] == "true", "memory", "sample")
 	without(!has("rules"), "against")
 	without(has("workload"), "speed")

@@ -13,7 +13,13 @@ var (
 	rule     = values{"sliding fixed bucket", "", "token"}
 	switches = values{"true", "false", "maybe"}
 	traces   = values{"TRACE LOG", "- MILLIS", "FOLDER EMPTY MISSING CSV"}
-	pages    = values{"", "PAGE", "FOLDER"}
+
+	logFormats = values{"auto tsv common combined csv", "json envoy w3c words $msec|$remote_addr", "xml"}
+	logKeys    = values{"key ip ip/24/48", "ip/32 ip/0/0", "ip/33/200 ,"}
+	logTimes   = values{"time", "", "when"}
+	logCosts   = values{"cost bytes", "", "weight"}
+
+	pages = values{"", "PAGE", "FOLDER"}
 )
 
 // drawn are the values of every flag of every command.
@@ -28,6 +34,10 @@ var drawn = map[string]map[string]values{
 		"even":              switches,
 		"steady":            switches,
 		"trace":             traces,
+		"format":            logFormats,
+		"key":               logKeys,
+		"time":              logTimes,
+		"cost":              logCosts,
 		"limit":             limits,
 		"lowest-limit":      limits,
 		"window":            spans,
@@ -44,7 +54,10 @@ var drawn = map[string]map[string]values{
 	},
 	"report": {
 		"trace":  traces,
-		"format": {"auto tsv common combined", "", "xml"},
+		"format": logFormats,
+		"key":    logKeys,
+		"time":   logTimes,
+		"cost":   logCosts,
 		"speed":  {"1 4", "1e-6 1e9", "0 NaN"},
 		"workload": {
 			"zipf:1.0,keys=20000,requests=1e5 uniform,keys=1000,requests=50000 attack:3,keys=5000,abusers=50,limit=10 " +
@@ -70,10 +83,10 @@ var drawn = map[string]map[string]values{
 	},
 	"check": {},
 	"whatif": {
-		"format":  {"auto tsv common combined csv", "json envoy", "xml"},
-		"key":     {"key ip ip/24/48", "ip/32 ip/0/0", "ip/33/200 ,"},
-		"time":    {"time", "", "when"},
-		"cost":    {"cost bytes", "", "weight"},
+		"format":  logFormats,
+		"key":     logKeys,
+		"time":    logTimes,
+		"cost":    logCosts,
 		"windows": {"1m 1s,10m 1h,10s,1m", "1ms 24h,1ms", "0s 1m,1m x"},
 		"limits":  {"10 60,100 1,2,5", "1073741824 1", "0 -1 NaN 5,5"},
 		"exact":   switches,

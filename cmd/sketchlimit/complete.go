@@ -11,19 +11,27 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/sketchlimit/sketchlimit/accuracy"
+	"github.com/sketchlimit/sketchlimit/cmd/sketchlimit/accesslog"
 )
 
-// completions are what a shell offers for the values of flags, of one command where that is named, beside files.
+// completions are what a shell offers for the values of flags, beside files.
 var completions = map[string][]string{
-	"whatif format": {"auto", "json", "envoy", "combined", "common", "tsv", "csv"},
-
 	"algorithm": {"sliding", "fixed", "bucket"},
-	"format":    {string(accuracy.Auto), string(accuracy.TSV), string(accuracy.Common), string(accuracy.Combined)},
+	"format":    formats(),
 	"workload":  kindsOf(append(accuracy.Workloads(), accuracy.CostKinds()...)),
 	"trace":     nil,
 	"html":      nil,
 	"rules":     nil,
 	"against":   nil,
+}
+
+// formats are the names of the formats of logs.
+func formats() []string {
+	names := []string{string(accesslog.Auto)}
+	for _, f := range accesslog.Formats {
+		names = append(names, string(f))
+	}
+	return names
 }
 
 // kindsOf are the beginnings of specifications, for the user to go on.
@@ -38,10 +46,7 @@ func kindsOf(examples []string) (kinds []string) {
 // completeFlags has shells offer values: files for those flags that name one, and nothing where only the user knows.
 func completeFlags(c *cobra.Command) {
 	c.Flags().VisitAll(func(f *pflag.Flag) {
-		values, known := completions[c.Name()+" "+f.Name]
-		if !known {
-			values, known = completions[f.Name]
-		}
+		values, known := completions[f.Name]
 		directive := cobra.ShellCompDirectiveNoFileComp
 		switch {
 		case known && values == nil:

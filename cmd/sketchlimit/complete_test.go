@@ -16,7 +16,7 @@ func TestCompletion(t *testing.T) {
 	for args, want := range map[string]string{
 		"report --algorithm ": "sliding\nfixed\nbucket\n:4\n",
 		"tune --algorithm ":   "sliding\nfixed\nbucket\n:4\n",
-		"report --format ":    "auto\ntsv\ncommon\ncombined\n:4\n",
+		"report --format ":    "auto\njson\nenvoy\ncombined\ncommon\ntsv\ncsv\nw3c\nwords\n:4\n",
 		"report --workload ":  "uniform\nzipf:1.0\nflash:5\nattack:3\nscan:0.9\nlognormal:1\npareto:1.2\n:6\n",
 		"report --trace ":     ":0\n", // files
 		"tune --html ":        ":0\n",

@@ -11,7 +11,7 @@ import (
 
 	"github.com/dustin/go-humanize"
 	"github.com/sketchlimit/sketchlimit"
-	"github.com/sketchlimit/sketchlimit/accuracy"
+	"github.com/sketchlimit/sketchlimit/cmd/sketchlimit/accesslog"
 	"github.com/spf13/pflag"
 )
 
@@ -19,7 +19,7 @@ import (
 // given, given tells those apart for which zero means something.
 type options struct {
 	trace    string
-	format   accuracy.Format
+	log      accesslog.Options // how to read the trace
 	speed    float64
 	workload string
 
@@ -52,11 +52,9 @@ func (o *options) register(f *pflag.FlagSet) {
 	o.given = f.Changed
 	f.SortFlags = false
 
-	f.Var(parsed(&o.trace, "", parseText), "trace", "replay the requests in `FILE`, plain or gzip, or from standard input if -"+
+	f.Var(parsed(&o.trace, "", parseText), "trace", "replay the requests in the log `FILE`, which is read as whatif does, or from standard input if -"+
 		"\ne.g. --trace access.log.gz")
-	f.Var(parsed(&o.format, "auto", parseFormat), "format", "`FORMAT` of the trace: tsv (unix_time TAB key [TAB cost]), common or combined "+
-		"(log formats of web servers, the key is the client), or auto, which is the default"+
-		"\ne.g. --format combined")
+	registerLog(f, &o.log)
 	f.Var(parsed(&o.speed, "1", number(1e-6, 1e9)), "speed", "replay the trace so many `TIMES` as fast (default 1)"+
 		"\ne.g. --speed 4")
 	f.Var(parsed(&o.workload, "", parseText), "workload", "replay made-up traffic, `KIND`[:parameter][,field=value…] as above"+
@@ -100,6 +98,9 @@ func (o *options) register(f *pflag.FlagSet) {
 // check refuses flags that contradict each other.
 func (o *options) check() error {
 	both := func(a, b string) bool { return o.given(a) && o.given(b) }
+	if err := checkLog(o.given, &o.log); err != nil {
+		return err
+	}
 	if o.budget {
 		if err := o.checkBudget(); err != nil {
 			return err
@@ -108,8 +109,6 @@ func (o *options) check() error {
 	switch {
 	case both("trace", "workload") && !o.budget:
 		return errors.New("--trace with --workload, only one of them may be given")
-	case o.given("format") && !o.given("trace"):
-		return fmt.Errorf("--format %s, goes with --trace only", o.format)
 	case both("speed", "workload") && !o.recorded():
 		return fmt.Errorf("--speed %g, goes with a trace, not with --workload", o.speed)
 	case both("memory", "keys"):
@@ -205,12 +204,25 @@ func parseText(text string) (string, error) {
 	return text, nil
 }
 
-func parseFormat(text string) (accuracy.Format, error) {
-	f, err := accuracy.ParseFormat(text)
-	if err != nil || text == "" {
-		return "", errors.New("must be auto, tsv, common or combined")
+// registerLog declares the flags that say how a log is read.
+func registerLog(f *pflag.FlagSet, o *accesslog.Options) {
+	f.Var(parsed(&o.Format, "auto", accesslog.ParseFormat), "format", "`FORMAT` of the log, a name or a pattern of nginx or Apache (default auto: the one "+
+		"that reads most of a file's first lines)\ne.g. --format '$remote_addr [$time_local] \"$request\" $status'")
+	f.Var(parsed(&o.Key, "", accesslog.ParseKey), "key", "limit by `FIELD`, several by commas; FIELD/64 takes IPv6 addresses by prefix, "+
+		"FIELD/24/48 both kinds (default: a field named key, or else ip/64)\ne.g. --key user,path")
+	f.Var(parsed(&o.Time, "", parseText), "time", "`FIELD` of the time (default: the first of the usual names that holds one)\ne.g. --time ts")
+	f.Var(parsed(&o.Cost, "", parseText), "cost", "`FIELD` of the units of a request, rounded up, at least 1 (default: a field named cost, "+
+		"or else 1 each)\ne.g. --cost bytes")
+}
+
+// checkLog refuses flags of a log where there is none.
+func checkLog(given func(flag string) bool, o *accesslog.Options) error {
+	for _, f := range []struct{ flag, value string }{{"format", string(o.Format)}, {"key", o.Key}, {"time", o.Time}, {"cost", o.Cost}} {
+		if given(f.flag) && !given("trace") {
+			return fmt.Errorf("--%s %s, goes with --trace only", f.flag, shown(f.value))
+		}
 	}
-	return f, nil
+	return nil
 }
 
 func parseAlgorithm(text string) (sketchlimit.Algorithm, error) {

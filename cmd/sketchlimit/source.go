@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sketchlimit/sketchlimit/accuracy"
+	"github.com/sketchlimit/sketchlimit/cmd/sketchlimit/accesslog"
 )
 
 // The trace that is replayed if none is given, and what suits it: its clock is slow,
@@ -93,27 +94,52 @@ func (o *options) openWorkload() (*stream, error) {
 func (o *options) openTrace(ctx context.Context, in io.Reader, errOut io.Writer) (*stream, error) {
 	s := &stream{Kind: "trace"}
 	trace, err := interruptible(ctx, func() (*accuracy.Trace, error) {
-		switch {
-		case !o.given("trace"):
+		if !o.given("trace") {
 			s.Kind, s.About = "embedded", embeddedAbout
 			return accuracy.ReadTrace(bytes.NewReader(embedded), embeddedName, accuracy.TSV)
-		case o.trace == "-":
-			return accuracy.ReadTrace(in, "standard input", o.format)
 		}
-		return accuracy.OpenTrace(o.trace, o.format)
+		return o.readLog(ctx, in, errOut)
 	})
 	if err != nil {
-		return nil, failure{err}
-	}
-	if i := &trace.Info; i.Malformed > 0 {
-		fmt.Fprintf(errOut, "sketchlimit: %s of %s: %s skipped, the first is %s\n",
-			i.Name, plural(i.Lines, "line", "lines"), integer(i.Malformed), i.FirstBad)
+		return nil, failureOrInterrupt(err)
 	}
 	if trace, err = trace.Speed(o.speed); err != nil {
 		return nil, fmt.Errorf("--speed %g: %w", o.speed, err)
 	}
 	s.Source, s.Title, s.Trace = trace, trace.Name(), &trace.Info
 	return s, nil
+}
+
+// readLog reads the log that --trace names, as whatif does.
+func (o *options) readLog(ctx context.Context, in io.Reader, errOut io.Writer) (*accuracy.Trace, error) {
+	o.log.KeepTimes = true // requests are sorted by them
+	log, err := accesslog.Open([]string{o.trace}, in, o.log)
+	if err != nil {
+		return nil, err
+	}
+	f := log.Files[0]
+	t, err := accuracy.CollectTrace(f.Name, func(add func(ns int64, key []byte, units uint32)) error {
+		return log.Read(ctx, func(b accesslog.Batch) error {
+			for i := range b.Requests {
+				r := &b.Requests[i]
+				add(r.At, r.Key, r.Cost)
+			}
+			return nil
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	tellSkipped(errOut, log)
+	i := &t.Info
+	i.Format, i.Lines = accuracy.Format(f.Format), f.Lines
+	for _, n := range f.Skipped {
+		i.Malformed += n
+	}
+	if b := f.FirstBad; b != nil {
+		i.FirstBad = &accuracy.BadLine{Line: b.Line, Text: b.Text, Reason: b.Reason}
+	}
+	return t, nil
 }
 
 // interruptible lets go of a read that a context cannot reach, such as one that waits

@@ -16,6 +16,7 @@ import (
 
 	"github.com/sketchlimit/sketchlimit"
 	"github.com/sketchlimit/sketchlimit/accuracy"
+	"github.com/sketchlimit/sketchlimit/cmd/sketchlimit/accesslog"
 	"github.com/sketchlimit/sketchlimit/tune"
 )
 
@@ -25,6 +26,7 @@ type tuning struct {
 	goal    tune.Goal
 	window  time.Duration
 	trace   string
+	log     accesslog.Options // how to read the trace
 	json    bool
 	html    string
 	replay  bool
@@ -75,7 +77,9 @@ func (t *tuning) register(f *pflag.FlagSet) {
 		"(default: in bursts, all of a window's within a tenth of it)\ne.g. --even")
 	f.BoolVar(&r.Steady, "steady", false, "the same keys send the most in every window "+
 		"(default: others in each)\ne.g. --steady")
-	f.Var(parsed(&t.trace, "", parseText), "trace", "plan for the requests of `FILE`, as report reads it, or of standard input if -, by replaying them\ne.g. --trace access.log.gz")
+	f.Var(parsed(&t.trace, "", parseText), "trace", "plan for the requests of the log `FILE`, which is read as whatif does, or of standard input if -, by replaying them\n"+
+		"e.g. --trace access.log.gz")
+	registerLog(f, &t.log)
 
 	f.Var(parsed(&g.Limit, "100", count(1, math.MaxInt32)), "limit", "`UNITS` per key and window (default 100)\ne.g. --limit 60")
 	f.Var(parsed(&g.LowestLimit, "", count(1, math.MaxInt32)), "lowest-limit", "fewest `UNITS` that a request's own limit may be (default: --limit)\ne.g. --lowest-limit 10")
@@ -109,6 +113,9 @@ func (t *tuning) defaults() {
 }
 
 func (t *tuning) check(in io.Reader) error {
+	if err := checkLog(t.given, &t.log); err != nil {
+		return err
+	}
 	for _, flag := range []string{"requests", "zipf", "abusers", "excess", "one-hit", "even", "steady"} {
 		if t.given("trace") && t.given(flag) {
 			return fmt.Errorf("--trace with --%s, only one of them may be given", flag)
@@ -228,7 +235,7 @@ func (p *plans) text() (string, error) {
 // readTrace takes the trace as the traffic. More or fewer keys than its fullest window has may be given: it then stands
 // for them.
 func (t *tuning) readTrace(ctx context.Context, in io.Reader, errOut io.Writer) (accuracy.Source, error) {
-	o := options{trace: t.trace, format: accuracy.Auto, speed: 1, given: t.given}
+	o := options{trace: t.trace, log: t.log, speed: 1, given: t.given}
 	s, err := o.openTrace(ctx, in, errOut)
 	if err != nil {
 		return nil, err

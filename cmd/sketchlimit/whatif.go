@@ -82,13 +82,7 @@ func indented(pairs ...string) string {
 
 func (w *whatIf) register(f *pflag.FlagSet) {
 	f.SortFlags = false
-	f.Var(parsed(&w.log.Format, "auto", accesslog.ParseFormat), "format", "`FORMAT` of all files (default auto: the one that reads most "+
-		"of a file's first lines)\ne.g. --format combined")
-	f.Var(parsed(&w.log.Key, "", accesslog.ParseKey), "key", "limit by `FIELD`, several by commas; FIELD/64 takes IPv6 addresses by prefix, "+
-		"FIELD/24/48 both kinds (default: a field named key, or else ip/64)\ne.g. --key user,path")
-	f.Var(parsed(&w.log.Time, "", parseText), "time", "`FIELD` of the time (default: the first of the usual names)\ne.g. --time ts")
-	f.Var(parsed(&w.log.Cost, "", parseText), "cost", "`FIELD` of the units of a request, rounded up, at least 1 (default: a field named cost, "+
-		"or else 1 each)\ne.g. --cost bytes")
+	registerLog(f, &w.log)
 
 	f.Var(parsed(&w.count.Windows, "", list(parseSpan(whatif.MinWindow, whatif.MaxWindow))), "windows", "`SPANS` of limits to try (default 1s,10s,1m,10m,1h)\n"+
 		"e.g. --windows 10s,1m")

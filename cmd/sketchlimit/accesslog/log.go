@@ -117,7 +117,7 @@ func Open(paths []string, stdin io.Reader, o Options) (*Log, error) {
 		l.Files = append(l.Files, f)
 	}
 	if len(l.Files) == 0 {
-		return nil, fmt.Errorf("%s: is empty", strings.Join(l.Empty, ", "))
+		return nil, Unreadable{fmt.Errorf("%s: is empty", strings.Join(l.Empty, ", "))}
 	}
 	slices.SortStableFunc(l.Files, func(a, b *File) int { return cmp.Compare(a.first, b.first) })
 	l.read.Store(0)
