@@ -12,10 +12,18 @@ import (
 //go:embed page.html
 var pageText string
 
-var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{"unbroken": unbroken}).Parse(pageText))
+var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{"unbroken": unbroken, "titled": titled}).Parse(pageText))
 
 // unbroken keeps a browser from breaking 4.5e-4 in two.
 func unbroken(number string) string { return strings.ReplaceAll(number, "-", "\u2011") }
+
+// titledGrid is a table with its title.
+type titledGrid struct {
+	Title string
+	Grid  grid
+}
+
+func titled(title string, g grid) titledGrid { return titledGrid{title, g} }
 
 // page is a page that needs nothing else.
 type page struct {

@@ -16,6 +16,9 @@ type section struct {
 	Prose string // how to read it
 	Table grid
 	Notes []string
+
+	Folded      grid // on the page only
+	FoldedTitle string
 }
 
 // grid is a table. Cells are ready to be shown.

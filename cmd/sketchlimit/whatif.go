@@ -122,6 +122,9 @@ func list[T any](parse func(string) (T, error)) func(string) ([]T, error) {
 	}
 }
 
+// exactBelow so many requests every key is followed, unless memory or a sample is asked for.
+const exactBelow = 1_000_000
+
 // answer is all that whatif tells. Its JSON form is what --json prints.
 type answer struct {
 	Files []*accesslog.File `json:"files"`
@@ -140,6 +143,9 @@ func (w *whatIf) run(ctx context.Context, paths []string, in io.Reader, out, err
 		if err := checkTarget(w.html, in, append(slices.Clone(paths), w.rules, w.against)...); err != nil {
 			return failure{err}
 		}
+	}
+	if w.count.Memory == 0 && w.count.Sample == 0 {
+		w.count.ExactBelow = exactBelow
 	}
 	a, err := whatif.New(w.count)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"html/template"
 	"image/color"
 	"math"
+	"path/filepath"
 	"strings"
 
 	"gonum.org/v1/plot"
@@ -16,6 +17,7 @@ import (
 )
 
 func (r *answer) page() (*page, error) {
+	r.withoutFolders()
 	p := &page{Kind: "what if", Of: r.Files[0].Name, Summary: r.summary(), Tiles: r.tiles()}
 	figures, err := r.figures()
 	if err != nil {
@@ -28,6 +30,21 @@ func (r *answer) page() (*page, error) {
 		p.Sections[len(p.Sections)-1].Code = r.Size.Go + "\n" + r.Size.Rules
 	}
 	return p, nil
+}
+
+// withoutFolders leaves of the names of files what others may see: a page is sent on.
+func (r *answer) withoutFolders() {
+	for i, f := range r.Files {
+		named := *f
+		named.Name = filepath.Base(f.Name)
+		r.Files[i] = &named
+	}
+	if c := r.Rules; c != nil {
+		c.Today = filepath.Base(c.Today)
+		if c.New != "" {
+			c.New = filepath.Base(c.New)
+		}
+	}
 }
 
 func (r *answer) tiles() []tile {
@@ -77,20 +94,24 @@ func (r *answer) figures() (map[string][]figure, error) {
 	return figures, nil
 }
 
-// plotTraffic draws the requests of each step, and on top of each other what is admitted and refused.
+// plotTraffic draws the requests of each stretch, and on top of each other what is admitted and refused.
 func (r *answer) plotTraffic(l *whatif.Limit) (template.HTML, error) {
 	p := newPlot()
 	most := 1.0
-	width := r.StepLength.Hours()
-	for i, s := range r.Steps {
-		from := s.Start.Sub(r.Steps[0].Start).Hours()
-		refused := min(float64(l.BySteps[i].Requests), float64(s.Requests))
-		admitted := float64(s.Requests) - refused
-		most = max(most, float64(s.Requests))
+	length := r.binLength()
+	bins := r.stretches(length)
+	width, start := length.Hours(), bins[0].start
+	for _, s := range bins {
+		from, all := s.start.Sub(start).Hours(), float64(s.requests(r))
+		refused := min(float64(s.refused(l)), all)
+		most = max(most, all)
 		for _, b := range []struct {
 			lo, hi float64
 			color  color.Color
-		}{{0, admitted, blue}, {admitted, admitted + refused, red}} {
+		}{{0, all - refused, blue}, {all - refused, all, red}} {
+			if b.lo == b.hi {
+				continue
+			}
 			bar, err := plotter.NewPolygon(box(from+.06*width, b.lo, from+.94*width, b.hi))
 			if err != nil {
 				return "", err
@@ -99,38 +120,17 @@ func (r *answer) plotTraffic(l *whatif.Limit) (template.HTML, error) {
 			p.Add(bar)
 		}
 	}
-	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, float64(len(r.Steps))*width, 0, most*1.05
+	hours := r.Steps[len(r.Steps)-1].Start.Add(r.StepLength).Sub(start).Hours()
+	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, max(hours, width), 0, most*1.05
 	p.Y.Tick.Marker = plot.TickerFunc(evenly)
 	return picture("Requests admitted and refused over time", 300, func(c draw.Canvas) {
-		p.X.Tick.Marker = r.hourTicks(c)
+		p.X.Tick.Marker = r.dates(c, start, p.X.Max)
 		rest := footed(drawLegend(c, []entry{
 			{"admitted", []plot.Thumbnailer{line(blue, 6, nil)}},
 			{"refused at " + integer(l.Limit), []plot.Thumbnailer{line(red, 6, nil)}},
 		}), r.timeLabel())
-		p.Draw(headed(rest, c.Min.X, "requests in each "+stepName(r.StepLength)))
+		p.Draw(headed(rest, c.Min.X, "requests in each "+stretchName(length)))
 	})
-}
-
-func (r *answer) timeLabel() string {
-	return "hours from " + r.Steps[0].Start.Format("2006-01-02 15:04") + " UTC"
-}
-
-// hourTicks are as many whole hours as have room.
-func (r *answer) hourTicks(c draw.Canvas) plot.TickerFunc {
-	hours := float64(len(r.Steps)) * r.StepLength.Hours()
-	room := float64(c.Max.X-c.Min.X) / 50
-	step := 1.0
-	for _, s := range []float64{1, 2, 3, 6, 12, 24, 48, 96, 168, 336, 672, 1344, 2688, 5376} {
-		if step = s; hours/s <= room {
-			break
-		}
-	}
-	return func(_, _ float64) (ticks []plot.Tick) {
-		for at := 0.0; at <= hours; at += step {
-			ticks = append(ticks, plot.Tick{Value: at, Label: fmt.Sprintf("%.0f", at)})
-		}
-		return ticks
-	}
 }
 
 // plotTop draws a bar for each of the keys that are refused the most.
@@ -203,20 +203,22 @@ func plotKnee(w *whatif.Window, chosen *whatif.Limit, as string) (template.HTML,
 	})
 }
 
-// plotHeat draws a field for each step and limit.
+// plotHeat draws a field for each stretch and limit.
 func (r *answer) plotHeat(w *whatif.Window) (template.HTML, error) {
 	p := newPlot()
-	width := r.StepLength.Hours()
+	length := r.binLength()
+	bins := r.stretches(length)
+	width, start := length.Hours(), bins[0].start
 	var names []string
 	for k := range reached(w) {
 		l := &w.Limits[k]
 		names = append(names, integer(l.Limit))
-		for i, s := range r.Steps {
-			share := min(1, float64(l.BySteps[i].Requests)/math.Max(float64(s.Requests), 1))
+		for _, s := range bins {
+			share := min(1, float64(s.refused(l))/math.Max(float64(s.requests(r)), 1))
 			if share == 0 {
 				continue
 			}
-			from := s.Start.Sub(r.Steps[0].Start).Hours()
+			from := s.start.Sub(start).Hours()
 			field, err := plotter.NewPolygon(box(from, float64(k)-.48, from+width, float64(k)+.48))
 			if err != nil {
 				return "", err
@@ -227,7 +229,10 @@ func (r *answer) plotHeat(w *whatif.Window) (template.HTML, error) {
 		}
 	}
 	p.NominalY(names...)
-	p.X.Min, p.X.Max = 0, float64(len(r.Steps))*width
+	p.X.Min, p.X.Max = 0, float64(len(bins))*width
+	if last := bins[len(bins)-1].start.Add(length).Sub(start).Hours(); last > p.X.Max { // stretches without requests at all
+		p.X.Max = last
+	}
 	p.Y.Min, p.Y.Max, p.Y.Tick.Length = -.6, float64(len(names))-.4, 0
 	shades := []entry{}
 	for _, share := range []float64{.01, .1, .5, 1} {
@@ -235,7 +240,7 @@ func (r *answer) plotHeat(w *whatif.Window) (template.HTML, error) {
 		shades = append(shades, entry{percent(share), []plot.Thumbnailer{line(color.NRGBA{red.R, red.G, red.B, shade}, 10, nil)}})
 	}
 	return picture("Share of requests refused, by time and limit", vg.Length(120+20*len(names)), func(c draw.Canvas) {
-		p.X.Tick.Marker = r.hourTicks(c)
+		p.X.Tick.Marker = r.dates(c, start, p.X.Max)
 		rest := footed(drawLegend(c, shades), r.timeLabel())
 		p.Draw(headed(rest, c.Min.X, "limit in "+whatif.Span(w.Window)))
 	})

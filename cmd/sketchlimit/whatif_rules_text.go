@@ -1,9 +1,12 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
-// section tells who is refused by today's rules and by new ones.
-func (c *comparison) section() section {
+// section tells who is refused by today's rules and by new ones; in units, too, where requests have costs.
+func (c *comparison) section(costs bool) section {
 	today, next := c.Today, c.New
 	if today == next {
 		today, next = today+" (--rules)", next+" (--against)"
@@ -20,6 +23,12 @@ func (c *comparison) section() section {
 			keys = "over " + keys
 		}
 		s.Table.Rows = append(s.Table.Rows, []string{names[i], integer(f.Requests), integer(f.Units), keys})
+	}
+	if !costs {
+		s.Table.Head = slices.Delete(s.Table.Head, 2, 3)
+		for i, row := range s.Table.Rows {
+			s.Table.Rows[i] = slices.Delete(row, 2, 3)
+		}
 	}
 	for i, f := range c.Fates {
 		if len(f.Top) == 0 {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/sketchlimit/sketchlimit/cmd/sketchlimit/whatif"
@@ -57,10 +57,7 @@ func (r *answer) summary() string {
 
 // rate is 60 a minute, or 60 in 10m.
 func rate(w *whatif.Window, l *whatif.Limit) string {
-	if unit, name := timeUnit(w.Window); unit == w.Window {
-		return integer(l.Limit) + " " + map[bool]string{true: "an ", false: "a "}[name == "hour"] + name
-	}
-	return integer(l.Limit) + " in " + whatif.Span(w.Window)
+	return whatif.Rate(l.Limit, w.Window)
 }
 
 // percent is a share in two digits, 0.02 % or 31 %.
@@ -79,7 +76,7 @@ func (r *answer) whom(address, key string) string {
 func (r *answer) sections() []section {
 	s := []section{r.read(), r.limits(), r.windows(), r.hours(), r.heaviest()}
 	if r.Rules != nil {
-		s = append(s, r.Rules.section())
+		s = append(s, r.Rules.section(r.costs()))
 	}
 	if r.Size != nil {
 		s = append(s, r.Size.section())
@@ -109,9 +106,11 @@ func (r *answer) read() section {
 	rows = append(rows,
 		[]string{"time", fmt.Sprintf("%s … %s, %s", r.First.Format(time.DateTime), r.Last.Format(time.DateTime), span(r.Last.Sub(r.First)))},
 		[]string{"requests", integer(r.Requests)},
-		[]string{"units", integer(r.Units)},
-		[]string{"keys", estimate(r.Keys)},
 	)
+	if r.costs() {
+		rows = append(rows, []string{"units", integer(r.Units)})
+	}
+	rows = append(rows, []string{"keys", estimate(r.Keys)})
 	prose := "All keys were followed: every figure is exact."
 	if r.Rules != nil {
 		prose = "All keys were followed: every figure is exact but those of the rules, which limiters of the files' sizes have told."
@@ -121,6 +120,17 @@ func (r *answer) read() section {
 			"what is called about or at least. All others are exact. With --exact every key is followed, whatever memory that takes."
 	}
 	return section{ID: "log", Title: "The log", Prose: prose, Table: grid{Rows: rows, Mark: -1}}
+}
+
+// costs reports whether requests cost more than a unit each.
+func (r *answer) costs() bool { return r.Units != r.Requests }
+
+// unitsName is what keys use of a limit.
+func (r *answer) unitsName() string {
+	if r.costs() {
+		return "units"
+	}
+	return "requests"
 }
 
 // estimate is 1,234 ± 56.
@@ -149,16 +159,13 @@ func (r *answer) limits() section {
 	}
 	s := section{ID: "limits", Title: "Limits in " + whatif.Span(w.Window), Table: g,
 		Prose: "What a sliding window with each limit would have refused. The last columns tell how few keys have most of that. " +
-			r.marked() + r.Suggestion.Caveat}
-	if w.Knee >= 0 {
+			r.marked()}
+	if w.Knee >= 0 && !r.Suggestion.Found {
 		s.Notes = append(s.Notes, fmt.Sprintf("The knee is at %s: there the share of requests refused is the furthest above that of keys.",
 			integer(w.Limits[w.Knee].Limit)))
 	}
 	if w.Longer {
 		s.Notes = append(s.Notes, "The window is longer than the log: what a second window would bring is not in it.")
-	}
-	if !r.Suggestion.Found {
-		s.Notes = append(s.Notes, r.Suggestion.Reason)
 	}
 	return s
 }
@@ -169,8 +176,7 @@ func (r *answer) marked() string {
 		return ""
 	}
 	if r.Suggestion.Found {
-		return "The marked row is the suggestion: of the limits that refuse few keys and many requests, the one that leaves the others the " +
-			"most room. "
+		return "The marked row is the suggestion. " + whatif.Conditions + " Of these it is the one that leaves the others the most room. "
 	}
 	return "The marked row is no suggestion: " + lowestText + ". "
 }
@@ -198,12 +204,13 @@ func keysText(n int) string {
 // windows is how keys use the windows, and what each limit refuses in each.
 func (r *answer) windows() section {
 	g := grid{Head: []string{""}, Text: 1, Mark: -1}
-	rows := [][]string{{"units of a key: median"}, {"90 %"}, {"99 %"}, {"99.9 %"}, {"most"}, {"keys, fullest window"}, {"units, fullest window"}}
-	prose := "The units that a key uses in one window, over keys and windows with at least one unit."
+	units := r.unitsName()
+	rows := [][]string{{units + " of a key: median"}, {"90 %"}, {"99 %"}, {"99.9 %"}, {"most"}, {"keys, fullest window"}, {units + ", fullest window"}}
+	prose := "The " + units + " that a key uses in one window, over keys and windows with at least one."
 	if !r.Exact {
 		rows[4] = []string{"most, at least"}
-		prose = fmt.Sprintf("About how many units a key uses in one window, over keys and windows with at least one unit, from %s drawn at "+
-			"random. The most is of these keys and of those that are followed.", plural(r.SampledKeys, "key", "keys"))
+		prose = fmt.Sprintf("About how many %s a key uses in one window, over keys and windows with at least one, from %s drawn at "+
+			"random. The most is of these keys and of those that are followed.", units, plural(r.SampledKeys, "key", "keys"))
 	}
 	for i := range r.Windows {
 		w := &r.Windows[i]
@@ -231,20 +238,31 @@ func (r *answer) windows() section {
 		Prose: prose + " Then the share of all requests that each limit would have refused in each window."}
 }
 
-// hours is the log step by step.
+// hours is the log step by step. A long one is told by days, with the steps folded.
 func (r *answer) hours() section {
+	steps := r.steps()
+	s := section{ID: "hours", Title: "By " + stretchName(r.StepLength), Table: steps, Prose: "How the traffic changes over the log, in UTC."}
+	if r.byDay() {
+		s.Title, s.Table = "By day", r.days()
+		s.Folded, s.FoldedTitle = steps, "By "+stretchName(r.StepLength)
+	}
+	return s
+}
+
+// steps are those in which something came.
+func (r *answer) steps() grid {
 	w, l := r.at()
 	about := map[bool]string{false: ",\nabout"}[r.Exact]
-	g := grid{Head: []string{"from", "requests", "units", "keys" + about}, Text: 1, Mark: -1}
+	g := grid{Head: r.withUnits("from", "requests", "units", "keys"+about), Text: 1, Mark: -1}
 	if l != nil {
-		refused, share := "refused at\n"+integer(l.Limit)+" in "+whatif.Span(w.Window), "share"
-		if l.Requests.Error > 0 {
-			refused, share = refused+",\nabout", "share,\nabout"
-		}
-		g.Head = append(g.Head, refused, share, "99 % of keys\nuse at most"+about)
+		g.Head = append(g.Head, r.refusedHead(w, l)...)
+		g.Head = append(g.Head, "99 % of keys\nuse at most"+about)
 	}
 	for i, s := range r.Steps {
-		row := []string{s.Start.Format("2006-01-02 15:04"), integer(s.Requests), integer(s.Units), integer(uint64(math.Round(s.Keys)))}
+		if s.Requests == 0 && r.byDay() {
+			continue
+		}
+		row := r.withUnits(s.Start.Format("2006-01-02 15:04"), integer(s.Requests), integer(s.Units), integer(uint64(math.Round(s.Keys))))
 		if l != nil {
 			refused, use := l.BySteps[i].Requests, "–"
 			if u := w.UseBySteps[i]; u.Counted > 0 {
@@ -254,15 +272,41 @@ func (r *answer) hours() section {
 		}
 		g.Rows = append(g.Rows, row)
 	}
-	return section{ID: "hours", Title: "By " + strings.TrimPrefix(stepName(r.StepLength), "1 "), Table: g,
-		Prose: "How the traffic changes over the log, in UTC."}
+	return g
 }
 
-func stepName(d time.Duration) string {
-	if d == time.Hour {
-		return "hour"
+// days are the days of the log.
+func (r *answer) days() grid {
+	w, l := r.at()
+	g := grid{Head: r.withUnits("day", "requests", "units"), Text: 1, Mark: -1}
+	if l != nil {
+		g.Head = append(g.Head, r.refusedHead(w, l)...)
 	}
-	return span(d)
+	for _, s := range r.stretches(day) {
+		row := r.withUnits(s.start.Format(time.DateOnly), integer(s.requests(r)), integer(s.units(r)))
+		if l != nil {
+			refused := s.refused(l)
+			row = append(row, integer(refused), percent(float64(refused)/math.Max(float64(s.requests(r)), 1)))
+		}
+		g.Rows = append(g.Rows, row)
+	}
+	return g
+}
+
+// withUnits leaves out the third cell of a row where every request is a unit.
+func (r *answer) withUnits(cells ...string) []string {
+	if r.costs() {
+		return cells
+	}
+	return slices.Delete(cells, 2, 3)
+}
+
+func (r *answer) refusedHead(w *whatif.Window, l *whatif.Limit) []string {
+	refused, share := "refused at\n"+integer(l.Limit)+" in "+whatif.Span(w.Window), "share"
+	if l.Requests.Error > 0 {
+		refused, share = refused+",\nabout", "share,\nabout"
+	}
+	return []string{refused, share}
 }
 
 const heaviestShown = 15

@@ -57,7 +57,7 @@ func TestOneKey(t *testing.T) {
 	require.Equal(t, "key 0", l.Top[0].Key)
 	require.Equal(t, uint64(l.Requests.Value), l.Top[0].Requests)
 	require.False(t, r.Suggestion.Found, "it cannot be told from others")
-	require.Contains(t, r.Suggestion.Reason, "Nobody is refused at 1,000 in 1m.", "1000 in the minute")
+	require.Contains(t, r.Suggestion.Reason, "No abusers: 1,000 a minute would have refused nobody.", "1000 in the minute")
 }
 
 func TestAllKeysDifferent(t *testing.T) {
@@ -154,7 +154,8 @@ func TestSuggestion(t *testing.T) {
 
 	even := analysed(t, Options{}, workload(t, "uniform,keys=5000,requests=100000,window=1m,windows=5"))
 	require.False(t, even.Suggestion.Found)
-	require.True(t, strings.HasSuffix(even.Suggestion.Reason, "Nobody is refused at 20 in 1m."), even.Suggestion.Reason)
+	require.True(t, strings.HasPrefix(even.Suggestion.Reason, "No abusers: 20 a minute would have refused nobody. A limit is suggested if it refuses at least 1 % of the requests, "+
+		"at most 2 % of the keys, and more than 10 times as great a share of the requests as of the keys. None does."), even.Suggestion.Reason)
 }
 
 // A key that asks for more than 2³² units in a window is judged by what its limit has admitted, as every other one.
@@ -320,7 +321,7 @@ func TestNobodyIsKnownToBeRefused(t *testing.T) {
 	}}}}
 	s := unreached(r)
 	require.Equal(t, 20, s.Limit)
-	require.Contains(t, s.Reason, "Nobody is known to be refused at 20 in 1h: 0 ± 192 requests.")
+	require.Contains(t, s.Reason, "No abusers: 20 an hour is not known to have refused anybody, 0 ± 192 requests.")
 	r.Windows[0].Limits[1].Requests.Value = 1
-	require.Contains(t, unreached(r).Reason, "Every limit that was tried refuses requests.")
+	require.Contains(t, unreached(r).Reason, "No limit to suggest: every one that was tried refuses requests, and ")
 }

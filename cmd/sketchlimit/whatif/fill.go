@@ -13,6 +13,9 @@ const (
 
 // Report tells what has been counted so far. Counting may go on.
 func (a *Analysis) Report() *Report {
+	if a.early != nil {
+		return a.early.report()
+	}
 	r := &Report{
 		Exact: a.exact, Requests: a.requests, Units: a.units, Backward: a.backward, Costless: a.costless,
 		Keys:  drawnFrom(len(a.sample.users), a.sample.zeros),

@@ -19,9 +19,11 @@ type Options struct {
 	Windows []time.Duration // 1ms … 8760h each; at most 16; none: 1 s, 10 s, 1 min, 10 min and 1 h
 	Limits  []int           // 1 … 1<<30 each; at most 64; none: 1, 2, 5, 10 … 100,000
 	Exact   bool            // every key is followed, whatever memory that takes
-	Seed    uint64          // of the hash of keys; the same seed gives the same report
-	Memory  int             // bytes for counts, 8 MiB … 1<<40 (2 GiB where int has 32 bits); 0 = 64 MiB
-	Sample  int             // keys whose use is told, 16 … 1<<24; 0 = 8192
+	// ExactBelow is the number of requests below which every key is followed, too. They are kept until there are so many.
+	ExactBelow int
+	Seed       uint64 // of the hash of keys; the same seed gives the same report
+	Memory     int    // bytes for counts, 8 MiB … 1<<40 (2 GiB where int has 32 bits); 0 = 64 MiB
+	Sample     int    // keys whose use is told, 16 … 1<<24; 0 = 8192
 }
 
 // What a window may be.

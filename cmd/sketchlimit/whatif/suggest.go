@@ -89,21 +89,35 @@ func (l *Limit) separates() bool {
 // unreached tells the lowest limit that refuses nobody, in the window where it stands for the most.
 func unreached(r *Report) Suggestion {
 	s := Suggestion{Caveat: caveat}
-	s.Reason = fmt.Sprintf("No limit separates few keys from the others: none refuses %s of the requests and at most %s of the keys",
-		percent(leastRequests), percent(mostKeys))
 	if w, l := r.lowest(func(l *Limit) bool { return l.Requests.Value <= float64(r.Costless) && l.Requests.Error == 0 }); l != nil {
 		s.Window, s.Limit = w.Window, l.Limit
+		s.Reason = fmt.Sprintf("No abusers: %s would have refused nobody. ", Rate(s.Limit, s.Window))
 	} else if w, l := r.lowest(func(l *Limit) bool { return l.Requests.Value <= float64(r.Costless) }); l != nil {
 		s.Window, s.Limit = w.Window, l.Limit
-		s.Reason += fmt.Sprintf(". Nobody is known to be refused at %s in %s: %s ± %s requests.", integer(s.Limit), Span(s.Window),
+		s.Reason = fmt.Sprintf("No abusers: %s is not known to have refused anybody, %s ± %s requests. ", Rate(s.Limit, s.Window),
 			integer(int(l.Requests.Value)), integer(int(math.Ceil(l.Requests.Error))))
-		return s
 	} else {
-		s.Reason += ". Every limit that was tried refuses requests."
-		return s
+		w := &r.Windows[len(r.Windows)-1]
+		l := &w.Limits[len(w.Limits)-1]
+		s.Reason = fmt.Sprintf("No limit to suggest: every one that was tried refuses requests, and %s still %s of them. ", Rate(l.Limit, w.Window),
+			percent(l.RequestShare))
 	}
-	s.Reason += fmt.Sprintf(". Nobody is refused at %s in %s.", integer(s.Limit), Span(s.Window))
+	s.Reason += Conditions + " None does."
 	return s
+}
+
+// Conditions say what a suggested limit is.
+var Conditions = fmt.Sprintf("A limit is suggested if it refuses at least %g %% of the requests, at most %g %% of the keys, and more than %d times as great a "+
+	"share of the requests as of the keys.", 100*leastRequests, 100*mostKeys, worth)
+
+// Rate is a limit in words: 60 a minute, or 60 in 10m.
+func Rate(limit int, window time.Duration) string {
+	for name, d := range map[string]time.Duration{"a second": time.Second, "a minute": time.Minute, "an hour": time.Hour, "a day": 24 * time.Hour} {
+		if d == window {
+			return integer(limit) + " " + name
+		}
+	}
+	return integer(limit) + " in " + Span(window)
 }
 
 // lowest returns the lowest limit that fits, in the longest window of up to a minute, or else in the shortest where one does.

@@ -23,6 +23,8 @@ type Analysis struct {
 	first, newest int64
 	generations   []int64   // of the windows, for the sample
 	chunk         []request // of Add
+
+	early *early // nil: there are too many requests for it
 }
 
 const (
@@ -32,6 +34,7 @@ const (
 
 // New returns an Analysis that has seen nothing. The error names the option, its value and what is allowed.
 func New(o Options) (*Analysis, error) {
+	asked := o
 	o, err := o.filled()
 	if err != nil {
 		return nil, err
@@ -43,6 +46,9 @@ func New(o Options) (*Analysis, error) {
 		sample:      newSample(o.Sample, len(o.Windows)),
 		generations: make([]int64, len(o.Windows)),
 		chunk:       make([]request, 0, chunkLength),
+	}
+	if o.ExactBelow > 0 && !o.Exact {
+		a.early = &early{options: asked, most: o.ExactBelow, ids: make(map[string]uint32)}
 	}
 	if o.Exact {
 		a.heavy.most, a.sample.exact = math.MaxInt, true
@@ -60,6 +66,13 @@ const farthest = math.MaxInt64 - int64(1<<61)
 // Add counts requests in the order of the log. A time before the newest one so far counts as the limiter takes it: as the
 // first instant of the newest generation, if that is later. How the log is split into batches makes no difference.
 func (a *Analysis) Add(batch []Request) {
+	if e := a.early; e != nil {
+		if e.add(batch) {
+			return
+		}
+		a.early = nil
+		e.replay(a)
+	}
 	for len(batch) > 0 {
 		n := min(len(batch), chunkLength)
 		a.add(batch[:n])
