@@ -89,7 +89,7 @@ func (r *answer) read() section {
 	rows := [][]string{}
 	for _, f := range r.Files {
 		text := fmt.Sprintf("%s; %s; %s; key: %s; time: %s", f.Name, f.Format, plural(f.Requests, "request", "requests"), f.Key, f.Time)
-		if f.Cost != "" {
+		if f.Cost != "" && r.costs() {
 			text += "; cost: " + f.Cost
 		}
 		if len(f.Skipped) > 0 {
