@@ -131,18 +131,13 @@ func (r *answer) descriptors() []accesslog.Part {
 	for i := range parts {
 		client := parts[i].Address
 		for _, f := range r.Files {
-			client = client && f.Parts[i].Name == clientFields[f.Format]
+			client = client && f.IsClient(f.Parts[i].Name)
 		}
 		if client {
 			parts[i].Name = "remote_address"
 		}
 	}
 	return parts
-}
-
-// clientFields are what remote_address finds in the formats whose fields are known.
-var clientFields = map[accesslog.Format]string{
-	accesslog.Common: "remote_addr", accesslog.Combined: "remote_addr", accesslog.Envoy: "x_forwarded_for",
 }
 
 // rules is a file of rules with the limit, in which each field of the key is a level.

@@ -18,6 +18,9 @@ func splitTSV(line []byte, fields [][]byte) (reason string) {
 	if !more {
 		fields[2] = oneUnit
 	}
+	if bytes.IndexByte(fields[2], '\t') >= 0 {
+		return "more than three columns"
+	}
 	return ""
 }
 

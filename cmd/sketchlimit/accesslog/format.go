@@ -98,15 +98,15 @@ func fixed(f Format, fields []string, split splitter) layout {
 	return layout{format: f, fields: fields, fixedTime: true, open: func() splitter { return split }}
 }
 
-// clfLayout takes the last of the addresses before the time for the client if the first is always the same, as that of the
-// server is.
+// clfLayout takes the last of the addresses before the time for the client if the first is that of a few servers.
 func clfLayout(f Format, fields []string, split func(clf, []byte, [][]byte) string, lines [][]byte) layout {
 	of := func(c clf) layout {
 		return fixed(f, fields, func(line []byte, fields [][]byte) string { return split(c, line, fields) })
 	}
 	first, last := of(clf{}), of(clf{lastAddress: true})
 	a, b := first.survey(lines).stats[clfHost], last.survey(lines).stats[clfHost]
-	if a.addresses > 1 && len(a.distinct) == 1 && len(b.distinct) > 1 {
+	few := len(a.distinct) == 1 || a.inside == a.addresses && b.inside < b.addresses && len(a.distinct) <= mostProxies
+	if a.addresses > 1 && few && len(b.distinct) > len(a.distinct) {
 		return last
 	}
 	return first

@@ -98,6 +98,9 @@ type framer struct {
 	within   bool // an object
 	ended    bool // it has ended, but its line has not
 	begun    bool
+
+	column int // spaces since the line began; below 0: something else came
+	indent int // the column where objects begin, + 1; 0: not known
 }
 
 func (f *framer) Read(b []byte) (n int, err error) {
@@ -139,6 +142,21 @@ func (f *framer) next(c byte) bool {
 		f.within, f.ended = false, true
 		return false
 	}
+	if f.within && c == '{' && f.array && f.column >= 0 && f.column+1 == f.indent { // the next one: this has no end
+		_ = f.in.UnreadByte()
+		f.scan = scanner{depth: f.elements}
+		f.within, f.ended = false, true
+		return false
+	}
+	column := f.column
+	switch {
+	case c == '\n':
+		f.column = 0
+	case c != ' ' && c != '\t' && c != '\r':
+		f.column = -1
+	case column >= 0:
+		f.column++
+	}
 	before := f.scan.depth
 	f.scan.next(c)
 	switch {
@@ -155,6 +173,8 @@ func (f *framer) next(c byte) bool {
 		f.elements = -1
 	}
 	f.opened = c == '['
-	f.within = c == '{' && before == f.elements
+	if f.within = c == '{' && before == f.elements; f.within && column >= 0 && f.indent == 0 {
+		f.indent = column + 1
+	}
 	return f.within
 }

@@ -97,7 +97,23 @@ func asLines(r io.Reader) io.Reader {
 		utf16 := unicode.UTF16(unicode.LittleEndian, unicode.ExpectBOM)
 		in = bufio.NewReaderSize(transform.NewReader(in, utf16.NewDecoder()), frameHead)
 	}
+	if head, _ := in.Peek(frameHead); bytes.IndexByte(head, '\n') < 0 && bytes.IndexByte(head, '\r') >= 0 {
+		in = bufio.NewReaderSize(returns{in}, frameHead) // as old Macs wrote
+	}
 	return framed(in)
+}
+
+// returns makes ends of lines of carriage returns.
+type returns struct{ io.Reader }
+
+func (r returns) Read(b []byte) (int, error) {
+	n, err := r.Reader.Read(b)
+	for i := range b[:n] {
+		if b[i] == '\r' {
+			b[i] = '\n'
+		}
+	}
+	return n, err
 }
 
 // counted counts the bytes read.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -287,6 +288,12 @@ func (f *File) take(l layout, lines [][]byte, o Options) error {
 	return nil
 }
 
+// IsClient reports whether remote_address stands for a field in rules: that of the client's address, in a format where no other
+// field is called so.
+func (f *File) IsClient(field string) bool {
+	return f.layout.client == field && f.Format != JSON && f.Format != CSV
+}
+
 // describe says which fields are taken.
 func (f *File) describe() {
 	p := &f.plan
@@ -324,11 +331,37 @@ func (f *File) nothing(end error, binary bool, o Options) error {
 	text += ", must be " + expected
 	switch b := f.FirstBad; {
 	case b != nil:
-		return fmt.Errorf("%s; line %d: %s: %s", text, b.Line, b.Reason, b.Text)
+		text = fmt.Sprintf("%s; line %d: %s: %s", text, b.Line, b.Reason, b.Text)
+		if o.auto() && f.layout.open == nil {
+			text += guessed(b.Text)
+		}
+		return errors.New(text)
 	case f.layout.header:
 		return errors.New(text + ": it has a header only")
 	}
 	return errors.New(text + ": it has empty lines and comments only")
+}
+
+// guesses are why a line may be in no format.
+var guesses = []struct {
+	line *regexp.Regexp
+	why  string
+}{
+	{regexp.MustCompile(`^"\[?\s*\{`), "it looks like JSON that is cut off"},
+	{regexp.MustCompile(`^"\s*<[!a-zA-Z]`), "it looks like HTML or XML"},
+	{regexp.MustCompile(`\b\d{1,2}/\d{1,2}/\d{2,4}\b`), "nobody can tell day and month of its date: --format names them, as '%{%d/%m/%Y %H:%M:%S}t %h'"},
+	{regexp.MustCompile(`\b[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d\b`), "its time has no year"},
+	{regexp.MustCompile(`\b\d{1,3}(\.\d{1,3}){3}\b`), "it has an address, but no time that can be read"},
+}
+
+// guessed is the first guess that fits a line.
+func guessed(line string) string {
+	for _, g := range guesses {
+		if g.line.MatchString(line) {
+			return "; " + g.why
+		}
+	}
+	return ""
 }
 
 // cutOff is the error in which a file ended, in words.

@@ -222,9 +222,12 @@ func (c *chosen) behind(l layout, s *survey, proxies, client int) {
 // fewest lines tell what is always the same.
 const fewest = 20
 
+// mostProxies are as many as stand in front of a server.
+const mostProxies = 8
+
 // proxies reports whether a field seems to hold the addresses of what stands between the clients and the server.
 func (s *stat) proxies() bool {
-	return s.addresses >= fewest && (len(s.distinct) == 1 || s.inside == s.addresses && len(s.distinct) <= 8)
+	return s.addresses >= fewest && (len(s.distinct) == 1 || s.inside == s.addresses && len(s.distinct) <= mostProxies)
 }
 
 // otherClient finds the client where no field is called as usual.

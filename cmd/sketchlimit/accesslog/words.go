@@ -134,6 +134,9 @@ func (s timeSpan) of(line []byte, words []word) []byte {
 // wordsLayout returns the layout of lines of words that has most times, and how many lines that are.
 func wordsLayout(lines [][]byte) (best layout, most int) {
 	withClient := false
+	if bytes.HasPrefix(bytes.TrimLeft(lines[0], "[ "), []byte("{")) { // JSON that is cut off
+		return layout{}, 0
+	}
 	for _, by := range []byte(" ,;|\t") {
 		l, c := wordsBy(by, lines)
 		if c.timed > most || c.timed == most && most > 0 && c.client != "" && !withClient {
