@@ -134,6 +134,10 @@ func (l layout) what() string {
 		text = strings.ToUpper(text)
 	case Words:
 		text = "lines of words"
+	default:
+		if l.format.isPattern() {
+			text = "the pattern fits"
+		}
 	}
 	if l.wrapper != "" {
 		text += " in `" + printed(l.wrapper) + "` of JSON"

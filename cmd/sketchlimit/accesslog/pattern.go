@@ -367,7 +367,7 @@ func (m *matcher) field(i int, b []byte, fields [][]byte) bool {
 			return false
 		}
 		from = end + 1
-		if after[0] == '"' && escaped(b[:end]) {
+		if after[0] == '"' && escaped(b[:end]) || after[0] == ' ' && end > 0 && b[end-1] == ',' { // a list goes on
 			continue
 		}
 		fields[i] = b[:end]
