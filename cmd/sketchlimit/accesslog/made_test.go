@@ -279,7 +279,7 @@ func TestPatterns(t *testing.T) {
 		"HAProxy":            {`%ci:%cp [%tr] %ft %b/%s %ST %B`, `{IP}:{PORT} [{T:02/Jan/2006:15:04:05.000}] http-in~ static/srv1 200 2750`},
 		"docs, nginx":        {`$remote_addr|$msec|$request_time|$request`, `{IP}|{U}.123|0.012|GET /a HTTP/1.1`},
 		"docs, Apache":       {`[%{%d/%m/%Y %H:%M:%S %z}t] %v %a "%r" %>s`, `[{T:02/01/2006 15:04:05 -0700}] www.example.org {IP} "GET / HTTP/1.1" 200`},
-		"docs, a list":       {`$time_iso8601 $request_method $uri $status $http_x_forwarded_for $upstream_addr`, `{RFC} GET /a 200 198.51.100.9, {IP} 10.0.0.1:80`},
+		"docs, a list":       {`$time_iso8601 $request_method $uri $status $http_x_forwarded_for $upstream`, `{RFC} GET /a 200 198.51.100.9, {IP} 10.0.0.1:80`},
 		"Squid":              {`%ts.%03tu %6tr %>a %Ss/%03>Hs %<st %rm %ru`, `{U}.779    180 {IP} TCP_MISS/200 411 GET http://x/`},
 	} {
 		text := made("", func(i int, at time.Time, ip string) string { return fill(c.line, i, at, ip) })
