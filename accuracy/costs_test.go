@@ -80,7 +80,7 @@ func TestCosts(t *testing.T) {
 // TestCostsOfTrace: lines of one time are a prompt, and several ones where the trace's first key comes again.
 func TestCostsOfTrace(t *testing.T) {
 	read := func(text string) *Trace {
-		trace, err := ReadTrace(strings.NewReader(text), "blocks", TSV)
+		trace, err := ReadTrace(strings.NewReader(text), "blocks")
 		require.NoError(t, err)
 		return trace
 	}

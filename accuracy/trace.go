@@ -31,7 +31,7 @@ type Trace struct {
 // TraceInfo tells what was read and what could not be.
 type TraceInfo struct {
 	Name      string    `json:"name"`
-	Format    Format    `json:"format"`              // never Auto
+	Format    string    `json:"format"`              // tsv, or that of the log that [CollectTrace] was given
 	Lines     int       `json:"lines"`               // all of them, empty lines and comments included
 	Requests  int       `json:"requests"`            // usable lines
 	Keys      int       `json:"keys"`                // distinct
@@ -59,43 +59,40 @@ var ErrNoUsableLine = errors.New("no usable line")
 
 // OpenTrace reads the trace in the file at path, or from standard input if path
 // is "-". See [ReadTrace].
-func OpenTrace(path string, f Format) (*Trace, error) {
+func OpenTrace(path string) (*Trace, error) {
 	if path == "-" {
-		return ReadTrace(os.Stdin, "standard input", f)
+		return ReadTrace(os.Stdin, "standard input")
 	}
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("accuracy: trace: %w", err)
 	}
 	defer file.Close()
-	return ReadTrace(file, path, f)
+	return ReadTrace(file, path)
 }
 
-// ReadTrace reads a trace, plain or gzip, which it tells by the first bytes. The
-// name is for errors and headings. With [Auto] the first line that any format
-// can read decides the format of all.
+// ReadTrace reads a trace, plain or gzip, which it tells by the first bytes. Its lines are
+// unix_time[.fraction] TAB key [TAB cost], the time in seconds, or by its size in ms, µs or
+// ns. The name is for errors and headings. Logs of other formats are read by the command
+// sketchlimit, see [CollectTrace].
 //
-// Empty lines, and in TSV lines that begin with #, are passed over. Malformed lines
-// are counted and left out, as are lines longer than 64 KiB. Requests need not be in
-// the order of their times: they are sorted, equal times staying in the order of the
-// lines. A trace without one usable line is an error that wraps [ErrNoUsableLine] and
-// names the trace, the formats tried and the first line.
-func ReadTrace(r io.Reader, name string, f Format) (*Trace, error) {
-	f, err := ParseFormat(string(f))
-	if err != nil {
-		return nil, err
-	}
+// Empty lines and those that begin with # are passed over. Malformed lines are counted
+// and left out, as are lines longer than 64 KiB. Requests need not be in the order of
+// their times: they are sorted, equal times staying in the order of the lines. A trace
+// without one usable line is an error that wraps [ErrNoUsableLine] and names the trace
+// and the first line.
+func ReadTrace(r io.Reader, name string) (*Trace, error) {
 	in, err := plain(r)
 	if err != nil {
 		return nil, fmt.Errorf("accuracy: trace %s: %w", name, err)
 	}
-	t := &Trace{Info: TraceInfo{Name: name, Format: f, Speed: 1}}
-	p := traceParser{traceFiller: traceFiller{trace: t, ids: make(map[string]uint32)}, parse: parsers[f]}
+	t := &Trace{Info: TraceInfo{Name: name, Format: "tsv", Speed: 1}}
+	p := traceParser{trace: t, ids: make(map[string]uint32)}
 	if err := p.readAll(in); err != nil {
 		return nil, fmt.Errorf("accuracy: trace %s, line %d: %w", name, t.Info.Lines+1, err)
 	}
 	if len(t.records) == 0 {
-		return nil, t.nothing(f)
+		return nil, t.nothing()
 	}
 	t.finish()
 	return t, nil
@@ -106,8 +103,8 @@ func ReadTrace(r io.Reader, name string, f Format) (*Trace, error) {
 // without requests is an error that wraps [ErrNoUsableLine].
 func CollectTrace(name string, read func(add func(ns int64, key []byte, units uint32)) error) (*Trace, error) {
 	t := &Trace{Info: TraceInfo{Name: name, Speed: 1}}
-	f := traceFiller{trace: t, ids: make(map[string]uint32)}
-	if err := read(f.add); err != nil {
+	p := traceParser{trace: t, ids: make(map[string]uint32)}
+	if err := read(p.add); err != nil {
 		return nil, err
 	}
 	if len(t.records) == 0 {
@@ -128,12 +125,8 @@ func (t *Trace) finish() {
 	t.Info.End = time.Unix(0, t.records[len(t.records)-1].NS).UTC()
 }
 
-func (t *Trace) nothing(asked Format) error {
-	tried := string(asked)
-	if asked == Auto {
-		tried = fmt.Sprintf("%s, %s, %s", TSV, Combined, Common)
-	}
-	err := fmt.Errorf("accuracy: trace %s: %w among %d (format tried: %s)", t.Info.Name, ErrNoUsableLine, t.Info.Lines, tried)
+func (t *Trace) nothing() error {
+	err := fmt.Errorf("accuracy: trace %s: %w among %d", t.Info.Name, ErrNoUsableLine, t.Info.Lines)
 	if t.Info.FirstBad != nil {
 		err = fmt.Errorf("%w; %v", err, t.Info.FirstBad)
 	}
@@ -158,17 +151,11 @@ func plain(r io.Reader) (*bufio.Reader, error) {
 
 const maxLine = 64 << 10 // bytes, the end of the line included
 
-// traceFiller adds requests to a trace.
-type traceFiller struct {
+// traceParser fills a trace line by line.
+type traceParser struct {
 	trace *Trace
 	ids   map[string]uint32
 	last  int64 // time of the request before
-}
-
-// traceParser fills a trace line by line.
-type traceParser struct {
-	traceFiller
-	parse parser // nil until Auto has found it
 }
 
 func (p *traceParser) readAll(in *bufio.Reader) error {
@@ -211,19 +198,10 @@ func (p *traceParser) line(line []byte, tooLong bool) {
 		return
 	case len(bytes.TrimSpace(line)) == 0:
 		return
-	case line[0] == '#' && (p.parse == nil || p.trace.Info.Format == TSV):
+	case line[0] == '#':
 		return
 	}
-	parse := p.parse
-	if parse == nil {
-		var f Format
-		if f, parse = detect(line); parse == nil {
-			p.bad(line, "in none of the formats")
-			return
-		}
-		p.parse, p.trace.Info.Format = parse, f
-	}
-	l, reason := parse(line)
+	l, reason := parseTSV(line)
 	if reason != "" {
 		p.bad(line, reason)
 		return
@@ -231,19 +209,19 @@ func (p *traceParser) line(line []byte, tooLong bool) {
 	p.add(l.time, l.key, l.cost)
 }
 
-func (f *traceFiller) add(ns int64, key []byte, units uint32) {
-	t := f.trace
-	id, known := f.ids[string(key)]
+func (p *traceParser) add(ns int64, key []byte, units uint32) {
+	t := p.trace
+	id, known := p.ids[string(key)]
 	if !known {
 		id = uint32(len(t.keys))
 		text := string(key)
 		t.keys = append(t.keys, text)
-		f.ids[text] = id
+		p.ids[text] = id
 	}
-	if len(t.records) > 0 && ns < f.last {
+	if len(t.records) > 0 && ns < p.last {
 		t.Info.Unsorted++
 	}
-	f.last = ns
+	p.last = ns
 	t.records = append(t.records, recorded.Request{NS: ns, Key: id, Units: units})
 }
 

@@ -19,7 +19,7 @@ func recorded(t *testing.T) *accuracy.Trace {
 	f, err := os.Open("testdata/nasa_19950801.tsv.gz")
 	require.NoError(t, err)
 	defer f.Close()
-	trace, err := accuracy.ReadTrace(f, "nasa", accuracy.Auto)
+	trace, err := accuracy.ReadTrace(f, "nasa")
 	require.NoError(t, err)
 	return trace
 }

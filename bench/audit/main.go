@@ -53,7 +53,7 @@ type tally struct {
 func read(file, name string) []accuracy.Request {
 	f := must(os.Open(file))
 	defer f.Close()
-	source := must(accuracy.ReadTrace(f, name, accuracy.Auto))
+	source := must(accuracy.ReadTrace(f, name))
 	if speed, ok := speeds[name]; ok {
 		source = must(source.Speed(speed))
 	}

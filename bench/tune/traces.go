@@ -131,7 +131,7 @@ func sources(folder, match string) iter.Seq2[string, *accuracy.Trace] {
 				continue
 			}
 			f := must(os.Open(file))
-			source := must(accuracy.ReadTrace(f, name, accuracy.Auto))
+			source := must(accuracy.ReadTrace(f, name))
 			f.Close()
 			if speed, ok := speeds[name]; ok {
 				source = must(source.Speed(speed))

@@ -92,7 +92,7 @@ func (o *options) openCosts(ctx context.Context, in io.Reader, errOut io.Writer)
 			return nil, nil, err
 		}
 		base.Trace = r.Source.Source.(*accuracy.Trace)
-		if f := base.Trace.Info.Format; f != accuracy.TSV {
+		if f := base.Trace.Info.Format; f != string(accesslog.TSV) {
 			return nil, nil, fmt.Errorf("--trace %s: is %s, must be tsv with --budget: %s", shown(o.trace), f, blockLines)
 		}
 		if r.Source.About != "" {

@@ -96,7 +96,7 @@ func (o *options) openTrace(ctx context.Context, in io.Reader, errOut io.Writer)
 	trace, err := interruptible(ctx, func() (*accuracy.Trace, error) {
 		if !o.given("trace") {
 			s.Kind, s.About = "embedded", embeddedAbout
-			return accuracy.ReadTrace(bytes.NewReader(embedded), embeddedName, accuracy.TSV)
+			return accuracy.ReadTrace(bytes.NewReader(embedded), embeddedName)
 		}
 		return o.readLog(ctx, in, errOut)
 	})
@@ -132,7 +132,7 @@ func (o *options) readLog(ctx context.Context, in io.Reader, errOut io.Writer) (
 	}
 	tellSkipped(errOut, log)
 	i := &t.Info
-	i.Format, i.Lines = accuracy.Format(f.Format), f.Lines
+	i.Format, i.Lines = string(f.Format), f.Lines
 	for _, n := range f.Skipped {
 		i.Malformed += n
 	}

@@ -35,20 +35,25 @@ func newWhatIf() *cobra.Command {
 			`Several files are one log: they are read in the order of their first times. - is standard input. gzip and zstd are `+
 			`recognised.`, "") +
 			"\n\nFormats:\n" + indented(
-			"json", "an object a line; fields of objects in it are named with dots",
+			"json", "objects, one a line or in an array; fields of objects in them are named with dots",
 			"envoy", "Envoy's default format; the client is the last address of X-Forwarded-For",
-			"combined", "the default of nginx, and of Apache",
+			"combined", "the default of nginx, and of Apache; words before the client are passed over",
 			"common", "the same without referrer and user agent",
 			"tsv", "unix_seconds TAB key [TAB cost]",
-			"csv", "columns that a header names, by commas, semicolons or tabs") +
-			"\n\n" + wrap(`Times are Unix seconds, milliseconds, microseconds or nanoseconds, RFC 3339 (UTC if it has no zone), or `+
-			`those of the common format. The fields of the server formats are remote_addr, ident, user, request, method, path, `+
-			`protocol, status, bytes, referer, user_agent and x_forwarded_for; ip, user, path, method, status, bytes and host also find `+
-			`the usual names of such fields in JSON and CSV.`, ""),
+			"csv", "columns that a header names, by commas, semicolons or tabs",
+			"w3c", "columns that a #Fields: line names, as IIS and CloudFront write them",
+			"words", "words or columns without names: the time and the addresses tell which are which",
+			"a pattern", "as nginx, Apache, Envoy, HAProxy, Squid and gunicorn have it in their configurations") +
+			"\n\n" + wrap(`Times are Unix seconds, milliseconds, microseconds or nanoseconds, RFC 3339 (UTC if it has no zone), RFC 1123, or `+
+			`those of the common format. The client is an address, or the name of a host; what is neither is skipped, and a log that `+
+			`has mostly such lines is refused, unless --key names a field to take as it is. The fields of the server formats are `+
+			`remote_addr, ident, user, request, method, path, protocol, status, bytes, referer, user_agent and x_forwarded_for; ip, user, `+
+			`path, method, status, bytes and host also find the usual names of such fields in other formats.`, ""),
 		Example: strings.Join([]string{
 			"  sketchlimit whatif access.log",
 			"  sketchlimit whatif access.log.*.gz access.log --windows 10s,1m --html whatif.html",
 			"  zcat access.log.gz | sketchlimit whatif - --key user,path",
+			`  sketchlimit whatif own.log --format '$remote_addr [$time_local] "$request" $status'`,
 			"  sketchlimit whatif events.json --key request.headers.token --time ts --cost bytes",
 			"  sketchlimit whatif access.log --rules today.yaml --against new.yaml",
 		}, "\n"),

@@ -85,7 +85,7 @@ func execute(args []string, out, progress io.Writer) error {
 			return fmt.Errorf("%s: %w", *write, err)
 		}
 	}
-	prompts, err := accuracy.OpenTrace(*trace, accuracy.TSV)
+	prompts, err := accuracy.OpenTrace(*trace)
 	if err != nil {
 		return err
 	}

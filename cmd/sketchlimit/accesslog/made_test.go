@@ -3,6 +3,7 @@ package accesslog
 import (
 	"bytes"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -306,4 +307,77 @@ func TestPatterns(t *testing.T) {
 	_, _, _, _, err := readMade(t, made("", func(i int, at time.Time, ip string) string { return fill(`{IP} {REST}`, i, at, ip) }),
 		Options{Format: `$remote_addr - $remote_user [$time_iso8601] $status "$request"`})
 	require.ErrorContains(t, err, `line 1: the pattern does not fit at time_iso8601: "203.0.113.1 - - [10/Nov/2026:`)
+}
+
+// TestLogsWithNamesOfHosts reads the logs that package accuracy has among its testdata.
+func TestLogsWithNamesOfHosts(t *testing.T) {
+	for name, want := range map[string][]any{
+		"combined.log": {Combined, 3, 1, 0}, "common.log": {Common, 4, 0, 1},
+	} {
+		l, _ := read(t, Options{}, filepath.Join("../../../accuracy/testdata", name))
+		f := l.Files[0]
+		assert.Equal(t, want, []any{f.Format, f.Requests, f.HostNames, len(f.Skipped)}, name)
+	}
+}
+
+// TestDamagedLogs: what is left of a log is read, and what is not is told; or nothing is.
+func TestDamagedLogs(t *testing.T) {
+	line := func(i int, at time.Time, ip string) string { return ip + " " + afterClient(at) + agents }
+	object := func(i int, at time.Time, ip string) string { return fill(`{"time":"{RFC}","ip":"{IP}"}`, i, at, ip) }
+	combined := made("", line)
+	for name, c := range map[string]struct {
+		text     string
+		requests int    // of the 300
+		want     string // the error, or what is told of the file
+	}{
+		"cut off":             {combined[:len(combined)-40], 299, "no referrer"},
+		"cut off, compressed": {gzipped(t, combined)[:1500], -1, "it ends in the midst of compressed data"},
+		"carriage returns":    {strings.ReplaceAll(combined, "\n", "\r"), 300, ""},
+		"zeros within":        {combined[:9000] + strings.Repeat("\x00", 500) + combined[9000:], 300, ""},
+		"prose in between":    {strings.ReplaceAll(combined, "\n", "\nTraceback (most recent call last):\n"), 300, "no time in brackets"},
+		"a very long line":    {combined + strings.Repeat("x", 2*maxLine) + "\n", 300, tooLong},
+		"lines cut in the midst": {made("", func(i int, at time.Time, ip string) string {
+			return line(i, at, ip)[:10+15*btoi(i%7 > 0)]
+		}), 0, "no usable line"},
+		"objects cut off": {made("", func(i int, at time.Time, ip string) string {
+			text := object(i, at, ip)
+			return text[:len(text)-12*btoi(i%5 == 0)]
+		}), 240, noObject},
+		"an array cut off": {"[" + strings.ReplaceAll(made("", object), "\n", ",\n")[:9010], -1, noObject},
+		"an array without some braces": {"[\n" + made("", func(i int, at time.Time, ip string) string {
+			return object(i, at, ip)[:len(object(i, at, ip))-btoi(i%50 == 0)] + ","
+		}) + "]", 294, noObject},
+		"two formats": {combined[:len(combined)/2] + made("", object), -1, "no client host"},
+		"HTML":        {strings.Repeat("<html><body>404</body></html>\n", 9), 0, "it looks like HTML or XML"},
+		"days or months": {made("", func(i int, at time.Time, ip string) string {
+			return fill("{T:02/01/2006 15:04:05} {IP} 200", i, at, ip)
+		}), 0, "nobody can tell day and month"},
+		"no year": {made("", func(i int, at time.Time, ip string) string {
+			return fill("{T:Jan _2 15:04:05} web01 app: from {IP}", i, at, ip)
+		}), 0, "its time has no year"},
+		"a duration alone": {made("", func(i int, at time.Time, ip string) string { return fill(`{"time":0.0{I},"ip":"{IP}"}`, i, at, ip) }), 0, "no time of 1995 … 2100 can be read in `time`"},
+		"two clients": {made("", func(i int, at time.Time, ip string) string {
+			return fill(`{"ts":"{RFC}","a":"{IP}","b":"192.0.2.{I}"}`, i%100, at, ip)
+		}), 0, "several fields hold addresses"},
+	} {
+		l, keys, _, _, err := readMade(t, c.text, Options{})
+		if c.requests == 0 {
+			assert.ErrorAs(t, err, new(Unreadable), name)
+			assert.ErrorContains(t, err, c.want, name)
+			continue
+		}
+		if !assert.NoError(t, err, name) {
+			continue
+		}
+		f := l.Files[0]
+		told := f.CutOff
+		for reason := range f.Skipped {
+			told += reason
+		}
+		assert.Equal(t, c.want, told, name)
+		if c.requests > 0 {
+			assert.Equal(t, c.requests, f.Requests, name)
+			assert.Len(t, keys, madeKeys, name)
+		}
+	}
 }

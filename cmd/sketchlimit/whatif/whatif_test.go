@@ -27,7 +27,7 @@ func trace(t testing.TB, path string, speed int64) []Request {
 	f, err := os.Open("../../../" + path)
 	require.NoError(t, err)
 	defer f.Close()
-	source, err := accuracy.ReadTrace(f, path, accuracy.Auto)
+	source, err := accuracy.ReadTrace(f, path)
 	require.NoError(t, err)
 	return requests(source, speed)
 }
