@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"path/filepath"
 	"time"
 
 	"github.com/sketchlimit/sketchlimit/accuracy"
@@ -106,7 +107,7 @@ func (o *options) openTrace(ctx context.Context, in io.Reader, errOut io.Writer)
 	if trace, err = trace.Speed(o.speed); err != nil {
 		return nil, fmt.Errorf("--speed %g: %w", o.speed, err)
 	}
-	s.Source, s.Title, s.Trace = trace, trace.Name(), &trace.Info
+	s.Source, s.Title, s.Trace = trace, filepath.Base(trace.Name()), &trace.Info // a page is sent on
 	return s, nil
 }
 

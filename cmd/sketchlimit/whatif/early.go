@@ -1,13 +1,22 @@
 package whatif
 
-// early keeps the first requests, until it is known whether there are few.
+import (
+	"bytes"
+
+	"github.com/sketchlimit/sketchlimit"
+)
+
+// early keeps the first requests, 16 bytes each, until it is known whether there are few. What it keeps is less than what
+// counting takes later on.
 type early struct {
 	options  Options
 	most     int
-	requests []kept
-	keys     [][]byte
-	ids      map[string]uint32
-	bytes    int // of the keys
+	n        int
+	requests [][]kept // in pieces, so that none is copied to grow
+	hash     sketchlimit.Hash
+	keys     []byte   // one behind another
+	ends     []uint32 // of the keys, by their numbers
+	places   []uint32 // the number of a key + 1, from the place that its hash names on; 0 is free
 }
 
 // kept is a request whose key is known by its number.
@@ -17,36 +26,83 @@ type kept struct {
 	cost uint32
 }
 
-// earlyBytes of keys are as many as are kept.
-const earlyBytes = 64 << 20
+const (
+	piece      = 1 << 14
+	earlyBytes = 32 << 20 // of keys are as many as are kept
+)
+
+func newEarly(o Options) *early {
+	return &early{options: o, most: o.ExactBelow, hash: sketchlimit.KeyedHash(o.Seed), places: make([]uint32, 1024)}
+}
 
 // add keeps requests; not ok if they are too many.
 func (e *early) add(batch []Request) (ok bool) {
-	if len(e.requests)+len(batch) >= e.most || e.bytes >= earlyBytes {
+	if e.n += len(batch); e.n >= e.most || len(e.keys) >= earlyBytes {
 		return false
 	}
 	for i := range batch {
 		r := &batch[i]
-		id, known := e.ids[string(r.Key)]
-		if !known {
-			id = uint32(len(e.keys))
-			key := append([]byte(nil), r.Key...)
-			e.keys, e.bytes = append(e.keys, key), e.bytes+len(key)
-			e.ids[string(key)] = id
+		last := len(e.requests) - 1
+		if last < 0 || len(e.requests[last]) == piece {
+			e.requests = append(e.requests, make([]kept, 0, piece))
+			last++
 		}
-		e.requests = append(e.requests, kept{r.At, id, r.Cost})
+		e.requests[last] = append(e.requests[last], kept{r.At, e.number(r.Key), r.Cost})
 	}
 	return true
 }
 
-// replay counts what was kept.
-func (e *early) replay(a *Analysis) {
+// number returns that of a key.
+func (e *early) number(key []byte) uint32 {
+	i := e.place(key)
+	if n := e.places[i]; n > 0 {
+		return n - 1
+	}
+	n := uint32(len(e.ends))
+	e.keys = append(e.keys, key...)
+	e.ends = append(e.ends, uint32(len(e.keys)))
+	e.places[i] = n + 1
+	if 2*len(e.ends) > len(e.places) {
+		e.places = make([]uint32, 2*len(e.places))
+		for n := range e.ends {
+			e.places[e.place(e.key(uint32(n)))] = uint32(n) + 1
+		}
+	}
+	return n
+}
+
+// place returns where the number of a key is, or belongs.
+func (e *early) place(key []byte) int {
+	i := int(e.hash.Sum64(key)) & (len(e.places) - 1)
+	for e.places[i] > 0 && !bytes.Equal(e.key(e.places[i]-1), key) {
+		i = (i + 1) & (len(e.places) - 1)
+	}
+	return i
+}
+
+func (e *early) key(n uint32) []byte {
+	from := uint32(0)
+	if n > 0 {
+		from = e.ends[n-1]
+	}
+	return e.keys[from:e.ends[n]]
+}
+
+// replay counts what was kept, and lets go of it unless it is kept on.
+func (e *early) replay(a *Analysis, keep bool) {
 	batch := make([]Request, 0, chunkLength)
-	for i, r := range e.requests {
-		batch = append(batch, Request{At: r.at, Key: e.keys[r.key], Cost: r.cost})
-		if len(batch) == chunkLength || i == len(e.requests)-1 {
-			a.Add(batch)
+	for i, piece := range e.requests {
+		if !keep {
+			e.requests[i] = nil
+		}
+		for len(piece) > 0 {
+			n := min(len(piece), chunkLength)
 			batch = batch[:0]
+			for _, r := range piece[:n] {
+				batch = append(batch, Request{At: r.at, Key: e.key(r.key), Cost: r.cost})
+			}
+			a.Add(batch)
+			piece = piece[n:]
 		}
 	}
 }
@@ -59,6 +115,6 @@ func (e *early) report() *Report {
 	if err != nil {
 		panic(err) // the same options have made the Analysis that e belongs to
 	}
-	e.replay(a)
+	e.replay(a, true)
 	return a.Report()
 }

@@ -48,7 +48,7 @@ func New(o Options) (*Analysis, error) {
 		chunk:       make([]request, 0, chunkLength),
 	}
 	if o.ExactBelow > 0 && !o.Exact {
-		a.early = &early{options: asked, most: o.ExactBelow, ids: make(map[string]uint32)}
+		a.early = newEarly(asked)
 	}
 	if o.Exact {
 		a.heavy.most, a.sample.exact = math.MaxInt, true
@@ -71,7 +71,7 @@ func (a *Analysis) Add(batch []Request) {
 			return
 		}
 		a.early = nil
-		e.replay(a)
+		e.replay(a, false)
 	}
 	for len(batch) > 0 {
 		n := min(len(batch), chunkLength)
