@@ -2,6 +2,7 @@ package whatif
 
 import (
 	"math"
+	"runtime/debug"
 	"sync"
 
 	"github.com/sketchlimit/sketchlimit"
@@ -72,6 +73,7 @@ func (a *Analysis) Add(batch []Request) {
 		}
 		a.early = nil
 		e.replay(a, false)
+		debug.FreeOSMemory() // the tables that grow from now on would come on top of it
 	}
 	for len(batch) > 0 {
 		n := min(len(batch), chunkLength)
