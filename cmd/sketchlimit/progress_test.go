@@ -54,7 +54,7 @@ func TestProgressInLines(t *testing.T) {
 // TestSkippedLines: standard error tells of them, whatever is printed.
 func TestSkippedLines(t *testing.T) {
 	const trace = "1\ta\nnonsense\n2\tb\n\tc\n3\ta\n"
-	const want = "sketchlimit: standard input of 5 lines: 2 skipped, the first is line 2: no tab: \"nonsense\"\n"
+	const want = "sketchlimit: standard input: skipped 2 of 5 lines (1 no tab, 1 no time that can be read); first, line 2: \"nonsense\"\n"
 	for _, args := range [][]string{{"report", "--json"}, {"report", "--memory", "16KiB"}, {"tune", "--memory", "16KiB"}} {
 		o := command(io.Reader(strings.NewReader(trace)), append(args, "--trace", "-")...)
 		require.Equal(t, 0, o.status, o.err)
