@@ -19,13 +19,16 @@ func FuzzParse(f *testing.F) {
 		require.NoError(f, err)
 		f.Add(text)
 	}
+	for _, m := range madeLogs() {
+		f.Add([]byte(m.text[:min(len(m.text), 1000)]))
+	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		l, err := Open([]string{"-"}, bytes.NewReader(text), Options{})
 		if err != nil {
 			return
 		}
 		read, newest := 0, int64(0)
-		require.NoError(t, l.Read(t.Context(), func(b Batch) error {
+		err = l.Read(t.Context(), func(b Batch) error {
 			for _, r := range b.Requests {
 				require.NotEmpty(t, r.Key)
 				require.GreaterOrEqual(t, r.At, newest)
@@ -34,7 +37,10 @@ func FuzzParse(f *testing.F) {
 				read++
 			}
 			return nil
-		}))
+		})
+		if err != nil { // most lines have no client
+			require.ErrorAs(t, err, new(Unreadable))
+		}
 		got := l.Files[0]
 		require.Equal(t, read, got.Requests)
 		for _, n := range got.Skipped {
@@ -85,6 +91,32 @@ func FuzzJSON(f *testing.F) {
 		var text string
 		if json.Unmarshal(want["a"], &text) == nil && len(want["a"]) > 0 {
 			require.Equal(t, text, string(fields[0]), "%q", line)
+		}
+	})
+}
+
+// FuzzPattern: whatever a pattern and a line are, a line that fits has its fields in order.
+func FuzzPattern(f *testing.F) {
+	f.Add(`$remote_addr - $remote_user [$time_local] "$request" $status`, `203.0.113.7 - - [10/Nov/2026:07:00:00 +0000] "GET "/" HTTP/1.1" 200`)
+	f.Add(`%h %l %u %t "%r" %>s "%{Referer}i"`, `203.0.113.7 - - [10/Nov/2026:07:00:00 +0000] "GET / HTTP/1.1" 200 "\""`)
+	f.Add(`%ts.%03tu %6tr %>a`, `1794294000.779    180 203.0.113.7`)
+	f.Add(`[%START_TIME%] %REQ(X?:PATH)% %{%Y-%m-%d}t`, `[x] y z`)
+	f.Fuzz(func(t *testing.T, pattern, line string) {
+		if _, err := ParseFormat(pattern); err != nil || strings.ContainsAny(line, "\r\n") || !Format(pattern).isPattern() {
+			return
+		}
+		l := layoutOf(Format(pattern), nil)
+		fields := make([][]byte, len(l.fields))
+		if l.open()([]byte(line), fields) != "" {
+			return
+		}
+		p, _, err := parsePattern(unquotedPattern(pattern))
+		require.NoError(t, err)
+		rest := line
+		for _, field := range fields[:len(p.fields)] {
+			at := strings.Index(rest, string(field))
+			require.GreaterOrEqual(t, at, 0, "%q in %q", field, rest)
+			rest = rest[at+len(field):]
 		}
 	})
 }

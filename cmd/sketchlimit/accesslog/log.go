@@ -102,7 +102,8 @@ type Log struct {
 //
 // Key names the fields of a key, separated by commas. A field of addresses may be followed by the bits of a prefix: ip/64
 // counts IPv6 addresses by network, ip/24/48 both kinds. ip stands for the client's address whatever the format calls it; of
-// a list of addresses it is the last one, and a port is left out. "" is a field named key or else ip/64.
+// a list of addresses it is the last one, and a port is left out. "" is a field named key or else ip/64. An error about what
+// is in a file is an [Unreadable].
 func Open(paths []string, stdin io.Reader, o Options) (*Log, error) {
 	l := &Log{stdin: stdin, keepTimes: o.KeepTimes}
 	for _, path := range paths {
