@@ -219,7 +219,7 @@ func (g *Group) LowestLimit() int {
 // decide asks all limiters for one key.
 func (g *Group) decide(r *Request, n int) (d Decision) {
 	if g.mixed {
-		return g.mix(*r, n)
+		return g.mix(r, n)
 	}
 	var few [engine.MostTogether]engine.Question
 	asked := slices.Grow(few[:0], len(g.members))[:len(g.members)]

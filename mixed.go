@@ -1,8 +1,11 @@
 package sketchlimit
 
 import (
+	"bytes"
 	"slices"
+	"strings"
 	"time"
+	"unsafe"
 
 	"github.com/sketchlimit/sketchlimit/internal/engine"
 	"github.com/sketchlimit/sketchlimit/internal/inside"
@@ -61,19 +64,29 @@ type mixed struct {
 }
 
 // add adds a question for a member.
-func (m *mixed) add(to *member, r Request, n int, peek bool) {
+func (m *mixed) add(to *member, r *Request, n int, peek bool) {
 	index := len(m.answers)
 	m.answers = append(m.answers, Decision{})
 	if to.locked != nil {
+		own := kept(r)
 		if to.global {
-			r = ofAll(r)
+			own = ofAll(own)
 		}
-		m.seats = append(m.seats, seat{locked: to.locked, request: r, n: n, index: index})
+		m.seats = append(m.seats, seat{locked: to.locked, request: own, n: n, index: index})
 		return
 	}
 	var q engine.Question
-	to.question(&q, &r, n, peek)
+	to.question(&q, r, n, peek)
 	m.asked, m.owners, m.places = append(m.asked, q), append(m.owners, to.Limiter), append(m.places, index)
+}
+
+// kept returns a copy of a request with a key of its own. The compiler does not see that the key comes from there, or else
+// keys would escape to the heap in groups without exact limiters as well.
+func kept(r *Request) Request {
+	p := *(*uintptr)(unsafe.Pointer(&r))
+	own := **(**Request)(unsafe.Pointer(&p))
+	own.Key, own.Bytes = strings.Clone(own.Key), bytes.Clone(own.Bytes)
+	return own
 }
 
 // decide returns which answer counts. What is exact is asked first: its locks are held while the sketches decide, and it consumes after they
@@ -138,7 +151,7 @@ func (d *Decision) tighter(other *Decision) bool {
 }
 
 // mix asks all limiters for one key.
-func (g *Group) mix(r Request, n int) Decision {
+func (g *Group) mix(r *Request, n int) Decision {
 	m := mixed{
 		seats: make([]seat, 0, len(g.members)), asked: make([]engine.Question, 0, len(g.members)),
 		owners: make([]*Limiter, 0, len(g.members)), places: make([]int, 0, len(g.members)),
@@ -154,7 +167,7 @@ func (g *Group) mix(r Request, n int) Decision {
 func (g *Group) mixEach(asks []Ask, peek bool) Decision {
 	var m mixed
 	for i := range asks {
-		m.add(&g.members[asks[i].Limiter], asks[i].Request, asks[i].Request.units(), peek)
+		m.add(&g.members[asks[i].Limiter], &asks[i].Request, asks[i].Request.units(), peek)
 	}
 	by := m.decide(peek)
 	for i := range asks {
