@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
-	"github.com/sketchlimit/sketchlimit/internal/refresh"
+	"github.com/sketchlimit/sketchlimit/metrics/refresh"
 )
 
 var (

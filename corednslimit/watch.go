@@ -4,7 +4,7 @@ import (
 	"maps"
 	"time"
 
-	"github.com/sketchlimit/sketchlimit/internal/refresh"
+	"github.com/sketchlimit/sketchlimit/metrics/refresh"
 )
 
 // lookEvery is how often it is looked at whether the memory of blocks is too small.

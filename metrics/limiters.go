@@ -6,7 +6,7 @@ import (
 	"math"
 
 	"github.com/sketchlimit/sketchlimit"
-	"github.com/sketchlimit/sketchlimit/internal/refresh"
+	"github.com/sketchlimit/sketchlimit/metrics/refresh"
 )
 
 // Limiter is what is told of. A [sketchlimit.Limiter] is one, and so is a Rule of package rules. It must be
