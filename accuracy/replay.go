@@ -105,7 +105,7 @@ type Memory struct {
 	Stated           int     `json:"stated"`              // by the limiter; 0 if it does not
 	Heap             int     `json:"heap"`                // live heap that its construction added
 	OracleHeap       int     `json:"oracle_heap"`         // live heap of the lone oracle at the end, its copies of the keys included
-	OracleKeys       int     `json:"oracle_keys"`         // keys it then holds
+	OracleKeys       int     `json:"oracle_keys"`         // keys it then holds, those included that it would drop next
 	PerPeakKey       float64 `json:"per_peak_key"`        // Stated (or else Heap) / Result.PeakKeys
 	OraclePerPeakKey float64 `json:"oracle_per_peak_key"` // OracleHeap / Result.PeakKeys
 }

@@ -85,7 +85,7 @@ func (r *report) figures() (map[string][]figure, error) {
 		{"decisions", r.plotTime, "Requests admitted and denied over time. The broad line is the exact algorithm, the thin one the limiter: " +
 			"where they agree, one runs inside the other. The area behind them is all requests."},
 		{"decisions", r.plotMemory, fmt.Sprintf("What the two keep in memory. The exact algorithm's part grows with the keys; "+
-			"here it held %s of them at the end.", integer(r.Replay.Memory.OracleKeys))},
+			"here there were %s of them in the fullest window.", integer(r.Replay.PeakKeys))},
 		{"errors", r.plotEstimates, fmt.Sprintf("How far the limiter's count of a key was above the truth, before each of %s requests. "+
 			"An estimate is never too small, and to be a few units too large is harmless as long as that is little against the limit of %s.",
 			integer(r.Replay.EstimateError.Count()), integer(r.Config.Limit))},

@@ -176,8 +176,8 @@ func (r *report) decisions() section {
 	s := section{
 		ID:    "decisions",
 		Title: "The limiter beside the exact algorithm",
-		Prose: fmt.Sprintf("The exact algorithm keeps a count for every key of the last windows, %s keys at the end; the limiter's memory was "+
-			"fixed before the first request. The nearer the two columns are in what they admit, the better.", integer(m.OracleKeys)),
+		Prose: fmt.Sprintf("The exact algorithm keeps a count for every key of the last windows, %s keys in the fullest one; the limiter's memory was "+
+			"fixed before the first request. The nearer the two columns are in what they admit, the better.", integer(p.PeakKeys)),
 		Table: grid{Head: []string{"", "limiter", "exact"}, Text: 1, Rows: rows, Mark: -1},
 	}
 	if p.OracleAdmittedRequests == p.Requests {

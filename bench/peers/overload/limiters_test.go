@@ -88,6 +88,7 @@ func TestBytesOfEntries(t *testing.T) {
 func TestSketchIsJudged(t *testing.T) {
 	const scale = 1. / 1024
 	within := row{load: 1, abusers: 0.01, times: 3}
+	deny := 0.
 	for _, kind := range ours {
 		l, err := kind.build(setup{within.algorithm, kind.overload, scale, 1})
 		require.NoError(t, err)
@@ -96,7 +97,11 @@ func TestSketchIsJudged(t *testing.T) {
 		o := j.outcomes()[0]
 		assert.Zero(t, o.over)
 		assert.Less(t, denials([]outcome{o}, late), 1e-4)
-		assert.InDelta(t, 1, o.excess.mean, 0.02)
+		if kind.overload == sketchlimit.Deny {
+			deny = o.excess.mean
+			assert.InDelta(t, 1, deny, 0.02)
+		}
+		assert.InDelta(t, deny, o.excess.mean, 0.01, "within the plan both are the same but for the rounding of their sizes")
 		assert.Greater(t, o.memory, 2*plannedKeys/1024)
 		assert.Greater(t, o.entries, 10)
 		assert.True(t, o.state.Since.Equal(time.Time{}), "it spares nobody")
