@@ -30,6 +30,7 @@ const (
 // syslog adds, is passed over.
 type clf struct {
 	lastAddress bool // of the addresses before the time the last is the client, not the first
+	numbered    bool // the number of the line and a colon stand before it
 }
 
 func (c clf) common(line []byte, fields [][]byte) (reason string) {
@@ -55,6 +56,9 @@ func (c clf) combined(line []byte, fields [][]byte) (reason string) {
 
 // split reads host, ident, user, time, request, status and bytes, and answers what is left.
 func (c clf) split(line []byte, fields [][]byte) (rest []byte, reason string) {
+	if c.numbered {
+		line = line[bytes.IndexByte(line, ':')+1:]
+	}
 	first := bytes.IndexByte(line, ' ')
 	if first <= 0 {
 		return nil, "no client host"
@@ -65,7 +69,11 @@ func (c clf) split(line []byte, fields [][]byte) (rest []byte, reason string) {
 	}
 	who := line[min(first+1, end):end]
 	fields[clfHost] = line[:first]
-	if string(who) != "- -" && (c.lastAddress || !isAddress(fields[clfHost])) { // it is no other word otherwise
+	switch {
+	case string(who) == "- -":
+	case bytes.Count(who, []byte(" ")) >= 2 && isVirtualHost(fields[clfHost]):
+		fields[clfHost], who = clientBefore(who, c.lastAddress)
+	case c.lastAddress || !isAddress(fields[clfHost]):
 		fields[clfHost], who = clientBefore(line[:end], c.lastAddress)
 	}
 	fields[clfIdent], fields[clfUser], _ = bytes.Cut(who, []byte(" ")) // a user may hold spaces
@@ -111,7 +119,7 @@ func clientBefore(b []byte, last bool) (client, rest []byte) {
 	from, to, words := -1, 0, 0
 	for i := 0; i < len(b); {
 		end := wordEnd(b, i)
-		if isAddress(addressWord(b[i:end])) && (from < 0 || last || b[to-1] == ',') {
+		if isAddress(addressWord(b[i:end])) && !isSyslogHost(b[end:]) && (from < 0 || last || b[to-1] == ',') {
 			if from < 0 || b[to-1] != ',' { // after a comma a list goes on
 				from = i
 			}
@@ -131,6 +139,39 @@ func wordEnd(b []byte, from int) int {
 		return from + i
 	}
 	return len(b)
+}
+
+// isVirtualHost reports whether a word is the address of a server: its port is below 1024, or 8080 or 8443.
+func isVirtualHost(word []byte) bool {
+	host, digits, ok := bytes.Cut(word, []byte(":"))
+	if len(word) > 0 && word[0] == '[' {
+		host, digits, ok = bytes.Cut(word, []byte("]:"))
+	}
+	port, number := parseDigits(digits)
+	return ok && number && len(host) > 0 && (port < 1024 || port == 8080 || port == 8443) && isAddress(word)
+}
+
+// isSyslogHost reports whether the program and a colon follow a word, as in syslog.
+func isSyslogHost(after []byte) bool {
+	if len(after) < 3 {
+		return false
+	}
+	next := after[1:wordEnd(after, 1)]
+	return len(next) > 1 && next[len(next)-1] == ':' && !isAddress(next)
+}
+
+// isNumbered reports whether lines begin with a number that grows, a colon and an address, as grep -n writes them.
+func isNumbered(lines [][]byte) bool {
+	before := int64(-1)
+	for _, line := range lines {
+		number, rest, _ := bytes.Cut(line, []byte(":"))
+		n, ok := parseDigits(number)
+		if !ok || n <= before || !isAddress(rest[:wordEnd(rest, 0)]) {
+			return false
+		}
+		before = n
+	}
+	return len(lines) > 1
 }
 
 // addressWord is the last one of a word's list, without what lists and quotes put around it.

@@ -60,6 +60,8 @@ type layout struct {
 	fixedTime   bool            // the field called time is one
 	open        func() splitter // one for each goroutine
 	copied      bool            // fields may be no part of the line
+	afterTime   int             // of words: the field behind the time; 0 if it is none
+	note        string          // what to tell of the client that is chosen
 	client      string          // the field of the client's address; "" if it is not known
 	wrapper     string          // the field of JSON objects in which the lines are
 	head        []byte          // of W3C: the first #Fields: line
@@ -103,11 +105,16 @@ func clfLayout(f Format, fields []string, split func(clf, []byte, [][]byte) stri
 	of := func(c clf) layout {
 		return fixed(f, fields, func(line []byte, fields [][]byte) string { return split(c, line, fields) })
 	}
-	first, last := of(clf{}), of(clf{lastAddress: true})
+	numbered := isNumbered(lines)
+	first, last := of(clf{numbered: numbered}), of(clf{numbered: numbered, lastAddress: true})
 	a, b := first.survey(lines).stats[clfHost], last.survey(lines).stats[clfHost]
 	few := len(a.distinct) == 1 || a.inside == a.addresses && b.inside < b.addresses && len(a.distinct) <= mostProxies
 	if a.addresses > 1 && few && len(b.distinct) > len(a.distinct) {
 		return last
+	}
+	if len(a.distinct) != len(b.distinct) {
+		first.note = fmt.Sprintf("of several addresses before the time the first is taken, which has %d in the first %d lines; the last has %d",
+			len(a.distinct), len(lines), len(b.distinct))
 	}
 	return first
 }

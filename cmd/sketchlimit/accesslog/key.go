@@ -127,7 +127,8 @@ func (p *keyPart) text(value, keys []byte) (text, after []byte, address bool) {
 
 // lastAddress is the last one of a list, as X-Forwarded-For is: the only one that a client cannot write itself.
 func lastAddress(value []byte) []byte {
-	return bytes.Trim(value[bytes.LastIndexByte(value, ',')+1:], ` "`)
+	value = value[bytes.LastIndexByte(value, ',')+1:]
+	return bytes.Trim(bytes.TrimPrefix(value, []byte("%20")), ` "+`) // logs of columns write a space as + or %20
 }
 
 // appendPart appends a part of a key of several to it. Where its end could not be told otherwise it is in quotes, as in CSV:

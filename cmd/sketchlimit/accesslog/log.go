@@ -282,8 +282,11 @@ func (f *File) take(l layout, lines [][]byte, o Options) error {
 		return err
 	}
 	f.layout, f.plan = l, p
+	if o.Time == "" {
+		f.Notes = c.timeNotes
+	}
 	if p.isClient() {
-		f.Notes = c.notes
+		f.Notes = append(f.Notes, c.notes...)
 	}
 	f.describe()
 	return nil

@@ -51,7 +51,7 @@ func ofLine(name, pattern, key string, o Options) madeLog {
 
 func fill(pattern string, i int, at time.Time, ip string) string {
 	s := strings.NewReplacer("{IP}", ip, "{U}", fmt.Sprint(at.Unix()), "{MS}", fmt.Sprint(at.UnixMilli()), "{US}", fmt.Sprint(at.UnixMicro()),
-		"{NS}", fmt.Sprint(at.UnixNano()), "{CLF}", at.Format(clfTime), "{RFC}", at.Format(time.RFC3339), "{I}", fmt.Sprint(i), "{PORT}", fmt.Sprint(40000+i),
+		"{NS}", fmt.Sprint(at.UnixNano()), "{CLF}", at.Format(clfTime), "{RFC}", at.Format(time.RFC3339), "{I}", fmt.Sprint(i), "{FEW}", fmt.Sprint(i%20), "{PORT}", fmt.Sprint(40000+i),
 		"{REST}", afterClient(at), "{AGENTS}", agents).Replace(pattern)
 	for {
 		before, rest, ok := strings.Cut(s, "{T:")
@@ -72,6 +72,9 @@ func madeLogs() []madeLog {
 		ofLine("Apache with a port", `{IP}:{PORT} {REST}{AGENTS}`, "remote_addr", none),
 		ofLine("other_vhosts_access.log", `www.example.com:443 {IP} {REST}{AGENTS}`, "remote_addr", none),
 		ofLine("a virtual host that is an address", `10.0.0.5:443 {IP} {REST}{AGENTS}`, "remote_addr", none),
+		ofLine("virtual hosts that are public addresses", `192.0.2.{FEW}:443 {IP} {REST}{AGENTS}`, "remote_addr", none),
+		ofLine("grep -n", `{I}:{IP} {REST}{AGENTS}`, "remote_addr", none),
+		ofLine("syslog of many addresses", `Nov 10 08:00:00 10.0.0.{FEW} nginx: {IP} {REST}{AGENTS}`, "remote_addr", none),
 		ofLine("syslog RFC 3164", `Nov 10 08:00:00 web01 nginx: {IP} {REST}{AGENTS}`, "remote_addr", none),
 		ofLine("syslog of an address", `<134>Nov 10 08:00:00 10.0.0.5 nginx[77]: {IP} {REST}{AGENTS}`, "remote_addr", none),
 		ofLine("syslog RFC 5424", `<134>1 {RFC} web01 nginx 77 - [meta sequenceId="1"] {IP} {REST}{AGENTS}`, "remote_addr", none),
@@ -136,6 +139,12 @@ func madeLogs() []madeLog {
 		{"CloudFront", made("#Version: 1.0\n#Fields: date time x-edge-location sc-bytes c-ip cs-method cs(Host) cs-uri-stem sc-status\n", func(i int, at time.Time, ip string) string {
 			return fill("{T:2006-01-02\t15:04:05}\tFRA2\t512\t{IP}\tGET\td1.cloudfront.net\t/a\t200", i, at, ip)
 		}), none, "c-ip"},
+		{"IIS and a list", made("#Fields: date time s-ip c-ip X-Forwarded-For\n", func(i int, at time.Time, ip string) string {
+			return fill("{T:2006-01-02 15:04:05} 10.0.0.5 10.0.0.9 198.51.100.7,+{IP}", i, at, ip)
+		}), none, "X-Forwarded-For"},
+		{"CloudFront and a list", made("#Fields: date time c-ip x-forwarded-for\n", func(i int, at time.Time, ip string) string {
+			return fill("{T:2006-01-02\t15:04:05}\t10.0.0.9\t198.51.100.7,%20{IP}", i, at, ip)
+		}), none, "x-forwarded-for"},
 		{"Zeek", made("#separator \\x09\n#path\thttp\n#fields\tts\tuid\tid.orig_h\tid.orig_p\tid.resp_h\tmethod\n#types\ttime\tstring\taddr\tport\taddr\tstring\n", func(i int, at time.Time, ip string) string {
 			return fill("{U}.123456\tC{I}\t{IP}\t{PORT}\t10.0.0.5\tGET", i, at, ip)
 		}), none, "id.orig_h"},
@@ -281,6 +290,10 @@ func TestPatterns(t *testing.T) {
 		"docs, nginx":        {`$remote_addr|$msec|$request_time|$request`, `{IP}|{U}.123|0.012|GET /a HTTP/1.1`},
 		"docs, Apache":       {`[%{%d/%m/%Y %H:%M:%S %z}t] %v %a "%r" %>s`, `[{T:02/01/2006 15:04:05 -0700}] www.example.org {IP} "GET / HTTP/1.1" 200`},
 		"docs, a list":       {`$time_iso8601 $request_method $uri $status $http_x_forwarded_for $upstream`, `{RFC} GET /a 200 198.51.100.9, {IP} 10.0.0.1:80`},
+		"nginx, bare time":   {`$time_local $upstream_addr $remote_addr $status`, `{CLF} 10.0.0.{FEW}:80 {IP} 200`},
+		"Apache, bare time":  {`%{%Y-%m-%d %H:%M:%S}t %A %a %>s`, `{T:2006-01-02 15:04:05} 10.0.0.{FEW} {IP} 200`},
+		"nginx, PROXY":       {`$proxy_protocol_addr $remote_addr [$time_local]`, `{IP} 10.0.0.5 [{CLF}]`},
+		"Apache, fractions":  {`[%{%Y-%m-%d %H:%M:%S}t.%{msec_frac}t] %a`, `[{T:2006-01-02 15:04:05.000}] {IP}`},
 		"Squid":              {`%ts.%03tu %6tr %>a %Ss/%03>Hs %<st %rm %ru`, `{U}.779    180 {IP} TCP_MISS/200 411 GET http://x/`},
 	} {
 		text := made("", func(i int, at time.Time, ip string) string { return fill(c.line, i, at, ip) })
@@ -307,6 +320,46 @@ func TestPatterns(t *testing.T) {
 	_, _, _, _, err := readMade(t, made("", func(i int, at time.Time, ip string) string { return fill(`{IP} {REST}`, i, at, ip) }),
 		Options{Format: `$remote_addr - $remote_user [$time_iso8601] $status "$request"`})
 	require.ErrorContains(t, err, `line 1: the pattern does not fit at time_iso8601: "203.0.113.1 - - [10/Nov/2026:`)
+}
+
+// TestChoicesAreTold reads logs of which several readings are likely: one is taken, and the doubt is told.
+func TestChoicesAreTold(t *testing.T) {
+	for name, c := range map[string]struct {
+		line, pattern, key string
+		told               string // "": nothing
+	}{
+		"public proxies":         {`192.0.2.{FEW} {REST}{AGENTS} "{IP}"`, "", "remote_addr", "remote_addr has 20 addresses in the first 200 lines, x_forwarded_for has 107"},
+		"proxies, then a client": {`192.0.2.{FEW} {IP} {REST}{AGENTS}`, "", "remote_addr", "the first is taken, which has 20 in the first 200 lines; the last has 107"},
+		"a header of JSON": {`{"ts":"{RFC}","remote_addr":"192.0.2.{FEW}","http_x_real_ip":"{IP}"}`, "", "remote_addr",
+			"remote_addr has 20 addresses in the first 200 lines, http_x_real_ip has 107"},
+		"a header of a pattern": {`192.0.2.{FEW} "{IP}" [{CLF}]`, `$remote_addr "$http_cf_connecting_ip" [$time_local]`, "remote_addr",
+			"http_cf_connecting_ip has 107"},
+		"headers that clients write": {`{"ts":"{RFC}","x_forwarded_for":"192.0.{FEW}.{I7}","downstream_remote_address":"{IP}:{PORT}"}`, "",
+			"downstream_remote_address", "downstream_remote_address has 107 addresses in the first 200 lines, x_forwarded_for has 200"},
+		"a program called client": {`{"ts":"{RFC}","client":"app-2.0.1","clientIpAddress":"{IP}"}`, "", "clientIpAddress", "as \"203.0.113.1\""},
+		"a gateway":               {`{"ts":"{RFC}","gateway":{"ip":"192.0.2.{FEW}"},"client":{"ipaddr":"{IP}"}}`, "", "client.ipaddr", ""},
+		"a time that stands":      {`{"time":"2026-11-10T00:00:00Z","ts":"{RFC}","ip":"{IP}"}`, "", "ip", ""},
+		"a zone in words":         {`{T:2006-01-02 15:04:05} PST {IP} GET`, "", "4", `word 3, as "PST", is not read: the times are taken as UTC`},
+		"a zone in a field":       {`{"date":"{T:2006-01-02}","time":"{T:15:04:05}","tz":"+0100","ip":"{IP}"}`, "", "ip", `tz, as "+0100", is not read`},
+		"UTC":                     {`{"date":"{T:2006-01-02}","time":"{T:15:04:05}","tz":"UTC","ip":"{IP}"}`, "", "ip", ""},
+	} {
+		text := made("", func(i int, at time.Time, ip string) string {
+			return fill(strings.ReplaceAll(c.line, "{I7}", fmt.Sprint(i%251)), i, at, ip)
+		})
+		l, _, first, last, err := readMade(t, text, Options{Format: Format(c.pattern)})
+		if !assert.NoError(t, err, name) {
+			continue
+		}
+		f := l.Files[0]
+		assert.Equal(t, c.key+", IPv6 by /64", f.Key, name)
+		assert.Equal(t, []time.Time{madeStart, madeStart.Add((madeLines - 1) * time.Second)}, []time.Time{first, last}, name)
+		assert.Equal(t, madeLines, f.Requests, name)
+		if told := strings.Join(f.Notes, "\n"); c.told == "" {
+			assert.Empty(t, told, name)
+		} else {
+			assert.Contains(t, told, c.told, name)
+		}
+	}
 }
 
 // TestLogsWithNamesOfHosts reads the logs that package accuracy has among its testdata.
@@ -352,6 +405,15 @@ func TestDamagedLogs(t *testing.T) {
 		"days or months": {made("", func(i int, at time.Time, ip string) string {
 			return fill("{T:02/01/2006 15:04:05} {IP} 200", i, at, ip)
 		}), 0, "nobody can tell day and month"},
+		"AM and PM": {made("", func(i int, at time.Time, ip string) string {
+			return fill("{T:2006-01-02 03:04:05 PM} {IP} GET", i, at, ip)
+		}), 0, `"AM" of the time is in a field of its own, which is not read`},
+		"no client but the server's": {made("#Fields: date time s-ip cs-uri-stem\n", func(i int, at time.Time, ip string) string {
+			return fill("{T:2006-01-02 15:04:05} {IP} /a", i, at, ip)
+		}), 0, "no field holds addresses"},
+		"no client but the authority": {made("", func(i int, at time.Time, ip string) string {
+			return fill(`[{T:2006-01-02T15:04:05.000Z}] "GET /a HTTP/2" 200 - 0 512 12 11 "-" "curl/8.9" "0f0e" "{IP}" "10.0.0.5:8080"`, i, at, ip)
+		}), 0, "x_forwarded_for"},
 		"no year": {made("", func(i int, at time.Time, ip string) string {
 			return fill("{T:Jan _2 15:04:05} web01 app: from {IP}", i, at, ip)
 		}), 0, "its time has no year"},

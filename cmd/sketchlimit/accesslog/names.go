@@ -20,10 +20,11 @@ var usual = map[string][]string{
 	"ip": {
 		"ip", "client_ip", "remote_addr", "remote_ip", "c_ip", "client_host", "client_addr", "client_address",
 		"request.client_ip", "request.remote_ip", "httprequest.remoteip", "client.ip", "client.address", "source_ip", "source.ip", "source.address",
-		"src_ip", "source_ip_address", "caller_ip_address", "id.orig_h", "fwd", "x_forwarded_for", "http_x_forwarded_for", "xff", "x_real_ip",
-		"http_x_real_ip", "real_ip", "true_client_ip", "cf_connecting_ip", "http_cf_connecting_ip", "downstream_remote_address",
-		"downstream_remote_address_without_port", "downstream_direct_remote_address", "remote_address", "remote_host", "remote", "client", "peer",
-		"peer_ip", "peer_address", "user_ip", "visitor_ip", "src", "source", "addr", "ip_address",
+		"src_ip", "source_ip_address", "caller_ip_address", "id.orig_h", "downstream_remote_address", "downstream_remote_address_without_port",
+		"downstream_direct_remote_address", "downstream_direct_remote_address_without_port", "fwd", "x_forwarded_for", "http_x_forwarded_for", "xff", "x_real_ip",
+		"http_x_real_ip", "real_ip", "true_client_ip", "cf_connecting_ip", "http_cf_connecting_ip", "proxy_protocol_addr", "original_ip",
+		"remote_address", "remote_host", "remote", "client", "peer",
+		"peer_ip", "peer_address", "user_ip", "visitor_ip", "src", "source", "addr", "ip_address", "ip_addr",
 	},
 	"user":   {"user", "user_id", "username", "remote_user", "client_user_name", "cs_username"},
 	"path":   {"path", "uri", "request_uri", "url", "request.uri", "request_path", "cs_uri_stem"},
@@ -61,7 +62,7 @@ func (l layout) ranked(name string) (fields []int) {
 	for i, f := range l.fields {
 		plain := plainName(f)
 		r := rank[plain]
-		if dot := strings.LastIndexByte(plain, '.'); r == 0 && dot >= 0 && !ofServer(plain[:dot]) {
+		if dot := strings.LastIndexByte(plain, '.'); r == 0 && dot >= 0 && (!ofServer(f[:strings.LastIndexByte(f, '.')]) || strings.Contains(plain[dot+1:], "client")) {
 			if r = rank[plain[dot+1:]]; r > 0 {
 				r += inObject
 			}
@@ -74,12 +75,18 @@ func (l layout) ranked(name string) (fields []int) {
 	return fields
 }
 
+// zoneNames are what fields of a zone are called.
+var zoneNames = map[string]bool{"tz": true, "zone": true, "timezone": true, "timeoffset": true, "tzoffset": true, "utcoffset": true, "eventtz": true}
+
 // serverWords are in the names of fields whose addresses are no client's.
-var serverWords = []string{"server", "upstream", "backend", "target", "dest", "dst", "local", "listen", "origin", "resp_", "host", "edge", "pod", "node"}
+var serverWords = []string{
+	"server", "upstream", "backend", "target", "dest", "dst", "local", "listen", "origin", "resp_", "host", "edge", "pod", "node",
+	"gateway", "service", "proxy", "router", "lb", "pop", "authority",
+}
 
 func ofServer(name string) bool {
 	name = strings.ToLower(name)
-	return slices.ContainsFunc(serverWords, func(w string) bool { return strings.Contains(name, w) })
+	return strings.HasPrefix(name, "s-") || slices.ContainsFunc(serverWords, func(w string) bool { return strings.Contains(name, w) })
 }
 
 // find returns the index of a field that is called so or is one of those that the name stands for; -1 if there is none.

@@ -16,8 +16,8 @@ import (
 type pattern struct {
 	texts  []string // before each field, and behind the last one
 	fields []string
-	words  []bool // by field: it holds no space
-	padded bool   // fields may have spaces before them
+	spaces []int // that a field holds; below 0: any number
+	padded bool  // fields may have spaces before them
 }
 
 const (
@@ -90,9 +90,13 @@ var (
 		`%[!0-9,<>-]*(?:\{([^}]*)\})?(\^?[a-zA-Z]|\^[a-zA-Z]{2})`)
 )
 
+// apacheFraction is that of the time before it, which belongs to it.
+var apacheFraction = regexp.MustCompile(`(%\{[^}]*(?:%S|%T|sec)\}t)[.,]%\{[mu]sec_frac\}t`)
+
 // parsePattern reads a pattern. clock is the layout of its time, if only that can read it.
 func parsePattern(text string) (p *pattern, clock string, err error) {
 	p = &pattern{}
+	text = apacheFraction.ReplaceAllString(text, "$1")
 	field, name := otherField, otherName
 	switch {
 	case nginxField.MatchString(text):
@@ -128,7 +132,9 @@ func parsePattern(text string) (p *pattern, clock string, err error) {
 		if brackets {
 			between += "["
 		}
-		p.add(between, n)
+		if p.add(between, n); len(m) > 7 && m[7] == "t" && strings.Contains(m[6], "%") && len(p.texts) == len(p.fields) {
+			p.spaces[len(p.spaces)-1] = strftimeSpaces(m[6])
+		}
 		if between = ""; brackets {
 			between = "]"
 		}
@@ -146,14 +152,21 @@ func parsePattern(text string) (p *pattern, clock string, err error) {
 // add adds a field. One right behind another is part of it: nobody can tell where they meet.
 func (p *pattern) add(before, name string) {
 	if before == "" && len(p.fields) > 0 {
-		p.words[len(p.words)-1] = false
+		p.spaces[len(p.spaces)-1] = -1
 		return
 	}
 	unique := name
 	for n := 2; slices.Contains(p.fields, unique); n++ {
 		unique = fmt.Sprintf("%s_%d", name, n)
 	}
-	p.texts, p.fields, p.words = append(p.texts, before), append(p.fields, unique), append(p.words, wordNames[name])
+	spaces := -1
+	switch {
+	case wordNames[name]:
+		spaces = 0
+	case name == "time_local":
+		spaces = 1
+	}
+	p.texts, p.fields, p.spaces = append(p.texts, before), append(p.fields, unique), append(p.spaces, spaces)
 }
 
 // wordNames are fields that hold no space.
@@ -324,6 +337,16 @@ func clockLayout(format string) (string, error) {
 	return "", nil
 }
 
+// strftimeSpaces returns how many spaces a time holds; below 0 if that changes.
+func strftimeSpaces(format string) int {
+	for _, padded := range []string{"%e", "%c"} {
+		if strings.Contains(format, padded) {
+			return -1
+		}
+	}
+	return strings.Count(format, " ") + strings.Count(format, "%r")
+}
+
 // matcher matches lines, for one goroutine.
 type matcher struct {
 	*pattern
@@ -352,7 +375,7 @@ func (m *matcher) field(i int, b []byte, fields [][]byte) bool {
 	last := i == len(m.fields)-1
 	if len(after) == 0 { // the last one
 		fields[i] = b
-		if end := bytes.IndexByte(b, ' '); end >= 0 && m.words[i] { // servers append to lines
+		if end := bytes.IndexByte(b, ' '); end >= 0 && m.spaces[i] == 0 { // servers append to lines
 			fields[i] = b[:end]
 		}
 		return true
@@ -363,8 +386,14 @@ func (m *matcher) field(i int, b []byte, fields [][]byte) bool {
 			return false
 		}
 		end := from + n
-		if m.words[i] && bytes.IndexByte(b[:end], ' ') >= 0 {
-			return false
+		if most := m.spaces[i]; most >= 0 {
+			switch n := bytes.Count(b[:end], []byte(" ")); {
+			case n > most:
+				return false
+			case n < most:
+				from = end + 1
+				continue
+			}
 		}
 		from = end + 1
 		if after[0] == '"' && escaped(b[:end]) || after[0] == ' ' && end > 0 && b[end-1] == ',' { // a list goes on

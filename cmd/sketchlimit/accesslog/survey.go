@@ -15,8 +15,11 @@ type stat struct {
 	readable  int // times
 	times     int // of the years that logs are from
 	textual   int // of these, in words or with a zone: numbers may be something else
+	zoned     int // of these, with a zone
 	first     int64
 	moves     bool // not all times are the same
+	halves    int  // AM or PM
+	zones     int
 	dates     int
 	clocks    int
 	addresses int
@@ -45,6 +48,9 @@ func (s *stat) observe(value []byte) {
 	switch {
 	case readable && isTime(value):
 		s.times++
+		if number || hasZone(value) {
+			s.zoned++
+		}
 		if !number {
 			s.textual++
 		}
@@ -56,6 +62,12 @@ func (s *stat) observe(value []byte) {
 		return
 	case isClock(value):
 		s.clocks++
+		return
+	case isHalf(value):
+		s.halves++
+		return
+	case isZone(value):
+		s.zones++
 		return
 	}
 	last := lastAddress(value)
@@ -105,7 +117,8 @@ type chosen struct {
 	time, clock string // clock: the time of the day, where time is the date alone
 	timed       int    // lines with such a time
 	client      string
-	notes       []string // what to tell of the choice
+	notes       []string // what to tell of the choice of the client
+	timeNotes   []string
 	noTime      error
 	noClient    error
 }
@@ -117,8 +130,29 @@ func (l layout) choose(lines [][]byte) (c chosen) {
 	}
 	s := l.survey(lines)
 	c.chooseTime(l, &s)
+	c.zoneOfTime(l, &s)
 	c.chooseClient(l, &s)
 	return c
+}
+
+// zoneOfTime tells of a zone that is not read, in a field or a word of its own. AM or PM there is an error.
+func (c *chosen) zoneOfTime(l layout, s *survey) {
+	at := l.index(c.time)
+	if at < 0 || c.clock == "" && 2*s.stats[at].zoned > s.lines {
+		return
+	}
+	for i := range s.stats {
+		switch st := &s.stats[i]; {
+		case l.format == Words && l.numbered(i) && i != l.afterTime:
+		case 2*st.halves > s.lines:
+			c.noTime = fmt.Errorf("%s, but %s of the time is in a field of its own, which is not read: "+
+				"--format reads it in a pattern such as '%%{%%Y-%%m-%%d %%I:%%M:%%S %%p}t %%a'", l.what(), shown(st.example))
+			c.time, c.clock = "", ""
+			return
+		case 2*st.zones > s.lines && !isUTC(st.example) && (l.format == Words && l.numbered(i) || zoneNames[plainName(l.fields[i])]):
+			c.timeNotes = append(c.timeNotes, fmt.Sprintf("%s, as %s, is not read: the times are taken as UTC", l.fieldText(i), shown(st.example)))
+		}
+	}
 }
 
 func (c *chosen) chooseTime(l layout, s *survey) {
@@ -133,13 +167,18 @@ func (c *chosen) chooseTime(l layout, s *survey) {
 		if st := &s.stats[i]; l.fixedTime {
 			take(i, st.readable)
 			return
-		} else if mostly(st.times) {
-			take(i, st.times)
-			return
 		}
 	}
-	if c.twoFields(l, s, mostly) {
-		return
+	for _, stands := range []bool{false, true} { // a time that stands still is no request's
+		for _, i := range candidates {
+			if st := &s.stats[i]; mostly(st.times) && (st.moves || stands) {
+				take(i, st.times)
+				return
+			}
+		}
+		if c.twoFields(l, s, mostly) {
+			return
+		}
 	}
 	if len(candidates) > 0 && (l.index("key") >= 0 || s.lines == 0) { // a trace, whose clock may begin at 0
 		take(candidates[0], s.stats[candidates[0]].readable)
@@ -199,17 +238,37 @@ func (c *chosen) chooseClient(l layout, s *survey) {
 		}
 		best = slices.MaxFunc(candidates, func(a, b int) int { return cmp.Compare(count(&s.stats[a]), count(&s.stats[b])) })
 	}
-	c.client = l.fields[best]
-	if !s.stats[best].proxies() {
+	if 2*s.stats[best].addresses <= s.lines && len(s.addressed(l)) > 0 { // a program or a server has a name, too
+		c.otherClient(l, s)
 		return
 	}
+	c.client = l.fields[best]
+	if l.note != "" {
+		c.notes = append(c.notes, l.note)
+	}
 	for _, i := range candidates {
-		st := &s.stats[i]
-		if 10*st.addresses >= 9*s.stats[best].addresses && len(st.distinct) > len(s.stats[best].distinct) && st.inside < st.addresses {
+		st, taken := &s.stats[i], &s.stats[best]
+		switch {
+		case taken.addresses < fewest || 10*st.addresses < 9*taken.addresses || len(st.distinct) <= len(taken.distinct) || st.inside == st.addresses:
+		case taken.proxies():
 			c.behind(l, s, best, i)
+			return
+		default:
+			c.notes = append(c.notes, fmt.Sprintf("%s has %d addresses in the first %d lines, %s has %d; the client is taken from %s, --key names another",
+				printed(c.client), len(taken.distinct), s.lines, printed(l.fields[i]), len(st.distinct), printed(c.client)))
 			return
 		}
 	}
+}
+
+// addressed are the fields that hold addresses in nearly all lines, those of servers left out.
+func (s *survey) addressed(l layout) (found []int) {
+	for i := range s.stats {
+		if 10*s.stats[i].addresses >= 9*s.lines && s.lines > 0 && (l.numbered(i) || !ofServer(l.fields[i])) {
+			found = append(found, i)
+		}
+	}
+	return found
 }
 
 // behind takes another field for the client than the one that holds the addresses of a few proxies, and tells so.
@@ -232,12 +291,7 @@ func (s *stat) proxies() bool {
 
 // otherClient finds the client where no field is called as usual.
 func (c *chosen) otherClient(l layout, s *survey) {
-	var found []int
-	for i := range s.stats {
-		if 10*s.stats[i].addresses >= 9*s.lines && s.lines > 0 && (l.numbered(i) || !ofServer(l.fields[i])) {
-			found = append(found, i)
-		}
-	}
+	found := s.addressed(l)
 	switch {
 	case len(found) == 0 && len(l.ranked("ip")) > 0:
 		i := l.ranked("ip")[0]

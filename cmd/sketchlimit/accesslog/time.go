@@ -3,7 +3,9 @@ package accesslog
 import (
 	"bytes"
 	"math"
+	"regexp"
 	"strconv"
+	"strings"
 	"time"
 	"unsafe"
 )
@@ -38,6 +40,43 @@ func isDate(b []byte) bool {
 func isClock(b []byte) bool {
 	_, ok := parseClock([]byte("2006-01-02"), b, make([]byte, 0, 64))
 	return ok && len(b) >= len("15:04:05") && b[2] == ':'
+}
+
+// isHalf reports whether b is what a clock of twelve hours has behind it.
+func isHalf(b []byte) bool {
+	if len(b) == 4 && b[1] == '.' && b[3] == '.' {
+		b = []byte{b[0], b[2]}
+	}
+	return len(b) == 2 && (b[0]|0x20 == 'a' || b[0]|0x20 == 'p') && b[1]|0x20 == 'm'
+}
+
+// zone is one that stands alone: letters, hours east of UTC, or a city.
+var zone = regexp.MustCompile(`^\(?(?:[A-Z]{1,5}|(?:UTC|GMT)?[+-]\d{1,2}(?::?\d\d)?|(?:Africa|America|Antarctica|Asia|Atlantic|Australia|Europe|Indian|Pacific|Etc)/[\w/+-]+)\)?$`)
+
+// notZones are words of logs that may stand behind a time and look like a zone.
+var notZones = map[string]bool{
+	"GET": true, "POST": true, "PUT": true, "HEAD": true, "PATCH": true, "TRACE": true, "INFO": true, "WARN": true, "ERROR": true, "DEBUG": true,
+	"FATAL": true, "HTTP": true, "HTTPS": true, "TCP": true, "UDP": true, "TLS": true, "DENY": true, "ALLOW": true, "BLOCK": true, "LOG": true,
+}
+
+func isZone(b []byte) bool {
+	return len(b) <= len("America/Argentina/ComodRivadavia") && zone.Match(b) && !notZones[string(b)]
+}
+
+// isUTC reports whether a zone is that of times without one.
+func isUTC(zone []byte) bool {
+	z := strings.Trim(string(zone), "()")
+	return z == "Z" || z == "UTC" || z == "GMT" || z == "Etc/UTC" ||
+		strings.Trim(strings.TrimPrefix(strings.TrimPrefix(z, "GMT"), "UTC"), "+-0:") == ""
+}
+
+// hasZone reports whether a time that reads as one ends in its zone.
+func hasZone(at []byte) bool {
+	n := len(at)
+	if last := at[n-1]; last|0x20 == 'z' || last == 'C' || last == 'T' || last == ']' {
+		return true
+	}
+	return n > 19 && bytes.ContainsAny(at[n-6:], "+-")
 }
 
 // The years that a log is from. What reads as a time of another one, such as a duration, is taken for a time only if

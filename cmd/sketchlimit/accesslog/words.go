@@ -180,6 +180,9 @@ func wordsBy(by byte, lines [][]byte) (l layout, c chosen) {
 		return func() splitter { return (&wordLine{separator: by}).splitter(names, span) }
 	}
 	l.open = l.narrowed(l.fields)
+	if timed > 0 {
+		l.afterTime = max(0, l.index(strconv.Itoa(span.first+span.words+1)))
+	}
 	return l, l.choose(lines)
 }
 
