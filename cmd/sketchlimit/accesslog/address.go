@@ -59,8 +59,15 @@ func parseAddress(value []byte) (netip.Addr, bool) {
 			return netip.Addr{}, false
 		}
 		value = before
-	case colons == 0 && !isIPv4(value), colons > 1 && !isIPv6(value):
+	case colons == 0 && !isIPv4(value):
 		return netip.Addr{}, false
+	case colons > 1:
+		if last := bytes.LastIndexByte(value, ':'); len(value)-last == len(":65535") && isPort(value[last:]) || colons == 8 && value[last-1] != ':' {
+			value = value[:last] // a port behind an address without brackets: no part of one has five digits
+		}
+		if !isIPv6(value) {
+			return netip.Addr{}, false
+		}
 	}
 	a, err := netip.ParseAddr(text(value))
 	return a.Unmap().WithZone(""), err == nil

@@ -48,6 +48,9 @@ func (j *jsonLine) split(line []byte, fields [][]byte) (reason string) {
 	clear(fields)
 	switch {
 	case j.prefix:
+		if i := slices.Index(j.names, timeInFront); i >= 0 {
+			fields[i] = frontTime(line)
+		}
 		line = fromObject(line)
 	case len(line) > 0 && (line[0] != '{' || line[len(line)-1] != '}'): // in an array
 		line = elementOf(line)
@@ -163,6 +166,31 @@ const longestName = 256
 // fromObject is a line without what stands before the object in it, as syslog and containers write it.
 func fromObject(line []byte) []byte { return line[max(0, bytes.IndexByte(line, '{')):] }
 
+// timeInFront is the field of a time that stands before an object.
+const timeInFront = "time in front"
+
+// frontTime is the time that a line begins with, in one word or two; nil if there is none.
+func frontTime(line []byte) []byte {
+	front := line[:max(0, bytes.IndexByte(line, '{'))]
+	first := bytes.IndexAny(front, " \t")
+	if first < 0 {
+		return nil
+	}
+	second := bytes.IndexAny(front[first+1:], " \t")
+	if second >= 0 {
+		if isHalf(front[first+1:][:second]) {
+			return nil
+		}
+		if both := bytes.Trim(front[:first+1+second], "[]"); isTime(both) {
+			return both
+		}
+	}
+	if one := bytes.Trim(front[:first], "[]"); isTime(one) {
+		return one
+	}
+	return nil
+}
+
 // jsonSurvey returns the names of all fields in some lines, in order, and what they hold.
 func jsonSurvey(lines [][]byte, prefix bool) (names []string, s survey) {
 	stats := make(map[string]*stat)
@@ -195,6 +223,9 @@ func jsonSurvey(lines [][]byte, prefix bool) (names []string, s survey) {
 		}
 	}
 	for _, line := range lines {
+		if at := frontTime(line); prefix && at != nil {
+			add(timeInFront+".", string(at))
+		}
 		if line = elementOf(line); prefix {
 			line = fromObject(line)
 		}

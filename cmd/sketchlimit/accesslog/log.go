@@ -63,6 +63,9 @@ type File struct {
 
 	clients
 	several bool // clients
+
+	before      int64 // the time of the last request as the log has it
+	later, back int   // requests later or earlier than the one before them
 }
 
 // BadLine is a line that could not be read.

@@ -51,7 +51,8 @@ func ofLine(name, pattern, key string, o Options) madeLog {
 
 func fill(pattern string, i int, at time.Time, ip string) string {
 	s := strings.NewReplacer("{IP}", ip, "{U}", fmt.Sprint(at.Unix()), "{MS}", fmt.Sprint(at.UnixMilli()), "{US}", fmt.Sprint(at.UnixMicro()),
-		"{NS}", fmt.Sprint(at.UnixNano()), "{CLF}", at.Format(clfTime), "{RFC}", at.Format(time.RFC3339), "{I}", fmt.Sprint(i), "{FEW}", fmt.Sprint(i%20), "{PORT}", fmt.Sprint(40000+i),
+		"{NS}", fmt.Sprint(at.UnixNano()), "{CLF}", at.Format(clfTime), "{RFC}", at.Format(time.RFC3339), "{I}", fmt.Sprint(i), "{FEW}", fmt.Sprint(i%20), "{K}", fmt.Sprint(i%madeKeys), "{FEW2}", fmt.Sprintf("%02d", i%60),
+		"{FEW60}", fmt.Sprint(i%60), "{PORT}", fmt.Sprint(40000+i),
 		"{REST}", afterClient(at), "{AGENTS}", agents).Replace(pattern)
 	for {
 		before, rest, ok := strings.Cut(s, "{T:")
@@ -110,6 +111,9 @@ func madeLogs() []madeLog {
 		ofLine("journald", `{"__REALTIME_TIMESTAMP":"{US}","_HOSTNAME":"web01","SYSLOG_IDENTIFIER":"nginx","MESSAGE":"{IP} - - [{CLF}] \"GET /a HTTP/1.1\" 200 512 \"-\" \"curl/8\""}`, "remote_addr", none),
 		ofLine("Docker json-file", `{"log":"{IP} - - [{CLF}] \"GET /a HTTP/1.1\" 200 512 \"-\" \"curl/8\" \"-\"\n","stream":"stdout","time":"{T:2006-01-02T15:04:05.000000000Z}"}`, "remote_addr", none),
 		ofLine("Docker json-file of JSON", `{"log":"{\"ts\":{U},\"client_ip\":\"{IP}\",\"status\":200}\n","stream":"stdout","time":"{T:2006-01-02T15:04:05.000000000Z}"}`, "client_ip", none),
+		ofLine("Caddy's console", "{T:2006/01/02 15:04:05.000}\tINFO\thttp.log.access\thandled request\t"+`{"request":{"client_ip":"{IP}"},"resp_headers":{"Date":["Mon, 09 Nov 2026 00:00:{FEW2} GMT"]}}`,
+			"request.client_ip", none),
+		ofLine("ALB, IPv6 with a port", `https {T:2006-01-02T15:04:05.000000Z} app/lb/1 2001:db8:0:{K}::1:{PORT} 10.0.0.1:80 0.1`, "4", none),
 		ofLine("CRI of JSON", `{T:2006-01-02T15:04:05.000000000Z07:00} stdout F {"timestamp":"{RFC}","clientip":"{IP}","status":200}`, "clientip", none),
 		ofLine("Elastic Common Schema", `{"@timestamp":"{RFC}","source":{"ip":"{IP}","port":1},"destination":{"ip":"10.0.0.1"},"host":{"ip":["10.0.0.2"],"name":"web01"},"http":{"response":{"status_code":200}}}`, "source.ip", none),
 		ofLine("JSON, RFC 1123", `{"date":"{T:Mon, 02 Jan 2006 15:04:05} GMT","ip":"{IP}"}`, "ip", none),
@@ -294,6 +298,7 @@ func TestPatterns(t *testing.T) {
 		"Apache, bare time":  {`%{%Y-%m-%d %H:%M:%S}t %A %a %>s`, `{T:2006-01-02 15:04:05} 10.0.0.{FEW} {IP} 200`},
 		"nginx, PROXY":       {`$proxy_protocol_addr $remote_addr [$time_local]`, `{IP} 10.0.0.5 [{CLF}]`},
 		"Apache, fractions":  {`[%{%Y-%m-%d %H:%M:%S}t.%{msec_frac}t] %a`, `[{T:2006-01-02 15:04:05.000}] {IP}`},
+		"halves of days":     {`%{%Y-%m-%d %I:%M:%S %p}t %a`, `{T:2006-01-02 03:04:05 PM} {IP} GET`},
 		"Squid":              {`%ts.%03tu %6tr %>a %Ss/%03>Hs %<st %rm %ru`, `{U}.779    180 {IP} TCP_MISS/200 411 GET http://x/`},
 	} {
 		text := made("", func(i int, at time.Time, ip string) string { return fill(c.line, i, at, ip) })
@@ -339,6 +344,7 @@ func TestChoicesAreTold(t *testing.T) {
 		"a program called client": {`{"ts":"{RFC}","client":"app-2.0.1","clientIpAddress":"{IP}"}`, "", "clientIpAddress", "as \"203.0.113.1\""},
 		"a gateway":               {`{"ts":"{RFC}","gateway":{"ip":"192.0.2.{FEW}"},"client":{"ipaddr":"{IP}"}}`, "", "client.ipaddr", ""},
 		"a time that stands":      {`{"time":"2026-11-10T00:00:00Z","ts":"{RFC}","ip":"{IP}"}`, "", "ip", ""},
+		"words of two addresses":  {`{RFC} 192.0.2.{FEW60} {IP} GET`, "", "2", "which has 60 addresses in the first 200 lines; word 3 has 107"},
 		"a zone in words":         {`{T:2006-01-02 15:04:05} PST {IP} GET`, "", "4", `word 3, as "PST", is not read: the times are taken as UTC`},
 		"a zone in a field":       {`{"date":"{T:2006-01-02}","time":"{T:15:04:05}","tz":"+0100","ip":"{IP}"}`, "", "ip", `tz, as "+0100", is not read`},
 		"UTC":                     {`{"date":"{T:2006-01-02}","time":"{T:15:04:05}","tz":"UTC","ip":"{IP}"}`, "", "ip", ""},
@@ -414,6 +420,9 @@ func TestDamagedLogs(t *testing.T) {
 		"no client but the authority": {made("", func(i int, at time.Time, ip string) string {
 			return fill(`[{T:2006-01-02T15:04:05.000Z}] "GET /a HTTP/2" 200 - 0 512 12 11 "-" "curl/8.9" "0f0e" "{IP}" "10.0.0.5:8080"`, i, at, ip)
 		}), 0, "x_forwarded_for"},
+		"the newest first": {made("", func(i int, at time.Time, ip string) string {
+			return ip + " " + afterClient(madeStart.Add(-time.Duration(i)*time.Second))
+		}), 0, "its newest lines come first"},
 		"no year": {made("", func(i int, at time.Time, ip string) string {
 			return fill("{T:Jan _2 15:04:05} web01 app: from {IP}", i, at, ip)
 		}), 0, "its time has no year"},

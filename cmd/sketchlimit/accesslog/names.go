@@ -67,6 +67,9 @@ func (l layout) ranked(name string) (fields []int) {
 				r += inObject
 			}
 		}
+		if f == timeInFront && name == "time" && l.format == JSON {
+			r = inObject
+		}
 		if r > 0 {
 			fields, found[i] = append(fields, i), r
 		}

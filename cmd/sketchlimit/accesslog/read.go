@@ -61,7 +61,7 @@ func (l *Log) readFile(ctx context.Context, f *File, add func(Batch) error) erro
 				if err := ctx.Err(); err != nil {
 					return err
 				}
-				return f.end()
+				return f.end(l.keepTimes)
 			}
 			select {
 			case <-b.parsed:
@@ -139,6 +139,13 @@ func (l *Log) count(f *File, b *block) {
 	f.oneClient(b.batch.Requests)
 	for i := range b.batch.Requests {
 		r := &b.batch.Requests[i]
+		switch {
+		case r.At > f.before:
+			f.later++
+		case r.At < f.before:
+			f.back++
+		}
+		f.before = r.At
 		if r.At >= l.newest {
 			l.newest = r.At
 			continue
@@ -167,11 +174,14 @@ func (f *File) oneClient(requests []whatif.Request) {
 	}
 }
 
-// end tells what was read of the clients. It is an error if most lines have none.
-func (f *File) end() error {
+// end tells what was read of the clients. It is an error if most lines have none, or if the log runs backwards.
+func (f *File) end(keepsTimes bool) error {
 	f.HostNames = f.hostNames
 	if !f.plan.isClient() || f.Requests < 100 {
 		f.OneClient = ""
+	}
+	if !keepsTimes && f.back >= fewest && f.back > 9*f.later {
+		return Unreadable{fmt.Errorf("%s: its newest lines come first, which would all be taken as at one time: turn it round, as tac does", f.Name)}
 	}
 	most := 0
 	for value, n := range f.none {

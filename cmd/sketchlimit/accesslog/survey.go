@@ -319,7 +319,15 @@ func (c *chosen) otherClient(l layout, s *survey) {
 		}
 	}
 	c.client = l.fields[first]
-	c.notes = append(c.notes, fmt.Sprintf("the client is taken from %s, as %s", l.fieldText(first), shown(s.stats[first].example)))
+	note := fmt.Sprintf("the client is taken from %s, as %s", l.fieldText(first), shown(s.stats[first].example))
+	for _, i := range varied {
+		if more := len(s.stats[i].distinct); more > len(s.stats[first].distinct) {
+			note += fmt.Sprintf(", which has %d addresses in the first %d lines; %s has %d, --key names another", len(s.stats[first].distinct), s.lines,
+				l.fieldText(i), more)
+			break
+		}
+	}
+	c.notes = append(c.notes, note)
 }
 
 func (l layout) several(fields []int) error {
