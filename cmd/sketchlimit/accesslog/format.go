@@ -60,7 +60,7 @@ type layout struct {
 	fixedTime   bool            // the field called time is one
 	open        func() splitter // one for each goroutine
 	copied      bool            // fields may be no part of the line
-	afterTime   int             // of words: the field behind the time; 0 if it is none
+	afterTime   int             // of words: the field behind the time; 0 if there is none
 	note        string          // what to tell of the client that is chosen
 	client      string          // the field of the client's address; "" if it is not known
 	wrapper     string          // the field of JSON objects in which the lines are
@@ -112,7 +112,7 @@ func clfLayout(f Format, fields []string, split func(clf, []byte, [][]byte) stri
 	if a.addresses > 1 && few && len(b.distinct) > len(a.distinct) {
 		return last
 	}
-	if len(a.distinct) != len(b.distinct) {
+	if len(b.distinct) > len(a.distinct) {
 		first.note = fmt.Sprintf("of several addresses before the time the first is taken, which has %d in the first %d lines; the last has %d",
 			len(a.distinct), len(lines), len(b.distinct))
 	}

@@ -223,8 +223,10 @@ func jsonSurvey(lines [][]byte, prefix bool) (names []string, s survey) {
 		}
 	}
 	for _, line := range lines {
-		if at := frontTime(line); prefix && at != nil {
-			add(timeInFront+".", string(at))
+		if prefix {
+			if at := frontTime(line); at != nil {
+				add(timeInFront+".", string(at))
+			}
 		}
 		if line = elementOf(line); prefix {
 			line = fromObject(line)

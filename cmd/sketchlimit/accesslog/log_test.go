@@ -168,7 +168,8 @@ func TestErrors(t *testing.T) {
 			`f16, f17, f18, f19, f2, f20, f21, f22, … 52 in all`},
 		{path("keys.log", tsv), Options{Cost: "size"}, `no field "size" for the cost, tsv has time, key, cost`},
 		{path("a.csv", "when,who\nsoon,ann\n"), Options{},
-			"CSV, but no time of 1995 … 2100 can be read in `when`: \"soon\"; --time names a field to take as it is"},
+			"CSV, but no time of 1995 … 2100 can be read in `when`: \"soon\"; " +
+				"--time names another field, and --format can describe the time in a pattern, as '%{%d/%m/%Y %H:%M:%S}t,%a'"},
 		{path("b.csv", "when,who\n1794294000,ann\n"), Options{Time: "when"}, "CSV, but no field holds addresses: --key names what to count by, it has when, who"},
 		{path("c.csv", "when,who\nsoon,ann\n"), Options{Time: "when", Key: "who", Format: CSV},
 			`no usable line, must be csv; line 2: no time that can be read: "soon,ann"`},

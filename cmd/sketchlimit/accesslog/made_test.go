@@ -343,6 +343,8 @@ func TestChoicesAreTold(t *testing.T) {
 			"downstream_remote_address", "downstream_remote_address has 107 addresses in the first 200 lines, x_forwarded_for has 200"},
 		"a program called client": {`{"ts":"{RFC}","client":"app-2.0.1","clientIpAddress":"{IP}"}`, "", "clientIpAddress", "as \"203.0.113.1\""},
 		"a gateway":               {`{"ts":"{RFC}","gateway":{"ip":"192.0.2.{FEW}"},"client":{"ipaddr":"{IP}"}}`, "", "client.ipaddr", ""},
+		"gin":                     {`[GIN] {T:2006/01/02 - 15:04:05} | 200 | 12ms | {IP} | GET "/"`, "", "10", "the client is taken from word 10"},
+		"a list in front":         {`{IP} 10.0.0.{FEW} {REST}`, "", "remote_addr", ""},
 		"a time that stands":      {`{"time":"2026-11-10T00:00:00Z","ts":"{RFC}","ip":"{IP}"}`, "", "ip", ""},
 		"words of two addresses":  {`{RFC} 192.0.2.{FEW60} {IP} GET`, "", "2", "which has 60 addresses in the first 200 lines; word 3 has 107"},
 		"a zone in words":         {`{T:2006-01-02 15:04:05} PST {IP} GET`, "", "4", `word 3, as "PST", is not read: the times are taken as UTC`},
@@ -423,6 +425,15 @@ func TestDamagedLogs(t *testing.T) {
 		"the newest first": {made("", func(i int, at time.Time, ip string) string {
 			return ip + " " + afterClient(madeStart.Add(-time.Duration(i)*time.Second))
 		}), 0, "its newest lines come first"},
+		"an address in text": {made("", func(i int, at time.Time, ip string) string {
+			return fill("{RFC} [client {IP}:{PORT}] GET", i, at, ip)
+		}), 0, "a pattern of --format can take one out of text, as of"},
+		"a port for a client": {made("", func(i int, at time.Time, ip string) string {
+			return fill(`{"ts":"{RFC}","client_port":"2001:db8::{I}"}`, i, at, ip)
+		}), 0, "no field holds addresses"},
+		"days or months in a column": {"date,ip\n" + made("", func(i int, at time.Time, ip string) string {
+			return fill("{T:02/01/2006 15:04:05},{IP}", i, at, ip)
+		}), 0, "--format can describe the time in a pattern"},
 		"no year": {made("", func(i int, at time.Time, ip string) string {
 			return fill("{T:Jan _2 15:04:05} web01 app: from {IP}", i, at, ip)
 		}), 0, "its time has no year"},

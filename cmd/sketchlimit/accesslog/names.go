@@ -89,7 +89,7 @@ var serverWords = []string{
 
 func ofServer(name string) bool {
 	name = strings.ToLower(name)
-	return strings.HasPrefix(name, "s-") || slices.ContainsFunc(serverWords, func(w string) bool { return strings.Contains(name, w) })
+	return strings.HasPrefix(name, "s-") || strings.HasSuffix(name, "port") || slices.ContainsFunc(serverWords, func(w string) bool { return strings.Contains(name, w) })
 }
 
 // find returns the index of a field that is called so or is one of those that the name stands for; -1 if there is none.

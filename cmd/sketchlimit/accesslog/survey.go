@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -141,15 +142,19 @@ func (c *chosen) zoneOfTime(l layout, s *survey) {
 	if at < 0 || c.clock == "" && 2*s.stats[at].zoned > s.lines {
 		return
 	}
+	after := l.afterTime
+	if clock := l.index(c.clock); clock > 0 {
+		after = clock + 1
+	}
 	for i := range s.stats {
 		switch st := &s.stats[i]; {
-		case l.format == Words && l.numbered(i) && i != l.afterTime:
+		case l.numbered(i) && (i != after || after == 0):
 		case 2*st.halves > s.lines:
 			c.noTime = fmt.Errorf("%s, but %s of the time is in a field of its own, which is not read: "+
 				"--format reads it in a pattern such as '%%{%%Y-%%m-%%d %%I:%%M:%%S %%p}t %%a'", l.what(), shown(st.example))
 			c.time, c.clock = "", ""
 			return
-		case 2*st.zones > s.lines && !isUTC(st.example) && (l.format == Words && l.numbered(i) || zoneNames[plainName(l.fields[i])]):
+		case 2*st.zones > s.lines && !isUTC(st.example) && (l.numbered(i) || zoneNames[plainName(l.fields[i])]):
 			c.timeNotes = append(c.timeNotes, fmt.Sprintf("%s, as %s, is not read: the times are taken as UTC", l.fieldText(i), shown(st.example)))
 		}
 	}
@@ -157,7 +162,7 @@ func (c *chosen) zoneOfTime(l layout, s *survey) {
 
 func (c *chosen) chooseTime(l layout, s *survey) {
 	candidates := l.ranked("time")
-	mostly := func(n int) bool { return 2*n > s.lines }
+	mostly := func(n int) bool { return n > 0 && 2*n >= s.lines } // each second line may be of another kind
 	take := func(i, timed int) { c.time, c.timed = l.fields[i], timed }
 	if l.clockLayout != "" {
 		take(l.index("time"), s.lines)
@@ -200,8 +205,11 @@ func (c *chosen) chooseTime(l layout, s *survey) {
 	case s.lines == 0:
 	case len(candidates) > 0:
 		i := candidates[0]
-		c.noTime = fmt.Errorf("%s, but no time of 1995 … 2100 can be read in `%s`: %s; --time names a field to take as it is", l.what(), printed(l.fields[i]),
-			shown(s.stats[i].example))
+		hint := "--time names a field to take as it is"
+		if s.stats[i].readable == 0 {
+			hint = "--time names another field, and --format can describe the time in a pattern, as '%{%d/%m/%Y %H:%M:%S}t,%a'"
+		}
+		c.noTime = fmt.Errorf("%s, but no time of 1995 … 2100 can be read in `%s`: %s; %s", l.what(), printed(l.fields[i]), shown(s.stats[i].example), hint)
 	default:
 		c.noTime = fmt.Errorf("%s, but no field holds a time that can be read: it has %s", l.what(), l.names())
 	}
@@ -238,7 +246,7 @@ func (c *chosen) chooseClient(l layout, s *survey) {
 		}
 		best = slices.MaxFunc(candidates, func(a, b int) int { return cmp.Compare(count(&s.stats[a]), count(&s.stats[b])) })
 	}
-	if 2*s.stats[best].addresses <= s.lines && len(s.addressed(l)) > 0 { // a program or a server has a name, too
+	if 2*s.stats[best].addresses <= s.lines && len(s.addressed(l, 9)) > 0 { // a program or a server has a name, too
 		c.otherClient(l, s)
 		return
 	}
@@ -261,10 +269,13 @@ func (c *chosen) chooseClient(l layout, s *survey) {
 	}
 }
 
-// addressed are the fields that hold addresses in nearly all lines, those of servers left out.
-func (s *survey) addressed(l layout) (found []int) {
+// withinText finds an address that is not all of a field.
+var withinText = regexp.MustCompile(`\b\d{1,3}(\.\d{1,3}){3}\b`)
+
+// addressed are the fields that hold addresses in so many tenths of the lines, those of servers left out.
+func (s *survey) addressed(l layout, tenths int) (found []int) {
 	for i := range s.stats {
-		if 10*s.stats[i].addresses >= 9*s.lines && s.lines > 0 && (l.numbered(i) || !ofServer(l.fields[i])) {
+		if 10*s.stats[i].addresses >= tenths*s.lines && s.lines > 0 && (l.numbered(i) || !ofServer(l.fields[i])) {
 			found = append(found, i)
 		}
 	}
@@ -275,7 +286,7 @@ func (s *survey) addressed(l layout) (found []int) {
 func (c *chosen) behind(l layout, s *survey, proxies, client int) {
 	c.client = l.fields[client]
 	c.notes = append(c.notes, fmt.Sprintf("%s has %d of the addresses in the first %d lines, as proxies have; the client is taken from %s",
-		printed(l.fields[proxies]), len(s.stats[proxies].distinct), s.lines, printed(c.client)))
+		l.fieldText(proxies), len(s.stats[proxies].distinct), s.lines, l.fieldText(client)))
 }
 
 // fewest lines tell what is always the same.
@@ -291,7 +302,10 @@ func (s *stat) proxies() bool {
 
 // otherClient finds the client where no field is called as usual.
 func (c *chosen) otherClient(l layout, s *survey) {
-	found := s.addressed(l)
+	found := s.addressed(l, 9)
+	if len(found) == 0 {
+		found = s.addressed(l, 6)
+	}
 	switch {
 	case len(found) == 0 && len(l.ranked("ip")) > 0:
 		i := l.ranked("ip")[0]
@@ -299,7 +313,11 @@ func (c *chosen) otherClient(l layout, s *survey) {
 			shown(s.stats[i].example), l.names())
 		return
 	case len(found) == 0:
-		c.noClient = fmt.Errorf("%s, but no field holds addresses: --key names what to count by, it has %s", l.what(), l.names())
+		text := fmt.Sprintf("%s, but no field holds addresses", l.what())
+		if i := slices.IndexFunc(s.stats, func(st stat) bool { return withinText.Match(st.example) && !isAddress(st.example) }); i >= 0 {
+			text += fmt.Sprintf(" alone (a pattern of --format can take one out of text, as of %s)", shown(s.stats[i].example))
+		}
+		c.noClient = fmt.Errorf("%s: --key names what to count by, it has %s", text, l.names())
 		return
 	case len(found) == 1:
 	case !l.numbered(found[0]) && !l.numbered(found[len(found)-1]):
