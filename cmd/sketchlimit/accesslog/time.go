@@ -50,17 +50,13 @@ func isHalf(b []byte) bool {
 	return len(b) == 2 && (b[0]|0x20 == 'a' || b[0]|0x20 == 'p') && b[1]|0x20 == 'm'
 }
 
-// zone is one that stands alone: letters, hours east of UTC, or a city.
-var zone = regexp.MustCompile(`^\(?(?:[A-Z]{1,5}|(?:UTC|GMT)?[+-]\d{1,2}(?::?\d\d)?|(?:Africa|America|Antarctica|Asia|Atlantic|Australia|Europe|Indian|Pacific|Etc)/[\w/+-]+)\)?$`)
-
-// notZones are words of logs that may stand behind a time and look like a zone.
-var notZones = map[string]bool{
-	"GET": true, "POST": true, "PUT": true, "HEAD": true, "PATCH": true, "TRACE": true, "INFO": true, "WARN": true, "ERROR": true, "DEBUG": true,
-	"FATAL": true, "HTTP": true, "HTTPS": true, "TCP": true, "UDP": true, "TLS": true, "DENY": true, "ALLOW": true, "BLOCK": true, "LOG": true,
-}
+// zone is one that stands alone: its letters, hours east of UTC, or a city.
+var zone = regexp.MustCompile(`^\(?(?:UTC|GMT|[ECMP][SD]T|AK[SD]T|[AHN]ST|[AN]DT|[BIJK]ST|[CEMW]E(?:ST|T)|EEST|MSK|SAST|[CEW]AT|PKT|NPT|ICT|WIB|SGT|HKT|PHT|` +
+	`A[CE][SD]T|AWST|NZ[SD]T|BRT|ART|CLT|COT|PET|(?:UTC|GMT)[+-]\d{1,2}(?::?\d\d)?|[+-]\d\d(?::?\d\d)?|` +
+	`(?:Africa|America|Antarctica|Asia|Atlantic|Australia|Europe|Indian|Pacific|Etc)/[\w/+-]+)\)?$`)
 
 func isZone(b []byte) bool {
-	return len(b) <= len("America/Argentina/ComodRivadavia") && zone.Match(b) && !notZones[string(b)]
+	return len(b) <= len("America/Argentina/ComodRivadavia") && zone.Match(b)
 }
 
 // isUTC reports whether a zone is that of times without one.
