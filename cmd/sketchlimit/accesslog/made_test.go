@@ -345,6 +345,7 @@ func TestChoicesAreTold(t *testing.T) {
 		"a gateway":               {`{"ts":"{RFC}","gateway":{"ip":"192.0.2.{FEW}"},"client":{"ipaddr":"{IP}"}}`, "", "client.ipaddr", ""},
 		"gin":                     {`[GIN] {T:2006/01/02 - 15:04:05} | 200 | 12ms | {IP} | GET "/"`, "", "10", "the client is taken from word 10"},
 		"a list in front":         {`{IP} 10.0.0.{FEW} {REST}`, "", "remote_addr", ""},
+		"a proxy that tells":      {`{"proxy":{"timestamp":"{RFC}","ip":"192.0.2.{FEW}","clientIp":"{IP}"}}`, "", "proxy.clientIp", ""},
 		"a time that stands":      {`{"time":"2026-11-10T00:00:00Z","ts":"{RFC}","ip":"{IP}"}`, "", "ip", ""},
 		"words of two addresses":  {`{RFC} 192.0.2.{FEW60} {IP} GET`, "", "2", "which has 60 addresses in the first 200 lines; word 3 has 107"},
 		"a zone in words":         {`{T:2006-01-02 15:04:05} PST {IP} GET`, "", "4", `word 3, as "PST", is not read: the times are taken as UTC`},

@@ -58,12 +58,15 @@ var ranks = func() map[string]map[string]int {
 func (l layout) ranked(name string) (fields []int) {
 	const inObject = 1000
 	rank := ranks[name]
+	elsewhere := func(object, field string) bool {
+		return ofServer(object) || name == "ip" && contains(object, betweenWords) && !strings.Contains(field, "client")
+	}
 	found := make(map[int]int)
 	for i, f := range l.fields {
 		plain := plainName(f)
 		r := rank[plain]
-		if dot := strings.LastIndexByte(plain, '.'); r == 0 && dot >= 0 && (!ofServer(f[:strings.LastIndexByte(f, '.')]) || strings.Contains(plain[dot+1:], "client")) {
-			if r = rank[plain[dot+1:]]; r > 0 {
+		if dot := strings.LastIndexByte(f, '.'); r == 0 && dot >= 0 && !elsewhere(f[:dot], plainName(f[dot+1:])) {
+			if r = rank[plainName(f[dot+1:])]; r > 0 {
 				r += inObject
 			}
 		}
@@ -81,15 +84,23 @@ func (l layout) ranked(name string) (fields []int) {
 // zoneNames are what fields of a zone are called.
 var zoneNames = map[string]bool{"tz": true, "zone": true, "timezone": true, "timeoffset": true, "tzoffset": true, "utcoffset": true, "eventtz": true}
 
-// serverWords are in the names of fields whose addresses are no client's.
-var serverWords = []string{
-	"server", "upstream", "backend", "target", "dest", "dst", "local", "listen", "origin", "resp_", "host", "edge", "pod", "node",
-	"gateway", "service", "proxy", "router", "lb", "pop", "authority",
+// serverWords are in the names of fields that tell of servers, not of the request.
+var serverWords = []string{"server", "upstream", "backend", "target", "dest", "dst", "local", "listen", "origin", "resp_", "host", "edge", "pod", "node"}
+
+// betweenWords are in the names of fields of what stands between: it tells of the request, but its address is no client's.
+var betweenWords = []string{"gateway", "service", "proxy", "router", "lb", "pop", "authority"}
+
+func contains(name string, words []string) bool {
+	name = strings.ToLower(name)
+	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(name, w) })
 }
 
-func ofServer(name string) bool {
-	name = strings.ToLower(name)
-	return strings.HasPrefix(name, "s-") || strings.HasSuffix(name, "port") || slices.ContainsFunc(serverWords, func(w string) bool { return strings.Contains(name, w) })
+func ofServer(name string) bool { return contains(name, serverWords) }
+
+// noClients reports whether the addresses in a field are no client's.
+func noClients(name string) bool {
+	lower := strings.ToLower(name)
+	return ofServer(name) || contains(name, betweenWords) || strings.HasPrefix(lower, "s-") || strings.HasSuffix(lower, "port")
 }
 
 // find returns the index of a field that is called so or is one of those that the name stands for; -1 if there is none.

@@ -275,7 +275,7 @@ var withinText = regexp.MustCompile(`\b\d{1,3}(\.\d{1,3}){3}\b`)
 // addressed are the fields that hold addresses in so many tenths of the lines, those of servers left out.
 func (s *survey) addressed(l layout, tenths int) (found []int) {
 	for i := range s.stats {
-		if 10*s.stats[i].addresses >= tenths*s.lines && s.lines > 0 && (l.numbered(i) || !ofServer(l.fields[i])) {
+		if 10*s.stats[i].addresses >= tenths*s.lines && s.lines > 0 && (l.numbered(i) || !noClients(l.fields[i])) {
 			found = append(found, i)
 		}
 	}
