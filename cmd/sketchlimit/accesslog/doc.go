@@ -6,7 +6,7 @@
 //
 // Fields are chosen by what they hold. The time is the first of the usual names that has times of 1995 … 2100; the client is
 // an address, or the name of a host. What is neither is counted and told, and a log that has mostly such lines is an error.
-// A field that Options name is taken as it is.
+// Where another field is as likely, that is told. A field that Options name is taken as it is.
 //
 // A line that cannot be read is left out and counted by the reason. What is in memory at any time is a few blocks of
 // 1 MiB and one for each pipe, however long the log and its lines are.

@@ -181,7 +181,7 @@ func (f *File) end(keepsTimes bool) error {
 		f.OneClient = ""
 	}
 	if !keepsTimes && f.back >= fewest && f.back > 9*f.later {
-		return Unreadable{fmt.Errorf("%s: its newest lines come first, which would all be taken as at one time: turn it round, as tac does", f.Name)}
+		return Unreadable{fmt.Errorf("%s: its newest lines come first, which would all be taken as at one time: its lines must be put in order first", f.Name)}
 	}
 	most := 0
 	for value, n := range f.none {
