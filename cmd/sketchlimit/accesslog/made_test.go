@@ -345,12 +345,14 @@ func TestChoicesAreTold(t *testing.T) {
 		"a gateway":               {`{"ts":"{RFC}","gateway":{"ip":"192.0.2.{FEW}"},"client":{"ipaddr":"{IP}"}}`, "", "client.ipaddr", ""},
 		"gin":                     {`[GIN] {T:2006/01/02 - 15:04:05} | 200 | 12ms | {IP} | GET "/"`, "", "10", "the client is taken from word 10"},
 		"a list in front":         {`{IP} 10.0.0.{FEW} {REST}`, "", "remote_addr", ""},
-		"a proxy that tells":      {`{"proxy":{"timestamp":"{RFC}","ip":"192.0.2.{FEW}","clientIp":"{IP}"}}`, "", "proxy.clientIp", ""},
-		"a time that stands":      {`{"time":"2026-11-10T00:00:00Z","ts":"{RFC}","ip":"{IP}"}`, "", "ip", ""},
-		"words of two addresses":  {`{RFC} 192.0.2.{FEW60} {IP} GET`, "", "2", "which has 60 addresses in the first 200 lines; word 3 has 107"},
-		"a zone in words":         {`{T:2006-01-02 15:04:05} PST {IP} GET`, "", "4", `word 3, as "PST", is not read: the times are taken as UTC`},
-		"a zone in a field":       {`{"date":"{T:2006-01-02}","time":"{T:15:04:05}","tz":"+0100","ip":"{IP}"}`, "", "ip", `tz, as "+0100", is not read`},
-		"UTC":                     {`{"date":"{T:2006-01-02}","time":"{T:15:04:05}","tz":"UTC","ip":"{IP}"}`, "", "ip", ""},
+		"a time that stands, told": {`{"a":"{RFC}","ip":"{IP}","time":"2026-11-10T00:00:00Z"}`, "", "ip",
+			"time is the same in the first 200 lines, a is not: --time names another field"},
+		"a proxy that tells":     {`{"proxy":{"timestamp":"{RFC}","ip":"192.0.2.{FEW}","clientIp":"{IP}"}}`, "", "proxy.clientIp", ""},
+		"a time that stands":     {`{"time":"2026-11-10T00:00:00Z","ts":"{RFC}","ip":"{IP}"}`, "", "ip", ""},
+		"words of two addresses": {`{RFC} 192.0.2.{FEW60} {IP} GET`, "", "2", "which has 60 addresses in the first 200 lines; word 3 has 107"},
+		"a zone in words":        {`{T:2006-01-02 15:04:05} PST {IP} GET`, "", "4", `word 3, as "PST", is not read: the times are taken as UTC`},
+		"a zone in a field":      {`{"date":"{T:2006-01-02}","time":"{T:15:04:05}","tz":"+0100","ip":"{IP}"}`, "", "ip", `tz, as "+0100", is not read`},
+		"UTC":                    {`{"date":"{T:2006-01-02}","time":"{T:15:04:05}","tz":"UTC","ip":"{IP}"}`, "", "ip", ""},
 	} {
 		text := made("", func(i int, at time.Time, ip string) string {
 			return fill(strings.ReplaceAll(c.line, "{I7}", fmt.Sprint(i%251)), i, at, ip)
@@ -361,7 +363,9 @@ func TestChoicesAreTold(t *testing.T) {
 		}
 		f := l.Files[0]
 		assert.Equal(t, c.key+", IPv6 by /64", f.Key, name)
-		assert.Equal(t, []time.Time{madeStart, madeStart.Add((madeLines - 1) * time.Second)}, []time.Time{first, last}, name)
+		if !strings.Contains(c.told, "--time") {
+			assert.Equal(t, []time.Time{madeStart, madeStart.Add((madeLines - 1) * time.Second)}, []time.Time{first, last}, name)
+		}
 		assert.Equal(t, madeLines, f.Requests, name)
 		if told := strings.Join(f.Notes, "\n"); c.told == "" {
 			assert.Empty(t, told, name)

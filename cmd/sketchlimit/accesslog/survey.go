@@ -178,6 +178,7 @@ func (c *chosen) chooseTime(l layout, s *survey) {
 		for _, i := range candidates {
 			if st := &s.stats[i]; mostly(st.times) && (st.moves || stands) {
 				take(i, st.times)
+				c.standing(l, s, i, mostly)
 				return
 			}
 		}
@@ -213,6 +214,16 @@ func (c *chosen) chooseTime(l layout, s *survey) {
 	default:
 		c.noTime = fmt.Errorf("%s, but no field holds a time that can be read: it has %s", l.what(), l.names())
 	}
+}
+
+// standing tells of a time that is the same in all lines where that in another field is not.
+func (c *chosen) standing(l layout, s *survey, at int, mostly func(int) bool) {
+	other := slices.IndexFunc(s.stats, func(st stat) bool { return st.moves && mostly(st.textual) })
+	if s.stats[at].moves || s.lines < fewest || other < 0 {
+		return
+	}
+	c.timeNotes = append(c.timeNotes, fmt.Sprintf("%s is the same in the first %d lines, %s is not: --time names another field", printed(l.fields[at]), s.lines,
+		printed(l.fields[other])))
 }
 
 // twoFields finds a date and a clock.
