@@ -34,7 +34,7 @@ nested: ## the tests of every nested module without the race detector, but for t
 
 $(RACED:%=alone/%): alone/%:
 	@cd $* && names=$$(git ls-files '*_test.go' | xargs awk '/^func Test/ { split($$2, name, "(") } \
-		/testkit\.(OneGoroutine|Computes)/ { print name[1] }' | sort -u | paste -sd '|') && \
+		/testkit\.(OneGoroutine|Computes|Weighs)/ { print name[1] }' | sort -u | paste -sd '|') && \
 		if [ -n "$$names" ]; then go test -run "^($$names)$$" ./...; fi
 
 race: ## the race detector where goroutines share what is ours, without what computes for seconds, three modules at once

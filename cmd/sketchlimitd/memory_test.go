@@ -13,11 +13,14 @@ import (
 
 	commonv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sketchlimit/sketchlimit/internal/testkit"
 )
 
 // Twenty edits of all limits, with clients that come meanwhile, leave the process at what it takes without. The page of the
 // service says 93 MiB; where the garbage of edits was left to the collector, this was 137 MiB.
 func TestMemoryAfterEdits(t *testing.T) {
+	testkit.Weighs(t)
 	if runtime.GOOS != "linux" {
 		t.Skip("/proc is Linux's")
 	}

@@ -29,6 +29,14 @@ func OneGoroutine(t testing.TB) {
 	}
 }
 
+// Weighs skips a test that holds a process' memory against a bound under the race detector, which multiplies it.
+func Weighs(t testing.TB) {
+	t.Helper()
+	if Race {
+		t.Skip("holds memory against a bound: without -race")
+	}
+}
+
 // Some returns the first n rows of a table of cases, and all of them in tests that are
 // built with the tag "long" or "rows".
 func Some[T any](n int, rows []T) []T {
