@@ -46,7 +46,7 @@ race/root:
 	@go test $(RACE) -run ConcurrentMovingClocks ./budget
 
 race/stress:
-	@cd stress && go test -timeout 30m $(RACE) ./...
+	@cd stress && go test -timeout 30m $(RACE) $(SHORT) ./...
 
 ROWS := . ./tune ./bench/ordinary ./bench/tune
 

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/internal/testkit"
 	"github.com/sketchlimit/sketchlimit/metrics"
 )
 
@@ -28,6 +29,7 @@ func liveBytes() int {
 
 // A flood of a million strangers' keys takes no more memory than the bound on keys allows, whatever is done about it.
 func TestFloodStaysWithinMaxKeys(t *testing.T) {
+	testkit.Computes(t)
 	const most = 10_000
 	for _, full := range []Full{DenyNew, DropIdle} {
 		before := liveBytes()
