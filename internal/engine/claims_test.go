@@ -9,12 +9,14 @@ import (
 	"time"
 
 	"github.com/sketchlimit/sketchlimit/internal/heavyhitter"
+	"github.com/sketchlimit/sketchlimit/internal/invariants"
 	"github.com/stretchr/testify/require"
 )
 
 // requireBroken fails unless f panics because an invariant does not hold.
 func requireBroken(t *testing.T, what string, f func()) {
 	t.Helper()
+	t.Cleanup(invariants.Forget) // a broken claim leaves its locks locked
 	defer func() {
 		t.Helper()
 		text, _ := recover().(string)

@@ -41,6 +41,10 @@ func AssertHeld(m *Mutex) {
 	}
 }
 
+// Forget lets go of what is known of the calling goroutine's locks, after a test that has left some locked: a later goroutine
+// may be at its address.
+func Forget() { held.Delete(goroutine()) }
+
 // Lock panics if the order of locks forbids to wait for this one.
 func (m *Mutex) Lock() {
 	g, next := goroutine(), RankOf(m)
