@@ -7,7 +7,7 @@ import (
 )
 
 // CheckMemory returns an error if so many bytes are more than the machine has, or than the process's cgroup may have, where
-// Linux tells these. [New] checks each limiter of 1 GiB and more by itself. This is for the sum of several.
+// Linux says how much that is. [New] checks each limiter of 1 GiB and more by itself. This is for the sum of several.
 func CheckMemory(bytes int) error {
 	if most, of, ok := machine.Memory(); ok && bytes > 0 && uint64(bytes) > most {
 		return fmt.Errorf("sketchlimit: %d bytes, must be at most %d: %s", bytes, most, of)

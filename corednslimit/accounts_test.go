@@ -182,7 +182,7 @@ func TestKeysAreEnough(t *testing.T) {
 	}
 }
 
-// Who asks 24 times a second at an allowance of 20 gets nothing after five seconds, as with rrl, and with window 0 its allowance.
+// Who asks 24 times a second at an allowance of 20 gets nothing after ten seconds, as with rrl, and with window 0 its allowance.
 func TestWindowZeroIsAPlainLimit(t *testing.T) {
 	for window, want := range map[float64][2]int{0: {20, 20}, defaultWindow: {0, 0}} {
 		now := time.Unix(1_790_000_000, 0)

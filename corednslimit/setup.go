@@ -25,8 +25,8 @@ func init() {
 	}
 }
 
-// firstToAnswer is the first plugin that answers queries itself. What stands before sketch_rrl has no limit: before the cache
-// alone, plugin chaos gave 24 times the bytes of each of 899 queries from one address.
+// firstToAnswer is the first plugin that answers queries itself. What stands before sketch_rrl has no limit, and plugin
+// chaos, which stands before the cache, answers with far more bytes than it is asked with.
 const firstToAnswer = "local"
 
 func setup(c *caddy.Controller) error {
@@ -121,7 +121,7 @@ func parse(c *caddy.Controller, clock func() time.Time) (*Handler, error) {
 	return h, nil
 }
 
-// warnOfZones tells of zones that limit nothing here.
+// warnOfZones logs zones that limit nothing here.
 func warnOfZones(c *caddy.Controller, zones []string) {
 	served := plugin.OriginsFromArgsOrServerBlock(nil, c.ServerBlockKeys)
 	for _, zone := range zones {

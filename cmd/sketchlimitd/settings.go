@@ -75,7 +75,7 @@ type settings struct {
 	ShutdownDelay  time.Duration `envconfig:"SHUTDOWN_DELAY" default:"0s"` // from SIGTERM to the end; it is not ready meanwhile
 }
 
-// needsRules tells whether the service is ready only while there are rules.
+// needsRules reports whether the service is ready only while there are rules.
 func (s *settings) needsRules() bool {
 	if s.NeedsRules != nil {
 		return *s.NeedsRules

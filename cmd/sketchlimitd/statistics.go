@@ -162,7 +162,7 @@ func (s *statistics) add(scope stats.Scope, name string, now uint64) {
 	scope.NewCounter(name).Add(now - before)
 }
 
-// tellNames tells the sink itself of names that requests have chosen: the store would keep each for good.
+// tellNames passes names that requests have chosen to the sink itself: the store would keep each for good.
 func (s *statistics) tellNames(now time.Time) {
 	flush := s.sink.FlushCounter
 	if passing, ok := s.sink.(interface{ FlushPassing(string, uint64) }); ok {

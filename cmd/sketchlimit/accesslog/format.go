@@ -179,7 +179,7 @@ func samples(text []byte) iter.Seq[[][]byte] {
 
 func trimmed(line []byte) []byte { return bytes.TrimRight(line, "\r\n") }
 
-// passedOver tells which lines are neither requests nor bad: empty ones, comments, and the beginning and end of an array.
+// passedOver reports which lines are neither requests nor bad: empty ones, comments, and the beginning and end of an array.
 func passedOver(line []byte) bool {
 	return len(line) == 0 || line[0] == '#' || len(line) < 8 && len(elementOf(line)) == 0 || len(bytes.TrimSpace(line)) == 0
 }

@@ -407,7 +407,7 @@ func (m *matcher) field(i int, b []byte, fields [][]byte) bool {
 	return false
 }
 
-// escaped tells whether a backslash stands before what follows b.
+// escaped reports whether a backslash stands before what follows b.
 func escaped(b []byte) bool {
 	n := 0
 	for n < len(b) && b[len(b)-1-n] == '\\' {

@@ -174,7 +174,7 @@ func (f *File) oneClient(requests []whatif.Request) {
 	}
 }
 
-// end tells what was read of the clients. It is an error if most lines have none, or if the log runs backwards.
+// end completes what is counted of the clients. It is an error if most lines have none, or if the log runs backwards.
 func (f *File) end(keepsTimes bool) error {
 	f.HostNames = f.hostNames
 	if !f.plan.isClient() || f.Requests < 100 {

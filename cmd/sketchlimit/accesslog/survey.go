@@ -136,7 +136,7 @@ func (l layout) choose(lines [][]byte) (c chosen) {
 	return c
 }
 
-// zoneOfTime tells of a zone that is not read, in a field or a word of its own. AM or PM there is an error.
+// zoneOfTime notes a zone that is not read, in a field or a word of its own. AM or PM there is an error.
 func (c *chosen) zoneOfTime(l layout, s *survey) {
 	at := l.index(c.time)
 	if at < 0 || c.clock == "" && 2*s.stats[at].zoned > s.lines {
@@ -216,7 +216,7 @@ func (c *chosen) chooseTime(l layout, s *survey) {
 	}
 }
 
-// standing tells of a time that is the same in all lines where that in another field is not.
+// standing notes a time that is the same in all lines where that in another field is not.
 func (c *chosen) standing(l layout, s *survey, at int, mostly func(int) bool) {
 	other := slices.IndexFunc(s.stats, func(st stat) bool { return st.moves && mostly(st.textual) })
 	if s.stats[at].moves || s.lines < fewest || other < 0 {

@@ -225,7 +225,7 @@ func (w *wordLine) timeIn(lines [][]byte, count int) (best timeSpan, most int) {
 	return best, most
 }
 
-// mayBeTime tells most of what is no time at little cost.
+// mayBeTime reports whether a word may be a time. It rules out most others at little cost.
 func mayBeTime(b []byte) bool {
 	return len(b) >= 9 && len(b) <= 48 && (digit(b[0]) || b[0] >= 'A' && b[0] <= 'Z') && (digit(b[len(b)-1]) || b[len(b)-1]|0x20 >= 'a')
 }
