@@ -11,6 +11,7 @@ import (
 	"github.com/sketchlimit/sketchlimit/internal/inside"
 	"github.com/sketchlimit/sketchlimit/internal/keyhash"
 	"github.com/sketchlimit/sketchlimit/internal/machine"
+	"github.com/sketchlimit/sketchlimit/internal/overcapacity"
 	"github.com/sketchlimit/sketchlimit/internal/sizing"
 )
 
@@ -271,7 +272,7 @@ func (c *Config) rule() (rule engine.Rule) {
 		rule = rule.Coarse()
 	}
 	if c.Overload == Spare {
-		rule = rule.Sparing(&engine.Spare{Rate: min(spareFrom*c.goal(), 1), Lowest: int64(c.lowest())})
+		rule = rule.Sparing(&overcapacity.Episodes{Rate: min(spareFrom*c.goal(), 1), Lowest: int64(c.lowest())})
 	}
 	return rule
 }

@@ -49,7 +49,7 @@ func tellCharge(r request, p rotating.Position, n, limit int64) {
 // mayExceed reports whether the key may have got more than its limit, as the operator has chosen.
 func mayExceed(r request, p rotating.Position) bool {
 	if r.e.Evicts() {
-		return r.e.spare.evicted(r.e.Timeline.UnixNano(p), r.e.Fills()).Active
+		return r.e.spare.LastEvicted(r.e.Timeline.UnixNano(p), r.e.Fills()).Active
 	}
 	return r.state().mode != exactly
 }

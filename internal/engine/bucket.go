@@ -237,7 +237,7 @@ func (r bucket) set(k *reading, now, full int64) {
 func (r bucket) evict(now, full int64) {
 	b := &r.e.bucket
 	at := r.e.Timeline.UnixNano(rotating.Position{Generation: r.s.number}) + int64(b.Until(0, now))
-	r.e.spare.evict(at, r.e.Fills(), uint64((full-now+b.Unit-1)/b.Unit))
+	r.e.spare.Evict(at, r.e.Fills(), uint64((full-now+b.Unit-1)/b.Unit))
 }
 
 func (buckets) take(q request, p rotating.Position, n, limit int64, e Effort) Verdict {

@@ -19,7 +19,7 @@ func setRanks(e *Engine, limiter uint64, age int64) {
 		invariants.SetRank(&e.shards[i].mu, invariants.Rank{Level: invariants.LimiterShard, Limiter: limiter, Age: age, Index: i})
 	}
 	if e.spare != nil {
-		invariants.SetRank(&e.spare.mu, invariants.Rank{Level: invariants.Overload, Limiter: limiter})
+		e.spare.Rank(limiter)
 	}
 }
 

@@ -90,21 +90,27 @@ func TestOrderOfLocks_BrokenOrder(t *testing.T) {
 	other := sparingFace(t, sliding(20, time.Second), first.dims)
 	other.Rank(8)
 
-	locks := []interface {
-		Lock()
-		Unlock()
-	}{&g.mu, &second.shards[0].mu, &second.shards[1].mu, &first.shards[0].mu, &other.shards[0].mu, &other.spare.mu}
-	for i, held := range locks {
-		for j, next := range locks {
-			held.Lock()
-			if i < j {
-				next.Lock()
-				next.Unlock()
-			} else {
-				requireBroken(t, "is to be taken while", next.Lock)
-			}
-			held.Unlock()
+	holding := func(m *invariants.Mutex) func(func()) {
+		return func(f func()) {
+			m.Lock()
+			defer m.Unlock()
+			f()
 		}
 	}
-	requireBroken(t, "is not held", locks[0].Unlock)
+	locks := []func(func()){
+		holding(&g.mu), holding(&second.shards[0].mu), holding(&second.shards[1].mu), holding(&first.shards[0].mu),
+		holding(&other.shards[0].mu), func(f func()) { other.spare.EndAll(0, f) },
+	}
+	for i, held := range locks {
+		for j, next := range locks {
+			held(func() {
+				if i < j {
+					next(func() {})
+				} else {
+					requireBroken(t, "is to be taken while", func() { next(func() {}) })
+				}
+			})
+		}
+	}
+	requireBroken(t, "is not held", g.mu.Unlock)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sketchlimit/sketchlimit/internal/invariants"
+	"github.com/sketchlimit/sketchlimit/internal/overcapacity"
 	"github.com/sketchlimit/sketchlimit/internal/savestate"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
@@ -181,7 +182,7 @@ func (e *Engine) Become(restored Stages) error {
 	if e.Stages().hasAdmitted() {
 		return errLate
 	}
-	e.spare.become(restored.spared)
+	e.spare.Restore(restored.spared)
 	in := restored.Engine
 	e.seed, e.turnSeed, e.timeSeed = in.seed, in.turnSeed, in.timeSeed
 	for i := range e.shards { // in place, because Stats may be reading
@@ -203,7 +204,7 @@ func (g *Growth) Become(restored Stages) error {
 	if g.admitted > 0 || (Stages{Engine: e, Before: e.before(), Since: g.since}).hasAdmitted() {
 		return errLate
 	}
-	e.spare.become(restored.spared)
+	e.spare.Restore(restored.spared)
 	restored.Engine.follow(restored.Before)
 	restored.Engine.audit = e.audit
 	if invariants.On {
@@ -229,7 +230,7 @@ func readNumber(e *Engine, s *savestate.Reader) (int64, error) {
 }
 
 // spares returns what a snapshot holds, which was written before its shards, with those that spare.
-func (s Stages) spares(held snapshotSpared) snapshotSpared {
+func (s Stages) spares(held overcapacity.Saved) overcapacity.Saved {
 	for _, e := range []*Engine{s.Engine, s.Before} {
 		if e == nil || !e.Spares() {
 			continue
@@ -244,7 +245,7 @@ func (s Stages) spares(held snapshotSpared) snapshotSpared {
 				last -= int64(r.e.Ring.Buffers()) - int64(state.turns)
 			}
 			if held.Times == 0 {
-				held = snapshotSpared{e.Timeline.UnixNano(rotating.Position{Generation: last}), last, 1, held.Units}
+				held = overcapacity.Saved{Since: e.Timeline.UnixNano(rotating.Position{Generation: last}), Last: last, Times: 1, Units: held.Units}
 			}
 			held.Last = max(held.Last, last)
 		}

@@ -89,14 +89,14 @@
 //     by the shards' indices. Only [TakeAll] holds several; all others hold one
 //  4. the shard of the key in the predecessor of the engine, by a decision on one key
 //     that finds the predecessor not sealed yet
-//  5. the state of a limiter that is over capacity, [Spare]
+//  5. the state of a limiter that is over capacity, [overcapacity.Episodes]
 //
 // A predecessor is sealed once all who may still change it have left its shards: from then
 // on it is read without locks. [TakeAll] seals those that it meets before it locks
 // anything, and begins again if an engine was replaced meanwhile. So it holds no lock of
 // the fourth kind, which has no place among those of several limiters.
 //
-// Nothing calls out while it holds a shard's lock but Spare.Grow, which must not wait. A
+// Nothing calls out while it holds a shard's lock but Episodes.Grow, which must not wait. A
 // build with the tag invariants asserts the order, see package invariants.
 //
 // # Files
@@ -137,7 +137,6 @@
 //	growth.go       replaces an engine by a larger or smaller one
 //	encode.go       writes snapshots; decode.go restores them, in the format of package
 //	                savestate
-//	episode.go      what is told of a time in which shards spared
 //
 // The error rate:
 //

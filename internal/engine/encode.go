@@ -3,6 +3,7 @@ package engine
 import (
 	"io"
 
+	"github.com/sketchlimit/sketchlimit/internal/overcapacity"
 	"github.com/sketchlimit/sketchlimit/internal/savestate"
 )
 
@@ -32,7 +33,7 @@ type header struct {
 	Engine snapshotDimensions
 	Before snapshotDimensions // 0 where there is none
 	Since  int64              // latest generation that Before may have counted in
-	Spared snapshotSpared
+	Spared overcapacity.Saved
 }
 
 // snapshotRule is what the arithmetic of a window or a bucket follows from. Spans are ns. Burst is, of a window, the units
@@ -73,7 +74,7 @@ func (d *snapshotDimensions) dimensions() Dimensions {
 type Stages struct {
 	Engine, Before *Engine
 	Since          int64 // latest generation that Before may have counted in
-	spared         snapshotSpared
+	spared         overcapacity.Saved
 }
 
 // Stages returns those of an engine that does not grow.
@@ -92,7 +93,7 @@ func (g *Growth) Stages() Stages {
 func (s Stages) Write(to io.Writer, hash uint64) (int64, error) {
 	h := header{
 		Seed: s.Engine.seed, Hash: hash, Rule: ruleOf(&s.Engine.Rule), Engine: s.Engine.dims.snapshot(), Since: s.Since,
-		Spared: snapshotOf(s.Engine),
+		Spared: s.Engine.spare.Save(),
 	}
 	if s.Before != nil {
 		h.Before = s.Before.dims.snapshot()

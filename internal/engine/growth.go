@@ -83,7 +83,7 @@ func (g *Growth) Adapt(now rotating.Position) {
 // tellFull tells engines that spare keys beyond the plan whether there is nothing larger now.
 func (g *Growth) tellFull(full bool) {
 	if s := g.Current.Load().spare; s != nil {
-		s.full.Store(full)
+		s.SetFull(full)
 	}
 }
 
@@ -177,10 +177,9 @@ func setApart(e *Engine) { e.turnSeed = keyhash.Mix(e.turnSeed, uint64(len(e.mem
 // once, see Episode.
 func letGo(e *Engine, before *Engine) {
 	if s := e.spare; s != nil && e.Spares() {
-		_, units := sparedUnits(before, rotating.Position{})
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.add(units)
+		_, units := before.overCapacityUnits(rotating.Position{})
+		s.EndAll(units, func() { e.follow(nil) })
+		return
 	}
 	e.follow(nil)
 }

@@ -175,7 +175,7 @@ func TestGrowOutOfSparing(t *testing.T) {
 		Need: func(keys int) (int, error) { return keys, nil },
 	}
 	g.Start(func() {})
-	f.spare.full.Store(true)
+	f.spare.SetFull(true)
 	require.True(t, f.crowd(10_000, 10, random))
 	for !f.at(0).sparing() {
 		f.crowd(1000, 10, random)

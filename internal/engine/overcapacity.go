@@ -1,34 +1,18 @@
 package engine
 
 import (
-	"sync/atomic"
 	"unsafe"
 
-	"github.com/sketchlimit/sketchlimit/internal/invariants"
+	"github.com/sketchlimit/sketchlimit/internal/overcapacity"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
-// Spare is what the engines of a limiter share that spares keys beyond the plan.
+// A limiter that denies, over capacity, only keys that are proven over their limit decides that for each shard.
 //
 // Each shard begins by itself, when it is about to deny a key whose own units do not certify that, and a look at its cells
 // shows that too many light keys would be denied. From then on it reads and counts in its table alone, and denies certified
 // keys: those that have used their limit by what their entries have counted of their own. Keys without an entry compete for
 // one, see compete. It ends with a generation in which less has come than in the window before it began.
-type Spare struct {
-	Rate   float64 // of false denials from which on a shard spares
-	Lowest int64   // limit that the rate of new keys is for
-	Grow   func()  // makes the limiter larger, soon; nil if it does not grow
-
-	full atomic.Bool // nothing larger can be had now
-
-	mu    invariants.Mutex
-	since int64 // when it began the last time, unix ns
-	last  int64 // latest generation in which a shard spared, if there was any; of a bucket unix time, ns
-	times uint64
-	units uint64 // see Episode: of shards that have ended
-	ends  uint64 // how often units were added
-	told  uint64 // units, the most: they never become fewer
-}
 
 // spareState is a shard's, in words of its memory.
 type spareState struct {
@@ -52,40 +36,6 @@ const (
 	settling             // exactly, while generations still count in which it spared
 )
 
-// begin notes that a shard begins to spare.
-func (s *Spare) begin(p rotating.Position, rule *Rule) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.times == 0 || p.Generation > s.last+int64(rule.Ring.Buffers()) {
-		s.times++
-		s.since = rule.Timeline.UnixNano(p)
-	}
-	s.last = max(s.last, p.Generation)
-}
-
-// goOn notes that a shard goes on in a generation. Those of copies tell nobody.
-func (s *Spare) goOn(generation int64) {
-	if s == nil {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.last = max(s.last, generation)
-}
-
-// ended adds the units of a shard of which all generations have gone in which it spared.
-func (s *Spare) ended(units uint64) {
-	if s == nil {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.add(units)
-}
-
-// add adds units to those of the past.
-func (s *Spare) add(units uint64) { s.units, s.ends = s.units+units, s.ends+1 }
-
 // saved makes a copy of the state one of a shard that has admitted nothing yet.
 func (s *spareState) saved(admitted uint64) {
 	s.start, s.looked, s.from = s.start-admitted, s.looked-admitted, s.from-admitted
@@ -106,3 +56,39 @@ const (
 	// high for a moment, which denies hardly anybody.
 	averaged = 1. / 4
 )
+
+// Episode returns the last time that the limiter was over capacity, at a position or later.
+func (e *Engine) Episode(p rotating.Position) overcapacity.Episode {
+	switch {
+	case e.spare == nil:
+		return overcapacity.Episode{}
+	case e.Evicts():
+		return e.spare.LastEvicted(e.Timeline.UnixNano(p), e.Fills())
+	}
+	active := func() (on bool, units uint64) {
+		for one := e; one != nil; one = one.before() {
+			active, more := one.overCapacityUnits(p)
+			on, units = on || active, units+more
+		}
+		return on, units
+	}
+	return e.spare.Last(active, func(generation int64) int64 {
+		return e.Timeline.UnixNano(rotating.Position{Generation: generation + int64(e.Ring.Buffers())})
+	})
+}
+
+// overCapacityUnits reports whether a shard is over capacity that a request would not find to have ended, at a position or
+// later, and returns the units of all shards.
+func (e *Engine) overCapacityUnits(p rotating.Position) (on bool, units uint64) {
+	for i := range e.shards {
+		r := e.request(i, 0)
+		r.s.mu.Lock()
+		s := r.state()
+		on = on || s.mode == sparing && r.s.number+1 >= p.Generation
+		if s.mode != exactly {
+			units += r.s.admitted - s.from
+		}
+		r.s.mu.Unlock()
+	}
+	return on, units
+}

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/sketchlimit/sketchlimit/internal/gcra"
+	"github.com/sketchlimit/sketchlimit/internal/overcapacity"
 	"github.com/sketchlimit/sketchlimit/internal/windowmath"
 )
 
@@ -15,13 +16,13 @@ type Rule struct {
 	coarse bool
 	extra  uint8 // words of a shard beside its generations and its table
 	bucket gcra.Bucket
-	spare  *Spare // nil where all is denied that cannot be shown to be within the limit
+	spare  *overcapacity.Episodes // nil where all is denied that cannot be shown to be within the limit
 }
 
 // Sparing returns the rule of a window that spares keys beyond the plan, see [heavyhitter.FitsOffered].
 //
 // A bucket spares keys that find no place in the table: they take that of the entry which passes first.
-func (w Rule) Sparing(s *Spare) Rule {
+func (w Rule) Sparing(s *overcapacity.Episodes) Rule {
 	if w.spare = s; !w.IsBucket() {
 		w.extra = uint8(spareWords)
 	}

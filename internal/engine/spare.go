@@ -57,7 +57,7 @@ func (r overCapacity) tooMany(p rotating.Position, s *spareState) bool {
 	if before := r.e.predecessor(); before != nil {
 		rate = max(rate, before.noiseRate(p, r.h)) // a few strangers show nothing of what few keys read there
 	}
-	grows := r.e.spare.Grow != nil && !r.e.spare.full.Load()
+	grows := r.e.spare.CanGrow()
 	if rate >= r.e.spare.Rate && grows {
 		r.e.spare.Grow()
 	}
@@ -98,7 +98,7 @@ func (r overCapacity) begin(p rotating.Position) {
 	}
 	s.mode, s.turns, s.bears, s.rate = sparing, 0, r.lately(p, s), 0
 	r.s.last.Clear()
-	r.e.spare.begin(p, &r.e.Rule)
+	r.e.spare.Begin(p.Generation, r.e.Timeline.UnixNano(p), int64(r.e.Ring.Buffers()))
 }
 
 // lately returns the units of the last window.
@@ -119,11 +119,11 @@ func (r overCapacity) rotate(generation int64) (ends bool) {
 	}
 	switch s.mode {
 	case sparing:
-		r.e.spare.goOn(generation)
+		r.e.spare.GoOn(generation)
 	case settling:
 		if s.turns -= int32(min(turns, int64(s.turns))); s.turns == 0 {
 			s.mode = exactly
-			r.e.spare.ended(r.s.admitted - s.from)
+			r.e.spare.End(r.s.admitted - s.from)
 		}
 	}
 	return ends

@@ -12,13 +12,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sketchlimit/sketchlimit/internal/heavyhitter"
+	"github.com/sketchlimit/sketchlimit/internal/overcapacity"
 	"github.com/sketchlimit/sketchlimit/internal/testkit"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
 // sparingFace returns an engine that spares keys, of one shard.
 func sparingFace(t testing.TB, rule Rule, d Dimensions) *face {
-	return faceOf(t, rule.Sparing(&Spare{Rate: 1e-4, Lowest: rule.limit}), d)
+	return faceOf(t, rule.Sparing(&overcapacity.Episodes{Rate: 1e-4, Lowest: rule.limit}), d)
 }
 
 // oneShard are dimensions of a shard with a few hundred cells.
@@ -81,7 +82,7 @@ func TestLookKnowsTheRate(t *testing.T) {
 	const fresh, cost = 20_000, 10
 	for _, rule := range []Rule{sliding(100, time.Hour), fixed(100, time.Hour)} {
 		random := rand.New(rand.NewPCG(3, 4))
-		spare := &Spare{Rate: 1, Lowest: rule.limit}
+		spare := &overcapacity.Episodes{Rate: 1, Lowest: rule.limit}
 		f := faceOf(t, rule.Sparing(spare), oneShard(rule.limit))
 		for range 40 { // generations, so that it knows what requests are like
 			f.crowd(200, cost, random)
@@ -159,7 +160,7 @@ func TestSpareGrowsFirst(t *testing.T) {
 	const cost = 10
 	random := rand.New(rand.NewPCG(5, 6))
 	asked := 0
-	spare := &Spare{Rate: 1e-4, Lowest: 100, Grow: func() { asked++ }}
+	spare := &overcapacity.Episodes{Rate: 1e-4, Lowest: 100, Grow: func() { asked++ }}
 	f := faceOf(t, sliding(100, time.Second).Sparing(spare), oneShard(100))
 	require.False(t, f.crowd(10_000, cost, random))
 	require.NotZero(t, asked)
@@ -167,7 +168,7 @@ func TestSpareGrowsFirst(t *testing.T) {
 	for f.crowd(1000, cost, random); f.allow(fmt.Sprint(random.Uint64()), cost); { // until nobody is admitted
 		require.False(t, f.crowd(1000, cost, random))
 	}
-	spare.full.Store(true)
+	spare.SetFull(true)
 	require.False(t, f.allow(fmt.Sprint(random.Uint64()), cost))
 	f.now = f.now.Add(time.Second / 64)
 	require.True(t, f.allow(fmt.Sprint(random.Uint64()), cost))
@@ -199,15 +200,15 @@ func TestSnapshotOfShardsThatSpare(t *testing.T) {
 	f.now = f.now.Add(8 * time.Second)
 	require.True(t, f.crowd(10_000, 10, rand.New(rand.NewPCG(5, 6))))
 	now := f.position().Generation
-	head := snapshotSpared{Since: 1, Last: now - 1, Times: 3, Units: 7}
-	require.Equal(t, snapshotSpared{1, now, 3, 7}, Stages{Engine: f.Engine}.spares(head))
-	require.Equal(t, snapshotSpared{f.now.UnixNano(), now, 1, 7}, Stages{Engine: f.Engine}.spares(snapshotSpared{Units: 7}))
+	head := overcapacity.Saved{Since: 1, Last: now - 1, Times: 3, Units: 7}
+	require.Equal(t, overcapacity.Saved{Since: 1, Last: now, Times: 3, Units: 7}, Stages{Engine: f.Engine}.spares(head))
+	require.Equal(t, overcapacity.Saved{Since: f.now.UnixNano(), Last: now, Times: 1, Units: 7}, Stages{Engine: f.Engine}.spares(overcapacity.Saved{Units: 7}))
 	for f.at(0).state().mode == sparing {
 		now, f.now = f.position().Generation, f.now.Add(time.Second)
 		f.take("somebody", 1)
 	}
 	require.Equal(t, settling, f.at(0).state().mode, "what it spared counts still")
-	require.Equal(t, f.spare.last, now)
+	require.Equal(t, f.spare.Save().Last, now)
 	require.Equal(t, now, Stages{Engine: f.Engine}.spares(head).Last, "it spares no more")
 }
 
@@ -342,7 +343,7 @@ func TestSparedUnitsOnlyRise(t *testing.T) {
 			r.s.mu.Lock()
 			s := r.state()
 			s.mode = exactly
-			f.spare.ended(r.s.admitted - s.from)
+			f.spare.End(r.s.admitted - s.from)
 			r.s.mu.Unlock()
 		}
 	}
