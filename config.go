@@ -268,11 +268,9 @@ func (c *Config) rule() (rule engine.Rule) {
 	default:
 		rule = engine.NewWindow(c.Limit, c.Window/time.Duration(subWindows), subWindows+1)
 	}
-	if c.Coarse {
-		rule = rule.Coarse()
-	}
+	rule.Coarse = c.Coarse
 	if c.Overload == Spare {
-		rule = rule.Sparing(&overcapacity.Episodes{Rate: min(spareFrom*c.goal(), 1), Lowest: int64(c.lowest())})
+		rule.OverCapacity = &overcapacity.Episodes{Rate: min(spareFrom*c.goal(), 1), Lowest: int64(c.lowest())}
 	}
 	return rule
 }
@@ -360,7 +358,7 @@ func (c *Config) dimensions() (d engine.Dimensions, a *audit.Audit, bytes int, e
 		err = d.Check(&rule)
 	}
 	if err == nil {
-		bytes, err = d.Bytes(&rule)
+		bytes, err = engine.BytesOf(&rule, &d)
 	}
 	if err != nil {
 		return d, nil, 0, err

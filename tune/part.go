@@ -20,7 +20,7 @@ type window struct {
 }
 
 func newWindow(rule engine.Rule) window {
-	return window{rule, rule.Limit(), rule.Timeline.Length(), rule.Generations()}
+	return window{rule, rule.Limit, rule.Timeline.Length(), rule.Generations()}
 }
 
 // part is a few shards of a plan, real ones, that get a share of the traffic.

@@ -156,7 +156,7 @@ func (r *replays) run(d engine.Dimensions, seed uint64) (out replayed) {
 	if err != nil {
 		panic(err) // the dimensions have been chosen for this rule
 	}
-	limit, latest := r.rule.Limit(), rotating.Position{Generation: math.MinInt64}
+	limit, latest := r.rule.Limit, rotating.Position{Generation: math.MinInt64}
 	for i, q := range r.trace.requests {
 		at := r.rule.Timeline.Position(q.NS)
 		if at.Generation < latest.Generation {

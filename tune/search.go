@@ -376,7 +376,7 @@ func (s *search) part(plan engine.Dimensions, load, events float64, d detail, se
 // forecast returns what is expected of the plan at all loads, and where its cliff is.
 func (s *search) forecast(plan engine.Dimensions) Forecast {
 	var f Forecast
-	bytes, _ := plan.Bytes(&s.need.Rule) // the plan has been checked
+	bytes, _ := engine.BytesOf(&s.need.Rule, &plan) // the plan has been checked
 	f.MemoryBytes = bytes + sizing.Overhead
 	f.MemoryBytes += sizing.AuditBytes(sizing.NewAudit(&s.need.Rule, f.MemoryBytes, 0))
 	var all sync.WaitGroup

@@ -71,7 +71,7 @@ func (s *search) lesser(memory int, a, b sizing.Shape) (engine.Dimensions, error
 
 // likeness returns the sample of a trace, or all of it if a limiter for the sample would be too small.
 func (s *search) likeness(d engine.Dimensions) *replays {
-	if bytes, _ := d.Bytes(&s.need.Rule); float64(bytes)*s.replays.load < leastSampled*s.sample.load {
+	if bytes, _ := engine.BytesOf(&s.need.Rule, &d); float64(bytes)*s.replays.load < leastSampled*s.sample.load {
 		return s.replays
 	}
 	return s.sample

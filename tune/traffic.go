@@ -214,7 +214,7 @@ func predicting(t Traffic, g Goal, p sketchlimit.Plan) (*search, engine.Dimensio
 	}
 	s.counting = true
 	d := dimensions(p)
-	if bytes, _ := d.Bytes(&s.need.Rule); 2*(bytes+sizing.Overhead) < s.smallest() { // a plan does not use all it is given
+	if bytes, _ := engine.BytesOf(&s.need.Rule, &d); 2*(bytes+sizing.Overhead) < s.smallest() { // a plan does not use all it is given
 		return nil, d, fmt.Errorf("tune: Plan of %d bytes, %w", bytes+sizing.Overhead, s.crowded())
 	}
 	return s, d, nil

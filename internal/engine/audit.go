@@ -2,6 +2,7 @@ package engine
 
 import (
 	"github.com/sketchlimit/sketchlimit/internal/audit"
+	"github.com/sketchlimit/sketchlimit/internal/spec"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
@@ -9,11 +10,11 @@ import (
 var none = new(audit.Audit)
 
 // NewAudit returns an audit for a rule that has not started, of at most so many bytes.
-func NewAudit(w *Rule, bytes int) (a *audit.Audit) {
+func NewAudit(w *spec.Rule, bytes int) (a *audit.Audit) {
 	if w.IsBucket() {
-		a = audit.Bucket(w.limit, w.bucket.Span, w.bucket.Burst, w.Fills(), bytes)
+		a = audit.Bucket(w.Limit, w.Bucket.Span, w.Bucket.Burst, w.Fills(), bytes)
 	} else {
-		a = audit.Window(w.limit, w.Timeline.Length(), w.Ring.Buffers(), bytes)
+		a = audit.Window(w.Limit, w.Timeline.Length(), w.Ring.Buffers(), bytes)
 	}
 	if a.Bytes() == 0 {
 		return none
@@ -35,7 +36,7 @@ func tellAudit(r request, p rotating.Position, n, held, limit int64, admitted bo
 	}
 	r.e.audit.Count(audit.Event{
 		Hash: r.h, At: r.e.Timeline.UnixNano(p), N: n, Held: held, Limit: limit, Admitted: admitted, Use: use,
-		Spared: r.e.spare != nil && mayExceed(r, p),
+		Spared: r.e.OverCapacity != nil && mayExceed(r, p),
 	})
 }
 
@@ -49,7 +50,7 @@ func tellCharge(r request, p rotating.Position, n, limit int64) {
 // mayExceed reports whether the key may have got more than its limit, as the operator has chosen.
 func mayExceed(r request, p rotating.Position) bool {
 	if r.e.Evicts() {
-		return r.e.spare.LastEvicted(r.e.Timeline.UnixNano(p), r.e.Fills()).Active
+		return r.e.OverCapacity.LastEvicted(r.e.Timeline.UnixNano(p), r.e.Fills()).Active
 	}
 	return r.state().mode != exactly
 }

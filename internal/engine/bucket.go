@@ -1,17 +1,15 @@
 package engine
 
 import (
-	"fmt"
 	"math"
-	"slices"
 	"time"
 	"unsafe"
 
 	"github.com/sketchlimit/sketchlimit/internal/gcra"
 	"github.com/sketchlimit/sketchlimit/internal/keyhash"
 	"github.com/sketchlimit/sketchlimit/internal/prefetch"
+	"github.com/sketchlimit/sketchlimit/internal/spec"
 	"github.com/sketchlimit/sketchlimit/internal/timetable"
-	"github.com/sketchlimit/sketchlimit/internal/windowmath"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
@@ -19,63 +17,21 @@ import (
 // [gcra.Bucket], in a [timetable.Layout]. A key whose bucket is full has no entry. A new
 // key that finds no place there is denied until an entry in its lines has passed.
 
-// NewBucket returns the rule of a token bucket of burst units, of which limit flow back in span.
-// Its generations are as long as its cells reach.
-func NewBucket(limit, burst int, span time.Duration) Rule {
-	b, length := gcra.New(int64(limit), int64(burst), int64(span))
-	return Rule{Window: windowmath.New(length, 1), limit: int64(limit), reach: int64(burst), extra: uint8(bucketWords), bucket: b}
-}
-
-// Span returns the time that the limit is meant for.
-func (w *Rule) Span() time.Duration {
-	if w.IsBucket() {
-		return time.Duration(w.bucket.Span)
-	}
-	return w.Window.Span()
-}
-
-// Grid returns the ns that times are to be multiples of to be whole ticks of a bucket, if times of a
-// resolution are such multiples; otherwise, and for a window, 1.
-func (w *Rule) Grid(resolution time.Duration) int64 {
-	if w.IsBucket() && int64(resolution)%w.bucket.Grid() == 0 {
-		return w.bucket.Grid()
-	}
-	return 1
-}
-
 // buckets is the algorithm of token buckets.
 type buckets struct{}
 
-func (buckets) check(d *Dimensions, rule *Rule) error {
-	switch {
-	case d.BloomBytes != 0:
-		return fmt.Errorf("sketchlimit: Plan.BloomBytes %d, must be 0 for a TokenBucket", d.BloomBytes)
-	case d.HeavyEntries != 0:
-		return fmt.Errorf("sketchlimit: Plan.HeavyEntries %d, must be 0 for a TokenBucket", d.HeavyEntries)
-	case d.CellBits != BucketBits:
-		return fmt.Errorf("sketchlimit: Plan.CellBits %d, must be %d for a TokenBucket", d.CellBits, BucketBits)
-	case !slices.Contains(timetable.Entries[:], d.Depth):
-		return fmt.Errorf("sketchlimit: Plan.Depth %d, must be one of %v for a TokenBucket", d.Depth, timetable.Entries)
-	case d.Width < 1 || d.Width > math.MaxInt32:
-		return fmt.Errorf("sketchlimit: Plan.Width %d, must be 1 … %d for a TokenBucket", d.Width, math.MaxInt32)
-	case rule.reach > (math.MaxUint32-rule.bucket.Length)/rule.bucket.Unit: // of a successor
-		return fmt.Errorf("its times do not reach as far as %d units, which may be in use", rule.reach)
-	}
-	return nil
-}
+func (buckets) quota(rule *spec.Rule, limit int64) int64 { return rule.Bucket.Most(limit, rule.Limit) }
 
-func (buckets) quota(rule *Rule, limit int64) int64 { return rule.bucket.Most(limit, rule.limit) }
-
-func (buckets) resetAfter(rule *Rule, _ rotating.Position, quota, limit int64) time.Duration {
+func (buckets) resetAfter(rule *spec.Rule, _ rotating.Position, quota, limit int64) time.Duration {
 	if limit == 0 {
 		return 0
 	}
-	return time.Duration(rule.bucket.Takes(quota, limit))
+	return time.Duration(rule.Bucket.Takes(quota, limit))
 }
 
 // rotate brings the times forward. One that has passed becomes 0, a free place.
 func (buckets) rotate(r request, to int64) {
-	ticks, heads := r.e.bucket.Passed(r.s.number, to), bucket{r}.heads()
+	ticks, heads := r.e.Bucket.Passed(r.s.number, to), bucket{r}.heads()
 	r.e.times.Shift(bucket{r}.table(), ticks)
 	heads.floor -= min(heads.floor, ticks)
 	r.s.number = to
@@ -121,8 +77,7 @@ type bucketState struct {
 // bucketWords are the words of a bucketState.
 const bucketWords = int(unsafe.Sizeof(bucketState{}) / 8)
 
-// BucketStateBytes are the bytes that a bucket's shard takes beside its table.
-const BucketStateBytes = 8 * bucketWords
+var _ = [1]struct{}{}[unsafe.Sizeof(bucketState{})-spec.StateBytes] // are as large
 
 // lastRounded is the key of a shard whose time was last rounded up to a tick, and its time
 // without rounding.
@@ -210,9 +165,9 @@ func (b *predecessor) full(number int64, h uint64) int64 {
 	r.e.times.Find(bucket{r}.table(), keyhash.Mix(h, r.e.timeSeed), 0, &e)
 	full := int64(max(e.Time, bucket{r}.heads().floor))
 	if number < r.s.number { // of a position that it has left behind
-		return min(full+int64(r.e.bucket.Passed(number, r.s.number)), math.MaxUint32)
+		return min(full+int64(r.e.Bucket.Passed(number, r.s.number)), math.MaxUint32)
 	}
-	return full - int64(r.e.bucket.Passed(r.s.number, number))
+	return full - int64(r.e.Bucket.Passed(r.s.number, number))
 }
 
 func (k *reading) ahead(now int64) int64 { return max(0, k.full-now) }
@@ -235,13 +190,13 @@ func (r bucket) set(k *reading, now, full int64) {
 // evict notes that an entry gives way whose bucket is full at a tick only: its key may get the units again that have not
 // flowed by then.
 func (r bucket) evict(now, full int64) {
-	b := &r.e.bucket
+	b := &r.e.Bucket
 	at := r.e.Timeline.UnixNano(rotating.Position{Generation: r.s.number}) + int64(b.Until(0, now))
-	r.e.spare.Evict(at, r.e.Fills(), uint64((full-now+b.Unit-1)/b.Unit))
+	r.e.OverCapacity.Evict(at, r.e.Fills(), uint64((full-now+b.Unit-1)/b.Unit))
 }
 
 func (buckets) take(q request, p rotating.Position, n, limit int64, e Effort) Verdict {
-	r, b := bucket{q}, &q.e.bucket
+	r, b := bucket{q}, &q.e.Bucket
 	ticks, between := b.Ticks(p.Elapsed)
 	now := int64(ticks)
 	var k reading
@@ -251,12 +206,12 @@ func (buckets) take(q request, p rotating.Position, n, limit int64, e Effort) Ve
 			return r.takeLast(last, &k, p, n, limit)
 		}
 	}
-	ahead, most := k.ahead(now), b.Most(limit, r.e.limit)
-	if n < 1 || n > most || ahead > b.Flows(most-n, limit, r.e.limit) || r.refused(&k, now) { // free would take a division to tell
+	ahead, most := k.ahead(now), b.Most(limit, r.e.Limit)
+	if n < 1 || n > most || ahead > b.Flows(most-n, limit, r.e.Limit) || r.refused(&k, now) { // free would take a division to tell
 		return r.refuseTime(p, n, limit, r.deniedTime(p, &k, 0, n, limit))
 	}
 	if ahead == 0 {
-		if between || !b.Even(limit, r.e.limit) {
+		if between || !b.Even(limit, r.e.Limit) {
 			return r.takeLast(gcra.Time{Nanos: r.e.Timeline.UnixNano(p), Of: uint64(limit)}, &k, p, n, limit)
 		}
 		k.full = now
@@ -266,24 +221,24 @@ func (buckets) take(q request, p rotating.Position, n, limit int64, e Effort) Ve
 	if tellsCost(r.s) {
 		noteCost(r.e.flooded, n)
 	}
-	if limit == r.e.limit {
+	if limit == r.e.Limit {
 		k.full += n * b.Unit
 	} else {
-		k.full += b.Charged(n, limit, r.e.limit)
+		k.full += b.Charged(n, limit, r.e.Limit)
 	}
 	r.set(&k, now, k.full)
 	if e == Brief {
 		return Verdict{Allowed: true}
 	}
 	if ahead > 0 {
-		most = b.Free(ahead, limit, r.e.limit)
+		most = b.Free(ahead, limit, r.e.Limit)
 	}
 	return Verdict{Allowed: true, Remaining: int(most - n), ResetAfter: b.Until(p.Elapsed, k.full)}
 }
 
 // takeLast is take for a key by its exact time, which makes it the shard's lastRounded.
 func (r bucket) takeLast(last gcra.Time, k *reading, p rotating.Position, n, limit int64) Verdict {
-	b := &r.e.bucket
+	b := &r.e.Bucket
 	t, free, v := r.peekLast(last, k, p, n, limit)
 	if !v.Allowed {
 		return r.refuseTime(p, n, limit, v)
@@ -304,8 +259,8 @@ func (r bucket) takeLast(last gcra.Time, k *reading, p rotating.Position, n, lim
 // peekLast is peek for a key by its exact time. It also returns when its bucket is full
 // again, and the units that are free.
 func (r bucket) peekLast(last gcra.Time, k *reading, p rotating.Position, n, limit int64) (t gcra.Time, free int64, v Verdict) {
-	b, now := &r.e.bucket, r.e.Timeline.UnixNano(p)
-	most := b.Most(limit, r.e.limit)
+	b, now := &r.e.Bucket, r.e.Timeline.UnixNano(p)
+	most := b.Most(limit, r.e.Limit)
 	t = last.At(now, limit)
 	free = t.Free(b, now, most)
 	v = Verdict{Allowed: n >= 1 && n <= free, Remaining: int(max(free, 0)), ResetAfter: time.Duration(t.Up() - now)}
@@ -331,14 +286,14 @@ func (r bucket) refuseTime(p rotating.Position, n, limit int64, v Verdict) Verdi
 // deniedTime is the Verdict on a request for n units that are not free, of a key that was
 // read so many ticks of generations ago.
 func (r bucket) deniedTime(p rotating.Position, k *reading, passed, n, limit int64) (v Verdict) {
-	b := &r.e.bucket
+	b := &r.e.Bucket
 	ticks, _ := b.Ticks(p.Elapsed)
 	now, full := int64(ticks), k.full-passed
 	ahead := max(0, full-now)
-	free := b.Free(ahead, limit, r.e.limit)
+	free := b.Free(ahead, limit, r.e.Limit)
 	v.Remaining = int(max(free, 0))
 	if n < 1 || n > free {
-		v.RetryAfter = b.RetryAfter(p.Elapsed, full, n, limit, r.e.limit)
+		v.RetryAfter = b.RetryAfter(p.Elapsed, full, n, limit, r.e.Limit)
 	}
 	if ahead > 0 {
 		v.ResetAfter = b.Until(p.Elapsed, full)
@@ -351,7 +306,7 @@ func (r bucket) deniedTime(p rotating.Position, k *reading, passed, n, limit int
 }
 
 func (buckets) peek(q request, p rotating.Position, n, limit int64) Verdict {
-	r, b := bucket{q}, &q.e.bucket
+	r, b := bucket{q}, &q.e.Bucket
 	number := r.s.number
 	if number == never { // and nothing is there
 		number = p.Generation
@@ -372,20 +327,20 @@ func (buckets) peek(q request, p rotating.Position, n, limit int64) Verdict {
 
 // charge implements algorithm. A key that finds no place leaves its debt to all that have none, see bucketHeads.
 func (buckets) charge(q request, p rotating.Position, n, limit int64, _ bool) (free int64) {
-	r, b, unix := bucket{q}, &q.e.bucket, q.e.Timeline.UnixNano(p)
+	r, b, unix := bucket{q}, &q.e.Bucket, q.e.Timeline.UnixNano(p)
 	ticks, between := b.Ticks(p.Elapsed)
 	now := int64(ticks)
-	most := b.Most(limit, r.e.limit)
+	most := b.Most(limit, r.e.Limit)
 	var k reading
 	r.read(r.s.number, now, &k)
 	full := k.full
 	last, exactly := r.lastRounded(&k, now)
-	if !exactly && full <= now && (between || !b.Even(limit, r.e.limit)) {
+	if !exactly && full <= now && (between || !b.Even(limit, r.e.Limit)) {
 		last, exactly = gcra.Time{Nanos: unix, Of: uint64(limit)}, true
 	}
-	r.s.admitted += r.e.Counted(n, r.e.limit)
+	r.s.admitted += r.e.Counted(n, r.e.Limit)
 	r.s.last.Clear()
-	free = b.Free(max(0, full-now), limit, r.e.limit)
+	free = b.Free(max(0, full-now), limit, r.e.Limit)
 	debt := min(n, 2*most) // of a full bucket
 	if exactly {
 		t := last.At(unix, limit)
@@ -400,11 +355,11 @@ func (buckets) charge(q request, p rotating.Position, n, limit int64, _ bool) (f
 		r.setLastRounded(last)
 		full = b.TicksUp(time.Duration(last.Up() - unix + int64(p.Elapsed)))
 	} else {
-		deepest := now + b.Charged(2*most, limit, r.e.limit)
+		deepest := now + b.Charged(2*most, limit, r.e.Limit)
 		if between {
 			deepest++
 		}
-		full = max(full, min(max(full, now)+b.Charged(debt, limit, r.e.limit), deepest))
+		full = max(full, min(max(full, now)+b.Charged(debt, limit, r.e.Limit), deepest))
 	}
 	if r.refused(&k, now) {
 		r.heads().floor = max(r.heads().floor, uint32(min(full, math.MaxUint32)))
@@ -418,22 +373,22 @@ func (buckets) charge(q request, p rotating.Position, n, limit int64, _ bool) (f
 // generation, if that is later. All is rounded against the request.
 func retime(e *Engine, r request, at int64) {
 	p := r.rotate(r.e.Timeline.Position(at))
-	was, _ := r.e.bucket.Ticks(p.Elapsed)
+	was, _ := r.e.Bucket.Ticks(p.Elapsed)
 	p = e.Timeline.Position(r.e.Timeline.UnixNano(p))
-	is := uint64(e.bucket.TicksUp(p.Elapsed))
+	is := uint64(e.Bucket.TicksUp(p.Elapsed))
 	gone := uint64(0) // the latest time that has passed
 	own := func(t uint32) uint32 {
 		if uint64(t) <= was {
 			gone = max(gone, uint64(t))
 			return 0
 		}
-		return uint32(min(is+uint64(gcra.CeilDiv(int64(uint64(t)-was), e.bucket.Unit, r.e.bucket.Unit)), math.MaxUint32))
+		return uint32(min(is+uint64(gcra.CeilDiv(int64(uint64(t)-was), e.Bucket.Unit, r.e.Bucket.Unit)), math.MaxUint32))
 	}
 	r.e.times.Map(bucket{r}.table(), own)
 	heads := bucket{r}.heads()
 	*heads = bucketHeads{floor: own(heads.floor)}
 	if gone > 0 { // for a clock that steps back
-		heads.floor = max(heads.floor, uint32(is-min(is, (was-gone)*uint64(e.bucket.Unit)/uint64(r.e.bucket.Unit))))
+		heads.floor = max(heads.floor, uint32(is-min(is, (was-gone)*uint64(e.Bucket.Unit)/uint64(r.e.Bucket.Unit))))
 	}
 	r.s.number = p.Generation
 }
@@ -442,23 +397,23 @@ func retime(e *Engine, r request, at int64) {
 // of a shard at a position: it finds no place, or shares the entry of a key that has used
 // its own.
 func bucketDenies(r bucket, p rotating.Position, n, limit int64) float64 {
-	if n < 1 || n > r.e.bucket.Most(limit, r.e.limit) {
+	if n < 1 || n > r.e.Bucket.Most(limit, r.e.Limit) {
 		return 0
 	}
-	ticks, _ := r.e.bucket.Ticks(p.Elapsed)
+	ticks, _ := r.e.Bucket.Ticks(p.Elapsed)
 	refused := timetable.Refused(r.e.times.Use(r.table(), uint32(ticks), 0).Full, r.e.times.Lines())
 	return refused + (1-refused)*bucketShares(r, p, n, limit)
 }
 
 // bucketShares returns the chance that an unseen key shares an entry that denies it so.
 func bucketShares(r bucket, p rotating.Position, n, limit int64) float64 {
-	b := &r.e.bucket
-	most := b.Most(limit, r.e.limit)
+	b := &r.e.Bucket
+	most := b.Most(limit, r.e.Limit)
 	if n < 1 || n > most {
 		return 0
 	}
 	ticks, _ := b.Ticks(p.Elapsed)
-	beyond := int64(ticks) + b.Flows(most-n, limit, r.e.limit)
+	beyond := int64(ticks) + b.Flows(most-n, limit, r.e.Limit)
 	if int64(r.heads().floor) > beyond {
 		return 1
 	}

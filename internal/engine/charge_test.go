@@ -7,24 +7,25 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sketchlimit/sketchlimit/internal/spec"
 	"github.com/stretchr/testify/require"
 )
 
 // charge is Charge for a key that holds nothing, at the face's time.
 func (f *face) charge(t testing.TB, key string, n int64) (over int64) {
 	h := f.hasher.String(key)
-	looked := f.Over(f.position(), h, n, 0, f.limit)
-	over = f.Charge(f.word(), h, n, n, 0, f.limit)
+	looked := f.Over(f.position(), h, n, 0, f.Limit)
+	over = f.Charge(f.word(), h, n, n, 0, f.Limit)
 	require.Equal(t, looked, over, "a look tells what the charge does")
 	return over
 }
 
 // Keys that are charged in a shard that spares are certified as those that ask, and denied as often.
 func TestChargesCertify(t *testing.T) {
-	for _, rule := range []Rule{sliding(100, time.Second), fixed(100, time.Second)} {
+	for _, rule := range []spec.Rule{sliding(100, time.Second), fixed(100, time.Second)} {
 		var denied [2]int
 		for charges := range denied {
-			f := sparingFace(t, rule, oneShard(rule.limit))
+			f := sparingFace(t, rule, oneShard(rule.Limit))
 			require.True(t, f.crowd(100_000, 10, rand.New(rand.NewPCG(1, 2))))
 			for i := range 20_000 {
 				key := fmt.Sprint("abuser ", i%8)

@@ -18,8 +18,8 @@ func setRanks(e *Engine, limiter uint64, age int64) {
 	for i := range e.shards {
 		invariants.SetRank(&e.shards[i].mu, invariants.Rank{Level: invariants.LimiterShard, Limiter: limiter, Age: age, Index: i})
 	}
-	if e.spare != nil {
-		e.spare.Rank(limiter)
+	if e.OverCapacity != nil {
+		e.OverCapacity.Rank(limiter)
 	}
 }
 
@@ -37,7 +37,7 @@ func rankAfter(e *Engine, replaced, before *Engine) {
 
 // left returns the units of a key that are free at a limit by all that is known of it.
 func (r window) left(p rotating.Position, limit int64, entry *uint64) int64 {
-	return r.used(p, entry).free - (r.e.limit - limit)
+	return r.used(p, entry).free - (r.e.Limit - limit)
 }
 
 // checkConsume panics unless the claims of Consume hold for n units of a key without an entry, which it is about to count

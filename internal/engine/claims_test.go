@@ -10,6 +10,7 @@ import (
 
 	"github.com/sketchlimit/sketchlimit/internal/heavyhitter"
 	"github.com/sketchlimit/sketchlimit/internal/invariants"
+	"github.com/sketchlimit/sketchlimit/internal/spec"
 	"github.com/stretchr/testify/require"
 )
 
@@ -28,7 +29,7 @@ func requireBroken(t *testing.T, what string, f func()) {
 // A key has used its limit in the previous window. The bound that stands for that generation is broken, so that Consume
 // finds units free which usage does not.
 func TestClaimsOfConsume_BrokenBound(t *testing.T) {
-	l := faceOf(t, sliding(20, time.Second), Dimensions{Shards: 1, BloomBytes: 192, BloomProbes: 1, Depth: 2, Width: 64, CellBits: 8,
+	l := faceOf(t, sliding(20, time.Second), spec.Dimensions{Shards: 1, BloomBytes: 192, BloomProbes: 1, Depth: 2, Width: 64, CellBits: 8,
 		HeavyEntries: heavyhitter.BucketEntries, HeavyThreshold: 20})
 	for range 19 {
 		require.True(t, l.allow("key", 1))
@@ -42,7 +43,7 @@ func TestClaimsOfConsume_BrokenBound(t *testing.T) {
 
 // Each of the two claims by itself: 5 of 20 are used.
 func TestClaimsOfConsume_EachAlone(t *testing.T) {
-	l := faceOf(t, fixed(20, time.Second), Dimensions{Shards: 1, BloomBytes: 192, BloomProbes: 1, Depth: 2, Width: 64, CellBits: 8,
+	l := faceOf(t, fixed(20, time.Second), spec.Dimensions{Shards: 1, BloomBytes: 192, BloomProbes: 1, Depth: 2, Width: 64, CellBits: 8,
 		HeavyEntries: heavyhitter.BucketEntries, HeavyThreshold: 20})
 	require.True(t, l.allow("key", 5))
 	r, p := l.at(l.hasher.String("key")), l.position()
@@ -54,9 +55,9 @@ func TestClaimsOfConsume_EachAlone(t *testing.T) {
 
 // Random traffic reaches every path of a decision, and breaks no claim.
 func TestClaimsHoldInRandomTraffic(t *testing.T) {
-	for _, rule := range []Rule{sliding(20, time.Second), fixed(20, time.Second), NewWindow(20, time.Second/4, 5)} {
+	for _, rule := range []spec.Rule{sliding(20, time.Second), fixed(20, time.Second), spec.NewWindow(20, time.Second/4, 5)} {
 		for _, probes := range []int{1, 3} {
-			d := Dimensions{Shards: 2, BloomBytes: 192, BloomProbes: probes, Depth: 2, Width: 128, CellBits: 8,
+			d := spec.Dimensions{Shards: 2, BloomBytes: 192, BloomProbes: probes, Depth: 2, Width: 128, CellBits: 8,
 				HeavyEntries: heavyhitter.BucketEntries, HeavyThreshold: 6}
 			if rule.Ring.Buffers() > 2 { // sub-windows have no table
 				d.HeavyEntries, d.HeavyThreshold = 0, 0
@@ -99,7 +100,7 @@ func TestOrderOfLocks_BrokenOrder(t *testing.T) {
 	}
 	locks := []func(func()){
 		holding(&g.mu), holding(&second.shards[0].mu), holding(&second.shards[1].mu), holding(&first.shards[0].mu),
-		holding(&other.shards[0].mu), func(f func()) { other.spare.EndAll(0, f) },
+		holding(&other.shards[0].mu), func(f func()) { other.OverCapacity.EndAll(0, f) },
 	}
 	for i, held := range locks {
 		for j, next := range locks {

@@ -4,19 +4,15 @@ import (
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
+// An engine of a coarse rule decides the same and tells less of it, so that who asks does not learn by a unit or two which
+// keys share cells.
+
 // coarseSteps are the steps in which a coarse rule tells what a key has used.
 const coarseSteps = 4
 
-// Coarse returns the rule whose engines decide the same and tell less of it, so that who asks does not learn by a unit
-// or two which keys share cells.
-func (w Rule) Coarse() Rule {
-	w.coarse = true
-	return w
-}
-
 // told returns what is told of a verdict on a request at a position and a limit. The compiler inlines it.
 func (e *Engine) told(v Verdict, p rotating.Position, limit int64) Verdict {
-	if e.coarse {
+	if e.Coarse {
 		return e.toldCoarsely(v, p, limit)
 	}
 	return v

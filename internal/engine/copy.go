@@ -60,7 +60,7 @@ type shardCopy struct{ Engine }
 
 func newCopy(e *Engine) *shardCopy {
 	c := &shardCopy{Engine{layout: e.layout, algorithm: e.algorithm, shards: make([]shard, 1), memory: make([]uint64, e.size), audit: none}}
-	c.spare = nil // a copy does not tell the others
+	c.OverCapacity = nil // a copy does not tell the others
 	return c
 }
 

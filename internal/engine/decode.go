@@ -92,7 +92,7 @@ func (s Stages) hasRoom(h header, most int) error {
 		if h.Before != (snapshotDimensions{}) {
 			return errors.New("it was growing, and this one does not")
 		}
-		if differ := differences(h.Engine, s.Engine.dims.snapshot()); differ != "" {
+		if differ := differences(h.Engine, saved(&s.Engine.dims)); differ != "" {
 			return fmt.Errorf("it has other dimensions (Keys, FalseDenialRate, MemoryBytes or Plan differ): %s", differ)
 		}
 		return nil
@@ -103,13 +103,13 @@ func (s Stages) hasRoom(h header, most int) error {
 			continue
 		}
 		d := one.dimensions()
-		if d.snapshot() != one {
+		if saved(&d) != one {
 			return fmt.Errorf("%+v, must be those of a Plan", one)
 		}
 		if err := d.Check(&s.Engine.Rule); err != nil {
 			return err
 		}
-		bytes, err := d.Bytes(&s.Engine.Rule)
+		bytes, err := BytesOf(&s.Engine.Rule, &d)
 		if err != nil {
 			return err
 		}
@@ -182,7 +182,7 @@ func (e *Engine) Become(restored Stages) error {
 	if e.Stages().hasAdmitted() {
 		return errLate
 	}
-	e.spare.Restore(restored.spared)
+	e.OverCapacity.Restore(restored.spared)
 	in := restored.Engine
 	e.seed, e.turnSeed, e.timeSeed = in.seed, in.turnSeed, in.timeSeed
 	for i := range e.shards { // in place, because Stats may be reading
@@ -204,7 +204,7 @@ func (g *Growth) Become(restored Stages) error {
 	if g.admitted > 0 || (Stages{Engine: e, Before: e.before(), Since: g.since}).hasAdmitted() {
 		return errLate
 	}
-	e.spare.Restore(restored.spared)
+	e.OverCapacity.Restore(restored.spared)
 	restored.Engine.follow(restored.Before)
 	restored.Engine.audit = e.audit
 	if invariants.On {

@@ -104,8 +104,7 @@
 // No more than three files use each other in a circle. The types, and what each shard's
 // memory holds:
 //
-//	dimensions.go   what an engine is made of; the sizes of allocations
-//	rule.go         what is limited; the arithmetic is in packages windowmath and gcra
+//	aliases.go      names of package spec: what is limited, and what an engine is made of
 //	overcapacity.go what is kept of a limiter and of a shard that may spare
 //	layout.go       shard, and where things lie in its memory
 //	engine.go       Engine and request; algorithm, which windows and buckets are each;

@@ -3,6 +3,8 @@ package engine
 import (
 	"io"
 
+	"github.com/sketchlimit/sketchlimit/internal/spec"
+
 	"github.com/sketchlimit/sketchlimit/internal/overcapacity"
 	"github.com/sketchlimit/sketchlimit/internal/savestate"
 )
@@ -40,12 +42,12 @@ type header struct {
 // that it may have counted of a key in one generation, if that is more than Limit.
 type snapshotRule struct{ Limit, Generation, Generations, Burst, Span, Spares int64 }
 
-func ruleOf(w *Rule) snapshotRule {
-	s := snapshotRule{w.limit, w.Timeline.Length(), int64(w.Ring.Buffers()), w.bucket.Burst, w.bucket.Span, 0}
-	if s.Burst == 0 && w.reach > w.limit {
-		s.Burst = w.reach
+func ruleOf(w *spec.Rule) snapshotRule {
+	s := snapshotRule{w.Limit, w.Timeline.Length(), int64(w.Ring.Buffers()), w.Bucket.Burst, w.Bucket.Span, 0}
+	if s.Burst == 0 && w.Reach > w.Limit {
+		s.Burst = w.Reach
 	}
-	if w.spare != nil {
+	if w.OverCapacity != nil {
 		s.Spares = 1
 	}
 	return s
@@ -56,17 +58,17 @@ type snapshotDimensions struct {
 	Shards, BloomBytes, BloomProbes, Depth, Width, CellBits, HeavyEntries, HeavyThreshold int64
 }
 
-func (d *Dimensions) snapshot() snapshotDimensions {
+func saved(d *spec.Dimensions) snapshotDimensions {
 	return snapshotDimensions{
 		int64(d.Shards), int64(d.BloomBytes), int64(d.BloomProbes), int64(d.Depth),
 		int64(d.Width), int64(d.CellBits), int64(d.HeavyEntries), int64(d.HeavyThreshold),
 	}
 }
 
-func (d *snapshotDimensions) dimensions() Dimensions {
-	return Dimensions{
-		int(d.Shards), int(d.BloomBytes), int(d.BloomProbes), int(d.Depth),
-		int(d.Width), int(d.CellBits), int(d.HeavyEntries), int(d.HeavyThreshold),
+func (d *snapshotDimensions) dimensions() spec.Dimensions {
+	return spec.Dimensions{
+		Shards: int(d.Shards), BloomBytes: int(d.BloomBytes), BloomProbes: int(d.BloomProbes), Depth: int(d.Depth),
+		Width: int(d.Width), CellBits: int(d.CellBits), HeavyEntries: int(d.HeavyEntries), HeavyThreshold: int(d.HeavyThreshold),
 	}
 }
 
@@ -92,11 +94,11 @@ func (g *Growth) Stages() Stages {
 // Write writes a snapshot, which [Stages.Read] restores, for keys under a hash that gives SnapshotText this sum.
 func (s Stages) Write(to io.Writer, hash uint64) (int64, error) {
 	h := header{
-		Seed: s.Engine.seed, Hash: hash, Rule: ruleOf(&s.Engine.Rule), Engine: s.Engine.dims.snapshot(), Since: s.Since,
-		Spared: s.Engine.spare.Save(),
+		Seed: s.Engine.seed, Hash: hash, Rule: ruleOf(&s.Engine.Rule), Engine: saved(&s.Engine.dims), Since: s.Since,
+		Spared: s.Engine.OverCapacity.Save(),
 	}
 	if s.Before != nil {
-		h.Before = s.Before.dims.snapshot()
+		h.Before = saved(&s.Before.dims)
 	}
 	w := savestate.NewWriter(to, snapshotMagic, snapshotVersion, &h)
 	writeShards(s.Engine, w)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sketchlimit/sketchlimit/internal/audit"
+	"github.com/sketchlimit/sketchlimit/internal/spec"
 	"github.com/sketchlimit/sketchlimit/internal/striped"
 	"github.com/sketchlimit/sketchlimit/internal/windowmath"
 	"github.com/sketchlimit/sketchlimit/rotating"
@@ -22,7 +23,7 @@ type Engine struct {
 	algorithm algorithm
 	shards    []shard
 	memory    []uint64 // of all shards, layout.size words each
-	dims      Dimensions
+	dims      spec.Dimensions
 	flooded   *striped.Counter // requests for one unit that were denied without the lock, and what others cost
 
 	audit *audit.Audit // counts some keys exactly as well
@@ -35,12 +36,10 @@ type Engine struct {
 // algorithm is what windows and token buckets do each in their own way. The shard of a request is locked, and in the
 // generation of the position, where nothing else is said.
 type algorithm interface {
-	// check refuses dimensions that no engine of the rule can have.
-	check(d *Dimensions, rule *Rule) error
 	// quota returns the units of a key that has used none, at a limit.
-	quota(rule *Rule, limit int64) int64
+	quota(rule *spec.Rule, limit int64) int64
 	// resetAfter returns the time until a quota is whole again that is used up at a position.
-	resetAfter(rule *Rule, p rotating.Position, quota, limit int64) time.Duration
+	resetAfter(rule *spec.Rule, p rotating.Position, quota, limit int64) time.Duration
 
 	// take admits and counts n units, or does not.
 	take(r request, p rotating.Position, n, limit int64, e Effort) Verdict
@@ -84,7 +83,7 @@ func (e *Engine) Counted(n, limit int64) uint64 {
 func (e *Engine) quota(limit int64) int64 { return e.algorithm.quota(&e.Rule, limit) }
 
 // Dimensions returns what the engine was made of.
-func (e *Engine) Dimensions() Dimensions { return e.dims }
+func (e *Engine) Dimensions() spec.Dimensions { return e.dims }
 
 // Verdict is a decision in the four words that the compiler keeps in registers. Its durations
 // are counted from the position that was asked for.

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sketchlimit/sketchlimit/internal/keyhash"
+	"github.com/sketchlimit/sketchlimit/internal/spec"
 	"github.com/sketchlimit/sketchlimit/internal/striped"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
@@ -19,7 +20,7 @@ type face struct {
 }
 
 // faceOf returns an engine of the dimensions at the Unix epoch.
-func faceOf(t testing.TB, rule Rule, d Dimensions) *face {
+func faceOf(t testing.TB, rule spec.Rule, d spec.Dimensions) *face {
 	require.NoError(t, d.Check(&rule))
 	const seed = 1
 	e, err := New(rule, d, seed, new(striped.Counter))
@@ -32,20 +33,20 @@ func (f *face) position() rotating.Position { return f.Timeline.Position(f.now.U
 func (f *face) word() int64 { return f.Timeline.Pack(f.position()) }
 
 func (f *face) take(key string, n int) Verdict {
-	return f.Take(f.word(), f.hasher.String(key), n, f.limit, Whole)
+	return f.Take(f.word(), f.hasher.String(key), n, f.Limit, Whole)
 }
 
 func (f *face) allow(key string, n int) bool {
-	return f.Take(f.word(), f.hasher.String(key), n, f.limit, Brief).Allowed
+	return f.Take(f.word(), f.hasher.String(key), n, f.Limit, Brief).Allowed
 }
 
 func (f *face) peek(key string, n int) Verdict {
-	return f.Peek(f.position(), f.hasher.String(key), n, f.limit)
+	return f.Peek(f.position(), f.hasher.String(key), n, f.Limit)
 }
 
 // sliding and fixed are the usual windows.
-func sliding(limit int, window time.Duration) Rule { return NewWindow(limit, window, 2) }
-func fixed(limit int, window time.Duration) Rule   { return NewWindow(limit, window, 1) }
+func sliding(limit int, window time.Duration) spec.Rule { return spec.NewWindow(limit, window, 2) }
+func fixed(limit int, window time.Duration) spec.Rule   { return spec.NewWindow(limit, window, 1) }
 
 // at returns the place of a key by its hash.
 func (f *face) at(h uint64) request { return f.request(f.Shard(h), h) }

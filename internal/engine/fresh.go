@@ -19,7 +19,7 @@ const (
 // noiseRate estimates the false-denial rate of the shard at a position in its generation: the chance that a new key is denied
 // a request of mean cost, of late, at the lowest limit.
 func (r sampler) noiseRate(p rotating.Position) float64 {
-	lowest := r.e.spare.Lowest
+	lowest := r.e.OverCapacity.Lowest
 	free := max(0, lowest-int64(math.Ceil(dearCost(r.e.flooded))))
 	if !r.someRead(p, free/2) {
 		return 0
@@ -38,7 +38,7 @@ func (r sampler) someRead(p rotating.Position, units int64) bool {
 	w.h = r.draw()
 	for range glances {
 		w.h = keyhash.Mix(w.h, r.e.seed)
-		if w.e.limit-w.used(p, nil).free > units {
+		if w.e.Limit-w.used(p, nil).free > units {
 			return true
 		}
 	}
@@ -46,7 +46,7 @@ func (r sampler) someRead(p rotating.Position, units int64) bool {
 }
 
 func (r sampler) readings(p rotating.Position) errorrate.Sample {
-	reads := errorrate.NewSample(r.e.limit)
+	reads := errorrate.NewSample(r.e.Limit)
 	r.sample(&reads.Current, 0, p.Generation)
 	if r.e.Ring.Buffers() > 1 {
 		reads.Weight = 1 - float64(p.Elapsed)/float64(r.e.Timeline.Length())
@@ -58,7 +58,7 @@ func (r sampler) readings(p rotating.Position) errorrate.Sample {
 // sample reads cells of the generation of an age and a number. A key meets cells of one lane in all rows, and lanes bear
 // unlike loads, so each lane is looked at by itself.
 func (r sampler) sample(chances *errorrate.Levels, age int, number int64) {
-	first, steps := window(r).buffer(age), errorrate.Steps(r.e.limit)
+	first, steps := window(r).buffer(age), errorrate.Steps(r.e.Limit)
 	passes, h := r.passes(first, window(r).hashAt(number)), r.draw()
 	lanes := min(lookLanes, r.e.cells.Lanes())
 	for lane := range lanes {
@@ -69,7 +69,7 @@ func (r sampler) sample(chances *errorrate.Levels, age int, number int64) {
 			for range lookWords {
 				h = keyhash.Mix(h, r.e.seed)
 				units := int64(r.e.cells.Cell(r.e.memory, first+r.e.cellsFirst, row, lane, h))
-				seen[min(units, r.e.limit)*steps/r.e.limit]++
+				seen[min(units, r.e.Limit)*steps/r.e.Limit]++
 			}
 			orMore := uint16(0)
 			for l := steps; l > 0; l-- {
@@ -93,7 +93,7 @@ func (r sampler) passes(first int, h uint64) (chances errorrate.Levels) {
 		}
 	}
 	chances[0] = 1
-	for l := int64(1); l <= errorrate.Steps(r.e.limit); l++ {
+	for l := int64(1); l <= errorrate.Steps(r.e.Limit); l++ {
 		chances[l] = float64(passed) / lookWords
 	}
 	return chances

@@ -9,6 +9,7 @@ import (
 	"github.com/sketchlimit/sketchlimit/internal/errorrate"
 	"github.com/sketchlimit/sketchlimit/internal/invariants"
 	"github.com/sketchlimit/sketchlimit/internal/keyhash"
+	"github.com/sketchlimit/sketchlimit/internal/spec"
 	"github.com/sketchlimit/sketchlimit/internal/timetable"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
@@ -21,12 +22,12 @@ type Growth struct {
 	Current *atomic.Pointer[Engine] // what decides
 	Latest  func() int64            // generation that the clock has seen
 
-	Goal        float64                             // false-denial rate of a new key
-	Lowest      int64                               // limit that the goal is for
-	Least, Most int                                 // bytes of one limiter; of two together
-	Around      int                                 // bytes of a limiter beside its engine
-	Plan        func(bytes int) (Dimensions, error) // the engine of a limiter of so many bytes
-	Need        func(keys int) (int, error)         // bytes of a limiter for so many keys
+	Goal        float64                                  // false-denial rate of a new key
+	Lowest      int64                                    // limit that the goal is for
+	Least, Most int                                      // bytes of one limiter; of two together
+	Around      int                                      // bytes of a limiter beside its engine
+	Plan        func(bytes int) (spec.Dimensions, error) // the engine of a limiter of so many bytes
+	Need        func(keys int) (int, error)              // bytes of a limiter for so many keys
 
 	mu               invariants.Mutex // guards what follows, and is held while a successor is made
 	since            int64            // latest generation that the predecessor may have counted in
@@ -46,8 +47,8 @@ func (g *Growth) Start(soon func()) {
 	e := g.Current.Load()
 	invariants.SetRank(&g.mu, invariants.Rank{Level: invariants.Growth})
 	setApart(e)
-	if e.spare != nil {
-		e.spare.Grow = soon
+	if e.OverCapacity != nil {
+		e.OverCapacity.Grow = soon
 	}
 }
 
@@ -82,7 +83,7 @@ func (g *Growth) Adapt(now rotating.Position) {
 
 // tellFull tells engines that spare keys beyond the plan whether there is nothing larger now.
 func (g *Growth) tellFull(full bool) {
-	if s := g.Current.Load().spare; s != nil {
+	if s := g.Current.Load().OverCapacity; s != nil {
 		s.SetFull(full)
 	}
 }
@@ -176,7 +177,7 @@ func setApart(e *Engine) { e.turnSeed = keyhash.Mix(e.turnSeed, uint64(len(e.mem
 // letGo ends that the counts of the predecessor matter, and counts the units that it spared as those of the past, both at
 // once, see Episode.
 func letGo(e *Engine, before *Engine) {
-	if s := e.spare; s != nil && e.Spares() {
+	if s := e.OverCapacity; s != nil && e.Spares() {
 		_, units := before.overCapacityUnits(rotating.Position{})
 		s.EndAll(units, func() { e.follow(nil) })
 		return
@@ -303,7 +304,7 @@ func liveEntries(e *Engine, p rotating.Position) (live float64) {
 	c, n := newCopy(e), samples(e)
 	for i := range n {
 		at, _ := copyShard(e, i*len(e.shards)/n, p, c, nil)
-		ticks, _ := e.bucket.Ticks(at.Elapsed)
+		ticks, _ := e.Bucket.Ticks(at.Elapsed)
 		live += float64(e.times.Use(bucket{c.request(0, 0)}.table(), uint32(ticks), 0).Live)
 	}
 	return live / float64(n) * float64(len(e.shards))

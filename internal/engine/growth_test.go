@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sketchlimit/sketchlimit/internal/spec"
 	"github.com/sketchlimit/sketchlimit/rotating"
 	"github.com/stretchr/testify/require"
 )
@@ -17,17 +18,17 @@ import (
 // growing returns an engine that may be replaced by a larger one, and what replaces it.
 func growing(t *testing.T) (*face, *Growth) {
 	l := faceOf(t, sliding(20, time.Second),
-		Dimensions{Shards: 1, BloomBytes: 1536, BloomProbes: 3, Depth: 4, Width: 768, HeavyEntries: 384, HeavyThreshold: 6, CellBits: 8})
+		spec.Dimensions{Shards: 1, BloomBytes: 1536, BloomProbes: 3, Depth: 4, Width: 768, HeavyEntries: 384, HeavyThreshold: 6, CellBits: 8})
 	var current atomic.Pointer[Engine]
 	current.Store(l.Engine)
 	g := &Growth{
 		Current: &current, Latest: func() int64 { return l.position().Generation },
 		Goal: 1e-5, Lowest: 20, Least: l.Bytes(), Most: 1 << 20,
-		Plan: func(bytes int) (Dimensions, error) {
+		Plan: func(bytes int) (spec.Dimensions, error) {
 			d := l.dims
 			d.Shards = bytes / l.Bytes()
 			if d.Shards < 1 {
-				return Dimensions{}, errors.New("too small")
+				return spec.Dimensions{}, errors.New("too small")
 			}
 			return d, nil
 		},
@@ -42,7 +43,7 @@ func growing(t *testing.T) (*face, *Growth) {
 func TestGrowHeldUpDecision(t *testing.T) {
 	l, g := growing(t)
 	h, held, first := l.hasher.String("key"), l.word(), l.Engine
-	require.True(t, first.Take(held, h, 20, l.limit, Brief).Allowed)
+	require.True(t, first.Take(held, h, 20, l.Limit, Brief).Allowed)
 	for i := range 100_000 { // far more than it was made for
 		l.take(string([]byte{byte(i), byte(i >> 8), byte(i >> 16)}), 1)
 	}
@@ -53,7 +54,7 @@ func TestGrowHeldUpDecision(t *testing.T) {
 	require.Same(t, first, second.before())
 	require.Greater(t, second.Bytes(), first.Bytes())
 	for _, e := range []*Engine{first, second} { // also by who still holds the first
-		require.False(t, e.Take(held, h, 2, l.limit, Brief).Allowed, "read in the predecessor")
+		require.False(t, e.Take(held, h, 2, l.Limit, Brief).Allowed, "read in the predecessor")
 	}
 
 	for range 2 {
@@ -64,7 +65,7 @@ func TestGrowHeldUpDecision(t *testing.T) {
 	require.Nil(t, second.before())
 	s := &second.shards[second.Shard(h)]
 	require.Equal(t, l.position().Generation, s.number, "the shard is not behind")
-	require.True(t, first.Take(held, h, 2, l.limit, Brief).Allowed, "taken as of now")
+	require.True(t, first.Take(held, h, 2, l.Limit, Brief).Allowed, "taken as of now")
 	require.EqualValues(t, 2, (&predecessor{e: second}).count(l.position().Generation, h))
 }
 
@@ -128,24 +129,24 @@ func TestGrowDecisionThatWaits(t *testing.T) {
 	l, g := growing(t)
 	h, first := l.hasher.String("key"), l.Engine
 	require.True(t, g.Resize(2*first.Bytes())) // while decisions that have the first in hand wait for the lock
-	require.True(t, first.Consume(first.Shard(h), 0, h, 15, l.limit, Whole).Allowed)
-	_, v := first.Reserve(rotating.Position{}, h, 5, l.limit)
+	require.True(t, first.Consume(first.Shard(h), 0, h, 15, l.Limit, Whole).Allowed)
+	_, v := first.Reserve(rotating.Position{}, h, 5, l.Limit)
 	require.True(t, v.Allowed)
-	require.Zero(t, first.Peek(rotating.Position{}, h, 1, l.limit).Remaining)
+	require.Zero(t, first.Peek(rotating.Position{}, h, 1, l.Limit).Remaining)
 	require.Zero(t, (&predecessor{e: first}).count(0, h))
 	require.EqualValues(t, 20, (&predecessor{e: g.Current.Load()}).count(0, h))
-	require.False(t, first.Take(0, h, 1, l.limit, Brief).Allowed)
+	require.False(t, first.Take(0, h, 1, l.Limit, Brief).Allowed)
 }
 
 // A limiter whose cells and doorkeepers are full does not know how many keys there are, and says so: they may be more
 // than it tells.
 func TestKeysThatAreTooManyToTell(t *testing.T) {
-	l := faceOf(t, fixed(1000, time.Minute), Dimensions{Shards: 1, BloomBytes: 64, BloomProbes: 1, Depth: 3, Width: 96, CellBits: 8})
+	l := faceOf(t, fixed(1000, time.Minute), spec.Dimensions{Shards: 1, BloomBytes: 64, BloomProbes: 1, Depth: 3, Width: 96, CellBits: 8})
 	next := uint64(0)
 	send := func(keys int) {
 		for range keys {
 			next++
-			l.Take(l.word(), l.hasher.String(strconv.FormatUint(next, 10)), 1, l.limit, Brief)
+			l.Take(l.word(), l.hasher.String(strconv.FormatUint(next, 10)), 1, l.Limit, Brief)
 		}
 	}
 	send(100)
@@ -171,11 +172,11 @@ func TestGrowOutOfSparing(t *testing.T) {
 	g := &Growth{
 		Current: &current, Latest: func() int64 { return f.position().Generation },
 		Goal: 1e-5, Lowest: 100, Least: f.Bytes(), Most: f.Bytes(),
-		Plan: func(int) (Dimensions, error) { d := f.dims; d.Shards = 4; return d, nil },
+		Plan: func(int) (spec.Dimensions, error) { d := f.dims; d.Shards = 4; return d, nil },
 		Need: func(keys int) (int, error) { return keys, nil },
 	}
 	g.Start(func() {})
-	f.spare.SetFull(true)
+	f.OverCapacity.SetFull(true)
 	require.True(t, f.crowd(10_000, 10, random))
 	for !f.at(0).sparing() {
 		f.crowd(1000, 10, random)

@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/sketchlimit/sketchlimit/internal/heavyhitter"
+	"github.com/sketchlimit/sketchlimit/internal/spec"
 	"github.com/sketchlimit/sketchlimit/rotating"
 	"github.com/stretchr/testify/require"
 )
@@ -20,8 +21,8 @@ func TestAShardIsOneCacheLine(t *testing.T) {
 // for that.
 func TestKeysThatShareAnEntry(t *testing.T) {
 	l := faceOf(t, sliding(100, time.Minute),
-		Dimensions{Shards: 1, BloomBytes: 1024, BloomProbes: 3, Depth: 4, Width: 512, CellBits: 8, HeavyEntries: 16, HeavyThreshold: 16})
-	take := func(h uint64, n int) bool { return l.Take(0, h, n, l.limit, Whole).Allowed }
+		spec.Dimensions{Shards: 1, BloomBytes: 1024, BloomProbes: 3, Depth: 4, Width: 512, CellBits: 8, HeavyEntries: 16, HeavyThreshold: 16})
+	take := func(h uint64, n int) bool { return l.Take(0, h, n, l.Limit, Whole).Allowed }
 	// Nothing but the low bits of the product tell these two apart, and those are
 	// not in the fingerprint.
 	a := uint64(0x1234_5678_9abc_def0)
@@ -49,7 +50,7 @@ func TestKeysThatShareAnEntry(t *testing.T) {
 // A request that no limit could admit is no use of the key: with it the entry would prove any number of units.
 func TestHugeCostsAreNotAsked(t *testing.T) {
 	const limit = 100
-	l := sparingFace(t, sliding(limit, time.Minute), Dimensions{Shards: 1, BloomBytes: 64, BloomProbes: 1, Depth: 2, Width: 64, CellBits: 8,
+	l := sparingFace(t, sliding(limit, time.Minute), spec.Dimensions{Shards: 1, BloomBytes: 64, BloomProbes: 1, Depth: 2, Width: 64, CellBits: 8,
 		HeavyEntries: heavyhitter.BucketEntries, HeavyThreshold: 16})
 	require.True(t, l.take("key", 20).Allowed)
 	r := l.at(l.hasher.String("key"))
@@ -65,7 +66,7 @@ func TestHugeCostsAreNotAsked(t *testing.T) {
 // theirs. Heavy keys that come later find room.
 func TestHeavyTableKeepsOutLightKeys(t *testing.T) {
 	const keys = 20_000
-	for limit, d := range map[int]Dimensions{ // what package sizing gives so many keys
+	for limit, d := range map[int]spec.Dimensions{ // what package sizing gives so many keys
 		100:  {Shards: 1, BloomBytes: 1152, BloomProbes: 1, Depth: 2, Width: 2880, HeavyEntries: 576, HeavyThreshold: 16, CellBits: 8},
 		1000: {Shards: 1, BloomBytes: 1216, BloomProbes: 1, Depth: 2, Width: 624, HeavyEntries: 608, HeavyThreshold: 16, CellBits: 16},
 	} {

@@ -9,6 +9,7 @@ import (
 	"github.com/sketchlimit/sketchlimit/internal/heavyhitter"
 	"github.com/sketchlimit/sketchlimit/internal/invariants"
 	"github.com/sketchlimit/sketchlimit/internal/keyhash"
+	"github.com/sketchlimit/sketchlimit/internal/spec"
 	"github.com/sketchlimit/sketchlimit/internal/timetable"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
@@ -42,7 +43,7 @@ var unknown = peaks{current: math.MaxUint32, before: math.MaxUint16}
 // doorkeepers, Bloom filters of one probe, tell how many keys there are, by an eighth of them. With more probes they have
 // all keys and guard the cells: a key that they do not know reads nothing. Where the limit is 1 they count alone.
 type layout struct {
-	Rule
+	spec.Rule
 	seed uint64
 	buffers
 	heavy      heavyhitter.Table
@@ -67,7 +68,7 @@ const never = -1 << 62
 const nearBytes = 4 << 20
 
 // newLayout returns the layout of checked dimensions.
-func newLayout(rule Rule, d Dimensions, seed uint64) (layout, error) {
+func newLayout(rule spec.Rule, d spec.Dimensions, seed uint64) (layout, error) {
 	l := layout{Rule: rule, seed: seed, turnSeed: keyhash.Derive(seed, "generations")}
 	l.timeSeed = rotating.Seed(l.turnSeed, 0)
 	var err error
@@ -90,13 +91,13 @@ func newLayout(rule Rule, d Dimensions, seed uint64) (layout, error) {
 	if rule.Spares() {
 		fingerprint = heavyhitter.ProvenFingerprint
 	}
-	l.heavy, l.promoteAt = heavyhitter.New(rule.reach, d.entries(&rule), fingerprint), int64(d.HeavyThreshold)
+	l.heavy, l.promoteAt = heavyhitter.New(rule.Reach, d.Entries(&rule), fingerprint), int64(d.HeavyThreshold)
 	l.guarded = d.BloomBytes > 0 && (d.BloomProbes > 1 || d.Width == 0)
-	l.light = min(rule.limit, l.promoteAt-1)
-	l.peakStep = rule.reach/math.MaxUint16 + 1
+	l.light = min(rule.Limit, l.promoteAt-1)
+	l.peakStep = rule.Reach/math.MaxUint16 + 1
 	l.cellsFirst = l.door.Words()
 	l.generation = l.cellsFirst + l.cells.Words() + l.times.Words()
-	l.size = rule.Ring.Buffers()*l.generation + l.heavy.Words() + int(rule.extra)
+	l.size = rule.Ring.Buffers()*l.generation + l.heavy.Words() + rule.StateWords()
 	l.far = 8*d.Shards*l.size > nearBytes
 	return l, nil
 }

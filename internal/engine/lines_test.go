@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sketchlimit/sketchlimit/internal/keyhash"
+	"github.com/sketchlimit/sketchlimit/internal/spec"
 	"github.com/sketchlimit/sketchlimit/internal/testkit"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
@@ -41,7 +42,7 @@ func BenchmarkLinesWritten(b *testing.B) {
 // linesWritten returns the lines that a decision writes on average in the third of three windows, in which each key comes
 // so often: 3922 keys for each of the shards, which are those of a sliding window with limit 100 in 4 MiB.
 func linesWritten(t testing.TB, shards, requests int) float64 {
-	l := faceOf(t, sliding(100, time.Second), Dimensions{
+	l := faceOf(t, sliding(100, time.Second), spec.Dimensions{
 		Shards: shards, BloomBytes: 192, BloomProbes: 1, Depth: 3, Width: 3968, CellBits: 4, HeavyEntries: 496, HeavyThreshold: 16,
 	})
 	keys := 1_000_000 * shards / 255
@@ -50,7 +51,7 @@ func linesWritten(t testing.TB, shards, requests int) float64 {
 		for i := range all {
 			p := rotating.Position{Generation: window, Elapsed: time.Duration(i) * time.Second / time.Duration(all)}
 			h := keyhash.Mix(uint64(i%keys), 1)
-			take := func() { l.Take(l.Timeline.Pack(p), h, 1, l.limit, Brief) }
+			take := func() { l.Take(l.Timeline.Pack(p), h, 1, l.Limit, Brief) }
 			if window < 2 || i%61 > 0 {
 				take()
 				continue

@@ -51,7 +51,7 @@ func (s *piece) deniedInWindow(n, limit int64) (now, mean float64) {
 // all generations: what a key reads there is gone through case by case.
 type noise struct {
 	*piece
-	limit           int64
+	under           int64
 	current, recent errorrate.Distribution // of the current generation, and of others that count in full
 	oldest          errorrate.Distribution // of the one that is weighted
 }
@@ -60,7 +60,7 @@ func (s *piece) noise(limit int64) noise {
 	all := noise{s, limit, s.ages[0].Noise().Add(s.former[0].Noise(), limit), errorrate.None(), errorrate.None()}
 	for age := 1; age < len(s.ages); age++ {
 		if age == s.e.Ring.Buffers()-1 {
-			all.oldest = s.ages[age].Noise().Add(s.former[age].Noise(), 2*s.e.limit)
+			all.oldest = s.ages[age].Noise().Add(s.former[age].Noise(), 2*s.e.Limit)
 		} else {
 			all.recent = all.recent.Add(s.ages[age].Noise().Add(s.former[age].Noise(), limit), limit)
 		}
@@ -71,12 +71,12 @@ func (s *piece) noise(limit int64) noise {
 // denies returns the chance that a new key is denied n units at a time in the generation, if that is what it reads of the
 // current one.
 func (s *noise) denies(n int64, current errorrate.Distribution, elapsed time.Duration) float64 {
-	recent, over := s.recent.Add(current, s.limit).OrMore(), s.limit-n+1 // units of others that deny it
+	recent, over := s.recent.Add(current, s.under).OrMore(), s.under-n+1 // units of others that deny it
 	if s.others == nil {
 		return min(1, recent.Beside(s.weighted(s.oldest, 0, elapsed), over)+s.mistaken(over, elapsed))
 	}
 	share, sum := s.e.shared(), 0.0
-	for units, p := range errorrate.FromShared(s.others, int(share.blocks), share.CellBits(), s.limit) {
+	for units, p := range errorrate.FromShared(s.others, int(share.blocks), share.CellBits(), s.under) {
 		sum += p * recent.Beside(s.weighted(s.oldest, units[1], elapsed), over-units[0])
 	}
 	return min(1, sum+s.mistaken(over, elapsed))

@@ -4,6 +4,7 @@ import (
 	"unsafe"
 
 	"github.com/sketchlimit/sketchlimit/internal/overcapacity"
+	"github.com/sketchlimit/sketchlimit/internal/spec"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
@@ -49,8 +50,6 @@ func (s *spareState) average(rate, passed float64) float64 {
 
 const (
 	spareWords = int(unsafe.Sizeof(spareState{})) / 8
-	// SpareBytes are the bytes that a shard takes beside to spare keys.
-	SpareBytes = 8 * spareWords
 	momentUnit = 1 << 32
 	// averaged is the part of a window over which the rate is averaged. At the end of a fixed window within the plan it may be
 	// high for a moment, which denies hardly anybody.
@@ -60,10 +59,10 @@ const (
 // Episode returns the last time that the limiter was over capacity, at a position or later.
 func (e *Engine) Episode(p rotating.Position) overcapacity.Episode {
 	switch {
-	case e.spare == nil:
+	case e.OverCapacity == nil:
 		return overcapacity.Episode{}
 	case e.Evicts():
-		return e.spare.LastEvicted(e.Timeline.UnixNano(p), e.Fills())
+		return e.OverCapacity.LastEvicted(e.Timeline.UnixNano(p), e.Fills())
 	}
 	active := func() (on bool, units uint64) {
 		for one := e; one != nil; one = one.before() {
@@ -72,7 +71,7 @@ func (e *Engine) Episode(p rotating.Position) overcapacity.Episode {
 		}
 		return on, units
 	}
-	return e.spare.Last(active, func(generation int64) int64 {
+	return e.OverCapacity.Last(active, func(generation int64) int64 {
 		return e.Timeline.UnixNano(rotating.Position{Generation: generation + int64(e.Ring.Buffers())})
 	})
 }
@@ -92,3 +91,5 @@ func (e *Engine) overCapacityUnits(p rotating.Position) (on bool, units uint64) 
 	}
 	return on, units
 }
+
+var _ = [1]struct{}{}[unsafe.Sizeof(spareState{})-spec.StateBytes] // are as large

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sketchlimit/sketchlimit/internal/spec"
 	"github.com/sketchlimit/sketchlimit/internal/testkit"
 )
 
@@ -14,18 +15,18 @@ import (
 // changes nothing.
 func TestPrefetchLooksWhereDecisionsDo(t *testing.T) {
 	testkit.OneGoroutine(t)
-	counts := Dimensions{Shards: 1, BloomBytes: 1536, BloomProbes: 3, Depth: 4, Width: 768, HeavyEntries: 384, HeavyThreshold: 6, CellBits: 8}
+	counts := spec.Dimensions{Shards: 1, BloomBytes: 1536, BloomProbes: 3, Depth: 4, Width: 768, HeavyEntries: 384, HeavyThreshold: 6, CellBits: 8}
 	flat := counts
 	flat.HeavyEntries = 0
 	for name, c := range map[string]struct {
-		rule Rule
-		d    Dimensions
+		rule spec.Rule
+		d    spec.Dimensions
 	}{
 		"sliding":     {sliding(20, 4*time.Second), counts},
 		"fixed":       {fixed(20, 4*time.Second), counts},
-		"sub-windows": {NewWindow(20, time.Second, 5), flat},
-		"limit 1":     {sliding(1, 4*time.Second), Dimensions{Shards: 1, BloomBytes: 2560, BloomProbes: 8}},
-		"bucket":      {NewBucket(20, 20, 4*time.Second), Dimensions{Shards: 1, Depth: 9, Width: 1024, CellBits: 32}},
+		"sub-windows": {spec.NewWindow(20, time.Second, 5), flat},
+		"limit 1":     {sliding(1, 4*time.Second), spec.Dimensions{Shards: 1, BloomBytes: 2560, BloomProbes: 8}},
+		"bucket":      {spec.NewBucket(20, 20, 4*time.Second), spec.Dimensions{Shards: 1, Depth: 9, Width: 1024, CellBits: 32}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(1, 2))

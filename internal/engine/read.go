@@ -29,7 +29,7 @@ func (r window) usageOf(p rotating.Position, n, limit, current int64, entry *uin
 		return r.usage(p, current+former, entry, enough, true), former
 	}
 	u = r.usage(p, current+others, entry, enough, false)
-	if n < 1 || n > u.free-(r.e.limit-limit) {
+	if n < 1 || n > u.free-(r.e.Limit-limit) {
 		u = r.used(p, entry)
 	}
 	return u, 0
@@ -44,13 +44,13 @@ func (r window) usageOf(p rotating.Position, n, limit, current int64, entry *uin
 // With enough units asked for it returns at most as many as free, and never more than it would with all: so whatever it
 // leaves out, a request that it admits would be admitted by all readings. Consume relies on that.
 func (r window) usage(p rotating.Position, current int64, entry *uint64, enough int64, elsewhere bool) usage {
-	u := usage{free: r.e.limit - current, newest: r.e.Ring.Buffers()}
+	u := usage{free: r.e.Limit - current, newest: r.e.Ring.Buffers()}
 	if current > 0 {
 		u.newest = 0
 	}
 	oldest := r.e.Ring.Buffers() - 1
 	for age := 1; age <= oldest; age++ {
-		if enough != all && (u.free < enough || age == oldest && r.e.WeighsAtMost(r.e.reach, p.Elapsed, u.free-enough)) {
+		if enough != all && (u.free < enough || age == oldest && r.e.WeighsAtMost(r.e.Reach, p.Elapsed, u.free-enough)) {
 			u.free = min(u.free, enough)
 			return u
 		}
@@ -121,7 +121,7 @@ func (r window) reading(first int, h uint64) int64 {
 }
 
 // peakBefore returns what the key has at most in the previous generation, by the shard's peak.
-func (r window) peakBefore() int64 { return min(r.e.reach, int64(r.s.peaks.before)*r.e.peakStep) }
+func (r window) peakBefore() int64 { return min(r.e.Reach, int64(r.s.peaks.before)*r.e.peakStep) }
 
 // buffer returns the first word of the generation of an age.
 func (r window) buffer(age int) int { return r.first + r.e.layout.buffer(r.s.number-int64(age)) }

@@ -47,7 +47,7 @@ func (r request) remember(p rotating.Position, limit int64, v Verdict) {
 }
 
 // flood is the hash by which a key is remembered that is denied at a limit.
-func (r request) flood(limit int64) uint64 { return r.h ^ uint64(r.e.limit-limit) }
+func (r request) flood(limit int64) uint64 { return r.h ^ uint64(r.e.Limit-limit) }
 
 // draw returns random bits of a shard that may spare: other ones when something has been admitted, and the same ones once it
 // has been restored.

@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/sketchlimit/sketchlimit/internal/spec"
+
 	"github.com/sketchlimit/sketchlimit/internal/keyhash"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
@@ -47,7 +49,7 @@ func (e *Engine) Share(hash uint64) *Share {
 	s := &Share{engine: e, hash: hash, blocks: uint64(max(1, e.generation/blockWords))}
 	s.all = uint64(len(e.shards)) * s.blocks
 	bits := 8
-	for 1<<bits-1 < 2*e.limit { // so that a sum does not stop at the limit itself
+	for 1<<bits-1 < 2*e.Limit { // so that a sum does not stop at the limit itself
 		bits *= 2
 	}
 	s.lane, s.max = 64-uint64(bits), 1<<bits-1
@@ -71,7 +73,7 @@ func (e *Engine) shared() *Share {
 func (s *Share) Layout() string {
 	e := s.engine
 	return fmt.Sprintf("%d per %v in %d generations, %d parts of %d words each, %d bits a cell, hash %08x, seed %08x",
-		e.limit, e.Span(), e.Ring.Buffers(), s.Parts(), s.PartWords(), s.CellBits(), uint32(s.hash>>32), uint32(keyhash.Derive(e.seed, "name of a share")))
+		e.Limit, e.Span(), e.Ring.Buffers(), s.Parts(), s.PartWords(), s.CellBits(), uint32(s.hash>>32), uint32(keyhash.Derive(e.seed, "name of a share")))
 }
 
 // Parts returns the number of parts: the engine's shards.
@@ -88,7 +90,7 @@ func (s *Share) Generations() int { return s.engine.Ring.Buffers() }
 
 // Bytes returns the memory that sharing takes beside the engine.
 func (s *Share) Bytes() int {
-	return int(unsafe.Sizeof(*s)) + HeapBytes(8*len(s.hot)) + HeapBytes(8*len(s.cold))
+	return int(unsafe.Sizeof(*s)) + spec.HeapBytes(8*len(s.hot)) + spec.HeapBytes(8*len(s.cold))
 }
 
 // Own copies a part's own cells of a generation, by its number, to PartWords words, at a position. It

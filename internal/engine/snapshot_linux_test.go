@@ -10,6 +10,7 @@ import (
 	"unsafe"
 
 	"github.com/sketchlimit/sketchlimit/internal/keyhash"
+	"github.com/sketchlimit/sketchlimit/internal/spec"
 )
 
 // BenchmarkSnapshotLocks copies all shards of 256 MiB, as WriteTo does, while as many goroutines
@@ -22,14 +23,14 @@ func BenchmarkSnapshotLocks(b *testing.B) {
 		shards /= 64
 	}
 	l := faceOf(b, sliding(60_000, 10*time.Second),
-		Dimensions{Shards: shards, BloomBytes: 2048, BloomProbes: 3, Depth: 4, Width: 512, CellBits: 16, HeavyEntries: 512, HeavyThreshold: 16})
+		spec.Dimensions{Shards: shards, BloomBytes: 2048, BloomProbes: 3, Depth: 4, Width: 512, CellBits: 16, HeavyEntries: 512, HeavyThreshold: 16})
 	clear(l.memory) // so that the system has handed it out
 	var deciding sync.WaitGroup
 	var done atomic.Bool
 	for first := range uint64(runtime.NumCPU()) {
 		deciding.Go(func() {
 			for key := first << 32; !done.Load(); key++ {
-				l.Take(0, keyhash.Mix(key, 1), 1, l.limit, Whole)
+				l.Take(0, keyhash.Mix(key, 1), 1, l.Limit, Whole)
 			}
 		})
 	}

@@ -21,7 +21,7 @@ const (
 )
 
 // every returns the units between two looks of a shard: a five-hundredth of what fills its cells.
-func every(l *layout) uint64 { return max(64, uint64(l.cells.Width())*uint64(l.limit)/512) }
+func every(l *layout) uint64 { return max(64, uint64(l.cells.Width())*uint64(l.Limit)/512) }
 
 // begins reports whether the shard is to begin to spare, which it looks for when it is about to deny n units to a key that
 // is not certified to be above its limit.
@@ -57,16 +57,16 @@ func (r overCapacity) tooMany(p rotating.Position, s *spareState) bool {
 	if before := r.e.predecessor(); before != nil {
 		rate = max(rate, before.noiseRate(p, r.h)) // a few strangers show nothing of what few keys read there
 	}
-	grows := r.e.spare.CanGrow()
-	if rate >= r.e.spare.Rate && grows {
-		r.e.spare.Grow()
+	grows := r.e.OverCapacity.CanGrow()
+	if rate >= r.e.OverCapacity.Rate && grows {
+		r.e.OverCapacity.Grow()
 	}
 	average := s.average(rate, r.passed(p, s))
-	if average >= r.e.spare.Rate && !grows {
+	if average >= r.e.OverCapacity.Rate && !grows {
 		return true
 	}
 	s.rate, s.looked, s.now = average, r.s.admitted, s.now%momentUnit+r.moment(p)*momentUnit
-	if rate > r.e.spare.Rate*nearly {
+	if rate > r.e.OverCapacity.Rate*nearly {
 		s.looked -= every(&r.e.layout) / 4 * 3
 	}
 	return false
@@ -98,7 +98,7 @@ func (r overCapacity) begin(p rotating.Position) {
 	}
 	s.mode, s.turns, s.bears, s.rate = sparing, 0, r.lately(p, s), 0
 	r.s.last.Clear()
-	r.e.spare.Begin(p.Generation, r.e.Timeline.UnixNano(p), int64(r.e.Ring.Buffers()))
+	r.e.OverCapacity.Begin(p.Generation, r.e.Timeline.UnixNano(p), int64(r.e.Ring.Buffers()))
 }
 
 // lately returns the units of the last window.
@@ -119,11 +119,11 @@ func (r overCapacity) rotate(generation int64) (ends bool) {
 	}
 	switch s.mode {
 	case sparing:
-		r.e.spare.GoOn(generation)
+		r.e.OverCapacity.GoOn(generation)
 	case settling:
 		if s.turns -= int32(min(turns, int64(s.turns))); s.turns == 0 {
 			s.mode = exactly
-			r.e.spare.End(r.s.admitted - s.from)
+			r.e.OverCapacity.End(r.s.admitted - s.from)
 		}
 	}
 	return ends
@@ -226,7 +226,7 @@ func (r overCapacity) count(p rotating.Position, n int64, entry *uint64) {
 		entry = r.compete(p)
 	}
 	if entry != nil {
-		r.e.heavy.Set(entry, min(r.e.heavy.Count(*entry, 0)+n, r.e.limit))
+		r.e.heavy.Set(entry, min(r.e.heavy.Count(*entry, 0)+n, r.e.Limit))
 	}
 }
 
@@ -236,7 +236,7 @@ func (r overCapacity) refuse(p rotating.Position, n, limit int64, entry *uint64)
 	r.s.denied += uint64(n)
 	window(r).wronged(p, n, limit, entry)
 	u := window(r).used(p, entry)
-	u.free -= r.e.limit - limit
+	u.free -= r.e.Limit - limit
 	return window(r).denied(p, u, entry, n, limit)
 }
 
@@ -292,7 +292,7 @@ func (r overCapacity) compete(p rotating.Position) *uint64 {
 // where the clock is coarser than requests come, by what was admitted.
 func takeovers(r overCapacity, p rotating.Position, s *spareState) int64 {
 	byTime := float64(p.Elapsed) / float64(r.e.Timeline.Length()) * float64(trials*r.e.heavy.Words())
-	return max(int64(byTime), takeoversOfLimit*int64(r.s.admitted-s.start)/r.e.limit)
+	return max(int64(byTime), takeoversOfLimit*int64(r.s.admitted-s.start)/r.e.Limit)
 }
 
 // yields reports whether an entry is taken over, by a draw of 64 bits: always while its key has asked for less than a
@@ -300,13 +300,13 @@ func takeovers(r overCapacity, p rotating.Position, s *spareState) int64 {
 // has asked since its entry was the oldest before: below half of the limit one that has not is likelier to yield, since who
 // sends much at once and then nothing is not heavy. Not at once, since heavy keys may send like that, too.
 func (r overCapacity) yields(p rotating.Position, entry *uint64, draw uint64) bool {
-	own, few := window(r).asked(p, *entry), max(r.e.limit/24, 1)
+	own, few := window(r).asked(p, *entry), max(r.e.Limit/24, 1)
 	if own < few {
 		return true
 	}
 	part := float64(few) / float64(own)
 	chance := part * part * part / 4
-	if !r.e.heavy.TestAndClearReference(entry) && 2*own < r.e.limit {
+	if !r.e.heavy.TestAndClearReference(entry) && 2*own < r.e.Limit {
 		chance = 2 * part
 	}
 	return float64(draw>>11)*0x1p-53 < chance

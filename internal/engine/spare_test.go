@@ -13,19 +13,26 @@ import (
 
 	"github.com/sketchlimit/sketchlimit/internal/heavyhitter"
 	"github.com/sketchlimit/sketchlimit/internal/overcapacity"
+	"github.com/sketchlimit/sketchlimit/internal/spec"
 	"github.com/sketchlimit/sketchlimit/internal/testkit"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
 // sparingFace returns an engine that spares keys, of one shard.
-func sparingFace(t testing.TB, rule Rule, d Dimensions) *face {
-	return faceOf(t, rule.Sparing(&overcapacity.Episodes{Rate: 1e-4, Lowest: rule.limit}), d)
+func sparingFace(t testing.TB, rule spec.Rule, d spec.Dimensions) *face {
+	return faceOf(t, overCapacityOf(rule, &overcapacity.Episodes{Rate: 1e-4, Lowest: rule.Limit}), d)
+}
+
+// overCapacityOf returns a rule that denies, over capacity, only keys that are proven over their limit.
+func overCapacityOf(rule spec.Rule, s *overcapacity.Episodes) spec.Rule {
+	rule.OverCapacity = s
+	return rule
 }
 
 // oneShard are dimensions of a shard with a few hundred cells.
-func oneShard(limit int64) Dimensions {
-	return Dimensions{
-		Shards: 1, BloomBytes: 64, BloomProbes: 1, Depth: 3, Width: 128, CellBits: CellBits(int(limit)),
+func oneShard(limit int64) spec.Dimensions {
+	return spec.Dimensions{
+		Shards: 1, BloomBytes: 64, BloomProbes: 1, Depth: 3, Width: 128, CellBits: spec.CellBits(int(limit)),
 		HeavyEntries: 64, HeavyThreshold: max(1, int(limit)/6),
 	}
 }
@@ -58,8 +65,8 @@ func (f *face) crowd(keys, n int, random *rand.Rand) bool {
 // whose denials are remembered would not be told.
 func TestPeekDoesNotBeginToSpare(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	for _, rule := range []Rule{sliding(100, time.Second), fixed(100, time.Second)} {
-		f := sparingFace(t, rule, oneShard(rule.limit))
+	for _, rule := range []spec.Rule{sliding(100, time.Second), fixed(100, time.Second)} {
+		f := sparingFace(t, rule, oneShard(rule.Limit))
 		foretold := false
 		for i := 0; !foretold; i++ {
 			require.Less(t, i, 100_000)
@@ -80,10 +87,10 @@ func TestPeekDoesNotBeginToSpare(t *testing.T) {
 func TestLookKnowsTheRate(t *testing.T) {
 	testkit.OneGoroutine(t)
 	const fresh, cost = 20_000, 10
-	for _, rule := range []Rule{sliding(100, time.Hour), fixed(100, time.Hour)} {
+	for _, rule := range []spec.Rule{sliding(100, time.Hour), fixed(100, time.Hour)} {
 		random := rand.New(rand.NewPCG(3, 4))
-		spare := &overcapacity.Episodes{Rate: 1, Lowest: rule.limit}
-		f := faceOf(t, rule.Sparing(spare), oneShard(rule.limit))
+		spare := &overcapacity.Episodes{Rate: 1, Lowest: rule.Limit}
+		f := faceOf(t, overCapacityOf(rule, spare), oneShard(rule.Limit))
 		for range 40 { // generations, so that it knows what requests are like
 			f.crowd(200, cost, random)
 			f.now = f.now.Add(time.Hour)
@@ -161,7 +168,7 @@ func TestSpareGrowsFirst(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	asked := 0
 	spare := &overcapacity.Episodes{Rate: 1e-4, Lowest: 100, Grow: func() { asked++ }}
-	f := faceOf(t, sliding(100, time.Second).Sparing(spare), oneShard(100))
+	f := faceOf(t, overCapacityOf(sliding(100, time.Second), spare), oneShard(100))
 	require.False(t, f.crowd(10_000, cost, random))
 	require.NotZero(t, asked)
 	f.now = f.now.Add(time.Second / 2)
@@ -177,8 +184,8 @@ func TestSpareGrowsFirst(t *testing.T) {
 
 // A shard that has spared is exact when all generations have gone in which it did: those count still.
 func TestSpareEnds(t *testing.T) {
-	for _, rule := range []Rule{sliding(100, time.Second), fixed(100, time.Second)} {
-		f := sparingFace(t, rule, oneShard(rule.limit))
+	for _, rule := range []spec.Rule{sliding(100, time.Second), fixed(100, time.Second)} {
+		f := sparingFace(t, rule, oneShard(rule.Limit))
 		require.True(t, f.crowd(10_000, 10, rand.New(rand.NewPCG(5, 6))))
 		last := f.now // when it spared
 		for f.at(0).state().mode != exactly {
@@ -208,14 +215,14 @@ func TestSnapshotOfShardsThatSpare(t *testing.T) {
 		f.take("somebody", 1)
 	}
 	require.Equal(t, settling, f.at(0).state().mode, "what it spared counts still")
-	require.Equal(t, f.spare.Save().Last, now)
+	require.Equal(t, f.OverCapacity.Save().Last, now)
 	require.Equal(t, now, Stages{Engine: f.Engine}.spares(head).Last, "it spares no more")
 }
 
 // A shard spares until a generation with a tenth fewer units than it began with. Then its cells begin anew.
 func TestSparesWhileTheLoadLasts(t *testing.T) {
-	for _, rule := range []Rule{sliding(100, time.Second), fixed(100, time.Second)} {
-		f := sparingFace(t, rule, oneShard(rule.limit))
+	for _, rule := range []spec.Rule{sliding(100, time.Second), fixed(100, time.Second)} {
+		f := sparingFace(t, rule, oneShard(rule.Limit))
 		random := rand.New(rand.NewPCG(5, 6))
 		require.True(t, f.crowd(10_000, 10, random))
 		f.now = f.now.Add(time.Second)
@@ -237,8 +244,8 @@ func TestSparesWhileTheLoadLasts(t *testing.T) {
 
 // What a key has used of the predecessor of a grown engine certifies it as well.
 func TestSparedKeysAreCertifiedByThePredecessor(t *testing.T) {
-	for _, rule := range []Rule{sliding(100, time.Hour), fixed(100, time.Hour)} {
-		before, after := sparingFace(t, rule, oneShard(rule.limit)), sparingFace(t, rule, oneShard(rule.limit))
+	for _, rule := range []spec.Rule{sliding(100, time.Hour), fixed(100, time.Hour)} {
+		before, after := sparingFace(t, rule, oneShard(rule.Limit)), sparingFace(t, rule, oneShard(rule.Limit))
 		for range 90 {
 			require.True(t, before.allow("key", 1))
 		}
@@ -284,9 +291,9 @@ func TestRequestsInVainCertifyNothing(t *testing.T) {
 // A shard beside a predecessor finds that too many are denied by what keys read in both together: either of them is far from
 // its limit.
 func TestLookKnowsWhatThePredecessorHasCounted(t *testing.T) {
-	for _, rule := range []Rule{sliding(100, time.Hour), fixed(100, time.Hour)} {
+	for _, rule := range []spec.Rule{sliding(100, time.Hour), fixed(100, time.Hour)} {
 		random := rand.New(rand.NewPCG(1, 2))
-		before, after := sparingFace(t, rule, oneShard(rule.limit)), sparingFace(t, rule, oneShard(rule.limit))
+		before, after := sparingFace(t, rule, oneShard(rule.Limit)), sparingFace(t, rule, oneShard(rule.Limit))
 		setApart(after.Engine)
 		for _, f := range []*face{before, after} { // strangers read about 70 units
 			for (window{f.at(random.Uint64())}).used(f.position(), nil).free > 30 {
@@ -343,7 +350,7 @@ func TestSparedUnitsOnlyRise(t *testing.T) {
 			r.s.mu.Lock()
 			s := r.state()
 			s.mode = exactly
-			f.spare.End(r.s.admitted - s.from)
+			f.OverCapacity.End(r.s.admitted - s.from)
 			r.s.mu.Unlock()
 		}
 	}
@@ -354,8 +361,8 @@ func TestSparedUnitsOnlyRise(t *testing.T) {
 
 // What a key has used in the generation before certifies it in a sliding window, as far as that still counts.
 func TestSparedKeysAreCertifiedByTheGenerationBefore(t *testing.T) {
-	for _, rule := range []Rule{sliding(100, time.Hour), fixed(100, time.Hour)} {
-		f := sparingFace(t, rule, oneShard(rule.limit))
+	for _, rule := range []spec.Rule{sliding(100, time.Hour), fixed(100, time.Hour)} {
+		f := sparingFace(t, rule, oneShard(rule.Limit))
 		random := rand.New(rand.NewPCG(5, 6))
 		require.True(t, f.crowd(10_000, 10, random))
 		f.now = f.now.Add(time.Hour)
@@ -381,8 +388,8 @@ func TestSparedKeysAreCertifiedByTheGenerationBefore(t *testing.T) {
 func TestSparedKeysAreCertified(t *testing.T) {
 	for _, limit := range []int{2, 3, 4, 5, 7, 8, 15, 16, 100, 127, 128, 1000, 1023, 1024, 2046, 2047, 4095, 8190, 10_000, 16_128, 16_129, 16_383} {
 		require.True(t, heavyhitter.FitsOffered(limit))
-		for _, rule := range []Rule{sliding(limit, time.Hour), fixed(limit, time.Hour)} {
-			f := sparingFace(t, rule, oneShard(rule.limit))
+		for _, rule := range []spec.Rule{sliding(limit, time.Hour), fixed(limit, time.Hour)} {
+			f := sparingFace(t, rule, oneShard(rule.Limit))
 			f.take("key of the generation before", 1)
 			f.now = f.now.Add(time.Hour)
 			f.take("another", 1)
@@ -416,7 +423,7 @@ func TestSparedKeysAmongMany(t *testing.T) {
 	testkit.Computes(t)
 	const limit, innocents, crowd = 100, 200, 20_000
 	for name, of := range map[string]struct {
-		rule  Rule
+		rule  spec.Rule
 		burst int // requests that a key of the crowd sends
 	}{
 		"sliding": {sliding(limit, time.Second), 1}, "fixed": {fixed(limit, time.Second), 1},

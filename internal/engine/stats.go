@@ -61,7 +61,7 @@ func (e *Engine) Stats(p rotating.Position, lowest int64) Stats {
 // bucketStats adds what the table of a bucket tells. Its keys are those whose buckets are not full.
 func bucketStats(e *Engine, p rotating.Position, n, lowest int64, sum *Stats) {
 	for s := range pieces(e, p, nil) {
-		ticks, _ := e.bucket.Ticks(s.at.Elapsed)
+		ticks, _ := e.Bucket.Ticks(s.at.Elapsed)
 		use := e.times.Use(bucket{s.copy}.table(), uint32(ticks), 0)
 		sum.DistinctKeys += float64(use.Live)
 		sum.SketchFill += float64(use.Live) / float64(e.times.Lines()*e.times.Entries()*s.of)
@@ -69,7 +69,7 @@ func bucketStats(e *Engine, p rotating.Position, n, lowest int64, sum *Stats) {
 	}
 	if b := e.before(); b != nil {
 		for s := range pieces(b, p, nil) {
-			ticks, _ := b.bucket.Ticks(s.at.Elapsed)
+			ticks, _ := b.Bucket.Ticks(s.at.Elapsed)
 			sum.DistinctKeys += float64(b.times.Use(bucket{s.copy}.table(), uint32(ticks), 0).Live)
 			sum.FalseDenialRate += bucketShares(bucket{s.copy}, s.at, min(n, b.quota(lowest)), lowest) / float64(s.of)
 		}

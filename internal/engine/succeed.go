@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/sketchlimit/sketchlimit/internal/heavyhitter"
+	"github.com/sketchlimit/sketchlimit/internal/spec"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
@@ -15,8 +16,8 @@ import (
 //
 // Decisions go on meanwhile: e passes them on, at the lower of both limits, once their shard has been handed over. All
 // shards have been when Succeed returns.
-func (e *Engine) Succeed(rule Rule, at int64) (*Engine, error) {
-	rule.reach = max(rule.reach, e.reach)
+func (e *Engine) Succeed(rule spec.Rule, at int64) (*Engine, error) {
+	rule.Reach = max(rule.Reach, e.Reach)
 	if err := e.fits(&rule); err != nil {
 		return nil, err
 	}
@@ -26,7 +27,7 @@ func (e *Engine) Succeed(rule Rule, at int64) (*Engine, error) {
 		return nil, err
 	}
 	if e.dims.HeavyEntries > 0 && next.heavy.FingerprintBits() > e.heavy.FingerprintBits() {
-		return nil, fmt.Errorf("limit %d leaves entries of heavy keys more room for fingerprints than they have", rule.limit)
+		return nil, fmt.Errorf("limit %d leaves entries of heavy keys more room for fingerprints than they have", rule.Limit)
 	}
 	if !e.given.CompareAndSwap(nil, &handover{shards: make([]bool, len(e.shards)), at: at}) {
 		return nil, errors.New("another limit has taken over already")
@@ -40,18 +41,18 @@ func (e *Engine) Succeed(rule Rule, at int64) (*Engine, error) {
 }
 
 // fits returns an error if the memory of e cannot count for a rule.
-func (e *Engine) fits(rule *Rule) error {
+func (e *Engine) fits(rule *spec.Rule) error {
 	switch {
 	case algorithmOf(rule) != e.algorithm || rule.Ring.Buffers() != e.Ring.Buffers() || rule.Span() != e.Span():
 		return errors.New("it is of another algorithm or window")
-	case rule.spare != nil || e.spare != nil:
+	case rule.OverCapacity != nil || e.OverCapacity != nil:
 		return errors.New("entries of keys that may be spared are of one limit")
 	case e.shared() != nil:
 		return errors.New("it is shared, and others have the limit of before")
 	case e.before() != nil:
 		return errors.New("it grows")
-	case e.dims.HeavyEntries > 0 && !heavyhitter.Fits(int(rule.reach)):
-		return fmt.Errorf("entries of heavy keys count up to less than %d", rule.reach)
+	case e.dims.HeavyEntries > 0 && !heavyhitter.Fits(int(rule.Reach)):
+		return fmt.Errorf("entries of heavy keys count up to less than %d", rule.Reach)
 	}
 	return e.dims.Check(rule)
 }
@@ -95,7 +96,7 @@ func (e *Engine) forward(word int64, h uint64, units int, limit int64, effort Ef
 	if next.Timeline.Length() != e.Timeline.Length() {
 		word = next.Timeline.Pack(next.Timeline.Position(e.Timeline.UnixNano(e.Timeline.Unpack(word))))
 	}
-	return next.Consume(next.Shard(h), word, h, units, min(limit, next.limit), effort)
+	return next.Consume(next.Shard(h), word, h, units, min(limit, next.Limit), effort)
 }
 
 // from returns what a position and a limit that e was asked for are in the request's engine, which may be its heir.
@@ -106,5 +107,5 @@ func (r request) from(e *Engine, p rotating.Position, limit int64) (rotating.Pos
 	if r.e.Timeline.Length() != e.Timeline.Length() {
 		p = r.e.Timeline.Position(e.Timeline.UnixNano(p))
 	}
-	return p, min(limit, r.e.limit)
+	return p, min(limit, r.e.Limit)
 }

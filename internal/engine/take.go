@@ -47,7 +47,7 @@ func (e *Engine) Consume(i int, word int64, h uint64, units int, limit int64, ef
 		}
 		return r.settle(p, n, limit, effort)
 	}
-	most := r.e.limit // units of this generation that a key has without an entry
+	most := r.e.Limit // units of this generation that a key has without an entry
 	if r.e.heavy.HasRoom(entries) {
 		most = r.e.light + int64(r.s.peaks.raised)
 	}

@@ -1,54 +1,20 @@
 package engine
 
 import (
-	"fmt"
 	"time"
 	"unsafe"
 
-	"github.com/sketchlimit/sketchlimit/bloom"
-	"github.com/sketchlimit/sketchlimit/internal/heavyhitter"
 	"github.com/sketchlimit/sketchlimit/internal/invariants"
-	"github.com/sketchlimit/sketchlimit/internal/windowmath"
+	"github.com/sketchlimit/sketchlimit/internal/spec"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
-
-// NewWindow returns the rule of a window that keeps so many generations of a length: 1 for a fixed window,
-// one more than its sub-windows for a sliding one.
-func NewWindow(limit int, length time.Duration, generations int) Rule {
-	return Rule{Window: windowmath.New(length, generations), limit: int64(limit), reach: int64(limit)}
-}
 
 // windows is the algorithm of windows.
 type windows struct{}
 
-func (windows) check(d *Dimensions, rule *Rule) error {
-	limit := int(rule.limit)
-	switch {
-	case d.BloomBytes < bloom.BlockBytes || d.BloomBytes%bloom.BlockBytes != 0:
-		return fmt.Errorf("sketchlimit: Plan.BloomBytes %d, must be a multiple of %d", d.BloomBytes, bloom.BlockBytes)
-	case d.BloomProbes < 1 || d.BloomProbes > bloom.MaxProbes:
-		return fmt.Errorf("sketchlimit: Plan.BloomProbes %d, must be 1 … %d", d.BloomProbes, bloom.MaxProbes)
-	case d.doorsAlone(rule) && d.HeavyEntries != 0:
-		return fmt.Errorf("sketchlimit: Plan.HeavyEntries %d, must be 0 for Width 0", d.HeavyEntries)
-	case d.doorsAlone(rule):
-		return nil
-	case d.HeavyEntries < 0 || d.HeavyEntries%heavyhitter.BucketEntries != 0:
-		return fmt.Errorf("sketchlimit: Plan.HeavyEntries %d, must be a multiple of %d", d.HeavyEntries, heavyhitter.BucketEntries)
-	case d.HeavyEntries > 0 && rule.Ring.Buffers() > 2:
-		return fmt.Errorf("sketchlimit: Plan.HeavyEntries %d, must be 0 for %d SubWindows", d.HeavyEntries, rule.Ring.Buffers()-1)
-	case d.HeavyEntries > 0 && !heavyhitter.Fits(limit):
-		return fmt.Errorf("sketchlimit: Plan.HeavyEntries %d, must be 0 for Limit %d", d.HeavyEntries, limit)
-	case d.HeavyEntries > 0 && d.HeavyThreshold < 1:
-		return fmt.Errorf("sketchlimit: Plan.HeavyThreshold %d, must be at least 1", d.HeavyThreshold)
-	case d.CellBits < CellBits(limit):
-		return fmt.Errorf("sketchlimit: Plan.CellBits %d, must be at least %d for Limit %d", d.CellBits, CellBits(limit), limit)
-	}
-	return nil
-}
+func (windows) quota(_ *spec.Rule, limit int64) int64 { return limit }
 
-func (windows) quota(_ *Rule, limit int64) int64 { return limit }
-
-func (windows) resetAfter(rule *Rule, p rotating.Position, _, _ int64) time.Duration {
+func (windows) resetAfter(rule *spec.Rule, p rotating.Position, _, _ int64) time.Duration {
 	return rule.ResetAfter(p, 0)
 }
 
@@ -71,7 +37,7 @@ func (windows) peek(r request, p rotating.Position, n, limit int64) Verdict {
 }
 
 func (windows) charge(r request, p rotating.Position, n, limit int64, asked bool) (free int64) {
-	n = min(n, r.e.limit)
+	n = min(n, r.e.Limit)
 	if asked || r.e.external.Load() != nil || r.e.Spares() {
 		return window{r}.charge(p, n, limit)
 	}
@@ -124,10 +90,10 @@ func (r window) takeAny(p rotating.Position, n, limit int64, e Effort, entry *ui
 	current, h := r.count(p.Generation, entry)
 	enough := all
 	if e&Brief != 0 {
-		enough = min(n, limit) + r.e.limit - limit
+		enough = min(n, limit) + r.e.Limit - limit
 	}
 	u, _ := r.usageOf(p, n, limit, current, entry, enough)
-	if free := u.free - (r.e.limit - limit); n >= 1 && n <= free {
+	if free := u.free - (r.e.Limit - limit); n >= 1 && n <= free {
 		if invariants.On {
 			checkAdmits(r.left(p, limit, entry), n)
 		}
@@ -153,7 +119,7 @@ func (r window) takeAny(p rotating.Position, n, limit int64, e Effort, entry *ui
 // takeEntry is take for a key that is admitted by its entry, in the shard's generation. It is not ok, and changes nothing, if
 // the key is not admitted, or if it may have counts elsewhere. Of the cells it reads what may exceed the entry alone.
 func (r window) takeEntry(p rotating.Position, n, limit int64, e Effort, entry *uint64) (v Verdict, ok bool) {
-	if r.e.spare != nil || r.e.external.Load() != nil {
+	if r.e.OverCapacity != nil || r.e.external.Load() != nil {
 		return Verdict{}, false
 	}
 	count := r.e.heavy.Count(*entry, 0)
@@ -194,7 +160,7 @@ func (r window) takeEntry(p rotating.Position, n, limit int64, e Effort, entry *
 // peekEntry is peek at a position that is not behind the shard's, by the key's entry if it has one.
 func (r window) peekEntry(p rotating.Position, n, limit int64, entry *uint64) Verdict {
 	u := r.used(p, entry)
-	u.free -= r.e.limit - limit
+	u.free -= r.e.Limit - limit
 	if n < 1 || n > u.free {
 		if over := overCapacity(r); r.e.Spares() && over.uncertified(p, n, limit, entry) && over.begins(p) {
 			return over.certified(p, n, limit, entry)
@@ -215,10 +181,10 @@ func (r window) charge(p rotating.Position, n, limit int64) (free int64) {
 	}
 	entry := r.e.heavy.Find(r.entries(), r.h)
 	current, h := r.count(p.Generation, entry)
-	room := r.e.limit - current
+	room := r.e.Limit - current
 	u, former := r.usageOf(p, n, limit, current, entry, all)
 	room -= former
-	free = u.free - (r.e.limit - limit)
+	free = u.free - (r.e.Limit - limit)
 	if n > free && r.e.Spares() && over.uncertified(p, min(n, limit), limit, entry) && over.begins(p) {
 		over.begin(p)
 		return r.charge(p, n, limit)
@@ -239,7 +205,7 @@ func (r window) charge(p rotating.Position, n, limit int64) (free int64) {
 func (r window) chargeHeld(p rotating.Position, n int64) {
 	entry := r.e.heavy.Find(r.entries(), r.h)
 	current, h := r.count(p.Generation, entry)
-	counted := max(0, min(n, r.e.limit-current))
+	counted := max(0, min(n, r.e.Limit-current))
 	if r.s.admitted += uint64(n - counted); counted > 0 {
 		r.add(entry, h, current, counted)
 	}
@@ -300,7 +266,7 @@ func (r window) refuse(p rotating.Position, n, limit, enough int64, entry *uint6
 		}
 		u = r.used(p, entry)
 	}
-	u.free -= r.e.limit - limit
+	u.free -= r.e.Limit - limit
 	v := r.denied(p, u, entry, n, limit)
 	if flood {
 		r.remember(p, limit, v)

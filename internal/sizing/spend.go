@@ -45,7 +45,7 @@ const (
 // probes returns the bits a key sets in a doorkeeper of so many blocks in all: 1 unless doorkeepers count alone.
 func (n *Need) probes(blocks int) int {
 	switch {
-	case int(n.Rule.Limit()) > 1:
+	case int(n.Rule.Limit) > 1:
 		return 1
 	case n.Keys > 0:
 		probes, _ := bloom.Best(float64(n.Keys) / float64(blocks))
@@ -76,7 +76,7 @@ func (n *Need) Shape(memory int) Shape {
 	if n.Lowest < lowBelow {
 		s.Depth = lowDepth
 	}
-	if n.Lowest < guardBelow && int(n.Rule.Limit()) > 1 {
+	if n.Lowest < guardBelow && int(n.Rule.Limit) > 1 {
 		return s.Guarded()
 	}
 	s.Probes = n.probes(max(1, memory/bloom.BlockBytes/n.Rule.Generations()))
@@ -116,7 +116,7 @@ func (n *Need) Spend(memory int, s Shape) (engine.Dimensions, error) {
 		bytes = int(float64(bytes-engine.SpareBytes) * share)
 		s = n.sparing(s)
 	}
-	p := engine.Dimensions{Shards: shards, CellBits: engine.CellBits(int(n.Rule.Limit())), Depth: s.Depth, BloomProbes: s.Probes}
+	p := engine.Dimensions{Shards: shards, CellBits: engine.CellBits(int(n.Rule.Limit)), Depth: s.Depth, BloomProbes: s.Probes}
 	if s.Heavy > 0 && n.table() {
 		p.HeavyEntries = int(float64(bytes)*s.Heavy) / (8 * heavyhitter.BucketEntries) * heavyhitter.BucketEntries
 		p.HeavyThreshold = s.Threshold
@@ -128,7 +128,7 @@ func (n *Need) Spend(memory int, s Shape) (engine.Dimensions, error) {
 			n.MemoryBytes, n.Smallest())
 	}
 	doorLines := lines
-	if int(n.Rule.Limit()) > 1 {
+	if int(n.Rule.Limit) > 1 {
 		doorLines, p.BloomProbes = n.doorkeeper(lines, shards, s)
 	}
 	if doorLines < lines {
@@ -172,7 +172,7 @@ func (n *Need) doorkeeper(lines, shards int, s Shape) (doorLines, probes int) {
 // HeavyTable tells whether a table of heavy keys pays. Cells of 4 bits do as well
 // without, and beyond two generations or a word's width there is none.
 func (n *Need) HeavyTable() bool {
-	return heavyhitter.Fits(int(n.Rule.Limit())) && n.Rule.Generations() <= 2 && int(n.Rule.Limit()) > 16 && !n.Rule.IsBucket()
+	return heavyhitter.Fits(int(n.Rule.Limit)) && n.Rule.Generations() <= 2 && int(n.Rule.Limit) > 16 && !n.Rule.IsBucket()
 }
 
 // table tells whether there is a table of heavy keys.

@@ -34,7 +34,7 @@ const (
 func (n *Need) sized() (row *sized, generations int) {
 	table, generations, limit := slidingSizes, 2, n.Lowest
 	switch {
-	case n.Rule.IsBucket() || int(n.Rule.Limit()) == 1:
+	case n.Rule.IsBucket() || int(n.Rule.Limit) == 1:
 		return nil, 0
 	case n.Rule.Generations() == 1:
 		table, generations = fixedSizes, 1
@@ -113,12 +113,12 @@ func (n *Need) sizedFor(keys int) (how Shape, bytes float64, err error) {
 func (n *Need) spent(row *sized, bits, generations, keys int) (how Shape, bytes float64, err error) {
 	how = row.Shape(n.Rate)
 	bytes = math.Max(1, n.Headroom/tableHeadroom) * row.bytesFor(n.Rate) * float64(keys) * max(1, float64(n.Rule.Generations())/float64(generations))
-	if n.Lowest == int(n.Rule.Limit()) {
+	if n.Lowest == int(n.Rule.Limit) {
 		return how, bytes, nil
 	}
 	heavy := bytes * how.Heavy
 	door := (bytes - heavy) * how.Door
-	cells := (bytes - heavy - door) * float64(engine.CellBits(int(n.Rule.Limit()))) / float64(bits)
+	cells := (bytes - heavy - door) * float64(engine.CellBits(int(n.Rule.Limit))) / float64(bits)
 	if n.Lowest == 1 {
 		if door, how.Probes, err = n.doorsFor(keys); err != nil {
 			return Shape{}, 0, err
