@@ -7,19 +7,20 @@ import (
 	"weak"
 
 	"github.com/sketchlimit/sketchlimit/internal/engine"
+	"github.com/sketchlimit/sketchlimit/internal/growth"
 	"github.com/sketchlimit/sketchlimit/internal/sizing"
 )
 
 // growthBytes is what a limiter that grows takes besides its engines: the last part is for its grower, closures and weak
 // pointer.
-const growthBytes = int(unsafe.Sizeof(engine.Growth{})) + 500
+const growthBytes = int(unsafe.Sizeof(growth.Growth{})) + 500
 
 // grows makes ready for engines that replace the first one.
 func (l *Limiter) grows() {
 	c, need := l.config, l.config.need()
 	audit := sizing.AuditBytes(l.audit)
 	around := sizing.Overhead + audit
-	l.growth = &engine.Growth{
+	l.growth = &growth.Growth{
 		Current: &l.engine, Latest: l.windows.Latest,
 		Goal: c.goal(), Lowest: int64(c.lowest()),
 		Least: around + l.engine.Load().Bytes(), Most: c.MaxMemoryBytes - growthBytes, Around: around,
@@ -98,7 +99,7 @@ func (g *grower) wait(l *Limiter) {
 		return
 	}
 	_, elapsed := w.Now()
-	next := engine.NearEnd(&w.line)
+	next := growth.NearEnd(&w.line)
 	if elapsed >= next {
 		next = time.Duration(w.line.Length())
 	}

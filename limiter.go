@@ -8,7 +8,9 @@ import (
 
 	"github.com/sketchlimit/sketchlimit/internal/audit"
 	"github.com/sketchlimit/sketchlimit/internal/engine"
+	"github.com/sketchlimit/sketchlimit/internal/growth"
 	"github.com/sketchlimit/sketchlimit/internal/keyhash"
+	"github.com/sketchlimit/sketchlimit/internal/shared"
 	"github.com/sketchlimit/sketchlimit/internal/sizing"
 	"github.com/sketchlimit/sketchlimit/internal/striped"
 	"github.com/sketchlimit/sketchlimit/rotating"
@@ -41,7 +43,7 @@ type Limiter struct {
 	overdraft atomic.Uint64 // units that were charged and not free
 	flooded   *striped.Counter
 	audit     *audit.Audit
-	growth    *engine.Growth // nil if the limiter does not grow
+	growth    *growth.Growth // nil if the limiter does not grow
 	grower    *grower        // likewise
 	config    Config         // as given
 	drawn     bool           // the seed was
@@ -327,7 +329,7 @@ func (l *Limiter) Share() (*sharing.Share, error) {
 	case l.growth != nil:
 		return nil, fmt.Errorf("sketchlimit: Share with MaxMemoryBytes %d, must be 0: %w", l.config.MaxMemoryBytes, errors.ErrUnsupported)
 	}
-	l.share.CompareAndSwap(nil, sharing.New(l.engine.Load().Share(l.hasher.String(engine.ShareText)), l.windows.nowPosition))
+	l.share.CompareAndSwap(nil, sharing.New(shared.New(l.engine.Load(), l.hasher.String(shared.Text)), l.windows.nowPosition))
 	return l.share.Load(), nil
 }
 

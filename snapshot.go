@@ -6,8 +6,8 @@ import (
 	"math"
 	"time"
 
-	"github.com/sketchlimit/sketchlimit/internal/engine"
 	"github.com/sketchlimit/sketchlimit/internal/keyhash"
+	"github.com/sketchlimit/sketchlimit/internal/savestate"
 	"github.com/sketchlimit/sketchlimit/internal/sizing"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
@@ -15,10 +15,10 @@ import (
 var (
 	// ErrSnapshot is wrapped by all errors of [Limiter.ReadFrom] and [Limiter.Load] that tell why a snapshot was
 	// not restored. The limiter is then as it was before.
-	ErrSnapshot = engine.ErrSnapshot
+	ErrSnapshot = savestate.Err
 	// ErrSnapshotMismatch, which wraps ErrSnapshot, tells that the snapshot is of another limiter: of another Config,
 	// hash, key, seed or version.
-	ErrSnapshotMismatch = engine.ErrSnapshotMismatch
+	ErrSnapshotMismatch = savestate.ErrMismatch
 )
 
 // WriteTo writes a snapshot of the limiter, which [Limiter.ReadFrom] restores: every unit
@@ -32,18 +32,18 @@ var (
 // A snapshot holds no keys, but the seed: whoever reads one of a limiter whose Hash has no other key (KeyedHash,
 // XXHash) can choose keys that collide. Keep it to yourself.
 func (l *Limiter) WriteTo(w io.Writer) (int64, error) {
-	n, err := l.stages().Write(w, l.hasher.String(engine.SnapshotText))
+	n, err := l.stages().Write(w, l.hasher.String(savestate.Text))
 	if err != nil {
 		return n, fmt.Errorf("sketchlimit: %w", err)
 	}
 	return n, nil
 }
 
-func (l *Limiter) stages() engine.Stages {
+func (l *Limiter) stages() savestate.Stages {
 	if l.growth != nil {
 		return l.growth.Stages()
 	}
-	return l.engine.Load().Stages()
+	return savestate.Stages{Engine: l.engine.Load()}
 }
 
 // ReadFrom restores a snapshot, which is all there is to read from r, into a limiter that has not
@@ -72,7 +72,7 @@ func (l *Limiter) restore(r io.Reader) (int64, error) {
 	}
 	var hasher keyhash.Hasher
 	restored, newest, n, err := l.stages().Read(r, most, func(seed, hash uint64) (err error) {
-		hasher, err = l.hasher.For(seed, l.drawn, engine.SnapshotText, hash)
+		hasher, err = l.hasher.For(seed, l.drawn, savestate.Text, hash)
 		return err
 	})
 	if err != nil {
@@ -86,7 +86,7 @@ func (l *Limiter) restore(r io.Reader) (int64, error) {
 	if l.growth != nil {
 		err = l.growth.Become(restored)
 	} else {
-		err = l.engine.Load().Become(restored)
+		err = restored.Become(l.engine.Load())
 	}
 	if err != nil {
 		return n, err

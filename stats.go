@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/sketchlimit/sketchlimit/internal/engine"
+	"github.com/sketchlimit/sketchlimit/internal/stats"
 )
 
 // Stats is a picture of a [Limiter].
@@ -65,7 +66,7 @@ type Stats struct {
 func (l *Limiter) Stats() Stats {
 	p := l.windows.latest()
 	sum, e := l.counters()
-	all := e.Stats(p, int64(l.lowest))
+	all := stats.Of(e, p, int64(l.lowest))
 	sum.Admitted += all.Admitted
 	sum.Denied += all.Denied
 	sum.MeanCost, sum.FalseDenialRate = all.MeanCost, all.FalseDenialRate
@@ -90,7 +91,7 @@ func (l *Limiter) Stats() Stats {
 // Stats takes milliseconds.
 func (l *Limiter) Counters() Stats {
 	sum, e := l.counters()
-	all := e.Counters()
+	all := stats.Counters(e)
 	sum.Admitted += all.Admitted
 	sum.Denied += all.Denied
 	sum.MeanCost = all.MeanCost
@@ -124,5 +125,5 @@ func (l *Limiter) FalseDenialRate(n, limit int) float64 {
 	if limit < l.lowest {
 		return 1
 	}
-	return l.engine.Load().FalseDenialRate(l.windows.latest(), int64(n), min(int64(limit), l.limit))
+	return stats.FalseDenialRate(l.engine.Load(), l.windows.latest(), int64(n), min(int64(limit), l.limit))
 }

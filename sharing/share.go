@@ -6,7 +6,7 @@ package sharing
 import (
 	"iter"
 
-	"github.com/sketchlimit/sketchlimit/internal/engine"
+	"github.com/sketchlimit/sketchlimit/internal/shared"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
@@ -28,12 +28,12 @@ import (
 //
 // It is made by sketchlimit.Limiter.Share. A Share is safe for concurrent use; so is what it adds to the limiter's decisions.
 type Share struct {
-	share *engine.Share
+	share *shared.Counters
 	now   func() rotating.Position
 }
 
 // New returns a Share over an engine's. It is for package sketchlimit.
-func New(share *engine.Share, now func() rotating.Position) *Share { return &Share{share, now} }
+func New(share *shared.Counters, now func() rotating.Position) *Share { return &Share{share, now} }
 
 // Layout describes all that two Shares must have in common to read each other's cells: the
 // Config, and without telling it the Seed.
@@ -71,13 +71,13 @@ func (s *Share) Own(part int, generation int64, to []uint64) bool {
 // Counts are added some dozens at a time. No lock is held while counts is ranged over, so
 // counts may use the limiter and the Share.
 func (s *Share) AddOthers(part int, generation int64, counts iter.Seq2[int, uint32]) bool {
-	var few [64]engine.CellCount
+	var few [64]shared.CellCount
 	if !s.share.AddOthers(s.now(), part, generation, nil) {
 		return false
 	}
 	n := 0
 	for cell, count := range counts {
-		few[n] = engine.CellCount{Cell: cell, Count: count}
+		few[n] = shared.CellCount{Cell: cell, Count: count}
 		if n++; n < len(few) {
 			continue
 		}

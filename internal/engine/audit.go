@@ -31,7 +31,7 @@ func AuditOf(e *Engine) *audit.Audit { return e.audit }
 // tellAudit lets the audit count a decision on n units of a sampled key beside those that are held, unless no bucket or window
 // could admit them.
 func tellAudit(r request, p rotating.Position, n, held, limit int64, admitted bool, use audit.Use) {
-	if limit < 1 || n < 1 || n+held > r.e.quota(limit) {
+	if limit < 1 || n < 1 || n+held > r.e.Quota(limit) {
 		return
 	}
 	r.e.audit.Count(audit.Event{

@@ -392,31 +392,3 @@ func retime(e *Engine, r request, at int64) {
 	}
 	r.s.number = p.Generation
 }
-
-// bucketDenies returns the chance that an unseen key is denied n units at a limit, by a copy
-// of a shard at a position: it finds no place, or shares the entry of a key that has used
-// its own.
-func bucketDenies(r bucket, p rotating.Position, n, limit int64) float64 {
-	if n < 1 || n > r.e.Bucket.Most(limit, r.e.Limit) {
-		return 0
-	}
-	ticks, _ := r.e.Bucket.Ticks(p.Elapsed)
-	refused := timetable.Refused(r.e.times.Use(r.table(), uint32(ticks), 0).Full, r.e.times.Lines())
-	return refused + (1-refused)*bucketShares(r, p, n, limit)
-}
-
-// bucketShares returns the chance that an unseen key shares an entry that denies it so.
-func bucketShares(r bucket, p rotating.Position, n, limit int64) float64 {
-	b := &r.e.Bucket
-	most := b.Most(limit, r.e.Limit)
-	if n < 1 || n > most {
-		return 0
-	}
-	ticks, _ := b.Ticks(p.Elapsed)
-	beyond := int64(ticks) + b.Flows(most-n, limit, r.e.Limit)
-	if int64(r.heads().floor) > beyond {
-		return 1
-	}
-	used := r.e.times.Use(r.table(), uint32(ticks), uint32(min(beyond, math.MaxUint32))).Later
-	return timetable.Shared(float64(used), float64(r.e.times.Lines()), r.e.times.Entries())
-}

@@ -14,7 +14,7 @@ func (e *Engine) Fits(word int64, h uint64, held, n, limit int64) Verdict {
 	defer r.s.mu.Unlock()
 	asked, limit := r.from(e, e.Timeline.Unpack(word), limit)
 	p := r.rotate(asked)
-	quota := r.e.quota(limit)
+	quota := r.e.Quota(limit)
 	if n < 1 || n > quota {
 		return r.e.told(Verdict{RetryAfter: Never, Remaining: int(max(0, int64(r.peek(p, 1, limit).Remaining)-held))}, p, limit)
 	}
@@ -57,7 +57,7 @@ func (e *Engine) Charge(word int64, h uint64, n, unheld, held, limit int64) (ove
 func (e *Engine) Over(p rotating.Position, h uint64, n, held, limit int64) (over int64) {
 	r := e.lock(h)
 	p, limit = r.from(e, p, limit)
-	free := int64(r.peek(p, min(n, r.e.quota(limit)), limit).Remaining)
+	free := int64(r.peek(p, min(n, r.e.Quota(limit)), limit).Remaining)
 	r.s.mu.Unlock()
 	return max(0, n-max(0, free-held))
 }

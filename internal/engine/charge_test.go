@@ -74,10 +74,9 @@ func TestChargesOfAnySize(t *testing.T) {
 
 // What a key has used of a predecessor is remembered there: both together remember the limit, and no more.
 func TestChargesOfAGrownEngine(t *testing.T) {
-	l, g := growing(t)
+	l := small(t)
 	require.EqualValues(t, 5, l.charge(t, "key", 25))
-	require.True(t, g.Resize(4*l.Bytes()))
-	l.Engine = g.Current.Load()
+	l.Engine = l.larger(t, 4)
 	require.EqualValues(t, 20, l.charge(t, "key", 20))
 	require.Zero(t, l.charge(t, "other", 15))
 	require.EqualValues(t, 1, l.charge(t, "other", 6))

@@ -82,11 +82,9 @@ func TestClaimsHoldInRandomTraffic(t *testing.T) {
 
 // Each lock that must not be waited for while another one is held.
 func TestOrderOfLocks_BrokenOrder(t *testing.T) {
-	_, g := growing(t)
-	first := g.Current.Load()
+	first := small(t).Engine
 	first.Rank(7)
-	require.True(t, g.Resize(2*first.Bytes()))
-	second := g.Current.Load()
+	second := first.larger(t, 2)
 	require.Len(t, second.shards, 2)
 	other := sparingFace(t, sliding(20, time.Second), first.dims)
 	other.Rank(8)
@@ -98,8 +96,10 @@ func TestOrderOfLocks_BrokenOrder(t *testing.T) {
 			f()
 		}
 	}
+	var growth invariants.Mutex // see package growth
+	invariants.SetRank(&growth, invariants.Rank{Level: invariants.Growth})
 	locks := []func(func()){
-		holding(&g.mu), holding(&second.shards[0].mu), holding(&second.shards[1].mu), holding(&first.shards[0].mu),
+		holding(&growth), holding(&second.shards[0].mu), holding(&second.shards[1].mu), holding(&first.shards[0].mu),
 		holding(&other.shards[0].mu), func(f func()) { other.OverCapacity.EndAll(0, f) },
 	}
 	for i, held := range locks {
@@ -113,5 +113,5 @@ func TestOrderOfLocks_BrokenOrder(t *testing.T) {
 			})
 		}
 	}
-	requireBroken(t, "is not held", g.mu.Unlock)
+	requireBroken(t, "is not held", growth.Unlock)
 }

@@ -23,7 +23,7 @@ func (e *Engine) told(v Verdict, p rotating.Position, limit int64) Verdict {
 //
 // RetryAfter is exact: a request is only denied where the cells are full.
 func (e *Engine) toldCoarsely(v Verdict, p rotating.Position, limit int64) Verdict {
-	quota := e.quota(limit)
+	quota := e.Quota(limit)
 	if v.Remaining > 0 {
 		step := (quota + coarseSteps - 1) / coarseSteps
 		used := (quota-int64(v.Remaining))/step + 1

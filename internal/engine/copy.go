@@ -2,99 +2,66 @@ package engine
 
 import (
 	"iter"
-	"math"
 
 	"github.com/sketchlimit/sketchlimit/bloom"
 	"github.com/sketchlimit/sketchlimit/cms"
 	"github.com/sketchlimit/sketchlimit/internal/errorrate"
+	"github.com/sketchlimit/sketchlimit/internal/timetable"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
-// piece is a copy of what decides on a part of the keys, those of one shard or less.
-type piece struct {
-	e      *Engine
-	of     int               // pieces there are
-	at     rotating.Position // that the copy stands for
-	ages   []errorrate.Generation
-	former []errorrate.Generation // the same of a predecessor, or as many that are missing
-	table  []uint64               // of heavy keys
-	others [][]uint64             // cells of those that share the limit, by age; nil if nobody does
-	spares bool                   // new keys are not denied
-	copy   request                // of no key
+// Copy is a copy of a shard for those who read all of its counters, which decisions do not wait for. It is not safe for
+// concurrent use.
+type Copy struct {
+	At           rotating.Position      // that the copy stands for
+	Ages         []errorrate.Generation // its generations, by age; of the copy's memory, until the next Read
+	OverCapacity bool                   // it denies what is proven alone, and its counters count nothing
+
+	of *Engine
+	e  Engine // of one shard: it rotates, and the shard that was copied does not
 }
 
-// pieces ranges over the engine and what it has replaced. Their shards have the keys in the same order:
-// parts of the keys that share a shard of either are looked at one after another.
-func pieces(e *Engine, p rotating.Position, before *Engine) iter.Seq[*piece] {
-	return func(yield func(*piece) bool) {
-		c := newCopy(e)
-		s := &piece{e: e, of: len(e.shards), former: make([]errorrate.Generation, e.Ring.Buffers())}
-		s.copy = c.request(0, 0)
-		s.table = c.memory[e.Ring.Buffers()*e.generation:][:e.heavy.Words()]
-		var former *shardCopy
-		if before != nil {
-			s.of, former = max(s.of, len(before.shards)), newCopy(before)
-		}
-		if share := e.shared(); share != nil {
-			s.others = make([][]uint64, e.Ring.Buffers())
-			for age := range s.others {
-				s.others[age] = make([]uint64, share.PartWords())
-			}
-		}
-		for i := range s.of {
-			s.at, s.ages = copyShard(e, i*len(e.shards)/s.of, p, c, s.others)
-			s.spares = e.Spares() && c.request(0, 0).state().mode == sparing
-			if before != nil {
-				last, f := copyShard(before, i*len(before.shards)/s.of, rotating.Position{Generation: math.MinInt64}, former, nil)
-				s.former = errorrate.Aligned(f, s.at.Generation-last.Generation)
-			}
-			if !yield(s) {
-				return
-			}
-		}
-	}
-}
-
-// shardCopy is an engine of one shard, for copies: they rotate, and the shards do not.
-type shardCopy struct{ Engine }
-
-func newCopy(e *Engine) *shardCopy {
-	c := &shardCopy{Engine{layout: e.layout, algorithm: e.algorithm, shards: make([]shard, 1), memory: make([]uint64, e.size), audit: none}}
-	c.OverCapacity = nil // a copy does not tell the others
+// NewCopy returns memory for copies of shards of the engine.
+func (e *Engine) NewCopy() *Copy {
+	c := &Copy{of: e, e: Engine{layout: e.layout, algorithm: e.algorithm, shards: make([]shard, 1), memory: make([]uint64, e.size), audit: none}}
+	c.e.OverCapacity = nil // a copy does not tell the others
 	return c
 }
 
-// copyShard copies the i-th shard, and the cells of those that share the limit if these are wanted. It returns the
-// copy by age, rotated to a position that is not before p; the shard itself stays as it is.
-func copyShard(e *Engine, i int, p rotating.Position, to *shardCopy, others [][]uint64) (at rotating.Position, ages []errorrate.Generation) {
-	s, r := &e.shards[i], to.request(0, 0)
+// Read copies the i-th shard and rotates the copy to a position that is not before p. The shard stays as it is. locked, unless
+// it is nil, is called while its lock is held.
+func (c *Copy) Read(i int, p rotating.Position, locked func()) {
+	s, r := &c.of.shards[i], c.request()
 	s.mu.Lock()
-	copy(to.memory, e.memory[i*e.size:])
+	copy(c.e.memory, c.of.memory[i*c.of.size:])
 	r.s.number, r.s.peaks, r.s.admitted = s.number, s.peaks, s.admitted
-	for age := range others {
-		e.shared().copyTheirs(others[age], e.request(i, 0), max(p.Generation, s.number)-int64(age))
+	if locked != nil {
+		locked()
 	}
 	s.mu.Unlock()
 
-	at = r.rotate(p)
-	ages = make([]errorrate.Generation, e.Ring.Buffers())
-	for age := range ages {
-		ages[age] = r.copied(r.s.number-int64(age), age, e.Spares() && r.state().mode == sparing)
+	c.At = r.rotate(p)
+	c.OverCapacity = c.of.Spares() && r.state().mode == sparing
+	c.Ages = make([]errorrate.Generation, c.of.Ring.Buffers())
+	for age := range c.Ages {
+		c.Ages[age] = c.generation(r.s.number-int64(age), age)
 	}
-	return at, ages
 }
 
-// copied returns a copy's generation, by number and age. Of a shard that spares the Bloom filters alone count.
-func (r request) copied(number int64, age int, spares bool) (g errorrate.Generation) {
+func (c *Copy) request() request { return c.e.request(0, 0) }
+
+// generation returns a generation, by number and age. Of a shard over capacity the Bloom filters alone count.
+func (c *Copy) generation(number int64, age int) (g errorrate.Generation) {
+	r := c.request()
 	var err error
-	door := r.first + r.e.layout.buffer(number)
+	door := r.e.layout.buffer(number)
 	cells := door + r.e.cellsFirst
 	if r.e.door.Words() > 0 {
 		if g.Filter, err = bloom.Over(r.e.memory[door:][:r.e.door.Words()], r.e.door.Probes()); err != nil {
 			panic(err) // the plan has been checked
 		}
 	}
-	if r.e.cells.Depth() > 0 && !spares {
+	if r.e.cells.Depth() > 0 && !c.OverCapacity {
 		over, err := cms.Over(r.e.memory[cells:][:r.e.cells.Words()], r.e.cells.Depth(), r.e.cells.Width(), r.e.cells.CellBits())
 		if err != nil {
 			panic(err)
@@ -102,20 +69,45 @@ func (r request) copied(number int64, age int, spares bool) (g errorrate.Generat
 		g.Sketch = *over
 	}
 	g.FilterFirst, g.Sampled = r.e.guarded, Sampled
-	if !spares {
-		g.Heavy = r.e.heavy.CountComplete(r.e.memory[r.table():][:r.e.heavy.Words()], age)
+	if !c.OverCapacity {
+		g.Heavy = r.e.heavy.CountComplete(c.table(), age)
 	}
 	return g
 }
 
-// Shards ranges over all shards: the units from which a key of the shard gets an entry in the heavy table, and
+// table returns the words of the table of heavy hitters.
+func (c *Copy) table() []uint64 { return c.e.memory[c.request().table():][:c.e.heavy.Words()] }
+
+// PromoteAt returns the units from which a key of the shard gets an entry in the table of heavy hitters.
+func (c *Copy) PromoteAt() int64 { return window{c.request()}.threshold() }
+
+// Unseen returns what decides on an unseen key in a window, with the generations of a predecessor as of the same time.
+func (c *Copy) Unseen(former []errorrate.Generation) errorrate.Unseen {
+	return errorrate.Unseen{Rule: &c.of.Rule, At: c.At, Ages: c.Ages, Former: former, Table: &c.e.heavy, Words: c.table()}
+}
+
+// UnseenBucket returns what decides on an unseen key in a token bucket.
+func (c *Copy) UnseenBucket() errorrate.UnseenBucket {
+	r := bucket{c.request()}
+	return errorrate.UnseenBucket{Rule: &c.of.Rule, At: c.At, Times: &c.e.times, Words: r.table(), Floor: r.heads().floor}
+}
+
+// Times returns the layout of the tables of a token bucket.
+func (e *Engine) Times() *timetable.Layout { return &e.times }
+
+// Use returns how the table of a token bucket is used.
+func (c *Copy) Use() timetable.Use {
+	ticks, _ := c.of.Bucket.Ticks(c.At.Elapsed)
+	return c.e.times.Use(bucket{c.request()}.table(), uint32(ticks), 0)
+}
+
+// Shards ranges over all shards: the units from which a key of the shard gets an entry in the table of heavy hitters, and
 // copies of the generations at a position, by age. The copies are good until the next shard.
 func (e *Engine) Shards(p rotating.Position) iter.Seq2[int64, []errorrate.Generation] {
 	return func(yield func(int64, []errorrate.Generation) bool) {
-		c := newCopy(e)
+		c := e.NewCopy()
 		for i := range e.shards {
-			_, ages := copyShard(e, i, p, c, nil)
-			if threshold := e.promoteAt + int64(c.shards[0].peaks.raised); !yield(threshold, ages) {
+			if c.Read(i, p, nil); !yield(c.PromoteAt(), c.Ages) {
 				return
 			}
 		}

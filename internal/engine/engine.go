@@ -28,7 +28,7 @@ type Engine struct {
 
 	audit *audit.Audit // counts some keys exactly as well
 
-	external atomic.Pointer[external] // where keys have counts as well; nil if nowhere
+	external atomic.Pointer[External] // where keys have counts as well; nil if nowhere
 	next     atomic.Pointer[Engine]   // the successor, which decides in its place
 	given    atomic.Pointer[handover] // what a successor of another limit has taken over; nil of any other one
 }
@@ -59,28 +59,39 @@ type algorithm interface {
 	restored(r request)
 }
 
-// external is where the keys of an engine have counts as well: in its predecessor, or in the counters of others that share
+// External is where the keys of an engine have counts as well: in its predecessor, or in the counters of others that share
 // the limit. Calls hold the lock of the key's shard.
-type external interface {
-	// count returns the units of a key in a generation, by its number.
-	count(number int64, h uint64) int64
-	// bound returns what the units of a key weigh at most at a position's word, without reading each generation. It is not
+type External interface {
+	// Count returns the units of a key in a generation, by its number.
+	Count(number int64, h uint64) int64
+	// Bound returns what the units of a key weigh at most at a position's word, without reading each generation. It is not
 	// ok if there is no such bound.
-	bound(h uint64, word int64) (units int64, ok bool)
-	// admit notes the count that a key has in the current generation once a request is admitted.
-	admit(h uint64, count int64)
-	// rotate lets generations expire, ≥ 1, once a shard has rotated.
-	rotate(r request, expired int)
+	Bound(h uint64, word int64) (units int64, ok bool)
+	// Admit notes the count that a key has in the current generation once a request is admitted.
+	Admit(h uint64, count int64)
+	// Rotate lets generations expire, ≥ 1, once the i-th shard has rotated to one with a number.
+	Rotate(i int, number int64, expired int)
+}
+
+// SetExternal makes counts external ones of the engine, unless it has some.
+func (e *Engine) SetExternal(x External) { e.external.CompareAndSwap(nil, &x) }
+
+// External returns the external counts of the engine, or nil.
+func (e *Engine) External() External {
+	if x := e.external.Load(); x != nil {
+		return *x
+	}
+	return nil
 }
 
 // Counted returns the units by which a request for n units that is denied at a limit raises a statistic: 0 … the quota, so
 // that no client's cost can ruin the sum. A request whose limit is 0 counts as one unit.
 func (e *Engine) Counted(n, limit int64) uint64 {
-	return uint64(max(0, min(n, max(1, e.quota(limit)))))
+	return uint64(max(0, min(n, max(1, e.Quota(limit)))))
 }
 
-// quota returns the units of a key that has used none, at a limit.
-func (e *Engine) quota(limit int64) int64 { return e.algorithm.quota(&e.Rule, limit) }
+// Quota returns the units of a key that has used none, at a limit.
+func (e *Engine) Quota(limit int64) int64 { return e.algorithm.quota(&e.Rule, limit) }
 
 // Dimensions returns what the engine was made of.
 func (e *Engine) Dimensions() spec.Dimensions { return e.dims }
@@ -158,7 +169,7 @@ func (e *Engine) follow(before *Engine) {
 		e.external.Store(nil)
 		return
 	}
-	x := external(&predecessor{e: before})
+	x := External(&predecessor{e: before})
 	e.external.Store(&x)
 }
 

@@ -25,7 +25,7 @@ func (b *predecessor) at(h uint64) (r request, locked bool) {
 	return r, locked
 }
 
-func (b *predecessor) count(number int64, h uint64) int64 {
+func (b *predecessor) Count(number int64, h uint64) int64 {
 	r, locked := b.at(h)
 	if locked {
 		defer r.s.mu.Unlock()
@@ -38,6 +38,6 @@ func (b *predecessor) count(number int64, h uint64) int64 {
 	return c
 }
 
-func (*predecessor) bound(uint64, int64) (units int64, ok bool) { return 0, false }
-func (*predecessor) admit(uint64, int64)                        {}
-func (*predecessor) rotate(request, int)                        {}
+func (*predecessor) Bound(uint64, int64) (units int64, ok bool) { return 0, false }
+func (*predecessor) Admit(uint64, int64)                        {}
+func (*predecessor) Rotate(int, int64, int)                     {}

@@ -119,6 +119,9 @@ func (s *shard) begin(number int64, expired int, peakStep int64) {
 	s.peaks = peaks{before: uint16(min(before, math.MaxUint16))}
 }
 
+// GenerationWords returns the words of a shard that hold a generation.
+func (l *layout) GenerationWords() int { return l.generation }
+
 // buffer returns the first of a shard's words that hold a generation, by its number.
 func (l *layout) buffer(number int64) int {
 	return l.Ring.Buffer(number) * l.generation

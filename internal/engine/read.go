@@ -23,9 +23,9 @@ func (r window) usageOf(p rotating.Position, n, limit, current int64, entry *uin
 	if x == nil {
 		return r.usage(p, current, entry, enough, false), 0
 	}
-	others, ok := (*x).bound(r.h, r.e.Timeline.Pack(p))
+	others, ok := (*x).Bound(r.h, r.e.Timeline.Pack(p))
 	if !ok {
-		former = (*x).count(p.Generation, r.h)
+		former = (*x).Count(p.Generation, r.h)
 		return r.usage(p, current+former, entry, enough, true), former
 	}
 	u = r.usage(p, current+others, entry, enough, false)
@@ -141,7 +141,7 @@ func (r window) at(number int64) (first int, h uint64) {
 // former returns the units of the key in a generation that are counted elsewhere.
 func (r window) former(number int64) int64 {
 	if x := r.e.external.Load(); x != nil {
-		return (*x).count(number, r.h)
+		return (*x).Count(number, r.h)
 	}
 	return 0
 }

@@ -201,22 +201,27 @@ func TestSpareEnds(t *testing.T) {
 	}
 }
 
-// A snapshot says when shards spared last, also when one has gone on since its head was written.
-func TestSnapshotOfShardsThatSpare(t *testing.T) {
+// A shard says when it was over capacity last, as long as that matters.
+func TestLastOverCapacity(t *testing.T) {
 	f := sparingFace(t, sliding(100, time.Second), oneShard(100))
 	f.now = f.now.Add(8 * time.Second)
+	f.take("somebody", 1)
+	_, ok := f.LastOverCapacity()
+	require.False(t, ok)
 	require.True(t, f.crowd(10_000, 10, rand.New(rand.NewPCG(5, 6))))
 	now := f.position().Generation
-	head := overcapacity.Saved{Since: 1, Last: now - 1, Times: 3, Units: 7}
-	require.Equal(t, overcapacity.Saved{Since: 1, Last: now, Times: 3, Units: 7}, Stages{Engine: f.Engine}.spares(head))
-	require.Equal(t, overcapacity.Saved{Since: f.now.UnixNano(), Last: now, Times: 1, Units: 7}, Stages{Engine: f.Engine}.spares(overcapacity.Saved{Units: 7}))
+	last, ok := f.LastOverCapacity()
+	require.True(t, ok)
+	require.Equal(t, now, last)
 	for f.at(0).state().mode == sparing {
 		now, f.now = f.position().Generation, f.now.Add(time.Second)
 		f.take("somebody", 1)
 	}
 	require.Equal(t, settling, f.at(0).state().mode, "what it spared counts still")
 	require.Equal(t, f.OverCapacity.Save().Last, now)
-	require.Equal(t, now, Stages{Engine: f.Engine}.spares(head).Last, "it spares no more")
+	last, ok = f.LastOverCapacity()
+	require.True(t, ok)
+	require.Equal(t, now, last, "it spares no more")
 }
 
 // A shard spares until a generation with a tenth fewer units than it began with. Then its cells begin anew.
@@ -294,7 +299,7 @@ func TestLookKnowsWhatThePredecessorHasCounted(t *testing.T) {
 	for _, rule := range []spec.Rule{sliding(100, time.Hour), fixed(100, time.Hour)} {
 		random := rand.New(rand.NewPCG(1, 2))
 		before, after := sparingFace(t, rule, oneShard(rule.Limit)), sparingFace(t, rule, oneShard(rule.Limit))
-		setApart(after.Engine)
+		after.Engine.SetApart()
 		for _, f := range []*face{before, after} { // strangers read about 70 units
 			for (window{f.at(random.Uint64())}).used(f.position(), nil).free > 30 {
 				require.False(t, f.crowd(20, 10, random))

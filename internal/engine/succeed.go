@@ -47,10 +47,10 @@ func (e *Engine) fits(rule *spec.Rule) error {
 		return errors.New("it is of another algorithm or window")
 	case rule.OverCapacity != nil || e.OverCapacity != nil:
 		return errors.New("entries of keys that may be spared are of one limit")
-	case e.shared() != nil:
-		return errors.New("it is shared, and others have the limit of before")
 	case e.before() != nil:
 		return errors.New("it grows")
+	case e.external.Load() != nil:
+		return errors.New("it is shared, and others have the limit of before")
 	case e.dims.HeavyEntries > 0 && !heavyhitter.Fits(int(rule.Reach)):
 		return fmt.Errorf("entries of heavy keys count up to less than %d", rule.Reach)
 	}

@@ -59,7 +59,7 @@ func (e *Engine) Consume(i int, word int64, h uint64, units int, limit int64, ef
 	}
 	here := limit // units that are not in use elsewhere
 	if x := r.e.external.Load(); x != nil {
-		others, ok := (*x).bound(h, word)
+		others, ok := (*x).Bound(h, word)
 		if !ok {
 			return r.settle(p, n, limit, effort)
 		}
@@ -107,7 +107,7 @@ func (e *Engine) Consume(i int, word int64, h uint64, units int, limit int64, ef
 	r.s.admitted += uint64(n)
 	r.s.last.Clear()
 	if x := r.e.external.Load(); x != nil {
-		(*x).admit(r.h, int64(c))
+		(*x).Admit(r.h, int64(c))
 	}
 	if effort&Brief != 0 {
 		r.s.mu.Unlock()

@@ -43,7 +43,7 @@ func TestTakeDecidesAsTakeAnyDoes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(1, 2))
 			light, whole := faceOf(t, c.rule, c.d), faceOf(t, c.rule, c.d)
-			elsewhere := external(nowhere{}) // says that keys have counts elsewhere, which they have not
+			elsewhere := External(nowhere{}) // says that keys have counts elsewhere, which they have not
 			whole.external.Store(&elsewhere)
 			now := time.Unix(1e9, 0)
 
@@ -162,7 +162,7 @@ func TestPeekAheadReadsWhatTheTurnLeaves(t *testing.T) {
 // nowhere has no counts, and bounds none: each decision asks it.
 type nowhere struct{ *predecessor }
 
-func (nowhere) count(int64, uint64) int64 { return 0 }
+func (nowhere) Count(int64, uint64) int64 { return 0 }
 
 // A bucket's successor of a lower limit has a timeline of its own, in which the same moment is a higher word. What it
 // remembers of a denied key denies nobody who still asks the engine of before.

@@ -102,7 +102,7 @@ func (r window) takeAny(p rotating.Position, n, limit int64, e Effort, entry *ui
 		}
 		r.add(entry, h, current, n)
 		if x := r.e.external.Load(); x != nil {
-			(*x).admit(r.h, current+n)
+			(*x).Admit(r.h, current+n)
 		}
 		return Verdict{Allowed: true, Remaining: int(free - n), ResetAfter: r.e.ResetAfter(p, 0)}
 	}
@@ -196,7 +196,7 @@ func (r window) charge(p rotating.Position, n, limit int64) (free int64) {
 	}
 	r.add(entry, h, current, counted)
 	if x := r.e.external.Load(); x != nil {
-		(*x).admit(r.h, current+counted)
+		(*x).Admit(r.h, current+counted)
 	}
 	return free
 }
@@ -225,7 +225,7 @@ func (r window) rotateWindow(to int64) {
 	})
 	r.s.begin(to, expired, r.e.peakStep)
 	if x := r.e.external.Load(); x != nil {
-		(*x).rotate(r.request, expired)
+		(*x).Rotate(r.first/r.e.size, to, expired)
 	}
 	if marked && r.e.heavy.Rotate(r.e.memory[r.table():][:r.e.heavy.Words()], expired, kept) {
 		r.markTable()

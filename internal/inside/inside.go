@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sketchlimit/sketchlimit/internal/engine"
+	"github.com/sketchlimit/sketchlimit/internal/growth"
 	"github.com/sketchlimit/sketchlimit/internal/keyhash"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
@@ -21,7 +22,7 @@ type Parts struct {
 	Lower  func(limit int) int64 // the limit that a request's own comes to, 0 if it is below the lowest
 	Lowest int64                 // limit
 	TooLow *atomic.Uint64        // requests with limits below the lowest
-	Growth *engine.Growth        // nil unless the limiter grows
+	Growth *growth.Growth        // nil unless the limiter grows
 }
 
 // Of returns what a *sketchlimit.Limiter is made of. Package sketchlimit sets it.

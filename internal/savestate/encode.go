@@ -1,36 +1,28 @@
-package engine
+package savestate
 
 import (
 	"io"
 
-	"github.com/sketchlimit/sketchlimit/internal/spec"
-
+	"github.com/sketchlimit/sketchlimit/internal/engine"
 	"github.com/sketchlimit/sketchlimit/internal/overcapacity"
-	"github.com/sketchlimit/sketchlimit/internal/savestate"
+	"github.com/sketchlimit/sketchlimit/internal/spec"
 )
 
 // The words of a snapshot are the shards of the engine, then those of the one that it has replaced, if that matters still.
 // A shard is the number of its current generation, the words of its generations, the youngest first, and those of its
-// table of heavy hitters. See package savestate for the rest.
+// table of heavy hitters.
 const (
-	snapshotMagic   = "sklimit"
-	snapshotVersion = 5
+	magic   = "sklimit"
+	version = 5
 )
 
-// SnapshotText is hashed to tell one hash, key or seed from another.
-const SnapshotText = "sketchlimit: the hash of a snapshot"
-
-var (
-	// ErrSnapshot is wrapped by all errors of snapshots that cannot be restored.
-	ErrSnapshot = savestate.Err
-	// ErrSnapshotMismatch is wrapped by those of snapshots of another limiter, or of another version.
-	ErrSnapshotMismatch = savestate.ErrMismatch
-)
+// Text is hashed to tell one hash, key or seed from another.
+const Text = "sketchlimit: the hash of a snapshot"
 
 // header says what the shards are those of.
 type header struct {
 	Seed   uint64
-	Hash   uint64 // of SnapshotText
+	Hash   uint64 // of Text
 	Rule   snapshotRule
 	Engine snapshotDimensions
 	Before snapshotDimensions // 0 where there is none
@@ -58,7 +50,7 @@ type snapshotDimensions struct {
 	Shards, BloomBytes, BloomProbes, Depth, Width, CellBits, HeavyEntries, HeavyThreshold int64
 }
 
-func saved(d *spec.Dimensions) snapshotDimensions {
+func saved(d spec.Dimensions) snapshotDimensions {
 	return snapshotDimensions{
 		int64(d.Shards), int64(d.BloomBytes), int64(d.BloomProbes), int64(d.Depth),
 		int64(d.Width), int64(d.CellBits), int64(d.HeavyEntries), int64(d.HeavyThreshold),
@@ -74,33 +66,21 @@ func (d *snapshotDimensions) dimensions() spec.Dimensions {
 
 // Stages are what decides, and what it has replaced: nil if nothing that matters.
 type Stages struct {
-	Engine, Before *Engine
+	Engine, Before *engine.Engine
 	Since          int64 // latest generation that Before may have counted in
-	spared         overcapacity.Saved
+	episodes       overcapacity.Saved
 }
 
-// Stages returns those of an engine that does not grow.
-func (e *Engine) Stages() Stages { return Stages{Engine: e} }
-
-// Stages returns those of the moment. What is replaced after that has all units of before, and no others are
-// lost to a snapshot of that moment.
-func (g *Growth) Stages() Stages {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	e := g.Current.Load()
-	return Stages{Engine: e, Before: e.before(), Since: g.since}
-}
-
-// Write writes a snapshot, which [Stages.Read] restores, for keys under a hash that gives SnapshotText this sum.
+// Write writes a snapshot, which [Stages.Read] restores, for keys under a hash that gives Text this sum.
 func (s Stages) Write(to io.Writer, hash uint64) (int64, error) {
 	h := header{
-		Seed: s.Engine.seed, Hash: hash, Rule: ruleOf(&s.Engine.Rule), Engine: saved(&s.Engine.dims), Since: s.Since,
+		Seed: s.Engine.Seed(), Hash: hash, Rule: ruleOf(&s.Engine.Rule), Engine: saved(s.Engine.Dimensions()), Since: s.Since,
 		Spared: s.Engine.OverCapacity.Save(),
 	}
 	if s.Before != nil {
-		h.Before = saved(&s.Before.dims)
+		h.Before = saved(s.Before.Dimensions())
 	}
-	w := savestate.NewWriter(to, snapshotMagic, snapshotVersion, &h)
+	w := NewWriter(to, magic, version, &h)
 	writeShards(s.Engine, w)
 	if s.Before != nil {
 		writeShards(s.Before, w)
@@ -108,26 +88,14 @@ func (s Stages) Write(to io.Writer, hash uint64) (int64, error) {
 	return w.End()
 }
 
-func writeShards(e *Engine, to *savestate.Writer) {
-	memory := make([]uint64, e.size)
-	for i := range e.shards {
-		number := snapshotShard(e, memory, i)
+func writeShards(e *engine.Engine, to *Writer) {
+	words := make([]uint64, e.ShardWords())
+	for i := range e.ShardCount() {
+		number := e.CopyShard(i, words)
 		to.Words(uint64(number))
-		for age := range int64(e.Ring.Buffers()) {
-			to.Words(memory[e.buffer(number-age):][:e.generation]...)
+		for part := range e.InOrder(words, number) {
+			to.Words(part...)
 		}
-		to.Words(memory[e.Ring.Buffers()*e.generation:]...)
 		to.Flush()
 	}
-}
-
-// snapshotShard copies all words of a shard, and returns the number of its current generation. It
-// holds the shard's lock for no longer than that.
-func snapshotShard(e *Engine, to []uint64, i int) int64 {
-	s := &e.shards[i]
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	copy(to, e.memory[i*e.size:])
-	e.algorithm.save(e.request(i, 0), to)
-	return s.number
 }

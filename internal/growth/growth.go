@@ -1,16 +1,16 @@
-package engine
+// Package growth replaces an engine by a larger or smaller one, as its load asks for. It decides
+// when and how large; package engine hands the counts over.
+package growth
 
 import (
-	"iter"
 	"math"
 	"sync/atomic"
 	"time"
 
-	"github.com/sketchlimit/sketchlimit/internal/errorrate"
+	"github.com/sketchlimit/sketchlimit/internal/engine"
 	"github.com/sketchlimit/sketchlimit/internal/invariants"
-	"github.com/sketchlimit/sketchlimit/internal/keyhash"
+	"github.com/sketchlimit/sketchlimit/internal/savestate"
 	"github.com/sketchlimit/sketchlimit/internal/spec"
-	"github.com/sketchlimit/sketchlimit/internal/timetable"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
@@ -19,8 +19,8 @@ import (
 // A decision that holds its shard's lock looks whether its engine has a successor, and begins anew there if so.
 // So once a successor has read a shard, under the same lock, nothing is counted there any more.
 type Growth struct {
-	Current *atomic.Pointer[Engine] // what decides
-	Latest  func() int64            // generation that the clock has seen
+	Current *atomic.Pointer[engine.Engine] // what decides
+	Latest  func() int64                   // generation that the clock has seen
 
 	Goal        float64                                  // false-denial rate of a new key
 	Lowest      int64                                    // limit that the goal is for
@@ -46,7 +46,7 @@ const calmEnough = 16 // looks, one or two a generation
 func (g *Growth) Start(soon func()) {
 	e := g.Current.Load()
 	invariants.SetRank(&g.mu, invariants.Rank{Level: invariants.Growth})
-	setApart(e)
+	e.SetApart()
 	if e.OverCapacity != nil {
 		e.OverCapacity.Grow = soon
 	}
@@ -108,21 +108,21 @@ func (g *Growth) Resize(bytes int) bool {
 // Grown reports whether the limiter is larger than it was made.
 func (g *Growth) Grown() bool {
 	e := g.Current.Load()
-	return e.before() != nil || g.bytes(e) > g.Least
+	return e.Before() != nil || g.bytes(e) > g.Least
 }
 
 // Gone returns the units of engines that are gone, those denied beside others, and the engine that decides.
-func (g *Growth) Gone(denied uint64) (uint64, uint64, *Engine) {
+func (g *Growth) Gone(denied uint64) (uint64, uint64, *engine.Engine) {
 	g.mu.Lock() // nothing is replaced meanwhile
 	defer g.mu.Unlock()
 	return g.admitted, denied + g.denied, g.Current.Load()
 }
 
-// settle lets a predecessor go whose counts have left the window, and tells whether there
+// settle lets a predecessor go whose counts have left the window, and reports whether there
 // is none any more.
 func (g *Growth) settle() bool {
 	e, latest := g.Current.Load(), g.Latest()
-	before := e.before()
+	before := e.Before()
 	if before == nil {
 		return true
 	}
@@ -132,10 +132,7 @@ func (g *Growth) settle() bool {
 	admitted, denied := before.Units()
 	g.admitted += admitted
 	g.denied += denied
-	// A decision that was held up since may come with a time of back then. Once its
-	// shard has rotated it is taken as of now, where the predecessor does not matter.
-	rotateAll(e, latest)
-	letGo(e, before)
+	e.LetGo(latest)
 	return true
 }
 
@@ -145,49 +142,17 @@ func (g *Growth) replace(bytes int) {
 	if err != nil {
 		return
 	}
-	e := g.Current.Load()
-	next, err := New(e.Rule, d, e.seed, e.flooded)
+	next, err := g.Current.Load().Replace(d)
 	if err != nil {
 		panic(err) // the plan is of our own making
 	}
-	if e.Spares() {
-		g.tellFull(false) // so no shard begins to spare from now on
-		settleAfter(next, e)
-	}
-	const page = 4096 / 8
-	for i := 0; i < len(next.memory); i += page {
-		next.memory[i] = 0 // here, rather than in requests, the system hands it out
-	}
-	next.audit = e.audit
-	setApart(next)
-	next.follow(e)
-	if invariants.On {
-		rankAfter(next, e, nil)
-	}
-	e.next.Store(next)
-	next.predecessor().seal()
 	g.Current.Store(next)
 	g.since = g.Latest()
 }
 
-// setApart gives the engine seeds that its predecessor and its successor, which are of other sizes, do not have:
-// two keys that meet in one of them are strangers in the other, and their readings add up as Stats has it.
-func setApart(e *Engine) { e.turnSeed = keyhash.Mix(e.turnSeed, uint64(len(e.memory))) }
-
-// letGo ends that the counts of the predecessor matter, and counts the units that it spared as those of the past, both at
-// once, see Episode.
-func letGo(e *Engine, before *Engine) {
-	if s := e.OverCapacity; s != nil && e.Spares() {
-		_, units := before.overCapacityUnits(rotating.Position{})
-		s.EndAll(units, func() { e.follow(nil) })
-		return
-	}
-	e.follow(nil)
-}
-
 // size returns how large the next engine is to be, in bytes, by a generation that
 // has ended or is about to; 0 where the present one will do.
-func (g *Growth) size(e *Engine, generation int64) int {
+func (g *Growth) size(e *engine.Engine, generation int64) int {
 	var full bool
 	g.keys, full = distinctKeys(e, generation)
 	if rate := forecast(e, rotating.Position{Generation: generation, Elapsed: time.Duration(e.Timeline.Length() - 1)}, g.Lowest); rate > g.Goal {
@@ -198,7 +163,7 @@ func (g *Growth) size(e *Engine, generation int64) int {
 }
 
 // sizeOfBucket is size for a token bucket, whose table tells at any time what is in use.
-func (g *Growth) sizeOfBucket(e *Engine, now rotating.Position, begins bool) int {
+func (g *Growth) sizeOfBucket(e *engine.Engine, now rotating.Position, begins bool) int {
 	g.keys = liveEntries(e, now)
 	if rate := forecast(e, now, g.Lowest); rate > g.Goal {
 		g.calm = 0
@@ -212,7 +177,7 @@ func (g *Growth) sizeOfBucket(e *Engine, now rotating.Position, begins bool) int
 
 // smaller returns half the memory if that has been enough for long, or else 0. Load that has gone may be back soon: a
 // smaller one comes late, and is half as large.
-func (g *Growth) smaller(e *Engine, full bool) int {
+func (g *Growth) smaller(e *engine.Engine, full bool) int {
 	need, err := g.Need(max(1, int(g.keys)))
 	half := g.bytes(e) / 2
 	if err != nil || full || half < max(2*need, g.Least) || half > g.room(e) {
@@ -228,7 +193,7 @@ func (g *Growth) smaller(e *Engine, full bool) int {
 
 // early is size in the midst of a generation. What replaces the engine now has to last for the rest of the generation and
 // the next, so it is to bear as many keys as there will be if they go on to come as they have.
-func (g *Growth) early(e *Engine, now rotating.Position) int {
+func (g *Growth) early(e *engine.Engine, now rotating.Position) int {
 	keys, _ := distinctKeys(e, now.Generation)
 	return g.larger(e, forecast(e, now, g.Lowest), keys*float64(e.Timeline.Length())/float64(max(now.Elapsed, 1)))
 }
@@ -237,7 +202,7 @@ func (g *Growth) early(e *Engine, now rotating.Position) int {
 const mostGrowth = 16
 
 // larger returns how much a forecast above the goal asks for, and so many keys; 0 for a forecast that is not above it.
-func (g *Growth) larger(e *Engine, rate, keys float64) int {
+func (g *Growth) larger(e *engine.Engine, rate, keys float64) int {
 	if rate <= g.Goal {
 		return 0
 	}
@@ -257,103 +222,32 @@ func (g *Growth) larger(e *Engine, rate, keys float64) int {
 }
 
 // room returns the bytes that there are for a successor: the present one is kept for a while.
-func (g *Growth) room(e *Engine) int { return g.Most - g.bytes(e) }
+func (g *Growth) room(e *engine.Engine) int { return g.Most - g.bytes(e) }
 
 // bytes returns those of a limiter with this engine.
-func (g *Growth) bytes(e *Engine) int { return g.Around + e.Bytes() }
+func (g *Growth) bytes(e *engine.Engine) int { return g.Around + e.Bytes() }
 
-// Footprint returns the bytes of the engine and of what it has replaced.
-func (e *Engine) Footprint() int {
-	bytes := e.Bytes()
-	if before := e.before(); before != nil {
-		bytes += before.Bytes()
-	}
-	return bytes
+// Stages returns those of the moment. What is replaced after that has all units of before, and no others are
+// lost to a snapshot of that moment.
+func (g *Growth) Stages() savestate.Stages {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	e := g.Current.Load()
+	return savestate.Stages{Engine: e, Before: e.Before(), Since: g.since}
 }
 
-// forecast returns the false-denial rate that there would be at a position if a third more had
-// come, which is about that of three quarters of the limit. The cliff where everybody is denied
-// is so steep that a tenth more keys can make a thousand times the rate, and clients
-// with history are over it before new ones: a forecast sees it ahead.
-func forecast(e *Engine, p rotating.Position, limit int64) (rate float64) {
-	if e.IsBucket() {
-		load := moreKeys * liveEntries(e, p) / float64(len(e.shards)*e.times.Lines()*e.times.Entries())
-		return timetable.RefusedAt(e.times.Entries(), load)
+// Become makes what was read the current engine, unless units have been admitted.
+func (g *Growth) Become(restored savestate.Stages) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	e := g.Current.Load()
+	if g.admitted > 0 {
+		return savestate.ErrLate
 	}
-	alone := make([]errorrate.Generation, e.Ring.Buffers())
-	for s := range copies(e) {
-		if s.spares { // its cells are too full, or hold nothing any more
-			rate++
-			continue
-		}
-		at := s.at
-		if at.Generation <= p.Generation { // or else it has rotated since
-			at.Elapsed = p.Elapsed
-		}
-		one := piece{e: e, at: at, ages: s.ages, former: alone}
-		rate += one.denied(1, limit-limit/4)
+	if err := restored.Replace(savestate.Stages{Engine: e, Before: e.Before(), Since: g.since}); err != nil {
+		return err
 	}
-	return rate / float64(samples(e))
-}
-
-// moreKeys is how many times as many keys a forecast reckons with.
-const moreKeys = 4. / 3
-
-// liveEntries returns how many keys of a bucket have an entry at a position, by some of its shards.
-func liveEntries(e *Engine, p rotating.Position) (live float64) {
-	c, n := newCopy(e), samples(e)
-	for i := range n {
-		at, _ := copyShard(e, i*len(e.shards)/n, p, c, nil)
-		ticks, _ := e.Bucket.Ticks(at.Elapsed)
-		live += float64(e.times.Use(bucket{c.request(0, 0)}.table(), uint32(ticks), 0).Live)
-	}
-	return live / float64(n) * float64(len(e.shards))
-}
-
-// distinctKeys returns the distinct keys of a generation, and whether there are too many in most shards to tell.
-func distinctKeys(e *Engine, generation int64) (distinct float64, full bool) {
-	fulls := 0
-	for s := range copies(e) {
-		if age := s.at.Generation - generation; age >= 0 && age < int64(len(s.ages)) {
-			distinct += s.ages[age].Distinct()
-			if s.ages[age].Full() {
-				fulls++
-			}
-		}
-	}
-	return distinct / float64(samples(e)) * float64(len(e.shards)), 2*fulls > samples(e)
-}
-
-// samples returns the number of shards that are read for a look.
-func samples(e *Engine) int { return min(16, len(e.shards)) }
-
-// copied is a copy of a shard as of its latest decision.
-type copied struct {
-	at     rotating.Position
-	ages   []errorrate.Generation
-	spares bool
-}
-
-// copies copies some shards, and changes none: those that have not rotated yet are of an
-// earlier generation.
-func copies(e *Engine) iter.Seq[copied] {
-	return func(yield func(copied) bool) {
-		c, n := newCopy(e), samples(e)
-		for i := range n {
-			at, ages := copyShard(e, i*len(e.shards)/n, rotating.Position{Generation: math.MinInt64}, c, nil)
-			if !yield(copied{at, ages, e.Spares() && c.request(0, 0).state().mode == sparing}) {
-				return
-			}
-		}
-	}
-}
-
-// rotateAll begins a generation in all shards.
-func rotateAll(e *Engine, generation int64) {
-	for i := range e.shards {
-		s := &e.shards[i]
-		s.mu.Lock()
-		e.request(i, 0).rotate(rotating.Position{Generation: generation})
-		s.mu.Unlock()
-	}
+	g.Current.Store(restored.Engine)
+	g.since = restored.Since
+	return nil
 }

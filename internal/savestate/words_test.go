@@ -9,14 +9,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-type header struct {
+type testHeader struct {
 	A int64
 	B [2]uint32
 }
 
 func written(t *testing.T, words []uint64) []byte {
 	var b bytes.Buffer
-	w := NewWriter(&b, "magic", 7, &header{-3, [2]uint32{1, 2}})
+	w := NewWriter(&b, "magic", 7, &testHeader{-3, [2]uint32{1, 2}})
 	for _, word := range words {
 		w.Words(word)
 		w.Flush()
@@ -27,8 +27,8 @@ func written(t *testing.T, words []uint64) []byte {
 	return b.Bytes()
 }
 
-// read reads so many words.
-func read(b []byte, words int) (h header, got []uint64, err error) {
+// readWords reads so many words.
+func readWords(b []byte, words int) (h testHeader, got []uint64, err error) {
 	r := NewReader(bytes.NewReader(b))
 	got = make([]uint64, words)
 	if err = r.Header("magic", 7, &h); err != nil {
@@ -48,9 +48,9 @@ func TestRoundTrip(t *testing.T) {
 	for i := range words {
 		words[i] = uint64(i) * 0x9e3779b97f4a7c15
 	}
-	h, got, err := read(written(t, words), len(words))
+	h, got, err := readWords(written(t, words), len(words))
 	require.NoError(t, err)
-	require.Equal(t, header{-3, [2]uint32{1, 2}}, h)
+	require.Equal(t, testHeader{-3, [2]uint32{1, 2}}, h)
 	require.Equal(t, words, got)
 }
 
@@ -61,25 +61,25 @@ func TestDamage(t *testing.T) {
 	for i := range whole {
 		damaged := bytes.Clone(whole)
 		damaged[i] ^= 0x10
-		_, _, err := read(damaged, len(words))
+		_, _, err := readWords(damaged, len(words))
 		require.ErrorIs(t, err, Err, "byte %d", i)
-		_, _, err = read(whole[:i], len(words))
+		_, _, err = readWords(whole[:i], len(words))
 		require.ErrorIs(t, err, Err, "%d bytes", i)
 	}
-	_, _, err := read(append(bytes.Clone(whole), 0), len(words))
+	_, _, err := readWords(append(bytes.Clone(whole), 0), len(words))
 	require.ErrorContains(t, err, "goes on after")
-	_, _, err = read(append([]byte("other"), whole[5:]...), len(words))
+	_, _, err = readWords(append([]byte("other"), whole[5:]...), len(words))
 	require.ErrorContains(t, err, "none: begins with 6f 74 68 65 72")
 	other := bytes.Clone(whole)
 	other[5] = 8
-	_, _, err = read(other, len(words))
+	_, _, err = readWords(other, len(words))
 	require.ErrorIs(t, err, ErrMismatch)
 	require.ErrorContains(t, err, "version 8, must be 7")
 }
 
 func TestErrorsOfReaderAndWriter(t *testing.T) {
 	broken := errors.New("broken")
-	var h header
+	var h testHeader
 	err := NewReader(iotest.ErrReader(broken)).Header("magic", 7, &h)
 	require.ErrorIs(t, err, broken)
 	require.NotErrorIs(t, err, Err)

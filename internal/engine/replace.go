@@ -1,0 +1,87 @@
+package engine
+
+import (
+	"github.com/sketchlimit/sketchlimit/internal/invariants"
+	"github.com/sketchlimit/sketchlimit/internal/keyhash"
+	"github.com/sketchlimit/sketchlimit/internal/spec"
+	"github.com/sketchlimit/sketchlimit/rotating"
+)
+
+// Replace returns an engine of other dimensions that decides in the place of e from now on. What e has counted matters to it
+// until LetGo.
+//
+// A decision that holds its shard's lock looks whether its engine has a successor, and begins anew there if so.
+// So once a successor has read a shard, under the same lock, nothing is counted there any more.
+func (e *Engine) Replace(d spec.Dimensions) (next *Engine, err error) {
+	if next, err = e.Empty(d, e.seed); err != nil {
+		return nil, err
+	}
+	if e.Spares() {
+		e.OverCapacity.SetFull(false) // so no shard begins to spare from now on
+		settleAfter(next, e)
+	}
+	const page = 4096 / 8
+	for i := 0; i < len(next.memory); i += page {
+		next.memory[i] = 0 // here, rather than in requests, the system hands it out
+	}
+	next.SetApart()
+	e.ReplaceBy(next, e)
+	next.predecessor().seal()
+	return next, nil
+}
+
+// ReplaceBy makes an engine that nobody uses yet decide in the place of e, with a predecessor if that is not nil.
+func (e *Engine) ReplaceBy(next, before *Engine) {
+	next.follow(before)
+	next.audit = e.audit
+	if invariants.On {
+		rankAfter(next, e, before)
+	}
+	e.next.Store(next)
+}
+
+// SetApart gives the engine seeds that its predecessor and its successor, which are of other sizes, do not have:
+// two keys that meet in one of them are strangers in the other, and their readings add up as package stats has it.
+func (e *Engine) SetApart() { e.turnSeed = keyhash.Mix(e.turnSeed, uint64(len(e.memory))) }
+
+// LetGo ends that the counts of the predecessor matter, in a generation in which they have left the window.
+func (e *Engine) LetGo(latest int64) {
+	// A decision that was held up since may come with a time of back then. Once its
+	// shard has rotated it is taken as of now, where the predecessor does not matter.
+	for i := range e.shards {
+		e.Hold(i, rotating.Position{Generation: latest}, func(int64) {})
+	}
+	if s := e.OverCapacity; s != nil && e.Spares() { // its units are those of the past, both at once
+		_, units := e.before().overCapacityUnits(rotating.Position{})
+		s.EndAll(units, func() { e.follow(nil) })
+		return
+	}
+	e.follow(nil)
+}
+
+// Hold rotates a shard to a position, and calls f with the number of its generation while it holds the shard's lock.
+func (e *Engine) Hold(i int, now rotating.Position, f func(current int64)) {
+	r := e.request(i, 0)
+	r.s.mu.Lock()
+	defer r.s.mu.Unlock()
+	r.rotate(now)
+	f(r.s.number)
+}
+
+// Current returns the number of a shard's generation. The caller holds its lock, see [Engine.Hold].
+func (e *Engine) Current(i int) int64 { return e.shards[i].number }
+
+// ForgetDenials lets the keys of a shard ask again that were remembered to have nothing left. The caller holds its lock.
+func (e *Engine) ForgetDenials(i int) { e.shards[i].last.Clear() }
+
+// Before returns the predecessor while its counts matter, or else nil.
+func (e *Engine) Before() *Engine { return e.before() }
+
+// Footprint returns the bytes of the engine and of what it has replaced.
+func (e *Engine) Footprint() int {
+	bytes := e.Bytes()
+	if before := e.before(); before != nil {
+		bytes += before.Bytes()
+	}
+	return bytes
+}

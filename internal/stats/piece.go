@@ -1,0 +1,85 @@
+package stats
+
+import (
+	"iter"
+	"math"
+
+	"github.com/sketchlimit/sketchlimit/internal/engine"
+	"github.com/sketchlimit/sketchlimit/internal/errorrate"
+	"github.com/sketchlimit/sketchlimit/internal/shared"
+	"github.com/sketchlimit/sketchlimit/rotating"
+)
+
+// piece is a copy of what decides on a part of the keys of a window, those of one shard or less.
+type piece struct {
+	*engine.Copy
+	of     int                    // pieces there are
+	former []errorrate.Generation // the generations of a predecessor, or as many that are missing
+	share  *shared.Counters       // nil if the limit is not shared
+	others [][]uint64             // its counters of others, by age
+}
+
+// pieces ranges over an engine and what it has replaced. Their shards have the keys in the same order:
+// parts of the keys that share a shard of either are looked at one after another.
+func pieces(e *engine.Engine, p rotating.Position) iter.Seq[*piece] {
+	return func(yield func(*piece) bool) {
+		generations := e.Ring.Buffers()
+		s := &piece{Copy: e.NewCopy(), of: e.ShardCount(), former: make([]errorrate.Generation, generations), share: shared.Of(e)}
+		before, former := e.Before(), (*engine.Copy)(nil)
+		if before != nil {
+			s.of, former = max(s.of, before.ShardCount()), before.NewCopy()
+		}
+		if s.share != nil {
+			s.others = make([][]uint64, generations)
+			for age := range s.others {
+				s.others[age] = make([]uint64, s.share.PartWords())
+			}
+		}
+		for i := range s.of {
+			s.read(i*e.ShardCount()/s.of, p)
+			if former != nil {
+				former.Read(i*before.ShardCount()/s.of, rotating.Position{Generation: math.MinInt64}, nil)
+				s.former = errorrate.Aligned(former.Ages, s.At.Generation-former.At.Generation)
+			}
+			if !yield(s) {
+				return
+			}
+		}
+	}
+}
+
+// read copies a shard, and its counters of those that share the limit.
+func (s *piece) read(i int, p rotating.Position) {
+	if s.share == nil {
+		s.Read(i, p, nil)
+		return
+	}
+	s.Read(i, p, func() { s.share.CopyOthers(s.others, i, p.Generation) })
+}
+
+// unseen returns what decides on an unseen key.
+func (s *piece) unseen() errorrate.Unseen {
+	u := s.Unseen(s.former)
+	if s.share != nil {
+		u.Others, u.Blocks, u.CounterBits = s.others, s.share.Blocks(), s.share.CellBits()
+	}
+	return u
+}
+
+// denied returns the chance that an unseen key is denied n units at a limit: 0 where a shard is over capacity.
+func (s *piece) denied(n, limit int64) float64 {
+	if s.OverCapacity {
+		return 0
+	}
+	u := s.unseen()
+	return u.Denied(n, limit)
+}
+
+// deniedInWindow is denied, and returns the mean of that chance over a window as well.
+func (s *piece) deniedInWindow(n, limit int64) (now, mean float64) {
+	if s.OverCapacity {
+		return 0, 0
+	}
+	u := s.unseen()
+	return u.DeniedInWindow(n, limit)
+}
