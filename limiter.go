@@ -12,6 +12,7 @@ import (
 	"github.com/sketchlimit/sketchlimit/internal/keyhash"
 	"github.com/sketchlimit/sketchlimit/internal/shared"
 	"github.com/sketchlimit/sketchlimit/internal/sizing"
+	"github.com/sketchlimit/sketchlimit/internal/stats"
 	"github.com/sketchlimit/sketchlimit/internal/striped"
 	"github.com/sketchlimit/sketchlimit/rotating"
 	"github.com/sketchlimit/sketchlimit/sharing"
@@ -346,7 +347,7 @@ func (l *Limiter) Window() time.Duration { return l.config.Window }
 // MemoryBytes returns the memory the limiter takes of the heap, everything included. It does
 // not change unless the limiter grows.
 func (l *Limiter) MemoryBytes() int {
-	bytes := sizing.Overhead + l.engine.Load().Footprint() + sizing.AuditBytes(l.audit)
+	bytes := sizing.Overhead + stats.Footprint(l.engine.Load()) + sizing.AuditBytes(l.audit)
 	if l.growth != nil {
 		bytes += growthBytes
 	}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"github.com/sketchlimit/sketchlimit/internal/audit"
+	"github.com/sketchlimit/sketchlimit/internal/overcapacity"
 	"github.com/sketchlimit/sketchlimit/internal/spec"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
@@ -52,5 +53,5 @@ func mayExceed(r request, p rotating.Position) bool {
 	if r.e.Evicts() {
 		return r.e.OverCapacity.LastEvicted(r.e.Timeline.UnixNano(p), r.e.Fills()).Active
 	}
-	return r.state().mode != exactly
+	return r.state().Mode() != overcapacity.Exact
 }

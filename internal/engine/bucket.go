@@ -7,6 +7,7 @@ import (
 
 	"github.com/sketchlimit/sketchlimit/internal/gcra"
 	"github.com/sketchlimit/sketchlimit/internal/keyhash"
+	"github.com/sketchlimit/sketchlimit/internal/meancost"
 	"github.com/sketchlimit/sketchlimit/internal/prefetch"
 	"github.com/sketchlimit/sketchlimit/internal/spec"
 	"github.com/sketchlimit/sketchlimit/internal/timetable"
@@ -218,8 +219,8 @@ func (buckets) take(q request, p rotating.Position, n, limit int64, e Effort) Ve
 	}
 	r.s.admitted += uint64(n)
 	r.s.last.Clear()
-	if tellsCost(r.s) {
-		noteCost(r.e.flooded, n)
+	if meancost.Sampled(r.s.admitted) {
+		meancost.Note(r.e.flooded, n)
 	}
 	if limit == r.e.Limit {
 		k.full += n * b.Unit
@@ -246,8 +247,8 @@ func (r bucket) takeLast(last gcra.Time, k *reading, p rotating.Position, n, lim
 	r.s.admitted += uint64(n)
 	r.s.last.Clear()
 	now := r.e.Timeline.UnixNano(p)
-	if tellsCost(r.s) {
-		noteCost(r.e.flooded, n)
+	if meancost.Sampled(r.s.admitted) {
+		meancost.Note(r.e.flooded, n)
 	}
 	t = t.Add(b, n)
 	r.setLastRounded(t)

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"github.com/sketchlimit/sketchlimit/internal/audit"
+	"github.com/sketchlimit/sketchlimit/internal/meancost"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
@@ -19,8 +20,8 @@ func (e *Engine) Fits(word int64, h uint64, held, n, limit int64) Verdict {
 		return r.e.told(Verdict{RetryAfter: Never, Remaining: int(max(0, int64(r.peek(p, 1, limit).Remaining)-held))}, p, limit)
 	}
 	v := r.peek(p, held+n, limit)
-	if v.Allowed && tellsCost(r.s) {
-		noteCost(r.e.flooded, n)
+	if v.Allowed && meancost.Sampled(r.s.admitted) {
+		meancost.Note(r.e.flooded, n)
 	}
 	if r.sampled() {
 		tellAudit(r, p, n, held, limit, v.Allowed, audit.Later)

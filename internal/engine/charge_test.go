@@ -56,7 +56,7 @@ func TestChargesOfAnySize(t *testing.T) {
 			f.now = f.now.Add(time.Second)
 			f.take("another", 1)
 			if spares {
-				f.at(0).state().mode = sparing
+				begun(f.at(0))
 			}
 			require.Zero(t, f.charge(t, "key", 1))
 			require.Zero(t, f.charge(t, "key", 20))

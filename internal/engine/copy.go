@@ -6,6 +6,7 @@ import (
 	"github.com/sketchlimit/sketchlimit/bloom"
 	"github.com/sketchlimit/sketchlimit/cms"
 	"github.com/sketchlimit/sketchlimit/internal/errorrate"
+	"github.com/sketchlimit/sketchlimit/internal/overcapacity"
 	"github.com/sketchlimit/sketchlimit/internal/timetable"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
@@ -41,7 +42,7 @@ func (c *Copy) Read(i int, p rotating.Position, locked func()) {
 	s.mu.Unlock()
 
 	c.At = r.rotate(p)
-	c.OverCapacity = c.of.Spares() && r.state().mode == sparing
+	c.OverCapacity = c.of.Spares() && r.state().Mode() == overcapacity.Over
 	c.Ages = make([]errorrate.Generation, c.of.Ring.Buffers())
 	for age := range c.Ages {
 		c.Ages[age] = c.generation(r.s.number-int64(age), age)

@@ -60,19 +60,19 @@
 //
 // A shard rotates in request.rotate, when it is next asked in a later generation. What
 // expires then has its call in window.rotateWindow: filters and sketches, the table, the
-// counters of others ([Share]), and the state of a shard that spares. A bucket's times are
-// brought forward in buckets.rotate. A predecessor is let go of as a whole, by [Growth].
+// counters of others, and the state of a shard that may be over capacity. A bucket's times are
+// brought forward in buckets.rotate. A predecessor is let go of as a whole, by [Engine.LetGo].
 //
 // # Counts elsewhere
 //
 // A key may have counts beside those of its engine: in a predecessor, while an engine
-// that grew has not met as many generations as are kept ([Growth]), or in the counters
-// of others that share the limit ([Share]). Both are [external] counts, which are added to every
-// estimate. An engine has one of both at most.
+// that grew has not met as many generations as are kept, or in the counters
+// of others that share the limit (package shared). Both are [External] counts, which are
+// added to every estimate. An engine has one of both at most.
 //
 // # Handing over
 //
-// An engine has a successor when it has grown ([Growth]) or got another limit
+// An engine has a successor when it has grown ([Engine.Replace]) or got another limit
 // ([Engine.Succeed]). A successor by growth has memory of its own, and counts what has
 // come since; one of another limit has the same memory and locks. A decision looks for
 // a successor after it has locked its shard, and goes on there: once a successor has
@@ -82,7 +82,7 @@
 //
 // A goroutine that holds a lock waits only for locks that come later in this order:
 //
-//  1. the Growth of a limiter, which is held while shards are read and a successor is
+//  1. that of a growth.Growth, which is held while shards are read and a successor is
 //     made
 //  2. a shard of a budget; one at most, another one only by TryLock
 //  3. shards of limiters: of several limiters by the limiters' numbers, of one engine
@@ -99,16 +99,21 @@
 // Nothing calls out while it holds a shard's lock but Episodes.Grow, which must not wait. A
 // build with the tag invariants asserts the order, see package invariants.
 //
+// # Around it
+//
+// Package spec says what an engine limits and what it is made of. These see its shards from
+// above: growth, which replaces engines; stats, which reads them; savestate, which writes and
+// restores them; shared, the counters of a limit that several hold. They copy a shard or hold
+// its lock through [Copy] and [Shards].
+//
 // # Files
 //
 // No more than three files use each other in a circle. The types, and what each shard's
 // memory holds:
 //
-//	aliases.go      names of package spec: what is limited, and what an engine is made of
-//	overcapacity.go what is kept of a limiter and of a shard that may spare
 //	layout.go       shard, and where things lie in its memory
 //	engine.go       Engine and request; algorithm, which windows and buckets are each;
-//	                external, counts elsewhere
+//	                External, counts elsewhere
 //	shard.go        a request's place in its shard's memory
 //	rotate.go       rotates what a shard keeps by generations
 //	prefetch.go     fetches a key's cache lines
@@ -118,31 +123,26 @@
 //
 //	read.go         reads what a key has used in a window
 //	enter.go        counts a key, and decides whether it gets an entry
-//	spare.go        begins and ends sparing, and decides meanwhile by the table alone
+//	spare.go        decides over capacity by the table alone, and when; overcapacity.go sums
+//	                over shards
+//	fresh.go        the chance that an unseen key is denied, by a sample
 //	claims.go       asserts in a test build what decisions rely on
 //	window.go       decides, peeks, charges and rotates in a window
 //	bucket.go       the same in a token bucket, whose arithmetic is in package gcra
 //	new.go          makes engines
 //	take.go         the calls of an Engine: find the shard, lock, decide. Consume is first,
 //	                which most requests end in
-//	succeed.go      replaces an engine by one of another limit in the same memory
 //	charge.go       counts what was used without asking, for budgets
 //	group.go        asks several engines in one step
+//	audit.go        what is told of keys that package audit counts exactly as well
 //
-// Several engines:
+// Several engines, and those around them:
 //
 //	external.go     counts of a predecessor
-//	share.go        counts of other nodes
-//	growth.go       replaces an engine by a larger or smaller one
-//	encode.go       writes snapshots; decode.go restores them, in the format of package
-//	                savestate
-//
-// The error rate:
-//
-//	stats.go        sums over shards
+//	replace.go      replaces an engine by a larger or smaller one
+//	succeed.go      replaces an engine by one of another limit in the same memory
 //	copy.go         copies of shards, which decisions do not wait for
-//	odds.go         the chance that an unseen key is denied, by all counters, whose noise
-//	                package errorrate computes; fresh.go by a sample
-//	cost.go         the mean cost of a request, for which the rate is told
-//	audit.go        what is told of keys that package audit counts exactly as well
+//	shards.go       shards, for those who save, restore and share them
+//	stats.go        sums over shards
+//	aliases.go      names of package spec
 package engine

@@ -182,8 +182,8 @@ func (e *Engine) predecessor() *predecessor {
 	return nil
 }
 
-// before returns the predecessor's engine, or nil.
-func (e *Engine) before() *Engine {
+// Before returns the engine that e has replaced while its counts matter, or else nil.
+func (e *Engine) Before() *Engine {
 	if b := e.predecessor(); b != nil {
 		return b.e
 	}

@@ -5,22 +5,19 @@ import (
 
 	"github.com/sketchlimit/sketchlimit/internal/errorrate"
 	"github.com/sketchlimit/sketchlimit/internal/keyhash"
+	"github.com/sketchlimit/sketchlimit/internal/meancost"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
 // A shard that may spare keys estimates the rate of false denials under its lock, from a sample of its own
 // cells. Stats computes that from all cells, which takes a thousand times as long.
-const (
-	glances   = 32 // new keys that are read first
-	lookLanes = 4  // of a sketch that are looked at if one of these reads too much: other ones each time
-	lookWords = 64 // of each row
-)
+const glances = 32 // unseen keys that are read first
 
 // noiseRate estimates the false-denial rate of the shard at a position in its generation: the chance that a new key is denied
 // a request of mean cost, of late, at the lowest limit.
 func (r sampler) noiseRate(p rotating.Position) float64 {
 	lowest := r.e.OverCapacity.Lowest
-	free := max(0, lowest-int64(math.Ceil(dearCost(r.e.flooded))))
+	free := max(0, lowest-int64(math.Ceil(meancost.Newest(r.e.flooded))))
 	if !r.someRead(p, free/2) {
 		return 0
 	}
@@ -55,48 +52,14 @@ func (r sampler) readings(p rotating.Position) errorrate.Sample {
 	return reads
 }
 
-// sample reads cells of the generation of an age and a number. A key meets cells of one lane in all rows, and lanes bear
-// unlike loads, so each lane is looked at by itself.
+// sample reads the generation of an age and a number.
 func (r sampler) sample(chances *errorrate.Levels, age int, number int64) {
-	first, steps := window(r).buffer(age), errorrate.Steps(r.e.Limit)
-	passes, h := r.passes(first, window(r).hashAt(number)), r.draw()
-	lanes := min(lookLanes, r.e.cells.Lanes())
-	for lane := range lanes {
-		lane = (lane + int(h%64)) % r.e.cells.Lanes()
-		reads := passes
-		for row := range r.e.cells.Depth() {
-			var seen [errorrate.MaxLevels + 1]uint16
-			for range lookWords {
-				h = keyhash.Mix(h, r.e.seed)
-				units := int64(r.e.cells.Cell(r.e.memory, first+r.e.cellsFirst, row, lane, h))
-				seen[min(units, r.e.Limit)*steps/r.e.Limit]++
-			}
-			orMore := uint16(0)
-			for l := steps; l > 0; l-- {
-				orMore += seen[l]
-				reads[l] *= float64(orMore) / lookWords
-			}
-		}
-		for l := range steps + 1 {
-			chances[l] += reads[l] / float64(lanes)
-		}
+	first := window(r).buffer(age)
+	g := errorrate.Sampled{
+		Words: r.e.memory, Cells: r.e.cells, CellsFirst: first + r.e.cellsFirst, Door: r.e.door, DoorFirst: first, FilterFirst: r.e.guarded,
+		Limit: r.e.Limit, Seed: r.e.seed,
 	}
-}
-
-// passes returns the chances that a new key passes the doorkeeper, and so reads any units: all of them where that does
-// not guard.
-func (r sampler) passes(first int, h uint64) (chances errorrate.Levels) {
-	passed := 0
-	for range lookWords {
-		if h = keyhash.Mix(h, r.e.seed); !r.e.guarded || r.e.door.Test(r.e.memory, first, h) {
-			passed++
-		}
-	}
-	chances[0] = 1
-	for l := int64(1); l <= errorrate.Steps(r.e.Limit); l++ {
-		chances[l] = float64(passed) / lookWords
-	}
-	return chances
+	g.Add(chances, window(r).hashAt(number), r.draw())
 }
 
 // withFormer are readings beside what a predecessor has counted, of which a few new keys tell: a key is held against the

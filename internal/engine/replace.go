@@ -49,39 +49,21 @@ func (e *Engine) LetGo(latest int64) {
 	// A decision that was held up since may come with a time of back then. Once its
 	// shard has rotated it is taken as of now, where the predecessor does not matter.
 	for i := range e.shards {
-		e.Hold(i, rotating.Position{Generation: latest}, func(int64) {})
+		ShardsOf(e).Hold(i, rotating.Position{Generation: latest}, func(int64) {})
 	}
 	if s := e.OverCapacity; s != nil && e.Spares() { // its units are those of the past, both at once
-		_, units := e.before().overCapacityUnits(rotating.Position{})
+		_, units := overCapacityUnits(e.Before(), rotating.Position{})
 		s.EndAll(units, func() { e.follow(nil) })
 		return
 	}
 	e.follow(nil)
 }
 
-// Hold rotates a shard to a position, and calls f with the number of its generation while it holds the shard's lock.
-func (e *Engine) Hold(i int, now rotating.Position, f func(current int64)) {
-	r := e.request(i, 0)
-	r.s.mu.Lock()
-	defer r.s.mu.Unlock()
-	r.rotate(now)
-	f(r.s.number)
-}
+// Seed returns what the hashes of the engine follow from.
+func (e *Engine) Seed() uint64 { return e.seed }
 
-// Current returns the number of a shard's generation. The caller holds its lock, see [Engine.Hold].
-func (e *Engine) Current(i int) int64 { return e.shards[i].number }
-
-// ForgetDenials lets the keys of a shard ask again that were remembered to have nothing left. The caller holds its lock.
-func (e *Engine) ForgetDenials(i int) { e.shards[i].last.Clear() }
-
-// Before returns the predecessor while its counts matter, or else nil.
-func (e *Engine) Before() *Engine { return e.before() }
-
-// Footprint returns the bytes of the engine and of what it has replaced.
-func (e *Engine) Footprint() int {
-	bytes := e.Bytes()
-	if before := e.before(); before != nil {
-		bytes += before.Bytes()
-	}
-	return bytes
+// Empty returns an engine of the same rule that has counted nothing, and that counts what is denied without a lock where e
+// does.
+func (e *Engine) Empty(d spec.Dimensions, seed uint64) (*Engine, error) {
+	return New(e.Rule, d, seed, e.flooded)
 }

@@ -131,7 +131,7 @@ func TestFitsWhereAShardSpares(t *testing.T) {
 	f := sparingFace(t, sliding(100, time.Second), oneShard(100))
 	f.take("first", 1)
 	r := f.at(0)
-	r.state().mode = sparing
+	begun(r)
 	for range 60 {
 		require.True(t, f.allow("key", 1))
 	}

@@ -5,6 +5,8 @@ import (
 
 	"github.com/sketchlimit/sketchlimit/internal/heavyhitter"
 	"github.com/sketchlimit/sketchlimit/internal/keyhash"
+	"github.com/sketchlimit/sketchlimit/internal/overcapacity"
+	"github.com/sketchlimit/sketchlimit/internal/spec"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
@@ -22,17 +24,17 @@ func (r request) markTable() { r.s.peaks.current = max(r.s.peaks.current, uint32
 func (r request) marked() bool { return int64(r.s.peaks.current) >= r.e.promoteAt-1 }
 
 // state returns the shard's state.
-func (r request) state() *spareState {
+func (r request) state() *overcapacity.Shard {
 	return stateIn(r.e, r.e.memory[r.first:])
 }
 
 // stateIn returns the state in a copy of a shard's memory.
-func stateIn(e *Engine, memory []uint64) *spareState {
-	return (*spareState)(unsafe.Pointer(&memory[e.size-spareWords]))
+func stateIn(e *Engine, memory []uint64) *overcapacity.Shard {
+	return (*overcapacity.Shard)(unsafe.Pointer((*[spec.StateBytes / 8]uint64)(memory[e.size-spec.StateBytes/8:])))
 }
 
 // sparing reports whether the shard spares keys: it decides by its table alone.
-func (r request) sparing() bool { return r.e.Spares() && r.state().mode == sparing }
+func (r request) sparing() bool { return r.e.Spares() && r.state().Mode() == overcapacity.Over }
 
 // sampled reports whether the key is counted exactly as well, see audit.go. Then each of its decisions takes the lock.
 func (r request) sampled() bool { return r.e.audit.Sampled(r.h) }
@@ -52,5 +54,5 @@ func (r request) flood(limit int64) uint64 { return r.h ^ uint64(r.e.Limit-limit
 // draw returns random bits of a shard that may spare: other ones when something has been admitted, and the same ones once it
 // has been restored.
 func (r request) draw() uint64 {
-	return keyhash.Mix(r.s.admitted-r.state().start, rotating.Seed(r.e.turnSeed, r.s.number))
+	return keyhash.Mix(r.state().Admitted(r.s.admitted), rotating.Seed(r.e.turnSeed, r.s.number))
 }

@@ -3,13 +3,11 @@ package engine
 import (
 	"github.com/sketchlimit/sketchlimit/internal/heavyhitter"
 	"github.com/sketchlimit/sketchlimit/internal/keyhash"
+	"github.com/sketchlimit/sketchlimit/internal/overcapacity"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
 const (
-	// nearly is the part of the rate from which on a shard looks four times as often: the rate may be ten times as high
-	// when a hundredth more has come.
-	nearly = 1. / 32
 	// trials are how often an entry may be taken over in a generation, on average. So whoever gets one has time to show
 	// by its own requests that it is heavier than others; where it were taken over at once, no key would rise.
 	trials = 32
@@ -26,8 +24,7 @@ func every(l *layout) uint64 { return max(64, uint64(l.cells.Width())*uint64(l.L
 // begins reports whether the shard is to begin to spare, which it looks for when it is about to deny n units to a key that
 // is not certified to be above its limit.
 func (r overCapacity) begins(p rotating.Position) bool {
-	s := r.state()
-	return p.Generation == r.s.number && r.due(p, s) && r.tooMany(p, s)
+	return p.Generation == r.s.number && r.state().Due(r.s.admitted, every(&r.e.layout), r.moment(p)) && r.tooMany(p)
 }
 
 // uncertified reports whether nothing certifies that the key is above its limit with n units more.
@@ -35,47 +32,37 @@ func (r overCapacity) uncertified(p rotating.Position, n, limit int64, entry *ui
 	return n >= 1 && n <= limit && r.certified(p, n, limit, entry).Allowed
 }
 
-// bears returns the units of a window that the shard bears without sparing: what it had when it began to, and a quarter of
-// what fills its cells in any case, since it may have begun because of a predecessor.
-func (r overCapacity) bears() int64 { return max(r.state().bears, int64(128*every(&r.e.layout))) }
-
-// due tells whether it is time for a look: enough has been admitted since the last one, or a sixty-fourth of the generation
-// has passed, because a shard that denies everybody is to look, too.
-func (r overCapacity) due(p rotating.Position, s *spareState) bool {
-	return r.s.admitted-s.looked >= every(&r.e.layout) || r.moment(p) > s.now/momentUnit
-}
+// least returns the units of a window that a shard bears in any case: a quarter of what fills its cells.
+func least(l *layout) int64 { return int64(128 * every(l)) }
 
 // moment returns the sixty-fourth of a generation that a position is in, from 1 on.
 func (r overCapacity) moment(p rotating.Position) int64 {
-	return int64(p.Elapsed)/(r.e.Timeline.Length()/64+1) + 1
+	return int64(p.Elapsed)/(r.e.Timeline.Length()/overcapacity.Moments+1) + 1
 }
 
 // tooMany looks at the cells, and tells whether too many would be denied, on average lately. If not, it is not looked again
 // for a while, by whomever: a look takes as long as hundreds of decisions.
-func (r overCapacity) tooMany(p rotating.Position, s *spareState) bool {
+func (r overCapacity) tooMany(p rotating.Position) bool {
 	rate := sampler(r).noiseRate(p)
 	if before := r.e.predecessor(); before != nil {
-		rate = max(rate, before.noiseRate(p, r.h)) // a few strangers show nothing of what few keys read there
+		rate = max(rate, before.noiseRate(p, r.h)) // a few unseen keys show nothing of what few keys read there
 	}
-	grows := r.e.OverCapacity.CanGrow()
-	if rate >= r.e.OverCapacity.Rate && grows {
-		r.e.OverCapacity.Grow()
+	episodes, grows := r.e.OverCapacity, r.e.OverCapacity.CanGrow()
+	if rate >= episodes.Rate && grows {
+		episodes.Grow()
 	}
-	average := s.average(rate, r.passed(p, s))
-	if average >= r.e.OverCapacity.Rate && !grows {
+	s, moment := r.state(), r.moment(p)
+	average := s.Average(rate, s.Passed(r.s.admitted, max(r.lately(p), least(&r.e.layout)), moment))
+	if average >= episodes.Rate && !grows {
 		return true
 	}
-	s.rate, s.looked, s.now = average, r.s.admitted, s.now%momentUnit+r.moment(p)*momentUnit
-	if rate > r.e.OverCapacity.Rate*nearly {
-		s.looked -= every(&r.e.layout) / 4 * 3
-	}
+	s.Look(average, rate, episodes.Rate, r.s.admitted, every(&r.e.layout), moment)
 	return false
 }
 
-// passed returns the part of a window since the last look, by what was admitted. Where nothing is, time tells.
-func (r overCapacity) passed(p rotating.Position, s *spareState) float64 {
-	units := float64(r.s.admitted-s.looked) / float64(max(r.lately(p, s), int64(128*every(&r.e.layout))))
-	return max(units, float64(r.moment(p)-s.now/momentUnit)/64)
+// lately returns the units of the last window.
+func (r overCapacity) lately(p rotating.Position) int64 {
+	return r.state().Lately(r.s.admitted, float64(p.Elapsed)/float64(r.e.Timeline.Length()))
 }
 
 // noiseRate is that of a predecessor in the shard that a key is in, 0 if that is in another generation.
@@ -90,41 +77,26 @@ func (b *predecessor) noiseRate(p rotating.Position, h uint64) float64 {
 	return sampler{r}.noiseRate(p)
 }
 
-// begin makes the shard spare. What it remembers to deny may not be certified.
+// begin makes the shard over capacity. What it remembers to deny may not be certified.
 func (r overCapacity) begin(p rotating.Position) {
-	s := r.state()
-	if s.mode == exactly {
-		s.from = r.s.admitted
-	}
-	s.mode, s.turns, s.bears, s.rate = sparing, 0, r.lately(p, s), 0
+	r.state().Begin(r.s.admitted, r.lately(p))
 	r.s.last.Clear()
 	r.e.OverCapacity.Begin(p.Generation, r.e.Timeline.UnixNano(p), int64(r.e.Ring.Buffers()))
 }
 
-// lately returns the units of the last window.
-func (r overCapacity) lately(p rotating.Position, s *spareState) int64 {
-	return int64(r.s.admitted-s.start) + int64(float64(s.before)*(1-float64(p.Elapsed)/float64(r.e.Timeline.Length())))
-}
-
-// rotate is for a shard that is about to rotate to a later generation. It reports whether it ends to spare.
+// rotate is for a shard that is about to rotate to a later generation. It reports whether it ends to be over capacity.
 func (r overCapacity) rotate(generation int64) (ends bool) {
-	s, turns := r.state(), generation-r.s.number
-	units := int64(r.s.admitted - s.start)
-	s.start, s.before, s.now = r.s.admitted, units, 0
-	if s.mode != exactly {
+	s := r.state()
+	if s.Mode() != overcapacity.Exact {
 		r.s.last.Clear() // a key may be read otherwise from now on
 	}
-	if ends = s.mode == sparing && (turns > 1 || units <= r.bears()/10*9); ends {
-		s.mode, s.turns = settling, int32(r.e.Ring.Buffers())
-	}
-	switch s.mode {
-	case sparing:
+	units := s.Counted(r.s.admitted)
+	ends, exact := s.Rotate(r.s.admitted, generation-r.s.number, int64(r.e.Ring.Buffers()), least(&r.e.layout))
+	if r.sparing() {
 		r.e.OverCapacity.GoOn(generation)
-	case settling:
-		if s.turns -= int32(min(turns, int64(s.turns))); s.turns == 0 {
-			s.mode = exactly
-			r.e.OverCapacity.End(r.s.admitted - s.from)
-		}
+	}
+	if exact {
+		r.e.OverCapacity.End(units)
 	}
 	return ends
 }
@@ -147,12 +119,11 @@ func settleAfter(next, before *Engine) {
 	for i := range before.shards {
 		r := before.request(i, 0)
 		r.s.mu.Lock()
-		spared := r.state().mode != exactly
+		spared := r.state().Mode() != overcapacity.Exact
 		r.s.mu.Unlock()
 		n, of := len(next.shards), len(before.shards)
 		for j := i * n / of; spared && j*of < (i+1)*n; j++ {
-			s := next.request(j, 0).state()
-			s.mode, s.turns = settling, int32(next.Ring.Buffers())
+			next.request(j, 0).state().Settle(int64(next.Ring.Buffers()))
 		}
 	}
 }
@@ -240,74 +211,39 @@ func (r overCapacity) refuse(p rotating.Position, n, limit int64, entry *uint64)
 	return window(r).denied(p, u, entry, n, limit)
 }
 
-// buckets returns the two in which the key may have its entry: the usual one, and another one where that is full. Fewer heavy
-// keys than places then find room nearly always: of 16 places in one bucket alone, a third would have to be free.
-func (r overCapacity) buckets() [2]*heavyhitter.Bucket {
-	h := keyhash.Mix(r.h, r.e.turnSeed)
-	return [2]*heavyhitter.Bucket{r.entries(), r.e.heavy.Bucket(r.e.memory, r.table(), h)}
+// either returns the buckets in which the key may have its entry.
+func (r overCapacity) either() [2]*heavyhitter.Bucket {
+	return r.e.heavy.Either(r.e.memory, r.table(), r.h, keyhash.Mix(r.h, r.e.turnSeed))
 }
 
 // find returns the key's entry, or nil.
-func (r overCapacity) find() *uint64 {
-	for _, b := range r.buckets() {
-		if entry := r.e.heavy.Find(b, r.h); entry != nil {
-			return entry
-		}
-	}
-	return nil
-}
+func (r overCapacity) find() *uint64 { return r.e.heavy.FindEither(r.either(), r.h) }
 
 // compete gives a key a new entry, or not. Where there is no room the key takes the place of the oldest in one of its buckets,
-// if that yields: randomised admission (Ben Basat, Einziger, Friedman, Kassner, INFOCOM 2017). One that does not is the
-// youngest from then on. So an entry is held for a while whoever comes: no flood of keys takes it from one with many units
-// of its own, nor keeps a heavy key from having one in the end.
+// if that yields. One that does not is the youngest from then on. So an entry is held for a while whoever comes: no flood of
+// keys takes it from one with many units of its own, nor keeps a heavy key from having one in the end.
 func (r overCapacity) compete(p rotating.Position) *uint64 {
-	either := r.buckets()
-	for _, b := range either {
-		if r.e.heavy.HasRoom(b) {
-			return r.e.heavy.Insert(b, r.h, 0)
-		}
+	either := r.either()
+	if entry := r.e.heavy.InsertEither(either, r.h); entry != nil {
+		return entry
 	}
 	s, draw := r.state(), r.draw()
-	switch taken, most := s.now%momentUnit, takeovers(r, p, s); {
-	case taken > most+1: // the clock has stepped back
-		s.now -= taken - most - 1
-		return nil
-	case taken > most || draw&1 != 0: // by lot, or else keys would win that come as regularly as the count rises
+	if !s.MayTakeOver(r.takeovers(p)) || draw&1 != 0 { // by lot, or else keys would win that come as regularly as the count rises
 		return nil
 	}
 	b := either[draw>>1&1]
-	oldest, youngest := b[0], &b[heavyhitter.BucketEntries-1]
-	copy(b[:], b[1:])
-	if !r.yields(p, &oldest, draw) {
-		*youngest = oldest
+	if !r.e.heavy.Yields(b.Oldest(), window(r).asked(p, *b.Oldest()), r.e.Limit, draw) {
+		b.Renew()
 		return nil
 	}
-	s.now++
-	*youngest = 0
+	s.TookOver()
+	b.DropOldest()
 	return r.e.heavy.Insert(b, r.h, 0)
 }
 
 // takeovers returns how many entries may have been taken over by a position in the generation: by the time that has passed, or,
 // where the clock is coarser than requests come, by what was admitted.
-func takeovers(r overCapacity, p rotating.Position, s *spareState) int64 {
+func (r overCapacity) takeovers(p rotating.Position) int64 {
 	byTime := float64(p.Elapsed) / float64(r.e.Timeline.Length()) * float64(trials*r.e.heavy.Words())
-	return max(int64(byTime), takeoversOfLimit*int64(r.s.admitted-s.start)/r.e.Limit)
-}
-
-// yields reports whether an entry is taken over, by a draw of 64 bits: always while its key has asked for less than a
-// twenty-fourth of the limit, and beyond that the more rarely, the more it has asked for. The shard knows whether the key
-// has asked since its entry was the oldest before: below half of the limit one that has not is likelier to yield, since who
-// sends much at once and then nothing is not heavy. Not at once, since heavy keys may send like that, too.
-func (r overCapacity) yields(p rotating.Position, entry *uint64, draw uint64) bool {
-	own, few := window(r).asked(p, *entry), max(r.e.Limit/24, 1)
-	if own < few {
-		return true
-	}
-	part := float64(few) / float64(own)
-	chance := part * part * part / 4
-	if !r.e.heavy.TestAndClearReference(entry) && 2*own < r.e.Limit {
-		chance = 2 * part
-	}
-	return float64(draw>>11)*0x1p-53 < chance
+	return max(int64(byTime), takeoversOfLimit*int64(r.state().Admitted(r.s.admitted))/r.e.Limit)
 }

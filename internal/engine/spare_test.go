@@ -29,6 +29,9 @@ func overCapacityOf(rule spec.Rule, s *overcapacity.Episodes) spec.Rule {
 	return rule
 }
 
+// begun makes a shard over capacity.
+func begun(r request) { r.state().Begin(r.s.admitted, 0) }
+
 // oneShard are dimensions of a shard with a few hundred cells.
 func oneShard(limit int64) spec.Dimensions {
 	return spec.Dimensions{
@@ -45,7 +48,7 @@ func oneBucket(t testing.TB) *face {
 	require.EqualValues(t, 1, f.heavy.Buckets())
 	f.now = f.now.Truncate(time.Second).Add(time.Second / 2)
 	f.take("first", 1)
-	f.at(0).state().mode = sparing
+	begun(f.at(0))
 	return f
 }
 
@@ -54,7 +57,7 @@ func oneBucket(t testing.TB) *face {
 func (f *face) crowd(keys, n int, random *rand.Rand) bool {
 	for range keys {
 		f.take(fmt.Sprint("crowd ", random.Uint64()), n)
-		if f.at(0).state().mode != exactly {
+		if f.at(0).state().Mode() != overcapacity.Exact {
 			return true
 		}
 	}
@@ -72,10 +75,10 @@ func TestPeekDoesNotBeginToSpare(t *testing.T) {
 			require.Less(t, i, 100_000)
 			key := fmt.Sprint(random.Uint64())
 			told := f.peek(key, 10)
-			require.Equal(t, exactly, f.at(0).state().mode)
+			require.Equal(t, overcapacity.Exact, f.at(0).state().Mode())
 			took := f.take(key, 10)
 			require.Equal(t, told.Allowed, took.Allowed)
-			if f.at(0).state().mode != exactly {
+			if f.at(0).state().Mode() != overcapacity.Exact {
 				foretold = true
 				require.True(t, told.Allowed)
 			}
@@ -109,18 +112,20 @@ func TestLookKnowsTheRate(t *testing.T) {
 			measured = float64(denied) / fresh
 		}
 		r, p := f.at(0), f.position()
-		begun := func(rate float64) (looks int) {
+		looksThatFind := func(rate float64) (looks int) {
 			spare.Rate = rate / 16 // after a sixty-fourth of a window, the average over a quarter is a sixteenth
+			r.state().Look(0, 0, 1, r.s.admitted, 0, 0)
+			fresh := *r.state()
 			for range 50 {
 				r.s.admitted++ // other cells are looked at
-				r.state().rate, r.state().now = 0, 0
-				if (overCapacity{r}).tooMany(p, r.state()) {
+				*r.state() = fresh
+				if (overCapacity{r}).tooMany(p) {
 					looks++
 				}
 			}
 			return looks
 		}
-		below, above := begun(100*measured), begun(measured/10)
+		below, above := looksThatFind(100*measured), looksThatFind(measured/10)
 		t.Logf("%g measured; of 50 looks %d find 100 times as much, and %d a tenth of it", measured, below, above)
 		require.Less(t, below, 3)
 		require.Greater(t, above, 10)
@@ -130,35 +135,9 @@ func TestLookKnowsTheRate(t *testing.T) {
 		f.now = f.now.Add(time.Hour)
 		f.take("somebody", 1)
 		p = f.position() // what the generation before has left counts in a sliding window
-		require.Equal(t, rule.Ring.Buffers() > 1, begun(1e-6) > 0)
-		require.Equal(t, exactly, r.state().mode)
+		require.Equal(t, rule.Ring.Buffers() > 1, looksThatFind(1e-6) > 0)
+		require.Equal(t, overcapacity.Exact, r.state().Mode())
 	}
-}
-
-// A shard spares when too many are denied on average, and not because they would be for a moment.
-func TestRateIsAveraged(t *testing.T) {
-	const look = 1. / 100
-	f := sparingFace(t, sliding(100, time.Second), oneShard(100))
-	r := f.at(0)
-	s := r.state()
-	for range 100 { // one window
-		s.rate = s.average(1e-3, look)
-	}
-	require.InEpsilon(t, 1e-3, s.rate, 0.02)
-	require.InEpsilon(t, 1e-3*(1-look/averaged), s.average(0, look), 0.03)
-	require.Zero(t, s.average(0, averaged))
-
-	s.rate = 0
-	require.Less(t, s.average(1e-3, 1), 1e-4, "where a shard has not looked for long, it has denied nobody")
-	for at := time.Duration(0); at < time.Second; at += time.Second / 1000 { // nothing is admitted
-		p := f.Timeline.Position(f.now.Add(at).UnixNano())
-		if s.average(1e-3, overCapacity{r}.passed(p, s)) >= 1e-4 {
-			require.InDelta(t, time.Second/40, at, float64(time.Second/64))
-			return
-		}
-		s.rate, s.now = s.average(1e-3, overCapacity{r}.passed(p, s)), overCapacity{r}.moment(p)*momentUnit
-	}
-	require.Fail(t, "it never spares")
 }
 
 // A shard of a limiter that can grow asks for that and denies; when there is nothing larger, it spares. It looks after a
@@ -179,7 +158,7 @@ func TestSpareGrowsFirst(t *testing.T) {
 	require.False(t, f.allow(fmt.Sprint(random.Uint64()), cost))
 	f.now = f.now.Add(time.Second / 64)
 	require.True(t, f.allow(fmt.Sprint(random.Uint64()), cost))
-	require.NotEqual(t, exactly, f.at(0).state().mode)
+	require.NotEqual(t, overcapacity.Exact, f.at(0).state().Mode())
 }
 
 // A shard that has spared is exact when all generations have gone in which it did: those count still.
@@ -188,7 +167,7 @@ func TestSpareEnds(t *testing.T) {
 		f := sparingFace(t, rule, oneShard(rule.Limit))
 		require.True(t, f.crowd(10_000, 10, rand.New(rand.NewPCG(5, 6))))
 		last := f.now // when it spared
-		for f.at(0).state().mode != exactly {
+		for f.at(0).state().Mode() != overcapacity.Exact {
 			f.now = f.now.Add(time.Second)
 			f.take("somebody", 1)
 			if f.Episode(f.position()).Active {
@@ -206,20 +185,20 @@ func TestLastOverCapacity(t *testing.T) {
 	f := sparingFace(t, sliding(100, time.Second), oneShard(100))
 	f.now = f.now.Add(8 * time.Second)
 	f.take("somebody", 1)
-	_, ok := f.LastOverCapacity()
+	_, ok := ShardsOf(f.Engine).LastOverCapacity()
 	require.False(t, ok)
 	require.True(t, f.crowd(10_000, 10, rand.New(rand.NewPCG(5, 6))))
 	now := f.position().Generation
-	last, ok := f.LastOverCapacity()
+	last, ok := ShardsOf(f.Engine).LastOverCapacity()
 	require.True(t, ok)
 	require.Equal(t, now, last)
-	for f.at(0).state().mode == sparing {
+	for f.at(0).state().Mode() == overcapacity.Over {
 		now, f.now = f.position().Generation, f.now.Add(time.Second)
 		f.take("somebody", 1)
 	}
-	require.Equal(t, settling, f.at(0).state().mode, "what it spared counts still")
+	require.Equal(t, overcapacity.Settling, f.at(0).state().Mode(), "what it spared counts still")
 	require.Equal(t, f.OverCapacity.Save().Last, now)
-	last, ok = f.LastOverCapacity()
+	last, ok = ShardsOf(f.Engine).LastOverCapacity()
 	require.True(t, ok)
 	require.Equal(t, now, last, "it spares no more")
 }
@@ -235,7 +214,7 @@ func TestSparesWhileTheLoadLasts(t *testing.T) {
 			units  float64 // over those that the shard began with
 			spares bool
 		}{{1.1, true}, {1.1, true}, {0.95, true}, {0.85, false}} {
-			for units := of.units * float64(overCapacity{f.at(0)}.bears()); units > 0; units -= 10 {
+			for units := of.units * float64(f.at(0).state().Bears(least(&f.layout))); units > 0; units -= 10 {
 				f.take(fmt.Sprint("crowd ", random.Uint64()), 10)
 			}
 			f.now = f.now.Add(time.Second)
@@ -255,7 +234,7 @@ func TestSparedKeysAreCertifiedByThePredecessor(t *testing.T) {
 			require.True(t, before.allow("key", 1))
 		}
 		after.follow(before.Engine)
-		after.at(0).state().mode = sparing
+		begun(after.at(0))
 		admitted := 0
 		for admitted < 200 && after.allow("key", 1) {
 			admitted++
@@ -268,7 +247,7 @@ func TestSparedKeysAreCertifiedByThePredecessor(t *testing.T) {
 // What a key asks for and could not have, were it alone, certifies nothing: neither requests for more than the limit nor such
 // as do not fit beside what it has used. So it gets all of its limit, and no more.
 func TestRequestsInVainCertifyNothing(t *testing.T) {
-	for _, limit := range []int{100, 10_000} { // counted exactly, and in steps
+	for _, limit := range []int{100, 10_000} { // counted overcapacity.Exact, and in steps
 		f := sparingFace(t, sliding(limit, time.Hour), oneShard(int64(limit)))
 		part := limit / 20
 		for range 9 {
@@ -279,7 +258,7 @@ func TestRequestsInVainCertifyNothing(t *testing.T) {
 		require.NotNil(t, entry)
 		certain := window{r}.asked(f.position(), *entry)
 		require.NotZero(t, certain)
-		r.state().mode = sparing
+		begun(r)
 		for range 100 {
 			require.False(t, f.allow("key", limit+1))
 			require.False(t, f.allow("key", limit-int(certain)+part))
@@ -342,8 +321,7 @@ func TestSparedUnitsOnlyRise(t *testing.T) {
 			r := f.request(i, 0)
 			units.Add(10)
 			r.s.mu.Lock()
-			s := r.state()
-			s.mode, s.from = sparing, r.s.admitted
+			r.state().Begin(r.s.admitted, 0)
 			r.s.admitted += 10
 			r.s.mu.Unlock()
 		}
@@ -353,9 +331,8 @@ func TestSparedUnitsOnlyRise(t *testing.T) {
 			}
 			r := f.request(i, 0)
 			r.s.mu.Lock()
-			s := r.state()
-			s.mode = exactly
-			f.OverCapacity.End(r.s.admitted - s.from)
+			f.OverCapacity.End(r.state().Counted(r.s.admitted))
+			*r.state() = overcapacity.Shard{}
 			r.s.mu.Unlock()
 		}
 	}
@@ -399,7 +376,7 @@ func TestSparedKeysAreCertified(t *testing.T) {
 			f.now = f.now.Add(time.Hour)
 			f.take("another", 1)
 			r := f.at(0)
-			r.state().mode = sparing
+			begun(r)
 			admitted := 0
 			for admitted < 3*limit && f.allow("key", 1) {
 				admitted++
@@ -415,7 +392,7 @@ func TestSparedKeysAreCertified(t *testing.T) {
 			if rule.Ring.Buffers() == 1 {
 				require.Equal(t, time.Duration(rule.Timeline.Length())-f.position().Elapsed, v.RetryAfter)
 			}
-			require.GreaterOrEqual(t, r.s.admitted-r.state().from, uint64(admitted))
+			require.GreaterOrEqual(t, r.state().Counted(r.s.admitted), uint64(admitted))
 		}
 	}
 	require.False(t, heavyhitter.FitsOffered(1))
@@ -541,7 +518,7 @@ func TestFloodsTakeNoEntries(t *testing.T) {
 	f := sparingFace(t, sliding(100, time.Second), oneShard(100))
 	f.take("first", 1)
 	r := f.at(0)
-	r.state().mode = sparing
+	begun(r)
 	heavy := make([]string, 0, 30)
 	for i := range cap(heavy) {
 		heavy = append(heavy, fmt.Sprint("heavy ", i))
@@ -557,7 +534,7 @@ func TestFloodsTakeNoEntries(t *testing.T) {
 			f.now = f.now.Add(time.Second / 1000)
 		}
 	}
-	taken := float64(r.state().now % momentUnit)
+	taken := float64(r.state().TakenOver())
 	byTime := trials * float64(r.e.heavy.Words()) * f.position().Elapsed.Seconds()
 	most := max(byTime, takeoversOfLimit*float64(r.s.admitted)/100)
 	require.InDelta(t, most, taken, most/10, "no more, and the flood asks for far more")

@@ -18,7 +18,7 @@ import (
 // shards have been when Succeed returns.
 func (e *Engine) Succeed(rule spec.Rule, at int64) (*Engine, error) {
 	rule.Reach = max(rule.Reach, e.Reach)
-	if err := e.fits(&rule); err != nil {
+	if err := fits(e, &rule); err != nil {
 		return nil, err
 	}
 	next := &Engine{algorithm: e.algorithm, dims: e.dims, shards: e.shards, memory: e.memory, flooded: e.flooded, audit: NewAudit(&rule, e.audit.Bytes())}
@@ -41,13 +41,13 @@ func (e *Engine) Succeed(rule spec.Rule, at int64) (*Engine, error) {
 }
 
 // fits returns an error if the memory of e cannot count for a rule.
-func (e *Engine) fits(rule *spec.Rule) error {
+func fits(e *Engine, rule *spec.Rule) error {
 	switch {
 	case algorithmOf(rule) != e.algorithm || rule.Ring.Buffers() != e.Ring.Buffers() || rule.Span() != e.Span():
 		return errors.New("it is of another algorithm or window")
 	case rule.OverCapacity != nil || e.OverCapacity != nil:
 		return errors.New("entries of keys that may be spared are of one limit")
-	case e.before() != nil:
+	case e.Before() != nil:
 		return errors.New("it grows")
 	case e.external.Load() != nil:
 		return errors.New("it is shared, and others have the limit of before")

@@ -5,6 +5,7 @@ import (
 
 	"github.com/sketchlimit/sketchlimit/internal/audit"
 	"github.com/sketchlimit/sketchlimit/internal/invariants"
+	"github.com/sketchlimit/sketchlimit/internal/meancost"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
@@ -41,11 +42,7 @@ func (e *Engine) Consume(i int, word int64, h uint64, units int, limit int64, ef
 	}
 	w, entries := window{r}, r.entries()
 	if entry := r.e.heavy.Find(entries, h); entry != nil || r.sparing() {
-		if v, ok := w.takeEntry(p, n, limit, effort, entry); ok {
-			r.s.mu.Unlock()
-			return v
-		}
-		return r.settle(p, n, limit, effort)
+		return w.settleEntry(p, n, limit, effort, entry)
 	}
 	most := r.e.Limit // units of this generation that a key has without an entry
 	if r.e.heavy.HasRoom(entries) {
@@ -100,8 +97,8 @@ func (e *Engine) Consume(i int, word int64, h uint64, units int, limit int64, ef
 	if !r.e.guarded && h%Sampled == 0 {
 		r.e.door.TestAndAdd(r.e.memory, first, h)
 	}
-	if tellsCost(r.s) {
-		noteCost(r.e.flooded, n)
+	if meancost.Sampled(r.s.admitted) {
+		meancost.Note(r.e.flooded, n)
 	}
 	r.s.peaks.current = max(r.s.peaks.current, c)
 	r.s.admitted += uint64(n)
@@ -121,6 +118,14 @@ func (e *Engine) Consume(i int, word int64, h uint64, units int, limit int64, ef
 // settle is take that unlocks the shard in the end.
 func (r request) settle(p rotating.Position, n, limit int64, e Effort) Verdict {
 	return unlocked(r.s, r.take(p, n, limit, e))
+}
+
+// settleEntry is settle for a key that may have an entry, by which most are admitted.
+func (r window) settleEntry(p rotating.Position, n, limit int64, e Effort, entry *uint64) Verdict {
+	if v, ok := r.takeEntry(p, n, limit, e, entry); ok {
+		return unlocked(r.s, v)
+	}
+	return r.settle(p, n, limit, e)
 }
 
 // unlocked unlocks a shard, and returns the verdict that it has come to.
@@ -167,7 +172,7 @@ func (e *Engine) Remembers(i int, word int64, h uint64) bool {
 func (e *Engine) Take(word int64, h uint64, n int, limit int64, effort Effort) Verdict {
 	i := e.Shard(h)
 	if n == 1 && word < e.shards[i].last.Until() {
-		if v, ok := e.remembered(word, e.request(i, h), limit); ok {
+		if v, ok := remembered(e.request(i, h), word, limit); ok {
 			return e.told(v, e.Timeline.Unpack(word), limit)
 		}
 	}
@@ -175,15 +180,15 @@ func (e *Engine) Take(word int64, h uint64, n int, limit int64, effort Effort) V
 }
 
 // remembered is Take for a key that was the last of its shard to be denied.
-func (e *Engine) remembered(word int64, r request, limit int64) (v Verdict, ok bool) {
+func remembered(r request, word, limit int64) (v Verdict, ok bool) {
 	until, reset, ok := r.s.last.Lookup(r.flood(limit), word)
-	if !ok || e.next.Load() != nil { // or it may be a word of the successor's timeline
+	if !ok || r.e.next.Load() != nil { // or it may be a word of the successor's timeline
 		return Verdict{}, false
 	}
-	e.flooded.Inc()
-	now := e.Timeline.UnixNano(e.Timeline.Unpack(word))
+	r.e.flooded.Inc()
+	now := r.e.Timeline.UnixNano(r.e.Timeline.Unpack(word))
 	return Verdict{
-		RetryAfter: time.Duration(e.Timeline.UnixNano(e.Timeline.Unpack(until)) - now),
+		RetryAfter: time.Duration(r.e.Timeline.UnixNano(r.e.Timeline.Unpack(until)) - now),
 		ResetAfter: time.Duration(reset - now),
 	}, true
 }

@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"github.com/sketchlimit/sketchlimit/internal/invariants"
+	"github.com/sketchlimit/sketchlimit/internal/meancost"
 	"github.com/sketchlimit/sketchlimit/internal/spec"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
@@ -79,7 +80,7 @@ func (windows) adopt(next *Engine, r request, _ int64) {
 
 func (windows) save(r request, to []uint64) {
 	if r.e.Spares() {
-		stateIn(r.e, to).saved(r.s.admitted)
+		stateIn(r.e, to).Save(r.s.admitted)
 	}
 }
 
@@ -97,8 +98,8 @@ func (r window) takeAny(p rotating.Position, n, limit int64, e Effort, entry *ui
 		if invariants.On {
 			checkAdmits(r.left(p, limit, entry), n)
 		}
-		if tellsCost(r.s) {
-			noteCost(r.e.flooded, n)
+		if meancost.Sampled(r.s.admitted) {
+			meancost.Note(r.e.flooded, n)
 		}
 		r.add(entry, h, current, n)
 		if x := r.e.external.Load(); x != nil {
@@ -145,8 +146,8 @@ func (r window) takeEntry(p rotating.Position, n, limit int64, e Effort, entry *
 	if invariants.On {
 		checkAdmits(r.left(p, limit, entry), n)
 	}
-	if tellsCost(r.s) {
-		noteCost(r.e.flooded, n)
+	if meancost.Sampled(r.s.admitted) {
+		meancost.Note(r.e.flooded, n)
 	}
 	r.e.heavy.Set(entry, count+n)
 	r.s.admitted += uint64(n)

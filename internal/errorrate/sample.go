@@ -1,5 +1,11 @@
 package errorrate
 
+import (
+	"github.com/sketchlimit/sketchlimit/bloom"
+	"github.com/sketchlimit/sketchlimit/cms"
+	"github.com/sketchlimit/sketchlimit/internal/keyhash"
+)
+
 // MaxLevels is the levels by which a [Sample] tells units apart, at the most.
 const MaxLevels = 256
 
@@ -53,4 +59,66 @@ func (s *Sample) LevelAbove(units int64) int64 {
 		l++
 	}
 	return l
+}
+
+const (
+	sampledLanes = 4  // of a sketch: other ones each time
+	sampledWords = 64 // of each row
+)
+
+// Sampled is a generation of which some counters are read: its sketch and its Bloom filter, whose words begin at these ones.
+type Sampled struct {
+	Words       []uint64
+	Cells       cms.Layout
+	Door        bloom.Layout
+	CellsFirst  int
+	DoorFirst   int
+	FilterFirst bool // a key that is not in the filter reads 0
+	Limit       int64
+	Seed        uint64
+}
+
+// Add adds to chances those that an unseen key reads each level or more, by the hash of such a key in the generation and
+// random bits. A key meets counters of one lane in all rows, and lanes bear unlike loads, so each lane is looked at by itself.
+func (s *Sampled) Add(chances *Levels, h, random uint64) {
+	steps := Steps(s.Limit)
+	passes := s.passes(h, steps)
+	lanes := min(sampledLanes, s.Cells.Lanes())
+	h = random
+	for lane := range lanes {
+		lane = (lane + int(h%64)) % s.Cells.Lanes()
+		reads := passes
+		for row := range s.Cells.Depth() {
+			var seen [MaxLevels + 1]uint16
+			for range sampledWords {
+				h = keyhash.Mix(h, s.Seed)
+				units := int64(s.Cells.Cell(s.Words, s.CellsFirst, row, lane, h))
+				seen[min(units, s.Limit)*steps/s.Limit]++
+			}
+			orMore := uint16(0)
+			for l := steps; l > 0; l-- {
+				orMore += seen[l]
+				reads[l] *= float64(orMore) / sampledWords
+			}
+		}
+		for l := range steps + 1 {
+			chances[l] += reads[l] / float64(lanes)
+		}
+	}
+}
+
+// passes returns the chances that an unseen key passes the filter, and so reads any units: all of them where it is not asked
+// first.
+func (s *Sampled) passes(h uint64, steps int64) (chances Levels) {
+	passed := 0
+	for range sampledWords {
+		if h = keyhash.Mix(h, s.Seed); !s.FilterFirst || s.Door.Test(s.Words, s.DoorFirst, h) {
+			passed++
+		}
+	}
+	chances[0] = 1
+	for l := int64(1); l <= steps; l++ {
+		chances[l] = float64(passed) / sampledWords
+	}
+	return chances
 }

@@ -16,7 +16,7 @@ import (
 // with history are over it before new ones: a forecast sees it ahead.
 func forecast(e *engine.Engine, p rotating.Position, limit int64) (rate float64) {
 	if e.IsBucket() {
-		load := moreKeys * liveEntries(e, p) / float64(e.ShardCount()*e.Times().Lines()*e.Times().Entries())
+		load := moreKeys * liveEntries(e, p) / float64(engine.ShardsOf(e).Count()*e.Times().Lines()*e.Times().Entries())
 		return timetable.RefusedAt(e.Times().Entries(), load)
 	}
 	alone := make([]errorrate.Generation, e.Ring.Buffers())
@@ -41,10 +41,10 @@ const moreKeys = 4. / 3
 func liveEntries(e *engine.Engine, p rotating.Position) (live float64) {
 	c, n := e.NewCopy(), samples(e)
 	for i := range n {
-		c.Read(i*e.ShardCount()/n, p, nil)
+		c.Read(i*engine.ShardsOf(e).Count()/n, p, nil)
 		live += float64(c.Use().Live)
 	}
-	return live / float64(n) * float64(e.ShardCount())
+	return live / float64(n) * float64(engine.ShardsOf(e).Count())
 }
 
 // distinctKeys returns the distinct keys of a generation, and whether there are too many in most shards to tell.
@@ -58,11 +58,11 @@ func distinctKeys(e *engine.Engine, generation int64) (distinct float64, full bo
 			}
 		}
 	}
-	return distinct / float64(samples(e)) * float64(e.ShardCount()), 2*fulls > samples(e)
+	return distinct / float64(samples(e)) * float64(engine.ShardsOf(e).Count()), 2*fulls > samples(e)
 }
 
 // samples returns the number of shards that are read for a look.
-func samples(e *engine.Engine) int { return min(16, e.ShardCount()) }
+func samples(e *engine.Engine) int { return min(16, engine.ShardsOf(e).Count()) }
 
 // copies ranges over copies of some shards, each as of its latest decision, and changes none: those that have not rotated
 // yet are of an earlier generation.
@@ -70,7 +70,7 @@ func copies(e *engine.Engine) iter.Seq[*engine.Copy] {
 	return func(yield func(*engine.Copy) bool) {
 		c, n := e.NewCopy(), samples(e)
 		for i := range n {
-			if c.Read(i*e.ShardCount()/n, rotating.Position{Generation: math.MinInt64}, nil); !yield(c) {
+			if c.Read(i*engine.ShardsOf(e).Count()/n, rotating.Position{Generation: math.MinInt64}, nil); !yield(c) {
 				return
 			}
 		}

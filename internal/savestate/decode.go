@@ -123,19 +123,20 @@ func (s Stages) hasRoom(h header, most int) error {
 // readShards fills the shards and returns their latest generation.
 func readShards(e *engine.Engine, r *Reader) (newest int64, err error) {
 	newest = math.MinInt64
-	for i := range e.ShardCount() {
+	shards := engine.ShardsOf(e)
+	for i := range shards.Count() {
 		word, err := r.Word()
 		if err != nil {
 			return 0, err
 		}
 		number := int64(word)
-		if !e.CanBegin(number) {
+		if !shards.CanBegin(number) {
 			return 0, fmt.Errorf("%w: damaged: generation %d of %v", Err, number, time.Duration(e.Timeline.Length()))
 		}
-		if err := e.FillShard(i, number, r.Words); err != nil {
+		if err := shards.Fill(i, number, r.Words); err != nil {
 			return 0, err
 		}
-		if err := e.CheckShard(i); err != nil {
+		if err := shards.Check(i); err != nil {
 			return 0, fmt.Errorf("%w: damaged: %w", Err, err)
 		}
 		newest = max(newest, number)
@@ -175,7 +176,7 @@ func (s Stages) Become(e *engine.Engine) error {
 		return ErrLate
 	}
 	e.OverCapacity.Restore(s.episodes)
-	e.TakeOver(s.Engine)
+	engine.ShardsOf(e).TakeOver(s.Engine)
 	return nil
 }
 
@@ -185,7 +186,7 @@ func (s Stages) withShards(held overcapacity.Saved) overcapacity.Saved {
 		if e == nil {
 			continue
 		}
-		last, ok := e.LastOverCapacity()
+		last, ok := engine.ShardsOf(e).LastOverCapacity()
 		if !ok {
 			continue
 		}

@@ -89,11 +89,12 @@ func (s Stages) Write(to io.Writer, hash uint64) (int64, error) {
 }
 
 func writeShards(e *engine.Engine, to *Writer) {
-	words := make([]uint64, e.ShardWords())
-	for i := range e.ShardCount() {
-		number := e.CopyShard(i, words)
+	shards := engine.ShardsOf(e)
+	words := make([]uint64, shards.Words())
+	for i := range shards.Count() {
+		number := shards.Copy(i, words)
 		to.Words(uint64(number))
-		for part := range e.InOrder(words, number) {
+		for part := range shards.InOrder(words, number) {
 			to.Words(part...)
 		}
 		to.Flush()

@@ -18,11 +18,12 @@ import (
 // own cells, and one of what all others have. Requests are held against the sum of both.
 type Counters struct {
 	engine *engine.Engine
-	blocks uint64 // of a shard
-	all    uint64 // of all shards
-	lane   uint64 // the bits of a hash that choose a lane: where in a word a cell begins
-	max    uint64 // all bits of a cell
-	hash   uint64 // of shareText
+	shards engine.Shards // of the engine
+	blocks uint64        // of a shard
+	all    uint64        // of all shards
+	lane   uint64        // the bits of a hash that choose a lane: where in a word a cell begins
+	max    uint64        // all bits of a cell
+	hash   uint64        // of shareText
 
 	// hot is what decisions look at: blocks of one cache line, of which the first half
 	// is own cells of the current generation. The second half is the others' cells, all
@@ -48,15 +49,15 @@ const Text = "sketchlimit: the hash of a share"
 // New makes an engine, of a window, one of several that hold their limit together, for keys under a hash that gives
 // Text this sum. Called again, it returns the same Counters.
 func New(e *engine.Engine, hash uint64) *Counters {
-	s := &Counters{engine: e, hash: hash, blocks: uint64(max(1, e.GenerationWords()/blockWords))}
-	s.all = uint64(e.ShardCount()) * s.blocks
+	s := &Counters{engine: e, shards: engine.ShardsOf(e), hash: hash, blocks: uint64(max(1, e.GenerationWords()/blockWords))}
+	s.all = uint64(engine.ShardsOf(e).Count()) * s.blocks
 	bits := 8
 	for 1<<bits-1 < 2*e.Limit { // so that a sum does not stop at the limit itself
 		bits *= 2
 	}
 	s.lane, s.max = 64-uint64(bits), 1<<bits-1
-	s.hot = make([]uint64, e.ShardCount()*int(s.blocks)*blockWords)
-	s.cold = make([]uint64, e.ShardCount()*e.Ring.Buffers()*2*s.PartWords())
+	s.hot = make([]uint64, engine.ShardsOf(e).Count()*int(s.blocks)*blockWords)
+	s.cold = make([]uint64, engine.ShardsOf(e).Count()*e.Ring.Buffers()*2*s.PartWords())
 	e.SetExternal(s)
 	return Of(e)
 }
@@ -75,7 +76,7 @@ func (s *Counters) Layout() string {
 }
 
 // Parts returns the number of parts: the engine's shards.
-func (s *Counters) Parts() int { return s.engine.ShardCount() }
+func (s *Counters) Parts() int { return s.shards.Count() }
 
 // PartWords returns the number of words of one part, in one generation.
 func (s *Counters) PartWords() int { return int(s.blocks) * halfWords }
@@ -94,7 +95,7 @@ func (s *Counters) Bytes() int {
 // Own copies a part's own cells of a generation, by its number, to PartWords words, at a position. It
 // returns false if the generation is not kept.
 func (s *Counters) Own(now rotating.Position, part int, generation int64, to []uint64) (ok bool) {
-	s.engine.Hold(part, now, func(current int64) {
+	s.shards.Hold(part, now, func(current int64) {
 		switch age := current - generation; {
 		case age == 0:
 			for hot := s.part(part); len(hot) > 0; hot, to = hot[blockWords:], to[halfWords:] {
@@ -118,11 +119,11 @@ type CellCount struct {
 // AddOthers adds a few counts to the others' cells of a part, in a generation, under the shard's lock. It
 // returns false if the generation is not kept.
 func (s *Counters) AddOthers(now rotating.Position, part int, generation int64, counts []CellCount) (ok bool) {
-	s.engine.Hold(part, now, func(current int64) {
+	s.shards.Hold(part, now, func(current int64) {
 		if ok = s.kept(current - generation); !ok {
 			return
 		}
-		s.engine.ForgetDenials(part)
+		s.shards.ForgetDenials(part)
 		cold, hot := s.cells(part, generation, others), s.part(part)
 		lanes := 64 / s.CellBits()
 		for _, c := range counts {
@@ -138,7 +139,7 @@ func (s *Counters) AddOthers(now rotating.Position, part int, generation int64, 
 // SetOthers replaces the others' cells of a part, in a generation, by those in PartWords
 // words. It returns false if the generation is not kept.
 func (s *Counters) SetOthers(now rotating.Position, part int, generation int64, words []uint64) (ok bool) {
-	s.engine.Hold(part, now, func(current int64) {
+	s.shards.Hold(part, now, func(current int64) {
 		if ok = s.kept(current - generation); !ok {
 			return
 		}
@@ -146,7 +147,7 @@ func (s *Counters) SetOthers(now rotating.Position, part int, generation int64, 
 		// Decisions at any time from weighed on use these weights, also at times before the
 		// clock's.
 		s.weigh(part, current, s.engine.Timeline.Unpack(s.weighed.Load()))
-		s.engine.ForgetDenials(part)
+		s.shards.ForgetDenials(part)
 	})
 	return ok
 }
@@ -159,7 +160,7 @@ func (s *Counters) Weigh(now rotating.Position) {
 	}
 	p := s.engine.Timeline.Unpack(max(word, s.weighed.Load())) // a clock that stepped back is not trusted with less
 	for part := range s.Parts() {
-		s.engine.Hold(part, now, func(current int64) { s.weigh(part, current, p) })
+		s.shards.Hold(part, now, func(current int64) { s.weigh(part, current, p) })
 	}
 }
 
@@ -215,7 +216,7 @@ func (s *Counters) cells(part int, generation int64, whose int) []uint64 {
 // CopyOthers copies the others' cells of a part, of all generations by age, as of one by its number or a later one; those
 // of generations that have not begun are 0. The caller holds the shard's lock.
 func (s *Counters) CopyOthers(to [][]uint64, part int, number int64) {
-	current := s.engine.Current(part)
+	current := s.shards.Current(part)
 	for age := range to {
 		if generation := max(number, current) - int64(age); s.kept(current - generation) {
 			copy(to[age], s.cells(part, generation, others))
@@ -267,7 +268,7 @@ func (s *Counters) Bound(key uint64, word int64) (units int64, ok bool) {
 // Count implements engine.External: what the others have admitted of a key.
 func (s *Counters) Count(number int64, key uint64) int64 {
 	part := s.engine.Shard(key)
-	if !s.kept(s.engine.Current(part) - number) {
+	if !s.kept(s.shards.Current(part) - number) {
 		return 0 // not begun, or gone
 	}
 	c := s.least(s.cells(part, number, others)[s.block(key)%s.blocks*halfWords:], key)

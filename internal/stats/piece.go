@@ -24,10 +24,10 @@ type piece struct {
 func pieces(e *engine.Engine, p rotating.Position) iter.Seq[*piece] {
 	return func(yield func(*piece) bool) {
 		generations := e.Ring.Buffers()
-		s := &piece{Copy: e.NewCopy(), of: e.ShardCount(), former: make([]errorrate.Generation, generations), share: shared.Of(e)}
+		s := &piece{Copy: e.NewCopy(), of: engine.ShardsOf(e).Count(), former: make([]errorrate.Generation, generations), share: shared.Of(e)}
 		before, former := e.Before(), (*engine.Copy)(nil)
 		if before != nil {
-			s.of, former = max(s.of, before.ShardCount()), before.NewCopy()
+			s.of, former = max(s.of, engine.ShardsOf(before).Count()), before.NewCopy()
 		}
 		if s.share != nil {
 			s.others = make([][]uint64, generations)
@@ -36,9 +36,9 @@ func pieces(e *engine.Engine, p rotating.Position) iter.Seq[*piece] {
 			}
 		}
 		for i := range s.of {
-			s.read(i*e.ShardCount()/s.of, p)
+			s.read(i*engine.ShardsOf(e).Count()/s.of, p)
 			if former != nil {
-				former.Read(i*before.ShardCount()/s.of, rotating.Position{Generation: math.MinInt64}, nil)
+				former.Read(i*engine.ShardsOf(before).Count()/s.of, rotating.Position{Generation: math.MinInt64}, nil)
 				s.former = errorrate.Aligned(former.Ages, s.At.Generation-former.At.Generation)
 			}
 			if !yield(s) {

@@ -41,9 +41,9 @@ func Of(e *engine.Engine, p rotating.Position, lowest int64) Stats {
 		return sum
 	}
 	for s := range pieces(e, p) {
-		share, former := float64(e.ShardCount())/float64(s.of), 0.0
+		share, former := float64(engine.ShardsOf(e).Count())/float64(s.of), 0.0
 		if before != nil {
-			former = float64(before.ShardCount()) / float64(s.of)
+			former = float64(engine.ShardsOf(before).Count()) / float64(s.of)
 		}
 		sum.DistinctKeys += s.Ages[0].Distinct()*share + s.former[0].Distinct()*former
 		if len(s.Ages) > 1 {
@@ -62,7 +62,7 @@ func Of(e *engine.Engine, p rotating.Position, lowest int64) Stats {
 
 // addBucket adds what the table of a bucket tells. Its keys are those whose buckets are not full.
 func addBucket(e *engine.Engine, p rotating.Position, n, lowest int64, sum *Stats) {
-	c, shards := e.NewCopy(), e.ShardCount()
+	c, shards := e.NewCopy(), engine.ShardsOf(e).Count()
 	for i := range shards {
 		c.Read(i, p, nil)
 		use, unseen := c.Use(), c.UnseenBucket()
@@ -71,7 +71,7 @@ func addBucket(e *engine.Engine, p rotating.Position, n, lowest int64, sum *Stat
 		sum.FalseDenialRate += unseen.Denied(n, lowest) / float64(shards)
 	}
 	if b := e.Before(); b != nil {
-		c, shards := b.NewCopy(), b.ShardCount()
+		c, shards := b.NewCopy(), engine.ShardsOf(b).Count()
 		for i := range shards {
 			c.Read(i, p, nil)
 			unseen := c.UnseenBucket()
@@ -88,10 +88,10 @@ func addBucket(e *engine.Engine, p rotating.Position, n, lowest int64, sum *Stat
 func FalseDenialRate(e *engine.Engine, p rotating.Position, n, limit int64) (rate float64) {
 	if e.IsBucket() {
 		c := e.NewCopy()
-		for i := range e.ShardCount() {
+		for i := range engine.ShardsOf(e).Count() {
 			c.Read(i, p, nil)
 			unseen := c.UnseenBucket()
-			rate += unseen.Denied(n, limit) / float64(e.ShardCount())
+			rate += unseen.Denied(n, limit) / float64(engine.ShardsOf(e).Count())
 		}
 		return rate
 	}
@@ -99,4 +99,13 @@ func FalseDenialRate(e *engine.Engine, p rotating.Position, n, limit int64) (rat
 		rate += s.denied(n, limit) / float64(s.of)
 	}
 	return rate
+}
+
+// Footprint returns the bytes of an engine and of what it has replaced.
+func Footprint(e *engine.Engine) int {
+	bytes := e.Bytes()
+	if before := e.Before(); before != nil {
+		bytes += before.Bytes()
+	}
+	return bytes
 }
