@@ -1,10 +1,14 @@
 package engine
 
-import "github.com/sketchlimit/sketchlimit/internal/spec"
+import (
+	"github.com/sketchlimit/sketchlimit/internal/audit"
+	"github.com/sketchlimit/sketchlimit/internal/spec"
+)
 
 type (
 	Rule       = spec.Rule
 	Dimensions = spec.Dimensions
+	Verdict    = spec.Verdict
 )
 
 const (
@@ -12,6 +16,7 @@ const (
 	MaxWindow  = spec.MaxWindow
 	MaxMemory  = spec.MaxMemory
 	BucketBits = spec.BucketBits
+	Never      = spec.Never
 	SpareShare = spec.SpareShare
 
 	SpareBytes       = spec.StateBytes
@@ -22,6 +27,8 @@ var (
 	HeapBytes = spec.HeapBytes
 	HeapUnit  = spec.HeapUnit
 	CellBits  = spec.CellBits
+	Later     = spec.Later
 	NewWindow = spec.NewWindow
 	NewBucket = spec.NewBucket
+	NewAudit  = audit.Of
 )

@@ -3,25 +3,8 @@ package engine
 import (
 	"github.com/sketchlimit/sketchlimit/internal/audit"
 	"github.com/sketchlimit/sketchlimit/internal/overcapacity"
-	"github.com/sketchlimit/sketchlimit/internal/spec"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
-
-// none samples no key.
-var none = new(audit.Audit)
-
-// NewAudit returns an audit for a rule that has not started, of at most so many bytes.
-func NewAudit(w *spec.Rule, bytes int) (a *audit.Audit) {
-	if w.IsBucket() {
-		a = audit.Bucket(w.Limit, w.Bucket.Span, w.Bucket.Burst, w.Fills(), bytes)
-	} else {
-		a = audit.Window(w.Limit, w.Timeline.Length(), w.Ring.Buffers(), bytes)
-	}
-	if a.Bytes() == 0 {
-		return none
-	}
-	return a
-}
 
 // SetAudit lets an audit count the decisions of an engine that has decided nothing, and of those that replace it.
 func SetAudit(e *Engine, a *audit.Audit) { e.audit = a }

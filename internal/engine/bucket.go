@@ -196,7 +196,7 @@ func (r bucket) evict(now, full int64) {
 	r.e.OverCapacity.Evict(at, r.e.Fills(), uint64((full-now+b.Unit-1)/b.Unit))
 }
 
-func (buckets) take(q request, p rotating.Position, n, limit int64, e Effort) Verdict {
+func (buckets) take(q request, p rotating.Position, n, limit int64, e Effort) spec.Verdict {
 	r, b := bucket{q}, &q.e.Bucket
 	ticks, between := b.Ticks(p.Elapsed)
 	now := int64(ticks)
@@ -229,16 +229,16 @@ func (buckets) take(q request, p rotating.Position, n, limit int64, e Effort) Ve
 	}
 	r.set(&k, now, k.full)
 	if e == Brief {
-		return Verdict{Allowed: true}
+		return spec.Verdict{Allowed: true}
 	}
 	if ahead > 0 {
 		most = b.Free(ahead, limit, r.e.Limit)
 	}
-	return Verdict{Allowed: true, Remaining: int(most - n), ResetAfter: b.Until(p.Elapsed, k.full)}
+	return spec.Verdict{Allowed: true, Remaining: int(most - n), ResetAfter: b.Until(p.Elapsed, k.full)}
 }
 
 // takeLast is take for a key by its exact time, which makes it the shard's lastRounded.
-func (r bucket) takeLast(last gcra.Time, k *reading, p rotating.Position, n, limit int64) Verdict {
+func (r bucket) takeLast(last gcra.Time, k *reading, p rotating.Position, n, limit int64) spec.Verdict {
 	b := &r.e.Bucket
 	t, free, v := r.peekLast(last, k, p, n, limit)
 	if !v.Allowed {
@@ -254,29 +254,29 @@ func (r bucket) takeLast(last gcra.Time, k *reading, p rotating.Position, n, lim
 	r.setLastRounded(t)
 	ticks, _ := b.Ticks(p.Elapsed)
 	r.set(k, int64(ticks), b.TicksUp(time.Duration(t.Up()-now+int64(p.Elapsed))))
-	return Verdict{Allowed: true, Remaining: int(free - n), ResetAfter: time.Duration(t.Up() - now)}
+	return spec.Verdict{Allowed: true, Remaining: int(free - n), ResetAfter: time.Duration(t.Up() - now)}
 }
 
 // peekLast is peek for a key by its exact time. It also returns when its bucket is full
 // again, and the units that are free.
-func (r bucket) peekLast(last gcra.Time, k *reading, p rotating.Position, n, limit int64) (t gcra.Time, free int64, v Verdict) {
+func (r bucket) peekLast(last gcra.Time, k *reading, p rotating.Position, n, limit int64) (t gcra.Time, free int64, v spec.Verdict) {
 	b, now := &r.e.Bucket, r.e.Timeline.UnixNano(p)
 	most := b.Most(limit, r.e.Limit)
 	t = last.At(now, limit)
 	free = t.Free(b, now, most)
-	v = Verdict{Allowed: n >= 1 && n <= free, Remaining: int(max(free, 0)), ResetAfter: time.Duration(t.Up() - now)}
+	v = spec.Verdict{Allowed: n >= 1 && n <= free, Remaining: int(max(free, 0)), ResetAfter: time.Duration(t.Up() - now)}
 	if !v.Allowed {
 		v.RetryAfter = t.RetryAfter(b, now, n, most)
 	}
 	if ticks, _ := b.Ticks(p.Elapsed); r.refused(k, int64(ticks)) {
 		place := b.Until(p.Elapsed, int64(k.entry.Gone))
-		v = Verdict{RetryAfter: max(v.RetryAfter, place), ResetAfter: max(v.ResetAfter, place)}
+		v = spec.Verdict{RetryAfter: max(v.RetryAfter, place), ResetAfter: max(v.ResetAfter, place)}
 	}
 	return t, free, v
 }
 
 // refuseTime counts a request that is denied, and remembers its key if that has nothing left.
-func (r bucket) refuseTime(p rotating.Position, n, limit int64, v Verdict) Verdict {
+func (r bucket) refuseTime(p rotating.Position, n, limit int64, v spec.Verdict) spec.Verdict {
 	r.s.denied += r.e.Counted(n, limit)
 	if n == 1 && limit > 0 {
 		r.remember(p, limit, v)
@@ -286,7 +286,7 @@ func (r bucket) refuseTime(p rotating.Position, n, limit int64, v Verdict) Verdi
 
 // deniedTime is the Verdict on a request for n units that are not free, of a key that was
 // read so many ticks of generations ago.
-func (r bucket) deniedTime(p rotating.Position, k *reading, passed, n, limit int64) (v Verdict) {
+func (r bucket) deniedTime(p rotating.Position, k *reading, passed, n, limit int64) (v spec.Verdict) {
 	b := &r.e.Bucket
 	ticks, _ := b.Ticks(p.Elapsed)
 	now, full := int64(ticks), k.full-passed
@@ -306,7 +306,7 @@ func (r bucket) deniedTime(p rotating.Position, k *reading, passed, n, limit int
 	return v
 }
 
-func (buckets) peek(q request, p rotating.Position, n, limit int64) Verdict {
+func (buckets) peek(q request, p rotating.Position, n, limit int64) spec.Verdict {
 	r, b := bucket{q}, &q.e.Bucket
 	number := r.s.number
 	if number == never { // and nothing is there

@@ -3,6 +3,7 @@ package engine
 import (
 	"github.com/sketchlimit/sketchlimit/internal/audit"
 	"github.com/sketchlimit/sketchlimit/internal/meancost"
+	"github.com/sketchlimit/sketchlimit/internal/spec"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
@@ -10,14 +11,14 @@ import (
 // the key, and lets nobody else do so meanwhile. Remaining is what is free beside what is then held.
 //
 // The shard rotates as for a decision: what is admitted here is counted later, and must not find an earlier generation.
-func (e *Engine) Fits(word int64, h uint64, held, n, limit int64) Verdict {
+func (e *Engine) Fits(word int64, h uint64, held, n, limit int64) spec.Verdict {
 	r := e.lock(h)
 	defer r.s.mu.Unlock()
 	asked, limit := r.from(e, e.Timeline.Unpack(word), limit)
 	p := r.rotate(asked)
 	quota := r.e.Quota(limit)
 	if n < 1 || n > quota {
-		return r.e.told(Verdict{RetryAfter: Never, Remaining: int(max(0, int64(r.peek(p, 1, limit).Remaining)-held))}, p, limit)
+		return r.e.told(spec.Verdict{RetryAfter: spec.Never, Remaining: int(max(0, int64(r.peek(p, 1, limit).Remaining)-held))}, p, limit)
 	}
 	v := r.peek(p, held+n, limit)
 	if v.Allowed && meancost.Sampled(r.s.admitted) {
@@ -26,7 +27,7 @@ func (e *Engine) Fits(word int64, h uint64, held, n, limit int64) Verdict {
 	if r.sampled() {
 		tellAudit(r, p, n, held, limit, v.Allowed, audit.Later)
 	}
-	if v.RetryAfter == Never { // what is held and asked for is more than the limit
+	if v.RetryAfter == spec.Never { // what is held and asked for is more than the limit
 		v.RetryAfter = r.peek(p, n, limit).RetryAfter
 	}
 	if v.Remaining -= int(held); v.Allowed {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"github.com/sketchlimit/sketchlimit/internal/spec"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
@@ -11,7 +12,7 @@ import (
 const coarseSteps = 4
 
 // told returns what is told of a verdict on a request at a position and a limit. The compiler inlines it.
-func (e *Engine) told(v Verdict, p rotating.Position, limit int64) Verdict {
+func (e *Engine) told(v spec.Verdict, p rotating.Position, limit int64) spec.Verdict {
 	if e.Coarse {
 		return e.toldCoarsely(v, p, limit)
 	}
@@ -22,7 +23,7 @@ func (e *Engine) told(v Verdict, p rotating.Position, limit int64) Verdict {
 // in steps. Even an unused quota is told as one step less: otherwise one unit could be told from none.
 //
 // RetryAfter is exact: a request is only denied where the cells are full.
-func (e *Engine) toldCoarsely(v Verdict, p rotating.Position, limit int64) Verdict {
+func (e *Engine) toldCoarsely(v spec.Verdict, p rotating.Position, limit int64) spec.Verdict {
 	quota := e.Quota(limit)
 	if v.Remaining > 0 {
 		step := (quota + coarseSteps - 1) / coarseSteps

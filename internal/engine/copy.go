@@ -5,6 +5,7 @@ import (
 
 	"github.com/sketchlimit/sketchlimit/bloom"
 	"github.com/sketchlimit/sketchlimit/cms"
+	"github.com/sketchlimit/sketchlimit/internal/audit"
 	"github.com/sketchlimit/sketchlimit/internal/errorrate"
 	"github.com/sketchlimit/sketchlimit/internal/overcapacity"
 	"github.com/sketchlimit/sketchlimit/internal/timetable"
@@ -24,7 +25,7 @@ type Copy struct {
 
 // NewCopy returns memory for copies of shards of the engine.
 func (e *Engine) NewCopy() *Copy {
-	c := &Copy{of: e, e: Engine{layout: e.layout, algorithm: e.algorithm, shards: make([]shard, 1), memory: make([]uint64, e.size), audit: none}}
+	c := &Copy{of: e, e: Engine{layout: e.layout, algorithm: e.algorithm, shards: make([]shard, 1), memory: make([]uint64, e.size), audit: audit.None}}
 	c.e.OverCapacity = nil // a copy does not tell the others
 	return c
 }

@@ -129,6 +129,7 @@
 //	claims.go       asserts in a test build what decisions rely on
 //	window.go       decides, peeks, charges and rotates in a window
 //	bucket.go       the same in a token bucket, whose arithmetic is in package gcra
+//	decide.go       rotates a shard, and asks its algorithm
 //	new.go          makes engines
 //	take.go         the calls of an Engine: find the shard, lock, decide. Consume is first,
 //	                which most requests end in

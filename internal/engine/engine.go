@@ -7,12 +7,8 @@ import (
 	"github.com/sketchlimit/sketchlimit/internal/audit"
 	"github.com/sketchlimit/sketchlimit/internal/spec"
 	"github.com/sketchlimit/sketchlimit/internal/striped"
-	"github.com/sketchlimit/sketchlimit/internal/windowmath"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
-
-// Never is the RetryAfter of a request that no amount of waiting makes admissible.
-const Never = windowmath.Never
 
 // Engine decides by one set of dimensions. It is safe for concurrent use.
 //
@@ -42,9 +38,9 @@ type algorithm interface {
 	resetAfter(rule *spec.Rule, p rotating.Position, quota, limit int64) time.Duration
 
 	// take admits and counts n units, or does not.
-	take(r request, p rotating.Position, n, limit int64, e Effort) Verdict
+	take(r request, p rotating.Position, n, limit int64, e Effort) spec.Verdict
 	// peek returns what take would, but for what is left afterwards. The position may lie ahead of the shard's.
-	peek(r request, p rotating.Position, n, limit int64) Verdict
+	peek(r request, p rotating.Position, n, limit int64) spec.Verdict
 	// charge counts n units whether they are free or not. It returns how many were, if that is asked for.
 	charge(r request, p rotating.Position, n, limit int64, asked bool) (free int64)
 	// rotate makes a later generation the shard's.
@@ -95,28 +91,6 @@ func (e *Engine) Quota(limit int64) int64 { return e.algorithm.quota(&e.Rule, li
 
 // Dimensions returns what the engine was made of.
 func (e *Engine) Dimensions() spec.Dimensions { return e.dims }
-
-// Verdict is a decision in the four words that the compiler keeps in registers. Its durations
-// are counted from the position that was asked for.
-type Verdict struct {
-	Allowed                bool
-	Remaining              int
-	RetryAfter, ResetAfter time.Duration
-}
-
-// After returns the verdict for a caller who counts from a time that is earlier by lag.
-func (v Verdict) After(lag time.Duration) Verdict {
-	v.RetryAfter, v.ResetAfter = Later(v.RetryAfter, lag), Later(v.ResetAfter, lag)
-	return v
-}
-
-// Later returns a duration, unless it is 0 or Never, for a caller who counts from a time that is earlier by lag.
-func Later(d, lag time.Duration) time.Duration {
-	if d == 0 || d == Never {
-		return d
-	}
-	return d + min(lag, Never-1-d)
-}
 
 // request returns the place of a key, or of none in particular, in the i-th shard.
 func (e *Engine) request(i int, h uint64) request { return request{e, &e.shards[i], i * e.size, h} }

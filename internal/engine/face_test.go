@@ -32,7 +32,7 @@ func (f *face) position() rotating.Position { return f.Timeline.Position(f.now.U
 
 func (f *face) word() int64 { return f.Timeline.Pack(f.position()) }
 
-func (f *face) take(key string, n int) Verdict {
+func (f *face) take(key string, n int) spec.Verdict {
 	return f.Take(f.word(), f.hasher.String(key), n, f.Limit, Whole)
 }
 
@@ -40,7 +40,7 @@ func (f *face) allow(key string, n int) bool {
 	return f.Take(f.word(), f.hasher.String(key), n, f.Limit, Brief).Allowed
 }
 
-func (f *face) peek(key string, n int) Verdict {
+func (f *face) peek(key string, n int) spec.Verdict {
 	return f.Peek(f.position(), f.hasher.String(key), n, f.Limit)
 }
 
@@ -51,6 +51,6 @@ func fixed(limit int, window time.Duration) spec.Rule   { return spec.NewWindow(
 // at returns the place of a key by its hash.
 func (f *face) at(h uint64) request { return f.request(f.Shard(h), h) }
 
-func (f *face) consume(word int64, h uint64, n int, limit int64, effort Effort) Verdict {
+func (f *face) consume(word int64, h uint64, n int, limit int64, effort Effort) spec.Verdict {
 	return f.Consume(f.Shard(h), word, h, n, limit, effort)
 }

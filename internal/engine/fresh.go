@@ -23,8 +23,8 @@ func (r sampler) noiseRate(p rotating.Position) float64 {
 	}
 	reads := r.readings(p)
 	if r.e.predecessor() != nil {
-		both := r.withFormer(p, &reads)
-		return both.above(free)
+		former := r.former(p)
+		return reads.AboveBeside(former[:], free)
 	}
 	return reads.Above(free)
 }
@@ -62,39 +62,15 @@ func (r sampler) sample(chances *errorrate.Levels, age int, number int64) {
 	g.Add(chances, window(r).hashAt(number), r.draw())
 }
 
-// withFormer are readings beside what a predecessor has counted, of which a few new keys tell: a key is held against the
-// sum.
-type withFormer struct {
-	errorrate.Sample
-	total  errorrate.Levels // chances of so much or more in both generations
-	former [glances]int64
-}
-
-func (r sampler) withFormer(p rotating.Position, reads *errorrate.Sample) (both withFormer) {
-	both.Sample = *reads
-	for l := range reads.Steps() + 1 {
-		both.total[l] = reads.Above(reads.UnitsAt(l) - 1)
-	}
-	h := r.draw()
-	for i := range both.former {
+// former returns what a predecessor has counted of a few unseen keys, by its weight.
+func (r sampler) former(p rotating.Position) (units [glances]int64) {
+	w, h := window(r), r.draw()
+	for i := range units {
 		h = keyhash.Mix(h, r.e.seed)
-		stranger := window(r)
-		stranger.h = h
+		w.h = h
 		for age := range r.e.Ring.Buffers() {
-			both.former[i] += r.e.Weighted(stranger.former(p.Generation-int64(age)), age, p.Elapsed)
+			units[i] += r.e.Weighted(w.former(p.Generation-int64(age)), age, p.Elapsed)
 		}
 	}
-	return both
-}
-
-// above returns the chance of more units than these in all.
-func (both *withFormer) above(units int64) (chance float64) {
-	for _, former := range both.former {
-		if left := units - former; left < 0 {
-			chance++
-		} else {
-			chance += both.total[both.LevelAbove(left)]
-		}
-	}
-	return chance / glances
+	return units
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sketchlimit/sketchlimit/internal/audit"
+	"github.com/sketchlimit/sketchlimit/internal/spec"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
@@ -22,7 +23,7 @@ type Question struct {
 	Limit  int64 // of the request's own, at most the engine's
 	N      int64 // units
 
-	Verdict // that of this engine alone, unless all have admitted
+	spec.Verdict // that of this engine alone, unless all have admitted
 
 	request request
 	order   int // of all questions, the i-th has in it which lock is the i-th to be taken
@@ -87,17 +88,6 @@ func tightest(asked []Question) (by int) {
 		}
 	}
 	return by
-}
-
-// Tighter tells whether v leaves less than u does.
-func (v Verdict) Tighter(u Verdict) bool {
-	switch {
-	case v.Allowed != u.Allowed:
-		return u.Allowed
-	case v.Allowed && v.Remaining != u.Remaining:
-		return v.Remaining < u.Remaining
-	}
-	return v.RetryAfter > u.RetryAfter
 }
 
 // lock takes the locks of all shards that are asked, each once, of the engines that decide. All callers take two locks in

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/sketchlimit/sketchlimit/internal/keyhash"
+	"github.com/sketchlimit/sketchlimit/internal/spec"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
@@ -74,8 +75,8 @@ func (r window) used(p rotating.Position, entry *uint64) usage {
 }
 
 // denied is the Verdict on a request for n units that are not free.
-func (r window) denied(p rotating.Position, u usage, entry *uint64, n, limit int64) Verdict {
-	return Verdict{
+func (r window) denied(p rotating.Position, u usage, entry *uint64, n, limit int64) spec.Verdict {
+	return spec.Verdict{
 		Remaining: int(max(u.free, 0)),
 		RetryAfter: r.e.RetryAfter(p, n, limit, func(age int) int64 {
 			number := p.Generation - int64(age)

@@ -40,7 +40,7 @@ func (r request) sparing() bool { return r.e.Spares() && r.state().Mode() == ove
 func (r request) sampled() bool { return r.e.audit.Sampled(r.h) }
 
 // remember keeps in mind that the key has nothing left, and until when: not of one that is to be counted each time.
-func (r request) remember(p rotating.Position, limit int64, v Verdict) {
+func (r request) remember(p rotating.Position, limit int64, v spec.Verdict) {
 	if r.sampled() {
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"github.com/sketchlimit/sketchlimit/internal/heavyhitter"
 	"github.com/sketchlimit/sketchlimit/internal/keyhash"
 	"github.com/sketchlimit/sketchlimit/internal/overcapacity"
+	"github.com/sketchlimit/sketchlimit/internal/spec"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
@@ -150,7 +151,7 @@ func (b *predecessor) own(number int64, h uint64) int64 {
 }
 
 // certified is the Verdict on a request for n units by what the key has beyond doubt used.
-func (r overCapacity) certified(p rotating.Position, n, limit int64, entry *uint64) Verdict {
+func (r overCapacity) certified(p rotating.Position, n, limit int64, entry *uint64) spec.Verdict {
 	own := func(age int) int64 { return r.own(p.Generation-int64(age), entry) }
 	free, newest := limit, r.e.Ring.Buffers()
 	for age := range r.e.Ring.Buffers() {
@@ -158,7 +159,7 @@ func (r overCapacity) certified(p rotating.Position, n, limit int64, entry *uint
 			free, newest = free-r.e.Weighted(units, age, p.Elapsed), min(newest, age)
 		}
 	}
-	v := Verdict{Allowed: n >= 1 && n <= free, Remaining: int(max(free, 0)), ResetAfter: r.e.ResetAfter(p, newest)}
+	v := spec.Verdict{Allowed: n >= 1 && n <= free, Remaining: int(max(free, 0)), ResetAfter: r.e.ResetAfter(p, newest)}
 	if !v.Allowed {
 		v.RetryAfter = r.e.RetryAfter(p, n, limit, own)
 	}
@@ -166,7 +167,7 @@ func (r overCapacity) certified(p rotating.Position, n, limit int64, entry *uint
 }
 
 // take is that of a shard that spares, in its generation.
-func (r overCapacity) take(p rotating.Position, n, limit int64) Verdict {
+func (r overCapacity) take(p rotating.Position, n, limit int64) spec.Verdict {
 	entry := r.find()
 	v := r.certified(p, n, limit, entry)
 	if !v.Allowed {
@@ -203,7 +204,7 @@ func (r overCapacity) count(p rotating.Position, n int64, entry *uint64) {
 
 // refuse counts a request that is denied although nothing certifies that. It is not remembered: the key may be spared when
 // the shard looks at its cells again.
-func (r overCapacity) refuse(p rotating.Position, n, limit int64, entry *uint64) Verdict {
+func (r overCapacity) refuse(p rotating.Position, n, limit int64, entry *uint64) spec.Verdict {
 	r.s.denied += uint64(n)
 	window(r).wronged(p, n, limit, entry)
 	u := window(r).used(p, entry)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/sketchlimit/sketchlimit/internal/audit"
 	"github.com/sketchlimit/sketchlimit/internal/heavyhitter"
 	"github.com/sketchlimit/sketchlimit/internal/spec"
 	"github.com/sketchlimit/sketchlimit/rotating"
@@ -21,7 +22,7 @@ func (e *Engine) Succeed(rule spec.Rule, at int64) (*Engine, error) {
 	if err := fits(e, &rule); err != nil {
 		return nil, err
 	}
-	next := &Engine{algorithm: e.algorithm, dims: e.dims, shards: e.shards, memory: e.memory, flooded: e.flooded, audit: NewAudit(&rule, e.audit.Bytes())}
+	next := &Engine{algorithm: e.algorithm, dims: e.dims, shards: e.shards, memory: e.memory, flooded: e.flooded, audit: audit.Of(&rule, e.audit.Bytes())}
 	var err error
 	if next.layout, err = newLayout(rule, e.dims, e.seed); err != nil {
 		return nil, err
@@ -91,7 +92,7 @@ func (e *Engine) give(i int) {
 }
 
 // forward is Consume for the engine that decides in the place of e.
-func (e *Engine) forward(word int64, h uint64, units int, limit int64, effort Effort) Verdict {
+func (e *Engine) forward(word int64, h uint64, units int, limit int64, effort Effort) spec.Verdict {
 	next := e.heir(e.Shard(h))
 	if next.Timeline.Length() != e.Timeline.Length() {
 		word = next.Timeline.Pack(next.Timeline.Position(e.Timeline.UnixNano(e.Timeline.Unpack(word))))

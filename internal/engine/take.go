@@ -3,9 +3,9 @@ package engine
 import (
 	"time"
 
-	"github.com/sketchlimit/sketchlimit/internal/audit"
 	"github.com/sketchlimit/sketchlimit/internal/invariants"
 	"github.com/sketchlimit/sketchlimit/internal/meancost"
+	"github.com/sketchlimit/sketchlimit/internal/spec"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
@@ -22,7 +22,7 @@ import (
 //
 // It is the longest function because it is the hottest: its dozen values stay in registers, which a call in the
 // middle would empty.
-func (e *Engine) Consume(i int, word int64, h uint64, units int, limit int64, effort Effort) Verdict {
+func (e *Engine) Consume(i int, word int64, h uint64, units int, limit int64, effort Effort) spec.Verdict {
 	r, p, n := e.request(i, h), e.Timeline.Unpack(word), int64(units)
 	if r.e.IsBucket() {
 		bucket{r}.prefetchLine()
@@ -108,56 +108,11 @@ func (e *Engine) Consume(i int, word int64, h uint64, units int, limit int64, ef
 	}
 	if effort&Brief != 0 {
 		r.s.mu.Unlock()
-		return Verdict{Allowed: true}
+		return spec.Verdict{Allowed: true}
 	}
-	v := Verdict{Allowed: true, Remaining: int(free - int64(c)), ResetAfter: r.e.ResetAfter(p, 0)}
+	v := spec.Verdict{Allowed: true, Remaining: int(free - int64(c)), ResetAfter: r.e.ResetAfter(p, 0)}
 	r.s.mu.Unlock()
 	return v
-}
-
-// settle is take that unlocks the shard in the end.
-func (r request) settle(p rotating.Position, n, limit int64, e Effort) Verdict {
-	return unlocked(r.s, r.take(p, n, limit, e))
-}
-
-// settleEntry is settle for a key that may have an entry, by which most are admitted.
-func (r window) settleEntry(p rotating.Position, n, limit int64, e Effort, entry *uint64) Verdict {
-	if v, ok := r.takeEntry(p, n, limit, e, entry); ok {
-		return unlocked(r.s, v)
-	}
-	return r.settle(p, n, limit, e)
-}
-
-// unlocked unlocks a shard, and returns the verdict that it has come to.
-func unlocked(s *shard, v Verdict) Verdict {
-	s.mu.Unlock()
-	return v
-}
-
-// take admits and counts n units, or does not. A limit below the window's is a window of
-// which some units are held back.
-func (r request) take(p rotating.Position, n, limit int64, e Effort) Verdict {
-	v := decide(r, p, n, limit, e)
-	if r.sampled() {
-		tellAudit(r, r.clamp(p), n, 0, limit, v.Allowed, audit.Now)
-	}
-	return v
-}
-
-// decide is take of which the audit is not told.
-func decide(r request, p rotating.Position, n, limit int64, e Effort) Verdict {
-	if p.Generation != r.s.number {
-		q := r.rotate(p)
-		return decide(r, q, n, limit, e).After(r.span(p, q))
-	}
-	return r.e.algorithm.take(r, p, n, limit, e)
-}
-
-// peek returns what take would, but for what is left afterwards. It does not rotate the shard, and
-// reads it as if it had.
-func (r request) peek(p rotating.Position, n, limit int64) Verdict {
-	q := r.clamp(p)
-	return r.e.algorithm.peek(r, q, n, limit).After(r.span(p, q))
 }
 
 // Remembers reports whether the key, of the i-th shard, is known to have nothing left at the engine's limit. Take finds
@@ -169,7 +124,7 @@ func (e *Engine) Remembers(i int, word int64, h uint64) bool {
 
 // Take admits n units at a limit of at most the engine's, or not. The key's hash chooses the
 // shard, and the shard's lock makes check and count one step.
-func (e *Engine) Take(word int64, h uint64, n int, limit int64, effort Effort) Verdict {
+func (e *Engine) Take(word int64, h uint64, n int, limit int64, effort Effort) spec.Verdict {
 	i := e.Shard(h)
 	if n == 1 && word < e.shards[i].last.Until() {
 		if v, ok := remembered(e.request(i, h), word, limit); ok {
@@ -180,21 +135,21 @@ func (e *Engine) Take(word int64, h uint64, n int, limit int64, effort Effort) V
 }
 
 // remembered is Take for a key that was the last of its shard to be denied.
-func remembered(r request, word, limit int64) (v Verdict, ok bool) {
+func remembered(r request, word, limit int64) (v spec.Verdict, ok bool) {
 	until, reset, ok := r.s.last.Lookup(r.flood(limit), word)
 	if !ok || r.e.next.Load() != nil { // or it may be a word of the successor's timeline
-		return Verdict{}, false
+		return spec.Verdict{}, false
 	}
 	r.e.flooded.Inc()
 	now := r.e.Timeline.UnixNano(r.e.Timeline.Unpack(word))
-	return Verdict{
+	return spec.Verdict{
 		RetryAfter: time.Duration(r.e.Timeline.UnixNano(r.e.Timeline.Unpack(until)) - now),
 		ResetAfter: time.Duration(reset - now),
 	}, true
 }
 
 // Peek returns what Take would answer at a position, which may lie generations ahead, and changes nothing.
-func (e *Engine) Peek(p rotating.Position, h uint64, n int, limit int64) Verdict {
+func (e *Engine) Peek(p rotating.Position, h uint64, n int, limit int64) spec.Verdict {
 	r := e.lock(h)
 	p, limit = r.from(e, p, limit)
 	v := r.peek(p, int64(n), limit)
@@ -203,7 +158,7 @@ func (e *Engine) Peek(p rotating.Position, h uint64, n int, limit int64) Verdict
 }
 
 // Reserve is Take for a queue: it also returns the time until all units that were admitted before have flowed.
-func (e *Engine) Reserve(p rotating.Position, h uint64, n int, limit int64) (wait time.Duration, v Verdict) {
+func (e *Engine) Reserve(p rotating.Position, h uint64, n int, limit int64) (wait time.Duration, v spec.Verdict) {
 	r := e.lock(h)
 	p, limit = r.from(e, p, limit)
 	wait = r.peek(p, int64(n), limit).ResetAfter

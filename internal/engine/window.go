@@ -19,14 +19,14 @@ func (windows) resetAfter(rule *spec.Rule, p rotating.Position, _, _ int64) time
 	return rule.ResetAfter(p, 0)
 }
 
-func (windows) take(r request, p rotating.Position, n, limit int64, e Effort) Verdict {
+func (windows) take(r request, p rotating.Position, n, limit int64, e Effort) spec.Verdict {
 	if r.sparing() {
 		return overCapacity{r}.take(p, n, limit)
 	}
 	return window{r}.takeAny(p, n, limit, e, r.e.heavy.Find(r.entries(), r.h))
 }
 
-func (windows) peek(r request, p rotating.Position, n, limit int64) Verdict {
+func (windows) peek(r request, p rotating.Position, n, limit int64) spec.Verdict {
 	if over := (overCapacity{r}); r.sparing() {
 		return over.certified(p, n, limit, over.find())
 	}
@@ -87,7 +87,7 @@ func (windows) save(r request, to []uint64) {
 func (windows) restored(r request) { r.s.peaks = unknown }
 
 // takeAny is take for any key, in the shard's generation, by its entry if it has one.
-func (r window) takeAny(p rotating.Position, n, limit int64, e Effort, entry *uint64) Verdict {
+func (r window) takeAny(p rotating.Position, n, limit int64, e Effort, entry *uint64) spec.Verdict {
 	current, h := r.count(p.Generation, entry)
 	enough := all
 	if e&Brief != 0 {
@@ -105,7 +105,7 @@ func (r window) takeAny(p rotating.Position, n, limit int64, e Effort, entry *ui
 		if x := r.e.external.Load(); x != nil {
 			(*x).Admit(r.h, current+n)
 		}
-		return Verdict{Allowed: true, Remaining: int(free - n), ResetAfter: r.e.ResetAfter(p, 0)}
+		return spec.Verdict{Allowed: true, Remaining: int(free - n), ResetAfter: r.e.ResetAfter(p, 0)}
 	}
 	if over := overCapacity(r); r.e.Spares() && over.uncertified(p, n, limit, entry) {
 		if !over.begins(p) {
@@ -117,11 +117,11 @@ func (r window) takeAny(p rotating.Position, n, limit int64, e Effort, entry *ui
 	return r.refuse(p, n, limit, enough, entry, u)
 }
 
-// takeEntry is take for a key that is admitted by its entry, in the shard's generation. It is not ok, and changes nothing, if
-// the key is not admitted, or if it may have counts elsewhere. Of the cells it reads what may exceed the entry alone.
-func (r window) takeEntry(p rotating.Position, n, limit int64, e Effort, entry *uint64) (v Verdict, ok bool) {
+// settleEntry is settle for a key that may have an entry, by which most are admitted. Of the cells it reads what may exceed
+// the entry alone.
+func (r window) settleEntry(p rotating.Position, n, limit int64, e Effort, entry *uint64) spec.Verdict {
 	if r.e.OverCapacity != nil || r.e.external.Load() != nil {
-		return Verdict{}, false
+		return r.settle(p, n, limit, e)
 	}
 	count := r.e.heavy.Count(*entry, 0)
 	if count < int64(r.s.peaks.current) {
@@ -141,7 +141,7 @@ func (r window) takeEntry(p rotating.Position, n, limit int64, e Effort, entry *
 		free -= weight
 	}
 	if n < 1 || n > free {
-		return Verdict{}, false
+		return r.settle(p, n, limit, e)
 	}
 	if invariants.On {
 		checkAdmits(r.left(p, limit, entry), n)
@@ -152,14 +152,15 @@ func (r window) takeEntry(p rotating.Position, n, limit int64, e Effort, entry *
 	r.e.heavy.Set(entry, count+n)
 	r.s.admitted += uint64(n)
 	r.s.last.Clear()
-	if e == Brief {
-		return Verdict{Allowed: true}, true
+	v := spec.Verdict{Allowed: true}
+	if e != Brief {
+		v.Remaining, v.ResetAfter = int(free-n), r.e.ResetAfter(p, 0)
 	}
-	return Verdict{Allowed: true, Remaining: int(free - n), ResetAfter: r.e.ResetAfter(p, 0)}, true
+	return unlocked(r.s, v)
 }
 
 // peekEntry is peek at a position that is not behind the shard's, by the key's entry if it has one.
-func (r window) peekEntry(p rotating.Position, n, limit int64, entry *uint64) Verdict {
+func (r window) peekEntry(p rotating.Position, n, limit int64, entry *uint64) spec.Verdict {
 	u := r.used(p, entry)
 	u.free -= r.e.Limit - limit
 	if n < 1 || n > u.free {
@@ -168,7 +169,7 @@ func (r window) peekEntry(p rotating.Position, n, limit int64, entry *uint64) Ve
 		}
 		return r.denied(p, u, entry, n, limit)
 	}
-	return Verdict{Allowed: true, Remaining: int(u.free), ResetAfter: r.e.ResetAfter(p, u.newest)}
+	return spec.Verdict{Allowed: true, Remaining: int(u.free), ResetAfter: r.e.ResetAfter(p, u.newest)}
 }
 
 // charge is Charge for a window. It returns what was free.
@@ -253,17 +254,17 @@ func (r window) addGuarded(first int, h uint64, n, most int64) (count uint32, ok
 //
 // Where nobody asks until when, which takes longer to find out than to deny, it notes the
 // key, for which that is worth while if it is denied twice in a row.
-func (r window) refuse(p rotating.Position, n, limit, enough int64, entry *uint64, u usage) Verdict {
+func (r window) refuse(p rotating.Position, n, limit, enough int64, entry *uint64, u usage) spec.Verdict {
 	r.s.denied += r.e.Counted(n, limit)
 	r.wronged(p, n, limit, entry)
 	flood := n == 1 && limit > 0
 	if enough != all {
 		if !flood {
-			return Verdict{}
+			return spec.Verdict{}
 		}
 		if h := r.flood(limit); !r.s.last.Marked(h) {
 			r.s.last.Mark(h)
-			return Verdict{}
+			return spec.Verdict{}
 		}
 		u = r.used(p, entry)
 	}

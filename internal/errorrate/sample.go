@@ -61,6 +61,23 @@ func (s *Sample) LevelAbove(units int64) int64 {
 	return l
 }
 
+// AboveBeside returns the chance of more units than these beside what is counted elsewhere, of which a few keys tell: a key is
+// held against the sum.
+func (s *Sample) AboveBeside(elsewhere []int64, units int64) (p float64) {
+	var orMore Levels
+	for l := range s.Steps() + 1 {
+		orMore[l] = s.Above(s.UnitsAt(l) - 1)
+	}
+	for _, others := range elsewhere {
+		if left := units - others; left < 0 {
+			p++
+		} else {
+			p += orMore[s.LevelAbove(left)]
+		}
+	}
+	return p / float64(len(elsewhere))
+}
+
 const (
 	sampledLanes = 4  // of a sketch: other ones each time
 	sampledWords = 64 // of each row
