@@ -12,6 +12,7 @@ import (
 	"github.com/sketchlimit/sketchlimit/internal/keyhash"
 	"github.com/sketchlimit/sketchlimit/internal/shared"
 	"github.com/sketchlimit/sketchlimit/internal/sizing"
+	"github.com/sketchlimit/sketchlimit/internal/spec"
 	"github.com/sketchlimit/sketchlimit/internal/stats"
 	"github.com/sketchlimit/sketchlimit/internal/striped"
 	"github.com/sketchlimit/sketchlimit/rotating"
@@ -241,7 +242,7 @@ func (l *Limiter) Reserve(r Request) (wait time.Duration, err error) {
 		return 0, errNoQueue
 	}
 	h, limit := l.hash(&r), l.lower(r.Limit)
-	var v engine.Verdict
+	var v spec.Verdict
 	var lag time.Duration
 	if r.Peek {
 		var p rotating.Position
@@ -256,14 +257,14 @@ func (l *Limiter) Reserve(r Request) (wait time.Duration, err error) {
 	if !v.Allowed {
 		return 0, ErrQueueFull
 	}
-	return engine.Later(wait, lag), nil
+	return spec.Later(wait, lag), nil
 }
 
 // tell writes the verdict word by word: the compiler copies a Decision in pairs of words,
 // which the processor is slow to read where they were just written one by one.
-func (l *Limiter) tell(d *Decision, v engine.Verdict, lag time.Duration) {
+func (l *Limiter) tell(d *Decision, v spec.Verdict, lag time.Duration) {
 	d.Allowed, d.Limit, d.Remaining = v.Allowed, int(l.limit), v.Remaining
-	d.RetryAfter, d.ResetAfter = engine.Later(v.RetryAfter, lag), engine.Later(v.ResetAfter, lag)
+	d.RetryAfter, d.ResetAfter = spec.Later(v.RetryAfter, lag), spec.Later(v.ResetAfter, lag)
 }
 
 // hash returns the hash of the request's key.

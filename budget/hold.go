@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/sketchlimit/sketchlimit"
-	"github.com/sketchlimit/sketchlimit/internal/engine"
 	"github.com/sketchlimit/sketchlimit/internal/held"
 	"github.com/sketchlimit/sketchlimit/internal/invariants"
+	"github.com/sketchlimit/sketchlimit/internal/spec"
 )
 
 // Hold is what a request holds of its key's limits until it is settled. It is a value: copies are the same hold, and
@@ -252,7 +252,7 @@ func (b *Budget) holdAt(
 func (b *Budget) fits(
 	h uint64, holds, n int64, limit int, m *moment, each []sketchlimit.Decision, d *sketchlimit.Decision,
 ) {
-	var tightest engine.Verdict
+	var tightest spec.Verdict
 	for i := range b.limits {
 		l := &b.limits[i]
 		lower := l.at(limit)
@@ -274,7 +274,7 @@ func (b *Budget) fits(
 }
 
 // decision says a verdict of the i-th limit to users.
-func decision(v engine.Verdict, i int, limit int64) sketchlimit.Decision {
+func decision(v spec.Verdict, i int, limit int64) sketchlimit.Decision {
 	return sketchlimit.Decision{
 		Allowed: v.Allowed, Limit: int(limit), Remaining: v.Remaining,
 		RetryAfter: v.RetryAfter, ResetAfter: v.ResetAfter, By: i,

@@ -16,7 +16,6 @@ const (
 	MaxWindow  = spec.MaxWindow
 	MaxMemory  = spec.MaxMemory
 	BucketBits = spec.BucketBits
-	Never      = spec.Never
 	SpareShare = spec.SpareShare
 
 	SpareBytes       = spec.StateBytes
@@ -27,7 +26,6 @@ var (
 	HeapBytes = spec.HeapBytes
 	HeapUnit  = spec.HeapUnit
 	CellBits  = spec.CellBits
-	Later     = spec.Later
 	NewWindow = spec.NewWindow
 	NewBucket = spec.NewBucket
 	NewAudit  = audit.Of
