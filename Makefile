@@ -130,22 +130,22 @@ replay: ## ten thousand random configurations, whose decisions, memory and rates
 bench-floor: ## decisions beside the floor and the control, twenty processes one after another: ten minutes and more
 	go run ./bench/floor -turns 20
 
-bench-peers: ## this library beside others, and its latencies; writes notes/peers.md
-	go run -C bench/peers . -write ../../notes/peers.md -plot ../../notes/latency.png
+bench-peers: ## this library beside others, and its latencies; writes notes/tables/peers.md
+	go run -C bench/peers . -write ../../notes/tables/peers.md -plot ../../notes/tables/latency.png
 
-bench-overload: ## beyond the plan, this library beside other limiters, for hours; writes notes/overload.md
-	go run -C bench/peers ./overload -write ../../notes/overload.md -plot ../../notes/overload.png
+bench-overload: ## beyond the plan, this library beside other limiters, for hours; writes notes/tables/overload.md
+	go run -C bench/peers ./overload -write ../../notes/tables/overload.md -plot ../../notes/tables/overload.png
 
-bench-budget: ## three ways to limit costs that show only afterwards, made-up ones and a trace's; writes notes/budgets.md
-	go run -C bench/peers ./budgets -write ../../notes/budgets.md
+bench-budget: ## three ways to limit costs that show only afterwards, made-up ones and a trace's; writes notes/tables/budgets.md
+	go run -C bench/peers ./budgets -write ../../notes/tables/budgets.md
 
-bench-sketches: ## sketches of the literature as limiters, for an hour; writes notes/sketches.md
-	go run -C bench/peers ./sketches -write ../../notes/sketches.md -plot ../../notes/sketches.png
+bench-sketches: ## sketches of the literature as limiters, for an hour; writes notes/tables/sketches.md
+	go run -C bench/peers ./sketches -write ../../notes/tables/sketches.md -plot ../../notes/tables/sketches.png
 
 TRACES = $(or $(DATA),tune/testdata)
 
-bench-tune: ## predictions beside replays at full size, and of the traces in the folder DATA, for hours; writes notes/tuning.md
-	go run ./bench/tune -data "$(TRACES)" -write notes/tuning.md
+bench-tune: ## predictions beside replays at full size, and of the traces in the folder DATA, for hours; writes notes/tables/tuning.md
+	go run ./bench/tune -data "$(TRACES)" -write notes/tables/tuning.md
 
 bench-http: ## what the middleware costs the example service, under load; writes notes/http.md
 	go run -C examples/service ./bench -write ../../notes/http.md
@@ -154,8 +154,8 @@ bench-snapshots: ## how long decisions wait for a snapshot of 256 MiB; 100,000 d
 	go test -run '^$$' -bench Snapshot -benchtime 3x ./internal/tests ./bench
 	go test -v -run 'SnapshotCorrupted|SnapshotKilled' ./internal/tests -corruptions 100000 -kills 200
 
-bench-redis: ## through Redis, beside redis_rate; needs redis-server; writes notes/redis.md
-	go run -C bench/peers/redis . -write ../../../notes/redis.md
+bench-redis: ## through Redis, beside redis_rate; needs redis-server; writes notes/tables/redis.md
+	go run -C bench/peers/redis . -write ../../../notes/tables/redis.md
 
 bench-synced: ## nodes that share a limit: units, clocks apart, times, bytes, Redis killed; 13 minutes
 	go run -C redislimit ./internal/syncbench over

@@ -2,5 +2,5 @@
 // and writes what a decision costs each of them as a table; and it draws how long the
 // decisions of this library take, one by one, while its window turns.
 //
-//	go run -C bench/peers . -write ../../notes/peers.md -plot ../../notes/latency.png
+//	go run -C bench/peers . -write ../../notes/tables/peers.md -plot ../../notes/tables/latency.png
 package main

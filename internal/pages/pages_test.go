@@ -18,8 +18,9 @@ import (
 )
 
 const (
-	maxLines   = 120 // of a page for users
-	maxColumns = 120 // of pages for users, tables too; records in notes/ may have wider tables
+	maxLines      = 120  // of a page for users
+	maxColumns    = 120  // of pages for users, tables too; notes/ may have wider tables
+	maxNotesLines = 1500 // of all pages in notes/ together; notes/tables/ has what commands write
 )
 
 func TestPages(t *testing.T) {
@@ -47,9 +48,13 @@ func problems(t *testing.T, root fs.FS) (found []string) {
 		return err == nil
 	}
 	makefile := read(t, root, "Makefile")
+	notesLines := 0
 	for _, page := range pages(t, root) {
 		text, dir := read(t, root, page), path.Dir(page)
-		record := dir == "notes"
+		record := strings.HasPrefix(page, "notes/")
+		if dir == "notes" {
+			notesLines += strings.Count(text, "\n")
+		}
 		for n, line := range strings.Split(text, "\n") {
 			if c := utf8.RuneCountInString(line); c > maxColumns && !record {
 				add("%s:%d: %d columns, must be at most %d", page, n+1, c, maxColumns)
@@ -74,8 +79,9 @@ func problems(t *testing.T, root fs.FS) (found []string) {
 				}
 			}
 		}
-		if dir != "." && page != dir+"/README.md" && !strings.Contains(read(t, root, dir+"/README.md"), "]("+path.Base(page)+")") {
-			add("%s/README.md: no link to %s", dir, path.Base(page))
+		if parent, name, ok := strings.Cut(page, "/"); ok && name != "README.md" &&
+			!strings.Contains(read(t, root, parent+"/README.md"), "]("+name+")") {
+			add("%s/README.md: no link to %s", parent, name)
 		}
 		code := fence.FindAllString(text, -1)
 		code = append(code, span.FindAllString(prose, -1)...)
@@ -101,6 +107,9 @@ func problems(t *testing.T, root fs.FS) (found []string) {
 			}
 		}
 	}
+	if notesLines > maxNotesLines {
+		add("notes: %d lines, must be at most %d", notesLines, maxNotesLines)
+	}
 	err := fs.WalkDir(root, ".", func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -122,7 +131,7 @@ func problems(t *testing.T, root fs.FS) (found []string) {
 
 // pages returns the Markdown files for users and the records.
 func pages(t *testing.T, root fs.FS) (all []string) {
-	for _, pattern := range []string{"*.md", "docs/*.md", "notes/*.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "notes/*.md", "notes/tables/*.md"} {
 		found, err := fs.Glob(root, pattern)
 		require.NoError(t, err)
 		all = append(all, found...)
@@ -166,6 +175,8 @@ func TestBrokenPagesAreFound(t *testing.T) {
 		{"docs/a.md", "[b](../notes/n.md#b)", "docs/a.md: link to ../notes/n.md#b, but there is no such heading"},
 		{"notes/n.md", "[b](#b)", "notes/n.md: link to #b, but there is no such heading"},
 		{"notes/m.md", "\n", "notes/README.md: no link to m.md"},
+		{"notes/tables/m.md", "\n", "notes/README.md: no link to tables/m.md"},
+		{"notes/n.md", strings.Repeat("\n", 1499), "notes: 1501 lines, must be at most 1500"},
 		{"notes/n.md", "`make bench`", "notes/n.md: make bench, of which the Makefile knows nothing"},
 		{"docs/a.md", "```\nmake bench\n```", "docs/a.md: make bench, of which the Makefile knows nothing"},
 		{"docs/a.md", "`go run ./gone`", "docs/a.md: go run ./gone, which does not exist"},

@@ -3,7 +3,7 @@
 //
 //	make bench-budget
 //
-// writes notes/budgets.md.
+// writes notes/tables/budgets.md.
 package main
 
 import (

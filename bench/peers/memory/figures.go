@@ -22,7 +22,7 @@ const (
 	textKeys = 1_000_000 // of the sizes in the description
 )
 
-// peerNames are the limiters of notes/peers.md that keep an entry for each key.
+// peerNames are the limiters of notes/tables/peers.md that keep an entry for each key.
 var peerNames = []string{"ulule/limiter", "x/time/rate", "go-limiter", "throttled", "httprate"}
 
 // figures are what the picture shows.
@@ -48,7 +48,7 @@ const (
 )
 
 func readFigures(notes string) (f figures, err error) {
-	peers, err := rows(filepath.Join(notes, "peers.md"))
+	peers, err := rows(filepath.Join(notes, "tables", "peers.md"))
 	if err != nil {
 		return f, err
 	}

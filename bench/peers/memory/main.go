@@ -26,7 +26,7 @@ func execute(args []string, out, errOut io.Writer) error {
 	flags := flag.NewFlagSet("memory", flag.ContinueOnError)
 	flags.SetOutput(errOut)
 	plot := flags.String("plot", "", "draw the picture to this PNG `file`")
-	notes := flags.String("notes", "../../notes", "`folder` of peers.md and fourways.md")
+	notes := flags.String("notes", "../../notes", "`folder` of tables/peers.md and fourways.md")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}

@@ -2,7 +2,7 @@
 // many requests of innocent keys they deny, and how much abusers get. This library plays with both settings of
 // Config.Overload, beside four other kinds of limiters.
 //
-//	go run -C bench/peers ./overload -write ../../notes/overload.md -plot ../../notes/overload.png
+//	go run -C bench/peers ./overload -write ../../notes/tables/overload.md -plot ../../notes/tables/overload.png
 //
 // Interrupted (Ctrl-C), it reports the seeds that all rows have played.
 //

@@ -1,7 +1,7 @@
 // Command redis measures redislimit beside redis_rate and with other clients, on a
-// redis-server of its own on the loopback, and writes the tables of notes/redis.md.
+// redis-server of its own on the loopback, and writes the tables of notes/tables/redis.md.
 //
-//	go run -C bench/peers/redis . [-write ../../../notes/redis.md] [throughput] [clients] [memory] [accuracy] [processes] [fleet]
+//	go run -C bench/peers/redis . [-write ../../../notes/tables/redis.md] [throughput] [clients] [memory] [accuracy] [processes] [fleet]
 package main
 
 import (
@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// sections are what is measured, in the order of notes/redis.md.
+// sections are what is measured, in the order of notes/tables/redis.md.
 var sections = []struct {
 	name    string
 	measure func(w io.Writer, addr string) error
