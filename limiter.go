@@ -157,7 +157,7 @@ func (l *Limiter) WithLimit(now time.Time, limit, burst int) (*Limiter, error) {
 func (l *Limiter) Allow(key string) bool {
 	h := l.hasher.String(key)
 	e, word := l.engine.Load(), int64(0)
-	if l.windows.fresh() { // as nowWord, without a call
+	if l.windows.upToDate() { // as nowWord, without a call
 		word = l.windows.word.Load()
 	} else {
 		word = l.windows.readWord()
@@ -182,7 +182,7 @@ func (l *Limiter) AllowN(key string, n int) bool {
 func (l *Limiter) Take(key string, n int) (d Decision) {
 	h := l.hasher.String(key)
 	word, lag := int64(0), Resolution
-	if l.windows.fresh() { // as now, without a call
+	if l.windows.upToDate() { // as now, without a call
 		word = l.windows.word.Load()
 	} else {
 		word, lag = l.windows.read()

@@ -77,8 +77,8 @@ func (l *Limiter) Stats() Stats {
 	if l.config.Algorithm == TokenBucket {
 		errs = 1
 	}
-	lately := l.audit.Lately()
-	_, least, _ := lately.Rate()
+	audited := l.audit.Lately()
+	_, least, _ := audited.Rate()
 	if l.share.Load() != nil { // what others have used looks as if it was denied wrongly
 		least = 0
 	}

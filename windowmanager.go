@@ -99,7 +99,7 @@ func (w *WindowManager) nowPosition() rotating.Position { return w.line.Unpack(w
 // his own, so he is told durations that are longer by the lag: by the resolution of a late manager, and by
 // what a clock that stepped back has to catch up.
 func (w *WindowManager) now() (word int64, lag time.Duration) {
-	if w.fresh() {
+	if w.upToDate() {
 		return w.word.Load(), Resolution
 	}
 	return w.read()
@@ -120,13 +120,13 @@ func (w *WindowManager) read() (word int64, lag time.Duration) {
 	return w.line.Pack(p), w.lateLag(p, now)
 }
 
-// fresh reports whether the word is the clock's time, if it is loaded afterwards: one that was loaded before may be as
+// upToDate reports whether the word is the clock's time, if it is loaded afterwards: one that was loaded before may be as
 // old as the latest decision. The compiler inlines it.
-func (w *WindowManager) fresh() bool { return w.tick.Load() == clock.Tick() }
+func (w *WindowManager) upToDate() bool { return w.tick.Load() == clock.Tick() }
 
 // nowWord is now for callers that tell no durations.
 func (w *WindowManager) nowWord() int64 {
-	if w.fresh() {
+	if w.upToDate() {
 		return w.word.Load()
 	}
 	return w.readWord()
@@ -200,7 +200,7 @@ func (w *WindowManager) look(now time.Time) (p rotating.Position, lag time.Durat
 
 // lookNow is look at the clock.
 func (w *WindowManager) lookNow() (p rotating.Position, lag time.Duration) {
-	if w.fresh() {
+	if w.upToDate() {
 		return w.line.Unpack(w.word.Load()), Resolution
 	}
 	if !w.late {

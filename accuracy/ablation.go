@@ -90,9 +90,9 @@ func (a *Ablation) steps() []step {
 	// A quarter of the bytes for the Bloom filter wherever there is one. The
 	// doorkeeper of a limit of 1 needs them all: it counts everything.
 	const full, doorShare, none = 32, 4, 0
-	door := doorShare
+	filterShare := doorShare
 	if a.Limit == 1 {
-		door = 1
+		filterShare = 1
 	}
 	build := func(share, bits int, rule rule) func(func() time.Time) (Limiter, error) {
 		return func(func() time.Time) (Limiter, error) { return a.arrange(share, bits, rule) }
@@ -102,7 +102,7 @@ func (a *Ablation) steps() []step {
 		{"sketch_only", "no Bloom filter, all memory to the sketch", build(none, full, plainSketch)},
 		{"conservative", "conservative update that stops at the limit", build(none, full, conservative)},
 		{"narrow_cells", "cells as narrow as the limit allows", build(none, narrowest(a.Limit), conservative)},
-		{"doorkeeper", "a Bloom filter that counts the first unit", build(door, narrowest(a.Limit-1), doorkeeper)},
+		{"doorkeeper", "a Bloom filter that counts the first unit", build(filterShare, narrowest(a.Limit-1), doorkeeper)},
 		{"sketchlimit", "this library's limiter as it is", func(clock func() time.Time) (Limiter, error) {
 			return sketchlimit.New(sketchlimit.Config{
 				Limit: a.Limit, Window: a.Window, Algorithm: sketchlimit.FixedWindow,

@@ -217,7 +217,7 @@ func (c *census) result(src Source, contest Contest) *Result {
 func (r *Result) collect(t *trial, l *lone) {
 	r.Verdict = t.verdict(l)
 	r.OracleAdmittedRequests, r.OracleAdmittedUnits = l.requests, l.units
-	r.WrongedKeys, r.UnitsEarly = len(t.wronged), t.unitsEarly
+	r.WrongedKeys, r.UnitsEarly = len(t.deniedKeys), t.unitsEarly
 	r.EstimateError, r.EstimateTooSmall = t.estimateError, t.tooSmall
 	r.LiveFalseDenialRateMax, r.LiveFalseDenialRateLast = t.liveMax, t.liveLatest
 	r.LiveLightDenialRate, _, _ = t.audited.Rate()

@@ -132,7 +132,7 @@ func TestSweepOfASample(t *testing.T) {
 	full.look(true)
 	assert.Equal(t, full.liveMax, got.LiveFalseDenialRateMax, "stated of all that it has seen")
 	wronged := 0
-	for key := range full.wronged {
+	for key := range full.deniedKeys {
 		if keys.has(key) {
 			wronged++
 		}

@@ -110,7 +110,7 @@ func (s *series) count(batch []Request, t *trial, l *lone) {
 		}
 		if l.outcomes[i].has(innocent) {
 			b.InnocentRequests++
-			if wronged(t.outcomes[i], l.outcomes[i]) {
+			if isFalseDenial(t.outcomes[i], l.outcomes[i]) {
 				b.InnocentFalseDenials++
 			}
 		}

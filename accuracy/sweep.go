@@ -39,7 +39,7 @@ func Sweep(ctx context.Context, src Source, c sketchlimit.Config, bytes []int, o
 	}
 	points := make([]SweepPoint, len(bytes))
 	for i, t := range trials {
-		points[i] = SweepPoint{bytes[i], t.verdict(lone), len(t.wronged), t.liveMax, t.sample()}
+		points[i] = SweepPoint{bytes[i], t.verdict(lone), len(t.deniedKeys), t.liveMax, t.sample()}
 	}
 	return points, nil
 }

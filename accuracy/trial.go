@@ -20,7 +20,7 @@ type trial struct {
 
 	requests, all       uint64 // judged, seen by the limiter
 	v                   Verdict
-	wronged             map[string]struct{}
+	deniedKeys          map[string]struct{}
 	wrongedInnocents    map[string]struct{}
 	unitsEarly          Histogram
 	estimateError       Histogram
@@ -52,8 +52,8 @@ const (
 
 func (o outcome) has(all outcome) bool { return o&all == all }
 
-// wronged tells whether an innocent key was denied wrongly, by what limiter and lone oracle made of its request.
-func wronged(limiter, lone outcome) bool {
+// isFalseDenial tells whether an innocent key was denied wrongly, by what limiter and lone oracle made of its request.
+func isFalseDenial(limiter, lone outcome) bool {
 	return limiter.has(falselyDenied) && lone.has(innocent|admitted)
 }
 
@@ -73,7 +73,7 @@ func (c *replayClock) now() time.Time  { return time.Unix(0, c.ns.Load()).UTC() 
 // newTrial builds the limiter at the time of the first request.
 func newTrial(c Contest, first time.Time) (*trial, error) {
 	t := &trial{
-		wronged:          make(map[string]struct{}),
+		deniedKeys:       make(map[string]struct{}),
 		wrongedInnocents: make(map[string]struct{}),
 		windows:          windowClock{length: int64(c.Window)},
 		clock:            new(replayClock),
@@ -150,8 +150,8 @@ func (t *trial) take(now time.Time, key string, n int) (o outcome) {
 	case !d.Allowed && truth.Allowed:
 		o |= falselyDenied
 		t.v.FalseDenials++
-		if _, before := t.wronged[key]; !before {
-			t.wronged[key] = struct{}{}
+		if _, before := t.deniedKeys[key]; !before {
+			t.deniedKeys[key] = struct{}{}
 			t.unitsEarly.Add(truth.Remaining)
 		}
 	}
@@ -162,7 +162,7 @@ func (t *trial) take(now time.Time, key string, n int) (o outcome) {
 // cuts off early has been admitted little, and is none for it.
 func (t *trial) tally(batch []Request, l *lone) {
 	for i, o := range t.outcomes {
-		if wronged(o, l.outcomes[i]) {
+		if isFalseDenial(o, l.outcomes[i]) {
 			t.v.InnocentFalseDenials++
 			t.wrongedInnocents[batch[i].Key] = struct{}{}
 		}
@@ -187,7 +187,7 @@ func (t *trial) look(always bool) {
 
 func (t *trial) reset() {
 	t.v = Verdict{MemoryBytes: t.v.MemoryBytes}
-	clear(t.wronged)
+	clear(t.deniedKeys)
 	clear(t.wrongedInnocents)
 	t.unitsEarly, t.estimateError = Histogram{}, Histogram{}
 	t.requests, t.all, t.tooSmall, t.liveMax = 0, 0, 0, 0

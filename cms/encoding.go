@@ -46,11 +46,11 @@ func (s *Sketch) UnmarshalBinary(b []byte) error {
 	if len(b) < headerSize || string(b[:4]) != magic || b[6]|b[7] != 0 {
 		return fmt.Errorf("cms: header % x: %w", b[:min(len(b), headerSize)], ErrEncoding)
 	}
-	depth, cellBits, wide := int(b[5]), int(b[4]), binary.LittleEndian.Uint64(b[8:])
-	if wide > math.MaxInt32 {
-		wide = 0 // refused below, on machines of any int
+	depth, cellBits, rawWidth := int(b[5]), int(b[4]), binary.LittleEndian.Uint64(b[8:])
+	if rawWidth > math.MaxInt32 {
+		rawWidth = 0 // refused below, on machines of any int
 	}
-	width := int(wide)
+	width := int(rawWidth)
 	n, err := Words(depth, width, cellBits)
 	if err != nil {
 		return fmt.Errorf("%w: %w", err, ErrEncoding)

@@ -55,7 +55,7 @@ func (g *GCRA) ReserveAt(now time.Time, key string, n int) (wait time.Duration, 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b, i := s.find(q.hash, key)
-	before := g.fresh
+	before := g.unseen
 	if b != nil {
 		before = b.entries[i].state
 	}
@@ -64,5 +64,5 @@ func (g *GCRA) ReserveAt(now time.Time, key string, n int) (wait time.Duration, 
 		return 0, false
 	}
 	_, d.ResetAfter = g.quota(before, q.at, q.limit)
-	return told(d, from, q.at).ResetAfter, true // the time until all that came before has gone
+	return addLag(d, from, q.at).ResetAfter, true // the time until all that came before has gone
 }

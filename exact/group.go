@@ -54,7 +54,7 @@ func (g grouped[S]) Ask(r sketchlimit.Request, hash uint64, at time.Time, n int)
 		t, q.seen = g.k.advance(q.at), true
 	}
 	d, from := g.k.peekLocked(g.k.shard(hash), &q, t)
-	return told(d, from, q.at)
+	return addLag(d, from, q.at)
 }
 
 // Take returns the decision, and consumes the units.
@@ -63,7 +63,7 @@ func (g grouped[S]) Take(r sketchlimit.Request, hash uint64, at time.Time, n int
 	q := g.question(&r, &text, hash, at, n)
 	q.seen = true
 	d, from := g.k.takeLocked(g.k.shard(hash), &q)
-	return told(d, from, q.at)
+	return addLag(d, from, q.at)
 }
 
 func (g grouped[S]) question(r *sketchlimit.Request, text *[16]byte, hash uint64, at time.Time, n int) question {

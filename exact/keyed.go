@@ -43,7 +43,7 @@ type keyed[S any] struct {
 	rule exactmath.Rule[S]
 	purpose
 	settings
-	fresh  S // of a key never seen
+	unseen S // of a key never seen
 	seed   maphash.Seed
 	number uint64 // of the limiters that were made: the order in which groups lock them
 	shift  int    // of a hash, for the shard
@@ -76,12 +76,12 @@ type counts struct {
 // made counts the limiters.
 var made atomic.Uint64
 
-func (k *keyed[S]) init(r exactmath.Rule[S], p purpose, fresh S, options []Option) error {
+func (k *keyed[S]) init(r exactmath.Rule[S], p purpose, unseen S, options []Option) error {
 	s, err := newSettings(options)
 	if err != nil {
 		return err
 	}
-	k.rule, k.purpose, k.settings, k.fresh = r, p, s, fresh
+	k.rule, k.purpose, k.settings, k.unseen = r, p, s, unseen
 	k.seed, k.number = maphash.MakeSeed(), made.Add(1)
 	if p.lower {
 		k.lowest = 1
@@ -287,7 +287,7 @@ func (k *keyed[S]) All() iter.Seq2[string, sketchlimit.Decision] {
 			list = list[:0]
 			s.each(func(e *entry[S]) {
 				if d, from := k.judge(e.state, t, 1, int64(k.limit)); d.ResetAfter > 0 {
-					list = append(list, use{e.key, told(d, from, asked)})
+					list = append(list, use{e.key, addLag(d, from, asked)})
 				}
 			})
 			s.mu.Unlock()
@@ -319,7 +319,7 @@ func (k *keyed[S]) take(q question) sketchlimit.Decision {
 	q.seen = true
 	d, from := k.takeLocked(s, &q)
 	s.mu.Unlock()
-	return told(d, from, q.at-q.lag)
+	return addLag(d, from, q.at-q.lag)
 }
 
 // takeLocked returns the decision, and the time that its durations count from. The shard is locked.
@@ -327,7 +327,7 @@ func (k *keyed[S]) takeLocked(s *shard[S], q *question) (d sketchlimit.Decision,
 	t := k.advance(q.at)
 	s.latest = max(s.latest, t)
 	b, i := s.find(q.hash, q.key)
-	state := k.fresh
+	state := k.unseen
 	if b != nil {
 		state = b.entries[i].state
 		b.used |= 1 << i // of what was used once only, the first is the idlest
@@ -368,12 +368,12 @@ func (k *keyed[S]) peek(q question) sketchlimit.Decision {
 	s.mu.Lock()
 	d, from := k.peekLocked(s, &q, max(q.at, k.floor.Load()))
 	s.mu.Unlock()
-	return told(d, from, q.at-q.lag)
+	return addLag(d, from, q.at-q.lag)
 }
 
 // peekLocked is takeLocked at a time, without what takeLocked changes.
 func (k *keyed[S]) peekLocked(s *shard[S], q *question, t int64) (d sketchlimit.Decision, from int64) {
-	state, b, i := k.fresh, (*bucket[S])(nil), 0
+	state, b, i := k.unseen, (*bucket[S])(nil), 0
 	if b, i = s.find(q.hash, q.key); b != nil {
 		state = b.entries[i].state
 	}
@@ -412,7 +412,7 @@ func (k *keyed[S]) quota(s S, t, limit int64) (remaining int, reset time.Duratio
 // noPlace returns the decision on a new key when as many are held as may be. After its RetryAfter all have their quota
 // back, if nothing else comes and nothing was charged.
 func (k *keyed[S]) noPlace(t int64, q *question) sketchlimit.Decision {
-	_, longest := k.rule.Left(k.rule.Spend(k.fresh, t, int64(k.most)), t)
+	_, longest := k.rule.Left(k.rule.Spend(k.unseen, t, int64(k.most)), t)
 	return sketchlimit.Decision{Limit: int(q.limit), RetryAfter: longest}
 }
 
@@ -435,7 +435,7 @@ func (k *keyed[S]) charge(q question, peek bool) (over int) {
 		s.latest = max(s.latest, t)
 	}
 	b, i := s.find(q.hash, q.key)
-	state := k.fresh
+	state := k.unseen
 	if b != nil {
 		state = b.entries[i].state
 	}
@@ -490,7 +490,7 @@ func (k *keyed[S]) enter(s *shard[S], t int64, q *question) (*bucket[S], int) {
 		return nil, 0
 	}
 	b, i := s.add(q.hash, strings.Clone(q.key))
-	b.entries[i].state = k.fresh
+	b.entries[i].state = k.unseen
 	return b, i
 }
 
@@ -655,8 +655,8 @@ func (k *keyed[S]) MemoryBytes() int {
 	return bytes
 }
 
-// told returns a decision that counts from one time for a caller who counts from an earlier one.
-func told(d sketchlimit.Decision, from, asked int64) sketchlimit.Decision {
+// addLag returns a decision that counts from one time for a caller who counts from an earlier one.
+func addLag(d sketchlimit.Decision, from, asked int64) sketchlimit.Decision {
 	lag := time.Duration(min(uint64(from)-uint64(asked), uint64(sketchlimit.Never-1))) // it may not fit an int64
 	if d.RetryAfter > 0 && d.RetryAfter != sketchlimit.Never {
 		d.RetryAfter += min(lag, sketchlimit.Never-1-d.RetryAfter)

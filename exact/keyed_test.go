@@ -429,5 +429,5 @@ func (k *keyed[S]) state(key string) S {
 	if b, i := k.shard(h).find(h, key); b != nil {
 		return b.entries[i].state
 	}
-	return k.fresh
+	return k.unseen
 }

@@ -62,8 +62,8 @@ func (m *middleware) write(h http.Header, s *scratch) {
 	if m.fields == 0 || tightest == nil {
 		return
 	}
-	told := s.told(m.fields, tightest)
-	told[0] = s.policies(s.Policies)
+	values := s.values(m.fields, tightest)
+	values[0] = s.policies(s.Policies)
 	fields := m.fields
 	if tightest.Allowed {
 		fields &^= RetryAfter | XRateLimitRetryAfter
@@ -71,13 +71,13 @@ func (m *middleware) write(h http.Header, s *scratch) {
 	alone := len(h) == 0
 	for ; fields != 0; fields &= fields - 1 {
 		i := bits.TrailingZeros(uint(fields))
-		if told[i] == "" {
+		if values[i] == "" {
 			continue
 		}
 		if f := &table[i]; !alone && f.list && h[f.name] != nil {
-			h[f.name] = append(h[f.name], told[i])
+			h[f.name] = append(h[f.name], values[i])
 		} else {
-			h[f.name] = s.value(told[i])
+			h[f.name] = s.value(values[i])
 		}
 	}
 }
@@ -161,8 +161,8 @@ type state struct {
 	known              bool
 }
 
-// told returns the values of all fields but RateLimit-Policy, by their bits. They share one string.
-func (t *texts) told(fields Fields, p *Policy) *[len(table)]string {
+// values returns the values of all fields but RateLimit-Policy, by their bits. They share one string.
+func (t *texts) values(fields Fields, p *Policy) *[len(table)]string {
 	now := state{p.Name, p.Limit, p.Remaining, seconds(p.more()), -1, seconds(p.ResetAfter), true}
 	if !p.Allowed {
 		now.retry = now.more

@@ -41,20 +41,20 @@ func TopKeys(top *topkeys.Top, n int, text func(key []byte) string) (*Source, er
 		report := top.Report()
 		list := []Sample{{&allKeys, nil, float64(report.Total)}}
 		type labels struct{ policy, key string }
-		told := map[labels]topkeys.Count{}
+		counts := map[labels]topkeys.Count{}
 		var order []labels
 		for _, c := range report.Counts[:min(n, len(report.Counts))] {
 			l := labels{valid(c.Policy), valid(text(c.Key))}
-			sum := told[l]
+			sum := counts[l]
 			if !slices.Contains(order, l) {
 				order = append(order, l)
 			}
 			sum.Count += c.Count
 			sum.Error += c.Error
-			told[l] = sum
+			counts[l] = sum
 		}
 		for _, l := range order {
-			list = Append(list, keyTable, told[l], l.policy, l.key)
+			list = Append(list, keyTable, counts[l], l.policy, l.key)
 		}
 		return list, nil
 	}), nil

@@ -79,16 +79,16 @@ func (r *row) requests() int { return max(1, int(r.use*float64(r.limit)/float64(
 
 // result is what came of a row.
 type result struct {
-	bytes             float64 // a key
-	denied, sent      uint64  // requests of those who stay below half of the limit
-	wronged, innocent uint64  // requests of innocent keys: those of abusers, too, until these reach half of the limit
-	audited           float64 // the share of innocent keys' requests that the limiter's audit has found wrongly denied
-	least, most       float64 // and the ends of its interval
-	fresh             float64 // its rate of a new key for their cost, the highest at the end of a window
-	outside           bool    // Stats.OutsidePlan at any look
+	bytes                  float64 // a key
+	denied, sent           uint64  // requests of those who stay below half of the limit
+	falseDenials, innocent uint64  // requests of innocent keys: those of abusers, too, until these reach half of the limit
+	audited                float64 // the share of innocent keys' requests that the limiter's audit has found wrongly denied
+	least, most            float64 // and the ends of its interval
+	unseenRate             float64 // its rate of a new key for their cost, the highest at the end of a window
+	outside                bool    // Stats.OutsidePlan at any look
 }
 
-func (r *result) rate() float64 { return float64(r.wronged) / float64(r.innocent) }
+func (r *result) rate() float64 { return float64(r.falseDenials) / float64(r.innocent) }
 
 // judged is a limiter beside the exact algorithm.
 type judged struct {
@@ -110,7 +110,7 @@ func (j *judged) take(now time.Time, key string, cost int) bool {
 	if 2*(j.limit-free) < j.limit {
 		j.innocent++
 		if !allowed && d.Allowed {
-			j.wronged++
+			j.falseDenials++
 		}
 	}
 	return allowed
@@ -167,7 +167,7 @@ func (r *row) play(seed uint64) (result, error) {
 				l.take(now, names[light+random.IntN(heavy)], r.cost)
 			}
 		}
-		out.fresh = max(out.fresh, l.FalseDenialRate(r.cost, r.limit))
+		out.unseenRate = max(out.unseenRate, l.FalseDenialRate(r.cost, r.limit))
 	}
 	return out, nil
 }
@@ -255,7 +255,7 @@ func (s *setting) print() {
 	var frequent, rare tally
 	for r, o := range s.results() {
 		quotient := ""
-		if o.wronged >= leastDenied {
+		if o.falseDenials >= leastDenied {
 			t := &rare
 			if o.rate() >= frequently {
 				t = &frequent
@@ -264,7 +264,7 @@ func (s *setting) print() {
 		}
 		fmt.Printf("| %d | %v, %d | %d | %g %% | %d | %g | %.2f | %s | %s | %.1e | %s | %.1e | %v |\n",
 			r.limit, r.algorithm, r.sub, r.cost, 100*r.use, r.keys, r.load, o.bytes, share(o.denied, o.sent),
-			share(o.wronged, o.innocent), o.audited, quotient, o.fresh, o.outside)
+			share(o.falseDenials, o.innocent), o.audited, quotient, o.unseenRate, o.outside)
 	}
 	fmt.Printf("\naudited ÷ denied, rows with %d denials within a factor of 2: %v where %g of innocents' requests or more are denied, %v below that\n",
 		leastDenied, frequent, frequently, rare)

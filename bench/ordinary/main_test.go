@@ -55,7 +55,7 @@ func TestOutsideByFullTables(t *testing.T) {
 		r := row{sketchlimit.TokenBucket, 1, time.Minute, 100, 0.4, 1, 4000, load, "bursts"}
 		o, err := r.play(1)
 		require.NoError(t, err)
-		require.Equal(t, outside, o.fresh > 1e-3, "×%g: %+v", load, o)
+		require.Equal(t, outside, o.unseenRate > 1e-3, "×%g: %+v", load, o)
 		require.Equal(t, outside, o.rate() > 1e-3, "×%g: %+v", load, o)
 		require.Equal(t, outside, o.outside, "×%g: %+v", load, o)
 	}
@@ -90,8 +90,8 @@ func TestAuditedRate(t *testing.T) {
 					t.Parallel()
 					o, err := r.play(seed + 1)
 					require.NoError(t, err)
-					t.Logf("%d of %d denied, %.2g; audited %.2g, %.2g … %.2g", o.wronged, o.innocent, o.rate(), o.audited, o.least, o.most)
-					require.Greater(t, o.wronged, uint64(leastDenied))
+					t.Logf("%d of %d denied, %.2g; audited %.2g, %.2g … %.2g", o.falseDenials, o.innocent, o.rate(), o.audited, o.least, o.most)
+					require.Greater(t, o.falseDenials, uint64(leastDenied))
 					if o.rate() < o.least || o.rate() > o.most {
 						missed.Add(1)
 					}

@@ -226,9 +226,9 @@ func tuned(g tune.Goal, rate float64) (shape string, bytes []float64) {
 		generations = g.SubWindows + 1
 	}
 	sketch := plan.Depth * plan.Width * plan.CellBits / 8
-	door := float64(plan.BloomBytes) / float64(plan.BloomBytes+sketch)
+	filterShare := float64(plan.BloomBytes) / float64(plan.BloomBytes+sketch)
 	heavy := 8 * float64(plan.HeavyEntries) / float64(generations*(plan.BloomBytes+sketch)+8*plan.HeavyEntries)
-	return fmt.Sprintf("{%d, %d, %.2g, %.2g, %d}", plan.Depth, plan.BloomProbes, door, heavy, plan.HeavyThreshold), sizes(g, plan, forecast)
+	return fmt.Sprintf("{%d, %d, %.2g, %.2g, %d}", plan.Depth, plan.BloomProbes, filterShare, heavy, plan.HeavyThreshold), sizes(g, plan, forecast)
 }
 
 // sizes are the bytes a key at which the plan, larger or smaller, reaches the rates. So many times

@@ -21,11 +21,11 @@ import (
 // S is linear in the key: whoever learned some bits of many hashes could compute K. So finish hides it, and
 // being a bijection it leaves the chances as they are. No proof says how well it hides.
 type keyed struct {
-	start, length wide // B, and K of the length
-	words         [blockBytes / 8]wide
+	start, length uint128 // B, and K of the length
+	words         [blockBytes / 8]uint128
 	odd           [2]uint64
-	blocks        wide   // K of the polynomial
-	point         uint64 // where the polynomial is evaluated, below 2^61
+	blocks        uint128 // K of the polynomial
+	point         uint64  // where the polynomial is evaluated, below 2^61
 }
 
 const (
@@ -35,7 +35,7 @@ const (
 
 func newKeyed(seed uint64) (k keyed) {
 	random := stream(seed, "keys of a hash")
-	draw := func() wide { return wide{random.Uint64(), random.Uint64()} }
+	draw := func() uint128 { return uint128{random.Uint64(), random.Uint64()} }
 	k.start, k.length = draw(), draw()
 	for i := range k.words {
 		k.words[i] = draw()
@@ -86,20 +86,20 @@ func (k *keyed) polynomial(key []byte) (value uint64) {
 }
 
 // finish is a bijection of the upper half, and far from linear.
-func (k *keyed) finish(s wide) uint64 {
+func (k *keyed) finish(s uint128) uint64 {
 	h := (s.hi ^ s.hi>>32) * k.odd[0]
 	h = (h ^ h>>29) * k.odd[1]
 	return h ^ h>>32
 }
 
-// wide is a number of 128 bits.
-type wide struct{ hi, lo uint64 }
+// uint128 is a number of 128 bits.
+type uint128 struct{ hi, lo uint64 }
 
 // plus returns s + k x modulo 2^128.
-func (s wide) plus(k wide, x uint64) wide {
+func (s uint128) plus(k uint128, x uint64) uint128 {
 	hi, lo := bits.Mul64(k.lo, x)
 	lo, carry := bits.Add64(s.lo, lo, 0)
-	return wide{s.hi + hi + k.hi*x + carry, lo}
+	return uint128{s.hi + hi + k.hi*x + carry, lo}
 }
 
 func load(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
