@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/accuracy/internal/published"
 	"github.com/sketchlimit/sketchlimit/internal/testkit"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -67,8 +68,8 @@ func TestAblationCountsExactlyInAmpleMemory(t *testing.T) {
 // The published code line by line: three of three units pass, the fourth does not, and
 // the next window is a new one.
 func TestPublishedArrangement(t *testing.T) {
-	a := Ablation{Limit: 3, Window: 10 * time.Second, MemoryBytes: 4096, Seed: 1}
-	l, err := a.arrange(4, 32, published)
+	c := published.Config{Limit: 3, Window: 10 * time.Second, MemoryBytes: 4096, Seed: 1}
+	l, err := published.New(c, 4, 32, published.Published)
 	require.NoError(t, err)
 	for _, step := range []struct {
 		seconds float64
@@ -86,5 +87,5 @@ func TestPublishedArrangement(t *testing.T) {
 	} {
 		assert.Equal(t, step.want, l.TakeAt(at(step.seconds), "a", step.n), "%v", step)
 	}
-	assert.Equal(t, "Bloom filter 960 B, 4 × 180 cells of 32 bits", l.layout)
+	assert.Equal(t, "Bloom filter 960 B, 4 × 180 cells of 32 bits", l.Layout())
 }

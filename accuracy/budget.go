@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/accuracy/internal/windows"
 	"github.com/sketchlimit/sketchlimit/budget"
 )
 
@@ -109,7 +110,7 @@ func (r *BudgetResult) census(ctx context.Context, src Spendings) error {
 	seen, inFlight := make(map[string]int64), make(map[string]int)
 	first, last, inWindow := int64(math.MaxInt64), int64(0), 0
 	for q := range src.Spendings() {
-		window := floorDiv(q.Time.UnixNano(), int64(max(r.Window, 1))) // a lower one is refused later
+		window := windows.FloorDiv(q.Time.UnixNano(), int64(max(r.Window, 1))) // a lower one is refused later
 		if first == math.MaxInt64 {
 			first, last = window, window-1
 		}
@@ -304,7 +305,7 @@ func (s *clockwork) end() {
 
 // turn begins the window of a moment, if another one was the latest.
 func (a *account) turn(now time.Time, length int64) {
-	if window := floorDiv(now.UnixNano(), length); window != a.window {
+	if window := windows.FloorDiv(now.UnixNano(), length); window != a.window {
 		a.window, a.settled = window, 0
 	}
 }
@@ -321,7 +322,7 @@ func (e *ending) at() time.Time { return e.Time.Add(e.Duration) }
 // ends is a heap: the first one to end comes first, of several at one moment the one that came first.
 type ends []*ending
 
-// until tells whether one ends by a moment.
+// until reports whether one ends by a moment.
 func (h ends) until(t time.Time) bool { return len(h) > 0 && !h[0].at().After(t) }
 
 func (h ends) Len() int { return len(h) }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/sketchlimit/sketchlimit/accuracy/internal/windows"
 	"github.com/sketchlimit/sketchlimit/exact"
 )
 
@@ -148,7 +149,7 @@ func (a *algorithmRun) reset() {
 type ledger struct {
 	window  int64 // ns
 	entries map[string]*history
-	windows windowClock
+	windows windows.Clock
 	peak    int
 }
 
@@ -168,13 +169,13 @@ func newLedger(window time.Duration) *ledger {
 	return &ledger{
 		window:  int64(window),
 		entries: make(map[string]*history),
-		windows: windowClock{length: int64(window)},
+		windows: windows.NewClock(window),
 	}
 }
 
 func (l *ledger) add(r Request) {
 	now := r.Time.UnixNano()
-	if l.windows.turn(r.Time) {
+	if l.windows.Turn(r.Time) {
 		l.forget(now - l.window)
 	}
 	h := l.entries[r.Key]

@@ -9,6 +9,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"time"
+
+	"github.com/sketchlimit/sketchlimit/accuracy/internal/draw"
 )
 
 // Spending is a request whose cost shows only when it ends.
@@ -184,7 +186,7 @@ func (w Costs) Source() (Spendings, error) {
 		return nil, err
 	}
 	s := &spendings{spec: w, users: newPopulation("u", w.Keys), requests: w.Requests}
-	s.users.ranks = newAlias(w.Keys, w.Exponent)
+	s.users.ranks = draw.NewAlias(w.Keys, w.Exponent)
 	if w.Trace != nil {
 		for range s.recorded() {
 			s.requests++
@@ -252,8 +254,8 @@ func (s *spendings) madeUp() iter.Seq[Request] {
 		step := float64(w.Windows) * float64(w.Window) / float64(w.Requests)
 		for i := 0; i < w.Requests; {
 			r := Request{Time: origin.Add(time.Duration(float64(i) * step)), Key: s.users.draw(random)}
-			for range min(1+int(below(random, uint64(w.Burst))), w.Requests-i) {
-				r.Cost = 1 + int(below(random, uint64(w.Prompt)))
+			for range min(1+int(draw.Below(random, uint64(w.Burst))), w.Requests-i) {
+				r.Cost = 1 + int(draw.Below(random, uint64(w.Prompt)))
 				if !yield(r) {
 					return
 				}

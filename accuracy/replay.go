@@ -3,61 +3,11 @@ package accuracy
 import (
 	"context"
 	"errors"
-	"fmt"
 	"runtime"
 	"time"
 
 	"github.com/sketchlimit/sketchlimit"
-	"github.com/sketchlimit/sketchlimit/exact"
 )
-
-// Options are common to all measurements. The zero value is useful.
-type Options struct {
-	// WarmUp is the number of windows at the beginning that are replayed but not
-	// counted, 0 …, less than the stream has. Default 0: all count.
-	WarmUp int
-	// Buckets bounds the length of Result.Series: 2 … 1e6; 0 = 120.
-	Buckets int
-	// SampleAbove is the number of requests above which [Sweep], [Ablate] and [Compare]
-	// measure a [Sample] of the keys, with about so many requests at most, rather than
-	// all of them: 1 …; 0 = 1e6. Where fewer than 1000 keys would be left, it is
-	// more. [Replay] always measures all.
-	SampleAbove int
-	// Progress, if not nil, is called about every 64k requests and at the end, with
-	// the requests done and the requests there are, from the goroutine that called
-	// the measurement.
-	Progress func(done, total int)
-}
-
-func (o *Options) check() error {
-	if o.WarmUp < 0 {
-		return fmt.Errorf("accuracy: warm-up of %d windows, must be 0 …", o.WarmUp)
-	}
-	or(&o.Buckets, 120)
-	if o.Buckets < 2 || o.Buckets > 1e6 {
-		return fmt.Errorf("accuracy: buckets %d, must be 2 … 1000000", o.Buckets)
-	}
-	or(&o.SampleAbove, sampleAbove)
-	if o.SampleAbove < 1 {
-		return fmt.Errorf("accuracy: sample above %d requests, must be 1 …", o.SampleAbove)
-	}
-	return nil
-}
-
-// Verdict is how one limiter did against the exact algorithm.
-type Verdict struct {
-	AdmittedRequests     uint64  `json:"admitted_requests"`
-	AdmittedUnits        uint64  `json:"admitted_units"`
-	OverAdmissions       uint64  `json:"over_admissions"`        // requests; must be 0
-	FalseDenials         uint64  `json:"false_denials"`          // requests, of all keys
-	InnocentRequests     uint64  `json:"innocent_requests"`      // of keys that had used less than half their limit by the lone oracle
-	InnocentFalseDenials uint64  `json:"innocent_false_denials"` // of these, denied where both oracles admit
-	FalseDenialRate      float64 `json:"false_denial_rate"`      // InnocentFalseDenials / InnocentRequests
-	InnocentKeys         int     `json:"innocent_keys"`          // with an innocent request
-	WrongedInnocentKeys  int     `json:"wronged_innocent_keys"`  // ever denied wrongly while innocent
-	WithheldShare        float64 `json:"withheld_share"`         // 1 − AdmittedUnits / units the lone oracle admits
-	MemoryBytes          int     `json:"memory_bytes"`           // what the limiter states; 0 if it does not
-}
 
 // Result is one limiter measured on one stream. Where it counts, it counts from
 // the end of the warm-up.
@@ -108,48 +58,6 @@ type Memory struct {
 	OracleKeys       int     `json:"oracle_keys"`         // keys it then holds, those included that it would drop next
 	PerPeakKey       float64 `json:"per_peak_key"`        // Stated (or else Heap) / Result.PeakKeys
 	OraclePerPeakKey float64 `json:"oracle_per_peak_key"` // OracleHeap / Result.PeakKeys
-}
-
-// Limiter is what can be measured. If it also has Do(sketchlimit.Request) sketchlimit.Decision,
-// that is asked in place of TakeAt, with the key as Bytes, which must not be kept. If it has
-// MemoryBytes() int, Stats() sketchlimit.Stats or Close() error, they are used.
-type Limiter interface {
-	TakeAt(now time.Time, key string, n int) sketchlimit.Decision
-}
-
-// Contest is a limiter, and the exact algorithm that it is held against.
-type Contest struct {
-	Limit  int           // units per key and window, or the burst of a bucket
-	Window time.Duration // at the ends of windows Stats is read
-	// Limiter builds the limiter. If the limiter reads a clock, for its Stats say, it must be
-	// the one given, which shows the time of the stream: to the wall clock every trace is
-	// the past.
-	Limiter func(clock func() time.Time) (Limiter, error)
-	// Oracle builds the exact algorithm, for the judge and for the lone oracle.
-	Oracle func() (exact.Limiter, error)
-}
-
-// NewContest is the limiter that c describes, at the clock of the stream, against
-// the exact form of its algorithm.
-func NewContest(c sketchlimit.Config) Contest {
-	return Contest{
-		Limit:  quota(c),
-		Window: c.Window,
-		Limiter: func(clock func() time.Time) (Limiter, error) {
-			c := c
-			c.Clock = clock
-			return sketchlimit.New(c)
-		},
-		Oracle: func() (exact.Limiter, error) { return exact.Of(c) },
-	}
-}
-
-// quota is the units of a key that has used none.
-func quota(c sketchlimit.Config) int {
-	if c.Algorithm == sketchlimit.TokenBucket && c.Burst > 0 {
-		return c.Burst
-	}
-	return c.Limit
 }
 
 // Replay measures the limiter that c describes on src; the Clock of c is replaced
@@ -208,7 +116,7 @@ func (c *census) result(src Source, contest Contest) *Result {
 		Units:    c.units,
 		Keys:     len(c.seen),
 		PeakKeys: c.peakKeys(),
-		Windows:  int(c.windows.number - c.windows.first + 1),
+		Windows:  int(c.windows.Number - c.windows.First + 1),
 		Start:    c.start,
 		End:      c.end,
 	}
@@ -244,12 +152,4 @@ func liveHeap() int {
 	runtime.GC()
 	runtime.ReadMemStats(&m)
 	return int(m.HeapAlloc)
-}
-
-// firstTime is the time of the first request of src.
-func firstTime(src Source) (time.Time, error) {
-	for r := range src.Requests() {
-		return r.Time, nil
-	}
-	return time.Time{}, fmt.Errorf("accuracy: %s: no requests", src.Name())
 }

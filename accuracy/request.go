@@ -1,6 +1,7 @@
 package accuracy
 
 import (
+	"fmt"
 	"iter"
 	"time"
 )
@@ -22,4 +23,12 @@ type Source interface {
 	// Len is the number of requests of one walk.
 	Len() int
 	Requests() iter.Seq[Request]
+}
+
+// firstTime is the time of the first request of src.
+func firstTime(src Source) (time.Time, error) {
+	for r := range src.Requests() {
+		return r.Time, nil
+	}
+	return time.Time{}, fmt.Errorf("accuracy: %s: no requests", src.Name())
 }

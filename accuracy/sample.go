@@ -5,13 +5,14 @@ import (
 	"math/bits"
 
 	"github.com/cespare/xxhash/v2"
+	"github.com/sketchlimit/sketchlimit/accuracy/internal/draw"
 )
 
-// Sample tells on how many keys a measurement rests. A hash of the key decides, so
-// that it is the same keys every time; all requests of a key in the sample count. What
-// is counted is of these keys alone. It is in proportion on average, but the fewer keys
-// make up a figure, the more it depends on which of them are in the sample; the highest
-// load of a key may be that of one outside.
+// Sample is the part of the keys that a measurement rests on. A hash of the key decides
+// whether it is in the sample, so it is the same keys every time, and all requests of a
+// key in it count. Counts are of these keys alone: in proportion to all on average, but
+// the fewer keys make up a figure, the more it depends on which of them are in the
+// sample. The key with the highest load may be outside.
 type Sample struct {
 	OneKeyIn   int    `json:"one_key_in"`  // a power of two; 1: all keys
 	Requests   uint64 `json:"requests"`    // of the keys in the sample
@@ -30,17 +31,16 @@ func (s keySample) has(key string) bool {
 	return s.mask == 0 || sampleHash(key)&s.mask == 0
 }
 
-func sampleHash(key string) uint64 { return mix(xxhash.Sum64String(key) ^ sampleSeed) }
+func sampleHash(key string) uint64 { return draw.Mix(xxhash.Sum64String(key) ^ sampleSeed) }
 
-// of tells what the sample is, once it is known to have had so many requests.
+// of returns the Sample of a stream of all requests, of which requests were of its keys.
 func (s keySample) of(requests, all uint64) Sample {
 	return Sample{OneKeyIn: int(s.mask) + 1, Requests: requests, OfRequests: all}
 }
 
 const (
-	sampleAbove = 1_000_000 // requests, where Options says nothing
-	sampleKeys  = 1000      // that a sample has at least
-	sampleMost  = 30        // the fewest keys are one in 1<<30
+	sampleKeys = 1000 // that a sample has at least
+	sampleMost = 30   // the fewest keys are one in 1<<30
 )
 
 // sampleOf chooses the keys to be measured: all where src has at most so many

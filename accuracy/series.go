@@ -1,6 +1,10 @@
 package accuracy
 
-import "time"
+import (
+	"time"
+
+	"github.com/sketchlimit/sketchlimit/accuracy/internal/windows"
+)
 
 // Bucket is a stretch of time of a replay. Its counts are requests.
 type Bucket struct {
@@ -43,12 +47,12 @@ func newSeries(window time.Duration, most int) *series {
 func (s *series) at(now time.Time) *Bucket {
 	ns := now.UnixNano()
 	if len(s.buckets) == 0 {
-		s.first = floorDiv(ns, s.length)
+		s.first = windows.FloorDiv(ns, s.length)
 	}
-	i := max(floorDiv(ns, s.length)-s.first, 0)
+	i := max(windows.FloorDiv(ns, s.length)-s.first, 0)
 	for i >= int64(s.most) {
 		s.double()
-		i = floorDiv(ns, s.length) - s.first
+		i = windows.FloorDiv(ns, s.length) - s.first
 	}
 	for int64(len(s.buckets)) <= i {
 		s.buckets = append(s.buckets, Bucket{})
@@ -57,10 +61,10 @@ func (s *series) at(now time.Time) *Bucket {
 }
 
 func (s *series) double() {
-	first := floorDiv(s.first, 2)
+	first := windows.FloorDiv(s.first, 2)
 	var merged []Bucket
 	for i, b := range s.buckets {
-		j := int(floorDiv(s.first+int64(i), 2) - first)
+		j := int(windows.FloorDiv(s.first+int64(i), 2) - first)
 		if j == len(merged) {
 			merged = append(merged, Bucket{})
 		}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sketchlimit/sketchlimit/accuracy/internal/windows"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -46,10 +47,10 @@ func TestSeries(t *testing.T) {
 	}
 }
 
-func floorMod(a, b int64) int64 { return a - floorDiv(a, b)*b }
+func floorMod(a, b int64) int64 { return a - windows.FloorDiv(a, b)*b }
 
 func TestWindowClock(t *testing.T) {
-	c := windowClock{length: int64(10 * time.Second)}
+	c := windows.NewClock(10 * time.Second)
 	for _, step := range []struct {
 		seconds float64
 		turns   bool
@@ -57,11 +58,11 @@ func TestWindowClock(t *testing.T) {
 	}{
 		{-0.5, true, -1}, {0, true, 0}, {9.9, false, 0}, {5, false, 0}, {10, true, 1}, {9, false, 1}, {99, true, 9},
 	} {
-		assert.Equal(t, step.turns, c.turn(at(step.seconds)), "%v", step.seconds)
-		assert.Equal(t, step.number, c.number)
+		assert.Equal(t, step.turns, c.Turn(at(step.seconds)), "%v", step.seconds)
+		assert.Equal(t, step.number, c.Number)
 	}
 	end := time.Date(2262, 4, 11, 0, 0, 0, 0, time.UTC)
-	c = windowClock{length: int64(1 << 61)}
-	assert.True(t, c.turn(end))
-	assert.False(t, c.turn(end.Add(time.Hour)))
+	c = windows.NewClock(1 << 61)
+	assert.True(t, c.Turn(end))
+	assert.False(t, c.Turn(end.Add(time.Hour)))
 }

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
-	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +14,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/sketchlimit/sketchlimit/accuracy/internal/tsv"
 	"github.com/sketchlimit/sketchlimit/internal/recorded"
 	"github.com/sketchlimit/sketchlimit/tune"
 )
@@ -28,7 +28,7 @@ type Trace struct {
 	records []recorded.Request
 }
 
-// TraceInfo tells what was read and what could not be.
+// TraceInfo counts the lines of a trace, read and malformed.
 type TraceInfo struct {
 	Name      string    `json:"name"`
 	Format    string    `json:"format"`              // tsv, or that of the log that [CollectTrace] was given
@@ -82,7 +82,7 @@ func OpenTrace(path string) (*Trace, error) {
 // without one usable line is an error that wraps [ErrNoUsableLine] and names the trace
 // and the first line.
 func ReadTrace(r io.Reader, name string) (*Trace, error) {
-	in, err := plain(r)
+	in, err := tsv.Open(r)
 	if err != nil {
 		return nil, fmt.Errorf("accuracy: trace %s: %w", name, err)
 	}
@@ -133,24 +133,6 @@ func (t *Trace) nothing() error {
 	return err
 }
 
-// plain takes off the gzip and the byte order mark, if there are any.
-func plain(r io.Reader) (*bufio.Reader, error) {
-	in := bufio.NewReaderSize(r, maxLine)
-	if magic, _ := in.Peek(2); string(magic) == "\x1f\x8b" {
-		unzipped, err := gzip.NewReader(in)
-		if err != nil {
-			return nil, err
-		}
-		in = bufio.NewReaderSize(unzipped, maxLine)
-	}
-	if mark, _ := in.Peek(3); string(mark) == "\xef\xbb\xbf" {
-		_, _ = in.Discard(3)
-	}
-	return in, nil
-}
-
-const maxLine = 64 << 10 // bytes, the end of the line included
-
 // traceParser fills a trace line by line.
 type traceParser struct {
 	trace *Trace
@@ -161,7 +143,7 @@ type traceParser struct {
 func (p *traceParser) readAll(in *bufio.Reader) error {
 	info := &p.trace.Info
 	for {
-		line, tooLong, err := readLine(in)
+		line, tooLong, err := tsv.ReadLine(in)
 		if err == io.EOF && len(line) == 0 {
 			return nil
 		}
@@ -176,21 +158,6 @@ func (p *traceParser) readAll(in *bufio.Reader) error {
 	}
 }
 
-// readLine is the next line without its end. Of a line longer than maxLine it
-// answers the beginning and skips the rest.
-func readLine(in *bufio.Reader) (line []byte, tooLong bool, err error) {
-	line, err = in.ReadSlice('\n')
-	if err == bufio.ErrBufferFull {
-		tooLong = true
-		line = bytes.Clone(line[:2*shownBytes])
-		for err == bufio.ErrBufferFull {
-			_, err = in.ReadSlice('\n')
-		}
-	}
-	line = bytes.TrimSuffix(line, []byte("\n"))
-	return bytes.TrimSuffix(line, []byte("\r")), tooLong, err
-}
-
 func (p *traceParser) line(line []byte, tooLong bool) {
 	switch {
 	case tooLong:
@@ -201,12 +168,12 @@ func (p *traceParser) line(line []byte, tooLong bool) {
 	case line[0] == '#':
 		return
 	}
-	l, reason := parseTSV(line)
+	l, reason := tsv.Parse(line)
 	if reason != "" {
 		p.bad(line, reason)
 		return
 	}
-	p.add(l.time, l.key, l.cost)
+	p.add(l.Time, l.Key, l.Cost)
 }
 
 func (p *traceParser) add(ns int64, key []byte, units uint32) {
@@ -225,16 +192,14 @@ func (p *traceParser) add(ns int64, key []byte, units uint32) {
 	t.records = append(t.records, recorded.Request{NS: ns, Key: id, Units: units})
 }
 
-const shownBytes = 80
-
 func (p *traceParser) bad(line []byte, reason string) {
 	info := &p.trace.Info
 	if info.Malformed++; info.Malformed > 1 {
 		return
 	}
 	text, more := line, ""
-	if len(text) > shownBytes {
-		text, more = text[:shownBytes], "…"
+	if len(text) > tsv.ShownBytes {
+		text, more = text[:tsv.ShownBytes], "…"
 	}
 	info.FirstBad = &BadLine{info.Lines, strconv.Quote(string(text)) + more, reason}
 }

@@ -13,6 +13,7 @@ import (
 	"testing/iotest"
 	"time"
 
+	"github.com/sketchlimit/sketchlimit/accuracy/internal/tsv"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -56,12 +57,12 @@ func TestParseTSVLine(t *testing.T) {
 		{"1\ta\t2147483648", 0, "", 0, "cost is not a whole number 1 … 1<<31-1"},
 		{"1\ta\t1\tmore", 0, "", 0, "cost is not a whole number 1 … 1<<31-1"},
 	} {
-		l, reason := parseTSV([]byte(c.line))
+		l, reason := tsv.Parse([]byte(c.line))
 		require.Equal(t, c.reason, reason, "%q", c.line)
 		if reason == "" {
-			assert.Equal(t, c.time, l.time, "%q", c.line)
-			assert.Equal(t, c.key, string(l.key), "%q", c.line)
-			assert.Equal(t, c.cost, l.cost, "%q", c.line)
+			assert.Equal(t, c.time, l.Time, "%q", c.line)
+			assert.Equal(t, c.key, string(l.Key), "%q", c.line)
+			assert.Equal(t, c.cost, l.Cost, "%q", c.line)
 		}
 	}
 }
@@ -117,7 +118,7 @@ func TestCollectTrace(t *testing.T) {
 }
 
 func TestReadTraceOddities(t *testing.T) {
-	long := "5\t" + strings.Repeat("x", maxLine) + "\n"
+	long := "5\t" + strings.Repeat("x", tsv.MaxLine) + "\n"
 	trace := read(t, "\xef\xbb\xbf# a comment\r\n\r\n1\ta\r\n"+long+"2\tb\t4\r\n\n3 no tab\n3\ta")
 	assert.Equal(t, TraceInfo{
 		Name: "test", Format: "tsv", Lines: 8, Requests: 3, Keys: 2, Speed: 1,
@@ -130,7 +131,7 @@ func TestReadTraceOddities(t *testing.T) {
 	}, slices.Collect(trace.Requests()))
 
 	// The longest line that is read, and one byte more.
-	fits := "1\t" + strings.Repeat("x", maxLine-3) + "\n"
+	fits := "1\t" + strings.Repeat("x", tsv.MaxLine-3) + "\n"
 	assert.Zero(t, read(t, fits+"2\ta\n").Info.Malformed)
 	assert.Equal(t, 1, read(t, "1\tx"+fits[2:]+"2\ta\n").Info.Malformed)
 }

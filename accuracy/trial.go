@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/accuracy/internal/windows"
 	"github.com/sketchlimit/sketchlimit/exact"
 )
 
@@ -30,7 +31,7 @@ type trial struct {
 
 	outcomes  []outcome // of the last batch
 	looks     []look    // during the last batch
-	windows   windowClock
+	windows   windows.Clock
 	clock     *replayClock
 	sinceLook uint64 // requests since the last look at Stats
 	spacing   uint64 // requests that must lie between two looks
@@ -52,7 +53,7 @@ const (
 
 func (o outcome) has(all outcome) bool { return o&all == all }
 
-// isFalseDenial tells whether an innocent key was denied wrongly, by what limiter and lone oracle made of its request.
+// isFalseDenial reports whether an innocent key was denied wrongly, by what limiter and lone oracle made of its request.
 func isFalseDenial(limiter, lone outcome) bool {
 	return limiter.has(falselyDenied) && lone.has(innocent|admitted)
 }
@@ -75,7 +76,7 @@ func newTrial(c Contest, first time.Time) (*trial, error) {
 	t := &trial{
 		deniedKeys:       make(map[string]struct{}),
 		wrongedInnocents: make(map[string]struct{}),
-		windows:          windowClock{length: int64(c.Window)},
+		windows:          windows.NewClock(c.Window),
 		clock:            new(replayClock),
 	}
 	t.clock.set(first)
@@ -99,7 +100,7 @@ func newTrial(c Contest, first time.Time) (*trial, error) {
 func (t *trial) run(batch []Request) {
 	t.outcomes, t.looks = t.outcomes[:0], t.looks[:0]
 	for _, r := range batch {
-		if t.windows.turn(r.Time) || t.sinceLook >= 2*t.spacing {
+		if t.windows.Turn(r.Time) || t.sinceLook >= 2*t.spacing {
 			t.look(false)
 		}
 		var o outcome

@@ -3,9 +3,10 @@ package accuracy
 import (
 	"context"
 	"fmt"
-	"math"
 	"sync"
 	"time"
+
+	"github.com/sketchlimit/sketchlimit/accuracy/internal/windows"
 )
 
 // A lane is one party that sees every request of a stream: a limiter with its judge,
@@ -19,8 +20,7 @@ type lane interface {
 }
 
 const (
-	batchRequests    = 8 << 10
-	progressRequests = 64 << 10
+	batchRequests = 8 << 10
 )
 
 // walk sends src through the lanes, batch by batch; after, if not nil, is called
@@ -28,9 +28,9 @@ const (
 func walk(ctx context.Context, src Source, window time.Duration, o Options, lanes []lane, after func([]Request)) error {
 	w := walker{ctx: ctx, o: o, total: src.Len(), lanes: lanes, after: after}
 	w.batch = make([]Request, 0, batchRequests)
-	counting := windowClock{length: int64(window)}
+	counting := windows.NewClock(window)
 	for r := range src.Requests() {
-		if !w.counted && counting.turn(r.Time) && counting.number-counting.first >= int64(o.WarmUp) {
+		if !w.counted && counting.Turn(r.Time) && counting.Number-counting.First >= int64(o.WarmUp) {
 			w.flush()
 			w.endWarmUp()
 		}
@@ -45,7 +45,7 @@ func walk(ctx context.Context, src Source, window time.Duration, o Options, lane
 	}
 	if !w.counted {
 		return fmt.Errorf("accuracy: warm-up of %d windows, must be less than the %d of %s",
-			o.WarmUp, counting.number-counting.first+1, src.Name())
+			o.WarmUp, counting.Number-counting.First+1, src.Name())
 	}
 	if o.Progress != nil {
 		o.Progress(w.done, w.total)
@@ -89,48 +89,9 @@ func (w *walker) flush() bool {
 	return w.ctx.Err() == nil
 }
 
-// windowClock counts the windows of a stream: floor(unix time / length), as the
-// limiters do. Times that step back stay in the latest window.
-type windowClock struct {
-	length        int64 // ns
-	number, first int64
-	end           int64 // of the window, ns since the Unix epoch
-	started       bool
-}
-
-// turn tells whether now lies in a later window than all times before it. The first
-// time always does.
-func (c *windowClock) turn(now time.Time) bool {
-	ns := now.UnixNano()
-	if c.started && ns < c.end {
-		return false
-	}
-	n := floorDiv(ns, c.length)
-	if c.started && n == c.number { // the last window before the end of time
-		return false
-	}
-	if !c.started {
-		c.first, c.started = n, true
-	}
-	c.number = n
-	c.end = math.MaxInt64
-	if n < math.MaxInt64/c.length-1 {
-		c.end = (n + 1) * c.length
-	}
-	return true
-}
-
-func floorDiv(a, b int64) int64 {
-	q := a / b
-	if a%b < 0 {
-		q--
-	}
-	return q
-}
-
 // census counts requests, units and keys.
 type census struct {
-	windows         windowClock
+	windows         windows.Clock
 	seen            map[string]int64 // key -> last window
 	inWindow, peak  int              // distinct keys
 	requests, units uint64
@@ -138,17 +99,17 @@ type census struct {
 }
 
 func newCensus(window time.Duration) *census {
-	return &census{windows: windowClock{length: int64(window)}, seen: make(map[string]int64)}
+	return &census{windows: windows.NewClock(window), seen: make(map[string]int64)}
 }
 
 func (c *census) run(batch []Request) {
 	for _, r := range batch {
-		if c.windows.turn(r.Time) {
+		if c.windows.Turn(r.Time) {
 			c.peak, c.inWindow = max(c.peak, c.inWindow), 0
 		}
 		last, known := c.seen[r.Key]
-		if !known || last != c.windows.number {
-			c.seen[r.Key] = c.windows.number
+		if !known || last != c.windows.Number {
+			c.seen[r.Key] = c.windows.Number
 			c.inWindow++
 		}
 		if c.requests++; c.requests == 1 {

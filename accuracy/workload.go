@@ -6,6 +6,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"time"
+
+	"github.com/sketchlimit/sketchlimit/accuracy/internal/draw"
 )
 
 // Kind names the shape of a [Workload].
@@ -70,7 +72,7 @@ func (w Workload) Source() (Source, error) {
 	}
 	switch w.Kind {
 	case Zipf, Flash, Scan:
-		s.first.ranks = newAlias(w.Keys, w.Exponent)
+		s.first.ranks = draw.NewAlias(w.Keys, w.Exponent)
 	}
 	switch w.Kind {
 	case Flash:
@@ -157,7 +159,7 @@ func (s *synthetic) Requests() iter.Seq[Request] {
 					r.Key = oneHits.next()
 				}
 				if s.spec.Cost > 1 {
-					r.Cost = 1 + int(below(random, uint64(s.spec.Cost)))
+					r.Cost = 1 + int(draw.Below(random, uint64(s.spec.Cost)))
 				}
 				if !yield(r) {
 					return
@@ -172,7 +174,7 @@ func (s *synthetic) Requests() iter.Seq[Request] {
 type population struct {
 	n     uint64
 	names string
-	ranks alias // nil: evenly
+	ranks draw.Alias // nil: evenly
 }
 
 const nameLength = 9 // a letter and eight hexadecimal digits
@@ -184,9 +186,9 @@ func newPopulation(prefix string, n int) *population {
 func (p *population) draw(random *rand.PCG) string {
 	var i uint64
 	if p.ranks == nil {
-		i = below(random, p.n)
+		i = draw.Below(random, p.n)
 	} else {
-		i = p.ranks.draw(random)
+		i = p.ranks.Draw(random)
 	}
 	return p.names[i*nameLength : (i+1)*nameLength]
 }

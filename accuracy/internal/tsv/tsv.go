@@ -1,36 +1,80 @@
-package accuracy
+// Package tsv reads traces of lines of the form unix_time[.fraction] TAB key [TAB cost].
+package tsv
 
 import (
+	"bufio"
 	"bytes"
+	"compress/gzip"
+	"io"
 	"math"
 	"time"
 )
 
-// parsedLine is what is read of a line. The key is part of the line.
-type parsedLine struct {
-	time int64 // ns since the Unix epoch
-	key  []byte
-	cost uint32
+// Open returns a reader of the lines of r, without gzip and byte order mark if there are any.
+func Open(r io.Reader) (*bufio.Reader, error) {
+	in := bufio.NewReaderSize(r, MaxLine)
+	if magic, _ := in.Peek(2); string(magic) == "\x1f\x8b" {
+		unzipped, err := gzip.NewReader(in)
+		if err != nil {
+			return nil, err
+		}
+		in = bufio.NewReaderSize(unzipped, MaxLine)
+	}
+	if mark, _ := in.Peek(3); string(mark) == "\xef\xbb\xbf" {
+		_, _ = in.Discard(3)
+	}
+	return in, nil
+}
+
+const (
+	// ShownBytes is how much of a line that is too long ReadLine returns at least.
+	ShownBytes = 80
+
+	// MaxLine is the longest line in bytes, its end included.
+	MaxLine = 64 << 10
+)
+
+// ReadLine returns the next line without its end, until the next call. Of a line longer
+// than 64 KiB it returns the beginning and skips the rest.
+func ReadLine(in *bufio.Reader) (line []byte, tooLong bool, err error) {
+	line, err = in.ReadSlice('\n')
+	if err == bufio.ErrBufferFull {
+		tooLong = true
+		line = bytes.Clone(line[:2*ShownBytes])
+		for err == bufio.ErrBufferFull {
+			_, err = in.ReadSlice('\n')
+		}
+	}
+	line = bytes.TrimSuffix(line, []byte("\n"))
+	return bytes.TrimSuffix(line, []byte("\r")), tooLong, err
+}
+
+// Line is a parsed line.
+type Line struct {
+	Time int64  // ns since the Unix epoch
+	Key  []byte // part of the line that was parsed, not empty
+	Cost uint32 // units, 1 … 1<<31-1
 }
 
 var tab = []byte("\t")
 
-func parseTSV(line []byte) (l parsedLine, reason string) {
+// Parse parses a line without its end. The reason, for users, is empty if it succeeds.
+func Parse(line []byte) (l Line, reason string) {
 	at, rest, ok := bytes.Cut(line, tab)
 	if !ok {
 		return l, "no tab"
 	}
-	if l.time, ok = parseUnixTime(at); !ok {
+	if l.Time, ok = parseUnixTime(at); !ok {
 		return l, "time is not unix_time[.fraction] up to the year 2262"
 	}
 	key, cost, hasCost := bytes.Cut(rest, tab)
 	if len(key) == 0 {
 		return l, "empty key"
 	}
-	l.key, l.cost = key, 1
+	l.Key, l.Cost = key, 1
 	if hasCost {
 		if c, ok := parseDigits(cost); ok && c >= 1 && c <= math.MaxInt32 {
-			l.cost = uint32(c)
+			l.Cost = uint32(c)
 		} else {
 			return l, "cost is not a whole number 1 … 1<<31-1"
 		}
