@@ -130,17 +130,6 @@ func (c *Clients) check() error {
 	return nil
 }
 
-// checkNetworks refuses prefixes that contain no address. IPv4-mapped ones are among
-// them, because the addresses that they are held against are IPv4.
-func checkNetworks(networks []netip.Prefix) error {
-	for i, n := range networks {
-		if !n.IsValid() || n.Addr().Is4In6() {
-			return fmt.Errorf("[%d] %v, must be a prefix such as 10.0.0.0/8 or 2001:db8::/32", i, n)
-		}
-	}
-	return nil
-}
-
 func contains(networks []netip.Prefix, addr netip.Addr) bool {
 	for _, n := range networks {
 		if n.Contains(addr) {

@@ -235,7 +235,7 @@ func fieldOf(h http.Header, name string) (values []string) {
 	return values
 }
 
-// isField tells whether a key of a header is a field's, or that of its undeclared trailer.
+// isField reports whether a key of a header is a field's, or that of its undeclared trailer.
 func isField(key, name string) bool {
 	return strings.EqualFold(strings.TrimPrefix(key, http.TrailerPrefix), name)
 }

@@ -56,15 +56,14 @@ var table = [...]struct {
 	{"X-Ratelimit-Retry-After", appendRetryAfter, false},
 }
 
-// write sets the fields.
-func (m *middleware) write(h http.Header, s *scratch) {
-	tightest := s.tightest()
-	if m.fields == 0 || tightest == nil {
+// write sets the fields that state the answer.
+func (t *texts) write(h http.Header, fields Fields, a *Answer) {
+	tightest := a.tightest()
+	if fields == 0 || tightest == nil {
 		return
 	}
-	values := s.values(m.fields, tightest)
-	values[0] = s.policies(s.Policies)
-	fields := m.fields
+	values := t.values(fields, tightest)
+	values[0] = t.policies(a.Policies)
 	if tightest.Allowed {
 		fields &^= RetryAfter | XRateLimitRetryAfter
 	}
@@ -77,7 +76,7 @@ func (m *middleware) write(h http.Header, s *scratch) {
 		if f := &table[i]; !alone && f.list && h[f.name] != nil {
 			h[f.name] = append(h[f.name], values[i])
 		} else {
-			h[f.name] = s.value(values[i])
+			h[f.name] = t.value(values[i])
 		}
 	}
 }
@@ -236,6 +235,3 @@ func appendQuoted(b []byte, name string) []byte {
 	}
 	return append(b, '"')
 }
-
-// printable tells whether a structured field string can hold the byte.
-func printable(c byte) bool { return ' ' <= c && c <= '~' }

@@ -48,7 +48,7 @@ func parseIPv4(s string) (b [4]byte, n int) {
 	return b, n
 }
 
-// isOctet tells whether a number of so many digits is a byte without zeros in front.
+// isOctet reports whether a number of so many digits is a byte without zeros in front.
 func isOctet(n uint32, digits int) bool {
 	return digits == 1 || digits == 2 && n >= 10 || digits == 3 && 100 <= n && n <= 255
 }
@@ -72,7 +72,7 @@ func parseIPv6(s string) netip.Addr {
 // obfuscated is what stands behind the underscore in place of a port (RFC 7239, section 6.3).
 const obfuscated = "-._0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
-// isPort tells whether s is a colon and a port, or what RFC 7239 lets stand for one.
+// isPort reports whether s is a colon and a port, or what RFC 7239 lets stand for one.
 func isPort(s string) bool {
 	if s[0] != ':' {
 		return false
@@ -118,7 +118,7 @@ func cutForwarded(line string) (rest, last string, more bool) {
 	return "", forwardedFor(line), false
 }
 
-// escaped tells whether what follows s is escaped by a backslash.
+// escaped reports whether what follows s is escaped by a backslash.
 func escaped(s string) bool {
 	return (len(s)-len(strings.TrimRight(s, `\`)))%2 == 1
 }

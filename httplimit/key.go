@@ -87,18 +87,3 @@ func check(key Key) error {
 	}
 	return nil
 }
-
-// checkName refuses what is no name of a header field (RFC 9110, section 5.1).
-func checkName(what, name string) error {
-	const special = "!#$%&'*+-.^_`|~"
-	for _, c := range []byte(name) {
-		alphanumeric := '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'z'
-		if !alphanumeric && strings.IndexByte(special, c) < 0 {
-			return fmt.Errorf("%s %q, must be letters, digits and %s", what, name, special)
-		}
-	}
-	if name == "" {
-		return fmt.Errorf("%s %q, must not be empty", what, name)
-	}
-	return nil
-}

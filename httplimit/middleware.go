@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
-	"reflect"
 	"sync"
 	"time"
 
@@ -13,19 +12,6 @@ import (
 	"github.com/sketchlimit/sketchlimit/budget"
 	"github.com/sketchlimit/sketchlimit/inflight"
 )
-
-// Limiter decides. A [sketchlimit.Limiter], a [sketchlimit.Group] and all limiters of package exact are Limiters, and so are, of
-// package redislimit, a Synced and what Strict.Local and Exact.Local return. It must be safe for concurrent use.
-type Limiter = sketchlimit.Member
-
-// CheckLimiter returns an error for nil, and for a nil pointer in the interface: that of a New whose error nobody read. It
-// is for those who put Limiters where net/http does not reach.
-func CheckLimiter(limiter Limiter) error {
-	if isNil(limiter) {
-		return errors.New("limiter nil, must be one")
-	}
-	return nil
-}
 
 // middleware is the settings of one, fixed once New returns.
 type middleware struct {
@@ -122,19 +108,6 @@ func Name(name string) Option {
 	}
 }
 
-// checkPolicy refuses what is no name of a policy.
-func checkPolicy(name string) error {
-	for _, c := range []byte(name) {
-		if !printable(c) {
-			return fmt.Errorf("Name %q, must be ASCII without control characters", name)
-		}
-	}
-	if name == "" {
-		return fmt.Errorf("Name %q, must not be empty", name)
-	}
-	return nil
-}
-
 // Cost sets how many units a request takes, 1 otherwise. 0 passes and is not counted. A
 // cost that no wait makes admissible, below 0 or above the limit, is refused without
 // Retry-After. It does not go with [NewBudget]. The function must be safe for concurrent use.
@@ -167,15 +140,6 @@ func Limit(limit func(*http.Request) int) Option {
 		}
 		return checkLowest(s.limiter)
 	}
-}
-
-// checkLowest refuses a limiter that is known to have no LowestLimit. With it, nearly all limits that a function
-// returns would admit nothing.
-func checkLowest(limiter any) error {
-	if l, ok := limiter.(interface{ LowestLimit() int }); ok && l.LowestLimit() == 0 {
-		return errors.New("Limit with a limiter that has no LowestLimit, must have one: the lowest limit above 0 that the function returns")
-	}
-	return nil
 }
 
 // Skip lets requests pass, uncounted and without fields, for which the function returns
@@ -266,24 +230,6 @@ func OnRefusal(f func(r *http.Request, p Policy)) Option {
 	}
 }
 
-// isNil tells whether v is nil, or an interface around a nil pointer or function.
-func isNil(v any) bool {
-	switch r := reflect.ValueOf(v); r.Kind() {
-	case reflect.Invalid:
-		return true
-	case reflect.Pointer, reflect.Func:
-		return r.IsNil()
-	}
-	return false
-}
-
-func given(option string, ok bool) error {
-	if !ok {
-		return fmt.Errorf("%s nil, must be a function", option)
-	}
-	return nil
-}
-
 // scratch is the memory that a request needs for its keys and its fields.
 type scratch struct {
 	Answer
@@ -335,7 +281,7 @@ func (m *middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 		p.Shadow = p.Shadow || m.shadow
 		admitted = admitted && p.Allowed
 	}
-	m.write(w.Header(), s)
+	s.write(w.Header(), m.fields, &s.Answer)
 	if !admitted {
 		m.report(r, s.Policies)
 		if refusing := s.refusing(); len(refusing) > 0 {
@@ -353,7 +299,7 @@ func (m *middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 	next.ServeHTTP(w, r)
 }
 
-// report tells whoever asked for it what the policies do not admit.
+// report calls the OnRefusal functions for each policy that does not admit the request.
 func (m *middleware) report(r *http.Request, policies []Policy) {
 	for i := range policies {
 		if policies[i].Allowed {

@@ -20,13 +20,13 @@ type Policy struct {
 	Key []byte
 	// Decision is the limit's answer.
 	sketchlimit.Decision
-	// InFlight tells that the limit is on units at the same time. When some are given back is not known, so
+	// InFlight reports whether the limit is on units at the same time. When some are given back is not known, so
 	// RetryAfter of a refusal, ResetAfter and Next are [sketchlimit.Never].
 	InFlight bool
 	// Next is, of an admitted request that has left nothing Remaining, the time until
 	// one of cost 1 passes, 0 or more.
 	Next time.Duration
-	// Shadow tells that it refuses nobody, whatever it says. Clients are not told of it.
+	// Shadow reports whether the policy only counts: it refuses nobody, and clients are not told of it.
 	Shadow bool
 
 	own int // limit of the request's own, see own
@@ -36,7 +36,7 @@ type Policy struct {
 // not because it is 0, no access.
 func (p *Policy) belowLowest() bool { return p.own > 0 && p.Limit == 0 && !p.Allowed }
 
-// refuses tells whether the request must not pass.
+// refuses reports whether the request must not pass.
 func (p *Policy) refuses() bool { return !p.Allowed && !p.Shadow }
 
 // more returns the time until there is more quota than now.
@@ -50,7 +50,7 @@ func (p *Policy) more() time.Duration {
 	return p.ResetAfter
 }
 
-// tighter tells whether p leaves a client less than q does: of two that refuse, the one
+// tighter reports whether p leaves a client less than q does: of two that refuse, the one
 // that does so for longer.
 func (p *Policy) tighter(q *Policy) bool {
 	switch {
@@ -148,5 +148,15 @@ func (p *Policy) setNext(limiter Limiter, q sketchlimit.Request) {
 	if p.Allowed && p.Remaining == 0 {
 		q.N, q.Peek = 1, true
 		p.Next = limiter.Do(q).RetryAfter
+	}
+}
+
+// maxQuotas is as many as a request can be held against without an allocation.
+const maxQuotas = 8
+
+// release gives back what is in flight.
+func release(holds []inflight.Hold) {
+	for _, h := range holds {
+		h.Release()
 	}
 }

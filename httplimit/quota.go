@@ -28,9 +28,6 @@ type Quota struct {
 	InFlight *inflight.Limiter
 }
 
-// maxQuotas is as many as a request can be held against without an allocation.
-const maxQuotas = 8
-
 // NewAll is [New] for 1 … 8 limits, such as ten a second, a thousand an hour and four at the same time. A request
 // passes if all of them admit it, and is then counted by all; if one refuses, none counts it. Each quota is a policy of
 // its own: see [NewPolicies].
@@ -202,11 +199,4 @@ func (a *Answer) acquire(quotas []Quota, cost int) (admitted bool) {
 		}
 	}
 	return admitted
-}
-
-// release gives back what is in flight.
-func release(holds []inflight.Hold) {
-	for _, h := range holds {
-		h.Release()
-	}
 }

@@ -51,7 +51,7 @@ var (
 	textRanges    = []string{"text/plain", "text/*", "*/*"}
 )
 
-// takesProblem tells whether a client takes a problem, no less than it takes text.
+// takesProblem reports whether a client takes a problem, no less than it takes text.
 // Without an Accept field it takes anything.
 func takesProblem(accept []string) bool {
 	if len(accept) == 0 {
