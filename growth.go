@@ -3,17 +3,12 @@ package sketchlimit
 import (
 	"sync/atomic"
 	"time"
-	"unsafe"
 	"weak"
 
 	"github.com/sketchlimit/sketchlimit/internal/engine"
 	"github.com/sketchlimit/sketchlimit/internal/growth"
 	"github.com/sketchlimit/sketchlimit/internal/sizing"
 )
-
-// growthBytes is what a limiter that grows takes besides its engines: the last part is for its grower, closures and weak
-// pointer.
-const growthBytes = int(unsafe.Sizeof(growth.Growth{})) + 500
 
 // grows makes ready for engines that replace the first one.
 func (l *Limiter) grows() {

@@ -2,7 +2,9 @@ package sketchlimit
 
 import (
 	"fmt"
+	"unsafe"
 
+	"github.com/sketchlimit/sketchlimit/internal/growth"
 	"github.com/sketchlimit/sketchlimit/internal/machine"
 )
 
@@ -14,3 +16,7 @@ func CheckMemory(bytes int) error {
 	}
 	return nil
 }
+
+// growthBytes is what a limiter that grows takes besides its engines: the last part is for its grower, closures and weak
+// pointer.
+const growthBytes = int(unsafe.Sizeof(growth.Growth{})) + 500

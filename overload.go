@@ -39,9 +39,9 @@ func (o Overload) String() string {
 	return fmt.Sprintf("Overload(%d)", int(o))
 }
 
-// Spared tells what [Spare] has done.
+// Spared counts what [Spare] has done.
 type Spared struct {
-	// Active tells that some keys are spared now: only those are denied that are certified to be above their limit.
+	// Active reports whether some shards spare now: they deny only keys that are certified to be above their limit.
 	Active bool
 	// Since is when that began, by the limiter's clock, the last time; the zero Time if it never did.
 	Since time.Time
@@ -80,16 +80,3 @@ func (o Overload) check(c *Config) error {
 
 // mostSpared is the greatest limit of a limiter that spares: the entries of its heavy table count each key twice.
 const mostSpared = 1<<14 - 1
-
-// spared returns what Stats tell.
-func (l *Limiter) spared() Spared {
-	e := l.engine.Load().Episode(l.windows.latest())
-	s := Spared{Active: e.Active, Times: e.Times, Units: e.Units}
-	if e.Times > 0 {
-		s.Since = time.Unix(0, e.Since)
-	}
-	if e.Times > 0 && !e.Active {
-		s.Exact = time.Unix(0, e.Exact)
-	}
-	return s
-}

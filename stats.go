@@ -2,6 +2,7 @@ package sketchlimit
 
 import (
 	"math"
+	"time"
 
 	"github.com/sketchlimit/sketchlimit/internal/engine"
 	"github.com/sketchlimit/sketchlimit/internal/stats"
@@ -42,10 +43,10 @@ type Stats struct {
 	// buckets they are 0, and the share of the table's places that are in use.
 	BloomFill  float64
 	SketchFill float64
-	// Spared tells what Config.Overload has done beyond the plan. FalseDenialRate is about what is denied: of shards that
+	// Spared counts what Config.Overload has done beyond the plan. FalseDenialRate is about what is denied: of shards that
 	// spare it is 0.
 	Spared Spared
-	// OutsidePlan tells that the limiter is not used as it was made for. Any of these is enough:
+	// OutsidePlan reports whether traffic exceeds what the limiter was made for. It is set if any of these holds:
 	//
 	//   - There are more keys, in the current or in the previous generation, than Config.Keys times Config.Headroom, or
 	//     than Plan.Keys, by a twentieth or what the estimate errs by.
@@ -126,4 +127,17 @@ func (l *Limiter) FalseDenialRate(n, limit int) float64 {
 		return 1
 	}
 	return stats.FalseDenialRate(l.engine.Load(), l.windows.latest(), int64(n), min(int64(limit), l.limit))
+}
+
+// spared returns what Stats tell.
+func (l *Limiter) spared() Spared {
+	e := l.engine.Load().Episode(l.windows.latest())
+	s := Spared{Active: e.Active, Times: e.Times, Units: e.Units}
+	if e.Times > 0 {
+		s.Since = time.Unix(0, e.Since)
+	}
+	if e.Times > 0 && !e.Active {
+		s.Exact = time.Unix(0, e.Exact)
+	}
+	return s
 }

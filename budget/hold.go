@@ -60,6 +60,16 @@ type shard struct {
 	sums
 }
 
+// sums are what a shard has counted, in units but for expired.
+type sums struct {
+	held      int64
+	settled   uint64
+	overdraft uint64
+	expired   uint64
+	denied    uint64
+	noRoom    uint64
+}
+
 // follow makes a moment the shard's latest. Time never goes back for a key: the part of a window that has passed would
 // count again, beside units that are held because it had passed.
 func (s *shard) follow(b *Budget, m *moment) {

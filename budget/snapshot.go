@@ -136,7 +136,7 @@ func (b *Budget) restore(in *blocks) (limits []limit, err error) {
 	return nil, nil
 }
 
-// hasHeld tells whether units have been held or counted, which a restored snapshot would forget.
+// hasHeld reports whether units have been held or counted, which a restored snapshot would forget.
 func (b *Budget) hasHeld() bool {
 	for i := range b.shards {
 		s := &b.shards[i]

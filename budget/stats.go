@@ -2,16 +2,6 @@ package budget
 
 import "github.com/sketchlimit/sketchlimit"
 
-// sums are what a shard has counted, in units but for expired.
-type sums struct {
-	held      int64
-	settled   uint64
-	overdraft uint64
-	expired   uint64
-	denied    uint64
-	noRoom    uint64
-}
-
 // Stats is a picture of a [Budget].
 //
 // No request or hold adds more units to Settled, Overdraft or Denied than the highest of its limits.
