@@ -297,7 +297,7 @@ func (c *Config) headroom() float64 {
 	return c.Headroom
 }
 
-// late tells whether times may be late by [Resolution]: what flows back in that time is
+// late reports whether times may be late by [Resolution]: what flows back in that time is
 // little of the whole.
 func (c *Config) late() bool {
 	rule := c.rule()

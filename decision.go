@@ -13,7 +13,7 @@ const Never time.Duration = math.MaxInt64
 
 // Decision is the answer to one request.
 type Decision struct {
-	// Allowed tells whether the request was admitted, and its units consumed.
+	// Allowed reports whether the request was admitted, and its units consumed.
 	Allowed bool
 	// Limit is the number of units per window that the request was held against; 0 if its limit
 	// was below Config.LowestLimit.

@@ -201,7 +201,7 @@ func (l *Limiter) TakeAt(now time.Time, key string, n int) (d Decision) {
 	return d
 }
 
-// Peek tells what Take(key, 1) would answer, and consumes nothing: Remaining is
+// Peek returns what Take(key, 1) would return, and consumes nothing: Remaining is
 // what is free without it.
 func (l *Limiter) Peek(key string) (d Decision) {
 	p, lag := l.windows.lookNow()

@@ -13,7 +13,7 @@ import (
 // Resolution is how late the time of a decision may be by the default clock, besides what the scheduler is late by.
 const Resolution = clock.Resolution
 
-// WindowManager tells time in generations: spans of one length, aligned to the Unix
+// WindowManager counts time in generations: spans of one length, aligned to the Unix
 // epoch, numbered floor(unix time / length). It serves a [Limiter]; few callers need one of their own.
 //
 // Time begins with the first time that comes: that of the first [WindowManager.At], or of the clock at the first

@@ -10,7 +10,7 @@ import (
 	"github.com/sketchlimit/sketchlimit"
 )
 
-// BenchmarkPrefetch tells what two limits cost a request, with Limiter.Prefetch and without, in a
+// BenchmarkPrefetch measures what two limits cost a request, with Limiter.Prefetch and without, in a
 // service that goes through other memory in between: so many lines of 64 bytes, of 64 MiB in all.
 // What that takes is not in ns/limits. The keys are a million, and the
 // limits have met each of them some four times.

@@ -70,7 +70,7 @@ func BenchmarkStats(b *testing.B) {
 	}
 }
 
-// fillShare tells a limiter of as many units of others as it has in mind for itself: small counts in nearly all cells.
+// fillShare adds as many units of other nodes as the limiter was made for itself: small counts in nearly all cells.
 func fillShare(b *testing.B, s *sharing.Share, cost int) {
 	current, kept := s.Generations()
 	for part := range s.Parts() {

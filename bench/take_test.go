@@ -130,7 +130,7 @@ func BenchmarkTake(b *testing.B) {
 				for _, p := range []int{1, 2, 8, 64} {
 					at := fmt.Sprintf("algorithm=%v/dist=%s/keys=%.0e/goroutines=%d", algorithm, d.name, float64(n), p)
 					for _, memory := range sizes[:2] {
-						// Allow tells whether; Take also what is left and until when. The calls are
+						// Allow returns whether; Take also what is left and until when. The calls are
 						// written out: by way of a variable they cost some nanoseconds more.
 						b.Run("impl=sketch/call=Allow/memory="+mib(memory)+"/"+at, func(b *testing.B) {
 							l, k := limiter(b, algorithm, memory), made()

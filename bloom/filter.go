@@ -93,7 +93,7 @@ func (f *Filter) MemoryBytes() int {
 // Add puts the key with hash h into the set.
 func (f *Filter) Add(h uint64) { f.TestAndAdd(h) }
 
-// Test tells whether the key with hash h may be in the set. False is certain.
+// Test reports whether the key with hash h may be in the set. False is certain.
 func (f *Filter) Test(h uint64) bool { return f.Layout.Test(f.words, 0, h) }
 
 // TestAndAdd puts the key with hash h into the set and tells whether it may have

@@ -34,7 +34,7 @@ func keyHash(key uint64) uint64 {
 
 func textHash(key string) uint64 { return seeded(xxhash.Sum64String(key), 1) }
 
-// unlikely tells whether a count of independent events of which lambda are expected
+// unlikely reports whether a count of independent events of which lambda are expected
 // is out of the question, to either side, at false-alarm chance a: Chernoff's bound
 // exp(c-λ)(λ/c)^c of the Poisson distribution, which covers the binomial.
 func unlikely(count int, lambda, a float64) bool {
@@ -210,7 +210,7 @@ func ones(words []uint64) (n int) {
 	return n
 }
 
-// uneven tells whether counts that should be alike are not: chi-square with k degrees
+// uneven reports whether counts that should be alike are not: chi-square with k degrees
 // of freedom exceeds k + 2√(kx) + 2x with chance e^-x at most (Laurent and Massart,
 // 2000, lemma 1).
 func uneven(counts []int, a float64) bool {

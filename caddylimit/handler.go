@@ -307,7 +307,7 @@ func (h *Handler) decide(asks []sketchlimit.Ask, keys keySet) sketchlimit.Decisi
 // exceeded is the name of the event.
 const exceeded = "rate_limit_exceeded"
 
-// refuse tells that a zone has refused the request, and returns the error that Caddy's routes for errors handle.
+// refuse counts and logs that a zone has refused the request, and returns the error that Caddy's routes for errors handle.
 func (h *Handler) refuse(
 	w http.ResponseWriter, r *http.Request, repl *caddy.Replacer, z *Zone, wait time.Duration,
 ) error {

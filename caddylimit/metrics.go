@@ -106,7 +106,7 @@ func limiters() iter.Seq2[string, *limiter] {
 	}
 }
 
-// zoneCollector tells the metrics of caddy-ratelimit that are no counters.
+// zoneCollector collects the metrics of caddy-ratelimit that are no counters.
 type zoneCollector struct{}
 
 // Describe implements [prometheus.Collector].

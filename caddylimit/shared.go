@@ -122,7 +122,7 @@ func (s *shared) share(l *limiter) (*redislimit.Synced, error) {
 	return synced, nil
 }
 
-// close tells the others what was admitted here. Where Redis is known to be away, nobody waits for it.
+// close sends the other nodes what was admitted here. It does not wait where Redis is known to be away.
 func (s *shared) close() error {
 	closed := make(chan error, len(s.all))
 	for _, synced := range s.all {

@@ -13,7 +13,7 @@ var watchEvery = time.Minute
 // toldEvery is how often the log has a line about a limit at most.
 const toldEvery = time.Hour
 
-// watch tells in the log what the zone takes, and from then on if it meets more than it is made for.
+// watch logs the zone's memory, and from then on warns if the zone meets more than it is made for.
 func (s *state) watch() {
 	for _, l := range s.limiters {
 		log().Info("zone counts", l.fields()...)
@@ -39,7 +39,7 @@ func (s *state) watch() {
 	}()
 }
 
-// warn tells if the limiter meets more than it is made for, and returns whether it did.
+// warn logs if the limiter meets more than it is made for, and reports whether it did.
 func (l *limiter) warn() bool {
 	stats := l.Stats()
 	if stats.OutsidePlan {

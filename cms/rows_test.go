@@ -118,7 +118,7 @@ func meetings(width int, rows ...[]uint64) int {
 	return pairs
 }
 
-// tooMany tells whether count is out of the question for chance events of which
+// tooMany reports whether count is out of the question for chance events of which
 // lambda are expected, at false-alarm chance a. It is Chernoff's bound of the Poisson
 // distribution, P(X ≥ c) ≤ exp(c-λ)(λ/c)^c, which covers the binomial as well. Pairs
 // of independent keys meet independently two by two, so their count has the variance

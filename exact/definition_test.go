@@ -30,7 +30,7 @@ type definition struct {
 	history map[string][]event
 }
 
-// admits tells whether n units fit at t.
+// admits reports whether n units fit at t.
 func (d *definition) admits(h []event, t, n int64) bool {
 	sum := new(big.Rat).SetInt64(n)
 	return sum.Add(sum, d.load(h, t)).Cmp(big.NewRat(d.limit, 1)) <= 0

@@ -16,7 +16,7 @@ import (
 	"github.com/sketchlimit/sketchlimit/httplimit"
 )
 
-// pushbackKey tells clients with a retry policy how many milliseconds to wait, or below 0 not to retry (gRFC A6).
+// pushbackKey is the trailer with the milliseconds that clients with a retry policy wait; below 0 they do not retry (gRFC A6).
 const pushbackKey = "grpc-retry-pushback-ms"
 
 // refusal is what a call is told if it is not admitted.

@@ -218,7 +218,7 @@ func (in *Limiter) shard(h uint64) (*shardState, held.Table) {
 	return &in.shards[i], in.entries[i*in.perShard:][:in.perShard]
 }
 
-// full tells whether there is no entry for one more key; the last one stays free.
+// full reports whether there is no entry for one more key; the last one stays free.
 func (s *shardState) full(entries int) bool { return s.keys == entries-1 }
 
 // swap looks for a ticket that reads old among those drawn for an id, makes it new, and

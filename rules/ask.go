@@ -41,8 +41,8 @@ type Status struct {
 	// no rule applies, or it is unlimited, only Allowed is set; if it blocks,
 	// RetryAfter is [sketchlimit.Never].
 	sketchlimit.Decision
-	// Charged tells that the units are counted whether they fit or not, as Rule.Charge says: the rule refuses nothing, and
-	// Allowed tells whether they fitted.
+	// Charged reports whether the units are counted even if they do not fit, see Rule.Charge: the rule then refuses nothing, and
+	// Allowed reports whether they fitted.
 	Charged bool
 	// Counts is what the Ask has added to the Rule's.
 	Counts Counts

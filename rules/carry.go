@@ -50,7 +50,7 @@ func (r *Rule) lasts() time.Duration {
 	return span
 }
 
-// carries tells whether counts of a rule can be carried on by one of another limit or size.
+// carries reports whether counts of a rule can be carried on by one of another limit or size.
 func (c *counter) carries(next *Rule) bool {
 	return next.Unlimited || next.Limit == 0 || c.window == next.Window && c.algorithm == next.Algorithm && c.months == next.Months
 }

@@ -172,7 +172,7 @@ func (d *descriptor) composite() string {
 	return d.key + "_" + d.value
 }
 
-// open tells whether requests choose the key or the value.
+// open reports whether requests choose the key or the value.
 func (d *descriptor) open() bool { return d.value == "" || strings.Contains(d.composite(), "*") }
 
 func (r *reader) limit(n *yaml.Node) *limit {

@@ -137,7 +137,7 @@ func (o Options) rules() (*Rules, error) {
 	return r, nil
 }
 
-// tell tells of rules that were built, and waits until whoever is told has heard of all.
+// tell passes on the rules that were built, and waits until the receiver has taken all.
 func (o *Options) tell(built []*Rule) {
 	var all sync.WaitGroup
 	for _, rule := range built {

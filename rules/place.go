@@ -6,7 +6,7 @@ import (
 	"github.com/sketchlimit/sketchlimit"
 )
 
-// Place tells the rule apart from all others, also after the files are read again and in another process: it is where in its
+// Place is the name of the rule that no other rule has, also after the files are read again and in another process: it is where in its
 // domain the rule stands.
 func (r *Rule) Place() string {
 	if r.Override {

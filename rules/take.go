@@ -36,7 +36,7 @@ type question struct {
 	n     int // units; 0 only looks
 	limit int // of the request's own; 0: the rule's
 	end   int // of its key in keys
-	// blocked tells that the request's own limit admits nothing.
+	// blocked reports whether the request's own limit admits nothing.
 	blocked bool
 	// first is the first question that leads to the same counter, and which is asked for the sum of their units.
 	first  int
@@ -377,7 +377,7 @@ func (c *counters) deny(shadow bool) {
 	}
 }
 
-// admits tells whether the request is admitted.
+// admits reports whether the request is admitted.
 func (c *counters) admits() bool {
 	refused, quotas := false, false
 	c.quotas = true
@@ -394,7 +394,7 @@ func (c *counters) admits() bool {
 	return !refused && !(quotas && c.quotas)
 }
 
-// shadow tells whether the rule is in shadow mode.
+// shadow reports whether the rule is in shadow mode.
 func (s *Status) shadow() bool { return s.Rule != nil && s.Rule.Shadow }
 
 // fixed returns what the i-th question is always answered, if it is: there is no rule, or none that counts, or the

@@ -124,7 +124,7 @@ func appendPart[T string | []byte](key []byte, part T) []byte {
 	return append(binary.AppendUvarint(key, uint64(len(part))), part...)
 }
 
-// fits tells whether s is the parts with any characters between them.
+// fits reports whether s is the parts with any characters between them.
 func fits(parts []string, s string) bool {
 	last := len(parts) - 1
 	if last == 0 {

@@ -8,7 +8,7 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// fields tells for every field of a mapping what to do with its value.
+// fields maps every field of a mapping to the function that reads its value.
 type fields map[string]func(*yaml.Node)
 
 // everywhere is the fields that exist somewhere in a file.

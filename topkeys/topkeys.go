@@ -183,7 +183,7 @@ type Count struct {
 	Error  uint64
 }
 
-// Report tells what has been counted in the current window.
+// Report returns what has been counted in the current window.
 func (t *Top) Report() Report { return t.ReportAt(time.Now()) }
 
 // ReportAt is [Top.Report] at a time of the caller's.

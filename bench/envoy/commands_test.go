@@ -107,7 +107,7 @@ func check(t *testing.T, content string) (string, error) {
 	return tool(t, servers.ReferenceChecker, "-config_dir", dir)
 }
 
-// loads tells whether a service takes a rule file.
+// loads reports whether a service takes a rule file.
 func loads(t *testing.T, s *servers.Service, content string) (fine bool) {
 	counts := func() [2]float64 {
 		failed, err := s.Metric("ratelimit_service_config_load_error")

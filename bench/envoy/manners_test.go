@@ -16,7 +16,7 @@ type manner struct {
 	highest uint32
 }
 
-// counting tells the hits of a request what they are told, and counts them. All are those of all descriptors.
+// counting counts the hits of a request, and sets the limits and counts that it is answered. all has every descriptor's.
 type counting func(m *model, all []hit, counted []*hit)
 
 // countAll is the reference's way: each descriptor counts, whatever becomes of the request.

@@ -95,7 +95,7 @@ func (m *model) hit(request *rls.RateLimitRequest, d *ratelimit.RateLimitDescrip
 	return h
 }
 
-// refused tells whether a request is refused for what its descriptors are told.
+// refused reports whether a request is refused for what its descriptors are told.
 func (m *model) refused(all []hit) bool {
 	quotas, quotasOver := 0, 0
 	for _, h := range all {

@@ -21,7 +21,7 @@ const (
 )
 
 // TestReplicas asks two replicas that share counts through Redis for keys that each of them is offered twice the limit of,
-// and tells how many they admit together. What docs/redis-synced.md promises at that rate depends on the machine; that no
+// and returns how many they admit together. What docs/redis-synced.md promises at that rate depends on the machine; that no
 // replica admits more than the limit, and both agree in the end, does not.
 //
 //	go test -v -run Replicas . -keys 40

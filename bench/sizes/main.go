@@ -190,7 +190,7 @@ func parseRow(limit int, text string) (r row) {
 	return r
 }
 
-// astray tells whether the search has missed by far what there is: the row takes half as much again as the one before,
+// astray reports whether the search has missed by far what there is: the row takes half as much again as the one before,
 // whose cells are as wide. That one is for a lower limit, and does for this one, where five requests leave a
 // key innocent.
 func (r row) astray(before row) bool {

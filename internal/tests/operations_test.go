@@ -113,7 +113,7 @@ func (x *trial) forget() {
 	}
 }
 
-// charge tells the oracles of units. A bucket's time is that of one limit alone: a unit of
+// charge charges the oracles. A bucket's time is that of one limit alone: a unit of
 // another one takes longer.
 func (x *trial) charge(c charge) {
 	for of, oracle := range x.oracles {
@@ -242,7 +242,7 @@ func (x *trial) reserve(key string, n int) {
 	}
 }
 
-// count tells the oracles what was admitted.
+// count charges the oracles what was admitted.
 func (x *trial) count(want sketchlimit.Decision, allowed bool, key string, n, limit int) {
 	require.True(x, want.Allowed || !allowed, "%d units of %q admitted, the exact algorithm has %d of %d left", n, key, want.Remaining, limit)
 	if !allowed {
@@ -294,7 +294,7 @@ func (x *trial) judge(want, got sketchlimit.Decision) {
 	}
 }
 
-// exactly tells whether nothing may err. A clock that steps back inside a generation is
+// exactly reports whether nothing may err. A clock that steps back inside a generation is
 // treated differently by GCRA.
 func (x *trial) exactly() bool {
 	return x.config.Plan == nil && !(x.bucket() && x.now.Before(x.latest))

@@ -128,7 +128,7 @@ func (w *world) judgeStats(o op) {
 	}
 }
 
-// ends tells whether time ends between two times: later ones do not come, so that nothing
+// ends reports whether time ends between two times: later ones do not come, so that nothing
 // can be said of them.
 func ends(from, to int64) bool {
 	return from < -lastTime+1e9 || to >= lastTime || to < from && from > 0

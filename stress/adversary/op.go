@@ -50,7 +50,7 @@ const (
 
 var formNames = [forms]string{"At", "DoAt", "BytesAt", "AddrAt", "ReserveAt", "Now", "Do", "Bytes", "Addr", "Reserve", "AllowN", "Allow"}
 
-// reserves tells whether the form is Reserve.
+// reserves reports whether the form is Reserve.
 func (f form) reserves() bool { return f == formReserve || f == formReserveAt }
 
 // op is one operation. What it does depends on nothing but the world.

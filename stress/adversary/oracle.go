@@ -107,13 +107,13 @@ func known(t int64) int64 {
 	return t
 }
 
-// passed tells whether a time is before the latest generation.
+// passed reports whether a time is before the latest generation.
 func (o *oracle) passed(t int64) bool {
 	generation, elapsed := o.position(t)
 	return generation*o.length+elapsed != t
 }
 
-// see tells the oracle that a request has come with a time.
+// see makes the oracle take note of the time of a request.
 func (o *oracle) see(t int64) { o.latest, _ = o.position(t) }
 
 // most returns the units of a limit's whole quota.
@@ -231,7 +231,7 @@ func (o *oracle) charge(t int64, key int, n, limit int64) {
 // earlier is free for a bucket, at a time that is taken as it is.
 func (o *oracle) earlier(t int64, key int, limit int64) int64 { return o.freeBucket(t, key, limit) }
 
-// sure tells whether the key's bucket is full at one time for sure, and the time that counts is t.
+// sure reports whether the key's bucket is full at one time for sure, and the time that counts is t.
 func (o *oracle) sure(t int64, key int) bool {
 	if o.passed(t) || key >= len(o.keys) || o.keys[key].full == nil {
 		return !o.passed(t)

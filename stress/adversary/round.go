@@ -149,7 +149,7 @@ func (w *world) startDelivering(c *crew, r *rand.Rand, now int64) {
 	})
 }
 
-// together tells whether two times are in the same generation of all limiters, and not
+// together reports whether two times are in the same generation of all limiters, and not
 // before their latest one.
 func (w *world) together(a, b int64) bool {
 	for _, n := range w.nodes {

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// parcel tells what others' cells are of.
+// parcel describes counts of other nodes.
 type parcel struct {
 	from       int
 	generation int64

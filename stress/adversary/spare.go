@@ -29,18 +29,18 @@ func canSpare(c *sketchlimit.Config) bool {
 		(c.Plan == nil || c.Plan.HeavyEntries > 0)
 }
 
-// spares tells whether the limiter says that it may have admitted too much at a time.
+// spares reports whether the limiter says that it may have admitted too much at a time.
 func (n *node) spares(t int64) bool {
 	return n.config.Overload == sketchlimit.Spare && n.sparesIn(n.limiter.Stats().Spared, t)
 }
 
-// sparesIn tells the same of a limiter like this one, by what it says.
+// sparesIn reports the same of a limiter like this one, by its Stats.
 func (n *node) sparesIn(s sketchlimit.Spared, t int64) bool {
 	generation, elapsed := n.oracle.position(t)
 	return s.Active || s.Times > 0 && generation*n.oracle.length+elapsed < s.Exact.UnixNano()
 }
 
-// wouldSpare tells whether a limiter like this one may tell a Peek what it would admit once it spares keys: it does, or its
+// wouldSpare reports whether a limiter like this one may tell a Peek what it would admit once it spares keys: it does, or its
 // cells are full enough for a look to find that it is time.
 func (n *node) wouldSpare(s sketchlimit.Stats, t int64) bool {
 	const least = 1e-7 // a thousandth of the rate from which on keys are spared
@@ -48,7 +48,7 @@ func (n *node) wouldSpare(s sketchlimit.Stats, t int64) bool {
 		(n.sparesIn(s.Spared, t) || s.FalseDenialRate > least)
 }
 
-// anySpares tells whether a limiter may spare keys. A turn may then forget a key, so that it gets more than a look before
+// anySpares reports whether a limiter may spare keys. A turn may then forget a key, so that it gets more than a look before
 // told; and one of a group that would spare a key has not begun to, if another one denies.
 func (w *world) anySpares() bool {
 	return slices.ContainsFunc(w.nodes, func(n *node) bool { return n.config.Overload == sketchlimit.Spare })

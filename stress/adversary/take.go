@@ -61,7 +61,7 @@ func (n *node) call(o op) (a answer) {
 	return a
 }
 
-// peek tells what the operation would be told at a time. It names the key as the operation does, or as a string.
+// peek returns what the operation would return at a time. It names the key as the operation does, or as a string.
 func (n *node) peek(o op, t int64) sketchlimit.Decision {
 	r := o.request()
 	if t%2 == 0 {
@@ -109,7 +109,7 @@ func (n *node) came(o op, q quota) {
 	}
 }
 
-// fits tells whether the whole quota is enough for the request: otherwise it can never pass.
+// fits reports whether the whole quota is enough for the request: otherwise it can never pass.
 func (q *quota) fits(o op) bool { return o.n >= 1 && int64(o.n) <= q.most }
 
 // bucket is what an exact bucket says of a request's key just before the request. Of a window it says nothing.
@@ -180,7 +180,7 @@ func (w *world) take(o op) bool {
 	return a.Allowed
 }
 
-// lookReserve tells what a Reserve would return.
+// lookReserve returns what a Reserve would return.
 func (n *node) lookReserve(o op) (a answer) {
 	if o.form == formReserve {
 		n.clock.Store(o.at)

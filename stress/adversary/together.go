@@ -114,7 +114,7 @@ func (w *world) callTogether(o op) (d sketchlimit.Decision, told bool) {
 	return w.group.Do(o.request()), true
 }
 
-// peekTogether tells what the group would answer.
+// peekTogether returns what the group would answer.
 func (w *world) peekTogether(o op) sketchlimit.Decision {
 	r := o.request()
 	r.Peek = true

@@ -12,7 +12,7 @@ import (
 //
 // The victim reads the least of its cells, one in each row. So what it is told changes when its last row is reached: the
 // key that was sent then shares that row's cell. This key is sent on, which takes the row out of the way, and the next
-// change tells of the next row.
+// change shows the next row.
 type attacker struct {
 	*target
 	steps  []step  // what is told of a key, by the units it has used

@@ -79,7 +79,7 @@ func (s *scenario) target(seed uint64) (*target, error) {
 	return &target{scenario: s, limiter: l, plan: l.Plan(), window: c.Window, now: start}, nil
 }
 
-// spent tells whether the attacker may ask no more.
+// spent reports whether the attacker may ask no more.
 func (t *target) spent() bool { return t.asked >= t.queries }
 
 // use sends a request for one unit.

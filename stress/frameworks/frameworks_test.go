@@ -40,7 +40,7 @@ const (
 	user   = "X-User" // the field that says the key
 )
 
-// allow tells whether a request of a key passes.
+// allow reports whether a request of a key passes.
 type allow func(key string) bool
 
 // framework makes a server of it with so many keys, and tells what memory its limit has stated.

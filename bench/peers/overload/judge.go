@@ -228,7 +228,7 @@ func (s *sparing) settle(now sketchlimit.Spared) {
 	}
 }
 
-// spares tells whether a limiter that says so may admit too much at a time.
+// spares reports whether a limiter that says so may admit too much at a time.
 func spares(s sketchlimit.Spared, at time.Time) bool {
 	return s.Times > 0 && !at.Before(s.Since) && (s.Active || at.Before(s.Exact))
 }

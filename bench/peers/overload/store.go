@@ -20,7 +20,7 @@ type store struct {
 	runs map[identity][]outcome
 }
 
-// identity tells a run from others.
+// identity names a run.
 type identity struct {
 	Row   string
 	Scale float64

@@ -52,7 +52,7 @@ func (u *units) used(a sketchlimit.Algorithm, m moment) int64 {
 	return used
 }
 
-// fits tells whether n more units are within the limit.
+// fits reports whether n more units are within the limit.
 func (u *units) fits(a sketchlimit.Algorithm, m moment, n int) bool {
 	return u.used(a, m)+int64(n)*int64(window) <= limit*int64(window)
 }
@@ -66,10 +66,10 @@ func (u *units) take(a sketchlimit.Algorithm, m moment, n int) bool {
 	return true
 }
 
-// innocent tells whether the key stands below half of its limit.
+// innocent reports whether the key stands below half of its limit.
 func (u *units) innocent(a sketchlimit.Algorithm, m moment) bool {
 	return 2*u.used(a, m) < limit*int64(window)
 }
 
-// idle tells that nothing of the count matters any more in the generation of m.
+// idle reports whether no count matters any more in the generation of m.
 func (u *units) idle(m moment) bool { return m.generation-u.generation > 1 }

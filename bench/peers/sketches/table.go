@@ -122,7 +122,7 @@ func ahead(players []*player, load int, figure func(outcome) float64) *player {
 	return best
 }
 
-// within tells whether the difference of two players is below two standard errors of its mean over the seeds.
+// within reports whether the difference of two players is below two standard errors of its mean over the seeds.
 func within(p, q *player, load int, figure func(outcome) float64) bool {
 	n := float64(len(p.outcomes[load]))
 	mean := p.mean(load, figure) - q.mean(load, figure)
