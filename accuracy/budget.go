@@ -13,7 +13,8 @@ import (
 	"github.com/sketchlimit/sketchlimit/budget"
 )
 
-// BudgetResult is what ways to limit costs that show only afterwards did with the same requests.
+// BudgetResult is what ways to limit costs that show only afterwards did with the same
+// requests.
 type BudgetResult struct {
 	Source   string        `json:"source"`
 	Limit    int           `json:"limit"`
@@ -37,22 +38,27 @@ type BudgetResult struct {
 
 // The ways of [ReplayBudget].
 const (
-	// HoldAndSettle holds the estimate when the request comes, see [budget.Budget.Hold], and settles its cost at the end.
+	// HoldAndSettle holds the estimate when the request comes, see
+	// [budget.Budget.Hold], and settles its cost at the end.
 	HoldAndSettle = "hold and settle"
-	// CheckThenDebit admits if the estimate is free, and consumes the cost at the end, all of it or nothing.
+	// CheckThenDebit admits if the estimate is free, and consumes the cost at the end,
+	// all of it or nothing.
 	CheckThenDebit = "check, then debit"
-	// DebitAfterwards admits while a unit is free, and charges the cost at the end, see [sketchlimit.Limiter.Charge].
+	// DebitAfterwards admits while a unit is free, and charges the cost at the end, see
+	// [sketchlimit.Limiter.Charge].
 	DebitAfterwards = "debit afterwards"
 )
 
-// BudgetWay is what one way did, by exact books. Units count in the window in which their request ends.
+// BudgetWay is what one way did, by exact books. Units count in the window in which
+// their request ends.
 type BudgetWay struct {
 	Way              string `json:"way"`
 	MemoryBytes      int    `json:"memory_bytes"` // what it states
 	AdmittedRequests uint64 `json:"admitted_requests"`
 	DeniedRequests   uint64 `json:"denied_requests"`
-	// DeniedFitting are those of DeniedRequests that would have fitted by what they cost, beside what the key's requests
-	// have cost in the window and those under way are going to cost.
+	// DeniedFitting are those of DeniedRequests that would have fitted by what they
+	// cost, beside what the key's requests have cost in the window and those under way
+	// are going to cost.
 	DeniedFitting uint64  `json:"denied_fitting"`
 	ServedUnits   uint64  `json:"served_units"`
 	Overspent     uint64  `json:"overspent_units"` // above the limit, over all keys and windows
@@ -60,17 +66,19 @@ type BudgetWay struct {
 	WorstLoad     float64 `json:"worst_load"`      // most units of one key in one window, as × the limit
 	Uncounted     uint64  `json:"uncounted_units"` // that the limiter did not admit at the end: CheckThenDebit alone
 
-	// OverHeld is, by exact books, what requests cost above what they held and did not fit beside what was settled and held
-	// then, of which others may have used less in the end. So Overspent ≤ OverHeld. Overdraft is that of [budget.Stats]: the
-	// same where no keys meet and no request is above the limit by itself, of which it counts at most the limit.
-	// HoldAndSettle alone.
+	// OverHeld is, by exact books, what requests cost above what they held and did not
+	// fit beside what was settled and held then, of which others may have used less in
+	// the end. So Overspent ≤ OverHeld. Overdraft is that of [budget.Stats]: the same
+	// where no keys meet and no request is above the limit by itself, of which it
+	// counts at most the limit. HoldAndSettle alone.
 	OverHeld  uint64 `json:"over_held_units"`
 	Overdraft uint64 `json:"overdraft_units"`
 }
 
-// ReplayBudget shows the same requests to each way, in the order of time, requests that end before those that come
-// then. c is the limiter of each, by the time of the stream, for PeakKeys if it does not say how large it is; it must
-// have fixed windows, whose definition exact books follow. Of o it uses Progress alone.
+// ReplayBudget shows the same requests to each way, in the order of time, requests that
+// end before those that come then. c is the limiter of each, by the time of the stream,
+// for PeakKeys if it does not say how large it is; it must have fixed windows, whose
+// definition exact books follow. Of o it uses Progress alone.
 func ReplayBudget(ctx context.Context, src Spendings, c sketchlimit.Config, o Options) (*BudgetResult, error) {
 	if c.Algorithm != sketchlimit.FixedWindow {
 		return nil, fmt.Errorf("accuracy: Algorithm %v, must be %v", c.Algorithm, sketchlimit.FixedWindow)
@@ -151,8 +159,8 @@ func one(is bool) uint64 {
 	return 0
 }
 
-// spender is one way. Of a request that is admitted, settle is to be called with what it did cost, and tells how much
-// of that was not counted.
+// spender is one way. Of a request that is admitted, settle is to be called with what
+// it did cost, and tells how much of that was not counted.
 type spender struct {
 	arrive func(r *Spending) (settle func(cost int) (uncounted int), admitted bool)
 	memory func() int
@@ -319,7 +327,8 @@ type ending struct {
 
 func (e *ending) at() time.Time { return e.Time.Add(e.Duration) }
 
-// ends is a heap: the first one to end comes first, of several at one moment the one that came first.
+// ends is a heap: the first one to end comes first, of several at one moment the one
+// that came first.
 type ends []*ending
 
 // until reports whether one ends by a moment.

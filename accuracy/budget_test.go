@@ -148,7 +148,8 @@ func (p *definition) judge() {
 	p.OverspentKeys = len(over)
 }
 
-// TestReplayBudgetAgainstDefinitions: where no keys meet, each way does what its definition says, number by number.
+// TestReplayBudgetAgainstDefinitions: where no keys meet, each way does what its
+// definition says, number by number.
 func TestReplayBudgetAgainstDefinitions(t *testing.T) {
 	testkit.Computes(t)
 	for spec, limit := range map[string]int{
@@ -187,8 +188,8 @@ func TestReplayBudgetAgainstDefinitions(t *testing.T) {
 	}
 }
 
-// TestReplayBudgetCrowded: where keys read each other's units, nothing is overspent that was held, and Overdraft is
-// never below what the books show.
+// TestReplayBudgetCrowded: where keys read each other's units, nothing is overspent
+// that was held, and Overdraft is never below what the books show.
 func TestReplayBudgetCrowded(t *testing.T) {
 	testkit.Computes(t)
 	above := 0

@@ -7,9 +7,10 @@ import (
 	"github.com/sketchlimit/sketchlimit/exact"
 )
 
-// Limiter is what can be measured. If it also has Do(sketchlimit.Request) sketchlimit.Decision,
-// that is asked in place of TakeAt, with the key as Bytes, which must not be kept. If it has
-// MemoryBytes() int, Stats() sketchlimit.Stats or Close() error, they are used.
+// Limiter is what can be measured. If it also has Do(sketchlimit.Request)
+// sketchlimit.Decision, that is asked in place of TakeAt, with the key as Bytes, which
+// must not be kept. If it has MemoryBytes() int, Stats() sketchlimit.Stats or Close()
+// error, they are used.
 type Limiter interface {
 	TakeAt(now time.Time, key string, n int) sketchlimit.Decision
 }
@@ -18,9 +19,9 @@ type Limiter interface {
 type Contest struct {
 	Limit  int           // units per key and window, or the burst of a bucket
 	Window time.Duration // at the ends of windows Stats is read
-	// Limiter builds the limiter. If the limiter reads a clock, for its Stats say, it must be
-	// the one given, which shows the time of the stream: to the wall clock every trace is
-	// the past.
+	// Limiter builds the limiter. If the limiter reads a clock, for its Stats say, it
+	// must be the one given, which shows the time of the stream: to the wall clock
+	// every trace is the past.
 	Limiter func(clock func() time.Time) (Limiter, error)
 	// Oracle builds the exact algorithm, for the judge and for the lone oracle.
 	Oracle func() (exact.Limiter, error)

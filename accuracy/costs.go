@@ -20,7 +20,8 @@ type Spending struct {
 	Duration time.Duration // from then to the end, if the request is admitted: 1 …
 }
 
-// Spendings is a [Source] of requests whose cost shows only when they end. [Costs] makes them.
+// Spendings is a [Source] of requests whose cost shows only when they end. [Costs]
+// makes them.
 type Spendings interface {
 	Name() string
 	Len() int
@@ -44,38 +45,43 @@ func CostKinds() []string {
 	}
 }
 
-// Costs describes requests to a language model, say: what a prompt costs is known when it comes, what its answer costs
-// only at the end. Requests, users and prompts are made up, or those of a trace. A field at zero takes its default.
+// Costs describes requests to a language model, say: what a prompt costs is known when
+// it comes, what its answer costs only at the end. Requests, users and prompts are made
+// up, or those of a trace. A field at zero takes its default.
 type Costs struct {
 	Kind  CostKind `json:"kind"`
 	Shape float64  `json:"shape"` // 0.01 … 10; 0 = 1 for LogNormal, 1.2 for Pareto
 	// Median of the answers' units, before they are cut at Most: 1 … 1e6; 0 = 300.
 	Median int `json:"median"`
-	// Cap is what an answer is estimated at, as max_tokens is: 1 … 1e9; 0 = 1000. Most is where answers end at the latest:
-	// 1 … 1e9; 0 = Cap. So a request costs more than its estimate only with Most above Cap.
+	// Cap is what an answer is estimated at, as max_tokens is: 1 … 1e9; 0 = 1000. Most
+	// is where answers end at the latest: 1 … 1e9; 0 = Cap. So a request costs more
+	// than its estimate only with Most above Cap.
 	Cap  int    `json:"cap"`
 	Most int    `json:"most"`
 	Pace int    `json:"pace"` // units of an answer in a second: a request lasts as long; 1 … 1e9; 0 = 50
 	Seed uint64 `json:"seed"`
-	// Keys is the users, 1 … 1e8; 0 = 1000, or 100 with a Trace. The r-th most frequent one comes in proportion to
-	// r^−Exponent: above 0 … 10; 0 = 1.
+	// Keys is the users, 1 … 1e8; 0 = 1000, or 100 with a Trace. The r-th most frequent
+	// one comes in proportion to r^−Exponent: above 0 … 10; 0 = 1.
 	Keys     int     `json:"keys"`
 	Exponent float64 `json:"exponent"`
 
-	// Without a Trace: so many requests, 1 … 1e9 and 0 = 1e5, evenly over so many windows, 1 … 1e6 and 0 = 10. A user
-	// sends 1 … Burst of them at the same time, evenly drawn; 1 … 1e6 and 0 = 4. Prompts are drawn evenly from 1 … Prompt
-	// units, 1 … 1e9 and 0 = 500.
+	// Without a Trace: so many requests, 1 … 1e9 and 0 = 1e5, evenly over so many
+	// windows, 1 … 1e6 and 0 = 10. A user sends 1 … Burst of them at the same time,
+	// evenly drawn; 1 … 1e6 and 0 = 4. Prompts are drawn evenly from 1 … Prompt units,
+	// 1 … 1e9 and 0 = 500.
 	Requests int           `json:"requests,omitempty"`
 	Windows  int           `json:"windows,omitempty"`
 	Window   time.Duration `json:"window_ns,omitempty"` // 1ms … 8760h; 0 = 1 minute
 	Burst    int           `json:"burst,omitempty"`
 	Prompt   int           `json:"prompt,omitempty"`
 
-	// Trace has a line for each block of each prompt, all at the time of the request; its key says what the text is, as in
-	// the traces of Mooncake. Where the first key of the whole trace comes again, the next request begins. A block is
-	// [BlockUnits] units, a line with a cost so many blocks. Whoever sends the same second block is the same user: the
-	// first one is often the same for all. These are conversations, of which one user has many: each is given to one of
-	// Keys, drawn as above by its second block.
+	// Trace has a line for each block of each prompt, all at the time of the request;
+	// its key says what the text is, as in the traces of Mooncake. Where the first key
+	// of the whole trace comes again, the next request begins. A block is [BlockUnits]
+	// units, a line with a cost so many blocks. Whoever sends the same second block is
+	// the same user: the first one is often the same for all. These are conversations,
+	// of which one user has many: each is given to one of Keys, drawn as above by its
+	// second block.
 	Trace *Trace `json:"-"`
 }
 
@@ -107,8 +113,8 @@ func (w *Costs) fields() []field {
 	return f
 }
 
-// ParseCosts reads a specification as [ParseWorkload] does: name[:shape][,field=value…]. With base.Trace it knows no
-// field of made-up requests.
+// ParseCosts reads a specification as [ParseWorkload] does:
+// name[:shape][,field=value…]. With base.Trace it knows no field of made-up requests.
 func ParseCosts(spec string, base Costs) (Costs, error) {
 	head, rest, more := strings.Cut(spec, ",")
 	name, shape, shaped := strings.Cut(head, ":")
@@ -178,8 +184,8 @@ func (w *Costs) check() error {
 // errNoBlocks is that of a trace whose requests would all be of one line.
 var errNoBlocks = errors.New("no time has two lines, but the blocks of a prompt have the same time")
 
-// Source checks w, fills in the defaults and prepares the requests. The error names the field, its value and what is
-// allowed.
+// Source checks w, fills in the defaults and prepares the requests. The error names the
+// field, its value and what is allowed.
 func (w Costs) Source() (Spendings, error) {
 	w.fill()
 	if err := w.check(); err != nil {

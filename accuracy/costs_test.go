@@ -44,7 +44,8 @@ func TestCostsSpecification(t *testing.T) {
 	}
 }
 
-// TestCosts: half of the answers are below the median, the prompts even, the users and the bursts as they say.
+// TestCosts: half of the answers are below the median, the prompts even, the users and
+// the bursts as they say.
 func TestCosts(t *testing.T) {
 	for _, kind := range []string{"lognormal:1", "pareto:1.2"} {
 		spec := kind + ",requests=40000,cap=1000,most=3000,prompt=500,burst=4,keys=100,windows=2"
@@ -77,7 +78,8 @@ func TestCosts(t *testing.T) {
 	}
 }
 
-// TestCostsOfTrace: lines of one time are a prompt, and several ones where the trace's first key comes again.
+// TestCostsOfTrace: lines of one time are a prompt, and several ones where the trace's
+// first key comes again.
 func TestCostsOfTrace(t *testing.T) {
 	read := func(text string) *Trace {
 		trace, err := ReadTrace(strings.NewReader(text), "blocks")

@@ -43,7 +43,8 @@ type Result struct {
 	// twice as many have come, and at the end. 0 if it states none.
 	LiveFalseDenialRateMax  float64 `json:"live_false_denial_rate_max"`
 	LiveFalseDenialRateLast float64 `json:"live_false_denial_rate_last"`
-	// That of light keys, as the limiter's audit has counted it from the first request to the last.
+	// That of light keys, as the limiter's audit has counted it from the first request
+	// to the last.
 	LiveLightDenialRate float64 `json:"live_light_denial_rate"`
 
 	Memory Memory   `json:"memory"`

@@ -82,8 +82,9 @@ func TestReplayOfAPerfectLimiter(t *testing.T) {
 	assert.Equal(t, at(6), r.End)
 }
 
-// Denies everything: the judge, who sees nothing admitted, would have admitted all seven. But a is a flooder, and
-// innocent at its first two requests only: by the lone oracle, whatever the limiter does to it.
+// Denies everything: the judge, who sees nothing admitted, would have admitted all
+// seven. But a is a flooder, and innocent at its first two requests only: by the lone
+// oracle, whatever the limiter does to it.
 func TestReplayOfALimiterThatDeniesAll(t *testing.T) {
 	no := scripted(func(time.Time, string, int) sketchlimit.Decision { return sketchlimit.Decision{Limit: 4} })
 	r := replay(t, sevenRequests, against(no), Options{})
@@ -251,7 +252,8 @@ func TestReplayAsksByDo(t *testing.T) {
 	assert.Equal(t, []Request(special), byTakeAt)
 }
 
-// A limiter answers a trial as it answers TakeAt, and the trial allocates nothing for that.
+// A limiter answers a trial as it answers TakeAt, and the trial allocates nothing for
+// that.
 func TestTrialDecides(t *testing.T) {
 	c := sketchlimit.Config{Limit: 3, Window: time.Minute, MemoryBytes: 1 << 16, Seed: 1}
 	trial, err := newTrial(NewContest(c), at(0))

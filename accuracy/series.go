@@ -19,8 +19,8 @@ type Bucket struct {
 
 	InnocentRequests     uint64 `json:"innocent_requests"` // as in [Verdict]
 	InnocentFalseDenials uint64 `json:"innocent_false_denials"`
-	// The false-denial rate of light keys that the limiter's audit has counted between two looks, mean over so many, see
-	// [Result].
+	// The false-denial rate of light keys that the limiter's audit has counted between
+	// two looks, mean over so many, see [Result].
 	LiveLightDenialRate float64 `json:"live_light_denial_rate"`
 	Looks               int     `json:"looks"`
 }

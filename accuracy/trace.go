@@ -71,10 +71,10 @@ func OpenTrace(path string) (*Trace, error) {
 	return ReadTrace(file, path)
 }
 
-// ReadTrace reads a trace, plain or gzip, which it tells by the first bytes. Its lines are
-// unix_time[.fraction] TAB key [TAB cost], the time in seconds, or by its size in ms, µs or
-// ns. The name is for errors and headings. Logs of other formats are read by the command
-// sketchlimit, see [CollectTrace].
+// ReadTrace reads a trace, plain or gzip, which it tells by the first bytes. Its lines
+// are unix_time[.fraction] TAB key [TAB cost], the time in seconds, or by its size in
+// ms, µs or ns. The name is for errors and headings. Logs of other formats are read by
+// the command sketchlimit, see [CollectTrace].
 //
 // Empty lines and those that begin with # are passed over. Malformed lines are counted
 // and left out, as are lines longer than 64 KiB. Requests need not be in the order of
@@ -98,9 +98,10 @@ func ReadTrace(r io.Reader, name string) (*Trace, error) {
 	return t, nil
 }
 
-// CollectTrace returns a trace of the requests that read hands to add: at a Unix time in nanoseconds up to the year 2262, of
-// units 1 … 1<<31-1. They need not be in order. add copies a key that it has not seen. An error of read is returned; a trace
-// without requests is an error that wraps [ErrNoUsableLine].
+// CollectTrace returns a trace of the requests that read hands to add: at a Unix time
+// in nanoseconds up to the year 2262, of units 1 … 1<<31-1. They need not be in order.
+// add copies a key that it has not seen. An error of read is returned; a trace without
+// requests is an error that wraps [ErrNoUsableLine].
 func CollectTrace(name string, read func(add func(ns int64, key []byte, units uint32)) error) (*Trace, error) {
 	t := &Trace{Info: TraceInfo{Name: name, Speed: 1}}
 	p := traceParser{trace: t, ids: make(map[string]uint32)}
@@ -248,8 +249,8 @@ func (t *Trace) Requests() iter.Seq[Request] {
 	}
 }
 
-// Traffic is the trace as [tune.Plan] plans for it, for limits in a window (above 0). At the speed it was recorded at the
-// two share their requests, 16 bytes each.
+// Traffic is the trace as [tune.Plan] plans for it, for limits in a window (above 0).
+// At the speed it was recorded at the two share their requests, 16 bytes each.
 func (t *Trace) Traffic(window time.Duration) *tune.Trace {
 	if t.Info.Speed == 1 {
 		return tune.TraceOf(window, t.keys, t.records)

@@ -94,7 +94,8 @@ func TestReadTestdata(t *testing.T) {
 	}
 }
 
-// TestCollectTrace: requests of any order are sorted, equal times staying in order; errors come back as they are.
+// TestCollectTrace: requests of any order are sorted, equal times staying in order;
+// errors come back as they are.
 func TestCollectTrace(t *testing.T) {
 	trace, err := CollectTrace("log", func(add func(ns int64, key []byte, units uint32)) error {
 		key := []byte("a")

@@ -7,9 +7,9 @@ import (
 	"github.com/sketchlimit/sketchlimit/tune"
 )
 
-// WorkloadOf is so many windows, of a minute each and with seed 1, of the traffic, even and steady, that
-// [tune.Plan] plans for at a limit. A workload has one shape: abusers come with
-// even traffic beside them only, and a sample's counts cannot be made up.
+// WorkloadOf is so many windows, of a minute each and with seed 1, of the traffic, even
+// and steady, that [tune.Plan] plans for at a limit. A workload has one shape: abusers
+// come with even traffic beside them only, and a sample's counts cannot be made up.
 func WorkloadOf(t tune.Traffic, limit, windows int) (Workload, error) {
 	or(&t.Excess, 3) // as Traffic says, and five requests a key
 	abusers := int(math.Round(t.Abusers * float64(t.Keys)))

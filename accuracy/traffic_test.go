@@ -40,7 +40,8 @@ func TestWorkloadOfTraffic(t *testing.T) {
 	}
 }
 
-// A trace and what is planned for it share requests, and what is added to one does not show in the other.
+// A trace and what is planned for it share requests, and what is added to one does not
+// show in the other.
 func TestTrafficOfATrace(t *testing.T) {
 	text := "10\ta\t3\n11\tb\n12\ta\n70\tc\t2\n"
 	read, err := ReadTrace(strings.NewReader(text), "x")

@@ -53,7 +53,8 @@ const (
 
 func (o outcome) has(all outcome) bool { return o&all == all }
 
-// isFalseDenial reports whether an innocent key was denied wrongly, by what limiter and lone oracle made of its request.
+// isFalseDenial reports whether an innocent key was denied wrongly, by what limiter and
+// lone oracle made of its request.
 func isFalseDenial(limiter, lone outcome) bool {
 	return limiter.has(falselyDenied) && lone.has(innocent|admitted)
 }
@@ -116,8 +117,8 @@ func (t *trial) run(batch []Request) {
 	}
 }
 
-// decide asks the limiter: by Do if it has that. Do takes a cost of 0 for 1 and the zero time for now, so such
-// requests go through TakeAt.
+// decide asks the limiter: by Do if it has that. Do takes a cost of 0 for 1 and the
+// zero time for now, so such requests go through TakeAt.
 func (t *trial) decide(now time.Time, key string, n int) sketchlimit.Decision {
 	if t.do == nil || n == 0 || now.IsZero() {
 		return t.limiter.TakeAt(now, key, n)
@@ -159,8 +160,9 @@ func (t *trial) take(now time.Time, key string, n int) (o outcome) {
 	return o
 }
 
-// tally counts what the last batch did to innocent keys. Who is one, the lone oracle knows: a flooder that the limiter
-// cuts off early has been admitted little, and is none for it.
+// tally counts what the last batch did to innocent keys. Who is one, the lone oracle
+// knows: a flooder that the limiter cuts off early has been admitted little, and is
+// none for it.
 func (t *trial) tally(batch []Request, l *lone) {
 	for i, o := range t.outcomes {
 		if isFalseDenial(o, l.outcomes[i]) {

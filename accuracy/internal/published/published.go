@@ -141,8 +141,8 @@ func Conservative(a *Arrangement, h uint64, n int) (int, bool) {
 	return int(count), ok
 }
 
-// FirstUnitInFilter counts the first unit of a key by its presence in the filter, and those
-// after it in the sketch.
+// FirstUnitInFilter counts the first unit of a key by its presence in the filter, and
+// those after it in the sketch.
 func FirstUnitInFilter(a *Arrangement, h uint64, n int) (int, bool) {
 	seen := a.filter.Test(h)
 	rest := n

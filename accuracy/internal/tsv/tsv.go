@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// Open returns a reader of the lines of r, without gzip and byte order mark if there are any.
+// Open returns a reader of the lines of r, without gzip and byte order mark if there
+// are any.
 func Open(r io.Reader) (*bufio.Reader, error) {
 	in := bufio.NewReaderSize(r, MaxLine)
 	if magic, _ := in.Peek(2); string(magic) == "\x1f\x8b" {
@@ -82,8 +83,9 @@ func Parse(line []byte) (l Line, reason string) {
 	return l, ""
 }
 
-// timeUnits are the units of a Unix time, each with the least number of digits that only it can have: seconds up to the
-// year 2262 have ten, milliseconds since 1973 have twelve or thirteen.
+// timeUnits are the units of a Unix time, each with the least number of digits that
+// only it can have: seconds up to the year 2262 have ten, milliseconds since 1973 have
+// twelve or thirteen.
 var timeUnits = []struct {
 	digits int
 	unit   time.Duration

@@ -20,8 +20,8 @@ type Clock struct {
 // NewClock returns a clock for windows of a length above 0 that has seen no time.
 func NewClock(length time.Duration) Clock { return Clock{length: int64(length)} }
 
-// Turn reports whether now lies in a later window than all times before it, and makes that
-// window the latest. The first time always does.
+// Turn reports whether now lies in a later window than all times before it, and makes
+// that window the latest. The first time always does.
 func (c *Clock) Turn(now time.Time) bool {
 	ns := now.UnixNano()
 	if c.started && ns < c.end {
