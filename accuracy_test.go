@@ -27,7 +27,8 @@ func replay(t *testing.T, w accuracy.Workload, c accuracy.Contest) *accuracy.Res
 	return r
 }
 
-// readmeWorkloads are the workloads of the README's accuracy table, for all windows together, and their limits.
+// readmeWorkloads are the workloads of the README's accuracy table, for all windows
+// together, and their limits.
 var readmeWorkloads = map[string]struct {
 	spec  string
 	limit int
@@ -41,11 +42,13 @@ var readmeWorkloads = map[string]struct {
 	"uniform, 1 M keys, 1 M requests, limit 1":                     {"uniform,keys=1e6,requests=6e6,windows=6", 1},
 }
 
-// The contract is the README's accuracy table: rows of up to 10 million requests as they are, and a quarter of the keys,
-// requests and memory of the others. Where the README says 0, not one request of an innocent key may be denied: of 1.6 …
-// 6 million of them. Other false denials and what is withheld may be no more than the README says, and for a quarter
-// no more than chance makes of that once in a million runs. Keys, times and seeds are fixed. By default it is a 128th
-// of them, which has too few requests to judge rates and judges what holds at any size.
+// The contract is the README's accuracy table: rows of up to 10 million requests as
+// they are, and a quarter of the keys, requests and memory of the others. Where the
+// README says 0, not one request of an innocent key may be denied: of 1.6 … 6 million
+// of them. Other false denials and what is withheld may be no more than the README
+// says, and for a quarter no more than chance makes of that once in a million runs.
+// Keys, times and seeds are fixed. By default it is a 128th of them, which has too few
+// requests to judge rates and judges what holds at any size.
 func TestReadmeTable(t *testing.T) {
 	readme, err := os.ReadFile("README.md")
 	require.NoError(t, err)
@@ -112,9 +115,9 @@ func figure(t *testing.T, text string) float64 {
 	return rate
 }
 
-// A limiter made for so many keys keeps the rate that was asked for: not one false denial more than that rate is of the
-// requests of innocent keys, of which there are 200,000 … 1 million, or an eighth by default. Keys, times and seeds are
-// fixed.
+// A limiter made for so many keys keeps the rate that was asked for: not one false
+// denial more than that rate is of the requests of innocent keys, of which there are
+// 200,000 … 1 million, or an eighth by default. Keys, times and seeds are fixed.
 func TestSizedByKeys(t *testing.T) {
 	testkit.Computes(t)
 	for limit, keys := range map[int]int{1: 100_000, 2: 200_000, 5: 40_000, 10: 40_000, 20: 40_000, 100: 40_000, 1000: 10_000} {
@@ -242,8 +245,8 @@ func TestBrokenVariantsAreFound(t *testing.T) {
 	require.NotZero(t, r.OverAdmissions)
 }
 
-// A quarter of what bench measures, a million keys at 4 MiB: no over-admission, no false denial of an innocent key, and
-// hardly a unit withheld.
+// A quarter of what bench measures, a million keys at 4 MiB: no over-admission, no
+// false denial of an innocent key, and hardly a unit withheld.
 func TestBucketSteadyState(t *testing.T) {
 	for _, spec := range []string{"zipf:0.8", "uniform", "attack:2"} {
 		t.Run(spec, func(t *testing.T) {

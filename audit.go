@@ -2,17 +2,19 @@ package sketchlimit
 
 import "github.com/sketchlimit/sketchlimit/internal/audit"
 
-// Audit is what a limiter's audit has counted since construction.
+// Audit is the counts of a limiter's audit since construction.
 //
-// An audit counts the keys of a slice of the hash space exactly beside the sketch, and holds each decision on them against
-// the exact algorithm, by other code than that which decides. The slice is as large as a small table allows, see
-// [Config.AuditBytes]: all keys if these are few. A key counts once the audit has seen all that it may have used.
+// An audit counts a sample of the keys exactly, beside the sketch, and compares each
+// decision on them with the exact algorithm, by code that decides nothing. The sample
+// is a slice of the hash space, as large as a small table allows, see
+// [Config.AuditBytes]: all keys if they are few. A key counts once the audit has seen
+// all that it may have used.
 //
-// Of a limiter that is shared the audit knows the requests that come to this one: what others have used looks
-// as if it was denied wrongly.
+// In a limiter that is shared the audit sees the requests of this limiter only, so
+// units that others have used look like false denials.
 //
-// Counts are for all keys: each sampled one counts as 1 / Share. Only OverAdmitted is of the sample. They only rise; what
-// was counted in a span of time is the difference of two, by [Audit.Since].
+// Counts are scaled to all keys, each sampled key counting as 1 / Share, but for
+// OverAdmitted. They never fall; [Audit.Since] returns the counts of a span of time.
 type Audit struct {
 	Share    float64 // of all keys that are sampled and count now, 0 … 1
 	Keys     uint64  // that made a request, counted anew in each window
@@ -20,11 +22,13 @@ type Audit struct {
 	Units    uint64  // of these requests
 	Denied   uint64  // of these requests, wrongly
 
-	// Admitted are the units of all keys, and Exact those that the exact algorithm alone would have admitted, charged ones in
-	// both. What is between them was withheld; with [Spare] Admitted may be more.
+	// Admitted are the units of all keys, and Exact those that the exact algorithm
+	// alone would have admitted, charged ones in both. What is between them was
+	// withheld; with [Spare] Admitted may be more.
 	Admitted, Exact uint64
-	// OverAdmitted are units of sampled keys that were admitted beyond the limit, but for those that [Spare] lets through:
-	// 0, or the limiter has a fault. It is also logged once, by the default logger of log/slog.
+	// OverAdmitted are units of sampled keys that were admitted beyond the limit, but
+	// for those that [Spare] lets through: 0, or the limiter has a fault. It is also
+	// logged once, by the default logger of log/slog.
 	OverAdmitted uint64
 
 	squares audit.Squares
@@ -45,14 +49,16 @@ func (a *Audit) counts() audit.Counts {
 	}
 }
 
-// Since returns what was counted since an earlier Audit of the same limiter, with the Share of now.
+// Since returns what was counted since an earlier Audit of the same limiter, with the
+// Share of now.
 func (a Audit) Since(before Audit) Audit {
 	earlier := before.counts()
 	return auditOf(a.Share, a.counts().Minus(&earlier))
 }
 
-// Rate returns the share of the requests of light keys that were denied wrongly, and the ends of an interval that holds the
-// true share in 99.9 % of cases: 0 … 1 without requests. If none was denied, high is the least rate that could be told
-// from 0. Requests of one key are taken together, since they are often denied together. An Audit that was decoded, from JSON
-// say, has lost what tells the interval.
+// Rate returns the share of the requests of light keys that were denied wrongly, and
+// the ends of a 99.9 % confidence interval: 0 … 1 without requests. If none was denied,
+// high is the least rate that could be told from 0. The interval takes the requests of
+// one key together, since they are often denied together. An Audit decoded from JSON
+// has lost the interval.
 func (a Audit) Rate() (rate, low, high float64) { return a.counts().Rate() }

@@ -14,20 +14,23 @@ func init() {
 	}
 }
 
-// Charge counts n units of the key, now, whether they are free or not: those of a request whose cost shows only
-// afterwards, such as a login that failed. It returns how many of them were not free, which Stats counts as Overdraft. A
-// cost below 1 counts nothing.
+// Charge counts n units of the key, now, whether they are free or not. Use it where the
+// cost shows only afterwards, such as for a log-in that failed. It returns how many of
+// the units were not free, which Stats counts as Overdraft. A cost below 1 counts
+// nothing.
 //
-// A window remembers at most Limit of a key, until it has passed; a sliding window as much of each of its
-// generations. A bucket remembers a debt of at most Burst units, which are to flow back before anything is admitted;
-// with Limit or Burst above 1<<29 a smaller one.
+// A window remembers at most Limit of a key, until it has passed; a sliding window as
+// much of each of its generations. A bucket remembers a debt of at most Burst units,
+// which are to flow back before anything is admitted; with Limit or Burst above 1<<29 a
+// smaller one.
 //
-// Requests that are under way at the same time do not know of each other's costs. Package budget holds what they may
-// cost meanwhile.
+// Requests under way at the same time do not see each other's costs. Package budget
+// holds what they may cost meanwhile.
 func (l *Limiter) Charge(key string, n int) (over int) { return l.charge(&Request{Key: key}, n) }
 
-// DoCharge is [Limiter.Charge] for requests that it cannot say, see [Request]. One with Peek counts nothing, and tells
-// what would not be free. One with a limit below Config.LowestLimit counts as one of that limit.
+// DoCharge charges r, as [Limiter.Charge] does a key and a cost. With Request.Peek it
+// counts nothing and returns how many units would not be free. A request with a limit
+// below Config.LowestLimit counts at LowestLimit.
 func (l *Limiter) DoCharge(r Request) (over int) { return l.charge(&r, r.units()) }
 
 func (l *Limiter) charge(r *Request, n int) (over int) {

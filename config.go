@@ -57,100 +57,116 @@ func (a Algorithm) String() string {
 type Config struct {
 	// Limit is the number of units per key and Window, 1 … 1<<31-1.
 	Limit int
-	// LowestLimit is the lowest limit that a request may come with, see [Request]:
-	// 1 … Limit; 0 is Limit. The lower it is, the more memory Keys asks for: a few units of
-	// other keys in a key's cells are little of Limit, and may be all of a low limit.
+	// LowestLimit is the lowest Request.Limit that is admitted: 1 … Limit; 0 is Limit.
+	// The lower it is, the more memory Keys takes: a few units of other keys are little
+	// of a high limit, and may be all of a low one.
 	LowestLimit int
 	// Window is the span that Limit is meant for, 1ms … 1<<61ns (73 years).
-	// Windows start at multiples of their length since the Unix epoch.
+	// Windows begin at multiples of their length since the Unix epoch.
 	Window time.Duration
-	// Algorithm is the rule of admission; SlidingWindow if not set. A SlidingWindow refuses a client that keeps exactly to
-	// a Limit of 1 … 5 half to a fifth of the time, and its whole quota takes up to two Windows to come back. There
-	// TokenBucket serves better.
+	// Algorithm is the rule of admission; 0 is SlidingWindow. Prefer TokenBucket for a
+	// Limit of 1 … 5: a SlidingWindow denies a client that keeps exactly to it half to
+	// a fifth of the time, and the whole quota takes up to two Windows to come back.
 	Algorithm Algorithm
-	// SubWindows cuts a sliding window into so many generations, of at least 1ms
-	// and a whole number of nanoseconds each; 0 is 1. More of them follow a log
-	// of all requests more closely, and each takes its share of the memory.
+	// SubWindows is the number of generations that a sliding window is cut into, each
+	// of a whole number of nanoseconds and at least 1ms; 0 is 1. More of them follow a
+	// log of all requests more closely, and each takes its share of the memory.
 	SubWindows int
-	// Burst is the number of units that a bucket holds, and so the most that one
-	// request may cost: 1 … 1<<31-1; 0 is Limit. It goes with TokenBucket only. A
-	// bucket must fill within 1<<61ns.
+	// Burst is the number of units that a bucket holds, and the highest cost of one
+	// request: 1 … 1<<31-1; 0 is Limit. With TokenBucket only. A bucket must fill
+	// within 1<<61ns.
 	//
-	// A bucket of n units passes n at once, and one request after another at exactly its
-	// rate. Where requests of two keys begin between two ticks of its clock, the last unit of one of them may come back up
-	// to one tick late: nanoseconds in a bucket that fills within a minute, microseconds if it takes an hour.
+	// A bucket of n units admits n at once, and one request after another at exactly
+	// its rate. Where two keys send between two ticks, the last unit of one of them may
+	// come back up to a tick late: nanoseconds in a bucket that fills within a minute,
+	// microseconds if it takes an hour.
 	Burst int
 
 	// Keys is the number of distinct keys expected in one window, 1 … 1<<31-1. The
-	// limiter is made large enough to hold FalseDenialRate while keys use UnitsPerKey each on average, and one key
-	// in a hundred asks for three times Limit, from whatever moment of a window on; and for Headroom times as much of
-	// that. Requests of more than a fiftieth of Limit, and keys that send all at once, need more, see docs/sizing.md.
-	// With LowestLimit the rate holds for keys under that limit. With MemoryBytes, Keys only chooses how the memory is
-	// spent.
+	// limiter is made large enough to hold FalseDenialRate up to Headroom times this
+	// traffic: keys use UnitsPerKey each on average, and one key in a hundred asks for
+	// three times Limit, from any moment of a window on. Requests that cost more than a
+	// fiftieth of Limit, and keys that send all at once, need more, see docs/sizing.md.
+	// With LowestLimit the rate holds for keys under that limit. With MemoryBytes, Keys
+	// only decides how the memory is divided.
 	//
-	// For a TokenBucket the window is the time in which a bucket fills, Burst × Window / Limit (with LowestLimit, that of a
-	// bucket at this limit), here and below. It does not matter whether keys send evenly or all at once.
+	// For a TokenBucket the window is the time in which a bucket fills, Burst × Window
+	// / Limit (with LowestLimit, at that limit), here and below. It does not matter
+	// whether keys send evenly or all at once.
 	Keys int
-	// UnitsPerKey is how many units a key uses in one window on average, costs included, above 0; 0 is a fifth of the
-	// limit, of LowestLimit if that is set. Less than five takes as much memory as five. Above 0.6 times a limit of 8 or
-	// more the goal is missed: 2 … 10 % of the first requests of new keys are denied at exactly the stated traffic. State
-	// less then, and a higher Headroom, see docs/sizing.md. It goes with Keys alone, or with MaxMemoryBytes.
+	// UnitsPerKey is the units that a key uses in one window on average, above 0; 0 is
+	// a fifth of Limit, or of LowestLimit if that is set. Less than five takes as much
+	// memory as five. Above 0.6 times a limit of 8 or more FalseDenialRate is missed: 2
+	// … 10 % of the first requests of unseen keys are denied at exactly the stated
+	// traffic. State less then, and a higher Headroom, see docs/sizing.md. With Keys
+	// alone, or with MaxMemoryBytes.
 	//
-	// A TokenBucket takes what is stated: a fifth of Burst if it is 0, one unit at least. All of Burst, and more than
-	// that, takes five times the memory of a fifth.
+	// For a TokenBucket 0 is a fifth of Burst, at least one unit. All of Burst or more
+	// takes five times the memory of a fifth.
 	UnitsPerKey float64
-	// Headroom is the multiple of that traffic, as keys or as units of each, up to which FalseDenialRate shall hold, 1 …
-	// 1000; 0 is 2. It goes with Keys alone, or with MaxMemoryBytes. Where Limit is 1 it has no meaning.
+	// Headroom is the multiple of the stated traffic, in keys or in units of each, up
+	// to which FalseDenialRate holds: 1 … 1000; 0 is 2. It has no effect where Limit is
+	// 1. With Keys alone, or with MaxMemoryBytes.
 	Headroom float64
-	// FalseDenialRate is the share of requests of innocent keys (those that have
-	// used less than half of Limit) that may be denied wrongly, 1e-12 … below
-	// 1; 0 is 1e-5. It goes with Keys alone, or with MaxMemoryBytes.
+	// FalseDenialRate is the share of the requests of light keys, which have used less
+	// than half of Limit, that may be denied wrongly: 1e-12 … below 1; 0 is 1e-5. With
+	// Keys alone, or with MaxMemoryBytes.
 	FalseDenialRate float64
-	// MemoryBytes is the most memory the limiter may take, everything included; with MaxMemoryBytes, what it
-	// begins with.
+	// MemoryBytes is the most memory that the limiter may take, everything included; with
+	// MaxMemoryBytes, the memory that it begins with.
 	MemoryBytes int
-	// Plan gives the dimensions themselves, such as package tune finds them for the traffic of one Window.
+	// Plan is the dimensions themselves, for example those that package tune finds for
+	// the traffic of one Window.
 	Plan *Plan
-	// MaxMemoryBytes lets the limiter grow to so many bytes when it meets more than it was made for; 0: it keeps its
-	// memory. What happens where the memory does not suffice, Overload says.
+	// MaxMemoryBytes is the size up to which the limiter grows when traffic exceeds
+	// what it was made for; 0: it does not grow. Overload says what happens beyond
+	// that.
 	//
-	// The limiter computes the false-denial rate that a third more load would lead to: when a generation begins, at every
-	// sixteenth of it, and shortly before it ends. Where that rate has passed FalseDenialRate, larger tables take over.
-	// When the load has been gone for eight generations or more, tables half as large do, down to the size of the
-	// beginning. Replaced tables are still read until their counts have left the window: no unit is forgotten, and both
-	// are in MemoryBytes meanwhile.
+	// The limiter computes the false-denial rate that a third more load would lead to:
+	// when a generation begins, at every sixteenth of it, and shortly before it ends.
+	// Where that rate has passed FalseDenialRate, larger tables take over. When the
+	// load has been gone for eight generations, tables half as large take over, down to
+	// the first size. Replaced tables are read until their counts have left the window:
+	// no unit is forgotten, and [Limiter.MemoryBytes] has both meanwhile.
 	MaxMemoryBytes int
 
-	// AuditBytes is the memory of the limiter's audit, see [Audit]: -1 is none. 0 is a twentieth of the limiter's memory, at
-	// most 64 KiB, at least 8 KiB where it has 64 KiB and 1 KiB where it has less, and none below 16 KiB. MemoryBytes includes it, and
-	// the memory that Keys or a Plan asks for does not. The audit does not grow with the limiter: set it where MaxMemoryBytes
-	// is far above the beginning. Sub-windows whose
-	// states do not fit have none, nor has a bucket that package exact cannot count.
+	// AuditBytes is the memory of the limiter's audit, see [Audit]; -1: no audit. 0 is
+	// a twentieth of the limiter's memory, at most 64 KiB; at least 8 KiB for limiters
+	// of 64 KiB and more, 1 KiB for smaller ones, none below 16 KiB. It is part of
+	// MemoryBytes, and comes on top of the memory for Keys or a Plan. The audit does
+	// not grow with the limiter: set it where MaxMemoryBytes is far above the first
+	// size. There is no audit where the states of SubWindows do not fit, and for a
+	// bucket that package exact cannot count.
 	AuditBytes int
 
-	// Overload is what happens when more comes than the memory is for, or than MaxMemoryBytes is for: Deny (if not set)
-	// or Spare. Of windows Spare goes with SlidingWindow and FixedWindow without SubWindows, with Limit 2 … 16383 and, if
-	// there is a Plan, with Plan.HeavyEntries. It begins at ten times FalseDenialRate, 1e-4 if that is not set. It takes
-	// a quarter more memory, and with Limit below 17 a third more beside. It goes with every TokenBucket, without more, and
-	// begins when a key finds no place.
+	// Overload is what happens when more comes than the memory is for, or than
+	// MaxMemoryBytes is for: Deny (if not set) or Spare. Of windows Spare goes with
+	// SlidingWindow and FixedWindow without SubWindows, with Limit 2 … 16383 and, if
+	// there is a Plan, with Plan.HeavyEntries. It begins at ten times FalseDenialRate,
+	// 1e-4 if that is not set. It takes a quarter more memory, and with Limit below 17
+	// a third more beside. It goes with every TokenBucket, without more, and begins
+	// when a key finds no place.
 	Overload Overload
-	// Hash is what keys are hashed by; KeyedHash(Seed) if nil.
+	// Hash hashes the keys; nil is KeyedHash(Seed).
 	Hash Hash
 	// Seed makes a limiter reproducible: with the same seed, keys and times, one
-	// goroutine gets the same decisions bit for bit. 0 draws one from
-	// crypto/rand, which is what a service wants: whoever knows the seed can
-	// choose keys that collide, unless the Hash has a key of its own.
+	// goroutine gets the same decisions bit for bit. Services leave it 0, which draws
+	// one from crypto/rand: with the seed a client can choose keys that collide, unless
+	// the Hash has its own key.
 	Seed uint64
-	// Coarse makes the limiter tell less, and decide the same. Remaining is rounded down to quarters of the limit (of
-	// the burst, of a bucket), and tells the quarter in use as used up: of a limit of 100 it is 75 until 25 units are
-	// used, then 50, 25, 1, and 0 where none is left. ResetAfter is that of a quota which is used up now. RetryAfter and
-	// the wait of [Limiter.Reserve] are exact. Set it where strangers can see decisions about keys that are not their
-	// own: from exact ones they learn which keys share cells, see SECURITY.md.
+	// Coarse rounds what decisions report, and does not change them. Remaining is in
+	// quarters of the limit (of a bucket, the burst), and the quarter in use counts as
+	// used up: at a limit of 100 it is 75 until 25 units are used, then 50, 25, 1, and
+	// 0 where none is left. ResetAfter is that of a quota which is used up now.
+	// RetryAfter and the wait of [Limiter.Reserve] are exact. Set it where clients can
+	// see decisions about keys that are not their own: exact ones reveal which keys
+	// share cells, see SECURITY.md.
 	Coarse bool
-	// Clock is read by the forms without a time, at every decision; it must be safe
-	// for concurrent use. nil is the wall clock, followed ahead only, see [Now], which a
-	// limiter reads once every [Resolution] at most if its generations, or the time in
-	// which its buckets fill, are at least 100 times as long.
+	// Clock returns the time of decisions that are passed none; it is called at each of
+	// them and must be safe for concurrent use. nil is the wall clock, followed ahead
+	// only, see [Now]. A limiter reads that at most once every [Resolution] if its
+	// generations, or the time in which its buckets fill, are at least 100 times as
+	// long.
 	Clock func() time.Time
 }
 
@@ -163,8 +179,9 @@ const (
 	mostHeadroom           = 1000
 )
 
-// Size returns the dimensions that a limiter of this Config takes, and the bytes: what [Limiter.MemoryBytes] will be.
-// It takes no memory itself, and returns an error where [New] would, but for a limiter that this machine has no memory for.
+// Size returns the dimensions and the bytes, [Limiter.MemoryBytes], of the limiter that
+// [New] would make. It allocates no tables. It returns the errors of New, except that
+// of a limiter too large for this machine.
 func (c Config) Size() (Plan, int, error) {
 	dimensions, _, bytes, err := c.dimensions()
 	if err != nil {
@@ -176,7 +193,7 @@ func (c Config) Size() (Plan, int, error) {
 	return c.planOf(dimensions), bytes, nil
 }
 
-// check refuses what New could not build, field by field.
+// check returns an error for the first field that New cannot build.
 func (c *Config) check() error {
 	subWindows := max(c.SubWindows, 1)
 	switch {
@@ -242,7 +259,7 @@ func (c *Config) checkSize() error {
 	return nil
 }
 
-// lowest returns the lowest limit that a request may come with.
+// lowest returns LowestLimit with its default.
 func (c *Config) lowest() int {
 	if c.LowestLimit == 0 {
 		return c.Limit
@@ -281,7 +298,7 @@ func (c *Config) generation() time.Duration {
 	return time.Duration(rule.Timeline.Length())
 }
 
-// goal returns the false-denial rate that the limiter is for.
+// goal returns FalseDenialRate with its default.
 func (c *Config) goal() float64 {
 	if c.FalseDenialRate == 0 {
 		return defaultFalseDenialRate
@@ -289,7 +306,7 @@ func (c *Config) goal() float64 {
 	return c.FalseDenialRate
 }
 
-// headroom returns the multiple of the stated traffic that the limiter is for.
+// headroom returns Headroom with its default.
 func (c *Config) headroom() float64 {
 	if c.Headroom == 0 {
 		return usualHeadroom
@@ -297,8 +314,8 @@ func (c *Config) headroom() float64 {
 	return c.Headroom
 }
 
-// late reports whether times may be late by [Resolution]: what flows back in that time is
-// little of the whole.
+// late reports whether times may be late by [Resolution]: at most a hundredth of a
+// generation, or of a bucket, passes meanwhile.
 func (c *Config) late() bool {
 	rule := c.rule()
 	if rule.IsBucket() {
@@ -307,10 +324,12 @@ func (c *Config) late() bool {
 	return rule.Timeline.Length() >= int64(100*Resolution)
 }
 
-// manyBytes is the size from which a limiter is held against the memory of the machine: below, New reads no files.
+// manyBytes is the size above which New compares a limiter with the memory of the
+// machine. Below it New reads no files.
 const manyBytes = 1 << 30
 
-// fits refuses a limiter of more bytes than there are. The process would be killed while it fills them.
+// fits returns an error if the machine has less memory than that: the process would be
+// killed while it fills the tables.
 func (c *Config) fits(bytes int) error {
 	if bytes <= manyBytes {
 		return nil
@@ -329,7 +348,7 @@ func (c *Config) fits(bytes int) error {
 	return fmt.Errorf("sketchlimit: %s, takes %d bytes, must be at most %d: %s", field, bytes, most, of)
 }
 
-// need returns what the limiter's memory is for.
+// need returns the traffic that the limiter's memory is for.
 func (c *Config) need() sizing.Need {
 	return sizing.Need{
 		Rule: c.rule(), Lowest: c.lowest(), Keys: c.Keys, Units: c.UnitsPerKey, Headroom: c.headroom(), Rate: c.goal(),
@@ -337,8 +356,8 @@ func (c *Config) need() sizing.Need {
 	}
 }
 
-// dimensions checks the Config and chooses the dimensions, or checks those given. It also returns the audit, which has not
-// started, and the bytes of the limiter.
+// dimensions checks the Config and chooses the dimensions, or checks those of its Plan.
+// It also returns the audit, not started, and the bytes of the limiter.
 func (c *Config) dimensions() (d engine.Dimensions, a *audit.Audit, bytes int, err error) {
 	if err := c.check(); err != nil {
 		return d, nil, 0, err

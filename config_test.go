@@ -13,7 +13,8 @@ import (
 	"github.com/sketchlimit/sketchlimit/internal/machine"
 )
 
-// What the machine has no memory for is refused, before the process is killed for it. Size is of no machine.
+// What the machine has no memory for is refused, before the process is killed for it.
+// Size is of no machine.
 func TestNewFitsIntoTheMachine(t *testing.T) {
 	most, of, ok := machine.Memory()
 	c := sketchlimit.Config{Limit: 5, Window: time.Minute, Keys: 1 << 30}
@@ -255,8 +256,8 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// What a limiter takes rises with the units that keys use, and with headroom; what is not stated is a fifth of the limit,
-// and twice the traffic.
+// What a limiter takes rises with the units that keys use, and with headroom; what is
+// not stated is a fifth of the limit, and twice the traffic.
 func TestSizesOfUnitsAndHeadroom(t *testing.T) {
 	size := func(c sketchlimit.Config) (sketchlimit.Plan, float64) {
 		c.Window, c.Keys = time.Minute, 100_000

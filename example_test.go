@@ -66,7 +66,8 @@ func ExampleLimiter_Stats() {
 	// 2e+04 keys within 64 KiB: true
 }
 
-// Ten a second and a thousand an hour. What one of them refuses, the other does not count.
+// Ten a second and a thousand an hour. What one of them refuses, the other does not
+// count.
 func ExampleNewGroup() {
 	second, err := sketchlimit.New(sketchlimit.Config{Limit: 10, Window: time.Second, Keys: 100_000})
 	if err != nil {
@@ -89,7 +90,8 @@ func ExampleNewGroup() {
 	// 1000 left in the hour
 }
 
-// At most 3 requests from an address and 4 from its /24. What the network refuses, the address does not count.
+// At most 3 requests from an address and 4 from its /24. What the network refuses, the
+// address does not count.
 func ExampleGroup_DoEach() {
 	address, err := sketchlimit.New(sketchlimit.Config{Limit: 3, Window: time.Minute, Keys: 1_000_000})
 	if err != nil {
@@ -139,7 +141,8 @@ func ExampleLimiter_Reserve() {
 	// 0s sketchlimit: the queue is full
 }
 
-// Count failures only: a user who knows the password is never limited, one who guesses has five tries in ten minutes.
+// Count failures only: a user who knows the password is never limited, one who guesses
+// has five tries in ten minutes.
 func ExampleLimiter_Charge() {
 	failures, err := sketchlimit.New(sketchlimit.Config{Limit: 5, Window: 10 * time.Minute, Keys: 100_000})
 	if err != nil {
@@ -169,8 +172,8 @@ func ExampleLimiter_Charge() {
 	// try again later
 }
 
-// A limiter for a thousand clients meets many more. It grows as far as it may, and then refuses only those of whom it
-// is certain that they are above the limit.
+// A limiter for a thousand clients meets many more. It grows as far as it may, and then
+// refuses only those of whom it is certain that they are above the limit.
 func ExampleOverload() {
 	limiter, err := sketchlimit.New(sketchlimit.Config{
 		Limit: 100, Window: time.Hour,
@@ -226,8 +229,8 @@ func check(err error) {
 	}
 }
 
-// A hundred requests a minute for each client address, in front of net/http. An IPv6 client is its /64: other
-// addresses in it do not help.
+// A hundred requests a minute for each client address, in front of net/http. An IPv6
+// client is its /64: other addresses in it do not help.
 func Example_addresses() {
 	limiter, err := sketchlimit.New(sketchlimit.Config{Limit: 100, Window: time.Minute, Keys: 1_000_000, Clock: noon})
 	check(err)
@@ -246,7 +249,8 @@ func Example_addresses() {
 	// Output: map[200:100 429:20]
 }
 
-// Ten a second and a thousand an hour, all or nothing. By is the index of the limiter that decided.
+// Ten a second and a thousand an hour, all or nothing. By is the index of the limiter
+// that decided.
 func Example_secondAndHour() {
 	second, err := sketchlimit.New(sketchlimit.Config{Limit: 10, Window: time.Second, Keys: 100_000, Clock: noon})
 	check(err)
@@ -320,8 +324,8 @@ func Example_saveAndLoad() {
 	// Output: 40 left
 }
 
-// secretHash is SHA-256 under a secret of 32 random bytes, which snapshots do not hold. The
-// room keeps the key on the stack; a longer one is still hashed whole.
+// secretHash is SHA-256 under a secret of 32 random bytes, which snapshots do not hold.
+// The room keeps the key on the stack; a longer one is still hashed whole.
 type secretHash [32]byte
 
 func (h secretHash) Sum64(key []byte) uint64 {
@@ -330,8 +334,8 @@ func (h secretHash) Sum64(key []byte) uint64 {
 	return binary.LittleEndian.Uint64(sum[:])
 }
 
-// A Hash of one's own is one method. SipHash of github.com/dchest/siphash is faster, and its
-// method is one line: return siphash.Hash(k0, k1, key).
+// A Hash of one's own is one method. SipHash of github.com/dchest/siphash is faster,
+// and its method is one line: return siphash.Hash(k0, k1, key).
 func ExampleHash() {
 	limiter, err := sketchlimit.New(sketchlimit.Config{
 		Limit: 1, Window: time.Hour, Keys: 1000, Hash: secretHash{1, 2, 3},

@@ -12,21 +12,24 @@ import (
 )
 
 // Group is several limiters that a request must pass at once, such as 10 a second and
-// 1000 an hour. It consumes from all of them or from none, and answers as a Limiter does. Each of them counts the
-// request's key by itself: a limit on all keys together is a member of its own, see [Global]. A Group is made by
-// [NewGroup] and has no state of its own: its limiters may be used by themselves and in other groups as well.
+// 1000 an hour. It consumes from all of them or from none. Each counts by the request's
+// key; for a limit on all keys together add a member made by [Global]. Make a Group
+// with [NewGroup]. It has no state: its limiters may be used on their own and in other
+// groups as well.
 //
-// A decision is that of one limiter, Decision.By: the one that refuses, for longest if there are several; or, of those
-// that admit, the one with least Remaining.
+// A decision is that of one limiter, Decision.By: of those that deny, the one with the
+// longest RetryAfter; if none does, the one with the least Remaining.
 //
-// A Group is safe for concurrent use. Decisions that ask at most 8 limiters allocate nothing, unless one is of package exact.
+// A Group is safe for concurrent use. Decisions that ask at most 8 limiters allocate
+// nothing, unless one is of package exact.
 type Group struct {
 	members []member
 	mixed   bool // some are of package exact
 }
 
-// Member is what decides in the process: a [Limiter], a limiter of package exact, what [Global] returns, a Group. A Group
-// takes those, except other Groups. Middleware takes any of them, and other types with these methods.
+// Member decides on requests in this process: a [Limiter], a limiter of package exact,
+// the result of [Global], or a Group. [NewGroup] takes all of these but Groups.
+// Middleware takes any type with these methods. It must be safe for concurrent use.
 type Member interface {
 	// Do decides on a request, and does not keep its Bytes.
 	Do(Request) Decision
@@ -43,7 +46,7 @@ type member struct {
 	key      uint64 // its hash, if global
 }
 
-// memberOf returns what a Member is to a Group. Its fields are nil if it is none that a Group takes.
+// memberOf returns m as a member. Its fields are nil if m is none that a Group takes.
 func memberOf(m Member) (of member) {
 	switch l := m.(type) {
 	case *Limiter:
@@ -67,14 +70,15 @@ func memberOf(m Member) (of member) {
 	return member{locked: lockedOf(m), plain: m}
 }
 
-// Global returns the limiter as one that counts all requests together, such as 50,000 a second of all clients. It is a
-// member of a [Group] beside limiters that count each key:
+// Global returns a Member that counts all requests together under one key, such as
+// 50,000 a second of all clients. It goes into a [Group] beside limiters that count
+// each key:
 //
 //	NewGroup(perClient, Global(total))
 //
-// It takes every request for one of the empty key. A limit of the request's own does not change its limit, except that a
-// request with a limit below 0, no access, is denied. So set Keys to 1, and no LowestLimit. All requests take turns at
-// one lock.
+// Build l with Keys 1 and without LowestLimit. Request.Limit does not change its limit,
+// except that a request with a limit below 0, no access, is denied. All requests take
+// turns at one lock.
 func Global(l Member) Member { return &global{l} }
 
 type global struct{ Member }
@@ -82,7 +86,7 @@ type global struct{ Member }
 // Do decides on r as a request of the empty key.
 func (g *global) Do(r Request) Decision { return g.Member.Do(ofAll(r)) }
 
-// LowestLimit returns 0: limits of a request's own are not held against.
+// LowestLimit returns 0: Request.Limit is not used.
 func (g *global) LowestLimit() int { return 0 }
 
 // ofAll returns the request as one of the empty key.
@@ -91,9 +95,9 @@ func ofAll(r Request) Request {
 	return r
 }
 
-// NewGroup returns the group of different limiters, at least one: each a [Limiter], also one that grows (MaxMemoryBytes) or has
-// Overload [Spare], a limiter of package exact, or what [Global] returns. It refuses any other Member: to consume from all
-// or none takes their locks.
+// NewGroup returns a group of at least one limiter, all different. Each must be a
+// [Limiter], a limiter of package exact, or the result of [Global]; other Members are
+// an error, because a Group takes the locks of its limiters.
 func NewGroup(limiters ...Member) (*Group, error) {
 	if len(limiters) == 0 {
 		return nil, errors.New("sketchlimit: Group of 0 limiters, must be at least 1")
@@ -115,7 +119,7 @@ func NewGroup(limiters ...Member) (*Group, error) {
 	return g, nil
 }
 
-// Allow consumes one unit of the key, now, from all limiters or from none, and tells
+// Allow consumes one unit of the key, now, from all limiters or from none, and reports
 // whether it did.
 func (g *Group) Allow(key string) bool { return g.Take(key, 1).Allowed }
 
@@ -133,30 +137,32 @@ func (g *Group) TakeAt(now time.Time, key string, n int) Decision {
 	return g.decide(&Request{Key: key, Time: now}, n)
 }
 
-// Do is [Group.Take] for requests that it cannot say, see [Request]. Each limiter holds the request against the lower of
-// its own limit and the request's.
+// Do decides on r, as [Limiter.Do]. Each limiter holds the request against the lower of
+// its own limit and Request.Limit.
 func (g *Group) Do(r Request) Decision { return g.decide(&r, r.units()) }
 
-// Ask is one of the questions of [Group.DoEach].
+// Ask is a request to one limiter of a group, for [Group.DoEach].
 type Ask struct {
 	Limiter  int // its index in NewGroup; any other number panics, as the index of a slice does
 	Request  Request
 	Decision Decision // the answer, see DoEach
 }
 
-// DoEach asks limiters of the group for a key each, such as those of a client's address and of its networks. It
-// consumes all requests' units or none, in one step, and returns the decision that [Group.Do] would. Limiters that no
-// Ask names are not asked. Without any Ask it admits.
+// DoEach decides on a request for each of several limiters, such as those of a client's
+// address and of its networks. It consumes all of their units or none, in one step, and
+// returns the decision as [Group.Do] does. Limiters without an Ask are left out.
+// Without any Ask it admits.
 //
-// It sets each Ask's Decision: Allowed tells whether this limiter admits, whatever the others do. If one of them refuses,
-// nothing is consumed, and Remaining is what is free without the request.
+// It sets each Ask.Decision: Allowed reports whether this limiter admits, whatever the
+// others do. If one denies, nothing is consumed, and Remaining is what is free without
+// the request.
 //
-// Each request has its own cost, limit and time. Of one for a [Global] limiter the key and the limit are not used. If one
-// of them has Peek, none is consumed.
+// Each request has its own cost, limit and time. A [Global] limiter does not use key
+// and limit. If one request has Peek, nothing is consumed.
 //
-// One limiter may be asked for several keys. Two of them may share cells of its sketch, about as rarely as a new key is
-// denied wrongly; the second can then be refused after the first was counted. So it can if both are the same key: ask
-// once, for the sum of the costs.
+// One limiter may be asked for several keys. Where two of them share cells, about as
+// rarely as an unseen key is denied wrongly, the second can be denied after the first
+// was counted. For two requests of one key, ask once for the sum of the costs.
 func (g *Group) DoEach(asks []Ask) (d Decision) {
 	switch len(asks) {
 	case 0:
@@ -196,9 +202,9 @@ func (g *Group) Window() (longest time.Duration) {
 	return longest
 }
 
-// LowestLimit returns the lowest limit of a request's own that passes all limiters: the highest Config.LowestLimit. It
-// is 0 if none is set, and if a limiter without one has a higher Limit, below which it denies. [Global] ones do not
-// count.
+// LowestLimit returns the lowest Request.Limit that all limiters admit: the highest
+// Config.LowestLimit. It is 0 if none is set, or if a limiter without one has a higher
+// Limit, below which it denies. [Global] limiters do not count.
 func (g *Group) LowestLimit() int {
 	lowest, unset := 0, 0
 	for _, m := range g.members {
@@ -242,7 +248,7 @@ func (m *member) do(r Request) Decision {
 	return m.plain.Do(r)
 }
 
-// lowest returns the lowest limit of a request's own that the member is made for, 0 if it is not.
+// lowest returns the lowest Request.Limit that the member admits, 0 if it takes none.
 func (m *member) lowest() int {
 	l, ok := m.plain.(interface{ LowestLimit() int })
 	if !ok {
@@ -259,7 +265,7 @@ func (m *member) limit() int {
 	return m.plain.Do(Request{Peek: true}).Limit
 }
 
-// question makes a question of a request for n units.
+// question sets q to a request for n units.
 func (m *member) question(q *engine.Question, r *Request, n int, peek bool) {
 	l := m.Limiter
 	q.Engine, q.Number, q.N = l.engine.Load(), l.number, int64(n)
@@ -277,7 +283,8 @@ func (m *member) question(q *engine.Question, r *Request, n int, peek bool) {
 	q.At = l.windows.line.Unpack(word)
 }
 
-// answer has all questions answered at once, and returns which answer counts.
+// answer answers all questions in one step, and returns the index of the answer that
+// counts.
 func answer(asked []engine.Question, peek bool) (by int) {
 	if peek {
 		return engine.PeekAll(asked)
@@ -285,7 +292,7 @@ func answer(asked []engine.Question, peek bool) (by int) {
 	return engine.TakeAll(asked)
 }
 
-// tellAll writes the answer to a question of the by-th limiter.
+// tellAll sets d to the answer to a question of the by-th limiter.
 func (l *Limiter) tellAll(d *Decision, q *engine.Question, by int) {
 	l.tell(d, q.Verdict, 0)
 	d.Limit, d.By = int(q.Limit), by

@@ -21,8 +21,8 @@ func made[L any](l L, err error) L {
 	return l
 }
 
-// groupOfBoth is a group of sketches and exact limiters, with an exact limiter for each that decides alone, and whether
-// it takes all requests for one.
+// groupOfBoth is a group of sketches and exact limiters, with an exact limiter for each
+// that decides alone, and whether it takes all requests for one.
 func groupOfBoth() (g *sketchlimit.Group, oracles []exact.Limiter, global []bool) {
 	sketch := func(c sketchlimit.Config) *sketchlimit.Limiter {
 		c.MemoryBytes, c.Seed = 1<<20, 1
@@ -42,8 +42,8 @@ func groupOfBoth() (g *sketchlimit.Group, oracles []exact.Limiter, global []bool
 	}, []bool{false, false, true, false, true}
 }
 
-// A group of both kinds admits exactly what all its limiters would, each asked by itself, and then all of them have counted
-// it.
+// A group of both kinds admits exactly what all its limiters would, each asked by
+// itself, and then all of them have counted it.
 func TestGroupOfSketchAndExactIsAllOrNone(t *testing.T) {
 	g, oracles, global := groupOfBoth()
 	r, now := rand.New(rand.NewPCG(3, 4)), time.Unix(1_700_000_000, 0)
@@ -90,7 +90,8 @@ func TestGroupOfSketchAndExactIsAllOrNone(t *testing.T) {
 	require.Greater(t, denied, 2000)
 }
 
-// One key asked twice of an exact limiter gets no more than its limit: the second is refused.
+// One key asked twice of an exact limiter gets no more than its limit: the second is
+// refused.
 func TestDoEachOfOneExactKeyTwice(t *testing.T) {
 	a, b := made(exact.NewFixedWindow(3, time.Hour)), made(exact.NewFixedWindow(10, time.Hour))
 	g := made(sketchlimit.NewGroup(a, b))
@@ -105,7 +106,8 @@ func TestDoEachOfOneExactKeyTwice(t *testing.T) {
 	require.False(t, asks[2].Decision.Allowed)
 }
 
-// Groups that share limiters in different orders neither wait for each other for ever nor admit too much.
+// Groups that share limiters in different orders neither wait for each other for ever
+// nor admit too much.
 func TestGroupsOfBothAtOnce(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	a, b := made(exact.NewFixedWindow(100, time.Hour)), made(exact.NewGCRA(150, time.Hour, 150))

@@ -47,8 +47,8 @@ func TestBadGroupsAreNamed(t *testing.T) {
 	}
 }
 
-// A group goes on while one of its limiters grows. No key gets more than the exact limits allow, and what one limiter
-// admits the other does.
+// A group goes on while one of its limiters grows. No key gets more than the exact
+// limits allow, and what one limiter admits the other does.
 func TestGroupWithALimiterThatGrows(t *testing.T) {
 	const limit, keys = 5, 1000
 	now := time.Unix(0, 0)
@@ -238,8 +238,8 @@ func TestGroupAllocatesNothing(t *testing.T) {
 	}))
 }
 
-// Two a second for each key, and five for all together, in whatever form their keys come: what one limiter refuses, the
-// other does not count.
+// Two a second for each key, and five for all together, in whatever form their keys
+// come: what one limiter refuses, the other does not count.
 func TestGroupWithAGlobalLimiter(t *testing.T) {
 	for name, build := range map[string]func(limit int) *sketchlimit.Limiter{
 		"windows": func(limit int) *sketchlimit.Limiter { return fixed(t, limit, time.Second) },
@@ -280,7 +280,8 @@ func TestGroupWithAGlobalLimiter(t *testing.T) {
 	}
 }
 
-// 200,000 requests of as many keys in a second, of many goroutines: 50,000 pass, and each of them counts in both.
+// 200,000 requests of as many keys in a second, of many goroutines: 50,000 pass, and
+// each of them counts in both.
 func TestGlobalLimitUnderConcurrency(t *testing.T) {
 	each := build(t, sketchlimit.Config{Limit: 10, Window: time.Second, MemoryBytes: 8 << 20, Algorithm: sketchlimit.FixedWindow})
 	g := group(t, each, sketchlimit.Global(fixed(t, 50_000, time.Second)))
@@ -301,9 +302,10 @@ func TestGlobalLimitUnderConcurrency(t *testing.T) {
 	require.True(t, testing.AllocsPerRun(100, func() { g.Allow("k") }) == 0)
 }
 
-// A key that was heavy and then silent for a generation: each limiter of the group knows that the silent
-// generation has none of its units, before its shard turns and after. Otherwise what the others left in its
-// cells is found out only by the last step, when some of the limiters have been charged.
+// A key that was heavy and then silent for a generation: each limiter of the group
+// knows that the silent generation has none of its units, before its shard turns and
+// after. Otherwise what the others left in its cells is found out only by the last
+// step, when some of the limiters have been charged.
 func TestGroupDoesNotHalfConsume(t *testing.T) {
 	now := time.Unix(0, 0)
 	crowded := sketchlimit.Plan{Shards: 1, BloomBytes: 64, BloomProbes: 3, Depth: 4, Width: 16, CellBits: 8, HeavyEntries: 16, HeavyThreshold: 16}

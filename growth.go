@@ -10,7 +10,7 @@ import (
 	"github.com/sketchlimit/sketchlimit/internal/sizing"
 )
 
-// grows makes ready for engines that replace the first one.
+// grows prepares the limiter to replace its engine.
 func (l *Limiter) grows() {
 	c, need := l.config, l.config.need()
 	audit := sizing.AuditBytes(l.audit)
@@ -34,8 +34,9 @@ func (l *Limiter) grows() {
 	l.windows.soon = l.grower.soon
 }
 
-// grower adapts a limiter when generations begin and as they go on, until it is closed. It does so in a goroutine that
-// ends when there is no more to do. It does not keep the limiter, which refers to it.
+// grower adapts a limiter's size when generations begin and as they go on, until it is
+// closed. Its goroutine ends when there is no more to do. It holds the limiter weakly,
+// because the limiter refers to it.
 type grower struct {
 	limiter weak.Pointer[Limiter]
 	work    func() // run: made once, so that a decision that starts it allocates nothing
@@ -51,7 +52,8 @@ const (
 	adapts2 // and once more after that
 )
 
-// soon lets the limiter adapt soon.
+// soon starts the goroutine that adapts the limiter, or makes it run once more. It does
+// not block.
 func (g *grower) soon() {
 	if g.closed.Load() {
 		return
@@ -86,8 +88,8 @@ func (g *grower) run() {
 	}
 }
 
-// wait lets a limiter that has grown adapt near the end of the generation, and when the next begins, even if nobody asks
-// it: then it has to shrink.
+// wait makes a limiter that has grown adapt near the end of the generation, and when
+// the next begins, even without requests: it may have to shrink.
 func (g *grower) wait(l *Limiter) {
 	w := l.windows
 	if !w.late || !w.asked.Load() || !l.growth.Grown() || !g.waits.CompareAndSwap(false, true) {

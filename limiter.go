@@ -22,19 +22,21 @@ import (
 // Limiter admits at most Limit units per key and Window, for any number of keys, in
 // memory that is fixed when it is built, or bounded if it grows.
 //
-// Most callers want [Limiter.Allow], or [Limiter.Take] if they tell their clients how long to wait. [Limiter.Do]
-// says all the rest: keys that are bytes or addresses, limits of the request's own, times.
+// Most callers want [Limiter.Allow], or [Limiter.Take] to tell clients how long to
+// wait. Use [Limiter.Do] when the key is bytes or an address, when the request has its
+// own limit, or to pass the time.
 //
 // It never admits what the exact algorithm, given the same admitted history, would
-// deny, unless [Config.Overload] lets it. It may deny what that would admit; Stats().FalseDenialRate says how often a
-// new key meets that. Only admitted units count: a flood of denied requests changes
-// nothing.
+// deny, unless [Config.Overload] is [Spare]. It may deny what the exact algorithm would
+// admit, a false denial; Stats().FalseDenialRate is the chance that an unseen key meets
+// one. Only admitted units count: a flood of denied requests changes nothing.
 //
-// A key is any string of bytes. A request costs n units; a cost below 1 or above Limit (Burst, of
-// a bucket) is denied with RetryAfter [Never]. Decisions allocate nothing.
+// A key is any string of bytes. A request costs n units; a cost below 1 or above Limit
+// (Burst, of a bucket) is denied with RetryAfter [Never]. Decisions allocate nothing.
 //
-// A Limiter is made by New; its zero value is of no use. It is safe for concurrent use. What it cannot do, because it does
-// not know its keys: list them, forget one, or take units back.
+// Make a Limiter with [New]; the zero value is not usable. A Limiter is safe for
+// concurrent use. It does not know its keys, so it cannot list them, reset one, or take
+// units back.
 type Limiter struct {
 	engine    atomic.Pointer[engine.Engine] // what decides at present
 	windows   *WindowManager
@@ -53,12 +55,13 @@ type Limiter struct {
 	number    uint64 // of the limiters that were made, for those in a Group
 }
 
-// made counts the limiters, whose numbers say in which order they are locked.
+// made is the number of limiters made. Groups lock limiters in the order of their
+// numbers.
 var made atomic.Uint64
 
-// New returns a limiter with nothing counted. Its errors name the field of the
-// Config, its value and what is allowed. A limiter above 1 GiB must fit into the memory of
-// the machine and of the process's cgroup, where Linux tells these.
+// New returns a limiter that has counted nothing. Its errors name the field of the
+// Config, its value and what is allowed. On Linux, a limiter above 1 GiB must fit into
+// the memory of the machine and of the process's cgroup.
 func New(c Config) (*Limiter, error) {
 	dimensions, audit, bytes, err := c.dimensions()
 	if err == nil {
@@ -94,7 +97,7 @@ func New(c Config) (*Limiter, error) {
 	return l, nil
 }
 
-// begin lets a limiter without a Clock of its own follow the clock of the process.
+// begin makes a limiter without a Config.Clock follow the clock of the process.
 func (l *Limiter) begin() {
 	if c := &l.config; c.Clock == nil && c.late() {
 		rule := c.rule()
@@ -102,17 +105,22 @@ func (l *Limiter) begin() {
 	}
 }
 
-// WithLimit returns a limiter like this one but for another Limit, and Burst of a TokenBucket (0 is Limit), that goes on
-// with its counts in its memory, from a time on; the zero Time is the clock's. What a key has used, it has used of the new
-// limit. So of all limits that follow each other within a window, a key gets no more than the highest. Of a bucket, units
-// flow back at the new rate from then on, each of them up to a tick late.
+// WithLimit returns a limiter with another Limit, and Burst of a TokenBucket (0 is
+// Limit), that takes over the counts and the memory of l at a time; the zero Time is
+// now. What a key has used counts against the new limit, so a key gets no more than the
+// highest of all limits that follow each other within a window. Units of a bucket flow
+// back at the new rate from then on, each of them up to a tick late.
 //
-// Decisions may go on. From then on this limiter decides by the same counts, at the lower of both limits (of a bucket, at
-// the lower rate: its units flow back as slowly); do not save it any more. LowestLimit is held to the new limit. Stats goes on from the former counts.
+// Decisions may be made meanwhile. Afterwards l decides by the same counts, at the
+// lower of both limits (of a bucket, at the lower rate); do not save it any more. A
+// LowestLimit above the new limit becomes that. Stats of the new limiter continue those
+// of l.
 //
-// The error, which wraps [errors.ErrUnsupported] unless the limit is out of range, tells why the counts cannot be taken
-// over; then all is as it was. It is so with MaxMemoryBytes, with Overload, for a limiter that is shared, for a limit that
-// counts past its cells (see Plan.CellBits), for less than half of the highest of a TokenBucket, and for one that has been replaced before.
+// If the counts cannot be taken over, WithLimit changes nothing and returns an error,
+// which wraps [errors.ErrUnsupported] unless the limit is out of range. That is so with
+// MaxMemoryBytes, with Overload [Spare], for a limiter that is shared or has been
+// replaced before, for a limit that the cells cannot hold (see Plan.CellBits), and for
+// less than half of the highest limit that a TokenBucket has had.
 func (l *Limiter) WithLimit(now time.Time, limit, burst int) (*Limiter, error) {
 	c := l.config
 	c.Limit, c.Burst, c.LowestLimit = limit, burst, min(c.LowestLimit, max(limit, 0))
@@ -153,7 +161,7 @@ func (l *Limiter) WithLimit(now time.Time, limit, burst int) (*Limiter, error) {
 	return next, nil
 }
 
-// Allow consumes one unit of the key, now, and tells whether it was admitted.
+// Allow consumes one unit of the key, now, and reports whether it was admitted.
 func (l *Limiter) Allow(key string) bool {
 	h := l.hasher.String(key)
 	e, word := l.engine.Load(), int64(0)
@@ -170,15 +178,15 @@ func (l *Limiter) Allow(key string) bool {
 	return e.Consume(i, word, h, 1, l.limit, engine.Brief).Allowed
 }
 
-// AllowN consumes n units of the key, now, and tells whether they were admitted. It
-// is all or nothing.
+// AllowN consumes n units of the key, now, or none, and reports whether they were
+// admitted. A cost below 1 or above the limit is denied.
 func (l *Limiter) AllowN(key string, n int) bool {
 	return l.engine.Load().Take(l.windows.nowWord(), l.hasher.String(key), n, l.limit, engine.Brief).Allowed
 }
 
-// Take consumes n units of the key, now, if they are admitted. Unless a Clock is
-// configured, now is late by up to [Resolution], see [WindowManager], and the
-// durations of the decision are longer by it.
+// Take consumes n units of the key, now, or none, and returns the decision: whether they
+// were admitted, what is left, and how long to wait. Unless a Clock is configured, now is
+// late by up to [Resolution], and the durations of the decision are longer by as much.
 func (l *Limiter) Take(key string, n int) (d Decision) {
 	h := l.hasher.String(key)
 	word, lag := int64(0), Resolution
@@ -191,10 +199,11 @@ func (l *Limiter) Take(key string, n int) (d Decision) {
 	return d
 }
 
-// TakeAt is [Limiter.Take] at a time of the caller's. Time begins with the first time that a limiter sees, so
-// yesterday's log can be replayed. From then on times may come in any order: one before the latest window counts as
-// that window's first instant, and one far ahead ends all windows before it, see [WindowManager]. So leave out lines of
-// a log whose time is damaged. The zero Time is a time long ago.
+// TakeAt is [Limiter.Take] at the time now. The first time may be any, so yesterday's
+// log can be replayed. Later times may come in any order: one before the latest window
+// counts as that window's first instant, and one far ahead ends all windows before it,
+// see [WindowManager]. Leave out lines of a log whose time is damaged. The zero Time is
+// a time long ago, not the present.
 func (l *Limiter) TakeAt(now time.Time, key string, n int) (d Decision) {
 	word, lag := l.windows.at(now)
 	l.tell(&d, l.engine.Load().Take(word, l.hasher.String(key), n, l.limit, engine.Whole), lag)
@@ -209,8 +218,9 @@ func (l *Limiter) Peek(key string) (d Decision) {
 	return d
 }
 
-// Do is [Limiter.Take] for requests that it cannot say: keys that are bytes or addresses, limits of their own, times. With
-// Request.Peek it consumes nothing.
+// Do decides on r, as [Limiter.Take] does on a key and a cost. Use it when the key is
+// bytes or an address, when the request has its own limit, or to pass the time. With
+// Request.Peek it consumes nothing. It does not keep Request.Bytes.
 func (l *Limiter) Do(r Request) (d Decision) {
 	h, limit := l.hash(&r), l.lower(r.Limit)
 	if r.Peek {
@@ -224,19 +234,21 @@ func (l *Limiter) Do(r Request) (d Decision) {
 	return d
 }
 
-// ErrQueueFull is the error of a [Limiter.Reserve] that would make a queue longer than Config.Burst.
+// ErrQueueFull is returned by [Limiter.Reserve] where the queue would become longer than
+// Config.Burst.
 var ErrQueueFull = errors.New("sketchlimit: the queue is full")
 
 var errNoQueue = fmt.Errorf("sketchlimit: Reserve goes with TokenBucket only: %w", errors.ErrUnsupported)
 
-// Reserve puts the request into its key's queue: the leaky bucket as a queue, for callers who
-// would rather wait than be refused. Units leave the queue one by one, Limit per Window evenly,
-// in the order they came. Reserve returns how long to wait before going on: until all that
-// came before has left. What is reserved cannot be given back.
+// Reserve puts the request into the queue of its key (the leaky bucket as a queue) and
+// returns how long the caller must wait before going on: until all units that came before
+// have left. Use it to wait rather than be refused. Units leave in the order they came,
+// Limit per Window, evenly. A reservation cannot be given back.
 //
-// It admits what Do does, with which it may be mixed. Where Do would deny, it reserves nothing and the error is
-// [ErrQueueFull]. Without TokenBucket there is no order, and the error wraps [errors.ErrUnsupported]. Unless a Clock is
-// configured the wait is longer by up to twice [Resolution]. Request.Peek reserves nothing.
+// It admits what [Limiter.Do] admits, and the two may be mixed. Where Do would deny, it
+// reserves nothing and returns [ErrQueueFull]. Windows have no order, so without
+// TokenBucket the error wraps [errors.ErrUnsupported]. Unless a Clock is configured, the
+// wait is longer by up to twice [Resolution]. Request.Peek reserves nothing.
 func (l *Limiter) Reserve(r Request) (wait time.Duration, err error) {
 	if l.config.Algorithm != TokenBucket {
 		return 0, errNoQueue
@@ -260,8 +272,9 @@ func (l *Limiter) Reserve(r Request) (wait time.Duration, err error) {
 	return spec.Later(wait, lag), nil
 }
 
-// tell writes the verdict word by word: the compiler copies a Decision in pairs of words,
-// which the processor is slow to read where they were just written one by one.
+// tell sets d to the verdict word by word. The compiler copies a Decision in pairs of
+// words, which the processor cannot forward from words just written: 21.6 instead of 15.8
+// ns for a remembered denial.
 func (l *Limiter) tell(d *Decision, v spec.Verdict, lag time.Duration) {
 	d.Allowed, d.Limit, d.Remaining = v.Allowed, int(l.limit), v.Remaining
 	d.RetryAfter, d.ResetAfter = spec.Later(v.RetryAfter, lag), spec.Later(v.ResetAfter, lag)
@@ -278,8 +291,8 @@ func (l *Limiter) hash(r *Request) uint64 {
 	return l.hasher.String(r.Key)
 }
 
-// arrive returns the word of the request's time, which is then seen, with its lag. The limit is what lower made of the
-// request's.
+// arrive makes the request's time seen, and returns its word and its lag, see
+// [WindowManager.now]. limit is the result of l.lower for the request's limit.
 func (l *Limiter) arrive(r *Request, limit int64) (word int64, lag time.Duration) {
 	if limit == 0 && r.Limit > 0 {
 		l.tooLow.Add(1)
@@ -298,7 +311,7 @@ func (l *Limiter) look(r *Request) (p rotating.Position, lag time.Duration) {
 	return l.windows.look(r.Time)
 }
 
-// lower returns a limit of a request's own within bounds, 0 if it is below the lowest.
+// lower returns a request's limit cut to the limiter's, or 0 if it is below the lowest.
 func (l *Limiter) lower(limit int) int64 {
 	switch {
 	case limit == 0:
@@ -309,19 +322,20 @@ func (l *Limiter) lower(limit int) int64 {
 	return min(int64(limit), l.limit)
 }
 
-// Prefetch begins to fetch from memory what a decision on the key reads, and does not wait
-// for it. It decides and changes nothing. It pays where the memory of limiters leaves the
-// processor's caches between two requests, and there is other work before the decision or
-// another limiter to ask.
+// Prefetch begins to fetch the memory that a decision on the key reads, and returns at
+// once. It changes nothing. It pays where limiters leave the processor's caches between
+// two requests, and the caller has other work, or another limiter to ask, before the
+// decision.
 func (l *Limiter) Prefetch(key []byte) {
 	l.engine.Load().Prefetch(l.hasher.Bytes(key), l.windows.Latest(), false)
 }
 
-// Share makes the limiter one of several that hold their limit together, on several machines say. All of them must
-// be built from the same Config with the same Seed; [sharing.Share.Layout] tells whether they were.
-// What the limiter has admitted before stays unknown to the others. TokenBucket is
-// refused, because times do not add up, and so are MaxMemoryBytes and Spare, with an error that wraps
-// [errors.ErrUnsupported]. Called again, it returns the same Share.
+// Share makes the limiter one of several that hold one limit together, on several
+// machines say. Build all of them from the same Config with the same Seed; then they
+// have the same [sharing.Share.Layout]. What l admitted before Share stays unknown to
+// the others. The error wraps [errors.ErrUnsupported] with TokenBucket, whose times do
+// not add up, and with MaxMemoryBytes or [Spare]. Called again, Share returns the same
+// value.
 func (l *Limiter) Share() (*sharing.Share, error) {
 	switch {
 	case l.config.Algorithm == TokenBucket:
@@ -335,18 +349,19 @@ func (l *Limiter) Share() (*sharing.Share, error) {
 	return l.share.Load(), nil
 }
 
-// Plan returns the limiter's dimensions, those of the moment if it grows, and what they are for.
+// Plan returns the limiter's present dimensions, and what they are for.
 func (l *Limiter) Plan() Plan { return l.config.planOf(l.engine.Load().Dimensions()) }
 
-// LowestLimit returns Config.LowestLimit: 0 if it is not set. Then every limit of a request's own below Config.Limit
-// denies the request, and middleware refuses a function that returns such limits.
+// LowestLimit returns Config.LowestLimit: 0 if it is not set. Then every limit of a
+// request's own below Config.Limit denies the request, and middleware refuses a
+// function that returns such limits.
 func (l *Limiter) LowestLimit() int { return l.config.LowestLimit }
 
 // Window returns the span that the limit is meant for, as configured.
 func (l *Limiter) Window() time.Duration { return l.config.Window }
 
-// MemoryBytes returns the memory the limiter takes of the heap, everything included. It does
-// not change unless the limiter grows.
+// MemoryBytes returns the memory the limiter takes of the heap, everything included. It
+// does not change unless the limiter grows.
 func (l *Limiter) MemoryBytes() int {
 	bytes := sizing.Overhead + stats.Footprint(l.engine.Load()) + sizing.AuditBytes(l.audit)
 	if l.growth != nil {
@@ -355,8 +370,9 @@ func (l *Limiter) MemoryBytes() int {
 	return bytes
 }
 
-// Close ends that the limiter grows, if it does. A limiter has nothing else to end: one that nobody refers to any more
-// is collected as it is. It never fails. A closed limiter goes on deciding.
+// Close stops a limiter with MaxMemoryBytes from growing, and returns nil. A closed
+// limiter goes on deciding. Other limiters need no Close: they are collected as they
+// are.
 func (l *Limiter) Close() error {
 	if l.grower != nil {
 		l.grower.closed.Store(true)

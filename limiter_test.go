@@ -245,8 +245,8 @@ func TestFloodedKeyGetsTheSameAnswers(t *testing.T) {
 	}
 }
 
-// Allow knows a key that has nothing left by the clock in the background, up to the reading at
-// which a unit comes free and no further.
+// Allow knows a key that has nothing left by the clock in the background, up to the
+// reading at which a unit comes free and no further.
 func TestAllowAtTheTickThatFreesAUnit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, err := sketchlimit.New(sketchlimit.Config{Limit: 1, Window: time.Second, Algorithm: sketchlimit.FixedWindow, MemoryBytes: 8 << 10, Seed: 1})
@@ -382,7 +382,8 @@ func TestMemoryOfSmallLimitersIsAsStated(t *testing.T) {
 	}
 }
 
-// ofHundred returns what each of a hundred limiters states, and what it takes of the heap.
+// ofHundred returns what each of a hundred limiters states, and what it takes of the
+// heap.
 func ofHundred(t *testing.T, c sketchlimit.Config) (stated int, each float64) {
 	all := make([]*sketchlimit.Limiter, 100)
 	before := testkit.Heap()
@@ -433,7 +434,8 @@ func TestAllowDecidesAsTakeDoes(t *testing.T) {
 	}
 }
 
-// Sizes for all limits leave room to tell how many keys there are, and that there are more than planned.
+// Sizes for all limits leave room to tell how many keys there are, and that there are
+// more than planned.
 func TestStatsTellHowManyKeysThereAre(t *testing.T) {
 	testkit.Computes(t)
 	const keys = 20_000
@@ -460,7 +462,8 @@ func TestStatsTellHowManyKeysThereAre(t *testing.T) {
 	}
 }
 
-// As many keys as planned are within the plan, however far the estimate of their number is off. Three times as many are not.
+// As many keys as planned are within the plan, however far the estimate of their number
+// is off. Three times as many are not.
 func TestAsManyKeysAsPlanned(t *testing.T) {
 	testkit.Computes(t)
 	for _, keys := range []int{200, 1000, 10_000} {
@@ -505,7 +508,8 @@ func TestStatsTellAnOverload(t *testing.T) {
 	}
 }
 
-// edited decides on requests of a few keys while its limit is changed now and then, saved and restored.
+// edited decides on requests of a few keys while its limit is changed now and then,
+// saved and restored.
 type edited struct {
 	*sketchlimit.Limiter
 	config sketchlimit.Config
@@ -523,7 +527,8 @@ func (l *edited) change(t *testing.T, limit int) {
 	l.Limiter, l.limits = next, append(l.limits, limit)
 }
 
-// restart saves the counts, and restores them to a limiter that has gone through as many limits.
+// restart saves the counts, and restores them to a limiter that has gone through as
+// many limits.
 func (l *edited) restart(t *testing.T) {
 	t.Helper()
 	var saved bytes.Buffer
@@ -547,7 +552,8 @@ func (l *edited) restart(t *testing.T) {
 	l.Limiter = next
 }
 
-// Whatever limits follow each other, a key has what is left of the present one: exactly, as few keys come.
+// Whatever limits follow each other, a key has what is left of the present one:
+// exactly, as few keys come.
 func TestWithLimitOfWindows(t *testing.T) {
 	for name, c := range map[string]sketchlimit.Config{
 		"fixed":   {Algorithm: sketchlimit.FixedWindow},
@@ -610,7 +616,8 @@ func TestWithLimitOfWindows(t *testing.T) {
 	}
 }
 
-// Units of a bucket are as many units of the next limit's, and flow back at its rate from then on; each change costs a tick.
+// Units of a bucket are as many units of the next limit's, and flow back at its rate
+// from then on; each change costs a tick.
 func TestWithLimitOfBuckets(t *testing.T) {
 	for _, limits := range [][]int{{12, 18, 20, 10}, {4000, 2500, 3333, 2000}} {
 		for seed := range uint64(10) {
@@ -656,7 +663,8 @@ func TestWithLimitOfBuckets(t *testing.T) {
 	}
 }
 
-// Decisions by the limiter of before and by the one that has taken over count together, whenever they come.
+// Decisions by the limiter of before and by the one that has taken over count together,
+// whenever they come.
 func TestWithLimitWhileDecisionsGoOn(t *testing.T) {
 	for _, algorithm := range []sketchlimit.Algorithm{sketchlimit.FixedWindow, sketchlimit.SlidingWindow, sketchlimit.TokenBucket} {
 		now := time.Unix(1e9, 0)

@@ -11,8 +11,8 @@ import (
 	"github.com/sketchlimit/sketchlimit/internal/inside"
 )
 
-// locked is a limiter of package exact, to a Group. Whoever locks several shards does so by the limiters' numbers and the
-// shards', and before those of a Limiter.
+// locked is a limiter of package exact, as a Group uses it. Groups lock shards in the
+// order of the limiters' numbers and the shards', and before those of a Limiter.
 type locked interface {
 	// Number orders the limiters.
 	Number() uint64
@@ -20,13 +20,14 @@ type locked interface {
 	Place(r Request) (hash uint64, shard int, at time.Time)
 	Lock(shard int)
 	Unlock(shard int)
-	// Ask returns the decision on a request of n units, and consumes nothing. The shard is locked.
+	// Ask returns the decision on a request of n units, and consumes nothing. The shard
+	// is locked.
 	Ask(r Request, hash uint64, at time.Time, n int) Decision
 	// Take returns the decision and consumes. The shard is locked.
 	Take(r Request, hash uint64, at time.Time, n int) Decision
 }
 
-// lockedOf returns what a Member of package exact is; nil for another one.
+// lockedOf returns m as a limiter of package exact; nil if it is none.
 func lockedOf(m Member) locked {
 	l, _ := inside.Locked(m).(locked)
 	return l
@@ -54,7 +55,8 @@ func (s *seat) before(other *seat) int {
 	return 1
 }
 
-// mixed is questions for limiters of both kinds, each of which has its place among the answers.
+// mixed is questions for limiters of both kinds, each of which has its place among the
+// answers.
 type mixed struct {
 	seats   []seat // of those for exact limiters
 	asked   []engine.Question
@@ -80,8 +82,8 @@ func (m *mixed) add(to *member, r *Request, n int, peek bool) {
 	m.asked, m.owners, m.places = append(m.asked, q), append(m.owners, to.Limiter), append(m.places, index)
 }
 
-// kept returns a copy of a request with a key of its own. The compiler does not see that the key comes from there, or else
-// keys would escape to the heap in groups without exact limiters as well.
+// kept returns a copy of a request with a copy of its key. It hides from the compiler
+// where the key comes from; otherwise keys would escape to the heap in all groups.
 func kept(r *Request) Request {
 	p := *(*uintptr)(unsafe.Pointer(&r))
 	own := **(**Request)(unsafe.Pointer(&p))
@@ -89,8 +91,8 @@ func kept(r *Request) Request {
 	return own
 }
 
-// decide returns which answer counts. What is exact is asked first: its locks are held while the sketches decide, and it consumes after they
-// have.
+// decide returns the index of the answer that counts. Exact limiters are asked first
+// and stay locked while the sketches decide; they consume afterwards.
 func (m *mixed) decide(peek bool) (by int) {
 	seats, asked, answers := m.seats, m.asked, m.answers
 	for i := range seats {
@@ -137,7 +139,8 @@ func (m *mixed) decide(peek bool) (by int) {
 	return by
 }
 
-// tighter reports whether d leaves less than another decision does, as the engine has it of its own.
+// tighter reports whether d leaves a client less than other does, by the rule of the
+// engine.
 func (d *Decision) tighter(other *Decision) bool {
 	switch {
 	case d.Allowed != other.Allowed:
@@ -150,7 +153,7 @@ func (d *Decision) tighter(other *Decision) bool {
 	return d.RetryAfter > other.RetryAfter
 }
 
-// mix asks all limiters for one key.
+// mix decides by all limiters for one key.
 func (g *Group) mix(r *Request, n int) Decision {
 	m := mixed{
 		seats: make([]seat, 0, len(g.members)), asked: make([]engine.Question, 0, len(g.members)),
@@ -163,7 +166,7 @@ func (g *Group) mix(r *Request, n int) Decision {
 	return m.answers[m.decide(r.Peek)]
 }
 
-// mixEach asks limiters for a key each.
+// mixEach decides by limiters for a key each.
 func (g *Group) mixEach(asks []Ask, peek bool) Decision {
 	var m mixed
 	for i := range asks {

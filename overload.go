@@ -7,24 +7,28 @@ import (
 	"github.com/sketchlimit/sketchlimit/internal/heavyhitter"
 )
 
-// Overload is what a [Limiter] does when more comes than its memory is for. A limiter with [Config.MaxMemoryBytes] grows
-// first. docs/overload.md says which to choose.
+// Overload is what a [Limiter] does when more comes than its memory is for. A limiter
+// with [Config.MaxMemoryBytes] grows first. docs/overload.md says which setting to
+// choose.
 type Overload int
 
 const (
-	// Deny denies what cannot be shown to be within the limit: it never admits too much, and denies ordinary clients
-	// the more often, the more there is beyond the plan.
+	// Deny denies whatever is not shown to be within the limit. It never admits too
+	// much, and denies ordinary clients more often the more traffic exceeds the plan.
 	Deny Overload = iota
-	// Spare denies, beyond the plan, only keys that are certified to be above their limit: those whose own units the
-	// heavy table has counted. All others are admitted, so a heavy key may get more than its limit, until it has won an
-	// entry of the table. Within the plan Spare is Deny. What it has done is in [Spared].
+	// Spare denies, beyond the plan, only keys that are certified to be above their
+	// limit: those whose own units the heavy table has counted. All others are
+	// admitted, so a heavy key may get more than its limit, until it has won an entry
+	// of the table. Within the plan Spare is Deny. What it has done is in [Spared].
 	//
-	// Each shard begins by itself, when the false-denial rate of new keys at the mean cost, averaged over a quarter of a
-	// window, has passed ten times [Config.FalseDenialRate], and ends with a window, when that load has gone. The table has
-	// a quarter of the memory of all else for it, from construction on, and decisions allocate nothing.
+	// Each shard begins by itself, when the false-denial rate of new keys at the mean
+	// cost, averaged over a quarter of a window, has passed ten times
+	// [Config.FalseDenialRate], and ends with a window, when that load has gone. The
+	// table has a quarter of the memory of all else for it, from construction on, and
+	// decisions allocate nothing.
 	//
-	// Of a TokenBucket a new key that finds no place takes that of the key whose bucket is full first, which may then get
-	// its units again.
+	// In a TokenBucket an unseen key that finds no place takes that of the key whose
+	// bucket is full first; that key may then get its units again.
 	Spare
 )
 
@@ -41,18 +45,21 @@ func (o Overload) String() string {
 
 // Spared counts what [Spare] has done.
 type Spared struct {
-	// Active reports whether some shards spare now: they deny only keys that are certified to be above their limit.
+	// Active reports whether some shards spare now: they deny only keys that are
+	// certified to be above their limit.
 	Active bool
-	// Since is when that began, by the limiter's clock, the last time; the zero Time if it never did.
+	// Since is when that began, by the limiter's clock, the last time; the zero Time if
+	// it never did.
 	Since time.Time
-	// Exact is from when on nothing is over-admitted any more, if Active stays false: one window after the end, or twice
-	// the time in which a bucket fills. The
-	// zero Time while it is Active, or if it never was.
+	// Exact is from when on nothing is over-admitted any more, if Active stays false:
+	// one window after the end, or twice the time in which a bucket fills. The zero
+	// Time while it is Active, or if it never was.
 	Exact time.Time
 	// Times counts how often it began.
 	Times uint64
-	// Units were admitted since construction by the shards that spared, until they were exact again; of a TokenBucket, had
-	// not flowed back to keys that gave way. Over all keys, no more than that was used above limits.
+	// Units were admitted since construction by the shards that spared, until they were
+	// exact again; of a TokenBucket, had not flowed back to keys that gave way. Over
+	// all keys, no more than that was used above limits.
 	Units uint64
 }
 
@@ -78,5 +85,6 @@ func (o Overload) check(c *Config) error {
 	return nil
 }
 
-// mostSpared is the greatest limit of a limiter that spares: the entries of its heavy table count each key twice.
+// mostSpared is the greatest limit of a limiter that spares: the entries of its heavy
+// table count each key twice.
 const mostSpared = 1<<14 - 1

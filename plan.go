@@ -6,10 +6,10 @@ import (
 	"github.com/sketchlimit/sketchlimit/internal/engine"
 )
 
-// Plan is the dimensions of a [Limiter], and what they are for. Each
-// shard holds for every generation a doorkeeper and a sketch of Depth × Width cells, or, of a TokenBucket, one table of
-// Width lines of 64 bytes. Package tune finds plans for known
-// traffic; [Config.Size] and [Limiter.Plan] tell those of a limiter.
+// Plan is the dimensions of a [Limiter], and what they are for. Each shard has for
+// every generation a Bloom filter and a sketch of Depth × Width cells; of a
+// TokenBucket, one table of Width lines of 64 bytes. Package tune finds plans for known
+// traffic; [Config.Size] and [Limiter.Plan] return those of a limiter.
 type Plan struct {
 	Shards         int // locks, and parts of the memory; 1 … 1<<24
 	BloomBytes     int // of one doorkeeper, a multiple of 64; 0 with TokenBucket
@@ -20,18 +20,20 @@ type Plan struct {
 	HeavyThreshold int // units in a generation from which a key counts as heavy
 	CellBits       int // 4, 8, 16: cells that widen, for Limit up to 123, 8191, 1<<31-1; 32 with TokenBucket
 
-	// These say what the dimensions were chosen for, with defaults as in [Config]. New refuses a Plan whose Limit is not 0
-	// if any of them differs from the Config; where Limit is 0, nobody knows. A Plan does not know the Window: its traffic
-	// is that of one, so a plan for a minute is not one for an hour.
+	// These fields say what the dimensions were chosen for, with defaults as in
+	// [Config]. New returns an error if any of them differs from the Config; with Limit
+	// 0 it does not check. The Window is not among them: a plan is for the traffic of
+	// one window, so do not use one for a minute with an hour.
 	Limit       int
 	LowestLimit int
 	Algorithm   Algorithm
 	SubWindows  int
 	Burst       int
 
-	// Keys is the number of distinct keys in a generation that the dimensions are for; 0 if nobody knows. FalseDenialRate is
-	// the share of requests of light keys that is then expected to be denied wrongly, and Goal the one that was asked for; 0
-	// if nobody did. New does not check them; Stats.OutsidePlan goes by them.
+	// Keys is the number of distinct keys in a generation that the dimensions are for;
+	// 0 if unknown. FalseDenialRate is the expected share of light keys' requests
+	// denied wrongly with so many keys, and Goal the share that was asked for; 0 if
+	// none was. New does not check these; Stats.OutsidePlan uses them.
 	Keys            float64
 	FalseDenialRate float64
 	Goal            float64
@@ -62,7 +64,7 @@ func purposeOf(limit, lowest int, a Algorithm, subWindows, burst int) purpose {
 	return purpose{limit, lowest, a, max(subWindows, 1), burst}
 }
 
-// checkPurpose refuses a plan that was made for something else.
+// checkPurpose returns an error for a plan that was made for another Config.
 func (p *Plan) checkPurpose(c *Config) error {
 	if p.Limit == 0 {
 		return nil
@@ -101,7 +103,8 @@ func (c *Config) planOf(d engine.Dimensions) Plan {
 	}
 }
 
-// planned returns the keys in a generation that the limiter is for, 0 if nobody knows, and its false-denial rate.
+// planned returns the keys in a generation that the limiter is for, 0 if unknown, and its
+// false-denial rate.
 func (c *Config) planned() (keys, rate float64) {
 	keys, rate = float64(c.Keys), c.goal()
 	if c.Limit > 1 && c.MemoryBytes == 0 {

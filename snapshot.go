@@ -13,24 +13,25 @@ import (
 )
 
 var (
-	// ErrSnapshot is wrapped by all errors of [Limiter.ReadFrom] and [Limiter.Load] that tell why a snapshot was
-	// not restored. The limiter is then as it was before.
+	// ErrSnapshot is wrapped by the errors of [Limiter.ReadFrom] and [Limiter.Load] for
+	// a snapshot that is damaged or of another limiter. The limiter is then as it was
+	// before.
 	ErrSnapshot = savestate.Err
-	// ErrSnapshotMismatch, which wraps ErrSnapshot, tells that the snapshot is of another limiter: of another Config,
-	// hash, key, seed or version.
+	// ErrSnapshotMismatch, which wraps ErrSnapshot, is returned for a snapshot of another
+	// limiter: of another Config, hash, key, seed or version.
 	ErrSnapshotMismatch = savestate.ErrMismatch
 )
 
-// WriteTo writes a snapshot of the limiter, which [Limiter.ReadFrom] restores: every unit
-// that was admitted before WriteTo began, and some of those since. It is as long as
-// MemoryBytes or a little less, and the same on machines of either byte order.
+// WriteTo writes a snapshot of the limiter, which [Limiter.ReadFrom] restores: every
+// unit that was admitted before WriteTo began, and some of those since. It is as long
+// as MemoryBytes or a little less, and the same on machines of either byte order.
 //
-// Decisions go on: WriteTo locks one shard at a time, for as long as it takes to copy some
-// KiB (or what Config.Plan makes of a shard), and writes without a lock. It pauses every
-// 256 KiB, which takes longer where decisions keep all processors busy.
+// Decisions go on: WriteTo locks one shard at a time, for as long as it takes to copy
+// some KiB (or what Config.Plan makes of a shard), and writes without a lock. It pauses
+// every 256 KiB, which takes longer where decisions keep all processors busy.
 //
-// A snapshot holds no keys, but the seed: whoever reads one of a limiter whose Hash has no other key (KeyedHash,
-// XXHash) can choose keys that collide. Keep it to yourself.
+// A snapshot holds no keys, but it holds the seed: with one of KeyedHash or XXHash a
+// client could choose keys that collide. Keep it secret.
 func (l *Limiter) WriteTo(w io.Writer) (int64, error) {
 	n, err := l.stages().Write(w, l.hasher.String(savestate.Text))
 	if err != nil {
@@ -46,17 +47,19 @@ func (l *Limiter) stages() savestate.Stages {
 	return savestate.Stages{Engine: l.engine.Load()}
 }
 
-// ReadFrom restores a snapshot, which is all there is to read from r, into a limiter that has not
-// admitted anything yet. The limiter must have the Config of the one that was saved; Clock may differ, and
-// with MaxMemoryBytes it need only have room. No decision may be made meanwhile; Stats may be read.
+// ReadFrom restores a snapshot, which must be all that r has, into a limiter that has
+// not admitted anything yet. The limiter must have the Config of the one that was
+// saved; Clock may differ, and with MaxMemoryBytes it only needs enough room. No
+// decision may be made meanwhile; Stats may be read.
 //
-// Time goes on between the snapshot and its restoration: generations that have left
-// the window are not restored, and buckets fill. The times that the saved limiter had seen count as seen, see
-// [WindowManager]. A key that was admitted u units after WriteTo began can be admitted u units more than
-// its limit; a snapshot after the last decision loses nothing. A seed that was drawn is replaced by the snapshot's.
+// Time goes on between the snapshot and its restoration: generations that have left the
+// window are not restored, and buckets fill. The latest time of the saved limiter
+// counts as seen, see [WindowManager]. A key that was admitted u units after WriteTo
+// began can be admitted u units more than its limit; a snapshot after the last decision
+// loses nothing. With Config.Seed 0 the limiter takes the snapshot's seed.
 //
-// An error that wraps [ErrSnapshot] tells why a snapshot was refused, and that
-// the limiter is as it was. ReadFrom takes as much memory as the limiter for a while.
+// On an error that wraps [ErrSnapshot] the limiter is as it was. ReadFrom needs as much
+// memory as the limiter while it runs.
 func (l *Limiter) ReadFrom(r io.Reader) (int64, error) {
 	n, err := l.restore(r)
 	if err != nil {

@@ -8,15 +8,14 @@ import (
 	"github.com/sketchlimit/sketchlimit/internal/savefile"
 )
 
-// Save writes a snapshot to a file that only its owner may read, see [Limiter.WriteTo]. The
-// file is there as a whole or as it was, also after a crash of the program or the machine: it is
-// written under a new name in the same folder, path + ".tmp" and a random number, made durable,
-// and renamed.
+// Save writes a snapshot to a file of mode 0600, see [Limiter.WriteTo]. The file is
+// complete or as it was, even after a crash of the program or the machine: Save writes
+// to path + ".tmp" and a random number, syncs, and renames.
 //
-// What is at path is replaced: a file of another mode by one of mode 0600, and a symbolic link
-// by a file, so that nothing is written where a link points. A save that is killed leaves its
-// temporary file; the next Save to the same path that succeeds removes it once it is an hour
-// old. Nobody else may give files in the folder such names.
+// A file or a symbolic link at path is replaced, so nothing is written where a link
+// points. A save that is killed leaves its temporary file, which a later Save to the
+// same path removes once it is an hour old. No other program may use such names in the
+// folder.
 func (l *Limiter) Save(path string) error {
 	err := savefile.Write(path, func(w io.Writer) error {
 		_, err := l.WriteTo(w)

@@ -10,35 +10,39 @@ import (
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
-// Resolution is how late the time of a decision may be by the default clock, besides what the scheduler is late by.
+// Resolution is how late the default clock may be, in addition to the scheduler's delays.
 const Resolution = clock.Resolution
 
 // WindowManager counts time in generations: spans of one length, aligned to the Unix
-// epoch, numbered floor(unix time / length). It serves a [Limiter]; few callers need one of their own.
+// epoch, numbered floor(unix time / length). It serves a [Limiter]; few callers need
+// one of their own.
 //
-// Time begins with the first time that comes: that of the first [WindowManager.At], or of the clock at the first
-// [WindowManager.Now]. Before it any time will do.
+// The first time, of [WindowManager.At] or of the clock at the first
+// [WindowManager.Now], may be any.
 //
-// Generations never go back. A time before the latest generation that the
-// manager has seen counts as that generation's first instant, so a clock that
-// steps back reopens no window that has closed: until it has caught up, keys have only
-// what is left of the latest window's quota. RetryAfter and ResetAfter still count from the
-// caller's time. Inside the latest generation times are taken as they are. A jump ahead, however
-// far, is a rotation like any other. It is believed: a time that is years ahead, from a damaged line of a log say, is from then
-// on the latest, and all earlier times count as the first instant of its generation.
+// Generations never go back. A time before the latest generation that the manager has
+// seen counts as that generation's first instant, so a clock that steps back reopens no
+// window that has closed: until it has caught up, keys have only what is left of the
+// latest window's quota. RetryAfter and ResetAfter still count from the caller's time.
+// Inside the latest generation times are taken as they are. A jump ahead, however far,
+// is a rotation like any other: after a time that is years ahead, from a damaged line
+// of a log say, all earlier times count as the first instant of its generation.
 //
-// The default clock follows the wall clock ahead, however far, and never back: after a step back it goes on with the
-// monotonic clock. So a machine that was suspended, or a container that was paused, is in the present generation at once,
-// and no step back opens a generation again or makes one longer.
+// The default clock follows the wall clock ahead, however far, and never back: after a
+// step back it goes on with the monotonic clock. So a machine that was suspended, or a
+// container that was paused, is in the present generation at once, and no step back
+// opens a generation again or makes one longer.
 //
-// Reading the clock costs about as much as the rest of a decision, so a [Limiter] reads the default clock at most once
-// every [Resolution]. One ticker serves all limiters of the process, and rests where it would save nothing. The first
-// decision of a tick reads the clock, and those after it in the same tick take its time. Their time is late by up to the
-// resolution, and by what the ticker is late by where the scheduler is: a generation then ends that much later for
-// everybody alike, and units of the previous one come free that much later. Nothing is admitted that would not have
-// been admitted at that time. A limiter that was not asked in the tick before is never late.
+// Reading the clock costs about as much as the rest of a decision, so a [Limiter] reads
+// the default clock at most once every [Resolution]. One ticker serves all limiters of
+// the process, and stops while it would save nothing. The first decision of a tick
+// reads the clock, and later decisions of the same tick use that time. It is late by up
+// to the resolution, plus the delay of the ticker: a generation then ends that much
+// later for all keys alike, and units of the previous one come free that much later.
+// Nothing is admitted that would not have been admitted at that time. A limiter that
+// was not asked in the tick before is never late.
 //
-// A decision inside a bubble of testing/synctest goes by the time of the bubble.
+// Inside a bubble of testing/synctest, decisions use the time of the bubble.
 //
 // A WindowManager is safe for concurrent use.
 type WindowManager struct {
@@ -55,12 +59,13 @@ type WindowManager struct {
 	soon  func() // if not nil, called when a generation has begun, and sixteen times as it goes on
 }
 
-// Now returns the time of limiters that are given no Clock, exactly: the wall clock, followed ahead only, see
-// [WindowManager]. It is for callers that pass the time, to several limiters for instance, and for [Config.Clock] where a
-// time that is late by [Resolution] is not good enough.
+// Now returns the time of the default clock, not late by [Resolution]: the wall clock,
+// followed ahead only, see [WindowManager]. Use it to pass one time to several
+// limiters, or as [Config.Clock] where a time that is late by [Resolution] is not good
+// enough.
 func Now() time.Time { return clock.Now() }
 
-// unseen is the word of a manager that has seen no time. It is before all positions.
+// unseen is the word of a manager that has seen no time. It is less than all positions.
 const unseen = math.MinInt64
 
 // NewWindowManager returns a manager of generations of the given length (above 0).
@@ -79,14 +84,15 @@ func NewWindowManager(length time.Duration, now func() time.Time) (*WindowManage
 	return w, nil
 }
 
-// tell lets the limiter know that a generation has begun or gone on.
+// tell calls soon when a generation has begun or gone on.
 func (w *WindowManager) tell() {
 	if w.soon != nil {
 		w.soon()
 	}
 }
 
-// Now returns the position of the clock: the number of the generation, and the time since it began.
+// Now returns the position of the clock: the number of the generation, and the time
+// since it began.
 func (w *WindowManager) Now() (generation int64, elapsed time.Duration) {
 	p := w.nowPosition()
 	return p.Generation, p.Elapsed
@@ -95,8 +101,9 @@ func (w *WindowManager) Now() (generation int64, elapsed time.Duration) {
 // nowPosition is Now.
 func (w *WindowManager) nowPosition() rotating.Position { return w.line.Unpack(w.nowWord()) }
 
-// now is Now as a word, with its lag. Durations count from the word's time, and the caller waits by a clock of
-// his own, so he is told durations that are longer by the lag: by the resolution of a late manager, and by
+// now returns the clock's position as a word, and its lag: how much later the word may
+// be than the caller's own clock. Durations returned to callers are longer by the lag,
+// because they count from the word's time. It is the resolution of a late manager, plus
 // what a clock that stepped back has to catch up.
 func (w *WindowManager) now() (word int64, lag time.Duration) {
 	if w.upToDate() {
@@ -105,7 +112,7 @@ func (w *WindowManager) now() (word int64, lag time.Duration) {
 	return w.read()
 }
 
-// read is now where the word is not of this tick.
+// read returns what now does, and is called where the word is of an earlier tick.
 func (w *WindowManager) read() (word int64, lag time.Duration) {
 	if !w.asked.Load() {
 		w.asked.Store(true)
@@ -120,11 +127,11 @@ func (w *WindowManager) read() (word int64, lag time.Duration) {
 	return w.line.Pack(p), w.lateLag(p, now)
 }
 
-// upToDate reports whether the word is the clock's time, if it is loaded afterwards: one that was loaded before may be as
-// old as the latest decision. The compiler inlines it.
+// upToDate reports whether the word is the clock's time. Load the word afterwards: one
+// loaded before may be as old as the latest decision. The compiler inlines it.
 func (w *WindowManager) upToDate() bool { return w.tick.Load() == clock.Tick() }
 
-// nowWord is now for callers that tell no durations.
+// nowWord returns the word of now, for callers that return no durations.
 func (w *WindowManager) nowWord() int64 {
 	if w.upToDate() {
 		return w.word.Load()
@@ -138,8 +145,9 @@ func (w *WindowManager) readWord() int64 {
 	return word
 }
 
-// refresh reads the clock of a late manager. It returns the position of the time, on the grid, and whether that is
-// inside the latest generation. If so, and decisions go by the clock, the word is that position until the tick ends.
+// refresh reads the clock of a late manager. It returns the position of the time, on
+// the grid, and whether that is inside the latest generation. If so, and decisions go
+// by the clock, the word is that position until the tick ends.
 func (w *WindowManager) refresh() (p rotating.Position, now time.Time, inside bool) {
 	word := w.word.Load() // before the clock: a reading never replaces a later one
 	now, tick := clock.Read()
@@ -166,8 +174,10 @@ func (w *WindowManager) lateLag(p rotating.Position, now time.Time) time.Duratio
 	return Resolution + max(0, w.lag(p, now))
 }
 
-// latest returns the position of the clock if decisions go by it. Otherwise it returns the clock's if that is in the
-// latest generation, and a position of that generation if not. Before a time was seen it is before all generations.
+// latest returns the position of the clock if decisions use it. Otherwise it returns
+// the clock's position if that is in the latest generation, and a position in that
+// generation if it is not. Before a time was seen, it returns a position before all
+// generations.
 func (w *WindowManager) latest() rotating.Position {
 	if w.asked.Load() {
 		p, _ := w.lookNow()
@@ -213,7 +223,7 @@ func (w *WindowManager) lookNow() (p rotating.Position, lag time.Duration) {
 	return p, w.lateLag(p, now)
 }
 
-// lag returns how much later than a time the position is that it is taken as.
+// lag returns how much later position p is than the time now.
 func (w *WindowManager) lag(p rotating.Position, now time.Time) time.Duration {
 	if p.Elapsed > 0 {
 		return 0
@@ -227,8 +237,9 @@ func (w *WindowManager) At(now time.Time) (generation int64, elapsed time.Durati
 	return p.Generation, p.Elapsed
 }
 
-// reach makes a position's generation the latest if it is ahead, and otherwise returns what the position is taken as. Inside
-// the latest generation the word follows the positions in small steps: Stats is as of the word.
+// reach makes a position's generation the latest if it is ahead, and otherwise returns
+// the position that p counts as. Inside the latest generation the word follows the
+// positions in small steps, because Stats are as of the word.
 func (w *WindowManager) reach(p rotating.Position) rotating.Position {
 	for {
 		word := w.word.Load()
@@ -253,7 +264,7 @@ func (w *WindowManager) reach(p rotating.Position) rotating.Position {
 	}
 }
 
-// finerOf returns a position as the word follows it.
+// finerOf returns a position rounded to the steps in which the word follows.
 func (w *WindowManager) finerOf(p rotating.Position) rotating.Position {
 	p.Elapsed -= p.Elapsed % w.finer
 	return p
@@ -277,8 +288,8 @@ func (w *WindowManager) position(now time.Time) rotating.Position {
 	return w.line.Position(unixNano(now))
 }
 
-// unixNano is [time.Time.UnixNano] for the years 1823 to 2116; times before and after
-// are drawn to the ends. That leaves pack a bit to spare.
+// unixNano returns [time.Time.UnixNano], cut to the years 1823 … 2116, which leaves
+// pack one bit.
 func unixNano(t time.Time) int64 {
 	const last = 1 << 62
 	switch s := t.Unix(); {
