@@ -5,10 +5,10 @@ import (
 	"strconv"
 )
 
-// AppendAddr appends the key of a client's address, for those who have no request: nothing
-// of the zero Addr, and what AppendKey appends otherwise. That is 4 bytes for IPv4, the whole
-// blocks of 8 bytes that the prefix touches for IPv6, and one more for the length of a prefix
-// that is not the default. See also [Clients.Key].
+// AppendAddr appends the key of a client's address, as AppendKey does for a request:
+// nothing for the zero Addr, 4 bytes for IPv4, for IPv6 the whole blocks of 8 bytes
+// that the prefix touches, and one more byte for a prefix length that is not the
+// default.
 func (c *Clients) AppendAddr(dst []byte, addr netip.Addr) []byte {
 	addr = original(addr.Unmap().WithZone(""))
 	if !addr.IsValid() {
@@ -32,7 +32,8 @@ func (c *Clients) AppendAddr(dst []byte, addr netip.Addr) []byte {
 	return dst
 }
 
-// Key returns the key of a client's address, for Limiter.Take and the like. It allocates; AppendAddr does not.
+// Key returns the key of a client's address as a string, for Limiter.Take. It allocates;
+// AppendAddr does not.
 func (c *Clients) Key(addr netip.Addr) string {
 	var key [maxAddrKey]byte
 	return string(c.AppendAddr(key[:0], addr))
@@ -44,7 +45,7 @@ const maxAddrKey = 17
 func (c *Clients) ipv4Bits() int { return lengthOr(c.IPv4Bits, 32, 32) }
 func (c *Clients) ipv6Bits() int { return lengthOr(c.IPv6Bits, 128, 64) }
 
-// lengthOr returns the length of a prefix, or the usual one of what is none: of 0, all else New refuses.
+// lengthOr returns bits if it is 1 … most, and usual otherwise.
 func lengthOr(bits, most, usual int) int {
 	if bits < 1 || bits > most {
 		return usual
@@ -52,8 +53,8 @@ func lengthOr(bits, most, usual int) int {
 	return bits
 }
 
-// KeyText returns the address or the network that a key of any Clients stands for, such as
-// "192.0.2.1" or "2001:db8::/64"; of what is no such key, the quoted bytes.
+// KeyText returns the address or network of a key of any Clients, such as "192.0.2.1" or
+// "2001:db8::/64"; for other bytes it returns them quoted.
 func (*Clients) KeyText(key []byte) string {
 	var b [16]byte
 	switch n := copy(b[:], key); len(key) {

@@ -10,7 +10,8 @@ import (
 	"github.com/sketchlimit/sketchlimit/httplimit"
 )
 
-// The key of a request is the key of its client's address, as those make it who have no request.
+// The key of a request is the key of its client's address, as those make it who have no
+// request.
 func TestKeyOfAnAddress(t *testing.T) {
 	for _, c := range []struct {
 		clients         httplimit.Clients
@@ -51,7 +52,8 @@ func TestAddrKeysAllocateNothing(t *testing.T) {
 	}))
 }
 
-// The prefixes of RFC 6052, table in section 2.4: 192.0.2.33 in prefixes of several lengths.
+// The prefixes of RFC 6052, table in section 2.4: 192.0.2.33 in prefixes of several
+// lengths.
 func TestTranslatedClients(t *testing.T) {
 	for addr, want := range map[string]string{
 		"64:ff9b::192.0.2.33":           "192.0.2.33",
@@ -78,7 +80,8 @@ func TestTranslatedClients(t *testing.T) {
 	}
 }
 
-// Who is a proxy is known of its own address: not of what anybody has put into an IPv6 one.
+// Who is a proxy is known of its own address: not of what anybody has put into an IPv6
+// one.
 func TestTranslatedProxies(t *testing.T) {
 	r := from("[64:ff9b::10.0.0.1]:80", "X-Forwarded-For", "203.0.113.9")
 	require.Equal(t, "10.0.0.1", (&httplimit.Clients{Proxies: proxies}).Addr(r).String())

@@ -57,7 +57,8 @@ func newTill(
 	return k
 }
 
-// ask sends a request, reads the answer, and waits until the handler has ended. The body is "" if the answer broke off.
+// ask sends a request, reads the answer, and waits until the handler has ended. The
+// body is "" if the answer broke off.
 func (k *till) ask(ctx context.Context, method string) (answer *http.Response, body string) {
 	k.ended.Add(1)
 	r, err := http.NewRequestWithContext(ctx, method, k.server.URL, nil)

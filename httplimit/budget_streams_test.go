@@ -17,7 +17,8 @@ import (
 	"github.com/sketchlimit/sketchlimit/httplimit"
 )
 
-// Events reach the client as they are written, and those that it has gone from are counted as far as they were taken.
+// Events reach the client as they are written, and those that it has gone from are
+// counted as far as they were taken.
 func TestBudgetStreams(t *testing.T) {
 	const event = "data: hello\n\n"
 	for _, http2 := range []bool{false, true} {
@@ -81,7 +82,8 @@ func TestBudgetCancelled(t *testing.T) {
 	}
 }
 
-// A connection that is taken over: what was written before, or what the handler settles itself.
+// A connection that is taken over: what was written before, or what the handler settles
+// itself.
 func TestBudgetHijacked(t *testing.T) {
 	var seen httplimit.Response
 	for _, c := range []struct {
@@ -125,7 +127,8 @@ func TestBudgetHijacked(t *testing.T) {
 	k.settled(0)
 }
 
-// Of a time-out inside, what its answer takes; of one outside, what the handler wrote before and after its time.
+// Of a time-out inside, what its answer takes; of one outside, what the handler wrote
+// before and after its time.
 func TestBudgetTimesOut(t *testing.T) {
 	release, taken := make(chan struct{}), make(chan int, 2)
 	slow := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -175,7 +178,8 @@ func TestBudgetTimesOut(t *testing.T) {
 	k.settled(42)
 }
 
-// A reverse proxy hands on what its upstream has used, as a field or a trailer; if the upstream breaks off, nobody knows.
+// A reverse proxy hands on what its upstream has used, as a field or a trailer; if the
+// upstream breaks off, nobody knows.
 func TestBudgetReverseProxy(t *testing.T) {
 	for _, c := range []struct {
 		name    string

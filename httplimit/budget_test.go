@@ -21,7 +21,8 @@ import (
 	"github.com/sketchlimit/sketchlimit/httplimit"
 )
 
-// purse returns a budget of so many units a minute, and of ten times as many a day, on a clock.
+// purse returns a budget of so many units a minute, and of ten times as many a day, on
+// a clock.
 func purse(t testing.TB, limit int, clock *clock) *budget.Budget {
 	t.Helper()
 	c := budget.Config{InFlight: 1000, HoldFor: time.Hour}
@@ -179,8 +180,8 @@ func TestBudgetErrors(t *testing.T) {
 	require.EqualError(t, err, "httplimit: option 0 nil, must be one")
 }
 
-// What a field holds is a whole number, or the hold is settled in full; and it is hidden whatever it is. No request counts
-// more than the limit.
+// What a field holds is a whole number, or the hold is settled in full; and it is
+// hidden whatever it is. No request counts more than the limit.
 func TestBudgetFieldValues(t *testing.T) {
 	b, most := purse(t, 10_000, newClock()), strconv.Itoa(math.MaxInt)
 	for _, c := range []struct {
@@ -265,7 +266,8 @@ func TestBudgetUsed(t *testing.T) {
 	require.EqualValues(t, 7+100+100+9+150+100, b.Stats().Settled)
 }
 
-// Users in many connections at once never get more than their limit, and the books agree with what they got.
+// Users in many connections at once never get more than their limit, and the books
+// agree with what they got.
 func TestBudgetConcurrently(t *testing.T) {
 	const limit, most = 100_000, 9_000
 	b := purse(t, limit, newClock())

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// checkPolicy refuses what is no name of a policy.
+// checkPolicy returns an error for a string that cannot name a policy.
 func checkPolicy(name string) error {
 	for _, c := range []byte(name) {
 		if !printable(c) {
@@ -21,8 +21,8 @@ func checkPolicy(name string) error {
 	return nil
 }
 
-// checkLowest refuses a limiter that is known to have no LowestLimit. With it, nearly all limits that a function
-// returns would admit nothing.
+// checkLowest returns an error for a limiter that is known to have no LowestLimit: it
+// would deny every request with a limit below its own.
 func checkLowest(limiter any) error {
 	if l, ok := limiter.(interface{ LowestLimit() int }); ok && l.LowestLimit() == 0 {
 		return errors.New("Limit with a limiter that has no LowestLimit, must have one: the lowest limit above 0 that the function returns")
@@ -30,7 +30,7 @@ func checkLowest(limiter any) error {
 	return nil
 }
 
-// isNil tells whether v is nil, or an interface around a nil pointer or function.
+// isNil reports whether v is nil, or an interface around a nil pointer or function.
 func isNil(v any) bool {
 	switch r := reflect.ValueOf(v); r.Kind() {
 	case reflect.Invalid:
@@ -48,7 +48,8 @@ func given(option string, ok bool) error {
 	return nil
 }
 
-// checkName refuses what is no name of a header field (RFC 9110, section 5.1).
+// checkName returns an error for a string that cannot name a header field (RFC 9110,
+// section 5.1).
 func checkName(what, name string) error {
 	const special = "!#$%&'*+-.^_`|~"
 	for _, c := range []byte(name) {
@@ -63,8 +64,8 @@ func checkName(what, name string) error {
 	return nil
 }
 
-// checkNetworks refuses prefixes that contain no address. IPv4-mapped ones are among
-// them, because the addresses that they are held against are IPv4.
+// checkNetworks returns an error for prefixes that contain no address. IPv4-mapped ones
+// are among them, because clients' addresses are unmapped to IPv4.
 func checkNetworks(networks []netip.Prefix) error {
 	for i, n := range networks {
 		if !n.IsValid() || n.Addr().Is4In6() {

@@ -11,37 +11,35 @@ import (
 // Clients finds the address of a request's client, and is the [Key] of it. The zero
 // Clients takes the peer of the connection.
 //
-// A client can write any field it likes, so an address in one is worth what the hop
-// is that wrote it. Who is in front is known of the connection alone: if the peer is
-// one of Proxies, the last address in Header is who sent it the request; if that is
-// one of Proxies too, the one before it, and so on, from the right to the left over
-// all lines of the field. The first address that is not one of Proxies is the
-// client, and what stands to the left of it is never read. An entry that is not an
-// address ends the walk: the hop that wrote it then stands for its clients, and
-// they share a key.
+// A client can write any header field, so an address in one is only as good as the hop
+// that wrote it. If the peer of the connection is one of Proxies, the last address in
+// Header is the hop before it; if that is one of Proxies too, the next address to the
+// left, and so on over all lines of the field. The first address that is not one of
+// Proxies is the client; entries to the left of it are not read. An entry that is not
+// an address ends the walk: the hop that wrote it then stands for its clients, and they
+// share a key.
 //
-// Addresses may have brackets, ports and zones. IPv4-mapped IPv6 addresses are the
-// IPv4 addresses, zones do not count. A client that a translator has given an IPv6 address
-// (64:ff9b::/96 and 64:ff9b:1::/48, RFC 6052 and 8215) is the IPv4 client; but a proxy behind a
-// translator is believed by its IPv6 address alone. A peer without an address, as on a Unix
-// socket, is nobody's proxy; its requests share the empty key.
+// Addresses may have brackets, ports and zones. An IPv4-mapped IPv6 address is the IPv4
+// address, and zones do not count. A client behind a translator (64:ff9b::/96 and
+// 64:ff9b:1::/48, RFC 6052 and 8215) is its IPv4 address, but a proxy behind one is
+// matched by its IPv6 address. A peer without an address, as on a Unix socket, is no
+// proxy; its requests share the empty key.
 //
 // A Clients is safe for concurrent use as long as nobody changes it.
 type Clients struct {
-	// Proxies are the networks of the hops that are believed. 0.0.0.0/0 and ::/0 are refused:
-	// with them, clients choose their addresses.
+	// Proxies are the networks of trusted hops. 0.0.0.0/0 and ::/0 are errors, because
+	// clients could then choose their addresses.
 	Proxies []netip.Prefix
-	// Header is where they write who sent them a request. "X-Forwarded-For", which
-	// is also "", and "Forwarded" (RFC 7239) hold one address a hop. Any other
-	// field, such as "X-Real-IP", must be set by the peer itself to a single
-	// address; if it has several lines or holds anything else, the peer is the
-	// client.
+	// Header is the field in which Proxies write the address that sent them a request.
+	// "X-Forwarded-For", the default, and "Forwarded" (RFC 7239) have one address a
+	// hop. Any other field, such as "X-Real-IP", must be set by the peer itself to a
+	// single address; if it has several lines or anything else, the peer is the client.
 	Header string
-	// IPv4Bits is the length of the prefix that IPv4 addresses are cut to in keys, 1 … 32; 0 is 32.
+	// IPv4Bits is the prefix length that keys of IPv4 addresses have, 1 … 32; 0 is 32.
 	IPv4Bits int
-	// IPv6Bits is the length of the prefix that IPv6 addresses are cut to in keys,
-	// 1 … 128; 0 is 64, the smallest network that a customer gets, who has all
-	// its addresses to choose from.
+	// IPv6Bits is the prefix length that keys of IPv6 addresses have, 1 … 128; 0 is 64,
+	// the smallest network that a customer gets, all of whose addresses are the
+	// customer's.
 	IPv6Bits int
 }
 
@@ -50,8 +48,8 @@ func (c *Clients) AppendKey(dst []byte, r *http.Request) []byte {
 	return c.AppendAddr(dst, c.Addr(r))
 }
 
-// Text returns the KeyText of the request's key: an IPv4 address, or the network of an IPv6
-// one. It may be a part of the request; clone it to keep it.
+// Text returns the KeyText of the request's key: an IPv4 address, or the network of an
+// IPv6 one. It may be a part of the request; clone it to keep it.
 func (c *Clients) Text(r *http.Request) string {
 	addr, dotted := c.client(r)
 	if dotted != "" && c.ipv4Bits() == 32 {
@@ -61,14 +59,15 @@ func (c *Clients) Text(r *http.Request) string {
 	return c.KeyText(c.AppendAddr(key[:0], addr))
 }
 
-// Addr returns the client's address, whole, without zone, IPv4 as such: the zero Addr
-// if the peer has none. It is what to log.
+// Addr returns the client's whole address, without zone, IPv4 unmapped; the zero Addr
+// if the peer has none. Log this one.
 func (c *Clients) Addr(r *http.Request) netip.Addr {
 	addr, _ := c.client(r)
 	return original(addr)
 }
 
-// client returns the client's address as it is written, and its text if the request has it, see parseHop.
+// client returns the client's address as it is written, and its text if the request has
+// it, see parseHop.
 func (c *Clients) client(r *http.Request) (addr netip.Addr, dotted string) {
 	addr, dotted = parseHop(r.RemoteAddr)
 	switch {

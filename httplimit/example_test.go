@@ -135,7 +135,8 @@ func ExampleNewAll() {
 	// Ratelimit-Policy: "second";q=10;w=1, "hour";q=500;w=3600, "at once";q=4;qu="concurrent-requests", "service";q=50000;w=1
 }
 
-// At most 100,000 tokens a minute for each user. A handler tells what it has used in a field, which clients do not see.
+// At most 100,000 tokens a minute for each user. A handler tells what it has used in a
+// field, which clients do not see.
 func ExampleNewBudget() {
 	tokens, err := budget.New(budget.Config{
 		Limits:   []sketchlimit.Config{{Limit: 100_000, Window: time.Minute, Keys: 1000}},
@@ -192,8 +193,8 @@ func TestDocsShowTheExample(t *testing.T) {
 	require.Equal(t, section(t, "example_test.go", "func Example() {", "\n}\n"), section(t, "../docs/http.md", "func main() {", "\n}\n"))
 }
 
-// served is the handler of an example behind its limit, at the instant of the first Date that
-// a document shows.
+// served is the handler of an example behind its limit, at the instant of the first
+// Date that a document shows.
 func served(t *testing.T, shown string, limit int) (server *httptest.Server, date string) {
 	t.Helper()
 	_, rest, _ := strings.Cut(shown, "Date: ")

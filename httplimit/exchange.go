@@ -13,15 +13,17 @@ import (
 	"github.com/sketchlimit/sketchlimit/budget"
 )
 
-// Response is one that a handler has ended.
+// Response describes the response of a handler that has returned.
 type Response struct {
 	Request *http.Request // as the handler got it
-	// Status is what was sent, or will be: 200 if the handler did not say; 0 if it took the connection over before.
+	// Status is what was sent, or will be: 200 if the handler did not say; 0 if it took
+	// the connection over before.
 	Status int
 	// Header is that of the ResponseWriter, with trailers.
 	Header http.Header
-	// Bytes is those of the body that the handler wrote and the ResponseWriter took; 0 in answer to HEAD, when they are
-	// not sent. Of a hijacked connection it is those before.
+	// Bytes is those of the body that the handler wrote and the ResponseWriter took; 0
+	// in answer to HEAD, when they are not sent. Of a hijacked connection it is those
+	// before.
 	Bytes int64
 }
 
@@ -30,7 +32,8 @@ func BytesWritten(r *Response) (units int, ok bool) {
 	return int(r.Bytes), int64(int(r.Bytes)) == r.Bytes
 }
 
-// exchange is a request that holds units, and the ResponseWriter that it is answered with.
+// exchange is a request that holds units, and the ResponseWriter that it is answered
+// with.
 type exchange struct {
 	inner    http.ResponseWriter
 	holder   holder
@@ -127,8 +130,8 @@ func (e *exchange) WriteString(s string) (int, error) {
 	return int(e.count(int64(n))), err
 }
 
-// ReadFrom implements [io.ReaderFrom]: files are then sent in the system's own way. Of a reader of nothing, the server
-// sends no header.
+// ReadFrom implements [io.ReaderFrom]: files are then sent in the system's own way. Of
+// a reader of nothing, the server sends no header.
 func (e *exchange) ReadFrom(r io.Reader) (n int64, err error) {
 	e.hideUnsent()
 	if inner, ok := e.inner.(io.ReaderFrom); ok {
@@ -180,7 +183,7 @@ func (e *exchange) hideUnsent() {
 	}
 }
 
-// end returns the response, when the handler has returned.
+// end returns the response once the handler has returned.
 func (e *exchange) end() *Response {
 	if e.response.Status == 0 && !e.hijacked {
 		e.response.Status = http.StatusOK
@@ -208,7 +211,7 @@ func (e *exchange) hide() {
 	}
 }
 
-// field returns what a field tells: the number of units, or not ok.
+// field returns the units that a field states, and whether it states any.
 func (e *exchange) field(name string) (units int, ok bool) {
 	values := e.values
 	if e.hidden == "" {
@@ -221,8 +224,9 @@ func (e *exchange) field(name string) (units int, ok bool) {
 	return int(n), err == nil
 }
 
-// fieldOf returns the values of a field: of a trailer that was not declared, or else of a trailer that was or a header
-// field. The server sends both of the latter under the same name.
+// fieldOf returns the values of a field: of a trailer that was not declared, or else of
+// a trailer that was or a header field. The server sends both of the latter under the
+// same name.
 func fieldOf(h http.Header, name string) (values []string) {
 	for n := range h {
 		if n != name && isField(n, name) {
@@ -235,7 +239,8 @@ func fieldOf(h http.Header, name string) (values []string) {
 	return values
 }
 
-// isField reports whether a key of a header is a field's, or that of its undeclared trailer.
+// isField reports whether a key of a header is a field's, or that of its undeclared
+// trailer.
 func isField(key, name string) bool {
 	return strings.EqualFold(strings.TrimPrefix(key, http.TrailerPrefix), name)
 }

@@ -17,11 +17,11 @@ const (
 	// left out unless it is whole seconds. Limits on units at the same time have
 	// `qu="concurrent-requests"` instead, and no times in other fields.
 	RateLimitPolicy Fields = 1 << iota
-	// RateLimit is what is left of the tightest: `"default";r=99;t=60`. Of limits on units at the
-	// same time, it tells only if they refuse or there is no other. With r above 0, t is the
-	// time until the whole quota is back if nothing else comes; with r 0 that until a next one
-	// of cost 1 passes; of a refused request that until the same one passes, and it is left
-	// out if no wait makes it pass.
+	// RateLimit is what is left of the tightest: `"default";r=99;t=60`. Of limits on
+	// units at the same time, it tells only if they refuse or there is no other. With r
+	// above 0, t is the time until the whole quota is back if nothing else comes; with
+	// r 0 that until a next one of cost 1 passes; of a refused request that until the
+	// same one passes, and it is left out if no wait makes it pass.
 	RateLimit
 	// RetryAfter is, on refusals, the time after which the same request passes all
 	// limits if nothing else comes; it is left out if no wait makes it pass.
@@ -81,8 +81,9 @@ func (t *texts) write(h http.Header, fields Fields, a *Answer) {
 	}
 }
 
-// texts is what a middleware told lately. Its policies are few, and of clients far from their
-// limits many are in the same state to the second, so most can be told in the same words.
+// texts caches the values of header fields. A middleware has few policies, and many
+// clients far from their limits are in the same state to the second, so most responses
+// use a value again.
 type texts struct {
 	bytes  []byte
 	shown  []shown // that policy is about
@@ -91,8 +92,8 @@ type texts struct {
 	room   []string    // for values
 }
 
-// value returns the values of a field that has one. They are the response's own, for whoever
-// comes later may change them; only their memory is taken for many at once.
+// value returns text as the only value of a field. The slice belongs to the response,
+// because later handlers may change it; its memory is allocated for 64 at once.
 func (t *texts) value(text string) []string {
 	if len(t.room) == 0 {
 		t.room = make([]string, 64)
@@ -102,7 +103,7 @@ func (t *texts) value(text string) []string {
 	return values
 }
 
-// shown is what RateLimit-Policy tells of a policy.
+// shown is the part of a policy that RateLimit-Policy has.
 type shown struct {
 	name     string
 	limit    int
@@ -145,14 +146,14 @@ func (t *texts) policies(policies []Policy) string {
 	return t.policy
 }
 
-// telling is what fields tell in a state, by their bits.
+// telling is the values of the fields in a state, by the fields' bits.
 type telling struct {
 	state
 	fields [len(table)]string
 }
 
-// state is what fields tell of a policy. Times are seconds, rounded up, or below 0 if there
-// is none.
+// state is the part of a policy that the fields have. Times are seconds, rounded up, or
+// below 0 if there is none.
 type state struct {
 	name               string
 	limit, remaining   int
@@ -160,7 +161,8 @@ type state struct {
 	known              bool
 }
 
-// values returns the values of all fields but RateLimit-Policy, by their bits. They share one string.
+// values returns the values of all fields but RateLimit-Policy, by their bits. They
+// share one string.
 func (t *texts) values(fields Fields, p *Policy) *[len(table)]string {
 	now := state{p.Name, p.Limit, p.Remaining, seconds(p.more()), -1, seconds(p.ResetAfter), true}
 	if !p.Allowed {
@@ -204,10 +206,12 @@ func appendSeconds(b []byte, n int64) []byte {
 	return strconv.AppendInt(b, n, 10)
 }
 
-// Seconds returns a time as fields have it: in whole seconds, rounded up, and nothing for [sketchlimit.Never].
+// Seconds returns d in whole seconds, rounded up, as header fields have it; "" for
+// [sketchlimit.Never].
 func Seconds(d time.Duration) string { return string(appendSeconds(nil, seconds(d))) }
 
-// seconds rounds up, so that whoever waits so long has waited long enough; -1 is never.
+// seconds returns d in seconds, rounded up so that a client waits long enough; -1 for
+// [sketchlimit.Never].
 func seconds(d time.Duration) int64 {
 	if d == sketchlimit.Never {
 		return -1

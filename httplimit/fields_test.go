@@ -115,7 +115,8 @@ func TestNamesAreQuoted(t *testing.T) {
 	require.Equal(t, `"a \"b\", c\\d;q=9";r=4;t=120`, header.Get("RateLimit"))
 }
 
-// Each policy is an element of the lists; times and units are those of the last to decide.
+// Each policy is an element of the lists; times and units are those of the last to
+// decide.
 func TestSeveralPolicies(t *testing.T) {
 	clock := newClock()
 	second := front(t, build(t, sketchlimit.Config{Limit: 1, Window: time.Second}, clock), byUser, httplimit.Name("second"), httplimit.Headers(all))

@@ -10,8 +10,8 @@ import (
 const ows = " \t" // optional whitespace (RFC 9110, section 5.6.3)
 
 // parseHop reads an address as servers and proxies write it: with or without a port,
-// IPv6 with or without brackets and a zone. It returns the zero Addr for anything else, and
-// of IPv4 the part of s that is the address, for it can be written in one way only.
+// IPv6 with or without brackets and a zone. It returns the zero Addr for anything else,
+// and of IPv4 the part of s that is the address, for it can be written in one way only.
 func parseHop(s string) (addr netip.Addr, dotted string) {
 	b, n := parseIPv4(s)
 	switch {
@@ -23,8 +23,9 @@ func parseHop(s string) (addr netip.Addr, dotted string) {
 	return netip.AddrFrom4(b), s[:n]
 }
 
-// parseIPv4 reads the address that s begins with, and returns its length; 0 if there is none.
-// Most requests have two such addresses, and [netip.ParseAddr] takes three times as long.
+// parseIPv4 reads the address that s begins with, and returns its length; 0 if there is
+// none. Most requests have two such addresses, and [netip.ParseAddr] takes three times
+// as long.
 func parseIPv4(s string) (b [4]byte, n int) {
 	var addr, octet uint32
 	dots, digits := 0, 0
@@ -69,7 +70,8 @@ func parseIPv6(s string) netip.Addr {
 	return addr.Unmap()
 }
 
-// obfuscated is what stands behind the underscore in place of a port (RFC 7239, section 6.3).
+// obfuscated is what stands behind the underscore in place of a port (RFC 7239, section
+// 6.3).
 const obfuscated = "-._0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 // isPort reports whether s is a colon and a port, or what RFC 7239 lets stand for one.

@@ -28,7 +28,8 @@ func concurrency(t testing.TB, limit int) *inflight.Limiter {
 	return in
 }
 
-// At most two requests of a user are handled at the same time. Clients are told how many, and no times.
+// At most two requests of a user are handled at the same time. Clients are told how
+// many, and no times.
 func TestInFlight(t *testing.T) {
 	in := concurrency(t, 2)
 	rate := build(t, sketchlimit.Config{Limit: 5, Algorithm: sketchlimit.FixedWindow}, newClock())
@@ -156,7 +157,8 @@ func TestInFlightIsGivenBack(t *testing.T) {
 	require.EqualValues(t, 4, in.Stats().Admitted)
 }
 
-// http.TimeoutHandler answers before its handler has ended. Inside of it the handler's units are held until it has.
+// http.TimeoutHandler answers before its handler has ended. Inside of it the handler's
+// units are held until it has.
 func TestInFlightInsideOfTimeouts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in := concurrency(t, 1)
@@ -171,8 +173,8 @@ func TestInFlightInsideOfTimeouts(t *testing.T) {
 	})
 }
 
-// Never are more handled at the same time than the limit, and none is forgotten: of many at once, half of which a rate
-// refuses.
+// Never are more handled at the same time than the limit, and none is forgotten: of
+// many at once, half of which a rate refuses.
 func TestInFlightConcurrently(t *testing.T) {
 	in := concurrency(t, 3)
 	rate, err := sketchlimit.New(sketchlimit.Config{Limit: 2000, Window: time.Hour, Keys: 100, Algorithm: sketchlimit.FixedWindow})
@@ -206,7 +208,8 @@ func TestInFlightConcurrently(t *testing.T) {
 	require.EqualValues(t, rate.Stats().Admitted, handled.Load(), "counted are those that were handled")
 }
 
-// A handler of a WebSocket, say, takes the connection over and stays as long as that is open.
+// A handler of a WebSocket, say, takes the connection over and stays as long as that is
+// open.
 func TestInFlightWhileHijacked(t *testing.T) {
 	in := concurrency(t, 1)
 	limit, err := httplimit.NewAll([]httplimit.Quota{{Name: "a", InFlight: in, Key: &httplimit.Clients{}}})

@@ -8,22 +8,23 @@ import (
 	"strings"
 )
 
-// Key says what is limited. It must be safe for concurrent use.
+// Key derives the key that a request counts under. It must be safe for concurrent use.
 type Key interface {
-	// AppendKey appends the key of the request to dst and returns the result, as
-	// append does. Requests for which it appends nothing share the empty key.
+	// AppendKey appends the request's key to dst and returns the result, as append does.
+	// Requests for which it appends nothing share the empty key.
 	AppendKey(dst []byte, r *http.Request) []byte
 }
 
-// KeyFunc is a [Key] that is one function.
+// KeyFunc is a function as a [Key].
 type KeyFunc func(dst []byte, r *http.Request) []byte
 
 // AppendKey implements [Key].
 func (f KeyFunc) AppendKey(dst []byte, r *http.Request) []byte { return f(dst, r) }
 
-// Header is the [Key] that the first field of this name holds; requests without one
-// share the empty key, see [RequireKey]. Whoever may choose the value chooses the key: only take
-// fields that something in front has checked, such as a token.
+// Header is the value of the first header field of this name as a [Key]. Requests
+// without one share the empty key, see [RequireKey]. A client that can choose the value
+// chooses its key: use only fields that something in front has checked, such as a
+// token.
 type Header string
 
 // AppendKey implements [Key].
@@ -31,7 +32,7 @@ func (h Header) AppendKey(dst []byte, r *http.Request) []byte {
 	return append(dst, r.Header.Get(string(h))...)
 }
 
-// Pattern is the [Key] of the route, [http.Request.Pattern], such as "GET /items/{id}".
+// Pattern is the route as a [Key]: [http.Request.Pattern], such as "GET /items/{id}".
 // The router must have set it before the middleware runs: wrap the handlers, not
 // the [http.ServeMux]. Requests without a pattern share the empty key.
 type Pattern struct{}
@@ -39,15 +40,14 @@ type Pattern struct{}
 // AppendKey implements [Key].
 func (Pattern) AppendKey(dst []byte, r *http.Request) []byte { return append(dst, r.Pattern...) }
 
-// AllRequests is the [Key] of all requests together: of a limit on the service as a whole. It is
-// the empty key.
+// AllRequests is the empty key for all requests: a limit on the service as a whole.
 type AllRequests struct{}
 
 // AppendKey implements [Key].
 func (AllRequests) AppendKey(dst []byte, _ *http.Request) []byte { return dst }
 
-// Join is the [Key] of several, in this order. It holds the length of each, so that two
-// requests have the same key only if all of their parts are the same.
+// Join combines several keys into one, in order. It includes the length of each, so two
+// requests have the same key only if all parts are the same.
 type Join []Key
 
 // AppendKey implements [Key].
@@ -60,7 +60,7 @@ func (j Join) AppendKey(dst []byte, r *http.Request) []byte {
 	return dst
 }
 
-// check refuses keys that could not make any.
+// check returns an error for a Key that cannot make keys.
 func check(key Key) error {
 	switch k := key.(type) {
 	case KeyFunc:

@@ -13,7 +13,8 @@ import (
 	"github.com/sketchlimit/sketchlimit/internal/kinds"
 )
 
-// admits sends requests through a middleware until one is refused, and returns how many passed.
+// admits sends requests through a middleware until one is refused, and returns how many
+// passed.
 func admits(t *testing.T, limit func(http.Handler) http.Handler, err error) (n int) {
 	t.Helper()
 	require.NoError(t, err)

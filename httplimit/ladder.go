@@ -2,12 +2,14 @@ package httplimit
 
 import "github.com/sketchlimit/sketchlimit"
 
-// Ladder returns quotas on clients and on the networks that they are in, for [NewAll]: "client" is the client as
-// Clients counts it, "site" a /24 or an IPv6 /48, "provider" a /16 or a /32. A flood from one network then takes
-// from the limits of its addresses no more than the network's limit. Set Keys of each limiter to the networks of that
-// length that come in a window.
+// Ladder returns quotas for [NewAll] on clients and on their networks (prefix limits):
+// "client" is the client as Clients counts it, "site" a /24 or an IPv6 /48, "provider"
+// a /16 or a /32. A flood from one network then takes no more from the limiter of
+// clients than the network's limit. Set Keys of each limiter to the networks of that
+// length in a window.
 //
-// Requests of peers without an address, as on a Unix socket, share the empty key of each quota.
+// Requests of peers without an address, as on a Unix socket, share the empty key of
+// each quota.
 func Ladder(clients *Clients, client, site, provider sketchlimit.Member) []Quota {
 	return []Quota{
 		{Name: "client", Limiter: client, Key: clients},

@@ -99,7 +99,8 @@ func allOf(t testing.TB, quotas []httplimit.Quota, options ...httplimit.Option) 
 	return limit(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 }
 
-// A request is counted on all rungs or on none. Clients are told all rungs, and the state of the tightest.
+// A request is counted on all rungs or on none. Clients are told all rungs, and the
+// state of the tightest.
 func TestLadder(t *testing.T) {
 	clients := &httplimit.Clients{Proxies: proxies}
 	var refused []string
@@ -156,7 +157,8 @@ func TestLadderWithoutAddress(t *testing.T) {
 	require.EqualValues(t, 2, list[2].Limiter.(*sketchlimit.Limiter).Stats().Admitted)
 }
 
-// Costs are charged on each rung; requests that are skipped, or of exempt clients, on none.
+// Costs are charged on each rung; requests that are skipped, or of exempt clients, on
+// none.
 func TestLadderOptions(t *testing.T) {
 	cost, clients := 4, &httplimit.Clients{Proxies: proxies}
 	list := ladder(t, clients, 5, 6, 9)
@@ -227,9 +229,10 @@ type status struct {
 func (s *status) Header() http.Header  { return http.Header{} }
 func (s *status) WriteHeader(code int) { s.code = code }
 
-// A flood from one /48, a hundred requests from each of its 65,536 networks, fills a limiter sized for 100,000 clients
-// so far that it denies innocent ones. Behind a ladder the flood gets no more of it than the limit of a site, and nobody
-// else is denied. Networks and limiters are smaller by scale.
+// A flood from one /48, a hundred requests from each of its 65,536 networks, fills a
+// limiter sized for 100,000 clients so far that it denies innocent ones. Behind a
+// ladder the flood gets no more of it than the limit of a site, and nobody else is
+// denied. Networks and limiters are smaller by scale.
 func TestLadderKeepsAFloodFromTheClients(t *testing.T) {
 	testkit.OneGoroutine(t)
 	const perClient, perSite, scale = 100, 1000, 8 * testkit.Divisor

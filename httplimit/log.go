@@ -11,17 +11,17 @@ import (
 	"github.com/sketchlimit/sketchlimit"
 )
 
-// LogRefusals logs requests that a policy does not admit, or would not if it were not in
-// shadow mode. A flood of them must not become a flood of lines: the limiter decides which
-// are written, by the policy's name; each line says how many were not since the last.
+// LogRefusals logs requests that a policy does not admit, also in shadow mode. So that
+// a flood of them does not become a flood of lines, limiter decides by the policy's
+// name which lines are written; each line has the number left out since the last.
 //
-// A request whose own limit, see [Limit], is below the limiter's LowestLimit is denied by mistake. The first one of each
-// policy is logged as an error, whatever else is.
+// The first request of each policy whose own limit, see [Limit], is below the limiter's
+// LowestLimit is logged as an error, because such a limit denies every request.
 //
-// Of what clients choose, which may be a megabyte, lines have no more than 256 bytes each.
+// Strings that clients choose are cut to 256 bytes.
 //
-// show makes a key readable or hides it, for keys may be what nobody should find in a
-// log: see [Clients.KeyText]. nil leaves keys out. It must be safe for concurrent use.
+// show returns a key as text, or hides what should not be in a log; see
+// [Clients.KeyText]. nil leaves keys out. It must be safe for concurrent use.
 func LogRefusals(logger *slog.Logger, limiter *sketchlimit.Limiter, show func(key []byte) string) Option {
 	unlogged := new(atomic.Uint64)
 	tooLow := new(sync.Map) // names of policies that have denied a limit below the lowest
@@ -54,7 +54,7 @@ func LogRefusals(logger *slog.Logger, limiter *sketchlimit.Limiter, show func(ke
 	}
 }
 
-// short cuts a text that clients choose, so that a line stays a line.
+// short cuts a string that clients choose.
 func short(s string) string {
 	const most = 256
 	if len(s) <= most {

@@ -49,8 +49,9 @@ level=WARN msg="request over its limit" policy=default method=GET path=/search s
 	}
 }
 
-// A limit below the lowest denies by mistake: that is logged once a policy, though the limiter of lines admits none. No
-// access is no mistake, and leaves the limiter inside its plan.
+// A limit below the lowest denies by mistake: that is logged once a policy, though the
+// limiter of lines admits none. No access is no mistake, and leaves the limiter inside
+// its plan.
 func TestLogTellsOnceOfLimitsBelowTheLowest(t *testing.T) {
 	clock, plan := newClock(), 0
 	own := func(*http.Request) int { return plan }
@@ -90,7 +91,8 @@ func TestLogTellsOnceOfLimitsBelowTheLowest(t *testing.T) {
 	require.EqualValues(t, 2, b.Stats().Limits[0].TooLow)
 }
 
-// A client may choose a megabyte of path, method and key: it does not get them into a log.
+// A client may choose a megabyte of path, method and key: it does not get them into a
+// log.
 func TestLogLinesAreShort(t *testing.T) {
 	clock := newClock()
 	var out bytes.Buffer

@@ -13,7 +13,7 @@ import (
 	"github.com/sketchlimit/sketchlimit/inflight"
 )
 
-// middleware is the settings of one, fixed once New returns.
+// middleware is the settings of a middleware, constant once New returns.
 type middleware struct {
 	decider Decider
 	cost    func(*http.Request) int // nil: 1
@@ -28,18 +28,20 @@ type middleware struct {
 	pool    sync.Pool // of *scratch
 }
 
-// Option changes what a middleware does. Of two that contradict each other the later
-// one holds, except that whatever one of [Skip] and [Exempt] lets pass, passes, and
-// that every [OnRefusal] is called.
+// Option changes what a middleware does. Of two that contradict each other the later one
+// holds, except that a request passes if any [Skip] or [Exempt] lets it, and that every
+// [OnRefusal] is called.
 type Option func(*middleware) error
 
-// New returns a middleware that admits a request if the limiter admits its key, and
-// answers it with 429 otherwise. The middleware may wrap any number of handlers, which
-// then share the limiter's counts, and is safe for concurrent use.
+// New returns a middleware that passes a request on if the limiter admits its key, and
+// answers it with 429 otherwise. Most services want New with [Clients]. The middleware
+// may wrap any number of handlers, which then share the limiter's counts, and is safe
+// for concurrent use.
 //
-// Clients of a [sketchlimit.Group] are told of one limit, that of Decision.By, without its window; [NewAll] tells all.
+// With a [sketchlimit.Group], the header fields describe one limit, that of
+// Decision.By, without its window; [NewAll] describes all.
 //
-// Its errors name the argument or option, what was given and what is allowed.
+// Errors name the argument or option, its value and what is allowed.
 func New(limiter Limiter, key Key, options ...Option) (func(http.Handler) http.Handler, error) {
 	if err := CheckLimiter(limiter); err != nil {
 		return nil, fmt.Errorf("httplimit: %w", err)
@@ -54,12 +56,13 @@ func New(limiter Limiter, key Key, options ...Option) (func(http.Handler) http.H
 	return NewPolicies(s, options...)
 }
 
-// byAddressKeys is how many clients in a window ByAddress is made for.
+// byAddressKeys is the number of clients in a window that ByAddress is made for.
 const byAddressKeys = 100_000
 
-// ByAddress is [New] for a sliding window of its own and clients' addresses as the connection has them: for services without
-// a proxy in front, with up to 100,000 clients in a window, each of which may make limit requests in it. It takes up to
-// 5 MiB. For more clients, or behind a proxy, see New and [Clients].
+// ByAddress returns a middleware that admits limit requests of each client in a sliding
+// window. It makes its own limiter, of up to 5 MiB, for up to 100,000 clients in a
+// window, and takes addresses from the connection. Behind a proxy, or for more clients,
+// use [New] with [Clients].
 func ByAddress(limit int, window time.Duration, options ...Option) (func(http.Handler) http.Handler, error) {
 	limiter, err := sketchlimit.New(sketchlimit.Config{Limit: limit, Window: window, Keys: byAddressKeys})
 	if err != nil {
@@ -68,10 +71,10 @@ func ByAddress(limit int, window time.Duration, options ...Option) (func(http.Ha
 	return New(limiter, &Clients{}, options...)
 }
 
-// NewPolicies is [New] for a Decider, such as the rules of package rules. A request that one
-// of its policies refuses is answered with 429; clients are told all of them in
-// RateLimit-Policy, and in the other fields the state of the one closest to exhaustion. If
-// none concerns a request, it passes without fields.
+// NewPolicies returns a middleware for a Decider, such as the rules of package rules. A
+// request that one of its policies refuses is answered with 429. RateLimit-Policy lists
+// all policies, and the other fields have the state of the one closest to exhaustion. A
+// request that no policy concerns passes without fields.
 func NewPolicies(decider Decider, options ...Option) (func(http.Handler) http.Handler, error) {
 	if isNil(decider) {
 		return nil, errors.New("httplimit: decider nil, must be one")
@@ -94,9 +97,9 @@ func NewPolicies(decider Decider, options ...Option) (func(http.Handler) http.Ha
 	}, nil
 }
 
-// Name names the policy, "default" otherwise, in RateLimit-Policy, RateLimit and the
-// problem body. It must be ASCII without control characters, and not empty. It goes with
-// [New] alone.
+// Name sets the name of the policy in RateLimit-Policy, RateLimit and the problem body;
+// without it the name is "default". It must be ASCII without control characters, and not
+// empty. With [New] only.
 func Name(name string) Option {
 	return func(m *middleware) error {
 		s, ok := m.decider.(*single)
@@ -108,9 +111,10 @@ func Name(name string) Option {
 	}
 }
 
-// Cost sets how many units a request takes, 1 otherwise. 0 passes and is not counted. A
-// cost that no wait makes admissible, below 0 or above the limit, is refused without
-// Retry-After. It does not go with [NewBudget]. The function must be safe for concurrent use.
+// Cost sets the function that returns the units of a request; without it each costs 1.
+// A request of cost 0 passes uncounted. A cost below 0 or above the limit is refused
+// without Retry-After, because no wait makes it admissible. Not with [NewBudget]. The
+// function must be safe for concurrent use.
 func Cost(cost func(*http.Request) int) Option {
 	return func(m *middleware) error {
 		if m.spender != nil {
@@ -121,14 +125,15 @@ func Cost(cost func(*http.Request) int) Option {
 	}
 }
 
-// Limit sets the limit that a request is held against, such as that of the client's plan: see
-// [sketchlimit.Request]. A higher one than the limiter's own counts as that. 0 or less is no access.
+// Limit sets the function that returns a request's own limit, such as that of the
+// client's tariff, see [sketchlimit.Request]. A limit above the limiter's counts as the
+// limiter's. 0 or less is no access.
 //
-// The limiter must have a LowestLimit, the lowest limit above 0 that the function returns, because
-// nothing passes below it. A [sketchlimit.Limiter] without one is an error, and so is any other
-// limiter whose method LowestLimit returns 0. [LogRefusals] logs a limit that is too low.
+// Build the limiter with LowestLimit, the lowest limit above 0 that the function
+// returns, because it denies every request with a lower one. A limiter whose method
+// LowestLimit returns 0 is an error. [LogRefusals] logs a limit that is too low.
 //
-// It goes with [New] alone. The function must be safe for concurrent use.
+// With [New] only. The function must be safe for concurrent use.
 func Limit(limit func(*http.Request) int) Option {
 	return func(m *middleware) error {
 		s, ok := m.decider.(*single)
@@ -142,8 +147,8 @@ func Limit(limit func(*http.Request) int) Option {
 	}
 }
 
-// Skip lets requests pass, uncounted and without fields, for which the function returns
-// true: health checks, say. The function must be safe for concurrent use.
+// Skip passes on requests for which the function returns true, such as health checks,
+// uncounted and without fields. The function must be safe for concurrent use.
 func Skip(skip func(*http.Request) bool) Option {
 	return func(m *middleware) error {
 		m.skip = append(m.skip, skip)
@@ -151,9 +156,9 @@ func Skip(skip func(*http.Request) bool) Option {
 	}
 }
 
-// Exempt lets requests pass, uncounted and without fields, of clients in one of the
-// networks. Whoever may be exempt should be hard to pretend to be: see [Clients]. So a client
-// behind a translator is exempt by its IPv6 address alone.
+// Exempt passes on requests of clients in one of the networks, uncounted and without
+// fields. It compares the address as it is written, so a client behind a translator is
+// exempt by its IPv6 address only. Choose Clients that other clients cannot forge.
 func Exempt(clients *Clients, networks ...netip.Prefix) Option {
 	return func(m *middleware) error {
 		if err := check(clients); err != nil {
@@ -170,10 +175,10 @@ func Exempt(clients *Clients, networks ...netip.Prefix) Option {
 	}
 }
 
-// RequireKey answers a request for which the key appends nothing, such as one without an API key,
-// with 401 and the challenge, such as "Bearer", in WWW-Authenticate. It is not counted. Without this
-// option, all such requests share the empty key: one quota. Requests that [Skip] or [Exempt] let
-// pass need no key, nor do any with [Shadow].
+// RequireKey answers a request for which the key appends nothing, such as one without
+// an API key, with 401 and the challenge, such as "Bearer", in WWW-Authenticate. It is
+// not counted. Without this option, all such requests share the quota of the empty key.
+// Requests that [Skip] or [Exempt] pass on need no key, and with [Shadow] none does.
 func RequireKey(key Key, challenge string) Option {
 	return func(m *middleware) error {
 		m.needs, m.asks = key, challenge
@@ -187,9 +192,9 @@ func RequireKey(key Key, challenge string) Option {
 	}
 }
 
-// Shadow decides and counts but refuses nobody, to see what a limit would do before it
-// does it: [OnRefusal] is called, and the limiter's Stats count. Clients are told
-// nothing, for those that heed the fields would be limited by them.
+// Shadow makes the middleware decide and count, but refuse nobody: use it to see what a
+// limit would do. [OnRefusal] is called, and the limiter's Stats count. No fields are
+// sent, because clients that heed them would limit themselves.
 func Shadow() Option {
 	return func(m *middleware) error {
 		m.shadow = true
@@ -197,7 +202,7 @@ func Shadow() Option {
 	}
 }
 
-// Headers chooses the response fields, [Standard] otherwise; 0 is none.
+// Headers sets the response fields; without it they are [Standard]; 0 is none.
 func Headers(fields Fields) Option {
 	return func(m *middleware) error {
 		m.fields = fields
@@ -208,10 +213,10 @@ func Headers(fields Fields) Option {
 	}
 }
 
-// Refusal answers requests that are not admitted in place of the 429, with the fields
-// already set. It is given the policies that refuse, at least one, the longest wait
-// first; they are valid during the call only. The function must be safe for concurrent
-// use.
+// Refusal sets the function that answers refused requests in place of the 429. The
+// fields are already set. refusing has the policies that refuse, at least one, the
+// longest wait first; they are valid during the call only. The function must be safe
+// for concurrent use.
 func Refusal(refuse func(w http.ResponseWriter, r *http.Request, refusing []Policy)) Option {
 	return func(m *middleware) error {
 		m.refuse = refuse
@@ -219,10 +224,10 @@ func Refusal(refuse func(w http.ResponseWriter, r *http.Request, refusing []Poli
 	}
 }
 
-// OnRefusal is called for every policy that does not admit a request, before that is
-// answered, and also if the policy is in shadow mode, before it passes: to log it, or to
-// count who it was. The policy's Key is valid during the call only. The function must be
-// safe for concurrent use, and quick: under a flood it runs at the flood's rate.
+// OnRefusal adds a function that is called for every policy that does not admit a
+// request, before the request is answered, or passed on in shadow mode. Use it to log,
+// or to count keys. The policy's Key is valid during the call only. The function must
+// be safe for concurrent use, and quick: in a flood it runs at the rate of the flood.
 func OnRefusal(f func(r *http.Request, p Policy)) Option {
 	return func(m *middleware) error {
 		m.refused = append(m.refused, f)
@@ -230,7 +235,7 @@ func OnRefusal(f func(r *http.Request, p Policy)) Option {
 	}
 }
 
-// scratch is the memory that a request needs for its keys and its fields.
+// scratch is the memory for a request's keys and fields.
 type scratch struct {
 	Answer
 	texts

@@ -104,8 +104,8 @@ func TestEqualCosts(t *testing.T) {
 	}
 }
 
-// A limit of the request's own, by what the client pays for: units count alike under all of
-// them.
+// A limit of the request's own, by what the client pays for: units count alike under
+// all of them.
 func TestOwnLimits(t *testing.T) {
 	clock, plan := newClock(), 0
 	h := front(t, build(t, sketchlimit.Config{Limit: 5, LowestLimit: 2}, clock), byUser,
@@ -153,7 +153,8 @@ func TestRequireKey(t *testing.T) {
 	require.Equal(t, []int{429}, statuses(h, 1, nobody), "without the option they share a quota")
 }
 
-// Without a lowest limit nothing but the highest tier would pass. What cannot say what its lowest limit is, is taken.
+// Without a lowest limit nothing but the highest tier would pass. What cannot say what
+// its lowest limit is, is taken.
 func TestLimitNeedsALowestLimit(t *testing.T) {
 	own := httplimit.Limit(func(*http.Request) int { return 60 })
 	config := func(limit, lowest int) *sketchlimit.Limiter {
@@ -190,7 +191,8 @@ func TestLimitNeedsALowestLimit(t *testing.T) {
 	}
 }
 
-// A group is one policy. Clients are told the limit that decided, without a window, for the limits have different ones.
+// A group is one policy. Clients are told the limit that decided, without a window, for
+// the limits have different ones.
 func TestGroup(t *testing.T) {
 	clock, plan := newClock(), 9
 	second := build(t, sketchlimit.Config{Limit: 2, LowestLimit: 1, Window: time.Second, Algorithm: sketchlimit.FixedWindow}, clock)

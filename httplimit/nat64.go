@@ -2,14 +2,15 @@ package httplimit
 
 import "net/netip"
 
-// The prefixes that stand for IPv4 everywhere: the well-known one (RFC 6052), and the one from which each
-// operator takes his own, of any length (RFC 8215).
+// The prefixes that stand for IPv4 everywhere: the well-known one (RFC 6052), and the
+// one from which each operator takes his own, of any length (RFC 8215).
 var (
 	wellKnown = netip.MustParsePrefix("64:ff9b::/96")
 	localUse  = netip.MustParsePrefix("64:ff9b:1::/48")
 )
 
-// original returns the IPv4 address that a translator has put into an IPv6 address, or else the address.
+// original returns the IPv4 address that a translator has put into an IPv6 address, or
+// else the address.
 //
 // All of IPv4 lies in one /64 of the well-known prefix, and would share a key.
 func original(addr netip.Addr) netip.Addr {
@@ -26,10 +27,11 @@ func original(addr netip.Addr) netip.Addr {
 	return addr
 }
 
-// embedded returns the IPv4 address in one of the local-use prefix. Where it lies depends on the length of the
-// operator's prefix (RFC 6052, section 2.2), which only the zeros tell that fill the rest: the longest prefix that
-// fits them counts. It is too long for some addresses that end in 0, which clients rarely have; they then get keys
-// of their own.
+// embedded returns the IPv4 address in one of the local-use prefix. Where it lies
+// depends on the length of the operator's prefix (RFC 6052, section 2.2), which only
+// the zeros tell that fill the rest: the longest prefix that fits them counts. It is
+// too long for some addresses that end in 0, which clients rarely have; they then get
+// keys of their own.
 func embedded(b [16]byte) [4]byte {
 	switch {
 	case b[13]|b[14]|b[15] != 0: // of /96

@@ -9,31 +9,33 @@ import (
 	"github.com/sketchlimit/sketchlimit/inflight"
 )
 
-// Policy is what one limit says of a request.
+// Policy is the answer of one limit to a request.
 type Policy struct {
-	// Name is what clients and operators know it by. Bytes that a structured field
-	// string cannot hold, all that is not printable ASCII, are sent as %XX.
+	// Name is the limit's name for clients and operators. Bytes other than printable
+	// ASCII, which a structured field cannot hold, are sent as %XX.
 	Name string
-	// Window is the span that the limit is meant for; 0 if it is not known.
+	// Window is the span that the limit is meant for; 0 if unknown.
 	Window time.Duration
-	// Key is what was counted. It is valid until the request is answered or passed on.
+	// Key is the key counted. It is valid until the request is answered or passed on.
 	Key []byte
 	// Decision is the limit's answer.
 	sketchlimit.Decision
-	// InFlight reports whether the limit is on units at the same time. When some are given back is not known, so
-	// RetryAfter of a refusal, ResetAfter and Next are [sketchlimit.Never].
+	// InFlight reports whether the limit is on units at the same time. It is unknown
+	// when they are given back, so RetryAfter of a refusal, ResetAfter and Next are
+	// [sketchlimit.Never].
 	InFlight bool
-	// Next is, of an admitted request that has left nothing Remaining, the time until
-	// one of cost 1 passes, 0 or more.
+	// Next is the time until a request of cost 1 passes, if this one was admitted and
+	// left Remaining 0; otherwise 0.
 	Next time.Duration
-	// Shadow reports whether the policy only counts: it refuses nobody, and clients are not told of it.
+	// Shadow reports whether the policy only counts: it refuses nobody, and clients are
+	// not told of it.
 	Shadow bool
 
 	own int // limit of the request's own, see own
 }
 
-// belowLowest reports whether the request was refused because its own limit is below the limiter's LowestLimit, and
-// not because it is 0, no access.
+// belowLowest reports whether the request was refused because its own limit is below
+// the limiter's LowestLimit, and not because it is 0, no access.
 func (p *Policy) belowLowest() bool { return p.own > 0 && p.Limit == 0 && !p.Allowed }
 
 // refuses reports whether the request must not pass.
@@ -50,8 +52,8 @@ func (p *Policy) more() time.Duration {
 	return p.ResetAfter
 }
 
-// tighter reports whether p leaves a client less than q does: of two that refuse, the one
-// that does so for longer.
+// tighter reports whether p leaves a client less than q does. Of two that refuse, the one
+// that refuses longer is tighter.
 func (p *Policy) tighter(q *Policy) bool {
 	switch {
 	case p.refuses() != q.refuses():
@@ -64,31 +66,31 @@ func (p *Policy) tighter(q *Policy) bool {
 	return p.more() > q.more()
 }
 
-// Answer is what all policies that concern a request say of it.
+// Answer is the answers of all policies that concern a request.
 type Answer struct {
-	// Policies are those that concern it, in an order that does not depend on what
-	// they say.
+	// Policies are the policies that concern the request, in an order that does not
+	// depend on their decisions.
 	Policies []Policy
-	// Keys is memory that their Keys may lie in.
+	// Keys is memory for the Key of each policy.
 	Keys []byte
-	// Memory is the Decider's own. It is nil at first, and later what the Decider has left
-	// there, for any request before.
+	// Memory is for the Decider. It is nil at first, and later what the Decider left
+	// there for some earlier request.
 	Memory any
 
 	holds []inflight.Hold // until the handler ends
 	spent budget.Hold     // until the handler ends, too; set by every decision of a spender
 }
 
-// Decider decides by any number of policies, see [NewPolicies]. It must be safe for
-// concurrent use.
+// Decider decides on requests by any number of policies, see [NewPolicies]. It must be
+// safe for concurrent use.
 type Decider interface {
-	// Decide consumes so many units, never 0, of every policy that concerns the request,
-	// or of none if one of them refuses it. It appends to Policies and Keys, which
-	// are empty, and does not keep the Answer.
+	// Decide consumes cost units, never 0, from every policy that concerns the request,
+	// or from none if one of them refuses it. It appends to a.Policies and a.Keys,
+	// which are empty, and does not keep a.
 	Decide(a *Answer, r *http.Request, cost int)
 }
 
-// tightest returns the policy that clients are told the state of, nil if there is none.
+// tightest returns the policy whose state is sent to clients; nil if there is none.
 func (a *Answer) tightest() (tightest *Policy) {
 	for i := range a.Policies {
 		if p := &a.Policies[i]; !p.Shadow && (tightest == nil || p.tighter(tightest)) {
@@ -131,7 +133,8 @@ func (s *single) Decide(a *Answer, r *http.Request, cost int) {
 	a.Policies = append(a.Policies, p)
 }
 
-// own returns the limit that a function gives a request, for Request.Limit; without a function it is the limiter's.
+// own returns Request.Limit for the limit that a function gives a request; 0, the
+// limiter's, without a function.
 func own(limit func(*http.Request) int, r *http.Request) int {
 	if limit == nil {
 		return 0
@@ -143,7 +146,8 @@ func own(limit func(*http.Request) int, r *http.Request) int {
 	return n
 }
 
-// setNext sets Next. That is worth a second look: a client that heeds it waits for nothing else.
+// setNext sets Next by a second look at the limiter, because clients that heed the fields
+// wait for exactly that long.
 func (p *Policy) setNext(limiter Limiter, q sketchlimit.Request) {
 	if p.Allowed && p.Remaining == 0 {
 		q.N, q.Peek = 1, true
@@ -151,10 +155,10 @@ func (p *Policy) setNext(limiter Limiter, q sketchlimit.Request) {
 	}
 }
 
-// maxQuotas is as many as a request can be held against without an allocation.
+// maxQuotas is the most quotas of a request: the holds of so many fit on the stack.
 const maxQuotas = 8
 
-// release gives back what is in flight.
+// release gives back the units in flight.
 func release(holds []inflight.Hold) {
 	for _, h := range holds {
 		h.Release()

@@ -13,26 +13,30 @@ import (
 
 // Quota is one of the limits of [NewAll]. It has a Limiter or InFlight, and not both.
 type Quota struct {
-	// Name is that of the policy: ASCII without control characters, not empty, another one for each quota.
+	// Name is that of the policy: ASCII without control characters, not empty, another
+	// one for each quota.
 	Name string
 	// Key says what is counted.
 	Key Key
-	// Limiter counts the units that come, each quota its own. If several quotas have one, they are a [sketchlimit.Group],
-	// which takes a [sketchlimit.Limiter] and those of package exact.
+	// Limiter counts the units of requests; no two quotas may have the same. If several
+	// quotas have one, each must be a member that [sketchlimit.NewGroup] takes.
 	Limiter sketchlimit.Member
-	// Limit is the limit that a request is held against, as the option [Limit] has it; nil is that of the Limiter.
-	// The Limiter must have a LowestLimit. The function must be safe for concurrent use.
+	// Limit returns a request's own limit, as the option [Limit]; nil: the Limiter's. The
+	// Limiter must have a LowestLimit. The function must be safe for concurrent use.
 	Limit func(*http.Request) int
-	// InFlight counts the units of requests that are being handled. They are given back when the handler ends: when
-	// it returns or panics. A handler that goes on with a hijacked connection must not return before it is done.
+	// InFlight counts the units of requests that are being handled. They are given back
+	// when the handler returns or panics. A handler that goes on with a hijacked
+	// connection must not return before it is done.
 	InFlight *inflight.Limiter
 }
 
-// NewAll is [New] for 1 … 8 limits, such as ten a second, a thousand an hour and four at the same time. A request
-// passes if all of them admit it, and is then counted by all; if one refuses, none counts it. Each quota is a policy of
-// its own: see [NewPolicies].
+// NewAll returns a middleware for 1 … 8 limits, such as ten a second, a thousand an
+// hour and four at the same time. A request passes if all of them admit it, and is then
+// counted by all; if one refuses, none counts it. Each quota is a policy, see
+// [NewPolicies].
 //
-// A request that a Limiter refuses is in flight while that is found out: for about a microsecond.
+// A request that a Limiter refuses counts as in flight for about a microsecond, until
+// the Limiter has decided.
 func NewAll(quotas []Quota, options ...Option) (func(http.Handler) http.Handler, error) {
 	if len(quotas) < 1 || len(quotas) > maxQuotas {
 		return nil, fmt.Errorf("httplimit: %d quotas, must be 1 … %d", len(quotas), maxQuotas)
@@ -70,7 +74,7 @@ func NewAll(quotas []Quota, options ...Option) (func(http.Handler) http.Handler,
 	return NewPolicies(a, options...)
 }
 
-// check refuses a quota that is none.
+// check returns an error for the first field of a quota that is wrong.
 func (q *Quota) check() error {
 	if err := checkPolicy(q.Name); err != nil {
 		return err
@@ -101,8 +105,8 @@ type all struct {
 	ask      func([]sketchlimit.Ask) // asks them, in their order: all count, or none
 }
 
-// finder is the Key of a quota that counts Clients. Most lists have one way of finding them, which then is gone once
-// a request.
+// finder finds the client of a quota whose Key is Clients. Quotas after the first that
+// find clients in the same way use its address again.
 type finder struct {
 	clients *Clients // nil: another Key
 	again   bool     // as the Clients before, whose address holds
@@ -119,7 +123,8 @@ func finders(quotas []Quota) []finder {
 	return list
 }
 
-// Decide implements [Decider]. What is in flight can be given back, and what is counted cannot: so it comes first.
+// Decide implements [Decider]. Units in flight can be given back and counted ones
+// cannot, so it acquires those in flight first.
 func (l *all) Decide(a *Answer, r *http.Request, cost int) {
 	asks := l.describe(a, r, cost)
 	admitted := a.acquire(l.quotas, cost)
@@ -149,7 +154,8 @@ func (l *all) Decide(a *Answer, r *http.Request, cost int) {
 	}
 }
 
-// describe appends the policies, without what they say, and returns what the limiters are to be asked.
+// describe appends the policies without their decisions, and returns the requests to the
+// limiters.
 func (l *all) describe(a *Answer, r *http.Request, cost int) []sketchlimit.Ask {
 	asks, ok := a.Memory.([]sketchlimit.Ask)
 	if !ok {
@@ -179,7 +185,7 @@ func (l *all) describe(a *Answer, r *http.Request, cost int) []sketchlimit.Ask {
 	return asks
 }
 
-// acquire takes what is to be in flight, and tells whether all quotas admit it.
+// acquire acquires the units in flight, and reports whether all quotas admit them.
 func (a *Answer) acquire(quotas []Quota, cost int) (admitted bool) {
 	admitted = true
 	for i := range quotas {

@@ -15,7 +15,8 @@ import (
 	"github.com/sketchlimit/sketchlimit/internal/testkit"
 )
 
-// Two limits of different windows and keys, one of them by the client's plan. All count a request, or none.
+// Two limits of different windows and keys, one of them by the client's plan. All count
+// a request, or none.
 func TestAll(t *testing.T) {
 	clock, plan := newClock(), 4
 	second := build(t, sketchlimit.Config{Limit: 2, Window: time.Second, Algorithm: sketchlimit.FixedWindow}, clock)
@@ -59,8 +60,9 @@ func TestAll(t *testing.T) {
 	require.EqualValues(t, 5, hour.Stats().Admitted)
 }
 
-// Whoever has used the last unit and waits as long as t says passes, and not a second earlier: with limits of the
-// request's own, over random histories, of New and of NewAll alike.
+// Whoever has used the last unit and waits as long as t says passes, and not a second
+// earlier: with limits of the request's own, over random histories, of New and of
+// NewAll alike.
 func TestNextIsHonouredWithOwnLimits(t *testing.T) {
 	testkit.Computes(t)
 	for name, config := range map[string]sketchlimit.Config{

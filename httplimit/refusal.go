@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// Refuser is a ResponseWriter that tells of a refusal in a way of its own, as that of package
-// grpclimit does, in place of the 429. The policies are those of [Refusal], which goes before.
+// Refuser is a ResponseWriter that answers a refusal itself, in place of the 429, as
+// that of package grpclimit does. The policies are those of [Refusal], which takes
+// precedence.
 type Refuser interface {
 	Refuse(refusing []Policy)
 }
@@ -51,8 +52,8 @@ var (
 	textRanges    = []string{"text/plain", "text/*", "*/*"}
 )
 
-// takesProblem reports whether a client takes a problem, no less than it takes text.
-// Without an Accept field it takes anything.
+// takesProblem reports whether a client accepts a problem, with no less weight than text.
+// Without an Accept field a client accepts anything.
 func takesProblem(accept []string) bool {
 	if len(accept) == 0 {
 		return true

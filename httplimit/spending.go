@@ -11,34 +11,38 @@ import (
 	"github.com/sketchlimit/sketchlimit/budget"
 )
 
-// Spending says what requests hold of a budget before they are handled, and how they tell what they have used. Its
-// functions must be safe for concurrent use.
+// Spending describes how requests spend a budget: what they hold before they are
+// handled, and what they have used afterwards. Its functions must be safe for
+// concurrent use.
 type Spending struct {
-	// Budget must keep holds open, HoldFor, for longer than a handler takes: a hold that expires is settled in full.
+	// Budget must have a HoldFor longer than a handler takes: a hold that expires is
+	// settled in full.
 	Budget *budget.Budget
-	// Names are those of its limits as policies, in their order, as for [Quota]. Without Names a Budget of one limit is
-	// "default".
+	// Names are the policies' names of the Budget's limits, in their order, as
+	// Quota.Name. Without Names a Budget of one limit is "default".
 	Names []string
-	// Key says what is counted.
+	// Key derives the key that a request counts under.
 	Key Key
-	// AtMost returns the units that a request may cost at the most: it holds them while it is handled. With 0 it passes
-	// uncounted. One that no wait makes admissible, below 0 or above a limit, is refused without Retry-After.
+	// AtMost returns the most units that a request may cost, which it holds while it is
+	// handled. 0 passes uncounted. A cost below 0 or above a limit is refused without
+	// Retry-After, because no wait makes it admissible.
 	AtMost func(*http.Request) int
-	// Limit is the limit that a request is held against, as the option [Limit] has it; nil is those of the Budget,
-	// of which one must otherwise have a LowestLimit.
+	// Limit returns a request's own limit, as the option [Limit]; nil: those of the
+	// Budget. With Limit, one of the Budget's limits must have a LowestLimit.
 	Limit func(*http.Request) int
 
-	// Used returns the units that a request has used, or not ok if that is not known: [BytesWritten], or a function of
-	// your own. It is called when the handler has returned.
+	// Used returns the units that a request has used, and whether they are known. It is
+	// called when the handler has returned. [BytesWritten] is one such function.
 	Used func(*Response) (units int, ok bool)
-	// Field is the name of a header field or trailer of the response, instead of Used. Its value is the units used, in
-	// digits. A trailer goes before a header field.
+	// Field is, instead of Used, the name of a header field or trailer of the response
+	// whose value is the units used, in digits. A trailer takes precedence over a
+	// header field.
 	Field string
-	// HideField keeps the field from the client.
+	// HideField removes Field from the response to the client.
 	HideField bool
 }
 
-// check refuses what is no Spending.
+// check returns an error for the first field that is wrong.
 func (s *Spending) check() error {
 	if s.Budget == nil {
 		return errors.New("Spending.Budget nil, must be one")

@@ -20,8 +20,8 @@ func (t *told) Decide(a *httplimit.Answer, _ *http.Request, _ int) {
 	a.Policies = append(a.Policies, *t...)
 }
 
-// What fields tell is kept for the next requests. A middleware that has told much tells of any
-// policies what one tells that has told nothing yet.
+// What fields tell is kept for the next requests. A middleware that has told much tells
+// of any policies what one tells that has told nothing yet.
 func TestFieldsAreOfTheRequest(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	of := func(list ...int) int { return list[rng.IntN(len(list))] }
@@ -55,8 +55,8 @@ func TestFieldsAreOfTheRequest(t *testing.T) {
 	require.Greater(t, len(different), 400)
 }
 
-// Whoever comes after the middleware may do with the fields of a response as he likes: no other
-// response has them.
+// Whoever comes after the middleware may do with the fields of a response as he likes:
+// no other response has them.
 func TestFieldsAreOfTheResponse(t *testing.T) {
 	policies := told{{Name: "a", Window: time.Minute, Decision: sketchlimit.Decision{Allowed: true, Limit: 9, Remaining: 8}}}
 	limit, err := httplimit.NewPolicies(&policies)
