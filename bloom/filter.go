@@ -1,18 +1,18 @@
-// Package bloom is a blocked Bloom filter: a set of any number of keys, in memory that is
-// fixed at construction. It may report a key that was never added. It never misses a key
-// that was added.
+// Package bloom is a blocked Bloom filter: a set of any number of keys, in memory that
+// is fixed at construction. It may report a key that was never added. It never misses a
+// key that was added.
 //
-// All bits of a key lie in one block of 64 bytes, so a look-up reads one cache line, however
-// many probes it makes. Some blocks get more keys than others. At the same size this costs
-// some accuracy, compared with a filter that spreads its probes. [New] adds bits to make up
-// for it.
+// All bits of a key lie in one block of 64 bytes, so a look-up reads one cache line,
+// however many probes it makes. Some blocks get more keys than others. At the same size
+// this costs some accuracy, compared with a filter that spreads its probes. [New] adds
+// bits to make up for it.
 //
-// Keys are given as 64-bit hashes. The caller chooses the hash and its seed; all 64 bits must
-// be well mixed.
+// Keys are given as 64-bit hashes. The caller chooses the hash and its seed; all 64
+// bits must be well mixed.
 //
-// Sources: B. H. Bloom, "Space/Time Trade-offs in Hash Coding with Allowable
-// Errors", CACM 13 (1970). F. Putze, P. Sanders, J. Singler, "Cache-, Hash- and
-// Space-Efficient Bloom Filters", WEA 2007 (blocked filters).
+// Sources: B. H. Bloom, "Space/Time Trade-offs in Hash Coding with Allowable Errors",
+// CACM 13 (1970). F. Putze, P. Sanders, J. Singler, "Cache-, Hash- and Space-Efficient
+// Bloom Filters", WEA 2007 (blocked filters).
 package bloom
 
 import (

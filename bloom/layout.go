@@ -54,8 +54,8 @@ func (l *Layout) Test(words []uint64, first int, h uint64) bool {
 	}
 }
 
-// TestAndAdd is [Filter.TestAndAdd] on the bits in words[first:]. Of a key that may be there it writes nothing, so that
-// the cache line may stay with other cores.
+// TestAndAdd is [Filter.TestAndAdd] on the bits in words[first:]. Of a key that may be
+// there it writes nothing, so that the cache line may stay with other cores.
 func (l *Layout) TestAndAdd(words []uint64, first int, h uint64) bool {
 	draw, lo := mix(h)
 	block := uint64(first) + lo>>32*l.blocks>>32*blockWords

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A store that changes nothing takes a cache line from other cores all the same. The filter lies in memory that must not
-// be written once it has the keys.
+// A store that changes nothing takes a cache line from other cores all the same. The
+// filter lies in memory that must not be written once it has the keys.
 func TestTestAndAddWritesNothingForKnownKeys(t *testing.T) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	for _, probes := range []int{1, 3, 9} {

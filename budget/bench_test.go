@@ -9,7 +9,8 @@ import (
 	"github.com/sketchlimit/sketchlimit/budget"
 )
 
-// BenchmarkHold is Hold and Settle of a million keys, 100,000 of them in flight, beside Take of the same limiters.
+// BenchmarkHold is Hold and Settle of a million keys, 100,000 of them in flight, beside
+// Take of the same limiters.
 func BenchmarkHold(b *testing.B) {
 	const keys, open = 1_000_000, 100_000
 	names := make([]string, keys)

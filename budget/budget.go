@@ -20,26 +20,30 @@ import (
 
 // Config says what a [Budget] limits and how large it is. All fields must be set.
 type Config struct {
-	// Limits are those that a key must keep at once, 1 … 4, such as that of a minute and that of a day: each as for
-	// sketchlimit.New. Overload must be Deny. The first one's Hash and Seed say how keys are hashed. A Clock, if there is
-	// one, must be that of all of them.
+	// Limits are the 1 … 4 limits that a key must keep at once, such as one a minute
+	// and one a day, each as for sketchlimit.New. Overload must be Deny. Keys are
+	// hashed by Hash and Seed of the first. If one has a Clock, all must have the same.
 	Limits []sketchlimit.Config
-	// InFlight is how many holds, of all keys together, may be open at once, 1 … 1<<24. Up to there none is denied for want
-	// of room; beyond, more and more are, and at one and a quarter times as many all are.
+	// InFlight is the number of holds, of all keys together, that may be open at once,
+	// 1 … 1<<24. Up to it none is denied for want of room; above it more and more are,
+	// and all at 1.25 × InFlight.
 	InFlight int
-	// HoldFor is how long a hold may stay open after it was made or extended, at least 1ms: then it is settled in full.
+	// HoldFor is the time after which a hold expires, at least 1ms, from when it was
+	// made or extended. It is then settled in full.
 	HoldFor time.Duration
 }
 
-// Budget admits requests whose cost shows only afterwards. For each key, what is settled and what is held is together at
-// most each limit: as long as nothing is charged that was not held, and no hold is settled above what it held.
+// Budget admits requests whose cost shows only afterwards. For each key, settled and
+// held units together are at most each limit, as long as no hold is settled above what
+// it held and nothing is charged.
 //
-// What is settled is counted by sketches, as a sketchlimit.Limiter does; so a request may be denied wrongly, and
-// Stats().Limits says how often. What is held is counted exactly. The memory is fixed when a Budget is built: that of the
-// limiters, and about 83 bytes for each hold that may be open.
+// Settled units are counted by sketches, as in a sketchlimit.Limiter, so a request may
+// be denied wrongly; Stats().Limits has how often. Held units are counted exactly. The
+// memory is fixed when a Budget is built: that of the limiters, and about 83 bytes for
+// each hold that may be open.
 //
-// A Budget is made by [New], and safe for concurrent use. Its methods allocate nothing, [Budget.Stats] and those of
-// snapshots aside.
+// Make a Budget with [New]; the zero value is not usable. It is safe for concurrent
+// use. Only [Budget.Stats] and the methods for snapshots allocate.
 type Budget struct {
 	config Config
 	limits []limit
@@ -60,7 +64,8 @@ type limit struct {
 	whole int64 // Config.Limit
 }
 
-// at returns the limit of a request, 0 if its own is below the lowest.
+// at returns the limit that a request is held against; own is Request.Limit. It is 0 if
+// own is below the lowest.
 func (l *limit) at(own int) int64 {
 	if own == 0 {
 		return l.whole
@@ -68,7 +73,7 @@ func (l *limit) at(own int) int64 {
 	return l.Lower(own)
 }
 
-// charged returns the limit that units count at: the lowest if the request's own is below that.
+// charged returns the limit that units count at: as at, but the lowest instead of 0.
 func (l *limit) charged(limit int) int64 {
 	if lower := l.at(limit); lower > 0 {
 		return lower
@@ -80,22 +85,26 @@ const (
 	maxLimits   = 4
 	maxInFlight = 1 << 24
 	leastHold   = time.Millisecond
-	// holdsPerShard leaves a shard's keys, if each of them has one hold, far from all entries of its table: where the mean
-	// is 256, there are more than 384 with a chance of 6e-14.
+	// holdsPerShard leaves a shard's keys, if each of them has one hold, far from all
+	// entries of its table: where the mean is 256, there are more than 384 with a
+	// chance of 6e-14.
 	holdsPerShard = 256
-	// spareHolds is the part of InFlight that there are more places: so a shard mostly has one of its own.
+	// There are InFlight/spareHolds more places than InFlight, so that a shard mostly
+	// has a free one.
 	spareHolds = 4
-	// spareKeys is the part of InFlight that there are more entries for keys: full by half, a walk through them is short.
+	// There are InFlight/spareKeys more entries for keys than InFlight: at most three
+	// quarters full, a walk through them is short.
 	spareKeys = 3
-	// busy is the RetryAfter where only holds are in the way: nobody knows when they are settled.
+	// busy is the RetryAfter where only holds are in the way: it is unknown when they
+	// settle.
 	busy = time.Second
 )
 
 // never is before all times.
 var never = [maxLimits]int64{math.MinInt64, math.MinInt64, math.MinInt64, math.MinInt64}
 
-// New returns a Budget with nothing held and nothing settled. Its errors name the field of the Config, its value and what
-// is allowed.
+// New returns a Budget with nothing held or settled. Its errors name the field of the
+// Config, its value and what is allowed.
 func New(c Config) (*Budget, error) {
 	if err := c.check(); err != nil {
 		return nil, fmt.Errorf("budget: %w", err)
@@ -163,7 +172,7 @@ func closeAll(limits []limit) error {
 	return nil
 }
 
-// use makes limiters those that decide.
+// use makes the Budget decide by the limits.
 func (b *Budget) use(limits []limit) {
 	b.limits, b.hasher, b.clock = limits, limits[0].Hasher, 0
 	for i := range limits {
@@ -173,47 +182,53 @@ func (b *Budget) use(limits []limit) {
 	}
 }
 
-// Hold holds n units of the key, now, if what is settled, what is held and n are together at most each limit: check and
-// hold are one step. n is the most that the request may cost. The Hold is to be settled: of a request that is denied it is
-// the zero Hold, of which settling does nothing.
+// Hold holds n units of the key, now, if settled units, held units and n together are
+// at most each limit. Check and hold are one step. n is the most that the request may
+// cost. Settle the Hold when the cost is known. A denied request gets the zero Hold,
+// whose Settle does nothing.
 //
-// The Decision is that of the tightest limit, Decision.By. Remaining is what is left beside what is held. RetryAfter is
-// the time until the same request passes if no more is held then than now; or, if that is too much beside it at any time,
-// if nothing is. It is one second where holds alone are in the way, or where InFlight holds are open.
+// The Decision is that of the tightest limit, Decision.By. Remaining is what is left
+// beside all holds. RetryAfter is the time until the same request passes if as much is
+// held then as now; or, if it never would beside that, if nothing is held. It is one
+// second where only holds are in the way, or where InFlight holds are open.
 func (b *Budget) Hold(key string, n int) (Hold, sketchlimit.Decision) {
 	r := sketchlimit.Request{Key: key}
 	return b.hold(&r, n, nil)
 }
 
-// Do is [Budget.Hold] for requests that it cannot say, see sketchlimit.Request: each limit holds the request against the
-// lower of its own and the request's. With Peek nothing is held, and Remaining is what is free without the request. Its Time
-// is not used: holds are settled later, by the clock.
+// Do holds units for r, as [Budget.Hold]. Use it when the key is bytes or an address,
+// or when the request has its own limit: each limit holds it against the lower of both.
+// With Peek nothing is held, and Remaining is what is free without the request. r.Time
+// is not used, because holds are settled by the clock.
 //
-// Requests of a key that are in flight at once must have the same limit where one of Limits is a token bucket: what is held
-// counts as so many units, but once it is settled one of a lower limit takes longer to flow back, see sketchlimit.Request.
+// With a token bucket among Limits, requests of a key that are in flight at once must
+// have the same Request.Limit: held units all count alike, but settled units of a lower
+// limit take longer to flow back, see sketchlimit.Request.
 func (b *Budget) Do(r sketchlimit.Request) (Hold, sketchlimit.Decision) {
 	return b.hold(&r, units(&r), nil)
 }
 
-// DoEach is [Budget.Do], and sets the decision of each limit: each must be as long as Config.Limits. Allowed tells whether
-// this limit admits, whatever the others do. If one refuses, nothing is held, and Remaining is what is free without the
-// request.
+// DoEach is [Budget.Do] and also sets the decision of each limit; each must be as long
+// as Config.Limits. Allowed reports whether this limit admits, whatever the others do.
+// If one denies, nothing is held, and Remaining is what is free without the request.
 func (b *Budget) DoEach(r sketchlimit.Request, each []sketchlimit.Decision) (Hold, sketchlimit.Decision) {
 	return b.hold(&r, units(&r), each)
 }
 
-// Charge counts n units of the key, now, that were not held, whether they fit or not. It returns how many of them did not
-// fit beside what is settled and held, see sketchlimit.Limiter.Charge. A cost below 1 counts nothing.
+// Charge counts n units of the key, now, that were not held, whether they fit or not.
+// It returns how many did not fit beside settled and held units, see
+// sketchlimit.Limiter.Charge. A cost below 1 counts nothing.
 func (b *Budget) Charge(key string, n int) (over int) {
 	r := sketchlimit.Request{Key: key}
 	return b.charge(&r, n)
 }
 
-// DoCharge is [Budget.Charge] for requests that it cannot say. With Peek nothing is counted. A request with a limit below
-// LowestLimit counts as one of that limit.
+// DoCharge charges r, as [Budget.Charge] does a key and a cost. With Peek nothing is
+// counted. A request with a limit below LowestLimit counts at LowestLimit.
 func (b *Budget) DoCharge(r sketchlimit.Request) (over int) { return b.charge(&r, units(&r)) }
 
-// Held returns the units of a key that are held now, by holds that have expired unnoticed as well.
+// Held returns the units of a key that are held now. Holds that have expired count
+// until a request or Stats settles them.
 func (b *Budget) Held(key string) int {
 	h := b.hasher.String(key)
 	s, keys := b.shard(h)
@@ -230,8 +245,9 @@ func (b *Budget) Windows() (list []time.Duration) {
 	return list
 }
 
-// LowestLimit returns the lowest limit of a request's own that passes all Limits: the highest LowestLimit. It is 0 if
-// none is set, and if one of the Limits without a LowestLimit is higher, below which it denies.
+// LowestLimit returns the lowest Request.Limit that all Limits admit: the highest
+// LowestLimit. It is 0 if none is set, or if one of the Limits without a LowestLimit is
+// higher.
 func (b *Budget) LowestLimit() int {
 	lowest, unset := 0, 0
 	for _, c := range b.config.Limits {
@@ -247,10 +263,10 @@ func (b *Budget) LowestLimit() int {
 	return lowest
 }
 
-// Close closes the limiters, see sketchlimit.Limiter.Close. It never fails.
+// Close closes the limiters, see sketchlimit.Limiter.Close, and returns nil.
 func (b *Budget) Close() error { return closeAll(b.limits) }
 
-// MemoryBytes returns the memory that the Budget takes of the heap, everything included.
+// MemoryBytes returns the bytes of the heap that the Budget takes, everything included.
 func (b *Budget) MemoryBytes() int {
 	bytes := allocated[Budget](1) + allocated[limit](cap(b.limits)) + allocated[sketchlimit.Config](cap(b.config.Limits)) +
 		allocated[shard](len(b.shards)) + len(b.keys)*int(unsafe.Sizeof(held.Entry{})) +
@@ -261,8 +277,8 @@ func (b *Budget) MemoryBytes() int {
 	return bytes
 }
 
-// allocated returns the bytes that an allocation of so many of a type takes. What the runtime rounds small ones up by does
-// not count.
+// allocated returns the bytes that an allocation of n values takes, without what the
+// runtime rounds small ones up by.
 func allocated[of any](n int) int {
 	var one of
 	bytes := n * int(unsafe.Sizeof(one))
@@ -296,8 +312,8 @@ func (b *Budget) shard(h uint64) (*shard, held.Table) {
 	return &b.shards[i], b.keys[i*b.perShard:][:b.perShard]
 }
 
-// fetch begins to fetch from memory what a request of a key reads, and a hold, all at once: it lies in a dozen places. What
-// settles reads the current generations only.
+// fetch begins to fetch all memory that a request of a key reads, a dozen places, and the
+// hold of a place. A settlement reads the current generations only.
 func (b *Budget) fetch(h uint64, m *moment, place uint32, settles bool) {
 	s, keys := b.shard(h)
 	shard, key, sums := unsafe.Pointer(s), unsafe.Pointer(&keys[keys.Home(h)]), unsafe.Pointer(&s.sums)
@@ -308,7 +324,8 @@ func (b *Budget) fetch(h uint64, m *moment, place uint32, settles bool) {
 	}
 }
 
-// fetchHolds begins to fetch two holds of the shard, places + 1 or 0 for none, that are written after the sketch is read.
+// fetchHolds begins to fetch two holds of the shard, which are written after the sketch
+// is read. one and other are places + 1, or 0 for none.
 func (b *Budget) fetchHolds(s *shard, one, other uint32) {
 	none := unsafe.Pointer(s)
 	first, second := none, none
@@ -327,20 +344,20 @@ type moment [maxLimits]struct {
 	lag  time.Duration
 }
 
-// now sets the moment of the clocks, which is then seen.
+// now sets m to the clocks' time, which then counts as seen.
 func (b *Budget) now(m *moment) {
 	for i := range b.limits {
 		m[i].word, m[i].lag = b.limits[i].Now()
 	}
 }
 
-// unix returns a moment by which holds expire, ns.
+// unix returns the Unix time, in ns, that holds expire by.
 func (b *Budget) unix(m *moment) int64 {
 	line := &b.limits[b.clock].Line
 	return line.UnixNano(line.Unpack(m[b.clock].word))
 }
 
-// until returns the moment at which a hold expires that is made or extended at one.
+// until returns the Unix time, in ns, at which a hold made or extended at m expires.
 func (b *Budget) until(m *moment) int64 {
 	now := b.unix(m)
 	return now + min(int64(b.config.HoldFor), math.MaxInt64-max(now, 0))

@@ -58,7 +58,8 @@ func bucket(limit int, window time.Duration) sketchlimit.Config {
 	return sketchlimit.Config{Limit: limit, Window: window, Algorithm: sketchlimit.TokenBucket}
 }
 
-// A request that finds no room looks for holds that have expired in other shards, and is counted once.
+// A request that finds no room looks for holds that have expired in other shards, and
+// is counted once.
 func TestSweepFindsRoom(t *testing.T) {
 	b := with(t, 1024, time.Minute, fixed(2000, time.Hour)) // 4 shards
 	open := uint64(0)
@@ -78,7 +79,8 @@ func TestSweepFindsRoom(t *testing.T) {
 		[]any{s.Open, s.Held, s.Expired, s.Settled, s.Denied, s.NoRoom})
 }
 
-// A request with a limit below the lowest counts as one of the lowest, which is Limit where no other is given.
+// A request with a limit below the lowest counts as one of the lowest, which is Limit
+// where no other is given.
 func TestChargeBelowTheLowestLimit(t *testing.T) {
 	for _, c := range []sketchlimit.Config{bucket(100, time.Minute), fixed(100, time.Minute)} {
 		for _, low := range []int{0, 50} {
@@ -101,7 +103,8 @@ func TestChargeBelowTheLowestLimit(t *testing.T) {
 	}
 }
 
-// A look at a charge tells what the charge tells: of several limits as well, and where answers are coarse.
+// A look at a charge tells what the charge tells: of several limits as well, and where
+// answers are coarse.
 func TestPeekedCharges(t *testing.T) {
 	day := fixed(50, 24*time.Hour)
 	coarse := sliding(100, time.Minute)

@@ -11,7 +11,8 @@ import (
 	"github.com/sketchlimit/sketchlimit"
 )
 
-// What broke when a place kept the id of its settled hold, and what would break if its lock were not held.
+// What broke when a place kept the id of its settled hold, and what would break if its
+// lock were not held.
 func TestPlaces_BrokenProtocol(t *testing.T) {
 	b, err := New(Config{
 		Limits: []sketchlimit.Config{{Limit: 1000, Window: time.Hour, MemoryBytes: 1 << 16}}, InFlight: 512, HoldFor: time.Hour,

@@ -52,7 +52,8 @@ func newRace(t *testing.T, holdFor time.Duration, limits ...sketchlimit.Config) 
 	r := &race{T: t, again: make(chan *record, 64)}
 	r.clock.Store(start.UnixNano())
 	for i := range limits {
-		// In 128 KiB about one key of a million reads too much; in 1 MiB none of 3.6 million did.
+		// In 128 KiB about one key of a million reads too much; in 1 MiB none of 3.6
+		// million did.
 		limits[i].MemoryBytes, limits[i].Clock = 1<<20, func() time.Time { return time.Unix(0, r.clock.Load()) }
 	}
 	var err error
@@ -133,14 +134,16 @@ func (r *race) hold(g, key, n int, random *rand.Rand) {
 	r.all[g] = append(r.all[g], &record{Hold: hold, key: key, units: n, cost: random.IntN(n + 1)})
 }
 
-// add counts units after they are held. While the clock moves, windows pass that this does not know of.
+// add counts units after they are held. While the clock moves, windows pass that this
+// does not know of.
 func (r *race) add(key, n int) {
 	if r.used[key].Add(int64(n)) > raceLimit && r.ahead == 0 {
 		r.over.Add(1)
 	}
 }
 
-// settle counts what a hold frees before it is settled. One that has expired has freed nothing.
+// settle counts what a hold frees before it is settled. One that has expired has freed
+// nothing.
 func (r *race) settle(one *record) {
 	one.mu.Lock()
 	if !one.freed {
@@ -168,7 +171,8 @@ type raceSums struct {
 	heldOf, settledOf            [raceKeys]int
 }
 
-// close is for goroutines that rest. It checks each hold, and forgets those that are over.
+// close is for goroutines that rest. It checks each hold, and forgets those that are
+// over.
 func (r *race) close() (s raceSums, stats budget.Stats) {
 	for len(r.again) > 0 {
 		<-r.again
@@ -214,9 +218,11 @@ func (r *race) checkStats(s raceSums, settled, expired int, stats budget.Stats) 
 	}
 }
 
-// Goroutines hold, extend, settle, settle again what others have settled, and leave holds open, while the clock stands;
-// between such rounds it moves on, and windows turn. At each moment what a key holds and what it has settled is at most
-// the limit; whenever all rest, the books tell each unit: no more is free than there should be, and no less.
+// Goroutines hold, extend, settle, settle again what others have settled, and leave
+// holds open, while the clock stands; between such rounds it moves on, and windows
+// turn. At each moment what a key holds and what it has settled is at most the limit;
+// whenever all rest, the books tell each unit: no more is free than there should be,
+// and no less.
 func TestConcurrentFixedWindows(t *testing.T) {
 	const window, holdFor = time.Minute, 40 * time.Second
 	r := newRace(t, holdFor, fixed(raceLimit, window))
@@ -245,8 +251,9 @@ func TestConcurrentFixedWindows(t *testing.T) {
 	require.Greater(t, r.told.denied.Load(), r.told.noRoom.Load())
 }
 
-// The clock moves all the time, back as well. When all rest, no key has settled more than the windows or the time that
-// passed allow, and Stats are the sums of what callers were told.
+// The clock moves all the time, back as well. When all rest, no key has settled more
+// than the windows or the time that passed allow, and Stats are the sums of what
+// callers were told.
 func TestConcurrentMovingClocks(t *testing.T) {
 	if testing.Short() {
 		t.Skip("for seconds: without -short")

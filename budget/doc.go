@@ -1,5 +1,6 @@
-// Package budget limits what shows its cost only afterwards: tokens of a language model, bytes of a response, seconds of a
-// query. A request holds what it may cost at the most, and settles what it did cost.
+// Package budget limits costs that show only afterwards: tokens of a language model,
+// bytes of a response, seconds of a query. A request holds (reserves) the most that it
+// may cost, and settles (commits) what it did cost.
 //
 //	hold, d := tokens.Hold(user, 4000)
 //	if !d.Allowed { ... 429, try again in d.RetryAfter ... }
@@ -7,10 +8,12 @@
 //	...
 //	hold.Settle(answer.Usage.TotalTokens)
 //
-// Requests at the same time cannot overspend: what they may cost is held, exactly, from the moment that they are admitted.
-// Whoever checks first and counts afterwards admits as many of them as come in between.
+// Requests at the same time cannot overspend, because what they may cost is held,
+// exactly, from the moment that they are admitted. A check that counts afterwards would
+// admit all requests that come in between.
 //
-// A sketch cannot take units back, and need not: what is settled only grows, and what is held is in a table of the requests
-// in flight. Settling moves at most what was held from there to the current windows, where time only lowers its weight. So
-// the sum for a key rises by admissions alone.
+// Settled units are counted by a sketch, which cannot take units back; held units are
+// in an exact table of the requests in flight. Settling moves at most what was held
+// from the table to the current windows, where time only lowers its weight. So the sum
+// for a key rises by admissions alone.
 package budget

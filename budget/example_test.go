@@ -8,7 +8,8 @@ import (
 	"github.com/sketchlimit/sketchlimit/budget"
 )
 
-// Tokens of a language model: a request holds its prompt and the most that the answer may have, and settles what it had.
+// Tokens of a language model: a request holds its prompt and the most that the answer
+// may have, and settles what it had.
 func Example() {
 	tokens, err := budget.New(budget.Config{
 		Limits: []sketchlimit.Config{

@@ -12,7 +12,8 @@ import (
 	"github.com/sketchlimit/sketchlimit/internal/testkit/books"
 )
 
-// While its limiter grows and shrinks with the crowd, no key settles and holds more than the limit.
+// While its limiter grows and shrinks with the crowd, no key settles and holds more
+// than the limit.
 func TestWhileGrowing(t *testing.T) {
 	for name, c := range map[string]sketchlimit.Config{"sliding": sliding(20, time.Second), "fixed": fixed(20, time.Second)} {
 		t.Run(name, func(t *testing.T) {

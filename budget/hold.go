@@ -11,12 +11,14 @@ import (
 	"github.com/sketchlimit/sketchlimit/internal/spec"
 )
 
-// Hold is what a request holds of its key's limits until it is settled. It is a value: copies are the same hold, and
-// settling one of them settles it. The zero Hold holds nothing. It is safe for concurrent use.
+// Hold is the units that a request holds of its key's limits until it is settled.
+// Copies are the same hold: settling one settles all. The zero Hold holds nothing. It
+// is safe for concurrent use.
 //
-// A hold that is not settled within HoldFor expires: what it holds is settled in full, in the windows of the moment at
-// which a later request or a call of Stats notices that. Until then it stays held. So a clock that jumps ahead settles all
-// open holds in full, two of them at each request of their shard.
+// A hold that is not settled within HoldFor expires: a later request, or a call of
+// Stats, settles it in full, in the windows of that moment. Until then it stays held.
+// So after a clock that jumps ahead all open holds are settled in full, two at each
+// request of their shard.
 type Hold struct {
 	b     *Budget
 	h     uint64 // hash of the key
@@ -26,29 +28,32 @@ type Hold struct {
 
 // hold is the state of a place: of the open hold in it, or of none.
 //
-// A place belongs to one shard at a time. Either it is among the open holds of the shard, or it is in the shard's list of
-// free places. The lock of the shard guards all fields of the places that belong to it:
+// A place belongs to one shard at a time. Either it is among the open holds of the
+// shard, or it is in the shard's list of free places. The lock of the shard guards all
+// fields of the places that belong to it:
 //
 //   - holdAt sets the id under the lock of the hold's shard, after all other fields.
 //   - settle sets it to 0 under the same lock, before the place is free.
-//   - take alone moves a place from one shard to another, while it holds both locks. It moves free places, without an id.
+//   - take alone moves a place from one shard to another, while it holds both locks. It
+//     moves free places, without an id.
 //
-// No two holds have the same id, and each id is of one shard. So whoever has locked the shard of a Hold and finds the id of
-// the Hold in its place knows that the place belongs to this shard, and that nobody else changes it before the unlock.
-// Without the lock, another id proves that the hold has ended; the same id proves nothing. A build with the tag invariants
-// asserts all this.
+// No two holds have the same id, and each id is of one shard. So with the lock of a
+// Hold's shard held and the Hold's id in its place, the place belongs to this shard and
+// does not change before the unlock. Without the lock, another id proves that the hold
+// has ended; the same id proves nothing. A build with the tag invariants asserts all
+// this.
 type hold struct {
 	id      atomic.Uint64
 	h       uint64
 	expires int64  // unix time, ns
 	units   uint32 // held
 	limit   uint32 // of the request's own, 0 if it had none
-	// Holds of the shard by when they expire: places + 1. Newer of the newest one is 0, older of the oldest one is anything.
-	// Of a free place, newer is another free one.
+	// Holds of the shard by when they expire: places + 1. Newer of the newest one is 0,
+	// older of the oldest one is anything. Of a free place, newer is another free one.
 	older, newer uint32
 }
 
-// shard is what the keys have in common whose hashes begin alike.
+// shard is the state that keys share whose hashes begin alike.
 type shard struct {
 	mu             invariants.Mutex
 	id             uint64 // of the last hold; each shard has ids of its own
@@ -70,8 +75,9 @@ type sums struct {
 	noRoom    uint64
 }
 
-// follow makes a moment the shard's latest. Time never goes back for a key: the part of a window that has passed would
-// count again, beside units that are held because it had passed.
+// follow makes m the shard's latest time, or moves m up to that. Time never goes back
+// for a key: a part of a window that has passed would count again, beside units held
+// because it had passed.
 func (s *shard) follow(b *Budget, m *moment) {
 	for i := range b.limits {
 		now, seen := &m[i], &s.seen[i]
@@ -84,9 +90,10 @@ func (s *shard) follow(b *Budget, m *moment) {
 	}
 }
 
-// Settle ends the hold: n units, at least 0, are what the request did cost, and count from now on; the rest is free at
-// once. What is above the units held is counted as Charge does. It tells whether this call settled the hold: of all calls
-// for it and its copies, from any goroutines, the first one does, unless the hold has expired before.
+// Settle ends the hold: n units, the cost of the request, count from now on; the rest
+// is free at once. Units above those held are counted as Charge does; n below 0 is 0.
+// It reports whether this call settled the hold: the first of all calls for it and its
+// copies, from any goroutine, does, unless the hold has expired.
 func (d Hold) Settle(n int) bool {
 	if d.b == nil {
 		return false
@@ -108,9 +115,9 @@ func (d Hold) Settle(n int) bool {
 	return true
 }
 
-// Extend holds n units more, at least 0, for a request that costs more than expected, if they fit as those of a new hold
-// would; and lets it expire HoldFor from now on. If they do not fit, or the hold has been settled or has expired, it is as
-// it was.
+// Extend holds n ≥ 0 units more, for a request that costs more than expected, if they
+// fit as those of a new hold would, and restarts HoldFor. If they do not fit, or the
+// hold has been settled or has expired, Extend changes nothing.
 func (d Hold) Extend(n int) (v sketchlimit.Decision) {
 	v.RetryAfter = sketchlimit.Never
 	if d.b == nil {
@@ -143,7 +150,8 @@ func (d Hold) Extend(n int) (v sketchlimit.Decision) {
 	return v
 }
 
-// Units returns what is held, with what it was extended by; 0 if the hold has been settled or has expired.
+// Units returns the units held, extensions included; 0 if the hold has been settled or
+// has expired.
 func (d Hold) Units() int {
 	s, o := d.lock()
 	if o == nil {
@@ -153,8 +161,8 @@ func (d Hold) Units() int {
 	return int(o.units)
 }
 
-// lock locks the shard of the hold and returns it with the hold's state. If the hold has ended, it returns nils and leaves
-// nothing locked; mostly it has not locked anything then.
+// lock locks the shard of the hold and returns it with the hold's state. If the hold has
+// ended, it returns nils and leaves nothing locked.
 func (d Hold) lock() (*shard, *hold) {
 	if d.b == nil {
 		return nil, nil
@@ -175,7 +183,7 @@ func (d Hold) lock() (*shard, *hold) {
 	return s, o
 }
 
-// hold is Hold, Do and DoEach.
+// hold implements Hold, Do and DoEach.
 func (b *Budget) hold(r *sketchlimit.Request, n int, each []sketchlimit.Decision) (d Hold, v sketchlimit.Decision) {
 	var m moment
 	h := b.hash(r)
@@ -199,7 +207,7 @@ func (b *Budget) hold(r *sketchlimit.Request, n int, each []sketchlimit.Decision
 	return d, v
 }
 
-// without makes decisions those on a request that holds nothing: Remaining is what is free without it.
+// without adds n to Remaining of decisions that admit, for a request that holds nothing.
 func without(each []sketchlimit.Decision, n int) {
 	for i := range each {
 		if each[i].Allowed {
@@ -208,8 +216,8 @@ func without(each []sketchlimit.Decision, n int) {
 	}
 }
 
-// holdAt is hold at a moment. It sets the Hold and the Decision, and tells whether there was no room. What has found none
-// is yet to be counted.
+// holdAt holds at the moment m. It sets d and v, and reports whether there was no room;
+// the caller counts that.
 func (b *Budget) holdAt(
 	h uint64, r *sketchlimit.Request, n int, m *moment, each []sketchlimit.Decision, d *Hold, v *sketchlimit.Decision,
 ) (full bool) {
@@ -257,8 +265,8 @@ func (b *Budget) holdAt(
 	return false
 }
 
-// fits sets the decision on n units of a key beside those that it holds, and that of each limit, if each is not nil. It
-// counts nothing.
+// fits sets d to the decision on n units of a key beside the units that it holds, and
+// each, if not nil, to those of the limits. It counts nothing.
 func (b *Budget) fits(
 	h uint64, holds, n int64, limit int, m *moment, each []sketchlimit.Decision, d *sketchlimit.Decision,
 ) {
@@ -283,7 +291,7 @@ func (b *Budget) fits(
 	}
 }
 
-// decision says a verdict of the i-th limit to users.
+// decision returns a verdict of the i-th limit as a Decision.
 func decision(v spec.Verdict, i int, limit int64) sketchlimit.Decision {
 	return sketchlimit.Decision{
 		Allowed: v.Allowed, Limit: int(limit), Remaining: v.Remaining,
@@ -291,7 +299,7 @@ func decision(v spec.Verdict, i int, limit int64) sketchlimit.Decision {
 	}
 }
 
-// charge is Charge and DoCharge.
+// charge implements Charge and DoCharge.
 func (b *Budget) charge(r *sketchlimit.Request, n int) (over int) {
 	if n < 1 {
 		return 0
@@ -315,7 +323,8 @@ func (b *Budget) charge(r *sketchlimit.Request, n int) (over int) {
 	return over
 }
 
-// count counts n units of a key for all limits, of which some were not held. It returns how many of those did not fit.
+// count counts n units of a key in all limits, unheld of which were not held. It
+// returns how many of the unheld units did not fit.
 func (b *Budget) count(s *shard, h uint64, n, unheld, holds int64, limit int, m *moment) (over int64) {
 	for i := range b.limits {
 		l := &b.limits[i]
@@ -326,8 +335,8 @@ func (b *Budget) count(s *shard, h uint64, n, unheld, holds int64, limit int, m 
 	return over
 }
 
-// counted returns the units by which a request for n units at its own limit, 0 if it has none, raises a statistic: at most
-// the highest of its limits.
+// counted returns the units by which a request for n units raises a statistic: at most
+// the highest of its limits. limit is Request.Limit.
 func (b *Budget) counted(n, limit int) (units uint64) {
 	for i := range b.limits {
 		l := &b.limits[i]
@@ -336,7 +345,7 @@ func (b *Budget) counted(n, limit int) (units uint64) {
 	return units
 }
 
-// settle counts n units for a hold, and ends it.
+// settle counts n units for a hold and ends it.
 func (b *Budget) settle(s *shard, o *hold, place uint32, n int, m *moment) {
 	if invariants.On {
 		b.checkOpen(s, place)
@@ -357,11 +366,12 @@ func (b *Budget) settle(s *shard, o *hold, place uint32, n int, m *moment) {
 	s.give(b.holds, place)
 }
 
-// mostExpired is how many holds one request settles that have expired. So requests take turns in it, and no more of them
-// can wait than there are requests that have made them.
+// mostExpired is the number of expired holds that one request settles. Two a request are
+// enough, because each request makes at most one hold.
 const mostExpired = 2
 
-// expire settles holds of the shard that have expired, the oldest first, and tells whether there were any.
+// expire settles expired holds of the shard, the oldest first, and reports whether
+// there were any.
 func (b *Budget) expire(s *shard, m *moment) (some bool) {
 	for range mostExpired {
 		if !b.expireOne(s, m) {
@@ -390,7 +400,8 @@ func (b *Budget) expireOne(s *shard, m *moment) bool {
 	return true
 }
 
-// link makes a hold the one that expires last, as it does: time does not go back for a shard.
+// link appends a hold to the shard's list by expiry. It expires last, because time does
+// not go back for a shard.
 func (b *Budget) link(s *shard, o *hold, place uint32) {
 	o.older, o.newer = s.newest, 0
 	if s.newest > 0 {
@@ -401,7 +412,8 @@ func (b *Budget) link(s *shard, o *hold, place uint32) {
 	s.newest = place + 1
 }
 
-// unlink leaves the next hold alone where the oldest one ends, as most often: that would wait for memory.
+// unlink removes a hold from the shard's list. Where it is the oldest, as most often, the
+// next hold is not written, which would wait for memory.
 func (b *Budget) unlink(s *shard, o *hold, place uint32) {
 	oldest, newest := s.oldest == place+1, s.newest == place+1
 	switch {

@@ -90,7 +90,8 @@ func TestZeroHold(t *testing.T) {
 	require.Equal(t, sketchlimit.Decision{RetryAfter: sketchlimit.Never}, h.Extend(1))
 }
 
-// Of many copies that are settled at once, one settles; and none settles what came after it in its place.
+// Of many copies that are settled at once, one settles; and none settles what came
+// after it in its place.
 func TestCopiesAreOneHold(t *testing.T) {
 	b := with(t, 1, time.Minute, fixed(1_000_000, time.Hour))
 	var old []budget.Hold
@@ -119,7 +120,8 @@ func TestCopiesAreOneHold(t *testing.T) {
 	require.EqualValues(t, 300, b.Stats().Settled)
 }
 
-// A hold that was settled does not settle one of another shard that has its place, be it the first one of each.
+// A hold that was settled does not settle one of another shard that has its place, be
+// it the first one of each.
 func TestPlacesGoFromShardToShard(t *testing.T) {
 	b := with(t, 512, time.Minute, fixed(1000, time.Hour)) // two shards
 	key := func(shard int) string {
@@ -144,8 +146,8 @@ func TestPlacesGoFromShardToShard(t *testing.T) {
 	require.True(t, other.Settle(1))
 }
 
-// Few places are free, so that each goes from shard to shard all the time. Each hold is settled five times, the last
-// four while its place is on its way.
+// Few places are free, so that each goes from shard to shard all the time. Each hold is
+// settled five times, the last four while its place is on its way.
 func TestSettleTwice_PlaceMovesToAnotherShard(t *testing.T) {
 	const inFlight, places, free, goroutines = 1024, 1280, 6, 12
 	b := with(t, inFlight, time.Hour, fixed(1<<30, time.Hour)) // four shards
@@ -201,7 +203,8 @@ func TestStatsCountAtMostTheLimit(t *testing.T) {
 	require.Equal(t, []uint64{120, 2000}, []uint64{s.Limits[0].Admitted, s.Limits[1].Admitted})
 }
 
-// Waiting for RetryAfter is enough, and is needed: as long as nothing else is held and settled.
+// Waiting for RetryAfter is enough, and is needed: as long as nothing else is held and
+// settled.
 func TestRetryAfter(t *testing.T) {
 	sub := sliding(100, time.Minute)
 	sub.SubWindows = 6
@@ -248,7 +251,8 @@ func TestRetryAfter(t *testing.T) {
 	require.Equal(t, 50*time.Second, d.RetryAfter, "until it would pass if nothing were held")
 }
 
-// The tightest of several limits decides: the one that denies the longest, or leaves the least.
+// The tightest of several limits decides: the one that denies the longest, or leaves
+// the least.
 func TestTightestLimit(t *testing.T) {
 	b := with(t, 100, time.Hour, fixed(10, time.Minute), fixed(25, time.Hour), fixed(100, 24*time.Hour))
 	for i, want := range []sketchlimit.Decision{
@@ -325,7 +329,8 @@ func TestPeek(t *testing.T) {
 	require.Equal(t, []any{1, uint64(0), uint64(0)}, []any{s.Open, s.Denied, s.Settled})
 }
 
-// More is held if it fits; if not, nothing changes. Each time that it is, and with Extend(0) at any time, HoldFor begins anew.
+// More is held if it fits; if not, nothing changes. Each time that it is, and with
+// Extend(0) at any time, HoldFor begins anew.
 func TestExtend(t *testing.T) {
 	b := with(t, 10, time.Minute, fixed(100, time.Hour))
 	h, other := b.must("a", 60), b.must("a", 10)
@@ -354,7 +359,8 @@ func TestExtend(t *testing.T) {
 	require.EqualValues(t, 100, b.Stats().Settled)
 }
 
-// What has expired counts in full at the moment at which a request notices it, and is held until then.
+// What has expired counts in full at the moment at which a request notices it, and is
+// held until then.
 func TestExpiry(t *testing.T) {
 	b := with(t, 1000, time.Minute, fixed(100, time.Hour))
 	h := b.must("a", 40)
@@ -373,7 +379,8 @@ func TestExpiry(t *testing.T) {
 	require.True(t, late.Settle(3))
 }
 
-// Each request settles two of its shard that have expired, the oldest first; Stats all of them.
+// Each request settles two of its shard that have expired, the oldest first; Stats all
+// of them.
 func TestExpiredHoldsTakeTurns(t *testing.T) {
 	b := with(t, 100, time.Minute, fixed(100, time.Hour))
 	var holds []budget.Hold
@@ -403,8 +410,9 @@ func TestExpiredHoldsTakeTurns(t *testing.T) {
 	require.EqualValues(t, 9, b.Stats().Expired)
 }
 
-// Holds expire in the order in which they were made and extended, also when the clock has stepped back meanwhile: none
-// before HoldFor has passed, and none is kept from it by others for longer than the clock was ahead.
+// Holds expire in the order in which they were made and extended, also when the clock
+// has stepped back meanwhile: none before HoldFor has passed, and none is kept from it
+// by others for longer than the clock was ahead.
 func TestExpiryAfterTheClockSteppedBack(t *testing.T) {
 	b := with(t, 100, time.Minute, sliding(100, time.Hour))
 	b.now = b.now.Add(30 * time.Minute)
@@ -420,7 +428,8 @@ func TestExpiryAfterTheClockSteppedBack(t *testing.T) {
 	require.EqualValues(t, 2, b.Stats().Expired)
 }
 
-// A shard may have no room for more keys although holds are free; for one that holds something there is.
+// A shard may have no room for more keys although holds are free; for one that holds
+// something there is.
 func TestShardFullOfKeys(t *testing.T) {
 	b := with(t, 512, time.Minute, fixed(100, time.Hour)) // two shards
 	first, _ := b.ShardOf("0")

@@ -24,7 +24,8 @@ var (
 	kind  = flag.Int("kind", -1, "of budget; -1 for all")
 )
 
-// kinds are budgets of all kinds, with so much memory that no key reads another's units, but for those that are crowded.
+// kinds are budgets of all kinds, with so much memory that no key reads another's
+// units, but for those that are crowded.
 var kinds = []struct {
 	name    string
 	limits  []sketchlimit.Config
@@ -44,9 +45,10 @@ var kinds = []struct {
 	{name: "growing", limits: []sketchlimit.Config{{Limit: 100, Window: time.Minute, MaxMemoryBytes: 4 << 20}}, holdFor: 30 * time.Second},
 }
 
-// TestHistoriesAgainstExactBooks plays random holds, settlements, extensions, charges, expiries, restores and steps of the
-// clock, and holds each of them against the definitions in rational arithmetic: what is settled and what is held is never
-// more than a limit, and where no keys meet every answer is the exact one.
+// TestHistoriesAgainstExactBooks plays random holds, settlements, extensions, charges,
+// expiries, restores and steps of the clock, and holds each of them against the
+// definitions in rational arithmetic: what is settled and what is held is never more
+// than a limit, and where no keys meet every answer is the exact one.
 func TestHistoriesAgainstExactBooks(t *testing.T) {
 	testkit.Computes(t)
 	const each = 1000
@@ -177,7 +179,8 @@ func (p *play) generation(i int) time.Duration {
 	return time.Duration(line.Length())
 }
 
-// lower returns the limit that one of the budget's comes to for a request with a limit of its own.
+// lower returns the limit that one of the budget's comes to for a request with a limit
+// of its own.
 func (p *play) lower(i, limit int) int {
 	if whole := p.config.Limits[i].Limit; limit > 0 && limit < whole {
 		return limit
@@ -196,7 +199,8 @@ func (p *play) own() int {
 	return p.lowest + p.IntN(p.config.Limits[0].Limit)
 }
 
-// freeOf returns the units of a key that one of the books has free at a limit of the request's own, beside what is held.
+// freeOf returns the units of a key that one of the books has free at a limit of the
+// request's own, beside what is held.
 func (p *play) freeOf(i int, at []int64, key string, limit int) int64 {
 	free := p.books[i].Free(at[i], key) - p.held[key]
 	if p.config.Limits[i].Algorithm != sketchlimit.TokenBucket { // whose books are of that limit
@@ -251,7 +255,8 @@ func (p *play) jump() time.Duration {
 	}
 }
 
-// see makes the clock's time seen, and returns it for each limit; and the time by which holds expire.
+// see makes the clock's time seen, and returns it for each limit; and the time by which
+// holds expire.
 func (p *play) see() (at []int64, expire int64) {
 	shortest := 0
 	for i, b := range p.books {

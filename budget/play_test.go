@@ -237,7 +237,8 @@ func (p *play) stats() {
 	require.EqualValues(p, p.held[key], p.b.Held(key))
 }
 
-// restore goes on with a budget that has read a snapshot: all that was held counts in full.
+// restore goes on with a budget that has read a snapshot: all that was held counts in
+// full.
 func (p *play) restore() {
 	for i := range p.books {
 		if p.now.UnixNano() < p.latest[i] { // a snapshot from the future may be refused

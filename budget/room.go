@@ -2,11 +2,12 @@ package budget
 
 import "github.com/sketchlimit/sketchlimit/internal/invariants"
 
-// A shard has the places of its holds that were settled for those to come, in a list that the holds' newer links. Where it
-// has none it takes one of another shard's: one key may have all of them.
+// Each shard has a list of free places, linked by hold.newer. A shard without one takes
+// one of another shard, because one key may have all open holds.
 
-// take returns a free place for a hold of a shard, which is that of a hash and whose lock is held. The place then belongs to
-// that shard. take tries other shards without waiting for their locks, so that two which try each other do not deadlock.
+// take returns a free place for a hold of s, the shard of the hash h, whose lock is
+// held. The place then belongs to s. take tries other shards without waiting for their
+// locks, so that two which try each other do not deadlock.
 func (b *Budget) take(s *shard, h uint64) (place uint32, ok bool) {
 	if place, ok = s.takePlace(b.holds); ok {
 		return place, true
@@ -33,15 +34,16 @@ func (s *shard) takePlace(holds []hold) (place uint32, ok bool) {
 	return place, true
 }
 
-// give makes a place free.
+// give adds a place to the shard's free ones.
 func (s *shard) give(holds []hold, place uint32) {
 	holds[place].newer, s.free = s.free, place+1
 }
 
-// mostSwept is how many shards a request looks at that finds no room.
+// mostSwept is the number of shards that a request without room sweeps.
 const mostSwept = 16
 
-// sweep settles holds that have expired in some shards, other ones each time, and tells whether there were any.
+// sweep settles expired holds in the next mostSwept shards, and reports whether there
+// were any.
 func (b *Budget) sweep(now moment) (some bool) {
 	for range min(mostSwept, len(b.shards)) {
 		m, s := now, &b.shards[b.swept.Add(1)%uint64(len(b.shards))]
@@ -53,14 +55,16 @@ func (b *Budget) sweep(now moment) (some bool) {
 	return some
 }
 
-// checkFree panics unless a place that take has returned belongs to no hold, and the lock of the shard is held.
+// checkFree panics unless a place that take has returned belongs to no hold, and the
+// lock of the shard is held.
 func (b *Budget) checkFree(s *shard, place uint32) {
 	invariants.AssertHeld(&s.mu)
 	id := b.holds[place].id.Load()
 	invariants.Assert(id == 0, "place %d was free, and has the id %d", place, id)
 }
 
-// checkOpen panics unless a place belongs to an open hold of the shard, and the lock of the shard is held.
+// checkOpen panics unless a place belongs to an open hold of the shard, and the lock of
+// the shard is held.
 func (b *Budget) checkOpen(s *shard, place uint32) {
 	invariants.AssertHeld(&s.mu)
 	o := &b.holds[place]

@@ -14,18 +14,20 @@ import (
 	"github.com/sketchlimit/sketchlimit/internal/savefile"
 )
 
-// A snapshot is its name, the number of limits, the open holds in blocks, and the limiters' own snapshots in blocks. A block
-// begins with the number of its bytes, and a list of them ends with a block of none. After the holds comes their sum.
+// A snapshot is its name, the number of limits, the open holds in blocks, and the
+// limiters' own snapshots in blocks. A block begins with the number of its bytes, and a
+// list of them ends with a block of none. After the holds comes their sum.
 const (
 	snapshotName = "sketchlimit budget 1\n"
 	holdBytes    = 16 // of a hold: hash of the key, units, limit
 	mostBlock    = 1 << 16
 )
 
-// WriteTo writes a snapshot, which [Budget.ReadFrom] restores: all that was settled before WriteTo began, and all holds that
-// were open then. What is settled while it writes may count twice. It locks one shard at a time.
+// WriteTo writes a snapshot for [Budget.ReadFrom]: all units settled before WriteTo
+// began, and all holds open then. Units settled while it writes may count twice. It
+// locks one shard at a time.
 //
-// Like that of a Limiter, it holds no keys, but the seed: keep it to yourself.
+// Like that of a Limiter, it holds no keys, but it holds the seed. Keep it secret.
 func (b *Budget) WriteTo(w io.Writer) (int64, error) {
 	out := &blocks{w: bufio.NewWriter(w)}
 	out.write([]byte(snapshotName))
@@ -68,12 +70,13 @@ func (b *Budget) appendOpen(list []byte, s *shard) []byte {
 	return list
 }
 
-// ReadFrom restores a snapshot, which is all there is to read from r, of a Budget with the same Limits, into one that
-// has held and counted nothing yet; no other method may be called meanwhile. Requests that were in flight when it was written are not
-// any more, so what they held is settled in full, now, as that of expired holds.
+// ReadFrom restores a snapshot, which must be all that r has, of a Budget with the same
+// Limits into one that has held and counted nothing. No other method may be called
+// meanwhile. Holds that were open when it was written are settled in full, now, as
+// expired ones.
 //
-// Errors that wrap sketchlimit.ErrSnapshot tell why a snapshot was refused. The Budget is then as it was. ReadFrom
-// takes as much memory as the limiters for a while.
+// On an error that wraps sketchlimit.ErrSnapshot the Budget is as it was. ReadFrom
+// needs as much memory as the limiters while it runs.
 func (b *Budget) ReadFrom(r io.Reader) (int64, error) {
 	in := &blocks{r: bufio.NewReader(r)}
 	limits, err := b.restore(in)
@@ -136,7 +139,8 @@ func (b *Budget) restore(in *blocks) (limits []limit, err error) {
 	return nil, nil
 }
 
-// hasHeld reports whether units have been held or counted, which a restored snapshot would forget.
+// hasHeld reports whether units have been held or counted, which a restored snapshot
+// would forget.
 func (b *Budget) hasHeld() bool {
 	for i := range b.shards {
 		s := &b.shards[i]
@@ -150,7 +154,7 @@ func (b *Budget) hasHeld() bool {
 	return false
 }
 
-// holds reads the holds that were open, at most so many.
+// holds reads at most most open holds.
 func (in *blocks) holds(most int) (open []byte, err error) {
 	sum := make([]byte, 8)
 	block := make([]byte, mostBlock)
@@ -175,8 +179,8 @@ func (in *blocks) holds(most int) (open []byte, err error) {
 	return open, nil
 }
 
-// Save writes a snapshot to a file that only its owner may read, as a whole or not at all: see [Budget.WriteTo] and
-// sketchlimit.Limiter.Save.
+// Save writes a snapshot to a file of mode 0600, completely or not at all, see
+// [Budget.WriteTo] and sketchlimit.Limiter.Save.
 func (b *Budget) Save(path string) error {
 	err := savefile.Write(path, func(w io.Writer) error {
 		_, err := b.WriteTo(w)
@@ -188,7 +192,8 @@ func (b *Budget) Save(path string) error {
 	return nil
 }
 
-// Load restores the snapshot of a file, see [Budget.ReadFrom]. Its error wraps [io/fs.ErrNotExist] if there is none.
+// Load restores the snapshot of a file, see [Budget.ReadFrom]. Its error wraps
+// [io/fs.ErrNotExist] if there is none.
 func (b *Budget) Load(path string) error {
 	f, err := os.Open(path)
 	if err != nil {

@@ -45,7 +45,8 @@ func written(t *testing.T, b *bench) []byte {
 	return file.Bytes()
 }
 
-// A snapshot has what was settled, and what was held counts in full; and nothing changes for the budget that wrote it.
+// A snapshot has what was settled, and what was held counts in full; and nothing
+// changes for the budget that wrote it.
 func TestSnapshot(t *testing.T) {
 	b, file := saved(t)
 	require.Equal(t, 45, b.Held("a")+b.Held("b"), "as it was")
@@ -63,7 +64,8 @@ func TestSnapshot(t *testing.T) {
 	require.NotEqual(t, file, written(t, restored))
 }
 
-// What is damaged, cut off or not of such a budget is refused, and the budget is as it was: it goes on.
+// What is damaged, cut off or not of such a budget is refused, and the budget is as it
+// was: it goes on.
 func TestSnapshotsAreRefused(t *testing.T) {
 	b, file := saved(t)
 	empty, before := small(t), written(t, b)
@@ -164,7 +166,8 @@ func TestSaveAndLoad(t *testing.T) {
 	require.ErrorIs(t, small(t).Load(path), sketchlimit.ErrSnapshot)
 }
 
-// While goroutines hold and settle, a snapshot has at least what was settled before it began and what was held then.
+// While goroutines hold and settle, a snapshot has at least what was settled before it
+// began and what was held then.
 func TestSnapshotsMeanwhile(t *testing.T) {
 	b := with(t, 1000, time.Hour, fixed(1<<20, time.Hour))
 	for i := range 100 {
@@ -204,7 +207,8 @@ func TestSnapshotsMeanwhile(t *testing.T) {
 	require.LessOrEqual(t, sum, 500+4*most)
 }
 
-// hostile is the head of a snapshot of one limit whose blocks and sums are as they should be, and hold anything.
+// hostile is the head of a snapshot of one limit whose blocks and sums are as they
+// should be, and hold anything.
 func hostile(limits byte, holds, limiter []byte) []byte {
 	file := append([]byte("sketchlimit budget 1\n"), limits)
 	list := func(p []byte) {
@@ -219,8 +223,8 @@ func hostile(limits byte, holds, limiter []byte) []byte {
 	return file
 }
 
-// FuzzReadFrom: a snapshot is refused, or restored into a budget that works; either way by no more memory than a limiter
-// and its open holds take.
+// FuzzReadFrom: a snapshot is refused, or restored into a budget that works; either way
+// by no more memory than a limiter and its open holds take.
 func FuzzReadFrom(f *testing.F) {
 	config := budget.Config{Limits: []sketchlimit.Config{{Limit: 100, Window: time.Minute, MemoryBytes: 8 << 10, Seed: 1,
 		Clock: func() time.Time { return start }}}, InFlight: 8, HoldFor: time.Minute}

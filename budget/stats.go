@@ -2,29 +2,33 @@ package budget
 
 import "github.com/sketchlimit/sketchlimit"
 
-// Stats is a picture of a [Budget].
+// Stats is the state of a [Budget] at one time. Counts are since construction.
 //
-// No request or hold adds more units to Settled, Overdraft or Denied than the highest of its limits.
+// No request or hold adds more units to Settled, Overdraft or Denied than the highest
+// of its limits.
 type Stats struct {
 	Open int   // holds
 	Held int64 // units
 
 	Settled uint64 // units since construction, those of expired holds and charged ones included
 	Expired uint64 // holds since construction that were not settled in time, and count in full
-	// Overdraft is the units since construction that were settled above what was held, or charged, and did not fit: how
-	// far keys have gone beyond a limit. A key that reads others' units is taken to have gone as much further.
+	// Overdraft is the units that were settled above what was held, or charged, and did
+	// not fit: how far keys have gone beyond a limit. It includes units of other keys
+	// that share cells with such a key.
 	Overdraft uint64
 	Denied    uint64 // units since construction
-	// NoRoom is the units of Denied that were free, but found Config.InFlight holds open. If it grows, that is too small.
+	// NoRoom is the units of Denied that fit the limits but not into Config.InFlight
+	// holds. If it grows, InFlight is too small.
 	NoRoom uint64
 
-	// Limits are the Stats of each of Config.Limits, of what is settled. FalseDenialRate is that
-	// of requests that hold MeanCost units, what their keys hold already included. Audit has the holds as requests, and
-	// what is settled as units.
+	// Limits are the Stats of each of Config.Limits, of settled units. FalseDenialRate
+	// is that of requests that hold MeanCost units, with what their keys hold already.
+	// Audit counts holds as requests, and settled units as units.
 	Limits []sketchlimit.Stats
 }
 
-// Stats settles what has expired, and reads the whole Budget, see sketchlimit.Limiter.Stats. It locks one shard at a time.
+// Stats settles all expired holds and reads the whole Budget, see
+// sketchlimit.Limiter.Stats. It locks one shard at a time.
 func (b *Budget) Stats() (all Stats) {
 	var now moment
 	b.now(&now)

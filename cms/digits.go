@@ -1,8 +1,9 @@
 package cms
 
-// Two cells of 4 bits share a byte. Below digits² it is two counts, its digits in base 12, of which the first cell's is
-// the lower one. From there on it is one count that both cells share: a count that is no digit any more joins its
-// cell with the one beside it.
+// Two cells of 4 bits share a byte. Below digits² it is two counts, its digits in base
+// 12, of which the first cell's is the lower one. From there on it is one count that
+// both cells share: a count that is no digit any more joins its cell with the one
+// beside it.
 const (
 	digits = 12
 	beyond = digits*digits - digits // a joint byte less its count

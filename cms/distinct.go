@@ -2,11 +2,12 @@ package cms
 
 import "math"
 
-// Distinct estimates how many keys have been counted, from the pairs of cells that are empty. Where less than one in 64 of
-// them is, ok is false: too many keys to tell. With some thousand pairs the standard error is 3 % or less.
+// Distinct estimates how many keys have been counted, from the pairs of cells that are
+// empty. Where less than one in 64 of them is, ok is false: too many keys to tell. With
+// some thousand pairs the standard error is 3 % or less.
 //
-// Source: K.-Y. Whang, B. T. Vander-Zanden, H. M. Taylor, "A Linear-Time Probabilistic Counting Algorithm for Database
-// Applications", ACM TODS 15 (1990).
+// Source: K.-Y. Whang, B. T. Vander-Zanden, H. M. Taylor, "A Linear-Time Probabilistic
+// Counting Algorithm for Database Applications", ACM TODS 15 (1990).
 func (s *Sketch) Distinct() (keys float64, ok bool) {
 	if s.depth == 0 {
 		return 0, false

@@ -30,8 +30,8 @@ func filled(t testing.TB, depth, width, cellBits int) *Sketch {
 // The bytes are the same on every machine and in every version that reads this one's.
 func TestEncodingIsPinned(t *testing.T) {
 	s := newSketch(t, 2, 8, 16)
-	// The first row's word is chosen by the upper 32 bits, the second's by the lower, whose
-	// lowest choose the lane: the last here, and the first.
+	// The first row's word is chosen by the upper 32 bits, the second's by the lower,
+	// whose lowest choose the lane: the last here, and the first.
 	s.Raise(math.MaxUint32, 0x0102)
 	s.Raise(math.MaxUint32<<32, 0xa0b0)
 	b, err := s.MarshalBinary()

@@ -69,7 +69,8 @@ func (l *Layout) Lanes() int {
 // CellBits returns the number of bits in a cell.
 func (l *Layout) CellBits() int { return int(l.bits) }
 
-// Max returns the largest count: 123 for cells of 4 bits, 8191 for 8, 1<<31 - 1 for 16, 1<<32 - 1 for 32.
+// Max returns the largest count: 123 for cells of 4 bits, 8191 for 8, 1<<31 - 1 for 16,
+// 1<<32 - 1 for 32.
 func (l *Layout) Max() uint32 { return uint32(l.max) }
 
 // count returns what a word holds in a hash's lane.
@@ -121,8 +122,8 @@ func (l *Layout) Estimate(words []uint64, first int, h uint64) uint32 {
 	return uint32(least)
 }
 
-// Cell returns what a row holds in one of its lanes (0 … [Layout.Lanes]-1), in the word that h draws: to look at a sample
-// of cells.
+// Cell returns what a row holds in one of its lanes (0 … [Layout.Lanes]-1), in the word
+// that h draws: to look at a sample of cells.
 func (l *Layout) Cell(words []uint64, first, row, lane int, h uint64) uint32 {
 	return uint32(l.count(words[uint64(first)+uint64(row)*l.row+h>>32*l.row>>32], uint64(lane)*l.bits))
 }
@@ -182,8 +183,9 @@ func (l *Layout) AddBounded(words []uint64, first int, h uint64, n, most uint32)
 		l.lift(w2, h, c)
 		return uint32(c), true
 	}
-	// No cell rises that is joint. The first word is written in any case; where one of the others reads enough, its store
-	// goes there too, and its cache line may stay with other cores. There is no branch on that: no predictor learns it.
+	// No cell rises that is joint. The first word is written in any case; where one of
+	// the others reads enough, its store goes there too, and its cache line may stay
+	// with other cores. There is no branch on that: no predictor learns it.
 	unit := digitUnits[h>>2&1] << at
 	v0, v1, v2 := *w0+(c-min(c, c0))*unit, *w1+(c-c1)*unit, *w2+(c-c2)*unit
 	if c1 >= c {
@@ -196,8 +198,9 @@ func (l *Layout) AddBounded(words []uint64, first int, h uint64, n, most uint32)
 	return uint32(c), true
 }
 
-// Four returns the words in which a key's cells of the first four rows are, of those from
-// words[first] on. Where there are fewer rows some are others of the last one's; without cells all are the first word.
+// Four returns the words in which a key's cells of the first four rows are, of those
+// from words[first] on. Where there are fewer rows some are others of the last one's;
+// without cells all are the first word.
 func (l *Layout) Four(first int, h uint64) (a, b, c, d int) {
 	n, last := l.row, l.depth-1
 	g := remix(h)

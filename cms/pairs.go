@@ -2,9 +2,10 @@ package cms
 
 import "math"
 
-// pairs is how cells of 8 and of 16 bits share a number of twice their bits. Up to apart it is two counts, the first
-// cell's in the lower bits. Above it is one count that both cells share, in the lower bits up to max: a count
-// that does not fit joins its cell with the one beside it. Cells of 32 bits stay apart.
+// pairs is how cells of 8 and of 16 bits share a number of twice their bits. Up to
+// apart it is two counts, the first cell's in the lower bits. Above it is one count
+// that both cells share, in the lower bits up to max: a count that does not fit joins
+// its cell with the one beside it. Cells of 32 bits stay apart.
 type pairs struct {
 	choose   uint64 // the bits of a hash that choose a pair
 	all      uint64 // all bits of a pair
@@ -20,8 +21,8 @@ func newPairs(l *Layout) pairs {
 	return p
 }
 
-// readPair returns the count in a hash's lane of a word, the bit where it begins, and all bits that are its own: max if
-// the pair is joint.
+// readPair returns the count in a hash's lane of a word, the bit where it begins, and
+// all bits that are its own: max if the pair is joint.
 func (l *Layout) readPair(word, h uint64) (count, at, mask uint64) {
 	at, mask = h&l.lanes, l.cell
 	if p := word >> (h & l.choose & 63) & l.all; p > l.maxSplit {

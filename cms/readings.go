@@ -11,9 +11,10 @@ type Reading struct {
 	Chance float64
 }
 
-// Readings returns what a key that was never added reads, by rising count: a distribution that sums to 1. It
-// is no estimate. Such a key meets in every row a cell of its lane that is drawn at random, so it reads c or
-// more with the product of the rows' shares of cells at c or above.
+// Readings returns what a key that was never added reads, by rising count: a
+// distribution that sums to 1. It is no estimate. Such a key meets in every row a cell
+// of its lane that is drawn at random, so it reads c or more with the product of the
+// rows' shares of cells at c or above.
 func (s *Sketch) Readings() []Reading {
 	if s.depth == 0 {
 		return []Reading{{0, 1}}
@@ -28,7 +29,8 @@ func (s *Sketch) Readings() []Reading {
 	return s.ranked()
 }
 
-// tallied is the count below which cells are counted by what they hold, rather than sorted.
+// tallied is the count below which cells are counted by what they hold, rather than
+// sorted.
 const tallied = 4096
 
 // top returns the largest count in a cell.
@@ -79,7 +81,8 @@ func (s *Sketch) tally(top int) (readings []Reading) {
 	return readings
 }
 
-// countCells counts the cells of a row by what they hold, those of each lane after those of the lane before.
+// countCells counts the cells of a row by what they hold, those of each lane after
+// those of the lane before.
 func (s *Sketch) countCells(row int, cells []uint32, values int) {
 	for _, w := range s.words[row*int(s.row):][:s.row] {
 		for lane := range s.Lanes() {

@@ -8,8 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What strangers are told to read is what they read: every frequency lies within five standard errors (a false
-// alarm in some 3e5 runs for all counts together, and the draws are fixed).
+// What strangers are told to read is what they read: every frequency lies within five
+// standard errors (a false alarm in some 3e5 runs for all counts together, and the
+// draws are fixed).
 func TestReadings(t *testing.T) {
 	for _, c := range []struct {
 		depth, width, bits int

@@ -128,10 +128,10 @@ func tooMany(count int, lambda, a float64) bool {
 	return c > lambda && c-lambda-c*math.Log(c/lambda) < math.Log(a)
 }
 
-// dependence reports the first combination of rows in which keys meet more often
-// than chance: all pairs (and in narrow sketches, where they are frequent, triples)
-// of rows of a, or, if b is given, every row of a with every row of b. It also returns the largest excess of any, in standard
-// deviations.
+// dependence reports the first combination of rows in which keys meet more often than
+// chance: all pairs (and in narrow sketches, where they are frequent, triples) of rows
+// of a, or, if b is given, every row of a with every row of b. It also returns the
+// largest excess of any, in standard deviations.
 func dependence(width int, a, b [][]uint64) (worst float64, err error) {
 	var combinations [][]int // indices into rows
 	rows := append(slices.Clone(a), b...)
@@ -355,7 +355,8 @@ func TestFalsePositivesOfTheFilterMeetInRowsByChanceOnly(t *testing.T) {
 	}
 }
 
-// Two counts that do not fit beside each other any more become one, which is the greater of the two.
+// Two counts that do not fit beside each other any more become one, which is the
+// greater of the two.
 func TestCellsJoinAtTheGreaterCount(t *testing.T) {
 	for bits, room := range map[int]uint32{4: 12, 8: 1 << 8, 16: 1 << 16} {
 		for _, first := range []uint32{0, 1, room - 1} {

@@ -61,10 +61,11 @@ func (s *Sketch) Add(h uint64, n uint32) uint32 {
 	return s.Estimate(h)
 }
 
-// AddBounded counts n units for the key with hash h unless that would lift its
-// estimate past max or past [Layout.Max]. It returns the key's count, its estimate and
-// the n units if they were counted, and whether they were. Cells are raised to that
-// count and no further: what they hold beyond it belongs to other keys, also where a pair is joined.
+// AddBounded counts n units for the key with hash h unless that would lift its estimate
+// past max or past [Layout.Max]. It returns the key's count, its estimate and the n
+// units if they were counted, and whether they were. Cells are raised to that count and
+// no further: what they hold beyond it belongs to other keys, also where a pair is
+// joined.
 func (s *Sketch) AddBounded(h uint64, n, max uint32) (estimate uint32, ok bool) {
 	return s.Layout.AddBounded(s.words, 0, h, n, max)
 }
@@ -113,9 +114,10 @@ func (s *Sketch) Cells(row, lane int) iter.Seq[uint32] {
 func (s *Sketch) Clear() { clear(s.words) }
 
 // Merge adds the other sketch's cells to this one's, stopping at [Layout.Max]. The
-// result is a valid sketch of both streams if their keys were hashed alike: its estimates are never below
-// the counts of both. With [Sketch.Add] and cells of 32 bits it is exactly that of the joint stream. Sketches of
-// other dimensions are refused with [ErrMismatch].
+// result is a valid sketch of both streams if their keys were hashed alike: its
+// estimates are never below the counts of both. With [Sketch.Add] and cells of 32 bits
+// it is exactly that of the joint stream. Sketches of other dimensions are refused with
+// [ErrMismatch].
 func (s *Sketch) Merge(other *Sketch) error {
 	if s.Layout != other.Layout {
 		return fmt.Errorf("cms: merge %d × %d cells of %d bits into %d × %d of %d: %w",

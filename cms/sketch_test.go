@@ -70,7 +70,8 @@ func TestPublishedSequences(t *testing.T) {
 }
 
 func TestPublishedSaturation(t *testing.T) {
-	// Caffeine: 20 increments of one key in 4-bit counters read 15. Here they take the bits of the cell beside.
+	// Caffeine: 20 increments of one key in 4-bit counters read 15. Here they take the
+	// bits of the cell beside.
 	s := newSketch(t, 4, 512, 4)
 	for range 20 {
 		s.Add(keyHash("key"), 1)
@@ -150,7 +151,8 @@ func TestPublishedMerges(t *testing.T) {
 
 func TestErrorIsWithinThePublishedBounds(t *testing.T) {
 	testkit.Computes(t)
-	// datasketches, eps 0.1: key i weighs 2^(10-i), upper bound = count + e/width × total.
+	// datasketches, eps 0.1: key i weighs 2^(10-i), upper bound = count + e/width ×
+	// total.
 	s := newSketch(t, 5, 28, 32)
 	total := 0.0
 	for i := range 10 {
@@ -421,7 +423,8 @@ func TestSketchAgreesWithItsOracles(t *testing.T) {
 	}
 }
 
-// Neighbours share a word or a lane and nothing else: an update may not leave its cell, or its pair if it does not fit.
+// Neighbours share a word or a lane and nothing else: an update may not leave its cell,
+// or its pair if it does not fit.
 func TestCountsStayInTheirCells(t *testing.T) {
 	for _, cellBits := range allCellBits {
 		s := newSketch(t, 1, 5*64/cellBits, cellBits)

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A store that changes nothing takes a cache line from other cores all the same. Rows whose cells read enough lie in
-// memory that must not be written.
+// A store that changes nothing takes a cache line from other cores all the same. Rows
+// whose cells read enough lie in memory that must not be written.
 func TestAddBoundedWritesNoOtherCellThatReadsEnough(t *testing.T) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	page := os.Getpagesize()

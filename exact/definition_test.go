@@ -51,8 +51,8 @@ func (d *definition) taken(now int64, key string, moves bool) int64 {
 	return now
 }
 
-// check holds a decision for n units, asked for at a time, taken as one not before it and after the history h, to
-// the definition.
+// check holds a decision for n units, asked for at a time, taken as one not before it
+// and after the history h, to the definition.
 func (d *definition) check(t *testing.T, got sketchlimit.Decision, h []event, asked, at, n int64, consumed bool) {
 	t.Helper()
 	require.Equal(t, cmp.Or(d.told, d.limit), int64(got.Limit))
@@ -361,7 +361,8 @@ func TestLeakyQueueAdmitsAsGCRA(t *testing.T) {
 	}
 }
 
-// inBurst is a bucket whose decisions name its burst as the limit, as a queue's name its capacity.
+// inBurst is a bucket whose decisions name its burst as the limit, as a queue's name
+// its capacity.
 type inBurst struct {
 	*GCRA
 	burst int

@@ -40,15 +40,16 @@ func NewGCRA(limit int, window time.Duration, burst int, options ...Option) (*GC
 	return orNil(g, g.init(&r, purpose{limit: limit, most: burst, window: window}, r.Fresh(), options))
 }
 
-// ReserveAt puts n units into the key's queue, which is GCRA read as a spacer: units go on
-// one every T in the order they came, and burst is the most that the queue holds,
-// including those that have gone on less than T ago. It returns how long the request has
-// to wait for its turn, rounded up; 0 if nothing is before it. A request that would
+// ReserveAt puts n units into the key's queue, which is GCRA read as a spacer: units go
+// on one every T in the order they came, and burst is the most that the queue holds,
+// including those that have gone on less than T ago. It returns how long the request
+// has to wait for its turn, rounded up; 0 if nothing is before it. A request that would
 // make the queue longer, or with n below 1, is refused (ok is false) and leaves no
 // trace.
 //
-// What it admits is what TakeAt admits, and the two may be mixed. [LeakyQueue.EnqueueAt]
-// tells instead when the last of the units has had its T, which is n×T later.
+// What it admits is what TakeAt admits, and the two may be mixed.
+// [LeakyQueue.EnqueueAt] tells instead when the last of the units has had its T, which
+// is n×T later.
 func (g *GCRA) ReserveAt(now time.Time, key string, n int) (wait time.Duration, ok bool) {
 	q := g.question(now, key, n)
 	s := g.shard(q.hash)

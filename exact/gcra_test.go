@@ -105,8 +105,9 @@ func TestGCRAGovernorConforms(t *testing.T) {
 	}
 }
 
-// nginx's guide to limit_req: 10 a second and burst=20, which does not count the request on
-// its way. Of 22 at once the first goes on, 20 wait for each other, one is refused.
+// nginx's guide to limit_req: 10 a second and burst=20, which does not count the
+// request on its way. Of 22 at once the first goes on, 20 wait for each other, one is
+// refused.
 func TestGCRAReserveNginx(t *testing.T) {
 	g := must(NewGCRA(10, time.Second, 21))
 	for i := range 21 {

@@ -16,7 +16,8 @@ func init() {
 	}
 }
 
-// grouped is a limiter to a Group, which locks the shards of several limiters before it asks them.
+// grouped is a limiter to a Group, which locks the shards of several limiters before it
+// asks them.
 type grouped[S any] struct{ k *keyed[S] }
 
 func (k *keyed[S]) grouped() any {
@@ -45,7 +46,8 @@ func (g grouped[S]) Lock(shard int) { g.k.shards[shard].mu.Lock() }
 // Unlock unlocks a shard.
 func (g grouped[S]) Unlock(shard int) { g.k.shards[shard].mu.Unlock() }
 
-// Ask returns the decision, and consumes nothing. Unless the request has Peek, its time has come.
+// Ask returns the decision, and consumes nothing. Unless the request has Peek, its time
+// has come.
 func (g grouped[S]) Ask(r sketchlimit.Request, hash uint64, at time.Time, n int) sketchlimit.Decision {
 	var text [16]byte
 	q := g.question(&r, &text, hash, at, n)

@@ -17,7 +17,8 @@ import (
 	"github.com/sketchlimit/sketchlimit/internal/exactmath"
 )
 
-// maxShards is the shards of a limiter that may hold many keys; keysPerShard is how many are worth a shard.
+// maxShards is the shards of a limiter that may hold many keys; keysPerShard is how
+// many are worth a shard.
 const (
 	maxShards    = 128
 	keysPerShard = 1024
@@ -118,7 +119,8 @@ func (p *purpose) shortest() time.Duration {
 	return time.Duration(min(float64(p.window)*float64(p.most)/float64(p.limit), exactmath.MaxSpan))
 }
 
-// now returns the time of the clock, and how late it may be. To read a clock costs as much as a decision.
+// now returns the time of the clock, and how late it may be. To read a clock costs as
+// much as a decision.
 func (k *keyed[S]) now() (at, lag int64) {
 	if !k.late {
 		return unixNano(k.clock()), 0
@@ -172,7 +174,8 @@ func (k *keyed[S]) Take(key string, n int) sketchlimit.Decision {
 	return k.take(q)
 }
 
-// Peek returns what Take(key, 1) would answer, and consumes nothing: Remaining is what is free without it.
+// Peek returns what Take(key, 1) would answer, and consumes nothing: Remaining is what
+// is free without it.
 func (k *keyed[S]) Peek(key string) sketchlimit.Decision { return k.PeekAt(k.clock(), key, 1) }
 
 // Allow takes one unit and reports whether it was admitted.
@@ -227,7 +230,8 @@ func keyOf(r *sketchlimit.Request, text *[16]byte) string {
 	return r.Key
 }
 
-// own returns the limit that a request is held against, 0 if its own is none that the limiter has.
+// own returns the limit that a request is held against, 0 if its own is none that the
+// limiter has.
 func (k *keyed[S]) own(limit int) int64 {
 	switch {
 	case limit == 0 || limit >= k.limit:
@@ -322,7 +326,8 @@ func (k *keyed[S]) take(q question) sketchlimit.Decision {
 	return addLag(d, from, q.at-q.lag)
 }
 
-// takeLocked returns the decision, and the time that its durations count from. The shard is locked.
+// takeLocked returns the decision, and the time that its durations count from. The
+// shard is locked.
 func (k *keyed[S]) takeLocked(s *shard[S], q *question) (d sketchlimit.Decision, from int64) {
 	t := k.advance(q.at)
 	s.latest = max(s.latest, t)
@@ -384,7 +389,8 @@ func (k *keyed[S]) peekLocked(s *shard[S], q *question, t int64) (d sketchlimit.
 	return d, from
 }
 
-// judge returns the decision on n units of a key, and the time that its durations count from.
+// judge returns the decision on n units of a key, and the time that its durations count
+// from.
 func (k *keyed[S]) judge(state S, t, n, limit int64) (d sketchlimit.Decision, from int64) {
 	d = sketchlimit.Decision{Limit: int(limit), RetryAfter: k.wait(state, t, n, limit)}
 	d.Allowed = d.RetryAfter == 0
@@ -392,7 +398,8 @@ func (k *keyed[S]) judge(state S, t, n, limit int64) (d sketchlimit.Decision, fr
 	return d, max(t, k.rule.Since(state))
 }
 
-// wait returns how long after t the units are admitted. A lower limit is as much less room.
+// wait returns how long after t the units are admitted. A lower limit is as much less
+// room.
 func (k *keyed[S]) wait(s S, t, n, limit int64) time.Duration {
 	less := int64(k.limit) - limit
 	if n < 1 || limit == 0 || n > int64(k.most)-less {
@@ -409,8 +416,8 @@ func (k *keyed[S]) quota(s S, t, limit int64) (remaining int, reset time.Duratio
 	return int(max(units-int64(k.limit)+limit, 0)), reset
 }
 
-// noPlace returns the decision on a new key when as many are held as may be. After its RetryAfter all have their quota
-// back, if nothing else comes and nothing was charged.
+// noPlace returns the decision on a new key when as many are held as may be. After its
+// RetryAfter all have their quota back, if nothing else comes and nothing was charged.
 func (k *keyed[S]) noPlace(t int64, q *question) sketchlimit.Decision {
 	_, longest := k.rule.Left(k.rule.Spend(k.unseen, t, int64(k.most)), t)
 	return sketchlimit.Decision{Limit: int(q.limit), RetryAfter: longest}
@@ -457,8 +464,9 @@ func (k *keyed[S]) charge(q question, peek bool) (over int) {
 	return over
 }
 
-// advance returns the time that now is taken as, and moves the floor up to it. The caller holds a shard's lock: so what
-// is spent in a generation is spent after the floor has risen, and who locks the shard later sees it.
+// advance returns the time that now is taken as, and moves the floor up to it. The
+// caller holds a shard's lock: so what is spent in a generation is spent after the
+// floor has risen, and who locks the shard later sees it.
 func (k *keyed[S]) advance(now int64) int64 {
 	if k.align == 0 {
 		return now
@@ -476,8 +484,8 @@ func (k *keyed[S]) advance(now int64) int64 {
 // minSweep is the keys below which no sweep is worth its time.
 const minSweep = 1024
 
-// enter gives a key a slot, nil if there is none. It also looks at a bucket for keys that are as good as new, so the table
-// keeps about as many buckets as it needs.
+// enter gives a key a slot, nil if there is none. It also looks at a bucket for keys
+// that are as good as new, so the table keeps about as many buckets as it needs.
 func (k *keyed[S]) enter(s *shard[S], t int64, q *question) (*bucket[S], int) {
 	if k.held.Load() >= minSweep {
 		k.sweepNext(s, t, true)
@@ -494,7 +502,8 @@ func (k *keyed[S]) enter(s *shard[S], t int64, q *question) (*bucket[S], int) {
 	return b, i
 }
 
-// sweepNext drops keys of one bucket that have nothing to remember: at a time that has come, or else at the latest that has.
+// sweepNext drops keys of one bucket that have nothing to remember: at a time that has
+// come, or else at the latest that has.
 func (k *keyed[S]) sweepNext(s *shard[S], t int64, seen bool) *bucket[S] {
 	before := s.keys
 	if seen {
@@ -514,8 +523,9 @@ const (
 	mostUsed = 32 // keys in use that an eviction goes by
 )
 
-// makeRoom sweeps a few buckets, and reports whether there is room for one key more. The shard is locked. Others are
-// not waited for, so there is no order in which shards are locked.
+// makeRoom sweeps a few buckets, and reports whether there is room for one key more.
+// The shard is locked. Others are not waited for, so there is no order in which shards
+// are locked.
 func (k *keyed[S]) makeRoom(s *shard[S], t int64, seen bool) bool {
 	for range others {
 		k.sweepNext(s, t, seen)
@@ -550,8 +560,8 @@ func (k *keyed[S]) evict(s *shard[S], t int64) bool {
 	return false
 }
 
-// evictFrom drops a key of the shard that was not used since the hand came by (CLOCK), or, if all of the next buckets
-// were, the last one of them.
+// evictFrom drops a key of the shard that was not used since the hand came by (CLOCK),
+// or, if all of the next buckets were, the last one of them.
 func (k *keyed[S]) evictFrom(s *shard[S], t int64) bool {
 	if s.keys == 0 {
 		return false
@@ -603,8 +613,8 @@ type Held struct {
 	Keys    int    // held, those included that the next sweeps will drop
 	Refused uint64 // requests of new keys that were denied because as many were held as may be, see [DenyNew]
 	Dropped uint64 // keys that were dropped although they had used some of their quota, see [DropIdle]
-	// DroppedUnits is the units that were in use of these keys when they were dropped, and those charged to new
-	// keys that were refused.
+	// DroppedUnits is the units that were in use of these keys when they were dropped,
+	// and those charged to new keys that were refused.
 	DroppedUnits uint64
 }
 
@@ -655,7 +665,8 @@ func (k *keyed[S]) MemoryBytes() int {
 	return bytes
 }
 
-// addLag returns a decision that counts from one time for a caller who counts from an earlier one.
+// addLag returns a decision that counts from one time for a caller who counts from an
+// earlier one.
 func addLag(d sketchlimit.Decision, from, asked int64) sketchlimit.Decision {
 	lag := time.Duration(min(uint64(from)-uint64(asked), uint64(sketchlimit.Never-1))) // it may not fit an int64
 	if d.RetryAfter > 0 && d.RetryAfter != sketchlimit.Never {

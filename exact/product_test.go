@@ -27,7 +27,8 @@ func liveBytes() int {
 	return int(m.HeapAlloc)
 }
 
-// A flood of a million strangers' keys takes no more memory than the bound on keys allows, whatever is done about it.
+// A flood of a million strangers' keys takes no more memory than the bound on keys
+// allows, whatever is done about it.
 func TestFloodStaysWithinMaxKeys(t *testing.T) {
 	testkit.Computes(t)
 	const most = 10_000
@@ -84,8 +85,9 @@ func TestDropIdleKeepsWhatIsUsed(t *testing.T) {
 	require.Equal(t, 200_000/50, used)
 }
 
-// Under DropIdle a key counts above its limit by no more than the units that were forgotten. The oracle is a limiter
-// without a bound, which is charged with all that was admitted.
+// Under DropIdle a key counts above its limit by no more than the units that were
+// forgotten. The oracle is a limiter without a bound, which is charged with all that
+// was admitted.
 func TestDropIdleOverAdmitsNoMoreThanItCounts(t *testing.T) {
 	type build func(...Option) Limiter
 	for name, build := range map[string]build{
@@ -126,7 +128,8 @@ func aboveAll(l Limiter, now time.Time) (units int) {
 	return units
 }
 
-// Under DenyNew nothing is over-admitted: what is held is exact, and what is not is refused.
+// Under DenyNew nothing is over-admitted: what is held is exact, and what is not is
+// refused.
 func TestDenyNewIsExact(t *testing.T) {
 	r := random(6)
 	l, oracle := must(NewSlidingWindow(8, time.Second, MaxKeys(20, DenyNew))), must(NewSlidingWindow(8, time.Second))
@@ -150,7 +153,8 @@ func TestDenyNewIsExact(t *testing.T) {
 	require.Zero(t, l.Held().Dropped)
 }
 
-// Many goroutines on few places: never more keys than may be, never more units than the limit and what was forgotten.
+// Many goroutines on few places: never more keys than may be, never more units than the
+// limit and what was forgotten.
 func TestMaxKeysAtOnce(t *testing.T) {
 	for _, full := range []Full{DenyNew, DropIdle} {
 		l := must(NewFixedWindow(5, time.Hour, MaxKeys(300, full)))
@@ -189,7 +193,8 @@ func TestMaxKeysAtOnce(t *testing.T) {
 	}
 }
 
-// Reset gives a key its whole quota back, while others decide: what is admitted is the limit for each time.
+// Reset gives a key its whole quota back, while others decide: what is admitted is the
+// limit for each time.
 func TestReset(t *testing.T) {
 	eachOfFive(t, func(t *testing.T, l Limiter, limit int) {
 		require.False(t, l.Reset("key"))
@@ -291,7 +296,8 @@ func TestDo(t *testing.T) {
 	require.Equal(t, 9, do(sketchlimit.Request{Key: "key"}))
 }
 
-// A lower limit of the request's own is the same algorithm with that limit, over the same counts.
+// A lower limit of the request's own is the same algorithm with that limit, over the
+// same counts.
 func TestOwnLimits(t *testing.T) {
 	for name, build := range map[string]func(int) Limiter{
 		"FixedWindow":   func(n int) Limiter { return must(NewFixedWindow(n, time.Second)) },

@@ -15,8 +15,9 @@ func must[L any](l L, err error) L {
 	return l
 }
 
-// Five failures of a user, and twenty attempts from an address, within 15 minutes. An attempt counts before the password is
-// looked at, or else many at once would all be let in; one that succeeds forgets the user's, and not the address's.
+// Five failures of a user, and twenty attempts from an address, within 15 minutes. An
+// attempt counts before the password is looked at, or else many at once would all be
+// let in; one that succeeds forgets the user's, and not the address's.
 func Example_logIn() {
 	users := must(exact.NewSlidingLog(5, 15*time.Minute, exact.MaxKeys(100_000, exact.DenyNew)))
 	addresses := must(exact.NewSlidingLog(20, 15*time.Minute, exact.MaxKeys(100_000, exact.DropIdle)))

@@ -13,13 +13,14 @@ const (
 	maxFill, minFill = 6, 3
 )
 
-// table is the keys of a shard: a hash table that grows and shrinks by one bucket at a time (W. Litwin, "Linear
-// hashing", 1980). So no request waits while all keys are moved, as it does with a table that doubles.
-// Only the list of buckets, eight bytes for six keys, is copied as it doubles.
+// table is the keys of a shard: a hash table that grows and shrinks by one bucket at a
+// time (W. Litwin, "Linear hashing", 1980). So no request waits while all keys are
+// moved, as it does with a table that doubles. Only the list of buckets, eight bytes
+// for six keys, is copied as it doubles.
 //
-// Bucket i holds the keys whose hash ends in the bits of i, as many bits as the number of buckets has. Where that bucket
-// does not exist yet, its keys are in the bucket with the highest bit left out. What finds no slot is in a
-// chain of further buckets.
+// Bucket i holds the keys whose hash ends in the bits of i, as many bits as the number
+// of buckets has. Where that bucket does not exist yet, its keys are in the bucket with
+// the highest bit left out. What finds no slot is in a chain of further buckets.
 type table[S any] struct {
 	seed    maphash.Seed
 	buckets []*bucket[S]
@@ -155,8 +156,9 @@ func (t *table[S]) move(from *bucket[S]) {
 	}
 }
 
-// next moves the hand by one bucket, drops the keys there whose state is dead, and returns that bucket, nil if there is
-// none. A chain that has become empty goes as well.
+// next moves the hand by one bucket, drops the keys there whose state is dead, and
+// returns that bucket, nil if there is none. A chain that has become empty goes as
+// well.
 func (t *table[S]) next(dead func(S) bool) *bucket[S] {
 	if len(t.buckets) == 0 {
 		return nil

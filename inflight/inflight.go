@@ -1,5 +1,5 @@
-// Package inflight limits how many units of a key are in flight at once, in memory that is
-// fixed when the limiter is built.
+// Package inflight limits how many units of a key are in flight at once, in memory that
+// is fixed when the limiter is built.
 //
 //	hold, ok := limiter.Acquire(user, 1)
 //	defer hold.Release() // of a denied request it does nothing
@@ -27,40 +27,41 @@ import (
 type Config struct {
 	// Limit is the units per key that may be in flight at once, 1 … 1<<31-1.
 	Limit int
-	// Requests is how many requests, of all keys together, are in flight at once at
-	// the most, 1 … 1<<24. Up to there none is denied for want of room; beyond,
-	// more and more are, until at one and a half times as many all are.
+	// Requests is the number of requests, of all keys together, that may be in flight
+	// at once, 1 … 1<<24. Up to it none is denied for want of room; above it more and
+	// more are, and all at 1.5 × Requests.
 	Requests int
-	// Hash is what keys are hashed by; sketchlimit.KeyedHash(Seed) if nil, see sketchlimit.Config.
+	// Hash hashes the keys; nil is sketchlimit.KeyedHash(Seed).
 	Hash sketchlimit.Hash
-	// Seed makes a Limiter reproducible. 0 draws one from crypto/rand, which is
-	// what a service wants: whoever knows the seed can choose keys that collide.
+	// Seed makes a Limiter reproducible. Services leave it 0, which draws one from
+	// crypto/rand: with the seed a client can choose keys that collide.
 	Seed uint64
 }
 
 // Limiter limits how many units of a key are in flight at once, as a
-// sketchlimit.Limiter limits how many come in a window, for any number of keys, in memory that is fixed
-// when it is built: about 36 bytes for each request that may be in flight at once.
+// sketchlimit.Limiter limits how many come in a window, for any number of keys, in
+// memory that is fixed when it is built: about 36 bytes for each request that may be in
+// flight at once.
 //
-// [Limiter.Acquire] admits a request, and [Hold.Release] gives back what it held, once,
-// however often and by whomever it is called. Never are more than Limit units of a
-// key in flight. What is never released stays in flight: defer the release.
+// [Limiter.Acquire] admits a request, and [Hold.Release] gives back its units, once,
+// however often it is called. No more than Limit units of a key are ever in flight.
+// Units that are never released stay in flight: defer the release.
 //
-// A request is denied wrongly if there is no room for it any more, which
-// Stats().FalseDenialRate knows, or if its key has the 64-bit hash of another that is in
-// flight, for the two then count as one: one pair of keys in 1.8e19, unless they
-// were made for it, which the default Hash prevents.
+// A request is denied wrongly if there is no room for it, a chance that
+// Stats().FalseDenialRate has, or if its key has the 64-bit hash of another key in
+// flight: one pair of keys in 1.8e19, unless keys are made to collide, which the
+// default Hash prevents.
 //
 // A key is any string of bytes: Acquire, AcquireBytes and AcquireAddr count the same
 // bytes for the same key. A request costs n units; a cost below 1 or above Limit is
-// denied. Nothing here allocates. A Limiter is safe for concurrent use.
+// denied. No method allocates. Make a Limiter with [New]; it is safe for concurrent
+// use.
 //
-// It is exact where sketchlimit.Limiter is a sketch. Keys in flight are no more than requests in
-// flight, so a table of them is small, 24 bytes a request; and to tell the second release
-// of a request from the first takes a word of it anyhow. A count-min sketch of four
-// rows, whose cells are given back as they were taken, would deny 1e-6 of new
-// keys while all others are at the limit with 130 bytes a request at a limit of 1,
-// 26 at 5 and 13 at 10.
+// It is exact where sketchlimit.Limiter is a sketch. There are no more keys than
+// requests in flight, so a table of them is small, 24 bytes a request, and each request
+// needs a word anyhow, so that a second release is not counted. A count-min sketch of
+// four rows would deny 1e-6 of unseen keys, while all others are at the limit, with 130
+// bytes a request at a limit of 1, 26 at 5 and 13 at 10.
 type Limiter struct {
 	limit   int64
 	hasher  keyhash.Hasher
@@ -71,8 +72,8 @@ type Limiter struct {
 	perShard int
 }
 
-// shardState is what the keys have in common whose hashes begin alike. On 64 bits
-// it fills a cache line.
+// shardState is the state that keys share whose hashes begin alike. On 64-bit machines it
+// fills a cache line.
 type shardState struct {
 	mu       sync.Mutex // guards the entries as well
 	id       uint64     // of the last request; each shard has ids of its own
@@ -89,8 +90,9 @@ const (
 	// requestsPerShard is enough for the keys of a shard not to be many more than
 	// the mean: where it is 256, there are 384 with a chance of 6e-14.
 	requestsPerShard = 256
-	// ticketProbes is how many tickets a request looks at. With Requests in flight two
-	// of three are taken, and all of them with a chance of 5e-12.
+	// ticketProbes is the number of tickets that a request tries. With Requests in
+	// flight two of three tickets are taken, and all that it tries with a chance of
+	// 5e-12.
 	ticketProbes = 64
 )
 
@@ -122,9 +124,9 @@ func New(c Config) (*Limiter, error) {
 	return in, nil
 }
 
-// Hold is what a request holds of its key's limit until it is released. It is a value:
-// copies are the same hold, and releasing one of them releases it. The zero Hold holds
-// nothing.
+// Hold is the units that a request holds of its key's limit until it is released.
+// Copies are the same hold: releasing one releases all. The zero Hold holds nothing. It
+// is safe for concurrent use.
 type Hold struct {
 	in *Limiter
 	h  uint64 // hash of the key
@@ -132,8 +134,8 @@ type Hold struct {
 	n  int64 // units
 }
 
-// Release gives back what the request held, and tells whether this call did: of all
-// calls for a hold and its copies, from any goroutines, the first one does.
+// Release gives back the units that the request holds. It reports whether this call
+// did: the first of all calls for a hold and its copies, from any goroutine, does.
 func (h Hold) Release() bool {
 	if h.in == nil || !h.in.swap(h.id, h.id, 0) {
 		return false
@@ -221,9 +223,9 @@ func (in *Limiter) shard(h uint64) (*shardState, held.Table) {
 // full reports whether there is no entry for one more key; the last one stays free.
 func (s *shardState) full(entries int) bool { return s.keys == entries-1 }
 
-// swap looks for a ticket that reads old among those drawn for an id, makes it new, and
-// tells whether there was one. A request takes a ticket by writing its id, which no
-// other will ever have, and gives it back by taking it out: that can succeed once.
+// swap changes a ticket from old to new among those drawn for an id, and reports whether
+// there was one. A request takes a ticket by writing its id, which no other request ever
+// has, and gives it back by removing the id, which can succeed once.
 //
 // The tickets are drawn from those of all shards, because one key may hold a great part
 // of them. Two that change at once are two words, so no lock is needed.
@@ -239,7 +241,7 @@ func (in *Limiter) swap(id, old, new uint64) bool {
 	return false
 }
 
-// Stats is a picture of a [Limiter].
+// Stats is the state of a [Limiter] at one time.
 type Stats struct {
 	Requests int   // in flight
 	Keys     int   // in flight
@@ -256,8 +258,8 @@ type Stats struct {
 	FalseDenialRate float64
 }
 
-// Stats locks one shard at a time, for a moment each that does not grow with its size.
-// While requests come and go, its figures are of slightly different moments.
+// Stats locks one shard at a time, for a time that does not grow with its size. While
+// requests come and go, its figures are of slightly different times.
 func (in *Limiter) Stats() Stats {
 	var sum Stats
 	full := 0

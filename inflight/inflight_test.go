@@ -399,10 +399,10 @@ func TestCopiesOfAHoldAreOneHold(t *testing.T) {
 	}
 }
 
-// Nobody is denied for want of room with Requests in flight, were they all of different keys
-// or of the same. At 65,536 different keys a shard has 384 with a chance of 5e-14, and a
-// request that finds 2 of 3 tickets taken draws 64 of those with one of 5e-12: 1e-6
-// for all requests here together.
+// Nobody is denied for want of room with Requests in flight, were they all of different
+// keys or of the same. At 65,536 different keys a shard has 384 with a chance of 5e-14,
+// and a request that finds 2 of 3 tickets taken draws 64 of those with one of 5e-12:
+// 1e-6 for all requests here together.
 func TestInflightHasRoomForRequests(t *testing.T) {
 	for _, requests := range []int{1, 2, 100, 511, 512, 513, 1000, 65_536} {
 		many, one := buildInflight(t, 1, requests), buildInflight(t, requests, requests)

@@ -60,8 +60,8 @@ var limitTable = []Of[sketchlimit.Stats]{
 		func(s sketchlimit.Stats) float64 { return One(s.OutsidePlan) }),
 }
 
-// Budgets returns the Source of budgets, as [Limiters] does of limiters. The label limit is the index of one of a
-// budget's limits.
+// Budgets returns the Source of budgets by name, see [Limiters]. The label limit is the
+// index of a limit in Config.Limits.
 func Budgets(budgets iter.Seq2[string, *budget.Budget]) *Source {
 	metrics := slices.Concat(All(budgetTable), All(limitTable))
 	return NewSource(metrics, func(context.Context) (list []Sample, _ error) {

@@ -9,15 +9,15 @@ import (
 	"github.com/sketchlimit/sketchlimit/metrics/refresh"
 )
 
-// Limiter is what is told of. A [sketchlimit.Limiter] is one, and so is a Rule of package rules. It must be
-// safe for concurrent use.
+// Limiter is a source of Stats: a [sketchlimit.Limiter], or a Rule of package rules. It
+// must be safe for concurrent use.
 type Limiter interface {
 	Stats() sketchlimit.Stats
 	Counters() sketchlimit.Stats // without what reads the cells
 	MemoryBytes() int
 }
 
-// reading is a limiter's picture.
+// reading is a limiter's state at one time.
 type reading struct {
 	sketchlimit.Stats                    // its counters, of now
 	cells             *sketchlimit.Stats // what was read of its cells last; nil: nothing yet
@@ -25,7 +25,8 @@ type reading struct {
 	dropped           uint64
 }
 
-// ofCells is ofLimiter for a gauge that follows from the cells.
+// ofCells returns a gauge that is computed from the cells; it is left out until they
+// were read.
 func ofCells(name, unit, help string, value func(*sketchlimit.Stats) float64) Of[*reading] {
 	return ofLimiter(name, unit, Gauge, help, func(r *reading) float64 {
 		if r.cells == nil {
@@ -35,7 +36,7 @@ func ofCells(name, unit, help string, value func(*sketchlimit.Stats) float64) Of
 	})
 }
 
-// dropper is a Limiter that may have let counts go, as a Rule of package rules.
+// dropper is a Limiter that may have dropped counts, as a Rule of package rules.
 type dropper interface{ Dropped() uint64 }
 
 func ofLimiter(name, unit string, kind Kind, help string, value func(*reading) float64) Of[*reading] {
@@ -105,12 +106,12 @@ var limiterTable = []Of[*reading]{
 		func(r *reading) float64 { return float64(r.bytes) }),
 }
 
-// Limiters returns the Source of limiters, by their names, which it ranges over anew whenever it reads them; no two may
-// have one name. For the rules of package rules, give it the result of rules.Rules.Counting.
+// Limiters returns the Source of limiters by name. It ranges over them anew at each
+// read; names must differ. For package rules, pass the result of rules.Rules.Counting.
 //
-// A reading takes what is counted from [sketchlimit.Limiter.Counters]. What follows from the cells it reads at once of
-// limiters of 2 MiB together; of others it is read in the background, one after another, in at most a tenth of a core,
-// told by later readings, and left out until then.
+// Counts come from [sketchlimit.Limiter.Counters]. Metrics that need the cells are read
+// at once for limiters of 2 MiB in all. For other limiters they are read in the
+// background, one after another, in at most a tenth of a core, and left out until then.
 func Limiters[L Limiter](limiters iter.Seq2[string, L]) *Source {
 	var queue refresh.Queue
 	cells := map[string]*refresh.Value[*sketchlimit.Stats]{} // by name

@@ -1,5 +1,6 @@
-// Package metrics is what limiters, budgets and top keys tell of themselves, as numbers with names. It exports nothing
-// by itself: modules promlimit (Prometheus) and otellimit (OpenTelemetry) export any [Source].
+// Package metrics has the metrics of limiters, budgets and top keys. It exports nothing
+// itself: modules promlimit (Prometheus) and otellimit (OpenTelemetry) export any
+// [Source].
 //
 //	limiters := map[string]*sketchlimit.Limiter{"api": limiter}
 //	prometheus.MustRegister(promlimit.Collector(metrics.Limiters(maps.All(limiters))))
@@ -14,7 +15,7 @@ import (
 	"time"
 )
 
-// Kind is how a number moves.
+// Kind is counter or gauge.
 type Kind int
 
 const (
@@ -23,7 +24,7 @@ const (
 	Counter             // it only grows
 )
 
-// Metric is one number that is told, of each combination of labels.
+// Metric describes one number for each combination of labels.
 type Metric struct {
 	Name   string   // lower case, "_" between words and "." between levels: "budget.open_holds"
 	Help   string   // one sentence
@@ -39,7 +40,7 @@ type Sample struct {
 	Value  float64
 }
 
-// Of is a metric that is read from a picture S, such as a [sketchlimit.Stats].
+// Of is a metric and how its value follows from an S, such as a [sketchlimit.Stats].
 type Of[S any] struct {
 	Metric
 	Value func(S) float64 // NaN if it is not known
@@ -53,7 +54,7 @@ func All[S any](table []Of[S]) (list []*Metric) {
 	return list
 }
 
-// Append appends a picture's samples, but for those that are not known.
+// Append appends the samples of a picture. Values that are NaN are unknown and left out.
 func Append[S any](list []Sample, table []Of[S], picture S, labels ...string) []Sample {
 	for i := range table {
 		if v := table[i].Value(picture); !math.IsNaN(v) {
@@ -71,7 +72,8 @@ func One(b bool) float64 {
 	return 0
 }
 
-// Source is metrics that are read all at once, made by [NewSource]. It is safe for concurrent use.
+// Source is a set of metrics that are read at once. Make it with [NewSource]. It is
+// safe for concurrent use.
 type Source struct {
 	metrics []*Metric
 	read    func(context.Context) ([]Sample, error)
@@ -82,17 +84,19 @@ type Source struct {
 	until time.Time // when it is to be read again
 }
 
-// NewSource returns the Source of these metrics, of different names, that read returns samples of. If it returns an
-// error as well, the samples are those that could be read. It is called by one goroutine at a time.
+// NewSource returns a Source of metrics of different names, whose samples read returns.
+// If read also returns an error, the samples are those that could be read. read is
+// called by one goroutine at a time.
 func NewSource(metrics []*Metric, read func(context.Context) ([]Sample, error)) *Source {
 	return &Source{metrics: metrics, read: read}
 }
 
-// Metrics returns what the Source tells of. Do not change it.
+// Metrics returns the metrics of the Source. Do not change the slice.
 func (s *Source) Metrics() []*Metric { return s.metrics }
 
-// Read returns all samples; do not change them. What took time t to read is told again for 9 × t: so readings, however
-// often, take at most a tenth of one core. Stats reads the whole of a limiter, which takes milliseconds for each MiB.
+// Read returns all samples; do not change the slice. A result that took time t to read
+// is returned again for 9 × t, so reads take at most a tenth of one core, however often
+// they come: Stats takes milliseconds for each MiB of a limiter.
 func (s *Source) Read(ctx context.Context) ([]Sample, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

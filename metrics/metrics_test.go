@@ -58,7 +58,8 @@ func sources(t *testing.T) map[string]*metrics.Source {
 	}
 }
 
-// What exporters rely on: names in one form and of one metric each, a label for each value, units that they know.
+// What exporters rely on: names in one form and of one metric each, a label for each
+// value, units that they know.
 func TestShape(t *testing.T) {
 	form := regexp.MustCompile(`^[a-z]+(_[a-z]+)*(\.[a-z]+(_[a-z]+)*)?$`)
 	unit := regexp.MustCompile(`^(|1|By|s|\{[a-z]+\}(/\{[a-z]+\})?)$`)
@@ -90,8 +91,8 @@ func TestShape(t *testing.T) {
 	})
 }
 
-// Keys of one text are told as one, bytes that no exporter takes are replaced, and there are no more than were asked
-// for.
+// Keys of one text are told as one, bytes that no exporter takes are replaced, and
+// there are no more than were asked for.
 func TestTopKeys(t *testing.T) {
 	top, err := topkeys.New(4, time.Hour)
 	require.NoError(t, err)
@@ -117,7 +118,8 @@ func TestTopKeys(t *testing.T) {
 	}
 }
 
-// What took a second is told again for nine, also if it failed; and what is not known is left out.
+// What took a second is told again for nine, also if it failed; and what is not known
+// is left out.
 func TestRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := []metrics.Of[float64]{

@@ -23,10 +23,11 @@ var keyTable = []Of[topkeys.Count]{
 
 var allKeys = Metric{"top_keys.all_refusals", "Refusals of all keys in the current window.", "{refusal}", Gauge, nil}
 
-// TopKeys returns the Source of the n keys, 1 … 100, that are refused the most in the current window of a Top. The
-// label limiter is their policy, and key what text makes of them, as httplimit.Clients.KeyText does; keys of one text
-// are told as one. These are the only metrics with labels that clients can choose: there are never more than n at once,
-// but whoever stores them keeps all that have been.
+// TopKeys returns the Source of the n keys, 1 … 100, that are refused the most in the
+// current window of a Top. The label limiter is their policy, and the label key the
+// result of text, for instance httplimit.Clients.KeyText; keys of equal text become
+// one. These are the only metrics with labels that clients can choose: there are at
+// most n at once, but a store keeps all that have been.
 func TopKeys(top *topkeys.Top, n int, text func(key []byte) string) (*Source, error) {
 	switch {
 	case top == nil:
@@ -60,5 +61,6 @@ func TopKeys(top *topkeys.Top, n int, text func(key []byte) string) (*Source, er
 	}), nil
 }
 
-// valid returns a text as exporters need it, so that no two become one there.
+// valid returns s with invalid UTF-8 replaced as exporters do, so that no two keys
+// become one there.
 func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

@@ -116,7 +116,8 @@ func TestAdvanceOverTheWholeRange(t *testing.T) {
 	}
 }
 
-// The generations that are kept are in different buffers, and the next one is where the oldest was.
+// The generations that are kept are in different buffers, and the next one is where the
+// oldest was.
 func TestBuffersOfNeighbours(t *testing.T) {
 	for _, buffers := range []int{1, 2, 3, 5} {
 		for _, number := range []int64{math.MinInt64 + 9, -7, -1, 0, 10, math.MaxInt64 - 1} {
@@ -184,7 +185,8 @@ func TestSeedsFollowFromSeedAndNumberAlone(t *testing.T) {
 	}
 }
 
-// Seeds differ from each other and from the one they follow from, for as many generations as anybody keeps.
+// Seeds differ from each other and from the one they follow from, for as many
+// generations as anybody keeps.
 func TestSeedsAreAllDifferent(t *testing.T) {
 	for _, from := range []int64{-500, math.MinInt64, math.MaxInt64 - 999} {
 		seen := map[uint64]bool{7: true}

@@ -27,7 +27,8 @@ func TestTimelineSteps(t *testing.T) {
 	}
 }
 
-// A position is as good as its unix time and its word, which have one order, for lengths of every size.
+// A position is as good as its unix time and its word, which have one order, for
+// lengths of every size.
 func TestTimelineRoundTrips(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 20000 {

@@ -1,6 +1,6 @@
-// Package sharing is for transports that carry counts between limiters that hold one limit
-// together, for instance on several machines. Package redislimit is one: it carries the
-// counts through Redis. A program that only limits does not need this package.
+// Package sharing is for transports that carry counts between limiters that hold one
+// limit together, for instance on several machines. Package redislimit carries them
+// through Redis. Programs that only limit do not need this package.
 package sharing
 
 import (
@@ -10,23 +10,25 @@ import (
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
-// Share is a limiter's part in a limit that several limiters hold together. Beside the doorkeepers, sketches and
-// heavy keys that the limiter counts in, it keeps for every generation a sketch of cells of what the limiter has
-// admitted, its own cells, and one of what all others have, which the carrier puts there. Requests are
-// held against the sum of both.
+// Share is a limiter's part in a limit that several limiters hold together. Beside the
+// doorkeepers, sketches and heavy keys that the limiter counts in, it keeps for every
+// generation a sketch of cells of what the limiter has admitted, its own cells, and one
+// of what all others have, which the carrier puts there. Requests are held against the
+// sum of both.
 //
-// The limiters' own cells, added up one by one, are a sketch of all their traffic: the least
-// of a key's cells is no less than what all of them have admitted of it.
+// The limiters' own cells, added up one by one, are a sketch of all their traffic: the
+// least of a key's cells is no less than what all of them have admitted of it.
 //
-// Cells come in parts, the limiter's shards, of [Share.PartWords] words each; a word holds
-// 64 / [Share.CellBits] of them, the first in its lowest bits. A count that a cell cannot
-// hold stays at its largest value.
+// Cells come in parts, the limiter's shards, of [Share.PartWords] words each; a word
+// holds 64 / [Share.CellBits] of them, the first in its lowest bits. A count that a
+// cell cannot hold stays at its largest value.
 //
-// The cells take as much as half of the limiter's own generations, and hold more: they do not widen, and hold
-// all of heavy keys. A limiter that is to be one of several
+// The cells take as much as half of the limiter's own generations, and hold more: they
+// do not widen, and hold all of heavy keys. A limiter that is to be one of several
 // needs three times the Config.Keys to be about as good as one alone.
 //
-// It is made by sketchlimit.Limiter.Share. A Share is safe for concurrent use; so is what it adds to the limiter's decisions.
+// It is made by sketchlimit.Limiter.Share. A Share is safe for concurrent use; so is
+// what it adds to the limiter's decisions.
 type Share struct {
 	share *shared.Counters
 	now   func() rotating.Position
@@ -35,8 +37,8 @@ type Share struct {
 // New returns a Share over an engine's. It is for package sketchlimit.
 func New(share *shared.Counters, now func() rotating.Position) *Share { return &Share{share, now} }
 
-// Layout describes all that two Shares must have in common to read each other's cells: the
-// Config, and without telling it the Seed.
+// Layout describes all that two Shares must have in common to read each other's cells:
+// the Config, and without telling it the Seed.
 func (s *Share) Layout() string { return s.share.Layout() }
 
 // Parts returns the number of parts.
@@ -95,7 +97,8 @@ func (s *Share) SetOthers(part int, generation int64, words []uint64) bool {
 	return s.share.SetOthers(s.now(), part, generation, words)
 }
 
-// Weigh brings up to date what the others' cells weigh. Until the next Weigh, a decision uses
-// these weights; if they leave too few units, it reads the cells of all generations. Weigh
-// takes a millisecond or two for each MiB of cells, one part after another.
+// Weigh brings up to date what the others' cells weigh. Until the next Weigh, a
+// decision uses these weights; if they leave too few units, it reads the cells of all
+// generations. Weigh takes a millisecond or two for each MiB of cells, one part after
+// another.
 func (s *Share) Weigh() { s.share.Weigh(s.now()) }

@@ -1,5 +1,6 @@
 // Package topkeys finds the keys that are refused the most, in memory that is fixed. A
-// limiter does not know its keys, and metrics with a label for each key would grow with them.
+// limiter does not know its keys, and metrics with a label for each key would grow with
+// them.
 //
 //	top, err := topkeys.New(1000, time.Minute)
 //	...
@@ -12,11 +13,11 @@
 //		fmt.Printf("%q: %d to %d\n", c.Key, c.Count-c.Error, c.Count)
 //	}
 //
-// It is the Space-Saving algorithm (Metwally, Agrawal and El Abbadi, 2005). It keeps a fixed
-// number of keys. When all places are taken, a new key replaces the key with the lowest count
-// and starts from that count, which is the most that it can have had before. So a count is
-// never too low. It is too high by at most its Error, which is at most the total divided by
-// the number of places.
+// It is the Space-Saving algorithm (Metwally, Agrawal and El Abbadi, 2005). It keeps a
+// fixed number of keys. When all places are taken, a new key replaces the key with the
+// lowest count and starts from that count, which is the most that it can have had
+// before. So a count is never too low. It is too high by at most its Error, which is at
+// most the total divided by the number of places.
 package topkeys
 
 import (
@@ -30,15 +31,15 @@ import (
 	"time"
 )
 
-// KeyBytes is how many bytes of a key are kept to be told. Longer ones are counted each, and
-// shown cut.
+// KeyBytes is the number of bytes of a key that are kept. Longer keys are counted by
+// all of their bytes and reported cut.
 const KeyBytes = 64
 
 const maxKeys = 1 << 20
 
-// Top counts keys in windows that start at multiples of their length since the Unix epoch,
-// and forgets them when a window ends. It takes about 170 bytes a place, and an Add
-// allocates nothing.
+// Top counts keys in windows that start at multiples of their length since the Unix
+// epoch, and forgets them when a window ends. It takes about 170 bytes a place, and an
+// Add allocates nothing.
 //
 // It is safe for concurrent use. A time before the window that it has reached counts in
 // that window.
@@ -77,11 +78,11 @@ func New(keys int, window time.Duration) (*Top, error) {
 	}, nil
 }
 
-// Add counts n for a key of a policy, now. It keeps the policy's name as it is, and no more
-// than KeyBytes of the key. A sum above the highest uint64 stays there.
+// Add counts n for a key of a policy, now. It keeps the policy's name, and at most
+// KeyBytes of the key. A count stops at the highest uint64.
 func (t *Top) Add(policy string, key []byte, n uint64) { t.AddAt(time.Now(), policy, key, n) }
 
-// AddAt is [Top.Add] at a time of the caller's.
+// AddAt is [Top.Add] at the time now.
 func (t *Top) AddAt(now time.Time, policy string, key []byte, n uint64) {
 	var h maphash.Hash // keyed: nobody can choose keys that count as one
 	h.SetSeed(t.seed)
@@ -128,7 +129,7 @@ func (t *Top) place(i int, hash uint64, policy string, key []byte) {
 	t.index[hash] = i
 }
 
-// turn forgets everything if a later window has begun.
+// turn clears all counts if a later window has begun.
 func (t *Top) turn(now time.Time) {
 	if g := now.UnixNano() / int64(t.window); g > t.generation {
 		t.generation, t.total = g, 0
@@ -186,7 +187,7 @@ type Count struct {
 // Report returns what has been counted in the current window.
 func (t *Top) Report() Report { return t.ReportAt(time.Now()) }
 
-// ReportAt is [Top.Report] at a time of the caller's.
+// ReportAt is [Top.Report] at the time now.
 func (t *Top) ReportAt(now time.Time) Report {
 	t.mu.Lock()
 	defer t.mu.Unlock()

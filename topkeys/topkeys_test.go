@@ -87,8 +87,8 @@ func TestErrors(t *testing.T) {
 	require.EqualError(t, err, "topkeys: window 0s, must be above 0")
 }
 
-// A policy and a key are told apart from another policy and key of the same bytes, and long
-// keys from others that begin alike, though they look alike.
+// A policy and a key are told apart from another policy and key of the same bytes, and
+// long keys from others that begin alike, though they look alike.
 func TestKeysAreApart(t *testing.T) {
 	top := build(t, 9)
 	long := bytes.Repeat([]byte("x"), topkeys.KeyBytes)

@@ -13,7 +13,8 @@ import (
 	"github.com/sketchlimit/sketchlimit/waiting"
 )
 
-// What a place takes is what the package's doc says, in one line and in lines of their own; and it is given back.
+// What a place takes is what the package's doc says, in one line and in lines of their
+// own; and it is given back.
 func TestMemoryOfAPlace(t *testing.T) {
 	const places = 10_000
 	l := must(exact.NewGCRA(1, 1000*time.Hour, 1))

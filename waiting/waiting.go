@@ -1,17 +1,19 @@
-// Package waiting lets callers wait for a limiter instead of being refused: those of a key in the order in which they
-// came, each for as long as the limiter says.
+// Package waiting makes callers wait for a limiter instead of being refused. Callers of
+// one key go on in the order in which they came, as soon as the limiter admits them.
 //
 //	queue, err := waiting.New(limiter)
 //	...
 //	if err := queue.Wait(ctx, sketchlimit.Request{Key: host}); err != nil { ... }
 //
-// What is free passes at once, and then comes at the limiter's pace: with a TokenBucket of 5 a second and a burst of 20,
-// twenty requests pass and then one every 200ms, as with golang.org/x/time/rate. (A window lets a whole limit pass when it
-// begins: to wait for a pace, use a TokenBucket.)
+// Requests that are free pass at once, later ones at the limiter's pace: with a
+// TokenBucket of 5 a second and a burst of 20, twenty requests pass and then one every
+// 200ms, as with golang.org/x/time/rate. Use a TokenBucket: a window lets its whole
+// limit pass when it begins.
 //
-// A Queue only waits. What passes, the limiter has admitted at the moment when it passed; what leaves the queue has taken
-// nothing. So it over-admits nothing, and it goes with every limiter: sketches, exact ones, groups, limiters over Redis.
-// It knows the callers of this process alone: where several share a limit, each has its own order.
+// The limiter admits each request at the moment when it passes, and a caller that gives
+// up has consumed nothing. So a Queue over-admits nothing, and works with every
+// limiter: sketches, exact ones, groups, limiters over Redis. It orders the callers of
+// this process only.
 package waiting
 
 import (
@@ -28,19 +30,21 @@ import (
 )
 
 var (
-	// ErrNever is wrapped by the error for a request that no wait makes admissible: its cost is below 1 or above the limit
-	// (above the burst, of a bucket), or its own limit is too low.
+	// ErrNever is wrapped by the error for a request that no wait makes admissible: its
+	// cost is below 1 or above the limit (above the burst, of a bucket), or its own
+	// limit is too low.
 	ErrNever = errors.New("waiting: no wait makes the request admissible")
-	// ErrDeadline is wrapped, with [context.DeadlineExceeded], by the error for a request whose turn would come after
-	// its context's deadline.
+	// ErrDeadline is wrapped, with [context.DeadlineExceeded], by the error for a
+	// request whose turn comes after its context's deadline.
 	ErrDeadline = errors.New("waiting: the turn would come after the deadline")
 	// ErrCancelled is the error of a [Reservation] that was cancelled.
 	ErrCancelled = errors.New("waiting: the reservation was cancelled")
 )
 
-// Queue holds the callers who wait for a limiter, in the order in which they came, each key by itself. It is made by New
-// and safe for concurrent use. Where nobody waits it takes no memory; otherwise about 300 bytes a caller, and 300 a key.
-// It does not bound how many wait: give contexts a deadline.
+// Queue orders the callers that wait for a limiter, each key by itself. Make it with
+// [New]. It is safe for concurrent use. It takes about 300 bytes for each waiting
+// caller and 300 for each of their keys. The number of callers is not bounded: give
+// contexts a deadline.
 type Queue struct {
 	limiter sketchlimit.Member
 	bucket  bool // units flow back evenly
@@ -50,7 +54,7 @@ type Queue struct {
 	lines map[string]*line
 }
 
-// line is those who wait for one key.
+// line is the callers that wait for one key.
 type line struct {
 	queue *Queue
 	key   string
@@ -61,7 +65,8 @@ type line struct {
 	timer   *time.Timer // nil unless the first waits
 }
 
-// Reservation is a place in a [Queue]. Its units are taken when its turn comes, whether or not anybody waits for it.
+// Reservation is a place in a [Queue]. Its units are consumed when its turn comes, even
+// if no goroutine waits for it. It is safe for concurrent use.
 type Reservation struct {
 	line    *line
 	request sketchlimit.Request
@@ -69,8 +74,8 @@ type Reservation struct {
 	err     error // set before done is closed
 }
 
-// New returns a Queue of nobody in front of the limiter. Requests that pass it by, by the limiter's own methods, take what
-// is free before those who wait.
+// New returns an empty Queue in front of a limiter. Requests made directly to the
+// limiter take free units before those in the Queue.
 func New(limiter sketchlimit.Member) (*Queue, error) {
 	if v := reflect.ValueOf(limiter); limiter == nil || v.Kind() == reflect.Pointer && v.IsNil() {
 		return nil, errors.New("waiting: limiter nil, must be one")
@@ -86,10 +91,11 @@ func New(limiter sketchlimit.Member) (*Queue, error) {
 	return q, nil
 }
 
-// Wait takes the request's units when its turn has come, and returns nil. Otherwise nothing was taken, and the error wraps
-// that of the context, ErrNever or ErrDeadline. Where it is certain that the turn would come after the context's deadline,
-// it does not wait for that: of a bucket that is always so, if nothing passes the Queue by. Request.Time and
-// Request.Peek must not be set.
+// Wait consumes the request's units when its turn has come, and returns nil. Otherwise
+// it consumes nothing, and the error wraps the context's, ErrNever or ErrDeadline. It
+// returns ErrDeadline at once where the turn certainly comes after the deadline, with a
+// bucket always unless requests bypass the Queue. Request.Time and Request.Peek must
+// not be set.
 func (q *Queue) Wait(ctx context.Context, r sketchlimit.Request) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("waiting: %w", err)
@@ -110,8 +116,9 @@ func (q *Queue) Wait(ctx context.Context, r sketchlimit.Request) error {
 	}
 }
 
-// Reserve takes a place in the queue: at once, if nobody waits and the limiter admits the request. The error wraps
-// ErrNever. Request.Time and Request.Peek must not be set.
+// Reserve takes a place in the queue and does not wait. If the queue is empty and the
+// limiter admits the request, its turn has come at once. The error wraps ErrNever.
+// Request.Time and Request.Peek must not be set.
 func (q *Queue) Reserve(r sketchlimit.Request) (*Reservation, error) {
 	p, err := q.reserve(r, time.Time{})
 	if p == nil && err == nil {
@@ -124,7 +131,7 @@ var closed = make(chan struct{})
 
 func init() { close(closed) }
 
-// reserve returns nil if the units were taken at once.
+// reserve returns nil if the units were consumed at once.
 func (q *Queue) reserve(r sketchlimit.Request, deadline time.Time) (*Reservation, error) {
 	if !r.Time.IsZero() || r.Peek {
 		return nil, errors.New("waiting: Request with Time or Peek, must have neither")
@@ -173,7 +180,7 @@ func never(r *sketchlimit.Request) error {
 	return fmt.Errorf("%w: cost %d", ErrNever, cost(r))
 }
 
-// enter returns the line of a key. Until leave is called it stays the key's.
+// enter returns the line of a key, which it keeps until leave is called.
 func (q *Queue) enter(key string) *line {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -194,13 +201,14 @@ func (q *Queue) leave(l *line) {
 	}
 }
 
-// peek returns what the limiter would say.
+// peek returns the limiter's decision and consumes nothing.
 func (q *Queue) peek(r sketchlimit.Request) sketchlimit.Decision {
 	r.Peek = true
 	return q.limiter.Do(r)
 }
 
-// serve lets all pass whose turn it is, and then waits for the next one's. The line is locked.
+// serve lets all requests pass whose turn has come, and sets a timer for the next one.
+// The line is locked.
 func (l *line) serve() {
 	for len(l.waiting) > 0 {
 		first := l.waiting[0]
@@ -225,7 +233,7 @@ func (l *line) serve() {
 	}
 }
 
-// ring is called when the first one's turn has come, or when it had come and all have left.
+// ring is called by the timer of the first request. The line may be empty by then.
 func (l *line) ring() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -237,8 +245,8 @@ func (l *line) remove(i int) {
 	l.queue.leave(l)
 }
 
-// turn returns how long a request has to wait for those before and for its own units, if nothing else comes, or less if
-// that is not known. The line is locked.
+// turn returns how long a request waits for before units ahead of it and for its own,
+// if no other requests come, or less if that is unknown. The line is locked.
 func (l *line) turn(before int, r *sketchlimit.Request) time.Duration {
 	q, units := l.queue, cost(r)
 	for _, p := range l.waiting[:before] {
@@ -277,10 +285,12 @@ func (q *Queue) findMost() int {
 	return low
 }
 
-// Done is closed when the units were taken, or when Err says why they never will be.
+// Done returns a channel that is closed when the units were consumed, or when Err is
+// not nil.
 func (p *Reservation) Done() <-chan struct{} { return p.done }
 
-// Err returns nil before Done is closed and if the units were taken. Otherwise it is ErrCancelled or wraps ErrNever.
+// Err returns nil before Done is closed, and if the units were consumed. Otherwise it
+// returns ErrCancelled or an error that wraps ErrNever.
 func (p *Reservation) Err() error {
 	select {
 	case <-p.done:
@@ -290,8 +300,9 @@ func (p *Reservation) Err() error {
 	}
 }
 
-// Delay returns how long it takes until the turn comes, if nothing passes the Queue by and nobody before cancels, or less if
-// that is not known, see [Queue.Wait]. It is 0 once it has come.
+// Delay returns the time until the turn comes, if no request bypasses the Queue and
+// none ahead is cancelled, or less if that is unknown, see [Queue.Wait]. It is 0 once
+// the turn has come.
 func (p *Reservation) Delay() time.Duration {
 	if p.line == nil {
 		return 0
@@ -305,8 +316,9 @@ func (p *Reservation) Delay() time.Duration {
 	return p.line.turn(i, &p.request)
 }
 
-// Cancel gives up the place. It reports whether nothing was taken, now or by an earlier Cancel; those behind move up. Once
-// the turn has come it does nothing: what was taken stays taken.
+// Cancel gives up the place, and requests behind move up. It reports whether the place
+// was given up, now or by an earlier Cancel. Once the turn has come it does nothing:
+// the units stay consumed.
 func (p *Reservation) Cancel() bool {
 	if p.line == nil {
 		return false
@@ -326,8 +338,7 @@ func (p *Reservation) Cancel() bool {
 	return true
 }
 
-// keyOf returns a copy of the request's key, by which those who wait are told apart. An address and its bytes are one
-// key.
+// keyOf returns a copy of the request's key. An address and its bytes are one key.
 func keyOf(r *sketchlimit.Request) string {
 	switch {
 	case r.Addr.IsValid():

@@ -50,7 +50,8 @@ func eachBucket(t *testing.T, test func(t *testing.T, l sketchlimit.Member)) {
 	}
 }
 
-// Forty callers at once: twenty pass at once and then one every 200ms, in their order, as with x/time/rate.
+// Forty callers at once: twenty pass at once and then one every 200ms, in their order,
+// as with x/time/rate.
 func TestBurstThenPace(t *testing.T) {
 	eachBucket(t, func(t *testing.T, l sketchlimit.Member) {
 		q, start := must(waiting.New(l)), time.Now()
@@ -105,7 +106,8 @@ func TestDeadline(t *testing.T) {
 	})
 }
 
-// Who gives up takes nothing: those behind move up, and the bucket has what it would have had without them.
+// Who gives up takes nothing: those behind move up, and the bucket has what it would
+// have had without them.
 func TestCancel(t *testing.T) {
 	eachBucket(t, func(t *testing.T, l sketchlimit.Member) {
 		q, start := must(waiting.New(l)), time.Now()
@@ -181,8 +183,9 @@ type passed struct {
 	n  int
 }
 
-// Callers who come, give up and run out of time in any order: what passed satisfies the algorithm's plain definition, a
-// limiter of package exact that is asked again with the times at which they passed.
+// Callers who come, give up and run out of time in any order: what passed satisfies the
+// algorithm's plain definition, a limiter of package exact that is asked again with the
+// times at which they passed.
 func TestWhatPassesIsAdmitted(t *testing.T) {
 	type kind struct {
 		limiter func() sketchlimit.Member
@@ -264,7 +267,8 @@ func TestWhatPassesIsAdmitted(t *testing.T) {
 	}
 }
 
-// With real goroutines and without a bubble: no more than the limit passes, and the lines are gone at the end.
+// With real goroutines and without a bubble: no more than the limit passes, and the
+// lines are gone at the end.
 func TestWaitersAtOnce(t *testing.T) {
 	l := must(exact.NewFixedWindow(50, 1000*time.Hour))
 	q := must(waiting.New(l))

@@ -1,5 +1,5 @@
-// Package refresh keeps values that take long to read, for those who ask often and can do with a value of a little while
-// ago: scrapes of metrics.
+// Package refresh caches values that take long to read, for scrapes of metrics, which
+// may get a value of a short while ago.
 package refresh
 
 import (
@@ -7,11 +7,13 @@ import (
 	"time"
 )
 
-// AtOnce are the bytes that one Reading reads at most before it returns, which takes some 30 ms.
+// AtOnce are the bytes that one Reading reads at most before it returns, which takes
+// some 30 ms.
 const AtOnce = 2 << 20
 
-// Queue reads values in the background: one at a time, in at most a tenth of a core. Its goroutine ends when nothing is
-// left to read. The zero value is ready to use. It is safe for concurrent use.
+// Queue reads values in the background: one at a time, in at most a tenth of a core.
+// Its goroutine ends when nothing is left to read. The zero value is ready to use. It
+// is safe for concurrent use.
 type Queue struct {
 	mu      sync.Mutex
 	waiting []func()
@@ -54,7 +56,8 @@ type Reading struct {
 // Start begins a Reading.
 func (q *Queue) Start() Reading { return Reading{q, AtOnce} }
 
-// Value is one that takes long to read. The zero value has not been read. It is safe for concurrent use.
+// Value is one that takes long to read. The zero value has not been read. It is safe
+// for concurrent use.
 type Value[T any] struct {
 	mu      sync.Mutex
 	value   T
@@ -63,8 +66,9 @@ type Value[T any] struct {
 	until   time.Time // when it is to be read again
 }
 
-// Get returns the value that was read last, and whether there is one. A value that took time t to read is read anew
-// after 9 × t: at once if its bytes are left to the Reading, and in the background otherwise, for a later call.
+// Get returns the value that was read last, and whether there is one. A value that took
+// time t to read is read anew after 9 × t: at once if its bytes are left to the
+// Reading, and in the background otherwise, for a later call.
 func Get[T any](r *Reading, v *Value[T], bytes int, read func() T) (value T, known bool) {
 	v.mu.Lock()
 	due := !v.waiting && !time.Now().Before(v.until)

@@ -9,7 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Small values are read at once, and again after nine times as long; large ones in the background, one at a time.
+// Small values are read at once, and again after nine times as long; large ones in the
+// background, one at a time.
 func TestGet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var q Queue
