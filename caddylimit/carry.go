@@ -14,8 +14,8 @@ import (
 	"github.com/sketchlimit/sketchlimit"
 )
 
-// former is a limiter that a zone had before its settings changed, while its counts matter.
-type former struct {
+// predecessor is a limiter that a zone had before its settings changed, while its counts matter.
+type predecessor struct {
 	*sketchlimit.Limiter // and no more: it must not keep its own former ones
 	config               sketchlimit.Config
 	until                time.Time // when nothing of it is left
@@ -69,13 +69,13 @@ func (s *state) succeed(before *state) {
 	}
 	now := timeNow()
 	for _, l := range s.limiters {
-		var formers []former
+		var formers []predecessor
 		for _, b := range before.limiters {
 			if b.config.Window != l.config.Window || b.config.Algorithm != l.config.Algorithm {
 				continue
 			}
 			b.heir.Store(l)
-			formers = append(formers, former{b.Limiter, b.config, now.Add(lasts(b.config))})
+			formers = append(formers, predecessor{b.Limiter, b.config, now.Add(lasts(b.config))})
 			formers = append(formers, b.live(now)...)
 		}
 		if more := len(formers) - maxFormers; more > 0 {
@@ -89,7 +89,7 @@ func (s *state) succeed(before *state) {
 }
 
 // live returns the former limiters that matter at a time.
-func (l *limiter) live(now time.Time) (all []former) {
+func (l *limiter) live(now time.Time) (all []predecessor) {
 	if formers := l.formers.Load(); formers != nil {
 		for _, f := range *formers {
 			if now.Before(f.until) {
@@ -150,7 +150,7 @@ func (l *limiter) carry(r sketchlimit.Request) {
 }
 
 // formerly returns the units in use of a key by what former limiters have counted, and lets go of them once none matters.
-func (l *limiter) formerly(formers *[]former, look sketchlimit.Request) (inUse float64) {
+func (l *limiter) formerly(formers *[]predecessor, look sketchlimit.Request) (inUse float64) {
 	matter, now := false, timeNow()
 	for _, f := range *formers {
 		if now.Before(f.until) {

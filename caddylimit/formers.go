@@ -58,7 +58,7 @@ func (l *limiter) unpackFormers(packed []byte) error {
 		return err
 	}
 	var errs []error
-	var formers []former
+	var formers []predecessor
 	for _, one := range all[:min(len(all), maxFormers)] {
 		if !timeNow().Before(one.Until) {
 			continue
@@ -75,7 +75,7 @@ func (l *limiter) unpackFormers(packed []byte) error {
 			errs = append(errs, fmt.Errorf("events %d, window %v: %w", one.Limit, one.Window, err))
 			continue
 		}
-		formers = append(formers, former{f, c, one.Until})
+		formers = append(formers, predecessor{f, c, one.Until})
 	}
 	if len(formers) > 0 {
 		l.formers.Store(&formers)

@@ -14,7 +14,7 @@ type limiter struct {
 	name    string // for metrics
 	config  sketchlimit.Config
 	share   func() int // bytes that sharing takes; nil: nothing is shared
-	formers atomic.Pointer[[]former]
+	formers atomic.Pointer[[]predecessor]
 	heir    atomic.Pointer[limiter] // of the next config, which may serve while the server of this one ends; nil: none
 	saver   *saver                  // of the zone; nil: nothing is kept over a restart
 	owed    atomic.Bool             // formers are to be kept

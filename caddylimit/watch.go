@@ -23,15 +23,15 @@ func (s *state) watch() {
 	ticker := time.NewTicker(watchEvery)
 	go func() {
 		defer ticker.Stop()
-		told := make([]time.Time, len(s.limiters))
+		warnedAt := make([]time.Time, len(s.limiters))
 		for {
 			select {
 			case <-ctx.Done():
 				return
 			case now := <-ticker.C:
 				for i, l := range s.limiters {
-					if now.Sub(told[i]) >= toldEvery && l.warn() {
-						told[i] = now
+					if now.Sub(warnedAt[i]) >= toldEvery && l.warn() {
+						warnedAt[i] = now
 					}
 				}
 			}

@@ -19,7 +19,7 @@ type call struct {
 	url     url.URL
 	body    body
 	header  http.Header // of the answer
-	told    bool        // see tell
+	sent    bool        // see tell
 	refusal
 }
 
@@ -82,10 +82,10 @@ func (c *call) WriteHeader(status int) {
 // tell sends the fields of the answer and the pushback, once, as trailers. Headers would be the beginning of an answer,
 // behind which clients do not retry a call that fails (gRFC A6).
 func (c *call) tell(pushback string) {
-	if c.told || len(c.header) == 0 && pushback == "" {
+	if c.sent || len(c.header) == 0 && pushback == "" {
 		return
 	}
-	c.told = true
+	c.sent = true
 	trailer := make(metadata.MD, len(c.header)+1)
 	for name, values := range c.header {
 		trailer[strings.ToLower(name)] = values

@@ -75,5 +75,5 @@ func checkNetworks(networks []netip.Prefix) error {
 	return nil
 }
 
-// printable tells whether a structured field string can hold the byte.
+// printable reports whether a structured field string can hold the byte.
 func printable(c byte) bool { return ' ' <= c && c <= '~' }

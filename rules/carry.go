@@ -12,9 +12,9 @@ import (
 	"github.com/sketchlimit/sketchlimit"
 )
 
-// former is a limiter that a rule had before its limit or its size changed, while its counts matter. Nothing is counted
+// predecessor is a limiter that a rule had before its limit or its size changed, while its counts matter. Nothing is counted
 // in it any more.
-type former struct {
+type predecessor struct {
 	counter counter
 	origin  origin
 	limiter *sketchlimit.Limiter
@@ -62,9 +62,9 @@ func (r *Rule) succeed(before *Rule, again bool, now time.Time) {
 	r.tally = before.tally
 	all := before.live(now)
 	if before.limiter != nil {
-		all = append(all, before.former(now))
+		all = append(all, before.asPredecessor(now))
 	}
-	var kept []former
+	var kept []predecessor
 	for _, f := range all {
 		switch {
 		case f.counter == r.counter && (again || f.limiter == before.limiter) && !(before.renews && f.limiter == before.limiter):
@@ -90,13 +90,13 @@ func (r *Rule) succeed(before *Rule, again bool, now time.Time) {
 	}
 }
 
-// former returns the rule's limiter as one that counts no more.
-func (r *Rule) former(now time.Time) former {
-	return former{r.counter, r.origin, r.limiter, r.bytes, now.Add(r.lasts())}
+// asPredecessor returns the rule's limiter as one that counts no more.
+func (r *Rule) asPredecessor(now time.Time) predecessor {
+	return predecessor{r.counter, r.origin, r.limiter, r.bytes, now.Add(r.lasts())}
 }
 
 // fits reports whether the limiter of f can go on with its counts under the rule's limit.
-func (r *Rule) fits(f *former) bool {
+func (r *Rule) fits(f *predecessor) bool {
 	as := f.counter
 	as.limit, as.burst = r.counter.limit, r.counter.burst
 	if r.Limit == 0 || as != r.counter {
@@ -121,7 +121,7 @@ func (r *Rule) fits(f *former) bool {
 }
 
 // near reports whether a shape for the limit of f is good for the rule's.
-func (r *Rule) near(f *former) bool {
+func (r *Rule) near(f *predecessor) bool {
 	a, b := uint64(r.Limit), uint64(f.counter.limit)
 	return a <= 2*b && b <= 2*a
 }
@@ -132,7 +132,7 @@ func (r *Rule) inherit() bool {
 		return false
 	}
 	r.heirOf, r.bytes, r.could = r.could, r.could.bytes, nil
-	r.keep(slices.DeleteFunc(slices.Clone(*r.formers.Load()), func(f former) bool { return f.limiter == r.heirOf.limiter }))
+	r.keep(slices.DeleteFunc(slices.Clone(*r.formers.Load()), func(f predecessor) bool { return f.limiter == r.heirOf.limiter }))
 	return true
 }
 
@@ -181,7 +181,7 @@ func (r *Rule) due(now time.Time) bool {
 }
 
 // keep makes these the former limiters.
-func (r *Rule) keep(formers []former) {
+func (r *Rule) keep(formers []predecessor) {
 	if len(formers) > 0 {
 		r.formers.Store(&formers)
 	} else {
@@ -190,7 +190,7 @@ func (r *Rule) keep(formers []former) {
 }
 
 // live returns the former limiters that matter at a time.
-func (r *Rule) live(now time.Time) (all []former) {
+func (r *Rule) live(now time.Time) (all []predecessor) {
 	if formers := r.formers.Load(); formers != nil {
 		for _, f := range *formers {
 			if now.Before(f.until) {

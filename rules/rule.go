@@ -58,14 +58,14 @@ type Rule struct {
 	label    string               // see Counting
 	replaces []string
 	counter  counter
-	formers  atomic.Pointer[[]former] // nil if none matters
+	formers  atomic.Pointer[[]predecessor] // nil if none matters
 	origin   origin
-	heirOf   *former // whose limiter it goes on with, under its own limit, once it counts; nil if it does not
-	could    *former // the same, if there is no memory for both
-	renews   bool    // its limiter is to have a shape of its own again
-	lost     int     // former limiters that it has let go
-	tally    *tally  // nil of Check
-	levels   []level // see StatsName
+	heirOf   *predecessor // whose limiter it goes on with, under its own limit, once it counts; nil if it does not
+	could    *predecessor // the same, if there is no memory for both
+	renews   bool         // its limiter is to have a shape of its own again
+	lost     int          // former limiters that it has let go
+	tally    *tally       // nil of Check
+	levels   []level      // see StatsName
 	detailed bool
 	monthly  bool // its unit is a month
 	bytes    int

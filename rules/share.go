@@ -31,7 +31,7 @@ func (s *set) split(budget int, shares map[place]*share) (map[place]*share, erro
 	if budget == 0 {
 		return next, nil
 	}
-	var fresh []*Rule
+	var joining []*Rule
 	free, all, new := held(budget), 0, 0
 	for _, rule := range s.rules {
 		if !rule.Shared {
@@ -43,9 +43,9 @@ func (s *set) split(budget int, shares map[place]*share) (map[place]*share, erro
 			free -= have.bytes
 			continue
 		}
-		fresh, new = append(fresh, rule), new+rule.bytes
+		joining, new = append(joining, rule), new+rule.bytes
 	}
-	for _, rule := range fresh {
+	for _, rule := range joining {
 		part := float64(rule.bytes) * min(float64(held(budget))/float64(all), float64(max(free, 0))/float64(new))
 		next[rule.counter.place] = &share{bytes: int(part)}
 	}

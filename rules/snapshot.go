@@ -237,6 +237,6 @@ func (r *Rule) restore(old *Rule, one saved, now time.Time) {
 		r.Limit, r.Burst = old.Limit, old.Burst
 		return
 	}
-	formers := append(r.live(now), former{old.counter, old.origin, old.limiter, old.bytes, one.Until})
+	formers := append(r.live(now), predecessor{old.counter, old.origin, old.limiter, old.bytes, one.Until})
 	r.formers.Store(&formers)
 }

@@ -20,14 +20,14 @@ type Slot struct {
 	check atomic.Uint64
 }
 
-// marked is the bit that tells a key that was marked from one that is remembered.
-const marked = 1 << 63
+// markBit is the bit that tells a key that was markBit from one that is remembered.
+const markBit = 1 << 63
 
 // Mark notes a key that was denied, without a moment. Lookup does not find it.
-func (s *Slot) Mark(h uint64) { s.check.Store(s.sum(h) ^ marked) }
+func (s *Slot) Mark(h uint64) { s.check.Store(s.sum(h) ^ markBit) }
 
 // Marked reports whether the key was the last one to be marked.
-func (s *Slot) Marked(h uint64) bool { return s.check.Load() == s.sum(h)^marked }
+func (s *Slot) Marked(h uint64) bool { return s.check.Load() == s.sum(h)^markBit }
 
 // Set remembers that a key has nothing left until a moment, and that its quota is whole
 // at a unix time in ns.

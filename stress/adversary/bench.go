@@ -39,7 +39,7 @@ type bench struct {
 type tally struct {
 	episodes, steps int64
 	rules           map[string]int // findings
-	told            map[string]int // episodes with findings of a rule, for which those were told
+	reported        map[string]int // episodes with findings of a rule, for which those were told
 }
 
 const toldInFull = 3 // episodes of a kind and rule; other findings are counted
@@ -48,7 +48,7 @@ func (b *bench) run(ctx context.Context) {
 	start := time.Now()
 	b.tally = map[string]*tally{}
 	for _, kind := range b.kinds {
-		b.tally[kind] = &tally{rules: map[string]int{}, told: map[string]int{}}
+		b.tally[kind] = &tally{rules: map[string]int{}, reported: map[string]int{}}
 	}
 	fmt.Fprintf(b.out, "seed %d\n", b.seed)
 	var wg sync.WaitGroup
@@ -175,8 +175,8 @@ func (b *bench) count(kind, rule string) {
 func (b *bench) tells(kind, rule string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.tally[kind].told[rule]++
-	return !b.brief && b.tally[kind].told[rule] <= toldInFull
+	b.tally[kind].reported[rule]++
+	return !b.brief && b.tally[kind].reported[rule] <= toldInFull
 }
 
 // replay plays operations anew and returns what the first finding of the rule says.
@@ -286,7 +286,7 @@ func (b *bench) summary(took time.Duration) {
 	table.Flush()
 	for _, kind := range b.kinds {
 		for _, rule := range slices.Sorted(maps.Keys(b.tally[kind].rules)) {
-			fmt.Fprintf(b.out, "%s: %s: %d in %d episodes\n", kind, rule, b.tally[kind].rules[rule], b.tally[kind].told[rule])
+			fmt.Fprintf(b.out, "%s: %s: %d in %d episodes\n", kind, rule, b.tally[kind].rules[rule], b.tally[kind].reported[rule])
 		}
 	}
 }

@@ -718,7 +718,7 @@ func TestTellsHowToRepeat(t *testing.T) {
 	_, first, _ := strings.Cut(again.String(), "VIOLATION")
 	first, _, _ = strings.Cut(first, "\nVIOLATION")
 	require.Contains(t, text, first)
-	require.Equal(t, 2, b.tally["sliding"].told["remaining"])
+	require.Equal(t, 2, b.tally["sliding"].reported["remaining"])
 }
 
 // TestAnEpisodeRepeats plays the same seed twice, and by its operations alone.
@@ -752,7 +752,7 @@ func TestAnEpisodeRepeats(t *testing.T) {
 func TestATrialRepeats(t *testing.T) {
 	for _, kind := range []string{"budget", "edits"} {
 		play := func() []string {
-			b := bench{make: real, kinds: []string{kind}, out: io.Discard, tally: map[string]*tally{kind: {rules: map[string]int{}, told: map[string]int{}}}}
+			b := bench{make: real, kinds: []string{kind}, out: io.Discard, tally: map[string]*tally{kind: {rules: map[string]int{}, reported: map[string]int{}}}}
 			one := &trial{Rand: newRand(7), b: &b, kind: kind, seed: 7, found: map[string]bool{}}
 			trials[kind](one)
 			require.NotZero(t, one.steps)

@@ -51,8 +51,8 @@ func (b *bench) forge(seed uint64) {
 					defer l.Close()
 					b.use(r, seed, l, c)
 				}
-				if _, _, told := c.Size(); (told == nil) != (err == nil) {
-					b.report(forged, seed, violation{rule: "size", step: steps, text: fmt.Sprintf("%s: New %v, Size %v", describe(c), err, told)}, nil, nil)
+				if _, _, sizeErr := c.Size(); (sizeErr == nil) != (err == nil) {
+					b.report(forged, seed, violation{rule: "size", step: steps, text: fmt.Sprintf("%s: New %v, Size %v", describe(c), err, sizeErr)}, nil, nil)
 				}
 				return
 			}

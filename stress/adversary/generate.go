@@ -12,12 +12,12 @@ import (
 
 // generator draws the operations of an episode: spells of one manner of load after another.
 type generator struct {
-	r     *rand.Rand
-	w     *world
-	hot   int // a key that comes back
-	keys  int // keys that are drawn from
-	now   int64
-	fresh int // keys from here on have not come
+	r      *rand.Rand
+	w      *world
+	hot    int // a key that comes back
+	keys   int // keys that are drawn from
+	now    int64
+	unseen int // keys from here on have not come
 
 	left  int // operations of this spell
 	who   int // which keys ask
@@ -30,7 +30,7 @@ type generator struct {
 }
 
 func newGenerator(r *rand.Rand, w *world) *generator {
-	g := &generator{r: r, w: w, keys: 2 + r.IntN(200), now: w.start, fresh: 1000}
+	g := &generator{r: r, w: w, keys: 2 + r.IntN(200), now: w.start, unseen: 1000}
 	if w.alone {
 		g.keys = 1
 	}
@@ -346,11 +346,11 @@ func (g *generator) other(o op) op {
 		}
 	case strings.HasSuffix(g.w.kind, "grow") && r.IntN(3) > 0:
 		o.do, o.arg, o.n = crowd, 100+r.IntN(1500), 1+r.IntN(2)
-		if g.fresh+o.arg >= mostKeys {
-			g.fresh = 1000
+		if g.unseen+o.arg >= mostKeys {
+			g.unseen = 1000
 		}
-		o.key = g.fresh
-		g.fresh += o.arg
+		o.key = g.unseen
+		g.unseen += o.arg
 	case r.IntN(2) == 0 || g.w.nodes[o.node].saved == nil:
 		o.do, o.at = save, g.aside(o.at)
 		if r.IntN(200) == 0 {

@@ -221,8 +221,8 @@ func (a *account) sweep() {
 				units += h.units
 			}
 		}
-		if told := a.purse.Held(name(key)); int64(told) != units {
-			a.fail("books", "Held %d of key %d, must be %d", told, key, units)
+		if held := a.purse.Held(name(key)); int64(held) != units {
+			a.fail("books", "Held %d of key %d, must be %d", held, key, units)
 			a.over = true
 		}
 	}
@@ -476,9 +476,9 @@ func (a *account) storm() {
 			}()
 			for range 2000 {
 				key, n := mine.IntN(a.keys), int64(1+mine.IntN(3))
-				fresh, d := a.purse.Do(sketchlimit.Request{Key: name(key), N: int(n)})
+				again, d := a.purse.Do(sketchlimit.Request{Key: name(key), N: int(n)})
 				if d.Allowed {
-					own = append(own, &held{ticket: fresh, key: key, units: n, expires: a.soonest(now), surely: surely})
+					own = append(own, &held{ticket: again, key: key, units: n, expires: a.soonest(now), surely: surely})
 				}
 				if d.Allowed && mine.IntN(2) == 0 {
 					runtime.Gosched() // others find no place in their shards

@@ -177,9 +177,9 @@ func (w *world) judgeAloneWindow(o op, a answer, free int64) {
 	switch {
 	case a.Allowed != want:
 		w.fail("alone", o, "allowed %v, the exact algorithm has %d free and nothing collides", a.Allowed, free)
-	case a.told && a.Allowed && int64(a.Remaining) != free-int64(o.n):
+	case a.whole && a.Allowed && int64(a.Remaining) != free-int64(o.n):
 		w.fail("alone", o, "Remaining %d, the exact algorithm has %d and nothing collides", a.Remaining, free-int64(o.n))
-	case a.told && !a.Allowed && int64(a.Remaining) != max(0, free):
+	case a.whole && !a.Allowed && int64(a.Remaining) != max(0, free):
 		w.fail("alone", o, "Remaining %d, the exact algorithm has %d and nothing collides", a.Remaining, free)
 	}
 }

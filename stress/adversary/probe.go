@@ -52,7 +52,7 @@ func (b *bench) probe(kind string, seed uint64) {
 			denied, same := st.ask(b.probes(), r.Uint64())
 			z := (float64(denied) - float64(b.probes())*st.rate) / math.Sqrt(float64(b.probes())*st.rate*(1-st.rate))
 			if same && math.Abs(z) > b.likely() {
-				rate := st.told()
+				rate := st.stated()
 				text := fmt.Sprintf("%d of %d new keys denied %d units, the rate told is %.4g: z %.1f", denied, b.probes(), st.n, rate, z)
 				if st.limit > 0 {
 					text += fmt.Sprintf(", at limit %d", st.limit)
@@ -146,7 +146,7 @@ func load(r *rand.Rand, w *world) (st state, ok bool) {
 		n.clock.Store(now)
 		n.limiter.Take(name(0), 0) // rates are as of now, where requests have come by the clock
 		n.see(now)
-		st.rate = st.told()
+		st.rate = st.stated()
 		if st.rate >= max(goal, least) && st.rate < 0.9999 {
 			return st, true
 		}
@@ -202,8 +202,8 @@ func (w *world) carry(now int64) {
 	}
 }
 
-// told returns the rate that the limiter tells for such requests.
-func (st *state) told() float64 {
+// stated returns the rate that the limiter tells for such requests.
+func (st *state) stated() float64 {
 	n := st.w.nodes[0]
 	switch {
 	case st.limit > 0:
@@ -230,6 +230,6 @@ func (st *state) ask(keys int, seed uint64) (denied int, same bool) {
 			denied++
 		}
 	}
-	rate := st.told()
+	rate := st.stated()
 	return denied, rate == st.rate || st.rate == least
 }

@@ -113,8 +113,8 @@ func (w *world) judgeQuiet(keys int, times []int64, all []grant) {
 func (w *world) judgeTooLow(i int, all []grant) {
 	w.countTooLow(i, all)
 	n := w.nodes[i]
-	if told := n.limiter.Stats().TooLow; told != n.tooLow {
-		w.fail("too low", op{node: i}, "TooLow %d; %d requests were below the lowest limit", told, n.tooLow)
+	if tooLow := n.limiter.Stats().TooLow; tooLow != n.tooLow {
+		w.fail("too low", op{node: i}, "TooLow %d; %d requests were below the lowest limit", tooLow, n.tooLow)
 	}
 }
 

@@ -60,7 +60,7 @@ func (w *world) restore(o op) {
 		return
 	}
 	old, now := n.limiter, max(o.at, n.seen)
-	fresh := slices.Equal(n.saved.bytes, w.bytes(old))
+	same := slices.Equal(n.saved.bytes, w.bytes(old))
 	n.clock.Store(now)
 	limiter, err := w.make.limiter(n.config)
 	if err != nil {
@@ -72,7 +72,7 @@ func (w *world) restore(o op) {
 		w.fail("snapshot", o, "ReadFrom: %v", err)
 		return
 	}
-	if fresh && n.config.MaxMemoryBytes == 0 {
+	if same && n.config.MaxMemoryBytes == 0 {
 		for key := range 8 {
 			one := op{node: o.node, key: key, n: 1}
 			was := n.peek(one, now)

@@ -75,7 +75,7 @@ func (w *world) charge(o op, limit int64) {
 	}
 	n.allAbove += over - n.above[o.key]
 	n.above[o.key] = over
-	if told := n.limiter.Stats().Spared.Units; n.config.Overload == sketchlimit.Spare && uint64(n.allAbove) > told {
-		w.fail("unaccounted", o, "keys have %d units above the limit, Spared.Units %d", n.allAbove, told)
+	if spared := n.limiter.Stats().Spared.Units; n.config.Overload == sketchlimit.Spare && uint64(n.allAbove) > spared {
+		w.fail("unaccounted", o, "keys have %d units above the limit, Spared.Units %d", n.allAbove, spared)
 	}
 }

@@ -27,9 +27,9 @@ func (l *last) again() (o op, ok bool) {
 // answer is what a request was told.
 type answer struct {
 	sketchlimit.Decision
-	told bool // all of the Decision, not only whether
-	wait time.Duration
-	err  error // of Reserve
+	whole bool // all of the Decision, not only whether
+	wait  time.Duration
+	err   error // of Reserve
 }
 
 // ask makes the clock show the time of an operation whose form reads it, and calls.
@@ -52,11 +52,11 @@ func (n *node) call(o op) (a answer) {
 	case formAllowN:
 		a.Allowed = l.AllowN(key, o.n)
 	case formAt:
-		a.Decision, a.told = l.TakeAt(at(o.at), key, o.n), true
+		a.Decision, a.whole = l.TakeAt(at(o.at), key, o.n), true
 	case formNow:
-		a.Decision, a.told = l.Take(key, o.n), true
+		a.Decision, a.whole = l.Take(key, o.n), true
 	default:
-		a.Decision, a.told = l.Do(o.request()), true
+		a.Decision, a.whole = l.Do(o.request()), true
 	}
 	return a
 }
@@ -164,7 +164,7 @@ func (w *world) take(o op) bool {
 		w.charge(o, q.limit)
 		q.free -= int64(o.n)
 	}
-	if a.told {
+	if a.whole {
 		if a.Limit != int(q.limit) {
 			w.fail("limit", o, "Decision.Limit %d, must be %d", a.Limit, q.limit)
 		}
@@ -173,7 +173,7 @@ func (w *world) take(o op) bool {
 	}
 	if !a.Allowed {
 		w.last = last{true, w.behind, o, before.RetryAfter}
-		if a.told {
+		if a.whole {
 			w.last.retry = a.RetryAfter
 		}
 	}

@@ -24,7 +24,7 @@ func (b *bench) threads(kind string, seed uint64) {
 		g.keys = 1
 	}
 	w.alone = g.keys == 1 && !w.anySpares()
-	steps, told := 0, map[string]bool{}
+	steps, reported := 0, map[string]bool{}
 	for _, o := range g.plot {
 		w.run(o)
 	}
@@ -32,11 +32,11 @@ func (b *bench) threads(kind string, seed uint64) {
 		w.step++
 		steps += b.round(g)
 		for _, v := range w.found {
-			if told[v.rule] {
+			if reported[v.rule] {
 				b.count(kind, v.rule)
 				continue
 			}
-			told[v.rule] = true
+			reported[v.rule] = true
 			b.report(kind, seed, v, &s, nil)
 		}
 		w.found = w.found[:0]

@@ -24,7 +24,7 @@ func (w *world) takeTogether(o op) bool {
 			w.fail("group", o, "Peek %+v, limiter %d: %+v", peek, peek.By, all[peek.By].before)
 		}
 	}
-	d, told := w.callTogether(o)
+	d, whole := w.callTogether(o)
 	for i, n := range w.nodes {
 		n.came(o, all[i].quota)
 	}
@@ -36,7 +36,7 @@ func (w *world) takeTogether(o op) bool {
 		w.judgeMember(o, i, d.Allowed, all[i])
 	}
 	retry := peek.RetryAfter
-	if told {
+	if whole {
 		retry = d.RetryAfter
 		shared := slices.ContainsFunc(w.nodes, func(n *node) bool { return n.share != nil })
 		bound := shared && d.Allowed && d.Remaining <= peek.Remaining-o.n // admitting, one that shares its limit may tell less
@@ -103,7 +103,7 @@ func (n *node) whole(o op) sketchlimit.Decision {
 }
 
 // callTogether asks the group. It returns false if all that is told is whether.
-func (w *world) callTogether(o op) (d sketchlimit.Decision, told bool) {
+func (w *world) callTogether(o op) (d sketchlimit.Decision, whole bool) {
 	switch o.form {
 	case formNow:
 		return w.group.Take(name(o.key), o.n), true

@@ -10,7 +10,7 @@ import (
 )
 
 // queries returns the median queries of attacks on a small limiter until a chosen victim is denied.
-func queries(t *testing.T, a sketchlimit.Algorithm, sees sight) (first, second int) {
+func queries(t *testing.T, a sketchlimit.Algorithm, sees view) (first, second int) {
 	t.Helper()
 	s := scenario{algorithm: a, keys: 2000, limit: 100, sees: sees, queries: 1_000_000}
 	firsts, seconds, err := s.attacks(11)

@@ -24,8 +24,8 @@ type attacker struct {
 
 // step is a number of units from which on something else is told.
 type step struct {
-	units int
-	told  sketchlimit.Decision
+	units  int
+	answer sketchlimit.Decision
 }
 
 // batch is keys, from the first one on, that are sent between two looks at the victim.
@@ -42,9 +42,9 @@ func newAttacker(t *target) *attacker {
 // calibrate finds out, under a key of the attacker's own, what a key is told that has used so many units.
 func (a *attacker) calibrate() {
 	for units := range a.limit + 1 {
-		told := a.look("calibrate")
-		if units == 0 || told != a.steps[len(a.steps)-1].told {
-			a.steps = append(a.steps, step{units, told})
+		answer := a.look("calibrate")
+		if units == 0 || answer != a.steps[len(a.steps)-1].answer {
+			a.steps = append(a.steps, step{units, answer})
 		}
 		a.use("calibrate")
 	}
@@ -57,18 +57,18 @@ func (a *attacker) attack() int {
 	}
 	a.begin()
 	for !a.spent() {
-		told := a.look(victim)
-		if !told.Allowed {
+		answer := a.look(victim)
+		if !answer.Allowed {
 			return a.asked
 		}
-		level := a.next(told)
+		level := a.next(answer)
 		if level > a.most {
 			a.fillTable()
 			a.most = a.limit
 			a.sendShared()
 			continue
 		}
-		if b, ok := a.find(level, told); ok {
+		if b, ok := a.find(level, answer); ok {
 			a.shared = append(a.shared, b)
 			a.send(b, a.most)
 		}
@@ -103,17 +103,17 @@ func (a *attacker) crowdOut() int {
 }
 
 // next returns the units at which the victim, who is told this, will be told something else.
-func (a *attacker) next(told sketchlimit.Decision) int {
-	i := slices.IndexFunc(a.steps, func(s step) bool { return s.told == told })
+func (a *attacker) next(answer sketchlimit.Decision) int {
+	i := slices.IndexFunc(a.steps, func(s step) bool { return s.answer == answer })
 	return a.steps[i+1].units
 }
 
 // find sends all keys up to so many units, new ones after the old ones, until the victim is told something else, and
 // returns the keys that were sent last.
-func (a *attacker) find(units int, told sketchlimit.Decision) (b batch, ok bool) {
+func (a *attacker) find(units int, answer sketchlimit.Decision) (b batch, ok bool) {
 	for ; !a.spent(); b += batchKeys {
 		a.send(b, units)
-		if a.look(victim) != told {
+		if a.look(victim) != answer {
 			return b, true
 		}
 	}

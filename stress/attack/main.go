@@ -44,7 +44,7 @@ func table(s scenario, seeds int) error {
 	fmt.Println("|---|---|---|---|")
 	algorithms := []sketchlimit.Algorithm{sketchlimit.SlidingWindow, sketchlimit.FixedWindow, sketchlimit.TokenBucket}
 	for _, s.algorithm = range algorithms {
-		for _, s.sees = range []sight{all, coarse, denials} {
+		for _, s.sees = range []view{all, coarse, denials} {
 			first, second, err := s.attacks(seeds)
 			if err != nil {
 				return err

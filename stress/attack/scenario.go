@@ -12,21 +12,21 @@ type scenario struct {
 	algorithm   sketchlimit.Algorithm
 	keys, limit int
 	keyed       bool
-	sees        sight
+	sees        view
 	queries     int // of one attack, at most
 }
 
-// sight is what an attacker sees of decisions.
-type sight int
+// view is what an attacker sees of decisions.
+type view int
 
 const (
-	all     sight = iota // all that a limiter tells
-	coarse               // the same, of a limiter with Config.Coarse
-	denials              // whether a request is denied
+	all     view = iota // all that a limiter tells
+	coarse              // the same, of a limiter with Config.Coarse
+	denials             // whether a request is denied
 )
 
 // String returns what the table of results calls it.
-func (s sight) String() string {
+func (s view) String() string {
 	return [...]string{"exact answers", "coarse answers", "denials alone (a flood)"}[s]
 }
 

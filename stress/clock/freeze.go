@@ -120,7 +120,7 @@ func beFrozen(in io.Reader, out io.Writer) {
 	lines := bufio.NewScanner(in)
 	for lines.Scan() {
 		busy := lines.Text() == "true"
-		b := &beside{stop: make(chan struct{}), ended: make(chan struct{}, 2)}
+		b := &bareTicker{stop: make(chan struct{}), ended: make(chan struct{}, 2)}
 		running := 1
 		go b.tick()
 		if busy {
@@ -157,8 +157,8 @@ func beFrozen(in io.Reader, out io.Writer) {
 	}
 }
 
-// beside is what goes on beside the idle limiters.
-type beside struct {
+// bareTicker is what goes on bareTicker the idle limiters.
+type bareTicker struct {
 	stop      chan struct{}
 	ended     chan struct{}
 	ticks     atomic.Int64
@@ -168,7 +168,7 @@ type beside struct {
 }
 
 // tick is the bare ticker.
-func (b *beside) tick() {
+func (b *bareTicker) tick() {
 	defer func() { b.ended <- struct{}{} }()
 	ticker := time.NewTicker(sketchlimit.Resolution)
 	defer ticker.Stop()
@@ -188,7 +188,7 @@ func (b *beside) tick() {
 }
 
 // ask asks the limiter at full speed.
-func (b *beside) ask(l *sketchlimit.Limiter) {
+func (b *bareTicker) ask(l *sketchlimit.Limiter) {
 	defer func() { b.ended <- struct{}{} }()
 	last, admitted := time.Now(), false
 	for {
@@ -214,7 +214,7 @@ func (b *beside) ask(l *sketchlimit.Limiter) {
 }
 
 // stale returns for how long after a time decisions went by the window of before.
-func (b *beside) stale(from int64) time.Duration {
+func (b *bareTicker) stale(from int64) time.Duration {
 	switch {
 	case b.gap.IsZero():
 		return never
@@ -225,7 +225,7 @@ func (b *beside) stale(from int64) time.Duration {
 }
 
 // ticked returns how long after a time the bare ticker ticked.
-func (b *beside) ticked(from int64) time.Duration {
+func (b *bareTicker) ticked(from int64) time.Duration {
 	if b.lastTick.IsZero() {
 		return never
 	}

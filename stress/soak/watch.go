@@ -19,17 +19,17 @@ type watcher struct {
 	scraper *scraper
 	file    string
 
-	seen       int           // seconds
-	bytes      span          // of the limiter
-	goroutines span          //
-	rates      float64       // sum of Stats' false-denial rates
-	worst      float64       // of them
-	outside    int           // seconds in which Stats told OutsidePlan
-	snapshots  int           //
-	longest    time.Duration // of a snapshot
-	beside     []int         // heap in use beside the limiter at the end of each cycle, bytes
-	decisions  int64         // when it printed last
-	before     tally         // of then
+	seen        int           // seconds
+	bytes       span          // of the limiter
+	goroutines  span          //
+	rates       float64       // sum of Stats' false-denial rates
+	worst       float64       // of them
+	outside     int           // seconds in which Stats told OutsidePlan
+	snapshots   int           //
+	longest     time.Duration // of a snapshot
+	heapsBeside []int         // heap in use beside the limiter at the end of each cycle, bytes
+	decisions   int64         // when it printed last
+	before      tally         // of then
 }
 
 // span is the least and the most of what was seen, and how often it was another one than
@@ -68,7 +68,7 @@ func (w *watcher) second(n int) error {
 	w.bytes.see(w.l.MemoryBytes())
 	w.goroutines.see(runtime.NumGoroutine())
 	if n%cycle == 0 {
-		w.beside = append(w.beside, beside(w.l))
+		w.heapsBeside = append(w.heapsBeside, heapBeside(w.l))
 	}
 	if n%30 == 0 {
 		w.print(n, stats)
@@ -76,9 +76,9 @@ func (w *watcher) second(n int) error {
 	return nil
 }
 
-// beside returns the bytes in use that are not the limiter's. One that has let a predecessor
+// heapBeside returns the bytes in use that are not the limiter's. One that has let a predecessor
 // go meanwhile is looked at again.
-func beside(l *sketchlimit.Limiter) int {
+func heapBeside(l *sketchlimit.Limiter) int {
 	for {
 		own := l.MemoryBytes()
 		if all := heap(); l.MemoryBytes() == own {
@@ -142,7 +142,7 @@ func (w *watcher) summary() error {
 		w.seen, float64(w.load.decisions.Load())/1e6, w.snapshots, w.longest.Round(time.Millisecond))
 	fmt.Printf("- the limiter: %.1f … %.1f MiB, of another size %d times\n- goroutines: %d … %d\n- heap beside the limiter at the end of each cycle, MiB:",
 		mib(w.bytes.least), mib(w.bytes.most), w.bytes.changes, w.goroutines.least, w.goroutines.most)
-	for _, bytes := range w.beside {
+	for _, bytes := range w.heapsBeside {
 		fmt.Printf(" %.2f", mib(bytes))
 	}
 	fmt.Printf("\n- over-admitted: %d of %d judged requests (%d more were not judged: a window may have turned meanwhile; %d denied)\n",
@@ -152,15 +152,15 @@ func (w *watcher) summary() error {
 	// Five standard deviations above the goal: a limiter that just meets it is above by
 	// chance once in three million runs.
 	most := goal*float64(t.innocent) + 5*math.Sqrt(goal*float64(t.innocent))
-	switch last := len(w.beside) - 1; {
+	switch last := len(w.heapsBeside) - 1; {
 	case t.overAdmitted > 0:
 		return fmt.Errorf("%d requests were admitted beyond the limit", t.overAdmitted)
 	case float64(t.falselyDenied) > most:
 		return fmt.Errorf("%d innocent requests of %d were denied wrongly, must be at most %.0f", t.falselyDenied, t.innocent, most)
 	case w.goroutines.most > w.goroutines.least+4: // a connection has its own
 		return fmt.Errorf("goroutines went from %d to %d", w.goroutines.least, w.goroutines.most)
-	case last > 0 && w.beside[last] > w.beside[0]+1<<20:
-		return fmt.Errorf("the heap beside the limiter went from %d to %d bytes", w.beside[0], w.beside[last])
+	case last > 0 && w.heapsBeside[last] > w.heapsBeside[0]+1<<20:
+		return fmt.Errorf("the heap beside the limiter went from %d to %d bytes", w.heapsBeside[0], w.heapsBeside[last])
 	}
 	return nil
 }

@@ -92,7 +92,7 @@ func TestBrokenLimitersAreNoticed(t *testing.T) {
 	}
 	assert.Equal(t, 1000, exact.memory)
 	assert.Equal(t, 38, exact.keys)
-	assert.InDelta(t, 3.8, exact.crowded(), 1e-9)
+	assert.InDelta(t, 3.8, exact.abusersPerEntry(), 1e-9)
 }
 
 // A limiter may admit too much only while it says so, and one window longer.

@@ -52,8 +52,8 @@ func (r *result) write(out *strings.Builder) {
 			most(outcomes, func(o *outcome) float64 { return o.excess.p99 }),
 			most(outcomes, func(o *outcome) float64 { return o.excess.window }))
 		if i < len(ours) {
-			crowded := most(outcomes, (*outcome).crowded)
-			fmt.Fprintf(out, " %.2f | %s | %s |", crowded, overAdmitted(outcomes), since(outcomes))
+			perEntry := most(outcomes, (*outcome).abusersPerEntry)
+			fmt.Fprintf(out, " %.2f | %s | %s |", perEntry, overAdmitted(outcomes), since(outcomes))
 		} else {
 			out.WriteString(" | | |")
 		}

@@ -41,15 +41,15 @@ func (r *result) broken() (grave, others []string) {
 	}
 	hold(&others, then <= allowed, "Spare denied %.1e of innocents' requests after the first tenth, must be ≤ %.1e",
 		then, allowed)
-	crowded := most(spare, func(o *outcome) float64 { return o.crowded() })
+	perEntry := most(spare, func(o *outcome) float64 { return o.abusersPerEntry() })
 	got := mean(spare, func(o *outcome) float64 { return o.excess.mean })
 	const gotMore = "abusers got %.2f times what is theirs, must be at most %g with %.2f abusers an entry"
-	hold(&others, crowded > 0.5 || got <= 1.3, gotMore, got, 1.3, crowded)
-	hold(&others, crowded > 1 || got <= 3, gotMore, got, 3., crowded)
+	hold(&others, perEntry > 0.5 || got <= 1.3, gotMore, got, 1.3, perEntry)
+	hold(&others, perEntry > 1 || got <= 3, gotMore, got, 3., perEntry)
 	lasting := slices.ContainsFunc(spare, func(o outcome) bool { return o.lasting })
 	hold(&others, !lasting, "Spare may admit too much %d windows after the overload", afterWindows)
 	return grave, others
 }
 
-// crowded is abusers an entry of the table of heavy keys.
-func (o *outcome) crowded() float64 { return float64(o.keys) / float64(o.entries) }
+// abusersPerEntry is abusers an entry of the table of heavy keys.
+func (o *outcome) abusersPerEntry() float64 { return float64(o.keys) / float64(o.entries) }

@@ -49,7 +49,7 @@ func accuracies(w io.Writer, addr string) error {
 				return err
 			}
 			fmt.Fprintf(w, "| %d | `Strict`, %v | %.1f | %d of %.1f M | %.1e | %.0e | %d of %.1f M | %d |\n", limit, a,
-				float64(s.MemoryBytes())/accuracyKeys, e.wronged, float64(e.innocent)/1e6, float64(e.wronged)/float64(e.innocent), goal,
+				float64(s.MemoryBytes())/accuracyKeys, e.falseDenials, float64(e.innocent)/1e6, float64(e.falseDenials)/float64(e.innocent), goal,
 				e.withheld, float64(e.due)/1e6, e.over)
 			if err := client.FlushAll(context.Background()).Err(); err != nil {
 				return err
@@ -71,9 +71,9 @@ func oracleOf(a sketchlimit.Algorithm, limit int) (exact.Limiter, error) {
 
 // errors counts requests.
 type errors struct {
-	innocent, wronged int // of keys with half of their limit left; denied though due
-	due, withheld     int // to be admitted; denied
-	over              int // admitted though not due, not even at the latest time of any caller
+	innocent, falseDenials int // of keys with half of their limit left; denied though due
+	due, withheld          int // to be admitted; denied
+	over                   int // admitted though not due, not even at the latest time of any caller
 }
 
 // load is what comes in a window: a share of its requests is of abusers, each for so many units.
@@ -149,7 +149,7 @@ func replayed(s *redislimit.Strict, oracle exact.Limiter, limit, window, caller 
 
 func (e *errors) add(o errors) {
 	e.innocent += o.innocent
-	e.wronged += o.wronged
+	e.falseDenials += o.falseDenials
 	e.due += o.due
 	e.withheld += o.withheld
 	e.over += o.over
@@ -165,7 +165,7 @@ func (e *errors) count(due sketchlimit.Decision, allowed bool, limit int) {
 	if due.Remaining > limit/2 {
 		e.innocent++
 		if !allowed {
-			e.wronged++
+			e.falseDenials++
 		}
 	}
 }

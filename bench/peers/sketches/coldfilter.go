@@ -43,7 +43,7 @@ func (c *coldFilter) estimate(h uint64) (sum uint32) {
 		if sum += v; v < c.layers[i].max {
 			return sum
 		}
-		h = apart(h)
+		h = rehash(h)
 	}
 	return sum + c.sketch.estimate(h)
 }
@@ -54,7 +54,7 @@ func (c *coldFilter) add(h uint64, _ uint32) {
 			c.layers[i].raise(h, v+1)
 			return
 		}
-		h = apart(h)
+		h = rehash(h)
 	}
 	c.sketch.raise(h, c.sketch.estimate(h)+1)
 }

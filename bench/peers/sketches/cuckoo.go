@@ -64,7 +64,7 @@ func (c *cuckoo) find(h uint64) (place uint64, count uint32) {
 
 func (c *cuckoo) estimate(h uint64) uint32 {
 	_, count := c.find(h)
-	return max(count, c.overflow.estimate(apart(h)))
+	return max(count, c.overflow.estimate(rehash(h)))
 }
 
 func (c *cuckoo) add(h uint64, estimate uint32) {
@@ -74,7 +74,7 @@ func (c *cuckoo) add(h uint64, estimate uint32) {
 	case count > 0:
 		c.table.set(place, print<<7|(estimate+1))
 	case estimate+1 < c.threshold || !c.insert(h, print<<7|(estimate+1)):
-		c.overflow.raise(apart(h), estimate+1)
+		c.overflow.raise(rehash(h), estimate+1)
 	}
 }
 

@@ -19,8 +19,8 @@ func mix(h, salt uint64) uint64 {
 // next draws the hash of the next row from the one of the row before.
 func next(h uint64) uint64 { return mix(h, 0x2d358dccaa6c78a5) }
 
-// apart draws the hash for another part of a sketch, so that keys which meet in one part are strangers in the other.
-func apart(h uint64) uint64 { return mix(h, 0x8bb84b93962eacc9) }
+// rehash draws the hash for another part of a sketch, so that keys which meet in one part are strangers in the other.
+func rehash(h uint64) uint64 { return mix(h, 0x8bb84b93962eacc9) }
 
 // pick returns a number below n by the upper bits of a hash.
 func pick(h, n uint64) uint64 {

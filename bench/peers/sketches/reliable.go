@@ -59,7 +59,7 @@ func (r *reliable) estimate(h uint64) uint32 {
 	if sum < r.filter.max {
 		return sum
 	}
-	h = apart(h)
+	h = rehash(h)
 	for i := range r.layers {
 		l := &r.layers[i]
 		h = next(h)
@@ -79,7 +79,7 @@ func (r *reliable) add(h uint64, _ uint32) {
 		r.filter.raise(h, v+1)
 		return
 	}
-	h = apart(h)
+	h = rehash(h)
 	for i := range r.layers {
 		l := &r.layers[i]
 		h = next(h)
