@@ -12,9 +12,11 @@ import (
 	"github.com/sketchlimit/sketchlimit"
 )
 
-// BenchmarkSwitch measures how long decisions take before a limiter begins to spare keys, while it does so and its
-// tables grow, when it goes on, and while it returns: ns of the 99.9th percentile of each, and how many times that of
-// before it is. The load is ten times the plan's; the clock stands in for time, so that all of a window comes at once.
+// BenchmarkSwitch measures how long decisions take before a limiter begins to spare
+// keys, while it does so and its tables grow, when it goes on, and while it returns: ns
+// of the 99.9th percentile of each, and how many times that of before it is. The load
+// is ten times the plan's; the clock stands in for time, so that all of a window comes
+// at once.
 func BenchmarkSwitch(b *testing.B) {
 	for _, overload := range []sketchlimit.Overload{sketchlimit.Deny, sketchlimit.Spare} {
 		b.Run("overload="+overload.String(), func(b *testing.B) {

@@ -10,10 +10,10 @@ import (
 	"github.com/sketchlimit/sketchlimit"
 )
 
-// BenchmarkPrefetch measures what two limits cost a request, with Limiter.Prefetch and without, in a
-// service that goes through other memory in between: so many lines of 64 bytes, of 64 MiB in all.
-// What that takes is not in ns/limits. The keys are a million, and the
-// limits have met each of them some four times.
+// BenchmarkPrefetch measures what two limits cost a request, with Limiter.Prefetch and
+// without, in a service that goes through other memory in between: so many lines of 64
+// bytes, of 64 MiB in all. What that takes is not in ns/limits. The keys are a million,
+// and the limits have met each of them some four times.
 func BenchmarkPrefetch(b *testing.B) {
 	start := time.Unix(1<<30, 0)
 	now := start

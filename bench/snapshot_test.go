@@ -15,12 +15,13 @@ import (
 	"github.com/sketchlimit/sketchlimit"
 )
 
-// BenchmarkSnapshot saves snapshots of 256 MiB while one goroutine decides without a pause, or
-// as many as there are cores, and tells how long decisions took, from before to after: the
-// longest, and how many took more than 1 ms and 5 ms for each second. Of that, how long all of them
-// together waited for a mutex, and how often a goroutine was ready for more than 1 ms before
-// it had a processor. To nothing it saves nothing, to have something to compare with: what
-// else the machine does makes decisions wait as well.
+// BenchmarkSnapshot saves snapshots of 256 MiB while one goroutine decides without a
+// pause, or as many as there are cores, and tells how long decisions took, from before
+// to after: the longest, and how many took more than 1 ms and 5 ms for each second. Of
+// that, how long all of them together waited for a mutex, and how often a goroutine was
+// ready for more than 1 ms before it had a processor. To nothing it saves nothing, to
+// have something to compare with: what else the machine does makes decisions wait as
+// well.
 func BenchmarkSnapshot(b *testing.B) {
 	memory, keys, pause := 256<<20, 4_000_000, 5*time.Second
 	if testing.Short() {
@@ -80,7 +81,8 @@ func blockedSeconds() float64 {
 	return s[0].Value.Float64()
 }
 
-// queuedLong returns how often goroutines have been ready for more than 1 ms before they ran.
+// queuedLong returns how often goroutines have been ready for more than 1 ms before
+// they ran.
 func queuedLong() (n float64) {
 	s := []metrics.Sample{{Name: "/sched/latencies:seconds"}}
 	metrics.Read(s)

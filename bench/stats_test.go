@@ -11,8 +11,9 @@ import (
 	"github.com/sketchlimit/sketchlimit/sharing"
 )
 
-// BenchmarkStats reads limiters that are loaded as they were made for: a megabyte or so, half of their keys new in
-// each generation, with costs where the limit is high. It reports milliseconds for each MiB.
+// BenchmarkStats reads limiters that are loaded as they were made for: a megabyte or
+// so, half of their keys new in each generation, with costs where the limit is high. It
+// reports milliseconds for each MiB.
 func BenchmarkStats(b *testing.B) {
 	const mebi = 1 << 20
 	memory := mebi
@@ -70,7 +71,8 @@ func BenchmarkStats(b *testing.B) {
 	}
 }
 
-// fillShare adds as many units of other nodes as the limiter was made for itself: small counts in nearly all cells.
+// fillShare adds as many units of other nodes as the limiter was made for itself: small
+// counts in nearly all cells.
 func fillShare(b *testing.B, s *sharing.Share, cost int) {
 	current, kept := s.Generations()
 	for part := range s.Parts() {

@@ -10,7 +10,8 @@ import (
 	"github.com/sketchlimit/sketchlimit/accuracy"
 )
 
-// steady is a load of the full-size accuracy table, as a busy service has it, and the memory each limiter gets.
+// steady is a load of the full-size accuracy table, as a busy service has it, and the
+// memory each limiter gets.
 type steady struct {
 	workload  string
 	limit     int

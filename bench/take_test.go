@@ -48,7 +48,8 @@ func parallel(b *testing.B, goroutines int, f func(first, n int)) {
 	wg.Wait()
 }
 
-// warm shows a limiter its first keys, up to a million of them; a few with -short, which only shows that all works.
+// warm shows a limiter its first keys, up to a million of them; a few with -short,
+// which only shows that all works.
 func warm(k keys, take taker) {
 	most := 1 << 20
 	if testing.Short() {
@@ -100,7 +101,8 @@ func exactly(b *testing.B, algorithm sketchlimit.Algorithm) taker {
 	return func(key string) { l.TakeAt(time.Now(), key, 1) }
 }
 
-// group is such a limiter and one with 60 times the limit for a minute, each of so much memory.
+// group is such a limiter and one with 60 times the limit for a minute, each of so much
+// memory.
 func group(b *testing.B, algorithm sketchlimit.Algorithm, memory int) *sketchlimit.Group {
 	longer, err := sketchlimit.New(sketchlimit.Config{
 		Limit: 60 * limit, Window: time.Minute, Algorithm: algorithm, MemoryBytes: memory, Seed: 2,
@@ -130,8 +132,9 @@ func BenchmarkTake(b *testing.B) {
 				for _, p := range []int{1, 2, 8, 64} {
 					at := fmt.Sprintf("algorithm=%v/dist=%s/keys=%.0e/goroutines=%d", algorithm, d.name, float64(n), p)
 					for _, memory := range sizes[:2] {
-						// Allow returns whether; Take also what is left and until when. The calls are
-						// written out: by way of a variable they cost some nanoseconds more.
+						// Allow returns whether; Take also what is left and until when.
+						// The calls are written out: by way of a variable they cost
+						// some nanoseconds more.
 						b.Run("impl=sketch/call=Allow/memory="+mib(memory)+"/"+at, func(b *testing.B) {
 							l, k := limiter(b, algorithm, memory), made()
 							warm(k, func(key string) { l.Allow(key) })
@@ -160,7 +163,8 @@ func BenchmarkTake(b *testing.B) {
 	}
 }
 
-// requests is the rows of BenchmarkTake for Do and for groups, which one combination is enough for.
+// requests is the rows of BenchmarkTake for Do and for groups, which one combination is
+// enough for.
 func requests(b *testing.B, at string, algorithm sketchlimit.Algorithm, memory int, made func() keys, p int) {
 	b.Run("impl=sketch/call=Do/"+at, func(b *testing.B) {
 		l, k := limiter(b, algorithm, memory), made()
@@ -295,8 +299,9 @@ func BenchmarkRotate(b *testing.B) {
 	}
 }
 
-// rotate returns the medians, over the turns, of the worst that any of so many
-// requests as there are keys took: those right after a turn, as many later on, and as many nothings.
+// rotate returns the medians, over the turns, of the worst that any of so many requests
+// as there are keys took: those right after a turn, as many later on, and as many
+// nothings.
 func rotate(k keys, now *time.Time, take taker) (turning, still, timer time.Duration) {
 	worst := func(take taker) time.Duration {
 		most := time.Duration(0)
@@ -322,7 +327,8 @@ func rotate(k keys, now *time.Time, take taker) (turning, still, timer time.Dura
 	return t[0][middle], t[1][middle], t[2][middle]
 }
 
-// BenchmarkControl is the bound to compare a key that is denied over and over with: xxhash and three atomic loads.
+// BenchmarkControl is the bound to compare a key that is denied over and over with:
+// xxhash and three atomic loads.
 func BenchmarkControl(b *testing.B) {
 	k, words := hot(), new([3]atomic.Uint64)
 	parallel(b, 1, func(first, n int) {
@@ -334,8 +340,9 @@ func BenchmarkControl(b *testing.B) {
 	})
 }
 
-// BenchmarkFloor is the bound to compare with: xxhash and the update of four rows of
-// a sketch of the same bytes, without doorkeeper, generations, lock or clock. Two goroutines race: some updates are lost.
+// BenchmarkFloor is the bound to compare with: xxhash and the update of four rows of a
+// sketch of the same bytes, without doorkeeper, generations, lock or clock. Two
+// goroutines race: some updates are lost.
 func BenchmarkFloor(b *testing.B) {
 	for _, n := range counts(1e6, 1e7) {
 		uniform := sync.OnceValue(func() keys { return uniform(n) })

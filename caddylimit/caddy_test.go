@@ -46,8 +46,9 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// server is Caddy, until the test ends. It listens at a socket in a folder: a port of TCP has one socket for each
-// config, and connections that wait at that of the former config are lost.
+// server is Caddy, until the test ends. It listens at a socket in a folder: a port of
+// TCP has one socket for each config, and connections that wait at that of the former
+// config are lost.
 type server struct {
 	t       *testing.T
 	storage string
@@ -126,8 +127,8 @@ func (s *server) try(directives string) error {
 	return err
 }
 
-// load loads a config, and waits until the server of the former one accepts nothing: it ends some time after Load. By
-// then several connections in turn are the new one's.
+// load loads a config, and waits until the server of the former one accepts nothing: it
+// ends some time after Load. By then several connections in turn are the new one's.
 func (s *server) load(directives string) {
 	s.t.Helper()
 	s.turn++
@@ -165,8 +166,9 @@ func (s *server) ask(method, path string, header ...string) (*http.Response, str
 	return response, string(body)
 }
 
-// do sends a request, again if its connection was closed: when another config comes, the server of the former one
-// closes connections whose first request it has not begun. It also returns how often that was so.
+// do sends a request, again if its connection was closed: when another config comes,
+// the server of the former one closes connections whose first request it has not begun.
+// It also returns how often that was so.
 func (s *server) do(r *http.Request) (response *http.Response, closed int, err error) {
 	for ; closed < 1000; closed++ {
 		response, err = s.client.Do(r)

@@ -132,7 +132,8 @@ func flag(to *bool) func(*caddyfile.Dispenser) error {
 	}
 }
 
-// UnmarshalCaddyfile implements [caddyfile.Unmarshaler]. docs/caddy.md of the repository has the syntax.
+// UnmarshalCaddyfile implements [caddyfile.Unmarshaler]. docs/caddy.md of the
+// repository has the syntax.
 func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	h.Zones = map[string]*Zone{}
 	for d.Next() {

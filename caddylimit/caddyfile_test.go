@@ -140,7 +140,8 @@ func TestDocs(t *testing.T) {
 	require.Len(t, h.Zones, 2)
 }
 
-// A 0 in JSON is refused where it would stand for the default, and so is a seed that is not exact.
+// A 0 in JSON is refused where it would stand for the default, and so is a seed that is
+// not exact.
 func TestJSONNumbers(t *testing.T) {
 	const leftOut = ", must be above 0, or left out"
 	for text, want := range map[string]string{

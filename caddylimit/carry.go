@@ -14,16 +14,18 @@ import (
 	"github.com/sketchlimit/sketchlimit"
 )
 
-// predecessor is a limiter that a zone had before its settings changed, while its counts matter.
+// predecessor is a limiter that a zone had before its settings changed, while its
+// counts matter.
 type predecessor struct {
 	*sketchlimit.Limiter // and no more: it must not keep its own former ones
 	config               sketchlimit.Config
 	until                time.Time // when nothing of it is left
 }
 
-// keySet is a set of locks of keys. A request holds those of all its keys while it carries them and is decided: nobody
-// else may count one of them in between, neither here nor in the limiters of another config that serves at the same
-// time. It does so also while no settings have changed, because they may just then.
+// keySet is a set of locks of keys. A request holds those of all its keys while it
+// carries them and is decided: nobody else may count one of them in between, neither
+// here nor in the limiters of another config that serves at the same time. It does so
+// also while no settings have changed, because they may just then.
 type keySet uint64
 
 // locks are those of keySet, by bit, each in a cache line of its own.
@@ -57,12 +59,12 @@ func (s keySet) unlock() {
 	}
 }
 
-// maxFormers bounds the memory of a zone whose settings change again and again. Keys that have come since have carried
-// on what older limiters had counted.
+// maxFormers bounds the memory of a zone whose settings change again and again. Keys
+// that have come since have carried on what older limiters had counted.
 const maxFormers = 4
 
-// succeed makes the state go on with the counts of the one that the zone has now, limit by limit, where window and
-// algorithm are the same.
+// succeed makes the state go on with the counts of the one that the zone has now, limit
+// by limit, where window and algorithm are the same.
 func (s *state) succeed(before *state) {
 	if before == nil || before.v4 != s.v4 || before.v6 != s.v6 {
 		return
@@ -100,7 +102,8 @@ func (l *limiter) live(now time.Time) (all []predecessor) {
 	return all
 }
 
-// lasts returns how long the counts of a limiter matter when nothing is counted in it any more.
+// lasts returns how long the counts of a limiter matter when nothing is counted in it
+// any more.
 func lasts(c sketchlimit.Config) time.Duration {
 	span := 2 * c.Window
 	if c.Burst > c.Limit {
@@ -117,14 +120,15 @@ func used(c sketchlimit.Config, d sketchlimit.Decision) float64 {
 	return float64(c.Limit - d.Remaining)
 }
 
-// carry charges a key with what former limiters have counted of it, as far as it does not have that yet. The caller
-// holds the lock of the key.
+// carry charges a key with what former limiters have counted of it, as far as it does
+// not have that yet. The caller holds the lock of the key.
 //
-// While the server of a config ends, the next one serves. Each looks at what the other has counted, so together they
-// admit what the limit is.
+// While the server of a config ends, the next one serves. Each looks at what the other
+// has counted, so together they admit what the limit is.
 //
-// All that a sliding window has counted is charged now, which may take until the end of the window to leave it. What a
-// former bucket has counted flows back at its own rate: if the new rate is higher, the key is charged again meanwhile.
+// All that a sliding window has counted is charged now, which may take until the end of
+// the window to leave it. What a former bucket has counted flows back at its own rate:
+// if the new rate is higher, the key is charged again meanwhile.
 func (l *limiter) carry(r sketchlimit.Request) {
 	formers, heir := l.formers.Load(), l.heir.Load()
 	if formers == nil && heir == nil {
@@ -149,7 +153,8 @@ func (l *limiter) carry(r sketchlimit.Request) {
 	}
 }
 
-// formerly returns the units in use of a key by what former limiters have counted, and lets go of them once none matters.
+// formerly returns the units in use of a key by what former limiters have counted, and
+// lets go of them once none matters.
 func (l *limiter) formerly(formers *[]predecessor, look sketchlimit.Request) (inUse float64) {
 	matter, now := false, timeNow()
 	for _, f := range *formers {

@@ -12,8 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// While the servers of several configs are asked at the same time, they admit the limit together, and not a unit more or
-// less. Each config has another size, so another limiter.
+// While the servers of several configs are asked at the same time, they admit the limit
+// together, and not a unit more or less. Each config has another size, so another
+// limiter.
 func TestExactOverReloads(t *testing.T) {
 	const events, callers, configs = 40_000, 4, 4
 	setTime(t, minute)

@@ -12,7 +12,8 @@ import (
 // formersKey ends the storage key of the former limiters of a limiter.
 const formersKey = "-formers"
 
-// savedFormer is a former limiter in a snapshot, with the fields of its config that zones set.
+// savedFormer is a former limiter in a snapshot, with the fields of its config that
+// zones set.
 type savedFormer struct {
 	Limit       int
 	Window      time.Duration
@@ -50,8 +51,8 @@ func (l *limiter) packFormers() ([]byte, error) {
 	return json.Marshal(all)
 }
 
-// unpackFormers restores the former limiters that still matter. Those that cannot be restored are left out: the error is
-// about them.
+// unpackFormers restores the former limiters that still matter. Those that cannot be
+// restored are left out: the error is about them.
 func (l *limiter) unpackFormers(packed []byte) error {
 	var all []savedFormer
 	if err := json.Unmarshal(packed, &all); err != nil {

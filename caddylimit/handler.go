@@ -27,13 +27,15 @@ import (
 
 func init() { caddy.RegisterModule(new(Handler)) }
 
-// Handler limits the requests of each key of its zones. A request must be within the limits of all zones that match
-// it. If one of them refuses, none counts it.
+// Handler limits the requests of each key of its zones. A request must be within the
+// limits of all zones that match it. If one of them refuses, none counts it.
 //
-// A request that is refused is an error with status 429 and Retry-After, which the routes for errors handle. The
-// placeholder {http.rate_limit.exceeded.name} is the zone's name, and there is an event rate_limit_exceeded.
+// A request that is refused is an error with status 429 and Retry-After, which the
+// routes for errors handle. The placeholder {http.rate_limit.exceeded.name} is the
+// zone's name, and there is an event rate_limit_exceeded.
 type Handler struct {
-	// The zones by name. Zones of one name and with the same limits count together, wherever in the config they are.
+	// The zones by name. Zones of one name and with the same limits count together,
+	// wherever in the config they are.
 	Zones map[string]*Zone `json:"rate_limits,omitempty"`
 
 	// The share of the wait that is added to it at random: with 0.2, up to a fifth.
@@ -62,8 +64,9 @@ type Handler struct {
 	logger *zap.Logger
 	events *caddyevents.App
 
-	// started is true once Caddy has started all apps of the config. Before, the events app must not be asked to emit:
-	// it may be taking subscriptions, while the server already has requests.
+	// started is true once Caddy has started all apps of the config. Before, the events
+	// app must not be asked to emit: it may be taking subscriptions, while the server
+	// already has requests.
 	started    atomic.Bool
 	background sync.WaitGroup
 }
@@ -139,7 +142,8 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	return err
 }
 
-// begin makes the zones ready to decide, all at once: a Redis that does not answer is waited for only once.
+// begin makes the zones ready to decide, all at once: a Redis that does not answer is
+// waited for only once.
 func (h *Handler) begin(k kept) error {
 	for _, name := range slices.Sorted(maps.Keys(h.Zones)) {
 		z := h.Zones[name]
@@ -170,7 +174,8 @@ func (h *Handler) each(do func(*Zone) error) error {
 	return errors.Join(errs...)
 }
 
-// start makes all zones keep their counts as this config says. One that fails to start must not change that.
+// start makes all zones keep their counts as this config says. One that fails to start
+// must not change that.
 func (h *Handler) start(k kept) {
 	h.started.Store(true)
 	for _, z := range h.zones {
@@ -181,7 +186,8 @@ func (h *Handler) start(k kept) {
 	h.background.Go(func() { sweep(k) })
 }
 
-// save keeps the counts of zones that end with this config. Their storage may close before they do.
+// save keeps the counts of zones that end with this config. Their storage may close
+// before they do.
 func (h *Handler) save(k kept) {
 	for _, z := range h.zones {
 		if saver := z.state.saver; saver != nil && saver.now().config == k.config {
@@ -307,7 +313,8 @@ func (h *Handler) decide(asks []sketchlimit.Ask, keys keySet) sketchlimit.Decisi
 // exceeded is the name of the event.
 const exceeded = "rate_limit_exceeded"
 
-// refuse counts and logs that a zone has refused the request, and returns the error that Caddy's routes for errors handle.
+// refuse counts and logs that a zone has refused the request, and returns the error
+// that Caddy's routes for errors handle.
 func (h *Handler) refuse(
 	w http.ResponseWriter, r *http.Request, repl *caddy.Replacer, z *Zone, wait time.Duration,
 ) error {

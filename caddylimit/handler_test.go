@@ -9,8 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The cases of caddy-ratelimit's TestRateLimits and TestCaddyfileRateLimits. There the window is a log. Here a fixed
-// window frees all at its end, and a sliding one begins to.
+// The cases of caddy-ratelimit's TestRateLimits and TestCaddyfileRateLimits. There the
+// window is a log. Here a fixed window frees all at its end, and a sliding one begins
+// to.
 func TestRateLimits(t *testing.T) {
 	for _, c := range []struct {
 		algorithm  string

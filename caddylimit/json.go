@@ -26,8 +26,8 @@ func (r *Redis) UnmarshalJSON(b []byte) error {
 	return unmarshalJSON(b, (*plain)(r), "interval")
 }
 
-// unmarshalJSON refuses zeros where the default stands for a number that is not there: whoever writes a 0 does not mean
-// the default.
+// unmarshalJSON refuses zeros where the default stands for a number that is not there:
+// whoever writes a 0 does not mean the default.
 func unmarshalJSON(b []byte, to any, above0 ...string) error {
 	var fields map[string]any
 	if err := json.Unmarshal(b, &fields); err != nil {

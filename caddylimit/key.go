@@ -6,8 +6,8 @@ import (
 	"github.com/sketchlimit/sketchlimit"
 )
 
-// request returns what counts for a key: the network that an address is in, if the zone has a prefix for its kind,
-// and otherwise the text.
+// request returns what counts for a key: the network that an address is in, if the zone
+// has a prefix for its kind, and otherwise the text.
 func (z *Zone) request(key string) sketchlimit.Request {
 	if network := z.network(key); network.IsValid() {
 		return sketchlimit.Request{Addr: network.Addr()}
@@ -15,7 +15,8 @@ func (z *Zone) request(key string) sketchlimit.Request {
 	return sketchlimit.Request{Key: key}
 }
 
-// network returns the network that an address counts as; an invalid one for all other keys.
+// network returns the network that an address counts as; an invalid one for all other
+// keys.
 func (z *Zone) network(key string) netip.Prefix {
 	if z.IPv4Prefix == 0 && z.IPv6Prefix == 0 {
 		return netip.Prefix{}

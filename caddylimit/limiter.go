@@ -24,8 +24,8 @@ type limiter struct {
 	until time.Time // when they are to be read again
 }
 
-// Stats returns those of the limiter, or what they were a little while ago: whoever asks how often, they take at most
-// a tenth of a core.
+// Stats returns those of the limiter, or what they were a little while ago: whoever
+// asks how often, they take at most a tenth of a core.
 func (l *limiter) Stats() sketchlimit.Stats {
 	l.mu.Lock()
 	defer l.mu.Unlock()

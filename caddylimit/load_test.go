@@ -151,7 +151,8 @@ func TestAllocations(t *testing.T) {
 	}))
 }
 
-// BenchmarkSnapshot compresses what a million keys have left in a limiter that is made for them.
+// BenchmarkSnapshot compresses what a million keys have left in a limiter that is made
+// for them.
 func BenchmarkSnapshot(b *testing.B) {
 	h := provisioned(b, &Handler{Zones: map[string]*Zone{
 		"api": {Key: "{test.key}", MaxEvents: 100, Window: caddy.Duration(24 * time.Hour), Keys: 1_000_000},

@@ -12,8 +12,8 @@ import (
 // log returns the logger of the config that is now Caddy's.
 func log() *zap.Logger { return caddy.Log().Named("http.handlers.sketch_rate_limit") }
 
-// logHandler writes to the log of the config that is Caddy's when there is something to tell: a zone may outlive the
-// config that it began with.
+// logHandler writes to the log of the config that is Caddy's when there is something to
+// tell: a zone may outlive the config that it began with.
 type logHandler struct{ attrs []slog.Attr }
 
 func (h *logHandler) current() slog.Handler {

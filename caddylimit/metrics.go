@@ -14,9 +14,9 @@ import (
 	"github.com/sketchlimit/sketchlimit/promlimit"
 )
 
-// Metrics with the names of caddy-ratelimit and no label for keys, of which there may be millions; and those of
-// package promlimit. They belong to the process, and every config registers them in its registry. So counters go on
-// over a reload.
+// Metrics with the names of caddy-ratelimit and no label for keys, of which there may
+// be millions; and those of package promlimit. They belong to the process, and every
+// config registers them in its registry. So counters go on over a reload.
 var (
 	requests = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "caddy_rate_limit_requests_total",
@@ -71,8 +71,8 @@ func (c *counters) count(start time.Time) {
 	c.seconds.Observe(time.Since(start).Seconds())
 }
 
-// current returns the latest state of each zone. There are two of a zone while a config with other settings takes
-// over.
+// current returns the latest state of each zone. There are two of a zone while a config
+// with other settings takes over.
 func current() map[string]*state {
 	latest := map[string]*state{}
 	states.Range(func(_, value any) bool {

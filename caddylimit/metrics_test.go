@@ -25,8 +25,8 @@ func (s *server) metrics() map[string]string {
 	return values
 }
 
-// eventually waits until metrics have these values; "" is none. Those of package promlimit may be old, by some times of
-// what it takes to read them.
+// eventually waits until metrics have these values; "" is none. Those of package
+// promlimit may be old, by some times of what it takes to read them.
 func (s *server) eventually(want map[string]string) {
 	s.t.Helper()
 	require.Eventually(s.t, func() bool {
@@ -40,7 +40,8 @@ func (s *server) eventually(want map[string]string) {
 	}, 30*time.Second, 10*time.Millisecond, "%v", want)
 }
 
-// The cases of caddy-ratelimit's TestMetrics and TestMetricsReRegisterOnReload. No metric has a key.
+// The cases of caddy-ratelimit's TestMetrics and TestMetricsReRegisterOnReload. No
+// metric has a key.
 func TestMetrics(t *testing.T) {
 	setTime(t, minute)
 	s := newServer(t)

@@ -37,7 +37,8 @@ func TestReload(t *testing.T) {
 	require.Len(t, current(), 1)
 }
 
-// What was used counts against another limit, too, and in another size, until its window is over.
+// What was used counts against another limit, too, and in another size, until its
+// window is over.
 func TestReloadWithOtherSettings(t *testing.T) {
 	for _, algorithm := range []string{"sliding", "fixed", "bucket"} {
 		t.Run(algorithm, func(t *testing.T) {
@@ -68,7 +69,8 @@ func TestReloadWithOtherSettings(t *testing.T) {
 	}
 }
 
-// Settings that change for ever do not take memory for ever, and a key that comes is not forgotten.
+// Settings that change for ever do not take memory for ever, and a key that comes is
+// not forgotten.
 func TestManyReloads(t *testing.T) {
 	setTime(t, minute)
 	s := newServer(t)
@@ -82,7 +84,8 @@ func TestManyReloads(t *testing.T) {
 	require.Equal(t, 99, current()["api"].limiters[0].Peek("a").Remaining) // of 109
 }
 
-// A Caddyfile that asks for more memory than the machine has is refused, and the server goes on with the one before.
+// A Caddyfile that asks for more memory than the machine has is refused, and the server
+// goes on with the one before.
 func TestReloadWithMoreMemoryThanThereIs(t *testing.T) {
 	most, _, ok := machine.Memory()
 	if !ok || most > 1<<45 {
@@ -103,7 +106,8 @@ func TestReloadWithMoreMemoryThanThereIs(t *testing.T) {
 	s.want(429, 1, "GET", "/")
 }
 
-// What one key has used is charged once, however many requests of it come at the same time.
+// What one key has used is charged once, however many requests of it come at the same
+// time.
 func TestCarriedOnce(t *testing.T) {
 	setTime(t, minute)
 	s := newServer(t)
@@ -153,7 +157,8 @@ func TestSameNameOtherSettings(t *testing.T) {
 	s.load(handle("a", a, "snapshot_interval 5m") + handle("b", a, "snapshot_interval 5m"))
 }
 
-// Two sites that have a zone in common count together, and so does one of them if the other goes.
+// Two sites that have a zone in common count together, and so does one of them if the
+// other goes.
 func TestSameZoneTwice(t *testing.T) {
 	setTime(t, minute)
 	s := newServer(t)
@@ -166,8 +171,8 @@ func TestSameZoneTwice(t *testing.T) {
 	s.want(429, 1, "GET", "/a")
 }
 
-// Configs that come while requests do: no request fails, and each is counted once. So it is if each config has other
-// settings, and so another limiter.
+// Configs that come while requests do: no request fails, and each is counted once. So
+// it is if each config has other settings, and so another limiter.
 func TestReloadUnderLoad(t *testing.T) {
 	t.Run("same", func(t *testing.T) { reloadUnderLoad(t, 0) })
 	t.Run("others", func(t *testing.T) { reloadUnderLoad(t, 1) })
@@ -249,7 +254,8 @@ func TestRestart(t *testing.T) {
 			s.want(200, 10, "GET", "/", "User", "bob")
 			require.NotContains(t, written.text(), "counts were not")
 
-			// A config that is validated, in another process usually, is asked nothing and so saves nothing.
+			// A config that is validated, in another process usually, is asked nothing
+			// and so saves nothing.
 			require.NoError(t, caddy.Stop())
 			before, err := os.Stat(s.kept()[0])
 			require.NoError(t, err)
@@ -295,8 +301,8 @@ func TestSnapshotsOff(t *testing.T) {
 	require.Empty(t, s.kept())
 }
 
-// A snapshot that is damaged or of another limiter is told of and left behind, and what others left long ago is
-// deleted.
+// A snapshot that is damaged or of another limiter is told of and left behind, and what
+// others left long ago is deleted.
 func TestSnapshotsRefused(t *testing.T) {
 	setTime(t, minute)
 	s := newServer(t)
@@ -352,7 +358,8 @@ func TestNoInstanceNumber(t *testing.T) {
 	require.Contains(t, written.text(), "counts are not kept over a restart")
 }
 
-// A config that Caddy refuses changes nothing of the one that runs: its zones are kept as that says.
+// A config that Caddy refuses changes nothing of the one that runs: its zones are kept
+// as that says.
 func TestRefusedConfig(t *testing.T) {
 	setTime(t, minute)
 	s := newServer(t)
@@ -366,7 +373,8 @@ func TestRefusedConfig(t *testing.T) {
 	s.want(429, 1, "GET", "/")
 }
 
-// While the server of a config ends, the next one serves: together they admit what the new limit is.
+// While the server of a config ends, the next one serves: together they admit what the
+// new limit is.
 func TestHeirs(t *testing.T) {
 	setTime(t, minute)
 	s := newServer(t)

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Seed is a number that is not 0. In JSON it is a text, or a number below 2^53: Caddy keeps a config's numbers as
-// floating point.
+// Seed is a number that is not 0. In JSON it is a text, or a number below 2^53: Caddy
+// keeps a config's numbers as floating point.
 type Seed uint64
 
 const exact = 1 << 53 // from here on, two numbers may have one floating point

@@ -9,8 +9,8 @@ import (
 	"github.com/sketchlimit/sketchlimit"
 )
 
-// settings are what counts of a zone depend on, by the names of the options. Its key and matchers are not among them:
-// they say which requests are counted, not how.
+// settings are what counts of a zone depend on, by the names of the options. Its key
+// and matchers are not among them: they say which requests are counted, not how.
 type settings []setting
 
 type setting struct{ name, value string }
@@ -36,8 +36,8 @@ func (z *Zone) settingsOf() settings {
 // identity returns the settings as one text, others for others.
 func (s settings) identity() string { return fmt.Sprintf("%q", []setting(s)) }
 
-// sameAs returns what differs between a state and a zone of its name in the same config. Addresses may hold a
-// password: they are not in the error.
+// sameAs returns what differs between a state and a zone of its name in the same
+// config. Addresses may hold a password: they are not in the error.
 func (s *state) sameAs(z *Zone) error {
 	k := s.kept.Load()
 	for i, a := range s.settings {

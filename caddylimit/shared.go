@@ -17,14 +17,14 @@ import (
 	"github.com/sketchlimit/sketchlimit/redislimit"
 )
 
-// Redis is where instances exchange what they have admitted. Each decides by itself; see docs/redis-synced.md of the
-// repository for what they may admit too much together.
+// Redis is where instances exchange what they have admitted. Each decides by itself;
+// see docs/redis-synced.md of the repository for what they may admit too much together.
 type Redis struct {
-	// host:port, or a URL such as rediss://user:password@host:6379/0. It may have placeholders such as
-	// {env.REDIS_URL}.
+	// host:port, or a URL such as rediss://user:password@host:6379/0. It may have
+	// placeholders such as {env.REDIS_URL}.
 	Address string `json:"address"`
-	// A secret number, the same for all instances. Without one, it is kept in Redis, and an instance does not start
-	// while Redis is away.
+	// A secret number, the same for all instances. Without one, it is kept in Redis,
+	// and an instance does not start while Redis is away.
 	Seed Seed `json:"seed,omitempty"`
 	// How often counts are exchanged; 100ms if not set.
 	Interval caddy.Duration `json:"interval,omitempty"`
@@ -92,7 +92,8 @@ func newShared(z *Zone) (*shared, error) {
 	return s, nil
 }
 
-// connect shares the counts of the limiters. A Redis that does not answer is waited for once, not for each.
+// connect shares the counts of the limiters. A Redis that does not answer is waited for
+// once, not for each.
 func (s *shared) connect(limiters []*limiter) error {
 	s.all = make([]*redislimit.Synced, len(limiters))
 	errs := make([]error, len(limiters))
@@ -105,8 +106,9 @@ func (s *shared) connect(limiters []*limiter) error {
 	return errors.Join(errs...)
 }
 
-// share shares the counts of a limiter with those that count alike: the names in Redis hold what must be the same for
-// one to read the other's cells. So nodes whose limit, size or seed changes do not wait for the old cells to expire.
+// share shares the counts of a limiter with those that count alike: the names in Redis
+// hold what must be the same for one to read the other's cells. So nodes whose limit,
+// size or seed changes do not wait for the old cells to expire.
 func (s *shared) share(l *limiter) (*redislimit.Synced, error) {
 	share, err := l.Share()
 	if err != nil {
@@ -122,7 +124,8 @@ func (s *shared) share(l *limiter) (*redislimit.Synced, error) {
 	return synced, nil
 }
 
-// close sends the other nodes what was admitted here. It does not wait where Redis is known to be away.
+// close sends the other nodes what was admitted here. It does not wait where Redis is
+// known to be away.
 func (s *shared) close() error {
 	closed := make(chan error, len(s.all))
 	for _, synced := range s.all {

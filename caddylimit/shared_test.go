@@ -12,7 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// startRedis starts a redis-server on a free port until the test ends, and returns its address.
+// startRedis starts a redis-server on a free port until the test ends, and returns its
+// address.
 func startRedis(t *testing.T) string {
 	t.Helper()
 	binary, err := exec.LookPath("redis-server")
@@ -93,7 +94,8 @@ func TestShared(t *testing.T) {
 	require.Empty(t, s.kept(), "the others know")
 }
 
-// Without a seed an instance needs Redis once; with one it starts without, and says that Redis is away.
+// Without a seed an instance needs Redis once; with one it starts without, and says
+// that Redis is away.
 func TestRedisAway(t *testing.T) {
 	s := newServer(t)
 	const zone, away = "key a\nwindow 1h\nevents 2\nkeys 1000", "redis 127.0.0.1:1"
@@ -108,8 +110,8 @@ func TestRedisAway(t *testing.T) {
 	}, 30*time.Second, 10*time.Millisecond)
 }
 
-// A seed may change while others go on with theirs: they count apart. Sizes that are the same count together, however
-// they are set.
+// A seed may change while others go on with theirs: they count apart. Sizes that are
+// the same count together, however they are set.
 func TestSharedNames(t *testing.T) {
 	address := "redis://:secret@" + startRedis(t)
 	instance := func(seed Seed, headroom float64) *state {
@@ -124,7 +126,8 @@ func TestSharedNames(t *testing.T) {
 	require.Equal(t, 10, apart.limiters[0].Peek("ann").Remaining)
 }
 
-// A Redis that takes connections and does not answer holds a config up for a while, and then zones decide by themselves.
+// A Redis that takes connections and does not answer holds a config up for a while, and
+// then zones decide by themselves.
 func TestSilentRedis(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

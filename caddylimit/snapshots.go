@@ -39,8 +39,9 @@ func (k kept) text() string {
 	return k.every.String()
 }
 
-// saver keeps the counts of a zone in a storage. The keys there hold the instance's own number, because instances may
-// have one storage in common, and the zone's settings, so that counts of others are not taken for its own.
+// saver keeps the counts of a zone in a storage. The keys there hold the instance's own
+// number, because instances may have one storage in common, and the zone's settings, so
+// that counts of others are not taken for its own.
 type saver struct {
 	folder   string // of the zone, which instances have in common
 	keys     []string
@@ -60,7 +61,8 @@ const (
 	storageTimeout = 10 * time.Second
 )
 
-// newSaver returns one that has restored what was kept; nil if the instance cannot have a number of its own.
+// newSaver returns one that has restored what was kept; nil if the instance cannot have
+// a number of its own.
 func newSaver(zone, identity string, limiters []*limiter, k kept) *saver {
 	instance, err := caddy.InstanceID()
 	if err != nil {
@@ -167,8 +169,8 @@ func (s *saver) owes() bool {
 	return slices.ContainsFunc(s.limiters, func(l *limiter) bool { return l.owed.Load() })
 }
 
-// save keeps the counts, if there are any that were not kept. Former limiters count no more once their config has ended,
-// so they are kept only then and when it is replaced.
+// save keeps the counts, if there are any that were not kept. Former limiters count no
+// more once their config has ended, so they are kept only then and when it is replaced.
 func (s *saver) save() {
 	s.saving.Lock()
 	defer s.saving.Unlock()
@@ -200,7 +202,8 @@ func (s *saver) save() {
 	}
 }
 
-// pack returns a snapshot of a limiter, compressed: one that is made for more keys than come is mostly zeros.
+// pack returns a snapshot of a limiter, compressed: one that is made for more keys than
+// come is mostly zeros.
 func pack(l *sketchlimit.Limiter) ([]byte, error) {
 	var packed bytes.Buffer
 	w, err := gzip.NewWriterLevel(&packed, gzip.BestSpeed)

@@ -56,7 +56,8 @@ func (f *closingFiles) Store(ctx context.Context, key string, value []byte) erro
 	return f.FileStorage.Store(ctx, key, value)
 }
 
-// Counts outlive a stop also where the storage closes with the config: before or after the zones, as it happens.
+// Counts outlive a stop also where the storage closes with the config: before or after
+// the zones, as it happens.
 func TestStorageCloses(t *testing.T) {
 	setTime(t, minute)
 	s := newServer(t)
@@ -87,8 +88,8 @@ func TestStorageClosesAfterReload(t *testing.T) {
 	require.NotContains(t, written.text(), "counts were not")
 }
 
-// killed returns a copy of the snapshots once former limiters are among them, as a process finds them that starts after
-// this one was killed.
+// killed returns a copy of the snapshots once former limiters are among them, as a
+// process finds them that starts after this one was killed.
 func killed(t *testing.T, storage string) string {
 	require.Eventually(t, func() bool {
 		files, err := filepath.Glob(filepath.Join(storage, storageRoot, "*", "*"+formersKey))
@@ -107,7 +108,8 @@ func killed(t *testing.T, storage string) string {
 	return left
 }
 
-// Who kills the process at once after a reload with another limit gets no fresh quota by it.
+// Who kills the process at once after a reload with another limit gets no fresh quota
+// by it.
 func TestSnapshotAtReload(t *testing.T) {
 	for _, algorithm := range []string{"sliding", "fixed", "bucket"} {
 		t.Run(algorithm, func(t *testing.T) {
@@ -177,8 +179,8 @@ func TestSnapshotIntervalChanges(t *testing.T) {
 	require.Eventually(t, func() bool { return len(s.kept()) == 1 }, 30*time.Second, 10*time.Millisecond)
 }
 
-// Snapshots of a zone that is gone are deleted after a day, and those of other instances, which may have it, after a
-// month.
+// Snapshots of a zone that is gone are deleted after a day, and those of other
+// instances, which may have it, after a month.
 func TestSnapshotsOfZonesThatAreGone(t *testing.T) {
 	s := newServer(t)
 	s.load(limit("key a\nwindow 7d\nevents 10\nkeys 10"))

@@ -11,8 +11,8 @@ import (
 	"github.com/sketchlimit/sketchlimit"
 )
 
-// states are what zones have counted, by the settings that the counts depend on. They outlive a config of Caddy's if
-// the next one has a zone with the same settings.
+// states are what zones have counted, by the settings that the counts depend on. They
+// outlive a config of Caddy's if the next one has a zone with the same settings.
 var states = caddy.NewUsagePool()
 
 var (
@@ -75,11 +75,12 @@ func newState(z *Zone) (_ *state, err error) {
 	return s, nil
 }
 
-// held is the bytes of all limiters of zones that are. In a reload, those of the config before are among them.
+// held is the bytes of all limiters of zones that are. In a reload, those of the config
+// before are among them.
 var held atomic.Int64
 
-// fits returns an error if a limiter would not fit beside all others: it would end the server, where one that is refused leaves
-// the config before.
+// fits returns an error if a limiter would not fit beside all others: it would end the
+// server, where one that is refused leaves the config before.
 func fits(c sketchlimit.Config) error {
 	_, bytes, err := c.Size()
 	if err != nil {

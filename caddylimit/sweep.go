@@ -12,8 +12,9 @@ import (
 	"go.uber.org/zap"
 )
 
-// Snapshots are deleted when nobody has written them for so long, and for as long as the counts of their zone matter, if
-// there is one of that name. Those of zones that this instance does not know may be another instance's.
+// Snapshots are deleted when nobody has written them for so long, and for as long as
+// the counts of their zone matter, if there is one of that name. Those of zones that
+// this instance does not know may be another instance's.
 const (
 	staleAfter     = 24 * time.Hour      // of a zone that is there, or that this instance had
 	abandonedAfter = 30 * 24 * time.Hour // of any other
@@ -45,7 +46,8 @@ func sweep(k kept) {
 	}
 }
 
-// staleness returns a function that tells how old a snapshot must be, by its key, for it to be of no use.
+// staleness returns a function that tells how old a snapshot must be, by its key, for
+// it to be of no use.
 func staleness() func(key string) time.Duration {
 	folders := map[string]time.Duration{}
 	for _, s := range current() {

@@ -13,7 +13,8 @@ var watchEvery = time.Minute
 // toldEvery is how often the log has a line about a limit at most.
 const toldEvery = time.Hour
 
-// watch logs the zone's memory, and from then on warns if the zone meets more than it is made for.
+// watch logs the zone's memory, and from then on warns if the zone meets more than it
+// is made for.
 func (s *state) watch() {
 	for _, l := range s.limiters {
 		log().Info("zone counts", l.fields()...)

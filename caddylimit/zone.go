@@ -14,23 +14,27 @@ import (
 	"github.com/sketchlimit/sketchlimit"
 )
 
-// Zone is what limits the requests that its matchers match: each key gets so many events in a window.
+// Zone is what limits the requests that its matchers match: each key gets so many
+// events in a window.
 type Zone struct {
 	// The requests that count; all, if there are no matchers.
 	MatcherSetsRaw caddyhttp.RawMatcherSets `json:"match,omitempty" caddy:"namespace=http.matchers"`
 
-	// What is limited, with placeholders: "{http.request.remote.host}" gives each address a limit of its own, and a
-	// text without placeholders one limit to all. Requests whose placeholders are empty share the key "".
+	// What is limited, with placeholders: "{http.request.remote.host}" gives each
+	// address a limit of its own, and a text without placeholders one limit to all.
+	// Requests whose placeholders are empty share the key "".
 	Key string `json:"key,omitempty"`
 
 	// At most so many requests of a key in the window.
 	MaxEvents int            `json:"max_events,omitempty"`
 	Window    caddy.Duration `json:"window,omitempty"`
 
-	// More limits of the same key. A request must be within all of them, or it counts in none.
+	// More limits of the same key. A request must be within all of them, or it counts
+	// in none.
 	Limits []Limit `json:"limits,omitempty"`
 
-	// If the key is an IP address, it counts as its network of so many bits. 0 leaves addresses as they are.
+	// If the key is an IP address, it counts as its network of so many bits. 0 leaves
+	// addresses as they are.
 	IPv4Prefix int `json:"ipv4_prefix,omitempty"`
 	IPv6Prefix int `json:"ipv6_prefix,omitempty"`
 
@@ -39,14 +43,17 @@ type Zone struct {
 	// The events that a bucket holds; max_events if not set.
 	Burst int `json:"burst,omitempty"`
 
-	// The distinct keys in a window, for which memory is taken; of the longest window, if there are several. 100,000
-	// if neither this nor memory is set, and 1 if the key has no placeholder. The log tells if there are more.
+	// The distinct keys in a window, for which memory is taken; of the longest window,
+	// if there are several. 100,000 if neither this nor memory is set, and 1 if the key
+	// has no placeholder. The log tells if there are more.
 	Keys int `json:"keys,omitempty"`
-	// The multiple of these keys up to which ordinary clients are not denied; 2 if not set.
+	// The multiple of these keys up to which ordinary clients are not denied; 2 if not
+	// set.
 	Headroom float64 `json:"headroom,omitempty"`
 	// The bytes that the zone takes, instead.
 	Memory int `json:"memory,omitempty"`
-	// What happens when more comes than the memory is for: "deny" (the default) or "spare".
+	// What happens when more comes than the memory is for: "deny" (the default) or
+	// "spare".
 	Overload string `json:"overload,omitempty"`
 
 	name     string
@@ -70,8 +77,8 @@ type Limit struct {
 
 const (
 	usualKeys = 100_000
-	// syncedKeys is how many times the keys a limiter is made for that exchanges its counts, see
-	// docs/redis-synced.md.
+	// syncedKeys is how many times the keys a limiter is made for that exchanges its
+	// counts, see docs/redis-synced.md.
 	syncedKeys = 3
 )
 
@@ -105,7 +112,8 @@ func (z *Zone) limits() ([]Limit, error) {
 	return all, nil
 }
 
-// configsOf returns those of the limiters, one for each limit. Shared ones exchange their counts.
+// configsOf returns those of the limiters, one for each limit. Shared ones exchange
+// their counts.
 func (z *Zone) configsOf(shared bool) ([]sketchlimit.Config, error) {
 	limits, err := z.limits()
 	if err != nil {
@@ -196,7 +204,8 @@ func choice(option, value string, of []string) (int, error) {
 	return 0, fmt.Errorf("%s %q, must be %s", option, value, strings.Join(of, " or "))
 }
 
-// prepare reads the zone's settings, and finds the state that it has in the config before.
+// prepare reads the zone's settings, and finds the state that it has in the config
+// before.
 func (z *Zone) prepare(ctx caddy.Context, name string, shared *Redis, kept kept) (err error) {
 	z.name, z.redis, z.kept = name, shared, kept
 	if len(z.MatcherSetsRaw) > 0 {
@@ -219,7 +228,8 @@ func (z *Zone) prepare(ctx caddy.Context, name string, shared *Redis, kept kept)
 	return nil
 }
 
-// begin takes the state of a zone that is prepared, or makes one. Zones may begin at the same time.
+// begin takes the state of a zone that is prepared, or makes one. Zones may begin at
+// the same time.
 func (z *Zone) begin() error {
 	value, loaded, err := states.LoadOrNew(z.settings.identity(), func() (caddy.Destructor, error) { return newState(z) })
 	if err != nil {

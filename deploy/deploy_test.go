@@ -59,7 +59,8 @@ func knownVariables(t *testing.T) map[string]bool {
 	return known
 }
 
-// serve starts the service with variables until the test ends, and returns the addresses of what it listens for.
+// serve starts the service with variables until the test ends, and returns the
+// addresses of what it listens for.
 func serve(t *testing.T, variables []string) map[string]string {
 	t.Helper()
 	c := exec.Command(built(t))
@@ -134,7 +135,8 @@ func instructions(t *testing.T) (all [][2]string) {
 	return all
 }
 
-// The image is made as the Dockerfile says, into a folder, and the service runs with nothing else in sight and as nobody.
+// The image is made as the Dockerfile says, into a folder, and the service runs with
+// nothing else in sight and as nobody.
 func TestDockerfile(t *testing.T) {
 	if os.Getenv("SKETCHLIMIT_IMAGE") == "" {
 		t.Skip("SKETCHLIMIT_IMAGE is not set: make image builds all of it without cgo, which takes a minute or two")

@@ -28,7 +28,8 @@ type cluster struct {
 	network     networkingv1.NetworkPolicy
 }
 
-// manifests reads the manifests strictly into the types of the API: what these do not have is an error.
+// manifests reads the manifests strictly into the types of the API: what these do not
+// have is an error.
 func manifests(t *testing.T) *cluster {
 	t.Helper()
 	text, err := os.ReadFile("kubernetes.yaml")
@@ -108,7 +109,8 @@ func TestKubernetes(t *testing.T) {
 	require.Greater(t, time.Duration(*pod.Spec.TerminationGracePeriodSeconds)*time.Second, delay+10*time.Second)
 }
 
-// variables are those of the container, with folders of this machine in the place of its own, and the rules in them.
+// variables are those of the container, with folders of this machine in the place of
+// its own, and the rules in them.
 func variables(t *testing.T, c *cluster) (all []string) {
 	t.Helper()
 	root := t.TempDir()

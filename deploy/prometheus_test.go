@@ -71,7 +71,8 @@ type answer struct {
 	}
 }
 
-// Every query of the dashboard, and every rule, finds something in a scrape of the service.
+// Every query of the dashboard, and every rule, finds something in a scrape of the
+// service.
 func TestDashboard(t *testing.T) {
 	prometheus, promtool := program(t, "prometheus"), program(t, "promtool")
 	c := manifests(t)

@@ -13,7 +13,8 @@ import (
 	"google.golang.org/grpc/peer"
 )
 
-// call is a gRPC call on its way through the middleware: a request, and the ResponseWriter of its answer.
+// call is a gRPC call on its way through the middleware: a request, and the
+// ResponseWriter of its answer.
 type call struct {
 	request *http.Request
 	url     url.URL
@@ -70,7 +71,8 @@ func (c *call) Header() http.Header { return c.header }
 // Write implements [http.ResponseWriter]: a gRPC call has no such body.
 func (c *call) Write(b []byte) (int, error) { return len(b), nil }
 
-// WriteHeader implements [http.ResponseWriter]: of the status a gRPC call is told that it lacks a key.
+// WriteHeader implements [http.ResponseWriter]: of the status a gRPC call is told that
+// it lacks a key.
 func (c *call) WriteHeader(status int) {
 	if status == http.StatusUnauthorized {
 		c.refusal.unauthenticated = true
@@ -79,8 +81,9 @@ func (c *call) WriteHeader(status int) {
 	}
 }
 
-// tell sends the fields of the answer and the pushback, once, as trailers. Headers would be the beginning of an answer,
-// behind which clients do not retry a call that fails (gRFC A6).
+// tell sends the fields of the answer and the pushback, once, as trailers. Headers
+// would be the beginning of an answer, behind which clients do not retry a call that
+// fails (gRFC A6).
 func (c *call) tell(pushback string) {
 	if c.sent || len(c.header) == 0 && pushback == "" {
 		return
@@ -105,8 +108,9 @@ func (*body) Read([]byte) (int, error) { return 0, io.EOF }
 // Close implements [io.Closer].
 func (*body) Close() error { return nil }
 
-// Message returns the message of a gRPC call: of a unary one, or of one that [Limit.Messages] limits. Otherwise it is
-// nil. It is for functions of httplimit's options, such as Cost and Limit.
+// Message returns the message of a gRPC call: of a unary one, or of one that
+// [Limit.Messages] limits. Otherwise it is nil. It is for functions of httplimit's
+// options, such as Cost and Limit.
 func Message(r *http.Request) any {
 	if b, ok := r.Body.(*body); ok {
 		return b.message

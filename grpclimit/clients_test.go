@@ -77,7 +77,8 @@ func TestClients(t *testing.T) {
 	require.Equal(t, "203.0.113.9", forwarded.Text(asked(t, from(t.Context(), tcp("10.0.0.1:80"), "forwarded", `for="203.0.113.9:80"`))))
 }
 
-// Over a real connection whose client names others: only where it is believed does that count.
+// Over a real connection whose client names others: only where it is believed does that
+// count.
 func TestSpoofedMetadata(t *testing.T) {
 	for _, c := range []struct {
 		clients *httplimit.Clients
@@ -99,7 +100,8 @@ func TestSpoofedMetadata(t *testing.T) {
 	require.Equal(t, codes.ResourceExhausted, status.Code(err), "peers without an address share a key")
 }
 
-// Many calls at once, unary ones and streams, over several connections: exactly the limit is admitted.
+// Many calls at once, unary ones and streams, over several connections: exactly the
+// limit is admitted.
 func TestConcurrently(t *testing.T) {
 	const limit, callers, each = 150, 8, 40
 	l := build(t, limit)
@@ -136,8 +138,8 @@ func TestConcurrently(t *testing.T) {
 	require.EqualValues(t, callers*each-limit, l.Stats().Denied)
 }
 
-// Whatever a client writes into its metadata, its key is its own address: as the connection has it, or as its proxy
-// wrote it behind that.
+// Whatever a client writes into its metadata, its key is its own address: as the
+// connection has it, or as its proxy wrote it behind that.
 func FuzzMetadata(f *testing.F) {
 	for _, s := range []string{"", ",", "203.0.113.9", "10.0.0.9", "unknown", "[::1", "\x00", "a b", ":authority", "x-forwarded-for", "X-FORWARDED-FOR"} {
 		f.Add(s, s)
@@ -156,8 +158,8 @@ func FuzzMetadata(f *testing.F) {
 	})
 }
 
-// A million clients with a call each, of a limit of 1, and a second one of every tenth: all first calls pass, and no
-// second one.
+// A million clients with a call each, of a limit of 1, and a second one of every tenth:
+// all first calls pass, and no second one.
 func TestManyClients(t *testing.T) {
 	n := 1_000_000
 	if testing.Short() || raceEnabled {

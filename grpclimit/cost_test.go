@@ -20,8 +20,8 @@ func (stream) SetHeader(metadata.MD) error    { return nil }
 func (stream) SendHeader(metadata.MD) error   { return nil }
 func (stream) SetTrailer(_ metadata.MD) error { return nil }
 
-// What an admitted call allocates in the interceptor, with the metadata that every call has and a field of the client's.
-// docs/grpc.md states it.
+// What an admitted call allocates in the interceptor, with the metadata that every call
+// has and a field of the client's. docs/grpc.md states it.
 func TestAllocations(t *testing.T) {
 	if raceEnabled {
 		t.Skip("under the race detector pools forget")

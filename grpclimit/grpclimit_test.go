@@ -83,7 +83,8 @@ type clock struct{ atomic.Int64 }
 
 func (c *clock) read() time.Time { return time.Unix(0, c.Load()) }
 
-// build returns a reproducible limiter of a fixed window of a minute that is large enough not to err.
+// build returns a reproducible limiter of a fixed window of a minute that is large
+// enough not to err.
 func build(t testing.TB, limit int) *sketchlimit.Limiter {
 	t.Helper()
 	l, err := sketchlimit.New(sketchlimit.Config{
@@ -108,7 +109,8 @@ func user(t testing.TB, name string, more ...string) context.Context {
 	return metadata.AppendToOutgoingContext(t.Context(), append([]string{"x-user", name}, more...)...)
 }
 
-// serve runs the service behind interceptors on loopback, or in memory, and returns a client.
+// serve runs the service behind interceptors on loopback, or in memory, and returns a
+// client.
 func serve(t testing.TB, s pb.TestServiceServer, inMemory bool, options []grpc.ServerOption, dial ...grpc.DialOption) pb.TestServiceClient {
 	t.Helper()
 	server := grpc.NewServer(options...)
@@ -204,7 +206,8 @@ func TestUnary(t *testing.T) {
 	require.EqualValues(t, 3, s.calls.Load())
 }
 
-// A stream counts once, whatever its kind; a stream that is refused never reaches the service.
+// A stream counts once, whatever its kind; a stream that is refused never reaches the
+// service.
 func TestStreams(t *testing.T) {
 	l := build(t, 1)
 	s := &service{}
@@ -248,7 +251,8 @@ func TestStreams(t *testing.T) {
 	require.EqualValues(t, 3, l.Stats().Admitted)
 }
 
-// Each message counts, the opening does not. The stream ends with the first message that is not admitted.
+// Each message counts, the opening does not. The stream ends with the first message
+// that is not admitted.
 func TestMessages(t *testing.T) {
 	s := &service{}
 	limit := limited(t, build(t, 5), byUser, httplimit.Cost(func(r *http.Request) int {
@@ -275,7 +279,8 @@ func TestMessages(t *testing.T) {
 	require.Equal(t, "- | - | - | -", told(stream.Trailer()))
 }
 
-// A handler that goes on after a refusal gets the next message when there is quota again, and clients are told once.
+// A handler that goes on after a refusal gets the next message when there is quota
+// again, and clients are told once.
 func TestHandlersMayGoOn(t *testing.T) {
 	limit := limited(t, build(t, 1), byUser)
 	var errs []error

@@ -8,16 +8,18 @@ import (
 	"google.golang.org/grpc"
 )
 
-// Limit is a middleware of package httplimit as interceptors of a gRPC server. It is made by [New], and safe for
-// concurrent use.
+// Limit is a middleware of package httplimit as interceptors of a gRPC server. It is
+// made by [New], and safe for concurrent use.
 type Limit struct {
 	middleware func(http.Handler) http.Handler
 }
 
-// New takes what httplimit.New, NewAll or NewPolicies returns, and passes an error on. A middleware may be in front of
-// HTTP handlers as well, which then share its counts. Others than those of httplimit are not what it is for.
+// New takes what httplimit.New, NewAll or NewPolicies returns, and passes an error on.
+// A middleware may be in front of HTTP handlers as well, which then share its counts.
+// Others than those of httplimit are not what it is for.
 //
-// The option httplimit.Refusal has no place here: what it writes is not sent, nor a time to wait.
+// The option httplimit.Refusal has no place here: what it writes is not sent, nor a
+// time to wait.
 func New(middleware func(http.Handler) http.Handler, err error) (*Limit, error) {
 	if err != nil {
 		return nil, err
@@ -39,8 +41,8 @@ func (l *Limit) Unary(ctx context.Context, message any, info *grpc.UnaryServerIn
 	return answer, err
 }
 
-// Stream limits the opening of streams: a stream counts once, and is in flight until its handler returns. There is no
-// [Message] yet. It is a grpc.StreamServerInterceptor.
+// Stream limits the opening of streams: a stream counts once, and is in flight until
+// its handler returns. There is no [Message] yet. It is a grpc.StreamServerInterceptor.
 func (l *Limit) Stream(server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 	call := newCall(stream.Context(), info.FullMethod, nil)
 	return l.ask(call, func() error {
@@ -49,9 +51,10 @@ func (l *Limit) Stream(server any, stream grpc.ServerStream, info *grpc.StreamSe
 	})
 }
 
-// Messages limits the messages that clients send in streams, each like a unary call: RecvMsg fails for one that is not
-// admitted, and a handler that returns the error ends the stream with it. Only of refusals are clients told. Chain it
-// with Stream, of the same Limit or another one, to limit both. It is a grpc.StreamServerInterceptor.
+// Messages limits the messages that clients send in streams, each like a unary call:
+// RecvMsg fails for one that is not admitted, and a handler that returns the error ends
+// the stream with it. Only of refusals are clients told. Chain it with Stream, of the
+// same Limit or another one, to limit both. It is a grpc.StreamServerInterceptor.
 func (l *Limit) Messages(server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 	return handler(server, &messages{stream, l, newCall(stream.Context(), info.FullMethod, nil)})
 }

@@ -16,7 +16,8 @@ import (
 	"github.com/sketchlimit/sketchlimit/httplimit"
 )
 
-// pushbackKey is the trailer with the milliseconds that clients with a retry policy wait; below 0 they do not retry (gRFC A6).
+// pushbackKey is the trailer with the milliseconds that clients with a retry policy
+// wait; below 0 they do not retry (gRFC A6).
 const pushbackKey = "grpc-retry-pushback-ms"
 
 // refusal is what a call is told if it is not admitted.
@@ -61,7 +62,8 @@ func (r *refusal) err() error {
 	return s.Err()
 }
 
-// pushback returns what pushbackKey says; "" if the wait is not known, and clients had better know for themselves.
+// pushback returns what pushbackKey says; "" if the wait is not known, and clients had
+// better know for themselves.
 func (r *refusal) pushback(ctx context.Context) string {
 	if r.wait == 0 {
 		return ""

@@ -31,7 +31,8 @@ func attempts(n *atomic.Int64) grpc.UnaryServerInterceptor {
 	}
 }
 
-// A client that retries waits as long as it is told, and then passes: once, and not five times without success.
+// A client that retries waits as long as it is told, and then passes: once, and not
+// five times without success.
 func TestPushbackIsHonoured(t *testing.T) {
 	l, err := sketchlimit.New(sketchlimit.Config{Limit: 1, Window: 500 * time.Millisecond, Keys: 100, Algorithm: sketchlimit.TokenBucket})
 	require.NoError(t, err)
@@ -46,7 +47,8 @@ func TestPushbackIsHonoured(t *testing.T) {
 	require.Greater(t, came.Load(), int64(3), "one was refused")
 }
 
-// A retry that can only fail is not made: where no wait helps, or not before the deadline.
+// A retry that can only fail is not made: where no wait helps, or not before the
+// deadline.
 func TestPushbackAgainstRetries(t *testing.T) {
 	var came atomic.Int64
 	cost := 1
@@ -119,7 +121,8 @@ func TestDeadline(t *testing.T) {
 	require.Equal(t, codes.DeadlineExceeded, status.Code(err))
 }
 
-// An interceptor that is called without a server, as tests of services do, has nobody to tell, and decides.
+// An interceptor that is called without a server, as tests of services do, has nobody
+// to tell, and decides.
 func TestWithoutServer(t *testing.T) {
 	limit := limited(t, build(t, 1), &httplimit.Clients{})
 	ctx := metadata.NewIncomingContext(t.Context(), metadata.Pairs("x-forwarded-for", "203.0.113.9"))

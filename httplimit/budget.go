@@ -15,9 +15,8 @@ import (
 //
 // The hold is settled in full if the handler panics, if neither Used nor Field is set,
 // or if they do not know what was used. A handler may settle its hold before it
-// returns, see
-// [HoldOf]: the first settlement counts. With [Shadow], a request that does not fit holds and
-// settles nothing.
+// returns, see [HoldOf]: the first settlement counts. With [Shadow], a request that
+// does not fit holds and settles nothing.
 //
 // The handler's ResponseWriter flushes, hijacks and reads from files as the server's
 // does, also by [http.ResponseController]. It does not push. Bytes written to a

@@ -1,5 +1,5 @@
-// Package otellimit exports limiters to OpenTelemetry: how much they admit and deny, how full they are and how often
-// they err.
+// Package otellimit exports limiters to OpenTelemetry: how much they admit and deny,
+// how full they are and how often they err.
 //
 //	limiters := map[string]*sketchlimit.Limiter{"api": limiter}
 //	meter := otel.Meter("example.com/service")
@@ -10,9 +10,10 @@
 //	...
 //	limit, err := httplimit.New(limiter, &httplimit.Clients{}, count)
 //
-// Names are those of module promlimit in the form of OpenTelemetry: "sketchlimit.admitted_units" is what Prometheus has
-// as sketchlimit_admitted_units_total. Attributes have the names of its labels: names of limiters and policies, never
-// keys, except for metrics.TopKeys.
+// Names are those of module promlimit in the form of OpenTelemetry:
+// "sketchlimit.admitted_units" is what Prometheus has as
+// sketchlimit_admitted_units_total. Attributes have the names of its labels: names of
+// limiters and policies, never keys, except for metrics.TopKeys.
 package otellimit
 
 import (
@@ -29,9 +30,10 @@ import (
 	"github.com/sketchlimit/sketchlimit/metrics"
 )
 
-// Register makes asynchronous instruments of all metrics of the sources. At each collection, a source is read once for
-// all of them; what took long to read is told again for a while, see [metrics.Source.Read]. What cannot be read is left
-// out, and the error goes to OpenTelemetry's error handler.
+// Register makes asynchronous instruments of all metrics of the sources. At each
+// collection, a source is read once for all of them; what took long to read is told
+// again for a while, see [metrics.Source.Read]. What cannot be read is left out, and
+// the error goes to OpenTelemetry's error handler.
 //
 // Until Unregister of the Registration is called, the sources are kept.
 func Register(meter metric.Meter, sources ...*metrics.Source) (metric.Registration, error) {
@@ -85,13 +87,15 @@ func attributes(s *metrics.Sample) metric.MeasurementOption {
 	return metric.WithAttributes(list...)
 }
 
-// text is an attribute of valid UTF-8: one of anything else keeps the whole export from being sent.
+// text is an attribute of valid UTF-8: one of anything else keeps the whole export from
+// being sent.
 func text(name, value string) attribute.KeyValue {
 	return attribute.String(name, strings.ToValidUTF8(value, "\uFFFD"))
 }
 
-// Refusals returns the option that makes a middleware count the requests that policies do not admit, as
-// sketchlimit.refused_requests, by the policy's name, which is the attribute limiter, and whether it is in shadow mode.
+// Refusals returns the option that makes a middleware count the requests that policies
+// do not admit, as sketchlimit.refused_requests, by the policy's name, which is the
+// attribute limiter, and whether it is in shadow mode.
 func Refusals(meter metric.Meter) (httplimit.Option, error) {
 	if meter == nil {
 		return nil, errors.New("otellimit: meter nil, must be one")

@@ -95,8 +95,8 @@ func lines(t *testing.T, m metricdata.Metrics) (list []string) {
 	return list
 }
 
-// Every metric of the sources that promlimit exports, too, has its instrument, of its kind, with its labels as
-// attributes and its values; and the refusals have theirs.
+// Every metric of the sources that promlimit exports, too, has its instrument, of its
+// kind, with its labels as attributes and its values; and the refusals have theirs.
 func TestAllMetrics(t *testing.T) {
 	now := time.Unix(0, 0)
 	config := sketchlimit.Config{

@@ -14,8 +14,8 @@ import (
 	"github.com/sketchlimit/sketchlimit/promlimit"
 )
 
-// Any Source is exported: names by the rules of Prometheus, labels as it takes them, what could be read although the
-// rest failed.
+// Any Source is exported: names by the rules of Prometheus, labels as it takes them,
+// what could be read although the rest failed.
 func TestCollector(t *testing.T) {
 	list := []*metrics.Metric{
 		{Name: "synced.sent", Help: "A.", Unit: "By", Kind: metrics.Counter, Labels: []string{"limiter"}},

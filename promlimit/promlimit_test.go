@@ -117,7 +117,8 @@ func TestLimitersOfTheMoment(t *testing.T) {
 	})
 }
 
-// A limiter that meets ten times what it was made for spares until that has been gone for two windows.
+// A limiter that meets ten times what it was made for spares until that has been gone
+// for two windows.
 func TestSparing(t *testing.T) {
 	now := time.Unix(0, 0)
 	l, err := sketchlimit.New(sketchlimit.Config{
@@ -161,8 +162,8 @@ func (s *slow) Stats() sketchlimit.Stats {
 	return sketchlimit.Stats{DistinctKeys: float64(s.reads.Add(1))}
 }
 
-// A scrape counts at once, and does not wait for what is read of the cells: that takes a tenth of the time in the
-// background, however often somebody scrapes.
+// A scrape counts at once, and does not wait for what is read of the cells: that takes
+// a tenth of the time in the background, however often somebody scrapes.
 func TestScrapesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := new(slow)

@@ -108,7 +108,8 @@ descriptors:
 	require.Equal(t, time.Minute, a.Statuses[0].RetryAfter)
 	require.Equal(t, "admitted 2", l.take("api", "user=ann"), "the file's rule has counters of its own")
 
-	// Other windows, entries and domains are other counters; the file does not need to know the entries.
+	// Other windows, entries and domains are other counters; the file does not need to
+	// know the entries.
 	require.Equal(t, 4, own("api", 1, 5, time.Hour, "user=ann").Statuses[0].Remaining)
 	require.Equal(t, 4, own("api", 1, 5, time.Minute, "userann=").Statuses[0].Remaining)
 	require.Equal(t, 4, own("api", 1, 5, time.Minute, "user=ann x=y").Statuses[0].Remaining)

@@ -6,8 +6,9 @@ import (
 	"github.com/sketchlimit/sketchlimit"
 )
 
-// A limiter counts windows of one length, and months have four. The limiter of a rule whose windows are months is made for the
-// longest, and its time is not that of clocks: it begins each month at a multiple of that length, goes as fast as clocks do, and
+// A limiter counts windows of one length, and months have four. The limiter of a rule
+// whose windows are months is made for the longest, and its time is not that of clocks:
+// it begins each month at a multiple of that length, goes as fast as clocks do, and
 // leaps ahead at the end of a shorter month.
 
 // longestMonth is the window of limiters of months.
@@ -26,7 +27,8 @@ func monthTime(t time.Time) time.Time {
 	return time.Unix(months*int64(longestMonth/time.Second), 0).Add(t.Sub(start))
 }
 
-// clockTime returns a decision of a limiter of months at a time with spans as clocks have them. They lead to the end of the month.
+// clockTime returns a decision of a limiter of months at a time with spans as clocks
+// have them. They lead to the end of the month.
 func clockTime(d sketchlimit.Decision, t time.Time) sketchlimit.Decision {
 	start, end := monthOf(t)
 	leap := longestMonth - end.Sub(start)
@@ -47,7 +49,8 @@ func (r *Rule) at(t time.Time) time.Time {
 	return t
 }
 
-// UntilReset returns the time from now until the rule's window ends; that of a fixed window, since others have no end.
+// UntilReset returns the time from now until the rule's window ends; that of a fixed
+// window, since others have no end.
 func (r *Rule) UntilReset(now time.Time) time.Duration {
 	if r.Months {
 		_, end := monthOf(now)

@@ -31,7 +31,8 @@ func byMonths(t *testing.T, now *time.Time, text string) *rules.Rules {
 
 func client(name string) rules.Descriptor { return rules.Descriptor{{Key: "client", Value: name}} }
 
-// A quota lasts from the first to the last instant of each month, however long that is, over many years.
+// A quota lasts from the first to the last instant of each month, however long that is,
+// over many years.
 func TestCalendarMonths(t *testing.T) {
 	now := time.Date(2026, 8, 5, 3, 0, 0, 0, time.UTC)
 	limits := byMonths(t, &now, monthly)

@@ -12,8 +12,8 @@ import (
 	"github.com/sketchlimit/sketchlimit"
 )
 
-// predecessor is a limiter that a rule had before its limit or its size changed, while its counts matter. Nothing is counted
-// in it any more.
+// predecessor is a limiter that a rule had before its limit or its size changed, while
+// its counts matter. Nothing is counted in it any more.
 type predecessor struct {
 	counter counter
 	origin  origin
@@ -22,7 +22,8 @@ type predecessor struct {
 	until   time.Time // when nothing of it is left
 }
 
-// used returns the units in use of a key, by what a limiter of the counter says to one who looks.
+// used returns the units in use of a key, by what a limiter of the counter says to one
+// who looks.
 func (c *counter) used(d sketchlimit.Decision) float64 {
 	if c.algorithm == sketchlimit.TokenBucket { // in which a part of a unit may have flowed back
 		return float64(d.ResetAfter) / float64(c.window) * float64(c.limit)
@@ -41,7 +42,8 @@ func (c *counter) lasts() time.Duration {
 	return c.window
 }
 
-// lasts is that of the rule's counter. What was charged to a bucket may be a debt as deep as it is.
+// lasts is that of the rule's counter. What was charged to a bucket may be a debt as
+// deep as it is.
 func (r *Rule) lasts() time.Duration {
 	span := r.counter.lasts()
 	if r.Charge && r.Algorithm == sketchlimit.TokenBucket {
@@ -50,14 +52,16 @@ func (r *Rule) lasts() time.Duration {
 	return span
 }
 
-// carries reports whether counts of a rule can be carried on by one of another limit or size.
+// carries reports whether counts of a rule can be carried on by one of another limit or
+// size.
 func (c *counter) carries(next *Rule) bool {
 	return next.Unlimited || next.Limit == 0 || c.window == next.Window && c.algorithm == next.Algorithm && c.months == next.Months
 }
 
-// succeed gives the rule what it carries on of the one that stood in its place: its limiter, if that is the same, or
-// else the former ones. If again, one of them may become its limiter that is what the rule asks for, if it has been so
-// before; or the rule goes on with the latest of them that fits, under its own limit, see inherit.
+// succeed gives the rule what it carries on of the one that stood in its place: its
+// limiter, if that is the same, or else the former ones. If again, one of them may
+// become its limiter that is what the rule asks for, if it has been so before; or the
+// rule goes on with the latest of them that fits, under its own limit, see inherit.
 func (r *Rule) succeed(before *Rule, again bool, now time.Time) {
 	r.tally = before.tally
 	all := before.live(now)
@@ -126,7 +130,8 @@ func (r *Rule) near(f *predecessor) bool {
 	return a <= 2*b && b <= 2*a
 }
 
-// inherit makes the rule go on with the limiter that it could, which then is no former one. False if there is none.
+// inherit makes the rule go on with the limiter that it could, which then is no former
+// one. False if there is none.
 func (r *Rule) inherit() bool {
 	if r.could == nil {
 		return false
@@ -136,8 +141,9 @@ func (r *Rule) inherit() bool {
 	return true
 }
 
-// takeOver lets the limiter that the rule inherits count under the rule's limit from now on. Former windows are looked at
-// under the highest limit that they have counted under: a lower one would hide what is above.
+// takeOver lets the limiter that the rule inherits count under the rule's limit from
+// now on. Former windows are looked at under the highest limit that they have counted
+// under: a lower one would hide what is above.
 func (r *Rule) takeOver(now time.Time) (err error) {
 	if formers := r.formers.Load(); formers != nil {
 		for i := range *formers {
@@ -169,7 +175,8 @@ func (r *Rule) takeOver(now time.Time) (err error) {
 	return nil
 }
 
-// due reports whether the rule's limiter has had the shape that is for another limit for two windows.
+// due reports whether the rule's limiter has had the shape that is for another limit
+// for two windows.
 func (r *Rule) due(now time.Time) bool {
 	if r.origin.since.IsZero() || now.Sub(r.origin.since)/2 < r.Window {
 		return false
@@ -211,9 +218,10 @@ func (r *Rule) formerBytes() (bytes int) {
 	return bytes
 }
 
-// forget lets go of the former limiter of all rules that matters for the shortest time; false if there is none. So limits can
-// change as often as they must. Keys that have come since have carried on their counts; the others have a fresh quota, so
-// it is counted.
+// forget lets go of the former limiter of all rules that matters for the shortest time;
+// false if there is none. So limits can change as often as they must. Keys that have
+// come since have carried on their counts; the others have a fresh quota, so it is
+// counted.
 func (s *set) forget() bool {
 	var rule *Rule
 	var which int
@@ -235,8 +243,8 @@ func (s *set) forget() bool {
 	return true
 }
 
-// inherit makes one more rule go on with the limiter that it could, rather than keep that beside its own; false if there
-// is none.
+// inherit makes one more rule go on with the limiter that it could, rather than keep
+// that beside its own; false if there is none.
 func (s *set) inherit() bool {
 	for _, rule := range s.rules {
 		if rule.inherit() {
@@ -246,10 +254,12 @@ func (s *set) inherit() bool {
 	return false
 }
 
-// carry charges a key's counter with what former limiters have counted of it, as far as it does not have that yet. From
-// then on it has all that matters: it counts what they have and what has come since.
+// carry charges a key's counter with what former limiters have counted of it, as far as
+// it does not have that yet. From then on it has all that matters: it counts what they
+// have and what has come since.
 //
-// All that a sliding window has counted is charged now, which may take until the window's end to leave it.
+// All that a sliding window has counted is charged now, which may take until the
+// window's end to leave it.
 func (c *counters) carry(i int) {
 	rule := c.statuses[i].Rule
 	formers := rule.formers.Load()

@@ -19,7 +19,8 @@ import (
 	"github.com/sketchlimit/sketchlimit/rules"
 )
 
-// Whatever limits and sizes follow each other, a key has what is left of the present limit, in every window.
+// Whatever limits and sizes follow each other, a key has what is left of the present
+// limit, in every window.
 func TestChangedLimitsOfWindows(t *testing.T) {
 	testkit.OneGoroutine(t)
 	for seed := range uint64(20) {
@@ -53,8 +54,8 @@ func TestChangedLimitsOfWindows(t *testing.T) {
 	}
 }
 
-// changing calls decide with requests of one key, now and then with another limit and size, after it has called change
-// for that.
+// changing calls decide with requests of one key, now and then with another limit and
+// size, after it has called change for that.
 func changing(t *testing.T, seed uint64, algorithm string, change func(limit int, now time.Time), decide func(l *loaded, n int)) {
 	random := rand.New(rand.NewPCG(seed, 3))
 	keys := 100
@@ -79,8 +80,8 @@ func changing(t *testing.T, seed uint64, algorithm string, change func(limit int
 	}
 }
 
-// A sliding window never admits what the present limit would not, by all that was admitted; and exactly that once two
-// windows have passed.
+// A sliding window never admits what the present limit would not, by all that was
+// admitted; and exactly that once two windows have passed.
 func TestChangedLimitsOfSlidingWindows(t *testing.T) {
 	for seed := range uint64(40) {
 		var current, previous, window, limit, changed int64
@@ -105,7 +106,8 @@ func TestChangedLimitsOfSlidingWindows(t *testing.T) {
 	}
 }
 
-// What a key has used of a bucket flows back at the rate of back then, until the key comes again.
+// What a key has used of a bucket flows back at the rate of back then, until the key
+// comes again.
 func TestChangedLimitsOfBuckets(t *testing.T) {
 	type level struct {
 		units, rate float64 // of a limit, in seconds
@@ -141,8 +143,8 @@ func TestChangedLimitsOfBuckets(t *testing.T) {
 	}
 }
 
-// What is carried on of a bucket is rounded up to units, but not what only is no whole number of nanoseconds. A burst that was
-// used flows back for longer than a window.
+// What is carried on of a bucket is rounded up to units, but not what only is no whole
+// number of nanoseconds. A burst that was used flows back for longer than a window.
 func TestChangedBuckets(t *testing.T) {
 	for _, c := range []struct {
 		limit, burst, used int
@@ -169,7 +171,8 @@ func TestChangedBuckets(t *testing.T) {
 	}
 }
 
-// Former counts go when they do not matter any more, and their memory with them; as long as it is there it counts.
+// Former counts go when they do not matter any more, and their memory with them; as
+// long as it is there it counts.
 func TestFormerCountsGo(t *testing.T) {
 	text := func(limit, keys int) string {
 		return fmt.Sprintf("domain: api\ndescriptors: [{key: user, rate_limit: {unit: minute, requests_per_unit: %d, algorithm: sliding_window, keys: %d}}]", limit, keys)
@@ -202,7 +205,8 @@ func TestFormerCountsGo(t *testing.T) {
 	require.Equal(t, l.All()[0].MemoryBytes(), l.MemoryBytes(), "also of a rule that nobody asks")
 }
 
-// yielding is a hash in which others get the processor: between looking at a counter and charging it.
+// yielding is a hash in which others get the processor: between looking at a counter
+// and charging it.
 type yielding struct{ sketchlimit.Hash }
 
 func (y yielding) Sum64(key []byte) uint64 {
@@ -237,8 +241,8 @@ func TestRacingRequestsCarryOnce(t *testing.T) {
 	}
 }
 
-// A request that the rules change under is decided by the new ones: nothing is counted in a former limiter that others
-// have read already.
+// A request that the rules change under is decided by the new ones: nothing is counted
+// in a former limiter that others have read already.
 func TestRulesChangeInTheMidstOfARequest(t *testing.T) {
 	const text = "domain: api\ndescriptors: [{key: user, rate_limit: {unit: hour, requests_per_unit: %d}}]"
 	l := load(t, fmt.Sprintf(text, 3))
@@ -274,8 +278,9 @@ func TestRulesThatDoNotCountForAWhile(t *testing.T) {
 	require.Equal(t, 1, l.Do("api", ask(0, "user=ann")).Statuses[0].Remaining)
 }
 
-// A limit that changes by no more than a factor of two goes on in the same memory. The next change goes on there as well,
-// whatever the factor, as far as cells reach: no key gets more than the highest of all limits, and nothing is let go.
+// A limit that changes by no more than a factor of two goes on in the same memory. The
+// next change goes on there as well, whatever the factor, as far as cells reach: no key
+// gets more than the highest of all limits, and nothing is let go.
 func TestLimitsChangeAgainAndAgain(t *testing.T) {
 	const text = "domain: api\ndescriptors: [{key: user, rate_limit: {unit: day, requests_per_unit: %d, algorithm: %s}}]"
 	for _, algorithm := range []string{"fixed_window", "sliding_window", "token_bucket"} {
@@ -334,8 +339,9 @@ func TestDroppedCountsAreCounted(t *testing.T) {
 	require.EqualValues(t, 3, l.All()[0].Dropped(), "of another window, those of before and what is beside them")
 }
 
-// A limit that comes back goes on in its cells, of 4 bits here. The next one counts past them: it goes on in the cells of 8
-// bits that are beside, as there is no memory for a third limiter.
+// A limit that comes back goes on in its cells, of 4 bits here. The next one counts
+// past them: it goes on in the cells of 8 bits that are beside, as there is no memory
+// for a third limiter.
 func TestLimitGoesOnInAFormerThatFits(t *testing.T) {
 	const text = "domain: api\ndescriptors: [{key: user, rate_limit: {unit: day, requests_per_unit: %d, algorithm: %s, memory: 1MiB}}]"
 	for _, algorithm := range []string{"fixed_window", "sliding_window", "token_bucket"} {

@@ -26,7 +26,8 @@ descriptors:
   - {key: blocked, rate_limit: {unit: minute, requests_per_unit: 0, charge: true}}
 `
 
-// What was spent counts in full, whatever else refuses, and nobody is admitted after that until the window ends.
+// What was spent counts in full, whatever else refuses, and nobody is admitted after
+// that until the window ends.
 func TestCharge(t *testing.T) {
 	for _, countRefused := range []bool{false, true} {
 		l := loadWith(t, rules.Options{CountRefused: countRefused}, charging)
@@ -72,7 +73,8 @@ func TestCharge(t *testing.T) {
 	}
 }
 
-// Random requests, beside exact books: asks for 0 units are refused when nothing is left, all others are counted.
+// Random requests, beside exact books: asks for 0 units are refused when nothing is
+// left, all others are counted.
 func TestChargeBesideExactBooks(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	l := load(t, charging)
@@ -98,7 +100,8 @@ func TestChargeBesideExactBooks(t *testing.T) {
 	}
 }
 
-// In front of handlers such a rule looks, and what a request did cost is charged behind them.
+// In front of handlers such a rule looks, and what a request did cost is charged behind
+// them.
 func TestChargeBehindHandlers(t *testing.T) {
 	l := load(t, charging)
 	decider, err := l.HTTP("api", func(d *rules.Descriptors, r *http.Request) {

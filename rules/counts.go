@@ -5,9 +5,11 @@ import (
 	"sync/atomic"
 )
 
-// Counts are units that requests have asked of a rule, by what it said, as envoyproxy/ratelimit counts them. A unit that
-// is refused in part of a cost is counted by its place: those up to the limit as near, the rest as over. As
-// there, a request counts all that it costs, above the limit as well; [sketchlimit.Stats] counts at most the limit.
+// Counts are units that requests have asked of a rule, by what it said, as
+// envoyproxy/ratelimit counts them. A unit that is refused in part of a cost is counted
+// by its place: those up to the limit as near, the rest as over. As there, a request
+// counts all that it costs, above the limit as well; [sketchlimit.Stats] counts at most
+// the limit.
 type Counts struct {
 	Total  uint64 // all
 	Within uint64 // of requests that the rule admitted, also if another rule refused them
@@ -39,7 +41,8 @@ func (t *tally) add(c *Counts) {
 	}
 }
 
-// Counts returns what requests have asked of the rule since it was first read from a file.
+// Counts returns what requests have asked of the rule since it was first read from a
+// file.
 func (r *Rule) Counts() Counts {
 	t := r.tally
 	if t == nil { // of Check
@@ -48,9 +51,10 @@ func (r *Rule) Counts() Counts {
 	return Counts{t.total.Load(), t.within.Load(), t.near.Load(), t.over.Load(), t.shadow.Load()}
 }
 
-// Dropped returns how often counts of the rule were let go while they mattered, since it was first read from a file: its
-// window or algorithm has changed, or its limit or size, and there was no memory to keep the former counts. Each time,
-// keys may have got a fresh quota.
+// Dropped returns how often counts of the rule were let go while they mattered, since
+// it was first read from a file: its window or algorithm has changed, or its limit or
+// size, and there was no memory to keep the former counts. Each time, keys may have got
+// a fresh quota.
 func (r *Rule) Dropped() uint64 {
 	if r.tally == nil { // of Check
 		return 0
@@ -58,7 +62,8 @@ func (r *Rule) Dropped() uint64 {
 	return r.tally.dropped.Load()
 }
 
-// count counts the units of the i-th question, before which so many were free at its counter.
+// count counts the units of the i-th question, before which so many were free at its
+// counter.
 func (c *counters) count(i, free int) {
 	s, n := &c.statuses[i], c.questions[i].n
 	if s.Rule == nil || s.Rule.Unlimited || n < 1 {
@@ -75,7 +80,8 @@ func (c *counters) count(i, free int) {
 	s.Rule.tally.add(&s.Counts)
 }
 
-// near returns the units from which on a counter is near its limit, with the rounding of envoyproxy/ratelimit.
+// near returns the units from which on a counter is near its limit, with the rounding
+// of envoyproxy/ratelimit.
 func near(limit int, ratio float32) uint64 {
 	return uint64(math.Floor(float64(float32(uint32(limit)) * ratio)))
 }

@@ -12,7 +12,8 @@ import (
 	"github.com/sketchlimit/sketchlimit/rules"
 )
 
-// The figures are those of envoyproxy/ratelimit for its own tests: limits, hits and what was in use before.
+// The figures are those of envoyproxy/ratelimit for its own tests: limits, hits and
+// what was in use before.
 func TestCountsOfRules(t *testing.T) {
 	for _, c := range []struct {
 		limit, used, hits int
@@ -56,7 +57,8 @@ func TestCountsOfRules(t *testing.T) {
 	}
 }
 
-// Counts go on over a reload, whatever becomes of the limiter; requests that another rule refuses are within.
+// Counts go on over a reload, whatever becomes of the limiter; requests that another
+// rule refuses are within.
 func TestCountsGoOn(t *testing.T) {
 	const text = `
 domain: api
@@ -81,7 +83,8 @@ descriptors:
 	require.Zero(t, checked[0].Counts())
 }
 
-// With CountRefused answers are those of counters that are always incremented, each by itself.
+// With CountRefused answers are those of counters that are always incremented, each by
+// itself.
 func TestCountRefused(t *testing.T) {
 	const text = `
 domain: api

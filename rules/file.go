@@ -64,8 +64,9 @@ type reader struct {
 	warnings []string
 }
 
-// parse reads one file. Its errors begin with the file's name and, where there is one, the
-// line, and then say what envoyproxy/ratelimit says, if that has an error for it too.
+// parse reads one file. Its errors begin with the file's name and, where there is one,
+// the line, and then say what envoyproxy/ratelimit says, if that has an error for it
+// too.
 func parse(file string, data []byte) (*domain, error) {
 	r := &reader{file: file}
 	root := r.document(data)
@@ -84,8 +85,9 @@ func parse(file string, data []byte) (*domain, error) {
 	return d, r.err
 }
 
-// document returns the root of the file's only document that is not empty. What YAML itself forbids, and
-// aliases that multiply beyond measure, the library finds when it decodes.
+// document returns the root of the file's only document that is not empty. What YAML
+// itself forbids, and aliases that multiply beyond measure, the library finds when it
+// decodes.
 func (r *reader) document(data []byte) *yaml.Node {
 	decoder, root := yaml.NewDecoder(bytes.NewReader(data)), &yaml.Node{Kind: yaml.MappingNode}
 	for found := false; ; {
@@ -115,7 +117,8 @@ func (r *reader) document(data []byte) *yaml.Node {
 // inYAML is an error of the library: its line, and the first thing that is wrong.
 var inYAML = regexp.MustCompile(`^(?:yaml: )?(?:construct errors:\s*|go-yaml load error in \w+ at )?(?:line |L)?(\d+)?(?:\.C\d+)?(?:: )?(.*)`)
 
-// failYAML fails by an error of the library. What is missing at the end is missing in the last line.
+// failYAML fails by an error of the library. What is missing at the end is missing in
+// the last line.
 func (r *reader) failYAML(data []byte, err error) {
 	at, text := &yaml.Node{}, err.Error()
 	if m := inYAML.FindStringSubmatch(text); m != nil {

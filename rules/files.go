@@ -59,8 +59,9 @@ type walk struct {
 	seen  map[string]bool // folders: links may lead back
 }
 
-// folder adds the files of a folder, and of those below it, in the order of names. Kubernetes mounts them as links into
-// hidden folders, so links are followed, and what is hidden is left out: it would be read twice.
+// folder adds the files of a folder, and of those below it, in the order of names.
+// Kubernetes mounts them as links into hidden folders, so links are followed, and what
+// is hidden is left out: it would be read twice.
 func (w *walk) folder(path string) error {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil || w.seen[real] {

@@ -13,7 +13,8 @@ import (
 	"github.com/sketchlimit/sketchlimit/rules"
 )
 
-// What templates write: empty documents around the one, booleans of YAML 1.1, large numbers as floats.
+// What templates write: empty documents around the one, booleans of YAML 1.1, large
+// numbers as floats.
 func TestTemplates(t *testing.T) {
 	l := load(t, "---\r\n# Source: limits.yaml\r\n---\r\n"+`
 domain: yes
@@ -68,7 +69,8 @@ descriptors:
 	require.Empty(t, all[2].Warning)
 }
 
-// A reload for which the machine has not the memory is refused, and the rules stay as they were.
+// A reload for which the machine has not the memory is refused, and the rules stay as
+// they were.
 func TestMemoryThatThereIsNot(t *testing.T) {
 	if runtime.GOOS != "linux" || strconv.IntSize < 64 {
 		t.Skip("nobody says how much there is")
@@ -99,7 +101,8 @@ descriptors:
 	require.False(t, l.Do("api", ask(1, "b=1")).Admitted)
 }
 
-// Folders as Kubernetes mounts them: links into a hidden folder, which is not read a second time.
+// Folders as Kubernetes mounts them: links into a hidden folder, which is not read a
+// second time.
 func TestFolders(t *testing.T) {
 	root := t.TempDir()
 	write := func(name, domain string) {

@@ -11,8 +11,8 @@ import (
 	"github.com/sketchlimit/sketchlimit/rules"
 )
 
-// Limits of long windows change again and again, in memory for three times the rule: that is no error, and the key that comes in
-// between has what it has used.
+// Limits of long windows change again and again, in memory for three times the rule:
+// that is no error, and the key that comes in between has what it has used.
 func TestLimitsChangeOften(t *testing.T) {
 	text := func(limit int) rules.File {
 		return rules.File{Name: "f.yaml", Data: fmt.Appendf(nil, "domain: api\ndescriptors: [{key: user, rate_limit: {unit: year, requests_per_unit: %d, memory: 1MiB}}]", limit)}
@@ -31,8 +31,9 @@ func TestLimitsChangeOften(t *testing.T) {
 	require.Equal(t, 99, r.Do("api", ask(1, "user=ann")).Statuses[0].Remaining)
 }
 
-// Who shares the counts of limiters is told of one for each change, also of a limit that has been before: the limiter of
-// that time is shared no more. What was used counts on.
+// Who shares the counts of limiters is told of one for each change, also of a limit
+// that has been before: the limiter of that time is shared no more. What was used
+// counts on.
 func TestLimitsThatComeBackAreTold(t *testing.T) {
 	text := func(limit int) rules.File {
 		return rules.File{Name: "f.yaml", Data: fmt.Appendf(nil, "domain: api\ndescriptors: [{key: user, rate_limit: {unit: year, requests_per_unit: %d}}]", limit)}

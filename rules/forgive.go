@@ -10,13 +10,15 @@ import (
 	"github.com/sketchlimit/sketchlimit"
 )
 
-// A sketch cannot take back what it has counted of one key: others may count in the same places. So a key that is forgiven has a
-// grant beside its counter, as many units as it had used, which are taken when the counter refuses.
+// A sketch cannot take back what it has counted of one key: others may count in the
+// same places. So a key that is forgiven has a grant beside its counter, as many units
+// as it had used, which are taken when the counter refuses.
 
 // maxGrants is how many keys are forgiven at a time.
 const maxGrants = 1000
 
-// grants are those of all rules. The places of rules outlive their files' being read again.
+// grants are those of all rules. The places of rules outlive their files' being read
+// again.
 type grants struct {
 	some atomic.Bool // whether there are any: requests look at nothing else while there are none
 
@@ -44,13 +46,15 @@ type Forgiven struct {
 	Until time.Time // when they end: the key has its whole quota anyway by then
 }
 
-// Forgive gives the key of a descriptor back what it has used of the rule that applies: until the end of its window, the rule
-// admits as many units above what its counter does. What neither a fixed window nor the grant admits is refused, so there the key
-// has its limit anew, exactly. In a sliding window and in a token bucket, used units come back meanwhile: together it may get up to
-// twice the limit in one window.
+// Forgive gives the key of a descriptor back what it has used of the rule that applies:
+// until the end of its window, the rule admits as many units above what its counter
+// does. What neither a fixed window nor the grant admits is refused, so there the key
+// has its limit anew, exactly. In a sliding window and in a token bucket, used units
+// come back meanwhile: together it may get up to twice the limit in one window.
 //
-// Up to 1000 keys are forgiven at a time. They stay so when the rules are read again, but not over a restart, and no other process
-// is told, also where counts are shared. It returns an error if no rule applies, or one that counts nothing, or that charges.
+// Up to 1000 keys are forgiven at a time. They stay so when the rules are read again,
+// but not over a restart, and no other process is told, also where counts are shared.
+// It returns an error if no rule applies, or one that counts nothing, or that charges.
 func (r *Rules) Forgive(domain string, d Descriptor) (f Forgiven, err error) {
 	r.decide(domain, func(c *counters) {
 		f, err = Forgiven{}, nil
@@ -105,7 +109,8 @@ func (g *grants) give(c *counters, f *Forgiven) error {
 	return nil
 }
 
-// has reports whether the i-th question's key has a grant, and lets go of it when its time is over.
+// has reports whether the i-th question's key has a grant, and lets go of it when its
+// time is over.
 func (g *grants) has(c *counters, i int) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -127,7 +132,8 @@ func (c *counters) counterOf(i int) granted {
 	return granted{c.statuses[i].Rule.counter.place, string(c.key(i))}
 }
 
-// take takes units of the grant of the i-th question's key, and returns what is left; not ok if it has not so many.
+// take takes units of the grant of the i-th question's key, and returns what is left;
+// not ok if it has not so many.
 func (g *grants) take(c *counters, i, n int) (left int, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -150,7 +156,8 @@ func (g *grants) back(c *counters, i, n int) {
 	}
 }
 
-// Grants returns how many keys are forgiven, and the units that such keys have taken beyond their counters since construction.
+// Grants returns how many keys are forgiven, and the units that such keys have taken
+// beyond their counters since construction.
 func (r *Rules) Grants() (keys int, units uint64) {
 	r.grants.mu.Lock()
 	defer r.grants.mu.Unlock()

@@ -43,7 +43,8 @@ func passes(limits *rules.Rules, d rules.Descriptor, times, n int) (admitted int
 	return admitted
 }
 
-// A key that is forgiven has its limit anew, others have not, and its next window is like any other.
+// A key that is forgiven has its limit anew, others have not, and its next window is
+// like any other.
 func TestForgive(t *testing.T) {
 	for _, d := range []rules.Descriptor{of("client", "ann"), of("slides", "ann"), of("bucket", "ann"), of("all", "x")} {
 		now := time.Unix(1_800_000_000, 0)
@@ -86,7 +87,8 @@ func TestForgivePart(t *testing.T) {
 	require.Equal(t, 1, passes(limits, of("client", "ann"), 9, 1))
 }
 
-// A request that another rule refuses takes nothing of a grant, and grants are kept over a reload.
+// A request that another rule refuses takes nothing of a grant, and grants are kept
+// over a reload.
 func TestForgiveWithOtherRules(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	limits := forgiver(t, &now, rules.Options{})

@@ -11,8 +11,9 @@ import (
 	"github.com/sketchlimit/sketchlimit/rules"
 )
 
-// Whenever rules are read again, with other limits and sizes, wrong or not: a key never gets more in a window than the
-// present limit leaves it, and all of that while there are few keys.
+// Whenever rules are read again, with other limits and sizes, wrong or not: a key never
+// gets more in a window than the present limit leaves it, and all of that while there
+// are few keys.
 func FuzzReload(f *testing.F) {
 	f.Add([]byte{10, 0x41, 0x41, 0x82, 0x41, 0x41, 0xc3, 0x01, 0x41})
 	f.Add([]byte{5, 0x45, 0x8f, 0x49, 0xc1, 0x81, 0x44, 0xff, 0x44, 0x80, 0x41})

@@ -19,17 +19,18 @@ type Descriptors struct {
 func (d *Descriptors) Add(entries ...Entry) { d.ask(&Ask{Descriptor: entries, N: d.cost}) }
 
 // HTTP returns what [httplimit.NewPolicies] puts in front of handlers: the rules of a
-// domain, held against the descriptors that the function adds for a request. It must
-// be safe for concurrent use, and not keep what it adds to.
+// domain, held against the descriptors that the function adds for a request. It must be
+// safe for concurrent use, and not keep what it adds to.
 //
-// What requests cost of a rule that charges shows only later: here it only looks, and refuses them once nothing is left.
-// Charge it by [Rules.Do].
+// What requests cost of a rule that charges shows only later: here it only looks, and
+// refuses them once nothing is left. Charge it by [Rules.Do].
 //
-// It is an error if no file has the domain; from then on it is one if files without it are to be read.
+// It is an error if no file has the domain; from then on it is one if files without it
+// are to be read.
 //
-// Policies are known by the Name of their rule, or else by its String. Name rules whose place
-// in the file is nobody's business: clients are told. Unlimited rules are no policies.
-// [KeyText] makes the Key of a policy readable.
+// Policies are known by the Name of their rule, or else by its String. Name rules whose
+// place in the file is nobody's business: clients are told. Unlimited rules are no
+// policies. [KeyText] makes the Key of a policy readable.
 func (r *Rules) HTTP(domain string, describe func(d *Descriptors, r *http.Request)) (httplimit.Decider, error) {
 	if describe == nil {
 		return nil, errors.New("rules: HTTP without a function that describes requests")

@@ -134,7 +134,8 @@ func TestHTTPShadow(t *testing.T) {
 	require.False(t, a.Policies[0].Allowed)
 }
 
-// A client that honours Retry-After passes all rules at its next try, over random histories.
+// A client that honours Retry-After passes all rules at its next try, over random
+// histories.
 func TestRetryAfterIsHonoured(t *testing.T) {
 	l := load(t, `
 domain: api
@@ -258,7 +259,8 @@ func ExampleRules_HTTP() {
 	http.Handle("/", limit(http.NotFoundHandler()))
 }
 
-// Whoever limits by a domain that no file has would limit nothing: that is an error, at once and when files are read.
+// Whoever limits by a domain that no file has would limit nothing: that is an error, at
+// once and when files are read.
 func TestHTTPNeedsItsDomain(t *testing.T) {
 	describe := func(*rules.Descriptors, *http.Request) {}
 	l := load(t, file)

@@ -1,7 +1,7 @@
 package rules
 
-// index finds what has a name. The first few are compared one by one, which takes a third of
-// what a map takes; most levels of most files have no more.
+// index finds what has a name. The first few are compared one by one, which takes a
+// third of what a map takes; most levels of most files have no more.
 type index[T any] struct {
 	first []entry[T]
 	more  map[string]T

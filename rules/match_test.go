@@ -40,7 +40,8 @@ func shown(r *rules.Rule) string {
 	return s
 }
 
-// matches requires that descriptors match the rules of a file that are wanted, by descriptor.
+// matches requires that descriptors match the rules of a file that are wanted, by
+// descriptor.
 func matches(t *testing.T, file string, want map[string]string) {
 	t.Helper()
 	_, match, err := rules.Parse("file.yaml", []byte(file))
@@ -183,7 +184,8 @@ descriptors:
 	})
 }
 
-// The file that the loader of envoyproxy/ratelimit is tested with: levels, open and given values, names.
+// The file that the loader of envoyproxy/ratelimit is tested with: levels, open and
+// given values, names.
 func TestEnvoysBasicFile(t *testing.T) {
 	matches(t, `
 domain: test-domain
@@ -311,8 +313,8 @@ descriptors:
 `, map[string]string{"a=b_c": "1/1m0s a_b_c", "a_b=c": "2/1m0s a_b_c"})
 }
 
-// Open values tell counters apart, given ones do not, and under share_threshold neither do
-// those that a wildcard leaves open.
+// Open values tell counters apart, given ones do not, and under share_threshold neither
+// do those that a wildcard leaves open.
 func TestCounters(t *testing.T) {
 	_, match, err := rules.Parse("file.yaml", []byte(`
 domain: counters
@@ -467,7 +469,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// A level finds what has a name whatever their number: the first few are held elsewhere than others.
+// A level finds what has a name whatever their number: the first few are held elsewhere
+// than others.
 func TestManyNames(t *testing.T) {
 	const n = 30
 	var file strings.Builder

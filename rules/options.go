@@ -11,39 +11,51 @@ import (
 
 // Options is how rules are loaded.
 type Options struct {
-	// MaxMemoryBytes is the most bytes that the counts of all rules may take together, at least 1, so that a slip of the
-	// pen in a file is an error and not the end of the service.
+	// MaxMemoryBytes is the most bytes that the counts of all rules may take together,
+	// at least 1, so that a slip of the pen in a file is an error and not the end of
+	// the service.
 	MaxMemoryBytes int
-	// SharedBytes is the most bytes that all rules share which leave values open and state no size: neither keys,
-	// units_per_key, headroom, false_denial_rate nor memory. It is split by what they take for equal numbers of keys, and
-	// [Rules.Adapt] moves it to those that need it. 0: each of them is sized for [DefaultKeys].
+	// SharedBytes is the most bytes that all rules share which leave values open and
+	// state no size: neither keys, units_per_key, headroom, false_denial_rate nor
+	// memory. It is split by what they take for equal numbers of keys, and
+	// [Rules.Adapt] moves it to those that need it. 0: each of them is sized for
+	// [DefaultKeys].
 	SharedBytes int
-	// MergeDomains lets several files have one domain together. Otherwise that is an error.
+	// MergeDomains lets several files have one domain together. Otherwise that is an
+	// error.
 	MergeDomains bool
-	// CalendarMonths makes windows of one month, which are fixed and 30 days otherwise, those of the calendar in UTC, as
-	// USE_CALENDAR_MONTH_RATE_LIMIT does in envoyproxy/ratelimit. Counts of windows of the other kind are let go.
+	// CalendarMonths makes windows of one month, which are fixed and 30 days otherwise,
+	// those of the calendar in UTC, as USE_CALENDAR_MONTH_RATE_LIMIT does in
+	// envoyproxy/ratelimit. Counts of windows of the other kind are let go.
 	CalendarMonths bool
-	// OverrideBytes is the most bytes of the counts for each Window of limits that come with requests, see
-	// [Override]. There are seven windows. 0: such requests are refused.
+	// OverrideBytes is the most bytes of the counts for each Window of limits that come
+	// with requests, see [Override]. There are seven windows. 0: such requests are
+	// refused.
 	OverrideBytes int
-	// CountRefused counts refused requests as well, as envoyproxy/ratelimit does if not configured otherwise: each Ask is
-	// charged by itself, in order, whatever the others are answered, and one that its rule refuses uses up what is left.
-	// Stats of rules count what was used up as admitted.
+	// CountRefused counts refused requests as well, as envoyproxy/ratelimit does if not
+	// configured otherwise: each Ask is charged by itself, in order, whatever the
+	// others are answered, and one that its rule refuses uses up what is left. Stats of
+	// rules count what was used up as admitted.
 	CountRefused bool
 	// Quota puts all rules into quota mode, and descriptors that no rule applies to.
 	Quota bool
-	// NearLimitRatio is the share of a limit, 0 … 1, above which Counts.Near counts; 0 is 0.8.
+	// NearLimitRatio is the share of a limit, 0 … 1, above which Counts.Near counts; 0
+	// is 0.8.
 	NearLimitRatio float32
-	// Built is told of each rule that gets a limiter, before any request is held against that: at the first reading of the
-	// files, and when a rule has come or changed. It may share the limiter's counts with other processes. It is called for
-	// all such rules at once, each by a goroutine. Limiters that [Rules.Restore] brings are not told of. nil: nobody is told.
+	// Built is told of each rule that gets a limiter, before any request is held
+	// against that: at the first reading of the files, and when a rule has come or
+	// changed. It may share the limiter's counts with other processes. It is called for
+	// all such rules at once, each by a goroutine. Limiters that [Rules.Restore] brings
+	// are not told of. nil: nobody is told.
 	Built func(*Rule)
-	// Hash is what values are hashed by. If nil, each rule draws a key for its hash, so that nobody who
-	// chooses values can spend the quota of another.
+	// Hash is what values are hashed by. If nil, each rule draws a key for its hash, so
+	// that nobody who chooses values can spend the quota of another.
 	Hash sketchlimit.Hash
-	// Seed is that of all limiters, the same in all processes that share their counts; 0: each draws its own.
+	// Seed is that of all limiters, the same in all processes that share their counts;
+	// 0: each draws its own.
 	Seed uint64
-	// Clock is read for every decision. nil is [sketchlimit.Now]: the wall clock, followed ahead only.
+	// Clock is read for every decision. nil is [sketchlimit.Now]: the wall clock,
+	// followed ahead only.
 	Clock func() time.Time
 }
 
@@ -55,8 +67,9 @@ type File struct {
 	Data []byte
 }
 
-// Load reads files, and folders for the files in them and below that end in .yaml or .yml, each with one domain. Files
-// and folders whose names begin with a dot are left out.
+// Load reads files, and folders for the files in them and below that end in .yaml or
+// .yml, each with one domain. Files and folders whose names begin with a dot are left
+// out.
 //
 // Errors of what files say begin with FILE:LINE.
 func (o Options) Load(paths ...string) (*Rules, error) {
@@ -71,7 +84,8 @@ func (o Options) Load(paths ...string) (*Rules, error) {
 	return r, nil
 }
 
-// New returns the rules of texts, each with one domain. Without texts there are no rules until [Rules.Replace].
+// New returns the rules of texts, each with one domain. Without texts there are no
+// rules until [Rules.Replace].
 func (o Options) New(files ...File) (*Rules, error) {
 	r, err := o.rules()
 	if err != nil {
@@ -83,7 +97,8 @@ func (o Options) New(files ...File) (*Rules, error) {
 	return r, nil
 }
 
-// Check reads files as Load does and returns their rules in order, without taking their memory.
+// Check reads files as Load does and returns their rules in order, without taking their
+// memory.
 func (o Options) Check(paths ...string) ([]*Rule, error) {
 	s := newSet(nil)
 	s.merge, s.months = o.MergeDomains, o.CalendarMonths

@@ -7,13 +7,15 @@ import (
 	"github.com/sketchlimit/sketchlimit"
 )
 
-// overrides are the rules that count limits of requests' own, by their windows: the order of spans.
+// overrides are the rules that count limits of requests' own, by their windows: the
+// order of spans.
 type overrides []*Rule
 
 // spans are the windows that limits of requests' own may have.
 var spans = []string{"second", "minute", "hour", "day", "week", "month", "year"}
 
-// newOverrides returns a rule of so many bytes at most for each window, without a limiter; none without bytes.
+// newOverrides returns a rule of so many bytes at most for each window, without a
+// limiter; none without bytes.
 func newOverrides(bytes int, months bool) (all overrides, err error) {
 	if bytes == 0 {
 		return nil, nil
@@ -47,7 +49,8 @@ func (o overrides) of(window time.Duration) *Rule {
 	return nil
 }
 
-// appendEntries appends to key what tells a list of entries from all others of all domains.
+// appendEntries appends to key what tells a list of entries from all others of all
+// domains.
 func appendEntries(key []byte, domain string, d Descriptor) []byte {
 	key = appendPart(key, domain)
 	for _, e := range d {

@@ -14,8 +14,9 @@ import (
 	"github.com/sketchlimit/sketchlimit"
 )
 
-// Counts are found again by the place of their rule, in other files and another order, and before a request comes. A rule that
-// has changed begins anew, and a place that only reads alike is another one.
+// Counts are found again by the place of their rule, in other files and another order,
+// and before a request comes. A rule that has changed begins anew, and a place that
+// only reads alike is another one.
 func TestSnapshotsByPlace(t *testing.T) {
 	folder := t.TempDir()
 	path := func(r *Rule) string { return filepath.Join(folder, url.PathEscape(r.Place())) }

@@ -7,13 +7,15 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// prefixes is the lengths of the prefixes by which a descriptor counts addresses. The zero prefixes are none.
+// prefixes is the lengths of the prefixes by which a descriptor counts addresses. The
+// zero prefixes are none.
 type prefixes struct{ ipv4, ipv6 int }
 
 func (p prefixes) given() bool { return p != prefixes{} }
 
-// append appends to a key the network of a value. That is an address, or its network as in 2001:db8::/64. What is
-// neither shares one counter, for whoever can write such values could have any number of them.
+// append appends to a key the network of a value. That is an address, or its network as
+// in 2001:db8::/64. What is neither shares one counter, for whoever can write such
+// values could have any number of them.
 func (p prefixes) append(key []byte, value string) []byte {
 	value, _, _ = strings.Cut(value, "/")
 	value, _, _ = strings.Cut(value, "%") // a zone

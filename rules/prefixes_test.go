@@ -75,8 +75,9 @@ descriptors:
 	}
 }
 
-// A ladder of prefixes in front of handlers: a flood from one network takes from its addresses what the network may, and
-// nothing from others. The file is that of docs/prefixes.md.
+// A ladder of prefixes in front of handlers: a flood from one network takes from its
+// addresses what the network may, and nothing from others. The file is that of
+// docs/prefixes.md.
 func TestPrefixLadder(t *testing.T) {
 	testkit.OneGoroutine(t)
 	page, err := os.ReadFile("../docs/prefixes.md")

@@ -87,7 +87,8 @@ type counter struct {
 	months    bool
 }
 
-// origin is what a rule's limiter was made for, if it has gone on under other limits since.
+// origin is what a rule's limiter was made for, if it has gone on under other limits
+// since.
 type origin struct {
 	limit, burst int
 	reach        int       // the highest limit since, or burst
@@ -172,10 +173,11 @@ func (r *Rule) config() sketchlimit.Config {
 	}
 }
 
-// Forecast returns what the rule is expected to get wrong if in one window Keys keys come
-// of five requests each on average (of a token bucket, of a fifth of it) or, if it says how many, UnitsPerKey, and from one in a
-// hundred three times the limit, the same ones in every window and all of them spread over it. It takes a second or so. It returns an error if Keys is 0,
-// and where [tune.Predict] does.
+// Forecast returns what the rule is expected to get wrong if in one window Keys keys
+// come of five requests each on average (of a token bucket, of a fifth of it) or, if it
+// says how many, UnitsPerKey, and from one in a hundred three times the limit, the same
+// ones in every window and all of them spread over it. It takes a second or so. It
+// returns an error if Keys is 0, and where [tune.Predict] does.
 func (r *Rule) Forecast() (tune.Forecast, error) {
 	plan, _, err := r.config().Size()
 	if err != nil {
@@ -211,8 +213,8 @@ func (r *Rule) build(clock func() time.Time, hash sketchlimit.Hash, seed uint64)
 // MemoryBytes returns the memory of the rule's counts, which does not change.
 func (r *Rule) MemoryBytes() int { return r.bytes }
 
-// Stats is a picture of the rule's counts, see [sketchlimit.Limiter.Stats]. It is zero for
-// a rule that is unlimited or blocks.
+// Stats is a picture of the rule's counts, see [sketchlimit.Limiter.Stats]. It is zero
+// for a rule that is unlimited or blocks.
 func (r *Rule) Stats() sketchlimit.Stats {
 	if r.limiter == nil {
 		return sketchlimit.Stats{}

@@ -24,8 +24,8 @@ type Rules struct {
 	shares map[place]*share // of rules that state no size
 	used   []string         // domains that handlers limit by
 
-	// deciding is held, for reading, by those who decide by current, and while that changes: so all who decide do so
-	// by the same rules.
+	// deciding is held, for reading, by those who decide by current, and while that
+	// changes: so all who decide do so by the same rules.
 	deciding sync.RWMutex
 	carrying stripes
 	grants   grants
@@ -96,13 +96,14 @@ func (r *Rules) Stats() Stats {
 	return s
 }
 
-// Reload reads the files again, and from one decision to the next all rules are those of
-// the files. A rule carries on its counts if its place, window and algorithm are as before. If its limit, burst or
-// size has changed, its former counts are kept beside the new ones until they have left the window, and count there: what
-// a key has used it has used of the new limit. Their memory counts as well meanwhile.
+// Reload reads the files again, and from one decision to the next all rules are those
+// of the files. A rule carries on its counts if its place, window and algorithm are as
+// before. If its limit, burst or size has changed, its former counts are kept beside
+// the new ones until they have left the window, and count there: what a key has used it
+// has used of the new limit. Their memory counts as well meanwhile.
 //
-// If a file cannot be read or is wrong, the rules stay as they are, and the error says why. Rules of [Options.New] have no
-// files: use [Rules.Replace].
+// If a file cannot be read or is wrong, the rules stay as they are, and the error says
+// why. Rules of [Options.New] have no files: use [Rules.Replace].
 func (r *Rules) Reload() error {
 	return r.update(func() ([]File, error) { return read(r.paths) })
 }
@@ -130,7 +131,8 @@ func (r *Rules) update(read func() ([]File, error)) error {
 	return err
 }
 
-// become replaces all rules by those of texts, with these shares, which carry on what others have counted.
+// become replaces all rules by those of texts, with these shares, which carry on what
+// others have counted.
 func (r *Rules) become(texts []File, shares map[place]*share, before *set) error {
 	next := newSet(before.overrides)
 	next.merge, next.months = r.options.MergeDomains, r.options.CalendarMonths
@@ -155,8 +157,9 @@ func (r *Rules) become(texts []File, shares map[place]*share, before *set) error
 	if err := next.fits(total); err != nil {
 		return err
 	}
-	// Of a key, a former limiter's counts are carried to a limiter before that counts more of it. Decisions by rules that
-	// have formers wait until these and the limiter are of one limit, or they would carry too little.
+	// Of a key, a former limiter's counts are carried to a limiter before that counts
+	// more of it. Decisions by rules that have formers wait until these and the limiter
+	// are of one limit, or they would carry too little.
 	for rule := range next.counting() {
 		if rule.formers.Load() == nil {
 			if err := rule.takeOver(r.options.Clock()); err != nil {
@@ -253,8 +256,8 @@ func (s *set) tooLarge(total, most int) error {
 		total, most, largest.bytes, largest.Line)
 }
 
-// fits returns an error if the rules would not fit into the machine together. One that would not by itself is refused when it is
-// built.
+// fits returns an error if the rules would not fit into the machine together. One that
+// would not by itself is refused when it is built.
 func (s *set) fits(total int) error {
 	largest := 0
 	for rule := range s.counting() {
@@ -338,8 +341,8 @@ func (s *set) newLabel(name string) string {
 // All returns the rules of all files in their order.
 func (r *Rules) All() []*Rule { return slices.Clone(r.current.Load().rules) }
 
-// Warnings returns how rules differ from what files say or seem to mean, as FILE:LINE: text: the Warning of each rule, and what
-// files say that leads to none.
+// Warnings returns how rules differ from what files say or seem to mean, as FILE:LINE:
+// text: the Warning of each rule, and what files say that leads to none.
 func (r *Rules) Warnings() []string {
 	s := r.current.Load()
 	all := slices.Clone(s.warnings)
@@ -351,9 +354,10 @@ func (r *Rules) Warnings() []string {
 	return all
 }
 
-// Counting returns the rules that count, at the moment of each range over it, and those of limits that come with
-// requests. They have the names of their policies, see [Rules.HTTP]; where several have one name, others than the first
-// end in #2, #3 and so on. Neither unlimited rules nor those that block count.
+// Counting returns the rules that count, at the moment of each range over it, and those
+// of limits that come with requests. They have the names of their policies, see
+// [Rules.HTTP]; where several have one name, others than the first end in #2, #3 and so
+// on. Neither unlimited rules nor those that block count.
 func (r *Rules) Counting() iter.Seq2[string, *Rule] {
 	return func(yield func(string, *Rule) bool) {
 		for rule := range r.current.Load().counting() {
@@ -364,7 +368,8 @@ func (r *Rules) Counting() iter.Seq2[string, *Rule] {
 	}
 }
 
-// MemoryBytes returns the memory of all rules' counts, with those that former limits and sizes leave for a while.
+// MemoryBytes returns the memory of all rules' counts, with those that former limits
+// and sizes leave for a while.
 func (r *Rules) MemoryBytes() int { return r.current.Load().bytes() }
 
 // Match returns the rule that applies to a descriptor, nil if none does.

@@ -147,8 +147,9 @@ descriptors:
 	require.Equal(t, "admitted 7", l.take("api", "hour=x"))
 }
 
-// Descriptors of a request that lead to one counter are asked for their sum in one step. Or else a request that
-// waited until a unit is free would take that, be refused another one, and so for ever.
+// Descriptors of a request that lead to one counter are asked for their sum in one
+// step. Or else a request that waited until a unit is free would take that, be refused
+// another one, and so for ever.
 func TestOneCounterIsAskedOnce(t *testing.T) {
 	l := load(t, `
 domain: api
@@ -170,7 +171,8 @@ descriptors:
 	require.Equal(t, "admitted 7 8 7", l.take("api", "user=1", "user=2", "user=1"))
 }
 
-// Rules in shadow mode count what passes, and show in Stats what they would not let pass, once.
+// Rules in shadow mode count what passes, and show in Stats what they would not let
+// pass, once.
 func TestShadowsCountWhatPasses(t *testing.T) {
 	for _, others := range []string{"", ", more=x"} { // with one rule that may refuse, and with two
 		l := load(t, `
@@ -288,7 +290,8 @@ descriptors:
 	require.ErrorIs(t, l.Reload(), os.ErrNotExist)
 	require.Equal(t, "refused !0, admitted 0", take())
 
-	// A size, too, carries on what was counted; another window or algorithm begins anew, and so does another place.
+	// A size, too, carries on what was counted; another window or algorithm begins
+	// anew, and so does another place.
 	for _, c := range []struct{ text, want string }{
 		{file, "refused !0, refused !0"},
 		{strings.Replace(file, "keys: 500", "keys: 501", 1), "refused !0, refused !0"},
@@ -339,7 +342,8 @@ descriptors:
 	require.EqualError(t, err, "sketchlimit: Limit 0, must be 1 … 2147483647")
 }
 
-// Of two rules that meet twenty times what they are made for, one goes on admitting newcomers.
+// Of two rules that meet twenty times what they are made for, one goes on admitting
+// newcomers.
 func TestOverload(t *testing.T) {
 	l := load(t, `
 domain: api

@@ -10,11 +10,12 @@ import (
 	"github.com/sketchlimit/sketchlimit"
 )
 
-// A rule that leaves values open and states no size has a share of Options.SharedBytes. Shares follow what rules need: Adapt
-// replaces limiters by larger and smaller ones, as a reload with other sizes does, so what was counted stays counted.
+// A rule that leaves values open and states no size has a share of Options.SharedBytes.
+// Shares follow what rules need: Adapt replaces limiters by larger and smaller ones, as
+// a reload with other sizes does, so what was counted stays counted.
 
-// held is the part of SharedBytes that shares begin with. The rest is for limiters that take over from others, which
-// stay until their counts have left the window.
+// held is the part of SharedBytes that shares begin with. The rest is for limiters that
+// take over from others, which stay until their counts have left the window.
 func held(budget int) int { return budget / 4 * 3 }
 
 // share is what a rule has of SharedBytes.
@@ -25,7 +26,8 @@ type share struct {
 	units  uint64  // admitted and denied until then
 }
 
-// split gives rules their shares: those they have, or for new ones a part of the rest, by what DefaultKeys would take.
+// split gives rules their shares: those they have, or for new ones a part of the rest,
+// by what DefaultKeys would take.
 func (s *set) split(budget int, shares map[place]*share) (map[place]*share, error) {
 	next := map[place]*share{}
 	if budget == 0 {
@@ -96,7 +98,8 @@ func (r *Rule) need(keys float64) int {
 	return bytes
 }
 
-// look notes how many keys the rule has, and returns the bytes that it needs. A bucket does not know its keys.
+// look notes how many keys the rule has, and returns the bytes that it needs. A bucket
+// does not know its keys.
 func (s *share) look(r *Rule, now time.Time) int {
 	stats := r.limiter.Stats()
 	if window := r.at(now).UnixNano() / int64(r.Window); window != s.window {
@@ -116,13 +119,15 @@ func (s *share) look(r *Rule, now time.Time) int {
 	return need
 }
 
-// Adapt moves the memory of [Options.SharedBytes] to rules that need more than they have, from rules that need less than
-// half of what they have. Call it about once a minute; it reads the counts of all rules that share, which takes
-// milliseconds for each MiB.
+// Adapt moves the memory of [Options.SharedBytes] to rules that need more than they
+// have, from rules that need less than half of what they have. Call it about once a
+// minute; it reads the counts of all rules that share, which takes milliseconds for
+// each MiB.
 //
-// No count is lost: a rule's former counts stay until they have left its window, and only then is their memory there for
-// others. So a large move takes several calls, windows apart. It also lets go of counts that limits and sizes before a
-// reload have left.
+// No count is lost: a rule's former counts stay until they have left its window, and
+// only then is their memory there for others. So a large move takes several calls,
+// windows apart. It also lets go of counts that limits and sizes before a reload have
+// left.
 func (r *Rules) Adapt() error {
 	r.change.Lock()
 	defer r.change.Unlock()
@@ -142,8 +147,8 @@ func (r *Rules) Adapt() error {
 	return r.become(r.texts, shares, current)
 }
 
-// renew finds a rule whose limiter has had a shape that is for another limit for long enough. It is to have one of its
-// own, if there is memory for both meanwhile.
+// renew finds a rule whose limiter has had a shape that is for another limit for long
+// enough. It is to have one of its own, if there is memory for both meanwhile.
 func (r *Rules) renew(s *set, now time.Time) bool {
 	free, shared := r.options.MaxMemoryBytes-s.bytes(), r.options.SharedBytes
 	for _, rule := range s.rules {
@@ -169,7 +174,8 @@ type mover struct {
 	need int
 }
 
-// move returns the shares that the rules are to have, and whether these are others than they have.
+// move returns the shares that the rules are to have, and whether these are others than
+// they have.
 func (r *Rules) move(s *set, now time.Time) (shares map[place]*share, changed bool) {
 	shares, free := map[place]*share{}, r.options.SharedBytes
 	var movers []mover

@@ -75,7 +75,8 @@ func TestSharesOfMemory(t *testing.T) {
 	}
 }
 
-// A rule that meets more keys than its share is for gets the memory of one that meets few; all counts go on.
+// A rule that meets more keys than its share is for gets the memory of one that meets
+// few; all counts go on.
 func TestMemoryMoves(t *testing.T) {
 	if raced {
 		t.Skip("one goroutine and much to compute: without the race detector")
@@ -170,7 +171,8 @@ func TestNothingMoves(t *testing.T) {
 	}
 }
 
-// A rule that is quiet for a window keeps its memory, though another one needs it; one that stays quiet does not.
+// A rule that is quiet for a window keeps its memory, though another one needs it; one
+// that stays quiet does not.
 func TestQuietRulesKeepTheirMemory(t *testing.T) {
 	testkit.OneGoroutine(t)
 	l := loadWith(t, rules.Options{SharedBytes: 384 << 10}, `
@@ -196,7 +198,8 @@ descriptors:
 	require.Less(t, l.All()[1].MemoryBytes(), before/2)
 }
 
-// small has many rules that share, the first of one algorithm and the others of the default: there is room for that one.
+// small has many rules that share, the first of one algorithm and the others of the
+// default: there is room for that one.
 func small(t *testing.T, algorithm string) *loaded {
 	t.Helper()
 	text := "domain: api\ndescriptors:\n  - {key: k, rate_limit: {unit: hour, requests_per_unit: 100, algorithm: " + algorithm + "}}\n"
@@ -206,7 +209,8 @@ func small(t *testing.T, algorithm string) *loaded {
 	return loadWith(t, rules.Options{SharedBytes: 768 << 10}, text)
 }
 
-// Memory moves to a rule only when the counts that it had before it last moved have left the window.
+// Memory moves to a rule only when the counts that it had before it last moved have
+// left the window.
 func TestMemoryMovesOnceAWindow(t *testing.T) {
 	testkit.OneGoroutine(t)
 	l := small(t, "fixed_window")

@@ -54,11 +54,13 @@ func (s *saved) counter() counter {
 	}
 }
 
-// Save writes the counts of all rules into a folder, which it makes if it is not there: a file for each limiter, see
-// [sketchlimit.Limiter.Save], and an index, which is written last. Counts of rules that are not there any more are
-// removed. Only one process may save there.
+// Save writes the counts of all rules into a folder, which it makes if it is not there:
+// a file for each limiter, see [sketchlimit.Limiter.Save], and an index, which is
+// written last. Counts of rules that are not there any more are removed. Only one
+// process may save there.
 //
-// Decisions go on. Files only their owner may read: by the seeds in them one can choose values that count together.
+// Decisions go on. Files only their owner may read: by the seeds in them one can choose
+// values that count together.
 func (r *Rules) Save(folder string) error {
 	r.change.Lock()
 	defer r.change.Unlock()
@@ -126,11 +128,12 @@ func writeIndex(folder string, all []saved) error {
 	return nil
 }
 
-// Restore reads the counts that Save has written, before the first decision: what was counted since is lost. Rules carry
-// them on as they do over a reload, also with other limits and sizes, and rules that share memory have the shares that
-// they had. Counts of rules that are not there any more are left out, and so are those that a limiter refuses, see
-// [sketchlimit.Limiter.Load]: the error tells of them, and all others are restored. It wraps [io/fs.ErrNotExist] if there is
-// no snapshot.
+// Restore reads the counts that Save has written, before the first decision: what was
+// counted since is lost. Rules carry them on as they do over a reload, also with other
+// limits and sizes, and rules that share memory have the shares that they had. Counts
+// of rules that are not there any more are left out, and so are those that a limiter
+// refuses, see [sketchlimit.Limiter.Load]: the error tells of them, and all others are
+// restored. It wraps [io/fs.ErrNotExist] if there is no snapshot.
 func (r *Rules) Restore(folder string) error {
 	r.change.Lock()
 	defer r.change.Unlock()
@@ -183,7 +186,8 @@ func (r *Rules) restored(folder string, all []saved) (*set, map[place]*share, []
 	return before, shares, failed
 }
 
-// load returns a rule with the limiter of a file. That of a rule for overrides, which stays, it restores itself.
+// load returns a rule with the limiter of a file. That of a rule for overrides, which
+// stays, it restores itself.
 func (r *Rules) load(present *Rule, one *saved, now time.Time, file string) (*Rule, error) {
 	if present.Override {
 		return present, present.limiter.Load(file)
@@ -215,7 +219,8 @@ func (r *Rules) load(present *Rule, one *saved, now time.Time, file string) (*Ru
 	return old, old.limiter.Load(file)
 }
 
-// again makes a rule with the limiter that was made at first one that has gone on as the saved one has.
+// again makes a rule with the limiter that was made at first one that has gone on as
+// the saved one has.
 func (r *Rule) again(one *saved, now time.Time) (err error) {
 	r.origin = origin{one.Made, one.MadeBurst, one.Reach, now}
 	r.Limit, r.Burst, r.counter = one.Limit, one.Burst, one.counter()

@@ -139,7 +139,8 @@ func TestSavesUnderLoad(t *testing.T) {
 	require.Equal(t, []int{0}, next.left(t, "fixed"))
 }
 
-// A save writes nothing where a link in its folder points, and removes what one that was killed has left.
+// A save writes nothing where a link in its folder points, and removes what one that
+// was killed has left.
 func TestSaveFollowsNoLinks(t *testing.T) {
 	folder, victim := t.TempDir(), filepath.Join(t.TempDir(), "victim")
 	require.NoError(t, os.WriteFile(victim, []byte("precious"), 0o600))

@@ -9,9 +9,11 @@ type level struct {
 	toMetric  bool   // the value of the request stands in its place
 }
 
-// StatsName returns the name that envoyproxy/ratelimit gives to the statistics of the rule for a descriptor that leads to
-// it: domain.key_value.key_value…, with the values of the file or, where detailed_metric or value_to_metric say so,
-// of the request. Names with values of requests are as many as those are: whoever counts by them needs a bound.
+// StatsName returns the name that envoyproxy/ratelimit gives to the statistics of the
+// rule for a descriptor that leads to it: domain.key_value.key_value…, with the values
+// of the file or, where detailed_metric or value_to_metric say so, of the request.
+// Names with values of requests are as many as those are: whoever counts by them needs
+// a bound.
 func (r *Rule) StatsName(d Descriptor) string {
 	if !r.NamedByRequest || len(d) != len(r.levels) {
 		return r.Domain + "." + r.Path

@@ -38,7 +38,8 @@ type question struct {
 	end   int // of its key in keys
 	// blocked reports whether the request's own limit admits nothing.
 	blocked bool
-	// first is the first question that leads to the same counter, and which is asked for the sum of their units.
+	// first is the first question that leads to the same counter, and which is asked
+	// for the sum of their units.
 	first  int
 	sum    int
 	before int // units of the sum that come before
@@ -53,7 +54,8 @@ type questioned struct {
 	key  string
 }
 
-// decide answers a request for which add adds what it asks. That is done again if the rules change meanwhile.
+// decide answers a request for which add adds what it asks. That is done again if the
+// rules change meanwhile.
 func (r *Rules) decide(domain string, add func(*counters)) Answer {
 	c := pool.Get().(*counters)
 	defer func() {
@@ -122,8 +124,9 @@ func (c *counters) find(a *Ask, q *question) (*Rule, []byte) {
 	return rule, appendEntries(c.keys, c.domain, a.Descriptor)
 }
 
-// join adds the i-th question to the first one that leads to its counter, if there is one. One that only looks is asked
-// by itself, and so are those of rules in shadow mode and of rules that charge.
+// join adds the i-th question to the first one that leads to its counter, if there is
+// one. One that only looks is asked by itself, and so are those of rules in shadow mode
+// and of rules that charge.
 func (c *counters) join(i int) bool {
 	q, rule := &c.questions[i], c.statuses[i].Rule
 	if q.n == 0 || rule.Shadow || rule.Charge || c.options.CountRefused {
@@ -138,7 +141,8 @@ func (c *counters) join(i int) bool {
 	return true
 }
 
-// firstOf returns the first question of the i-th one's counter that takes units. Up to 32 are compared one by one.
+// firstOf returns the first question of the i-th one's counter that takes units. Up to
+// 32 are compared one by one.
 func (c *counters) firstOf(i int) int {
 	const some = 32
 	for k := range min(i, some) {
@@ -161,7 +165,8 @@ func (c *counters) firstOf(i int) int {
 	return k
 }
 
-// sum returns a + b, but -1 if one of them is below 0, and the largest int if it is more than that.
+// sum returns a + b, but -1 if one of them is below 0, and the largest int if it is
+// more than that.
 func sum(a, b int) int {
 	if a < 0 || b < 0 {
 		return -1
@@ -169,8 +174,8 @@ func sum(a, b int) int {
 	return a + min(b, math.MaxInt-a)
 }
 
-// take consumes the units of all counters, or of none, and tells whether the request is admitted; not ok if the rules are
-// others by now.
+// take consumes the units of all counters, or of none, and tells whether the request is
+// admitted; not ok if the rules are others by now.
 func (c *counters) take() (admitted, ok bool) {
 	c.rules.deciding.RLock()
 	defer c.rules.deciding.RUnlock()
@@ -198,7 +203,8 @@ func (c *counters) take() (admitted, ok bool) {
 	return c.takeTogether(), true
 }
 
-// takeTogether consumes the units of all counters, or of none, and tells whether the request is admitted.
+// takeTogether consumes the units of all counters, or of none, and tells whether the
+// request is admitted.
 func (c *counters) takeTogether() bool {
 	c.look()
 	c.enforce()
@@ -250,7 +256,8 @@ func (c *counters) spend() {
 	}
 }
 
-// drain takes what is left of a counter that has refused. Others may take from it meanwhile.
+// drain takes what is left of a counter that has refused. Others may take from it
+// meanwhile.
 func (c *counters) drain(i int) {
 	s := &c.statuses[i]
 	for left := s.Remaining; left > 0; {
@@ -287,8 +294,8 @@ func (c *counters) look() {
 	}
 }
 
-// enforce asks the rules that may refuse, in one step. Quotas that refuse while another does not are left out, and the
-// others are asked again.
+// enforce asks the rules that may refuse, in one step. Quotas that refuse while another
+// does not are left out, and the others are asked again.
 func (c *counters) enforce() {
 	blocked := !c.admits()
 	for len(c.asked) > 0 && !c.askAll(blocked) && !blocked && c.admits() {
@@ -397,8 +404,8 @@ func (c *counters) admits() bool {
 // shadow reports whether the rule is in shadow mode.
 func (s *Status) shadow() bool { return s.Rule != nil && s.Rule.Shadow }
 
-// fixed returns what the i-th question is always answered, if it is: there is no rule, or none that counts, or the
-// request's own limit admits nothing.
+// fixed returns what the i-th question is always answered, if it is: there is no rule,
+// or none that counts, or the request's own limit admits nothing.
 func (c *counters) fixed(i int) (d sketchlimit.Decision, ok bool) {
 	rule := c.statuses[i].Rule
 	switch {

@@ -44,7 +44,8 @@ descriptors:
 	}
 }
 
-// A quota that refuses is left out while another one admits; the others are charged in one step.
+// A quota that refuses is left out while another one admits; the others are charged in
+// one step.
 func TestQuotasBesideOthers(t *testing.T) {
 	l := load(t, `
 domain: api
@@ -92,7 +93,8 @@ func TestManyRulesOfOneRequest(t *testing.T) {
 	require.Equal(t, want, l.take("api", all...))
 }
 
-// A request of thousands of descriptors is one as any other: all or none, and one counter is asked once.
+// A request of thousands of descriptors is one as any other: all or none, and one
+// counter is asked once.
 func TestThousandsOfDescriptors(t *testing.T) {
 	l := load(t, `
 domain: api

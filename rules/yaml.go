@@ -122,7 +122,8 @@ func (r *reader) flag(n *yaml.Node) (value bool) {
 	return value
 }
 
-// number reads a whole number, and returns the least one if there is none. Helm writes a million as 1e+06.
+// number reads a whole number, and returns the least one if there is none. Helm writes
+// a million as 1e+06.
 func (r *reader) number(n *yaml.Node, name string, least, most int64) int64 {
 	var value int64
 	var float float64

@@ -18,7 +18,8 @@ import (
 
 const mostHolds = 48 // of one history
 
-// What goroutines ask of a budget. A hold is known by a number, which who makes it chooses.
+// What goroutines ask of a budget. A hold is known by a number, which who makes it
+// chooses.
 type budgetCall struct {
 	what string
 	key  int
@@ -31,8 +32,8 @@ type budgetGot struct {
 	left int // Remaining, or what did not fit
 }
 
-// budgetState is that of a sequential budget of one fixed window: what keys have settled, and what holds hold that are
-// open.
+// budgetState is that of a sequential budget of one fixed window: what keys have
+// settled, and what holds hold that are open.
 type budgetState struct {
 	settled [2]int
 	units   [mostHolds]int
@@ -48,7 +49,8 @@ func (s *budgetState) held(key int) (units int) {
 	return units
 }
 
-// charge counts units of a key beside those that are held, and returns how many of the unheld do not fit.
+// charge counts units of a key beside those that are held, and returns how many of the
+// unheld do not fit.
 func (s *budgetState) charge(key, n, unheld, held int) (over int) {
 	over = max(0, unheld-max(0, limit-s.settled[key]-held))
 	s.settled[key] = min(limit, s.settled[key]+n)
@@ -97,8 +99,8 @@ type asker interface {
 	Held(key string) int
 }
 
-// recordBudget lets goroutines make a few calls each, each at the same moment as those of the others: they settle and
-// extend holds of each other.
+// recordBudget lets goroutines make a few calls each, each at the same moment as those
+// of the others: they settle and extend holds of each other.
 func recordBudget(b asker, settle func(budget.Hold, int) bool, round int, r *rand.Rand) (history []porcupine.Operation) {
 	const goroutines, calls = 4, 12
 	var order, ready atomic.Int64
@@ -175,7 +177,8 @@ func buildBudget(t *testing.T) *budget.Budget {
 	return b
 }
 
-// What goroutines see of a budget is what they would see one after another: who holds, extends, settles and charges.
+// What goroutines see of a budget is what they would see one after another: who holds,
+// extends, settles and charges.
 func TestBudgetLinearizable(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	counts := map[string]int{}

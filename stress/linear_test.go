@@ -44,9 +44,9 @@ type limiter interface {
 	Do(r sketchlimit.Request) sketchlimit.Decision
 }
 
-// record lets goroutines make a few calls each, of few keys, each at the same moment as those
-// of the others, while the clock steps ahead and back, and returns what they saw in which
-// order. Each call is held against one of the limits.
+// record lets goroutines make a few calls each, of few keys, each at the same moment as
+// those of the others, while the clock steps ahead and back, and returns what they saw
+// in which order. Each call is held against one of the limits.
 func record(l limiter, limits []int, start time.Time, round int, r *rand.Rand) (history []porcupine.Operation) {
 	const goroutines, calls = 4, 10
 	var clock, order, ready atomic.Int64
@@ -153,12 +153,12 @@ func model(r rule, length int64, strict bool) porcupine.Model {
 	}
 }
 
-// history records one and checks it. It tells as well how many calls began before the one
-// that began before them had ended.
+// history records one and checks it. It tells as well how many calls began before the
+// one that began before them had ended.
 //
-// The latest generation that calls have come with is the limiter's as soon as one has: what is
-// decided in between, for others that are behind, is decided in that. So a call is two events, of
-// which the first may come as early as the call.
+// The latest generation that calls have come with is the limiter's as soon as one has:
+// what is decided in between, for others that are behind, is decided in that. So a call
+// is two events, of which the first may come as early as the call.
 func history(l limiter, m porcupine.Model, limits []int, start time.Time, round int, r *rand.Rand) (linear bool, overlaps int) {
 	h := record(l, limits, start, round, r)
 	slices.SortFunc(h, func(a, b porcupine.Operation) int { return int(a.Call - b.Call) })
@@ -176,8 +176,8 @@ func history(l limiter, m porcupine.Model, limits []int, start time.Time, round 
 	return porcupine.CheckOperations(m, h), overlaps
 }
 
-// What goroutines see is what they would see one after another, in an order in which no call
-// comes before one that had ended when it began: decision and units left.
+// What goroutines see is what they would see one after another, in an order in which no
+// call comes before one that had ended when it began: decision and units left.
 func TestLinearizable(t *testing.T) {
 	both := []int{limit, limit / 3}
 	for name, c := range map[string]struct {
@@ -204,8 +204,8 @@ func TestLinearizable(t *testing.T) {
 	}
 }
 
-// While a larger or smaller limiter takes over, requests may be denied for what other keys
-// have left, but none is admitted that a sequential limiter would deny.
+// While a larger or smaller limiter takes over, requests may be denied for what other
+// keys have left, but none is admitted that a sequential limiter would deny.
 func TestLinearizableWhileGrowing(t *testing.T) {
 	start := time.Unix(0, 0)
 	l, err := sketchlimit.New(sketchlimit.Config{Limit: limit, Window: window, MemoryBytes: 8 << 10, Seed: 1,
@@ -226,7 +226,8 @@ func TestLinearizableWhileGrowing(t *testing.T) {
 	require.Greater(t, len(sizes), 3, "it has hardly changed its size")
 }
 
-// mutexed is a fixed window behind a mutex, which checks and counts in two steps if broken.
+// mutexed is a fixed window behind a mutex, which checks and counts in two steps if
+// broken.
 type mutexed struct {
 	broken bool
 

@@ -1,5 +1,6 @@
-// Command audit holds the rates that limiters count of themselves, see [sketchlimit.Audit], against those of all their
-// requests, on every trace of a folder, in limiters that are too small.
+// Command audit holds the rates that limiters count of themselves, see
+// [sketchlimit.Audit], against those of all their requests, on every trace of a folder,
+// in limiters that are too small.
 //
 //	go run ./bench/audit -data FOLDER
 package main
@@ -88,7 +89,8 @@ func trace(out io.Writer, name string, requests []accuracy.Request, seeds uint64
 	}
 }
 
-// measured is the requests of light keys, and how many of them were denied wrongly, beside what the limiter has counted.
+// measured is the requests of light keys, and how many of them were denied wrongly,
+// beside what the limiter has counted.
 type measured struct {
 	light, denied int
 	audit         sketchlimit.Audit

@@ -95,7 +95,8 @@ func testBasicConfig(t *testing.T, kind servers.Kind, settings []string) {
 	requireMetric(t, s, `ratelimit_service_rate_limit_over_limit{domain="another",key1="hourly"`, 5)
 }
 
-// requireMetric waits until a counter has a value: the services publish them with a delay.
+// requireMetric waits until a counter has a value: the services publish them with a
+// delay.
 func requireMetric(t *testing.T, s *servers.Service, series string, want float64) {
 	t.Helper()
 	require.NoError(t, servers.Eventually(10*time.Second, func() error {
@@ -131,7 +132,8 @@ func TestReloadOfFiles(t *testing.T) {
 	})
 }
 
-// TestWrongFiles is not among those of the reference: a wrong file must not change the rules.
+// TestWrongFiles is not among those of the reference: a wrong file must not change the
+// rules.
 func TestWrongFiles(t *testing.T) {
 	each(t, func(t *testing.T, kind servers.Kind) {
 		s := kind.New(t, basic)

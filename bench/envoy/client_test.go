@@ -58,8 +58,9 @@ func (c client) try(request *rls.RateLimitRequest) (*rls.RateLimitResponse, erro
 	return c.rls.ShouldRateLimit(ctx, request)
 }
 
-// ask sends a request of one hit for descriptors as in "key=value,key=value", and returns the
-// answer without the times until limits are reset, which are checked by the clock.
+// ask sends a request of one hit for descriptors as in "key=value,key=value", and
+// returns the answer without the times until limits are reset, which are checked by the
+// clock.
 func (c client) ask(domain string, descriptors ...string) *rls.RateLimitResponse {
 	c.t.Helper()
 	began := time.Now()
@@ -107,7 +108,8 @@ func answer(code rls.RateLimitResponse_Code, statuses ...*rls.RateLimitResponse_
 	return &rls.RateLimitResponse{OverallCode: code, Statuses: statuses}
 }
 
-// status is one of a limit. Without a limit it is &rls.RateLimitResponse_DescriptorStatus{Code: ok}.
+// status is one of a limit. Without a limit it is
+// &rls.RateLimitResponse_DescriptorStatus{Code: ok}.
 func status(code rls.RateLimitResponse_Code, limit uint32, unit rls.RateLimitResponse_RateLimit_Unit, remaining uint32) *rls.RateLimitResponse_DescriptorStatus {
 	return &rls.RateLimitResponse_DescriptorStatus{Code: code, LimitRemaining: remaining,
 		CurrentLimit: &rls.RateLimitResponse_RateLimit{RequestsPerUnit: limit, Unit: unit}}

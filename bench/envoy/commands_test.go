@@ -87,8 +87,8 @@ func everyUnit() string {
 	return file
 }
 
-// TestReferencesChecker holds what the services make of configurations against the reference's
-// checker.
+// TestReferencesChecker holds what the services make of configurations against the
+// reference's checker.
 func TestReferencesChecker(t *testing.T) {
 	each(t, func(t *testing.T, kind servers.Kind) {
 		s := kind.New(t, servers.Rules{"one.yaml": "domain: a"})

@@ -12,8 +12,8 @@ import (
 	"github.com/sketchlimit/sketchlimit/bench/envoy/internal/servers"
 )
 
-// These are the differences that the random requests of TestDifferential do not meet. The others are what
-// the manners of the services say.
+// These are the differences that the random requests of TestDifferential do not meet.
+// The others are what the manners of the services say.
 
 var joined = servers.Rules{"joined.yaml": `
 domain: joined
@@ -22,8 +22,9 @@ descriptors:
     rate_limit: {unit: day, requests_per_unit: 7}
 `}
 
-// TestJoinedKeys: the reference looks rules up by the key and the value with a line between them, so that the
-// value may stand in the key of a rule. Ours compares keys with keys.
+// TestJoinedKeys: the reference looks rules up by the key and the value with a line
+// between them, so that the value may stand in the key of a rule. Ours compares keys
+// with keys.
 func TestJoinedKeys(t *testing.T) {
 	theirs := dial(t, servers.Reference.New(t, joined).GRPC, nil)
 	ours := dial(t, servers.Sketchlimit.New(t, joined).GRPC, nil)
@@ -52,7 +53,8 @@ func TestOverrideWithoutUnit(t *testing.T) {
 	equal(t, answer(ok, status(ok, 20, day, 19)), c.ask("another", "daily=foo"))
 }
 
-// TestNegativeHits: those who ask to give hits back take some from the reference, and look at ours.
+// TestNegativeHits: those who ask to give hits back take some from the reference, and
+// look at ours.
 func TestNegativeHits(t *testing.T) {
 	r := request("another", "daily=foo")
 	const isNegativeHits = 4 // the field's number, which the reference of January 2026 does not know

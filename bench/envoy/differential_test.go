@@ -42,8 +42,9 @@ var modes = []struct {
 
 const stop = "STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT"
 
-// TestDifferential sends the same random requests under random rules to the reference and to ours, and holds
-// every answer against a model of each. The models differ by their [manner]s only.
+// TestDifferential sends the same random requests under random rules to the reference
+// and to ours, and holds every answer against a model of each. The models differ by
+// their [manner]s only.
 //
 //	go test -run Differential . -requests 100000 -files 24
 func TestDifferential(t *testing.T) {
@@ -87,7 +88,8 @@ type pair struct {
 	model
 }
 
-// compare sends a request to both services, and returns an error if an answer is not as it must be.
+// compare sends a request to both services, and returns an error if an answer is not as
+// it must be.
 func compare(request *rls.RateLimitRequest, theirs, ours *pair) error {
 	var met []*rls.RateLimitResponse_DescriptorStatus // in the first answer
 	var metadata *structpb.Struct
@@ -118,8 +120,8 @@ func compare(request *rls.RateLimitRequest, theirs, ours *pair) error {
 	return nil
 }
 
-// metadataOf takes the dynamic metadata out of an answer, without what the reference told until January 2026
-// only, and what it tells since.
+// metadataOf takes the dynamic metadata out of an answer, without what the reference
+// told until January 2026 only, and what it tells since.
 func metadataOf(answer *rls.RateLimitResponse) *structpb.Struct {
 	metadata := answer.DynamicMetadata
 	answer.DynamicMetadata = nil
@@ -127,7 +129,8 @@ func metadataOf(answer *rls.RateLimitResponse) *structpb.Struct {
 		delete(metadata.GetFields(), name)
 	}
 	for _, d := range metadata.GetFields()["descriptors"].GetListValue().GetValues() {
-		// It is the text of a message, in which each binary has one space or two between fields.
+		// It is the text of a message, in which each binary has one space or two
+		// between fields.
 		if fields := d.GetStructValue().GetFields(); fields["limit"] != nil {
 			words := strings.Fields(fields["limit"].GetStringValue())
 			fields["limit"] = structpb.NewStringValue(strings.Join(words, " "))
@@ -147,7 +150,8 @@ func complaint(request *rls.RateLimitRequest) string {
 	return ""
 }
 
-// checkResets checks how long it is until each limit is reset, and takes the seconds out of the answer.
+// checkResets checks how long it is until each limit is reset, and takes the seconds
+// out of the answer.
 func checkResets(answer *rls.RateLimitResponse, from, to time.Time) (err error) {
 	for _, status := range answer.Statuses {
 		if status.DurationUntilReset != nil {

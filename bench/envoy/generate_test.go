@@ -86,8 +86,9 @@ func (f *file) addLimit(n *node) {
 	f.rules[n.limit.name] = n
 }
 
-// unitOf is one for each first key, so that no two counters of the reference have one name: theirs ends
-// in the time at which the window began, which may be that of another unit, too.
+// unitOf is one for each first key, so that no two counters of the reference have one
+// name: theirs ends in the time at which the window began, which may be that of another
+// unit, too.
 func (f *file) unitOf(key string) rls.RateLimitResponse_RateLimit_Unit {
 	return f.units[(len(key)+int(key[1]))%len(f.units)]
 }

@@ -1,9 +1,11 @@
-// Command envoy tells how many requests the rate limit service of this repository answers, and how many
-// envoyproxy/ratelimit with a redis-server does, on the loopback interface of one machine. They take turns.
+// Command envoy tells how many requests the rate limit service of this repository
+// answers, and how many envoyproxy/ratelimit with a redis-server does, on the loopback
+// interface of one machine. They take turns.
 //
 //	go run -C bench/envoy . [-write ../../notes/envoy.md] [-quick]
 //
-// The tests of this package hold the services against each other, and ours against a real Envoy.
+// The tests of this package hold the services against each other, and ours against a
+// real Envoy.
 package main
 
 import (

@@ -8,18 +8,21 @@ import (
 // manner is what a service does in its own way. All else the services must do alike.
 type manner struct {
 	count counting
-	// quotasRefuse is what the reference does after its version of January 2026: a request is refused if it
-	// meets quotas and all of them are over. The status of a quota that is over then says so; before, it said
-	// OK, and not when the limit is reset.
+	// quotasRefuse is what the reference does after its version of January 2026: a
+	// request is refused if it meets quotas and all of them are over. The status of a
+	// quota that is over then says so; before, it said OK, and not when the limit is
+	// reset.
 	quotasRefuse bool
 	// highest is the highest limit that a rule can have. Ours takes higher ones as that.
 	highest uint32
 }
 
-// counting counts the hits of a request, and sets the limits and counts that it is answered. all has every descriptor's.
+// counting counts the hits of a request, and sets the limits and counts that it is
+// answered. all has every descriptor's.
 type counting func(m *model, all []hit, counted []*hit)
 
-// countAll is the reference's way: each descriptor counts, whatever becomes of the request.
+// countAll is the reference's way: each descriptor counts, whatever becomes of the
+// request.
 func countAll(m *model, _ []hit, counted []*hit) {
 	for _, h := range counted {
 		m.counts[h.counter] += h.n
@@ -27,8 +30,9 @@ func countAll(m *model, _ []hit, counted []*hit) {
 	}
 }
 
-// countUntilOver is the reference's way with STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT=true: if there are
-// descriptors that are to go over their limits, those alone count.
+// countUntilOver is the reference's way with
+// STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT=true: if there are descriptors that are to go
+// over their limits, those alone count.
 func countUntilOver(m *model, _ []hit, counted []*hit) {
 	goesOver, any := make([]bool, len(counted)), false
 	for i, h := range counted {
@@ -43,8 +47,9 @@ func countUntilOver(m *model, _ []hit, counted []*hit) {
 	}
 }
 
-// countUpToLimits is our way with STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT=false: a counter that refuses is full from
-// then on. A descriptor that looks (0 hits) is told what one hit would be told.
+// countUpToLimits is our way with STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT=false: a
+// counter that refuses is full from then on. A descriptor that looks (0 hits) is told
+// what one hit would be told.
 func countUpToLimits(m *model, _ []hit, counted []*hit) {
 	for _, h := range counted {
 		switch before := m.counts[h.counter]; {
@@ -59,9 +64,11 @@ func countUpToLimits(m *model, _ []hit, counted []*hit) {
 	}
 }
 
-// countTogether is our way: a request that is refused counts nowhere. Descriptors that meet one counter are
-// told what the sum of their hits is told by the lowest of their limits. Rules in shadow mode, and quotas that are over while others are not, do
-// not refuse, and alone do not count. A descriptor that looks (0 hits) is told what one hit would be told.
+// countTogether is our way: a request that is refused counts nowhere. Descriptors that
+// meet one counter are told what the sum of their hits is told by the lowest of their
+// limits. Rules in shadow mode, and quotas that are over while others are not, do not
+// refuse, and alone do not count. A descriptor that looks (0 hits) is told what one hit
+// would be told.
 func countTogether(m *model, all []hit, counted []*hit) {
 	sums, lowest := map[string]uint64{}, map[string]uint64{}
 	for _, h := range counted {

@@ -10,7 +10,8 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
-// model is an exact service. It knows the rules of a file and the counters that requests have met.
+// model is an exact service. It knows the rules of a file and the counters that
+// requests have met.
 type model struct {
 	manner
 	file          *file
@@ -38,8 +39,9 @@ func (h *hit) tell(count uint64) {
 	}
 }
 
-// expect returns the answer to a request, without headers, and the status that these tell of, or nil. Which rules its
-// descriptors meet it takes from the statuses of another answer.
+// expect returns the answer to a request, without headers, and the status that these
+// tell of, or nil. Which rules its descriptors meet it takes from the statuses of
+// another answer.
 func (m *model) expect(request *rls.RateLimitRequest, met []*rls.RateLimitResponse_DescriptorStatus) (*rls.RateLimitResponse, *rls.RateLimitResponse_DescriptorStatus) {
 	all := make([]hit, len(request.Descriptors))
 	var counted []*hit
@@ -70,7 +72,8 @@ func (m *model) expect(request *rls.RateLimitRequest, met []*rls.RateLimitRespon
 	return answer, told
 }
 
-// hit says what a descriptor takes from the counter of the limit that it meets, or brings.
+// hit says what a descriptor takes from the counter of the limit that it meets, or
+// brings.
 func (m *model) hit(request *rls.RateLimitRequest, d *ratelimit.RateLimitDescriptor, met *rls.RateLimitResponse_RateLimit) hit {
 	h := hit{limit: proto.CloneOf(met), n: uint64(max(1, request.HitsAddend)), quota: m.quota}
 	if d.HitsAddend != nil {

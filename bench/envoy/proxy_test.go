@@ -42,8 +42,8 @@ descriptors:
         rate_limit: {unit: hour, requests_per_unit: 4}
 `}
 
-// envoyConfig limits requests by their client's address, by a header, or by a header and the path, as the path
-// says.
+// envoyConfig limits requests by their client's address, by a header, or by a header
+// and the path, as the path says.
 func envoyConfig(upstream, service string, failureModeDeny bool) func(listener, admin string) string {
 	return func(listener, admin string) string {
 		return fmt.Sprintf(`
@@ -122,7 +122,8 @@ func newProxy(t *testing.T, kind servers.Kind, failureModeDeny bool) *proxy {
 	return p
 }
 
-// get sends a request with a header, as in "x-user=alice", or none, and returns the answer's status and headers.
+// get sends a request with a header, as in "x-user=alice", or none, and returns the
+// answer's status and headers.
 func (p *proxy) get(client *http.Client, path, header string) (int, http.Header, error) {
 	r, err := http.NewRequest(http.MethodGet, "http://"+p.Listener+path, nil)
 	if err != nil {
@@ -140,7 +141,8 @@ func (p *proxy) get(client *http.Client, path, header string) (int, http.Header,
 	return answer.StatusCode, answer.Header, err
 }
 
-// gets fails the test unless the answers to n requests have the status, and returns the headers of the last.
+// gets fails the test unless the answers to n requests have the status, and returns the
+// headers of the last.
 func (p *proxy) gets(code, n int, client *http.Client, path, header string) (headers http.Header) {
 	p.t.Helper()
 	for range n {
@@ -229,7 +231,8 @@ func TestEnvoyFailureModes(t *testing.T) {
 	}
 }
 
-// TestEnvoyReload changes rules while requests come: none may fail, and none may be refused or admitted wrongly.
+// TestEnvoyReload changes rules while requests come: none may fail, and none may be
+// refused or admitted wrongly.
 func TestEnvoyReload(t *testing.T) {
 	each(t, func(t *testing.T, kind servers.Kind) {
 		awayFromTurns(20*time.Second, hour)

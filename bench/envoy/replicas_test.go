@@ -20,9 +20,10 @@ const (
 	sharedRate  = 1000 // requests a second for a key at each replica
 )
 
-// TestReplicas asks two replicas that share counts through Redis for keys that each of them is offered twice the limit of,
-// and returns how many they admit together. What docs/redis-synced.md promises at that rate depends on the machine; that no
-// replica admits more than the limit, and both agree in the end, does not.
+// TestReplicas asks two replicas that share counts through Redis for keys that each of
+// them is offered twice the limit of, and returns how many they admit together. What
+// docs/redis-synced.md promises at that rate depends on the machine; that no replica
+// admits more than the limit, and both agree in the end, does not.
 //
 //	go test -v -run Replicas . -keys 40
 func TestReplicas(t *testing.T) {
@@ -68,7 +69,8 @@ descriptors:
 		sharedLimit, sharedRate, float64(sum)/float64(len(admitted)), len(admitted), slices.Max(admitted))
 }
 
-// offer asks each replica for a key, at the same time and rate, and returns how many were admitted.
+// offer asks each replica for a key, at the same time and rate, and returns how many
+// were admitted.
 func offer(t *testing.T, replicas []client, descriptor string) (admitted int) {
 	var mu sync.Mutex
 	var all sync.WaitGroup

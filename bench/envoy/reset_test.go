@@ -18,8 +18,8 @@ var seconds = map[rls.RateLimitResponse_RateLimit_Unit]int64{
 	rls.RateLimitResponse_RateLimit_YEAR:   365 * 86400,
 }
 
-// checkReset returns an error if the time until a limit is reset was told at no time between
-// two.
+// checkReset returns an error if the time until a limit is reset was told at no time
+// between two.
 func checkReset(status *rls.RateLimitResponse_DescriptorStatus, from, to time.Time) error {
 	return checkSeconds(status.DurationUntilReset.GetSeconds(), status.CurrentLimit.Unit, from, to)
 }

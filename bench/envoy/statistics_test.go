@@ -43,8 +43,8 @@ descriptors:
     rate_limit: {unlimited: true}
 `}
 
-// TestStatistics holds the metrics for Prometheus against each other, series by series, after the same requests
-// of one descriptor each.
+// TestStatistics holds the metrics for Prometheus against each other, series by series,
+// after the same requests of one descriptor each.
 func TestStatistics(t *testing.T) {
 	awayFromTurns(30*time.Second, day)
 	theirs, ours := servers.Reference.New(t, counted), servers.Sketchlimit.New(t, counted)

@@ -39,8 +39,8 @@ func newAuthority(t *testing.T) *authority {
 	return a
 }
 
-// sign returns a certificate of a new key, signed by the authority, or by the key itself while the
-// authority has none.
+// sign returns a certificate of a new key, signed by the authority, or by the key
+// itself while the authority has none.
 func (a *authority) sign(cert *x509.Certificate) ([]byte, *ecdsa.PrivateKey) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(a.t, err)

@@ -29,7 +29,8 @@ type statsd struct {
 	wrong    string           // a line that is not of statsd
 }
 
-// newStatsd listens until the test ends, and returns the settings that make a service tell it.
+// newStatsd listens until the test ends, and returns the settings that make a service
+// tell it.
 func newStatsd(t *testing.T, protocol string) (*statsd, []string) {
 	t.Helper()
 	s := &statsd{counters: map[string]int64{}, others: map[string]bool{}}
@@ -100,8 +101,8 @@ func (s *statsd) told(line string) {
 	}
 }
 
-// theirsAlone are statistics of what is not in ours: connections to Redis, a cache of what is refused, and the library that
-// reads files there.
+// theirsAlone are statistics of what is not in ours: connections to Redis, a cache of
+// what is refused, and the library that reads files there.
 var theirsAlone = regexp.MustCompile(`redis_pool|^ratelimit\.localcache\.|\.over_limit_with_local_cache |^runtime\.`)
 
 // all returns what was told, a name a line, with the values of counters.
@@ -120,7 +121,8 @@ func (s *statsd) all() (text string, err error) {
 	return strings.Join(lines, "\n"), err
 }
 
-// TestStatsd holds what both services tell statsd against each other, line by line, after the same requests.
+// TestStatsd holds what both services tell statsd against each other, line by line,
+// after the same requests.
 func TestStatsd(t *testing.T) {
 	for _, protocol := range []string{"tcp", "udp"} {
 		t.Run(protocol, func(t *testing.T) {
@@ -143,7 +145,8 @@ func TestStatsd(t *testing.T) {
 	}
 }
 
-// TestStatsdOfOverrides: ours has one name for all limits of a unit that come with requests.
+// TestStatsdOfOverrides: ours has one name for all limits of a unit that come with
+// requests.
 func TestStatsdOfOverrides(t *testing.T) {
 	awayFromTurns(30*time.Second, day)
 	names := map[string]string{servers.Reference.Name: "counted.any_thing", servers.Sketchlimit.Name: "override.day"}

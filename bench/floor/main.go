@@ -1,5 +1,6 @@
-// Command floor holds decisions against their floors. It runs benchmarks of package bench again and again, each time in
-// a process of its own, and prints medians: of the times, and of their ratios within one process.
+// Command floor holds decisions against their floors. It runs benchmarks of package
+// bench again and again, each time in a process of its own, and prints medians: of the
+// times, and of their ratios within one process.
 //
 //	go run ./bench/floor -turns 20
 package main
@@ -30,7 +31,8 @@ var (
 	calls      = []string{"Allow", "Take"}
 )
 
-// contestant is a row of the table: a name, and that of its benchmark in an amount of memory.
+// contestant is a row of the table: a name, and that of its benchmark in an amount of
+// memory.
 type contestant struct {
 	name  string
 	bench func(memory string, goroutines int) string
@@ -117,7 +119,8 @@ func median(turns []turn, of func(turn) float64) float64 {
 	return values[len(values)/2]
 }
 
-// ratio is the median of the times of one benchmark over those of another in the same process.
+// ratio is the median of the times of one benchmark over those of another in the same
+// process.
 func ratio(turns []turn, a, b string) float64 {
 	return median(turns, func(t turn) float64 { return t[a] / t[b] })
 }

@@ -1,16 +1,19 @@
-// Command instructions counts the processor instructions of one call of a limiter, by valgrind's callgrind: on shared
-// machines times differ by a tenth from one run to the next, and instructions by less than one.
+// Command instructions counts the processor instructions of one call of a limiter, by
+// valgrind's callgrind: on shared machines times differ by a tenth from one run to the
+// next, and instructions by less than one.
 //
 //	go run ./bench/instructions [-base commit]
 //
-// It builds itself once more and runs that under callgrind, which counts what happens inside the function measured.
-// An empty call is counted as well and taken off. With -base it does the same in a temporary worktree of that commit,
-// and prints both figures and the difference; a commit that lacks the API used here has no column.
+// It builds itself once more and runs that under callgrind, which counts what happens
+// inside the function measured. An empty call is counted as well and taken off. With
+// -base it does the same in a temporary worktree of that commit, and prints both
+// figures and the difference; a commit that lacks the API used here has no column.
 //
-// Limiters keep their default clock, as users' do: the goroutine that makes the calls is locked to its thread, and
-// callgrind counts by thread, so the goroutine that reads the clock is left out. Without the lock figures differ by
-// hundreds from run to run, with it by less than one, on a busy machine as well. The seed is fixed, and the window is
-// chosen so that the present is the middle of one: none ends during a run.
+// Limiters keep their default clock, as users' do: the goroutine that makes the calls
+// is locked to its thread, and callgrind counts by thread, so the goroutine that reads
+// the clock is left out. Without the lock figures differ by hundreds from run to run,
+// with it by less than one, on a busy machine as well. The seed is fixed, and the
+// window is chosen so that the present is the middle of one: none ends during a run.
 package main
 
 import (
@@ -43,7 +46,8 @@ type row struct {
 	call func(key string)
 }
 
-// rows returns what is counted, by limiters that have seen their traffic. The first is the empty call.
+// rows returns what is counted, by limiters that have seen their traffic. The first is
+// the empty call.
 func rows() []row {
 	now := time.Now()
 	window := time.Duration(2 * now.UnixNano() / 40001) // a day and a quarter; now is the middle of the 20,001st

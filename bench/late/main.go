@@ -1,12 +1,12 @@
-// Command late measures what New takes for a number of keys where abusers come in the midst of a
-// window: how many requests of innocent keys are denied wrongly in it.
+// Command late measures what New takes for a number of keys where abusers come in the
+// midst of a window: how many requests of innocent keys are denied wrongly in it.
 //
 //	go run ./bench/late -limits 100,1000
 //	go run ./bench/late -limits 100 -lowest 10
 //
-// It sends the load that Config.Keys is for: light keys of five requests a window, and one key in a
-// hundred at three times the limit. Light keys alone fill the window before. With -lowest they come
-// with that limit of their own.
+// It sends the load that Config.Keys is for: light keys of five requests a window, and
+// one key in a hundred at three times the limit. Light keys alone fill the window
+// before. With -lowest they come with that limit of their own.
 package main
 
 import (
@@ -99,8 +99,8 @@ type usage struct {
 	full              time.Duration // at which a bucket is full again
 }
 
-// run returns the requests of innocent keys in the window that abusers come in, and those of them that
-// were denied.
+// run returns the requests of innocent keys in the window that abusers come in, and
+// those of them that were denied.
 func run(c sketchlimit.Config, start, requests float64, seed uint64) (denied, innocent int) {
 	now := time.Unix(0, 0)
 	c.Seed, c.Clock = seed, func() time.Time { return now }
@@ -169,8 +169,8 @@ func (l *load) fills(u *usage, now time.Duration) float64 {
 	return float64(u.current) + left*float64(u.previous)
 }
 
-// atMost returns the mean that events are above with a chance of 95 % where so many of them were seen: from so many
-// on, by the normal distribution.
+// atMost returns the mean that events are above with a chance of 95 % where so many of
+// them were seen: from so many on, by the normal distribution.
 func atMost(events int) float64 {
 	const many = 500
 	if events > many {

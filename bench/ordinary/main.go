@@ -1,11 +1,13 @@
-// Command ordinary measures what New takes for a number of keys in ordinary use: every key uses the same share of its
-// limit, below half of it, so that nobody is to be denied, beside one key in a hundred that asks for three times the
-// limit from the midst of a window on. It does so at the load that Keys states, and at multiples of it.
+// Command ordinary measures what New takes for a number of keys in ordinary use: every
+// key uses the same share of its limit, below half of it, so that nobody is to be
+// denied, beside one key in a hundred that asks for three times the limit from the
+// midst of a window on. It does so at the load that Keys states, and at multiples of
+// it.
 //
 //	go run ./bench/ordinary -loads 1,2,4,10
 //
-// By -arrivals and -costs it measures use that is less even: keys at random, or each key's requests in a row, and requests
-// of larger parts of the limit.
+// By -arrivals and -costs it measures use that is less even: keys at random, or each
+// key's requests in a row, and requests of larger parts of the limit.
 package main
 
 import (
@@ -37,8 +39,8 @@ type row struct {
 	arrivals  string  // how their requests come, see orders
 }
 
-// orders are those in which requests come, by arrivals: as many of each key in an order of its own, of keys at random, or
-// each key's in a row.
+// orders are those in which requests come, by arrivals: as many of each key in an order
+// of its own, of keys at random, or each key's in a row.
 var orders = map[string]func(order []int32, keys int, random *rand.Rand){
 	"even": func(order []int32, keys int, random *rand.Rand) {
 		for i := range order {
@@ -187,7 +189,8 @@ func usual(keys, most int, loads ...float64) setting {
 	return setting{keys, most, time.Minute, loads, []int{math.MaxInt, 50}, "even"}
 }
 
-// rows returns all limits, algorithms, shares, loads, and costs of which a share holds a whole request.
+// rows returns all limits, algorithms, shares, loads, and costs of which a share holds
+// a whole request.
 func (s *setting) rows() (all []row) {
 	for _, limit := range []int{10, 100, 1000, 100_000} {
 		var costs []int
@@ -248,8 +251,9 @@ func main() {
 	s.print()
 }
 
-// print measures all rows and prints each, and at last how many rates are right within a factor of two: from one request
-// of a thousand on, and below that, where a thousand looks tell little.
+// print measures all rows and prints each, and at last how many rates are right within
+// a factor of two: from one request of a thousand on, and below that, where a thousand
+// looks tell little.
 func (s *setting) print() {
 	fmt.Println("| limit | algorithm, parts | cost | share | keys | load | bytes a key | denied | innocents denied | audited | audited ÷ denied | of a new key | outside plan |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|")
 	var frequent, rare tally
@@ -284,7 +288,8 @@ func (t *tally) add(quotient float64) string {
 
 func (t tally) String() string { return fmt.Sprintf("%d of %d", t.within, t.all) }
 
-// results yields all rows in their order, each as soon as it is measured. Two are measured at a time.
+// results yields all rows in their order, each as soon as it is measured. Two are
+// measured at a time.
 func (s *setting) results() iter.Seq2[row, result] {
 	all, next := s.rows(), make(chan int)
 	results := make([]chan result, len(all))

@@ -12,9 +12,10 @@ import (
 	"github.com/sketchlimit/sketchlimit/internal/testkit"
 )
 
-// Sized by Keys alone, a limiter denies hardly anybody in ordinary use: one request in 100,000 while keys use up to a fifth
-// of their limit, one in 1,000 at two fifths, and it does not say that it is outside its plan. At four times that it
-// says so before it denies one in 1,000.
+// Sized by Keys alone, a limiter denies hardly anybody in ordinary use: one request in
+// 100,000 while keys use up to a fifth of their limit, one in 1,000 at two fifths, and
+// it does not say that it is outside its plan. At four times that it says so before it
+// denies one in 1,000.
 func TestOrdinaryUse(t *testing.T) {
 	testkit.Computes(t)
 	const keys, every = 4000, 2*testkit.Divisor - 1 // one row of 15 by default
@@ -61,10 +62,12 @@ func TestOutsideByFullTables(t *testing.T) {
 	}
 }
 
-// The audit's interval holds the rate that light keys meet, by ten loads outside the plan: of keys that send all at once, where
-// a unit is a large part of the limit, beside abusers who get less than they ask for, of requests of several units, of
-// abusers alone, on their way up, at low limits, in sub-windows, and of keys at random. All ten at full size, by twenty seeds, where a
-// 99.9 % interval misses three of 200 rows once in a thousand.
+// The audit's interval holds the rate that light keys meet, by ten loads outside the
+// plan: of keys that send all at once, where a unit is a large part of the limit,
+// beside abusers who get less than they ask for, of requests of several units, of
+// abusers alone, on their way up, at low limits, in sub-windows, and of keys at random.
+// All ten at full size, by twenty seeds, where a 99.9 % interval misses three of 200
+// rows once in a thousand.
 func TestAuditedRate(t *testing.T) {
 	testkit.Computes(t)
 	loads, seeds := 6, uint64(1)

@@ -19,10 +19,11 @@ type scale struct {
 	turning   time.Duration // the window that turns meanwhile
 }
 
-// size is the number of keys that a limiter is built for, the bytes that this library's is
-// given, the decisions of each limiter in a round, which begins with caches full of
-// another one's memory, and a window that is long enough for all that is measured, and not so long that
-// it would all fall on the first percents, in which the window before matters most.
+// size is the number of keys that a limiter is built for, the bytes that this library's
+// is given, the decisions of each limiter in a round, which begins with caches full of
+// another one's memory, and a window that is long enough for all that is measured, and
+// not so long that it would all fall on the first percents, in which the window before
+// matters most.
 type size struct {
 	keys, memory, decisions int
 	window                  time.Duration
@@ -100,9 +101,9 @@ func sideBySide(w workload, rounds int) ([]*contestant, error) {
 	return all, compete(w, rounds, all...)
 }
 
-// oneByOne has one limiter in memory beside one of this library's, and takes turns between
-// the two: all of them together would need many gigabytes. This library's is new each
-// time, or it would be asked for more than it was built for.
+// oneByOne has one limiter in memory beside one of this library's, and takes turns
+// between the two: all of them together would need many gigabytes. This library's is
+// new each time, or it would be asked for more than it was built for.
 func oneByOne(w workload, rounds int, progress func(*contestant)) ([]*contestant, error) {
 	all := contestants()
 	for _, c := range all[1:] {

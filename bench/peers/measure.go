@@ -92,8 +92,8 @@ func (c *contestant) start(w workload, window time.Duration) (err error) {
 	return nil
 }
 
-// windowFrom is the length, about so much, of windows since the Unix epoch one of which begins
-// at t, less a millisecond at most.
+// windowFrom is the length, about so much, of windows since the Unix epoch one of which
+// begins at t, less a millisecond at most.
 func windowFrom(t time.Time, length time.Duration) time.Duration {
 	ns := t.UnixNano()
 	return time.Duration(ns / (ns / int64(length)))

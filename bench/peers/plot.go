@@ -92,8 +92,8 @@ func (l latencies) addCurves(p *plot.Plot, turning time.Duration) error {
 	return nil
 }
 
-// drawn returns the picture of a plot, with the names of its axes. They are drawn here because plot reserves their room
-// in the wrong places where axes are logarithmic.
+// drawn returns the picture of a plot, with the names of its axes. They are drawn here
+// because plot reserves their room in the wrong places where axes are logarithmic.
 func drawn(p *plot.Plot) *vgimg.Canvas {
 	canvas := vgimg.NewWith(vgimg.UseWH(720, 440), vgimg.UseDPI(144), vgimg.UseBackgroundColor(color.White))
 	area := draw.Crop(draw.New(canvas), 12, -16, 8, -10)

@@ -1,5 +1,5 @@
-// Command sizes writes internal/sizing/sizes_table.go: what New takes for a number of keys, from what
-// tune.Plan and tune.PredictAt say of the traffic that New assumes.
+// Command sizes writes internal/sizing/sizes_table.go: what New takes for a number of
+// keys, from what tune.Plan and tune.PredictAt say of the traffic that New assumes.
 //
 //	go run ./bench/sizes -write internal/sizing/sizes_table.go -rows /tmp/rows
 //
@@ -26,16 +26,18 @@ import (
 	"github.com/sketchlimit/sketchlimit/tune"
 )
 
-// traffic is five requests a key and window, and one key in a hundred at three times the
-// limit, spread over the window and from the same keys in every window. Its size does not matter.
+// traffic is five requests a key and window, and one key in a hundred at three times
+// the limit, spread over the window and from the same keys in every window. Its size
+// does not matter.
 var traffic = tune.Traffic{Keys: 1_000_000, Abusers: 0.01, Even: true, Steady: true}
 
-// lateFrom is the limit from which on windows have a table of heavy keys, and abusers are worst that come late: they
-// find it as light keys have left it. Below, those are worst that fill cells in all generations.
+// lateFrom is the limit from which on windows have a table of heavy keys, and abusers
+// are worst that come late: they find it as light keys have left it. Below, those are
+// worst that fill cells in all generations.
 const lateFrom = 17
 
-// withheld is the share that abusers may lose. Late ones lose more: what others have left in their cells until then
-// is held against them.
+// withheld is the share that abusers may lose. Late ones lose more: what others have
+// left in their cells until then is held against them.
 func withheld() float64 {
 	if traffic.Late {
 		return 3e-2
@@ -43,8 +45,8 @@ func withheld() float64 {
 	return 1e-3
 }
 
-// limits are where rows begin: everywhere while every unit counts and where cells become wider,
-// and few where little changes.
+// limits are where rows begin: everywhere while every unit counts and where cells
+// become wider, and few where little changes.
 var limits = []int{2, 3, 4, 5, 6, 8, 10, 12, 16, 17, 20, 24, 32, 64, 100, 124, 250, 1000, 8192, 65_536}
 
 // lowLimits are lowest limits of windows, whose Limit is lowestOf.
@@ -52,14 +54,14 @@ var lowLimits = []int{2, 5, 8}
 
 const lowestOf = 1000
 
-// fewLimits are for sub-windows, which take tune.Plan several times as long. Below the first, slidingSizes
-// do.
+// fewLimits are for sub-windows, which take tune.Plan several times as long. Below the
+// first, slidingSizes do.
 var fewLimits = []int{10, 100}
 
 var rates = []float64{1e-2, 1e-4, 1e-6, 1e-8, 1e-10, 1e-12}
 
-// shapeRates are what the two shapes of a row are chosen for. Where the first does for all rates
-// in less than so many times the memory, it is the second as well.
+// shapeRates are what the two shapes of a row are chosen for. Where the first does for
+// all rates in less than so many times the memory, it is the second as well.
 var shapeRates = [2]float64{1e-5, 1e-9}
 
 const (
@@ -190,14 +192,15 @@ func parseRow(limit int, text string) (r row) {
 	return r
 }
 
-// astray reports whether the search has missed by far what there is: the row takes half as much again as the one before,
-// whose cells are as wide. That one is for a lower limit, and does for this one, where five requests leave a
-// key innocent.
+// astray reports whether the search has missed by far what there is: the row takes half
+// as much again as the one before, whose cells are as wide. That one is for a lower
+// limit, and does for this one, where five requests leave a key innocent.
 func (r row) astray(before row) bool {
 	return r.cellBits == before.cellBits && r.bytes > 1.5*before.bytes
 }
 
-// newRow is the two shapes that tune.Plan chooses, and the bytes a key that they take for each rate.
+// newRow is the two shapes that tune.Plan chooses, and the bytes a key that they take
+// for each rate.
 func newRow(limit int, g tune.Goal) string {
 	shape, bytes := tuned(g, shapeRates[0])
 	shapes := [2]string{shape, shape}
@@ -231,8 +234,8 @@ func tuned(g tune.Goal, rate float64) (shape string, bytes []float64) {
 	return fmt.Sprintf("{%d, %d, %.2g, %.2g, %d}", plan.Depth, plan.BloomProbes, filterShare, heavy, plan.HeavyThreshold), sizes(g, plan, forecast)
 }
 
-// sizes are the bytes a key at which the plan, larger or smaller, reaches the rates. So many times
-// the load is as much as so many times less memory.
+// sizes are the bytes a key at which the plan, larger or smaller, reaches the rates. So
+// many times the load is as much as so many times less memory.
 func sizes(g tune.Goal, p sketchlimit.Plan, f tune.Forecast) []float64 {
 	loads, expected := []float64{f.Cliff / margin}, []tune.Expected{}
 	for {

@@ -35,8 +35,8 @@ func writeSizing(file string) error {
 	return os.WriteFile(file, []byte(before+begin+table+end+after), 0o644)
 }
 
-// sizing is what New takes for a sliding window, at the two rates, and what that is for each of
-// a million keys.
+// sizing is what New takes for a sliding window, at the two rates, and what that is for
+// each of a million keys.
 func sizing() (string, error) {
 	var b strings.Builder
 	b.WriteString("| limit | 10 k keys | 100 k | 1 M | 10 M | 100 M | bytes a key |\n|---|---|---|---|---|---|---|\n")

@@ -14,7 +14,8 @@ import (
 	"github.com/sketchlimit/sketchlimit"
 )
 
-// The table in docs/sizing.md is what New takes, but for some bytes that a limiter takes whatever its size.
+// The table in docs/sizing.md is what New takes, but for some bytes that a limiter
+// takes whatever its size.
 func TestSizingPageIsCurrent(t *testing.T) {
 	text, err := os.ReadFile("../../docs/sizing.md")
 	require.NoError(t, err)

@@ -1,6 +1,7 @@
-// Command bench measures what sketch_rate_limit costs Caddy: servers with it and without it answer the same requests, of
-// a million random keys, one after the other in turns, and wrk counts. Each server is a process of its own. It prints the
-// median of the turns of each, and what its memory is at the end.
+// Command bench measures what sketch_rate_limit costs Caddy: servers with it and
+// without it answer the same requests, of a million random keys, one after the other in
+// turns, and wrk counts. Each server is a process of its own. It prints the median of
+// the turns of each, and what its memory is at the end.
 //
 //	go run -C caddylimit ./bench
 //

@@ -1,5 +1,6 @@
-// Package fiber3limit makes fiber's limiter middleware (version 3) count millions of clients in fixed memory. The ones
-// that come with fiber keep each client, in a map or in a Storage.
+// Package fiber3limit makes fiber's limiter middleware (version 3) count millions of
+// clients in fixed memory. The ones that come with fiber keep each client, in a map or
+// in a Storage.
 //
 //	l, err := sketchlimit.New(sketchlimit.Config{Limit: 20, Window: 30 * time.Second, Keys: 1_000_000})
 //	...
@@ -29,26 +30,32 @@ import (
 	"github.com/sketchlimit/sketchlimit/httplimit"
 )
 
-// Handler is a [limiter.Handler]: what counts for fiber's limiter. One of its fields must be set.
+// Handler is a [limiter.Handler]: what counts for fiber's limiter. One of its fields
+// must be set.
 //
-// Of fiber's Config, Next, KeyGenerator, LimitReached and DisableHeaders mean what they mean to fiber, and so do the
-// header fields. Max, or what MaxFunc returns, is the limit that a request is held against: that of the Limiter or the
-// Budget, or a lower one that its LowestLimit admits; or 0, and the request passes uncounted. Expiration, and what
-// ExpirationFunc returns, must be its window. A request for which one of them is anything else gets an error that says
-// so. Max itself must be the limit where the Limiter or the Budget has no LowestLimit: to give each request a limit of
-// its own by MaxFunc, set LowestLimit. Fiber takes 5 for a Max that is not set, and a minute for an Expiration below a second: a shorter window needs
-// ExpirationFunc. Storage must be nil: to share a limit
-// among machines, use a Synced of package redislimit as the Limiter.
+// Of fiber's Config, Next, KeyGenerator, LimitReached and DisableHeaders mean what they
+// mean to fiber, and so do the header fields. Max, or what MaxFunc returns, is the
+// limit that a request is held against: that of the Limiter or the Budget, or a lower
+// one that its LowestLimit admits; or 0, and the request passes uncounted. Expiration,
+// and what ExpirationFunc returns, must be its window. A request for which one of them
+// is anything else gets an error that says so. Max itself must be the limit where the
+// Limiter or the Budget has no LowestLimit: to give each request a limit of its own by
+// MaxFunc, set LowestLimit. Fiber takes 5 for a Max that is not set, and a minute for
+// an Expiration below a second: a shorter window needs ExpirationFunc. Storage must be
+// nil: to share a limit among machines, use a Synced of package redislimit as the
+// Limiter.
 type Handler struct {
-	// Limiter counts requests when they come, such as a [sketchlimit.Limiter]. A [sketchlimit.Group] has no one Max,
-	// and is refused.
+	// Limiter counts requests when they come, such as a [sketchlimit.Limiter]. A
+	// [sketchlimit.Group] has no one Max, and is refused.
 	Limiter httplimit.Limiter
-	// Budget, with one limit, counts requests when they have ended, as SkipFailedRequests and SkipSuccessfulRequests
-	// ask for: a sketch cannot take back what it has counted. A request holds a unit until its handler returns.
+	// Budget, with one limit, counts requests when they have ended, as
+	// SkipFailedRequests and SkipSuccessfulRequests ask for: a sketch cannot take back
+	// what it has counted. A request holds a unit until its handler returns.
 	Budget *budget.Budget
 }
 
-// New implements [limiter.Handler]: limiter.New calls it. It panics if the Config and the Handler do not fit.
+// New implements [limiter.Handler]: limiter.New calls it. It panics if the Config and
+// the Handler do not fit.
 func (h Handler) New(cfg *limiter.Config) fiber.Handler {
 	if cfg == nil {
 		return limiter.New(limiter.Config{LimiterMiddleware: h})

@@ -76,7 +76,8 @@ func (c *clock) budget(t testing.TB, limits ...int) *budget.Budget {
 	return b
 }
 
-// get returns the status and the fields that fiber's limiter sets: limit, remaining, reset, retry after.
+// get returns the status and the fields that fiber's limiter sets: limit, remaining,
+// reset, retry after.
 func get(t testing.TB, app *fiber.App, path, from string) string {
 	t.Helper()
 	r := httptest.NewRequest("GET", path, nil)
@@ -123,7 +124,8 @@ func TestFibersExample(t *testing.T) {
 	require.Equal(t, "204[20][19][30][]", get(t, app, "/", "a"))
 }
 
-// It answers as fiber's own does, whose clock ticks once a second: so the fields of time are left out.
+// It answers as fiber's own does, whose clock ticks once a second: so the fields of
+// time are left out.
 func TestAsFibersOwn(t *testing.T) {
 	c := &clock{time.Unix(0, 0)}
 	for name, cfg := range map[string]limiter.Config{
@@ -227,7 +229,8 @@ func TestConfigNil(t *testing.T) {
 	require.Contains(t, get(t, app, "/", ""), "429[]")
 }
 
-// A Config that does not fit panics, or says so at each request where fiber lets it depend on the request.
+// A Config that does not fit panics, or says so at each request where fiber lets it
+// depend on the request.
 func TestWhatDoesNotFit(t *testing.T) {
 	c := &clock{time.Unix(0, 0)}
 	l := c.limiter(t, 20)
@@ -277,7 +280,8 @@ func TestWhatDoesNotFit(t *testing.T) {
 	}
 }
 
-// Fiber has a minute in place of an Expiration below a second. ExpirationFunc goes around that.
+// Fiber has a minute in place of an Expiration below a second. ExpirationFunc goes
+// around that.
 func TestShortWindows(t *testing.T) {
 	const window = 500 * time.Millisecond
 	l, err := sketchlimit.New(sketchlimit.Config{Limit: 20, Window: window, Keys: 1000})

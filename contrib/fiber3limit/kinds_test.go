@@ -12,8 +12,9 @@ import (
 	"github.com/sketchlimit/sketchlimit/internal/kinds"
 )
 
-// Each kind of limiter goes into the Handler. A Group has no one limit, and is refused. What [sketchlimit.Global] returns
-// is held against no limit of a request's own, and so against fiber's Max.
+// Each kind of limiter goes into the Handler. A Group has no one limit, and is refused.
+// What [sketchlimit.Global] returns is held against no limit of a request's own, and so
+// against fiber's Max.
 func TestEachKind(t *testing.T) {
 	for name, k := range kinds.Each() {
 		t.Run(name, func(t *testing.T) {

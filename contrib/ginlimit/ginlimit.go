@@ -7,12 +7,14 @@
 //	r := gin.Default()
 //	r.Use(limit)
 //
-// All that httplimit has holds for gin: keys, options, quotas, ladders, budgets and the rules of package rules. A
-// request that is not admitted is answered with 429 and aborted: handlers after the limit do not run.
+// All that httplimit has holds for gin: keys, options, quotas, ladders, budgets and the
+// rules of package rules. A request that is not admitted is answered with 429 and
+// aborted: handlers after the limit do not run.
 //
-// [httplimit.Clients] counts IPv6 clients by network, and believes the proxies that it names, not those of
-// [gin.Engine.SetTrustedProxies]. [httplimit.Pattern] is gin's route, such as "GET /items/:id". [Key] makes a key of
-// what gin knows, such as the user that an earlier handler has set; [Context] gives it to functions of options:
+// [httplimit.Clients] counts IPv6 clients by network, and believes the proxies that it
+// names, not those of [gin.Engine.SetTrustedProxies]. [httplimit.Pattern] is gin's
+// route, such as "GET /items/:id". [Key] makes a key of what gin knows, such as the
+// user that an earlier handler has set; [Context] gives it to functions of options:
 //
 //	byUser := ginlimit.Key(func(c *gin.Context) string { return c.GetString("user") })
 package ginlimit
@@ -31,8 +33,8 @@ import (
 	"github.com/sketchlimit/sketchlimit/httplimit"
 )
 
-// New returns a middleware of gin that does what a middleware of net/http does. It takes what [httplimit.New] and its
-// like return, and passes on their error.
+// New returns a middleware of gin that does what a middleware of net/http does. It
+// takes what [httplimit.New] and its like return, and passes on their error.
 func New(limit func(http.Handler) http.Handler, err error) (gin.HandlerFunc, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ginlimit: %w", err)
@@ -54,8 +56,9 @@ func New(limit func(http.Handler) http.Handler, err error) (gin.HandlerFunc, err
 	}, nil
 }
 
-// Context returns gin's context of a request, for functions of options. It is nil where the request came by no
-// middleware of [New]. Gin uses it again for another request when this one ends.
+// Context returns gin's context of a request, for functions of options. It is nil where
+// the request came by no middleware of [New]. Gin uses it again for another request
+// when this one ends.
 func Context(r *http.Request) *gin.Context {
 	if x := find(r); x != nil {
 		return x.c
@@ -63,7 +66,8 @@ func Context(r *http.Request) *gin.Context {
 	return nil
 }
 
-// Key is the key that a function returns for gin's context of a request. It must be safe for concurrent use.
+// Key is the key that a function returns for gin's context of a request. It must be
+// safe for concurrent use.
 func Key(key func(*gin.Context) string) httplimit.Key {
 	if key == nil {
 		return nil // which httplimit refuses
@@ -111,8 +115,9 @@ func admitted(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// writer is gin's, of which a limit in between sees what is sent, as those on bytes do. What a handler says of the
-// status is not sent before the first byte of the body, and may change until then.
+// writer is gin's, of which a limit in between sees what is sent, as those on bytes do.
+// What a handler says of the status is not sent before the first byte of the body, and
+// may change until then.
 type writer struct {
 	gin.ResponseWriter
 	limit http.ResponseWriter

@@ -76,7 +76,8 @@ func serve(h http.Handler, method, path string, fields ...string) *httptest.Resp
 	return w
 }
 
-// The example of github.com/gin-gonic/examples/ratelimiter, with this limit in place of its own.
+// The example of github.com/gin-gonic/examples/ratelimiter, with this limit in place of
+// its own.
 func TestGinsExample(t *testing.T) {
 	app := gin.New()
 	app.Use(build(t, 2, &httplimit.Clients{}))
@@ -101,8 +102,8 @@ func TestGinsExample(t *testing.T) {
 	}
 }
 
-// Keys and options find what gin knows: the route, and what handlers before have set. A refused request goes no
-// further.
+// Keys and options find what gin knows: the route, and what handlers before have set. A
+// refused request goes no further.
 func TestGinsContext(t *testing.T) {
 	ran := 0
 	byUser := ginlimit.Key(func(c *gin.Context) string { return c.GetString("user") })
@@ -147,7 +148,8 @@ func TestPanicsPass(t *testing.T) {
 	require.Equal(t, "oh", after)
 }
 
-// A budget sees what handlers send in gin's ways, and the header that it hides is not sent.
+// A budget sees what handlers send in gin's ways, and the header that it hides is not
+// sent.
 func TestBudget(t *testing.T) {
 	var response httplimit.Response
 	spend := func(field string) gin.HandlerFunc {

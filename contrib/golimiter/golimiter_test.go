@@ -71,8 +71,9 @@ func take(t *testing.T, s limiter.Store, key string) taken {
 	return taken{tokens, remaining, time.Until(time.Unix(0, int64(reset))), ok}
 }
 
-// The example of go-limiter's documentation answers alike with its own store and with this one; resets aside, because
-// windows of this one begin by the clock and not by the first request.
+// The example of go-limiter's documentation answers alike with its own store and with
+// this one; resets aside, because windows of this one begin by the clock and not by the
+// first request.
 func TestGoLimitersExample(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		own, err := memorystore.New(&memorystore.Config{

@@ -1,5 +1,5 @@
-// Package httpratelimit is a counter of go-chi/httprate for millions of keys in fixed memory. The one that comes with
-// it keeps each key of two windows in maps.
+// Package httpratelimit is a counter of go-chi/httprate for millions of keys in fixed
+// memory. The one that comes with it keeps each key of two windows in maps.
 //
 //	counter, err := httpratelimit.New(1_000_000) // keys in one window
 //	...
@@ -8,9 +8,10 @@
 //		func(r *http.Request) (string, error) { return clients.Text(r), nil },
 //		httprate.WithLimitCounter(counter)))
 //
-// httprate decides itself, by the counts of the current window and of the one before, under one lock for all keys.
-// Package httplimit of sketchlimit decides without such a lock, in a quarter of the memory, and tells clients when to
-// come back: it is a middleware of net/http, too.
+// httprate decides itself, by the counts of the current window and of the one before,
+// under one lock for all keys. Package httplimit of sketchlimit decides without such a
+// lock, in a quarter of the memory, and tells clients when to come back: it is a
+// middleware of net/http, too.
 package httpratelimit
 
 import (
@@ -29,8 +30,8 @@ import (
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
-// A shard is two sketches of 16 KiB, one a window. It turns when it is next touched, so no request clears more than
-// both.
+// A shard is two sketches of 16 KiB, one a window. It turns when it is next touched, so
+// no request clears more than both.
 const (
 	windows     = 2 // the current one and the one before
 	depth       = 4
@@ -42,10 +43,12 @@ const (
 
 var ring = rotating.NewRing(windows)
 
-// Counter is a [httprate.LimitCounter], made by [New]. Its counts are never too low, up to 2^31-1, and may be too high;
-// so httprate admits nothing with it that it would deny with exact counts. It is safe for concurrent use.
+// Counter is a [httprate.LimitCounter], made by [New]. Its counts are never too low, up
+// to 2^31-1, and may be too high; so httprate admits nothing with it that it would deny
+// with exact counts. It is safe for concurrent use.
 //
-// A time before the latest window counts as that window, so that a clock which steps back forgets nothing.
+// A time before the latest window counts as that window, so that a clock which steps
+// back forgets nothing.
 type Counter struct {
 	layout cms.Layout
 	keys   maphash.Seed
@@ -60,8 +63,8 @@ type Counter struct {
 
 var _ httprate.LimitCounter = (*Counter)(nil)
 
-// New returns a counter for so many distinct keys in one window, 1 … 1<<31-1. It takes 8 bytes for each. With more keys
-// counts are too high more often.
+// New returns a counter for so many distinct keys in one window, 1 … 1<<31-1. It takes
+// 8 bytes for each. With more keys counts are too high more often.
 func New(keys int) (*Counter, error) {
 	if keys < 1 || keys > math.MaxInt32 {
 		return nil, fmt.Errorf("httpratelimit: keys %d, must be 1 to %d", keys, math.MaxInt32)
@@ -86,9 +89,10 @@ func New(keys int) (*Counter, error) {
 // MemoryBytes returns the memory that the counter takes, everything included.
 func (c *Counter) MemoryBytes() int { return 8*(len(c.words)+len(c.latest)) + int(unsafe.Sizeof(*c)) }
 
-// Config implements [httprate.LimitCounter]: [httprate.NewRateLimiter] calls it. Rate limiters that share a counter,
-// and so their keys, must have one window: of two, every request is answered with an error. Each of them asks and counts
-// under a lock of its own: so each but the first may admit one request too many at a time.
+// Config implements [httprate.LimitCounter]: [httprate.NewRateLimiter] calls it. Rate
+// limiters that share a counter, and so their keys, must have one window: of two, every
+// request is answered with an error. Each of them asks and counts under a lock of its
+// own: so each but the first may admit one request too many at a time.
 func (c *Counter) Config(_ int, windowLength time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -106,7 +110,8 @@ func (c *Counter) Increment(key string, currentWindow time.Time) error {
 	return c.IncrementBy(key, currentWindow, 1)
 }
 
-// IncrementBy implements [httprate.LimitCounter]. An amount below 0 is an error: a sketch cannot take units back.
+// IncrementBy implements [httprate.LimitCounter]. An amount below 0 is an error: a
+// sketch cannot take units back.
 func (c *Counter) IncrementBy(key string, currentWindow time.Time, amount int) error {
 	if amount < 0 {
 		return fmt.Errorf("httpratelimit: amount %d, must be 0 or more: a sketch cannot take units back", amount)
@@ -125,7 +130,8 @@ func (c *Counter) IncrementBy(key string, currentWindow time.Time, amount int) e
 	return nil
 }
 
-// Get implements [httprate.LimitCounter]. The previous window is the one before the current one, whatever it is given.
+// Get implements [httprate.LimitCounter]. The previous window is the one before the
+// current one, whatever it is given.
 func (c *Counter) Get(key string, currentWindow, _ time.Time) (current, previous int, err error) {
 	h := maphash.String(c.keys, key)
 	c.mu.Lock()
@@ -159,8 +165,8 @@ func (c *Counter) turn(h uint64, window time.Time) (shard int, behind bool, err 
 	return shard, behind, nil
 }
 
-// at returns where the sketch of a window begins, and the hash of a key there: two keys that are unlucky in one window
-// are strangers in the next.
+// at returns where the sketch of a window begins, and the hash of a key there: two keys
+// that are unlucky in one window are strangers in the next.
 func (c *Counter) at(shard int, window int64, h uint64) (first int, own uint64) {
 	high, low := bits.Mul64(h^c.seed, rotating.Seed(c.seed, window)|1)
 	return c.first(shard, ring.Buffer(window)), high ^ low

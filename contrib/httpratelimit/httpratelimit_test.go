@@ -71,7 +71,8 @@ func (e exact) add(key string, window time.Time, n int) {
 	e[window][key] += n
 }
 
-// Counts are never too low, in counters far too small for their keys, also when windows are left out.
+// Counts are never too low, in counters far too small for their keys, also when windows
+// are left out.
 func TestNeverTooLow(t *testing.T) {
 	const window = time.Minute
 	random := rand.New(rand.NewPCG(1, 2))
@@ -98,8 +99,9 @@ func TestNeverTooLow(t *testing.T) {
 	}
 }
 
-// A request that comes from before the latest window, because it waited or the clock stepped back, counts in that
-// window, and all that both windows hold counts against it.
+// A request that comes from before the latest window, because it waited or the clock
+// stepped back, counts in that window, and all that both windows hold counts against
+// it.
 func TestWindowsBehind(t *testing.T) {
 	c := build(t, 1000, time.Minute)
 	first := time.Unix(600, 0)
@@ -117,8 +119,8 @@ func TestWindowsBehind(t *testing.T) {
 	require.Equal(t, "0 0 <nil>", get(first.Add(4*time.Minute)))
 }
 
-// The example of httprate's documentation answers alike with its own counter and with this one. Both are aligned to the
-// clock, because the test begins with a minute.
+// The example of httprate's documentation answers alike with its own counter and with
+// this one. Both are aligned to the clock, because the test begins with a minute.
 func TestHttpratesExample(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		serve := func(options ...httprate.Option) http.Handler {
@@ -153,7 +155,8 @@ func TestHttpratesExample(t *testing.T) {
 	})
 }
 
-// Clients that use a fifth of a limit of 100, beside one in a hundred that uses it up, are hardly ever taken for them.
+// Clients that use a fifth of a limit of 100, beside one in a hundred that uses it up,
+// are hardly ever taken for them.
 func TestInnocents(t *testing.T) {
 	const keys, limit = 100_000, 100
 	c := build(t, keys, time.Minute)

@@ -1,5 +1,6 @@
-// Package krakendlimit is a limiter store of KrakenD (krakend-ratelimit) for millions of clients in fixed memory. The
-// one that comes with KrakenD keeps a token bucket for each client.
+// Package krakendlimit is a limiter store of KrakenD (krakend-ratelimit) for millions
+// of clients in fixed memory. The one that comes with KrakenD keeps a token bucket for
+// each client.
 //
 //	limiter, err := sketchlimit.New(sketchlimit.Config{
 //		Limit: 10, Window: time.Second, Burst: 10, Algorithm: sketchlimit.TokenBucket, Keys: 1_000_000,
@@ -35,7 +36,8 @@ func New(limiter httplimit.Limiter) (*Store, error) {
 	return &Store{limiter}, nil
 }
 
-// Key returns the limit of a key. It has no state of its own: keep it or ask for it again.
+// Key returns the limit of a key. It has no state of its own: keep it or ask for it
+// again.
 func (s *Store) Key(key string) Limiter { return Limiter{s.limiter, key} }
 
 // Limiter is the limit of one key.

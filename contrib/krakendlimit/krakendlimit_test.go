@@ -57,7 +57,8 @@ func Example() {
 	// 429
 }
 
-// A key's limiter is the same whether it is kept or asked for again, also that of the empty key.
+// A key's limiter is the same whether it is kept or asked for again, also that of the
+// empty key.
 func TestKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limiter, err := sketchlimit.New(sketchlimit.Config{

@@ -36,7 +36,8 @@ func refuse(w http.ResponseWriter, r *http.Request, refusing []httplimit.Policy)
 
 const procedure = "/example.Greeter/Greet"
 
-// greeter is a server of Connect services, two calls a minute and client, by the middleware.
+// greeter is a server of Connect services, two calls a minute and client, by the
+// middleware.
 func greeter(options ...httplimit.Option) *httptest.Server {
 	limiter, err := sketchlimit.New(sketchlimit.Config{
 		Limit: 2, Window: time.Minute, Keys: 1000, Algorithm: sketchlimit.FixedWindow,
@@ -78,7 +79,8 @@ func Example_connect() {
 	// resource_exhausted: too many requests
 }
 
-// Clients of all three protocols get the code, the RetryInfo and the fields, of unary calls and of streams.
+// Clients of all three protocols get the code, the RetryInfo and the fields, of unary
+// calls and of streams.
 func TestConnect(t *testing.T) {
 	for name, options := range map[string][]connect.ClientOption{
 		"Connect":  nil,

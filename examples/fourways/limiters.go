@@ -21,7 +21,8 @@ type kind struct {
 	Name    string `json:"name"`
 	Setting string `json:"setting"`
 	Source  string `json:"source"`
-	// build returns what tells whether a request of a client is admitted. It may keep the key.
+	// build returns what tells whether a request of a client is admitted. It may keep
+	// the key.
 	build func(*settings) (func(client netip.Prefix, key string) bool, error)
 }
 
@@ -66,7 +67,8 @@ func newSketch(s *settings) (func(netip.Prefix, string) bool, error) {
 	return func(_ netip.Prefix, key string) bool { return l.Allow(key) }, nil
 }
 
-// newLadder limits what comes from one /48 as well. An IPv4 address counts there as itself, and never reaches that limit.
+// newLadder limits what comes from one /48 as well. An IPv4 address counts there as
+// itself, and never reaches that limit.
 func newLadder(s *settings) (func(netip.Prefix, string) bool, error) {
 	clients, err := sketchlimit.New(sketchlimit.Config{Limit: s.Limit, Window: s.Window, Keys: 200_000})
 	if err != nil {
@@ -159,8 +161,8 @@ func newLRU(s *settings) (func(netip.Prefix, string) bool, error) {
 	}, err
 }
 
-// newTable has room for so many clients. When it is full, the one who has not asked for longest goes if his bucket is
-// full again: nobody would notice.
+// newTable has room for so many clients. When it is full, the one who has not asked for
+// longest goes if his bucket is full again: nobody would notice.
 func newTable(open bool) func(*settings) (func(netip.Prefix, string) bool, error) {
 	return func(s *settings) (func(netip.Prefix, string) bool, error) {
 		clients, err := lru.New[string, *rate.Limiter](tableRoom)

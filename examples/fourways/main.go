@@ -24,7 +24,8 @@ import (
 //go:embed page.html
 var page []byte
 
-// played names the limiter that a process plays to, and settled has its settings: the program starts itself once for each.
+// played names the limiter that a process plays to, and settled has its settings: the
+// program starts itself once for each.
 const (
 	played  = "FOURWAYS_LIMITER"
 	settled = "FOURWAYS_SETTINGS"

@@ -24,7 +24,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// All limiters see all requests, refuse no innocent client of so few, and with a limit on the /48 that is what passes.
+// All limiters see all requests, refuse no innocent client of so few, and with a limit
+// on the /48 that is what passes.
 func TestEveryLimiterPlays(t *testing.T) {
 	settings, _, err := parse(strings.Fields("-limit 5 -for 3s -quiet 1s -regulars 50 -every 2s -newcomers 20 -attack 5000 -network 2001:db8::/54"), io.Discard)
 	require.NoError(t, err)
@@ -78,7 +79,8 @@ func TestPageInABrowser(t *testing.T) {
 	pageview.Check(t, s, "/")
 }
 
-// Whatever the moments at which it is sent, the traffic is the same, and goes through the whole network in turn.
+// Whatever the moments at which it is sent, the traffic is the same, and goes through
+// the whole network in turn.
 func TestTraffic(t *testing.T) {
 	s := &settings{Quiet: time.Second, Regulars: 3, Every: time.Second, Newcomers: 2, Attack: 1 << 16, Network: netip.MustParsePrefix("2001:db8:bad::/48")}
 	sent := func(moments ...time.Duration) map[netip.Prefix]int {

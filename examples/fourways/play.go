@@ -24,7 +24,8 @@ const (
 	interval = time.Second // between samples
 )
 
-// play shows the traffic to one limiter, by the clock, and writes samples as lines of JSON.
+// play shows the traffic to one limiter, by the clock, and writes samples as lines of
+// JSON.
 func play(s *settings, k *kind, out io.Writer) error {
 	before := heap()
 	allow, err := k.build(s)

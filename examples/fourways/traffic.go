@@ -32,7 +32,8 @@ func (s *settings) due(at time.Duration) (regulars, newcomers, attacks int) {
 		int(float64(s.Attack) * max(0, (at-s.Quiet).Seconds()))
 }
 
-// send sends all that is due at a moment and was not sent. Of each kind in turn as much as is its part.
+// send sends all that is due at a moment and was not sent. Of each kind in turn as much
+// as is its part.
 func (t *traffic) send(at time.Duration, ask func(client netip.Prefix, attack bool)) {
 	regulars, newcomers, attacks := t.due(at)
 	parts := max(1, regulars-t.regulars, newcomers-t.newcomers)
@@ -55,7 +56,8 @@ func ipv4(first byte, i int) netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom4([4]byte{first, byte(i >> 16), byte(i >> 8), byte(i)}), 32)
 }
 
-// subnet is the i-th /64 of the attacker's network, from the first one again after the last.
+// subnet is the i-th /64 of the attacker's network, from the first one again after the
+// last.
 func (s *settings) subnet(i int) netip.Prefix {
 	b := s.Network.Masked().Addr().As16()
 	high := binary.BigEndian.Uint64(b[:8])

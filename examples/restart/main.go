@@ -4,8 +4,8 @@
 //	curl -i -H 'X-API-Key: ann' localhost:8080
 //
 // It saves what they have used every minute, and on SIGINT and SIGTERM when the last
-// request is answered. The snapshot holds the seed of the hash, so its folder must be secret: whoever
-// knows the seed can find keys that count as one.
+// request is answered. The snapshot holds the seed of the hash, so its folder must be
+// secret: whoever knows the seed can find keys that count as one.
 package main
 
 import (

@@ -18,8 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// BenchmarkLimits measures what the limits cost a request: time, bytes and allocations of a
-// server with them less those of one without, which take turns. The requests are
+// BenchmarkLimits measures what the limits cost a request: time, bytes and allocations
+// of a server with them less those of one without, which take turns. The requests are
 // those of bench, over connections in memory: the operating system's part is not in it.
 func BenchmarkLimits(b *testing.B) {
 	alone, behind := newServer(b, true), newServer(b, false)

@@ -3,10 +3,10 @@
 //	go run -C examples ./service -rules service/rules.yaml
 //	curl -i localhost:8080/search?q=ann
 //
-// A second address, for operators, has a page that shows what the limits do, /metrics for
-// Prometheus, /debug/vars and /debug/pprof/heap. Rules are read again when their file
-// changes, and on SIGHUP; a file that is wrong changes nothing. SIGINT and SIGTERM end the
-// service when its requests are answered.
+// A second address, for operators, has a page that shows what the limits do, /metrics
+// for Prometheus, /debug/vars and /debug/pprof/heap. Rules are read again when their
+// file changes, and on SIGHUP; a file that is wrong changes nothing. SIGINT and SIGTERM
+// end the service when its requests are answered.
 package main
 
 import (

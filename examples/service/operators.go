@@ -15,7 +15,8 @@ import (
 	"github.com/sketchlimit/sketchlimit/rules/operators"
 )
 
-// lookEvery is how often the log hears of rules that spare: Stats reads the whole of each.
+// lookEvery is how often the log hears of rules that spare: Stats reads the whole of
+// each.
 const lookEvery = 10 * time.Second
 
 // published is what /debug/vars has of this package, by file of rules.

@@ -114,8 +114,8 @@ func answer(w http.ResponseWriter, v any) {
 	json.NewEncoder(w).Encode(v) // a client that has gone needs no answer
 }
 
-// watch reads the rules again on SIGHUP, and when their file has changed, and logs which of them spare, until the
-// function it returns is called.
+// watch reads the rules again on SIGHUP, and when their file has changed, and logs
+// which of them spare, until the function it returns is called.
 func (s *service) watch() (stop func()) {
 	hangup, done := make(chan os.Signal, 1), make(chan struct{})
 	signal.Notify(hangup, syscall.SIGHUP)

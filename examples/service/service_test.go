@@ -194,7 +194,8 @@ func TestRunErrors(t *testing.T) {
 	}
 }
 
-// Ten times the clients that a rule is made for: the page, the metrics and the log say so, and later that it has ended.
+// Ten times the clients that a rule is made for: the page, the metrics and the log say
+// so, and later that it has ended.
 func TestBeyondThePlan(t *testing.T) { synctest.Test(t, testBeyondThePlan) }
 
 func testBeyondThePlan(t *testing.T) {
@@ -302,8 +303,8 @@ func TestPageBeyondThePlan(t *testing.T) {
 	require.Contains(t, dom(), `<section id="overload" aria-labelledby="overload-title" hidden="" class="">`)
 }
 
-// The page can be read on a telephone, in the dark and on paper, quiet and beyond the plan, and a reload does not lose
-// what it has drawn.
+// The page can be read on a telephone, in the dark and on paper, quiet and beyond the
+// plan, and a reload does not lose what it has drawn.
 func TestPageInABrowser(t *testing.T) {
 	s := build(t, "rules.yaml")
 	at := time.Now()

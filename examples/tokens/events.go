@@ -13,11 +13,13 @@ type usage struct {
 	TotalTokens int `json:"total_tokens"`
 }
 
-// events is the body of a stream, handed on event by event. In the end it settles the last usage that the upstream has
-// told. A stream that breaks off before, because the client or the upstream has gone, settles the prompt and the bytes
-// that were generated, as far as they were held. That is rather too much, for no token is shorter. If nothing was
-// generated yet, nothing is known, and the hold is settled in full. Tokens that a model generates and never sends, such
-// as its reasoning, are not known if a stream breaks off.
+// events is the body of a stream, handed on event by event. In the end it settles the
+// last usage that the upstream has told. A stream that breaks off before, because the
+// client or the upstream has gone, settles the prompt and the bytes that were
+// generated, as far as they were held. That is rather too much, for no token is
+// shorter. If nothing was generated yet, nothing is known, and the hold is settled in
+// full. Tokens that a model generates and never sends, such as its reasoning, are not
+// known if a stream breaks off.
 type events struct {
 	io.ReadCloser
 	lines *bufio.Reader
@@ -56,7 +58,8 @@ func (e *events) event() (event []byte, err error) {
 	}
 }
 
-// note notes what an event tells, and returns whether it is the usage that the client has not asked for.
+// note notes what an event tells, and returns whether it is the usage that the client
+// has not asked for.
 func (e *events) note(event []byte) (ours bool) {
 	for line := range bytes.Lines(event) {
 		data, ok := bytes.CutPrefix(line, []byte("data:"))

@@ -1,15 +1,16 @@
-// Command tokens is a reverse proxy in front of an API that speaks as OpenAI's chat completions do. It limits the
-// tokens of each API key, by the minute and by the day:
+// Command tokens is a reverse proxy in front of an API that speaks as OpenAI's chat
+// completions do. It limits the tokens of each API key, by the minute and by the day:
 //
 //	go run -C examples ./tokens -upstream https://api.openai.com -minute 100000 -day 2000000 -state /tmp/state
 //	curl localhost:8080/v1/chat/completions -H "Authorization: Bearer $KEY" -d @request.json
 //
-// A request holds what it may cost at the most, and settles what the upstream says that it has used. One that does not
-// fit gets 429 before the upstream spends a token on it.
+// A request holds what it may cost at the most, and settles what the upstream says that
+// it has used. One that does not fit gets 429 before the upstream spends a token on it.
 //
-// What was used is saved every minute, and on SIGINT and SIGTERM when the last request has ended: it then agrees with
-// the upstream to the token. If the process is killed, requests that were open in the last snapshot count in full, and
-// what came later is forgotten.
+// What was used is saved every minute, and on SIGINT and SIGTERM when the last request
+// has ended: it then agrees with the upstream to the token. If the process is killed,
+// requests that were open in the last snapshot count in full, and what came later is
+// forgotten.
 package main
 
 import (
@@ -58,8 +59,8 @@ func main() {
 	}
 }
 
-// open returns the budget, with what was used before. A snapshot that cannot be read is an error, or all users would
-// begin with a fresh quota.
+// open returns the budget, with what was used before. A snapshot that cannot be read is
+// an error, or all users would begin with a fresh quota.
 func open(snapshot string, minute, day int) (*budget.Budget, error) {
 	const keys = 100_000 // API keys that are used in a day
 	b, err := budget.New(budget.Config{

@@ -23,8 +23,9 @@ const maxBody = 16 << 20
 
 // chat is what the proxy knows of a request.
 type chat struct {
-	// prompt is the tokens of the prompt at the most: the bytes of the request, because no token is shorter. Divide
-	// them by 3 to hold less; what a prompt costs beyond is then counted when it is known, as pictures are.
+	// prompt is the tokens of the prompt at the most: the bytes of the request, because
+	// no token is shorter. Divide them by 3 to hold less; what a prompt costs beyond is
+	// then counted when it is known, as pictures are.
 	prompt     int
 	generate   int  // tokens at the most
 	wantsUsage bool // at the end of a stream
@@ -34,7 +35,8 @@ type chatKey struct{}
 
 func chatOf(r *http.Request) *chat { return r.Context().Value(chatKey{}).(*chat) }
 
-// newProxy returns a handler of chat completions. There is nothing else, for nobody would limit it.
+// newProxy returns a handler of chat completions. There is nothing else, for nobody
+// would limit it.
 func newProxy(b *budget.Budget, upstream *url.URL, generate int) http.Handler {
 	limit, err := httplimit.NewBudget(httplimit.Spending{
 		Budget: b,
@@ -80,7 +82,8 @@ func newProxy(b *budget.Budget, upstream *url.URL, generate int) http.Handler {
 	return mux
 }
 
-// prepare returns the request for the upstream: it always limits what is generated, and asks for the usage of a stream.
+// prepare returns the request for the upstream: it always limits what is generated, and
+// asks for the usage of a stream.
 func prepare(body []byte, otherwise int) ([]byte, *chat, error) {
 	var fields, options map[string]json.RawMessage // a struct would read "MAX_TOKENS", too, which the upstream does not
 	err := json.Unmarshal(body, &fields)
@@ -123,7 +126,8 @@ func prepare(body []byte, otherwise int) ([]byte, *chat, error) {
 	return sent, &chat{len(body), generate, wantsUsage}, err
 }
 
-// settle settles what an answer has used. One that does not say so is settled in full when the handler ends.
+// settle settles what an answer has used. One that does not say so is settled in full
+// when the handler ends.
 func settle(answer *http.Response) error {
 	hold, _ := httplimit.HoldOf(answer.Request)
 	if answer.StatusCode >= 400 { // errors are not charged for
@@ -150,7 +154,8 @@ func settle(answer *http.Response) error {
 	return nil
 }
 
-// unanswered is what a client gets without an answer of the upstream, which has used nothing if it was not reached.
+// unanswered is what a client gets without an answer of the upstream, which has used
+// nothing if it was not reached.
 func unanswered(w http.ResponseWriter, r *http.Request, err error) {
 	if failed := (*net.OpError)(nil); errors.As(err, &failed) && failed.Op == "dial" {
 		hold, _ := httplimit.HoldOf(r)

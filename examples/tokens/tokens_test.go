@@ -124,8 +124,8 @@ func status(err error) int {
 	return 0
 }
 
-// Users who stream and who do not, at the same time, one of whom is limited: after a restart the books agree with the
-// upstream to the token.
+// Users who stream and who do not, at the same time, one of whom is limited: after a
+// restart the books agree with the upstream to the token.
 func TestBooksAgree(t *testing.T) {
 	u, snapshot := newUpstream(t), filepath.Join(t.TempDir(), "tokens")
 	p := run(t, u, snapshot, 2000)
@@ -185,7 +185,8 @@ func TestUsageIsForThoseWhoAsk(t *testing.T) {
 	require.Zero(t, used(t, p.b, "bob"))
 }
 
-// A request that does not fit is refused before the upstream sees it, and passes when the client comes again.
+// A request that does not fit is refused before the upstream sees it, and passes when
+// the client comes again.
 func TestRefusal(t *testing.T) {
 	u := newUpstream(t)
 	p := run(t, u, filepath.Join(t.TempDir(), "tokens"), 300)
@@ -218,7 +219,8 @@ func TestRefusal(t *testing.T) {
 	require.Equal(t, 16, used(t, p.b, "ann"))
 }
 
-// Where an answer does not tell what it has used, as much is settled as is known, and never less than was used.
+// Where an answer does not tell what it has used, as much is settled as is known, and
+// never less than was used.
 func TestEndsInTheMidst(t *testing.T) {
 	const prompt, deltas = 3, 10 * len(`{"content":"word "}`)
 	u, snapshot := newUpstream(t), filepath.Join(t.TempDir(), "tokens")
@@ -273,7 +275,8 @@ func TestEndsInTheMidst(t *testing.T) {
 	require.Zero(t, used(t, p.b, "nowhere"))
 }
 
-// The proxy is killed. What was settled before its last snapshot counts as it was settled, and what was open in full.
+// The proxy is killed. What was settled before its last snapshot counts as it was
+// settled, and what was open in full.
 func TestKilled(t *testing.T) {
 	u, state := newUpstream(t), t.TempDir()
 	snapshot := filepath.Join(state, "tokens")

@@ -13,8 +13,9 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// upstream speaks as the API does. A prompt has a token for each word. An answer has as many as the model's name says, each
-// a chunk if it is a stream. What else is to happen stands in the name, too.
+// upstream speaks as the API does. A prompt has a token for each word. An answer has as
+// many as the model's name says, each a chunk if it is a stream. What else is to happen
+// stands in the name, too.
 type upstream struct {
 	*testing.T
 	*httptest.Server

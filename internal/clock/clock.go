@@ -2,26 +2,30 @@
 //
 // # The time
 //
-// [Now] is the later of two: the wall clock, and the latest time that the wall clock has shown, carried on by the
-// monotonic clock. Where the monotonic clock stood still, as it does in a suspended machine, the wall clock is ahead and
-// Now follows it at once. Where the wall clock was set back, Now goes on with the monotonic clock. So Now never goes
-// back.
+// [Now] is the later of two: the wall clock, and the latest time that the wall clock
+// has shown, carried on by the monotonic clock. Where the monotonic clock stood still,
+// as it does in a suspended machine, the wall clock is ahead and Now follows it at
+// once. Where the wall clock was set back, Now goes on with the monotonic clock. So Now
+// never goes back.
 //
 // # The ticker
 //
-// Reading the clock costs about as much as a decision. A reader keeps what [Read] returns together with the number of
-// the tick in which it was read. The reading is good as long as [Tick] returns that number, which costs a load. The
-// ticker only counts. It neither reads the clock nor knows its readers, so it costs the same for one as for 10,000, and
-// a reader that has not asked since the tick before reads the clock itself, however late the ticker is.
+// Reading the clock costs about as much as a decision. A reader keeps what [Read]
+// returns together with the number of the tick in which it was read. The reading is
+// good as long as [Tick] returns that number, which costs a load. The ticker only
+// counts. It neither reads the clock nor knows its readers, so it costs the same for
+// one as for 10,000, and a reader that has not asked since the tick before reads the
+// clock itself, however late the ticker is.
 //
-// One goroutine counts the ticks of the process. Readers start it when they would read the clock twice in a tick. It
-// ends when nobody has read the clock for 10 ticks.
+// One goroutine counts the ticks of the process. Readers start it when they would read
+// the clock twice in a tick. It ends when nobody has read the clock for 10 ticks.
 //
 // # Bubbles
 //
-// Inside a bubble of testing/synctest there are no ticks: each Read returns the bubble's time. A goroutine that was
-// started there would belong to the bubble, so none is. In a bubble time.Now has no monotonic reading, and nowhere
-// else between 1885 and 2157: that is how a bubble is recognised.
+// Inside a bubble of testing/synctest there are no ticks: each Read returns the
+// bubble's time. A goroutine that was started there would belong to the bubble, so none
+// is. In a bubble time.Now has no monotonic reading, and nowhere else between 1885 and
+// 2157: that is how a bubble is recognised.
 package clock
 
 import (
@@ -33,7 +37,8 @@ import (
 // Resolution is the time between two ticks.
 const Resolution = time.Millisecond
 
-// None is the number of no tick. [Read] returns it with a reading that is good for one use only.
+// None is the number of no tick. [Read] returns it with a reading that is good for one
+// use only.
 const None uint64 = math.MaxUint64
 
 // parkAfter is the number of ticks without a reader after which the ticker ends.
@@ -79,8 +84,9 @@ func Now() time.Time {
 	return now
 }
 
-// Read returns the time, and the number of a tick: the reading is less than [Resolution] old, and what the ticker is
-// late by, as long as [Tick] returns that number. The number is [None] while the ticker is parked and in a bubble.
+// Read returns the time, and the number of a tick: the reading is less than
+// [Resolution] old, and what the ticker is late by, as long as [Tick] returns that
+// number. The number is [None] while the ticker is parked and in a bubble.
 func Read() (now time.Time, tick uint64) {
 	tick = process.current.Load() // before the clock: the reading is not older than the tick
 	now, bubble := clock.now()
@@ -134,7 +140,8 @@ func (w *wall) now() (now time.Time, bubble bool) {
 
 // follow raises the offset and returns it.
 func (w *wall) follow(latest, offset int64) int64 {
-	// A thread that is held up between the two clocks sees a wrong difference, but hardly twice.
+	// A thread that is held up between the two clocks sees a wrong difference, but
+	// hardly twice.
 	if again := w.read(); !again.bubble {
 		offset = min(offset, again.offset())
 	}

@@ -9,7 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each step moves the two clocks; the time is the later of the wall clock and of what was shown, carried on.
+// Each step moves the two clocks; the time is the later of the wall clock and of what
+// was shown, carried on.
 func TestNowFollowsTheWallClockAhead(t *testing.T) {
 	const second, hour = time.Second, time.Hour
 	start := time.Date(2026, 11, 25, 23, 0, 0, 0, time.UTC)
@@ -41,7 +42,8 @@ func TestNowFollowsTheWallClockAhead(t *testing.T) {
 	}
 }
 
-// A thread that is held up for 20 ms between the monotonic clock and the wall clock has not seen a step.
+// A thread that is held up for 20 ms between the monotonic clock and the wall clock has
+// not seen a step.
 func TestNowLooksTwiceAtAStep(t *testing.T) {
 	start, reads := time.Unix(1000, 0), 0
 	w := wall{read: func() reading {
@@ -102,7 +104,8 @@ func TestTickerEndsWithItsReaders(t *testing.T) {
 	})
 }
 
-// Whoever is asked in a bubble goes by its time, whether the ticker of the process runs or not.
+// Whoever is asked in a bubble goes by its time, whether the ticker of the process runs
+// or not.
 func TestBubblesHaveNoTicker(t *testing.T) {
 	stop := make(chan struct{})
 	ended := make(chan struct{})

@@ -17,11 +17,13 @@ import (
 // are whole ticks and whole nanoseconds, and say nothing of the limit: at the end of
 // each one times are brought forward, so that 32 bits suffice for ever.
 //
-// Most methods take a limit of the request's own, 0 … whole, and whole, the limit of the
-// bucket. A lower limit is a bucket that is smaller, and fills slower, in proportion.
+// Most methods take a limit of the request's own, 0 … whole, and whole, the limit of
+// the bucket. A lower limit is a bucket that is smaller, and fills slower, in
+// proportion.
 //
-// A time between two ticks, or a limit whose unit is no whole number of ticks, would cost a
-// bucket the last of its units, for a part of a tick. [Time] is without rounding.
+// A time between two ticks, or a limit whose unit is no whole number of ticks, would
+// cost a bucket the last of its units, for a part of a tick. [Time] is without
+// rounding.
 //
 // A Bucket is immutable. Its zero value is none.
 type Bucket struct {
@@ -53,9 +55,9 @@ func New(limit, burst, span int64) (b Bucket, generation time.Duration) {
 	return b, time.Duration(n * ns)
 }
 
-// unitTicks returns the number of ticks in which a unit flows: as many as leave 32 bits room
-// for so many units, and as many again of debt, beside a generation. Where there is a choice,
-// times of whole microseconds or other round figures are whole ticks.
+// unitTicks returns the number of ticks in which a unit flows: as many as leave 32 bits
+// room for so many units, and as many again of debt, beside a generation. Where there
+// is a choice, times of whole microseconds or other round figures are whole ticks.
 func unitTicks(limit, span, units int64) int64 {
 	g := gcd(limit, span)
 	limit, span = limit/g, span/g

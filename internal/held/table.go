@@ -1,4 +1,5 @@
-// Package held has the table of keys that hold something for as long as a request is in flight.
+// Package held has the table of keys that hold something for as long as a request is in
+// flight.
 package held
 
 import (

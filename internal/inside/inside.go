@@ -1,5 +1,5 @@
-// Package inside gives packages of this module what a sketchlimit.Limiter is made of, where they decide with it in ways
-// that its methods do not have.
+// Package inside gives packages of this module what a sketchlimit.Limiter is made of,
+// where they decide with it in ways that its methods do not have.
 package inside
 
 import (
@@ -28,11 +28,13 @@ type Parts struct {
 // Of returns what a *sketchlimit.Limiter is made of. Package sketchlimit sets it.
 var Of func(limiter any) Parts
 
-// Locked returns what a limiter of package exact is to a Group: the locks of its keys, and decisions under them. It returns nil
-// for any other limiter. Package exact sets it, and package sketchlimit knows the type: neither can name it here.
+// Locked returns what a limiter of package exact is to a Group: the locks of its keys,
+// and decisions under them. It returns nil for any other limiter. Package exact sets
+// it, and package sketchlimit knows the type: neither can name it here.
 var Locked = func(limiter any) any { return nil }
 
-// Unitless returns what a Duration was probably meant to be that is so short that it has no unit: the end of an error.
+// Unitless returns what a Duration was probably meant to be that is so short that it
+// has no unit: the end of an error.
 func Unitless(d time.Duration) string {
 	if d <= 0 || d >= 100*time.Microsecond { // a day of seconds is 86.4µs
 		return ""

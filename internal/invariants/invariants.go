@@ -1,16 +1,19 @@
-// Package invariants checks claims of the code that decides, in builds with the tag invariants.
+// Package invariants checks claims of the code that decides, in builds with the tag
+// invariants.
 //
 //	go test -race -tags invariants ./internal/engine
 //
-// In all other builds On is the constant false and Mutex is a sync.Mutex. The compiler removes what stands in
+// In all other builds On is the constant false and Mutex is a sync.Mutex. The compiler
+// removes what stands in
 //
 //	if invariants.On { ... }
 //
 // so that checks may take any time.
 package invariants
 
-// Rank is the place of a lock in the order of locks. A goroutine may wait for a lock only if all ranked locks that it holds
-// have a lower Rank: by Level, then by Limiter, then by Age, then by Index. Locks of the zero Rank are not checked.
+// Rank is the place of a lock in the order of locks. A goroutine may wait for a lock
+// only if all ranked locks that it holds have a lower Rank: by Level, then by Limiter,
+// then by Age, then by Index. Locks of the zero Rank are not checked.
 type Rank struct {
 	Level   Level
 	Limiter uint64 // its number

@@ -13,7 +13,8 @@ import (
 // On reports whether this is a test build.
 const On = true
 
-// Mutex is a sync.Mutex that checks the order of locks. It is as large as one: what else is known of it is in maps.
+// Mutex is a sync.Mutex that checks the order of locks. It is as large as one: what
+// else is known of it is in maps.
 type Mutex struct{ mu sync.Mutex }
 
 var (
@@ -41,8 +42,8 @@ func AssertHeld(m *Mutex) {
 	}
 }
 
-// Forget lets go of what is known of the calling goroutine's locks, after a test that has left some locked: a later goroutine
-// may be at its address.
+// Forget lets go of what is known of the calling goroutine's locks, after a test that
+// has left some locked: a later goroutine may be at its address.
 func Forget() { held.Delete(goroutine()) }
 
 // Lock panics if the order of locks forbids to wait for this one.

@@ -13,8 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The proof of keyed at a size where all of its keys can be tried: words of 2 bits, sums of 4, of which the upper half
-// is kept. Any two keys have each pair of hashes equally often.
+// The proof of keyed at a size where all of its keys can be tried: words of 2 bits,
+// sums of 4, of which the upper half is kept. Any two keys have each pair of hashes
+// equally often.
 func TestLinearHashIsPairwiseIndependent(t *testing.T) {
 	for x := range 16 { // two words each
 		for y := range x {
@@ -53,9 +54,10 @@ var hostile = map[string]func(i int) []byte{
 	},
 }
 
-// Keys that are close meet in 24 bits of the hash, the upper or the lower, as often as chance has it: the number of
-// pairs is Poisson's. With a mean of 128, one of 540 counts is 7 standard deviations off with a chance of 1e-8. A hash
-// that is linear spreads counters too evenly, and fails.
+// Keys that are close meet in 24 bits of the hash, the upper or the lower, as often as
+// chance has it: the number of pairs is Poisson's. With a mean of 128, one of 540
+// counts is 7 standard deviations off with a chance of 1e-8. A hash that is linear
+// spreads counters too evenly, and fails.
 func TestBirthdays(t *testing.T) {
 	testkit.Computes(t)
 	const keys, width = 1 << 16, 24
@@ -92,8 +94,9 @@ func TestBirthdays(t *testing.T) {
 	}
 }
 
-// If any bit of a key is flipped, each bit of the hash flips in half of the cases, over 20,000 seeds: 0.5 ± 0.0213 is 6
-// standard deviations, which one of 12,500 shares leaves with a chance of 3e-5.
+// If any bit of a key is flipped, each bit of the hash flips in half of the cases, over
+// 20,000 seeds: 0.5 ± 0.0213 is 6 standard deviations, which one of 12,500 shares
+// leaves with a chance of 3e-5.
 func TestAvalanche(t *testing.T) {
 	const seeds = 20_000
 	hashers := make([]Hasher, seeds)
@@ -121,7 +124,8 @@ func TestAvalanche(t *testing.T) {
 	}
 }
 
-// No key has the hash of its beginning, of itself and a zero, or of zeros of another length.
+// No key has the hash of its beginning, of itself and a zero, or of zeros of another
+// length.
 func TestLengths(t *testing.T) {
 	h := Hasher{}.Reseeded(1)
 	keys, sums := map[string]bool{}, map[uint64]bool{}
@@ -149,8 +153,9 @@ func TestEveryByteCounts(t *testing.T) {
 	}
 }
 
-// Whoever has seen that two keys meet in some bits of the hash (a shard, say) learns nothing of other pairs with the
-// same difference. Under a linear hash most of those meet as well.
+// Whoever has seen that two keys meet in some bits of the hash (a shard, say) learns
+// nothing of other pairs with the same difference. Under a linear hash most of those
+// meet as well.
 func TestCollisionsDoNotCarryOver(t *testing.T) {
 	const width, each = 12, 64
 	for _, c := range candidates {
@@ -188,9 +193,11 @@ func TestCollisionsDoNotCarryOver(t *testing.T) {
 	}
 }
 
-// The step of wyhash and rapidhash, a product folded in two, collides with that of both complements far more often than
-// by chance, whatever secret is mixed in before: 5 times as often with words of 4 bits, 28 with 8, 136 with 12. With
-// words of 64 bits it was seen 25 times in 2^31, where chance is 2^-64. So a hash of such steps was not chosen.
+// The step of wyhash and rapidhash, a product folded in two, collides with that of both
+// complements far more often than by chance, whatever secret is mixed in before: 5
+// times as often with words of 4 bits, 28 with 8, 136 with 12. With words of 64 bits it
+// was seen 25 times in 2^31, where chance is 2^-64. So a hash of such steps was not
+// chosen.
 func TestFoldedProductsOfComplements(t *testing.T) {
 	for _, w := range []int{4, 8, 12} {
 		most, met := 1<<w-1, 0
@@ -207,7 +214,8 @@ func TestFoldedProductsOfComplements(t *testing.T) {
 	}
 }
 
-// The SipHash that others are held against is that of its authors: the first vector of theirs for 1-3 rounds.
+// The SipHash that others are held against is that of its authors: the first vector of
+// theirs for 1-3 rounds.
 func TestCandidateSipHash(t *testing.T) {
 	require.Equal(t, uint64(0xabac0158050fc4dc), sip(0x0706050403020100, 0x0f0e0d0c0b0a0908, nil))
 }

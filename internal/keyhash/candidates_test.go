@@ -122,7 +122,8 @@ func sipRound(v0, v1, v2, v3 uint64) (uint64, uint64, uint64, uint64) {
 	return v0, v1, bits.RotateLeft64(v2, 32), v3
 }
 
-// BenchmarkHash is the time of one hash where the next key is known before (free), or follows from the hash (chained).
+// BenchmarkHash is the time of one hash where the next key is known before (free), or
+// follows from the hash (chained).
 func BenchmarkHash(b *testing.B) {
 	for _, n := range []int{4, 8, 16, 24, 40, 64, 256} {
 		keys := make([][]byte, 64)

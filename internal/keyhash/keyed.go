@@ -8,18 +8,22 @@ import (
 
 // keyed is the default hash. All of its keys are secret, and follow from a seed.
 //
-// It takes a key's length and words of 8 bytes as x₀ … x₉, computes S = B + K₀x₀ + … + K₉x₉ modulo 2^128 with keys
-// of 128 bits, and keeps the upper 64 bits of S. Dietzfelbinger ("Universal hashing and k-wise independent random
-// variables via integer arithmetic without primes", 1996) has the proof: for random K and B, the hashes of any two keys
-// of up to 64 bytes are independent, and each is uniform. So two keys that do not depend on K and B have the same hash
-// with a chance of exactly 2^-64, whatever bytes they are.
+// It takes a key's length and words of 8 bytes as x₀ … x₉, computes S = B + K₀x₀ + … +
+// K₉x₉ modulo 2^128 with keys of 128 bits, and keeps the upper 64 bits of S.
+// Dietzfelbinger ("Universal hashing and k-wise independent random variables via
+// integer arithmetic without primes", 1996) has the proof: for random K and B, the
+// hashes of any two keys of up to 64 bytes are independent, and each is uniform. So two
+// keys that do not depend on K and B have the same hash with a chance of exactly 2^-64,
+// whatever bytes they are.
 //
-// Longer keys are cut into m blocks of 64 bytes before the last 64. Each block has 60 bits of such a hash, and these
-// are the coefficients of a polynomial modulo 2^61-1, whose value at a secret point is one more x. Two keys have the
-// same hash with a chance of at most (m+3) 2^-61.
+// Longer keys are cut into m blocks of 64 bytes before the last 64. Each block has 60
+// bits of such a hash, and these are the coefficients of a polynomial modulo 2^61-1,
+// whose value at a secret point is one more x. Two keys have the same hash with a
+// chance of at most (m+3) 2^-61.
 //
-// S is linear in the key: whoever learned some bits of many hashes could compute K. So finish hides it, and
-// being a bijection it leaves the chances as they are. No proof says how well it hides.
+// S is linear in the key: whoever learned some bits of many hashes could compute K. So
+// finish hides it, and being a bijection it leaves the chances as they are. No proof
+// says how well it hides.
 type keyed struct {
 	start, length uint128 // B, and K of the length
 	words         [blockBytes / 8]uint128
@@ -45,7 +49,8 @@ func newKeyed(seed uint64) (k keyed) {
 	return k
 }
 
-// Derive returns another secret that follows from a seed. It tells nothing of the seed, or of what else follows from it.
+// Derive returns another secret that follows from a seed. It tells nothing of the seed,
+// or of what else follows from it.
 func Derive(seed uint64, purpose string) uint64 { return stream(seed, purpose).Uint64() }
 
 // stream returns a cipher's stream under a seed, for one purpose of up to 24 bytes.

@@ -1,4 +1,5 @@
-// Package keyhash turns keys into the 64 bits that their counts are found by: [Hasher], whose default is keyed.
+// Package keyhash turns keys into the 64 bits that their counts are found by: [Hasher],
+// whose default is keyed.
 package keyhash
 
 import (
@@ -84,8 +85,8 @@ func (h Hasher) Reseeded(seed uint64) Hasher {
 	return h
 }
 
-// For returns the Hasher that gives a text a sum, if it is this one, or this one under another seed where that may
-// be. Otherwise the error says what the other one is.
+// For returns the Hasher that gives a text a sum, if it is this one, or this one under
+// another seed where that may be. Otherwise the error says what the other one is.
 func (h *Hasher) For(seed uint64, any bool, text string, sum uint64) (Hasher, error) {
 	other := h.Reseeded(seed)
 	switch {
@@ -128,7 +129,8 @@ func (h *Hasher) Bytes(key []byte) uint64 {
 	return k.finish(k.start.plus(k.length, uint64(n)).plus(k.words[0], x).plus(k.words[1], y))
 }
 
-// Addr returns the hash of an address: of its 4 or 16 bytes. An IPv4-mapped IPv6 address is the IPv4 address.
+// Addr returns the hash of an address: of its 4 or 16 bytes. An IPv4-mapped IPv6
+// address is the IPv4 address.
 func (h *Hasher) Addr(key netip.Addr) uint64 {
 	if key = key.Unmap(); key.Is4() {
 		b := key.As4()
@@ -138,10 +140,10 @@ func (h *Hasher) Addr(key netip.Addr) uint64 {
 	return h.Bytes(b[:])
 }
 
-// by hashes a key by the Hash that was configured. The compiler cannot know that the Hash does
-// not keep the key, and would move every caller's key to the heap. So the pointer goes past
-// the compiler as a number, as it does in strings.Builder. Goroutines' stacks, where the key
-// may be, do not move in between.
+// by hashes a key by the Hash that was configured. The compiler cannot know that the
+// Hash does not keep the key, and would move every caller's key to the heap. So the
+// pointer goes past the compiler as a number, as it does in strings.Builder.
+// Goroutines' stacks, where the key may be, do not move in between.
 //
 //go:noinline
 func (h *Hasher) by(key *byte, n int) uint64 {

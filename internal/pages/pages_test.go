@@ -1,5 +1,5 @@
-// Package pages holds what README.md, docs/ and notes/ promise of themselves: pages that are
-// read to the end, and links, commands and files that exist.
+// Package pages holds what README.md, docs/ and notes/ promise of themselves: pages
+// that are read to the end, and links, commands and files that exist.
 package pages
 
 import (

@@ -1,5 +1,6 @@
-// Package pageview opens pages in a browser without a window, and finds what some of their readers would stumble over: on
-// a telephone, in the dark, without seeing, on paper.
+// Package pageview opens pages in a browser without a window, and finds what some of
+// their readers would stumble over: on a telephone, in the dark, without seeing, on
+// paper.
 package pageview
 
 import (
@@ -24,7 +25,8 @@ import (
 // required makes a missing browser an error: where the gate runs, nothing is skipped.
 const required = "SKETCHLIMIT_BROWSER_REQUIRED"
 
-// Browse opens a page in a browser and returns what it prints. Without one the test is skipped.
+// Browse opens a page in a browser and returns what it prints. Without one the test is
+// skipped.
 func Browse(t testing.TB, args ...string) string {
 	t.Helper()
 	browser, err := exec.LookPath("chromium")
@@ -46,7 +48,8 @@ func Browse(t testing.TB, args ...string) string {
 	return string(out)
 }
 
-// Check looks at the pages of a handler as a telephone, a tablet and a desk show them, light and dark, and prints them.
+// Check looks at the pages of a handler as a telephone, a tablet and a desk show them,
+// light and dark, and prints them.
 func Check(t *testing.T, pages http.Handler, paths ...string) {
 	t.Helper()
 	require.Empty(t, strings.Join(problems(t, pages, paths...), "\n"))
@@ -66,8 +69,8 @@ var look string
 
 var found = regexp.MustCompile(`<pre id="found">(.*?)</pre>`)
 
-// problems returns what is wrong with the pages. They are opened in frames of a page that looks into them. A frame is
-// as wide, and as dark, as it is told to be.
+// problems returns what is wrong with the pages. They are opened in frames of a page
+// that looks into them. A frame is as wide, and as dark, as it is told to be.
 func problems(t *testing.T, pages http.Handler, paths ...string) (all []string) {
 	t.Helper()
 	list, err := json.Marshal(paths)

@@ -15,9 +15,10 @@ import (
 // saving lets saves of one process take turns.
 var saving sync.Mutex
 
-// Write writes a file that only its owner may read. It is there as a whole or as it was, also after a crash of the program or
-// the machine: it is written under a new name in the same folder, made durable, and renamed. Temporary files of saves to
-// the path that were killed an hour ago or more are removed.
+// Write writes a file that only its owner may read. It is there as a whole or as it
+// was, also after a crash of the program or the machine: it is written under a new name
+// in the same folder, made durable, and renamed. Temporary files of saves to the path
+// that were killed an hour ago or more are removed.
 func Write(path string, write func(io.Writer) error) error {
 	saving.Lock()
 	defer saving.Unlock()
@@ -35,7 +36,8 @@ func Write(path string, write func(io.Writer) error) error {
 	return syncFolder(filepath.Dir(path))
 }
 
-// writeBeside writes to a file that was not there, of mode 0600 from the start, and returns its name, "" if there is none.
+// writeBeside writes to a file that was not there, of mode 0600 from the start, and
+// returns its name, "" if there is none.
 func writeBeside(path string, write func(io.Writer) error) (temporary string, err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+temporaryMark+"*")
 	if err != nil {
@@ -51,8 +53,8 @@ const (
 	leftFor = time.Hour
 )
 
-// removeLeft removes the temporary files of saves to a path that were killed. What cannot be
-// removed stays for the next one.
+// removeLeft removes the temporary files of saves to a path that were killed. What
+// cannot be removed stays for the next one.
 func removeLeft(path string) {
 	prefix := filepath.Base(path) + temporaryMark
 	entries, _ := os.ReadDir(filepath.Dir(path))
@@ -67,7 +69,8 @@ func removeLeft(path string) {
 	}
 }
 
-// syncFolder makes the names of files durable. Windows knows no such call, and needs none.
+// syncFolder makes the names of files durable. Windows knows no such call, and needs
+// none.
 func syncFolder(path string) error {
 	if runtime.GOOS == "windows" {
 		return nil

@@ -2,8 +2,8 @@ package testkit
 
 import "testing"
 
-// NeedsLong skips a test that takes long, unless it is built with the tag "long" or "rows".
-// "make long" and "make rows" run all of them.
+// NeedsLong skips a test that takes long, unless it is built with the tag "long" or
+// "rows". "make long" and "make rows" run all of them.
 func NeedsLong(t testing.TB) {
 	t.Helper()
 	if !Long {
@@ -11,8 +11,8 @@ func NeedsLong(t testing.TB) {
 	}
 }
 
-// Computes skips a test of one goroutine that computes for seconds, where that finds nothing
-// or takes too long: under the race detector, and by -short.
+// Computes skips a test of one goroutine that computes for seconds, where that finds
+// nothing or takes too long: under the race detector, and by -short.
 func Computes(t testing.TB) {
 	t.Helper()
 	if Race || testing.Short() {
@@ -20,8 +20,8 @@ func Computes(t testing.TB) {
 	}
 }
 
-// OneGoroutine skips a test under the race detector, which finds nothing where one goroutine
-// computes for seconds. Without it the test runs in full, by -short as well.
+// OneGoroutine skips a test under the race detector, which finds nothing where one
+// goroutine computes for seconds. Without it the test runs in full, by -short as well.
 func OneGoroutine(t testing.TB) {
 	t.Helper()
 	if Race {
@@ -29,7 +29,8 @@ func OneGoroutine(t testing.TB) {
 	}
 }
 
-// Weighs skips a test that holds a process' memory against a bound under the race detector, which multiplies it.
+// Weighs skips a test that holds a process' memory against a bound under the race
+// detector, which multiplies it.
 func Weighs(t testing.TB) {
 	t.Helper()
 	if Race {

@@ -20,7 +20,8 @@ func audited(t testing.TB, c sketchlimit.Config) *sketchlimit.Limiter {
 	return build(t, c)
 }
 
-// A debt reaches as far as the limiter takes it, by the time of the charge: also where the clock has stepped back.
+// A debt reaches as far as the limiter takes it, by the time of the charge: also where
+// the clock has stepped back.
 func TestAuditOfChargesInThePast(t *testing.T) {
 	l := audited(t, sketchlimit.Config{Limit: 10, Keys: 100})
 	l.TakeAt(auditTime.Add(700*time.Millisecond), "k", 1)
@@ -29,7 +30,8 @@ func TestAuditOfChargesInThePast(t *testing.T) {
 	require.Zero(t, l.Stats().Audit.OverAdmitted)
 }
 
-// What a bucket that spares has let through is no fault later either, as long as the bucket does not fill.
+// What a bucket that spares has let through is no fault later either, as long as the
+// bucket does not fill.
 func TestAuditAfterSparing(t *testing.T) {
 	l := audited(t, sketchlimit.Config{Limit: 10, Overload: sketchlimit.Spare, Plan: &sketchlimit.Plan{Shards: 1, Depth: 10, Width: 1, CellBits: 32}})
 	for k := range 30 {
@@ -47,7 +49,8 @@ func TestAuditAfterSparing(t *testing.T) {
 	require.Zero(t, s.Audit.OverAdmitted)
 }
 
-// A bucket that has not been full since a restart, or since its limit was changed, may have used more than the audit knows.
+// A bucket that has not been full since a restart, or since its limit was changed, may
+// have used more than the audit knows.
 func TestAuditAfterARestart(t *testing.T) {
 	for _, changed := range []bool{false, true} {
 		c := sketchlimit.Config{Limit: 100, Keys: 1000, Clock: func() time.Time { return auditTime.Add(100 * time.Second) }}
@@ -83,7 +86,8 @@ func TestAuditAfterARestart(t *testing.T) {
 	}
 }
 
-// A budget's audit counts what that of a limiter counts, if holds are settled as they were.
+// A budget's audit counts what that of a limiter counts, if holds are settled as they
+// were.
 func TestAuditOfBudgets(t *testing.T) {
 	now := auditTime
 	c := sketchlimit.Config{

@@ -12,8 +12,8 @@ import (
 	"github.com/sketchlimit/sketchlimit/internal/testkit"
 )
 
-// A bucket's limiter becomes larger as keys come and smaller when they have gone. What a key had used counts in the new
-// table: it passes what the exact bucket passes.
+// A bucket's limiter becomes larger as keys come and smaller when they have gone. What
+// a key had used counts in the new table: it passes what the exact bucket passes.
 func TestBucketGrowsAndShrinks(t *testing.T) {
 	testkit.Computes(t)
 	const burst, most = 5, 8 << 20

@@ -13,9 +13,10 @@ import (
 	"github.com/sketchlimit/sketchlimit/internal/testkit"
 )
 
-// crowd sends twice and four times as many keys as a bucket's limiter bears, a hundredth of them abusers at three times
-// their limit. It returns the share of light requests that were denied, and what abusers got of their limit, on average and
-// at most.
+// crowd sends twice and four times as many keys as a bucket's limiter bears, a
+// hundredth of them abusers at three times their limit. It returns the share of light
+// requests that were denied, and what abusers got of their limit, on average and at
+// most.
 func crowd(t *testing.T, o sketchlimit.Overload, times int) (denied, mean, most float64) {
 	const keys, limit, windows = 4000, 20, 6
 	c := sketchlimit.Config{Limit: limit, Window: time.Minute, Algorithm: sketchlimit.TokenBucket, Keys: keys, Headroom: 1,
@@ -73,8 +74,9 @@ func crowd(t *testing.T, o sketchlimit.Overload, times int) (denied, mean, most 
 	return float64(wrong) / float64(light), mean, most
 }
 
-// Beyond what a bucket's table bears, Deny denies new keys, and Spare lets the entries give way that pass first: light keys
-// are served, abusers get hardly more than their limit, and what they may get more is counted.
+// Beyond what a bucket's table bears, Deny denies new keys, and Spare lets the entries
+// give way that pass first: light keys are served, abusers get hardly more than their
+// limit, and what they may get more is counted.
 func TestBucketsBeyondThePlan(t *testing.T) {
 	testkit.Computes(t)
 	for _, times := range []int{2, 4} {

@@ -28,8 +28,9 @@ func (g *rational) flows(n, limit int) *big.Rat {
 	return new(big.Rat).Mul(big.NewRat(int64(n), int64(limit)), new(big.Rat).SetInt64(int64(g.window)))
 }
 
-// paced returns when the n-th of requests comes that come as fast as they may. A bucket of one
-// unit is full at the whole nanosecond after it has filled, and keeps nothing of that.
+// paced returns when the n-th of requests comes that come as fast as they may. A bucket
+// of one unit is full at the whole nanosecond after it has filled, and keeps nothing of
+// that.
 func (g *rational) paced(n, limit, burst int) time.Duration {
 	if burst == 1 {
 		return time.Duration(n) * time.Duration(ceil(g.flows(1, limit)))
@@ -85,8 +86,8 @@ func tierBurst(limit int, c sketchlimit.Config) int {
 	return max(1, int(int64(c.Burst)*int64(limit)/int64(c.Limit)))
 }
 
-// smallBuckets are pairs of limit and burst as users state them, for windows of a second to
-// a week; under the race detector some of them.
+// smallBuckets are pairs of limit and burst as users state them, for windows of a
+// second to a week; under the race detector some of them.
 func smallBuckets() (all []sketchlimit.Config) {
 	for _, window := range []time.Duration{time.Second, time.Minute, time.Hour, 24 * time.Hour, 7 * 24 * time.Hour} {
 		for _, limit := range []int{1, 2, 3, 5, 6, 7, 9, 10, 11, 13, 30, 60, 100, 128, 600, 997, 1000, 3600, 5000, 10_000} {
@@ -129,8 +130,8 @@ func TestBucketOfNUnitsPassesNAtOnce(t *testing.T) {
 	}
 }
 
-// So do many keys of one shard in turns, at a time of whole milliseconds, while a bucket fills
-// in minutes.
+// So do many keys of one shard in turns, at a time of whole milliseconds, while a
+// bucket fills in minutes.
 func TestManyBucketsOfNUnitsPassNAtOnce(t *testing.T) {
 	for _, c := range smallBuckets() {
 		if c.Window > time.Minute {
@@ -149,8 +150,8 @@ func TestManyBucketsOfNUnitsPassNAtOnce(t *testing.T) {
 	}
 }
 
-// The limiter's own clock is at whole ticks, whatever the time is at which it was made: all keys
-// of a shard get all their units at once.
+// The limiter's own clock is at whole ticks, whatever the time is at which it was made:
+// all keys of a shard get all their units at once.
 func TestBucketsOfARunningClockPassNAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(1_234_567)
@@ -167,7 +168,8 @@ func TestBucketsOfARunningClockPassNAtOnce(t *testing.T) {
 	})
 }
 
-// Whoever comes at exactly the rate always passes, with a full bucket and with an empty one.
+// Whoever comes at exactly the rate always passes, with a full bucket and with an empty
+// one.
 func TestBucketPacedAtItsRateAlwaysPasses(t *testing.T) {
 	testkit.OneGoroutine(t)
 	for _, c := range smallBuckets() {
@@ -308,8 +310,9 @@ func randomTimes(r *rand.Rand, c sketchlimit.Config, limit, requests int, take f
 	return admitted
 }
 
-// With few cells and many keys, at any limit of a request's own and in any order of times:
-// what is admitted passes GCRA in rational arithmetic, and no more is left than it leaves.
+// With few cells and many keys, at any limit of a request's own and in any order of
+// times: what is admitted passes GCRA in rational arithmetic, and no more is left than
+// it leaves.
 func TestBucketNeverOverAdmitsByRationalGCRA(t *testing.T) {
 	testkit.OneGoroutine(t)
 	r := rand.New(rand.NewPCG(7, 8))

@@ -15,8 +15,9 @@ import (
 	"github.com/sketchlimit/sketchlimit/internal/testkit"
 )
 
-// stated is traffic as Config states it: keys that use a share of their burst in the time in
-// which a bucket fills, abusers percent of them asking for three times their limit.
+// stated is traffic as Config states it: keys that use a share of their burst in the
+// time in which a bucket fills, abusers percent of them asking for three times their
+// limit.
 type stated struct {
 	burst, units int
 	atOnce       bool
@@ -44,8 +45,8 @@ func init() {
 	}
 }
 
-// TestBucketSizes: a limiter made for half as many keys holds its rate, in the bytes that are
-// stated, whether these send evenly or all at once.
+// TestBucketSizes: a limiter made for half as many keys holds its rate, in the bytes
+// that are stated, whether these send evenly or all at once.
 func TestBucketSizes(t *testing.T) {
 	testkit.Computes(t)
 	for s, most := range bytesOf {
@@ -73,8 +74,8 @@ func TestBucketSizes(t *testing.T) {
 	}
 }
 
-// play sends keys for three windows, the same in each, of which the last counts. It returns the requests of light keys,
-// and how many of these were denied.
+// play sends keys for three windows, the same in each, of which the last counts. It
+// returns the requests of light keys, and how many of these were denied.
 func (s stated) play(t *testing.T, c sketchlimit.Config, keys int) (light, denied int) {
 	type request struct {
 		at  int64

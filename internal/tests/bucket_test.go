@@ -62,8 +62,8 @@ func TestBucketThrottledAndRedisCell(t *testing.T) {
 	}
 }
 
-// The examples of articles that the exact algorithms are held against (exact/tokenbucket_test.go
-// says where the articles' own arithmetic is wrong).
+// The examples of articles that the exact algorithms are held against
+// (exact/tokenbucket_test.go says where the articles' own arithmetic is wrong).
 func TestBucketExamples(t *testing.T) {
 	run(t, perSecond(t, 1, 5), []step{ // Massuia, "Rate Limiters" (2024)
 		{1100 * ms, 1, yes(4, 1000*ms)},
@@ -146,10 +146,11 @@ func TestBucketAgreesWithGCRA(t *testing.T) {
 	}
 }
 
-// againstGCRA sends random costs of some keys at random times, at the very instants that
-// were told, and back and ahead by more than generations. It returns how many requests were admitted, and how many of
-// these GCRA would not have admitted or would have left fewer units after. Time is
-// what it says for windows: not before the start of the latest generation.
+// againstGCRA sends random costs of some keys at random times, at the very instants
+// that were told, and back and ahead by more than generations. It returns how many
+// requests were admitted, and how many of these GCRA would not have admitted or would
+// have left fewer units after. Time is what it says for windows: not before the start
+// of the latest generation.
 func againstGCRA(t *testing.T, l taker, c sketchlimit.Config, keys, requests int, r *rand.Rand) (admitted, over int) {
 	oracle, err := exact.NewGCRA(c.Limit, c.Window, c.Burst)
 	require.NoError(t, err)
@@ -348,8 +349,9 @@ func TestBucketLimitsHoldUnderConcurrency(t *testing.T) {
 		for _, n := range s.all { // a full bucket, and what has flowed by the end
 			require.LessOrEqual(t, n, limit+limit*s.last/int64(time.Second))
 		}
-		// A request that is held up, or comes after a step back, is up to half a window behind, in which half of the limit
-		// flows: as if that many units more were in use. A bucket is full at the beginning.
+		// A request that is held up, or comes after a step back, is up to half a window
+		// behind, in which half of the limit flows: as if that many units more were in
+		// use. A bucket is full at the beginning.
 		require.Zero(t, s.underAdmitted(limit/2, s.generations), "%d keys", keys)
 		stats := l.Stats()
 		require.Equal(t, s.admitted, stats.Admitted)

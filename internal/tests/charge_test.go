@@ -18,7 +18,8 @@ import (
 
 var chargeHistories = flag.Int("charges", 400, "histories of random buckets that are charged")
 
-// chargeable are limiters of all kinds, with room enough for no key to read another's units.
+// chargeable are limiters of all kinds, with room enough for no key to read another's
+// units.
 var chargeable = map[string]sketchlimit.Config{
 	"sliding":       {Limit: 100, Window: time.Minute},
 	"fixed":         {Limit: 100, Window: time.Minute, Algorithm: sketchlimit.FixedWindow},
@@ -32,7 +33,8 @@ var chargeable = map[string]sketchlimit.Config{
 	"fixed 1<<31-1": {Limit: 1<<31 - 1, Window: 24 * time.Hour, Algorithm: sketchlimit.FixedWindow},
 }
 
-// What is charged and what is taken is what rational arithmetic makes of it, whatever the clock does.
+// What is charged and what is taken is what rational arithmetic makes of it, whatever
+// the clock does.
 func TestChargeIsExact(t *testing.T) {
 	for name, c := range chargeable {
 		t.Run(name, func(t *testing.T) {
@@ -78,7 +80,8 @@ func TestChargeIsExact(t *testing.T) {
 	}
 }
 
-// jump returns a step of the clock: most times a little of the window, at times many windows, at times back.
+// jump returns a step of the clock: most times a little of the window, at times many
+// windows, at times back.
 func jump(random *rand.Rand, window time.Duration) time.Duration {
 	switch step := random.Int64N(int64(window)); random.IntN(12) {
 	case 0:
@@ -92,7 +95,8 @@ func jump(random *rand.Rand, window time.Duration) time.Duration {
 	}
 }
 
-// Stats tell what was charged, and how much of it was not free. A cost below 1 is nothing.
+// Stats tell what was charged, and how much of it was not free. A cost below 1 is
+// nothing.
 func TestChargeIsTold(t *testing.T) {
 	for name, c := range chargeable {
 		if c.Burst > 0 || c.Limit != 100 {
@@ -155,8 +159,8 @@ func TestDebtOfABucket(t *testing.T) {
 	}
 }
 
-// Buckets of any limit, burst and window remember their debt, at limits of requests as well, and admit what rational
-// arithmetic says and no unit more.
+// Buckets of any limit, burst and window remember their debt, at limits of requests as
+// well, and admit what rational arithmetic says and no unit more.
 func TestChargeOfAnyBucket(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	power := func(most float64) int { return max(1, int(math.Exp(random.Float64()*math.Log(most)))) }
@@ -203,7 +207,8 @@ func TestChargeOfAnyBucket(t *testing.T) {
 	}
 }
 
-// Of limiters that share a limit and tell each other, each counts what any of them is charged.
+// Of limiters that share a limit and tell each other, each counts what any of them is
+// charged.
 func TestChargesAreShared(t *testing.T) {
 	for name, c := range chargeable {
 		if c.Algorithm == sketchlimit.TokenBucket || c.Limit > 1<<29 {

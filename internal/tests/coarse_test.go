@@ -37,7 +37,8 @@ func TestCoarseGroup(t *testing.T) {
 	compareTold(t, exact.Do, coarse.Do)
 }
 
-// compareTold sends the same requests, at times that also step back, to limiters that differ in Coarse alone.
+// compareTold sends the same requests, at times that also step back, to limiters that
+// differ in Coarse alone.
 func compareTold(t *testing.T, exact, coarse func(sketchlimit.Request) sketchlimit.Decision) {
 	t.Helper()
 	random, now, less := rand.New(rand.NewPCG(7, 8)), time.Unix(1_700_000_000, 0), 0
@@ -66,7 +67,8 @@ func compareTold(t *testing.T, exact, coarse func(sketchlimit.Request) sketchlim
 	require.Greater(t, less, 1000)
 }
 
-// What is told changes when a quarter of the quota is used, and before that not by anything.
+// What is told changes when a quarter of the quota is used, and before that not by
+// anything.
 func TestCoarseSteps(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0).Add(7 * time.Second)
 	for name, c := range crowded {

@@ -34,9 +34,10 @@ type ledger struct {
 	last        int64 // time of the clock, ns
 }
 
-// race lets 64 goroutines take costs 1 … 10 from so many keys while a clock turns generations and now and then steps
-// back: twenty steps, evenly among the requests. A request during which a generation began may have been counted on
-// either side, so it is not certain.
+// race lets 64 goroutines take costs 1 … 10 from so many keys while a clock turns
+// generations and now and then steps back: twenty steps, evenly among the requests. A
+// request during which a generation began may have been counted on either side, so it
+// is not certain.
 func race(l taker, keys, perGoroutine int, window time.Duration) *ledger {
 	var clock, seen, latest, taken atomic.Int64 // no generation is earlier than that of seen, or later than that of latest
 	var stepping sync.Mutex
@@ -123,8 +124,9 @@ func (s *ledger) overAdmitted(limit int64) (over int) {
 	return over
 }
 
-// underAdmitted counts the keys and generations in which a request was denied although it and all that may have been
-// admitted in as many generations as count do not pass the limit.
+// underAdmitted counts the keys and generations in which a request was denied although
+// it and all that may have been admitted in as many generations as count do not pass
+// the limit.
 func (s *ledger) underAdmitted(limit, count int64) (under int) {
 	for here, n := range s.refused {
 		for back := range count {
@@ -159,7 +161,8 @@ func TestLimitsHoldUnderConcurrency(t *testing.T) {
 	}
 }
 
-// careful is a fixed window with a mutex around all of it, and a limit of its own: too low or right.
+// careful is a fixed window with a mutex around all of it, and a limit of its own: too
+// low or right.
 type careful struct {
 	mu         sync.Mutex
 	limit      int
@@ -180,9 +183,10 @@ func (c *careful) TakeAt(now time.Time, key string, n int) sketchlimit.Decision 
 	return sketchlimit.Decision{Allowed: true}
 }
 
-// The judgement above finds a limit that is one unit too high or too low. Every key has many times its limit asked of it
-// in each generation, in costs down to 1. A single race may miss it, if in each of the six generations an admitted
-// request was under way as another began.
+// The judgement above finds a limit that is one unit too high or too low. Every key has
+// many times its limit asked of it in each generation, in costs down to 1. A single
+// race may miss it, if in each of the six generations an admitted request was under way
+// as another began.
 func TestRaceFindsALimitThatIsWrong(t *testing.T) {
 	for limit := 99; limit <= 101; limit++ {
 		over, under := 0, 0
@@ -219,8 +223,8 @@ func (b *readThenAdd) TakeAt(now time.Time, key string, n int) sketchlimit.Decis
 	return sketchlimit.Decision{Allowed: true}
 }
 
-// Two steps must be found. One race in twenty ends without a collision on a busy machine, so that twenty in a row do
-// has a chance of 1e-26.
+// Two steps must be found. One race in twenty ends without a collision on a busy
+// machine, so that twenty in a row do has a chance of 1e-26.
 func TestReadThenAddOverAdmits(t *testing.T) {
 	for range 20 {
 		if race(&readThenAdd{limit: 100, counts: map[string]int{}}, 1, 3000, time.Second).overAdmitted(100) > 0 {
@@ -230,8 +234,8 @@ func TestReadThenAddOverAdmits(t *testing.T) {
 	require.Fail(t, "the race does not find it")
 }
 
-// Statistics are read while decisions are made and generations turn. They never run backwards, and in the end they are
-// what the goroutines saw.
+// Statistics are read while decisions are made and generations turn. They never run
+// backwards, and in the end they are what the goroutines saw.
 func TestStatsWhileBusy(t *testing.T) {
 	const keys = 1000
 	l := build(t, sketchlimit.Config{Limit: 10, Window: time.Second, MemoryBytes: 256 << 10})

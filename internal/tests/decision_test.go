@@ -20,9 +20,10 @@ var crowded = map[string]sketchlimit.Config{
 	"bucket":      {Algorithm: sketchlimit.TokenBucket, Plan: &sketchlimit.Plan{Shards: 1, Depth: 8, Width: 1, CellBits: 32}},
 }
 
-// A denial tells what a fresh look at the limiter tells at that time, whatever was counted since the key was
-// denied before, and in whatever order times come. And it is true: if nothing else comes, the same request
-// passes at that instant and not a nanosecond earlier.
+// A denial tells what a fresh look at the limiter tells at that time, whatever was
+// counted since the key was denied before, and in whatever order times come. And it is
+// true: if nothing else comes, the same request passes at that instant and not a
+// nanosecond earlier.
 func TestDenialsTellWhatHolds(t *testing.T) {
 	for name, c := range crowded {
 		t.Run(name, func(t *testing.T) {
@@ -57,7 +58,8 @@ func TestDenialsTellWhatHolds(t *testing.T) {
 	}
 }
 
-// A clock that has stepped back has to catch up first: what is told counts from the caller's time.
+// A clock that has stepped back has to catch up first: what is told counts from the
+// caller's time.
 func TestRetryAfterCountsFromTheCallersTime(t *testing.T) {
 	start := time.Unix(1_700_000_000, 0).Truncate(time.Minute)
 	l := build(t, sketchlimit.Config{Limit: 10, Window: time.Minute, Algorithm: sketchlimit.FixedWindow})

@@ -77,7 +77,8 @@ func TestDoEachSteps(t *testing.T) {
 	}
 }
 
-// A ladder of all algorithms decides as exact limiters do that are asked one after another under one lock.
+// A ladder of all algorithms decides as exact limiters do that are asked one after
+// another under one lock.
 func TestDoEachAgreesWithTheExactLadder(t *testing.T) {
 	const window = 1200 * ms
 	configs := []sketchlimit.Config{
@@ -137,8 +138,9 @@ func TestDoEachAgreesWithTheExactLadder(t *testing.T) {
 	}
 }
 
-// Ladders that race, through groups and asks in all orders and with two keys of one limiter, neither wait for each
-// other for ever nor charge a request in part: each key has used what its admitted requests cost, and no more.
+// Ladders that race, through groups and asks in all orders and with two keys of one
+// limiter, neither wait for each other for ever nor charge a request in part: each key
+// has used what its admitted requests cost, and no more.
 func TestDoEachUnderConcurrency(t *testing.T) {
 	const keys = 50
 	limits := []int{40, 100, 300}
@@ -189,7 +191,8 @@ func TestDoEachUnderConcurrency(t *testing.T) {
 	}
 }
 
-// Asking one after another is what the test above would see: it charges an address for what its network refuses.
+// Asking one after another is what the test above would see: it charges an address for
+// what its network refuses.
 func TestOneAfterAnotherChargesTheInnerRungs(t *testing.T) {
 	address, network := fixed(t, 10, time.Hour), fixed(t, 5, time.Hour)
 	for i := range 10 {
@@ -239,8 +242,9 @@ func TestDoEachAllocatesNothing(t *testing.T) {
 	}))
 }
 
-// Keys of one limiter that crowd one shard are charged in one step as well. What the first of them leaves to the second
-// may be less than it was told, but no key ever gets more than its limit.
+// Keys of one limiter that crowd one shard are charged in one step as well. What the
+// first of them leaves to the second may be less than it was told, but no key ever gets
+// more than its limit.
 func TestDoEachOfOneLimiterNeverOverAdmits(t *testing.T) {
 	const limit, keys = 20, 60
 	crowded := sketchlimit.Plan{Shards: 1, BloomBytes: 64, BloomProbes: 3, Depth: 4, Width: 64, CellBits: 8,

@@ -75,9 +75,9 @@ func TestGrowFollowsTheLoad(t *testing.T) {
 	})
 }
 
-// A limiter that grows keeps its goal while keys become more, and where they are more all at
-// once, is over it in that window and the next at most: by the wall clock, and by a Clock of its own. One that is
-// closed, and grows no more, does not do as well.
+// A limiter that grows keeps its goal while keys become more, and where they are more
+// all at once, is over it in that window and the next at most: by the wall clock, and
+// by a Clock of its own. One that is closed, and grows no more, does not do as well.
 func TestGrowKeepsItsGoal(t *testing.T) {
 	testkit.Computes(t)
 	const first, goal, jump = 1000, 1e-5, 5
@@ -120,7 +120,8 @@ func TestGrowKeepsItsGoal(t *testing.T) {
 				require.Zero(t, j.over)
 			}
 			t.Logf("%s: %d of %d innocent requests denied wrongly, and %d of %d at the jump", tt.name, wrong, innocent, wrongAtJump, atJump)
-			// Five standard deviations of what is expected, once in 10,000 seeds by chance; this one is fixed.
+			// Five standard deviations of what is expected, once in 10,000 seeds by
+			// chance; this one is fixed.
 			most := goal*float64(innocent) + 5*math.Sqrt(goal*float64(innocent))
 			require.Equal(t, tt.keeps >= 0, float64(wrong) <= most, "%s: %d of %d", tt.name, wrong, innocent)
 		})
@@ -228,7 +229,8 @@ func TestGrowNeverOverAdmitsUnderConcurrency(t *testing.T) {
 	defer l.Close()
 	start := time.Now().Add(time.Hour).Truncate(time.Second)
 	sizes := map[int]bool{l.Plan().Shards: true}
-	// It grows in the background, for which a busy machine may take any number of windows.
+	// It grows in the background, for which a busy machine may take any number of
+	// windows.
 	for window := 0; window < 60/testkit.Divisor || len(sizes) < 2 && window < 600; window++ {
 		now := start.Add(time.Duration(window) * time.Second)
 		var mu sync.Mutex

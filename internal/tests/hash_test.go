@@ -42,10 +42,10 @@ func block(contribution uint64) uint64 {
 	return bits.RotateLeft64(contribution*inverse(prime1), -31) * inverse(prime2)
 }
 
-// twin returns another key of 16 bytes that has the same XXH64 under every seed. Between the
-// two blocks the accumulator is rotated by 27 bits and multiplied by an odd number. So a
-// change of bit 36 by the first is one of bit 63 before the second, whatever the accumulator
-// was, and a change of bit 63 by the second undoes it.
+// twin returns another key of 16 bytes that has the same XXH64 under every seed.
+// Between the two blocks the accumulator is rotated by 27 bits and multiplied by an odd
+// number. So a change of bit 36 by the first is one of bit 63 before the second,
+// whatever the accumulator was, and a change of bit 63 by the second undoes it.
 func twin(key string) string {
 	b := []byte(key)
 	for i, bit := range []int{36, 63} {
@@ -55,8 +55,9 @@ func twin(key string) string {
 	return string(b)
 }
 
-// forged returns a key of 16 bytes that begins as the attacker must, such as with a network
-// of theirs, and has the same XXH64 (seed 0) as any key. Every step of XXH64 can be undone.
+// forged returns a key of 16 bytes that begins as the attacker must, such as with a
+// network of theirs, and has the same XXH64 (seed 0) as any key. Every step of XXH64
+// can be undone.
 func forged(begin uint64, key string) string {
 	h := xxhash.Sum64String(key)
 	h ^= h >> 32
@@ -84,7 +85,8 @@ func TestTwinsUnderEverySeed(t *testing.T) {
 	}
 }
 
-// Whoever can choose the bytes of keys spends the quota of others under XXHash, and under no keyed hash.
+// Whoever can choose the bytes of keys spends the quota of others under XXHash, and
+// under no keyed hash.
 func TestAttackOnXXHash(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -169,7 +171,8 @@ func TestHashAllocatesNothing(t *testing.T) {
 	}
 }
 
-// The three forms of a key are one key under any hash, also where a stack moves meanwhile.
+// The three forms of a key are one key under any hash, also where a stack moves
+// meanwhile.
 func TestHashOfAnyForm(t *testing.T) {
 	addr := netip.MustParseAddr("2001:db8::1")
 	for name, hash := range map[string]sketchlimit.Hash{"default": nil, "MapHash": sketchlimit.MapHash(), "deep": deep{}} {
@@ -245,8 +248,8 @@ func TestSeedOfAHash(t *testing.T) {
 	}
 }
 
-// The hashes of a seed are the same on every machine and from version to version: snapshots and other machines rely on
-// them.
+// The hashes of a seed are the same on every machine and from version to version:
+// snapshots and other machines rely on them.
 func TestValuesOfHashes(t *testing.T) {
 	for _, tt := range []struct {
 		bytes int

@@ -26,8 +26,9 @@ func TestFullHeavyTable(t *testing.T) {
 	}
 }
 
-// Whoever has used all of the limit and then waits as long as told gets all of it back, also where others
-// have left their units in the key's cells meanwhile: its entry knows that none of them are the key's.
+// Whoever has used all of the limit and then waits as long as told gets all of it back,
+// also where others have left their units in the key's cells meanwhile: its entry knows
+// that none of them are the key's.
 func TestHeavyKeyPassesWhenToldTo(t *testing.T) {
 	const keys, heavy = 10_000, 100
 	now := time.Unix(0, 0)

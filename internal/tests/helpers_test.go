@@ -45,7 +45,8 @@ func fixed(t testing.TB, limit int, window time.Duration) *sketchlimit.Limiter {
 }
 
 // resize replaces what decides by an engine of the given bytes, as growth does when the
-// load asks for it, unless what was replaced before still matters. It reports whether it did.
+// load asks for it, unless what was replaced before still matters. It reports whether
+// it did.
 func resize(l *sketchlimit.Limiter, bytes int) bool { return inside.Of(l).Growth.Resize(bytes) }
 
 // generation returns the length of a generation of limiters with the configuration.

@@ -42,7 +42,8 @@ var trials = []sketchlimit.Config{
 	{Limit: 12, Burst: 20, Algorithm: sketchlimit.TokenBucket, Plan: &sketchlimit.Plan{Shards: 2, Depth: 8, Width: 1, CellBits: 32}},
 }
 
-// trial holds a limiter against the exact algorithm, which counts what the limiter admits.
+// trial holds a limiter against the exact algorithm, which counts what the limiter
+// admits.
 type trial struct {
 	testing.TB
 	config           sketchlimit.Config
@@ -191,8 +192,8 @@ func (x *trial) take(key string, n, limit int) {
 	x.judge(want, got)
 }
 
-// ask returns the exact answer at a time, with durations that are counted from there also where it is taken as
-// a later one.
+// ask returns the exact answer at a time, with durations that are counted from there
+// also where it is taken as a later one.
 func (x *trial) ask(at time.Time, key string, n, limit int) sketchlimit.Decision {
 	lag := max(0, x.floor.Sub(at))
 	d := x.oracles[limit].PeekAt(at.Add(lag), key, n)
@@ -314,8 +315,8 @@ func (x *trial) step(kind byte, by int16) {
 	}
 }
 
-// run reads four bytes an operation: its kind and key, a step of the clock (two), and a cost
-// beside the kind of step.
+// run reads four bytes an operation: its kind and key, a step of the clock (two), and a
+// cost beside the kind of step.
 func (x *trial) run(data []byte) {
 	for steps := 0; len(data) >= 4 && steps < 200; data, steps = data[4:], steps+1 {
 		x.step(data[3]>>4, int16(binary.LittleEndian.Uint16(data[1:])))
@@ -362,9 +363,9 @@ func (x *trial) run(data []byte) {
 	}
 }
 
-// Whatever comes in whatever order, whenever: nothing is admitted that the exact algorithm
-// would deny, no answer is better than its answer, and whoever waits as long as told
-// passes.
+// Whatever comes in whatever order, whenever: nothing is admitted that the exact
+// algorithm would deny, no answer is better than its answer, and whoever waits as long
+// as told passes.
 func FuzzOperations(f *testing.F) {
 	for which := range trials {
 		f.Add(uint8(which), []byte("\x00\x00\x00\x0e\x00\x00\x00\x00\x00\xff\x20\x00\x00\x00\x00\x00"+ // take all, then more, later

@@ -14,7 +14,8 @@ import (
 	"github.com/sketchlimit/sketchlimit/internal/testkit"
 )
 
-// plans are those of limiters for 60,000 keys, so many that a tenth more can be told from the error of the estimate.
+// plans are those of limiters for 60,000 keys, so many that a tenth more can be told
+// from the error of the estimate.
 func plans() (all []sketchlimit.Config) {
 	add := func(c sketchlimit.Config) {
 		c.Window, c.Seed = time.Minute, 1
@@ -35,7 +36,8 @@ func plans() (all []sketchlimit.Config) {
 	return all
 }
 
-// windowsOf sends keys evenly, each a fifth of its limit and one in a hundred three times its limit, and calls look as each window ends.
+// windowsOf sends keys evenly, each a fifth of its limit and one in a hundred three
+// times its limit, and calls look as each window ends.
 func windowsOf(l *sketchlimit.Limiter, c sketchlimit.Config, keys, windows int, look func(window int)) {
 	r := rand.New(rand.NewPCG(1, 2))
 	type request struct {
@@ -67,8 +69,9 @@ func windowsOf(l *sketchlimit.Limiter, c sketchlimit.Config, keys, windows int, 
 	}
 }
 
-// Limiters are not outside their plans at any end of a window under the traffic that they are made for. They are under a tenth
-// more keys, and where a hundredth of the requests of light keys is denied.
+// Limiters are not outside their plans at any end of a window under the traffic that
+// they are made for. They are under a tenth more keys, and where a hundredth of the
+// requests of light keys is denied.
 func TestOutsidePlan(t *testing.T) {
 	testkit.Computes(t)
 	require.GreaterOrEqual(t, len(plans()), 40)

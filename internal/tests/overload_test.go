@@ -83,7 +83,8 @@ func newOverloaded(t testing.TB, c sketchlimit.Config) *overloaded {
 	return o
 }
 
-// take asks for n units, and holds what is admitted against the exact algorithm, fed with what was admitted before.
+// take asks for n units, and holds what is admitted against the exact algorithm, fed
+// with what was admitted before.
 func (o *overloaded) take(key string, n int) bool {
 	now := o.now.Load()
 	for number := now / int64(overloadWindow); o.number < number; o.number++ {
@@ -114,8 +115,9 @@ func (o *overloaded) take(key string, n int) bool {
 	return true
 }
 
-// window sends requests for n units each by so many keys, requests of each on average, and of some innocent ones and
-// abusers between, until the window ends. It returns the requests of innocent keys that were denied.
+// window sends requests for n units each by so many keys, requests of each on average,
+// and of some innocent ones and abusers between, until the window ends. It returns the
+// requests of innocent keys that were denied.
 func (o *overloaded) window(keys, requests, n int) (denied int) {
 	start := o.now.Load()
 	all := keys * requests
@@ -136,8 +138,9 @@ func (o *overloaded) window(keys, requests, n int) (denied int) {
 	return denied
 }
 
-// Within the plan nothing changes; beyond it the limiter says that it spares keys, denies no innocent ones, and accounts
-// for each unit above a limit; afterwards it says when it is exact again, and is.
+// Within the plan nothing changes; beyond it the limiter says that it spares keys,
+// denies no innocent ones, and accounts for each unit above a limit; afterwards it says
+// when it is exact again, and is.
 func TestSpare(t *testing.T) {
 	testkit.Computes(t)
 	for name, c := range map[string]sketchlimit.Config{
@@ -194,8 +197,9 @@ func TestSpare(t *testing.T) {
 	}
 }
 
-// At the end of a fixed window more keys would be denied than the limiter is to spare, but for a moment: hardly anybody is,
-// and within the plan it spares nobody. So it is although one key in fifteen comes to its limit.
+// At the end of a fixed window more keys would be denied than the limiter is to spare,
+// but for a moment: hardly anybody is, and within the plan it spares nobody. So it is
+// although one key in fifteen comes to its limit.
 func TestPlanHoldsAtTheEndOfAWindow(t *testing.T) {
 	testkit.Computes(t)
 	const keys, heavy, windows = 15_000, 1000, 4
@@ -217,8 +221,9 @@ func TestPlanHoldsAtTheEndOfAWindow(t *testing.T) {
 	require.Zero(t, o.Stats().Spared.Times)
 }
 
-// Where a limit is a few requests, what keys read tells little of what they have used. While new keys are far from being
-// denied the limiter spares nobody, up to its headroom; at twice that it does, before it denies them.
+// Where a limit is a few requests, what keys read tells little of what they have used.
+// While new keys are far from being denied the limiter spares nobody, up to its
+// headroom; at twice that it does, before it denies them.
 func TestSpareWhereALimitIsFewRequests(t *testing.T) {
 	testkit.Computes(t)
 	const keys = 5000
@@ -241,8 +246,8 @@ func TestSpareWhereALimitIsFewRequests(t *testing.T) {
 	}
 }
 
-// crowd sends requests by so many keys, requests of each on average, until the window ends. Between them new
-// keys ask once. It returns how many of these were denied.
+// crowd sends requests by so many keys, requests of each on average, until the window
+// ends. Between them new keys ask once. It returns how many of these were denied.
 func (o *overloaded) crowd(keys, requests int) (denied int) {
 	start, all := o.now.Load(), keys*requests
 	for i := range all {
@@ -256,8 +261,9 @@ func (o *overloaded) crowd(keys, requests int) (denied int) {
 	return denied
 }
 
-// In a shard that spares, a key is denied only for what it has been admitted itself, or would have been by the exact algorithm:
-// with dear requests and in vain ones, of keys that send all at once, a third of them too much.
+// In a shard that spares, a key is denied only for what it has been admitted itself, or
+// would have been by the exact algorithm: with dear requests and in vain ones, of keys
+// that send all at once, a third of them too much.
 func TestSparedKeysAreDeniedForTheirOwnUnits(t *testing.T) {
 	testkit.Computes(t)
 	const keys = 1000
@@ -313,7 +319,8 @@ func (o *overloaded) spareState(windows int) {
 	require.True(o.t, o.Stats().Spared.Active)
 }
 
-// Decisions allocate nothing, also those with which shards begin to spare keys, become wide and narrow again.
+// Decisions allocate nothing, also those with which shards begin to spare keys, become
+// wide and narrow again.
 func TestSpareAllocatesNothing(t *testing.T) {
 	testkit.Computes(t)
 	for _, a := range []sketchlimit.Algorithm{sketchlimit.SlidingWindow, sketchlimit.FixedWindow} {
@@ -341,7 +348,8 @@ func TestSpareAllocatesNothing(t *testing.T) {
 	}
 }
 
-// A limiter that is restored goes on as the one that was saved: it spares the keys, says so, and accounts for them.
+// A limiter that is restored goes on as the one that was saved: it spares the keys,
+// says so, and accounts for them.
 func TestSpareSnapshots(t *testing.T) {
 	testkit.Computes(t)
 	for _, a := range []sketchlimit.Algorithm{sketchlimit.SlidingWindow, sketchlimit.FixedWindow} {
@@ -382,7 +390,8 @@ func TestSpareSnapshots(t *testing.T) {
 	}
 }
 
-// A limiter that may grow does so first, and spares keys when there is nothing larger; it never takes more than it may.
+// A limiter that may grow does so first, and spares keys when there is nothing larger;
+// it never takes more than it may.
 func TestSpareGrows(t *testing.T) {
 	testkit.Computes(t)
 	o := newOverloaded(t, sketchlimit.Config{Keys: 400, MaxMemoryBytes: 24 << 10})
@@ -405,8 +414,9 @@ func TestSpareGrows(t *testing.T) {
 	t.Logf("%d … %d bytes, %d units above limits, %d accounted for", least, most, o.all, o.Stats().Spared.Units)
 }
 
-// A limiter that has grown as far as it may is held together with the one that it has replaced, also where either of them
-// alone would deny nobody: 160,000 keys ask for a fifth of their limit in a limiter for 20,000.
+// A limiter that has grown as far as it may is held together with the one that it has
+// replaced, also where either of them alone would deny nobody: 160,000 keys ask for a
+// fifth of their limit in a limiter for 20,000.
 func TestSpareBesideAPredecessor(t *testing.T) {
 	testkit.Computes(t)
 	c := sketchlimit.Config{Limit: 100, Keys: 20_000, Window: time.Minute, Seed: 3, Overload: sketchlimit.Spare}
@@ -433,7 +443,8 @@ func TestSpareBesideAPredecessor(t *testing.T) {
 	require.LessOrEqual(t, most, c.MaxMemoryBytes)
 }
 
-// An overload may come with dearer requests than there were before: innocent keys are denied no more than in others.
+// An overload may come with dearer requests than there were before: innocent keys are
+// denied no more than in others.
 func TestSpareWhenRequestsBecomeDear(t *testing.T) {
 	testkit.Computes(t)
 	const keys, limit, load = 60_000, 100, 4
@@ -468,7 +479,8 @@ func TestSpareWhenRequestsBecomeDear(t *testing.T) {
 	}
 }
 
-// Goroutines ask while shards begin to spare keys, become wide and narrow, while others read Stats and write snapshots.
+// Goroutines ask while shards begin to spare keys, become wide and narrow, while others
+// read Stats and write snapshots.
 func TestSpareAtOnce(t *testing.T) {
 	const requests = 10_000 / testkit.Divisor
 	for _, c := range []sketchlimit.Config{

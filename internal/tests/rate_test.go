@@ -27,7 +27,8 @@ func load(l *sketchlimit.Limiter, now time.Time, seed uint64, keys, requests, co
 	}
 }
 
-// share lets a limiter hold its limit together with another one, and tells it what that has admitted.
+// share lets a limiter hold its limit together with another one, and tells it what that
+// has admitted.
 func share(t testing.TB, l, other *sketchlimit.Limiter) {
 	mine, err := l.Share()
 	require.NoError(t, err)
@@ -36,7 +37,8 @@ func share(t testing.TB, l, other *sketchlimit.Limiter) {
 	(&node{other, theirs, map[int64][]uint64{}}).tell(t, &node{l, mine, nil})
 }
 
-// asked returns requests, costs and limits, that new keys are denied at about the given rates if there are any.
+// asked returns requests, costs and limits, that new keys are denied at about the given
+// rates if there are any.
 func asked(l *sketchlimit.Limiter, limit, lowest, most int) (requests [][2]int) {
 	add := func(n, limit int) {
 		request := [2]int{n, limit}
@@ -52,10 +54,11 @@ func asked(l *sketchlimit.Limiter, limit, lowest, most int) (requests [][2]int) 
 	return requests
 }
 
-// The live rate is what keys that were never seen meet at that instant, for every kind of limiter and for requests
-// of all costs and limits. In each of some sixty states 400,000 such keys ask; the number denied lies within four
-// standard deviations of what is told. That would fail by chance in one run of 250, were not all of it drawn
-// from fixed seeds.
+// The live rate is what keys that were never seen meet at that instant, for every kind
+// of limiter and for requests of all costs and limits. In each of some sixty states
+// 400,000 such keys ask; the number denied lies within four standard deviations of what
+// is told. That would fail by chance in one run of 250, were not all of it drawn from
+// fixed seeds.
 func TestLiveRateIsTheRateOfNewKeys(t *testing.T) {
 	testkit.Computes(t)
 	const keys, probes = 20_000, 400_000 / testkit.Divisor
@@ -131,7 +134,8 @@ func TestLiveRateIsTheRateOfNewKeys(t *testing.T) {
 	require.GreaterOrEqual(t, states, 50)
 }
 
-// What the exact algorithm denies is not denied falsely, and a limit that is too low admits nothing.
+// What the exact algorithm denies is not denied falsely, and a limit that is too low
+// admits nothing.
 func TestLiveRateOfRequestsThatNeverPass(t *testing.T) {
 	for _, a := range []sketchlimit.Algorithm{sketchlimit.SlidingWindow, sketchlimit.TokenBucket} {
 		l := build(t, sketchlimit.Config{Limit: 10, LowestLimit: 5, Window: time.Minute, Algorithm: a})

@@ -106,8 +106,9 @@ func TestTakeLimitOutOfBounds(t *testing.T) {
 	}
 }
 
-// A limiter is not made for limits below its lowest. It refuses them from the first request on, and Stats
-// tell, where it would otherwise deny more wrongly than anybody could know.
+// A limiter is not made for limits below its lowest. It refuses them from the first
+// request on, and Stats tell, where it would otherwise deny more wrongly than anybody
+// could know.
 func TestLimitsBelowTheLowestAreRefused(t *testing.T) {
 	for _, algorithm := range []sketchlimit.Algorithm{sketchlimit.SlidingWindow, sketchlimit.FixedWindow, sketchlimit.TokenBucket} {
 		l := build(t, sketchlimit.Config{Limit: 100, LowestLimit: 10, Window: time.Minute, Algorithm: algorithm})
@@ -194,7 +195,8 @@ func TestRequestDefaults(t *testing.T) {
 	require.EqualValues(t, 1, l.Stats().TooLow)
 }
 
-// A group holds a request against the lower of each limiter's limit and its own, and a look consumes nothing.
+// A group holds a request against the lower of each limiter's limit and its own, and a
+// look consumes nothing.
 func TestGroupRequests(t *testing.T) {
 	a := build(t, sketchlimit.Config{Limit: 10, LowestLimit: 1, Window: time.Minute})
 	b := build(t, sketchlimit.Config{Limit: 4, LowestLimit: 3, Window: time.Hour})

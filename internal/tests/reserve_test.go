@@ -13,8 +13,9 @@ import (
 	"github.com/sketchlimit/sketchlimit/exact"
 )
 
-// nginx's guide to limit_req: 10 a second and burst=20, which does not count the request on
-// its way. Of 22 at once the first goes on, 20 wait for each other, one is refused.
+// nginx's guide to limit_req: 10 a second and burst=20, which does not count the
+// request on its way. Of 22 at once the first goes on, 20 wait for each other, one is
+// refused.
 func TestReserveNginx(t *testing.T) {
 	l := perSecond(t, 10, 21)
 	for i := range 21 {

@@ -57,8 +57,8 @@ func (n *node) tell(t testing.TB, other *node) {
 	}
 }
 
-// Two limiters that tell each other all that they admit decide as one exact algorithm does,
-// whenever the others' cells were weighed last.
+// Two limiters that tell each other all that they admit decide as one exact algorithm
+// does, whenever the others' cells were weighed last.
 func TestShareDecidesAsOne(t *testing.T) {
 	const window = 1200 * ms
 	for _, c := range []struct {
@@ -100,8 +100,8 @@ func TestShareDecidesAsOne(t *testing.T) {
 	}
 }
 
-// The sum of several limiters' cells bounds every key's count, however crowded they are; and
-// with one limiter's cells missing it does not.
+// The sum of several limiters' cells bounds every key's count, however crowded they
+// are; and with one limiter's cells missing it does not.
 func TestShareSumIsAnUpperBound(t *testing.T) {
 	const keys = 3000
 	now := time.Unix(1_700_000_000, 0)
@@ -192,8 +192,8 @@ func TestShareAtEarlierTimes(t *testing.T) {
 	require.Equal(t, 23, b.TakeAt(now.Add(-15*time.Second), "k", 1).Remaining, "three quarters then, not half")
 }
 
-// The same for cells that are set. They were weighed for the clock's time, and a request of an earlier one
-// was held against that.
+// The same for cells that are set. They were weighed for the clock's time, and a
+// request of an earlier one was held against that.
 func TestSetOthersHoldsAtEarlierTimes(t *testing.T) {
 	start := time.Unix(1_700_000_000, 0).Truncate(time.Minute)
 	now := start
@@ -297,8 +297,8 @@ func TestShareRefusals(t *testing.T) {
 	require.Zero(t, testing.AllocsPerRun(1000, func() { one.Take("k", 1) }))
 }
 
-// A caller's iterator may use the limiter and the Share: it runs without a lock. All that it
-// tells is added.
+// A caller's iterator may use the limiter and the Share: it runs without a lock. All
+// that it tells is added.
 func TestAddOthersRunsItsIteratorWithoutALock(t *testing.T) {
 	now := time.Unix(6000, 0)
 	l := build(t, sketchlimit.Config{Limit: 100, Window: time.Minute, Clock: at(now),
@@ -343,8 +343,8 @@ func TestAddOthersRunsItsIteratorWithoutALock(t *testing.T) {
 	require.Less(t, rest, 65)
 }
 
-// A request that never passes is told what a look tells: it is refused whatever others have admitted, and that is
-// read all the same.
+// A request that never passes is told what a look tells: it is refused whatever others
+// have admitted, and that is read all the same.
 func TestShareTellsRequestsForNothingWhatHolds(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0).Truncate(time.Minute)
 	c := sketchlimit.Config{Limit: 100, Window: time.Minute, Seed: 1, Keys: 100, Clock: func() time.Time { return now }}

@@ -56,7 +56,8 @@ func TestEveryLowestLimitHasASize(t *testing.T) {
 			}
 		}
 	}
-	// What holds a limit of 5 among limits up to 1000 takes not much more than what holds a limit of 5 alone.
+	// What holds a limit of 5 among limits up to 1000 takes not much more than what
+	// holds a limit of 5 alone.
 	_, alone, err := sketchlimit.Config{Limit: 5, Window: time.Minute, Keys: 1e6}.Size()
 	require.NoError(t, err)
 	_, among, err := sketchlimit.Config{Limit: 1000, LowestLimit: 5, Window: time.Minute, Keys: 1e6}.Size()
@@ -64,8 +65,8 @@ func TestEveryLowestLimitHasASize(t *testing.T) {
 	require.Less(t, among, 3*alone/2)
 }
 
-// Abusers who come in the midst of a window must not carry light keys to the limit: the table of heavy keys has
-// room for them, whatever light keys have read until then.
+// Abusers who come in the midst of a window must not carry light keys to the limit: the
+// table of heavy keys has room for them, whatever light keys have read until then.
 func TestAbusersWhoComeLate(t *testing.T) {
 	keys := 50_000
 	if !testkit.Long {

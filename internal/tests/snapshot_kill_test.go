@@ -33,9 +33,10 @@ func killedLimiter(t *testing.T) *sketchlimit.Limiter {
 	return l
 }
 
-// A process that saves again and again is killed at any moment, also in the midst of a save.
-// The file always restores, and is never older than the last save that was done: as one
-// begins every interval, than two intervals, as long as a save takes no longer than one.
+// A process that saves again and again is killed at any moment, also in the midst of a
+// save. The file always restores, and is never older than the last save that was done:
+// as one begins every interval, than two intervals, as long as a save takes no longer
+// than one.
 func TestSnapshotKilled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("processes that are killed for seconds: without -short")

@@ -214,7 +214,8 @@ func TestSnapshotRefused(t *testing.T) {
 	require.NotErrorIs(t, err, sketchlimit.ErrSnapshot, "it may be read another time")
 }
 
-// A clock that stands a bit behind the snapshot's is waited for, and nothing over-admitted.
+// A clock that stands a bit behind the snapshot's is waited for, and nothing
+// over-admitted.
 func TestSnapshotFromABitLater(t *testing.T) {
 	c := sketchlimit.Config{Limit: 10}
 	l, _ := snapshotLimiter(t, c)
@@ -374,7 +375,8 @@ type writerFunc func(b []byte) (int, error)
 
 func (w writerFunc) Write(b []byte) (int, error) { return w(b) }
 
-// No lock is held while a snapshot is written, however long that takes: every shard decides.
+// No lock is held while a snapshot is written, however long that takes: every shard
+// decides.
 func TestSnapshotToASlowWriter(t *testing.T) {
 	l, _ := snapshotLimiter(t, sketchlimit.Config{Limit: 100, MemoryBytes: 1 << 20})
 	writes, shards := 0, l.Plan().Shards
@@ -418,8 +420,8 @@ func TestSaveAndLoad(t *testing.T) {
 	require.ErrorIs(t, l.Save(filepath.Join(t.TempDir(), "no", "folder")), fs.ErrNotExist)
 }
 
-// What somebody has put where Save used to write, or at the path itself, is neither followed
-// nor written to, and its mode is not kept.
+// What somebody has put where Save used to write, or at the path itself, is neither
+// followed nor written to, and its mode is not kept.
 func TestSaveFollowsNoLinkAndKeepsNoMode(t *testing.T) {
 	l, _ := snapshotLimiter(t, sketchlimit.Config{Limit: 10})
 	folder := t.TempDir()
@@ -451,8 +453,9 @@ func TestSaveFollowsNoLinkAndKeepsNoMode(t *testing.T) {
 	require.Len(t, entries, 3, "nothing is left over, and nothing of others removed")
 }
 
-// Temporary files of killed saves go with a later save; younger ones, which may be those of
-// another process, and what has another name stay. A save that fails leaves nothing.
+// Temporary files of killed saves go with a later save; younger ones, which may be
+// those of another process, and what has another name stay. A save that fails leaves
+// nothing.
 func TestSaveRemovesWhatKilledSavesLeft(t *testing.T) {
 	l, _ := snapshotLimiter(t, sketchlimit.Config{Limit: 10})
 	folder := t.TempDir()

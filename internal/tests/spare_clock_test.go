@@ -14,8 +14,9 @@ import (
 	"github.com/sketchlimit/sketchlimit/internal/testkit"
 )
 
-// Beyond the plan a key gets at most ten times its limit, on average 1.3 times where half as many keys are above it as the table
-// has entries, and three times where as many are. That is so however coarse the clock is; at last it stands still for a
+// Beyond the plan a key gets at most ten times its limit, on average 1.3 times where
+// half as many keys are above it as the table has entries, and three times where as
+// many are. That is so however coarse the clock is; at last it stands still for a
 // window. Light keys are not denied.
 func TestSpareByCoarseClocks(t *testing.T) {
 	testkit.Computes(t)

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Build returns a reproducible limiter whose clock stands at the epoch. Fields of c that are
-// set stay.
+// Build returns a reproducible limiter whose clock stands at the epoch. Fields of c
+// that are set stay.
 func Build(t testing.TB, c sketchlimit.Config) *sketchlimit.Limiter {
 	t.Helper()
 	if c.Clock == nil {

@@ -14,7 +14,8 @@ import (
 	"github.com/sketchlimit/sketchlimit"
 )
 
-// kinds are limiters of 10 a minute that read the clock in the background, where nothing says otherwise.
+// kinds are limiters of 10 a minute that read the clock in the background, where
+// nothing says otherwise.
 func kinds() map[string]sketchlimit.Config {
 	return map[string]sketchlimit.Config{
 		"sliding":     {Limit: 10},
@@ -26,8 +27,8 @@ func kinds() map[string]sketchlimit.Config {
 	}
 }
 
-// Yesterday's log goes through a limiter that was made today as it went through one that was there: whatever was
-// asked of the limiter before that is no decision.
+// Yesterday's log goes through a limiter that was made today as it went through one
+// that was there: whatever was asked of the limiter before that is no decision.
 func TestTimeBeginsWithTheFirstTimeThatComes(t *testing.T) {
 	for name, c := range kinds() {
 		for first, ask := range map[string]func(*sketchlimit.Limiter){
@@ -99,7 +100,8 @@ func TestStatsOfAReplayAreOfItsTime(t *testing.T) {
 	require.Zero(t, l.Stats().PreviousDistinctKeys)
 }
 
-// A bogus time far ahead is believed: what comes after is in its past, and shares one window's quota until then.
+// A bogus time far ahead is believed: what comes after is in its past, and shares one
+// window's quota until then.
 func TestABogusTimeFarAheadIsBelieved(t *testing.T) {
 	for name, c := range kinds() {
 		c.Window, c.MemoryBytes, c.Seed = time.Minute, 64<<10, 1
@@ -151,8 +153,8 @@ func TestARestoredLimiterHasSeenTime(t *testing.T) {
 	}
 }
 
-// Stats reads the clock, and nothing of the limiter begins or ends with that: a clock that steps back afterwards
-// opens no quota anew.
+// Stats reads the clock, and nothing of the limiter begins or ends with that: a clock
+// that steps back afterwards opens no quota anew.
 func TestStatsPinsNoTime(t *testing.T) {
 	for name, c := range kinds() {
 		for rates, read := range map[string]func(*sketchlimit.Limiter){
@@ -182,8 +184,9 @@ func unclocked(t *testing.T, c sketchlimit.Config) *sketchlimit.Limiter {
 	return l
 }
 
-// A limiter in a bubble goes by its time and leaves nothing behind, so the bubble ends without Close. That holds for one
-// that was made outside as well, and while the ticker of the process runs.
+// A limiter in a bubble goes by its time and leaves nothing behind, so the bubble ends
+// without Close. That holds for one that was made outside as well, and while the ticker
+// of the process runs.
 func TestLimiterInABubbleNeedsNoClose(t *testing.T) {
 	outside, busy := map[string]*sketchlimit.Limiter{}, unclocked(t, sketchlimit.Config{Limit: 1 << 20, Window: time.Hour, Keys: 10})
 	config := func(c sketchlimit.Config) sketchlimit.Config {
@@ -229,7 +232,8 @@ func TestLimiterInABubbleNeedsNoClose(t *testing.T) {
 	}
 }
 
-// Limiters have no goroutine of their own: not while they are asked, and not when nobody refers to them any more.
+// Limiters have no goroutine of their own: not while they are asked, and not when
+// nobody refers to them any more.
 func TestLimitersHaveNoGoroutines(t *testing.T) {
 	before := runtime.NumGoroutine()
 	var all []*sketchlimit.Limiter

@@ -20,8 +20,8 @@ func LoadFor(entries int, rate float64) float64 {
 	return row[i-1] + part*(row[i]-row[i-1])
 }
 
-// RefusedAt is the inverse of LoadFor. A load is of the keys that come: beyond the highest
-// one that was measured, what the table takes in stays as it is.
+// RefusedAt is the inverse of LoadFor. A load is of the keys that come: beyond the
+// highest one that was measured, what the table takes in stays as it is.
 func RefusedAt(entries int, load float64) float64 {
 	row := loads[entries]
 	if load > row[0] {

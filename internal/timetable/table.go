@@ -1,17 +1,18 @@
 // Package timetable keeps one time for each of many keys, in a table of fixed size that
 // holds fingerprints in place of keys.
 //
-// A line of the table is one cache line. It has 6, 8, 9 or 10 entries, each a fingerprint
-// and a time of 32 bits. The fewer entries, the longer their fingerprints. A key's hash
-// gives its first line and its fingerprint, and both give two other lines (as in a cuckoo
-// filter). Its entry is in the first of the three that had [roomy] free places when the key
-// came, or else in the one that had most. So lines fill evenly: a table of which three
-// quarters are in use has no place for one new key in ten thousand.
+// A line of the table is one cache line. It has 6, 8, 9 or 10 entries, each a
+// fingerprint and a time of 32 bits. The fewer entries, the longer their fingerprints.
+// A key's hash gives its first line and its fingerprint, and both give two other lines
+// (as in a cuckoo filter). Its entry is in the first of the three that had [roomy] free
+// places when the key came, or else in the one that had most. So lines fill evenly: a
+// table of which three quarters are in use has no place for one new key in ten
+// thousand.
 //
 // A time that has passed is a free place, and so is a time of 0. Nothing is deleted.
 //
-// A key reads what was set for it, until that has passed. Keys of the same first line and
-// fingerprint are one key to the table, and read the latest time of them all.
+// A key reads what was set for it, until that has passed. Keys of the same first line
+// and fingerprint are one key to the table, and read the latest time of them all.
 package timetable
 
 import (
@@ -36,9 +37,9 @@ const (
 // use; a table is words that the caller guards.
 //
 // In the words of a line, from the lowest bit on: of each entry 16 bits of its
-// fingerprint; every stride bits the rest of each fingerprint, above it which of its key's
-// lines this is; a bit that is set if an entry of which this is the first line is in
-// another one. From the highest bit down: each entry's time.
+// fingerprint; every stride bits the rest of each fingerprint, above it which of its
+// key's lines this is; a bit that is set if an entry of which this is the first line is
+// in another one. From the highest bit down: each entry's time.
 type Layout struct {
 	lines   uint64
 	entries int
@@ -100,7 +101,8 @@ func line(table []uint64, n uint32) *[lineWords]uint64 {
 // First returns the first word of a key's first line, by its hash.
 func (l *Layout) First(h uint64) int { return int(h>>32*l.lines>>32) * lineWords }
 
-// away are how far lines are from the first one, by the choice: factors of the fingerprint.
+// away are how far lines are from the first one, by the choice: factors of the
+// fingerprint.
 var away = [choices]uint64{0, 0x9e3779b97f4a7c15, 0xc2b2ae3d27d4eb4f}
 
 // line returns one of a key's lines.
@@ -139,8 +141,8 @@ type Entry struct {
 	old   uint32 // its line
 }
 
-// Find makes e the entry that a key has at a time, by its hash, or the place of a new one.
-// The table stays as it is.
+// Find makes e the entry that a key has at a time, by its hash, or the place of a new
+// one. The table stays as it is.
 func (l *Layout) Find(table []uint64, h uint64, now uint32, e *Entry) {
 	n := uint32(h >> 32 * l.lines >> 32)
 	*e = Entry{print: h & l.print, first: n, line: n}
@@ -193,8 +195,8 @@ func (l *Layout) Set(table []uint64, e *Entry, time uint32) {
 	setTime(line(table, e.line), uint(e.at), time)
 }
 
-// candidates returns a bit for each entry of a line whose fingerprint may begin as one does:
-// of the i-th entry of the w-th word, that is 15 - w above the lowest of its 16.
+// candidates returns a bit for each entry of a line whose fingerprint may begin as one
+// does: of the i-th entry of the w-th word, that is 15 - w above the lowest of its 16.
 func (l *Layout) candidates(words *[lineWords]uint64, print uint64) uint64 {
 	const ones = 0x0001_0001_0001_0001
 	tag := print & laneMask * ones
@@ -216,7 +218,8 @@ func (l *Layout) match(words *[lineWords]uint64, candidates, rest uint64, e *Ent
 	}
 }
 
-// restOf returns what an entry has of its fingerprint beside its first bits, and its choice.
+// restOf returns what an entry has of its fingerprint beside its first bits, and its
+// choice.
 func (l *Layout) restOf(words *[lineWords]uint64, i uint) uint64 {
 	bit := l.first + l.stride*i
 	return words[bit/64&7] >> (bit % 64) & l.rest
@@ -312,7 +315,8 @@ type Use struct {
 	Later int // entries whose time is later than another one
 }
 
-// Use counts the entries of a table at a time, and those whose time is later than another.
+// Use counts the entries of a table at a time, and those whose time is later than
+// another.
 func (l *Layout) Use(table []uint64, now, than uint32) (u Use) {
 	for n := range uint32(l.lines) {
 		words, free := line(table, n), 0
@@ -340,8 +344,8 @@ func Refused(full, lines int) float64 {
 	return math.Pow(float64(full)/float64(lines), choices)
 }
 
-// Shared returns the chance that an unseen key is one of some keys to a table of lines of so
-// many entries.
+// Shared returns the chance that an unseen key is one of some keys to a table of lines
+// of so many entries.
 func Shared(keys, lines float64, entries int) float64 {
 	return min(1, keys/lines*math.Exp2(-float64(FingerprintBits(entries))))
 }

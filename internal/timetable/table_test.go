@@ -121,7 +121,8 @@ func TestFindReadsWhatWasSet(t *testing.T) {
 	}
 }
 
-// A place is refused only if all lines of the key are full, and then until the time that is told.
+// A place is refused only if all lines of the key are full, and then until the time
+// that is told.
 func TestFreeWhereLinesAreFull(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for _, entries := range Entries {
@@ -192,7 +193,8 @@ func TestUnseenKeys(t *testing.T) {
 	require.Greater(t, refused, 100.0)
 }
 
-// An entry that is not in its key's first line is found as long as it counts, and then nobody looks for it any more.
+// An entry that is not in its key's first line is found as long as it counts, and then
+// nobody looks for it any more.
 func TestSpilledEntries(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 10))
 	for _, entries := range Entries {

@@ -7,8 +7,8 @@ import (
 	"github.com/sketchlimit/sketchlimit/rules"
 )
 
-// Log logs once when a rule begins to spare keys, and once when it has ended, and each time that counts of a rule were
-// dropped. It is for one goroutine.
+// Log logs once when a rule begins to spare keys, and once when it has ended, and each
+// time that counts of a rule were dropped. It is for one goroutine.
 type Log struct {
 	logger  *slog.Logger
 	last    map[string]sketchlimit.Spared // by rule

@@ -30,7 +30,8 @@ func TestDroppedCountsAreLogged(t *testing.T) {
 	require.Contains(t, log.String(), "rule=api.user line=f:2 times=1")
 }
 
-// Each switch is one line, also if both come between two looks, or the rule's file is read again.
+// Each switch is one line, also if both come between two looks, or the rule's file is
+// read again.
 func TestOverloadIsLoggedOnce(t *testing.T) {
 	var log strings.Builder
 	o := NewLog(slog.New(slog.NewTextHandler(&log, nil)))

@@ -1,4 +1,5 @@
-// Package operators shows those who operate a service what its rules do: a page in a browser, and lines in the log.
+// Package operators shows those who operate a service what its rules do: a page in a
+// browser, and lines in the log.
 package operators
 
 import (
@@ -15,12 +16,14 @@ import (
 //go:embed page.html
 var page []byte
 
-// Page shows rules in a browser, with the requests, and who is refused the most. All fields but Text must be set before its
-// methods are called, which are safe for concurrent use.
+// Page shows rules in a browser, with the requests, and who is refused the most. All
+// fields but Text must be set before its methods are called, which are safe for
+// concurrent use.
 type Page struct {
 	Rules *rules.Rules
 	Top   *topkeys.Top // of refusals
-	// Requests returns how many requests have come, and how many of them were refused, since the start.
+	// Requests returns how many requests have come, and how many of them were refused,
+	// since the start.
 	Requests func() (requests, refused uint64)
 	// Text makes a key of Top readable, or hides it. nil is [rules.KeyText].
 	Text func(key []byte) string
@@ -40,8 +43,8 @@ type Status struct {
 	Top         Top       `json:"top"`
 }
 
-// Rule is what the page shows of a rule, see [github.com/sketchlimit/sketchlimit.Stats]. Numbers are named as metrics
-// are.
+// Rule is what the page shows of a rule, see
+// [github.com/sketchlimit/sketchlimit.Stats]. Numbers are named as metrics are.
 type Rule struct {
 	Name            string  `json:"name"`
 	Limit           int     `json:"limit"`
@@ -59,7 +62,8 @@ type Rule struct {
 	Spared          Spared  `json:"spared"`
 }
 
-// Spared is what a rule has done beyond its plan, see [github.com/sketchlimit/sketchlimit.Spared].
+// Spared is what a rule has done beyond its plan, see
+// [github.com/sketchlimit/sketchlimit.Spared].
 type Spared struct {
 	Active bool      `json:"active"`
 	Since  time.Time `json:"since,omitzero"`
@@ -87,7 +91,8 @@ const (
 	keep    = time.Second // the least for which what was read is shown again: Stats reads the whole of a limiter
 )
 
-// Handler has the page at / and what it shows as JSON at /status; strip the prefix if it is elsewhere.
+// Handler has the page at / and what it shows as JSON at /status; strip the prefix if
+// it is elsewhere.
 func (p *Page) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
@@ -102,7 +107,8 @@ func (p *Page) Handler() http.Handler {
 	return mux
 }
 
-// JSON returns the status, which is read at most once a second, and more rarely if that takes long.
+// JSON returns the status, which is read at most once a second, and more rarely if that
+// takes long.
 func (p *Page) JSON() json.RawMessage {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -41,8 +41,9 @@ func TestAdversary(t *testing.T) {
 	judge(t, &b)
 }
 
-// TestRates holds the rate that limiters tell against new keys, in twenty states of each kind. The seed is
-// fixed: of 160 rates that are right one is 4 standard deviations off with a chance of 1 %.
+// TestRates holds the rate that limiters tell against new keys, in twenty states of
+// each kind. The seed is fixed: of 160 rates that are right one is 4 standard
+// deviations off with a chance of 1 %.
 func TestRates(t *testing.T) {
 	b := bench{make: real, kinds: probed, seed: 1, episodes: 7 * len(probed), deviation: 4, out: logger{t}}
 	if testing.Short() || raceEnabled { // one goroutine asks for the rates

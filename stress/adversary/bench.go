@@ -222,8 +222,8 @@ func (b *bench) shrink(s setup, ops []op, rule string) []op {
 	}
 }
 
-// report counts the first finding of an episode and rule, and tells it with the operations
-// that led there, or as few of them as will do.
+// report counts the first finding of an episode and rule, and tells it with the
+// operations that led there, or as few of them as will do.
 func (b *bench) report(kind string, seed uint64, v violation, s *setup, ops []op) {
 	b.count(kind, v.rule)
 	if !b.tells(kind, v.rule) {

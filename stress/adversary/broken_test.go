@@ -114,7 +114,8 @@ func makingBy(f func(b *broken, clock func() time.Time)) maker {
 	return m
 }
 
-// answering returns a maker of limiters whose decisions, of Take and Peek alike, are changed.
+// answering returns a maker of limiters whose decisions, of Take and Peek alike, are
+// changed.
 func answering(change func(d *sketchlimit.Decision)) maker {
 	return making(func(b *broken) {
 		b.takeAt = func(l *sketchlimit.Limiter, now time.Time, key string, n int) sketchlimit.Decision {
@@ -152,7 +153,8 @@ func (g *brokenGroup) Do(r sketchlimit.Request) sketchlimit.Decision {
 	return g.do(g, r)
 }
 
-// grouping returns a maker of groups whose Do is another one but for peeks, and peeking of those whose peeks are others.
+// grouping returns a maker of groups whose Do is another one but for peeks, and peeking
+// of those whose peeks are others.
 func grouping(f func(g *brokenGroup, r sketchlimit.Request) sketchlimit.Decision) maker {
 	return groupingBy(func(g *brokenGroup, r sketchlimit.Request) sketchlimit.Decision {
 		if r.Peek {
@@ -218,7 +220,8 @@ func sharingBy(f func(s sharing) sharing) maker {
 	return m
 }
 
-// smaller returns a maker of limiters that are made by another Config than the oracles know.
+// smaller returns a maker of limiters that are made by another Config than the oracles
+// know.
 func smaller(change func(c *sketchlimit.Config)) maker {
 	m := real
 	m.limiter = func(c sketchlimit.Config) (subject, error) {
@@ -312,7 +315,8 @@ func ruling(edits, restart bool) maker {
 	return m
 }
 
-// childOf returns a maker whose kind process runs this test's binary, as what the environment says.
+// childOf returns a maker whose kind process runs this test's binary, as what the
+// environment says.
 func childOf(broken string) maker {
 	m := real
 	m.child = []string{os.Args[0], childFlag + broken}
@@ -411,8 +415,9 @@ func (r *reopened) Take(key string, n int) sketchlimit.Decision {
 	return r.now.Take(key, n)
 }
 
-// TestFindsWhatIsBroken breaks limiters in one way after another. The bench must find each, by
-// the rule that is for it, and by that rule nothing in limiters that are whole.
+// TestFindsWhatIsBroken breaks limiters in one way after another. The bench must find
+// each, by the rule that is for it, and by that rule nothing in limiters that are
+// whole.
 func TestFindsWhatIsBroken(t *testing.T) {
 	retry := func(d *sketchlimit.Decision, by time.Duration) {
 		if !d.Allowed && d.RetryAfter != sketchlimit.Never {

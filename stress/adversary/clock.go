@@ -30,15 +30,17 @@ func (s *shown) show(t int64) {
 	s.now.Store(t)
 }
 
-// spell is what a goroutine was granted while the clock showed some of its times: from the from-th to the to-th.
+// spell is what a goroutine was granted while the clock showed some of its times: from
+// the from-th to the to-th.
 type spell struct {
 	key, n   int
 	from, to int64
 	floor    int64 // a generation that had been seen before
 }
 
-// playClock moves a clock while goroutines ask: it stands still, jumps ahead, to edges and back. What a goroutine was granted
-// counts at some time that the clock showed meanwhile, or in a later generation that it had shown before.
+// playClock moves a clock while goroutines ask: it stands still, jumps ahead, to edges
+// and back. What a goroutine was granted counts at some time that the clock showed
+// meanwhile, or in a later generation that it had shown before.
 func playClock(t *trial) {
 	c := drawConfig(t.Rand, anyAlgorithm(t.Rand))
 	for c.Window > 1<<50 || c.Limit > 1<<20 || c.Limit < 2 {
@@ -158,7 +160,8 @@ func playClock(t *trial) {
 // generation returns the generation of a time, whatever was seen before.
 func (o *oracle) generation(t int64) int64 { return (t - int64(modulo64(t, o.length))) / o.length }
 
-// judgeWindows holds what one key was granted against what is sure: units whose generation is known.
+// judgeWindows holds what one key was granted against what is sure: units whose
+// generation is known.
 func (t *trial) judgeWindows(o *oracle, clock *shown, mine []spell) {
 	most, sum := map[int64]int64{}, map[int64]int64{} // of generations that were shown: the latest time in it, units
 	for _, at := range clock.times {
@@ -190,7 +193,8 @@ func (t *trial) judgeWindows(o *oracle, clock *shown, mine []spell) {
 		}
 	}
 	for g, units := range sum {
-		// When the last of them was admitted, earlier generations weighed at least what they do at the latest time shown.
+		// When the last of them was admitted, earlier generations weighed at least what
+		// they do at the latest time shown.
 		weighed := product(units, big.NewInt(o.length))
 		for age := int64(1); age < int64(o.kept); age++ {
 			weight := o.length
@@ -205,7 +209,8 @@ func (t *trial) judgeWindows(o *oracle, clock *shown, mine []spell) {
 	}
 }
 
-// judgeBucket holds what one key was granted against what a full bucket gives in the time between.
+// judgeBucket holds what one key was granted against what a full bucket gives in the
+// time between.
 func (t *trial) judgeBucket(o *oracle, clock *shown, mine []spell) {
 	for a := range clock.times {
 		latest, least := slices.Max(clock.times[:a+1]), clock.times[a]
@@ -224,8 +229,9 @@ func (t *trial) judgeBucket(o *oracle, clock *shown, mine []spell) {
 	}
 }
 
-// playWall asks limiters by the default clock, some of which are made and closed meanwhile: no key gets more than the limit
-// for each generation that has begun, and what was used up comes back.
+// playWall asks limiters by the default clock, some of which are made and closed
+// meanwhile: no key gets more than the limit for each generation that has begun, and
+// what was used up comes back.
 func playWall(t *trial) {
 	window := time.Duration(20+t.IntN(60)) * time.Millisecond
 	c := sketchlimit.Config{Limit: 1 + t.IntN(50), Window: window, Algorithm: anyWindow(t.Rand), MemoryBytes: 16 << 10, Seed: 1}

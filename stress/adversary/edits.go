@@ -82,7 +82,8 @@ func (e *edited) ask(key, n int) bool {
 	return e.rules.Do("d", rules.Ask{N: n, Descriptor: rules.Descriptor{{Key: "k", Value: fmt.Sprint(key)}}}).Admitted
 }
 
-// free is what a key has left of the limit in force; of a bucket, of the highest: what has flowed back is known for that.
+// free is what a key has left of the limit in force; of a bucket, of the highest: what
+// has flowed back is known for that.
 func (e *edited) free(key int) int64 {
 	limit := e.limit()
 	if e.algorithm == sketchlimit.TokenBucket {
@@ -91,8 +92,9 @@ func (e *edited) free(key int) int64 {
 	return e.book.free(e.clock.Load(), key, int64(limit))
 }
 
-// dropped reports whether counts were let go, and counted as such. That may be where memory is tight, and only of a bucket:
-// one of less than half of its highest limit does not go on in the same memory.
+// dropped reports whether counts were let go, and counted as such. That may be where
+// memory is tight, and only of a bucket: one of less than half of its highest limit
+// does not go on in the same memory.
 func (e *edited) dropped() bool {
 	n := e.rules.All()[0].Dropped()
 	if n > 0 && !(e.tight && e.algorithm == sketchlimit.TokenBucket) {
@@ -146,7 +148,8 @@ func (e *edited) edit() {
 	}
 }
 
-// restart goes on with new rules of a snapshot, sometimes under another limit than that of the snapshot.
+// restart goes on with new rules of a snapshot, sometimes under another limit than that
+// of the snapshot.
 func (e *edited) restart() {
 	e.dropped() // new rules do not know of it
 	folder, err := os.MkdirTemp("", "adversary")
@@ -166,7 +169,8 @@ func (e *edited) restart() {
 	}
 }
 
-// playEdited edits while goroutines ask, in one window: together they get no more than the highest limit of a key.
+// playEdited edits while goroutines ask, in one window: together they get no more than
+// the highest limit of a key.
 func playEdited(t *trial) {
 	e, err := newEdited(t)
 	if err != nil {

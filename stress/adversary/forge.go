@@ -14,8 +14,9 @@ import (
 	"github.com/sketchlimit/sketchlimit"
 )
 
-// forged is the kind that makes limiters of whatever a Config can say, and restores snapshots
-// that somebody has changed and sealed again. Both must be refused or work: never panic.
+// forged is the kind that makes limiters of whatever a Config can say, and restores
+// snapshots that somebody has changed and sealed again. Both must be refused or work:
+// never panic.
 const forged = "forged"
 
 // nasty returns a number that somebody may not have thought of.
@@ -74,7 +75,8 @@ func (b *bench) forge(seed uint64) {
 	b.total += int64(steps)
 }
 
-// wildConfig returns a Config of which some fields are nasty, that takes no more than some MiB.
+// wildConfig returns a Config of which some fields are nasty, that takes no more than
+// some MiB.
 func wildConfig(r *rand.Rand) sketchlimit.Config {
 	for {
 		c := drawConfig(r, anyAlgorithm(r))

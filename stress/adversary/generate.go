@@ -10,7 +10,8 @@ import (
 	"github.com/sketchlimit/sketchlimit"
 )
 
-// generator draws the operations of an episode: spells of one manner of load after another.
+// generator draws the operations of an episode: spells of one manner of load after
+// another.
 type generator struct {
 	r      *rand.Rand
 	w      *world
@@ -39,8 +40,9 @@ func newGenerator(r *rand.Rand, w *world) *generator {
 	return g
 }
 
-// begin draws when the first request comes, which is where time begins: when the limiters are made, or years before or
-// after. It plots what comes before that and must not begin time: looks at any time, and snapshots.
+// begin draws when the first request comes, which is where time begins: when the
+// limiters are made, or years before or after. It plots what comes before that and must
+// not begin time: looks at any time, and snapshots.
 func (g *generator) begin() {
 	r := g.r
 	switch r.IntN(4) {
@@ -73,9 +75,9 @@ func (g *generator) spell() {
 	}
 }
 
-// storm plots a load that begins in the midst of a generation: a key takes much, in the next
-// generation many others take a little each, and in the one after that the key comes back
-// and asks for nearly all.
+// storm plots a load that begins in the midst of a generation: a key takes much, in the
+// next generation many others take a little each, and in the one after that the key
+// comes back and asks for nearly all.
 func (g *generator) storm() {
 	r := g.r
 	i := r.IntN(len(g.w.nodes))
@@ -228,8 +230,9 @@ func (g *generator) next() op {
 	return o
 }
 
-// drawLow returns a limit of a request's own below the lowest of some limiter, so that another one may accept it, and 0 or
-// less if that is 1. Between lowest and whole limits an oracle knows those that were drawn.
+// drawLow returns a limit of a request's own below the lowest of some limiter, so that
+// another one may accept it, and 0 or less if that is 1. Between lowest and whole
+// limits an oracle knows those that were drawn.
 func (w *world) drawLow(r *rand.Rand) int {
 	low := math.MaxInt
 	for _, c := range w.configs {
@@ -309,8 +312,8 @@ func (g *generator) drawCost(i int) int {
 	return 1 + r.IntN(most)
 }
 
-// aside returns a time that the clock may show for what must not bring it: that of the operation, or up to two generations
-// before or after.
+// aside returns a time that the clock may show for what must not bring it: that of the
+// operation, or up to two generations before or after.
 func (g *generator) aside(t int64) int64 {
 	if g.r.IntN(2) == 0 {
 		return t

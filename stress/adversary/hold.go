@@ -45,7 +45,8 @@ func newPurse(c budget.Config) (purse, error) {
 	return realPurse{b}, nil
 }
 
-// held is a hold that was admitted. It has ended when it was settled, or when it has expired and that was noticed.
+// held is a hold that was admitted. It has ended when it was settled, or when it has
+// expired and that was noticed.
 type held struct {
 	ticket
 	key     int
@@ -99,8 +100,8 @@ func newAccount(t *trial, inFlight int) (*account, error) {
 	return a, err
 }
 
-// free returns what the exact books have left of a limit beside what is held, if holds that have expired were settled as early
-// as can be.
+// free returns what the exact books have left of a limit beside what is held, if holds
+// that have expired were settled as early as can be.
 func (a *account) free(i, key int) int64 {
 	book, now := a.books[i], a.latest
 	var units int64
@@ -119,8 +120,8 @@ func (a *account) free(i, key int) int64 {
 	return book.free(now, key, int64(a.config.Limits[i].Limit)) - units
 }
 
-// chargeEarly grants units at a time that has passed, in the generation of that. Of a bucket it is not known how much of them
-// has flowed back: that is taken to be all.
+// chargeEarly grants units at a time that has passed, in the generation of that. Of a
+// bucket it is not known how much of them has flowed back: that is taken to be all.
 func (o *oracle) chargeEarly(t int64, key int, n int64) {
 	latest := o.latest
 	o.latest = math.MinInt64
@@ -228,7 +229,8 @@ func (a *account) sweep() {
 	}
 }
 
-// playBudget plays holds one after another: settled once, twice and late, extended, and restored from snapshots.
+// playBudget plays holds one after another: settled once, twice and late, extended, and
+// restored from snapshots.
 func playBudget(t *trial) {
 	a, err := newAccount(t, []int{1, 5, 100, 300, 1500}[t.IntN(5)])
 	if err != nil {
@@ -339,7 +341,8 @@ func (a *account) settle() {
 	}
 }
 
-// settleAgain settles a hold that has ended long ago, in whose place there may be another.
+// settleAgain settles a hold that has ended long ago, in whose place there may be
+// another.
 func (a *account) settleAgain() {
 	if len(a.ended) == 0 {
 		return
@@ -402,9 +405,10 @@ func (a *account) restore() {
 	a.ended = nil
 }
 
-// playBudgets lets goroutines hold and settle in rounds, in each of which the clock stands still. All tickets are settled
-// several times, by any goroutine, and those of rounds before as well. Nearly all places are taken, so that shards take them
-// from each other.
+// playBudgets lets goroutines hold and settle in rounds, in each of which the clock
+// stands still. All tickets are settled several times, by any goroutine, and those of
+// rounds before as well. Nearly all places are taken, so that shards take them from
+// each other.
 func playBudgets(t *trial) {
 	inFlight := []int{20, 700, 1024, 3000}[t.IntN(4)]
 	a, err := newAccount(t, inFlight)
@@ -447,7 +451,8 @@ func cost(r *rand.Rand, h *held) int64 {
 	return r.Int64N(h.units + 1)
 }
 
-// storm is a round. Goroutines settle their own tickets, and now and then some that all of them have.
+// storm is a round. Goroutines settle their own tickets, and now and then some that all
+// of them have.
 func (a *account) storm() {
 	a.see()
 	for _, h := range a.open {

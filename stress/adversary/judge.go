@@ -87,7 +87,8 @@ func (w *world) judgeRetry(o op, d sketchlimit.Decision, q quota) {
 	}
 }
 
-// judgeReserve holds what a bucket's Reserve returned against the exact bucket and a Reserve just before that only looked.
+// judgeReserve holds what a bucket's Reserve returned against the exact bucket and a
+// Reserve just before that only looked.
 func (w *world) judgeReserve(o op, a, looked answer, b bucket) {
 	switch {
 	case a.err != nil && !errors.Is(a.err, sketchlimit.ErrQueueFull):
@@ -128,8 +129,8 @@ func (w *world) judgeStats(o op) {
 	}
 }
 
-// ends reports whether time ends between two times: later ones do not come, so that nothing
-// can be said of them.
+// ends reports whether time ends between two times: later ones do not come, so that
+// nothing can be said of them.
 func ends(from, to int64) bool {
 	return from < -lastTime+1e9 || to >= lastTime || to < from && from > 0
 }
@@ -184,8 +185,9 @@ func (w *world) judgeAloneWindow(o op, a answer, free int64) {
 	}
 }
 
-// judgeAloneBucket judges denials of what the exact bucket admits. Times are rounded up once to a tick, and a denial
-// is right if the exact bucket would have denied by that much earlier.
+// judgeAloneBucket judges denials of what the exact bucket admits. Times are rounded up
+// once to a tick, and a denial is right if the exact bucket would have denied by that
+// much earlier.
 func (w *world) judgeAloneBucket(o op, n *node, a answer, q quota, b bucket) {
 	own := q.limit < int64(n.config.Limit)
 	if !b.sure {

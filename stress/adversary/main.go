@@ -1,15 +1,16 @@
 // Command adversary tries to make limiters break what they promise. It holds every
-// answer against exact algorithms of its own, in whole numbers of any size, which share no code
-// with this library: nothing may be admitted that the exact algorithm denies, Remaining may not
-// be above exact, who waits as long as RetryAfter says must pass, a denied request is told
-// what a fresh Peek tells, a group consumes from all of its limiters or from none.
+// answer against exact algorithms of its own, in whole numbers of any size, which share
+// no code with this library: nothing may be admitted that the exact algorithm denies,
+// Remaining may not be above exact, who waits as long as RetryAfter says must pass, a
+// denied request is told what a fresh Peek tells, a group consumes from all of its
+// limiters or from none.
 //
-// It draws one episode after another: a limiter (or several: a group, nodes that share a limit) so
-// small that all keys collide, and some thousand operations at times in any order. Every
-// episode follows from its seed and kind, so that each finding is printed with the command
-// that repeats it, and with the fewest operations that still show it. Kinds whose names begin
-// with threads ask from many goroutines at once and are judged by what was admitted; they
-// do not repeat exactly.
+// It draws one episode after another: a limiter (or several: a group, nodes that share
+// a limit) so small that all keys collide, and some thousand operations at times in any
+// order. Every episode follows from its seed and kind, so that each finding is printed
+// with the command that repeats it, and with the fewest operations that still show it.
+// Kinds whose names begin with threads ask from many goroutines at once and are judged
+// by what was admitted; they do not repeat exactly.
 //
 //	go run ./adversary [-for 1m] [-seed n] [-kind sliding,group] [-episodes n] [-steps n] [-workers 32]
 package main

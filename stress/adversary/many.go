@@ -8,8 +8,9 @@ import (
 	"github.com/sketchlimit/sketchlimit"
 )
 
-// playMany makes thousands of limiters by the default clock, asks them from many goroutines and lets go of them, of some
-// without Close. Goroutines must stay few, and what was let go of must be collected.
+// playMany makes thousands of limiters by the default clock, asks them from many
+// goroutines and lets go of them, of some without Close. Goroutines must stay few, and
+// what was let go of must be collected.
 func playMany(t *trial) {
 	const others = 120 // goroutines of an episode beside this one
 	limiters := 500 + t.IntN(1500)

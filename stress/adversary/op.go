@@ -29,7 +29,8 @@ const (
 
 var verbs = [...]string{"take", "honour", "peek now", "together", "tick", "stats", "save", "restore", "post", "deliver", "weigh", "crowd"}
 
-// form is how a request is asked. A form that does not name a method is Do with a key of that sort.
+// form is how a request is asked. A form that does not name a method is Do with a key
+// of that sort.
 type form uint8
 
 const (
@@ -106,8 +107,8 @@ func (o op) normal() op {
 	return o
 }
 
-// request returns a normal operation as a Request. A cost of 1 is said in either way. A Request with two keys or
-// three has the one that counts, and others that do not.
+// request returns a normal operation as a Request. A cost of 1 is said in either way. A
+// Request with two keys or three has the one that counts, and others that do not.
 func (o op) request() sketchlimit.Request {
 	r := sketchlimit.Request{Key: name(o.key), N: o.n}
 	if o.own {

@@ -33,10 +33,11 @@ type oracle struct {
 type use struct {
 	counts []count // one for each generation kept; index: its number modulo their number
 
-	// When the bucket is full, in 1/scale ns; nil: it always was. A bucket's generations are its own
-	// affair, and so is how far a time that has stepped back is taken ahead: to the latest time seen at
-	// most. full is the earliest that may be, and last the latest. They are the same once
-	// times have gone on for as long as the bucket takes to fill.
+	// When the bucket is full, in 1/scale ns; nil: it always was. A bucket's
+	// generations are its own affair, and so is how far a time that has stepped back is
+	// taken ahead: to the latest time seen at most. full is the earliest that may be,
+	// and last the latest. They are the same once times have gone on for as long as the
+	// bucket takes to fill.
 	full, last *big.Int
 }
 
@@ -231,7 +232,8 @@ func (o *oracle) charge(t int64, key int, n, limit int64) {
 // earlier is free for a bucket, at a time that is taken as it is.
 func (o *oracle) earlier(t int64, key int, limit int64) int64 { return o.freeBucket(t, key, limit) }
 
-// sure reports whether the key's bucket is full at one time for sure, and the time that counts is t.
+// sure reports whether the key's bucket is full at one time for sure, and the time that
+// counts is t.
 func (o *oracle) sure(t int64, key int) bool {
 	if o.passed(t) || key >= len(o.keys) || o.keys[key].full == nil {
 		return !o.passed(t)
@@ -240,8 +242,8 @@ func (o *oracle) sure(t int64, key int) bool {
 	return u.full.Cmp(u.last) == 0 || u.last.Cmp(product(t, o.scale)) <= 0
 }
 
-// fullAt returns the time at which the key's bucket is full, ns rounded up, or the earliest
-// there is.
+// fullAt returns the time at which the key's bucket is full, ns rounded up, or the
+// earliest there is.
 func (o *oracle) fullAt(key int) int64 {
 	if key >= len(o.keys) || o.keys[key].full == nil {
 		return math.MinInt64

@@ -96,7 +96,8 @@ func TestOracleExamples(t *testing.T) {
 	}
 }
 
-// A bucket takes a time that has stepped back as it is, or as a later one that it has seen.
+// A bucket takes a time that has stepped back as it is, or as a later one that it has
+// seen.
 func TestOracleStepsBack(t *testing.T) {
 	const second = int64(time.Second)
 	o := newOracle(sketchlimit.Config{Limit: 10, Window: 10 * time.Second, Algorithm: sketchlimit.TokenBucket}, nil)

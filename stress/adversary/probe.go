@@ -11,17 +11,18 @@ import (
 	"github.com/sketchlimit/sketchlimit"
 )
 
-// probed are the kinds of which the rate that a limiter tells of itself is held against new
-// keys: so many of them are asked about, and none counted, that the share which is denied
-// must be that rate.
+// probed are the kinds of which the rate that a limiter tells of itself is held against
+// new keys: so many of them are asked about, and none counted, that the share which is
+// denied must be that rate.
 //
-// Of tiers and costs a limiter tells it by FalseDenialRate, otherwise by Stats, for the mean cost.
+// Of tiers and costs a limiter tells it by FalseDenialRate, otherwise by Stats, for the
+// mean cost.
 var probed = []string{"probe-fixed", "probe-sliding", "probe-subwindows", "probe-bucket", "probe-grow", "probe-share", "probe-tiers", "probe-costs"}
 
 const (
 	probes = 400_000
-	// likely is the deviation, in standard ones, beyond which a rate is wrong. The rates of
-	// an hour are thousands: 4 would be passed by some that are right.
+	// likely is the deviation, in standard ones, beyond which a rate is wrong. The
+	// rates of an hour are thousands: 4 would be passed by some that are right.
 	likely = 6
 	least  = 1e-4 // rates below are not probed, nor those that are almost 1
 )
@@ -150,7 +151,8 @@ func load(r *rand.Rand, w *world) (st state, ok bool) {
 		if st.rate >= max(goal, least) && st.rate < 0.9999 {
 			return st, true
 		}
-		// In a share that leaves others' cells out, new keys are denied and the rate is 0.
+		// In a share that leaves others' cells out, new keys are denied and the rate is
+		// 0.
 		if st.rate < least && added > 300 && batch > 8 && w.shared && r.IntN(8) == 0 {
 			if denied, _ := st.ask(1000, r.Uint64()); denied > 100 {
 				st.rate = least
@@ -176,7 +178,8 @@ func drawState(r *rand.Rand, w *world) state {
 	return st
 }
 
-// takeAnywhere takes up to cost units of a key, of a shared limit at the other limiters mostly.
+// takeAnywhere takes up to cost units of a key, of a shared limit at the other limiters
+// mostly.
 func (w *world) takeAnywhere(r *rand.Rand, now int64, key, cost int) {
 	to := w.nodes[0]
 	if w.shared && r.IntN(3) > 0 {
@@ -186,7 +189,8 @@ func (w *world) takeAnywhere(r *rand.Rand, now int64, key, cost int) {
 	to.see(now)
 }
 
-// carry brings the first limiter what the others have admitted of a shared limit, and lets one that grows do so.
+// carry brings the first limiter what the others have admitted of a shared limit, and
+// lets one that grows do so.
 func (w *world) carry(now int64) {
 	if w.shared {
 		w.mail = w.mail[:0]
@@ -217,8 +221,8 @@ func (st *state) stated() float64 {
 	return s.FalseDenialRate
 }
 
-// ask asks for new keys, and tells how many would be denied, and whether the limiter stayed the
-// same meanwhile.
+// ask asks for new keys, and tells how many would be denied, and whether the limiter
+// stayed the same meanwhile.
 func (st *state) ask(keys int, seed uint64) (denied int, same bool) {
 	n := st.w.nodes[0]
 	now := at(n.clock.Load())

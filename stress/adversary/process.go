@@ -15,8 +15,9 @@ import (
 // childFlag begins the arguments of a process that serves the kind process.
 const childFlag = "adversary-child"
 
-// playProcess lets a process of its own stand still, as a suspended machine or a paused container does, and has it judge its
-// first decisions after that; another one has thousands of limiters that nobody asks, and must be idle.
+// playProcess lets a process of its own stand still, as a suspended machine or a paused
+// container does, and has it judge its first decisions after that; another one has
+// thousands of limiters that nobody asks, and must be idle.
 func playProcess(t *trial) {
 	args := t.b.make.child
 	if args == nil {
@@ -58,7 +59,8 @@ func child(what string, m maker) {
 	}
 }
 
-// childFreeze uses up a window, is idle and then stopped. The first decision after that is one in a new window.
+// childFreeze uses up a window, is idle and then stopped. The first decision after that
+// is one in a new window.
 func childFreeze(m maker) {
 	const window = 100 * time.Millisecond
 	generation := func(t time.Time) int64 { return t.UnixNano() / int64(window) }

@@ -9,8 +9,8 @@ import (
 	"github.com/sketchlimit/sketchlimit"
 )
 
-// replay holds what one limiter has admitted against its oracle, in the order in which that
-// admits most: low limits first, and early times first.
+// replay holds what one limiter has admitted against its oracle, in the order in which
+// that admits most: low limits first, and early times first.
 func (w *world) replay(i int, all []grant) {
 	n := w.nodes[i]
 	o := n.oracle
@@ -78,8 +78,8 @@ func (w *world) judgeSnapshot(i int, now int64, before *oracle, b *bytes.Buffer)
 }
 
 // judgeQuiet looks at the limiters when all is quiet: Remaining is not above exact, and
-// where nothing collides it is exact, so that a request which was refused by one of a group
-// has left no trace.
+// where nothing collides it is exact, so that a request which was refused by one of a
+// group has left no trace.
 func (w *world) judgeQuiet(keys int, times []int64, all []grant) {
 	now := slices.Max(times)
 	for i, n := range w.nodes {
@@ -108,8 +108,8 @@ func (w *world) judgeQuiet(keys int, times []int64, all []grant) {
 	}
 }
 
-// judgeTooLow judges that requests with limits below the lowest were counted, each of them once. That they were not charged
-// is for judgeQuiet to find.
+// judgeTooLow judges that requests with limits below the lowest were counted, each of
+// them once. That they were not charged is for judgeQuiet to find.
 func (w *world) judgeTooLow(i int, all []grant) {
 	w.countTooLow(i, all)
 	n := w.nodes[i]

@@ -72,7 +72,8 @@ func (c *crew) start(f func()) {
 	})
 }
 
-// drawTimes returns the time of a round, and now and then a second one in the same generation.
+// drawTimes returns the time of a round, and now and then a second one in the same
+// generation.
 func drawTimes(g *generator) []int64 {
 	if g.r.IntN(3) == 0 {
 		if second := later(g.now, g.r.Int64N(1+g.length()/3)); g.w.together(g.now, second) {
@@ -82,8 +83,9 @@ func drawTimes(g *generator) []int64 {
 	return []int64{g.now}
 }
 
-// begin sets the clocks for a round. It returns what the oracles and the nodes know before it. The requests of the round
-// bring the time, if atOnce, and otherwise one that comes before them.
+// begin sets the clocks for a round. It returns what the oracles and the nodes know
+// before it. The requests of the round bring the time, if atOnce, and otherwise one
+// that comes before them.
 func (w *world) begin(now int64, atOnce bool) (before []*oracle, given []map[parcel]*message) {
 	for i, n := range w.nodes {
 		n.clock.Store(now)
@@ -126,7 +128,8 @@ type saving struct {
 	node int
 }
 
-// startSaving starts a goroutine that writes a snapshot. It returns nil if none is drawn: a shared limit has none.
+// startSaving starts a goroutine that writes a snapshot. It returns nil if none is
+// drawn: a shared limit has none.
 func (w *world) startSaving(c *crew, r *rand.Rand) *saving {
 	s := &saving{node: r.IntN(len(w.nodes))}
 	if w.shared || r.IntN(3) > 0 {

@@ -114,8 +114,8 @@ func (s *setup) drawConfigs(r *rand.Rand) {
 	}
 }
 
-// grows returns a configuration as one of a limiter that grows, from the fewest KiB that it can be made of: more
-// would hold all keys that episodes have.
+// grows returns a configuration as one of a limiter that grows, from the fewest KiB
+// that it can be made of: more would hold all keys that episodes have.
 func grows(c sketchlimit.Config) sketchlimit.Config {
 	c.Plan, c.MaxMemoryBytes = nil, 1<<20
 	for c.MemoryBytes = 4 << 10; c.MemoryBytes < 64<<10; c.MemoryBytes *= 2 {
@@ -127,8 +127,9 @@ func grows(c sketchlimit.Config) sketchlimit.Config {
 	return c
 }
 
-// drawGroup chooses two limiters or three that are asked together. Half of the groups are much alike, so that all of
-// them are near their limits at once, and some of these share a limit besides.
+// drawGroup chooses two limiters or three that are asked together. Half of the groups
+// are much alike, so that all of them are near their limits at once, and some of these
+// share a limit besides.
 func (s *setup) drawGroup(r *rand.Rand) {
 	s.group = true
 	for range 2 + r.IntN(2) {
@@ -147,7 +148,8 @@ func (s *setup) drawGroup(r *rand.Rand) {
 	}
 }
 
-// drawCommon chooses a group of which some limiters, but not the first, count all requests together.
+// drawCommon chooses a group of which some limiters, but not the first, count all
+// requests together.
 func (s *setup) drawCommon(r *rand.Rand) {
 	for s.drawGroup(r); s.shared; s.drawGroup(r) {
 		s.configs, s.shared = nil, false
@@ -161,7 +163,8 @@ func (s *setup) drawCommon(r *rand.Rand) {
 	}
 }
 
-// drawStorm chooses a group of two sliding windows with heavy tables, the second one's limit a little lower.
+// drawStorm chooses a group of two sliding windows with heavy tables, the second one's
+// limit a little lower.
 func (s *setup) drawStorm(r *rand.Rand) {
 	s.group = true
 	c := drawConfig(r, sketchlimit.SlidingWindow)

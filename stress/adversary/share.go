@@ -73,7 +73,8 @@ func (w *world) deliver(o op) {
 	}
 }
 
-// setOthers gives a node the sum of all others' cells anew, those of a message instead of what it had of its sender.
+// setOthers gives a node the sum of all others' cells anew, those of a message instead
+// of what it had of its sender.
 func (w *world) setOthers(n *node, m *message) {
 	kept := true
 	for part := range m.parts {
@@ -90,8 +91,8 @@ func (w *world) setOthers(n *node, m *message) {
 	}
 }
 
-// addOthers gives a node what a message has more than it had of the sender. Cells come to the greater of what they were
-// and what they are now, and so do the units.
+// addOthers gives a node what a message has more than it had of the sender. Cells come
+// to the greater of what they were and what they are now, and so do the units.
 func (n *node) addOthers(m *message) {
 	bits := n.share.CellBits()
 	has, kept := n.given[m.parcel], true

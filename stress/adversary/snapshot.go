@@ -85,7 +85,8 @@ func (w *world) restore(o op) {
 	n.limiter, n.oracle, n.seen, n.tooLow, n.burst.mixed = limiter, n.saved.oracle.clone(), n.saved.seen, 0, true
 	n.above, n.allAbove = maps.Clone(n.saved.above), n.saved.allAbove
 	if n.seen != math.MinInt64 {
-		// A snapshot has the times of what was counted. The latest that was seen may be later.
+		// A snapshot has the times of what was counted. The latest that was seen may be
+		// later.
 		limiter.TakeAt(at(n.seen), name(0), 0)
 	}
 	old.Close()

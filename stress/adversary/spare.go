@@ -7,8 +7,8 @@ import (
 	"github.com/sketchlimit/sketchlimit"
 )
 
-// drawSpare chooses limiters, asked together or one that may grow, of which at least one spares keys beyond its plan,
-// which is at once: they are so small.
+// drawSpare chooses limiters, asked together or one that may grow, of which at least
+// one spares keys beyond its plan, which is at once: they are so small.
 func (s *setup) drawSpare(r *rand.Rand) {
 	kind, spares := s.kind, false
 	for !spares {
@@ -40,22 +40,24 @@ func (n *node) sparesIn(s sketchlimit.Spared, t int64) bool {
 	return s.Active || s.Times > 0 && generation*n.oracle.length+elapsed < s.Exact.UnixNano()
 }
 
-// wouldSpare reports whether a limiter like this one may tell a Peek what it would admit once it spares keys: it does, or its
-// cells are full enough for a look to find that it is time.
+// wouldSpare reports whether a limiter like this one may tell a Peek what it would
+// admit once it spares keys: it does, or its cells are full enough for a look to find
+// that it is time.
 func (n *node) wouldSpare(s sketchlimit.Stats, t int64) bool {
 	const least = 1e-7 // a thousandth of the rate from which on keys are spared
 	return n.config.Overload == sketchlimit.Spare &&
 		(n.sparesIn(s.Spared, t) || s.FalseDenialRate > least)
 }
 
-// anySpares reports whether a limiter may spare keys. A turn may then forget a key, so that it gets more than a look before
-// told; and one of a group that would spare a key has not begun to, if another one denies.
+// anySpares reports whether a limiter may spare keys. A turn may then forget a key, so
+// that it gets more than a look before told; and one of a group that would spare a key
+// has not begun to, if another one denies.
 func (w *world) anySpares() bool {
 	return slices.ContainsFunc(w.nodes, func(n *node) bool { return n.config.Overload == sketchlimit.Spare })
 }
 
-// free returns the units that a key may have at a time: what the exact algorithm has left, or where the limiter says
-// that it spares keys, all of the limit.
+// free returns the units that a key may have at a time: what the exact algorithm has
+// left, or where the limiter says that it spares keys, all of the limit.
 func (n *node) free(t int64, key int, limit int64) int64 {
 	free, most := n.oracle.free(t, key, limit), n.oracle.most(limit)
 	if free < most && n.spares(t) {
@@ -64,8 +66,8 @@ func (n *node) free(t int64, key int, limit int64) int64 {
 	return free
 }
 
-// charge grants the units of an operation, and judges whether a limiter that spares keys accounts for what they have
-// above the limit: the most that each key ever had.
+// charge grants the units of an operation, and judges whether a limiter that spares
+// keys accounts for what they have above the limit: the most that each key ever had.
 func (w *world) charge(o op, limit int64) {
 	n := w.nodes[o.node]
 	n.oracle.charge(o.at, o.key, int64(o.n), limit)

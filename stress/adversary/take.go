@@ -17,7 +17,8 @@ type last struct {
 	retry  time.Duration
 }
 
-// again returns the request at the time at which it was told to come again. It returns false if there is no such time.
+// again returns the request at the time at which it was told to come again. It returns
+// false if there is no such time.
 func (l *last) again() (o op, ok bool) {
 	o = l.op
 	o.at += int64(l.retry)
@@ -61,7 +62,8 @@ func (n *node) call(o op) (a answer) {
 	return a
 }
 
-// peek returns what the operation would return at a time. It names the key as the operation does, or as a string.
+// peek returns what the operation would return at a time. It names the key as the
+// operation does, or as a string.
 func (n *node) peek(o op, t int64) sketchlimit.Decision {
 	r := o.request()
 	if t%2 == 0 {
@@ -74,7 +76,8 @@ func (n *node) peek(o op, t int64) sketchlimit.Decision {
 	return n.limiter.Do(r)
 }
 
-// lower returns the limit that an operation is held against: 0 if a limit of its own is below the lowest.
+// lower returns the limit that an operation is held against: 0 if a limit of its own is
+// below the lowest.
 func (n *node) lower(o op) int64 {
 	lowest := n.config.LowestLimit
 	if lowest == 0 {
@@ -109,10 +112,12 @@ func (n *node) came(o op, q quota) {
 	}
 }
 
-// fits reports whether the whole quota is enough for the request: otherwise it can never pass.
+// fits reports whether the whole quota is enough for the request: otherwise it can
+// never pass.
 func (q *quota) fits(o op) bool { return o.n >= 1 && int64(o.n) <= q.most }
 
-// bucket is what an exact bucket says of a request's key just before the request. Of a window it says nothing.
+// bucket is what an exact bucket says of a request's key just before the request. Of a
+// window it says nothing.
 type bucket struct {
 	now    int64 // the time that counts
 	fullAt int64 // the time at which the bucket is full

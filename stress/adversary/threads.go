@@ -6,9 +6,9 @@ import (
 	"github.com/sketchlimit/sketchlimit"
 )
 
-// threads plays an episode in rounds. In each, goroutines ask at one time, or at two in the
-// same generation, and so it does not matter in which order they were admitted: there
-// must be one in which the exact algorithm admits them all.
+// threads plays an episode in rounds. In each, goroutines ask at one time, or at two in
+// the same generation, and so it does not matter in which order they were admitted:
+// there must be one in which the exact algorithm admits them all.
 func (b *bench) threads(kind string, seed uint64) {
 	r := newRand(seed)
 	s := draw(r, kind)

@@ -54,7 +54,8 @@ func (w *world) takeTogether(o op) bool {
 	return d.Allowed
 }
 
-// askEach peeks at each limiter of the group, sets its clock if the request reads it, and tells whether all of them admit.
+// askEach peeks at each limiter of the group, sets its clock if the request reads it,
+// and reports whether all of them admit.
 func (w *world) askEach(o op) (all []asked, admit bool) {
 	all, admit = make([]asked, len(w.nodes)), true
 	for i, n := range w.nodes {
@@ -70,8 +71,8 @@ func (w *world) askEach(o op) (all []asked, admit bool) {
 	return all, admit
 }
 
-// judgeMember charges the oracle of a group's i-th limiter if the group has admitted, and judges whether the limiter was
-// charged then and only then.
+// judgeMember charges the oracle of a group's i-th limiter if the group has admitted,
+// and judges whether the limiter was charged then and only then.
 func (w *world) judgeMember(o op, i int, allowed bool, was asked) {
 	n := w.nodes[i]
 	o = w.at(o, i)

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// trial is an episode of a kind that has operations of its own. A finding is told with the last of them.
+// trial is an episode of a kind that has operations of its own. A finding is told with
+// the last of them.
 type trial struct {
 	*rand.Rand
 	b     *bench
@@ -20,8 +21,8 @@ type trial struct {
 	over  bool // nothing more can be said of what is tried
 }
 
-// trials are the kinds with operations of their own, and what plays an episode. Those of rare take long, and come up as
-// often as rates do.
+// trials are the kinds with operations of their own, and what plays an episode. Those
+// of rare take long, and come up as often as rates do.
 var (
 	trials = map[string]func(*trial){
 		"budget": playBudget, "threads-budget": playBudgets, "edits": playEdits, "threads-edits": playEdited,

@@ -210,11 +210,12 @@ func (w *world) do(o op) {
 	}
 }
 
-// everybody stands for the empty key, which limiters use that count all requests together.
+// everybody stands for the empty key, which limiters use that count all requests
+// together.
 const everybody = 999
 
-// at returns an operation as the i-th limiter sees it. One that counts all requests together holds against its own limit,
-// but for requests with none.
+// at returns an operation as the i-th limiter sees it. One that counts all requests
+// together holds against its own limit, but for requests with none.
 func (w *world) at(o op, i int) op {
 	if o.node = i; w.nodes[i].common {
 		o.key, o.own = everybody, o.own && o.limit < 0

@@ -9,7 +9,8 @@ import (
 	"github.com/sketchlimit/sketchlimit/internal/testkit"
 )
 
-// queries returns the median queries of attacks on a small limiter until a chosen victim is denied.
+// queries returns the median queries of attacks on a small limiter until a chosen
+// victim is denied.
 func queries(t *testing.T, a sketchlimit.Algorithm, sees view) (first, second int) {
 	t.Helper()
 	s := scenario{algorithm: a, keys: 2000, limit: 100, sees: sees, queries: 1_000_000}
@@ -18,8 +19,8 @@ func queries(t *testing.T, a sketchlimit.Algorithm, sees view) (first, second in
 	return median(firsts), median(seconds)
 }
 
-// Exact answers lead to a victim's cells in a fraction of what a flood takes, coarse ones in a third of it or more. A token
-// bucket has none: answers do not help.
+// Exact answers lead to a victim's cells in a fraction of what a flood takes, coarse
+// ones in a third of it or more. A token bucket has none: answers do not help.
 func TestAttack(t *testing.T) {
 	testkit.OneGoroutine(t)
 	for a, gain := range map[sketchlimit.Algorithm]int{ // of exact answers over a flood

@@ -10,9 +10,10 @@ import (
 
 // attacker raises what the victim's cells hold, row by row.
 //
-// The victim reads the least of its cells, one in each row. So what it is told changes when its last row is reached: the
-// key that was sent then shares that row's cell. This key is sent on, which takes the row out of the way, and the next
-// change shows the next row.
+// The victim reads the least of its cells, one in each row. So what it is told changes
+// when its last row is reached: the key that was sent then shares that row's cell. This
+// key is sent on, which takes the row out of the way, and the next change shows the
+// next row.
 type attacker struct {
 	*target
 	steps  []step  // what is told of a key, by the units it has used
@@ -39,7 +40,8 @@ func newAttacker(t *target) *attacker {
 	return a
 }
 
-// calibrate finds out, under a key of the attacker's own, what a key is told that has used so many units.
+// calibrate finds out, under a key of the attacker's own, what a key is told that has
+// used so many units.
 func (a *attacker) calibrate() {
 	for units := range a.limit + 1 {
 		answer := a.look("calibrate")
@@ -50,7 +52,8 @@ func (a *attacker) calibrate() {
 	}
 }
 
-// attack has the victim denied, and returns the queries that it took, or those that it may take at most.
+// attack has the victim denied, and returns the queries that it took, or those that it
+// may take at most.
 func (a *attacker) attack() int {
 	if a.plan.Algorithm == sketchlimit.TokenBucket {
 		return a.crowdOut()
@@ -76,7 +79,8 @@ func (a *attacker) attack() int {
 	return a.queries
 }
 
-// begin forgets what the limiter has forgotten, and tries the keys that are known to share cells.
+// begin forgets what the limiter has forgotten, and tries the keys that are known to
+// share cells.
 func (a *attacker) begin() {
 	clear(a.keys)
 	a.most = a.limit
@@ -87,8 +91,9 @@ func (a *attacker) begin() {
 	a.shared = nil // the next window has other cells
 }
 
-// crowdOut sends new keys, one unit each, until the victim of a token bucket finds no place in the table. What it is told
-// does not help: it changes when all places in the victim's lines are taken, and not before.
+// crowdOut sends new keys, one unit each, until the victim of a token bucket finds no
+// place in the table. What it is told does not help: it changes when all places in the
+// victim's lines are taken, and not before.
 func (a *attacker) crowdOut() int {
 	for !a.spent() {
 		for range batchKeys {
@@ -102,14 +107,15 @@ func (a *attacker) crowdOut() int {
 	return a.queries
 }
 
-// next returns the units at which the victim, who is told this, will be told something else.
+// next returns the units at which the victim, who is told this, will be told something
+// else.
 func (a *attacker) next(answer sketchlimit.Decision) int {
 	i := slices.IndexFunc(a.steps, func(s step) bool { return s.answer == answer })
 	return a.steps[i+1].units
 }
 
-// find sends all keys up to so many units, new ones after the old ones, until the victim is told something else, and
-// returns the keys that were sent last.
+// find sends all keys up to so many units, new ones after the old ones, until the
+// victim is told something else, and returns the keys that were sent last.
 func (a *attacker) find(units int, answer sketchlimit.Decision) (b batch, ok bool) {
 	for ; !a.spent(); b += batchKeys {
 		a.send(b, units)
@@ -139,8 +145,9 @@ func (a *attacker) sendShared() {
 	}
 }
 
-// fillTable takes the places of the table of heavy keys, with keys of its own, so that others stay in cells. It sends
-// 1.6 keys for a place: with sixteen places a bucket, that leaves room in one of seventy buckets.
+// fillTable takes the places of the table of heavy keys, with keys of its own, so that
+// others stay in cells. It sends 1.6 keys for a place: with sixteen places a bucket,
+// that leaves room in one of seventy buckets.
 func (a *attacker) fillTable() {
 	for key := range a.plan.Shards * a.plan.HeavyEntries * 16 / 10 {
 		for range 2 * a.plan.HeavyThreshold {

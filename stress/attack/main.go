@@ -1,13 +1,16 @@
-// Command attack tries to have a chosen client denied that has used nothing. It knows the code and the Config, not the
-// seed. It sends requests under keys of its own, and sees what the victim is told, as whoever may ask under the
-// victim's key does. From that it learns which of its keys share cells with the victim, and drives these up.
+// Command attack tries to have a chosen client denied that has used nothing. It knows
+// the code and the Config, not the seed. It sends requests under keys of its own, and
+// sees what the victim is told, as whoever may ask under the victim's key does. From
+// that it learns which of its keys share cells with the victim, and drives these up.
 //
-// What it sees decides what it needs: all that limiters tell, the same with Config.Coarse, or only whether the victim
-// is denied. The last is a flood: nothing tells it which keys to send, so it fills the cells of all clients. Whoever
-// sees nothing about the victim cannot do better than that, because where the victim's cells are is in no answer.
+// What it sees decides what it needs: all that limiters tell, the same with
+// Config.Coarse, or only whether the victim is denied. The last is a flood: nothing
+// tells it which keys to send, so it fills the cells of all clients. Whoever sees
+// nothing about the victim cannot do better than that, because where the victim's cells
+// are is in no answer.
 //
-// No time passes during an attack, so nothing flows back and no window ends. The second attack on the same victim begins
-// when all that the first one left has gone.
+// No time passes during an attack, so nothing flows back and no window ends. The second
+// attack on the same victim begins when all that the first one left has gone.
 //
 //	go run ./attack [-queries 1000000] [-keys 10000] [-limit 100] [-seeds 31] [-keyed]
 package main
@@ -38,7 +41,8 @@ func main() {
 	}
 }
 
-// table prints, for every algorithm and for all that an attacker may see, the queries of attacks.
+// table prints, for every algorithm and for all that an attacker may see, the queries
+// of attacks.
 func table(s scenario, seeds int) error {
 	fmt.Println("| algorithm | what the attacker sees | queries until the victim is denied | and for the second time |")
 	fmt.Println("|---|---|---|---|")

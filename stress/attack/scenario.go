@@ -30,8 +30,9 @@ func (s view) String() string {
 	return [...]string{"exact answers", "coarse answers", "denials alone (a flood)"}[s]
 }
 
-// attacks attacks so many limiters of different seeds, each of them twice, and returns the queries until the victim was
-// denied for the first time and for the second, or as many as there may be.
+// attacks attacks so many limiters of different seeds, each of them twice, and returns
+// the queries until the victim was denied for the first time and for the second, or as
+// many as there may be.
 func (s *scenario) attacks(seeds int) (first, second []int, err error) {
 	for seed := range seeds {
 		t, err := s.target(uint64(seed) + 1)

@@ -104,8 +104,8 @@ func spread(d []time.Duration) string {
 	return fmt.Sprintf("%v (at most %v)", d[len(d)/2].Round(time.Microsecond), d[len(d)-1].Round(time.Microsecond))
 }
 
-// beFrozen plays rounds until its input ends. A line says whether a limiter is asked all the time, and the next one, in
-// unix ns, when the process goes on.
+// beFrozen plays rounds until its input ends. A line says whether a limiter is asked
+// all the time, and the next one, in unix ns, when the process goes on.
 func beFrozen(in io.Reader, out io.Writer) {
 	kinds := []sketchlimit.Config{
 		{Limit: 5, Algorithm: sketchlimit.FixedWindow}, {Limit: 5},

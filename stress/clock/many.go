@@ -44,8 +44,9 @@ func used() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// inUse asks limiters in turn, each twice: the second time it may decide by the time of the first. What a decision took
-// for the time follows from what it tells of the end of its window.
+// inUse asks limiters in turn, each twice: the second time it may decide by the time of
+// the first. What a decision took for the time follows from what it tells of the end of
+// its window.
 func inUse(n int, lasts time.Duration) error {
 	const window = time.Hour
 	all := make([]*sketchlimit.Limiter, n)

@@ -1,5 +1,6 @@
-// Package frameworks holds the packages in contrib/ to what they all promise: nothing above the limit, whatever comes
-// at once, in the memory that was stated. And it holds both exporters of metrics to each other.
+// Package frameworks holds the packages in contrib/ to what they all promise: nothing
+// above the limit, whatever comes at once, in the memory that was stated. And it holds
+// both exporters of metrics to each other.
 package frameworks
 
 import (
@@ -43,7 +44,8 @@ const (
 // allow reports whether a request of a key passes.
 type allow func(key string) bool
 
-// framework makes a server of it with so many keys, and tells what memory its limit has stated.
+// framework makes a server of it with so many keys, and tells what memory its limit has
+// stated.
 type framework func(t testing.TB, keys int) (allow, int)
 
 func config(keys int) sketchlimit.Config {
@@ -188,8 +190,9 @@ func TestExactlyTheLimitPasses(t *testing.T) {
 	}
 }
 
-// heap returns the bytes of the heap that are in use. It collects until they fall no more: what the test before leaves is
-// not all free at once, and would be taken off the limiter's.
+// heap returns the bytes of the heap that are in use. It collects until they fall no
+// more: what the test before leaves is not all free at once, and would be taken off the
+// limiter's.
 func heap() int {
 	var m runtime.MemStats
 	for least := math.MaxInt; ; least = int(m.HeapAlloc) {
@@ -201,7 +204,8 @@ func heap() int {
 	}
 }
 
-// Keys by the million take the memory that was stated before the first one came, and what the framework itself has.
+// Keys by the million take the memory that was stated before the first one came, and
+// what the framework itself has.
 func TestMillionKeys(t *testing.T) {
 	const framework = 512 << 10
 	for name, f := range frameworks {

@@ -28,7 +28,8 @@ import (
 	"github.com/sketchlimit/sketchlimit/topkeys"
 )
 
-// sources has one of each kind. No Redis listens where the shared limiters look for it: they decide alone.
+// sources has one of each kind. No Redis listens where the shared limiters look for it:
+// they decide alone.
 func sources(t *testing.T) []*metrics.Source {
 	config := config(1000)
 	config.Seed = 1
@@ -58,7 +59,8 @@ func sources(t *testing.T) []*metrics.Source {
 	}
 }
 
-// OpenTelemetry's exporter for Prometheus tells what promlimit tells: the same names, kinds, labels and values.
+// OpenTelemetry's exporter for Prometheus tells what promlimit tells: the same names,
+// kinds, labels and values.
 func TestBothExportersTellTheSame(t *testing.T) {
 	direct, translated := prometheus.NewRegistry(), prometheus.NewRegistry()
 	reader, err := exporter.New(

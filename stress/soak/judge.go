@@ -10,9 +10,9 @@ import (
 	"github.com/sketchlimit/sketchlimit/exact"
 )
 
-// judge sends the requests of some keys and holds each decision against the exact algorithm,
-// which has counted what the limiter admitted. Keys share one of its stripes, within which
-// requests come one after another.
+// judge sends the requests of some keys and holds each decision against the exact
+// algorithm, which has counted what the limiter admitted. Keys share one of its
+// stripes, within which requests come one after another.
 type judge struct {
 	stripes [64]stripe
 	keys    int
@@ -101,8 +101,8 @@ func (j *judge) sum() (all tally) {
 	return all
 }
 
-// compare returns in how many judged keys a limiter that was restored differs from the one
-// that was saved, and of how many it knows less than the exact algorithm.
+// compare returns in how many judged keys a limiter that was restored differs from the
+// one that was saved, and of how many it knows less than the exact algorithm.
 func (j *judge) compare(saved, restored *sketchlimit.Limiter) (differ, less int) {
 	now := time.Now()
 	for i := range j.keys {

@@ -21,8 +21,8 @@ import (
 	"github.com/sketchlimit/sketchlimit/promlimit"
 )
 
-// wave returns how many keys there are in a second: few, many, few, by the same factor more
-// from each second to the next.
+// wave returns how many keys there are in a second: few, many, few, by the same factor
+// more from each second to the next.
 func wave(second, keys int) int64 {
 	phase := math.Abs(float64(second%cycle)/cycle*2 - 1) // 1 … 0 … 1
 	return int64(float64(keys) * math.Pow(ratio, -phase))
@@ -63,7 +63,8 @@ func startLoad(l *sketchlimit.Limiter, j *judge, keys int) *load {
 	return o
 }
 
-// pace hands out budgets evenly: a limiter that grows follows a load that does, not bursts.
+// pace hands out budgets evenly: a limiter that grows follows a load that does, not
+// bursts.
 func (o *load) pace() {
 	const tick = 10 * time.Millisecond
 	ticker := time.NewTicker(tick)

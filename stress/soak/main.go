@@ -1,9 +1,10 @@
-// Command soak keeps a growing limiter under load for as many seconds as it is told to: all
-// cores take decisions at full speed (up to five a key and second), windows turn every
-// second, the keys become 200 times as many and fewer again every two minutes, a snapshot is
-// saved every five seconds and metrics are scraped every second. It prints what it sees
-// twice a minute, and at the end whether memory and goroutines stayed flat, whether
-// anything was admitted beyond the limit, and how often an innocent key was denied.
+// Command soak keeps a growing limiter under load for as many seconds as it is told to:
+// all cores take decisions at full speed (up to five a key and second), windows turn
+// every second, the keys become 200 times as many and fewer again every two minutes, a
+// snapshot is saved every five seconds and metrics are scraped every second. It prints
+// what it sees twice a minute, and at the end whether memory and goroutines stayed
+// flat, whether anything was admitted beyond the limit, and how often an innocent key
+// was denied.
 //
 //	go run ./soak [-seconds 600] [-keys 10000000]
 package main

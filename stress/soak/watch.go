@@ -76,8 +76,8 @@ func (w *watcher) second(n int) error {
 	return nil
 }
 
-// heapBeside returns the bytes in use that are not the limiter's. One that has let a predecessor
-// go meanwhile is looked at again.
+// heapBeside returns the bytes in use that are not the limiter's. One that has let a
+// predecessor go meanwhile is looked at again.
 func heapBeside(l *sketchlimit.Limiter) int {
 	for {
 		own := l.MemoryBytes()
@@ -109,8 +109,8 @@ func (w *watcher) print(n int, s sketchlimit.Stats) {
 	w.decisions, w.before = decisions, t
 }
 
-// restore saves the limiter, which is idle, and restores it in another one. Both are closed, so
-// that none of them turns while they are compared.
+// restore saves the limiter, which is idle, and restores it in another one. Both are
+// closed, so that none of them turns while they are compared.
 func (w *watcher) restore(c sketchlimit.Config) error {
 	if err := w.l.Save(w.file); err != nil {
 		return err

@@ -1,6 +1,7 @@
-// Command soak keeps the rate limit service under load for as long as it is told to, while its rules are read
-// again every second. It fails if an answer is an error, if a client is admitted beyond its limit, or if
-// memory, goroutines or file descriptors grow.
+// Command soak keeps the rate limit service under load for as long as it is told to,
+// while its rules are read again every second. It fails if an answer is an error, if a
+// client is admitted beyond its limit, or if memory, goroutines or file descriptors
+// grow.
 //
 //	go run -C bench/envoy ./soak [-for 10m]
 package main
@@ -40,7 +41,8 @@ func run(out io.Writer, last time.Duration) error {
 	return soak(out, service, last)
 }
 
-// rules are those after so many reloads: a limit changes, a rule comes and goes, and the judged rule stays.
+// rules are those after so many reloads: a limit changes, a rule comes and goes, and
+// the judged rule stays.
 func rules(reload int) servers.Rules {
 	passing := ""
 	if reload%2 == 1 {

@@ -78,15 +78,16 @@ func (w *watcher) watch(ctx context.Context) error {
 // warmUp is how long the service may take to use the memory that it is given.
 const warmUp = 15 * time.Second
 
-// These are what may differ by chance: by when the service collects its garbage, and by what its runtime and gRPC keep.
+// These are what may differ by chance: by when the service collects its garbage, and by
+// what its runtime and gRPC keep.
 const (
 	rssSlack        = 32 << 20
 	goroutinesSlack = 8
 	filesSlack      = 2
 )
 
-// verdict returns an error if the service has not loaded its rules, or used more in the end of the load than at its
-// beginning, or after it more than before.
+// verdict returns an error if the service has not loaded its rules, or used more in the
+// end of the load than at its beginning, or after it more than before.
 func (w *watcher) verdict() error {
 	fmt.Fprintf(w.out, "memory, goroutines, file descriptors: at most %v at first, at most %v in the last quarter\n", w.early, w.late)
 	errs := []error{w.loaded()}
@@ -103,7 +104,8 @@ func (w *watcher) verdict() error {
 	}))...)
 }
 
-// loaded returns an error if the service does not have the last rules, or has failed to load any.
+// loaded returns an error if the service does not have the last rules, or has failed to
+// load any.
 func (w *watcher) loaded() error {
 	return servers.Eventually(20*time.Second, func() error {
 		list, err := w.service.List()

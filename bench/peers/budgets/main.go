@@ -1,5 +1,5 @@
-// Command budgets measures what three ways to limit costs that show only afterwards overspend and deny, see
-// accuracy.ReplayBudget:
+// Command budgets measures what three ways to limit costs that show only afterwards
+// overspend and deny, see accuracy.ReplayBudget:
 //
 //	make bench-budget
 //
@@ -41,7 +41,8 @@ type traffic struct {
 	limit    int // units a minute
 }
 
-// table is what is measured: where answers end at their cap nothing costs more than estimated, elsewhere some do.
+// table is what is measured: where answers end at their cap nothing costs more than
+// estimated, elsewhere some do.
 var table = []traffic{
 	{"answers of 300, end at 1000", "lognormal:1,cap=1000", false, 20_000},
 	{"the same, one after another", "lognormal:1,cap=1000,burst=1", false, 20_000},
@@ -210,7 +211,8 @@ func (s *sums) text() string {
 	}, " | ")
 }
 
-// overdraftText is what Stats().Overdraft says, beside the books, as shares of what was served.
+// overdraftText is what Stats().Overdraft says, beside the books, as shares of what was
+// served.
 func (s *sums) overdraftText() string {
 	if s.Overdraft == 0 {
 		return "0"

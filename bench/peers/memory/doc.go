@@ -3,8 +3,9 @@
 //
 //	go run -C bench/peers ./memory -plot ../../docs/memory.png
 //
-// It measures nothing itself. This library's curve is Config.Size. The bytes a key of other
-// limiters stand in notes/tables/peers.md, which `go run -C bench/peers .` writes, and the attack in
-// notes/fourways.md, whose figures `go run -C examples/fourways .` prints. It prints the
-// picture's description, which the README has as its alternative text.
+// It measures nothing itself. This library's curve is Config.Size. The bytes a key of
+// other limiters stand in notes/tables/peers.md, which `go run -C bench/peers .`
+// writes, and the attack in notes/fourways.md, whose figures `go run -C
+// examples/fourways .` prints. It prints the picture's description, which the README
+// has as its alternative text.
 package main

@@ -94,7 +94,8 @@ func rows(file string) (table [][]string, err error) {
 // inBrackets matches the end of a cell such as "145 / 168 × (152 / 141)".
 var inBrackets = regexp.MustCompile(`\(([0-9.]+) / [0-9.]+\)$`)
 
-// bytesPerKey returns the first of the two values in brackets in the column "bytes a key".
+// bytesPerKey returns the first of the two values in brackets in the column "bytes a
+// key".
 func bytesPerKey(peers [][]string, name string) (float64, error) {
 	column := -1
 	for _, cells := range peers {

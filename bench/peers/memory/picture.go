@@ -17,7 +17,8 @@ import (
 	"github.com/sketchlimit/sketchlimit/bench/peers/internal/page"
 )
 
-// The colours of Okabe and Ito, which people with any kind of colour vision can tell apart.
+// The colours of Okabe and Ito, which people with any kind of colour vision can tell
+// apart.
 var (
 	blue = color.RGBA{0x00, 0x62, 0xa3, 0xff} // this library
 	red  = color.RGBA{0xb8, 0x3e, 0x00, 0xff} // others

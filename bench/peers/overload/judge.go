@@ -65,8 +65,9 @@ type accused struct {
 	sparing     // only of this library
 }
 
-// sparing is what concerns over-admissions. A limiter that spares keys may admit too much while it does so by its own
-// account, and until one window after; but it counts what it cannot answer for.
+// sparing is what concerns over-admissions. A limiter that spares keys may admit too
+// much while it does so by its own account, and until one window after; but it counts
+// what it cannot answer for.
 type sparing struct {
 	history int // where among the key's counts is that of what was admitted; 0: nobody asks
 	pending []overAdmission
@@ -119,7 +120,8 @@ func (j *judge) run(seed uint64) error {
 	return nil
 }
 
-// batch is requests whose counts are read at once: one after the other, each would wait for memory.
+// batch is requests whose counts are read at once: one after the other, each would wait
+// for memory.
 const batch = 32
 
 // take is a request that comes.
@@ -192,8 +194,8 @@ func (s *sparing) count(u *units, a sketchlimit.Algorithm, r request) {
 	u.current += int16(r.cost)
 }
 
-// turn ends a slot. What was admitted beyond the limit in the last ones is held against what the limiter says of itself,
-// not after every slot: Stats reads every cell.
+// turn ends a slot. What was admitted beyond the limit in the last ones is held against
+// what the limiter says of itself, not after every slot: Stats reads every cell.
 func (j *judge) turn(slot int) {
 	j.flush()
 	for _, a := range j.accused {

@@ -35,7 +35,8 @@ func faithful() func(moment, string, int) bool {
 	return (&table{keys: make(map[string]*units), most: 1 << 30}).take
 }
 
-// small is an overload of 2 × by keys, with 1 % abusers who ask for three times their limit.
+// small is an overload of 2 × by keys, with 1 % abusers who ask for three times their
+// limit.
 var small = row{load: 2, abusers: 0.01, times: 3, start: 30}
 
 // judged returns what comes of fakes.

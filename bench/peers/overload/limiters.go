@@ -36,8 +36,9 @@ func (s setup) scaled(n int) int { return max(1, int(float64(n)*s.scale)) }
 
 const lruEntries = 65_536 // at full size
 
-// ours are this library's settings, and peers what else one can build. The LRU has a fixed number of entries. The two
-// tables have an entry for every key of the plan: with the memory of this library they would be full in ordinary use.
+// ours are this library's settings, and peers what else one can build. The LRU has a
+// fixed number of entries. The two tables have an entry for every key of the plan: with
+// the memory of this library they would be full in ordinary use.
 var (
 	ours = []kindOf{
 		{"sketchlimit, Deny", sketchlimit.Deny, newSketch},
@@ -72,7 +73,8 @@ func (s sketch) entries() int {
 	return p.Shards * p.HeavyEntries
 }
 
-// recent is an exact window for each of the keys seen last. A key that is evicted begins anew.
+// recent is an exact window for each of the keys seen last. A key that is evicted
+// begins anew.
 type recent struct {
 	algorithm sketchlimit.Algorithm
 	keys      *lru.Cache[string, *units]
@@ -94,8 +96,8 @@ func (r *recent) take(at moment, key string, n int) bool {
 
 func (r *recent) memory() int { return r.keys.Len() * bytesOf.lru }
 
-// table is an exact window for each key, as long as there is room. Newcomers that find none are all admitted if it is
-// open, and all denied otherwise.
+// table is an exact window for each key, as long as there is room. Newcomers that find
+// none are all admitted if it is open, and all denied otherwise.
 type table struct {
 	algorithm sketchlimit.Algorithm
 	keys      map[string]*units
@@ -159,7 +161,8 @@ func (r *rates) memory() int { return len(r.keys) * bytesOf.rates }
 // bytesOf is the memory of an entry, as [measureBytes] found it.
 var bytesOf struct{ lru, table, rates int }
 
-// measureBytes measures the heap with so many keys in each of the other limiters. Nothing else may run.
+// measureBytes measures the heap with so many keys in each of the other limiters.
+// Nothing else may run.
 func measureBytes() error {
 	const keys = 200_000
 	for _, m := range []struct {

@@ -11,7 +11,8 @@ import (
 	"github.com/sketchlimit/sketchlimit"
 )
 
-// built returns a limiter of a kind, by its place among ours and the peers, for 20 keys, or 10 entries of the LRU.
+// built returns a limiter of a kind, by its place among ours and the peers, for 20
+// keys, or 10 entries of the LRU.
 func built(t *testing.T, kind kindOf) limiter {
 	scale := 1e-5
 	if kind.name == peers[0].name {

@@ -29,7 +29,8 @@ func main() {
 	}
 }
 
-// collectAt is for peers whose heaps are full of pointers: to look through them took a quarter of the time.
+// collectAt is for peers whose heaps are full of pointers: to look through them took a
+// quarter of the time.
 const collectAt = 800
 
 // execute runs the program with its arguments.

@@ -21,7 +21,8 @@ type outcome struct {
 	keys     int     // abusers
 }
 
-// excess is the units that abusers were admitted in the overload, over those that the exact algorithm admits them.
+// excess is the units that abusers were admitted in the overload, over those that the
+// exact algorithm admits them.
 type excess struct{ mean, p99, window float64 }
 
 // outcomes returns those of all limiters, in their order.

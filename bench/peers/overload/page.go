@@ -62,7 +62,8 @@ func (r *result) write(out *strings.Builder) {
 	}
 }
 
-// overAdmitted says how many units were admitted beyond the limit, and how many by a limiter that spared keys.
+// overAdmitted says how many units were admitted beyond the limit, and how many by a
+// limiter that spared keys.
 func overAdmitted(outcomes []outcome) string {
 	over := most(outcomes, func(o *outcome) float64 { return float64(o.over) })
 	spared := mean(outcomes, func(o *outcome) float64 { return float64(o.spared) })

@@ -16,8 +16,8 @@ import (
 	"github.com/sketchlimit/sketchlimit/bench/peers/internal/page"
 )
 
-// styles are the limiters', ours first. The colours are those of Okabe and Ito, which people with any kind of colour
-// vision can tell apart.
+// styles are the limiters', ours first. The colours are those of Okabe and Ito, which
+// people with any kind of colour vision can tell apart.
 var styles = []struct {
 	color  color.Color
 	dashes []vg.Length
@@ -55,7 +55,8 @@ var panels = []panel{
 	},
 }
 
-// drawTo draws the rows in which there are more keys than planned, by load: one below the other, to be read on a phone.
+// drawTo draws the rows in which there are more keys than planned, by load: one below
+// the other, to be read on a phone.
 func drawTo(results []result, path string) error {
 	results = drawnOf(results)
 	if len(results) == 0 {

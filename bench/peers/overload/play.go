@@ -34,8 +34,9 @@ type result struct {
 // run is a row with a seed.
 type run struct{ row, seed int }
 
-// play plays all runs, seed by seed, the largest first. Every run has limiters of its own, so their order does not
-// matter. When it is told to end before, seeds that not all rows have played are dropped.
+// play plays all runs, seed by seed, the largest first. Every run has limiters of its
+// own, so their order does not matter. When it is told to end before, seeds that not
+// all rows have played are dropped.
 func (b *bench) play() ([]result, error) {
 	results := make([]result, len(b.rows))
 	var runs []run
@@ -88,8 +89,8 @@ func (b *bench) size(r run) float64 {
 	return size
 }
 
-// each plays runs, some at a time, and hands over what came of them one after another. It returns how many have ended:
-// the first ones.
+// each plays runs, some at a time, and hands over what came of them one after another.
+// It returns how many have ended: the first ones.
 func (b *bench) each(runs []run, done func(run, []outcome)) (ended int, failed error) {
 	var (
 		mu      sync.Mutex // guards all below, and the results
@@ -161,7 +162,8 @@ func (b *bench) kinds(seed int) []kindOf {
 	return slices.Concat(ours, peers)
 }
 
-// load is the units that keys may use in a window of the overload, over those of the plan.
+// load is the units that keys may use in a window of the overload, over those of the
+// plan.
 func (t *traffic) load(scale float64) (units float64) {
 	for _, c := range t.overload {
 		units += float64(c.keys) * min(c.units, limit)

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// broken says what of a row is not as promised. Some promises are grave: a limiter that breaks one of them is defect,
-// whatever the load.
+// broken says what of a row is not as promised. Some promises are grave: a limiter that
+// breaks one of them is defect, whatever the load.
 func (r *result) broken() (grave, others []string) {
 	deny, spare := r.outcomes[0], r.outcomes[1]
 	hold := func(list *[]string, kept bool, format string, args ...any) {

@@ -21,7 +21,8 @@ func kept(o sketchlimit.Overload) outcome {
 	return k
 }
 
-// Where Deny denies few, there is nothing to spare anybody from: Spare must only not be worse.
+// Where Deny denies few, there is nothing to spare anybody from: Spare must only not be
+// worse.
 func TestSpareIsHeldAgainstDenyWhereDenyDeniesFew(t *testing.T) {
 	few := func(o sketchlimit.Overload, denied uint64) []outcome {
 		k := kept(o)

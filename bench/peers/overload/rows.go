@@ -71,7 +71,8 @@ func short(n int) string {
 	return fmt.Sprintf("%d k", n/1000)
 }
 
-// lateAbusers is when the second half of the abusers comes: most limiters treat those well who come after them.
+// lateAbusers is when the second half of the abusers comes: most limiters treat those
+// well who come after them.
 const lateAbusers = 3 * slots / 2
 
 // traffic returns the requests of the row, at a scale.
@@ -116,8 +117,9 @@ func (r row) traffic(scale float64) traffic {
 	return t
 }
 
-// mainRows are all kinds and loads with one in a hundred abusers who ask for three times their limit, from 30 % of a
-// window on; at four times the plan by keys, all other abusers and beginnings; floods; and the fixed window.
+// mainRows are all kinds and loads with one in a hundred abusers who ask for three
+// times their limit, from 30 % of a window on; at four times the plan by keys, all
+// other abusers and beginnings; floods; and the fixed window.
 func mainRows() (rows []row) {
 	usual := row{load: 4, abusers: 0.01, times: 3, start: 30}
 	with := func(change func(*row)) {
@@ -154,7 +156,8 @@ func mainRows() (rows []row) {
 	return rows
 }
 
-// allRows are the whole matrix: every kind, load, share of abusers, excess and beginning with both windows.
+// allRows are the whole matrix: every kind, load, share of abusers, excess and
+// beginning with both windows.
 func allRows() (rows []row) {
 	var kinds []row
 	for k := byKeys; k < byFlood; k++ {

@@ -13,8 +13,8 @@ import (
 	"github.com/sketchlimit/sketchlimit"
 )
 
-// store is a file of runs that have ended, a line each, so that hours of them can be played in parts. Whoever changes what
-// is played or what plays must begin another one.
+// store is a file of runs that have ended, a line each, so that hours of them can be
+// played in parts. Whoever changes what is played or what plays must begin another one.
 type store struct {
 	file *os.File
 	runs map[identity][]outcome
@@ -89,7 +89,8 @@ func (k *store) add(run identity, outcomes []outcome) error {
 	return err
 }
 
-// played returns what came of a run of so many limiters, if it is there, with others behind them or not.
+// played returns what came of a run of so many limiters, if it is there, with others
+// behind them or not.
 func (k *store) played(run identity, limiters int) (outcomes []outcome, ok bool) {
 	if k == nil || len(k.runs[run]) < limiters {
 		return nil, false

@@ -58,8 +58,9 @@ func (t *traffic) crowds(s int) []crowd {
 	return t.planned
 }
 
-// each calls take for every request in the order of time, and done after every slot. The traffic is never held: every
-// slot has the crowds' numbers of requests, which come evenly, of a crowd at random and a key at random.
+// each calls take for every request in the order of time, and done after every slot.
+// The traffic is never held: every slot has the crowds' numbers of requests, which come
+// evenly, of a crowd at random and a key at random.
 func (t *traffic) each(seed uint64, take func(request), done func(slot int)) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	owed := make([]float64, max(len(t.planned), len(t.overload))) // parts of requests

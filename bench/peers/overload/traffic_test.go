@@ -58,7 +58,8 @@ func TestTrafficHasItsRates(t *testing.T) {
 		case key >= 3000:
 			want = 300
 		}
-		// A Poisson count of 8 is above 40 with a chance of 1e-15, and the others within ten deviations.
+		// A Poisson count of 8 is above 40 with a chance of 1e-15, and the others
+		// within ten deviations.
 		assert.InDelta(t, want, byKey[4][key], max(32, 10*math.Sqrt(want)), "key %d", key)
 	}
 	assert.Len(t, byKey[0], 1010, "the planned keys")

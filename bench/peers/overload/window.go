@@ -26,7 +26,8 @@ func momentAt(passed time.Duration) moment {
 	return moment{begin.Add(passed), int16(passed / window), passed % window}
 }
 
-// units are an exact count of what a key has used. They are small: millions of them are read at random.
+// units are an exact count of what a key has used. They are small: millions of them are
+// read at random.
 type units struct{ generation, current, previous int16 }
 
 // turn brings the count to the generation of m.
@@ -42,7 +43,8 @@ func (u *units) turn(m moment) {
 	u.generation, u.current = m.generation, 0
 }
 
-// used returns the units that count at m, in units × nanoseconds of a window: no division, no rounding.
+// used returns the units that count at m, in units × nanoseconds of a window: no
+// division, no rounding.
 func (u *units) used(a sketchlimit.Algorithm, m moment) int64 {
 	u.turn(m)
 	used := int64(u.current) * int64(window)

@@ -26,9 +26,9 @@ const (
 )
 
 // accuracies prints how often a Strict is wrong: two windows in which each of a hundred
-// thousand keys sends five requests on average, and a hundredth as many keys ask for three times
-// the limit, in tenths of it. Times are the callers', and the exact algorithm beside is charged with
-// what Strict admits.
+// thousand keys sends five requests on average, and a hundredth as many keys ask for
+// three times the limit, in tenths of it. Times are the callers', and the exact
+// algorithm beside is charged with what Strict admits.
 func accuracies(w io.Writer, addr string) error {
 	fmt.Fprintln(w, "| limit, an hour | | bytes a key | false denials of innocent keys | rate | goal | withheld | over-admissions |\n|---|---|---|---|---|---|---|---|")
 	client := redis.NewClient(&redis.Options{Addr: addr})
@@ -76,7 +76,8 @@ type errors struct {
 	over                   int // admitted though not due, not even at the latest time of any caller
 }
 
-// load is what comes in a window: a share of its requests is of abusers, each for so many units.
+// load is what comes in a window: a share of its requests is of abusers, each for so
+// many units.
 type load struct {
 	requests, abusers, units int
 	abuse                    float64
@@ -90,9 +91,9 @@ func loadAt(limit int) load {
 	return l
 }
 
-// replay lets each of many callers take units of keys of its own, so that the oracle sees
-// every key's requests in their order, one after another by time. All callers wait for each other
-// at a window's end, for the oracle's sake.
+// replay lets each of many callers take units of keys of its own, so that the oracle
+// sees every key's requests in their order, one after another by time. All callers wait
+// for each other at a window's end, for the oracle's sake.
 func replay(s *redislimit.Strict, oracle exact.Limiter, limit int) (sum errors, err error) {
 	var mu sync.Mutex
 	for window := range 2 {

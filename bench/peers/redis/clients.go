@@ -11,7 +11,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// slidingScript returns the script of a Strict with sliding windows of a minute and a limit of 100.
+// slidingScript returns the script of a Strict with sliding windows of a minute and a
+// limit of 100.
 func slidingScript() (string, error) {
 	text := `local limit, window, tick, ttl, length, far = 100, 60000000, 1, 120002, 60000000, 1
 local kept, columns, cell, size, read, write = 2, 32, 1, 16244, string.byte, string.char

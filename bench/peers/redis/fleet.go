@@ -21,8 +21,8 @@ const (
 // turn is what all processes of the fleet do at the same time.
 type turn struct{ which, keys, callers int }
 
-// fleet prints how many decisions 8 processes get a second, together. They ask one contender
-// after another, in turns.
+// fleet prints how many decisions 8 processes get a second, together. They ask one
+// contender after another, in turns.
 func fleet(w io.Writer, addr string) error {
 	self, err := os.Executable()
 	if err != nil {

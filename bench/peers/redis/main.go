@@ -1,5 +1,6 @@
 // Command redis measures redislimit beside redis_rate and with other clients, on a
-// redis-server of its own on the loopback, and writes the tables of notes/tables/redis.md.
+// redis-server of its own on the loopback, and writes the tables of
+// notes/tables/redis.md.
 //
 //	go run -C bench/peers/redis . [-write ../../../notes/tables/redis.md] [throughput] [clients] [memory] [accuracy] [processes] [fleet]
 package main

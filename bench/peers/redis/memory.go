@@ -12,9 +12,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// memory prints what the server's memory grows by when a million keys come once. The window is
-// a day: redis_rate lets a key go when its bucket is full again, and so would have lost the
-// first ones of a minute before the last ones come.
+// memory prints what the server's memory grows by when a million keys come once. The
+// window is a day: redis_rate lets a key go when its bucket is full again, and so would
+// have lost the first ones of a minute before the last ones come.
 func memory(w io.Writer, addr string) error {
 	const window = 24 * time.Hour
 	all := []contender{rate(addr, window)}
@@ -76,7 +76,8 @@ func each(c contender, keys int) error {
 	return <-errs
 }
 
-// used returns the server's memory but for what its connections take, which comes and goes.
+// used returns the server's memory but for what its connections take, which comes and
+// goes.
 func used(server *redis.Client) (float64, error) {
 	info, err := server.Info(context.Background(), "memory").Result()
 	if err != nil {

@@ -24,8 +24,8 @@ const (
 	hotKey       = -1
 )
 
-// admission is a unit that was admitted between two times of the clock that the server reads
-// too.
+// admission is a unit that was admitted between two times of the clock that the server
+// reads too.
 type admission struct {
 	which     int // of algorithms
 	key       int

@@ -171,8 +171,8 @@ func run(c contender, addr string, callers int) (measured, error) {
 	return measured{float64(n) / lasted.Seconds(), took[n/2], took[n*99/100], inside}, nil
 }
 
-// ask lets callers decide for a while, each about keys that it draws, and returns how long each
-// decision took.
+// ask lets callers decide for a while, each about keys that it draws, and returns how
+// long each decision took.
 func ask(c contender, callers, keys int, lasts time.Duration) ([]time.Duration, error) {
 	type result struct {
 		took []time.Duration

@@ -33,14 +33,16 @@ func (c *cells) set(i uint64, v uint32) {
 // lane returns the first bit of a counter in its word.
 func (c *cells) lane(i uint64) uint64 { return i & (1<<c.shift - 1) * c.width }
 
-// rows is an array of cells in rows. A key has one cell in each, and its count is the least of them.
+// rows is an array of cells in rows. A key has one cell in each, and its count is the
+// least of them.
 type rows struct {
 	cells
 	depth int
 	row   uint64 // cells of a row
 }
 
-// newRows returns rows of cells of a width in bits that fill the bytes as far as they can.
+// newRows returns rows of cells of a width in bits that fill the bytes as far as they
+// can.
 func newRows(bytes, depth, width int) rows {
 	r := rows{cells: newCells(bytes/8, width), depth: depth}
 	r.row = r.count() / uint64(depth)

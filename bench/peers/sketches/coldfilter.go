@@ -1,9 +1,10 @@
 package main
 
-// coldFilter is Cold Filter before a sketch with conservative update: Y. Zhou, T. Yang, J. Jiang, B. Cui, M. Yu, X. Li
-// and S. Uhlig, "Cold Filter: A Meta-Framework for Faster and More Accurate Stream Processing", SIGMOD 2018. A key fills
-// its cells in one layer after another, and what comes then is counted in the sketch. The paper has two layers; with no
-// memory for the second one there is one.
+// coldFilter is Cold Filter before a sketch with conservative update: Y. Zhou, T. Yang,
+// J. Jiang, B. Cui, M. Yu, X. Li and S. Uhlig, "Cold Filter: A Meta-Framework for
+// Faster and More Accurate Stream Processing", SIGMOD 2018. A key fills its cells in
+// one layer after another, and what comes then is counted in the sketch. The paper has
+// two layers; with no memory for the second one there is one.
 type coldFilter struct {
 	layers []rows
 	sketch rows
@@ -11,7 +12,8 @@ type coldFilter struct {
 
 const coldDepth = 3 // rows of each layer, as in the paper
 
-// newColdFilter takes the bits of the first layer's cells, and the memory of first and second layer in percent.
+// newColdFilter takes the bits of the first layer's cells, and the memory of first and
+// second layer in percent.
 func newColdFilter(bytes int, s setting) sketch {
 	first, second := bytes*s[1]/100, bytes*s[2]/100
 	c := &coldFilter{layers: []rows{newRows(first, coldDepth, s[0])}}

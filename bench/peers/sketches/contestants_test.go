@@ -18,7 +18,8 @@ func everySetting(t *testing.T, test func(t *testing.T, c contestant, s setting)
 	}
 }
 
-// crowded is a stream that crowds a small sketch: of some keys many requests, and many keys with few.
+// crowded is a stream that crowds a small sketch: of some keys many requests, and many
+// keys with few.
 func crowded(seed uint64, n int, f func(key uint32)) {
 	random := rand.New(rand.NewPCG(seed, 1))
 	for range n {

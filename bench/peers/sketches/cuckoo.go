@@ -1,12 +1,13 @@
 package main
 
-// cuckoo is a table of fingerprints with counts beside a sketch with conservative update. The table is that of B. Fan,
-// D. Andersen, M. Kaminsky and M. Mitzenmacher, "Cuckoo Filter: Practically Better Than Bloom", CoNEXT 2014: an entry
-// lies in one of two buckets, and its bucket and fingerprint tell the other one. A key enters the table when the sketch
-// reads a threshold, and stays in the sketch if there is no room.
+// cuckoo is a table of fingerprints with counts beside a sketch with conservative
+// update. The table is that of B. Fan, D. Andersen, M. Kaminsky and M. Mitzenmacher,
+// "Cuckoo Filter: Practically Better Than Bloom", CoNEXT 2014: an entry lies in one of
+// two buckets, and its bucket and fingerprint tell the other one. A key enters the
+// table when the sketch reads a threshold, and stays in the sketch if there is no room.
 //
-// Two keys with the same buckets and fingerprint share an entry, and one of them may have units in the sketch from
-// before. So a count is the greater of both readings.
+// Two keys with the same buckets and fingerprint share an entry, and one of them may
+// have units in the sketch from before. So a count is the greater of both readings.
 //
 //	entry: fingerprint | count (7 bits)
 type cuckoo struct {
@@ -23,7 +24,8 @@ const (
 	cuckooCount  = 1<<7 - 1
 )
 
-// newCuckoo takes the bytes of an entry, the memory of the table in percent, and the threshold.
+// newCuckoo takes the bytes of an entry, the memory of the table in percent, and the
+// threshold.
 func newCuckoo(bytes int, s setting) sketch {
 	c := &cuckoo{table: newEntries(bytes*s[1]/100, s[0], cuckooBucket), threshold: uint32(s[2])}
 	c.buckets = c.table.count() / cuckooBucket
@@ -39,7 +41,8 @@ func (c *cuckoo) clear() {
 	c.used = 0
 }
 
-// other returns the other bucket of a fingerprint. The two add up to a number that the fingerprint decides.
+// other returns the other bucket of a fingerprint. The two add up to a number that the
+// fingerprint decides.
 func (c *cuckoo) other(bucket uint64, print uint32) uint64 {
 	sum := pick(next(next(uint64(print))), c.buckets)
 	if sum < bucket {
@@ -48,7 +51,8 @@ func (c *cuckoo) other(bucket uint64, print uint32) uint64 {
 	return sum - bucket
 }
 
-// find returns the place and count of the key's entry; a count of 0 says that there is none.
+// find returns the place and count of the key's entry; a count of 0 says that there is
+// none.
 func (c *cuckoo) find(h uint64) (place uint64, count uint32) {
 	print := c.table.print(h, 7)
 	first := pick(h, c.buckets)
@@ -78,8 +82,9 @@ func (c *cuckoo) add(h uint64, estimate uint32) {
 	}
 }
 
-// insert puts an entry into one of its buckets. Where they are full it moves an entry to its other bucket, and so on. If
-// there is no room after a number of moves, it takes them back. A table that is nearly full takes no more.
+// insert puts an entry into one of its buckets. Where they are full it moves an entry
+// to its other bucket, and so on. If there is no room after a number of moves, it takes
+// them back. A table that is nearly full takes no more.
 func (c *cuckoo) insert(h uint64, entry uint32) bool {
 	if c.used*20 >= c.table.count()*19 {
 		return false

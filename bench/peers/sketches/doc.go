@@ -1,5 +1,5 @@
-// Command sketches holds a tournament: sketches of the literature, each used as a rate limiter in the same memory, beside
-// this library and judged by an exact limiter.
+// Command sketches holds a tournament: sketches of the literature, each used as a rate
+// limiter in the same memory, beside this library and judged by an exact limiter.
 //
 //	go run -C bench/peers ./sketches -write ../../notes/tables/sketches.md -plot ../../notes/tables/sketches.png
 //

@@ -1,12 +1,13 @@
 package main
 
-// elastic is Elastic Sketch: T. Yang, J. Jiang, P. Liu, Q. Huang, J. Gong, Y. Zhou, R. Miao, X. Li and S. Uhlig,
-// "Elastic Sketch: Adaptive and Fast Network-wide Measurements", SIGCOMM 2018. It is the software version: buckets of
-// entries that vote for their keys and one count of votes against them, and a light part of count-min rows. A key that
-// loses its entry is counted in the light part.
+// elastic is Elastic Sketch: T. Yang, J. Jiang, P. Liu, Q. Huang, J. Gong, Y. Zhou, R.
+// Miao, X. Li and S. Uhlig, "Elastic Sketch: Adaptive and Fast Network-wide
+// Measurements", SIGCOMM 2018. It is the software version: buckets of entries that vote
+// for their keys and one count of votes against them, and a light part of count-min
+// rows. A key that loses its entry is counted in the light part.
 //
-// Entries hold fingerprints. So that a key can be evicted by its entry alone, bucket and fingerprint decide where it is
-// in the light part.
+// Entries hold fingerprints. So that a key can be evicted by its entry alone, bucket
+// and fingerprint decide where it is in the light part.
 //
 //	entry: fingerprint | units were evicted (1 bit) | votes (7 bits)
 type elastic struct {
@@ -22,7 +23,8 @@ const (
 	elasticFlag   = 1 << 7
 )
 
-// newElastic takes the bytes of an entry, the memory of the heavy part in percent, and the rows of the light one.
+// newElastic takes the bytes of an entry, the memory of the heavy part in percent, and
+// the rows of the light one.
 func newElastic(bytes int, s setting) sketch {
 	buckets := bytes * s[1] / 100 / (elasticBucket*s[0] + 2)
 	heavy := buckets * elasticBucket * s[0]
@@ -40,8 +42,8 @@ func (e *elastic) clear() {
 	e.light.clear()
 }
 
-// find returns the key's bucket and fingerprint, and its place: its entry, otherwise one that is free, otherwise the
-// one with the fewest votes.
+// find returns the key's bucket and fingerprint, and its place: its entry, otherwise
+// one that is free, otherwise the one with the fewest votes.
 func (e *elastic) find(h uint64) (bucket uint64, print uint32, place uint64, entry uint32) {
 	bucket, print = pick(h, uint64(len(e.against))), e.heavy.print(h, 8)
 	place, entry = bucket*elasticBucket, e.heavy.get(bucket*elasticBucket)
@@ -57,7 +59,8 @@ func (e *elastic) find(h uint64) (bucket uint64, print uint32, place uint64, ent
 	return bucket, print, place, entry
 }
 
-// lightHash returns the hash in the light part of a key that its bucket knows by its fingerprint.
+// lightHash returns the hash in the light part of a key that its bucket knows by its
+// fingerprint.
 func lightHash(bucket uint64, print uint32) uint64 { return next(next(bucket<<32 | uint64(print))) }
 
 func (e *elastic) estimate(h uint64) uint32 {

@@ -2,7 +2,8 @@ package main
 
 import "math/bits"
 
-// keyHash returns the hash of a key by its number, for one seed: the finalizer of SplitMix64.
+// keyHash returns the hash of a key by its number, for one seed: the finalizer of
+// SplitMix64.
 func keyHash(id uint32, seed uint64) uint64 {
 	h := (uint64(id) + 1 + seed<<32) * 0x9e3779b97f4a7c15
 	h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
@@ -19,7 +20,8 @@ func mix(h, salt uint64) uint64 {
 // next draws the hash of the next row from the one of the row before.
 func next(h uint64) uint64 { return mix(h, 0x2d358dccaa6c78a5) }
 
-// rehash draws the hash for another part of a sketch, so that keys which meet in one part are strangers in the other.
+// rehash draws the hash for another part of a sketch, so that keys which meet in one
+// part are strangers in the other.
 func rehash(h uint64) uint64 { return mix(h, 0x8bb84b93962eacc9) }
 
 // pick returns a number below n by the upper bits of a hash.

@@ -5,10 +5,11 @@ import (
 	"math/rand/v2"
 )
 
-// heavyKeeper is HeavyKeeper: J. Gong, T. Yang, H. Zhang, H. Li, S. Uhlig, S. Chen, L. Uden and X. Li, "HeavyKeeper: An
-// Accurate Algorithm for Finding Top-k Elephant Flows", USENIX ATC 2018. A key has one entry in each row. An entry of
-// another key decays: it loses a unit with a probability that falls exponentially with its count. So counts can be too
-// low, and the limiter admits too much.
+// heavyKeeper is HeavyKeeper: J. Gong, T. Yang, H. Zhang, H. Li, S. Uhlig, S. Chen, L.
+// Uden and X. Li, "HeavyKeeper: An Accurate Algorithm for Finding Top-k Elephant
+// Flows", USENIX ATC 2018. A key has one entry in each row. An entry of another key
+// decays: it loses a unit with a probability that falls exponentially with its count.
+// So counts can be too low, and the limiter admits too much.
 //
 //	entry: fingerprint | count (7 bits)
 type heavyKeeper struct {
@@ -21,7 +22,8 @@ type heavyKeeper struct {
 
 const keeperCount = 1<<7 - 1
 
-// newHeavyKeeper takes the rows, the bytes of an entry and the base of the decay in percent.
+// newHeavyKeeper takes the rows, the bytes of an entry and the base of the decay in
+// percent.
 func newHeavyKeeper(bytes int, s setting) sketch {
 	k := &heavyKeeper{entries: newEntries(bytes, s[1], s[0]), depth: s[0], random: rand.NewPCG(1, 2)}
 	k.row = k.count() / uint64(k.depth)

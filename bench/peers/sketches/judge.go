@@ -27,11 +27,12 @@ func (l *ledger) used(key uint32, at moment) (uint32, *units) {
 	return uint32(u.now) + weighted(uint32(u.before), at.elapsed), u
 }
 
-// add counts a unit. Nobody but a limiter that admits far too much gets to where it stops.
+// add counts a unit. Nobody but a limiter that admits far too much gets to where it
+// stops.
 func (u *units) add() { u.now = min(u.now+1, math.MaxUint16-1) }
 
-// exactly replays a stream through an exact limiter, marks the requests of keys that it never denies, and returns how
-// many it admits.
+// exactly replays a stream through an exact limiter, marks the requests of keys that it
+// never denies, and returns how many it admits.
 func exactly(s *stream, k kind) (admitted int) {
 	l, denied := newLedger(k, s.keys), make([]bool, s.keys)
 	s.each(func(r *uint32, at moment) {
@@ -91,8 +92,8 @@ func judge(s *stream, k kind, exact int, l limiter) outcome {
 // falseDenials is the share of the requests of innocent keys that is denied.
 func (o outcome) falseDenials() float64 { return ratio(o.denied, o.innocents) }
 
-// withheld is the share of the units that the exact limiter admits and the limiter does not. Over-admissions make up for
-// what is withheld, and are to be read beside it.
+// withheld is the share of the units that the exact limiter admits and the limiter does
+// not. Over-admissions make up for what is withheld, and are to be read beside it.
 func (o outcome) withheld() float64 { return ratio(max(o.exact-o.admitted, 0), o.exact) }
 
 // overAdmissions is the share of what is admitted that is so wrongly.

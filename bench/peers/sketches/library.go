@@ -7,7 +7,8 @@ import (
 	"github.com/sketchlimit/sketchlimit"
 )
 
-// library is this library, as its users get it for so many bytes. A key's hash is its name.
+// library is this library, as its users get it for so many bytes. A key's hash is its
+// name.
 type library struct{ limiter *sketchlimit.Limiter }
 
 // epoch is the beginning of the first window, unix time in s.

@@ -28,13 +28,14 @@ func weighted(units uint32, elapsed int64) uint32 {
 
 // limiter decides on requests for one unit, in the order of their times.
 type limiter interface {
-	// take reports whether a request is admitted, and how many units its key had used by the limiter's reading.
+	// take reports whether a request is admitted, and how many units its key had used
+	// by the limiter's reading.
 	take(h uint64, at moment) (admitted bool, used uint32)
 	bits() int
 }
 
-// counting is a sketch as a limiter: one of it in fixed windows, two in sliding ones, of which each counts every other
-// window. Each window hashes anew.
+// counting is a sketch as a limiter: one of it in fixed windows, two in sliding ones,
+// of which each counts every other window. Each window hashes anew.
 type counting struct {
 	sketches []sketch
 	window   int

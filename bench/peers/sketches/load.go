@@ -7,7 +7,8 @@ import (
 	"github.com/sketchlimit/sketchlimit/accuracy"
 )
 
-// load is made-up traffic: a workload of package accuracy. The numbers are those of one window.
+// load is made-up traffic: a workload of package accuracy. The numbers are those of one
+// window.
 type load struct {
 	name     string
 	workload string
@@ -35,7 +36,8 @@ type stream struct {
 // innocent is set beside the number of a key that an exact limiter never denies.
 const innocent = 1 << 31
 
-// stream makes the requests of some windows. With a divisor there are fewer keys and requests.
+// stream makes the requests of some windows. With a divisor there are fewer keys and
+// requests.
 func (l load) stream(windows, divisor int, seed uint64) (*stream, error) {
 	keys, requests := l.keys/divisor, l.requests/divisor
 	spec := fmt.Sprintf("%s,keys=%d,requests=%d,windows=%d,seed=%d", l.workload, keys, windows*requests, windows, seed)
@@ -62,7 +64,8 @@ func (l load) stream(windows, divisor int, seed uint64) (*stream, error) {
 	return s, nil
 }
 
-// number is a key's number. Names are a letter, which is k for the frequent ones, and a hexadecimal number.
+// number is a key's number. Names are a letter, which is k for the frequent ones, and a
+// hexadecimal number.
 func number(key string, keys int) (uint32, error) {
 	n, err := strconv.ParseUint(key[1:], 16, 31)
 	if key[0] != 'k' {

@@ -79,7 +79,8 @@ func execute(args []string, out, progress io.Writer) error {
 	return t.publish(head, *write, *plot, out)
 }
 
-// publish holds the tournament, prints its results and puts them where the file has its markers.
+// publish holds the tournament, prints its results and puts them where the file has its
+// markers.
 func (t *tournament) publish(head, file, plot string, out io.Writer) error {
 	var document []byte
 	if file != "" { // what is missing is better told now than in an hour

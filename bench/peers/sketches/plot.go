@@ -15,8 +15,8 @@ import (
 	"gonum.org/v1/plot/vg/vgimg"
 )
 
-// The colours of Okabe and Ito, which people with any kind of colour vision can tell apart. The contestants beyond them
-// have dashes.
+// The colours of Okabe and Ito, which people with any kind of colour vision can tell
+// apart. The contestants beyond them have dashes.
 var (
 	palette = []color.Color{
 		color.RGBA{0x00, 0x72, 0xb2, 0xff}, // blue

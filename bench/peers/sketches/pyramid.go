@@ -1,10 +1,12 @@
 package main
 
-// pyramid is Pyramid Sketch with conservative update: T. Yang, Y. Zhou, H. Jin, S. Chen and X. Li, "Pyramid Sketch: a
-// Sketch Framework for Frequency Estimation of Data Streams", VLDB 2017. A counter of the lowest layer that overflows
-// carries into its parent, which it shares with its neighbour. A parent has 4 bits as well: a flag for each child that
-// has carried, and 2 bits of count. It is the form without word acceleration, which trades accuracy for speed, and
-// updates by whole counts, because the paper's shortcut of comparing the lowest layer alone counts too little.
+// pyramid is Pyramid Sketch with conservative update: T. Yang, Y. Zhou, H. Jin, S. Chen
+// and X. Li, "Pyramid Sketch: a Sketch Framework for Frequency Estimation of Data
+// Streams", VLDB 2017. A counter of the lowest layer that overflows carries into its
+// parent, which it shares with its neighbour. A parent has 4 bits as well: a flag for
+// each child that has carried, and 2 bits of count. It is the form without word
+// acceleration, which trades accuracy for speed, and updates by whole counts, because
+// the paper's shortcut of comparing the lowest layer alone counts too little.
 type pyramid struct {
 	layers []cells
 	depth  int
@@ -51,8 +53,8 @@ func (p *pyramid) add(h uint64, estimate uint32) {
 	}
 }
 
-// read returns the count of a counter with its parents. Where both children have carried, one carry at least is the
-// other child's.
+// read returns the count of a counter with its parents. Where both children have
+// carried, one carry at least is the other child's.
 func (p *pyramid) read(i uint64) int {
 	sum, weight := int(p.layers[0].get(i)), 16
 	for l := 1; l < len(p.layers); l++ {
@@ -71,8 +73,8 @@ func (p *pyramid) read(i uint64) int {
 	return sum
 }
 
-// carry adds a unit to a counter and what it carries to its parents. The highest ones stop at their most, beyond any
-// limit.
+// carry adds a unit to a counter and what it carries to its parents. The highest ones
+// stop at their most, beyond any limit.
 func (p *pyramid) carry(i uint64) {
 	if v := p.layers[0].get(i); v < 15 {
 		p.layers[0].set(i, v+1)

@@ -1,10 +1,12 @@
 package main
 
-// reliable is ReliableSketch: Y. Wu, H. Wu, X. Liu, Y. Zhao, T. Yang, K. Yang, S. Wang, L. Miao and G. Xie,
-// "Approaching 100% Confidence in Stream Summary through ReliableSketch", ICDE 2024. A bucket elects the key that it
-// counts, and also counts the units of all others, which bound its error. A bucket with too many of those is locked, and
-// what comes of other keys goes on to the next layer. Before the buckets there is a filter for light keys with
-// conservative update. Here the last layer locks no bucket, so that nothing is lost.
+// reliable is ReliableSketch: Y. Wu, H. Wu, X. Liu, Y. Zhao, T. Yang, K. Yang, S. Wang,
+// L. Miao and G. Xie, "Approaching 100% Confidence in Stream Summary through
+// ReliableSketch", ICDE 2024. A bucket elects the key that it counts, and also counts
+// the units of all others, which bound its error. A bucket with too many of those is
+// locked, and what comes of other keys goes on to the next layer. Before the buckets
+// there is a filter for light keys with conservative update. Here the last layer locks
+// no bucket, so that nothing is lost.
 //
 //	bucket: fingerprint | units of others (7 bits) | units of the key (7 bits)
 type reliable struct {
@@ -22,9 +24,9 @@ const (
 	reliableCount  = 1<<7 - 1
 )
 
-// newReliable takes the bytes of a bucket, the bits of the filter's cells, the memory of the filter in percent, and the
-// error that all layers may make together. From layer to layer the buckets fall by half and the error to 2/5, as in the
-// paper.
+// newReliable takes the bytes of a bucket, the bits of the filter's cells, the memory
+// of the filter in percent, and the error that all layers may make together. From layer
+// to layer the buckets fall by half and the error to 2/5, as in the paper.
 func newReliable(bytes int, s setting) sketch {
 	filter := bytes * s[2] / 100
 	r := &reliable{filter: newRows(filter, 2, s[1])}

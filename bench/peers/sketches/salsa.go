@@ -2,13 +2,15 @@ package main
 
 import "math/bits"
 
-// salsa is a sketch whose cells merge with their neighbours when they overflow: R. Ben Basat, G. Einziger,
-// M. Mitzenmacher and S. Vargaftik, "SALSA: Self-Adjusting Lean Streaming Analytics", ICDE 2021. It is the form with
-// conservative update, in which a merged cell holds the greatest of its parts.
+// salsa is a sketch whose cells merge with their neighbours when they overflow: R. Ben
+// Basat, G. Einziger, M. Mitzenmacher and S. Vargaftik, "SALSA: Self-Adjusting Lean
+// Streaming Analytics", ICDE 2021. It is the form with conservative update, in which a
+// merged cell holds the greatest of its parts.
 //
-// A group is a byte of counters that begin with 1, 2 or 4 bits and merge in pairs, up to one of 8 bits. The parts of a
-// group are the nodes of a binary tree: node 1 is the byte, nodes 2 and 3 are its lower and upper half, and so on. Each
-// node that is not a leaf has a merge bit, which is set if the node is one counter.
+// A group is a byte of counters that begin with 1, 2 or 4 bits and merge in pairs, up
+// to one of 8 bits. The parts of a group are the nodes of a binary tree: node 1 is the
+// byte, nodes 2 and 3 are its lower and upper half, and so on. Each node that is not a
+// leaf has a merge bit, which is set if the node is one counter.
 type salsa struct {
 	depth  int
 	leaves uint64 // counters of a group before any merge
@@ -54,8 +56,8 @@ func (s *salsa) add(h uint64, estimate uint32) {
 	}
 }
 
-// raise lifts the counter that leaf i is part of to a count at least. A counter that is too narrow merges with its
-// neighbour. What that holds is less, as it is no wider.
+// raise lifts the counter that leaf i is part of to a count at least. A counter that is
+// too narrow merges with its neighbour. What that holds is less, as it is no wider.
 func (s *salsa) raise(i uint64, count uint32) {
 	group, node := i/s.leaves, s.node(i)
 	if s.value(group, node) >= count {
@@ -71,7 +73,8 @@ func (s *salsa) raise(i uint64, count uint32) {
 	s.counts[group] = s.counts[group]&^(all<<lane(node)) | uint8(count)<<lane(node)
 }
 
-// node returns the counter that leaf i is part of: the first merged node on the way down from the byte.
+// node returns the counter that leaf i is part of: the first merged node on the way
+// down from the byte.
 func (s *salsa) node(i uint64) uint64 {
 	group, leaf := i/s.leaves, s.leaves+i%s.leaves
 	merged := s.merges[group/s.states] >> (group % s.states * (s.leaves - 1)) << 1

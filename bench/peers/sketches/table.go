@@ -14,7 +14,8 @@ import (
 	"time"
 )
 
-// tables renders the results as Markdown: what every player did, and where this library is behind.
+// tables renders the results as Markdown: what every player did, and where this library
+// is behind.
 func (t *tournament) tables(arenas [][]*player) string {
 	var b strings.Builder
 	b.WriteString("| windows, memory | limiter | setting |")
@@ -56,7 +57,8 @@ var metrics = []struct {
 	figure func(outcome) float64
 }{{"denials", outcome.falseDenials}, {"withheld", outcome.withheld}}
 
-// behind lists the cells in which another contestant does better, of those that never admit too much there.
+// behind lists the cells in which another contestant does better, of those that never
+// admit too much there.
 func (t *tournament) behind(arenas [][]*player) string {
 	var b strings.Builder
 	b.WriteString("| load |")
@@ -106,8 +108,9 @@ func podium(winners map[string]int) string {
 	return "Beyond the noise the best are: " + strings.Join(names, ", ") + ".\n"
 }
 
-// ahead returns the best of the players that do better than this library, the first, and never admit too much; or nil.
-// Of several that are equal it is the one with the best score.
+// ahead returns the best of the players that do better than this library, the first,
+// and never admit too much; or nil. Of several that are equal it is the one with the
+// best score.
 func ahead(players []*player, load int, figure func(outcome) float64) *player {
 	best := players[0]
 	for _, p := range players[1:] {
@@ -122,7 +125,8 @@ func ahead(players []*player, load int, figure func(outcome) float64) *player {
 	return best
 }
 
-// within reports whether the difference of two players is below two standard errors of its mean over the seeds.
+// within reports whether the difference of two players is below two standard errors of
+// its mean over the seeds.
 func within(p, q *player, load int, figure func(outcome) float64) bool {
 	n := float64(len(p.outcomes[load]))
 	mean := p.mean(load, figure) - q.mean(load, figure)

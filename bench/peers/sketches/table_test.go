@@ -31,7 +31,8 @@ func TestNumbers(t *testing.T) {
 	assert.Equal(t, "1536 KiB", kibibytes(3<<19))
 }
 
-// withDenials returns a player of one load with so many denials of 1000 requests of innocent keys by seed.
+// withDenials returns a player of one load with so many denials of 1000 requests of
+// innocent keys by seed.
 func withDenials(name string, denied ...int) *player {
 	p := &player{contestant: &contestant{name: name}, outcomes: make([][]outcome, 1)}
 	for _, d := range denied {

@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// measure times the decisions of all players: in one goroutine, in the second window of the first load. The players of
-// an arena take turns, and the median of the rounds counts.
+// measure times the decisions of all players: in one goroutine, in the second window of
+// the first load. The players of an arena take turns, and the median of the rounds
+// counts.
 func (t *tournament) measure(arenas [][]*player) error {
 	s, err := t.loads[0].stream(2, t.divisor, t.seeds[0])
 	if err != nil {

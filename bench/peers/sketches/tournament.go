@@ -68,9 +68,10 @@ func (p *player) limiter() (limiter, error) {
 	return newCounting(p.build, p.setting, p.arena.kind, p.arena.bytes), nil
 }
 
-// score is the geometric mean over the loads of all that the player gets wrong: false denials, withheld units and
-// over-admissions, as shares, in the mean of the seeds. Half a unit of all comes on top, so that no errors among few
-// requests are no better than few among many.
+// score is the geometric mean over the loads of all that the player gets wrong: false
+// denials, withheld units and over-admissions, as shares, in the mean of the seeds.
+// Half a unit of all comes on top, so that no errors among few requests are no better
+// than few among many.
 func (p *player) score() float64 {
 	var sum float64
 	for load, outcomes := range p.outcomes {
@@ -92,8 +93,9 @@ func (p *player) mean(load int, figure func(outcome) float64) (sum float64) {
 	return sum / float64(len(p.outcomes[load]))
 }
 
-// run finds the settings, plays the rounds that count, and measures times. It returns the players by arena, those of one
-// arena in the order of the contestants, and this library first.
+// run finds the settings, plays the rounds that count, and measures times. It returns
+// the players by arena, those of one arena in the order of the contestants, and this
+// library first.
 func (t *tournament) run() ([][]*player, error) {
 	finalists, err := t.choose()
 	if err != nil {
@@ -105,8 +107,8 @@ func (t *tournament) run() ([][]*player, error) {
 	return finalists, t.measure(finalists)
 }
 
-// searchDivisor makes the search small: of keys, requests and memory it takes one in so many, which leaves the errors
-// what they are.
+// searchDivisor makes the search small: of keys, requests and memory it takes one in so
+// many, which leaves the errors what they are.
 const searchDivisor = 8
 
 // choose searches for the best setting of every contestant in every arena.

@@ -1,8 +1,10 @@
 package main
 
-// tower is the Tower sketch with conservative update: K. Yang, Y. Li, Z. Liu, T. Yang, Y. Zhou, J. He, J. Xue, T. Zhao,
-// Z. Jia and Y. Yang, "SketchINT: Empowering INT with TowerSketch for Per-flow Per-switch Measurement", ICNP 2021. Its
-// rows take the same memory each. Lower ones have more and smaller cells, and a cell that is full says nothing.
+// tower is the Tower sketch with conservative update: K. Yang, Y. Li, Z. Liu, T. Yang,
+// Y. Zhou, J. He, J. Xue, T. Zhao, Z. Jia and Y. Yang, "SketchINT: Empowering INT with
+// TowerSketch for Per-flow Per-switch Measurement", ICNP 2021. Its rows take the same
+// memory each. Lower ones have more and smaller cells, and a cell that is full says
+// nothing.
 type tower struct{ levels []cells }
 
 // newTower takes the bits of the cells of all levels as the digits of one number.

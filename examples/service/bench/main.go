@@ -1,11 +1,11 @@
-// Command bench tells what limits cost the example service: requests a second of the API
-// alone, behind its limits and behind one limit, alternating, with 64 connections and a
-// million clients, and the memory that the limits take.
+// Command bench tells what limits cost the example service: requests a second of the
+// API alone, behind its limits and behind one limit, alternating, with 64 connections
+// and a million clients, and the memory that the limits take.
 //
 //	go run -C examples/service ./bench -write ../../notes/http.md
 //
-// It loads the service, on the loopback interface, with wrk or, where there is none, with a
-// generator of its own, which is slower and so tells less.
+// It loads the service, on the loopback interface, with wrk or, where there is none,
+// with a generator of its own, which is slower and so tells less.
 package main
 
 import (
@@ -225,7 +225,8 @@ func measure(ctx context.Context, load load, duration time.Duration, sides []*si
 	return &r, err
 }
 
-// heap returns the bytes that are in use. Pools let go of theirs at the second collection.
+// heap returns the bytes that are in use. Pools let go of theirs at the second
+// collection.
 func (s *service) heap() (float64, error) {
 	for range 2 {
 		if _, err := s.get("/debug/pprof/heap?gc=1"); err != nil {

@@ -1,5 +1,6 @@
-// Package books keeps the exact books of a limiter that counts what it is charged, in rational arithmetic and by the
-// definitions of the algorithms alone. Tests hold the sketch against it.
+// Package books keeps the exact books of a limiter that counts what it is charged, in
+// rational arithmetic and by the definitions of the algorithms alone. Tests hold the
+// sketch against it.
 package books
 
 import (
@@ -27,7 +28,8 @@ type account struct {
 	full   *big.Rat        // unix time at which a bucket is full, ns
 }
 
-// New returns empty books. Generations of buckets say when a clock that steps back waits, and have the length given.
+// New returns empty books. Generations of buckets say when a clock that steps back
+// waits, and have the length given.
 func New(c sketchlimit.Config, generation time.Duration) *Books {
 	l := &Books{
 		limit: int64(c.Limit), burst: int64(cmp.Or(c.Burst, c.Limit)), window: c.Window, bucket: c.Algorithm == sketchlimit.TokenBucket,
@@ -42,8 +44,8 @@ func New(c sketchlimit.Config, generation time.Duration) *Books {
 // Length returns the length of a generation.
 func (l *Books) Length() time.Duration { return time.Duration(l.length) }
 
-// See makes a time the latest, and returns it as unix time in ns: that of the latest generation's first instant if it is
-// before that.
+// See makes a time the latest, and returns it as unix time in ns: that of the latest
+// generation's first instant if it is before that.
 func (l *Books) See(at time.Time) (now int64) {
 	now = at.UnixNano()
 	g := now / l.length
@@ -65,7 +67,8 @@ func (l *Books) account(key string) *account {
 	return a
 }
 
-// Free returns the units of a key that are free at a time that See has returned; below 0 where it is in debt.
+// Free returns the units of a key that are free at a time that See has returned; below
+// 0 where it is in debt.
 func (l *Books) Free(now int64, key string) int64 {
 	a := l.account(key)
 	if l.bucket {
@@ -83,8 +86,8 @@ func (l *Books) Free(now int64, key string) int64 {
 	return free
 }
 
-// Charge counts n units of a key at a time that See has returned, as far as they are remembered, and returns how many
-// of them were not free.
+// Charge counts n units of a key at a time that See has returned, as far as they are
+// remembered, and returns how many of them were not free.
 func (l *Books) Charge(now int64, key string, n int64) (over int64) {
 	a, free := l.account(key), l.Free(now, key)
 	over = max(0, n-max(0, free))

@@ -1,7 +1,8 @@
-// Package broken compares limiters with the exact algorithms step by step, and shows that the comparison notices
-// limiters that are broken in one way each. Others stand beside the checks that notice them: races in concurrency_test.go,
-// updates of a sketch in accuracy_test.go, rows in cms, filters in bloom, and answers, snapshots, groups and shares in
-// stress/adversary.
+// Package broken compares limiters with the exact algorithms step by step, and shows
+// that the comparison notices limiters that are broken in one way each. Others stand
+// beside the checks that notice them: races in concurrency_test.go, updates of a sketch
+// in accuracy_test.go, rows in cms, filters in bloom, and answers, snapshots, groups
+// and shares in stress/adversary.
 package broken
 
 import (
@@ -25,9 +26,10 @@ type taker interface {
 	TakeAt(now time.Time, key string, n int) sketchlimit.Decision
 }
 
-// compare plays random steps, and returns the first difference from the oracle. Times end generations, jump over
-// several and, where stepsBack, return to the generation before: exact.GCRA treats that otherwise. They meet the moment at which a denied request passes,
-// and the nanosecond before it.
+// compare plays random steps, and returns the first difference from the oracle. Times
+// end generations, jump over several and, where stepsBack, return to the generation
+// before: exact.GCRA treats that otherwise. They meet the moment at which a denied
+// request passes, and the nanosecond before it.
 func compare(l, oracle taker, stepsBack bool) error {
 	r := rand.New(rand.NewPCG(1, 2))
 	now := time.Unix(1_700_000_000, 0)

@@ -1,4 +1,5 @@
-// Package load asks a rate limit service as fast as it answers, with little work of its own.
+// Package load asks a rate limit service as fast as it answers, with little work of its
+// own.
 package load
 
 import (
@@ -16,8 +17,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// Load is what a service is asked. Each caller waits for its answer before it asks again, for one hit of a
-// key drawn at random.
+// Load is what a service is asked. Each caller waits for its answer before it asks
+// again, for one hit of a key drawn at random.
 type Load struct {
 	Domain, Key string   // of each request's one descriptor
 	Values      []string // one of which is drawn for each request
@@ -83,7 +84,8 @@ func (l Load) Run(ctx context.Context, addr string) (*Result, error) {
 	return r, errors.Join(errs...)
 }
 
-// call asks, with the same messages again and again, and returns how long each answer took.
+// call asks, with the same messages again and again, and returns how long each answer
+// took.
 func (l Load) call(ctx context.Context, conn *grpc.ClientConn) (took []time.Duration, err error) {
 	entry := &ratelimit.RateLimitDescriptor_Entry{Key: l.Key}
 	request := &rls.RateLimitRequest{Domain: l.Domain, HitsAddend: 1, Descriptors: []*ratelimit.RateLimitDescriptor{
@@ -93,7 +95,8 @@ func (l Load) call(ctx context.Context, conn *grpc.ClientConn) (took []time.Dura
 		value := rand.IntN(len(l.Values))
 		entry.Value = l.Values[value]
 		began := time.Now()
-		// The requests under way at the end are answered: their calls do not know the context.
+		// The requests under way at the end are answered: their calls do not know the
+		// context.
 		if err := conn.Invoke(context.Background(), rls.RateLimitService_ShouldRateLimit_FullMethodName, request, answer); err != nil {
 			return took, err
 		}

@@ -19,8 +19,8 @@ const (
 
 var tools sync.Map // path of a package -> func() (string, error)
 
-// Tool builds one of the reference's programs, which Go keeps in its cache, and returns the path
-// of the file.
+// Tool builds one of the reference's programs, which Go keeps in its cache, and returns
+// the path of the file.
 func Tool(pkg string) (string, error) {
 	build, _ := tools.LoadOrStore(pkg, sync.OnceValues(func() (string, error) {
 		return output(exec.Command("go", "tool", "-n", pkg))
@@ -45,8 +45,8 @@ var moduleDir = sync.OnceValues(func() (string, error) {
 	return filepath.Dir(file), err
 })
 
-// sketchlimitd builds our service and returns the path of the file. It is built in its own
-// module, because the services do not use the same versions of gRPC and others.
+// sketchlimitd builds our service and returns the path of the file. It is built in its
+// own module, because the services do not use the same versions of gRPC and others.
 var sketchlimitd = sync.OnceValues(func() (string, error) {
 	here, err := moduleDir()
 	if err != nil {

@@ -14,8 +14,8 @@ type Envoy struct {
 	Listener, Admin string // addresses
 }
 
-// StartEnvoy starts an Envoy that keeps its files in dir. Config returns the configuration for
-// the addresses of its listener and of its administration.
+// StartEnvoy starts an Envoy that keeps its files in dir. Config returns the
+// configuration for the addresses of its listener and of its administration.
 func StartEnvoy(dir string, config func(listener, admin string) string) (*Envoy, error) {
 	for try := 1; ; try++ { // somebody else may have taken a port
 		addrs, err := freePorts(2)
@@ -42,7 +42,8 @@ func StartEnvoy(dir string, config func(listener, admin string) string) (*Envoy,
 	}
 }
 
-// Stat returns one of Envoy's counters, by its full name. One that has not counted yet is 0.
+// Stat returns one of Envoy's counters, by its full name. One that has not counted yet
+// is 0.
 func (e *Envoy) Stat(name string) (value int, err error) {
 	body, err := get("http://" + e.Admin + "/stats?filter=^" + name + "$")
 	if err == nil && body != "" {

@@ -1,5 +1,6 @@
-// Package servers starts what the rate limit service is held against, and the service itself,
-// as processes on free ports of the loopback, and stops them by their process ids.
+// Package servers starts what the rate limit service is held against, and the service
+// itself, as processes on free ports of the loopback, and stops them by their process
+// ids.
 package servers
 
 import (
@@ -50,8 +51,8 @@ func start(name string, cmd *exec.Cmd, ready func() error) (*Process, error) {
 	return p, nil
 }
 
-// run starts the process and waits for its end. Linux takes the end of the thread that has started a process for
-// that of its parent, so that thread must stay.
+// run starts the process and waits for its end. Linux takes the end of the thread that
+// has started a process for that of its parent, so that thread must stay.
 func (p *Process) run(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -69,8 +70,8 @@ func (p *Process) PID() int { return p.cmd.Process.Pid }
 // Exited is closed when the process has ended.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
-// Stop asks the process to end (SIGTERM), and ends it if it has not after ten seconds, which
-// is an error.
+// Stop asks the process to end (SIGTERM), and ends it if it has not after ten seconds,
+// which is an error.
 func (p *Process) Stop() error {
 	p.cmd.Process.Signal(syscall.SIGTERM)
 	select {
@@ -118,7 +119,8 @@ type stop struct{ error }
 
 func (s stop) Unwrap() error { return s.error }
 
-// Eventually tries until there is no error any more, or for so long, and returns the last one.
+// Eventually tries until there is no error any more, or for so long, and returns the
+// last one.
 func Eventually(atMost time.Duration, try func() error) error {
 	for deadline := time.Now().Add(atMost); ; time.Sleep(5 * time.Millisecond) {
 		err := try()
@@ -128,8 +130,8 @@ func Eventually(atMost time.Duration, try func() error) error {
 	}
 }
 
-// tries is how often a server may end at its start, mostly because of a port that somebody
-// else has taken meanwhile.
+// tries is how often a server may end at its start, mostly because of a port that
+// somebody else has taken meanwhile.
 const tries = 3
 
 // freePorts returns addresses of the loopback that nobody listens at.

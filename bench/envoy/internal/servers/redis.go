@@ -36,7 +36,8 @@ func startRedis(dir string) (*Process, string, error) {
 	}
 }
 
-// Stored returns how many bytes the redis-server behind the service uses, and for how many keys.
+// Stored returns how many bytes the redis-server behind the service uses, and for how
+// many keys.
 func (s *Service) Stored() (bytes, keys int, err error) {
 	info, err := askRedis(s.store, "INFO memory")
 	if err != nil {

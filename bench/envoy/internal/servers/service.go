@@ -100,8 +100,8 @@ func (s *Service) run(name, binary string, settings []string) error {
 	return err
 }
 
-// Write writes a rule file, which the service then loads. It is a rename, so that the service
-// never sees half of it.
+// Write writes a rule file, which the service then loads. It is a rename, so that the
+// service never sees half of it.
 func (s *Service) Write(name, content string) error {
 	whole := filepath.Join(filepath.Dir(s.rules), name+".new")
 	if err := os.WriteFile(whole, []byte(content), 0o600); err != nil {
@@ -136,8 +136,8 @@ func (s *Service) killStore() {
 // Metrics returns what the service exports to Prometheus.
 func (s *Service) Metrics() (string, error) { return get("http://" + s.metrics + "/metrics") }
 
-// Metric returns the sum of a metric of Prometheus over all labels that begin with those given,
-// as in `name{a="b"`. One that is not there is 0.
+// Metric returns the sum of a metric of Prometheus over all labels that begin with
+// those given, as in `name{a="b"`. One that is not there is 0.
 func (s *Service) Metric(series string) (sum float64, err error) {
 	body, err := s.Metrics()
 	if err != nil {

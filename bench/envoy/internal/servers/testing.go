@@ -11,8 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// New returns a service that serves rules until the test ends. Where it needs a redis-server
-// and there is none the test is skipped, or fails if SKETCHLIMIT_REDIS_REQUIRED=1.
+// New returns a service that serves rules until the test ends. Where it needs a
+// redis-server and there is none the test is skipped, or fails if
+// SKETCHLIMIT_REDIS_REQUIRED=1.
 func (k Kind) New(t testing.TB, rules Rules, settings ...string) *Service {
 	t.Helper()
 	if k.redis {
@@ -39,7 +40,8 @@ func NewRedis(t testing.TB) string {
 	return addr
 }
 
-// NeedEnvoy skips the test where there is no Envoy, or fails it if SKETCHLIMIT_ENVOY_REQUIRED=1.
+// NeedEnvoy skips the test where there is no Envoy, or fails it if
+// SKETCHLIMIT_ENVOY_REQUIRED=1.
 func NeedEnvoy(t testing.TB) {
 	t.Helper()
 	need(t, "envoy", "SKETCHLIMIT_ENVOY_REQUIRED")
@@ -70,7 +72,8 @@ func need(t testing.TB, program, required string) {
 	}
 }
 
-// Reloads changes rules, and waits until the service's list of rules holds a text, or does not.
+// Reloads changes rules, and waits until the service's list of rules holds a text, or
+// does not.
 func (s *Service) Reloads(t testing.TB, change func() error, text string, holds bool) {
 	t.Helper()
 	require.NoError(t, change())

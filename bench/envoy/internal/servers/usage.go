@@ -25,7 +25,8 @@ func (p *Process) Usage() (u Usage, err error) {
 	if err != nil {
 		return u, err
 	}
-	// The name, in parentheses, may have spaces. utime and stime are fields 14 and 15 of all.
+	// The name, in parentheses, may have spaces. utime and stime are fields 14 and 15
+	// of all.
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 	for _, field := range fields[11:13] {
 		ticks, err := strconv.Atoi(field)

@@ -1,4 +1,5 @@
-// Package page helps to write the records of measurements: a section of a Markdown file, and a picture.
+// Package page helps to write the records of measurements: a section of a Markdown
+// file, and a picture.
 package page
 
 import (

@@ -1,5 +1,5 @@
-// Command caddylimit uses module caddylimit as somebody who gets it by its version: Caddy takes a Caddyfile with its
-// directive.
+// Command caddylimit uses module caddylimit as somebody who gets it by its version:
+// Caddy takes a Caddyfile with its directive.
 package main
 
 import (

@@ -1,4 +1,5 @@
-// Command echo5limit uses module contrib/echo5limit as somebody who gets it by its version.
+// Command echo5limit uses module contrib/echo5limit as somebody who gets it by its
+// version.
 package main
 
 import (

@@ -1,4 +1,5 @@
-// Command fiber3limit uses module contrib/fiber3limit as somebody who gets it by its version.
+// Command fiber3limit uses module contrib/fiber3limit as somebody who gets it by its
+// version.
 package main
 
 import (

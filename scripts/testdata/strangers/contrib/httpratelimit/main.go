@@ -1,4 +1,5 @@
-// Command httpratelimit uses module contrib/httpratelimit as somebody who gets it by its version.
+// Command httpratelimit uses module contrib/httpratelimit as somebody who gets it by
+// its version.
 package main
 
 import (

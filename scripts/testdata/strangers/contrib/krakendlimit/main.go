@@ -1,4 +1,5 @@
-// Command krakendlimit uses package contrib/krakendlimit as somebody who gets it by its version.
+// Command krakendlimit uses package contrib/krakendlimit as somebody who gets it by its
+// version.
 package main
 
 import (

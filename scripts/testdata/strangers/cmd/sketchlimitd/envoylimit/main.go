@@ -1,4 +1,5 @@
-// Command envoylimit uses package cmd/sketchlimitd/envoylimit as somebody who gets it by its version.
+// Command envoylimit uses package cmd/sketchlimitd/envoylimit as somebody who gets it
+// by its version.
 package main
 
 import (
