@@ -186,7 +186,7 @@ func section(t *testing.T, file, begin, end string) string {
 func TestDocsShowTheExample(t *testing.T) {
 	readme := strings.ReplaceAll("\n"+section(t, "../README.md", "```go\n", "```"), "\n", "\n\t")
 	require.Equal(t, section(t, "example_test.go", "func Example_readme() {\n\tmux := http.NewServeMux()\n", "\n}\n")+"\n\t", readme)
-	all := strings.ReplaceAll("\n"+section(t, "../docs/groups.md", "all of them together 50,000 a second:\n\n```go\n", "})\n```"), "\n", "\n\t")
+	all := strings.ReplaceAll("\n"+section(t, "../docs/groups.md", "clients together get 50,000 a second:\n\n```go\n", "})\n```"), "\n", "\n\t")
 	require.Contains(t, section(t, "example_test.go", "func ExampleNewAll() {", "\n}\n"), all+"})\n")
 	policies := section(t, "../docs/groups.md", "Ratelimit-Policy:", "\n")
 	require.Contains(t, section(t, "example_test.go", "func ExampleNewAll() {", "\n}\n"), "// Ratelimit-Policy:"+policies)
