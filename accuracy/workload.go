@@ -38,9 +38,9 @@ type Workload struct {
 	// takes 1 if nobody says otherwise.
 	Exponent float64 `json:"exponent,omitempty"`
 
-	// Factor of Flash: the crowd sends so many times the usual rate, on top of it.
-	// Factor of Attack: each abuser sends so many times Limit units a window.
-	// Above 0 … 1e6; 0 = 3.
+	// Factor, above 0 … 1e6; 0 = 3: with Flash, the crowd's rate divided by the usual
+	// rate, on top of which it comes; with Attack, the units of each abuser in a window
+	// divided by Limit.
 	Factor float64 `json:"factor,omitempty"`
 
 	Crowd  int     `json:"crowd,omitempty"`  // Flash: keys of the crowd, 1 … 1e8; 0 = Keys

@@ -164,7 +164,7 @@ func (s *saver) run() {
 	}
 }
 
-// owes reports whether former limiters are to be kept.
+// owes reports whether replaced limiters have counts that must be saved.
 func (s *saver) owes() bool {
 	return slices.ContainsFunc(s.limiters, func(l *limiter) bool { return l.owed.Load() })
 }

@@ -90,10 +90,9 @@ type Limiter interface {
 	PeekAt(now time.Time, key string, n int) sketchlimit.Decision
 	// Do decides on a request, see [sketchlimit.Request].
 	Do(sketchlimit.Request) sketchlimit.Decision
-	// Charge consumes n units whether they fit or not, as if they had been admitted;
-	// the key may then stand above its limit, and what is above counts against later
-	// requests as the algorithm says. n below 1 consumes nothing. It returns how many
-	// of the units were not free.
+	// Charge consumes n units whether they fit or not, and returns how many were not
+	// free. The key may then be above its limit; units above it count against later
+	// requests by the rule of the algorithm. n below 1 consumes nothing.
 	Charge(now time.Time, key string, n int) (over int)
 	// DoCharge is Charge for a Request: its time is that of the clock if it is not set.
 	// With Peek it consumes nothing.

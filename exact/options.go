@@ -8,7 +8,7 @@ import (
 // Option changes a limiter that is made.
 type Option func(*settings) error
 
-// settings are what the options have set.
+// settings are the values that the options set.
 type settings struct {
 	clock   func() time.Time
 	maxKeys int64 // 0: no bound

@@ -49,8 +49,8 @@ func (r *Rule) at(t time.Time) time.Time {
 	return t
 }
 
-// UntilReset returns the time from now until the rule's window ends; that of a fixed
-// window, since others have no end.
+// UntilReset returns the time from now until the rule's fixed window ends. Other windows
+// have no end.
 func (r *Rule) UntilReset(now time.Time) time.Duration {
 	if r.Months {
 		_, end := monthOf(now)

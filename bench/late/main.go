@@ -99,8 +99,8 @@ type usage struct {
 	full              time.Duration // at which a bucket is full again
 }
 
-// run returns the requests of innocent keys in the window that abusers come in, and
-// those of them that were denied.
+// run returns how many requests light keys sent in the window in which the abusers begin,
+// and how many of them were denied.
 func run(c sketchlimit.Config, start, requests float64, seed uint64) (denied, innocent int) {
 	now := time.Unix(0, 0)
 	c.Seed, c.Clock = seed, func() time.Time { return now }

@@ -19,7 +19,8 @@ type settings struct {
 	Network   netip.Prefix  `json:"network"`   // of the attacker, who goes through its /64s in turn
 }
 
-// traffic sends what is due. Everybody's requests are spread evenly over time.
+// traffic sends the requests that are due. Those of each client are spread evenly over
+// time.
 type traffic struct {
 	*settings
 	regulars, newcomers, attacks int // sent

@@ -37,8 +37,8 @@ type Bucket struct {
 }
 
 const (
-	// generationTicks is about how many ticks a generation has. The rest of what 32
-	// bits count is for the times that lie ahead when it ends.
+	// generationTicks is about the number of ticks in a generation. The other three
+	// quarters of 32 bits are for times that still lie ahead when it ends.
 	generationTicks = 1 << 30
 )
 

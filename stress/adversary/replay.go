@@ -100,7 +100,8 @@ func (w *world) judgeQuiet(keys int, times []int64, all []grant) {
 			continue
 		}
 		for _, g := range all {
-			// Units only became fewer, so that what is free now was free for it.
+			// At one time free units only become fewer, so units that are free now were
+			// free when the request was denied.
 			if !g.allowed && !g.together && g.node == i && g.op.at == now && n.oracle.free(now, w.at(g.op, i).key, n.lower(w.at(g.op, i))) >= int64(g.op.n) {
 				w.fail("alone", g.op, "was denied, and is free still")
 			}

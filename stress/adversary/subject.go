@@ -10,7 +10,7 @@ import (
 	"github.com/sketchlimit/sketchlimit/rules"
 )
 
-// subject is the limiter under test, or a broken one that the bench must find out.
+// subject is the limiter under test, or a variant with a defect that the bench must find.
 type subject interface {
 	Allow(key string) bool
 	AllowN(key string, n int) bool

@@ -162,8 +162,8 @@ func (b *bench) kinds(seed int) []kindOf {
 	return slices.Concat(ours, peers)
 }
 
-// load is the units that keys may use in a window of the overload, over those of the
-// plan.
+// load returns the units that keys use in a window of the overload, divided by those of
+// the plan.
 func (t *traffic) load(scale float64) (units float64) {
 	for _, c := range t.overload {
 		units += float64(c.keys) * min(c.units, limit)

@@ -28,8 +28,8 @@ func weighted(units uint32, elapsed int64) uint32 {
 
 // limiter decides on requests for one unit, in the order of their times.
 type limiter interface {
-	// take reports whether a request is admitted, and how many units its key had used
-	// by the limiter's reading.
+	// take reports whether a request is admitted, and returns the limiter's estimate of
+	// the units that its key had used.
 	take(h uint64, at moment) (admitted bool, used uint32)
 	bits() int
 }

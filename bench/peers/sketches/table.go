@@ -138,7 +138,7 @@ func within(p, q *player, load int, figure func(outcome) float64) bool {
 	return n < 2 || math.Abs(mean) < 2*math.Sqrt(squares/(n-1)/n)
 }
 
-// share is a share with two digits, or 0.
+// share formats a share with two digits; 0 as "0".
 func share(v float64) string {
 	switch {
 	case v == 0:

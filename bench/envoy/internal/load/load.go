@@ -84,8 +84,7 @@ func (l Load) Run(ctx context.Context, addr string) (*Result, error) {
 	return r, errors.Join(errs...)
 }
 
-// call asks, with the same messages again and again, and returns how long each answer
-// took.
+// call sends the same messages repeatedly, and returns the latency of each answer.
 func (l Load) call(ctx context.Context, conn *grpc.ClientConn) (took []time.Duration, err error) {
 	entry := &ratelimit.RateLimitDescriptor_Entry{Key: l.Key}
 	request := &rls.RateLimitRequest{Domain: l.Domain, HitsAddend: 1, Descriptors: []*ratelimit.RateLimitDescriptor{

@@ -114,7 +114,7 @@ func (t *tail) String() string {
 	return t.buf.String()
 }
 
-// stop is an error that [Eventually] does not try to get over.
+// stop is an error after which [Eventually] does not try again.
 type stop struct{ error }
 
 func (s stop) Unwrap() error { return s.error }
