@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -61,27 +60,23 @@ type report struct {
 }
 
 func (r report) make(peers, latency bool) error {
-	// What is missing is better told now than in five minutes.
-	if r.write != "" {
-		document, err := os.ReadFile(r.write)
-		if err != nil {
-			return err
-		}
-		for _, s := range []struct {
-			name   string
-			wanted bool
-		}{{"peers", peers}, {"latency", latency}} {
-			if _, _, err := page.Section(document, s.name); s.wanted && err != nil {
-				return fmt.Errorf("%s: %w", r.write, err)
-			}
-		}
+	var sections []string
+	if peers {
+		sections = append(sections, "peers")
+	}
+	if latency {
+		sections = append(sections, "latency")
+	}
+	record, err := page.Open(r.write, sections...)
+	if err != nil {
+		return err
 	}
 	if peers {
 		c, err := compare(r.scale, r.progress)
 		if err != nil {
 			return err
 		}
-		if err := r.publish("peers", c.table(r.scale)); err != nil {
+		if err := r.publish(record, "peers", c.table(r.scale)); err != nil {
 			return err
 		}
 	}
@@ -98,34 +93,12 @@ func (r report) make(peers, latency bool) error {
 			return err
 		}
 	}
-	if r.plot != "" && r.write != "" {
-		text = r.picture() + text
-	}
-	return r.publish("latency", text)
+	return r.publish(record, "latency", record.Picture("Latency of decisions by percentile", r.plot)+text)
 }
 
-// picture is the plot as the file that is written shows it.
-func (r report) picture() string {
-	link, err := filepath.Rel(filepath.Dir(r.write), r.plot)
-	if err != nil {
-		link = r.plot
-	}
-	return fmt.Sprintf("![Latency of decisions by percentile](%s)\n\n", filepath.ToSlash(link))
-}
-
-// publish prints a section and puts it where the file has its markers.
-func (r report) publish(name, text string) error {
+// publish prints a section and writes it to the record.
+func (r report) publish(record page.Record, name, text string) error {
 	text = r.head + "\n" + text
 	fmt.Fprintf(r.out, "%s\n", text)
-	if r.write == "" {
-		return nil
-	}
-	document, err := os.ReadFile(r.write)
-	if err != nil {
-		return err
-	}
-	if document, err = page.Replace(document, name, text); err != nil {
-		return fmt.Errorf("%s: %w", r.write, err)
-	}
-	return os.WriteFile(r.write, document, 0o644)
+	return record.Write(name, text)
 }

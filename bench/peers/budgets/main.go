@@ -76,15 +76,9 @@ func execute(args []string, out, progress io.Writer) error {
 	if *seeds < 1 {
 		return fmt.Errorf("seeds %d, must be at least 1", *seeds)
 	}
-	var document []byte
-	if *write != "" { // what is missing is better told now than in minutes
-		var err error
-		if document, err = os.ReadFile(*write); err != nil {
-			return err
-		}
-		if _, _, err := page.Section(document, "budgets"); err != nil {
-			return fmt.Errorf("%s: %w", *write, err)
-		}
+	record, err := page.Open(*write, "budgets")
+	if err != nil {
+		return err
 	}
 	prompts, err := accuracy.OpenTrace(*trace)
 	if err != nil {
@@ -102,13 +96,10 @@ func execute(args []string, out, progress io.Writer) error {
 	if text, err = b.play(text); err != nil {
 		return err
 	}
-	if _, err := io.WriteString(out, text); err != nil || *write == "" {
+	if _, err := io.WriteString(out, text); err != nil {
 		return err
 	}
-	if document, err = page.Replace(document, "budgets", text); err != nil {
-		return err
-	}
-	return os.WriteFile(*write, document, 0o644)
+	return record.Write("budgets", text)
 }
 
 // bench is what the flags ask for.

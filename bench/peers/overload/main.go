@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -108,15 +107,9 @@ func fraction(text string) (float64, error) {
 
 // report plays, and writes what came of it. Grave faults are an error.
 func (b *bench) report(head, file, picture string, out io.Writer) error {
-	var document []byte
-	if file != "" { // what is missing is better told now than in an hour
-		var err error
-		if document, err = os.ReadFile(file); err != nil {
-			return err
-		}
-		if _, _, err := page.Section(document, "overload"); err != nil {
-			return fmt.Errorf("%s: %w", file, err)
-		}
+	record, err := page.Open(file, "overload")
+	if err != nil {
+		return err
 	}
 	if err := measureBytes(); err != nil {
 		return err
@@ -131,19 +124,12 @@ func (b *bench) report(head, file, picture string, out io.Writer) error {
 		if err := drawTo(results, picture); err != nil {
 			return err
 		}
-		if link, err := filepath.Rel(filepath.Dir(file), picture); file != "" && err == nil {
-			text = fmt.Sprintf("![Innocents denied and abusers' excess by load](%s)\n\n", filepath.ToSlash(link)) + text
-		}
+		text = record.Picture("Innocents denied and abusers' excess by load", picture) + text
 	}
 	text = head + "\n" + text
 	fmt.Fprint(out, text)
-	if file != "" {
-		if document, err = page.Replace(document, "overload", text); err != nil {
-			return fmt.Errorf("%s: %w", file, err)
-		}
-		if err := os.WriteFile(file, document, 0o644); err != nil {
-			return err
-		}
+	if err := record.Write("overload", text); err != nil {
+		return err
 	}
 	if len(grave) > 0 {
 		return errors.New(strings.Join(grave, "\n"))

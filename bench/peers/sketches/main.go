@@ -6,11 +6,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/sketchlimit/sketchlimit/bench/peers/internal/page"
 )
 
 func main() {
@@ -33,7 +34,7 @@ func execute(args []string, out, progress io.Writer) error {
 	flags.SetOutput(progress)
 	t := &tournament{
 		contestants: slices.Clone(literature), loads: loads, rounds: 5,
-		progress: &stamped{progress, time.Now()},
+		progress: &page.Stamped{Writer: progress, Start: time.Now()},
 	}
 	var (
 		quick   = flags.Bool("quick", false, "play little, in some seconds: to see that it works")
@@ -75,60 +76,27 @@ func execute(args []string, out, progress io.Writer) error {
 		}
 		t.sizes = append(t.sizes, n<<10/t.divisor)
 	}
-	head := provenance(strings.Join(append([]string{"go run -C bench/peers ./sketches"}, args...), " "), time.Now())
+	head := page.Provenance(strings.Join(append([]string{"go run -C bench/peers ./sketches"}, args...), " "), time.Now())
 	return t.publish(head, *write, *plot, out)
 }
 
 // publish holds the tournament, prints its results and puts them where the file has its
 // markers.
 func (t *tournament) publish(head, file, plot string, out io.Writer) error {
-	var document []byte
-	if file != "" { // what is missing is better told now than in an hour
-		var err error
-		if document, err = os.ReadFile(file); err != nil {
-			return err
-		}
-		if _, _, err = section(document); err != nil {
-			return fmt.Errorf("%s: %w", file, err)
-		}
+	record, err := page.Open(file, "results")
+	if err != nil {
+		return err
 	}
 	arenas, err := t.run()
 	if err != nil {
 		return err
 	}
-	text := head + "\n"
 	if plot != "" {
 		if err := picture(plot, arenas); err != nil {
 			return err
 		}
-		if file != "" {
-			link, err := filepath.Rel(filepath.Dir(file), plot)
-			if err != nil {
-				return err
-			}
-			text += fmt.Sprintf("![Errors by memory](%s)\n\n", filepath.ToSlash(link))
-		}
 	}
-	text += t.tables(arenas)
+	text := head + "\n" + record.Picture("Errors by memory", plot) + t.tables(arenas)
 	fmt.Fprintln(out, text)
-	if file == "" {
-		return nil
-	}
-	if document, err = replace(document, text); err != nil {
-		return err
-	}
-	return os.WriteFile(file, document, 0o644)
-}
-
-// stamped puts the seconds since its start before all that is written to it.
-type stamped struct {
-	io.Writer
-	start time.Time
-}
-
-func (s *stamped) Write(line []byte) (int, error) {
-	if _, err := fmt.Fprintf(s.Writer, "%4.0f s  %s", time.Since(s.start).Seconds(), line); err != nil {
-		return 0, err
-	}
-	return len(line), nil
+	return record.Write("results", text)
 }

@@ -3,11 +3,10 @@ package main
 import (
 	"image/color"
 	"math"
-	"os"
 	"strconv"
 
+	"github.com/sketchlimit/sketchlimit/bench/peers/internal/page"
 	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
@@ -26,16 +25,13 @@ var (
 		color.RGBA{0xcc, 0x79, 0xa7, 0xff}, // purple
 	}
 	black = color.RGBA{0x00, 0x00, 0x00, 0xff}
-	grey  = color.RGBA{0x6b, 0x72, 0x80, 0xff}
-	pale  = color.RGBA{0xdb, 0xde, 0xe3, 0xff}
-	ink   = color.RGBA{0x1f, 0x29, 0x37, 0xff}
 )
 
 // picture draws the scores by memory to a PNG file: a plot for each algorithm.
 func picture(path string, arenas [][]*player) error {
 	legend := plot.NewLegend()
 	legend.Top, legend.Left, legend.Padding, legend.ThumbnailWidth = true, true, 5, 32
-	legend.TextStyle.Font, legend.TextStyle.Color = sans(11), ink
+	legend.TextStyle.Font, legend.TextStyle.Color = page.Sans(11), page.Ink
 	plots := make([]*plot.Plot, len(kinds))
 	lowest, highest := math.Inf(1), 0.0
 	for _, players := range arenas {
@@ -59,7 +55,7 @@ func picture(path string, arenas [][]*player) error {
 			}
 		}
 	}
-	return write(path, drawn(plots, legend))
+	return page.WritePNG(path, drawn(plots, legend))
 }
 
 // scores is the curve of the i-th player.
@@ -87,16 +83,16 @@ func style(i int) draw.LineStyle {
 // axes returns a plot without curves.
 func axes(k kind) *plot.Plot {
 	p := plot.New()
-	p.Title.Text, p.Title.TextStyle.Font, p.Title.TextStyle.Color = k.String()+" windows", sans(12), ink
+	p.Title.Text, p.Title.TextStyle.Font, p.Title.TextStyle.Color = k.String()+" windows", page.Sans(12), page.Ink
 	for _, a := range []*plot.Axis{&p.X, &p.Y} {
 		a.Scale = plot.LogScale{}
-		a.Tick.Label.Font, a.Tick.Label.Color = sans(11), ink
-		a.Color, a.Tick.Color = grey, grey
+		a.Tick.Label.Font, a.Tick.Label.Color = page.Sans(11), page.Ink
+		a.Color, a.Tick.Color = page.Grey, page.Grey
 		a.Padding = 0
 	}
 	p.X.Tick.Marker, p.Y.Tick.Marker = plot.TickerFunc(doubled), plot.TickerFunc(powersOfTen)
 	grid := plotter.NewGrid()
-	grid.Horizontal.Color, grid.Vertical.Color = pale, pale
+	grid.Horizontal.Color, grid.Vertical.Color = page.Pale, page.Pale
 	p.Add(grid)
 	return p
 }
@@ -105,7 +101,7 @@ func axes(k kind) *plot.Plot {
 func drawn(plots []*plot.Plot, legend plot.Legend) *vgimg.Canvas {
 	canvas := vgimg.NewWith(vgimg.UseWH(860, 420), vgimg.UseDPI(144), vgimg.UseBackgroundColor(color.White))
 	area := draw.Crop(draw.New(canvas), 12, -10, 8, -10)
-	label := text.Style{Color: ink, Font: sans(12), Handler: plot.DefaultTextHandler, YAlign: draw.YTop}
+	label := text.Style{Color: page.Ink, Font: page.Sans(12), Handler: plot.DefaultTextHandler, YAlign: draw.YTop}
 	area.FillText(label, area.Rectangle.Min.Add(vg.Point{Y: area.Size().Y}), "what goes wrong: false denials + withheld + over-admissions, geometric mean of the loads")
 	label.XAlign, label.YAlign = draw.XCenter, draw.YBottom
 	area.FillText(label, area.Rectangle.Min.Add(vg.Point{X: area.Size().X * 5 / 12}), "memory, KiB")
@@ -115,23 +111,6 @@ func drawn(plots []*plot.Plot, legend plot.Legend) *vgimg.Canvas {
 	}
 	legend.Draw(draw.Crop(area, 10*width, 0, 22, -44))
 	return canvas
-}
-
-// write writes a picture to a PNG file.
-func write(path string, canvas *vgimg.Canvas) error {
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	if _, err := (vgimg.PngCanvas{Canvas: canvas}).WriteTo(f); err != nil {
-		f.Close()
-		return err
-	}
-	return f.Close()
-}
-
-func sans(size vg.Length) font.Font {
-	return font.Font{Typeface: "Liberation", Variant: "Sans", Size: size}
 }
 
 // decade rounds to a power of ten.

@@ -1,17 +1,13 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"maps"
 	"math"
-	"os"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // tables renders the results as Markdown: what every player did, and where this library
@@ -155,46 +151,4 @@ func kibibytes(n int) string {
 		return fmt.Sprintf("%d MiB", n>>20)
 	}
 	return fmt.Sprintf("%d KiB", n>>10)
-}
-
-// provenance is what a measurement must be read with.
-func provenance(command string, now time.Time) string {
-	return fmt.Sprintf("%s, %d cores, %s %s/%s, %s: `%s`\n", processor(), runtime.NumCPU(),
-		runtime.Version(), runtime.GOOS, runtime.GOARCH, now.UTC().Format(time.DateOnly), command)
-}
-
-// processor is the model of the CPU where the system tells it.
-func processor() string {
-	info, _ := os.ReadFile("/proc/cpuinfo")
-	for line := range strings.Lines(string(info)) {
-		if key, value, _ := strings.Cut(line, ":"); strings.TrimSpace(key) == "model name" {
-			return strings.TrimSpace(value)
-		}
-	}
-	return "unknown processor"
-}
-
-// section finds what stands between a document's markers of results.
-func section(document []byte) (from, to int, err error) {
-	const begin, end = "<!-- results:begin -->", "<!-- results:end -->"
-	for _, marker := range []string{begin, end} {
-		if n := bytes.Count(document, []byte(marker)); n != 1 {
-			return 0, 0, fmt.Errorf("marker %s: found %d times, must be there once", marker, n)
-		}
-	}
-	from = bytes.Index(document, []byte(begin)) + len(begin)
-	to = bytes.Index(document, []byte(end))
-	if from > to {
-		return 0, 0, fmt.Errorf("marker %s: must come before %s", begin, end)
-	}
-	return from, to, nil
-}
-
-// replace puts text between the markers, and changes nothing else.
-func replace(document []byte, text string) ([]byte, error) {
-	from, to, err := section(document)
-	if err != nil {
-		return nil, err
-	}
-	return []byte(string(document[:from]) + "\n" + text + string(document[to:])), nil
 }

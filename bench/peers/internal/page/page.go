@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"time"
 )
 
-// Provenance is what a measurement must be read with.
+// Provenance returns the line that says how a measurement was made: machine, Go version,
+// date and command.
 func Provenance(command string, now time.Time) string {
 	return fmt.Sprintf("%s, %d cores, %s %s/%s, %s: `%s`\n", processor(), runtime.NumCPU(),
 		runtime.Version(), runtime.GOOS, runtime.GOARCH, now.UTC().Format(time.DateOnly), command)
@@ -52,6 +54,55 @@ func Replace(document []byte, name, text string) ([]byte, error) {
 		return nil, err
 	}
 	return []byte(string(document[:from]) + "\n" + text + string(document[to:])), nil
+}
+
+// Record is a Markdown file with sections that measurements write. The zero Record writes
+// nothing.
+type Record struct{ path string }
+
+// Open returns the record at path; "" is the zero Record. It returns an error if one of
+// the sections is missing, so that this is found before the measurement.
+func Open(path string, sections ...string) (Record, error) {
+	if path == "" {
+		return Record{}, nil
+	}
+	document, err := os.ReadFile(path)
+	if err != nil {
+		return Record{}, err
+	}
+	for _, name := range sections {
+		if _, _, err := Section(document, name); err != nil {
+			return Record{}, fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	return Record{path}, nil
+}
+
+// Write replaces what is in a section.
+func (r Record) Write(section, text string) error {
+	if r.path == "" {
+		return nil
+	}
+	document, err := os.ReadFile(r.path)
+	if err != nil {
+		return err
+	}
+	if document, err = Replace(document, section, text); err != nil {
+		return fmt.Errorf("%s: %w", r.path, err)
+	}
+	return os.WriteFile(r.path, document, 0o644)
+}
+
+// Picture returns the line that shows a picture in the record; "" without either.
+func (r Record) Picture(caption, picture string) string {
+	if r.path == "" || picture == "" {
+		return ""
+	}
+	link, err := filepath.Rel(filepath.Dir(r.path), picture)
+	if err != nil {
+		link = picture
+	}
+	return fmt.Sprintf("![%s](%s)\n\n", caption, filepath.ToSlash(link))
 }
 
 // Grouped writes 1000000 as 1,000,000.

@@ -1,6 +1,8 @@
 package page
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -37,4 +39,27 @@ func TestGrouped(t *testing.T) {
 	assert.Equal(t, "999", Grouped(999))
 	assert.Equal(t, "1,000,000", Grouped(1e6))
 	assert.Equal(t, "60,000", Grouped(60_000))
+}
+
+func TestRecord(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.md")
+	require.NoError(t, os.WriteFile(path, []byte("<!-- a:begin --><!-- a:end -->"), 0o600))
+	_, err := Open(path, "a", "b")
+	require.EqualError(t, err, path+": marker <!-- b:begin -->: found 0 times, must be there once")
+	_, err = Open(path+"x", "a")
+	require.ErrorIs(t, err, os.ErrNotExist)
+	r, err := Open(path, "a")
+	require.NoError(t, err)
+	require.Equal(t, "![c](p/x.png)\n\n", r.Picture("c", filepath.Join(filepath.Dir(path), "p", "x.png")))
+	require.Empty(t, r.Picture("c", ""))
+	require.NoError(t, r.Write("a", "text\n"))
+	after, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, "<!-- a:begin -->\ntext\n<!-- a:end -->", string(after))
+	require.EqualError(t, r.Write("b", ""), path+": marker <!-- b:begin -->: found 0 times, must be there once")
+
+	none, err := Open("", "a")
+	require.NoError(t, err)
+	require.Empty(t, none.Picture("c", "x.png"))
+	require.NoError(t, none.Write("a", "text"))
 }
