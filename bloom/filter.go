@@ -96,8 +96,8 @@ func (f *Filter) Add(h uint64) { f.TestAndAdd(h) }
 // Test reports whether the key with hash h may be in the set. False is certain.
 func (f *Filter) Test(h uint64) bool { return f.Layout.Test(f.words, 0, h) }
 
-// TestAndAdd puts the key with hash h into the set and tells whether it may have
-// been there before. False is certain.
+// TestAndAdd puts the key with hash h into the set, and reports whether it may have been
+// there before. False is certain.
 func (f *Filter) TestAndAdd(h uint64) bool { return f.Layout.TestAndAdd(f.words, 0, h) }
 
 // FillRatio returns the share of bits that are set, 0 … 1.

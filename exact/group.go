@@ -16,8 +16,8 @@ func init() {
 	}
 }
 
-// grouped is a limiter to a Group, which locks the shards of several limiters before it
-// asks them.
+// grouped is a limiter as a Group uses it. A Group locks the shards of several limiters
+// before it asks them.
 type grouped[S any] struct{ k *keyed[S] }
 
 func (k *keyed[S]) grouped() any {

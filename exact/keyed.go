@@ -17,8 +17,8 @@ import (
 	"github.com/sketchlimit/sketchlimit/internal/exactmath"
 )
 
-// maxShards is the shards of a limiter that may hold many keys; keysPerShard is how
-// many are worth a shard.
+// maxShards is the number of shards of a limiter that may hold many keys; keysPerShard is
+// the number of keys that are worth a shard.
 const (
 	maxShards    = 128
 	keysPerShard = 1024
@@ -59,7 +59,7 @@ type keyed[S any] struct {
 	turn  atomic.Uint64
 }
 
-// shard is the keys of a part of the hashes.
+// shard holds the keys of a part of the hashes.
 type shard[S any] struct {
 	mu sync.Mutex // guards what follows
 	table[S]
@@ -74,7 +74,7 @@ type counts struct {
 	refused, dropped, droppedUnits      uint64
 }
 
-// made counts the limiters.
+// made is the number of limiters made.
 var made atomic.Uint64
 
 func (k *keyed[S]) init(r exactmath.Rule[S], p purpose, unseen S, options []Option) error {
@@ -103,7 +103,7 @@ func (k *keyed[S]) init(r exactmath.Rule[S], p purpose, unseen S, options []Opti
 	return nil
 }
 
-// orNil returns the limiter, or the error.
+// orNil returns the limiter, or nil and the error.
 func orNil[L any](l *L, err error) (*L, error) {
 	if err != nil {
 		return nil, err
@@ -119,8 +119,8 @@ func (p *purpose) shortest() time.Duration {
 	return time.Duration(min(float64(p.window)*float64(p.most)/float64(p.limit), exactmath.MaxSpan))
 }
 
-// now returns the time of the clock, and how late it may be. To read a clock costs as
-// much as a decision.
+// now returns the clock's time, and how late it may be. Reading a clock costs as much
+// as a decision, so the default clock is read once a millisecond.
 func (k *keyed[S]) now() (at, lag int64) {
 	if !k.late {
 		return unixNano(k.clock()), 0
@@ -140,7 +140,7 @@ func (k *keyed[S]) now() (at, lag int64) {
 	return at, 0
 }
 
-// question is a request as it is decided on.
+// question is a request with its time, hash and limit resolved.
 type question struct {
 	key   string
 	hash  uint64
@@ -230,8 +230,8 @@ func keyOf(r *sketchlimit.Request, text *[16]byte) string {
 	return r.Key
 }
 
-// own returns the limit that a request is held against, 0 if its own is none that the
-// limiter has.
+// own returns the limit that a request is held against; 0 if the limiter does not support
+// the request's own limit.
 func (k *keyed[S]) own(limit int) int64 {
 	switch {
 	case limit == 0 || limit >= k.limit:
@@ -376,7 +376,7 @@ func (k *keyed[S]) peek(q question) sketchlimit.Decision {
 	return addLag(d, from, q.at-q.lag)
 }
 
-// peekLocked is takeLocked at a time, without what takeLocked changes.
+// peekLocked returns the decision that takeLocked would at a time, and changes nothing.
 func (k *keyed[S]) peekLocked(s *shard[S], q *question, t int64) (d sketchlimit.Decision, from int64) {
 	state, b, i := k.unseen, (*bucket[S])(nil), 0
 	if b, i = s.find(q.hash, q.key); b != nil {
@@ -398,8 +398,8 @@ func (k *keyed[S]) judge(state S, t, n, limit int64) (d sketchlimit.Decision, fr
 	return d, max(t, k.rule.Since(state))
 }
 
-// wait returns how long after t the units are admitted. A lower limit is as much less
-// room.
+// wait returns how long after t the units are admitted. A limit of the request's own
+// below the limiter's counts as units in use.
 func (k *keyed[S]) wait(s S, t, n, limit int64) time.Duration {
 	less := int64(k.limit) - limit
 	if n < 1 || limit == 0 || n > int64(k.most)-less {
@@ -464,9 +464,9 @@ func (k *keyed[S]) charge(q question, peek bool) (over int) {
 	return over
 }
 
-// advance returns the time that now is taken as, and moves the floor up to it. The
-// caller holds a shard's lock: so what is spent in a generation is spent after the
-// floor has risen, and who locks the shard later sees it.
+// advance returns the time that now counts as, and raises the floor to it. The caller
+// holds a shard's lock, so units of a generation are spent after the floor has risen,
+// and later holders of the lock see both.
 func (k *keyed[S]) advance(now int64) int64 {
 	if k.align == 0 {
 		return now
@@ -481,11 +481,11 @@ func (k *keyed[S]) advance(now int64) int64 {
 	}
 }
 
-// minSweep is the keys below which no sweep is worth its time.
+// minSweep is the number of keys below which a sweep is not worth its time.
 const minSweep = 1024
 
-// enter gives a key a slot, nil if there is none. It also looks at a bucket for keys
-// that are as good as new, so the table keeps about as many buckets as it needs.
+// enter returns a slot for a new key; nil if there is none. It also sweeps one bucket,
+// so the table keeps about as many buckets as it needs.
 func (k *keyed[S]) enter(s *shard[S], t int64, q *question) (*bucket[S], int) {
 	if k.held.Load() >= minSweep {
 		k.sweepNext(s, t, true)
@@ -502,8 +502,8 @@ func (k *keyed[S]) enter(s *shard[S], t int64, q *question) (*bucket[S], int) {
 	return b, i
 }
 
-// sweepNext drops keys of one bucket that have nothing to remember: at a time that has
-// come, or else at the latest that has.
+// sweepNext drops the keys of one bucket whose whole quota is back at t, or at the latest
+// time seen if that is earlier.
 func (k *keyed[S]) sweepNext(s *shard[S], t int64, seen bool) *bucket[S] {
 	before := s.keys
 	if seen {
@@ -560,8 +560,8 @@ func (k *keyed[S]) evict(s *shard[S], t int64) bool {
 	return false
 }
 
-// evictFrom drops a key of the shard that was not used since the hand came by (CLOCK),
-// or, if all of the next buckets were, the last one of them.
+// evictFrom drops a key of the shard that was not used since the hand came by (CLOCK).
+// If all keys of the next buckets were used, it drops the last of them.
 func (k *keyed[S]) evictFrom(s *shard[S], t int64) bool {
 	if s.keys == 0 {
 		return false
@@ -596,7 +596,7 @@ func (k *keyed[S]) drop(s *shard[S], b *bucket[S], i int, t int64) {
 	k.held.Add(-1)
 }
 
-// sweep drops all keys that have nothing to remember at a time.
+// sweep drops all keys whose whole quota is back at a time.
 func (k *keyed[S]) sweep(t int64) {
 	for i := range k.shards {
 		s := &k.shards[i]
@@ -608,13 +608,13 @@ func (k *keyed[S]) sweep(t int64) {
 	}
 }
 
-// Held is what a limiter holds, and what [MaxKeys] has done.
+// Held is the number of keys that a limiter holds, and the counts of [MaxKeys].
 type Held struct {
 	Keys    int    // held, those included that the next sweeps will drop
 	Refused uint64 // requests of new keys that were denied because as many were held as may be, see [DenyNew]
 	Dropped uint64 // keys that were dropped although they had used some of their quota, see [DropIdle]
-	// DroppedUnits is the units that were in use of these keys when they were dropped,
-	// and those charged to new keys that were refused.
+	// DroppedUnits is the units in use by dropped keys when they were dropped, and the
+	// units charged to new keys that were refused.
 	DroppedUnits uint64
 }
 
@@ -665,8 +665,8 @@ func (k *keyed[S]) MemoryBytes() int {
 	return bytes
 }
 
-// addLag returns a decision that counts from one time for a caller who counts from an
-// earlier one.
+// addLag returns d, whose durations count from the time from, with durations that count
+// from the earlier time asked.
 func addLag(d sketchlimit.Decision, from, asked int64) sketchlimit.Decision {
 	lag := time.Duration(min(uint64(from)-uint64(asked), uint64(sketchlimit.Never-1))) // it may not fit an int64
 	if d.RetryAfter > 0 && d.RetryAfter != sketchlimit.Never {

@@ -9,11 +9,11 @@ import (
 	"github.com/sketchlimit/sketchlimit/internal/inside"
 )
 
-// Of returns the exact form of the limiter that a Config asks for. Of the Config it
-// goes by Limit, LowestLimit, Window, Algorithm, SubWindows, Burst and Clock, which
-// mean the same. The other fields are about the memory and the errors of sketches, and
-// have no meaning here. Buckets have no LowestLimit: they deny requests with a lower
-// limit, and middleware refuses a function that returns such limits.
+// Of returns the exact limiter for a Config. It uses Limit, LowestLimit, Window,
+// Algorithm, SubWindows, Burst and Clock as sketchlimit.New does; the other fields
+// concern the memory and errors of sketches and are ignored. Buckets have no
+// LowestLimit: they deny requests with a lower limit, and middleware refuses a function
+// that returns such limits.
 func Of(c sketchlimit.Config, options ...Option) (Limiter, error) {
 	if c.Clock != nil {
 		options = append([]Option{Clock(c.Clock)}, options...)

@@ -15,19 +15,16 @@ type settings struct {
 	full    Full
 }
 
-// Full is what a limiter with [MaxKeys] does with a new key when it holds as many as it
-// may.
+// Full is what a limiter with [MaxKeys] does with a new key when it holds the most keys.
 type Full int
 
 const (
-	// DenyNew denies the new key, and counts it in [Held].Refused. What is held stays
-	// exact: nobody gets more than the limit. A flood of strangers' keys then keeps
-	// other new keys out, for a window or two.
+	// DenyNew denies the new key, and counts it in [Held].Refused. No key gets more
+	// than the limit. A flood of keys keeps other new keys out for a window or two.
 	DenyNew Full = iota
 	// DropIdle drops a key that was not used lately, and counts it in [Held].Dropped. A
-	// dropped key begins anew. So of a key, more than the limit may count at a time, by
-	// no more than the units that were forgotten with it: over all keys,
-	// Held.DroppedUnits.
+	// dropped key begins with its whole quota, so keys may get more than the limit:
+	// over all keys, at most Held.DroppedUnits more.
 	DropIdle
 )
 
@@ -42,9 +39,8 @@ func (f Full) String() string {
 	return fmt.Sprintf("Full(%d)", int(f))
 }
 
-// MaxKeys bounds the keys that are held, n ≥ 1, and with them the memory. Keys that
-// have their whole quota back make room first. If there are none to be found, full says
-// what happens.
+// MaxKeys sets the most keys that are held, n ≥ 1, and so bounds the memory. Keys that
+// have their whole quota back make room first; full says what happens if none is found.
 func MaxKeys(n int, full Full) Option {
 	return func(s *settings) error {
 		if n < 1 {
@@ -58,12 +54,12 @@ func MaxKeys(n int, full Full) Option {
 	}
 }
 
-// Clock sets what the forms without a time read, at every decision; it must be safe for
-// concurrent use. Otherwise it is the wall clock, followed ahead only, see
-// [sketchlimit.Now], which a limiter reads once every [sketchlimit.Resolution] at most
-// if its windows, or the time in which its buckets fill, are at least 100 times as
-// long. The time of a decision is then late by up to that, and RetryAfter and
-// ResetAfter are longer by it. With Clock(sketchlimit.Now) no time is late.
+// Clock sets the clock of decisions that are passed no time; it is called at each of
+// them and must be safe for concurrent use. The default is the wall clock, followed
+// ahead only, see [sketchlimit.Now]. A limiter reads that at most once every
+// [sketchlimit.Resolution] if its windows, or the time in which its buckets fill, are
+// at least 100 times as long. Decisions are then late by up to as much, and RetryAfter
+// and ResetAfter longer. With Clock(sketchlimit.Now) no time is late.
 func Clock(now func() time.Time) Option {
 	return func(s *settings) error {
 		if now == nil {

@@ -157,8 +157,8 @@ func (t *table[S]) move(from *bucket[S]) {
 }
 
 // next moves the hand by one bucket, drops the keys there whose state is dead, and
-// returns that bucket, nil if there is none. A chain that has become empty goes as
-// well.
+// returns the bucket; nil if there is none. It also frees chained buckets that have
+// become empty.
 func (t *table[S]) next(dead func(S) bool) *bucket[S] {
 	if len(t.buckets) == 0 {
 		return nil
