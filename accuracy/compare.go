@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/sketchlimit/sketchlimit/accuracy/internal/windows"
+	"github.com/sketchlimit/sketchlimit/accuracy/internal/ledger"
 	"github.com/sketchlimit/sketchlimit/exact"
 )
 
@@ -59,8 +59,8 @@ func Compare(ctx context.Context, src Source, limit int, window time.Duration, o
 	rows := make([]AlgorithmRow, len(runs))
 	for i, r := range runs {
 		rows[i] = r.row
-		rows[i].PeakLoad = float64(r.ledger.peak) / float64(limit)
-		rows[i].PeakTenth = float64(r.tenths.peak) / float64(limit)
+		rows[i].PeakLoad = float64(r.ledger.Peak) / float64(limit)
+		rows[i].PeakTenth = float64(r.tenths.Peak) / float64(limit)
 		rows[i].Sample = keys.of(r.row.Requests, r.all)
 	}
 	return rows, nil
@@ -91,7 +91,7 @@ func algorithms(limit int, window time.Duration) (runs []*algorithmRun, err erro
 		{"token bucket", func() (exact.Limiter, error) { return exact.NewTokenBucket(limit, window, limit) }},
 		{"token bucket, in portions", func() (exact.Limiter, error) { return exact.NewDiscreteBucket(limit, window, limit) }},
 	} {
-		r := &algorithmRun{row: AlgorithmRow{Algorithm: a.name}, ledger: newLedger(window), tenths: newLedger(max(1, window/10))}
+		r := &algorithmRun{row: AlgorithmRow{Algorithm: a.name}, ledger: ledger.New(window), tenths: ledger.New(max(1, window/10))}
 		if r.algorithm, err = a.build(); err != nil {
 			return nil, err
 		}
@@ -110,7 +110,7 @@ type algorithmRun struct {
 	all            uint64 // requests, of keys in the sample or not
 	keys           keySample
 	algorithm, log exact.Limiter
-	ledger, tenths *ledger // of a window, of a tenth of one
+	ledger, tenths *ledger.Ledger // of a window, of a tenth of one
 }
 
 func (a *algorithmRun) run(batch []Request) {
@@ -124,8 +124,8 @@ func (a *algorithmRun) run(batch []Request) {
 		a.row.Requests++
 		if did {
 			a.log.Charge(r.Time, r.Key, r.Cost)
-			a.ledger.add(r)
-			a.tenths.add(r)
+			a.ledger.Add(r.Time, r.Key, r.Cost)
+			a.tenths.Add(r.Time, r.Key, r.Cost)
 			a.row.AdmittedRequests++
 			a.row.AdmittedUnits += uint64(r.Cost)
 		}
@@ -140,72 +140,5 @@ func (a *algorithmRun) run(batch []Request) {
 
 func (a *algorithmRun) reset() {
 	a.row, a.all = AlgorithmRow{Algorithm: a.row.Algorithm}, 0
-	a.ledger.peak, a.tenths.peak = 0, 0
-}
-
-// ledger keeps the units admitted to each key in the last window, to find the most
-// that a key was ever admitted within one. The log's decisions cannot tell: what is
-// left stops at 0.
-type ledger struct {
-	window  int64 // ns
-	entries map[string]*history
-	windows windows.Clock
-	peak    int
-}
-
-// history is what one key was admitted: the entries from head on, oldest first.
-type history struct {
-	entries []entry
-	head    int
-	units   int // of the entries from head on
-}
-
-type entry struct {
-	ns    int64
-	units int
-}
-
-func newLedger(window time.Duration) *ledger {
-	return &ledger{
-		window:  int64(window),
-		entries: make(map[string]*history),
-		windows: windows.NewClock(window),
-	}
-}
-
-func (l *ledger) add(r Request) {
-	now := r.Time.UnixNano()
-	if l.windows.Turn(r.Time) {
-		l.forget(now - l.window)
-	}
-	h := l.entries[r.Key]
-	if h == nil {
-		h = new(history)
-		l.entries[r.Key] = h
-	}
-	h.expire(now - l.window)
-	h.entries = append(h.entries, entry{now, r.Cost})
-	h.units += r.Cost
-	l.peak = max(l.peak, h.units)
-}
-
-// expire drops what was admitted at end or before.
-func (h *history) expire(end int64) {
-	for h.head < len(h.entries) && h.entries[h.head].ns <= end {
-		h.units -= h.entries[h.head].units
-		h.head++
-	}
-	if h.head > len(h.entries)/2 {
-		h.entries = append(h.entries[:0], h.entries[h.head:]...)
-		h.head = 0
-	}
-}
-
-// forget drops the keys that have nothing left after end.
-func (l *ledger) forget(end int64) {
-	for key, h := range l.entries {
-		if h.expire(end); h.units == 0 {
-			delete(l.entries, key)
-		}
-	}
+	a.ledger.Peak, a.tenths.Peak = 0, 0
 }

@@ -82,16 +82,3 @@ func TestCompareInvariants(t *testing.T) {
 		assert.Positive(t, row.AdmittedUnits, name)
 	}
 }
-
-func TestLedgerForgets(t *testing.T) {
-	l := newLedger(10 * time.Second)
-	for i := range 1000 {
-		l.add(Request{at(float64(i)), names("o", i, 1), 1})
-	}
-	assert.LessOrEqual(t, len(l.entries), 21, "two windows of keys")
-	for i := range 1000 {
-		l.add(Request{time.Unix(1000, int64(i)*1e8), "busy", 1})
-	}
-	assert.Equal(t, 100, l.peak)
-	assert.Less(t, cap(l.entries["busy"].entries), 1000, "the past is dropped")
-}

@@ -223,7 +223,7 @@ func TestCompareOfASample(t *testing.T) {
 		units.check(t, got.AdmittedUnits, got.Algorithm)
 		through.check(t, got.LetThrough, got.Algorithm)
 		early.check(t, got.RefusedEarly, got.Algorithm)
-		assert.LessOrEqual(t, got.PeakLoad, float64(run.ledger.peak)/limit)
+		assert.LessOrEqual(t, got.PeakLoad, float64(run.ledger.Peak)/limit)
 	}
 
 	again, err := Compare(context.Background(), src, limit, window, o)
