@@ -30,8 +30,8 @@ var (
 // some KiB (or what Config.Plan makes of a shard), and writes without a lock. It pauses
 // every 256 KiB, which takes longer where decisions keep all processors busy.
 //
-// A snapshot holds no keys, but it holds the seed: with one of KeyedHash or XXHash a
-// client could choose keys that collide. Keep it secret.
+// A snapshot holds no keys, but it holds the seed: with the seed of a KeyedHash or
+// XXHash, a client could choose keys that collide. Keep it secret.
 func (l *Limiter) WriteTo(w io.Writer) (int64, error) {
 	n, err := l.stages().Write(w, l.hasher.String(savestate.Text))
 	if err != nil {
