@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -192,6 +193,7 @@ func (w *whatIf) run(ctx context.Context, paths []string, in io.Reader, out, err
 	if rules != nil {
 		r.Rules = rules.result()
 	}
+	debug.FreeOSMemory() // of the counts, which planning would take as much on top of
 	if r.Size, err = r.size(ctx); err != nil {
 		return err
 	}

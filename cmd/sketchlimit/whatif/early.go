@@ -2,33 +2,29 @@ package whatif
 
 import (
 	"bytes"
+	"encoding/binary"
 
 	"github.com/sketchlimit/sketchlimit"
 )
 
-// early keeps the first requests, 16 bytes each, until it is known whether there are few. What it keeps is less than what
+// early keeps the first requests, in a few bytes each, until it is known whether there are few. What it keeps is less than what
 // counting takes later on.
 type early struct {
 	options  Options
 	most     int
 	n        int
-	requests [][]kept // in pieces, so that none is copied to grow
+	requests [][]byte // in pieces, so that none is copied to grow
+	last     int64    // the time of the last one
 	hash     sketchlimit.Hash
 	keys     []byte   // one behind another
 	ends     []uint32 // of the keys, by their numbers
 	places   []uint32 // the number of a key + 1, from the place that its hash names on; 0 is free
 }
 
-// kept is a request whose key is known by its number.
-type kept struct {
-	at   int64
-	key  uint32
-	cost uint32
-}
-
 const (
-	piece      = 1 << 14
-	earlyBytes = 32 << 20 // of keys are as many as are kept
+	pieceBytes = 256 << 10
+	keptBytes  = 3 * binary.MaxVarintLen64 // that a request takes at most: the time since the one before, the key's number, the cost
+	earlyBytes = 32 << 20                  // of keys are as many as are kept
 )
 
 func newEarly(o Options) *early {
@@ -43,11 +39,14 @@ func (e *early) add(batch []Request) (ok bool) {
 	for i := range batch {
 		r := &batch[i]
 		last := len(e.requests) - 1
-		if last < 0 || len(e.requests[last]) == piece {
-			e.requests = append(e.requests, make([]kept, 0, piece))
+		if last < 0 || len(e.requests[last])+keptBytes > pieceBytes {
+			e.requests = append(e.requests, make([]byte, 0, pieceBytes))
 			last++
 		}
-		e.requests[last] = append(e.requests[last], kept{r.At, e.number(r.Key), r.Cost})
+		b := binary.AppendVarint(e.requests[last], r.At-e.last)
+		b = binary.AppendUvarint(b, uint64(e.number(r.Key)))
+		e.requests[last] = binary.AppendUvarint(b, uint64(r.Cost))
+		e.last = r.At
 	}
 	return true
 }
@@ -90,21 +89,24 @@ func (e *early) key(n uint32) []byte {
 
 // replay counts what was kept, and lets go of it unless it is kept on.
 func (e *early) replay(a *Analysis, keep bool) {
-	batch := make([]Request, 0, chunkLength)
+	batch, at := make([]Request, 0, chunkLength), int64(0)
 	for i, piece := range e.requests {
 		if !keep {
 			e.requests[i] = nil
 		}
 		for len(piece) > 0 {
-			n := min(len(piece), chunkLength)
-			batch = batch[:0]
-			for _, r := range piece[:n] {
-				batch = append(batch, Request{At: r.at, Key: e.key(r.key), Cost: r.cost})
+			since, n := binary.Varint(piece)
+			key, m := binary.Uvarint(piece[n:])
+			cost, k := binary.Uvarint(piece[n+m:])
+			piece = piece[n+m+k:]
+			at += since
+			if batch = append(batch, Request{At: at, Key: e.key(uint32(key)), Cost: uint32(cost)}); len(batch) == chunkLength {
+				a.Add(batch)
+				batch = batch[:0]
 			}
-			a.Add(batch)
-			piece = piece[n:]
 		}
 	}
+	a.Add(batch)
 }
 
 // report is exact.

@@ -96,14 +96,17 @@ func (w *window) report(r *Report, uses []histogram, names map[uint64]string, sq
 		told.PeakKeys = min(told.PeakKeys, float64(told.PeakUnits))
 	}
 	b := basis{excess: &w.excess, zeros: w.zeros, requests: float64(r.Requests), squares: squares}
+	var top []slot // one array for all limits: the lowest has most keys
 	for i := range w.tallies {
-		told.Limits = append(told.Limits, w.limit(&w.tallies[i], r, names, &b))
+		t := &w.tallies[i]
+		top = t.heaviest(top[:0])
+		told.Limits = append(told.Limits, w.limit(t, top, r, names, &b))
 	}
 	told.Knee = knee(told.Limits)
 	return told
 }
 
-func (w *window) limit(t *tally, r *Report, names map[uint64]string, b *basis) Limit {
+func (w *window) limit(t *tally, top []slot, r *Report, names map[uint64]string, b *basis) Limit {
 	requests, units := t.errors(b)
 	l := Limit{
 		Limit:    int(t.limit),
@@ -122,7 +125,6 @@ func (w *window) limit(t *tally, r *Report, names map[uint64]string, b *basis) L
 		l.Abusers = min(1, t.keyWindows/max(t.keyWindows, w.keyWindows+w.present))
 		l.Excess = 1 + l.Units.Value/t.keyWindows/float64(t.limit)
 	}
-	top := t.heaviest()
 	l.Keys90, l.Keys96 = holding(top, 0.90*l.Requests.Value), holding(top, 0.96*l.Requests.Value)
 	for _, s := range top[:min(len(top), toldTop)] {
 		l.Top = append(l.Top, HeavyKey{names[s.hash], s.count, s.error})
@@ -138,9 +140,9 @@ func share(part, whole float64) float64 {
 	return min(1, part/whole)
 }
 
-// heaviest returns the keys with the most refused requests, the heaviest first.
-func (t *tally) heaviest() []slot {
-	slots, before := slices.Clone(t.top.slots), t.top.least()
+// heaviest appends the keys with refused requests to slots, those with the most first.
+func (t *tally) heaviest(slots []slot) []slot {
+	slots, before := append(slots, t.top.slots...), t.top.least()
 	for i := range t.table.places {
 		e := &t.table.places[i]
 		if e.turn == 0 || e.refused == 0 {
