@@ -14,6 +14,7 @@ type block struct {
 	text    []byte // the lines, in buf
 	tooLong int    // lines beyond maxLine that came before them
 	first   bool   // of its file
+	number  int    // in its file, from 0 on
 	head    []byte // of W3C: the #Fields: line before it; nil: none since the first one
 
 	result

@@ -55,12 +55,14 @@ type File struct {
 	Notes      []string       `json:"notes,omitempty"`          // what to tell of the fields that were chosen
 	OneClient  string         `json:"one_client,omitempty"`     // the client of all requests
 
-	path   string
-	first  int64  // ns, of the first usable line
-	layout layout // all of it
-	plan   plan
-	held   *held
+	path    string
+	first   int64 // ns, of the first usable line
+	options Options
+	layout  layout // all of it
+	plan    plan
+	held    *held
 
+	doubts doubts
 	clients
 	several bool // clients
 
@@ -188,7 +190,7 @@ func (l *Log) look(path string, o Options) (*File, error) {
 		in.close()
 		return nil, nil
 	}
-	f := &File{Name: nameOf(path), path: path}
+	f := &File{Name: nameOf(path), path: path, options: o}
 	err = l.find(f, h, o)
 	switch {
 	case err != nil:

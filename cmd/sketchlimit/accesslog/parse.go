@@ -139,6 +139,7 @@ type result struct {
 	firstBad *BadLine // its Line is counted from the first of the block
 	keys     []byte   // of keys that are no part of a line
 	clients
+	doubts doubts
 }
 
 // clients are what of the clients is to be told.
@@ -220,33 +221,41 @@ const (
 // costField is the field of the units, if Options name none.
 const costField = "cost"
 
+// line adds a line to the block.
 func (p *parser) line(line []byte) (reason string) {
-	if reason := p.split(line, p.fields); reason != "" {
+	r, reason := p.request(line)
+	if reason != "" {
 		return reason
 	}
 	b := p.b
-	r := whatif.Request{Cost: 1}
-	var ok bool
-	if r.At, ok = p.timeOf(); !ok {
-		return badTime
-	}
-	if p.cost >= 0 {
-		switch r.Cost, ok = parseCost(p.fields[p.cost], p.least); {
-		case !ok && p.least > 0:
-			return badCost
-		case !ok:
-			return badUnits
-		}
-	}
-	if r.Key, reason = p.keyOf(); reason != "" {
-		return reason
-	}
 	b.batch.Requests = append(b.batch.Requests, r)
 	for i := range p.other {
 		value, _ := p.part(&p.other[i])
 		b.batch.Others = append(b.batch.Others, value)
 	}
 	return ""
+}
+
+// request reads a line, whose key lasts as long as the block.
+func (p *parser) request(line []byte) (r whatif.Request, reason string) {
+	if reason := p.split(line, p.fields); reason != "" {
+		return r, reason
+	}
+	r.Cost = 1
+	var ok bool
+	if r.At, ok = p.timeOf(); !ok {
+		return r, badTime
+	}
+	if p.cost >= 0 {
+		switch r.Cost, ok = parseCost(p.fields[p.cost], p.least); {
+		case !ok && p.least > 0:
+			return r, badCost
+		case !ok:
+			return r, badUnits
+		}
+	}
+	r.Key, reason = p.keyOf()
+	return r, reason
 }
 
 func (p *parser) timeOf() (ns int64, ok bool) {

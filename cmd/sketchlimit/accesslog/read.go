@@ -38,6 +38,7 @@ func (l *Log) readFile(ctx context.Context, f *File, add func(Batch) error) erro
 						return
 					}
 					p.parse(b)
+					p.look(f)
 					b.parsed <- struct{}{}
 				case <-ctx.Done():
 				}
@@ -90,7 +91,7 @@ func (l *Log) fillAll(ctx context.Context, f *File, free <-chan *block, hand fun
 	}
 	defer h.in.close()
 	var head []byte
-	for {
+	for number := 0; ; number++ {
 		var b *block
 		select {
 		case b = <-free:
@@ -103,6 +104,7 @@ func (l *Log) fillAll(ctx context.Context, f *File, free <-chan *block, hand fun
 		} else {
 			err = h.lines.fill(b)
 		}
+		b.number = number
 		if b.head = head; f.layout.format == W3C {
 			if last := findFields(b.text, true); last != nil {
 				head = bytes.Clone(last)
@@ -124,6 +126,7 @@ func (l *Log) count(f *File, b *block) {
 		f.FirstBad = b.firstBad
 		f.FirstBad.Line += f.Lines
 	}
+	f.doubts.add(&b.doubts, f.Lines)
 	f.Lines += b.lines
 	f.Requests += len(b.batch.Requests)
 	for reason, n := range b.skipped {
@@ -174,8 +177,10 @@ func (f *File) oneClient(requests []whatif.Request) {
 	}
 }
 
-// end completes what is counted of the clients. It is an error if most lines have none, or if the log runs backwards.
+// end completes what is told of the choice of fields and of the clients. It is an error if most lines have none, or if the log
+// runs backwards.
 func (f *File) end(keepsTimes bool) error {
+	f.Notes = append(f.Notes, f.doubts.tell(len(f.Notes) > 0)...)
 	f.HostNames = f.hostNames
 	if !f.plan.isClient() || f.Requests < 100 {
 		f.OneClient = ""
