@@ -30,7 +30,6 @@ const (
 // syslog adds, is passed over.
 type clf struct {
 	lastAddress bool // of the addresses before the time the last is the client, not the first
-	numbered    bool // the number of the line and a colon stand before it
 }
 
 func (c clf) common(line []byte, fields [][]byte) (reason string) {
@@ -56,9 +55,6 @@ func (c clf) combined(line []byte, fields [][]byte) (reason string) {
 
 // split reads host, ident, user, time, request, status and bytes, and answers what is left.
 func (c clf) split(line []byte, fields [][]byte) (rest []byte, reason string) {
-	if c.numbered {
-		line = line[bytes.IndexByte(line, ':')+1:]
-	}
 	first := bytes.IndexByte(line, ' ')
 	if first <= 0 {
 		return nil, "no client host"
@@ -158,20 +154,6 @@ func isSyslogHost(after []byte) bool {
 	}
 	next := after[1:wordEnd(after, 1)]
 	return len(next) > 1 && next[len(next)-1] == ':' && !isAddress(next)
-}
-
-// isNumbered reports whether lines begin with a number that grows, a colon and an address, as grep -n writes them.
-func isNumbered(lines [][]byte) bool {
-	before := int64(-1)
-	for _, line := range lines {
-		number, rest, _ := bytes.Cut(line, []byte(":"))
-		n, ok := parseDigits(number)
-		if !ok || n <= before || !isAddress(rest[:wordEnd(rest, 0)]) {
-			return false
-		}
-		before = n
-	}
-	return len(lines) > 1
 }
 
 // addressWord is the last one of a word's list, without what lists and quotes put around it.

@@ -158,9 +158,11 @@ func (l layout) of(lines [][]byte, head []byte) layout {
 		return w3cLayout(head)
 	case l.format == W3C || l.header:
 		return l
-	case l.wrapper != "":
-		inner, _ := detect(lines, Options{})
-		return inner
 	}
-	return layoutOf(l.format, lines)
+	lines = l.grep.cutAll(lines)
+	own := layoutOf(l.format, lines)
+	if l.wrapper != "" {
+		own, _ = detect(lines, Options{})
+	}
+	return own.behind(l.grep)
 }

@@ -64,6 +64,7 @@ type layout struct {
 	note        string          // what to tell of the client that is chosen
 	client      string          // the field of the client's address; "" if it is not known
 	wrapper     string          // the field of JSON objects in which the lines are
+	grep        grepped         // what stands before the lines
 	head        []byte          // of W3C: the first #Fields: line
 	clockLayout string          // of the time in a pattern; "": as parseTime reads it
 
@@ -105,8 +106,7 @@ func clfLayout(f Format, fields []string, split func(clf, []byte, [][]byte) stri
 	of := func(c clf) layout {
 		return fixed(f, fields, func(line []byte, fields [][]byte) string { return split(c, line, fields) })
 	}
-	numbered := isNumbered(lines)
-	first, last := of(clf{numbered: numbered}), of(clf{numbered: numbered, lastAddress: true})
+	first, last := of(clf{}), of(clf{lastAddress: true})
 	a, b := first.survey(lines).stats[clfHost], last.survey(lines).stats[clfHost]
 	few := len(a.distinct) == 1 || a.inside == a.addresses && b.inside < b.addresses && len(a.distinct) <= mostProxies
 	if a.addresses > 1 && few && len(b.distinct) > len(a.distinct) {
@@ -179,9 +179,10 @@ func samples(text []byte) iter.Seq[[][]byte] {
 
 func trimmed(line []byte) []byte { return bytes.TrimRight(line, "\r\n") }
 
-// passedOver reports which lines are neither requests nor bad: empty ones, comments, and the beginning and end of an array.
+// passedOver reports which lines are neither requests nor bad: empty ones, comments, the separator of columns that Excel reads,
+// and the beginning and end of an array.
 func passedOver(line []byte) bool {
-	return len(line) == 0 || line[0] == '#' || len(line) < 8 && len(elementOf(line)) == 0 || len(bytes.TrimSpace(line)) == 0
+	return len(line) == 0 || line[0] == '#' || len(line) == 5 && bytes.HasPrefix(line, []byte("sep=")) || len(line) < 8 && len(elementOf(line)) == 0 || len(bytes.TrimSpace(line)) == 0
 }
 
 // detect returns the layout that reads most of the lines. Columns by tabs would also be read as tsv, the wrong ones of them,

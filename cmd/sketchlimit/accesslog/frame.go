@@ -24,13 +24,15 @@ func framed(in *bufio.Reader) io.Reader {
 	}
 	alone := len(bytes.TrimSpace(rest)) == 0 && len(head) < frameHead
 	whole := json.Valid(elementOf(line))
+	end, array := firstObject(text)
 	switch {
+	case text[0] == '{' && isEnvelope(text[:end]): // of one, or of many
+		return &framer{in: in, array: true}
 	case whole && more && !alone, whole && text[0] == '[':
 		return in // as many lines as objects
 	case text[0] == '[':
 		return &framer{in: in, array: true}
 	}
-	end, array := firstObject(text)
 	if end > 0 && (bytes.HasPrefix(bytes.TrimLeft(text[end:], " \t\r\n,"), []byte("{")) || !array) {
 		if whole {
 			return in
@@ -41,6 +43,18 @@ func framed(in *bufio.Reader) io.Reader {
 		return &framer{in: in, array: true}
 	}
 	return in
+}
+
+// isEnvelope reports whether text is an object that has an array of objects and nothing else, as Azure exports them.
+func isEnvelope(text []byte) bool {
+	var fields map[string][]json.RawMessage
+	if json.Unmarshal(text, &fields) != nil || len(fields) != 1 {
+		return false
+	}
+	for _, records := range fields {
+		return len(records) > 0 && records[0][0] == '{'
+	}
+	return false
 }
 
 // elementOf is an object without what stands around it in an array.

@@ -256,11 +256,17 @@ func (f *File) recognise(text []byte, o Options) (first error) {
 	for lines := range samples(text) {
 		var l layout
 		ok := true
-		if o.auto() {
-			l, ok = detect(lines, o)
-		} else if l = layoutOf(o.Format, lines); !l.fixedTime {
-			ok = l.header || l.reads(lines, o) > 0
+		var g grepped
+		if !o.Format.isPattern() { // which has what it may be
+			g = grepIn(lines)
 		}
+		own := g.cutAll(lines)
+		if o.auto() {
+			l, ok = detect(own, o)
+		} else if l = layoutOf(o.Format, own); !l.fixedTime {
+			ok = l.header || l.reads(own, o) > 0
+		}
+		l = l.behind(g)
 		switch {
 		case !ok:
 			continue

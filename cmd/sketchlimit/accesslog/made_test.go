@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -51,7 +52,7 @@ func ofLine(name, pattern, key string, o Options) madeLog {
 
 func fill(pattern string, i int, at time.Time, ip string) string {
 	s := strings.NewReplacer("{IP}", ip, "{U}", fmt.Sprint(at.Unix()), "{MS}", fmt.Sprint(at.UnixMilli()), "{US}", fmt.Sprint(at.UnixMicro()),
-		"{NS}", fmt.Sprint(at.UnixNano()), "{CLF}", at.Format(clfTime), "{RFC}", at.Format(time.RFC3339), "{I}", fmt.Sprint(i), "{FEW}", fmt.Sprint(i%20), "{K}", fmt.Sprint(i%madeKeys), "{FEW2}", fmt.Sprintf("%02d", i%60),
+		"{NS}", fmt.Sprint(at.UnixNano()), "{CLF}", at.Format(clfTime), "{RFC}", at.Format(time.RFC3339), "{I}", fmt.Sprint(i), "{FEW}", fmt.Sprint(i%20), "{FEW3}", fmt.Sprint(i%3), "{K}", fmt.Sprint(i%madeKeys), "{FEW2}", fmt.Sprintf("%02d", i%60),
 		"{FEW60}", fmt.Sprint(i%60), "{PORT}", fmt.Sprint(40000+i),
 		"{REST}", afterClient(at), "{AGENTS}", agents).Replace(pattern)
 	for {
@@ -75,6 +76,12 @@ func madeLogs() []madeLog {
 		ofLine("a virtual host that is an address", `10.0.0.5:443 {IP} {REST}{AGENTS}`, "remote_addr", none),
 		ofLine("virtual hosts that are public addresses", `192.0.2.{FEW}:443 {IP} {REST}{AGENTS}`, "remote_addr", none),
 		ofLine("grep -n", `{I}:{IP} {REST}{AGENTS}`, "remote_addr", none),
+		ofLine("grep -H", `/var/log/access.log:{IP} {REST}{AGENTS}`, "remote_addr", none),
+		ofLine("grep -Hn, IPv6", `access.log.{FEW}:{I}:2001:db8:0:{K}::1 {REST}{AGENTS}`, "remote_addr", none),
+		ofLine("grep -H, IPv6", `access.log:2001:db8:0:{K}::1 {REST}`, "remote_addr", none),
+		ofLine("grep -H of JSON", `a.json:{"ts":"{RFC}","ip":"{IP}"}`, "ip", none),
+		ofLine("grep -Hn of words", `app.log:{I}:{RFC} GET /a {IP} 200`, "4", none),
+		ofLine("grep -H of words in two", `app.log:{T:2006-01-02 15:04:05} GET /a {IP} 200`, "5", none),
 		ofLine("syslog of many addresses", `Nov 10 08:00:00 10.0.0.{FEW} nginx: {IP} {REST}{AGENTS}`, "remote_addr", none),
 		ofLine("syslog RFC 3164", `Nov 10 08:00:00 web01 nginx: {IP} {REST}{AGENTS}`, "remote_addr", none),
 		ofLine("syslog of an address", `<134>Nov 10 08:00:00 10.0.0.5 nginx[77]: {IP} {REST}{AGENTS}`, "remote_addr", none),
@@ -158,6 +165,7 @@ func madeLogs() []madeLog {
 		{"CSV, date and time", made("Date;Time;Source;Bytes\n", func(i int, at time.Time, ip string) string {
 			return fill("{T:2006-01-02;15:04:05};{IP};12", i, at, ip)
 		}), none, "Source"},
+		{"CSV of Excel", made("sep=;\r\nwhen;who\r\n", func(i int, at time.Time, ip string) string { return fill("{RFC};{IP}\r", i, at, ip) }), none, "who"},
 		{"CSV of other names", made("when,who,what\n", func(i int, at time.Time, ip string) string { return fill("{RFC},{IP},GET", i, at, ip) }), none, "who"},
 	}
 	object := func(i int, at time.Time, ip string) string {
@@ -178,9 +186,20 @@ func madeLogs() []madeLog {
 		}), none, "request.ip"},
 		madeLog{"JSON objects in a row", strings.ReplaceAll(made("", object), "\n", ""), none, "request.ip"},
 		madeLog{"JSON within an object", strings.ReplaceAll(made(`{"version":1,"Records":[`, element), "\n", "") + "]}", none, "request.ip"},
+		madeLog{"JSON within objects, one a line", inObjects(made("", object), ","), none, "request.ip"},
+		madeLog{"JSON within objects, pretty", inObjects(made("", object), "\n,\n"), none, "request.ip"},
 		madeLog{"UTF-16", inUTF16(made("", object)), none, "request.ip"},
 		madeLog{"a byte order mark and \\r\\n", "\xef\xbb\xbf" + strings.ReplaceAll(made("", object), "\n", "\r\n"), none, "request.ip"},
 	)
+}
+
+// inObjects puts three lines into an object each.
+func inObjects(text, between string) string {
+	var b strings.Builder
+	for three := range slices.Chunk(strings.Split(strings.TrimSpace(text), "\n"), 3) {
+		b.WriteString(`{"records": [` + strings.Join(three, between) + "]}\n")
+	}
+	return b.String()
 }
 
 func inUTF16(text string) string {
@@ -333,8 +352,9 @@ func TestChoicesAreTold(t *testing.T) {
 		line, pattern, key string
 		told               string // "": nothing
 	}{
-		"public proxies":         {`192.0.2.{FEW} {REST}{AGENTS} "{IP}"`, "", "remote_addr", "remote_addr has 20 addresses in the first 200 lines, x_forwarded_for has 107"},
-		"proxies, then a client": {`192.0.2.{FEW} {IP} {REST}{AGENTS}`, "", "remote_addr", "the first is taken, which has 20 in the first 200 lines; the last has 107"},
+		"public proxies":          {`192.0.2.{FEW} {REST}{AGENTS} "{IP}"`, "", "remote_addr", "remote_addr has 20 addresses in the first 200 lines, x_forwarded_for has 107"},
+		"proxies, then a client":  {`192.0.2.{FEW} {IP} {REST}{AGENTS}`, "", "remote_addr", "the first is taken, which has 20 in the first 200 lines; the last has 107"},
+		"private addresses alone": {`10.0.0.{FEW3} {REST}{AGENTS}`, "", "remote_addr", "remote_addr has 3 addresses in the first 200 lines, all of private networks"},
 		"a header of JSON": {`{"ts":"{RFC}","remote_addr":"192.0.2.{FEW}","http_x_real_ip":"{IP}"}`, "", "remote_addr",
 			"remote_addr has 20 addresses in the first 200 lines, http_x_real_ip has 107"},
 		"a header of a pattern": {`192.0.2.{FEW} "{IP}" [{CLF}]`, `$remote_addr "$http_cf_connecting_ip" [$time_local]`, "remote_addr",
@@ -368,6 +388,52 @@ func TestChoicesAreTold(t *testing.T) {
 		}
 		assert.Equal(t, madeLines, f.Requests, name)
 		if told := strings.Join(f.Notes, "\n"); c.told == "" {
+			assert.Empty(t, told, name)
+		} else {
+			assert.Contains(t, told, c.told, name)
+		}
+	}
+}
+
+// TestChangesAreTold reads logs whose later lines contradict what the first ones have chosen, wherever that begins.
+func TestChangesAreTold(t *testing.T) {
+	const (
+		direct  = `{"ts":"{RFC}","remote_addr":"{IP}","xff":"-"}`
+		proxied = `{"ts":"{RFC}","remote_addr":"10.0.0.{FEW3}","xff":"{IP}"}`
+		clocks  = `{"ts":"2026-11-10T07:00:00Z","at":"{RFC}","ip":"{IP}"}`
+	)
+	for name, c := range map[string]struct {
+		before, after string
+		from, lines   int
+		head          string
+		told          string // "": nothing
+	}{
+		"a proxy":                 {direct, proxied, 200, 300, "", "it changes: in 100 of 100 lines behind the first 200 that were looked at, as in those from line 201 on, another client would be taken (xff, IPv6 by /64): --key names one for all lines"},
+		"a proxy, far behind":     {direct, proxied, 60_000, 90_000, "", "another client would be taken (xff, IPv6 by /64)"},
+		"a few lines of a proxy":  {direct, proxied, 290, 300, "", ""},
+		"no change":               {direct, direct, 200, 90_000, "", ""},
+		"a proxy in CSV":          {`{RFC},{IP},-`, `{RFC},10.0.0.{FEW3},{IP}`, 199, 300, "ts,remote_addr,xff\n", "(xff, IPv6 by /64)"},
+		"a proxy in W3C":          {`{T:2006-01-02 15:04:05} {IP} -`, `{T:2006-01-02 15:04:05} 10.0.0.{FEW3} {IP}`, 199, 300, "#Fields: date time c-ip X-Forwarded-For\n", "(X-Forwarded-For, IPv6 by /64)"},
+		"another place":           {`{RFC} {IP} GET /a`, `{RFC} 10.0.0.{FEW3} {IP} /a`, 200, 300, "", "(3, IPv6 by /64)"},
+		"an address before":       {`{IP} {REST}`, `10.0.0.5 {IP} {REST}`, 200, 300, "", "another client would be taken (remote_addr, IPv6 by /64)"},
+		"a time that stands":      {`{"ts":"{RFC}","at":"{RFC}","ip":"{IP}"}`, clocks, 200, 300, "", "from line 201 on ts is the same in 100 lines, at is not: --time names another field"},
+		"public proxies":          {direct, `{"ts":"{RFC}","remote_addr":"192.0.2.{FEW3}","xff":"{IP}"}`, 200, 300, "", "from line 201 on remote_addr has 3 addresses in 100 lines, xff has 100"},
+		"behind grep, in objects": {`a.log:{"log":"{IP} - - [{CLF}] \"GET / HTTP/1.1\" 200 1"}`, `a.log:{"log":"10.0.0.5 {IP} - - [{CLF}] \"GET / HTTP/1.1\" 200 1"}`, 200, 300, "", "another client"},
+	} {
+		text := strings.Builder{}
+		text.WriteString(c.head)
+		for i := range c.lines {
+			pattern := c.before
+			if i >= c.from {
+				pattern = c.after
+			}
+			text.WriteString(fill(pattern, i, madeStart.Add(time.Duration(i)*time.Second), fmt.Sprintf("203.0.113.%d", i%madeKeys+1)) + "\n")
+		}
+		l, _, _, _, err := readMade(t, text.String(), Options{})
+		if !assert.NoError(t, err, name) {
+			continue
+		}
+		if told := strings.Join(l.Files[0].Notes, "\n"); c.told == "" {
 			assert.Empty(t, told, name)
 		} else {
 			assert.Contains(t, told, c.told, name)

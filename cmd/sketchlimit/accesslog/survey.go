@@ -133,7 +133,17 @@ func (l layout) choose(lines [][]byte) (c chosen) {
 	c.chooseTime(l, &s)
 	c.zoneOfTime(l, &s)
 	c.chooseClient(l, &s)
+	c.insideAlone(l, &s)
 	return c
+}
+
+// insideAlone notes a client that has the addresses of a few proxies where no other field was taken in its place. Of a single
+// one all of the log tells.
+func (c *chosen) insideAlone(l layout, s *survey) {
+	if i := l.index(c.client); i >= 0 && s.stats[i].proxies() && len(s.stats[i].distinct) > 1 {
+		c.notes = append(c.notes, fmt.Sprintf("%s has %d addresses in the first %d lines, all of private networks; if they are proxies, --key names another field",
+			l.fieldText(i), len(s.stats[i].distinct), s.lines))
+	}
 }
 
 // zoneOfTime notes a zone that is not read, in a field or a word of its own. AM or PM there is an error.
