@@ -67,15 +67,7 @@ func (r *answer) figures() (map[string][]figure, error) {
 	if l == nil {
 		return figures, nil
 	}
-	traffic, err := r.plotTraffic(l)
-	if err != nil {
-		return nil, err
-	}
 	knee, err := plotKnee(w, l, map[bool]string{true: ", as suggested", false: ", not suggested"}[r.Suggestion.Found])
-	if err != nil {
-		return nil, err
-	}
-	heat, err := r.plotHeat(w)
 	if err != nil {
 		return nil, err
 	}
@@ -87,9 +79,20 @@ func (r *answer) figures() (map[string][]figure, error) {
 		figures["heaviest"] = []figure{{top, "The requests that the limit would have refused of the keys that it refuses the most."}}
 	}
 	at := fmt.Sprintf("%s in %s", integer(l.Limit), whatif.Span(w.Window))
-	figures["log"] = []figure{{traffic, "Requests over time, and those that " + at + " would have refused."}}
 	figures["limits"] = []figure{{knee, "The share of the requests that a limit refuses, and the share of the keys. A good limit stands where " +
 		"the first is high and the second is low."}}
+	if len(r.stretches(r.binLength())) == 1 { // a single bar says no more than the table
+		return figures, nil
+	}
+	traffic, err := r.plotTraffic(l)
+	if err != nil {
+		return nil, err
+	}
+	heat, err := r.plotHeat(w)
+	if err != nil {
+		return nil, err
+	}
+	figures["log"] = []figure{{traffic, "Requests over time, and those that " + at + " would have refused."}}
 	figures["hours"] = []figure{{heat, "The share of the requests that each limit refuses over time: the darker the more."}}
 	return figures, nil
 }

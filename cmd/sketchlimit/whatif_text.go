@@ -86,8 +86,11 @@ func (r *answer) sections() []section {
 
 // read is what was read.
 func (r *answer) read() section {
-	rows := [][]string{}
+	rows, notes := [][]string{}, []string(nil)
 	for _, f := range r.Files {
+		for _, note := range clientTexts(f) {
+			notes = append(notes, f.Name+": "+note+".")
+		}
 		text := fmt.Sprintf("%s; %s; %s; key: %s; time: %s", f.Name, f.Format, plural(f.Requests, "request", "requests"), f.Key, f.Time)
 		if f.Cost != "" && r.costs() {
 			text += "; cost: " + f.Cost
@@ -119,7 +122,7 @@ func (r *answer) read() section {
 		prose = "Counted in bounded memory. A figure behind ± is how far an estimate may be off. Its share is an estimate, too, and so is " +
 			"what is called about or at least. All others are exact. With --exact every key is followed, whatever memory that takes."
 	}
-	return section{ID: "log", Title: "The log", Prose: prose, Table: grid{Rows: rows, Mark: -1}}
+	return section{ID: "log", Title: "The log", Prose: prose, Table: grid{Rows: rows, Mark: -1}, Notes: notes}
 }
 
 // costs reports whether requests cost more than a unit each.
