@@ -100,6 +100,23 @@ func (o Options) New(files ...File) (*Rules, error) {
 // Check reads files as Load does and returns their rules in order, without taking their
 // memory.
 func (o Options) Check(paths ...string) ([]*Rule, error) {
+	s, err := o.check(paths)
+	if err != nil {
+		return nil, err
+	}
+	return s.rules, nil
+}
+
+// CheckWarnings returns what [Rules.Warnings] would return of the files that Check reads.
+func (o Options) CheckWarnings(paths ...string) ([]string, error) {
+	s, err := o.check(paths)
+	if err != nil {
+		return nil, err
+	}
+	return s.allWarnings(), nil
+}
+
+func (o Options) check(paths []string) (*set, error) {
 	s := newSet(nil)
 	s.merge, s.months = o.MergeDomains, o.CalendarMonths
 	texts, err := read(paths)
@@ -112,7 +129,7 @@ func (o Options) Check(paths ...string) ([]*Rule, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.rules, nil
+	return s, nil
 }
 
 // rules checks the options and returns rules without files.

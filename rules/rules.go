@@ -343,8 +343,9 @@ func (r *Rules) All() []*Rule { return slices.Clone(r.current.Load().rules) }
 
 // Warnings returns how rules differ from what files say or seem to mean, as FILE:LINE:
 // text: the Warning of each rule, and what files say that leads to none.
-func (r *Rules) Warnings() []string {
-	s := r.current.Load()
+func (r *Rules) Warnings() []string { return r.current.Load().allWarnings() }
+
+func (s *set) allWarnings() []string {
 	all := slices.Clone(s.warnings)
 	for _, rule := range s.rules {
 		if rule.Warning != "" {

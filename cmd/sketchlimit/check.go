@@ -35,6 +35,10 @@ func newCheck() *cobra.Command {
 			if err != nil {
 				return failure{err}
 			}
+			warnings, err := rules.Options{}.CheckWarnings(args...)
+			if err != nil {
+				return failure{err}
+			}
 			sizes := sizesOf(all)
 			bar := working(c.ErrOrStderr(), "predicting", len(sizes))
 			predicted, err := interruptible(c.Context(), func() (forecasts, error) { return predict(sizes, bar), nil })
@@ -42,12 +46,12 @@ func newCheck() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return writeRules(c.OutOrStdout(), all, predicted)
+			return writeRules(c.OutOrStdout(), all, warnings, predicted)
 		},
 	}
 }
 
-func writeRules(out io.Writer, all []*rules.Rule, forecasts forecasts) error {
+func writeRules(out io.Writer, all []*rules.Rule, warnings []string, forecasts forecasts) error {
 	total := 0
 	table := grid{Head: []string{"rule", "limit", "algorithm", "keys", "memory", "false denials", "cliff"}, Text: 3, Mark: -1}
 	for _, r := range all {
@@ -58,10 +62,8 @@ func writeRules(out io.Writer, all []*rules.Rule, forecasts forecasts) error {
 	if len(all) > 0 {
 		text += "\n" + table.text() + "\n"
 	}
-	for _, r := range all {
-		if r.Warning != "" {
-			text += "\n" + r.Warning + "\n"
-		}
+	for _, warning := range warnings {
+		text += "\n" + warning + "\n"
 	}
 	_, err := io.WriteString(out, text)
 	return err

@@ -25,6 +25,13 @@ func predicting(t *testing.T) {
 	}
 }
 
+// TestCheckTellsWhatLimitsNothing: there is no rule that could be in the table.
+func TestCheckTellsWhatLimitsNothing(t *testing.T) {
+	file := write(t, "domain: api\ndescriptors:\n  - key: a\n    rate_limit:\n")
+	o := command(nil, "check", file)
+	require.Equal(t, output{out: "0 rules, 0 B of counts\n\n" + file + ":4: empty rate_limit, limits nothing\n"}, o)
+}
+
 func TestCheck(t *testing.T) {
 	predicting(t)
 	o := command(nil, "check", write(t, `

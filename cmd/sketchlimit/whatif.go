@@ -173,6 +173,7 @@ func (w *whatIf) run(ctx context.Context, paths []string, in io.Reader, out, err
 			return failure{err}
 		}
 	}
+	defer debug.SetGCPercent(debug.SetGCPercent(50)) // most of what is live stays so, and there is little to collect
 	total := int(log.Size())
 	or(&total, -1)
 	progress := working(errOut, "reading", total)

@@ -93,7 +93,7 @@ func (r *answer) figures() (map[string][]figure, error) {
 		return nil, err
 	}
 	figures["log"] = []figure{{traffic, "Requests over time, and those that " + at + " would have refused."}}
-	figures["hours"] = []figure{{heat, "The share of the requests that each limit refuses over time: the darker the more."}}
+	figures["hours"] = []figure{{heat, "The share of the requests that each limit refuses over time: the stronger the colour, the more."}}
 	return figures, nil
 }
 
