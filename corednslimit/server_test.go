@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"strings"
 	"testing"
@@ -23,6 +24,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sketchlimit/sketchlimit"
 )
 
 func TestMain(m *testing.M) {
@@ -78,25 +81,7 @@ func query(name string) *dns.Msg { return new(dns.Msg).SetQuestion(name, dns.Typ
 
 // counts sends queries from one address without waiting for answers, and counts these until none has come for a while.
 func counts(t *testing.T, server *caddy.Instance, times int, name string) (whole, truncated int) {
-	conn, err := dns.Dial("udp", server.Servers()[0].LocalAddr().String())
-	require.NoError(t, err)
-	defer conn.Close()
-	for range times {
-		require.NoError(t, conn.WriteMsg(query(name)))
-	}
-	for {
-		require.NoError(t, conn.SetReadDeadline(time.Now().Add(time.Second)))
-		m, err := conn.ReadMsg()
-		switch {
-		case err != nil:
-			return whole, truncated
-		case m.Truncated:
-			truncated++
-			require.Empty(t, m.Answer)
-		default:
-			whole++
-		}
-	}
+	return flood(t, "127.0.0.1", server.Servers()[0].LocalAddr().String(), query(name), times)
 }
 
 // A real CoreDNS over UDP and TCP: a burst of queries gets its allowance, some truncated answers, and no more. TCP gets
@@ -161,31 +146,43 @@ func TestPluginsThatAnswer(t *testing.T) {
 	}
 }`)
 	defer stop(t, server)
-	address := server.Servers()[0].LocalAddr().String()
-	authors := new(dns.Msg).SetQuestion("authors.bind.", dns.TypeTXT)
-	authors.Question[0].Qclass = dns.ClassCHAOS
-	authors.SetEdns0(4096, false)
 	for what, m := range map[string]*dns.Msg{
-		"chaos": authors, "any": new(dns.Msg).SetQuestion("example.org.", dns.TypeANY),
-		"local": new(dns.Msg).SetQuestion("localhost.", dns.TypeA), "acl": query("www.example.net."),
+		"chaos": authors(), "any": new(dns.Msg).SetQuestion("example.org.", dns.TypeANY),
+		"local": query("localhost."), "acl": query("www.example.net."),
 	} {
-		conn, err := dns.Dial("udp", address)
-		require.NoError(t, err)
-		conn.UDPSize = 4096
-		const sent = 60
-		for range sent {
-			require.NoError(t, conn.WriteMsg(m))
-		}
-		answered := 0
-		for {
-			require.NoError(t, conn.SetReadDeadline(time.Now().Add(500*time.Millisecond)))
-			if _, err := conn.ReadMsg(); err != nil {
-				break
-			}
-			answered++
-		}
-		require.NoError(t, conn.Close())
+		answered, _ := flood(t, "127.0.0.1", server.Servers()[0].LocalAddr().String(), m, 60)
 		require.InDelta(t, 6, answered, 4, what) // and what flows in while the queries come
+	}
+}
+
+// authors asks chaos for what is many times as long as the question.
+func authors() *dns.Msg {
+	m := new(dns.Msg).SetQuestion("authors.bind.", dns.TypeTXT)
+	m.Question[0].Qclass = dns.ClassCHAOS
+	return m.SetEdns0(4096, false)
+}
+
+// flood sends a query from an address so many times without waiting, and counts the answers until none has come for a while.
+func flood(t *testing.T, from, address string, m *dns.Msg, times int) (whole, truncated int) {
+	dialed, err := (&net.Dialer{LocalAddr: &net.UDPAddr{IP: net.ParseIP(from)}}).Dial("udp", address)
+	require.NoError(t, err)
+	conn := &dns.Conn{Conn: dialed, UDPSize: 4096}
+	defer conn.Close()
+	for range times {
+		require.NoError(t, conn.WriteMsg(m))
+	}
+	for {
+		require.NoError(t, conn.SetReadDeadline(time.Now().Add(500*time.Millisecond)))
+		answer, err := conn.ReadMsg()
+		switch {
+		case err != nil:
+			return whole, truncated
+		case answer.Truncated:
+			truncated++
+			require.Empty(t, answer.Answer)
+		default:
+			whole++
+		}
 	}
 }
 
@@ -222,6 +219,12 @@ func TestFailedReload(t *testing.T) {
 	const elsewhere = "example.net:0 {\nbind 192.0.2.1\nsketch_rrl\n}\n" // an address that no machine has
 	_, err := server.Restart(input(fmt.Sprintf(corefile, "memory 2MiB") + "\n" + elsewhere))
 	require.Error(t, err)
+	if sketchlimit.CheckMemory(mostMemory) != nil { // or it would be taken
+		_, err = server.Restart(input(fmt.Sprintf(corefile, "memory 64GiB")))
+		require.ErrorContains(t, err, "bytes of accounts, with those of all blocks and of the server that runs")
+	}
+	whole, _ := counts(t, server, 10, "www.example.org.")
+	require.Equal(t, 10, whole)
 	live.mu.Lock()
 	require.Len(t, live.of, 1)
 	for of, h := range live.of {

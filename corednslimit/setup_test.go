@@ -203,6 +203,9 @@ func TestDirectives(t *testing.T) {
 	place := slices.Index(dnsserver.Directives, name)
 	require.Equal(t, "local", dnsserver.Directives[place+1])
 	require.Less(t, slices.Index(dnsserver.Directives, "errors"), place)
+	for _, answers := range []string{"dns64", "any", "chaos", "tsig", "rewrite", "acl", "header", "minimal", "cache", "template", "hosts", "file", "forward"} {
+		require.Greater(t, slices.Index(dnsserver.Directives, answers), place, answers)
+	}
 	require.Less(t, slices.Index(dnsserver.Directives, "metadata"), place, "names from wildcards")
 }
 
