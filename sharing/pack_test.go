@@ -1,7 +1,8 @@
-package redislimit
+package sharing
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -28,32 +29,19 @@ func TestRecordsTellWhatHasRisen(t *testing.T) {
 					want[cell] = uint32(is - was)
 				}
 			}
-			record := l.risenIn(from, to, 1<<30)[0]
+			p := newPacker(l, 1<<30)
+			p.risen(0, from[:7], to[:7])
+			p.risen(7, from[7:], to[7:])
+			record := slices.Concat(p.records()...)
 			got := map[int]uint32{}
-			for c, err := range risen(append(append(record, 0), record...), 20*l.perWord()) {
+			for c, err := range risen(record, 20*l.perWord()) {
 				require.NoError(t, err)
 				got[c.cell] += c.n
-			}
-			for cell := range want {
-				want[cell] *= 2
 			}
 			require.Equal(t, want, got)
 		}
 	}
 	require.Equal(t, []byte{2, 2, 2*62 + 1, 3}, appendCell(appendCell(appendCell(nil, 1, 1), 1, 1), 62, 5), "a byte, mostly")
-}
-
-// A sum is as Redis keeps it, and one's own part of it is known.
-func TestSumWithoutOnesOwn(t *testing.T) {
-	to := make([]uint64, 1)
-	lanes{8}.without(to, []byte{5, 255, 7, 3}, []uint64{0x09_02_03_02})
-	require.EqualValues(t, 0x00_05_ff_03, to[0], "the full cell may have held more; none is below 0")
-	lanes{16}.without(to, []byte{1, 0, 0xff, 0xff, 0, 7}, []uint64{0x0001_0001_0001})
-	require.Equal(t, uint64(0x0006_ffff_00ff), to[0])
-	lanes{32}.without(to, []byte{0, 0, 1, 1, 0x80}, []uint64{1})
-	require.EqualValues(t, uint64(0x80000000)<<32|0x100, to[0])
-	lanes{8}.without(to, nil, []uint64{1})
-	require.Zero(t, to[0])
 }
 
 // Cells are added to and raised one by one, and do not run into their neighbours.
@@ -70,9 +58,21 @@ func TestCellsRise(t *testing.T) {
 	require.EqualValues(t, uint64(0xffff)<<48|0x0001_0904, words[1])
 }
 
+// What is summed up and taken away again is what it was, unless a cell was full.
+func TestCellsAddUp(t *testing.T) {
+	words := []uint64{0x01_fe_03}
+	lanes{8}.sum(words, []uint64{0x80<<56 | 0x02_02_00})
+	require.Equal(t, []uint64{0x80<<56 | 0x03_ff_03}, words)
+	lanes{8}.less(words, []uint64{0x80<<56 | 0x02_02_04})
+	require.Equal(t, []uint64{0x01_ff_00}, words, "a full cell may have held more; none is below 0")
+	lanes{8}.sub(words, 2, 1)
+	lanes{8}.sub(words, 1, 1)
+	require.Equal(t, []uint64{0x00_ff_00}, words)
+}
+
 // FuzzRisen reads anything without a panic, and nothing out of bounds.
 func FuzzRisen(f *testing.F) {
-	f.Add([]byte{2, 2, 0, 125, 3})
+	f.Add([]byte{2, 2, 125, 3})
 	f.Add([]byte{255, 255, 255, 255, 255, 255, 255, 255, 255, 1})
 	f.Fuzz(func(t *testing.T, records []byte) {
 		for c, err := range risen(records, 1000) {

@@ -1,0 +1,540 @@
+package sharing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// Hub lets all nodes of a process exchange through one [Engine]: one call appends what several have to tell, and
+// one reads the logs of all. While nothing happens it makes one call in two seconds, which waits at the server.
+// It is safe for concurrent use.
+type Hub struct {
+	engine Engine
+
+	mu      sync.Mutex
+	nodes   map[*Node]struct{}
+	changed chan struct{} // closed when nodes change
+	latest  time.Time     // change
+	base    time.Time     // nodes of one interval exchange at once: at multiples of it since base
+	stop    context.CancelFunc
+}
+
+const (
+	// idleWait is how long a call waits at the server for something to read.
+	idleWait = 2 * time.Second
+	// backOff is the least between calls that fail.
+	backOff = 250 * time.Millisecond
+	// batchCount and batchBytes bound what is appended by one call.
+	batchCount = 64
+	batchBytes = 128 << 10
+)
+
+// NewHub returns a Hub without nodes. It makes calls while it has some.
+func NewHub(engine Engine) *Hub {
+	return &Hub{engine: engine, nodes: map[*Node]struct{}{}, changed: make(chan struct{}), base: time.Now()}
+}
+
+// Join makes the share a node of the log, and exchanges once. An engine that does not answer until ctx ends is no error;
+// the node joins when it does. Join returns [ErrLayout], wrapped, where other nodes of the log have another layout.
+func (h *Hub) Join(ctx context.Context, share *Share, c Config) (*Node, error) {
+	n := newNode(h, share, c)
+	if err := n.Exchange(ctx); errors.Is(err, ErrLayout) {
+		return nil, err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n.next = h.after(time.Now(), c.Interval)
+	h.nodes[n] = struct{}{}
+	if len(h.nodes) == 1 {
+		var ctx context.Context
+		ctx, h.stop = context.WithCancel(context.Background())
+		go h.write(ctx)
+		go h.read(ctx)
+	}
+	h.change()
+	return n, nil
+}
+
+// Leave ends the exchanges of the node by itself.
+func (n *Node) Leave() {
+	h := n.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if _, ok := h.nodes[n]; !ok {
+		return
+	}
+	delete(h.nodes, n)
+	if len(h.nodes) == 0 {
+		h.stop()
+	}
+	h.change()
+}
+
+// Close ends the exchanges of the node with a last one, which tells the others all that was admitted here, and returns
+// its error. It goes on as long as each of its calls is answered, and waits for an answer for twice the Timeout.
+func (n *Node) Close() error {
+	n.Leave()
+	last := func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*n.config.Timeout)
+		defer cancel()
+		return n.Exchange(ctx)
+	}
+	for {
+		before := n.Stats().Exchanges
+		err := last()
+		if err == nil {
+			n.mu.Lock()
+			n.say(message{kind: bye})
+			n.mu.Unlock()
+			last() // others find out by themselves otherwise
+			return nil
+		}
+		if !errors.Is(err, context.DeadlineExceeded) || n.Stats().Exchanges == before {
+			return err
+		}
+	}
+}
+
+// after returns when the exchange after a time begins.
+func (h *Hub) after(now time.Time, interval time.Duration) time.Time {
+	return h.base.Add((now.Sub(h.base)/interval + 1) * interval)
+}
+
+// change wakes whoever waits. The caller holds h.mu.
+func (h *Hub) change() {
+	close(h.changed)
+	h.latest = time.Now()
+	h.changed = make(chan struct{})
+}
+
+// members returns the nodes and their shortest interval, what is closed when these change, and when they last did.
+func (h *Hub) members() (nodes []*Node, interval time.Duration, changed <-chan struct{}, latest time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for n := range h.nodes {
+		nodes = append(nodes, n)
+		if interval == 0 || n.config.Interval < interval {
+			interval = n.config.Interval
+		}
+	}
+	return nodes, interval, h.changed, h.latest
+}
+
+// write appends what nodes have to tell, each at its interval, until the context ends.
+func (h *Hub) write(ctx context.Context) {
+	for ctx.Err() == nil {
+		nodes, _, changed, _ := h.members()
+		now := time.Now()
+		wait := time.Hour
+		var due []*Node
+		for _, n := range nodes {
+			n.mu.Lock()
+			if !n.next.After(now) {
+				due = append(due, n)
+				n.next = h.after(now, n.config.Interval)
+			}
+			wait = min(wait, n.next.Sub(now))
+			n.mu.Unlock()
+		}
+		if len(due) > 0 {
+			h.exchangeDue(ctx, due)
+			continue
+		}
+		select {
+		case <-ctx.Done():
+		case <-changed:
+		case <-time.After(wait):
+		}
+	}
+}
+
+// exchangeDue appends what some nodes have to tell. Those that others are busy with are left out.
+func (h *Hub) exchangeDue(ctx context.Context, due []*Node) {
+	var free []*Node
+	for _, n := range due {
+		if n.sending.TryLock() {
+			defer n.sending.Unlock()
+			free = append(free, n)
+		}
+	}
+	var joined []*Node
+	for _, n := range free {
+		n.mu.Lock()
+		ok, pull := n.joined, n.joined && !n.covered
+		n.mu.Unlock()
+		if !ok && h.catchUp(ctx, n) != nil {
+			h.rest(n)
+			continue
+		}
+		if pull && h.pull(ctx, n) != nil {
+			h.rest(n)
+			continue
+		}
+		n.mu.Lock()
+		n.collect(time.Now())
+		n.mu.Unlock()
+		joined = append(joined, n)
+	}
+	for n := range h.push(ctx, joined) {
+		h.rest(n)
+	}
+}
+
+// rest lets a node wait after a failure.
+func (h *Hub) rest(n *Node) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.next = time.Now().Add(max(n.config.Interval, backOff))
+}
+
+// read reads the logs of all nodes, until the context ends.
+func (h *Hub) read(ctx context.Context) {
+	var latest, verified time.Time
+	verified = time.Now()
+	failed := false
+	for ctx.Err() == nil {
+		nodes, interval, changed, change := h.members()
+		if failed {
+			interval = max(interval, backOff)
+		}
+		if wait := time.Until(latest.Add(interval)); wait > 0 && !latest.IsZero() || len(nodes) == 0 {
+			if len(nodes) == 0 {
+				wait = time.Hour
+			}
+			select {
+			case <-ctx.Done():
+			case <-changed:
+			case <-time.After(wait):
+			}
+			continue
+		}
+		if latest.IsZero() { // a node that has joined has just read
+			latest = time.Now()
+			continue
+		}
+		latest = time.Now()
+		look := latest.Sub(verified) > verifyEvery
+		if look {
+			verified = latest
+		}
+		wait := idleWait
+		if latest.Sub(change) < idleWait {
+			wait = backOff // more nodes may come, which this reading does not include
+		}
+		logs, timeout := map[string][]*Node{}, time.Duration(0)
+		var from []Cursor
+		var reading []*Node
+		for _, n := range nodes {
+			n.mu.Lock()
+			if n.covered = n.joined; n.joined {
+				if n.suspect || look {
+					n.verify(n.suspect)
+				}
+				c := n.cursor()
+				if n.verifying != nil {
+					wait = 0
+				}
+				if logs[c.Log] == nil {
+					from = append(from, c)
+				}
+				for i := range from {
+					if from[i].Log == c.Log && c.After.Compare(from[i].After) < 0 {
+						from[i] = c
+					}
+				}
+				logs[c.Log] = append(logs[c.Log], n)
+				reading = append(reading, n)
+				timeout = max(timeout, n.config.Timeout)
+			}
+			n.mu.Unlock()
+		}
+		if len(from) == 0 {
+			continue
+		}
+		failed = h.readLogs(ctx, from, logs, reading, wait, timeout) != nil
+	}
+}
+
+// readLogs reads some logs by one call.
+func (h *Hub) readLogs(ctx context.Context, from []Cursor, logs map[string][]*Node, nodes []*Node, wait, timeout time.Duration) error {
+	within, cancel := context.WithTimeout(ctx, wait+timeout)
+	defer cancel()
+	type answer struct {
+		records []Record
+		err     error
+	}
+	done := make(chan answer, 1)
+	go func() {
+		records, err := h.engine.Read(within, from, wait)
+		done <- answer{records, err}
+	}()
+	var a answer
+	select {
+	case a = <-done:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(wait + timeout + timeout/8): // it is not waited for any more
+		a.err = late(timeout)
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	now, byLog := time.Now(), map[string][]Record{}
+	for _, r := range a.records {
+		byLog[r.Log] = append(byLog[r.Log], r)
+	}
+	errs := logErrors(a.err)
+	for _, c := range from {
+		err, failed := errs[c.Log]
+		if !failed {
+			err, failed = errs[""]
+		}
+		for _, n := range logs[c.Log] {
+			if !failed || len(byLog[c.Log]) > 0 {
+				err = errors.Join(err, n.read(c.After, byLog[c.Log], now))
+			}
+			n.exchanged(err, 0, now)
+			if len(byLog[c.Log]) > 0 {
+				n.share.Weigh()
+			}
+		}
+	}
+	return a.err
+}
+
+// logErrors returns errors by the log that they concern, and the one that concerns all under "".
+func logErrors(err error) map[string]error {
+	all := map[string]error{}
+	var split func(error)
+	split = func(err error) {
+		if several, ok := err.(interface{ Unwrap() []error }); ok {
+			for _, e := range several.Unwrap() {
+				split(e)
+			}
+			return
+		}
+		var one *LogError
+		if errors.As(err, &one) {
+			all[one.Log] = one.Err
+		} else if err != nil {
+			all[""] = err
+		}
+	}
+	split(err)
+	return all
+}
+
+func late(timeout time.Duration) error {
+	return fmt.Errorf("no answer within %v: %w", timeout, context.DeadlineExceeded)
+}
+
+// Exchange tells all that is new here, and reads all that is new elsewhere. A node that has joined does so by itself.
+// While the engine does not answer, it reports that each time the timeout has passed. It returns when the context
+// ends, at the latest.
+func (n *Node) Exchange(ctx context.Context) error {
+	done := make(chan error, 1)
+	go func() { done <- n.exchange(ctx) }()
+	before := n.Stats()
+	tick := time.NewTicker(n.config.Timeout + n.config.Timeout/8) // after the context has had its say
+	defer tick.Stop()
+	for {
+		select {
+		case err := <-done:
+			return err
+		case <-tick.C:
+			now := n.Stats()
+			if now.Exchanges+now.Failures == before.Exchanges+before.Failures {
+				n.exchanged(late(n.config.Timeout), n.config.Timeout, time.Now())
+			}
+			before = n.Stats()
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (n *Node) exchange(ctx context.Context) error {
+	n.sending.Lock()
+	defer n.sending.Unlock()
+	h := n.hub
+	const rounds = 8 // what was on its way; what is new; what was lost, and then all of it; each of that is read again
+	for range rounds {
+		n.mu.Lock()
+		joined := n.joined
+		n.mu.Unlock()
+		if !joined {
+			if err := h.catchUp(ctx, n); err != nil {
+				return err
+			}
+		}
+		n.mu.Lock()
+		n.verify(n.suspect)
+		n.mu.Unlock()
+		if err := h.pull(ctx, n); err != nil {
+			return err
+		}
+		n.mu.Lock()
+		all := n.collect(time.Now())
+		n.mu.Unlock()
+		if err := h.push(ctx, []*Node{n})[n]; err != nil {
+			return err
+		}
+		n.mu.Lock()
+		done := all && n.joined && !n.suspect && len(n.queue) == 0
+		n.mu.Unlock()
+		if done {
+			n.share.Weigh()
+			return nil
+		}
+	}
+	return errors.New("not all is told, the server loses it again and again")
+}
+
+// push appends what nodes have in their queues, until these are empty, and returns the errors of those that fail.
+// The caller has locked the nodes' sending.
+func (h *Hub) push(ctx context.Context, nodes []*Node) map[*Node]error {
+	errs := map[*Node]error{}
+	for {
+		var entries []Entry
+		var batches [][]*own
+		var places []Place
+		var telling []*Node
+		timeout := time.Duration(0)
+		bytes := 0
+		for _, n := range nodes {
+			if errs[n] != nil {
+				continue
+			}
+			var batch []*own
+			n.mu.Lock()
+			for _, o := range n.queue {
+				if len(entries) == batchCount || bytes > batchBytes || len(batch) > 0 && batch[0].kind == begin {
+					break
+				}
+				bytes += len(o.data)
+				batch = append(batch, o)
+				entries = append(entries, n.entry(o))
+			}
+			places = append(places, n.place)
+			n.mu.Unlock()
+			if len(batch) > 0 {
+				batches, telling = append(batches, batch), append(telling, n)
+				timeout = max(timeout, n.config.Timeout)
+			} else {
+				places = places[:len(places)-1]
+			}
+		}
+		if len(entries) == 0 {
+			return errs
+		}
+		start := time.Now()
+		results := h.append(ctx, entries, timeout, telling)
+		if ctx.Err() != nil {
+			for _, n := range telling {
+				errs[n] = ctx.Err()
+			}
+		}
+		now := time.Now()
+		for i, n := range telling {
+			own := results[:len(batches[i])]
+			results = results[len(batches[i]):]
+			err := n.accept(batches[i], own, places[i], now)
+			if ctx.Err() == nil || err == nil {
+				n.exchanged(err, now.Sub(start), now)
+			}
+			if err != nil {
+				errs[n] = err
+				continue
+			}
+			n.mu.Lock()
+			cut, ok := n.cutNow()
+			n.mu.Unlock()
+			if ok {
+				within, cancel := context.WithTimeout(ctx, timeout)
+				if err := h.engine.Trim(within, n.config.Log, cut); err != nil {
+					n.exchanged(err, 0, now) // the log is longer until the next time
+				}
+				cancel()
+			}
+		}
+	}
+}
+
+// append calls the engine, and reports each time that the timeout passes while it does not answer.
+func (h *Hub) append(ctx context.Context, entries []Entry, timeout time.Duration, nodes []*Node) []Result {
+	within, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	done := make(chan []Result, 1)
+	go func() { done <- h.engine.Append(within, entries) }()
+	tick := time.NewTicker(timeout + timeout/8)
+	defer tick.Stop()
+	for {
+		select {
+		case results := <-done:
+			return results
+		case <-tick.C:
+			for _, n := range nodes {
+				n.exchanged(late(timeout), timeout, time.Now())
+			}
+		case <-ctx.Done():
+			results := make([]Result, len(entries))
+			for i := range results {
+				results[i].Err = ctx.Err()
+			}
+			return results
+		}
+	}
+}
+
+// pull reads a node's log up to its end.
+func (h *Hub) pull(ctx context.Context, n *Node) error {
+	for {
+		n.mu.Lock()
+		c, joined := n.cursor(), n.joined
+		n.mu.Unlock()
+		if !joined {
+			return nil // it has missed something, and reads all
+		}
+		within, cancel := context.WithTimeout(ctx, n.config.Timeout)
+		records, err := h.engine.Read(within, []Cursor{c}, 0)
+		cancel()
+		now := time.Now()
+		if err == nil {
+			err = n.read(c.After, records, now)
+		}
+		if ctx.Err() == nil || err == nil {
+			n.exchanged(err, 0, now)
+		}
+		if err != nil || len(records) == 0 {
+			return err
+		}
+	}
+}
+
+// catchUp reads a node's log from its beginning.
+func (h *Hub) catchUp(ctx context.Context, n *Node) error {
+	var all []Record
+	c := Cursor{Log: n.config.Log}
+	for {
+		within, cancel := context.WithTimeout(ctx, n.config.Timeout)
+		records, err := h.engine.Read(within, []Cursor{c}, 0)
+		cancel()
+		if err == nil && len(records) == 0 {
+			err = n.rebuild(all, time.Now())
+		}
+		if ctx.Err() == nil || err == nil {
+			n.exchanged(err, 0, time.Now())
+		}
+		if err != nil {
+			return err
+		}
+		if len(records) == 0 {
+			return nil
+		}
+		all = append(all, records...)
+		c.After = records[len(records)-1].Place
+	}
+}

@@ -1,0 +1,764 @@
+package sharing
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	crand "crypto/rand"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+// Node is a [Share]'s part in a log. At every interval it appends which of its own cells have risen, and it adds to
+// the others' cells what it reads. It is made by [Hub.Join].
+//
+// Each message counts once, however often it comes: messages are numbered, and a node knows which it has seen
+// of each other one. So a node repeats what may have been lost. It keeps its latest news for that; if the log
+// has lost more, it restates all that it has told. A log that grows is cut: the node whose news makes it too
+// long appends the cells of all nodes, and removes what these contain.
+type Node struct {
+	hub    *Hub
+	share  *Share
+	lanes  lanes
+	config Config
+	id     uint64
+	layout uint64
+	keep   time.Duration
+
+	sending sync.Mutex // held while messages of the node are appended, or it joins
+
+	mu        sync.Mutex // guards what follows
+	next      time.Time  // when cells are looked at
+	joined    bool       // the log has been read from its beginning
+	covered   bool       // the hub's latest reading includes the node
+	suspect   bool       // the server may have lost what it had
+	begun     bool       // a begin was read
+	place     Place      // up to which the log was read
+	trimmed   Place      // up to which its cells were summed up
+	marks     [2]mark    // places read up to a while ago, the older first
+	number    uint64     // of the latest own message
+	told      map[int64][]uint64
+	others    map[int64]*external
+	peers     map[uint64]*peer
+	kept      []*own // news that may have to be repeated, in order
+	queue     []*own // what is to be appended, in order
+	latest    *own   // the latest that was appended
+	spoke     time.Time
+	verifying *verification
+	grown     int   // bytes of the log since its cells were summed up
+	sumUp     bool  // the log is too long, and this node is to cut it
+	cut       Place // up to which, once cutAfter is appended
+	cutAfter  *own
+	stats     Stats
+}
+
+// external is the cells of all other nodes in a generation.
+type external struct {
+	cells []uint64
+	shown bool // the share has them
+}
+
+// peer is what is known of a node, also of this one.
+type peer struct {
+	seen  seen
+	first uint64 // that was seen
+	whole bool   // nothing that counts is missing of those before the first
+	gone  bool
+	at    time.Time // of the latest message
+}
+
+// missing reports whether a message up to a number may not have been seen. Those before the first that was seen
+// do not count any more, unless the node is not whole.
+func (p *peer) missing(upTo uint64) bool {
+	if !p.whole || p.seen.max < upTo {
+		return true
+	}
+	for i := max(1, p.first, upTo-min(upTo, seenBits-1)); i <= upTo; i++ {
+		if !p.seen.has(i) {
+			return true
+		}
+	}
+	return false
+}
+
+// own is a message of this node.
+type own struct {
+	message
+	data  []byte
+	place Place // zero: it has not been appended yet
+}
+
+type mark struct {
+	at    time.Time
+	place Place
+}
+
+// verification is a second reading of what the log should have.
+type verification struct {
+	full   bool // all that is kept, not only the latest
+	asked  bool // a reading has begun since
+	after  Place
+	latest *own
+	saw    map[uint64]bool // numbers of own messages
+}
+
+const (
+	// recordBytes is how long a message gets.
+	recordBytes = 8 << 10
+	// keptBytes and keptCount bound the news that are kept though they were appended. They are more than
+	// a failover loses, or a log that is written to disk once a second.
+	keptBytes = 64 << 10
+	keptCount = 64
+	// markEvery is how much time lies between marks; verifyEvery between looks whether the log has the latest message.
+	markEvery   = 10 * time.Second
+	verifyEvery = 10 * time.Second
+	minKeep     = time.Minute
+)
+
+// ErrLayout is returned to a node that would misread the others' cells.
+var ErrLayout = errors.New("the nodes' limiters differ; they must have the same Config and Seed, or another Prefix. " +
+	"If the server has lost the seed, nodes that have drawn a new one must start again")
+
+// Config says how a [Node] takes part.
+type Config struct {
+	Log      string        // name of the log that the nodes of one limit share
+	Interval time.Duration // between exchanges
+	Timeout  time.Duration // that the engine may take
+	Window   time.Duration // of the limit
+	LogBytes int           // that the log grows by before it is cut; 0: twice the cells, at least 64 KiB
+	// Report is called with the result of each exchange. It must not block, nor exchange.
+	Report func(error)
+}
+
+// Stats is a picture of a [Node].
+type Stats struct {
+	Exchanges uint64    // that succeeded: calls of the engine
+	Failures  uint64    // that did not
+	Latest    time.Time // of the last that succeeded
+	// SentBytes and ReceivedBytes are all records that were appended and read.
+	SentBytes, ReceivedBytes uint64
+	// Lost is how often the log had lost what it was told, and was told again.
+	Lost uint64
+	// RoundTrip is how long it lately took at most to append news. A longest one fades to half in 45 exchanges.
+	RoundTrip time.Duration
+	// Nodes is how many take part, this one included.
+	Nodes int
+}
+
+func newNode(h *Hub, share *Share, c Config) *Node {
+	var id [8]byte
+	crand.Read(id[:]) // never fails
+	n := &Node{hub: h, share: share, lanes: lanes{share.CellBits()}, config: c, id: binary.BigEndian.Uint64(id[:]),
+		layout: xxhash.Sum64String(share.Layout()), keep: max(2*c.Window, minKeep), told: map[int64][]uint64{}}
+	n.reset()
+	return n
+}
+
+// reset forgets what was read.
+func (n *Node) reset() {
+	n.place, n.trimmed, n.marks, n.begun, n.grown, n.verifying = Place{}, Place{}, [2]mark{}, false, 0, nil
+	n.others, n.peers = map[int64]*external{}, map[uint64]*peer{}
+	n.peers[n.id] = &peer{whole: true}
+}
+
+// words returns those of one generation.
+func (n *Node) words() int { return n.share.Parts() * n.share.PartWords() }
+
+// generations returns the oldest and the latest generation that count, and forgets those before.
+func (n *Node) generations() (oldest, latest int64) {
+	latest, kept := n.share.Generations()
+	oldest = latest - int64(kept) + 1
+	maps.DeleteFunc(n.told, func(g int64, _ []uint64) bool { return g < oldest })
+	maps.DeleteFunc(n.others, func(g int64, _ *external) bool { return g < oldest })
+	gone := func(o *own) bool { return o.hasCells() && o.generation < oldest }
+	n.kept = slices.DeleteFunc(n.kept, gone)
+	n.queue = slices.DeleteFunc(n.queue, gone)
+	return oldest, latest
+}
+
+// collect makes news of the cells that have risen. While something is still to be appended it makes none, and
+// returns false.
+func (n *Node) collect(now time.Time) bool {
+	oldest, latest := n.generations()
+	looked := len(n.queue) == 0
+	if looked {
+		scratch := make([]uint64, n.share.PartWords())
+		for g := oldest; g <= latest; g++ {
+			told, p := n.told[g], newPacker(n.lanes, recordBytes)
+			if told == nil {
+				told = make([]uint64, n.words())
+				n.told[g] = told
+			}
+			for part := range n.share.Parts() {
+				if !n.share.Own(part, g, scratch) {
+					break
+				}
+				first := part * len(scratch)
+				p.risen(first, told[first:][:len(scratch)], scratch)
+				copy(told[first:], scratch)
+			}
+			for _, cells := range p.records() {
+				n.keepNews(n.say(message{kind: news, generation: g, body: cells}))
+			}
+		}
+	}
+	if len(n.queue) == 0 && now.Sub(n.spoke) > n.keep/2 {
+		n.say(message{kind: hello})
+	}
+	return looked
+}
+
+func (n *Node) keepNews(o *own) {
+	n.kept = append(n.kept, o)
+	bytes := 0
+	for i, o := range slices.Backward(n.kept) {
+		bytes += len(o.body)
+		if (bytes > keptBytes || len(n.kept)-i > keptCount) && n.peers[n.id].seen.has(o.number) {
+			n.kept = slices.Delete(n.kept, 0, i+1)
+			return
+		}
+	}
+}
+
+// say numbers a message and queues it.
+func (n *Node) say(m message) *own {
+	n.number++
+	m.layout, m.node, m.number = n.layout, n.id, n.number
+	o := &own{message: m, data: m.encode()}
+	n.queue = append(n.queue, o)
+	return o
+}
+
+// entry returns what is appended of a message.
+func (n *Node) entry(o *own) Entry {
+	return Entry{Log: n.config.Log, ID: fmt.Sprintf("%016x-%d", n.id, o.number), Data: o.data, Keep: n.keep, Begin: o.kind == begin}
+}
+
+// accept takes in how the first messages of the queue were appended, when the log was read up to a place. It returns
+// the first error.
+func (n *Node) accept(batch []*own, results []Result, place Place, now time.Time) (err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	done := map[*own]bool{}
+	noLog := false
+	for i, o := range batch {
+		r := results[i]
+		switch {
+		case errors.Is(r.Err, ErrNoLog) && o.kind != begin:
+			noLog = true
+		case r.Err != nil:
+			n.suspect = true
+			err = cmp.Or(err, r.Err)
+		default:
+			done[o], o.place, n.latest, n.spoke = true, r.Place, o, now
+			n.stats.SentBytes += uint64(len(o.data))
+			n.suspect = n.suspect || r.Place.Compare(place) <= 0
+		}
+	}
+	n.queue = slices.DeleteFunc(n.queue, func(o *own) bool { return done[o] })
+	if noLog && !slices.ContainsFunc(n.queue, func(o *own) bool { return o.kind == begin }) {
+		n.again(nil)
+		n.say(message{kind: begin})
+		n.queue = slices.Insert(n.queue[:len(n.queue)-1], 0, n.queue[len(n.queue)-1])
+		n.place, n.trimmed, n.begun = Place{}, Place{}, true
+	}
+	return err
+}
+
+// again queues all that was told, because the log has lost it; what was appended at a place and after it is still there.
+func (n *Node) again(lostBefore *Place) {
+	n.generations()
+	n.stats.Lost++
+	n.queue = slices.DeleteFunc(n.queue, func(o *own) bool { return o.kind == restated || o.kind == known || o.kind == news })
+	n.cutAfter = nil
+	covers := n.number
+	if len(n.kept) > 0 {
+		covers = n.kept[0].number - 1
+	}
+	var pieces []message // of what is not kept
+	for _, g := range slices.Sorted(maps.Keys(n.told)) {
+		p := newPacker(n.lanes, recordBytes)
+		p.risen(0, make([]uint64, n.words()), n.toldWithout(g, func(*own) bool { return true }))
+		for _, cells := range p.records() {
+			pieces = append(pieces, message{kind: restated, generation: g, covers: covers, body: cells})
+		}
+	}
+	if covers > 0 {
+		for i, m := range pieces {
+			m.piece, m.of = uint64(i), uint64(len(pieces))
+			n.say(m)
+		}
+	}
+	for _, o := range n.kept {
+		if lostBefore == nil || o.place == (Place{}) || o.place.Compare(*lostBefore) < 0 {
+			o.place = Place{}
+			n.queue = append(n.queue, o)
+		}
+	}
+}
+
+// toldWithout returns the cells that were told in a generation, without those of kept news.
+func (n *Node) toldWithout(g int64, without func(*own) bool) []uint64 {
+	cells := slices.Clone(n.told[g])
+	for _, o := range n.kept {
+		if o.generation == g && without(o) {
+			n.subtract(cells, o.body)
+		}
+	}
+	return cells
+}
+
+func (n *Node) subtract(cells []uint64, record []byte) {
+	for ch, err := range risen(record, len(cells)*n.lanes.perWord()) {
+		if err == nil {
+			n.lanes.sub(cells, ch.cell, uint64(ch.n))
+		}
+	}
+}
+
+// read takes in what follows a place in the log, nothing at its end.
+func (n *Node) read(after Place, records []Record, now time.Time) (err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if after.Compare(n.place) > 0 {
+		return nil // the node reads again what is before
+	}
+	for _, r := range records {
+		if !n.joined || r.Place.Compare(n.place) <= 0 {
+			continue
+		}
+		n.stats.ReceivedBytes += uint64(len(r.Data))
+		n.place = r.Place
+		err = cmp.Or(err, n.take(r, now))
+	}
+	if !n.joined {
+		return err
+	}
+	if len(records) == 0 {
+		n.verified(now)
+	}
+	if now.Sub(n.marks[1].at) > markEvery {
+		n.marks[0], n.marks[1] = n.marks[1], mark{now, n.place}
+	}
+	n.show()
+	if n.sumUp {
+		n.sumUp = false
+		n.addUp(now)
+	}
+	return err
+}
+
+// take takes in one record.
+func (n *Node) take(r Record, now time.Time) error {
+	m, err := decode(r.Data)
+	if err != nil {
+		return err
+	}
+	if m.layout != n.layout {
+		return ErrLayout
+	}
+	p := n.peers[m.node]
+	if p == nil {
+		p = &peer{first: m.number, whole: m.number == 1 || !n.begun && m.kind != begin}
+		n.peers[m.node] = p
+	}
+	p.at, p.gone = now, m.kind == bye
+	if n.verifying != nil && m.node == n.id {
+		n.verifying.saw[m.number] = true
+	}
+	if p.seen.has(m.number) {
+		return nil
+	}
+	if m.node != n.id && m.number > p.first && m.number-p.seen.max >= seenBits {
+		n.joined = n.joined && p.seen.max == 0 // or else the log was cut before all of it was read
+	}
+	p.seen.add(m.number)
+	switch m.kind {
+	case begin:
+		n.begun = true
+		if m.node != n.id && n.joined {
+			n.again(&r.Place)
+			if len(n.queue) == 0 {
+				n.say(message{kind: hello})
+			}
+		}
+	case news:
+		n.grow(len(r.Data), m.node)
+		if m.node != n.id {
+			return n.add(m)
+		}
+	case restated:
+		n.grow(len(r.Data), m.node)
+		if m.node != n.id && p.missing(m.covers) {
+			p.whole = false
+			p.seen.upTo(m.covers)
+			p.whole = m.piece == m.of-1
+			return n.add(m)
+		}
+	case known:
+		if m.piece == m.of-1 {
+			n.grown, n.trimmed = 0, m.place
+		}
+		if m.piece == 0 && m.node != n.id && n.missed(m.body) {
+			n.joined = false
+		}
+	}
+	return nil
+}
+
+// grow notes that the log has grown by the news of a node.
+func (n *Node) grow(bytes int, node uint64) {
+	longest := cmp.Or(n.config.LogBytes, max(64<<10, 2*8*n.words()))
+	before := n.grown / longest
+	n.grown += bytes
+	n.sumUp = n.sumUp || n.grown/longest > before && node == n.id
+}
+
+// missed reports whether the log was cut before this node had read all of it, by what another one has seen.
+func (n *Node) missed(body []byte) bool {
+	for id, s := range seenOf(body) {
+		p := n.peers[id]
+		if id == n.id {
+			p.seen.union(&s) // of what was cut before it was read here
+			continue
+		}
+		if p == nil || p.seen.max < s.max {
+			return true
+		}
+		for i := max(1, p.first, s.max-min(s.max, seenBits-1)); i <= s.max; i++ {
+			if s.has(i) && !p.seen.has(i) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func seenOf(body []byte) map[uint64]seen {
+	r, all := reader{data: body}, map[uint64]seen{}
+	for len(r.data) > 0 {
+		id := r.uint64()
+		s := r.seen()
+		if r.bad {
+			return nil
+		}
+		all[id] = s
+	}
+	return all
+}
+
+// addUp appends the cells of all nodes, and what was seen of these, as of the place up to which the log was read.
+func (n *Node) addUp(now time.Time) {
+	if n.cutAfter != nil {
+		return // that goes on
+	}
+	oldest, _ := n.generations()
+	maps.DeleteFunc(n.peers, func(id uint64, p *peer) bool { return id != n.id && now.Sub(p.at) > n.keep })
+	var all []byte
+	for id, p := range n.peers {
+		all = p.seen.append(binary.BigEndian.AppendUint64(all, id))
+	}
+	pieces := []message{{kind: known, place: n.place, body: all}}
+	mine := &n.peers[n.id].seen
+	last := oldest - 1
+	for g := range n.others {
+		last = max(last, g)
+	}
+	for g := range n.told {
+		last = max(last, g)
+	}
+	for g := oldest; g <= last; g++ {
+		cells := make([]uint64, n.words())
+		if n.told[g] != nil {
+			cells = n.toldWithout(g, func(o *own) bool { return !mine.has(o.number) })
+		}
+		if e := n.others[g]; e != nil {
+			n.lanes.sum(cells, e.cells)
+		}
+		p := newPacker(n.lanes, recordBytes)
+		p.risen(0, make([]uint64, n.words()), cells)
+		for _, cells := range p.records() {
+			pieces = append(pieces, message{kind: known, place: n.place, generation: g, body: cells})
+		}
+	}
+	for i, m := range pieces {
+		m.piece, m.of = uint64(i), uint64(len(pieces))
+		n.cutAfter = n.say(m)
+	}
+	n.cut = n.place
+}
+
+// add adds the cells of a message to those of the others.
+func (n *Node) add(m message) error {
+	latest, kept := n.share.Generations()
+	if m.generation <= latest-int64(kept) || m.generation > latest+int64(kept) {
+		return nil
+	}
+	e := n.others[m.generation]
+	if e == nil {
+		e = &external{cells: make([]uint64, n.words()), shown: n.joined && m.generation <= latest}
+		n.others[m.generation] = e
+	}
+	changes := make([]change, 0, 64)
+	part, cells := 0, n.share.PartWords()*n.lanes.perWord()
+	flush := func() {
+		if e.shown && len(changes) > 0 {
+			n.share.AddOthers(part, m.generation, func(yield func(int, uint32) bool) {
+				for _, ch := range changes {
+					if !yield(ch.cell-part*cells, ch.n) {
+						return
+					}
+				}
+			})
+		}
+		changes = changes[:0]
+	}
+	for ch, err := range risen(m.body, len(e.cells)*n.lanes.perWord()) {
+		if err != nil {
+			return err
+		}
+		n.lanes.add(e.cells, ch.cell, uint64(ch.n))
+		if ch.cell/cells != part {
+			flush()
+			part = ch.cell / cells
+		}
+		changes = append(changes, ch)
+	}
+	flush()
+	return nil
+}
+
+// show gives the share the others' cells of generations that have begun here since they were read.
+func (n *Node) show() {
+	oldest, latest := n.generations()
+	words := n.share.PartWords()
+	for g, e := range n.others {
+		if e.shown || g < oldest || g > latest {
+			continue
+		}
+		e.shown = true
+		for part := range n.share.Parts() {
+			n.share.SetOthers(part, g, e.cells[part*words:][:words])
+		}
+	}
+}
+
+// rebuild takes in the whole log, of a node that joins, or that has missed a part of it.
+func (n *Node) rebuild(records []Record, now time.Time) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	messages := make([]message, len(records))
+	type sum struct{ node, first uint64 }
+	found := map[sum]int{}
+	var base sum
+	for i, r := range records {
+		m, err := decode(r.Data)
+		if err != nil {
+			continue // take returns it
+		}
+		if m.layout != n.layout && n.number == 0 {
+			return ErrLayout
+		}
+		messages[i] = m
+		if s := (sum{m.node, m.number - m.piece}); m.kind == known {
+			if found[s]++; found[s] == int(m.of) {
+				base = s
+			}
+		}
+	}
+	others, peers := n.others, n.peers
+	n.reset()
+	for _, m := range messages {
+		if m.kind != known || base != (sum{m.node, m.number - m.piece}) {
+			continue
+		}
+		n.trimmed = m.place
+		if m.piece > 0 {
+			n.add(m)
+			continue
+		}
+		for id, s := range seenOf(m.body) {
+			n.peers[id] = &peer{seen: s, whole: true, at: now}
+		}
+	}
+	n.forgetOwn(messages, records)
+	for i, r := range records {
+		if n.place = r.Place; r.Place.Compare(n.trimmed) > 0 || messages[i].kind == known {
+			n.take(r, now)
+			n.stats.ReceivedBytes += uint64(len(r.Data))
+		}
+	}
+	for g, e := range others {
+		if n.others[g] == nil {
+			n.others[g] = &external{cells: make([]uint64, n.words())}
+		}
+		n.lanes.raise(n.others[g].cells, e.cells)
+	}
+	for id, p := range peers {
+		if q := n.peers[id]; q == nil {
+			n.peers[id] = p
+		} else {
+			q.seen.union(&p.seen)
+			q.whole = q.whole || p.whole
+		}
+	}
+	n.joined = true
+	n.show()
+	if n.number == 0 {
+		first := message{kind: hello}
+		if len(records) == 0 {
+			first.kind, n.begun = begin, true
+		}
+		n.say(first)
+	} else {
+		n.suspect = true // nobody knows for how long this node was away
+	}
+	return nil
+}
+
+// forgetOwn subtracts from the cells of all nodes what this one had told then.
+func (n *Node) forgetOwn(messages []message, records []Record) {
+	mine, kept := n.peers[n.id], map[uint64]bool{}
+	if mine == nil { // it had told nothing
+		n.peers[n.id] = &peer{whole: true}
+		return
+	}
+	for _, o := range n.kept {
+		kept[o.number] = true
+	}
+	for g, e := range n.others {
+		if n.told[g] == nil {
+			continue
+		}
+		then := n.toldWithout(g, func(o *own) bool { return !mine.seen.has(o.number) })
+		for i, m := range messages {
+			if m.kind == news && m.node == n.id && m.generation == g && records[i].Place.Compare(n.trimmed) > 0 &&
+				!mine.seen.has(m.number) && !kept[m.number] {
+				n.subtract(then, m.body)
+				kept[m.number] = true
+			}
+		}
+		n.lanes.less(e.cells, then)
+	}
+}
+
+// cursor returns where reading goes on.
+func (n *Node) cursor() Cursor {
+	if n.verifying != nil {
+		n.verifying.asked = true
+	}
+	return Cursor{n.config.Log, n.place}
+}
+
+// cutNow returns up to where the log can be cut now, because what sums it up was appended.
+func (n *Node) cutNow() (Place, bool) {
+	if n.cutAfter == nil || n.cutAfter.place == (Place{}) {
+		return Place{}, false
+	}
+	n.cutAfter = nil
+	return n.cut, true
+}
+
+// verify makes the node read again what the log should have: all that is kept, or only its latest message.
+func (n *Node) verify(full bool) {
+	if !n.joined || n.latest == nil || n.verifying != nil && (n.verifying.full || !full) {
+		return
+	}
+	v := &verification{full: full, latest: n.latest, saw: map[uint64]bool{}}
+	v.after = n.latest.place.before()
+	if full {
+		n.suspect = false
+		if m := n.marks[0].place; m != (Place{}) && m.Compare(v.after) < 0 {
+			v.after = m
+		}
+		for _, o := range n.kept {
+			if o.place != (Place{}) && o.place.Compare(n.trimmed) > 0 && o.place.Compare(v.after) <= 0 {
+				v.after = o.place.before()
+			}
+		}
+	}
+	n.verifying = v
+	if v.after.Compare(n.place) < 0 {
+		n.place = v.after
+	}
+}
+
+// verified ends a verification: the end of the log has been read.
+func (n *Node) verified(now time.Time) {
+	v := n.verifying
+	if v == nil || !v.asked {
+		return
+	}
+	n.verifying = nil
+	lost := func(o *own) bool {
+		return !v.saw[o.number] && o.place.Compare(v.after) > 0 && o.place.Compare(v.latest.place) <= 0 && o.place.Compare(n.trimmed) > 0
+	}
+	switch {
+	case !v.full:
+		n.suspect = n.suspect || lost(v.latest)
+	case len(n.kept) > 0 && lost(n.kept[0]):
+		n.again(&Place{}) // nothing is known of what was told before
+		fallthrough
+	default:
+		found := false
+		for _, o := range n.kept {
+			if lost(o) {
+				o.place, found = Place{}, true
+				n.queue = append(n.queue, o)
+			}
+		}
+		if found {
+			n.stats.Lost++
+		} else if lost(v.latest) {
+			n.say(message{kind: hello})
+		}
+	}
+}
+
+// seenNodes returns how many nodes take part.
+func (n *Node) seenNodes(now time.Time) (nodes int) {
+	for id, p := range n.peers {
+		if id == n.id || !p.gone && now.Sub(p.at) <= n.keep {
+			nodes++
+		}
+	}
+	return nodes
+}
+
+// Stats returns a picture of the exchanges.
+func (n *Node) Stats() Stats {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	s := n.stats
+	s.Nodes = n.seenNodes(time.Now())
+	return s
+}
+
+// MemoryBytes returns the memory that the node takes beside the share's.
+func (n *Node) MemoryBytes() int {
+	_, kept := n.share.Generations()
+	return 2 * kept * n.words() * 8
+}
+
+// exchanged notes the result of a call of the engine, which took so long if that is not 0, and reports it.
+func (n *Node) exchanged(err error, took time.Duration, now time.Time) {
+	n.mu.Lock()
+	if took > 0 {
+		n.stats.RoundTrip = max(took, n.stats.RoundTrip-n.stats.RoundTrip/64)
+	}
+	if err == nil {
+		n.stats.Exchanges++
+		n.stats.Latest = now
+	} else {
+		n.stats.Failures++
+		n.suspect = n.suspect || !errors.Is(err, ErrLayout)
+	}
+	n.mu.Unlock()
+	n.config.Report(err)
+}

@@ -1,0 +1,168 @@
+package sharing_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/sharing"
+	"github.com/sketchlimit/sketchlimit/sharing/sharingtest"
+)
+
+// memory returns a server in memory, whose clients meet faults.
+func memory(fault func(n int) sharingtest.Fault) sharingtest.Server {
+	m := &sharingtest.Memory{}
+	return sharingtest.Server{Wipe: m.Wipe, Patience: 3 * time.Second, Open: func() (sharing.Engine, error) {
+		f := &sharingtest.Faulty{Engine: m}
+		f.Set(fault)
+		return f, nil
+	}}
+}
+
+func TestMemory(t *testing.T) {
+	require.NoError(t, sharingtest.Check(memory(nil)))
+}
+
+// TestCheckCatches: engines that break their promise now and then do not pass.
+func TestCheckCatches(t *testing.T) {
+	for _, c := range []struct {
+		fault sharingtest.Fault
+		want  string
+	}{
+		{sharingtest.Forget, "keeps each entry once: "},
+		{sharingtest.Repeat, "keeps each entry once: "},
+		{sharingtest.Refuse, "order: append: "},
+		{sharingtest.Delay, "order: append: "},
+	} {
+		t.Run(c.want, func(t *testing.T) {
+			t.Parallel()
+			err := sharingtest.Check(memory(func(n int) sharingtest.Fault {
+				if n%20 == 19 {
+					return c.fault
+				}
+				return sharingtest.None
+			}))
+			require.ErrorContains(t, err, c.want)
+		})
+	}
+}
+
+// counting counts calls of an engine.
+type counting struct {
+	sharing.Engine
+	appends, reads, trims atomic.Int64
+}
+
+func (c *counting) Append(ctx context.Context, entries []sharing.Entry) []sharing.Result {
+	c.appends.Add(1)
+	return c.Engine.Append(ctx, entries)
+}
+
+func (c *counting) Read(ctx context.Context, from []sharing.Cursor, wait time.Duration) ([]sharing.Record, error) {
+	c.reads.Add(1)
+	return c.Engine.Read(ctx, from, wait)
+}
+
+func (c *counting) Trim(ctx context.Context, log string, upTo sharing.Place) error {
+	c.trims.Add(1)
+	return c.Engine.Trim(ctx, log, upTo)
+}
+
+func (c *counting) calls() int64 { return c.appends.Load() + c.reads.Load() + c.trims.Load() }
+
+// join lets so many limiters share their limits in logs of their own, through one hub.
+func join(t *testing.T, hub *sharing.Hub, limiters, limit int) (all []*sketchlimit.Limiter, nodes []*sharing.Node) {
+	for i := range limiters {
+		l, err := sketchlimit.New(sketchlimit.Config{Limit: limit, Window: time.Hour, Keys: 1000, Seed: 1})
+		require.NoError(t, err)
+		share, err := l.Share()
+		require.NoError(t, err)
+		n, err := hub.Join(t.Context(), share, sharing.Config{Log: fmt.Sprint(i), Interval: 100 * time.Millisecond,
+			Timeout: time.Second, Window: time.Hour, Report: func(err error) {
+				if err != nil {
+					t.Error(err)
+				}
+			}})
+		require.NoError(t, err)
+		t.Cleanup(func() { n.Leave(); l.Close() })
+		all, nodes = append(all, l), append(nodes, n)
+	}
+	return all, nodes
+}
+
+// TestIdleCostsNothing: limiters that nobody asks cost two calls a second at most, however many they are; and ten that
+// are busy no more than one that appends and one that reads in each interval.
+func TestIdleCostsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine := &counting{Engine: &sharingtest.Memory{}}
+		hub := sharing.NewHub(engine)
+		other := sharing.NewHub(engine.Engine)
+		all, _ := join(t, hub, 10, 1<<20)
+		others, _ := join(t, other, 10, 1<<20)
+		time.Sleep(5 * time.Second)
+		before := engine.calls()
+		time.Sleep(10 * time.Second)
+		require.LessOrEqual(t, engine.calls()-before, int64(2*10))
+		require.Positive(t, engine.calls()-before)
+
+		appends, reads := engine.appends.Load(), engine.reads.Load()
+		for range 10_000 {
+			time.Sleep(time.Millisecond)
+			all[rand.IntN(10)].Allow("k")
+			others[rand.IntN(10)].Allow("k")
+		}
+		require.LessOrEqual(t, engine.appends.Load()-appends, int64(110))
+		require.LessOrEqual(t, engine.reads.Load()-reads, int64(110))
+		require.Greater(t, engine.appends.Load()-appends, int64(90))
+		require.Greater(t, engine.reads.Load()-reads, int64(90))
+	})
+}
+
+// TestTwoIntervals: what one node admits another one knows two intervals later, also after both have been idle.
+func TestTwoIntervals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &sharingtest.Memory{}
+		a, _ := join(t, sharing.NewHub(m), 3, 1000)
+		b, _ := join(t, sharing.NewHub(m), 3, 1000)
+		used := 0
+		for range 50 {
+			time.Sleep(time.Duration(rand.Int64N(int64(3 * time.Second))))
+			require.True(t, a[1].AllowN("k", 3))
+			used += 3
+			time.Sleep(201 * time.Millisecond)
+			require.Equal(t, 1000-used, b[1].Peek("k").Remaining)
+		}
+	})
+}
+
+// TestNoMoreThanTheBound: of one key that all nodes are offered all the time, all admit at most what Synced promises.
+func TestNoMoreThanTheBound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const nodes, limit, rate = 4, 100, 100
+		m := &sharingtest.Memory{}
+		var admitted atomic.Int64
+		var all sync.WaitGroup
+		for range nodes {
+			l, _ := join(t, sharing.NewHub(m), 1, limit)
+			all.Go(func() {
+				for range 10 * rate {
+					time.Sleep(time.Second / rate)
+					if l[0].Allow("k") {
+						admitted.Add(1)
+					}
+				}
+			})
+		}
+		all.Wait()
+		require.GreaterOrEqual(t, admitted.Load(), int64(limit))
+		require.LessOrEqual(t, admitted.Load(), int64(limit+(nodes-1)*rate/5))
+	})
+}
