@@ -12,66 +12,31 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/sharing/synced"
 )
 
 // Failure is how requests are decided while Redis is away: gone, or too slow.
-type Failure int
+type Failure = synced.Failure
 
 const (
 	// FailLocal goes on with what this machine knows.
-	FailLocal Failure = iota
+	FailLocal = synced.FailLocal
 	// FailOpen admits every request.
-	FailOpen
+	FailOpen = synced.FailOpen
 	// FailClosed denies every request.
-	FailClosed
+	FailClosed = synced.FailClosed
 )
 
-// String returns the policy's name.
-func (f Failure) String() string {
-	switch f {
-	case FailLocal:
-		return "local"
-	case FailOpen:
-		return "open"
-	case FailClosed:
-		return "closed"
-	}
-	return fmt.Sprintf("Failure(%d)", int(f))
-}
-
-// unseen decides on n units, of which most can pass at once, without looking at the key, as
-// FailOpen or FailClosed says.
-func (f Failure) unseen(n, most, limit int) sketchlimit.Decision {
-	d := sketchlimit.Decision{Limit: limit}
-	switch {
-	case n < 1 || n > most:
-		d.RetryAfter = sketchlimit.Never
-	case f == FailOpen:
-		d.Allowed, d.Remaining = true, most
-	default:
-		d.RetryAfter = probeEvery
-	}
-	return d
-}
-
-// Health tells whether Redis answers.
-type Health struct {
-	// Away: it does not, or one of several servers does not, or one way to it is broken. Requests that would
-	// go there are decided as Failure says.
-	Away    bool
-	Since   time.Time // of the latest change; zero if there was none
-	Changes uint64    // how often Away has changed, of each server and way
-	Err     error     // the latest failure or error reply, nil if there was none
-}
+// Health says whether Redis answers.
+type Health = synced.Health
 
 // ErrAway is what an [Exact] returns, wrapped, while it does not ask Redis because that is away.
 var ErrAway = errors.New("redislimit: Redis is away")
 
 const (
-	breakAfter = 3                      // failures in a row
-	probeEvery = 250 * time.Millisecond // while Redis is away
-	refusals   = time.Minute            // between log lines that Redis refuses requests
+	breakAfter = 3                 // failures in a row
+	probeEvery = synced.ProbeEvery // while Redis is away
+	refusals   = time.Minute       // between log lines that Redis refuses requests
 )
 
 // breaker keeps requests from waiting for a server that is away. After breakAfter failures
@@ -124,14 +89,6 @@ func (b *breaker) done(start, now time.Time, err error) {
 	} else if !b.answer.After(start) {
 		b.failed(now, err)
 	}
-}
-
-// partly tells that some of a call's parts were answered and others failed.
-func (b *breaker) partly(now time.Time, err error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.waited = 0
-	b.answered(now, err)
 }
 
 // answered is called under the lock. An err is what Redis refuses.

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/sharing/synced"
 )
 
 //go:embed exactwindow.lua
@@ -96,7 +97,7 @@ func (e *Exact) TakeAt(ctx context.Context, now time.Time, key string, n int) (s
 // Do decides on a request that [Exact.Take] cannot say, see [sketchlimit.Request]. A limit of its own that is below
 // the limiter's admits nothing. For its Time see [Exact.TakeAt].
 func (e *Exact) Do(ctx context.Context, r sketchlimit.Request) (sketchlimit.Decision, error) {
-	if lower(r.Limit, e.limit, e.limit) == 0 {
+	if synced.Lower(r.Limit, e.limit, e.limit) == 0 {
 		return sketchlimit.Decision{RetryAfter: sketchlimit.Never}, nil
 	}
 	var now any = ""

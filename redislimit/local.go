@@ -56,7 +56,7 @@ func (e *Exact) Local(failure Failure) (*Local, error) {
 		decide: func(r sketchlimit.Request) sketchlimit.Decision {
 			d, err := e.Do(context.Background(), r)
 			if err != nil {
-				return failure.unseen(cmp.Or(r.N, 1), most, e.limit)
+				return failure.Unseen(cmp.Or(r.N, 1), most, e.limit)
 			}
 			return d
 		},

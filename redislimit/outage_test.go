@@ -306,25 +306,15 @@ func TestFailLocalConsentsToLowerLimits(t *testing.T) {
 	require.Zero(t, d.Remaining)
 }
 
-// TestSyncedIsNotAwayWhereAPartAnswers: one string of the wrong type, with FailClosed, denies nobody.
-func TestSyncedIsNotAwayWhereAPartAnswers(t *testing.T) {
+// TestSyncedIsNotAwayWhereItAnswers: a stream of the wrong type, with FailClosed, denies nobody.
+func TestSyncedIsNotAwayWhereItAnswers(t *testing.T) {
 	client := connect(t, redistest.New(t).Addr)
 	var clock atomic.Int64
-	c := testConfig(&clock)
-	c.Keys = 100_000 // two parts at least
-	s := newTestNode(t, client, c, OnFailure(FailClosed), Log(quiet()))
-	latest, _ := s.share.Generations()
-	node := s.names(channelID{latest, 0})[2]
-	require.NoError(t, client.Del(t.Context(), node).Err())
-	require.NoError(t, client.RPush(t.Context(), node, "not a number").Err())
+	s := newTestNode(t, client, testConfig(&clock), OnFailure(FailClosed), Log(quiet()))
+	require.NoError(t, client.Set(t.Context(), stream("sketchlimit"), "no stream", 0).Err())
 	for range 2 * breakAfter {
-		require.ErrorContains(t, s.attempt(t.Context()), "WRONGTYPE")
+		require.ErrorContains(t, s.exchange(t.Context()), "WRONGTYPE")
 	}
 	require.False(t, s.Stats().Away)
 	require.True(t, s.Allow("k"))
-	cluster := fmt.Errorf("a master: %w", partlyError{errGone})
-	for range 2 * breakAfter {
-		s.note(cluster)
-	}
-	require.False(t, s.Stats().Away)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/sharing/synced"
 )
 
 //go:embed window.lua
@@ -170,7 +171,7 @@ func (s *Strict) Peek(ctx context.Context, key string) (sketchlimit.Decision, er
 // Do decides on a request that [Strict.Take] cannot say, see [sketchlimit.Request]: its limits are those of the
 // Config here, and for its Time see [Strict.TakeAt].
 func (s *Strict) Do(ctx context.Context, r sketchlimit.Request) (sketchlimit.Decision, error) {
-	q := request{keyOf(&r), cmp.Or(r.N, 1), lower(r.Limit, s.lowest, s.limit), "", r.Peek}
+	q := request{keyOf(&r), cmp.Or(r.N, 1), synced.Lower(r.Limit, s.lowest, s.limit), "", r.Peek}
 	if r.Limit > 0 && q.limit == 0 && !r.Peek {
 		s.tooLow.Add(1)
 	}
@@ -299,9 +300,9 @@ func (s *Strict) ask(ctx context.Context, r request) (sketchlimit.Decision, erro
 func (s *Strict) alone(now time.Time, r request) sketchlimit.Decision {
 	switch {
 	case s.local == nil && s.algorithm == sketchlimit.TokenBucket:
-		return s.failure.unseen(r.n, int(s.bucket.under(r.limit).burst), r.limit)
+		return s.failure.Unseen(r.n, int(s.bucket.under(r.limit).burst), r.limit)
 	case s.local == nil:
-		return s.failure.unseen(r.n, r.limit, r.limit)
+		return s.failure.Unseen(r.n, r.limit, r.limit)
 	}
 	d := s.byItself(now, r, r.peek)
 	if until := micros(now) + s.remembers.Microseconds(); d.Allowed && !r.peek {

@@ -43,10 +43,19 @@ func newTestNode(t testing.TB, client redis.UniversalClient, c sketchlimit.Confi
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		s.stop()
-		<-s.stopped
+		s.base.Leave()
 		l.Close()
 	})
 	return s
+}
+
+// exchange is what happens at every interval, and once a second.
+func (s *Synced) exchange(ctx context.Context) error {
+	err := s.base.Exchange(ctx)
+	if err == nil && s.keeper != nil {
+		s.keepSeed(ctx)
+	}
+	return err
 }
 
 func newTestClient(t testing.TB, addrs ...string) redis.UniversalClient {
@@ -255,81 +264,32 @@ func TestSyncedCloseTellsAll(t *testing.T) {
 	}
 }
 
-// Where a part of Redis fails, the last exchange tells the others all, also what is new after an
-// exchange that had failed; and so does the next one the part that was away.
-func TestSyncedPartsFailApart(t *testing.T) {
-	server := redistest.New(t)
-	proxy := redistest.NewProxy(t, server.Addr)
-	client := newTestClient(t, server.Addr)
-	var clock atomic.Int64
-	config := testConfig(&clock)
-	config.Keys = 100_000 // two parts at least
-	s := newTestNode(t, newTestClient(t, proxy.Addr), config)
-	all := func(n int) {
-		for i := range 50 {
-			require.True(t, s.AllowN(fmt.Sprint("key", i), n))
-		}
-	}
-	// told returns how many keys another node knows to have used so much.
-	told := func(units int) (keys int) {
-		other := newTestNode(t, client, config)
-		require.NoError(t, other.exchange(context.Background()))
-		for i := range 50 {
-			if testLimit-other.Peek(fmt.Sprint("key", i)).Remaining == units {
-				keys++
-			}
-		}
-		return keys
-	}
-	all(7)
-	exchange(t, s)
-	all(3)
-	proxy.LoseReplies(true)
-	require.Error(t, s.exchange(context.Background()))
-	proxy.LoseReplies(false)
-	latest, _ := s.share.Generations()
-	node := s.names(channelID{latest, 0})[2]
-	number, err := client.Get(t.Context(), node).Result()
-	require.NoError(t, err)
-	require.NoError(t, client.Del(t.Context(), node).Err())
-	require.NoError(t, client.RPush(t.Context(), node, "not a number").Err())
-	all(5)
-	require.ErrorContains(t, s.Close(), "WRONGTYPE")
-	few := 50 - told(15)
-	require.Positive(t, few)
-	require.Less(t, few, 50)
-	require.NoError(t, client.Set(t.Context(), node, number, 0).Err())
-	require.NoError(t, s.Close())
-	require.Equal(t, 50, told(15))
-}
-
-// A log that has been cut sends nodes that were away for long to the sum.
-func TestSyncedReadsTheSumAfterACutLog(t *testing.T) {
+// The stream expires two windows after the last record, and its length is bounded.
+func TestSyncedStreamIsBounded(t *testing.T) {
 	server := redistest.New(t)
 	var clock atomic.Int64
 	a, b := newTestNode(t, newTestClient(t, server.Addr), testConfig(&clock)), newTestNode(t, newTestClient(t, server.Addr), testConfig(&clock))
 	admit(t, b, 3)
 	exchange(t, b)
-	for i := range 200 {
+	for i := range 300 {
 		admit(t, a, 1)
-		for j := range 50 {
+		for j := range 400 {
 			a.Allow(fmt.Sprint(i, j))
 		}
 		exchange(t, a)
 	}
-	sizes := 0
 	client := newTestClient(t, server.Addr)
-	keys, err := client.Keys(t.Context(), "*:log").Result()
+	keys, err := client.Keys(t.Context(), "*").Result()
 	require.NoError(t, err)
-	for _, key := range keys {
-		sizes += int(client.StrLen(t.Context(), key).Val())
-		ttl := client.PTTL(t.Context(), key).Val()
-		require.Greater(t, ttl, time.Hour)
-		require.LessOrEqual(t, ttl, 2*time.Hour)
-	}
-	require.Less(t, sizes, 4*len(keys)*4096)
+	require.Equal(t, []string{"{sketchlimit}:log"}, keys)
+	ttl := client.PTTL(t.Context(), keys[0]).Val()
+	require.Greater(t, ttl, time.Hour)
+	require.LessOrEqual(t, ttl, 2*time.Hour)
+	size, err := client.MemoryUsage(t.Context(), keys[0]).Result()
+	require.NoError(t, err)
+	require.Less(t, size, int64(200<<10))
 	exchange(t, b)
-	require.GreaterOrEqual(t, used(b), 203)
+	require.GreaterOrEqual(t, used(b), 303)
 	require.Equal(t, used(newTestNode(t, newTestClient(t, server.Addr), testConfig(&clock))), used(b))
 }
 
@@ -496,7 +456,7 @@ func TestSyncedClusterFailover(t *testing.T) {
 	replicas[0].Promote(t)
 	deadline := time.Now().Add(time.Minute)
 	for {
-		err := errors.Join(a.attempt(context.Background()), b.attempt(context.Background()))
+		err := errors.Join(a.exchange(context.Background()), b.exchange(context.Background()))
 		if err == nil {
 			break
 		}
@@ -526,7 +486,7 @@ func TestSyncedPolicies(t *testing.T) {
 			admit(t, s, testLimit-1)
 			proxy.Refuse(true)
 			redistest.Eventually(t, "Away", func() bool {
-				require.Error(t, s.attempt(t.Context()))
+				require.Error(t, s.exchange(t.Context()))
 				return s.Stats().Away
 			})
 			require.Error(t, s.Stats().Err)
@@ -559,11 +519,12 @@ func TestSyncedPolicies(t *testing.T) {
 				require.Equal(t, probeEvery, d.RetryAfter)
 			}
 			proxy.Refuse(false)
-			require.NoError(t, s.attempt(t.Context()))
+			require.NoError(t, s.exchange(t.Context()))
 			require.False(t, s.Stats().Away)
 			require.EqualValues(t, 2, s.Stats().Changes)
 			require.Equal(t, policy != FailLocal, s.Allow("k"), "what was let through meanwhile is not counted")
-			require.Equal(t, 2, strings.Count(log.String(), "\n"), log.String())
+			require.Equal(t, 3, strings.Count(log.String(), "\n"), log.String())
+			require.Contains(t, log.String(), "bound=1000 limit=1000 nodes=1 interval=1h0m0s")
 		})
 	}
 }
@@ -576,19 +537,20 @@ func TestSyncedTimeout(t *testing.T) {
 	var clock atomic.Int64
 	patient := redis.NewClient(&redis.Options{Addr: proxy.Addr, MaxRetries: -1, DialTimeout: time.Hour, ReadTimeout: time.Hour})
 	t.Cleanup(func() { patient.Close() })
-	s := newTestNode(t, patient, testConfig(&clock), Timeout(patience), OnFailure(FailClosed),
+	s := newTestNode(t, patient, testConfig(&clock), Timeout(100*time.Millisecond), OnFailure(FailClosed),
 		Log(slog.New(slog.DiscardHandler)))
-	s.options.timeout = 100 * time.Millisecond // now that it is connected
+	redistest.Eventually(t, "an answer", func() bool { return s.exchange(t.Context()) == nil && !s.Stats().Away })
+	changes := s.Stats().Changes
 	proxy.Delay(24 * time.Hour)
 	admit(t, s, 7)
 	done := make(chan error)
-	go func() { done <- s.attempt(t.Context()) }()
+	go func() { done <- s.exchange(t.Context()) }()
 	redistest.Eventually(t, "Away", func() bool { return s.Stats().Away })
 	require.False(t, s.Allow("k"))
 	proxy.Delay(0)
 	require.NoError(t, <-done)
 	require.True(t, s.Allow("k"))
-	require.EqualValues(t, 2, s.Stats().Changes)
+	require.EqualValues(t, changes+2, s.Stats().Changes)
 }
 
 // A Redis that takes the first call and does not answer keeps nobody from starting.
@@ -613,7 +575,6 @@ func TestSyncedStartsWithoutAnAnswer(t *testing.T) {
 	admit(t, s, 7)
 	require.Error(t, s.Stats().Err)
 	proxy.Delay(0)
-	s.options.timeout = patience
 	require.NoError(t, s.Close())
 	require.Zero(t, s.Stats().Lost)
 }
