@@ -111,9 +111,9 @@ report: ## the accuracy report of the embedded trace, as a page
 
 # Where the library, and the commands and modules that services use, build without cgo. The gate vets linux/386.
 CROSS := darwin/arm64 windows/amd64
-CROSS_MODULES := . rules redislimit $(filter cmd/%,$(MODULES))
+CROSS_MODULES := . rules redislimit natslimit $(filter cmd/%,$(MODULES))
 
-cross: ## builds the library for wasip1 and linux/arm64, and with rules, redislimit and the commands for darwin and windows
+cross: ## builds the library for wasip1 and linux/arm64, and with rules, redislimit, natslimit and the commands for darwin and windows
 	GOOS=wasip1 GOARCH=wasm go build ./...
 	CGO_ENABLED=0 GOOS=linux GOARCH=arm64 go build ./...
 	@for pair in $(CROSS); do for module in $(CROSS_MODULES); do \

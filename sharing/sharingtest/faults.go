@@ -69,7 +69,7 @@ func (f *Faulty) Append(ctx context.Context, entries []sharing.Entry) []sharing.
 			results[i].Err = errFault
 			delayed = append(delayed, e)
 		case Forget:
-			e.Log, e.Begin = e.Log+"-forgotten", true
+			e.Log, e.ID, e.Begin = e.Log+"-forgotten", e.ID+"-forgotten", true
 			results[i] = one() // of the place that it would have had
 		default:
 			results[i] = one()

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"math"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -357,4 +358,53 @@ func Lower(limit, lowest, own int) int {
 // unseen decides on n units without looking at the key. Nothing is counted.
 func (l *Limiter) unseen(n int) sketchlimit.Decision {
 	return l.options.Failure.Unseen(n, l.limit, l.limit)
+}
+
+// NewGuard returns a Guard to which an engine is away after three failures in a row that span a quarter of a second. It
+// logs each change. What the nodes' limiters have different is no absence.
+func NewGuard(log *slog.Logger, engine string) Guard { return &plainGuard{log: log, engine: engine} }
+
+type plainGuard struct {
+	log    *slog.Logger
+	engine string
+
+	mu       sync.Mutex
+	health   Health
+	failures int       // in a row
+	first    time.Time // of these
+}
+
+const breakAfter = 3 // failures in a row
+
+func (g *plainGuard) Done(err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := time.Now()
+	if errors.Is(err, sharing.ErrLayout) {
+		g.health.Err, err = err, nil
+	}
+	if err == nil {
+		g.failures = 0
+		if g.health.Away {
+			g.log.LogAttrs(context.Background(), slog.LevelInfo, g.engine+" is back", slog.Duration("after", now.Sub(g.health.Since)))
+			g.health.Away, g.health.Since = false, now
+			g.health.Changes++
+		}
+		return
+	}
+	g.health.Err = err
+	if g.failures == 0 {
+		g.first = now
+	}
+	if g.failures++; !g.health.Away && g.failures >= breakAfter && now.Sub(g.first) >= ProbeEvery {
+		g.health.Away, g.health.Since = true, now
+		g.health.Changes++
+		g.log.LogAttrs(context.Background(), slog.LevelError, g.engine+" is away", slog.Any("error", err))
+	}
+}
+
+func (g *plainGuard) State() Health {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.health
 }
