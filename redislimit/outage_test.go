@@ -228,46 +228,49 @@ func TestWrongPassword(t *testing.T) {
 func TestFailLocalAdmitsMachinesTimesTheLimit(t *testing.T) {
 	const machines = 3
 	for _, a := range []sketchlimit.Algorithm{sketchlimit.SlidingWindow, sketchlimit.FixedWindow, sketchlimit.TokenBucket} {
-		server := redistest.New(t)
-		c := Config{Limit: 100, Window: time.Hour, Algorithm: a, MemoryBytes: 1 << 20}
-		var all []*Strict
-		for range machines {
-			all = append(all, strict(t, connect(t, server.Addr), c))
-		}
-		now, admitted := time.Unix(1_700_000_000, 0).Truncate(time.Hour), 0
-		ask := func(n int) {
-			for _, s := range all {
-				for range n {
-					d, err := s.TakeAt(t.Context(), now, "k", 1)
-					require.NoError(t, err)
-					if d.Allowed {
-						admitted++
+		t.Run(a.String(), func(t *testing.T) {
+			t.Parallel()
+			server := redistest.New(t)
+			c := Config{Limit: 100, Window: time.Hour, Algorithm: a, MemoryBytes: 1 << 20}
+			var all []*Strict
+			for range machines {
+				all = append(all, strict(t, connect(t, server.Addr), c))
+			}
+			now, admitted := time.Unix(1_700_000_000, 0).Truncate(time.Hour), 0
+			ask := func(n int) {
+				for _, s := range all {
+					for range n {
+						d, err := s.TakeAt(t.Context(), now, "k", 1)
+						require.NoError(t, err)
+						if d.Allowed {
+							admitted++
+						}
 					}
 				}
 			}
-		}
-		ask(10)
-		require.Equal(t, 30, admitted)
-		server.Kill()
-		ask(70)
-		require.Equal(t, 240, admitted, "%v", a)
-		for _, s := range all {
-			require.True(t, s.Health().Away)
-		}
-		require.NoError(t, server.Restart())
-		redistest.Eventually(t, "that Redis is back", func() bool {
+			ask(10)
+			require.Equal(t, 30, admitted)
+			server.Kill()
+			ask(70)
+			require.Equal(t, 240, admitted, "%v", a)
 			for _, s := range all {
-				peekAt(t, s, now, "other", 1)
+				require.True(t, s.Health().Away)
 			}
-			return !all[0].Health().Away && !all[1].Health().Away && !all[2].Health().Away
+			require.NoError(t, server.Restart())
+			redistest.Eventually(t, "that Redis is back", func() bool {
+				for _, s := range all {
+					peekAt(t, s, now, "other", 1)
+				}
+				return !all[0].Health().Away && !all[1].Health().Away && !all[2].Health().Away
+			})
+			require.Equal(t, 20, peekAt(t, all[0], now, "k", 1).Remaining, "%v", a)
+			ask(200)
+			require.Equal(t, machines*100, admitted, "%v", a)
+			require.False(t, peekAt(t, all[0], now, "k", 1).Allowed)
+			now, admitted = now.Add(2*time.Hour+time.Second), 0
+			ask(200)
+			require.Equal(t, 100, admitted, "%v", a)
 		})
-		require.Equal(t, 20, peekAt(t, all[0], now, "k", 1).Remaining, "%v", a)
-		ask(200)
-		require.Equal(t, machines*100, admitted, "%v", a)
-		require.False(t, peekAt(t, all[0], now, "k", 1).Allowed)
-		now, admitted = now.Add(2*time.Hour+time.Second), 0
-		ask(200)
-		require.Equal(t, 100, admitted, "%v", a)
 	}
 }
 

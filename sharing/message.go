@@ -180,6 +180,16 @@ func (s *seen) union(o *seen) {
 	}
 }
 
+// beyond reports whether s has what another one has not.
+func (s *seen) beyond(o *seen) bool {
+	for i := max(1, int64(s.max)-seenBits+1); i <= int64(s.max); i++ {
+		if s.has(uint64(i)) && !o.has(uint64(i)) {
+			return true
+		}
+	}
+	return false
+}
+
 func (s *seen) append(b []byte) []byte {
 	b = binary.AppendUvarint(b, s.max)
 	for _, w := range s.bits {

@@ -40,6 +40,7 @@ type Node struct {
 	suspect   bool       // the server may have lost what it had
 	begun     bool       // a begin was read
 	place     Place      // up to which the log was read
+	lost      Place      // what was appended before is lost
 	trimmed   Place      // up to which its cells were summed up
 	marks     [2]mark    // places read up to a while ago, the older first
 	number    uint64     // of the latest own message
@@ -255,7 +256,12 @@ func (n *Node) accept(batch []*own, results []Result, place Place, now time.Time
 		case r.Err != nil:
 			n.suspect = true
 			err = cmp.Or(err, r.Err)
+		case o.kind != begin && r.Place.Compare(n.lost) < 0:
+			// The log was lost since.
 		default:
+			if o.kind == begin {
+				n.lost = r.Place
+			}
 			done[o], o.place, n.latest, n.spoke = true, r.Place, o, now
 			n.stats.SentBytes += uint64(len(o.data))
 			n.suspect = n.suspect || r.Place.Compare(place) <= 0
@@ -384,6 +390,7 @@ func (n *Node) take(r Record, now time.Time) error {
 		n.begun = true
 		if m.node != n.id && n.joined {
 			n.again(&r.Place)
+			n.lost = r.Place
 			if len(n.queue) == 0 {
 				n.say(message{kind: hello})
 			}
@@ -403,7 +410,10 @@ func (n *Node) take(r Record, now time.Time) error {
 		}
 	case known:
 		if m.piece == m.of-1 {
-			n.grown, n.trimmed = 0, m.place
+			n.grown = 0
+			if m.place.Compare(n.trimmed) > 0 {
+				n.trimmed = m.place
+			}
 		}
 		if m.piece == 0 && m.node != n.id && n.missed(m.body) {
 			n.joined = false
@@ -549,14 +559,17 @@ func (n *Node) show() {
 	}
 }
 
+// sum is what messages that sum up the same have in common: the node, and the number of the first.
+type sum struct{ node, first uint64 }
+
 // rebuild takes in the whole log, of a node that joins, or that has missed a part of it.
 func (n *Node) rebuild(records []Record, now time.Time) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	messages := make([]message, len(records))
-	type sum struct{ node, first uint64 }
 	found := map[sum]int{}
 	var base sum
+	var upTo Place
 	for i, r := range records {
 		m, err := decode(r.Data)
 		if err != nil {
@@ -567,46 +580,19 @@ func (n *Node) rebuild(records []Record, now time.Time) error {
 		}
 		messages[i] = m
 		if s := (sum{m.node, m.number - m.piece}); m.kind == known {
-			if found[s]++; found[s] == int(m.of) {
-				base = s
+			if found[s]++; found[s] == int(m.of) && m.place.Compare(upTo) >= 0 {
+				base, upTo = s, m.place
 			}
 		}
 	}
 	others, peers := n.others, n.peers
 	n.reset()
-	for _, m := range messages {
-		if m.kind != known || base != (sum{m.node, m.number - m.piece}) {
-			continue
-		}
-		n.trimmed = m.place
-		if m.piece > 0 {
-			n.add(m)
-			continue
-		}
-		for id, s := range seenOf(m.body) {
-			n.peers[id] = &peer{seen: s, whole: true, at: now}
-		}
-	}
-	n.forgetOwn(messages, records)
-	for i, r := range records {
-		if n.place = r.Place; r.Place.Compare(n.trimmed) > 0 || messages[i].kind == known {
-			n.take(r, now)
-			n.stats.ReceivedBytes += uint64(len(r.Data))
-		}
-	}
-	for g, e := range others {
-		if n.others[g] == nil {
-			n.others[g] = &external{cells: make([]uint64, n.words())}
-		}
-		n.lanes.raise(n.others[g].cells, e.cells)
-	}
-	for id, p := range peers {
-		if q := n.peers[id]; q == nil {
-			n.peers[id] = p
-		} else {
-			q.seen.union(&p.seen)
-			q.whole = q.whole || p.whole
-		}
+	n.takeAll(messages, records, base, true, now)
+	if !n.seesAll(peers) {
+		// The log has lost what was read before. That stays, and what comes in sums counts twice rather than never.
+		n.reset()
+		n.others, n.peers = others, peers
+		n.takeAll(messages, records, base, false, now)
 	}
 	n.joined = true
 	n.show()
@@ -620,6 +606,54 @@ func (n *Node) rebuild(records []Record, now time.Time) error {
 		n.suspect = true // nobody knows for how long this node was away
 	}
 	return nil
+}
+
+// takeAll takes in the messages of a log, beginning with those that sum up its beginning.
+// Unless forget is set, what this node had told then counts twice, too.
+func (n *Node) takeAll(messages []message, records []Record, base sum, forget bool, now time.Time) {
+	for _, m := range messages {
+		if m.kind != known || base != (sum{m.node, m.number - m.piece}) {
+			continue
+		}
+		n.trimmed = m.place
+		if m.piece > 0 {
+			n.add(m)
+			continue
+		}
+		for id, s := range seenOf(m.body) {
+			p := n.peers[id]
+			if p == nil {
+				p = &peer{whole: true}
+				n.peers[id] = p
+			}
+			p.seen.union(&s)
+			p.at = now
+		}
+	}
+	if forget {
+		n.forgetOwn(messages, records)
+	}
+	for i, r := range records {
+		if n.place = r.Place; r.Place.Compare(n.trimmed) > 0 || messages[i].kind == known {
+			n.take(r, now)
+			n.stats.ReceivedBytes += uint64(len(r.Data))
+		}
+	}
+	for _, e := range n.others {
+		e.shown = false
+	}
+}
+
+// seesAll reports whether the node has seen all that was seen before.
+func (n *Node) seesAll(before map[uint64]*peer) bool {
+	for id, p := range before {
+		now := n.peers[id]
+		if id == n.id || now != nil && now.seen.max >= p.seen.max && !p.seen.beyond(&now.seen) {
+			continue
+		}
+		return false
+	}
+	return true
 }
 
 // forgetOwn subtracts from the cells of all nodes what this one had told then.

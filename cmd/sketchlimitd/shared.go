@@ -7,7 +7,9 @@ import (
 	"encoding/hex"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -25,8 +27,10 @@ type shared struct {
 	seed     uint64
 	turns    chan struct{} // of those who wait for Redis: no more at once than there are connections
 
-	mu  sync.Mutex
-	all map[*sketchlimit.Limiter]*redislimit.Synced
+	mu     sync.Mutex
+	all    map[*sketchlimit.Limiter]*redislimit.Synced
+	unused []*rules.Rule // overrides that nobody has asked for
+	stop   context.CancelFunc
 }
 
 // newShared returns what shares counts, or nil if REDIS_URL is not set.
@@ -48,7 +52,35 @@ func newShared(ctx context.Context, set *redisSettings, logger *slog.Logger) (*s
 			return nil, fmt.Errorf("REDIS_URL: %w: set SHARED_SEED to the same number everywhere to start without Redis", err)
 		}
 	}
+	ctx, s.stop = context.WithCancel(context.Background())
+	go s.watch(ctx)
 	return s, nil
+}
+
+// watch shares the counts of overrides once one of each has been admitted, until the context ends.
+func (s *shared) watch(ctx context.Context) {
+	ticker := time.NewTicker(s.settings.Interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		s.mu.Lock()
+		var used []*rules.Rule
+		s.unused = slices.DeleteFunc(s.unused, func(r *rules.Rule) bool {
+			if r.Counters().Admitted == 0 {
+				return false
+			}
+			used = append(used, r)
+			return true
+		})
+		s.mu.Unlock()
+		for _, r := range used {
+			s.join(r)
+		}
+	}
 }
 
 // redisLog is told by the client of Redis what would otherwise be lines of its own.
@@ -61,8 +93,23 @@ func (l redisLog) Printf(ctx context.Context, format string, args ...any) {
 
 func (s *shared) prefix() string { return cmp.Or(s.settings.Prefix, "sketchlimit") }
 
-// add shares the counts of a rule, with those of the same rule elsewhere. What cannot be shared is told, and counts here alone.
+// add shares the counts of a rule, with those of the same rule elsewhere; those of overrides once there are some.
 func (s *shared) add(r *rules.Rule) {
+	if !r.Override {
+		s.join(r)
+		return
+	}
+	if _, err := r.Limiter().Share(); err != nil { // which counts from now on what is told then
+		s.join(r)
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unused = append(s.unused, r)
+}
+
+// join shares the counts of a rule. What cannot be shared is told, and counts here alone.
+func (s *shared) join(r *rules.Rule) {
 	sum := sha256.Sum256(fmt.Append(nil, r.Place(), r.Limit, r.Window, r.Algorithm, r.MemoryBytes()))
 	s.turns <- struct{}{}
 	synced, err := redislimit.NewSynced(s.client, r.Limiter(), min(s.settings.Interval, r.Window),
@@ -94,6 +141,7 @@ func (s *shared) end() {
 	if s == nil {
 		return
 	}
+	s.stop()
 	s.close(func(*sketchlimit.Limiter) bool { return true })
 	s.client.Close()
 }
