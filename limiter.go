@@ -334,18 +334,24 @@ func (l *Limiter) Prefetch(key []byte) {
 // machines say. Build all of them from the same Config with the same Seed; then they
 // have the same [sharing.Share.Layout]. What l admitted before Share stays unknown to
 // the others. The error wraps [errors.ErrUnsupported] with TokenBucket, whose times do
-// not add up, and with MaxMemoryBytes or [Spare]. Called again, Share returns the same
-// value.
+// not add up, and with [Spare]. With MaxMemoryBytes the counters of what others have
+// admitted keep the size that the limiter has at first. Called again, Share returns the
+// same value.
 func (l *Limiter) Share() (*sharing.Share, error) {
 	switch {
 	case l.config.Algorithm == TokenBucket:
 		return nil, fmt.Errorf("sketchlimit: Share with Algorithm %v, must be a window: %w", TokenBucket, errors.ErrUnsupported)
 	case l.config.Overload != Deny:
 		return nil, fmt.Errorf("sketchlimit: Share with Overload %v, must be %v: %w", l.config.Overload, Deny, errors.ErrUnsupported)
-	case l.growth != nil:
-		return nil, fmt.Errorf("sketchlimit: Share with MaxMemoryBytes %d, must be 0: %w", l.config.MaxMemoryBytes, errors.ErrUnsupported)
 	}
-	l.share.CompareAndSwap(nil, sharing.New(shared.New(l.engine.Load(), l.hasher.String(shared.Text)), l.windows.nowPosition))
+	hash := l.hasher.String(shared.Text)
+	counters := (*shared.Counters)(nil)
+	if l.growth != nil {
+		counters = l.growth.Share(hash)
+	} else {
+		counters = shared.New(l.engine.Load(), hash)
+	}
+	l.share.CompareAndSwap(nil, sharing.New(counters, l.windows.nowPosition))
 	return l.share.Load(), nil
 }
 

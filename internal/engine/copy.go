@@ -12,7 +12,7 @@ import (
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
-// Copy is a copy of a shard for those who read all of its counters, which decisions do not wait for. It is not safe for
+// Copy is a copy of a shard for those who read all of its counters, which a decision waits for while its own shard is copied, and no longer. It is not safe for
 // concurrent use.
 type Copy struct {
 	At           rotating.Position      // that the copy stands for

@@ -6,7 +6,7 @@ import (
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
-// settle is take that unlocks the shard in the end.
+// settle takes, and unlocks the shard in the end.
 func (r request) settle(p rotating.Position, n, limit int64, e Effort) spec.Verdict {
 	return unlocked(r.s, r.take(p, n, limit, e))
 }

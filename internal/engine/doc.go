@@ -12,21 +12,21 @@
 // memory, and fills one cache line. Its memory has, in this order:
 //
 //   - for each generation that is kept, by [rotating.Ring], a Bloom filter
-//     (bloom.Layout) and a count-min sketch (cms.Layout)
+//     (bloom.Layout, the door) and a count-min sketch (cms.Layout, the cells)
 //   - one table of heavy hitters ([heavyhitter.Table]), larger where the shard may spare
 //   - the words of a mode: the state of a shard that may spare, or the one time of a
 //     bucket that is kept without rounding
 //
-// A bucket has one table of fingerprints and times ([timetable.Layout]) instead of all
-// that.
+// A token bucket has one table of fingerprints and times ([timetable.Layout]) instead, and the
+// words of its state.
 //
 // # Invariants
 //
-//   - A key's estimate is never below what was admitted of it: counters, entries and
+//   - Errors are one-sided: false denials. A key's estimate is never below what was admitted of it: counters, entries and
 //     times are upper bounds, and arithmetic rounds against the request. So nothing is
 //     over-admitted. The exception is a shard that spares, which the operator chose: it
 //     denies by lower bounds.
-//   - Check and count are one critical section of the key's shard.
+//   - Check and count are one critical section of the key's shard. What decides without the lock can only deny.
 //   - Only admitted units count. A denial changes statistics, the denial cache and
 //     what an entry was offered, and nothing that a decision within the limit reads.
 //   - Nothing is allocated by a decision, and all memory is made by [New].
@@ -49,8 +49,8 @@
 // [algorithm], which reads what it needs, decides, and counts (window.add) or refuses
 // (window.refuse). A key whose count reaches the threshold gets an entry in the
 // table if it stands out from the noise and its bucket has room, and from then on fills
-// no counters. If the bucket is full, its key stays in the counters, where it denies
-// others.
+// no counters. If its bucket of the table is full, the key stays in the counters, where it
+// denies others.
 //
 // [Engine.Peek] decides the same and counts nothing. [Engine.Charge] counts without
 // asking, at most the limit of a key in a generation. [TakeAll] locks the shards of

@@ -63,21 +63,10 @@ type External interface {
 	// Bound returns what the units of a key weigh at most at a position's word, without reading each generation. It is not
 	// ok if there is no such bound.
 	Bound(h uint64, word int64) (units int64, ok bool)
-	// Admit notes the count that a key has in the current generation once a request is admitted.
-	Admit(h uint64, count int64)
+	// Admit notes the count that a key has in the current generation, by its number, once a request is admitted.
+	Admit(number int64, h uint64, count int64)
 	// Rotate lets generations expire, ≥ 1, once the i-th shard has rotated to one with a number.
 	Rotate(i int, number int64, expired int)
-}
-
-// SetExternal makes counts external ones of the engine, unless it has some.
-func (e *Engine) SetExternal(x External) { e.external.CompareAndSwap(nil, &x) }
-
-// External returns the external counts of the engine, or nil.
-func (e *Engine) External() External {
-	if x := e.external.Load(); x != nil {
-		return *x
-	}
-	return nil
 }
 
 // Counted returns the units by which a request for n units that is denied at a limit raises a statistic: 0 … the quota, so
@@ -120,46 +109,12 @@ type (
 type Effort uint8
 
 const (
-	Brief Effort  = 1 << iota // whether it admits, and no more
-	exact                     // with Brief: the previous generation was read, and not bounded by its peak
-	Whole = exact             // all there is to tell
+	Whole Effort = iota // all there is to tell
+	Brief               // whether it admits, and no more
 )
 
 // handover is which shards a successor has taken over, each by its own lock, and as of when.
 type handover struct {
 	shards []bool
 	at     int64 // unix ns
-}
-
-// predecessor is an engine whose counts matter to its successor.
-type predecessor struct {
-	e      *Engine
-	sealed atomic.Bool // nothing changes it any more, so it is read without its locks
-}
-
-// follow makes an engine whose counts matter as well the predecessor, or none.
-func (e *Engine) follow(before *Engine) {
-	if before == nil {
-		e.external.Store(nil)
-		return
-	}
-	x := External(&predecessor{e: before})
-	e.external.Store(&x)
-}
-
-// predecessor returns the predecessor while its counts matter, or else nil.
-func (e *Engine) predecessor() *predecessor {
-	if x := e.external.Load(); x != nil {
-		before, _ := (*x).(*predecessor)
-		return before
-	}
-	return nil
-}
-
-// Before returns the engine that e has replaced while its counts matter, or else nil.
-func (e *Engine) Before() *Engine {
-	if b := e.predecessor(); b != nil {
-		return b.e
-	}
-	return nil
 }

@@ -27,7 +27,7 @@ type shard struct {
 
 // peaks are bounds of what the sketch reads of any key.
 type peaks struct {
-	current uint32 // in the current generation; see mark
+	current uint32 // in the current generation; see markTable
 	before  uint16 // in the one before, in steps of layout.peakStep
 	raised  uint16 // what the threshold stands above the plan's in the current generation, see standsOut
 }
@@ -36,8 +36,8 @@ type peaks struct {
 var unknown = peaks{current: math.MaxUint32, before: math.MaxUint16}
 
 // layout says where things lie in a shard's memory, which is the same in all shards:
-// for each generation a doorkeeper and a sketch, then the table of heavy keys, and the word of a shard that spares. A
-// bucket has the sketch alone, and one for all generations.
+// for each generation a doorkeeper and a sketch, then the table of heavy keys, and the words of state of a shard that may be over capacity. A
+// bucket has one table of times for all generations instead, and its state.
 //
 // A key's units in a generation are in the sketch; once they reach the threshold, the key moves into the table. The
 // doorkeepers, Bloom filters of one probe, tell how many keys there are, by an eighth of them. With more probes they have

@@ -32,7 +32,7 @@ func (e *Engine) Replace(d spec.Dimensions) (next *Engine, err error) {
 
 // ReplaceBy makes an engine that nobody uses yet decide in the place of e, with a predecessor if that is not nil.
 func (e *Engine) ReplaceBy(next, before *Engine) {
-	next.follow(before)
+	next.follow(before, e.Others())
 	next.audit = e.audit
 	if invariants.On {
 		rankAfter(next, e, before)
@@ -53,10 +53,10 @@ func (e *Engine) LetGo(latest int64) {
 	}
 	if s := e.OverCapacity; s != nil && e.Spares() { // its units are those of the past, both at once
 		_, units := overCapacityUnits(e.Before(), rotating.Position{})
-		s.EndAll(units, func() { e.follow(nil) })
+		s.EndAll(units, func() { e.follow(nil, e.Others()) })
 		return
 	}
-	e.follow(nil)
+	e.follow(nil, e.Others())
 }
 
 // Seed returns what the hashes of the engine follow from.

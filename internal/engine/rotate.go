@@ -7,7 +7,7 @@ import (
 )
 
 // rotate makes a position's generation the shard's current one unless that is as late, and returns the position in the
-// shard's generation. State of a shard expires here and nowhere else: each part that rotates has its call.
+// shard's generation. What a window has counted expires here and nowhere else: each part that rotates has its call.
 func (r request) rotate(p rotating.Position) rotating.Position {
 	from, to := r.s.number, p.Generation
 	switch {

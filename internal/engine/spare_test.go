@@ -233,7 +233,7 @@ func TestSparedKeysAreCertifiedByThePredecessor(t *testing.T) {
 		for range 90 {
 			require.True(t, before.allow("key", 1))
 		}
-		after.follow(before.Engine)
+		after.follow(before.Engine, nil)
 		begun(after.at(0))
 		admitted := 0
 		for admitted < 200 && after.allow("key", 1) {
@@ -287,7 +287,7 @@ func TestLookKnowsWhatThePredecessorHasCounted(t *testing.T) {
 		r, p := after.at(random.Uint64()), after.position()
 		require.Less(t, sampler{r}.noiseRate(p), 0.1)
 		require.Less(t, (&predecessor{e: before.Engine}).noiseRate(p, r.h), 0.1)
-		after.follow(before.Engine)
+		after.follow(before.Engine, nil)
 		require.Greater(t, sampler{r}.noiseRate(p), 0.5)
 		require.True(t, after.crowd(20, 10, random))
 		require.Equal(t, 0., testing.AllocsPerRun(10, func() { sampler{r}.noiseRate(p) }))

@@ -9,7 +9,8 @@ import (
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
-// Consume is Take for a key of the i-th shard that is not remembered.
+// Consume locks the i-th shard and decides on one of its keys, which is not remembered to be denied: in place for most, and
+// through settle for all others.
 //
 // Most keys have no entry in the table, are admitted and get none. For them it first computes the quota that the older
 // generations leave; then it reads and raises the current cells in one pass. All others go on to settle.
@@ -64,7 +65,6 @@ func (e *Engine) Consume(i int, word int64, h uint64, units int, limit int64, ef
 		free -= others
 	}
 	if free < n {
-		effort |= exact
 		free = here
 		for age := 1; age < r.e.Ring.Buffers(); age++ {
 			first, h := w.buffer(age), w.hashAt(p.Generation-int64(age))
@@ -104,9 +104,9 @@ func (e *Engine) Consume(i int, word int64, h uint64, units int, limit int64, ef
 	r.s.admitted += uint64(n)
 	r.s.last.Clear()
 	if x := r.e.external.Load(); x != nil {
-		(*x).Admit(r.h, int64(c))
+		(*x).Admit(r.s.number, r.h, int64(c))
 	}
-	if effort&Brief != 0 {
+	if effort == Brief {
 		r.s.mu.Unlock()
 		return spec.Verdict{Allowed: true}
 	}

@@ -90,7 +90,7 @@ func (windows) restored(r request) { r.s.peaks = unknown }
 func (r window) takeAny(p rotating.Position, n, limit int64, e Effort, entry *uint64) spec.Verdict {
 	current, h := r.count(p.Generation, entry)
 	enough := all
-	if e&Brief != 0 {
+	if e == Brief {
 		enough = min(n, limit) + r.e.Limit - limit
 	}
 	u, _ := r.usageOf(p, n, limit, current, entry, enough)
@@ -103,7 +103,7 @@ func (r window) takeAny(p rotating.Position, n, limit int64, e Effort, entry *ui
 		}
 		r.add(entry, h, current, n)
 		if x := r.e.external.Load(); x != nil {
-			(*x).Admit(r.h, current+n)
+			(*x).Admit(r.s.number, r.h, current+n)
 		}
 		return spec.Verdict{Allowed: true, Remaining: int(free - n), ResetAfter: r.e.ResetAfter(p, 0)}
 	}
@@ -198,7 +198,7 @@ func (r window) charge(p rotating.Position, n, limit int64) (free int64) {
 	}
 	r.add(entry, h, current, counted)
 	if x := r.e.external.Load(); x != nil {
-		(*x).Admit(r.h, current+counted)
+		(*x).Admit(r.s.number, r.h, current+counted)
 	}
 	return free
 }

@@ -10,14 +10,15 @@ import (
 	"github.com/sketchlimit/sketchlimit/internal/engine"
 	"github.com/sketchlimit/sketchlimit/internal/invariants"
 	"github.com/sketchlimit/sketchlimit/internal/savestate"
+	"github.com/sketchlimit/sketchlimit/internal/shared"
 	"github.com/sketchlimit/sketchlimit/internal/spec"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
 // Growth replaces an engine by a larger or a smaller one, as the load asks for.
 //
-// A decision that holds its shard's lock looks whether its engine has a successor, and begins anew there if so.
-// So once a successor has read a shard, under the same lock, nothing is counted there any more.
+// It asks [engine.Engine.Replace] for the successor, which reads its predecessor's counts until [engine.Engine.LetGo]. A
+// sketchlimit.Limiter calls Adapt as generations begin and go on.
 type Growth struct {
 	Current *atomic.Pointer[engine.Engine] // what decides
 	Latest  func() int64                   // generation that the clock has seen
@@ -28,6 +29,8 @@ type Growth struct {
 	Around      int                                      // bytes of a limiter beside its engine
 	Plan        func(bytes int) (spec.Dimensions, error) // the engine of a limiter of so many bytes
 	Need        func(keys int) (int, error)              // bytes of a limiter for so many keys
+
+	first shared.Shape // of the first engine
 
 	mu               invariants.Mutex // guards what follows, and is held while a successor is made
 	since            int64            // latest generation that the predecessor may have counted in
@@ -42,9 +45,11 @@ func NearEnd(t *rotating.Timeline) time.Duration { return time.Duration(t.Length
 
 const calmEnough = 16 // looks, one or two a generation
 
-// Start gives the first engine the seeds of an engine that may be replaced. It calls soon where Adapt is due.
+// Start gives the first engine the seeds of an engine that may be replaced. It calls soon where shards are about to be over
+// capacity.
 func (g *Growth) Start(soon func()) {
 	e := g.Current.Load()
+	g.first = shared.ShapeOf(e)
 	invariants.SetRank(&g.mu, invariants.Rank{Level: invariants.Growth})
 	e.SetApart()
 	if e.OverCapacity != nil {
@@ -226,6 +231,13 @@ func (g *Growth) room(e *engine.Engine) int { return g.Most - g.bytes(e) }
 
 // bytes returns those of a limiter with this engine.
 func (g *Growth) bytes(e *engine.Engine) int { return g.Around + e.Bytes() }
+
+// Share makes the limiter one of several that hold their limit together, see [shared.NewGrowing].
+func (g *Growth) Share(hash uint64) *shared.Counters {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return shared.NewGrowing(g.Current.Load, g.first, hash)
+}
 
 // Stages returns those of the moment. What is replaced after that has all units of before, and no others are
 // lost to a snapshot of that moment.

@@ -9,8 +9,7 @@ import (
 )
 
 // Episodes is what the engines of a limiter share that denies, over capacity, only keys that
-// are proven over their limit. It is safe for concurrent use. The methods that shards call do
-// nothing on a nil *Episodes, which copies of shards have.
+// are proven over their limit. It is safe for concurrent use.
 type Episodes struct {
 	Rate   float64 // of false denials from which on a shard is over capacity
 	Lowest int64   // limit that the rate of unseen keys is for
@@ -66,9 +65,6 @@ func (s *Episodes) Begin(generation, unix, kept int64) {
 
 // GoOn notes that a shard is still over capacity in a generation.
 func (s *Episodes) GoOn(generation int64) {
-	if s == nil {
-		return
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.last = max(s.last, generation)
@@ -76,9 +72,6 @@ func (s *Episodes) GoOn(generation int64) {
 
 // End adds the units of a shard in which no generation counts any more of those that were over capacity.
 func (s *Episodes) End(units uint64) {
-	if s == nil {
-		return
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.add(units)

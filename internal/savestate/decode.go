@@ -15,7 +15,7 @@ import (
 )
 
 // Read reads a snapshot of the same rule into new engines, and returns the latest generation of its shards. fits tells
-// why a seed with such a sum of SnapshotText will not do, or nil. The dimensions are those of s, or if most is not 0 any whose
+// why a seed with such a sum of Text will not do, or nil. The dimensions are those of s, or if most is not 0 any whose
 // engines take no more bytes.
 func (s Stages) Read(from io.Reader, most int, fits func(seed, hash uint64) error) (restored Stages, newest, bytes int64, err error) {
 	r := NewReader(from)

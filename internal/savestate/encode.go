@@ -10,7 +10,7 @@ import (
 
 // The words of a snapshot are the shards of the engine, then those of the one that it has replaced, if that matters still.
 // A shard is the number of its current generation, the words of its generations, the youngest first, and those of its
-// table of heavy hitters.
+// table of heavy hitters and of its state. A token bucket has its table of times and its state.
 const (
 	magic   = "sklimit"
 	version = 5

@@ -4,6 +4,8 @@ package shared
 
 import (
 	"fmt"
+	"math"
+	"sync"
 	"sync/atomic"
 	"unsafe"
 
@@ -16,9 +18,15 @@ import (
 // Counters are an engine's part in a limit that several hold together, see package sharing. Beside what the engine
 // counts in, they keep for every generation a sketch of cells of what the engine has admitted, its
 // own cells, and one of what all others have. Requests are held against the sum of both.
+//
+// Their parts are the shards that the engine has at first, and turn with them, under their locks. Where the engine may be
+// replaced by one of other shards, parts have locks of their own, and turn when they are next used in a later generation.
 type Counters struct {
-	engine *engine.Engine
-	shards engine.Shards // of the engine
+	rule   spec.Rule
+	seed   uint64
+	latest func() *engine.Engine
+	shards engine.Shards // with which the parts turn
+	parts  []part        // that do not turn with shards, or nil
 	blocks uint64        // of a shard
 	all    uint64        // of all shards
 	lane   uint64        // the bits of a hash that choose a lane: where in a word a cell begins
@@ -43,40 +51,72 @@ const (
 	halfWords  = blockWords / 2 // and rows: a key has a cell in each word of a half
 )
 
+// part is the state of a part that does not turn with a shard. Its lock is the last that a goroutine takes.
+type part struct {
+	mu     sync.Mutex
+	number int64 // of the current generation
+	_      [48]byte
+}
+
 // Text is hashed to tell one hash or key from another.
 const Text = "sketchlimit: the hash of a share"
+
+// Shape is how many parts there are, and what a generation of an engine's shard takes: those of the first engine of a
+// limiter, which are the same in all that share a limit.
+type Shape struct{ Parts, GenerationWords int }
+
+// ShapeOf returns that of a first engine.
+func ShapeOf(e *engine.Engine) Shape { return Shape{engine.ShardsOf(e).Count(), e.GenerationWords()} }
 
 // New makes an engine, of a window, one of several that hold their limit together, for keys under a hash that gives
 // Text this sum. Called again, it returns the same Counters.
 func New(e *engine.Engine, hash uint64) *Counters {
-	s := &Counters{engine: e, shards: engine.ShardsOf(e), hash: hash, blocks: uint64(max(1, e.GenerationWords()/blockWords))}
-	s.all = uint64(engine.ShardsOf(e).Count()) * s.blocks
+	s := newCounters(e, ShapeOf(e), hash)
+	s.shards, s.latest = engine.ShardsOf(e), func() *engine.Engine { return e }
+	e.SetOthers(s)
+	return Of(e)
+}
+
+// NewGrowing is New for the latest engine of a limiter that grows, which is not replaced meanwhile.
+func NewGrowing(latest func() *engine.Engine, first Shape, hash uint64) *Counters {
+	e := latest()
+	s := newCounters(e, first, hash)
+	s.latest, s.parts = latest, make([]part, first.Parts)
+	for i := range s.parts {
+		s.parts[i].number = math.MinInt64 / 2 // before all others
+	}
+	e.SetOthers(s)
+	return Of(e)
+}
+
+func newCounters(e *engine.Engine, first Shape, hash uint64) *Counters {
+	s := &Counters{rule: e.Rule, seed: e.Seed(), hash: hash, blocks: uint64(max(1, first.GenerationWords/blockWords))}
+	s.all = uint64(first.Parts) * s.blocks
 	bits := 8
 	for 1<<bits-1 < 2*e.Limit { // so that a sum does not stop at the limit itself
 		bits *= 2
 	}
 	s.lane, s.max = 64-uint64(bits), 1<<bits-1
-	s.hot = make([]uint64, engine.ShardsOf(e).Count()*int(s.blocks)*blockWords)
-	s.cold = make([]uint64, engine.ShardsOf(e).Count()*e.Ring.Buffers()*2*s.PartWords())
-	e.SetExternal(s)
-	return Of(e)
+	s.hot = make([]uint64, first.Parts*int(s.blocks)*blockWords)
+	s.cold = make([]uint64, first.Parts*e.Ring.Buffers()*2*s.PartWords())
+	return s
 }
 
 // Of returns an engine's part in a limit that several hold together, or nil.
 func Of(e *engine.Engine) *Counters {
-	s, _ := e.External().(*Counters)
+	s, _ := e.Others().(*Counters)
 	return s
 }
 
 // Layout describes all that two Counters must have in common to read each other's cells.
 func (s *Counters) Layout() string {
-	e := s.engine
+	r := &s.rule
 	return fmt.Sprintf("%d per %v in %d generations, %d parts of %d words each, %d bits a cell, hash %08x, seed %08x",
-		e.Limit, e.Span(), e.Ring.Buffers(), s.Parts(), s.PartWords(), s.CellBits(), uint32(s.hash>>32), uint32(keyhash.Derive(e.Seed(), "name of a share")))
+		r.Limit, r.Span(), s.Generations(), s.Parts(), s.PartWords(), s.CellBits(), uint32(s.hash>>32), uint32(keyhash.Derive(s.seed, "name of a share")))
 }
 
-// Parts returns the number of parts: the engine's shards.
-func (s *Counters) Parts() int { return s.shards.Count() }
+// Parts returns the number of parts.
+func (s *Counters) Parts() int { return int(s.all / s.blocks) }
 
 // PartWords returns the number of words of one part, in one generation.
 func (s *Counters) PartWords() int { return int(s.blocks) * halfWords }
@@ -85,17 +125,17 @@ func (s *Counters) PartWords() int { return int(s.blocks) * halfWords }
 func (s *Counters) CellBits() int { return 64 - int(s.lane) }
 
 // Generations returns how many generations are kept.
-func (s *Counters) Generations() int { return s.engine.Ring.Buffers() }
+func (s *Counters) Generations() int { return s.rule.Ring.Buffers() }
 
 // Bytes returns the memory that sharing takes beside the engine.
 func (s *Counters) Bytes() int {
-	return int(unsafe.Sizeof(*s)) + spec.HeapBytes(8*len(s.hot)) + spec.HeapBytes(8*len(s.cold))
+	return int(unsafe.Sizeof(*s)) + spec.HeapBytes(int(unsafe.Sizeof(part{}))*len(s.parts)) + spec.HeapBytes(8*len(s.hot)) + spec.HeapBytes(8*len(s.cold))
 }
 
 // Own copies a part's own cells of a generation, by its number, to PartWords words, at a position. It
 // returns false if the generation is not kept.
 func (s *Counters) Own(now rotating.Position, part int, generation int64, to []uint64) (ok bool) {
-	s.shards.Hold(part, now, func(current int64) {
+	s.hold(part, now, func(current int64) {
 		switch age := current - generation; {
 		case age == 0:
 			for hot := s.part(part); len(hot) > 0; hot, to = hot[blockWords:], to[halfWords:] {
@@ -119,11 +159,10 @@ type CellCount struct {
 // AddOthers adds a few counts to the others' cells of a part, in a generation, under the shard's lock. It
 // returns false if the generation is not kept.
 func (s *Counters) AddOthers(now rotating.Position, part int, generation int64, counts []CellCount) (ok bool) {
-	s.shards.Hold(part, now, func(current int64) {
+	s.hold(part, now, func(current int64) {
 		if ok = s.kept(current - generation); !ok {
 			return
 		}
-		s.shards.ForgetDenials(part)
 		cold, hot := s.cells(part, generation, others), s.part(part)
 		lanes := 64 / s.CellBits()
 		for _, c := range counts {
@@ -133,34 +172,35 @@ func (s *Counters) AddOthers(now rotating.Position, part int, generation int64, 
 			hot[w] = s.add(hot[w], lane, uint64(c.Count))
 		}
 	})
+	s.forgetDenials(now, part)
 	return ok
 }
 
 // SetOthers replaces the others' cells of a part, in a generation, by those in PartWords
 // words. It returns false if the generation is not kept.
 func (s *Counters) SetOthers(now rotating.Position, part int, generation int64, words []uint64) (ok bool) {
-	s.shards.Hold(part, now, func(current int64) {
+	s.hold(part, now, func(current int64) {
 		if ok = s.kept(current - generation); !ok {
 			return
 		}
 		copy(s.cells(part, generation, others), words)
 		// Decisions at any time from weighed on use these weights, also at times before the
 		// clock's.
-		s.weigh(part, current, s.engine.Timeline.Unpack(s.weighed.Load()))
-		s.shards.ForgetDenials(part)
+		s.weigh(part, current, s.rule.Timeline.Unpack(s.weighed.Load()))
 	})
+	s.forgetDenials(now, part)
 	return ok
 }
 
 // Weigh brings up to date what the others' cells weigh, at a position. Until the next Weigh, a decision uses
 // these weights; if they leave too few units, it reads the cells of all generations.
 func (s *Counters) Weigh(now rotating.Position) {
-	word := s.engine.Timeline.Pack(now)
+	word := s.rule.Timeline.Pack(now)
 	for w := s.weighed.Load(); w < word && !s.weighed.CompareAndSwap(w, word); w = s.weighed.Load() {
 	}
-	p := s.engine.Timeline.Unpack(max(word, s.weighed.Load())) // a clock that stepped back is not trusted with less
+	p := s.rule.Timeline.Unpack(max(word, s.weighed.Load())) // a clock that stepped back is not trusted with less
 	for part := range s.Parts() {
-		s.shards.Hold(part, now, func(current int64) { s.weigh(part, current, p) })
+		s.hold(part, now, func(current int64) { s.weigh(part, current, p) })
 	}
 }
 
@@ -176,7 +216,7 @@ func (s *Counters) weigh(part int, current int64, p rotating.Position) {
 			cells := s.cells(part, current-int64(age), others)[w]
 			for lane := uint64(0); cells>>lane != 0 && lane < 64; lane += uint64(s.CellBits()) {
 				if c := cells >> lane & s.max; c < s.max { // or more, for all that is known
-					sum = s.add(sum, lane, uint64(s.engine.Weighted(int64(c), age, p.Elapsed)))
+					sum = s.add(sum, lane, uint64(s.rule.Weighted(int64(c), age, p.Elapsed)))
 				} else {
 					sum = s.add(sum, lane, c)
 				}
@@ -190,6 +230,40 @@ func (s *Counters) weigh(part int, current int64, p rotating.Position) {
 func (s *Counters) add(word, lane, n uint64) uint64 {
 	cell := s.max << lane
 	return word&^cell | min(word&cell>>lane+n, s.max)<<lane
+}
+
+// hold calls f with the number of a part's generation while nobody else uses the part, which turns to a position before.
+func (s *Counters) hold(part int, now rotating.Position, f func(current int64)) {
+	if s.parts == nil {
+		s.shards.Hold(part, now, f)
+		return
+	}
+	p := s.lock(part, now.Generation)
+	defer p.mu.Unlock()
+	f(p.number)
+}
+
+// notLater is no later generation than any part's.
+const notLater = math.MinInt64
+
+// lock locks a part that does not turn with a shard, and turns it to a generation if that is later.
+func (s *Counters) lock(part int, number int64) *part {
+	p := &s.parts[part]
+	p.mu.Lock()
+	if number > p.number {
+		s.turn(part, number, s.rule.Ring.Expired(p.number, number))
+		p.number = number
+	}
+	return p
+}
+
+// forgetDenials lets the keys of a part ask again that have been remembered to have nothing left.
+func (s *Counters) forgetDenials(now rotating.Position, part int) {
+	shards := engine.ShardsOf(s.latest())
+	first, end := part*shards.Count()/s.Parts(), ((part+1)*shards.Count()+s.Parts()-1)/s.Parts()
+	for i := first; i < end; i++ {
+		shards.Hold(i, now, func(int64) { shards.ForgetDenials(i) })
+	}
 }
 
 // kept reports whether a generation of an age is kept.
@@ -209,14 +283,21 @@ const (
 
 // cells returns the cells of a part in a generation that is kept, by its number.
 func (s *Counters) cells(part int, generation int64, whose int) []uint64 {
-	n, i := s.PartWords(), 2*s.engine.Ring.Buffer(generation)+whose
+	n, i := s.PartWords(), 2*s.rule.Ring.Buffer(generation)+whose
 	return s.cold[(part*2*s.Generations()+i)*n:][:n]
 }
 
 // CopyOthers copies the others' cells of a part, of all generations by age, as of one by its number or a later one; those
 // of generations that have not begun are 0. The caller holds the shard's lock.
 func (s *Counters) CopyOthers(to [][]uint64, part int, number int64) {
-	current := s.shards.Current(part)
+	var current int64
+	if s.parts == nil {
+		current = s.shards.Current(part)
+	} else {
+		p := s.lock(part, notLater)
+		defer p.mu.Unlock()
+		current = p.number
+	}
 	for age := range to {
 		if generation := max(number, current) - int64(age); s.kept(current - generation) {
 			copy(to[age], s.cells(part, generation, others))
@@ -229,8 +310,15 @@ func (s *Counters) CopyOthers(to [][]uint64, part int, number int64) {
 // Blocks returns the blocks of a part: a key has all its cells in one of them.
 func (s *Counters) Blocks() int { return int(s.blocks) }
 
-// Rotate implements engine.External. What others have weighed bounds what they weigh now, unless all of that has expired.
+// Rotate implements engine.External.
 func (s *Counters) Rotate(part int, number int64, expired int) {
+	if s.parts == nil {
+		s.turn(part, number, expired)
+	}
+}
+
+// turn lets generations of a part expire. What others have weighed bounds what they weigh now, unless all of that has expired.
+func (s *Counters) turn(part int, number int64, expired int) {
 	hot := s.part(part)
 	if expired < s.Generations() {
 		for last := s.cells(part, number-int64(expired), own); len(last) > 0; hot, last = hot[blockWords:], last[halfWords:] {
@@ -252,6 +340,9 @@ func (s *Counters) block(key uint64) uint64 {
 	return key >> 32 * s.all >> 32
 }
 
+// partOf returns the part of a key.
+func (s *Counters) partOf(key uint64) int { return int(s.block(key) / s.blocks) }
+
 // place returns the block of a key's cells. Its hash has their lanes, six bits a row.
 func (s *Counters) place(key uint64) *[blockWords]uint64 {
 	return (*[blockWords]uint64)(s.hot[s.block(key)*blockWords:])
@@ -262,21 +353,37 @@ func (s *Counters) Bound(key uint64, word int64) (units int64, ok bool) {
 	if word < s.weighed.Load() {
 		return int64(s.max), true // they were weighed for a later time
 	}
+	if s.parts != nil {
+		p := s.lock(s.partOf(key), notLater)
+		defer p.mu.Unlock()
+	}
 	return int64(s.least(s.place(key)[halfWords:], key)), true
 }
 
 // Count implements engine.External: what the others have admitted of a key.
 func (s *Counters) Count(number int64, key uint64) int64 {
-	part := s.engine.Shard(key)
-	if !s.kept(s.shards.Current(part) - number) {
-		return 0 // not begun, or gone
+	part, none, current := s.partOf(key), int64(0), int64(0)
+	if s.parts == nil {
+		current = s.shards.Current(part)
+	} else { // it does not turn: whoever looks ahead asks as well
+		p := s.lock(part, notLater)
+		defer p.mu.Unlock()
+		if current = p.number; number < current {
+			none = unknown
+		}
+	}
+	if !s.kept(current - number) {
+		return none // not begun, or gone
 	}
 	c := s.least(s.cells(part, number, others)[s.block(key)%s.blocks*halfWords:], key)
 	if c == s.max {
-		return 1 << 40 // or more than a cell can hold
+		return unknown
 	}
 	return int64(c)
 }
+
+// unknown is a count of more than a cell can hold, or of a generation that a part has left behind and a shard has not.
+const unknown = 1 << 40
 
 // least returns the least of a key's cells.
 func (s *Counters) least(half []uint64, lanes uint64) uint64 {
@@ -288,11 +395,22 @@ func (s *Counters) least(half []uint64, lanes uint64) uint64 {
 		half[3]>>(lanes>>18&s.lane&63)&s.max)
 }
 
-// Admit implements engine.External: it raises a key's own cells to its count in the current generation. The count is what
+// Admit implements engine.External: it raises a key's own cells to its count in a generation. The count is what
 // the limiter reads, all but the key's own: no cell rises further
 // than the largest count among its keys.
-func (s *Counters) Admit(key uint64, count int64) {
-	half := s.place(key)
+func (s *Counters) Admit(number int64, key uint64, count int64) {
+	half := s.place(key)[:halfWords]
+	if s.parts != nil {
+		part := s.partOf(key)
+		p := s.lock(part, number)
+		defer p.mu.Unlock()
+		if age := p.number - number; age > 0 { // of a time that the part has left behind
+			if !s.kept(age) {
+				return
+			}
+			half = s.cells(part, number, own)[s.block(key)%s.blocks*halfWords:][:halfWords]
+		}
+	}
 	s.raise(&half[0], key&s.lane&63, uint64(count))
 	s.raise(&half[1], key>>6&s.lane&63, uint64(count))
 	s.raise(&half[2], key>>12&s.lane&63, uint64(count))

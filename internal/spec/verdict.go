@@ -41,3 +41,20 @@ func (v Verdict) Tighter(u Verdict) bool {
 	}
 	return v.RetryAfter > u.RetryAfter
 }
+
+// coarseSteps are the steps in which a coarse rule tells what a key has used.
+const coarseSteps = 4
+
+// Coarse returns what is told of a verdict so that who asks does not learn by a unit or two which keys share counters.
+// ResetAfter is that of a quota that is used up now. Remaining is in steps. Even an unused quota is told as one step less:
+// otherwise one unit could be told from none. RetryAfter is exact: a request is only denied where its quota is used up, by all
+// that is counted.
+func (v Verdict) Coarse(quota int64, reset time.Duration) Verdict {
+	if v.Remaining > 0 {
+		step := (quota + coarseSteps - 1) / coarseSteps
+		used := (quota-int64(v.Remaining))/step + 1
+		v.Remaining = int(max(1, quota-used*step))
+	}
+	v.ResetAfter = max(v.ResetAfter, reset)
+	return v
+}

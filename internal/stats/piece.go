@@ -36,7 +36,7 @@ func pieces(e *engine.Engine, p rotating.Position) iter.Seq[*piece] {
 			}
 		}
 		for i := range s.of {
-			s.read(i*engine.ShardsOf(e).Count()/s.of, p)
+			s.read(e, i, p)
 			if former != nil {
 				former.Read(i*engine.ShardsOf(before).Count()/s.of, rotating.Position{Generation: math.MinInt64}, nil)
 				s.former = errorrate.Aligned(former.Ages, s.At.Generation-former.At.Generation)
@@ -48,13 +48,13 @@ func pieces(e *engine.Engine, p rotating.Position) iter.Seq[*piece] {
 	}
 }
 
-// read copies a shard, and its counters of those that share the limit.
-func (s *piece) read(i int, p rotating.Position) {
-	if s.share == nil {
-		s.Read(i, p, nil)
-		return
+// read copies the shard of a piece, and its counters of those that share the limit.
+func (s *piece) read(e *engine.Engine, i int, p rotating.Position) {
+	var locked func()
+	if s.share != nil {
+		locked = func() { s.share.CopyOthers(s.others, i*s.share.Parts()/s.of, p.Generation) }
 	}
-	s.Read(i, p, func() { s.share.CopyOthers(s.others, i, p.Generation) })
+	s.Read(i*engine.ShardsOf(e).Count()/s.of, p, locked)
 }
 
 // unseen returns what decides on an unseen key.

@@ -68,6 +68,9 @@ func TestShareDecidesAsOne(t *testing.T) {
 		{sketchlimit.Config{Algorithm: sketchlimit.FixedWindow}, func() (exact.Limiter, error) { return exact.NewFixedWindow(60, window) }},
 		{sketchlimit.Config{}, func() (exact.Limiter, error) { return exact.NewSlidingWindow(60, window) }},
 		{sketchlimit.Config{SubWindows: 4}, func() (exact.Limiter, error) { return exact.NewSlots(60, window, 4) }},
+		{sketchlimit.Config{MaxMemoryBytes: 1 << 20, Algorithm: sketchlimit.FixedWindow}, func() (exact.Limiter, error) { return exact.NewFixedWindow(60, window) }},
+		{sketchlimit.Config{MaxMemoryBytes: 1 << 20}, func() (exact.Limiter, error) { return exact.NewSlidingWindow(60, window) }},
+		{sketchlimit.Config{MaxMemoryBytes: 1 << 20, SubWindows: 4}, func() (exact.Limiter, error) { return exact.NewSlots(60, window, 4) }},
 	} {
 		now := time.Unix(1_700_000_000, 0)
 		c.config.Limit, c.config.Window, c.config.Seed = 60, window, 1
@@ -76,8 +79,11 @@ func TestShareDecidesAsOne(t *testing.T) {
 		oracle, err := c.oracle()
 		require.NoError(t, err)
 		r := rand.New(rand.NewPCG(1, 2))
-		refused := 0
+		refused, resized := 0, 0
 		for i := range 6000 {
+			if c.config.MaxMemoryBytes > 0 && i%97 == 0 && resize(nodes[i%2].Limiter, 16<<10*(1+r.IntN(8))) {
+				resized++
+			}
 			now = now.Add(time.Duration(r.Int64N(int64(30 * ms))))
 			here := r.IntN(2)
 			key := fmt.Sprint(r.IntN(3))
@@ -97,6 +103,7 @@ func TestShareDecidesAsOne(t *testing.T) {
 			}
 		}
 		require.Greater(t, refused, 100)
+		require.Equal(t, c.config.MaxMemoryBytes > 0, resized > 20, resized)
 	}
 }
 
@@ -279,7 +286,7 @@ func TestShareIsSafeForConcurrentUse(t *testing.T) {
 func TestShareRefusals(t *testing.T) {
 	for _, c := range []sketchlimit.Config{
 		{Limit: 10, Window: time.Minute, Keys: 100, Algorithm: sketchlimit.TokenBucket},
-		{Limit: 10, Window: time.Minute, Keys: 100, MaxMemoryBytes: 1 << 20},
+		{Limit: 10, Window: time.Minute, Keys: 100, Overload: sketchlimit.Spare},
 	} {
 		_, err := build(t, c).Share()
 		require.ErrorIs(t, err, errors.ErrUnsupported)
@@ -295,6 +302,16 @@ func TestShareRefusals(t *testing.T) {
 	c.Seed, c.Hash = 1, sketchlimit.XXHash(0)
 	require.NotEqual(t, one.share.Layout(), newNode(t, c).share.Layout())
 	require.Zero(t, testing.AllocsPerRun(1000, func() { one.Take("k", 1) }))
+}
+
+// A limiter that has grown shares as one that has not: it has the parts of the first engine.
+func TestShareOfAGrownLimiter(t *testing.T) {
+	c := sketchlimit.Config{Limit: 10, Window: time.Minute, Keys: 100, MaxMemoryBytes: 1 << 20, Seed: 1}
+	grown := build(t, c)
+	require.True(t, resize(grown, 512<<10))
+	share, err := grown.Share()
+	require.NoError(t, err)
+	require.Equal(t, newNode(t, c).share.Layout(), share.Layout())
 }
 
 // A caller's iterator may use the limiter and the Share: it runs without a lock. All

@@ -26,8 +26,8 @@ type setup struct {
 
 // kinds are what episodes try, one at a time. Those of the second list are concurrent.
 var (
-	sequential = []string{"fixed", "sliding", "subwindows", "bucket", "tiers", "group", "storm", "share", "grow", "group-grow", "snapshot", "alone", "spare", "common", "low"}
-	concurrent = []string{"threads", "threads-common", "threads-low", "threads-group", "threads-share", "threads-grow", "threads-group-grow", "threads-spare"}
+	sequential = []string{"fixed", "sliding", "subwindows", "bucket", "tiers", "group", "storm", "share", "share-grow", "grow", "group-grow", "snapshot", "alone", "spare", "common", "low"}
+	concurrent = []string{"threads", "threads-common", "threads-low", "threads-group", "threads-share", "threads-share-grow", "threads-grow", "threads-group-grow", "threads-spare"}
 )
 
 func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0x61647665727361)) }
@@ -36,7 +36,7 @@ func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0x61647
 func draw(r *rand.Rand, kind string) setup {
 	s := setup{kind: kind, start: drawStart(r)}
 	switch kind {
-	case "threads-common", "threads-low", "threads-group", "threads-share", "threads-grow", "threads-group-grow", "threads-spare":
+	case "threads-common", "threads-low", "threads-group", "threads-share", "threads-share-grow", "threads-grow", "threads-group-grow", "threads-spare":
 		s = draw(r, strings.TrimPrefix(kind, "threads-"))
 		s.kind = kind
 		return s
@@ -89,9 +89,12 @@ func (s *setup) drawConfigs(r *rand.Rand) {
 		}
 	case "storm":
 		s.drawStorm(r)
-	case "share":
+	case "share", "share-grow":
 		s.shared = true
 		c := drawConfig(r, anyWindow(r))
+		if s.kind == "share-grow" {
+			c = grows(c)
+		}
 		for range 2 + r.IntN(2) {
 			s.add(c)
 		}
