@@ -24,10 +24,10 @@ type Audit struct {
 
 	// Admitted are the units of all keys, and Exact those that the exact algorithm
 	// alone would have admitted, charged ones in both. What is between them was
-	// withheld; with [Spare] Admitted may be more.
+	// withheld; with [DenyProven] Admitted may be more.
 	Admitted, Exact uint64
 	// OverAdmitted are units of sampled keys that were admitted beyond the limit, but
-	// for those that [Spare] lets through: 0, or the limiter has a fault. It is also
+	// for those that [DenyProven] lets through: 0, or the limiter has a fault. It is also
 	// logged once, by the default logger of log/slog.
 	OverAdmitted uint64
 

@@ -13,6 +13,7 @@ import (
 	"github.com/sketchlimit/sketchlimit/internal/machine"
 	"github.com/sketchlimit/sketchlimit/internal/overcapacity"
 	"github.com/sketchlimit/sketchlimit/internal/sizing"
+	"github.com/sketchlimit/sketchlimit/internal/spec"
 )
 
 // Algorithm is the rule by which a [Limiter] admits.
@@ -140,12 +141,12 @@ type Config struct {
 	AuditBytes int
 
 	// Overload is what happens when more comes than the memory is for, or than
-	// MaxMemoryBytes is for: Deny (if not set) or Spare. Of windows Spare goes with
-	// SlidingWindow and FixedWindow without SubWindows, with Limit 2 … 16383 and, if
-	// there is a Plan, with Plan.HeavyEntries. It begins at ten times FalseDenialRate,
-	// 1e-4 if that is not set. It takes a quarter more memory, and with Limit below 17
-	// a third more beside. It goes with every TokenBucket, without more, and begins
-	// when a key finds no place.
+	// MaxMemoryBytes is for: Deny (if not set) or DenyProven. Of windows DenyProven
+	// goes with SlidingWindow and FixedWindow without SubWindows, with Limit 2 … 16383
+	// and, if there is a Plan, with Plan.HeavyEntries. It begins at ten times
+	// FalseDenialRate, 1e-4 if that is not set. It takes a quarter more memory, and
+	// with Limit below 17 a third more beside. It goes with every TokenBucket, without
+	// more, and begins when a key finds no place.
 	Overload Overload
 	// Hash hashes the keys; nil is KeyedHash(Seed).
 	Hash Hash
@@ -201,16 +202,16 @@ func (c *Config) check() error {
 		return fmt.Errorf("sketchlimit: Limit %d, must be 1 … %d", c.Limit, math.MaxInt32)
 	case c.LowestLimit < 0 || c.LowestLimit > c.Limit:
 		return fmt.Errorf("sketchlimit: LowestLimit %d, must be 0 … Limit %d", c.LowestLimit, c.Limit)
-	case c.Window < time.Millisecond || c.Window > engine.MaxWindow:
-		return fmt.Errorf("sketchlimit: Window %v, must be 1ms … %v%s", c.Window, time.Duration(engine.MaxWindow), inside.Unitless(c.Window))
+	case c.Window < time.Millisecond || c.Window > spec.MaxWindow:
+		return fmt.Errorf("sketchlimit: Window %v, must be 1ms … %v%s", c.Window, time.Duration(spec.MaxWindow), inside.Unitless(c.Window))
 	case c.Algorithm < SlidingWindow || c.Algorithm > TokenBucket:
 		return fmt.Errorf("sketchlimit: Algorithm %d, must be SlidingWindow, FixedWindow or TokenBucket", int(c.Algorithm))
 	case c.Burst < 0 || c.Burst > math.MaxInt32:
 		return fmt.Errorf("sketchlimit: Burst %d, must be 0 … %d", c.Burst, math.MaxInt32)
 	case c.Burst > 0 && c.Algorithm != TokenBucket:
 		return fmt.Errorf("sketchlimit: Burst %d, goes with TokenBucket only", c.Burst)
-	case gcra.Fills(c.Limit, c.Burst, c.Window) > engine.MaxWindow:
-		return fmt.Errorf("sketchlimit: Burst %d, must fill within %v at %d per %v", c.Burst, time.Duration(engine.MaxWindow), c.Limit, c.Window)
+	case gcra.Fills(c.Limit, c.Burst, c.Window) > spec.MaxWindow:
+		return fmt.Errorf("sketchlimit: Burst %d, must fill within %v at %d per %v", c.Burst, time.Duration(spec.MaxWindow), c.Limit, c.Window)
 	case c.SubWindows < 0:
 		return fmt.Errorf("sketchlimit: SubWindows %d, must be at least 0", c.SubWindows)
 	case c.SubWindows > 1 && c.Algorithm != SlidingWindow:
@@ -231,8 +232,8 @@ func (c *Config) checkSize() error {
 	switch {
 	case c.Keys < 0 || c.Keys > maxKeys:
 		return fmt.Errorf("sketchlimit: Keys %d, must be 0 … %d", c.Keys, maxKeys)
-	case c.MemoryBytes < 0 || c.MemoryBytes > engine.MaxMemory:
-		return fmt.Errorf("sketchlimit: MemoryBytes %d, must be 0 … %d", c.MemoryBytes, engine.MaxMemory)
+	case c.MemoryBytes < 0 || c.MemoryBytes > spec.MaxMemory:
+		return fmt.Errorf("sketchlimit: MemoryBytes %d, must be 0 … %d", c.MemoryBytes, spec.MaxMemory)
 	case c.Keys == 0 && c.MemoryBytes == 0 && c.Plan == nil:
 		return fmt.Errorf("sketchlimit: one of Keys, MemoryBytes and Plan must be set: mostly Keys, the distinct keys expected in one Window")
 	case c.Plan != nil && c.Keys != 0:
@@ -251,8 +252,8 @@ func (c *Config) checkSize() error {
 		return fmt.Errorf("sketchlimit: UnitsPerKey %v, goes with Keys alone, or with MaxMemoryBytes", c.UnitsPerKey)
 	case c.Headroom > 0 && !byKeys:
 		return fmt.Errorf("sketchlimit: Headroom %v, goes with Keys alone, or with MaxMemoryBytes", c.Headroom)
-	case c.AuditBytes < -1 || c.AuditBytes > engine.MaxMemory:
-		return fmt.Errorf("sketchlimit: AuditBytes %d, must be -1 … %d", c.AuditBytes, engine.MaxMemory)
+	case c.AuditBytes < -1 || c.AuditBytes > spec.MaxMemory:
+		return fmt.Errorf("sketchlimit: AuditBytes %d, must be -1 … %d", c.AuditBytes, spec.MaxMemory)
 	case c.MaxMemoryBytes < 0:
 		return fmt.Errorf("sketchlimit: MaxMemoryBytes %d, must be at least 0", c.MaxMemoryBytes)
 	}
@@ -276,17 +277,17 @@ func (c *Config) burst() int {
 }
 
 // rule returns the arithmetic of a checked Config.
-func (c *Config) rule() (rule engine.Rule) {
+func (c *Config) rule() (rule spec.Rule) {
 	switch subWindows := max(c.SubWindows, 1); c.Algorithm {
 	case TokenBucket:
-		rule = engine.NewBucket(c.Limit, c.burst(), c.Window)
+		rule = spec.NewBucket(c.Limit, c.burst(), c.Window)
 	case FixedWindow:
-		rule = engine.NewWindow(c.Limit, c.Window, 1)
+		rule = spec.NewWindow(c.Limit, c.Window, 1)
 	default:
-		rule = engine.NewWindow(c.Limit, c.Window/time.Duration(subWindows), subWindows+1)
+		rule = spec.NewWindow(c.Limit, c.Window/time.Duration(subWindows), subWindows+1)
 	}
 	rule.Coarse = c.Coarse
-	if c.Overload == Spare {
+	if c.Overload == DenyProven {
 		rule.OverCapacity = &overcapacity.Episodes{Rate: min(spareFrom*c.goal(), 1), Lowest: int64(c.lowest())}
 	}
 	return rule
@@ -358,7 +359,7 @@ func (c *Config) need() sizing.Need {
 
 // dimensions checks the Config and chooses the dimensions, or checks those of its Plan.
 // It also returns the audit, not started, and the bytes of the limiter.
-func (c *Config) dimensions() (d engine.Dimensions, a *audit.Audit, bytes int, err error) {
+func (c *Config) dimensions() (d spec.Dimensions, a *audit.Audit, bytes int, err error) {
 	if err := c.check(); err != nil {
 		return d, nil, 0, err
 	}

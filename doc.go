@@ -39,9 +39,9 @@
 //
 //   - Never an over-admission: for every key, what the limiter admits satisfies the
 //     exact definition of its [Algorithm], whatever the concurrency. Check and count
-//     are one step under the lock of the key's shard. With [Config.Overload] [Spare],
+//     are one step under the lock of the key's shard. With [Config.Overload] [DenyProven],
 //     heavy hitters may get more while more comes than the memory is for;
-//     Stats().Spared has when, and how much at most over all keys.
+//     Stats().OverCapacity has when, and how much at most over all keys.
 //   - The error is known: it is denials only. [Limiter.Stats] returns the chance of one
 //     for an unseen key, computed from every cell, and an exact count of a sample of
 //     the keys.

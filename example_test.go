@@ -177,7 +177,7 @@ func ExampleLimiter_Charge() {
 func ExampleOverload() {
 	limiter, err := sketchlimit.New(sketchlimit.Config{
 		Limit: 100, Window: time.Hour,
-		Keys: 1000, MaxMemoryBytes: 64 << 10, Overload: sketchlimit.Spare,
+		Keys: 1000, MaxMemoryBytes: 64 << 10, Overload: sketchlimit.DenyProven,
 	})
 	if err != nil {
 		panic(err)
@@ -198,7 +198,7 @@ func ExampleOverload() {
 	for i := range 100_000 { // in three windows
 		take(fmt.Sprint("more ", i), 20)
 	}
-	fmt.Println("spares:", limiter.Stats().Spared.Active, "in at most 64 KiB:", limiter.MemoryBytes() <= 64<<10)
+	fmt.Println("spares:", limiter.Stats().OverCapacity.Active, "in at most 64 KiB:", limiter.MemoryBytes() <= 64<<10)
 
 	refused, admitted := 0, 0
 	for i := range 1000 {

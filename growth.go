@@ -5,9 +5,9 @@ import (
 	"time"
 	"weak"
 
-	"github.com/sketchlimit/sketchlimit/internal/engine"
 	"github.com/sketchlimit/sketchlimit/internal/growth"
 	"github.com/sketchlimit/sketchlimit/internal/sizing"
+	"github.com/sketchlimit/sketchlimit/internal/spec"
 )
 
 // grows prepares the limiter to replace its engine.
@@ -19,7 +19,7 @@ func (l *Limiter) grows() {
 		Current: &l.engine, Latest: l.windows.Latest,
 		Goal: c.goal(), Lowest: int64(c.lowest()),
 		Least: around + l.engine.Load().Bytes(), Most: c.MaxMemoryBytes - growthBytes, Around: around,
-		Plan: func(bytes int) (engine.Dimensions, error) { return need.PlanFor(bytes - audit) },
+		Plan: func(bytes int) (spec.Dimensions, error) { return need.PlanFor(bytes - audit) },
 		Need: func(keys int) (int, error) {
 			bytes, err := need.MemoryFor(keys)
 			if c.Algorithm == TokenBucket { // of which keys at once are known

@@ -27,9 +27,9 @@ import (
 // own limit, or to pass the time.
 //
 // It never admits what the exact algorithm, given the same admitted history, would
-// deny, unless [Config.Overload] is [Spare]. It may deny what the exact algorithm would
-// admit, a false denial; Stats().FalseDenialRate is the chance that an unseen key meets
-// one. Only admitted units count: a flood of denied requests changes nothing.
+// deny, unless [Config.Overload] is [DenyProven]. It may deny what the exact algorithm
+// would admit, a false denial; Stats().FalseDenialRate is the chance that an unseen key
+// meets one. Only admitted units count: a flood of denied requests changes nothing.
 //
 // A key is any string of bytes. A request costs n units; a cost below 1 or above Limit
 // (Burst, of a bucket) is denied with RetryAfter [Never]. Decisions allocate nothing.
@@ -88,7 +88,7 @@ func New(c Config) (*Limiter, error) {
 	}
 	e.Rank(l.number)
 	audit.Start()
-	engine.SetAudit(e, audit)
+	e.Audit = audit
 	l.engine.Store(e)
 	if c.MaxMemoryBytes > 0 {
 		l.grows()
@@ -118,7 +118,7 @@ func (l *Limiter) begin() {
 //
 // If the counts cannot be taken over, WithLimit changes nothing and returns an error,
 // which wraps [errors.ErrUnsupported] unless the limit is out of range. That is so with
-// MaxMemoryBytes, with Overload [Spare], for a limiter that is shared or has been
+// MaxMemoryBytes, with Overload [DenyProven], for a limiter that is shared or has been
 // replaced before, for a limit that the cells cannot hold (see Plan.CellBits), and for
 // less than half of the highest limit that a TokenBucket has had.
 func (l *Limiter) WithLimit(now time.Time, limit, burst int) (*Limiter, error) {
@@ -149,7 +149,7 @@ func (l *Limiter) WithLimit(now time.Time, limit, burst int) (*Limiter, error) {
 	}
 	next := &Limiter{
 		windows: windows, hasher: l.hasher, limit: int64(limit), lowest: c.lowest(), flooded: l.flooded,
-		config: c, drawn: l.drawn, number: l.number, audit: engine.AuditOf(e),
+		config: c, drawn: l.drawn, number: l.number, audit: e.Audit,
 	}
 	next.tooLow.Store(l.tooLow.Load())
 	next.overdraft.Store(l.overdraft.Load())
@@ -334,7 +334,7 @@ func (l *Limiter) Prefetch(key []byte) {
 // machines say. Build all of them from the same Config with the same Seed; then they
 // have the same [sharing.Share.Layout]. What l admitted before Share stays unknown to
 // the others. The error wraps [errors.ErrUnsupported] with TokenBucket, whose times do
-// not add up, and with [Spare]. With MaxMemoryBytes the counters of what others have
+// not add up, and with [DenyProven]. With MaxMemoryBytes the counters of what others have
 // admitted keep the size that the limiter has at first. Called again, Share returns the
 // same value.
 func (l *Limiter) Share() (*sharing.Share, error) {

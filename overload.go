@@ -16,10 +16,11 @@ const (
 	// Deny denies whatever is not shown to be within the limit. It never admits too
 	// much, and denies ordinary clients more often the more traffic exceeds the plan.
 	Deny Overload = iota
-	// Spare denies, beyond the plan, only keys that are certified to be above their
-	// limit: those whose own units the heavy table has counted. All others are
+	// DenyProven denies, beyond the plan, only keys that are certified to be above
+	// their limit: those whose own units the heavy table has counted. All others are
 	// admitted, so a heavy key may get more than its limit, until it has won an entry
-	// of the table. Within the plan Spare is Deny. What it has done is in [Spared].
+	// of the table. Within the plan DenyProven is Deny. What it has done is in
+	// [OverCapacity].
 	//
 	// Each shard begins by itself, when the false-denial rate of new keys at the mean
 	// cost, averaged over a quarter of a window, has passed ten times
@@ -29,7 +30,7 @@ const (
 	//
 	// In a TokenBucket an unseen key that finds no place takes that of the key whose
 	// bucket is full first; that key may then get its units again.
-	Spare
+	DenyProven
 )
 
 // String returns the setting's name.
@@ -37,14 +38,14 @@ func (o Overload) String() string {
 	switch o {
 	case Deny:
 		return "deny"
-	case Spare:
-		return "spare"
+	case DenyProven:
+		return "deny_proven"
 	}
 	return fmt.Sprintf("Overload(%d)", int(o))
 }
 
-// Spared counts what [Spare] has done.
-type Spared struct {
+// OverCapacity counts what [DenyProven] has done.
+type OverCapacity struct {
 	// Active reports whether some shards spare now: they deny only keys that are
 	// certified to be above their limit.
 	Active bool
@@ -66,11 +67,11 @@ type Spared struct {
 // spareFrom is the multiple of Config.FalseDenialRate from which on keys are spared.
 const spareFrom = 10
 
-// check refuses a Spare that a checked Config cannot have.
+// check refuses a DenyProven that a checked Config cannot have.
 func (o Overload) check(c *Config) error {
 	switch {
-	case o < Deny || o > Spare:
-		return fmt.Errorf("sketchlimit: Overload %d, must be Deny or Spare", int(o))
+	case o < Deny || o > DenyProven:
+		return fmt.Errorf("sketchlimit: Overload %d, must be Deny or DenyProven", int(o))
 	case o == Deny:
 		return nil
 	case c.Algorithm == TokenBucket:
@@ -85,6 +86,6 @@ func (o Overload) check(c *Config) error {
 	return nil
 }
 
-// mostSpared is the greatest limit of a limiter that spares: the entries of its heavy
+// mostSpared is the greatest limit of a limiter over capacity: the entries of its heavy
 // table count each key twice.
 const mostSpared = 1<<14 - 1

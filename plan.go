@@ -3,7 +3,7 @@ package sketchlimit
 import (
 	"fmt"
 
-	"github.com/sketchlimit/sketchlimit/internal/engine"
+	"github.com/sketchlimit/sketchlimit/internal/spec"
 )
 
 // Plan is the dimensions of a [Limiter], and what they are for. Each shard has for
@@ -39,8 +39,8 @@ type Plan struct {
 	Goal            float64
 }
 
-func (p *Plan) dimensions() engine.Dimensions {
-	return engine.Dimensions{
+func (p *Plan) dimensions() spec.Dimensions {
+	return spec.Dimensions{
 		Shards: p.Shards, BloomBytes: p.BloomBytes, BloomProbes: p.BloomProbes, Depth: p.Depth, Width: p.Width,
 		CellBits: p.CellBits, HeavyEntries: p.HeavyEntries, HeavyThreshold: p.HeavyThreshold,
 	}
@@ -89,7 +89,7 @@ func (p *Plan) checkPurpose(c *Config) error {
 }
 
 // planOf returns dimensions of a limiter of this Config as a Plan.
-func (c *Config) planOf(d engine.Dimensions) Plan {
+func (c *Config) planOf(d spec.Dimensions) Plan {
 	keys, rate := c.planned()
 	goal := rate
 	if c.Plan != nil {

@@ -46,9 +46,9 @@ type Stats struct {
 	// 0, and SketchFill the share of the table's places in use.
 	BloomFill  float64
 	SketchFill float64
-	// Spared is what Config.Overload has done beyond the plan. Shards that spare add 0 to
-	// FalseDenialRate.
-	Spared Spared
+	// OverCapacity is what Config.Overload has done beyond the plan. Shards that spare
+	// add 0 to FalseDenialRate.
+	OverCapacity OverCapacity
 	// OutsidePlan reports whether traffic exceeds what the limiter was made for. It is
 	// set if any of these holds:
 	//
@@ -61,7 +61,7 @@ type Stats struct {
 	//     chance (a 99.9 % interval), unless the limiter is shared, or something was
 	//     over-admitted.
 	//   - TooLow is above 0.
-	//   - Spared.Active is set.
+	//   - OverCapacity.Active is set.
 	OutsidePlan bool
 }
 
@@ -96,7 +96,7 @@ func (l *Limiter) Stats() Stats {
 
 // Counters returns Stats without reading the cells, in microseconds: DistinctKeys,
 // PreviousDistinctKeys, BloomFill, SketchFill and FalseDenialRate are 0, and OutsidePlan
-// depends on TooLow, Spared and Audit.OverAdmitted only.
+// depends on TooLow, OverCapacity and Audit.OverAdmitted only.
 func (l *Limiter) Counters() Stats {
 	sum, e := l.counters()
 	all := stats.Counters(e)
@@ -113,9 +113,9 @@ func (l *Limiter) counters() (sum Stats, e *engine.Engine) {
 	if l.growth != nil {
 		sum.Admitted, sum.Denied, e = l.growth.Gone(sum.Denied)
 	}
-	sum.Spared = l.spared()
+	sum.OverCapacity = l.spared()
 	sum.Audit = auditOf(l.audit.Share(), l.audit.Counts())
-	sum.OutsidePlan = sum.TooLow > 0 || sum.Spared.Active || sum.Audit.OverAdmitted > 0
+	sum.OutsidePlan = sum.TooLow > 0 || sum.OverCapacity.Active || sum.Audit.OverAdmitted > 0
 	return sum, e
 }
 
@@ -138,10 +138,10 @@ func (l *Limiter) FalseDenialRate(n, limit int) float64 {
 	return stats.FalseDenialRate(l.engine.Load(), l.windows.latest(), int64(n), min(int64(limit), l.limit))
 }
 
-// spared returns Stats.Spared.
-func (l *Limiter) spared() Spared {
+// spared returns Stats.OverCapacity.
+func (l *Limiter) spared() OverCapacity {
 	e := l.engine.Load().Episode(l.windows.latest())
-	s := Spared{Active: e.Active, Times: e.Times, Units: e.Units}
+	s := OverCapacity{Active: e.Active, Times: e.Times, Units: e.Units}
 	if e.Times > 0 {
 		s.Since = time.Unix(0, e.Since)
 	}

@@ -12,13 +12,13 @@ import (
 	"github.com/sketchlimit/sketchlimit"
 )
 
-// BenchmarkSwitch measures how long decisions take before a limiter begins to spare
+// BenchmarkSwitch measures how long decisions take before a limiter is over capacity
 // keys, while it does so and its tables grow, when it goes on, and while it returns: ns
 // of the 99.9th percentile of each, and how many times that of before it is. The load
 // is ten times the plan's; the clock stands in for time, so that all of a window comes
 // at once.
 func BenchmarkSwitch(b *testing.B) {
-	for _, overload := range []sketchlimit.Overload{sketchlimit.Deny, sketchlimit.Spare} {
+	for _, overload := range []sketchlimit.Overload{sketchlimit.Deny, sketchlimit.DenyProven} {
 		b.Run("overload="+overload.String(), func(b *testing.B) {
 			for range b.N {
 				benchmarkSwitch(b, overload)
@@ -66,6 +66,6 @@ func benchmarkSwitch(b *testing.B, overload sketchlimit.Overload) {
 		b.ReportMetric(p999, phase.name+"-p99.9-ns")
 		b.ReportMetric(p999/before, phase.name+"-×")
 	}
-	require.Equal(b, overload == sketchlimit.Spare, l.Stats().Spared.Times == 1)
+	require.Equal(b, overload == sketchlimit.DenyProven, l.Stats().OverCapacity.Times == 1)
 	b.ReportMetric(0, "ns/op")
 }

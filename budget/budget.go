@@ -10,12 +10,12 @@ import (
 	"unsafe"
 
 	"github.com/sketchlimit/sketchlimit"
-	"github.com/sketchlimit/sketchlimit/internal/engine"
 	"github.com/sketchlimit/sketchlimit/internal/held"
 	"github.com/sketchlimit/sketchlimit/internal/inside"
 	"github.com/sketchlimit/sketchlimit/internal/invariants"
 	"github.com/sketchlimit/sketchlimit/internal/keyhash"
 	"github.com/sketchlimit/sketchlimit/internal/prefetch"
+	"github.com/sketchlimit/sketchlimit/internal/spec"
 )
 
 // Config says what a [Budget] limits and how large it is. All fields must be set.
@@ -141,8 +141,8 @@ func (c *Config) check() error {
 		return fmt.Errorf("%d Limits, must be 1 … %d", len(c.Limits), maxLimits)
 	case c.InFlight < 1 || c.InFlight > maxInFlight:
 		return fmt.Errorf("InFlight %d, must be 1 … %d", c.InFlight, maxInFlight)
-	case c.HoldFor < leastHold || c.HoldFor > engine.MaxWindow:
-		return fmt.Errorf("HoldFor %v, must be %v … %v%s", c.HoldFor, leastHold, time.Duration(engine.MaxWindow), inside.Unitless(c.HoldFor))
+	case c.HoldFor < leastHold || c.HoldFor > spec.MaxWindow:
+		return fmt.Errorf("HoldFor %v, must be %v … %v%s", c.HoldFor, leastHold, time.Duration(spec.MaxWindow), inside.Unitless(c.HoldFor))
 	}
 	for i, l := range c.Limits {
 		if l.Overload != sketchlimit.Deny {
@@ -283,7 +283,7 @@ func allocated[of any](n int) int {
 	var one of
 	bytes := n * int(unsafe.Sizeof(one))
 	if bytes > 4<<10 {
-		bytes = engine.HeapBytes(bytes)
+		bytes = spec.HeapBytes(bytes)
 	}
 	return bytes
 }

@@ -78,7 +78,7 @@ func TestCaddyfile(t *testing.T) {
 		algorithm fixed
 		keys 5e6
 		headroom 4
-		overload spare
+		overload deny_proven
 	}
 	zone bucket {
 		limit 10 1s
@@ -102,7 +102,7 @@ func TestCaddyfile(t *testing.T) {
 		"dynamic_example": {
 			"key": "{http.request.remote.host}", "max_events": 2, "window": 5000000000,
 			"limits": [{"max_events": 1000, "window": 3600000000000}, {"max_events": 5000, "window": 86400000000000}],
-			"ipv4_prefix": 24, "ipv6_prefix": 64, "algorithm": "fixed", "keys": 5000000, "headroom": 4, "overload": "spare"
+			"ipv4_prefix": 24, "ipv6_prefix": 64, "algorithm": "fixed", "keys": 5000000, "headroom": 4, "overload": "deny_proven"
 		},
 		"bucket": {
 			"limits": [{"max_events": 10, "window": 1000000000}], "algorithm": "bucket", "burst": 50, "memory": 16777216
@@ -229,7 +229,7 @@ func TestErrors(t *testing.T) {
 		{limit("limit 5 1m\nheadroom 2\nmemory 1MiB"), `zone "api": headroom and memory, must be one of them`},
 		{limit("key {a}\nlimit 5 1m\nheadroom 0.5"), `zone "api": events 5, window 1m0s: headroom 0.5`},
 		{limit("limit 5 1m\noverload allow"), `zone "api": overload "allow", must be deny or spare`},
-		{limit("limit 1 1m\noverload spare"), `zone "api": events 1, window 1m0s: overload`},
+		{limit("limit 1 1m\noverload deny_proven"), `zone "api": events 1, window 1m0s: overload`},
 		{limit("limit 5 1m\nmatch {\nnobody\n}"), "nobody"},
 		{limit("limit 5 1m", "zone api {\nlimit 6 1m\n}"), "zone api twice, must be once"},
 		{limit("limit 5 1m", "jitter -1"), "jitter -1, must be 0 or more"},
@@ -244,7 +244,7 @@ func TestErrors(t *testing.T) {
 		{limit("limit 5 1m", "redis 127.0.0.1:1 {\ninterval 1us\n}"), "redis: interval 1µs, must be 1ms or more"},
 		{limit("limit 5 1m\nalgorithm bucket", "redis 127.0.0.1:1"),
 			"algorithm bucket, must be sliding or fixed to be shared through redis"},
-		{limit("limit 5 1m\noverload spare", "redis 127.0.0.1:1"), "overload spare, must be deny to be shared through redis"},
+		{limit("limit 5 1m\noverload deny_proven", "redis 127.0.0.1:1"), "overload deny_proven, must be deny to be shared through redis"},
 	} {
 		err := s.try(c.block)
 		require.ErrorContains(t, err, c.want, c.block)

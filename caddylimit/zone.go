@@ -53,7 +53,7 @@ type Zone struct {
 	// The bytes that the zone takes, instead.
 	Memory int `json:"memory,omitempty"`
 	// What happens when more comes than the memory is for: "deny" (the default) or
-	// "spare".
+	// "deny_proven".
 	Overload string `json:"overload,omitempty"`
 
 	name     string
@@ -88,7 +88,7 @@ var algorithms = []string{
 	sketchlimit.TokenBucket:   "bucket",
 }
 
-var overloads = []string{sketchlimit.Deny: "deny", sketchlimit.Spare: "spare"}
+var overloads = []string{sketchlimit.Deny: "deny", sketchlimit.DenyProven: "deny_proven"}
 
 // limits returns all limits of the zone.
 func (z *Zone) limits() ([]Limit, error) {
@@ -144,8 +144,8 @@ func (z *Zone) configsOf(shared bool) ([]sketchlimit.Config, error) {
 		return nil, fmt.Errorf("burst %d, must be with algorithm bucket", z.Burst)
 	case shared && algorithm == int(sketchlimit.TokenBucket):
 		return nil, errors.New("algorithm bucket, must be sliding or fixed to be shared through redis")
-	case shared && overload == int(sketchlimit.Spare):
-		return nil, errors.New("overload spare, must be deny to be shared through redis")
+	case shared && overload == int(sketchlimit.DenyProven):
+		return nil, errors.New("overload deny_proven, must be deny to be shared through redis")
 	}
 	keys := z.keys()
 	if shared {

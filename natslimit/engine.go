@@ -20,8 +20,8 @@ import (
 // StreamName is the name of the stream, and the first token of all its subjects.
 const StreamName = "sketchlimit"
 
-// engine keeps logs in the subjects of one stream. The place of a message is when the stream was made, and its number
-// in it.
+// engine keeps logs in the subjects of one stream. The place of a message is when the
+// stream was made, and its number in it.
 type engine struct {
 	js       jetstream.JetStream
 	replicas int
@@ -68,8 +68,8 @@ func subject(log string) string {
 	return b.String()
 }
 
-// find returns the stream, nil if it is not there, and makes it if it should. The stream that was found before is
-// looked for again after forget.
+// find returns the stream, nil if it is not there, and makes it if it should. The
+// stream that was found before is looked for again after forget.
 func (e *engine) find(ctx context.Context, create bool) (jetstream.Stream, uint64, error) {
 	e.mu.Lock()
 	stream, made := e.stream, e.made
@@ -108,8 +108,8 @@ func (e *engine) forget() {
 	e.stream = nil
 }
 
-// anew reports whether a message may be in another stream than those before, because numbers rise, and forgets the
-// stream then.
+// anew reports whether a message may be in another stream than those before, because
+// numbers rise, and forgets the stream then.
 func (e *engine) anew(ack *jetstream.PubAck) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -161,7 +161,8 @@ func (e *engine) Append(ctx context.Context, entries []sharing.Entry) []sharing.
 	return results
 }
 
-// noStream returns ErrNoLog for an error of a stream that is not there any more, and others as they are.
+// noStream returns ErrNoLog for an error of a stream that is not there any more, and
+// others as they are.
 func (e *engine) noStream(ctx context.Context, err error) error {
 	e.forget()
 	if errors.Is(err, jetstream.ErrNoStreamResponse) || errors.Is(err, nats.ErrNoResponders) {
@@ -314,7 +315,8 @@ func (r *reader) reach(ctx context.Context, stream jetstream.Stream, made uint64
 	return nil
 }
 
-// atEnd reports whether all has been read that the stream's leader has: a consumer may be at a server that lags behind.
+// atEnd reports whether all has been read that the stream's leader has: a consumer may
+// be at a server that lags behind.
 func (r *reader) atEnd(ctx context.Context, stream jetstream.Stream) (bool, error) {
 	for subject, next := range r.next {
 		m, err := stream.GetLastMsgForSubject(ctx, subject)

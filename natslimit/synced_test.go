@@ -71,7 +71,8 @@ func spend(nodes []*Synced, admitted []int, requests int) {
 	}
 }
 
-// TestSixteenNodes: all know all, also nodes that come later, and those that went are counted.
+// TestSixteenNodes: all know all, also nodes that come later, and those that went are
+// counted.
 func TestSixteenNodes(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, server.Options{})
@@ -131,7 +132,8 @@ func startCluster(t *testing.T) (servers []*server.Server, urls string) {
 	return servers, urls[:len(urls)-1]
 }
 
-// TestClusterLosesAServer: the one that leads the stream is stopped under load; nothing is lost, and nobody waits.
+// TestClusterLosesAServer: the one that leads the stream is stopped under load; nothing
+// is lost, and nobody waits.
 func TestClusterLosesAServer(t *testing.T) {
 	t.Parallel()
 	servers, urls := startCluster(t)
@@ -199,7 +201,8 @@ type writer func([]byte) (int, error)
 
 func (w writer) Write(b []byte) (int, error) { return w(b) }
 
-// TestIdleCostsNothing: ten limiters that nobody asks cost the server two requests a second at most, by its own count.
+// TestIdleCostsNothing: ten limiters that nobody asks cost the server two requests a
+// second at most, by its own count.
 func TestIdleCostsNothing(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, server.Options{})

@@ -68,8 +68,8 @@ func TestStats(t *testing.T) {
 		{"sketch_fill_ratio", "gauge", s.SketchFill},
 		{"outside_plan", "gauge", 0},
 		{"sparing", "gauge", 0},
-		{"sparing_times_total", "counter", 0},
-		{"spared_units_total", "counter", 0},
+		{"over_capacity_times_total", "counter", 0},
+		{"over_capacity_units_total", "counter", 0},
 		{"memory_bytes", "gauge", l.MemoryBytes()},
 	} {
 		want += fmt.Sprintf("# TYPE sketchlimit_%s %s\nsketchlimit_%s{limiter=\"api\"} %v\n", m.name, m.kind, m.name, m.value)
@@ -89,7 +89,7 @@ func exposed(t *testing.T, c prometheus.Collector) string {
 	names := []string{"admitted_units_total", "denied_units_total", "overdraft_units_total", "too_low_requests_total", "dropped_counts_total", "rotations_total", "false_denial_rate",
 		"audited_requests_total", "audited_units_total", "audited_false_denials_total", "audited_admitted_units_total",
 		"audited_exact_units_total", "audited_over_admitted_units_total", "audited_share_ratio", "mean_cost_units", "distinct_keys",
-		"bloom_fill_ratio", "sketch_fill_ratio", "outside_plan", "sparing", "sparing_times_total", "spared_units_total", "memory_bytes", "refused_requests_total"}
+		"bloom_fill_ratio", "sketch_fill_ratio", "outside_plan", "sparing", "over_capacity_times_total", "over_capacity_units_total", "memory_bytes", "refused_requests_total"}
 	var b strings.Builder
 	for _, name := range names {
 		text, err := testutil.CollectAndFormat(c, expfmt.TypeTextPlain, "sketchlimit_"+name)
@@ -122,7 +122,7 @@ func TestLimitersOfTheMoment(t *testing.T) {
 func TestSparing(t *testing.T) {
 	now := time.Unix(0, 0)
 	l, err := sketchlimit.New(sketchlimit.Config{
-		Limit: 100, Window: time.Hour, Keys: 1000, Overload: sketchlimit.Spare, Seed: 1, Clock: func() time.Time { return now },
+		Limit: 100, Window: time.Hour, Keys: 1000, Overload: sketchlimit.DenyProven, Seed: 1, Clock: func() time.Time { return now },
 	})
 	require.NoError(t, err)
 	c := promlimit.New(maps.All(map[string]*sketchlimit.Limiter{"api": l}))
@@ -130,19 +130,19 @@ func TestSparing(t *testing.T) {
 		now = now.Add(100 * time.Millisecond)
 		l.Take(fmt.Sprint(i), 20)
 	}
-	s := l.Stats().Spared
+	s := l.Stats().OverCapacity
 	require.Positive(t, s.Units)
-	want := "sketchlimit_sparing_times_total{limiter=\"api\"} 1\n# TYPE sketchlimit_spared_units_total counter\n" +
-		fmt.Sprintf("sketchlimit_spared_units_total{limiter=\"api\"} %v\n", float64(s.Units))
+	want := "sketchlimit_over_capacity_times_total{limiter=\"api\"} 1\n# TYPE sketchlimit_over_capacity_units_total counter\n" +
+		fmt.Sprintf("sketchlimit_over_capacity_units_total{limiter=\"api\"} %v\n", float64(s.Units))
 	text := exposed(t, c)
-	require.Contains(t, text, "sketchlimit_sparing{limiter=\"api\"} 1\n")
+	require.Contains(t, text, "sketchlimit_over_capacity{limiter=\"api\"} 1\n")
 	require.Contains(t, text, "sketchlimit_outside_plan{limiter=\"api\"} 1\n")
 	require.Contains(t, text, want)
 
 	now = now.Add(3 * time.Hour)
 	require.True(t, l.Allow("ann"))
 	text = exposed(t, promlimit.New(maps.All(map[string]*sketchlimit.Limiter{"api": l})))
-	require.Contains(t, text, "sketchlimit_sparing{limiter=\"api\"} 0\n")
+	require.Contains(t, text, "sketchlimit_over_capacity{limiter=\"api\"} 0\n")
 	require.Contains(t, text, want)
 }
 

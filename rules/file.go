@@ -294,7 +294,7 @@ func (r *reader) algorithm(n *yaml.Node) sketchlimit.Algorithm {
 }
 
 func (r *reader) overload(n *yaml.Node) sketchlimit.Overload {
-	for _, o := range []sketchlimit.Overload{sketchlimit.Deny, sketchlimit.Spare} {
+	for _, o := range []sketchlimit.Overload{sketchlimit.Deny, sketchlimit.DenyProven} {
 		if r.text(n) == o.String() {
 			return o
 		}

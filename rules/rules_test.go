@@ -296,7 +296,7 @@ descriptors:
 		{file, "refused !0, refused !0"},
 		{strings.Replace(file, "keys: 500", "keys: 501", 1), "refused !0, refused !0"},
 		{strings.Replace(file, "keys: 500", "memory: 64KiB", 1), "refused !0, refused !0"},
-		{strings.Replace(file, "keys: 500", "keys: 500, overload: spare", 1), "refused !0, refused !0"},
+		{strings.Replace(file, "keys: 500", "keys: 500, overload: deny_proven", 1), "refused !0, refused !0"},
 		{strings.Replace(file, "3, keys: 500", "5, keys: 500", 1), "refused !0, admitted 0"},
 		{strings.Replace(file, "3, keys: 500", "5, keys: 500, unit_multiplier: 2", 1), "refused !0, admitted 4"},
 		{strings.Replace(file, "keys: 500", "algorithm: sliding_window", 1), "refused !0, admitted 2"},
@@ -349,7 +349,7 @@ func TestOverload(t *testing.T) {
 domain: api
 descriptors:
   - {key: deny, rate_limit: {unit: hour, requests_per_unit: 20, keys: 1000, overload: deny}}
-  - {key: spare, rate_limit: {unit: hour, requests_per_unit: 20, keys: 1000, overload: spare}}
+  - {key: spare, rate_limit: {unit: hour, requests_per_unit: 20, keys: 1000, overload: deny_proven}}
 `)
 	for i := range 80_000 {
 		l.clock.now = l.clock.now.Add(40 * time.Millisecond)
@@ -358,10 +358,10 @@ descriptors:
 	}
 	deny, spare := l.All()[0], l.All()[1]
 	require.Equal(t, sketchlimit.Deny, deny.Overload)
-	require.Equal(t, sketchlimit.Spare, spare.Overload)
+	require.Equal(t, sketchlimit.DenyProven, spare.Overload)
 	require.Greater(t, deny.Stats().FalseDenialRate, 0.1, "the load is too light to tell")
-	require.False(t, deny.Stats().Spared.Active)
-	require.True(t, spare.Stats().Spared.Active)
+	require.False(t, deny.Stats().OverCapacity.Active)
+	require.True(t, spare.Stats().OverCapacity.Active)
 	require.Less(t, spare.Stats().Denied, uint64(100))
 	for i := range 100 {
 		admitted, _ := l.Take("api", 1, descriptor(fmt.Sprint("spare=new", i)))

@@ -7,21 +7,24 @@ import (
 	"time"
 )
 
-// Engine keeps logs that all machines append to and read in one order, such as a Redis stream or a NATS
-// subject. It is all that a [Hub] needs of a server. Package sharingtest tests one.
+// Engine keeps logs that all machines append to and read in one order, such as a Redis
+// stream or a NATS subject. It is all that a [Hub] needs of a server. Package
+// sharingtest tests one.
 //
 // An Engine is safe for concurrent use. Names of logs are any text without braces.
 type Engine interface {
-	// Append appends each entry to the end of its log, entries of one log in the order given, and returns
-	// a result for each. A result without an error promises that the entry is kept, as safely as the
-	// server keeps anything. After an error the entry may or may not have been appended. An entry that
-	// comes again may be appended again, or dropped by its ID.
+	// Append appends each entry to the end of its log, entries of one log in the order
+	// given, and returns a result for each. A result without an error promises that the
+	// entry is kept, as safely as the server keeps anything. After an error the entry
+	// may or may not have been appended. An entry that comes again may be appended
+	// again, or dropped by its ID.
 	//
 	// Append returns [ErrNoLog] for an entry without Begin whose log is not there.
 	Append(ctx context.Context, entries []Entry) []Result
 
-	// Read returns what follows each cursor in its log, in order, possibly not all of it. If nothing does,
-	// it waits for an entry at most for wait. A cursor behind an entry that has been removed goes on after it.
+	// Read returns what follows each cursor in its log, in order, possibly not all of
+	// it. If nothing does, it waits for an entry at most for wait. A cursor behind an
+	// entry that has been removed goes on after it.
 	//
 	// An error concerns all cursors, unless it is a [LogError], or some of them joined.
 	Read(ctx context.Context, from []Cursor, wait time.Duration) ([]Record, error)
@@ -58,10 +61,12 @@ type Cursor struct {
 	After Place
 }
 
-// Place orders the entries of a log. Places rise from entry to entry, and mean nothing else.
+// Place orders the entries of a log. Places rise from entry to entry, and mean nothing
+// else.
 type Place struct{ Major, Minor uint64 }
 
-// Compare returns -1 if p comes before q, 1 if it comes after it, and 0 if they are the same.
+// Compare returns -1 if p comes before q, 1 if it comes after it, and 0 if they are the
+// same.
 func (p Place) Compare(q Place) int {
 	return cmp.Or(cmp.Compare(p.Major, q.Major), cmp.Compare(p.Minor, q.Minor))
 }
@@ -77,7 +82,8 @@ func (p Place) before() Place {
 	return p
 }
 
-// ErrNoLog is what Append returns where the log is not there: it was never begun, has expired or was lost.
+// ErrNoLog is what Append returns where the log is not there: it was never begun, has
+// expired or was lost.
 var ErrNoLog = errors.New("sharing: no such log")
 
 // LogError is an error that concerns one log.

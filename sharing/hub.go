@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// Hub lets all nodes of a process exchange through one [Engine]: one call appends what several have to tell, and
-// one reads the logs of all. While nothing happens it makes one call in two seconds, which waits at the server.
-// It is safe for concurrent use.
+// Hub lets all nodes of a process exchange through one [Engine]: one call appends what
+// several have to tell, and one reads the logs of all. While nothing happens it makes
+// one call in two seconds, which waits at the server. It is safe for concurrent use.
 type Hub struct {
 	engine Engine
 
@@ -37,8 +37,9 @@ func NewHub(engine Engine) *Hub {
 	return &Hub{engine: engine, nodes: map[*Node]struct{}{}, changed: make(chan struct{}), base: time.Now()}
 }
 
-// Join makes the share a node of the log, and exchanges once. An engine that does not answer until ctx ends is no error;
-// the node joins when it does. Join returns [ErrLayout], wrapped, where other nodes of the log have another layout.
+// Join makes the share a node of the log, and exchanges once. An engine that does not
+// answer until ctx ends is no error; the node joins when it does. Join returns
+// [ErrLayout], wrapped, where other nodes of the log have another layout.
 func (h *Hub) Join(ctx context.Context, share *Share, c Config) (*Node, error) {
 	n := newNode(h, share, c)
 	if err := n.Exchange(ctx); errors.Is(err, ErrLayout) {
@@ -73,8 +74,9 @@ func (n *Node) Leave() {
 	h.change()
 }
 
-// Close ends the exchanges of the node with a last one, which tells the others all that was admitted here, and returns
-// its error. It goes on as long as each of its calls is answered, and waits for an answer for twice the Timeout.
+// Close ends the exchanges of the node with a last one, which tells the others all that
+// was admitted here, and returns its error. It goes on as long as each of its calls is
+// answered, and waits for an answer for twice the Timeout.
 func (n *Node) Close() error {
 	n.Leave()
 	last := func() error {
@@ -110,7 +112,8 @@ func (h *Hub) change() {
 	h.changed = make(chan struct{})
 }
 
-// members returns the nodes and their shortest interval, what is closed when these change, and when they last did.
+// members returns the nodes and their shortest interval, what is closed when these
+// change, and when they last did.
 func (h *Hub) members() (nodes []*Node, interval time.Duration, changed <-chan struct{}, latest time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -151,7 +154,8 @@ func (h *Hub) write(ctx context.Context) {
 	}
 }
 
-// exchangeDue appends what some nodes have to tell. Those that others are busy with are left out.
+// exchangeDue appends what some nodes have to tell. Those that others are busy with are
+// left out.
 func (h *Hub) exchangeDue(ctx context.Context, due []*Node) {
 	var free []*Node
 	for _, n := range due {
@@ -305,7 +309,8 @@ func (h *Hub) readLogs(ctx context.Context, from []Cursor, logs map[string][]*No
 	return a.err
 }
 
-// logErrors returns errors by the log that they concern, and the one that concerns all under "".
+// logErrors returns errors by the log that they concern, and the one that concerns all
+// under "".
 func logErrors(err error) map[string]error {
 	all := map[string]error{}
 	var split func(error)
@@ -331,9 +336,9 @@ func late(timeout time.Duration) error {
 	return fmt.Errorf("no answer within %v: %w", timeout, context.DeadlineExceeded)
 }
 
-// Exchange tells all that is new here, and reads all that is new elsewhere. A node that has joined does so by itself.
-// While the engine does not answer, it reports that each time the timeout has passed. It returns when the context
-// ends, at the latest.
+// Exchange sends all that is new here, and reads all that is new elsewhere. A node that
+// has joined does so by itself. While the engine does not answer, it reports that each
+// time the timeout has passed. It returns when the context ends, at the latest.
 func (n *Node) Exchange(ctx context.Context) error {
 	done := make(chan error, 1)
 	go func() { done <- n.exchange(ctx) }()
@@ -390,11 +395,11 @@ func (n *Node) exchange(ctx context.Context) error {
 			return nil
 		}
 	}
-	return errors.New("not all is told, the server loses it again and again")
+	return errors.New("not all is published, the server loses it again and again")
 }
 
-// push appends what nodes have in their queues, until these are empty, and returns the errors of those that fail.
-// The caller has locked the nodes' sending.
+// push appends what nodes have in their queues, until these are empty, and returns the
+// errors of those that fail. The caller has locked the nodes' sending.
 func (h *Hub) push(ctx context.Context, nodes []*Node) map[*Node]error {
 	errs := map[*Node]error{}
 	for {
@@ -463,7 +468,8 @@ func (h *Hub) push(ctx context.Context, nodes []*Node) map[*Node]error {
 	}
 }
 
-// append calls the engine, and reports each time that the timeout passes while it does not answer.
+// append calls the engine, and reports each time that the timeout passes while it does
+// not answer.
 func (h *Hub) append(ctx context.Context, entries []Entry, timeout time.Duration, nodes []*Node) []Result {
 	within, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

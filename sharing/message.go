@@ -16,9 +16,9 @@ import (
 // and then by its kind:
 //
 //	news     varint generation, cells that have risen since the news before
-//	restated uvarint covers, which piece it is, how many there are; varint generation, cells: what all
+//	restated uvarint covers, which fragment it is, how many there are; varint generation, cells: what all
 //	         news of the node had up to the number covers
-//	known    uvarint major and minor of a place, which piece it is, how many there are; then in piece 0
+//	known    uvarint major and minor of a place, which fragment it is, how many there are; then in fragment 0
 //	         what was seen of each node up to that place, in the others a varint generation and the cells of
 //	         all nodes up to that place
 //	hello, begin, bye: nothing
@@ -34,15 +34,15 @@ const (
 )
 
 type message struct {
-	kind       kind
-	layout     uint64
-	node       uint64
-	number     uint64
-	generation int64
-	covers     uint64 // restated
-	place      Place  // known
-	piece, of  uint64 // restated, known
-	body       []byte // cells, or what was seen
+	kind         kind
+	layout       uint64
+	node         uint64
+	number       uint64
+	generation   int64
+	covers       uint64 // restated
+	place        Place  // known
+	fragment, of uint64 // restated, known
+	body         []byte // cells, or what was seen
 }
 
 func (m *message) encode() []byte {
@@ -55,7 +55,7 @@ func (m *message) encode() []byte {
 		b = binary.AppendUvarint(binary.AppendUvarint(b, m.place.Major), m.place.Minor)
 	}
 	if m.kind == restated || m.kind == known {
-		b = binary.AppendUvarint(binary.AppendUvarint(b, m.piece), m.of)
+		b = binary.AppendUvarint(binary.AppendUvarint(b, m.fragment), m.of)
 	}
 	if m.hasCells() {
 		b = binary.AppendVarint(b, m.generation)
@@ -65,7 +65,7 @@ func (m *message) encode() []byte {
 
 // hasCells reports whether the body is cells of a generation.
 func (m *message) hasCells() bool {
-	return m.kind == news || m.kind == restated || m.kind == known && m.piece > 0
+	return m.kind == news || m.kind == restated || m.kind == known && m.fragment > 0
 }
 
 var errMessage = errors.New("sharing: a record is none of a node, or cut")
@@ -123,8 +123,8 @@ func decode(data []byte) (m message, err error) {
 		return m, errMessage
 	}
 	if m.kind == restated || m.kind == known {
-		m.piece, m.of = r.uvarint(), r.uvarint()
-		r.bad = r.bad || m.piece >= m.of || m.piece >= m.number
+		m.fragment, m.of = r.uvarint(), r.uvarint()
+		r.bad = r.bad || m.fragment >= m.of || m.fragment >= m.number
 	}
 	if m.hasCells() {
 		m.generation = r.varint()
@@ -136,8 +136,8 @@ func decode(data []byte) (m message, err error) {
 	return m, nil
 }
 
-// seen is which of a node's messages have been taken in: the highest number, and a bit for each of the
-// seenBits numbers up to it. All before these count as taken in.
+// seen is which of a node's messages have been taken in: the highest number, and a bit
+// for each of the seenBits numbers up to it. All before these count as taken in.
 type seen struct {
 	max  uint64
 	bits [seenBits / 64]uint64 // of number n in bit n % seenBits

@@ -15,13 +15,15 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// Node is a [Share]'s part in a log. At every interval it appends which of its own cells have risen, and it adds to
-// the others' cells what it reads. It is made by [Hub.Join].
+// Node is a [Share]'s part in a log. At every interval it appends which of its own
+// cells have risen, and it adds to the others' cells what it reads. It is made by
+// [Hub.Join].
 //
-// Each message counts once, however often it comes: messages are numbered, and a node knows which it has seen
-// of each other one. So a node repeats what may have been lost. It keeps its latest news for that; if the log
-// has lost more, it restates all that it has told. A log that grows is cut: the node whose news makes it too
-// long appends the cells of all nodes, and removes what these contain.
+// Each message counts once, however often it comes: messages are numbered, and a node
+// knows which it has seen of each other one. So a node repeats what may have been lost.
+// It keeps its latest news for that; if the log has lost more, it restates all that it
+// has told. A log that grows is cut: the node whose news makes it too long appends the
+// cells of all nodes, and removes what these contain.
 type Node struct {
 	hub    *Hub
 	share  *Share
@@ -44,7 +46,7 @@ type Node struct {
 	trimmed   Place      // up to which its cells were summed up
 	marks     [2]mark    // places read up to a while ago, the older first
 	number    uint64     // of the latest own message
-	told      map[int64][]uint64
+	published map[int64][]uint64
 	others    map[int64]*external
 	peers     map[uint64]*peer
 	kept      []*own // news that may have to be repeated, in order
@@ -74,8 +76,8 @@ type peer struct {
 	at    time.Time // of the latest message
 }
 
-// missing reports whether a message up to a number may not have been seen. Those before the first that was seen
-// do not count any more, unless the node is not whole.
+// missing reports whether a message up to a number may not have been seen. Those before
+// the first that was seen do not count any more, unless the node is not whole.
 func (p *peer) missing(upTo uint64) bool {
 	if !p.whole || p.seen.max < upTo {
 		return true
@@ -112,11 +114,13 @@ type verification struct {
 const (
 	// recordBytes is how long a message gets.
 	recordBytes = 8 << 10
-	// keptBytes and keptCount bound the news that are kept though they were appended. They are more than
-	// a failover loses, or a log that is written to disk once a second.
+	// keptBytes and keptCount bound the news that are kept though they were appended.
+	// They are more than a failover loses, or a log that is written to disk once a
+	// second.
 	keptBytes = 64 << 10
 	keptCount = 64
-	// markEvery is how much time lies between marks; verifyEvery between looks whether the log has the latest message.
+	// markEvery is how much time lies between marks; verifyEvery between looks whether
+	// the log has the latest message.
 	markEvery   = 10 * time.Second
 	verifyEvery = 10 * time.Second
 	minKeep     = time.Minute
@@ -146,7 +150,8 @@ type Stats struct {
 	SentBytes, ReceivedBytes uint64
 	// Lost is how often the log had lost what it was told, and was told again.
 	Lost uint64
-	// RoundTrip is how long it lately took at most to append news. A longest one fades to half in 45 exchanges.
+	// RoundTrip is how long it lately took at most to append news. A longest one fades
+	// to half in 45 exchanges.
 	RoundTrip time.Duration
 	// Nodes is how many take part, this one included.
 	Nodes int
@@ -156,7 +161,7 @@ func newNode(h *Hub, share *Share, c Config) *Node {
 	var id [8]byte
 	crand.Read(id[:]) // never fails
 	n := &Node{hub: h, share: share, lanes: lanes{share.CellBits()}, config: c, id: binary.BigEndian.Uint64(id[:]),
-		layout: xxhash.Sum64String(share.Layout()), keep: max(2*c.Window, minKeep), told: map[int64][]uint64{}}
+		layout: xxhash.Sum64String(share.Layout()), keep: max(2*c.Window, minKeep), published: map[int64][]uint64{}}
 	n.reset()
 	return n
 }
@@ -171,11 +176,12 @@ func (n *Node) reset() {
 // words returns those of one generation.
 func (n *Node) words() int { return n.share.Parts() * n.share.PartWords() }
 
-// generations returns the oldest and the latest generation that count, and forgets those before.
+// generations returns the oldest and the latest generation that count, and forgets
+// those before.
 func (n *Node) generations() (oldest, latest int64) {
 	latest, kept := n.share.Generations()
 	oldest = latest - int64(kept) + 1
-	maps.DeleteFunc(n.told, func(g int64, _ []uint64) bool { return g < oldest })
+	maps.DeleteFunc(n.published, func(g int64, _ []uint64) bool { return g < oldest })
 	maps.DeleteFunc(n.others, func(g int64, _ *external) bool { return g < oldest })
 	gone := func(o *own) bool { return o.hasCells() && o.generation < oldest }
 	n.kept = slices.DeleteFunc(n.kept, gone)
@@ -183,26 +189,26 @@ func (n *Node) generations() (oldest, latest int64) {
 	return oldest, latest
 }
 
-// collect makes news of the cells that have risen. While something is still to be appended it makes none, and
-// returns false.
+// collect makes news of the cells that have risen. While something is still to be
+// appended it makes none, and returns false.
 func (n *Node) collect(now time.Time) bool {
 	oldest, latest := n.generations()
 	looked := len(n.queue) == 0
 	if looked {
 		scratch := make([]uint64, n.share.PartWords())
 		for g := oldest; g <= latest; g++ {
-			told, p := n.told[g], newPacker(n.lanes, recordBytes)
-			if told == nil {
-				told = make([]uint64, n.words())
-				n.told[g] = told
+			published, p := n.published[g], newPacker(n.lanes, recordBytes)
+			if published == nil {
+				published = make([]uint64, n.words())
+				n.published[g] = published
 			}
 			for part := range n.share.Parts() {
 				if !n.share.Own(part, g, scratch) {
 					break
 				}
 				first := part * len(scratch)
-				p.risen(first, told[first:][:len(scratch)], scratch)
-				copy(told[first:], scratch)
+				p.risen(first, published[first:][:len(scratch)], scratch)
+				copy(published[first:], scratch)
 			}
 			for _, cells := range p.records() {
 				n.keepNews(n.say(message{kind: news, generation: g, body: cells}))
@@ -241,8 +247,8 @@ func (n *Node) entry(o *own) Entry {
 	return Entry{Log: n.config.Log, ID: fmt.Sprintf("%016x-%d", n.id, o.number), Data: o.data, Keep: n.keep, Begin: o.kind == begin}
 }
 
-// accept takes in how the first messages of the queue were appended, when the log was read up to a place. It returns
-// the first error.
+// accept takes in how the first messages of the queue were appended, when the log was
+// read up to a place. It returns the first error.
 func (n *Node) accept(batch []*own, results []Result, place Place, now time.Time) (err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -277,7 +283,8 @@ func (n *Node) accept(batch []*own, results []Result, place Place, now time.Time
 	return err
 }
 
-// again queues all that was told, because the log has lost it; what was appended at a place and after it is still there.
+// again queues all that was told, because the log has lost it; what was appended at a
+// place and after it is still there.
 func (n *Node) again(lostBefore *Place) {
 	n.generations()
 	n.stats.Lost++
@@ -287,17 +294,17 @@ func (n *Node) again(lostBefore *Place) {
 	if len(n.kept) > 0 {
 		covers = n.kept[0].number - 1
 	}
-	var pieces []message // of what is not kept
-	for _, g := range slices.Sorted(maps.Keys(n.told)) {
+	var fragments []message // of what is not kept
+	for _, g := range slices.Sorted(maps.Keys(n.published)) {
 		p := newPacker(n.lanes, recordBytes)
-		p.risen(0, make([]uint64, n.words()), n.toldWithout(g, func(*own) bool { return true }))
+		p.risen(0, make([]uint64, n.words()), n.publishedWithout(g, func(*own) bool { return true }))
 		for _, cells := range p.records() {
-			pieces = append(pieces, message{kind: restated, generation: g, covers: covers, body: cells})
+			fragments = append(fragments, message{kind: restated, generation: g, covers: covers, body: cells})
 		}
 	}
 	if covers > 0 {
-		for i, m := range pieces {
-			m.piece, m.of = uint64(i), uint64(len(pieces))
+		for i, m := range fragments {
+			m.fragment, m.of = uint64(i), uint64(len(fragments))
 			n.say(m)
 		}
 	}
@@ -309,9 +316,10 @@ func (n *Node) again(lostBefore *Place) {
 	}
 }
 
-// toldWithout returns the cells that were told in a generation, without those of kept news.
-func (n *Node) toldWithout(g int64, without func(*own) bool) []uint64 {
-	cells := slices.Clone(n.told[g])
+// publishedWithout returns the cells that were told in a generation, without those of
+// kept news.
+func (n *Node) publishedWithout(g int64, without func(*own) bool) []uint64 {
+	cells := slices.Clone(n.published[g])
 	for _, o := range n.kept {
 		if o.generation == g && without(o) {
 			n.subtract(cells, o.body)
@@ -405,17 +413,17 @@ func (n *Node) take(r Record, now time.Time) error {
 		if m.node != n.id && p.missing(m.covers) {
 			p.whole = false
 			p.seen.upTo(m.covers)
-			p.whole = m.piece == m.of-1
+			p.whole = m.fragment == m.of-1
 			return n.add(m)
 		}
 	case known:
-		if m.piece == m.of-1 {
+		if m.fragment == m.of-1 {
 			n.grown = 0
 			if m.place.Compare(n.trimmed) > 0 {
 				n.trimmed = m.place
 			}
 		}
-		if m.piece == 0 && m.node != n.id && n.missed(m.body) {
+		if m.fragment == 0 && m.node != n.id && n.missed(m.body) {
 			n.joined = false
 		}
 	}
@@ -430,7 +438,8 @@ func (n *Node) grow(bytes int, node uint64) {
 	n.sumUp = n.sumUp || n.grown/longest > before && node == n.id
 }
 
-// missed reports whether the log was cut before this node had read all of it, by what another one has seen.
+// missed reports whether the log was cut before this node had read all of it, by what
+// another one has seen.
 func (n *Node) missed(body []byte) bool {
 	for id, s := range seenOf(body) {
 		p := n.peers[id]
@@ -463,7 +472,8 @@ func seenOf(body []byte) map[uint64]seen {
 	return all
 }
 
-// addUp appends the cells of all nodes, and what was seen of these, as of the place up to which the log was read.
+// addUp appends the cells of all nodes, and what was seen of these, as of the place up
+// to which the log was read.
 func (n *Node) addUp(now time.Time) {
 	if n.cutAfter != nil {
 		return // that goes on
@@ -474,19 +484,19 @@ func (n *Node) addUp(now time.Time) {
 	for id, p := range n.peers {
 		all = p.seen.append(binary.BigEndian.AppendUint64(all, id))
 	}
-	pieces := []message{{kind: known, place: n.place, body: all}}
+	fragments := []message{{kind: known, place: n.place, body: all}}
 	mine := &n.peers[n.id].seen
 	last := oldest - 1
 	for g := range n.others {
 		last = max(last, g)
 	}
-	for g := range n.told {
+	for g := range n.published {
 		last = max(last, g)
 	}
 	for g := oldest; g <= last; g++ {
 		cells := make([]uint64, n.words())
-		if n.told[g] != nil {
-			cells = n.toldWithout(g, func(o *own) bool { return !mine.has(o.number) })
+		if n.published[g] != nil {
+			cells = n.publishedWithout(g, func(o *own) bool { return !mine.has(o.number) })
 		}
 		if e := n.others[g]; e != nil {
 			n.lanes.sum(cells, e.cells)
@@ -494,11 +504,11 @@ func (n *Node) addUp(now time.Time) {
 		p := newPacker(n.lanes, recordBytes)
 		p.risen(0, make([]uint64, n.words()), cells)
 		for _, cells := range p.records() {
-			pieces = append(pieces, message{kind: known, place: n.place, generation: g, body: cells})
+			fragments = append(fragments, message{kind: known, place: n.place, generation: g, body: cells})
 		}
 	}
-	for i, m := range pieces {
-		m.piece, m.of = uint64(i), uint64(len(pieces))
+	for i, m := range fragments {
+		m.fragment, m.of = uint64(i), uint64(len(fragments))
 		n.cutAfter = n.say(m)
 	}
 	n.cut = n.place
@@ -544,7 +554,8 @@ func (n *Node) add(m message) error {
 	return nil
 }
 
-// show gives the share the others' cells of generations that have begun here since they were read.
+// show gives the share the others' cells of generations that have begun here since they
+// were read.
 func (n *Node) show() {
 	oldest, latest := n.generations()
 	words := n.share.PartWords()
@@ -559,7 +570,8 @@ func (n *Node) show() {
 	}
 }
 
-// sum is what messages that sum up the same have in common: the node, and the number of the first.
+// sum is what messages that sum up the same have in common: the node, and the number of
+// the first.
 type sum struct{ node, first uint64 }
 
 // rebuild takes in the whole log, of a node that joins, or that has missed a part of it.
@@ -579,7 +591,7 @@ func (n *Node) rebuild(records []Record, now time.Time) error {
 			return ErrLayout
 		}
 		messages[i] = m
-		if s := (sum{m.node, m.number - m.piece}); m.kind == known {
+		if s := (sum{m.node, m.number - m.fragment}); m.kind == known {
 			if found[s]++; found[s] == int(m.of) && m.place.Compare(upTo) >= 0 {
 				base, upTo = s, m.place
 			}
@@ -589,7 +601,8 @@ func (n *Node) rebuild(records []Record, now time.Time) error {
 	n.reset()
 	n.takeAll(messages, records, base, true, now)
 	if !n.seesAll(peers) {
-		// The log has lost what was read before. That stays, and what comes in sums counts twice rather than never.
+		// The log has lost what was read before. That stays, and what comes in sums
+		// counts twice rather than never.
 		n.reset()
 		n.others, n.peers = others, peers
 		n.takeAll(messages, records, base, false, now)
@@ -612,11 +625,11 @@ func (n *Node) rebuild(records []Record, now time.Time) error {
 // Unless forget is set, what this node had told then counts twice, too.
 func (n *Node) takeAll(messages []message, records []Record, base sum, forget bool, now time.Time) {
 	for _, m := range messages {
-		if m.kind != known || base != (sum{m.node, m.number - m.piece}) {
+		if m.kind != known || base != (sum{m.node, m.number - m.fragment}) {
 			continue
 		}
 		n.trimmed = m.place
-		if m.piece > 0 {
+		if m.fragment > 0 {
 			n.add(m)
 			continue
 		}
@@ -667,10 +680,10 @@ func (n *Node) forgetOwn(messages []message, records []Record) {
 		kept[o.number] = true
 	}
 	for g, e := range n.others {
-		if n.told[g] == nil {
+		if n.published[g] == nil {
 			continue
 		}
-		then := n.toldWithout(g, func(o *own) bool { return !mine.seen.has(o.number) })
+		then := n.publishedWithout(g, func(o *own) bool { return !mine.seen.has(o.number) })
 		for i, m := range messages {
 			if m.kind == news && m.node == n.id && m.generation == g && records[i].Place.Compare(n.trimmed) > 0 &&
 				!mine.seen.has(m.number) && !kept[m.number] {
@@ -690,7 +703,8 @@ func (n *Node) cursor() Cursor {
 	return Cursor{n.config.Log, n.place}
 }
 
-// cutNow returns up to where the log can be cut now, because what sums it up was appended.
+// cutNow returns up to where the log can be cut now, because what sums it up was
+// appended.
 func (n *Node) cutNow() (Place, bool) {
 	if n.cutAfter == nil || n.cutAfter.place == (Place{}) {
 		return Place{}, false
@@ -699,7 +713,8 @@ func (n *Node) cutNow() (Place, bool) {
 	return n.cut, true
 }
 
-// verify makes the node read again what the log should have: all that is kept, or only its latest message.
+// verify makes the node read again what the log should have: all that is kept, or only
+// its latest message.
 func (n *Node) verify(full bool) {
 	if !n.joined || n.latest == nil || n.verifying != nil && (n.verifying.full || !full) {
 		return
@@ -780,7 +795,8 @@ func (n *Node) MemoryBytes() int {
 	return 2 * kept * n.words() * 8
 }
 
-// exchanged notes the result of a call of the engine, which took so long if that is not 0, and reports it.
+// exchanged notes the result of a call of the engine, which took so long if that is not
+// 0, and reports it.
 func (n *Node) exchanged(err error, took time.Duration, now time.Time) {
 	n.mu.Lock()
 	if took > 0 {

@@ -25,8 +25,8 @@ func appendCell(b []byte, gap int, n uint64) []byte {
 
 var errRecord = errors.New("sharing: record of cells is cut or out of bounds")
 
-// risen yields the cells of a record, in ascending order and each below cells, and the units
-// that each has risen by. It ends with an error at what is no record.
+// risen yields the cells of a record, in ascending order and each below cells, and the
+// units that each has risen by. It ends with an error at what is no record.
 func risen(record []byte, cells int) iter.Seq2[change, error] {
 	return func(yield func(change, error) bool) {
 		at := -1
@@ -81,8 +81,8 @@ type packer struct {
 
 func newPacker(l lanes, longest int) *packer { return &packer{lanes: l, longest: longest, before: -1} }
 
-// risen takes in the cells that are higher in to than in from, words of the same cells, of which the first
-// is word first of all. Words must come in ascending order.
+// risen takes in the cells that are higher in to than in from, words of the same cells,
+// of which the first is word first of all. Words must come in ascending order.
 func (p *packer) risen(first int, from, to []uint64) {
 	for w, now := range to {
 		if now == from[w] {
@@ -128,7 +128,8 @@ func (l lanes) raise(words, least []uint64) {
 	}
 }
 
-// sub subtracts n from a cell, which stops at 0. A cell at its largest value may have held more, and stays.
+// sub subtracts n from a cell, which stops at 0. A cell at its largest value may have
+// held more, and stays.
 func (l lanes) sub(words []uint64, cell int, n uint64) {
 	w, lane := cell/l.perWord(), cell%l.perWord()*l.bits
 	if was := words[w] >> lane & l.max(); was < l.max() {

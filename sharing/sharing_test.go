@@ -98,8 +98,9 @@ func join(t *testing.T, hub *sharing.Hub, limiters, limit int) (all []*sketchlim
 	return all, nodes
 }
 
-// TestIdleCostsNothing: limiters that nobody asks cost two calls a second at most, however many they are; and ten that
-// are busy no more than one that appends and one that reads in each interval.
+// TestIdleCostsNothing: limiters that nobody asks cost two calls a second at most,
+// however many they are; and ten that are busy no more than one that appends and one
+// that reads in each interval.
 func TestIdleCostsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		engine := &counting{Engine: &sharingtest.Memory{}}
@@ -126,7 +127,8 @@ func TestIdleCostsNothing(t *testing.T) {
 	})
 }
 
-// TestTwoIntervals: what one node admits another one knows two intervals later, also after both have been idle.
+// TestTwoIntervals: what one node admits another one knows two intervals later, also
+// after both have been idle.
 func TestTwoIntervals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &sharingtest.Memory{}
@@ -143,7 +145,8 @@ func TestTwoIntervals(t *testing.T) {
 	})
 }
 
-// TestNoMoreThanTheBound: of one key that all nodes are offered all the time, all admit at most what Synced promises.
+// TestNoMoreThanTheBound: of one key that all nodes are offered all the time, all admit
+// at most what Synced promises.
 func TestNoMoreThanTheBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const nodes, limit, rate = 4, 100, 100

@@ -3,7 +3,7 @@ package tune
 import (
 	"fmt"
 
-	"github.com/sketchlimit/sketchlimit/internal/engine"
+	"github.com/sketchlimit/sketchlimit/internal/spec"
 )
 
 // keysOfByte bounds the keys that share a byte of a generation. A simulation sends its smallest part of a limiter their
@@ -13,7 +13,7 @@ const keysOfByte = 16
 // smallest returns the least memory that is planned and predicted.
 func (s *search) smallest() int {
 	bytes := s.traffic.distinct(s.goal.Limit) * float64(s.need.Rule.Generations()) / keysOfByte
-	return max(s.need.Smallest(), int(min(bytes, engine.MaxMemory+1)))
+	return max(s.need.Smallest(), int(min(bytes, spec.MaxMemory+1)))
 }
 
 // bounded refuses a goal of less memory than that.

@@ -5,8 +5,8 @@ import (
 	"math/bits"
 	"math/rand/v2"
 
-	"github.com/sketchlimit/sketchlimit/internal/engine"
 	"github.com/sketchlimit/sketchlimit/internal/gcra"
+	"github.com/sketchlimit/sketchlimit/internal/spec"
 	"github.com/sketchlimit/sketchlimit/internal/timetable"
 )
 
@@ -174,7 +174,7 @@ func (b *bucketLoad) look(i int) {
 }
 
 // expected returns the rates of a plan.
-func (b *bucketLoad) expected(plan engine.Dimensions) Expected {
+func (b *bucketLoad) expected(plan spec.Dimensions) Expected {
 	lines := b.part * float64(plan.Shards) * float64(plan.Width)
 	var requests, held, innocent, denied, units, lost float64
 	for _, m := range b.moments {

@@ -132,12 +132,14 @@ type reading struct {
 func (c *curves) look(l *part, slot int, p rotating.Position) {
 	top, shards := binOf(l.limit), l.dims.Shards
 	c.adds = l.dims.Depth == 1
-	for threshold, ages := range l.Shards(p) {
-		c.current[slot].threshold += float64(threshold) / float64(shards)
-		c.current[slot].add(&ages[0], top, shards)
-		for _, earlier := range ages[1:] {
+	shard := l.NewCopy()
+	for i := range shards {
+		shard.Read(i, p, nil)
+		c.current[slot].threshold += float64(shard.PromoteAt()) / float64(shards)
+		c.current[slot].add(&shard.Ages[0], top, shards)
+		for _, earlier := range shard.Ages[1:] {
 			if slot == 0 {
-				c.past.add(&earlier, top, shards*(len(ages)-1))
+				c.past.add(&earlier, top, shards*(len(shard.Ages)-1))
 			}
 		}
 	}

@@ -7,19 +7,20 @@ import (
 	"github.com/sketchlimit/sketchlimit/internal/engine"
 	"github.com/sketchlimit/sketchlimit/internal/heavyhitter"
 	"github.com/sketchlimit/sketchlimit/internal/keyhash"
+	"github.com/sketchlimit/sketchlimit/internal/spec"
 	"github.com/sketchlimit/sketchlimit/internal/striped"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
 // window is a rule with the figures that simulations look at all the time.
 type window struct {
-	engine.Rule
+	spec.Rule
 	limit       int64
 	length      int64 // of a generation, ns
 	generations int
 }
 
-func newWindow(rule engine.Rule) window {
+func newWindow(rule spec.Rule) window {
 	return window{rule, rule.Limit, rule.Timeline.Length(), rule.Generations()}
 }
 
@@ -27,13 +28,13 @@ func newWindow(rule engine.Rule) window {
 type part struct {
 	*engine.Engine
 	window
-	dims   engine.Dimensions
+	dims   spec.Dimensions
 	hasher keyhash.Hasher
 	latest int64 // generation
 }
 
 // newPart returns shards of checked dimensions.
-func newPart(rule engine.Rule, d engine.Dimensions, seed uint64) *part {
+func newPart(rule spec.Rule, d spec.Dimensions, seed uint64) *part {
 	e, err := engine.New(rule, d, seed, new(striped.Counter))
 	if err != nil {
 		panic(err) // the dimensions have been chosen for this rule
@@ -51,18 +52,18 @@ func (p *part) at(now int64) rotating.Position {
 	return at
 }
 
-func (p *part) take(now int64, key []byte, n int64) engine.Verdict {
+func (p *part) take(now int64, key []byte, n int64) spec.Verdict {
 	return p.Take(p.window.Timeline.Pack(p.at(now)), p.hasher.Bytes(key), int(n), p.limit, engine.Whole)
 }
 
-func (p *part) peek(now int64, key []byte, n, limit int64) engine.Verdict {
+func (p *part) peek(now int64, key []byte, n, limit int64) spec.Verdict {
 	return p.Peek(p.at(now), p.hasher.Bytes(key), int(n), limit)
 }
 
 // shrink makes a shard smaller and returns its share of what it was: about what is asked for, so
 // that doorkeeper, sketch and table keep their proportions. The smallest of them stays two of its units. A doorkeeper
 // that only counts keys decides nothing and is left alone: it is so small that shards would hardly shrink.
-func shrink(d *engine.Dimensions, share float64) float64 {
+func shrink(d *spec.Dimensions, share float64) float64 {
 	lanes := 64 / d.CellBits
 	type field struct {
 		of   *int

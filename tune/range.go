@@ -4,7 +4,7 @@ import (
 	"math"
 	"sync"
 
-	"github.com/sketchlimit/sketchlimit/internal/engine"
+	"github.com/sketchlimit/sketchlimit/internal/spec"
 )
 
 // Range is where luck leaves a rate: of limiters that differ in their seeds alone, one in twenty lies below Low and one
@@ -52,7 +52,7 @@ const (
 
 // replicas simulates the whole plan request by request under the traffic as stated, with as many seeds as there is time
 // for. Of a large plan it is one, and a part.
-func (s *search) replicas(plan engine.Dimensions) []*simulation {
+func (s *search) replicas(plan spec.Dimensions) []*simulation {
 	events := min(max(countedEvents, countedKeys*s.events(fine)), mostEvents)
 	n := int(min(mostSeeds, events/(float64(s.traffic.Keys)*s.events(fine))))
 	sims := make([]*simulation, max(1, n))

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/sketchlimit/sketchlimit/internal/engine"
+	"github.com/sketchlimit/sketchlimit/internal/spec"
 	"github.com/sketchlimit/sketchlimit/internal/testkit"
 )
 
@@ -49,11 +49,11 @@ func TestWhatIsAssumedAboutTime(t *testing.T) {
 
 // A doorkeeper that only counts keys does not keep shards large.
 func TestShrinkLeavesACounterAlone(t *testing.T) {
-	d := engine.Dimensions{Shards: 1, BloomBytes: 256, BloomProbes: 1, Depth: 3, Width: 5248, CellBits: 4}
+	d := spec.Dimensions{Shards: 1, BloomBytes: 256, BloomProbes: 1, Depth: 3, Width: 5248, CellBits: 4}
 	require.InDelta(t, 0.02, shrink(&d, 0.02), 0.002)
 	require.Equal(t, 256, d.BloomBytes)
 	require.Equal(t, 112, d.Width)
-	guarded := engine.Dimensions{Shards: 1, BloomBytes: 256, BloomProbes: 2, Depth: 3, Width: 5248, CellBits: 4}
+	guarded := spec.Dimensions{Shards: 1, BloomBytes: 256, BloomProbes: 2, Depth: 3, Width: 5248, CellBits: 4}
 	require.Equal(t, 0.5, shrink(&guarded, 0.02))
 }
 

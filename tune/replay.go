@@ -14,6 +14,7 @@ import (
 	"github.com/sketchlimit/sketchlimit/internal/heavyhitter"
 	"github.com/sketchlimit/sketchlimit/internal/keyhash"
 	"github.com/sketchlimit/sketchlimit/internal/recorded"
+	"github.com/sketchlimit/sketchlimit/internal/spec"
 	"github.com/sketchlimit/sketchlimit/internal/striped"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
@@ -29,7 +30,7 @@ type replays struct {
 
 // judged is what the exact algorithm makes of a trace.
 type judged struct {
-	rule   engine.Rule
+	rule   spec.Rule
 	lowest int64    // limit that requests are judged by
 	hashes []uint64 // of the keys
 	fates  []fate   // of the requests
@@ -151,7 +152,7 @@ type replayed struct {
 }
 
 // run sends the trace through a limiter.
-func (r *replays) run(d engine.Dimensions, seed uint64) (out replayed) {
+func (r *replays) run(d spec.Dimensions, seed uint64) (out replayed) {
 	e, err := engine.New(r.rule, d, seed, new(striped.Counter))
 	if err != nil {
 		panic(err) // the dimensions have been chosen for this rule
@@ -182,7 +183,7 @@ func (r *replays) run(d engine.Dimensions, seed uint64) (out replayed) {
 }
 
 // all runs one replay with each of the seeds from the first on, until one is not kept.
-func (r *replays) all(d engine.Dimensions, first uint64, n int, keep func(replayed) bool) (out []replayed, kept bool) {
+func (r *replays) all(d spec.Dimensions, first uint64, n int, keep func(replayed) bool) (out []replayed, kept bool) {
 	out, kept = make([]replayed, n), true
 	workers := min(runtime.GOMAXPROCS(0), n)
 	for begin := 0; begin < n && kept; begin += workers {
@@ -207,7 +208,7 @@ const (
 )
 
 // instead puts what replays show in the place of what a simulation of one window predicts.
-func (r *replays) instead(e Expected, d engine.Dimensions, load float64) Expected {
+func (r *replays) instead(e Expected, d spec.Dimensions, load float64) Expected {
 	n := seeds(len(r.fates), 4, fewestSeeds*1_000_000)
 	if load != 1 {
 		n = loadedSeeds
@@ -222,19 +223,19 @@ func (r *replays) instead(e Expected, d engine.Dimensions, load float64) Expecte
 }
 
 // denies tells whether so many times the traffic are beyond the cliff.
-func (r *replays) denies(d engine.Dimensions, load float64) bool {
+func (r *replays) denies(d spec.Dimensions, load float64) bool {
 	return r.run(scaled(d, 1/(r.load*load)), forecastSeed).denied > cliffRate*r.calm
 }
 
 // expected returns what replays under so many times the traffic deny and withhold: their mean, and a standard
 // deviation between seeds more.
-func (r *replays) expected(d engine.Dimensions, load float64, seeds int) (denied, withheld float64) {
+func (r *replays) expected(d spec.Dimensions, load float64, seeds int) (denied, withheld float64) {
 	rates, shares := r.rates(d, load, seeds)
 	return careful(rates), careful(shares)
 }
 
 // rates returns both of each replay.
-func (r *replays) rates(d engine.Dimensions, load float64, seeds int) (denied, withheld []float64) {
+func (r *replays) rates(d spec.Dimensions, load float64, seeds int) (denied, withheld []float64) {
 	runs, _ := r.all(scaled(d, 1/(r.load*load)), forecastSeed, seeds, func(replayed) bool { return true })
 	for _, one := range runs {
 		denied = append(denied, ratio(one.denied, r.calm))
@@ -274,7 +275,7 @@ func upper(count float64) float64 {
 }
 
 // scaled returns dimensions for so many times the traffic, in proportion as far as cells and lines allow.
-func scaled(d engine.Dimensions, by float64) engine.Dimensions {
+func scaled(d spec.Dimensions, by float64) spec.Dimensions {
 	if by == 1 {
 		return d
 	}

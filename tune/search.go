@@ -11,6 +11,7 @@ import (
 	"github.com/sketchlimit/sketchlimit"
 	"github.com/sketchlimit/sketchlimit/internal/engine"
 	"github.com/sketchlimit/sketchlimit/internal/sizing"
+	"github.com/sketchlimit/sketchlimit/internal/spec"
 	"github.com/sketchlimit/sketchlimit/internal/timetable"
 )
 
@@ -38,7 +39,7 @@ type bucketLoads struct {
 
 // stated is what is expected of a plan under the traffic as stated.
 type stated struct {
-	dims     engine.Dimensions
+	dims     spec.Dimensions
 	expected Expected
 	keys     float64 // in a generation
 }
@@ -112,7 +113,7 @@ func (s *search) events(d detail) (mean float64) {
 }
 
 // run returns the plan, without forecast.
-func (s *search) run() (engine.Dimensions, error) {
+func (s *search) run() (spec.Dimensions, error) {
 	if s.replays != nil {
 		return s.runTrace()
 	}
@@ -122,13 +123,13 @@ func (s *search) run() (engine.Dimensions, error) {
 	}
 	memory, best, err := s.least()
 	if err != nil {
-		return engine.Dimensions{}, err
+		return spec.Dimensions{}, err
 	}
 	if most := s.goal.MemoryBytes; most > 0 && memory > most {
 		best, _ = s.improve(most, best)
 		plan, _ := s.need.Spend(most, best)
 		e := s.stated(plan).expected
-		return engine.Dimensions{}, fmt.Errorf("tune: Goal.MemoryBytes %d, must be at least %d for that goal; it gives FalseDenialRate %.1g and WithheldShare %.1g",
+		return spec.Dimensions{}, fmt.Errorf("tune: Goal.MemoryBytes %d, must be at least %d for that goal; it gives FalseDenialRate %.1g and WithheldShare %.1g",
 			most+s.audit, memory+s.audit, e.FalseDenialRate, e.WithheldShare)
 	}
 	return s.need.Spend(memory, best)
@@ -150,7 +151,7 @@ func (s *search) secured(memory int, how sizing.Shape) (int, error) {
 		if reached {
 			return memory, nil
 		}
-		if memory = int(min(float64(memory)*factor, engine.MaxMemory+1)); memory > engine.MaxMemory {
+		if memory = int(min(float64(memory)*factor, spec.MaxMemory+1)); memory > spec.MaxMemory {
 			return 0, s.unreachable()
 		}
 	}
@@ -158,7 +159,7 @@ func (s *search) secured(memory int, how sizing.Shape) (int, error) {
 
 func (s *search) unreachable() error {
 	return fmt.Errorf("tune: Goal.FalseDenialRate %v and WithheldShare %v take more than %d bytes",
-		s.goal.FalseDenialRate, s.goal.WithheldShare, engine.MaxMemory)
+		s.goal.FalseDenialRate, s.goal.WithheldShare, spec.MaxMemory)
 }
 
 // least returns the least memory that reaches the goal, to 3 %, and how it is spent. What an improvement is worth
@@ -174,7 +175,7 @@ func (s *search) least() (memory int, best sizing.Shape, err error) {
 		if down {
 			next = max(memory/2, smallest)
 		}
-		if next > engine.MaxMemory {
+		if next > spec.MaxMemory {
 			return 0, sizing.Shape{}, s.unreachable()
 		}
 		if next == memory {
@@ -320,13 +321,13 @@ func (s *search) missed(e Expected) float64 {
 }
 
 // expect simulates the plan under so many times the traffic.
-func (s *search) expect(plan engine.Dimensions, load float64, events float64) Expected {
+func (s *search) expect(plan spec.Dimensions, load float64, events float64) Expected {
 	e, _ := s.predict(plan, load, events)
 	return e
 }
 
 // predict is expect, and tells how many keys come in a generation.
-func (s *search) predict(plan engine.Dimensions, load float64, events float64) (e Expected, keys float64) {
+func (s *search) predict(plan spec.Dimensions, load float64, events float64) (e Expected, keys float64) {
 	if s.goal.Algorithm == sketchlimit.TokenBucket {
 		b := s.bucketLoad(load)
 		return b.expected(plan), b.distinct / b.part
@@ -336,7 +337,7 @@ func (s *search) predict(plan engine.Dimensions, load float64, events float64) (
 }
 
 // denied returns the false-denial rate as far as it can be counted.
-func (s *search) denied(plan engine.Dimensions, load float64) float64 {
+func (s *search) denied(plan spec.Dimensions, load float64) float64 {
 	if s.goal.Algorithm == sketchlimit.TokenBucket {
 		return s.bucketLoad(load).expected(plan).FalseDenialRate
 	}
@@ -345,7 +346,7 @@ func (s *search) denied(plan engine.Dimensions, load float64) float64 {
 }
 
 // simulate sends so many events in a window.
-func (s *search) simulate(plan engine.Dimensions, load, events float64, d detail, curves *curves, seed uint64) *simulation {
+func (s *search) simulate(plan spec.Dimensions, load, events float64, d detail, curves *curves, seed uint64) *simulation {
 	l, share := s.part(plan, load, events, d, seed)
 	return newSimulation(l, &s.traffic, share, s.goal, d, curves)
 }
@@ -358,7 +359,7 @@ const manyGenerations = 8
 
 // part returns as many shards of the plan as so many events in a window are for, or a smaller
 // one, and their share of the traffic. Where that is much memory, it is fewer.
-func (s *search) part(plan engine.Dimensions, load, events float64, d detail, seed uint64) (l *part, share float64) {
+func (s *search) part(plan spec.Dimensions, load, events float64, d detail, seed uint64) (l *part, share float64) {
 	events *= math.Min(1, float64(manyGenerations)/float64(s.need.Rule.Generations()))
 	perShard := load * float64(s.traffic.Keys) * s.events(d) / float64(plan.Shards)
 	wanted := math.Min(events/perShard, events*bytesOfEvent/plan.ShardMemory(&s.need.Rule)) // shards
@@ -374,7 +375,7 @@ func (s *search) part(plan engine.Dimensions, load, events float64, d detail, se
 }
 
 // forecast returns what is expected of the plan at all loads, and where its cliff is.
-func (s *search) forecast(plan engine.Dimensions) Forecast {
+func (s *search) forecast(plan spec.Dimensions) Forecast {
 	var f Forecast
 	bytes, _ := engine.BytesOf(&s.need.Rule, &plan) // the plan has been checked
 	f.MemoryBytes = bytes + sizing.Overhead
@@ -392,7 +393,7 @@ func (s *search) forecast(plan engine.Dimensions) Forecast {
 }
 
 // at is what a forecast says of so many times the traffic.
-func (s *search) at(plan engine.Dimensions, load float64) Expected {
+func (s *search) at(plan spec.Dimensions, load float64) Expected {
 	var e Expected
 	switch {
 	case load != 1:
@@ -415,7 +416,7 @@ func (s *search) at(plan engine.Dimensions, load float64) Expected {
 
 // counted takes what simulations of all requests count of the stated traffic in place of what is expected, or as
 // a bound where that is little, and how far they differ. It is left out where nothing would be seen.
-func (s *search) counted(plan engine.Dimensions, e Expected) Expected {
+func (s *search) counted(plan spec.Dimensions, e Expected) Expected {
 	if s.goal.Algorithm == sketchlimit.TokenBucket || max(e.FalseDenialRate, e.WithheldShare)*countedEvents < enough {
 		return e
 	}
@@ -433,7 +434,7 @@ func (s *search) counted(plan engine.Dimensions, e Expected) Expected {
 }
 
 // stated simulates the plan under the traffic as stated, unless it has just done so.
-func (s *search) stated(plan engine.Dimensions) *stated {
+func (s *search) stated(plan spec.Dimensions) *stated {
 	if s.known.dims != plan {
 		e, keys := s.predict(plan, 1, forecastEvents)
 		s.known = stated{plan, e, keys}
@@ -442,7 +443,7 @@ func (s *search) stated(plan engine.Dimensions) *stated {
 }
 
 // cliff returns the load from which more than cliffRate is denied, to 3 %.
-func (s *search) cliff(plan engine.Dimensions) float64 {
+func (s *search) cliff(plan spec.Dimensions) float64 {
 	denies := func(load float64) bool { return s.denied(plan, load) > cliffRate }
 	if s.replays != nil {
 		denies = func(load float64) bool { return s.likeness(plan).denies(plan, load) }

@@ -8,7 +8,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/sketchlimit/sketchlimit/internal/engine"
+	"github.com/sketchlimit/sketchlimit/internal/spec"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
@@ -323,7 +323,7 @@ func (s *simulation) look(slot int) {
 }
 
 // take sends n requests, and tells whether the lowest limit would have admitted them.
-func (s *simulation) take(id uint64, elapsed time.Duration, n int64) (d engine.Verdict, lowly bool) {
+func (s *simulation) take(id uint64, elapsed time.Duration, n int64) (d spec.Verdict, lowly bool) {
 	now, key := s.generation*s.length+int64(elapsed), s.name(id)
 	if s.lowest == s.limit {
 		d = s.limiter.take(now, key, n)
@@ -392,7 +392,7 @@ func (s *simulation) sendSome(key int, left int64, elapsed time.Duration, slot i
 }
 
 // count keeps the books of n requests that were decided alike.
-func (s *simulation) count(key int, n int64, elapsed time.Duration, slot int, d engine.Verdict, lowly bool) {
+func (s *simulation) count(key int, n int64, elapsed time.Duration, slot int, d spec.Verdict, lowly bool) {
 	used, exactly := s.admitted.used(&s.window, key, elapsed), s.exact.used(&s.window, key, elapsed)
 	admits := min(n, max(0, s.limit-exactly))
 	if s.counted {
@@ -413,7 +413,7 @@ func (s *simulation) count(key int, n int64, elapsed time.Duration, slot int, d 
 
 // judge counts n requests of a key that was admitted so much, and exactly so much by the exact algorithm on its own, by
 // the limiter's decision, and by that of the lowest limit.
-func (s *simulation) judge(key int, n, used, exactly int64, elapsed time.Duration, slot int, d engine.Verdict, lowly bool) {
+func (s *simulation) judge(key int, n, used, exactly int64, elapsed time.Duration, slot int, d spec.Verdict, lowly bool) {
 	k, weight := &s.keys[key], float64(n)
 	s.total += weight
 	held := s.limit - int64(d.Remaining)

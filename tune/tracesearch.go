@@ -5,6 +5,7 @@ import (
 
 	"github.com/sketchlimit/sketchlimit/internal/engine"
 	"github.com/sketchlimit/sketchlimit/internal/sizing"
+	"github.com/sketchlimit/sketchlimit/internal/spec"
 )
 
 // traceStep is by what the search for the least memory goes up and down.
@@ -12,7 +13,7 @@ const traceStep = 1.25
 
 // runTrace returns the plan for a trace. A simulation of its fullest window tells which shape suits the traffic; how much
 // memory it takes, replays of the whole trace do, and whether the usual shape does with less.
-func (s *search) runTrace() (engine.Dimensions, error) {
+func (s *search) runTrace() (spec.Dimensions, error) {
 	most := s.goal.MemoryBytes
 	if s.goal.FalseDenialRate == 0 && s.goal.WithheldShare == 0 {
 		usual := s.need.Shape(most)
@@ -21,11 +22,11 @@ func (s *search) runTrace() (engine.Dimensions, error) {
 	}
 	start, best, err := s.least()
 	if err != nil {
-		return engine.Dimensions{}, err
+		return spec.Dimensions{}, err
 	}
 	memory, err := s.leastOfTrace(s.sample, start, best)
 	if err != nil {
-		return engine.Dimensions{}, err
+		return spec.Dimensions{}, err
 	}
 	if usual := s.need.Shape(start); usual != best {
 		if other, err := s.leastOfTrace(s.sample, memory, usual); err == nil && other < memory {
@@ -34,23 +35,23 @@ func (s *search) runTrace() (engine.Dimensions, error) {
 	}
 	if s.sample != s.replays {
 		if memory, err = s.leastOfTrace(s.replays, memory, best); err != nil {
-			return engine.Dimensions{}, err
+			return spec.Dimensions{}, err
 		}
 	}
 	if most > 0 && memory > most {
 		d, err := s.need.Spend(most, best)
 		if err != nil {
-			return engine.Dimensions{}, err
+			return spec.Dimensions{}, err
 		}
 		denied, withheld := s.replays.expected(d, 1, s.replays.runs)
-		return engine.Dimensions{}, fmt.Errorf("tune: Goal.MemoryBytes %d, must be at least %d for that goal; it gives FalseDenialRate %.1g and WithheldShare %.1g",
+		return spec.Dimensions{}, fmt.Errorf("tune: Goal.MemoryBytes %d, must be at least %d for that goal; it gives FalseDenialRate %.1g and WithheldShare %.1g",
 			most+s.audit, memory+s.audit, denied, withheld)
 	}
 	return s.need.Spend(memory, best)
 }
 
 // lesser returns that of two shapes which errs less in replays.
-func (s *search) lesser(memory int, a, b sizing.Shape) (engine.Dimensions, error) {
+func (s *search) lesser(memory int, a, b sizing.Shape) (spec.Dimensions, error) {
 	best, err := s.need.Spend(memory, a)
 	if err != nil || a == b {
 		return best, err
@@ -59,7 +60,7 @@ func (s *search) lesser(memory int, a, b sizing.Shape) (engine.Dimensions, error
 	if err != nil {
 		return best, nil
 	}
-	miss := func(d engine.Dimensions) float64 {
+	miss := func(d spec.Dimensions) float64 {
 		denied, withheld := s.likeness(d).expected(d, 1, s.replays.runs)
 		return s.missed(Expected{FalseDenialRate: denied, WithheldShare: withheld})
 	}
@@ -70,7 +71,7 @@ func (s *search) lesser(memory int, a, b sizing.Shape) (engine.Dimensions, error
 }
 
 // likeness returns the sample of a trace, or all of it if a limiter for the sample would be too small.
-func (s *search) likeness(d engine.Dimensions) *replays {
+func (s *search) likeness(d spec.Dimensions) *replays {
 	if bytes, _ := engine.BytesOf(&s.need.Rule, &d); float64(bytes)*s.replays.load < leastSampled*s.sample.load {
 		return s.replays
 	}
@@ -93,7 +94,7 @@ func (s *search) leastOfTrace(r *replays, guess int, how sizing.Shape) (int, err
 		return memory, nil
 	}
 	for {
-		if memory = int(traceStep * float64(memory)); memory > engine.MaxMemory {
+		if memory = int(traceStep * float64(memory)); memory > spec.MaxMemory {
 			return 0, s.unreachable()
 		}
 		if s.holds(r, memory, how) {

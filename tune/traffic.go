@@ -14,6 +14,7 @@ import (
 	"github.com/sketchlimit/sketchlimit"
 	"github.com/sketchlimit/sketchlimit/internal/engine"
 	"github.com/sketchlimit/sketchlimit/internal/sizing"
+	"github.com/sketchlimit/sketchlimit/internal/spec"
 )
 
 // Traffic is what a limiter has to cope with in one window. Its parts add up: Zipf-distributed
@@ -195,22 +196,22 @@ func PredictAt(t Traffic, g Goal, p sketchlimit.Plan, load float64) (Expected, e
 }
 
 // predicting checks what a plan is to be predicted for.
-func predicting(t Traffic, g Goal, p sketchlimit.Plan) (*search, engine.Dimensions, error) {
+func predicting(t Traffic, g Goal, p sketchlimit.Plan) (*search, spec.Dimensions, error) {
 	g.FalseDenialRate, g.WithheldShare, g.MemoryBytes = unasked, 0, 0
 	if err := t.check(g.Limit); err != nil {
-		return nil, engine.Dimensions{}, err
+		return nil, spec.Dimensions{}, err
 	}
 	if err := g.check(); err != nil {
-		return nil, engine.Dimensions{}, err
+		return nil, spec.Dimensions{}, err
 	}
 	c := g.config()
 	c.Plan = &p
 	if _, _, err := c.Size(); err != nil {
-		return nil, engine.Dimensions{}, fmt.Errorf("tune: %s", strings.TrimPrefix(err.Error(), "sketchlimit: "))
+		return nil, spec.Dimensions{}, fmt.Errorf("tune: %s", strings.TrimPrefix(err.Error(), "sketchlimit: "))
 	}
 	s, err := newSearch(t, g)
 	if err != nil {
-		return nil, engine.Dimensions{}, err
+		return nil, spec.Dimensions{}, err
 	}
 	s.counting = true
 	d := dimensions(p)
@@ -221,15 +222,15 @@ func predicting(t Traffic, g Goal, p sketchlimit.Plan) (*search, engine.Dimensio
 }
 
 // dimensions returns those of a plan.
-func dimensions(p sketchlimit.Plan) engine.Dimensions {
-	return engine.Dimensions{
+func dimensions(p sketchlimit.Plan) spec.Dimensions {
+	return spec.Dimensions{
 		Shards: p.Shards, BloomBytes: p.BloomBytes, BloomProbes: p.BloomProbes, Depth: p.Depth, Width: p.Width,
 		CellBits: p.CellBits, HeavyEntries: p.HeavyEntries, HeavyThreshold: p.HeavyThreshold,
 	}
 }
 
 // plan returns dimensions as a plan for the goal.
-func (g *Goal) plan(d engine.Dimensions, f Forecast) sketchlimit.Plan {
+func (g *Goal) plan(d spec.Dimensions, f Forecast) sketchlimit.Plan {
 	return sketchlimit.Plan{
 		Shards: d.Shards, BloomBytes: d.BloomBytes, BloomProbes: d.BloomProbes, Depth: d.Depth, Width: d.Width,
 		CellBits: d.CellBits, HeavyEntries: d.HeavyEntries, HeavyThreshold: d.HeavyThreshold,
@@ -323,8 +324,8 @@ func (g *Goal) check() error {
 		return fmt.Errorf("tune: Goal.WithheldShare %v, must be %g … 0.5", g.WithheldShare, leastRate)
 	case g.Headroom != 0 && !(g.Headroom >= 1 && g.Headroom <= 1000):
 		return fmt.Errorf("tune: Goal.Headroom %v, must be 1 … 1000", g.Headroom)
-	case g.MemoryBytes < 0 || g.MemoryBytes > engine.MaxMemory:
-		return fmt.Errorf("tune: Goal.MemoryBytes %d, must be 0 … %d", g.MemoryBytes, engine.MaxMemory)
+	case g.MemoryBytes < 0 || g.MemoryBytes > spec.MaxMemory:
+		return fmt.Errorf("tune: Goal.MemoryBytes %d, must be 0 … %d", g.MemoryBytes, spec.MaxMemory)
 	}
 	c.Keys = 1 // any size will do to check the rest
 	_, _, err := c.Size()
@@ -368,18 +369,18 @@ func (g *Goal) config() sketchlimit.Config {
 }
 
 // rule returns the arithmetic of a checked goal, see config.
-func (g *Goal) rule() engine.Rule { return g.ruleOf(g.config().Window) }
+func (g *Goal) rule() spec.Rule { return g.ruleOf(g.config().Window) }
 
 // ruleOf is rule for a window.
-func (g *Goal) ruleOf(window time.Duration) engine.Rule {
+func (g *Goal) ruleOf(window time.Duration) spec.Rule {
 	switch g.Algorithm {
 	case sketchlimit.TokenBucket:
-		return engine.NewBucket(g.Limit, cmp.Or(g.Burst, g.Limit), window)
+		return spec.NewBucket(g.Limit, cmp.Or(g.Burst, g.Limit), window)
 	case sketchlimit.FixedWindow:
-		return engine.NewWindow(g.Limit, window, 1)
+		return spec.NewWindow(g.Limit, window, 1)
 	}
 	parts := max(g.SubWindows, 1)
-	return engine.NewWindow(g.Limit, window/time.Duration(parts), parts+1)
+	return spec.NewWindow(g.Limit, window/time.Duration(parts), parts+1)
 }
 
 // need returns what memory is to be spent for, but for the number of keys. Rates are the search's own business.

@@ -22,7 +22,7 @@ import (
 	"strings"
 
 	"github.com/sketchlimit/sketchlimit"
-	"github.com/sketchlimit/sketchlimit/internal/engine"
+	"github.com/sketchlimit/sketchlimit/internal/spec"
 	"github.com/sketchlimit/sketchlimit/tune"
 )
 
@@ -184,7 +184,7 @@ type row struct {
 }
 
 func parseRow(limit int, text string) (r row) {
-	r.cellBits = engine.CellBits(limit)
+	r.cellBits = spec.CellBits(limit)
 	columns := strings.Split(text[strings.LastIndex(text, "{")+1:], ",")
 	if _, err := fmt.Sscan(columns[2], &r.bytes); err != nil {
 		log.Fatalf("row %q: %v", text, err)

@@ -91,7 +91,7 @@ func ruleRow(r *rules.Rule, forecasts forecasts) []string {
 	for _, m := range []struct {
 		name string
 		is   bool
-	}{{"spare", r.Overload == sketchlimit.Spare}, {"charge", r.Charge}, {"shadow", r.Shadow}, {"quota", r.Quota}} {
+	}{{"deny_proven", r.Overload == sketchlimit.DenyProven}, {"charge", r.Charge}, {"shadow", r.Shadow}, {"quota", r.Quota}} {
 		if m.is {
 			row[2] = strings.TrimPrefix(row[2]+", "+m.name, ", ")
 		}

@@ -45,7 +45,7 @@ descriptors:
   - {key: given, rate_limit: {unit: hour, requests_per_unit: 100, memory: 512KiB}}
   - {key: large, rate_limit: {unit: hour, requests_per_unit: 100, memory: 512KiB, keys: 1000}}
   - {key: small, rate_limit: {unit: hour, requests_per_unit: 100, memory: 8KiB, keys: 100000}}
-  - {key: worst, rate_limit: {unit: hour, requests_per_unit: 100, keys: 1000, overload: spare}}
+  - {key: worst, rate_limit: {unit: hour, requests_per_unit: 100, keys: 1000, overload: deny_proven}}
   - {key: bucket, rate_limit: {unit: hour, requests_per_unit: 100, algorithm: token_bucket, burst: 200, keys: 10000}}
   - {key: path, value: /free, rate_limit: {unlimited: true}}
   - {key: client, value: mallory, rate_limit: {unit: hour, requests_per_unit: 0}, shadow_mode: true}

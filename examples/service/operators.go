@@ -15,7 +15,7 @@ import (
 	"github.com/sketchlimit/sketchlimit/rules/operators"
 )
 
-// lookEvery is how often the log hears of rules that spare: Stats reads the whole of
+// lookEvery is how often the log hears of rules over capacity: Stats reads the whole of
 // each.
 const lookEvery = 10 * time.Second
 

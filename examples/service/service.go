@@ -115,19 +115,19 @@ func answer(w http.ResponseWriter, v any) {
 }
 
 // watch reads the rules again on SIGHUP, and when their file has changed, and logs
-// which of them spare, until the function it returns is called.
+// which of them are over capacity, until the function it returns is called.
 func (s *service) watch() (stop func()) {
 	hangup, done := make(chan os.Signal, 1), make(chan struct{})
 	signal.Notify(hangup, syscall.SIGHUP)
 	ticker, looks := time.NewTicker(time.Second), time.NewTicker(lookEvery)
-	read, spare := s.version(), operators.NewLog(s.logger)
+	read, over := s.version(), operators.NewLog(s.logger)
 	go func() {
 		for {
 			select {
 			case <-done:
 				return
 			case <-looks.C:
-				spare.Look(s.rules)
+				over.Look(s.rules)
 				if err := s.rules.Adapt(); err != nil {
 					s.logger.Error("memory stays where it is", "error", err)
 				}

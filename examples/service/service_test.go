@@ -212,13 +212,13 @@ func testBeyondThePlan(t *testing.T) {
 	require.Contains(t, log.String(), "rule=client ")
 	client := s.seen(t).Rules[0]
 	require.Equal(t, "client", client.Name)
-	require.True(t, client.Spared.Active)
-	require.WithinRange(t, client.Spared.Since, time.Now().Add(-30*time.Second), time.Now())
-	require.Positive(t, client.Spared.Units)
-	require.EqualValues(t, 1, client.Spared.Times)
+	require.True(t, client.OverCapacity.Active)
+	require.WithinRange(t, client.OverCapacity.Since, time.Now().Add(-30*time.Second), time.Now())
+	require.Positive(t, client.OverCapacity.Units)
+	require.EqualValues(t, 1, client.OverCapacity.Times)
 	w := httptest.NewRecorder()
 	s.operators.ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
-	require.Contains(t, w.Body.String(), `sketchlimit_sparing{limiter="client"} 1`+"\n")
+	require.Contains(t, w.Body.String(), `sketchlimit_over_capacity{limiter="client"} 1`+"\n")
 
 	time.Sleep(3 * time.Minute)
 	s.get("203.0.113.7", "/items/1")
@@ -226,7 +226,7 @@ func testBeyondThePlan(t *testing.T) {
 	o.Look(s.rules)
 	require.Equal(t, 1, strings.Count(log.String(), "\n"))
 	require.Contains(t, log.String(), "level=INFO")
-	ended := s.seen(t).Rules[0].Spared
+	ended := s.seen(t).Rules[0].OverCapacity
 	require.False(t, ended.Active)
 	require.True(t, ended.Exact.Before(time.Now()))
 	require.EqualValues(t, 1, ended.Times)
@@ -265,13 +265,13 @@ func TestPage(t *testing.T) {
 	require.Greater(t, asked, 1)
 }
 
-// The page warns while a rule spares, and says since when the others are exact again.
+// The page warns while a rule is over capacity, and says since when the others are exact again.
 func TestPageBeyondThePlan(t *testing.T) {
 	s := build(t, "rules.yaml")
 	at := time.Date(2026, time.November, 23, 12, 0, 0, 0, time.UTC)
-	ended := operators.Spared{Since: at, Exact: at.Add(2 * time.Minute), Times: 1, Units: 7}
-	var rules atomic.Pointer[[]operators.Spared]
-	rules.Store(&[]operators.Spared{{Active: true, Since: at, Times: 1234, Units: 56789}, ended, {}})
+	ended := operators.OverCapacity{Since: at, Exact: at.Add(2 * time.Minute), Times: 1, Units: 7}
+	var rules atomic.Pointer[[]operators.OverCapacity]
+	rules.Store(&[]operators.OverCapacity{{Active: true, Since: at, Times: 1234, Units: 56789}, ended, {}})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/status" {
 			s.operators.ServeHTTP(w, r)
@@ -280,7 +280,7 @@ func TestPageBeyondThePlan(t *testing.T) {
 		st := s.page.Status()
 		st.Time = at.Add(time.Minute)
 		for i, spared := range *rules.Load() {
-			st.Rules[i].Spared = spared
+			st.Rules[i].OverCapacity = spared
 		}
 		w.Header().Set("Content-Type", "application/json")
 		json.NewEncoder(w).Encode(st)
@@ -290,16 +290,16 @@ func TestPageBeyondThePlan(t *testing.T) {
 	const when = `\d{4}-\d\d-\d\d \d\d:\d\d:\d\d`
 	shown := dom()
 	require.Contains(t, shown, `<section id="overload" aria-labelledby="overload-title" class="warning">`)
-	require.Regexp(t, `<li>client spares since `+when+`. It has spared 1,234 times, and admitted 56,789 units meanwhile.</li>`, shown)
-	require.Regexp(t, `<li>search is exact from `+when+`. It has spared once, and admitted 7 units meanwhile.</li></ul>`, shown)
+	require.Regexp(t, `<li>client is over capacity since `+when+`. It was over capacity 1,234 times, and admitted 56,789 units meanwhile.</li>`, shown)
+	require.Regexp(t, `<li>search is exact from `+when+`. It was over capacity once, and admitted 7 units meanwhile.</li></ul>`, shown)
 
 	ended.Exact = at
-	rules.Store(&[]operators.Spared{ended, {}, {}})
+	rules.Store(&[]operators.OverCapacity{ended, {}, {}})
 	shown = dom()
 	require.Contains(t, shown, `<section id="overload" aria-labelledby="overload-title" class="">`)
 	require.Regexp(t, `<li>client is exact again since `+when+`.`, shown)
 
-	rules.Store(new([]operators.Spared))
+	rules.Store(new([]operators.OverCapacity))
 	require.Contains(t, dom(), `<section id="overload" aria-labelledby="overload-title" hidden="" class="">`)
 }
 
@@ -318,7 +318,7 @@ func TestPageInABrowser(t *testing.T) {
 			st := s.page.Status()
 			st.Time = at.Add(time.Duration(n) * time.Second)
 			if beyond {
-				st.Rules[0].Spared = operators.Spared{Active: true, Since: at, Times: 1234, Units: 56789}
+				st.Rules[0].OverCapacity = operators.OverCapacity{Active: true, Since: at, Times: 1234, Units: 56789}
 				st.Rules[1].OutsidePlan, st.Rules[1].AuditedRate = true, 0.3
 			}
 			json.NewEncoder(w).Encode(st)

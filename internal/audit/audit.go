@@ -99,15 +99,15 @@ const (
 
 // Event is a decision, or a charge.
 type Event struct {
-	Hash     uint64
-	At       int64 // unix ns
-	N        int64 // units, ≥ 1
-	Held     int64 // units of the key that are held beside, and counted later
-	Limit    int64 // of the request, 1 … the audit's
-	Admitted bool
-	Use      Use
-	Charge   bool // they are used whether they fit or not
-	Spared   bool // the limiter may have let others through on purpose
+	Hash         uint64
+	At           int64 // unix ns
+	N            int64 // units, ≥ 1
+	Held         int64 // units of the key that are held beside, and counted later
+	Limit        int64 // of the request, 1 … the audit's
+	Admitted     bool
+	Use          Use
+	Charge       bool // they are used whether they fit or not
+	OverCapacity bool // the limiter may have let others through on purpose
 }
 
 // Window returns an audit of at most so many bytes, which is to start, for windows of limit units, in generations

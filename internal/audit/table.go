@@ -163,7 +163,7 @@ func (t *table[S]) judge(a *Audit, s *set[S], k *key[S], q *Event, used int64, f
 		c.Exact += weight * uint64(q.N)
 	}
 	if q.Admitted && q.Use != Never && !t.kind.fits(t.kind.used(&k.own, q.At), q.N+q.Held, q.Limit) {
-		if q.Spared {
+		if q.OverCapacity {
 			k.unsure = t.kind.alike()
 		} else {
 			c.Over += uint64(q.N)

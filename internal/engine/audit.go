@@ -6,28 +6,22 @@ import (
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
-// SetAudit lets an audit count the decisions of an engine that has decided nothing, and of those that replace it.
-func SetAudit(e *Engine, a *audit.Audit) { e.audit = a }
-
-// AuditOf returns the audit of an engine.
-func AuditOf(e *Engine) *audit.Audit { return e.audit }
-
 // tellAudit lets the audit count a decision on n units of a sampled key beside those that are held, unless no bucket or window
 // could admit them.
 func tellAudit(r request, p rotating.Position, n, held, limit int64, admitted bool, use audit.Use) {
 	if limit < 1 || n < 1 || n+held > r.e.Quota(limit) {
 		return
 	}
-	r.e.audit.Count(audit.Event{
+	r.e.Audit.Count(audit.Event{
 		Hash: r.h, At: r.e.Timeline.UnixNano(p), N: n, Held: held, Limit: limit, Admitted: admitted, Use: use,
-		Spared: r.e.OverCapacity != nil && mayExceed(r, p),
+		OverCapacity: r.e.OverCapacity != nil && mayExceed(r, p),
 	})
 }
 
 // tellCharge lets the audit count units of a sampled key that are charged.
 func tellCharge(r request, p rotating.Position, n, limit int64) {
 	if limit >= 1 && n >= 1 {
-		r.e.audit.Count(audit.Event{Hash: r.h, At: r.e.Timeline.UnixNano(p), N: n, Limit: limit, Charge: true})
+		r.e.Audit.Count(audit.Event{Hash: r.h, At: r.e.Timeline.UnixNano(p), N: n, Limit: limit, Charge: true})
 	}
 }
 

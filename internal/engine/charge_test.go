@@ -20,7 +20,7 @@ func (f *face) charge(t testing.TB, key string, n int64) (over int64) {
 	return over
 }
 
-// Keys that are charged in a shard that spares are certified as those that ask, and denied as often.
+// Keys that are charged in a shard over capacity are certified as those that ask, and denied as often.
 func TestChargesCertify(t *testing.T) {
 	for _, rule := range []spec.Rule{sliding(100, time.Second), fixed(100, time.Second)} {
 		var denied [2]int

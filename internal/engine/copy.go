@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"iter"
-
 	"github.com/sketchlimit/sketchlimit/bloom"
 	"github.com/sketchlimit/sketchlimit/cms"
 	"github.com/sketchlimit/sketchlimit/internal/audit"
@@ -25,7 +23,7 @@ type Copy struct {
 
 // NewCopy returns memory for copies of shards of the engine.
 func (e *Engine) NewCopy() *Copy {
-	c := &Copy{of: e, e: Engine{layout: e.layout, algorithm: e.algorithm, shards: make([]shard, 1), memory: make([]uint64, e.size), audit: audit.None}}
+	c := &Copy{of: e, e: Engine{layout: e.layout, algorithm: e.algorithm, shards: make([]shard, 1), memory: make([]uint64, e.size), Audit: audit.None}}
 	c.e.OverCapacity = nil // a copy does not tell the others
 	return c
 }
@@ -101,17 +99,4 @@ func (e *Engine) Times() *timetable.Layout { return &e.times }
 func (c *Copy) Use() timetable.Use {
 	ticks, _ := c.of.Bucket.Ticks(c.At.Elapsed)
 	return c.e.times.Use(bucket{c.request()}.table(), uint32(ticks), 0)
-}
-
-// Shards ranges over all shards: the units from which a key of the shard gets an entry in the table of heavy hitters, and
-// copies of the generations at a position, by age. The copies are good until the next shard.
-func (e *Engine) Shards(p rotating.Position) iter.Seq2[int64, []errorrate.Generation] {
-	return func(yield func(int64, []errorrate.Generation) bool) {
-		c := e.NewCopy()
-		for i := range e.shards {
-			if c.Read(i, p, nil); !yield(c.PromoteAt(), c.Ages) {
-				return
-			}
-		}
-	}
 }

@@ -14,7 +14,7 @@
 //   - for each generation that is kept, by [rotating.Ring], a Bloom filter
 //     (bloom.Layout, the door) and a count-min sketch (cms.Layout, the cells)
 //   - one table of heavy hitters ([heavyhitter.Table]), larger where the shard may spare
-//   - the words of a mode: the state of a shard that may spare, or the one time of a
+//   - the words of a mode: the state of a shard that may be over capacity, or the one time of a
 //     bucket that is kept without rounding
 //
 // A token bucket has one table of fingerprints and times ([timetable.Layout]) instead, and the
@@ -24,7 +24,7 @@
 //
 //   - Errors are one-sided: false denials. A key's estimate is never below what was admitted of it: counters, entries and
 //     times are upper bounds, and arithmetic rounds against the request. So nothing is
-//     over-admitted. The exception is a shard that spares, which the operator chose: it
+//     over-admitted. The exception is a shard over capacity, which the operator chose: it
 //     denies by lower bounds.
 //   - Check and count are one critical section of the key's shard. What decides without the lock can only deny.
 //   - Only admitted units count. A denial changes statistics, the denial cache and
@@ -144,6 +144,4 @@
 //	succeed.go      replaces an engine by one of another limit in the same memory
 //	copy.go         copies of shards, which decisions do not wait for
 //	shards.go       shards, for those who save, restore and share them
-//	stats.go        sums over shards
-//	aliases.go      names of package spec
 package engine

@@ -22,7 +22,7 @@ type Engine struct {
 	dims      spec.Dimensions
 	flooded   *striped.Counter // requests for one unit that were denied without the lock, and what others cost
 
-	audit *audit.Audit // counts some keys exactly as well
+	Audit *audit.Audit // counts some keys exactly as well; set before the first decision
 
 	external atomic.Pointer[External] // where keys have counts as well; nil if nowhere
 	next     atomic.Pointer[Engine]   // the successor, which decides in its place

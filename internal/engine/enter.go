@@ -43,7 +43,7 @@ func (r window) add(entry *uint64, h uint64, count, n int64) {
 // nothing, which is enough to tell how many keys there are where cells are too full for it.
 const Sampled = 8
 
-// wronged is for a request for n units that is denied in a shard that may spare keys. It counts them for the key of an entry, if they
+// wronged is for a request for n units that is denied in a shard that may be over capacity. It counts them for the key of an entry, if they
 // fit in the limit beside what that has asked for: so far an exact limiter would admit it.
 func (r window) wronged(p rotating.Position, n, limit int64, entry *uint64) {
 	if r.e.Spares() && entry != nil && n >= 1 && n <= limit-r.asked(p, *entry) {

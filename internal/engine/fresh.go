@@ -9,7 +9,7 @@ import (
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
-// A shard that may spare keys estimates the rate of false denials under its lock, from a sample of its own
+// A shard that may be over capacity estimates the rate of false denials under its lock, from a sample of its own
 // cells. Stats computes that from all cells, which takes a thousand times as long.
 const glances = 32 // unseen keys that are read first
 

@@ -132,7 +132,7 @@ func (q *Question) find() {
 		b.seal()
 	}
 	q.request = e.request(e.Shard(q.Hash), q.Hash)
-	q.request.prefetch(q.At.Generation, false) // all that is read next, at once
+	e.algorithm.prefetch(q.request, q.At.Generation, false) // all that is read next, at once
 }
 
 // lockFound is lock for the engines that were found.

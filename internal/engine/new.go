@@ -11,7 +11,7 @@ import (
 // New returns an engine of checked dimensions that has counted nothing and seen no time. It counts in flooded the
 // requests that it denies without a lock, and what a sample of others cost.
 func New(rule spec.Rule, d spec.Dimensions, seed uint64, flooded *striped.Counter) (*Engine, error) {
-	e := &Engine{algorithm: algorithmOf(&rule), dims: d, shards: make([]shard, d.Shards), flooded: flooded, audit: audit.None}
+	e := &Engine{algorithm: algorithmOf(&rule), dims: d, shards: make([]shard, d.Shards), flooded: flooded, Audit: audit.None}
 	var err error
 	if e.layout, err = newLayout(rule, d, seed); err != nil {
 		return nil, err

@@ -9,11 +9,8 @@ import (
 // Prefetch begins to fetch from memory what a decision on the key reads in a generation, by its number, and in those kept
 // before it unless it is to be alone.
 func (e *Engine) Prefetch(h uint64, generation int64, alone bool) {
-	e.request(e.Shard(h), h).prefetch(generation, alone)
+	e.algorithm.prefetch(e.request(e.Shard(h), h), generation, alone)
 }
-
-// prefetch is Prefetch.
-func (r request) prefetch(number int64, alone bool) { r.e.algorithm.prefetch(r, number, alone) }
 
 // prefetchCells fetches the shard and the lines of a key's cells, and two more.
 func (r request) prefetchCells(p, q unsafe.Pointer, first int, h uint64) {

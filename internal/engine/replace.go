@@ -17,7 +17,7 @@ func (e *Engine) Replace(d spec.Dimensions) (next *Engine, err error) {
 		return nil, err
 	}
 	if e.Spares() {
-		e.OverCapacity.SetFull(false) // so no shard begins to spare from now on
+		e.OverCapacity.SetFull(false) // so no shard is over capacity from now on
 		settleAfter(next, e)
 	}
 	const page = 4096 / 8
@@ -33,7 +33,7 @@ func (e *Engine) Replace(d spec.Dimensions) (next *Engine, err error) {
 // ReplaceBy makes an engine that nobody uses yet decide in the place of e, with a predecessor if that is not nil.
 func (e *Engine) ReplaceBy(next, before *Engine) {
 	next.follow(before, e.Others())
-	next.audit = e.audit
+	next.Audit = e.Audit
 	if invariants.On {
 		rankAfter(next, e, before)
 	}

@@ -16,7 +16,7 @@ func (r request) rotate(p rotating.Position) rotating.Position {
 		r.s.number = to
 	default:
 		r.e.algorithm.rotate(r, to)
-		r.e.audit.Reach(r.e.Timeline.UnixNano(p))
+		r.e.Audit.Reach(r.e.Timeline.UnixNano(p))
 	}
 	return r.clamp(p)
 }

@@ -37,7 +37,7 @@ func stateIn(e *Engine, memory []uint64) *overcapacity.Shard {
 func (r request) sparing() bool { return r.e.Spares() && r.state().Mode() == overcapacity.Over }
 
 // sampled reports whether the key is counted exactly as well, see audit.go. Then each of its decisions takes the lock.
-func (r request) sampled() bool { return r.e.audit.Sampled(r.h) }
+func (r request) sampled() bool { return r.e.Audit.Sampled(r.h) }
 
 // remember keeps in mind that the key has nothing left, and until when: not of one that is to be counted each time.
 func (r request) remember(p rotating.Position, limit int64, v spec.Verdict) {
@@ -51,7 +51,7 @@ func (r request) remember(p rotating.Position, limit int64, v spec.Verdict) {
 // flood is the hash by which a key is remembered that is denied at a limit.
 func (r request) flood(limit int64) uint64 { return r.h ^ uint64(r.e.Limit-limit) }
 
-// draw returns random bits of a shard that may spare: other ones when something has been admitted, and the same ones once it
+// draw returns random bits of a shard that may be over capacity: other ones when something has been admitted, and the same ones once it
 // has been restored.
 func (r request) draw() uint64 {
 	return keyhash.Mix(r.state().Admitted(r.s.admitted), rotating.Seed(r.e.turnSeed, r.s.number))

@@ -3,6 +3,7 @@ package engine
 import (
 	"iter"
 
+	"github.com/sketchlimit/sketchlimit/internal/meancost"
 	"github.com/sketchlimit/sketchlimit/internal/overcapacity"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
@@ -116,3 +117,18 @@ func (s Shards) Current(i int) int64 { return s.e.shards[i].number }
 
 // ForgetDenials lets the keys of a shard ask again that were remembered to have nothing left. The caller holds its lock.
 func (s Shards) ForgetDenials(i int) { s.e.shards[i].last.Clear() }
+
+// Units returns what the engine has admitted and denied under its locks.
+func (e *Engine) Units() (admitted, denied uint64) {
+	for i := range e.shards {
+		s := &e.shards[i]
+		s.mu.Lock()
+		admitted += s.admitted
+		denied += s.denied
+		s.mu.Unlock()
+	}
+	return admitted, denied
+}
+
+// MeanCost returns the mean units of the requests admitted lately; 1 if there were none.
+func (e *Engine) MeanCost() float64 { return meancost.Mean(e.flooded) }

@@ -14,7 +14,7 @@ const (
 	trials = 32
 	// takeoversOfLimit are those for as many units as the limit is.
 	takeoversOfLimit = 4
-	// suspects are the generations for which a shard that spares keeps entries, also those of fixed windows: keys that
+	// suspects are the generations for which a shard over capacity keeps entries, also those of fixed windows: keys that
 	// were heavy in one will be so in the next.
 	suspects = 2
 )
@@ -22,7 +22,7 @@ const (
 // every returns the units between two looks of a shard: a five-hundredth of what fills its cells.
 func every(l *layout) uint64 { return max(64, uint64(l.cells.Width())*uint64(l.Limit)/512) }
 
-// begins reports whether the shard is to begin to spare, which it looks for when it is about to deny n units to a key that
+// begins reports whether the shard is to is over capacity, which it looks for when it is about to deny n units to a key that
 // is not certified to be above its limit.
 func (r overCapacity) begins(p rotating.Position) bool {
 	return p.Generation == r.s.number && r.state().Due(r.s.admitted, every(&r.e.layout), r.moment(p)) && r.tooMany(p)
@@ -102,7 +102,7 @@ func (r overCapacity) rotate(generation int64) (ends bool) {
 	return ends
 }
 
-// settle is for a shard that has ended to spare and has rotated. Its cells hold what came before it began, and nothing since:
+// settle is for a shard that is over capacity no more and has rotated. Its cells hold what came before it began, and nothing since:
 // they begin anew, and so do the counts of entries, with what is certain.
 func (r overCapacity) settle() {
 	for first := r.first; first < r.table(); first += r.e.generation {
@@ -166,7 +166,7 @@ func (r overCapacity) certified(p rotating.Position, n, limit int64, entry *uint
 	return v
 }
 
-// take is that of a shard that spares, in its generation.
+// take is that of a shard over capacity, in its generation.
 func (r overCapacity) take(p rotating.Position, n, limit int64) spec.Verdict {
 	entry := r.find()
 	v := r.certified(p, n, limit, entry)
@@ -183,7 +183,7 @@ func (r overCapacity) take(p rotating.Position, n, limit int64) spec.Verdict {
 	return v
 }
 
-// count counts n units of a key in a shard that spares, by its entry if it has one or gets one.
+// count counts n units of a key in a shard over capacity, by its entry if it has one or gets one.
 func (r overCapacity) count(p rotating.Position, n int64, entry *uint64) {
 	r.s.admitted += uint64(n)
 	r.s.last.Clear()

@@ -18,7 +18,7 @@ import (
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
-// sparingFace returns an engine that spares keys, of one shard.
+// sparingFace returns an engine with DenyProven, of one shard.
 func sparingFace(t testing.TB, rule spec.Rule, d spec.Dimensions) *face {
 	return faceOf(t, overCapacityOf(rule, &overcapacity.Episodes{Rate: 1e-4, Lowest: rule.Limit}), d)
 }
@@ -40,7 +40,7 @@ func oneShard(limit int64) spec.Dimensions {
 	}
 }
 
-// oneBucket returns an engine that spares keys, of a shard whose table is one bucket.
+// oneBucket returns an engine with DenyProven, of a shard whose table is one bucket.
 func oneBucket(t testing.TB) *face {
 	d := oneShard(100)
 	d.Width, d.HeavyEntries = 32, heavyhitter.BucketEntries
@@ -64,7 +64,7 @@ func (f *face) crowd(keys, n int, random *rand.Rand) bool {
 	return false
 }
 
-// A look tells what a request would be told that makes its shard begin to spare keys, and does not begin itself: others
+// A look tells what a request would be told that makes its shard is over capacity, and does not begin itself: others
 // whose denials are remembered would not be told.
 func TestPeekDoesNotBeginToSpare(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
@@ -399,7 +399,7 @@ func TestSparedKeysAreCertified(t *testing.T) {
 	require.False(t, heavyhitter.FitsOffered(16_384))
 }
 
-// No light key is denied in a shard that spares; a heavy one is denied in the end, however
+// No light key is denied in a shard over capacity; a heavy one is denied in the end, however
 // many others come once.
 func TestSparedKeysAmongMany(t *testing.T) {
 	testkit.Computes(t)

@@ -22,7 +22,7 @@ func (e *Engine) Succeed(rule spec.Rule, at int64) (*Engine, error) {
 	if err := fits(e, &rule); err != nil {
 		return nil, err
 	}
-	next := &Engine{algorithm: e.algorithm, dims: e.dims, shards: e.shards, memory: e.memory, flooded: e.flooded, audit: audit.Of(&rule, e.audit.Bytes())}
+	next := &Engine{algorithm: e.algorithm, dims: e.dims, shards: e.shards, memory: e.memory, flooded: e.flooded, Audit: audit.Of(&rule, e.Audit.Bytes())}
 	var err error
 	if next.layout, err = newLayout(rule, e.dims, e.seed); err != nil {
 		return nil, err
@@ -33,7 +33,7 @@ func (e *Engine) Succeed(rule spec.Rule, at int64) (*Engine, error) {
 	if !e.given.CompareAndSwap(nil, &handover{shards: make([]bool, len(e.shards)), at: at}) {
 		return nil, errors.New("another limit has taken over already")
 	}
-	next.audit.Follow(e.audit)
+	next.Audit.Follow(e.Audit)
 	e.next.Store(next)
 	for i := range e.shards {
 		e.heir(i)

@@ -28,7 +28,7 @@ func (e *Engine) Consume(i int, word int64, h uint64, units int, limit int64, ef
 	if r.e.IsBucket() {
 		bucket{r}.prefetchLine()
 	} else if r.e.far {
-		r.prefetch(p.Generation, effort == Brief)
+		e.algorithm.prefetch(r, p.Generation, effort == Brief)
 	}
 	r.s.mu.Lock()
 	if e.next.Load() != nil { // it may have read this shard already

@@ -52,7 +52,7 @@ func (s Stages) read(r *Reader, most int, fits func(seed, hash uint64) error) (r
 		newest = max(newest, latest)
 	}
 	restored.Since = min(h.Since, newest)
-	restored.episodes = restored.withShards(h.Spared)
+	restored.episodes = restored.withShards(h.OverCapacity)
 	return restored, newest, r.End()
 }
 

@@ -21,13 +21,13 @@ const Text = "sketchlimit: the hash of a snapshot"
 
 // header says what the shards are those of.
 type header struct {
-	Seed   uint64
-	Hash   uint64 // of Text
-	Rule   snapshotRule
-	Engine snapshotDimensions
-	Before snapshotDimensions // 0 where there is none
-	Since  int64              // latest generation that Before may have counted in
-	Spared overcapacity.Saved
+	Seed         uint64
+	Hash         uint64 // of Text
+	Rule         snapshotRule
+	Engine       snapshotDimensions
+	Before       snapshotDimensions // 0 where there is none
+	Since        int64              // latest generation that Before may have counted in
+	OverCapacity overcapacity.Saved
 }
 
 // snapshotRule is what the arithmetic of a window or a bucket follows from. Spans are ns. Burst is, of a window, the units
@@ -75,7 +75,7 @@ type Stages struct {
 func (s Stages) Write(to io.Writer, hash uint64) (int64, error) {
 	h := header{
 		Seed: s.Engine.Seed(), Hash: hash, Rule: ruleOf(&s.Engine.Rule), Engine: saved(s.Engine.Dimensions()), Since: s.Since,
-		Spared: s.Engine.OverCapacity.Save(),
+		OverCapacity: s.Engine.OverCapacity.Save(),
 	}
 	if s.Before != nil {
 		h.Before = saved(s.Before.Dimensions())

@@ -2,7 +2,7 @@ package sizing
 
 import (
 	"github.com/sketchlimit/sketchlimit/internal/audit"
-	"github.com/sketchlimit/sketchlimit/internal/engine"
+	"github.com/sketchlimit/sketchlimit/internal/spec"
 )
 
 const (
@@ -15,7 +15,7 @@ const (
 
 // NewAudit returns the audit of a limiter of so many bytes, which has not started. It takes as many as are asked for, if that
 // is not 0; none below 0.
-func NewAudit(rule *engine.Rule, limiter, asked int) *audit.Audit {
+func NewAudit(rule *spec.Rule, limiter, asked int) *audit.Audit {
 	bytes := max(0, asked)
 	switch {
 	case asked != 0 || limiter < fromAudit:
@@ -24,13 +24,13 @@ func NewAudit(rule *engine.Rule, limiter, asked int) *audit.Audit {
 	default:
 		bytes = max(limiter/auditShare, smallAudit)
 	}
-	return engine.NewAudit(rule, bytes&^(engine.HeapUnit(bytes)-1))
+	return audit.Of(rule, bytes&^(spec.HeapUnit(bytes)-1))
 }
 
 // LeastAudit returns the fewest bytes of an audit for a rule; 0 of a bucket that cannot be counted exactly.
-func LeastAudit(rule *engine.Rule) int {
+func LeastAudit(rule *spec.Rule) int {
 	for bytes := smallAudit; bytes <= mostAudit<<10; bytes *= 2 {
-		if engine.NewAudit(rule, bytes).Bytes() > 0 {
+		if audit.Of(rule, bytes).Bytes() > 0 {
 			return bytes
 		}
 	}
@@ -43,5 +43,5 @@ func AuditBytes(a *audit.Audit) int {
 		return 0
 	}
 	const around = 448 // the Audit and what it refers to beside its table, where pointers have 64 bits
-	return around + engine.HeapBytes(a.Bytes())
+	return around + spec.HeapBytes(a.Bytes())
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/sketchlimit/sketchlimit/internal/engine"
+	"github.com/sketchlimit/sketchlimit/internal/spec"
 	"github.com/sketchlimit/sketchlimit/internal/timetable"
 )
 
@@ -48,22 +49,22 @@ func (n *Need) MemoryForEntries(atOnce float64) (int, error) {
 	lines := math.Ceil(atOnce / inUse)
 	shards := math.Ceil(lines / linesOfShard)
 	lines += shards // of which each has a whole number
-	bytes := timetable.LineBytes*lines + shards*float64(engine.BucketStateBytes)
-	if bytes > float64(engine.MaxMemory-n.Smallest()) {
+	bytes := timetable.LineBytes*lines + shards*float64(spec.StateBytes)
+	if bytes > float64(spec.MaxMemory-n.Smallest()) {
 		return 0, fmt.Errorf("sketchlimit: %.3g keys at once at FalseDenialRate %v need %.3g bytes, must be at most %d",
-			atOnce, n.Rate, bytes, engine.MaxMemory)
+			atOnce, n.Rate, bytes, spec.MaxMemory)
 	}
-	return max(n.Smallest(), Overhead+engine.SelfBytes+int(shards)*engine.ShardBytes+engine.HeapBytes(int(bytes))), nil
+	return max(n.Smallest(), Overhead+engine.SelfBytes+int(shards)*engine.ShardBytes+spec.HeapBytes(int(bytes))), nil
 }
 
 // spendLines spends memory on the tables of a bucket: shards as Spend makes them, and lines of so many entries.
-func (n *Need) spendLines(memory, entries int) (engine.Dimensions, error) {
+func (n *Need) spendLines(memory, entries int) (spec.Dimensions, error) {
 	memory -= Overhead + engine.SelfBytes
-	shards := min(max(memory/(generationBytes+engine.ShardBytes), 1), engine.MaxShards)
+	shards := min(max(memory/(generationBytes+engine.ShardBytes), 1), spec.MaxShards)
 	memory -= shards * engine.ShardBytes
-	lines := (memory&^(engine.HeapUnit(memory)-1)/shards - engine.BucketStateBytes) / timetable.LineBytes
+	lines := (memory&^(spec.HeapUnit(memory)-1)/shards - spec.StateBytes) / timetable.LineBytes
 	if lines < 1 {
-		return engine.Dimensions{}, fmt.Errorf("sketchlimit: MemoryBytes %d, must be at least %d to hold one shard", n.MemoryBytes, n.Smallest())
+		return spec.Dimensions{}, fmt.Errorf("sketchlimit: MemoryBytes %d, must be at least %d to hold one shard", n.MemoryBytes, n.Smallest())
 	}
-	return engine.Dimensions{Shards: shards, Depth: entries, Width: lines, CellBits: engine.BucketBits}, nil
+	return spec.Dimensions{Shards: shards, Depth: entries, Width: lines, CellBits: spec.BucketBits}, nil
 }

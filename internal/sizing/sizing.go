@@ -2,11 +2,11 @@
 // its engine.
 package sizing
 
-import "github.com/sketchlimit/sketchlimit/internal/engine"
+import "github.com/sketchlimit/sketchlimit/internal/spec"
 
 // Need is what a limiter is for.
 type Need struct {
-	Rule        engine.Rule
+	Rule        spec.Rule
 	Lowest      int     // limit that a request may come with
 	Keys        int     // distinct keys in a window; 0 if nobody knows
 	Units       float64 // that a key uses in a window, on average; 0 if nobody knows
@@ -21,12 +21,12 @@ type Need struct {
 const Overhead = 1616
 
 // Plan chooses the dimensions.
-func (n *Need) Plan() (engine.Dimensions, error) {
+func (n *Need) Plan() (spec.Dimensions, error) {
 	memory := n.MemoryBytes
 	if memory == 0 {
 		var err error
 		if memory, err = n.MemoryFor(n.Keys); err != nil {
-			return engine.Dimensions{}, err
+			return spec.Dimensions{}, err
 		}
 	}
 	return n.PlanFor(memory)

@@ -7,6 +7,7 @@ import (
 	"github.com/sketchlimit/sketchlimit/bloom"
 	"github.com/sketchlimit/sketchlimit/internal/engine"
 	"github.com/sketchlimit/sketchlimit/internal/heavyhitter"
+	"github.com/sketchlimit/sketchlimit/internal/spec"
 	"github.com/sketchlimit/sketchlimit/internal/timetable"
 )
 
@@ -85,11 +86,11 @@ func (n *Need) Shape(memory int) Shape {
 
 // PlanFor spends the memory: as Tune would for the traffic that Keys and a rate stand for, and
 // otherwise, also where it may become more, as has been measured to be about right.
-func (n *Need) PlanFor(memory int) (engine.Dimensions, error) {
+func (n *Need) PlanFor(memory int) (spec.Dimensions, error) {
 	if row, _ := n.sized(); row != nil && n.MemoryBytes == 0 && !n.Grows {
 		how, _, err := n.sizedFor(n.Keys)
 		if err != nil {
-			return engine.Dimensions{}, err
+			return spec.Dimensions{}, err
 		}
 		return n.Spend(memory, how)
 	}
@@ -99,7 +100,7 @@ func (n *Need) PlanFor(memory int) (engine.Dimensions, error) {
 // Spend spends the memory: as many shards as have generationBytes for each generation, in each a
 // part for the doorkeepers, a part for the heavy table where there is one, the rest
 // for cells.
-func (n *Need) Spend(memory int, s Shape) (engine.Dimensions, error) {
+func (n *Need) Spend(memory int, s Shape) (spec.Dimensions, error) {
 	if n.Rule.IsBucket() {
 		return n.spendLines(memory, s.Depth)
 	}
@@ -107,16 +108,16 @@ func (n *Need) Spend(memory int, s Shape) (engine.Dimensions, error) {
 	memory -= Overhead + engine.SelfBytes
 	share := 1. // of the memory, beside the entries for more than is planned
 	if n.Rule.Spares() {
-		share = 1 / (1 + engine.SpareShare)
+		share = 1 / (1 + spec.OverCapacityShare)
 	}
-	shards := min(max(int(float64(memory)*share)/(generations*generationBytes), 1), engine.MaxShards)
+	shards := min(max(int(float64(memory)*share)/(generations*generationBytes), 1), spec.MaxShards)
 	memory -= shards * engine.ShardBytes
-	bytes := memory &^ (engine.HeapUnit(memory) - 1) / shards
+	bytes := memory &^ (spec.HeapUnit(memory) - 1) / shards
 	if n.Rule.Spares() {
-		bytes = int(float64(bytes-engine.SpareBytes) * share)
+		bytes = int(float64(bytes-spec.StateBytes) * share)
 		s = n.sparing(s)
 	}
-	p := engine.Dimensions{Shards: shards, CellBits: engine.CellBits(int(n.Rule.Limit)), Depth: s.Depth, BloomProbes: s.Probes}
+	p := spec.Dimensions{Shards: shards, CellBits: spec.CellBits(int(n.Rule.Limit)), Depth: s.Depth, BloomProbes: s.Probes}
 	if s.Heavy > 0 && n.table() {
 		p.HeavyEntries = int(float64(bytes)*s.Heavy) / (8 * heavyhitter.BucketEntries) * heavyhitter.BucketEntries
 		p.HeavyThreshold = s.Threshold
@@ -124,7 +125,7 @@ func (n *Need) Spend(memory int, s Shape) (engine.Dimensions, error) {
 	}
 	lines := bytes / generations / bloom.BlockBytes
 	if lines < smallestLines {
-		return engine.Dimensions{}, fmt.Errorf("sketchlimit: MemoryBytes %d, must be at least %d to hold one shard",
+		return spec.Dimensions{}, fmt.Errorf("sketchlimit: MemoryBytes %d, must be at least %d to hold one shard",
 			n.MemoryBytes, n.Smallest())
 	}
 	doorLines := lines
@@ -181,7 +182,7 @@ func (n *Need) table() bool { return n.HeavyTable() || n.Rule.Spares() }
 // Smallest returns the least memory that makes a limiter.
 func (n *Need) Smallest() int {
 	if n.Rule.IsBucket() {
-		return Overhead + engine.SelfBytes + engine.ShardBytes + engine.HeapBytes(timetable.LineBytes+engine.BucketStateBytes)
+		return Overhead + engine.SelfBytes + engine.ShardBytes + spec.HeapBytes(timetable.LineBytes+spec.StateBytes)
 	}
 	bytes := n.Rule.Generations() * smallestLines * bloom.BlockBytes
 	const bucket = 8 * heavyhitter.BucketEntries
@@ -189,7 +190,7 @@ func (n *Need) Smallest() int {
 		bytes += 8
 	}
 	if n.Rule.Spares() {
-		bytes = int(float64(bytes)*(1+engine.SpareShare)) + 8 + engine.SpareBytes
+		bytes = int(float64(bytes)*(1+spec.OverCapacityShare)) + 8 + spec.StateBytes
 	}
-	return Overhead + engine.SelfBytes + engine.ShardBytes + engine.HeapBytes(bytes)
+	return Overhead + engine.SelfBytes + engine.ShardBytes + spec.HeapBytes(bytes)
 }

@@ -5,7 +5,7 @@ import (
 	"math"
 
 	"github.com/sketchlimit/sketchlimit/bloom"
-	"github.com/sketchlimit/sketchlimit/internal/engine"
+	"github.com/sketchlimit/sketchlimit/internal/spec"
 )
 
 //go:generate go run ../../bench/sizes -write sizes_table.go
@@ -93,7 +93,7 @@ func (n *Need) lowSized() (row *sized) {
 // those for the units that keys use if these are more.
 func (n *Need) sizedFor(keys int) (how Shape, bytes float64, err error) {
 	row, generations := n.sized()
-	how, bytes, err = n.spent(row, engine.CellBits(row.limit), generations, keys)
+	how, bytes, err = n.spent(row, spec.CellBits(row.limit), generations, keys)
 	if low := n.lowSized(); low != nil && err == nil {
 		lowHow, lowBytes, err := n.spent(low, lowCellBits, generations, keys)
 		if lowBytes < bytes {
@@ -118,7 +118,7 @@ func (n *Need) spent(row *sized, bits, generations, keys int) (how Shape, bytes 
 	}
 	heavy := bytes * how.Heavy
 	door := (bytes - heavy) * how.Door
-	cells := (bytes - heavy - door) * float64(engine.CellBits(int(n.Rule.Limit))) / float64(bits)
+	cells := (bytes - heavy - door) * float64(spec.CellBits(int(n.Rule.Limit))) / float64(bits)
 	if n.Lowest == 1 {
 		if door, how.Probes, err = n.doorsFor(keys); err != nil {
 			return Shape{}, 0, err
@@ -155,7 +155,7 @@ func (n *Need) MemoryFor(keys int) (int, error) {
 			bytes /= 1 - 1./heavyShare // the table that it would do without
 		}
 		if n.Rule.Spares() {
-			bytes *= 1 + engine.SpareShare
+			bytes *= 1 + spec.OverCapacityShare
 		}
 	} else {
 		bytes, _, err = n.doorsFor(keys)
@@ -164,9 +164,9 @@ func (n *Need) MemoryFor(keys int) (int, error) {
 		return 0, err
 	}
 	bytes *= 1.05 // for shards and their unevenness
-	if bytes > float64(engine.MaxMemory-n.Smallest()) {
+	if bytes > float64(spec.MaxMemory-n.Smallest()) {
 		return 0, fmt.Errorf("sketchlimit: Keys %d at FalseDenialRate %v needs %.3g bytes, must be at most %d",
-			keys, rate, bytes, engine.MaxMemory)
+			keys, rate, bytes, spec.MaxMemory)
 	}
-	return engine.HeapBytes(int(bytes)) + n.Smallest(), nil // what does not fill the heap's unit would be lost
+	return spec.HeapBytes(int(bytes)) + n.Smallest(), nil // what does not fill the heap's unit would be lost
 }

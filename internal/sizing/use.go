@@ -3,7 +3,7 @@ package sizing
 import (
 	"math"
 
-	"github.com/sketchlimit/sketchlimit/internal/engine"
+	"github.com/sketchlimit/sketchlimit/internal/spec"
 )
 
 const (
@@ -25,7 +25,7 @@ func (n *Need) used(row *sized, keys int) float64 {
 	if n.Units > 0 {
 		use = n.Units / float64(n.Lowest)
 	}
-	bytes := float64(keys) * usedBytes[engine.CellBits(int(n.Rule.Limit))] * use * n.Headroom
+	bytes := float64(keys) * usedBytes[spec.CellBits(int(n.Rule.Limit))] * use * n.Headroom
 	bytes *= float64(n.Rule.Generations()) / 2 // sub-windows have fewer units each, and what they read too much adds up
 	return bytes * math.Max(1, row.bytesFor(n.Rate)/row.bytesFor(usualRate))
 }

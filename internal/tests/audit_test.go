@@ -33,7 +33,7 @@ func TestAuditOfChargesInThePast(t *testing.T) {
 // What a bucket that spares has let through is no fault later either, as long as the
 // bucket does not fill.
 func TestAuditAfterSparing(t *testing.T) {
-	l := audited(t, sketchlimit.Config{Limit: 10, Overload: sketchlimit.Spare, Plan: &sketchlimit.Plan{Shards: 1, Depth: 10, Width: 1, CellBits: 32}})
+	l := audited(t, sketchlimit.Config{Limit: 10, Overload: sketchlimit.DenyProven, Plan: &sketchlimit.Plan{Shards: 1, Depth: 10, Width: 1, CellBits: 32}})
 	for k := range 30 {
 		l.TakeAt(auditTime, fmt.Sprint(k), 10)
 	}
@@ -44,8 +44,8 @@ func TestAuditAfterSparing(t *testing.T) {
 		l.TakeAt(auditTime.Add(time.Duration(i)*10*time.Millisecond), "0", 1)
 	}
 	s := l.Stats()
-	require.NotZero(t, s.Spared.Units)
-	require.False(t, s.Spared.Active)
+	require.NotZero(t, s.OverCapacity.Units)
+	require.False(t, s.OverCapacity.Active)
 	require.Zero(t, s.Audit.OverAdmitted)
 }
 

@@ -59,12 +59,12 @@ func crowd(t *testing.T, o sketchlimit.Overload, times int) (denied, mean, most 
 	s := l.Stats()
 	if o == sketchlimit.Deny {
 		require.Zero(t, over)
-		require.Zero(t, s.Spared.Units)
+		require.Zero(t, s.OverCapacity.Units)
 	} else {
-		require.LessOrEqual(t, over, s.Spared.Units)
-		require.True(t, s.Spared.Active)
+		require.LessOrEqual(t, over, s.OverCapacity.Units)
+		require.True(t, s.OverCapacity.Active)
 		require.True(t, s.OutsidePlan)
-		require.EqualValues(t, 1, s.Spared.Times)
+		require.EqualValues(t, 1, s.OverCapacity.Times)
 	}
 	for _, n := range admitted {
 		part := float64(n) / (windows / 2 * limit)
@@ -74,9 +74,9 @@ func crowd(t *testing.T, o sketchlimit.Overload, times int) (denied, mean, most 
 	return float64(wrong) / float64(light), mean, most
 }
 
-// Beyond what a bucket's table bears, Deny denies new keys, and Spare lets the entries
-// give way that pass first: light keys are served, abusers get hardly more than their
-// limit, and what they may get more is counted.
+// Beyond what a bucket's table bears, Deny denies new keys, and DenyProven lets the
+// entries give way that pass first: light keys are served, abusers get hardly more than
+// their limit, and what they may get more is counted.
 func TestBucketsBeyondThePlan(t *testing.T) {
 	testkit.Computes(t)
 	for _, times := range []int{2, 4} {
@@ -84,7 +84,7 @@ func TestBucketsBeyondThePlan(t *testing.T) {
 		t.Logf("× %d, deny: %.2g of light requests denied; abusers get %.2f of their limit, at most %.2f", times, closed, mean, most)
 		require.Greater(t, closed, 0.1)
 		require.LessOrEqual(t, most, 1.4) // a full bucket, and what flows
-		denied, mean, most := crowd(t, sketchlimit.Spare, times)
+		denied, mean, most := crowd(t, sketchlimit.DenyProven, times)
 		t.Logf("× %d, spare: %.2g of light requests denied; abusers get %.2f of their limit, at most %.2f", times, denied, mean, most)
 		require.LessOrEqual(t, denied, 1e-4)
 		require.Less(t, mean, 1.3)
@@ -96,22 +96,22 @@ func TestBucketsBeyondThePlan(t *testing.T) {
 func TestBucketsSpareNothingWithinThePlan(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	l := build(t, sketchlimit.Config{Limit: 5, Window: time.Minute, Algorithm: sketchlimit.TokenBucket, Keys: 100, UnitsPerKey: 5,
-		Overload: sketchlimit.Spare, Seed: 1, Clock: func() time.Time { return now }})
+		Overload: sketchlimit.DenyProven, Seed: 1, Clock: func() time.Time { return now }})
 	for i := range 100 {
 		require.True(t, l.AllowN(strconv.Itoa(i), 5))
 		require.False(t, l.Allow(strconv.Itoa(i)))
 	}
-	require.Equal(t, sketchlimit.Spared{}, l.Stats().Spared)
+	require.Equal(t, sketchlimit.OverCapacity{}, l.Stats().OverCapacity)
 	for i := range 2000 {
 		require.True(t, l.Allow("other "+strconv.Itoa(i)))
 	}
-	s := l.Stats().Spared
+	s := l.Stats().OverCapacity
 	require.True(t, s.Active)
 	require.Equal(t, now.Unix(), s.Since.Unix())
 	require.Zero(t, s.Exact)
 	require.Positive(t, s.Units)
 	now = now.Add(time.Minute + 1)
-	s = l.Stats().Spared
+	s = l.Stats().OverCapacity
 	require.False(t, s.Active)
 	require.WithinDuration(t, time.Unix(1_700_000_120, 0), s.Exact, time.Millisecond)
 }

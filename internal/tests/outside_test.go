@@ -31,7 +31,7 @@ func plans() (all []sketchlimit.Config) {
 	}
 	for _, headroom := range []float64{3, 4} {
 		add(sketchlimit.Config{Limit: 50, Headroom: headroom})
-		add(sketchlimit.Config{Limit: 50, Headroom: headroom, Overload: sketchlimit.Spare})
+		add(sketchlimit.Config{Limit: 50, Headroom: headroom, Overload: sketchlimit.DenyProven})
 	}
 	return all
 }
@@ -98,7 +98,7 @@ func TestOutsidePlan(t *testing.T) {
 			denies := build(t, full)
 			windowsOf(denies, c, 30_000, 2, func(w int) {
 				if s := denies.Stats(); s.FalseDenialRate > 0.01 {
-					require.True(t, s.OutsidePlan || c.Overload == sketchlimit.Spare, "window %d, light keys denied: %+v", w, s)
+					require.True(t, s.OutsidePlan || c.Overload == sketchlimit.DenyProven, "window %d, light keys denied: %+v", w, s)
 				}
 			})
 		})

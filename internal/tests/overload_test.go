@@ -20,16 +20,16 @@ import (
 func TestOverloadRefused(t *testing.T) {
 	plan := sketchlimit.Plan{Shards: 1, BloomBytes: 64, BloomProbes: 1, Depth: 3, Width: 64, CellBits: 8}
 	for text, c := range map[string]sketchlimit.Config{
-		"Overload -1, must be Deny or Spare":                       {Limit: 100, Overload: -1},
-		"Overload 7, must be Deny or Spare":                        {Limit: 100, Overload: 7},
-		"Overload spare with SubWindows 2, must be at most 1":      {Limit: 100, Overload: sketchlimit.Spare, SubWindows: 2},
-		"Overload spare with Limit 1, must be 2 … 16383":           {Limit: 1, Overload: sketchlimit.Spare},
-		"Overload spare with Limit 16384, must be 2 … 16383":       {Limit: 16384, Overload: sketchlimit.Spare},
-		"Overload spare with Plan.HeavyEntries 0, must be above 0": {Limit: 100, Overload: sketchlimit.Spare, Plan: &plan},
-		"MaxMemoryBytes 1, must be at least":                       {Limit: 100, Overload: sketchlimit.Spare, MaxMemoryBytes: 1},
-		"FalseDenialRate 2, must be 1e-12 … below 1":               {Limit: 100, Overload: sketchlimit.Spare, FalseDenialRate: 2},
-		"MemoryBytes 100, must be at least":                        {Limit: 2, Overload: sketchlimit.Spare, MemoryBytes: 100},
-		"Limit 0, must be 1 … 2147483647":                          {Overload: sketchlimit.Spare},
+		"Overload -1, must be Deny or DenyProven":                        {Limit: 100, Overload: -1},
+		"Overload 7, must be Deny or DenyProven":                         {Limit: 100, Overload: 7},
+		"Overload deny_proven with SubWindows 2, must be at most 1":      {Limit: 100, Overload: sketchlimit.DenyProven, SubWindows: 2},
+		"Overload deny_proven with Limit 1, must be 2 … 16383":           {Limit: 1, Overload: sketchlimit.DenyProven},
+		"Overload deny_proven with Limit 16384, must be 2 … 16383":       {Limit: 16384, Overload: sketchlimit.DenyProven},
+		"Overload deny_proven with Plan.HeavyEntries 0, must be above 0": {Limit: 100, Overload: sketchlimit.DenyProven, Plan: &plan},
+		"MaxMemoryBytes 1, must be at least":                             {Limit: 100, Overload: sketchlimit.DenyProven, MaxMemoryBytes: 1},
+		"FalseDenialRate 2, must be 1e-12 … below 1":                     {Limit: 100, Overload: sketchlimit.DenyProven, FalseDenialRate: 2},
+		"MemoryBytes 100, must be at least":                              {Limit: 2, Overload: sketchlimit.DenyProven, MemoryBytes: 100},
+		"Limit 0, must be 1 … 2147483647":                                {Overload: sketchlimit.DenyProven},
 	} {
 		if c.Window = time.Second; c.Keys == 0 && c.Plan == nil && c.MemoryBytes == 0 {
 			c.Keys = 1000
@@ -41,14 +41,14 @@ func TestOverloadRefused(t *testing.T) {
 	}
 	for _, limit := range []int{2, 3, 16, 17, 100, 1024, 16383} {
 		for _, a := range []sketchlimit.Algorithm{sketchlimit.SlidingWindow, sketchlimit.FixedWindow} {
-			l := build(t, sketchlimit.Config{Limit: limit, Window: time.Second, Algorithm: a, Keys: 1000, Overload: sketchlimit.Spare})
+			l := build(t, sketchlimit.Config{Limit: limit, Window: time.Second, Algorithm: a, Keys: 1000, Overload: sketchlimit.DenyProven})
 			require.NotZero(t, l.Plan().HeavyEntries)
 			_, err := l.Share()
-			require.ErrorContains(t, err, "Share with Overload spare, must be deny")
+			require.ErrorContains(t, err, "Share with Overload deny_proven, must be deny")
 		}
 	}
 	require.Equal(t, "deny", sketchlimit.Deny.String())
-	require.Equal(t, "spare", sketchlimit.Spare.String())
+	require.Equal(t, "deny_proven", sketchlimit.DenyProven.String())
 	require.Equal(t, "Overload(7)", sketchlimit.Overload(7).String())
 }
 
@@ -72,7 +72,7 @@ const overloadWindow = 10 * time.Second
 func newOverloaded(t testing.TB, c sketchlimit.Config) *overloaded {
 	o := &overloaded{t: t, now: new(atomic.Int64), random: rand.New(rand.NewPCG(1, 2)), used: map[string][2]int64{}, above: map[string]int64{}}
 	o.now.Store(1e18)
-	c.Window, c.Seed, c.Overload = overloadWindow, 1, sketchlimit.Spare
+	c.Window, c.Seed, c.Overload = overloadWindow, 1, sketchlimit.DenyProven
 	if c.Limit == 0 {
 		c.Limit = 100
 	}
@@ -108,7 +108,7 @@ func (o *overloaded) take(key string, n int) bool {
 	}
 	if above := weighted - int64(o.config.Limit); above > 0 {
 		o.spared++
-		require.False(o.t, o.exact && !o.Stats().Spared.Active, "over-admitted while Stats says that it is exact")
+		require.False(o.t, o.exact && !o.Stats().OverCapacity.Active, "over-admitted while Stats says that it is exact")
 		o.all += max(0, above-o.above[key])
 		o.above[key] = max(o.above[key], above)
 	}
@@ -132,7 +132,7 @@ func (o *overloaded) window(keys, requests, n int) (denied int) {
 		}
 	}
 	o.now.Store(start + int64(overloadWindow))
-	s := o.Stats().Spared
+	s := o.Stats().OverCapacity
 	require.LessOrEqual(o.t, o.all, int64(s.Units), "keys have more above the limit than is accounted for")
 	o.exact = s.Times == 0 || !s.Active && !s.Exact.After(time.Unix(0, o.now.Load()))
 	return denied
@@ -158,7 +158,7 @@ func TestSpare(t *testing.T) {
 			o := newOverloaded(t, c)
 			for range 3 {
 				require.Zero(t, o.window(400, requests, n))
-				require.Equal(t, sketchlimit.Spared{}, o.Stats().Spared)
+				require.Equal(t, sketchlimit.OverCapacity{}, o.Stats().OverCapacity)
 				require.Zero(t, o.spared)
 			}
 			began := time.Unix(0, o.now.Load())
@@ -167,14 +167,14 @@ func TestSpare(t *testing.T) {
 				d := o.window(4000, requests, 3*n)
 				if s := o.Stats(); i > 0 {
 					denied += d
-					require.True(t, s.Spared.Active)
+					require.True(t, s.OverCapacity.Active)
 					require.True(t, s.OutsidePlan)
-					require.Zero(t, s.Spared.Exact)
+					require.Zero(t, s.OverCapacity.Exact)
 				}
 			}
-			t.Logf("%d requests over-admitted; %d units above limits, %d accounted for", o.spared, o.all, o.Stats().Spared.Units)
+			t.Logf("%d requests over-admitted; %d units above limits, %d accounted for", o.spared, o.all, o.Stats().OverCapacity.Units)
 			require.Zero(t, denied, "innocents")
-			s := o.Stats().Spared
+			s := o.Stats().OverCapacity
 			require.EqualValues(t, 1, s.Times)
 			require.False(t, s.Since.Before(began))
 			require.NotZero(t, s.Units)
@@ -184,7 +184,7 @@ func TestSpare(t *testing.T) {
 			}
 			require.True(t, o.exact)
 			before := o.spared
-			s = o.Stats().Spared
+			s = o.Stats().OverCapacity
 			require.False(t, s.Active)
 			require.False(t, s.Exact.IsZero())
 			require.EqualValues(t, 1, s.Times)
@@ -192,7 +192,7 @@ func TestSpare(t *testing.T) {
 				o.window(400, requests, n)
 			}
 			require.Equal(t, before, o.spared)
-			require.Equal(t, s, o.Stats().Spared)
+			require.Equal(t, s, o.Stats().OverCapacity)
 		})
 	}
 }
@@ -218,7 +218,7 @@ func TestPlanHoldsAtTheEndOfAWindow(t *testing.T) {
 			o.take(names[keys+o.random.IntN(heavy)], 1)
 		}
 	}
-	require.Zero(t, o.Stats().Spared.Times)
+	require.Zero(t, o.Stats().OverCapacity.Times)
 }
 
 // Where a limit is a few requests, what keys read tells little of what they have used.
@@ -234,13 +234,13 @@ func TestSpareWhereALimitIsFewRequests(t *testing.T) {
 			for range 4 {
 				o.crowd(keys, requests)
 			}
-			require.Equal(t, sketchlimit.Spared{}, o.Stats().Spared)
+			require.Equal(t, sketchlimit.OverCapacity{}, o.Stats().OverCapacity)
 			require.Zero(t, o.spared)
 			denied := 0
 			for range 3 {
 				denied += o.crowd(keys, 2*requests)
 			}
-			require.True(t, o.Stats().Spared.Active)
+			require.True(t, o.Stats().OverCapacity.Active)
 			require.Zero(t, denied, "of 6000")
 		}
 	}
@@ -261,7 +261,7 @@ func (o *overloaded) crowd(keys, requests int) (denied int) {
 	return denied
 }
 
-// In a shard that spares, a key is denied only for what it has been admitted itself, or
+// In a shard over capacity, a key is denied only for what it has been admitted itself, or
 // would have been by the exact algorithm: with dear requests and in vain ones, of keys
 // that send all at once, a third of them too much.
 func TestSparedKeysAreDeniedForTheirOwnUnits(t *testing.T) {
@@ -280,7 +280,7 @@ func TestSparedKeysAreDeniedForTheirOwnUnits(t *testing.T) {
 				own := owned[name]
 				own[0], own[1] = 0, own[0]
 				o.now.Store(start + int64(i)*int64(overloadWindow)/keys)
-				spares := o.Stats().Spared.Active
+				spares := o.Stats().OverCapacity.Active
 				before := 0. // what counts of the window before
 				if algorithm == sketchlimit.SlidingWindow {
 					before = float64(own[1]) * (1 - float64(i)/keys)
@@ -306,7 +306,7 @@ func TestSparedKeysAreDeniedForTheirOwnUnits(t *testing.T) {
 			}
 			o.now.Store(start + int64(overloadWindow))
 		}
-		require.True(t, o.Stats().Spared.Active)
+		require.True(t, o.Stats().OverCapacity.Active)
 		require.Greater(t, denied, 100)
 	}
 }
@@ -316,10 +316,10 @@ func (o *overloaded) spareState(windows int) {
 	for range windows {
 		o.window(4000, 20, 3)
 	}
-	require.True(o.t, o.Stats().Spared.Active)
+	require.True(o.t, o.Stats().OverCapacity.Active)
 }
 
-// Decisions allocate nothing, also those with which shards begin to spare keys, become
+// Decisions allocate nothing, also those with which shards is over capacity, become
 // wide and narrow again.
 func TestSpareAllocatesNothing(t *testing.T) {
 	testkit.Computes(t)
@@ -342,9 +342,9 @@ func TestSpareAllocatesNothing(t *testing.T) {
 			}), 5.) // of the runtime's own
 		}
 		load(len(keys), 60, 40_000)
-		require.True(t, o.Stats().Spared.Active)
+		require.True(t, o.Stats().OverCapacity.Active)
 		load(400, 1, 40_000)
-		require.False(t, o.Stats().Spared.Active)
+		require.False(t, o.Stats().OverCapacity.Active)
 	}
 }
 
@@ -365,7 +365,7 @@ func TestSpareSnapshots(t *testing.T) {
 			_, err := restored.ReadFrom(bytes.NewReader(saved))
 			require.NoError(t, err)
 			require.Equal(t, saved, snapshot(t, restored))
-			require.Equal(t, o.Stats().Spared, restored.Stats().Spared)
+			require.Equal(t, o.Stats().OverCapacity, restored.Stats().OverCapacity)
 			for i := range 4000 {
 				key := fmt.Sprint("crowd ", i)
 				require.Equal(t, o.Peek(key), restored.Peek(key))
@@ -384,7 +384,7 @@ func TestSpareSnapshots(t *testing.T) {
 				into := build(t, o.config)
 				_, err := into.ReadFrom(bytes.NewReader(corrupted(o.random, saved)))
 				require.ErrorIs(t, err, sketchlimit.ErrSnapshot)
-				require.Equal(t, sketchlimit.Spared{}, into.Stats().Spared)
+				require.Equal(t, sketchlimit.OverCapacity{}, into.Stats().OverCapacity)
 			}
 		}
 	}
@@ -402,7 +402,7 @@ func TestSpareGrows(t *testing.T) {
 		time.Sleep(5 * time.Millisecond) // it is replaced in the background
 		most = max(most, o.MemoryBytes())
 		require.LessOrEqual(t, o.MemoryBytes(), o.config.MaxMemoryBytes)
-		active = active || o.Stats().Spared.Active
+		active = active || o.Stats().OverCapacity.Active
 	}
 	require.Greater(t, most, least)
 	require.True(t, active)
@@ -411,7 +411,7 @@ func TestSpareGrows(t *testing.T) {
 		time.Sleep(5 * time.Millisecond)
 	}
 	require.True(t, o.exact)
-	t.Logf("%d … %d bytes, %d units above limits, %d accounted for", least, most, o.all, o.Stats().Spared.Units)
+	t.Logf("%d … %d bytes, %d units above limits, %d accounted for", least, most, o.all, o.Stats().OverCapacity.Units)
 }
 
 // A limiter that has grown as far as it may is held together with the one that it has
@@ -419,7 +419,7 @@ func TestSpareGrows(t *testing.T) {
 // fifth of their limit in a limiter for 20,000.
 func TestSpareBesideAPredecessor(t *testing.T) {
 	testkit.Computes(t)
-	c := sketchlimit.Config{Limit: 100, Keys: 20_000, Window: time.Minute, Seed: 3, Overload: sketchlimit.Spare}
+	c := sketchlimit.Config{Limit: 100, Keys: 20_000, Window: time.Minute, Seed: 3, Overload: sketchlimit.DenyProven}
 	_, bytes, err := c.Size()
 	require.NoError(t, err)
 	c.MaxMemoryBytes = 3 * bytes
@@ -438,7 +438,7 @@ func TestSpareBesideAPredecessor(t *testing.T) {
 		}
 	}
 	require.LessOrEqual(t, denied, testkit.MostFalseDenials(requests, 1e-4))
-	require.True(t, l.Stats().Spared.Active)
+	require.True(t, l.Stats().OverCapacity.Active)
 	require.Greater(t, most, 2*bytes, "it has grown")
 	require.LessOrEqual(t, most, c.MaxMemoryBytes)
 }
@@ -449,7 +449,7 @@ func TestSpareWhenRequestsBecomeDear(t *testing.T) {
 	testkit.Computes(t)
 	const keys, limit, load = 60_000, 100, 4
 	for _, cost := range []int{25, 45} {
-		c := sketchlimit.Config{Limit: limit, Keys: keys, Window: time.Minute, Seed: 3, Overload: sketchlimit.Spare}
+		c := sketchlimit.Config{Limit: limit, Keys: keys, Window: time.Minute, Seed: 3, Overload: sketchlimit.DenyProven}
 		l := build(t, c)
 		oracle, err := exact.Of(c)
 		require.NoError(t, err)
@@ -472,14 +472,14 @@ func TestSpareWhenRequestsBecomeDear(t *testing.T) {
 		window(0, keys, 1, 20*keys) // half of what the plan is for
 		denied, innocent = [2]uint64{}, [2]uint64{}
 		window(1, 2*load*keys, cost, 40*load*keys/cost)
-		t.Logf("cost %d: %d of %d denied, then %d of %d; %+v", cost, denied[0], innocent[0], denied[1], innocent[1], l.Stats().Spared)
-		require.True(t, l.Stats().Spared.Active)
+		t.Logf("cost %d: %d of %d denied, then %d of %d; %+v", cost, denied[0], innocent[0], denied[1], innocent[1], l.Stats().OverCapacity)
+		require.True(t, l.Stats().OverCapacity.Active)
 		require.LessOrEqual(t, denied[0], testkit.MostFalseDenials(innocent[0], 1e-3))
 		require.LessOrEqual(t, denied[1], testkit.MostFalseDenials(innocent[1], 1e-4))
 	}
 }
 
-// Goroutines ask while shards begin to spare keys, become wide and narrow, while others
+// Goroutines ask while shards is over capacity, become wide and narrow, while others
 // read Stats and write snapshots.
 func TestSpareAtOnce(t *testing.T) {
 	const requests = 10_000 / testkit.Divisor
@@ -513,7 +513,7 @@ func TestSpareAtOnce(t *testing.T) {
 					return
 				default:
 				}
-				s := o.Stats().Spared
+				s := o.Stats().OverCapacity
 				require.GreaterOrEqual(t, s.Units, last)
 				last = s.Units
 				restored := build(t, o.config)
@@ -524,6 +524,6 @@ func TestSpareAtOnce(t *testing.T) {
 		begin.Wait()
 		close(end)
 		aside.Wait()
-		require.NotZero(t, o.Stats().Spared.Times)
+		require.NotZero(t, o.Stats().OverCapacity.Times)
 	}
 }

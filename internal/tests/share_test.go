@@ -286,7 +286,7 @@ func TestShareIsSafeForConcurrentUse(t *testing.T) {
 func TestShareRefusals(t *testing.T) {
 	for _, c := range []sketchlimit.Config{
 		{Limit: 10, Window: time.Minute, Keys: 100, Algorithm: sketchlimit.TokenBucket},
-		{Limit: 10, Window: time.Minute, Keys: 100, Overload: sketchlimit.Spare},
+		{Limit: 10, Window: time.Minute, Keys: 100, Overload: sketchlimit.DenyProven},
 	} {
 		_, err := build(t, c).Share()
 		require.ErrorIs(t, err, errors.ErrUnsupported)
@@ -304,7 +304,8 @@ func TestShareRefusals(t *testing.T) {
 	require.Zero(t, testing.AllocsPerRun(1000, func() { one.Take("k", 1) }))
 }
 
-// A limiter that has grown shares as one that has not: it has the parts of the first engine.
+// A limiter that has grown shares as one that has not: it has the parts of the first
+// engine.
 func TestShareOfAGrownLimiter(t *testing.T) {
 	c := sketchlimit.Config{Limit: 10, Window: time.Minute, Keys: 100, MaxMemoryBytes: 1 << 20, Seed: 1}
 	grown := build(t, c)

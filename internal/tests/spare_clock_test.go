@@ -27,7 +27,7 @@ func TestSpareByCoarseClocks(t *testing.T) {
 				t.Run(fmt.Sprint(algorithm, share, step), func(t *testing.T) {
 					t.Parallel()
 					l := build(t, sketchlimit.Config{
-						Limit: limit, Window: window, Algorithm: algorithm, MemoryBytes: 64 << 10, Overload: sketchlimit.Spare, Seed: 1,
+						Limit: limit, Window: window, Algorithm: algorithm, MemoryBytes: 64 << 10, Overload: sketchlimit.DenyProven, Seed: 1,
 					})
 					p := l.Plan()
 					abusers := max(10, int(share*float64(p.Shards*p.HeavyEntries)))
@@ -61,7 +61,7 @@ func TestSpareByCoarseClocks(t *testing.T) {
 						require.LessOrEqual(t, worst, 10.)
 						require.LessOrEqual(t, mean, map[float64]float64{0: 1.3, 0.5: 1.3, 1: 3}[share])
 					}
-					require.NotZero(t, l.Stats().Spared.Times)
+					require.NotZero(t, l.Stats().OverCapacity.Times)
 					if step < window { // or else the whole window before counts, and some have used more than their limit
 						require.LessOrEqual(t, float64(denied), 1e-4*float64(n), "in the second window")
 					}

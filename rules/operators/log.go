@@ -7,23 +7,23 @@ import (
 	"github.com/sketchlimit/sketchlimit/rules"
 )
 
-// Log logs once when a rule begins to spare keys, and once when it has ended, and each
+// Log logs once when a rule is over capacity, and once when it has ended, and each
 // time that counts of a rule were dropped. It is for one goroutine.
 type Log struct {
 	logger  *slog.Logger
-	last    map[string]sketchlimit.Spared // by rule
-	dropped map[string]uint64             // the same
+	last    map[string]sketchlimit.OverCapacity // by rule
+	dropped map[string]uint64                   // the same
 }
 
 // NewLog returns a log that has told nothing yet.
 func NewLog(logger *slog.Logger) *Log {
-	return &Log{logger, map[string]sketchlimit.Spared{}, map[string]uint64{}}
+	return &Log{logger, map[string]sketchlimit.OverCapacity{}, map[string]uint64{}}
 }
 
 // Look reads all rules, which takes milliseconds for each MiB, and logs what is new.
 func (l *Log) Look(limits *rules.Rules) {
 	for name, r := range limits.Counting() {
-		l.tell(name, r.Stats().Spared)
+		l.tell(name, r.Stats().OverCapacity)
 		if n := r.Dropped(); n > l.dropped[name] {
 			l.logger.Warn("counts of a rule were let go when it was changed: keys may have a fresh quota",
 				"rule", name, "line", r.Line, "times", n-l.dropped[name])
@@ -33,10 +33,10 @@ func (l *Log) Look(limits *rules.Rules) {
 }
 
 // tell logs what is new of a rule.
-func (l *Log) tell(name string, now sketchlimit.Spared) {
+func (l *Log) tell(name string, now sketchlimit.OverCapacity) {
 	was := l.last[name]
 	if now.Times < was.Times { // the rule has changed, and counts anew
-		was = sketchlimit.Spared{}
+		was = sketchlimit.OverCapacity{}
 	}
 	l.last[name] = now
 	began := now.Times > was.Times || now.Active && !was.Active
@@ -45,6 +45,6 @@ func (l *Log) tell(name string, now sketchlimit.Spared) {
 			"rule", name, "since", now.Since, "times", now.Times)
 	}
 	if !now.Active && (began || was.Active) {
-		l.logger.Info("a rule holds every key to its limit again", "rule", name, "from", now.Exact, "spared_units", now.Units)
+		l.logger.Info("a rule holds every key to its limit again", "rule", name, "from", now.Exact, "over_capacity_units", now.Units)
 	}
 }

@@ -37,18 +37,18 @@ func TestOverloadIsLoggedOnce(t *testing.T) {
 	o := NewLog(slog.New(slog.NewTextHandler(&log, nil)))
 	at := func(minute int) time.Time { return time.Unix(int64(minute)*60, 0).UTC() }
 	for _, step := range []struct {
-		now   sketchlimit.Spared
+		now   sketchlimit.OverCapacity
 		lines []string
 	}{
-		{sketchlimit.Spared{}, nil},
-		{sketchlimit.Spared{Active: true, Since: at(1), Times: 1, Units: 5}, []string{"level=WARN rule=api since=1970-01-01T00:01:00.000Z times=1"}},
-		{sketchlimit.Spared{Active: true, Since: at(1), Times: 1, Units: 9}, nil},
-		{sketchlimit.Spared{Since: at(1), Exact: at(3), Times: 1, Units: 9}, []string{"level=INFO rule=api from=1970-01-01T00:03:00.000Z spared_units=9"}},
-		{sketchlimit.Spared{Since: at(1), Exact: at(3), Times: 1, Units: 9}, nil},
-		{sketchlimit.Spared{Since: at(5), Exact: at(8), Times: 2, Units: 10}, []string{"level=WARN rule=api since=1970-01-01T00:05:00.000Z times=2", "level=INFO rule=api from=1970-01-01T00:08:00.000Z spared_units=10"}},
-		{sketchlimit.Spared{Active: true, Since: at(5), Times: 2, Units: 11}, []string{"level=WARN rule=api since=1970-01-01T00:05:00.000Z times=2"}},
-		{sketchlimit.Spared{}, nil}, // another limiter
-		{sketchlimit.Spared{Active: true, Since: at(9), Times: 1, Units: 1}, []string{"level=WARN rule=api since=1970-01-01T00:09:00.000Z times=1"}},
+		{sketchlimit.OverCapacity{}, nil},
+		{sketchlimit.OverCapacity{Active: true, Since: at(1), Times: 1, Units: 5}, []string{"level=WARN rule=api since=1970-01-01T00:01:00.000Z times=1"}},
+		{sketchlimit.OverCapacity{Active: true, Since: at(1), Times: 1, Units: 9}, nil},
+		{sketchlimit.OverCapacity{Since: at(1), Exact: at(3), Times: 1, Units: 9}, []string{"level=INFO rule=api from=1970-01-01T00:03:00.000Z over_capacity_units=9"}},
+		{sketchlimit.OverCapacity{Since: at(1), Exact: at(3), Times: 1, Units: 9}, nil},
+		{sketchlimit.OverCapacity{Since: at(5), Exact: at(8), Times: 2, Units: 10}, []string{"level=WARN rule=api since=1970-01-01T00:05:00.000Z times=2", "level=INFO rule=api from=1970-01-01T00:08:00.000Z over_capacity_units=10"}},
+		{sketchlimit.OverCapacity{Active: true, Since: at(5), Times: 2, Units: 11}, []string{"level=WARN rule=api since=1970-01-01T00:05:00.000Z times=2"}},
+		{sketchlimit.OverCapacity{}, nil}, // another limiter
+		{sketchlimit.OverCapacity{Active: true, Since: at(9), Times: 1, Units: 1}, []string{"level=WARN rule=api since=1970-01-01T00:09:00.000Z times=1"}},
 	} {
 		log.Reset()
 		o.tell("api", step.now)

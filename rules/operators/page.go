@@ -46,25 +46,25 @@ type Status struct {
 // Rule is what the page shows of a rule, see
 // [github.com/sketchlimit/sketchlimit.Stats]. Numbers are named as metrics are.
 type Rule struct {
-	Name            string  `json:"name"`
-	Limit           int     `json:"limit"`
-	Window          string  `json:"window"`
-	Shadow          bool    `json:"shadow"`
-	Charge          bool    `json:"charge"`
-	Admitted        uint64  `json:"admitted_units"`
-	Overdraft       uint64  `json:"overdraft_units"` // units of Admitted that were charged and did not fit
-	Denied          uint64  `json:"denied_units"`
-	DistinctKeys    float64 `json:"distinct_keys"`
-	FalseDenialRate float64 `json:"false_denial_rate"`
-	AuditedRate     float64 `json:"audited_false_denial_rate"` // of light keys, in the sample that is counted exactly
-	MemoryBytes     int     `json:"memory_bytes"`
-	OutsidePlan     bool    `json:"outside_plan"`
-	Spared          Spared  `json:"spared"`
+	Name            string       `json:"name"`
+	Limit           int          `json:"limit"`
+	Window          string       `json:"window"`
+	Shadow          bool         `json:"shadow"`
+	Charge          bool         `json:"charge"`
+	Admitted        uint64       `json:"admitted_units"`
+	Overdraft       uint64       `json:"overdraft_units"` // units of Admitted that were charged and did not fit
+	Denied          uint64       `json:"denied_units"`
+	DistinctKeys    float64      `json:"distinct_keys"`
+	FalseDenialRate float64      `json:"false_denial_rate"`
+	AuditedRate     float64      `json:"audited_false_denial_rate"` // of light keys, in the sample that is counted exactly
+	MemoryBytes     int          `json:"memory_bytes"`
+	OutsidePlan     bool         `json:"outside_plan"`
+	OverCapacity    OverCapacity `json:"over_capacity"`
 }
 
-// Spared is what a rule has done beyond its plan, see
-// [github.com/sketchlimit/sketchlimit.Spared].
-type Spared struct {
+// OverCapacity is what a rule has done beyond its plan, see
+// [github.com/sketchlimit/sketchlimit.OverCapacity].
+type OverCapacity struct {
 	Active bool      `json:"active"`
 	Since  time.Time `json:"since,omitzero"`
 	Exact  time.Time `json:"exact,omitzero"`
@@ -133,7 +133,7 @@ func (p *Page) Status() Status {
 		st.Rules = append(st.Rules, Rule{
 			name, r.Limit, r.Window.String(), r.Shadow, r.Charge, stats.Admitted, stats.Overdraft, stats.Denied,
 			stats.DistinctKeys, stats.FalseDenialRate, rate, r.MemoryBytes(), stats.OutsidePlan,
-			Spared(stats.Spared),
+			OverCapacity(stats.OverCapacity),
 		})
 	}
 	text := p.Text

@@ -24,9 +24,10 @@ type Server struct {
 	Patience time.Duration
 }
 
-// Check returns what is wrong with an engine, nil if nothing is: first of the engine by itself, and then of limiters that
-// share a limit through it, while replies are lost, and entries repeated, delayed and forgotten. It takes some seconds,
-// and uses logs of names that are not used otherwise.
+// Check returns what is wrong with an engine, nil if nothing is: first of the engine by
+// itself, and then of limiters that share a limit through it, while replies are lost,
+// and entries repeated, delayed and forgotten. It takes some seconds, and uses logs of
+// names that are not used otherwise.
 func Check(s Server) error {
 	if s.Patience == 0 {
 		s.Patience = time.Minute
@@ -163,7 +164,7 @@ func (r *run) emptyLog() {
 	start := time.Now()
 	records, err := e.Read(r.ctx, []sharing.Cursor{{Log: log}}, 50*time.Millisecond)
 	r.require(err == nil && len(records) == 0, "read of no log: %d records, %v", len(records), err)
-	r.require(time.Since(start) >= 50*time.Millisecond, "read does not wait for as long as it is told to")
+	r.require(time.Since(start) >= 50*time.Millisecond, "read does not wait for as long as it is published to")
 }
 
 func (r *run) order() {
@@ -193,7 +194,8 @@ func (r *run) order() {
 	}
 }
 
-// once appends from several clients at once. What one is told to be kept is there, and once.
+// once appends from several clients at once. What one is told to be kept is there, and
+// once.
 func (r *run) once() {
 	e, log, _ := r.begin()
 	var all sync.WaitGroup

@@ -30,7 +30,8 @@ type Faulty struct {
 	n    int
 }
 
-// Set makes next return what goes wrong with each entry from now on, by how many came before it; nil: nothing.
+// Set makes next return what goes wrong with each entry from now on, by how many came
+// before it; nil: nothing.
 func (f *Faulty) Set(next func(n int) Fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

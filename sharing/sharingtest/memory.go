@@ -9,8 +9,8 @@ import (
 	"github.com/sketchlimit/sketchlimit/sharing"
 )
 
-// Memory is an engine in this process. All users of one Memory are clients of the same server. The zero value
-// has no logs. It is safe for concurrent use.
+// Memory is an engine in this process. All users of one Memory are clients of the same
+// server. The zero value has no logs. It is safe for concurrent use.
 type Memory struct {
 	mu      sync.Mutex
 	logs    map[string]*log

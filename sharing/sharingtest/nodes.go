@@ -53,7 +53,8 @@ func (n *node) exchange() {
 	n.require(err == nil, "exchange: %v", err)
 }
 
-// all lets nodes exchange until each has told and read all, and compares what they know with what was admitted.
+// all lets nodes exchange until each has told and read all, and compares what they know
+// with what was admitted.
 func (r *run) all(want int, nodes ...*node) {
 	for range 2 {
 		for _, n := range nodes {
@@ -175,7 +176,8 @@ func (r *run) long() {
 	}
 	r.require(size < 20<<10, "the log has %d bytes, it is not cut", size)
 	away.admit(4)
-	// Of others a node knows cells, which a key shares: never less than they have admitted.
+	// Of others a node knows cells, which a key shares: never less than they have
+	// admitted.
 	late := r.node(log)
 	r.require(late.used() >= want, "a node that joins after the log was cut knows of %d units, %d were admitted", late.used(), want)
 	for range 2 {

@@ -16,8 +16,9 @@ type Limiter interface {
 	Peek(key string) sketchlimit.Decision
 }
 
-// Load asks the limiters of each node rate times a second, for random ones of so many keys, until the time has passed.
-// It returns how often it asked and how often it was admitted.
+// Load asks the limiters of each node rate times a second, for random ones of so many
+// keys, until the time has passed. It returns how often it asked and how often it was
+// admitted.
 func Load(nodes [][]Limiter, rate, keys int, d time.Duration) (asked, admitted int64) {
 	var a, b atomic.Int64
 	var all sync.WaitGroup
@@ -40,9 +41,10 @@ func Load(nodes [][]Limiter, rate, keys int, d time.Duration) (asked, admitted i
 	return a.Load(), b.Load()
 }
 
-// Storm is trouble that nodes of one limit are in, and what it does to that limit. Each node has two limiters:
-// of one the limit is never reached, so that its counts can be compared with what was admitted; of the
-// other it is reached at once. Their windows do not end meanwhile.
+// Storm is trouble that nodes of one limit are in, and what it does to that limit. Each
+// node has two limiters: of one the limit is never reached, so that its counts can be
+// compared with what was admitted; of the other it is reached at once. Their windows do
+// not end meanwhile.
 type Storm struct {
 	Counting, Limiting []Limiter      // one of each for each node
 	Limit              int            // of both
@@ -63,7 +65,8 @@ type Result struct {
 
 const stormKeys = 50
 
-// Run makes trouble while all nodes ask. It returns an error where a node never knows of all that was counted.
+// Run makes trouble while all nodes ask. It returns an error where a node never knows
+// of all that was counted.
 func (s *Storm) Run() (r Result, err error) {
 	var counted [stormKeys]atomic.Int64
 	var admitted, longest atomic.Int64

@@ -1,5 +1,6 @@
-// Package synced has the limiters that share one limit through an engine of package sharing. It is for packages that bring
-// an engine: redislimit and natslimit. Programs use those.
+// Package synced has the limiters that share one limit through an engine of package
+// sharing. It is for packages that bring an engine: redislimit and natslimit. Programs
+// use those.
 package synced
 
 import (
@@ -43,8 +44,8 @@ func (f Failure) String() string {
 	return fmt.Sprintf("Failure(%d)", int(f))
 }
 
-// Unseen decides on n units, of which most can pass at once, without looking at the key, as
-// FailOpen or FailClosed says.
+// Unseen decides on n units, of which most can pass at once, without looking at the
+// key, as FailOpen or FailClosed says.
 func (f Failure) Unseen(n, most, limit int) sketchlimit.Decision {
 	d := sketchlimit.Decision{Limit: limit}
 	switch {
@@ -63,8 +64,8 @@ const ProbeEvery = 250 * time.Millisecond
 
 // Health says whether the engine answers.
 type Health struct {
-	// Away: it does not, or one of several servers does not, or one way to it is broken. Requests that would
-	// go there are decided as Failure says.
+	// Away: it does not, or one of several servers does not, or one way to it is
+	// broken. Requests that would go there are decided as Failure says.
 	Away    bool
 	Since   time.Time // of the latest change; zero if there was none
 	Changes uint64    // how often Away has changed, of each server and way
@@ -91,8 +92,8 @@ type Options struct {
 // Option changes what a limiter does.
 type Option func(*Options) error
 
-// Prefix begins the names of what is kept at the server, "sketchlimit" otherwise. Nodes that share a limit
-// have the same. It must not hold a brace.
+// Prefix begins the names of what is kept at the server, "sketchlimit" otherwise. Nodes
+// that share a limit have the same. It must not hold a brace.
 func Prefix(prefix string) Option {
 	return func(o *Options) error {
 		o.Prefix = prefix
@@ -103,7 +104,8 @@ func Prefix(prefix string) Option {
 	}
 }
 
-// Timeout is how long the server may take to answer, a second otherwise. Requests do not wait for it.
+// Timeout is how long the server may take to answer, a second otherwise. Requests do
+// not wait for it.
 func Timeout(timeout time.Duration) Option {
 	return func(o *Options) error {
 		o.Timeout = timeout
@@ -125,8 +127,9 @@ func OnFailure(failure Failure) Option {
 	}
 }
 
-// Log is told what all nodes together may admit: at construction, and again when this first exceeds twice the limit. It
-// is also told when the server goes away and comes back; without Log slog.Default() is told that, and not the former.
+// Log is told what all nodes together may admit: at construction, and again when this
+// first exceeds twice the limit. It is also told when the server goes away and comes
+// back; without Log slog.Default() is told that, and not the former.
 func Log(log *slog.Logger) Option {
 	return func(o *Options) error {
 		o.Log, o.logged = log, true
@@ -137,7 +140,8 @@ func Log(log *slog.Logger) Option {
 	}
 }
 
-// Nodes is how many machines share the limit, for [Stats.Bound]; otherwise those that have been met, this one included.
+// Nodes is how many machines share the limit, for [Stats.Bound]; otherwise those that
+// have been met, this one included.
 func Nodes(n int) Option {
 	return func(o *Options) error {
 		o.Nodes = n
@@ -148,8 +152,8 @@ func Nodes(n int) Option {
 	}
 }
 
-// KeyRate is the most units of one key that are offered to one machine in a second, for [Stats.Bound]. If the traffic
-// exceeds it, so may what is admitted exceed the bound.
+// KeyRate is the most units of one key that are offered to one machine in a second, for
+// [Stats.Bound]. If the traffic exceeds it, so may what is admitted exceed the bound.
 func KeyRate(perSecond float64) Option {
 	return func(o *Options) error {
 		o.KeyRate = perSecond
@@ -188,8 +192,8 @@ func Check(limiter *sketchlimit.Limiter, interval time.Duration) error {
 	return nil
 }
 
-// Limiter shares its limit with others, its nodes. Each decides by itself, by what it has admitted and what it knows of
-// the others. It is safe for concurrent use.
+// Limiter shares its limit with others, its nodes. Each decides by itself, by what it
+// has admitted and what it knows of the others. It is safe for concurrent use.
 type Limiter struct {
 	limiter  *sketchlimit.Limiter
 	node     *sharing.Node
@@ -203,8 +207,9 @@ type Limiter struct {
 	ready    atomic.Bool // node is set
 }
 
-// New shares the limiter's limit with all that join the log. It exchanges once, and then every interval. A server that
-// does not answer is no error, and is waited for twice the Timeout at most.
+// New shares the limiter's limit with all that join the log. It exchanges once, and
+// then every interval. A server that does not answer is no error, and is waited for
+// twice the Timeout at most.
 func New(hub *sharing.Hub, limiter *sketchlimit.Limiter, interval time.Duration, log string, o Options, guard Guard) (*Limiter, error) {
 	plan := limiter.Plan()
 	share, err := limiter.Share()
@@ -237,7 +242,7 @@ func (l *Limiter) report(err error) {
 	}
 }
 
-// tell tells the log what all nodes together may admit.
+// tell logs what all nodes together may admit.
 func (l *Limiter) tell(s Stats) {
 	level, text := slog.LevelInfo, "all nodes together admit at most bound units of a key in a window"
 	if s.Bound > 2*l.limit {
@@ -256,8 +261,9 @@ type Stats struct {
 	//
 	//	limit + (nodes − 1) × min(limit, KeyRate × (2 × interval + RoundTrip))
 	//
-	// of the option Nodes, or of those that have been met if these are more. It is nodes × limit without the option
-	// KeyRate and while the server is away, and math.MaxInt if then FailOpen admits all.
+	// of the option Nodes, or of those that have been met if these are more. It is
+	// nodes × limit without the option KeyRate and while the server is away, and
+	// math.MaxInt if then FailOpen admits all.
 	Bound int
 }
 
@@ -279,15 +285,16 @@ func (o *Options) bound(limit int, interval time.Duration, s Stats) int {
 	return int(min(float64(math.MaxInt), float64(limit)+float64(max(s.Nodes, o.Nodes)-1)*each))
 }
 
-// Exchange tells the others all that is new here, and reads what is new there, now. Nodes do so by themselves.
+// Exchange sends the others all that is new here, and reads what is new there, now.
+// Nodes do so by themselves.
 func (l *Limiter) Exchange(ctx context.Context) error { return l.node.Exchange(ctx) }
 
 // Leave ends the exchanges without a last one.
 func (l *Limiter) Leave() { l.node.Leave() }
 
 // Close ends the exchanges with a last one, which tells the others what this node has
-// admitted, and returns its error. It waits as long as that goes on, and twice the Timeout if the server does not
-// answer. The limiter goes on with what it knows.
+// admitted, and returns its error. It waits as long as that goes on, and twice the
+// Timeout if the server does not answer. The limiter goes on with what it knows.
 func (l *Limiter) Close() error { return l.node.Close() }
 
 // MemoryBytes returns the memory that sharing takes here, beside the limiter's.
@@ -296,8 +303,8 @@ func (l *Limiter) MemoryBytes() int {
 	return share.MemoryBytes() + l.node.MemoryBytes()
 }
 
-// Allow consumes one unit of the key, now, and reports whether it was admitted. It and the
-// other forms are those of [sketchlimit.Limiter].
+// Allow consumes one unit of the key, now, and reports whether it was admitted. It and
+// the other forms are those of [sketchlimit.Limiter].
 func (l *Limiter) Allow(key string) bool {
 	if l.blind.Load() {
 		return l.unseen(1).Allowed
@@ -321,7 +328,8 @@ func (l *Limiter) Take(key string, n int) sketchlimit.Decision {
 	return l.limiter.Take(key, n)
 }
 
-// Do decides on r. Use it when the key is bytes or an address, when the request has its own limit, or to pass the time.
+// Do decides on r. Use it when the key is bytes or an address, when the request has its
+// own limit, or to pass the time.
 func (l *Limiter) Do(r sketchlimit.Request) sketchlimit.Decision {
 	if l.blind.Load() {
 		limit := Lower(r.Limit, l.lowest, l.limit)
@@ -344,7 +352,8 @@ func (l *Limiter) Window() time.Duration { return l.limiter.Window() }
 // LowestLimit returns that of the limiter, see [sketchlimit.Limiter.LowestLimit].
 func (l *Limiter) LowestLimit() int { return l.limiter.LowestLimit() }
 
-// Lower returns the limit of a [sketchlimit.Request] within bounds, 0 if it is below the lowest.
+// Lower returns the limit of a [sketchlimit.Request] within bounds, 0 if it is below
+// the lowest.
 func Lower(limit, lowest, own int) int {
 	switch {
 	case limit == 0:
@@ -360,8 +369,9 @@ func (l *Limiter) unseen(n int) sketchlimit.Decision {
 	return l.options.Failure.Unseen(n, l.limit, l.limit)
 }
 
-// NewGuard returns a Guard to which an engine is away after three failures in a row that span a quarter of a second. It
-// logs each change. What the nodes' limiters have different is no absence.
+// NewGuard returns a Guard to which an engine is away after three failures in a row
+// that span a quarter of a second. It logs each change. What the nodes' limiters have
+// different is no absence.
 func NewGuard(log *slog.Logger, engine string) Guard { return &plainGuard{log: log, engine: engine} }
 
 type plainGuard struct {

@@ -8,8 +8,8 @@ import (
 
 // judgePeek judges what a peek tells beforehand.
 func (w *world) judgePeek(o op, d sketchlimit.Decision, free int64) {
-	if w.nodes[o.node].config.Overload == sketchlimit.Spare {
-		return // it may begin to spare keys with the request, which is told the same
+	if w.nodes[o.node].config.Overload == sketchlimit.DenyProven {
+		return // it may is over capacity with the request, which is told the same
 	}
 	if d.Allowed && int64(o.n) > free {
 		w.fail("over-admission", o, "Peek admits, the exact algorithm has %d free: %+v", free, d)
@@ -147,7 +147,7 @@ func (w *world) compare(o op, n *node, d, before sketchlimit.Decision) {
 		}
 		return
 	}
-	// After a turn since the Peek a limiter that spares may tell otherwise what is left.
+	// After a turn since the Peek a limiter over capacity may tell otherwise what is left.
 	turned := d.Limit == before.Limit && d.RetryAfter == before.RetryAfter && n.spares(o.at)
 	if !before.Allowed && d != before && !turned {
 		w.fail("take is not peek", o, "took %+v, Peek before %+v", d, before)

@@ -26,7 +26,7 @@ type setup struct {
 
 // kinds are what episodes try, one at a time. Those of the second list are concurrent.
 var (
-	sequential = []string{"fixed", "sliding", "subwindows", "bucket", "tiers", "group", "storm", "share", "share-grow", "grow", "group-grow", "snapshot", "alone", "spare", "common", "low"}
+	sequential = []string{"fixed", "sliding", "subwindows", "bucket", "tiers", "group", "storm", "share", "share-grow", "grow", "group-grow", "snapshot", "alone", "deny_proven", "common", "low"}
 	concurrent = []string{"threads", "threads-common", "threads-low", "threads-group", "threads-share", "threads-share-grow", "threads-grow", "threads-group-grow", "threads-spare"}
 )
 
@@ -109,7 +109,7 @@ func (s *setup) drawConfigs(r *rand.Rand) {
 				s.configs[i] = grows(c)
 			}
 		}
-	case "spare":
+	case "deny_proven":
 		s.drawSpare(r)
 	default:
 		s.alone = s.kind == "alone"

@@ -17,7 +17,7 @@ func (s *setup) drawSpare(r *rand.Rand) {
 		s.drawConfigs(r)
 		for i := range s.configs {
 			if c := &s.configs[i]; canSpare(c) && !s.shared && r.IntN(4) > 0 {
-				c.Overload, spares = sketchlimit.Spare, true
+				c.Overload, spares = sketchlimit.DenyProven, true
 			}
 		}
 	}
@@ -31,11 +31,11 @@ func canSpare(c *sketchlimit.Config) bool {
 
 // spares reports whether the limiter says that it may have admitted too much at a time.
 func (n *node) spares(t int64) bool {
-	return n.config.Overload == sketchlimit.Spare && n.sparesIn(n.limiter.Stats().Spared, t)
+	return n.config.Overload == sketchlimit.DenyProven && n.sparesIn(n.limiter.Stats().OverCapacity, t)
 }
 
 // sparesIn reports the same of a limiter like this one, by its Stats.
-func (n *node) sparesIn(s sketchlimit.Spared, t int64) bool {
+func (n *node) sparesIn(s sketchlimit.OverCapacity, t int64) bool {
 	generation, elapsed := n.oracle.position(t)
 	return s.Active || s.Times > 0 && generation*n.oracle.length+elapsed < s.Exact.UnixNano()
 }
@@ -45,15 +45,15 @@ func (n *node) sparesIn(s sketchlimit.Spared, t int64) bool {
 // that it is time.
 func (n *node) wouldSpare(s sketchlimit.Stats, t int64) bool {
 	const least = 1e-7 // a thousandth of the rate from which on keys are spared
-	return n.config.Overload == sketchlimit.Spare &&
-		(n.sparesIn(s.Spared, t) || s.FalseDenialRate > least)
+	return n.config.Overload == sketchlimit.DenyProven &&
+		(n.sparesIn(s.OverCapacity, t) || s.FalseDenialRate > least)
 }
 
 // anySpares reports whether a limiter may spare keys. A turn may then forget a key, so
 // that it gets more than a look before told; and one of a group that would spare a key
 // has not begun to, if another one denies.
 func (w *world) anySpares() bool {
-	return slices.ContainsFunc(w.nodes, func(n *node) bool { return n.config.Overload == sketchlimit.Spare })
+	return slices.ContainsFunc(w.nodes, func(n *node) bool { return n.config.Overload == sketchlimit.DenyProven })
 }
 
 // free returns the units that a key may have at a time: what the exact algorithm has
@@ -66,7 +66,7 @@ func (n *node) free(t int64, key int, limit int64) int64 {
 	return free
 }
 
-// charge grants the units of an operation, and judges whether a limiter that spares
+// charge grants the units of an operation, and judges whether a limiter over capacity
 // keys accounts for what they have above the limit: the most that each key ever had.
 func (w *world) charge(o op, limit int64) {
 	n := w.nodes[o.node]
@@ -77,7 +77,7 @@ func (w *world) charge(o op, limit int64) {
 	}
 	n.allAbove += over - n.above[o.key]
 	n.above[o.key] = over
-	if spared := n.limiter.Stats().Spared.Units; n.config.Overload == sketchlimit.Spare && uint64(n.allAbove) > spared {
-		w.fail("unaccounted", o, "keys have %d units above the limit, Spared.Units %d", n.allAbove, spared)
+	if spared := n.limiter.Stats().OverCapacity.Units; n.config.Overload == sketchlimit.DenyProven && uint64(n.allAbove) > spared {
+		w.fail("unaccounted", o, "keys have %d units above the limit, OverCapacity.Units %d", n.allAbove, spared)
 	}
 }

@@ -55,7 +55,7 @@ func (b *bench) threads(kind string, seed uint64) {
 func (w *world) edge(b *bench, g *generator) {
 	i := g.r.IntN(len(w.nodes))
 	n := w.nodes[i]
-	if w.setup.group || w.shared || n.config.Overload == sketchlimit.Spare || n.oracle.scale != nil || n.oracle.length > 1<<55 || g.now > lastTime-20*n.oracle.length {
+	if w.setup.group || w.shared || n.config.Overload == sketchlimit.DenyProven || n.oracle.scale != nil || n.oracle.length > 1<<55 || g.now > lastTime-20*n.oracle.length {
 		return
 	}
 	edge := (n.oracle.latest + 2) * n.oracle.length

@@ -65,7 +65,7 @@ type accused struct {
 	sparing     // only of this library
 }
 
-// sparing is what concerns over-admissions. A limiter that spares keys may admit too
+// sparing is what concerns over-admissions. A limiter over capacity may admit too
 // much while it does so by its own account, and until one window after; but it counts
 // what it cannot answer for.
 type sparing struct {
@@ -73,8 +73,8 @@ type sparing struct {
 	pending []overAdmission
 	over    uint64 // units admitted beyond the limit by a limiter that spared nobody
 	spared  uint64 // units admitted beyond the limit by one that did
-	state   sketchlimit.Spared
-	first   time.Time // when it began to spare, the first time; the zero Time if it never did
+	state   sketchlimit.OverCapacity
+	first   time.Time // when it was over capacity, the first time; the zero Time if it never did
 	entries int       // of the table of heavy keys, the most
 }
 
@@ -83,9 +83,9 @@ type overAdmission struct {
 	units int
 }
 
-// watched is a limiter that may spare keys, and must otherwise never admit too much.
+// watched is a limiter with DenyProven, and must otherwise never admit too much.
 type watched interface {
-	spared() sketchlimit.Spared
+	spared() sketchlimit.OverCapacity
 	entries() int
 }
 
@@ -216,7 +216,7 @@ func (j *judge) turn(slot int) {
 }
 
 // settle judges what is pending, by what the limiter says now and said before.
-func (s *sparing) settle(now sketchlimit.Spared) {
+func (s *sparing) settle(now sketchlimit.OverCapacity) {
 	for _, o := range s.pending {
 		if spares(now, o.at) || spares(s.state, o.at) {
 			s.spared += uint64(o.units)
@@ -231,6 +231,6 @@ func (s *sparing) settle(now sketchlimit.Spared) {
 }
 
 // spares reports whether a limiter that says so may admit too much at a time.
-func spares(s sketchlimit.Spared, at time.Time) bool {
+func spares(s sketchlimit.OverCapacity, at time.Time) bool {
 	return s.Times > 0 && !at.Before(s.Since) && (s.Active || at.Before(s.Exact))
 }

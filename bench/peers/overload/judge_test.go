@@ -15,15 +15,15 @@ import (
 // fake is a limiter by a function, that says of itself what it is told to.
 type fake struct {
 	decide func(at moment, key string, n int) bool
-	says   func() sketchlimit.Spared
+	says   func() sketchlimit.OverCapacity
 }
 
 func (f fake) take(at moment, key string, n int) bool { return f.decide(at, key, n) }
 func (f fake) memory() int                            { return 1000 }
 func (f fake) entries() int                           { return 10 }
-func (f fake) spared() sketchlimit.Spared {
+func (f fake) spared() sketchlimit.OverCapacity {
 	if f.says == nil {
-		return sketchlimit.Spared{}
+		return sketchlimit.OverCapacity{}
 	}
 	return f.says()
 }
@@ -115,15 +115,15 @@ func TestSparingIsHeldAgainstWhatIsSaid(t *testing.T) {
 			return history[key].take(sketchlimit.SlidingWindow, at, n)
 		}
 	}
-	says := func(units uint64) func() sketchlimit.Spared {
-		return func() sketchlimit.Spared {
+	says := func(units uint64) func() sketchlimit.OverCapacity {
+		return func() sketchlimit.OverCapacity {
 			switch {
 			case now.Before(since):
-				return sketchlimit.Spared{}
+				return sketchlimit.OverCapacity{}
 			case now.Before(exact.Add(-window)):
-				return sketchlimit.Spared{Active: true, Since: since, Times: 1, Units: units}
+				return sketchlimit.OverCapacity{Active: true, Since: since, Times: 1, Units: units}
 			}
-			return sketchlimit.Spared{Since: since, Exact: exact, Times: 1, Units: units}
+			return sketchlimit.OverCapacity{Since: since, Exact: exact, Times: 1, Units: units}
 		}
 	}
 	outcomes := judged(t,

@@ -42,7 +42,7 @@ const lruEntries = 65_536 // at full size
 var (
 	ours = []kindOf{
 		{"sketchlimit, Deny", sketchlimit.Deny, newSketch},
-		{"sketchlimit, Spare", sketchlimit.Spare, newSketch},
+		{"sketchlimit, DenyProven", sketchlimit.DenyProven, newSketch},
 	}
 	peers = []kindOf{
 		{"LRU of 65,536", 0, newLRU},
@@ -65,7 +65,7 @@ func newSketch(s setup) (limiter, error) {
 
 func (s sketch) take(at moment, key string, n int) bool { return s.TakeAt(at.time, key, n).Allowed }
 func (s sketch) memory() int                            { return s.MemoryBytes() }
-func (s sketch) spared() sketchlimit.Spared             { return s.Stats().Spared }
+func (s sketch) spared() sketchlimit.OverCapacity       { return s.Stats().OverCapacity }
 
 // entries returns those of its table of heavy keys.
 func (s sketch) entries() int {

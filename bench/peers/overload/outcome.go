@@ -15,7 +15,7 @@ type outcome struct {
 	excess    excess
 	memory    int
 	sparing
-	switched float64 // windows from the beginning of the overload until it began to spare; NaN if it did not
+	switched float64 // windows from the beginning of the overload until it was over capacity; NaN if it did not
 	requests int     // of the overload until then
 	lasting  bool    // it may admit too much still when the run ends
 	keys     int     // abusers

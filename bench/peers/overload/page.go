@@ -73,7 +73,7 @@ func overAdmitted(outcomes []outcome) string {
 	return fmt.Sprintf("%g, spared %.2g", over, spared)
 }
 
-// since says when the limiters began to spare, in the run that took longest.
+// since says when the limiters was over capacity, in the run that took longest.
 func since(outcomes []outcome) string {
 	latest, seen := &outcomes[0], 0
 	for i := range outcomes {

@@ -22,24 +22,24 @@ func (r *result) broken() (grave, others []string) {
 		hold(&grave, hidden <= 0, "%s admitted %g units too much that Stats does not count", ours[i].name, hidden)
 	}
 	soon := slices.ContainsFunc(spare, func(o outcome) bool { return o.switched < 0 })
-	hold(&grave, !soon, "Spare began to spare before the overload")
+	hold(&grave, !soon, "DenyProven was over capacity before the overload")
 	off := func(o outcome) bool { return math.IsNaN(o.switched) }
 	if r.load <= 1 && r.heavy <= plannedHeavy {
 		began := slices.ContainsFunc(spare, func(o outcome) bool { return !off(o) })
-		hold(&others, !began, "Spare began to spare within the plan")
+		hold(&others, !began, "DenyProven was over capacity within the plan")
 	}
 	rate := denials(deny, late)
 	if r.load >= 2 {
-		hold(&grave, !slices.ContainsFunc(spare, off), "Spare did not begin to spare")
+		hold(&grave, !slices.ContainsFunc(spare, off), "DenyProven did not is over capacity")
 		hold(&others, rate > 0.01, "Deny denied %.1e of innocents' requests, more than 1e-2 was expected", rate)
 	}
 	first, then := denials(spare, early), denials(spare, late)
-	hold(&others, first <= 1e-3, "Spare denied %.1e of innocents' requests in the first tenth, must be ≤ 1e-3", first)
+	hold(&others, first <= 1e-3, "DenyProven denied %.1e of innocents' requests in the first tenth, must be ≤ 1e-3", first)
 	allowed := 1e-4
 	if rate <= 0.01 {
-		allowed = max(allowed, 1.1*rate) // no overload yet: Spare must not be worse
+		allowed = max(allowed, 1.1*rate) // no overload yet: DenyProven must not be worse
 	}
-	hold(&others, then <= allowed, "Spare denied %.1e of innocents' requests after the first tenth, must be ≤ %.1e",
+	hold(&others, then <= allowed, "DenyProven denied %.1e of innocents' requests after the first tenth, must be ≤ %.1e",
 		then, allowed)
 	perEntry := most(spare, func(o *outcome) float64 { return o.abusersPerEntry() })
 	got := mean(spare, func(o *outcome) float64 { return o.excess.mean })
@@ -47,7 +47,7 @@ func (r *result) broken() (grave, others []string) {
 	hold(&others, perEntry > 0.5 || got <= 1.3, gotMore, got, 1.3, perEntry)
 	hold(&others, perEntry > 1 || got <= 3, gotMore, got, 3., perEntry)
 	lasting := slices.ContainsFunc(spare, func(o outcome) bool { return o.lasting })
-	hold(&others, !lasting, "Spare may admit too much %d windows after the overload", afterWindows)
+	hold(&others, !lasting, "DenyProven may admit too much %d windows after the overload", afterWindows)
 	return grave, others
 }
 

@@ -35,18 +35,18 @@ type line struct {
 
 // storedOutcome is an outcome in JSON.
 type storedOutcome struct {
-	Innocents, Denied [phases]uint64
-	Clients, Refused  [phases]uint64
-	Mean, P99, Window float64
-	Memory            int
-	Over, Spared      uint64
-	State             sketchlimit.Spared
-	First             time.Time
-	Entries           int
-	Switched          *float64 // nil: NaN
-	Requests          int
-	Lasting           bool
-	Keys              int
+	Innocents, Denied  [phases]uint64
+	Clients, Refused   [phases]uint64
+	Mean, P99, Window  float64
+	Memory             int
+	Over, OverCapacity uint64
+	State              sketchlimit.OverCapacity
+	First              time.Time
+	Entries            int
+	Switched           *float64 // nil: NaN
+	Requests           int
+	Lasting            bool
+	Keys               int
 }
 
 // openStore opens a file, or makes it.
@@ -101,7 +101,7 @@ func (k *store) played(run identity, limiters int) (outcomes []outcome, ok bool)
 func (o *outcome) stored() storedOutcome {
 	k := storedOutcome{
 		Innocents: o.innocents, Denied: o.denied, Clients: o.clients, Refused: o.refused, Mean: o.excess.mean, P99: o.excess.p99, Window: o.excess.window,
-		Memory: o.memory, Over: o.over, Spared: o.spared, State: o.state, First: o.first, Entries: o.entries,
+		Memory: o.memory, Over: o.over, OverCapacity: o.spared, State: o.state, First: o.first, Entries: o.entries,
 		Requests: o.requests, Lasting: o.lasting, Keys: o.keys,
 	}
 	if !math.IsNaN(o.switched) {
@@ -113,7 +113,7 @@ func (o *outcome) stored() storedOutcome {
 func (k *storedOutcome) outcome() outcome {
 	o := outcome{
 		innocents: k.Innocents, denied: k.Denied, clients: k.Clients, refused: k.Refused, excess: excess{k.Mean, k.P99, k.Window}, memory: k.Memory,
-		sparing:  sparing{over: k.Over, spared: k.Spared, state: k.State, first: k.First, entries: k.Entries},
+		sparing:  sparing{over: k.Over, spared: k.OverCapacity, state: k.State, first: k.First, entries: k.Entries},
 		switched: math.NaN(), requests: k.Requests, lasting: k.Lasting, keys: k.Keys,
 	}
 	if k.Switched != nil {
