@@ -94,13 +94,13 @@ var limiterTable = []Of[*reading]{
 			}
 			return One(r.OutsidePlan || r.cells.OutsidePlan)
 		}),
-	ofLimiter("sparing", "", Gauge,
-		"1 while a limiter with Overload DenyProven meets more than it was made for and denies certified keys only; else 0.",
+	ofLimiter("over_capacity", "", Gauge,
+		"1 while a limiter with Overload DenyProven meets more than it was made for and denies only keys proven over it; else 0.",
 		func(r *reading) float64 { return One(r.OverCapacity.Active) }),
-	ofLimiter("sparing_times", "{time}", Counter, "Times that this has begun.",
+	ofLimiter("over_capacity_times", "{time}", Counter, "Times that this has begun.",
 		func(r *reading) float64 { return float64(r.OverCapacity.Times) }),
-	ofLimiter("spared_units", "{unit}", Counter,
-		"Units admitted by shards that spared, until they were exact again: no more than that was over-admitted.",
+	ofLimiter("over_capacity_units", "{unit}", Counter,
+		"Units admitted by shards over capacity, until they were exact again: no more than that was over-admitted.",
 		func(r *reading) float64 { return float64(r.OverCapacity.Units) }),
 	ofLimiter("memory", "By", Sum, "Memory that the limiter takes.",
 		func(r *reading) float64 { return float64(r.bytes) }),

@@ -67,7 +67,7 @@ func TestStats(t *testing.T) {
 		{"bloom_fill_ratio", "gauge", s.BloomFill},
 		{"sketch_fill_ratio", "gauge", s.SketchFill},
 		{"outside_plan", "gauge", 0},
-		{"sparing", "gauge", 0},
+		{"over_capacity", "gauge", 0},
 		{"over_capacity_times_total", "counter", 0},
 		{"over_capacity_units_total", "counter", 0},
 		{"memory_bytes", "gauge", l.MemoryBytes()},
@@ -89,7 +89,7 @@ func exposed(t *testing.T, c prometheus.Collector) string {
 	names := []string{"admitted_units_total", "denied_units_total", "overdraft_units_total", "too_low_requests_total", "dropped_counts_total", "rotations_total", "false_denial_rate",
 		"audited_requests_total", "audited_units_total", "audited_false_denials_total", "audited_admitted_units_total",
 		"audited_exact_units_total", "audited_over_admitted_units_total", "audited_share_ratio", "mean_cost_units", "distinct_keys",
-		"bloom_fill_ratio", "sketch_fill_ratio", "outside_plan", "sparing", "over_capacity_times_total", "over_capacity_units_total", "memory_bytes", "refused_requests_total"}
+		"bloom_fill_ratio", "sketch_fill_ratio", "outside_plan", "over_capacity", "over_capacity_times_total", "over_capacity_units_total", "memory_bytes", "refused_requests_total"}
 	var b strings.Builder
 	for _, name := range names {
 		text, err := testutil.CollectAndFormat(c, expfmt.TypeTextPlain, "sketchlimit_"+name)

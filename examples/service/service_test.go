@@ -265,7 +265,8 @@ func TestPage(t *testing.T) {
 	require.Greater(t, asked, 1)
 }
 
-// The page warns while a rule is over capacity, and says since when the others are exact again.
+// The page warns while a rule is over capacity, and says since when the others are
+// exact again.
 func TestPageBeyondThePlan(t *testing.T) {
 	s := build(t, "rules.yaml")
 	at := time.Date(2026, time.November, 23, 12, 0, 0, 0, time.UTC)

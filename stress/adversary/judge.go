@@ -147,7 +147,8 @@ func (w *world) compare(o op, n *node, d, before sketchlimit.Decision) {
 		}
 		return
 	}
-	// After a turn since the Peek a limiter over capacity may tell otherwise what is left.
+	// After a turn since the Peek a limiter over capacity may tell otherwise what is
+	// left.
 	turned := d.Limit == before.Limit && d.RetryAfter == before.RetryAfter && n.spares(o.at)
 	if !before.Allowed && d != before && !turned {
 		w.fail("take is not peek", o, "took %+v, Peek before %+v", d, before)
