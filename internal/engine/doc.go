@@ -112,8 +112,7 @@
 // memory holds:
 //
 //	layout.go       shard, and where things lie in its memory
-//	engine.go       Engine and request; algorithm, which windows and buckets are each;
-//	                External, counts elsewhere
+//	engine.go       Engine, request, algorithm; External, counts elsewhere
 //	shard.go        a request's place in its shard's memory
 //	rotate.go       rotates what a shard keeps by generations
 //	prefetch.go     fetches a key's cache lines
@@ -131,8 +130,7 @@
 //	bucket.go       the same in a token bucket, whose arithmetic is in package gcra
 //	decide.go       rotates a shard, and asks its algorithm
 //	new.go          makes engines
-//	take.go         the calls of an Engine: find the shard, lock, decide. Consume is first,
-//	                which most requests end in
+//	take.go         the calls of an Engine; Consume is first, which most requests end in
 //	charge.go       counts what was used without asking, for budgets
 //	group.go        asks several engines in one step
 //	audit.go        what is told of keys that package audit counts exactly as well

@@ -102,8 +102,7 @@ func newLayout(rule spec.Rule, d spec.Dimensions, seed uint64) (layout, error) {
 	return l, nil
 }
 
-// buffers says what each buffer of a window's ring holds, that of the current generation as those before it: a Bloom
-// filter and a count-min sketch. A bucket has a table of times instead, see bucket.go.
+// buffers says what each buffer of a window's ring holds. A bucket has a table of times instead, see bucket.go.
 type buffers struct {
 	door  bloom.Layout
 	cells cms.Layout // no cells where the limit is 1

@@ -4,6 +4,8 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/sketchlimit/sketchlimit/bloom"
+	"github.com/sketchlimit/sketchlimit/cms"
 	"github.com/sketchlimit/sketchlimit/internal/invariants"
 	"github.com/sketchlimit/sketchlimit/internal/meancost"
 	"github.com/sketchlimit/sketchlimit/internal/spec"
@@ -237,17 +239,22 @@ func (r window) rotateWindow(to int64) {
 	}
 }
 
+// filter and sketch are what each buffer of the ring holds, the current one and those before. The sketch has no counters
+// where the limit is 1.
+func (r window) filter() *bloom.Layout { return &r.e.door }
+func (r window) sketch() *cms.Layout   { return &r.e.cells }
+
 // addGuarded counts n units (1 … most) for a key without an entry in the current generation, unless it would then read
-// more than most, and returns its count. The doorkeeper tells whether the key was there before.
+// more than most, and returns its count. The Bloom filter tells whether the key was there before.
 func (r window) addGuarded(first int, h uint64, n, most int64) (count uint32, ok bool) {
-	if !r.e.door.TestAndAdd(r.e.memory, first, h) {
-		r.e.cells.Raise(r.e.memory, first+r.e.cellsFirst, h, uint32(n))
+	if !r.filter().TestAndAdd(r.e.memory, first, h) {
+		r.sketch().Raise(r.e.memory, first+r.e.cellsFirst, h, uint32(n))
 		return uint32(n), true
 	}
-	if r.e.cells.Depth() == 0 {
+	if r.sketch().Depth() == 0 {
 		return 1, false
 	}
-	return r.e.cells.AddBounded(r.e.memory, first+r.e.cellsFirst, h, uint32(n), uint32(most))
+	return r.sketch().AddBounded(r.e.memory, first+r.e.cellsFirst, h, uint32(n), uint32(most))
 }
 
 // refuse counts a request that is denied, and remembers its key if that has nothing left.
