@@ -228,7 +228,7 @@ func TestErrors(t *testing.T) {
 		{limit("limit 5 1m\nlimit 6 1h\nmemory 20"), `zone "api": memory 20, shared by 2 limits: events 5, window 1m0s: memory 10, must be`},
 		{limit("limit 5 1m\nheadroom 2\nmemory 1MiB"), `zone "api": headroom and memory, must be one of them`},
 		{limit("key {a}\nlimit 5 1m\nheadroom 0.5"), `zone "api": events 5, window 1m0s: headroom 0.5`},
-		{limit("limit 5 1m\noverload allow"), `zone "api": overload "allow", must be deny or spare`},
+		{limit("limit 5 1m\noverload allow"), `zone "api": overload "allow", must be deny or deny_proven`},
 		{limit("limit 1 1m\noverload deny_proven"), `zone "api": events 1, window 1m0s: overload`},
 		{limit("limit 5 1m\nmatch {\nnobody\n}"), "nobody"},
 		{limit("limit 5 1m", "zone api {\nlimit 6 1m\n}"), "zone api twice, must be once"},

@@ -299,7 +299,7 @@ func (r *reader) overload(n *yaml.Node) sketchlimit.Overload {
 			return o
 		}
 	}
-	r.fail(n, "overload '%s', must be deny or spare", n.Value)
+	r.fail(n, "overload '%s', must be deny or deny_proven", n.Value)
 	return sketchlimit.Deny
 }
 

@@ -422,7 +422,7 @@ func TestWrongFiles(t *testing.T) {
 		{"domain: a\ndescriptors:\n- key: k\n  rate_limit: {unit: day, memory: 8MiB, units_per_key: 4}", "file.yaml:4: units_per_key with memory, only one of them may be given"},
 		{"domain: a\ndescriptors:\n- key: k\n  value: v\n  rate_limit: {unit: day, headroom: 4}", "file.yaml:3: units_per_key and headroom, go with open values only: this rule has one counter"},
 		{"domain: a\ndescriptors:\n- key: k\n  rate_limit: {unit: day, memory: 8MiB, false_denial_rate: 1e-5}", "file.yaml:4: false_denial_rate with memory, only one of them may be given"},
-		{"domain: a\ndescriptors:\n- key: k\n  rate_limit: {unit: day, overload: grow}", "file.yaml:4: overload 'grow', must be deny or spare"},
+		{"domain: a\ndescriptors:\n- key: k\n  rate_limit: {unit: day, overload: grow}", "file.yaml:4: overload 'grow', must be deny or deny_proven"},
 		{"domain: a\ndescriptors:\n- key: k\n  value: v\n  rate_limit: {unit: day, overload: deny_proven}", "file.yaml:3: overload deny_proven, goes with open values only: this rule has one counter"},
 		{"domain: a\ndescriptors:\n- key: k\n  rate_limit: {unit: day, requests_per_unit: 1, overload: deny_proven}", "file.yaml:3: overload deny_proven with requests_per_unit 1, must be 2 … 16383"},
 		{"domain: a\ndescriptors:\n- key: k\n  rate_limit: {unlimited: true, keys: 5}", "file.yaml:4: should not specify keys when unlimited"},

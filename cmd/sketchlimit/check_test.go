@@ -61,7 +61,7 @@ descriptors:
 		`(?m)^  api\.given +100 per 1h +fixed +not said +\d+ KiB +unknown +unknown$`,
 		`(?m)^  api\.large +100 per 1h +fixed +1,000 +\d+ KiB +below 1e-9 +(≥ 64|[\d.]+) ×$`,
 		`(?m)^  api\.small +100 per 1h +fixed +100,000 +[\d.]+ KiB +\d+ % +0\.\d+ ×$`,
-		`(?m)^  api\.worst +100 per 1h +fixed, spare +1,000 +[\d.]+ KiB +below 1e-9 +[\d.]+ ×$`,
+		`(?m)^  api\.worst +100 per 1h +fixed, deny_proven +1,000 +[\d.]+ KiB +below 1e-9 +[\d.]+ ×$`,
 		`(?m)^  api\.bucket +100 per 1h, burst 200 +bucket +10,000 +\d+ KiB +([\d.]+e-\d+|below 1e-9) +[\d.]+ ×$`,
 		`(?m)^  api\.path_/free +unlimited$`,
 		`(?m)^  api\.client_mallory +blocked +shadow$`,
@@ -80,8 +80,8 @@ func TestCheckFails(t *testing.T) {
 	assert.Equal(t, 1, command(nil, "check", file+"x").status)
 }
 
-// docs/rules.md shows what is printed, but for sizes and predictions, which change with the
-// limiter and the tuner.
+// docs/rules.md shows what is printed, but for sizes and predictions, which change with
+// the limiter and the tuner.
 func TestDocsShowTheCheck(t *testing.T) {
 	predicting(t)
 	page, err := os.ReadFile("../../docs/rules.md")

@@ -22,7 +22,7 @@ const (
 // every returns the units between two looks of a shard: a five-hundredth of what fills its cells.
 func every(l *layout) uint64 { return max(64, uint64(l.cells.Width())*uint64(l.Limit)/512) }
 
-// begins reports whether the shard is to is over capacity, which it looks for when it is about to deny n units to a key that
+// begins reports whether the shard is to be over capacity, which it looks for when it is about to deny n units to a key that
 // is not certified to be above its limit.
 func (r overCapacity) begins(p rotating.Position) bool {
 	return p.Generation == r.s.number && r.state().Due(r.s.admitted, every(&r.e.layout), r.moment(p)) && r.tooMany(p)

@@ -319,7 +319,7 @@ func (o *overloaded) spareState(windows int) {
 	require.True(o.t, o.Stats().OverCapacity.Active)
 }
 
-// Decisions allocate nothing, also those with which shards is over capacity, become
+// Decisions allocate nothing, also those with which shards are over capacity, become
 // wide and narrow again.
 func TestSpareAllocatesNothing(t *testing.T) {
 	testkit.Computes(t)
@@ -479,7 +479,7 @@ func TestSpareWhenRequestsBecomeDear(t *testing.T) {
 	}
 }
 
-// Goroutines ask while shards is over capacity, become wide and narrow, while others
+// Goroutines ask while shards are over capacity, become wide and narrow, while others
 // read Stats and write snapshots.
 func TestSpareAtOnce(t *testing.T) {
 	const requests = 10_000 / testkit.Divisor

@@ -9,7 +9,7 @@ import (
 // judgePeek judges what a peek tells beforehand.
 func (w *world) judgePeek(o op, d sketchlimit.Decision, free int64) {
 	if w.nodes[o.node].config.Overload == sketchlimit.DenyProven {
-		return // it may is over capacity with the request, which is told the same
+		return // it may be over capacity with the request, which is told the same
 	}
 	if d.Allowed && int64(o.n) > free {
 		w.fail("over-admission", o, "Peek admits, the exact algorithm has %d free: %+v", free, d)

@@ -30,7 +30,7 @@ func (r *result) broken() (grave, others []string) {
 	}
 	rate := denials(deny, late)
 	if r.load >= 2 {
-		hold(&grave, !slices.ContainsFunc(spare, off), "DenyProven did not is over capacity")
+		hold(&grave, !slices.ContainsFunc(spare, off), "DenyProven was never over capacity")
 		hold(&others, rate > 0.01, "Deny denied %.1e of innocents' requests, more than 1e-2 was expected", rate)
 	}
 	first, then := denials(spare, early), denials(spare, late)

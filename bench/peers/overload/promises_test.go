@@ -69,7 +69,7 @@ func TestBrokenPromisesAreNamed(t *testing.T) {
 			"sketchlimit, DenyProven admitted 1 units beyond the limit while it spared nobody"},
 		{2, 0.01, spare, func(o *outcome) { o.spared = 103 }, true,
 			"sketchlimit, DenyProven admitted 3 units too much that Stats does not count"},
-		{2, 0.01, spare, func(o *outcome) { o.switched = math.NaN() }, true, "DenyProven did not is over capacity"},
+		{2, 0.01, spare, func(o *outcome) { o.switched = math.NaN() }, true, "DenyProven was never over capacity"},
 		{1.9, 0.01, spare, func(o *outcome) { o.switched = math.NaN() }, false, ""},
 		{1, 0.01, spare, func(o *outcome) {}, false, "DenyProven was over capacity within the plan"},
 		{1, 0.02, spare, func(o *outcome) {}, false, ""},
