@@ -438,7 +438,7 @@ func TestWhatIfTextOfOtherCases(t *testing.T) {
 		return strings.Join(strings.Fields(o.out), " ")
 	}
 	unreached := told("--windows", "1m", "--html", page)
-	assert.True(t, strings.HasPrefix(unreached, "No abusers: 20 a minute would have refused nobody. A limit is suggested if it refuses at least 1 %"), unreached[:99])
+	assert.True(t, strings.HasPrefix(unreached, "No abusers in windows of 1m: 20 a minute would have refused nobody. A limit is suggested if it refuses at least 1 %"), unreached[:99])
 	assert.Equal(t, 1, strings.Count(unreached, whatif.Conditions))
 	assert.Equal(t, 1, strings.Count(unreached, "they retry, wait or go away"), "the caveat, once")
 	assert.Contains(t, unreached, "The marked row is no suggestion: it is the lowest limit that nobody is known to reach.")

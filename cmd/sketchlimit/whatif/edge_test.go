@@ -57,7 +57,7 @@ func TestOneKey(t *testing.T) {
 	require.Equal(t, "key 0", l.Top[0].Key)
 	require.Equal(t, uint64(l.Requests.Value), l.Top[0].Requests)
 	require.False(t, r.Suggestion.Found, "it cannot be told from others")
-	require.Contains(t, r.Suggestion.Reason, "No abusers: 1,000 a minute would have refused nobody.", "1000 in the minute")
+	require.Contains(t, r.Suggestion.Reason, "No abusers in windows of 1s: 200 a second would have refused nobody.", "the log has no 10s, nor a minute")
 }
 
 func TestAllKeysDifferent(t *testing.T) {
@@ -154,8 +154,35 @@ func TestSuggestion(t *testing.T) {
 
 	even := analysed(t, Options{}, workload(t, "uniform,keys=5000,requests=100000,window=1m,windows=5"))
 	require.False(t, even.Suggestion.Found)
-	require.True(t, strings.HasPrefix(even.Suggestion.Reason, "No abusers: 20 a minute would have refused nobody. A limit is suggested if it refuses at least 1 % of the requests, "+
+	require.True(t, strings.HasPrefix(even.Suggestion.Reason, "No abusers in windows of 1s, 10s or 1m: 20 a minute would have refused nobody. A limit is suggested if it refuses at least 1 % of the requests, "+
 		"at most 2 % of the keys, and more than 10 times as great a share of the requests as of the keys. None does."), even.Suggestion.Reason)
+}
+
+// A window that the log does not fill has no suggestion. That is no proof of good manners.
+func TestLogShorterThanWindow(t *testing.T) {
+	log := workload(t, "attack:30,keys=5000,abusers=14,limit=100,window=1m,windows=1,requests=80000")
+	reason := func(windows ...time.Duration) string {
+		r := analysed(t, Options{Windows: windows, Limits: []int{100, 200}}, log)
+		require.NotNil(t, r.Windows[len(windows)-1].separating(), "a limit of it meets all that is asked")
+		require.False(t, r.Suggestion.Found)
+		return r.Suggestion.Reason
+	}
+	require.Equal(t, "No suggestion: the log (1m) is shorter than the window (1h). "+Conditions, reason(time.Hour))
+	require.Equal(t, "No suggestion: no limit fits in windows of 1ms or 2ms, and the log (1m) is shorter than the window (1h) where one does. "+Conditions,
+		reason(time.Millisecond, 2*time.Millisecond, time.Hour))
+}
+
+// Who is slow is seen in long windows only: where the log has days, one of a day is named.
+func TestLongerWindowIsNamed(t *testing.T) {
+	const hint = " Slower abusers show in longer windows: try --windows 24h."
+	o := Options{}
+	for over, named := range map[time.Duration]bool{4 * 24 * time.Hour: true, 2 * 24 * time.Hour: false} {
+		r := analysed(t, o, evenly(1000, 100, over))
+		require.Equal(t, named, strings.HasSuffix(r.Suggestion.Reason, hint), r.Suggestion.Reason)
+		require.Contains(t, r.Suggestion.Reason, "No abusers in windows of 1s, 10s, 1m, 10m or 1h: 1 a minute would have refused nobody.")
+	}
+	o.Windows = []time.Duration{24 * time.Hour}
+	require.NotContains(t, analysed(t, o, evenly(1000, 100, 4*24*time.Hour)).Suggestion.Reason, "--windows")
 }
 
 // A key that asks for more than 2³² units in a window is judged by what its limit has admitted, as every other one.
@@ -321,7 +348,7 @@ func TestNobodyIsKnownToBeRefused(t *testing.T) {
 	}}}}
 	s := unreached(r)
 	require.Equal(t, 20, s.Limit)
-	require.Contains(t, s.Reason, "No abusers: 20 an hour is not known to have refused anybody, 0 ± 192 requests.")
+	require.Contains(t, s.Reason, "No abusers in windows of 1h: 20 an hour is not known to have refused anybody, 0 ± 192 requests.")
 	r.Windows[0].Limits[1].Requests.Value = 1
 	require.Contains(t, unreached(r).Reason, "No limit to suggest: every one that was tried refuses requests, and ")
 }

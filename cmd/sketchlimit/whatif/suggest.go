@@ -89,12 +89,13 @@ func (l *Limit) separates() bool {
 // unreached tells the lowest limit that refuses nobody, in the window where it stands for the most.
 func unreached(r *Report) Suggestion {
 	s := Suggestion{Caveat: caveat}
-	if w, l := r.lowest(func(l *Limit) bool { return l.Requests.Value <= float64(r.Costless) && l.Requests.Error == 0 }); l != nil {
+	free := func(l *Limit) bool { return l.Requests.Value <= float64(r.Costless) }
+	if w, l := r.lowest(func(l *Limit) bool { return free(l) && l.Requests.Error == 0 }); l != nil {
 		s.Window, s.Limit = w.Window, l.Limit
-		s.Reason = fmt.Sprintf("No abusers: %s would have refused nobody. ", Rate(s.Limit, s.Window))
-	} else if w, l := r.lowest(func(l *Limit) bool { return l.Requests.Value <= float64(r.Costless) }); l != nil {
+		s.Reason = r.nobody() + fmt.Sprintf("%s would have refused nobody. ", Rate(s.Limit, s.Window))
+	} else if w, l := r.lowest(free); l != nil {
 		s.Window, s.Limit = w.Window, l.Limit
-		s.Reason = fmt.Sprintf("No abusers: %s is not known to have refused anybody, %s ± %s requests. ", Rate(s.Limit, s.Window),
+		s.Reason = r.nobody() + fmt.Sprintf("%s is not known to have refused anybody, %s ± %s requests. ", Rate(s.Limit, s.Window),
 			integer(int(l.Requests.Value)), integer(int(math.Ceil(l.Requests.Error))))
 	} else {
 		w := &r.Windows[len(r.Windows)-1]
@@ -102,8 +103,63 @@ func unreached(r *Report) Suggestion {
 		s.Reason = fmt.Sprintf("No limit to suggest: every one that was tried refuses requests, and %s still %s of them. ", Rate(l.Limit, w.Window),
 			percent(l.RequestShare))
 	}
+	if barred, _ := r.barred(); barred != "" {
+		s.Reason = barred + Conditions
+		return s
+	}
 	s.Reason += Conditions + " None does."
+	if last := r.Windows[len(r.Windows)-1].Window; last < longWindow && r.Last.Sub(r.First) >= fewWindows*longWindow {
+		s.Reason += fmt.Sprintf(" Slower abusers show in longer windows: try --windows %s.", Span(longWindow))
+	}
 	return s
+}
+
+const (
+	// longWindow is tried next where the log has days.
+	longWindow = 24 * time.Hour
+	// fewWindows is how many windows a log should have.
+	fewWindows = 3
+)
+
+// nobody says in which windows there are no abusers.
+func (r *Report) nobody() string {
+	_, judged := r.barred()
+	return "No abusers in windows of " + listed(judged, "or") + ": "
+}
+
+// barred says why there is no suggestion although a window that the log does not fill may have one, and which windows it
+// fills.
+func (r *Report) barred() (reason string, judged []string) {
+	var unfilled, fitting []string
+	for i := range r.Windows {
+		w := &r.Windows[i]
+		span := Span(w.Window)
+		if !w.Longer {
+			judged = append(judged, span)
+			continue
+		}
+		unfilled = append(unfilled, span)
+		if l := w.separating(); l != nil {
+			fitting = append(fitting, span)
+		}
+	}
+	log := Span(r.Last.Sub(r.First).Round(time.Second))
+	switch {
+	case len(judged) == 0:
+		return fmt.Sprintf("No suggestion: the log (%s) is shorter than the window (%s). ", log, listed(unfilled, "or")), judged
+	case len(fitting) > 0:
+		return fmt.Sprintf("No suggestion: no limit fits in windows of %s, and the log (%s) is shorter than the window (%s) where one does. ",
+			listed(judged, "or"), log, listed(fitting, "or")), judged
+	}
+	return "", judged
+}
+
+// listed is a, b or c.
+func listed(words []string, last string) string {
+	if n := len(words) - 1; n > 0 {
+		return strings.Join(words[:n], ", ") + " " + last + " " + words[n]
+	}
+	return strings.Join(words, "")
 }
 
 // Conditions say what a suggested limit is.
@@ -120,12 +176,13 @@ func Rate(limit int, window time.Duration) string {
 	return integer(limit) + " in " + Span(window)
 }
 
-// lowest returns the lowest limit that fits, in the longest window of up to a minute, or else in the shortest where one does.
+// lowest returns the lowest limit that fits, in the longest window of up to a minute that the log fills, or else in the
+// shortest where one does.
 func (r *Report) lowest(fits func(*Limit) bool) (window *Window, limit *Limit) {
 	for i := range r.Windows {
 		w := &r.Windows[i]
 		k := slices.IndexFunc(w.Limits, func(l Limit) bool { return fits(&l) })
-		if k >= 0 && (limit == nil || w.Window <= time.Minute) {
+		if k >= 0 && (limit == nil || w.Window <= time.Minute && !w.Longer) {
 			window, limit = w, &w.Limits[k]
 		}
 	}
