@@ -63,6 +63,8 @@ func TestWhatIf(t *testing.T) {
 	text := strings.Join(strings.Fields(o.out), " ")
 	for _, want := range []string{
 		"20 a minute: refuses 0.20 % of clients, 70 % of requests, of which 96 % are from 2 addresses. This is what the log would have met, unchanged.",
+		"All keys were followed: no figure is sampled. Refusals are those of a sliding window of two counters: this window and the weighted last " +
+			"one. One that keeps every timestamp may refuse fewer or more.",
 		"combined; 48,000 requests; key: remote_addr, IPv6 by /64; time: time",
 		"time 2026-11-10 08:00:01 … 2026-11-10 11:59:59, 3h59m58s",
 		"192.0.2.0 18,000",

@@ -114,14 +114,16 @@ func (r *answer) read() section {
 		rows = append(rows, []string{"units", integer(r.Units)})
 	}
 	rows = append(rows, []string{"keys", estimate(r.Keys)})
-	prose := "All keys were followed: every figure is exact."
+	prose := "All keys were followed: no figure is sampled."
 	if r.Rules != nil {
-		prose = "All keys were followed: every figure is exact but those of the rules, which limiters of the files' sizes have told."
+		prose = "All keys were followed: no figure is sampled. Those of the rules are told by limiters of the files' sizes."
 	}
 	if !r.Exact {
 		prose = "Counted in bounded memory. A figure behind ± is how far an estimate may be off. Its share is an estimate, too, and so is " +
-			"what is called about or at least. All others are exact. With --exact every key is followed, whatever memory that takes."
+			"what is called about or at least. All others are exact counts. With --exact every key is followed, whatever memory that takes."
 	}
+	prose += " Refusals are those of a sliding window of two counters: this window and the weighted last one. One that keeps every " +
+		"timestamp may refuse fewer or more."
 	return section{ID: "log", Title: "The log", Prose: prose, Table: grid{Rows: rows, Mark: -1}, Notes: notes}
 }
 
