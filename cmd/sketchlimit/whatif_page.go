@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"html/template"
 	"image/color"
 	"math"
@@ -54,7 +53,7 @@ func (r *answer) tiles() []tile {
 	}
 	if w, l := r.at(); l != nil {
 		tiles = append(tiles,
-			tile{rate(w, l), map[bool]string{true: "is suggested", false: strings.TrimPrefix(lowestText, "it ")}[r.Suggestion.Found]},
+			tile{whatif.Rate(l.Limit, w.Window), map[bool]string{true: "is suggested", false: strings.TrimPrefix(lowestText, "it ")}[r.Suggestion.Found]},
 			tile{percent(l.RequestShare), "of the requests, and " + percent(l.KeyShare) + " of the keys, it would have refused"})
 	}
 	return tiles
@@ -78,7 +77,6 @@ func (r *answer) figures() (map[string][]figure, error) {
 		}
 		figures["heaviest"] = []figure{{top, "The requests that the limit would have refused of the keys that it refuses the most."}}
 	}
-	at := fmt.Sprintf("%s in %s", integer(l.Limit), whatif.Span(w.Window))
 	figures["limits"] = []figure{{knee, "The share of the requests that a limit refuses, and the share of the keys. A good limit stands where " +
 		"the first is high and the second is low."}}
 	if len(r.stretches(r.binLength())) == 1 { // a single bar says no more than the table
@@ -92,7 +90,7 @@ func (r *answer) figures() (map[string][]figure, error) {
 	if err != nil {
 		return nil, err
 	}
-	figures["log"] = []figure{{traffic, "Requests over time, and those that " + at + " would have refused."}}
+	figures["log"] = []figure{{traffic, "Requests over time, and those that " + whatif.Rate(l.Limit, w.Window) + " would have refused."}}
 	figures["hours"] = []figure{{heat, "The share of the requests that each limit refuses over time: the stronger the colour, the more."}}
 	return figures, nil
 }
@@ -150,7 +148,7 @@ func plotTop(l *whatif.Limit) (template.HTML, error) {
 		}
 		bar.Color, bar.LineStyle.Width = red, 0
 		p.Add(bar)
-		name := []rune(keyText(k.Key))
+		name := []rune(whatif.KeyText(k.Key))
 		if len(name) > longest {
 			name = append(name[:longest-1], '…')
 		}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/sketchlimit/sketchlimit/cmd/sketchlimit/accesslog"
+	"github.com/sketchlimit/sketchlimit/cmd/sketchlimit/whatif"
 )
 
 // tellSkipped tells in a line each what was left out of a file, where it ends too early, and where its clock steps back.
@@ -53,7 +54,7 @@ func clientTexts(f *accesslog.File) []string {
 	}
 	if f.OneClient != "" {
 		notes = append(notes, fmt.Sprintf("all %s are from %s; if that is a proxy, --key names another field", plural(f.Requests, "request", "requests"),
-			keyText(f.OneClient)))
+			whatif.KeyText(f.OneClient)))
 	}
 	return notes
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"math"
-	"strconv"
 	"time"
 
 	"github.com/sketchlimit/sketchlimit"
@@ -99,15 +98,4 @@ func shownTop(top *topkeys.Top) (all []whatif.HeavyKey) {
 		all = append(all, whatif.HeavyKey{Key: string(c.Key), Requests: c.Count, Error: c.Error})
 	}
 	return all
-}
-
-// keyText is a key for people: quoted where it has bytes that could not be seen.
-func keyText(key string) string {
-	if key == "" {
-		return "(unknown)"
-	}
-	if q := strconv.Quote(key); q != `"`+key+`"` {
-		return q
-	}
-	return key
 }

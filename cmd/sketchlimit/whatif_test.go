@@ -62,7 +62,8 @@ func TestWhatIf(t *testing.T) {
 	assert.Equal(t, "sketchlimit: wrote "+page+"\n", o.err)
 	text := strings.Join(strings.Fields(o.out), " ")
 	for _, want := range []string{
-		"20 a minute: refuses 0.20 % of clients, 70 % of requests, of which 96 % are from 2 addresses. This is what the log would have met, unchanged.",
+		"20 a minute: refuses 2 of 1,002 clients (0.20 %) and 33,718 of 48,000 requests (70 %), 96 % of these from 2 clients. " +
+			"That is more than 10 % of all requests: demand rather than abuse, unless you know these 2 clients. Look at them first. This is what the log would have met, unchanged.",
 		"All keys were followed: no figure is sampled. Refusals are those of a sliding window of two counters: this window and the weighted last " +
 			"one. One that keeps every timestamp may refuse fewer or more.",
 		"combined; 48,000 requests; key: remote_addr, IPv6 by /64; time: time",
@@ -97,7 +98,7 @@ func TestWhatIf(t *testing.T) {
 	}
 	for _, want := range []string{
 		"Requests admitted and refused over time", "Share of requests and of keys refused, by limit",
-		"Share of requests refused, by time and limit", "The keys that are refused the most", "are from 2 addresses", "requests_per_unit",
+		"Share of requests refused, by time and limit", "The keys that are refused the most", "96 % of these from 2 clients", "requests_per_unit",
 	} {
 		assert.Contains(t, string(html), want)
 	}

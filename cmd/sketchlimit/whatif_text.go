@@ -45,19 +45,9 @@ func (w *whatIf) print(r *answer, out io.Writer) error {
 func (r *answer) summary() string {
 	text := r.Suggestion.Reason
 	if w, l := r.at(); l != nil && r.Suggestion.Found {
-		text = fmt.Sprintf("%s: refuses %s of %s, %s of requests", rate(w, l), percent(l.KeyShare), r.whom("clients", "keys"),
-			percent(l.RequestShare))
-		if l.Keys96 > 0 {
-			text += ", of which 96 % are from " + plural(l.Keys96, r.whom("address", "key"), r.whom("addresses", "keys"))
-		}
-		text += "."
+		text = r.Refusals(w, l, r.whom("client", "key"), r.whom("clients", "keys"))
 	}
 	return text + " " + r.Suggestion.Caveat
-}
-
-// rate is 60 a minute, or 60 in 10m.
-func rate(w *whatif.Window, l *whatif.Limit) string {
-	return whatif.Rate(l.Limit, w.Window)
 }
 
 // percent is a share in two digits, 0.02 % or 31 %.
@@ -307,7 +297,7 @@ func (r *answer) withUnits(cells ...string) []string {
 }
 
 func (r *answer) refusedHead(w *whatif.Window, l *whatif.Limit) []string {
-	refused, share := "refused at\n"+integer(l.Limit)+" in "+whatif.Span(w.Window), "share"
+	refused, share := "refused at\n"+whatif.Rate(l.Limit, w.Window), "share"
 	if l.Requests.Error > 0 {
 		refused, share = refused+",\nabout", "share,\nabout"
 	}
@@ -345,7 +335,7 @@ func heavyText(keys []whatif.HeavyKey, i int) (name, number string) {
 	}
 	k := keys[i]
 	if k.Error == 0 {
-		return keyText(k.Key), integer(k.Requests)
+		return whatif.KeyText(k.Key), integer(k.Requests)
 	}
-	return keyText(k.Key), integer(k.Requests-k.Error) + " … " + integer(k.Requests)
+	return whatif.KeyText(k.Key), integer(k.Requests-k.Error) + " … " + integer(k.Requests)
 }

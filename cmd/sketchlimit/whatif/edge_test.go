@@ -57,7 +57,7 @@ func TestOneKey(t *testing.T) {
 	require.Equal(t, "key 0", l.Top[0].Key)
 	require.Equal(t, uint64(l.Requests.Value), l.Top[0].Requests)
 	require.False(t, r.Suggestion.Found, "it cannot be told from others")
-	require.Contains(t, r.Suggestion.Reason, "No abusers in windows of 1s: 200 a second would have refused nobody.", "the log has no 10s, nor a minute")
+	require.Contains(t, r.Suggestion.Reason, "No abusers in windows of 1s: 200 a second would have refused nobody. ", "the log has no 10s, nor a minute")
 }
 
 func TestAllKeysDifferent(t *testing.T) {
@@ -149,13 +149,58 @@ func TestSuggestion(t *testing.T) {
 	s := attack.Suggestion
 	require.True(t, s.Found, s.Reason)
 	require.Contains(t, s.Reason, "14 of 5,014", s.Reason)
-	require.Contains(t, s.Reason, "96 % of what it refuses is from 14 keys", s.Reason)
+	require.Contains(t, s.Reason, "96 % of these from 14 keys", s.Reason)
 	require.NotEmpty(t, s.Caveat)
 
 	even := analysed(t, Options{}, workload(t, "uniform,keys=5000,requests=100000,window=1m,windows=5"))
 	require.False(t, even.Suggestion.Found)
 	require.True(t, strings.HasPrefix(even.Suggestion.Reason, "No abusers in windows of 1s, 10s or 1m: 20 a minute would have refused nobody. A limit is suggested if it refuses at least 1 % of the requests, "+
 		"at most 2 % of the keys, and more than 10 times as great a share of the requests as of the keys. None does."), even.Suggestion.Reason)
+}
+
+// The first sentence counts, names a single key, and says where few windows or much of the traffic are behind it.
+func TestRefusals(t *testing.T) {
+	minutes := func(n float64) *Report {
+		return &Report{Requests: 1000, Keys: Estimate{Value: 400}, First: time.Unix(0, 0), Last: time.Unix(0, int64(n*float64(time.Minute)))}
+	}
+	few := Limit{Limit: 50, Requests: Estimate{Value: 100}, Keys: Estimate{Value: 4}, RequestShare: 0.1, KeyShare: 0.01, Keys96: 3,
+		Top: []HeavyKey{{Key: "a"}}}
+	changed := func(change func(*Limit)) *Limit {
+		l := few
+		change(&l)
+		return &l
+	}
+	for _, c := range []struct {
+		minutes float64
+		limit   *Limit
+		want    string
+	}{
+		{30, &few, "50 per 10 minutes: refuses 4 of 400 keys (1.0 %) and 100 of 1,000 requests (10 %), 96 % of these from 3 keys."},
+		{29.9, &few, "50 per 10 minutes, from only 2.9 windows of log: refuses 4 of 400 keys (1.0 %) and 100 of 1,000 requests (10 %), 96 % of these from 3 keys."},
+		{30, changed(func(l *Limit) { l.Keys, l.Keys96 = Estimate{Value: 1}, 1 }),
+			"50 per 10 minutes: refuses 1 of 400 keys (1.0 %) and 100 of 1,000 requests (10 %), all from one key, `a`."},
+		{30, changed(func(l *Limit) { l.Keys96, l.Top = 1, []HeavyKey{{Key: "\x1b" + strings.Repeat("ä", 99)}} }),
+			"50 per 10 minutes: refuses 4 of 400 keys (1.0 %) and 100 of 1,000 requests (10 %), 96 % of these from one key, `\"\\x1b" + strings.Repeat("ä", 42) + "…`."},
+		{30, changed(func(l *Limit) { l.Keys, l.Keys96, l.Top = Estimate{41, 5}, 0, nil }),
+			"50 per 10 minutes: refuses about 41 of 400 keys (1.0 %) and 100 of 1,000 requests (10 %)."},
+		{30, changed(func(l *Limit) { l.RequestShare = 0.11 }),
+			"50 per 10 minutes: refuses 4 of 400 keys (1.0 %) and 100 of 1,000 requests (11 %), 96 % of these from 3 keys. " +
+				"That is more than 10 % of all requests: demand rather than abuse, unless you know these 3 keys. Look at them first."},
+		{30, changed(func(l *Limit) { l.RequestShare, l.Keys, l.Top = 0.11, Estimate{Value: 1}, []HeavyKey{{}} }),
+			"50 per 10 minutes: refuses 1 of 400 keys (1.0 %) and 100 of 1,000 requests (11 %), all from one key. " +
+				"That is more than 10 % of all requests: demand rather than abuse, unless you know this key. Look at it first."},
+	} {
+		require.Equal(t, c.want, minutes(c.minutes).Refusals(&Window{Window: 10 * time.Minute}, c.limit, "key", "keys"))
+	}
+}
+
+func TestRate(t *testing.T) {
+	for window, want := range map[time.Duration]string{
+		time.Second: "5 a second", 10 * time.Second: "5 per 10 seconds", 90 * time.Second: "5 per 90 seconds", 10 * time.Minute: "5 per 10 minutes",
+		time.Hour: "5 an hour", 24 * time.Hour: "5 a day", 48 * time.Hour: "5 per 2 days", 1500 * time.Millisecond: "5 per 1.5s",
+	} {
+		require.Equal(t, want, Rate(5, window))
+	}
 }
 
 // A window that the log does not fill has no suggestion. That is no proof of good manners.
@@ -170,6 +215,12 @@ func TestLogShorterThanWindow(t *testing.T) {
 	require.Equal(t, "No suggestion: the log (1m) is shorter than the window (1h). "+Conditions, reason(time.Hour))
 	require.Equal(t, "No suggestion: no limit fits in windows of 1ms or 2ms, and the log (1m) is shorter than the window (1h) where one does. "+Conditions,
 		reason(time.Millisecond, 2*time.Millisecond, time.Hour))
+}
+
+// A limit that nobody reached in few windows says so, too.
+func TestNobodyInFewWindows(t *testing.T) {
+	r := analysed(t, Options{Windows: []time.Duration{time.Minute}, Limits: []int{500}}, evenly(1000, 10, 90*time.Second))
+	require.Contains(t, r.Suggestion.Reason, "No abusers in windows of 1m: 500 a minute would have refused nobody, from only 1.4 windows of log. ")
 }
 
 // Who is slow is seen in long windows only: where the log has days, one of a day is named.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -18,6 +19,8 @@ const (
 	worth = 10
 	// Of limits that are nearly as good as the best, the highest leaves the others the most room.
 	nearly = 0.9
+	// Who refuses a greater share of all requests refuses what a service is for.
+	demand = 0.1
 )
 
 const caveat = "This is what the log would have met, unchanged. Clients that are refused behave differently: they retry, wait or go away."
@@ -57,12 +60,43 @@ func suggest(r *Report) Suggestion {
 		return unreached(r)
 	}
 	s := Suggestion{Found: true, Window: window.Window, Limit: limit.Limit, Caveat: caveat}
-	s.Reason = fmt.Sprintf("%s in %s refuses %s of the requests, and %s of the keys (%s of %s)",
-		integer(s.Limit), Span(s.Window), percent(limit.RequestShare), percent(limit.KeyShare), about(limit.Keys), about(r.Keys))
-	if limit.Keys96 > 0 {
-		s.Reason += fmt.Sprintf("; 96 %% of what it refuses is from %s", keysText(limit.Keys96))
-	}
+	s.Reason = r.Refusals(window, limit, "key", "keys")
 	return s
+}
+
+// Refusals tells in words what a limit refuses, with what a key is called, and several.
+func (r *Report) Refusals(w *Window, l *Limit, key, keys string) string {
+	text := fmt.Sprintf("%s%s: refuses %s of %s %s (%s) and %s of %s requests (%s)", Rate(l.Limit, w.Window), r.few(w.Window),
+		about(l.Keys), about(r.Keys), keys, percent(l.KeyShare), about(l.Requests), integer(int(r.Requests)), percent(l.RequestShare))
+	known := key
+	if len(l.Top) > 0 && l.Top[0].Key != "" {
+		known += ", `" + brief(KeyText(l.Top[0].Key)) + "`"
+	}
+	these := fmt.Sprintf("these %s %s. Look at them first.", about(l.Keys), keys)
+	switch {
+	case l.Keys == Estimate{Value: 1}:
+		text += ", all from one " + known
+		these = "this " + key + ". Look at it first."
+	case l.Keys96 == 1:
+		text += ", 96 % of these from one " + known
+		these = "this " + key + ". Look at it first."
+	case l.Keys96 > 1:
+		text += fmt.Sprintf(", 96 %% of these from %s %s", integer(l.Keys96), keys)
+		these = fmt.Sprintf("these %s %s. Look at them first.", integer(l.Keys96), keys)
+	}
+	text += "."
+	if l.RequestShare > demand {
+		text += fmt.Sprintf(" That is more than %g %% of all requests: demand rather than abuse, unless you know %s", 100*demand, these)
+	}
+	return text
+}
+
+// few warns of a log of few windows.
+func (r *Report) few(window time.Duration) string {
+	if n := float64(r.Last.Sub(r.First)) / float64(window); n < fewWindows {
+		return fmt.Sprintf(", from only %.1f windows of log", math.Floor(10*n)/10)
+	}
+	return ""
 }
 
 // separating returns the limit that separates the few heaviest keys best, or nil if none does.
@@ -92,7 +126,7 @@ func unreached(r *Report) Suggestion {
 	free := func(l *Limit) bool { return l.Requests.Value <= float64(r.Costless) }
 	if w, l := r.lowest(func(l *Limit) bool { return free(l) && l.Requests.Error == 0 }); l != nil {
 		s.Window, s.Limit = w.Window, l.Limit
-		s.Reason = r.nobody() + fmt.Sprintf("%s would have refused nobody. ", Rate(s.Limit, s.Window))
+		s.Reason = r.nobody() + fmt.Sprintf("%s would have refused nobody%s. ", Rate(s.Limit, s.Window), r.few(s.Window))
 	} else if w, l := r.lowest(free); l != nil {
 		s.Window, s.Limit = w.Window, l.Limit
 		s.Reason = r.nobody() + fmt.Sprintf("%s is not known to have refused anybody, %s ± %s requests. ", Rate(s.Limit, s.Window),
@@ -166,14 +200,23 @@ func listed(words []string, last string) string {
 var Conditions = fmt.Sprintf("A limit is suggested if it refuses at least %g %% of the requests, at most %g %% of the keys, and more than %d times as great a "+
 	"share of the requests as of the keys.", 100*leastRequests, 100*mostKeys, worth)
 
-// Rate is a limit in words: 60 a minute, or 60 in 10m.
-func Rate(limit int, window time.Duration) string {
-	for name, d := range map[string]time.Duration{"a second": time.Second, "a minute": time.Minute, "an hour": time.Hour, "a day": 24 * time.Hour} {
-		if d == window {
-			return integer(limit) + " " + name
+// Rate is a limit in words: 60 a minute, or 60 per 10 minutes.
+func Rate(limit int, window time.Duration) string { return integer(limit) + " " + per(window) }
+
+// per is a minute, or per 10 minutes.
+func per(window time.Duration) string {
+	for _, unit := range []struct {
+		length    time.Duration
+		one, name string
+	}{{24 * time.Hour, "a day", "days"}, {time.Hour, "an hour", "hours"}, {time.Minute, "a minute", "minutes"}, {time.Second, "a second", "seconds"}} {
+		switch {
+		case window == unit.length:
+			return unit.one
+		case window%unit.length == 0:
+			return fmt.Sprintf("per %d %s", window/unit.length, unit.name)
 		}
 	}
-	return integer(limit) + " in " + Span(window)
+	return "per " + Span(window)
 }
 
 // lowest returns the lowest limit that fits, in the longest window of up to a minute that the log fills, or else in the
@@ -208,11 +251,24 @@ func about(e Estimate) string {
 	return "about " + integer(int(round*math.Round(e.Value/round)))
 }
 
-func keysText(keys int) string {
-	if keys == 1 {
-		return "one key"
+// KeyText is a key for people: quoted where it has bytes that could not be seen.
+func KeyText(key string) string {
+	if key == "" {
+		return "(unknown)"
 	}
-	return integer(keys) + " keys"
+	if q := strconv.Quote(key); q != `"`+key+`"` {
+		return q
+	}
+	return key
+}
+
+// brief cuts a long key.
+func brief(key string) string {
+	const most = 48
+	if runes := []rune(key); len(runes) > most {
+		return string(runes[:most-1]) + "…"
+	}
+	return key
 }
 
 func integer(n int) string { return humanize.Comma(int64(n)) }
