@@ -5,7 +5,6 @@ import (
 	"image/color"
 	"math"
 	"path/filepath"
-	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -53,7 +52,7 @@ func (r *answer) tiles() []tile {
 	}
 	if w, l := r.at(); l != nil {
 		tiles = append(tiles,
-			tile{whatif.Rate(l.Limit, w.Window), map[bool]string{true: "is suggested", false: strings.TrimPrefix(lowestText, "it ")}[r.Suggestion.Found]},
+			tile{whatif.Rate(l.Limit, w.Window), map[bool]string{true: "is suggested", false: lowestText(l)}[r.Suggestion.Found]},
 			tile{percent(l.RequestShare), "of the requests, and " + percent(l.KeyShare) + " of the keys, it would have refused"})
 	}
 	return tiles
@@ -75,7 +74,7 @@ func (r *answer) figures() (map[string][]figure, error) {
 		if err != nil {
 			return nil, err
 		}
-		figures["heaviest"] = []figure{{top, "The requests that the limit would have refused of the keys that it refuses the most."}}
+		figures["refused"] = []figure{{top, "The requests that the limit would have refused of the keys that it refuses the most."}}
 	}
 	figures["limits"] = []figure{{knee, "The share of the requests that a limit refuses, and the share of the keys. A good limit stands where " +
 		"the first is high and the second is low."}}

@@ -36,7 +36,7 @@ func (c *comparison) section(costs bool) section {
 		}
 		text := "Refused " + names[i] + ", the most first:"
 		for k := range f.Top {
-			name, number := heavyText(f.Top, k)
+			name, number := heavyText(&f.Top[k])
 			text += fmt.Sprintf(" %s (%s)", name, number)
 			if k < len(f.Top)-1 {
 				text += ","

@@ -68,7 +68,8 @@ func TestWhatIf(t *testing.T) {
 			"one. One that keeps every timestamp may refuse fewer or more.",
 		"combined; 48,000 requests; key: remote_addr, IPv6 by /64; time: time",
 		"time 2026-11-10 08:00:01 … 2026-11-10 11:59:59, 3h59m58s",
-		"192.0.2.0 18,000",
+		"The keys with the most requests.", "key requests", "192.0.2.0 18,000 ",
+		"key requests refused at 20", "192.0.2.0 18,000 16,859", "192.0.2.1 18,000 16,859",
 		"2026-11-10 10:00 39,000 1,002",
 		": every rule is sized for one key in a hundred that asks for three times the limit",
 		"limiter, err := sketchlimit.New(sketchlimit.Config{",
@@ -444,7 +445,7 @@ func TestWhatIfTextOfOtherCases(t *testing.T) {
 	assert.True(t, strings.HasPrefix(unreached, "No abusers in windows of 1m: 20 a minute would have refused nobody. A limit is suggested if it refuses at least 1 %"), unreached[:99])
 	assert.Equal(t, 1, strings.Count(unreached, whatif.Conditions))
 	assert.Equal(t, 1, strings.Count(unreached, "they retry, wait or go away"), "the caveat, once")
-	assert.Contains(t, unreached, "The marked row is no suggestion: it is the lowest limit that nobody is known to reach.")
+	assert.Contains(t, unreached, "The marked row is no suggestion: it is the lowest limit tried that refuses nobody; the busiest key had 13 in one window by the clock.")
 	assert.Regexp(t, `key: user; time: time; [\d,]+ requests are earlier than one before, by up to 3m20s; taken as at the latest time`, unreached)
 	html, err := os.ReadFile(page)
 	require.NoError(t, err)

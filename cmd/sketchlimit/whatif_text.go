@@ -65,6 +65,9 @@ func (r *answer) whom(address, key string) string {
 
 func (r *answer) sections() []section {
 	s := []section{r.read(), r.limits(), r.windows(), r.hours(), r.heaviest()}
+	if _, l := r.at(); l != nil && len(l.Top) > 0 {
+		s = append(s, r.mostRefused(l))
+	}
 	if r.Rules != nil {
 		s = append(s, r.Rules.section(r.costs()))
 	}
@@ -167,17 +170,27 @@ func (r *answer) limits() section {
 
 // marked says what the marked row is, if there is one.
 func (r *answer) marked() string {
-	if _, l := r.at(); l == nil {
+	w, l := r.at()
+	if l == nil {
 		return ""
 	}
 	if r.Suggestion.Found {
 		return "The marked row is the suggestion. " + whatif.Conditions + " Of these it is the one that leaves the others the most room. "
 	}
-	return "The marked row is no suggestion: " + lowestText + ". "
+	busiest := "had"
+	if !r.Exact {
+		busiest = "had at least"
+	}
+	return fmt.Sprintf("The marked row is no suggestion: it %s; the busiest key %s %s in one window by the clock. ", lowestText(l), busiest, integer(w.Use.Max))
 }
 
 // lowestText is what a limit is that is told in place of a suggestion.
-const lowestText = "it is the lowest limit that nobody is known to reach"
+func lowestText(l *whatif.Limit) string {
+	if l.Requests.Error > 0 {
+		return "is the lowest limit tried that is not known to refuse anybody"
+	}
+	return "is the lowest limit tried that refuses nobody"
+}
 
 // reached are the limits up to the lowest one that nobody reaches.
 func reached(w *whatif.Window) []whatif.Limit {
@@ -306,34 +319,48 @@ func (r *answer) refusedHead(w *whatif.Window, l *whatif.Limit) []string {
 
 const heaviestShown = 15
 
-// heaviest is the keys with the most requests, and those that the suggested limit refuses the most.
-func (r *answer) heaviest() section {
-	_, l := r.at()
-	g := grid{Head: []string{"the most requests", "requests"}, Text: 1, Mark: -1}
-	var top []whatif.HeavyKey
-	if l != nil && len(l.Top) > 0 {
-		g.Head, top = []string{"the most requests", "the most refused at " + integer(l.Limit), "requests", "refused"}, l.Top
-		g.Text = 2
+// ranges tells what a range is, where there may be one.
+func (r *answer) ranges() string {
+	if r.Exact {
+		return ""
 	}
-	for i := range min(max(len(r.Heaviest), len(top)), heaviestShown) {
-		name, requests := heavyText(r.Heaviest, i)
-		if top == nil {
-			g.Rows = append(g.Rows, []string{name, requests})
-			continue
-		}
-		other, refused := heavyText(top, i)
-		g.Rows = append(g.Rows, []string{name, other, requests, refused})
-	}
-	return section{ID: "heaviest", Title: "The heaviest", Table: g, Prose: "The keys with the most requests, and those that the limit would have refused the most. " +
-		"A range is what is known of a key that was not followed from its first request on."}
+	return " A range is what is known of a key that was not followed from its first request on."
 }
 
-// heavyText is the name and the number of a key, if there are so many.
-func heavyText(keys []whatif.HeavyKey, i int) (name, number string) {
-	if i >= len(keys) {
-		return "", ""
+// heaviest is the keys with the most requests.
+func (r *answer) heaviest() section {
+	g := grid{Head: []string{"key", "requests"}, Text: 1, Mark: -1}
+	for i := range min(len(r.Heaviest), heaviestShown) {
+		name, requests := heavyText(&r.Heaviest[i])
+		g.Rows = append(g.Rows, []string{name, requests})
 	}
-	k := keys[i]
+	return section{ID: "heaviest", Title: "The heaviest", Table: g, Prose: "The keys with the most requests." + r.ranges()}
+}
+
+// mostRefused is the keys that the limit refuses the most.
+func (r *answer) mostRefused(l *whatif.Limit) section {
+	requests := make(map[string]string)
+	for i := range r.Heaviest {
+		if k := &r.Heaviest[i]; k.Key != "" && len(k.Key) < whatif.KeyBytes { // others may be cut, and alike
+			_, requests[k.Key] = heavyText(k)
+		}
+	}
+	g := grid{Head: []string{"key", "requests", "refused at " + integer(l.Limit)}, Text: 1, Mark: -1}
+	unknown := ""
+	for i := range min(len(l.Top), heaviestShown) {
+		name, refused := heavyText(&l.Top[i])
+		all, ok := requests[l.Top[i].Key]
+		if !ok {
+			all = "–"
+			unknown = fmt.Sprintf(" – stands for a key that is not among the %s heaviest.", integer(len(r.Heaviest)))
+		}
+		g.Rows = append(g.Rows, []string{name, all, refused})
+	}
+	return section{ID: "refused", Title: "The most refused", Table: g, Prose: "The keys that the limit would have refused the most." + unknown + r.ranges()}
+}
+
+// heavyText is the name and the number of a key.
+func heavyText(k *whatif.HeavyKey) (name, number string) {
 	if k.Error == 0 {
 		return whatif.KeyText(k.Key), integer(k.Requests)
 	}

@@ -220,7 +220,7 @@ func TestLogShorterThanWindow(t *testing.T) {
 // A limit that nobody reached in few windows says so, too.
 func TestNobodyInFewWindows(t *testing.T) {
 	r := analysed(t, Options{Windows: []time.Duration{time.Minute}, Limits: []int{500}}, evenly(1000, 10, 90*time.Second))
-	require.Contains(t, r.Suggestion.Reason, "No abusers in windows of 1m: 500 a minute would have refused nobody, from only 1.4 windows of log. ")
+	require.Contains(t, r.Suggestion.Reason, "No abusers in windows of 1m: 500 a minute would have refused nobody, from only 1.5 windows of log. ")
 }
 
 // Who is slow is seen in long windows only: where the log has days, one of a day is named.

@@ -19,10 +19,11 @@ type slot struct {
 	count, error uint64
 	marked       bool   // by the caller, until the key loses its slot
 	light        uint32 // of the caller too
-	key          []byte // the first keyBytes of it, where it is known
+	key          []byte // the first KeyBytes of it, where it is known
 }
 
-const keyBytes = 256
+// KeyBytes is how much of a key is told.
+const KeyBytes = 256
 
 // add counts n requests of a key, and returns its slot until the next add. It keeps what it needs of the key.
 func (t *heavy) add(h uint64, key []byte, n uint64) *slot {
@@ -61,7 +62,7 @@ func (t *heavy) find(h uint64) *slot {
 
 func (t *heavy) take(i int, h uint64, key []byte) {
 	s := &t.slots[i]
-	s.hash, s.marked, s.light, s.key = h, false, 0, append(s.key[:0], key[:min(len(key), keyBytes)]...)
+	s.hash, s.marked, s.light, s.key = h, false, 0, append(s.key[:0], key[:min(len(key), KeyBytes)]...)
 	t.index.put(h).current = uint32(i)
 }
 

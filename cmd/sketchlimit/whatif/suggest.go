@@ -94,7 +94,7 @@ func (r *Report) Refusals(w *Window, l *Limit, key, keys string) string {
 // few warns of a log of few windows.
 func (r *Report) few(window time.Duration) string {
 	if n := float64(r.Last.Sub(r.First)) / float64(window); n < fewWindows {
-		return fmt.Sprintf(", from only %.1f windows of log", math.Floor(10*n)/10)
+		return fmt.Sprintf(", from only %.1f windows of log", min(n, 2.9)) // no 3.0
 	}
 	return ""
 }
