@@ -212,8 +212,8 @@ func TestLogShorterThanWindow(t *testing.T) {
 		require.False(t, r.Suggestion.Found)
 		return r.Suggestion.Reason
 	}
-	require.Equal(t, "No suggestion: the log (1m) is shorter than the window (1h). "+Conditions, reason(time.Hour))
-	require.Equal(t, "No suggestion: no limit fits in windows of 1ms or 2ms, and the log (1m) is shorter than the window (1h) where one does. "+Conditions,
+	require.Equal(t, "No suggestion: the log (59s) is shorter than the window (1h). "+Conditions, reason(time.Hour))
+	require.Equal(t, "No suggestion: no limit fits in windows of 1ms or 2ms, and the log (59s) is shorter than the window (1h) where one does. "+Conditions,
 		reason(time.Millisecond, 2*time.Millisecond, time.Hour))
 }
 
@@ -394,7 +394,7 @@ func TestEstimatesAreWithinTheLog(t *testing.T) {
 
 // A limit of which only an estimate tells that it refuses nobody is not told as one that refuses somebody.
 func TestNobodyIsKnownToBeRefused(t *testing.T) {
-	r := &Report{Requests: 100, Windows: []Window{{Window: time.Hour, Limits: []Limit{
+	r := &Report{Requests: 100, Last: time.Time{}.Add(3 * time.Hour), Windows: []Window{{Window: time.Hour, Limits: []Limit{
 		{Limit: 1, Requests: Estimate{50, 9}}, {Limit: 20, Requests: Estimate{0, 191.5}},
 	}}}}
 	s := unreached(r)

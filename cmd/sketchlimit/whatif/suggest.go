@@ -129,8 +129,8 @@ func unreached(r *Report) Suggestion {
 		s.Reason = r.nobody() + fmt.Sprintf("%s would have refused nobody%s. ", Rate(s.Limit, s.Window), r.few(s.Window))
 	} else if w, l := r.lowest(free); l != nil {
 		s.Window, s.Limit = w.Window, l.Limit
-		s.Reason = r.nobody() + fmt.Sprintf("%s is not known to have refused anybody, %s ± %s requests. ", Rate(s.Limit, s.Window),
-			integer(int(l.Requests.Value)), integer(int(math.Ceil(l.Requests.Error))))
+		s.Reason = r.nobody() + fmt.Sprintf("%s is not known to have refused anybody, %s ± %s requests%s. ", Rate(s.Limit, s.Window),
+			integer(int(l.Requests.Value)), integer(int(math.Ceil(l.Requests.Error))), r.few(s.Window))
 	} else {
 		w := &r.Windows[len(r.Windows)-1]
 		l := &w.Limits[len(w.Limits)-1]
@@ -158,7 +158,7 @@ const (
 // nobody says in which windows there are no abusers.
 func (r *Report) nobody() string {
 	_, judged := r.barred()
-	return "No abusers in windows of " + listed(judged, "or") + ": "
+	return "No abusers in windows of " + listed(judged) + ": "
 }
 
 // barred says why there is no suggestion although a window that the log does not fill may have one, and which windows it
@@ -177,21 +177,25 @@ func (r *Report) barred() (reason string, judged []string) {
 			fitting = append(fitting, span)
 		}
 	}
-	log := Span(r.Last.Sub(r.First).Round(time.Second))
+	length := r.Last.Sub(r.First)
+	if length > time.Second {
+		length = length.Truncate(time.Second) // up, it might be as long as the window
+	}
+	log := Span(length)
 	switch {
 	case len(judged) == 0:
-		return fmt.Sprintf("No suggestion: the log (%s) is shorter than the window (%s). ", log, listed(unfilled, "or")), judged
+		return fmt.Sprintf("No suggestion: the log (%s) is shorter than the window (%s). ", log, listed(unfilled)), judged
 	case len(fitting) > 0:
 		return fmt.Sprintf("No suggestion: no limit fits in windows of %s, and the log (%s) is shorter than the window (%s) where one does. ",
-			listed(judged, "or"), log, listed(fitting, "or")), judged
+			listed(judged), log, listed(fitting)), judged
 	}
 	return "", judged
 }
 
 // listed is a, b or c.
-func listed(words []string, last string) string {
+func listed(words []string) string {
 	if n := len(words) - 1; n > 0 {
-		return strings.Join(words[:n], ", ") + " " + last + " " + words[n]
+		return strings.Join(words[:n], ", ") + " or " + words[n]
 	}
 	return strings.Join(words, "")
 }
