@@ -164,25 +164,31 @@ func (h *Hub) exchangeDue(ctx context.Context, due []*Node) {
 			free = append(free, n)
 		}
 	}
-	var joined []*Node
-	for _, n := range free {
+	var all sync.WaitGroup
+	behind := make([]error, len(free))
+	for i, n := range free {
 		n.mu.Lock()
-		ok, pull := n.joined, n.joined && !n.covered
+		joined, covered := n.joined, n.covered
 		n.mu.Unlock()
-		if !ok && h.catchUp(ctx, n) != nil {
-			h.rest(n)
-			continue
+		if !joined { // at once: a server that does not answer holds up each of them
+			all.Go(func() { behind[i] = h.catchUp(ctx, n) })
+		} else if !covered {
+			all.Go(func() { behind[i] = h.pull(ctx, n) })
 		}
-		if pull && h.pull(ctx, n) != nil {
+	}
+	all.Wait()
+	var telling []*Node
+	for i, n := range free {
+		if behind[i] != nil {
 			h.rest(n)
 			continue
 		}
 		n.mu.Lock()
 		n.collect(time.Now())
 		n.mu.Unlock()
-		joined = append(joined, n)
+		telling = append(telling, n)
 	}
-	for n := range h.push(ctx, joined) {
+	for n := range h.push(ctx, telling) {
 		h.rest(n)
 	}
 }
@@ -230,7 +236,6 @@ func (h *Hub) read(ctx context.Context) {
 		}
 		logs, timeout := map[string][]*Node{}, time.Duration(0)
 		var from []Cursor
-		var reading []*Node
 		for _, n := range nodes {
 			n.mu.Lock()
 			if n.covered = n.joined; n.joined {
@@ -250,7 +255,6 @@ func (h *Hub) read(ctx context.Context) {
 					}
 				}
 				logs[c.Log] = append(logs[c.Log], n)
-				reading = append(reading, n)
 				timeout = max(timeout, n.config.Timeout)
 			}
 			n.mu.Unlock()
@@ -258,55 +262,60 @@ func (h *Hub) read(ctx context.Context) {
 		if len(from) == 0 {
 			continue
 		}
-		failed = h.readLogs(ctx, from, logs, reading, wait, timeout) != nil
+		failed = h.readLogs(ctx, from, logs, wait, timeout) != nil
 	}
 }
 
 // readLogs reads some logs by one call.
-func (h *Hub) readLogs(ctx context.Context, from []Cursor, logs map[string][]*Node, nodes []*Node, wait, timeout time.Duration) error {
-	within, cancel := context.WithTimeout(ctx, wait+timeout)
-	defer cancel()
-	type answer struct {
-		records []Record
-		err     error
-	}
-	done := make(chan answer, 1)
-	go func() {
-		records, err := h.engine.Read(within, from, wait)
-		done <- answer{records, err}
-	}()
-	var a answer
-	select {
-	case a = <-done:
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(wait + timeout + timeout/8): // it is not waited for any more
-		a.err = late(timeout)
-	}
+func (h *Hub) readLogs(ctx context.Context, from []Cursor, logs map[string][]*Node, wait, timeout time.Duration) error {
+	records, err := h.readWithin(ctx, from, wait, timeout)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	now, byLog := time.Now(), map[string][]Record{}
-	for _, r := range a.records {
+	for _, r := range records {
 		byLog[r.Log] = append(byLog[r.Log], r)
 	}
-	errs := logErrors(a.err)
+	errs := logErrors(err)
 	for _, c := range from {
 		err, failed := errs[c.Log]
 		if !failed {
 			err, failed = errs[""]
 		}
 		for _, n := range logs[c.Log] {
+			own := err
 			if !failed || len(byLog[c.Log]) > 0 {
-				err = errors.Join(err, n.read(c.After, byLog[c.Log], now))
+				own = errors.Join(err, n.read(c.After, byLog[c.Log], now))
 			}
-			n.exchanged(err, 0, now)
+			n.exchanged(own, 0, now)
 			if len(byLog[c.Log]) > 0 {
 				n.share.Weigh()
 			}
 		}
 	}
-	return a.err
+	return err
+}
+
+// readWithin reads some logs, and does not wait longer for an engine that does not heed
+// its context: whoever waits holds up others.
+func (h *Hub) readWithin(ctx context.Context, from []Cursor, wait, timeout time.Duration) (records []Record, err error) {
+	within, cancel := context.WithTimeout(ctx, wait+timeout)
+	defer cancel()
+	done := make(chan struct{})
+	var read []Record
+	var failed error
+	go func() {
+		defer close(done)
+		read, failed = h.engine.Read(within, from, wait)
+	}()
+	select {
+	case <-done:
+		return read, failed
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-time.After(wait + timeout + timeout/8):
+		return nil, late(timeout)
+	}
 }
 
 // logErrors returns errors by the log that they concern, and the one that concerns all
@@ -504,9 +513,7 @@ func (h *Hub) pull(ctx context.Context, n *Node) error {
 		if !joined {
 			return nil // it has missed something, and reads all
 		}
-		within, cancel := context.WithTimeout(ctx, n.config.Timeout)
-		records, err := h.engine.Read(within, []Cursor{c}, 0)
-		cancel()
+		records, err := h.readWithin(ctx, []Cursor{c}, 0, n.config.Timeout)
 		now := time.Now()
 		if err == nil {
 			err = n.read(c.After, records, now)
@@ -525,9 +532,7 @@ func (h *Hub) catchUp(ctx context.Context, n *Node) error {
 	var all []Record
 	c := Cursor{Log: n.config.Log}
 	for {
-		within, cancel := context.WithTimeout(ctx, n.config.Timeout)
-		records, err := h.engine.Read(within, []Cursor{c}, 0)
-		cancel()
+		records, err := h.readWithin(ctx, []Cursor{c}, 0, n.config.Timeout)
 		if err == nil && len(records) == 0 {
 			err = n.rebuild(all, time.Now())
 		}

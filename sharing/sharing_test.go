@@ -127,6 +127,75 @@ func TestIdleCostsNothing(t *testing.T) {
 	})
 }
 
+// silent is an engine that does not answer from a time on, and heeds no context.
+type silent struct {
+	sharing.Engine
+	since   atomic.Bool
+	answers chan struct{} // closed in the end
+}
+
+func (s *silent) wait() {
+	if s.since.Load() {
+		<-s.answers
+	}
+}
+
+func (s *silent) Append(ctx context.Context, entries []sharing.Entry) []sharing.Result {
+	s.wait()
+	return s.Engine.Append(ctx, entries)
+}
+
+func (s *silent) Read(ctx context.Context, from []sharing.Cursor, wait time.Duration) ([]sharing.Record, error) {
+	s.wait()
+	return s.Engine.Read(ctx, from, wait)
+}
+
+// TestSilentServer: a server that answers nobody is away for each of many nodes after
+// three timeouts, whether they have joined before or not; and the nodes that wait for it
+// do not wait for each other.
+func TestSilentServer(t *testing.T) {
+	for _, joined := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			engine := &silent{Engine: &sharingtest.Memory{}, answers: make(chan struct{})}
+			engine.since.Store(!joined)
+			hub := sharing.NewHub(engine)
+			const nodes, timeout = 20, time.Second
+			var failures [nodes]atomic.Int64
+			var all []*sharing.Node
+			for i := range nodes {
+				l, err := sketchlimit.New(sketchlimit.Config{Limit: 10, Window: time.Hour, Keys: 100, Seed: 1})
+				require.NoError(t, err)
+				share, err := l.Share()
+				require.NoError(t, err)
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+				n, err := hub.Join(ctx, share, sharing.Config{Log: fmt.Sprint(i), Interval: 100 * time.Millisecond, Timeout: timeout,
+					Window: time.Hour, Report: func(err error) {
+						if err != nil {
+							failures[i].Add(1)
+						}
+					}})
+				cancel()
+				require.NoError(t, err)
+				all = append(all, n)
+			}
+			time.Sleep(5 * time.Second)
+			engine.since.Store(true)
+			for i := range failures {
+				require.Equal(t, joined, failures[i].Load() == 0)
+				failures[i].Store(0)
+			}
+			time.Sleep(3 * (2*time.Second + 2*timeout)) // a reading may wait for two seconds before the timeout begins
+			for i := range failures {
+				require.GreaterOrEqual(t, failures[i].Load(), int64(3), "node %d", i)
+			}
+			close(engine.answers)
+			for _, n := range all {
+				n.Leave()
+			}
+		})
+	}
+}
+
 // TestTwoIntervals: what one node admits another one knows two intervals later, also
 // after both have been idle.
 func TestTwoIntervals(t *testing.T) {
