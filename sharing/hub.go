@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 )
@@ -171,9 +172,9 @@ func (h *Hub) exchangeDue(ctx context.Context, due []*Node) {
 		joined, covered := n.joined, n.covered
 		n.mu.Unlock()
 		if !joined { // at once: a server that does not answer holds up each of them
-			all.Go(func() { behind[i] = h.catchUp(ctx, n) })
+			all.Go(func() { behind[i] = h.catchUp(ctx, n, patience(n.config.Timeout)) })
 		} else if !covered {
-			all.Go(func() { behind[i] = h.pull(ctx, n) })
+			all.Go(func() { behind[i] = h.pull(ctx, n, patience(n.config.Timeout)) })
 		}
 	}
 	all.Wait()
@@ -268,7 +269,7 @@ func (h *Hub) read(ctx context.Context) {
 
 // readLogs reads some logs by one call.
 func (h *Hub) readLogs(ctx context.Context, from []Cursor, logs map[string][]*Node, wait, timeout time.Duration) error {
-	records, err := h.readWithin(ctx, from, wait, timeout)
+	records, err := h.readWithin(ctx, from, wait, timeout, wait+patience(timeout))
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -296,9 +297,9 @@ func (h *Hub) readLogs(ctx context.Context, from []Cursor, logs map[string][]*No
 	return err
 }
 
-// readWithin reads some logs, and does not wait longer for an engine that does not heed
-// its context: whoever waits holds up others.
-func (h *Hub) readWithin(ctx context.Context, from []Cursor, wait, timeout time.Duration) (records []Record, err error) {
+// readWithin reads some logs. An engine that does not heed its context is waited for
+// until ctx ends or patience does.
+func (h *Hub) readWithin(ctx context.Context, from []Cursor, wait, timeout, patience time.Duration) ([]Record, error) {
 	within, cancel := context.WithTimeout(ctx, wait+timeout)
 	defer cancel()
 	done := make(chan struct{})
@@ -313,10 +314,14 @@ func (h *Hub) readWithin(ctx context.Context, from []Cursor, wait, timeout time.
 		return read, failed
 	case <-ctx.Done():
 		return nil, ctx.Err()
-	case <-time.After(wait + timeout + timeout/8):
+	case <-time.After(patience):
 		return nil, late(timeout)
 	}
 }
+
+// patience is how long the hub waits for an answer that may take so long: whatever it
+// waits for holds up others.
+func patience(timeout time.Duration) time.Duration { return timeout + timeout/8 }
 
 // logErrors returns errors by the log that they concern, and the one that concerns all
 // under "".
@@ -352,7 +357,7 @@ func (n *Node) Exchange(ctx context.Context) error {
 	done := make(chan error, 1)
 	go func() { done <- n.exchange(ctx) }()
 	before := n.Stats()
-	tick := time.NewTicker(n.config.Timeout + n.config.Timeout/8) // after the context has had its say
+	tick := time.NewTicker(patience(n.config.Timeout)) // after the context has had its say
 	defer tick.Stop()
 	for {
 		select {
@@ -374,20 +379,21 @@ func (n *Node) exchange(ctx context.Context) error {
 	n.sending.Lock()
 	defer n.sending.Unlock()
 	h := n.hub
-	const rounds = 8 // what was on its way; what is new; what was lost, and then all of it; each of that is read again
+	const untilEnd = math.MaxInt64 // of the context: Exchange reports meanwhile
+	const rounds = 8               // what was on its way; what is new; what was lost, and then all of it; each of that is read again
 	for range rounds {
 		n.mu.Lock()
 		joined := n.joined
 		n.mu.Unlock()
 		if !joined {
-			if err := h.catchUp(ctx, n); err != nil {
+			if err := h.catchUp(ctx, n, untilEnd); err != nil {
 				return err
 			}
 		}
 		n.mu.Lock()
 		n.verify(n.suspect)
 		n.mu.Unlock()
-		if err := h.pull(ctx, n); err != nil {
+		if err := h.pull(ctx, n, untilEnd); err != nil {
 			return err
 		}
 		n.mu.Lock()
@@ -484,7 +490,7 @@ func (h *Hub) append(ctx context.Context, entries []Entry, timeout time.Duration
 	defer cancel()
 	done := make(chan []Result, 1)
 	go func() { done <- h.engine.Append(within, entries) }()
-	tick := time.NewTicker(timeout + timeout/8)
+	tick := time.NewTicker(patience(timeout))
 	defer tick.Stop()
 	for {
 		select {
@@ -504,8 +510,8 @@ func (h *Hub) append(ctx context.Context, entries []Entry, timeout time.Duration
 	}
 }
 
-// pull reads a node's log up to its end.
-func (h *Hub) pull(ctx context.Context, n *Node) error {
+// pull reads a node's log up to its end, and waits so long for each answer.
+func (h *Hub) pull(ctx context.Context, n *Node, within time.Duration) error {
 	for {
 		n.mu.Lock()
 		c, joined := n.cursor(), n.joined
@@ -513,7 +519,7 @@ func (h *Hub) pull(ctx context.Context, n *Node) error {
 		if !joined {
 			return nil // it has missed something, and reads all
 		}
-		records, err := h.readWithin(ctx, []Cursor{c}, 0, n.config.Timeout)
+		records, err := h.readWithin(ctx, []Cursor{c}, 0, n.config.Timeout, within)
 		now := time.Now()
 		if err == nil {
 			err = n.read(c.After, records, now)
@@ -527,12 +533,12 @@ func (h *Hub) pull(ctx context.Context, n *Node) error {
 	}
 }
 
-// catchUp reads a node's log from its beginning.
-func (h *Hub) catchUp(ctx context.Context, n *Node) error {
+// catchUp reads a node's log from its beginning, and waits so long for each answer.
+func (h *Hub) catchUp(ctx context.Context, n *Node, within time.Duration) error {
 	var all []Record
 	c := Cursor{Log: n.config.Log}
 	for {
-		records, err := h.readWithin(ctx, []Cursor{c}, 0, n.config.Timeout)
+		records, err := h.readWithin(ctx, []Cursor{c}, 0, n.config.Timeout, within)
 		if err == nil && len(records) == 0 {
 			err = n.rebuild(all, time.Now())
 		}
