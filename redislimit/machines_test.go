@@ -53,7 +53,7 @@ func BenchmarkCost(b *testing.B) {
 				in, out := netBytes(b, observer)
 				before, start := commands(b, observer), time.Now()
 				sharingtest.Load(all, c.rate, 10_000, 10*time.Second)
-				n := float64(commands(b, observer) - before)
+				n := float64(commands(b, observer) - before - 1)
 				in2, out2 := netBytes(b, observer)
 				each := time.Since(start).Seconds() * float64(nodes)
 				b.ReportMetric(0, "ns/op")
