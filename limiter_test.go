@@ -376,6 +376,10 @@ func TestMemoryOfSmallLimitersIsAsStated(t *testing.T) {
 		c := sketchlimit.Config{Limit: 100, Window: time.Minute, MemoryBytes: memory}
 		for _, c.Clock = range []func() time.Time{nil, time.Now} {
 			stated, each := ofHundred(t, c)
+			for range 4 { // the least: the runtime takes some KiB for itself now and then
+				_, again := ofHundred(t, c)
+				each = min(each, again)
+			}
 			require.LessOrEqual(t, stated, memory)
 			require.InDelta(t, stated, each, 64, "%d bytes", memory) // 64: the test's own
 		}
