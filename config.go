@@ -288,7 +288,7 @@ func (c *Config) rule() (rule spec.Rule) {
 	}
 	rule.Coarse = c.Coarse
 	if c.Overload == DenyProven {
-		rule.OverCapacity = &overcapacity.Episodes{Rate: min(spareFrom*c.goal(), 1), Lowest: int64(c.lowest())}
+		rule.OverCapacity = &overcapacity.Episodes{Rate: min(overCapacityFrom*c.goal(), 1), Lowest: int64(c.lowest())}
 	}
 	return rule
 }

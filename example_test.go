@@ -198,7 +198,7 @@ func ExampleOverload() {
 	for i := range 100_000 { // in three windows
 		take(fmt.Sprint("more ", i), 20)
 	}
-	fmt.Println("spares:", limiter.Stats().OverCapacity.Active, "in at most 64 KiB:", limiter.MemoryBytes() <= 64<<10)
+	fmt.Println("over capacity:", limiter.Stats().OverCapacity.Active, "in at most 64 KiB:", limiter.MemoryBytes() <= 64<<10)
 
 	refused, admitted := 0, 0
 	for i := range 1000 {
@@ -214,7 +214,7 @@ func ExampleOverload() {
 	fmt.Println("newcomers refused:", refused)
 	fmt.Println("an abuser is stopped:", admitted < 1000)
 	// Output:
-	// spares: true in at most 64 KiB: true
+	// over capacity: true in at most 64 KiB: true
 	// newcomers refused: 0
 	// an abuser is stopped: true
 }

@@ -46,8 +46,8 @@ func (o Overload) String() string {
 
 // OverCapacity counts what [DenyProven] has done.
 type OverCapacity struct {
-	// Active reports whether some shards spare now: they deny only keys that are
-	// certified to be above their limit.
+	// Active reports whether some shards are over capacity: they deny only keys that are
+	// proven to be above their limit.
 	Active bool
 	// Since is when that began, by the limiter's clock, the last time; the zero Time if
 	// it never did.
@@ -58,14 +58,15 @@ type OverCapacity struct {
 	Exact time.Time
 	// Times counts how often it began.
 	Times uint64
-	// Units were admitted since construction by the shards that spared, until they were
+	// Units were admitted since construction by shards over capacity, until they were
 	// exact again; of a TokenBucket, had not flowed back to keys that gave way. Over
 	// all keys, no more than that was used above limits.
 	Units uint64
 }
 
-// spareFrom is the multiple of Config.FalseDenialRate from which on keys are spared.
-const spareFrom = 10
+// overCapacityFrom is the multiple of Config.FalseDenialRate from which on a shard is
+// over capacity.
+const overCapacityFrom = 10
 
 // check refuses a DenyProven that a checked Config cannot have.
 func (o Overload) check(c *Config) error {
@@ -79,13 +80,13 @@ func (o Overload) check(c *Config) error {
 	case c.SubWindows > 1:
 		return fmt.Errorf("sketchlimit: Overload %v with SubWindows %d, must be at most 1", o, c.SubWindows)
 	case !heavyhitter.FitsOffered(c.Limit):
-		return fmt.Errorf("sketchlimit: Overload %v with Limit %d, must be 2 … %d", o, c.Limit, mostSpared)
+		return fmt.Errorf("sketchlimit: Overload %v with Limit %d, must be 2 … %d", o, c.Limit, maxLimitDenyProven)
 	case c.Plan != nil && c.Plan.HeavyEntries == 0:
 		return fmt.Errorf("sketchlimit: Overload %v with Plan.HeavyEntries 0, must be above 0", o)
 	}
 	return nil
 }
 
-// mostSpared is the greatest limit of a limiter over capacity: the entries of its heavy
-// table count each key twice.
-const mostSpared = 1<<14 - 1
+// maxLimitDenyProven is the greatest limit of a limiter over capacity: the entries of
+// its heavy table count each key twice.
+const maxLimitDenyProven = 1<<14 - 1

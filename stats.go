@@ -46,8 +46,8 @@ type Stats struct {
 	// 0, and SketchFill the share of the table's places in use.
 	BloomFill  float64
 	SketchFill float64
-	// OverCapacity is what Config.Overload has done beyond the plan. Shards that spare
-	// add 0 to FalseDenialRate.
+	// OverCapacity is what Config.Overload has done over capacity. Shards that deny
+	// only proven keys add 0 to FalseDenialRate.
 	OverCapacity OverCapacity
 	// OutsidePlan reports whether traffic exceeds what the limiter was made for. It is
 	// set if any of these holds:
@@ -113,7 +113,7 @@ func (l *Limiter) counters() (sum Stats, e *engine.Engine) {
 	if l.growth != nil {
 		sum.Admitted, sum.Denied, e = l.growth.Gone(sum.Denied)
 	}
-	sum.OverCapacity = l.spared()
+	sum.OverCapacity = l.overCapacity()
 	sum.Audit = auditOf(l.audit.Share(), l.audit.Counts())
 	sum.OutsidePlan = sum.TooLow > 0 || sum.OverCapacity.Active || sum.Audit.OverAdmitted > 0
 	return sum, e
@@ -138,8 +138,8 @@ func (l *Limiter) FalseDenialRate(n, limit int) float64 {
 	return stats.FalseDenialRate(l.engine.Load(), l.windows.latest(), int64(n), min(int64(limit), l.limit))
 }
 
-// spared returns Stats.OverCapacity.
-func (l *Limiter) spared() OverCapacity {
+// overCapacity returns Stats.OverCapacity.
+func (l *Limiter) overCapacity() OverCapacity {
 	e := l.engine.Load().Episode(l.windows.latest())
 	s := OverCapacity{Active: e.Active, Times: e.Times, Units: e.Units}
 	if e.Times > 0 {

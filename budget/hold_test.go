@@ -18,8 +18,8 @@ import (
 
 func TestBadConfigsAreNamed(t *testing.T) {
 	one := sketchlimit.Config{Limit: 100, Window: time.Minute, Keys: 100}
-	spare, bad := one, one
-	spare.Overload, bad.Limit = sketchlimit.DenyProven, 0
+	proven, bad := one, one
+	proven.Overload, bad.Limit = sketchlimit.DenyProven, 0
 	many := make([]sketchlimit.Config, 9)
 	for _, c := range []struct {
 		limits   []sketchlimit.Config
@@ -36,7 +36,7 @@ func TestBadConfigsAreNamed(t *testing.T) {
 		{many[:1], 1, 30, "HoldFor 30ns, must be 1ms … 640511h56m49.213693952s: a number without a unit is nanoseconds, was 30 * time.Second meant?"},
 		{many[:1], 1, time.Millisecond - 1, "HoldFor 999.999µs, must be 1ms … 640511h56m49.213693952s"},
 		{many[:1], 1, 1<<61 + 1, "HoldFor 640511h56m49.213693953s, must be 1ms … 640511h56m49.213693952s"},
-		{[]sketchlimit.Config{one, spare}, 1, time.Second, "Limits[1].Overload deny_proven, must be deny"},
+		{[]sketchlimit.Config{one, proven}, 1, time.Second, "Limits[1].Overload deny_proven, must be deny"},
 		{[]sketchlimit.Config{one, one, bad}, 1, time.Second, "in Limits[2]: sketchlimit: Limit 0, must be 1 … 2147483647"},
 	} {
 		b, err := budget.New(budget.Config{Limits: c.limits, InFlight: c.inFlight, HoldFor: c.holdFor})

@@ -104,7 +104,7 @@ func Replicas(n int) Option {
 // admitted in the windows that count. While NATS is away nodes decide as their
 // [Failure] says, keep what they have to tell, and tell it when NATS is back. If it
 // comes back without the stream, they tell all that they have admitted. Beyond its plan
-// a Synced only denies: limiters that grow or spare are refused.
+// a Synced only denies: limiters with Overload DenyProven are refused.
 //
 // Messages of a subject expire two windows after they were published, a minute at
 // least, and are removed when they are longer than twice the limiter's own cells: the

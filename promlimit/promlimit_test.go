@@ -117,9 +117,9 @@ func TestLimitersOfTheMoment(t *testing.T) {
 	})
 }
 
-// A limiter that meets ten times what it was made for spares until that has been gone
-// for two windows.
-func TestSparing(t *testing.T) {
+// A limiter that meets ten times what it was made for is over capacity until that has
+// been gone for two windows.
+func TestOverCapacity(t *testing.T) {
 	now := time.Unix(0, 0)
 	l, err := sketchlimit.New(sketchlimit.Config{
 		Limit: 100, Window: time.Hour, Keys: 1000, Overload: sketchlimit.DenyProven, Seed: 1, Clock: func() time.Time { return now },

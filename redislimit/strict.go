@@ -28,7 +28,7 @@ var clockScript string
 // Strict limits keys on all machines together, by one script call a decision, which checks
 // and counts in one step. So it never admits more than the limit, however many machines
 // ask at once, and it may deny too early, as a [sketchlimit.Limiter] does. Beyond its plan it only denies: it neither
-// grows nor spares.
+// grows nor takes Overload DenyProven.
 //
 // What it counts is in strings of fixed size, see [Strict.MemoryBytes], that expire two
 // windows after the last unit. A server that loses them (a crash, an eviction, a failover

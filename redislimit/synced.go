@@ -32,7 +32,7 @@ import (
 // windows that count. While Redis is away nodes decide as their [Failure] says, keep what
 // they have to tell, and tell it when Redis is back. If it comes back with nothing, they
 // tell all that they have admitted; what nodes that are gone have admitted is known then
-// only where it was before. Beyond its plan a Synced only denies: limiters that grow or spare are refused.
+// only where it was before. Beyond its plan a Synced only denies: limiters with Overload DenyProven are refused.
 //
 // The stream is cut when it is longer than twice the limiter's own cells: the node that made it so
 // appends the cells of all nodes, and removes what these contain. It expires two windows after the last

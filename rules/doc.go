@@ -53,7 +53,7 @@
 //     traffic that may come;
 //   - false_denial_rate: the rate for that many keys, see [sketchlimit.Config];
 //   - memory: the most bytes of the rule, such as 512KiB, in place of these;
-//   - overload: deny (the default) or spare, what the rule does when more comes, see
+//   - overload: deny (the default) or deny_proven, what the rule does when more comes, see
 //     [sketchlimit.Overload].
 //
 // Unknown fields are errors, and so are fields in a place where they would have no

@@ -280,8 +280,8 @@ func TestPageBeyondThePlan(t *testing.T) {
 		}
 		st := s.page.Status()
 		st.Time = at.Add(time.Minute)
-		for i, spared := range *rules.Load() {
-			st.Rules[i].OverCapacity = spared
+		for i, over := range *rules.Load() {
+			st.Rules[i].OverCapacity = over
 		}
 		w.Header().Set("Content-Type", "application/json")
 		json.NewEncoder(w).Encode(st)

@@ -40,22 +40,22 @@ func TestChargesCertify(t *testing.T) {
 					f.now = f.now.Add(200 * time.Microsecond)
 				}
 			}
-			require.True(t, f.at(0).sparing())
+			require.True(t, f.at(0).isOverCapacity())
 		}
 		require.NotZero(t, denied[0])
 		require.Equal(t, denied[0], denied[1])
 	}
 }
 
-// A charge may be of any size: entries count it as the limit, also where the shard spares.
+// A charge may be of any size: entries count it as the limit, also where the shard is over capacity.
 func TestChargesOfAnySize(t *testing.T) {
-	for _, spares := range []bool{false, true} {
+	for _, overCapacity := range []bool{false, true} {
 		for _, n := range []int64{100, 101, 1 << 32, math.MaxInt64} {
 			f := sparingFace(t, sliding(100, time.Second), oneShard(100))
 			f.take("key of the generation before", 1)
 			f.now = f.now.Add(time.Second)
 			f.take("another", 1)
-			if spares {
+			if overCapacity {
 				begun(f.at(0))
 			}
 			require.Zero(t, f.charge(t, "key", 1))

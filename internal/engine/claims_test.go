@@ -62,9 +62,9 @@ func TestClaimsHoldInRandomTraffic(t *testing.T) {
 			if rule.Ring.Buffers() > 2 { // sub-windows have no table
 				d.HeavyEntries, d.HeavyThreshold = 0, 0
 			}
-			for _, spares := range []bool{false, true} {
+			for _, denyProven := range []bool{false, true} {
 				l := faceOf(t, rule, d)
-				if spares && rule.Ring.Buffers() <= 2 {
+				if denyProven && rule.Ring.Buffers() <= 2 {
 					l = sparingFace(t, rule, d)
 				}
 				l.Rank(1)

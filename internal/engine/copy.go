@@ -41,7 +41,7 @@ func (c *Copy) Read(i int, p rotating.Position, locked func()) {
 	s.mu.Unlock()
 
 	c.At = r.rotate(p)
-	c.OverCapacity = c.of.Spares() && r.state().Mode() == overcapacity.Over
+	c.OverCapacity = c.of.DeniesProven() && r.state().Mode() == overcapacity.Over
 	c.Ages = make([]errorrate.Generation, c.of.Ring.Buffers())
 	for age := range c.Ages {
 		c.Ages[age] = c.generation(r.s.number-int64(age), age)

@@ -13,7 +13,7 @@
 //
 //   - for each generation that is kept, by [rotating.Ring], a Bloom filter
 //     (bloom.Layout, the door) and a count-min sketch (cms.Layout, the cells)
-//   - one table of heavy hitters ([heavyhitter.Table]), larger where the shard may spare
+//   - one table of heavy hitters ([heavyhitter.Table]), larger where the limiter denies only proven keys over capacity
 //   - the words of a mode: the state of a shard that may be over capacity, or the one time of a
 //     bucket that is kept without rounding
 //
@@ -122,7 +122,7 @@
 //
 //	read.go         reads what a key has used in a window
 //	enter.go        counts a key, and decides whether it gets an entry
-//	spare.go        decides over capacity by the table alone, and when; overcapacity.go sums
+//	proven.go       decides over capacity by the table alone, and when; overcapacity.go sums
 //	                over shards
 //	fresh.go        the chance that an unseen key is denied, by a sample
 //	claims.go       asserts in a test build what decisions rely on

@@ -13,7 +13,7 @@ func (r window) add(entry *uint64, h uint64, count, n int64) {
 	r.s.last.Clear()
 	if entry != nil {
 		r.e.heavy.Set(entry, count+n)
-		if r.e.Spares() {
+		if r.e.DeniesProven() {
 			r.ask(entry, 0, n)
 		}
 		return // the Bloom filter knows the key from before it had the entry
@@ -26,7 +26,7 @@ func (r window) add(entry *uint64, h uint64, count, n int64) {
 	switch {
 	case count >= r.threshold() && r.e.heavy.HasRoom(r.entries()) && r.standsOut(count):
 		entry = r.e.heavy.Insert(r.entries(), r.h, count)
-		if r.e.Spares() {
+		if r.e.DeniesProven() {
 			r.ask(entry, 0, n) // no more is certain
 		}
 		r.markTable()
@@ -46,7 +46,7 @@ const Sampled = 8
 // wronged is for a request for n units that is denied in a shard that may be over capacity. It counts them for the key of an entry, if they
 // fit in the limit beside what that has asked for: so far an exact limiter would admit it.
 func (r window) wronged(p rotating.Position, n, limit int64, entry *uint64) {
-	if r.e.Spares() && entry != nil && n >= 1 && n <= limit-r.asked(p, *entry) {
+	if r.e.DeniesProven() && entry != nil && n >= 1 && n <= limit-r.asked(p, *entry) {
 		r.ask(entry, 0, n)
 	}
 }

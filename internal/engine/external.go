@@ -112,7 +112,7 @@ func (b *predecessor) Count(number int64, h uint64) int64 {
 	if locked {
 		defer r.s.mu.Unlock()
 	}
-	if r.sparing() { // its cells count no more
+	if r.isOverCapacity() { // its cells count no more
 		return overCapacity{r}.own(number, overCapacity{r}.find())
 	}
 	entry := r.e.heavy.Find(r.entries(), h)

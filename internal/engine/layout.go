@@ -88,7 +88,7 @@ func newLayout(rule spec.Rule, d spec.Dimensions, seed uint64) (layout, error) {
 		}
 	}
 	fingerprint := uint8(heavyhitter.PlainFingerprint)
-	if rule.Spares() {
+	if rule.DeniesProven() {
 		fingerprint = heavyhitter.ProvenFingerprint
 	}
 	l.heavy, l.promoteAt = heavyhitter.New(rule.Reach, d.Entries(&rule), fingerprint), int64(d.HeavyThreshold)

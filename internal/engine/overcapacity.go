@@ -31,7 +31,7 @@ func overCapacityUnits(e *Engine, p rotating.Position) (on bool, units uint64) {
 	for i := range e.shards {
 		r := e.request(i, 0)
 		r.s.mu.Lock()
-		on = on || r.sparing() && r.s.number+1 >= p.Generation
+		on = on || r.isOverCapacity() && r.s.number+1 >= p.Generation
 		units += r.state().Counted(r.s.admitted)
 		r.s.mu.Unlock()
 	}

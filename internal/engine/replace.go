@@ -16,7 +16,7 @@ func (e *Engine) Replace(d spec.Dimensions) (next *Engine, err error) {
 	if next, err = e.Empty(d, e.seed); err != nil {
 		return nil, err
 	}
-	if e.Spares() {
+	if e.DeniesProven() {
 		e.OverCapacity.SetFull(false) // so no shard is over capacity from now on
 		settleAfter(next, e)
 	}
@@ -51,7 +51,7 @@ func (e *Engine) LetGo(latest int64) {
 	for i := range e.shards {
 		ShardsOf(e).Hold(i, rotating.Position{Generation: latest}, func(int64) {})
 	}
-	if s := e.OverCapacity; s != nil && e.Spares() { // its units are those of the past, both at once
+	if s := e.OverCapacity; s != nil && e.DeniesProven() { // its units are those of the past, both at once
 		_, units := overCapacityUnits(e.Before(), rotating.Position{})
 		s.EndAll(units, func() { e.follow(nil, e.Others()) })
 		return

@@ -126,7 +126,7 @@ func TestGrowDecisionThatWaits(t *testing.T) {
 	require.False(t, first.Take(0, h, 1, l.Limit, Brief).Allowed)
 }
 
-// Whoever asks whether units fit, to hold them, is told what a decision would be, where its shard spares as well.
+// Whoever asks whether units fit, to hold them, is told what a decision would be, where its shard is over capacity as well.
 func TestFitsWhereAShardSpares(t *testing.T) {
 	f := sparingFace(t, sliding(100, time.Second), oneShard(100))
 	f.take("first", 1)
@@ -143,5 +143,5 @@ func TestFitsWhereAShardSpares(t *testing.T) {
 	require.False(t, fits(0, free+1))
 	require.True(t, fits(30, free-30))
 	require.False(t, fits(31, free-30))
-	require.True(t, f.at(0).sparing())
+	require.True(t, f.at(0).isOverCapacity())
 }

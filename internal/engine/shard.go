@@ -33,8 +33,10 @@ func stateIn(e *Engine, memory []uint64) *overcapacity.Shard {
 	return (*overcapacity.Shard)(unsafe.Pointer((*[spec.StateBytes / 8]uint64)(memory[e.size-spec.StateBytes/8:])))
 }
 
-// sparing reports whether the shard spares keys: it decides by its table alone.
-func (r request) sparing() bool { return r.e.Spares() && r.state().Mode() == overcapacity.Over }
+// isOverCapacity reports whether the shard denies only proven keys: it decides by its table alone.
+func (r request) isOverCapacity() bool {
+	return r.e.DeniesProven() && r.state().Mode() == overcapacity.Over
+}
 
 // sampled reports whether the key is counted exactly as well, see audit.go. Then each of its decisions takes the lock.
 func (r request) sampled() bool { return r.e.Audit.Sampled(r.h) }

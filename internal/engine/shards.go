@@ -62,7 +62,7 @@ func (s Shards) Fill(i int, number int64, fill func(words []uint64) error) error
 
 // Check returns an error unless the state of a shard is one that there is.
 func (s Shards) Check(i int) error {
-	if !s.e.Spares() {
+	if !s.e.DeniesProven() {
 		return nil
 	}
 	return s.e.request(i, 0).state().Check()
@@ -71,7 +71,7 @@ func (s Shards) Check(i int) error {
 // LastOverCapacity returns the latest generation in which a shard was over capacity, as far as such a generation counts. It
 // is not ok if there is none. Nobody else uses the engine yet.
 func (s Shards) LastOverCapacity() (generation int64, ok bool) {
-	if !s.e.Spares() {
+	if !s.e.DeniesProven() {
 		return 0, false
 	}
 	for i := range s.e.shards {

@@ -47,7 +47,7 @@ func fits(e *Engine, rule *spec.Rule) error {
 	case algorithmOf(rule) != e.algorithm || rule.Ring.Buffers() != e.Ring.Buffers() || rule.Span() != e.Span():
 		return errors.New("it is of another algorithm or window")
 	case rule.OverCapacity != nil || e.OverCapacity != nil:
-		return errors.New("entries of keys that may be spared are of one limit")
+		return errors.New("entries of a limiter that denies proven keys are of one limit")
 	case e.Before() != nil:
 		return errors.New("it grows")
 	case e.external.Load() != nil:

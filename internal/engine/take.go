@@ -42,7 +42,7 @@ func (e *Engine) Consume(i int, word int64, h uint64, units int, limit int64, ef
 		return unlocked(r.s, buckets{}.take(r, p, n, limit, effort))
 	}
 	w, entries := window{r}, r.entries()
-	if entry := r.e.heavy.Find(entries, h); entry != nil || r.sparing() {
+	if entry := r.e.heavy.Find(entries, h); entry != nil || r.isOverCapacity() {
 		return w.settleEntry(p, n, limit, effort, entry)
 	}
 	most := r.e.Limit // units of this generation that a key has without an entry

@@ -22,14 +22,14 @@ func (windows) resetAfter(rule *spec.Rule, p rotating.Position, _, _ int64) time
 }
 
 func (windows) take(r request, p rotating.Position, n, limit int64, e Effort) spec.Verdict {
-	if r.sparing() {
+	if r.isOverCapacity() {
 		return overCapacity{r}.take(p, n, limit)
 	}
 	return window{r}.takeAny(p, n, limit, e, r.e.heavy.Find(r.entries(), r.h))
 }
 
 func (windows) peek(r request, p rotating.Position, n, limit int64) spec.Verdict {
-	if over := (overCapacity{r}); r.sparing() {
+	if over := (overCapacity{r}); r.isOverCapacity() {
 		return over.certified(p, n, limit, over.find())
 	}
 	entry := r.e.heavy.Find(r.entries(), r.h)
@@ -41,7 +41,7 @@ func (windows) peek(r request, p rotating.Position, n, limit int64) spec.Verdict
 
 func (windows) charge(r request, p rotating.Position, n, limit int64, asked bool) (free int64) {
 	n = min(n, r.e.Limit)
-	if asked || r.e.external.Load() != nil || r.e.Spares() {
+	if asked || r.e.external.Load() != nil || r.e.DeniesProven() {
 		return window{r}.charge(p, n, limit)
 	}
 	window{r}.chargeHeld(p, n)
@@ -81,7 +81,7 @@ func (windows) adopt(next *Engine, r request, _ int64) {
 }
 
 func (windows) save(r request, to []uint64) {
-	if r.e.Spares() {
+	if r.e.DeniesProven() {
 		stateIn(r.e, to).Save(r.s.admitted)
 	}
 }
@@ -109,7 +109,7 @@ func (r window) takeAny(p rotating.Position, n, limit int64, e Effort, entry *ui
 		}
 		return spec.Verdict{Allowed: true, Remaining: int(free - n), ResetAfter: r.e.ResetAfter(p, 0)}
 	}
-	if over := overCapacity(r); r.e.Spares() && over.uncertified(p, n, limit, entry) {
+	if over := overCapacity(r); r.e.DeniesProven() && over.uncertified(p, n, limit, entry) {
 		if !over.begins(p) {
 			return over.refuse(p, n, limit, entry)
 		}
@@ -166,7 +166,7 @@ func (r window) peekEntry(p rotating.Position, n, limit int64, entry *uint64) sp
 	u := r.used(p, entry)
 	u.free -= r.e.Limit - limit
 	if n < 1 || n > u.free {
-		if over := overCapacity(r); r.e.Spares() && over.uncertified(p, n, limit, entry) && over.begins(p) {
+		if over := overCapacity(r); r.e.DeniesProven() && over.uncertified(p, n, limit, entry) && over.begins(p) {
 			return over.certified(p, n, limit, entry)
 		}
 		return r.denied(p, u, entry, n, limit)
@@ -177,7 +177,7 @@ func (r window) peekEntry(p rotating.Position, n, limit int64, entry *uint64) sp
 // charge is Charge for a window. It returns what was free.
 func (r window) charge(p rotating.Position, n, limit int64) (free int64) {
 	over := overCapacity(r)
-	if r.sparing() {
+	if r.isOverCapacity() {
 		entry := over.find()
 		free = int64(over.certified(p, 1, limit, entry).Remaining)
 		over.count(p, n, entry)
@@ -189,7 +189,7 @@ func (r window) charge(p rotating.Position, n, limit int64) (free int64) {
 	u, former := r.usageOf(p, n, limit, current, entry, all)
 	room -= former
 	free = u.free - (r.e.Limit - limit)
-	if n > free && r.e.Spares() && over.uncertified(p, min(n, limit), limit, entry) && over.begins(p) {
+	if n > free && r.e.DeniesProven() && over.uncertified(p, min(n, limit), limit, entry) && over.begins(p) {
 		over.begin(p)
 		return r.charge(p, n, limit)
 	}
@@ -218,8 +218,8 @@ func (r window) chargeHeld(p rotating.Position, n int64) {
 // rotateWindow is rotate to a later generation for a window.
 func (r window) rotateWindow(to int64) {
 	kept, marked, ends := r.e.Ring.Buffers(), r.marked(), false
-	if r.e.Spares() {
-		if r.sparing() {
+	if r.e.DeniesProven() {
+		if r.isOverCapacity() {
 			kept, marked = suspects, true
 		}
 		ends = overCapacity(r).rotate(to)

@@ -86,7 +86,7 @@ func (g *Growth) Adapt(now rotating.Position) {
 	g.tellFull(g.room(e) <= worthGrowing(g.bytes(e)))
 }
 
-// tellFull tells engines that spare keys beyond the plan whether there is nothing larger now.
+// tellFull passes on to engines that deny only proven keys whether there is nothing larger now.
 func (g *Growth) tellFull(full bool) {
 	if s := g.Current.Load().OverCapacity; s != nil {
 		s.SetFull(full)

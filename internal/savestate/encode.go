@@ -32,7 +32,7 @@ type header struct {
 
 // snapshotRule is what the arithmetic of a window or a bucket follows from. Spans are ns. Burst is, of a window, the units
 // that it may have counted of a key in one generation, if that is more than Limit.
-type snapshotRule struct{ Limit, Generation, Generations, Burst, Span, Spares int64 }
+type snapshotRule struct{ Limit, Generation, Generations, Burst, Span, DeniesProven int64 }
 
 func ruleOf(w *spec.Rule) snapshotRule {
 	s := snapshotRule{w.Limit, w.Timeline.Length(), int64(w.Ring.Buffers()), w.Bucket.Burst, w.Bucket.Span, 0}
@@ -40,7 +40,7 @@ func ruleOf(w *spec.Rule) snapshotRule {
 		s.Burst = w.Reach
 	}
 	if w.OverCapacity != nil {
-		s.Spares = 1
+		s.DeniesProven = 1
 	}
 	return s
 }

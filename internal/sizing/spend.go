@@ -107,15 +107,15 @@ func (n *Need) Spend(memory int, s Shape) (spec.Dimensions, error) {
 	generations := n.Rule.Generations()
 	memory -= Overhead + engine.SelfBytes
 	share := 1. // of the memory, beside the entries for more than is planned
-	if n.Rule.Spares() {
+	if n.Rule.DeniesProven() {
 		share = 1 / (1 + spec.OverCapacityShare)
 	}
 	shards := min(max(int(float64(memory)*share)/(generations*generationBytes), 1), spec.MaxShards)
 	memory -= shards * engine.ShardBytes
 	bytes := memory &^ (spec.HeapUnit(memory) - 1) / shards
-	if n.Rule.Spares() {
+	if n.Rule.DeniesProven() {
 		bytes = int(float64(bytes-spec.StateBytes) * share)
-		s = n.sparing(s)
+		s = n.withProvenEntries(s)
 	}
 	p := spec.Dimensions{Shards: shards, CellBits: spec.CellBits(int(n.Rule.Limit)), Depth: s.Depth, BloomProbes: s.Probes}
 	if s.Heavy > 0 && n.table() {
@@ -140,8 +140,8 @@ func (n *Need) Spend(memory int, s Shape) (spec.Dimensions, error) {
 	return p, nil
 }
 
-// sparing returns a shape with a table of heavy keys, which certifies those that are not spared.
-func (n *Need) sparing(s Shape) Shape {
+// withProvenEntries returns a shape with a table of heavy keys, which proves keys to be over their limit.
+func (n *Need) withProvenEntries(s Shape) Shape {
 	if s.Heavy == 0 {
 		s.Heavy, s.Threshold = 1./heavyShare, max(1, n.Lowest/2)
 	}
@@ -177,7 +177,7 @@ func (n *Need) HeavyTable() bool {
 }
 
 // table tells whether there is a table of heavy keys.
-func (n *Need) table() bool { return n.HeavyTable() || n.Rule.Spares() }
+func (n *Need) table() bool { return n.HeavyTable() || n.Rule.DeniesProven() }
 
 // Smallest returns the least memory that makes a limiter.
 func (n *Need) Smallest() int {
@@ -189,7 +189,7 @@ func (n *Need) Smallest() int {
 	for n.table() && bytes-bytes/heavyShare/bucket*bucket < n.Rule.Generations()*smallestLines*bloom.BlockBytes {
 		bytes += 8
 	}
-	if n.Rule.Spares() {
+	if n.Rule.DeniesProven() {
 		bytes = int(float64(bytes)*(1+spec.OverCapacityShare)) + 8 + spec.StateBytes
 	}
 	return Overhead + engine.SelfBytes + engine.ShardBytes + spec.HeapBytes(bytes)

@@ -151,10 +151,10 @@ func (n *Need) MemoryFor(keys int) (int, error) {
 	var err error
 	if row, _ := n.sized(); row != nil {
 		var how Shape
-		if how, bytes, err = n.sizedFor(keys); n.Rule.Spares() && how.Heavy == 0 {
+		if how, bytes, err = n.sizedFor(keys); n.Rule.DeniesProven() && how.Heavy == 0 {
 			bytes /= 1 - 1./heavyShare // the table that it would do without
 		}
-		if n.Rule.Spares() {
+		if n.Rule.DeniesProven() {
 			bytes *= 1 + spec.OverCapacityShare
 		}
 	} else {

@@ -54,13 +54,13 @@ func (d *Dimensions) ShardMemory(rule *Rule) float64 {
 	return float64(rule.Ring.Buffers())*generation + 8*float64(d.Entries(rule)+rule.StateWords())
 }
 
-// OverCapacityShare is the memory of a window that may spare keys, beside all that it has otherwise: entries in its table, for all
+// OverCapacityShare is the memory of a window that denies only proven keys over capacity, beside all that it has otherwise: entries in its table, for all
 // that are above their limit when more come than planned.
 const OverCapacityShare = 1. / 4
 
 // Entries returns those of a shard's table.
 func (d *Dimensions) Entries(rule *Rule) int {
-	if !rule.Spares() {
+	if !rule.DeniesProven() {
 		return d.HeavyEntries
 	}
 	bytes := float64(rule.Ring.Buffers())*(float64(d.BloomBytes)+float64(d.Depth)*float64(d.Width)*float64(d.CellBits)/8) + 8*float64(d.HeavyEntries)

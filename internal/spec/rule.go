@@ -54,15 +54,15 @@ func (w *Rule) Grid(resolution time.Duration) int64 {
 	return 1
 }
 
-// Spares reports whether keys of a window are spared beyond the plan.
-func (w *Rule) Spares() bool { return w.OverCapacity != nil && !w.IsBucket() }
+// DeniesProven reports whether a window denies only proven keys over capacity.
+func (w *Rule) DeniesProven() bool { return w.OverCapacity != nil && !w.IsBucket() }
 
 // Evicts reports whether entries of a bucket give way whose times have not passed.
 func (w *Rule) Evicts() bool { return w.OverCapacity != nil && w.IsBucket() }
 
 // StateWords returns the words of state that a shard has beside its generations and its table.
 func (w *Rule) StateWords() int {
-	if w.IsBucket() || w.Spares() {
+	if w.IsBucket() || w.DeniesProven() {
 		return StateBytes / 8
 	}
 	return 0

@@ -30,7 +30,7 @@ func TestAuditOfChargesInThePast(t *testing.T) {
 	require.Zero(t, l.Stats().Audit.OverAdmitted)
 }
 
-// What a bucket that spares has let through is no fault later either, as long as the
+// What a bucket over capacity has let through is no fault later either, as long as the
 // bucket does not fill.
 func TestAuditAfterSparing(t *testing.T) {
 	l := audited(t, sketchlimit.Config{Limit: 10, Overload: sketchlimit.DenyProven, Plan: &sketchlimit.Plan{Shards: 1, Depth: 10, Width: 1, CellBits: 32}})

@@ -85,7 +85,7 @@ func TestBucketsBeyondThePlan(t *testing.T) {
 		require.Greater(t, closed, 0.1)
 		require.LessOrEqual(t, most, 1.4) // a full bucket, and what flows
 		denied, mean, most := crowd(t, sketchlimit.DenyProven, times)
-		t.Logf("× %d, spare: %.2g of light requests denied; abusers get %.2f of their limit, at most %.2f", times, denied, mean, most)
+		t.Logf("× %d, over capacity: %.2g of light requests denied; abusers get %.2f of their limit, at most %.2f", times, denied, mean, most)
 		require.LessOrEqual(t, denied, 1e-4)
 		require.Less(t, mean, 1.3)
 		require.Less(t, most, 3.0)

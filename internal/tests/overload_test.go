@@ -55,16 +55,16 @@ func TestOverloadRefused(t *testing.T) {
 // overloaded is a limiter beside exact counts of what it admits.
 type overloaded struct {
 	*sketchlimit.Limiter
-	t      testing.TB
-	config sketchlimit.Config
-	now    *atomic.Int64
-	random *rand.Rand
-	used   map[string][2]int64 // in the current generation, and in the one before
-	number int64               // of the current one
-	above  map[string]int64    // the most that a key had above the limit
-	all    int64               // their sum
-	exact  bool                // nothing may be over-admitted now
-	spared int                 // requests that were over-admitted
+	t            testing.TB
+	config       sketchlimit.Config
+	now          *atomic.Int64
+	random       *rand.Rand
+	used         map[string][2]int64 // in the current generation, and in the one before
+	number       int64               // of the current one
+	above        map[string]int64    // the most that a key had above the limit
+	all          int64               // their sum
+	exact        bool                // nothing may be over-admitted now
+	overAdmitted int                 // requests that were over-admitted
 }
 
 const overloadWindow = 10 * time.Second
@@ -107,7 +107,7 @@ func (o *overloaded) take(key string, n int) bool {
 		weighted += (u[1]*left + int64(overloadWindow) - 1) / int64(overloadWindow)
 	}
 	if above := weighted - int64(o.config.Limit); above > 0 {
-		o.spared++
+		o.overAdmitted++
 		require.False(o.t, o.exact && !o.Stats().OverCapacity.Active, "over-admitted while Stats says that it is exact")
 		o.all += max(0, above-o.above[key])
 		o.above[key] = max(o.above[key], above)
@@ -138,7 +138,7 @@ func (o *overloaded) window(keys, requests, n int) (denied int) {
 	return denied
 }
 
-// Within the plan nothing changes; beyond it the limiter says that it spares keys,
+// Within the plan nothing changes; beyond it the limiter says that it is over capacity,
 // denies no innocent ones, and accounts for each unit above a limit; afterwards it says
 // when it is exact again, and is.
 func TestSpare(t *testing.T) {
@@ -159,7 +159,7 @@ func TestSpare(t *testing.T) {
 			for range 3 {
 				require.Zero(t, o.window(400, requests, n))
 				require.Equal(t, sketchlimit.OverCapacity{}, o.Stats().OverCapacity)
-				require.Zero(t, o.spared)
+				require.Zero(t, o.overAdmitted)
 			}
 			began := time.Unix(0, o.now.Load())
 			denied := 0
@@ -172,7 +172,7 @@ func TestSpare(t *testing.T) {
 					require.Zero(t, s.OverCapacity.Exact)
 				}
 			}
-			t.Logf("%d requests over-admitted; %d units above limits, %d accounted for", o.spared, o.all, o.Stats().OverCapacity.Units)
+			t.Logf("%d requests over-admitted; %d units above limits, %d accounted for", o.overAdmitted, o.all, o.Stats().OverCapacity.Units)
 			require.Zero(t, denied, "innocents")
 			s := o.Stats().OverCapacity
 			require.EqualValues(t, 1, s.Times)
@@ -183,7 +183,7 @@ func TestSpare(t *testing.T) {
 				o.window(400, requests, n)
 			}
 			require.True(t, o.exact)
-			before := o.spared
+			before := o.overAdmitted
 			s = o.Stats().OverCapacity
 			require.False(t, s.Active)
 			require.False(t, s.Exact.IsZero())
@@ -191,15 +191,15 @@ func TestSpare(t *testing.T) {
 			for range 3 {
 				o.window(400, requests, n)
 			}
-			require.Equal(t, before, o.spared)
+			require.Equal(t, before, o.overAdmitted)
 			require.Equal(t, s, o.Stats().OverCapacity)
 		})
 	}
 }
 
-// At the end of a fixed window more keys would be denied than the limiter is to spare,
-// but for a moment: hardly anybody is, and within the plan it spares nobody. So it is
-// although one key in fifteen comes to its limit.
+// At the end of a fixed window more keys would be denied than the limiter may deny, but
+// for a moment: hardly anybody is, and within the plan it is never over capacity. So it
+// is although one key in fifteen comes to its limit.
 func TestPlanHoldsAtTheEndOfAWindow(t *testing.T) {
 	testkit.Computes(t)
 	const keys, heavy, windows = 15_000, 1000, 4
@@ -222,7 +222,7 @@ func TestPlanHoldsAtTheEndOfAWindow(t *testing.T) {
 }
 
 // Where a limit is a few requests, what keys read tells little of what they have used.
-// While new keys are far from being denied the limiter spares nobody, up to its
+// While new keys are far from being denied the limiter is not over capacity, up to its
 // headroom; at twice that it does, before it denies them.
 func TestSpareWhereALimitIsFewRequests(t *testing.T) {
 	testkit.Computes(t)
@@ -235,7 +235,7 @@ func TestSpareWhereALimitIsFewRequests(t *testing.T) {
 				o.crowd(keys, requests)
 			}
 			require.Equal(t, sketchlimit.OverCapacity{}, o.Stats().OverCapacity)
-			require.Zero(t, o.spared)
+			require.Zero(t, o.overAdmitted)
 			denied := 0
 			for range 3 {
 				denied += o.crowd(keys, 2*requests)
@@ -280,7 +280,7 @@ func TestSparedKeysAreDeniedForTheirOwnUnits(t *testing.T) {
 				own := owned[name]
 				own[0], own[1] = 0, own[0]
 				o.now.Store(start + int64(i)*int64(overloadWindow)/keys)
-				spares := o.Stats().OverCapacity.Active
+				over := o.Stats().OverCapacity.Active
 				before := 0. // what counts of the window before
 				if algorithm == sketchlimit.SlidingWindow {
 					before = float64(own[1]) * (1 - float64(i)/keys)
@@ -294,7 +294,7 @@ func TestSparedKeysAreDeniedForTheirOwnUnits(t *testing.T) {
 					asked += n
 					due := oracle.TakeAt(time.Unix(0, o.now.Load()), name, n).Allowed
 					admitted := o.take(name, n)
-					if !admitted && spares {
+					if !admitted && over {
 						denied++
 						require.Greater(t, float64(own[0]+n)+before+1, 100., "denied for others' units")
 					}
@@ -311,8 +311,9 @@ func TestSparedKeysAreDeniedForTheirOwnUnits(t *testing.T) {
 	}
 }
 
-// spareState loads a limiter until it spares keys, and until its shards are wide if wide.
-func (o *overloaded) spareState(windows int) {
+// overCapacityState loads a limiter until it is over capacity, and until its shards are
+// wide if wide.
+func (o *overloaded) overCapacityState(windows int) {
 	for range windows {
 		o.window(4000, 20, 3)
 	}
@@ -348,14 +349,14 @@ func TestSpareAllocatesNothing(t *testing.T) {
 	}
 }
 
-// A limiter that is restored goes on as the one that was saved: it spares the keys,
+// A limiter that is restored goes on as the one that was saved: it admits the keys,
 // says so, and accounts for them.
 func TestSpareSnapshots(t *testing.T) {
 	testkit.Computes(t)
 	for _, a := range []sketchlimit.Algorithm{sketchlimit.SlidingWindow, sketchlimit.FixedWindow} {
 		for windows := 1; windows <= 3; windows++ {
 			o := newOverloaded(t, sketchlimit.Config{Keys: 400, Algorithm: a})
-			o.spareState(windows)
+			o.overCapacityState(windows)
 			o.now.Add(int64(overloadWindow) / 10)
 			for range 2000 {
 				o.take(fmt.Sprint("crowd ", o.random.IntN(4000)), 1)
@@ -390,8 +391,8 @@ func TestSpareSnapshots(t *testing.T) {
 	}
 }
 
-// A limiter that may grow does so first, and spares keys when there is nothing larger;
-// it never takes more than it may.
+// A limiter that may grow does so first, and denies only proven keys when there is
+// nothing larger; it never takes more than it may.
 func TestSpareGrows(t *testing.T) {
 	testkit.Computes(t)
 	o := newOverloaded(t, sketchlimit.Config{Keys: 400, MaxMemoryBytes: 24 << 10})

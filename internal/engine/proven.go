@@ -72,7 +72,7 @@ func (b *predecessor) noiseRate(p rotating.Position, h uint64) float64 {
 	if locked {
 		defer r.s.mu.Unlock()
 	}
-	if r.s.number != p.Generation || r.sparing() { // its cells count no more
+	if r.s.number != p.Generation || r.isOverCapacity() { // its cells count no more
 		return 0
 	}
 	return sampler{r}.noiseRate(p)
@@ -93,7 +93,7 @@ func (r overCapacity) rotate(generation int64) (ends bool) {
 	}
 	units := s.Counted(r.s.admitted)
 	ends, exact := s.Rotate(r.s.admitted, generation-r.s.number, int64(r.e.Ring.Buffers()), least(&r.e.layout))
-	if r.sparing() {
+	if r.isOverCapacity() {
 		r.e.OverCapacity.GoOn(generation)
 	}
 	if exact {
@@ -115,15 +115,16 @@ func (r overCapacity) settle() {
 	r.s.peaks = unknown
 }
 
-// settleAfter makes those shards of a successor, which nobody asks yet, settle whose keys a predecessor spares or has spared.
+// settleAfter puts those shards of a successor into mode Settling whose keys a predecessor admits, or has admitted, over
+// capacity. Nobody asks the successor yet.
 func settleAfter(next, before *Engine) {
 	for i := range before.shards {
 		r := before.request(i, 0)
 		r.s.mu.Lock()
-		spared := r.state().Mode() != overcapacity.Exact
+		over := r.state().Mode() != overcapacity.Exact
 		r.s.mu.Unlock()
 		n, of := len(next.shards), len(before.shards)
-		for j := i * n / of; spared && j*of < (i+1)*n; j++ {
+		for j := i * n / of; over && j*of < (i+1)*n; j++ {
 			next.request(j, 0).state().Settle(int64(next.Ring.Buffers()))
 		}
 	}
@@ -202,7 +203,7 @@ func (r overCapacity) count(p rotating.Position, n int64, entry *uint64) {
 	}
 }
 
-// refuse counts a request that is denied although nothing certifies that. It is not remembered: the key may be spared when
+// refuse counts a request that is denied although nothing certifies that. It is not remembered: the key may be admitted when
 // the shard looks at its cells again.
 func (r overCapacity) refuse(p rotating.Position, n, limit int64, entry *uint64) spec.Verdict {
 	r.s.denied += uint64(n)

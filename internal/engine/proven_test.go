@@ -52,7 +52,7 @@ func oneBucket(t testing.TB) *face {
 	return f
 }
 
-// crowd sends a request for n units of so many keys that nobody else sends, until one begins to be spared, and tells
+// crowd sends a request for n units of so many keys that nobody else sends, until the shard is over capacity, and returns
 // whether it was.
 func (f *face) crowd(keys, n int, random *rand.Rand) bool {
 	for range keys {
@@ -92,8 +92,8 @@ func TestLookKnowsTheRate(t *testing.T) {
 	const fresh, cost = 20_000, 10
 	for _, rule := range []spec.Rule{sliding(100, time.Hour), fixed(100, time.Hour)} {
 		random := rand.New(rand.NewPCG(3, 4))
-		spare := &overcapacity.Episodes{Rate: 1, Lowest: rule.Limit}
-		f := faceOf(t, overCapacityOf(rule, spare), oneShard(rule.Limit))
+		episodes := &overcapacity.Episodes{Rate: 1, Lowest: rule.Limit}
+		f := faceOf(t, overCapacityOf(rule, episodes), oneShard(rule.Limit))
 		for range 40 { // generations, so that it knows what requests are like
 			f.crowd(200, cost, random)
 			f.now = f.now.Add(time.Hour)
@@ -113,7 +113,7 @@ func TestLookKnowsTheRate(t *testing.T) {
 		}
 		r, p := f.at(0), f.position()
 		looksThatFind := func(rate float64) (looks int) {
-			spare.Rate = rate / 16 // after a sixty-fourth of a window, the average over a quarter is a sixteenth
+			episodes.Rate = rate / 16 // after a sixty-fourth of a window, the average over a quarter is a sixteenth
 			r.state().Look(0, 0, 1, r.s.admitted, 0, 0)
 			fresh := *r.state()
 			for range 50 {
@@ -130,7 +130,7 @@ func TestLookKnowsTheRate(t *testing.T) {
 		require.Less(t, below, 3)
 		require.Greater(t, above, 10)
 
-		spare.Rate = 1
+		episodes.Rate = 1
 		require.False(t, f.crowd(100, cost, random))
 		f.now = f.now.Add(time.Hour)
 		f.take("somebody", 1)
@@ -140,33 +140,33 @@ func TestLookKnowsTheRate(t *testing.T) {
 	}
 }
 
-// A shard of a limiter that can grow asks for that and denies; when there is nothing larger, it spares. It looks after a
+// A shard of a limiter that can grow asks for that and denies; when there is nothing larger, it denies proven keys only. It looks after a
 // while, too, if nothing was admitted meanwhile.
 func TestSpareGrowsFirst(t *testing.T) {
 	const cost = 10
 	random := rand.New(rand.NewPCG(5, 6))
 	asked := 0
-	spare := &overcapacity.Episodes{Rate: 1e-4, Lowest: 100, Grow: func() { asked++ }}
-	f := faceOf(t, overCapacityOf(sliding(100, time.Second), spare), oneShard(100))
+	episodes := &overcapacity.Episodes{Rate: 1e-4, Lowest: 100, Grow: func() { asked++ }}
+	f := faceOf(t, overCapacityOf(sliding(100, time.Second), episodes), oneShard(100))
 	require.False(t, f.crowd(10_000, cost, random))
 	require.NotZero(t, asked)
 	f.now = f.now.Add(time.Second / 2)
 	for f.crowd(1000, cost, random); f.allow(fmt.Sprint(random.Uint64()), cost); { // until nobody is admitted
 		require.False(t, f.crowd(1000, cost, random))
 	}
-	spare.SetFull(true)
+	episodes.SetFull(true)
 	require.False(t, f.allow(fmt.Sprint(random.Uint64()), cost))
 	f.now = f.now.Add(time.Second / 64)
 	require.True(t, f.allow(fmt.Sprint(random.Uint64()), cost))
 	require.NotEqual(t, overcapacity.Exact, f.at(0).state().Mode())
 }
 
-// A shard that has spared is exact when all generations have gone in which it did: those count still.
+// A shard that was over capacity is exact when all generations have gone in which it was: those count still.
 func TestSpareEnds(t *testing.T) {
 	for _, rule := range []spec.Rule{sliding(100, time.Second), fixed(100, time.Second)} {
 		f := sparingFace(t, rule, oneShard(rule.Limit))
 		require.True(t, f.crowd(10_000, 10, rand.New(rand.NewPCG(5, 6))))
-		last := f.now // when it spared
+		last := f.now // when it was over capacity
 		for f.at(0).state().Mode() != overcapacity.Exact {
 			f.now = f.now.Add(time.Second)
 			f.take("somebody", 1)
@@ -196,14 +196,14 @@ func TestLastOverCapacity(t *testing.T) {
 		now, f.now = f.position().Generation, f.now.Add(time.Second)
 		f.take("somebody", 1)
 	}
-	require.Equal(t, overcapacity.Settling, f.at(0).state().Mode(), "what it spared counts still")
+	require.Equal(t, overcapacity.Settling, f.at(0).state().Mode(), "what it admitted over capacity counts still")
 	require.Equal(t, f.OverCapacity.Save().Last, now)
 	last, ok = ShardsOf(f.Engine).LastOverCapacity()
 	require.True(t, ok)
-	require.Equal(t, now, last, "it spares no more")
+	require.Equal(t, now, last, "it is over capacity no more")
 }
 
-// A shard spares until a generation with a tenth fewer units than it began with. Then its cells begin anew.
+// A shard is over capacity until a generation with a tenth fewer units than it began with. Then its cells begin anew.
 func TestSparesWhileTheLoadLasts(t *testing.T) {
 	for _, rule := range []spec.Rule{sliding(100, time.Second), fixed(100, time.Second)} {
 		f := sparingFace(t, rule, oneShard(rule.Limit))
@@ -211,16 +211,16 @@ func TestSparesWhileTheLoadLasts(t *testing.T) {
 		require.True(t, f.crowd(10_000, 10, random))
 		f.now = f.now.Add(time.Second)
 		for _, of := range []struct {
-			units  float64 // over those that the shard began with
-			spares bool
+			units float64 // over those that the shard began with
+			over  bool
 		}{{1.1, true}, {1.1, true}, {0.95, true}, {0.85, false}} {
 			for units := of.units * float64(f.at(0).state().Bears(least(&f.layout))); units > 0; units -= 10 {
 				f.take(fmt.Sprint("crowd ", random.Uint64()), 10)
 			}
 			f.now = f.now.Add(time.Second)
 			f.take("somebody", 1)
-			require.Equal(t, of.spares, f.at(0).sparing())
-			require.Equal(t, of.spares, f.Episode(f.position()).Active)
+			require.Equal(t, of.over, f.at(0).isOverCapacity())
+			require.Equal(t, of.over, f.Episode(f.position()).Active)
 		}
 		require.Equal(t, 0., sampler{f.at(0)}.noiseRate(f.position()))
 	}
@@ -294,7 +294,7 @@ func TestLookKnowsWhatThePredecessorHasCounted(t *testing.T) {
 	}
 }
 
-// The units that were spared never become fewer, and none counts twice, while shards end and readers ask.
+// The units admitted over capacity never become fewer, and none counts twice, while shards end and readers ask.
 func TestSparedUnitsOnlyRise(t *testing.T) {
 	d := oneShard(100)
 	d.Shards = 16
@@ -349,7 +349,7 @@ func TestSparedKeysAreCertifiedByTheGenerationBefore(t *testing.T) {
 		require.True(t, f.crowd(10_000, 10, random))
 		f.now = f.now.Add(time.Hour)
 		f.take("another", 1)
-		require.True(t, f.at(0).sparing())
+		require.True(t, f.at(0).isOverCapacity())
 		for f.allow("key", 1) {
 		}
 		for range 2000 {
@@ -360,7 +360,7 @@ func TestSparedKeysAreCertifiedByTheGenerationBefore(t *testing.T) {
 		for f.allow("key", 1) {
 			admitted++
 		}
-		require.True(t, f.at(0).sparing(), "it goes on sparing")
+		require.True(t, f.at(0).isOverCapacity(), "it goes on sparing")
 		require.InDelta(t, map[int]int{1: 100, 2: 25}[rule.Ring.Buffers()], admitted, 1)
 	}
 }
@@ -434,7 +434,7 @@ func TestSparedKeysAmongMany(t *testing.T) {
 					}
 					f.now = f.now.Add(time.Second / (crowd + 1))
 				}
-				require.True(t, f.at(0).sparing())
+				require.True(t, f.at(0).isOverCapacity())
 				most = max(most, abuser)
 			}
 			t.Logf("the abuser had at most %d of %d units in a window", most, crowd/25)
@@ -478,7 +478,7 @@ func TestOldestEntryYieldsFirst(t *testing.T) {
 	}
 }
 
-// Where a shard spares, keys that have sent much at once lose their entries soon, and those that go on sending keep theirs.
+// Where a shard is over capacity, keys that have sent much at once lose their entries soon, and those that go on sending keep theirs.
 func TestWhoHasSentMuchAtOnceYields(t *testing.T) {
 	f := oneBucket(t)
 	r, p := f.at(0), f.position()
