@@ -40,7 +40,8 @@ func (r window) usageOf(p rotating.Position, n, limit, current int64, entry *uin
 // until it is clear whether enough units are free, and then tells no more than that.
 // The oldest generation can be left out if there are enough whatever that holds, which
 // is so for most keys most of the time; so can all if the current one leaves too few. What
-// the key has used elsewhere is read as well, or else is in current already.
+// the key has used elsewhere is read as well, or else is in current already. Then no generation
+// is left out: units elsewhere may come on top of a whole limit here.
 //
 // With enough units asked for it returns at most as many as free, and never more than it would with all: so whatever it
 // leaves out, a request that it admits would be admitted by all readings. Consume relies on that.
@@ -51,7 +52,7 @@ func (r window) usage(p rotating.Position, current int64, entry *uint64, enough 
 	}
 	oldest := r.e.Ring.Buffers() - 1
 	for age := 1; age <= oldest; age++ {
-		if enough != all && (u.free < enough || age == oldest && r.e.WeighsAtMost(r.e.Reach, p.Elapsed, u.free-enough)) {
+		if enough != all && (u.free < enough || age == oldest && !elsewhere && r.e.WeighsAtMost(r.e.Reach, p.Elapsed, u.free-enough)) {
 			u.free = min(u.free, enough)
 			return u
 		}

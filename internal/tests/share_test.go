@@ -107,6 +107,31 @@ func TestShareDecidesAsOne(t *testing.T) {
 	}
 }
 
+// Nodes that admit the limit each, before they hear of each other, use twice the limit.
+// Allow counts that as Take does, also while an engine has a predecessor.
+func TestAllowCountsOthersAboveTheLimit(t *testing.T) {
+	const limit, window = 60, 1200 * ms
+	for _, subWindows := range []int{1, 4} {
+		now := time.Unix(1_700_000_000, 0).Truncate(window)
+		c := sketchlimit.Config{
+			Limit: limit, Window: window, SubWindows: subWindows, Seed: 1, Keys: 1000, MaxMemoryBytes: 1 << 20,
+			Clock: func() time.Time { return now },
+		}
+		here, there := newNode(t, c), newNode(t, c)
+		for range limit {
+			require.True(t, here.Allow("key"))
+			require.True(t, there.Allow("key"))
+		}
+		there.tell(t, here)
+		require.True(t, resize(here.Limiter, 64<<10))
+		now = now.Add(window + window/time.Duration(4*subWindows)) // three quarters of the first generation count
+		require.False(t, here.Allow("key"), "%d sub-windows", subWindows)
+		require.False(t, here.Take("key", 1).Allowed, "%d sub-windows", subWindows)
+		now = now.Add(window / time.Duration(2*subWindows)) // a quarter
+		require.True(t, here.Allow("key"), "%d sub-windows", subWindows)
+	}
+}
+
 // The sum of several limiters' cells bounds every key's count, however crowded they
 // are; and with one limiter's cells missing it does not.
 func TestShareSumIsAnUpperBound(t *testing.T) {

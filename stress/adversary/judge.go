@@ -121,11 +121,16 @@ func (w *world) judgeStats(o op) {
 	if !(s.FalseDenialRate >= 0 && s.FalseDenialRate <= 1+1e-9) {
 		w.fail("stats", o, "FalseDenialRate %v", s.FalseDenialRate)
 	}
-	if s.Audit.OverAdmitted > 0 {
-		w.fail("audit", o, "%d units over-admitted: %+v", s.Audit.OverAdmitted, s.Audit)
-	}
+	w.judgeAudit(o, s.Audit)
 	if s.TooLow != n.tooLow || s.TooLow > 0 && !s.OutsidePlan {
 		w.fail("too low", o, "TooLow %d, OutsidePlan %v; %d requests were below the lowest limit", s.TooLow, s.OutsidePlan, n.tooLow)
+	}
+}
+
+// judgeAudit judges that the limiter's own audit found nothing that was over-admitted.
+func (w *world) judgeAudit(o op, a sketchlimit.Audit) {
+	if a.OverAdmitted > 0 {
+		w.fail("audit", o, "%d units over-admitted: %+v", a.OverAdmitted, a)
 	}
 }
 

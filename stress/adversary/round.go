@@ -47,6 +47,9 @@ func (b *bench) round(g *generator) (steps int) {
 	if r.IntN(8) == 0 {
 		w.edge(b, g)
 	}
+	for i, n := range w.nodes {
+		w.judgeAudit(op{node: i, at: n.seen}, n.limiter.Stats().Audit)
+	}
 	return len(c.grants)
 }
 
