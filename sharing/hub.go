@@ -1,6 +1,7 @@
 package sharing
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 // one call in two seconds, which waits at the server. It is safe for concurrent use.
 type Hub struct {
 	engine Engine
+	calls  chan struct{} // one for each call of the engine that has not returned
 
 	mu      sync.Mutex
 	nodes   map[*Node]struct{}
@@ -31,11 +33,15 @@ const (
 	// batchCount and batchBytes bound what is appended by one call.
 	batchCount = 64
 	batchBytes = 128 << 10
+	// maxCalls bounds the calls of the engine that go on at once. One waits for news and
+	// one appends. The others are of nodes that join, or were given up and have not
+	// returned.
+	maxCalls = 8
 )
 
 // NewHub returns a Hub without nodes. It makes calls while it has some.
 func NewHub(engine Engine) *Hub {
-	return &Hub{engine: engine, nodes: map[*Node]struct{}{}, changed: make(chan struct{}), base: time.Now()}
+	return &Hub{engine: engine, calls: make(chan struct{}, maxCalls), nodes: map[*Node]struct{}{}, changed: make(chan struct{}), base: time.Now()}
 }
 
 // Join makes the share a node of the log, and exchanges once. An engine that does not
@@ -189,7 +195,7 @@ func (h *Hub) exchangeDue(ctx context.Context, due []*Node) {
 		n.mu.Unlock()
 		telling = append(telling, n)
 	}
-	for n := range h.push(ctx, telling) {
+	for n := range h.push(ctx, telling, false) {
 		h.rest(n)
 	}
 }
@@ -300,28 +306,52 @@ func (h *Hub) readLogs(ctx context.Context, from []Cursor, logs map[string][]*No
 // readWithin reads some logs. An engine that does not heed its context is waited for
 // until ctx ends or patience does.
 func (h *Hub) readWithin(ctx context.Context, from []Cursor, wait, timeout, patience time.Duration) ([]Record, error) {
-	within, cancel := context.WithTimeout(ctx, wait+timeout)
-	defer cancel()
-	done := make(chan struct{})
-	var read []Record
-	var failed error
+	type answer struct {
+		records []Record
+		err     error
+	}
+	a, err := call(h, ctx, timeout, patience, func() answer {
+		within, cancel := context.WithTimeout(ctx, wait+timeout)
+		defer cancel()
+		records, err := h.engine.Read(within, from, wait)
+		return answer{records, err}
+	})
+	return a.records, cmp.Or(err, a.err)
+}
+
+// call makes a call of the engine, and waits for it until ctx ends or patience does.
+// Then the call goes on by itself, and its answer is dropped.
+func call[T any](h *Hub, ctx context.Context, timeout, patience time.Duration, f func() T) (answer T, err error) {
+	giveUp := time.NewTimer(patience)
+	defer giveUp.Stop()
+	select {
+	case h.calls <- struct{}{}:
+	case <-ctx.Done():
+		return answer, ctx.Err()
+	case <-giveUp.C: // of too many calls that were given up none has returned
+		return answer, late(timeout)
+	}
+	done := make(chan T, 1)
 	go func() {
-		defer close(done)
-		read, failed = h.engine.Read(within, from, wait)
+		defer func() { <-h.calls }()
+		done <- f()
 	}()
 	select {
-	case <-done:
-		return read, failed
+	case answer = <-done:
+		return answer, nil
 	case <-ctx.Done():
-		return nil, ctx.Err()
-	case <-time.After(patience):
-		return nil, late(timeout)
+		return answer, ctx.Err()
+	case <-giveUp.C:
+		return answer, late(timeout)
 	}
 }
 
 // patience is how long the hub waits for an answer that may take so long: whatever it
 // waits for holds up others.
 func patience(timeout time.Duration) time.Duration { return timeout + timeout/8 }
+
+// untilEnd is the patience of a caller who waits until the context ends.
+const untilEnd = time.Duration(math.MaxInt64)
 
 // logErrors returns errors by the log that they concern, and the one that concerns all
 // under "".
@@ -379,8 +409,7 @@ func (n *Node) exchange(ctx context.Context) error {
 	n.sending.Lock()
 	defer n.sending.Unlock()
 	h := n.hub
-	const untilEnd = math.MaxInt64 // of the context: Exchange reports meanwhile
-	const rounds = 8               // what was on its way; what is new; what was lost, and then all of it; each of that is read again
+	const rounds = 8 // what was on its way; what is new; what was lost, and then all of it; each of that is read again
 	for range rounds {
 		n.mu.Lock()
 		joined := n.joined
@@ -399,7 +428,7 @@ func (n *Node) exchange(ctx context.Context) error {
 		n.mu.Lock()
 		all := n.collect(time.Now())
 		n.mu.Unlock()
-		if err := h.push(ctx, []*Node{n})[n]; err != nil {
+		if err := h.push(ctx, []*Node{n}, true)[n]; err != nil {
 			return err
 		}
 		n.mu.Lock()
@@ -414,8 +443,11 @@ func (n *Node) exchange(ctx context.Context) error {
 }
 
 // push appends what nodes have in their queues, until these are empty, and returns the
-// errors of those that fail. The caller has locked the nodes' sending.
-func (h *Hub) push(ctx context.Context, nodes []*Node) map[*Node]error {
+// errors of those that fail. An engine that does not heed its context is waited for
+// until ctx ends where the caller waits for that, and otherwise for the timeout. What is
+// given up then may be appended yet, after what comes later: messages have numbers. The
+// caller has locked the nodes' sending.
+func (h *Hub) push(ctx context.Context, nodes []*Node, waits bool) map[*Node]error {
 	errs := map[*Node]error{}
 	for {
 		var entries []Entry
@@ -450,8 +482,11 @@ func (h *Hub) push(ctx context.Context, nodes []*Node) map[*Node]error {
 		if len(entries) == 0 {
 			return errs
 		}
-		start := time.Now()
-		results := h.append(ctx, entries, timeout, telling)
+		start, within := time.Now(), patience(timeout)
+		if waits {
+			within = untilEnd
+		}
+		results := h.append(ctx, entries, timeout, within)
 		if ctx.Err() != nil {
 			for _, n := range telling {
 				errs[n] = ctx.Err()
@@ -473,41 +508,38 @@ func (h *Hub) push(ctx context.Context, nodes []*Node) map[*Node]error {
 			cut, ok := n.cutNow()
 			n.mu.Unlock()
 			if ok {
-				within, cancel := context.WithTimeout(ctx, timeout)
-				if err := h.engine.Trim(within, n.config.Log, cut); err != nil {
+				if err := h.trim(ctx, n.config.Log, cut, timeout, within); err != nil {
 					n.exchanged(err, 0, now) // the log is longer until the next time
 				}
-				cancel()
 			}
 		}
 	}
 }
 
-// append calls the engine, and reports each time that the timeout passes while it does
-// not answer.
-func (h *Hub) append(ctx context.Context, entries []Entry, timeout time.Duration, nodes []*Node) []Result {
-	within, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	done := make(chan []Result, 1)
-	go func() { done <- h.engine.Append(within, entries) }()
-	tick := time.NewTicker(patience(timeout))
-	defer tick.Stop()
-	for {
-		select {
-		case results := <-done:
-			return results
-		case <-tick.C:
-			for _, n := range nodes {
-				n.exchanged(late(timeout), timeout, time.Now())
-			}
-		case <-ctx.Done():
-			results := make([]Result, len(entries))
-			for i := range results {
-				results[i].Err = ctx.Err()
-			}
-			return results
+// append appends entries.
+func (h *Hub) append(ctx context.Context, entries []Entry, timeout, patience time.Duration) []Result {
+	results, err := call(h, ctx, timeout, patience, func() []Result {
+		within, cancel := context.WithTimeout(ctx, timeout)
+		defer cancel()
+		return h.engine.Append(within, entries)
+	})
+	if err != nil {
+		results = make([]Result, len(entries))
+		for i := range results {
+			results[i].Err = err
 		}
 	}
+	return results
+}
+
+// trim removes the entries of a log up to a place.
+func (h *Hub) trim(ctx context.Context, log string, upTo Place, timeout, patience time.Duration) error {
+	failed, err := call(h, ctx, timeout, patience, func() error {
+		within, cancel := context.WithTimeout(ctx, timeout)
+		defer cancel()
+		return h.engine.Trim(within, log, upTo)
+	})
+	return cmp.Or(err, failed)
 }
 
 // pull reads a node's log up to its end, and waits so long for each answer.

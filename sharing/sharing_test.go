@@ -80,17 +80,22 @@ func (c *counting) calls() int64 { return c.appends.Load() + c.reads.Load() + c.
 
 // join lets so many limiters share their limits in logs of their own, through one hub.
 func join(t *testing.T, hub *sharing.Hub, limiters, limit int) (all []*sketchlimit.Limiter, nodes []*sharing.Node) {
+	return joinWith(t, hub, limiters, limit, func(err error) {
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// joinWith is join with a function that is given the result of each exchange.
+func joinWith(t *testing.T, hub *sharing.Hub, limiters, limit int, report func(error)) (all []*sketchlimit.Limiter, nodes []*sharing.Node) {
 	for i := range limiters {
 		l, err := sketchlimit.New(sketchlimit.Config{Limit: limit, Window: time.Hour, Keys: 1000, Seed: 1})
 		require.NoError(t, err)
 		share, err := l.Share()
 		require.NoError(t, err)
 		n, err := hub.Join(t.Context(), share, sharing.Config{Log: fmt.Sprint(i), Interval: 100 * time.Millisecond,
-			Timeout: time.Second, Window: time.Hour, Report: func(err error) {
-				if err != nil {
-					t.Error(err)
-				}
-			}})
+			Timeout: time.Second, Window: time.Hour, Report: report})
 		require.NoError(t, err)
 		t.Cleanup(func() { n.Leave(); l.Close() })
 		all, nodes = append(all, l), append(nodes, n)
@@ -236,5 +241,107 @@ func TestNoMoreThanTheBound(t *testing.T) {
 		all.Wait()
 		require.GreaterOrEqual(t, admitted.Load(), int64(limit))
 		require.LessOrEqual(t, admitted.Load(), int64(limit+(nodes-1)*rate/5))
+	})
+}
+
+// stuck is an engine whose next calls of a kind never return, and heed no context.
+type stuck struct {
+	sharing.Engine
+	appends, trims atomic.Int64 // to come that hang
+	hanging        atomic.Int64
+	most           atomic.Int64 // that hung at once
+	release        chan struct{}
+}
+
+func (s *stuck) hang(left *atomic.Int64) {
+	if left.Add(-1) < 0 {
+		return
+	}
+	s.most.Store(max(s.most.Load(), s.hanging.Add(1)))
+	<-s.release
+	s.hanging.Add(-1)
+}
+
+func (s *stuck) Append(ctx context.Context, entries []sharing.Entry) []sharing.Result {
+	s.hang(&s.appends)
+	return s.Engine.Append(ctx, entries)
+}
+
+func (s *stuck) Trim(ctx context.Context, log string, upTo sharing.Place) error {
+	s.hang(&s.trims)
+	return s.Engine.Trim(ctx, log, upTo)
+}
+
+// TestCallThatHangs: a call that never returns is given up. What it was to append is
+// appended by the next one, and counts once when the first returns after all.
+func TestCallThatHangs(t *testing.T) {
+	for _, c := range []struct {
+		name           string
+		appends, trims int64
+	}{{"append", 1, 0}, {"appends", 3, 0}, {"trim", 0, 1}} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := &sharingtest.Memory{}
+				engine := &stuck{Engine: m, release: make(chan struct{})}
+				open := func(e sharing.Engine) (*sketchlimit.Limiter, *sharing.Node) {
+					l, err := sketchlimit.New(sketchlimit.Config{Limit: 1 << 20, Window: time.Hour, Keys: 1000, Seed: 1})
+					require.NoError(t, err)
+					share, err := l.Share()
+					require.NoError(t, err)
+					n, err := sharing.NewHub(e).Join(t.Context(), share, sharing.Config{Log: "log", Interval: 100 * time.Millisecond,
+						Timeout: time.Second, Window: time.Hour, LogBytes: 1 << 10, Report: func(error) {}})
+					require.NoError(t, err)
+					t.Cleanup(func() { n.Leave(); l.Close() })
+					return l, n
+				}
+				a, _ := open(engine)
+				b, _ := open(m)
+				time.Sleep(3 * time.Second)
+				engine.appends.Store(c.appends)
+				engine.trims.Store(c.trims)
+				used := 0
+				for engine.hanging.Load() < c.appends+c.trims {
+					for i := range 500 { // which make the log long
+						a.Allow(fmt.Sprint("other", used, i))
+					}
+					require.True(t, a.AllowN("k", 3))
+					used += 3
+					time.Sleep(200 * time.Millisecond)
+				}
+				require.True(t, a.AllowN("k", 5))
+				used += 5
+				know := func() bool { return 1<<20-b.Peek("k").Remaining >= used }
+				for range 100 {
+					time.Sleep(100 * time.Millisecond)
+				}
+				require.True(t, know(), "while %d calls hang", engine.hanging.Load())
+				before := b.Peek("k").Remaining
+				close(engine.release)
+				time.Sleep(3 * time.Second)
+				require.Zero(t, engine.hanging.Load())
+				require.Equal(t, before, b.Peek("k").Remaining, "counted once")
+			})
+		})
+	}
+}
+
+// TestCallsThatHangAreFew: however long no call returns, a hub has eight at most.
+func TestCallsThatHangAreFew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine := &stuck{Engine: &sharingtest.Memory{}, release: make(chan struct{})}
+		all, nodes := joinWith(t, sharing.NewHub(engine), 3, 1000, func(error) {})
+		engine.appends.Store(1 << 40)
+		for range 100 {
+			time.Sleep(time.Second)
+			all[0].Allow("k")
+		}
+		require.LessOrEqual(t, engine.most.Load(), int64(8))
+		require.Greater(t, engine.most.Load(), int64(1))
+		require.Greater(t, nodes[0].Stats().Failures, uint64(20), "and is told so again and again")
+		engine.appends.Store(0)
+		close(engine.release)
+		b, _ := join(t, sharing.NewHub(engine.Engine), 1, 1000)
+		time.Sleep(3 * time.Second)
+		require.Equal(t, 900, b[0].Peek("k").Remaining)
 	})
 }
