@@ -8,6 +8,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sketchlimit/sketchlimit/bench/peers/internal/redisserver"
 )
 
 // The script is put together here as Strict does it: it must run, and count.
@@ -15,7 +17,7 @@ func TestSlidingScriptCounts(t *testing.T) {
 	if _, err := exec.LookPath("redis-server"); err != nil && os.Getenv("SKETCHLIMIT_REDIS_REQUIRED") != "1" {
 		t.Skip("no redis-server in PATH")
 	}
-	addr, stop, err := start(t.TempDir())
+	addr, stop, err := redisserver.Start(t.TempDir())
 	require.NoError(t, err)
 	t.Cleanup(stop)
 	client := redis.NewClient(&redis.Options{Addr: addr})

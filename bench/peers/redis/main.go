@@ -14,6 +14,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/sketchlimit/sketchlimit/bench/peers/internal/redisserver"
 )
 
 // sections are what is measured, in the order of notes/tables/redis.md.
@@ -61,7 +63,7 @@ func section(name string, measure func(io.Writer, string) error, file string) er
 		return err
 	}
 	defer os.RemoveAll(dir)
-	addr, stop, err := start(dir)
+	addr, stop, err := redisserver.Start(dir)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,5 @@
-package main
+// Package redisserver starts redis-server on the loopback.
+package redisserver
 
 import (
 	"context"
@@ -15,10 +16,10 @@ import (
 // The client prints a line for each try to reach a server that is not up yet.
 func init() { logging.Disable() }
 
-// start starts a redis-server on a free port of the loopback, and waits until it
+// Start starts a redis-server on a free port of the loopback, and waits until it
 // answers. The server keeps its files in dir and snapshots nothing by itself. stop ends
 // it.
-func start(dir string) (addr string, stop func(), err error) {
+func Start(dir string) (addr string, stop func(), err error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", nil, err
