@@ -33,6 +33,9 @@ type bench struct {
 	next  int
 	tally map[string]*tally
 	total int64
+
+	latest []string // episodes that have begun
+	alarms int      // of limiters' own audits, in the log
 }
 
 // tally is what became of the episodes of a kind.
@@ -63,12 +66,21 @@ func (b *bench) run(ctx context.Context) {
 				if !ok {
 					return
 				}
+				b.plays(kind, seed)
 				b.episode(kind, seed)
 			}
 		})
 	}
 	wg.Wait()
 	b.summary(time.Since(start))
+}
+
+// plays notes that an episode begins. A few of the latest are known where an alarm comes.
+func (b *bench) plays(kind string, seed uint64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.latest = append(b.latest, fmt.Sprintf("-kind %s -seed %d", kind, seed))
+	b.latest = b.latest[max(0, len(b.latest)-4):]
 }
 
 // take returns the next episode.
@@ -258,6 +270,7 @@ func (b *bench) report(kind string, seed uint64, v violation, s *setup, ops []op
 }
 
 func (b *bench) violations() (sum int) {
+	sum = b.alarms
 	for _, t := range b.tally {
 		for _, n := range t.rules {
 			sum += n

@@ -2,6 +2,7 @@ package main
 
 import (
 	"io"
+	"log/slog"
 	"iter"
 	"os"
 	"runtime"
@@ -772,4 +773,18 @@ func TestChoose(t *testing.T) {
 	require.NoError(t, b.choose(""))
 	require.Equal(t, allKinds(), b.kinds)
 	require.EqualError(t, b.choose("sliding,oval"), "-kind oval, must be of "+strings.Join(allKinds(), ", "))
+}
+
+// TestAlarmIsAViolation writes what a limiter logs whose own audit finds a unit too many.
+func TestAlarmIsAViolation(t *testing.T) {
+	var out bytes.Buffer
+	b := bench{out: &out, tally: map[string]*tally{}}
+	b.plays("sliding", 7)
+	logger := slog.New(alarms{&b})
+	logger.Warn("the limiter is outside its plan")
+	require.Zero(t, b.violations())
+	logger.Error("more was admitted than the limit allows", "limit", 5, "units", 3)
+	require.Equal(t, 1, b.violations())
+	require.Contains(t, out.String(), `limit=5 units=3`)
+	require.Contains(t, out.String(), `-kind sliding -seed 7`)
 }

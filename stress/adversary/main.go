@@ -20,6 +20,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"os/signal"
@@ -54,6 +55,7 @@ func main() {
 	}
 	interrupted, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
+	slog.SetDefault(slog.New(alarms{&b}))
 	if b.run(interrupted); b.violations() > 0 {
 		os.Exit(1)
 	}
