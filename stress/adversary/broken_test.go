@@ -1,9 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"io"
-	"log/slog"
 	"iter"
+	"log/slog"
 	"os"
 	"runtime"
 	"slices"
