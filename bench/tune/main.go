@@ -18,16 +18,6 @@ import (
 	"time"
 )
 
-// bench is what the flags ask for.
-type bench struct {
-	out       io.Writer
-	keys      float64 // of a window
-	limit     int     // 0 is all
-	load      string  // how the names of loads begin
-	algorithm string  // how those of algorithms do
-	data      string  // the folder of traces
-}
-
 var parts = []struct {
 	name string
 	run  func(*bench)
@@ -62,14 +52,6 @@ func main() {
 		}
 	}
 }
-
-// head prints the head of a table.
-func (b *bench) head(columns ...string) {
-	b.row(columns...)
-	b.row(strings.Split(strings.Repeat("---,", len(columns)-1)+"---", ",")...)
-}
-
-func (b *bench) row(cells ...string) { fmt.Fprintf(b.out, "| %s |\n", strings.Join(cells, " | ")) }
 
 // between puts text between the markers of a file.
 func between(file, text string) error {

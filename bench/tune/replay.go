@@ -12,7 +12,6 @@ import (
 )
 
 const (
-	window = time.Minute
 	// A replay goes on until so many keys have been wronged in windows that are counted, all but the first.
 	enough                     = 300
 	fewestWindows, mostWindows = 4, 10
