@@ -28,7 +28,7 @@ func TestMemoryBelowKeys(t *testing.T) {
 
 // TestSilentKeysAreEvents: a simulation has no more keys than events, however rarely they come.
 func TestSilentKeysAreEvents(t *testing.T) {
-	s, err := newSearch(Traffic{Keys: 1_000_000, Requests: 5}, Goal{Limit: 100, FalseDenialRate: 1e-5})
+	s, err := newEvaluator(Traffic{Keys: 1_000_000, Requests: 5}, Goal{Limit: 100, FalseDenialRate: 1e-5})
 	require.NoError(t, err)
 	assert.InDelta(t, 1, s.events(coarse), 1e-9)
 	memory := 8 << 20
@@ -39,7 +39,7 @@ func TestSilentKeysAreEvents(t *testing.T) {
 
 // TestOneHitKeysAreEvents: those beside a few heavy keys, whose own requests are sent together, are counted as well.
 func TestOneHitKeysAreEvents(t *testing.T) {
-	s, err := newSearch(Traffic{Keys: 2, Requests: 5_000_000, OneHit: 0.9}, Goal{Limit: 100, FalseDenialRate: 1e-5})
+	s, err := newEvaluator(Traffic{Keys: 2, Requests: 5_000_000, OneHit: 0.9}, Goal{Limit: 100, FalseDenialRate: 1e-5})
 	require.NoError(t, err)
 	assert.InDelta(t, 2_250_000+float64(coarse), s.events(coarse), 1)
 }

@@ -45,32 +45,15 @@ type occupancy struct {
 // settling are the windows until buckets are as empty as in any window before.
 const settling = 2
 
-// bucketLoad returns that of so many times the traffic. It keeps what it has found.
-func (s *search) bucketLoad(load float64) *bucketLoad {
-	s.loads.mu.Lock()
-	defer s.loads.mu.Unlock()
-	if l := s.loads.of[load]; l != nil {
-		return l
-	}
-	l := newBucketLoad(s, load)
-	if s.loads.of == nil {
-		s.loads.of = make(map[float64]*bucketLoad)
-	}
-	s.loads.of[load] = l
-	return l
-}
-
-func newBucketLoad(s *search, load float64) *bucketLoad {
-	t, g := &s.traffic, s.goal
-	keys := load * float64(t.Keys)
-	part := math.Min(1, forecastEvents/(keys*s.events(coarse)))
-	n := max(1, int(math.Round(keys*part)))
+// newBucketLoad simulates load times the traffic with a part of its keys, above 0 … 1.
+func newBucketLoad(t *Traffic, g Goal, rule spec.Rule, load, part float64) *bucketLoad {
+	n := max(1, int(math.Round(load*float64(t.Keys)*part)))
 	b := &bucketLoad{
 		simulation: simulation{
-			window: newWindow(s.need.Rule), random: rand.New(rand.NewPCG(tuneSeed, 0)), keys: make([]simulatedKey, n),
+			window: newWindow(rule), random: rand.New(rand.NewPCG(tuneSeed, 0)), keys: make([]simulatedKey, n),
 			sampled: len(t.Sample) > 0, eventsOfKey: coarse.most(&g), parts: 1, steady: t.Steady, bursts: !t.Even,
 		},
-		part: part, span: int64(s.need.Rule.Span()), full: make([]int64, n),
+		part: part, span: int64(rule.Span()), full: make([]int64, n),
 	}
 	b.cast(t, g.Limit, part*load)
 	b.run()

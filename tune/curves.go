@@ -2,108 +2,11 @@ package tune
 
 import (
 	"math"
-	"math/bits"
 
 	"github.com/sketchlimit/sketchlimit/internal/errorrate"
 	"github.com/sketchlimit/sketchlimit/rotating"
+	"github.com/sketchlimit/sketchlimit/tune/internal/tail"
 )
-
-// tail is a distribution of counts: the chance of at least binFloor(i), for each i.
-// Past its end it is 0.
-type tail []float64
-
-// Counts are told apart up to exactBins, and from there on by an eighth.
-const (
-	exactBins  = 1 << exactBits
-	exactBits  = 7
-	octaveBins = 8
-	// negligible is a chance that no goal tells from 0.
-	negligible = 1e-18
-)
-
-func binOf(count int64) int {
-	if count < exactBins {
-		return int(max(count, 0))
-	}
-	e := bits.Len64(uint64(count)) - 1
-	return exactBins + (e-exactBits)*octaveBins + int(count>>(e-3))&(octaveBins-1)
-}
-
-func binFloor(i int) int64 {
-	if i < exactBins {
-		return int64(i)
-	}
-	e, sub := exactBits+(i-exactBins)/octaveBins, (i-exactBins)%octaveBins
-	return int64(octaveBins+sub) << (e - 3)
-}
-
-func binMiddle(i int) int64 { return (binFloor(i) + binFloor(i+1) - 1) / 2 }
-
-// of returns the chance of count or more.
-func (t tail) of(count int64) float64 {
-	if count <= 0 {
-		return 1
-	}
-	i := binOf(count)
-	if i >= len(t) {
-		return 0
-	}
-	next := 0.
-	if i+1 < len(t) {
-		next = t[i+1]
-	}
-	from, to := binFloor(i), binFloor(i+1)
-	return t[i] + (next-t[i])*float64(count-from)/float64(to-from)
-}
-
-// only returns the chance of a count in one bin.
-func (t tail) only(i int) float64 {
-	if i+1 < len(t) {
-		return t[i] - t[i+1]
-	}
-	return t[i]
-}
-
-// beyond returns the mean of what a count exceeds so many by.
-func (t tail) beyond(count int64) (mean float64) {
-	for i := binOf(count + 1); i < len(t); i++ {
-		mean += t[i] * float64(binFloor(i+1)-max(binFloor(i), count+1))
-	}
-	return mean
-}
-
-// plus returns the distribution of the sum of two counts.
-func (t tail) plus(other tail) tail {
-	if len(t) == 1 {
-		return other
-	}
-	sum := tail{1}
-	for i := 1; ; i++ {
-		chance := 0.
-		if i < len(t) {
-			chance = t[i]
-		}
-		for j := range min(i, len(t)) {
-			chance += t.only(j) * other.of(binFloor(i)-binMiddle(j))
-		}
-		if chance < negligible {
-			return sum
-		}
-		sum = append(sum, chance)
-	}
-}
-
-// times returns the distribution of the sum of so many counts.
-func (t tail) times(n int) tail {
-	sum := tail{1}
-	for ; n > 0; n /= 2 {
-		if n%2 == 1 {
-			sum = t.plus(sum)
-		}
-		t = t.plus(t)
-	}
-	return sum
-}
 
 // slots are the moments of a generation at which the simulated cells are read. They are
 // denser at its beginning, when heavy keys come in and everything fills.
@@ -124,15 +27,15 @@ type curves struct {
 // the doorkeeper, and then the distribution of the smallest of its cells.
 type reading struct {
 	door      float64
-	cells     tail
+	cells     tail.Distribution
 	threshold float64 // units from which a key has an entry, mean over shards
 }
 
 // look reads all shards.
 func (c *curves) look(l *part, slot int, p rotating.Position) {
-	top, shards := binOf(l.limit), l.dims.Shards
+	top, shards := tail.Bin(l.limit), l.dims.Shards
 	c.adds = l.dims.Depth == 1
-	shard := l.NewCopy()
+	shard := l.engine.NewCopy()
 	for i := range shards {
 		shard.Read(i, p, nil)
 		c.current[slot].threshold += float64(shard.PromoteAt()) / float64(shards)
@@ -148,9 +51,9 @@ func (c *curves) look(l *part, slot int, p rotating.Position) {
 // add adds a shard's generation to the mean over so many.
 func (r *reading) add(g *errorrate.Generation, top, all int) {
 	r.door += g.Passes() / float64(all)
-	cells := make(tail, top+1)
+	cells := make(tail.Distribution, top+1)
 	for _, read := range g.Readings() {
-		for i := range min(binOf(int64(read.Count)), top) + 1 {
+		for i := range min(tail.Bin(int64(read.Count)), top) + 1 {
 			cells[i] += read.Chance
 		}
 	}
@@ -180,19 +83,19 @@ func between(moment float64) (slot int, part float64) {
 // then kept for good: a reading of r adds r+1−j to its own count. So the key's excess is
 // the greatest of those, of which the likeliest is taken: cells only rise, so they come
 // together. Above the threshold a key counts in the table, and cells add no more.
-func (c *curves) excess(now reading, moment float64, own, threshold int64) tail {
+func (c *curves) excess(now reading, moment float64, own, threshold int64) tail.Distribution {
 	if c.adds && own > 0 && c.bursts {
 		return c.added(moment)
 	}
 	if c.adds && own > 0 {
 		return c.added(moment * math.Min(1, float64(threshold)/float64(own)))
 	}
-	t, passes := tail{1}, 1.
+	t, passes := tail.Distribution{1}, 1.
 	if own == 0 {
 		passes = now.door
 	}
-	for i := 1; passes*now.cells.of(own+binFloor(i)) > negligible; i++ {
-		t = append(t, passes*now.cells.of(own+binFloor(i)))
+	for i := 1; passes*now.cells.AtLeast(own+tail.Floor(i)) > tail.Negligible; i++ {
+		t = append(t, passes*now.cells.AtLeast(own+tail.Floor(i)))
 	}
 	for j := int64(1); j <= min(own, threshold); j += 1 + j/2 {
 		for i, p := range c.arrival(moment, j, own) {
@@ -207,12 +110,12 @@ func (c *curves) excess(now reading, moment float64, own, threshold int64) tail 
 
 // added returns the distribution of the excess in a single row: all that others have sent until the key was last counted
 // there.
-func (c *curves) added(last float64) (t tail) {
+func (c *curves) added(last float64) (t tail.Distribution) {
 	slot, part := between(last)
 	before, after := &c.current[slot].cells, &c.current[slot+1].cells
 	for i := 0; ; i++ {
-		p := (1-part)*before.of(binFloor(i)) + part*after.of(binFloor(i))
-		if p < negligible {
+		p := (1-part)*before.AtLeast(tail.Floor(i)) + part*after.AtLeast(tail.Floor(i))
+		if p < tail.Negligible {
 			return t
 		}
 		t = append(t, p)
@@ -242,19 +145,19 @@ func (c *curves) came(moment float64, j, units int64) (at [3]float64) {
 // The unit came at a moment that is distributed as the j-th of so many random ones, a
 // Beta distribution, for which three moments stand: cells rise with a power of time, so
 // that the mean alone would tell too little.
-func (c *curves) arrival(moment float64, j, units int64) tail {
+func (c *curves) arrival(moment float64, j, units int64) tail.Distribution {
 	came := c.came(moment, j, units)
-	var t tail
+	var t tail.Distribution
 	for k, weight := range [3]float64{1. / 6, 2. / 3, 1. / 6} {
 		slot, part := between(came[k])
 		before, after := &c.current[slot], &c.current[slot+1]
 		for i := 0; ; i++ {
-			x := binFloor(i) + j - 1
-			p := (1-part)*before.cells.of(x) + part*after.cells.of(x)
+			x := tail.Floor(i) + j - 1
+			p := (1-part)*before.cells.AtLeast(x) + part*after.cells.AtLeast(x)
 			if j == 1 {
 				p *= (1-part)*before.door + part*after.door
 			}
-			if p < negligible {
+			if p < tail.Negligible {
 				break
 			}
 			if i == len(t) {

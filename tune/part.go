@@ -26,7 +26,7 @@ func newWindow(rule spec.Rule) window {
 
 // part is a few shards of a plan, real ones, that get a share of the traffic.
 type part struct {
-	*engine.Engine
+	engine *engine.Engine
 	window
 	dims   spec.Dimensions
 	hasher keyhash.Hasher
@@ -39,7 +39,7 @@ func newPart(rule spec.Rule, d spec.Dimensions, seed uint64) *part {
 	if err != nil {
 		panic(err) // the dimensions have been chosen for this rule
 	}
-	return &part{Engine: e, window: newWindow(rule), dims: d, hasher: keyhash.Hasher{}.Reseeded(seed)}
+	return &part{engine: e, window: newWindow(rule), dims: d, hasher: keyhash.Hasher{}.Reseeded(seed)}
 }
 
 // at returns the position of a time, ns, which is taken as no earlier than the latest generation.
@@ -53,11 +53,11 @@ func (p *part) at(now int64) rotating.Position {
 }
 
 func (p *part) take(now int64, key []byte, n int64) spec.Verdict {
-	return p.Take(p.window.Timeline.Pack(p.at(now)), p.hasher.Bytes(key), int(n), p.limit, engine.Whole)
+	return p.engine.Take(p.window.Timeline.Pack(p.at(now)), p.hasher.Bytes(key), int(n), p.limit, engine.Whole)
 }
 
 func (p *part) peek(now int64, key []byte, n, limit int64) spec.Verdict {
-	return p.Peek(p.at(now), p.hasher.Bytes(key), int(n), limit)
+	return p.engine.Peek(p.at(now), p.hasher.Bytes(key), int(n), limit)
 }
 
 // shrink makes a shard smaller and returns its share of what it was: about what is asked for, so

@@ -3,16 +3,18 @@ package tune
 import (
 	"math"
 	"math/bits"
+
+	"github.com/sketchlimit/sketchlimit/tune/internal/tail"
 )
 
 // predictor turns the curves of a simulation into rates too small to be counted in it: what
 // a key reads beyond its own count is drawn from the whole distribution of cells.
 type predictor struct {
 	*simulation
-	current map[[2]int64]tail // by slot and own units
-	before  map[int64]tail    // by own units
-	between map[busy]tail
-	full    map[full]tail
+	current map[[2]int64]tail.Distribution // by slot and own units
+	before  map[int64]tail.Distribution    // by own units
+	between map[busy]tail.Distribution
+	full    map[full]tail.Distribution
 }
 
 // busy are generations that have units of a key, about so many each.
@@ -31,7 +33,7 @@ type full struct {
 }
 
 func newPredictor(s *simulation) *predictor {
-	return &predictor{s, map[[2]int64]tail{}, map[int64]tail{}, map[busy]tail{}, map[full]tail{}}
+	return &predictor{s, map[[2]int64]tail.Distribution{}, map[int64]tail.Distribution{}, map[busy]tail.Distribution{}, map[full]tail.Distribution{}}
 }
 
 // threshold returns the units up to which a key's lie in cells, at a slot of a generation.
@@ -42,7 +44,7 @@ func (p *predictor) threshold(slot int) int64 {
 	return int64(math.Round(p.curves.current[slot].threshold))
 }
 
-func memo[K comparable](m map[K]tail, k K, make func() tail) tail {
+func memo[K comparable](m map[K]tail.Distribution, k K, make func() tail.Distribution) tail.Distribution {
 	t, ok := m[k]
 	if !ok {
 		t = make()
@@ -53,12 +55,12 @@ func memo[K comparable](m map[K]tail, k K, make func() tail) tail {
 
 // excess returns the distribution of what a key in this state reads too much in the current
 // generation.
-func (p *predictor) excess(s state) tail {
+func (p *predictor) excess(s state) tail.Distribution {
 	if s.whole {
-		return tail{1}
+		return tail.Distribution{1}
 	}
 	own := roughly(s.current)
-	return memo(p.current, [2]int64{int64(s.slot), own}, func() tail {
+	return memo(p.current, [2]int64{int64(s.slot), own}, func() tail.Distribution {
 		return p.curves.excess(p.curves.current[s.slot], instant(int(s.slot)), own, p.threshold(int(s.slot)))
 	})
 }
@@ -74,41 +76,41 @@ func roughly(units int64) int64 {
 }
 
 // excessBefore is excess in an earlier generation, in which the key had so many units.
-func (p *predictor) excessBefore(own int64) tail {
+func (p *predictor) excessBefore(own int64) tail.Distribution {
 	own = roughly(own)
-	return memo(p.before, own, func() tail { return p.curves.excess(p.curves.past, 1, own, p.threshold(slots)) })
+	return memo(p.before, own, func() tail.Distribution { return p.curves.excess(p.curves.past, 1, own, p.threshold(slots)) })
 }
 
 // excessBetween is excess in all generations between the current and the oldest one.
-func (p *predictor) excessBetween(s state) tail {
+func (p *predictor) excessBetween(s state) tail.Distribution {
 	idle := p.generations - 2 - int(s.busy)
 	if idle+int(s.busy) <= 0 {
-		return tail{1}
+		return tail.Distribution{1}
 	}
-	return memo(p.between, s.busyWith(), func() tail {
-		busy := p.excessBefore(s.busyWith().each).times(int(s.busy))
-		return busy.plus(p.excessBefore(0).times(idle))
+	return memo(p.between, s.busyWith(), func() tail.Distribution {
+		busy := p.excessBefore(s.busyWith().each).Times(int(s.busy))
+		return busy.Plus(p.excessBefore(0).Times(idle))
 	})
 }
 
 // excessInFull is excess in all generations but the oldest.
-func (p *predictor) excessInFull(s state) tail {
+func (p *predictor) excessInFull(s state) tail.Distribution {
 	now := p.excess(s)
 	if p.generations <= 2 {
 		return now
 	}
-	return memo(p.full, full{s.slot, roughly(s.current), s.busyWith()}, func() tail { return now.plus(p.excessBetween(s)) })
+	return memo(p.full, full{s.slot, roughly(s.current), s.busyWith()}, func() tail.Distribution { return now.Plus(p.excessBetween(s)) })
 }
 
 // far tells whether to read so many units too much has a negligible chance: a third of them in any
 // of the parts has.
 func (p *predictor) far(s state, units int64) bool {
 	third := units / 3
-	chance := p.excess(s).of(third) + p.excessBetween(s).of(third)
+	chance := p.excess(s).AtLeast(third) + p.excessBetween(s).AtLeast(third)
 	if p.generations > 1 {
-		chance += p.excessBefore(s.oldest).of(p.needs(s)(third))
+		chance += p.excessBefore(s.oldest).AtLeast(p.needs(s)(third))
 	}
-	return chance < negligible
+	return chance < tail.Negligible
 }
 
 // denial returns the chance that a request is denied which the exact algorithm admits.
@@ -118,12 +120,12 @@ func (p *predictor) denial(s state) (chance float64) {
 	}
 	full := p.excessInFull(s)
 	if p.generations == 1 {
-		return full.of(s.slack + 1)
+		return full.AtLeast(s.slack + 1)
 	}
 	oldest, needs := p.excessBefore(s.oldest), p.needs(s)
 	for i := range full {
-		if p := full.only(i); p > 0 {
-			chance += p * oldest.of(needs(s.slack+1-binMiddle(i)))
+		if p := full.InBin(i); p > 0 {
+			chance += p * oldest.AtLeast(needs(s.slack+1-tail.Middle(i)))
 		}
 	}
 	return chance
@@ -145,15 +147,15 @@ func (p *predictor) loss(s state) (units float64) {
 	if p.far(s, s.slack+1) {
 		return 0
 	}
-	units = p.excessInFull(s).beyond(s.slack)
+	units = p.excessInFull(s).MeanAbove(s.slack)
 	if p.generations > 2 || p.generations == 2 && !s.full { // a full generation reads the limit, too much or not
 		oldest, needs := p.excessBefore(s.oldest), p.needs(s)
 		for i := 1; ; i++ {
-			p := oldest.of(needs(s.slack + binFloor(i)))
+			p := oldest.AtLeast(needs(s.slack + tail.Floor(i)))
 			if p == 0 {
 				break
 			}
-			units += p * float64(binFloor(i+1)-binFloor(i))
+			units += p * float64(tail.Floor(i+1)-tail.Floor(i))
 		}
 	}
 	return math.Min(units, float64(p.limit))
@@ -235,11 +237,4 @@ func (s *simulation) places() float64 {
 	plan := &s.limiter.dims
 	lanes := float64(64 / plan.CellBits)
 	return float64(plan.Shards) * lanes * math.Pow(float64(plan.Width)/lanes, float64(plan.Depth))
-}
-
-func ratio(a, b float64) float64 {
-	if b == 0 {
-		return 0
-	}
-	return a / b
 }

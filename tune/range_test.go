@@ -29,13 +29,13 @@ func TestRangeOf(t *testing.T) {
 func TestWhatIsAssumedAboutTime(t *testing.T) {
 	testkit.Computes(t)
 	traffic, goal := Traffic{Keys: 4000, Exponent: 1.1}, Goal{Limit: 20, MemoryBytes: 8 << 10}
-	s, err := newSearch(traffic, goal)
+	s, err := newEvaluator(traffic, goal)
 	require.NoError(t, err)
 	d, err := s.need.Spend(goal.MemoryBytes, s.need.Shape(goal.MemoryBytes))
 	require.NoError(t, err)
 	expected := func(even, steady bool) Expected {
 		traffic.Even, traffic.Steady = even, steady
-		s, err := newSearch(traffic, goal)
+		s, err := newEvaluator(traffic, goal)
 		require.NoError(t, err)
 		s.counting = true
 		return s.at(d, 1)

@@ -1,19 +1,13 @@
 package tune
 
 import (
-	"cmp"
 	"math"
 	"runtime"
 	"sync"
-	"time"
 
-	"github.com/cespare/xxhash/v2"
-
-	"github.com/sketchlimit/sketchlimit/exact"
 	"github.com/sketchlimit/sketchlimit/internal/engine"
 	"github.com/sketchlimit/sketchlimit/internal/heavyhitter"
 	"github.com/sketchlimit/sketchlimit/internal/keyhash"
-	"github.com/sketchlimit/sketchlimit/internal/recorded"
 	"github.com/sketchlimit/sketchlimit/internal/spec"
 	"github.com/sketchlimit/sketchlimit/internal/striped"
 	"github.com/sketchlimit/sketchlimit/rotating"
@@ -26,81 +20,6 @@ type replays struct {
 	denied, withheld float64 // that the goal allows
 	load             float64 // times the trace that is stated
 	runs             int     // with as many seeds, that decide
-}
-
-// judged is what the exact algorithm makes of a trace.
-type judged struct {
-	rule   spec.Rule
-	lowest int64    // limit that requests are judged by
-	hashes []uint64 // of the keys
-	fates  []fate   // of the requests
-	units  float64  // that are admitted
-	calm   float64  // requests of innocent keys
-}
-
-// fate is what the exact algorithm does with a request.
-type fate uint8
-
-const (
-	passes   fate = 1 << iota // at the limit that requests are judged by
-	innocent                  // its key has used less than half of that
-	admitted                  // at the limit
-
-	calm = passes | innocent
-)
-
-// judge sends the requests through the exact algorithm, unless that has just been done.
-func (t *Trace) judge(g *Goal) (*judged, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	rule, lowest := g.ruleOf(t.window), int64(cmp.Or(g.LowestLimit, g.Limit))
-	if j := t.judged; j != nil && j.rule == rule && j.lowest == lowest && len(j.fates) == len(t.requests) {
-		return j, nil
-	}
-	c := g.config()
-	c.Window = t.window
-	r := &judged{rule: rule, lowest: lowest}
-	for _, name := range t.names {
-		r.hashes = append(r.hashes, xxhash.Sum64String(name))
-	}
-	full, err := exact.Of(c)
-	if err != nil {
-		return nil, err
-	}
-	quota, held := r.lowest, int64(c.Limit)-r.lowest
-	if r.rule.IsBucket() { // of which a search has no lower limits
-		quota = r.rule.Burst()
-	}
-	r.fates = make([]fate, len(t.requests))
-	for i, q := range t.requests {
-		d := full.TakeAt(time.Unix(0, q.NS), t.names[q.Key], int(q.Units))
-		free := int64(d.Remaining) - held
-		if d.Allowed {
-			free += int64(q.Units)
-			r.fates[i] = admitted
-		}
-		if free >= int64(q.Units) {
-			r.fates[i] |= passes
-		}
-		if 2*(quota-free) < quota {
-			r.fates[i] |= innocent
-		}
-	}
-	r.sum(t.requests)
-	t.judged = r
-	return r, nil
-}
-
-// sum counts what is admitted, and requests of innocent keys.
-func (r *judged) sum(requests []recorded.Request) {
-	for i, f := range r.fates {
-		if f&admitted != 0 {
-			r.units += float64(requests[i].Units)
-		}
-		if f&innocent != 0 {
-			r.calm++
-		}
-	}
 }
 
 // newReplays returns those of a judged trace that stands for so many times its traffic.
@@ -244,18 +163,6 @@ func (r *replays) rates(d spec.Dimensions, load float64, seeds int) (denied, wit
 	return denied, withheld
 }
 
-// careful returns the mean and a standard deviation.
-func careful(x []float64) float64 {
-	n, sum, squares := float64(len(x)), 0., 0.
-	for _, v := range x {
-		sum += v
-	}
-	for _, v := range x {
-		squares += (v - sum/n) * (v - sum/n)
-	}
-	return sum/n + math.Sqrt(squares/n)
-}
-
 // reaches tells whether a replay keeps to the goal: by the bound that one in twenty would exceed where there is enough
 // traffic to see it, and as counted where there is not.
 func (r *replays) reaches(one replayed) bool {
@@ -266,12 +173,6 @@ func (r *replays) reaches(one replayed) bool {
 		return lost <= all*goal
 	}
 	return within(one.denied, r.calm, r.denied) && within(max(0, r.units-one.admitted), r.units, r.withheld)
-}
-
-// upper returns what a count of rare events stands for at most, but for one case in twenty (Wilson and Hilferty).
-func upper(count float64) float64 {
-	n := count + 1
-	return n * math.Pow(1-1/(9*n)+1.645/(3*math.Sqrt(n)), 3)
 }
 
 // scaled returns dimensions for so many times the traffic, in proportion as far as cells and lines allow.

@@ -128,6 +128,9 @@ func (t *tally) add(s state, n float64) {
 	t.counts[i] += n
 }
 
+// tuneSeed is the seed of the first simulation of anything.
+const tuneSeed = 1
+
 // measured is how many of a window's generations are filled for each that is counted.
 const measured = 4
 
@@ -206,7 +209,7 @@ func (s *simulation) findHeavy() {
 	l := s.limiter
 	for i := range s.keys {
 		if s.last && s.admitted.byAge[1][i] > 0 {
-			s.keys[i].whole = l.HasEntry(l.hasher.Bytes(s.name(uint64(i))))
+			s.keys[i].whole = l.engine.HasEntry(l.hasher.Bytes(s.name(uint64(i))))
 		}
 	}
 }

@@ -3,7 +3,6 @@ package tune
 import (
 	"fmt"
 
-	"github.com/sketchlimit/sketchlimit/internal/engine"
 	"github.com/sketchlimit/sketchlimit/internal/sizing"
 	"github.com/sketchlimit/sketchlimit/internal/spec"
 )
@@ -11,9 +10,9 @@ import (
 // traceStep is by what the search for the least memory goes up and down.
 const traceStep = 1.25
 
-// runTrace returns the plan for a trace. A simulation of its fullest window tells which shape suits the traffic; how much
+// byReplay returns the plan for a trace. A simulation of its fullest window tells which shape suits the traffic; how much
 // memory it takes, replays of the whole trace do, and whether the usual shape does with less.
-func (s *search) runTrace() (spec.Dimensions, error) {
+func (s *search) byReplay() (spec.Dimensions, error) {
 	most := s.goal.MemoryBytes
 	if s.goal.FalseDenialRate == 0 && s.goal.WithheldShare == 0 {
 		usual := s.need.Shape(most)
@@ -68,14 +67,6 @@ func (s *search) lesser(memory int, a, b sizing.Shape) (spec.Dimensions, error) 
 		return other, nil
 	}
 	return best, nil
-}
-
-// likeness returns the sample of a trace, or all of it if a limiter for the sample would be too small.
-func (s *search) likeness(d spec.Dimensions) *replays {
-	if bytes, _ := engine.BytesOf(&s.need.Rule, &d); float64(bytes)*s.replays.load < leastSampled*s.sample.load {
-		return s.replays
-	}
-	return s.sample
 }
 
 // leastOfTrace returns the least memory for a shape at which replays reach the goal, to a fifth, beginning the search at

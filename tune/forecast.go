@@ -1,0 +1,108 @@
+package tune
+
+import (
+	"math"
+)
+
+// cliffRate is the share of the requests of innocent keys that counts as everybody.
+const cliffRate = 0.1
+
+// Forecast is what is expected of a plan.
+type Forecast struct {
+	MemoryBytes int         // everything included
+	Keys        float64     // distinct keys in a generation (a window or sub-window) of the stated traffic
+	At          [5]Expected // at 0.5, 1, 2, 4 and 10 times the stated traffic
+	// Cliff is the multiple of the stated traffic from which the limiter denies
+	// everybody: more than one in ten requests of innocent keys. At most 64, which
+	// stands for more as well.
+	Cliff float64
+}
+
+// Expected is what a limiter gets wrong under some load.
+type Expected struct {
+	Load            float64 // multiple of the stated traffic, keys and requests alike
+	FalseDenialRate float64 // 0 … 1, see [Goal]
+	WithheldShare   float64 // 0 … 1, see [Goal]
+	EstimateError   float64 // units held against a key beyond what it has used, mean over requests
+
+	// The two rates, where luck leaves them: in one window of the stated traffic, or in the whole of a trace. They are known
+	// for Load 1 of a limiter with few requests, up to about 200,000 in a window, and for a trace of up to a million;
+	// not for a TokenBucket without a trace.
+	FalseDenialRange, WithheldRange Range
+
+	// Replayed and ReplayedUnits are the requests of innocent keys and the units on which the two rates were counted, in
+	// replays of Traffic.Trace. They are 0 where the rates are predicted.
+	Replayed, ReplayedUnits uint64
+}
+
+// loads are those of Forecast.At.
+var loads = [...]float64{0.5, 1, 2, 4, 10}
+
+// Stated returns what is expected under the traffic as stated.
+func (f *Forecast) Stated() Expected { return f.At[1] }
+
+// Range is where luck leaves a rate: of limiters that differ in their seeds alone, one in twenty lies below Low and one
+// in twenty above High. It is zero where that is not known.
+type Range struct{ Low, High float64 }
+
+// fewestSeeds are the rates that rangeOf needs: with fewer, a range would be luck itself.
+const fewestSeeds = 8
+
+// rangeOf returns the range that rates of limiters with different seeds come from. Wrongs come together, so the rates are
+// taken as multiples of a Poisson count that has their mean and variance.
+func rangeOf(rates []float64) Range {
+	n, sum, squares := float64(len(rates)), 0., 0.
+	for _, r := range rates {
+		sum += r
+	}
+	mean := sum / n
+	for _, r := range rates {
+		squares += (r - mean) * (r - mean)
+	}
+	variance := squares / (n - 1) * (1 + 1/n) // of another one, by a mean that errs as well
+	if !(mean > 0 && variance > 0) {
+		return Range{}
+	}
+	each, count := variance/mean, mean*mean/variance
+	return Range{each * quantile(count, 0.05), each * quantile(count, 0.95)}
+}
+
+// quantile returns that of a Poisson distribution: as a whole number where it is small, and otherwise as the normal one.
+func quantile(mean, p float64) float64 {
+	if mean > 100 {
+		return mean + math.Sqrt(2*mean)*math.Erfinv(2*p-1)
+	}
+	term := math.Exp(-mean)
+	below, n := term, 0.
+	for below < p {
+		n++
+		term *= mean / n
+		below += term
+	}
+	return n
+}
+
+// careful returns the mean and a standard deviation.
+func careful(x []float64) float64 {
+	n, sum, squares := float64(len(x)), 0., 0.
+	for _, v := range x {
+		sum += v
+	}
+	for _, v := range x {
+		squares += (v - sum/n) * (v - sum/n)
+	}
+	return sum/n + math.Sqrt(squares/n)
+}
+
+// upper returns what a count of rare events stands for at most, but for one case in twenty (Wilson and Hilferty).
+func upper(count float64) float64 {
+	n := count + 1
+	return n * math.Pow(1-1/(9*n)+1.645/(3*math.Sqrt(n)), 3)
+}
+
+func ratio(a, b float64) float64 {
+	if b == 0 {
+		return 0
+	}
+	return a / b
+}
