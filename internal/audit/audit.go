@@ -29,11 +29,12 @@ type Audit struct {
 	known atomic.Uint64 // and of these the ones below count
 	epoch atomic.Int64  // the latest, or never
 
-	span int64 // of an epoch, ns: after two nothing counts that a key has used
-	keys keys
-	sets int          // that there are when it starts
-	seen atomic.Int64 // keys of the epoch
-	told atomic.Bool  // that a unit too many was admitted
+	alike bool  // see kind: all keys of the slice count that are not unsure
+	span  int64 // of an epoch, ns: after two nothing counts that a key has used
+	keys  keys
+	sets  int          // that there are when it starts
+	seen  atomic.Int64 // keys of the epoch
+	told  atomic.Bool  // that a unit too many was admitted
 
 	mu     sync.Mutex // guards what follows; taken last
 	ended  uint64     // slice at the end of the epoch before
@@ -152,7 +153,7 @@ type keys interface {
 }
 
 func of[S any](span int64, bytes int, k kind[S]) *Audit {
-	a := &Audit{span: max(1, span), keys: &table[S]{kind: k}}
+	a := &Audit{alike: k.alike(), span: max(1, span), keys: &table[S]{kind: k}}
 	a.sets = max(bytes, 0) / a.keys.setBytes()
 	a.epoch.Store(never)
 	return a
@@ -184,8 +185,8 @@ func place(h uint64) uint64 { return h * 0xd6e8feb86659fd93 }
 // Sampled reports whether a key is in the slice, by its hash. The compiler inlines it.
 func (a *Audit) Sampled(h uint64) bool { return place(h) < a.slice.Load() }
 
-// weight returns how many keys one that counts stands for: slices are powers of 2, less 1.
-func (a *Audit) weight() uint64 { return 1 << bits.LeadingZeros64(a.known.Load()|1) }
+// weightOf returns how many keys one of a slice stands for: slices are powers of 2, less 1.
+func weightOf(slice uint64) uint64 { return 1 << bits.LeadingZeros64(slice|1) }
 
 // Count counts a decision on a sampled key. Decisions of one key come one after another.
 func (a *Audit) Count(q Event) {
@@ -298,7 +299,13 @@ func (a *Audit) sum() Counts {
 }
 
 // Share returns the share of all keys that count.
-func (a *Audit) Share() float64 { return float64(min(a.known.Load(), a.slice.Load())) / math.MaxUint64 }
+func (a *Audit) Share() float64 {
+	slice := a.slice.Load()
+	if !a.alike {
+		slice = min(slice, a.known.Load())
+	}
+	return float64(slice) / math.MaxUint64
+}
 
 // alarm says once that a unit too many was admitted: then the limiter has a fault. It does so without the caller's locks, since
 // whoever logs may ask the limiter.

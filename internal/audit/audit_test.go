@@ -290,6 +290,24 @@ func TestForget(t *testing.T) {
 	}
 }
 
+// After a restart a bucket's key is taken to have used all it may, until that would have flowed
+// back. That is not to come back with a clock that steps back, and a key that counts then weighs
+// as all of the slice do.
+func TestForgottenBucketWhoseClockStepsBack(t *testing.T) {
+	l := newAudited(t, "bucket", 8<<10)
+	base := 1_700_000_040 * int64(time.Second)
+	l.Forget()
+	l.Count(Event{Hash: 1, At: base, N: quota, Limit: quota}) // denied
+	require.Zero(t, l.Counts().Keys)
+	l.Count(Event{Hash: 1, At: base + 2*minute, N: quota, Limit: quota}) // denied again, and sure now
+	require.Equal(t, 1., l.Share())
+	require.EqualValues(t, 1, l.Counts().Keys)
+	l.Count(Event{Hash: 1, At: base + minute/2, N: quota, Limit: quota, Admitted: true})
+	require.Zero(t, l.Counts().Over)
+	l.Count(Event{Hash: 1, At: base + minute/2, N: 1, Limit: quota, Admitted: true})
+	require.EqualValues(t, 1, l.Counts().Over)
+}
+
 // Charges are no decisions, and count as far as a limiter counts them.
 func TestCharges(t *testing.T) {
 	for _, name := range names {

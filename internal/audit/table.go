@@ -107,8 +107,9 @@ func (t *table[S]) count(a *Audit, q Event, epoch int64) bool {
 		other.mu.Lock()
 		defer other.mu.Unlock()
 	}
-	known, weight := place(q.Hash) < a.known.Load(), a.weight()
-	k, was := t.find(s, other, a.slice.Load(), &q)
+	slice, all := a.slice.Load(), a.known.Load()
+	known, weight := place(q.Hash) < all, weightOf(all)
+	k, was := t.find(s, other, slice, &q)
 	if k == nil {
 		return false
 	}
@@ -117,9 +118,11 @@ func (t *table[S]) count(a *Audit, q Event, epoch int64) bool {
 	}
 	if k.unsure && t.gone(k, q.At) {
 		k.unsure = false
+		t.kind.reset(&k.own) // what it may have used is not to come back if the clock steps back
+		t.kind.reset(&k.alone)
 	}
 	if t.kind.alike() {
-		known = !k.unsure
+		known, weight = !k.unsure, weightOf(slice)
 	}
 	if k.epoch != uint32(epoch) {
 		if k.epoch = uint32(epoch); !t.kind.alike() {

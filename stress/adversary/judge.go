@@ -127,6 +127,16 @@ func (w *world) judgeStats(o op) {
 	}
 }
 
+// judgeAudits is judgeAudit for all limiters after an operation.
+func (w *world) judgeAudits(o op) {
+	for i, n := range w.nodes {
+		if l, ok := n.limiter.(*sketchlimit.Limiter); ok {
+			o.node = i
+			w.judgeAudit(o, l.Counters().Audit)
+		}
+	}
+}
+
 // judgeAudit judges that the limiter's own audit found nothing that was over-admitted.
 func (w *world) judgeAudit(o op, a sketchlimit.Audit) {
 	if a.OverAdmitted > 0 {

@@ -156,6 +156,7 @@ func (w *world) run(o op) {
 			w.last = last{}
 		}
 	}()
+	defer w.judgeAudits(o)
 	if o.do != honour {
 		w.last = last{}
 		w.do(o)
