@@ -6,8 +6,8 @@ import (
 	"log/slog"
 )
 
-// alarms is a log handler. A limiter whose own audit finds a unit too many writes an error to
-// the log, in the background, and so maybe when its episode has ended.
+// alarms is a log handler. A limiter whose own audit finds a unit too many writes an
+// error to the log, in the background, and so maybe when its episode has ended.
 type alarms struct{ *bench }
 
 func (a alarms) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelError }
