@@ -70,7 +70,12 @@ func ExampleNew() {
 func Example_readme() {
 	mux := http.NewServeMux()
 
-	limiter, err := sketchlimit.New(sketchlimit.Config{Limit: 100, Window: time.Minute, Keys: 1_000_000})
+	limiter, err := sketchlimit.New(sketchlimit.Config{
+		Limit: 100, Window: time.Minute,
+		Keys:           1_000_000,              // clients in a minute, on an ordinary day
+		MaxMemoryBytes: 64 << 20,               // grow up to this,
+		Overload:       sketchlimit.DenyProven, // and then deny only clients proven over their limit
+	})
 	if err != nil {
 		log.Fatal(err)
 	}

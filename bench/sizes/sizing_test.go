@@ -57,6 +57,19 @@ func TestReadmeBytesAKey(t *testing.T) {
 	}
 }
 
+// The README says what the limiter of its example takes.
+func TestReadmeExampleSize(t *testing.T) {
+	text, err := os.ReadFile("../../README.md")
+	require.NoError(t, err)
+	m := regexp.MustCompile(`It takes ([0-9.]+) MiB`).FindStringSubmatch(string(text))
+	require.NotNil(t, m)
+	limiter, err := sketchlimit.New(sketchlimit.Config{
+		Limit: 100, Window: time.Minute, Keys: 1_000_000, MaxMemoryBytes: 64 << 20, Overload: sketchlimit.DenyProven,
+	})
+	require.NoError(t, err)
+	require.Equal(t, m[1], fmt.Sprintf("%.1f", float64(limiter.MemoryBytes())/(1<<20)))
+}
+
 func TestInUnits(t *testing.T) {
 	for bytes, want := range map[int]string{9728: "9.5 KiB", 999 * 1024: "999 KiB", 1000 * 1024: "1.0 MiB", 123 << 20: "123 MiB", 1 << 30: "1.0 GiB"} {
 		require.Equal(t, want, inUnits(bytes))

@@ -19,6 +19,7 @@ import (
 
 const (
 	maxLines      = 120  // of a page for users
+	maxReadme     = 110  // of README.md
 	maxColumns    = 120  // of pages for users, tables too; notes/ may have wider tables
 	maxNotesLines = 1500 // of all pages in notes/ together; notes/tables/ has what commands write
 )
@@ -60,8 +61,12 @@ func problems(t *testing.T, root fs.FS) (found []string) {
 				add("%s:%d: %d columns, must be at most %d", page, n+1, c, maxColumns)
 			}
 		}
-		if n := strings.Count(text, "\n"); n > maxLines && (dir == "docs" || page == "README.md") {
-			add("%s: %d lines, must be at most %d", page, n, maxLines)
+		most := maxLines
+		if page == "README.md" {
+			most = maxReadme
+		}
+		if n := strings.Count(text, "\n"); n > most && (dir == "docs" || page == "README.md") {
+			add("%s: %d lines, must be at most %d", page, n, most)
 		}
 		prose := fence.ReplaceAllString(text, "")
 		for _, l := range link.FindAllStringSubmatch(prose, -1) {
@@ -168,7 +173,7 @@ func TestBrokenPagesAreFound(t *testing.T) {
 		{"docs/a.md", "", ""},
 		{"docs/a.md", strings.Repeat("\n", 113), ""},
 		{"docs/a.md", strings.Repeat("\n", 114), "docs/a.md: 121 lines, must be at most 120"},
-		{"README.md", strings.Repeat("\n", 116), "README.md: 121 lines, must be at most 120"},
+		{"README.md", strings.Repeat("\n", 106), "README.md: 111 lines, must be at most 110"},
 		{"docs/a.md", "| " + strings.Repeat("·", 119), "docs/a.md:8: 121 columns, must be at most 120"},
 		{"SECURITY.md", strings.Repeat("x", 121), "SECURITY.md:1: 121 columns, must be at most 120"},
 		{"docs/a.md", "[b](b.md)", "docs/a.md: link to b.md, which does not exist"},
