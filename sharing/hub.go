@@ -275,6 +275,7 @@ func (h *Hub) read(ctx context.Context) {
 
 // readLogs reads some logs by one call.
 func (h *Hub) readLogs(ctx context.Context, from []Cursor, logs map[string][]*Node, wait, timeout time.Duration) error {
+	start := time.Now()
 	records, err := h.readWithin(ctx, from, wait, timeout, wait+patience(timeout))
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -292,7 +293,9 @@ func (h *Hub) readLogs(ctx context.Context, from []Cursor, logs map[string][]*No
 		for _, n := range logs[c.Log] {
 			own := err
 			if !failed || len(byLog[c.Log]) > 0 {
-				own = errors.Join(err, n.read(c.After, byLog[c.Log], now))
+				own = errors.Join(err, n.read(c.After, byLog[c.Log], reading{start, now, wait}))
+			} else {
+				n.missedReading()
 			}
 			n.exchanged(own, 0, now)
 			if len(byLog[c.Log]) > 0 {
@@ -551,10 +554,13 @@ func (h *Hub) pull(ctx context.Context, n *Node, within time.Duration) error {
 		if !joined {
 			return nil // it has missed something, and reads all
 		}
+		start := time.Now()
 		records, err := h.readWithin(ctx, []Cursor{c}, 0, n.config.Timeout, within)
 		now := time.Now()
 		if err == nil {
-			err = n.read(c.After, records, now)
+			err = n.read(c.After, records, reading{start: start, end: now})
+		} else {
+			n.missedReading()
 		}
 		if ctx.Err() == nil || err == nil {
 			n.exchanged(err, 0, now)
@@ -570,9 +576,10 @@ func (h *Hub) catchUp(ctx context.Context, n *Node, within time.Duration) error 
 	var all []Record
 	c := Cursor{Log: n.config.Log}
 	for {
+		start := time.Now()
 		records, err := h.readWithin(ctx, []Cursor{c}, 0, n.config.Timeout, within)
 		if err == nil && len(records) == 0 {
-			err = n.rebuild(all, time.Now())
+			err = n.rebuild(all, reading{start: start, end: time.Now()})
 		}
 		if ctx.Err() == nil || err == nil {
 			n.exchanged(err, 0, time.Now())

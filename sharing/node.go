@@ -58,6 +58,13 @@ type Node struct {
 	sumUp     bool  // the log is too long, and this node is to cut it
 	cut       Place // up to which, once cutAfter is appended
 	cutAfter  *own
+	looked    time.Time // when cells were last looked at
+	untold    time.Time // since when units may not have been appended; zero: all are
+	heard     time.Time // up to when the log was last read
+	deaf      time.Time // since when it may not have been read; zero: it is
+	whole     time.Time // when the log was found to have what it should
+	telling   longest   // that units took to be appended
+	hearing   longest   // that records lay in the log before they were read
 	stats     Stats
 }
 
@@ -94,7 +101,9 @@ func (p *peer) missing(upTo uint64) bool {
 type own struct {
 	message
 	data  []byte
-	place Place // zero: it has not been appended yet
+	place Place     // zero: it has not been appended yet
+	since time.Time // of news: after which its units were admitted
+	at    time.Time // when it was appended
 }
 
 type mark struct {
@@ -124,6 +133,8 @@ const (
 	markEvery   = 10 * time.Second
 	verifyEvery = 10 * time.Second
 	minKeep     = time.Minute
+	// manyRecords may be followed by more that are there already.
+	manyRecords = 64
 )
 
 // ErrLayout is returned to a node that would misread the others' cells.
@@ -153,6 +164,11 @@ type Stats struct {
 	// RoundTrip is how long it lately took at most to append news. A longest one fades
 	// to half in 45 exchanges.
 	RoundTrip time.Duration
+	// Delay is how long it took at most until a unit was known elsewhere, in this window
+	// and the one before: until those admitted here were appended, plus until what was
+	// appended was read here. Failures, losses and pauses of this process are part of it.
+	// Those of other nodes are part of their Delay.
+	Delay time.Duration
 	// Nodes is how many take part, this one included.
 	Nodes int
 }
@@ -195,6 +211,10 @@ func (n *Node) collect(now time.Time) bool {
 	oldest, latest := n.generations()
 	looked := len(n.queue) == 0
 	if looked {
+		since := n.looked
+		if n.looked = now; since.IsZero() {
+			since = now
+		}
 		scratch := make([]uint64, n.share.PartWords())
 		for g := oldest; g <= latest; g++ {
 			published, p := n.published[g], newPacker(n.lanes, recordBytes)
@@ -211,7 +231,10 @@ func (n *Node) collect(now time.Time) bool {
 				copy(published[first:], scratch)
 			}
 			for _, cells := range p.records() {
-				n.keepNews(n.say(message{kind: news, generation: g, body: cells}))
+				o := n.say(message{kind: news, generation: g, body: cells})
+				o.since = since
+				n.notTold(since)
+				n.keepNews(o)
 			}
 		}
 	}
@@ -268,12 +291,22 @@ func (n *Node) accept(batch []*own, results []Result, place Place, now time.Time
 			if o.kind == begin {
 				n.lost = r.Place
 			}
-			done[o], o.place, n.latest, n.spoke = true, r.Place, o, now
+			switch { // what comes again may have been read long ago
+			case n.untold.IsZero():
+				o.since = now
+			case o.since.Before(n.untold):
+				o.since = n.untold
+			}
+			done[o], o.place, o.at, n.latest, n.spoke = true, r.Place, now, o, now
 			n.stats.SentBytes += uint64(len(o.data))
 			n.suspect = n.suspect || r.Place.Compare(place) <= 0
 		}
 	}
 	n.queue = slices.DeleteFunc(n.queue, func(o *own) bool { return done[o] })
+	if len(n.queue) == 0 && !n.untold.IsZero() {
+		n.telling.add(now.Sub(n.untold), now, n.config.Window)
+		n.untold = time.Time{}
+	}
 	if noLog && !slices.ContainsFunc(n.queue, func(o *own) bool { return o.kind == begin }) {
 		n.again(nil)
 		n.say(message{kind: begin})
@@ -308,10 +341,27 @@ func (n *Node) again(lostBefore *Place) {
 			n.say(m)
 		}
 	}
+	var lost []*own
+	whole := n.whole // with the latest of what is lost
 	for _, o := range n.kept {
 		if lostBefore == nil || o.place == (Place{}) || o.place.Compare(*lostBefore) < 0 {
 			o.place = Place{}
-			n.queue = append(n.queue, o)
+			lost = append(lost, o)
+			if o.at.After(whole) {
+				whole = o.at
+			}
+		}
+	}
+	n.unread(lost, whole)
+	n.queue = append(n.queue, lost...)
+}
+
+// unread notes that others may not have read news which were lost after a time at which
+// the log was whole: what was there an interval before that they have.
+func (n *Node) unread(lost []*own, whole time.Time) {
+	for _, o := range lost {
+		if o.at.After(whole.Add(-n.config.Interval)) {
+			n.notTold(o.since)
 		}
 	}
 }
@@ -336,12 +386,91 @@ func (n *Node) subtract(cells []uint64, record []byte) {
 	}
 }
 
+// notTold notes that units admitted after a time may not have been appended.
+func (n *Node) notTold(since time.Time) {
+	if n.untold.IsZero() || since.Before(n.untold) {
+		n.untold = since
+	}
+}
+
+// reading is when an answer was asked for and came, and how long it might wait for news.
+type reading struct {
+	start, end time.Time
+	wait       time.Duration
+}
+
+// hear notes that the log was read. Records came at once, or else they were not there
+// yet when the reading began.
+func (n *Node) hear(r reading) {
+	since := n.heard
+	if !n.deaf.IsZero() {
+		since = n.deaf
+	}
+	if !since.IsZero() {
+		d := max(0, r.start.Sub(since)) + max(0, r.end.Sub(r.start)-r.wait)
+		n.hearing.add(d, r.end, n.config.Window)
+	}
+	n.heard, n.deaf = r.end, time.Time{}
+}
+
+// missedReading notes that the log could not be read.
+func (n *Node) missedReading() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.deaf.IsZero() {
+		n.deaf = n.heard
+	}
+}
+
+// delay returns Stats.Delay.
+func (n *Node) delay(now time.Time) time.Duration {
+	told, heard := n.telling.get(now, n.config.Window), n.hearing.get(now, n.config.Window)
+	if !n.untold.IsZero() {
+		told = max(told, now.Sub(n.untold))
+	}
+	if !n.deaf.IsZero() {
+		heard = max(heard, now.Sub(n.deaf))
+	}
+	return told + heard
+}
+
+// longest is the longest duration of this window and of the one before.
+type longest struct {
+	window         int64
+	latest, before time.Duration
+}
+
+func (l *longest) get(now time.Time, window time.Duration) time.Duration {
+	switch w := now.UnixNano() / int64(window); w {
+	case l.window:
+		return max(l.latest, l.before)
+	case l.window + 1:
+		return l.latest
+	}
+	return 0
+}
+
+func (l *longest) add(d time.Duration, now time.Time, window time.Duration) {
+	switch w := now.UnixNano() / int64(window); w {
+	case l.window:
+		l.latest = max(l.latest, d)
+	case l.window + 1:
+		*l = longest{w, d, l.latest}
+	default:
+		*l = longest{window: w, latest: d}
+	}
+}
+
 // read takes in what follows a place in the log, nothing at its end.
-func (n *Node) read(after Place, records []Record, now time.Time) (err error) {
+func (n *Node) read(after Place, records []Record, r reading) (err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if after.Compare(n.place) > 0 {
 		return nil // the node reads again what is before
+	}
+	now, before := r.end, n.heard
+	if len(records) < manyRecords {
+		n.hear(r)
 	}
 	for _, r := range records {
 		if !n.joined || r.Place.Compare(n.place) <= 0 {
@@ -352,6 +481,7 @@ func (n *Node) read(after Place, records []Record, now time.Time) (err error) {
 		err = cmp.Or(err, n.take(r, now))
 	}
 	if !n.joined {
+		n.deaf = before
 		return err
 	}
 	if len(records) == 0 {
@@ -575,9 +705,10 @@ func (n *Node) show() {
 type sum struct{ node, first uint64 }
 
 // rebuild takes in the whole log, of a node that joins, or that has missed a part of it.
-func (n *Node) rebuild(records []Record, now time.Time) error {
+func (n *Node) rebuild(records []Record, r reading) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	now := r.end
 	messages := make([]message, len(records))
 	found := map[sum]int{}
 	var base sum
@@ -608,6 +739,7 @@ func (n *Node) rebuild(records []Record, now time.Time) error {
 		n.takeAll(messages, records, base, false, now)
 	}
 	n.joined = true
+	n.hear(r)
 	n.show()
 	if n.number == 0 {
 		first := message{kind: hello}
@@ -750,19 +882,26 @@ func (n *Node) verified(now time.Time) {
 	}
 	switch {
 	case !v.full:
-		n.suspect = n.suspect || lost(v.latest)
+		if lost(v.latest) {
+			n.suspect = true
+		} else {
+			n.whole = now
+		}
 	case len(n.kept) > 0 && lost(n.kept[0]):
 		n.again(&Place{}) // nothing is known of what was told before
 		fallthrough
 	default:
-		found := false
+		var again []*own
 		for _, o := range n.kept {
 			if lost(o) {
-				o.place, found = Place{}, true
-				n.queue = append(n.queue, o)
+				o.place = Place{}
+				again = append(again, o)
 			}
 		}
-		if found {
+		n.unread(again, n.whole)
+		n.queue = append(n.queue, again...)
+		n.whole = now
+		if len(again) > 0 {
 			n.stats.Lost++
 		} else if lost(v.latest) {
 			n.say(message{kind: hello})
@@ -785,7 +924,8 @@ func (n *Node) Stats() Stats {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	s := n.stats
-	s.Nodes = n.seenNodes(time.Now())
+	now := time.Now()
+	s.Nodes, s.Delay = n.seenNodes(now), n.delay(now)
 	return s
 }
 

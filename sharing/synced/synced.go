@@ -261,26 +261,29 @@ type Stats struct {
 	//
 	//	limit + (nodes − 1) × min(limit, KeyRate × (2 × interval + RoundTrip))
 	//
-	// of the option Nodes, or of those that have been met if these are more. It is
-	// nodes × limit without the option KeyRate and while the server is away, and
-	// math.MaxInt if then FailOpen admits all.
+	// of the option Nodes, or of those that have been met if these are more, and with
+	// Delay in place of the time in brackets if that is longer. It is nodes × limit
+	// without the option KeyRate and while the server is away. It is math.MaxInt while
+	// FailOpen admits all, and for two windows after that. Nodes that have met different
+	// delays have different Bounds: the highest holds.
 	Bound int
 }
 
 // Stats returns a picture of the exchanges. That of the decisions is the limiter's.
 func (l *Limiter) Stats() Stats {
 	s := Stats{Health: l.guard.State(), Stats: l.node.Stats()}
-	s.Bound = l.options.bound(l.limit, l.interval, s)
+	s.Bound = l.options.bound(l.limit, l.interval, l.limiter.Window(), time.Now(), s)
 	return s
 }
 
-func (o *Options) bound(limit int, interval time.Duration, s Stats) int {
-	if s.Away && o.Failure == FailOpen {
+func (o *Options) bound(limit int, interval, window time.Duration, now time.Time, s Stats) int {
+	away := s.Away || s.Changes > 0 && now.Sub(s.Since) < 2*window // in this window or the one before
+	if away && o.Failure == FailOpen {
 		return math.MaxInt
 	}
 	each := float64(limit)
 	if o.KeyRate > 0 && !s.Away {
-		each = min(each, math.Ceil(o.KeyRate*(2*interval+s.RoundTrip).Seconds()))
+		each = min(each, math.Ceil(o.KeyRate*max(2*interval+s.RoundTrip, s.Delay).Seconds()))
 	}
 	return int(min(float64(math.MaxInt), float64(limit)+float64(max(s.Nodes, o.Nodes)-1)*each))
 }
