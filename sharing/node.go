@@ -424,14 +424,14 @@ func (n *Node) missedReading() {
 
 // delay returns Stats.Delay.
 func (n *Node) delay(now time.Time) time.Duration {
-	told, heard := n.telling.get(now, n.config.Window), n.hearing.get(now, n.config.Window)
+	toAppend, toRead := n.telling.get(now, n.config.Window), n.hearing.get(now, n.config.Window)
 	if !n.untold.IsZero() {
-		told = max(told, now.Sub(n.untold))
+		toAppend = max(toAppend, now.Sub(n.untold))
 	}
 	if !n.deaf.IsZero() {
-		heard = max(heard, now.Sub(n.deaf))
+		toRead = max(toRead, now.Sub(n.deaf))
 	}
-	return told + heard
+	return toAppend + toRead
 }
 
 // longest is the longest duration of this window and of the one before.
@@ -484,7 +484,7 @@ func (n *Node) read(after Place, records []Record, r reading) (err error) {
 		n.deaf = before
 		return err
 	}
-	if len(records) == 0 {
+	if v := n.verifying; len(records) == 0 || v != nil && n.place.Compare(v.latest.place) >= 0 {
 		n.verified(now)
 	}
 	if now.Sub(n.marks[1].at) > markEvery {
@@ -523,6 +523,9 @@ func (n *Node) take(r Record, now time.Time) error {
 		n.joined = n.joined && p.seen.max == 0 // or else the log was cut before all of it was read
 	}
 	p.seen.add(m.number)
+	if m.node == n.id {
+		n.suspect = n.suspect || n.skipped(m.number, r.Place)
+	}
 	switch m.kind {
 	case begin:
 		n.begun = true
@@ -553,11 +556,23 @@ func (n *Node) take(r Record, now time.Time) error {
 				n.trimmed = m.place
 			}
 		}
-		if m.fragment == 0 && m.node != n.id && n.missed(m.body) {
-			n.joined = false
+		if m.fragment == 0 {
+			n.summed(m)
+			if m.node != n.id && n.missed(m.body) {
+				n.joined = false
+			}
 		}
 	}
 	return nil
+}
+
+// skipped reports whether the log has lost news that were appended before an own message
+// which it has.
+func (n *Node) skipped(number uint64, place Place) bool {
+	seen := &n.peers[n.id].seen
+	return slices.ContainsFunc(n.kept, func(o *own) bool {
+		return o.number < number && o.place.Compare(n.trimmed) > 0 && o.place.Compare(place) < 0 && !seen.has(o.number)
+	})
 }
 
 // grow notes that the log has grown by the news of a node.
@@ -566,6 +581,32 @@ func (n *Node) grow(bytes int, node uint64) {
 	before := n.grown / longest
 	n.grown += bytes
 	n.sumUp = n.sumUp || n.grown/longest > before && node == n.id
+}
+
+// summed queues news that the log had lost before a node summed it up: the sum does not
+// contain them.
+func (n *Node) summed(m message) {
+	contains := seenOf(m.body)[n.id]
+	n.tellAgain(func(o *own) bool {
+		return o.place != (Place{}) && o.place.Compare(m.place) <= 0 && !contains.has(o.number)
+	})
+}
+
+// tellAgain queues the kept news that are lost, and reports whether there are some.
+func (n *Node) tellAgain(lost func(*own) bool) bool {
+	var again []*own
+	for _, o := range n.kept {
+		if lost(o) {
+			o.place = Place{}
+			again = append(again, o)
+		}
+	}
+	if len(again) > 0 {
+		n.unread(again, n.whole)
+		n.queue = append(n.queue, again...)
+		n.stats.Lost++
+	}
+	return len(again) > 0
 }
 
 // missed reports whether the log was cut before this node had read all of it, by what
@@ -765,6 +806,7 @@ func (n *Node) takeAll(messages []message, records []Record, base sum, forget bo
 			n.add(m)
 			continue
 		}
+		n.summed(m)
 		for id, s := range seenOf(m.body) {
 			p := n.peers[id]
 			if p == nil {
@@ -870,7 +912,8 @@ func (n *Node) verify(full bool) {
 	}
 }
 
-// verified ends a verification: the end of the log has been read.
+// verified ends a verification: the log has been read up to the latest message, or to its
+// end.
 func (n *Node) verified(now time.Time) {
 	v := n.verifying
 	if v == nil || !v.asked {
@@ -891,19 +934,9 @@ func (n *Node) verified(now time.Time) {
 		n.again(&Place{}) // nothing is known of what was told before
 		fallthrough
 	default:
-		var again []*own
-		for _, o := range n.kept {
-			if lost(o) {
-				o.place = Place{}
-				again = append(again, o)
-			}
-		}
-		n.unread(again, n.whole)
-		n.queue = append(n.queue, again...)
+		found := n.tellAgain(lost)
 		n.whole = now
-		if len(again) > 0 {
-			n.stats.Lost++
-		} else if lost(v.latest) {
+		if !found && lost(v.latest) {
 			n.say(message{kind: hello})
 		}
 	}

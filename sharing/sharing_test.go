@@ -345,3 +345,89 @@ func TestCallsThatHangAreFew(t *testing.T) {
 		require.Equal(t, 900, b[0].Peek("k").Remaining)
 	})
 }
+
+// fromBeginning counts the readings of logs from their beginning.
+type fromBeginning struct {
+	sharing.Engine
+	n atomic.Int64
+}
+
+func (f *fromBeginning) Read(ctx context.Context, from []sharing.Cursor, wait time.Duration) ([]sharing.Record, error) {
+	for _, c := range from {
+		if c.After == (sharing.Place{}) {
+			f.n.Add(1)
+		}
+	}
+	return f.Engine.Read(ctx, from, wait)
+}
+
+// TestToldAgain: what the server has lost in silence is noticed by the next message of
+// the node, also while others write all the time; and others go on reading where they
+// are when it is told again.
+func TestToldAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &sharingtest.Memory{}
+		forgetful, other := &sharingtest.Faulty{Engine: m}, &fromBeginning{Engine: m}
+		a, node := join(t, sharing.NewHub(forgetful), 1, 1<<20)
+		b, _ := join(t, sharing.NewHub(other), 1, 1<<20)
+		busy := func(d time.Duration) {
+			for range d / (20 * time.Millisecond) {
+				time.Sleep(20 * time.Millisecond)
+				a[0].Allow("k")
+				b[0].Allow("k")
+			}
+		}
+		busy(3 * time.Second)
+		readings := other.n.Load()
+		for range 5 {
+			forgetful.Set(func(n int) sharingtest.Fault {
+				if n == 0 {
+					return sharingtest.Forget
+				}
+				return sharingtest.None
+			})
+			lost := node[0].Stats().Lost
+			busy(time.Second)
+			require.Greater(t, node[0].Stats().Lost, lost)
+		}
+		require.Equal(t, readings, other.n.Load())
+		time.Sleep(time.Second)
+		require.Equal(t, a[0].Peek("k").Remaining, b[0].Peek("k").Remaining)
+		require.Equal(t, 1<<20-2*8*50, b[0].Peek("k").Remaining)
+	})
+}
+
+// TestLostBeforeItWasSummedUp: another node cuts the log while this one does not know yet
+// that the server has lost some of its news.
+func TestLostBeforeItWasSummedUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &sharingtest.Memory{}
+		deaf := &troubled{Engine: m}
+		forgetful, cuts := &sharingtest.Faulty{Engine: deaf}, &counting{Engine: m}
+		a, node := joinWith(t, sharing.NewHub(forgetful), 1, 1<<20, func(error) {})
+		b, _ := join(t, sharing.NewHub(cuts), 1, 1<<20)
+		require.True(t, a[0].AllowN("k", 3))
+		time.Sleep(3 * time.Second)
+		deaf.noReadings.Store(true)
+		time.Sleep(3 * time.Second)
+		forgetful.Set(func(int) sharingtest.Fault { return sharingtest.Forget })
+		require.True(t, a[0].AllowN("k", 5000))
+		time.Sleep(time.Second)
+		forgetful.Set(nil)
+		for cuts.trims.Load() == 0 {
+			for i := range 300 {
+				b[0].Allow(fmt.Sprint(i))
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		deaf.noReadings.Store(false)
+		time.Sleep(5 * time.Second)
+		require.Positive(t, node[0].Stats().Lost)
+		require.True(t, b[0].AllowN("k", 2))
+		time.Sleep(time.Second)
+		for _, l := range []*sketchlimit.Limiter{a[0], b[0]} { // which may count some units of other keys
+			require.LessOrEqual(t, l.Peek("k").Remaining, 1<<20-3-5000-2)
+			require.Greater(t, l.Peek("k").Remaining, 1<<20-3-5000-2-2000)
+		}
+	})
+}

@@ -47,7 +47,8 @@ func Load(nodes [][]Limiter, rate, keys int, d time.Duration) (asked, admitted i
 // not end meanwhile.
 type Storm struct {
 	Counting, Limiting []Limiter      // one of each for each node
-	Limit              int            // of both
+	Limit              int            // of Counting
+	Paced              *Paced         // nil: KeyRate is not tried
 	Trouble            []func() error // each makes trouble, and ends it; they come in turns
 	Rounds             int            // of all trouble
 	Patience           time.Duration  // until all nodes know all
@@ -61,6 +62,7 @@ type Result struct {
 	Admitted int64         // units of one key that the limiting limiters admitted, all nodes together
 	Longest  time.Duration // a decision
 	Settled  time.Duration // until all knew all, after the last trouble
+	Paced    PacedResult
 }
 
 const stormKeys = 50
@@ -72,6 +74,9 @@ func (s *Storm) Run() (r Result, err error) {
 	var admitted, longest atomic.Int64
 	stop := make(chan struct{})
 	var all sync.WaitGroup
+	if s.Paced != nil {
+		all.Go(func() { r.Paced = s.Paced.run(stop) })
+	}
 	for i := range s.Counting {
 		all.Go(func() {
 			for n := 0; ; n++ {
@@ -105,6 +110,7 @@ func (s *Storm) Run() (r Result, err error) {
 			time.Sleep(300 * time.Millisecond)
 			if err := trouble(); err != nil {
 				close(stop)
+				all.Wait()
 				return r, err
 			}
 		}

@@ -236,7 +236,7 @@ func (l *Limiter) report(err error) {
 	l.guard.Done(err)
 	l.blind.Store(l.options.Failure != FailLocal && l.guard.State().Away)
 	if err == nil && l.options.logged && l.ready.Load() && !l.warned.Load() {
-		if s := l.Stats(); s.Bound > 2*l.limit {
+		if s := l.Stats(); s.Bound > 2*l.limit && s.Bound < math.MaxInt { // FailOpen admitted all, as was said
 			l.tell(s)
 		}
 	}
