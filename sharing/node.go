@@ -519,7 +519,7 @@ func (n *Node) take(r Record, now time.Time) error {
 	if p.seen.has(m.number) {
 		return nil
 	}
-	if m.node != n.id && m.number > p.first && m.number-p.seen.max >= seenBits {
+	if m.node != n.id && m.number > p.first && m.number >= p.seen.max+seenBits {
 		n.joined = n.joined && p.seen.max == 0 // or else the log was cut before all of it was read
 	}
 	p.seen.add(m.number)
