@@ -74,6 +74,20 @@ lint/natslimit: LINTED := -tests=false # or it would go through all of the serve
 $(MODULES:%=lint/%): lint/%: # vet and staticcheck of one module
 	@cd $* && go vet ./... && go run $(STATICCHECK) $(LINTED) ./...
 
+ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
+FORMS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/sketchlimit/forms-1
+
+lint-github: $(FORMS) ## the forms and workflows of .github, by actionlint, yamllint and the schemas; needs python3-venv
+	@go run $(ACTIONLINT) -shellcheck= -pyflakes=
+	@$(FORMS)/bin/yamllint -s .github
+	@$(FORMS)/bin/check-jsonschema -q --builtin-schema vendor.dependabot .github/dependabot.yml
+	@$(FORMS)/bin/check-jsonschema -q --builtin-schema vendor.github-issue-config .github/ISSUE_TEMPLATE/config.yml
+	@$(FORMS)/bin/check-jsonschema -q --builtin-schema vendor.github-issue-forms \
+		$(filter-out %/config.yml,$(wildcard .github/ISSUE_TEMPLATE/*.yml))
+
+$(FORMS):
+	@python3 -m venv $@ && $@/bin/pip install -q yamllint==1.38.0 check-jsonschema==0.39.0 || { rm -rf $@; exit 1; }
+
 strangers: ## a release of the working tree, every module of which is installed or got as strangers do: three minutes
 	@scripts/strangers
 

@@ -2,6 +2,8 @@ module github.com/sketchlimit/sketchlimit/cmd/sketchlimit
 
 go 1.26.0
 
+toolchain go1.26.9
+
 require (
 	github.com/dustin/go-humanize v1.1.0
 	github.com/go-json-experiment/json v1.27.2

@@ -2,6 +2,8 @@ module github.com/sketchlimit/sketchlimit/cmd/sketchlimitd
 
 go 1.26.0
 
+toolchain go1.26.9
+
 replace github.com/sketchlimit/sketchlimit => ../..
 
 replace github.com/sketchlimit/sketchlimit/rules => ../../rules
