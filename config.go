@@ -392,7 +392,7 @@ func (c *Config) dimensions() (d spec.Dimensions, a *audit.Audit, bytes int, err
 	}
 	a = sizing.NewAudit(&rule, limiter, c.AuditBytes)
 	if c.AuditBytes > 0 {
-		if least := sizing.LeastAudit(&rule); c.AuditBytes < least {
+		if least := sizing.MinAudit(&rule); c.AuditBytes < least {
 			return d, nil, 0, fmt.Errorf("sketchlimit: AuditBytes %d, must be -1, 0 or at least %d for this limiter", c.AuditBytes, least)
 		}
 	}

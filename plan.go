@@ -12,10 +12,10 @@ import (
 // traffic; [Config.Size] and [Limiter.Plan] return those of a limiter.
 type Plan struct {
 	Shards         int // locks, and parts of the memory; 1 … 1<<24
-	BloomBytes     int // of one doorkeeper, a multiple of 64; 0 with TokenBucket
+	BloomBytes     int // of one Bloom filter, a multiple of 64; 0 with TokenBucket
 	BloomProbes    int // bits a key sets in it, 1 … bloom.MaxProbes; with 1, an eighth of the keys do, to be told by Stats
 	Depth          int // rows of one sketch, 1 … cms.MaxDepth; with TokenBucket entries in a line of the table: 6, 8, 9, 10
-	Width          int // cells in a row; 0 only where Limit is 1 and doorkeepers of windows count alone; with TokenBucket lines
+	Width          int // cells in a row; 0 only where Limit is 1 and Bloom filters of windows count alone; with TokenBucket lines
 	HeavyEntries   int // of one shard's table of heavy keys, a multiple of 16; 0 where there is none
 	HeavyThreshold int // units in a generation from which a key counts as heavy
 	CellBits       int // 4, 8, 16: cells that widen, for Limit up to 123, 8191, 1<<31-1; 32 with TokenBucket

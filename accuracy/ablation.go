@@ -22,7 +22,7 @@ type Ablation struct {
 // AblationRow is one arrangement, what it changes against the row above, and how it
 // did.
 type AblationRow struct {
-	Step   string `json:"step"`   // "published", "sketch_only", "conservative", "narrow_cells", "doorkeeper", "sketchlimit"
+	Step   string `json:"step"`   // "published", "sketch_only", "conservative", "narrow_cells", "Bloom filter", "sketchlimit"
 	Change string `json:"change"` // in words
 	Layout string `json:"layout"` // "Bloom filter 16384 B, 4 × 3072 cells of 32 bits"
 	Verdict
@@ -39,7 +39,7 @@ type AblationRow struct {
 //	sketch_only   no Bloom filter, its bytes go to the sketch
 //	conservative  cells are raised to minimum + n only, and never past the limit
 //	narrow_cells  cells as narrow as the limit allows, and so many more of them
-//	doorkeeper    a Bloom filter that counts the first unit, which the sketch never sees
+//	Bloom filter    a Bloom filter that counts the first unit, which the sketch never sees
 //	sketchlimit   this library's FixedWindow limiter as it is
 //
 // The published code multiplies a 32-bit string hash with a seed for each row, so that
@@ -86,7 +86,7 @@ type step struct {
 
 func (a *Ablation) steps() []step {
 	// A quarter of the bytes for the Bloom filter wherever there is one. The
-	// doorkeeper of a limit of 1 needs them all: it counts everything.
+	// Bloom filter of a limit of 1 needs them all: it counts everything.
 	const full, doorShare, none = 32, 4, 0
 	filterShare := doorShare
 	if a.Limit == 1 {
@@ -101,7 +101,7 @@ func (a *Ablation) steps() []step {
 		{"sketch_only", "no Bloom filter, all memory to the sketch", build(none, full, published.PlainSketch)},
 		{"conservative", "conservative update that stops at the limit", build(none, full, published.Conservative)},
 		{"narrow_cells", "cells as narrow as the limit allows", build(none, narrowest(a.Limit), published.Conservative)},
-		{"doorkeeper", "a Bloom filter that counts the first unit", build(filterShare, narrowest(a.Limit-1), published.FirstUnitInFilter)},
+		{"Bloom filter", "a Bloom filter that counts the first unit", build(filterShare, narrowest(a.Limit-1), published.FirstUnitInFilter)},
 		{"sketchlimit", "this library's limiter as it is", func(clock func() time.Time) (Limiter, error) {
 			return sketchlimit.New(sketchlimit.Config{
 				Limit: a.Limit, Window: a.Window, Algorithm: sketchlimit.FixedWindow,

@@ -27,7 +27,7 @@ func ablate(t *testing.T, src Source, a Ablation) map[string]AblationRow {
 		assert.NotEmpty(t, r.Layout)
 		assert.NotEmpty(t, r.Change)
 	}
-	assert.Equal(t, []string{"published", "sketch_only", "conservative", "narrow_cells", "doorkeeper", "sketchlimit"}, steps)
+	assert.Equal(t, []string{"published", "sketch_only", "conservative", "narrow_cells", "Bloom filter", "sketchlimit"}, steps)
 	return byStep
 }
 
@@ -45,7 +45,7 @@ func TestEachStepOfTheAblationHelps(t *testing.T) {
 	better("sketch_only", "published")
 	better("conservative", "sketch_only")
 	better("narrow_cells", "conservative")
-	better("doorkeeper", "narrow_cells")
+	better("Bloom filter", "narrow_cells")
 	better("sketchlimit", "published")
 	for step, row := range r {
 		t.Logf("%-13s %.2e %.2e", step, row.FalseDenialRate, row.WithheldShare)
@@ -53,7 +53,7 @@ func TestEachStepOfTheAblationHelps(t *testing.T) {
 }
 
 // Costs above one, and the limits where the arrangements change shape: at 1 the
-// doorkeeper is all there is, at 15, 16, 255, 256 and 70,000 cells change their width.
+// Bloom filter is all there is, at 15, 16, 255, 256 and 70,000 cells change their width.
 // With more memory than keys nobody is wronged, so the arrangements count exactly.
 func TestAblationCountsExactlyInAmpleMemory(t *testing.T) {
 	for _, limit := range []int{1, 2, 15, 16, 17, 255, 256, 70_000} {

@@ -341,7 +341,7 @@ func BenchmarkControl(b *testing.B) {
 }
 
 // BenchmarkFloor is the bound to compare with: xxhash and the update of four rows of a
-// sketch of the same bytes, without doorkeeper, generations, lock or clock. Two
+// sketch of the same bytes, without Bloom filter, generations, lock or clock. Two
 // goroutines race: some updates are lost.
 func BenchmarkFloor(b *testing.B) {
 	for _, n := range counts(1e6, 1e7) {

@@ -307,7 +307,7 @@ func TestRowChecksFlagBrokenDesigns(t *testing.T) {
 	require.Error(t, uneven(1000, broken(keys, func(h uint64, _ int) uint64 { return h >> 55 * 1000 >> 9 })))
 }
 
-// The doorkeeper lets a key's first unit into the sketch when the filter claims the
+// The Bloom filter lets a key's first unit into the sketch when the filter claims the
 // key wrongly. Those keys must lie in the sketch like any others.
 func TestFalsePositivesOfTheFilterMeetInRowsByChanceOnly(t *testing.T) {
 	testkit.Computes(t)

@@ -37,7 +37,7 @@ func NewGCRA(limit int, window time.Duration, burst int, options ...Option) (*GC
 		return nil, err
 	}
 	g := new(GCRA)
-	return orNil(g, g.init(&r, purpose{limit: limit, most: burst, window: window}, r.Fresh(), options))
+	return orNil(g, g.init(&r, purpose{limit: limit, most: burst, window: window}, r.Initial(), options))
 }
 
 // ReserveAt puts n units into the key's queue, which is GCRA read as a spacer: units go

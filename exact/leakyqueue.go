@@ -43,7 +43,7 @@ func NewLeakyQueue(capacity int, interval time.Duration, options ...Option) (*Le
 	}
 	q := new(LeakyQueue)
 	p := purpose{limit: capacity, most: capacity, window: time.Duration(capacity) * interval}
-	return orNil(q, q.init(&r, p, r.Fresh(), options))
+	return orNil(q, q.init(&r, p, r.Initial(), options))
 }
 
 // EnqueueAt puts n units into the key's queue if they fit, and returns after what

@@ -24,5 +24,5 @@ func NewMinInterval(interval time.Duration, options ...Option) (*MinInterval, er
 		return nil, err
 	}
 	m, r := new(MinInterval), exactmath.NewMinInterval(int64(interval))
-	return orNil(m, m.init(&r, purpose{limit: 1, most: 1, window: interval}, r.Fresh(), options))
+	return orNil(m, m.init(&r, purpose{limit: 1, most: 1, window: interval}, r.Initial(), options))
 }

@@ -33,5 +33,5 @@ func NewTokenBucket(limit int, window time.Duration, burst int, options ...Optio
 		return nil, err
 	}
 	b := new(TokenBucket)
-	return orNil(b, b.init(&r, purpose{limit: limit, most: burst, window: window}, r.Fresh(), options))
+	return orNil(b, b.init(&r, purpose{limit: limit, most: burst, window: window}, r.Initial(), options))
 }

@@ -82,7 +82,7 @@ var limiterTable = []Of[*reading]{
 		func(r *reading) float64 { return r.MeanCost }),
 	ofCells("distinct_keys", "{key}", "Estimate of the keys admitted in the current generation.",
 		func(s *sketchlimit.Stats) float64 { return s.DistinctKeys }),
-	ofCells("bloom_fill_ratio", "1", "Share, 0 to 1, of bits set in the current doorkeepers.",
+	ofCells("bloom_fill_ratio", "1", "Share, 0 to 1, of bits set in the current Bloom filters.",
 		func(s *sketchlimit.Stats) float64 { return s.BloomFill }),
 	ofCells("sketch_fill_ratio", "1", "Share, 0 to 1, of cells above 0 in the current sketches.",
 		func(s *sketchlimit.Stats) float64 { return s.SketchFill }),

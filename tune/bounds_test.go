@@ -30,16 +30,16 @@ func TestMemoryBelowKeys(t *testing.T) {
 func TestSilentKeysAreEvents(t *testing.T) {
 	s, err := newEvaluator(Traffic{Keys: 1_000_000, Requests: 5}, Goal{Limit: 100, FalseDenialRate: 1e-5})
 	require.NoError(t, err)
-	assert.InDelta(t, 1, s.events(coarse), 1e-9)
+	assert.InDelta(t, 1, s.events(coarseDetail), 1e-9)
 	memory := 8 << 20
 	d, err := s.need.Spend(memory, s.need.Shape(memory))
 	require.NoError(t, err)
-	assert.LessOrEqual(t, len(s.simulate(d, farthest, cliffEvents, coarse, nil, tuneSeed).keys), 2*cliffEvents)
+	assert.LessOrEqual(t, len(s.simulate(d, maxLoad, cliffEvents, coarseDetail, nil, tuneSeed).keys), 2*cliffEvents)
 }
 
 // TestOneHitKeysAreEvents: those beside a few heavy keys, whose own requests are sent together, are counted as well.
 func TestOneHitKeysAreEvents(t *testing.T) {
 	s, err := newEvaluator(Traffic{Keys: 2, Requests: 5_000_000, OneHit: 0.9}, Goal{Limit: 100, FalseDenialRate: 1e-5})
 	require.NoError(t, err)
-	assert.InDelta(t, 2_250_000+float64(coarse), s.events(coarse), 1)
+	assert.InDelta(t, 2_250_000+float64(coarseDetail), s.events(coarseDetail), 1)
 }

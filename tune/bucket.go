@@ -24,11 +24,11 @@ type bucketLoad struct {
 	span    int64   // a window, ns
 	full    []int64 // when the bucket of each key is full, ns
 	expires []int64 // the same of keys that came once, rising
-	moments [looks]occupancy
+	moments [loadSamples]occupancy
 }
 
-// looks are the moments of a window at which entries are counted.
-const looks = 16
+// loadSamples are the moments of a window at which entries are counted.
+const loadSamples = 16
 
 // occupancy is what comes in a part of a window, and the entries in the midst of it.
 type occupancy struct {
@@ -42,8 +42,8 @@ type occupancy struct {
 	needy    float64 // of these, those of keys that have no entry
 }
 
-// settling are the windows until buckets are as empty as in any window before.
-const settling = 2
+// bucketWarmUp are the windows until buckets are as empty as in any window before.
+const bucketWarmUp = 2
 
 // newBucketLoad simulates load times the traffic with a part of its keys, above 0 … 1.
 func newBucketLoad(t *Traffic, g Goal, rule spec.Rule, load, part float64) *bucketLoad {
@@ -51,7 +51,7 @@ func newBucketLoad(t *Traffic, g Goal, rule spec.Rule, load, part float64) *buck
 	b := &bucketLoad{
 		simulation: simulation{
 			window: newWindow(rule), random: rand.New(rand.NewPCG(tuneSeed, 0)), keys: make([]simulatedKey, n),
-			sampled: len(t.Sample) > 0, eventsOfKey: coarse.most(&g), parts: 1, steady: t.Steady, bursts: !t.Even,
+			sampled: len(t.Sample) > 0, eventsOfKey: coarseDetail.most(&g), parts: 1, steady: t.Steady, bursts: !t.Even,
 		},
 		part: part, span: int64(rule.Span()), full: make([]int64, n),
 	}
@@ -66,19 +66,19 @@ func (b *bucketLoad) run() {
 			b.full[i] = b.flows(b.Burst())
 		}
 	}
-	windows := int64(settling + 8/b.limit)
+	windows := int64(bucketWarmUp + 8/b.limit)
 	for b.generation = 0; b.generation <= windows; b.generation++ {
 		b.counted = b.generation == windows
 		b.recast(int(b.generation))
 		look := 0
 		for _, e := range b.events() {
-			for b.counted && look < looks && e.moment() >= (float64(look)+0.5)/looks {
+			for b.counted && look < loadSamples && e.moment() >= (float64(look)+0.5)/loadSamples {
 				b.look(look)
 				look++
 			}
 			b.come(e)
 		}
-		for ; b.counted && look < looks; look++ {
+		for ; b.counted && look < loadSamples; look++ {
 			b.look(look)
 		}
 	}
@@ -112,7 +112,7 @@ func (b *bucketLoad) come(e event) {
 	if once {
 		b.distinct++
 	}
-	m := &b.moments[int(e.moment()*looks)]
+	m := &b.moments[int(e.moment()*loadSamples)]
 	innocent := min(n, max(0, (b.Burst()+1)/2-b.used(ahead))) // the others come when it has used half
 	m.requests += float64(n)
 	m.innocent += float64(innocent)
@@ -137,7 +137,7 @@ func (b *bucketLoad) used(ahead int64) int64 { return gcra.CeilDiv(ahead, b.limi
 
 // look counts the entries in the midst of a part of the window.
 func (b *bucketLoad) look(i int) {
-	now, m := b.time((float64(i)+0.5)/looks), &b.moments[i]
+	now, m := b.time((float64(i)+0.5)/loadSamples), &b.moments[i]
 	last := now + b.flows(b.Burst()-1)
 	for _, full := range b.full {
 		if full > now {

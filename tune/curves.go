@@ -17,22 +17,22 @@ func instant(slot int) float64 { return float64(slot*slot) / (slots * slots) }
 // curves are what keys read that meet others' cells at random, on average over shards: in
 // the current generation as it fills, and in those before, which are all alike.
 type curves struct {
-	current [slots + 1]reading
-	past    reading
+	current [slots + 1]noise
+	past    noise
 	adds    bool // there is one row, in which keys that meet add up
 	bursts  bool // all units of a key in a generation come at once
 }
 
-// reading is a moment of a generation: the chance that a key which is not there passes
-// the doorkeeper, and then the distribution of the smallest of its cells.
-type reading struct {
-	door      float64
+// noise is a moment of a generation: the chance that a key which is not there passes
+// the Bloom filter, and then the distribution of the smallest of its cells.
+type noise struct {
+	passes    float64
 	cells     tail.Distribution
 	threshold float64 // units from which a key has an entry, mean over shards
 }
 
 // look reads all shards.
-func (c *curves) look(l *part, slot int, p rotating.Position) {
+func (c *curves) look(l *shards, slot int, p rotating.Position) {
 	top, shards := tail.Bin(l.limit), l.dims.Shards
 	c.adds = l.dims.Depth == 1
 	shard := l.engine.NewCopy()
@@ -49,8 +49,8 @@ func (c *curves) look(l *part, slot int, p rotating.Position) {
 }
 
 // add adds a shard's generation to the mean over so many.
-func (r *reading) add(g *errorrate.Generation, top, all int) {
-	r.door += g.Passes() / float64(all)
+func (r *noise) add(g *errorrate.Generation, top, all int) {
+	r.passes += g.Passes() / float64(all)
 	cells := make(tail.Distribution, top+1)
 	for _, read := range g.Readings() {
 		for i := range min(tail.Bin(int64(read.Count)), top) + 1 {
@@ -68,8 +68,8 @@ func (r *reading) add(g *errorrate.Generation, top, all int) {
 	}
 }
 
-// between returns the last slot before a moment, and how far it lies on the way to the next.
-func between(moment float64) (slot int, part float64) {
+// slotBefore returns the last slot before a moment, and how far it lies on the way to the next.
+func slotBefore(moment float64) (slot int, part float64) {
 	root := slots * math.Sqrt(moment)
 	slot = min(int(root), slots-1)
 	return slot, root - float64(slot)
@@ -83,7 +83,7 @@ func between(moment float64) (slot int, part float64) {
 // then kept for good: a reading of r adds r+1−j to its own count. So the key's excess is
 // the greatest of those, of which the likeliest is taken: cells only rise, so they come
 // together. Above the threshold a key counts in the table, and cells add no more.
-func (c *curves) excess(now reading, moment float64, own, threshold int64) tail.Distribution {
+func (c *curves) excess(now noise, moment float64, own, threshold int64) tail.Distribution {
 	if c.adds && own > 0 && c.bursts {
 		return c.added(moment)
 	}
@@ -92,7 +92,7 @@ func (c *curves) excess(now reading, moment float64, own, threshold int64) tail.
 	}
 	t, passes := tail.Distribution{1}, 1.
 	if own == 0 {
-		passes = now.door
+		passes = now.passes
 	}
 	for i := 1; passes*now.cells.AtLeast(own+tail.Floor(i)) > tail.Negligible; i++ {
 		t = append(t, passes*now.cells.AtLeast(own+tail.Floor(i)))
@@ -111,7 +111,7 @@ func (c *curves) excess(now reading, moment float64, own, threshold int64) tail.
 // added returns the distribution of the excess in a single row: all that others have sent until the key was last counted
 // there.
 func (c *curves) added(last float64) (t tail.Distribution) {
-	slot, part := between(last)
+	slot, part := slotBefore(last)
 	before, after := &c.current[slot].cells, &c.current[slot+1].cells
 	for i := 0; ; i++ {
 		p := (1-part)*before.AtLeast(tail.Floor(i)) + part*after.AtLeast(tail.Floor(i))
@@ -149,13 +149,13 @@ func (c *curves) arrival(moment float64, j, units int64) tail.Distribution {
 	came := c.came(moment, j, units)
 	var t tail.Distribution
 	for k, weight := range [3]float64{1. / 6, 2. / 3, 1. / 6} {
-		slot, part := between(came[k])
+		slot, part := slotBefore(came[k])
 		before, after := &c.current[slot], &c.current[slot+1]
 		for i := 0; ; i++ {
 			x := tail.Floor(i) + j - 1
 			p := (1-part)*before.cells.AtLeast(x) + part*after.cells.AtLeast(x)
 			if j == 1 {
-				p *= (1-part)*before.door + part*after.door
+				p *= (1-part)*before.passes + part*after.passes
 			}
 			if p < tail.Negligible {
 				break

@@ -46,13 +46,13 @@ type stated struct {
 const (
 	// These are the events that a simulation sends in a window, if
 	// the shards that take them are not more than there are.
-	searchEvents   = 30_000
-	cliffEvents    = 12_000     // where only a tenth of all matters
-	forecastEvents = 120_000    // of the stated traffic
-	loadedEvents   = 40_000     // of multiples of it
-	countedEvents  = 1_500_000  // of the stated traffic, where each is a request; more if
-	countedKeys    = 100_000    // take them, so that there are shards with more heavy keys than others,
-	mostEvents     = 12_000_000 // but no more than this
+	searchEvents     = 30_000
+	cliffEvents      = 12_000     // where only a tenth of all matters
+	forecastEvents   = 120_000    // of the stated traffic
+	loadedEvents     = 40_000     // of multiples of it
+	countedEvents    = 1_500_000  // of the stated traffic, where each is a request; more if
+	countedKeys      = 100_000    // take them, so that there are shards with more heavy keys than others,
+	maxCountedEvents = 12_000_000 // but no more than this
 )
 
 func newEvaluator(t Traffic, g Goal) (*evaluator, error) {
@@ -80,7 +80,7 @@ func newEvaluator(t Traffic, g Goal) (*evaluator, error) {
 		v.sample = v.replays.sample()
 	}
 	v.traffic = t
-	if g.Limit > 1 { // at 1 there is nothing but doorkeepers, as large as the goal asks for
+	if g.Limit > 1 { // at 1 there is nothing but Bloom filters, as large as the goal asks for
 		v.need.Keys = t.Keys
 	}
 	if err := v.bounded(); err != nil {
@@ -108,12 +108,12 @@ func (v *evaluator) smallest() int {
 // bounded refuses a goal of less memory than that.
 func (v *evaluator) bounded() error {
 	if given := v.goal.MemoryBytes; given > 0 && given < v.smallest() {
-		return fmt.Errorf("tune: Goal.MemoryBytes %d, %w", given+v.audit, v.crowded())
+		return fmt.Errorf("tune: Goal.MemoryBytes %d, %w", given+v.audit, v.tooSmall())
 	}
 	return nil
 }
 
-func (v *evaluator) crowded() error {
+func (v *evaluator) tooSmall() error {
 	return fmt.Errorf("must be at least %d for %.0f keys in a window", v.smallest(), v.traffic.distinct(v.goal.Limit))
 }
 
@@ -146,7 +146,7 @@ func (v *evaluator) predict(plan spec.Dimensions, load float64, events float64) 
 		b := v.bucketLoad(load)
 		return b.expected(plan), b.distinct / b.part
 	}
-	sim := v.simulate(plan, load, events, coarse, &curves{bursts: !v.traffic.Even}, tuneSeed)
+	sim := v.simulate(plan, load, events, coarseDetail, &curves{bursts: !v.traffic.Even}, tuneSeed)
 	return newPredictor(sim).expected(), sim.distinct / sim.share
 }
 
@@ -155,7 +155,7 @@ func (v *evaluator) denied(plan spec.Dimensions, load float64) float64 {
 	if v.goal.Algorithm == sketchlimit.TokenBucket {
 		return v.bucketLoad(load).expected(plan).FalseDenialRate
 	}
-	sim := v.simulate(plan, load, cliffEvents, coarse, nil, tuneSeed)
+	sim := v.simulate(plan, load, cliffEvents, coarseDetail, nil, tuneSeed)
 	return ratio(sim.measurement.denied, sim.innocent)
 }
 
@@ -173,19 +173,19 @@ const manyGenerations = 8
 
 // part returns as many shards of the plan as so many events in a window are for, or a smaller
 // one, and their share of the traffic. Where that is much memory, it is fewer.
-func (v *evaluator) part(plan spec.Dimensions, load, events float64, d detail, seed uint64) (l *part, share float64) {
+func (v *evaluator) part(plan spec.Dimensions, load, events float64, d detail, seed uint64) (l *shards, share float64) {
 	events *= math.Min(1, float64(manyGenerations)/float64(v.need.Rule.Generations()))
 	perShard := load * float64(v.traffic.Keys) * v.events(d) / float64(plan.Shards)
 	wanted := math.Min(events/perShard, events*bytesOfEvent/plan.ShardMemory(&v.need.Rule)) // shards
 	share = 1 / float64(plan.Shards)                                                        // of the whole
 	if wanted < 0.5 {
-		share *= shrink(&plan, wanted)
+		share *= shrinkShard(&plan, wanted)
 		plan.Shards = 1
 	} else {
 		plan.Shards = int(math.Min(math.Ceil(wanted), float64(plan.Shards)))
 		share *= float64(plan.Shards)
 	}
-	return newPart(v.need.Rule, plan, seed), share * load
+	return newShards(v.need.Rule, plan, seed), share * load
 }
 
 // bucketLoad returns that of so many times the traffic. It keeps what it has found.
@@ -195,7 +195,7 @@ func (v *evaluator) bucketLoad(load float64) *bucketLoad {
 	if l := v.loads.of[load]; l != nil {
 		return l
 	}
-	l := newBucketLoad(&v.traffic, v.goal, v.need.Rule, load, math.Min(1, forecastEvents/(load*float64(v.traffic.Keys)*v.events(coarse))))
+	l := newBucketLoad(&v.traffic, v.goal, v.need.Rule, load, math.Min(1, forecastEvents/(load*float64(v.traffic.Keys)*v.events(coarseDetail))))
 	if v.loads.of == nil {
 		v.loads.of = make(map[float64]*bucketLoad)
 	}
@@ -218,7 +218,7 @@ func (v *evaluator) forecast(plan spec.Dimensions) Forecast {
 	f.MemoryBytes = bytes + sizing.Overhead
 	f.MemoryBytes += sizing.AuditBytes(sizing.NewAudit(&v.need.Rule, f.MemoryBytes, 0))
 	var all sync.WaitGroup
-	for i, load := range loads {
+	for i, load := range forecastLoads {
 		all.Go(func() {
 			f.At[i] = v.at(plan, load)
 		})
@@ -254,7 +254,7 @@ func (v *evaluator) at(plan spec.Dimensions, load float64) Expected {
 // counted takes what simulations of all requests count of the stated traffic in place of what is expected, or as
 // a bound where that is little, and how far they differ. It is left out where nothing would be seen.
 func (v *evaluator) counted(plan spec.Dimensions, e Expected) Expected {
-	if v.goal.Algorithm == sketchlimit.TokenBucket || max(e.FalseDenialRate, e.WithheldShare)*countedEvents < enough {
+	if v.goal.Algorithm == sketchlimit.TokenBucket || max(e.FalseDenialRate, e.WithheldShare)*countedEvents < minCounted {
 		return e
 	}
 	sims := v.replicas(plan)
@@ -264,8 +264,8 @@ func (v *evaluator) counted(plan spec.Dimensions, e Expected) Expected {
 		for _, other := range sims[1:] {
 			all.measurement.add(&other.measurement)
 		}
-		e.FalseDenialRate = all.rate(e.FalseDenialRate, all.wrongedKeys, all.measurement.denied, all.innocent)
-		e.WithheldShare = all.rate(e.WithheldShare, all.robbedKeys, all.withheld, all.units)
+		e.FalseDenialRate = all.rate(e.FalseDenialRate, all.falselyDeniedKeys, all.measurement.denied, all.innocent)
+		e.WithheldShare = all.rate(e.WithheldShare, all.losingKeys, all.withheld, all.units)
 	}
 	return e
 }
@@ -279,9 +279,9 @@ func (v *evaluator) stated(plan spec.Dimensions) *stated {
 	return &v.known
 }
 
-// farthest is the multiple of the traffic at which the search for a cliff ends, and one by
+// maxLoad is the multiple of the traffic at which the search for a cliff ends, and one by
 // it that at which it begins.
-const farthest = 64.0
+const maxLoad = 64.0
 
 // cliff returns the load from which more than cliffRate is denied, to 3 %.
 func (v *evaluator) cliff(plan spec.Dimensions) float64 {
@@ -290,10 +290,10 @@ func (v *evaluator) cliff(plan spec.Dimensions) float64 {
 		denies = func(load float64) bool { return v.likeness(plan).denies(plan, load) }
 	}
 	lo, hi := 1., 1.
-	for lo > 1/farthest && denies(lo) {
+	for lo > 1/maxLoad && denies(lo) {
 		lo /= 2
 	}
-	for hi = 2 * lo; hi < farthest && !denies(hi); hi *= 2 {
+	for hi = 2 * lo; hi < maxLoad && !denies(hi); hi *= 2 {
 		lo = hi
 	}
 	for hi/lo > 1.03 {
@@ -306,18 +306,18 @@ func (v *evaluator) cliff(plan spec.Dimensions) float64 {
 	return hi
 }
 
-// mostSeeds bounds the simulations by which a range is found.
-const mostSeeds = 40
+// maxRangeSeeds bounds the simulations by which a range is found.
+const maxRangeSeeds = 40
 
 // replicas simulates the whole plan request by request under the traffic as stated, with as many seeds as there is time
 // for. Of a large plan it is one, and a part.
 func (v *evaluator) replicas(plan spec.Dimensions) []*simulation {
-	events := min(max(countedEvents, countedKeys*v.events(fine)), mostEvents)
-	n := int(min(mostSeeds, events/(float64(v.traffic.Keys)*v.events(fine))))
+	events := min(max(countedEvents, countedKeys*v.events(fineDetail)), maxCountedEvents)
+	n := int(min(maxRangeSeeds, events/(float64(v.traffic.Keys)*v.events(fineDetail))))
 	sims := make([]*simulation, max(1, n))
 	var all sync.WaitGroup
 	for i := range sims {
-		all.Go(func() { sims[i] = v.simulate(plan, 1, events, fine, nil, tuneSeed+uint64(i)) })
+		all.Go(func() { sims[i] = v.simulate(plan, 1, events, fineDetail, nil, tuneSeed+uint64(i)) })
 	}
 	all.Wait()
 	return sims
@@ -325,25 +325,25 @@ func (v *evaluator) replicas(plan spec.Dimensions) []*simulation {
 
 // fewRequests tells whether there is time for enough replicas.
 func (v *evaluator) fewRequests() bool {
-	return float64(v.traffic.Keys)*v.events(fine)*fewestSeeds <= countedEvents
+	return float64(v.traffic.Keys)*v.events(fineDetail)*minRangeSeeds <= countedEvents
 }
 
 // ranges puts in where the rates of simulations with different seeds lie.
 func (e *Expected) ranges(sims []*simulation) {
-	if len(sims) < fewestSeeds {
+	if len(sims) < minRangeSeeds {
 		return
 	}
 	var denied, withheld []float64
-	wronged, robbed := 0, 0
+	falselyDenied, losing := 0, 0
 	for _, sim := range sims {
 		denied = append(denied, ratio(sim.denied, sim.innocent))
 		withheld = append(withheld, max(0, ratio(sim.withheld, sim.units)))
-		wronged, robbed = wronged+sim.wrongedKeys, robbed+sim.robbedKeys
+		falselyDenied, losing = falselyDenied+sim.falselyDeniedKeys, losing+sim.losingKeys
 	}
-	if wronged >= enoughOfAll {
+	if falselyDenied >= minCountedOfAll {
 		e.FalseDenialRange = rangeOf(denied)
 	}
-	if robbed >= enoughOfAll {
+	if losing >= minCountedOfAll {
 		e.WithheldRange = rangeOf(withheld)
 	}
 }

@@ -35,8 +35,8 @@ type Expected struct {
 	Replayed, ReplayedUnits uint64
 }
 
-// loads are those of Forecast.At.
-var loads = [...]float64{0.5, 1, 2, 4, 10}
+// forecastLoads are those of Forecast.At.
+var forecastLoads = [...]float64{0.5, 1, 2, 4, 10}
 
 // Stated returns what is expected under the traffic as stated.
 func (f *Forecast) Stated() Expected { return f.At[1] }
@@ -45,8 +45,8 @@ func (f *Forecast) Stated() Expected { return f.At[1] }
 // in twenty above High. It is zero where that is not known.
 type Range struct{ Low, High float64 }
 
-// fewestSeeds are the rates that rangeOf needs: with fewer, a range would be luck itself.
-const fewestSeeds = 8
+// minRangeSeeds are the rates that rangeOf needs: with fewer, a range would be luck itself.
+const minRangeSeeds = 8
 
 // rangeOf returns the range that rates of limiters with different seeds come from. Wrongs come together, so the rates are
 // taken as multiples of a Poisson count that has their mean and variance.
@@ -82,8 +82,8 @@ func quantile(mean, p float64) float64 {
 	return n
 }
 
-// careful returns the mean and a standard deviation.
-func careful(x []float64) float64 {
+// meanAndDeviation returns the mean and a standard deviation.
+func meanAndDeviation(x []float64) float64 {
 	n, sum, squares := float64(len(x)), 0., 0.
 	for _, v := range x {
 		sum += v
@@ -94,8 +94,8 @@ func careful(x []float64) float64 {
 	return sum/n + math.Sqrt(squares/n)
 }
 
-// upper returns what a count of rare events stands for at most, but for one case in twenty (Wilson and Hilferty).
-func upper(count float64) float64 {
+// upperBound returns what a count of rare events stands for at most, but for one case in twenty (Wilson and Hilferty).
+func upperBound(count float64) float64 {
 	n := count + 1
 	return n * math.Pow(1-1/(9*n)+1.645/(3*math.Sqrt(n)), 3)
 }

@@ -24,8 +24,8 @@ func newWindow(rule spec.Rule) window {
 	return window{rule, rule.Limit, rule.Timeline.Length(), rule.Generations()}
 }
 
-// part is a few shards of a plan, real ones, that get a share of the traffic.
-type part struct {
+// shards is a few shards of a plan, real ones, that get a share of the traffic.
+type shards struct {
 	engine *engine.Engine
 	window
 	dims   spec.Dimensions
@@ -33,17 +33,17 @@ type part struct {
 	latest int64 // generation
 }
 
-// newPart returns shards of checked dimensions.
-func newPart(rule spec.Rule, d spec.Dimensions, seed uint64) *part {
+// newShards returns shards of checked dimensions.
+func newShards(rule spec.Rule, d spec.Dimensions, seed uint64) *shards {
 	e, err := engine.New(rule, d, seed, new(striped.Counter))
 	if err != nil {
 		panic(err) // the dimensions have been chosen for this rule
 	}
-	return &part{engine: e, window: newWindow(rule), dims: d, hasher: keyhash.Hasher{}.Reseeded(seed)}
+	return &shards{engine: e, window: newWindow(rule), dims: d, hasher: keyhash.Hasher{}.Reseeded(seed)}
 }
 
 // at returns the position of a time, ns, which is taken as no earlier than the latest generation.
-func (p *part) at(now int64) rotating.Position {
+func (p *shards) at(now int64) rotating.Position {
 	at := p.window.Timeline.Position(now)
 	if at.Generation < p.latest {
 		return rotating.Position{Generation: p.latest}
@@ -52,18 +52,18 @@ func (p *part) at(now int64) rotating.Position {
 	return at
 }
 
-func (p *part) take(now int64, key []byte, n int64) spec.Verdict {
+func (p *shards) take(now int64, key []byte, n int64) spec.Verdict {
 	return p.engine.Take(p.window.Timeline.Pack(p.at(now)), p.hasher.Bytes(key), int(n), p.limit, engine.Whole)
 }
 
-func (p *part) peek(now int64, key []byte, n, limit int64) spec.Verdict {
+func (p *shards) peek(now int64, key []byte, n, limit int64) spec.Verdict {
 	return p.engine.Peek(p.at(now), p.hasher.Bytes(key), int(n), limit)
 }
 
-// shrink makes a shard smaller and returns its share of what it was: about what is asked for, so
-// that doorkeeper, sketch and table keep their proportions. The smallest of them stays two of its units. A doorkeeper
+// shrinkShard makes a shard smaller and returns its share of what it was: about what is asked for, so
+// that Bloom filter, sketch and table keep their proportions. The smallest of them stays two of its units. A Bloom filter
 // that only counts keys decides nothing and is left alone: it is so small that shards would hardly shrink.
-func shrink(d *spec.Dimensions, share float64) float64 {
+func shrinkShard(d *spec.Dimensions, share float64) float64 {
 	lanes := 64 / d.CellBits
 	type field struct {
 		of   *int

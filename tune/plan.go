@@ -62,8 +62,8 @@ func Predict(t Traffic, g Goal, p sketchlimit.Plan) (Forecast, error) {
 
 // PredictAt is [Predict] for one multiple of the traffic, keys and requests alike, 1/64 … 64.
 func PredictAt(t Traffic, g Goal, p sketchlimit.Plan, load float64) (Expected, error) {
-	if !(load >= 1/farthest && load <= farthest) {
-		return Expected{}, fmt.Errorf("tune: load %v, must be 1/%g … %g", load, farthest, farthest)
+	if !(load >= 1/maxLoad && load <= maxLoad) {
+		return Expected{}, fmt.Errorf("tune: load %v, must be 1/%g … %g", load, maxLoad, maxLoad)
 	}
 	v, d, err := predicting(t, g, p)
 	if err != nil {
@@ -101,7 +101,7 @@ func predicting(t Traffic, g Goal, p sketchlimit.Plan) (*evaluator, spec.Dimensi
 	v.counting = true
 	d := dimensions(p)
 	if bytes, _ := engine.BytesOf(&v.need.Rule, &d); 2*(bytes+sizing.Overhead) < v.smallest() { // a plan does not use all it is given
-		return nil, d, fmt.Errorf("tune: Plan of %d bytes, %w", bytes+sizing.Overhead, v.crowded())
+		return nil, d, fmt.Errorf("tune: Plan of %d bytes, %w", bytes+sizing.Overhead, v.tooSmall())
 	}
 	return v, d, nil
 }

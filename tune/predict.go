@@ -13,27 +13,29 @@ type predictor struct {
 	*simulation
 	current map[[2]int64]tail.Distribution // by slot and own units
 	before  map[int64]tail.Distribution    // by own units
-	between map[busy]tail.Distribution
-	full    map[full]tail.Distribution
+	between map[busyKey]tail.Distribution
+	full    map[fullKey]tail.Distribution
 }
 
-// busy are generations that have units of a key, about so many each.
-type busy struct {
+// busyKey are generations that have units of a key, about so many each.
+type busyKey struct {
 	generations int32
 	each        int64
 }
 
-func (e *earlier) busyWith() busy { return busy{e.busy, roughly(e.middle / max(1, int64(e.busy)))} }
+func (e *earlier) busyWith() busyKey {
+	return busyKey{e.busy, roughly(e.middle / max(1, int64(e.busy)))}
+}
 
-// full is what excess depends on in all generations but the oldest.
-type full struct {
+// fullKey is what excess depends on in all generations but the oldest.
+type fullKey struct {
 	slot    int8
 	current int64
-	between busy
+	between busyKey
 }
 
 func newPredictor(s *simulation) *predictor {
-	return &predictor{s, map[[2]int64]tail.Distribution{}, map[int64]tail.Distribution{}, map[busy]tail.Distribution{}, map[full]tail.Distribution{}}
+	return &predictor{s, map[[2]int64]tail.Distribution{}, map[int64]tail.Distribution{}, map[busyKey]tail.Distribution{}, map[fullKey]tail.Distribution{}}
 }
 
 // threshold returns the units up to which a key's lie in cells, at a slot of a generation.
@@ -99,7 +101,7 @@ func (p *predictor) excessInFull(s state) tail.Distribution {
 	if p.generations <= 2 {
 		return now
 	}
-	return memo(p.full, full{s.slot, roughly(s.current), s.busyWith()}, func() tail.Distribution { return now.Plus(p.excessBetween(s)) })
+	return memo(p.full, fullKey{s.slot, roughly(s.current), s.busyWith()}, func() tail.Distribution { return now.Plus(p.excessBetween(s)) })
 }
 
 // far tells whether to read so many units too much has a negligible chance: a third of them in any
@@ -134,7 +136,7 @@ func (p *predictor) denial(s state) (chance float64) {
 // needs returns how much the oldest generation must read too much for the key to have so many
 // units less. It weighs by what is left of it, and the sum is rounded up.
 func (p *predictor) needs(s state) func(units int64) int64 {
-	own, weight := float64(s.oldest), (float64(s.left)+0.5)/lefts
+	own, weight := float64(s.oldest), (float64(s.left)+0.5)/leftParts
 	used := math.Ceil(own * weight)
 	return func(units int64) int64 {
 		return int64(math.Floor((used+float64(units)-1)/weight) - own + 1)
@@ -163,14 +165,14 @@ func (p *predictor) loss(s state) (units float64) {
 
 // rates returns both rates by the curves. A light key loses what it is denied.
 func (p *predictor) rates() (falseDenials, withheld float64) {
-	met := p.denials(&p.met)
-	lost := ratio(met.light, met.all) * p.lastInnocent
+	denied := p.denials(&p.lightStates)
+	lost := ratio(denied.light, denied.all) * p.lastInnocent
 	for i := range p.keys {
 		if c := p.keys[i].closest; c.slack <= p.limit && !p.light(i) {
 			lost += p.loss(c)
 		}
 	}
-	return ratio(met.denied, met.all), ratio(lost, p.lastUnits)
+	return ratio(denied.denied, denied.all), ratio(lost, p.lastUnits)
 }
 
 // denials are how many of some requests are denied, how many of these come from light keys, and how many there are.
@@ -188,9 +190,9 @@ func (p *predictor) denials(t *tally) (d denials) {
 	return d
 }
 
-// enough is the keys that must have been wronged for their number to tell more than the
+// minCounted is the keys that must have been wronged for their number to tell more than the
 // curves do.
-const enough = 30
+const minCounted = 30
 
 // expected returns the rates: as counted where there was enough to count, otherwise by the
 // curves. Of false denials these may tell more than what was counted allows, and then that is taken.
@@ -200,25 +202,25 @@ func (p *predictor) expected() Expected {
 		WithheldShare:   ratio(p.withheld, p.units),
 		EstimateError:   ratio(p.excessUnits, p.total),
 	}
-	if p.wrongedKeys >= enough && p.robbedKeys >= enough {
+	if p.falselyDeniedKeys >= minCounted && p.losingKeys >= minCounted {
 		return e
 	}
 	denied, withheld := p.rates()
-	if p.wrongedKeys < enough {
-		e.FalseDenialRate = min(denied, p.most(p.wrongedKeys, p.denied, p.innocent))
+	if p.falselyDeniedKeys < minCounted {
+		e.FalseDenialRate = min(denied, p.most(p.falselyDeniedKeys, p.denied, p.innocent))
 	}
-	if p.robbedKeys < enough {
+	if p.losingKeys < minCounted {
 		e.WithheldShare = withheld
 	}
 	return e
 }
 
-// enoughOfAll is enough in a simulation that sends all requests, which errs by chance alone.
-const enoughOfAll = 10
+// minCountedOfAll is enough in a simulation that sends all requests, which errs by chance alone.
+const minCountedOfAll = 10
 
 // rate returns how much of all so many keys have lost or, if these are few, what is expected, as far as that can be.
 func (s *simulation) rate(expected float64, keys int, lost, all float64) float64 {
-	if keys >= enoughOfAll {
+	if keys >= minCountedOfAll {
 		return ratio(lost, all)
 	}
 	return min(expected, s.most(keys, lost, all))

@@ -47,14 +47,14 @@ func TestWhatIsAssumedAboutTime(t *testing.T) {
 	require.Greater(t, both.WithheldRange.High, both.WithheldShare)
 }
 
-// A doorkeeper that only counts keys does not keep shards large.
+// A Bloom filter that only counts keys does not keep shards large.
 func TestShrinkLeavesACounterAlone(t *testing.T) {
 	d := spec.Dimensions{Shards: 1, BloomBytes: 256, BloomProbes: 1, Depth: 3, Width: 5248, CellBits: 4}
-	require.InDelta(t, 0.02, shrink(&d, 0.02), 0.002)
+	require.InDelta(t, 0.02, shrinkShard(&d, 0.02), 0.002)
 	require.Equal(t, 256, d.BloomBytes)
 	require.Equal(t, 112, d.Width)
 	guarded := spec.Dimensions{Shards: 1, BloomBytes: 256, BloomProbes: 2, Depth: 3, Width: 5248, CellBits: 4}
-	require.Equal(t, 0.5, shrink(&guarded, 0.02))
+	require.Equal(t, 0.5, shrinkShard(&guarded, 0.02))
 }
 
 // A sample has all requests of some keys, and a limiter that is as much smaller.

@@ -24,12 +24,12 @@ type replays struct {
 
 // newReplays returns those of a judged trace that stands for so many times its traffic.
 func newReplays(t *Trace, j *judged, denied, withheld, load float64) *replays {
-	return &replays{j, t, denied, withheld, load, seeds(len(t.requests), 4, 4_000_000)}
+	return &replays{j, t, denied, withheld, load, replayCount(len(t.requests), 4, 4_000_000)}
 }
 
-// seeds returns how many replays there are of a trace: few of a long one, and many of a short one, where a single denial
+// replayCount returns how many replays there are of a trace: few of a long one, and many of a short one, where a single denial
 // may be too much.
-func seeds(requests, fewest, all int) int { return min(max(all/requests, fewest), 100) }
+func replayCount(requests, fewest, all int) int { return min(max(all/requests, fewest), 100) }
 
 const (
 	sampledRequests = 250_000
@@ -128,13 +128,13 @@ const (
 
 // instead puts what replays show in the place of what a simulation of one window predicts.
 func (r *replays) instead(e Expected, d spec.Dimensions, load float64) Expected {
-	n := seeds(len(r.fates), 4, fewestSeeds*1_000_000)
+	n := replayCount(len(r.fates), 4, minRangeSeeds*1_000_000)
 	if load != 1 {
 		n = loadedSeeds
 	}
 	denied, withheld := r.rates(d, load, n)
-	e.FalseDenialRate, e.WithheldShare = careful(denied), careful(withheld)
-	if n >= fewestSeeds {
+	e.FalseDenialRate, e.WithheldShare = meanAndDeviation(denied), meanAndDeviation(withheld)
+	if n >= minRangeSeeds {
 		e.FalseDenialRange, e.WithheldRange = rangeOf(denied), rangeOf(withheld)
 	}
 	e.Replayed, e.ReplayedUnits = uint64(n)*uint64(r.calm), uint64(n)*uint64(r.units)
@@ -143,19 +143,19 @@ func (r *replays) instead(e Expected, d spec.Dimensions, load float64) Expected 
 
 // denies tells whether so many times the traffic are beyond the cliff.
 func (r *replays) denies(d spec.Dimensions, load float64) bool {
-	return r.run(scaled(d, 1/(r.load*load)), forecastSeed).denied > cliffRate*r.calm
+	return r.run(scaleDimensions(d, 1/(r.load*load)), forecastSeed).denied > cliffRate*r.calm
 }
 
 // expected returns what replays under so many times the traffic deny and withhold: their mean, and a standard
 // deviation between seeds more.
 func (r *replays) expected(d spec.Dimensions, load float64, seeds int) (denied, withheld float64) {
 	rates, shares := r.rates(d, load, seeds)
-	return careful(rates), careful(shares)
+	return meanAndDeviation(rates), meanAndDeviation(shares)
 }
 
 // rates returns both of each replay.
 func (r *replays) rates(d spec.Dimensions, load float64, seeds int) (denied, withheld []float64) {
-	runs, _ := r.all(scaled(d, 1/(r.load*load)), forecastSeed, seeds, func(replayed) bool { return true })
+	runs, _ := r.all(scaleDimensions(d, 1/(r.load*load)), forecastSeed, seeds, func(replayed) bool { return true })
 	for _, one := range runs {
 		denied = append(denied, ratio(one.denied, r.calm))
 		withheld = append(withheld, max(0, ratio(r.units-one.admitted, r.units)))
@@ -168,15 +168,15 @@ func (r *replays) rates(d spec.Dimensions, load float64, seeds int) (denied, wit
 func (r *replays) reaches(one replayed) bool {
 	within := func(lost, all, goal float64) bool {
 		if all*goal >= 3 {
-			lost = upper(lost)
+			lost = upperBound(lost)
 		}
 		return lost <= all*goal
 	}
 	return within(one.denied, r.calm, r.denied) && within(max(0, r.units-one.admitted), r.units, r.withheld)
 }
 
-// scaled returns dimensions for so many times the traffic, in proportion as far as cells and lines allow.
-func scaled(d spec.Dimensions, by float64) spec.Dimensions {
+// scaleDimensions returns dimensions for so many times the traffic, in proportion as far as cells and lines allow.
+func scaleDimensions(d spec.Dimensions, by float64) spec.Dimensions {
 	if by == 1 {
 		return d
 	}

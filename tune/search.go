@@ -18,8 +18,8 @@ type search struct{ *evaluator }
 // cliff: 2, and 10 % for the error of a simulation.
 const cliffMargin = 2.2
 
-// rounds are the improvements of a shape, each of all its parts.
-const rounds = 2
+// improvementRounds are the improvements of a shape, each of all its parts.
+const improvementRounds = 2
 
 // bySimulation returns the plan for traffic that is described.
 func (s *search) bySimulation() (spec.Dimensions, error) {
@@ -126,7 +126,7 @@ func (s *search) reached(memory int, how sizing.Shape) bool {
 // the value that does best, as long as that helps.
 func (s *search) improve(memory int, best sizing.Shape) (sizing.Shape, float64) {
 	miss := s.miss(memory, best, math.Inf(1))
-	for range rounds {
+	for range improvementRounds {
 		before := miss
 		for _, variants := range s.variants(best) {
 			misses := make([]float64, len(variants))
@@ -157,7 +157,7 @@ func (s *search) variants(from sizing.Shape) (groups [][]sizing.Shape) {
 		}
 		return []sizing.Shape{v}
 	}
-	var depths, doors, probes, heavies, thresholds []sizing.Shape
+	var depths, filters, probes, heavies, thresholds []sizing.Shape
 	if s.goal.Algorithm == sketchlimit.TokenBucket {
 		for _, entries := range timetable.Entries {
 			depths = append(depths, vary(func(v *sizing.Shape) bool { v.Depth = entries; return from.Depth != entries })...)
@@ -177,11 +177,11 @@ func (s *search) variants(from sizing.Shape) (groups [][]sizing.Shape) {
 			probes = append(probes, vary(func(v *sizing.Shape) bool { v.Probes += step; return v.Probes >= 1 && v.Probes <= 12 })...)
 		}
 	case from.Probes == 1:
-		doors = append(doors, from.Guarded())
+		filters = append(filters, from.FilterFirst())
 	default:
-		doors = append(doors, vary(func(v *sizing.Shape) bool { v.Probes = 1; return true })...)
+		filters = append(filters, vary(func(v *sizing.Shape) bool { v.Probes = 1; return true })...)
 		for _, factor := range []float64{0.5, 0.75, 1.4, 2} {
-			doors = append(doors, vary(func(v *sizing.Shape) bool { v.Door *= factor; return v.Door < 0.9 })...)
+			filters = append(filters, vary(func(v *sizing.Shape) bool { v.Filter *= factor; return v.Filter < 0.9 })...)
 		}
 		for _, step := range []int{-1, 1, 3} {
 			probes = append(probes, vary(func(v *sizing.Shape) bool { v.Probes += step; return v.Probes >= 2 && v.Probes <= 12 })...)
@@ -202,7 +202,7 @@ func (s *search) variants(from sizing.Shape) (groups [][]sizing.Shape) {
 			})...)
 		}
 	}
-	return [][]sizing.Shape{heavies, depths, doors, probes, thresholds}
+	return [][]sizing.Shape{heavies, depths, filters, probes, thresholds}
 }
 
 // miss returns how far a plan is from the goal: the greatest ratio of what is expected to what

@@ -22,7 +22,7 @@ import (
 type simulation struct {
 	window
 	lowest      int64 // limit that requests are judged by
-	limiter     *part
+	limiter     *shards
 	share       float64 // of the traffic that it gets
 	keys        []simulatedKey
 	sampled     bool    // keys send what they are said to, not that on average
@@ -46,8 +46,8 @@ type simulation struct {
 	requests   int    // of innocent keys in the last generation
 	buffer     [8]byte
 
-	curves *curves // nil: only what can be counted is wanted
-	met    tally   // requests of innocent keys, some of them, by what they met
+	curves      *curves // nil: only what can be counted is wanted
+	lightStates tally   // requests of innocent keys, some of them, by what they met
 	measurement
 }
 
@@ -57,22 +57,22 @@ type simulatedKey struct {
 	requests int     // in this one
 	sent     int     // of them so far, where there are more than eventsOfKey
 
-	full    bool  // the exact algorithm has denied it in a generation before
-	whole   bool  // it was in the table of heavy keys when the last generation began
-	wronged bool  // it was denied while innocent
-	lost    int64 // units that the exact algorithm admitted and the limiter did not
-	closest state // to its limit, by the exact algorithm
+	full          bool  // the exact algorithm has denied it in a generation before
+	whole         bool  // it was in the table of heavy keys when the last generation began
+	falselyDenied bool  // it was denied while innocent
+	lost          int64 // units that the exact algorithm admitted and the limiter did not
+	closest       state // to its limit, by the exact algorithm
 }
 
 // measurement is what was counted.
 type measurement struct {
-	total, innocent float64 // requests
-	denied          float64 // of innocent keys
-	wrongedKeys     int
-	units           float64 // that the exact algorithm admits
-	withheld        float64 // of them the limiter
-	robbedKeys      int
-	excessUnits     float64 // held against the key beyond what it has used, over all requests
+	total, innocent   float64 // requests
+	denied            float64 // of innocent keys
+	falselyDeniedKeys int
+	units             float64 // that the exact algorithm admits
+	withheld          float64 // of them the limiter
+	losingKeys        int
+	excessUnits       float64 // held against the key beyond what it has used, over all requests
 
 	// In the last generation alone.
 	distinct     float64 // keys
@@ -85,10 +85,10 @@ type measurement struct {
 func (m *measurement) add(other *measurement) {
 	m.innocent += other.innocent
 	m.denied += other.denied
-	m.wrongedKeys += other.wrongedKeys
+	m.falselyDeniedKeys += other.falselyDeniedKeys
 	m.units += other.units
 	m.withheld += other.withheld
-	m.robbedKeys += other.robbedKeys
+	m.losingKeys += other.losingKeys
 }
 
 // state is what decides whether a request is denied, but for the cells it meets.
@@ -103,9 +103,9 @@ type state struct {
 	earlier
 }
 
-// lefts are the parts of a generation by which the weight of the oldest one is told apart. Few
+// leftParts are the parts of a generation by which the weight of the oldest one is told apart. Few
 // units change at once with it, so it needs more of them than what fills the cells.
-const lefts = 64
+const leftParts = 64
 
 // tally counts requests by state, and keeps the order in which states came first, because sums
 // of many small numbers depend on it.
@@ -131,22 +131,22 @@ func (t *tally) add(s state, n float64) {
 // tuneSeed is the seed of the first simulation of anything.
 const tuneSeed = 1
 
-// measured is how many of a window's generations are filled for each that is counted.
-const measured = 4
+// warmPerCounted is how many of a window's generations are filled for each that is counted.
+const warmPerCounted = 4
 
 // detail is the events of one key in a window that stand for all its requests, if those are more.
 type detail int
 
 const (
-	coarse detail = 32
-	fine   detail = 4096 // every request, but of keys far above the usual limits
+	coarseDetail detail = 32
+	fineDetail   detail = 4096 // every request, but of keys far above the usual limits
 )
 
 // most returns the events of one key in a generation.
 func (d detail) most(g *Goal) int { return max(4, int(d)/max(g.SubWindows, 1)) }
 
 // newSimulation sends the limiter a share of the traffic, and measures.
-func newSimulation(l *part, t *Traffic, share float64, g Goal, d detail, curves *curves) *simulation {
+func newSimulation(l *shards, t *Traffic, share float64, g Goal, d detail, curves *curves) *simulation {
 	random := rand.New(rand.NewPCG(l.hasher.Seed, 0))
 	n := max(1, int(math.Round(float64(t.Keys)*share)))
 	s := &simulation{
@@ -156,7 +156,7 @@ func newSimulation(l *part, t *Traffic, share float64, g Goal, d detail, curves 
 		eventsOfKey: d.most(&g),
 		parts:       max(g.SubWindows, 1),
 		steady:      t.Steady,
-		settles:     d == fine,
+		settles:     d == fineDetail,
 		bursts:      !t.Even,
 		admitted:    newCounts(l.generations, n), exact: newCounts(l.generations, n),
 	}
@@ -170,7 +170,7 @@ func (s *simulation) run() {
 	if s.settles && warm > 0 { // what keys near their limit got in the first window rules the second
 		warm += s.parts
 	}
-	total := warm + (warm+measured)/measured
+	total := warm + (warm+warmPerCounted)/warmPerCounted
 	if s.bursts && warm > 0 { // a window in which keys get little, after one in which they get much, and another of those
 		total = warm + 1 + s.parts
 	}
@@ -196,7 +196,7 @@ func (s *simulation) run() {
 		k := &s.keys[i]
 		s.withheld += float64(k.lost)
 		if k.lost > 0 {
-			s.robbedKeys++
+			s.losingKeys++
 		}
 		if k.requests > 0 {
 			s.distinct++
@@ -218,7 +218,7 @@ func (s *simulation) findHeavy() {
 // keys past the last one come once.
 type event uint64
 
-func at(moment float64, key int) event {
+func newEvent(moment float64, key int) event {
 	return event(uint64(moment*(1<<32))<<32 | uint64(uint32(key)))
 }
 
@@ -242,26 +242,26 @@ func (s *simulation) events() []event {
 		}
 		if s.bursts {
 			if k.requests > 0 {
-				events = append(events, at(s.moment(k, s.random.Float64()), i))
+				events = append(events, newEvent(s.moment(k, s.random.Float64()), i))
 			}
 			continue
 		}
 		if k.requests <= s.eventsOfKey {
 			for range k.requests {
-				events = append(events, at(s.moment(k, s.random.Float64()), i))
+				events = append(events, newEvent(s.moment(k, s.random.Float64()), i))
 			}
 			continue
 		}
 		phase := s.random.Float64()
 		for j := range s.eventsOfKey {
 			root := (float64(j) + phase) / float64(s.eventsOfKey)
-			events = append(events, at(s.moment(k, root*root), i))
+			events = append(events, newEvent(s.moment(k, root*root), i))
 		}
 	}
 	for range poisson(s.random, s.oneHit) {
-		events = append(events, at(s.random.Float64(), len(s.keys)))
+		events = append(events, newEvent(s.random.Float64(), len(s.keys)))
 	}
-	return sorted(events)
+	return sortEvents(events)
 }
 
 // draw returns how many requests the key sends in this generation. Those of a sample come in
@@ -274,9 +274,9 @@ func (s *simulation) draw(k *simulatedKey) int {
 	return int((g+1)*k.rate+k.phase) - int(g*k.rate+k.phase)
 }
 
-// sorted sorts by the first bits, as many as tell most events apart, in one pass: nothing depends
+// sortEvents sorts by the first bits, as many as tell most events apart, in one pass: nothing depends
 // on the order within so short a time.
-func sorted(events []event) []event {
+func sortEvents(events []event) []event {
 	shift := 64 - min(max(12, bits.Len(uint(len(events)))), 16)
 	begin := make([]int32, 1<<(64-shift)+1)
 	for _, e := range events {
@@ -326,14 +326,14 @@ func (s *simulation) look(slot int) {
 }
 
 // take sends n requests, and tells whether the lowest limit would have admitted them.
-func (s *simulation) take(id uint64, elapsed time.Duration, n int64) (d spec.Verdict, lowly bool) {
+func (s *simulation) take(id uint64, elapsed time.Duration, n int64) (d spec.Verdict, lowestAllows bool) {
 	now, key := s.generation*s.length+int64(elapsed), s.name(id)
 	if s.lowest == s.limit {
 		d = s.limiter.take(now, key, n)
 		return d, d.Allowed
 	}
-	lowly = s.limiter.peek(now, key, n, s.lowest).Allowed
-	return s.limiter.take(now, key, n), lowly
+	lowestAllows = s.limiter.peek(now, key, n, s.lowest).Allowed
+	return s.limiter.take(now, key, n), lowestAllows
 }
 
 // name returns the key of an id, until the next call.
@@ -345,7 +345,7 @@ func (s *simulation) name(id uint64) []byte {
 // sendOnce sends the only request of a key.
 func (s *simulation) sendOnce(elapsed time.Duration, slot int) {
 	s.once++
-	d, lowly := s.take(1<<40+s.once, elapsed, 1)
+	d, lowestAllows := s.take(1<<40+s.once, elapsed, 1)
 	if !s.counted {
 		return
 	}
@@ -357,11 +357,11 @@ func (s *simulation) sendOnce(elapsed time.Duration, slot int) {
 	} else {
 		s.excessUnits += float64(s.limit)
 		s.withheld++
-		s.robbedKeys++
+		s.losingKeys++
 	}
-	if !lowly {
+	if !lowestAllows {
 		s.denied++
-		s.wrongedKeys++
+		s.falselyDeniedKeys++
 	}
 	if s.last {
 		s.distinct++
@@ -381,25 +381,25 @@ func (s *simulation) sendSome(key int, left int64, elapsed time.Duration, slot i
 	}
 	for left > 0 {
 		n := min(left, max(least, s.admitted.byAge[0][key]/8))
-		d, lowly := s.take(uint64(key), elapsed, n)
+		d, lowestAllows := s.take(uint64(key), elapsed, n)
 		if !d.Allowed && d.Remaining > 0 {
 			n = int64(d.Remaining)
-			d, lowly = s.take(uint64(key), elapsed, n)
+			d, lowestAllows = s.take(uint64(key), elapsed, n)
 		}
 		if !d.Allowed {
 			n = left // what follows at the same time is denied alike
 		}
 		left -= n
-		s.count(key, n, elapsed, slot, d, lowly)
+		s.count(key, n, elapsed, slot, d, lowestAllows)
 	}
 }
 
 // count keeps the books of n requests that were decided alike.
-func (s *simulation) count(key int, n int64, elapsed time.Duration, slot int, d spec.Verdict, lowly bool) {
+func (s *simulation) count(key int, n int64, elapsed time.Duration, slot int, d spec.Verdict, lowestAllows bool) {
 	used, exactly := s.admitted.used(&s.window, key, elapsed), s.exact.used(&s.window, key, elapsed)
 	admits := min(n, max(0, s.limit-exactly))
 	if s.counted {
-		s.judge(key, n, used, exactly, elapsed, slot, d, lowly)
+		s.judge(key, n, used, exactly, elapsed, slot, d, lowestAllows)
 		s.units += float64(admits)
 	}
 	if s.last {
@@ -416,7 +416,7 @@ func (s *simulation) count(key int, n int64, elapsed time.Duration, slot int, d 
 
 // judge counts n requests of a key that was admitted so much, and exactly so much by the exact algorithm on its own, by
 // the limiter's decision, and by that of the lowest limit.
-func (s *simulation) judge(key int, n, used, exactly int64, elapsed time.Duration, slot int, d spec.Verdict, lowly bool) {
+func (s *simulation) judge(key int, n, used, exactly int64, elapsed time.Duration, slot int, d spec.Verdict, lowestAllows bool) {
 	k, weight := &s.keys[key], float64(n)
 	s.total += weight
 	held := s.limit - int64(d.Remaining)
@@ -429,20 +429,20 @@ func (s *simulation) judge(key int, n, used, exactly int64, elapsed time.Duratio
 	}
 	weight = float64(min(n, (s.lowest+1)/2-exactly)) // the others come when it has used half
 	s.innocent += weight
-	if !lowly {
+	if !lowestAllows {
 		s.denied += weight
-		if !k.wronged {
-			k.wronged = true
-			s.wrongedKeys++
+		if !k.falselyDenied {
+			k.falselyDenied = true
+			s.falselyDeniedKeys++
 		}
 	}
 	if !s.last {
 		return
 	}
 	s.lastInnocent += weight
-	met := s.state(key, elapsed, slot, s.lowest-used-1, s.admitted)
-	met.light = s.light(key)
-	s.remember(met, weight)
+	st := s.state(key, elapsed, slot, s.lowest-used-1, s.admitted)
+	st.light = s.light(key)
+	s.remember(st, weight)
 }
 
 // approach notes that the exact algorithm has left a key so little.
@@ -474,15 +474,15 @@ func (s *simulation) light(key int) bool {
 }
 
 func (s *simulation) left(elapsed time.Duration) uint8 {
-	return uint8(lefts * (s.length - int64(elapsed) - 1) / s.length)
+	return uint8(leftParts * (s.length - int64(elapsed) - 1) / s.length)
 }
 
 // rememberedRequests bounds the states of requests that are looked at one by one.
 const rememberedRequests = 16 << 10
 
-func (s *simulation) remember(met state, weight float64) {
+func (s *simulation) remember(st state, weight float64) {
 	if s.requests++; s.requests%s.stride == 0 {
-		s.met.add(met, weight)
+		s.lightStates.add(st, weight)
 	}
 }
 

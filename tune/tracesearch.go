@@ -104,6 +104,6 @@ func (s *search) holds(r *replays, memory int, how sizing.Shape) bool {
 	if r == s.sample {
 		r = s.likeness(d)
 	}
-	_, holds := r.all(scaled(d, 1/(r.load*s.goal.Headroom)), searchSeed, r.runs, r.reaches)
+	_, holds := r.all(scaleDimensions(d, 1/(r.load*s.goal.Headroom)), searchSeed, r.runs, r.reaches)
 	return holds
 }

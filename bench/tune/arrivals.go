@@ -144,21 +144,21 @@ func (l *load) edge(keys float64, g tune.Goal, p sketchlimit.Plan) tune.Traffic 
 type timed struct {
 	measured
 	arrival
-	traffic tune.Traffic
-	goal    tune.Goal
-	limiter *sketchlimit.Limiter
-	seed    uint64
-	random  *rand.Rand
-	now     time.Time
-	light   int // keys that are no abusers
-	window  int
-	used    []usage // by the exact algorithm alone
-	order   []int32 // keys, in the order of their bursts
-	sent    []int32
-	wronged []bool // in this window
-	keys    int    // that were wronged in a window, all windows together
-	enough  int    // of them
-	most    int    // windows that are counted
+	traffic       tune.Traffic
+	goal          tune.Goal
+	limiter       *sketchlimit.Limiter
+	seed          uint64
+	random        *rand.Rand
+	now           time.Time
+	light         int // keys that are no abusers
+	window        int
+	used          []usage // by the exact algorithm alone
+	order         []int32 // keys, in the order of their bursts
+	sent          []int32
+	falselyDenied []bool // in this window
+	keys          int    // that were wronged in a window, all windows together
+	enough        int    // of them
+	most          int    // windows that are counted
 }
 
 // usage is what the exact algorithm has admitted of a key.
@@ -172,7 +172,7 @@ func newTimed(t tune.Traffic, g tune.Goal, p sketchlimit.Plan, a arrival, seed u
 		enough: enough, most: timedWindows, now: time.Unix(0, 0),
 		light: t.Keys - int(math.Round(t.Abusers*float64(t.Keys))),
 		used:  make([]usage, t.Keys), sent: make([]int32, t.Keys),
-		wronged: make([]bool, t.Keys)}
+		falselyDenied: make([]bool, t.Keys)}
 	for i := range t.Keys {
 		r.order = append(r.order, int32(i))
 	}
@@ -194,7 +194,7 @@ func (r *timed) run() measured {
 		for i := range r.used {
 			r.used[i].counts = counts{0, r.used[i].current}
 		}
-		clear(r.wronged)
+		clear(r.falselyDenied)
 	}
 	return r.measured
 }
@@ -258,8 +258,8 @@ func (r *timed) send(key int, elapsed time.Duration) {
 		r.innocent++
 		if !allowed && exact {
 			r.denied++
-			if !r.wronged[key] {
-				r.wronged[key] = true
+			if !r.falselyDenied[key] {
+				r.falselyDenied[key] = true
 				r.keys++
 			}
 		}

@@ -61,22 +61,22 @@ func (c *counts) used(left time.Duration) int {
 // needs no map of them, and for as long as there is little to count.
 type slidingReplay struct {
 	measured
-	limiter *sketchlimit.Limiter
-	source  accuracy.Source
-	limit   int
-	light   int // keys that are no abusers
-	judged  []counts
-	alone   []counts
-	wronged []int8 // the window in which a key was wronged last
-	now     time.Time
-	window  int8
-	keys    int // that were wronged in a window
+	limiter  *sketchlimit.Limiter
+	source   accuracy.Source
+	limit    int
+	light    int // keys that are no abusers
+	judged   []counts
+	alone    []counts
+	deniedIn []int8 // the window in which a key was wronged last
+	now      time.Time
+	window   int8
+	keys     int // that were wronged in a window
 }
 
 func newReplay(t tune.Traffic, c sketchlimit.Config) *slidingReplay {
 	w := must(accuracy.WorkloadOf(t, c.Limit, 1))
 	r := &slidingReplay{source: source(t, c.Limit, 1+mostWindows), limit: c.Limit, light: w.Keys,
-		judged: make([]counts, t.Keys+1), alone: make([]counts, t.Keys+1), wronged: make([]int8, t.Keys+1)}
+		judged: make([]counts, t.Keys+1), alone: make([]counts, t.Keys+1), deniedIn: make([]int8, t.Keys+1)}
 	for first := range r.source.Requests() {
 		r.now = first.Time
 		break
@@ -120,7 +120,7 @@ func (r *slidingReplay) send(request accuracy.Request) {
 		r.count(key, 2*own < r.limit, allowed, exact)
 	}
 	if key == len(r.judged)-1 {
-		*judged, *alone, r.wronged[key] = counts{}, counts{}, 0
+		*judged, *alone, r.deniedIn[key] = counts{}, counts{}, 0
 	}
 }
 
@@ -138,8 +138,8 @@ func (r *slidingReplay) count(key int, innocent, allowed, exact bool) {
 		r.innocent++
 		if !allowed {
 			r.denied++
-			if r.wronged[key] != r.window {
-				r.wronged[key] = r.window
+			if r.deniedIn[key] != r.window {
+				r.deniedIn[key] = r.window
 				r.keys++
 			}
 		}

@@ -90,7 +90,7 @@ func sizedFor(l *load, g tune.Goal, keys float64) (s sized) {
 // the load, it is the luck of a shard's seeds that decides what it denies, and neither a simulation nor some windows of
 // a few shards show the mean.
 func cut(p *sketchlimit.Plan) {
-	const parts, line, bucket = 16, 64, 8 // doorkeepers are whole lines, tables whole buckets
+	const parts, line, bucket = 16, 64, 8 // Bloom filters are whole lines, tables whole buckets
 	lanes := 64 / p.CellBits
 	p.Shards *= parts
 	p.Width = max(1, p.Width/parts/lanes) * lanes

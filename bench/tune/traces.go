@@ -51,10 +51,10 @@ func newTraced(requests []accuracy.Request, limit int, window time.Duration) *tr
 	return t
 }
 
-// wronged is what a limiter of a plan and a seed did.
-type wronged struct{ denied, keys, withheld int }
+// outcome is what a limiter of a plan and a seed did.
+type outcome struct{ denied, keys, withheld int }
 
-func (t *traced) replay(p sketchlimit.Plan, seed uint64) (w wronged) {
+func (t *traced) replay(p sketchlimit.Plan, seed uint64) (w outcome) {
 	l := must(sketchlimit.New(sketchlimit.Config{Limit: t.limit, Window: t.window, Plan: &p, Seed: seed}))
 	defer l.Close()
 	keys := map[string]bool{}
@@ -72,8 +72,8 @@ func (t *traced) replay(p sketchlimit.Plan, seed uint64) (w wronged) {
 }
 
 // replays does so with each seed.
-func (t *traced) replays(p sketchlimit.Plan) []wronged {
-	out := make([]wronged, seedsOfTrace)
+func (t *traced) replays(p sketchlimit.Plan) []outcome {
+	out := make([]outcome, seedsOfTrace)
 	var all sync.WaitGroup
 	for i := range out {
 		all.Go(func() { out[i] = t.replay(p, 0x9e3779b97f4a7c15*uint64(i+1)) })

@@ -145,7 +145,7 @@ func TestTunePage(t *testing.T) {
 	}
 }
 
-// TestTuneBucket: a plan of times has neither doorkeeper nor heavy table, in its code neither.
+// TestTuneBucket: a plan of times has neither Bloom filter nor heavy table, in its code neither.
 func TestTuneBucket(t *testing.T) {
 	predicting(t)
 	o := command(nil, append(few, "--algorithm", "bucket", "--burst", "10")...)

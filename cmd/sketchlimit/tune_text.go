@@ -236,7 +236,7 @@ func (p *plans) chosen() section {
 	rows := [][]string{
 		{"memory", integer(p.Forecast.MemoryBytes) + " bytes"},
 		{"shards", integer(plan.Shards)},
-		{"doorkeeper", "none"},
+		{"Bloom filter", "none"},
 		{"sketch", "none"},
 		{"heavy table", "none"},
 	}
@@ -253,7 +253,7 @@ func (p *plans) chosen() section {
 		rows[4][1] = fmt.Sprintf("%s, from %s on", plural(plan.HeavyEntries, "entry", "entries"), plural(plan.HeavyThreshold, "unit", "units"))
 	}
 	return section{ID: "plan", Title: "The plan", Table: grid{Rows: rows, Mark: -1},
-		Prose: "Each shard has a doorkeeper and a sketch for every generation, and at most one table of heavy keys; of token buckets one table of fingerprints and times."}
+		Prose: "Each shard has a Bloom filter and a sketch for every generation, and at most one table of heavy keys; of token buckets one table of fingerprints and times."}
 }
 
 // verified holds what was predicted beside what a replay has shown.

@@ -29,12 +29,12 @@ type Audit struct {
 	known atomic.Uint64 // and of these the ones below count
 	epoch atomic.Int64  // the latest, or never
 
-	alike bool  // see kind: all keys of the slice count that are not unsure
-	span  int64 // of an epoch, ns: after two nothing counts that a key has used
-	keys  keys
-	sets  int          // that there are when it starts
-	seen  atomic.Int64 // keys of the epoch
-	told  atomic.Bool  // that a unit too many was admitted
+	alike      bool  // see kind: all keys of the slice count that are not unsure
+	span       int64 // of an epoch, ns: after two nothing counts that a key has used
+	keys       keys
+	sets       int          // that there are when it starts
+	seen       atomic.Int64 // keys of the epoch
+	overLogged atomic.Bool  // that a unit too many was admitted
 
 	mu     sync.Mutex // guards what follows; taken last
 	ended  uint64     // slice at the end of the epoch before
@@ -310,7 +310,7 @@ func (a *Audit) Share() float64 {
 // alarm says once that a unit too many was admitted: then the limiter has a fault. It does so without the caller's locks, since
 // whoever logs may ask the limiter.
 func (a *Audit) alarm(q *Event) {
-	if a.told.CompareAndSwap(false, true) {
+	if a.overLogged.CompareAndSwap(false, true) {
 		go slog.Error("sketchlimit: more was admitted than the limit allows; please report it",
 			"limit", q.Limit, "units", q.N, "time", q.At)
 	}

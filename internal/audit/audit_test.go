@@ -34,7 +34,7 @@ type exactly[S any] struct {
 func (l *exactly[S]) take(h uint64, at, n, limit, more int64) bool {
 	s := l.keys[h]
 	if s == nil {
-		fresh := l.kind.fresh(make([]int64, l.kind.words()))
+		fresh := l.kind.initial(make([]int64, l.kind.words()))
 		s = &fresh
 		l.keys[h] = s
 	}

@@ -43,8 +43,10 @@ type fixed struct {
 	window[exactmath.WindowCount]
 }
 
-func (fixed) fresh([]int64) exactmath.WindowCount { return exactmath.WindowCount{Generation: ancient} }
-func (f fixed) reset(s *exactmath.WindowCount)    { *s = f.fresh(nil) }
+func (fixed) initial([]int64) exactmath.WindowCount {
+	return exactmath.WindowCount{Generation: ancient}
+}
+func (f fixed) reset(s *exactmath.WindowCount) { *s = f.initial(nil) }
 
 func (f fixed) spend(s *exactmath.WindowCount, at, n, _ int64) { *s = f.Spend(*s, at, n) }
 
@@ -52,8 +54,10 @@ type sliding struct {
 	window[exactmath.WindowPair]
 }
 
-func (sliding) fresh([]int64) exactmath.WindowPair { return exactmath.WindowPair{Generation: ancient} }
-func (w sliding) reset(s *exactmath.WindowPair)    { *s = w.fresh(nil) }
+func (sliding) initial([]int64) exactmath.WindowPair {
+	return exactmath.WindowPair{Generation: ancient}
+}
+func (w sliding) reset(s *exactmath.WindowPair) { *s = w.initial(nil) }
 
 // spend counts at most the limit in a generation, as a limiter does of what is charged.
 func (w sliding) spend(s *exactmath.WindowPair, at, n, _ int64) {
@@ -67,7 +71,7 @@ type slots struct {
 	m int64
 }
 
-func (w slots) fresh(counts []int64) exactmath.Ring {
+func (w slots) initial(counts []int64) exactmath.Ring {
 	return exactmath.Ring{Latest: ancient, Counts: counts}
 }
 
@@ -93,8 +97,8 @@ type bucket struct {
 	limit, burst int64
 }
 
-func (b *bucket) fresh([]int64) exactmath.Arrival          { return b.Fresh() }
-func (b *bucket) reset(s *exactmath.Arrival)               { *s = b.Fresh() }
+func (b *bucket) initial([]int64) exactmath.Arrival        { return b.Initial() }
+func (b *bucket) reset(s *exactmath.Arrival)               { *s = b.Initial() }
 func (*bucket) alike() bool                                { return true }
 func (*bucket) words() int                                 { return 0 }
 func (b *bucket) gone(s *exactmath.Arrival, at int64) bool { return b.Ahead(*s, at) == 0 }

@@ -8,8 +8,8 @@ import (
 // kind is an exact algorithm over states S of a key, at times in unix ns and under limits of
 // the requests' own.
 type kind[S any] interface {
-	// fresh returns the state of a new key, in some words of memory.
-	fresh(words []int64) S
+	// initial returns the state of a new key, in some words of memory.
+	initial(words []int64) S
 	// reset makes a state that of a new key, in the same memory.
 	reset(s *S)
 	// gone reports whether a state is as good as a new one.
@@ -72,7 +72,7 @@ func (t *table[S]) make(sets int) {
 	for i := range t.sets {
 		for j := range t.sets[i].keys {
 			k := &t.sets[i].keys[j]
-			k.own, k.alone = t.kind.fresh(memory[:words]), t.kind.fresh(memory[words:2*words])
+			k.own, k.alone = t.kind.initial(memory[:words]), t.kind.initial(memory[words:2*words])
 			memory = memory[2*words:]
 		}
 	}

@@ -107,7 +107,7 @@ func (r bucket) tag() uint32 { return uint32(r.h) | 1 }
 
 // lastRounded returns the exact time of the key if it is the shard's lastRounded, or was a predecessor's and has no later
 // time here.
-func (r bucket) lastRounded(k *reading, now int64) (t gcra.Time, ok bool) {
+func (r bucket) lastRounded(k *estimates, now int64) (t gcra.Time, ok bool) {
 	if r.heads().tag == r.tag() {
 		if last := &r.state().last; last.key == r.h {
 			return last.Time, true
@@ -120,11 +120,11 @@ func (r bucket) lastRounded(k *reading, now int64) (t gcra.Time, ok bool) {
 	if before == nil {
 		return t, false
 	}
-	former, locked := before.at(r.h)
+	shard, locked := before.at(r.h)
 	if locked {
-		defer former.s.mu.Unlock()
+		defer shard.s.mu.Unlock()
 	}
-	if last := &(bucket{former}).state().last; (bucket{former}).heads().tag == r.tag() && last.key == r.h {
+	if last := &(bucket{shard}).state().last; (bucket{shard}).heads().tag == r.tag() && last.key == r.h {
 		return last.Time, true
 	}
 	return t, false
@@ -136,14 +136,14 @@ func (r bucket) setLastRounded(t gcra.Time) {
 	r.heads().tag = r.tag()
 }
 
-// reading is what a bucket's shard holds of a key at a tick.
-type reading struct {
+// estimates is what a bucket's shard holds of a key at a tick.
+type estimates struct {
 	full  int64 // tick at which its bucket is full again; it may have passed
 	entry timetable.Entry
 }
 
 // read reads the key at a tick of the shard's generation, by its number, or of a later one.
-func (r bucket) read(number, now int64, k *reading) {
+func (r bucket) read(number, now int64, k *estimates) {
 	r.e.times.Find(r.table(), keyhash.Mix(r.h, r.e.timeSeed), uint32(min(now, math.MaxUint32)), &k.entry)
 	k.full = int64(max(k.entry.Time, r.heads().floor))
 	if int64(k.entry.Time) <= now && r.e.external.Load() != nil { // an entry has taken over what a predecessor has
@@ -171,15 +171,15 @@ func (b *predecessor) full(number int64, h uint64) int64 {
 	return full - int64(r.e.Bucket.Passed(r.s.number, number))
 }
 
-func (k *reading) ahead(now int64) int64 { return max(0, k.full-now) }
+func (k *estimates) ahead(now int64) int64 { return max(0, k.full-now) }
 
 // refused reports whether there is no place for the key at a tick.
-func (r bucket) refused(k *reading, now int64) bool {
+func (r bucket) refused(k *estimates, now int64) bool {
 	return int64(k.entry.Gone) > now && !r.e.Evicts()
 }
 
 // set makes a tick the one at which the key's bucket is full again, as of another one.
-func (r bucket) set(k *reading, now, full int64) {
+func (r bucket) set(k *estimates, now, full int64) {
 	if gone := k.entry.Gone; int64(gone) <= now {
 		r.heads().floor = max(r.heads().floor, gone)
 	} else {
@@ -200,7 +200,7 @@ func (buckets) take(q request, p rotating.Position, n, limit int64, e Effort) sp
 	r, b := bucket{q}, &q.e.Bucket
 	ticks, between := b.Ticks(p.Elapsed)
 	now := int64(ticks)
-	var k reading
+	var k estimates
 	r.read(r.s.number, now, &k)
 	if r.heads().tag == r.tag() || r.e.external.Load() != nil {
 		if last, ok := r.lastRounded(&k, now); ok && limit > 0 {
@@ -218,7 +218,7 @@ func (buckets) take(q request, p rotating.Position, n, limit int64, e Effort) sp
 		k.full = now
 	}
 	r.s.admitted += uint64(n)
-	r.s.last.Clear()
+	r.s.denials.Clear()
 	if meancost.Sampled(r.s.admitted) {
 		meancost.Note(r.e.flooded, n)
 	}
@@ -238,14 +238,14 @@ func (buckets) take(q request, p rotating.Position, n, limit int64, e Effort) sp
 }
 
 // takeLast is take for a key by its exact time, which makes it the shard's lastRounded.
-func (r bucket) takeLast(last gcra.Time, k *reading, p rotating.Position, n, limit int64) spec.Verdict {
+func (r bucket) takeLast(last gcra.Time, k *estimates, p rotating.Position, n, limit int64) spec.Verdict {
 	b := &r.e.Bucket
 	t, free, v := r.peekLast(last, k, p, n, limit)
 	if !v.Allowed {
 		return r.refuseTime(p, n, limit, v)
 	}
 	r.s.admitted += uint64(n)
-	r.s.last.Clear()
+	r.s.denials.Clear()
 	now := r.e.Timeline.UnixNano(p)
 	if meancost.Sampled(r.s.admitted) {
 		meancost.Note(r.e.flooded, n)
@@ -259,7 +259,7 @@ func (r bucket) takeLast(last gcra.Time, k *reading, p rotating.Position, n, lim
 
 // peekLast is peek for a key by its exact time. It also returns when its bucket is full
 // again, and the units that are free.
-func (r bucket) peekLast(last gcra.Time, k *reading, p rotating.Position, n, limit int64) (t gcra.Time, free int64, v spec.Verdict) {
+func (r bucket) peekLast(last gcra.Time, k *estimates, p rotating.Position, n, limit int64) (t gcra.Time, free int64, v spec.Verdict) {
 	b, now := &r.e.Bucket, r.e.Timeline.UnixNano(p)
 	most := b.Most(limit, r.e.Limit)
 	t = last.At(now, limit)
@@ -279,14 +279,14 @@ func (r bucket) peekLast(last gcra.Time, k *reading, p rotating.Position, n, lim
 func (r bucket) refuseTime(p rotating.Position, n, limit int64, v spec.Verdict) spec.Verdict {
 	r.s.denied += r.e.Counted(n, limit)
 	if n == 1 && limit > 0 {
-		r.remember(p, limit, v)
+		r.cacheDenial(p, limit, v)
 	}
 	return v
 }
 
 // deniedTime is the Verdict on a request for n units that are not free, of a key that was
 // read so many ticks of generations ago.
-func (r bucket) deniedTime(p rotating.Position, k *reading, passed, n, limit int64) (v spec.Verdict) {
+func (r bucket) deniedTime(p rotating.Position, k *estimates, passed, n, limit int64) (v spec.Verdict) {
 	b := &r.e.Bucket
 	ticks, _ := b.Ticks(p.Elapsed)
 	now, full := int64(ticks), k.full-passed
@@ -314,7 +314,7 @@ func (buckets) peek(q request, p rotating.Position, n, limit int64) spec.Verdict
 	}
 	passed := int64(b.Passed(number, p.Generation))
 	ticks, _ := b.Ticks(p.Elapsed)
-	var k reading
+	var k estimates
 	r.read(number, int64(ticks)+passed, &k)
 	if last, ok := r.lastRounded(&k, int64(ticks)+passed); ok && limit > 0 {
 		k.entry.Gone -= min(k.entry.Gone, uint32(passed))
@@ -332,7 +332,7 @@ func (buckets) charge(q request, p rotating.Position, n, limit int64, _ bool) (f
 	ticks, between := b.Ticks(p.Elapsed)
 	now := int64(ticks)
 	most := b.Most(limit, r.e.Limit)
-	var k reading
+	var k estimates
 	r.read(r.s.number, now, &k)
 	full := k.full
 	last, exactly := r.lastRounded(&k, now)
@@ -340,7 +340,7 @@ func (buckets) charge(q request, p rotating.Position, n, limit int64, _ bool) (f
 		last, exactly = gcra.Time{Nanos: unix, Of: uint64(limit)}, true
 	}
 	r.s.admitted += r.e.Counted(n, r.e.Limit)
-	r.s.last.Clear()
+	r.s.denials.Clear()
 	free = b.Free(max(0, full-now), limit, r.e.Limit)
 	debt := min(n, 2*most) // of a full bucket
 	if exactly {

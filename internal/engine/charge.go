@@ -18,7 +18,7 @@ func (e *Engine) Fits(word int64, h uint64, held, n, limit int64) spec.Verdict {
 	p := r.rotate(asked)
 	quota := r.e.Quota(limit)
 	if n < 1 || n > quota {
-		return r.e.told(spec.Verdict{RetryAfter: spec.Never, Remaining: int(max(0, int64(r.peek(p, 1, limit).Remaining)-held))}, p, limit)
+		return r.e.redact(spec.Verdict{RetryAfter: spec.Never, Remaining: int(max(0, int64(r.peek(p, 1, limit).Remaining)-held))}, p, limit)
 	}
 	v := r.peek(p, held+n, limit)
 	if v.Allowed && meancost.Sampled(r.s.admitted) {
@@ -34,7 +34,7 @@ func (e *Engine) Fits(word int64, h uint64, held, n, limit int64) spec.Verdict {
 		v.Remaining -= int(n)
 	}
 	v.Remaining = max(v.Remaining, 0)
-	return r.e.told(v.After(r.span(asked, p)), p, limit)
+	return r.e.redact(v.After(r.span(asked, p)), p, limit)
 }
 
 // Charge counts n units of a key, at least 1, whether they are free or not. It returns how many of those that nobody had

@@ -54,21 +54,21 @@ func (c *Copy) request() request { return c.e.request(0, 0) }
 func (c *Copy) generation(number int64, age int) (g errorrate.Generation) {
 	r := c.request()
 	var err error
-	door := r.e.layout.buffer(number)
-	cells := door + r.e.cellsFirst
-	if r.e.door.Words() > 0 {
-		if g.Filter, err = bloom.Over(r.e.memory[door:][:r.e.door.Words()], r.e.door.Probes()); err != nil {
+	filterAt := r.e.layout.buffer(number)
+	countersAt := filterAt + r.e.cellsFirst
+	if r.e.filter.Words() > 0 {
+		if g.Filter, err = bloom.Over(r.e.memory[filterAt:][:r.e.filter.Words()], r.e.filter.Probes()); err != nil {
 			panic(err) // the plan has been checked
 		}
 	}
 	if r.e.cells.Depth() > 0 && !c.OverCapacity {
-		over, err := cms.Over(r.e.memory[cells:][:r.e.cells.Words()], r.e.cells.Depth(), r.e.cells.Width(), r.e.cells.CellBits())
+		over, err := cms.Over(r.e.memory[countersAt:][:r.e.cells.Words()], r.e.cells.Depth(), r.e.cells.Width(), r.e.cells.CellBits())
 		if err != nil {
 			panic(err)
 		}
 		g.Sketch = *over
 	}
-	g.FilterFirst, g.Sampled = r.e.guarded, Sampled
+	g.FilterFirst, g.Sampled = r.e.filterFirst, Sampled
 	if !c.OverCapacity {
 		g.Heavy = r.e.heavy.CountComplete(c.table(), age)
 	}
@@ -79,11 +79,11 @@ func (c *Copy) generation(number int64, age int) (g errorrate.Generation) {
 func (c *Copy) table() []uint64 { return c.e.memory[c.request().table():][:c.e.heavy.Words()] }
 
 // PromoteAt returns the units from which a key of the shard gets an entry in the table of heavy hitters.
-func (c *Copy) PromoteAt() int64 { return window{c.request()}.threshold() }
+func (c *Copy) PromoteAt() int64 { return window{c.request()}.promoteAt() }
 
 // Unseen returns what decides on an unseen key in a window, with the generations of a predecessor as of the same time.
-func (c *Copy) Unseen(former []errorrate.Generation) errorrate.Unseen {
-	return errorrate.Unseen{Rule: &c.of.Rule, At: c.At, Ages: c.Ages, Former: former, Table: &c.e.heavy, Words: c.table()}
+func (c *Copy) Unseen(predecessor []errorrate.Generation) errorrate.Unseen {
+	return errorrate.Unseen{Rule: &c.of.Rule, At: c.At, Ages: c.Ages, Former: predecessor, Table: &c.e.heavy, Words: c.table()}
 }
 
 // UnseenBucket returns what decides on an unseen key in a token bucket.

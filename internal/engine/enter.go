@@ -10,26 +10,26 @@ import (
 // add counts n units for the key, whose entry and current count were read just before.
 func (r window) add(entry *uint64, h uint64, count, n int64) {
 	r.s.admitted += uint64(n)
-	r.s.last.Clear()
+	r.s.denials.Clear()
 	if entry != nil {
 		r.e.heavy.Set(entry, count+n)
 		if r.e.DeniesProven() {
-			r.ask(entry, 0, n)
+			r.offer(entry, 0, n)
 		}
 		return // the Bloom filter knows the key from before it had the entry
 	}
 	first := r.buffer(0)
-	if r.e.guarded || h%Sampled == 0 {
-		r.e.door.TestAndAdd(r.e.memory, first, h)
+	if r.e.filterFirst || h%Sampled == 0 {
+		r.e.filter.TestAndAdd(r.e.memory, first, h)
 	}
 	count += n
 	switch {
-	case count >= r.threshold() && r.e.heavy.HasRoom(r.entries()) && r.standsOut(count):
+	case count >= r.promoteAt() && r.e.heavy.HasRoom(r.entries()) && r.isHeavy(count):
 		entry = r.e.heavy.Insert(r.entries(), r.h, count)
 		if r.e.DeniesProven() {
-			r.ask(entry, 0, n) // no more is certain
+			r.offer(entry, 0, n) // no more is certain
 		}
-		r.markTable()
+		r.noteEntry()
 		if count == n { // it is in no cell yet, and is to be among the keys that are told
 			r.e.cells.Raise(r.e.memory, first+r.e.cellsFirst, h, 1)
 		}
@@ -39,35 +39,35 @@ func (r window) add(entry *uint64, h uint64, count, n int64) {
 	}
 }
 
-// Sampled keys stand for all: one in so many, by its hash in the generation. They are marked in a doorkeeper that guards
+// Sampled keys stand for all: one in so many, by its hash in the generation. They are marked in a Bloom filter that guards
 // nothing, which is enough to tell how many keys there are where cells are too full for it.
 const Sampled = 8
 
-// wronged is for a request for n units that is denied in a shard that may be over capacity. It counts them for the key of an entry, if they
+// offerDenied is for a request for n units that is denied in a shard that may be over capacity. It counts them for the key of an entry, if they
 // fit in the limit beside what that has asked for: so far an exact limiter would admit it.
-func (r window) wronged(p rotating.Position, n, limit int64, entry *uint64) {
-	if r.e.DeniesProven() && entry != nil && n >= 1 && n <= limit-r.asked(p, *entry) {
-		r.ask(entry, 0, n)
+func (r window) offerDenied(p rotating.Position, n, limit int64, entry *uint64) {
+	if r.e.DeniesProven() && entry != nil && n >= 1 && n <= limit-r.offered(p, *entry) {
+		r.offer(entry, 0, n)
 	}
 }
 
-// ask counts n units that the key of an entry has asked for in the generation of an age.
-func (r window) ask(entry *uint64, age int, n int64) {
+// offer counts n units that the key of an entry has asked for in the generation of an age.
+func (r window) offer(entry *uint64, age int, n int64) {
 	r.e.heavy.Offer(entry, age, n, r.s.admitted+r.s.denied)
 }
 
-// threshold is the units of the current generation that make a key heavy, by its reading.
-func (r window) threshold() int64 { return r.e.promoteAt + int64(r.s.peaks.raised) }
+// promoteAt is the units of the current generation that make a key heavy, by its reading.
+func (r window) promoteAt() int64 { return r.e.promoteAt + int64(r.s.peaks.thresholdBoost) }
 
 // Before a key gets an entry, so many readings are taken of keys that nobody has counted, and it must stand out from
 // all but one of them. With all of them the threshold would run away from abusers who come together: their own
 // counts are in one reading of a hundred until they have entries.
 const (
-	freshReadings = 32
-	highReadings  = 2
+	unseenSamples  = 32
+	maxHighSamples = 2
 )
 
-// standsOut tells whether a reading of the current generation is that of a heavy key: it exceeds what a key
+// isHeavy tells whether a reading of the current generation is that of a heavy key: it exceeds what a key
 // reads that nobody has counted by more than half of the plan's threshold. Where it does not, others have
 // filled the cells, and the table would fill with light keys, until heavy ones that come later find no
 // room. The shard's threshold then rises above the reading for the rest of the generation. So there are
@@ -75,16 +75,16 @@ const (
 //
 // The threshold only decides where a key is counted from then on. Every reading is an upper bound, so no
 // threshold admits too much.
-func (r window) standsOut(count int64) bool {
+func (r window) isHeavy(count int64) bool {
 	first, h, high := r.buffer(0), r.h, 0
-	for range freshReadings {
+	for range unseenSamples {
 		h = keyhash.Mix(h, r.e.seed)
-		units := r.reading(first, h)
+		units := r.estimate(first, h)
 		if units+r.e.promoteAt/2 < count {
 			continue
 		}
-		if high++; high == highReadings {
-			r.s.peaks.raised = uint16(min(count+1-r.e.promoteAt, math.MaxUint16))
+		if high++; high == maxHighSamples {
+			r.s.peaks.thresholdBoost = uint16(min(count+1-r.e.promoteAt, math.MaxUint16))
 			return false
 		}
 	}

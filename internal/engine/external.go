@@ -8,21 +8,21 @@ type predecessor struct {
 	sealed atomic.Bool // nothing changes it any more, so it is read without its locks
 }
 
-// both are the counts of a predecessor, and those of others that share the limit.
-type both struct {
+// twoExternals are the counts of a predecessor, and those of others that share the limit.
+type twoExternals struct {
 	*predecessor
 	others External
 }
 
-func (b *both) Count(number int64, h uint64) int64 {
+func (b *twoExternals) Count(number int64, h uint64) int64 {
 	return b.predecessor.Count(number, h) + b.others.Count(number, h)
 }
 
-func (b *both) Admit(number int64, h uint64, count int64) {
+func (b *twoExternals) Admit(number int64, h uint64, count int64) {
 	b.others.Admit(number, h, count+b.predecessor.Count(number, h))
 }
 
-func (b *both) Rotate(i int, number int64, expired int) { b.others.Rotate(i, number, expired) }
+func (b *twoExternals) Rotate(i int, number int64, expired int) { b.others.Rotate(i, number, expired) }
 
 // SetOthers makes counts those of others that share the limit, unless there are some. The engine is not replaced meanwhile.
 func (e *Engine) SetOthers(others External) {
@@ -37,7 +37,7 @@ func (e *Engine) Others() External {
 		switch x := (*x).(type) {
 		case *predecessor:
 			return nil
-		case *both:
+		case *twoExternals:
 			return x.others
 		default:
 			return x
@@ -51,7 +51,7 @@ func (e *Engine) follow(before *Engine, others External) {
 	x := others
 	switch {
 	case before != nil && others != nil:
-		x = &both{&predecessor{e: before}, others}
+		x = &twoExternals{&predecessor{e: before}, others}
 	case before != nil:
 		x = &predecessor{e: before}
 	case others == nil:
@@ -67,7 +67,7 @@ func (e *Engine) predecessor() *predecessor {
 		switch x := (*x).(type) {
 		case *predecessor:
 			return x
-		case *both:
+		case *twoExternals:
 			return x.predecessor
 		}
 	}
@@ -92,7 +92,7 @@ func (b *predecessor) seal() {
 	for i := range b.e.shards {
 		s := &b.e.shards[i]
 		s.mu.Lock()
-		s.last.Clear() // whoever finds a denial here asks the successor now
+		s.denials.Clear() // whoever finds a denial here asks the successor now
 		s.mu.Unlock()
 	}
 	b.sealed.Store(true)

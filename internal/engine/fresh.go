@@ -11,29 +11,29 @@ import (
 
 // A shard that may be over capacity estimates the rate of false denials under its lock, from a sample of its own
 // cells. Stats computes that from all cells, which takes a thousand times as long.
-const glances = 32 // unseen keys that are read first
+const noiseProbes = 32 // unseen keys that are read first
 
 // noiseRate estimates the false-denial rate of the shard at a position in its generation: the chance that a new key is denied
 // a request of mean cost, of late, at the lowest limit.
 func (r sampler) noiseRate(p rotating.Position) float64 {
 	lowest := r.e.OverCapacity.Lowest
 	free := max(0, lowest-int64(math.Ceil(meancost.Newest(r.e.flooded))))
-	if !r.someRead(p, free/2) {
+	if !r.anyAbove(p, free/2) {
 		return 0
 	}
-	reads := r.readings(p)
+	reads := r.noise(p)
 	if r.e.predecessor() != nil {
-		former := r.former(p)
-		return reads.AboveBeside(former[:], free)
+		predecessor := r.predecessorNoise(p)
+		return reads.AboveBeside(predecessor[:], free)
 	}
 	return reads.Above(free)
 }
 
-// someRead tells whether one of a few new keys reads more units than these.
-func (r sampler) someRead(p rotating.Position, units int64) bool {
+// anyAbove tells whether one of a few new keys reads more units than these.
+func (r sampler) anyAbove(p rotating.Position, units int64) bool {
 	w := window(r)
 	w.h = r.draw()
-	for range glances {
+	for range noiseProbes {
 		w.h = keyhash.Mix(w.h, r.e.seed)
 		if w.e.Limit-w.used(p, nil).free > units {
 			return true
@@ -42,7 +42,7 @@ func (r sampler) someRead(p rotating.Position, units int64) bool {
 	return false
 }
 
-func (r sampler) readings(p rotating.Position) errorrate.Sample {
+func (r sampler) noise(p rotating.Position) errorrate.Sample {
 	reads := errorrate.NewSample(r.e.Limit)
 	r.sample(&reads.Current, 0, p.Generation)
 	if r.e.Ring.Buffers() > 1 {
@@ -56,20 +56,20 @@ func (r sampler) readings(p rotating.Position) errorrate.Sample {
 func (r sampler) sample(chances *errorrate.Levels, age int, number int64) {
 	first := window(r).buffer(age)
 	g := errorrate.Sampled{
-		Words: r.e.memory, Cells: r.e.cells, CellsFirst: first + r.e.cellsFirst, Door: r.e.door, DoorFirst: first, FilterFirst: r.e.guarded,
+		Words: r.e.memory, Cells: r.e.cells, CellsOffset: first + r.e.cellsFirst, Filter: r.e.filter, FilterOffset: first, FilterFirst: r.e.filterFirst,
 		Limit: r.e.Limit, Seed: r.e.seed,
 	}
 	g.Add(chances, window(r).hashAt(number), r.draw())
 }
 
-// former returns what a predecessor has counted of a few unseen keys, by its weight.
-func (r sampler) former(p rotating.Position) (units [glances]int64) {
+// predecessorNoise returns what a predecessor has counted of a few unseen keys, by its weight.
+func (r sampler) predecessorNoise(p rotating.Position) (units [noiseProbes]int64) {
 	w, h := window(r), r.draw()
 	for i := range units {
 		h = keyhash.Mix(h, r.e.seed)
 		w.h = h
 		for age := range r.e.Ring.Buffers() {
-			units[i] += r.e.Weighted(w.former(p.Generation-int64(age)), age, p.Elapsed)
+			units[i] += r.e.Weighted(w.countExternal(p.Generation-int64(age)), age, p.Elapsed)
 		}
 	}
 	return units

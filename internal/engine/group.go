@@ -54,7 +54,7 @@ func TakeAll(asked []Question) (by int) {
 	for i := range asked { // a refusal is counted and remembered as any other
 		q := &asked[i]
 		if admitted || !q.Allowed {
-			q.Verdict = q.request.e.told(decide(q.request, q.At, q.N, q.Limit, Whole), q.At, q.Limit)
+			q.Verdict = q.request.e.redact(decide(q.request, q.At, q.N, q.Limit, Whole), q.At, q.Limit)
 			admitted = admitted && q.Allowed
 		}
 		if q.request.sampled() { // by the exact algorithm alone it is used if nobody else refuses

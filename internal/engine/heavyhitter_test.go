@@ -54,11 +54,11 @@ func TestHugeCostsAreNotAsked(t *testing.T) {
 		HeavyEntries: heavyhitter.BucketEntries, HeavyThreshold: 16})
 	require.True(t, l.take("key", 20).Allowed)
 	r := l.at(l.hasher.String("key"))
-	before := window{r}.asked(l.position(), *r.e.heavy.Find(r.entries(), r.h))
+	before := window{r}.offered(l.position(), *r.e.heavy.Find(r.entries(), r.h))
 	require.EqualValues(t, 20, before)
 	for _, n := range []int{limit + 1, math.MaxInt} {
 		require.False(t, l.take("key", n).Allowed)
-		require.Equal(t, before, window{r}.asked(l.position(), *r.e.heavy.Find(r.entries(), r.h)), n)
+		require.Equal(t, before, window{r}.offered(l.position(), *r.e.heavy.Find(r.entries(), r.h)), n)
 	}
 }
 
@@ -90,8 +90,8 @@ func TestHeavyTableKeepsOutLightKeys(t *testing.T) {
 			require.True(t, l.allow(string(keys+key), limit/2))
 		}
 		require.Greater(t, entries(), keys/100*98/100, "limit %d", limit)
-		require.Greater(t, window{r}.threshold(), l.promoteAt)
+		require.Greater(t, window{r}.promoteAt(), l.promoteAt)
 		r.rotate(rotating.Position{Generation: r.s.number + 1})
-		require.Equal(t, l.promoteAt, window{r}.threshold(), "a new generation has nothing to stand above")
+		require.Equal(t, l.promoteAt, window{r}.promoteAt(), "a new generation has nothing to stand above")
 	}
 }

@@ -45,8 +45,8 @@ func TestPrefetchLooksWhereDecisionsDo(t *testing.T) {
 				for age := range l.Ring.Buffers() {
 					first, h := window{r}.at(generation - int64(age))
 					require.Equal(t, window{r}.buffer(age), first)
-					if v.Allowed && age == 0 && l.door.Words() > 0 {
-						require.True(t, l.door.Test(l.memory, first, h))
+					if v.Allowed && age == 0 && l.filter.Words() > 0 {
+						require.True(t, l.filter.Test(l.memory, first, h))
 					}
 				}
 			}

@@ -9,32 +9,32 @@ import (
 )
 
 const (
-	// trials are how often an entry may be taken over in a generation, on average. So whoever gets one has time to show
+	// replacementsPerWindow are how often an entry may be taken over in a generation, on average. So whoever gets one has time to show
 	// by its own requests that it is heavier than others; where it were taken over at once, no key would rise.
-	trials = 32
-	// takeoversOfLimit are those for as many units as the limit is.
-	takeoversOfLimit = 4
-	// suspects are the generations for which a shard over capacity keeps entries, also those of fixed windows: keys that
+	replacementsPerWindow = 32
+	// replacementsPerLimit are those for as many units as the limit is.
+	replacementsPerLimit = 4
+	// keptGenerations are the generations for which a shard over capacity keeps entries, also those of fixed windows: keys that
 	// were heavy in one will be so in the next.
-	suspects = 2
+	keptGenerations = 2
 )
 
-// every returns the units between two looks of a shard: a five-hundredth of what fills its cells.
-func every(l *layout) uint64 { return max(64, uint64(l.cells.Width())*uint64(l.Limit)/512) }
+// lookInterval returns the units between two looks of a shard: a five-hundredth of what fills its cells.
+func lookInterval(l *layout) uint64 { return max(64, uint64(l.cells.Width())*uint64(l.Limit)/512) }
 
 // begins reports whether the shard is to be over capacity, which it looks for when it is about to deny n units to a key that
 // is not certified to be above its limit.
 func (r overCapacity) begins(p rotating.Position) bool {
-	return p.Generation == r.s.number && r.state().Due(r.s.admitted, every(&r.e.layout), r.moment(p)) && r.tooMany(p)
+	return p.Generation == r.s.number && r.state().Due(r.s.admitted, lookInterval(&r.e.layout), r.moment(p)) && r.tooMany(p)
 }
 
-// uncertified reports whether nothing certifies that the key is above its limit with n units more.
-func (r overCapacity) uncertified(p rotating.Position, n, limit int64, entry *uint64) bool {
+// notProven reports whether nothing certifies that the key is above its limit with n units more.
+func (r overCapacity) notProven(p rotating.Position, n, limit int64, entry *uint64) bool {
 	return n >= 1 && n <= limit && r.certified(p, n, limit, entry).Allowed
 }
 
-// least returns the units of a window that a shard bears in any case: a quarter of what fills its cells.
-func least(l *layout) int64 { return int64(128 * every(l)) }
+// minCapacity returns the units of a window that a shard bears in any case: a quarter of what fills its cells.
+func minCapacity(l *layout) int64 { return int64(128 * lookInterval(l)) }
 
 // moment returns the sixty-fourth of a generation that a position is in, from 1 on.
 func (r overCapacity) moment(p rotating.Position) int64 {
@@ -53,17 +53,17 @@ func (r overCapacity) tooMany(p rotating.Position) bool {
 		episodes.Grow()
 	}
 	s, moment := r.state(), r.moment(p)
-	average := s.Average(rate, s.Passed(r.s.admitted, max(r.lately(p), least(&r.e.layout)), moment))
+	average := s.Average(rate, s.Passed(r.s.admitted, max(r.windowUnits(p), minCapacity(&r.e.layout)), moment))
 	if average >= episodes.Rate && !grows {
 		return true
 	}
-	s.Look(average, rate, episodes.Rate, r.s.admitted, every(&r.e.layout), moment)
+	s.Look(average, rate, episodes.Rate, r.s.admitted, lookInterval(&r.e.layout), moment)
 	return false
 }
 
-// lately returns the units of the last window.
-func (r overCapacity) lately(p rotating.Position) int64 {
-	return r.state().Lately(r.s.admitted, float64(p.Elapsed)/float64(r.e.Timeline.Length()))
+// windowUnits returns the units of the last window.
+func (r overCapacity) windowUnits(p rotating.Position) int64 {
+	return r.state().LastWindow(r.s.admitted, float64(p.Elapsed)/float64(r.e.Timeline.Length()))
 }
 
 // noiseRate is that of a predecessor in the shard that a key is in, 0 if that is in another generation.
@@ -80,8 +80,8 @@ func (b *predecessor) noiseRate(p rotating.Position, h uint64) float64 {
 
 // begin makes the shard over capacity. What it remembers to deny may not be certified.
 func (r overCapacity) begin(p rotating.Position) {
-	r.state().Begin(r.s.admitted, r.lately(p))
-	r.s.last.Clear()
+	r.state().Begin(r.s.admitted, r.windowUnits(p))
+	r.s.denials.Clear()
 	r.e.OverCapacity.Begin(p.Generation, r.e.Timeline.UnixNano(p), int64(r.e.Ring.Buffers()))
 }
 
@@ -89,10 +89,10 @@ func (r overCapacity) begin(p rotating.Position) {
 func (r overCapacity) rotate(generation int64) (ends bool) {
 	s := r.state()
 	if s.Mode() != overcapacity.Exact {
-		r.s.last.Clear() // a key may be read otherwise from now on
+		r.s.denials.Clear() // a key may be read otherwise from now on
 	}
 	units := s.Counted(r.s.admitted)
-	ends, exact := s.Rotate(r.s.admitted, generation-r.s.number, int64(r.e.Ring.Buffers()), least(&r.e.layout))
+	ends, exact := s.Rotate(r.s.admitted, generation-r.s.number, int64(r.e.Ring.Buffers()), minCapacity(&r.e.layout))
 	if r.isOverCapacity() {
 		r.e.OverCapacity.GoOn(generation)
 	}
@@ -175,7 +175,7 @@ func (r overCapacity) take(p rotating.Position, n, limit int64) spec.Verdict {
 		r.e.heavy.SetReference(entry)
 		r.s.denied += r.e.Counted(n, limit)
 		if n == 1 && limit > 0 {
-			r.remember(p, limit, v)
+			r.cacheDenial(p, limit, v)
 		}
 		return v
 	}
@@ -187,13 +187,13 @@ func (r overCapacity) take(p rotating.Position, n, limit int64) spec.Verdict {
 // count counts n units of a key in a shard over capacity, by its entry if it has one or gets one.
 func (r overCapacity) count(p rotating.Position, n int64, entry *uint64) {
 	r.s.admitted += uint64(n)
-	r.s.last.Clear()
+	r.s.denials.Clear()
 	h := window(r).hashAt(p.Generation)
-	if r.e.guarded || h%Sampled == 0 {
-		r.e.door.TestAndAdd(r.e.memory, window(r).buffer(0), h)
+	if r.e.filterFirst || h%Sampled == 0 {
+		r.e.filter.TestAndAdd(r.e.memory, window(r).buffer(0), h)
 	}
 	if entry != nil {
-		window(r).ask(entry, 0, n)
+		window(r).offer(entry, 0, n)
 		r.e.heavy.SetReference(entry)
 	} else {
 		entry = r.compete(p)
@@ -207,7 +207,7 @@ func (r overCapacity) count(p rotating.Position, n int64, entry *uint64) {
 // the shard looks at its cells again.
 func (r overCapacity) refuse(p rotating.Position, n, limit int64, entry *uint64) spec.Verdict {
 	r.s.denied += uint64(n)
-	window(r).wronged(p, n, limit, entry)
+	window(r).offerDenied(p, n, limit, entry)
 	u := window(r).used(p, entry)
 	u.free -= r.e.Limit - limit
 	return window(r).denied(p, u, entry, n, limit)
@@ -234,7 +234,7 @@ func (r overCapacity) compete(p rotating.Position) *uint64 {
 		return nil
 	}
 	b := either[draw>>1&1]
-	if !r.e.heavy.Yields(b.Oldest(), window(r).asked(p, *b.Oldest()), r.e.Limit, draw) {
+	if !r.e.heavy.Yields(b.Oldest(), window(r).offered(p, *b.Oldest()), r.e.Limit, draw) {
 		b.Renew()
 		return nil
 	}
@@ -246,6 +246,6 @@ func (r overCapacity) compete(p rotating.Position) *uint64 {
 // takeovers returns how many entries may have been taken over by a position in the generation: by the time that has passed, or,
 // where the clock is coarser than requests come, by what was admitted.
 func (r overCapacity) takeovers(p rotating.Position) int64 {
-	byTime := float64(p.Elapsed) / float64(r.e.Timeline.Length()) * float64(trials*r.e.heavy.Words())
-	return max(int64(byTime), takeoversOfLimit*int64(r.state().Admitted(r.s.admitted))/r.e.Limit)
+	byTime := float64(p.Elapsed) / float64(r.e.Timeline.Length()) * float64(replacementsPerWindow*r.e.heavy.Words())
+	return max(int64(byTime), replacementsPerLimit*int64(r.state().Admitted(r.s.admitted))/r.e.Limit)
 }

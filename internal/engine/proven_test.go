@@ -214,7 +214,7 @@ func TestSparesWhileTheLoadLasts(t *testing.T) {
 			units float64 // over those that the shard began with
 			over  bool
 		}{{1.1, true}, {1.1, true}, {0.95, true}, {0.85, false}} {
-			for units := of.units * float64(f.at(0).state().Bears(least(&f.layout))); units > 0; units -= 10 {
+			for units := of.units * float64(f.at(0).state().Capacity(minCapacity(&f.layout))); units > 0; units -= 10 {
 				f.take(fmt.Sprint("crowd ", random.Uint64()), 10)
 			}
 			f.now = f.now.Add(time.Second)
@@ -256,14 +256,14 @@ func TestRequestsInVainCertifyNothing(t *testing.T) {
 		r := f.at(f.hasher.String("key"))
 		entry := r.e.heavy.Find(r.entries(), r.h)
 		require.NotNil(t, entry)
-		certain := window{r}.asked(f.position(), *entry)
+		certain := window{r}.offered(f.position(), *entry)
 		require.NotZero(t, certain)
 		begun(r)
 		for range 100 {
 			require.False(t, f.allow("key", limit+1))
 			require.False(t, f.allow("key", limit-int(certain)+part))
 		}
-		require.Equal(t, certain, window{r}.asked(f.position(), *entry))
+		require.Equal(t, certain, window{r}.offered(f.position(), *entry))
 		admitted := 0
 		for f.allow("key", part) {
 			admitted += part
@@ -535,8 +535,8 @@ func TestFloodsTakeNoEntries(t *testing.T) {
 		}
 	}
 	taken := float64(r.state().TakenOver())
-	byTime := trials * float64(r.e.heavy.Words()) * f.position().Elapsed.Seconds()
-	most := max(byTime, takeoversOfLimit*float64(r.s.admitted)/100)
+	byTime := replacementsPerWindow * float64(r.e.heavy.Words()) * f.position().Elapsed.Seconds()
+	most := max(byTime, replacementsPerLimit*float64(r.s.admitted)/100)
 	require.InDelta(t, most, taken, most/10, "no more, and the flood asks for far more")
 	held := 0
 	for _, k := range heavy {

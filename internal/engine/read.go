@@ -14,20 +14,20 @@ type usage struct {
 	newest int   // age of the youngest generation that has counted the key, or their number
 }
 
-// all asks usage for all there is to tell.
-const all int64 = math.MaxInt64
+// unbounded asks usage for all there is to tell.
+const unbounded int64 = math.MaxInt64
 
 // usageOf is usage for a key that is asked for n units, with its units elsewhere. What these weigh at most will do to admit
 // the units. It also returns what a predecessor has counted of the key in the current generation.
-func (r window) usageOf(p rotating.Position, n, limit, current int64, entry *uint64, enough int64) (u usage, former int64) {
+func (r window) usageOf(p rotating.Position, n, limit, current int64, entry *uint64, enough int64) (u usage, external int64) {
 	x := r.e.external.Load()
 	if x == nil {
 		return r.usage(p, current, entry, enough, false), 0
 	}
 	others, ok := (*x).Bound(r.h, r.e.Timeline.Pack(p))
 	if !ok {
-		former = (*x).Count(p.Generation, r.h)
-		return r.usage(p, current+former, entry, enough, true), former
+		external = (*x).Count(p.Generation, r.h)
+		return r.usage(p, current+external, entry, enough, true), external
 	}
 	u = r.usage(p, current+others, entry, enough, false)
 	if n < 1 || n > u.free-(r.e.Limit-limit) {
@@ -52,14 +52,14 @@ func (r window) usage(p rotating.Position, current int64, entry *uint64, enough 
 	}
 	oldest := r.e.Ring.Buffers() - 1
 	for age := 1; age <= oldest; age++ {
-		if enough != all && (u.free < enough || age == oldest && !elsewhere && r.e.WeighsAtMost(r.e.Reach, p.Elapsed, u.free-enough)) {
+		if enough != unbounded && (u.free < enough || age == oldest && !elsewhere && r.e.WeighsAtMost(r.e.Reach, p.Elapsed, u.free-enough)) {
 			u.free = min(u.free, enough)
 			return u
 		}
 		number := p.Generation - int64(age)
 		c, _ := r.count(number, entry)
 		if elsewhere {
-			c += r.former(number)
+			c += r.countExternal(number)
 		}
 		if c > 0 {
 			u.newest = min(u.newest, age)
@@ -72,7 +72,7 @@ func (r window) usage(p rotating.Position, current int64, entry *uint64, enough 
 // used is all there is to tell of what the key has used.
 func (r window) used(p rotating.Position, entry *uint64) usage {
 	current, _ := r.count(p.Generation, entry)
-	return r.usage(p, current+r.former(p.Generation), entry, all, true)
+	return r.usage(p, current+r.countExternal(p.Generation), entry, unbounded, true)
 }
 
 // denied is the Verdict on a request for n units that are not free.
@@ -82,7 +82,7 @@ func (r window) denied(p rotating.Position, u usage, entry *uint64, n, limit int
 		RetryAfter: r.e.RetryAfter(p, n, limit, func(age int) int64 {
 			number := p.Generation - int64(age)
 			c, _ := r.count(number, entry)
-			return c + r.former(number)
+			return c + r.countExternal(number)
 		}),
 		ResetAfter: r.e.ResetAfter(p, u.newest),
 	}
@@ -101,20 +101,20 @@ func (r window) count(number int64, entry *uint64) (count int64, h uint64) {
 			return count, 0
 		}
 	}
-	c, h := r.read(int(age), number)
+	c, h := r.estimateAt(int(age), number)
 	return max(count, c), h
 }
 
-// read reads the key in the sketch of a generation, by age and number.
-func (r window) read(age int, number int64) (count int64, h uint64) {
+// estimateAt reads the key in the sketch of a generation, by age and number.
+func (r window) estimateAt(age int, number int64) (count int64, h uint64) {
 	first, h := r.buffer(age), r.hashAt(number)
-	return r.reading(first, h), h
+	return r.estimate(first, h), h
 }
 
-// reading reads the generation whose words begin at first, by a key's hash there.
-func (r window) reading(first int, h uint64) int64 {
+// estimate reads the generation whose words begin at first, by a key's hash there.
+func (r window) estimate(first int, h uint64) int64 {
 	switch {
-	case r.e.guarded && !r.e.door.Test(r.e.memory, first, h):
+	case r.e.filterFirst && !r.e.filter.Test(r.e.memory, first, h):
 		return 0
 	case r.e.cells.Depth() == 0:
 		return 1
@@ -140,16 +140,16 @@ func (r window) at(number int64) (first int, h uint64) {
 	return r.first + r.e.layout.buffer(number), r.hashAt(number)
 }
 
-// former returns the units of the key in a generation that are counted elsewhere.
-func (r window) former(number int64) int64 {
+// countExternal returns the units of the key in a generation that are counted elsewhere.
+func (r window) countExternal(number int64) int64 {
 	if x := r.e.external.Load(); x != nil {
 		return (*x).Count(number, r.h)
 	}
 	return 0
 }
 
-// asked returns the units that the key of an entry has asked for since it has that, as far as an exact limiter would have
+// offered returns the units that the key of an entry has asked for since it has that, as far as an exact limiter would have
 // admitted them.
-func (r window) asked(p rotating.Position, entry uint64) int64 {
+func (r window) offered(p rotating.Position, entry uint64) int64 {
 	return r.e.heavy.Offered(entry, 0) + r.e.Weighted(r.e.heavy.Offered(entry, 1), 1, p.Elapsed)
 }

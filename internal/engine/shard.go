@@ -16,12 +16,12 @@ func (r request) table() int { return r.first + r.e.Ring.Buffers()*r.e.generatio
 // entries returns the key's bucket in the table.
 func (r request) entries() *heavyhitter.Bucket { return r.e.heavy.Bucket(r.e.memory, r.table(), r.h) }
 
-// markTable is for a shard whose table has entries. A peak one below the threshold, or higher, tells of them, so
+// noteEntry is for a shard whose table has entries. A peak one below the threshold, or higher, tells of them, so
 // that the tables of most shards, where no key is heavy, need not be passed over when they rotate.
-func (r request) markTable() { r.s.peaks.current = max(r.s.peaks.current, uint32(r.e.promoteAt-1)) }
+func (r request) noteEntry() { r.s.peaks.current = max(r.s.peaks.current, uint32(r.e.promoteAt-1)) }
 
-// marked reports whether the shard's table may have entries.
-func (r request) marked() bool { return int64(r.s.peaks.current) >= r.e.promoteAt-1 }
+// mayHaveEntries reports whether the shard's table may have entries.
+func (r request) mayHaveEntries() bool { return int64(r.s.peaks.current) >= r.e.promoteAt-1 }
 
 // state returns the shard's state.
 func (r request) state() *overcapacity.Shard {
@@ -41,17 +41,17 @@ func (r request) isOverCapacity() bool {
 // sampled reports whether the key is counted exactly as well, see audit.go. Then each of its decisions takes the lock.
 func (r request) sampled() bool { return r.e.Audit.Sampled(r.h) }
 
-// remember keeps in mind that the key has nothing left, and until when: not of one that is to be counted each time.
-func (r request) remember(p rotating.Position, limit int64, v spec.Verdict) {
+// cacheDenial keeps in mind that the key has nothing left, and until when: not of one that is to be counted each time.
+func (r request) cacheDenial(p rotating.Position, limit int64, v spec.Verdict) {
 	if r.sampled() {
 		return
 	}
 	free := r.e.Timeline.Pack(r.e.Timeline.Add(p, v.RetryAfter))
-	r.s.last.Set(r.flood(limit), free, r.e.Timeline.UnixNano(p)+int64(v.ResetAfter))
+	r.s.denials.Set(r.denialHash(limit), free, r.e.Timeline.UnixNano(p)+int64(v.ResetAfter))
 }
 
-// flood is the hash by which a key is remembered that is denied at a limit.
-func (r request) flood(limit int64) uint64 { return r.h ^ uint64(r.e.Limit-limit) }
+// denialHash is the hash by which a key is remembered that is denied at a limit.
+func (r request) denialHash(limit int64) uint64 { return r.h ^ uint64(r.e.Limit-limit) }
 
 // draw returns random bits of a shard that may be over capacity: other ones when something has been admitted, and the same ones once it
 // has been restored.

@@ -98,7 +98,7 @@ func (s Shards) TakeOver(in *Engine) {
 		one.mu.Lock()
 		copy(s.e.memory[i*s.e.size:][:s.e.size], in.memory[i*s.e.size:])
 		one.number, one.peaks = in.shards[i].number, in.shards[i].peaks
-		one.last.Clear()
+		one.denials.Clear()
 		one.mu.Unlock()
 	}
 }
@@ -116,7 +116,7 @@ func (s Shards) Hold(i int, now rotating.Position, f func(current int64)) {
 func (s Shards) Current(i int) int64 { return s.e.shards[i].number }
 
 // ForgetDenials lets the keys of a shard ask again that were remembered to have nothing left. The caller holds its lock.
-func (s Shards) ForgetDenials(i int) { s.e.shards[i].last.Clear() }
+func (s Shards) ForgetDenials(i int) { s.e.shards[i].denials.Clear() }
 
 // Units returns what the engine has admitted and denied under its locks.
 func (e *Engine) Units() (admitted, denied uint64) {

@@ -85,7 +85,7 @@ func (e *Engine) give(i int) {
 	}
 	given.shards[i] = true
 	next, r := e.next.Load(), e.request(i, 0)
-	r.s.last.Clear()
+	r.s.denials.Clear()
 	if r.s.number != never {
 		e.algorithm.adopt(next, r, given.at)
 	}

@@ -47,7 +47,7 @@ func (e *Engine) Consume(i int, word int64, h uint64, units int, limit int64, ef
 	}
 	most := r.e.Limit // units of this generation that a key has without an entry
 	if r.e.heavy.HasRoom(entries) {
-		most = r.e.light + int64(r.s.peaks.raised)
+		most = r.e.light + int64(r.s.peaks.thresholdBoost)
 	}
 	free := int64(0) // units that are not in use, whatever the previous generation holds of the key
 	if effort == Brief && r.e.Ring.Buffers() == 2 {
@@ -68,8 +68,8 @@ func (e *Engine) Consume(i int, word int64, h uint64, units int, limit int64, ef
 		free = here
 		for age := 1; age < r.e.Ring.Buffers(); age++ {
 			first, h := w.buffer(age), w.hashAt(p.Generation-int64(age))
-			if r.e.guarded {
-				free -= r.e.Weighted(w.reading(first, h), age, p.Elapsed)
+			if r.e.filterFirst {
+				free -= r.e.Weighted(w.estimate(first, h), age, p.Elapsed)
 			} else {
 				free -= r.e.Weighted(int64(r.e.cells.Estimate(r.e.memory, first+r.e.cellsFirst, h)), age, p.Elapsed)
 			}
@@ -83,7 +83,7 @@ func (e *Engine) Consume(i int, word int64, h uint64, units int, limit int64, ef
 	}
 	first, h := w.buffer(0), w.hashAt(p.Generation)
 	c, ok := uint32(0), false
-	if r.e.guarded {
+	if r.e.filterFirst {
 		c, ok = w.addGuarded(first, h, n, most)
 	} else {
 		c, ok = r.e.cells.AddBounded(r.e.memory, first+r.e.cellsFirst, h, uint32(n), uint32(most))
@@ -94,15 +94,15 @@ func (e *Engine) Consume(i int, word int64, h uint64, units int, limit int64, ef
 	if invariants.On {
 		invariants.Assert(int64(c) <= most, "a count of %d was admitted, at most %d may be", c, most)
 	}
-	if !r.e.guarded && h%Sampled == 0 {
-		r.e.door.TestAndAdd(r.e.memory, first, h)
+	if !r.e.filterFirst && h%Sampled == 0 {
+		r.e.filter.TestAndAdd(r.e.memory, first, h)
 	}
 	if meancost.Sampled(r.s.admitted) {
 		meancost.Note(r.e.flooded, n)
 	}
 	r.s.peaks.current = max(r.s.peaks.current, c)
 	r.s.admitted += uint64(n)
-	r.s.last.Clear()
+	r.s.denials.Clear()
 	if x := r.e.external.Load(); x != nil {
 		(*x).Admit(r.s.number, r.h, int64(c))
 	}
@@ -118,7 +118,7 @@ func (e *Engine) Consume(i int, word int64, h uint64, units int, limit int64, ef
 // Remembers reports whether the key, of the i-th shard, is known to have nothing left at the engine's limit. Take finds
 // that out as well, in twice the time. The compiler inlines it.
 func (e *Engine) Remembers(i int, word int64, h uint64) bool {
-	_, _, ok := e.shards[i].last.Lookup(h, word)
+	_, _, ok := e.shards[i].denials.Lookup(h, word)
 	return ok && e.next.Load() == nil // or else it may be a word of the successor's timeline
 }
 
@@ -126,17 +126,17 @@ func (e *Engine) Remembers(i int, word int64, h uint64) bool {
 // shard, and the shard's lock makes check and count one step.
 func (e *Engine) Take(word int64, h uint64, n int, limit int64, effort Effort) spec.Verdict {
 	i := e.Shard(h)
-	if n == 1 && word < e.shards[i].last.Until() {
-		if v, ok := remembered(e.request(i, h), word, limit); ok {
-			return e.told(v, e.Timeline.Unpack(word), limit)
+	if n == 1 && word < e.shards[i].denials.Until() {
+		if v, ok := cachedDenial(e.request(i, h), word, limit); ok {
+			return e.redact(v, e.Timeline.Unpack(word), limit)
 		}
 	}
-	return e.told(e.Consume(i, word, h, n, limit, effort), e.Timeline.Unpack(word), limit)
+	return e.redact(e.Consume(i, word, h, n, limit, effort), e.Timeline.Unpack(word), limit)
 }
 
-// remembered is Take for a key that was the last of its shard to be denied.
-func remembered(r request, word, limit int64) (v spec.Verdict, ok bool) {
-	until, reset, ok := r.s.last.Lookup(r.flood(limit), word)
+// cachedDenial is Take for a key that was the last of its shard to be denied.
+func cachedDenial(r request, word, limit int64) (v spec.Verdict, ok bool) {
+	until, reset, ok := r.s.denials.Lookup(r.denialHash(limit), word)
 	if !ok || r.e.next.Load() != nil { // or it may be a word of the successor's timeline
 		return spec.Verdict{}, false
 	}
@@ -154,7 +154,7 @@ func (e *Engine) Peek(p rotating.Position, h uint64, n int, limit int64) spec.Ve
 	p, limit = r.from(e, p, limit)
 	v := r.peek(p, int64(n), limit)
 	r.s.mu.Unlock()
-	return r.e.told(v, p, limit)
+	return r.e.redact(v, p, limit)
 }
 
 // Reserve is Take for a queue: it also returns the time until all units that were admitted before have flowed.

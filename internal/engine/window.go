@@ -61,14 +61,14 @@ func (windows) prefetch(r request, number int64, alone bool) {
 	}
 	for age := range int64(generations) {
 		first, h := window{r}.at(number - age)
-		cells, door := first+r.e.cellsFirst, bucket
-		if r.e.guarded {
-			door = unsafe.Pointer(&r.e.memory[r.e.door.Block(first, h)])
+		cells, filter := first+r.e.cellsFirst, bucket
+		if r.e.filterFirst {
+			filter = unsafe.Pointer(&r.e.memory[r.e.filter.Block(first, h)])
 		}
 		if r.e.cells.Depth() == 0 {
-			cells = r.e.door.Block(first, h)
+			cells = r.e.filter.Block(first, h)
 		}
-		r.prefetchCells(bucket, door, cells, h)
+		r.prefetchCells(bucket, filter, cells, h)
 	}
 }
 
@@ -91,7 +91,7 @@ func (windows) restored(r request) { r.s.peaks = unknown }
 // takeAny is take for any key, in the shard's generation, by its entry if it has one.
 func (r window) takeAny(p rotating.Position, n, limit int64, e Effort, entry *uint64) spec.Verdict {
 	current, h := r.count(p.Generation, entry)
-	enough := all
+	enough := unbounded
 	if e == Brief {
 		enough = min(n, limit) + r.e.Limit - limit
 	}
@@ -109,7 +109,7 @@ func (r window) takeAny(p rotating.Position, n, limit int64, e Effort, entry *ui
 		}
 		return spec.Verdict{Allowed: true, Remaining: int(free - n), ResetAfter: r.e.ResetAfter(p, 0)}
 	}
-	if over := overCapacity(r); r.e.DeniesProven() && over.uncertified(p, n, limit, entry) {
+	if over := overCapacity(r); r.e.DeniesProven() && over.notProven(p, n, limit, entry) {
 		if !over.begins(p) {
 			return over.refuse(p, n, limit, entry)
 		}
@@ -153,7 +153,7 @@ func (r window) settleEntry(p rotating.Position, n, limit int64, e Effort, entry
 	}
 	r.e.heavy.Set(entry, count+n)
 	r.s.admitted += uint64(n)
-	r.s.last.Clear()
+	r.s.denials.Clear()
 	v := spec.Verdict{Allowed: true}
 	if e != Brief {
 		v.Remaining, v.ResetAfter = int(free-n), r.e.ResetAfter(p, 0)
@@ -166,7 +166,7 @@ func (r window) peekEntry(p rotating.Position, n, limit int64, entry *uint64) sp
 	u := r.used(p, entry)
 	u.free -= r.e.Limit - limit
 	if n < 1 || n > u.free {
-		if over := overCapacity(r); r.e.DeniesProven() && over.uncertified(p, n, limit, entry) && over.begins(p) {
+		if over := overCapacity(r); r.e.DeniesProven() && over.notProven(p, n, limit, entry) && over.begins(p) {
 			return over.certified(p, n, limit, entry)
 		}
 		return r.denied(p, u, entry, n, limit)
@@ -186,10 +186,10 @@ func (r window) charge(p rotating.Position, n, limit int64) (free int64) {
 	entry := r.e.heavy.Find(r.entries(), r.h)
 	current, h := r.count(p.Generation, entry)
 	room := r.e.Limit - current
-	u, former := r.usageOf(p, n, limit, current, entry, all)
-	room -= former
+	u, external := r.usageOf(p, n, limit, current, entry, unbounded)
+	room -= external
 	free = u.free - (r.e.Limit - limit)
-	if n > free && r.e.DeniesProven() && over.uncertified(p, min(n, limit), limit, entry) && over.begins(p) {
+	if n > free && r.e.DeniesProven() && over.notProven(p, min(n, limit), limit, entry) && over.begins(p) {
 		over.begin(p)
 		return r.charge(p, n, limit)
 	}
@@ -217,10 +217,10 @@ func (r window) chargeHeld(p rotating.Position, n int64) {
 
 // rotateWindow is rotate to a later generation for a window.
 func (r window) rotateWindow(to int64) {
-	kept, marked, ends := r.e.Ring.Buffers(), r.marked(), false
+	kept, mayHaveEntries, ends := r.e.Ring.Buffers(), r.mayHaveEntries(), false
 	if r.e.DeniesProven() {
 		if r.isOverCapacity() {
-			kept, marked = suspects, true
+			kept, mayHaveEntries = keptGenerations, true
 		}
 		ends = overCapacity(r).rotate(to)
 	}
@@ -231,8 +231,8 @@ func (r window) rotateWindow(to int64) {
 	if x := r.e.external.Load(); x != nil {
 		(*x).Rotate(r.first/r.e.size, to, expired)
 	}
-	if marked && r.e.heavy.Rotate(r.e.memory[r.table():][:r.e.heavy.Words()], expired, kept) {
-		r.markTable()
+	if mayHaveEntries && r.e.heavy.Rotate(r.e.memory[r.table():][:r.e.heavy.Words()], expired, kept) {
+		r.noteEntry()
 	}
 	if ends {
 		overCapacity(r).settle()
@@ -241,7 +241,7 @@ func (r window) rotateWindow(to int64) {
 
 // filter and sketch are what each buffer of the ring holds, the current one and those before. The sketch has no counters
 // where the limit is 1.
-func (r window) filter() *bloom.Layout { return &r.e.door }
+func (r window) filter() *bloom.Layout { return &r.e.filter }
 func (r window) sketch() *cms.Layout   { return &r.e.cells }
 
 // addGuarded counts n units (1 … most) for a key without an entry in the current generation, unless it would then read
@@ -263,14 +263,14 @@ func (r window) addGuarded(first int, h uint64, n, most int64) (count uint32, ok
 // key, for which that is worth while if it is denied twice in a row.
 func (r window) refuse(p rotating.Position, n, limit, enough int64, entry *uint64, u usage) spec.Verdict {
 	r.s.denied += r.e.Counted(n, limit)
-	r.wronged(p, n, limit, entry)
+	r.offerDenied(p, n, limit, entry)
 	flood := n == 1 && limit > 0
-	if enough != all {
+	if enough != unbounded {
 		if !flood {
 			return spec.Verdict{}
 		}
-		if h := r.flood(limit); !r.s.last.Marked(h) {
-			r.s.last.Mark(h)
+		if h := r.denialHash(limit); !r.s.denials.Marked(h) {
+			r.s.denials.Mark(h)
 			return spec.Verdict{}
 		}
 		u = r.used(p, entry)
@@ -278,7 +278,7 @@ func (r window) refuse(p rotating.Position, n, limit, enough int64, entry *uint6
 	u.free -= r.e.Limit - limit
 	v := r.denied(p, u, entry, n, limit)
 	if flood {
-		r.remember(p, limit, v)
+		r.cacheDenial(p, limit, v)
 	}
 	return v
 }

@@ -85,14 +85,14 @@ const (
 
 // Sampled is a generation of which some counters are read: its sketch and its Bloom filter, whose words begin at these ones.
 type Sampled struct {
-	Words       []uint64
-	Cells       cms.Layout
-	Door        bloom.Layout
-	CellsFirst  int
-	DoorFirst   int
-	FilterFirst bool // a key that is not in the filter reads 0
-	Limit       int64
-	Seed        uint64
+	Words        []uint64
+	Cells        cms.Layout
+	Filter       bloom.Layout
+	CellsOffset  int
+	FilterOffset int
+	FilterFirst  bool // a key that is not in the filter reads 0
+	Limit        int64
+	Seed         uint64
 }
 
 // Add adds to chances those that an unseen key reads each level or more, by the hash of such a key in the generation and
@@ -109,7 +109,7 @@ func (s *Sampled) Add(chances *Levels, h, random uint64) {
 			var seen [MaxLevels + 1]uint16
 			for range sampledWords {
 				h = keyhash.Mix(h, s.Seed)
-				units := int64(s.Cells.Cell(s.Words, s.CellsFirst, row, lane, h))
+				units := int64(s.Cells.Cell(s.Words, s.CellsOffset, row, lane, h))
 				seen[min(units, s.Limit)*steps/s.Limit]++
 			}
 			orMore := uint16(0)
@@ -129,7 +129,7 @@ func (s *Sampled) Add(chances *Levels, h, random uint64) {
 func (s *Sampled) passes(h uint64, steps int64) (chances Levels) {
 	passed := 0
 	for range sampledWords {
-		if h = keyhash.Mix(h, s.Seed); !s.FilterFirst || s.Door.Test(s.Words, s.DoorFirst, h) {
+		if h = keyhash.Mix(h, s.Seed); !s.FilterFirst || s.Filter.Test(s.Words, s.FilterOffset, h) {
 			passed++
 		}
 	}

@@ -87,13 +87,13 @@ func (u *Unseen) noise(limit int64) noise {
 func (s *noise) denies(n int64, current Distribution, elapsed time.Duration) float64 {
 	recent, over := s.recent.Add(current, s.limit).OrMore(), s.limit-n+1 // units of others that deny it
 	if s.Others == nil {
-		return min(1, recent.Beside(s.weighted(s.oldest, 0, elapsed), over)+s.mistaken(over, elapsed))
+		return min(1, recent.Beside(s.weighted(s.oldest, 0, elapsed), over)+s.entryCollision(over, elapsed))
 	}
 	sum := 0.0
 	for units, p := range FromShared(s.Others, s.Blocks, s.CounterBits, s.limit) {
 		sum += p * recent.Beside(s.weighted(s.oldest, units[1], elapsed), over-units[0])
 	}
-	return min(1, sum+s.mistaken(over, elapsed))
+	return min(1, sum+s.entryCollision(over, elapsed))
 }
 
 // weighted returns a distribution of the oldest generation's units, beside some more, by what they weigh.
@@ -105,8 +105,8 @@ func (u *Unseen) weighted(oldest Distribution, more int64, elapsed time.Duration
 	return weighted
 }
 
-// mistaken returns the chance that an unseen key is taken for a heavy hitter which has so many units.
-func (u *Unseen) mistaken(over int64, elapsed time.Duration) float64 {
+// entryCollision returns the chance that an unseen key is taken for a heavy hitter which has so many units.
+func (u *Unseen) entryCollision(over int64, elapsed time.Duration) float64 {
 	n := 0
 	for _, e := range u.Words {
 		if e != 0 && u.Table.Count(e, 0)+u.Rule.Weighted(u.Table.Count(e, 1), 1, elapsed) >= over {

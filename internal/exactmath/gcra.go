@@ -31,8 +31,8 @@ func NewGCRA(limit, window, burst int64) (GCRA, error) {
 	return g, nil
 }
 
-// Fresh returns the state of a key never seen.
-func (g *GCRA) Fresh() Arrival { return Arrival{TAT: Instant{NS: -MaxTime}, Last: -MaxTime} }
+// Initial returns the state of a key never seen.
+func (g *GCRA) Initial() Arrival { return Arrival{TAT: Instant{NS: -MaxTime}, Last: -MaxTime} }
 
 // at returns max(TAT, t), and the time that t is taken as.
 func (g *GCRA) at(s Arrival, t int64) (Instant, int64) {

@@ -22,7 +22,7 @@ func TestGCRAGrainsAreUnits(t *testing.T) {
 			require.Zero(t, limit*g.Unit()%window, "a whole number of grains flows in a nanosecond")
 			require.Equal(t, burst*g.Unit(), g.Burst())
 
-			s, now := g.Fresh(), r.Int64N(window)-window/2
+			s, now := g.Initial(), r.Int64N(window)-window/2
 			require.Zero(t, g.Ahead(s, now))
 			for range 200 {
 				now += r.Int64N(2*window/limit+2) - window/limit/4 // sometimes back
@@ -62,7 +62,7 @@ func TestGCRAEndsOfGrains(t *testing.T) {
 	require.Equal(t, int64(time.Second), g.Unit())
 	require.Equal(t, 5*int64(time.Second), g.Burst())
 	for _, now := range []int64{-MaxTime, 0, MaxTime} {
-		s := g.Pour(g.Fresh(), now, 0)
+		s := g.Pour(g.Initial(), now, 0)
 		require.Zero(t, g.Ahead(s, now))
 		s = g.Pour(s, now, 1)
 		require.EqualValues(t, 1, g.Ahead(s, now))

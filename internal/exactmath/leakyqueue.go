@@ -22,8 +22,8 @@ func NewLeakyQueue(capacity, interval int64) (LeakyQueue, error) {
 	return LeakyQueue{capacity, interval}, nil
 }
 
-// Fresh returns the state of a key never seen.
-func (q *LeakyQueue) Fresh() Queue { return Queue{-MaxTime, -MaxTime} }
+// Initial returns the state of a key never seen.
+func (q *LeakyQueue) Initial() Queue { return Queue{-MaxTime, -MaxTime} }
 
 // backlog returns how long the queue is occupied, and the time that t is taken as.
 func (q *LeakyQueue) backlog(s Queue, t int64) (ns, taken int64) {

@@ -12,8 +12,8 @@ type MinInterval struct{ interval int64 }
 // NewMinInterval returns the rule of one unit an interval.
 func NewMinInterval(interval int64) MinInterval { return MinInterval{interval} }
 
-// Fresh returns the state of a key never seen: an interval or more before any time.
-func (m *MinInterval) Fresh() int64 { return math.MinInt64 }
+// Initial returns the state of a key never seen: an interval or more before any time.
+func (m *MinInterval) Initial() int64 { return math.MinInt64 }
 
 // Wait implements [Rule].
 func (m *MinInterval) Wait(last, t, _ int64) time.Duration {

@@ -16,8 +16,8 @@ func NewTokenBucket(limit, window, burst int64) (TokenBucket, error) {
 	return TokenBucket{r}, err
 }
 
-// Fresh returns the state of a key never seen.
-func (b *TokenBucket) Fresh() Tokens { return Tokens{grains: b.burst} }
+// Initial returns the state of a key never seen.
+func (b *TokenBucket) Initial() Tokens { return Tokens{grains: b.burst} }
 
 // at refills the bucket up to t.
 func (b *TokenBucket) at(s Tokens, t int64) Tokens {

@@ -72,7 +72,7 @@ func TestAdapt(t *testing.T) {
 	require.EqualValues(t, 100_000, admitted+denied)
 }
 
-// A limiter whose cells and doorkeepers are full does not know how many keys there are, and says so: they may be more
+// A limiter whose cells and Bloom filters are full does not know how many keys there are, and says so: they may be more
 // than it tells.
 func TestKeysThatAreTooManyToTell(t *testing.T) {
 	e := engineOf(t, spec.NewWindow(1000, time.Minute, 1), spec.Dimensions{Shards: 1, BloomBytes: 64, BloomProbes: 1, Depth: 3, Width: 96, CellBits: 8})
@@ -87,7 +87,7 @@ func TestKeysThatAreTooManyToTell(t *testing.T) {
 	keys, full := distinctKeys(e, 0)
 	require.InDelta(t, 100, keys, 20)
 	require.False(t, full)
-	send(1900) // the cells are full, and an eighth of the keys is in the doorkeeper
+	send(1900) // the cells are full, and an eighth of the keys is in the Bloom filter
 	keys, full = distinctKeys(e, 0)
 	require.InDelta(t, 2000, keys, 500)
 	require.False(t, full)

@@ -17,13 +17,13 @@ type Episodes struct {
 
 	full atomic.Bool // nothing larger can be had now
 
-	mu    invariants.Mutex
-	since int64 // when the last episode began, unix ns
-	last  int64 // latest generation of an episode, if there was any; of a bucket unix ns
-	times uint64
-	units uint64 // see Episode.Units: of shards whose episodes have ended
-	ends  uint64 // how often units were added
-	told  uint64 // units, the most: they never become fewer
+	mu       invariants.Mutex
+	since    int64 // when the last episode began, unix ns
+	last     int64 // latest generation of an episode, if there was any; of a bucket unix ns
+	times    uint64
+	units    uint64 // see Episode.Units: of shards whose episodes have ended
+	ends     uint64 // how often units were added
+	reported uint64 // units, the most: they never become fewer
 }
 
 // Episode is the last time that a limiter was over capacity.
@@ -106,8 +106,8 @@ func (s *Episodes) Last(active func() (on bool, units uint64), exact func(genera
 			break
 		}
 	}
-	s.told = max(s.told, t.Units+s.units)
-	t.Times, t.Since, t.Units = s.times, s.since, s.told
+	s.reported = max(s.reported, t.Units+s.units)
+	t.Times, t.Since, t.Units = s.times, s.since, s.reported
 	if s.times > 0 {
 		t.Exact = exact(s.last)
 	}
@@ -154,5 +154,5 @@ func (s *Episodes) Restore(held Saved) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.since, s.last, s.times, s.units, s.told = held.Since, held.Last, held.Times, held.Units, 0
+	s.since, s.last, s.times, s.units, s.reported = held.Since, held.Last, held.Times, held.Units, 0
 }

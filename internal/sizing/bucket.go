@@ -22,7 +22,7 @@ func (n *Need) EntriesAtOnce(keys int) float64 {
 	burst := float64(n.Rule.BurstAt(int64(n.Lowest)))
 	units := n.Units
 	if units == 0 {
-		units = usualUse * burst
+		units = defaultUse * burst
 	}
 	use := min(1, max(1, units)/burst)
 	return float64(keys) * n.Headroom * (use + abusers*(1-use))

@@ -30,8 +30,8 @@ const (
 	// smallestLines is the cache lines of the smallest generation of a shard: one of the
 	// Bloom filter, one of the sketch.
 	smallestLines = 2
-	// usualUse is the mean share of their limit that keys use where none is stated.
-	usualUse = 0.2
+	// defaultUse is the mean share of their limit that keys use where none is stated.
+	defaultUse = 0.2
 )
 
 // Overhead is what a limiter takes of the heap beside its engine: the Limiter, its window manager, and the counter of

@@ -48,7 +48,7 @@ func (n *Need) MemoryFor(keys int) (int, error) {
 			bytes *= 1 + spec.OverCapacityShare
 		}
 	} else {
-		bytes, _, err = n.doorsFor(keys)
+		bytes, _, err = n.filtersFor(keys)
 	}
 	if err != nil {
 		return 0, err

@@ -7,8 +7,8 @@ import (
 // Shape is how memory is spent.
 type Shape struct {
 	Depth     int     // rows of a sketch, or entries in a line of a bucket's table
-	Probes    int     // of the doorkeepers; from 2 on they guard the cells
-	Door      float64 // share of a generation that such a doorkeeper takes
+	Probes    int     // of the Bloom filters; from 2 on they guard the cells
+	Filter    float64 // share of a generation that such a Bloom filter takes
 	Heavy     float64 // share of everything that the table of heavy keys takes
 	Threshold int     // units in a generation that make a key heavy
 }
@@ -16,19 +16,19 @@ type Shape struct {
 const (
 	// depth is the number of rows, besideHeavy that beside a table of heavy keys, and lowDepth that where a few units of
 	// others are too many: more rows err less often, fewer bear more load.
-	depth       = 4
-	besideHeavy = 3
-	lowDepth    = 6
+	depth      = 4
+	heavyDepth = 3
+	lowDepth   = 6
 	// heavyThreshold is the units in a generation that make a key heavy, up to a third of the limit, and heavyPart the part
 	// of the limit that is needed in any case: with fewer units a single request of many would do, and the table would be
 	// full of light keys when heavy ones come.
 	heavyThreshold = 16
 	heavyPart      = 6
-	// guardProbes are those of a doorkeeper that guards, in guardShare of its generation. It pays where any unit of
+	// filterFirstProbes are those of a Bloom filter that guards, in guardShare of its generation. It pays where any unit of
 	// others is much of the limit: below guardBelow.
-	guardProbes = 4
-	guardShare  = 0.25
-	guardBelow  = 8
+	filterFirstProbes = 4
+	filterFirstShare  = 0.25
+	filterFirstBelow  = 8
 )
 
 // lowBelow is the lowest limit that needs no more memory than the limits above it.
@@ -42,19 +42,19 @@ func (n *Need) Shape(memory int) Shape {
 	}
 	s := Shape{Depth: depth, Threshold: max(1, min(heavyThreshold, n.Lowest/3), n.Lowest/heavyPart)}
 	if n.HeavyTable() {
-		s.Heavy, s.Depth = 1./heavyShare, besideHeavy
+		s.Heavy, s.Depth = 1./heavyShare, heavyDepth
 	}
 	if n.Lowest < lowBelow {
 		s.Depth = lowDepth
 	}
-	if n.Lowest < guardBelow && int(n.Rule.Limit) > 1 {
-		return s.Guarded()
+	if n.Lowest < filterFirstBelow && int(n.Rule.Limit) > 1 {
+		return s.FilterFirst()
 	}
 	s.Probes = n.probes(max(1, memory/bloom.BlockBytes/n.Rule.Generations()))
 	return s
 }
 
-// probes returns the bits a key sets in a doorkeeper of so many blocks in all: 1 unless doorkeepers count alone.
+// probes returns the bits a key sets in a Bloom filter of so many blocks in all: 1 unless Bloom filters count alone.
 func (n *Need) probes(blocks int) int {
 	switch {
 	case int(n.Rule.Limit) > 1:
@@ -66,9 +66,9 @@ func (n *Need) probes(blocks int) int {
 	return 8
 }
 
-// Guarded returns a shape with doorkeepers that guard the cells.
-func (s Shape) Guarded() Shape {
-	s.Probes, s.Door = guardProbes, guardShare
+// FilterFirst returns a shape with Bloom filters that guard the cells.
+func (s Shape) FilterFirst() Shape {
+	s.Probes, s.Filter = filterFirstProbes, filterFirstShare
 	return s
 }
 

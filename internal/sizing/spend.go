@@ -21,7 +21,7 @@ const (
 )
 
 // Spend spends the memory: as many shards as have generationBytes for each generation, in each a
-// part for the doorkeepers, a part for the heavy table where there is one, the rest
+// part for the Bloom filters, a part for the heavy table where there is one, the rest
 // for cells.
 func (n *Need) Spend(memory int, s Shape) (spec.Dimensions, error) {
 	if n.Rule.IsBucket() {
@@ -51,30 +51,30 @@ func (n *Need) Spend(memory int, s Shape) (spec.Dimensions, error) {
 		return spec.Dimensions{}, fmt.Errorf("sketchlimit: MemoryBytes %d, must be at least %d to hold one shard",
 			n.MemoryBytes, n.Smallest())
 	}
-	doorLines := lines
+	filterLines := lines
 	if int(n.Rule.Limit) > 1 {
-		doorLines, p.BloomProbes = n.doorkeeper(lines, shards, s)
+		filterLines, p.BloomProbes = n.filterLines(lines, shards, s)
 	}
-	if doorLines < lines {
-		rowWords := (lines - doorLines) * bloom.BlockBytes / 8 / p.Depth
+	if filterLines < lines {
+		rowWords := (lines - filterLines) * bloom.BlockBytes / 8 / p.Depth
 		p.Width = rowWords * 64 / p.CellBits
 	}
-	p.BloomBytes = doorLines * bloom.BlockBytes
+	p.BloomBytes = filterLines * bloom.BlockBytes
 	return p, nil
 }
 
-// doorkeeper returns how many of a generation's lines are its doorkeeper's, and the probes: enough to tell how many keys
+// filterLines returns how many of a generation's lines are its Bloom filter's, and the probes: enough to tell how many keys
 // there are, if as many come as stated. One that guards gets its share, and more, up to half of all, and fewer
 // probes if it takes that; but two, because with one it would not guard.
-func (n *Need) doorkeeper(lines, shards int, s Shape) (doorLines, probes int) {
+func (n *Need) filterLines(lines, shards int, s Shape) (filterLines, probes int) {
 	marks := float64(n.Keys) / float64(shards*bloom.BlockBytes*8) / maxMarks // a line, by one probe, of those that it bears
 	if s.Probes < 2 {
 		return min(max(1, lines/countingShare, int(math.Ceil(marks/engine.Sampled))), lines-1), 1
 	}
-	doorLines = min(max(1, int(float64(lines)*s.Door)), lines-1)
-	doorLines = max(doorLines, min(int(math.Ceil(marks)), lines/2))
+	filterLines = min(max(1, int(float64(lines)*s.Filter)), lines-1)
+	filterLines = max(filterLines, min(int(math.Ceil(marks)), lines/2))
 	if n.Keys == 0 {
-		return doorLines, s.Probes
+		return filterLines, s.Probes
 	}
-	return doorLines, max(2, min(s.Probes, int(float64(doorLines)/marks)))
+	return filterLines, max(2, min(s.Probes, int(float64(filterLines)/marks)))
 }

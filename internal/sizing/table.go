@@ -40,7 +40,7 @@ func (n *Need) sized() (row *sized, generations int) {
 	case n.Rule.Generations() > 2 && limit >= subWindowSizes[0].limit: // sliding ones take no less below
 		table, generations = subWindowSizes, 7
 	}
-	limit = max(limit, table[0].limit) // doorkeepers are what a lowest limit of 1 needs besides
+	limit = max(limit, table[0].limit) // Bloom filters are what a lowest limit of 1 needs besides
 	for i := range table {
 		if limit >= table[i].limit {
 			row = &table[i]
@@ -108,7 +108,7 @@ func (n *Need) sizedFor(keys int) (how Shape, bytes float64, err error) {
 // spent is sizedFor by a row for cells of so many bits.
 //
 // Cells hold Limit, and are the wider for it where the row is that of a lower one. Against a limit of 1 any
-// reading is too much, so doorkeepers hold the rate themselves, as they do where Limit is 1.
+// reading is too much, so Bloom filters hold the rate themselves, as they do where Limit is 1.
 func (n *Need) spent(row *sized, bits, generations, keys int) (how Shape, bytes float64, err error) {
 	how = row.Shape(n.Rate)
 	bytes = math.Max(1, n.Headroom/tableHeadroom) * row.bytesFor(n.Rate) * float64(keys) * max(1, float64(n.Rule.Generations())/float64(generations))
@@ -116,22 +116,22 @@ func (n *Need) spent(row *sized, bits, generations, keys int) (how Shape, bytes 
 		return how, bytes, nil
 	}
 	heavy := bytes * how.Heavy
-	door := (bytes - heavy) * how.Door
-	cells := (bytes - heavy - door) * float64(spec.CellBits(int(n.Rule.Limit))) / float64(bits)
+	filter := (bytes - heavy) * how.Filter
+	cells := (bytes - heavy - filter) * float64(spec.CellBits(int(n.Rule.Limit))) / float64(bits)
 	if n.Lowest == 1 {
-		if door, how.Probes, err = n.doorsFor(keys); err != nil {
+		if filter, how.Probes, err = n.filtersFor(keys); err != nil {
 			return Shape{}, 0, err
 		}
 		how.Probes = max(2, how.Probes) // with one it would not guard
 	}
-	bytes = heavy + door + cells
-	how.Heavy, how.Door = heavy/bytes, door/(door+cells)
+	bytes = heavy + filter + cells
+	how.Heavy, how.Filter = heavy/bytes, filter/(filter+cells)
 	return how, bytes, nil
 }
 
-// doorsFor returns the bytes and the probes of doorkeepers that deny so many keys wrongly as rarely as shall be, where
+// filtersFor returns the bytes and the probes of Bloom filters that deny so many keys wrongly as rarely as shall be, where
 // each that is passed is a denial.
-func (n *Need) doorsFor(keys int) (bytes float64, probes int, err error) {
+func (n *Need) filtersFor(keys int) (bytes float64, probes int, err error) {
 	generations, rate := float64(n.Rule.Generations()), n.Rate
 	filter, probes, err := bloom.Dimensions(keys, rate/generations)
 	if err != nil {
@@ -140,8 +140,8 @@ func (n *Need) doorsFor(keys int) (bytes float64, probes int, err error) {
 	return generations * float64(filter), probes, nil
 }
 
-// usualRate is the false-denial rate that usedBytes are for.
-const usualRate = 1e-5
+// usedBytesRate is the false-denial rate that usedBytes are for.
+const usedBytesRate = 1e-5
 
 // usedBytes are the bytes a key of a sliding window whose keys use all of their limit on average, by the bits of its
 // cells: what fills cells is units, and what a unit takes of the limit is what others lose. At two fifths, that is at twice
@@ -151,11 +151,11 @@ var usedBytes = map[int]float64{4: 5, 8: 9, 16: 18}
 // used returns the bytes that so many keys take by their units, of a limiter whose row of the table this is. Lower rates
 // take as much more as they do there.
 func (n *Need) used(row *sized, keys int) float64 {
-	use := usualUse
+	use := defaultUse
 	if n.Units > 0 {
 		use = n.Units / float64(n.Lowest)
 	}
 	bytes := float64(keys) * usedBytes[spec.CellBits(int(n.Rule.Limit))] * use * n.Headroom
 	bytes *= float64(n.Rule.Generations()) / 2 // sub-windows have fewer units each, and what they read too much adds up
-	return bytes * math.Max(1, row.bytesFor(n.Rate)/row.bytesFor(usualRate))
+	return bytes * math.Max(1, row.bytesFor(n.Rate)/row.bytesFor(usedBytesRate))
 }

@@ -31,7 +31,7 @@ const (
 	BucketBits = 32
 )
 
-// doorsAlone tells whether doorkeepers count alone.
+// doorsAlone tells whether Bloom filters count alone.
 func (d *Dimensions) doorsAlone(rule *Rule) bool {
 	return d.Width == 0 && rule.Limit == 1 && d.BloomBytes > 0
 }

@@ -10,24 +10,24 @@ import (
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
-// piece is a copy of what decides on a part of the keys of a window, those of one shard or less.
-type piece struct {
+// section is a copy of what decides on a part of the keys of a window, those of one shard or less.
+type section struct {
 	*engine.Copy
-	of     int                    // pieces there are
-	former []errorrate.Generation // the generations of a predecessor, or as many that are missing
-	share  *shared.Counters       // nil if the limit is not shared
-	others [][]uint64             // its counters of others, by age
+	of          int                    // pieces there are
+	predecessor []errorrate.Generation // the generations of a predecessor, or as many that are missing
+	share       *shared.Counters       // nil if the limit is not shared
+	others      [][]uint64             // its counters of others, by age
 }
 
-// pieces ranges over an engine and what it has replaced. Their shards have the keys in the same order:
+// sections ranges over an engine and what it has replaced. Their shards have the keys in the same order:
 // parts of the keys that share a shard of either are looked at one after another.
-func pieces(e *engine.Engine, p rotating.Position) iter.Seq[*piece] {
-	return func(yield func(*piece) bool) {
+func sections(e *engine.Engine, p rotating.Position) iter.Seq[*section] {
+	return func(yield func(*section) bool) {
 		generations := e.Ring.Buffers()
-		s := &piece{Copy: e.NewCopy(), of: engine.ShardsOf(e).Count(), former: make([]errorrate.Generation, generations), share: shared.Of(e)}
-		before, former := e.Before(), (*engine.Copy)(nil)
+		s := &section{Copy: e.NewCopy(), of: engine.ShardsOf(e).Count(), predecessor: make([]errorrate.Generation, generations), share: shared.Of(e)}
+		before, copied := e.Before(), (*engine.Copy)(nil)
 		if before != nil {
-			s.of, former = max(s.of, engine.ShardsOf(before).Count()), before.NewCopy()
+			s.of, copied = max(s.of, engine.ShardsOf(before).Count()), before.NewCopy()
 		}
 		if s.share != nil {
 			s.others = make([][]uint64, generations)
@@ -37,9 +37,9 @@ func pieces(e *engine.Engine, p rotating.Position) iter.Seq[*piece] {
 		}
 		for i := range s.of {
 			s.read(e, i, p)
-			if former != nil {
-				former.Read(i*engine.ShardsOf(before).Count()/s.of, rotating.Position{Generation: math.MinInt64}, nil)
-				s.former = errorrate.Aligned(former.Ages, s.At.Generation-former.At.Generation)
+			if copied != nil {
+				copied.Read(i*engine.ShardsOf(before).Count()/s.of, rotating.Position{Generation: math.MinInt64}, nil)
+				s.predecessor = errorrate.Aligned(copied.Ages, s.At.Generation-copied.At.Generation)
 			}
 			if !yield(s) {
 				return
@@ -49,7 +49,7 @@ func pieces(e *engine.Engine, p rotating.Position) iter.Seq[*piece] {
 }
 
 // read copies the shard of a piece, and its counters of those that share the limit.
-func (s *piece) read(e *engine.Engine, i int, p rotating.Position) {
+func (s *section) read(e *engine.Engine, i int, p rotating.Position) {
 	var locked func()
 	if s.share != nil {
 		locked = func() { s.share.CopyOthers(s.others, i*s.share.Parts()/s.of, p.Generation) }
@@ -58,8 +58,8 @@ func (s *piece) read(e *engine.Engine, i int, p rotating.Position) {
 }
 
 // unseen returns what decides on an unseen key.
-func (s *piece) unseen() errorrate.Unseen {
-	u := s.Unseen(s.former)
+func (s *section) unseen() errorrate.Unseen {
+	u := s.Unseen(s.predecessor)
 	if s.share != nil {
 		u.Others, u.Blocks, u.CounterBits = s.others, s.share.Blocks(), s.share.CellBits()
 	}
@@ -67,7 +67,7 @@ func (s *piece) unseen() errorrate.Unseen {
 }
 
 // denied returns the chance that an unseen key is denied n units at a limit: 0 where a shard is over capacity.
-func (s *piece) denied(n, limit int64) float64 {
+func (s *section) denied(n, limit int64) float64 {
 	if s.OverCapacity {
 		return 0
 	}
@@ -76,7 +76,7 @@ func (s *piece) denied(n, limit int64) float64 {
 }
 
 // deniedInWindow is denied, and returns the mean of that chance over a window as well.
-func (s *piece) deniedInWindow(n, limit int64) (now, mean float64) {
+func (s *section) deniedInWindow(n, limit int64) (now, mean float64) {
 	if s.OverCapacity {
 		return 0, 0
 	}

@@ -40,14 +40,14 @@ func Of(e *engine.Engine, p rotating.Position, lowest int64) Stats {
 		addBucket(e, p, n, lowest, &sum)
 		return sum
 	}
-	for s := range pieces(e, p) {
-		share, former := float64(engine.ShardsOf(e).Count())/float64(s.of), 0.0
+	for s := range sections(e, p) {
+		share, predecessorShare := float64(engine.ShardsOf(e).Count())/float64(s.of), 0.0
 		if before != nil {
-			former = float64(engine.ShardsOf(before).Count()) / float64(s.of)
+			predecessorShare = float64(engine.ShardsOf(before).Count()) / float64(s.of)
 		}
-		sum.DistinctKeys += s.Ages[0].Distinct()*share + s.former[0].Distinct()*former
+		sum.DistinctKeys += s.Ages[0].Distinct()*share + s.predecessor[0].Distinct()*predecessorShare
 		if len(s.Ages) > 1 {
-			sum.PreviousDistinctKeys += s.Ages[1].Distinct()*share + s.former[1].Distinct()*former
+			sum.PreviousDistinctKeys += s.Ages[1].Distinct()*share + s.predecessor[1].Distinct()*predecessorShare
 		}
 		if s.Ages[0].Filter != nil {
 			sum.BloomFill += s.Ages[0].Filter.FillRatio() / float64(s.of)
@@ -95,7 +95,7 @@ func FalseDenialRate(e *engine.Engine, p rotating.Position, n, limit int64) (rat
 		}
 		return rate
 	}
-	for s := range pieces(e, p) {
+	for s := range sections(e, p) {
 		rate += s.denied(n, limit) / float64(s.of)
 	}
 	return rate

@@ -60,7 +60,7 @@ func TestStatsCount(t *testing.T) {
 	require.EqualValues(t, 40_000, s.Denied)
 	require.InEpsilon(t, 20_000, s.DistinctKeys, 0.02)
 	require.Zero(t, s.PreviousDistinctKeys)
-	// Each key marks its first unit in its doorkeeper, and the second one in a cell of
+	// Each key marks its first unit in its Bloom filter, and the second one in a cell of
 	// each row.
 	plan := l.Plan()
 	marks := float64(20_000*plan.BloomProbes) / float64(plan.Shards*plan.BloomBytes*8)

@@ -81,7 +81,7 @@ func wildConfig(r *rand.Rand) sketchlimit.Config {
 	for {
 		c := drawConfig(r, anyAlgorithm(r))
 		if r.IntN(2) == 0 && c.Plan != nil {
-			c.Limit = 1 // where a doorkeeper does alone
+			c.Limit = 1 // where a Bloom filter does alone
 		}
 		if c.Plan != nil {
 			p := *c.Plan
