@@ -19,12 +19,16 @@ import (
 // TestUserOfThePage: the user that docs/redis-operate.md makes may do all that limiters do, and nothing else, as one that has
 // less finds out.
 func TestUserOfThePage(t *testing.T) {
+	server := redistest.New(t)
+	beUserOfThePage(t, newTestClient(t, server.Addr), redis.Options{Addr: server.Addr})
+}
+
+// beUserOfThePage makes the user of the page, and does as it all that limiters do.
+func beUserOfThePage(t *testing.T, admin redis.UniversalClient, options redis.Options) {
 	page, err := os.ReadFile("../docs/redis-operate.md")
 	require.NoError(t, err)
 	lines := regexp.MustCompile(`(?m)^ACL SETUSER (.*)$`).FindAllSubmatch(page, -1)
 	require.NotEmpty(t, lines, "the page has no ACL SETUSER")
-	server := redistest.New(t)
-	admin := newTestClient(t, server.Addr)
 	user, password := "", ""
 	for _, line := range lines {
 		args := []any{"ACL", "SETUSER"}
@@ -38,8 +42,10 @@ func TestUserOfThePage(t *testing.T) {
 		}
 		require.NoError(t, admin.Do(t.Context(), args...).Err())
 	}
-	client := redis.NewClient(&redis.Options{Addr: server.Addr, Username: user, Password: password})
+	options.Username, options.Password = user, password
+	client := redis.NewClient(&options)
 	defer client.Close()
+	require.NoError(t, admin.ConfigResetStat(t.Context()).Err())
 
 	seed, err := Seed(t.Context(), client, "sketchlimit")
 	require.NoError(t, err)
@@ -57,6 +63,15 @@ func TestUserOfThePage(t *testing.T) {
 			require.NoError(t, err)
 		}
 	}
+	short, err := NewExact(client, Config{Limit: 5, Window: 2 * time.Millisecond}) // whose entries go
+	require.NoError(t, err)
+	redistest.Eventually(t, "that entries are removed", func() bool {
+		_, err := short.Take(t.Context(), "short", 1)
+		require.NoError(t, err)
+		stats, err := admin.Info(t.Context(), "commandstats").Result()
+		require.NoError(t, err)
+		return strings.Contains(stats, "cmdstat_zremrangebyrank:")
+	})
 	var clock atomic.Int64
 	c := testConfig(&clock)
 	c.Seed = seed
@@ -78,6 +93,13 @@ func TestUserOfThePage(t *testing.T) {
 		}
 	}
 	require.Empty(t, denied)
+	info, err := admin.Info(t.Context(), "commandstats").Result()
+	require.NoError(t, err)
+	for _, line := range lines {
+		for _, right := range regexp.MustCompile(`\+(\w+)`).FindAllStringSubmatch(string(line[1]), -1) {
+			require.Contains(t, info, "cmdstat_"+right[1]+":calls=", "a right that nothing needs")
+		}
+	}
 	for _, command := range [][]any{{"KEYS", "*"}, {"FLUSHALL"}, {"GET", "another:key"}, {"DEL", "sketchlimit:seed"}} {
 		require.ErrorContains(t, client.Do(t.Context(), command...).Err(), "NOPERM", command)
 	}

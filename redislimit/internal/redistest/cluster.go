@@ -17,12 +17,13 @@ const slots = 16384
 // replicas.
 type Cluster struct {
 	Masters [3]*Server
+	args    []string // of every server
 }
 
 // StartCluster starts a cluster whose servers keep their files below dir, and waits until
-// every master knows that all slots are served.
-func StartCluster(dir string) (*Cluster, error) {
-	c := &Cluster{}
+// every master knows that all slots are served. Arguments are those of [Start].
+func StartCluster(dir string, args ...string) (*Cluster, error) {
+	c := &Cluster{args: append([]string{"--cluster-enabled", "yes"}, args...)}
 	if err := c.start(dir); err != nil {
 		c.Kill()
 		return nil, err
@@ -37,7 +38,7 @@ func (c *Cluster) start(dir string) error {
 			return fmt.Errorf("redistest: %w", err)
 		}
 		var err error
-		if c.Masters[i], err = Start(home, "--cluster-enabled", "yes"); err != nil {
+		if c.Masters[i], err = Start(home, c.args...); err != nil {
 			return err
 		}
 	}

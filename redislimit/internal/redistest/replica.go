@@ -34,7 +34,7 @@ func (c *Cluster) Replicas(t testing.TB) (replicas []Replica) {
 
 func (c *Cluster) replica(dir string, i int) (*Server, error) {
 	master := c.Masters[i]
-	s, err := Start(dir, "--cluster-enabled", "yes")
+	s, err := Start(dir, c.args...)
 	if err != nil {
 		return nil, err
 	}

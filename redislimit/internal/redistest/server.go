@@ -27,6 +27,7 @@ func init() { logging.Disable() }
 // Server is a redis-server on the loopback. It is not safe for concurrent use.
 type Server struct {
 	Addr   string // host and port, the same after a restart
+	TLS    string // those for TLS, if the arguments have --tls-cert-file
 	bus    string // the port at which nodes of a cluster talk to each other
 	args   []string
 	cmd    *exec.Cmd     // nil while it is stopped
@@ -55,6 +56,14 @@ func start(dir string, args []string, freePort func() (string, error)) (*Server,
 				return nil, err
 			}
 			s.args = append(s.args, "--cluster-port", s.bus)
+		}
+		if slices.Contains(args, "--tls-cert-file") {
+			port, err := freePort()
+			if err != nil {
+				return nil, err
+			}
+			s.TLS = net.JoinHostPort("127.0.0.1", port)
+			s.args = append(s.args, "--tls-port", port)
 		}
 		if err = s.run(); err == nil || !errors.Is(err, errExited) || try == 5 {
 			return s, err
@@ -160,6 +169,12 @@ func freePort() (string, error) {
 func Installed() bool {
 	_, err := exec.LookPath("redis-server")
 	return err == nil
+}
+
+// KnowsTLS reports whether the redis-server was built with TLS.
+func KnowsTLS() bool {
+	out, _ := exec.Command("redis-server", "--port", "0", "--tls-port", "0").CombinedOutput() // which listens nowhere and ends
+	return !strings.Contains(string(out), "tls-port")
 }
 
 // Required tells whether tests must fail where there is no redis-server.

@@ -19,10 +19,10 @@ func New(t testing.TB, args ...string) *Server {
 }
 
 // NewCluster is [New] for a cluster.
-func NewCluster(t testing.TB) *Cluster {
+func NewCluster(t testing.TB, args ...string) *Cluster {
 	t.Helper()
 	need(t)
-	c, err := StartCluster(t.TempDir())
+	c, err := StartCluster(t.TempDir(), args...)
 	if err != nil {
 		t.Fatal(err)
 	}
