@@ -180,6 +180,10 @@ bench-synced: ## nodes that share a limit: units, clocks apart, times, bytes, Re
 	go run -C redislimit ./internal/syncbench volume
 	go run -C redislimit ./internal/syncbench kill
 
+storm: ## Redis, a Redis Cluster and a NATS cluster killed, paused, emptied and cut off under load: six minutes
+	go test -C redislimit -run '^$$' -bench Storm -benchtime 1x -timeout 1h .
+	go test -C natslimit -run '^$$' -bench Storm -benchtime 1x -timeout 1h .
+
 bench-envoy: ## the rate limit service beside envoyproxy/ratelimit with Redis, under load; writes notes/envoy.md
 	go run -C bench/envoy . -write ../../notes/envoy.md
 
