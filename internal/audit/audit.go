@@ -25,8 +25,8 @@ import (
 // Audit counts a sample of one limiter's keys. It is safe for concurrent use. Its zero value
 // samples no key.
 type Audit struct {
-	slice atomic.Uint64 // keys below are sampled, by their place
-	known atomic.Uint64 // and of these the ones below count
+	slice atomic.Uint64 // a key whose place is below this is sampled
+	known atomic.Uint64 // a sampled key whose place is below this counts: all its use is known
 	epoch atomic.Int64  // the latest, or never
 
 	alike      bool  // see kind: all keys of the slice count that are not unsure
@@ -94,7 +94,7 @@ type Use uint8
 
 const (
 	Now   Use = iota
-	Later     // when they are charged; what is denied is told by no charge, so for the exact algorithm alone it counts now
+	Later     // when they are charged. No charge follows a denial, so for the exact algorithm alone a denied request counts now
 	Never     // another limiter refuses the request
 )
 

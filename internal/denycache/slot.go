@@ -20,7 +20,7 @@ type Slot struct {
 	check atomic.Uint64
 }
 
-// markBit is the bit that tells a key that was markBit from one that is remembered.
+// markBit is set in check where the key was only marked.
 const markBit = 1 << 63
 
 // Mark notes a key that was denied, without a moment. Lookup does not find it.

@@ -10,8 +10,8 @@ import (
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
-// Copy is a copy of a shard for those who read all of its counters, which a decision waits for while its own shard is copied, and no longer. It is not safe for
-// concurrent use.
+// Copy is a copy of a shard, for readers of all its counters. Decisions wait only while their own
+// shard is copied. It is not safe for concurrent use.
 type Copy struct {
 	At           rotating.Position      // that the copy stands for
 	Ages         []errorrate.Generation // its generations, by age; of the copy's memory, until the next Read

@@ -27,8 +27,8 @@
 //     over-admitted. The exception is a shard over capacity, which the operator chose: it
 //     denies by lower bounds.
 //   - Check and count are one critical section of the key's shard. What decides without the lock can only deny.
-//   - Only admitted units count. A denial changes statistics, the denial cache and
-//     what an entry was offered, and nothing that a decision within the limit reads.
+//   - Only admitted units count. A denial changes statistics, the denial cache, and what an
+//     entry was offered, which only a shard over capacity reads.
 //   - Nothing is allocated by a decision, and all memory is made by [New].
 //   - The current generation of a shard never goes back. A position behind it is taken as
 //     its first instant.
@@ -48,9 +48,12 @@
 // to request.settle: it rotates the shard if a generation has begun, and asks the
 // [algorithm], which reads what it needs, decides, and counts (window.add) or refuses
 // (window.refuse). A key whose count reaches the threshold gets an entry in the
-// table if it stands out from the noise and its bucket has room, and from then on fills
-// no counters. If its bucket of the table is full, the key stays in the counters, where it
-// denies others.
+// table of heavy hitters if it stands out from the noise and its bucket of that table has
+// room, and from then on fills no counters. If the bucket is full, nothing is evicted: the key
+// stays in the counters, where it adds to others' estimates. Only a shard over capacity evicts.
+//
+// Allow remembers a key in the denial cache at its second denial in a row, Take at the first.
+// Keys that the audit counts are never remembered: each of their decisions takes the lock.
 //
 // [Engine.Peek] decides the same and counts nothing. [Engine.Charge] counts without
 // asking, at most the limit of a key in a generation. [TakeAll] locks the shards of
@@ -58,7 +61,9 @@
 //
 // # Rotation
 //
-// A shard rotates in request.rotate, when it is next asked in a later generation. What
+// A shard rotates in request.rotate, when it is next asked in a later generation: by a decision,
+// a group (TakeAll), a budget (Fits, Charge), or whoever holds shards (Shards.Hold); a [Copy]
+// rotates for itself. The denial cache is not cleared: what it holds ends by its own time. What
 // expires then has its call in window.rotateWindow: filters and sketches, the table, the
 // counters of others, and the state of a shard that may be over capacity. A bucket's times are
 // brought forward in buckets.rotate. A predecessor is let go of as a whole, by [Engine.LetGo].
@@ -76,7 +81,21 @@
 // ([Engine.Succeed]). A successor by growth has memory of its own, and counts what has
 // come since; one of another limit has the same memory and locks. A decision looks for
 // a successor after it has locked its shard, and goes on there: once a successor has
-// read a shard, nothing is counted in it by the engine of before.
+// read a shard, nothing is counted in it by the engine of before. A predecessor by growth is
+// read until as many generations have begun as are kept; growth.Growth then calls
+// [Engine.LetGo].
+//
+// # Audit and snapshots
+//
+// The audit (package audit) counts the keys of a slice of the hash space exactly, beside the
+// counters: what was admitted, and what the exact algorithm alone would have admitted. It goes
+// by package exactmath, and sees hashes and positions as the engine does. It does not see
+// requests that no quota could admit, units of other nodes, and what was counted before a restart.
+//
+// A snapshot (package savestate) holds, of each shard, its generations, table and state, and
+// the same of a predecessor. Each shard is copied under its lock, and a decision counts before
+// it releases that lock: so all units that were admitted before the snapshot began are in it.
+// Peaks, denial caches, statistics, the audit and counts of other nodes are not.
 //
 // # Locks
 //
@@ -89,7 +108,11 @@
 //     by the shards' indices. Only [TakeAll] holds several; all others hold one
 //  4. the shard of the key in the predecessor of the engine, by a decision on one key
 //     that finds the predecessor not sealed yet
-//  5. the state of a limiter that is over capacity, [overcapacity.Episodes]
+//  5. the state of a limiter that is over capacity, [overcapacity.Episodes]; a part of the
+//     counters of others (package shared); a set of keys of the audit. None of these waits for
+//     another
+//
+// Locks of limiters of package exact come before all limiters' shards where a group has both.
 //
 // A predecessor is sealed once all who may still change it have left its shards: from then
 // on it is read without locks. [TakeAll] seals those that it meets before it locks

@@ -156,8 +156,9 @@ func lockFound(asked []Question) {
 	}
 }
 
-// inherit makes the question one to the engine that decides in the place of the one asked, if that has a successor of another
-// limit. They have the same locks. A limiter that grows meanwhile waits for the lock, and the question stays where it is.
+// inherit passes the question on to the successor, if the engine asked has one of another limit:
+// both have the same locks. An engine that is replaced by a larger one meanwhile still counts
+// here: the successor waits for this shard's lock before it reads the counts.
 func (q *Question) inherit() {
 	for e := q.request.e; e.next.Load() != nil && e.replaced() == nil; e = q.request.e {
 		e.give(e.Shard(q.Hash))

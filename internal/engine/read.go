@@ -17,8 +17,9 @@ type usage struct {
 // unbounded asks usage for all there is to tell.
 const unbounded int64 = math.MaxInt64
 
-// usageOf is usage for a key that is asked for n units, with its units elsewhere. What these weigh at most will do to admit
-// the units. It also returns what a predecessor has counted of the key in the current generation.
+// usageOf returns usage with the key's units elsewhere added. If n units fit beside an upper
+// bound of those, it uses the bound; otherwise it reads each generation. It also returns what a
+// predecessor has counted of the key in the current generation.
 func (r window) usageOf(p rotating.Position, n, limit, current int64, entry *uint64, enough int64) (u usage, external int64) {
 	x := r.e.external.Load()
 	if x == nil {
@@ -39,9 +40,10 @@ func (r window) usageOf(p rotating.Position, n, limit, current int64, entry *uin
 // usage reads the key in the generations before the current one, whose count is known,
 // until it is clear whether enough units are free, and then tells no more than that.
 // The oldest generation can be left out if there are enough whatever that holds, which
-// is so for most keys most of the time; so can all if the current one leaves too few. What
-// the key has used elsewhere is read as well, or else is in current already. Then no generation
-// is left out: units elsewhere may come on top of a whole limit here.
+// is so for most keys most of the time; so can all if the current one leaves too few.
+//
+// With elsewhere it adds what the key has used elsewhere in each generation, and then leaves out
+// no generation for what it may hold: units elsewhere may come on top of a whole limit here.
 //
 // With enough units asked for it returns at most as many as free, and never more than it would with all: so whatever it
 // leaves out, a request that it admits would be admitted by all readings. Consume relies on that.

@@ -51,7 +51,9 @@ func (e *Engine) LetGo(latest int64) {
 	for i := range e.shards {
 		ShardsOf(e).Hold(i, rotating.Position{Generation: latest}, func(int64) {})
 	}
-	if s := e.OverCapacity; s != nil && e.DeniesProven() { // its units are those of the past, both at once
+	// The predecessor's units over capacity join those of past episodes in the step in which the
+	// predecessor goes, so no sum counts them twice or not at all.
+	if s := e.OverCapacity; s != nil && e.DeniesProven() {
 		_, units := overCapacityUnits(e.Before(), rotating.Position{})
 		s.EndAll(units, func() { e.follow(nil, e.Others()) })
 		return

@@ -6,8 +6,9 @@ import (
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
-// rotate makes a position's generation the shard's current one unless that is as late, and returns the position in the
-// shard's generation. What a window has counted expires here and nowhere else: each part that rotates has its call.
+// rotate makes a position's generation the shard's current one, unless the shard's generation is
+// as late or later. It returns the position in the shard's generation. What a window has counted
+// expires here and nowhere else: each part that rotates has its call.
 func (r request) rotate(p rotating.Position) rotating.Position {
 	from, to := r.s.number, p.Generation
 	switch {

@@ -259,8 +259,9 @@ func (r window) addGuarded(first int, h uint64, n, most int64) (count uint32, ok
 
 // refuse counts a request that is denied, and remembers its key if that has nothing left.
 //
-// Where nobody asks until when, which takes longer to find out than to deny, it notes the
-// key, for which that is worth while if it is denied twice in a row.
+// The denial cache needs the time until a unit comes free, which takes longer to compute than
+// to deny. Where the caller does not need it (Brief), the first denial only marks the key, and
+// the second in a row computes it.
 func (r window) refuse(p rotating.Position, n, limit, enough int64, entry *uint64, u usage) spec.Verdict {
 	r.s.denied += r.e.Counted(n, limit)
 	r.offerDenied(p, n, limit, entry)

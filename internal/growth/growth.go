@@ -239,8 +239,8 @@ func (g *Growth) Share(hash uint64) *shared.Counters {
 	return shared.NewGrowing(g.Current.Load, g.first, hash)
 }
 
-// Stages returns those of the moment. What is replaced after that has all units of before, and no others are
-// lost to a snapshot of that moment.
+// Stages returns the present engine and its predecessor. Together they hold all units that were
+// admitted before the call, also if the engine is replaced afterwards: it keeps its counts.
 func (g *Growth) Stages() savestate.Stages {
 	g.mu.Lock()
 	defer g.mu.Unlock()
