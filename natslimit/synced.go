@@ -20,7 +20,9 @@ import (
 type Failure = synced.Failure
 
 const (
-	// FailLocal goes on with what this machine knows.
+	// FailShare goes on with this machine's share of the limit.
+	FailShare = synced.FailShare
+	// FailLocal goes on with what this machine knows, and with the whole limit.
 	FailLocal = synced.FailLocal
 	// FailOpen admits every request.
 	FailOpen = synced.FailOpen
@@ -54,7 +56,7 @@ func Prefix(prefix string) Option { return shared(synced.Prefix(prefix)) }
 // for it.
 func Timeout(timeout time.Duration) Option { return shared(synced.Timeout(timeout)) }
 
-// OnFailure is how requests are decided while NATS is away, [FailLocal] otherwise.
+// OnFailure is how requests are decided while NATS is away, [FailShare] otherwise.
 func OnFailure(failure Failure) Option { return shared(synced.OnFailure(failure)) }
 
 // Log is told what all nodes together may admit: at construction, and again when that
@@ -62,8 +64,8 @@ func OnFailure(failure Failure) Option { return shared(synced.OnFailure(failure)
 // Without Log, slog.Default() is told that alone.
 func Log(log *slog.Logger) Option { return shared(synced.Log(log)) }
 
-// Nodes is how many machines share the limit, for SyncedStats.Bound; otherwise those
-// that have been met.
+// Nodes is how many machines share the limit, for SyncedStats.Bound and [FailShare];
+// otherwise those that have been met.
 func Nodes(n int) Option { return shared(synced.Nodes(n)) }
 
 // KeyRate is the most units of one key that are offered to one machine in a second, for

@@ -245,7 +245,7 @@ func TestRefuses(t *testing.T) {
 		{l, time.Hour, Prefix("a"), "natslimit: interval 1h0m0s, must be 1ms … the Window, 1m0s"},
 		{l, time.Second, Prefix(""), `natslimit: Prefix "", must be without braces, and not empty`},
 		{l, time.Second, Timeout(0), "natslimit: Timeout 0s, must be above 0"},
-		{l, time.Second, OnFailure(7), "natslimit: Failure 7, must be FailLocal, FailOpen or FailClosed"},
+		{l, time.Second, OnFailure(7), "natslimit: Failure 7, must be FailShare, FailLocal, FailOpen or FailClosed"},
 		{l, time.Second, Log(nil), "natslimit: Log nil, must be a logger"},
 		{l, time.Second, Nodes(0), "natslimit: Nodes 0, must be 1 … 1048576"},
 		{l, time.Second, KeyRate(0), "natslimit: KeyRate 0, must be above 0"},

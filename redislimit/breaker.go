@@ -19,7 +19,9 @@ import (
 type Failure = synced.Failure
 
 const (
-	// FailLocal goes on with what this machine knows.
+	// FailShare goes on with this machine's share of the limit.
+	FailShare = synced.FailShare
+	// FailLocal goes on with what this machine knows, and with the whole limit.
 	FailLocal = synced.FailLocal
 	// FailOpen admits every request.
 	FailOpen = synced.FailOpen

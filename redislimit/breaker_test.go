@@ -92,6 +92,6 @@ func TestBreakerCountsThoseWhoGiveUp(t *testing.T) {
 }
 
 func TestFailureNames(t *testing.T) {
-	require.Equal(t, "local open closed Failure(3)",
-		FailLocal.String()+" "+FailOpen.String()+" "+FailClosed.String()+" "+Failure(3).String())
+	require.Equal(t, "share local open closed Failure(4)",
+		FailShare.String()+" "+FailLocal.String()+" "+FailOpen.String()+" "+FailClosed.String()+" "+Failure(4).String())
 }

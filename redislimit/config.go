@@ -57,12 +57,15 @@ type Config struct {
 	// Timeout is the most that a decision waits for Redis, whatever its context says;
 	// 0 is one second.
 	Timeout time.Duration
-	// Failure is how a [Strict] decides while Redis is away, FailLocal if not set: by what
-	// this machine was admitted and what it admits meanwhile, so that all machines
-	// together may admit Limit each, and no more: until what was admitted without Redis
-	// has left the window, both must consent. That takes the memory of a [sketchlimit.Limiter] of
-	// Keys or MemoryBytes here. [Exact] returns an error instead.
+	// Failure is how a [Strict] decides while Redis is away, FailShare if not set: by what
+	// this machine was admitted and what it admits meanwhile, which is Limit / Machines at
+	// most, and until what was admitted without Redis has left the window, both must
+	// consent. With FailLocal, and where Machines is not set, that is Limit on each
+	// machine. Both take the memory of a [sketchlimit.Limiter] of Keys or MemoryBytes
+	// here. [Exact] returns an error instead.
 	Failure Failure
+	// Machines is how many machines share the limit, at most, for FailShare.
+	Machines int
 	// Log is told when Redis goes away and comes back; slog.Default() if not set.
 	Log *slog.Logger
 }
@@ -97,8 +100,10 @@ func (c *Config) check(client redis.UniversalClient) error {
 		return fmt.Errorf("redislimit: Prefix %q, must not hold a brace", c.Prefix)
 	case c.Timeout < 0:
 		return fmt.Errorf("redislimit: Timeout %v, must be at least 0", c.Timeout)
-	case c.Failure < FailLocal || c.Failure > FailClosed:
-		return fmt.Errorf("redislimit: Failure %d, must be FailLocal, FailOpen or FailClosed", int(c.Failure))
+	case c.Failure < FailShare || c.Failure > FailClosed:
+		return fmt.Errorf("redislimit: Failure %d, must be FailShare, FailLocal, FailOpen or FailClosed", int(c.Failure))
+	case c.Machines < 0 || c.Machines > 1<<20:
+		return fmt.Errorf("redislimit: Machines %d, must be 0 … %d", c.Machines, 1<<20)
 	}
 	return nil
 }
@@ -143,14 +148,30 @@ func (c *Config) log() *slog.Logger {
 	return c.Log
 }
 
-// local returns a limiter of this machine's own, for the same keys or of the same bytes.
+// machines returns by what a limit is divided while Redis is away.
+func (c *Config) machines() int {
+	if c.Failure != FailShare {
+		return 1
+	}
+	return max(1, c.Machines)
+}
+
+// local returns a limiter of this machine's own, for the same keys or of the same bytes;
+// nil if its share of the limit is less than a unit.
 func (c *Config) local() (*sketchlimit.Limiter, error) {
+	n, lowest := c.machines(), c.LowestLimit
+	if lowest > 0 {
+		lowest = max(1, lowest/n)
+	}
+	if c.Limit < n || c.Burst > 0 && c.Burst < n {
+		return nil, nil
+	}
 	bytes := c.MemoryBytes
 	if c.Keys == 0 {
 		bytes = max(bytes, minLocal)
 	}
-	return sketchlimit.New(sketchlimit.Config{Limit: c.Limit, LowestLimit: c.LowestLimit, Window: c.Window, Algorithm: c.Algorithm,
-		Burst: c.Burst, Keys: c.Keys, MemoryBytes: bytes, Hash: c.Hash, Seed: c.Seed})
+	return sketchlimit.New(sketchlimit.Config{Limit: c.Limit / n, LowestLimit: lowest, Window: c.Window, Algorithm: c.Algorithm,
+		Burst: c.Burst / n, Keys: c.Keys, MemoryBytes: bytes, Hash: c.Hash, Seed: c.Seed})
 }
 
 func (c *Config) timeout() time.Duration {

@@ -88,7 +88,7 @@ func TestLocalWithoutRedis(t *testing.T) {
 	e, err := NewExact(client, c)
 	require.NoError(t, err)
 	_, err = e.Local(FailLocal)
-	require.EqualError(t, err, "redislimit: Local of an Exact with Failure 0, must be FailOpen or FailClosed")
+	require.EqualError(t, err, "redislimit: Local of an Exact with Failure 1, must be FailOpen or FailClosed")
 	open, err := e.Local(FailOpen)
 	require.NoError(t, err)
 	closed, err := e.Local(FailClosed)

@@ -223,15 +223,27 @@ func TestWrongPassword(t *testing.T) {
 	require.Equal(t, sketchlimit.Never, n.Take("k", testLimit+1).RetryAfter)
 }
 
+// TestFailShareAdmitsShares: three machines are away from Redis, each admits a third of the limit, what it had
+// admitted before included, and when Redis is back they admit no more until the window has passed.
+func TestFailShareAdmitsShares(t *testing.T) {
+	testAway(t, Config{Limit: 100, Window: time.Hour, MemoryBytes: 1 << 20, Machines: 3}, 33)
+}
+
 // TestFailLocalAdmitsMachinesTimesTheLimit: three machines are away from Redis, each admits the limit, and when
 // Redis is back they admit no more until the window has passed; then the limit, all together.
 func TestFailLocalAdmitsMachinesTimesTheLimit(t *testing.T) {
+	testAway(t, Config{Limit: 100, Window: time.Hour, MemoryBytes: 1 << 20, Machines: 3, Failure: FailLocal}, 100)
+}
+
+// testAway lets three machines of which each may admit a share be away from Redis.
+func testAway(t *testing.T, c Config, share int) {
 	const machines = 3
 	for _, a := range []sketchlimit.Algorithm{sketchlimit.SlidingWindow, sketchlimit.FixedWindow, sketchlimit.TokenBucket} {
 		t.Run(a.String(), func(t *testing.T) {
 			t.Parallel()
 			server := redistest.New(t)
-			c := Config{Limit: 100, Window: time.Hour, Algorithm: a, MemoryBytes: 1 << 20}
+			c := c
+			c.Algorithm = a
 			var all []*Strict
 			for range machines {
 				all = append(all, strict(t, connect(t, server.Addr), c))
@@ -252,7 +264,7 @@ func TestFailLocalAdmitsMachinesTimesTheLimit(t *testing.T) {
 			require.Equal(t, 30, admitted)
 			server.Kill()
 			ask(70)
-			require.Equal(t, 240, admitted, "%v", a)
+			require.Equal(t, machines*min(share, 80), admitted, "%v", a)
 			for _, s := range all {
 				require.True(t, s.Health().Away)
 			}
@@ -263,9 +275,9 @@ func TestFailLocalAdmitsMachinesTimesTheLimit(t *testing.T) {
 				}
 				return !all[0].Health().Away && !all[1].Health().Away && !all[2].Health().Away
 			})
-			require.Equal(t, 20, peekAt(t, all[0], now, "k", 1).Remaining, "%v", a)
+			require.Equal(t, max(0, share-80), peekAt(t, all[0], now, "k", 1).Remaining, "%v", a)
 			ask(200)
-			require.Equal(t, machines*100, admitted, "%v", a)
+			require.Equal(t, machines*share, admitted, "%v", a)
 			require.False(t, peekAt(t, all[0], now, "k", 1).Allowed)
 			now, admitted = now.Add(2*time.Hour+time.Second), 0
 			ask(200)

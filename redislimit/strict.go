@@ -41,19 +41,20 @@ var clockScript string
 type Strict struct {
 	layout
 	*scripts
-	at      atomic.Pointer[located]
-	keeper  *keeper // of the seed
-	log     *slog.Logger
-	prefix  string
-	unit    string // what a generation's number counts
-	window  window
-	bucket  bucket
-	failure Failure
-	span    time.Duration // that the limit is meant for
-	limit   int
-	lowest  int                  // limit that a request may come with
-	local   *sketchlimit.Limiter // nil unless failure is FailLocal
-	client  redis.UniversalClient
+	at       atomic.Pointer[located]
+	keeper   *keeper // of the seed
+	log      *slog.Logger
+	prefix   string
+	unit     string // what a generation's number counts
+	window   window
+	bucket   bucket
+	failure  Failure
+	span     time.Duration // that the limit is meant for
+	limit    int
+	lowest   int                  // limit that a request may come with
+	local    *sketchlimit.Limiter // of this machine's share; nil unless failure is FailLocal or FailShare
+	machines int                  // that share the limit while Redis is away
+	client   redis.UniversalClient
 
 	// What the local limiter has admitted by itself, Redis does not know. Until this time, in µs, it counts,
 	// and the local limiter must consent to what Redis admits.
@@ -109,7 +110,7 @@ func NewStrict(client redis.UniversalClient, c Config) (*Strict, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Strict{layout: l, failure: c.Failure, span: c.Window, limit: c.Limit, lowest: cmp.Or(c.LowestLimit, c.Limit), client: client, prefix: c.prefix(), unit: c.Window.String(), log: c.log(),
+	s := &Strict{layout: l, failure: c.Failure, span: c.Window, limit: c.Limit, machines: c.machines(), lowest: cmp.Or(c.LowestLimit, c.Limit), client: client, prefix: c.prefix(), unit: c.Window.String(), log: c.log(),
 		keeper: drawn.keeper(client, c.Seed)}
 	var text string
 	if c.Algorithm == sketchlimit.TokenBucket {
@@ -127,7 +128,7 @@ func NewStrict(client redis.UniversalClient, c Config) (*Strict, error) {
 			clockScript + windowScript
 	}
 	s.locate(c.Seed)
-	if c.Failure == FailLocal {
+	if c.Failure == FailLocal || c.Failure == FailShare {
 		if s.local, err = c.local(); err != nil {
 			return nil, err
 		}
@@ -258,7 +259,7 @@ func (s *Strict) decide(ctx context.Context, now time.Time, r request) (sketchli
 // nor the cost or the limit may be 0, which stand for something else.
 func (s *Strict) byItself(now time.Time, r request, peek bool) sketchlimit.Decision {
 	return s.local.Do(sketchlimit.Request{
-		Key: r.key, N: cmp.Or(r.n, -1), Limit: cmp.Or(r.limit, -1), Time: time.UnixMicro(micros(now)), Peek: peek,
+		Key: r.key, N: cmp.Or(r.n, -1), Limit: cmp.Or(r.limit/s.machines, -1), Time: time.UnixMicro(micros(now)), Peek: peek,
 	})
 }
 

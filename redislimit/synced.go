@@ -38,8 +38,8 @@ import (
 // appends the cells of all nodes, and removes what these contain. It expires two windows after the last
 // record, a minute at least.
 //
-// The limiter may be used by itself as well: its decisions are the same, but for FailOpen
-// and FailClosed. A Synced is safe for concurrent use.
+// The limiter may be used by itself as well: its decisions are the same, but for those
+// while Redis is away. A Synced is safe for concurrent use.
 type Synced struct {
 	base     *synced.Limiter
 	client   redis.UniversalClient
@@ -63,14 +63,14 @@ func Prefix(prefix string) Option { return synced.Prefix(prefix) }
 // Timeout is how long Redis may take to answer, a second otherwise. Requests do not wait for it.
 func Timeout(timeout time.Duration) Option { return synced.Timeout(timeout) }
 
-// OnFailure is how requests are decided while Redis is away, [FailLocal] otherwise.
+// OnFailure is how requests are decided while Redis is away, [FailShare] otherwise.
 func OnFailure(failure Failure) Option { return synced.OnFailure(failure) }
 
 // Log is told what all nodes together may admit: at construction, and again when that first exceeds twice the limit. It is
 // also told when Redis goes away and comes back. Without Log, slog.Default() is told that alone.
 func Log(log *slog.Logger) Option { return synced.Log(log) }
 
-// Nodes is how many machines share the limit, for SyncedStats.Bound; otherwise those that have been met.
+// Nodes is how many machines share the limit, for SyncedStats.Bound and [FailShare]; otherwise those that have been met.
 func Nodes(n int) Option { return synced.Nodes(n) }
 
 // KeyRate is the most units of one key that are offered to one machine in a second, for SyncedStats.Bound. If the

@@ -601,7 +601,7 @@ func TestSyncedRefuses(t *testing.T) {
 		{c, 2 * time.Hour, nil, "interval 2h0m0s, must be"},
 		{c, time.Second, []Option{Prefix("{a}")}, `Prefix "{a}", must be without braces`},
 		{c, time.Second, []Option{Timeout(0)}, "Timeout 0s, must be above 0"},
-		{c, time.Second, []Option{OnFailure(3)}, "Failure 3, must be FailLocal, FailOpen or FailClosed"},
+		{c, time.Second, []Option{OnFailure(4)}, "Failure 4, must be FailShare, FailLocal, FailOpen or FailClosed"},
 		{c, time.Second, []Option{Log(nil)}, "Log nil, must be a logger"},
 	} {
 		l, err := sketchlimit.New(bad.config)

@@ -10,6 +10,7 @@ type Ledger struct {
 	node    uint64
 	number  uint64             // of the latest record written
 	time    int64              // of the latest record written
+	answer  uint64             // number of the latest own record read
 	pending map[uint64]pending // by key: Returns that were written and not read yet
 	// lost is what was held of keys before the log was lost, where this is less than a
 	// share.
@@ -49,6 +50,7 @@ func (l *Ledger) Read(r *Record, changed func(key uint64, all bool)) {
 	if r.Node != l.node {
 		return
 	}
+	l.answer = max(l.answer, r.Number)
 	for key, p := range l.pending {
 		if p.number <= r.Number { // applied, or never to be applied
 			delete(l.pending, key)
@@ -75,12 +77,12 @@ func (l *Ledger) lose(r *Record) {
 // Bound returns the units of a key that the node may have admitted, at most, that count
 // at a time. The lease is the caller's to check. In a log that has begun anew, until
 // what the log before granted does not count any more, a node that has been there before
-// keeps the smaller of its share and what it held; others hold their share if fresh is
+// keeps the smaller of its share and what it held; others hold their share if unknown is
 // set, or nothing.
-func (l *Ledger) Bound(key uint64, now int64, fresh bool) int {
+func (l *Ledger) Bound(key uint64, now int64, unknown bool) int {
 	h := l.state.Holding(l.node, key).Units
 	if now < l.state.Closed() {
-		if !l.survives && !fresh {
+		if !l.survives && !unknown {
 			return 0
 		}
 		if lost, ok := l.lost[key]; ok {
@@ -92,6 +94,9 @@ func (l *Ledger) Bound(key uint64, now int64, fresh bool) int {
 	}
 	return h
 }
+
+// Answered returns the number of the node's latest record that was read.
+func (l *Ledger) Answered() uint64 { return l.answer }
 
 // Until returns the end of the node's lease. It is no member before.
 func (l *Ledger) Until() int64 {

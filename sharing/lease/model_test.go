@@ -47,7 +47,7 @@ const (
 // window is the window in ticks.
 const window = 2
 
-// machine is one of the model's. All fields are values, but for slices that are never changed.
+// machine is one of the model's.
 type machine struct {
 	node    uint64
 	read    int // records of the log

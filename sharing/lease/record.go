@@ -13,16 +13,21 @@ import (
 var ErrRecord = errors.New("lease: not a record, or cut")
 
 // Chain is what the records of a log amount to, in a few bytes: logs with the same Chain
-// have the same records.
+// have the same records since the latest Reset.
 type Chain struct {
-	Count uint64 // of records
+	Epoch uint32 // of the latest Reset
+	Count uint64 // of records since, that one included
 	Sum   uint32
 }
 
-// Add appends the data of a record.
-func (c *Chain) Add(data []byte) {
+// Add appends the data of a record, which is a Reset or not.
+func (c *Chain) Add(data []byte, reset bool) {
+	sum := uint32(xxhash.Sum64(binary.BigEndian.AppendUint32(data[:len(data):len(data)], c.Sum)))
+	if reset {
+		*c = Chain{Epoch: sum}
+	}
 	c.Count++
-	c.Sum = uint32(xxhash.Sum64(binary.BigEndian.AppendUint32(data[:len(data):len(data)], c.Sum)))
+	c.Sum = sum
 }
 
 // Message is the data of a log's record: what a machine appends, or a part of a State.
@@ -31,9 +36,10 @@ type Message struct {
 	Chain  Chain  // what the writer had read
 	Record Record
 	// Of a part of a State, and not of a Record: the number of parts, the number of
-	// this one, and the part. Chain is as of the State.
-	Parts, Part int
-	Data        []byte
+	// this one, and the part. Chain and the place are as of the State.
+	Parts, Part  int
+	Major, Minor uint64
+	Data         []byte
 }
 
 const (
@@ -56,10 +62,12 @@ func (m *Message) Append(b []byte) []byte {
 		flags |= flagPart
 	}
 	b = binary.BigEndian.AppendUint64(append(b, flags), m.Layout)
-	b = binary.BigEndian.AppendUint32(binary.AppendUvarint(b, m.Chain.Count), m.Chain.Sum)
+	b = binary.AppendUvarint(binary.BigEndian.AppendUint32(b, m.Chain.Epoch), m.Chain.Count)
+	b = binary.BigEndian.AppendUint32(b, m.Chain.Sum)
 	b = binary.AppendUvarint(binary.BigEndian.AppendUint64(b, r.Node), r.Number)
 	if m.Parts > 0 {
-		return append(binary.AppendUvarint(binary.AppendUvarint(b, uint64(m.Parts)), uint64(m.Part)), m.Data...)
+		b = binary.AppendUvarint(binary.AppendUvarint(b, uint64(m.Parts)), uint64(m.Part))
+		return append(binary.AppendUvarint(binary.AppendUvarint(b, m.Major), m.Minor), m.Data...)
 	}
 	b = binary.AppendVarint(binary.AppendVarint(b, r.Time), r.Until-r.Time)
 	for _, op := range r.Ops {
@@ -76,7 +84,7 @@ func Decode(b []byte) (m Message, err error) {
 	d := decoder{data: b}
 	flags := d.byte()
 	m.Layout = d.uint64()
-	m.Chain = Chain{d.uvarint(), d.uint32()}
+	m.Chain = Chain{d.uint32(), d.uvarint(), d.uint32()}
 	r := &m.Record
 	r.Node, r.Number = d.uint64(), d.uvarint()
 	r.Reset, r.Leave = flags&flagReset != 0, flags&flagLeave != 0
@@ -85,6 +93,7 @@ func Decode(b []byte) (m Message, err error) {
 	}
 	if flags&flagPart != 0 {
 		m.Parts, m.Part = d.int(), d.int()
+		m.Major, m.Minor = d.uvarint(), d.uvarint()
 		m.Data = d.data
 		if d.bad || m.Parts < 1 || m.Part >= m.Parts {
 			return m, ErrRecord

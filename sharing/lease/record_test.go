@@ -28,7 +28,7 @@ func TestMessage_RoundTrip(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	numbers := map[uint64]uint64{}
 	for i := range 1000 {
-		m := Message{Layout: r.Uint64(), Chain: Chain{r.Uint64N(1 << 40), r.Uint32()}, Record: randomRecord(r, numbers, int64(i))}
+		m := Message{Layout: r.Uint64(), Chain: Chain{r.Uint32(), r.Uint64N(1 << 40), r.Uint32()}, Record: randomRecord(r, numbers, int64(i))}
 		got, err := Decode(m.Append(nil))
 		require.NoError(t, err)
 		require.Equal(t, m, got)

@@ -407,6 +407,14 @@ func (s *State) Member(node uint64) (until int64, share, ok bool) {
 	return s.members[m].until, s.members[m].share, true
 }
 
+// Share returns what a node holds of keys without an entry.
+func (s *State) Share(node uint64) int {
+	if m := s.find(node); m >= 0 {
+		return s.share(m)
+	}
+	return 0
+}
+
 // Members returns the number of nodes whose lease has not ended at a time.
 func (s *State) Members(now int64) (n int) {
 	for _, m := range s.members {

@@ -23,8 +23,10 @@ import (
 type Failure int
 
 const (
-	// FailLocal goes on with what this machine knows.
-	FailLocal Failure = iota
+	// FailShare goes on with this machine's share of the limit.
+	FailShare Failure = iota
+	// FailLocal goes on with what this machine knows, and with the whole limit.
+	FailLocal
 	// FailOpen admits every request.
 	FailOpen
 	// FailClosed denies every request.
@@ -34,6 +36,8 @@ const (
 // String returns the policy's name.
 func (f Failure) String() string {
 	switch f {
+	case FailShare:
+		return "share"
 	case FailLocal:
 		return "local"
 	case FailOpen:
@@ -116,12 +120,12 @@ func Timeout(timeout time.Duration) Option {
 	}
 }
 
-// OnFailure is how requests are decided while the server is away, [FailLocal] otherwise.
+// OnFailure is how requests are decided while the server is away, [FailShare] otherwise.
 func OnFailure(failure Failure) Option {
 	return func(o *Options) error {
 		o.Failure = failure
-		if failure < FailLocal || failure > FailClosed {
-			return fmt.Errorf("Failure %d, must be FailLocal, FailOpen or FailClosed", int(failure))
+		if failure < FailShare || failure > FailClosed {
+			return fmt.Errorf("Failure %d, must be FailShare, FailLocal, FailOpen or FailClosed", int(failure))
 		}
 		return nil
 	}
@@ -140,8 +144,8 @@ func Log(log *slog.Logger) Option {
 	}
 }
 
-// Nodes is how many machines share the limit, for [Stats.Bound]; otherwise those that
-// have been met, this one included.
+// Nodes is how many machines share the limit, for [Stats.Bound] and [FailShare];
+// otherwise those that have been met, this one included.
 func Nodes(n int) Option {
 	return func(o *Options) error {
 		o.Nodes = n
@@ -201,8 +205,10 @@ type Limiter struct {
 	options  Options
 	interval time.Duration
 	limit    int
-	lowest   int // limit that a request may come with
-	blind    atomic.Bool
+	lowest   int          // limit that a request may come with
+	blind    atomic.Bool  // the failure decides
+	machines atomic.Int64 // that took part at the latest exchange
+	alone    sync.Mutex   // of decisions by the share
 	warned   atomic.Bool
 	ready    atomic.Bool // node is set
 }
@@ -235,6 +241,9 @@ func New(hub *sharing.Hub, limiter *sketchlimit.Limiter, interval time.Duration,
 func (l *Limiter) report(err error) {
 	l.guard.Done(err)
 	l.blind.Store(l.options.Failure != FailLocal && l.guard.State().Away)
+	if err == nil && l.options.Failure == FailShare && l.ready.Load() {
+		l.machines.Store(int64(max(1, l.options.Nodes, l.node.Stats().Nodes)))
+	}
 	if err == nil && l.options.logged && l.ready.Load() && !l.warned.Load() {
 		if s := l.Stats(); s.Bound > 2*l.limit && s.Bound < math.MaxInt { // FailOpen admitted all, as was said
 			l.tell(s)
@@ -310,7 +319,7 @@ func (l *Limiter) MemoryBytes() int {
 // the other forms are those of [sketchlimit.Limiter].
 func (l *Limiter) Allow(key string) bool {
 	if l.blind.Load() {
-		return l.unseen(1).Allowed
+		return l.unseen(sketchlimit.Request{Key: key}).Allowed
 	}
 	return l.limiter.Allow(key)
 }
@@ -318,7 +327,7 @@ func (l *Limiter) Allow(key string) bool {
 // AllowN consumes n units of the key, now, and reports whether they were admitted.
 func (l *Limiter) AllowN(key string, n int) bool {
 	if l.blind.Load() {
-		return l.unseen(n).Allowed
+		return l.unseen(sketchlimit.Request{Key: key, N: cmp.Or(n, -1)}).Allowed
 	}
 	return l.limiter.AllowN(key, n)
 }
@@ -326,7 +335,7 @@ func (l *Limiter) AllowN(key string, n int) bool {
 // Take consumes n units of the key, now, if they are admitted.
 func (l *Limiter) Take(key string, n int) sketchlimit.Decision {
 	if l.blind.Load() {
-		return l.unseen(n)
+		return l.unseen(sketchlimit.Request{Key: key, N: cmp.Or(n, -1)})
 	}
 	return l.limiter.Take(key, n)
 }
@@ -335,8 +344,7 @@ func (l *Limiter) Take(key string, n int) sketchlimit.Decision {
 // own limit, or to pass the time.
 func (l *Limiter) Do(r sketchlimit.Request) sketchlimit.Decision {
 	if l.blind.Load() {
-		limit := Lower(r.Limit, l.lowest, l.limit)
-		return l.options.Failure.Unseen(cmp.Or(r.N, 1), limit, limit)
+		return l.unseen(r)
 	}
 	return l.limiter.Do(r)
 }
@@ -344,7 +352,7 @@ func (l *Limiter) Do(r sketchlimit.Request) sketchlimit.Decision {
 // Peek returns what Take(key, 1) would, and consumes nothing.
 func (l *Limiter) Peek(key string) sketchlimit.Decision {
 	if l.blind.Load() {
-		return l.unseen(1)
+		return l.unseen(sketchlimit.Request{Key: key, Peek: true})
 	}
 	return l.limiter.Peek(key)
 }
@@ -367,9 +375,38 @@ func Lower(limit, lowest, own int) int {
 	return min(limit, own)
 }
 
-// unseen decides on n units without looking at the key. Nothing is counted.
-func (l *Limiter) unseen(n int) sketchlimit.Decision {
-	return l.options.Failure.Unseen(n, l.limit, l.limit)
+// unseen decides while the engine is away: as the Failure says, or by the machine's
+// share.
+func (l *Limiter) unseen(r sketchlimit.Request) sketchlimit.Decision {
+	limit := Lower(r.Limit, l.lowest, l.limit)
+	if l.options.Failure != FailShare {
+		return l.options.Failure.Unseen(cmp.Or(r.N, 1), limit, limit)
+	}
+	return l.byShare(r, limit)
+}
+
+// byShare admits r if all units of the key that are known, those of the other machines
+// included, stay within the machine's share of a limit.
+func (l *Limiter) byShare(r sketchlimit.Request, limit int) sketchlimit.Decision {
+	n, share := cmp.Or(r.N, 1), limit/int(max(1, l.machines.Load(), int64(l.options.Nodes)))
+	switch {
+	case n < 1 || n > limit:
+		return sketchlimit.Decision{Limit: limit, RetryAfter: sketchlimit.Never}
+	case n > share:
+		return sketchlimit.Decision{Limit: limit, RetryAfter: ProbeEvery}
+	}
+	l.alone.Lock() // looking and taking are one step
+	defer l.alone.Unlock()
+	ask := r
+	ask.N, ask.Peek = n+limit-share, true // passes if n units stay within the share
+	d := l.limiter.Do(ask)
+	if !d.Allowed || r.Peek {
+		d.Remaining = max(0, d.Remaining-(limit-share))
+		return d
+	}
+	d = l.limiter.Do(r)
+	d.Remaining = max(0, d.Remaining-(limit-share))
+	return d
 }
 
 // NewGuard returns a Guard to which an engine is away after three failures in a row
