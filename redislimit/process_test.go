@@ -30,7 +30,7 @@ var processConfigs = []Config{
 	{Limit: 100, Window: time.Hour, Algorithm: sketchlimit.TokenBucket, MemoryBytes: 1 << 20, Failure: FailClosed},
 }
 
-// TestMain is also what the processes of TestProcesses run.
+// TestMain is also what the processes of TestProcesses and TestLeasedProcesses run.
 func TestMain(m *testing.M) {
 	if addr := os.Getenv("REDISLIMIT_TEST_ADDR"); addr != "" {
 		if err := child(addr); err != nil {
@@ -38,6 +38,10 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 		return
+	}
+	if addr := os.Getenv("REDISLIMIT_TEST_LEASED"); addr != "" {
+		fmt.Println("error:", leasedChild(addr))
+		os.Exit(1)
 	}
 	os.Exit(m.Run())
 }

@@ -9,7 +9,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -35,6 +37,8 @@ type Options struct {
 	// Failure is how requests are decided while the engine is away: FailShare (the
 	// default) goes on with what the machine holds, until its lease ends.
 	Failure synced.Failure
+	Prefix  string       // names the limit; machines that share it have the same; "": "sketchlimit"
+	Log     *slog.Logger // is told when the engine goes away and comes back; nil: slog.Default()
 }
 
 func (o *Options) setDefaults(c *sketchlimit.Config) error {
@@ -55,6 +59,23 @@ func (o *Options) setDefaults(c *sketchlimit.Config) error {
 	}
 	if o.Timeout == 0 {
 		o.Timeout = time.Second
+	}
+	if o.Prefix == "" {
+		o.Prefix = "sketchlimit"
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	o.Log = o.Log.With(slog.String("name", o.Prefix))
+	switch {
+	case o.Entries < 1 || o.Entries > 1<<24:
+		return fmt.Errorf("Entries %d, must be 0 … %d", o.Entries, 1<<24)
+	case o.Timeout < 0:
+		return fmt.Errorf("Timeout %v, must be at least 0", o.Timeout)
+	case strings.ContainsAny(o.Prefix, "{}"):
+		return fmt.Errorf("Prefix %q, must be without braces", o.Prefix)
+	case o.Failure < synced.FailShare || o.Failure > synced.FailClosed || o.Failure == synced.FailLocal:
+		return fmt.Errorf("Failure %d, must be FailShare, FailOpen or FailClosed", int(o.Failure))
 	}
 	return nil
 }
@@ -138,14 +159,15 @@ func Check(c sketchlimit.Config, o Options) error {
 
 // New returns a limiter that takes part in a log of the engine. It reads the log first,
 // and waits for that for twice the Timeout at most. Until it has read it, it denies all.
-func New(engine sharing.Engine, log string, c sketchlimit.Config, o Options, guard synced.Guard) (*Limiter, error) {
+// Server is the name of the engine in the Log.
+func New(engine sharing.Engine, c sketchlimit.Config, o Options, server string) (*Limiter, error) {
 	if err := Check(c, o); err != nil {
 		return nil, err
 	}
 	if err := o.setDefaults(&c); err != nil {
 		return nil, err
 	}
-	l := &Limiter{config: c, options: o, guard: guard, windows: windows{int64(c.Window), c.Algorithm == sketchlimit.SlidingWindow}}
+	l := &Limiter{config: c, options: o, guard: synced.NewGuard(o.Log, server), windows: windows{int64(c.Window), c.Algorithm == sketchlimit.SlidingWindow}}
 	if l.config.Clock == nil {
 		l.config.Clock = sketchlimit.Now
 	}
@@ -172,7 +194,7 @@ func New(engine sharing.Engine, log string, c sketchlimit.Config, o Options, gua
 	l.floor.Store(math.MinInt64)
 	l.latest.Store(math.MinInt64)
 	l.turn.Store(math.MinInt64)
-	l.node, err = newNode(l, engine, log)
+	l.node, err = newNode(l, engine, o.Prefix+":leased")
 	return l, err
 }
 

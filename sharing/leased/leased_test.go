@@ -18,7 +18,6 @@ import (
 	"github.com/sketchlimit/sketchlimit"
 	"github.com/sketchlimit/sketchlimit/sharing"
 	"github.com/sketchlimit/sketchlimit/sharing/sharingtest"
-	"github.com/sketchlimit/sketchlimit/sharing/synced"
 )
 
 // history is what all machines have admitted.
@@ -134,7 +133,9 @@ func (w *world) start(i int) *machine {
 	}
 	c := w.config
 	c.Clock = clock{&w.base, m.off}.now
-	l, err := New(m.engine, "log", c, w.options, synced.NewGuard(slog.New(slog.DiscardHandler), "memory"))
+	o := w.options
+	o.Log = slog.New(slog.DiscardHandler)
+	l, err := New(m.engine, c, o, "the memory")
 	require.NoError(w.t, err)
 	l.observe = w.history.add
 	m.Limiter = l

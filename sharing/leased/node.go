@@ -267,12 +267,12 @@ func (n *node) rebuild(records []sharing.Record, c *changes) error {
 }
 
 // takeAll takes in records.
-func (n *node) takeAll(records []sharing.Record, c *changes) error {
+func (n *node) takeAll(records []sharing.Record, c *changes) (foreign error) {
 	for _, r := range records {
 		n.bytes += len(r.Data)
 		m, err := lease.Decode(r.Data)
 		if err == nil && m.Layout != n.layout {
-			return sharing.ErrLayout
+			foreign, err = sharing.ErrLayout, lease.ErrRecord
 		}
 		if err == nil && m.Parts > 0 {
 			if m.Chain.Epoch == n.chain.Epoch && m.Chain.Count > n.chain.Count {
@@ -298,7 +298,7 @@ func (n *node) takeAll(records []sharing.Record, c *changes) error {
 			}
 		}
 	}
-	return nil
+	return foreign
 }
 
 // cut lets the log be cut up to the place of the State before one of another place.
