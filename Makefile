@@ -88,6 +88,14 @@ lint-github: $(FORMS) ## the forms and workflows of .github, by actionlint, yaml
 $(FORMS):
 	@python3 -m venv $@ && $@/bin/pip install -q yamllint==1.38.0 check-jsonschema==0.39.0 || { rm -rf $@; exit 1; }
 
+MKDOCS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/sketchlimit/mkdocs-1
+
+site: $(MKDOCS) ## the site of README.md, docs/ and notes/, into the folder site; needs python3-venv
+	@$(MKDOCS)/bin/python scripts/site
+
+$(MKDOCS):
+	@python3 -m venv $@ && $@/bin/pip install -q mkdocs==1.6.1 mkdocs-material==9.8.2 || { rm -rf $@; exit 1; }
+
 strangers: ## a release of the working tree, every module of which is installed or got as strangers do: three minutes
 	@scripts/strangers
 
