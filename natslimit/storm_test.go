@@ -264,8 +264,8 @@ func (p paced) Bound() int { return p.Stats().Bound }
 func storm(t testing.TB, rounds int, pause time.Duration, everything bool) {
 	const (
 		nodes, limit, counts = 4, 100, 1_000_000
-		pacedLimit, rate     = 600, 250
-		window               = 2 * time.Second
+		pacedLimit, rate     = 300, 250
+		window               = time.Second
 	)
 	c := startTrio(t)
 	require.NoError(t, c.run())
@@ -363,8 +363,18 @@ func storm(t testing.TB, rounds int, pause time.Duration, everything bool) {
 				wait()
 				return c.run()
 			},
-			func() error { time.Sleep(4 * window); return nil })
+		)
 	}
+	s.Trouble = append(s.Trouble, func() error { // slow, until what came before does not count any more
+		for _, w := range ways {
+			w.set(func() { w.delay = 20 * time.Millisecond }, false)
+		}
+		time.Sleep(6 * window)
+		for _, w := range ways {
+			w.set(func() { w.delay = 0 }, false)
+		}
+		return nil
+	})
 	r, err := s.Run()
 	t.Logf("NATS: %+v, bound of Limiting %d", r, nodes*limit)
 	require.NoError(t, err)

@@ -24,8 +24,9 @@ import (
 //	Limit + (nodes − 1) × min(Limit, rate × (2 × interval + round trip))
 //
 // where rate is the units of the key that are offered to one node a second: nodes × Limit, if nobody knows the
-// rate. SyncedStats.Bound says how many that are. Nodes number
-// their generations by their own clocks: SyncedStats.ClockSkew says how far these are off.
+// rate. Failures and pauses take longer than that time: SyncedStats.Delay says how long. SyncedStats.Bound says how
+// many units that are. Nodes number their generations by their own clocks: SyncedStats.ClockSkew says how far these
+// are off.
 //
 // A node that ends with [Synced.Close] tells what it has admitted; one that crashes takes
 // up to an interval of it along. One that comes reads what the others have admitted in the
