@@ -455,7 +455,7 @@ func (h *Hub) push(ctx context.Context, nodes []*Node, waits bool) map[*Node]err
 	for {
 		var entries []Entry
 		var batches [][]*own
-		var places []Place
+		var before []position
 		var telling []*Node
 		timeout := time.Duration(0)
 		bytes := 0
@@ -473,13 +473,11 @@ func (h *Hub) push(ctx context.Context, nodes []*Node, waits bool) map[*Node]err
 				batch = append(batch, o)
 				entries = append(entries, n.entry(o))
 			}
-			places = append(places, n.place)
+			at := position{n.place, n.lost}
 			n.mu.Unlock()
 			if len(batch) > 0 {
-				batches, telling = append(batches, batch), append(telling, n)
+				batches, telling, before = append(batches, batch), append(telling, n), append(before, at)
 				timeout = max(timeout, n.config.Timeout)
-			} else {
-				places = places[:len(places)-1]
 			}
 		}
 		if len(entries) == 0 {
@@ -499,7 +497,7 @@ func (h *Hub) push(ctx context.Context, nodes []*Node, waits bool) map[*Node]err
 		for i, n := range telling {
 			own := results[:len(batches[i])]
 			results = results[len(batches[i]):]
-			err := n.accept(batches[i], own, places[i], now)
+			err := n.accept(batches[i], own, before[i], now)
 			if ctx.Err() == nil || err == nil {
 				n.exchanged(err, now.Sub(start), now)
 			}

@@ -270,9 +270,13 @@ func (n *Node) entry(o *own) Entry {
 	return Entry{Log: n.config.Log, ID: fmt.Sprintf("%016x-%d", n.id, o.number), Data: o.data, Keep: n.keep, Begin: o.kind == begin}
 }
 
-// accept takes in how the first messages of the queue were appended, when the log was
-// read up to a place. It returns the first error.
-func (n *Node) accept(batch []*own, results []Result, place Place, now time.Time) (err error) {
+// position is up to where a node had read the log, and before which it knew that all was
+// lost.
+type position struct{ read, lost Place }
+
+// accept takes in how the first messages of the queue were appended, from a position on.
+// It returns the first error.
+func (n *Node) accept(batch []*own, results []Result, before position, now time.Time) (err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	done := map[*own]bool{}
@@ -285,8 +289,9 @@ func (n *Node) accept(batch []*own, results []Result, place Place, now time.Time
 		case r.Err != nil:
 			n.suspect = true
 			err = cmp.Or(err, r.Err)
-		case o.kind != begin && r.Place.Compare(n.lost) < 0:
-			// The log was lost since.
+		case o.kind != begin && n.lost != before.lost && r.Place.Compare(n.lost) < 0:
+			// The log was lost since. If that was known before, the engine has dropped
+			// what it has: another node has begun a log that was not lost.
 		default:
 			if o.kind == begin {
 				n.lost = r.Place
@@ -299,7 +304,7 @@ func (n *Node) accept(batch []*own, results []Result, place Place, now time.Time
 			}
 			done[o], o.place, o.at, n.latest, n.spoke = true, r.Place, now, o, now
 			n.stats.SentBytes += uint64(len(o.data))
-			n.suspect = n.suspect || r.Place.Compare(place) <= 0
+			n.suspect = n.suspect || r.Place.Compare(before.read) <= 0
 		}
 	}
 	n.queue = slices.DeleteFunc(n.queue, func(o *own) bool { return done[o] })

@@ -431,3 +431,69 @@ func TestLostBeforeItWasSummedUp(t *testing.T) {
 		}
 	})
 }
+
+// dropping is an engine that drops an entry that comes again, by its ID.
+type dropping struct {
+	sharing.Engine
+	mu      sync.Mutex
+	kept    map[string]sharing.Result
+	appends int
+}
+
+func (d *dropping) Append(ctx context.Context, entries []sharing.Entry) []sharing.Result {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	results := make([]sharing.Result, len(entries))
+	d.appends += len(entries)
+	for i, e := range entries {
+		if r, ok := d.kept[e.ID]; ok {
+			results[i] = r
+		} else if results[i] = d.Engine.Append(ctx, []sharing.Entry{e})[0]; results[i].Err == nil {
+			d.kept[e.ID] = results[i]
+		}
+		if d.appends > 1000 { // or it would never end
+			results[i].Err = errTrouble
+		}
+	}
+	return results
+}
+
+// noLog is an engine that finds no log at its next call.
+type noLog struct {
+	sharing.Engine
+	next atomic.Bool
+}
+
+func (n *noLog) Append(ctx context.Context, entries []sharing.Entry) []sharing.Result {
+	if !n.next.CompareAndSwap(true, false) {
+		return n.Engine.Append(ctx, entries)
+	}
+	results := make([]sharing.Result, len(entries))
+	for i := range results {
+		results[i].Err = sharing.ErrNoLog
+	}
+	return results
+}
+
+// TestTwoBegin: two nodes that find no log at once both begin it. An engine that drops
+// what it has already does not make them append that without end.
+func TestTwoBegin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &dropping{Engine: &sharingtest.Memory{}, kept: map[string]sharing.Result{}}
+		late := &noLog{Engine: d}
+		a, _ := join(t, sharing.NewHub(d), 1, 1000)
+		b, _ := join(t, sharing.NewHub(late), 1, 1000)
+		used := 0
+		for round := range 10 {
+			require.True(t, a[0].AllowN("k", 3))
+			require.True(t, b[0].AllowN("k", 2))
+			used += 5
+			late.next.Store(round%3 == 2)
+			time.Sleep(time.Second)
+			for _, l := range []*sketchlimit.Limiter{a[0], b[0]} {
+				require.Equal(t, 1000-used, l.Peek("k").Remaining, "round %d", round)
+			}
+		}
+		require.Less(t, d.appends, 200)
+	})
+}
