@@ -22,10 +22,10 @@ import (
 // [github.com/sketchlimit/sketchlimit/sharing/lease] has the protocol.
 //
 // While NATS is away a machine goes on with what it holds until its lease ends, and then
-// denies. A machine that starts denies until it has read the log. A stream that is new, or
-// has lost what it had, grants no claims for a Lease and two windows: until then each
-// machine has its share alone. A server that loses what it has acknowledged, and keeps the
-// rest, may let units that were lost be admitted again.
+// denies. A machine that starts denies until it has read the log. A stream that is new,
+// or has lost what it had, grants no claims for a Lease and two windows: until then each
+// machine has its share alone. A server that loses what it has acknowledged, and keeps
+// the rest, may let units that were lost be admitted again.
 //
 // All requests of a key should have the same limit: where they differ, the units of the
 // key stay within the highest of them. A Leased is safe for concurrent use.

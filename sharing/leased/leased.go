@@ -107,6 +107,7 @@ type Limiter struct {
 
 	stripes [stripes]stripe
 
+	timer   func() int64                       // ns that have passed; no clock steps it
 	observe func(key uint64, now int64, n int) // what is admitted; for tests
 }
 
@@ -129,9 +130,9 @@ type held struct {
 	limit   int           // of the entry; 0: there is none
 	free    int           // units that nobody held
 	calls   int           // claims that were not granted in full
-	called  int64         // latest of these, by the limiter's clock
-	calling time.Time     // the same by the process's
-	claim   time.Time     // latest own claim that is not answered; zero: none
+	called  int64         // when the latest of these was read, by the limiter's clock
+	calling int64         // the same by its timer
+	claim   int64         // when the latest own claim was made, by the timer; 0: it is answered
 	number  uint64        // record of it; 0: not written
 	spent   int           // units since the latest claim
 	used    int64         // latest request
@@ -192,6 +193,8 @@ func New(engine sharing.Engine, c sketchlimit.Config, o Options, server string) 
 	}
 	l.until.Store(math.MinInt64)
 	l.floor.Store(math.MinInt64)
+	start := time.Now()
+	l.timer = func() int64 { return int64(time.Since(start)) }
 	l.latest.Store(math.MinInt64)
 	l.turn.Store(math.MinInt64)
 	l.node, err = newNode(l, engine, o.Prefix+":leased")
@@ -387,7 +390,7 @@ func (l *Limiter) prefetch(s *stripe, h *held, q *request, now int64, remaining 
 	switch {
 	case h == nil && (l.rules.Machines == 1 || l.rules.Share() < 4 || remaining > l.rules.Share()/4):
 		return
-	case h != nil && (h.free < 1 || remaining > h.bound/4 || !h.claim.IsZero()):
+	case h != nil && (h.free < 1 || remaining > h.bound/4 || h.claim != 0):
 		return
 	}
 	if h == nil {
@@ -420,7 +423,8 @@ func (l *Limiter) holdAnyway(s *stripe, hash uint64, now int64) *held {
 
 // claim asks for n units and for what the machine expects to need, unless it has asked.
 func (l *Limiter) claim(h *held, q *request, n int) {
-	if !h.claim.IsZero() && time.Since(h.claim) < l.options.Timeout {
+	now := l.timer()
+	if h.claim != 0 && now < h.claim+int64(l.options.Timeout) {
 		return
 	}
 	more := max(2*h.spent, l.rules.Share())
@@ -428,7 +432,7 @@ func (l *Limiter) claim(h *held, q *request, n int) {
 		more = max(more, h.free/2)
 	}
 	n += max(1, min(more, h.free/2))
-	h.claim, h.number, h.spent = time.Now(), 0, 0
+	h.claim, h.number, h.spent = max(1, now), 0, 0
 	l.node.want(q.hash, min(n, q.limit), q.limit)
 }
 
@@ -445,8 +449,8 @@ func (l *Limiter) lack(s *stripe, h *held, q *request, now int64) (<-chan struct
 	}
 	h.used = now
 	patience := l.options.Wait
-	if h.free < 1 && h.calls > 0 && h.claim.IsZero() {
-		if since := time.Since(h.calling); since < patience {
+	if h.free < 1 && h.calls > 0 && h.claim == 0 {
+		if since := time.Duration(l.timer() - h.calling); since < patience {
 			patience -= since // somebody has just called
 		} else if now < h.called+l.backoff() && h.sameGeneration(&l.windows, now) {
 			return nil, 0

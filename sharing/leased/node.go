@@ -388,12 +388,12 @@ func (n *node) refreshKey(s *stripe, key uint64) {
 		h.free = l.config.Limit
 	}
 	if h.number > 0 && h.number <= n.ledger.Answered() {
-		h.claim, h.number = time.Time{}, 0
+		h.claim, h.number = 0, 0
 		more = true
 	}
 	if called {
 		expects := h.used != math.MinInt64 && h.used > h.called
-		h.called, h.calling = now, time.Now()
+		h.called, h.calling = now, l.timer()
 		if h.changed == nil { // or else the machine lacks units itself
 			n.giveBack(h, key, now, expects)
 		}
@@ -542,7 +542,7 @@ func (n *node) sweep() {
 		s := &l.stripes[i]
 		s.mu.Lock()
 		for key, h := range s.keys {
-			if h.used > now-idle || h.changed != nil || !h.claim.IsZero() && time.Since(h.claim) < l.options.Timeout {
+			if h.used > now-idle || h.changed != nil || h.claim != 0 && l.timer() < h.claim+int64(l.options.Timeout) {
 				continue
 			}
 			k := n.ledger.State().Holding(n.ledger.Node(), key)
