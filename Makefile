@@ -208,7 +208,7 @@ answers-envoy: ## 100,000 random requests to both services: every answer compare
 soak-envoy: ## the rate limit service under load for ten minutes, with a reload every second
 	go run -C bench/envoy ./soak
 
-strict-sizes: ## how often Strict denies innocent keys with the cells of redislimit/layout.go: minutes
+strict-sizes: ## how often Strict denies light keys with the cells of redislimit/layout.go: minutes
 	go test -C redislimit -run '^$$' -bench Sizes -benchtime 1x -timeout 1h
 
 bench-ordinary: ## limiters sized by Keys alone in ordinary use, and at multiples of it: twenty minutes

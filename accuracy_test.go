@@ -44,8 +44,8 @@ var tableWorkloads = map[string]struct {
 
 // The contract is the table of docs/accuracy.md: rows of up to 10 million requests as
 // they are, and a quarter of the keys, requests and memory of the others. Where the
-// table says 0, not one request of an innocent key may be denied: of 1.6 … 6 million
-// of them. Other false denials and what is withheld may be no more than the table
+// table says 0, not one request of a light key may be denied: of 1.6 … 6 million
+// of them. Other false denials and what is lost may be no more than the table
 // says, and for a quarter no more than chance makes of that once in a million runs.
 // Keys, times and seeds are fixed. By default it is a 128th of them, which has too few
 // requests to judge rates and judges what holds at any size.
@@ -71,7 +71,7 @@ func TestAccuracyTable(t *testing.T) {
 			name = cells[1]
 			found++
 		}
-		memory, falseDenials, withheld, overAdmissions := cells[2], cells[3], cells[4], cells[5]
+		memory, falseDenials, lost, overAdmissions := cells[2], cells[3], cells[4], cells[5]
 		workload, ok := tableWorkloads[name]
 		require.True(t, ok, name)
 		t.Run(name+", "+memory, func(t *testing.T) {
@@ -98,7 +98,7 @@ func TestAccuracyTable(t *testing.T) {
 				Limit: workload.limit, Window: time.Minute, MemoryBytes: max(bytes/scale, 16<<10), Seed: 1,
 				AuditBytes: max(min(bytes/20, 64<<10)/scale, 1<<10), // as much of the memory as at full size
 			}))
-			t.Logf("%d false denials of %d, withheld %.2e, live %.1e", r.InnocentFalseDenials, r.InnocentRequests, r.WithheldShare, r.LiveFalseDenialRateLast)
+			t.Logf("%d false denials of %d, lost %.2e, live %.1e", r.LightFalseDenials, r.LightRequests, r.LostShare, r.LiveFalseDenialRateLast)
 			require.Equal(t, overAdmissions, fmt.Sprint(r.OverAdmissions))
 			require.Zero(t, r.EstimateTooSmall, "readings are never below the truth")
 			if !testkit.Long {
@@ -108,8 +108,8 @@ func TestAccuracyTable(t *testing.T) {
 			if scale == 1 {
 				most = func(n uint64, rate float64) uint64 { return uint64(1.05 * rate * float64(n)) } // the table rounds
 			}
-			require.LessOrEqual(t, r.InnocentFalseDenials, most(r.InnocentRequests, figure(t, falseDenials)))
-			require.LessOrEqual(t, r.OracleAdmittedUnits-min(r.AdmittedUnits, r.OracleAdmittedUnits), most(r.OracleAdmittedUnits, figure(t, withheld)))
+			require.LessOrEqual(t, r.LightFalseDenials, most(r.LightRequests, figure(t, falseDenials)))
+			require.LessOrEqual(t, r.OracleAdmittedUnits-min(r.AdmittedUnits, r.OracleAdmittedUnits), most(r.OracleAdmittedUnits, figure(t, lost)))
 		})
 	}
 	require.Len(t, tableWorkloads, found)
@@ -122,7 +122,7 @@ func figure(t *testing.T, text string) float64 {
 }
 
 // A limiter made for so many keys keeps the rate that was asked for: not one false
-// denial more than that rate is of the requests of innocent keys, of which there are
+// denial more than that rate is of the requests of light keys, of which there are
 // 200,000 … 1 million, or an eighth by default. Keys, times and seeds are fixed.
 func TestSizedByKeys(t *testing.T) {
 	testkit.Computes(t)
@@ -140,9 +140,9 @@ func TestSizedByKeys(t *testing.T) {
 					Limit: limit, Window: time.Minute, Keys: keys, FalseDenialRate: rate, Seed: 1,
 				}))
 				require.Zero(t, r.OverAdmissions)
-				t.Logf("%d false denials of %d", r.InnocentFalseDenials, r.InnocentRequests)
-				require.Greater(t, rate*float64(r.InnocentRequests), 1.5, "too few to judge the rate")
-				require.LessOrEqual(t, float64(r.InnocentFalseDenials), rate*float64(r.InnocentRequests))
+				t.Logf("%d false denials of %d", r.LightFalseDenials, r.LightRequests)
+				require.Greater(t, rate*float64(r.LightRequests), 1.5, "too few to judge the rate")
+				require.LessOrEqual(t, float64(r.LightFalseDenials), rate*float64(r.LightRequests))
 			})
 		}
 	}
@@ -232,7 +232,7 @@ func TestBrokenVariantsAreFound(t *testing.T) {
 		})
 	}
 	passes := func(r *accuracy.Result) bool {
-		return r.OverAdmissions == 0 && r.InnocentFalseDenials == 0
+		return r.OverAdmissions == 0 && r.LightFalseDenials == 0
 	}
 	const bytes = 1 << 18 / testkit.Divisor // a power of two, so that the remainder of a row is its low bits
 	sound := newVariant(bytes, 100)
@@ -252,7 +252,7 @@ func TestBrokenVariantsAreFound(t *testing.T) {
 }
 
 // A quarter of what bench measures, a million keys at 4 MiB: no over-admission, no
-// false denial of an innocent key, and hardly a unit withheld.
+// false denial of a light key, and hardly a unit lost.
 func TestBucketSteadyState(t *testing.T) {
 	for _, spec := range []string{"zipf:0.8", "uniform", "attack:2"} {
 		t.Run(spec, func(t *testing.T) {
@@ -271,10 +271,10 @@ func TestBucketSteadyState(t *testing.T) {
 			}))
 			require.Zero(t, r.OverAdmissions)
 			require.Zero(t, r.EstimateTooSmall, "readings are never below the truth")
-			t.Logf("%d false denials of %d, withheld %.1e", r.InnocentFalseDenials, r.InnocentRequests, r.WithheldShare)
+			t.Logf("%d false denials of %d, lost %.1e", r.LightFalseDenials, r.LightRequests, r.LostShare)
 			if testkit.Long {
-				require.Zero(t, r.InnocentFalseDenials)
-				require.Less(t, r.WithheldShare, 1e-6)
+				require.Zero(t, r.LightFalseDenials)
+				require.Less(t, r.LostShare, 1e-6)
 			}
 		})
 	}

@@ -24,7 +24,7 @@ type Audit struct {
 
 	// Admitted are the units of all keys, and Exact those that the exact algorithm
 	// alone would have admitted, charged ones in both. What is between them was
-	// withheld; with [DenyProven] Admitted may be more.
+	// lost; with [DenyProven] Admitted may be more.
 	Admitted, Exact uint64
 	// OverAdmitted are units of sampled keys that were admitted beyond the limit, but
 	// for those that [DenyProven] lets through: 0, or the limiter has a fault. It is also

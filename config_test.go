@@ -95,7 +95,7 @@ func TestBadConfigurationsAreNamed(t *testing.T) {
 		{with(func(p *sketchlimit.Plan) { p.BloomBytes = 100 }), "Plan.BloomBytes 100, must be a multiple of 64"},
 		{with(func(p *sketchlimit.Plan) { p.BloomProbes = 0 }), "Plan.BloomProbes 0, must be 1 … 28"},
 		{with(func(p *sketchlimit.Plan) { p.HeavyEntries = 24 }), "Plan.HeavyEntries 24, must be a multiple of 16"},
-		{with(func(p *sketchlimit.Plan) { p.HeavyEntries = 16 }), "Plan.HeavyThreshold 0, must be at least 1"},
+		{with(func(p *sketchlimit.Plan) { p.HeavyEntries = 16 }), "Plan.PromoteAt 0, must be at least 1"},
 		{func(c *sketchlimit.Config) {
 			with(func(p *sketchlimit.Plan) { p.HeavyEntries = 16 })(c)
 			c.SubWindows = 2
@@ -269,7 +269,7 @@ func TestSizesOfUnitsAndHeadroom(t *testing.T) {
 		for _, limit := range []int{100, 1000, 100_000} {
 			c := sketchlimit.Config{Limit: limit, Algorithm: a}
 			plan, usual := size(c)
-			require.GreaterOrEqual(t, plan.HeavyThreshold, limit/7, "one request of many units must not make a key heavy")
+			require.GreaterOrEqual(t, plan.PromoteAt, limit/7, "one request of many units must not make a key heavy")
 			c.UnitsPerKey = float64(limit) / 5
 			_, stated := size(c)
 			require.Equal(t, usual, stated)

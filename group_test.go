@@ -308,7 +308,7 @@ func TestGlobalLimitUnderConcurrency(t *testing.T) {
 // step, when some of the limiters have been charged.
 func TestGroupDoesNotHalfConsume(t *testing.T) {
 	now := time.Unix(0, 0)
-	crowded := sketchlimit.Plan{Shards: 1, BloomBytes: 64, BloomProbes: 3, Depth: 4, Width: 16, CellBits: 8, HeavyEntries: 16, HeavyThreshold: 16}
+	crowded := sketchlimit.Plan{Shards: 1, BloomBytes: 64, BloomProbes: 3, Depth: 4, Width: 16, CellBits: 8, HeavyEntries: 16, PromoteAt: 16}
 	admitted := 0
 	for seed := range uint64(300) {
 		now = time.Unix(0, 0)

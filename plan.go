@@ -11,14 +11,14 @@ import (
 // TokenBucket, one table of Width lines of 64 bytes. Package tune finds plans for known
 // traffic; [Config.Size] and [Limiter.Plan] return those of a limiter.
 type Plan struct {
-	Shards         int // locks, and parts of the memory; 1 … 1<<24
-	BloomBytes     int // of one Bloom filter, a multiple of 64; 0 with TokenBucket
-	BloomProbes    int // bits a key sets in it, 1 … bloom.MaxProbes; with 1, an eighth of the keys do, to be told by Stats
-	Depth          int // rows of one sketch, 1 … cms.MaxDepth; with TokenBucket entries in a line of the table: 6, 8, 9, 10
-	Width          int // cells in a row; 0 only where Limit is 1 and Bloom filters of windows count alone; with TokenBucket lines
-	HeavyEntries   int // of one shard's table of heavy keys, a multiple of 16; 0 where there is none
-	HeavyThreshold int // units in a generation from which a key counts as heavy
-	CellBits       int // 4, 8, 16: cells that widen, for Limit up to 123, 8191, 1<<31-1; 32 with TokenBucket
+	Shards       int // locks, and parts of the memory; 1 … 1<<24
+	BloomBytes   int // of one Bloom filter, a multiple of 64; 0 with TokenBucket
+	BloomProbes  int // bits a key sets in it, 1 … bloom.MaxProbes; with 1, an eighth of the keys do, to be told by Stats
+	Depth        int // rows of one sketch, 1 … cms.MaxDepth; with TokenBucket entries in a line of the table: 6, 8, 9, 10
+	Width        int // cells in a row; 0 only where Limit is 1 and Bloom filters of windows count alone; with TokenBucket lines
+	HeavyEntries int // of one shard's table of heavy keys, a multiple of 16; 0 where there is none
+	PromoteAt    int // units in a generation from which a key counts as heavy
+	CellBits     int // 4, 8, 16: cells that widen, for Limit up to 123, 8191, 1<<31-1; 32 with TokenBucket
 
 	// These fields say what the dimensions were chosen for, with defaults as in
 	// [Config]. New returns an error if any of them differs from the Config; with Limit
@@ -42,7 +42,7 @@ type Plan struct {
 func (p *Plan) dimensions() spec.Dimensions {
 	return spec.Dimensions{
 		Shards: p.Shards, BloomBytes: p.BloomBytes, BloomProbes: p.BloomProbes, Depth: p.Depth, Width: p.Width,
-		CellBits: p.CellBits, HeavyEntries: p.HeavyEntries, HeavyThreshold: p.HeavyThreshold,
+		CellBits: p.CellBits, HeavyEntries: p.HeavyEntries, PromoteAt: p.PromoteAt,
 	}
 }
 
@@ -97,7 +97,7 @@ func (c *Config) planOf(d spec.Dimensions) Plan {
 	}
 	return Plan{
 		Shards: d.Shards, BloomBytes: d.BloomBytes, BloomProbes: d.BloomProbes, Depth: d.Depth, Width: d.Width,
-		CellBits: d.CellBits, HeavyEntries: d.HeavyEntries, HeavyThreshold: d.HeavyThreshold,
+		CellBits: d.CellBits, HeavyEntries: d.HeavyEntries, PromoteAt: d.PromoteAt,
 		Limit: c.Limit, LowestLimit: c.LowestLimit, Algorithm: c.Algorithm, SubWindows: c.SubWindows, Burst: c.Burst,
 		Keys: keys, FalseDenialRate: rate, Goal: goal,
 	}

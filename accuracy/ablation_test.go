@@ -40,7 +40,7 @@ func TestEachStepOfTheAblationHelps(t *testing.T) {
 	better := func(this, than string) {
 		t.Helper()
 		assert.Less(t, r[this].FalseDenials, r[than].FalseDenials, "%s, not %s", this, than)
-		assert.LessOrEqual(t, r[this].WithheldShare, r[than].WithheldShare, "%s, not %s", this, than)
+		assert.LessOrEqual(t, r[this].LostShare, r[than].LostShare, "%s, not %s", this, than)
 	}
 	better("sketch_only", "published")
 	better("conservative", "sketch_only")
@@ -48,7 +48,7 @@ func TestEachStepOfTheAblationHelps(t *testing.T) {
 	better("Bloom filter", "narrow_cells")
 	better("sketchlimit", "published")
 	for step, row := range r {
-		t.Logf("%-13s %.2e %.2e", step, row.FalseDenialRate, row.WithheldShare)
+		t.Logf("%-13s %.2e %.2e", step, row.FalseDenialRate, row.LostShare)
 	}
 }
 
@@ -60,7 +60,7 @@ func TestAblationCountsExactlyInAmpleMemory(t *testing.T) {
 		src := source(t, "uniform,keys=5,requests=6000,cost=3,window=10s,windows=3")
 		for step, row := range ablate(t, src, Ablation{Limit: limit, Window: 10 * time.Second, MemoryBytes: 1 << 16}) {
 			assert.Zero(t, row.FalseDenials, "limit %d, %s", limit, step)
-			assert.Zero(t, row.WithheldShare, "limit %d, %s", limit, step)
+			assert.Zero(t, row.LostShare, "limit %d, %s", limit, step)
 		}
 	}
 }

@@ -52,15 +52,15 @@ func quota(c sketchlimit.Config) int {
 
 // Verdict is how one limiter did against the exact algorithm.
 type Verdict struct {
-	AdmittedRequests     uint64  `json:"admitted_requests"`
-	AdmittedUnits        uint64  `json:"admitted_units"`
-	OverAdmissions       uint64  `json:"over_admissions"`        // requests; must be 0
-	FalseDenials         uint64  `json:"false_denials"`          // requests, of all keys
-	InnocentRequests     uint64  `json:"innocent_requests"`      // of keys that had used less than half their limit by the lone oracle
-	InnocentFalseDenials uint64  `json:"innocent_false_denials"` // of these, denied where both oracles admit
-	FalseDenialRate      float64 `json:"false_denial_rate"`      // InnocentFalseDenials / InnocentRequests
-	InnocentKeys         int     `json:"innocent_keys"`          // with an innocent request
-	WrongedInnocentKeys  int     `json:"wronged_innocent_keys"`  // ever denied wrongly while innocent
-	WithheldShare        float64 `json:"withheld_share"`         // 1 − AdmittedUnits / units the lone oracle admits
-	MemoryBytes          int     `json:"memory_bytes"`           // what the limiter states; 0 if it does not
+	AdmittedRequests  uint64  `json:"admitted_requests"`
+	AdmittedUnits     uint64  `json:"admitted_units"`
+	OverAdmissions    uint64  `json:"over_admissions"`     // requests; must be 0
+	FalseDenials      uint64  `json:"false_denials"`       // requests, of all keys
+	LightRequests     uint64  `json:"light_requests"`      // of keys that had used less than half their limit by the lone oracle
+	LightFalseDenials uint64  `json:"light_false_denials"` // of these, denied where both oracles admit
+	FalseDenialRate   float64 `json:"false_denial_rate"`   // LightFalseDenials / LightRequests
+	LightKeys         int     `json:"light_keys"`          // with a request while light
+	DeniedLightKeys   int     `json:"denied_light_keys"`   // ever denied wrongly while light
+	LostShare         float64 `json:"lost_share"`          // 1 − AdmittedUnits / units the lone oracle admits
+	MemoryBytes       int     `json:"memory_bytes"`        // what the limiter states; 0 if it does not
 }

@@ -17,15 +17,15 @@
 //
 // The lone oracle sees the same requests and decides for itself. It gives
 //
-//   - the withheld share: 1 − units the limiter admitted / units the lone oracle
+//   - the lost share: 1 − units the limiter admitted / units the lone oracle
 //     admitted;
-//   - who is innocent: a key, while it has used less than half of its limit by the lone
-//     oracle's count. The judge cannot tell: it knows little of a flooder that the
-//     limiter cuts off early, and each of its thousands of retries would be an
-//     innocent's;
-//   - the false-denial rate: false denials of innocent keys that the lone oracle
-//     admits, over requests of innocent keys. Beside it stands the share of innocent
-//     keys that were ever denied so, which retries cannot inflate.
+//   - the light keys: a key is light while it has used less than half of its limit by
+//     the lone oracle's count. The judge's count would not do: a flooder that the limiter
+//     cuts off early stays low there, and each of its thousands of retries would count as
+//     a light key's;
+//   - the false-denial rate: false denials of light keys that the lone oracle
+//     admits, over requests of light keys. The report also has the share of light keys
+//     that were ever denied so, which retries cannot inflate.
 //
 // # Sketch error and algorithm error
 //

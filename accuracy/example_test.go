@@ -31,12 +31,12 @@ func ExampleReplay() {
 	fmt.Println("requests:", r.Requests)
 	fmt.Println("over-admissions:", r.OverAdmissions)
 	fmt.Println("false-denial rate below 1e-4:", r.FalseDenialRate < 1e-4)
-	fmt.Println("withheld below 1 %:", r.WithheldShare < 0.01)
+	fmt.Println("lost below 1 %:", r.LostShare < 0.01)
 	fmt.Println("memory below 1/20 of the exact algorithm's:", 20*r.Memory.Stated < r.Memory.OracleHeap)
 	// Output:
 	// requests: 200000
 	// over-admissions: 0
 	// false-denial rate below 1e-4: true
-	// withheld below 1 %: true
+	// lost below 1 %: true
 	// memory below 1/20 of the exact algorithm's: true
 }

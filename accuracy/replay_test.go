@@ -66,9 +66,9 @@ func TestReplayOfAPerfectLimiter(t *testing.T) {
 	require.NoError(t, err)
 	bytes := perfect.MemoryBytes() // of no keys yet
 	r := replay(t, sevenRequests, against(perfect), Options{})
-	// a is innocent at its first two requests (0 and 1 used of 4), b at its only one.
+	// a is light at its first two requests (0 and 1 used of 4), b at its only one.
 	assert.Equal(t, Verdict{
-		AdmittedRequests: 5, AdmittedUnits: 5, InnocentRequests: 3, InnocentKeys: 2, MemoryBytes: bytes,
+		AdmittedRequests: 5, AdmittedUnits: 5, LightRequests: 3, LightKeys: 2, MemoryBytes: bytes,
 	}, r.Verdict)
 	assert.Equal(t, uint64(5), r.OracleAdmittedUnits)
 	assert.Equal(t, uint64(5), r.OracleAdmittedRequests)
@@ -83,14 +83,14 @@ func TestReplayOfAPerfectLimiter(t *testing.T) {
 }
 
 // Denies everything: the judge, who sees nothing admitted, would have admitted all
-// seven. But a is a flooder, and innocent at its first two requests only: by the lone
+// seven. But a is a flooder, and light at its first two requests only: by the lone
 // oracle, whatever the limiter does to it.
 func TestReplayOfALimiterThatDeniesAll(t *testing.T) {
 	no := scripted(func(time.Time, string, int) sketchlimit.Decision { return sketchlimit.Decision{Limit: 4} })
 	r := replay(t, sevenRequests, against(no), Options{})
 	assert.Equal(t, Verdict{
-		FalseDenials: 7, InnocentRequests: 3, InnocentFalseDenials: 3, FalseDenialRate: 1, WithheldShare: 1,
-		InnocentKeys: 2, WrongedInnocentKeys: 2,
+		FalseDenials: 7, LightRequests: 3, LightFalseDenials: 3, FalseDenialRate: 1, LostShare: 1,
+		LightKeys: 2, DeniedLightKeys: 2,
 	}, r.Verdict)
 	assert.Equal(t, 2, r.WrongedKeys)
 	assert.Equal(t, map[int]uint64{4: 2}, bins(r.UnitsEarly))
@@ -109,26 +109,26 @@ func TestReplayOfALimiterThatAdmitsAll(t *testing.T) {
 	assert.Equal(t, uint64(2), r.OverAdmissions)
 	assert.Equal(t, uint64(7), r.AdmittedUnits)
 	assert.Zero(t, r.FalseDenials)
-	assert.InDelta(t, 1-7./5, r.WithheldShare, 1e-12)
+	assert.InDelta(t, 1-7./5, r.LostShare, 1e-12)
 	assert.Equal(t, uint64(5), r.EstimateTooSmall)
 }
 
 // One unit short: a is denied its fourth unit, and again at the fifth and sixth
 // request, which the judge, who knows of three, would have admitted. By then it has
-// used more than half and is not innocent.
+// used more than half and is not light.
 func TestReplayOfALimiterThatIsOneUnitShort(t *testing.T) {
 	short, err := exact.NewFixedWindow(3, 10*time.Second)
 	require.NoError(t, err)
 	r := replay(t, sevenRequests, against(short), Options{})
 	assert.Equal(t, uint64(3), r.FalseDenials)
-	assert.Equal(t, uint64(3), r.InnocentRequests)
-	assert.Zero(t, r.InnocentFalseDenials)
-	assert.InDelta(t, 1-4./5, r.WithheldShare, 1e-12)
+	assert.Equal(t, uint64(3), r.LightRequests)
+	assert.Zero(t, r.LightFalseDenials)
+	assert.InDelta(t, 1-4./5, r.LostShare, 1e-12)
 	assert.Equal(t, 1, r.WrongedKeys)
 	assert.Equal(t, map[int]uint64{1: 1}, bins(r.UnitsEarly))
 	assert.Equal(t, map[int]uint64{1: 7}, bins(r.EstimateError))
 	assert.Equal(t, []Bucket{{
-		Start: at(0.9375), Length: 78125 * time.Microsecond, Requests: 1, Admitted: 1, OracleAdmitted: 1, InnocentRequests: 1,
+		Start: at(0.9375), Length: 78125 * time.Microsecond, Requests: 1, Admitted: 1, OracleAdmitted: 1, LightRequests: 1,
 	}}, r.Series[:1])
 }
 
@@ -141,7 +141,7 @@ func TestReplayCountsUnits(t *testing.T) {
 	assert.Equal(t, uint64(11), r.Units)
 	assert.Equal(t, uint64(4), r.AdmittedUnits)
 	assert.Equal(t, uint64(2), r.AdmittedRequests)
-	assert.Equal(t, uint64(2), r.InnocentRequests, "a at 0 used, b at 0 used")
+	assert.Equal(t, uint64(2), r.LightRequests, "a at 0 used, b at 0 used")
 	assert.Zero(t, r.FalseDenials+r.OverAdmissions)
 }
 
@@ -375,8 +375,8 @@ func TestReplayIsReproducible(t *testing.T) {
 				assert.Zero(t, r.EstimateTooSmall)
 				assert.Positive(t, r.FalseDenials)
 				assert.Positive(t, r.LiveFalseDenialRateMax)
-				assert.LessOrEqual(t, r.InnocentFalseDenials, r.FalseDenials)
-				assert.LessOrEqual(t, r.WrongedInnocentKeys, min(r.WrongedKeys, r.InnocentKeys))
+				assert.LessOrEqual(t, r.LightFalseDenials, r.FalseDenials)
+				assert.LessOrEqual(t, r.DeniedLightKeys, min(r.WrongedKeys, r.LightKeys))
 				assert.Equal(t, r.WrongedKeys, int(r.UnitsEarly.Count()))
 				assert.Equal(t, r.Requests, r.EstimateError.Count())
 				r.Memory = Memory{}
@@ -416,8 +416,8 @@ func TestResultIsJSON(t *testing.T) {
 	require.NoError(t, json.Unmarshal(b, &m))
 	for _, name := range []string{
 		"source", "limit", "window_ns", "requests", "units", "keys", "peak_keys", "windows", "start", "end",
-		"admitted_requests", "admitted_units", "over_admissions", "false_denials", "innocent_requests",
-		"innocent_false_denials", "false_denial_rate", "withheld_share", "memory_bytes",
+		"admitted_requests", "admitted_units", "over_admissions", "false_denials", "light_requests",
+		"light_false_denials", "false_denial_rate", "lost_share", "memory_bytes",
 		"oracle_admitted_requests", "oracle_admitted_units", "wronged_keys", "units_early", "estimate_error",
 		"estimate_too_small", "live_false_denial_rate_max", "live_false_denial_rate_last", "live_light_denial_rate", "memory", "series",
 	} {

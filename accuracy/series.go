@@ -17,8 +17,8 @@ type Bucket struct {
 	OracleDenied   uint64        `json:"oracle_denied"`
 	FalseDenials   uint64        `json:"false_denials"`
 
-	InnocentRequests     uint64 `json:"innocent_requests"` // as in [Verdict]
-	InnocentFalseDenials uint64 `json:"innocent_false_denials"`
+	LightRequests     uint64 `json:"light_requests"` // as in [Verdict]
+	LightFalseDenials uint64 `json:"light_false_denials"`
 	// The false-denial rate of light keys that the limiter's audit has counted between
 	// two looks, mean over so many, see [Result].
 	LiveLightDenialRate float64 `json:"live_light_denial_rate"`
@@ -80,8 +80,8 @@ func (b *Bucket) add(o Bucket) {
 	b.OracleAdmitted += o.OracleAdmitted
 	b.OracleDenied += o.OracleDenied
 	b.FalseDenials += o.FalseDenials
-	b.InnocentRequests += o.InnocentRequests
-	b.InnocentFalseDenials += o.InnocentFalseDenials
+	b.LightRequests += o.LightRequests
+	b.LightFalseDenials += o.LightFalseDenials
 	b.look(o.LiveLightDenialRate, o.Looks)
 }
 
@@ -112,10 +112,10 @@ func (s *series) count(batch []Request, t *trial, l *lone) {
 		if t.outcomes[i]&falselyDenied != 0 {
 			b.FalseDenials++
 		}
-		if l.outcomes[i].has(innocent) {
-			b.InnocentRequests++
+		if l.outcomes[i].has(ofLightKey) {
+			b.LightRequests++
 			if isFalseDenial(t.outcomes[i], l.outcomes[i]) {
-				b.InnocentFalseDenials++
+				b.LightFalseDenials++
 			}
 		}
 	}

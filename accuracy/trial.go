@@ -48,18 +48,18 @@ type outcome uint8
 const (
 	admitted      outcome = 1 << iota
 	falselyDenied         // by a limiter
-	innocent              // by the lone oracle: the key had used less than half of its limit
+	ofLightKey            // by the lone oracle: the key had used less than half of its limit
 )
 
 func (o outcome) has(all outcome) bool { return o&all == all }
 
-// isFalseDenial reports whether an innocent key was denied wrongly, by what limiter and
+// isFalseDenial reports whether a light key was denied wrongly, by what limiter and
 // lone oracle made of its request.
 func isFalseDenial(limiter, lone outcome) bool {
-	return limiter.has(falselyDenied) && lone.has(innocent|admitted)
+	return limiter.has(falselyDenied) && lone.has(ofLightKey|admitted)
 }
 
-// look is what a limiter stated of innocent keys.
+// look is what a limiter stated of light keys.
 type look struct {
 	at   time.Time
 	rate float64
@@ -160,13 +160,13 @@ func (t *trial) take(now time.Time, key string, n int) (o outcome) {
 	return o
 }
 
-// tally counts what the last batch did to innocent keys. Who is one, the lone oracle
+// tally counts what the last batch did to light keys. Who is one, the lone oracle
 // knows: a flooder that the limiter cuts off early has been admitted little, and is
 // none for it.
 func (t *trial) tally(batch []Request, l *lone) {
 	for i, o := range t.outcomes {
 		if isFalseDenial(o, l.outcomes[i]) {
-			t.v.InnocentFalseDenials++
+			t.v.LightFalseDenials++
 			t.wrongedInnocents[batch[i].Key] = struct{}{}
 		}
 	}
@@ -199,10 +199,10 @@ func (t *trial) reset() {
 // verdict completes the counts with the rates.
 func (t *trial) verdict(lone *lone) Verdict {
 	v := t.v
-	v.InnocentRequests, v.InnocentKeys, v.WrongedInnocentKeys = lone.innocents, len(lone.innocentKeys), len(t.wrongedInnocents)
-	v.FalseDenialRate = ratio(float64(v.InnocentFalseDenials), float64(v.InnocentRequests))
+	v.LightRequests, v.LightKeys, v.DeniedLightKeys = lone.innocents, len(lone.innocentKeys), len(t.wrongedInnocents)
+	v.FalseDenialRate = ratio(float64(v.LightFalseDenials), float64(v.LightRequests))
 	if lone.units > 0 {
-		v.WithheldShare = 1 - float64(v.AdmittedUnits)/float64(lone.units)
+		v.LostShare = 1 - float64(v.AdmittedUnits)/float64(lone.units)
 	}
 	return v
 }
@@ -225,7 +225,7 @@ type lone struct {
 	limit           int
 	keys            keySample
 	requests, units uint64 // admitted
-	innocents       uint64 // requests of innocent keys
+	innocents       uint64 // requests of light keys
 	innocentKeys    map[string]struct{}
 	outcomes        []outcome // of the last batch
 }
@@ -256,7 +256,7 @@ func (l *lone) take(r Request) (o outcome) {
 		l.units += uint64(r.Cost)
 	}
 	if 2*(l.limit-free) < l.limit {
-		o |= innocent
+		o |= ofLightKey
 		l.innocents++
 		l.innocentKeys[r.Key] = struct{}{}
 	}

@@ -42,7 +42,7 @@ func steadyState() (all []steady) {
 }
 
 // BenchmarkSteadyState replays each workload against the exact algorithm and reports
-// what the limiter got wrong: false denials over requests of innocent keys, withheld
+// what the limiter got wrong: false denials over requests of light keys, lost
 // units over those the exact algorithm admits, and over-admissions, all from the
 // first window on.
 func BenchmarkSteadyState(b *testing.B) {
@@ -70,7 +70,7 @@ func BenchmarkSteadyState(b *testing.B) {
 					b.Fatal(err)
 				}
 				b.ReportMetric(1e6*r.FalseDenialRate, "false-denials/M")
-				b.ReportMetric(1e6*r.WithheldShare, "withheld/M")
+				b.ReportMetric(1e6*r.LostShare, "lost/M")
 				b.ReportMetric(float64(r.OverAdmissions), "over-admissions")
 				b.ReportMetric(r.EstimateError.Mean(), "error-units")
 				b.ReportMetric(1e6*r.LiveFalseDenialRateLast, "live/M")

@@ -30,7 +30,7 @@ func BenchmarkTune(b *testing.B) {
 		{"scan", tune.Traffic{Keys: 1_000_000, Exponent: 1, OneHit: 0.9}, tune.Goal{Limit: 100, FalseDenialRate: 1e-6}},
 		{"rate=1e-12", abusers, tune.Goal{Limit: 100, FalseDenialRate: 1e-12}},
 		{"rate=1e-12/limit=5", abusers, tune.Goal{Limit: 5, FalseDenialRate: 1e-12}},
-		{"withheld=1e-9", abusers, tune.Goal{Limit: 100, WithheldShare: 1e-9}},
+		{"lost=1e-9", abusers, tune.Goal{Limit: 100, LostShare: 1e-9}},
 		{"subwindows=10", abusers, tune.Goal{Limit: 100, SubWindows: 10, FalseDenialRate: 1e-5}},
 		{"subwindows=60", abusers, tune.Goal{Limit: 1000, SubWindows: 60, FalseDenialRate: 1e-5}},
 		{"bucket/limit=5", abusers, tune.Goal{Limit: 5, Algorithm: sketchlimit.TokenBucket, FalseDenialRate: 1e-5}},
@@ -54,8 +54,8 @@ func BenchmarkTune(b *testing.B) {
 			}
 			b.ReportMetric(float64(f.MemoryBytes)/float64(c.traffic.Keys), "B/key")
 			b.ReportMetric(f.Stated().FalseDenialRate, "false-denials")
-			b.ReportMetric(f.Stated().WithheldShare, "withheld")
-			b.ReportMetric(f.Cliff, "cliff")
+			b.ReportMetric(f.Stated().LostShare, "lost")
+			b.ReportMetric(f.BreakingPoint, "breaking-point")
 		})
 	}
 }

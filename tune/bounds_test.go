@@ -34,7 +34,7 @@ func TestSilentKeysAreEvents(t *testing.T) {
 	memory := 8 << 20
 	d, err := s.need.Spend(memory, s.need.Shape(memory))
 	require.NoError(t, err)
-	assert.LessOrEqual(t, len(s.simulate(d, maxLoad, cliffEvents, coarseDetail, nil, tuneSeed).keys), 2*cliffEvents)
+	assert.LessOrEqual(t, len(s.simulate(d, maxLoad, breakingEvents, coarseDetail, nil, tuneSeed).keys), 2*breakingEvents)
 }
 
 // TestOneHitKeysAreEvents: those beside a few heavy keys, whose own requests are sent together, are counted as well.

@@ -32,14 +32,14 @@ const loadSamples = 16
 
 // occupancy is what comes in a part of a window, and the entries in the midst of it.
 type occupancy struct {
-	entries  float64
-	used     float64 // entries of keys that have no unit left
-	requests float64
-	all      float64 // of these, those of keys that have no entry
-	innocent float64 // requests of light keys
-	places   float64 // of these, those of keys that have no entry
-	units    float64 // that the exact algorithm admits
-	needy    float64 // of these, those of keys that have no entry
+	entries       float64
+	used          float64 // entries of keys that have no unit left
+	requests      float64
+	all           float64 // of these, those of keys that have no entry
+	lightRequests float64 // requests of light keys
+	places        float64 // of these, those of keys that have no entry
+	units         float64 // that the exact algorithm admits
+	needy         float64 // of these, those of keys that have no entry
 }
 
 // bucketWarmUp are the windows until buckets are as empty as in any window before.
@@ -113,13 +113,13 @@ func (b *bucketLoad) come(e event) {
 		b.distinct++
 	}
 	m := &b.moments[int(e.moment()*loadSamples)]
-	innocent := min(n, max(0, (b.Burst()+1)/2-b.used(ahead))) // the others come when it has used half
+	light := min(n, max(0, (b.Burst()+1)/2-b.used(ahead))) // the others come when it has used half
 	m.requests += float64(n)
-	m.innocent += float64(innocent)
+	m.lightRequests += float64(light)
 	m.units += float64(admits)
 	if ahead == 0 {
 		m.all += float64(n)
-		m.places += float64(innocent)
+		m.places += float64(light)
 		m.needy += float64(admits)
 	}
 }
@@ -159,18 +159,18 @@ func (b *bucketLoad) look(i int) {
 // expected returns the rates of a plan.
 func (b *bucketLoad) expected(plan spec.Dimensions) Expected {
 	lines := b.part * float64(plan.Shards) * float64(plan.Width)
-	var requests, held, innocent, denied, units, lost float64
+	var requests, held, light, denied, units, lost float64
 	for _, m := range b.moments {
 		refused := timetable.RefusedAt(plan.Depth, m.entries/(lines*float64(plan.Depth)))
 		shared := timetable.Shared(m.used, lines, plan.Depth)
 		requests += m.requests
 		held += m.all * refused * float64(b.Burst()) // of which such a key has none
-		innocent += m.innocent
-		denied += m.places*refused + m.innocent*shared
+		light += m.lightRequests
+		denied += m.places*refused + m.lightRequests*shared
 		units += m.units
 		lost += m.needy*refused + m.units*shared
 	}
-	e := Expected{FalseDenialRate: min(1, ratio(denied, innocent)), WithheldShare: min(1, ratio(lost, units))}
+	e := Expected{FalseDenialRate: min(1, ratio(denied, light)), LostShare: min(1, ratio(lost, units))}
 	if held > 1e-6*requests { // less is nothing that could be counted
 		e.EstimateError = held / requests
 	}

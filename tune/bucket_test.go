@@ -40,11 +40,11 @@ func TestTunePredictsBuckets(t *testing.T) {
 
 			r, err := accuracy.Replay(t.Context(), asWorkload(t, c.traffic, c.limit, 8), config, accuracy.Options{WarmUp: 5})
 			require.NoError(t, err)
-			withheld := r.OracleAdmittedUnits - min(r.AdmittedUnits, r.OracleAdmittedUnits)
-			t.Logf("false denials %.1e, predicted %.1e; withheld %.1e, predicted %.1e; error %.2g, predicted %.2g",
-				r.FalseDenialRate, e.FalseDenialRate, r.WithheldShare, e.WithheldShare, r.EstimateError.Mean(), e.EstimateError)
-			require.True(t, fits(r.InnocentFalseDenials, r.InnocentRequests, e.FalseDenialRate))
-			require.True(t, fits(withheld, r.OracleAdmittedUnits, e.WithheldShare))
+			lost := r.OracleAdmittedUnits - min(r.AdmittedUnits, r.OracleAdmittedUnits)
+			t.Logf("false denials %.1e, predicted %.1e; lost %.1e, predicted %.1e; error %.2g, predicted %.2g",
+				r.FalseDenialRate, e.FalseDenialRate, r.LostShare, e.LostShare, r.EstimateError.Mean(), e.EstimateError)
+			require.True(t, fits(r.LightFalseDenials, r.LightRequests, e.FalseDenialRate))
+			require.True(t, fits(lost, r.OracleAdmittedUnits, e.LostShare))
 			// Of a key that finds no place all is held, so this errs as the rate does.
 			require.InDelta(t, 0, math.Log(r.EstimateError.Mean()/e.EstimateError), math.Log(3))
 
@@ -54,8 +54,8 @@ func TestTunePredictsBuckets(t *testing.T) {
 			third.Requests /= 3
 			e, err = tune.PredictAt(third, goal, plan, 1)
 			require.NoError(t, err)
-			require.False(t, fits(r.InnocentFalseDenials, r.InnocentRequests, e.FalseDenialRate) &&
-				fits(withheld, r.OracleAdmittedUnits, e.WithheldShare) &&
+			require.False(t, fits(r.LightFalseDenials, r.LightRequests, e.FalseDenialRate) &&
+				fits(lost, r.OracleAdmittedUnits, e.LostShare) &&
 				math.Abs(math.Log(r.EstimateError.Mean()/e.EstimateError)) < math.Log(3))
 		})
 	}
@@ -73,7 +73,7 @@ func TestTuneReachesItsGoalForBuckets(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, plan, again)
 	require.LessOrEqual(t, forecast.Stated().FalseDenialRate, 1.0*rate)
-	require.Greater(t, forecast.Cliff, 1.9)
+	require.Greater(t, forecast.BreakingPoint, 1.9)
 	require.InEpsilon(t, keys, forecast.Keys, 0.02)
 
 	r, err := accuracy.Replay(t.Context(), asWorkload(t, traffic, 50, 3), sketchlimit.Config{Limit: 50, Burst: 20, Window: time.Minute,
@@ -82,6 +82,6 @@ func TestTuneReachesItsGoalForBuckets(t *testing.T) {
 	require.Equal(t, forecast.MemoryBytes, r.MemoryBytes)
 	require.Zero(t, r.OverAdmissions)
 	// An abuser whose cells are all covered is denied for as long as it lasts: 450 requests.
-	require.LessOrEqual(t, r.InnocentFalseDenials, 90*testkit.MostFalseDenials(r.InnocentRequests/90, rate))
+	require.LessOrEqual(t, r.LightFalseDenials, 90*testkit.MostFalseDenials(r.LightRequests/90, rate))
 	require.Less(t, float64(forecast.MemoryBytes), 5.0*keys, "a bucket that nobody tuned")
 }

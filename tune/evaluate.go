@@ -47,7 +47,7 @@ const (
 	// These are the events that a simulation sends in a window, if
 	// the shards that take them are not more than there are.
 	searchEvents     = 30_000
-	cliffEvents      = 12_000     // where only a tenth of all matters
+	breakingEvents   = 12_000     // where only a tenth of all matters
 	forecastEvents   = 120_000    // of the stated traffic
 	loadedEvents     = 40_000     // of multiples of it
 	countedEvents    = 1_500_000  // of the stated traffic, where each is a request; more if
@@ -75,8 +75,8 @@ func newEvaluator(t Traffic, g Goal) (*evaluator, error) {
 		if err != nil {
 			return nil, err
 		}
-		denied, withheld := v.goal.rates(t.Even && t.Steady)
-		v.replays = newReplays(t.Trace, judged, denied, withheld, float64(t.Keys)/float64(keys))
+		denied, lost := v.goal.rates(t.Even && t.Steady)
+		v.replays = newReplays(t.Trace, judged, denied, lost, float64(t.Keys)/float64(keys))
 		v.sample = v.replays.sample()
 	}
 	v.traffic = t
@@ -130,8 +130,8 @@ func (v *evaluator) events(d detail) (mean float64) {
 
 // missed is miss without regard to more load than stated.
 func (v *evaluator) missed(e Expected) float64 {
-	denied, withheld := v.goal.rates(v.traffic.Even && v.traffic.Steady)
-	return max(e.FalseDenialRate/denied, e.WithheldShare/withheld)
+	denied, lost := v.goal.rates(v.traffic.Even && v.traffic.Steady)
+	return max(e.FalseDenialRate/denied, e.LostShare/lost)
 }
 
 // expect simulates the plan under so many times the traffic.
@@ -155,8 +155,8 @@ func (v *evaluator) denied(plan spec.Dimensions, load float64) float64 {
 	if v.goal.Algorithm == sketchlimit.TokenBucket {
 		return v.bucketLoad(load).expected(plan).FalseDenialRate
 	}
-	sim := v.simulate(plan, load, cliffEvents, coarseDetail, nil, tuneSeed)
-	return ratio(sim.measurement.denied, sim.innocent)
+	sim := v.simulate(plan, load, breakingEvents, coarseDetail, nil, tuneSeed)
+	return ratio(sim.measurement.denied, sim.lightRequests)
 }
 
 // simulate sends so many events in a window.
@@ -211,7 +211,7 @@ func (v *evaluator) likeness(d spec.Dimensions) *replays {
 	return v.sample
 }
 
-// forecast returns what is expected of the plan at all loads, and where its cliff is.
+// forecast returns what is expected of the plan at all loads, and where its breaking point is.
 func (v *evaluator) forecast(plan spec.Dimensions) Forecast {
 	var f Forecast
 	bytes, _ := engine.BytesOf(&v.need.Rule, &plan) // the plan has been checked
@@ -223,7 +223,7 @@ func (v *evaluator) forecast(plan spec.Dimensions) Forecast {
 			f.At[i] = v.at(plan, load)
 		})
 	}
-	all.Go(func() { f.Cliff = v.cliff(plan) })
+	all.Go(func() { f.BreakingPoint = v.breakingPoint(plan) })
 	all.Wait()
 	f.Keys = v.stated(plan).keys
 	return f
@@ -254,7 +254,7 @@ func (v *evaluator) at(plan spec.Dimensions, load float64) Expected {
 // counted takes what simulations of all requests count of the stated traffic in place of what is expected, or as
 // a bound where that is little, and how far they differ. It is left out where nothing would be seen.
 func (v *evaluator) counted(plan spec.Dimensions, e Expected) Expected {
-	if v.goal.Algorithm == sketchlimit.TokenBucket || max(e.FalseDenialRate, e.WithheldShare)*countedEvents < minCounted {
+	if v.goal.Algorithm == sketchlimit.TokenBucket || max(e.FalseDenialRate, e.LostShare)*countedEvents < minCounted {
 		return e
 	}
 	sims := v.replicas(plan)
@@ -264,8 +264,8 @@ func (v *evaluator) counted(plan spec.Dimensions, e Expected) Expected {
 		for _, other := range sims[1:] {
 			all.measurement.add(&other.measurement)
 		}
-		e.FalseDenialRate = all.rate(e.FalseDenialRate, all.falselyDeniedKeys, all.measurement.denied, all.innocent)
-		e.WithheldShare = all.rate(e.WithheldShare, all.losingKeys, all.withheld, all.units)
+		e.FalseDenialRate = all.rate(e.FalseDenialRate, all.falselyDeniedKeys, all.measurement.denied, all.lightRequests)
+		e.LostShare = all.rate(e.LostShare, all.losingKeys, all.lostUnits, all.units)
 	}
 	return e
 }
@@ -279,13 +279,13 @@ func (v *evaluator) stated(plan spec.Dimensions) *stated {
 	return &v.known
 }
 
-// maxLoad is the multiple of the traffic at which the search for a cliff ends, and one by
+// maxLoad is the multiple of the traffic at which the search for a breaking point ends, and one by
 // it that at which it begins.
 const maxLoad = 64.0
 
-// cliff returns the load from which more than cliffRate is denied, to 3 %.
-func (v *evaluator) cliff(plan spec.Dimensions) float64 {
-	denies := func(load float64) bool { return v.denied(plan, load) > cliffRate }
+// breaking point returns the load from which more than breakingRate is denied, to 3 %.
+func (v *evaluator) breakingPoint(plan spec.Dimensions) float64 {
+	denies := func(load float64) bool { return v.denied(plan, load) > breakingRate }
 	if v.replays != nil {
 		denies = func(load float64) bool { return v.likeness(plan).denies(plan, load) }
 	}
@@ -333,17 +333,17 @@ func (e *Expected) ranges(sims []*simulation) {
 	if len(sims) < minRangeSeeds {
 		return
 	}
-	var denied, withheld []float64
+	var denied, lost []float64
 	falselyDenied, losing := 0, 0
 	for _, sim := range sims {
-		denied = append(denied, ratio(sim.denied, sim.innocent))
-		withheld = append(withheld, max(0, ratio(sim.withheld, sim.units)))
+		denied = append(denied, ratio(sim.denied, sim.lightRequests))
+		lost = append(lost, max(0, ratio(sim.lostUnits, sim.units)))
 		falselyDenied, losing = falselyDenied+sim.falselyDeniedKeys, losing+sim.losingKeys
 	}
 	if falselyDenied >= minCountedOfAll {
 		e.FalseDenialRange = rangeOf(denied)
 	}
 	if losing >= minCountedOfAll {
-		e.WithheldRange = rangeOf(withheld)
+		e.LostRange = rangeOf(lost)
 	}
 }

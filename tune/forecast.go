@@ -4,33 +4,33 @@ import (
 	"math"
 )
 
-// cliffRate is the share of the requests of innocent keys that counts as everybody.
-const cliffRate = 0.1
+// breakingRate is the share of the requests of light keys that counts as everybody.
+const breakingRate = 0.1
 
 // Forecast is what is expected of a plan.
 type Forecast struct {
 	MemoryBytes int         // everything included
 	Keys        float64     // distinct keys in a generation (a window or sub-window) of the stated traffic
 	At          [5]Expected // at 0.5, 1, 2, 4 and 10 times the stated traffic
-	// Cliff is the multiple of the stated traffic from which the limiter denies
-	// everybody: more than one in ten requests of innocent keys. At most 64, which
+	// BreakingPoint is the multiple of the stated traffic from which the limiter denies
+	// everybody: more than one in ten requests of light keys. At most 64, which
 	// stands for more as well.
-	Cliff float64
+	BreakingPoint float64
 }
 
 // Expected is what a limiter gets wrong under some load.
 type Expected struct {
 	Load            float64 // multiple of the stated traffic, keys and requests alike
 	FalseDenialRate float64 // 0 … 1, see [Goal]
-	WithheldShare   float64 // 0 … 1, see [Goal]
+	LostShare       float64 // 0 … 1, see [Goal]
 	EstimateError   float64 // units held against a key beyond what it has used, mean over requests
 
 	// The two rates, where luck leaves them: in one window of the stated traffic, or in the whole of a trace. They are known
 	// for Load 1 of a limiter with few requests, up to about 200,000 in a window, and for a trace of up to a million;
 	// not for a TokenBucket without a trace.
-	FalseDenialRange, WithheldRange Range
+	FalseDenialRange, LostRange Range
 
-	// Replayed and ReplayedUnits are the requests of innocent keys and the units on which the two rates were counted, in
+	// Replayed and ReplayedUnits are the requests of light keys and the units on which the two rates were counted, in
 	// replays of Traffic.Trace. They are 0 where the rates are predicted.
 	Replayed, ReplayedUnits uint64
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // Goal is what a limiter shall do for its traffic. At least one of FalseDenialRate,
-// WithheldShare and MemoryBytes must be set.
+// LostShare and MemoryBytes must be set.
 type Goal struct {
 	Limit       int                   // as in sketchlimit.Config
 	LowestLimit int                   // as in sketchlimit.Config
@@ -20,14 +20,14 @@ type Goal struct {
 	SubWindows  int                   // as in sketchlimit.Config
 	Burst       int                   // as in sketchlimit.Config
 
-	// FalseDenialRate is the greatest share, 1e-12 … 0.5, of the requests of innocent keys that may be denied wrongly.
-	// Innocent keys have used less than half of their limit. With LowestLimit every key is judged at that limit; in a
+	// FalseDenialRate is the greatest share, 1e-12 … 0.5, of the requests of light keys that may be denied wrongly.
+	// Light keys have used less than half of their limit. With LowestLimit every key is judged at that limit; in a
 	// TokenBucket abusers have it as well.
 	FalseDenialRate float64
-	// WithheldShare is the greatest share, 1e-12 … 0.5, of the units that the exact algorithm admits and the limiter
+	// LostShare is the greatest share, 1e-12 … 0.5, of the units that the exact algorithm admits and the limiter
 	// does not. If only one of the two rates is set, the other one may be the greater of that and 1e-3, or as
-	// WithheldShare 3e-2 unless the traffic is Even and Steady.
-	WithheldShare float64
+	// LostShare 3e-2 unless the traffic is Even and Steady.
+	LostShare float64
 	// MemoryBytes is the most memory to take, everything included. Without the two
 	// others all of it is used.
 	MemoryBytes int
@@ -36,17 +36,17 @@ type Goal struct {
 	Headroom float64
 }
 
-const minRate = 1e-12 // of FalseDenialRate and WithheldShare
+const minRate = 1e-12 // of FalseDenialRate and LostShare
 
 func (g *Goal) check() error {
 	c := g.config()
 	switch {
-	case g.FalseDenialRate == 0 && g.WithheldShare == 0 && g.MemoryBytes == 0:
-		return fmt.Errorf("tune: Goal.FalseDenialRate 0, must be %g … 0.5, unless WithheldShare or MemoryBytes is set", minRate)
+	case g.FalseDenialRate == 0 && g.LostShare == 0 && g.MemoryBytes == 0:
+		return fmt.Errorf("tune: Goal.FalseDenialRate 0, must be %g … 0.5, unless LostShare or MemoryBytes is set", minRate)
 	case g.FalseDenialRate != 0 && !(g.FalseDenialRate >= minRate && g.FalseDenialRate <= 0.5):
 		return fmt.Errorf("tune: Goal.FalseDenialRate %v, must be %g … 0.5", g.FalseDenialRate, minRate)
-	case g.WithheldShare != 0 && !(g.WithheldShare >= minRate && g.WithheldShare <= 0.5):
-		return fmt.Errorf("tune: Goal.WithheldShare %v, must be %g … 0.5", g.WithheldShare, minRate)
+	case g.LostShare != 0 && !(g.LostShare >= minRate && g.LostShare <= 0.5):
+		return fmt.Errorf("tune: Goal.LostShare %v, must be %g … 0.5", g.LostShare, minRate)
 	case g.Headroom != 0 && !(g.Headroom >= 1 && g.Headroom <= 1000):
 		return fmt.Errorf("tune: Goal.Headroom %v, must be 1 … 1000", g.Headroom)
 	case g.MemoryBytes < 0 || g.MemoryBytes > spec.MaxMemory:
@@ -73,18 +73,18 @@ const (
 )
 
 // rates returns the two rates: what is set, or what one may be where only the other is.
-func (g *Goal) rates(calm bool) (denied, withheld float64) {
-	denied, withheld = g.FalseDenialRate, g.WithheldShare
+func (g *Goal) rates(calm bool) (denied, lost float64) {
+	denied, lost = g.FalseDenialRate, g.LostShare
 	if denied == 0 {
-		denied = max(unasked, withheld)
+		denied = max(unasked, lost)
 	}
-	if withheld == 0 {
-		withheld = max(unaskedOfNew, denied)
+	if lost == 0 {
+		lost = max(unaskedOfNew, denied)
 		if calm {
-			withheld = max(unasked, denied)
+			lost = max(unasked, denied)
 		}
 	}
-	return denied, withheld
+	return denied, lost
 }
 
 // config returns a limiter for the goal, without a size. Its generations are a second long; a bucket's units take

@@ -12,23 +12,23 @@ import (
 
 // judged is what the exact algorithm makes of a trace.
 type judged struct {
-	rule   spec.Rule
-	lowest int64    // limit that requests are judged by
-	hashes []uint64 // of the keys
-	fates  []fate   // of the requests
-	units  float64  // that are admitted
-	calm   float64  // requests of innocent keys
+	rule          spec.Rule
+	lowest        int64    // limit that requests are judged by
+	hashes        []uint64 // of the keys
+	fates         []fate   // of the requests
+	units         float64  // that are admitted
+	lightRequests float64  // requests of light keys
 }
 
 // fate is what the exact algorithm does with a request.
 type fate uint8
 
 const (
-	passes   fate = 1 << iota // at the limit that requests are judged by
-	innocent                  // its key has used less than half of that
-	admitted                  // at the limit
+	passes     fate = 1 << iota // at the limit that requests are judged by
+	ofLightKey                  // its key has used less than half of that
+	admitted                    // at the limit
 
-	calm = passes | innocent
+	calm = passes | ofLightKey
 )
 
 // judge sends the requests through the exact algorithm, unless that has just been done.
@@ -65,7 +65,7 @@ func (t *Trace) judge(g *Goal) (*judged, error) {
 			r.fates[i] |= passes
 		}
 		if 2*(quota-free) < quota {
-			r.fates[i] |= innocent
+			r.fates[i] |= ofLightKey
 		}
 	}
 	r.sum(t.requests)
@@ -73,14 +73,14 @@ func (t *Trace) judge(g *Goal) (*judged, error) {
 	return r, nil
 }
 
-// sum counts what is admitted, and requests of innocent keys.
+// sum counts what is admitted, and requests of light keys.
 func (r *judged) sum(requests []recorded.Request) {
 	for i, f := range r.fates {
 		if f&admitted != 0 {
 			r.units += float64(requests[i].Units)
 		}
-		if f&innocent != 0 {
-			r.calm++
+		if f&ofLightKey != 0 {
+			r.lightRequests++
 		}
 	}
 }

@@ -23,7 +23,7 @@ func TestPredictAtALoad(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, e)
 	}
-	beyond, err := tune.PredictAt(traffic, goal, plan, 1.1*forecast.Cliff)
+	beyond, err := tune.PredictAt(traffic, goal, plan, 1.1*forecast.BreakingPoint)
 	require.NoError(t, err)
 	require.Greater(t, beyond.FalseDenialRate, 0.1)
 

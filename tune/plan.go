@@ -82,7 +82,7 @@ func (s *search) run() (spec.Dimensions, error) {
 
 // predicting checks what a plan is to be predicted for.
 func predicting(t Traffic, g Goal, p sketchlimit.Plan) (*evaluator, spec.Dimensions, error) {
-	g.FalseDenialRate, g.WithheldShare, g.MemoryBytes = unasked, 0, 0
+	g.FalseDenialRate, g.LostShare, g.MemoryBytes = unasked, 0, 0
 	if err := t.check(g.Limit); err != nil {
 		return nil, spec.Dimensions{}, err
 	}
@@ -110,7 +110,7 @@ func predicting(t Traffic, g Goal, p sketchlimit.Plan) (*evaluator, spec.Dimensi
 func dimensions(p sketchlimit.Plan) spec.Dimensions {
 	return spec.Dimensions{
 		Shards: p.Shards, BloomBytes: p.BloomBytes, BloomProbes: p.BloomProbes, Depth: p.Depth, Width: p.Width,
-		CellBits: p.CellBits, HeavyEntries: p.HeavyEntries, HeavyThreshold: p.HeavyThreshold,
+		CellBits: p.CellBits, HeavyEntries: p.HeavyEntries, PromoteAt: p.PromoteAt,
 	}
 }
 
@@ -118,7 +118,7 @@ func dimensions(p sketchlimit.Plan) spec.Dimensions {
 func (g *Goal) plan(d spec.Dimensions, f Forecast) sketchlimit.Plan {
 	return sketchlimit.Plan{
 		Shards: d.Shards, BloomBytes: d.BloomBytes, BloomProbes: d.BloomProbes, Depth: d.Depth, Width: d.Width,
-		CellBits: d.CellBits, HeavyEntries: d.HeavyEntries, HeavyThreshold: d.HeavyThreshold,
+		CellBits: d.CellBits, HeavyEntries: d.HeavyEntries, PromoteAt: d.PromoteAt,
 		Limit: g.Limit, LowestLimit: g.LowestLimit, Algorithm: g.Algorithm, SubWindows: g.SubWindows, Burst: g.Burst,
 		Keys: f.Keys * g.Headroom, FalseDenialRate: f.Stated().FalseDenialRate, Goal: g.FalseDenialRate,
 	}

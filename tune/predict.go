@@ -143,7 +143,7 @@ func (p *predictor) needs(s state) func(units int64) int64 {
 	}
 }
 
-// loss returns the mean of the units that are withheld from a key in a generation, of
+// loss returns the mean of the units that are lost from a key in a generation, of
 // which this state is where it came closest to its limit.
 func (p *predictor) loss(s state) (units float64) {
 	if p.far(s, s.slack+1) {
@@ -164,9 +164,9 @@ func (p *predictor) loss(s state) (units float64) {
 }
 
 // rates returns both rates by the curves. A light key loses what it is denied.
-func (p *predictor) rates() (falseDenials, withheld float64) {
+func (p *predictor) rates() (falseDenials, lostShare float64) {
 	denied := p.denials(&p.lightStates)
-	lost := ratio(denied.light, denied.all) * p.lastInnocent
+	lost := ratio(denied.light, denied.all) * p.lastLightRequests
 	for i := range p.keys {
 		if c := p.keys[i].closest; c.slack <= p.limit && !p.light(i) {
 			lost += p.loss(c)
@@ -198,19 +198,19 @@ const minCounted = 30
 // curves. Of false denials these may tell more than what was counted allows, and then that is taken.
 func (p *predictor) expected() Expected {
 	e := Expected{
-		FalseDenialRate: ratio(p.denied, p.innocent),
-		WithheldShare:   ratio(p.withheld, p.units),
+		FalseDenialRate: ratio(p.denied, p.lightRequests),
+		LostShare:       ratio(p.lostUnits, p.units),
 		EstimateError:   ratio(p.excessUnits, p.total),
 	}
 	if p.falselyDeniedKeys >= minCounted && p.losingKeys >= minCounted {
 		return e
 	}
-	denied, withheld := p.rates()
+	denied, lostShare := p.rates()
 	if p.falselyDeniedKeys < minCounted {
-		e.FalseDenialRate = min(denied, p.most(p.falselyDeniedKeys, p.denied, p.innocent))
+		e.FalseDenialRate = min(denied, p.most(p.falselyDeniedKeys, p.denied, p.lightRequests))
 	}
 	if p.losingKeys < minCounted {
-		e.WithheldShare = withheld
+		e.LostShare = lostShare
 	}
 	return e
 }

@@ -41,10 +41,10 @@ func TestWhatIsAssumedAboutTime(t *testing.T) {
 		return s.at(d, 1)
 	}
 	calm, changing, both := expected(true, true), expected(true, false), expected(false, false)
-	require.Greater(t, changing.WithheldShare, 2*calm.WithheldShare)
-	require.Greater(t, both.WithheldShare, 2*changing.WithheldShare)
-	require.Less(t, both.WithheldRange.Low, both.WithheldShare)
-	require.Greater(t, both.WithheldRange.High, both.WithheldShare)
+	require.Greater(t, changing.LostShare, 2*calm.LostShare)
+	require.Greater(t, both.LostShare, 2*changing.LostShare)
+	require.Less(t, both.LostRange.Low, both.LostShare)
+	require.Greater(t, both.LostRange.High, both.LostShare)
 }
 
 // A Bloom filter that only counts keys does not keep shards large.
@@ -76,5 +76,5 @@ func TestSampleOfATrace(t *testing.T) {
 	}
 	require.InDelta(t, 333, len(byKey), 70)
 	require.InDelta(t, 1000/float64(len(byKey)), some.load, 1e-9)
-	require.Equal(t, float64(3*len(byKey)), some.calm, "half of the limit is used by three")
+	require.Equal(t, float64(3*len(byKey)), some.lightRequests, "half of the limit is used by three")
 }

@@ -16,15 +16,15 @@ import (
 // replays sends a trace through limiters, and holds them against the exact algorithm.
 type replays struct {
 	*judged
-	trace            *Trace
-	denied, withheld float64 // that the goal allows
-	load             float64 // times the trace that is stated
-	runs             int     // with as many seeds, that decide
+	trace        *Trace
+	denied, lost float64 // that the goal allows
+	load         float64 // times the trace that is stated
+	runs         int     // with as many seeds, that decide
 }
 
 // newReplays returns those of a judged trace that stands for so many times its traffic.
-func newReplays(t *Trace, j *judged, denied, withheld, load float64) *replays {
-	return &replays{j, t, denied, withheld, load, replayCount(len(t.requests), 4, 4_000_000)}
+func newReplays(t *Trace, j *judged, denied, lost, load float64) *replays {
+	return &replays{j, t, denied, lost, load, replayCount(len(t.requests), 4, 4_000_000)}
 }
 
 // replayCount returns how many replays there are of a trace: few of a long one, and many of a short one, where a single denial
@@ -66,7 +66,7 @@ func (r *replays) sample() *replays {
 
 // replayed is what a limiter did to a trace.
 type replayed struct {
-	denied   float64 // requests of innocent keys that the exact algorithm admits
+	denied   float64 // requests of light keys that the exact algorithm admits
 	admitted float64 // units
 }
 
@@ -132,35 +132,35 @@ func (r *replays) instead(e Expected, d spec.Dimensions, load float64) Expected 
 	if load != 1 {
 		n = loadedSeeds
 	}
-	denied, withheld := r.rates(d, load, n)
-	e.FalseDenialRate, e.WithheldShare = meanAndDeviation(denied), meanAndDeviation(withheld)
+	denied, lost := r.rates(d, load, n)
+	e.FalseDenialRate, e.LostShare = meanAndDeviation(denied), meanAndDeviation(lost)
 	if n >= minRangeSeeds {
-		e.FalseDenialRange, e.WithheldRange = rangeOf(denied), rangeOf(withheld)
+		e.FalseDenialRange, e.LostRange = rangeOf(denied), rangeOf(lost)
 	}
-	e.Replayed, e.ReplayedUnits = uint64(n)*uint64(r.calm), uint64(n)*uint64(r.units)
+	e.Replayed, e.ReplayedUnits = uint64(n)*uint64(r.lightRequests), uint64(n)*uint64(r.units)
 	return e
 }
 
-// denies tells whether so many times the traffic are beyond the cliff.
+// denies tells whether so many times the traffic are beyond the breaking point.
 func (r *replays) denies(d spec.Dimensions, load float64) bool {
-	return r.run(scaleDimensions(d, 1/(r.load*load)), forecastSeed).denied > cliffRate*r.calm
+	return r.run(scaleDimensions(d, 1/(r.load*load)), forecastSeed).denied > breakingRate*r.lightRequests
 }
 
 // expected returns what replays under so many times the traffic deny and withhold: their mean, and a standard
 // deviation between seeds more.
-func (r *replays) expected(d spec.Dimensions, load float64, seeds int) (denied, withheld float64) {
+func (r *replays) expected(d spec.Dimensions, load float64, seeds int) (denied, lost float64) {
 	rates, shares := r.rates(d, load, seeds)
 	return meanAndDeviation(rates), meanAndDeviation(shares)
 }
 
 // rates returns both of each replay.
-func (r *replays) rates(d spec.Dimensions, load float64, seeds int) (denied, withheld []float64) {
+func (r *replays) rates(d spec.Dimensions, load float64, seeds int) (denied, lost []float64) {
 	runs, _ := r.all(scaleDimensions(d, 1/(r.load*load)), forecastSeed, seeds, func(replayed) bool { return true })
 	for _, one := range runs {
-		denied = append(denied, ratio(one.denied, r.calm))
-		withheld = append(withheld, max(0, ratio(r.units-one.admitted, r.units)))
+		denied = append(denied, ratio(one.denied, r.lightRequests))
+		lost = append(lost, max(0, ratio(r.units-one.admitted, r.units)))
 	}
-	return denied, withheld
+	return denied, lost
 }
 
 // reaches tells whether a replay keeps to the goal: by the bound that one in twenty would exceed where there is enough
@@ -172,7 +172,7 @@ func (r *replays) reaches(one replayed) bool {
 		}
 		return lost <= all*goal
 	}
-	return within(one.denied, r.calm, r.denied) && within(max(0, r.units-one.admitted), r.units, r.withheld)
+	return within(one.denied, r.lightRequests, r.denied) && within(max(0, r.units-one.admitted), r.units, r.lost)
 }
 
 // scaleDimensions returns dimensions for so many times the traffic, in proportion as far as cells and lines allow.

@@ -14,16 +14,16 @@ import (
 // search looks for the plan that reaches the goal of an evaluator.
 type search struct{ *evaluator }
 
-// cliffMargin is the multiple of the stated traffic below which a plan for a rate has no
-// cliff: 2, and 10 % for the error of a simulation.
-const cliffMargin = 2.2
+// breakingMargin is the multiple of the stated traffic below which a plan for a rate has no
+// breaking point: 2, and 10 % for the error of a simulation.
+const breakingMargin = 2.2
 
 // improvementRounds are the improvements of a shape, each of all its parts.
 const improvementRounds = 2
 
 // bySimulation returns the plan for traffic that is described.
 func (s *search) bySimulation() (spec.Dimensions, error) {
-	if s.goal.FalseDenialRate == 0 && s.goal.WithheldShare == 0 {
+	if s.goal.FalseDenialRate == 0 && s.goal.LostShare == 0 {
 		best, _ := s.improve(s.goal.MemoryBytes, s.need.Shape(s.goal.MemoryBytes))
 		return s.need.Spend(s.goal.MemoryBytes, best)
 	}
@@ -35,8 +35,8 @@ func (s *search) bySimulation() (spec.Dimensions, error) {
 		best, _ = s.improve(most, best)
 		plan, _ := s.need.Spend(most, best)
 		e := s.stated(plan).expected
-		return spec.Dimensions{}, fmt.Errorf("tune: Goal.MemoryBytes %d, must be at least %d for that goal; it gives FalseDenialRate %.1g and WithheldShare %.1g",
-			most+s.audit, memory+s.audit, e.FalseDenialRate, e.WithheldShare)
+		return spec.Dimensions{}, fmt.Errorf("tune: Goal.MemoryBytes %d, must be at least %d for that goal; it gives FalseDenialRate %.1g and LostShare %.1g",
+			most+s.audit, memory+s.audit, e.FalseDenialRate, e.LostShare)
 	}
 	return s.need.Spend(memory, best)
 }
@@ -64,8 +64,8 @@ func (s *search) secured(memory int, how sizing.Shape) (int, error) {
 }
 
 func (s *search) unreachable() error {
-	return fmt.Errorf("tune: Goal.FalseDenialRate %v and WithheldShare %v take more than %d bytes",
-		s.goal.FalseDenialRate, s.goal.WithheldShare, spec.MaxMemory)
+	return fmt.Errorf("tune: Goal.FalseDenialRate %v and LostShare %v take more than %d bytes",
+		s.goal.FalseDenialRate, s.goal.LostShare, spec.MaxMemory)
 }
 
 // least returns the least memory that reaches the goal, to 3 %, and how it is spent. What an improvement is worth
@@ -213,7 +213,7 @@ func (s *search) miss(memory int, how sizing.Shape, enough float64) float64 {
 	if err != nil {
 		return math.Inf(1)
 	}
-	miss := s.denied(plan, cliffMargin) / cliffRate
+	miss := s.denied(plan, breakingMargin) / breakingRate
 	if miss >= enough {
 		return miss
 	}

@@ -42,12 +42,12 @@ type simulation struct {
 	last       bool   // it is the last one, and curves are wanted
 	quiet      bool   // nothing comes in it
 	once       uint64 // keys that came once so far
-	stride     int    // one in so many requests of innocent keys is remembered
-	requests   int    // of innocent keys in the last generation
+	stride     int    // one in so many requests of light keys is remembered
+	requests   int    // of light keys in the last generation
 	buffer     [8]byte
 
 	curves      *curves // nil: only what can be counted is wanted
-	lightStates tally   // requests of innocent keys, some of them, by what they met
+	lightStates tally   // requests of light keys, some of them, by what they met
 	measurement
 }
 
@@ -59,35 +59,35 @@ type simulatedKey struct {
 
 	full          bool  // the exact algorithm has denied it in a generation before
 	whole         bool  // it was in the table of heavy keys when the last generation began
-	falselyDenied bool  // it was denied while innocent
+	falselyDenied bool  // it was denied while light
 	lost          int64 // units that the exact algorithm admitted and the limiter did not
 	closest       state // to its limit, by the exact algorithm
 }
 
 // measurement is what was counted.
 type measurement struct {
-	total, innocent   float64 // requests
-	denied            float64 // of innocent keys
-	falselyDeniedKeys int
-	units             float64 // that the exact algorithm admits
-	withheld          float64 // of them the limiter
-	losingKeys        int
-	excessUnits       float64 // held against the key beyond what it has used, over all requests
+	total, lightRequests float64 // requests
+	denied               float64 // of light keys
+	falselyDeniedKeys    int
+	units                float64 // that the exact algorithm admits
+	lostUnits            float64 // of them the limiter
+	losingKeys           int
+	excessUnits          float64 // held against the key beyond what it has used, over all requests
 
 	// In the last generation alone.
-	distinct     float64 // keys
-	lastOnce     float64 // keys that came once
-	lastInnocent float64
-	lastUnits    float64
+	distinct          float64 // keys
+	lastOnce          float64 // keys that came once
+	lastLightRequests float64
+	lastUnits         float64
 }
 
 // add adds what another simulation of the same has counted.
 func (m *measurement) add(other *measurement) {
-	m.innocent += other.innocent
+	m.lightRequests += other.lightRequests
 	m.denied += other.denied
 	m.falselyDeniedKeys += other.falselyDeniedKeys
 	m.units += other.units
-	m.withheld += other.withheld
+	m.lostUnits += other.lostUnits
 	m.losingKeys += other.losingKeys
 }
 
@@ -97,7 +97,7 @@ type state struct {
 	left    uint8 // of the generation, in lefts; where the slack was there before, when it first was
 	full    bool  // the key has met its limit in the generation before
 	whole   bool  // it is in the table of heavy keys since then, where nothing is read too much
-	light   bool  // the key stays innocent in all generations that are kept
+	light   bool  // the key stays light in all generations that are kept
 	slack   int64 // units left after the request
 	current int64 // units in the current generation
 	earlier
@@ -194,7 +194,7 @@ func (s *simulation) run() {
 	}
 	for i := range s.keys {
 		k := &s.keys[i]
-		s.withheld += float64(k.lost)
+		s.lostUnits += float64(k.lost)
 		if k.lost > 0 {
 			s.losingKeys++
 		}
@@ -350,13 +350,13 @@ func (s *simulation) sendOnce(elapsed time.Duration, slot int) {
 		return
 	}
 	s.total++
-	s.innocent++
+	s.lightRequests++
 	s.units++
 	if d.Allowed {
 		s.excessUnits += float64(s.limit - 1 - int64(d.Remaining))
 	} else {
 		s.excessUnits += float64(s.limit)
-		s.withheld++
+		s.lostUnits++
 		s.losingKeys++
 	}
 	if !lowestAllows {
@@ -366,7 +366,7 @@ func (s *simulation) sendOnce(elapsed time.Duration, slot int) {
 	if s.last {
 		s.distinct++
 		s.lastOnce++
-		s.lastInnocent++
+		s.lastLightRequests++
 		s.lastUnits++
 		s.remember(state{slot: int8(slot), left: s.left(elapsed), light: true, slack: s.lowest - 1}, 1)
 	}
@@ -428,7 +428,7 @@ func (s *simulation) judge(key int, n, used, exactly int64, elapsed time.Duratio
 		return
 	}
 	weight = float64(min(n, (s.lowest+1)/2-exactly)) // the others come when it has used half
-	s.innocent += weight
+	s.lightRequests += weight
 	if !lowestAllows {
 		s.denied += weight
 		if !k.falselyDenied {
@@ -439,7 +439,7 @@ func (s *simulation) judge(key int, n, used, exactly int64, elapsed time.Duratio
 	if !s.last {
 		return
 	}
-	s.lastInnocent += weight
+	s.lastLightRequests += weight
 	st := s.state(key, elapsed, slot, s.lowest-used-1, s.admitted)
 	st.light = s.light(key)
 	s.remember(st, weight)
@@ -464,7 +464,7 @@ func (s *simulation) state(key int, elapsed time.Duration, slot int, slack int64
 	return state{int8(slot), s.left(elapsed), k.full, k.whole, false, slack, c.byAge[0][key], c.earlier(key)}
 }
 
-// light tells whether all that a key has sent and will send in the generations that are kept leaves it innocent.
+// light tells whether all that a key has sent and will send in the generations that are kept leaves it light.
 func (s *simulation) light(key int) bool {
 	units := int64(s.keys[key].requests)
 	for _, byKey := range s.admitted.byAge[1:] {

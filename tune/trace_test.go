@@ -44,14 +44,14 @@ func TestPlansForATraceReachTheirGoal(t *testing.T) {
 	const window = 10 * time.Minute
 	for _, c := range testkit.Some(3, []struct {
 		goal tune.Goal
-		some bool // units are withheld, enough to compare
+		some bool // units are lost, enough to compare
 	}{
 		{tune.Goal{Limit: 5, MemoryBytes: 3500}, true},
 		{tune.Goal{Limit: 20, MemoryBytes: 3500}, false},
 		{tune.Goal{Limit: 5, FalseDenialRate: 1e-2}, false},
 		{tune.Goal{Limit: 5, FalseDenialRate: 1e-5}, false},
 		{tune.Goal{Limit: 20, FalseDenialRate: 1e-3}, false},
-		{tune.Goal{Limit: 20, WithheldShare: 1e-2}, false},
+		{tune.Goal{Limit: 20, LostShare: 1e-2}, false},
 		{tune.Goal{Limit: 20, LowestLimit: 10, FalseDenialRate: 1e-2}, false},
 		{tune.Goal{Limit: 5, FalseDenialRate: 1e-2, Algorithm: sketchlimit.FixedWindow}, false},
 		{tune.Goal{Limit: 5, FalseDenialRate: 1e-2, SubWindows: 2}, false},
@@ -65,8 +65,8 @@ func TestPlansForATraceReachTheirGoal(t *testing.T) {
 		tomorrow, err := tune.PredictAt(tune.Traffic{Trace: traceOf(src, window, all)}, c.goal, plan, 1.5)
 		require.NoError(t, err)
 		require.LessOrEqual(t, tomorrow.FalseDenialRate, cmp.Or(c.goal.FalseDenialRate, 1), "%+v", c.goal)
-		require.LessOrEqual(t, tomorrow.WithheldShare, cmp.Or(c.goal.WithheldShare, 1), "%+v", c.goal)
-		denied, calm, withheld, units := 0., 0., 0., 0.
+		require.LessOrEqual(t, tomorrow.LostShare, cmp.Or(c.goal.LostShare, 1), "%+v", c.goal)
+		denied, calm, lost, units := 0., 0., 0., 0.
 		for seed := uint64(1); seed <= 5; seed++ {
 			r, err := accuracy.Replay(t.Context(), src, sketchlimit.Config{
 				Limit: c.goal.Limit, LowestLimit: c.goal.LowestLimit, Algorithm: c.goal.Algorithm, SubWindows: c.goal.SubWindows,
@@ -75,14 +75,14 @@ func TestPlansForATraceReachTheirGoal(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, forecast.MemoryBytes, r.MemoryBytes)
 			require.LessOrEqual(t, r.FalseDenialRate, cmp.Or(c.goal.FalseDenialRate, 1), "%+v", c.goal)
-			require.LessOrEqual(t, r.WithheldShare, cmp.Or(c.goal.WithheldShare, 1), "%+v", c.goal)
-			denied, calm = denied+float64(r.InnocentFalseDenials), calm+float64(r.InnocentRequests)
-			withheld, units = withheld+float64(r.OracleAdmittedUnits)-float64(r.AdmittedUnits), units+float64(r.OracleAdmittedUnits)
+			require.LessOrEqual(t, r.LostShare, cmp.Or(c.goal.LostShare, 1), "%+v", c.goal)
+			denied, calm = denied+float64(r.LightFalseDenials), calm+float64(r.LightRequests)
+			lost, units = lost+float64(r.OracleAdmittedUnits)-float64(r.AdmittedUnits), units+float64(r.OracleAdmittedUnits)
 		}
-		t.Logf("%+v: %d bytes, denied %.1e, said %.1e; withheld %.1e, said %.1e", c.goal, forecast.MemoryBytes, denied/calm,
-			e.FalseDenialRate, withheld/units, e.WithheldShare)
+		t.Logf("%+v: %d bytes, denied %.1e, said %.1e; lost %.1e, said %.1e", c.goal, forecast.MemoryBytes, denied/calm,
+			e.FalseDenialRate, lost/units, e.LostShare)
 		if c.some {
-			require.InDelta(t, 1.7, e.WithheldShare/(withheld/units), 1, "a mean, and a standard deviation more")
+			require.InDelta(t, 1.7, e.LostShare/(lost/units), 1, "a mean, and a standard deviation more")
 			require.InDelta(t, 1.7, e.FalseDenialRate/(denied/calm), 1)
 		}
 	}

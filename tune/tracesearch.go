@@ -14,7 +14,7 @@ const traceStep = 1.25
 // memory it takes, replays of the whole trace do, and whether the usual shape does with less.
 func (s *search) byReplay() (spec.Dimensions, error) {
 	most := s.goal.MemoryBytes
-	if s.goal.FalseDenialRate == 0 && s.goal.WithheldShare == 0 {
+	if s.goal.FalseDenialRate == 0 && s.goal.LostShare == 0 {
 		usual := s.need.Shape(most)
 		best, _ := s.improve(most, usual)
 		return s.lesser(most, usual, best)
@@ -42,9 +42,9 @@ func (s *search) byReplay() (spec.Dimensions, error) {
 		if err != nil {
 			return spec.Dimensions{}, err
 		}
-		denied, withheld := s.replays.expected(d, 1, s.replays.runs)
-		return spec.Dimensions{}, fmt.Errorf("tune: Goal.MemoryBytes %d, must be at least %d for that goal; it gives FalseDenialRate %.1g and WithheldShare %.1g",
-			most+s.audit, memory+s.audit, denied, withheld)
+		denied, lost := s.replays.expected(d, 1, s.replays.runs)
+		return spec.Dimensions{}, fmt.Errorf("tune: Goal.MemoryBytes %d, must be at least %d for that goal; it gives FalseDenialRate %.1g and LostShare %.1g",
+			most+s.audit, memory+s.audit, denied, lost)
 	}
 	return s.need.Spend(memory, best)
 }
@@ -60,8 +60,8 @@ func (s *search) lesser(memory int, a, b sizing.Shape) (spec.Dimensions, error) 
 		return best, nil
 	}
 	miss := func(d spec.Dimensions) float64 {
-		denied, withheld := s.likeness(d).expected(d, 1, s.replays.runs)
-		return s.missed(Expected{FalseDenialRate: denied, WithheldShare: withheld})
+		denied, lost := s.likeness(d).expected(d, 1, s.replays.runs)
+		return s.missed(Expected{FalseDenialRate: denied, LostShare: lost})
 	}
 	if miss(other) < miss(best) {
 		return other, nil
@@ -95,10 +95,10 @@ func (s *search) leastOfTrace(r *replays, guess int, how sizing.Shape) (int, err
 }
 
 // holds tells whether replays, at the multiple of their traffic that is asked for, reach the goal with so much memory, and
-// whether the cliff lies above twice the trace.
+// whether the breaking point lies above twice the trace.
 func (s *search) holds(r *replays, memory int, how sizing.Shape) bool {
 	d, err := s.need.Spend(memory, how)
-	if err != nil || s.likeness(d).denies(d, cliffMargin) {
+	if err != nil || s.likeness(d).denies(d, breakingMargin) {
 		return false
 	}
 	if r == s.sample {

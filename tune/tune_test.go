@@ -86,11 +86,11 @@ func TestTunePredicts(t *testing.T) {
 				Limit: c.limit, Window: time.Minute, Plan: &plan, Seed: 1,
 			}, accuracy.Options{WarmUp: 1})
 			require.NoError(t, err)
-			withheld := r.OracleAdmittedUnits - min(r.AdmittedUnits, r.OracleAdmittedUnits)
-			t.Logf("false denials %.1e, predicted %.1e; withheld %.1e, predicted %.1e; error %.2g, predicted %.2g",
-				r.FalseDenialRate, e.FalseDenialRate, r.WithheldShare, e.WithheldShare, r.EstimateError.Mean(), e.EstimateError)
-			require.True(t, fits(r.InnocentFalseDenials, r.InnocentRequests, e.FalseDenialRate))
-			require.True(t, fits(withheld, r.OracleAdmittedUnits, e.WithheldShare))
+			lost := r.OracleAdmittedUnits - min(r.AdmittedUnits, r.OracleAdmittedUnits)
+			t.Logf("false denials %.1e, predicted %.1e; lost %.1e, predicted %.1e; error %.2g, predicted %.2g",
+				r.FalseDenialRate, e.FalseDenialRate, r.LostShare, e.LostShare, r.EstimateError.Mean(), e.EstimateError)
+			require.True(t, fits(r.LightFalseDenials, r.LightRequests, e.FalseDenialRate))
+			require.True(t, fits(lost, r.OracleAdmittedUnits, e.LostShare))
 			require.InEpsilon(t, r.EstimateError.Mean(), e.EstimateError, 0.3)
 
 			// The check can fail: half the traffic leads to other figures.
@@ -99,8 +99,8 @@ func TestTunePredicts(t *testing.T) {
 			half.Requests /= 2
 			e, err = tune.PredictAt(half, goal, plan, 1)
 			require.NoError(t, err)
-			require.False(t, fits(r.InnocentFalseDenials, r.InnocentRequests, e.FalseDenialRate) &&
-				fits(withheld, r.OracleAdmittedUnits, e.WithheldShare) &&
+			require.False(t, fits(r.LightFalseDenials, r.LightRequests, e.FalseDenialRate) &&
+				fits(lost, r.OracleAdmittedUnits, e.LostShare) &&
 				math.Abs(r.EstimateError.Mean()/e.EstimateError-1) < 0.3)
 		})
 	}
@@ -121,7 +121,7 @@ func TestPredictCountsWhatHeavyKeysLeaveEachOther(t *testing.T) {
 	}, accuracy.Options{WarmUp: 1})
 	require.NoError(t, err)
 	t.Logf("false denials %.1e, predicted %.1e", r.FalseDenialRate, e.FalseDenialRate)
-	require.True(t, atMost(r.InnocentFalseDenials, r.InnocentRequests, e.FalseDenialRate))
+	require.True(t, atMost(r.LightFalseDenials, r.LightRequests, e.FalseDenialRate))
 }
 
 // Whether the load is half of what was stated or four times as much: a plan of Tune's errs no more than predicted. At
@@ -143,14 +143,14 @@ func TestTunesPlansErrNoMoreThanPredicted(t *testing.T) {
 				Limit: c.limit, Window: time.Minute, Plan: &plan, Seed: 1,
 			}, accuracy.Options{WarmUp: 1})
 			require.NoError(t, err)
-			withheld := r.OracleAdmittedUnits - min(r.AdmittedUnits, r.OracleAdmittedUnits)
-			t.Logf("limit %d, %v abusers, %v times the load: false denials %.1e, predicted %.1e; withheld %.1e, predicted %.1e",
-				c.limit, c.abusers, load, r.FalseDenialRate, e.FalseDenialRate, r.WithheldShare, e.WithheldShare)
-			require.True(t, atMost(r.InnocentFalseDenials, r.InnocentRequests, e.FalseDenialRate))
-			require.True(t, atMost(withheld, r.OracleAdmittedUnits, e.WithheldShare))
+			lost := r.OracleAdmittedUnits - min(r.AdmittedUnits, r.OracleAdmittedUnits)
+			t.Logf("limit %d, %v abusers, %v times the load: false denials %.1e, predicted %.1e; lost %.1e, predicted %.1e",
+				c.limit, c.abusers, load, r.FalseDenialRate, e.FalseDenialRate, r.LostShare, e.LostShare)
+			require.True(t, atMost(r.LightFalseDenials, r.LightRequests, e.FalseDenialRate))
+			require.True(t, atMost(lost, r.OracleAdmittedUnits, e.LostShare))
 			if load == 4 { // the check can fail: what is predicted of half the load does not hold
-				require.False(t, atMost(r.InnocentFalseDenials, r.InnocentRequests, half.FalseDenialRate))
-				require.False(t, atMost(withheld, r.OracleAdmittedUnits, half.WithheldShare))
+				require.False(t, atMost(r.LightFalseDenials, r.LightRequests, half.FalseDenialRate))
+				require.False(t, atMost(lost, r.OracleAdmittedUnits, half.LostShare))
 			}
 		}
 	}
@@ -169,7 +169,7 @@ func TestTuneReachesItsGoal(t *testing.T) {
 	require.NoError(t, l.Close())
 	require.Equal(t, l.MemoryBytes(), forecast.MemoryBytes)
 	require.LessOrEqual(t, l.MemoryBytes(), 768<<10)
-	require.Greater(t, forecast.Cliff, 2.0)
+	require.Greater(t, forecast.BreakingPoint, 2.0)
 	require.LessOrEqual(t, forecast.Stated().FalseDenialRate, 1e-5)
 	require.InEpsilon(t, 1_000_000, forecast.Keys, 0.02)
 	require.Equal(t, forecast.Keys, plan.Keys)
@@ -256,9 +256,9 @@ func TestImpossibleGoalsAreNamed(t *testing.T) {
 		{func(t *tune.Traffic, g *tune.Goal) { t.Sample = []int{3, 0} }, "Traffic.Sample has a key of 0 requests, must be at least 1"},
 		{func(t *tune.Traffic, g *tune.Goal) { t.Sample, t.Exponent = []int{3}, 1 }, "Traffic.Sample of 1 keys, goes with Keys alone"},
 		{func(t *tune.Traffic, g *tune.Goal) { g.FalseDenialRate = 0 },
-			"Goal.FalseDenialRate 0, must be 1e-12 … 0.5, unless WithheldShare or MemoryBytes is set"},
+			"Goal.FalseDenialRate 0, must be 1e-12 … 0.5, unless LostShare or MemoryBytes is set"},
 		{func(t *tune.Traffic, g *tune.Goal) { g.FalseDenialRate = 0.7 }, "Goal.FalseDenialRate 0.7, must be 1e-12 … 0.5"},
-		{func(t *tune.Traffic, g *tune.Goal) { g.WithheldShare = -1 }, "Goal.WithheldShare -1, must be 1e-12 … 0.5"},
+		{func(t *tune.Traffic, g *tune.Goal) { g.LostShare = -1 }, "Goal.LostShare -1, must be 1e-12 … 0.5"},
 		{func(t *tune.Traffic, g *tune.Goal) { g.Limit = 0 }, "Goal.Limit 0, must be 1 … 2147483647"},
 		{func(t *tune.Traffic, g *tune.Goal) { g.Algorithm = 7 }, "Goal.Algorithm 7, must be SlidingWindow, FixedWindow or TokenBucket"},
 		{func(t *tune.Traffic, g *tune.Goal) { g.Burst = 5 }, "Goal.Burst 5, goes with TokenBucket only"},

@@ -1,5 +1,5 @@
 // Command late measures what New takes for a number of keys where abusers come in the
-// midst of a window: how many requests of innocent keys are denied wrongly in it.
+// midst of a window: how many requests of light keys are denied wrongly in it.
 //
 //	go run ./bench/late -limits 100,1000
 //	go run ./bench/late -limits 100 -lowest 10
@@ -91,7 +91,7 @@ type load struct {
 	light, abusers   int
 	used             []usage
 	judged           bool
-	denied, innocent int // requests of innocent keys
+	denied, innocent int // requests of light keys
 }
 
 type usage struct {

@@ -83,8 +83,8 @@ func (r *row) requests() int { return max(1, int(r.use*float64(r.limit)/float64(
 type result struct {
 	bytes                  float64 // a key
 	denied, sent           uint64  // requests of those who stay below half of the limit
-	falseDenials, innocent uint64  // requests of innocent keys: those of abusers, too, until these reach half of the limit
-	audited                float64 // the share of innocent keys' requests that the limiter's audit has found wrongly denied
+	falseDenials, innocent uint64  // requests of light keys: those of abusers, too, until these reach half of the limit
+	audited                float64 // the share of light keys' requests that the limiter's audit has found wrongly denied
 	least, most            float64 // and the ends of its interval
 	unseenRate             float64 // its rate of a new key for their cost, the highest at the end of a window
 	outside                bool    // Stats.OutsidePlan at any look
@@ -255,7 +255,7 @@ func main() {
 // a factor of two: from one request of a thousand on, and below that, where a thousand
 // looks tell little.
 func (s *setting) print() {
-	fmt.Println("| limit | algorithm, parts | cost | share | keys | load | bytes a key | denied | innocents denied | audited | audited ÷ denied | of a new key | outside plan |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|")
+	fmt.Println("| limit | algorithm, parts | cost | share | keys | load | bytes a key | denied | light keys denied | audited | audited ÷ denied | of a new key | outside plan |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|")
 	var frequent, rare tally
 	for r, o := range s.results() {
 		quotient := ""
@@ -270,7 +270,7 @@ func (s *setting) print() {
 			r.limit, r.algorithm, r.sub, r.cost, 100*r.use, r.keys, r.load, o.bytes, share(o.denied, o.sent),
 			share(o.falseDenials, o.innocent), o.audited, quotient, o.unseenRate, o.outside)
 	}
-	fmt.Printf("\naudited ÷ denied, rows with %d denials within a factor of 2: %v where %g of innocents' requests or more are denied, %v below that\n",
+	fmt.Printf("\naudited ÷ denied, rows with %d denials within a factor of 2: %v where %g of light keys' requests or more are denied, %v below that\n",
 		leastDenied, frequent, frequently, rare)
 }
 

@@ -36,9 +36,9 @@ var traffic = tune.Traffic{Keys: 1_000_000, Abusers: 0.01, Even: true, Steady: t
 // worst that fill cells in all generations.
 const lateFrom = 17
 
-// withheld is the share that abusers may lose. Late ones lose more: what others have
+// lost is the share that abusers may lose. Late ones lose more: what others have
 // left in their cells until then is held against them.
-func withheld() float64 {
+func lost() float64 {
 	if traffic.Late {
 		return 3e-2
 	}
@@ -67,7 +67,7 @@ var shapeRates = [2]float64{1e-5, 1e-9}
 const (
 	strictFrom = 3   // column from which the second shape is taken
 	alike      = 40  // by the fourth power that rates go with it is 32
-	margin     = 2.2 // loads up to the cliff, as tune.Plan keeps
+	margin     = 2.2 // loads up to the breaking point, as tune.Plan keeps
 	least      = 1. / 64
 )
 
@@ -194,7 +194,7 @@ func parseRow(limit int, text string) (r row) {
 
 // astray reports whether the search has missed by far what there is: the row takes half
 // as much again as the one before, whose cells are as wide. That one is for a lower
-// limit, and does for this one, where five requests leave a key innocent.
+// limit, and does for this one, where five requests leave a key light.
 func (r row) astray(before row) bool {
 	return r.cellBits == before.cellBits && r.bytes > 1.5*before.bytes
 }
@@ -216,7 +216,7 @@ func newRow(limit int, g tune.Goal) string {
 }
 
 func tuned(g tune.Goal, rate float64) (shape string, bytes []float64) {
-	g.FalseDenialRate, g.WithheldShare = rate, max(rate, withheld())
+	g.FalseDenialRate, g.LostShare = rate, max(rate, lost())
 	plan, forecast, err := tune.Plan(traffic, g)
 	if err != nil {
 		log.Fatal(err)
@@ -231,13 +231,13 @@ func tuned(g tune.Goal, rate float64) (shape string, bytes []float64) {
 	sketch := plan.Depth * plan.Width * plan.CellBits / 8
 	filterShare := float64(plan.BloomBytes) / float64(plan.BloomBytes+sketch)
 	heavy := 8 * float64(plan.HeavyEntries) / float64(generations*(plan.BloomBytes+sketch)+8*plan.HeavyEntries)
-	return fmt.Sprintf("{%d, %d, %.2g, %.2g, %d}", plan.Depth, plan.BloomProbes, filterShare, heavy, plan.HeavyThreshold), sizes(g, plan, forecast)
+	return fmt.Sprintf("{%d, %d, %.2g, %.2g, %d}", plan.Depth, plan.BloomProbes, filterShare, heavy, plan.PromoteAt), sizes(g, plan, forecast)
 }
 
 // sizes are the bytes a key at which the plan, larger or smaller, reaches the rates. So
 // many times the load is as much as so many times less memory.
 func sizes(g tune.Goal, p sketchlimit.Plan, f tune.Forecast) []float64 {
-	loads, expected := []float64{f.Cliff / margin}, []tune.Expected{}
+	loads, expected := []float64{f.BreakingPoint / margin}, []tune.Expected{}
 	for {
 		load := loads[len(loads)-1]
 		e, err := tune.PredictAt(traffic, g, p, load)
@@ -273,5 +273,5 @@ func reaching(rate float64, loads []float64, expected []tune.Expected) float64 {
 // miss is how far the expected is from what tune.Plan would accept for the rate.
 func miss(e tune.Expected, rate float64) float64 {
 	const none = 1e-18
-	return max(e.FalseDenialRate/rate, e.WithheldShare/max(rate, withheld()), none)
+	return max(e.FalseDenialRate/rate, e.LostShare/max(rate, lost()), none)
 }

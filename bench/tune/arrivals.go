@@ -57,7 +57,7 @@ func (b *bench) arrivals() {
 	for _, limit := range []int{5, 20, 100, 1000} {
 		for _, algorithm := range algorithms {
 			for _, l := range trafficsMeasured {
-				g := tune.Goal{Limit: limit, Algorithm: algorithm, FalseDenialRate: target, WithheldShare: withheld * target}
+				g := tune.Goal{Limit: limit, Algorithm: algorithm, FalseDenialRate: target, LostShare: lostOfTarget * target}
 				if b.wants(&l, g) {
 					b.arrivalsAt(&l, g)
 				}
@@ -75,7 +75,7 @@ func (b *bench) wants(l *load, g tune.Goal) bool {
 // arrivalsAt sends one load in all ways, to plans that just reach the goal for it.
 func (b *bench) arrivalsAt(l *load, g tune.Goal) {
 	denied := []string{l.name, strconv.Itoa(g.Limit), g.Algorithm.String(), "false denials"}
-	withheld := []string{"", "", "", "withheld"}
+	lost := []string{"", "", "", "lost"}
 	for _, a := range assumptions {
 		l := *l
 		l.traffic.Even, l.traffic.Steady = a.even, a.steady
@@ -83,16 +83,16 @@ func (b *bench) arrivalsAt(l *load, g tune.Goal) {
 		plan, _ := planned(l.at(keys, g.Limit), g)
 		t := l.edge(keys, g, plan)
 		e := must(tune.PredictAt(t, g, plan, 1))
-		one, other := fmt.Sprintf("%.1e:", e.FalseDenialRate), fmt.Sprintf("%.1e:", e.WithheldShare)
+		one, other := fmt.Sprintf("%.1e:", e.FalseDenialRate), fmt.Sprintf("%.1e:", e.LostShare)
 		for _, c := range a.arrivals {
 			r := newTimed(t, g, plan, c, 1).run()
 			one += fmt.Sprintf(" %.2g", float64(r.denied)/float64(r.innocent)/e.FalseDenialRate)
-			other += fmt.Sprintf(" %.2g", float64(r.units-r.admitted)/float64(r.units)/e.WithheldShare)
+			other += fmt.Sprintf(" %.2g", float64(r.units-r.admitted)/float64(r.units)/e.LostShare)
 		}
-		denied, withheld = append(denied, one), append(withheld, other)
+		denied, lost = append(denied, one), append(lost, other)
 	}
 	b.row(denied...)
-	b.row(withheld...)
+	b.row(lost...)
 }
 
 // costs shows what each assumption about time costs in memory.
@@ -124,7 +124,7 @@ func (b *bench) costs() {
 func (l *load) edge(keys float64, g tune.Goal, p sketchlimit.Plan) tune.Traffic {
 	reached := func(times float64) bool {
 		e := must(tune.PredictAt(l.at(keys, g.Limit), g, p, times))
-		return e.FalseDenialRate <= g.FalseDenialRate && e.WithheldShare <= g.WithheldShare
+		return e.FalseDenialRate <= g.FalseDenialRate && e.LostShare <= g.LostShare
 	}
 	lo, hi := 1.0, 2.0
 	for reached(hi) && hi < 32 {

@@ -54,10 +54,10 @@ var (
 const (
 	mostRequests = 12e6 // a window: where abusers send more, there are fewer keys
 	requestsAKey = 5    // beside those of abusers, who send three times the limit
-	// A plan is sized for a false-denial rate of target, or a withheld share of withheld
+	// A plan is sized for a false-denial rate of target, or a lost share of lost
 	// times that.
-	target   = 1e-3
-	withheld = 5
+	target       = 1e-3
+	lostOfTarget = 5
 )
 
 // at returns the traffic of so many keys.

@@ -14,7 +14,7 @@ import (
 func (b *bench) days() { printDays(b.out, b.data, b.load) }
 
 func printDays(out io.Writer, folder, match string) {
-	fmt.Fprintln(out, "| trace | window | limit | goal | busier | memory | replayed | measured, mean … worst of ten | keys | withheld, replayed | measured | goal held | at most 10 times |")
+	fmt.Fprintln(out, "| trace | window | limit | goal | busier | memory | replayed | measured, mean … worst of ten | keys | lost, replayed | measured | goal held | at most 10 times |")
 	fmt.Fprintln(out, "|---|---|---|---|---|---|---|---|---|---|---|---|---|")
 	for name, source := range sources(folder, match) {
 		for _, window := range traceWindows {

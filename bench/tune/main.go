@@ -21,7 +21,7 @@ import (
 var parts = []struct {
 	name string
 	run  func(*bench)
-}{{"rates", (*bench).rates}, {"buckets", (*bench).buckets}, {"cliffs", (*bench).cliffs}, {"live", (*bench).live}, {"memory", (*bench).memory},
+}{{"rates", (*bench).rates}, {"buckets", (*bench).buckets}, {"breaking", (*bench).breakingPoints}, {"live", (*bench).live}, {"memory", (*bench).memory},
 	{"arrivals", (*bench).arrivals}, {"costs", (*bench).costs}, {"ranges", (*bench).ranges}, {"traces", (*bench).traces},
 	{"days", (*bench).days}}
 
@@ -33,7 +33,7 @@ func main() {
 	flag.StringVar(&b.load, "only", "", "the loads whose `name` begins so")
 	flag.StringVar(&b.algorithm, "algorithm", "", "arrivals for the algorithms whose `name` begins so")
 	flag.StringVar(&b.data, "data", "tune/testdata", "the `FOLDER` of traces")
-	part := flag.String("part", "", "one `part` only: rates, buckets, cliffs, live, memory, arrivals, costs, ranges, traces or days")
+	part := flag.String("part", "", "one `part` only: rates, buckets, breaking, live, memory, arrivals, costs, ranges, traces or days")
 	write := flag.String("write", "", "put the tables into `FILE`, between its markers")
 	flag.Parse()
 	text := new(strings.Builder)

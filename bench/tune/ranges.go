@@ -15,7 +15,7 @@ const rangeSeeds = 60
 // ranges compares the range that is predicted for a limiter with one window of limiters with other seeds.
 func (b *bench) ranges() {
 	b.head("traffic", "limit", "algorithm", "keys", "KiB", "shards",
-		"false denials: predicted", "range", "limiters in it", "withheld: predicted", "range", "limiters in it")
+		"false denials: predicted", "range", "limiters in it", "lost: predicted", "range", "limiters in it")
 	steady := tune.Traffic{Even: true, Steady: true}
 	for _, c := range []struct {
 		name    string
@@ -41,19 +41,19 @@ func (b *bench) ranges() {
 		if !t.Even {
 			came = arrival{0, 0.1, true}
 		}
-		denied, withheld := 0, 0
+		denied, lost := 0, 0
 		for seed := range rangeSeeds {
 			r := newTimed(t, c.goal, plan, came, uint64(seed)+1)
 			r.most = countedWindows(t)
 			r.enough = math.MaxInt
 			r.run()
 			denied += within(e.FalseDenialRange, float64(r.denied)/float64(r.innocent))
-			withheld += within(e.WithheldRange, float64(r.units-r.admitted)/float64(r.units))
+			lost += within(e.LostRange, float64(r.units-r.admitted)/float64(r.units))
 		}
 		b.row(c.name, strconv.Itoa(c.goal.Limit), c.goal.Algorithm.String(), strconv.Itoa(t.Keys),
 			strconv.Itoa(f.MemoryBytes>>10), strconv.Itoa(plan.Shards),
 			fmt.Sprintf("%.1e", e.FalseDenialRate), span(e.FalseDenialRange), percent(denied),
-			fmt.Sprintf("%.1e", e.WithheldShare), span(e.WithheldRange), percent(withheld))
+			fmt.Sprintf("%.1e", e.LostShare), span(e.LostRange), percent(lost))
 	}
 }
 

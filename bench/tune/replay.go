@@ -19,7 +19,7 @@ const (
 
 // measured is what was counted in a replay.
 type measured struct {
-	innocent, denied int // requests of innocent keys, and those of them that were denied wrongly
+	innocent, denied int // requests of light keys, and those of them that were denied wrongly
 	units, admitted  int // that the exact algorithm admits, and the limiter
 }
 
@@ -44,7 +44,7 @@ func replay(t tune.Traffic, g tune.Goal, p sketchlimit.Plan) measured {
 		return newReplay(t, c).run()
 	}
 	r := must(accuracy.Replay(context.Background(), source(t, g.Limit, 1+fewestWindows), c, accuracy.Options{WarmUp: 1}))
-	return measured{int(r.InnocentRequests), int(r.InnocentFalseDenials), int(r.OracleAdmittedUnits), int(r.AdmittedUnits)}
+	return measured{int(r.LightRequests), int(r.LightFalseDenials), int(r.OracleAdmittedUnits), int(r.AdmittedUnits)}
 }
 
 // counts are a key's units in the current window and in the one before.

@@ -13,18 +13,18 @@ import (
 	"github.com/sketchlimit/sketchlimit/tune"
 )
 
-// rates compares false-denial rates and withheld shares.
+// rates compares false-denial rates and lost shares.
 func (b *bench) rates() { b.compare(loads, sketchlimit.SlidingWindow) }
 
 // buckets is rates for token buckets.
 func (b *bench) buckets() { b.compare([]load{uniform, loads[2], abusers}, sketchlimit.TokenBucket) }
 
 func (b *bench) compare(loads []load, algorithm sketchlimit.Algorithm) {
-	b.head(algorithm.String(), "limit", "keys", "bytes a key", "rows", "table", "false denials: predicted", "measured", "ratio", "withheld: predicted", "measured", "ratio")
+	b.head(algorithm.String(), "limit", "keys", "bytes a key", "rows", "table", "false denials: predicted", "measured", "ratio", "lost: predicted", "measured", "ratio")
 	for _, limit := range limits {
 		for _, l := range loads {
 			if (b.limit == 0 || b.limit == limit) && strings.HasPrefix(l.name, b.load) {
-				b.compareAt(&l, tune.Goal{Limit: limit, Algorithm: algorithm, FalseDenialRate: target, WithheldShare: withheld * target})
+				b.compareAt(&l, tune.Goal{Limit: limit, Algorithm: algorithm, FalseDenialRate: target, LostShare: lostOfTarget * target})
 			}
 		}
 	}
@@ -37,7 +37,7 @@ func (b *bench) compareAt(l *load, g tune.Goal) {
 	row := []string{l.name, strconv.Itoa(g.Limit), strconv.Itoa(s.traffic.Keys), fmt.Sprintf("%.3g", bytes(s.plan, g)/float64(s.traffic.Keys)),
 		strconv.Itoa(s.plan.Depth), yes(s.plan.HeavyEntries > 0)}
 	row = append(row, compared(s.expected.FalseDenialRate, r.denied, r.innocent)...)
-	row = append(row, compared(s.expected.WithheldShare, r.units-r.admitted, r.units)...)
+	row = append(row, compared(s.expected.LostShare, r.units-r.admitted, r.units)...)
 	b.row(row...)
 }
 
@@ -65,7 +65,7 @@ func sizedFor(l *load, g tune.Goal, keys float64) (s sized) {
 		return sized{p, t, must(tune.PredictAt(t, g, p, 1))}
 	}
 	reached := func(s sized) bool {
-		return s.expected.FalseDenialRate <= g.FalseDenialRate && s.expected.WithheldShare <= g.WithheldShare
+		return s.expected.FalseDenialRate <= g.FalseDenialRate && s.expected.LostShare <= g.LostShare
 	}
 	lo := keys / float64(p.Shards)
 	for s = predict(lo); !reached(s); s = predict(lo) {
@@ -113,23 +113,23 @@ func compared(predicted float64, counted, n int) []string {
 	return []string{fmt.Sprintf("%.1e", predicted), fmt.Sprintf("%.1e", measured), fmt.Sprintf("%.2g", measured/predicted)}
 }
 
-// cliffs compares the loads from which a limiter denies everybody: by replays of loads ever closer together.
-func (b *bench) cliffs() {
-	b.head("load", "limit", "keys", "KiB", "cliff: predicted", "measured", "ratio")
+// breaking points compares the loads from which a limiter denies everybody: by replays of loads ever closer together.
+func (b *bench) breakingPoints() {
+	b.head("load", "limit", "keys", "KiB", "breaking point: predicted", "measured", "ratio")
 	for _, limit := range limits[1:] {
 		for _, l := range []load{uniform, abusers} {
 			if (b.limit == 0 || b.limit == limit) && strings.HasPrefix(l.name, b.load) {
-				b.cliff(&l, limit)
+				b.breakingPoint(&l, limit)
 			}
 		}
 	}
 }
 
-func (b *bench) cliff(l *load, limit int) {
+func (b *bench) breakingPoint(l *load, limit int) {
 	t, g := l.at(l.most(b.keys, limit), limit), tune.Goal{Limit: limit, FalseDenialRate: 1e-5}
 	plan, forecast := planned(t, g)
-	cliff := forecast.Cliff
-	lo, hi := 0.7*cliff, 1.4*cliff
+	predicted := forecast.BreakingPoint
+	lo, hi := 0.7*predicted, 1.4*predicted
 	for hi/lo > 1.05 {
 		mid := math.Sqrt(lo * hi)
 		if r := replay(l.at(mid*float64(t.Keys), limit), g, plan); 10*r.denied > r.innocent {
@@ -140,7 +140,7 @@ func (b *bench) cliff(l *load, limit int) {
 	}
 	measured := math.Sqrt(lo * hi)
 	b.row(l.name, strconv.Itoa(limit), strconv.Itoa(t.Keys), strconv.Itoa(forecast.MemoryBytes>>10),
-		fmt.Sprintf("%.2f", cliff), fmt.Sprintf("%.2f", measured), fmt.Sprintf("%.2f", measured/cliff))
+		fmt.Sprintf("%.2f", predicted), fmt.Sprintf("%.2f", measured), fmt.Sprintf("%.2f", measured/predicted))
 }
 
 // live compares Stats.FalseDenialRate with the share of keys never seen that would be denied at that

@@ -27,7 +27,7 @@ const seedsOfTrace = 10 // of limiters, which tune has not seen
 type traced struct {
 	requests []accuracy.Request
 	innocent []bool // that the exact algorithm admits, of a key below half of its limit
-	calm     int    // requests of innocent keys
+	calm     int    // requests of light keys
 	units    int    // that the exact algorithm admits
 	limit    int
 	window   time.Duration
@@ -52,16 +52,16 @@ func newTraced(requests []accuracy.Request, limit int, window time.Duration) *tr
 }
 
 // outcome is what a limiter of a plan and a seed did.
-type outcome struct{ denied, keys, withheld int }
+type outcome struct{ denied, keys, lost int }
 
 func (t *traced) replay(p sketchlimit.Plan, seed uint64) (w outcome) {
 	l := must(sketchlimit.New(sketchlimit.Config{Limit: t.limit, Window: t.window, Plan: &p, Seed: seed}))
 	defer l.Close()
 	keys := map[string]bool{}
-	w.withheld = t.units
+	w.lost = t.units
 	for i, r := range t.requests {
 		if l.TakeAt(r.Time, r.Key, r.Cost).Allowed {
-			w.withheld -= r.Cost
+			w.lost -= r.Cost
 		} else if t.innocent[i] {
 			w.denied++
 			keys[r.Key] = true
@@ -95,7 +95,7 @@ func (b *bench) traces() { printTraces(b.out, b.data, b.load) }
 
 // printTraces prints what tune says of the traces of a folder, and what replays with other seeds say.
 func printTraces(out io.Writer, folder, match string) {
-	fmt.Fprintln(out, "| trace | window | limit | goal | memory | replayed | measured, mean … worst of ten | keys | withheld, replayed | measured | goal held | within 1/10 … 3 |")
+	fmt.Fprintln(out, "| trace | window | limit | goal | memory | replayed | measured, mean … worst of ten | keys | lost, replayed | measured | goal held | within 1/10 … 3 |")
 	fmt.Fprintln(out, "|---|---|---|---|---|---|---|---|---|---|---|---|")
 	for name, source := range sources(folder, match) {
 		requests := slices.Collect(source.Requests())
@@ -143,7 +143,7 @@ func sources(folder, match string) iter.Seq2[string, *accuracy.Trace] {
 	}
 }
 
-// What measured rates may be of what tune says, where 20 keys were wronged or 20 units withheld.
+// What measured rates may be of what tune says, where 20 keys were wronged or 20 units lost.
 var (
 	asReplayed = [2]float64{0.1, 3}
 	tomorrow   = [2]float64{0, 10}
@@ -161,7 +161,7 @@ func (t *traced) row(out io.Writer, head string, goal float64, p sketchlimit.Pla
 	}
 	for _, w := range t.replays(p) {
 		sum, worst, keys = sum+w.denied, max(worst, w.denied), max(keys, w.keys)
-		lost, worstLost = lost+w.withheld, max(worstLost, w.withheld)
+		lost, worstLost = lost+w.lost, max(worstLost, w.lost)
 		most := float64(w.denied)
 		if float64(t.calm)*goal >= 3 {
 			n := most + 1
@@ -171,12 +171,12 @@ func (t *traced) row(out io.Writer, head string, goal float64, p sketchlimit.Pla
 		if w.keys >= 20 {
 			judge(float64(w.denied)/float64(t.calm), e.FalseDenialRate)
 		}
-		if w.withheld >= 20 {
-			judge(float64(w.withheld)/float64(t.units), e.WithheldShare)
+		if w.lost >= 20 {
+			judge(float64(w.lost)/float64(t.units), e.LostShare)
 		}
 	}
 	calm, units := float64(t.calm), float64(t.units)
 	fmt.Fprintf(out, "%s | %.1f KiB | %.1e | %.1e … %.1e | %d | %.1e | %.1e … %.1e | %v | %v", head, float64(f.MemoryBytes)/1024,
-		e.FalseDenialRate, float64(sum)/calm/seedsOfTrace, float64(worst)/calm, keys, e.WithheldShare, float64(lost)/units/seedsOfTrace,
+		e.FalseDenialRate, float64(sum)/calm/seedsOfTrace, float64(worst)/calm, keys, e.LostShare, float64(lost)/units/seedsOfTrace,
 		float64(worstLost)/units, held, within)
 }

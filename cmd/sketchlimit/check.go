@@ -20,7 +20,7 @@ func newCheck() *cobra.Command {
 		Short: "Validate files of rules, and print the rules with their memory and error",
 		Long: wrap(`Validate files of rules, or all that end in .yaml in a directory, without taking their memory, and print `+
 			`every rule with its limit, how many keys it expects, the memory of its counts, the share of requests of innocent `+
-			`keys that it is predicted to deny then, and its cliff: the multiple of those keys from which on it would deny more than `+
+			`keys that it is predicted to deny then, and its breaking point: the multiple of those keys from which on it would deny more than `+
 			`one in ten of these requests. It takes a second or so for each size of rule.`, ""),
 		Example: "  sketchlimit check rules.yaml\n  sketchlimit check /etc/limits",
 		Args: func(_ *cobra.Command, args []string) error {
@@ -53,7 +53,7 @@ func newCheck() *cobra.Command {
 
 func writeRules(out io.Writer, all []*rules.Rule, warnings []string, forecasts forecasts) error {
 	total := 0
-	table := grid{Head: []string{"rule", "limit", "algorithm", "keys", "memory", "false denials", "cliff"}, Text: 3, Mark: -1}
+	table := grid{Head: []string{"rule", "limit", "algorithm", "keys", "memory", "false denials", "breaking point"}, Text: 3, Mark: -1}
 	for _, r := range all {
 		total += r.MemoryBytes()
 		table.Rows = append(table.Rows, ruleRow(r, forecasts))
@@ -111,7 +111,7 @@ func sizeOf(r *rules.Rule) size {
 	return size{r.Keyed, r.Limit, r.Burst, r.Keys, r.MemoryBytes(), r.UnitsPerKey, r.Algorithm}
 }
 
-// forecasts are the false-denial rate that is predicted of a rule, and its cliff. Many rules are of one size.
+// forecasts are the false-denial rate that is predicted of a rule, and its breaking point. Many rules are of one size.
 type forecasts map[size][2]string
 
 // sizesOf are the sizes of rules, with one rule of each.
@@ -148,7 +148,7 @@ func predict(sizes map[size]*rules.Rule, bar *progress) forecasts {
 	return found
 }
 
-// predicted are the rate and the cliff of a rule.
+// predicted are the rate and the breaking point of a rule.
 func predicted(r *rules.Rule) [2]string {
 	switch {
 	case !r.Keyed:
@@ -160,8 +160,8 @@ func predicted(r *rules.Rule) [2]string {
 	if err != nil {
 		return [2]string{"unknown", "unknown"}
 	}
-	cliff := decimal(forecast.Cliff) + " ×"
-	if forecast.Cliff >= farthest {
+	cliff := decimal(forecast.BreakingPoint) + " ×"
+	if forecast.BreakingPoint >= farthest {
 		cliff = "≥ " + cliff
 	}
 	return [2]string{expectedText(forecast.Stated().FalseDenialRate, 0), cliff}

@@ -45,7 +45,7 @@ var drawn = map[string]map[string]values{
 		"sub-windows":       parts,
 		"burst":             limits,
 		"false-denial-rate": shareOf,
-		"withheld-share":    shareOf,
+		"lost-share":        shareOf,
 		"memory":            sizes,
 		"headroom":          {"1 1.5 2 4", "1000", "0.5 1001"},
 		"verify":            {"", "true", ""},

@@ -24,10 +24,10 @@ type curve struct {
 }
 
 // twoShares are the curves of what a limiter gets wrong. The thin one runs inside the broad one where they are alike.
-func twoShares() (denied, withheld *curve) {
-	denied = &curve{name: "false-denial rate of innocent keys", color: red, width: 1.8, shape: draw.CircleGlyph{}, size: 2.6}
-	withheld = &curve{name: "withheld share", color: blue, width: 4.5, shape: draw.PyramidGlyph{}, size: 5.5}
-	return denied, withheld
+func twoShares() (denied, lost *curve) {
+	denied = &curve{name: "false-denial rate of light keys", color: red, width: 1.8, shape: draw.CircleGlyph{}, size: 2.6}
+	lost = &curve{name: "lost share", color: blue, width: 4.5, shape: draw.PyramidGlyph{}, size: 5.5}
+	return denied, lost
 }
 
 // add adds a share, of which least is the smallest that could be seen; infinite if none could be.

@@ -83,7 +83,7 @@ func (o *options) register(f *pflag.FlagSet) {
 		"as the fullest window of the stream has)"+
 		"\ne.g. --keys 1e6")
 	f.Var(parsed(&o.rate, "", parseRate), "false-denial-rate", "size the limiter so that no more than this `SHARE` of the requests of "+
-		"innocent keys is denied wrongly (default 1e-5)"+
+		"light keys is denied wrongly (default 1e-5)"+
 		"\ne.g. --false-denial-rate 1e-6")
 
 	f.Var(parsed(&o.seed, "1", parseSeed), "seed", "`NUMBER` that hashes and made-up traffic follow from; 0 draws one (default 1)"+
@@ -158,12 +158,12 @@ func inFlags(err error) error {
 var flagOf = map[string]string{
 	"Limit": "--limit", "LowestLimit": "--lowest-limit", "Window": "--window", "SubWindows": "--sub-windows", "Algorithm": "--algorithm", "Burst": "--burst",
 	"MemoryBytes": "--memory", "Keys": "--keys", "FalseDenialRate": "--false-denial-rate",
-	"WithheldShare": "--withheld-share", "Requests": "--requests", "Exponent": "--zipf", "Abusers": "--abusers",
+	"LostShare": "--lost-share", "Requests": "--requests", "Exponent": "--zipf", "Abusers": "--abusers",
 	"Excess": "--excess", "OneHit": "--one-hit", "Sample": "--trace",
 }
 
 var configFields = regexp.MustCompile(`\b((Goal|Traffic)\.)?(Limit|LowestLimit|Window|SubWindows|Algorithm|Burst|MemoryBytes|Keys|FalseDenialRate|` +
-	`WithheldShare|Requests|Exponent|Abusers|Excess|OneHit|Sample)\b`)
+	`LostShare|Requests|Exponent|Abusers|Excess|OneHit|Sample)\b`)
 
 // value is a flag that checks its text. Its error says what is allowed; flag and
 // value are named by flagError.

@@ -91,7 +91,7 @@ func (r *report) figures() (map[string][]figure, error) {
 			integer(r.Replay.EstimateError.Count()), integer(r.Config.Limit))},
 		{"errors", r.plotRates, ratesCaption + " The line of what it was made for is missing where its memory was given."},
 		{"sweep", r.plotSweep, fmt.Sprintf("Each point is the same traffic through a limiter of that size. A hollow mark means that not one was seen: "+
-			"the share is 0 of some %s requests or units, and drawn where one of them would be.", integer(r.Sweep[len(r.Sweep)-1].InnocentRequests))},
+			"the share is 0 of some %s requests or units, and drawn where one of them would be.", integer(r.Sweep[len(r.Sweep)-1].LightRequests))},
 	} {
 		picture, err := f.draw()
 		if err != nil {
@@ -107,7 +107,7 @@ func (r *report) tiles() []tile {
 	return []tile{
 		{bytesText(p.MemoryBytes), "for the limiter; the exact algorithm took " + measured(p.Memory.OracleHeap)},
 		{integer(p.OverAdmissions), "over-admissions in " + integer(p.Requests) + " requests"},
-		{integer(p.InnocentFalseDenials), "of " + integer(p.InnocentRequests) + " requests of innocent keys denied wrongly"},
-		{resolved(p.WithheldShare, p.OracleAdmittedUnits), "of the units that the exact algorithm admits withheld"},
+		{integer(p.LightFalseDenials), "of " + integer(p.LightRequests) + " requests of light keys denied wrongly"},
+		{resolved(p.LostShare, p.OracleAdmittedUnits), "of the units that the exact algorithm admits, lost"},
 	}
 }

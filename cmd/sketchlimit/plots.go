@@ -15,21 +15,21 @@ import (
 
 // plotSweep draws error against memory, both logarithmic.
 func (r *report) plotSweep() (template.HTML, error) {
-	denied, withheld := twoShares()
+	denied, lost := twoShares()
 	for _, s := range r.Sweep {
-		denied.add(float64(s.AskedBytes), s.FalseDenialRate, 1/float64(s.InnocentRequests))
-		withheld.add(float64(s.AskedBytes), s.WithheldShare, 1/float64(exactUnits(s.Verdict)))
+		denied.add(float64(s.AskedBytes), s.FalseDenialRate, 1/float64(s.LightRequests))
+		lost.add(float64(s.AskedBytes), s.LostShare, 1/float64(exactUnits(s.Verdict)))
 	}
 	p := newPlot()
 	p.X.Min, p.X.Max = float64(r.Sweep[0].AskedBytes)/1.1, float64(r.Sweep[len(r.Sweep)-1].AskedBytes)*1.1
-	p.Y.Min, p.Y.Max = bounds(denied.all, withheld.all)
+	p.Y.Min, p.Y.Max = bounds(denied.all, lost.all)
 	p.X.Scale, p.Y.Scale = plot.LogScale{}, plot.LogScale{}
 	here := upright(grey, float64(r.Config.MemoryBytes), p.Y.Min, p.Y.Max)
 	p.Add(here)
-	entries := []entry{withheld.plot(p), denied.plot(p), hollow("hollow: not one seen"),
+	entries := []entry{lost.plot(p), denied.plot(p), hollow("hollow: not one seen"),
 		{"this report", []plot.Thumbnailer{here}}}
 	p.Y.Tick.Marker = plot.TickerFunc(powersOfTen)
-	return picture("False-denial rate and withheld share against memory", 380, func(c draw.Canvas) {
+	return picture("False-denial rate and lost share against memory", 380, func(c draw.Canvas) {
 		p.X.Tick.Marker = fitting(c, powersOfTwo)
 		rest := footed(drawLegend(c, entries), "memory of the limiter, at most (log scale)")
 		p.Draw(headed(rest, c.Min.X, "share of requests or units (log scale)"))

@@ -12,7 +12,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-const ratesCaption = "The share of the requests of innocent keys that is denied wrongly, before, during and after: what was expected of the " +
+const ratesCaption = "The share of the requests of light keys that is denied wrongly, before, during and after: what was expected of the " +
 	"limiter, what it stated now and then, and what the exact algorithm shows. A hollow mark means that not one was seen: it stands " +
 	"where one of so many requests would be."
 
@@ -23,7 +23,7 @@ func (r *report) plotRates() (template.HTML, error) {
 	return plotRates(r.Replay.Series, r.Config.FalseDenialRate, "made for")
 }
 
-// plotRates draws the false-denial rate of innocent keys over time: as expected, if that is above 0, as stated and as
+// plotRates draws the false-denial rate of light keys over time: as expected, if that is above 0, as stated and as
 // measured.
 func plotRates(series []accuracy.Bucket, expected float64, expectedName string) (template.HTML, error) {
 	span := series[len(series)-1].Start.Add(series[0].Length).Sub(series[0].Start)
@@ -37,10 +37,10 @@ func plotRates(series []accuracy.Bucket, expected float64, expectedName string) 
 			live = append(live, plotter.XY{X: at(b), Y: max(leastShown, b.LiveLightDenialRate)})
 		}
 		switch {
-		case b.InnocentFalseDenials > 0:
-			measured = append(measured, plotter.XY{X: at(b), Y: float64(b.InnocentFalseDenials) / float64(b.InnocentRequests)})
-		case b.InnocentRequests > 0:
-			none = append(none, plotter.XY{X: at(b), Y: 1 / float64(b.InnocentRequests)})
+		case b.LightFalseDenials > 0:
+			measured = append(measured, plotter.XY{X: at(b), Y: float64(b.LightFalseDenials) / float64(b.LightRequests)})
+		case b.LightRequests > 0:
+			none = append(none, plotter.XY{X: at(b), Y: 1 / float64(b.LightRequests)})
 		}
 	}
 	p := newPlot()
@@ -63,9 +63,9 @@ func plotRates(series []accuracy.Bucket, expected float64, expectedName string) 
 	p.Y.Min, p.Y.Max = bounds(all...)
 	p.Y.Min, p.Y.Scale = max(leastShown, math.Min(p.Y.Min, p.Y.Max/100)), plot.LogScale{}
 	p.Y.Tick.Marker = shares(leastShown)
-	return picture("False-denial rate of innocent keys over time", 340, func(c draw.Canvas) {
+	return picture("False-denial rate of light keys over time", 340, func(c draw.Canvas) {
 		p.X.Tick.Marker = fitting(c, evenly)
 		rest := footed(drawLegend(c, entries), unitName+"s from the start")
-		p.Draw(headed(rest, c.Min.X, "share of requests of innocent keys (log scale)"))
+		p.Draw(headed(rest, c.Min.X, "share of requests of light keys (log scale)"))
 	})
 }

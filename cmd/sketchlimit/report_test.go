@@ -147,10 +147,10 @@ func TestJSON(t *testing.T) {
 		}
 		Replay map[string]any
 		Sweep  []struct {
-			AskedBytes       int     `json:"asked_bytes"`
-			OverAdmissions   int     `json:"over_admissions"`
-			InnocentRequests int     `json:"innocent_requests"`
-			FalseDenialRate  float64 `json:"false_denial_rate"`
+			AskedBytes      int     `json:"asked_bytes"`
+			OverAdmissions  int     `json:"over_admissions"`
+			LightRequests   int     `json:"light_requests"`
+			FalseDenialRate float64 `json:"false_denial_rate"`
 		}
 		Ablation struct {
 			MemoryBytes int `json:"memory_bytes"`
@@ -180,8 +180,8 @@ func TestJSON(t *testing.T) {
 	assert.Equal(t, uint64(1), r.Config.Seed)
 	assert.Positive(t, r.Config.Plan.Shards)
 	for _, field := range []string{
-		"requests", "keys", "peak_keys", "windows", "admitted_units", "oracle_admitted_units", "innocent_requests",
-		"innocent_false_denials", "false_denials", "false_denial_rate", "withheld_share", "wronged_keys",
+		"requests", "keys", "peak_keys", "windows", "admitted_units", "oracle_admitted_units", "light_requests",
+		"light_false_denials", "false_denials", "false_denial_rate", "lost_share", "wronged_keys",
 		"units_early", "estimate_error", "live_false_denial_rate_max", "memory", "series",
 	} {
 		assert.Contains(t, r.Replay, field)
@@ -192,7 +192,7 @@ func TestJSON(t *testing.T) {
 	assert.Less(t, r.Sweep[0].AskedBytes, 8<<10)
 	for _, p := range r.Sweep {
 		assert.Zero(t, p.OverAdmissions, "%d bytes", p.AskedBytes)
-		assert.Positive(t, p.InnocentRequests)
+		assert.Positive(t, p.LightRequests)
 	}
 	assert.Equal(t, 8<<10, r.Ablation.MemoryBytes)
 	assert.Equal(t, "published", r.Ablation.Rows[0].Step)
@@ -207,7 +207,7 @@ func TestJSON(t *testing.T) {
 func TestRateOfZero(t *testing.T) {
 	o := command(nil, append(small, "--memory", "1MiB")...)
 	require.Equal(t, 0, o.status, o.err)
-	assert.Regexp(t, `false denials of innocent keys +0 of [\d,]+ requests\n`, o.out)
+	assert.Regexp(t, `false denials of light keys +0 of [\d,]+ requests\n`, o.out)
 	assert.Regexp(t, `▸1 MiB +\d+ +0 +0 of [\d,]+ +< \d\.\de-\d +0 +< \d\.\de-\d `, o.out)
 }
 

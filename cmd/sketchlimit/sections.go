@@ -40,7 +40,7 @@ func (r *report) sections() []section {
 	}
 }
 
-// tooMany is the share of the requests of innocent keys from which on denials are no longer rare errors: the cliff.
+// tooMany is the share of the requests of light keys from which on denials are no longer rare errors: the breaking point.
 const tooMany = 0.1
 
 // warning is what has to be seen first, if anything has.
@@ -50,7 +50,7 @@ func (r *report) warning() string {
 	case p.OverAdmissions > 0:
 		return "The limiter admitted what it had to deny, which must not happen."
 	case p.FalseDenialRate > tooMany:
-		return fmt.Sprintf("The limiter is far too small for this traffic: it denied %s of the requests of innocent keys. "+
+		return fmt.Sprintf("The limiter is far too small for this traffic: it denied %s of the requests of light keys. "+
 			"It needs more memory.", shareText(p.FalseDenialRate))
 	}
 	return ""
@@ -70,7 +70,7 @@ func (r *report) told() string {
 	} else {
 		text += "it admitted nothing that had to be denied, and "
 	}
-	return text + fmt.Sprintf("wrongly denied %s requests of innocent keys.", outOf(p.InnocentFalseDenials, p.InnocentRequests))
+	return text + fmt.Sprintf("wrongly denied %s requests of light keys.", outOf(p.LightFalseDenials, p.LightRequests))
 }
 
 func (r *report) replayed() section {
@@ -154,7 +154,7 @@ func (r *report) limiter() string {
 	}
 	if c.Plan.HeavyEntries > 0 {
 		text += fmt.Sprintf("; and in each shard a table for %s heavy keys, those with %s or more in a window",
-			integer(c.Plan.HeavyEntries), plural(c.Plan.HeavyThreshold, "unit", "units"))
+			integer(c.Plan.HeavyEntries), plural(c.Plan.PromoteAt, "unit", "units"))
 	}
 	return text
 }
@@ -191,10 +191,10 @@ func (r *report) errors() section {
 	p := r.Replay
 	rows := [][]string{
 		{"over-admissions", outOf(p.OverAdmissions, p.Requests) + " requests (must be 0)"},
-		{"false denials of innocent keys", withRate(p.InnocentFalseDenials, p.InnocentRequests, "requests")},
+		{"false denials of light keys", withRate(p.LightFalseDenials, p.LightRequests, "requests")},
 		{"false denials of all keys", withRate(p.FalseDenials, p.Requests, "requests")},
-		{"withheld share", r.withheld()},
-		{"innocent keys falsely denied", outOf(uint64(p.WrongedInnocentKeys), uint64(p.InnocentKeys))},
+		{"lost share", r.lost()},
+		{"light keys falsely denied", outOf(uint64(p.DeniedLightKeys), uint64(p.LightKeys))},
 		{"keys ever falsely denied", outOf(uint64(p.WrongedKeys), uint64(p.Keys)) + r.unitsEarly()},
 		{"estimate error", estimateError(&p.EstimateError)},
 		{"rate of light keys by its audit", expectedText(p.LiveLightDenialRate, 0)},
@@ -224,7 +224,7 @@ func withRate(k, n uint64, of string) string {
 	return text
 }
 
-func (r *report) withheld() string {
+func (r *report) lost() string {
 	p := r.Replay
 	if p.AdmittedUnits > p.OracleAdmittedUnits {
 		return fmt.Sprintf("none, it admitted %s more: what it denies early it may admit later",
@@ -256,10 +256,10 @@ func (r *report) sweep() section {
 			bytesText(p.AskedBytes),
 			decimal(float64(p.MemoryBytes) / float64(r.Replay.PeakKeys)),
 			integer(p.OverAdmissions),
-			outOf(p.InnocentFalseDenials, p.InnocentRequests),
-			resolved(p.FalseDenialRate, p.InnocentRequests),
+			outOf(p.LightFalseDenials, p.LightRequests),
+			resolved(p.FalseDenialRate, p.LightRequests),
 			integer(p.WrongedKeys),
-			resolved(p.WithheldShare, exactUnits(p.Verdict)),
+			resolved(p.LostShare, exactUnits(p.Verdict)),
 			shareText(p.LiveFalseDenialRateMax),
 		})
 	}
@@ -270,9 +270,9 @@ func (r *report) sweep() section {
 			"took. Its error falls steeply where the memory begins to suffice. " +
 			"A rate below (<) one in so many means that not one was seen in so many requests or units. The marked row is the limiter of this report. " +
 			"Stated is the rate that the limiter computes from its own cells, the highest at the end of a window. It is that of a key which the limiter " +
-			"has never seen; innocent keys that have used some of their limit meet more." + judged(r.Sweep[0].Sample),
+			"has never seen; light keys that have used some of their limit meet more." + judged(r.Sweep[0].Sample),
 		Table: grid{
-			Head: []string{"memory,\nat most", "bytes/key", "over-\nadmissions", "false denials of\ninnocent keys", "false-denial\nrate", "keys\nwronged", "withheld\nshare", "stated\nrate"},
+			Head: []string{"memory,\nat most", "bytes/key", "over-\nadmissions", "false denials of\nlight keys", "false-denial\nrate", "keys\ndenied", "lost\nshare", "stated\nrate"},
 			Rows: rows, Mark: mark,
 		},
 	}
@@ -289,10 +289,10 @@ func judged(s accuracy.Sample) string {
 
 // exactUnits is what the lone oracle admitted: a verdict tells it through its share.
 func exactUnits(v accuracy.Verdict) uint64 {
-	if v.WithheldShare >= 1 {
+	if v.LostShare >= 1 {
 		return 0
 	}
-	return uint64(math.Round(float64(v.AdmittedUnits) / (1 - v.WithheldShare)))
+	return uint64(math.Round(float64(v.AdmittedUnits) / (1 - v.LostShare)))
 }
 
 func (r *report) ablation() section {
@@ -301,9 +301,9 @@ func (r *report) ablation() section {
 		rows = append(rows, []string{
 			strings.ReplaceAll(a.Step, "_", " "),
 			a.Change,
-			outOf(a.InnocentFalseDenials, a.InnocentRequests),
-			resolved(a.FalseDenialRate, a.InnocentRequests),
-			resolved(a.WithheldShare, exactUnits(a.Verdict)),
+			outOf(a.LightFalseDenials, a.LightRequests),
+			resolved(a.FalseDenialRate, a.LightRequests),
+			resolved(a.LostShare, exactUnits(a.Verdict)),
 		})
 	}
 	return section{
@@ -313,7 +313,7 @@ func (r *report) ablation() section {
 			"Each row adds its change to the row above; the last is this library's limiter. " + overAdmitted(r.Ablation.Rows) +
 			judged(r.Ablation.Rows[0].Sample),
 		Table: grid{
-			Head: []string{"step", "change", "false denials of\ninnocent keys", "false-denial\nrate", "withheld\nshare"},
+			Head: []string{"step", "change", "false denials of\nlight keys", "false-denial\nrate", "lost\nshare"},
 			Text: 2, Rows: rows, Mark: -1,
 		},
 	}

@@ -90,9 +90,9 @@ func (t *tuning) register(f *pflag.FlagSet) {
 	f.Var(parsed(&g.Burst, "", count(1, math.MaxInt32)), "burst", "`UNITS` in a full token bucket (default: as many as --limit)\ne.g. --burst 20")
 
 	f.Var(parsed(&g.FalseDenialRate, "", number(1e-12, 0.5)), "false-denial-rate", "deny wrongly at most this `SHARE` of the requests of "+
-		"innocent keys (default 1e-5 if no other goal is given)\ne.g. --false-denial-rate 1e-6")
-	f.Var(parsed(&g.WithheldShare, "", number(1e-12, 0.5)), "withheld-share", "withhold at most this `SHARE` of what the exact algorithm admits"+
-		"\ne.g. --withheld-share 1e-4")
+		"light keys (default 1e-5 if no other goal is given)\ne.g. --false-denial-rate 1e-6")
+	f.Var(parsed(&g.LostShare, "", number(1e-12, 0.5)), "lost-share", "withhold at most this `SHARE` of what the exact algorithm admits"+
+		"\ne.g. --lost-share 1e-4")
 	f.Var(parsed(&g.MemoryBytes, "", parseMemory(minMemory, maxMemory, "256KiB")), "memory", "take at most this `SIZE`, or all of it if no other goal is given"+
 		"\ne.g. --memory 8MiB")
 	f.Var(parsed(&g.Headroom, "", number(1, 1000)), "headroom", "reach the goal up to so many `TIMES` the traffic (default 1; with --trace 1.5)\n"+
@@ -100,14 +100,14 @@ func (t *tuning) register(f *pflag.FlagSet) {
 	f.BoolVar(&t.replay, "verify", false, "also replay the traffic in full size, or the trace, through a limiter of the plan and the exact algorithm "+
 		"(some 200 bytes of memory a key)\ne.g. --verify")
 	f.BoolVar(&t.json, "json", false, "print one JSON object: plan, forecast, half, double, loads and sizes with --html, verified with --verify"+
-		"\ne.g. --json | jq .forecast.Cliff")
+		"\ne.g. --json | jq .forecast.BreakingPoint")
 	f.Var(parsed(&t.html, "", parseText), "html", "also write a page with tables and plots to `FILE`, which needs no other"+
 		"\ne.g. --html plan.html")
 }
 
 // defaults puts in what the library would.
 func (t *tuning) defaults() {
-	if t.goal.WithheldShare == 0 && t.goal.MemoryBytes == 0 {
+	if t.goal.LostShare == 0 && t.goal.MemoryBytes == 0 {
 		or(&t.goal.FalseDenialRate, 1e-5)
 	}
 }

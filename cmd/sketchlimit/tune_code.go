@@ -22,7 +22,7 @@ var codeTemplate = template.Must(template.New("code").Funcs(template.FuncMap{"in
 Plan: &sketchlimit.Plan{
 {{with .Plan}}Shards: {{.Shards}},{{if .BloomBytes}} BloomBytes: {{.BloomBytes}}, BloomProbes: {{.BloomProbes}},{{end}}
 Depth: {{.Depth}}, Width: {{.Width}}, CellBits: {{.CellBits}},
-{{if .HeavyEntries}}HeavyEntries: {{.HeavyEntries}}, HeavyThreshold: {{.HeavyThreshold}},
+{{if .HeavyEntries}}HeavyEntries: {{.HeavyEntries}}, PromoteAt: {{.PromoteAt}},
 {{end}}{{template "purpose" .}}Keys: {{printf "%.3g" .Keys}}, FalseDenialRate: {{printf "%.3g" .FalseDenialRate}},
 {{with .Goal}}Goal: {{printf "%.3g" .}},
 {{end}}{{end}}},

@@ -57,39 +57,39 @@ func (p *plans) tiles() []tile {
 	e := f.Stated()
 	return []tile{
 		{bytesText(f.MemoryBytes), "for the limiter, " + p.bytesPerKey(f) + " bytes a key"},
-		{rangedText(e.FalseDenialRate, e.FalseDenialRange, e.Replayed), "of the requests of innocent keys denied wrongly, as " + p.how()},
-		{rangedText(e.WithheldShare, e.WithheldRange, e.ReplayedUnits), "of the units that the exact algorithm admits withheld, as " + p.how()},
-		{cliffText(f), "the stated traffic: from there on it denies more than one in ten requests of innocent keys"},
+		{rangedText(e.FalseDenialRate, e.FalseDenialRange, e.Replayed), "of the requests of light keys denied wrongly, as " + p.how()},
+		{rangedText(e.LostShare, e.LostRange, e.ReplayedUnits), "of the units that the exact algorithm admits, lost, as " + p.how()},
+		{breakingPointText(f), "the stated traffic: from there on it denies more than one in ten requests of light keys"},
 	}
 }
 
 // plotLoads draws what to expect against the load.
 func (p *plans) plotLoads() (template.HTML, error) {
-	denied, withheld := twoShares()
+	denied, lost := twoShares()
 	for _, l := range p.Loads {
-		addExpected(denied, withheld, l.Load, &l)
+		addExpected(denied, lost, l.Load, &l)
 	}
 	marks := []mark{{"traffic as stated", 1, grey}}
-	if cliff := p.Forecast.Cliff; cliff < farthest {
-		marks = append(marks, mark{"cliff", cliff, orange})
+	if cliff := p.Forecast.BreakingPoint; cliff < farthest {
+		marks = append(marks, mark{"breaking point", cliff, orange})
 	}
-	return p.plotExpected("multiple of the stated traffic (log scale)", denied, withheld, marks, multiples,
-		"False-denial rate and withheld share against load")
+	return p.plotExpected("multiple of the stated traffic (log scale)", denied, lost, marks, multiples,
+		"False-denial rate and lost share against load")
 }
 
 // plotSizes draws what to expect against the memory.
 func (p *plans) plotSizes() (template.HTML, error) {
-	denied, withheld := twoShares()
+	denied, lost := twoShares()
 	for _, sized := range p.Sizes {
 		e := sized.Forecast.Stated()
-		addExpected(denied, withheld, float64(sized.Forecast.MemoryBytes), &e)
+		addExpected(denied, lost, float64(sized.Forecast.MemoryBytes), &e)
 	}
-	return p.plotExpected("memory of the limiter (log scale)", denied, withheld,
-		[]mark{{"the plan", float64(p.Forecast.MemoryBytes), grey}}, powersOfTwo, "False-denial rate and withheld share against memory")
+	return p.plotExpected("memory of the limiter (log scale)", denied, lost,
+		[]mark{{"the plan", float64(p.Forecast.MemoryBytes), grey}}, powersOfTwo, "False-denial rate and lost share against memory")
 }
 
 // addExpected adds what is expected at x. Below the least that a prediction or a replay tells, both stand hollow.
-func addExpected(denied, withheld *curve, x float64, e *tune.Expected) {
+func addExpected(denied, lost *curve, x float64, e *tune.Expected) {
 	least := func(replayed uint64) float64 {
 		if replayed > 0 {
 			return 1 / float64(replayed)
@@ -97,7 +97,7 @@ func addExpected(denied, withheld *curve, x float64, e *tune.Expected) {
 		return belowTelling
 	}
 	denied.add(x, e.FalseDenialRate, least(e.Replayed))
-	withheld.add(x, e.WithheldShare, least(e.ReplayedUnits))
+	lost.add(x, e.LostShare, least(e.ReplayedUnits))
 }
 
 // mark is a place on the X axis.
@@ -108,12 +108,12 @@ type mark struct {
 }
 
 // plotExpected draws the two shares over anything, both axes logarithmic.
-func (p *plans) plotExpected(x string, denied, withheld *curve, marks []mark, ticks plot.TickerFunc,
+func (p *plans) plotExpected(x string, denied, lost *curve, marks []mark, ticks plot.TickerFunc,
 	title string) (template.HTML, error) {
 	chart := newPlot()
 	first, last := denied.all[0].X, denied.all[len(denied.all)-1].X
 	chart.X.Min, chart.X.Max = first/1.05, last*1.05
-	chart.Y.Min, chart.Y.Max = bounds(denied.all, withheld.all)
+	chart.Y.Min, chart.Y.Max = bounds(denied.all, lost.all)
 	chart.Y.Min = max(chart.Y.Min, belowTelling)
 	chart.X.Scale, chart.Y.Scale = plot.LogScale{}, plot.LogScale{}
 	var uprights []entry
@@ -122,8 +122,8 @@ func (p *plans) plotExpected(x string, denied, withheld *curve, marks []mark, ti
 		chart.Add(l)
 		uprights = append(uprights, entry{m.name, []plot.Thumbnailer{l}})
 	}
-	entries := []entry{withheld.plot(chart), denied.plot(chart)}
-	if len(denied.none)+len(withheld.none) > 0 {
+	entries := []entry{lost.plot(chart), denied.plot(chart)}
+	if len(denied.none)+len(lost.none) > 0 {
 		entries = append(entries, hollow(p.belowText()))
 	}
 	entries = append(entries, uprights...)

@@ -32,7 +32,7 @@ const (
 	// belowTelling are predicted rates that rest on a tail which nobody could measure.
 	belowTelling = 1e-9
 	leastLoad    = 0.25 // where the curves begin
-	farthest     = 64   // a Forecast's Cliff stands for all beyond
+	farthest     = 64   // a Forecast's BreakingPoint stands for all beyond
 )
 
 // plan chooses the plan for the goal, and those beside it.
@@ -74,7 +74,7 @@ func (t *tuning) tuned(ctx context.Context, g tune.Goal) (planned, error) {
 // is as small or as large.
 func (p *plans) sized(ctx context.Context, factor float64) (*planned, error) {
 	g := p.goal
-	g.FalseDenialRate, g.WithheldShare = 0, 0
+	g.FalseDenialRate, g.LostShare = 0, 0
 	g.MemoryBytes = int(factor * float64(p.Forecast.MemoryBytes))
 	sized, err := p.tuned(ctx, g)
 	switch {
@@ -99,7 +99,7 @@ func (p *plans) beside() []*planned {
 
 // curves fills in what the page draws.
 func (p *plans) curves(ctx context.Context) error {
-	last := math.Min(2*max(p.Forecast.Cliff, 1), farthest)
+	last := math.Min(2*max(p.Forecast.BreakingPoint, 1), farthest)
 	const points = 24
 	for i := range points + 1 {
 		load := leastLoad * math.Pow(last/leastLoad, float64(i)/points)

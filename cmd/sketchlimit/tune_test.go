@@ -88,7 +88,7 @@ func TestTuneAssumes(t *testing.T) {
 		{"--false-denial-rate 1e-4", "5 requests a key (--requests), no abusers (--abusers), in bursts (--even), " +
 			"no headroom (--headroom)."},
 		{"--memory 16KiB", "5 requests a key (--requests), no abusers (--abusers), in bursts (--even)."},
-		{"--memory 32KiB --withheld-share 0.1 --requests 9000 --abusers 0.01 --even --headroom 1.5",
+		{"--memory 32KiB --lost-share 0.1 --requests 9000 --abusers 0.01 --even --headroom 1.5",
 			"4.5 requests a key in all, 1.0 % of the keys abusers of 3 × the limit (--excess), spread over the window, " +
 				"headroom up to 1.5 × that."},
 		{"--memory 16KiB --abusers 0.01 --excess 5", "5 requests a key (--requests), 1.0 % of the keys abusers of 5 × the " +
@@ -126,8 +126,8 @@ func TestTunePage(t *testing.T) {
 	p := planOf(t, append(few, "--memory", "20KiB", "--html", file)...)
 	require.Len(t, p.Loads, 25)
 	require.Equal(t, leastLoad, p.Loads[0].Load)
-	require.Greater(t, p.Loads[24].Load, p.Forecast.Cliff)
-	require.Greater(t, p.Loads[24].FalseDenialRate, 0.1, "beyond the cliff")
+	require.Greater(t, p.Loads[24].Load, p.Forecast.BreakingPoint)
+	require.Greater(t, p.Loads[24].FalseDenialRate, 0.1, "beyond the breaking point")
 	require.Len(t, p.Sizes, 9)
 	require.Equal(t, p.planned, p.Sizes[4])
 
@@ -138,7 +138,7 @@ func TestTunePage(t *testing.T) {
 	assert.Contains(t, body, "<title>sketchlimit plan: 20 KiB</title>")
 	assert.Contains(t, body, "limiter, err := sketchlimit.New(")
 	assert.Contains(t, body, "<span class=\"hint\" aria-hidden=\"true\">← the code scrolls sideways →</span>\n<pre>")
-	assert.Contains(t, body, "</b>the stated traffic: from there on it denies more than one in ten requests of innocent keys</li>")
+	assert.Contains(t, body, "</b>the stated traffic: from there on it denies more than one in ten requests of light keys</li>")
 	assert.NotContains(t, body, "everybody")
 	for _, external := range []string{"http:", "https:", "<script"} {
 		assert.NotContains(t, strings.ReplaceAll(body, "http://www.w3.org/", ""), external)
@@ -172,14 +172,14 @@ func TestTuneVerify(t *testing.T) {
 
 func TestTuneWrongUsage(t *testing.T) {
 	for args, want := range map[string]string{
-		"":                                           "--keys: is missing, must be given unless --trace is",
-		"--keys 0":                                   "--keys 0, must be a whole number 1 … 2,147,483,647",
-		"--keys 9 --withheld-share 1":                "--withheld-share 1, must be a number 1e-12 … 0.5",
-		"--keys 9 --one-hit 1":                       "--one-hit 1, must be a number 0 … 0.999999",
-		"--trace x --zipf 1":                         "--trace with --zipf, only one of them may be given",
-		"--keys 9 --limit 5 --lowest-limit 6":        "--lowest-limit 6, must be 1 … --limit 5",
-		"--keys 9 --sub-windows 61":                  "--sub-windows 61, must be a whole number 1 … 60",
-		"--keys 9 --window 1ms --sub-windows 2":      "--sub-windows 2, must leave at least 1ms each of --window 1ms",
+		"":                                      "--keys: is missing, must be given unless --trace is",
+		"--keys 0":                              "--keys 0, must be a whole number 1 … 2,147,483,647",
+		"--keys 9 --lost-share 1":               "--lost-share 1, must be a number 1e-12 … 0.5",
+		"--keys 9 --one-hit 1":                  "--one-hit 1, must be a number 0 … 0.999999",
+		"--trace x --zipf 1":                    "--trace with --zipf, only one of them may be given",
+		"--keys 9 --limit 5 --lowest-limit 6":   "--lowest-limit 6, must be 1 … --limit 5",
+		"--keys 9 --sub-windows 61":             "--sub-windows 61, must be a whole number 1 … 60",
+		"--keys 9 --window 1ms --sub-windows 2": "--sub-windows 2, must leave at least 1ms each of --window 1ms",
 		"--keys 9 --algorithm fixed --sub-windows 2": "--sub-windows 2, goes with --algorithm sliding only",
 		"--keys 9 --burst 5":                         "--burst 5, goes with --algorithm bucket only",
 		"--keys 100 --abusers 1 --requests 5":        "--requests 5, must be at least 30,000: each of the keys in a window sends one, abusers more",

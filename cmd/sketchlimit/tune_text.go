@@ -14,15 +14,15 @@ import (
 func (p *plans) warning() string {
 	switch e, goal := p.Forecast.Stated(), p.goal.FalseDenialRate; {
 	case e.FalseDenialRate > tooMany:
-		return fmt.Sprintf("This memory is far too small: %s of the requests of innocent keys would be denied.",
+		return fmt.Sprintf("This memory is far too small: %s of the requests of light keys would be denied.",
 			shareText(e.FalseDenialRate))
 	case p.Verified == nil:
 		return p.tooMuchToState()
 	case p.Verified.FalseDenialRate > tooMany:
-		return fmt.Sprintf("The plan is far too small: the replay denied %s of the requests of innocent keys.",
+		return fmt.Sprintf("The plan is far too small: the replay denied %s of the requests of light keys.",
 			shareText(p.Verified.FalseDenialRate))
 	case goal > 0 && p.Verified.FalseDenialRate > goal:
-		return fmt.Sprintf("The replay missed the goal: it denied %s of the requests of innocent keys, not %s.",
+		return fmt.Sprintf("The replay missed the goal: it denied %s of the requests of light keys, not %s.",
 			shareText(p.Verified.FalseDenialRate), shareText(goal))
 	}
 	return p.tooMuchToState()
@@ -92,7 +92,7 @@ func (p *plans) supposed() string {
 		arrivals = "spread over the window"
 	}
 	all := []string{requests + p.unsaid("requests"), abusers + p.unsaid("abusers"), arrivals + p.unsaid("even")}
-	if p.goal.FalseDenialRate > 0 || p.goal.WithheldShare > 0 {
+	if p.goal.FalseDenialRate > 0 || p.goal.LostShare > 0 {
 		headroom := "no headroom"
 		if p.goal.Headroom > 1 {
 			headroom = fmt.Sprintf("headroom up to %g × that", p.goal.Headroom)
@@ -136,7 +136,7 @@ func (p *plans) sections() []section {
 
 // compared is the plan beside those of half and twice its memory.
 func (p *plans) compared() section {
-	table := grid{Head: []string{"memory", "bytes\na key", "cliff", p.how()}, Text: 4}
+	table := grid{Head: []string{"memory", "bytes\na key", "breaking point", p.how()}, Text: 4}
 	for _, e := range p.Forecast.At {
 		table.Head = append(table.Head, fmt.Sprintf("× %g", e.Load))
 	}
@@ -145,22 +145,22 @@ func (p *plans) compared() section {
 		if one == &p.planned {
 			table.Mark = len(table.Rows)
 		}
-		denied := []string{bytesText(f.MemoryBytes), p.bytesPerKey(f), cliffText(f), "false-denial rate"}
-		withheld := []string{"", "", "", "withheld share"}
+		denied := []string{bytesText(f.MemoryBytes), p.bytesPerKey(f), breakingPointText(f), "false-denial rate"}
+		lost := []string{"", "", "", "lost share"}
 		estimate := []string{"", "", "", "estimate error"}
 		for _, e := range f.At {
 			denied = append(denied, rangedText(e.FalseDenialRate, e.FalseDenialRange, e.Replayed))
-			withheld = append(withheld, rangedText(e.WithheldShare, e.WithheldRange, e.ReplayedUnits))
+			lost = append(lost, rangedText(e.LostShare, e.LostRange, e.ReplayedUnits))
 			estimate = append(estimate, decimal(e.EstimateError))
 		}
-		table.Rows = append(table.Rows, denied, withheld, estimate)
+		table.Rows = append(table.Rows, denied, lost, estimate)
 	}
 	return section{
 		ID:    "plans",
 		Title: "Plans",
-		Prose: "The plan for the goal (marked), and the best ones in half and in twice its memory. " + p.source() + ": the share of the requests of innocent keys (below half of their limit) that are denied wrongly, the share of the units withheld that " +
-			"the exact algorithm admits, and the units held against a key beyond what it has used, on average. The cliff is the multiple from which on " +
-			"more than one in ten requests of innocent keys are denied." + p.assumed(),
+		Prose: "The plan for the goal (marked), and the best ones in half and in twice its memory. " + p.source() + ": the share of the requests of light keys (below half of their limit) that are denied wrongly, the share of the units lost that " +
+			"the exact algorithm admits, and the units held against a key beyond what it has used, on average. The breaking point is the multiple from which on " +
+			"more than one in ten requests of light keys are denied." + p.assumed(),
 		Table: table,
 	}
 }
@@ -168,7 +168,7 @@ func (p *plans) compared() section {
 // assumed is what a plan for stated traffic assumes about time, and what a range of rates is.
 func (p *plans) assumed() string {
 	text := ""
-	if e := p.Forecast.Stated(); wide(e.FalseDenialRange) || wide(e.WithheldRange) {
+	if e := p.Forecast.Stated(); wide(e.FalseDenialRange) || wide(e.LostRange) {
 		text = " Where luck decides, a range stands for a rate: nine in ten limiters with other seeds are in it."
 	}
 	if p.trace != "" {
@@ -224,11 +224,11 @@ func rangedText(v float64, r tune.Range, replayed uint64) string {
 
 func wide(r tune.Range) bool { return r.High > 2*r.Low }
 
-func cliffText(f *tune.Forecast) string {
-	if f.Cliff >= farthest {
+func breakingPointText(f *tune.Forecast) string {
+	if f.BreakingPoint >= farthest {
 		return fmt.Sprintf("> × %d", farthest)
 	}
-	return fmt.Sprintf("× %.3g", f.Cliff)
+	return fmt.Sprintf("× %.3g", f.BreakingPoint)
 }
 
 func (p *plans) chosen() section {
@@ -250,7 +250,7 @@ func (p *plans) chosen() section {
 		rows[3][1] = fmt.Sprintf("%d rows × %s cells × %d bits", plan.Depth, integer(plan.Width), plan.CellBits)
 	}
 	if plan.HeavyEntries > 0 {
-		rows[4][1] = fmt.Sprintf("%s, from %s on", plural(plan.HeavyEntries, "entry", "entries"), plural(plan.HeavyThreshold, "unit", "units"))
+		rows[4][1] = fmt.Sprintf("%s, from %s on", plural(plan.HeavyEntries, "entry", "entries"), plural(plan.PromoteAt, "unit", "units"))
 	}
 	return section{ID: "plan", Title: "The plan", Table: grid{Rows: rows, Mark: -1},
 		Prose: "Each shard has a Bloom filter and a sketch for every generation, and at most one table of heavy keys; of token buckets one table of fingerprints and times."}
@@ -282,8 +282,8 @@ func (p *plans) verified() section {
 		Table: grid{
 			Head: []string{"", p.how(), "measured", "measured /\n" + p.how()}, Text: 1, Mark: -1,
 			Rows: [][]string{
-				compare("false-denial rate", expectedText(e.FalseDenialRate, e.Replayed), resolved(r.FalseDenialRate, r.InnocentRequests), r.FalseDenialRate/e.FalseDenialRate),
-				compare("withheld share", expectedText(e.WithheldShare, e.ReplayedUnits), resolved(max(r.WithheldShare, 0), r.OracleAdmittedUnits), r.WithheldShare/e.WithheldShare),
+				compare("false-denial rate", expectedText(e.FalseDenialRate, e.Replayed), resolved(r.FalseDenialRate, r.LightRequests), r.FalseDenialRate/e.FalseDenialRate),
+				compare("lost share", expectedText(e.LostShare, e.ReplayedUnits), resolved(max(r.LostShare, 0), r.OracleAdmittedUnits), r.LostShare/e.LostShare),
 				compare("estimate error, units", decimal(e.EstimateError), decimal(r.EstimateError.Mean()), r.EstimateError.Mean()/e.EstimateError),
 				compare("keys in the fullest window", integer(int(math.Round(f.Keys))), integer(r.PeakKeys), float64(r.PeakKeys)/f.Keys),
 				compare("over-admissions", "0", integer(r.OverAdmissions), 0),

@@ -57,7 +57,7 @@ func TestWarnings(t *testing.T) {
 	r := report{Replay: &accuracy.Result{}}
 	require.Empty(t, r.warning())
 	r.Replay.FalseDenialRate = 0.25
-	require.Equal(t, "The limiter is far too small for this traffic: it denied 25 % of the requests of innocent keys. "+
+	require.Equal(t, "The limiter is far too small for this traffic: it denied 25 % of the requests of light keys. "+
 		"It needs more memory.", r.warning())
 	r.Replay.OverAdmissions = 1
 	require.Equal(t, "The limiter admitted what it had to deny, which must not happen.", r.warning())
@@ -66,12 +66,12 @@ func TestWarnings(t *testing.T) {
 	p.goal.FalseDenialRate = 1e-5
 	require.Empty(t, p.warning())
 	p.Verified.FalseDenialRate = 1e-3
-	require.Equal(t, "The replay missed the goal: it denied 0.10 % of the requests of innocent keys, not 1e-5.",
+	require.Equal(t, "The replay missed the goal: it denied 0.10 % of the requests of light keys, not 1e-5.",
 		p.warning())
 	p.Verified.FalseDenialRate = 0.5
-	require.Equal(t, "The plan is far too small: the replay denied 50 % of the requests of innocent keys.", p.warning())
+	require.Equal(t, "The plan is far too small: the replay denied 50 % of the requests of light keys.", p.warning())
 	p.Forecast.At[1].FalseDenialRate = 0.9
-	require.Equal(t, "This memory is far too small: 90 % of the requests of innocent keys would be denied.", p.warning())
+	require.Equal(t, "This memory is far too small: 90 % of the requests of light keys would be denied.", p.warning())
 }
 
 // TestTuneWarnsOfManyUnitsPerKey: a limiter sized by Keys and UnitsPerKey for such traffic misses its goal.
@@ -117,11 +117,11 @@ func TestCurve(t *testing.T) {
 
 // TestRatesSayWhatHollowIs: where not one was seen, the legend says so.
 func TestRatesSayWhatHollowIs(t *testing.T) {
-	series := []accuracy.Bucket{{Length: time.Minute, InnocentRequests: 1000, InnocentFalseDenials: 1, Looks: 1}}
+	series := []accuracy.Bucket{{Length: time.Minute, LightRequests: 1000, LightFalseDenials: 1, Looks: 1}}
 	seen, err := plotRates(series, 0, "")
 	require.NoError(t, err)
 	require.NotContains(t, seen, "hollow")
-	series[0].InnocentFalseDenials = 0
+	series[0].LightFalseDenials = 0
 	none, err := plotRates(series, 0, "")
 	require.NoError(t, err)
 	require.Contains(t, none, "hollow: not one seen</text>")
@@ -129,7 +129,7 @@ func TestRatesSayWhatHollowIs(t *testing.T) {
 
 // TestLegendInAWiderFont: the next mark is beside the text of a fifth more width, too.
 func TestLegendInAWiderFont(t *testing.T) {
-	long := "false-denial rate of innocent keys"
+	long := "false-denial rate of light keys"
 	drawn, err := picture("legend", 100, func(c draw.Canvas) {
 		drawLegend(c, []entry{{long, nil}, hollow("hollow")})
 	})

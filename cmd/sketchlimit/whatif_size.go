@@ -74,7 +74,7 @@ func (r *answer) size(ctx context.Context) (*sizing, error) {
 		s.Problem = oneLine(err)
 		return s, ctx.Err() // all else has been found out
 	}
-	s.MemoryBytes, s.cliff = p.Forecast.MemoryBytes, cliffText(&p.Forecast)
+	s.MemoryBytes, s.cliff = p.Forecast.MemoryBytes, breakingPointText(&p.Forecast)
 	if s.Go, err = p.code(); err != nil {
 		return nil, failure{err}
 	}
@@ -176,8 +176,8 @@ func (s *sizing) section() section {
 		prose += "No limiter could be planned: " + s.Problem + "."
 	} else {
 		prose += fmt.Sprintf("The limiter in Go is planned for %g times as much and for the keys that the limit refuses. "+
-			"It takes %s, at a false-denial rate of %s; its cliff, from which on it denies more than one in ten requests of "+
-			"innocent keys, is at %s of the log's traffic. The file of rules takes %s: every rule is sized for one key in a "+
+			"It takes %s, at a false-denial rate of %s; its breaking point, from which on it denies more than one in ten requests of "+
+			"light keys, is at %s of the log's traffic. The file of rules takes %s: every rule is sized for one key in a "+
 			"hundred that asks for three times the limit, however many the log has.",
 			s.Headroom, bytesText(s.MemoryBytes), scientific(sizeRate), s.cliff, bytesText(s.RulesBytes))
 		prose = behind(prose, s.Warning)

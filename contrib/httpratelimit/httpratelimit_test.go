@@ -182,7 +182,7 @@ func TestInnocents(t *testing.T) {
 			own[i]++
 		}
 	}
-	t.Logf("%d of %d requests of innocent keys denied", wronged, requests)
+	t.Logf("%d of %d requests of light keys denied", wronged, requests)
 	require.Less(t, float64(wronged), 1e-5*float64(requests))
 }
 

@@ -191,7 +191,7 @@ func TestRateIsThatOfAllKeys(t *testing.T) {
 					t.Logf("%s, %d keys: %.3g, audited %.3g, %.3g … %.3g", name, keys, actual, rate, low, high)
 				}
 				if keys > 1000 && name != "slots" { // of which few keys are sampled
-					require.InEpsilon(t, truth.Exact-truth.Admitted, float64(c.Exact-c.Admitted), 0.6, "withheld")
+					require.InEpsilon(t, truth.Exact-truth.Admitted, float64(c.Exact-c.Admitted), 0.6, "lost")
 				}
 			}
 		}

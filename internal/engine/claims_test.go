@@ -30,7 +30,7 @@ func requireBroken(t *testing.T, what string, f func()) {
 // finds units free which usage does not.
 func TestClaimsOfConsume_BrokenBound(t *testing.T) {
 	l := faceOf(t, sliding(20, time.Second), spec.Dimensions{Shards: 1, BloomBytes: 192, BloomProbes: 1, Depth: 2, Width: 64, CellBits: 8,
-		HeavyEntries: heavyhitter.BucketEntries, HeavyThreshold: 20})
+		HeavyEntries: heavyhitter.BucketEntries, PromoteAt: 20})
 	for range 19 {
 		require.True(t, l.allow("key", 1))
 	}
@@ -44,7 +44,7 @@ func TestClaimsOfConsume_BrokenBound(t *testing.T) {
 // Each of the two claims by itself: 5 of 20 are used.
 func TestClaimsOfConsume_EachAlone(t *testing.T) {
 	l := faceOf(t, fixed(20, time.Second), spec.Dimensions{Shards: 1, BloomBytes: 192, BloomProbes: 1, Depth: 2, Width: 64, CellBits: 8,
-		HeavyEntries: heavyhitter.BucketEntries, HeavyThreshold: 20})
+		HeavyEntries: heavyhitter.BucketEntries, PromoteAt: 20})
 	require.True(t, l.allow("key", 5))
 	r, p := l.at(l.hasher.String("key")), l.position()
 	window{r}.checkConsume(p, 20, 20, 15, 20)
@@ -58,9 +58,9 @@ func TestClaimsHoldInRandomTraffic(t *testing.T) {
 	for _, rule := range []spec.Rule{sliding(20, time.Second), fixed(20, time.Second), spec.NewWindow(20, time.Second/4, 5)} {
 		for _, probes := range []int{1, 3} {
 			d := spec.Dimensions{Shards: 2, BloomBytes: 192, BloomProbes: probes, Depth: 2, Width: 128, CellBits: 8,
-				HeavyEntries: heavyhitter.BucketEntries, HeavyThreshold: 6}
+				HeavyEntries: heavyhitter.BucketEntries, PromoteAt: 6}
 			if rule.Ring.Buffers() > 2 { // sub-windows have no table
-				d.HeavyEntries, d.HeavyThreshold = 0, 0
+				d.HeavyEntries, d.PromoteAt = 0, 0
 			}
 			for _, denyProven := range []bool{false, true} {
 				l := faceOf(t, rule, d)

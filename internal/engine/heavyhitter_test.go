@@ -21,7 +21,7 @@ func TestAShardIsOneCacheLine(t *testing.T) {
 // for that.
 func TestKeysThatShareAnEntry(t *testing.T) {
 	l := faceOf(t, sliding(100, time.Minute),
-		spec.Dimensions{Shards: 1, BloomBytes: 1024, BloomProbes: 3, Depth: 4, Width: 512, CellBits: 8, HeavyEntries: 16, HeavyThreshold: 16})
+		spec.Dimensions{Shards: 1, BloomBytes: 1024, BloomProbes: 3, Depth: 4, Width: 512, CellBits: 8, HeavyEntries: 16, PromoteAt: 16})
 	take := func(h uint64, n int) bool { return l.Take(0, h, n, l.Limit, Whole).Allowed }
 	// Nothing but the low bits of the product tell these two apart, and those are
 	// not in the fingerprint.
@@ -51,7 +51,7 @@ func TestKeysThatShareAnEntry(t *testing.T) {
 func TestHugeCostsAreNotAsked(t *testing.T) {
 	const limit = 100
 	l := sparingFace(t, sliding(limit, time.Minute), spec.Dimensions{Shards: 1, BloomBytes: 64, BloomProbes: 1, Depth: 2, Width: 64, CellBits: 8,
-		HeavyEntries: heavyhitter.BucketEntries, HeavyThreshold: 16})
+		HeavyEntries: heavyhitter.BucketEntries, PromoteAt: 16})
 	require.True(t, l.take("key", 20).Allowed)
 	r := l.at(l.hasher.String("key"))
 	before := window{r}.offered(l.position(), *r.e.heavy.Find(r.entries(), r.h))
@@ -62,13 +62,13 @@ func TestHugeCostsAreNotAsked(t *testing.T) {
 	}
 }
 
-// Innocent keys must not take up the table of heavy keys: what others have left in their cells is no use of
+// Light keys must not take up the table of heavy keys: what others have left in their cells is no use of
 // theirs. Heavy keys that come later find room.
 func TestHeavyTableKeepsOutLightKeys(t *testing.T) {
 	const keys = 20_000
 	for limit, d := range map[int]spec.Dimensions{ // what package sizing gives so many keys
-		100:  {Shards: 1, BloomBytes: 1152, BloomProbes: 1, Depth: 2, Width: 2880, HeavyEntries: 576, HeavyThreshold: 16, CellBits: 8},
-		1000: {Shards: 1, BloomBytes: 1216, BloomProbes: 1, Depth: 2, Width: 624, HeavyEntries: 608, HeavyThreshold: 16, CellBits: 16},
+		100:  {Shards: 1, BloomBytes: 1152, BloomProbes: 1, Depth: 2, Width: 2880, HeavyEntries: 576, PromoteAt: 16, CellBits: 8},
+		1000: {Shards: 1, BloomBytes: 1216, BloomProbes: 1, Depth: 2, Width: 624, HeavyEntries: 608, PromoteAt: 16, CellBits: 16},
 	} {
 		l := faceOf(t, sliding(limit, time.Minute), d)
 		r := l.request(0, 0)

@@ -91,7 +91,7 @@ func newLayout(rule spec.Rule, d spec.Dimensions, seed uint64) (layout, error) {
 	if rule.DeniesProven() {
 		fingerprint = heavyhitter.ProvenFingerprint
 	}
-	l.heavy, l.promoteAt = heavyhitter.New(rule.Reach, d.Entries(&rule), fingerprint), int64(d.HeavyThreshold)
+	l.heavy, l.promoteAt = heavyhitter.New(rule.Reach, d.Entries(&rule), fingerprint), int64(d.PromoteAt)
 	l.filterFirst = d.BloomBytes > 0 && (d.BloomProbes > 1 || d.Width == 0)
 	l.light = min(rule.Limit, l.promoteAt-1)
 	l.peakStep = rule.Reach/math.MaxUint16 + 1

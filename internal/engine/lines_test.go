@@ -43,7 +43,7 @@ func BenchmarkLinesWritten(b *testing.B) {
 // so often: 3922 keys for each of the shards, which are those of a sliding window with limit 100 in 4 MiB.
 func linesWritten(t testing.TB, shards, requests int) float64 {
 	l := faceOf(t, sliding(100, time.Second), spec.Dimensions{
-		Shards: shards, BloomBytes: 192, BloomProbes: 1, Depth: 3, Width: 3968, CellBits: 4, HeavyEntries: 496, HeavyThreshold: 16,
+		Shards: shards, BloomBytes: 192, BloomProbes: 1, Depth: 3, Width: 3968, CellBits: 4, HeavyEntries: 496, PromoteAt: 16,
 	})
 	keys := 1_000_000 * shards / 255
 	lines, counted, all := 0, 0, keys*requests

@@ -15,7 +15,7 @@ import (
 // changes nothing.
 func TestPrefetchLooksWhereDecisionsDo(t *testing.T) {
 	testkit.OneGoroutine(t)
-	counts := spec.Dimensions{Shards: 1, BloomBytes: 1536, BloomProbes: 3, Depth: 4, Width: 768, HeavyEntries: 384, HeavyThreshold: 6, CellBits: 8}
+	counts := spec.Dimensions{Shards: 1, BloomBytes: 1536, BloomProbes: 3, Depth: 4, Width: 768, HeavyEntries: 384, PromoteAt: 6, CellBits: 8}
 	flat := counts
 	flat.HeavyEntries = 0
 	for name, c := range map[string]struct {

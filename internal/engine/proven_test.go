@@ -36,7 +36,7 @@ func begun(r request) { r.state().Begin(r.s.admitted, 0) }
 func oneShard(limit int64) spec.Dimensions {
 	return spec.Dimensions{
 		Shards: 1, BloomBytes: 64, BloomProbes: 1, Depth: 3, Width: 128, CellBits: spec.CellBits(int(limit)),
-		HeavyEntries: 64, HeavyThreshold: max(1, int(limit)/6),
+		HeavyEntries: 64, PromoteAt: max(1, int(limit)/6),
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 // small returns an engine of one shard.
 func small(t *testing.T) *face {
 	l := faceOf(t, sliding(20, time.Second),
-		spec.Dimensions{Shards: 1, BloomBytes: 1536, BloomProbes: 3, Depth: 4, Width: 768, HeavyEntries: 384, HeavyThreshold: 6, CellBits: 8})
+		spec.Dimensions{Shards: 1, BloomBytes: 1536, BloomProbes: 3, Depth: 4, Width: 768, HeavyEntries: 384, PromoteAt: 6, CellBits: 8})
 	l.SetApart()
 	return l
 }

@@ -23,7 +23,7 @@ func BenchmarkSnapshotLocks(b *testing.B) {
 		shards /= 64
 	}
 	l := faceOf(b, sliding(60_000, 10*time.Second),
-		spec.Dimensions{Shards: shards, BloomBytes: 2048, BloomProbes: 3, Depth: 4, Width: 512, CellBits: 16, HeavyEntries: 512, HeavyThreshold: 16})
+		spec.Dimensions{Shards: shards, BloomBytes: 2048, BloomProbes: 3, Depth: 4, Width: 512, CellBits: 16, HeavyEntries: 512, PromoteAt: 16})
 	clear(l.memory) // so that the system has handed it out
 	var deciding sync.WaitGroup
 	var done atomic.Bool

@@ -19,10 +19,10 @@ import (
 func TestTakeDecidesAsTakeAnyDoes(t *testing.T) {
 	testkit.OneGoroutine(t)
 	const requests = 200_000 / testkit.Divisor
-	small := spec.Dimensions{Shards: 2, BloomBytes: 128, BloomProbes: 3, Depth: 4, Width: 64, CellBits: 8, HeavyEntries: 16, HeavyThreshold: 8}
+	small := spec.Dimensions{Shards: 2, BloomBytes: 128, BloomProbes: 3, Depth: 4, Width: 64, CellBits: 8, HeavyEntries: 16, PromoteAt: 8}
 	flat := small
 	flat.Depth = 2
-	usual := spec.Dimensions{Shards: 2, BloomBytes: 64, BloomProbes: 1, Depth: 3, Width: 64, CellBits: 4, HeavyEntries: 16, HeavyThreshold: 16}
+	usual := spec.Dimensions{Shards: 2, BloomBytes: 64, BloomProbes: 1, Depth: 3, Width: 64, CellBits: 4, HeavyEntries: 16, PromoteAt: 16}
 	wide := usual
 	wide.Width, wide.CellBits = 32, 8
 	other := spec.Dimensions{Shards: 1, BloomBytes: 64, BloomProbes: 8, Depth: 3, Width: 32, CellBits: 16}
@@ -144,7 +144,7 @@ func TestRequestBehindItsShard(t *testing.T) {
 // are read. A look ahead knows that.
 func TestPeekAheadReadsWhatTheTurnLeaves(t *testing.T) {
 	l := faceOf(t, sliding(100, time.Minute),
-		spec.Dimensions{Shards: 1, BloomBytes: 64, BloomProbes: 1, Depth: 1, Width: 8, CellBits: 8, HeavyEntries: 16, HeavyThreshold: 16})
+		spec.Dimensions{Shards: 1, BloomBytes: 64, BloomProbes: 1, Depth: 1, Width: 8, CellBits: 8, HeavyEntries: 16, PromoteAt: 16})
 	key := l.at(l.hasher.String("heavy"))
 	at := func(generation int64) rotating.Position { return rotating.Position{Generation: generation} }
 	require.True(t, l.consume(l.Timeline.Pack(at(0)), key.h, 50, l.Limit, Whole).Allowed)

@@ -49,7 +49,7 @@ func growing(e *engine.Engine, now *int64, most int) *Growth {
 // the window.
 func TestAdapt(t *testing.T) {
 	first := engineOf(t, spec.NewWindow(20, time.Second, 2),
-		spec.Dimensions{Shards: 1, BloomBytes: 1536, BloomProbes: 3, Depth: 4, Width: 768, HeavyEntries: 384, HeavyThreshold: 6, CellBits: 8})
+		spec.Dimensions{Shards: 1, BloomBytes: 1536, BloomProbes: 3, Depth: 4, Width: 768, HeavyEntries: 384, PromoteAt: 6, CellBits: 8})
 	now := int64(0)
 	g := growing(first, &now, 1<<20)
 	for key := range uint64(100_000) {
@@ -103,7 +103,7 @@ func TestGrowOutOfOverCapacity(t *testing.T) {
 	rule := spec.NewWindow(100, time.Second, 2)
 	rule.OverCapacity = &overcapacity.Episodes{Rate: 1e-4, Lowest: 100}
 	e := engineOf(t, rule, spec.Dimensions{
-		Shards: 1, BloomBytes: 64, BloomProbes: 1, Depth: 3, Width: 128, CellBits: spec.CellBits(100), HeavyEntries: 64, HeavyThreshold: 16,
+		Shards: 1, BloomBytes: 64, BloomProbes: 1, Depth: 3, Width: 128, CellBits: spec.CellBits(100), HeavyEntries: 64, PromoteAt: 16,
 	})
 	now := int64(0)
 	g := growing(e, &now, e.Bytes())

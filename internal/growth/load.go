@@ -11,7 +11,7 @@ import (
 )
 
 // forecast returns the false-denial rate that there would be at a position if a third more had
-// come, which is about that of three quarters of the limit. The cliff where everybody is denied
+// come, which is about that of three quarters of the limit. The breaking point where everybody is denied
 // is so steep that a tenth more keys can make a thousand times the rate, and clients
 // with history are over it before new ones: a forecast sees it ahead.
 func forecast(e *engine.Engine, p rotating.Position, limit int64) (rate float64) {

@@ -17,7 +17,7 @@ func TestEpisodeOfShardsOverCapacity(t *testing.T) {
 	rule := spec.NewWindow(100, time.Second, 2)
 	rule.OverCapacity = &overcapacity.Episodes{Rate: 1e-4, Lowest: 100}
 	e, err := engine.New(rule, spec.Dimensions{
-		Shards: 1, BloomBytes: 64, BloomProbes: 1, Depth: 3, Width: 128, CellBits: 8, HeavyEntries: 64, HeavyThreshold: 16,
+		Shards: 1, BloomBytes: 64, BloomProbes: 1, Depth: 3, Width: 128, CellBits: 8, HeavyEntries: 64, PromoteAt: 16,
 	}, 1, new(striped.Counter))
 	require.NoError(t, err)
 	now := time.Unix(8, 0).UnixNano()

@@ -47,20 +47,20 @@ func ruleOf(w *spec.Rule) snapshotRule {
 
 // snapshotDimensions are Dimensions of 64 bits on every machine.
 type snapshotDimensions struct {
-	Shards, BloomBytes, BloomProbes, Depth, Width, CellBits, HeavyEntries, HeavyThreshold int64
+	Shards, BloomBytes, BloomProbes, Depth, Width, CellBits, HeavyEntries, PromoteAt int64
 }
 
 func saved(d spec.Dimensions) snapshotDimensions {
 	return snapshotDimensions{
 		int64(d.Shards), int64(d.BloomBytes), int64(d.BloomProbes), int64(d.Depth),
-		int64(d.Width), int64(d.CellBits), int64(d.HeavyEntries), int64(d.HeavyThreshold),
+		int64(d.Width), int64(d.CellBits), int64(d.HeavyEntries), int64(d.PromoteAt),
 	}
 }
 
 func (d *snapshotDimensions) dimensions() spec.Dimensions {
 	return spec.Dimensions{
 		Shards: int(d.Shards), BloomBytes: int(d.BloomBytes), BloomProbes: int(d.BloomProbes), Depth: int(d.Depth),
-		Width: int(d.Width), CellBits: int(d.CellBits), HeavyEntries: int(d.HeavyEntries), HeavyThreshold: int(d.HeavyThreshold),
+		Width: int(d.Width), CellBits: int(d.CellBits), HeavyEntries: int(d.HeavyEntries), PromoteAt: int(d.PromoteAt),
 	}
 }
 

@@ -43,7 +43,7 @@ func (n *Need) Spend(memory int, s Shape) (spec.Dimensions, error) {
 	p := spec.Dimensions{Shards: shards, CellBits: spec.CellBits(int(n.Rule.Limit)), Depth: s.Depth, BloomProbes: s.Probes}
 	if s.Heavy > 0 && n.table() {
 		p.HeavyEntries = int(float64(bytes)*s.Heavy) / (8 * heavyhitter.BucketEntries) * heavyhitter.BucketEntries
-		p.HeavyThreshold = s.Threshold
+		p.PromoteAt = s.Threshold
 		bytes -= 8 * p.HeavyEntries
 	}
 	lines := bytes / generations / bloom.BlockBytes

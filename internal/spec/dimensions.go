@@ -15,7 +15,7 @@ import (
 // Dimensions are those of a sketchlimit.Plan. Of a bucket Width are the lines of a shard's
 // table, and Depth the entries of a line.
 type Dimensions struct {
-	Shards, BloomBytes, BloomProbes, Depth, Width, CellBits, HeavyEntries, HeavyThreshold int
+	Shards, BloomBytes, BloomProbes, Depth, Width, CellBits, HeavyEntries, PromoteAt int
 }
 
 const (
@@ -86,8 +86,8 @@ func (d *Dimensions) checkWindow(rule *Rule) error {
 		return fmt.Errorf("sketchlimit: Plan.HeavyEntries %d, must be 0 for %d SubWindows", d.HeavyEntries, rule.Ring.Buffers()-1)
 	case d.HeavyEntries > 0 && !heavyhitter.Fits(limit):
 		return fmt.Errorf("sketchlimit: Plan.HeavyEntries %d, must be 0 for Limit %d", d.HeavyEntries, limit)
-	case d.HeavyEntries > 0 && d.HeavyThreshold < 1:
-		return fmt.Errorf("sketchlimit: Plan.HeavyThreshold %d, must be at least 1", d.HeavyThreshold)
+	case d.HeavyEntries > 0 && d.PromoteAt < 1:
+		return fmt.Errorf("sketchlimit: Plan.PromoteAt %d, must be at least 1", d.PromoteAt)
 	case d.CellBits < CellBits(limit):
 		return fmt.Errorf("sketchlimit: Plan.CellBits %d, must be at least %d for Limit %d", d.CellBits, CellBits(limit), limit)
 	}

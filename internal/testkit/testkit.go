@@ -19,7 +19,7 @@ func Heap() int {
 	}
 }
 
-// MostFalseDenials returns how many false denials of innocent keys n requests may
+// MostFalseDenials returns how many false denials of light keys n requests may
 // show if the rate is at most p. Denials of one key come together, at most about
 // five in a window of these workloads, so there are a fifth as many independent
 // events, Poisson-distributed. A sound limiter passes the bound with a chance below

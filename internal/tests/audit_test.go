@@ -135,6 +135,6 @@ func TestAuditOfGroups(t *testing.T) {
 	s := client.Stats().Audit
 	require.EqualValues(t, 400, s.Requests)
 	require.EqualValues(t, 100, s.Admitted)
-	require.EqualValues(t, 100, s.Exact, "what another one refuses is not withheld")
+	require.EqualValues(t, 100, s.Exact, "what another one refuses is not lost")
 	require.Zero(t, s.Denied+s.OverAdmitted)
 }

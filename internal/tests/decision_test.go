@@ -13,9 +13,9 @@ import (
 
 // crowded are plans so small that all keys meet: what one counts, others read.
 var crowded = map[string]sketchlimit.Config{
-	"sliding": {Plan: &sketchlimit.Plan{Shards: 1, BloomBytes: 64, BloomProbes: 2, Depth: 2, Width: 16, CellBits: 8, HeavyEntries: 16, HeavyThreshold: 12}},
+	"sliding": {Plan: &sketchlimit.Plan{Shards: 1, BloomBytes: 64, BloomProbes: 2, Depth: 2, Width: 16, CellBits: 8, HeavyEntries: 16, PromoteAt: 12}},
 	"fixed": {Algorithm: sketchlimit.FixedWindow,
-		Plan: &sketchlimit.Plan{Shards: 1, BloomBytes: 64, BloomProbes: 2, Depth: 2, Width: 16, CellBits: 8, HeavyEntries: 16, HeavyThreshold: 12}},
+		Plan: &sketchlimit.Plan{Shards: 1, BloomBytes: 64, BloomProbes: 2, Depth: 2, Width: 16, CellBits: 8, HeavyEntries: 16, PromoteAt: 12}},
 	"sub-windows": {SubWindows: 4, Plan: &sketchlimit.Plan{Shards: 1, BloomBytes: 64, BloomProbes: 2, Depth: 2, Width: 16, CellBits: 8}},
 	"bucket":      {Algorithm: sketchlimit.TokenBucket, Plan: &sketchlimit.Plan{Shards: 1, Depth: 8, Width: 1, CellBits: 32}},
 }

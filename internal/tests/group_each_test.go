@@ -248,7 +248,7 @@ func TestDoEachAllocatesNothing(t *testing.T) {
 func TestDoEachOfOneLimiterNeverOverAdmits(t *testing.T) {
 	const limit, keys = 20, 60
 	crowded := sketchlimit.Plan{Shards: 1, BloomBytes: 64, BloomProbes: 3, Depth: 4, Width: 64, CellBits: 8,
-		HeavyEntries: 16, HeavyThreshold: 16}
+		HeavyEntries: 16, PromoteAt: 16}
 	for seed := range uint64(20) {
 		l := build(t, sketchlimit.Config{
 			Limit: limit, Window: time.Minute, Algorithm: sketchlimit.FixedWindow, Plan: &crowded, Seed: seed + 1,

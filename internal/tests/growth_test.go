@@ -119,7 +119,7 @@ func TestGrowKeepsItsGoal(t *testing.T) {
 				}
 				require.Zero(t, j.over)
 			}
-			t.Logf("%s: %d of %d innocent requests denied wrongly, and %d of %d at the jump", tt.name, wrong, innocent, wrongAtJump, atJump)
+			t.Logf("%s: %d of %d light requests denied wrongly, and %d of %d at the jump", tt.name, wrong, innocent, wrongAtJump, atJump)
 			// Five standard deviations of what is expected, once in 10,000 seeds by
 			// chance; this one is fixed.
 			most := goal*float64(innocent) + 5*math.Sqrt(goal*float64(innocent))

@@ -12,7 +12,7 @@ import (
 // A full table leaves keys in the sketch, and nobody over the limit.
 func TestFullHeavyTable(t *testing.T) {
 	l, err := sketchlimit.New(sketchlimit.Config{Limit: 100, Window: time.Minute, Seed: 1, Clock: func() time.Time { return time.Unix(0, 0) },
-		Plan: &sketchlimit.Plan{Shards: 1, BloomBytes: 4096, BloomProbes: 3, Depth: 4, Width: 4096, CellBits: 8, HeavyEntries: 16, HeavyThreshold: 16}})
+		Plan: &sketchlimit.Plan{Shards: 1, BloomBytes: 4096, BloomProbes: 3, Depth: 4, Width: 4096, CellBits: 8, HeavyEntries: 16, PromoteAt: 16}})
 	require.NoError(t, err)
 	for key := range 50 {
 		admitted := 0

@@ -30,7 +30,7 @@ func odd(r *rand.Rand, right ...int) int {
 func oddPlan(r *rand.Rand) *sketchlimit.Plan {
 	return &sketchlimit.Plan{
 		Shards: odd(r, 1, 2, 3), BloomBytes: odd(r, 0, 64, 128), BloomProbes: odd(r, 1, 3), Depth: odd(r, 1, 2, 4),
-		Width: odd(r, 0, 16, 32), CellBits: odd(r, 4, 8, 16, 32), HeavyEntries: odd(r, 0, 16, 32), HeavyThreshold: odd(r, 0, 1, 2, 16),
+		Width: odd(r, 0, 16, 32), CellBits: odd(r, 4, 8, 16, 32), HeavyEntries: odd(r, 0, 16, 32), PromoteAt: odd(r, 0, 1, 2, 16),
 	}
 }
 
@@ -100,7 +100,7 @@ func TestNewNeverPanics(t *testing.T) {
 func TestPlanOfALimitOf1WithHeavyEntries(t *testing.T) {
 	for _, entries := range []int{-100, -8, 8, 9} {
 		_, err := sketchlimit.New(sketchlimit.Config{Limit: 1, Window: time.Minute, Plan: &sketchlimit.Plan{
-			Shards: 1, BloomBytes: 64, BloomProbes: 2, HeavyEntries: entries, HeavyThreshold: 1}})
+			Shards: 1, BloomBytes: 64, BloomProbes: 2, HeavyEntries: entries, PromoteAt: 1}})
 		require.ErrorContains(t, err, "sketchlimit: Plan.HeavyEntries", "%d", entries)
 	}
 }
@@ -139,7 +139,7 @@ func TestSealedSnapshotsOfHostilePlans(t *testing.T) {
 		require.NoError(t, err)
 		b := append(snapshot(t, l), make([]byte, 64<<10)...)
 		write := func(at int, p *sketchlimit.Plan) {
-			for j, n := range []int{p.Shards, p.BloomBytes, p.BloomProbes, p.Depth, p.Width, p.CellBits, p.HeavyEntries, p.HeavyThreshold} {
+			for j, n := range []int{p.Shards, p.BloomBytes, p.BloomProbes, p.Depth, p.Width, p.CellBits, p.HeavyEntries, p.PromoteAt} {
 				binary.LittleEndian.PutUint64(b[at+8*j:], uint64(n))
 			}
 		}

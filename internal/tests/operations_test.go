@@ -36,7 +36,7 @@ var trials = []sketchlimit.Config{
 	{Limit: 60, Algorithm: sketchlimit.FixedWindow, MaxMemoryBytes: 1 << 20},
 	{Limit: 12, Plan: narrow},
 	{Limit: 60, Plan: narrow},
-	{Limit: 60, Plan: &sketchlimit.Plan{Shards: 1, BloomBytes: 64, BloomProbes: 1, Depth: 1, Width: 8, CellBits: 8, HeavyEntries: 16, HeavyThreshold: 3}},
+	{Limit: 60, Plan: &sketchlimit.Plan{Shards: 1, BloomBytes: 64, BloomProbes: 1, Depth: 1, Width: 8, CellBits: 8, HeavyEntries: 16, PromoteAt: 3}},
 	{Limit: 60, Algorithm: sketchlimit.FixedWindow, Plan: narrow},
 	{Limit: 12, SubWindows: 4, Plan: narrow},
 	{Limit: 12, Burst: 20, Algorithm: sketchlimit.TokenBucket, Plan: &sketchlimit.Plan{Shards: 2, Depth: 8, Width: 1, CellBits: 32}},

@@ -117,7 +117,7 @@ func (o *overloaded) take(key string, n int) bool {
 
 // window sends requests for n units each by so many keys, requests of each on average,
 // and of some innocent ones and abusers between, until the window ends. It returns the
-// requests of innocent keys that were denied.
+// requests of light keys that were denied.
 func (o *overloaded) window(keys, requests, n int) (denied int) {
 	start := o.now.Load()
 	all := keys * requests
@@ -173,7 +173,7 @@ func TestSpare(t *testing.T) {
 				}
 			}
 			t.Logf("%d requests over-admitted; %d units above limits, %d accounted for", o.overAdmitted, o.all, o.Stats().OverCapacity.Units)
-			require.Zero(t, denied, "innocents")
+			require.Zero(t, denied, "light keys")
 			s := o.Stats().OverCapacity
 			require.EqualValues(t, 1, s.Times)
 			require.False(t, s.Since.Before(began))
@@ -444,7 +444,7 @@ func TestSpareBesideAPredecessor(t *testing.T) {
 	require.LessOrEqual(t, most, c.MaxMemoryBytes)
 }
 
-// An overload may come with dearer requests than there were before: innocent keys are
+// An overload may come with dearer requests than there were before: light keys are
 // denied no more than in others.
 func TestSpareWhenRequestsBecomeDear(t *testing.T) {
 	testkit.Computes(t)

@@ -75,7 +75,7 @@ func TestLiveRateIsTheRateOfNewKeys(t *testing.T) {
 		"wide cells": {config: sketchlimit.Config{Limit: 300, LowestLimit: 10,
 			Plan: &sketchlimit.Plan{Shards: 4, BloomBytes: 1024, BloomProbes: 3, Depth: 4, Width: 256, CellBits: 16}}, cost: 3},
 		"two rows": {config: sketchlimit.Config{Limit: 100, LowestLimit: 1,
-			Plan: &sketchlimit.Plan{Shards: 2, BloomBytes: 1024, BloomProbes: 2, Depth: 2, Width: 2048, CellBits: 8, HeavyEntries: 512, HeavyThreshold: 16}}},
+			Plan: &sketchlimit.Plan{Shards: 2, BloomBytes: 1024, BloomProbes: 2, Depth: 2, Width: 2048, CellBits: 8, HeavyEntries: 512, PromoteAt: 16}}},
 		"costs":       {config: sketchlimit.Config{Limit: 100_000, LowestLimit: 10_000, MemoryBytes: 128 << 10}, cost: 4000},
 		"sub-windows": {config: sketchlimit.Config{Limit: 100, LowestLimit: 1, MemoryBytes: 60 << 10, SubWindows: 3}},
 		"limit 1":     {config: sketchlimit.Config{Limit: 1, MemoryBytes: 32 << 10}},

@@ -299,7 +299,7 @@ func FuzzReadFrom(f *testing.F) {
 			if c.Algorithm == sketchlimit.TokenBucket {
 				c.Plan = &sketchlimit.Plan{Shards: 2, Depth: 8, Width: 2, CellBits: 32}
 			} else if c.SubWindows == 0 {
-				c.Plan.HeavyEntries, c.Plan.HeavyThreshold = 16, 2
+				c.Plan.HeavyEntries, c.Plan.PromoteAt = 16, 2
 			}
 		}
 		configs = append(configs, c)

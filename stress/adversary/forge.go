@@ -152,7 +152,7 @@ func spoilPlan(r *rand.Rand, c *sketchlimit.Config, field int, n int64) {
 	case 6:
 		p.HeavyEntries = int(n)
 	case 7:
-		p.HeavyThreshold = int(n)
+		p.PromoteAt = int(n)
 	case 8:
 		p.Limit = []int{c.Limit, int(n)}[r.IntN(2)] // from here on what the plan is for
 	case 9:

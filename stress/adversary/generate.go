@@ -101,8 +101,8 @@ func (g *generator) storm() {
 		ask(1, g.hot, 1+r.IntN(much), together)
 	}
 	little := 1 + r.IntN(1+limit/5)
-	if p := g.w.configs[i].Plan; p != nil && p.HeavyThreshold > 1 && r.IntN(3) > 0 {
-		little = max(1, min(little, p.HeavyThreshold-1)) // so that they are no heavy keys
+	if p := g.w.configs[i].Plan; p != nil && p.PromoteAt > 1 && r.IntN(3) > 0 {
+		little = max(1, min(little, p.PromoteAt-1)) // so that they are no heavy keys
 	}
 	for key := range 20 + r.IntN(100) {
 		ask(2, 500+key, little, together)

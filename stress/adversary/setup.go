@@ -281,13 +281,13 @@ func resize(r *rand.Rand, c sketchlimit.Config, limit int) sketchlimit.Config {
 		p.BloomBytes, p.BloomProbes, p.CellBits = 0, 0, 32
 		p.Depth, p.Width = []int{6, 8, 9, 10}[r.IntN(4)], 1<<r.IntN(7)
 	} else if generations := 2; c.SubWindows < generations && bits.Len(uint(limit)) <= 21 && r.IntN(4) > 0 {
-		p.HeavyEntries, p.HeavyThreshold = 16<<r.IntN(2), 16
+		p.HeavyEntries, p.PromoteAt = 16<<r.IntN(2), 16
 		if r.IntN(3) == 0 {
-			p.HeavyThreshold = 1 + r.IntN(limit+2)
+			p.PromoteAt = 1 + r.IntN(limit+2)
 		}
 	}
 	if limit == 1 && c.Algorithm != sketchlimit.TokenBucket && r.IntN(2) == 0 {
-		p.Width, p.HeavyEntries, p.HeavyThreshold = 0, 0, 0
+		p.Width, p.HeavyEntries, p.PromoteAt = 0, 0, 0
 	}
 	c.Plan = p
 	return c

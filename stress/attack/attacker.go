@@ -85,7 +85,7 @@ func (a *attacker) begin() {
 	clear(a.keys)
 	a.most = a.limit
 	if a.plan.HeavyEntries > 0 {
-		a.most = a.plan.HeavyThreshold - 1
+		a.most = a.plan.PromoteAt - 1
 	}
 	a.sendShared()
 	a.shared = nil // the next window has other cells
@@ -150,7 +150,7 @@ func (a *attacker) sendShared() {
 // that leaves room in one of seventy buckets.
 func (a *attacker) fillTable() {
 	for key := range a.plan.Shards * a.plan.HeavyEntries * 16 / 10 {
-		for range 2 * a.plan.HeavyThreshold {
+		for range 2 * a.plan.PromoteAt {
 			if a.spent() {
 				return
 			}

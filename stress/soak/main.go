@@ -3,7 +3,7 @@
 // every second, the keys become 200 times as many and fewer again every two minutes, a
 // snapshot is saved every five seconds and metrics are scraped every second. It prints
 // what it sees twice a minute, and at the end whether memory and goroutines stayed
-// flat, whether anything was admitted beyond the limit, and how often an innocent key
+// flat, whether anything was admitted beyond the limit, and how often a light key
 // was denied.
 //
 //	go run ./soak [-seconds 600] [-keys 10000000]
@@ -27,7 +27,7 @@ import (
 const (
 	limit  = 20
 	window = time.Second
-	goal   = 1e-5 // of innocent requests may be denied
+	goal   = 1e-5 // of light requests may be denied
 	cycle  = 120  // seconds from few keys to many and back
 	ratio  = 200  // of many to few
 	busy   = 5    // requests a key and second at most, which is what Config.Keys is for

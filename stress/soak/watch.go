@@ -147,7 +147,7 @@ func (w *watcher) summary() error {
 	}
 	fmt.Printf("\n- over-admitted: %d of %d judged requests (%d more were not judged: a window may have turned meanwhile; %d denied)\n",
 		t.overAdmitted, t.requests-t.unjudged, t.unjudged, t.denied)
-	fmt.Printf("- innocent requests denied wrongly: %d of %d, %.1e; by Stats %.1e on average, %.1e in the worst second; outside the plan in %d\n",
+	fmt.Printf("- light requests denied wrongly: %d of %d, %.1e; by Stats %.1e on average, %.1e in the worst second; outside the plan in %d\n",
 		t.falselyDenied, t.innocent, float64(t.falselyDenied)/float64(max(t.innocent, 1)), w.rates/float64(max(w.seen, 1)), w.worst, w.outside)
 	// Five standard deviations above the goal: a limiter that just meets it is above by
 	// chance once in three million runs.
@@ -156,7 +156,7 @@ func (w *watcher) summary() error {
 	case t.overAdmitted > 0:
 		return fmt.Errorf("%d requests were admitted beyond the limit", t.overAdmitted)
 	case float64(t.falselyDenied) > most:
-		return fmt.Errorf("%d innocent requests of %d were denied wrongly, must be at most %.0f", t.falselyDenied, t.innocent, most)
+		return fmt.Errorf("%d light requests of %d were denied wrongly, must be at most %.0f", t.falselyDenied, t.innocent, most)
 	case w.goroutines.most > w.goroutines.least+4: // a connection has its own
 		return fmt.Errorf("goroutines went from %d to %d", w.goroutines.least, w.goroutines.most)
 	case last > 0 && w.heapsBeside[last] > w.heapsBeside[0]+1<<20:
