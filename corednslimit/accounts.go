@@ -96,7 +96,7 @@ func (r *rates) wholeIn(span int) bool {
 	return true
 }
 
-// limits tells whether a category is limited.
+// limits reports whether a category is limited.
 func (a *accounts) limits(c category) bool { return a.of[c].limit > 0 }
 
 // debit charges an account of a category that is limited, and tells whether its balance is not negative now.

@@ -102,7 +102,7 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 	return rcode, err
 }
 
-// slip tells whether a refused response is the one in slipRatio that is sent truncated.
+// slip reports whether a refused response is sent truncated: one in slipRatio is.
 func (h *Handler) slip(key []byte) bool {
 	if h.slipRatio == 0 {
 		return false

@@ -65,8 +65,8 @@ func newBreaker(log *slog.Logger, timeout time.Duration) *breaker {
 	return &breaker{log: log, timeout: timeout}
 }
 
-// allow tells whether Redis may be asked at a time. While it is away, whoever is told so
-// is the probe.
+// allow reports whether Redis may be asked at a time. While Redis is away, the one caller
+// for which it returns true is the probe.
 func (b *breaker) allow(now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -80,8 +80,8 @@ func (b *breaker) allow(now time.Time) bool {
 	return true
 }
 
-// done tells how a call went that lasted from start until now. An err that Redis is not to blame for, such
-// as a request that its client has given up, must not come here, but to gaveUp.
+// done records how a call went that lasted from start until now. Errors that are not the
+// fault of Redis, such as a cancelled request, must go to gaveUp instead.
 func (b *breaker) done(start, now time.Time, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -107,8 +107,8 @@ func (b *breaker) answered(now time.Time, err error) {
 	}
 }
 
-// gaveUp tells that somebody who had waited for so long gave up, which may be Redis' fault or
-// not. Together callers that are in a hurry notice as soon as one that waits for the timeout.
+// gaveUp records that a caller gave up after it had waited, by the fault of Redis or not.
+// Several callers in a hurry open the breaker as soon as one that waits for the timeout.
 func (b *breaker) gaveUp(now time.Time, waited time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -132,14 +132,15 @@ func (b *breaker) failed(now time.Time, err error) {
 	}
 }
 
-// isReply tells whether an error is the answer of a server that is there.
+// isReply reports whether an error is a reply, so that the server is there.
 func isReply(err error) bool {
 	var reply redis.Error
 	return errors.As(err, &reply) && !redis.IsLoadingError(err) && !redis.IsClusterDownError(err) &&
 		!redis.IsMasterDownError(err) && !redis.IsMaxClientsError(err)
 }
 
-// isAbsence tells whether an error shows that nobody is there: no connection comes about, or no answer.
+// isAbsence reports whether an error shows that no server is there: no connection could
+// be made, or no reply came.
 func isAbsence(err error) bool {
 	var reply redis.Error
 	var net *net.OpError

@@ -92,7 +92,7 @@ func (b bucket) under(limit int) bucket {
 	return b
 }
 
-// name tells buckets apart whose ticks are others.
+// name returns a name that differs for buckets with different ticks.
 func (b *bucket) name() string { return fmt.Sprintf("%dx%d", b.scale, b.generation) }
 
 // constants returns what scripts must know. Strings live for twice the longest that a
@@ -127,7 +127,8 @@ func (b *bucket) room(n int) int64 {
 	return int64(ticks)
 }
 
-// decision tells what the script has found: the ticks that the bucket lacked before.
+// decision returns the decision of the script, which found the bucket ahead ticks short
+// of full.
 func (b *bucket) decision(allowed bool, ahead int64, n int) sketchlimit.Decision {
 	free := b.burst - ceilDiv(ahead, b.limit, b.window*b.scale)
 	d := sketchlimit.Decision{Allowed: allowed, Limit: int(b.limit)}

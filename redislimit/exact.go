@@ -77,7 +77,7 @@ func (e *Exact) Allow(ctx context.Context, key string) (bool, error) {
 	return d.Allowed, err
 }
 
-// Health tells whether Redis answers.
+// Health reports whether Redis answers.
 func (e *Exact) Health() Health { return e.scripts.Health() }
 
 // Take takes n units of the key, at the time of the server's clock, if they are admitted. It returns an

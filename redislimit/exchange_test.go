@@ -114,8 +114,8 @@ func TestIdleCostsNothing(t *testing.T) {
 	require.LessOrEqual(t, float64(calls), 2*time.Since(start).Seconds())
 }
 
-// BenchmarkPing tells how long other clients wait while a node tells Redis what a
-// million keys were admitted, and another reads it.
+// BenchmarkPing measures how long other clients wait while one node sends Redis what a
+// million keys were admitted, and another node reads it.
 func BenchmarkPing(b *testing.B) {
 	server := redistest.New(b)
 	var clock atomic.Int64

@@ -100,7 +100,7 @@ func (s *scripts) run(ctx context.Context, want int, key string, args ...any) ([
 	return reply, nil
 }
 
-// Health tells whether Redis answers.
+// Health reports whether Redis answers.
 func (s *scripts) Health() Health { return s.breakers.state() }
 
 func (s *scripts) send(ctx context.Context, end time.Time, shared bool, command, script, key string, args []any) ([]int64, error) {

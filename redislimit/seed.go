@@ -135,7 +135,7 @@ func (s *seeds) keeper(client redis.UniversalClient, seed uint64) *keeper {
 	return nil
 }
 
-// due tells one of those who ask each second, or at once, that it is time to look.
+// due reports whether it is time to look: to one caller a second, or at once.
 func (k *keeper) due(now time.Time, atOnce bool) bool {
 	if k == nil {
 		return false
@@ -156,7 +156,7 @@ func (k *keeper) insist(ctx context.Context, seed uint64) error {
 
 var errNoClient = errors.New("redislimit: client nil, must be one")
 
-// isNil tells whether there is nothing behind an interface.
+// isNil reports whether an interface is nil or holds a nil pointer.
 func isNil(v any) bool {
 	r := reflect.ValueOf(v)
 	return v == nil || r.Kind() == reflect.Pointer && r.IsNil()

@@ -153,8 +153,9 @@ func TestSizesHoldTheGoal(t *testing.T) {
 	}
 }
 
-// BenchmarkSizes tells how often innocent keys are denied with the cells that the table has for a key, of ten
-// million requests, and how few would do for 0.8e-5, in steps of a fifth.
+// BenchmarkSizes measures the share of ten million requests of light keys that is denied
+// with the cells that the table has for a key, and the least cells that do for 0.8e-5, in
+// steps of a fifth.
 func BenchmarkSizes(b *testing.B) {
 	if testing.Short() {
 		b.Skip("takes minutes")

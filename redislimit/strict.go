@@ -163,8 +163,8 @@ func (s *Strict) TakeAt(ctx context.Context, now time.Time, key string, n int) (
 	return s.take(ctx, now, request{key, n, s.limit, micros(now), false})
 }
 
-// Peek tells what Take(ctx, key, 1) would answer, and consumes nothing: Remaining is what
-// is free without it.
+// Peek returns what Take(ctx, key, 1) would return, and consumes nothing. Remaining does
+// not include that unit.
 func (s *Strict) Peek(ctx context.Context, key string) (sketchlimit.Decision, error) {
 	return s.take(ctx, sketchlimit.Now(), request{key, 1, s.limit, "", true})
 }
@@ -194,7 +194,7 @@ func keyOf(r *sketchlimit.Request) string {
 	return r.Key
 }
 
-// Health tells whether Redis answers.
+// Health reports whether Redis answers.
 func (s *Strict) Health() Health { return s.scripts.Health() }
 
 // request is what is asked of Redis.

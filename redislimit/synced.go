@@ -119,7 +119,7 @@ func NewSynced(client redis.UniversalClient, limiter *sketchlimit.Limiter, inter
 	return s, nil
 }
 
-// guard tells a breaker how exchanges go.
+// guard reports the outcome of exchanges to a breaker.
 type guard struct{ *breaker }
 
 func (g guard) Done(err error) {

@@ -37,8 +37,8 @@ func (w *window) constants() string {
 		w.limit, w.length, w.tick.Microseconds(), ttl(2*w.time(w.length)))
 }
 
-// decision tells what the script has found: the key's counts before it, and how much of the
-// current generation had passed.
+// decision returns the decision of the script, from the key's counts before it and the
+// part of the current generation that had passed, elapsed.
 func (w *window) decision(allowed bool, current, previous, elapsed int64, n int) sketchlimit.Decision {
 	free := w.limit - current - ceilDiv(previous, w.length-elapsed, w.length)
 	d := sketchlimit.Decision{Allowed: allowed, Limit: int(w.limit)}

@@ -323,7 +323,8 @@ func (v *evaluator) replicas(plan spec.Dimensions) []*simulation {
 	return sims
 }
 
-// fewRequests tells whether there is time for enough replicas.
+// fewRequests reports whether there is time for minRangeSeeds simulations of all
+// requests.
 func (v *evaluator) fewRequests() bool {
 	return float64(v.traffic.Keys)*v.events(fineDetail)*minRangeSeeds <= countedEvents
 }

@@ -104,8 +104,8 @@ func (p *predictor) excessInFull(s state) tail.Distribution {
 	return memo(p.full, fullKey{s.slot, roughly(s.current), s.busyWith()}, func() tail.Distribution { return now.Plus(p.excessBetween(s)) })
 }
 
-// far tells whether to read so many units too much has a negligible chance: a third of them in any
-// of the parts has.
+// far reports whether an estimate that is too high by units has a negligible chance: it
+// has if a third of them has, in each part.
 func (p *predictor) far(s state, units int64) bool {
 	third := units / 3
 	chance := p.excess(s).AtLeast(third) + p.excessBetween(s).AtLeast(third)

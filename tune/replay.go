@@ -141,7 +141,7 @@ func (r *replays) instead(e Expected, d spec.Dimensions, load float64) Expected 
 	return e
 }
 
-// denies tells whether so many times the traffic are beyond the breaking point.
+// denies reports whether load times the traffic lies beyond the breaking point.
 func (r *replays) denies(d spec.Dimensions, load float64) bool {
 	return r.run(scaleDimensions(d, 1/(r.load*load)), forecastSeed).denied > breakingRate*r.lightRequests
 }
@@ -163,8 +163,8 @@ func (r *replays) rates(d spec.Dimensions, load float64, seeds int) (denied, los
 	return denied, lost
 }
 
-// reaches tells whether a replay keeps to the goal: by the bound that one in twenty would exceed where there is enough
-// traffic to see it, and as counted where there is not.
+// reaches reports whether a replay keeps to the goal: by the bound that one in twenty
+// would exceed if three or more wrong decisions are allowed, otherwise by its own count.
 func (r *replays) reaches(one replayed) bool {
 	within := func(lost, all, goal float64) bool {
 		if all*goal >= 3 {

@@ -117,7 +117,7 @@ func (s *search) down(enough int, how sizing.Shape) int {
 	return int(least)
 }
 
-// reached tells whether so much memory reaches the goal.
+// reached reports whether the goal is reached with memory bytes.
 func (s *search) reached(memory int, how sizing.Shape) bool {
 	return s.miss(memory, how, math.Nextafter(1, 2)) <= 1
 }

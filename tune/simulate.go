@@ -464,7 +464,8 @@ func (s *simulation) state(key int, elapsed time.Duration, slot int, slack int64
 	return state{int8(slot), s.left(elapsed), k.full, k.whole, false, slack, c.byAge[0][key], c.earlier(key)}
 }
 
-// light tells whether all that a key has sent and will send in the generations that are kept leaves it light.
+// light reports whether the key stays light in all generations that are kept, by what it
+// has sent and will send.
 func (s *simulation) light(key int) bool {
 	units := int64(s.keys[key].requests)
 	for _, byKey := range s.admitted.byAge[1:] {

@@ -94,8 +94,9 @@ func (s *search) leastOfTrace(r *replays, guess int, how sizing.Shape) (int, err
 	}
 }
 
-// holds tells whether replays, at the multiple of their traffic that is asked for, reach the goal with so much memory, and
-// whether the breaking point lies above twice the trace.
+// holds reports whether replays reach the goal with memory bytes at the multiple of the
+// traffic that the goal states, and whether the breaking point lies above twice the
+// trace.
 func (s *search) holds(r *replays, memory int, how sizing.Shape) bool {
 	d, err := s.need.Spend(memory, how)
 	if err != nil || s.likeness(d).denies(d, breakingMargin) {

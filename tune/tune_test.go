@@ -28,8 +28,8 @@ func withAbusers(keys, limit int, share float64) tune.Traffic {
 	return tune.Traffic{Keys: keys, Abusers: share, Requests: 5*keys + int(3*float64(limit*keys)*share), Even: true, Steady: true}
 }
 
-// fits tells whether so many of n may be of an event that is predicted with rate p: no more than
-// three times as often, no less than a tenth as often.
+// fits reports whether counted events of n may have the predicted rate p: at most three
+// times it, and at least a tenth of it.
 //
 // Events come together, 5 at a time, see most, so a fifth as many are independent.
 // With a mean of m of them the upper bound is passed with a chance below e^−18 (m + 6√m + 12 is

@@ -66,7 +66,7 @@ func (b *bench) arrivals() {
 	}
 }
 
-// wants tells whether the flags ask for a row.
+// wants reports whether the flags ask for a row.
 func (b *bench) wants(l *load, g tune.Goal) bool {
 	return (b.limit == 0 || b.limit == g.Limit) && strings.HasPrefix(l.name, b.load) &&
 		strings.HasPrefix(g.Algorithm.String(), b.algorithm)

@@ -25,7 +25,7 @@ type budgetReport struct {
 // blockLines is what --budget reads.
 const blockLines = "a line for each block of a prompt"
 
-// recorded tells whether a trace is replayed.
+// recorded reports whether a trace is replayed.
 func (o *options) recorded() bool { return o.given("trace") || !o.given("workload") }
 
 // budgetDefaults puts in what suits tokens.

@@ -24,7 +24,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// asCommand tells the test binary to be the command: a process of its own shows its peak of memory.
+// asCommand is the environment variable that makes the test binary run as the command, so
+// that its peak of memory is its own.
 const asCommand = "SKETCHLIMIT_AS_COMMAND"
 
 func TestMain(m *testing.M) {

@@ -43,7 +43,8 @@ var sampleAbove = 300_000
 // sayEvery is how often a line tells of progress where there is no terminal. Tests change it.
 var sayEvery = 5 * time.Second
 
-// progress tells how far the work is: a bar on a terminal, and elsewhere a line now and then.
+// progress shows how far the work is: as a bar on a terminal, otherwise as a line every
+// few seconds.
 type progress struct {
 	bar     *progressbar.ProgressBar // nil: lines
 	begin   time.Time
@@ -84,7 +85,8 @@ func newProgress(errOut io.Writer, requests int, stages ...stage) *progress {
 	return working(errOut, stages[0].name, total)
 }
 
-// say tells how far it is until the work is over.
+// say shows how far the work is until it is over: a line every sayEvery, or the bar five
+// times a second.
 func (p *progress) say(errOut io.Writer) {
 	every := sayEvery
 	if p.bar != nil {

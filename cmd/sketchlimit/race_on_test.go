@@ -2,5 +2,6 @@
 
 package main
 
-// raced tells that predictions, one goroutine each, take ten times as long for nothing, and reports do.
+// raced is true with the race detector. Predictions run in one goroutine each and take
+// ten times as long with it, so their tests are left out; reports are tested.
 const raced = true

@@ -185,7 +185,7 @@ func (p *plans) assumed() string {
 	return fmt.Sprintf("%s A key's requests are taken to come %s, and heavy keys to %s.", text, arrivals, heavy)
 }
 
-// how tells how the plans' rates have been found.
+// how returns how the rates of the plans were found: predicted, or replayed.
 func (p *plans) how() string {
 	if p.Forecast.Stated().Replayed > 0 {
 		return "replayed"

@@ -13,7 +13,8 @@ import (
 	"github.com/sketchlimit/sketchlimit/cmd/sketchlimit/whatif"
 )
 
-// tellSkipped tells in a line each what was left out of a file, where it ends too early, and where its clock steps back.
+// tellSkipped prints one line for each kind of line that was left out of a file, one if
+// the file ends too early, and one if its clock steps back.
 func tellSkipped(errOut io.Writer, log *accesslog.Log) {
 	tell := func(format string, args ...any) { fmt.Fprintf(errOut, "sketchlimit: "+format+"\n", args...) }
 	for _, name := range log.Empty {
@@ -35,12 +36,12 @@ func tellSkipped(errOut io.Writer, log *accesslog.Log) {
 	}
 }
 
-// cutText tells where a file ends too early.
+// cutText returns where and why a file ends too early.
 func cutText(f *accesslog.File) string {
 	return fmt.Sprintf("read to line %s only: %s", integer(f.Lines), f.CutOff)
 }
 
-// backwardText tells of times that were moved.
+// backwardText returns how many times were moved, and by how much.
 func backwardText(f *accesslog.File) string {
 	return fmt.Sprintf("%s earlier than one before, by up to %s; taken as at the latest time so far",
 		plural(f.Backward, "request is", "requests are"), span(f.BackwardBy))

@@ -132,7 +132,7 @@ func (r *replay) describe(s *side, outer []part, level []descriptor) error {
 	return nil
 }
 
-// found tells the keys that are fields of the log from those that are not, now that the log is known.
+// found looks up the fields of the rules in the log, whose fields are known now.
 func (r *replay) found(log *accesslog.Log) error {
 	for i, name := range r.fields {
 		for _, f := range log.Files {

@@ -319,7 +319,7 @@ func (r *answer) refusedHead(w *whatif.Window, l *whatif.Limit) []string {
 
 const heaviestShown = 15
 
-// ranges tells what a range is, where there may be one.
+// ranges returns a sentence on what a range means, or nothing if no figure has one.
 func (r *answer) ranges() string {
 	if r.Exact {
 		return ""

@@ -68,7 +68,8 @@ func (f *files) watched() (dirs []string) {
 	return dirs
 }
 
-// matters tells whether an event is of the rules. Reading them makes none.
+// matters reports whether an event concerns the rules. Reading the rules makes no such
+// event.
 func (f *files) matters(e fsnotify.Event) bool {
 	return !f.settings.RuntimeWatchRoot || e.Name == filepath.Clean(f.settings.RuntimeRoot)
 }
@@ -118,8 +119,9 @@ func readFolder(dir string, ignored func(name string) bool) (all []rules.File, e
 	return all, nil
 }
 
-// ignored tells whether a file or folder is none of the rules. Where a name begins with two dots, Kubernetes keeps the folders
-// that its links lead to: they hold each file once more.
+// ignored reports whether a file or folder holds no rules. Kubernetes keeps the targets
+// of its links in folders whose names begin with two dots: they hold each file a second
+// time.
 func (f *files) ignored(name string) bool {
 	return strings.HasPrefix(name, "..") || f.settings.RuntimeIgnoreDotFiles && strings.HasPrefix(name, ".")
 }

@@ -28,7 +28,7 @@ func newHealthiness(serving bool) *healthiness {
 	return h
 }
 
-// set tells whether requests may come. After end it has no effect.
+// set sets whether requests may come. After end it has no effect.
 func (h *healthiness) set(serving bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -44,7 +44,7 @@ func (h *healthiness) set(serving bool) {
 	h.grpc.SetServingStatus(healthName, status)
 }
 
-// end tells for good that no more requests may come.
+// end reports not serving, for good.
 func (h *healthiness) end() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -97,7 +97,7 @@ func inVariables(err error) error { return errors.New(inEnvironment.Replace(err.
 // inEnvironment has the names of variables in place of those of options.
 var inEnvironment = strings.NewReplacer("rules: SharedBytes", "half of MEMORY,", "bytes in all, must be at most", "bytes in all, must be at most MEMORY,")
 
-// loaded tells whether there ever were rules without an error.
+// loaded reports whether rules were ever loaded without an error.
 func (l *loader) loaded() bool { return l.limits.Load() }
 
 // wait waits for the first rules.

@@ -186,7 +186,7 @@ func ask(domain, key, value string) *ratelimitv3.RateLimitRequest {
 	}}
 }
 
-// allowed tells whether a client's request is admitted, and what the limit is.
+// allowed returns whether a client's request is admitted, and the limit.
 func allowed(t *testing.T, c ratelimitv3.RateLimitServiceClient, client string) (bool, uint32) {
 	t.Helper()
 	response, err := c.ShouldRateLimit(t.Context(), ask("api", "client", client))

@@ -136,7 +136,7 @@ func (s *shared) retain(limits *rules.Rules) {
 	s.close(func(l *sketchlimit.Limiter) bool { return !used[l] })
 }
 
-// end tells the others all that was admitted here.
+// end sends the other nodes all that was admitted here.
 func (s *shared) end() {
 	if s == nil {
 		return

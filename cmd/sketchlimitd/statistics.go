@@ -62,7 +62,8 @@ func newStatistics(set *statsSettings, limits *rules.Rules, load *loader, logger
 	return s, nil
 }
 
-// flush tells what there is at every interval. The function that it returns tells what is left, and waits a second for that.
+// flush starts sending the statistics at every interval. The function that it returns
+// sends the rest, and waits at most a second for that.
 func (s *statistics) flush() (end func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})

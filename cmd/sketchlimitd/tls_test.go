@@ -84,7 +84,7 @@ func (a *authority) client(name string) grpc.DialOption {
 	return grpc.WithTransportCredentials(credentials.NewTLS(config))
 }
 
-// asks tells whether a client gets an answer.
+// asks returns an error unless a client gets an answer.
 func asks(t *testing.T, address string, option grpc.DialOption) error {
 	t.Helper()
 	client, conn := dial(t, address, option)

@@ -7,8 +7,9 @@ import (
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
-// Fits tells whether n units of a key are free beside those that are held, and counts nothing: for whoever holds units of
-// the key, and lets nobody else do so meanwhile. Remaining is what is free beside what is then held.
+// Fits reports whether n units of a key are free beside the held ones, and counts
+// nothing. The caller holds units of the key, and must let no other caller hold any
+// meanwhile. Remaining is what is free once these n are held too.
 //
 // The shard rotates as for a decision: what is admitted here is counted later, and must not find an earlier generation.
 func (e *Engine) Fits(word int64, h uint64, held, n, limit int64) spec.Verdict {
@@ -54,8 +55,8 @@ func (e *Engine) Charge(word int64, h uint64, n, unheld, held, limit int64) (ove
 	return max(0, unheld-max(0, free-held))
 }
 
-// Over tells what Charge would return of n units that nobody has held, at a position that may lie generations ahead, and
-// counts nothing.
+// Over returns what Charge would return for n units that were not held, at a position
+// that may lie generations ahead. It counts nothing.
 func (e *Engine) Over(p rotating.Position, h uint64, n, held, limit int64) (over int64) {
 	r := e.lock(h)
 	p, limit = r.from(e, p, limit)

@@ -67,11 +67,12 @@ const (
 	maxHighSamples = 2
 )
 
-// isHeavy tells whether a reading of the current generation is that of a heavy key: it exceeds what a key
-// reads that nobody has counted by more than half of the plan's threshold. Where it does not, others have
-// filled the cells, and the table would fill with light keys, until heavy ones that come later find no
-// room. The shard's threshold then rises above the reading for the rest of the generation. So there are
-// not many such looks: each makes an entry or lifts the threshold.
+// isHeavy reports whether count, an estimate of the current generation, is of a heavy
+// key: it must exceed the estimates of all but one of unseenSamples unseen keys by more
+// than half of promoteAt. Otherwise the counters are too full, and the table would fill
+// with light keys until heavy ones found no room. So isHeavy then raises the threshold of
+// the shard above count for the rest of the generation. It is called seldom: each call
+// makes an entry or raises the threshold.
 //
 // The threshold only decides where a key is counted from then on. Every reading is an upper bound, so no
 // threshold admits too much.

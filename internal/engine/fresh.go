@@ -29,7 +29,7 @@ func (r sampler) noiseRate(p rotating.Position) float64 {
 	return reads.Above(free)
 }
 
-// anyAbove tells whether one of a few new keys reads more units than these.
+// anyAbove reports whether the estimate of one of noiseProbes unseen keys exceeds units.
 func (r sampler) anyAbove(p rotating.Position, units int64) bool {
 	w := window(r)
 	w.h = r.draw()

@@ -69,7 +69,8 @@ func TakeAll(asked []Question) (by int) {
 	return tightest(asked)
 }
 
-// PeekAll tells what TakeAll would answer, and changes nothing. Remaining is what is free without the units.
+// PeekAll returns what TakeAll would return, and changes nothing. Remaining does not
+// include the units asked for.
 func PeekAll(asked []Question) (by int) {
 	for i := range asked {
 		q := &asked[i]
@@ -182,7 +183,7 @@ func sortLocks(asked []Question) {
 	}
 }
 
-// before tells whether the lock of q is taken before that of p.
+// before reports whether the lock of q is taken before the lock of p.
 func (q *Question) before(p *Question) bool {
 	return q.Number < p.Number || q.Number == p.Number && q.request.first < p.request.first
 }

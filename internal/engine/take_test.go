@@ -83,7 +83,7 @@ func TestTakeDecidesAsTakeAnyDoes(t *testing.T) {
 }
 
 // requirePeaks checks that no key reads more in a generation's Bloom filter and sketch than the peak says, and that
-// it tells of shards whose table has entries.
+// it stands for shards whose table has entries.
 func requirePeaks(t *testing.T, l *face) {
 	for i := range l.shards {
 		r := l.request(i, 0)

@@ -38,13 +38,14 @@ const (
 // denials without a lock, as measured with Go 1.26.
 const Overhead = 1616
 
-// HeavyTable tells whether a table of heavy keys pays. Cells of 4 bits do as well
-// without, and beyond two generations or a word's width there is none.
+// HeavyTable reports whether a table of heavy hitters pays: not with counters of 4 bits,
+// which do as well without, and not with more than two generations or limits that do not
+// fit an entry.
 func (n *Need) HeavyTable() bool {
 	return heavyhitter.Fits(int(n.Rule.Limit)) && n.Rule.Generations() <= 2 && int(n.Rule.Limit) > 16 && !n.Rule.IsBucket()
 }
 
-// table tells whether there is a table of heavy keys.
+// table reports whether the limiter has a table of heavy hitters.
 func (n *Need) table() bool { return n.HeavyTable() || n.Rule.DeniesProven() }
 
 // Smallest returns the least memory that makes a limiter.

@@ -31,8 +31,8 @@ const (
 	BucketBits = 32
 )
 
-// doorsAlone tells whether Bloom filters count alone.
-func (d *Dimensions) doorsAlone(rule *Rule) bool {
+// filtersAlone reports whether Bloom filters are all that counts.
+func (d *Dimensions) filtersAlone(rule *Rule) bool {
 	return d.Width == 0 && rule.Limit == 1 && d.BloomBytes > 0
 }
 
@@ -76,9 +76,9 @@ func (d *Dimensions) checkWindow(rule *Rule) error {
 		return fmt.Errorf("sketchlimit: Plan.BloomBytes %d, must be a multiple of %d", d.BloomBytes, bloom.BlockBytes)
 	case d.BloomProbes < 1 || d.BloomProbes > bloom.MaxProbes:
 		return fmt.Errorf("sketchlimit: Plan.BloomProbes %d, must be 1 … %d", d.BloomProbes, bloom.MaxProbes)
-	case d.doorsAlone(rule) && d.HeavyEntries != 0:
+	case d.filtersAlone(rule) && d.HeavyEntries != 0:
 		return fmt.Errorf("sketchlimit: Plan.HeavyEntries %d, must be 0 for Width 0", d.HeavyEntries)
-	case d.doorsAlone(rule):
+	case d.filtersAlone(rule):
 		return nil
 	case d.HeavyEntries < 0 || d.HeavyEntries%heavyhitter.BucketEntries != 0:
 		return fmt.Errorf("sketchlimit: Plan.HeavyEntries %d, must be a multiple of %d", d.HeavyEntries, heavyhitter.BucketEntries)
@@ -125,7 +125,7 @@ func (d *Dimensions) Check(rule *Rule) error {
 	if err := check(rule); err != nil {
 		return err
 	}
-	if _, err := cms.Words(d.Depth, d.Width, d.CellBits); err != nil && !d.doorsAlone(rule) && !rule.IsBucket() {
+	if _, err := cms.Words(d.Depth, d.Width, d.CellBits); err != nil && !d.filtersAlone(rule) && !rule.IsBucket() {
 		return fmt.Errorf("sketchlimit: Plan: %w", err)
 	}
 	if total := float64(d.Shards) * d.ShardMemory(rule); total > MaxMemory {

@@ -79,7 +79,7 @@ func (w *Rule) Kept() int64 {
 	return int64(w.Ring.Buffers())
 }
 
-// IsBucket tells a token bucket from a window.
+// IsBucket reports whether the rule is a token bucket, not a window.
 func (w *Rule) IsBucket() bool { return w.Bucket.Burst > 0 }
 
 // Burst returns the units in a full bucket; 0 for a window.

@@ -31,7 +31,7 @@ func Later(d, lag time.Duration) time.Duration {
 	return d + min(lag, Never-1-d)
 }
 
-// Tighter tells whether v leaves less than u does.
+// Tighter reports whether v leaves less than u does.
 func (v Verdict) Tighter(u Verdict) bool {
 	switch {
 	case v.Allowed != u.Allowed:

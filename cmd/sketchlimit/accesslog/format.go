@@ -216,7 +216,7 @@ func detect(lines [][]byte, o Options) (best layout, ok bool) {
 	return best, most > 0
 }
 
-// headed tells whether the first line is a header with a name for the time.
+// headed reports whether the first line is a header with a name for the time.
 func (l layout) headed(first []byte, o Options) bool {
 	if !l.isHeader(first) || o.Time != "" && l.find(o.Time) < 0 || o.Time == "" && len(l.ranked("time")) == 0 {
 		return false

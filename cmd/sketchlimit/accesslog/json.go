@@ -36,7 +36,8 @@ func splitJSON(names []string, prefix bool) splitter {
 	return j.split
 }
 
-// forwarded tells whether a field is like X-Forwarded-For: each proxy appends to it, so only its end is no client's word.
+// forwarded reports whether a field is like X-Forwarded-For: each proxy appends to it, so
+// a client can forge all but its end.
 func forwarded(name string) bool {
 	return strings.HasSuffix(strings.ToLower(strings.ReplaceAll(name, "-", "_")), "forwarded_for")
 }
@@ -111,7 +112,7 @@ func (j *jsonLine) field() (err error) {
 	return j.decoder.SkipValue()
 }
 
-// leadsTo tells whether a name goes on behind the path.
+// leadsTo reports whether one of the names continues the path.
 func (j *jsonLine) leadsTo() bool {
 	for _, name := range j.names {
 		if len(name) > len(j.path) && name[len(j.path)] == '.' && name[:len(j.path)] == string(j.path) {

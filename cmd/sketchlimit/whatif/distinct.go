@@ -6,8 +6,9 @@ import (
 	"math/bits"
 )
 
-// distinct tells how many keys were added. Where it keeps no set of them it estimates: HyperLogLog (Flajolet, Fusy, Gandouet and Meunier, 2007), with linear counting
-// where there are few. The standard error is 3 %.
+// distinct counts the keys that were added. Without a set of them it estimates:
+// HyperLogLog (Flajolet, Fusy, Gandouet and Meunier, 2007), and linear counting for few
+// keys. The standard error is 3 %.
 type distinct struct {
 	registers [registers]uint8
 	keys      map[uint64]struct{} // if not nil, all keys

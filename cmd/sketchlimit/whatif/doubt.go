@@ -83,8 +83,8 @@ func (s *doubts) keep(h uint64, d *doubt, room int) {
 	s.of[h] = *d
 }
 
-// weigh tells whether a request may have been decided the other way than the tally has. use is what the tally takes the key
-// to have used with it.
+// weigh reports whether a request may have been decided otherwise than the tally has it.
+// use is the use of the key, that request included, as the tally has it.
 func (t *tally) weigh(r *request, k *asked, use uint64, assumed bool) (unsure bool) {
 	d, ok := t.doubts.begin(r.hash, k, assumed)
 	if !ok {

@@ -11,7 +11,7 @@ const (
 	toldTop  = 20  // of Limit.Top
 )
 
-// Report tells what has been counted so far. Counting may go on.
+// Report returns what has been counted so far. Counting may go on.
 func (a *Analysis) Report() *Report {
 	if a.early != nil {
 		return a.early.report()

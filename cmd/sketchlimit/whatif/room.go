@@ -90,7 +90,7 @@ func (w *window) drawRefused(t *tally) {
 	}
 }
 
-// follows tells whether a limit follows a key.
+// follows reports whether the counts of a limit belong to a key.
 func (w *window) follows(t *tally, h uint64) bool {
 	if ends(h, t.zeros) {
 		return true

@@ -138,7 +138,7 @@ func binEnd(i int) uint64 {
 	return uint64(i-e<<4+1)<<e - 1
 }
 
-// use tells the percentiles.
+// use returns the percentiles.
 func (h *histogram) use() Use {
 	total, u := uint64(0), Use{Counted: h.counted, Max: h.max}
 	numbers := h.numbers()

@@ -64,7 +64,8 @@ func suggest(r *Report) Suggestion {
 	return s
 }
 
-// Refusals tells in words what a limit refuses, with what a key is called, and several.
+// Refusals returns a sentence with the keys and requests that a limit refuses. key and
+// keys are the words for one key and for several.
 func (r *Report) Refusals(w *Window, l *Limit, key, keys string) string {
 	text := fmt.Sprintf("%s%s: refuses %s of %s %s (%s) and %s of %s requests (%s)", Rate(l.Limit, w.Window), r.few(w.Window),
 		about(l.Keys), about(r.Keys), keys, percent(l.KeyShare), about(l.Requests), integer(int(r.Requests)), percent(l.RequestShare))
@@ -120,7 +121,8 @@ func (l *Limit) separates() bool {
 	return l.RequestShare >= leastRequests && l.KeyShare <= mostKeys && l.Requests.Error <= l.Requests.Value/2
 }
 
-// unreached tells the lowest limit that refuses nobody, in the window where it stands for the most.
+// unreached returns the lowest limit that refuses no key, in the window in which it
+// allows the highest rate.
 func unreached(r *Report) Suggestion {
 	s := Suggestion{Caveat: caveat}
 	free := func(l *Limit) bool { return l.Requests.Value <= float64(r.Costless) }

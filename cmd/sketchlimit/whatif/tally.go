@@ -156,7 +156,7 @@ func (t *tally) stray(e *entry, cost uint32, weight uint64) {
 	e.light++
 }
 
-// refusedKeys tells how many keys were refused.
+// refusedKeys returns how many keys were refused.
 func (t *tally) refusedKeys() Estimate {
 	e := t.keys.estimate()
 	e.Error += min(t.inflated, e.Value)

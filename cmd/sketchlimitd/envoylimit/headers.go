@@ -11,8 +11,8 @@ import (
 // headerNames are the names of the headers that clients get; none if limit is "".
 type headerNames struct{ limit, remaining, reset string }
 
-// addHeaders tells the client of the descriptor that refuses it, the last one if several do, and otherwise of the one with the
-// least remaining.
+// addHeaders adds the headers for one descriptor of the request: the last one that
+// refuses it, or else the one with the least remaining.
 func (s *Service) addHeaders(r *response, answer *rules.Answer) {
 	if s.headers.limit == "" {
 		return

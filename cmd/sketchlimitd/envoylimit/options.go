@@ -41,7 +41,8 @@ func DynamicMetadata() Option {
 	}
 }
 
-// Loaded tells whether there are rules yet, for those who load them later. Until then requests are answered by an error.
+// Loaded sets the function that reports whether there are rules yet, for services that
+// load them later. Until it returns true, requests get an error.
 func Loaded(loaded func() bool) Option {
 	return func(o *options) error {
 		if loaded == nil {
@@ -52,8 +53,8 @@ func Loaded(loaded func() bool) Option {
 	}
 }
 
-// Observe tells the function of each request that was answered, after those that came before it. It must be safe for concurrent
-// use, and not keep what it is told.
+// Observe adds a function that is called with each answered request, after the functions
+// added before it. It must be safe for concurrent use, and must not keep its argument.
 func Observe(observer func(*Observation)) Option {
 	return func(o *options) error {
 		if observer == nil {

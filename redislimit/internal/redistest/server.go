@@ -71,7 +71,8 @@ func start(dir string, args []string, freePort func() (string, error)) (*Server,
 	}
 }
 
-// errExited tells that a server has ended by itself: mostly because of its port.
+// errExited is the error of a server that ended by itself, mostly because its port was
+// taken.
 var errExited = errors.New("redistest: the server has ended")
 
 // Restart starts a stopped server on its old port, with what its files hold. Meanwhile a
@@ -165,7 +166,7 @@ func freePort() (string, error) {
 	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port), nil
 }
 
-// Installed tells whether there is a redis-server to start.
+// Installed reports whether there is a redis-server to start.
 func Installed() bool {
 	_, err := exec.LookPath("redis-server")
 	return err == nil
@@ -177,5 +178,5 @@ func KnowsTLS() bool {
 	return !strings.Contains(string(out), "tls-port")
 }
 
-// Required tells whether tests must fail where there is no redis-server.
+// Required reports whether tests must fail if there is no redis-server.
 func Required() bool { return os.Getenv("SKETCHLIMIT_REDIS_REQUIRED") == "1" }
