@@ -171,6 +171,9 @@ type Stats struct {
 	Delay time.Duration
 	// Nodes is how many take part, this one included.
 	Nodes int
+	// Met is how many took part in this window or the one before, those that have ended
+	// included. With short windows it looks back for a minute.
+	Met int
 }
 
 func newNode(h *Hub, share *Share, c Config) *Node {
@@ -947,14 +950,18 @@ func (n *Node) verified(now time.Time) {
 	}
 }
 
-// seenNodes returns how many nodes take part.
-func (n *Node) seenNodes(now time.Time) (nodes int) {
+// seenNodes returns how many nodes take part, and how many have lately.
+func (n *Node) seenNodes(now time.Time) (nodes, met int) {
 	for id, p := range n.peers {
-		if id == n.id || !p.gone && now.Sub(p.at) <= n.keep {
+		if id != n.id && now.Sub(p.at) > n.keep {
+			continue
+		}
+		met++
+		if id == n.id || !p.gone {
 			nodes++
 		}
 	}
-	return nodes
+	return nodes, met
 }
 
 // Stats returns a picture of the exchanges.
@@ -963,7 +970,8 @@ func (n *Node) Stats() Stats {
 	defer n.mu.Unlock()
 	s := n.stats
 	now := time.Now()
-	s.Nodes, s.Delay = n.seenNodes(now), n.delay(now)
+	s.Nodes, s.Met = n.seenNodes(now)
+	s.Delay = n.delay(now)
 	return s
 }
 

@@ -259,7 +259,7 @@ func (l *Limiter) tell(s Stats) {
 		l.warned.Store(true)
 	}
 	l.options.Log.LogAttrs(context.Background(), level, text, slog.Int("bound", s.Bound), slog.Int("limit", l.limit),
-		slog.Int("nodes", max(s.Nodes, l.options.Nodes)), slog.Duration("interval", l.interval))
+		slog.Int("nodes", max(s.Met, l.options.Nodes)), slog.Duration("interval", l.interval))
 }
 
 // Stats is a picture of a [Limiter].
@@ -270,7 +270,7 @@ type Stats struct {
 	//
 	//	limit + (nodes − 1) × min(limit, KeyRate × (2 × interval + RoundTrip))
 	//
-	// of the option Nodes, or of those that have been met if these are more, and with
+	// of the option Nodes, or of those that were Met if these are more, and with
 	// Delay in place of the time in brackets if that is longer. It is nodes × limit
 	// without the option KeyRate and while the server is away. It is math.MaxInt while
 	// FailOpen admits all, and for two windows after that. Nodes that have met different
@@ -294,7 +294,7 @@ func (o *Options) bound(limit int, interval, window time.Duration, now time.Time
 	if o.KeyRate > 0 && !s.Away {
 		each = min(each, math.Ceil(o.KeyRate*max(2*interval+s.RoundTrip, s.Delay).Seconds()))
 	}
-	return int(min(float64(math.MaxInt), float64(limit)+float64(max(s.Nodes, o.Nodes)-1)*each))
+	return int(min(float64(math.MaxInt), float64(limit)+float64(max(s.Met, o.Nodes)-1)*each))
 }
 
 // Exchange sends the others all that is new here, and reads what is new there, now.
