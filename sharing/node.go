@@ -51,6 +51,7 @@ type Node struct {
 	peers     map[uint64]*peer
 	kept      []*own // news that may have to be repeated, in order
 	queue     []*own // what is to be appended, in order
+	refused   bool   // the engine did not take it the last time
 	latest    *own   // the latest that was appended
 	spoke     time.Time
 	verifying *verification
@@ -148,7 +149,9 @@ type Config struct {
 	Timeout  time.Duration // that the engine may take
 	Window   time.Duration // of the limit
 	LogBytes int           // that the log grows by before it is cut; 0: twice the cells, at least 64 KiB
-	// Report is called with the result of each exchange. It must not block, nor exchange.
+	// Report is called with the result of each exchange. While the engine refuses what
+	// the node has to tell, readings that succeed are left out. It must not block, nor
+	// exchange.
 	Report func(error)
 }
 
@@ -310,6 +313,7 @@ func (n *Node) accept(batch []*own, results []Result, before position, now time.
 			n.suspect = n.suspect || r.Place.Compare(before.read) <= 0
 		}
 	}
+	n.refused = err != nil
 	n.queue = slices.DeleteFunc(n.queue, func(o *own) bool { return done[o] })
 	if len(n.queue) == 0 && !n.untold.IsZero() {
 		n.telling.add(now.Sub(n.untold), now, n.config.Window)
@@ -995,6 +999,9 @@ func (n *Node) exchanged(err error, took time.Duration, now time.Time) {
 		n.stats.Failures++
 		n.suspect = n.suspect || !errors.Is(err, ErrLayout)
 	}
+	silent := err == nil && n.refused && len(n.queue) > 0 // it reads, and cannot tell
 	n.mu.Unlock()
-	n.config.Report(err)
+	if !silent {
+		n.config.Report(err)
+	}
 }
