@@ -88,6 +88,9 @@ func (e *engine) find(ctx context.Context, create bool) (jetstream.Stream, uint6
 			stream, err = e.js.Stream(ctx, StreamName)
 		}
 	}
+	if errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrJetStreamNotEnabled) {
+		err = fmt.Errorf("JetStream does not answer, is it enabled? %w", err)
+	}
 	if err != nil {
 		return nil, 0, err
 	}

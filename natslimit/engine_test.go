@@ -58,3 +58,15 @@ func TestSubjects(t *testing.T) {
 	require.Equal(t, "sketchlimit.api:v1", subject("api:v1"))
 	require.Equal(t, "sketchlimit.a%2eb%20%2a%3e%25%c3%a4", subject("a.b *>%ä"))
 }
+
+// TestNoJetStream: a server without it is away, and the error says why.
+func TestNoJetStream(t *testing.T) {
+	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true})
+	require.NoError(t, err)
+	s.Start()
+	require.True(t, s.ReadyForConnections(time.Minute))
+	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
+	node := join(t, connect(t, s.ClientURL()))
+	eventually(t, "Away", func() bool { return node.Stats().Away })
+	require.ErrorContains(t, node.Stats().Err, "natslimit: JetStream does not answer, is it enabled?")
+}

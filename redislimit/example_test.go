@@ -8,8 +8,30 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/sketchlimit/sketchlimit"
 	"github.com/sketchlimit/sketchlimit/redislimit"
 )
+
+// The lines are those of docs/machines.md.
+func ExampleNewSynced() {
+	client := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: []string{"127.0.0.1:6379"}})
+	limiter := must(sketchlimit.New(sketchlimit.Config{
+		Limit: 1000, Window: time.Minute,
+		Keys: 3_000_000,        // three times the distinct keys of all machines
+		Seed: 0x5bd1e995973b21, // a secret of yours, the same on all machines
+	}))
+	shared := must(redislimit.NewSynced(client, limiter, 100*time.Millisecond, redislimit.Prefix("api")))
+	defer shared.Close() // tells the others what this machine has admitted
+	fmt.Println(shared.Allow("user:42"))
+}
+
+// must returns v, or ends the program.
+func must[T any](v T, err error) T {
+	if err != nil {
+		log.Fatal(err)
+	}
+	return v
+}
 
 func ExampleNewStrict() {
 	client := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: []string{"127.0.0.1:6379"}})

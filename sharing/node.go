@@ -955,17 +955,17 @@ func (n *Node) verified(now time.Time) {
 }
 
 // seenNodes returns how many nodes take part, and how many have lately.
-func (n *Node) seenNodes(now time.Time) (nodes, met int) {
+func (n *Node) seenNodes(now time.Time) (nodes, lately int) {
 	for id, p := range n.peers {
 		if id != n.id && now.Sub(p.at) > n.keep {
 			continue
 		}
-		met++
+		lately++
 		if id == n.id || !p.gone {
 			nodes++
 		}
 	}
-	return nodes, met
+	return nodes, lately
 }
 
 // Stats returns a picture of the exchanges.
