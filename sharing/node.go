@@ -954,18 +954,18 @@ func (n *Node) verified(now time.Time) {
 	}
 }
 
-// seenNodes returns how many nodes take part, and how many have lately.
-func (n *Node) seenNodes(now time.Time) (nodes, lately int) {
+// seenNodes returns how many nodes take part, and how many have recently.
+func (n *Node) seenNodes(now time.Time) (nodes, recent int) {
 	for id, p := range n.peers {
 		if id != n.id && now.Sub(p.at) > n.keep {
 			continue
 		}
-		lately++
+		recent++
 		if id == n.id || !p.gone {
 			nodes++
 		}
 	}
-	return nodes, lately
+	return nodes, recent
 }
 
 // Stats returns a picture of the exchanges.
