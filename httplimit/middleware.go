@@ -92,6 +92,9 @@ func NewPolicies(decider Decider, options ...Option) (func(http.Handler) http.Ha
 			return nil, fmt.Errorf("httplimit: %w", err)
 		}
 	}
+	if p := m.spender; p != nil && p.AtMost == nil && p.statuses == nil {
+		return nil, fmt.Errorf("httplimit: %w", given("AtMost", false))
+	}
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { m.serve(w, r, next) })
 	}, nil

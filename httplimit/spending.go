@@ -25,7 +25,7 @@ type Spending struct {
 	Key Key
 	// AtMost returns the most units that a request may cost, which it holds while it is
 	// handled. 0 passes uncounted. A cost below 0 or above a limit is refused without
-	// Retry-After, because no wait makes it admissible.
+	// Retry-After, because no wait makes it admissible. With [OnStatus], nil is 1.
 	AtMost func(*http.Request) int
 	// Limit returns a request's own limit, as the option [Limit]; nil: those of the
 	// Budget. With Limit, one of the Budget's limits must have a LowestLimit.
@@ -65,8 +65,6 @@ func (s *Spending) check() error {
 		return err
 	}
 	switch {
-	case s.AtMost == nil:
-		return given("AtMost", false)
 	case s.Used != nil && s.Field != "":
 		return fmt.Errorf("Spending.Used and Field %q, only one of them must be set", s.Field)
 	case s.HideField && s.Field == "":
@@ -82,7 +80,8 @@ func (s *Spending) check() error {
 // spender decides by a budget.
 type spender struct {
 	Spending
-	windows []time.Duration
+	windows  []time.Duration
+	statuses []int // of OnStatus; nil: Used or Field
 }
 
 // Decide implements [Decider].
@@ -131,6 +130,11 @@ func (p *spender) serve(w http.ResponseWriter, r *http.Request, next http.Handle
 // used returns what the request has used, or not ok.
 func (p *spender) used(e *exchange) (units int, ok bool) {
 	switch {
+	case p.statuses != nil:
+		if slices.Contains(p.statuses, e.end().Status) {
+			units = e.holder.hold.Units()
+		}
+		return units, true
 	case p.Field != "":
 		return e.field(p.Field)
 	case p.Used != nil:
