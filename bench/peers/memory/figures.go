@@ -35,7 +35,7 @@ type figures struct {
 type outcome struct {
 	quiet, end float64 // memory before the attack and at its end, MiB
 	passed     float64 // percent of the attack
-	refused    float64 // percent of the requests of innocent clients
+	refused    float64 // percent of the requests of light clients
 }
 
 // Names of rows in notes/fourways.md.
@@ -155,7 +155,7 @@ func (f figures) description() string {
 		"httprate, throttled, go-limiter, x/time/rate and ulule/limiter %.0f … %.0f MiB. "+
 		"An attack from 65,536 networks of an IPv6 /48: sketchlimit stays at %.1f MiB and lets %.0f %% of it pass, "+
 		"or %g %% at %.1f MiB with a limit on the /48; a map of x/time/rate grows from %.0f to %.0f MiB and lets %.0f %% pass; "+
-		"an LRU of 65,536 keys lets all of it pass; a full table refuses %.0f %% of the requests of innocent clients.",
+		"an LRU of 65,536 keys lets all of it pass; a full table refuses %.0f %% of the requests of light clients.",
 		limit, ours/(1<<20), least*textKeys/(1<<20), most*textKeys/(1<<20),
 		a[attackedSketch].end, a[attackedSketch].passed, a[attackedLadder].passed, a[attackedLadder].end,
 		a[attackedMap].quiet, a[attackedMap].end, a[attackedMap].passed, a[attackedTable].refused)

@@ -153,7 +153,7 @@ func (f figures) drawAttack(area draw.Canvas) {
 		{blue, "+ limit on /48", fmt.Sprintf("stays at %.1f MiB, %g %% gets through", a[attackedLadder].end, a[attackedLadder].passed)},
 		{red, "map of keys", fmt.Sprintf("%.0f → %.0f MiB, %.0f %% gets through", a[attackedMap].quiet, a[attackedMap].end, a[attackedMap].passed)},
 		{red, "LRU cache", fmt.Sprintf("%.0f %% gets through", a[attackedLRU].passed)},
-		{red, "full table", fmt.Sprintf("refuses %.0f %% of innocent requests", a[attackedTable].refused)},
+		{red, "full table", fmt.Sprintf("refuses %.0f %% of light requests", a[attackedTable].refused)},
 	} {
 		area.FillText(style(14, true, row.color), vg.Point{X: area.Min.X, Y: y}, row.name)
 		area.FillText(style(14, false, page.Ink), vg.Point{X: area.Min.X + 118, Y: y}, row.words)
