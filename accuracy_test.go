@@ -121,6 +121,29 @@ func figure(t *testing.T, text string) float64 {
 	return rate
 }
 
+// At low limits a limiter made for so many keys alone keeps its rate for keys that use
+// a fifth of the limit on average, and so does one for twice as many.
+func TestSizedByKeysAtLowLimits(t *testing.T) {
+	testkit.Computes(t)
+	for _, algorithm := range []sketchlimit.Algorithm{sketchlimit.SlidingWindow, sketchlimit.FixedWindow} {
+		for _, limit := range []int{2, 3, 5, 8, 10, 16} {
+			t.Run(fmt.Sprintf("%v, limit %d", algorithm, limit), func(t *testing.T) {
+				t.Parallel()
+				keys := 40_000 / testkit.Divisor
+				w := accuracy.Workload{Kind: accuracy.Attack, Keys: 2 * keys, Limit: limit, Factor: 3, Abusers: 2 * keys / 100,
+					Requests: 5 * (2*keys*limit/5 + 3*limit*2*keys/100), Windows: 5, Seed: 1}
+				r := replay(t, w, accuracy.NewContest(sketchlimit.Config{
+					Limit: limit, Window: time.Minute, Algorithm: algorithm, Keys: keys, FalseDenialRate: 1e-3, Seed: 1,
+				}))
+				require.Zero(t, r.OverAdmissions)
+				t.Logf("%d false denials of %d", r.LightFalseDenials, r.LightRequests)
+				require.Greater(t, 1e-3*float64(r.LightRequests), 1.5, "too few to judge the rate")
+				require.LessOrEqual(t, float64(r.LightFalseDenials), 1e-3*float64(r.LightRequests))
+			})
+		}
+	}
+}
+
 // A limiter made for so many keys keeps the rate that was asked for: not one false
 // denial more than that rate is of the requests of light keys, of which there are
 // 200,000 … 1 million, or an eighth by default. Keys, times and seeds are fixed.
@@ -136,9 +159,11 @@ func TestSizedByKeys(t *testing.T) {
 				}
 				w := accuracy.Workload{Kind: accuracy.Attack, Keys: keys, Limit: limit, Factor: 3, Abusers: keys / 100,
 					Requests: 5 * (5*keys + 3*limit*keys/100), Windows: 5, Seed: 1}
-				r := replay(t, w, accuracy.NewContest(sketchlimit.Config{
-					Limit: limit, Window: time.Minute, Keys: keys, FalseDenialRate: rate, Seed: 1,
-				}))
+				c := sketchlimit.Config{Limit: limit, Window: time.Minute, Keys: keys, FalseDenialRate: rate, Seed: 1}
+				if limit < 25 {
+					c.UnitsPerKey = min(5, float64(limit)) // more than a fifth of the limit
+				}
+				r := replay(t, w, accuracy.NewContest(c))
 				require.Zero(t, r.OverAdmissions)
 				t.Logf("%d false denials of %d", r.LightFalseDenials, r.LightRequests)
 				require.Greater(t, rate*float64(r.LightRequests), 1.5, "too few to judge the rate")

@@ -96,11 +96,11 @@ type Config struct {
 	// whether keys send evenly or all at once.
 	Keys int
 	// UnitsPerKey is the units that a key uses in one window on average, above 0; 0 is
-	// a fifth of Limit, or of LowestLimit if that is set. Less than five takes as much
-	// memory as five. Above 0.6 times a limit of 8 or more FalseDenialRate is missed: 2
-	// … 10 % of the first requests of unseen keys are denied at exactly the stated
-	// traffic. State less then, and a higher Headroom, see docs/sizing.md. With Keys
-	// alone, or with MaxMemoryBytes.
+	// a fifth of Limit, or of LowestLimit if that is set, and at least one unit. Above a
+	// Limit of 16, less than five takes as much memory as five, and above 0.6 times the
+	// limit FalseDenialRate is missed: 2 … 10 % of the first requests of unseen keys are
+	// denied at exactly the stated traffic. State less then, and a higher Headroom, see
+	// docs/sizing.md. With Keys alone, or with MaxMemoryBytes.
 	//
 	// For a TokenBucket 0 is a fifth of Burst, at least one unit. All of Burst or more
 	// takes five times the memory of a fifth.

@@ -55,17 +55,17 @@ descriptors:
 	require.Empty(t, all[2].Warning)
 }
 
-// Above 0.6 times the limit the stated size misses its goal.
+// Above 0.6 times a limit of more than 16 the stated size misses its goal.
 func TestUnitsPerKeyNearTheLimit(t *testing.T) {
 	l := load(t, `domain: api
 descriptors:
-- {key: a, rate_limit: {unit: day, requests_per_unit: 10, keys: 1000, units_per_key: 6}}
-- {key: b, rate_limit: {unit: day, requests_per_unit: 10, keys: 1000, units_per_key: 6.5}}
-- {key: c, rate_limit: {unit: day, requests_per_unit: 7, keys: 1000, units_per_key: 7}}
+- {key: a, rate_limit: {unit: day, requests_per_unit: 20, keys: 1000, units_per_key: 12}}
+- {key: b, rate_limit: {unit: day, requests_per_unit: 20, keys: 1000, units_per_key: 13}}
+- {key: c, rate_limit: {unit: day, requests_per_unit: 16, keys: 1000, units_per_key: 16}}
 `)
 	all := l.All()
 	require.Empty(t, all[0].Warning)
-	require.Equal(t, l.file+":4: units_per_key 6.5, above 6, 0.6 times the limit, first requests of new keys are denied: state less and a higher headroom", all[1].Warning)
+	require.Equal(t, l.file+":4: units_per_key 13, above 12, 0.6 times the limit, first requests of new keys are denied: state less and a higher headroom", all[1].Warning)
 	require.Empty(t, all[2].Warning)
 }
 

@@ -139,7 +139,7 @@ func newRule(p place, d *descriptor, line string) (*Rule, error) {
 		r.FalseDenialRate = defaultFalseDenialRate
 	}
 	r.Shared = r.Keyed && r.Limit > 0 && l.keys == 0 && l.units == 0 && l.headroom == 0 && l.rate == 0 && l.memory == 0
-	if most := 0.6 * float64(r.Limit); r.Algorithm != sketchlimit.TokenBucket && r.Limit >= 8 && l.units > most && r.Warning == "" {
+	if most := 0.6 * float64(r.Limit); r.Algorithm != sketchlimit.TokenBucket && r.Limit > 16 && l.units > most && r.Warning == "" {
 		r.Warning = fmt.Sprintf("%s: units_per_key %v, above %v, 0.6 times the limit, first requests of new keys are denied: state less and a higher headroom",
 			line, l.units, math.Round(10*most)/10)
 	}

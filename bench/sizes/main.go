@@ -7,6 +7,11 @@
 // sizing table of docs/sizing.md says what New then takes, and is written in a moment:
 //
 //	go run ./bench/sizes -page docs/sizing.md
+//
+// Limits of 2 … 16 without lower ones have a table of their own,
+// internal/sizing/low.go, from what a limiter denies of made-up traffic:
+//
+//	go run ./bench/sizes -low 1e-4
 package main
 
 import (
@@ -89,15 +94,18 @@ func main() {
 	write := flag.String("write", "", "write the table to `FILE`")
 	kept := flag.String("rows", "", "keep rows in `FILE`, and take from it those that are there")
 	page := flag.String("page", "", "write the sizing table into `FILE`, between its markers")
+	low := flag.Float64("low", 0, "print the fewest bytes a key at low limits that hold this `RATE`")
 	flag.Parse()
 	var err error
 	switch {
+	case *low > 0:
+		err = writeLow(os.Stdout, *low)
 	case *page != "":
 		err = writeSizing(*page)
 	case *write != "":
 		err = writeTable(*write, *kept)
 	default:
-		err = errors.New("one of -write and -page must be given")
+		err = errors.New("one of -write, -page and -low must be given")
 	}
 	if err != nil {
 		log.Fatal(err)

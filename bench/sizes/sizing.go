@@ -28,16 +28,16 @@ func writeSizing(file string) error {
 	if !ok || !closed {
 		return fmt.Errorf("%s: no markers %q and %q", file, strings.TrimSpace(begin), end)
 	}
-	table, err := sizing()
+	table, err := sizingTable()
 	if err != nil {
 		return err
 	}
 	return os.WriteFile(file, []byte(before+begin+table+end+after), 0o644)
 }
 
-// sizing is what New takes for a sliding window, at the two rates, and what that is for
-// each of a million keys.
-func sizing() (string, error) {
+// sizingTable is what New takes for a sliding window, at the two rates, and what that
+// is for each of a million keys.
+func sizingTable() (string, error) {
 	var b strings.Builder
 	b.WriteString("| limit | 10 k keys | 100 k | 1 M | 10 M | 100 M | bytes a key |\n|---|---|---|---|---|---|---|\n")
 	for _, limit := range sizingLimits {

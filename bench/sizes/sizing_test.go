@@ -21,7 +21,7 @@ func TestSizingPageIsCurrent(t *testing.T) {
 	require.NoError(t, err)
 	_, rest, _ := strings.Cut(string(text), begin)
 	written, _, _ := strings.Cut(rest, end)
-	table, err := sizing()
+	table, err := sizingTable()
 	require.NoError(t, err)
 	got, want := strings.Fields(written), strings.Fields(table)
 	require.Len(t, got, len(want), "make sizing")

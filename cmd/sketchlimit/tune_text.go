@@ -57,7 +57,7 @@ func (p *plans) unitsPerKey() float64 {
 
 // tooManyUnits reports whether a limiter that is sized for so many units a key and window misses its goal, see
 // Config.UnitsPerKey.
-func tooManyUnits(units float64, limit int) bool { return limit >= 8 && units > 0.6*float64(limit) }
+func tooManyUnits(units float64, limit int) bool { return limit > 16 && units > 0.6*float64(limit) }
 
 // summary is the chosen plan in a sentence, behind a warning if there is one.
 func (p *plans) summary() string { return behind(p.warning(), p.told()) }

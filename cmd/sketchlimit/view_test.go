@@ -81,14 +81,13 @@ func TestTuneWarnsOfManyUnitsPerKey(t *testing.T) {
 		goal  tune.Goal
 		of    tune.Traffic
 	}{
-		{"", tune.Goal{Limit: 10}, tune.Traffic{Keys: 100, Requests: 600}},
-		{"6.1", tune.Goal{Limit: 10}, tune.Traffic{Keys: 100, Requests: 610}},
-		{"", tune.Goal{Limit: 10, Algorithm: sketchlimit.TokenBucket}, tune.Traffic{Keys: 100, Requests: 610}},
-		{"", tune.Goal{Limit: 7}, tune.Traffic{Keys: 100, Requests: 690}},
-		{"5", tune.Goal{Limit: 8}, tune.Traffic{Keys: 100}},
-		{"", tune.Goal{Limit: 9}, tune.Traffic{Keys: 100}},
-		{"", tune.Goal{Limit: 10}, tune.Traffic{Keys: 100, Requests: 1000, OneHit: 0.5}},
-		{"", tune.Goal{Limit: 10}, tune.Traffic{Keys: 100, Requests: 600 + 10*30 - 60, Abusers: 0.1}},
+		{"", tune.Goal{Limit: 20}, tune.Traffic{Keys: 100, Requests: 1200}},
+		{"12.1", tune.Goal{Limit: 20}, tune.Traffic{Keys: 100, Requests: 1210}},
+		{"", tune.Goal{Limit: 20, Algorithm: sketchlimit.TokenBucket}, tune.Traffic{Keys: 100, Requests: 1210}},
+		{"", tune.Goal{Limit: 16}, tune.Traffic{Keys: 100, Requests: 1590}},
+		{"", tune.Goal{Limit: 17}, tune.Traffic{Keys: 100}},
+		{"", tune.Goal{Limit: 20}, tune.Traffic{Keys: 100, Requests: 2000, OneHit: 0.5}},
+		{"", tune.Goal{Limit: 20}, tune.Traffic{Keys: 100, Requests: 1200 + 10*60 - 120, Abusers: 0.1}},
 	} {
 		p := plans{tuning: &tuning{traffic: c.of, goal: c.goal}}
 		if c.units == "" {

@@ -40,6 +40,9 @@ func (n *Need) Shape(memory int) Shape {
 		entries, _ := n.entriesOfLine()
 		return Shape{Depth: entries}
 	}
+	if n.lowSize() != nil {
+		return lowShape
+	}
 	s := Shape{Depth: depth, Threshold: max(1, min(heavyThreshold, n.Lowest/3), n.Lowest/heavyPart)}
 	if n.HeavyTable() {
 		s.Heavy, s.Depth = 1./heavyShare, heavyDepth

@@ -91,6 +91,9 @@ func (n *Need) lowSized() (row *sized) {
 // sizedFor returns how the bytes that so many keys take are spent, and how many these are: those of the limiter's row, or
 // those for the units that keys use if these are more.
 func (n *Need) sizedFor(keys int) (how Shape, bytes float64, err error) {
+	if low := n.lowSize(); low != nil {
+		return lowShape, n.lowBytes(low, keys), nil
+	}
 	row, generations := n.sized()
 	how, bytes, err = n.spent(row, spec.CellBits(row.limit), generations, keys)
 	if low := n.lowSized(); low != nil && err == nil {

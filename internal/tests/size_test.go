@@ -41,7 +41,7 @@ func TestSizeIsThatOfTheLimiter(t *testing.T) {
 		_, _, err := c.Size()
 		require.EqualError(t, err, want.Error())
 	}
-	_, bytes, err := sketchlimit.Config{Limit: 3, Window: time.Minute, Keys: 1 << 30, FalseDenialRate: 1e-8}.Size()
+	_, bytes, err := sketchlimit.Config{Limit: 3, UnitsPerKey: 3, Window: time.Minute, Keys: 1 << 30, FalseDenialRate: 1e-8}.Size()
 	require.NoError(t, err)
 	require.Greater(t, float64(bytes), 1e11, "more than the machine has")
 }
