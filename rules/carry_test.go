@@ -186,7 +186,7 @@ func TestFormerCountsGo(t *testing.T) {
 		require.Less(t, l.MemoryBytes(), 3*one, "what was there before is taken up again")
 	}
 	require.Greater(t, l.MemoryBytes(), one)
-	l.write(t, text(7, 5_000_000))
+	l.write(t, text(7, 50_000_000))
 	require.ErrorContains(t, l.Reload(), "must be at most 67108864")
 	require.True(t, l.Do("api", ask(1, "user=ann")).Admitted)
 	require.False(t, l.Do("api", ask(1, "user=ann")).Admitted)

@@ -278,8 +278,8 @@ descriptors:
 	before := l.All()
 	for _, c := range []struct{ text, want string }{
 		{strings.Replace(file, "hour", "our", 1), l.file + ":4: invalid rate limit unit 'our'"},
-		{strings.Replace(file, "keys: 500", "keys: 20000000", 1), "must be at most 67108864; the most, "},
-		{strings.Replace(file, "keys: 500", "keys: 20000000", 1), "takes the rule at " + l.file + ":5"},
+		{strings.Replace(file, "keys: 500", "keys: 200000000", 1), "must be at most 67108864; the most, "},
+		{strings.Replace(file, "keys: 500", "keys: 200000000", 1), "takes the rule at " + l.file + ":5"},
 		{strings.Replace(file, "keys: 500", "memory: 100", 1), l.file + ":5: memory 100, must be at least"},
 	} {
 		l.write(t, c.text)

@@ -111,7 +111,7 @@ func TestSnapshotOfTooMuch(t *testing.T) {
 	index := filepath.Join(folder, "index.json")
 	text, err := os.ReadFile(index)
 	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(index, []byte(strings.Replace(string(text), `"Keys":1000`, `"Keys":10000000`, 1)), 0o600))
+	require.NoError(t, os.WriteFile(index, []byte(strings.Replace(string(text), `"Keys":1000`, `"Keys":100000000`, 1)), 0o600))
 	_, err = l.restarted(t, folder, kept)
 	require.ErrorContains(t, err, "bytes, must be at most 67108864")
 }

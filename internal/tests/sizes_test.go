@@ -56,8 +56,8 @@ func TestEveryLowestLimitHasASize(t *testing.T) {
 			}
 		}
 	}
-	// What holds a limit of 5 among limits up to 1000 is made for five units a key, and takes
-	// not much more than what holds such keys at a limit of 5 alone.
+	// What holds a limit of 5 among limits up to 1000 is made for five units a key, and
+	// takes not much more than what holds such keys at a limit of 5 alone.
 	_, alone, err := sketchlimit.Config{Limit: 5, Window: time.Minute, Keys: 1e6, UnitsPerKey: 5}.Size()
 	require.NoError(t, err)
 	_, among, err := sketchlimit.Config{Limit: 1000, LowestLimit: 5, Window: time.Minute, Keys: 1e6}.Size()
