@@ -188,6 +188,9 @@ bench-synced: ## nodes that share a limit: units, clocks apart, times, bytes, Re
 	go run -C redislimit ./internal/syncbench volume
 	go run -C redislimit ./internal/syncbench kill
 
+bench-leased: ## Leased beside other forms: decided locally, withheld, bytes; an hour
+	go test -run '^$$' -bench Forms -benchtime 1x -timeout 3h ./sharing/leased
+
 storm: ## Redis, a Redis Cluster and a NATS cluster killed, paused, emptied and cut off under load: six minutes
 	go test -C redislimit -run '^$$' -bench Storm -benchtime 1x -timeout 1h .
 	go test -C natslimit -run '^$$' -bench Storm -benchtime 1x -timeout 1h .
