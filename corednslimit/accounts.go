@@ -9,10 +9,11 @@ import (
 
 // accounts are the balances of all categories of all clients, in one limiter.
 //
-// An account gains its allowance evenly, up to that of one second. Each response is charged, also one that is then
-// refused, down to a debt of window seconds of allowance. So an account is a bucket of window + 1 seconds of allowance;
-// its balance is what the bucket holds beyond window seconds of it, and a response is sent if the balance is not
-// negative after it.
+// An account gains its allowance evenly, up to that of one second. Each response is
+// charged, also one that is then refused, down to a debt of window seconds of
+// allowance. So an account is a bucket of window + 1 seconds of allowance; its balance
+// is what the bucket holds beyond window seconds of it, and a response is sent if the
+// balance is not negative after it.
 type accounts struct {
 	limiter *sketchlimit.Limiter // nil if no category is limited
 	of      [categories]account
@@ -78,7 +79,8 @@ func newAccounts(r rates) (*accounts, error) {
 	return a, nil
 }
 
-// span returns the least seconds, 1, 10, 100 or 1000, in which all allowances are whole numbers of responses.
+// span returns the least seconds, 1, 10, 100 or 1000, in which all allowances are whole
+// numbers of responses.
 func (r *rates) span() int {
 	span := 1
 	for span < longestSpan && !r.wholeIn(span) {
@@ -99,15 +101,16 @@ func (r *rates) wholeIn(span int) bool {
 // limits reports whether a category is limited.
 func (a *accounts) limits(c category) bool { return a.of[c].limit > 0 }
 
-// debit charges an account of a category that is limited, and tells whether its balance is not negative now.
+// debit charges an account of a category that is limited, and tells whether its balance
+// is not negative now.
 func (a *accounts) debit(c category, key []byte) bool {
 	account := &a.of[c]
 	d := a.limiter.Do(sketchlimit.Request{Bytes: key, Limit: account.limit})
 	return d.Allowed && d.Remaining >= account.debt
 }
 
-// falseDenialRate returns the chance that the first response to a client is refused because of others: that of the
-// category where it is highest.
+// falseDenialRate returns the chance that the first response to a client is refused
+// because of others: that of the category where it is highest.
 func (a *accounts) falseDenialRate() float64 {
 	rate, seen := 0.0, make(map[account]bool)
 	for _, of := range a.of {

@@ -35,7 +35,8 @@ func (a *accounts) balance(c category, key string) int {
 	return a.limiter.Do(sketchlimit.Request{Key: key, Limit: of.limit, Peek: true}).Remaining - of.debt
 }
 
-// An account holds one second of its allowance, gains it evenly, and is charged by what it refuses too.
+// An account holds one second of its allowance, gains it evenly, and is charged by what
+// it refuses too.
 func TestDebit(t *testing.T) {
 	c := newClock()
 	a := responsesOnly(t, c, 10, 5)
@@ -88,7 +89,8 @@ func (e *exact) debit(now time.Time) bool {
 	return false
 }
 
-// Each decision on an account is that of exact arithmetic, at any time, for each of several allowances.
+// Each decision on an account is that of exact arithmetic, at any time, for each of
+// several allowances.
 func TestDebitIsExact(t *testing.T) {
 	for seed := range uint64(20) {
 		random := rand.New(rand.NewPCG(seed, 1))
@@ -157,7 +159,8 @@ func TestFractions(t *testing.T) {
 	}
 }
 
-// As many accounts as stated, of which one in a hundred is deep in debt, hardly disturb a new one.
+// As many accounts as stated, of which one in a hundred is deep in debt, hardly disturb
+// a new one.
 func TestKeysAreEnough(t *testing.T) {
 	for _, rate := range []float64{5, 100} {
 		c := newClock()
@@ -182,7 +185,8 @@ func TestKeysAreEnough(t *testing.T) {
 	}
 }
 
-// Who asks 24 times a second at an allowance of 20 gets nothing after ten seconds, as with rrl, and with window 0 its allowance.
+// Who asks 24 times a second at an allowance of 20 gets nothing after ten seconds, as
+// with rrl, and with window 0 its allowance.
 func TestWindowZeroIsAPlainLimit(t *testing.T) {
 	for window, want := range map[float64][2]int{0: {20, 20}, defaultWindow: {0, 0}} {
 		now := time.Unix(1_790_000_000, 0)

@@ -46,8 +46,8 @@ func categoryOf(m *dns.Msg) category {
 	return nodata
 }
 
-// authority returns the header of the record that says whose answer it is, nil if there is none. Signatures and proofs
-// may stand before it.
+// authority returns the header of the record that says whose answer it is, nil if there
+// is none. Signatures and proofs may stand before it.
 func authority(m *dns.Msg) *dns.RR_Header {
 	for _, record := range m.Ns {
 		if h := record.Header(); h.Rrtype == dns.TypeSOA || h.Rrtype == dns.TypeNS {
@@ -85,8 +85,9 @@ func address(client net.Addr) netip.Addr {
 // keyBytes is what most keys have room in.
 const keyBytes = 1 + 16 + 2 + 255
 
-// key appends the key of the account to buf: category, network, type and name, where they count. The first byte tells
-// how long the network is, so no two accounts have one key. Case does not count in names, and resolvers vary it.
+// key appends the key of the account to buf: category, network, type and name, where
+// they count. The first byte tells how long the network is, so no two accounts have one
+// key. Case does not count in names, and resolvers vary it.
 func (c category) key(buf []byte, network netip.Addr, qtype uint16, name string) []byte {
 	switch {
 	case network.Is4():
@@ -111,8 +112,9 @@ func (c category) key(buf []byte, network netip.Addr, qtype uint16, name string)
 	return buf
 }
 
-// nameOf returns the name under which an answer counts. Names that do not exist, and those that are delegated, count
-// under their authority, and those made from a wildcard under its parent, because there are any number of them.
+// nameOf returns the name under which an answer counts. Names that do not exist, and
+// those that are delegated, count under their authority, and those made from a wildcard
+// under its parent, because there are any number of them.
 func nameOf(ctx context.Context, c category, m *dns.Msg) string {
 	switch c {
 	case failure, request:

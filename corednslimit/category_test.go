@@ -52,7 +52,8 @@ func TestResponseType(t *testing.T) {
 	}
 }
 
-// What an account is of: what is alike has one key, and what differs where it counts has another.
+// What an account is of: what is alike has one key, and what differs where it counts
+// has another.
 func TestBuildToken(t *testing.T) {
 	client := netip.MustParseAddr("192.0.2.0")
 	key := func(c category, network netip.Addr, qtype uint16, name string) string {

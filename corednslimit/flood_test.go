@@ -8,8 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// In a flood from thirty thousand networks, in 256 KiB, nobody who asks little is refused, and each of the victims that
-// the flood is meant for gets its allowance and no more.
+// In a flood from thirty thousand networks, in 256 KiB, nobody who asks little is
+// refused, and each of the victims that the flood is meant for gets its allowance and
+// no more.
 func TestFlood(t *testing.T) {
 	b := newBench(t, "responses-per-second 100\nmemory 256KiB")
 	const seconds, networks, victims, innocents = 3, 30_000, 5, 100

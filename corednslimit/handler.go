@@ -35,14 +35,15 @@ type Handler struct {
 	slips      [slipCounters]atomic.Uint32
 }
 
-// slipCounters is the number of counters of refused responses. Accounts whose keys' hashes end alike share one.
+// slipCounters is the number of counters of refused responses. Accounts whose keys'
+// hashes end alike share one.
 const slipCounters = 1 << 10
 
 // Name implements [plugin.Handler].
 func (h *Handler) Name() string { return name }
 
-// FalseDenialRate returns the chance, 0 … 1, that the first response to a client is refused because of what others
-// were sent. It reads all accounts.
+// FalseDenialRate returns the chance, 0 … 1, that the first response to a client is
+// refused because of what others were sent. It reads all accounts.
 func (h *Handler) FalseDenialRate() float64 { return h.accounts.falseDenialRate() }
 
 // MemoryBytes returns the memory of the accounts, which does not change.
@@ -111,7 +112,8 @@ func (h *Handler) slip(key []byte) bool {
 	return counter.Add(1)%uint32(h.slipRatio) == 0
 }
 
-// truncated returns the header and the question of an answer: a client that is no forgery asks again over TCP.
+// truncated returns the header and the question of an answer: a client that is no
+// forgery asks again over TCP.
 func truncated(m *dns.Msg) *dns.Msg {
 	t := *m // the answer may be another plugin's
 	t.Answer, t.Ns, t.Extra = nil, nil, nil

@@ -30,8 +30,8 @@ type bench struct {
 	t testing.TB
 }
 
-// newBench returns a handler of a block, before a plugin that answers by the name: with an address, or as its first
-// label says.
+// newBench returns a handler of a block, before a plugin that answers by the name: with
+// an address, or as its first label says.
 func newBench(t testing.TB, block string) *bench {
 	c := newClock()
 	controller := caddy.NewTestController("dns", "sketch_rrl example.org {\nmemory 1MiB\n"+block+"\n}")
@@ -76,7 +76,8 @@ func (b *bench) ask(client, name string, tcp bool) (*dns.Msg, int, error) {
 	return w.Msg, rcode, err
 }
 
-// count asks so many times, with pauses, and counts the answers that are whole and those that are truncated.
+// count asks so many times, with pauses, and counts the answers that are whole and
+// those that are truncated.
 func (b *bench) count(times int, pause time.Duration, name string) (whole, truncated int) {
 	for range times {
 		switch m, _, _ := b.ask("10.0.0.1", name, false); {
@@ -109,7 +110,8 @@ func TestServeDNSRateLimit(t *testing.T) {
 	require.True(t, plugin.ClientWrite(rcode), "CoreDNS would answer")
 	require.ErrorIs(t, err, errResponses)
 
-	// Other accounts: another network, name, type, and kind of answer. The same network is the same account.
+	// Other accounts: another network, name, type, and kind of answer. The same network
+	// is the same account.
 	for _, other := range [][2]string{
 		{"10.0.1.1", "www.example.org."}, {"10.0.0.1", "mail.example.org."}, {"10.0.0.1", "nodata.example.org."},
 		{"10.0.0.1", "sub.example.org."}, {"10.0.0.1", "nxdomain.example.org."}, {"10.0.0.1", "refused.example.org."},
@@ -153,7 +155,8 @@ func TestServeDNSRateLimitSlips(t *testing.T) {
 		b := newBench(t, fmt.Sprintf("responses-per-second 1\nslip-ratio %d", ratio))
 		requireCount(t, b, 11, "www.example.org.", 1, slips)
 	}
-	// What slips is the header alone, and leaves the answer of the other plugin as it was.
+	// What slips is the header alone, and leaves the answer of the other plugin as it
+	// was.
 	b := newBench(t, "responses-per-second 1\nslip-ratio 1")
 	shared := message(dns.RcodeSuccess, a, ns)
 	shared.Response, shared.Extra = true, a
@@ -170,8 +173,9 @@ func TestServeDNSRateLimitSlips(t *testing.T) {
 	require.Len(t, append(append(shared.Answer, shared.Ns...), shared.Extra...), 3)
 }
 
-// The shares that were counted with rrl: of 909 queries within 0.909 s, under 100 a second with slip-ratio 2, 110 are
-// answered, 399 are truncated and 400 dropped. Here, and over any time.
+// The shares that were counted with rrl: of 909 queries within 0.909 s, under 100 a
+// second with slip-ratio 2, 110 are answered, 399 are truncated and 400 dropped. Here,
+// and over any time.
 func TestSharesOfRRL(t *testing.T) {
 	b := newBench(t, "responses-per-second 100\nslip-ratio 2")
 	before := testutil.ToFloat64(responsesExceeded.WithLabelValues(""))
@@ -198,7 +202,8 @@ func TestSharesOfRRL(t *testing.T) {
 	}
 }
 
-// Requests are counted before they are answered, by network alone, and over TCP as well. What is too much is not answered.
+// Requests are counted before they are answered, by network alone, and over TCP as
+// well. What is too much is not answered.
 func TestRequestsPerSecond(t *testing.T) {
 	b := newBench(t, "requests-per-second 3\nslip-ratio 1")
 	before := testutil.ToFloat64(requestsExceeded.WithLabelValues(""))
@@ -267,7 +272,8 @@ func TestKeysAllocateNothing(t *testing.T) {
 	}))
 }
 
-// The handlers of running servers are told of; in a reload the new one takes the place of the old one.
+// The handlers of running servers are told of; in a reload the new one takes the place
+// of the old one.
 func TestMetrics(t *testing.T) {
 	one, two, of := newBench(t, "responses-per-second 5"), newBench(t, "responses-per-second 5\nmemory 64KiB"), block{keys: "dns://.:53"}
 	registry := prometheus.NewPedanticRegistry()
@@ -301,7 +307,8 @@ func TestMetrics(t *testing.T) {
 	require.LessOrEqual(t, two.MemoryBytes(), 64<<10)
 }
 
-// Accounts of more than 2 MiB together are read in the background: a scrape does not wait for them.
+// Accounts of more than 2 MiB together are read in the background: a scrape does not
+// wait for them.
 func TestScrapeDoesNotWait(t *testing.T) {
 	s := handlers{of: map[block]*served{}}
 	one, err := setupBlock("sketch_rrl {\nresponses-per-second 100\nmemory 4MiB\n}")
@@ -317,7 +324,8 @@ func TestScrapeDoesNotWait(t *testing.T) {
 	require.Eventually(t, func() bool { return count() == 3 }, time.Minute, time.Millisecond)
 }
 
-// BenchmarkScrape scrapes the metrics of 300 blocks of the usual memory, and says what the process holds before and after.
+// BenchmarkScrape scrapes the metrics of 300 blocks of the usual memory, and says what
+// the process holds before and after.
 func BenchmarkScrape(b *testing.B) {
 	s := handlers{of: map[block]*served{}}
 	for i := range 300 {
@@ -356,7 +364,8 @@ func resident() float64 {
 	return float64(kib) / 1024
 }
 
-// What the plugin adds to an answer: of one client, which is refused soon, and of a million.
+// What the plugin adds to an answer: of one client, which is refused soon, and of a
+// million.
 func BenchmarkServeDNS(b *testing.B) {
 	for _, block := range []string{"responses-per-second 0", "responses-per-second 100"} {
 		for _, clients := range []int{1, 1_000_000} {

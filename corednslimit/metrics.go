@@ -23,7 +23,8 @@ var (
 // plannedRate is the false-denial rate above which the memory is too small.
 const plannedRate = 1e-3
 
-// exceeded returns a counter by server. Clients are no label: an attacker would make a series of each address.
+// exceeded returns a counter by server. Clients are no label: an attacker would make a
+// series of each address.
 func exceeded(metric, help string) *prometheus.CounterVec {
 	return promauto.NewCounterVec(prometheus.CounterOpts{
 		Namespace: plugin.Namespace, Subsystem: name, Name: metric, Help: help,
@@ -57,7 +58,8 @@ type served struct {
 	outside bool                   // it was logged that the memory is too small
 }
 
-// add makes a handler that of its server block. In a reload the new server starts before the old one ends.
+// add makes a handler that of its server block. In a reload the new server starts
+// before the old one ends.
 func (s *handlers) add(of block, h *served) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,7 +70,8 @@ func (s *handlers) add(of block, h *served) {
 	}
 }
 
-// restore makes a handler that of its server block again, in place of all that started after it and failed.
+// restore makes a handler that of its server block again, in place of all that started
+// after it and failed.
 func (s *handlers) restore(of block, h *served) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,8 +7,9 @@ import (
 	"github.com/sketchlimit/sketchlimit"
 )
 
-// room knows what the blocks of a Corefile take together. In a reload, those that run are there until the new ones have started:
-// what does not fit beside them would end the server.
+// room knows what the blocks of a Corefile take together. In a reload, those that run
+// are there until the new ones have started: what does not fit beside them would end
+// the server.
 type room struct {
 	mu    sync.Mutex
 	of    any // the Corefile that is being read
@@ -17,7 +18,8 @@ type room struct {
 
 var memory room
 
-// take takes bytes for a block, or returns an error if the machine or the cgroup has not so much.
+// take takes bytes for a block, or returns an error if the machine or the cgroup has
+// not so much.
 func (r *room) take(of any, bytes, running int) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -79,13 +79,15 @@ func stop(t *testing.T, server *caddy.Instance) {
 
 func query(name string) *dns.Msg { return new(dns.Msg).SetQuestion(name, dns.TypeA) }
 
-// counts sends queries from one address without waiting for answers, and counts these until none has come for a while.
+// counts sends queries from one address without waiting for answers, and counts these
+// until none has come for a while.
 func counts(t *testing.T, server *caddy.Instance, times int, name string) (whole, truncated int) {
 	return flood(t, "127.0.0.1", server.Servers()[0].LocalAddr().String(), query(name), times)
 }
 
-// A real CoreDNS over UDP and TCP: a burst of queries gets its allowance, some truncated answers, and no more. TCP gets
-// all. What the cache answers is limited too. After a reload the allowance is there again.
+// A real CoreDNS over UDP and TCP: a burst of queries gets its allowance, some
+// truncated answers, and no more. TCP gets all. What the cache answers is limited too.
+// After a reload the allowance is there again.
 func TestCoreDNS(t *testing.T) {
 	server := serve(t, fmt.Sprintf(corefile, "memory 1MiB"))
 	whole, truncated := counts(t, server, 200, "www.example.org.")
@@ -94,7 +96,8 @@ func TestCoreDNS(t *testing.T) {
 	whole, truncated = counts(t, server, 30, "no1.example.org.")
 	require.InDelta(t, 5, whole, 1)
 	require.InDelta(t, (30-whole)/2, truncated, 2)
-	// An error that CoreDNS writes for a plugin slips through as it is: it has nothing to truncate.
+	// An error that CoreDNS writes for a plugin slips through as it is: it has nothing
+	// to truncate.
 	whole, truncated = counts(t, server, 60, "mail.servfail.example.org.")
 	require.InDelta(t, 20+40/2, whole, 3)
 	require.Zero(t, truncated)
@@ -127,7 +130,8 @@ func TestCoreDNS(t *testing.T) {
 	require.Empty(t, live.of)
 }
 
-// Plugins that answer by themselves are limited as well: chaos, whose answers are many times their queries, any, acl and local.
+// Plugins that answer by themselves are limited as well: chaos, whose answers are many
+// times their queries, any, acl and local.
 func TestPluginsThatAnswer(t *testing.T) {
 	server := serve(t, `.:0 {
 	bind 127.0.0.1
@@ -162,7 +166,8 @@ func authors() *dns.Msg {
 	return m.SetEdns0(4096, false)
 }
 
-// flood sends a query from an address so many times without waiting, and counts the answers until none has come for a while.
+// flood sends a query from an address so many times without waiting, and counts the
+// answers until none has come for a while.
 func flood(t *testing.T, from, address string, m *dns.Msg, times int) (whole, truncated int) {
 	dialed, err := (&net.Dialer{LocalAddr: &net.UDPAddr{IP: net.ParseIP(from)}}).Dial("udp", address)
 	require.NoError(t, err)

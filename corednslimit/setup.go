@@ -17,16 +17,17 @@ var log = clog.NewWithPlugin(name)
 
 func init() {
 	plugin.Register(name, setup)
-	// A CoreDNS built by plugin.cfg knows the name and its place. In any other one it stands before all plugins that answer,
-	// and behind those that watch.
+	// A CoreDNS built by plugin.cfg knows the name and its place. In any other one it
+	// stands before all plugins that answer, and behind those that watch.
 	if !slices.Contains(dnsserver.Directives, name) {
 		first := max(0, slices.Index(dnsserver.Directives, firstToAnswer))
 		dnsserver.Directives = slices.Insert(slices.Clone(dnsserver.Directives), first, name)
 	}
 }
 
-// firstToAnswer is the first plugin that answers queries itself. What stands before sketch_rrl has no limit, and plugin
-// chaos, which stands before the cache, answers with far more bytes than it is asked with.
+// firstToAnswer is the first plugin that answers queries itself. What stands before
+// sketch_rrl has no limit, and plugin chaos, which stands before the cache, answers
+// with far more bytes than it is asked with.
 const firstToAnswer = "local"
 
 func setup(c *caddy.Controller) error {
@@ -72,7 +73,8 @@ const (
 	mostKeys       = 1<<31 - 1
 )
 
-// Parse reads the block of a Corefile. CoreDNS does so by itself; it is for those who build a chain of handlers.
+// Parse reads the block of a Corefile. CoreDNS does so by itself; it is for those who
+// build a chain of handlers.
 func Parse(c *caddy.Controller) (*Handler, error) { return parse(c, nil) }
 
 // parse is Parse with a clock, or the usual one if that is nil.

@@ -25,8 +25,9 @@ func (s *handlers) watch() {
 	}
 }
 
-// look logs once when the memory of a block has become too small, and once when it is enough again. What it reads is read as for
-// scrapes: the most of it in the background, in a tenth of a core.
+// look logs once when the memory of a block has become too small, and once when it is
+// enough again. What it reads is read as for scrapes: the most of it in the background,
+// in a tenth of a core.
 func (s *handlers) look(now map[block]*served) {
 	reading := s.queue.Start()
 	for of, h := range now {

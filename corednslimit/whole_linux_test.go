@@ -46,9 +46,10 @@ const wholeCorefile = `
 }
 `
 
-// TestWholeCoreDNS runs a CoreDNS of all plugins as its own process: what answers before sketch_rrl's usual place is limited as
-// well, and a reload that takes more memory than there is leaves the server as it was. It takes minutes to build such a CoreDNS,
-// so it must be there.
+// TestWholeCoreDNS runs a CoreDNS of all plugins as its own process: what answers
+// before sketch_rrl's usual place is limited as well, and a reload that takes more
+// memory than there is leaves the server as it was. It takes minutes to build such a
+// CoreDNS, so it must be there.
 func TestWholeCoreDNS(t *testing.T) {
 	program := os.Getenv("SKETCHLIMIT_COREDNS")
 	if program == "" {

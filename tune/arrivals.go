@@ -29,7 +29,8 @@ func (s *simulation) cast(t *Traffic, limit int, share float64) {
 	}
 }
 
-// recast gives the keys of a window other roles than those of the window before, if heavy keys change.
+// recast gives the keys of a window other roles than those of the window before, if
+// heavy keys change.
 func (s *simulation) recast(window int) {
 	if s.steady {
 		return
@@ -40,8 +41,8 @@ func (s *simulation) recast(window int) {
 	}
 }
 
-// moment returns when a key has sent so much of its requests: in a fixed window, which begins with an empty table,
-// late keys send them in the second half.
+// moment returns when a key has sent so much of its requests: in a fixed window, which
+// begins with an empty table, late keys send them in the second half.
 func (s *simulation) moment(k *simulatedKey, progress float64) float64 {
 	if k.late && s.generations == 1 {
 		return (1 + progress) / 2
@@ -71,10 +72,12 @@ func (s *simulation) gathered(e event) int {
 	return n
 }
 
-// burstPart is the part of a window in which bursts come: its beginning, when the window before counts in full.
+// burstPart is the part of a window in which bursts come: its beginning, when the
+// window before counts in full.
 const burstPart = 0.1
 
-// elapsed returns the time of a moment: of a generation or, if there are bursts, of the part of it in which they come.
+// elapsed returns the time of a moment: of a generation or, if there are bursts, of the
+// part of it in which they come.
 func (s *simulation) elapsed(moment float64) time.Duration {
 	if s.bursts {
 		moment *= min(1, burstPart*float64(s.parts))

@@ -7,8 +7,8 @@ import (
 	"github.com/sketchlimit/sketchlimit/tune"
 )
 
-// BenchmarkTune runs what takes long: high limits, few units, sub-windows, goals that are hard to
-// see in a simulation, few keys and many.
+// BenchmarkTune runs what takes long: high limits, few units, sub-windows, goals that
+// are hard to see in a simulation, few keys and many.
 func BenchmarkTune(b *testing.B) {
 	million := tune.Traffic{Keys: 1_000_000, Requests: 5_000_000}
 	abusers := tune.Traffic{Keys: 1_000_000, Abusers: 0.01}

@@ -10,7 +10,8 @@ import (
 	"github.com/sketchlimit/sketchlimit"
 )
 
-// TestMemoryBelowKeys: less than a byte for 16 keys of a generation is refused, in a goal and in a plan.
+// TestMemoryBelowKeys: less than a byte for 16 keys of a generation is refused, in a
+// goal and in a plan.
 func TestMemoryBelowKeys(t *testing.T) {
 	traffic := Traffic{Keys: 1_000_000}
 	_, _, err := Plan(traffic, Goal{Limit: 5, MemoryBytes: 8 << 10})
@@ -26,7 +27,8 @@ func TestMemoryBelowKeys(t *testing.T) {
 	require.ErrorContains(t, err, "must be at least 125000 for 1000000 keys in a window")
 }
 
-// TestSilentKeysAreEvents: a simulation has no more keys than events, however rarely they come.
+// TestSilentKeysAreEvents: a simulation has no more keys than events, however rarely
+// they come.
 func TestSilentKeysAreEvents(t *testing.T) {
 	s, err := newEvaluator(Traffic{Keys: 1_000_000, Requests: 5}, Goal{Limit: 100, FalseDenialRate: 1e-5})
 	require.NoError(t, err)
@@ -37,7 +39,8 @@ func TestSilentKeysAreEvents(t *testing.T) {
 	assert.LessOrEqual(t, len(s.simulate(d, maxLoad, breakingEvents, coarseDetail, nil, tuneSeed).keys), 2*breakingEvents)
 }
 
-// TestOneHitKeysAreEvents: those beside a few heavy keys, whose own requests are sent together, are counted as well.
+// TestOneHitKeysAreEvents: those beside a few heavy keys, whose own requests are sent
+// together, are counted as well.
 func TestOneHitKeysAreEvents(t *testing.T) {
 	s, err := newEvaluator(Traffic{Keys: 2, Requests: 5_000_000, OneHit: 0.9}, Goal{Limit: 100, FalseDenialRate: 1e-5})
 	require.NoError(t, err)

@@ -10,14 +10,14 @@ import (
 	"github.com/sketchlimit/sketchlimit/internal/timetable"
 )
 
-// bucketLoad is how many entries a part of the traffic has in the table of a token bucket,
-// at some moments of a window, by the exact algorithm. The table errs where an unseen key
-// finds no place in it, or shares an entry; both follow from how full it is, so the traffic
-// is simulated once for all plans.
+// bucketLoad is how many entries a part of the traffic has in the table of a token
+// bucket, at some moments of a window, by the exact algorithm. The table errs where an
+// unseen key finds no place in it, or shares an entry; both follow from how full it is,
+// so the traffic is simulated once for all plans.
 //
-// Keys come at any moment of the window, in bursts all at once: the windows of a bucket have
-// no edges. Keys that send more than their limit begin with an empty bucket, as they would
-// have it before long.
+// Keys come at any moment of the window, in bursts all at once: the windows of a bucket
+// have no edges. Keys that send more than their limit begin with an empty bucket, as
+// they would have it before long.
 type bucketLoad struct {
 	simulation
 	part    float64 // of the traffic
@@ -124,8 +124,8 @@ func (b *bucketLoad) come(e event) {
 	}
 }
 
-// flows returns the time in which n units flow. It is rounded down, so that used finds no more
-// than n of them.
+// flows returns the time in which n units flow. It is rounded down, so that used finds
+// no more than n of them.
 func (b *bucketLoad) flows(n int64) int64 {
 	hi, lo := bits.Mul64(uint64(n), uint64(b.span))
 	ns, _ := bits.Div64(hi, lo, uint64(b.limit))

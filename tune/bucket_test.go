@@ -61,7 +61,8 @@ func TestTunePredictsBuckets(t *testing.T) {
 	}
 }
 
-// The plan for a goal reaches it in a replay, at a size that a test can afford: see testkit.MostFalseDenials.
+// The plan for a goal reaches it in a replay, at a size that a test can afford: see
+// testkit.MostFalseDenials.
 func TestTuneReachesItsGoalForBuckets(t *testing.T) {
 	testkit.NeedsLong(t)
 	const keys, rate = 60_000, 1e-4
@@ -81,7 +82,8 @@ func TestTuneReachesItsGoalForBuckets(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, forecast.MemoryBytes, r.MemoryBytes)
 	require.Zero(t, r.OverAdmissions)
-	// An abuser whose cells are all covered is denied for as long as it lasts: 450 requests.
+	// An abuser whose cells are all covered is denied for as long as it lasts: 450
+	// requests.
 	require.LessOrEqual(t, r.LightFalseDenials, 90*testkit.MostFalseDenials(r.LightRequests/90, rate))
 	require.Less(t, float64(forecast.MemoryBytes), 5.0*keys, "a bucket that nobody tuned")
 }

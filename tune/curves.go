@@ -68,7 +68,8 @@ func (r *noise) add(g *errorrate.Generation, top, all int) {
 	}
 }
 
-// slotBefore returns the last slot before a moment, and how far it lies on the way to the next.
+// slotBefore returns the last slot before a moment, and how far it lies on the way to
+// the next.
 func slotBefore(moment float64) (slot int, part float64) {
 	root := slots * math.Sqrt(moment)
 	slot = min(int(root), slots-1)
@@ -108,8 +109,8 @@ func (c *curves) excess(now noise, moment float64, own, threshold int64) tail.Di
 	return t
 }
 
-// added returns the distribution of the excess in a single row: all that others have sent until the key was last counted
-// there.
+// added returns the distribution of the excess in a single row: all that others have
+// sent until the key was last counted there.
 func (c *curves) added(last float64) (t tail.Distribution) {
 	slot, part := slotBefore(last)
 	before, after := &c.current[slot].cells, &c.current[slot+1].cells
@@ -122,8 +123,9 @@ func (c *curves) added(last float64) (t tail.Distribution) {
 	}
 }
 
-// came returns three moments that stand for when the j-th of so many units came, with weights of 1/6, 2/3 and 1/6. A
-// burst is now, or at any moment of a generation that is over.
+// came returns three moments that stand for when the j-th of so many units came, with
+// weights of 1/6, 2/3 and 1/6. A burst is now, or at any moment of a generation that is
+// over.
 func (c *curves) came(moment float64, j, units int64) (at [3]float64) {
 	switch {
 	case c.bursts && moment < 1:

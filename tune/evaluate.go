@@ -95,8 +95,9 @@ func newEvaluator(t Traffic, g Goal) (*evaluator, error) {
 	return v, nil
 }
 
-// keysOfByte bounds the keys that share a byte of a generation. A simulation sends its smallest part of a limiter their
-// share of the traffic: with more keys to a byte it would never end, and hardly a limit could be held in so little.
+// keysOfByte bounds the keys that share a byte of a generation. A simulation sends its
+// smallest part of a limiter their share of the traffic: with more keys to a byte it
+// would never end, and hardly a limit could be held in so little.
 const keysOfByte = 16
 
 // smallest returns the least memory that is planned and predicted.
@@ -117,8 +118,9 @@ func (v *evaluator) tooSmall() error {
 	return fmt.Errorf("must be at least %d for %.0f keys in a window", v.smallest(), v.traffic.distinct(v.goal.Limit))
 }
 
-// events returns what a simulation takes for one key and window on average. A key that hardly ever comes takes time and
-// memory as well, about as much as a request does. Keys that come once are events all of them.
+// events returns what a simulation takes for one key and window on average. A key that
+// hardly ever comes takes time and memory as well, about as much as a request does.
+// Keys that come once are events all of them.
 func (v *evaluator) events(d detail) (mean float64) {
 	most := d.most(&v.goal) * max(v.goal.SubWindows, 1)
 	for _, rate := range v.rates {
@@ -165,14 +167,16 @@ func (v *evaluator) simulate(plan spec.Dimensions, load, events float64, d detai
 	return newSimulation(l, &v.traffic, share, v.goal, d, curves)
 }
 
-// bytesOfEvent bounds the memory that is simulated for an event: cells are looked at one by one.
+// bytesOfEvent bounds the memory that is simulated for an event: cells are looked at
+// one by one.
 const bytesOfEvent = 16
 
-// manyGenerations are those from which a simulation sends less: each request reads them all.
+// manyGenerations are those from which a simulation sends less: each request reads them
+// all.
 const manyGenerations = 8
 
-// part returns as many shards of the plan as so many events in a window are for, or a smaller
-// one, and their share of the traffic. Where that is much memory, it is fewer.
+// part returns as many shards of the plan as so many events in a window are for, or a
+// smaller one, and their share of the traffic. Where that is much memory, it is fewer.
 func (v *evaluator) part(plan spec.Dimensions, load, events float64, d detail, seed uint64) (l *shards, share float64) {
 	events *= math.Min(1, float64(manyGenerations)/float64(v.need.Rule.Generations()))
 	perShard := load * float64(v.traffic.Keys) * v.events(d) / float64(plan.Shards)
@@ -203,7 +207,8 @@ func (v *evaluator) bucketLoad(load float64) *bucketLoad {
 	return l
 }
 
-// likeness returns the sample of a trace, or all of it if a limiter for the sample would be too small.
+// likeness returns the sample of a trace, or all of it if a limiter for the sample
+// would be too small.
 func (v *evaluator) likeness(d spec.Dimensions) *replays {
 	if bytes, _ := engine.BytesOf(&v.need.Rule, &d); float64(bytes)*v.replays.load < leastSampled*v.sample.load {
 		return v.replays
@@ -211,7 +216,8 @@ func (v *evaluator) likeness(d spec.Dimensions) *replays {
 	return v.sample
 }
 
-// forecast returns what is expected of the plan at all loads, and where its breaking point is.
+// forecast returns what is expected of the plan at all loads, and where its breaking
+// point is.
 func (v *evaluator) forecast(plan spec.Dimensions) Forecast {
 	var f Forecast
 	bytes, _ := engine.BytesOf(&v.need.Rule, &plan) // the plan has been checked
@@ -251,8 +257,9 @@ func (v *evaluator) at(plan spec.Dimensions, load float64) Expected {
 	return e
 }
 
-// counted takes what simulations of all requests count of the stated traffic in place of what is expected, or as
-// a bound where that is little, and how far they differ. It is left out where nothing would be seen.
+// counted takes what simulations of all requests count of the stated traffic in place
+// of what is expected, or as a bound where that is little, and how far they differ. It
+// is left out where nothing would be seen.
 func (v *evaluator) counted(plan spec.Dimensions, e Expected) Expected {
 	if v.goal.Algorithm == sketchlimit.TokenBucket || max(e.FalseDenialRate, e.LostShare)*countedEvents < minCounted {
 		return e
@@ -279,8 +286,8 @@ func (v *evaluator) stated(plan spec.Dimensions) *stated {
 	return &v.known
 }
 
-// maxLoad is the multiple of the traffic at which the search for a breaking point ends, and one by
-// it that at which it begins.
+// maxLoad is the multiple of the traffic at which the search for a breaking point ends,
+// and one by it that at which it begins.
 const maxLoad = 64.0
 
 // breaking point returns the load from which more than breakingRate is denied, to 3 %.
@@ -309,8 +316,8 @@ func (v *evaluator) breakingPoint(plan spec.Dimensions) float64 {
 // maxRangeSeeds bounds the simulations by which a range is found.
 const maxRangeSeeds = 40
 
-// replicas simulates the whole plan request by request under the traffic as stated, with as many seeds as there is time
-// for. Of a large plan it is one, and a part.
+// replicas simulates the whole plan request by request under the traffic as stated,
+// with as many seeds as there is time for. Of a large plan it is one, and a part.
 func (v *evaluator) replicas(plan spec.Dimensions) []*simulation {
 	events := min(max(countedEvents, countedKeys*v.events(fineDetail)), maxCountedEvents)
 	n := int(min(maxRangeSeeds, events/(float64(v.traffic.Keys)*v.events(fineDetail))))

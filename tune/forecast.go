@@ -2,6 +2,8 @@ package tune
 
 import (
 	"math"
+
+	"github.com/sketchlimit/sketchlimit/tune/internal/poisson"
 )
 
 // breakingRate is the share of the requests of light keys that counts as everybody.
@@ -25,13 +27,15 @@ type Expected struct {
 	LostShare       float64 // 0 … 1, see [Goal]
 	EstimateError   float64 // units held against a key beyond what it has used, mean over requests
 
-	// The two rates, where luck leaves them: in one window of the stated traffic, or in the whole of a trace. They are known
-	// for Load 1 of a limiter with few requests, up to about 200,000 in a window, and for a trace of up to a million;
-	// not for a TokenBucket without a trace.
+	// The two rates, where luck leaves them: in one window of the stated traffic, or in
+	// the whole of a trace. They are known for Load 1 of a limiter with few requests,
+	// up to about 200,000 in a window, and for a trace of up to a million; not for a
+	// TokenBucket without a trace.
 	FalseDenialRange, LostRange Range
 
-	// Replayed and ReplayedUnits are the requests of light keys and the units on which the two rates were counted, in
-	// replays of Traffic.Trace. They are 0 where the rates are predicted.
+	// Replayed and ReplayedUnits are the requests of light keys and the units on which
+	// the two rates were counted, in replays of Traffic.Trace. They are 0 where the
+	// rates are predicted.
 	Replayed, ReplayedUnits uint64
 }
 
@@ -41,15 +45,18 @@ var forecastLoads = [...]float64{0.5, 1, 2, 4, 10}
 // Stated returns what is expected under the traffic as stated.
 func (f *Forecast) Stated() Expected { return f.At[1] }
 
-// Range is where luck leaves a rate: of limiters that differ in their seeds alone, one in twenty lies below Low and one
-// in twenty above High. It is zero where that is not known.
+// Range is where luck leaves a rate: of limiters that differ in their seeds alone, one
+// in twenty lies below Low and one in twenty above High. It is zero where that is not
+// known.
 type Range struct{ Low, High float64 }
 
-// minRangeSeeds are the rates that rangeOf needs: with fewer, a range would be luck itself.
+// minRangeSeeds are the rates that rangeOf needs: with fewer, a range would be luck
+// itself.
 const minRangeSeeds = 8
 
-// rangeOf returns the range that rates of limiters with different seeds come from. Wrongs come together, so the rates are
-// taken as multiples of a Poisson count that has their mean and variance.
+// rangeOf returns the range that rates of limiters with different seeds come from.
+// Wrongs come together, so the rates are taken as multiples of a Poisson count that has
+// their mean and variance.
 func rangeOf(rates []float64) Range {
 	n, sum, squares := float64(len(rates)), 0., 0.
 	for _, r := range rates {
@@ -64,22 +71,7 @@ func rangeOf(rates []float64) Range {
 		return Range{}
 	}
 	each, count := variance/mean, mean*mean/variance
-	return Range{each * quantile(count, 0.05), each * quantile(count, 0.95)}
-}
-
-// quantile returns that of a Poisson distribution: as a whole number where it is small, and otherwise as the normal one.
-func quantile(mean, p float64) float64 {
-	if mean > 100 {
-		return mean + math.Sqrt(2*mean)*math.Erfinv(2*p-1)
-	}
-	term := math.Exp(-mean)
-	below, n := term, 0.
-	for below < p {
-		n++
-		term *= mean / n
-		below += term
-	}
-	return n
+	return Range{each * poisson.Quantile(count, 0.05), each * poisson.Quantile(count, 0.95)}
 }
 
 // meanAndDeviation returns the mean and a standard deviation.
@@ -92,12 +84,6 @@ func meanAndDeviation(x []float64) float64 {
 		squares += (v - sum/n) * (v - sum/n)
 	}
 	return sum/n + math.Sqrt(squares/n)
-}
-
-// upperBound returns what a count of rare events stands for at most, but for one case in twenty (Wilson and Hilferty).
-func upperBound(count float64) float64 {
-	n := count + 1
-	return n * math.Pow(1-1/(9*n)+1.645/(3*math.Sqrt(n)), 3)
 }
 
 func ratio(a, b float64) float64 {

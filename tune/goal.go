@@ -20,19 +20,21 @@ type Goal struct {
 	SubWindows  int                   // as in sketchlimit.Config
 	Burst       int                   // as in sketchlimit.Config
 
-	// FalseDenialRate is the greatest share, 1e-12 … 0.5, of the requests of light keys that may be denied wrongly.
-	// Light keys have used less than half of their limit. With LowestLimit every key is judged at that limit; in a
-	// TokenBucket abusers have it as well.
+	// FalseDenialRate is the greatest share, 1e-12 … 0.5, of the requests of light keys
+	// that may be denied wrongly. Light keys have used less than half of their limit.
+	// With LowestLimit every key is judged at that limit; in a TokenBucket abusers have
+	// it as well.
 	FalseDenialRate float64
-	// LostShare is the greatest share, 1e-12 … 0.5, of the units that the exact algorithm admits and the limiter
-	// does not. If only one of the two rates is set, the other one may be the greater of that and 1e-3, or as
-	// LostShare 3e-2 unless the traffic is Even and Steady.
+	// LostShare is the greatest share, 1e-12 … 0.5, of the units that the exact
+	// algorithm admits and the limiter does not. If only one of the two rates is set,
+	// the other one may be the greater of that and 1e-3, or as LostShare 3e-2 unless
+	// the traffic is Even and Steady.
 	LostShare float64
 	// MemoryBytes is the most memory to take, everything included. Without the two
 	// others all of it is used.
 	MemoryBytes int
-	// Headroom is the multiple of the traffic up to which the goal shall hold, 1 … 1000; 0 is 1, and 1.5 for a Trace,
-	// because tomorrow differs from it.
+	// Headroom is the multiple of the traffic up to which the goal shall hold, 1 …
+	// 1000; 0 is 1, and 1.5 for a Trace, because tomorrow differs from it.
 	Headroom float64
 }
 
@@ -65,8 +67,9 @@ func (g *Goal) check() error {
 	return nil
 }
 
-// unasked is what a plan may do of what nobody has set a goal for. Heavy keys that are new or come in bursts lose what
-// others have left in their cells: to withhold less of theirs takes up to three times the memory.
+// unasked is what a plan may do of what nobody has set a goal for. Heavy keys that are
+// new or come in bursts lose what others have left in their cells: to withhold less of
+// theirs takes up to three times the memory.
 const (
 	unasked      = 1e-3
 	unaskedOfNew = 3e-2
@@ -87,8 +90,8 @@ func (g *Goal) rates(calm bool) (denied, lost float64) {
 	return denied, lost
 }
 
-// config returns a limiter for the goal, without a size. Its generations are a second long; a bucket's units take
-// whole nanoseconds of a minute.
+// config returns a limiter for the goal, without a size. Its generations are a second
+// long; a bucket's units take whole nanoseconds of a minute.
 func (g *Goal) config() sketchlimit.Config {
 	window := time.Duration(max(g.SubWindows, 1)) * time.Second
 	if g.Algorithm == sketchlimit.TokenBucket {
@@ -115,7 +118,8 @@ func (g *Goal) ruleOf(window time.Duration) spec.Rule {
 	return spec.NewWindow(g.Limit, window/time.Duration(parts), parts+1)
 }
 
-// need returns what memory is to be spent for, but for the number of keys. Rates are the search's own business.
+// need returns what memory is to be spent for, but for the number of keys. Rates are
+// the search's own business.
 func (g *Goal) need() *sizing.Need {
 	return &sizing.Need{Rule: g.rule(), Lowest: cmp.Or(g.LowestLimit, g.Limit), Rate: unasked, MemoryBytes: max(g.MemoryBytes, 1)}
 }

@@ -42,7 +42,8 @@ func newShards(rule spec.Rule, d spec.Dimensions, seed uint64) *shards {
 	return &shards{engine: e, window: newWindow(rule), dims: d, hasher: keyhash.Hasher{}.Reseeded(seed)}
 }
 
-// at returns the position of a time, ns, which is taken as no earlier than the latest generation.
+// at returns the position of a time, ns, which is taken as no earlier than the latest
+// generation.
 func (p *shards) at(now int64) rotating.Position {
 	at := p.window.Timeline.Position(now)
 	if at.Generation < p.latest {
@@ -60,9 +61,10 @@ func (p *shards) peek(now int64, key []byte, n, limit int64) spec.Verdict {
 	return p.engine.Peek(p.at(now), p.hasher.Bytes(key), int(n), limit)
 }
 
-// shrinkShard makes a shard smaller and returns its share of what it was: about what is asked for, so
-// that Bloom filter, sketch and table keep their proportions. The smallest of them stays two of its units. A Bloom filter
-// that only counts keys decides nothing and is left alone: it is so small that shards would hardly shrink.
+// shrinkShard makes a shard smaller and returns its share of what it was: about what is
+// asked for, so that Bloom filter, sketch and table keep their proportions. The
+// smallest of them stays two of its units. A Bloom filter that only counts keys decides
+// nothing and is left alone: it is so small that shards would hardly shrink.
 func shrinkShard(d *spec.Dimensions, share float64) float64 {
 	lanes := 64 / d.CellBits
 	type field struct {

@@ -12,15 +12,16 @@ import (
 )
 
 // Plan returns the plan of a limiter that reaches the goal for the traffic in the least
-// memory, or with MemoryBytes alone the one that errs least in it, and what to expect of it.
+// memory, or with MemoryBytes alone the one that errs least in it, and what to expect
+// of it.
 //
-// It builds a few shards of each candidate and sends them their share of two windows of the
-// traffic. What is too rare to be counted there follows from all that their cells hold. A
-// plan for a rate also keeps away from the load at which it would deny everybody: that is
-// more than twice the stated one.
+// It builds a few shards of each candidate and sends them their share of two windows of
+// the traffic. What is too rare to be counted there follows from all that their cells
+// hold. A plan for a rate also keeps away from the load at which it would deny
+// everybody: that is more than twice the stated one.
 //
-// The result depends on the arguments alone. It takes a second or two, whatever the number
-// of keys. Errors name the field and what would be possible.
+// The result depends on the arguments alone. It takes a second or two, whatever the
+// number of keys. Errors name the field and what would be possible.
 func Plan(t Traffic, g Goal) (sketchlimit.Plan, Forecast, error) {
 	if err := t.check(g.Limit); err != nil {
 		return sketchlimit.Plan{}, Forecast{}, err
@@ -47,11 +48,12 @@ func Plan(t Traffic, g Goal) (sketchlimit.Plan, Forecast, error) {
 	return g.plan(d, f), f, nil
 }
 
-// Predict returns what to expect of a plan, such as one that was made for other traffic. Of the goal, the rates and
-// the memory are ignored; the plan must be one for its Limit, LowestLimit, Algorithm, SubWindows and Burst.
+// Predict returns what to expect of a plan, such as one that was made for other
+// traffic. Of the goal, the rates and the memory are ignored; the plan must be one for
+// its Limit, LowestLimit, Algorithm, SubWindows and Burst.
 //
-// Rates of windows under the traffic as stated that are above about 1e-5 are counted in a simulation larger than [Plan] has
-// the time for. That takes up to some seconds.
+// Rates of windows under the traffic as stated that are above about 1e-5 are counted in
+// a simulation larger than [Plan] has the time for. That takes up to some seconds.
 func Predict(t Traffic, g Goal, p sketchlimit.Plan) (Forecast, error) {
 	v, d, err := predicting(t, g, p)
 	if err != nil {
@@ -60,7 +62,8 @@ func Predict(t Traffic, g Goal, p sketchlimit.Plan) (Forecast, error) {
 	return v.forecast(d), nil
 }
 
-// PredictAt is [Predict] for one multiple of the traffic, keys and requests alike, 1/64 … 64.
+// PredictAt is [Predict] for one multiple of the traffic, keys and requests alike, 1/64
+// … 64.
 func PredictAt(t Traffic, g Goal, p sketchlimit.Plan, load float64) (Expected, error) {
 	if !(load >= 1/maxLoad && load <= maxLoad) {
 		return Expected{}, fmt.Errorf("tune: load %v, must be 1/%g … %g", load, maxLoad, maxLoad)

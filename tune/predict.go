@@ -7,8 +7,8 @@ import (
 	"github.com/sketchlimit/sketchlimit/tune/internal/tail"
 )
 
-// predictor turns the curves of a simulation into rates too small to be counted in it: what
-// a key reads beyond its own count is drawn from the whole distribution of cells.
+// predictor turns the curves of a simulation into rates too small to be counted in it:
+// what a key reads beyond its own count is drawn from the whole distribution of cells.
 type predictor struct {
 	*simulation
 	current map[[2]int64]tail.Distribution // by slot and own units
@@ -38,7 +38,8 @@ func newPredictor(s *simulation) *predictor {
 	return &predictor{s, map[[2]int64]tail.Distribution{}, map[int64]tail.Distribution{}, map[busyKey]tail.Distribution{}, map[fullKey]tail.Distribution{}}
 }
 
-// threshold returns the units up to which a key's lie in cells, at a slot of a generation.
+// threshold returns the units up to which a key's lie in cells, at a slot of a
+// generation.
 func (p *predictor) threshold(slot int) int64 {
 	if p.limiter.dims.HeavyEntries == 0 {
 		return math.MaxInt64
@@ -55,8 +56,8 @@ func memo[K comparable](m map[K]tail.Distribution, k K, make func() tail.Distrib
 	return t
 }
 
-// excess returns the distribution of what a key in this state reads too much in the current
-// generation.
+// excess returns the distribution of what a key in this state reads too much in the
+// current generation.
 func (p *predictor) excess(s state) tail.Distribution {
 	if s.whole {
 		return tail.Distribution{1}
@@ -67,8 +68,8 @@ func (p *predictor) excess(s state) tail.Distribution {
 	})
 }
 
-// roughly rounds units down, many of them to a quarter of a power of two at most: it hardly matters to what is
-// read beyond them.
+// roughly rounds units down, many of them to a quarter of a power of two at most: it
+// hardly matters to what is read beyond them.
 func roughly(units int64) int64 {
 	if units < 64 {
 		return units
@@ -133,8 +134,8 @@ func (p *predictor) denial(s state) (chance float64) {
 	return chance
 }
 
-// needs returns how much the oldest generation must read too much for the key to have so many
-// units less. It weighs by what is left of it, and the sum is rounded up.
+// needs returns how much the oldest generation must read too much for the key to have
+// so many units less. It weighs by what is left of it, and the sum is rounded up.
 func (p *predictor) needs(s state) func(units int64) int64 {
 	own, weight := float64(s.oldest), (float64(s.left)+0.5)/leftParts
 	used := math.Ceil(own * weight)
@@ -175,7 +176,8 @@ func (p *predictor) rates() (falseDenials, lostShare float64) {
 	return ratio(denied.denied, denied.all), ratio(lost, p.lastUnits)
 }
 
-// denials are how many of some requests are denied, how many of these come from light keys, and how many there are.
+// denials are how many of some requests are denied, how many of these come from light
+// keys, and how many there are.
 type denials struct{ denied, light, all float64 }
 
 func (p *predictor) denials(t *tally) (d denials) {
@@ -190,12 +192,13 @@ func (p *predictor) denials(t *tally) (d denials) {
 	return d
 }
 
-// minCounted is the keys that must have been wronged for their number to tell more than the
-// curves do.
+// minCounted is the keys that must have been wronged for their number to tell more than
+// the curves do.
 const minCounted = 30
 
-// expected returns the rates: as counted where there was enough to count, otherwise by the
-// curves. Of false denials these may tell more than what was counted allows, and then that is taken.
+// expected returns the rates: as counted where there was enough to count, otherwise by
+// the curves. Of false denials these may tell more than what was counted allows, and
+// then that is taken.
 func (p *predictor) expected() Expected {
 	e := Expected{
 		FalseDenialRate: ratio(p.denied, p.lightRequests),
@@ -215,10 +218,12 @@ func (p *predictor) expected() Expected {
 	return e
 }
 
-// minCountedOfAll is enough in a simulation that sends all requests, which errs by chance alone.
+// minCountedOfAll is enough in a simulation that sends all requests, which errs by
+// chance alone.
 const minCountedOfAll = 10
 
-// rate returns how much of all so many keys have lost or, if these are few, what is expected, as far as that can be.
+// rate returns how much of all so many keys have lost or, if these are few, what is
+// expected, as far as that can be.
 func (s *simulation) rate(expected float64, keys int, lost, all float64) float64 {
 	if keys >= minCountedOfAll {
 		return ratio(lost, all)
@@ -226,15 +231,17 @@ func (s *simulation) rate(expected float64, keys int, lost, all float64) float64
 	return min(expected, s.most(keys, lost, all))
 }
 
-// most returns the rate that can hardly have been exceeded if so few keys were wronged and have lost so much of
-// all: twice as many and four more, losing at least three requests each, or as many as a place in the sketch gets,
-// because that is what is denied together.
+// most returns the rate that can hardly have been exceeded if so few keys were wronged
+// and have lost so much of all: twice as many and four more, losing at least three
+// requests each, or as many as a place in the sketch gets, because that is what is
+// denied together.
 func (s *simulation) most(keys int, lost, all float64) float64 {
 	each := max(3, ratio(lost, float64(keys)), all/s.places())
 	return ratio(float64(2*keys+4)*each, all)
 }
 
-// places returns how many sets of cells there are that a key may have, in all shards and lanes.
+// places returns how many sets of cells there are that a key may have, in all shards
+// and lanes.
 func (s *simulation) places() float64 {
 	plan := &s.limiter.dims
 	lanes := float64(64 / plan.CellBits)

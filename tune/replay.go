@@ -11,6 +11,7 @@ import (
 	"github.com/sketchlimit/sketchlimit/internal/spec"
 	"github.com/sketchlimit/sketchlimit/internal/striped"
 	"github.com/sketchlimit/sketchlimit/rotating"
+	"github.com/sketchlimit/sketchlimit/tune/internal/poisson"
 )
 
 // replays sends a trace through limiters, and holds them against the exact algorithm.
@@ -27,8 +28,8 @@ func newReplays(t *Trace, j *judged, denied, lost, load float64) *replays {
 	return &replays{j, t, denied, lost, load, replayCount(len(t.requests), 4, 4_000_000)}
 }
 
-// replayCount returns how many replays there are of a trace: few of a long one, and many of a short one, where a single denial
-// may be too much.
+// replayCount returns how many replays there are of a trace: few of a long one, and
+// many of a short one, where a single denial may be too much.
 func replayCount(requests, fewest, all int) int { return min(max(all/requests, fewest), 100) }
 
 const (
@@ -36,8 +37,8 @@ const (
 	leastSampled    = 1 << 10 // bytes of a limiter for a sample; smaller ones are no good likeness
 )
 
-// sample returns replays of so many requests, all those of some keys, through a limiter that is as much smaller. It is
-// the replays themselves if these are no more.
+// sample returns replays of so many requests, all those of some keys, through a limiter
+// that is as much smaller. It is the replays themselves if these are no more.
 func (r *replays) sample() *replays {
 	parts := uint64(len(r.fates) / sampledRequests)
 	if parts < 2 {
@@ -119,14 +120,16 @@ func (r *replays) all(d spec.Dimensions, first uint64, n int, keep func(replayed
 	return out, kept
 }
 
-// The first seeds of replays: of those by which a size is chosen, and of those that tell what to expect of it.
+// The first seeds of replays: of those by which a size is chosen, and of those that
+// tell what to expect of it.
 const (
 	searchSeed   = 0x5ea7c4 << 20
 	forecastSeed = 0xf07ec5 << 20
 	loadedSeeds  = 2 // for multiples of the traffic
 )
 
-// instead puts what replays show in the place of what a simulation of one window predicts.
+// instead puts what replays show in the place of what a simulation of one window
+// predicts.
 func (r *replays) instead(e Expected, d spec.Dimensions, load float64) Expected {
 	n := replayCount(len(r.fates), 4, minRangeSeeds*1_000_000)
 	if load != 1 {
@@ -146,8 +149,8 @@ func (r *replays) denies(d spec.Dimensions, load float64) bool {
 	return r.run(scaleDimensions(d, 1/(r.load*load)), forecastSeed).denied > breakingRate*r.lightRequests
 }
 
-// expected returns what replays under so many times the traffic deny and withhold: their mean, and a standard
-// deviation between seeds more.
+// expected returns what replays under so many times the traffic deny and withhold:
+// their mean, and a standard deviation between seeds more.
 func (r *replays) expected(d spec.Dimensions, load float64, seeds int) (denied, lost float64) {
 	rates, shares := r.rates(d, load, seeds)
 	return meanAndDeviation(rates), meanAndDeviation(shares)
@@ -168,14 +171,15 @@ func (r *replays) rates(d spec.Dimensions, load float64, seeds int) (denied, los
 func (r *replays) reaches(one replayed) bool {
 	within := func(lost, all, goal float64) bool {
 		if all*goal >= 3 {
-			lost = upperBound(lost)
+			lost = poisson.UpperBound(lost)
 		}
 		return lost <= all*goal
 	}
 	return within(one.denied, r.lightRequests, r.denied) && within(max(0, r.units-one.admitted), r.units, r.lost)
 }
 
-// scaleDimensions returns dimensions for so many times the traffic, in proportion as far as cells and lines allow.
+// scaleDimensions returns dimensions for so many times the traffic, in proportion as
+// far as cells and lines allow.
 func scaleDimensions(d spec.Dimensions, by float64) spec.Dimensions {
 	if by == 1 {
 		return d

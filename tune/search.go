@@ -14,8 +14,8 @@ import (
 // search looks for the plan that reaches the goal of an evaluator.
 type search struct{ *evaluator }
 
-// breakingMargin is the multiple of the stated traffic below which a plan for a rate has no
-// breaking point: 2, and 10 % for the error of a simulation.
+// breakingMargin is the multiple of the stated traffic below which a plan for a rate
+// has no breaking point: 2, and 10 % for the error of a simulation.
 const breakingMargin = 2.2
 
 // improvementRounds are the improvements of a shape, each of all its parts.
@@ -41,9 +41,10 @@ func (s *search) bySimulation() (spec.Dimensions, error) {
 	return s.need.Spend(memory, best)
 }
 
-// secured adds memory, ever more, until a simulation as large as the forecast's reaches the goal: what is
-// rare, such as a full bucket of heavy keys, may be missing from those of the search. Low limits may err more under even
-// traffic than in bursts, so the goal is reached for that as well.
+// secured adds memory, ever more, until a simulation as large as the forecast's reaches
+// the goal: what is rare, such as a full bucket of heavy keys, may be missing from
+// those of the search. Low limits may err more under even traffic than in bursts, so
+// the goal is reached for that as well.
 func (s *search) secured(memory int, how sizing.Shape) (int, error) {
 	for factor := 1.05; ; factor *= factor {
 		plan, err := s.need.Spend(memory, how)
@@ -68,8 +69,9 @@ func (s *search) unreachable() error {
 		s.goal.FalseDenialRate, s.goal.LostShare, spec.MaxMemory)
 }
 
-// least returns the least memory that reaches the goal, to 3 %, and how it is spent. What an improvement is worth
-// small simulations tell with some luck: the usual shape is tried as well.
+// least returns the least memory that reaches the goal, to 3 %, and how it is spent.
+// What an improvement is worth small simulations tell with some luck: the usual shape
+// is tried as well.
 func (s *search) least() (memory int, best sizing.Shape, err error) {
 	smallest := s.smallest()
 	memory = max(smallest, int(float64(s.traffic.Keys)*float64(s.need.Rule.Generations())/2))
@@ -106,7 +108,8 @@ func (s *search) least() (memory int, best sizing.Shape, err error) {
 	return least, best, nil
 }
 
-// down returns the least memory down to half of what is enough that reaches the goal, to 3 %.
+// down returns the least memory down to half of what is enough that reaches the goal,
+// to 3 %.
 func (s *search) down(enough int, how sizing.Shape) int {
 	least := float64(enough)
 	for step := least / 2; step > float64(enough)/40; step /= 2 {
@@ -122,8 +125,8 @@ func (s *search) reached(memory int, how sizing.Shape) bool {
 	return s.miss(memory, how, math.Nextafter(1, 2)) <= 1
 }
 
-// improve returns what comes closest to the goal with so much memory: each part in turn takes
-// the value that does best, as long as that helps.
+// improve returns what comes closest to the goal with so much memory: each part in turn
+// takes the value that does best, as long as that helps.
 func (s *search) improve(memory int, best sizing.Shape) (sizing.Shape, float64) {
 	miss := s.miss(memory, best, math.Inf(1))
 	for range improvementRounds {
@@ -205,9 +208,9 @@ func (s *search) variants(from sizing.Shape) (groups [][]sizing.Shape) {
 	return [][]sizing.Shape{heavies, depths, filters, probes, thresholds}
 }
 
-// miss returns how far a plan is from the goal: the greatest ratio of what is expected to what
-// is wanted, 1 or less if the goal is reached. Where it is found to be at least enough, it may
-// be more than what is returned.
+// miss returns how far a plan is from the goal: the greatest ratio of what is expected
+// to what is wanted, 1 or less if the goal is reached. Where it is found to be at least
+// enough, it may be more than what is returned.
 func (s *search) miss(memory int, how sizing.Shape, enough float64) float64 {
 	plan, err := s.need.Spend(memory, how)
 	if err != nil {

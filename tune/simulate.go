@@ -10,6 +10,7 @@ import (
 
 	"github.com/sketchlimit/sketchlimit/internal/spec"
 	"github.com/sketchlimit/sketchlimit/rotating"
+	"github.com/sketchlimit/sketchlimit/tune/internal/poisson"
 )
 
 // simulation is a few shards of a plan, real ones, under their share of the traffic.
@@ -17,8 +18,9 @@ import (
 // shards show what all of them do. Beside them it keeps exact counts of every key:
 // what the limiter admitted, and what the exact algorithm admits on its own.
 //
-// It runs through a window to fill the generations that the limiter keeps, and counts in the
-// next one, or the first part of it if that is in sub-windows; the states of requests are those of its last generation.
+// It runs through a window to fill the generations that the limiter keeps, and counts
+// in the next one, or the first part of it if that is in sub-windows; the states of
+// requests are those of its last generation.
 type simulation struct {
 	window
 	lowest      int64 // limit that requests are judged by
@@ -103,12 +105,13 @@ type state struct {
 	earlier
 }
 
-// leftParts are the parts of a generation by which the weight of the oldest one is told apart. Few
-// units change at once with it, so it needs more of them than what fills the cells.
+// leftParts are the parts of a generation by which the weight of the oldest one is told
+// apart. Few units change at once with it, so it needs more of them than what fills the
+// cells.
 const leftParts = 64
 
-// tally counts requests by state, and keeps the order in which states came first, because sums
-// of many small numbers depend on it.
+// tally counts requests by state, and keeps the order in which states came first,
+// because sums of many small numbers depend on it.
 type tally struct {
 	index  map[state]int
 	states []state
@@ -131,10 +134,12 @@ func (t *tally) add(s state, n float64) {
 // tuneSeed is the seed of the first simulation of anything.
 const tuneSeed = 1
 
-// warmPerCounted is how many of a window's generations are filled for each that is counted.
+// warmPerCounted is how many of a window's generations are filled for each that is
+// counted.
 const warmPerCounted = 4
 
-// detail is the events of one key in a window that stand for all its requests, if those are more.
+// detail is the events of one key in a window that stand for all its requests, if those
+// are more.
 type detail int
 
 const (
@@ -258,24 +263,24 @@ func (s *simulation) events() []event {
 			events = append(events, newEvent(s.moment(k, root*root), i))
 		}
 	}
-	for range poisson(s.random, s.oneHit) {
+	for range poisson.Draw(s.random, s.oneHit) {
 		events = append(events, newEvent(s.random.Float64(), len(s.keys)))
 	}
 	return sortEvents(events)
 }
 
-// draw returns how many requests the key sends in this generation. Those of a sample come in
-// every window again, evenly over its generations.
+// draw returns how many requests the key sends in this generation. Those of a sample
+// come in every window again, evenly over its generations.
 func (s *simulation) draw(k *simulatedKey) int {
 	if !s.sampled {
-		return poisson(s.random, k.rate)
+		return poisson.Draw(s.random, k.rate)
 	}
 	g := float64(s.generation)
 	return int((g+1)*k.rate+k.phase) - int(g*k.rate+k.phase)
 }
 
-// sortEvents sorts by the first bits, as many as tell most events apart, in one pass: nothing depends
-// on the order within so short a time.
+// sortEvents sorts by the first bits, as many as tell most events apart, in one pass:
+// nothing depends on the order within so short a time.
 func sortEvents(events []event) []event {
 	shift := 64 - min(max(12, bits.Len(uint(len(events)))), 16)
 	begin := make([]int32, 1<<(64-shift)+1)
@@ -372,8 +377,8 @@ func (s *simulation) sendOnce(elapsed time.Duration, slot int) {
 	}
 }
 
-// sendSome sends requests of a key, so many at a time that the steps stay small against what it has,
-// or against the limit where no table takes keys in on their way there.
+// sendSome sends requests of a key, so many at a time that the steps stay small against
+// what it has, or against the limit where no table takes keys in on their way there.
 func (s *simulation) sendSome(key int, left int64, elapsed time.Duration, slot int) {
 	least := int64(1)
 	if s.limiter.dims.HeavyEntries == 0 {
@@ -414,8 +419,9 @@ func (s *simulation) count(key int, n int64, elapsed time.Duration, slot int, d 
 	s.exact.add(key, admits)
 }
 
-// judge counts n requests of a key that was admitted so much, and exactly so much by the exact algorithm on its own, by
-// the limiter's decision, and by that of the lowest limit.
+// judge counts n requests of a key that was admitted so much, and exactly so much by
+// the exact algorithm on its own, by the limiter's decision, and by that of the lowest
+// limit.
 func (s *simulation) judge(key int, n, used, exactly int64, elapsed time.Duration, slot int, d spec.Verdict, lowestAllows bool) {
 	k, weight := &s.keys[key], float64(n)
 	s.total += weight
@@ -485,15 +491,4 @@ func (s *simulation) remember(st state, weight float64) {
 	if s.requests++; s.requests%s.stride == 0 {
 		s.lightStates.add(st, weight)
 	}
-}
-
-// poisson draws the number of independent events of which so many are expected.
-func poisson(r *rand.Rand, mean float64) (n int) {
-	if mean > 1000 {
-		return int(math.Round(mean + math.Sqrt(mean)*r.NormFloat64()))
-	}
-	for t := r.ExpFloat64(); t < mean; t += r.ExpFloat64() {
-		n++
-	}
-	return n
 }

@@ -10,9 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What New takes by its table, where no more units are stated than that is for, is what Tune takes for the same
-// traffic and half as much again, up to twice that where a limit lies far behind the row that it goes by. By what is predicted, it reaches the goal
-// and bears twice the load.
+// What New takes by its table, where no more units are stated than that is for, is what
+// Tune takes for the same traffic and half as much again, up to twice that where a
+// limit lies far behind the row that it goes by. By what is predicted, it reaches the
+// goal and bears twice the load.
 func TestSizesAreThoseOfTune(t *testing.T) {
 	testkit.Computes(t)
 	const keys = 200_000

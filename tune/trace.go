@@ -9,17 +9,20 @@ import (
 	"github.com/sketchlimit/sketchlimit/internal/recorded"
 )
 
-// Trace is recorded traffic, request by request, in their order. It has what no count of a window tells: bursts, heavy
-// keys that stay and others that go, clients that retry, windows that differ.
+// Trace is recorded traffic, request by request, in their order. It has what no count
+// of a window tells: bursts, heavy keys that stay and others that go, clients that
+// retry, windows that differ.
 //
-// It takes 16 bytes a request and about 100 a key. It is not safe for concurrent use while requests are added.
+// It takes 16 bytes a request and about 100 a key. It is not safe for concurrent use
+// while requests are added.
 type Trace struct {
 	window   time.Duration
 	requests []recorded.Request
 	ids      map[string]uint32 // by their names; nil before the first Add
 	names    []string          // of keys, by id
 
-	// Progress, if not nil, is called after each replay with the requests that have been replayed, all replays together.
+	// Progress, if not nil, is called after each replay with the requests that have
+	// been replayed, all replays together.
 	Progress func(requests int)
 
 	mu       sync.Mutex
@@ -46,13 +49,14 @@ func NewTrace(window time.Duration) *Trace {
 	return &Trace{window: window}
 }
 
-// TraceOf returns a trace of requests in their order, of keys by their names, which may not change from then on. It is for
-// package accuracy, which has read them.
+// TraceOf returns a trace of requests in their order, of keys by their names, which may
+// not change from then on. It is for package accuracy, which has read them.
 func TraceOf(window time.Duration, names []string, requests []recorded.Request) *Trace {
 	return &Trace{window: window, names: slices.Clip(names), requests: slices.Clip(requests)}
 }
 
-// Add appends a request for n units, 1 … 1<<31-1. Others are left out: no limiter admits them.
+// Add appends a request for n units, 1 … 1<<31-1. Others are left out: no limiter
+// admits them.
 func (t *Trace) Add(at time.Time, key string, n int) {
 	if n < 1 || n > math.MaxInt32 {
 		return
@@ -75,7 +79,8 @@ func (t *Trace) Add(at time.Time, key string, n int) {
 // Len returns the number of requests.
 func (t *Trace) Len() int { return len(t.requests) }
 
-// fullest returns the units that each key asks for in the window that has the most keys, in ascending order.
+// fullest returns the units that each key asks for in the window that has the most
+// keys, in ascending order.
 func (t *Trace) fullest() (most []int) {
 	units, keys := make([]int, len(t.names)), []uint32{}
 	take := func() {

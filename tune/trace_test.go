@@ -36,8 +36,8 @@ func traceOf(src accuracy.Source, window time.Duration, keep func(accuracy.Reque
 
 func all(accuracy.Request) bool { return true }
 
-// Plans for a trace reach their goal on it with seeds that the tuner has not seen, and replays by [accuracy.Replay] show
-// what its own say.
+// Plans for a trace reach their goal on it with seeds that the tuner has not seen, and
+// replays by [accuracy.Replay] show what its own say.
 func TestPlansForATraceReachTheirGoal(t *testing.T) {
 	testkit.Computes(t)
 	src := recorded(t)

@@ -10,8 +10,9 @@ import (
 // traceStep is by what the search for the least memory goes up and down.
 const traceStep = 1.25
 
-// byReplay returns the plan for a trace. A simulation of its fullest window tells which shape suits the traffic; how much
-// memory it takes, replays of the whole trace do, and whether the usual shape does with less.
+// byReplay returns the plan for a trace. A simulation of its fullest window tells which
+// shape suits the traffic; how much memory it takes, replays of the whole trace do, and
+// whether the usual shape does with less.
 func (s *search) byReplay() (spec.Dimensions, error) {
 	most := s.goal.MemoryBytes
 	if s.goal.FalseDenialRate == 0 && s.goal.LostShare == 0 {
@@ -69,8 +70,8 @@ func (s *search) lesser(memory int, a, b sizing.Shape) (spec.Dimensions, error) 
 	return best, nil
 }
 
-// leastOfTrace returns the least memory for a shape at which replays reach the goal, to a fifth, beginning the search at
-// a guess.
+// leastOfTrace returns the least memory for a shape at which replays reach the goal, to
+// a fifth, beginning the search at a guess.
 func (s *search) leastOfTrace(r *replays, guess int, how sizing.Shape) (int, error) {
 	smallest := s.smallest()
 	memory := max(guess, smallest)

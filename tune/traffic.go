@@ -7,13 +7,15 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
+
+	"github.com/sketchlimit/sketchlimit/tune/internal/zipf"
 )
 
 // requestsAKey are the requests of a key in a window where none are stated.
 const requestsAKey = 5.0
 
-// Traffic is what a limiter has to cope with in one window. Its parts add up: Zipf-distributed
-// keys may have abusers among them and one-hit keys beside them.
+// Traffic is what a limiter has to cope with in one window. Its parts add up:
+// Zipf-distributed keys may have abusers among them and one-hit keys beside them.
 type Traffic struct {
 	// Keys is the number of distinct keys that come back from window to window,
 	// 1 … 1<<31-1.
@@ -28,25 +30,30 @@ type Traffic struct {
 	Abusers float64
 	// Excess is above 0 … 1e6; 0 is 3.
 	Excess float64
-	// Late makes all abusers begin at once, in the window that is judged: at its beginning, or in the middle of a FixedWindow.
-	// By then other keys have filled cells and the table of heavy keys, so abusers disturb more. It changes
-	// nothing for a TokenBucket.
+	// Late makes all abusers begin at once, in the window that is judged: at its
+	// beginning, or in the middle of a FixedWindow. By then other keys have filled
+	// cells and the table of heavy keys, so abusers disturb more. It changes nothing
+	// for a TokenBucket.
 	Late bool
-	// Even says that each key's requests are spread over the window. Otherwise they are taken to come in bursts: all
-	// requests of a window within a tenth of it, each key's at once.
+	// Even says that each key's requests are spread over the window. Otherwise they are
+	// taken to come in bursts: all requests of a window within a tenth of it, each
+	// key's at once.
 	Even bool
-	// Steady says that the same keys send the most in every window. Otherwise others do in each.
+	// Steady says that the same keys send the most in every window. Otherwise others do
+	// in each.
 	Steady bool
 	// OneHit is the share of Requests that come from keys beside Keys which send
 	// one request each and never come back, 0 … below 1: a scan.
 	OneHit float64
-	// Sample is the requests in one window of some keys of real traffic, drawn at random
-	// from all Keys of that window, in place of Requests, Exponent, Abusers, Late and OneHit;
-	// each at least 1. Every window is taken to be like it: as many keys, with these counts.
+	// Sample is the requests in one window of some keys of real traffic, drawn at
+	// random from all Keys of that window, in place of Requests, Exponent, Abusers,
+	// Late and OneHit; each at least 1. Every window is taken to be like it: as many
+	// keys, with these counts.
 	Sample []int
-	// Trace is recorded traffic, in place of all but Keys, which is 0 for as many keys as its fullest window has. If Keys
-	// is another number, the trace stands for that much more or less traffic. Rates are then those of replays through the
-	// plan, and not predicted: see [Plan].
+	// Trace is recorded traffic, in place of all but Keys, which is 0 for as many keys
+	// as its fullest window has. If Keys is another number, the trace stands for that
+	// much more or less traffic. Rates are then those of replays through the plan, and
+	// not predicted: see [Plan].
 	Trace *Trace
 }
 
@@ -135,9 +142,10 @@ func (t *Traffic) requests(limit int) float64 {
 	return float64(t.Requests)
 }
 
-// rates returns the requests a window of n keys that stand for all: each for as many ranks in a
-// row, with their mean, because what the very first keys send rules some figures. Those of a
-// sample, sorted, are counts: of one key drawn from as many ranks. The first of them, so many, are abusers'.
+// rates returns the requests a window of n keys that stand for all: each for as many
+// ranks in a row, with their mean, because what the very first keys send rules some
+// figures. Those of a sample, sorted, are counts: of one key drawn from as many ranks.
+// The first of them, so many, are abusers'.
 func (t *Traffic) rates(limit, n int, random *rand.Rand) (rates []float64, abusers int) {
 	rates = make([]float64, n)
 	if len(t.Sample) > 0 {
@@ -152,44 +160,17 @@ func (t *Traffic) rates(limit, n int, random *rand.Rand) (rates []float64, abuse
 	}
 	light := float64(t.Keys) * (1 - t.Abusers)
 	requests := t.requests(limit)*(1-t.OneHit) - t.abuse(limit)
-	ranks := newZipf(light, t.Exponent)
-	scale, each := requests/math.Max(ranks.sum(light), 1e-300), light/float64(n-abusers)
+	ranks := zipf.New(light, t.Exponent)
+	scale, each := requests/math.Max(ranks.UpTo(light), 1e-300), light/float64(n-abusers)
 	for i := range n - abusers {
 		from, to := float64(i)*each, float64(i+1)*each
-		rates[abusers+i] = scale * (ranks.sum(to) - ranks.sum(from)) / each
+		rates[abusers+i] = scale * (ranks.UpTo(to) - ranks.UpTo(from)) / each
 	}
 	return rates, abusers
 }
 
 // poissonRound rounds to a whole number at random, so that the mean stays.
 func poissonRound(random *rand.Rand, mean float64) int { return int(mean + random.Float64()) }
-
-// zipf adds up r^−exponent over ranks r: the first ones one by one, the others as an integral.
-type zipf struct {
-	exponent float64
-	first    []float64 // sums of the ranks up to each
-}
-
-func newZipf(ranks, exponent float64) zipf {
-	z := zipf{exponent, []float64{0}}
-	for r := 1.0; r <= math.Min(ranks, 1000); r++ {
-		z.first = append(z.first, z.first[len(z.first)-1]+math.Pow(r, -exponent))
-	}
-	return z
-}
-
-// sum returns the sum up to a rank, of which the last may count in part.
-func (z *zipf) sum(rank float64) float64 {
-	last := len(z.first) - 1
-	if whole := int(rank); whole < last {
-		return z.first[whole] + (rank-float64(whole))*(z.first[whole+1]-z.first[whole])
-	}
-	from, to := float64(last)+0.5, rank+0.5
-	if math.Abs(z.exponent-1) < 1e-9 {
-		return z.first[last] + math.Log(to/from)
-	}
-	return z.first[last] + (math.Pow(to, 1-z.exponent)-math.Pow(from, 1-z.exponent))/(1-z.exponent)
-}
 
 // distinct returns the keys of a window at most, those that come once included.
 func (t *Traffic) distinct(limit int) float64 {

@@ -23,7 +23,8 @@ func asWorkload(t *testing.T, traffic tune.Traffic, limit, windows int) accuracy
 	return src
 }
 
-// withAbusers is five requests a key, besides those of the abusers, at three times the limit.
+// withAbusers is five requests a key, besides those of the abusers, at three times the
+// limit.
 func withAbusers(keys, limit int, share float64) tune.Traffic {
 	return tune.Traffic{Keys: keys, Abusers: share, Requests: 5*keys + int(3*float64(limit*keys)*share), Even: true, Steady: true}
 }
@@ -31,10 +32,10 @@ func withAbusers(keys, limit int, share float64) tune.Traffic {
 // fits reports whether counted events of n may have the predicted rate p: at most three
 // times it, and at least a tenth of it.
 //
-// Events come together, 5 at a time, see most, so a fifth as many are independent.
-// With a mean of m of them the upper bound is passed with a chance below e^−18 (m + 6√m + 12 is
-// beyond Bernstein's bound for that, for any m); the lower one is only drawn where m is 300
-// or more, and a tenth of that is less likely still.
+// Events come together, 5 at a time, see most, so a fifth as many are independent. With
+// a mean of m of them the upper bound is passed with a chance below e^−18 (m + 6√m + 12
+// is beyond Bernstein's bound for that, for any m); the lower one is only drawn where m
+// is 300 or more, and a tenth of that is less likely still.
 func fits(counted, n uint64, p float64) bool {
 	expected := p * float64(n)
 	return atMost(counted, n, p) && (expected < 10*lump*30 || float64(counted) >= expected/10)
@@ -57,8 +58,8 @@ func planOf(t *testing.T, c sketchlimit.Config) sketchlimit.Plan {
 	return plan
 }
 
-// What is predicted is what a replay against the exact algorithm shows, at a size that a test
-// can afford. notes/tuning.md has the full size.
+// What is predicted is what a replay against the exact algorithm shows, at a size that
+// a test can afford. notes/tuning.md has the full size.
 func TestTunePredicts(t *testing.T) {
 	testkit.Computes(t)
 	const keys = 60_000
@@ -106,8 +107,9 @@ func TestTunePredicts(t *testing.T) {
 	}
 }
 
-// Abusers that meet in the cells of a single row share what the cells let through, so hardly any is kept below half of its
-// limit for long. By the cells alone, which others have filled in a key's absence, 15 in 10,000 would be denied.
+// Abusers that meet in the cells of a single row share what the cells let through, so
+// hardly any is kept below half of its limit for long. By the cells alone, which others
+// have filled in a key's absence, 15 in 10,000 would be denied.
 func TestPredictCountsWhatHeavyKeysLeaveEachOther(t *testing.T) {
 	testkit.NeedsLong(t)
 	const limit = 1000
@@ -124,8 +126,9 @@ func TestPredictCountsWhatHeavyKeysLeaveEachOther(t *testing.T) {
 	require.True(t, atMost(r.LightFalseDenials, r.LightRequests, e.FalseDenialRate))
 }
 
-// Whether the load is half of what was stated or four times as much: a plan of Tune's errs no more than predicted. At
-// twice the load and more everybody is about to be denied, or is already.
+// Whether the load is half of what was stated or four times as much: a plan of Tune's
+// errs no more than predicted. At twice the load and more everybody is about to be
+// denied, or is already.
 func TestTunesPlansErrNoMoreThanPredicted(t *testing.T) {
 	testkit.NeedsLong(t)
 	const keys = 20_000
@@ -156,8 +159,8 @@ func TestTunesPlansErrNoMoreThanPredicted(t *testing.T) {
 	}
 }
 
-// The plan for a million keys of five requests fits 768 KiB with room for twice the load, in the
-// limiter's own account.
+// The plan for a million keys of five requests fits 768 KiB with room for twice the
+// load, in the limiter's own account.
 func TestTuneReachesItsGoal(t *testing.T) {
 	testkit.NeedsLong(t)
 	traffic := tune.Traffic{Keys: 1_000_000, Requests: 5_000_000, Even: true, Steady: true}
@@ -216,7 +219,8 @@ func TestTuneTakesASampleAsItIs(t *testing.T) {
 		require.InEpsilon(t, c.distinct, forecast.Keys, 0.05)
 	}
 
-	// As counts or as their mean, it takes the same memory. So many keys, because that of few is whole pages.
+	// As counts or as their mean, it takes the same memory. So many keys, because that
+	// of few is whole pages.
 	const many = 1_000_000
 	goal := tune.Goal{Limit: 50, FalseDenialRate: 1e-4}
 	_, sampled, err := tune.Plan(tune.Traffic{Keys: many, Sample: poissonCounts(5, 5000), Even: true, Steady: true}, goal)
@@ -227,7 +231,8 @@ func TestTuneTakesASampleAsItIs(t *testing.T) {
 	require.InEpsilon(t, stated.MemoryBytes, sampled.MemoryBytes, 0.1)
 }
 
-// poissonCounts are about n counts, none of them 0, as often as the Poisson distribution has them.
+// poissonCounts are about n counts, none of them 0, as often as the Poisson
+// distribution has them.
 func poissonCounts(mean, n float64) (counts []int) {
 	chance := math.Exp(-mean)
 	for k := 1; k < 30; k++ {
@@ -283,7 +288,8 @@ func TestImpossibleGoalsAreNamed(t *testing.T) {
 	require.EqualError(t, err, "tune: Plan.Shards 0, must be 1 … 16777216")
 }
 
-// What a limiter does for the lowest limit is in its forecast, and Tune makes plans for it.
+// What a limiter does for the lowest limit is in its forecast, and Tune makes plans for
+// it.
 func TestTuneForALowestLimit(t *testing.T) {
 	testkit.Computes(t)
 	traffic := tune.Traffic{Keys: 100_000, Abusers: 0.01, Even: true, Steady: true}
@@ -310,8 +316,8 @@ func TestTuneForALowestLimit(t *testing.T) {
 	require.EqualError(t, err, "tune: Goal.LowestLimit 101, must be 0 … Limit 100")
 }
 
-// With headroom the goal holds up to a multiple of the traffic, and the plan is for as many keys.
-// Asking twice gives the same.
+// With headroom the goal holds up to a multiple of the traffic, and the plan is for as
+// many keys. Asking twice gives the same.
 func TestHeadroomOfAGoal(t *testing.T) {
 	testkit.NeedsLong(t)
 	traffic, goal := withAbusers(20_000, 100, 0.01), tune.Goal{Limit: 100, FalseDenialRate: 1e-5}

@@ -13,7 +13,8 @@ import (
 	"github.com/sketchlimit/sketchlimit/tune"
 )
 
-// arrival is when the requests of a window come, each key's at once if they come in bursts.
+// arrival is when the requests of a window come, each key's at once if they come in
+// bursts.
 type arrival struct {
 	from, to float64 // the part of the window in which they come
 	bursts   bool
@@ -29,7 +30,8 @@ type assumption struct {
 var (
 	evenly  = []arrival{{0, 1, false}}
 	inBurst = []arrival{{0, 1, true}, {0, 0.1, true}, {0.9, 1, true}}
-	// Of bursts the ratios are those of bursts at any time of a window, in its first tenth, and in its last.
+	// Of bursts the ratios are those of bursts at any time of a window, in its first
+	// tenth, and in its last.
 	assumptions = []assumption{
 		{"even, steady", true, true, evenly},
 		{"even, changing", true, false, evenly},
@@ -47,7 +49,8 @@ var trafficsMeasured = []load{
 	abusers,
 }
 
-// arrivals compares rates that are predicted with those of traffic that differs in time alone.
+// arrivals compares rates that are predicted with those of traffic that differs in time
+// alone.
 func (b *bench) arrivals() {
 	head := []string{"traffic", "limit", "algorithm", ""}
 	for _, a := range assumptions {
@@ -120,7 +123,8 @@ func (b *bench) costs() {
 	}
 }
 
-// edge returns the load at as many keys as the plan is predicted to bear within its goal, to 5 %.
+// edge returns the load at as many keys as the plan is predicted to bear within its
+// goal, to 5 %.
 func (l *load) edge(keys float64, g tune.Goal, p sketchlimit.Plan) tune.Traffic {
 	reached := func(times float64) bool {
 		e := must(tune.PredictAt(l.at(keys, g.Limit), g, p, times))
@@ -140,7 +144,8 @@ func (l *load) edge(keys float64, g tune.Goal, p sketchlimit.Plan) tune.Traffic 
 	return l.at(lo*keys, g.Limit)
 }
 
-// timed is a limiter and the exact algorithm beside it, under traffic that comes in its own time.
+// timed is a limiter and the exact algorithm beside it, under traffic that comes in its
+// own time.
 type timed struct {
 	measured
 	arrival
@@ -227,7 +232,8 @@ func (r *timed) sendWindow() {
 	}
 }
 
-// key returns the number of a key, by its name, a letter and a number: another one in every window if heavy keys change.
+// key returns the number of a key, by its name, a letter and a number: another one in
+// every window if heavy keys change.
 func (r *timed) key(name string) int {
 	i := int(must(strconv.ParseUint(name[1:], 16, 32)))
 	if name[0] == 'a' {
@@ -272,7 +278,8 @@ func (r *timed) send(key int, elapsed time.Duration) {
 	}
 }
 
-// exactly returns what a key has used by the exact algorithm, and how one unit more is charged.
+// exactly returns what a key has used by the exact algorithm, and how one unit more is
+// charged.
 func (r *timed) exactly(u *usage, now int64, elapsed time.Duration) (own int, charge func()) {
 	if r.goal.Algorithm == sketchlimit.TokenBucket {
 		unit := int64(window) / int64(r.goal.Limit)

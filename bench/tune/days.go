@@ -9,8 +9,9 @@ import (
 	"github.com/sketchlimit/sketchlimit/tune"
 )
 
-// days makes plans for the first half of every trace of the folder, and replays the second half through limiters of
-// them with other seeds. How much busier that is tells the number of keys in the fullest window.
+// days makes plans for the first half of every trace of the folder, and replays the
+// second half through limiters of them with other seeds. How much busier that is tells
+// the number of keys in the fullest window.
 func (b *bench) days() { printDays(b.out, b.data, b.load) }
 
 func printDays(out io.Writer, folder, match string) {
@@ -34,7 +35,8 @@ func printDays(out io.Writer, folder, match string) {
 	}
 }
 
-// halves returns the first half of the requests as what to plan for, and the second one as what comes.
+// halves returns the first half of the requests as what to plan for, and the second one
+// as what comes.
 func halves(source *accuracy.Trace, window time.Duration) (first *tune.Trace, second []accuracy.Request) {
 	first = tune.NewTrace(window)
 	n := 0

@@ -1,10 +1,12 @@
-// Command tune holds what tune.Plan and tune.PredictAt say of limiters, and what limiters say of
-// themselves, against replays of the same traffic beside the exact algorithm, at full size:
+// Command tune holds what tune.Plan and tune.PredictAt say of limiters, and what
+// limiters say of themselves, against replays of the same traffic beside the exact
+// algorithm, at full size:
 //
 //	make bench-tune
 //
-// writes notes/tuning.md and takes hours; the traces are those of a folder, -data. Each row is printed as soon as it is known; -part, -limit and
-// -only choose some of them.
+// writes notes/tables/tuning.md and takes hours. The traces are those of a folder,
+// -data. Each row is printed as soon as it is known. The flags -part, -limit and -only
+// choose some of them.
 package main
 
 import (

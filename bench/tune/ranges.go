@@ -12,7 +12,8 @@ import (
 // rangeSeeds is how many limiters a range is held against.
 const rangeSeeds = 60
 
-// ranges compares the range that is predicted for a limiter with one window of limiters with other seeds.
+// ranges compares the range that is predicted for a limiter with one window of limiters
+// with other seeds.
 func (b *bench) ranges() {
 	b.head("traffic", "limit", "algorithm", "keys", "KiB", "shards",
 		"false denials: predicted", "range", "limiters in it", "lost: predicted", "range", "limiters in it")
@@ -57,7 +58,8 @@ func (b *bench) ranges() {
 	}
 }
 
-// countedWindows is what a rate is predicted for: bursts in sliding windows leave a key little in every second window.
+// countedWindows is what a rate is predicted for: bursts in sliding windows leave a key
+// little in every second window.
 func countedWindows(t tune.Traffic) int {
 	if t.Even {
 		return 1

@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	// A replay goes on until so many keys have been wronged in windows that are counted, all but the first.
+	// A replay goes on until so many keys have been wronged in windows that are
+	// counted, all but the first.
 	enough                     = 300
 	fewestWindows, mostWindows = 4, 10
 )
@@ -55,10 +56,11 @@ func (c *counts) used(left time.Duration) int {
 	return int(c.current) + int((int64(c.previous)*int64(left)+int64(window)-1)/int64(window))
 }
 
-// slidingReplay is a limiter beside two exact sliding windows of every key: of what the limiter has
-// admitted, which tells whether a denial is false, and of what the exact algorithm admits on its
-// own. It does what accuracy.Replay does in a fifth of the time, because the keys' names are numbers, so it
-// needs no map of them, and for as long as there is little to count.
+// slidingReplay is a limiter beside two exact sliding windows of every key: of what the
+// limiter has admitted, which tells whether a denial is false, and of what the exact
+// algorithm admits on its own. It does what accuracy.Replay does in a fifth of the
+// time, because the keys' names are numbers, so it needs no map of them, and for as
+// long as there is little to count.
 type slidingReplay struct {
 	measured
 	limiter  *sketchlimit.Limiter
@@ -152,7 +154,8 @@ func (r *slidingReplay) count(key int, innocent, allowed, exact bool) {
 	}
 }
 
-// number returns a key's place by its name, a letter and a number. Those of a scan come once, and all have the last.
+// number returns a key's place by its name, a letter and a number. Those of a scan come
+// once, and all have the last.
 func (r *slidingReplay) number(key string) int {
 	i, err := strconv.ParseUint(key[1:], 16, 32)
 	switch {

@@ -55,7 +55,8 @@ type sized struct {
 	expected tune.Expected
 }
 
-// sizedFor takes the plan of tune.Plan for so many keys in smaller shards, as few as just reach the goal for about so many keys still.
+// sizedFor takes the plan of tune.Plan for so many keys in smaller shards, as few as
+// just reach the goal for about so many keys still.
 func sizedFor(l *load, g tune.Goal, keys float64) (s sized) {
 	p, _ := planned(l.at(keys, g.Limit), g)
 	cut(&p)
@@ -86,9 +87,10 @@ func sizedFor(l *load, g tune.Goal, keys float64) (s sized) {
 	return s
 }
 
-// cut makes shards a sixteenth of what they are, and as many more. Where rates rise a thousandfold within some per cent of
-// the load, it is the luck of a shard's seeds that decides what it denies, and neither a simulation nor some windows of
-// a few shards show the mean.
+// cut makes shards a sixteenth of what they are, and as many more. Where rates rise a
+// thousandfold within some per cent of the load, it is the luck of a shard's seeds that
+// decides what it denies, and neither a simulation nor some windows of a few shards
+// show the mean.
 func cut(p *sketchlimit.Plan) {
 	const parts, line, bucket = 16, 64, 8 // Bloom filters are whole lines, tables whole buckets
 	lanes := 64 / p.CellBits
@@ -104,7 +106,8 @@ func bytes(p sketchlimit.Plan, g tune.Goal) float64 {
 	return float64(must(n, err))
 }
 
-// compared is predicted, measured and measured by predicted; what was not seen once in n is 0.
+// compared is predicted, measured and measured by predicted; what was not seen once in
+// n is 0.
 func compared(predicted float64, counted, n int) []string {
 	if counted <= 0 {
 		return []string{fmt.Sprintf("%.1e", predicted), fmt.Sprintf("0 of %.0e", float64(n)), ""}
@@ -113,7 +116,8 @@ func compared(predicted float64, counted, n int) []string {
 	return []string{fmt.Sprintf("%.1e", predicted), fmt.Sprintf("%.1e", measured), fmt.Sprintf("%.2g", measured/predicted)}
 }
 
-// breaking points compares the loads from which a limiter denies everybody: by replays of loads ever closer together.
+// breaking points compares the loads from which a limiter denies everybody: by replays
+// of loads ever closer together.
 func (b *bench) breakingPoints() {
 	b.head("load", "limit", "keys", "KiB", "breaking point: predicted", "measured", "ratio")
 	for _, limit := range limits[1:] {
@@ -143,8 +147,8 @@ func (b *bench) breakingPoint(l *load, limit int) {
 		fmt.Sprintf("%.2f", predicted), fmt.Sprintf("%.2f", measured), fmt.Sprintf("%.2f", measured/predicted))
 }
 
-// live compares Stats.FalseDenialRate with the share of keys never seen that would be denied at that
-// moment, the middle of the last window.
+// live compares Stats.FalseDenialRate with the share of keys never seen that would be
+// denied at that moment, the middle of the last window.
 func (b *bench) live() {
 	b.head("load", "limit", "times the plan's load", "live rate", "share of 1e7 probes denied", "live / probes")
 	for _, c := range []struct {
@@ -169,8 +173,8 @@ func (b *bench) live() {
 	}
 }
 
-// probe sends the traffic up to the middle of the last window, and returns the live rate and the share of
-// keys never seen that are denied then.
+// probe sends the traffic up to the middle of the last window, and returns the live
+// rate and the share of keys never seen that are denied then.
 func probe(t tune.Traffic, limit int, p sketchlimit.Plan) (live, denied float64) {
 	var now time.Time
 	l := must(sketchlimit.New(sketchlimit.Config{Limit: limit, Window: window, Plan: &p, Seed: 1, Clock: func() time.Time { return now }}))

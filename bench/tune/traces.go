@@ -23,7 +23,8 @@ var speeds = map[string]float64{"aws_honeypot": 10_000, "reconstructr_sessions":
 
 const seedsOfTrace = 10 // of limiters, which tune has not seen
 
-// traced is a trace at one limit and window, with what the exact algorithm makes of each request.
+// traced is a trace at one limit and window, with what the exact algorithm makes of
+// each request.
 type traced struct {
 	requests []accuracy.Request
 	innocent []bool // that the exact algorithm admits, of a key below half of its limit
@@ -89,11 +90,13 @@ var (
 	traceGoals   = []float64{1e-2, 1e-3, 1e-5}
 )
 
-// traces holds what tune.Plan says of recorded traffic, every trace of the folder at limits, windows and goals, against
-// replays through limiters with other seeds. Plans of six tenths are judged as well.
+// traces holds what tune.Plan says of recorded traffic, every trace of the folder at
+// limits, windows and goals, against replays through limiters with other seeds. Plans
+// of six tenths are judged as well.
 func (b *bench) traces() { printTraces(b.out, b.data, b.load) }
 
-// printTraces prints what tune says of the traces of a folder, and what replays with other seeds say.
+// printTraces prints what tune says of the traces of a folder, and what replays with
+// other seeds say.
 func printTraces(out io.Writer, folder, match string) {
 	fmt.Fprintln(out, "| trace | window | limit | goal | memory | replayed | measured, mean … worst of ten | keys | lost, replayed | measured | goal held | within 1/10 … 3 |")
 	fmt.Fprintln(out, "|---|---|---|---|---|---|---|---|---|---|---|---|")
@@ -143,7 +146,8 @@ func sources(folder, match string) iter.Seq2[string, *accuracy.Trace] {
 	}
 }
 
-// What measured rates may be of what tune says, where 20 keys were wronged or 20 units lost.
+// What measured rates may be of what tune says, where 20 keys were wronged or 20 units
+// lost.
 var (
 	asReplayed = [2]float64{0.1, 3}
 	tomorrow   = [2]float64{0, 10}

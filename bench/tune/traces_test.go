@@ -9,7 +9,8 @@ import (
 	"github.com/sketchlimit/sketchlimit/internal/testkit"
 )
 
-// Every plan reaches its goal with seeds that the tuner has not seen, and errs as its replays have shown.
+// Every plan reaches its goal with seeds that the tuner has not seen, and errs as its
+// replays have shown.
 func TestTraces(t *testing.T) {
 	testkit.NeedsLong(t)
 	var b strings.Builder

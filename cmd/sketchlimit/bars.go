@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// bar is one of a chart: what it is of, how long it is, how much of that is pale, and the number beside it.
+// bar is one of a chart: what it is of, how long it is, how much of that is pale, and
+// the number beside it.
 type bar struct {
 	name        string
 	value, pale float64
@@ -19,8 +20,8 @@ type barChart struct {
 	bars  []bar
 }
 
-// barCharts draws charts below each other, in units of the page, not in those of a picture: so the text keeps its size
-// on a telephone.
+// barCharts draws charts below each other, in units of the page, not in those of a
+// picture: so the text keeps its size on a telephone.
 func barCharts(label string, charts ...barChart) template.HTML {
 	var s strings.Builder
 	y := 0

@@ -12,8 +12,8 @@ import (
 	"github.com/sketchlimit/sketchlimit/accuracy"
 )
 
-// What a command may be asked for, so that none takes more than a minute of two cores or a gigabyte. A trace is
-// replayed whatever its length.
+// What a command may be asked for, so that none takes more than a minute of two cores
+// or a gigabyte. A trace is replayed whatever its length.
 const (
 	minMemory   = 4 << 10   // the arrangements of the ablation need as much
 	maxMemory   = 1 << 30   // of a plan
@@ -24,7 +24,8 @@ const (
 	maxParts    = 60        // of a window, each of which is a sketch and a count of every key
 )
 
-// limitHeap has garbage collected in time, unless GOMEMLIMIT says when: half of a replay's memory may be garbage.
+// limitHeap has garbage collected in time, unless GOMEMLIMIT says when: half of a
+// replay's memory may be garbage.
 func limitHeap() {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(700 << 20)
@@ -42,7 +43,8 @@ func atMost(field string, n, most int) error {
 // counted finds what accuracy allows of the parts of --workload that are bounded here.
 var counted = regexp.MustCompile(`\b(keys|crowd|abusers|requests) (".*"), must be a whole number 1 … .*`)
 
-// badWorkload is accuracy's error for --workload, with the bounds of this program: accuracy's are higher.
+// badWorkload is accuracy's error for --workload, with the bounds of this program:
+// accuracy's are higher.
 func badWorkload(err error) error {
 	text := strings.TrimPrefix(err.Error(), "accuracy: workload ")
 	if m := counted.FindStringSubmatch(text); m != nil {

@@ -19,7 +19,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// spent is traffic that is replayed in a moment and yet brings users past their limit, some by more than they hold.
+// spent is traffic that is replayed in a moment and yet brings users past their limit,
+// some by more than they hold.
 var spent = []string{"report", "--budget", "--workload", "lognormal:1.5,keys=100,requests=5000,windows=3,cap=300,most=5000"}
 
 func TestBudgetReport(t *testing.T) {
@@ -86,7 +87,8 @@ func TestBudgetReport(t *testing.T) {
 	}
 }
 
-// checkBudgetPage: the picture is drawn by what reads XML, and has three charts of three bars.
+// checkBudgetPage: the picture is drawn by what reads XML, and has three charts of
+// three bars.
 func checkBudgetPage(t *testing.T, file string) {
 	t.Helper()
 	page, err := os.ReadFile(file)

@@ -29,7 +29,8 @@ var (
 	ink    = color.RGBA{0x1f, 0x29, 0x37, 0xff}
 )
 
-// themed puts the page's variables in the place of colours: so a picture follows the page into the dark.
+// themed puts the page's variables in the place of colours: so a picture follows the
+// page into the dark.
 var themed = strings.NewReplacer(
 	hex(blue), "var(--blue)", hex(orange), "var(--orange)", hex(red), "var(--red)", hex(grey), "var(--grey)",
 	hex(pale), "var(--pale)", hex(ink), "var(--ink)", "#FFFFFF", "var(--card)",
@@ -44,12 +45,14 @@ const (
 	legendSize = 22 // height of a row of the legend
 	headSize   = 24 // height of the Y axis's label
 
-	// widerText is how much wider text may be than measured: a system that has none of the fonts shows another.
+	// widerText is how much wider text may be than measured: a system that has none of
+	// the fonts shows another.
 	widerText = 1.2
 )
 
-// forms are the widths that pictures are drawn for, in points. The page shows the one that it has room for: scaled down
-// to a telephone, a wide picture's text could not be read.
+// forms are the widths that pictures are drawn for, in points. The page shows the one
+// that it has room for: scaled down to a telephone, a wide picture's text could not be
+// read.
 var forms = []struct {
 	class string
 	width vg.Length
@@ -86,7 +89,8 @@ type entry struct {
 	thumbs []plot.Thumbnailer
 }
 
-// drawLegend puts the entries on top of c, side by side while there is room, and answers what is left.
+// drawLegend puts the entries on top of c, side by side while there is room, and
+// answers what is left.
 func drawLegend(c draw.Canvas, entries []entry) draw.Canvas {
 	row := c
 	for _, e := range entries {
@@ -117,8 +121,8 @@ func headed(c draw.Canvas, left vg.Length, label string) draw.Canvas {
 	return draw.Crop(c, 0, 0, 0, -headSize)
 }
 
-// footed writes what the X axis shows below c, and answers what is left of c. Where the axis is logarithmic, plot would
-// take more room for it than there is on a telephone.
+// footed writes what the X axis shows below c, and answers what is left of c. Where the
+// axis is logarithmic, plot would take more room for it than there is on a telephone.
 func footed(c draw.Canvas, label string) draw.Canvas {
 	style := textStyle(ink)
 	style.XAlign, style.YAlign = draw.XCenter, draw.YBottom
@@ -176,7 +180,8 @@ func fitting(c draw.Canvas, ticks plot.TickerFunc) plot.TickerFunc {
 	}
 }
 
-// shares are ticks for a logarithmic axis that nothing is drawn below floor of: what is less stands there.
+// shares are ticks for a logarithmic axis that nothing is drawn below floor of: what is
+// less stands there.
 func shares(floor float64) plot.TickerFunc {
 	return func(lo, hi float64) []plot.Tick {
 		ticks := powersOfTen(lo, hi)

@@ -111,7 +111,8 @@ func sizeOf(r *rules.Rule) size {
 	return size{r.Keyed, r.Limit, r.Burst, r.Keys, r.MemoryBytes(), r.UnitsPerKey, r.Algorithm}
 }
 
-// forecasts are the false-denial rate that is predicted of a rule, and its breaking point. Many rules are of one size.
+// forecasts are the false-denial rate that is predicted of a rule, and its breaking
+// point. Many rules are of one size.
 type forecasts map[size][2]string
 
 // sizesOf are the sizes of rules, with one rule of each.

@@ -58,8 +58,9 @@ func (c *combination) String() string {
 	return text
 }
 
-// TestCombinations runs every command with flags drawn at random. SKETCHLIMIT_COMBINATIONS says how many of each command,
-// see make combinations; time is reported, since it depends on the machine.
+// TestCombinations runs every command with flags drawn at random.
+// SKETCHLIMIT_COMBINATIONS says how many of each command, see make combinations; time
+// is reported, since it depends on the machine.
 func TestCombinations(t *testing.T) {
 	predicting(t)
 	n, full := 4, false

@@ -1,7 +1,8 @@
 package main
 
-// values are what a flag may be given, apart by spaces: of the kind that users give, at and beyond the edge of what is
-// allowed, and wrong. Files that a test has written go by their names in capitals.
+// values are what a flag may be given, apart by spaces: of the kind that users give, at
+// and beyond the edge of what is allowed, and wrong. Files that a test has written go
+// by their names in capitals.
 type values struct{ usual, extreme, wrong string }
 
 var (

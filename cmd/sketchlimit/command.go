@@ -80,8 +80,9 @@ func newRoot() *cobra.Command {
 	return root
 }
 
-// refuseUnknown has help and completion refuse names of nothing: cobra, whose commands they are, prints help then. The
-// scripts of completion are written to where root writes at the time of this call.
+// refuseUnknown has help and completion refuse names of nothing: cobra, whose commands
+// they are, prints help then. The scripts of completion are written to where root
+// writes at the time of this call.
 func refuseUnknown(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()

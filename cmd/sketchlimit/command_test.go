@@ -31,7 +31,8 @@ func TestSaysWhereItWrote(t *testing.T) {
 	assert.NotContains(t, o.err, "wrote")
 }
 
-// TestVersionFlag: tests are built without the revision, unless -buildvcs=true asks for it.
+// TestVersionFlag: tests are built without the revision, unless -buildvcs=true asks for
+// it.
 func TestVersionFlag(t *testing.T) {
 	o := command(nil, "--version")
 	require.Equal(t, 0, o.status, o.err)

@@ -43,7 +43,8 @@ func kindsOf(examples []string) (kinds []string) {
 	return kinds
 }
 
-// completeFlags has shells offer values: files for those flags that name one, and nothing where only the user knows.
+// completeFlags has shells offer values: files for those flags that name one, and
+// nothing where only the user knows.
 func completeFlags(c *cobra.Command) {
 	c.Flags().VisitAll(func(f *pflag.Flag) {
 		values, known := completions[f.Name]

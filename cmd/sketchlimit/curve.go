@@ -10,8 +10,8 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// curve is a share at each place of the X axis. One that is too small to be seen stands, hollow, at the smallest that
-// could be.
+// curve is a share at each place of the X axis. One that is too small to be seen
+// stands, hollow, at the smallest that could be.
 type curve struct {
 	name       string
 	color      color.Color
@@ -23,14 +23,16 @@ type curve struct {
 	runs       []plotter.XYs // of what was seen, without a gap
 }
 
-// twoShares are the curves of what a limiter gets wrong. The thin one runs inside the broad one where they are alike.
+// twoShares are the curves of what a limiter gets wrong. The thin one runs inside the
+// broad one where they are alike.
 func twoShares() (denied, lost *curve) {
 	denied = &curve{name: "false-denial rate of light keys", color: red, width: 1.8, shape: draw.CircleGlyph{}, size: 2.6}
 	lost = &curve{name: "lost share", color: blue, width: 4.5, shape: draw.PyramidGlyph{}, size: 5.5}
 	return denied, lost
 }
 
-// add adds a share, of which least is the smallest that could be seen; infinite if none could be.
+// add adds a share, of which least is the smallest that could be seen; infinite if none
+// could be.
 func (k *curve) add(x, share, least float64) {
 	p := plotter.XY{X: x, Y: share}
 	switch {

@@ -143,8 +143,8 @@ func (o *options) config() sketchlimit.Config {
 	}
 }
 
-// inFlags says what is wrong with a limiter's Config, or a Goal or Traffic, in the words of the command
-// line.
+// inFlags says what is wrong with a limiter's Config, or a Goal or Traffic, in the
+// words of the command line.
 func inFlags(err error) error {
 	if err == nil {
 		return nil

@@ -1,6 +1,6 @@
-// Command sketchlimit measures what a sketch limiter gets wrong, on recorded or
-// made-up traffic, against the exact algorithm, plans limiters, checks files of rules, and tells from an
-// access log what limits would have refused:
+// Command sketchlimit measures what a sketch limiter gets wrong, on recorded or made-up
+// traffic, against the exact algorithm, plans limiters, checks files of rules, and
+// tells from an access log what limits would have refused:
 //
 //	sketchlimit report
 //	sketchlimit report --trace access.log.gz --limit 60 --window 1m --html report.html

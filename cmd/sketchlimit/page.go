@@ -67,7 +67,7 @@ func (r *report) page() (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &page{Kind: "report", Of: r.Source.Title, Warning: r.warning(), Summary: r.told(), Tiles: r.tiles()}
+	p := &page{Kind: "report", Of: r.Source.Title, Warning: r.warning(), Summary: r.sentence(), Tiles: r.tiles()}
 	for _, s := range r.sections() {
 		p.Sections = append(p.Sections, pageSection{section: s, Figures: figures[s.ID]})
 	}

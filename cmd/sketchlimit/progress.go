@@ -36,11 +36,12 @@ func (s stage) work(requests int) int {
 	return s.weight*requests + s.more*min(requests, sampleAbove)
 }
 
-// sampleAbove is that of accuracy.Options: eleven limiters, and their judges, keep all keys that are measured. Tests
-// lower it.
+// sampleAbove is that of accuracy.Options: eleven limiters, and their judges, keep all
+// keys that are measured. Tests lower it.
 var sampleAbove = 300_000
 
-// sayEvery is how often a line tells of progress where there is no terminal. Tests change it.
+// sayEvery is how often a line tells of progress where there is no terminal. Tests
+// change it.
 var sayEvery = 5 * time.Second
 
 // progress shows how far the work is: as a bar on a terminal, otherwise as a line every

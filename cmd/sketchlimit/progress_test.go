@@ -30,7 +30,8 @@ func (s *shared) String() string {
 	return s.b.String()
 }
 
-// TestProgressInLines: where there is no terminal a line tells what is done, and none comes after the end.
+// TestProgressInLines: where there is no terminal a line tells what is done, and none
+// comes after the end.
 func TestProgressInLines(t *testing.T) {
 	usual := sayEvery
 	t.Cleanup(func() { sayEvery = usual })

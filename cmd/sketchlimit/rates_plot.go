@@ -23,8 +23,8 @@ func (r *report) plotRates() (template.HTML, error) {
 	return plotRates(r.Replay.Series, r.Config.FalseDenialRate, "made for")
 }
 
-// plotRates draws the false-denial rate of light keys over time: as expected, if that is above 0, as stated and as
-// measured.
+// plotRates draws the false-denial rate of light keys over time: as expected, if that
+// is above 0, as stated and as measured.
 func plotRates(series []accuracy.Bucket, expected float64, expectedName string) (template.HTML, error) {
 	span := series[len(series)-1].Start.Add(series[0].Length).Sub(series[0].Start)
 	unit, unitName := timeUnit(span / 4)

@@ -140,7 +140,8 @@ func (o *options) print(r printed, out io.Writer) error {
 	return page.write(o.html)
 }
 
-// checkTarget finds before the work what would make it futile, or write the page over what is read: files, or in.
+// checkTarget finds before the work what would make it futile, or write the page over
+// what is read: files, or in.
 func checkTarget(file string, in io.Reader, inputs ...string) error {
 	folder := filepath.Dir(file)
 	if info, err := os.Stat(folder); err != nil || !info.IsDir() {

@@ -35,7 +35,8 @@ func command(in io.Reader, args ...string) output {
 var small = []string{"report", "--workload", "zipf:1.2,keys=2000,requests=20000,windows=3", "--limit", "20", "--memory", "8KiB"}
 
 // TestDefaultReport pins what is printed about the embedded trace, but no figure that
-// another version of the limiter might change. Under the race detector the smaller reports below do.
+// another version of the limiter might change. Under the race detector the smaller
+// reports below do.
 func TestDefaultReport(t *testing.T) {
 	if raced {
 		t.Skip("much to compute: without the race detector")

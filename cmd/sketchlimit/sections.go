@@ -40,7 +40,8 @@ func (r *report) sections() []section {
 	}
 }
 
-// tooMany is the share of the requests of light keys from which on denials are no longer rare errors: the breaking point.
+// tooMany is the share of the requests of light keys from which on denials are no
+// longer rare errors: the breaking point.
 const tooMany = 0.1
 
 // warning is what has to be seen first, if anything has.
@@ -57,12 +58,12 @@ func (r *report) warning() string {
 }
 
 // summary is the report in a sentence, behind a warning if there is one.
-func (r *report) summary() string { return behind(r.warning(), r.told()) }
+func (r *report) summary() string { return behind(r.warning(), r.sentence()) }
 
 // behind puts text behind a warning.
 func behind(warning, text string) string { return strings.TrimSpace(warning + " " + text) }
 
-func (r *report) told() string {
+func (r *report) sentence() string {
 	p, m := r.Replay, r.Replay.Memory
 	text := fmt.Sprintf("A limiter of %s beside an exact one that took %s: ", bytesText(p.MemoryBytes), measured(m.OracleHeap))
 	if p.OverAdmissions > 0 {

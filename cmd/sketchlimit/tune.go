@@ -170,8 +170,8 @@ func (t *tuning) config() sketchlimit.Config {
 		Burst: t.goal.Burst}
 }
 
-// tune plans and prints. Everything is printed at the end, so that a run that fails leaves
-// nothing half done.
+// tune plans and prints. Everything is printed at the end, so that a run that fails
+// leaves nothing half done.
 func (t *tuning) tune(ctx context.Context, in io.Reader, out, errOut io.Writer) error {
 	t.defaults()
 	if err := t.check(in); err != nil {
@@ -232,8 +232,8 @@ func (p *plans) text() (string, error) {
 	return b.String() + "\n" + code, nil
 }
 
-// readTrace takes the trace as the traffic. More or fewer keys than its fullest window has may be given: it then stands
-// for them.
+// readTrace takes the trace as the traffic. More or fewer keys than its fullest window
+// has may be given: it then stands for them.
 func (t *tuning) readTrace(ctx context.Context, in io.Reader, errOut io.Writer) (accuracy.Source, error) {
 	o := options{trace: t.trace, log: t.log, speed: 1, given: t.given}
 	s, err := o.openTrace(ctx, in, errOut)

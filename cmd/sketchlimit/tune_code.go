@@ -10,7 +10,8 @@ import (
 	"github.com/sketchlimit/sketchlimit"
 )
 
-// codeTemplate is laid out by gofmt afterwards. Three digits of what is expected are more than it is worth.
+// codeTemplate is laid out by gofmt afterwards. Three digits of what is expected are
+// more than it is worth.
 var codeTemplate = template.Must(template.New("code").Funcs(template.FuncMap{"inCode": inCode}).Parse(
 	`{{define "purpose"}}Limit: {{.Limit}},
 {{with .LowestLimit}}LowestLimit: {{.}},
@@ -34,8 +35,9 @@ func inCode(a sketchlimit.Algorithm) string {
 	return map[sketchlimit.Algorithm]string{sketchlimit.FixedWindow: "FixedWindow", sketchlimit.TokenBucket: "TokenBucket"}[a]
 }
 
-// code returns the Go statement that makes the limiter. What the plan is for goes along: New refuses it for
-// another limit, and Stats tells by Keys and FalseDenialRate whether the limiter runs outside it.
+// code returns the Go statement that makes the limiter. What the plan is for goes
+// along: New refuses it for another limit, and Stats tells by Keys and FalseDenialRate
+// whether the limiter runs outside it.
 func (p *plans) code() (string, error) {
 	var b strings.Builder
 	if err := codeTemplate.Execute(&b, struct {

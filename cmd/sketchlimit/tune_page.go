@@ -25,7 +25,7 @@ func (p *plans) page() (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &page{Kind: "plan", Of: bytesText(p.Forecast.MemoryBytes), Warning: p.warning(), Summary: p.told(), Tiles: p.tiles()}
+	out := &page{Kind: "plan", Of: bytesText(p.Forecast.MemoryBytes), Warning: p.warning(), Summary: p.sentence(), Tiles: p.tiles()}
 	for _, s := range p.sections() {
 		out.Sections = append(out.Sections, pageSection{section: s})
 	}
@@ -41,7 +41,8 @@ func (p *plans) page() (*page, error) {
 	return out, nil
 }
 
-// verifiedFigure adds what was stated before, during and after the replay to the section on it, if there is one.
+// verifiedFigure adds what was stated before, during and after the replay to the
+// section on it, if there is one.
 func (p *plans) verifiedFigure(sections []pageSection) error {
 	i := slices.IndexFunc(sections, func(s pageSection) bool { return s.ID == "verified" })
 	if i < 0 {
@@ -88,7 +89,8 @@ func (p *plans) plotSizes() (template.HTML, error) {
 		[]mark{{"the plan", float64(p.Forecast.MemoryBytes), grey}}, powersOfTwo, "False-denial rate and lost share against memory")
 }
 
-// addExpected adds what is expected at x. Below the least that a prediction or a replay tells, both stand hollow.
+// addExpected adds what is expected at x. Below the least that a prediction or a replay
+// tells, both stand hollow.
 func addExpected(denied, lost *curve, x float64, e *tune.Expected) {
 	least := func(replayed uint64) float64 {
 		if replayed > 0 {

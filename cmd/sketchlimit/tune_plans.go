@@ -70,8 +70,8 @@ func (t *tuning) tuned(ctx context.Context, g tune.Goal) (planned, error) {
 	return p, inFlags(err)
 }
 
-// sized returns the best plan in so many times the memory of the chosen one; nil if no limiter
-// is as small or as large.
+// sized returns the best plan in so many times the memory of the chosen one; nil if no
+// limiter is as small or as large.
 func (p *plans) sized(ctx context.Context, factor float64) (*planned, error) {
 	g := p.goal
 	g.FalseDenialRate, g.LostShare = 0, 0
@@ -86,8 +86,8 @@ func (p *plans) sized(ctx context.Context, factor float64) (*planned, error) {
 	return &sized, nil
 }
 
-// beside are the plans by their size.
-func (p *plans) beside() []*planned {
+// shown are the plans by their size.
+func (p *plans) shown() []*planned {
 	var s []*planned
 	for _, one := range []*planned{p.Half, &p.planned, p.Double} {
 		if one != nil {

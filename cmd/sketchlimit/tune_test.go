@@ -68,7 +68,8 @@ func main() {
 	require.Equal(t, p.Plan, made)
 }
 
-// TestTuneRepeatsKeys: as many as were stated, though some of them may not come in a window.
+// TestTuneRepeatsKeys: as many as were stated, though some of them may not come in a
+// window.
 func TestTuneRepeatsKeys(t *testing.T) {
 	predicting(t)
 	const size = `^A limiter of [\d.]+ KiB for `
@@ -80,7 +81,8 @@ func TestTuneRepeatsKeys(t *testing.T) {
 	assert.Regexp(t, size+"2,000 keys and those that come once in 1m, 20 units each: ", o.out)
 }
 
-// TestTuneAssumes: what a plan assumes stands at its head, with the flags for what was not said.
+// TestTuneAssumes: what a plan assumes stands at its head, with the flags for what was
+// not said.
 func TestTuneAssumes(t *testing.T) {
 	predicting(t)
 	file := filepath.Join(t.TempDir(), "plan.html")
@@ -119,7 +121,8 @@ func planOf(t *testing.T, args ...string) (p plans) {
 	return p
 }
 
-// TestTunePage: the page has all that is printed, and a curve of each share against load and memory.
+// TestTunePage: the page has all that is printed, and a curve of each share against
+// load and memory.
 func TestTunePage(t *testing.T) {
 	predicting(t)
 	file := filepath.Join(t.TempDir(), "plan.html")
@@ -145,7 +148,8 @@ func TestTunePage(t *testing.T) {
 	}
 }
 
-// TestTuneBucket: a plan of times has neither Bloom filter nor heavy table, in its code neither.
+// TestTuneBucket: a plan of times has neither Bloom filter nor heavy table, in its code
+// neither.
 func TestTuneBucket(t *testing.T) {
 	predicting(t)
 	o := command(nil, append(few, "--algorithm", "bucket", "--burst", "10")...)
@@ -221,7 +225,8 @@ func TestInGo(t *testing.T) {
 	}
 }
 
-// TestTuneHelp: every flag comes with an example that is accepted, and no line is wider than the tables.
+// TestTuneHelp: every flag comes with an example that is accepted, and no line is wider
+// than the tables.
 func TestTuneHelp(t *testing.T) {
 	o := command(nil, "tune", "--help")
 	require.Equal(t, 0, o.status)

@@ -9,8 +9,8 @@ import (
 	"github.com/sketchlimit/sketchlimit/tune"
 )
 
-// warning is what has to be seen first, if anything has: a plan for memory alone may be of no use, and a replay may
-// show more than was expected.
+// warning is what has to be seen first, if anything has: a plan for memory alone may be
+// of no use, and a replay may show more than was expected.
 func (p *plans) warning() string {
 	switch e, goal := p.Forecast.Stated(), p.goal.FalseDenialRate; {
 	case e.FalseDenialRate > tooMany:
@@ -28,8 +28,8 @@ func (p *plans) warning() string {
 	return p.tooMuchToState()
 }
 
-// tooMuchToState warns of traffic for which a limiter needs this plan: one that New sizes by Keys and UnitsPerKey misses
-// its goal.
+// tooMuchToState warns of traffic for which a limiter needs this plan: one that New
+// sizes by Keys and UnitsPerKey misses its goal.
 func (p *plans) tooMuchToState() string {
 	units := p.unitsPerKey()
 	if p.goal.Algorithm == sketchlimit.TokenBucket || !tooManyUnits(units, p.goal.Limit) {
@@ -39,8 +39,8 @@ func (p *plans) tooMuchToState() string {
 		"New by Keys and UnitsPerKey makes a limiter that denies first requests of new keys.", units)
 }
 
-// unitsPerKey returns the units that a key uses in a window on average, without those of abusers and of keys that come
-// once; 0 if a trace says it.
+// unitsPerKey returns the units that a key uses in a window on average, without those
+// of abusers and of keys that come once; 0 if a trace says it.
 func (p *plans) unitsPerKey() float64 {
 	r := p.traffic
 	switch {
@@ -55,14 +55,14 @@ func (p *plans) unitsPerKey() float64 {
 	return units / max(1, float64(r.Keys)-abusers)
 }
 
-// tooManyUnits reports whether a limiter that is sized for so many units a key and window misses its goal, see
-// Config.UnitsPerKey.
+// tooManyUnits reports whether a limiter that is sized for units a key and window misses
+// its goal, see Config.UnitsPerKey.
 func tooManyUnits(units float64, limit int) bool { return limit > 16 && units > 0.6*float64(limit) }
 
 // summary is the chosen plan in a sentence, behind a warning if there is one.
-func (p *plans) summary() string { return behind(p.warning(), p.told()) }
+func (p *plans) summary() string { return behind(p.warning(), p.sentence()) }
 
-func (p *plans) told() string {
+func (p *plans) sentence() string {
 	f := &p.Forecast
 	keys := plural(p.keys(), "key", "keys")
 	if p.traffic.OneHit > 0 {
@@ -72,8 +72,8 @@ func (p *plans) told() string {
 		span(p.window), plural(p.goal.Limit, "unit", "units"), p.bytesPerKey(f), p.supposed())
 }
 
-// supposed is the traffic that a plan is for, beside its keys. Where nothing was said, it names the flag that says
-// otherwise.
+// supposed is the traffic that a plan is for, beside its keys. Where nothing was said,
+// it names the flag that says otherwise.
 func (p *plans) supposed() string {
 	if p.trace != "" {
 		return ""
@@ -140,7 +140,7 @@ func (p *plans) compared() section {
 	for _, e := range p.Forecast.At {
 		table.Head = append(table.Head, fmt.Sprintf("× %g", e.Load))
 	}
-	for _, one := range p.beside() {
+	for _, one := range p.shown() {
 		f := &one.Forecast
 		if one == &p.planned {
 			table.Mark = len(table.Rows)
@@ -165,10 +165,11 @@ func (p *plans) compared() section {
 	}
 }
 
-// assumed is what a plan for stated traffic assumes about time, and what a range of rates is.
+// assumed is what a plan for stated traffic assumes about time, and what a range of
+// rates is.
 func (p *plans) assumed() string {
 	text := ""
-	if e := p.Forecast.Stated(); wide(e.FalseDenialRange) || wide(e.LostRange) {
+	if e := p.Forecast.Stated(); isWide(e.FalseDenialRange) || isWide(e.LostRange) {
 		text = " Where luck decides, a range stands for a rate: nine in ten limiters with other seeds are in it."
 	}
 	if p.trace != "" {
@@ -201,8 +202,8 @@ func (p *plans) source() string {
 	return "Predicted, for multiples of the stated keys and requests"
 }
 
-// expectedText is a share that was counted on so many requests or units or, if these are 0, predicted: unless that is too
-// low to tell.
+// expectedText is a share that was counted on so many requests or units or, if these
+// are 0, predicted: unless that is too low to tell.
 func expectedText(v float64, replayed uint64) string {
 	if replayed > 0 {
 		return resolved(v, replayed)
@@ -213,16 +214,16 @@ func expectedText(v float64, replayed uint64) string {
 	return shareText(v)
 }
 
-// rangedText is expectedText, or the range that nine limiters in ten are in where its ends differ by more than a factor
-// of two.
+// rangedText is expectedText, or the range that nine limiters in ten are in where its
+// ends differ by more than a factor of two.
 func rangedText(v float64, r tune.Range, replayed uint64) string {
-	if !wide(r) || v < belowTelling {
+	if !isWide(r) || v < belowTelling {
 		return expectedText(v, replayed)
 	}
 	return shareText(r.Low) + " … " + shareText(r.High)
 }
 
-func wide(r tune.Range) bool { return r.High > 2*r.Low }
+func isWide(r tune.Range) bool { return r.High > 2*r.Low }
 
 func breakingPointText(f *tune.Forecast) string {
 	if f.BreakingPoint >= farthest {

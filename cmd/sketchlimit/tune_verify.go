@@ -10,8 +10,8 @@ import (
 	"github.com/sketchlimit/sketchlimit/tune"
 )
 
-// replayedWindows is how long made-up traffic is, the first window included, which only fills
-// the generations.
+// replayedWindows is how long made-up traffic is, the first window included, which only
+// fills the generations.
 const replayedWindows = 3
 
 // verify replays requests through a limiter of the plan.
@@ -40,8 +40,8 @@ func (p *plans) verify(ctx context.Context, src accuracy.Source, errOut io.Write
 	return err
 }
 
-// warmUp is the windows that are not counted. A trace is counted from its first request on, as
-// report does.
+// warmUp is the windows that are not counted. A trace is counted from its first request
+// on, as report does.
 func (t *tuning) warmUp() int {
 	if t.given("trace") {
 		return 0

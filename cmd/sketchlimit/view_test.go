@@ -20,7 +20,8 @@ import (
 	"github.com/sketchlimit/sketchlimit/tune"
 )
 
-// TestPagesInABrowser: every kind of page can be read on a telephone, in the dark and on paper, and warns where needed.
+// TestPagesInABrowser: every kind of page can be read on a telephone, in the dark and
+// on paper, and warns where needed.
 func TestPagesInABrowser(t *testing.T) {
 	predicting(t)
 	folder, paths := t.TempDir(), []string{}
@@ -74,7 +75,8 @@ func TestWarnings(t *testing.T) {
 	require.Equal(t, "This memory is far too small: 90 % of the requests of light keys would be denied.", p.warning())
 }
 
-// TestTuneWarnsOfManyUnitsPerKey: a limiter sized by Keys and UnitsPerKey for such traffic misses its goal.
+// TestTuneWarnsOfManyUnitsPerKey: a limiter sized by Keys and UnitsPerKey for such
+// traffic misses its goal.
 func TestTuneWarnsOfManyUnitsPerKey(t *testing.T) {
 	for _, c := range []struct {
 		units string

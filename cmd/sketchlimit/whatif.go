@@ -128,7 +128,8 @@ func list[T any](parse func(string) (T, error)) func(string) ([]T, error) {
 	}
 }
 
-// exactBelow so many requests every key is followed, unless memory or a sample is asked for.
+// exactBelow so many requests every key is followed, unless memory or a sample is asked
+// for.
 const exactBelow = 1_000_000
 
 // answer is all that whatif tells. Its JSON form is what --json prints.

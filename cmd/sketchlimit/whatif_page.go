@@ -78,7 +78,7 @@ func (r *answer) figures() (map[string][]figure, error) {
 	}
 	figures["limits"] = []figure{{knee, "The share of the requests that a limit refuses, and the share of the keys. A good limit stands where " +
 		"the first is high and the second is low."}}
-	if len(r.stretches(r.binLength())) == 1 { // a single bar says no more than the table
+	if len(r.spans(r.binLength())) == 1 { // a single bar says no more than the table
 		return figures, nil
 	}
 	traffic, err := r.plotTraffic(l)
@@ -94,12 +94,13 @@ func (r *answer) figures() (map[string][]figure, error) {
 	return figures, nil
 }
 
-// plotTraffic draws the requests of each stretch, and on top of each other what is admitted and refused.
+// plotTraffic draws the requests of each stretch, and on top of each other what is
+// admitted and refused.
 func (r *answer) plotTraffic(l *whatif.Limit) (template.HTML, error) {
 	p := newPlot()
 	most := 1.0
 	length := r.binLength()
-	bins := r.stretches(length)
+	bins := r.spans(length)
 	width, start := length.Hours(), bins[0].start
 	for _, s := range bins {
 		from, all := s.start.Sub(start).Hours(), float64(s.requests(r))
@@ -163,7 +164,8 @@ func plotTop(l *whatif.Limit) (template.HTML, error) {
 	})
 }
 
-// sparse are round ticks from 0, of which only every other one has its label: there is room for few beside long names.
+// sparse are round ticks from 0, of which only every other one has its label: there is
+// room for few beside long names.
 func sparse(lo, hi float64) []plot.Tick {
 	ticks := whole(lo, hi)
 	for i := 1; i < len(ticks); i += 2 {
@@ -207,7 +209,7 @@ func plotKnee(w *whatif.Window, chosen *whatif.Limit, as string) (template.HTML,
 func (r *answer) plotHeat(w *whatif.Window) (template.HTML, error) {
 	p := newPlot()
 	length := r.binLength()
-	bins := r.stretches(length)
+	bins := r.spans(length)
 	width, start := length.Hours(), bins[0].start
 	var names []string
 	for k := range reached(w) {

@@ -41,7 +41,8 @@ type side struct {
 	asks        []rules.Ask
 }
 
-// part is an entry of a descriptor: its key names a field of the log, or is of the file alone and has a fixed value.
+// part is an entry of a descriptor: its key names a field of the log, or is of the file
+// alone and has a fixed value.
 type part struct {
 	key, value string
 	field      int // in replay.fields
@@ -186,7 +187,8 @@ func (r *replay) add(b accesslog.Batch) {
 	}
 }
 
-// address is a value as a key of addresses takes it: the last one of a list, without a port.
+// address is a value as a key of addresses takes it: the last one of a list, without a
+// port.
 func address(value []byte) []byte {
 	text := string(bytes.TrimSpace(value[bytes.LastIndexByte(value, ',')+1:]))
 	a, err := netip.ParseAddr(text)
@@ -202,7 +204,8 @@ func address(value []byte) []byte {
 	return []byte(a.Unmap().WithZone("").String())
 }
 
-// admit asks the rules of one file. A descriptor of which the line lacks a field is left out.
+// admit asks the rules of one file. A descriptor of which the line lacks a field is
+// left out.
 func (s *side) admit(values [][]byte, cost int) bool {
 	n := 0
 	for _, parts := range s.descriptors {

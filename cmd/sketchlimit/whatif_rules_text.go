@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// section returns who is refused by today's rules and by new ones; in units, too, where requests have costs.
+// section returns who is refused by today's rules and by new ones; in units, too, where
+// requests have costs.
 func (c *comparison) section(costs bool) section {
 	today, next := c.Today, c.New
 	if today == next {

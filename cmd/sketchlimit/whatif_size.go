@@ -82,8 +82,8 @@ func (r *answer) size(ctx context.Context) (*sizing, error) {
 	return s, nil
 }
 
-// ruled adds the file of rules and its size. That is another than the plan's: a rule states keys and what they use, but
-// no abusers, for whom it is sized as every rule is.
+// ruled adds the file of rules and its size. That is another than the plan's: a rule
+// states keys and what they use, but no abusers, for whom it is sized as every rule is.
 func (s *sizing) ruled(key []accesslog.Part, w *whatif.Window, l *whatif.Limit, units float64) {
 	stated := fmt.Sprintf("%.3g", units)
 	units, _ = strconv.ParseFloat(stated, 64) // as the file has it
@@ -100,8 +100,8 @@ func (s *sizing) ruled(key []accesslog.Part, w *whatif.Window, l *whatif.Limit, 
 	}
 }
 
-// light bounds what a key uses of the limit in a window, a mean over keys, from above: between two percentiles of the log
-// all use as much as the higher one.
+// light bounds what a key uses of the limit in a window, a mean over keys, from above:
+// between two percentiles of the log all use as much as the higher one.
 func light(u *whatif.Use, limit int) (units float64) {
 	for _, part := range []struct {
 		share float64
@@ -112,7 +112,8 @@ func light(u *whatif.Use, limit int) (units float64) {
 	return math.Max(units, 1)
 }
 
-// crowd is how many times as much is refused in the worst step of the log as on average: so many more abusers come at once.
+// crowd is how many times as much is refused in the worst step of the log as on
+// average: so many more abusers come at once.
 func crowd(steps []whatif.Refused) float64 {
 	var most, all uint64
 	for _, s := range steps {
@@ -124,8 +125,9 @@ func crowd(steps []whatif.Refused) float64 {
 	return float64(most) * float64(len(steps)) / float64(all)
 }
 
-// descriptors are the fields of the key as a file of rules names them. The client's address is remote_address there, as proxies
-// and package httplimit send it. In JSON and CSV another field may be called so: there the address keeps its name.
+// descriptors are the fields of the key as a file of rules names them. The client's
+// address is remote_address there, as proxies and package httplimit send it. In JSON
+// and CSV another field may be called so: there the address keeps its name.
 func (r *answer) descriptors() []accesslog.Part {
 	parts := slices.Clone(r.Files[0].Parts)
 	for i := range parts {

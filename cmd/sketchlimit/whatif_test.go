@@ -25,8 +25,8 @@ import (
 	"github.com/sketchlimit/sketchlimit/rules"
 )
 
-// madeLog is four hours of a log: a thousand clients with three requests an hour each, and two with three hundred a minute in
-// the third hour.
+// madeLog is four hours of a log: a thousand clients with three requests an hour each,
+// and two with three hundred a minute in the third hour.
 func madeLog() string {
 	var b strings.Builder
 	line := func(client string, at time.Time) {
@@ -253,7 +253,8 @@ func TestWhatIfRefuses(t *testing.T) {
 	}
 }
 
-// TestWhatIfRules: who is refused by today's rules and would not be by new ones, and the other way.
+// TestWhatIfRules: who is refused by today's rules and would not be by new ones, and
+// the other way.
 func TestWhatIfRules(t *testing.T) {
 	var log strings.Builder
 	for i := range 60 {
@@ -316,7 +317,8 @@ descriptors:
 	assert.NotContains(t, o.out, "by both")
 }
 
-// TestPageNotOverInput: a page is not written over a file that is read, whatever its name, and nothing is read for it.
+// TestPageNotOverInput: a page is not written over a file that is read, whatever its
+// name, and nothing is read for it.
 func TestPageNotOverInput(t *testing.T) {
 	log := file(t, "access.log", madeLog())
 	today := file(t, "today.yaml", "domain: api\ndescriptors:\n  - key: ip\n    rate_limit: {unit: minute, requests_per_unit: 5}\n")
@@ -346,8 +348,9 @@ func TestPageNotOverInput(t *testing.T) {
 	}
 }
 
-// TestWhatIfRulesReplayed: the file of rules that is printed has the window that was asked for, and refuses on the same log
-// what was told, also where addresses come in lists or with ports.
+// TestWhatIfRulesReplayed: the file of rules that is printed has the window that was
+// asked for, and refuses on the same log what was told, also where addresses come in
+// lists or with ports.
 func TestWhatIfRulesReplayed(t *testing.T) {
 	var json, envoy, combined, csv strings.Builder
 	for i := range 4000 {
@@ -395,7 +398,8 @@ func answered(t *testing.T, args ...string) *answer {
 	return &r
 }
 
-// TestWhatIfSaysWhatIsAnEstimate: figures that are not exact are called about, or at least, and none is above what there is.
+// TestWhatIfSaysWhatIsAnEstimate: figures that are not exact are called about, or at
+// least, and none is above what there is.
 func TestWhatIfSaysWhatIsAnEstimate(t *testing.T) {
 	var b strings.Builder
 	for i := range 150_000 {
@@ -431,7 +435,8 @@ func TestWhatIfSaysWhatIsAnEstimate(t *testing.T) {
 	assert.NotContains(t, o.out, "The knee", "a limit is suggested")
 }
 
-// TestWhatIfTextOfOtherCases: nothing is told of a suggestion where there is none, nor of another file where there is none.
+// TestWhatIfTextOfOtherCases: nothing is told of a suggestion where there is none, nor
+// of another file where there is none.
 func TestWhatIfTextOfOtherCases(t *testing.T) {
 	log := file(t, "access.csv", "time,user\n"+strings.Repeat("1794294000,ann\n1794294100,ben\n1794294099,ben\n1794294200,ben\n", 5))
 	rules := file(t, "rules.yaml", "domain: api\ndescriptors:\n  - key: user\n    rate_limit: {unit: minute, requests_per_unit: 3}\n")

@@ -157,7 +157,7 @@ func (r *answer) limits() section {
 	}
 	s := section{ID: "limits", Title: "Limits in " + whatif.Span(w.Window), Table: g,
 		Prose: "What a sliding window with each limit would have refused. The last columns tell how few keys have most of that. " +
-			r.marked()}
+			r.caveats()}
 	if w.Knee >= 0 && !r.Suggestion.Found {
 		s.Notes = append(s.Notes, fmt.Sprintf("The knee is at %s: there the share of requests refused is the furthest above that of keys.",
 			integer(w.Limits[w.Knee].Limit)))
@@ -168,8 +168,8 @@ func (r *answer) limits() section {
 	return s
 }
 
-// marked says what the marked row is, if there is one.
-func (r *answer) marked() string {
+// caveats says what the marked row is, if there is one.
+func (r *answer) caveats() string {
 	w, l := r.at()
 	if l == nil {
 		return ""
@@ -290,7 +290,7 @@ func (r *answer) days() grid {
 	if l != nil {
 		g.Head = append(g.Head, r.refusedHead(w, l)...)
 	}
-	for _, s := range r.stretches(day) {
+	for _, s := range r.spans(day) {
 		row := r.withUnits(s.start.Format(time.DateOnly), integer(s.requests(r)), integer(s.units(r)))
 		if l != nil {
 			refused := s.refused(l)

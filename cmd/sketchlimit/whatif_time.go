@@ -23,8 +23,8 @@ type stretch struct {
 	from, to int // of Report.Steps
 }
 
-// stretches puts the steps together by a length, in whole days from the Unix epoch on.
-func (r *answer) stretches(length time.Duration) (all []stretch) {
+// spans puts the steps together by a length, in whole days from the Unix epoch on.
+func (r *answer) spans(length time.Duration) (all []stretch) {
 	for i, s := range r.Steps {
 		start := time.Unix(0, s.Start.UnixNano()-s.Start.UnixNano()%int64(length)).UTC()
 		if n := len(all); n > 0 && all[n-1].start.Equal(start) {
@@ -90,8 +90,8 @@ func stretchName(d time.Duration) string {
 	return plural(int(d/time.Hour), "hour", "hours")
 }
 
-// dates are ticks for an axis of hours since start: midnights with their dates, or hours of the day where there are few of
-// them.
+// dates are ticks for an axis of hours since start: midnights with their dates, or
+// hours of the day where there are few of them.
 func (r *answer) dates(c draw.Canvas, start time.Time, hours float64) plot.TickerFunc {
 	room := float64(c.Max.X-c.Min.X) / 58
 	step := time.Hour

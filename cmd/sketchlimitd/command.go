@@ -31,7 +31,8 @@ func failed(err error) error {
 	return failure{err}
 }
 
-// logged returns an error of the service, or writes it itself if all lines are to be JSON.
+// logged returns an error of the service, or writes it itself if all lines are to be
+// JSON.
 func logged(log io.Writer, err error) error {
 	if err == nil || !strings.EqualFold(os.Getenv("LOG_FORMAT"), "json") {
 		return err
@@ -47,7 +48,8 @@ func logged(log io.Writer, err error) error {
 // errLogged stands for an error that was written.
 var errLogged = errors.New("logged")
 
-// newCommand returns the command line. Whatever is no flag and no file of --check is an error: the settings are variables.
+// newCommand returns the command line. Whatever is no flag and no file of --check is an
+// error: the settings are variables.
 func newCommand() *cobra.Command {
 	var check bool
 	c := &cobra.Command{
@@ -117,7 +119,8 @@ func variableList() string {
 	return b.String()
 }
 
-// checkRules reads settings and rules as the service does, and tells what it would do with them.
+// checkRules reads settings and rules as the service does, and tells what it would do
+// with them.
 func checkRules(out io.Writer, paths []string) error {
 	set, err := readSettings()
 	if err != nil {

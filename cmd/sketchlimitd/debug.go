@@ -19,7 +19,8 @@ type endpoint struct {
 	handler    http.Handler
 }
 
-// debug returns what operators may see. All of it is for them alone: the page has keys of clients.
+// debug returns what operators may see. All of it is for them alone: the page has keys
+// of clients.
 func (s *server) debug() http.Handler {
 	endpoints := []endpoint{
 		{"/debug/pprof/", "what the process spends time and memory on", http.HandlerFunc(pprof.Index)},

@@ -47,7 +47,8 @@ func (d *dogStatsd) FlushTimer(name string, milliseconds float64) {
 	d.client.Timing(name, time.Duration(milliseconds*float64(time.Millisecond)), tags, 1)
 }
 
-// tags returns a name without its tags, which the store writes behind it as .__tag=value, and all tags.
+// tags returns a name without its tags, which the store writes behind it as
+// .__tag=value, and all tags.
 func (d *dogStatsd) tags(name string) (string, []string) {
 	parts := strings.Split(name, ".__")
 	name, tags := mogrify(d.mogrifiers, parts[0])

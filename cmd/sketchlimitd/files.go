@@ -42,7 +42,8 @@ func (f *files) reload() {
 	f.load(f.read())
 }
 
-// dir is the folder that is read, and where rules begin in it: the names of others do not have the prefix.
+// dir is the folder that is read, and where rules begin in it: the names of others do
+// not have the prefix.
 func (f *files) dir() (dir, prefix string) {
 	dir = filepath.Join(f.settings.RuntimeRoot, f.settings.RuntimeSubdirectory)
 	if f.settings.RuntimeWatchRoot {
@@ -51,8 +52,9 @@ func (f *files) dir() (dir, prefix string) {
 	return filepath.Join(dir, f.settings.RuntimeAppDirectory), ""
 }
 
-// watched are the folders whose entries are watched. With RUNTIME_WATCH_ROOT it is the one in which a new link takes the place
-// of RUNTIME_ROOT, and otherwise that of the rules with all folders below it.
+// watched are the folders whose entries are watched. With RUNTIME_WATCH_ROOT it is the
+// one in which a new link takes the place of RUNTIME_ROOT, and otherwise that of the
+// rules with all folders below it.
 func (f *files) watched() (dirs []string) {
 	if f.settings.RuntimeWatchRoot {
 		return []string{filepath.Dir(filepath.Clean(f.settings.RuntimeRoot))}
@@ -81,8 +83,8 @@ func (f *files) read() ([]rules.File, error) {
 	return slices.DeleteFunc(all, func(file rules.File) bool { return !strings.HasPrefix(file.Name, prefix) }), err
 }
 
-// readFolder reads all files, also in folders below, under names in which dots stand for slashes. Links to folders are not
-// followed.
+// readFolder reads all files, also in folders below, under names in which dots stand
+// for slashes. Links to folders are not followed.
 func readFolder(dir string, ignored func(name string) bool) (all []rules.File, err error) {
 	if dir, err = filepath.EvalSymlinks(dir); err != nil {
 		return nil, err

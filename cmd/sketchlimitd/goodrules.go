@@ -12,7 +12,8 @@ import (
 	"github.com/sketchlimit/sketchlimit/rules"
 )
 
-// goodRules keeps the last rules that were good, beside the snapshots of counts: a start with wrong ones goes on with them.
+// goodRules keeps the last rules that were good, beside the snapshots of counts: a
+// start with wrong ones goes on with them.
 type goodRules struct {
 	folder string // "": none are kept
 	logger *slog.Logger

@@ -32,7 +32,8 @@ func newLoader(limits *rules.Rules, good *goodRules, logger *slog.Logger) *loade
 	return &loader{rules: limits, good: good, logger: logger, tried: make(chan struct{})}
 }
 
-// load puts rules in the place of those before. If they could not be read or are wrong, those before stay.
+// load puts rules in the place of those before. If they could not be read or are wrong,
+// those before stay.
 func (l *loader) load(files []rules.File, err error) error {
 	defer l.once.Do(func() { close(l.tried) })
 	if err == nil {

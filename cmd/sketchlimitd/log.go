@@ -13,7 +13,8 @@ var levels = map[string]slog.Level{
 	"error": slog.LevelError, "fatal": slog.LevelError, "panic": slog.LevelError,
 }
 
-// newLogger returns a logger that writes text or, for machines, one JSON object a line with the keys @timestamp and @message.
+// newLogger returns a logger that writes text or, for machines, one JSON object a line
+// with the keys @timestamp and @message.
 func newLogger(w io.Writer, level, format string) (*slog.Logger, error) {
 	least, ok := levels[strings.ToLower(level)]
 	if !ok {

@@ -1,5 +1,6 @@
-// Command sketchlimitd is Envoy's rate limit service with no Redis. It takes the place of envoyproxy/ratelimit: it reads the same
-// files and environment variables, listens on the same ports and gives the same answers, from counts in its own memory.
+// Command sketchlimitd is Envoy's rate limit service with no Redis. It takes the place
+// of envoyproxy/ratelimit: it reads the same files and environment variables, listens
+// on the same ports and gives the same answers, from counts in its own memory.
 //
 //	RUNTIME_ROOT=/srv RUNTIME_SUBDIRECTORY=ratelimit RUNTIME_WATCH_ROOT=false DISABLE_STATS=true sketchlimitd
 //	sketchlimitd --check rules.yaml

@@ -36,7 +36,8 @@ descriptors:
   - {key: client, rate_limit: {unit: year, requests_per_unit: 2}}
 `
 
-// environment is what all servers of tests have: ports that are free, and rules in a folder that is watched.
+// environment is what all servers of tests have: ports that are free, and rules in a
+// folder that is watched.
 func environment(root string) map[string]string {
 	return map[string]string{
 		"HOST": "127.0.0.1", "PORT": "0", "GRPC_HOST": "127.0.0.1", "GRPC_PORT": "0", "DEBUG_HOST": "127.0.0.1", "DEBUG_PORT": "0",

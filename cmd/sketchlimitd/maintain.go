@@ -10,7 +10,8 @@ import (
 // maintainEvery is how often rules are looked at: Stats reads the whole of each.
 const maintainEvery = time.Minute
 
-// maintain moves memory to the rules that need it, and logs which are beyond their plan, until the context ends.
+// maintain moves memory to the rules that need it, and logs which are beyond their
+// plan, until the context ends.
 func (s *server) maintain(ctx context.Context) {
 	log := operators.NewLog(s.logger)
 	ticker := time.NewTicker(maintainEvery)

@@ -11,8 +11,9 @@ import (
 	"github.com/sketchlimit/sketchlimit/rules"
 )
 
-// newMask returns a function that shows a key of refusals without the values in it: in their place is what tells two of them
-// apart for as long as the process lives, and nothing else.
+// newMask returns a function that shows a key of refusals without the values in it: in
+// their place is what tells two of them apart for as long as the process lives, and
+// nothing else.
 func newMask() func(key []byte) string {
 	secret := make([]byte, sha256.Size)
 	rand.Read(secret) // never fails

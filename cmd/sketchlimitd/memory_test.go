@@ -17,8 +17,9 @@ import (
 	"github.com/sketchlimit/sketchlimit/internal/testkit"
 )
 
-// Twenty edits of all limits, with clients that come meanwhile, leave the process at what it takes without. The page of the
-// service says 93 MiB; where the garbage of edits was left to the collector, this was 137 MiB.
+// Twenty edits of all limits, with clients that come meanwhile, leave the process at
+// what it takes without. The page of the service says 93 MiB; where the garbage of
+// edits was left to the collector, this was 137 MiB.
 func TestMemoryAfterEdits(t *testing.T) {
 	testkit.Weighs(t)
 	if runtime.GOOS != "linux" {

@@ -8,14 +8,16 @@ import (
 	"github.com/kelseyhightower/envconfig"
 )
 
-// mogrifier gives names that match its pattern another name, and tags, in which $1 stands for the first group.
+// mogrifier gives names that match its pattern another name, and tags, in which $1
+// stands for the first group.
 type mogrifier struct {
 	pattern *regexp.Regexp
 	name    string
 	tags    map[string]string
 }
 
-// readMogrifiers reads the variables DOG_STATSD_MOGRIFIER_KEY_PATTERN, _NAME and _TAGS of each key.
+// readMogrifiers reads the variables DOG_STATSD_MOGRIFIER_KEY_PATTERN, _NAME and _TAGS
+// of each key.
 func readMogrifiers(keys []string) (all []mogrifier, err error) {
 	for _, key := range keys {
 		var written struct {
@@ -44,7 +46,8 @@ func readMogrifiers(keys []string) (all []mogrifier, err error) {
 	return all, nil
 }
 
-// mogrify returns the name and the tags that the first mogrifier which matches gives to a name.
+// mogrify returns the name and the tags that the first mogrifier which matches gives to
+// a name.
 func mogrify(all []mogrifier, name string) (string, []string) {
 	for _, m := range all {
 		if groups := m.pattern.FindStringSubmatch(name); groups != nil {

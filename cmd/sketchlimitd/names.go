@@ -13,7 +13,8 @@ import (
 	"github.com/sketchlimit/sketchlimit/rules"
 )
 
-// These bound the names that requests can choose: each takes memory here and a time series elsewhere.
+// These bound the names that requests can choose: each takes memory here and a time
+// series elsewhere.
 const (
 	maxNames       = 10_000 // of all rules together, which share them equally
 	minNamesOfRule = 100    // however many rules there are
@@ -33,8 +34,9 @@ func countsOf(c rules.Counts) [len(suffixes)]uint64 {
 	return [...]uint64{c.Total, c.Within, c.Near, c.Over, c.Shadow}
 }
 
-// names are those that requests have chosen for the statistics of one rule, or of domains that no file has, with counts since
-// they were told last. They are safe for concurrent use.
+// names are those that requests have chosen for the statistics of one rule, or of
+// domains that no file has, with counts since they were told last. They are safe for
+// concurrent use.
 type names struct {
 	prefix string // of statsd, of the name that stands for all others
 
@@ -52,7 +54,8 @@ type named struct {
 	used   time.Time // when it was told last, or came; guarded like all by the mutex
 }
 
-// add adds counts to a name, and tells whether it is there for the first time, and whether there has just become no room for it.
+// add adds counts to a name, and tells whether it is there for the first time, and
+// whether there has just become no room for it.
 func (n *names) add(name string, counts [len(suffixes)]uint64) (first, filled bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -78,7 +81,8 @@ func (n *names) add(name string, counts [len(suffixes)]uint64) (first, filled bo
 	return !known, filled
 }
 
-// tell calls a function with each count that is above 0 and begins it anew. Names that were not used for nameAge are removed.
+// tell calls a function with each count that is above 0 and begins it anew. Names that
+// were not used for nameAge are removed.
 func (n *names) tell(now time.Time, each func(name string, count uint64)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -110,7 +114,8 @@ type namesOfRules struct {
 	rules map[string]*names // by String
 }
 
-// of returns the names of a rule. The first request of one that is new divides the room anew.
+// of returns the names of a rule. The first request of one that is new divides the room
+// anew.
 func (r *namesOfRules) of(rule *rules.Rule, limits *rules.Rules) *names {
 	r.mu.RLock()
 	found := r.rules[rule.String()]

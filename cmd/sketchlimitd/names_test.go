@@ -14,7 +14,8 @@ import (
 
 var oneHit = [len(suffixes)]uint64{1}
 
-// Whoever chooses values or domains cannot fill the memory with names, and what is left of one age ago makes room.
+// Whoever chooses values or domains cannot fill the memory with names, and what is left
+// of one age ago makes room.
 func TestNamesAreBoundedAndAge(t *testing.T) {
 	n := names{prefix: "api.tenant_", most: 100}
 	for i := range 100 {
@@ -54,7 +55,8 @@ func TestNamesAreBoundedAndAge(t *testing.T) {
 	require.True(t, filled, "it is told again")
 }
 
-// No name is longer than a packet of statsd has room for, and none is more than one line of it.
+// No name is longer than a packet of statsd has room for, and none is more than one
+// line of it.
 func TestNamesOfStatsd(t *testing.T) {
 	n := names{most: 10}
 	first, filled := n.add(strings.Repeat("a", maxNameBytes+1), oneHit)
@@ -84,7 +86,8 @@ func TestRoomForNames(t *testing.T) {
 	}
 }
 
-// Whoever fills the names of one rule takes none from others, nor does the log fall silent about domains.
+// Whoever fills the names of one rule takes none from others, nor does the log fall
+// silent about domains.
 func TestManyValues(t *testing.T) {
 	root := written(t, map[string]string{"ratelimit/config/api.yaml": `domain: api
 descriptors:

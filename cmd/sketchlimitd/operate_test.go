@@ -51,7 +51,8 @@ func TestArguments(t *testing.T) {
 	})
 }
 
-// --check says what the service would: with these files, or with those that it would read.
+// --check prints what the service would: for these files, or for those that it would
+// read.
 func TestCheck(t *testing.T) {
 	root := written(t, map[string]string{
 		"ratelimit/config/api.yaml": clients, "ratelimit/config/..data/api.yaml": clients,
@@ -103,7 +104,8 @@ func code(t *testing.T, url string) int {
 	return status
 }
 
-// Without rules it is alive and not ready, and SIGHUP reads the file that has been mended.
+// Without rules it is alive and not ready, and SIGHUP reads the file that has been
+// mended.
 func TestReadyWithRulesAlone(t *testing.T) {
 	root := written(t, map[string]string{"ratelimit/config.api.yaml": "doman: api"})
 	variables := environment(root)
@@ -208,7 +210,8 @@ func TestLastGoodRules(t *testing.T) {
 	require.NoError(t, c.Wait())
 }
 
-// After SIGTERM it is not ready and answers on, for as long as it is told or until the next signal.
+// After SIGTERM it is not ready and answers on, for as long as it is told or until the
+// next signal.
 func TestShutdownDelay(t *testing.T) {
 	root := written(t, map[string]string{"ratelimit/config/api.yaml": clients})
 	variables := environment(root)

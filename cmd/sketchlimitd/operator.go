@@ -88,7 +88,8 @@ func (s *server) forgive(w http.ResponseWriter, r *http.Request) {
 	json.NewEncoder(w).Encode(forgiven{f.Rule.String(), f.Units, f.Until})
 }
 
-// refused lists the keys that are refused the most, by rule. Operators see them as they are.
+// refused lists the keys that are refused the most, by rule. Operators see them as they
+// are.
 func (s *server) refused(w http.ResponseWriter, r *http.Request) {
 	shown := s.shown
 	if s.isOperator(r) {

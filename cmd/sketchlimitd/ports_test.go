@@ -59,7 +59,8 @@ func listened(t *testing.T, pid int) (all []netip.AddrPort) {
 	return all
 }
 
-// What others can reach is what they ask for limits, and the health. The rest is on this machine alone.
+// What others can reach is what they ask for limits, and the health. The rest is on
+// this machine alone.
 func TestPortsByDefault(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("/proc is Linux's")

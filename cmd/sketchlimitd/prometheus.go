@@ -37,8 +37,8 @@ func handler(registry *prometheus.Registry) http.Handler {
 //go:embed mapping.yaml
 var mapping string
 
-// prometheusSink makes metrics of what would be sent to statsd, by a mapping as statsd_exporter has it. So those who have a
-// mapping of their own can go on using it.
+// prometheusSink makes metrics of what would be sent to statsd, by a mapping as
+// statsd_exporter has it. So those who have a mapping of their own can go on using it.
 type prometheusSink struct {
 	mapper *mapper.MetricMapper
 	count  *prometheus.GaugeVec
@@ -78,7 +78,8 @@ func newPrometheus(set *statsSettings, registry prometheus.Registerer) (stats.Si
 // FlushCounter implements [stats.Sink].
 func (s *prometheusSink) FlushCounter(name string, value uint64) { s.flushCounter(name, value, 0) }
 
-// FlushPassing is FlushCounter for a name that requests have chosen: its metric is removed when it has not come for nameAge.
+// FlushPassing is FlushCounter for a name that requests have chosen: its metric is
+// removed when it has not come for nameAge.
 func (s *prometheusSink) FlushPassing(name string, value uint64) {
 	s.flushCounter(name, value, nameAge)
 }
@@ -113,7 +114,8 @@ func (s *prometheusSink) FlushGauge(name string, value uint64) {
 	}
 }
 
-// FlushTimer implements [stats.Sink]. It comes with every request, so that it does not look for its metric each time.
+// FlushTimer implements [stats.Sink]. It comes with every request, so that it does not
+// look for its metric each time.
 func (s *prometheusSink) FlushTimer(name string, value float64) {
 	found, ok := s.observers.Load(name)
 	if !ok {
@@ -141,7 +143,8 @@ func (s *prometheusSink) observer(name string) func(float64) {
 	return func(value float64) { observer.Observe(value * m.scale) }
 }
 
-// Flush implements [stats.FlushableSink]: metrics that the mapping lets grow old are removed.
+// Flush implements [stats.FlushableSink]: metrics that the mapping lets grow old are
+// removed.
 func (s *prometheusSink) Flush() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,7 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// redisSettings say with whom counts are shared. Variables of envoyproxy/ratelimit that are not here have no effect.
+// redisSettings say with whom counts are shared. Variables of envoyproxy/ratelimit that
+// are not here have no effect.
 type redisSettings struct {
 	URL            string `envconfig:"REDIS_URL"` // "": with nobody
 	Type           string `envconfig:"REDIS_TYPE" default:"SINGLE"`
@@ -45,8 +46,9 @@ func (r *redisSettings) check() error {
 	return err
 }
 
-// client returns a client of the addresses in REDIS_URL, which may be a URL, the path of a socket, or for CLUSTER a list with
-// commas, and for SENTINEL one that begins with the name of the master.
+// client returns a client of the addresses in REDIS_URL, which may be a URL, the path
+// of a socket, or for CLUSTER a list with commas, and for SENTINEL one that begins with
+// the name of the master.
 func (r *redisSettings) client() (redis.UniversalClient, error) {
 	options := &redis.UniversalOptions{Addrs: strings.Split(r.URL, ","), PoolSize: r.PoolSize, SentinelPassword: r.SentinelAuth}
 	if strings.Contains(r.URL, "://") {
@@ -89,7 +91,8 @@ func (r *redisSettings) client() (redis.UniversalClient, error) {
 	}
 }
 
-// acceptAnyName verifies by whom a server's certificate was issued, and not for which name.
+// acceptAnyName verifies by whom a server's certificate was issued, and not for which
+// name.
 func acceptAnyName(config *tls.Config) {
 	config.InsecureSkipVerify = true // what it skips is done here
 	config.VerifyConnection = func(s tls.ConnectionState) error {

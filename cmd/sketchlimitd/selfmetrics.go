@@ -4,8 +4,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// registerSelf registers what the service tells of itself. These are there from the start, unlike counters of statsd, which
-// come with their first count: an alert on the increase of one would miss that.
+// registerSelf registers what the service tells of itself. These are there from the
+// start, unlike counters of statsd, which come with their first count: an alert on the
+// increase of one would miss that.
 func (s *server) registerSelf(registry prometheus.Registerer) {
 	of := func(value func() float64, name, help string) {
 		registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "sketchlimitd_" + name, Help: help}, value))

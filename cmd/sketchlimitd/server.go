@@ -108,7 +108,8 @@ func (s *server) newService() (*envoylimit.Service, error) {
 	return envoylimit.New(s.rules, options...)
 }
 
-// serve loads the rules and serves until the context ends or a port fails. Then it answers what has come.
+// serve loads the rules and serves until the context ends or a port fails. Then it
+// answers what has come.
 func (s *server) serve(signalled context.Context) error {
 	ctx, fail := context.WithCancelCause(signalled)
 	defer fail(nil)
@@ -165,7 +166,8 @@ func (s *server) newHTTP(handler http.Handler) *http.Server {
 	}
 }
 
-// writeTimeout is from the header of a request to the end of its answer; the longest profile takes less.
+// writeTimeout is from the header of a request to the end of its answer; the longest
+// profile takes less.
 const writeTimeout = 2 * time.Minute
 
 // reloadOn reads rules and certificates again at each signal, until the context ends.
@@ -183,7 +185,8 @@ func (s *server) reloadOn(ctx context.Context, hangup <-chan os.Signal) {
 	}
 }
 
-// linger answers requests for SHUTDOWN_DELAY, while those who look at the health send them elsewhere. A second signal ends it.
+// linger answers requests for SHUTDOWN_DELAY, while those who look at the health send
+// them elsewhere. A second signal ends it.
 func (s *server) linger(cause error) {
 	again := make(chan os.Signal, 1)
 	signal.Notify(again, os.Interrupt, syscall.SIGTERM)
@@ -285,7 +288,8 @@ func (s *server) listen() (ports []port, err error) {
 
 func join(host string, port int) string { return net.JoinHostPort(host, strconv.Itoa(port)) }
 
-// stopWithin is how long requests may take to be answered when the service ends. Those who watch its health never end.
+// stopWithin is how long requests may take to be answered when the service ends. Those
+// who watch its health never end.
 const stopWithin = 5 * time.Second
 
 // stop answers the requests that have come.

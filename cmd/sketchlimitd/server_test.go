@@ -110,7 +110,8 @@ func TestReload(t *testing.T) {
 	require.Contains(t, s.wait("a rule is not as its file says"), "most.yaml:2: requests_per_unit 4000000000, is held to 2147483647")
 }
 
-// RUNTIME_ROOT is a link that is put in the place of the one before, as deployments do; no other change is heeded.
+// RUNTIME_ROOT is a link that is put in the place of the one before, as deployments do;
+// no other change is heeded.
 func TestReloadByLink(t *testing.T) {
 	root := written(t, map[string]string{
 		"one/ratelimit/config/api.yaml": clients,
@@ -179,7 +180,8 @@ func TestStartWithWrongRules(t *testing.T) {
 	require.Contains(t, s.wait("no file has the domain"), "domain=api")
 }
 
-// Rules change all the time, some are wrong, and no request has an error or an answer of half of them.
+// Rules change all the time, some are wrong, and no request has an error or an answer
+// of half of them.
 func TestReloadUnderLoad(t *testing.T) {
 	both := func(n int) string {
 		return fmt.Sprintf("domain: api\ndescriptors:\n- {key: client, rate_limit: {unit: year, requests_per_unit: %d}}\n- {key: twin, rate_limit: {unit: year, requests_per_unit: %d}}\n", n, n)
@@ -299,7 +301,8 @@ func command(t *testing.T, variables map[string]string) (*log, *exec.Cmd) {
 	return newLog(t, stderr), c
 }
 
-// Counts survive the end of a process, also where it is killed, and another file of rules with another limit.
+// Counts survive the end of a process, also where it is killed, and another file of
+// rules with another limit.
 func TestSnapshots(t *testing.T) {
 	const gone = "domain: gone\ndescriptors: [{key: a, rate_limit: {unit: day, requests_per_unit: 1}}]"
 	root := written(t, map[string]string{"ratelimit/config/api.yaml": clients, "ratelimit/config/gone.yaml": gone})

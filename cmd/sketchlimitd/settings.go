@@ -12,8 +12,8 @@ import (
 	"github.com/sketchlimit/sketchlimit/rules"
 )
 
-// settings are the environment variables of envoyproxy/ratelimit that have a meaning here, with its defaults, and behind them our
-// own.
+// settings are the environment variables of envoyproxy/ratelimit that have a meaning
+// here, with its defaults, and behind them our own.
 type settings struct {
 	Host      string `envconfig:"HOST" default:"0.0.0.0"`
 	Port      int    `envconfig:"PORT" default:"8080"`
@@ -223,7 +223,8 @@ func (s *settings) checkHeaders() error {
 	return nil
 }
 
-// checkSnapshots refuses snapshots of counts that are shared: what Redis knows of this process would count twice.
+// checkSnapshots refuses snapshots of counts that are shared: what Redis knows of this
+// process would count twice.
 func (s *settings) checkSnapshots() error {
 	if s.SnapshotFolder != "" && s.Redis.URL != "" {
 		return fmt.Errorf("SNAPSHOT_DIR %q with REDIS_URL, only one of them may be set: Redis keeps the counts over a restart", s.SnapshotFolder)

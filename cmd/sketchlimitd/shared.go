@@ -18,8 +18,9 @@ import (
 	"github.com/sketchlimit/sketchlimit/rules"
 )
 
-// shared shares counts with other processes through Redis: each decides by itself, and exchanges what it has admitted. What
-// that may admit too much is on docs/redis-synced.md.
+// shared shares counts with other processes through Redis: each decides by itself, and
+// exchanges what it has admitted. What that may admit too much is on
+// docs/redis-synced.md.
 type shared struct {
 	settings *redisSettings
 	logger   *slog.Logger
@@ -57,7 +58,8 @@ func newShared(ctx context.Context, set *redisSettings, logger *slog.Logger) (*s
 	return s, nil
 }
 
-// watch shares the counts of overrides once one of each has been admitted, until the context ends.
+// watch shares the counts of overrides once one of each has been admitted, until the
+// context ends.
 func (s *shared) watch(ctx context.Context) {
 	ticker := time.NewTicker(s.settings.Interval)
 	defer ticker.Stop()
@@ -93,7 +95,8 @@ func (l redisLog) Printf(ctx context.Context, format string, args ...any) {
 
 func (s *shared) prefix() string { return cmp.Or(s.settings.Prefix, "sketchlimit") }
 
-// add shares the counts of a rule, with those of the same rule elsewhere; those of overrides once there are some.
+// add shares the counts of a rule, with those of the same rule elsewhere; those of
+// overrides once there are some.
 func (s *shared) add(r *rules.Rule) {
 	if !r.Override {
 		s.join(r)

@@ -18,7 +18,8 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// startRedis starts a redis-server on a free port until the test ends, and returns its address.
+// startRedis starts a redis-server on a free port until the test ends, and returns its
+// address.
 func startRedis(t *testing.T, args ...string) string {
 	t.Helper()
 	binary, err := exec.LookPath("redis-server")
@@ -50,7 +51,8 @@ func startRedis(t *testing.T, args ...string) string {
 	return address
 }
 
-// Two replicas share a limit, also after one of them has started again and the rules have changed around it.
+// Two replicas share a limit, also after one of them has started again and the rules
+// have changed around it.
 func TestShared(t *testing.T) {
 	root := written(t, map[string]string{"ratelimit/config/api.yaml": clients})
 	variables := environment(root)
@@ -103,8 +105,9 @@ func TestShared(t *testing.T) {
 	}
 }
 
-// TestSharedCostsNothingWhileIdle: two replicas that nobody asks cost Redis two commands a second each at most, by its own count;
-// overrides are shared once there are some.
+// TestSharedCostsNothingWhileIdle: two replicas that nobody asks cost Redis two
+// commands a second each at most, by its own count; overrides are shared once there are
+// some.
 func TestSharedCostsNothingWhileIdle(t *testing.T) {
 	root := written(t, map[string]string{"ratelimit/config/api.yaml": clients})
 	variables := environment(root)

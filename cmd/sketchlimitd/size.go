@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// size is a number of bytes, in the environment with or without KiB, MiB or GiB, which Kubernetes calls Ki, Mi and Gi.
+// size is a number of bytes, in the environment with or without KiB, MiB or GiB, which
+// Kubernetes calls Ki, Mi and Gi.
 type size int
 
 // UnmarshalText implements [encoding.TextUnmarshaler].

@@ -36,7 +36,8 @@ func (s *snapshots) check() error {
 	return nil
 }
 
-// restore gives rules the counts that were saved, before the first request is held against them.
+// restore gives rules the counts that were saved, before the first request is held
+// against them.
 func (s *snapshots) restore(limits *rules.Rules) {
 	if s.folder == "" {
 		return

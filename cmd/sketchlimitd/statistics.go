@@ -153,7 +153,8 @@ func (s *statistics) GenerateStats() {
 	s.add(s.own, "call.should_rate_limit.service_error", service.ServiceErrors)
 }
 
-// add adds what a counter has more than when it was told last. One that has less has begun anew.
+// add adds what a counter has more than when it was told last. One that has less has
+// begun anew.
 func (s *statistics) add(scope stats.Scope, name string, now uint64) {
 	before := s.last[name]
 	if now < before {
@@ -163,7 +164,8 @@ func (s *statistics) add(scope stats.Scope, name string, now uint64) {
 	scope.NewCounter(name).Add(now - before)
 }
 
-// tellNames passes names that requests have chosen to the sink itself: the store would keep each for good.
+// tellNames passes names that requests have chosen to the sink itself: the store would
+// keep each for good.
 func (s *statistics) tellNames(now time.Time) {
 	flush := s.sink.FlushCounter
 	if passing, ok := s.sink.(interface{ FlushPassing(string, uint64) }); ok {

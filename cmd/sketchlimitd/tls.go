@@ -15,14 +15,16 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// certificates is what the server shows to clients, and what clients must show to it, as the files have it.
+// certificates is what the server shows to clients, and what clients must show to it,
+// as the files have it.
 type certificates struct {
 	settings *settings
 	current  atomic.Pointer[tls.Config]
 }
 
-// serverTLS returns the configuration of a server whose files are read again when they change, until the context ends. If they
-// are wrong then, the certificates before stay. The function reads them at once.
+// serverTLS returns the configuration of a server whose files are read again when they
+// change, until the context ends. If they are wrong then, the certificates before stay.
+// The function reads them at once.
 func serverTLS(ctx context.Context, set *settings, logger *slog.Logger) (config *tls.Config, reread func(), err error) {
 	c := &certificates{settings: set}
 	if err := c.read(); err != nil {
@@ -82,12 +84,14 @@ func (c *certificates) read() error {
 	return nil
 }
 
-// clientFiles are the names of variables, and the files in them, by which a client trusts a server and shows who it is.
+// clientFiles are the names of variables, and the files in them, by which a client
+// trusts a server and shows who it is.
 type clientFiles struct {
 	certName, cert, keyName, key, caName, ca string
 }
 
-// clientTLS returns the configuration of a client. The certificate is read again for each connection.
+// clientTLS returns the configuration of a client. The certificate is read again for
+// each connection.
 func clientTLS(f clientFiles, server string) (*tls.Config, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: server}
 	if f.ca != "" {

@@ -72,7 +72,8 @@ func (a *authority) pool() *x509.CertPool {
 	return pool
 }
 
-// client returns what a client with a certificate for a name connects with, and without one if it is "".
+// client returns what a client with a certificate for a name connects with, and without
+// one if it is "".
 func (a *authority) client(name string) grpc.DialOption {
 	a.t.Helper()
 	config := &tls.Config{RootCAs: a.pool(), ServerName: "limits"}
@@ -93,7 +94,8 @@ func asks(t *testing.T, address string, option grpc.DialOption) error {
 	return err
 }
 
-// Clients need a certificate of the authority for the name. Files that change are read again; wrong ones are not taken.
+// Clients need a certificate of the authority for the name. Files that change are read
+// again; wrong ones are not taken.
 func TestTLS(t *testing.T) {
 	a, other := newAuthority(t), newAuthority(t)
 	root := written(t, map[string]string{"ratelimit/config/api.yaml": clients})

@@ -9,16 +9,18 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// settled is how long nothing must happen before what has changed is read: a file is written in several steps. If something happens
-// all the time, it is read patience after the first. Folders that are away are looked for every so often.
+// settled is how long nothing must happen before what has changed is read: a file is
+// written in several steps. If something happens all the time, it is read patience
+// after the first. Folders that are away are looked for every so often.
 const (
 	settled  = 50 * time.Millisecond
 	patience = time.Second
 	away     = time.Second
 )
 
-// watch calls changed once, and again when something has happened in one of the folders, until the context ends. The folders are
-// asked for each time, because some may be new.
+// watch calls changed once, and again when something has happened in one of the
+// folders, until the context ends. The folders are asked for each time, because some
+// may be new.
 func watch(ctx context.Context, logger *slog.Logger, folders func() []string, matters func(fsnotify.Event) bool, changed func()) error {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {

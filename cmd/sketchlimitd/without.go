@@ -9,8 +9,9 @@ import (
 	"strings"
 )
 
-// families begin the names of variables of envoyproxy/ratelimit, also of later versions, and of our own. One that begins so and is
-// no setting has no effect: it belongs to what is not there, or is misspelt.
+// families begin the names of variables of envoyproxy/ratelimit, also of later
+// versions, and of our own. One that begins so and is no setting has no effect: it
+// belongs to what is not there, or is misspelt.
 var families = []string{
 	"BACKEND_", "CACHE_KEY_", "CONFIG_GRPC_XDS_", "CONFIG_TYPE", "DEBUG_", "EXPIRATION_JITTER_", "EXTRA_TAGS", "FORCE_START_", "GRPC_CLIENT_",
 	"GRPC_HOST", "GRPC_MAX_", "GRPC_PORT", "GRPC_SERVER_", "GRPC_UDS", "HEALTHY_", "HTTP_IDLE_", "HTTP_READ_", "LIMIT_", "LOCAL_CACHE_", "LOG_",
@@ -19,10 +20,12 @@ var families = []string{
 	"USE_", "XDS_CLIENT_",
 }
 
-// ofKubernetes are variables that Kubernetes sets in each container for each service of the namespace, such as one named redis.
+// ofKubernetes are variables that Kubernetes sets in each container for each service of
+// the namespace, such as one named redis.
 var ofKubernetes = regexp.MustCompile(`^\w+(_SERVICE_(HOST|PORT)(_\w+)?=|_PORT_[0-9]+_(TCP|UDP|SCTP)(_\w+)?=|_PORT=(tcp|udp|sctp)://)`)
 
-// tellWithoutEffect logs once which variables have no effect, by name alone: some hold passwords.
+// tellWithoutEffect logs once which variables have no effect, by name alone: some hold
+// passwords.
 func tellWithoutEffect(logger *slog.Logger) {
 	known := map[string]bool{}
 	variables(reflect.TypeFor[settings](), known)

@@ -23,7 +23,8 @@ import (
 	"github.com/sketchlimit/sketchlimit/rules"
 )
 
-// xds gets rules from a management server, as Envoy gets its listeners: the whole state of the world over an aggregated stream.
+// xds gets rules from a management server, as Envoy gets its listeners: the whole state
+// of the world over an aggregated stream.
 type xds struct {
 	settings *xdsSettings
 	logger   *slog.Logger
@@ -58,7 +59,8 @@ func newXDS(set *xdsSettings, logger *slog.Logger) (*xds, error) {
 	return &xds{set, logger, conn}, nil
 }
 
-// watch loads what the server sends until the context ends. It goes on trying while the server is away; rules stay meanwhile.
+// watch loads what the server sends until the context ends. It goes on trying while the
+// server is away; rules stay meanwhile.
 func (x *xds) watch(ctx context.Context, load func([]rules.File, error) error) {
 	pause := backoff.NewExponentialBackOff()
 	pause.InitialInterval, pause.MaxInterval, pause.RandomizationFactor = x.settings.BackoffFirst, x.settings.BackoffMost, x.settings.BackoffRandom
@@ -84,7 +86,8 @@ func (x *xds) watch(ctx context.Context, load func([]rules.File, error) error) {
 	}
 }
 
-// stream loads what comes over one stream until it breaks. The server is told of each whether it was taken.
+// stream loads what comes over one stream until it breaks. The server is told of each
+// whether it was taken.
 func (x *xds) stream(ctx context.Context, load func([]rules.File, error) error) error {
 	ctx = metadata.NewOutgoingContext(ctx, metadata.New(x.settings.Headers))
 	client := sotw.NewADSClient(ctx, x.node(), resource.RateLimitConfigType)

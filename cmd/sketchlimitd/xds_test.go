@@ -66,7 +66,8 @@ func (m *management) set(version string, all ...types.Resource) {
 	require.NoError(m.t, m.cache.SetSnapshot(context.Background(), "limits", snapshot))
 }
 
-// answer returns the next answer to a response: the version that is held, and what was wrong.
+// answer returns the next answer to a response: the version that is held, and what was
+// wrong.
 func (m *management) answer() (version, wrong string) {
 	for {
 		if r := <-m.requests; r.ResponseNonce != "" {
@@ -94,7 +95,8 @@ func xdsEnvironment(m *management) map[string]string {
 	return variables
 }
 
-// Rules come, change and go. What is wrong is refused with the reason, and those before stay; so they do while the server is away.
+// Rules come, change and go. What is wrong is refused with the reason, and those before
+// stay; so they do while the server is away.
 func TestXDS(t *testing.T) {
 	m := newManagement(t)
 	m.set("1", xdsConfig("api", 2))

@@ -26,7 +26,8 @@ var (
 	}()
 )
 
-// runChain asks the plugin itself, and what comes after it answers at once: as fast as this machine goes.
+// runChain asks the plugin itself, and what comes after it answers at once: as fast as
+// this machine goes.
 func runChain(p *plan, limiter string) (r result, err error) {
 	answer := plugin.HandlerFunc(func(_ context.Context, w dns.ResponseWriter, _ *dns.Msg) (int, error) {
 		return dns.RcodeSuccess, w.WriteMsg(reply)
@@ -66,7 +67,8 @@ func runChain(p *plan, limiter string) (r result, err error) {
 	return r, nil
 }
 
-// asker is one of those that ask at the same time. Of victims and innocents it asks for those first, first+step, …
+// asker is one of those that ask at the same time. Of victims and innocents it asks for
+// those first, first+step, …
 type asker struct {
 	*plan
 	handler     plugin.Handler
@@ -96,14 +98,16 @@ func (a *asker) run(start time.Time) {
 	}
 }
 
-// paced asks for the clients of a kind in turn, until all askers together have asked so often.
+// paced asks for the clients of a kind in turn, until all askers together have asked so
+// often.
 func (a *asker) paced(k kind, due float64) {
 	for ; float64(a.of[k].asked*a.step+a.first) < due; a.next[k]++ {
 		a.ask(k, (a.next[k]*a.step+a.first)%a.plan.of(k))
 	}
 }
 
-// ask sends a query from some address of a client's network: 16.0.0.0/24 and up, others for each kind.
+// ask sends a query from some address of a client's network: 16.0.0.0/24 and up, others
+// for each kind.
 func (a *asker) ask(k kind, client int) {
 	network := uint32(16+64*int(k))<<16 + uint32(client)
 	a.addr.IP[0], a.addr.IP[1], a.addr.IP[2] = byte(network>>16), byte(network>>8), byte(network)

@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A table limits until it is full; then an account that is idle gives way, or none and nobody new is limited, or any.
+// A table limits until it is full; then an account that is idle gives way, or none and
+// nobody new is limited, or any.
 func TestTable(t *testing.T) {
 	p := &plan{allowance: 10}
 	for _, name := range []string{tableName, evictingName} {

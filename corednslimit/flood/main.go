@@ -1,12 +1,14 @@
-// Command flood shows what response rate limiting does in a flood from forged addresses: sketch_rrl beside no limit,
-// beside a table of 100,000 accounts as plugin rrl documents it, and beside one that evicts any account when it is full,
-// as sources of rrl do.
+// Command flood shows what response rate limiting does in a flood from forged
+// addresses: sketch_rrl beside no limit, beside a table of 100,000 accounts as plugin
+// rrl documents it, and beside one that evicts any account when it is full, as sources
+// of rrl do.
 //
 //	go run ./flood            # a chain of plugins, as fast as this machine goes
 //	go run ./flood -udp       # a CoreDNS on the loopback, by UDP
 //
-// Three kinds of clients ask for one name: a million networks that are forged and ask now and then; victims, whose
-// addresses are forged to have them flooded; and innocents, who ask 20 times a second.
+// Three kinds of clients ask for one name: a million networks that are forged and ask
+// now and then; victims, whose addresses are forged to have them flooded; and
+// innocents, who ask 20 times a second.
 package main
 
 import (
@@ -126,12 +128,12 @@ func print(p *plan, results []result) {
 		for _, t := range r.of {
 			asked += t.asked
 		}
-		told := ""
+		note := ""
 		if r.lost > 0 {
-			told = fmt.Sprintf("%d lost by sockets", r.lost)
+			note = fmt.Sprintf("%d lost by sockets", r.lost)
 		}
 		if r.rate >= 0 {
-			told = fmt.Sprintf("%.1f MiB, false denials %.1g", float64(r.bytes)/(1<<20), r.rate)
+			note = fmt.Sprintf("%.1f MiB, false denials %.1g", float64(r.bytes)/(1<<20), r.rate)
 		}
 		grown := ""
 		if r.before > 0 {
@@ -142,7 +144,7 @@ func print(p *plan, results []result) {
 		row(limiters[i], fmt.Sprintf("%.0f", float64(asked)/r.took.Seconds()), unanswered(r.of[innocent]), unanswered(r.of[trickle]),
 			fmt.Sprintf("%.0f", float64(v.whole)/victims), fmt.Sprintf("%.0f", float64(v.truncated)/victims),
 			fmt.Sprintf("%.0f", float64(v.asked)/victims),
-			grown, told)
+			grown, note)
 	}
 	w.Flush()
 }

@@ -21,10 +21,12 @@ const (
 	evictingName = "evicting-table"
 )
 
-// table limits as plugin rrl documents: an account for each network and name in a table of max-table-size, 100,000. When
-// it is full it takes the place of an account that has not been used for window, if there is one, and otherwise does not
-// limit. An evicting one takes the place of any account, as sources of rrl do. It knows one name and one kind of answer,
-// and is friendlier than a search: it keeps the accounts in the order of their last use.
+// table limits as plugin rrl documents: an account for each network and name in a table
+// of max-table-size, 100,000. When it is full it takes the place of an account that has
+// not been used for window, if there is one, and otherwise does not limit. An evicting
+// one takes the place of any account, as sources of rrl do. It knows one name and one
+// kind of answer, and is friendlier than a search: it keeps the accounts in the order
+// of their last use.
 type table struct {
 	name     string
 	next     plugin.Handler

@@ -28,8 +28,9 @@ func (c corefile) ServerType() string { return "dns" }
 
 var once sync.Once
 
-// watch is a plugin in front of the limiter. It counts, by the kind of client, the queries that reach CoreDNS and the
-// answers that leave it: sockets lose both where a machine cannot keep up, and that is not the limiter's doing.
+// watch is a plugin in front of the limiter. It counts, by the kind of client, the
+// queries that reach CoreDNS and the answers that leave it: sockets lose both where a
+// machine cannot keep up, and that is not the limiter's doing.
 type watch struct {
 	next plugin.Handler
 	of   [kinds]struct{ asked, whole, truncated atomic.Int64 }
@@ -73,8 +74,8 @@ func (c counter) WriteMsg(m *dns.Msg) error {
 	return c.ResponseWriter.WriteMsg(m)
 }
 
-// runUDP asks a CoreDNS on the loopback. Each client is an address of 127.0.0.0/8, which its queries come from and its
-// answers go to.
+// runUDP asks a CoreDNS on the loopback. Each client is an address of 127.0.0.0/8,
+// which its queries come from and its answers go to.
 func runUDP(p *plan, limiter string) (r result, err error) {
 	once.Do(func() {
 		registerTable(tableName, p)

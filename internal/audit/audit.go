@@ -1,15 +1,16 @@
 // Package audit counts some of a limiter's keys exactly, beside the sketch that decides.
 //
-// The keys are those of a slice of the hash space. Of each the audit keeps two states of the
-// exact algorithm: one of what the limiter has admitted, which finds a unit too many, and one
-// of the exact algorithm alone, which finds a request that was denied wrongly. It decides
-// nothing.
+// The keys are those of a slice of the hash space. Of each the audit keeps two states
+// of the exact algorithm: one of what the limiter has admitted, which finds a unit too
+// many, and one of the exact algorithm alone, which finds a request that was denied
+// wrongly. It decides nothing.
 //
-// The slice halves when there is no place for a key, and opens again when a window has ended
-// in which there was room. A key counts once the audit knows all that it may have used.
+// The slice halves when there is no place for a key, and opens again when a window has
+// ended in which there was room. A key counts once the audit knows all that it may have
+// used.
 //
-// It goes by package exactmath, of which the limiter knows nothing: an audit by the limiter's
-// own arithmetic would prove nothing.
+// It goes by package exactmath, of which the limiter knows nothing: an audit by the
+// limiter's own arithmetic would prove nothing.
 package audit
 
 import (
@@ -22,8 +23,8 @@ import (
 	"github.com/sketchlimit/sketchlimit/internal/exactmath"
 )
 
-// Audit counts a sample of one limiter's keys. It is safe for concurrent use. Its zero value
-// samples no key.
+// Audit counts a sample of one limiter's keys. It is safe for concurrent use. Its zero
+// value samples no key.
 type Audit struct {
 	slice atomic.Uint64 // a key whose place is below this is sampled
 	known atomic.Uint64 // a sampled key whose place is below this counts: all its use is known
@@ -44,9 +45,9 @@ type Audit struct {
 
 const never = math.MinInt64
 
-// Counts are what an audit has counted. They only rise. All but Over are for all keys of the
-// limiter: each sampled one counts as many times as there are keys for one in the slice. So what
-// was counted while the slice was larger weighs no more.
+// Counts are what an audit has counted. They only rise. All but Over are for all keys
+// of the limiter: each sampled one counts as many times as there are keys for one in
+// the slice. So what was counted while the slice was larger weighs no more.
 type Counts struct {
 	Keys            uint64 // that made a request, counted anew in each window
 	Requests, Units uint64 // of light keys, which had used less than half of their limit
@@ -57,9 +58,9 @@ type Counts struct {
 	Squares Squares
 }
 
-// Squares are sums of products, which say how far the rate may err: over keys and windows of
-// their requests and denied ones, because the requests of one key are no independent sample, and
-// over requests.
+// Squares are sums of products, which say how far the rate may err: over keys and
+// windows of their requests and denied ones, because the requests of one key are no
+// independent sample, and over requests.
 type Squares [4]float64
 
 const (
@@ -111,8 +112,8 @@ type Event struct {
 	OverCapacity bool // the limiter may have let others through on purpose
 }
 
-// Window returns an audit of at most so many bytes, which is to start, for windows of limit units, in generations
-// of a length in ns, of which as many are kept.
+// Window returns an audit of at most so many bytes, which is to start, for windows of
+// limit units, in generations of a length in ns, of which as many are kept.
 func Window(limit, length int64, generations, bytes int) *Audit {
 	switch m := int64(generations - 1); m {
 	case 0:
@@ -127,8 +128,9 @@ func Window(limit, length int64, generations, bytes int) *Audit {
 	}
 }
 
-// Bucket is Window for token buckets of burst units, of which limit flow back in a window, so
-// that all do in a time in ns. It samples nothing if it cannot count them exactly.
+// Bucket is Window for token buckets of burst units, of which limit flow back in a
+// window, so that all do in a time in ns. It samples nothing if it cannot count them
+// exactly.
 func Bucket(limit, window, burst, fills int64, bytes int) *Audit {
 	g, err := exactmath.NewGCRA(limit, window, burst)
 	if err != nil {
@@ -147,7 +149,8 @@ type keys interface {
 	places() int
 	// forget lets all keys go.
 	forget()
-	// setBytes returns the bytes of a set of places, and make takes the memory of some sets.
+	// setBytes returns the bytes of a set of places, and make takes the memory of some
+	// sets.
 	setBytes() int
 	make(sets int)
 }
@@ -178,14 +181,15 @@ func (a *Audit) Start() {
 	a.ended = math.MaxUint64
 }
 
-// place spreads the keys over the hash space anew: other parts of a limiter go by the bits of
-// their hashes.
+// place spreads the keys over the hash space anew: other parts of a limiter go by the
+// bits of their hashes.
 func place(h uint64) uint64 { return h * 0xd6e8feb86659fd93 }
 
 // Sampled reports whether a key is in the slice, by its hash. The compiler inlines it.
 func (a *Audit) Sampled(h uint64) bool { return place(h) < a.slice.Load() }
 
-// weightOf returns how many keys one of a slice stands for: slices are powers of 2, less 1.
+// weightOf returns how many keys one of a slice stands for: slices are powers of 2,
+// less 1.
 func weightOf(slice uint64) uint64 { return 1 << bits.LeadingZeros64(slice|1) }
 
 // Count counts a decision on a sampled key. Decisions of one key come one after another.
@@ -214,7 +218,8 @@ func (a *Audit) halve(from uint64) {
 	a.known.Store(min(a.known.Load(), from/2))
 }
 
-// Reach notes that a time has come, also where no key of the slice makes a request any more.
+// Reach notes that a time has come, also where no key of the slice makes a request any
+// more.
 func (a *Audit) Reach(t int64) {
 	if a.sets > 0 {
 		a.reach(t)
@@ -240,8 +245,9 @@ func (a *Audit) reach(t int64) int64 {
 	return epoch
 }
 
-// turn begins an epoch. The slice opens if the keys of the last one leave three quarters of
-// the places free. What it opens for counts when an epoch has been seen as a whole.
+// turn begins an epoch. The slice opens if the keys of the last one leave three
+// quarters of the places free. What it opens for counts when an epoch has been seen as
+// a whole.
 func (a *Audit) turn() {
 	slice, seen := a.slice.Load(), a.seen.Swap(0)
 	a.known.Store(min(a.ended, slice))
@@ -265,7 +271,8 @@ func (a *Audit) Forget() {
 	a.keys.forget()
 }
 
-// Follow starts the audit and makes its counts go on from those of one of before, which ends.
+// Follow starts the audit and makes its counts go on from those of one of before, which
+// ends.
 func (a *Audit) Follow(before *Audit) {
 	if a.sets == 0 {
 		return
@@ -307,8 +314,8 @@ func (a *Audit) Share() float64 {
 	return float64(slice) / math.MaxUint64
 }
 
-// alarm says once that a unit too many was admitted: then the limiter has a fault. It does so without the caller's locks, since
-// whoever logs may ask the limiter.
+// alarm says once that a unit too many was admitted: then the limiter has a fault. It
+// does so without the caller's locks, since whoever logs may ask the limiter.
 func (a *Audit) alarm(q *Event) {
 	if a.overLogged.CompareAndSwap(false, true) {
 		go slog.Error("sketchlimit: more was admitted than the limit allows; please report it",
@@ -320,9 +327,9 @@ func (a *Audit) alarm(q *Event) {
 // Poisson's, by the approximation of Wilson and Hilferty.
 const quantile = 3.29
 
-// Rate returns the share of light keys' requests that were denied wrongly, and the ends of an
-// interval in which the true share lies in 99.9 % of cases. With none denied the upper one is
-// the least rate that can be told from 0. Without requests it is 0 … 1.
+// Rate returns the share of light keys' requests that were denied wrongly, and the ends
+// of an interval in which the true share lies in 99.9 % of cases. With none denied the
+// upper one is the least rate that can be told from 0. Without requests it is 0 … 1.
 func (c Counts) Rate() (rate, low, high float64) {
 	if c.Requests == 0 {
 		return 0, 0, 1

@@ -95,8 +95,9 @@ func requests(seed uint64, keys, n, minutes int, f func(i int, h uint64, at int6
 	}
 }
 
-// Of an exact limiter no audit complains, whatever requests cost and at whatever limits; and what it has counted for all keys
-// is about what they have done, also where the slice halves meanwhile.
+// Of an exact limiter no audit complains, whatever requests cost and at whatever
+// limits; and what it has counted for all keys is about what they have done, also where
+// the slice halves meanwhile.
 func TestExactLimiterHasNoFaults(t *testing.T) {
 	for _, name := range names {
 		for _, keys := range []int{20, 20_000} {
@@ -126,7 +127,8 @@ func TestExactLimiterHasNoFaults(t *testing.T) {
 	}
 }
 
-// A limiter that grants a hundredth of the keys a unit too many is noticed within a window of 100,000 requests.
+// A limiter that grants a hundredth of the keys a unit too many is noticed within a
+// window of 100,000 requests.
 func TestUnitsTooManyAreNoticed(t *testing.T) {
 	var log bytes.Buffer
 	var lines sync.Mutex
@@ -168,8 +170,9 @@ func b2i(b bool) int {
 	return 0
 }
 
-// The interval holds the rate of all keys, which an audit of them all counts: where the slice has halved often and where never,
-// and where the rate rises meanwhile. The denials of a key come together: a key is denied wrongly all the time or never.
+// The interval holds the rate of all keys, which an audit of them all counts: where the
+// slice has halved often and where never, and where the rate rises meanwhile. The
+// denials of a key come together: a key is denied wrongly all the time or never.
 func TestRateIsThatOfAllKeys(t *testing.T) {
 	outside, all := 0, 0
 	for _, name := range names {
@@ -290,9 +293,9 @@ func TestForget(t *testing.T) {
 	}
 }
 
-// After a restart a bucket's key is taken to have used all it may, until that would have flowed
-// back. That is not to come back with a clock that steps back, and a key that counts then weighs
-// as all of the slice do.
+// After a restart a bucket's key is taken to have used all it may, until that would
+// have flowed back. That is not to come back with a clock that steps back, and a key
+// that counts then weighs as all of the slice do.
 func TestForgottenBucketWhoseClockStepsBack(t *testing.T) {
 	l := newAudited(t, "bucket", 8<<10)
 	base := 1_700_000_040 * int64(time.Second)

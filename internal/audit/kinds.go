@@ -10,8 +10,8 @@ import (
 // ancient is before all times.
 const ancient = -1 << 61
 
-// window is windows of a limit. A request's lower limit is a window of which some units are
-// held back.
+// window is windows of a limit. A request's lower limit is a window of which some units
+// are held back.
 type window[S any] struct {
 	exactmath.Rule[S]
 	limit int64
@@ -111,8 +111,8 @@ func (b *bucket) full(limit int64) int64 {
 	return max(1, b.burst*limit/b.limit)
 }
 
-// grains returns those of n units at a limit, rounded down, and whether there was anything to
-// round.
+// grains returns those of n units at a limit, rounded down, and whether there was
+// anything to round.
 func (b *bucket) grains(n, limit int64) (grains int64, rounded bool) {
 	hi, lo := bits.Mul64(uint64(n)*uint64(b.Unit()), uint64(b.limit))
 	if hi >= uint64(limit) {
@@ -143,8 +143,8 @@ func (b *bucket) light(used, limit int64) bool {
 	return 2*used < full
 }
 
-// spend counts a debt of at most a full bucket, as a limiter does of what is charged: by the time of the charge, also where
-// that is before the last one.
+// spend counts a debt of at most a full bucket, as a limiter does of what is charged:
+// by the time of the charge, also where that is before the last one.
 func (b *bucket) spend(s *exactmath.Arrival, at, n, limit int64) {
 	grains, _ := b.grains(min(n, 2*b.full(limit)), limit)
 	full, _ := b.grains(b.full(limit), limit)

@@ -5,8 +5,8 @@ import (
 	"unsafe"
 )
 
-// kind is an exact algorithm over states S of a key, at times in unix ns and under limits of
-// the requests' own.
+// kind is an exact algorithm over states S of a key, at times in unix ns and under
+// limits of the requests' own.
 type kind[S any] interface {
 	// initial returns the state of a new key, in some words of memory.
 	initial(words []int64) S
@@ -22,7 +22,8 @@ type kind[S any] interface {
 	light(used, limit int64) bool
 	// spend counts n units, as far as the limiter does.
 	spend(s *S, at, n, limit int64)
-	// alike reports whether a key meets the same others in all windows, so that its denials in them are not independent.
+	// alike reports whether a key meets the same others in all windows, so that its
+	// denials in them are not independent.
 	alike() bool
 	// full returns the most units that a request at a limit may cost.
 	full(limit int64) int64
@@ -51,7 +52,8 @@ type key[S any] struct {
 
 	epoch            uint32 // the latest of the key, and how many requests it then made as a light key
 	requests, denied uint32
-	// unsure is that the key may have used more than is known, or got more than its limit: until it has nothing in use.
+	// unsure is that the key may have used more than is known, or got more than its
+	// limit: until it has nothing in use.
 	unsure bool
 }
 
@@ -156,7 +158,8 @@ func (t *table[S]) count(a *Audit, q Event, epoch int64) bool {
 // alone reports whether what the exact algorithm alone admits counts now.
 func (q *Event) alone() bool { return q.Use == Now || q.Use == Later && !q.Admitted }
 
-// judge counts a decision, by what is in use by the exact algorithm alone, and whether that admits it.
+// judge counts a decision, by what is in use by the exact algorithm alone, and whether
+// that admits it.
 func (t *table[S]) judge(a *Audit, s *set[S], k *key[S], q *Event, used int64, fits bool, weight uint64) {
 	c := &s.counts
 	if q.Admitted && q.Use == Now {
@@ -191,15 +194,16 @@ func (t *table[S]) judge(a *Audit, s *set[S], k *key[S], q *Event, used int64, f
 	}
 }
 
-// setsOf returns the two sets in which a key may be, which may be one, in the order of their locks.
+// setsOf returns the two sets in which a key may be, which may be one, in the order of
+// their locks.
 func (t *table[S]) setsOf(h uint64) (s, other *set[S]) {
 	n := uint64(len(t.sets))
 	i, j := h*0xff51afd7ed558ccd>>32*n>>32, h*0xc4ceb9fe1a85ec53>>32*n>>32
 	return &t.sets[min(i, j)], &t.sets[max(i, j)]
 }
 
-// find returns the place of a key in its sets, a new one in that which has more room, or nil if others have all.
-// was is false of a new one.
+// find returns the place of a key in its sets, a new one in that which has more room,
+// or nil if others have all. was is false of a new one.
 func (t *table[S]) find(s, other *set[S], slice uint64, q *Event) (k *key[S], was bool) {
 	for _, in := range [...]*set[S]{s, other} {
 		for i, h := range in.hashes {
@@ -219,8 +223,8 @@ func (t *table[S]) find(s, other *set[S], slice uint64, q *Event) (k *key[S], wa
 	return &s.keys[at], false
 }
 
-// begin makes a place that of a new key. Where windows are alike, one of a slice that is not known yet is taken to have used as
-// much as it may.
+// begin makes a place that of a new key. Where windows are alike, one of a slice that
+// is not known yet is taken to have used as much as it may.
 func (t *table[S]) begin(k *key[S], q *Event, epoch int64, known bool) {
 	k.epoch, k.requests, k.denied, k.unsure = uint32(epoch)-1, 0, 0, t.kind.alike() && !known
 	t.kind.reset(&k.own)

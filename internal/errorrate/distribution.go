@@ -64,7 +64,8 @@ func (d Distribution) Add(other Distribution, most int64) (sum Distribution) {
 	return sum
 }
 
-// Scaled returns the distribution of units that are fewer in the ratio of part to whole, to the nearest ones.
+// Scaled returns the distribution of units that are fewer in the ratio of part to
+// whole, to the nearest ones.
 func (d Distribution) Scaled(part, whole int64) (scaled Distribution) {
 	ratio := float64(part) / float64(whole)
 	for _, c := range d {

@@ -58,7 +58,8 @@ func TestAddAndBeside(t *testing.T) {
 	}
 }
 
-// Where numbers are too many to be told apart they are rounded up: a rate is never too low.
+// Where numbers are too many to be told apart they are rounded up: a rate is never too
+// low.
 func TestAddRoundsUp(t *testing.T) {
 	a, b := Distribution{{0, 0.5}, {100_001, 0.5}}, Distribution{{0, 0.5}, {3, 0.5}}
 	sum := a.Add(b, 1_000_000).OrMore()

@@ -61,8 +61,8 @@ func (s *Sample) LevelAbove(units int64) int64 {
 	return l
 }
 
-// AboveBeside returns the chance of more units than these beside what is counted elsewhere, of which a few keys tell: a key is
-// held against the sum.
+// AboveBeside returns the chance of more units than these beside what is counted
+// elsewhere, of which a few keys tell: a key is held against the sum.
 func (s *Sample) AboveBeside(elsewhere []int64, units int64) (p float64) {
 	var orMore Levels
 	for l := range s.Steps() + 1 {
@@ -83,7 +83,8 @@ const (
 	sampledWords = 64 // of each row
 )
 
-// Sampled is a generation of which some counters are read: its sketch and its Bloom filter, whose words begin at these ones.
+// Sampled is a generation of which some counters are read: its sketch and its Bloom
+// filter, whose words begin at these ones.
 type Sampled struct {
 	Words        []uint64
 	Cells        cms.Layout
@@ -95,8 +96,9 @@ type Sampled struct {
 	Seed         uint64
 }
 
-// Add adds to chances those that an unseen key reads each level or more, by the hash of such a key in the generation and
-// random bits. A key meets counters of one lane in all rows, and lanes bear unlike loads, so each lane is looked at by itself.
+// Add adds to chances those that an unseen key reads each level or more, by the hash of
+// such a key in the generation and random bits. A key meets counters of one lane in all
+// rows, and lanes bear unlike loads, so each lane is looked at by itself.
 func (s *Sampled) Add(chances *Levels, h, random uint64) {
 	steps := Steps(s.Limit)
 	passes := s.passes(h, steps)
@@ -124,8 +126,8 @@ func (s *Sampled) Add(chances *Levels, h, random uint64) {
 	}
 }
 
-// passes returns the chances that an unseen key passes the filter, and so reads any units: all of them where it is not asked
-// first.
+// passes returns the chances that an unseen key passes the filter, and so reads any
+// units: all of them where it is not asked first.
 func (s *Sampled) passes(h uint64, steps int64) (chances Levels) {
 	passed := 0
 	for range sampledWords {

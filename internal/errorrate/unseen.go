@@ -19,13 +19,15 @@ type Unseen struct {
 	Table  *heavyhitter.Table // of heavy hitters, of these words
 	Words  []uint64
 
-	// Others are the counters of those that share the limit, by age, in so many blocks and of so many bits; nil if nobody does.
+	// Others are the counters of those that share the limit, by age, in so many blocks
+	// and of so many bits; nil if nobody does.
 	Others      [][]uint64
 	Blocks      int
 	CounterBits int
 }
 
-// Denied returns the chance that an unseen key is denied n units at a limit which the exact algorithm admits.
+// Denied returns the chance that an unseen key is denied n units at a limit which the
+// exact algorithm admits.
 func (u *Unseen) Denied(n, limit int64) float64 {
 	if n < 1 || n > limit {
 		return 0
@@ -34,8 +36,9 @@ func (u *Unseen) Denied(n, limit int64) float64 {
 	return noise.denies(n, noise.current, u.At.Elapsed)
 }
 
-// DeniedInWindow is Denied, and returns the mean of that chance over a window as well, in which it is highest at the end. Up to
-// now that is this one, and then the one before, which stands for what is to come.
+// DeniedInWindow is Denied, and returns the mean of that chance over a window as well,
+// in which it is highest at the end. Up to now that is this one, and then the one
+// before, which stands for what is to come.
 func (u *Unseen) DeniedInWindow(n, limit int64) (now, mean float64) {
 	if u.Others != nil || n < 1 || n > limit {
 		now = u.Denied(n, limit)
@@ -60,9 +63,10 @@ func (u *Unseen) DeniedInWindow(n, limit int64) (now, mean float64) {
 
 // noise is what an unseen key reads of others' units under a limit.
 //
-// A key's readings in the generations are independent, because their seeds are. A generation of a predecessor
-// counts together with the limiter's own. So do the counters of those that share the limit, which are the same for
-// all generations: what a key reads there is gone through case by case.
+// A key's readings in the generations are independent, because their seeds are. A
+// generation of a predecessor counts together with the limiter's own. So do the
+// counters of those that share the limit, which are the same for all generations: what
+// a key reads there is gone through case by case.
 type noise struct {
 	*Unseen
 	limit           int64
@@ -82,8 +86,8 @@ func (u *Unseen) noise(limit int64) noise {
 	return all
 }
 
-// denies returns the chance that an unseen key is denied n units at a time in the generation, if that is what it reads of the
-// current one.
+// denies returns the chance that an unseen key is denied n units at a time in the
+// generation, if that is what it reads of the current one.
 func (s *noise) denies(n int64, current Distribution, elapsed time.Duration) float64 {
 	recent, over := s.recent.Add(current, s.limit).OrMore(), s.limit-n+1 // units of others that deny it
 	if s.Others == nil {
@@ -96,7 +100,8 @@ func (s *noise) denies(n int64, current Distribution, elapsed time.Duration) flo
 	return min(1, sum+s.entryCollision(over, elapsed))
 }
 
-// weighted returns a distribution of the oldest generation's units, beside some more, by what they weigh.
+// weighted returns a distribution of the oldest generation's units, beside some more,
+// by what they weigh.
 func (u *Unseen) weighted(oldest Distribution, more int64, elapsed time.Duration) Distribution {
 	weighted := make(Distribution, len(oldest))
 	for i, c := range oldest {
@@ -105,7 +110,8 @@ func (u *Unseen) weighted(oldest Distribution, more int64, elapsed time.Duration
 	return weighted
 }
 
-// entryCollision returns the chance that an unseen key is taken for a heavy hitter which has so many units.
+// entryCollision returns the chance that an unseen key is taken for a heavy hitter
+// which has so many units.
 func (u *Unseen) entryCollision(over int64, elapsed time.Duration) float64 {
 	n := 0
 	for _, e := range u.Words {
@@ -119,8 +125,8 @@ func (u *Unseen) entryCollision(over int64, elapsed time.Duration) float64 {
 	return float64(n) * u.Table.CollisionRate()
 }
 
-// UnseenBucket is a copy of what decides on an unseen key in a shard of a token bucket: the words of its table, and the least
-// time that any key has.
+// UnseenBucket is a copy of what decides on an unseen key in a shard of a token bucket:
+// the words of its table, and the least time that any key has.
 type UnseenBucket struct {
 	Rule  *spec.Rule
 	At    rotating.Position
@@ -129,8 +135,8 @@ type UnseenBucket struct {
 	Floor uint32
 }
 
-// Denied returns the chance that an unseen key is denied n units at a limit: it finds no place, or shares the entry of a key
-// that has used its own.
+// Denied returns the chance that an unseen key is denied n units at a limit: it finds
+// no place, or shares the entry of a key that has used its own.
 func (u *UnseenBucket) Denied(n, limit int64) float64 {
 	if n < 1 || n > u.Rule.Bucket.Most(limit, u.Rule.Limit) {
 		return 0

@@ -1,5 +1,5 @@
-// Package growth replaces an engine by a larger or smaller one, as its load asks for. It decides
-// when and how large; package engine hands the counts over.
+// Package growth replaces an engine by a larger or smaller one, as its load asks for.
+// It decides when and how large; package engine hands the counts over.
 package growth
 
 import (
@@ -17,8 +17,9 @@ import (
 
 // Growth replaces an engine by a larger or a smaller one, as the load asks for.
 //
-// It asks [engine.Engine.Replace] for the successor, which reads its predecessor's counts until [engine.Engine.LetGo]. A
-// sketchlimit.Limiter calls Adapt as generations begin and go on.
+// It asks [engine.Engine.Replace] for the successor, which reads its predecessor's
+// counts until [engine.Engine.LetGo]. A sketchlimit.Limiter calls Adapt as generations
+// begin and go on.
 type Growth struct {
 	Current *atomic.Pointer[engine.Engine] // what decides
 	Latest  func() int64                   // generation that the clock has seen
@@ -40,13 +41,14 @@ type Growth struct {
 	admitted, denied uint64           // units, by engines that are gone
 }
 
-// NearEnd returns the time into a generation from which [Growth.Adapt] goes by all of it: 15 sixteenths.
+// NearEnd returns the time into a generation from which [Growth.Adapt] goes by all of
+// it: 15 sixteenths.
 func NearEnd(t *rotating.Timeline) time.Duration { return time.Duration(t.Length() / 16 * 15) }
 
 const calmEnough = 16 // looks, one or two a generation
 
-// Start gives the first engine the seeds of an engine that may be replaced. It calls soon where shards are about to be over
-// capacity.
+// Start gives the first engine the seeds of an engine that may be replaced. It calls
+// soon where shards are about to be over capacity.
 func (g *Growth) Start(soon func()) {
 	e := g.Current.Load()
 	g.first = shared.ShapeOf(e)
@@ -86,7 +88,8 @@ func (g *Growth) Adapt(now rotating.Position) {
 	g.tellFull(g.room(e) <= worthGrowing(g.bytes(e)))
 }
 
-// tellFull passes on to engines that deny only proven keys whether there is nothing larger now.
+// tellFull passes on to engines that deny only proven keys whether there is nothing
+// larger now.
 func (g *Growth) tellFull(full bool) {
 	if s := g.Current.Load().OverCapacity; s != nil {
 		s.SetFull(full)
@@ -96,8 +99,8 @@ func (g *Growth) tellFull(full bool) {
 // worthGrowing returns the bytes above which an engine is worth replacing a smaller one.
 func worthGrowing(own int) int { return own + own/4 }
 
-// Resize replaces the engine by one of so many bytes, unless what was replaced before still
-// matters. It tells whether it did.
+// Resize replaces the engine by one of so many bytes, unless what was replaced before
+// still matters. It tells whether it did.
 func (g *Growth) Resize(bytes int) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -116,15 +119,16 @@ func (g *Growth) Grown() bool {
 	return e.Before() != nil || g.bytes(e) > g.Least
 }
 
-// Gone returns the units of engines that are gone, those denied beside others, and the engine that decides.
+// Gone returns the units of engines that are gone, those denied beside others, and the
+// engine that decides.
 func (g *Growth) Gone(denied uint64) (uint64, uint64, *engine.Engine) {
 	g.mu.Lock() // nothing is replaced meanwhile
 	defer g.mu.Unlock()
 	return g.admitted, denied + g.denied, g.Current.Load()
 }
 
-// settle lets a predecessor go whose counts have left the window, and reports whether there
-// is none any more.
+// settle lets a predecessor go whose counts have left the window, and reports whether
+// there is none any more.
 func (g *Growth) settle() bool {
 	e, latest := g.Current.Load(), g.Latest()
 	before := e.Before()
@@ -180,8 +184,8 @@ func (g *Growth) sizeOfBucket(e *engine.Engine, now rotating.Position, begins bo
 	return g.smaller(e, false)
 }
 
-// smaller returns half the memory if that has been enough for long, or else 0. Load that has gone may be back soon: a
-// smaller one comes late, and is half as large.
+// smaller returns half the memory if that has been enough for long, or else 0. Load
+// that has gone may be back soon: a smaller one comes late, and is half as large.
 func (g *Growth) smaller(e *engine.Engine, full bool) int {
 	need, err := g.Need(max(1, int(g.keys)))
 	half := g.bytes(e) / 2
@@ -196,17 +200,20 @@ func (g *Growth) smaller(e *engine.Engine, full bool) int {
 	return half
 }
 
-// early is size in the midst of a generation. What replaces the engine now has to last for the rest of the generation and
-// the next, so it is to bear as many keys as there will be if they go on to come as they have.
+// early is size in the midst of a generation. What replaces the engine now has to last
+// for the rest of the generation and the next, so it is to bear as many keys as there
+// will be if they go on to come as they have.
 func (g *Growth) early(e *engine.Engine, now rotating.Position) int {
 	keys, _ := distinctKeys(e, now.Generation)
 	return g.larger(e, forecast(e, now, g.Lowest), keys*float64(e.Timeline.Length())/float64(max(now.Elapsed, 1)))
 }
 
-// mostGrowth is how many times as large as an engine the next one is, at most: what it goes by may be a moment's burst.
+// mostGrowth is how many times as large as an engine the next one is, at most: what it
+// goes by may be a moment's burst.
 const mostGrowth = 16
 
-// larger returns how much a forecast above the goal asks for, and so many keys; 0 for a forecast that is not above it.
+// larger returns how much a forecast above the goal asks for, and so many keys; 0 for a
+// forecast that is not above it.
 func (g *Growth) larger(e *engine.Engine, rate, keys float64) int {
 	if rate <= g.Goal {
 		return 0
@@ -226,21 +233,24 @@ func (g *Growth) larger(e *engine.Engine, rate, keys float64) int {
 	return 0
 }
 
-// room returns the bytes that there are for a successor: the present one is kept for a while.
+// room returns the bytes that there are for a successor: the present one is kept for a
+// while.
 func (g *Growth) room(e *engine.Engine) int { return g.Most - g.bytes(e) }
 
 // bytes returns those of a limiter with this engine.
 func (g *Growth) bytes(e *engine.Engine) int { return g.Around + e.Bytes() }
 
-// Share makes the limiter one of several that hold their limit together, see [shared.NewGrowing].
+// Share makes the limiter one of several that hold their limit together, see
+// [shared.NewGrowing].
 func (g *Growth) Share(hash uint64) *shared.Counters {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return shared.NewGrowing(g.Current.Load, g.first, hash)
 }
 
-// Stages returns the present engine and its predecessor. Together they hold all units that were
-// admitted before the call, also if the engine is replaced afterwards: it keeps its counts.
+// Stages returns the present engine and its predecessor. Together they hold all units
+// that were admitted before the call, also if the engine is replaced afterwards: it
+// keeps its counts.
 func (g *Growth) Stages() savestate.Stages {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -25,7 +25,8 @@ func engineOf(t *testing.T, rule spec.Rule, d spec.Dimensions) *engine.Engine {
 	return e
 }
 
-// growing returns what replaces an engine by others of more or fewer shards, in time that the test sets.
+// growing returns what replaces an engine by others of more or fewer shards, in time
+// that the test sets.
 func growing(e *engine.Engine, now *int64, most int) *Growth {
 	var current atomic.Pointer[engine.Engine]
 	current.Store(e)
@@ -45,8 +46,8 @@ func growing(e *engine.Engine, now *int64, most int) *Growth {
 	return g
 }
 
-// An engine that many more keys ask than it is made for is replaced by a larger one, and let go of once its counts have left
-// the window.
+// An engine that many more keys ask than it is made for is replaced by a larger one,
+// and let go of once its counts have left the window.
 func TestAdapt(t *testing.T) {
 	first := engineOf(t, spec.NewWindow(20, time.Second, 2),
 		spec.Dimensions{Shards: 1, BloomBytes: 1536, BloomProbes: 3, Depth: 4, Width: 768, HeavyEntries: 384, PromoteAt: 6, CellBits: 8})
@@ -72,8 +73,8 @@ func TestAdapt(t *testing.T) {
 	require.EqualValues(t, 100_000, admitted+denied)
 }
 
-// A limiter whose cells and Bloom filters are full does not know how many keys there are, and says so: they may be more
-// than it tells.
+// A limiter whose cells and Bloom filters are full does not know how many keys there
+// are, and says so: they may be more than it tells.
 func TestKeysThatAreTooManyToTell(t *testing.T) {
 	e := engineOf(t, spec.NewWindow(1000, time.Minute, 1), spec.Dimensions{Shards: 1, BloomBytes: 64, BloomProbes: 1, Depth: 3, Width: 96, CellBits: 8})
 	next := uint64(0)
@@ -96,8 +97,8 @@ func TestKeysThatAreTooManyToTell(t *testing.T) {
 	require.True(t, full)
 }
 
-// A limiter that was over capacity because there was nothing larger grows once there is: the counters of its shards hold
-// nothing that would tell that it is too small.
+// A limiter that was over capacity because there was nothing larger grows once there
+// is: the counters of its shards hold nothing that would tell that it is too small.
 func TestGrowOutOfOverCapacity(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	rule := spec.NewWindow(100, time.Second, 2)

@@ -9,8 +9,9 @@ import (
 	"strings"
 )
 
-// Memory returns the bytes that this process may have at most, and whose limit that is: the machine's memory, or a lower
-// limit of its cgroup or of one above that. It is not ok where neither can be read, such as outside of Linux.
+// Memory returns the bytes that this process may have at most, and whose limit that is:
+// the machine's memory, or a lower limit of its cgroup or of one above that. It is not
+// ok where neither can be read, such as outside of Linux.
 func Memory() (bytes uint64, of string, ok bool) { return memory(os.DirFS("/")) }
 
 func memory(root fs.FS) (bytes uint64, of string, ok bool) {

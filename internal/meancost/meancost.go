@@ -13,14 +13,14 @@ const (
 	newestCosts = 16
 )
 
-// Sampled draws the requests whose cost is noted, by the units that their shard has admitted: so it does
-// not hang on what one costs. The compiler inlines it.
+// Sampled draws the requests whose cost is noted, by the units that their shard has
+// admitted: so it does not hang on what one costs. The compiler inlines it.
 func Sampled(admitted uint64) bool { return admitted*golden>>(64-sampleBits) == 0 }
 
 const golden = 0x9e3779b97f4a7c15 // 2⁶⁴ / φ: its multiples are spread evenly
 
-// Note makes the cost of an admitted request part of the mean: of all noted, or mostly of the last costMemory. What others
-// note meanwhile may be lost.
+// Note makes the cost of an admitted request part of the mean: of all noted, or mostly
+// of the last costMemory. What others note meanwhile may be lost.
 func Note(c *striped.Counter, n int64) {
 	noted := c.Word(0, 0).Add(1)
 	for i, memory := range [...]uint64{costMemory, newestCosts} {

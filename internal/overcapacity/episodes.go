@@ -1,5 +1,6 @@
-// Package overcapacity keeps when a limiter was over its capacity, and how many units it
-// admitted meanwhile. It knows no shards and no keys: package engine tells it what they do.
+// Package overcapacity keeps when a limiter was over its capacity, and how many units
+// it admitted meanwhile. It knows no shards and no keys: package engine tells it what
+// they do.
 package overcapacity
 
 import (
@@ -8,8 +9,8 @@ import (
 	"github.com/sketchlimit/sketchlimit/internal/invariants"
 )
 
-// Episodes is what the engines of a limiter share that denies, over capacity, only keys that
-// are proven over their limit. It is safe for concurrent use.
+// Episodes is what the engines of a limiter share that denies, over capacity, only keys
+// that are proven over their limit. It is safe for concurrent use.
 type Episodes struct {
 	Rate   float64 // of false denials from which on a shard is over capacity
 	Lowest int64   // limit that the rate of unseen keys is for
@@ -51,8 +52,8 @@ func (s *Episodes) SetFull(full bool) { s.full.Store(full) }
 // CanGrow reports whether the limiter may become larger.
 func (s *Episodes) CanGrow() bool { return s.Grow != nil && !s.full.Load() }
 
-// Begin notes that a shard is over capacity from a generation and a time on, whose counts are
-// kept for so many generations.
+// Begin notes that a shard is over capacity from a generation and a time on, whose
+// counts are kept for so many generations.
 func (s *Episodes) Begin(generation, unix, kept int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,15 +71,16 @@ func (s *Episodes) GoOn(generation int64) {
 	s.last = max(s.last, generation)
 }
 
-// End adds the units of a shard in which no generation counts any more of those that were over capacity.
+// End adds the units of a shard in which no generation counts any more of those that
+// were over capacity.
 func (s *Episodes) End(units uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.add(units)
 }
 
-// EndAll adds the units of all shards of an engine, and lets go of it: whoever asks for the [Episode] finds the units in
-// one place.
+// EndAll adds the units of all shards of an engine, and lets go of it: whoever asks for
+// the [Episode] finds the units in one place.
 func (s *Episodes) EndAll(units uint64, letGo func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,12 +90,14 @@ func (s *Episodes) EndAll(units uint64, letGo func()) {
 
 func (s *Episodes) add(units uint64) { s.units, s.ends = s.units+units, s.ends+1 }
 
-// mostEnds bounds how often the shards are counted anew because some have ended meanwhile: once a window each does. If that
-// is not enough, some units count twice until as many have come.
+// mostEnds bounds how often the shards are counted anew because some have ended
+// meanwhile: once a window each does. If that is not enough, some units count twice
+// until as many have come.
 const mostEnds = 100
 
-// Last returns the last episode. active tells what shards do now: whether one is over capacity, and the units of all that
-// have not ended. It is called without the lock. exact returns when decisions are exact again after a generation, unix ns.
+// Last returns the last episode. active tells what shards do now: whether one is over
+// capacity, and the units of all that have not ended. It is called without the lock.
+// exact returns when decisions are exact again after a generation, unix ns.
 func (s *Episodes) Last(active func() (on bool, units uint64), exact func(generation int64) int64) (t Episode) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,8 +118,9 @@ func (s *Episodes) Last(active func() (on bool, units uint64), exact func(genera
 	return t
 }
 
-// Evict notes that a bucket has given away an entry at a unix time, with units that had not flowed. An episode ends when
-// none was given away in the time in which a bucket fills, all in ns.
+// Evict notes that a bucket has given away an entry at a unix time, with units that had
+// not flowed. An episode ends when none was given away in the time in which a bucket
+// fills, all in ns.
 func (s *Episodes) Evict(at, fills int64, units uint64) {
 	s.mu.Lock()
 	if s.times == 0 || at > s.last+fills {
@@ -130,7 +135,8 @@ func (s *Episodes) Evict(at, fills int64, units uint64) {
 	}
 }
 
-// LastEvicted is Last for buckets, at a unix time. A debt takes as long to flow as a bucket does to fill.
+// LastEvicted is Last for buckets, at a unix time. A debt takes as long to flow as a
+// bucket does to fill.
 func (s *Episodes) LastEvicted(now, fills int64) Episode {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -6,7 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each entry that gives way asks for a larger table, unless there is none to be had: then nobody is to be woken for it.
+// Each entry that gives way asks for a larger table, unless there is none to be had:
+// then nobody is to be woken for it.
 func TestEvictionsAskForMoreWhileThereIsMore(t *testing.T) {
 	asked := 0
 	s := &Episodes{Grow: func() { asked++ }}

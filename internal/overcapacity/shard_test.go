@@ -6,7 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A shard is over capacity when too many are denied on average, and not because they would be for a moment.
+// A shard is over capacity when too many are denied on average, and not because they
+// would be for a moment.
 func TestRateIsAveraged(t *testing.T) {
 	const look = 1. / 100
 	var s Shard
@@ -31,7 +32,8 @@ func TestRateIsAveraged(t *testing.T) {
 	require.Fail(t, "it never begins")
 }
 
-// A shard ends to be over capacity once a window bears what has come, and settles for as long as generations are kept.
+// A shard ends to be over capacity once a window bears what has come, and settles for
+// as long as generations are kept.
 func TestRotate(t *testing.T) {
 	var s Shard
 	s.Begin(100, 1000) // 100 of them in the current generation

@@ -14,9 +14,10 @@ import (
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
-// Read reads a snapshot of the same rule into new engines, and returns the latest generation of its shards. fits tells
-// why a seed with such a sum of Text will not do, or nil. The dimensions are those of s, or if most is not 0 any whose
-// engines take no more bytes.
+// Read reads a snapshot of the same rule into new engines, and returns the latest
+// generation of its shards. fits tells why a seed with such a sum of Text will not do,
+// or nil. The dimensions are those of s, or if most is not 0 any whose engines take no
+// more bytes.
 func (s Stages) Read(from io.Reader, most int, fits func(seed, hash uint64) error) (restored Stages, newest, bytes int64, err error) {
 	r := NewReader(from)
 	restored, newest, err = s.read(r, most, fits)
@@ -160,7 +161,8 @@ func (s Stages) HasAdmitted() bool {
 // ErrLate says that what a snapshot was to become has admitted units.
 var ErrLate = fmt.Errorf("%w: the limiter has admitted units already", Err)
 
-// Replace makes what was read decide in the place of stages of a limiter that grows, unless these have admitted units.
+// Replace makes what was read decide in the place of stages of a limiter that grows,
+// unless these have admitted units.
 func (s Stages) Replace(of Stages) error {
 	if of.HasAdmitted() {
 		return ErrLate
@@ -180,7 +182,8 @@ func (s Stages) Become(e *engine.Engine) error {
 	return nil
 }
 
-// withShards returns what a snapshot holds of episodes, which was written before its shards, as these have it.
+// withShards returns what a snapshot holds of episodes, which was written before its
+// shards, as these have it.
 func (s Stages) withShards(held overcapacity.Saved) overcapacity.Saved {
 	for _, e := range []*engine.Engine{s.Engine, s.Before} {
 		if e == nil {

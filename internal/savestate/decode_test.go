@@ -12,7 +12,8 @@ import (
 	"github.com/sketchlimit/sketchlimit/internal/striped"
 )
 
-// A snapshot says when shards were over capacity last, also when one has gone on since its header was written.
+// A snapshot says when shards were over capacity last, also when one has gone on since
+// its header was written.
 func TestEpisodeOfShardsOverCapacity(t *testing.T) {
 	rule := spec.NewWindow(100, time.Second, 2)
 	rule.OverCapacity = &overcapacity.Episodes{Rate: 1e-4, Lowest: 100}

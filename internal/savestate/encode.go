@@ -8,9 +8,10 @@ import (
 	"github.com/sketchlimit/sketchlimit/internal/spec"
 )
 
-// The words of a snapshot are the shards of the engine, then those of the one that it has replaced, if that matters still.
-// A shard is the number of its current generation, the words of its generations, the youngest first, and those of its
-// table of heavy hitters and of its state. A token bucket has its table of times and its state.
+// The words of a snapshot are the shards of the engine, then those of the one that it
+// has replaced, if that matters still. A shard is the number of its current generation,
+// the words of its generations, the youngest first, and those of its table of heavy
+// hitters and of its state. A token bucket has its table of times and its state.
 const (
 	magic   = "sklimit"
 	version = 5
@@ -30,8 +31,9 @@ type header struct {
 	OverCapacity overcapacity.Saved
 }
 
-// snapshotRule is what the arithmetic of a window or a bucket follows from. Spans are ns. Burst is, of a window, the units
-// that it may have counted of a key in one generation, if that is more than Limit.
+// snapshotRule is what the arithmetic of a window or a bucket follows from. Spans are
+// ns. Burst is, of a window, the units that it may have counted of a key in one
+// generation, if that is more than Limit.
 type snapshotRule struct{ Limit, Generation, Generations, Burst, Span, DeniesProven int64 }
 
 func ruleOf(w *spec.Rule) snapshotRule {
@@ -71,7 +73,8 @@ type Stages struct {
 	episodes       overcapacity.Saved
 }
 
-// Write writes a snapshot, which [Stages.Read] restores, for keys under a hash that gives Text this sum.
+// Write writes a snapshot, which [Stages.Read] restores, for keys under a hash that
+// gives Text this sum.
 func (s Stages) Write(to io.Writer, hash uint64) (int64, error) {
 	h := header{
 		Seed: s.Engine.Seed(), Hash: hash, Rule: ruleOf(&s.Engine.Rule), Engine: saved(s.Engine.Dimensions()), Since: s.Since,

@@ -1,5 +1,5 @@
-// Package savestate writes snapshots of engines and restores them. [Writer] and [Reader] have
-// the format: a header, words and sums. [Stages] say what the words mean.
+// Package savestate writes snapshots of engines and restores them. [Writer] and
+// [Reader] have the format: a header, words and sums. [Stages] say what the words mean.
 //
 // A snapshot is little-endian throughout:
 //

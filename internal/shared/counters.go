@@ -1,5 +1,5 @@
-// Package shared keeps the counters of a limit that several engines hold together: what each
-// has admitted, and what the others have. Package sharing is what users see of it.
+// Package shared keeps the counters of a limit that several engines hold together: what
+// each has admitted, and what the others have. Package sharing is what users see of it.
 package shared
 
 import (
@@ -15,12 +15,14 @@ import (
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
-// Counters are an engine's part in a limit that several hold together, see package sharing. Beside what the engine
-// counts in, they keep for every generation a sketch of cells of what the engine has admitted, its
-// own cells, and one of what all others have. Requests are held against the sum of both.
+// Counters are an engine's part in a limit that several hold together, see package
+// sharing. Beside what the engine counts in, they keep for every generation a sketch of
+// cells of what the engine has admitted, its own cells, and one of what all others
+// have. Requests are held against the sum of both.
 //
-// Their parts are the shards that the engine has at first, and turn with them, under their locks. Where the engine may be
-// replaced by one of other shards, parts have locks of their own, and turn when they are next used in a later generation.
+// Their parts are the shards that the engine has at first, and turn with them, under
+// their locks. Where the engine may be replaced by one of other shards, parts have
+// locks of their own, and turn when they are next used in a later generation.
 type Counters struct {
 	rule   spec.Rule
 	seed   uint64
@@ -51,7 +53,8 @@ const (
 	halfWords  = blockWords / 2 // and rows: a key has a cell in each word of a half
 )
 
-// part is the state of a part that does not turn with a shard. Its lock is the last that a goroutine takes.
+// part is the state of a part that does not turn with a shard. Its lock is the last
+// that a goroutine takes.
 type part struct {
 	mu     sync.Mutex
 	number int64 // of the current generation
@@ -61,15 +64,16 @@ type part struct {
 // Text is hashed to tell one hash or key from another.
 const Text = "sketchlimit: the hash of a share"
 
-// Shape is how many parts there are, and what a generation of an engine's shard takes: those of the first engine of a
-// limiter, which are the same in all that share a limit.
+// Shape is how many parts there are, and what a generation of an engine's shard takes:
+// those of the first engine of a limiter, which are the same in all that share a limit.
 type Shape struct{ Parts, GenerationWords int }
 
 // ShapeOf returns that of a first engine.
 func ShapeOf(e *engine.Engine) Shape { return Shape{engine.ShardsOf(e).Count(), e.GenerationWords()} }
 
-// New makes an engine, of a window, one of several that hold their limit together, for keys under a hash that gives
-// Text this sum. Called again, it returns the same Counters.
+// New makes an engine, of a window, one of several that hold their limit together, for
+// keys under a hash that gives Text this sum. Called again, it returns the same
+// Counters.
 func New(e *engine.Engine, hash uint64) *Counters {
 	s := newCounters(e, ShapeOf(e), hash)
 	s.shards, s.latest = engine.ShardsOf(e), func() *engine.Engine { return e }
@@ -77,7 +81,8 @@ func New(e *engine.Engine, hash uint64) *Counters {
 	return Of(e)
 }
 
-// NewGrowing is New for the latest engine of a limiter that grows, which is not replaced meanwhile.
+// NewGrowing is New for the latest engine of a limiter that grows, which is not
+// replaced meanwhile.
 func NewGrowing(latest func() *engine.Engine, first Shape, hash uint64) *Counters {
 	e := latest()
 	s := newCounters(e, first, hash)
@@ -132,8 +137,8 @@ func (s *Counters) Bytes() int {
 	return int(unsafe.Sizeof(*s)) + spec.HeapBytes(int(unsafe.Sizeof(part{}))*len(s.parts)) + spec.HeapBytes(8*len(s.hot)) + spec.HeapBytes(8*len(s.cold))
 }
 
-// Own copies a part's own cells of a generation, by its number, to PartWords words, at a position. It
-// returns false if the generation is not kept.
+// Own copies a part's own cells of a generation, by its number, to PartWords words, at
+// a position. It returns false if the generation is not kept.
 func (s *Counters) Own(now rotating.Position, part int, generation int64, to []uint64) (ok bool) {
 	s.hold(part, now, func(current int64) {
 		switch age := current - generation; {
@@ -156,8 +161,8 @@ type CellCount struct {
 	Count uint32
 }
 
-// AddOthers adds a few counts to the others' cells of a part, in a generation, under the shard's lock. It
-// returns false if the generation is not kept.
+// AddOthers adds a few counts to the others' cells of a part, in a generation, under
+// the shard's lock. It returns false if the generation is not kept.
 func (s *Counters) AddOthers(now rotating.Position, part int, generation int64, counts []CellCount) (ok bool) {
 	s.hold(part, now, func(current int64) {
 		if ok = s.kept(current - generation); !ok {
@@ -184,16 +189,17 @@ func (s *Counters) SetOthers(now rotating.Position, part int, generation int64, 
 			return
 		}
 		copy(s.cells(part, generation, others), words)
-		// Decisions at any time from weighed on use these weights, also at times before the
-		// clock's.
+		// Decisions at any time from weighed on use these weights, also at times before
+		// the clock's.
 		s.weigh(part, current, s.rule.Timeline.Unpack(s.weighed.Load()))
 	})
 	s.forgetDenials(now, part)
 	return ok
 }
 
-// Weigh brings up to date what the others' cells weigh, at a position. Until the next Weigh, a decision uses
-// these weights; if they leave too few units, it reads the cells of all generations.
+// Weigh brings up to date what the others' cells weigh, at a position. Until the next
+// Weigh, a decision uses these weights; if they leave too few units, it reads the cells
+// of all generations.
 func (s *Counters) Weigh(now rotating.Position) {
 	word := s.rule.Timeline.Pack(now)
 	for w := s.weighed.Load(); w < word && !s.weighed.CompareAndSwap(w, word); w = s.weighed.Load() {
@@ -204,7 +210,8 @@ func (s *Counters) Weigh(now rotating.Position) {
 	}
 }
 
-// weigh is Weigh for a shard whose lock the caller holds and whose generation has a number.
+// weigh is Weigh for a shard whose lock the caller holds and whose generation has a
+// number.
 func (s *Counters) weigh(part int, current int64, p rotating.Position) {
 	if current > p.Generation { // a request that came later has rotated it
 		p = rotating.Position{Generation: current}
@@ -232,7 +239,8 @@ func (s *Counters) add(word, lane, n uint64) uint64 {
 	return word&^cell | min(word&cell>>lane+n, s.max)<<lane
 }
 
-// hold calls f with the number of a part's generation while nobody else uses the part, which turns to a position before.
+// hold calls f with the number of a part's generation while nobody else uses the part,
+// which turns to a position before.
 func (s *Counters) hold(part int, now rotating.Position, f func(current int64)) {
 	if s.parts == nil {
 		s.shards.Hold(part, now, f)
@@ -246,7 +254,8 @@ func (s *Counters) hold(part int, now rotating.Position, f func(current int64)) 
 // notLater is no later generation than any part's.
 const notLater = math.MinInt64
 
-// lock locks a part that does not turn with a shard, and turns it to a generation if that is later.
+// lock locks a part that does not turn with a shard, and turns it to a generation if
+// that is later.
 func (s *Counters) lock(part int, number int64) *part {
 	p := &s.parts[part]
 	p.mu.Lock()
@@ -257,7 +266,8 @@ func (s *Counters) lock(part int, number int64) *part {
 	return p
 }
 
-// forgetDenials lets the keys of a part ask again that have been remembered to have nothing left.
+// forgetDenials lets the keys of a part ask again that have been remembered to have
+// nothing left.
 func (s *Counters) forgetDenials(now rotating.Position, part int) {
 	shards := engine.ShardsOf(s.latest())
 	first, end := part*shards.Count()/s.Parts(), ((part+1)*shards.Count()+s.Parts()-1)/s.Parts()
@@ -287,8 +297,9 @@ func (s *Counters) cells(part int, generation int64, whose int) []uint64 {
 	return s.cold[(part*2*s.Generations()+i)*n:][:n]
 }
 
-// CopyOthers copies the others' cells of a part, of all generations by age, as of one by its number or a later one; those
-// of generations that have not begun are 0. The caller holds the shard's lock.
+// CopyOthers copies the others' cells of a part, of all generations by age, as of one
+// by its number or a later one; those of generations that have not begun are 0. The
+// caller holds the shard's lock.
 func (s *Counters) CopyOthers(to [][]uint64, part int, number int64) {
 	var current int64
 	if s.parts == nil {
@@ -317,7 +328,8 @@ func (s *Counters) Rotate(part int, number int64, expired int) {
 	}
 }
 
-// turn lets generations of a part expire. What others have weighed bounds what they weigh now, unless all of that has expired.
+// turn lets generations of a part expire. What others have weighed bounds what they
+// weigh now, unless all of that has expired.
 func (s *Counters) turn(part int, number int64, expired int) {
 	hot := s.part(part)
 	if expired < s.Generations() {
@@ -382,7 +394,8 @@ func (s *Counters) Count(number int64, key uint64) int64 {
 	return int64(c)
 }
 
-// unknown is a count of more than a cell can hold, or of a generation that a part has left behind and a shard has not.
+// unknown is a count of more than a cell can hold, or of a generation that a part has
+// left behind and a shard has not.
 const unknown = 1 << 40
 
 // least returns the least of a key's cells.
@@ -395,9 +408,9 @@ func (s *Counters) least(half []uint64, lanes uint64) uint64 {
 		half[3]>>(lanes>>18&s.lane&63)&s.max)
 }
 
-// Admit implements engine.External: it raises a key's own cells to its count in a generation. The count is what
-// the limiter reads, all but the key's own: no cell rises further
-// than the largest count among its keys.
+// Admit implements engine.External: it raises a key's own cells to its count in a
+// generation. The count is what the limiter reads, all but the key's own: no cell rises
+// further than the largest count among its keys.
 func (s *Counters) Admit(number int64, key uint64, count int64) {
 	half := s.place(key)[:halfWords]
 	if s.parts != nil {

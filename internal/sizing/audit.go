@@ -13,8 +13,8 @@ const (
 	auditedFrom = 16 << 10 // bytes of a limiter from which on it has one
 )
 
-// NewAudit returns the audit of a limiter of so many bytes, which has not started. It takes as many as are asked for, if that
-// is not 0; none below 0.
+// NewAudit returns the audit of a limiter of so many bytes, which has not started. It
+// takes as many as are asked for, if that is not 0; none below 0.
 func NewAudit(rule *spec.Rule, limiter, asked int) *audit.Audit {
 	bytes := max(0, asked)
 	switch {
@@ -27,7 +27,8 @@ func NewAudit(rule *spec.Rule, limiter, asked int) *audit.Audit {
 	return audit.Of(rule, bytes&^(spec.HeapUnit(bytes)-1))
 }
 
-// MinAudit returns the fewest bytes of an audit for a rule; 0 of a bucket that cannot be counted exactly.
+// MinAudit returns the fewest bytes of an audit for a rule; 0 of a bucket that cannot
+// be counted exactly.
 func MinAudit(rule *spec.Rule) int {
 	for bytes := smallAudit; bytes <= maxAudit<<10; bytes *= 2 {
 		if audit.Of(rule, bytes).Bytes() > 0 {

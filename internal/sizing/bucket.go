@@ -16,8 +16,9 @@ const (
 	linesOfShard = generationBytes/timetable.LineBytes - 1
 )
 
-// EntriesAtOnce returns how many entries of a bucket's table are in use at a time. A key has one while its bucket is
-// not full: of the time in which a bucket fills the share of its units that it uses, by one unit at least.
+// EntriesAtOnce returns how many entries of a bucket's table are in use at a time. A
+// key has one while its bucket is not full: of the time in which a bucket fills the
+// share of its units that it uses, by one unit at least.
 func (n *Need) EntriesAtOnce(keys int) float64 {
 	burst := float64(n.Rule.BurstAt(int64(n.Lowest)))
 	units := n.Units
@@ -28,8 +29,8 @@ func (n *Need) EntriesAtOnce(keys int) float64 {
 	return float64(keys) * n.Headroom * (use + abusers*(1-use))
 }
 
-// entriesOfLine returns how many entries a line has that take the least memory for the rate, and how many of them may be
-// in use on average.
+// entriesOfLine returns how many entries a line has that take the least memory for the
+// rate, and how many of them may be in use on average.
 func (n *Need) entriesOfLine() (entries int, inUse float64) {
 	for _, e := range timetable.Entries {
 		shared := timetable.Shared(float64(e), 1, e) // such keys are denied as well
@@ -43,7 +44,8 @@ func (n *Need) entriesOfLine() (entries int, inUse float64) {
 	return entries, inUse
 }
 
-// MemoryForEntries returns the memory of a bucket's limiter for so many entries in use at a time.
+// MemoryForEntries returns the memory of a bucket's limiter for so many entries in use
+// at a time.
 func (n *Need) MemoryForEntries(atOnce float64) (int, error) {
 	_, inUse := n.entriesOfLine()
 	lines := math.Ceil(atOnce / inUse)
@@ -57,7 +59,8 @@ func (n *Need) MemoryForEntries(atOnce float64) (int, error) {
 	return max(n.Smallest(), Overhead+engine.SelfBytes+int(shards)*engine.ShardBytes+spec.HeapBytes(int(bytes))), nil
 }
 
-// spendLines spends memory on the tables of a bucket: shards as Spend makes them, and lines of so many entries.
+// spendLines spends memory on the tables of a bucket: shards as Spend makes them, and
+// lines of so many entries.
 func (n *Need) spendLines(memory, entries int) (spec.Dimensions, error) {
 	memory -= Overhead + engine.SelfBytes
 	shards := min(max(memory/(generationBytes+engine.ShardBytes), 1), spec.MaxShards)

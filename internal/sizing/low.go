@@ -2,9 +2,10 @@ package sizing
 
 import "math"
 
-// lowSize is what a key takes in a window of a low limit, at the rates of lowRates, while there
-// are twice as many keys as stated, all of them new in each window and one in a hundred asking
-// for three times the limit. Measured by `go run ./bench/sizes -low RATE`.
+// lowSize is what a key takes in a window of a low limit, at the rates of lowRates,
+// while there are twice as many keys as stated, all of them new in each window and one
+// in a hundred asking for three times the limit. Measured by `go run ./bench/sizes -low
+// RATE`.
 type lowSize struct {
 	limit int
 	// Keys use a fifth of the limit, by one unit at least; half of it; all of it.
@@ -16,12 +17,13 @@ var lowRates = [2]float64{1e-4, 1e-6}
 const (
 	// lowHeadroom is the multiple of the stated keys that lowSizes were measured with.
 	lowHeadroom = 2
-	// lowUpTo is the highest limit of lowSizes: those above have a table of heavy hitters.
+	// lowUpTo is the highest limit of lowSizes: those above have a table of heavy
+	// hitters.
 	lowUpTo = 16
 )
 
-// lowShape is that of the lowSizes. The Bloom filter is asked first: where any unit of others is
-// much of the limit, it keeps keys of one unit out of the sketch.
+// lowShape is that of the lowSizes. The Bloom filter is asked first: where any unit of
+// others is much of the limit, it keeps keys of one unit out of the sketch.
 var lowShape = Shape{Depth: 6, Probes: 4, Filter: 0.35}
 
 // lowSize returns the row of a low limit that all requests have; nil if there is none.
@@ -41,8 +43,9 @@ func (n *Need) lowSize() (row *lowSize) {
 	return row
 }
 
-// lowBytes returns the bytes that so many keys take by a row: between two uses in proportion,
-// which is above what is needed, and between two rates, and beyond them, as a power of the rate.
+// lowBytes returns the bytes that so many keys take by a row: between two uses in
+// proportion, which is above what is needed, and between two rates, and beyond them, as
+// a power of the rate.
 func (n *Need) lowBytes(row *lowSize, keys int) float64 {
 	limit := float64(n.Rule.Limit)
 	units := n.Units

@@ -21,9 +21,9 @@ type Need struct {
 }
 
 const (
-	// generationBytes is the memory of one generation of a shard. A shard is what one lock
-	// guards, and what one request may have to clear: small shards spread the lock and
-	// bound the pause. Larger ones err less, but by less than half.
+	// generationBytes is the memory of one generation of a shard. A shard is what one
+	// lock guards, and what one request may have to clear: small shards spread the lock
+	// and bound the pause. Larger ones err less, but by less than half.
 	generationBytes = 8 << 10
 	// heavyShare is the divisor of the memory that the table of heavy hitters gets.
 	heavyShare = 4
@@ -34,8 +34,8 @@ const (
 	defaultUse = 0.2
 )
 
-// Overhead is what a limiter takes of the heap beside its engine: the Limiter, its window manager, and the counter of
-// denials without a lock, as measured with Go 1.26.
+// Overhead is what a limiter takes of the heap beside its engine: the Limiter, its
+// window manager, and the counter of denials without a lock, as measured with Go 1.26.
 const Overhead = 1616
 
 // HeavyTable reports whether a table of heavy hitters pays: not with counters of 4 bits,

@@ -18,8 +18,9 @@ func (n *Need) Plan() (spec.Dimensions, error) {
 	return n.PlanFor(memory)
 }
 
-// PlanFor spends the memory: as Tune would for the traffic that Keys and a rate stand for, and
-// otherwise, also where it may become more, as has been measured to be about right.
+// PlanFor spends the memory: as Tune would for the traffic that Keys and a rate stand
+// for, and otherwise, also where it may become more, as has been measured to be about
+// right.
 func (n *Need) PlanFor(memory int) (spec.Dimensions, error) {
 	if row, _ := n.sized(); row != nil && n.MemoryBytes == 0 && !n.Grows {
 		how, _, err := n.sizedFor(n.Keys)

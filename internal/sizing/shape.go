@@ -14,18 +14,21 @@ type Shape struct {
 }
 
 const (
-	// depth is the number of rows, besideHeavy that beside a table of heavy keys, and lowDepth that where a few units of
-	// others are too many: more rows err less often, fewer bear more load.
+	// depth is the number of rows, besideHeavy that beside a table of heavy keys, and
+	// lowDepth that where a few units of others are too many: more rows err less often,
+	// fewer bear more load.
 	depth      = 4
 	heavyDepth = 3
 	lowDepth   = 6
-	// heavyThreshold is the units in a generation that make a key heavy, up to a third of the limit, and heavyPart the part
-	// of the limit that is needed in any case: with fewer units a single request of many would do, and the table would be
-	// full of light keys when heavy ones come.
+	// heavyThreshold is the units in a generation that make a key heavy, up to a third
+	// of the limit, and heavyPart the part of the limit that is needed in any case:
+	// with fewer units a single request of many would do, and the table would be full
+	// of light keys when heavy ones come.
 	heavyThreshold = 16
 	heavyPart      = 6
-	// filterFirstProbes are those of a Bloom filter that guards, in guardShare of its generation. It pays where any unit of
-	// others is much of the limit: below guardBelow.
+	// filterFirstProbes are those of a Bloom filter that guards, in guardShare of its
+	// generation. It pays where any unit of others is much of the limit: below
+	// guardBelow.
 	filterFirstProbes = 4
 	filterFirstShare  = 0.25
 	filterFirstBelow  = 8
@@ -34,7 +37,8 @@ const (
 // lowBelow is the lowest limit that needs no more memory than the limits above it.
 const lowBelow = 12
 
-// Shape returns one that does about right for most limits, and for buckets and a limit of 1 in any case.
+// Shape returns one that does about right for most limits, and for buckets and a limit
+// of 1 in any case.
 func (n *Need) Shape(memory int) Shape {
 	if n.Rule.IsBucket() {
 		entries, _ := n.entriesOfLine()
@@ -57,7 +61,8 @@ func (n *Need) Shape(memory int) Shape {
 	return s
 }
 
-// probes returns the bits a key sets in a Bloom filter of so many blocks in all: 1 unless Bloom filters count alone.
+// probes returns the bits a key sets in a Bloom filter of so many blocks in all: 1
+// unless Bloom filters count alone.
 func (n *Need) probes(blocks int) int {
 	switch {
 	case int(n.Rule.Limit) > 1:
@@ -75,7 +80,8 @@ func (s Shape) FilterFirst() Shape {
 	return s
 }
 
-// withProvenEntries returns a shape with a table of heavy keys, which proves keys to be over their limit.
+// withProvenEntries returns a shape with a table of heavy keys, which proves keys to be
+// over their limit.
 func (n *Need) withProvenEntries(s Shape) Shape {
 	if s.Heavy == 0 {
 		s.Heavy, s.Threshold = 1./heavyShare, max(1, n.Lowest/2)

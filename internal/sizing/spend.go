@@ -14,15 +14,15 @@ const (
 	// countingShare is the divisor of a generation's cache lines that a Bloom filter gets
 	// which is not asked first.
 	countingShare = 32
-	// maxMarks bounds the mean number of times that a bit of the Bloom filters is set. It
-	// leaves 9 of a block's 512 bits unset: with far fewer, neither the number of keys nor
-	// its excess over the plan can be told.
+	// maxMarks bounds the mean number of times that a bit of the Bloom filters is set.
+	// It leaves 9 of a block's 512 bits unset: with far fewer, neither the number of
+	// keys nor its excess over the plan can be told.
 	maxMarks = 4
 )
 
-// Spend spends the memory: as many shards as have generationBytes for each generation, in each a
-// part for the Bloom filters, a part for the heavy table where there is one, the rest
-// for cells.
+// Spend spends the memory: as many shards as have generationBytes for each generation,
+// in each a part for the Bloom filters, a part for the heavy table where there is one,
+// the rest for cells.
 func (n *Need) Spend(memory int, s Shape) (spec.Dimensions, error) {
 	if n.Rule.IsBucket() {
 		return n.spendLines(memory, s.Depth)
@@ -63,9 +63,10 @@ func (n *Need) Spend(memory int, s Shape) (spec.Dimensions, error) {
 	return p, nil
 }
 
-// filterLines returns how many of a generation's lines are its Bloom filter's, and the probes: enough to tell how many keys
-// there are, if as many come as stated. One that guards gets its share, and more, up to half of all, and fewer
-// probes if it takes that; but two, because with one it would not guard.
+// filterLines returns how many of a generation's lines are its Bloom filter's, and the
+// probes: enough to tell how many keys there are, if as many come as stated. One that
+// guards gets its share, and more, up to half of all, and fewer probes if it takes
+// that; but two, because with one it would not guard.
 func (n *Need) filterLines(lines, shards int, s Shape) (filterLines, probes int) {
 	marks := float64(n.Keys) / float64(shards*bloom.BlockBytes*8) / maxMarks // a line, by one probe, of those that it bears
 	if s.Probes < 2 {

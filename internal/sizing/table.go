@@ -10,8 +10,9 @@ import (
 
 //go:generate go run ../../bench/sizes -write sizes_table.go
 
-// sized is what limits from one on, to that of the next row, take by Tune where keys send five
-// requests a window on average and one in a hundred sends three times the limit.
+// sized is what limits from one on, to that of the next row, take by Tune where keys
+// send five requests a window on average and one in a hundred sends three times the
+// limit.
 type sized struct {
 	limit  int
 	shapes [2]Shape                 // for rates of strictRate and more, and for lower ones
@@ -20,16 +21,16 @@ type sized struct {
 
 const (
 	strictRate = 1e-7
-	// tableHeadroom is what a row bears of its own: everybody is denied from twice the load of its traffic on, and the rate
-	// has passed its goal long before.
+	// tableHeadroom is what a row bears of its own: everybody is denied from twice the
+	// load of its traffic on, and the rate has passed its goal long before.
 	tableHeadroom = 4. / 3
 	// lowCellBits are the bits of a counter in the rows for limits below lowBelow.
 	lowCellBits = 8
 )
 
-// sized returns the row of the lowest limit, and for how many generations it is; fewer take as much, because
-// each then has more to hold. It is nil for buckets and for windows with a limit of 1, which
-// no table is needed for.
+// sized returns the row of the lowest limit, and for how many generations it is; fewer
+// take as much, because each then has more to hold. It is nil for buckets and for
+// windows with a limit of 1, which no table is needed for.
 func (n *Need) sized() (row *sized, generations int) {
 	table, generations, limit := slidingSizes, 2, n.Lowest
 	switch {
@@ -56,8 +57,8 @@ func (s *sized) Shape(rate float64) Shape {
 	return s.shapes[0]
 }
 
-// bytesFor returns the bytes a key for a rate: between two columns, and beyond the last, as a
-// power of it.
+// bytesFor returns the bytes a key for a rate: between two columns, and beyond the
+// last, as a power of it.
 func (s *sized) bytesFor(rate float64) float64 {
 	if rate >= sizedRates[0] {
 		return s.bytes[0]
@@ -70,8 +71,9 @@ func (s *sized) bytesFor(rate float64) float64 {
 	return s.bytes[i-1] * math.Pow(s.bytes[i]/s.bytes[i-1], part)
 }
 
-// lowSized is sized for limits that have a table of heavy keys, and of which the lowest ones would have none: with
-// it they take less where cells are wide. It is nil for others.
+// lowSized is sized for limits that have a table of heavy keys, and of which the lowest
+// ones would have none: with it they take less where cells are wide. It is nil for
+// others.
 func (n *Need) lowSized() (row *sized) {
 	if !n.HeavyTable() || n.Lowest >= lowBelow {
 		return nil
@@ -88,8 +90,9 @@ func (n *Need) lowSized() (row *sized) {
 	return row
 }
 
-// sizedFor returns how the bytes that so many keys take are spent, and how many these are: those of the limiter's row, or
-// those for the units that keys use if these are more.
+// sizedFor returns how the bytes that so many keys take are spent, and how many these
+// are: those of the limiter's row, or those for the units that keys use if these are
+// more.
 func (n *Need) sizedFor(keys int) (how Shape, bytes float64, err error) {
 	if low := n.lowSize(); low != nil {
 		return lowShape, n.lowBytes(low, keys), nil
@@ -110,8 +113,9 @@ func (n *Need) sizedFor(keys int) (how Shape, bytes float64, err error) {
 
 // spent is sizedFor by a row for cells of so many bits.
 //
-// Cells hold Limit, and are the wider for it where the row is that of a lower one. Against a limit of 1 any
-// reading is too much, so Bloom filters hold the rate themselves, as they do where Limit is 1.
+// Cells hold Limit, and are the wider for it where the row is that of a lower one.
+// Against a limit of 1 any reading is too much, so Bloom filters hold the rate
+// themselves, as they do where Limit is 1.
 func (n *Need) spent(row *sized, bits, generations, keys int) (how Shape, bytes float64, err error) {
 	how = row.Shape(n.Rate)
 	bytes = math.Max(1, n.Headroom/tableHeadroom) * row.bytesFor(n.Rate) * float64(keys) * max(1, float64(n.Rule.Generations())/float64(generations))
@@ -132,8 +136,8 @@ func (n *Need) spent(row *sized, bits, generations, keys int) (how Shape, bytes 
 	return how, bytes, nil
 }
 
-// filtersFor returns the bytes and the probes of Bloom filters that deny so many keys wrongly as rarely as shall be, where
-// each that is passed is a denial.
+// filtersFor returns the bytes and the probes of Bloom filters that deny so many keys
+// wrongly as rarely as shall be, where each that is passed is a denial.
 func (n *Need) filtersFor(keys int) (bytes float64, probes int, err error) {
 	generations, rate := float64(n.Rule.Generations()), n.Rate
 	filter, probes, err := bloom.Dimensions(keys, rate/generations)
@@ -146,13 +150,15 @@ func (n *Need) filtersFor(keys int) (bytes float64, probes int, err error) {
 // usedBytesRate is the false-denial rate that usedBytes are for.
 const usedBytesRate = 1e-5
 
-// usedBytes are the bytes a key of a sliding window whose keys use all of their limit on average, by the bits of its
-// cells: what fills cells is units, and what a unit takes of the limit is what others lose. At two fifths, that is at twice
-// the usual use, 1.6, 2.8 and 5.7 bytes were enough, with one key in a hundred above its limit; this is a quarter more.
+// usedBytes are the bytes a key of a sliding window whose keys use all of their limit
+// on average, by the bits of its cells: what fills cells is units, and what a unit
+// takes of the limit is what others lose. At two fifths, that is at twice the usual
+// use, 1.6, 2.8 and 5.7 bytes were enough, with one key in a hundred above its limit;
+// this is a quarter more.
 var usedBytes = map[int]float64{4: 5, 8: 9, 16: 18}
 
-// used returns the bytes that so many keys take by their units, of a limiter whose row of the table this is. Lower rates
-// take as much more as they do there.
+// used returns the bytes that so many keys take by their units, of a limiter whose row
+// of the table this is. Lower rates take as much more as they do there.
 func (n *Need) used(row *sized, keys int) float64 {
 	use := defaultUse
 	if n.Units > 0 {

@@ -12,8 +12,8 @@ import (
 	"github.com/sketchlimit/sketchlimit/internal/windowmath"
 )
 
-// Dimensions are those of a sketchlimit.Plan. Of a bucket Width are the lines of a shard's
-// table, and Depth the entries of a line.
+// Dimensions are those of a sketchlimit.Plan. Of a bucket Width are the lines of a
+// shard's table, and Depth the entries of a line.
 type Dimensions struct {
 	Shards, BloomBytes, BloomProbes, Depth, Width, CellBits, HeavyEntries, PromoteAt int
 }
@@ -23,9 +23,11 @@ const (
 	MaxShards = 1 << 24
 	// MaxWindow is the longest window, ns: sums of three windows fit an int64.
 	MaxWindow = windowmath.MaxWindow
-	// MaxMemory is the most bytes of an engine: 1 GiB, or 128 TiB where an int has 64 bits.
+	// MaxMemory is the most bytes of an engine: 1 GiB, or 128 TiB where an int has 64
+	// bits.
 	MaxMemory = 1 << (30 + 17*(^uint(0)>>63))
-	// StateBytes are those of a shard that may be over capacity, and of a bucket's: one cache line.
+	// StateBytes are those of a shard that may be over capacity, and of a bucket's: one
+	// cache line.
 	StateBytes = 64
 	// BucketBits are the bits of a bucket's time.
 	BucketBits = 32
@@ -54,8 +56,9 @@ func (d *Dimensions) ShardMemory(rule *Rule) float64 {
 	return float64(rule.Ring.Buffers())*generation + 8*float64(d.Entries(rule)+rule.StateWords())
 }
 
-// OverCapacityShare is the memory of a window that denies only proven keys over capacity, beside all that it has otherwise: entries in its table, for all
-// that are above their limit when more come than planned.
+// OverCapacityShare is the memory of a window that denies only proven keys over
+// capacity, beside all that it has otherwise: entries in its table, for all that are
+// above their limit when more come than planned.
 const OverCapacityShare = 1. / 4
 
 // Entries returns those of a shard's table.
@@ -113,7 +116,8 @@ func (d *Dimensions) checkBucket(rule *Rule) error {
 	return nil
 }
 
-// Check refuses dimensions that no engine of the rule can have. Its errors name the field of a sketchlimit.Plan.
+// Check refuses dimensions that no engine of the rule can have. Its errors name the
+// field of a sketchlimit.Plan.
 func (d *Dimensions) Check(rule *Rule) error {
 	if d.Shards < 1 || d.Shards > MaxShards {
 		return fmt.Errorf("sketchlimit: Plan.Shards %d, must be 1 … %d", d.Shards, MaxShards)

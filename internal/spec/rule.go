@@ -1,5 +1,6 @@
-// Package spec says what an engine limits and what it is made of: a [Rule], and [Dimensions],
-// which are those of a sketchlimit.Plan, with the bytes that they take. It has no state.
+// Package spec says what an engine limits and what it is made of: a [Rule], and
+// [Dimensions], which are those of a sketchlimit.Plan, with the bytes that they take.
+// It has no state.
 package spec
 
 import (
@@ -18,20 +19,21 @@ type Rule struct {
 	Reach  int64       // units of a key that may be in use, or in a window's generation: more than now if limits were higher
 	Coarse bool        // decide the same, and tell less of it
 	Bucket gcra.Bucket // of no burst for a window
-	// OverCapacity is nil where all is denied that cannot be shown to be within the limit. Otherwise a window denies, over
-	// capacity, only keys that are proven over it, see [heavyhitter.FitsOffered]; and in a bucket a key that finds no place
+	// OverCapacity is nil where all is denied that cannot be shown to be within the
+	// limit. Otherwise a window denies, over capacity, only keys that are proven over
+	// it, see [heavyhitter.FitsOffered]; and in a bucket a key that finds no place
 	// takes that of the entry which passes first.
 	OverCapacity *overcapacity.Episodes
 }
 
-// NewWindow returns the rule of a window that keeps so many generations of a length: 1 for a fixed window,
-// one more than its sub-windows for a sliding one.
+// NewWindow returns the rule of a window that keeps so many generations of a length: 1
+// for a fixed window, one more than its sub-windows for a sliding one.
 func NewWindow(limit int, length time.Duration, generations int) Rule {
 	return Rule{Window: windowmath.New(length, generations), Limit: int64(limit), Reach: int64(limit)}
 }
 
-// NewBucket returns the rule of a token bucket of burst units, of which limit flow back in span.
-// Its generations are as long as its cells reach.
+// NewBucket returns the rule of a token bucket of burst units, of which limit flow back
+// in span. Its generations are as long as its cells reach.
 func NewBucket(limit, burst int, span time.Duration) Rule {
 	b, length := gcra.New(int64(limit), int64(burst), int64(span))
 	return Rule{Window: windowmath.New(length, 1), Limit: int64(limit), Reach: int64(burst), Bucket: b}
@@ -45,8 +47,8 @@ func (w *Rule) Span() time.Duration {
 	return w.Window.Span()
 }
 
-// Grid returns the ns that times are to be multiples of to be whole ticks of a bucket, if times of a
-// resolution are such multiples; otherwise, and for a window, 1.
+// Grid returns the ns that times are to be multiples of to be whole ticks of a bucket,
+// if times of a resolution are such multiples; otherwise, and for a window, 1.
 func (w *Rule) Grid(resolution time.Duration) int64 {
 	if w.IsBucket() && int64(resolution)%w.Bucket.Grid() == 0 {
 		return w.Bucket.Grid()
@@ -60,7 +62,8 @@ func (w *Rule) DeniesProven() bool { return w.OverCapacity != nil && !w.IsBucket
 // Evicts reports whether entries of a bucket give way whose times have not passed.
 func (w *Rule) Evicts() bool { return w.OverCapacity != nil && w.IsBucket() }
 
-// StateWords returns the words of state that a shard has beside its generations and its table.
+// StateWords returns the words of state that a shard has beside its generations and its
+// table.
 func (w *Rule) StateWords() int {
 	if w.IsBucket() || w.DeniesProven() {
 		return StateBytes / 8

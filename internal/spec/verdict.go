@@ -9,8 +9,8 @@ import (
 // Never is the RetryAfter of a request that no amount of waiting makes admissible.
 const Never = windowmath.Never
 
-// Verdict is a decision in the four words that the compiler keeps in registers. Its durations
-// are counted from the position that was asked for.
+// Verdict is a decision in the four words that the compiler keeps in registers. Its
+// durations are counted from the position that was asked for.
 type Verdict struct {
 	Allowed                bool
 	Remaining              int
@@ -23,7 +23,8 @@ func (v Verdict) After(lag time.Duration) Verdict {
 	return v
 }
 
-// Later returns a duration, unless it is 0 or Never, for a caller who counts from a time that is earlier by lag.
+// Later returns a duration, unless it is 0 or Never, for a caller who counts from a
+// time that is earlier by lag.
 func Later(d, lag time.Duration) time.Duration {
 	if d == 0 || d == Never {
 		return d
@@ -45,10 +46,11 @@ func (v Verdict) Tighter(u Verdict) bool {
 // coarseSteps are the steps in which a coarse rule tells what a key has used.
 const coarseSteps = 4
 
-// Coarse returns what is told of a verdict so that who asks does not learn by a unit or two which keys share counters.
-// ResetAfter is that of a quota that is used up now. Remaining is in steps. Even an unused quota is told as one step less:
-// otherwise one unit could be told from none. RetryAfter is exact: a request is only denied where its quota is used up, by all
-// that is counted.
+// Coarse returns what is told of a verdict so that who asks does not learn by a unit or
+// two which keys share counters. ResetAfter is that of a quota that is used up now.
+// Remaining is in steps. Even an unused quota is told as one step less: otherwise one
+// unit could be told from none. RetryAfter is exact: a request is only denied where its
+// quota is used up, by all that is counted.
 func (v Verdict) Coarse(quota int64, reset time.Duration) Verdict {
 	if v.Remaining > 0 {
 		step := (quota + coarseSteps - 1) / coarseSteps

@@ -10,7 +10,8 @@ import (
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
 
-// section is a copy of what decides on a part of the keys of a window, those of one shard or less.
+// section is a copy of what decides on a part of the keys of a window, those of one
+// shard or less.
 type section struct {
 	*engine.Copy
 	of          int                    // pieces there are
@@ -19,8 +20,9 @@ type section struct {
 	others      [][]uint64             // its counters of others, by age
 }
 
-// sections ranges over an engine and what it has replaced. Their shards have the keys in the same order:
-// parts of the keys that share a shard of either are looked at one after another.
+// sections ranges over an engine and what it has replaced. Their shards have the keys
+// in the same order: parts of the keys that share a shard of either are looked at one
+// after another.
 func sections(e *engine.Engine, p rotating.Position) iter.Seq[*section] {
 	return func(yield func(*section) bool) {
 		generations := e.Ring.Buffers()
@@ -66,7 +68,8 @@ func (s *section) unseen() errorrate.Unseen {
 	return u
 }
 
-// denied returns the chance that an unseen key is denied n units at a limit: 0 where a shard is over capacity.
+// denied returns the chance that an unseen key is denied n units at a limit: 0 where a
+// shard is over capacity.
 func (s *section) denied(n, limit int64) float64 {
 	if s.OverCapacity {
 		return 0

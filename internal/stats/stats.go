@@ -1,6 +1,6 @@
-// Package stats sums over the shards of an engine, and of the one that it has replaced while
-// that matters: what they have counted, and the chance that an unseen key is denied. It reads
-// copies of shards, one at a time, which decisions do not wait for.
+// Package stats sums over the shards of an engine, and of the one that it has replaced
+// while that matters: what they have counted, and the chance that an unseen key is
+// denied. It reads copies of shards, one at a time, which decisions do not wait for.
 package stats
 
 import (
@@ -19,7 +19,8 @@ type Stats struct {
 	BloomFill, SketchFill              float64
 }
 
-// Counters returns the fields of Stats that no counter of a sketch has to be read for: the units, and the mean cost.
+// Counters returns the fields of Stats that no counter of a sketch has to be read for:
+// the units, and the mean cost.
 func Counters(e *engine.Engine) (sum Stats) {
 	for _, one := range []*engine.Engine{e, e.Before()} {
 		if one != nil {
@@ -32,7 +33,8 @@ func Counters(e *engine.Engine) (sum Stats) {
 	return sum
 }
 
-// Of reads an engine at a position or later. The false-denial rate is that of a request of mean cost at the lowest limit.
+// Of reads an engine at a position or later. The false-denial rate is that of a request
+// of mean cost at the lowest limit.
 func Of(e *engine.Engine, p rotating.Position, lowest int64) Stats {
 	before, sum := e.Before(), Counters(e)
 	n := min(int64(math.Ceil(sum.MeanCost)), e.Quota(lowest))
@@ -60,7 +62,8 @@ func Of(e *engine.Engine, p rotating.Position, lowest int64) Stats {
 	return sum
 }
 
-// addBucket adds what the table of a bucket tells. Its keys are those whose buckets are not full.
+// addBucket adds what the table of a bucket tells. Its keys are those whose buckets are
+// not full.
 func addBucket(e *engine.Engine, p rotating.Position, n, lowest int64, sum *Stats) {
 	c, shards := e.NewCopy(), engine.ShardsOf(e).Count()
 	for i := range shards {
@@ -83,8 +86,8 @@ func addBucket(e *engine.Engine, p rotating.Position, n, lowest int64, sum *Stat
 	sum.InWindow = sum.FalseDenialRate
 }
 
-// FalseDenialRate returns the chance that an unseen key is denied n units at a limit, at a position or later, which the
-// exact algorithm admits.
+// FalseDenialRate returns the chance that an unseen key is denied n units at a limit,
+// at a position or later, which the exact algorithm admits.
 func FalseDenialRate(e *engine.Engine, p rotating.Position, n, limit int64) (rate float64) {
 	if e.IsBucket() {
 		c := e.NewCopy()

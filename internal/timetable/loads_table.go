@@ -5,7 +5,8 @@ package timetable
 // loadRates are the rates of the columns: of unseen keys that find no place.
 var loadRates = [...]float64{0.1, 0.03, 0.01, 0.001, 0.0001, 1e-05, 1e-06, 1e-07, 1e-08}
 
-// loads are the shares of a table's places that may be in use on average, by the entries of a line.
+// loads are the shares of a table's places that may be in use on average, by the
+// entries of a line.
 var loads = map[int][len(loadRates)]float64{
 	6:  {0.956, 0.844, 0.786, 0.709, 0.657, 0.615, 0.579, 0.539, 0.503},
 	8:  {0.985, 0.884, 0.832, 0.768, 0.724, 0.692, 0.661, 0.629, 0.592},

@@ -40,8 +40,8 @@ func isAddress(b []byte) bool {
 	return ok
 }
 
-// parseAddress reads an address, with a port or without. What cannot be one is told by its bytes: the errors of netip would
-// be allocations.
+// parseAddress reads an address, with a port or without. What cannot be one is told by
+// its bytes: the errors of netip would be allocations.
 func parseAddress(value []byte) (netip.Addr, bool) {
 	if len(value) < 2 || len(value) > 64 {
 		return netip.Addr{}, false
@@ -97,27 +97,27 @@ func isIPv6(b []byte) bool {
 	return bytes.Contains(b, []byte("::")) || bytes.Count(b, []byte(":")) == 7 || bytes.IndexByte(b, '.') > 0
 }
 
-// isHostName reports whether b is the name of a host. One without a dot has a digit, as ws-017 does: unknown and proxy
-// are words that stand for no host.
+// isHostName reports whether b is the name of a host. One without a dot has a digit, as
+// ws-017 does: unknown and proxy are words that stand for no host.
 func isHostName(b []byte) bool {
 	if len(b) == 0 || len(b) > 253 {
 		return false
 	}
-	letters, told := 0, false
+	letters, sure := 0, false
 	for i, c := range b {
 		switch {
 		case c|0x20 >= 'a' && c|0x20 <= 'z':
 			letters++
 		case digit(c):
-			told = true
+			sure = true
 		case c == '.':
 			if i == 0 || b[i-1] == '.' {
 				return false
 			}
-			told = told || i < len(b)-1
+			sure = sure || i < len(b)-1
 		case c != '-' && c != '_' || i == 0:
 			return false
 		}
 	}
-	return letters > 0 && told
+	return letters > 0 && sure
 }

@@ -32,7 +32,8 @@ type lines struct {
 	any  bool   // a block has been read
 }
 
-// fill reads the next block. Where the stream ends in an error, the beginning of the line that was cut off is left out.
+// fill reads the next block. Where the stream ends in an error, the beginning of the
+// line that was cut off is left out.
 func (l *lines) fill(b *block) error {
 	b.tooLong, b.first = 0, !l.any
 	l.any = true
@@ -67,7 +68,8 @@ func (l *lines) fill(b *block) error {
 	}
 }
 
-// afterLine drops the end of a line that is too long, and moves what follows to the front.
+// afterLine drops the end of a line that is too long, and moves what follows to the
+// front.
 func afterLine(b []byte) (n int, more bool) {
 	end := bytes.IndexByte(b, '\n')
 	if end < 0 {

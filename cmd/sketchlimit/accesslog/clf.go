@@ -2,7 +2,8 @@ package accesslog
 
 import "bytes"
 
-// The fields of the common and combined log formats, of Apache and nginx. The last one is what nginx' packages append.
+// The fields of the common and combined log formats, of Apache and nginx. The last one
+// is what nginx' packages append.
 var (
 	commonFields = []string{
 		"remote_addr", "ident", "user", "time", "request", "method", "path", "protocol", "status", "bytes",
@@ -26,8 +27,8 @@ const (
 	clfForwarded
 )
 
-// clf splits lines of the common and combined formats. What stands before the client, such as a virtual host or what
-// syslog adds, is passed over.
+// clf splits lines of the common and combined formats. What stands before the client,
+// such as a virtual host or what syslog adds, is passed over.
 type clf struct {
 	lastAddress bool // of the addresses before the time the last is the client, not the first
 }
@@ -53,7 +54,8 @@ func (c clf) combined(line []byte, fields [][]byte) (reason string) {
 	return ""
 }
 
-// split reads host, ident, user, time, request, status and bytes, and answers what is left.
+// split reads host, ident, user, time, request, status and bytes, and answers what is
+// left.
 func (c clf) split(line []byte, fields [][]byte) (rest []byte, reason string) {
 	first := bytes.IndexByte(line, ' ')
 	if first <= 0 {
@@ -94,7 +96,8 @@ func (c clf) split(line []byte, fields [][]byte) (rest []byte, reason string) {
 	return rest[4+len(size):], ""
 }
 
-// clfTimeIn returns where a time in brackets begins, with the space before it; -1 if there is none.
+// clfTimeIn returns where a time in brackets begins, with the space before it; -1 if
+// there is none.
 func clfTimeIn(line []byte) int {
 	for from := 0; ; {
 		i := bytes.IndexByte(line[from:], '[')
@@ -109,8 +112,9 @@ func clfTimeIn(line []byte) int {
 	}
 }
 
-// clientBefore finds the client before the time, and what follows it. It is the first address, or the last one; without one,
-// the name that stands where the format has the host.
+// clientBefore finds the client before the time, and what follows it. It is the first
+// address, or the last one; without one, the name that stands where the format has the
+// host.
 func clientBefore(b []byte, last bool) (client, rest []byte) {
 	from, to, words := -1, 0, 0
 	for i := 0; i < len(b); {
@@ -137,7 +141,8 @@ func wordEnd(b []byte, from int) int {
 	return len(b)
 }
 
-// isVirtualHost reports whether a word is the address of a server: its port is below 1024, or 8080 or 8443.
+// isVirtualHost reports whether a word is the address of a server: its port is below
+// 1024, or 8080 or 8443.
 func isVirtualHost(word []byte) bool {
 	host, digits, ok := bytes.Cut(word, []byte(":"))
 	if len(word) > 0 && word[0] == '[' {
@@ -156,11 +161,13 @@ func isSyslogHost(after []byte) bool {
 	return len(next) > 1 && next[len(next)-1] == ':' && !isAddress(next)
 }
 
-// addressWord is the last one of a word's list, without what lists and quotes put around it.
+// addressWord is the last one of a word's list, without what lists and quotes put
+// around it.
 func addressWord(word []byte) []byte { return lastAddress(bytes.Trim(word, `",`)) }
 
-// hostWord returns where the host is among so many words that are no addresses: the third before the time, which ident and
-// user follow. Where a user has spaces it is the first word.
+// hostWord returns where the host is among so many words that are no addresses: the
+// third before the time, which ident and user follow. Where a user has spaces it is the
+// first word.
 func hostWord(b []byte, words int) (from, to int) {
 	first := wordEnd(b, 0)
 	if rest := b[min(first+1, len(b)):]; words <= 3 ||
@@ -173,8 +180,8 @@ func hostWord(b []byte, words int) (from, to int) {
 	return from, wordEnd(b, from)
 }
 
-// requestEnd finds the quote that ends the request, whose own quotes old servers did not escape: the first one that a
-// status and a size follow.
+// requestEnd finds the quote that ends the request, whose own quotes old servers did
+// not escape: the first one that a status and a size follow.
 func requestEnd(b []byte) (end int, ok bool) {
 	for from := 0; ; {
 		i := bytes.IndexByte(b[from:], '"')
@@ -192,8 +199,8 @@ func requestEnd(b []byte) (end int, ok bool) {
 
 func digit(c byte) bool { return c >= '0' && c <= '9' }
 
-// splitRequest splits GET /path HTTP/1.1 into the whole and its three parts. A request that is no such line has only the
-// whole.
+// splitRequest splits GET /path HTTP/1.1 into the whole and its three parts. A request
+// that is no such line has only the whole.
 func splitRequest(request []byte, fields [][]byte) {
 	fields[0], fields[1], fields[2], fields[3] = request, nil, nil, nil
 	first, last := bytes.IndexByte(request, ' '), bytes.LastIndexByte(request, ' ')
@@ -202,7 +209,8 @@ func splitRequest(request []byte, fields [][]byte) {
 	}
 }
 
-// quoted reads a space and a text in quotes, in which a backslash may stand before a quote.
+// quoted reads a space and a text in quotes, in which a backslash may stand before a
+// quote.
 func quoted(b []byte) (value, rest []byte, ok bool) {
 	b, ok = bytes.CutPrefix(b, []byte(` "`))
 	if !ok {

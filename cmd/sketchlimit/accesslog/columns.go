@@ -24,7 +24,8 @@ func splitTSV(line []byte, fields [][]byte) (reason string) {
 	return ""
 }
 
-// separator is what the columns of a header are separated by; 0 if it has one column only.
+// separator is what the columns of a header are separated by; 0 if it has one column
+// only.
 func separator(header []byte) byte {
 	most, by := 0, byte(0)
 	for _, c := range []byte(",;\t") {
@@ -35,8 +36,8 @@ func separator(header []byte) byte {
 	return by
 }
 
-// splitCSV returns a splitter of lines with so many columns. A field in quotes may hold the separator, and two quotes for
-// one, but no end of line.
+// splitCSV returns a splitter of lines with so many columns. A field in quotes may hold
+// the separator, and two quotes for one, but no end of line.
 func splitCSV(separator byte, columns int) splitter {
 	var plain []byte // fields with quotes in them: the line itself may be shown yet
 	return func(line []byte, fields [][]byte) (reason string) {

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// doubts are what lines behind the first ones say of the choice of the client and the time, in which they had no part.
+// doubts are what lines behind the first ones say of the choice of the client and the
+// time, in which they had no part.
 type doubts struct {
 	looked  int // such lines
 	clients differing
@@ -75,7 +76,8 @@ func looks(number int) int {
 	return 0
 }
 
-// look lets lines of the block at hand choose, and compares what they give with what the first lines have chosen.
+// look lets lines of the block at hand choose, and compares what they give with what
+// the first lines have chosen.
 func (p *parser) look(f *File) {
 	n := looks(p.b.number)
 	if n == 0 {
@@ -114,7 +116,8 @@ func (p *parser) look(f *File) {
 	compare()
 }
 
-// compare compares the plan with that of some lines, the first of which has this number. head is a #Fields: line before them.
+// compare compares the plan with that of some lines, the first of which has this
+// number. head is a #Fields: line before them.
 func (p *parser) compare(f *File, lines [][]byte, number int, head []byte) {
 	own, layout, sample := File{}, f.layout.of(lines, head), lines
 	if layout.header {
@@ -151,7 +154,8 @@ func (p *parser) compare(f *File, lines [][]byte, number int, head []byte) {
 	l.times.add(times, 0)
 }
 
-// of is a layout of the same format for other lines of the log. head is a #Fields: line before them.
+// of is a layout of the same format for other lines of the log. head is a #Fields: line
+// before them.
 func (l layout) of(lines [][]byte, head []byte) layout {
 	switch {
 	case l.format == W3C && head != nil:

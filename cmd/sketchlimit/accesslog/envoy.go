@@ -2,8 +2,9 @@ package accesslog
 
 import "bytes"
 
-// envoyFields are those of Envoy's default format string. It has no address of the connection: the client is in
-// x_forwarded_for, where Envoy appends that address if it is set up to (use_remote_address).
+// envoyFields are those of Envoy's default format string. It has no address of the
+// connection: the client is in x_forwarded_for, where Envoy appends that address if it
+// is set up to (use_remote_address).
 var envoyFields = []string{
 	"time", "request", "method", "path", "protocol", "status", "flags", "bytes_received", "bytes_sent", "duration",
 	"upstream_service_time", "x_forwarded_for", "user_agent", "request_id", "authority", "upstream_host",

@@ -24,10 +24,12 @@ const (
 	Words    Format = "words"    // words or columns without names: the time and the addresses tell which are which
 )
 
-// Formats are all but Auto and patterns. Of two that read as many lines of a log the first one is taken.
+// Formats are all but Auto and patterns. Of two that read as many lines of a log the
+// first one is taken.
 var Formats = []Format{JSON, Envoy, Combined, Common, TSV, CSV, W3C, Words}
 
-// ParseFormat turns the name of a format into it, or a pattern as nginx and Apache have it in their configurations.
+// ParseFormat turns the name of a format into it, or a pattern as nginx and Apache have
+// it in their configurations.
 func ParseFormat(name string) (Format, error) {
 	for _, f := range append([]Format{Auto}, Formats...) {
 		if name == string(f) {
@@ -49,7 +51,8 @@ func formatNames(or string) string {
 	return strings.Join(names, ", ") + or + string(Formats[len(Formats)-1])
 }
 
-// splitter finds the fields of a line, which it does not change. They are part of the line, or last until the next call. A reason that is not empty tells why it could not.
+// splitter finds the fields of a line, which it does not change. They are part of the
+// line, or last until the next call. A reason that is not empty tells why it could not.
 type splitter func(line []byte, fields [][]byte) (reason string)
 
 // layout is a format as a log has it.
@@ -101,7 +104,8 @@ func fixed(f Format, fields []string, split splitter) layout {
 	return layout{format: f, fields: fields, fixedTime: true, open: func() splitter { return split }}
 }
 
-// clfLayout takes the last of the addresses before the time for the client if the first is that of a few servers.
+// clfLayout takes the last of the addresses before the time for the client if the first
+// is that of a few servers.
 func clfLayout(f Format, fields []string, split func(clf, []byte, [][]byte) string, lines [][]byte) layout {
 	of := func(c clf) layout {
 		return fixed(f, fields, func(line []byte, fields [][]byte) string { return split(c, line, fields) })
@@ -155,7 +159,8 @@ func (l layout) what() string {
 // firstLines are as many as tell what a log is like.
 const firstLines = 200
 
-// samples are the lines that say something, firstLines at a time. All begin with the first line, which may be a header.
+// samples are the lines that say something, firstLines at a time. All begin with the
+// first line, which may be a header.
 func samples(text []byte) iter.Seq[[][]byte] {
 	return func(yield func([][]byte) bool) {
 		var lines [][]byte
@@ -179,14 +184,15 @@ func samples(text []byte) iter.Seq[[][]byte] {
 
 func trimmed(line []byte) []byte { return bytes.TrimRight(line, "\r\n") }
 
-// passedOver reports which lines are neither requests nor bad: empty ones, comments, the separator of columns that Excel reads,
-// and the beginning and end of an array.
+// passedOver reports which lines are neither requests nor bad: empty ones, comments,
+// the separator of columns that Excel reads, and the beginning and end of an array.
 func passedOver(line []byte) bool {
 	return len(line) == 0 || line[0] == '#' || len(line) == 5 && bytes.HasPrefix(line, []byte("sep=")) || len(line) < 8 && len(elementOf(line)) == 0 || len(bytes.TrimSpace(line)) == 0
 }
 
-// detect returns the layout that reads most of the lines. Columns by tabs would also be read as tsv, the wrong ones of them,
-// so a header that names the time decides. Lines are words if no format reads half of them.
+// detect returns the layout that reads most of the lines. Columns by tabs would also be
+// read as tsv, the wrong ones of them, so a header that names the time decides. Lines
+// are words if no format reads half of them.
 func detect(lines [][]byte, o Options) (best layout, ok bool) {
 	columns := csvLayout(lines)
 	headed := columns.headed(lines[0], o)
@@ -225,7 +231,8 @@ func (l layout) headed(first []byte, o Options) bool {
 	return !isTime
 }
 
-// isHeader reports whether a line may name columns: it does not if it has a time or an address.
+// isHeader reports whether a line may name columns: it does not if it has a time or an
+// address.
 func (l layout) isHeader(first []byte) bool {
 	return printable(first) && len(l.fields) >= 2 && !slices.ContainsFunc(l.fields, func(name string) bool {
 		return isTime([]byte(name)) || isAddress([]byte(name))

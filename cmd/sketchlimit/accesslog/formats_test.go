@@ -87,7 +87,8 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// TestOthers: fields are handed out with each request; addresses without port, and nil where a line has none.
+// TestOthers: fields are handed out with each request; addresses without port, and nil
+// where a line has none.
 func TestOthers(t *testing.T) {
 	l, err := Open([]string{"testdata/named.csv"}, nil, Options{Others: []string{"client", "none", "user id"}})
 	require.NoError(t, err)
@@ -163,7 +164,8 @@ func TestParseTime(t *testing.T) {
 	}
 }
 
-// TestTimesAgreeWithTheLibrary: what is parsed by hand is what package time says, over 3,000 dates.
+// TestTimesAgreeWithTheLibrary: what is parsed by hand is what package time says, over
+// 3,000 dates.
 func TestTimesAgreeWithTheLibrary(t *testing.T) {
 	at := time.Date(1995, 1, 1, 0, 0, 0, 0, time.UTC)
 	for i := range 3000 {
@@ -195,7 +197,8 @@ func TestParseKey(t *testing.T) {
 	assert.Equal(t, "user, ip/24/48", key)
 }
 
-// TestBitsOfAKey: of two numbers the first is for IPv4 and the second for IPv6; a single one tells by its size.
+// TestBitsOfAKey: of two numbers the first is for IPv4 and the second for IPv6; a
+// single one tells by its size.
 func TestBitsOfAKey(t *testing.T) {
 	for key, want := range map[string][2]int{
 		"ip": {32, 128}, "ip/24": {24, 128}, "ip/32": {32, 128}, "ip/33": {32, 33}, "ip/64": {32, 64}, "ip/128": {32, 128},
@@ -209,7 +212,8 @@ func TestBitsOfAKey(t *testing.T) {
 	assert.Equal(t, []string{"00:00:01 2001:db8::/32 1", "00:00:02 192.0.2.1 1"}, got)
 }
 
-// TestPartsOfAKeyAreToldApart: two requests have the same key only if they have all of its fields in common.
+// TestPartsOfAKeyAreToldApart: two requests have the same key only if they have all of
+// its fields in common.
 func TestPartsOfAKeyAreToldApart(t *testing.T) {
 	var b strings.Builder
 	values := []string{"x", "y", ",", `"`, `x,y`, `"x`, `x"`, `"x"`, `","`, `"",""`, `x","y`, `,"`, `",`, `""`}
@@ -229,7 +233,8 @@ func TestPartsOfAKeyAreToldApart(t *testing.T) {
 	assert.Equal(t, []string{`00:00:01 "x,y",z 1`, `00:00:01 x,"y,z" 1`}, got)
 }
 
-// TestHeaderMakesColumnsByTabsCSV: a header that names the time does; lines without one stay tsv, whatever their keys are.
+// TestHeaderMakesColumnsByTabsCSV: a header that names the time does; lines without one
+// stay tsv, whatever their keys are.
 func TestHeaderMakesColumnsByTabsCSV(t *testing.T) {
 	for name, c := range map[string]struct {
 		text    string
@@ -252,7 +257,8 @@ func TestHeaderMakesColumnsByTabsCSV(t *testing.T) {
 	}
 }
 
-// TestCostsBelowOne: a cost is one unit or more, as in the traces of a report; of bytes there may be none.
+// TestCostsBelowOne: a cost is one unit or more, as in the traces of a report; of bytes
+// there may be none.
 func TestCostsBelowOne(t *testing.T) {
 	for name, c := range map[string]struct {
 		text, cost string
@@ -290,7 +296,8 @@ func TestSplitHeader(t *testing.T) {
 	}
 }
 
-// TestArraysInJSON: one value of an array is the field's. Of a list to which proxies append it is the last, of others the first.
+// TestArraysInJSON: one value of an array is the field's. Of a list to which proxies
+// append it is the last, of others the first.
 func TestArraysInJSON(t *testing.T) {
 	for name, c := range map[string]struct {
 		field, key, line string
@@ -322,14 +329,16 @@ func TestArraysInJSON(t *testing.T) {
 	}
 }
 
-// TestNamesOfNestedFieldsAreBounded: a long name in front of many fields would otherwise be kept with each of them.
+// TestNamesOfNestedFieldsAreBounded: a long name in front of many fields would
+// otherwise be kept with each of them.
 func TestNamesOfNestedFieldsAreBounded(t *testing.T) {
 	line := `{"time":1,"ip":"a","` + strings.Repeat("x", 1<<18) + `":{"a":1` + strings.Repeat(`,"a":1`, 1<<16) + `},"b":{"c":2}}`
 	names, _ := jsonSurvey([][]byte{[]byte(line)}, false)
 	assert.Equal(t, []string{"b.c", "ip", "time"}, names)
 }
 
-// TestLongKeysAreCutAndToldApart: of a key that is too long to be kept its beginning is told, and a hash.
+// TestLongKeysAreCutAndToldApart: of a key that is too long to be kept its beginning is
+// told, and a hash.
 func TestLongKeysAreCutAndToldApart(t *testing.T) {
 	same := strings.Repeat("é", 200)
 	text := "1\t" + same + "a\n2\t" + same + "b\n3\t" + same + "a\n4\t" + strings.Repeat("x", 256) + "\n5\t" + strings.Repeat("\x80", 300) + "\n"

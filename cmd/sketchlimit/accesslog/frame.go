@@ -10,8 +10,9 @@ import (
 // frameHead is as much of a log as tells how its objects are laid out.
 const frameHead = 64 << 10
 
-// framed puts each object of JSON on a line of its own, where it is not: in an array, in objects over several lines, or in the
-// first array of objects within an object, as clouds write them.
+// framed puts each object of JSON on a line of its own, where it is not: in an array,
+// in objects over several lines, or in the first array of objects within an object, as
+// clouds write them.
 func framed(in *bufio.Reader) io.Reader {
 	head, _ := in.Peek(frameHead)
 	text := bytes.TrimLeft(head, " \t\r\n")
@@ -45,7 +46,8 @@ func framed(in *bufio.Reader) io.Reader {
 	return in
 }
 
-// isEnvelope reports whether text is an object that has an array of objects and nothing else, as Azure exports them.
+// isEnvelope reports whether text is an object that has an array of objects and nothing
+// else, as Azure exports them.
 func isEnvelope(text []byte) bool {
 	var fields map[string][]json.RawMessage
 	if json.Unmarshal(text, &fields) != nil || len(fields) != 1 {
@@ -60,7 +62,8 @@ func isEnvelope(text []byte) bool {
 // elementOf is an object without what stands around it in an array.
 func elementOf(line []byte) []byte { return bytes.Trim(line, " \t\r[],") }
 
-// firstObject returns where the object that text begins with ends, 0 if it does not, and whether it has an array of objects.
+// firstObject returns where the object that text begins with ends, 0 if it does not,
+// and whether it has an array of objects.
 func firstObject(text []byte) (end int, array bool) {
 	var s scanner
 	for i, c := range text {
@@ -101,7 +104,8 @@ func (s *scanner) next(c byte) {
 	}
 }
 
-// framer writes a line for each object: those that are in no other one, or those in arrays of objects.
+// framer writes a line for each object: those that are in no other one, or those in
+// arrays of objects.
 type framer struct {
 	in    *bufio.Reader
 	array bool

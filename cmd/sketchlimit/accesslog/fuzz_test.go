@@ -12,7 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzParse: whatever a log holds, reading it neither panics nor loses a line, and says the same in one block and in lines.
+// FuzzParse: whatever a log holds, reading it neither panics nor loses a line, and says
+// the same in one block and in lines.
 func FuzzParse(f *testing.F) {
 	for _, name := range []string{"common.log", "combined.log", "envoy.log", "nested.json", "named.csv", "keys.tsv"} {
 		text, err := os.ReadFile(filepath.Join("testdata", name))
@@ -71,7 +72,8 @@ func FuzzCSV(f *testing.F) {
 	})
 }
 
-// FuzzJSON: a line is an object exactly if encoding/json says so, and a text in it is the same.
+// FuzzJSON: a line is an object exactly if encoding/json says so, and a text in it is
+// the same.
 func FuzzJSON(f *testing.F) {
 	f.Add(`{"a":"x\u00e9\"","b":{"c":"y"}}`)
 	f.Add(`{"a":1,"b":{"c":[{}]},"d":{}}`)
@@ -95,7 +97,8 @@ func FuzzJSON(f *testing.F) {
 	})
 }
 
-// FuzzPattern: whatever a pattern and a line are, a line that fits has its fields in order.
+// FuzzPattern: whatever a pattern and a line are, a line that fits has its fields in
+// order.
 func FuzzPattern(f *testing.F) {
 	f.Add(`$remote_addr - $remote_user [$time_local] "$request" $status`, `203.0.113.7 - - [10/Nov/2026:07:00:00 +0000] "GET "/" HTTP/1.1" 200`)
 	f.Add(`%h %l %u %t "%r" %>s "%{Referer}i"`, `203.0.113.7 - - [10/Nov/2026:07:00:00 +0000] "GET / HTTP/1.1" 200 "\""`)

@@ -5,10 +5,12 @@ import (
 	"slices"
 )
 
-// grepped is what grep has put before the lines: the name of a file, the number of the line, or both.
+// grepped is what grep has put before the lines: the name of a file, the number of the
+// line, or both.
 type grepped struct{ name, number bool }
 
-// split cuts a line into what grep has put before it and what the file had. If it does not begin so, rest is nil.
+// split cuts a line into what grep has put before it and what the file had. If it does
+// not begin so, rest is nil.
 func (g grepped) split(line []byte) (name []byte, number int64, rest []byte) {
 	rest = line
 	if g.name {
@@ -72,7 +74,8 @@ func grepIn(lines [][]byte) grepped {
 	return grepped{}
 }
 
-// fits returns how many lines grep may have written: an address, a time or an object follows, and numbers rise within a file.
+// fits returns how many lines grep may have written: an address, a time or an object
+// follows, and numbers rise within a file.
 func (g grepped) fits(lines [][]byte) (n int) {
 	var file []byte
 	before := int64(-1)
@@ -92,7 +95,8 @@ func (g grepped) fits(lines [][]byte) (n int) {
 	return n
 }
 
-// beginsRecord reports whether a line begins with an address, a time, an object or something in brackets.
+// beginsRecord reports whether a line begins with an address, a time, an object or
+// something in brackets.
 func beginsRecord(line []byte) bool {
 	if len(line) == 0 || line[0] == '{' || line[0] == '[' {
 		return len(line) > 0

@@ -24,7 +24,8 @@ type input struct {
 
 const maxZstdWindow = 64 << 20 // which compressors stay below unless told otherwise
 
-// open opens the log at path, or takes stdin if that is "-", and counts the bytes that are read of it.
+// open opens the log at path, or takes stdin if that is "-", and counts the bytes that
+// are read of it.
 func open(path string, stdin io.Reader, count *atomic.Int64) (*input, error) {
 	if path == "-" {
 		in, err := decompressed(counted{stdin, count}, func() {})
@@ -87,7 +88,8 @@ func decompressed(r io.Reader, done func()) (*input, error) {
 	return &input{Reader: asLines(in), close: done}, nil
 }
 
-// asLines takes off a byte order mark, and makes UTF-8 of UTF-16 and a line of each object.
+// asLines takes off a byte order mark, and makes UTF-8 of UTF-16 and a line of each
+// object.
 func asLines(r io.Reader) io.Reader {
 	in := bufio.NewReaderSize(r, frameHead)
 	switch mark, _ := in.Peek(3); {

@@ -10,8 +10,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// jsonLine finds fields of a JSON object. A field of an object in it is named with a dot: request.remote_ip. Of an array it is
-// one value, as headers are arrays that have one value as a rule.
+// jsonLine finds fields of a JSON object. A field of an object in it is named with a
+// dot: request.remote_ip. Of an array it is one value, as headers are arrays that have
+// one value as a rule.
 type jsonLine struct {
 	names   []string
 	last    []bool // by name: of an array the last value is taken, not the first
@@ -160,17 +161,20 @@ func (j *jsonLine) value() ([]byte, error) {
 	return j.plain[from:len(j.plain):len(j.plain)], nil
 }
 
-// longestName is that of the names that fields may have. Fields of objects have the names of those in front of their own, so
-// that a line would have many times its own length of names otherwise.
+// longestName is that of the names that fields may have. Fields of objects have the
+// names of those in front of their own, so that a line would have many times its own
+// length of names otherwise.
 const longestName = 256
 
-// fromObject is a line without what stands before the object in it, as syslog and containers write it.
+// fromObject is a line without what stands before the object in it, as syslog and
+// containers write it.
 func fromObject(line []byte) []byte { return line[max(0, bytes.IndexByte(line, '{')):] }
 
 // timeInFront is the field of a time that stands before an object.
 const timeInFront = "time in front"
 
-// frontTime is the time that a line begins with, in one word or two; nil if there is none.
+// frontTime is the time that a line begins with, in one word or two; nil if there is
+// none.
 func frontTime(line []byte) []byte {
 	front := line[:max(0, bytes.IndexByte(line, '{'))]
 	first := bytes.IndexAny(front, " \t")
@@ -263,7 +267,8 @@ func jsonLayout(lines [][]byte) layout {
 	return l
 }
 
-// wrappers are the fields in which containers and collectors put the line that a server wrote.
+// wrappers are the fields in which containers and collectors put the line that a server
+// wrote.
 var wrappers = []string{"log", "MESSAGE", "message", "msg", "textPayload", "@message", "line", "_raw", "event.original", "event", "body"}
 
 // unwrapped returns the layout of the lines in a field of objects, if they are a log.

@@ -10,7 +10,8 @@ import (
 	"strings"
 )
 
-// defaultKey is the client's address, IPv6 by its network, as package httplimit counts clients.
+// defaultKey is the client's address, IPv6 by its network, as package httplimit counts
+// clients.
 const defaultKey = "ip/64"
 
 const mostParts = 8 // of a key
@@ -37,7 +38,8 @@ func ParseKey(text string) (string, error) {
 	return text, err
 }
 
-// parseKey reads FIELD, FIELD/BITS or FIELD/BITS/BITS, several of them separated by commas.
+// parseKey reads FIELD, FIELD/BITS or FIELD/BITS/BITS, several of them separated by
+// commas.
 func parseKey(text string) ([]keyPart, error) {
 	var parts []keyPart
 	for one := range strings.SplitSeq(text, ",") {
@@ -58,8 +60,8 @@ func parseKey(text string) ([]keyPart, error) {
 	return parts, nil
 }
 
-// setBits reads the bits for IPv4 and those for IPv6. A single number of up to 32 is for IPv4, a higher one for IPv6. None is
-// 0, which files of rules do not allow either.
+// setBits reads the bits for IPv4 and those for IPv6. A single number of up to 32 is
+// for IPv4, a higher one for IPv6. None is 0, which files of rules do not allow either.
 func (p *Part) setBits(text string) bool {
 	first, second, both := strings.Cut(text, "/")
 	n, err := strconv.ParseUint(first, 10, 8)
@@ -91,8 +93,9 @@ func (p *Part) String() string {
 	return name
 }
 
-// text returns the key's part of a value, appending to keys where it is not part of the value; nil if it has none. It tells
-// whether an address was read, of a part that is one.
+// text returns the key's part of a value, appending to keys where it is not part of the
+// value; nil if it has none. It tells whether an address was read, of a part that is
+// one.
 func (p *keyPart) text(value, keys []byte) (text, after []byte, address bool) {
 	if p.Address {
 		if p.V4 == 32 && isIPv4(value) { // as most are
@@ -125,14 +128,15 @@ func (p *keyPart) text(value, keys []byte) (text, after []byte, address bool) {
 	return keys[n:len(keys):len(keys)], keys, true
 }
 
-// lastAddress is the last one of a list, as X-Forwarded-For is: the only one that a client cannot write itself.
+// lastAddress is the last one of a list, as X-Forwarded-For is: the only one that a
+// client cannot write itself.
 func lastAddress(value []byte) []byte {
 	value = value[bytes.LastIndexByte(value, ',')+1:]
 	return bytes.Trim(bytes.TrimPrefix(value, []byte("%20")), ` "+`) // logs of columns write a space as + or %20
 }
 
-// appendPart appends a part of a key of several to it. Where its end could not be told otherwise it is in quotes, as in CSV:
-// different parts are different keys.
+// appendPart appends a part of a key of several to it. Where its end could not be told
+// otherwise it is in quotes, as in CSV: different parts are different keys.
 func appendPart(key, part []byte) []byte {
 	if part[0] != '"' && bytes.IndexByte(part, ',') < 0 {
 		return append(key, part...)
@@ -150,8 +154,8 @@ func appendPart(key, part []byte) []byte {
 // longestKey is as much of a key as package whatif keeps.
 const longestKey = 256
 
-// AppendShort appends a key of at most so many bytes to to: of a longer one the beginning, and so much of a hash that keys with
-// the same beginning are told apart.
+// AppendShort appends a key of at most so many bytes to to: of a longer one the
+// beginning, and so much of a hash that keys with the same beginning are told apart.
 func AppendShort(to, key []byte, most int) []byte {
 	if len(key) <= most {
 		return append(to, key...)

@@ -24,7 +24,8 @@ type Options struct {
 	Time   string   // the field of the time; "" finds it
 	Cost   string   // the field of the units; "": a field named cost, or else one unit a request
 	Others []string // fields to hand out with each request
-	// KeepTimes leaves times as they are in the log. Otherwise one that is earlier than the newest so far is moved to that.
+	// KeepTimes leaves times as they are in the log. Otherwise one that is earlier than
+	// the newest so far is moved to that.
 	KeepTimes bool
 }
 
@@ -34,7 +35,8 @@ type Batch struct {
 	Others   [][]byte // of Options.Others, so many for each request; nil where a line has none
 }
 
-// File is what was read of one file. Names with characters that cannot be seen are in quotes.
+// File is what was read of one file. Names with characters that cannot be seen are in
+// quotes.
 type File struct {
 	Name       string         `json:"name"`
 	Format     Format         `json:"format"`
@@ -77,12 +79,14 @@ type BadLine struct {
 	Reason string `json:"reason"`
 }
 
-// Unreadable is the error of a log that can be opened but not understood. Another format or other fields may read it.
+// Unreadable is the error of a log that can be opened but not understood. Another
+// format or other fields may read it.
 type Unreadable struct{ error }
 
 func (u Unreadable) Unwrap() error { return u.error }
 
-// held is a log that is being looked at. If it can be opened only once, what has been read of it is kept.
+// held is a log that is being looked at. If it can be opened only once, what has been
+// read of it is kept.
 type held struct {
 	in    *input
 	lines *lines
@@ -102,13 +106,15 @@ type Log struct {
 	keepTimes bool
 }
 
-// Open looks at the beginning of each file, finds its format and fields, and puts the files into the order of their first
-// times. "-" is stdin. Empty files are passed over. An error names the file and what is wrong.
+// Open looks at the beginning of each file, finds its format and fields, and puts the
+// files into the order of their first times. "-" is stdin. Empty files are passed over.
+// An error names the file and what is wrong.
 //
-// Key names the fields of a key, separated by commas. A field of addresses may be followed by the bits of a prefix: ip/64
-// counts IPv6 addresses by network, ip/24/48 both kinds. ip stands for the client's address whatever the format calls it; of
-// a list of addresses it is the last one, and a port is left out. "" is a field named key or else ip/64. An error about what
-// is in a file is an [Unreadable].
+// Key names the fields of a key, separated by commas. A field of addresses may be
+// followed by the bits of a prefix: ip/64 counts IPv6 addresses by network, ip/24/48
+// both kinds. ip stands for the client's address whatever the format calls it; of a
+// list of addresses it is the last one, and a port is left out. "" is a field named key
+// or else ip/64. An error about what is in a file is an [Unreadable].
 func Open(paths []string, stdin io.Reader, o Options) (*Log, error) {
 	l := &Log{stdin: stdin, keepTimes: o.KeepTimes}
 	for _, path := range paths {
@@ -165,7 +171,8 @@ func (l *Log) Size() (bytes int64) {
 // BytesRead returns how many of them have been read. It may be asked at any time.
 func (l *Log) BytesRead() int64 { return l.read.Load() }
 
-// Lacking looks for a field in all files; not ok if one has none that is called so, and which that is.
+// Lacking looks for a field in all files; not ok if one has none that is called so, and
+// which that is.
 func (l *Log) Lacking(field string) (file string, ok bool) {
 	for _, f := range l.Files {
 		if f.layout.find(field) < 0 {
@@ -205,7 +212,8 @@ func (l *Log) look(path string, o Options) (*File, error) {
 	return f, nil
 }
 
-// find finds the format, the fields and the first usable line. If the format is named, that may be anywhere.
+// find finds the format, the fields and the first usable line. If the format is named,
+// that may be anywhere.
 func (l *Log) find(f *File, h *held, o Options) error {
 	binary := bytes.IndexByte(h.block.text, 0) >= 0
 	p := newParser(foreign(o.Format))
@@ -245,7 +253,8 @@ func foreign(f Format) plan {
 	return plan{layout: layout{open: func() splitter { return func([]byte, [][]byte) string { return reason } }}}
 }
 
-// recognise finds the format and the fields in the first lines that have them. If no line is in the format it finds none.
+// recognise finds the format and the fields in the first lines that have them. If no
+// line is in the format it finds none.
 func (f *File) recognise(text []byte, o Options) (first error) {
 	if head := findFields(text, false); head != nil && (o.auto() || o.Format == W3C) {
 		l := w3cLayout(head)
@@ -303,8 +312,8 @@ func (f *File) take(l layout, lines [][]byte, o Options) error {
 	return nil
 }
 
-// IsClient reports whether remote_address stands for a field in rules: that of the client's address, in a format where no other
-// field is called so.
+// IsClient reports whether remote_address stands for a field in rules: that of the
+// client's address, in a format where no other field is called so.
 func (f *File) IsClient(field string) bool {
 	return f.layout.client == field && f.Format != JSON && f.Format != CSV
 }
@@ -326,7 +335,8 @@ func (f *File) describe() {
 	}
 }
 
-// nothing is the error of a file without a usable line, which ends in an error or is not read to its end.
+// nothing is the error of a file without a usable line, which ends in an error or is
+// not read to its end.
 func (f *File) nothing(end error, binary bool, o Options) error {
 	switch {
 	case end != nil && end != io.EOF:
@@ -387,8 +397,9 @@ func cutOff(err error) string {
 	return err.Error()
 }
 
-// Read hands the requests of all files to add, from one goroutine. A request that is earlier than one before it has the time of
-// that. It returns the error of add or of the context; a file that ends in an error is told by its CutOff.
+// Read hands the requests of all files to add, from one goroutine. A request that is
+// earlier than one before it has the time of that. It returns the error of add or of
+// the context; a file that ends in an error is told by its CutOff.
 func (l *Log) Read(ctx context.Context, add func(Batch) error) error {
 	for _, f := range l.Files {
 		if err := l.readFile(ctx, f, add); err != nil {

@@ -19,7 +19,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// logLines is a log of so many lines that it takes several blocks, with lines that cannot be read among them.
+// logLines is a log of so many lines that it takes several blocks, with lines that
+// cannot be read among them.
 func logLines(n int) []string {
 	r := rand.New(rand.NewPCG(1, 2))
 	at := time.Date(2026, 11, 10, 7, 0, 0, 0, time.UTC)
@@ -62,7 +63,8 @@ func zstandard(t testing.TB, text string) string {
 	return string(z.EncodeAll([]byte(text), nil))
 }
 
-// TestSameRequestsHoweverStored: plain, compressed, piped, in halves or with the other end of line, a log is the same.
+// TestSameRequestsHoweverStored: plain, compressed, piped, in halves or with the other
+// end of line, a log is the same.
 func TestSameRequestsHoweverStored(t *testing.T) {
 	lines := logLines(20_000)
 	text := strings.Join(lines, "\n") + "\n"
@@ -105,7 +107,8 @@ func TestSameRequestsHoweverStored(t *testing.T) {
 	}
 }
 
-// TestLinesLongerThanABlock: they are skipped and counted, wherever they stand, and so are those around them.
+// TestLinesLongerThanABlock: they are skipped and counted, wherever they stand, and so
+// are those around them.
 func TestLinesLongerThanABlock(t *testing.T) {
 	line := func(second int) string {
 		return fmt.Sprintf(`h%d - - [10/Nov/2026:07:00:%02d +0000] "GET / HTTP/1.1" 200 1`+"\n", second, second)
@@ -201,7 +204,8 @@ func TestNameOfNothing(t *testing.T) {
 	assert.EqualError(t, err, `"": must be the name of a file, or - for standard input`)
 }
 
-// TestNoiseBeforeTheFirstUsableLine: it is skipped and counted. If the format is named it may be of any length.
+// TestNoiseBeforeTheFirstUsableLine: it is skipped and counted. If the format is named
+// it may be of any length.
 func TestNoiseBeforeTheFirstUsableLine(t *testing.T) {
 	const good = 5_000
 	lines := map[Format]string{
@@ -260,7 +264,8 @@ func manyFields(n int) string {
 	return line.String() + "}\n"
 }
 
-// TestNamesOfTheLogDoNotReachATerminal: what a terminal would obey is in quotes wherever the name of a field is told.
+// TestNamesOfTheLogDoNotReachATerminal: what a terminal would obey is in quotes
+// wherever the name of a field is told.
 func TestNamesOfTheLogDoNotReachATerminal(t *testing.T) {
 	name := `a\u001b[2J`
 	text := `{"ts":1,"` + name + `":"k","\u202e":2,"b` + strings.Repeat("é", 100) + `":3}` + "\n" + `{"ts":2}` + "\n"
@@ -277,7 +282,8 @@ func TestNamesOfTheLogDoNotReachATerminal(t *testing.T) {
 	require.EqualError(t, err, `"\x1b[2J": no such file or directory`)
 }
 
-// TestJSONOfManyFields: to find the format of a line takes a time that grows with its length, not with its square.
+// TestJSONOfManyFields: to find the format of a line takes a time that grows with its
+// length, not with its square.
 func TestJSONOfManyFields(t *testing.T) {
 	took := func(fields int) (least time.Duration) {
 		path := write(t, "access.json", manyFields(fields))
@@ -294,7 +300,8 @@ func TestJSONOfManyFields(t *testing.T) {
 	assert.Less(t, took(50_000), 45*took(5_000))
 }
 
-// TestCutOff: what comes before the end of a truncated file is read, but not the line that was cut.
+// TestCutOff: what comes before the end of a truncated file is read, but not the line
+// that was cut.
 func TestCutOff(t *testing.T) {
 	text := strings.Join(logLines(20_000), "\n") + "\n"
 	_, all := read(t, Options{}, write(t, "access.log", text))
@@ -311,7 +318,8 @@ func TestCutOff(t *testing.T) {
 	assert.NotEmpty(t, l.Files[0].CutOff, "a checksum that is wrong")
 }
 
-// TestBackward: a request that is earlier than one before it is taken at the latest time so far, over all files.
+// TestBackward: a request that is earlier than one before it is taken at the latest
+// time so far, over all files.
 func TestBackward(t *testing.T) {
 	a := write(t, "a.tsv", "100\ta\n90\tb\n101\tc\n")
 	b := write(t, "b.tsv", "100.5\td\n102\te\n")
@@ -322,7 +330,8 @@ func TestBackward(t *testing.T) {
 	assert.Equal(t, 500*time.Millisecond, l.Files[1].BackwardBy)
 }
 
-// TestStops: an error of the one who counts ends the reading, and so does the context, even while a terminal is silent.
+// TestStops: an error of the one who counts ends the reading, and so does the context,
+// even while a terminal is silent.
 func TestStops(t *testing.T) {
 	path := write(t, "access.log", strings.Join(logLines(50_000), "\n"))
 	l, err := Open([]string{path}, nil, Options{})
@@ -352,7 +361,8 @@ func TestBadLineIsShownAsItIs(t *testing.T) {
 	}
 }
 
-// TestQuotedFieldsLast: what a quoted field says is not overwritten by the lines that follow.
+// TestQuotedFieldsLast: what a quoted field says is not overwritten by the lines that
+// follow.
 func TestQuotedFieldsLast(t *testing.T) {
 	_, got := read(t, Options{}, write(t, "access.csv", "time,key\n1,\"a\"\"1\"\n2,\"b\"\"2\"\n3,c\n"))
 	assert.Equal(t, []string{`00:00:01 a"1 1`, `00:00:02 b"2 1`, "00:00:03 c 1"}, got)

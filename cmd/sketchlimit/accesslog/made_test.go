@@ -14,7 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Logs of servers, gateways and clouds as their documentation has them: 300 lines, one each second, of 107 addresses.
+// Logs of servers, gateways and clouds as their documentation has them: 300 lines, one
+// each second, of 107 addresses.
 const (
 	madeLines = 300
 	madeKeys  = 107
@@ -45,7 +46,8 @@ type madeLog struct {
 	key        string // of the field that is chosen
 }
 
-// ofLine is a log each line of which is made alike: {T:layout} stands for the time, {U} for Unix seconds, {IP} for the client.
+// ofLine is a log each line of which is made alike: {T:layout} stands for the time, {U}
+// for Unix seconds, {IP} for the client.
 func ofLine(name, pattern, key string, o Options) madeLog {
 	return madeLog{name, made("", func(i int, at time.Time, ip string) string { return fill(pattern, i, at, ip) }), o, key}
 }
@@ -230,7 +232,8 @@ func readMade(t *testing.T, text string, o Options) (l *Log, keys map[string]int
 	return l, keys, first, last, err
 }
 
-// TestMadeLogs reads a log of each kind by itself: every line, every client, and the right time.
+// TestMadeLogs reads a log of each kind by itself: every line, every client, and the
+// right time.
 func TestMadeLogs(t *testing.T) {
 	for _, m := range madeLogs() {
 		l, keys, first, last, err := readMade(t, m.text, m.options)
@@ -247,7 +250,8 @@ func TestMadeLogs(t *testing.T) {
 	}
 }
 
-// TestClientsThatAreNone: some are told; a log that has mostly them is refused, unless a field is named for it.
+// TestClientsThatAreNone: some are told; a log that has mostly them is refused, unless
+// a field is named for it.
 func TestClientsThatAreNone(t *testing.T) {
 	log := func(none string, of int) string {
 		return made("", func(i int, at time.Time, ip string) string {
@@ -346,7 +350,8 @@ func TestPatterns(t *testing.T) {
 	require.ErrorContains(t, err, `line 1: the pattern does not fit at time_iso8601: "203.0.113.1 - - [10/Nov/2026:`)
 }
 
-// TestChoicesAreTold reads logs of which several readings are likely: one is taken, and the doubt is told.
+// TestChoicesAreTold reads logs of which several readings are likely: one is taken, and
+// the doubt is told.
 func TestChoicesAreTold(t *testing.T) {
 	for name, c := range map[string]struct {
 		line, pattern, key string
@@ -395,7 +400,8 @@ func TestChoicesAreTold(t *testing.T) {
 	}
 }
 
-// TestChangesAreTold reads logs whose later lines contradict what the first ones have chosen, wherever that begins.
+// TestChangesAreTold reads logs whose later lines contradict what the first ones have
+// chosen, wherever that begins.
 func TestChangesAreTold(t *testing.T) {
 	const (
 		direct  = `{"ts":"{RFC}","remote_addr":"{IP}","xff":"-"}`

@@ -9,8 +9,9 @@ import (
 	"unicode/utf8"
 )
 
-// usual are what fields are called, by a name that stands for all of them, the likeliest first. Case, - and _ make no
-// difference, and what stands before the last dot none either where a field with the whole name is missing.
+// usual are what fields are called, by a name that stands for all of them, the
+// likeliest first. Case, - and _ make no difference, and what stands before the last
+// dot none either where a field with the whole name is missing.
 var usual = map[string][]string{
 	"time": {
 		"time", "timestamp", "@timestamp", "ts", "time_iso8601", "time_local", "msec", "start_time", "startutc",
@@ -34,7 +35,8 @@ var usual = map[string][]string{
 	"host":   {"host", "authority", "http_host", "request.host", "request_host", "cs_host"},
 }
 
-// aliases are other names for the client's address: files of rules call it remote_address.
+// aliases are other names for the client's address: files of rules call it
+// remote_address.
 var aliases = map[string]string{"client": "ip", "remote_address": "ip"}
 
 var unmarked = strings.NewReplacer("_", "", "-", "", "(", "", ")", "")
@@ -54,7 +56,8 @@ var ranks = func() map[string]map[string]int {
 	return all
 }()
 
-// ranked returns the fields that are called by one of the usual names, the likeliest first.
+// ranked returns the fields that are called by one of the usual names, the likeliest
+// first.
 func (l layout) ranked(name string) (fields []int) {
 	const inObject = 1000
 	rank := ranks[name]
@@ -87,7 +90,8 @@ var zoneNames = map[string]bool{"tz": true, "zone": true, "timezone": true, "tim
 // serverWords are in the names of fields that tell of servers, not of the request.
 var serverWords = []string{"server", "upstream", "backend", "target", "dest", "dst", "local", "listen", "origin", "resp_", "host", "edge", "pod", "node"}
 
-// betweenWords are in the names of fields of what stands between: it tells of the request, but its address is no client's.
+// betweenWords are in the names of fields of what stands between: it tells of the
+// request, but its address is no client's.
 var betweenWords = []string{"gateway", "service", "proxy", "router", "lb", "pop", "authority"}
 
 func contains(name string, words []string) bool {
@@ -103,7 +107,8 @@ func noClients(name string) bool {
 	return ofServer(name) || contains(name, betweenWords) || strings.HasPrefix(lower, "s-") || strings.HasSuffix(lower, "port")
 }
 
-// find returns the index of a field that is called so or is one of those that the name stands for; -1 if there is none.
+// find returns the index of a field that is called so or is one of those that the name
+// stands for; -1 if there is none.
 func (l layout) find(name string) int {
 	if i := slices.Index(l.fields, name); i >= 0 {
 		return i
@@ -168,7 +173,8 @@ func printed(name string) string {
 	return seen(name)
 }
 
-// seen is a name in quotes if it has characters that could not be seen or that a terminal would obey.
+// seen is a name in quotes if it has characters that could not be seen or that a
+// terminal would obey.
 func seen(name string) string {
 	if utf8.ValidString(name) && !strings.ContainsFunc(name, func(r rune) bool { return !strconv.IsPrint(r) }) {
 		return name
@@ -189,7 +195,8 @@ func beginning[T string | []byte](text T, bytes int) T {
 	return text[:bytes] // of no characters
 }
 
-// index returns the index of a field that is called so, and -1 for "", which a column may be called.
+// index returns the index of a field that is called so, and -1 for "", which a column
+// may be called.
 func (l layout) index(name string) int {
 	if name == "" {
 		return -1

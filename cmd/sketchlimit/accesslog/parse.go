@@ -81,7 +81,8 @@ func newPlan(l layout, o Options, c *chosen) (plan, error) {
 	return p, nil
 }
 
-// keyParts are the fields of the key. The client's address must be one, unless a field is named for it.
+// keyParts are the fields of the key. The client's address must be one, unless a field
+// is named for it.
 func (l layout) keyParts(o Options, c *chosen) ([]keyPart, error) {
 	key := o.Key
 	if key == "" {
@@ -280,7 +281,8 @@ func (p *parser) kept(value []byte) []byte {
 	return p.b.keys[n:len(p.b.keys):len(p.b.keys)]
 }
 
-// part returns a part of a key of the line at hand, which lasts as long as the block; nil if it has none.
+// part returns a part of a key of the line at hand, which lasts as long as the block;
+// nil if it has none.
 func (p *parser) part(k *keyPart) (text []byte, address bool) {
 	if k.index < 0 {
 		return nil, false
@@ -337,7 +339,8 @@ func (p *parser) joined(parts [][]byte) []byte {
 	return b.keys[n:len(b.keys):len(b.keys)]
 }
 
-// parseCost reads a number of units, at least so many, and rounds it up. Every request costs one at least.
+// parseCost reads a number of units, at least so many, and rounds it up. Every request
+// costs one at least.
 func parseCost(b []byte, least int64) (uint32, bool) {
 	if len(b) == 0 || len(b) == 1 && b[0] == '-' {
 		return 1, true

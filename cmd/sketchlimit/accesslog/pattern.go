@@ -10,9 +10,10 @@ import (
 	"time"
 )
 
-// pattern is a log format as servers have it in their configurations: fields with texts between them. It is read here, not by
-// a library: those that there are know the variables of nginx or two formats of Apache, not both, match by regular
-// expressions at several times the cost of a line, and stop at a quote within a request.
+// pattern is a log format as servers have it in their configurations: fields with texts
+// between them. It is read here, not by a library: those that there are know the
+// variables of nginx or two formats of Apache, not both, match by regular expressions
+// at several times the cost of a line, and stop at a quote within a request.
 type pattern struct {
 	texts  []string // before each field, and behind the last one
 	fields []string
@@ -73,15 +74,16 @@ func unquotedPattern(text string) string {
 	}
 	if head := nginxDirective.FindString(text); head != "" {
 		whole := ""
-		for _, piece := range quotedPiece.FindAllStringSubmatch(text[len(head):], -1) {
-			whole += piece[1]
+		for _, quoted := range quotedPiece.FindAllStringSubmatch(text[len(head):], -1) {
+			whole += quoted[1]
 		}
 		text = whole
 	}
 	return strings.NewReplacer(`\"`, `"`, `\\`, `\`, `\t`, "\t", `\n`, "", `\r`, "", `\'`, `'`).Replace(text)
 }
 
-// The fields of nginx, and of Squid, HAProxy, Envoy, gunicorn and uWSGI, and Apache, in the groups of expressions.
+// The fields of nginx, and of Squid, HAProxy, Envoy, gunicorn and uWSGI, and Apache, in
+// the groups of expressions.
 var (
 	nginxField   = regexp.MustCompile(`\$(?:\{(\w+)\}|(\w+))`)
 	squidField   = regexp.MustCompile(`%ts\.%03tu|%[-"\[#'/0-9.]*(?:\{([^}]*)\})?([<>]?[a-zA-Z_]+(?:::[<>]?[a-zA-Z_]+)?)`)
@@ -93,7 +95,8 @@ var (
 // apacheFraction is that of the time before it, which belongs to it.
 var apacheFraction = regexp.MustCompile(`(%\{[^}]*(?:%S|%T|sec)\}t)[.,]%\{[mu]sec_frac\}t`)
 
-// parsePattern reads a pattern. clock is the layout of its time, if only that can read it.
+// parsePattern reads a pattern. clock is the layout of its time, if only that can read
+// it.
 func parsePattern(text string) (p *pattern, clock string, err error) {
 	p = &pattern{}
 	text = apacheFraction.ReplaceAllString(text, "$1")
@@ -149,7 +152,8 @@ func parsePattern(text string) (p *pattern, clock string, err error) {
 	return p, clock, nil
 }
 
-// add adds a field. One right behind another is part of it: nobody can tell where they meet.
+// add adds a field. One right behind another is part of it: nobody can tell where they
+// meet.
 func (p *pattern) add(before, name string) {
 	if before == "" && len(p.fields) > 0 {
 		p.spaces[len(p.spaces)-1] = -1
@@ -177,7 +181,8 @@ var wordNames = map[string]bool{
 	"bytes_received": true, "peer_addr": true, "binary_remote_addr": true, "realip_remote_addr": true,
 }
 
-// apacheNames are what the letters of Apache's mod_log_config stand for, and of those who took them over.
+// apacheNames are what the letters of Apache's mod_log_config stand for, and of those
+// who took them over.
 var apacheNames = map[string]string{
 	"h": "remote_addr", "a": "remote_addr", "A": "local_addr", "l": "ident", "u": "user", "t": "time", "r": "request", "s": "status", "b": "bytes",
 	"B": "bytes", "O": "bytes_sent", "I": "bytes_received", "S": "bytes_transferred", "v": "host", "V": "host", "p": "port", "D": "duration_us",
@@ -307,7 +312,8 @@ var strftime = map[byte]string{
 	't': "\t", '%': "%", 'c': "Mon Jan _2 15:04:05 2006", 'r': "03:04:05 PM", 'j': "002",
 }
 
-// clockLayout returns the layout of a time as strftime has it; "" if parseTime reads it anyway, or if it is a part of a time.
+// clockLayout returns the layout of a time as strftime has it; "" if parseTime reads it
+// anyway, or if it is a part of a time.
 func clockLayout(format string) (string, error) {
 	var b strings.Builder
 	format = strings.TrimPrefix(strings.TrimPrefix(format, "begin:"), "end:")
@@ -364,8 +370,9 @@ func (m *matcher) match(line []byte, fields [][]byte) (reason string) {
 	return "the pattern does not fit at " + printed(m.fields[m.reached])
 }
 
-// field finds the i-th field at the beginning of b, and all that follow. It takes the first end from which on the rest fits: a
-// request may hold quotes that the server did not escape.
+// field finds the i-th field at the beginning of b, and all that follow. It takes the
+// first end from which on the rest fits: a request may hold quotes that the server did
+// not escape.
 func (m *matcher) field(i int, b []byte, fields [][]byte) bool {
 	m.reached = max(m.reached, i)
 	if m.padded {

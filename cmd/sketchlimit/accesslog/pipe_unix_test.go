@@ -29,7 +29,8 @@ func piped(t *testing.T, text string) string {
 	return path
 }
 
-// TestPipesAreReadWhole: a pipe can be opened only once; what is read of it to find the format is not lost.
+// TestPipesAreReadWhole: a pipe can be opened only once; what is read of it to find the
+// format is not lost.
 func TestPipesAreReadWhole(t *testing.T) {
 	text := strings.Join(logLines(20_000), "\n") + "\n"
 	half := strings.Index(text[len(text)/2:], "\n") + len(text)/2 + 1

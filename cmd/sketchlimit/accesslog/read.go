@@ -18,7 +18,8 @@ const (
 	blocks  = 2*parsers + 2 // in flight: all parsers at work, as many ahead of them, one being filled and one counted
 )
 
-// readFile reads one file. One goroutine decompresses, some parse, and the results are taken in order.
+// readFile reads one file. One goroutine decompresses, some parse, and the results are
+// taken in order.
 func (l *Log) readFile(ctx context.Context, f *File, add func(Batch) error) error {
 	ctx, stop := context.WithCancel(ctx)
 	var done sync.WaitGroup
@@ -177,8 +178,8 @@ func (f *File) oneClient(requests []whatif.Request) {
 	}
 }
 
-// end completes what is told of the choice of fields and of the clients. It is an error if most lines have none, or if the log
-// runs backwards.
+// end completes what is told of the choice of fields and of the clients. It is an error
+// if most lines have none, or if the log runs backwards.
 func (f *File) end(keepsTimes bool) error {
 	f.Notes = append(f.Notes, f.doubts.tell(len(f.Notes) > 0)...)
 	f.HostNames = f.hostNames

@@ -137,8 +137,8 @@ func (l layout) choose(lines [][]byte) (c chosen) {
 	return c
 }
 
-// insideAlone notes a client that has the addresses of a few proxies where no other field was taken in its place. Of a single
-// one all of the log tells.
+// insideAlone notes a client that has the addresses of a few proxies where no other
+// field was taken in its place. Of a single one all of the log tells.
 func (c *chosen) insideAlone(l layout, s *survey) {
 	if i := l.index(c.client); i >= 0 && s.stats[i].proxies() && len(s.stats[i].distinct) > 1 {
 		c.notes = append(c.notes, fmt.Sprintf("%s has %d addresses in the first %d lines, all of private networks; if they are proxies, --key names another field",
@@ -146,7 +146,8 @@ func (c *chosen) insideAlone(l layout, s *survey) {
 	}
 }
 
-// zoneOfTime notes a zone that is not read, in a field or a word of its own. AM or PM there is an error.
+// zoneOfTime notes a zone that is not read, in a field or a word of its own. AM or PM
+// there is an error.
 func (c *chosen) zoneOfTime(l layout, s *survey) {
 	at := l.index(c.time)
 	if at < 0 || c.clock == "" && 2*s.stats[at].zoned > s.lines {
@@ -293,7 +294,8 @@ func (c *chosen) chooseClient(l layout, s *survey) {
 // withinText finds an address that is not all of a field.
 var withinText = regexp.MustCompile(`\b\d{1,3}(\.\d{1,3}){3}\b`)
 
-// addressed are the fields that hold addresses in so many tenths of the lines, those of servers left out.
+// addressed are the fields that hold addresses in so many tenths of the lines, those of
+// servers left out.
 func (s *survey) addressed(l layout, tenths int) (found []int) {
 	for i := range s.stats {
 		if 10*s.stats[i].addresses >= tenths*s.lines && s.lines > 0 && (l.numbered(i) || !noClients(l.fields[i])) {
@@ -303,7 +305,8 @@ func (s *survey) addressed(l layout, tenths int) (found []int) {
 	return found
 }
 
-// behind takes another field for the client than the one that holds the addresses of a few proxies, and tells so.
+// behind takes another field for the client than the one that holds the addresses of a
+// few proxies, and tells so.
 func (c *chosen) behind(l layout, s *survey, proxies, client int) {
 	c.client = l.fields[client]
 	c.notes = append(c.notes, fmt.Sprintf("%s has %d of the addresses in the first %d lines, as proxies have; the client is taken from %s",
@@ -316,7 +319,8 @@ const fewest = 20
 // mostProxies are as many as stand in front of a server.
 const mostProxies = 8
 
-// proxies reports whether a field seems to hold the addresses of what stands between the clients and the server.
+// proxies reports whether a field seems to hold the addresses of what stands between
+// the clients and the server.
 func (s *stat) proxies() bool {
 	return s.addresses >= fewest && (len(s.distinct) == 1 || s.inside == s.addresses && len(s.distinct) <= mostProxies)
 }

@@ -10,8 +10,8 @@ import (
 	"unsafe"
 )
 
-// parseTime reads a time in any of the forms that logs have: a Unix time, RFC 3339 and its like, that of the common log
-// format, RFC 1123, and those of otherLayouts.
+// parseTime reads a time in any of the forms that logs have: a Unix time, RFC 3339 and
+// its like, that of the common log format, RFC 1123, and those of otherLayouts.
 func parseTime(b []byte) (ns int64, ok bool) {
 	switch {
 	case len(b) == len(clfTime) && b[2] == '/' && b[11] == ':' && b[20] == ' ':
@@ -25,7 +25,8 @@ func parseTime(b []byte) (ns int64, ok bool) {
 	return parseOther(b)
 }
 
-// parseClock reads a time that a log has in two fields, a date and a clock. It appends to buf.
+// parseClock reads a time that a log has in two fields, a date and a clock. It appends
+// to buf.
 func parseClock(date, clock, buf []byte) (ns int64, ok bool) {
 	buf = append(append(append(buf, date...), ' '), clock...)
 	return parseTime(buf)
@@ -75,8 +76,8 @@ func hasZone(at []byte) bool {
 	return n > 19 && bytes.ContainsAny(at[n-6:], "+-")
 }
 
-// The years that a log is from. What reads as a time of another one, such as a duration, is taken for a time only if
-// Options say so.
+// The years that a log is from. What reads as a time of another one, such as a
+// duration, is taken for a time only if Options say so.
 var (
 	earliest = time.Date(1995, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano()
 	latest   = time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano()
@@ -88,8 +89,8 @@ func isTime(b []byte) bool {
 	return ok && ns >= earliest && ns < latest
 }
 
-// otherLayouts are times that package time reads. Days before months in numbers are none of them: nobody can tell
-// 10/11/2026.
+// otherLayouts are times that package time reads. Days before months in numbers are
+// none of them: nobody can tell 10/11/2026.
 var otherLayouts = []string{
 	"02/Jan/2006:15:04:05", "02/Jan/2006:15:04:05 -0700", "02/Jan/2006 15:04:05", "02/Jan/2006 15:04:05 -0700", "02/Jan/2006:15:04:05 MST",
 	time.RFC1123, time.RFC1123Z, "Mon, _2 Jan 2006 15:04:05 MST", time.ANSIC, time.UnixDate, time.RubyDate, time.RFC850,
@@ -97,7 +98,8 @@ var otherLayouts = []string{
 	"20060102T150405Z", "2006-01-02T15:04Z07:00", "2006-01-02T15:04",
 }
 
-// parseOther reads one of otherLayouts. A zone must be UTC or a number: the letters of others mean several.
+// parseOther reads one of otherLayouts. A zone must be UTC or a number: the letters of
+// others mean several.
 func parseOther(b []byte) (ns int64, ok bool) {
 	const most = len("Wednesday, 02-Jan-06 15:04:05.000000000 +0000")
 	if len(b) < len("2006-01-02T15:04") || len(b) > most || bytes.IndexByte(b, ':') < 0 && b[len(b)-1] != 'Z' {
@@ -116,16 +118,16 @@ func parseOther(b []byte) (ns int64, ok bool) {
 	return 0, false
 }
 
-// Unix times below the first are seconds, then milliseconds, microseconds and nanoseconds: in seconds the first would be the
-// year 5138, in milliseconds it is 1973.
+// Unix times below the first are seconds, then milliseconds, microseconds and
+// nanoseconds: in seconds the first would be the year 5138, in milliseconds it is 1973.
 const (
 	leastMilli = 100_000_000_000
 	leastMicro = 1000 * leastMilli
 	leastNano  = 1000 * leastMicro
 )
 
-// parseUnix reads a decimal number without the rounding that 64-bit floats would bring. Digits beyond a nanosecond are
-// dropped.
+// parseUnix reads a decimal number without the rounding that 64-bit floats would bring.
+// Digits beyond a nanosecond are dropped.
 func parseUnix(b []byte) (ns int64, ok bool) {
 	whole, fraction, _ := bytes.Cut(b, []byte("."))
 	v, ok := parseDigits(whole)
@@ -155,7 +157,8 @@ func parseUnix(b []byte) (ns int64, ok bool) {
 	return ns, true
 }
 
-// parseExponent reads a number such as 1.7e9, as some JSON has it: it is the one without an exponent whose point has moved.
+// parseExponent reads a number such as 1.7e9, as some JSON has it: it is the one
+// without an exponent whose point has moved.
 func parseExponent(b []byte) (ns int64, ok bool) {
 	e := bytes.IndexAny(b, "eE")
 	if e < 0 {
@@ -198,7 +201,8 @@ const clfTime = "02/Jan/2006:15:04:05 -0700"
 
 const clfMonths = "JanFebMarAprMayJunJulAugSepOctNovDec"
 
-// parseCLF reads len(clfTime) bytes. By hand, because time.Parse would take most of the time that a line takes.
+// parseCLF reads len(clfTime) bytes. By hand, because time.Parse would take most of the
+// time that a line takes.
 func parseCLF(b []byte) (ns int64, ok bool) {
 	if b[2] != '/' || b[6] != '/' || b[11] != ':' || b[20] != ' ' {
 		return 0, false
@@ -213,8 +217,9 @@ func parseCLF(b []byte) (ns int64, ok bool) {
 	return unix(int(year), month/3+1, int(day), b[12:20], zone)
 }
 
-// parseRFC3339 reads 2006-01-02T15:04:05, with a fraction and a zone or without: then it is UTC. Slashes may divide the date,
-// a space or a tab may stand before the clock, and UTC behind it, as Go and Java write it.
+// parseRFC3339 reads 2006-01-02T15:04:05, with a fraction and a zone or without: then
+// it is UTC. Slashes may divide the date, a space or a tab may stand before the clock,
+// and UTC behind it, as Go and Java write it.
 func parseRFC3339(b []byte) (ns int64, ok bool) {
 	year, yearOK := parseDigits(b[:4])
 	month, monthOK := parseDigits(b[5:7])
@@ -261,7 +266,8 @@ func parseZone(b []byte) (seconds int64, ok bool) {
 	return seconds, hoursOK && minutesOK && (b[0] == '+' || b[0] == '-')
 }
 
-// unix puts a date, a clock such as 15:04:05 and a zone together. A leap second is the first one of the next minute.
+// unix puts a date, a clock such as 15:04:05 and a zone together. A leap second is the
+// first one of the next minute.
 func unix(year, month, day int, clock []byte, zone int64) (ns int64, ok bool) {
 	hour, hourOK := parseDigits(clock[:2])
 	minute, minuteOK := parseDigits(clock[3:5])
@@ -277,5 +283,6 @@ func unix(year, month, day int, clock []byte, zone int64) (ns int64, ok bool) {
 	return (date.Unix() + hour*3600 + minute*60 + second - zone) * int64(time.Second), true
 }
 
-// text is b as a string, for callees that do not keep it: a copy would be an allocation a line.
+// text is b as a string, for callees that do not keep it: a copy would be an allocation
+// a line.
 func text(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

@@ -2,7 +2,8 @@ package accesslog
 
 import "bytes"
 
-// fieldsOf returns the names in a #Fields: line of the W3C extended format, or a #fields line of Zeek; nil if it is none.
+// fieldsOf returns the names in a #Fields: line of the W3C extended format, or a
+// #fields line of Zeek; nil if it is none.
 func fieldsOf(line []byte) [][]byte {
 	const head = "#fields"
 	if len(line) <= len(head) || !bytes.EqualFold(line[:len(head)], []byte(head)) {
@@ -19,7 +20,8 @@ func fieldsOf(line []byte) [][]byte {
 	return names
 }
 
-// findFields returns the first or last line of a text that names fields; nil if it has none.
+// findFields returns the first or last line of a text that names fields; nil if it has
+// none.
 func findFields(text []byte, last bool) (line []byte) {
 	for l := range bytes.Lines(text) {
 		if l[0] == '#' && fieldsOf(l) != nil {

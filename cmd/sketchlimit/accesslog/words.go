@@ -69,7 +69,8 @@ func wordAt(line []byte, from int) (value []byte, end int) {
 	return bytes.TrimRight(b[:n], ",;"), from + n
 }
 
-// closing returns where the quote or bracket that b begins with is closed; 0 if it is not.
+// closing returns where the quote or bracket that b begins with is closed; 0 if it is
+// not.
 func closing(b []byte) int {
 	end := byte(']')
 	if b[0] == '"' {
@@ -131,7 +132,8 @@ func (s timeSpan) of(line []byte, words []word) []byte {
 	return bytes.Trim(line[words[s.first].start:words[s.first+s.words-1].end], `[]",`)
 }
 
-// wordsLayout returns the layout of lines of words that has most times, and how many lines that are.
+// wordsLayout returns the layout of lines of words that has most times, and how many
+// lines that are.
 func wordsLayout(lines [][]byte) (best layout, most int) {
 	withClient := false
 	if bytes.HasPrefix(bytes.TrimLeft(lines[0], "[ "), []byte("{")) { // JSON that is cut off
@@ -186,7 +188,8 @@ func wordsBy(by byte, lines [][]byte) (l layout, c chosen) {
 	return l, l.choose(lines)
 }
 
-// timeIn finds the first words that are a time in most lines: as many as belong to it, and words before a number.
+// timeIn finds the first words that are a time in most lines: as many as belong to it,
+// and words before a number.
 func (w *wordLine) timeIn(lines [][]byte, count int) (best timeSpan, most int) {
 	longest := 6 // Tue, 10 Nov 2026 07:00:00 GMT
 	if w.separator != ' ' {
@@ -225,7 +228,8 @@ func (w *wordLine) timeIn(lines [][]byte, count int) (best timeSpan, most int) {
 	return best, most
 }
 
-// mayBeTime reports whether a word may be a time. It rules out most others at little cost.
+// mayBeTime reports whether a word may be a time. It rules out most others at little
+// cost.
 func mayBeTime(b []byte) bool {
 	return len(b) >= 9 && len(b) <= 48 && (digit(b[0]) || b[0] >= 'A' && b[0] <= 'Z') && (digit(b[len(b)-1]) || b[len(b)-1]|0x20 >= 'a')
 }

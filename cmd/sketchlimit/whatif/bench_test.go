@@ -4,7 +4,8 @@ import (
 	"testing"
 )
 
-// BenchmarkAdd counts a million requests of a day with the default windows and limits. It tells ns and bytes a request.
+// BenchmarkAdd counts a million requests of a day with the default windows and limits.
+// It reports ns and bytes a request.
 func BenchmarkAdd(b *testing.B) {
 	for _, spec := range []string{
 		"zipf:1.0,keys=200000,requests=1000000,windows=24,window=6m",

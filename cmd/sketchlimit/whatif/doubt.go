@@ -2,9 +2,11 @@ package whatif
 
 import "math"
 
-// doubt is how far a key may be from what a tally takes it to have used, in the current generation and in the one before:
-// the sketch that told what the key had asked for may have had units too many. As long as that decides about a request, it
-// counts as a doubtful one. The truth is followed between the two ways that such a request may have gone.
+// doubt is how far a key may be from what a tally takes it to have used, in the current
+// generation and in the one before: the sketch that told what the key had asked for may
+// have had units too many. As long as that decides about a request, it counts as a
+// doubtful one. The truth is followed between the two ways that such a request may have
+// gone.
 type doubt struct {
 	entered, turn uint32
 	below, above  [2]uint32 // that the key may have used less, or more
@@ -35,7 +37,8 @@ const (
 	doubtBytes  = 64 // about, in a map
 )
 
-// begin returns the doubt of a key; not ok if the sketch has told nothing of what counts now.
+// begin returns the doubt of a key; not ok if the sketch has told nothing of what
+// counts now.
 func (s *doubts) begin(h uint64, k *asked, assumed bool) (d doubt, ok bool) {
 	d, ok = s.of[h]
 	if ok && d.entered == k.entered && k.turn-d.turn <= 1 {
@@ -64,7 +67,8 @@ func (d *doubt) at(turn uint32) {
 	d.below, d.above = [2]uint32{0, d.below[0]}, [2]uint32{0, d.above[0]}
 }
 
-// keep keeps a doubt, as long as there is room. One that is not kept begins again with the next request, at its worst.
+// keep keeps a doubt, as long as there is room. One that is not kept begins again with
+// the next request, at its worst.
 func (s *doubts) keep(h uint64, d *doubt, room int) {
 	if _, ok := s.of[h]; !ok && len(s.of) >= max(room, leastDoubts) {
 		if s.swept == d.turn {
@@ -104,7 +108,8 @@ func (t *tally) weigh(r *request, k *asked, use uint64, assumed bool) (unsure bo
 	return unsure
 }
 
-// part follows a key beyond a request that was either admitted or refused. left is what the tally sees free after it.
+// part follows a key beyond a request that was either admitted or refused. left is what
+// the tally sees free after it.
 func (d *doubt) part(left, below, above, cost int64) {
 	tally := int64(0) // what it takes the key to use with this request
 	if left >= 0 {
@@ -140,12 +145,14 @@ func (s *doubts) settle(d *doubt) {
 	s.most = doubtful{max(s.most.requests, d.requests), max(s.most.units, d.units)}
 }
 
-// excess is what the sketch of a window has had too much for keys that are followed since they grew heavy.
+// excess is what the sketch of a window has had too much for keys that are followed
+// since they grew heavy.
 type excess struct {
 	worst float64 // of any drawn key that it was asked for
 	// Of drawn keys that grew heavy: how many, and how many of them with an excess.
 	crossed, hit float64
-	// For the others: the sum of their excess, the number of those that have one, and the variances of both.
+	// For the others: the sum of their excess, the number of those that have one, and
+	// the variances of both.
 	sum, sumVariance, hits, hitsVariance float64
 	late                                 float64 // others that are followed for another reason
 }
@@ -163,7 +170,8 @@ func (x *excess) cross(units, keys float64) {
 	x.hitsVariance += (keys - 1) * keys
 }
 
-// error returns how many requests and units a tally may have refused too many, or too few, for what a sketch has had too much.
+// error returns how many requests and units a tally may have refused too many, or too
+// few, for what a sketch has had too much.
 func (x *excess) error(s *doubts, zeros int) (e doubtful) {
 	missed := math.Ldexp(fewest, zeros)
 	keys := x.hits + deviations*math.Sqrt(x.hitsVariance) + missed + x.late

@@ -5,8 +5,9 @@ import (
 	"math"
 )
 
-// drawn is a set of keys, drawn by hash from all that are added: those whose hash ends in so many zero bits. When it is
-// full it asks for one more zero, and keeps half of its keys.
+// drawn is a set of keys, drawn by hash from all that are added: those whose hash ends
+// in so many zero bits. When it is full it asks for one more zero, and keeps half of
+// its keys.
 type drawn struct {
 	zeros int
 	most  int
@@ -40,8 +41,9 @@ func (d *drawn) narrow(zeros int) {
 
 func (d *drawn) estimate() Estimate { return drawnFrom(len(d.keys), d.zeros) }
 
-// drawnFrom is from how many keys n were drawn that end in so many zeros, each with chance 1/2^zeros. The error is five
-// standard deviations, and what they leave out where n is small.
+// drawnFrom is from how many keys n were drawn that end in so many zeros, each with
+// chance 1/2^zeros. The error is five standard deviations, and what they leave out
+// where n is small.
 func drawnFrom(n, zeros int) Estimate {
 	scale := math.Ldexp(1, zeros)
 	if zeros == 0 {
@@ -50,9 +52,10 @@ func drawnFrom(n, zeros int) Estimate {
 	return Estimate{Value: float64(n) * scale, Error: (deviations*math.Sqrt(float64(n)) + fewest) * scale}
 }
 
-// A figure that rests on drawn keys is told with five standard deviations: they are estimated from drawn keys too, and come out
-// low where few keys make up the figure. Where few keys were drawn, their number is no normal one. As many more as
-// fewest could have been missed with a chance of 1 in 3,000.
+// A figure that rests on drawn keys is told with five standard deviations: they are
+// estimated from drawn keys too, and come out low where few keys make up the figure.
+// Where few keys were drawn, their number is no normal one. As many more as fewest
+// could have been missed with a chance of 1 in 3,000.
 const (
 	deviations = 5
 	fewest     = 8

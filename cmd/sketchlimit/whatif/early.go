@@ -7,8 +7,8 @@ import (
 	"github.com/sketchlimit/sketchlimit"
 )
 
-// early keeps the first requests, in a few bytes each, until it is known whether there are few. What it keeps is less than what
-// counting takes later on.
+// early keeps the first requests, in a few bytes each, until it is known whether there
+// are few. What it keeps is less than what counting takes later on.
 type early struct {
 	options  Options
 	most     int
@@ -90,15 +90,15 @@ func (e *early) key(n uint32) []byte {
 // replay counts what was kept, and lets go of it unless it is kept on.
 func (e *early) replay(a *Analysis, keep bool) {
 	batch, at := make([]Request, 0, chunkLength), int64(0)
-	for i, piece := range e.requests {
+	for i, block := range e.requests {
 		if !keep {
 			e.requests[i] = nil
 		}
-		for len(piece) > 0 {
-			since, n := binary.Varint(piece)
-			key, m := binary.Uvarint(piece[n:])
-			cost, k := binary.Uvarint(piece[n+m:])
-			piece = piece[n+m+k:]
+		for len(block) > 0 {
+			since, n := binary.Varint(block)
+			key, m := binary.Uvarint(block[n:])
+			cost, k := binary.Uvarint(block[n+m:])
+			block = block[n+m+k:]
 			at += since
 			if batch = append(batch, Request{At: at, Key: e.key(uint32(key)), Cost: uint32(cost)}); len(batch) == chunkLength {
 				a.Add(batch)

@@ -10,7 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestExactBelow: below so many requests the report is that of Options.Exact, and from there on as if it had not been set.
+// TestExactBelow: below so many requests the report is that of Options.Exact, and from
+// there on as if it had not been set.
 func TestExactBelow(t *testing.T) {
 	const most = 50_000
 	r := rand.New(rand.NewPCG(1, 2))

@@ -123,8 +123,9 @@ func TestCosts(t *testing.T) {
 	}
 }
 
-// With requests of one unit each, a higher limit refuses a key no more often. With others it may: 28 requests of 1 … 4 units
-// were found of which 5 a second refuses 12 and 6 a second 13.
+// With requests of one unit each, a higher limit refuses a key no more often. With
+// others it may: 28 requests of 1 … 4 units were found of which 5 a second refuses 12
+// and 6 a second 13.
 func TestHigherLimitsRefuseLess(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 1))
 	for range 500 {
@@ -158,7 +159,8 @@ func TestSuggestion(t *testing.T) {
 		"at most 2 % of the keys, and more than 10 times as great a share of the requests as of the keys. None does."), even.Suggestion.Reason)
 }
 
-// The first sentence counts, names a single key, and says where few windows or much of the traffic are behind it.
+// The first sentence counts, names a single key, and says where few windows or much of
+// the traffic are behind it.
 func TestRefusals(t *testing.T) {
 	minutes := func(n float64) *Report {
 		return &Report{Requests: 1000, Keys: Estimate{Value: 400}, First: time.Unix(0, 0), Last: time.Unix(0, int64(n*float64(time.Minute)))}
@@ -203,7 +205,8 @@ func TestRate(t *testing.T) {
 	}
 }
 
-// A window that the log does not fill has no suggestion. That is no proof of good manners.
+// A window that the log does not fill has no suggestion. That is no proof of good
+// manners.
 func TestLogShorterThanWindow(t *testing.T) {
 	log := workload(t, "attack:30,keys=5000,abusers=14,limit=100,window=1m,windows=1,requests=80000")
 	reason := func(windows ...time.Duration) string {
@@ -223,7 +226,8 @@ func TestNobodyInFewWindows(t *testing.T) {
 	require.Contains(t, r.Suggestion.Reason, "No abusers in windows of 1m: 500 a minute would have refused nobody, from only 1.5 windows of log. ")
 }
 
-// Who is slow is seen in long windows only: where the log has days, one of a day is named.
+// Who is slow is seen in long windows only: where the log has days, one of a day is
+// named.
 func TestLongerWindowIsNamed(t *testing.T) {
 	const hint = " Slower abusers show in longer windows: try --windows 24h."
 	o := Options{}
@@ -236,7 +240,8 @@ func TestLongerWindowIsNamed(t *testing.T) {
 	require.NotContains(t, analysed(t, o, evenly(1000, 100, 4*24*time.Hour)).Suggestion.Reason, "--windows")
 }
 
-// A key that asks for more than 2³² units in a window is judged by what its limit has admitted, as every other one.
+// A key that asks for more than 2³² units in a window is judged by what its limit has
+// admitted, as every other one.
 func TestKeyAsksForMoreThan32Bits(t *testing.T) {
 	random := rand.New(rand.NewPCG(2, 3))
 	log := evenly(20_000, 4, 10*time.Minute)
@@ -256,7 +261,8 @@ func TestKeyAsksForMoreThan32Bits(t *testing.T) {
 	}
 }
 
-// Keys count in a window whatever their requests cost, and those that all limits refuse are among the refused.
+// Keys count in a window whatever their requests cost, and those that all limits refuse
+// are among the refused.
 func TestKeysThatNoLimitAdmits(t *testing.T) {
 	log := evenly(300, 100, 30*time.Second)
 	for i := range log {
@@ -273,7 +279,8 @@ func TestKeysThatNoLimitAdmits(t *testing.T) {
 	require.Equal(t, 0.4, w.Limits[1].Abusers)
 }
 
-// crowd is so many keys with one request in the first half of an hour, and then some with several in the other half.
+// crowd is so many keys with one request in the first half of an hour, and then some
+// with several in the other half.
 func crowd(singles, keys, each int, cost uint32) (log []Request) {
 	hour := start - start%int64(time.Hour)
 	for i := range singles {
@@ -286,8 +293,8 @@ func crowd(singles, keys, each int, cost uint32) (log []Request) {
 	return log
 }
 
-// Keys that use their limit to the last unit are refused if a sketch has one unit too many for them. The error covers that,
-// though such keys are chosen by that very unit.
+// Keys that use their limit to the last unit are refused if a sketch has one unit too
+// many for them. The error covers that, though such keys are chosen by that very unit.
 func TestErrorCoversKeysAtTheirLimit(t *testing.T) {
 	for name, c := range map[string]struct {
 		log    []Request
@@ -315,7 +322,8 @@ func TestErrorCoversKeysAtTheirLimit(t *testing.T) {
 	}
 }
 
-// Requests of one unit and of a hundred: a dear one that is refused for an excess leaves room for a hundred others.
+// Requests of one unit and of a hundred: a dear one that is refused for an excess
+// leaves room for a hundred others.
 func TestErrorCoversMixedCosts(t *testing.T) {
 	log := crowd(100_000, 500, 3, 100)
 	last := log[len(log)-1].At
@@ -357,7 +365,8 @@ func TestExactTellsEveryFigure(t *testing.T) {
 	}
 }
 
-// The most that a key uses is known of keys that are followed, even if the sample has none of them.
+// The most that a key uses is known of keys that are followed, even if the sample has
+// none of them.
 func TestMostOfAKeyThatIsNotInTheSample(t *testing.T) {
 	log := append(evenly(50_000, 50_000, time.Minute), evenly(3983, 1, 0)...)
 	for i := range log[50_000:] {
@@ -392,7 +401,8 @@ func TestEstimatesAreWithinTheLog(t *testing.T) {
 	}
 }
 
-// A limit of which only an estimate tells that it refuses nobody is not told as one that refuses somebody.
+// A limit of which only an estimate tells that it refuses nobody is not told as one
+// that refuses somebody.
 func TestNobodyIsKnownToBeRefused(t *testing.T) {
 	r := &Report{Requests: 100, Last: time.Time{}.Add(3 * time.Hour), Windows: []Window{{Window: time.Hour, Limits: []Limit{
 		{Limit: 1, Requests: Estimate{50, 9}}, {Limit: 20, Requests: Estimate{0, 191.5}},

@@ -28,7 +28,7 @@ func (a *Analysis) Report() *Report {
 	}
 	names, squares := make(map[uint64]string), 0.0
 	for _, s := range a.heavy.ranked() {
-		if !s.marked {
+		if !s.seen {
 			squares += float64(s.count-s.error) * float64(s.count-s.error)
 		}
 		names[s.hash] = string(s.key)
@@ -41,7 +41,7 @@ func (a *Analysis) Report() *Report {
 		s.Keys = min(a.keys[i].estimate(), float64(s.Requests))
 		r.Steps = append(r.Steps, s)
 	}
-	uses := a.sample.told()
+	uses := a.sample.histograms()
 	for i, w := range a.windows {
 		r.Windows = append(r.Windows, w.report(r, uses[i], names, squares))
 		r.MemoryBytes += w.bytes()
@@ -50,8 +50,8 @@ func (a *Analysis) Report() *Report {
 	return r
 }
 
-// boundKeys makes the number of keys at most that of requests, and at least that of the fullest window, which may be estimated
-// from more keys.
+// boundKeys makes the number of keys at most that of requests, and at least that of the
+// fullest window, which may be estimated from more keys.
 func (a *Analysis) boundKeys(keys *Estimate) {
 	keys.Value = min(keys.Value, float64(a.requests))
 	for _, w := range a.windows {
@@ -61,8 +61,8 @@ func (a *Analysis) boundKeys(keys *Estimate) {
 	}
 }
 
-// told returns the distributions with what users have used up to now.
-func (s *sample) told() [][]histogram {
+// histograms returns the distributions with what users have used up to now.
+func (s *sample) histograms() [][]histogram {
 	now := sample{zeros: s.zeros, exact: s.exact, uses: make([][]histogram, len(s.uses))}
 	for w, steps := range s.uses {
 		for _, h := range steps {
@@ -79,7 +79,7 @@ func (s *sample) told() [][]histogram {
 }
 
 func (w *window) report(r *Report, uses []histogram, names map[uint64]string, squares float64) Window {
-	told := Window{
+	out := Window{
 		Window: time.Duration(w.length), Longer: r.Last.Sub(r.First) < time.Duration(w.length),
 		Sampled:  1 / float64(uint64(1)<<w.zeros),
 		PeakKeys: min(max(w.peak, w.present), r.Keys.Value), PeakUnits: max(w.peakUnits, w.units),
@@ -88,22 +88,22 @@ func (w *window) report(r *Report, uses []histogram, names map[uint64]string, sq
 	var all histogram
 	for i, h := range uses {
 		all.merge(h)
-		told.UseBySteps[i] = h.use()
+		out.UseBySteps[i] = h.use()
 	}
-	told.Use = all.use()
-	told.Use.Max = max(told.Use.Max, w.most)
+	out.Use = all.use()
+	out.Use.Max = max(out.Use.Max, w.most)
 	if r.Costless == 0 {
-		told.PeakKeys = min(told.PeakKeys, float64(told.PeakUnits))
+		out.PeakKeys = min(out.PeakKeys, float64(out.PeakUnits))
 	}
 	b := basis{excess: &w.excess, zeros: w.zeros, requests: float64(r.Requests), squares: squares}
 	var top []slot // one array for all limits: the lowest has most keys
 	for i := range w.tallies {
 		t := &w.tallies[i]
 		top = t.heaviest(top[:0])
-		told.Limits = append(told.Limits, w.limit(t, top, r, names, &b))
+		out.Limits = append(out.Limits, w.limit(t, top, r, names, &b))
 	}
-	told.Knee = knee(told.Limits)
-	return told
+	out.Knee = knee(out.Limits)
+	return out
 }
 
 func (w *window) limit(t *tally, top []slot, r *Report, names map[uint64]string, b *basis) Limit {
@@ -157,7 +157,8 @@ func (t *tally) heaviest(slots []slot) []slot {
 	return sorted(slots)
 }
 
-// holding returns how many of the heaviest keys have so many requests; 0 if all together have not.
+// holding returns how many of the heaviest keys have so many requests; 0 if all
+// together have not.
 func holding(top []slot, requests float64) int {
 	sum := 0.0
 	for i, s := range top {

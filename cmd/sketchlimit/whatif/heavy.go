@@ -5,8 +5,9 @@ import (
 	"slices"
 )
 
-// heavy finds the keys with the most requests, by the Space-Saving algorithm (Metwally, Agrawal and El Abbadi, 2005): when
-// all slots are taken, a new key replaces the one with the lowest count and starts from that count.
+// heavy finds the keys with the most requests, by the Space-Saving algorithm (Metwally,
+// Agrawal and El Abbadi, 2005): when all slots are taken, a new key replaces the one
+// with the lowest count and starts from that count.
 type heavy struct {
 	most  int
 	slots []slot // a heap, the lowest count first
@@ -17,7 +18,7 @@ type heavy struct {
 type slot struct {
 	hash         uint64
 	count, error uint64
-	marked       bool   // by the caller, until the key loses its slot
+	seen         bool   // by the caller, until the key loses its slot
 	light        uint32 // of the caller too
 	key          []byte // the first KeyBytes of it, where it is known
 }
@@ -25,7 +26,8 @@ type slot struct {
 // KeyBytes is how much of a key is told.
 const KeyBytes = 256
 
-// add counts n requests of a key, and returns its slot until the next add. It keeps what it needs of the key.
+// add counts n requests of a key, and returns its slot until the next add. It keeps
+// what it needs of the key.
 func (t *heavy) add(h uint64, key []byte, n uint64) *slot {
 	e := t.index.find(h)
 	switch {
@@ -62,11 +64,12 @@ func (t *heavy) find(h uint64) *slot {
 
 func (t *heavy) take(i int, h uint64, key []byte) {
 	s := &t.slots[i]
-	s.hash, s.marked, s.light, s.key = h, false, 0, append(s.key[:0], key[:min(len(key), KeyBytes)]...)
+	s.hash, s.seen, s.light, s.key = h, false, 0, append(s.key[:0], key[:min(len(key), KeyBytes)]...)
 	t.index.put(h).current = uint32(i)
 }
 
-// up moves a slot towards the top for as long as its count is lower, and returns where it is then.
+// up moves a slot towards the top for as long as its count is lower, and returns where
+// it is then.
 func (t *heavy) up(i int) int {
 	for i > 0 && t.slots[i].count < t.slots[(i-1)/2].count {
 		t.swap(i, (i-1)/2)
@@ -75,7 +78,8 @@ func (t *heavy) up(i int) int {
 	return i
 }
 
-// down moves a slot away from the top for as long as its count is higher, and returns where it is then.
+// down moves a slot away from the top for as long as its count is higher, and returns
+// where it is then.
 func (t *heavy) down(i int) int {
 	for {
 		lowest := i

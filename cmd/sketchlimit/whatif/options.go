@@ -19,7 +19,8 @@ type Options struct {
 	Windows []time.Duration // 1ms … 8760h each; at most 16; none: 1 s, 10 s, 1 min, 10 min and 1 h
 	Limits  []int           // 1 … 1<<30 each; at most 64; none: 1, 2, 5, 10 … 100,000
 	Exact   bool            // every key is followed, whatever memory that takes
-	// ExactBelow is the number of requests below which every key is followed, too. They are kept until there are so many.
+	// ExactBelow is the number of requests below which every key is followed, too. They
+	// are kept until there are so many.
 	ExactBelow int
 	Seed       uint64 // of the hash of keys; the same seed gives the same report
 	Memory     int    // bytes for counts, 8 MiB … 1<<40 (2 GiB where int has 32 bits); 0 = 64 MiB
@@ -39,7 +40,8 @@ const (
 	mostLimits           = 64
 )
 
-// filled returns the options with the defaults in place of zeros, sorted; or what is wrong with them.
+// filled returns the options with the defaults in place of zeros, sorted; or what is
+// wrong with them.
 func (o Options) filled() (Options, error) {
 	if len(o.Windows) == 0 {
 		o.Windows = []time.Duration{time.Second, 10 * time.Second, time.Minute, 10 * time.Minute, time.Hour}

@@ -14,8 +14,9 @@ type Report struct {
 	Backward uint64 `json:"backward,omitempty"`
 	Costless uint64 `json:"costless,omitempty"` // requests of cost 0, which every limit refuses
 
-	// StepLength is how long a step of Steps and of all BySteps is: an hour, or 2, 4, 8 … hours for a log of more
-	// than 31 days. Steps begin at multiples of it since the Unix epoch.
+	// StepLength is how long a step of Steps and of all BySteps is: an hour, or 2, 4, 8
+	// … hours for a log of more than 31 days. Steps begin at multiples of it since the
+	// Unix epoch.
 	StepLength time.Duration `json:"step_ns"`
 	Steps      []Step        `json:"steps"`
 
@@ -26,7 +27,8 @@ type Report struct {
 	MemoryBytes int        `json:"memory_bytes"` // what the counts take, at the end
 }
 
-// Estimate is a number that lies within Error of Value. Error 0 says that the number is exact.
+// Estimate is a number that lies within Error of Value. Error 0 says that the number is
+// exact.
 type Estimate struct {
 	Value float64 `json:"value"`
 	Error float64 `json:"error"`
@@ -40,9 +42,10 @@ type Step struct {
 	Keys     float64   `json:"keys"` // distinct; the standard error is 3 %, and 0 if Exact
 }
 
-// Use is the distribution of the units that a key uses in one window, over all keys and windows with at least one unit,
-// to 1 in 16, or exact if Exact. It rests on Counted such pairs of a sampled key and a window. Max of a Window also
-// knows of keys that are followed for the limits: some key has as many.
+// Use is the distribution of the units that a key uses in one window, over all keys and
+// windows with at least one unit, to 1 in 16, or exact if Exact. It rests on Counted
+// such pairs of a sampled key and a window. Max of a Window also knows of keys that are
+// followed for the limits: some key has as many.
 type Use struct {
 	Counted uint64 `json:"counted"`
 	P50     uint64 `json:"p50"`
@@ -55,9 +58,11 @@ type Use struct {
 // Window is what limits in one window would have done.
 type Window struct {
 	Window time.Duration `json:"window_ns"`
-	// Longer says that the window is longer than the log: the log cannot tell what a second window would bring.
+	// Longer says that the window is longer than the log: the log cannot tell what a
+	// second window would bring.
 	Longer bool `json:"longer,omitempty"`
-	// Sampled is the share of light keys that were followed; the figures of the others are estimated by it. 1 is all.
+	// Sampled is the share of light keys that were followed; the figures of the others
+	// are estimated by it. 1 is all.
 	Sampled    float64 `json:"sampled"`
 	Use        Use     `json:"use"`
 	UseBySteps []Use   `json:"use_by_steps"`
@@ -77,19 +82,20 @@ type Limit struct {
 	RequestShare float64 `json:"request_share"` // of all requests
 	KeyShare     float64 `json:"key_share"`     // of all keys
 
-	// Abusers is the share of the keys of a window that were refused in it, a mean over all windows. Excess is how many
-	// times the limit they asked for.
+	// Abusers is the share of the keys of a window that were refused in it, a mean over
+	// all windows. Excess is how many times the limit they asked for.
 	Abusers float64 `json:"abusers"`
 	Excess  float64 `json:"excess"`
 
-	// Keys90 and Keys96 are how many keys have 90 % and 96 % of the refused requests; 0 if nothing was refused, or if
-	// it takes more keys than are told apart.
+	// Keys90 and Keys96 are how many keys have 90 % and 96 % of the refused requests; 0
+	// if nothing was refused, or if it takes more keys than are told apart.
 	Keys90 int        `json:"keys_90"`
 	Keys96 int        `json:"keys_96"`
 	Top    []HeavyKey `json:"top"` // those with the most refused requests, the heaviest first
 
-	// BySteps are as Report.Steps. They add up to Requests and Units where these are exact. Otherwise they are estimates, too,
-	// and no step has more than have come in it.
+	// BySteps are as Report.Steps. They add up to Requests and Units where these are
+	// exact. Otherwise they are estimates, too, and no step has more than have come in
+	// it.
 	BySteps []Refused `json:"by_steps"`
 }
 
@@ -99,16 +105,19 @@ type Refused struct {
 	Units    uint64 `json:"units"`
 }
 
-// HeavyKey is a key with Requests-Error … Requests requests. Key is empty where its text is not known.
+// HeavyKey is a key with Requests-Error … Requests requests. Key is empty where its
+// text is not known.
 type HeavyKey struct {
 	Key      string `json:"key"`
 	Requests uint64 `json:"requests"`
 	Error    uint64 `json:"error"`
 }
 
-// Suggestion is the limit that separates the few heaviest keys from all others, if there is one.
+// Suggestion is the limit that separates the few heaviest keys from all others, if
+// there is one.
 type Suggestion struct {
-	// Found says that there is such a limit. Otherwise Limit is the lowest one that refuses nobody as far as is known, or 0.
+	// Found says that there is such a limit. Otherwise Limit is the lowest one that
+	// refuses nobody as far as is known, or 0.
 	Found  bool          `json:"found"`
 	Window time.Duration `json:"window_ns"`
 	Limit  int           `json:"limit"`

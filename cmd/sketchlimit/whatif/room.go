@@ -6,13 +6,14 @@ import (
 	"github.com/sketchlimit/sketchlimit/cms"
 )
 
-// makeRoom makes room in the tables that are full: entries that have nothing to tell any more go first; then a table
-// doubles, if memory allows it; then fewer light keys are followed.
+// makeRoom makes room in the tables that are full: entries that have nothing to tell
+// any more go first; then a table doubles, if memory allows it; then fewer light keys
+// are followed.
 func (w *window) makeRoom() {
 	w.tight = false
 	if w.keys.full() {
 		w.keys.sweep(w.recent)
-		if w.keys.crowded() && !w.double(&w.keys) {
+		if w.keys.isCrowded() && !w.double(&w.keys) {
 			w.drawKeys()
 		}
 	}
@@ -20,7 +21,7 @@ func (w *window) makeRoom() {
 		t := &w.tallies[i]
 		if t.table.full() {
 			t.sweep(w.recent)
-			if t.table.crowded() && !w.double(&t.table) {
+			if t.table.isCrowded() && !w.double(&t.table) {
 				w.drawRefused(t)
 			}
 		}
@@ -29,11 +30,12 @@ func (w *window) makeRoom() {
 
 func (w *window) recent(e *entry) bool { return w.turn-e.turn <= 1 }
 
-// freePlaces are so few that every table may have them. Below, drawn keys would be too few to tell of others.
+// freePlaces are so few that every table may have them. Below, drawn keys would be too
+// few to tell of others.
 const freePlaces = 1024
 
-// double doubles a table, if memory allows it. Half of it is for the table of keys, and in the other half each limit may
-// have its share of a half.
+// double doubles a table, if memory allows it. Half of it is for the table of keys, and
+// in the other half each limit may have its share of a half.
 func (w *window) double(t *table) bool {
 	if len(t.places) < freePlaces {
 		t.double()
@@ -62,7 +64,7 @@ func (w *window) drawKeys() {
 		w.beginSketch()
 		w.heavy = leastHeavy
 	}
-	for w.keys.crowded() {
+	for w.keys.isCrowded() {
 		w.zeros++
 		heavies := func(e *entry) bool { return !ends(e.hash, w.zeros) && w.asks(e) >= w.heavy }
 		for 8*w.keys.count(heavies) > len(w.keys.places) {
@@ -80,7 +82,7 @@ func (w *window) drawKeys() {
 // drawRefused follows half as many light keys at a limit, until there is room.
 func (w *window) drawRefused(t *tally) {
 	t.heavy = max(t.heavy, leastHeavy)
-	for t.table.crowded() {
+	for t.table.isCrowded() {
 		t.zeros++
 		heavies := func(e *entry) bool { return !ends(e.hash, t.zeros) && w.follows(t, e.hash) }
 		for 8*t.table.count(heavies) > len(t.table.places) {
@@ -139,12 +141,13 @@ func (w *window) beginSketch() {
 	w.tryKeys()
 }
 
-// tryKeys asks the sketch for all keys that are known, so that its worst excess is known before the first one grows heavy.
+// tryKeys asks the sketch for all keys that are known, so that its worst excess is
+// known before the first one grows heavy.
 func (w *window) tryKeys() {
 	for i := range w.keys.places {
 		if e := &w.keys.places[i]; e.turn != 0 {
-			told := float64(w.generation(0).Estimate(e.hash)) + float64(w.generation(1).Estimate(e.hash))
-			w.excess.worst = max(w.excess.worst, told-float64(w.asks(e)))
+			estimate := float64(w.generation(0).Estimate(e.hash)) + float64(w.generation(1).Estimate(e.hash))
+			w.excess.worst = max(w.excess.worst, estimate-float64(w.asks(e)))
 		}
 	}
 }

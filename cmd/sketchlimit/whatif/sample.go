@@ -7,7 +7,8 @@ import (
 	"slices"
 )
 
-// sample follows keys that are drawn by hash, as drawn does, for what keys use in each window.
+// sample follows keys that are drawn by hash, as drawn does, for what keys use in each
+// window.
 type sample struct {
 	zeros int
 	most  int
@@ -95,7 +96,8 @@ func (s *sample) widen(moved func(int) int) {
 	}
 }
 
-// histogram counts numbers above 0, exactly below 32 and in bins of 1/16 of their value above; or each one, if it is exact.
+// histogram counts numbers above 0, exactly below 32 and in bins of 1/16 of their value
+// above; or each one, if it is exact.
 type histogram struct {
 	exact   map[uint64]uint64
 	bins    []uint64

@@ -12,12 +12,14 @@ import (
 )
 
 const (
-	// A limit is suggested if it refuses at least leastRequests of the requests and at most mostKeys of the keys.
+	// A limit is suggested if it refuses at least leastRequests of the requests and at
+	// most mostKeys of the keys.
 	leastRequests = 0.01
 	mostKeys      = 0.02
 	// To refuse one more key in a thousand must bring this many requests in a thousand.
 	worth = 10
-	// Of limits that are nearly as good as the best, the highest leaves the others the most room.
+	// Of limits that are nearly as good as the best, the highest leaves the others the
+	// most room.
 	nearly = 0.9
 	// Who refuses a greater share of all requests refuses what a service is for.
 	demand = 0.1
@@ -25,10 +27,12 @@ const (
 
 const caveat = "This is what the log would have met, unchanged. Clients that are refused behave differently: they retry, wait or go away."
 
-// gain is what a limit wins: the share of requests that it refuses, less what the keys cost that it refuses for that.
+// gain is what a limit wins: the share of requests that it refuses, less what the keys
+// cost that it refuses for that.
 func gain(l *Limit, keyCost float64) float64 { return l.RequestShare - keyCost*l.KeyShare }
 
-// knee returns the limit that refuses the greatest share of requests beyond the share of keys that it refuses.
+// knee returns the limit that refuses the greatest share of requests beyond the share
+// of keys that it refuses.
 func knee(limits []Limit) int {
 	best, most := -1, 0.0
 	for i := range limits {
@@ -100,7 +104,8 @@ func (r *Report) few(window time.Duration) string {
 	return ""
 }
 
-// separating returns the limit that separates the few heaviest keys best, or nil if none does.
+// separating returns the limit that separates the few heaviest keys best, or nil if
+// none does.
 func (w *Window) separating() *Limit {
 	best := 0.0
 	for i := range w.Limits {
@@ -163,8 +168,8 @@ func (r *Report) nobody() string {
 	return "No abusers in windows of " + listed(judged) + ": "
 }
 
-// barred says why there is no suggestion although a window that the log does not fill may have one, and which windows it
-// fills.
+// barred says why there is no suggestion although a window that the log does not fill
+// may have one, and which windows it fills.
 func (r *Report) barred() (reason string, judged []string) {
 	var unfilled, fitting []string
 	for i := range r.Windows {
@@ -225,8 +230,8 @@ func per(window time.Duration) string {
 	return "per " + Span(window)
 }
 
-// lowest returns the lowest limit that fits, in the longest window of up to a minute that the log fills, or else in the
-// shortest where one does.
+// lowest returns the lowest limit that fits, in the longest window of up to a minute
+// that the log fills, or else in the shortest where one does.
 func (r *Report) lowest(fits func(*Limit) bool) (window *Window, limit *Limit) {
 	for i := range r.Windows {
 		w := &r.Windows[i]
@@ -279,7 +284,8 @@ func brief(key string) string {
 
 func integer(n int) string { return humanize.Comma(int64(n)) }
 
-// Span writes a duration in full, as it is written in flags and files of rules: 48h, 1m, 1m1.5s.
+// Span writes a duration in full, as it is written in flags and files of rules: 48h,
+// 1m, 1m1.5s.
 func Span(d time.Duration) string {
 	text := d.String()
 	for _, unit := range []string{"m0s", "h0m"} {

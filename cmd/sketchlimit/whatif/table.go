@@ -2,15 +2,16 @@ package whatif
 
 import "math/bits"
 
-// entry is what a table holds of a key: units in the generation of its turn and in the one before.
+// entry is what a table holds of a key: units in the generation of its turn and in the
+// one before.
 type entry struct {
 	hash              uint64
 	turn              uint32 // 0 is a free place
 	current, previous uint32 // units modulo 2³²
 	refused           uint32 // requests, since the entry was made. In a window's table: the upper half of current
 	light             uint32 // of these, those that count for other keys too. In a window's table: the upper half of previous
-	// entered is for a window's table: of a drawn key the turn in which all limits have refused it a request, of another
-	// one the turn in which the sketch gave the units.
+	// entered is for a window's table: of a drawn key the turn in which all limits have
+	// refused it a request, of another one the turn in which the sketch gave the units.
 	entered uint32
 }
 
@@ -49,7 +50,8 @@ func (e *entry) asked() (current, previous uint64) {
 // ask sets the units of the current generation.
 func (e *entry) ask(current uint64) { e.refused, e.current = uint32(current>>32), uint32(current) }
 
-// table finds entries by hash, by linear probing from the place that the first bits of the hash name.
+// table finds entries by hash, by linear probing from the place that the first bits of
+// the hash name.
 type table struct {
 	places []entry // as many as a power of two
 	shift  int     // 64 - the bits that name a place
@@ -70,8 +72,8 @@ func (t *table) bytes() int { return entryBytes * len(t.places) }
 // full says that there must be room made before the next put.
 func (t *table) full() bool { return 4*t.used >= 3*len(t.places) }
 
-// crowded says that a sweep has not made enough room to last.
-func (t *table) crowded() bool { return 2*t.used > len(t.places) }
+// isCrowded says that a sweep has not made enough room to last.
+func (t *table) isCrowded() bool { return 2*t.used > len(t.places) }
 
 // seek returns where a key is, or the free place where it belongs.
 func (t *table) seek(h uint64) uint64 {
@@ -95,7 +97,8 @@ func (t *table) find(h uint64) *entry {
 	return nil
 }
 
-// put returns the entry of a key, a new one of an older turn if it has none. The table must not be full.
+// put returns the entry of a key, a new one of an older turn if it has none. The table
+// must not be full.
 func (t *table) put(h uint64) *entry {
 	e := t.place(h)
 	if e.turn == 0 {
@@ -110,14 +113,14 @@ const longAgo = 1
 
 // double moves the entries to a table of twice the places.
 func (t *table) double() {
-	wide := newTable(max(leastPlaces, 2*len(t.places)))
+	larger := newTable(max(leastPlaces, 2*len(t.places)))
 	for i := range t.places {
 		if e := &t.places[i]; e.turn != 0 {
-			*wide.place(e.hash) = *e
+			*larger.place(e.hash) = *e
 		}
 	}
-	wide.used = t.used
-	*t = wide
+	larger.used = t.used
+	*t = larger
 }
 
 // sweep drops the entries that are not to be kept.
@@ -131,8 +134,8 @@ func (t *table) sweep(keep func(*entry) bool) {
 	}
 }
 
-// drop frees a place and moves up what stands behind it, as far as the next free one, so that no walk ends in the gap
-// before it has reached its key.
+// drop frees a place and moves up what stands behind it, as far as the next free one,
+// so that no walk ends in the gap before it has reached its key.
 func (t *table) drop(gap uint64) {
 	last := uint64(len(t.places) - 1)
 	for i := (gap + 1) & last; t.places[i].turn != 0; i = (i + 1) & last {

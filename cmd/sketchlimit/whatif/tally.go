@@ -4,10 +4,12 @@ import "math"
 
 // tally is what one limit has refused in one window.
 //
-// Its table holds the units that the limit has refused in the current generation and in the one before, of each key of which
-// it has refused any. Where the table is full, light keys are drawn: only those whose hash ends in so many zeros
-// are followed, and each stands for as many as there are to one of them. A key that asks for heavy units or more in two
-// generations is followed in any case from then on, and stands for itself; and so is one that sends much of the whole log.
+// Its table holds the units that the limit has refused in the current generation and in
+// the one before, of each key of which it has refused any. Where the table is full,
+// light keys are drawn: only those whose hash ends in so many zeros are followed, and
+// each stands for as many as there are to one of them. A key that asks for heavy units
+// or more in two generations is followed in any case from then on, and stands for
+// itself; and so is one that sends much of the whole log.
 type tally struct {
 	limit uint64
 	table table
@@ -97,13 +99,15 @@ func (t *tally) judge(r *request, k *asked) {
 	}
 }
 
-// admitted returns what a limit has admitted of what a key has asked for, of which it knows what it has refused modulo 2³².
-// No limit is as high as 2³¹. So what looks higher is below 0: the sketch knows less of the key than the limit has refused.
+// admitted returns what a limit has admitted of what a key has asked for, of which it
+// knows what it has refused modulo 2³². No limit is as high as 2³¹. So what looks
+// higher is below 0: the sketch knows less of the key than the limit has refused.
 func admitted(asked uint64, refused uint32) uint64 {
 	return uint64(max(int32(uint32(asked)-refused), 0))
 }
 
-// assume returns the entry of a key that grew heavy unfollowed: as if it had used all that the limit leaves.
+// assume returns the entry of a key that grew heavy unfollowed: as if it had used all
+// that the limit leaves.
 func (t *tally) assume(r *request, k *asked) *entry {
 	previous := min(k.previous, t.limit)
 	left := t.limit - min(weighted(previous, k.elapsed, k.length), t.limit)
@@ -142,8 +146,9 @@ func (t *tally) refuse(r *request, k *asked, e *entry, weight uint64) {
 	e.current += r.cost
 }
 
-// stray keeps what the error of a drawn key's request needs. If each key is drawn with chance p and stands for 1/p keys, the
-// sum over drawn keys of x²(1-p)/p² is the variance (Horvitz and Thompson). A key's x grows by 1, or by the cost.
+// stray keeps what the error of a drawn key's request needs. If each key is drawn with
+// chance p and stands for 1/p keys, the sum over drawn keys of x²(1-p)/p² is the
+// variance (Horvitz and Thompson). A key's x grows by 1, or by the cost.
 func (t *tally) stray(e *entry, cost uint32, weight uint64) {
 	x, w, c := float64(e.light), float64(weight), float64(cost)
 	t.variance += (2*x + 1) * w * (w - 1)
@@ -176,11 +181,12 @@ type basis struct {
 
 // errors returns the errors of requests and units.
 func (t *tally) errors(b *basis) (requests, units float64) {
-	// In units; a request has one at least. What was assumed is wrong by the limit in two generations at most, and after
-	// that another request may fit there than would have: by as much as one costs.
-	beside := 2 * float64(t.limit+min(t.dearest, t.limit)) * t.assumed
+	// In units; a request has one at least. What was assumed is wrong by the limit in
+	// two generations at most, and after that another request may fit there than would
+	// have: by as much as one costs.
+	margin := 2 * float64(t.limit+min(t.dearest, t.limit)) * t.assumed
 	doubtful := b.excess.error(&t.doubts, b.zeros)
-	requests, units = beside+doubtful.requests, beside+doubtful.units
+	requests, units = margin+doubtful.requests, margin+doubtful.units
 	if t.limit < t.heavy {
 		one := float64(t.heavy - t.limit + t.dearest) // what a light key is refused in a window, where none is known to tell
 		missed := math.Ldexp(fewest, t.zeros) / (t.lights + fewest/2)
@@ -191,8 +197,9 @@ func (t *tally) errors(b *basis) (requests, units float64) {
 	return requests, units
 }
 
-// spread returns the variances. Drawn keys do not tell them where a few heavy ones would, and none of these was drawn. So
-// they are what they would be if twice as many requests of the heaviest keys were refused as of all, if that is more.
+// spread returns the variances. Drawn keys do not tell them where a few heavy ones
+// would, and none of these was drawn. So they are what they would be if twice as many
+// requests of the heaviest keys were refused as of all, if that is more.
 func (t *tally) spread(b *basis) (requests, units float64) {
 	if t.lightRequests == 0 {
 		return t.variance, t.unitVariance

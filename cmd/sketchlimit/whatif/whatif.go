@@ -33,7 +33,8 @@ const (
 	heavyKeys   = 2048
 )
 
-// New returns an Analysis that has seen nothing. The error names the option, its value and what is allowed.
+// New returns an Analysis that has seen nothing. The error names the option, its value
+// and what is allowed.
 func New(o Options) (*Analysis, error) {
 	asked := o
 	o, err := o.filled()
@@ -64,8 +65,9 @@ func New(o Options) (*Analysis, error) {
 // farthest bounds times, so that a window before or after any of them is an int64 too.
 const farthest = math.MaxInt64 - int64(1<<61)
 
-// Add counts requests in the order of the log. A time before the newest one so far counts as the limiter takes it: as the
-// first instant of the newest generation, if that is later. How the log is split into batches makes no difference.
+// Add counts requests in the order of the log. A time before the newest one so far
+// counts as the limiter takes it: as the first instant of the newest generation, if
+// that is later. How the log is split into batches makes no difference.
 func (a *Analysis) Add(batch []Request) {
 	if e := a.early; e != nil {
 		if e.add(batch) {
@@ -99,13 +101,14 @@ func (a *Analysis) add(batch []Request) {
 		a.count(r.Key, &q)
 		a.chunk = append(a.chunk, q)
 	}
-	var beside sync.WaitGroup
-	beside.Go(func() { a.countWindows(1) })
+	var others sync.WaitGroup
+	others.Go(func() { a.countWindows(1) })
 	a.countWindows(0)
-	beside.Wait()
+	others.Wait()
 }
 
-// countWindows counts in every second window. One comes after the other, so that its tables stay in the processor's cache.
+// countWindows counts in every second window. One comes after the other, so that its
+// tables stay in the processor's cache.
 func (a *Analysis) countWindows(first int) {
 	for w := first; w < len(a.windows); w += 2 {
 		for i := range a.chunk {
@@ -144,12 +147,12 @@ const much = 512
 // rank returns the rank of a key by its slot.
 func (a *Analysis) rank(s *slot) rank {
 	switch {
-	case s.marked:
+	case s.seen:
 		return followed
 	case (s.count-s.error)*much < a.requests || a.requests < 16*much:
 		return light
 	}
-	s.marked = true
+	s.seen = true
 	return promoted
 }
 

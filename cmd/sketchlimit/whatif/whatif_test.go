@@ -69,7 +69,8 @@ func byOracle(t testing.TB, limit int, window time.Duration, log []Request) (req
 	return requests, units, float64(len(refused))
 }
 
-// disturbed moves some requests back in time, and gives some a cost that few limits admit, or none.
+// disturbed moves some requests back in time, and gives some a cost that few limits
+// admit, or none.
 func disturbed(log []Request) []Request {
 	for i := range log {
 		if i%97 == 0 {
@@ -113,7 +114,8 @@ func TestExactIsTheOracle(t *testing.T) {
 	}
 }
 
-// stepsAddUp checks that the steps add up to the whole, and that lists have the lengths they should.
+// stepsAddUp checks that the steps add up to the whole, and that lists have the lengths
+// they should.
 func stepsAddUp(t *testing.T, r *Report) {
 	var all Step
 	for _, s := range r.Steps {
@@ -153,7 +155,8 @@ func figures(r *Report) (all []Estimate) {
 
 func off(got, want Estimate) float64 { return math.Abs(got.Value - want.Value) }
 
-// In the least memory most keys are not followed. What is told must lie within its error, and the error must tell something.
+// In the least memory most keys are not followed. What is told must lie within its
+// error, and the error must tell something.
 func TestBoundedIsWithinItsError(t *testing.T) {
 	if testkit.Race {
 		t.Skip("the race detector would find nothing, slowly; the gate runs this without it")

@@ -8,14 +8,17 @@ import (
 	"github.com/sketchlimit/sketchlimit/cms"
 )
 
-// window counts the units that keys ask for in one window, and what each limit refuses of them.
+// window counts the units that keys ask for in one window, and what each limit refuses
+// of them.
 //
-// Until a limit refuses a key something, the key's units are the same for all limits. So one table holds what keys ask for,
-// and a table for each limit only what it has refused. A request that fits beside all that its key has asked for is
-// admitted by the limit, and needs no look at the limit's table.
+// Until a limit refuses a key something, the key's units are the same for all limits.
+// So one table holds what keys ask for, and a table for each limit only what it has
+// refused. A request that fits beside all that its key has asked for is admitted by the
+// limit, and needs no look at the limit's table.
 //
-// Where the table of keys is full, light keys are drawn, as in tally. Then a sketch of everybody's units tells when a key
-// that is not followed grows heavy, and what it has asked for by then.
+// Where the table of keys is full, light keys are drawn, as in tally. Then a sketch of
+// everybody's units tells when a key that is not followed grows heavy, and what it has
+// asked for by then.
 type window struct {
 	length  int64 // ns
 	start   int64 // of the current generation
@@ -54,7 +57,8 @@ type request struct {
 	rank rank
 }
 
-// rank is what a key is in the whole log. Such as send much of it are followed, even if they are light in each window.
+// rank is what a key is in the whole log. Such as send much of it are followed, even if
+// they are light in each window.
 type rank uint8
 
 const (
@@ -113,8 +117,9 @@ func (w *window) add(r *request) {
 	}
 }
 
-// refuseAll counts a request that no limit admits, whatever its key has used. Its units are not among those that the key has
-// asked for: no limit has to tell them from what it has admitted. But the key is one of the window's.
+// refuseAll counts a request that no limit admits, whatever its key has used. Its units
+// are not among those that the key has asked for: no limit has to tell them from what
+// it has admitted. But the key is one of the window's.
 func (w *window) refuseAll(r *request) {
 	first := false
 	if ends(r.hash, w.zeros) {
@@ -183,7 +188,8 @@ func (w *window) draw(r *request, k *asked) *entry {
 	return e
 }
 
-// enter turns to the generation of a time. An earlier one counts as the first instant of the current generation.
+// enter turns to the generation of a time. An earlier one counts as the first instant
+// of the current generation.
 func (w *window) enter(at int64) (elapsed int64) {
 	if elapsed = max(at-w.start, 0); elapsed < w.length {
 		return elapsed

@@ -5,6 +5,7 @@
 //	server := grpc.NewServer()
 //	ratelimitv3.RegisterRateLimitServiceServer(server, service)
 //
-// It answers envoy.service.ratelimit.v3 as envoyproxy/ratelimit does, from counts in this process. The command
-// sketchlimitd is a server with it that takes the place of theirs.
+// It answers envoy.service.ratelimit.v3 as envoyproxy/ratelimit does, from counts in
+// this process. The command sketchlimitd is a server with it that takes the place of
+// theirs.
 package envoylimit

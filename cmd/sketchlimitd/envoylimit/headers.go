@@ -17,23 +17,23 @@ func (s *Service) addHeaders(r *response, answer *rules.Answer) {
 	if s.headers.limit == "" {
 		return
 	}
-	var told *status
+	var shown *status
 	for i, d := range r.Statuses {
 		switch {
 		case d.CurrentLimit == nil:
 		case d.Code == overLimit && !answer.Quota && !quota(answer.Statuses[i].Rule):
-			told = d
-		case told == nil || d.LimitRemaining < told.LimitRemaining:
-			told = d
+			shown = d
+		case shown == nil || d.LimitRemaining < shown.LimitRemaining:
+			shown = d
 		}
 	}
-	if told == nil {
+	if shown == nil {
 		return
 	}
 	r.ResponseHeadersToAdd = []*corev3.HeaderValue{
-		header(s.headers.limit, int64(told.CurrentLimit.RequestsPerUnit)),
-		header(s.headers.remaining, int64(told.LimitRemaining)),
-		header(s.headers.reset, told.DurationUntilReset.GetSeconds()),
+		header(s.headers.limit, int64(shown.CurrentLimit.RequestsPerUnit)),
+		header(s.headers.remaining, int64(shown.LimitRemaining)),
+		header(s.headers.reset, shown.DurationUntilReset.GetSeconds()),
 	}
 }
 

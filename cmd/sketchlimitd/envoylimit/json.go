@@ -12,8 +12,9 @@ import (
 // maxBody is what gRPC takes unless told otherwise.
 const maxBody = 4 << 20
 
-// JSON answers the same requests over HTTP, for those who have no gRPC: body and answer are the messages in the JSON form of
-// protobuf. The status is 200, 429 if the limit is exceeded, and 400 for requests that make no sense. Any method will do.
+// JSON answers the same requests over HTTP, for those who have no gRPC: body and answer
+// are the messages in the JSON form of protobuf. The status is 200, 429 if the limit is
+// exceeded, and 400 for requests that make no sense. Any method will do.
 func (s *Service) JSON() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))

@@ -41,7 +41,8 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// Whatever bytes come, the answer is one of the protocol, with a status for each descriptor.
+// Whatever bytes come, the answer is one of the protocol, with a status for each
+// descriptor.
 func FuzzRequest(f *testing.F) {
 	s := newService(f, rules.Options{}, DynamicMetadata(), Headers("limit", "left", "reset"))
 	for _, r := range []*ratelimitv3.RateLimitRequest{

@@ -10,7 +10,8 @@ import (
 
 type fields = map[string]*structpb.Value
 
-// dynamicMetadata is the request as Envoy's filters see it, with the metadata of the rules that admit it.
+// dynamicMetadata is the request as Envoy's filters see it, with the metadata of the
+// rules that admit it.
 func dynamicMetadata(request *ratelimitv3.RateLimitRequest, r *response, answer *rules.Answer) *structpb.Struct {
 	descriptors := new(structpb.ListValue)
 	for _, d := range request.Descriptors {
@@ -28,7 +29,8 @@ func dynamicMetadata(request *ratelimitv3.RateLimitRequest, r *response, answer 
 			merge(passed, rule.Metadata)
 		}
 	}
-	// What a file says is JSON's kinds of values; anything else has no place in the message.
+	// What a file says is JSON's kinds of values; anything else has no place in the
+	// message.
 	if metadata, err := structpb.NewStruct(passed); err == nil && len(passed) > 0 {
 		all["metadata"] = structpb.NewStructValue(metadata)
 	}
@@ -50,19 +52,20 @@ func descriptorFields(d *commonv3.RateLimitDescriptor) fields {
 	return all
 }
 
-// merge adds what the other has and the first has not, also inside of mappings that both have.
+// merge adds what the other has and the first has not, also inside of mappings that
+// both have.
 func merge(into, other map[string]any) {
 	for name, value := range other {
 		mine, have := into[name]
-		theirs, mapping := value.(map[string]any)
+		fields, mapping := value.(map[string]any)
 		switch mine, both := mine.(map[string]any); {
 		case !have && mapping:
 			into[name] = map[string]any{} // not theirs, which belongs to the rule
-			merge(into[name].(map[string]any), theirs)
+			merge(into[name].(map[string]any), fields)
 		case !have:
 			into[name] = value
 		case both && mapping:
-			merge(mine, theirs)
+			merge(mine, fields)
 		}
 	}
 }

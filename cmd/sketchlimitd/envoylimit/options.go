@@ -13,7 +13,8 @@ type options struct {
 // Option changes what a [Service] does.
 type Option func(*options) error
 
-// Headers adds three headers to responses to clients: the limit, what remains of it, and the seconds until it is whole again.
+// Headers adds three headers to responses to clients: the limit, what remains of it,
+// and the seconds until it is whole again.
 func Headers(limit, remaining, reset string) Option {
 	return func(o *options) error {
 		if limit == "" || remaining == "" || reset == "" {
@@ -24,8 +25,8 @@ func Headers(limit, remaining, reset string) Option {
 	}
 }
 
-// Shadow refuses nothing: requests that the rules refuse are answered OK, and counted in [Stats]. What each rule says stays in
-// the answer.
+// Shadow refuses nothing: requests that the rules refuse are answered OK, and counted
+// in [Stats]. What each rule says stays in the answer.
 func Shadow() Option {
 	return func(o *options) error {
 		o.shadow = true
@@ -33,7 +34,8 @@ func Shadow() Option {
 	}
 }
 
-// DynamicMetadata adds the request to the answer, and the metadata of the rules that admit it, so that Envoy can decide by it.
+// DynamicMetadata adds the request to the answer, and the metadata of the rules that
+// admit it, so that Envoy can decide by it.
 func DynamicMetadata() Option {
 	return func(o *options) error {
 		o.dynamicMetadata = true

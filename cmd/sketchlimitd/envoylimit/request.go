@@ -20,18 +20,20 @@ var (
 	errNotLoaded     = errors.New("no rate limit configuration loaded")
 )
 
-// MaxDescriptors is the most descriptors that a request may have. A thousand take 2 ms; as many as a message holds took
-// seconds.
+// MaxDescriptors is the most descriptors that a request may have. A thousand take 2 ms;
+// as many as a message holds took seconds.
 const MaxDescriptors = 1000
 
-// question is what a request asks of the rules, and of how many descriptors negative hits are ignored.
+// question is what a request asks of the rules, and of how many descriptors negative
+// hits are ignored.
 type question struct {
 	asks     []rules.Ask
 	negative uint64
 }
 
-// describe returns what a request asks of the rules. Hits are those of the descriptor or, if it has none, of the request,
-// where 0 is 1. Units cannot be given back to a sketch: negative hits only look.
+// describe returns what a request asks of the rules. Hits are those of the descriptor
+// or, if it has none, of the request, where 0 is 1. Units cannot be given back to a
+// sketch: negative hits only look.
 func describe(request *ratelimitv3.RateLimitRequest) (q question, err error) {
 	switch {
 	case request.GetDomain() == "":
@@ -76,7 +78,8 @@ var windows = map[typev3.RateLimitUnit]time.Duration{
 	typev3.RateLimitUnit_DAY: 24 * time.Hour, typev3.RateLimitUnit_MONTH: 30 * 24 * time.Hour, typev3.RateLimitUnit_YEAR: 365 * 24 * time.Hour,
 }
 
-// override returns the limit that comes with the i-th descriptor. Its unit_multiplier is ignored, as in envoyproxy/ratelimit.
+// override returns the limit that comes with the i-th descriptor. Its unit_multiplier
+// is ignored, as in envoyproxy/ratelimit.
 func override(i int, l *commonv3.RateLimitDescriptor_RateLimitOverride) (*rules.Override, error) {
 	window, ok := windows[l.Unit]
 	if !ok {

@@ -100,8 +100,8 @@ var units = []struct {
 	{time.Second, ratelimitv3.RateLimitResponse_RateLimit_SECOND},
 }
 
-// Unit returns the longest unit that a window is a whole number of, and that number. It is UNKNOWN and 0 for a window that is no
-// whole number of seconds.
+// Unit returns the longest unit that a window is a whole number of, and that number. It
+// is UNKNOWN and 0 for a window that is no whole number of seconds.
 func Unit(window time.Duration) (unit ratelimitv3.RateLimitResponse_RateLimit_Unit, times int64) {
 	for _, u := range units {
 		if window > 0 && window%u.length == 0 {
@@ -123,7 +123,8 @@ func currentLimit(rule *rules.Rule) *limit {
 	return l
 }
 
-// untilReset is the time until the window ends, or until the key has its whole quota again where windows have no end.
+// untilReset is the time until the window ends, or until the key has its whole quota
+// again where windows have no end.
 func untilReset(rule *rules.Rule, d *sketchlimit.Decision, now time.Time) time.Duration {
 	if rule.Algorithm == sketchlimit.FixedWindow {
 		return rule.UntilReset(now)

@@ -58,8 +58,9 @@ type Observation struct {
 	Answer rules.Answer
 }
 
-// ShouldRateLimit implements [ratelimitv3.RateLimitServiceServer]. Its errors are about requests that make no sense. They have
-// the code Unknown, as those of envoyproxy/ratelimit.
+// ShouldRateLimit implements [ratelimitv3.RateLimitServiceServer]. Its errors are about
+// requests that make no sense. They have the code Unknown, as those of
+// envoyproxy/ratelimit.
 func (s *Service) ShouldRateLimit(_ context.Context, request *ratelimitv3.RateLimitRequest) (*ratelimitv3.RateLimitResponse, error) {
 	q, err := describe(request)
 	if err == nil && s.loaded != nil && !s.loaded() {

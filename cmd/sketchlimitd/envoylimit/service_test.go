@@ -229,7 +229,8 @@ func TestShadow(t *testing.T) {
 	require.Equal(t, Stats{Shadowed: 1}, s.Stats())
 }
 
-// Refused hits are counted if the rules say so, as envoyproxy/ratelimit does: what is reported after the fact may be more than was left.
+// Refused hits are counted if the rules say so, as envoyproxy/ratelimit does: what is
+// reported after the fact may be more than was left.
 func TestCountRefused(t *testing.T) {
 	s := newService(t, rules.Options{CountRefused: true})
 	for _, want := range []ratelimitv3.RateLimitResponse_Code{ok, overLimit, overLimit} {
@@ -241,7 +242,8 @@ func TestCountRefused(t *testing.T) {
 	}
 }
 
-// What is reported after the fact of a rule that charges is never refused, and the next request is.
+// What is reported after the fact of a rule that charges is never refused, and the next
+// request is.
 func TestCharge(t *testing.T) {
 	const answer = `,"currentLimit":{"requestsPerUnit":100,"unit":"DAY"},"durationUntilReset":"43188s"}]}`
 	s := newService(t, rules.Options{})

@@ -1,5 +1,5 @@
-// Command makelog writes a made-up access log in the combined format: clients by Zipf's law, one in a hundred thousand of
-// which floods, over a day with a quiet night.
+// Command makelog writes a made-up access log in the combined format: clients by Zipf's
+// law, one in a hundred thousand of which floods, over a day with a quiet night.
 //
 //	go run -C cmd/sketchlimit/accesslog/internal/makelog . -lines 1e7 > access.log
 package main
