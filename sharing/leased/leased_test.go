@@ -221,7 +221,7 @@ func hostile(t testing.TB, seed uint64, machines, limit int, algorithm sketchlim
 	}
 	w.open()
 	end, rounds, restarts, cuts := time.Now().Add(d), 0, 0, 0
-	for time.Now().Before(end) {
+	for rounds < 20 || time.Now().Before(end) {
 		rounds++
 		for i := range w.all {
 			m := w.all[i]

@@ -96,7 +96,9 @@ func newNode(l *Limiter, engine sharing.Engine, log string) (*node, error) {
 		return nil, err
 	}
 	if err == nil {
-		n.write(ctx)
+		for again := true; again && ctx.Err() == nil && err == nil; { // the first makes the log
+			again, err = n.write(ctx)
+		}
 		n.readAll(ctx)
 	}
 	ctx, n.stop = context.WithCancel(context.Background())
