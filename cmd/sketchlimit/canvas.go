@@ -194,6 +194,28 @@ func shares(floor float64) plot.TickerFunc {
 	}
 }
 
+// percents are ticks for a logarithmic axis of shares, in per cent. What is 0 stands at floor.
+func percents(floor float64) plot.TickerFunc {
+	return func(lo, hi float64) []plot.Tick {
+		ticks := powersOfTen(lo, hi)
+		for i := range ticks {
+			if ticks[i].Label = percent(ticks[i].Value); ticks[i].Value <= floor*1.01 {
+				ticks[i].Label = "0"
+			}
+		}
+		return ticks
+	}
+}
+
+// plainPowers are ticks for a logarithmic axis of counts: 1, 10 … 1,000,000.
+func plainPowers(lo, hi float64) []plot.Tick {
+	ticks := powersOfTen(lo, hi)
+	for i := range ticks {
+		ticks[i].Label = integer(int(ticks[i].Value))
+	}
+	return ticks
+}
+
 // powersOfTen are ticks for a logarithmic axis of shares or counts.
 func powersOfTen(lo, hi float64) []plot.Tick {
 	var ticks []plot.Tick

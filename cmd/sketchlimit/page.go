@@ -7,15 +7,37 @@ import (
 	"html/template"
 	"os"
 	"strings"
+	"unicode/utf8"
 )
 
 //go:embed page.html
 var pageText string
 
-var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{"unbroken": unbroken, "titled": titled}).Parse(pageText))
+var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{"unbroken": unbroken, "titled": titled, "coded": coded}).Parse(pageText))
 
 // unbroken keeps a browser from breaking 4.5e-4 in two.
 func unbroken(number string) string { return strings.ReplaceAll(number, "-", "\u2011") }
+
+// coded shows what is in backticks as code. Short code is not broken over lines.
+func coded(text string) template.HTML {
+	const short = 24
+	var b strings.Builder
+	parts := strings.Split(text, "`")
+	for i, part := range parts {
+		escaped := template.HTMLEscapeString(part)
+		switch {
+		case i%2 == 0:
+			b.WriteString(escaped)
+		case i == len(parts)-1: // a backtick alone
+			b.WriteString("`" + escaped)
+		case utf8.RuneCountInString(part) <= short:
+			b.WriteString(`<code class="short">` + escaped + "</code>")
+		default:
+			b.WriteString("<code>" + escaped + "</code>")
+		}
+	}
+	return template.HTML(b.String())
+}
 
 // titledGrid is a table with its title.
 type titledGrid struct {

@@ -83,11 +83,19 @@ func (g grid) columns() []table.ColumnConfig {
 	return c
 }
 
-// wrap breaks prose into lines that begin with indent.
+// wrap breaks prose into lines that begin with indent. What is in backticks stays in one line.
 func wrap(prose, indent string) string {
+	const blank = "\x00" // in code
+	parts := strings.Split(prose, "`")
+	for i := 1; i < len(parts)-1; i += 2 {
+		if text.StringWidth(parts[i]) < pageWidth/2 {
+			parts[i] = strings.ReplaceAll(parts[i], " ", blank)
+		}
+	}
 	var b strings.Builder
 	width := 0
-	for _, word := range strings.Fields(prose) {
+	for _, word := range strings.Fields(strings.Join(parts, "`")) {
+		word = strings.ReplaceAll(word, blank, " ")
 		n := text.StringWidth(word)
 		switch {
 		case width == 0:

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"go/format"
+	"strconv"
 	"strings"
 	"text/template"
 	"time"
@@ -10,9 +11,8 @@ import (
 	"github.com/sketchlimit/sketchlimit"
 )
 
-// codeTemplate is laid out by gofmt afterwards. Three digits of what is expected are
-// more than it is worth.
-var codeTemplate = template.Must(template.New("code").Funcs(template.FuncMap{"inCode": inCode}).Parse(
+// codeTemplate is laid out by gofmt afterwards. Three digits of a rate are more than it is worth.
+var codeTemplate = template.Must(template.New("code").Funcs(template.FuncMap{"inCode": inCode, "keys": keysInCode}).Parse(
 	`{{define "purpose"}}Limit: {{.Limit}},
 {{with .LowestLimit}}LowestLimit: {{.}},
 {{end}}{{with inCode .Algorithm}}Algorithm: sketchlimit.{{.}},
@@ -24,7 +24,7 @@ Plan: &sketchlimit.Plan{
 {{with .Plan}}Shards: {{.Shards}},{{if .BloomBytes}} BloomBytes: {{.BloomBytes}}, BloomProbes: {{.BloomProbes}},{{end}}
 Depth: {{.Depth}}, Width: {{.Width}}, CellBits: {{.CellBits}},
 {{if .HeavyEntries}}HeavyEntries: {{.HeavyEntries}}, PromoteAt: {{.PromoteAt}},
-{{end}}{{template "purpose" .}}Keys: {{printf "%.3g" .Keys}}, FalseDenialRate: {{printf "%.3g" .FalseDenialRate}},
+{{end}}{{template "purpose" .}}Keys: {{keys .Keys}}, FalseDenialRate: {{printf "%.3g" .FalseDenialRate}},
 {{with .Goal}}Goal: {{printf "%.3g" .}},
 {{end}}{{end}}},
 })
@@ -35,9 +35,16 @@ func inCode(a sketchlimit.Algorithm) string {
 	return map[sketchlimit.Algorithm]string{sketchlimit.FixedWindow: "FixedWindow", sketchlimit.TokenBucket: "TokenBucket"}[a]
 }
 
-// code returns the Go statement that makes the limiter. What the plan is for goes
-// along: New refuses it for another limit, and Stats tells by Keys and FalseDenialRate
-// whether the limiter runs outside it.
+// keysInCode is a number of keys without an exponent.
+func keysInCode(n float64) string {
+	if n >= 100 {
+		return strconv.FormatFloat(n, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(n, 'g', 3, 64)
+}
+
+// code returns the Go statement that makes the limiter. What the plan is for goes along: New refuses it for
+// another limit, and Stats tells by Keys and FalseDenialRate whether the limiter runs outside it.
 func (p *plans) code() (string, error) {
 	var b strings.Builder
 	if err := codeTemplate.Execute(&b, struct {

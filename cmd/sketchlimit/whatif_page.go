@@ -52,10 +52,21 @@ func (r *answer) tiles() []tile {
 	}
 	if w, l := r.at(); l != nil {
 		tiles = append(tiles,
-			tile{whatif.Rate(l.Limit, w.Window), map[bool]string{true: "is suggested", false: lowestText(l)}[r.Suggestion.Found]},
+			tile{whatif.Rate(l.Limit, w.Window), r.suggested("is suggested", "is suggested only if its keys are known as abusers", lowestText(l))},
 			tile{percent(l.RequestShare), "of the requests, and " + percent(l.KeyShare) + " of the keys, it would have refused"})
 	}
 	return tiles
+}
+
+// suggested is what fits the limit that is told: a suggestion, one that refuses demand unless its keys are known, or none.
+func (r *answer) suggested(is, demand, none string) string {
+	switch {
+	case !r.Suggestion.Found:
+		return none
+	case r.Suggestion.Demand:
+		return demand
+	}
+	return is
 }
 
 // figures are the pictures by the section that they belong to.
@@ -65,20 +76,16 @@ func (r *answer) figures() (map[string][]figure, error) {
 	if l == nil {
 		return figures, nil
 	}
-	knee, err := plotKnee(w, l, map[bool]string{true: ", as suggested", false: ", not suggested"}[r.Suggestion.Found])
+	knee, err := plotKnee(w, l, r.suggested(", as suggested", ", only for known abusers", ", not suggested"))
 	if err != nil {
 		return nil, err
 	}
 	if len(l.Top) > 0 {
-		top, err := plotTop(l)
-		if err != nil {
-			return nil, err
-		}
-		figures["refused"] = []figure{{top, "The requests that the limit would have refused of the keys that it refuses the most."}}
+		figures["refused"] = []figure{{plotTop(l), "The requests that the limit would have refused of the keys that it refuses the most."}}
 	}
 	figures["limits"] = []figure{{knee, "The share of the requests that a limit refuses, and the share of the keys. A good limit stands where " +
-		"the first is high and the second is low."}}
-	if len(r.spans(r.binLength())) == 1 { // a single bar says no more than the table
+		"the first is high and the second is low." + r.suggested("", " Here it refuses demand, unless its keys are known as abusers.", "")}}
+	if len(r.stretches(r.binLength())) == 1 { // a single bar says no more than the table
 		return figures, nil
 	}
 	traffic, err := r.plotTraffic(l)
@@ -135,67 +142,54 @@ func (r *answer) plotTraffic(l *whatif.Limit) (template.HTML, error) {
 }
 
 // plotTop draws a bar for each of the keys that are refused the most.
-func plotTop(l *whatif.Limit) (template.HTML, error) {
-	const shown, longest = 10, 24
-	top := l.Top[:min(len(l.Top), shown)]
-	p := newPlot()
-	var names []string
-	for i := range top {
-		k := &top[len(top)-1-i] // the axis begins below
-		bar, err := plotter.NewPolygon(box(0, float64(i)-.35, float64(k.Requests), float64(i)+.35))
-		if err != nil {
-			return "", err
-		}
-		bar.Color, bar.LineStyle.Width = red, 0
-		p.Add(bar)
-		name := []rune(whatif.KeyText(k.Key))
-		if len(name) > longest {
-			name = append(name[:longest-1], '…')
-		}
-		names = append(names, string(name))
+func plotTop(l *whatif.Limit) template.HTML {
+	const shown = 10
+	var bars []bar
+	for i := range l.Top[:min(len(l.Top), shown)] {
+		k := &l.Top[i]
+		bars = append(bars, bar{template.HTMLEscapeString(middleCut(whatif.KeyText(k.Key))), float64(k.Requests), 0, integer(k.Requests), "red"})
 	}
-	p.NominalY(names...)
-	p.Y.Min, p.Y.Max, p.Y.Tick.Length = -.6, float64(len(names))-.4, 0
-	p.Y.Padding = 30 // the page's font may be wider than the one that names are measured in
-	p.X.Min, p.X.Max = 0, 1.05*float64(top[0].Requests)
-	return picture("The keys that are refused the most", vg.Length(80+24*len(names)), func(c draw.Canvas) {
-		p.X.Tick.Marker = plot.TickerFunc(sparse)
-		p.Draw(footed(c, "requests refused"))
-	})
+	return barCharts("The keys that are refused the most", barChart{"requests refused", bars})
 }
 
-// sparse are round ticks from 0, of which only every other one has its label: there is
-// room for few beside long names.
-func sparse(lo, hi float64) []plot.Tick {
-	ticks := whole(lo, hi)
-	for i := 1; i < len(ticks); i += 2 {
-		ticks[i].Label = ""
+// middleCut leaves out the middle of a name that is too long for a telephone.
+func middleCut(name string) string {
+	const longest, end = 38, 16
+	runes := []rune(name)
+	if len(runes) <= longest {
+		return name
 	}
-	return ticks
+	return string(runes[:longest-end-1]) + "…" + string(runes[len(runes)-end:])
 }
-
-// leastDrawn is the share at which lower ones are drawn.
-const leastDrawn = 1e-6
 
 // plotKnee draws what limits refuse, both axes logarithmic.
 func plotKnee(w *whatif.Window, chosen *whatif.Limit, as string) (template.HTML, error) {
 	var requests, keys plotter.XYs
+	floor := .01
 	for i := range reached(w) {
 		l := &w.Limits[i]
-		requests = append(requests, plotter.XY{X: float64(l.Limit), Y: max(leastDrawn, l.RequestShare)})
-		keys = append(keys, plotter.XY{X: float64(l.Limit), Y: max(leastDrawn, l.KeyShare)})
+		for _, share := range []float64{l.RequestShare, l.KeyShare} {
+			for share > 0 && floor >= share {
+				floor /= 10
+			}
+		}
+	}
+	for i := range reached(w) {
+		l := &w.Limits[i]
+		requests = append(requests, plotter.XY{X: float64(l.Limit), Y: max(floor, l.RequestShare)})
+		keys = append(keys, plotter.XY{X: float64(l.Limit), Y: max(floor, l.KeyShare)})
 	}
 	p := newPlot()
 	p.X.Min, p.X.Max = requests[0].X/1.2, requests[len(requests)-1].X*1.2
-	p.Y.Min, p.Y.Max = leastDrawn, 1
+	p.Y.Min, p.Y.Max = floor, 1
 	p.X.Scale, p.Y.Scale = plot.LogScale{}, plot.LogScale{}
-	here := line(grey, 1.2, plotter.XYs{{X: float64(chosen.Limit), Y: leastDrawn}, {X: float64(chosen.Limit), Y: 1}})
+	here := line(grey, 1.2, plotter.XYs{{X: float64(chosen.Limit), Y: floor}, {X: float64(chosen.Limit), Y: 1}})
 	here.Dashes = []vg.Length{5, 4}
 	ofRequests, ofKeys := line(blue, 4, requests), line(orange, 2, keys)
 	p.Add(here, ofRequests, ofKeys, glyphs(blue, 4, draw.CircleGlyph{}, requests), glyphs(orange, 3, draw.CircleGlyph{}, keys))
-	p.Y.Tick.Marker = shares(leastDrawn)
+	p.Y.Tick.Marker = percents(floor)
 	return picture("Share of requests and of keys refused, by limit", 350, func(c draw.Canvas) {
-		p.X.Tick.Marker = fitting(c, powersOfTen)
+		p.X.Tick.Marker = fitting(c, plainPowers)
 		rest := footed(drawLegend(c, []entry{
 			{"requests", []plot.Thumbnailer{ofRequests}},
 			{"keys", []plot.Thumbnailer{ofKeys}},
@@ -204,6 +198,9 @@ func plotKnee(w *whatif.Window, chosen *whatif.Limit, as string) (template.HTML,
 		p.Draw(headed(rest, c.Min.X, "share refused (log scale)"))
 	})
 }
+
+// shade is how opaque a share is drawn: the least must be seen on a dark page.
+func shade(share float64) uint8 { return uint8(255 * (.2 + .8*math.Sqrt(share))) }
 
 // plotHeat draws a field for each stretch and limit.
 func (r *answer) plotHeat(w *whatif.Window) (template.HTML, error) {
@@ -225,8 +222,7 @@ func (r *answer) plotHeat(w *whatif.Window) (template.HTML, error) {
 			if err != nil {
 				return "", err
 			}
-			shade := uint8(255 * (.08 + .92*math.Sqrt(share)))
-			field.Color, field.LineStyle.Width = color.NRGBA{red.R, red.G, red.B, shade}, 0
+			field.Color, field.LineStyle.Width = color.NRGBA{red.R, red.G, red.B, shade(share)}, 0
 			p.Add(field)
 		}
 	}
@@ -238,8 +234,7 @@ func (r *answer) plotHeat(w *whatif.Window) (template.HTML, error) {
 	p.Y.Min, p.Y.Max, p.Y.Tick.Length = -.6, float64(len(names))-.4, 0
 	shades := []entry{}
 	for _, share := range []float64{.01, .1, .5, 1} {
-		shade := uint8(255 * (.08 + .92*math.Sqrt(share)))
-		shades = append(shades, entry{percent(share), []plot.Thumbnailer{line(color.NRGBA{red.R, red.G, red.B, shade}, 10, nil)}})
+		shades = append(shades, entry{percent(share), []plot.Thumbnailer{line(color.NRGBA{red.R, red.G, red.B, shade(share)}, 10, nil)}})
 	}
 	return picture("Share of requests refused, by time and limit", vg.Length(120+20*len(names)), func(c draw.Canvas) {
 		p.X.Tick.Marker = r.dates(c, start, p.X.Max)

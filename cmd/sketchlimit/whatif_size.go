@@ -172,15 +172,17 @@ func inYAML(name string) string {
 
 var plainName = regexp.MustCompile(`^[A-Za-z][\w.-]*$`)
 
-func (s *sizing) section() section {
-	prose := fmt.Sprintf("The log's fullest window has %s and %s. ", plural(s.Keys, "key", "keys"), plural(s.Units, "unit", "units"))
+// section tells what the limit takes, where requests are called units.
+func (s *sizing) section(units string) section {
+	prose := fmt.Sprintf("The log's fullest window has %s and %s %s. ", plural(s.Keys, "key", "keys"), integer(s.Units), units)
 	if s.Problem != "" {
 		prose += "No limiter could be planned: " + s.Problem + "."
 	} else {
-		prose += fmt.Sprintf("The limiter in Go is planned for %g times as much and for the keys that the limit refuses. "+
-			"It takes %s, at a false-denial rate of %s; its breaking point, from which on it denies more than one in ten requests of "+
-			"light keys, is at %s of the log's traffic. The file of rules takes %s: every rule is sized for one key in a "+
-			"hundred that asks for three times the limit, however many the log has.",
+		prose += fmt.Sprintf("Deploy one of the two below: the Go code in a service in Go, or the file of rules where a server of rules decides. "+
+			"The Go code is for %g times this traffic and for the keys that the limit refuses. Its `Keys` may be lower: not all of them come in "+
+			"each window. It takes %s, and wrongly denies %s of the requests of light keys, those below half of the limit. "+
+			"At %s of the log's traffic, its breaking point, it denies one in ten. The file of rules takes %s: a rule is always sized for 1 %% of "+
+			"abusers with three times the limit, whatever the log has. `sketchlimit check` tells its breaking point.",
 			s.Headroom, bytesText(s.MemoryBytes), scientific(sizeRate), s.cliff, bytesText(s.RulesBytes))
 		prose = behind(prose, s.Warning)
 	}

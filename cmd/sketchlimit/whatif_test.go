@@ -62,8 +62,9 @@ func TestWhatIf(t *testing.T) {
 	assert.Equal(t, "sketchlimit: wrote "+page+"\n", o.err)
 	text := strings.Join(strings.Fields(o.out), " ")
 	for _, want := range []string{
-		"20 a minute: refuses 2 of 1,002 clients (0.20 %) and 33,718 of 48,000 requests (70 %), 96 % of these from 2 clients. " +
-			"That is more than 10 % of all requests: demand rather than abuse, unless you know these 2 clients. Look at them first. This is what the log would have met, unchanged.",
+		"2 clients may be abusers: 20 a minute refuses 2 of 1,002 clients (0.20 %) and 33,718 of 48,000 requests (70 %); " +
+			"96 % of the refused requests are from 2 clients: `192.0.2.",
+		"That is more than 10 % of all requests: demand rather than abuse, unless you know these 2 clients. Look at them first. This is what the log would have met, unchanged.",
 		"All keys were followed: no figure is sampled. Refusals are those of a sliding window of two counters: this window and the weighted last " +
 			"one. One that keeps every timestamp may refuse fewer or more.",
 		"combined; 48,000 requests; key: remote_addr, IPv6 by /64; time: time",
@@ -71,7 +72,8 @@ func TestWhatIf(t *testing.T) {
 		"The keys with the most requests.", "key requests", "192.0.2.0 18,000 ",
 		"key requests refused at 20", "192.0.2.0 18,000 16,859", "192.0.2.1 18,000 16,859",
 		"2026-11-10 10:00 39,000 1,002",
-		": every rule is sized for one key in a hundred that asks for three times the limit",
+		": a rule is always sized for 1 % of abusers with three times the limit, whatever the log has.",
+		"The marked row is suggested only if its keys are known as abusers: it refuses more than 10 % of the requests.",
 		"limiter, err := sketchlimit.New(sketchlimit.Config{",
 		"domain: api descriptors: - key: remote_address prefixes: {ipv4: 32, ipv6: 64} rate_limit: unit: 1m requests_per_unit: 20 algorithm: sliding_window",
 	} {
@@ -99,7 +101,8 @@ func TestWhatIf(t *testing.T) {
 	}
 	for _, want := range []string{
 		"Requests admitted and refused over time", "Share of requests and of keys refused, by limit",
-		"Share of requests refused, by time and limit", "The keys that are refused the most", "96 % of these from 2 clients", "requests_per_unit",
+		"Share of requests refused, by time and limit", "The keys that are refused the most", "96 % of the refused requests are from 2 clients: <code class=\"short\">192.0.2.", "requests_per_unit",
+		"is suggested only if its keys are known as abusers", "20, only for known abusers", ">1.0 %<", ">1,000<",
 	} {
 		assert.Contains(t, string(html), want)
 	}
@@ -165,7 +168,7 @@ func TestWhatIfWarnsOfManyUnitsPerKey(t *testing.T) {
 		"State a lower units_per_key and a higher headroom."
 	s := size(13)
 	require.Equal(t, warning, s.Warning)
-	require.Contains(t, s.section().Prose, ". "+warning)
+	require.Contains(t, s.section("requests").Prose, ". "+warning)
 	checked, err := rules.Check(file(t, "rules.yaml", s.Rules))
 	require.NoError(t, err)
 	require.Contains(t, checked[0].Warning, "units_per_key 13, above 12")
@@ -432,7 +435,7 @@ func TestWhatIfSaysWhatIsAnEstimate(t *testing.T) {
 	assert.NotContains(t, o.out, "about")
 	assert.NotContains(t, o.out, "at least,")
 	assert.NotContains(t, o.out, "±")
-	assert.NotContains(t, o.out, "The knee", "a limit is suggested")
+	assert.NotContains(t, o.out, "This is no advice", "a limit is suggested")
 }
 
 // TestWhatIfTextOfOtherCases: nothing is told of a suggestion where there is none, nor
@@ -447,10 +450,10 @@ func TestWhatIfTextOfOtherCases(t *testing.T) {
 		return strings.Join(strings.Fields(o.out), " ")
 	}
 	unreached := told("--windows", "1m", "--html", page)
-	assert.True(t, strings.HasPrefix(unreached, "No abusers in windows of 1m: 20 a minute would have refused nobody. A limit is suggested if it refuses at least 1 %"), unreached[:99])
+	assert.True(t, strings.HasPrefix(unreached, "No clear abusers in windows of 1m: 20 a minute would have refused nobody. The heaviest key, `ben`, sent 75 % of the requests. A limit is suggested if it refuses at least 1 %"), unreached[:199])
 	assert.Equal(t, 1, strings.Count(unreached, whatif.Conditions))
 	assert.Equal(t, 1, strings.Count(unreached, "they retry, wait or go away"), "the caveat, once")
-	assert.Contains(t, unreached, "The marked row is no suggestion: it is the lowest limit tried that refuses nobody; the busiest key had 13 in one window by the clock.")
+	assert.Contains(t, unreached, "The marked row is no suggestion: it is the lowest limit tried that refuses nobody; the busiest key had 13 in one window.")
 	assert.Regexp(t, `key: user; time: time; [\d,]+ requests are earlier than one before, by up to 3m20s; taken as at the latest time`, unreached)
 	html, err := os.ReadFile(page)
 	require.NoError(t, err)

@@ -2,11 +2,13 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/sketchlimit/sketchlimit/cmd/sketchlimit/whatif"
@@ -72,7 +74,7 @@ func (r *answer) sections() []section {
 		s = append(s, r.Rules.section(r.costs()))
 	}
 	if r.Size != nil {
-		s = append(s, r.Size.section())
+		s = append(s, r.Size.section(r.unitsName()))
 	}
 	return s
 }
@@ -146,20 +148,20 @@ func (r *answer) limits() section {
 	if w == nil {
 		w = &r.Windows[0]
 	}
-	g := grid{Head: []string{"limit", "requests refused", "share", "keys refused", "share", "90 % are\nfrom", "96 % are\nfrom"}, Mark: -1}
+	g := grid{Head: []string{"limit", "requests\nrefused", "keys\nrefused", "share of\nrequests", "share of\nkeys", "90 % are\nfrom", "96 % are\nfrom"}, Mark: -1}
 	for i := range reached(w) {
 		l := &w.Limits[i]
 		if l == suggested {
 			g.Mark = i
 		}
-		g.Rows = append(g.Rows, []string{integer(l.Limit), estimate(l.Requests), percent(l.RequestShare), estimate(l.Keys),
+		g.Rows = append(g.Rows, []string{integer(l.Limit), estimate(l.Requests), estimate(l.Keys), percent(l.RequestShare),
 			percent(l.KeyShare), keysText(l.Keys90), keysText(l.Keys96)})
 	}
 	s := section{ID: "limits", Title: "Limits in " + whatif.Span(w.Window), Table: g,
 		Prose: "What a sliding window with each limit would have refused. The last columns tell how few keys have most of that. " +
 			r.caveats()}
 	if w.Knee >= 0 && !r.Suggestion.Found {
-		s.Notes = append(s.Notes, fmt.Sprintf("The knee is at %s: there the share of requests refused is the furthest above that of keys.",
+		s.Notes = append(s.Notes, fmt.Sprintf("This is no advice: at %s the share of requests refused is the furthest above the share of keys refused.",
 			integer(w.Limits[w.Knee].Limit)))
 	}
 	if w.Longer {
@@ -175,13 +177,17 @@ func (r *answer) caveats() string {
 		return ""
 	}
 	if r.Suggestion.Found {
-		return "The marked row is the suggestion. " + whatif.Conditions + " Of these it is the one that leaves the others the most room. "
+		marked := "The marked row is the suggestion. "
+		if r.Suggestion.Demand {
+			marked = "The marked row is suggested only if its keys are known as abusers: it refuses more than 10 % of the requests. "
+		}
+		return marked + whatif.Conditions + " " + whatif.Choice + " "
 	}
 	busiest := "had"
 	if !r.Exact {
 		busiest = "had at least"
 	}
-	return fmt.Sprintf("The marked row is no suggestion: it %s; the busiest key %s %s in one window by the clock. ", lowestText(l), busiest, integer(w.Use.Max))
+	return fmt.Sprintf("The marked row is no suggestion: it %s; the busiest key %s %s in one window. ", lowestText(l), busiest, integer(w.Use.Max))
 }
 
 // lowestText is what a limit is that is told in place of a suggestion.
@@ -212,16 +218,17 @@ func keysText(n int) string {
 // windows is how keys use the windows, and what each limit refuses in each.
 func (r *answer) windows() section {
 	g := grid{Head: []string{""}, Text: 1, Mark: -1}
+	windows, shorter := r.filled()
 	units := r.unitsName()
 	rows := [][]string{{units + " of a key: median"}, {"90 %"}, {"99 %"}, {"99.9 %"}, {"most"}, {"keys, fullest window"}, {units + ", fullest window"}}
-	prose := "The " + units + " that a key uses in one window, over keys and windows with at least one."
+	prose := "The " + units + " that a key uses in one window, over keys and windows with at least one. Windows begin at multiples " +
+		"of their length: those of 1m at each full minute."
 	if !r.Exact {
 		rows[4] = []string{"most, at least"}
 		prose = fmt.Sprintf("About how many %s a key uses in one window, over keys and windows with at least one, from %s drawn at "+
-			"random. The most is of these keys and of those that are followed.", units, plural(r.SampledKeys, "key", "keys"))
+			"random. Windows begin at multiples of their length: those of 1m at each full minute. The most is of these keys and of those that are followed.", units, plural(r.SampledKeys, "key", "keys"))
 	}
-	for i := range r.Windows {
-		w := &r.Windows[i]
+	for i, w := range windows {
 		g.Head = append(g.Head, whatif.Span(w.Window))
 		for k, v := range []uint64{w.Use.P50, w.Use.P90, w.Use.P99, w.Use.P999, w.Use.Max, uint64(math.Round(w.PeakKeys)), w.PeakUnits} {
 			rows[k] = append(rows[k], integer(v))
@@ -232,18 +239,34 @@ func (r *answer) windows() section {
 	}
 	g.Rows = rows
 	most := 0
-	for i := range r.Windows {
-		most = max(most, len(reached(&r.Windows[i])))
+	for _, w := range windows {
+		most = max(most, len(reached(w)))
 	}
 	for k := range most {
 		row := []string{"refused at " + integer(r.Windows[0].Limits[k].Limit)}
-		for i := range r.Windows {
-			row = append(row, percent(r.Windows[i].Limits[k].RequestShare))
+		for _, w := range windows {
+			row = append(row, percent(w.Limits[k].RequestShare))
 		}
 		g.Rows = append(g.Rows, row)
 	}
-	return section{ID: "windows", Title: "Windows", Table: g,
-		Prose: prose + " Then the share of all requests that each limit would have refused in each window."}
+	prose += " Then the share of all requests that each limit would have refused in each window."
+	if len(shorter) > 0 {
+		prose += " The log is shorter than " + strings.Join(shorter, " and ") + ", left out here."
+	}
+	return section{ID: "windows", Title: "Windows", Table: g, Prose: prose}
+}
+
+// filled are the windows that the log fills, and that of the suggestion. The others would all have the same figures.
+func (r *answer) filled() (windows []*whatif.Window, shorter []string) {
+	at, _ := r.at()
+	for i := range r.Windows {
+		if w := &r.Windows[i]; !w.Longer || w == at || at == nil && i == 0 {
+			windows = append(windows, w)
+		} else {
+			shorter = append(shorter, whatif.Span(w.Window))
+		}
+	}
+	return windows, shorter
 }
 
 // hours is the log step by step. A long one is told by days, with the steps folded.
@@ -252,9 +275,28 @@ func (r *answer) hours() section {
 	s := section{ID: "hours", Title: "By " + stretchName(r.StepLength), Table: steps, Prose: "How the traffic changes over the log, in UTC."}
 	if r.byDay() {
 		s.Title, s.Table = "By day", r.days()
+		if n := len(s.Table.Rows); n > mostDays {
+			s.Title = fmt.Sprintf("The %d busiest of %s", busiestDays, plural(n, "day", "days"))
+			s.Table.Rows = busiest(s.Table.Rows, r.stretches(day), r)
+		}
 		s.Folded, s.FoldedTitle = steps, "By "+stretchName(r.StepLength)
 	}
 	return s
+}
+
+// busiest are the rows of the days with the most requests, by time.
+func busiest(rows [][]string, days []stretch, r *answer) (kept [][]string) {
+	order := make([]int, len(rows))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(days[b].requests(r), days[a].requests(r)) })
+	order = order[:busiestDays]
+	slices.Sort(order)
+	for _, i := range order {
+		kept = append(kept, rows[i])
+	}
+	return kept
 }
 
 // steps are those in which something came.
@@ -267,7 +309,7 @@ func (r *answer) steps() grid {
 		g.Head = append(g.Head, "99 % of keys\nuse at most"+about)
 	}
 	for i, s := range r.Steps {
-		if s.Requests == 0 && r.byDay() {
+		if s.Requests == 0 && r.Last.Sub(r.First) > longLog {
 			continue
 		}
 		row := r.withUnits(s.Start.Format("2006-01-02 15:04"), integer(s.Requests), integer(s.Units), integer(uint64(math.Round(s.Keys))))

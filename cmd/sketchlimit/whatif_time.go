@@ -15,6 +15,8 @@ const (
 	longLog = 3 * day
 	// mostBins are as many stretches as a picture has room for on a telephone.
 	mostBins = 62
+	// mostDays is how many days a table tells; of a longer log it tells the busiest.
+	mostDays, busiestDays = 14, 10
 )
 
 // stretch is steps of the log that are told together.
@@ -80,6 +82,8 @@ func (s stretch) refused(l *whatif.Limit) (n uint64) {
 // stretchName is hour, day, or 7 days.
 func stretchName(d time.Duration) string {
 	switch {
+	case d < time.Hour:
+		return plural(int(d/time.Minute), "minute", "minutes")
 	case d == time.Hour:
 		return "hour"
 	case d == day:
@@ -90,15 +94,21 @@ func stretchName(d time.Duration) string {
 	return plural(int(d/time.Hour), "hour", "hours")
 }
 
-// dates are ticks for an axis of hours since start: midnights with their dates, or
-// hours of the day where there are few of them.
+// dates are ticks for an axis of hours since start: midnights with their dates, or times of the day where there are few of
+// them.
 func (r *answer) dates(c draw.Canvas, start time.Time, hours float64) plot.TickerFunc {
 	room := float64(c.Max.X-c.Min.X) / 58
-	step := time.Hour
-	for _, h := range []int{1, 2, 3, 6, 12, 24, 48, 96, 7 * 24, 14 * 24, 28 * 24, 56 * 24, 112 * 24, 224 * 24, 448 * 24} {
-		if step = time.Duration(h) * time.Hour; hours/step.Hours() <= room {
+	step := 5 * time.Minute
+	for _, m := range []int{5, 10, 15, 30, 60, 2 * 60, 3 * 60, 6 * 60, 12 * 60, 24 * 60} {
+		if step = time.Duration(m) * time.Minute; hours/step.Hours() <= room {
 			break
 		}
+	}
+	for _, d := range []int{1, 2, 4, 7, 14, 28, 56, 112, 224, 448} {
+		if step < day || hours/step.Hours() <= room {
+			break
+		}
+		step = time.Duration(d) * day
 	}
 	return func(_, _ float64) (ticks []plot.Tick) {
 		first := start.Truncate(step)

@@ -2,17 +2,29 @@ package whatif
 
 import "time"
 
-// calendar divides the log into steps of an hour, or of twice, four times … that, so
+// calendar divides the log into steps of five minutes up to shortLog, then of an hour, and of twice, four times … that, so
 // that there are mostSteps at most.
 type calendar struct {
 	length int64 // ns
 	base   int64 // the first step, counted from the Unix epoch
 }
 
-const mostSteps = 31 * 24
+const (
+	mostSteps = 31 * 24
+	shortStep = 5 * time.Minute
+	shortLog  = 3 * time.Hour
+)
 
 func newCalendar(first int64) calendar {
-	return calendar{length: int64(time.Hour), base: floorDiv(first, int64(time.Hour))}
+	return calendar{length: int64(shortStep), base: floorDiv(first, int64(shortStep))}
+}
+
+// full reports whether steps must be longer up to a time.
+func (c *calendar) full(at int64) bool {
+	if c.length == int64(shortStep) {
+		return c.step(at) > int(shortLog/shortStep)
+	}
+	return c.step(at) >= mostSteps
 }
 
 // step returns the step of a time that is not before the first one.
@@ -22,11 +34,16 @@ func (c *calendar) start(step int) time.Time {
 	return time.Unix(0, (c.base+int64(step))*c.length).UTC()
 }
 
-// widen doubles the length of the steps, and returns where each one is then.
+// widen makes the steps longer, and returns where each one is then.
 func (c *calendar) widen() (moved func(step int) int) {
-	odd := int(c.base & 1)
-	c.length, c.base = 2*c.length, c.base>>1
-	return func(step int) int { return (step + odd) / 2 }
+	factor := int64(2)
+	if c.length == int64(shortStep) {
+		factor = int64(time.Hour / shortStep)
+	}
+	base := floorDiv(c.base, factor)
+	first := int(c.base - base*factor)
+	c.length, c.base = factor*c.length, base
+	return func(step int) int { return (step + first) / int(factor) }
 }
 
 // joined returns steps where widen has moved them.

@@ -150,13 +150,13 @@ func TestSuggestion(t *testing.T) {
 	s := attack.Suggestion
 	require.True(t, s.Found, s.Reason)
 	require.Contains(t, s.Reason, "14 of 5,014", s.Reason)
-	require.Contains(t, s.Reason, "96 % of these from 14 keys", s.Reason)
+	require.Contains(t, s.Reason, "96 % of the refused requests are from 14 keys", s.Reason)
 	require.NotEmpty(t, s.Caveat)
 
 	even := analysed(t, Options{}, workload(t, "uniform,keys=5000,requests=100000,window=1m,windows=5"))
 	require.False(t, even.Suggestion.Found)
 	require.True(t, strings.HasPrefix(even.Suggestion.Reason, "No abusers in windows of 1s, 10s or 1m: 20 a minute would have refused nobody. A limit is suggested if it refuses at least 1 % of the requests, "+
-		"at most 2 % of the keys, and more than 10 times as great a share of the requests as of the keys. None does."), even.Suggestion.Reason)
+		"at most 2 % of the keys, and more than 10 times as great a share of the requests as of the keys; or a single key that sends more than 10 times the mean of the others. None does."), even.Suggestion.Reason)
 }
 
 // The first sentence counts, names a single key, and says where few windows or much of
@@ -166,7 +166,7 @@ func TestRefusals(t *testing.T) {
 		return &Report{Requests: 1000, Keys: Estimate{Value: 400}, First: time.Unix(0, 0), Last: time.Unix(0, int64(n*float64(time.Minute)))}
 	}
 	few := Limit{Limit: 50, Requests: Estimate{Value: 100}, Keys: Estimate{Value: 4}, RequestShare: 0.1, KeyShare: 0.01, Keys96: 3,
-		Top: []HeavyKey{{Key: "a"}}}
+		Top: []HeavyKey{{Key: "a"}, {Key: "b"}, {Key: "c"}, {Key: "d"}}}
 	changed := func(change func(*Limit)) *Limit {
 		l := few
 		change(&l)
@@ -177,22 +177,94 @@ func TestRefusals(t *testing.T) {
 		limit   *Limit
 		want    string
 	}{
-		{30, &few, "50 per 10 minutes: refuses 4 of 400 keys (1.0 %) and 100 of 1,000 requests (10 %), 96 % of these from 3 keys."},
-		{29.9, &few, "50 per 10 minutes, from only 2.9 windows of log: refuses 4 of 400 keys (1.0 %) and 100 of 1,000 requests (10 %), 96 % of these from 3 keys."},
+		{30, &few, "50 per 10 minutes refuses 4 of 400 keys (1.0 %) and 100 of 1,000 requests (10 %); 96 % of the refused requests are from 3 keys: `a`, `b`, `c`."},
+		{29.9, &few, "50 per 10 minutes refuses 4 of 400 keys (1.0 %) and 100 of 1,000 requests (10 %); 96 % of the refused requests are from 3 keys: `a`, `b`, `c`. " +
+			"The log covers only 2.9 windows of 10 minutes."},
 		{30, changed(func(l *Limit) { l.Keys, l.Keys96 = Estimate{Value: 1}, 1 }),
-			"50 per 10 minutes: refuses 1 of 400 keys (1.0 %) and 100 of 1,000 requests (10 %), all from one key, `a`."},
+			"50 per 10 minutes refuses 1 of 400 keys (1.0 %) and 100 of 1,000 requests (10 %), all from one key, `a`."},
 		{30, changed(func(l *Limit) { l.Keys96, l.Top = 1, []HeavyKey{{Key: "\x1b" + strings.Repeat("ä", 99)}} }),
-			"50 per 10 minutes: refuses 4 of 400 keys (1.0 %) and 100 of 1,000 requests (10 %), 96 % of these from one key, `\"\\x1b" + strings.Repeat("ä", 42) + "…`."},
+			"50 per 10 minutes refuses 4 of 400 keys (1.0 %) and 100 of 1,000 requests (10 %); 96 % of the refused requests are from one key, `\"\\x1b" + strings.Repeat("ä", 42) + "…`."},
 		{30, changed(func(l *Limit) { l.Keys, l.Keys96, l.Top = Estimate{41, 5}, 0, nil }),
-			"50 per 10 minutes: refuses about 41 of 400 keys (1.0 %) and 100 of 1,000 requests (10 %)."},
+			"50 per 10 minutes refuses about 41 of 400 keys (1.0 %) and 100 of 1,000 requests (10 %)."},
 		{30, changed(func(l *Limit) { l.RequestShare = 0.11 }),
-			"50 per 10 minutes: refuses 4 of 400 keys (1.0 %) and 100 of 1,000 requests (11 %), 96 % of these from 3 keys. " +
+			"3 keys may be abusers: 50 per 10 minutes refuses 4 of 400 keys (1.0 %) and 100 of 1,000 requests (11 %); 96 % of the refused requests are from 3 keys: `a`, `b`, `c`. " +
 				"That is more than 10 % of all requests: demand rather than abuse, unless you know these 3 keys. Look at them first."},
 		{30, changed(func(l *Limit) { l.RequestShare, l.Keys, l.Top = 0.11, Estimate{Value: 1}, []HeavyKey{{}} }),
-			"50 per 10 minutes: refuses 1 of 400 keys (1.0 %) and 100 of 1,000 requests (11 %), all from one key. " +
+			"One key may be an abuser: 50 per 10 minutes refuses 1 of 400 keys (1.0 %) and 100 of 1,000 requests (11 %), all from one key. " +
 				"That is more than 10 % of all requests: demand rather than abuse, unless you know this key. Look at it first."},
+		{30, changed(func(l *Limit) { l.RequestShare, l.Keys96 = 0.11, 4 }),
+			"No clear abusers: 50 per 10 minutes refuses 4 of 400 keys (1.0 %) and 100 of 1,000 requests (11 %); 96 % of the refused requests are from 4 keys. " +
+				"That is more than 10 % of all requests: demand rather than abuse, unless you know these 4 keys. Look at them first."},
 	} {
 		require.Equal(t, c.want, minutes(c.minutes).Refusals(&Window{Window: 10 * time.Minute}, c.limit, "key", "keys"))
+	}
+}
+
+// One address sends 80 % of the requests of 5, 20 or 40: it is found, although it is more than 2 % of the keys.
+func TestSuggestion_OneOfFewKeys(t *testing.T) {
+	for _, keys := range []int{5, 20, 40} {
+		log := evenly(7200, keys-1, 2*time.Hour)
+		for i := range log {
+			if i%5 != 0 {
+				log[i].Key = []byte("heavy")
+			}
+		}
+		r := analysed(t, Options{}, log)
+		require.True(t, r.Suggestion.Found, r.Suggestion.Reason)
+		require.Contains(t, r.Suggestion.Reason, "One key may be an abuser: ")
+		require.Contains(t, r.Suggestion.Reason, fmt.Sprintf("refuses 1 of %d keys", keys))
+		require.Contains(t, r.Suggestion.Reason, "all from one key, `heavy`.")
+	}
+}
+
+// Two of five keys are too many to refuse. The sentence tells what the heaviest one sent.
+func TestSuggestion_TwoOfFewKeys(t *testing.T) {
+	log := evenly(7200, 3, 2*time.Hour)
+	for i := range log {
+		if i%5 != 0 {
+			log[i].Key = fmt.Appendf(nil, "heavy %d", i%2)
+		}
+	}
+	r := analysed(t, Options{}, log)
+	require.False(t, r.Suggestion.Found)
+	require.Contains(t, r.Suggestion.Reason, "No clear abusers in windows of ")
+	require.Contains(t, r.Suggestion.Reason, "would have refused nobody. The heaviest key, `heavy 1`, sent 40 % of the requests. ")
+}
+
+// A limit that refuses 10 % or less is preferred to one that refuses more, unless three keys or fewer have nearly all of that.
+func TestSuggestion_DemandIsPassedOver(t *testing.T) {
+	for _, c := range []struct {
+		busy, heavy int // keys with 30 and 300 requests a minute
+		want        string
+		demand      bool
+	}{
+		{60, 3, "refuses 3 of 8,063 keys", false},
+		{0, 3, "3 keys may be abusers: ", true},
+		{60, 0, "No clear abusers: ", true},
+	} {
+		var log []Request
+		for second := range 600 {
+			for i := range 40 {
+				log = append(log, Request{Key: fmt.Appendf(nil, "light %d", (second*40+i)%8000)})
+			}
+			for i := range c.busy {
+				if second%2 == 0 {
+					log = append(log, Request{Key: fmt.Appendf(nil, "busy %d", i)})
+				}
+			}
+			for i := range 5 * c.heavy {
+				log = append(log, Request{Key: fmt.Appendf(nil, "heavy %d", i%3)})
+			}
+			for i := range log {
+				if log[i].Cost == 0 {
+					log[i].At, log[i].Cost = start+int64(second)*int64(time.Second), 1
+				}
+			}
+		}
+		s := analysed(t, Options{Windows: []time.Duration{time.Minute}, Limits: []int{10, 20, 200, 1000}}, log).Suggestion
+		require.True(t, s.Found, s.Reason)
+		require.Contains(t, s.Reason, c.want)
+		require.Equal(t, c.demand, s.Demand, s.Reason)
 	}
 }
 
@@ -211,7 +283,7 @@ func TestLogShorterThanWindow(t *testing.T) {
 	log := workload(t, "attack:30,keys=5000,abusers=14,limit=100,window=1m,windows=1,requests=80000")
 	reason := func(windows ...time.Duration) string {
 		r := analysed(t, Options{Windows: windows, Limits: []int{100, 200}}, log)
-		require.NotNil(t, r.Windows[len(windows)-1].separating(), "a limit of it meets all that is asked")
+		require.NotNil(t, r.separating(&r.Windows[len(windows)-1], 1), "a limit of it meets all that is asked")
 		require.False(t, r.Suggestion.Found)
 		return r.Suggestion.Reason
 	}
@@ -223,13 +295,13 @@ func TestLogShorterThanWindow(t *testing.T) {
 // A limit that nobody reached in few windows says so, too.
 func TestNobodyInFewWindows(t *testing.T) {
 	r := analysed(t, Options{Windows: []time.Duration{time.Minute}, Limits: []int{500}}, evenly(1000, 10, 90*time.Second))
-	require.Contains(t, r.Suggestion.Reason, "No abusers in windows of 1m: 500 a minute would have refused nobody, from only 1.5 windows of log. ")
+	require.Contains(t, r.Suggestion.Reason, "No abusers in windows of 1m: 500 a minute would have refused nobody. The log covers only 1.5 windows of 1 minute. ")
 }
 
 // Who is slow is seen in long windows only: where the log has days, one of a day is
 // named.
 func TestLongerWindowIsNamed(t *testing.T) {
-	const hint = " Slower abusers show in longer windows: try --windows 24h."
+	const hint = " Slower abusers show in longer windows: try `--windows 24h`."
 	o := Options{}
 	for over, named := range map[time.Duration]bool{4 * 24 * time.Hour: true, 2 * 24 * time.Hour: false} {
 		r := analysed(t, o, evenly(1000, 100, over))

@@ -102,22 +102,36 @@ func TestHeavyBounds(t *testing.T) {
 }
 
 func TestCalendar(t *testing.T) {
-	for _, first := range []time.Duration{-77 * time.Hour, 0, 5 * time.Hour, 8 * time.Hour} {
+	for _, first := range []time.Duration{-77 * time.Hour, -7 * time.Minute, 0, 5*time.Hour + 55*time.Minute, 8 * time.Hour} {
 		c := newCalendar(int64(first))
-		counts := make([]int, 700) // by hour
+		counts := make([]int, 700) // by five minutes
 		for h := range counts {
 			counts[h] = h
 		}
-		for range 5 {
+		for _, length := range []time.Duration{time.Hour, 2 * time.Hour, 4 * time.Hour, 8 * time.Hour} {
 			moved := c.widen()
 			counts = joined(counts, moved, func(to *int, from int) { *to += from })
 			want := make([]int, len(counts))
 			for h := range 700 {
-				want[c.step(int64(first)+int64(h)*int64(time.Hour))] += h
+				want[c.step(int64(first)+int64(h)*int64(shortStep))] += h
 			}
 			require.Equal(t, want, counts)
+			require.Equal(t, int64(length), c.length)
+			require.Zero(t, c.start(0).UnixNano()%int64(length))
 		}
 		require.False(t, c.start(0).After(time.Unix(0, int64(first))))
+	}
+}
+
+// A log of up to three hours is told by five minutes, a longer one by hours.
+func TestStepsOfShortLogs(t *testing.T) {
+	for over, length := range map[time.Duration]time.Duration{
+		30 * time.Minute: 5 * time.Minute, 3 * time.Hour: 5 * time.Minute, 3*time.Hour + 11*time.Minute: time.Hour,
+	} {
+		r := analysed(t, Options{}, evenly(1000, 10, over))
+		stepsAddUp(t, r)
+		require.Equal(t, length, r.StepLength, over)
+		require.Zero(t, r.Steps[0].Start.UnixNano()%int64(length))
 	}
 }
 

@@ -158,7 +158,7 @@ func (a *Analysis) rank(s *slot) rank {
 
 // widen makes steps longer, until there are few enough up to the newest time.
 func (a *Analysis) widen() {
-	for a.calendar.step(a.newest) >= mostSteps {
+	for a.calendar.full(a.newest) {
 		moved := a.calendar.widen()
 		a.steps = joined(a.steps, moved, (*Step).add)
 		a.keys = joined(a.keys, moved, (*distinct).merge)
