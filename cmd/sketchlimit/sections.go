@@ -46,6 +46,11 @@ const tooMany = 0.1
 
 // warning is what has to be seen first, if anything has.
 func (r *report) warning() string {
+	return behind(r.Source.damage(), r.wrong())
+}
+
+// wrong is a warning of the limiter.
+func (r *report) wrong() string {
 	p := r.Replay
 	switch {
 	case p.OverAdmissions > 0:
@@ -79,6 +84,9 @@ func (r *report) replayed() section {
 	rows := [][]string{{"source", r.Source.Title}}
 	if r.Source.Workload != "" {
 		rows[0][1] = strings.ReplaceAll(r.Source.Workload, ",", ", ") // so that it can be wrapped
+	}
+	if f := r.Source.File; f != nil {
+		rows = append(rows, []string{"log", logText(f, true)})
 	}
 	if r.Source.About != "" {
 		rows = append(rows, []string{"about", r.Source.About})

@@ -40,6 +40,15 @@ type stream struct {
 	About    string              `json:"about,omitempty"`    // origin and licence of the embedded trace
 	Trace    *accuracy.TraceInfo `json:"trace,omitempty"`    // of a trace, embedded or not
 	Workload string              `json:"workload,omitempty"` // complete specification
+	File     *accesslog.File     `json:"-"`                  // of a trace that is not embedded
+}
+
+// damage tells what of a log makes all figures doubtful.
+func (s *stream) damage() string {
+	if s == nil || s.File == nil {
+		return ""
+	}
+	return damage([]*accesslog.File{s.File})
 }
 
 // defaults puts in what suits the stream, where the command line says nothing.
@@ -99,7 +108,7 @@ func (o *options) openTrace(ctx context.Context, in io.Reader, errOut io.Writer)
 			s.Kind, s.About = "embedded", embeddedAbout
 			return accuracy.ReadTrace(bytes.NewReader(embedded), embeddedName)
 		}
-		return o.readLog(ctx, in, errOut)
+		return o.readLog(ctx, s, in, errOut)
 	})
 	if err != nil {
 		return nil, failureOrInterrupt(err)
@@ -112,13 +121,14 @@ func (o *options) openTrace(ctx context.Context, in io.Reader, errOut io.Writer)
 }
 
 // readLog reads the log that --trace names, as whatif does.
-func (o *options) readLog(ctx context.Context, in io.Reader, errOut io.Writer) (*accuracy.Trace, error) {
+func (o *options) readLog(ctx context.Context, s *stream, in io.Reader, errOut io.Writer) (*accuracy.Trace, error) {
 	o.log.KeepTimes = true // requests are sorted by them
 	log, err := accesslog.Open([]string{o.trace}, in, o.log)
 	if err != nil {
 		return nil, err
 	}
 	f := log.Files[0]
+	s.File = f
 	t, err := accuracy.CollectTrace(f.Name, func(add func(ns int64, key []byte, units uint32)) error {
 		return log.Read(ctx, func(b accesslog.Batch) error {
 			for i := range b.Requests {

@@ -27,6 +27,7 @@ type tuning struct {
 	window  time.Duration
 	trace   string
 	log     accesslog.Options // how to read the trace
+	file    *accesslog.File   // the trace; nil without one
 	json    bool
 	html    string
 	replay  bool
@@ -240,6 +241,7 @@ func (t *tuning) readTrace(ctx context.Context, in io.Reader, errOut io.Writer) 
 	if err != nil {
 		return nil, err
 	}
+	t.file = s.File
 	t.traffic.Trace = s.Source.(*accuracy.Trace).Traffic(t.window)
 	return s, nil
 }

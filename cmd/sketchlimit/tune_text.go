@@ -3,15 +3,25 @@ package main
 import (
 	"fmt"
 	"math"
+	"path/filepath"
 	"strings"
 
 	"github.com/sketchlimit/sketchlimit"
+	"github.com/sketchlimit/sketchlimit/cmd/sketchlimit/accesslog"
 	"github.com/sketchlimit/sketchlimit/tune"
 )
 
 // warning is what has to be seen first, if anything has: a plan for memory alone may be
 // of no use, and a replay may show more than was expected.
 func (p *plans) warning() string {
+	if p.file == nil {
+		return p.wrong()
+	}
+	return behind(damage([]*accesslog.File{p.file}), p.wrong())
+}
+
+// wrong is a warning of the plan.
+func (p *plans) wrong() string {
 	switch e, goal := p.Forecast.Stated(), p.goal.FalseDenialRate; {
 	case e.FalseDenialRate > tooMany:
 		return fmt.Sprintf("This memory is far too small: %s of the requests of light keys would be denied.",
@@ -128,6 +138,10 @@ func (p *plans) bytesPerKey(f *tune.Forecast) string {
 
 func (p *plans) sections() []section {
 	s := []section{p.compared(), p.chosen()}
+	if f := p.file; f != nil {
+		rows := [][]string{{"file", filepath.Base(f.Name) + "; " + logText(f, true)}}
+		s = append(s, section{ID: "log", Title: "The log", Prose: "The requests that the plan is for.", Table: grid{Rows: rows, Mark: -1}, Notes: clientTexts(f)})
+	}
 	if p.Verified != nil {
 		s = append(s, p.verified())
 	}

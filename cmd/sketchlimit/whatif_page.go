@@ -16,7 +16,7 @@ import (
 
 func (r *answer) page() (*page, error) {
 	r.withoutFolders()
-	p := &page{Kind: "what if", Of: r.Files[0].Name, Summary: r.summary(), Tiles: r.tiles()}
+	p := &page{Kind: "what if", Of: r.Files[0].Name, Warning: damage(r.Files), Summary: r.summary(), Tiles: r.tiles()}
 	figures, err := r.figures()
 	if err != nil {
 		return nil, err

@@ -36,6 +36,80 @@ func tellSkipped(errOut io.Writer, log *accesslog.Log) {
 	}
 }
 
+// damage tells in a sentence what of a log makes all figures doubtful; "" if nothing does.
+func damage(files []*accesslog.File) string {
+	var all []string
+	for _, f := range files {
+		for _, text := range damages(f) {
+			if len(files) > 1 {
+				text = f.Name + ": " + text
+			}
+			all = append(all, text)
+		}
+	}
+	if all == nil {
+		return ""
+	}
+	return "Doubtful: " + strings.Join(all, "; ") + "."
+}
+
+// damages are those of a file: a tenth of its lines left out, a twentieth of its requests far behind their turn, and what else is
+// known.
+func damages(f *accesslog.File) (all []string) {
+	skipped := 0
+	for _, n := range f.Skipped {
+		skipped += n
+	}
+	if 10*skipped >= f.Lines && skipped > 0 {
+		all = append(all, fmt.Sprintf("%s of %s could not be read", integer(skipped), plural(f.Lines, "line", "lines")))
+	}
+	if f.CutOff != "" {
+		all = append(all, cutText(f))
+	}
+	if 20*f.Far >= f.Requests && f.Far > 0 {
+		all = append(all, fmt.Sprintf("%s of %s came more than a minute after a later one (%s)", integer(f.Far), plural(f.Requests, "request", "requests"), lateText(f)))
+	}
+	if f.OneClient != "" {
+		all = append(all, oneClientText(f))
+	}
+	for _, doubt := range f.Doubts {
+		all = append(all, strings.ReplaceAll(doubt, "--key", "`--key`"))
+	}
+	return all
+}
+
+// oneClientText tells of a client that may be a proxy.
+func oneClientText(f *accesslog.File) string {
+	return fmt.Sprintf("all %s are from %s; if that is a proxy, `--key` names another field", plural(f.Requests, "request", "requests"),
+		whatif.KeyText(f.OneClient))
+}
+
+// lateText tells what became of requests that are late.
+func lateText(f *accesslog.File) string {
+	if f.Sorted {
+		return "sorted in"
+	}
+	return "taken as at the latest time so far"
+}
+
+// logText tells how a file was read: without its name, which a page or a title has.
+func logText(f *accesslog.File, costs bool) string {
+	text := fmt.Sprintf("%s; %s; key: %s; time: %s", f.Format, plural(f.Requests, "request", "requests"), f.Key, f.Time)
+	if f.Cost != "" && costs {
+		text += "; cost: " + f.Cost
+	}
+	if len(f.Skipped) > 0 {
+		text += "; skipped " + skippedText(f)
+	}
+	if f.CutOff != "" {
+		text += "; " + cutText(f)
+	}
+	if f.Backward > 0 {
+		text += "; " + backwardText(f)
+	}
+	return text
+}
+
 // cutText returns where and why a file ends too early.
 func cutText(f *accesslog.File) string {
 	return fmt.Sprintf("read to line %s only: %s", integer(f.Lines), f.CutOff)
@@ -43,19 +117,23 @@ func cutText(f *accesslog.File) string {
 
 // backwardText returns how many times were moved, and by how much.
 func backwardText(f *accesslog.File) string {
-	return fmt.Sprintf("%s earlier than one before, by up to %s; taken as at the latest time so far",
-		plural(f.Backward, "request is", "requests are"), span(f.BackwardBy))
+	return fmt.Sprintf("%s earlier than one before, by up to %s; %s",
+		plural(f.Backward, "request is", "requests are"), span(f.BackwardBy), lateText(f))
 }
 
 // clientTexts tell how the clients were found, where that may be wrong.
 func clientTexts(f *accesslog.File) []string {
 	notes := slices.Clone(f.Notes)
+	for _, doubt := range f.Doubts {
+		if !slices.Contains(notes, doubt) {
+			notes = append(notes, doubt)
+		}
+	}
 	if f.HostNames > 0 {
 		notes = append(notes, fmt.Sprintf("the clients of %s are names of hosts", plural(f.HostNames, "request", "requests")))
 	}
 	if f.OneClient != "" {
-		notes = append(notes, fmt.Sprintf("all %s are from %s; if that is a proxy, --key names another field", plural(f.Requests, "request", "requests"),
-			whatif.KeyText(f.OneClient)))
+		notes = append(notes, strings.ReplaceAll(oneClientText(f), "`", ""))
 	}
 	return notes
 }

@@ -25,7 +25,7 @@ func (w *whatIf) print(r *answer, out io.Writer) error {
 			return failure{err}
 		}
 	} else {
-		writeText(&text, r.summary(), r.sections())
+		writeText(&text, behind(damage(r.Files), r.summary()), r.sections())
 		if r.Size != nil && r.Size.Problem == "" {
 			fmt.Fprintf(&text, "\n%s\n%s", r.Size.Go, r.Size.Rules)
 		}
@@ -86,20 +86,7 @@ func (r *answer) read() section {
 		for _, note := range clientTexts(f) {
 			notes = append(notes, f.Name+": "+note+".")
 		}
-		text := fmt.Sprintf("%s; %s; %s; key: %s; time: %s", f.Name, f.Format, plural(f.Requests, "request", "requests"), f.Key, f.Time)
-		if f.Cost != "" && r.costs() {
-			text += "; cost: " + f.Cost
-		}
-		if len(f.Skipped) > 0 {
-			text += "; skipped " + skippedText(f)
-		}
-		if f.CutOff != "" {
-			text += "; " + cutText(f)
-		}
-		if f.Backward > 0 {
-			text += "; " + backwardText(f)
-		}
-		rows = append(rows, []string{"file", text})
+		rows = append(rows, []string{"file", f.Name + "; " + logText(f, r.costs())})
 	}
 	rows = append(rows,
 		[]string{"time", fmt.Sprintf("%s … %s, %s", r.First.Format(time.DateTime), r.Last.Format(time.DateTime), span(r.Last.Sub(r.First)))},

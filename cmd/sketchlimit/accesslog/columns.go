@@ -7,6 +7,9 @@ var tsvFields = []string{"time", "key", "cost"}
 
 var oneUnit = []byte("1")
 
+// quoteOpen is the reason for leaving out a line that ends within quotes.
+const quoteOpen = "a quote is not closed"
+
 func splitTSV(line []byte, fields [][]byte) (reason string) {
 	at, rest, ok := bytes.Cut(line, []byte("\t"))
 	if !ok {
@@ -45,7 +48,7 @@ func splitCSV(separator byte, columns int) splitter {
 		for i := range columns {
 			var ok bool
 			if fields[i], line, plain, ok = columnOf(line, separator, plain); !ok {
-				return "a quote is not closed"
+				return quoteOpen
 			}
 			switch last := i == columns-1; {
 			case last && len(line) > 0:

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -28,6 +29,7 @@ type keyPart struct {
 	Part
 	index     int
 	missing   string // the reason for leaving a line out
+	first     bool   // of a list of addresses the first one is taken
 	client    bool   // only addresses and names of hosts are taken
 	noAddress string // the reason for leaving out another value
 }
@@ -102,6 +104,8 @@ func (p *keyPart) text(value, keys []byte) (text, after []byte, address bool) {
 			return value, keys, true
 		}
 		value = lastAddress(value)
+	} else if p.first {
+		value, _, _ = bytes.Cut(value, []byte(","))
 	}
 	switch {
 	case len(value) == 0 || len(value) == 1 && value[0] == '-':
@@ -128,8 +132,13 @@ func (p *keyPart) text(value, keys []byte) (text, after []byte, address bool) {
 	return keys[n:len(keys):len(keys)], keys, true
 }
 
-// lastAddress is the last one of a list, as X-Forwarded-For is: the only one that a
-// client cannot write itself.
+// countsFirst reports whether a part of a key is a list of addresses that is named by hand, without a prefix: then the client
+// that it begins with is counted, not the way that each request took.
+func (c *chosen) countsFirst(p *keyPart) bool {
+	return !p.Address && slices.Contains(c.lists, p.Name)
+}
+
+// lastAddress is the last one of a list, as X-Forwarded-For is: the only one that a client cannot write itself.
 func lastAddress(value []byte) []byte {
 	value = value[bytes.LastIndexByte(value, ',')+1:]
 	return bytes.Trim(bytes.TrimPrefix(value, []byte("%20")), ` "+`) // logs of columns write a space as + or %20

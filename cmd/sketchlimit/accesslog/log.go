@@ -10,6 +10,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -50,6 +51,9 @@ type File struct {
 	FirstBad   *BadLine       `json:"first_bad,omitempty"`
 	Backward   int            `json:"backward,omitempty"`       // requests earlier than one before them, in this file or a former one
 	BackwardBy time.Duration  `json:"backward_by_ns,omitempty"` // the most that one was
+	Far        int            `json:"far,omitempty"`            // of these, requests earlier by more than a minute
+	Sorted     bool           `json:"-"`                        // their times are kept, see Options.KeepTimes
+	Doubts     []string       `json:"doubts,omitempty"`         // of what makes the figures doubtful: beside the counts here
 	CutOff     string         `json:"cut_off,omitempty"`        // the error in which the file ended; what came before was read
 	HostNames  int            `json:"host_names,omitempty"`     // requests whose client is the name of a host
 	NoAddress  int            `json:"no_address,omitempty"`     // lines that were skipped because their client is neither that nor an address
@@ -67,6 +71,9 @@ type File struct {
 	doubts doubts
 	clients
 	several bool // clients
+
+	gap      int64 // ns, the longest time without a request
+	gapAfter int64 // when it begins
 
 	before      int64 // the time of the last request as the log has it
 	later, back int   // requests later or earlier than the one before them
@@ -101,7 +108,9 @@ type Log struct {
 
 	stdin  io.Reader
 	read   atomic.Int64
+	oldest int64
 	newest int64
+	begun  bool
 
 	keepTimes bool
 }
@@ -306,7 +315,12 @@ func (f *File) take(l layout, lines [][]byte, o Options) error {
 		f.Notes = c.timeNotes
 	}
 	if p.isClient() {
-		f.Notes = append(f.Notes, c.notes...)
+		f.Notes, f.Doubts = append(f.Notes, c.notes...), c.doubts
+	}
+	for i := range p.key {
+		if k := &p.key[i]; k.first {
+			f.Notes = append(f.Notes, printed(k.Name)+" has lists of addresses: the first of each is counted, which clients can write themselves")
+		}
 	}
 	f.describe()
 	return nil
@@ -360,6 +374,9 @@ func (f *File) nothing(end error, binary bool, o Options) error {
 		if o.auto() && f.layout.open == nil {
 			text += guessed(b.Text)
 		}
+		if b.Reason == quoteOpen && f.Format == CSV {
+			text += "; fields of several lines are not read"
+		}
 		return errors.New(text)
 	case f.layout.header:
 		return errors.New(text + ": it has a header only")
@@ -379,8 +396,17 @@ var guesses = []struct {
 	{regexp.MustCompile(`\b\d{1,3}(\.\d{1,3}){3}\b`), "it has an address, but no time that can be read"},
 }
 
+// columnName is what a column may be called.
+var columnName = regexp.MustCompile(`^[\pL_][\pL\d_ .()-]{0,30}$`)
+
 // guessed is the first guess that fits a line.
 func guessed(line string) string {
+	if plain, err := strconv.Unquote(line); err == nil {
+		names := splitHeader([]byte(plain), separator([]byte(plain)))
+		if len(names) > 2 && !slices.ContainsFunc(names, func(n string) bool { return !columnName.MatchString(n) }) {
+			return "; it looks like the header of csv, but no column is called as a time usually is: --time names one"
+		}
+	}
 	for _, g := range guesses {
 		if g.line.MatchString(line) {
 			return "; " + g.why
@@ -405,6 +431,29 @@ func (l *Log) Read(ctx context.Context, add func(Batch) error) error {
 		if err := l.readFile(ctx, f, add); err != nil {
 			return err
 		}
+	}
+	return l.end()
+}
+
+// end is an error if most requests are far behind their turn: there is no telling when they came. It tells of a time
+// without requests that is nearly all of the log.
+func (l *Log) end() error {
+	const most = 9 // tenths of the log
+	far, requests, worst := 0, 0, l.Files[0]
+	for _, f := range l.Files {
+		far, requests = far+f.Far, requests+f.Requests
+		if f.Far > worst.Far {
+			worst = f
+		}
+		if f.gap > int64(24*time.Hour) && f.gap/most > (l.newest-l.oldest)/(most+1) {
+			day := func(at int64) string { return time.Unix(0, at).UTC().Format(time.DateTime) }
+			f.Doubts = append(f.Doubts, fmt.Sprintf("no request is between %s and %s, so a date may be wrong", day(f.gapAfter), day(f.gapAfter+f.gap)))
+		}
+	}
+	if 2*far > requests {
+		return Unreadable{fmt.Errorf("%s: most requests, %d of %d, are more than a minute earlier than one before them, up to %s: "+
+			"the lines must be put in order first, or those of a wrong date left out", worst.Name, far, requests,
+			time.Unix(0, l.newest).UTC().Format(time.DateTime))}
 	}
 	return nil
 }

@@ -172,7 +172,7 @@ func TestErrors(t *testing.T) {
 		{path("keys.log", tsv), Options{Cost: "size"}, `no field "size" for the cost, tsv has time, key, cost`},
 		{path("a.csv", "when,who\nsoon,ann\n"), Options{},
 			"CSV, but no time of 1995 … 2100 can be read in `when`: \"soon\"; " +
-				"--time names another field, and --format can describe the time in a pattern, as '%{%d/%m/%Y %H:%M:%S}t,%a'"},
+				"--time names another field, and --format can describe the whole line in a pattern, as '%{%d/%m/%Y %H:%M:%S}t,%a,%r' for a time, an address and a request"},
 		{path("b.csv", "when,who\n1794294000,ann\n"), Options{Time: "when"}, "CSV, but no field holds addresses: --key names what to count by, it has when, who"},
 		{path("c.csv", "when,who\nsoon,ann\n"), Options{Time: "when", Key: "who", Format: CSV},
 			`no usable line, must be csv; line 2: no time that can be read: "soon,ann"`},
@@ -330,8 +330,82 @@ func TestBackward(t *testing.T) {
 	assert.Equal(t, 500*time.Millisecond, l.Files[1].BackwardBy)
 }
 
-// TestStops: an error of the one who counts ends the reading, and so does the context,
-// even while a terminal is silent.
+// timed are lines of ten clients at such seconds after a day of 2026.
+func timed(seconds ...int) string {
+	var b strings.Builder
+	for i, s := range seconds {
+		fmt.Fprintf(&b, "%d\tk%d\n", 1794294000+s, i%10)
+	}
+	return b.String()
+}
+
+// TestLogsOutOfOrder: a log of which most requests are far behind their turn is refused, whether times are kept or not.
+// Lines that are late by seconds are as servers write them.
+func TestLogsOutOfOrder(t *testing.T) {
+	var shuffled, late, dst, future, first []int
+	for i := range 300 {
+		shuffled = append(shuffled, i*97%300*6)
+		late = append(late, i+20*(i%2))
+		dst = append(dst, i*12-3600*(i/150))
+		future = append(future, i*6+2_300_000_000*btoi(i == 20))
+		first = append(first, i*6-1_794_294_000*btoi(i == 0))
+	}
+	for name, c := range map[string]struct {
+		times []int
+		far   int    // -1: an error
+		doubt string // "": none
+	}{
+		"shuffled":         {shuffled, -1, "are more than a minute earlier than one before them, up to 2026-11-10 07:29:54: the lines must be put in order first"},
+		"one of 2099":      {future, -1, "most requests, 279 of 300, are more than a minute earlier than one before them, up to 2099-"},
+		"late by seconds":  {late, 0, ""},
+		"an hour back":     {dst, 150, ""},
+		"the first 1970":   {first, 0, "no request is between 1970-01-01 00:00:00 and 2026-11-10 07:00:06, so a date may be wrong"},
+		"the last of 2099": {append(future[:20:20], 2_300_000_000), 0, "no request is between 2026-11-10 07:01:54 and 2099-"},
+	} {
+		for _, keep := range []bool{false, true} {
+			l, err := Open([]string{write(t, "a.tsv", timed(c.times...))}, nil, Options{KeepTimes: keep})
+			require.NoError(t, err, name)
+			err = l.Read(t.Context(), func(Batch) error { return nil })
+			if c.far < 0 {
+				assert.ErrorAs(t, err, new(Unreadable), name)
+				assert.ErrorContains(t, err, c.doubt, name)
+				continue
+			}
+			require.NoError(t, err, name)
+			f := l.Files[0]
+			assert.Equal(t, c.far, f.Far, name)
+			assert.Equal(t, c.doubt == "", len(f.Doubts) == 0, name)
+			assert.Contains(t, strings.Join(f.Doubts, ""), c.doubt, name)
+		}
+	}
+}
+
+// TestListNamedByHand: of a list that --key names the first address is counted, as is told.
+func TestListNamedByHand(t *testing.T) {
+	var log strings.Builder
+	log.WriteString("time,x_forwarded_for\n")
+	for i := range 300 {
+		fmt.Fprintf(&log, "%d,\"192.0.2.%d, 172.16.0.%d\"\n", 1794294000+i, i%10, i%255)
+	}
+	path := write(t, "a.csv", log.String())
+	for key, want := range map[string]string{"x_forwarded_for": "192.0.2.7", "x_forwarded_for/64": "172.16.0.7"} {
+		l, err := Open([]string{path}, nil, Options{Key: key, Others: []string{"x_forwarded_for"}})
+		require.NoError(t, err)
+		keys, others := map[string]bool{}, map[string]bool{}
+		require.NoError(t, l.Read(t.Context(), func(b Batch) error {
+			for i := range b.Requests {
+				keys[string(b.Requests[i].Key)], others[string(b.Others[i])] = true, true
+			}
+			return nil
+		}))
+		assert.True(t, keys[want], key)
+		assert.Equal(t, key == "x_forwarded_for", len(others) == 10, "a rule with that key counts alike")
+		told := strings.Contains(strings.Join(l.Files[0].Notes, ""), "x_forwarded_for has lists of addresses: the first of each is counted")
+		assert.Equal(t, key == "x_forwarded_for", told, key)
+	}
+}
+
+// TestStops: an error of the one who counts ends the reading, and so does the context, even while a terminal is silent.
 func TestStops(t *testing.T) {
 	path := write(t, "access.log", strings.Join(logLines(50_000), "\n"))
 	l, err := Open([]string{path}, nil, Options{})

@@ -360,6 +360,8 @@ func TestChoicesAreTold(t *testing.T) {
 		"public proxies":          {`192.0.2.{FEW} {REST}{AGENTS} "{IP}"`, "", "remote_addr", "remote_addr has 20 addresses in the first 200 lines, x_forwarded_for has 107"},
 		"proxies, then a client":  {`192.0.2.{FEW} {IP} {REST}{AGENTS}`, "", "remote_addr", "the first is taken, which has 20 in the first 200 lines; the last has 107"},
 		"private addresses alone": {`10.0.0.{FEW3} {REST}{AGENTS}`, "", "remote_addr", "remote_addr has 3 addresses in the first 200 lines, all of private networks"},
+		"two usual names": {`{"ts":"{RFC}","ip":"192.0.2.{FEW}","client":"{IP}"}`, "", "client",
+			"ip has 20 addresses in the first 200 lines, client has 107; the client is taken from client"},
 		"a header of JSON": {`{"ts":"{RFC}","remote_addr":"192.0.2.{FEW}","http_x_real_ip":"{IP}"}`, "", "remote_addr",
 			"remote_addr has 20 addresses in the first 200 lines, http_x_real_ip has 107"},
 		"a header of a pattern": {`192.0.2.{FEW} "{IP}" [{CLF}]`, `$remote_addr "$http_cf_connecting_ip" [$time_local]`, "remote_addr",
@@ -510,7 +512,13 @@ func TestDamagedLogs(t *testing.T) {
 		}), 0, "no field holds addresses"},
 		"days or months in a column": {"date,ip\n" + made("", func(i int, at time.Time, ip string) string {
 			return fill("{T:02/01/2006 15:04:05},{IP}", i, at, ip)
-		}), 0, "--format can describe the time in a pattern"},
+		}), 0, "--format can describe the whole line in a pattern"},
+		"a header without a time": {"Datum;Zeit;ClientIP;URL;Status\n" + made("", func(i int, at time.Time, ip string) string {
+			return fill("{T:02.01.2006};{T:15:04:05};{IP};/;200", i, at, ip)
+		}), 0, "it looks like the header of csv, but no column is called as a time usually is: --time names one"},
+		"fields of two lines": {`"time","ip","body"` + "\n" + made("", func(i int, at time.Time, ip string) string {
+			return fill(`"{RFC}","{IP}","one`+"\n"+`two"`, i, at, ip)
+		}), 0, "fields of several lines are not read"},
 		"no year": {made("", func(i int, at time.Time, ip string) string {
 			return fill("{T:Jan _2 15:04:05} web01 app: from {IP}", i, at, ip)
 		}), 0, "its time has no year"},

@@ -84,6 +84,11 @@ func (l layout) ranked(name string) (fields []int) {
 	return fields
 }
 
+// headers are usual names of the client that are headers of the request: whoever sends it may write them.
+var headers = []string{"forwardedfor", "xff", "realip", "trueclientip", "connectingip", "fwd", "originalip"}
+
+func isHeaderName(field string) bool { return contains(plainName(field), headers) }
+
 // zoneNames are what fields of a zone are called.
 var zoneNames = map[string]bool{"tz": true, "zone": true, "timezone": true, "timeoffset": true, "tzoffset": true, "utcoffset": true, "eventtz": true}
 

@@ -57,7 +57,7 @@ func newPlan(l layout, o Options, c *chosen) (plan, error) {
 		}
 		names = append(names, cost)
 	}
-	others, err := o.others(l)
+	others, err := o.others(l, parts)
 	if err != nil {
 		return plan{}, err
 	}
@@ -106,6 +106,7 @@ func (l layout) keyParts(o Options, c *chosen) ([]keyPart, error) {
 		} else if p.Name, err = l.named(asked, "key"); err != nil {
 			return nil, err
 		}
+		p.first = c.countsFirst(p)
 		p.missing, p.noAddress = "no "+printed(p.Name), "no address in "+printed(p.Name)
 	}
 	return parts, nil
@@ -117,7 +118,7 @@ func (p *plan) isClient() bool {
 }
 
 // others are the fields to hand out, named as the log names them; "" if it has none such.
-func (o *Options) others(l layout) (parts []keyPart, err error) {
+func (o *Options) others(l layout, key []keyPart) (parts []keyPart, err error) {
 	for _, name := range o.Others {
 		one, err := parseKey(name)
 		if err != nil || len(one) > 1 {
@@ -126,6 +127,7 @@ func (o *Options) others(l layout) (parts []keyPart, err error) {
 		one[0].Name = ""
 		if i := l.find(name); i >= 0 {
 			one[0].Name = l.fields[i]
+			one[0].first = slices.ContainsFunc(key, func(k keyPart) bool { return k.first && k.Name == l.fields[i] })
 		}
 		parts = append(parts, one[0])
 	}

@@ -63,7 +63,7 @@ func (l *Log) readFile(ctx context.Context, f *File, add func(Batch) error) erro
 				if err := ctx.Err(); err != nil {
 					return err
 				}
-				return f.end(l.keepTimes)
+				return f.end()
 			}
 			select {
 			case <-b.parsed:
@@ -150,15 +150,26 @@ func (l *Log) count(f *File, b *block) {
 			f.back++
 		}
 		f.before = r.At
+		if !l.begun {
+			l.begun, l.oldest, l.newest = true, r.At, r.At
+		}
 		if r.At >= l.newest {
+			if gap := r.At - l.newest; gap > f.gap {
+				f.gap, f.gapAfter = gap, l.newest
+			}
 			l.newest = r.At
 			continue
 		}
+		late := time.Duration(l.newest - r.At)
+		f.Backward++
+		f.BackwardBy = max(f.BackwardBy, late)
+		if late > farBehind {
+			f.Far++
+		}
 		if l.keepTimes {
+			f.Sorted, l.oldest = true, min(l.oldest, r.At)
 			continue
 		}
-		f.Backward++
-		f.BackwardBy = max(f.BackwardBy, time.Duration(l.newest-r.At))
 		r.At = l.newest
 	}
 }
@@ -178,15 +189,18 @@ func (f *File) oneClient(requests []whatif.Request) {
 	}
 }
 
-// end completes what is told of the choice of fields and of the clients. It is an error
-// if most lines have none, or if the log runs backwards.
-func (f *File) end(keepsTimes bool) error {
+// farBehind is how late a line may be because of how servers write: when an answer ends, in blocks, by several processes.
+const farBehind = time.Minute
+
+// end completes what is told of the choice of fields and of the clients. It is an error if most lines have none, or if the log
+// runs backwards.
+func (f *File) end() error {
 	f.Notes = append(f.Notes, f.doubts.tell(len(f.Notes) > 0)...)
 	f.HostNames = f.hostNames
 	if !f.plan.isClient() || f.Requests < 100 {
 		f.OneClient = ""
 	}
-	if !keepsTimes && f.back >= fewest && f.back > 9*f.later {
+	if f.back >= fewest && f.back > 9*f.later {
 		return Unreadable{fmt.Errorf("%s: its newest lines come first, which would all be taken as at one time: its lines must be put in order first", f.Name)}
 	}
 	most := 0

@@ -26,6 +26,7 @@ type stat struct {
 	addresses int
 	names     int // of hosts
 	inside    int // addresses of private networks
+	lists     int // of addresses
 	distinct  map[netip.Addr]struct{}
 	example   []byte
 }
@@ -76,6 +77,9 @@ func (s *stat) observe(value []byte) {
 	switch {
 	case ok:
 		s.addresses++
+		if bytes.IndexByte(value, ',') >= 0 {
+			s.lists++
+		}
 		if a.IsPrivate() || a.IsLoopback() || a.IsLinkLocalUnicast() {
 			s.inside++
 		}
@@ -119,6 +123,8 @@ type chosen struct {
 	timed       int    // lines with such a time
 	client      string
 	notes       []string // what to tell of the choice of the client
+	doubts      []string // of these, what makes it doubtful
+	lists       []string // fields that are headers and hold lists of addresses
 	timeNotes   []string
 	noTime      error
 	noClient    error
@@ -134,6 +140,11 @@ func (l layout) choose(lines [][]byte) (c chosen) {
 	c.zoneOfTime(l, &s)
 	c.chooseClient(l, &s)
 	c.insideAlone(l, &s)
+	for i := range s.stats {
+		if s.stats[i].lists > 0 && isHeaderName(l.fields[i]) {
+			c.lists = append(c.lists, l.fields[i])
+		}
+	}
 	return c
 }
 
@@ -219,7 +230,7 @@ func (c *chosen) chooseTime(l layout, s *survey) {
 		i := candidates[0]
 		hint := "--time names a field to take as it is"
 		if s.stats[i].readable == 0 {
-			hint = "--time names another field, and --format can describe the time in a pattern, as '%{%d/%m/%Y %H:%M:%S}t,%a'"
+			hint = "--time names another field, and --format can describe the whole line in a pattern, as '%{%d/%m/%Y %H:%M:%S}t,%a,%r' for a time, an address and a request"
 		}
 		c.noTime = fmt.Errorf("%s, but no time of 1995 … 2100 can be read in `%s`: %s; %s", l.what(), printed(l.fields[i]), shown(s.stats[i].example), hint)
 	default:
@@ -284,8 +295,13 @@ func (c *chosen) chooseClient(l layout, s *survey) {
 			c.behind(l, s, best, i)
 			return
 		default:
-			c.notes = append(c.notes, fmt.Sprintf("%s has %d addresses in the first %d lines, %s has %d; the client is taken from %s, --key names another",
-				printed(c.client), len(taken.distinct), s.lines, printed(l.fields[i]), len(st.distinct), printed(c.client)))
+			told := c.client
+			if len(st.distinct) > 2*len(taken.distinct) && !isHeaderName(l.fields[i]) {
+				c.client = l.fields[i]
+			}
+			note := fmt.Sprintf("%s has %d addresses in the first %d lines, %s has %d; the client is taken from %s, --key names another",
+				printed(told), len(taken.distinct), s.lines, printed(l.fields[i]), len(st.distinct), printed(c.client))
+			c.notes, c.doubts = append(c.notes, note), append(c.doubts, note)
 			return
 		}
 	}

@@ -70,7 +70,7 @@ func (w *w3cLine) split(line []byte, fields [][]byte) (reason string) {
 		value, rest, plain, ok := columnOf(line, by, w.plain)
 		w.plain = plain
 		if !ok || len(rest) > 0 && rest[0] != by {
-			return "a quote is not closed"
+			return quoteOpen
 		}
 		if field >= 0 {
 			fields[field] = value

@@ -128,7 +128,7 @@ func (r *Report) Refusals(w *Window, l *Limit, key, keys string) string {
 		return "No clear abusers: " + text
 	}
 	if milder, m := r.best(demand); m != nil {
-		text += fmt.Sprintf(" %s refuses %s.", Rate(m.Limit, milder.Window), percent(m.RequestShare))
+		text += fmt.Sprintf(" A milder limit, %s, refuses %s.", Rate(m.Limit, milder.Window), percent(m.RequestShare))
 	}
 	if l.Keys96 == 1 || l.Keys.Value == 1 {
 		return "One " + key + " may be an abuser: " + text
