@@ -420,7 +420,7 @@ func TestExactTellsEveryFigure(t *testing.T) {
 		log = append(log, Request{At: start + int64(i)*int64(2*time.Hour)/60_000, Key: fmt.Appendf(nil, "k%d", k), Cost: uint32(40 + k/10)})
 	}
 	r := analysed(t, Options{Exact: true, Windows: []time.Duration{1000 * time.Hour}, Limits: []int{5000}}, log)
-	distinct, first := map[string]bool{}, r.Steps[0].Start.Add(time.Hour).UnixNano()
+	distinct, first := map[string]bool{}, r.Steps[0].Start.Add(r.StepLength).UnixNano()
 	for _, q := range log {
 		if q.At < first {
 			distinct[string(q.Key)] = true
