@@ -194,7 +194,8 @@ func shares(floor float64) plot.TickerFunc {
 	}
 }
 
-// percents are ticks for a logarithmic axis of shares, in per cent. What is 0 stands at floor.
+// percents are ticks for a logarithmic axis of shares, in per cent. What is 0 stands at
+// floor.
 func percents(floor float64) plot.TickerFunc {
 	return func(lo, hi float64) []plot.Tick {
 		ticks := powersOfTen(lo, hi)

@@ -43,7 +43,7 @@ type stream struct {
 	File     *accesslog.File     `json:"-"`                  // of a trace that is not embedded
 }
 
-// damage tells what of a log makes all figures doubtful.
+// damage returns what makes the figures of a log doubtful; "" if nothing does.
 func (s *stream) damage() string {
 	if s == nil || s.File == nil {
 		return ""

@@ -83,7 +83,8 @@ func (g grid) columns() []table.ColumnConfig {
 	return c
 }
 
-// wrap breaks prose into lines that begin with indent. What is in backticks stays in one line.
+// wrap breaks prose into lines that begin with indent. What is in backticks stays in
+// one line.
 func wrap(prose, indent string) string {
 	const blank = "\x00" // in code
 	parts := strings.Split(prose, "`")

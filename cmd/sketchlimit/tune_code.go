@@ -11,7 +11,8 @@ import (
 	"github.com/sketchlimit/sketchlimit"
 )
 
-// codeTemplate is laid out by gofmt afterwards. Three digits of a rate are more than it is worth.
+// codeTemplate is laid out by gofmt afterwards. Three digits of a rate are more than it
+// is worth.
 var codeTemplate = template.Must(template.New("code").Funcs(template.FuncMap{"inCode": inCode, "keys": keysInCode}).Parse(
 	`{{define "purpose"}}Limit: {{.Limit}},
 {{with .LowestLimit}}LowestLimit: {{.}},

@@ -58,7 +58,8 @@ func (r *answer) tiles() []tile {
 	return tiles
 }
 
-// suggested is what fits the limit that is told: a suggestion, one that refuses demand unless its keys are known, or none.
+// suggested returns the text that fits the limit: a suggestion, one that refuses demand
+// unless its keys are known, or none.
 func (r *answer) suggested(is, demand, none string) string {
 	switch {
 	case !r.Suggestion.Found:

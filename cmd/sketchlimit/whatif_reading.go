@@ -36,7 +36,8 @@ func tellSkipped(errOut io.Writer, log *accesslog.Log) {
 	}
 }
 
-// damage tells in a sentence what of a log makes all figures doubtful; "" if nothing does.
+// damage returns a sentence with what makes the figures of a log doubtful; "" if nothing
+// does.
 func damage(files []*accesslog.File) string {
 	var all []string
 	for _, f := range files {
@@ -53,8 +54,8 @@ func damage(files []*accesslog.File) string {
 	return "Doubtful: " + strings.Join(all, "; ") + "."
 }
 
-// damages are those of a file: a tenth of its lines left out, a twentieth of its requests far behind their turn, and what else is
-// known.
+// damages returns those of a file: a tenth of its lines left out, a twentieth of its
+// requests far behind their turn, one client, an early end, and the doubts of accesslog.
 func damages(f *accesslog.File) (all []string) {
 	skipped := 0
 	for _, n := range f.Skipped {
@@ -78,13 +79,13 @@ func damages(f *accesslog.File) (all []string) {
 	return all
 }
 
-// oneClientText tells of a client that may be a proxy.
+// oneClientText names a client that may be a proxy.
 func oneClientText(f *accesslog.File) string {
 	return fmt.Sprintf("all %s are from %s; if that is a proxy, `--key` names another field", plural(f.Requests, "request", "requests"),
 		whatif.KeyText(f.OneClient))
 }
 
-// lateText tells what became of requests that are late.
+// lateText returns what was done with late requests.
 func lateText(f *accesslog.File) string {
 	if f.Sorted {
 		return "sorted in"
@@ -92,7 +93,7 @@ func lateText(f *accesslog.File) string {
 	return "taken as at the latest time so far"
 }
 
-// logText tells how a file was read: without its name, which a page or a title has.
+// logText describes how a file was read, without its name.
 func logText(f *accesslog.File, costs bool) string {
 	text := fmt.Sprintf("%s; %s; key: %s; time: %s", f.Format, plural(f.Requests, "request", "requests"), f.Key, f.Time)
 	if f.Cost != "" && costs {

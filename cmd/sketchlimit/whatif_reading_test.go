@@ -35,8 +35,8 @@ func TestWhatIfTellsLongKeysApart(t *testing.T) {
 	assert.NotEqual(t, top[0].Key, top[1].Key)
 }
 
-// TestDoubtfulLogs: the first sentence of all commands, and the warning of their pages, tell what is wrong with a log. One of
-// which most requests are out of order is refused by all.
+// TestDoubtfulLogs: the first sentence of all commands, and the warning of their pages,
+// name what is wrong with a log. All refuse one of which most requests are out of order.
 func TestDoubtfulLogs(t *testing.T) {
 	made := func(line func(i int) string) string {
 		var b strings.Builder

@@ -172,7 +172,7 @@ func inYAML(name string) string {
 
 var plainName = regexp.MustCompile(`^[A-Za-z][\w.-]*$`)
 
-// section tells what the limit takes, where requests are called units.
+// section describes what the limit takes. units is the word for requests or units.
 func (s *sizing) section(units string) section {
 	prose := fmt.Sprintf("The log's fullest window has %s and %s %s. ", plural(s.Keys, "key", "keys"), integer(s.Units), units)
 	if s.Problem != "" {

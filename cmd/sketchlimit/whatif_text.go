@@ -243,7 +243,8 @@ func (r *answer) windows() section {
 	return section{ID: "windows", Title: "Windows", Table: g, Prose: prose}
 }
 
-// filled are the windows that the log fills, and that of the suggestion. The others would all have the same figures.
+// filled returns the windows that the log fills, and that of the suggestion. The others
+// would all have the same figures.
 func (r *answer) filled() (windows []*whatif.Window, shorter []string) {
 	at, _ := r.at()
 	for i := range r.Windows {

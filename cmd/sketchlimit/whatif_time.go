@@ -15,7 +15,7 @@ const (
 	longLog = 3 * day
 	// mostBins are as many stretches as a picture has room for on a telephone.
 	mostBins = 62
-	// mostDays is how many days a table tells; of a longer log it tells the busiest.
+	// mostDays is how many days a table has; of a longer log it has the busiest.
 	mostDays, busiestDays = 14, 10
 )
 
@@ -94,8 +94,8 @@ func stretchName(d time.Duration) string {
 	return plural(int(d/time.Hour), "hour", "hours")
 }
 
-// dates are ticks for an axis of hours since start: midnights with their dates, or times of the day where there are few of
-// them.
+// dates are ticks for an axis of hours since start: midnights with their dates, or
+// times of the day where there are few of them.
 func (r *answer) dates(c draw.Canvas, start time.Time, hours float64) plot.TickerFunc {
 	room := float64(c.Max.X-c.Min.X) / 58
 	step := 5 * time.Minute

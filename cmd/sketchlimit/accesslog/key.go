@@ -132,8 +132,9 @@ func (p *keyPart) text(value, keys []byte) (text, after []byte, address bool) {
 	return keys[n:len(keys):len(keys)], keys, true
 }
 
-// countsFirst reports whether a part of a key is a list of addresses that is named by hand, without a prefix: then the client
-// that it begins with is counted, not the way that each request took.
+// countsFirst reports whether a part of a key is a list of addresses that is named by
+// hand, without a prefix: then the client that it begins with is counted, not the way
+// that each request took.
 func (c *chosen) countsFirst(p *keyPart) bool {
 	return !p.Address && slices.Contains(c.lists, p.Name)
 }

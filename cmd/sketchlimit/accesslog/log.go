@@ -435,8 +435,8 @@ func (l *Log) Read(ctx context.Context, add func(Batch) error) error {
 	return l.end()
 }
 
-// end is an error if most requests are far behind their turn: there is no telling when they came. It tells of a time
-// without requests that is nearly all of the log.
+// end returns an error if most requests are far behind their turn: nobody knows when
+// they came. It adds a doubt if nearly all of the log has no requests.
 func (l *Log) end() error {
 	const most = 9 // tenths of the log
 	far, requests, worst := 0, 0, l.Files[0]

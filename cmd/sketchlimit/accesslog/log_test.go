@@ -339,8 +339,9 @@ func timed(seconds ...int) string {
 	return b.String()
 }
 
-// TestLogsOutOfOrder: a log of which most requests are far behind their turn is refused, whether times are kept or not.
-// Lines that are late by seconds are as servers write them.
+// TestLogsOutOfOrder: a log of which most requests are far behind their turn is
+// refused, whether times are kept or not. Lines that are late by seconds are as servers
+// write them.
 func TestLogsOutOfOrder(t *testing.T) {
 	var shuffled, late, dst, future, first []int
 	for i := range 300 {
@@ -380,7 +381,8 @@ func TestLogsOutOfOrder(t *testing.T) {
 	}
 }
 
-// TestListNamedByHand: of a list that --key names the first address is counted, as is told.
+// TestListNamedByHand: of a list that --key names the first address is counted, and a
+// note says so.
 func TestListNamedByHand(t *testing.T) {
 	var log strings.Builder
 	log.WriteString("time,x_forwarded_for\n")

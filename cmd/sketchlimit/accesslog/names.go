@@ -84,7 +84,8 @@ func (l layout) ranked(name string) (fields []int) {
 	return fields
 }
 
-// headers are usual names of the client that are headers of the request: whoever sends it may write them.
+// headers are usual names of the client that are headers of the request: clients may
+// write them.
 var headers = []string{"forwardedfor", "xff", "realip", "trueclientip", "connectingip", "fwd", "originalip"}
 
 func isHeaderName(field string) bool { return contains(plainName(field), headers) }

@@ -189,7 +189,8 @@ func (f *File) oneClient(requests []whatif.Request) {
 	}
 }
 
-// farBehind is how late a line may be because of how servers write: when an answer ends, in blocks, by several processes.
+// farBehind is how late a line may be because of how servers write: when an answer
+// ends, in blocks, by several processes.
 const farBehind = time.Minute
 
 // end completes what is told of the choice of fields and of the clients. It is an error if most lines have none, or if the log

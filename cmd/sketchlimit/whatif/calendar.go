@@ -2,8 +2,8 @@ package whatif
 
 import "time"
 
-// calendar divides the log into steps of five minutes up to shortLog, then of an hour, and of twice, four times … that, so
-// that there are mostSteps at most.
+// calendar divides the log into steps of five minutes up to shortLog, then of an hour,
+// and of twice, four times … that, so that there are mostSteps at most.
 type calendar struct {
 	length int64 // ns
 	base   int64 // the first step, counted from the Unix epoch

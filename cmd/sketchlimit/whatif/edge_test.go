@@ -200,7 +200,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// One address sends 80 % of the requests of 5, 20 or 40: it is found, although it is more than 2 % of the keys.
+// One address sends 80 % of the requests of 5, 20 or 40: it is found, although it is
+// more than 2 % of the keys.
 func TestSuggestion_OneOfFewKeys(t *testing.T) {
 	for _, keys := range []int{5, 20, 40} {
 		log := evenly(7200, keys-1, 2*time.Hour)
@@ -217,7 +218,7 @@ func TestSuggestion_OneOfFewKeys(t *testing.T) {
 	}
 }
 
-// Two of five keys are too many to refuse. The sentence tells what the heaviest one sent.
+// Two of five keys are too many to refuse. The sentence names what the heaviest one sent.
 func TestSuggestion_TwoOfFewKeys(t *testing.T) {
 	log := evenly(7200, 3, 2*time.Hour)
 	for i := range log {
@@ -231,7 +232,8 @@ func TestSuggestion_TwoOfFewKeys(t *testing.T) {
 	require.Contains(t, r.Suggestion.Reason, "would have refused nobody. The heaviest key, `heavy 1`, sent 40 % of the requests. ")
 }
 
-// A limit that refuses 10 % or less is preferred to one that refuses more, unless three keys or fewer have nearly all of that.
+// A limit that refuses 10 % or less is preferred to one that refuses more, unless three
+// keys or fewer have nearly all of that.
 func TestSuggestion_DemandIsPassedOver(t *testing.T) {
 	for _, c := range []struct {
 		busy, heavy int // keys with 30 and 300 requests a minute

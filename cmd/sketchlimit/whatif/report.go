@@ -14,8 +14,9 @@ type Report struct {
 	Backward uint64 `json:"backward,omitempty"`
 	Costless uint64 `json:"costless,omitempty"` // requests of cost 0, which every limit refuses
 
-	// StepLength is how long a step of Steps and of all BySteps is: five minutes for a log of up to three hours, an hour,
-	// or 2, 4, 8 … hours for a log of more than 31 days. Steps begin at multiples of it since the Unix epoch.
+	// StepLength is how long a step of Steps and of all BySteps is: five minutes for a
+	// log of up to three hours, an hour, or 2, 4, 8 … hours for a log of more than 31
+	// days. Steps begin at multiples of it since the Unix epoch.
 	StepLength time.Duration `json:"step_ns"`
 	Steps      []Step        `json:"steps"`
 
@@ -117,7 +118,8 @@ type HeavyKey struct {
 type Suggestion struct {
 	// Found says that there is such a limit. Otherwise Limit is the lowest one that refuses nobody as far as is known, or 0.
 	Found bool `json:"found"`
-	// Demand says that the limit refuses so much that it is demand rather than abuse, unless its keys are known.
+	// Demand reports that the limit refuses more than 10 % of the requests: demand
+	// rather than abuse, unless its keys are known.
 	Demand bool          `json:"demand,omitempty"`
 	Window time.Duration `json:"window_ns"`
 	Limit  int           `json:"limit"`

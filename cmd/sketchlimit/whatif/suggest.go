@@ -20,7 +20,8 @@ const (
 	worth = 10
 	// Of limits that are nearly as good as the best, the highest is taken.
 	nearly = 0.9
-	// A limit that refuses a greater share of all requests refuses demand, unless its keys are known.
+	// A limit that refuses a greater share of all requests refuses demand, unless its
+	// keys are known.
 	demand = 0.1
 	// named is how many keys are named, and looked at one by one.
 	named = 3
@@ -32,8 +33,8 @@ const caveat = "This is what the log would have met, unchanged. Clients that are
 // cost that it refuses for that.
 func gain(l *Limit, keyCost float64) float64 { return l.RequestShare - keyCost*l.KeyShare }
 
-// score is the gain that limits are compared by. In a log of few keys a single abuser is a great share of them: it costs
-// nothing.
+// score returns the gain that limits are compared by. In a log of few keys a single
+// abuser is a great share of them: it costs nothing.
 func (r *Report) score(l *Limit) float64 {
 	if r.refusesOutlier(l) {
 		return gain(l, 0)
@@ -41,8 +42,8 @@ func (r *Report) score(l *Limit) float64 {
 	return gain(l, worth)
 }
 
-// refusesOutlier reports whether l refuses one key only, which is more than mostKeys of the keys, and sends more than
-// worth times the mean of the others.
+// refusesOutlier reports whether l refuses one key only, which is more than mostKeys of
+// the keys, and sends more than worth times the mean of the others.
 func (r *Report) refusesOutlier(l *Limit) bool {
 	if l.Keys != (Estimate{Value: 1}) || l.KeyShare <= mostKeys || r.Keys.Value < 2 || len(r.Heaviest) == 0 {
 		return false
@@ -81,7 +82,8 @@ func suggest(r *Report) Suggestion {
 	return s
 }
 
-// best returns the limit with the best score of those that refuse at most a share of the requests, nil if there is none.
+// best returns the limit with the best score of those that refuse at most a share of
+// the requests, nil if there is none.
 func (r *Report) best(share float64) (window *Window, limit *Limit) {
 	best := 0.0
 	for i := range r.Windows {
@@ -99,7 +101,7 @@ func (r *Report) best(share float64) (window *Window, limit *Limit) {
 // isDemand reports whether a limit refuses so much that it is demand rather than abuse.
 func (l *Limit) isDemand() bool { return l.RequestShare > demand }
 
-// ofFewKeys reports whether nearly all that a limit refuses is of a few keys, which can be looked at one by one.
+// ofFewKeys reports whether nearly all that a limit refuses is of at most named keys.
 func (l *Limit) ofFewKeys() bool { return l.Keys96 >= 1 && l.Keys96 <= named }
 
 // Refusals returns a sentence with the keys and requests that a limit refuses. key and
@@ -136,7 +138,8 @@ func (r *Report) Refusals(w *Window, l *Limit, key, keys string) string {
 	return fmt.Sprintf("%d %s may be abusers: %s", l.Keys96, keys, text)
 }
 
-// names are those of the n keys with the most refused requests, behind a separator; "" if they are too many or not known.
+// names returns the n keys with the most refused requests, behind a separator; "" if n
+// is above named, or if one is not known.
 func (l *Limit) names(separator string, n int) string {
 	if n > named || n > len(l.Top) {
 		return ""
@@ -159,8 +162,8 @@ func (r *Report) few(window time.Duration) string {
 	return ""
 }
 
-// separating returns the limit of a window that separates the few heaviest keys best, of those that refuse at most a share
-// of the requests; nil if none does.
+// separating returns the limit of a window that separates the few heaviest keys best, of
+// those that refuse at most a share of the requests; nil if none does.
 func (r *Report) separating(w *Window, share float64) *Limit {
 	best := 0.0
 	fits := func(l *Limit) bool { return l.RequestShare <= share && r.separates(l) }
@@ -258,7 +261,8 @@ func (r *Report) barred() (reason string, judged []string) {
 	return "", judged
 }
 
-// heaviest tells what the heaviest key sent, if that is as much as no limit may refuse.
+// heaviest returns a sentence with what the heaviest key sent, if that is more than
+// demand of the requests.
 func (r *Report) heaviest() string {
 	if len(r.Heaviest) == 0 || r.Keys.Value < 2 {
 		return ""
@@ -283,7 +287,7 @@ func listed(words []string) string {
 var Conditions = fmt.Sprintf("A limit is suggested if it refuses at least %g %% of the requests, at most %g %% of the keys, and more than %d times as great a "+
 	"share of the requests as of the keys; or a single key that sends more than %[3]d times the mean of the others.", 100*leastRequests, 100*mostKeys, worth)
 
-// Choice says which one of the limits that fulfil Conditions is suggested.
+// Choice describes which of the limits that fulfil Conditions is suggested.
 var Choice = fmt.Sprintf("Of these the score counts: the share of requests less %d times the share of keys (a single key costs nothing if it is more "+
 	"than %g %% of the keys). The window with the best score is taken, and in it the highest limit with at least %g %% of that score. Limits that "+
 	"refuse more than %g %% of the requests are passed over if another is left, unless %d keys or fewer have 96 %% of that.",
