@@ -44,8 +44,9 @@ func keysInCode(n float64) string {
 	return strconv.FormatFloat(n, 'g', 3, 64)
 }
 
-// code returns the Go statement that makes the limiter. What the plan is for goes along: New refuses it for
-// another limit, and Stats tells by Keys and FalseDenialRate whether the limiter runs outside it.
+// code returns the Go statement that makes the limiter. What the plan is for goes
+// along: New refuses it for another limit, and Stats tells by Keys and FalseDenialRate
+// whether the limiter runs outside it.
 func (p *plans) code() (string, error) {
 	var b strings.Builder
 	if err := codeTemplate.Execute(&b, struct {

@@ -86,7 +86,7 @@ func (r *answer) figures() (map[string][]figure, error) {
 	}
 	figures["limits"] = []figure{{knee, "The share of the requests that a limit refuses, and the share of the keys. A good limit stands where " +
 		"the first is high and the second is low." + r.suggested("", " Here it refuses demand, unless its keys are known as abusers.", "")}}
-	if len(r.stretches(r.binLength())) == 1 { // a single bar says no more than the table
+	if len(r.spans(r.binLength())) == 1 { // a single bar says no more than the table
 		return figures, nil
 	}
 	traffic, err := r.plotTraffic(l)

@@ -164,11 +164,11 @@ func (r *answer) caveats() string {
 		return ""
 	}
 	if r.Suggestion.Found {
-		marked := "The marked row is the suggestion. "
+		row := "The marked row is the suggestion. "
 		if r.Suggestion.Demand {
-			marked = "The marked row is suggested only if its keys are known as abusers: it refuses more than 10 % of the requests. "
+			row = "The marked row is suggested only if its keys are known as abusers: it refuses more than 10 % of the requests. "
 		}
-		return marked + whatif.Conditions + " " + whatif.Choice + " "
+		return row + whatif.Conditions + " " + whatif.Choice + " "
 	}
 	busiest := "had"
 	if !r.Exact {
@@ -265,7 +265,7 @@ func (r *answer) hours() section {
 		s.Title, s.Table = "By day", r.days()
 		if n := len(s.Table.Rows); n > mostDays {
 			s.Title = fmt.Sprintf("The %d busiest of %s", busiestDays, plural(n, "day", "days"))
-			s.Table.Rows = busiest(s.Table.Rows, r.stretches(day), r)
+			s.Table.Rows = busiest(s.Table.Rows, r.spans(day), r)
 		}
 		s.Folded, s.FoldedTitle = steps, "By "+stretchName(r.StepLength)
 	}

@@ -139,7 +139,8 @@ func (c *chosen) countsFirst(p *keyPart) bool {
 	return !p.Address && slices.Contains(c.lists, p.Name)
 }
 
-// lastAddress is the last one of a list, as X-Forwarded-For is: the only one that a client cannot write itself.
+// lastAddress is the last one of a list, as X-Forwarded-For is: the only one that a
+// client cannot write itself.
 func lastAddress(value []byte) []byte {
 	value = value[bytes.LastIndexByte(value, ',')+1:]
 	return bytes.Trim(bytes.TrimPrefix(value, []byte("%20")), ` "+`) // logs of columns write a space as + or %20

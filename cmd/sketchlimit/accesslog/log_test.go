@@ -407,7 +407,8 @@ func TestListNamedByHand(t *testing.T) {
 	}
 }
 
-// TestStops: an error of the one who counts ends the reading, and so does the context, even while a terminal is silent.
+// TestStops: an error of the one who counts ends the reading, and so does the context,
+// even while a terminal is silent.
 func TestStops(t *testing.T) {
 	path := write(t, "access.log", strings.Join(logLines(50_000), "\n"))
 	l, err := Open([]string{path}, nil, Options{})

@@ -193,8 +193,8 @@ func (f *File) oneClient(requests []whatif.Request) {
 // ends, in blocks, by several processes.
 const farBehind = time.Minute
 
-// end completes what is told of the choice of fields and of the clients. It is an error if most lines have none, or if the log
-// runs backwards.
+// end completes what is told of the choice of fields and of the clients. It is an error
+// if most lines have none, or if the log runs backwards.
 func (f *File) end() error {
 	f.Notes = append(f.Notes, f.doubts.tell(len(f.Notes) > 0)...)
 	f.HostNames = f.hostNames

@@ -295,12 +295,12 @@ func (c *chosen) chooseClient(l layout, s *survey) {
 			c.behind(l, s, best, i)
 			return
 		default:
-			told := c.client
+			from := c.client
 			if len(st.distinct) > 2*len(taken.distinct) && !isHeaderName(l.fields[i]) {
 				c.client = l.fields[i]
 			}
 			note := fmt.Sprintf("%s has %d addresses in the first %d lines, %s has %d; the client is taken from %s, --key names another",
-				printed(told), len(taken.distinct), s.lines, printed(l.fields[i]), len(st.distinct), printed(c.client))
+				printed(from), len(taken.distinct), s.lines, printed(l.fields[i]), len(st.distinct), printed(c.client))
 			c.notes, c.doubts = append(c.notes, note), append(c.doubts, note)
 			return
 		}

@@ -116,7 +116,8 @@ type HeavyKey struct {
 // Suggestion is the limit that separates the few heaviest keys from all others, if
 // there is one.
 type Suggestion struct {
-	// Found says that there is such a limit. Otherwise Limit is the lowest one that refuses nobody as far as is known, or 0.
+	// Found says that there is such a limit. Otherwise Limit is the lowest one that
+	// refuses nobody as far as is known, or 0.
 	Found bool `json:"found"`
 	// Demand reports that the limit refuses more than 10 % of the requests: demand
 	// rather than abuse, unless its keys are known.

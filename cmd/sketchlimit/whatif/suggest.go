@@ -52,7 +52,8 @@ func (r *Report) refusesOutlier(l *Limit) bool {
 	return own*(r.Keys.Value-1) > worth*(float64(r.Requests)-own)
 }
 
-// knee returns the limit that refuses the greatest share of requests beyond the share of keys that it refuses.
+// knee returns the limit that refuses the greatest share of requests beyond the share
+// of keys that it refuses.
 func knee(limits []Limit) int {
 	best, most := -1, 0.0
 	for i := range limits {
@@ -328,8 +329,8 @@ func inWords(window time.Duration) string {
 	return Span(window)
 }
 
-// lowest returns the lowest limit that fits, in the longest window of up to a minute that the log fills, or else in the
-// shortest where one does.
+// lowest returns the lowest limit that fits, in the longest window of up to a minute
+// that the log fills, or else in the shortest where one does.
 func (r *Report) lowest(fits func(*Limit) bool) (window *Window, limit *Limit) {
 	for i := range r.Windows {
 		w := &r.Windows[i]
