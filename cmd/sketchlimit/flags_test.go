@@ -121,7 +121,7 @@ func TestFailures(t *testing.T) {
 		"wrong trace":     {[]string{"--trace", wrong}, 2, wrong + ": no usable line, must be json, envoy, combined, common, tsv, csv, w3c or words; line 1: in another format: \"just\""},
 		"wrong format":    {[]string{"--trace", wrong, "--format", "tsv"}, 2, wrong + ": no usable line, must be tsv; line 1: no tab: \"just\""},
 		"folder as trace": {[]string{"--trace", folder}, 1, folder + ": is a folder, must be a file"},
-		"CSV":             {[]string{"--trace", csv}, 2, csv + ": CSV, but no time of 1995 … 2100 can be read in `time`: \"soon\"; --time names another field, and --format can describe the time in a pattern, as '%{%d/%m/%Y %H:%M:%S}t,%a'"},
+		"CSV":             {[]string{"--trace", csv}, 2, csv + ": CSV, but no time of 1995 … 2100 can be read in `time`: \"soon\"; --time names another field, and --format can describe the whole line in a pattern, as '%{%d/%m/%Y %H:%M:%S}t,%a,%r' for a time, an address and a request"},
 		"JSON":            {[]string{"--trace", objects}, 2, objects + ": JSON, but no time of 1995 … 2100 can be read in `time`: \"1\"; --time names a field to take as it is"},
 		"no such folder":  {[]string{"--html", missing}, 1, "--html " + missing + ": there is no folder " + filepath.Dir(missing)},
 		"page a folder":   {[]string{"--html", folder}, 1, "--html " + folder + ": is a folder"},
