@@ -1,6 +1,6 @@
-// Package engine decides. A sketchlimit.Limiter is a face over it: an engine knows
-// hashes instead of keys, positions in generations instead of a clock, and memory of
-// fixed dimensions.
+// Package engine decides. A sketchlimit.Limiter is a face over it: an engine knows hashes
+// instead of keys, positions in generations instead of a clock, and memory of fixed
+// dimensions.
 //
 // # Model
 //
@@ -17,8 +17,8 @@
 //   - the words of a mode: the state of a shard that may be over capacity, or the one time of a
 //     bucket that is kept without rounding
 //
-// A token bucket has one table of fingerprints and times ([timetable.Layout]) instead, and the
-// words of its state.
+// A token bucket has one table of fingerprints and times ([timetable.Layout]) instead,
+// and the words of its state.
 //
 // # Invariants
 //
@@ -44,16 +44,18 @@
 // unit comes free, unless something was counted in the shard since. [Engine.Consume] then
 // locks the shard. Most keys of a window have no entry, come in the shard's current
 // generation and are admitted: for them it bounds the older generations by a peak, or
-// reads them, then reads and raises the current counters in one pass. All others go on
-// to request.settle: it rotates the shard if a generation has begun, and asks the
+// reads them, then reads and raises the current counters in one pass. All others go on to
+// request.settle: it rotates the shard if a generation has begun, and asks the
 // [algorithm], which reads what it needs, decides, and counts (window.add) or refuses
 // (window.refuse). A key whose count reaches the threshold gets an entry in the
 // table of heavy hitters if it stands out from the noise and its bucket of that table has
-// room, and from then on fills no counters. If the bucket is full, nothing is evicted: the key
-// stays in the counters, where it adds to others' estimates. Only a shard over capacity evicts.
+// room, and from then on fills no counters. If the bucket is full, nothing is evicted:
+// the key stays in the counters, where it adds to others' estimates. Only a shard over
+// capacity evicts.
 //
-// Allow remembers a key in the denial cache at its second denial in a row, Take at the first.
-// Keys that the audit counts are never remembered: each of their decisions takes the lock.
+// Allow remembers a key in the denial cache at its second denial in a row, Take at the
+// first. Keys that the audit counts are never remembered: each of their decisions takes
+// the lock.
 //
 // [Engine.Peek] decides the same and counts nothing. [Engine.Charge] counts without
 // asking, at most the limit of a key in a generation. [TakeAll] locks the shards of
@@ -61,41 +63,30 @@
 //
 // # Rotation
 //
-// A shard rotates in request.rotate, when it is next asked in a later generation: by a decision,
-// a group (TakeAll), a budget (Fits, Charge), or whoever holds shards (Shards.Hold); a [Copy]
-// rotates for itself. The denial cache is not cleared: what it holds ends by its own time. What
-// expires then has its call in window.rotateWindow: filters and sketches, the table, the
-// counters of others, and the state of a shard that may be over capacity. A bucket's times are
-// brought forward in buckets.rotate. A predecessor is let go of as a whole, by [Engine.LetGo].
+// A shard rotates in request.rotate, when it is next asked in a later generation: by a
+// decision, a group (TakeAll), a budget (Fits, Charge), or whoever holds shards
+// (Shards.Hold); a [Copy] rotates for itself. The denial cache is not cleared: what it
+// holds ends by its own time. What expires then has its call in window.rotateWindow:
+// filters and sketches, the table, the counters of others, and the state of a shard that
+// may be over capacity. A bucket's times are brought forward in buckets.rotate. A
+// predecessor is let go of as a whole, by [Engine.LetGo].
 //
 // # Counts elsewhere
 //
 // A key may have counts beside those of its engine: in a predecessor, while an engine
-// that grew has not met as many generations as are kept, or in the counters
-// of others that share the limit (package shared). Both are [External] counts, which are
-// added to every estimate. An engine has one of both at most.
+// that grew has not met as many generations as are kept, or in the counters of others
+// that share the limit (package shared). Both are [External] counts, which are added to
+// every estimate. An engine has one of both at most.
 //
 // # Handing over
 //
 // An engine has a successor when it has grown ([Engine.Replace]) or got another limit
 // ([Engine.Succeed]). A successor by growth has memory of its own, and counts what has
-// come since; one of another limit has the same memory and locks. A decision looks for
-// a successor after it has locked its shard, and goes on there: once a successor has
-// read a shard, nothing is counted in it by the engine of before. A predecessor by growth is
+// come since; one of another limit has the same memory and locks. A decision looks for a
+// successor after it has locked its shard, and goes on there: once a successor has read a
+// shard, nothing is counted in it by the engine of before. A predecessor by growth is
 // read until as many generations have begun as are kept; growth.Growth then calls
 // [Engine.LetGo].
-//
-// # Audit and snapshots
-//
-// The audit (package audit) counts the keys of a slice of the hash space exactly, beside the
-// counters: what was admitted, and what the exact algorithm alone would have admitted. It goes
-// by package exactmath, and sees hashes and positions as the engine does. It does not see
-// requests that no quota could admit, units of other nodes, and what was counted before a restart.
-//
-// A snapshot (package savestate) holds, of each shard, its generations, table and state, and
-// the same of a predecessor. Each shard is copied under its lock, and a decision counts before
-// it releases that lock: so all units that were admitted before the snapshot began are in it.
-// Peaks, denial caches, statistics, the audit and counts of other nodes are not.
 //
 // # Locks
 //
@@ -112,41 +103,33 @@
 //     counters of others (package shared); a set of keys of the audit. None of these waits for
 //     another
 //
-// Locks of limiters of package exact come before all limiters' shards where a group has both.
+// Locks of limiters of package exact come before all limiters' shards where a group has
+// both.
 //
-// A predecessor is sealed once all who may still change it have left its shards: from then
-// on it is read without locks. [TakeAll] seals those that it meets before it locks
+// A predecessor is sealed once all who may still change it have left its shards: from
+// then on it is read without locks. [TakeAll] seals those that it meets before it locks
 // anything, and begins again if an engine was replaced meanwhile. So it holds no lock of
 // the fourth kind, which has no place among those of several limiters.
 //
-// Nothing calls out while it holds a shard's lock but Episodes.Grow, which must not wait. A
-// build with the tag invariants asserts the order, see package invariants.
+// Nothing calls out while it holds a shard's lock but Episodes.Grow, which must not wait.
+// A build with the tag invariants asserts the order, see package invariants.
 //
 // # Around it
 //
-// Package spec says what an engine limits and what it is made of. These see its shards from
-// above: growth, which replaces engines; stats, which reads them; savestate, which writes and
-// restores them; shared, the counters of a limit that several hold. They copy a shard or hold
-// its lock through [Copy] and [Shards].
+// Package spec says what an engine limits and what it is made of. These see its shards
+// from above: growth, which replaces engines; stats, which reads them; savestate, which
+// writes and restores them; shared, the counters of a limit that several hold. They copy
+// a shard or hold its lock through [Copy] and [Shards].
 //
 // # Files
 //
-// No more than three files use each other in a circle. The types, and what each shard's
-// memory holds:
-//
 //	layout.go       shard, and where things lie in its memory
 //	engine.go       Engine, request, algorithm; External, counts elsewhere
-//	shard.go        a request's place in its shard's memory
+//	shard.go        a request's place in its shard's memory, and fetches its lines
 //	rotate.go       rotates what a shard keeps by generations
-//	prefetch.go     fetches a key's cache lines
-//	coarse.go       what a coarse limiter returns of a decision
-//
-// Deciding:
-//
 //	read.go         reads what a key has used in a window
 //	enter.go        counts a key, and decides whether it gets an entry
-//	proven.go       decides over capacity by the table alone, and when; overcapacity.go sums
-//	                over shards
+//	proven.go       decides over capacity by the table alone, and when
 //	fresh.go        the chance that an unseen key is denied, by a sample
 //	claims.go       asserts in a test build what decisions rely on
 //	window.go       decides, peeks, charges and rotates in a window
@@ -157,9 +140,6 @@
 //	charge.go       counts what was used without asking, for budgets
 //	group.go        asks several engines in one step
 //	audit.go        what is told of keys that package audit counts exactly as well
-//
-// Several engines, and those around them:
-//
 //	external.go     counts of a predecessor
 //	replace.go      replaces an engine by a larger or smaller one
 //	succeed.go      replaces an engine by one of another limit in the same memory

@@ -6,6 +6,7 @@ import (
 	"github.com/sketchlimit/sketchlimit/internal/heavyhitter"
 	"github.com/sketchlimit/sketchlimit/internal/keyhash"
 	"github.com/sketchlimit/sketchlimit/internal/overcapacity"
+	"github.com/sketchlimit/sketchlimit/internal/prefetch"
 	"github.com/sketchlimit/sketchlimit/internal/spec"
 	"github.com/sketchlimit/sketchlimit/rotating"
 )
@@ -57,4 +58,17 @@ func (r request) denialHash(limit int64) uint64 { return r.h ^ uint64(r.e.Limit-
 // has been restored.
 func (r request) draw() uint64 {
 	return keyhash.Mix(r.state().Admitted(r.s.admitted), rotating.Seed(r.e.turnSeed, r.s.number))
+}
+
+// Prefetch begins to fetch from memory what a decision on the key reads in a generation, by its number, and in those kept
+// before it unless it is to be alone.
+func (e *Engine) Prefetch(h uint64, generation int64, alone bool) {
+	e.algorithm.prefetch(e.request(e.Shard(h), h), generation, alone)
+}
+
+// prefetchCells fetches the shard and the lines of a key's cells, and two more.
+func (r request) prefetchCells(p, q unsafe.Pointer, first int, h uint64) {
+	a, b, c, d := r.e.cells.Four(first, h)
+	m := r.e.memory
+	prefetch.Lines(unsafe.Pointer(r.s), p, q, unsafe.Pointer(&m[a]), unsafe.Pointer(&m[b]), unsafe.Pointer(&m[c]), unsafe.Pointer(&m[d]))
 }

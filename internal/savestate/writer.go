@@ -1,7 +1,12 @@
 // Package savestate writes snapshots of engines and restores them. [Writer] and
 // [Reader] have the format: a header, words and sums. [Stages] say what the words mean.
 //
-// A snapshot is little-endian throughout:
+// A snapshot holds, of each shard, its generations, table and state, and the same of a
+// predecessor. Each shard is copied under its lock, and a decision counts before it
+// releases that lock: so all units that were admitted before the snapshot began are in
+// it. Peaks, denial caches, statistics, the audit and counts of other nodes are not.
+//
+// It is little-endian throughout:
 //
 //	magic    text of the format
 //	version  byte

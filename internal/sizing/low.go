@@ -17,6 +17,8 @@ var lowRates = [2]float64{1e-4, 1e-6}
 const (
 	// lowHeadroom is the multiple of the stated keys that lowSizes were measured with.
 	lowHeadroom = 2
+	// loosestRate is the highest rate for which less memory is taken.
+	loosestRate = 1e-2
 	// lowUpTo is the highest limit of lowSizes: those above have a table of heavy
 	// hitters.
 	lowUpTo = 16
@@ -66,7 +68,7 @@ func (n *Need) lowBytes(row *lowSize, keys int) float64 {
 			bytes[i] = row.half[i] + (row.all[i]-row.half[i])*(units-half)/(limit-half)
 		}
 	}
-	power := math.Log(min(n.Rate, sizedRates[0])/lowRates[0]) / math.Log(lowRates[1]/lowRates[0])
+	power := math.Log(min(n.Rate, loosestRate)/lowRates[0]) / math.Log(lowRates[1]/lowRates[0])
 	perKey := bytes[0] * math.Pow(bytes[1]/bytes[0], power)
 	return float64(keys) * perKey * math.Max(tableHeadroom, n.Headroom) / lowHeadroom
 }

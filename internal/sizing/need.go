@@ -30,6 +30,9 @@ const (
 	// smallestLines is the cache lines of the smallest generation of a shard: one of the
 	// Bloom filter, one of the sketch.
 	smallestLines = 2
+	// tableHeadroom is what a row bears of its own: everybody is denied from twice the
+	// load of its traffic on, and the rate has passed its goal long before.
+	tableHeadroom = 4. / 3
 	// defaultUse is the mean share of their limit that keys use where none is stated.
 	defaultUse = 0.2
 )

@@ -21,9 +21,6 @@ type sized struct {
 
 const (
 	strictRate = 1e-7
-	// tableHeadroom is what a row bears of its own: everybody is denied from twice the
-	// load of its traffic on, and the rate has passed its goal long before.
-	tableHeadroom = 4. / 3
 	// lowCellBits are the bits of a counter in the rows for limits below lowBelow.
 	lowCellBits = 8
 )
