@@ -432,8 +432,9 @@ func (l *Limiter) claim(h *held, q *request, n int) {
 		more = max(more, h.free/2)
 	}
 	n += max(1, min(more, h.free/2))
-	h.claim, h.number, h.spent = max(1, now), 0, 0
-	l.node.want(q.hash, min(n, q.limit), q.limit)
+	if l.node.want(q.hash, min(n, q.limit), q.limit) {
+		h.claim, h.number, h.spent = max(1, now), 0, 0
+	}
 }
 
 // lack asks for units that a request lacks. It returns nil if it knows that there are
@@ -506,7 +507,7 @@ type Stats struct {
 	Members  int    // machines whose lease goes on, this one included
 	Member   bool   // this machine's lease goes on
 	Entries  int    // keys that were claimed
-	Refused  uint64 // claims that found no room for an entry
+	Refused  uint64 // claims that found no room for an entry, or in the queue
 	Resets   uint64 // how often the log began anew, or had lost records
 	Restarts uint64 // how often the machine had to read the log from its beginning
 	Records  uint64 // that were read

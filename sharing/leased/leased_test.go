@@ -208,6 +208,26 @@ func TestLeased_ShareThenClaims(t *testing.T) {
 	}
 }
 
+// While the engine is away, keys claim again and again. The queue of claims keeps its
+// size.
+func TestLeased_QueueIsBounded(t *testing.T) {
+	w := newWorld(t, sketchlimit.Config{Limit: 8, Window: time.Minute, Keys: 1000},
+		Options{Machines: 4, Lease: time.Hour, Wait: -1, Timeout: time.Millisecond, Entries: 20})
+	m := w.start(0)
+	w.open()
+	m.engine.away.Store(true)
+	for range 100 {
+		for key := range 200 {
+			m.Take(fmt.Sprint(key), 1)
+		}
+	}
+	m.node.wants.Lock()
+	queued := len(m.node.wants.ops)
+	m.node.wants.Unlock()
+	require.LessOrEqual(t, queued, 20)
+	require.Positive(t, m.Stats().Refused)
+}
+
 // hostile makes trouble for some machines, and returns by how many units they exceed the
 // limit. Prepare is called with each machine.
 func hostile(t testing.TB, seed uint64, machines, limit int, algorithm sketchlimit.Algorithm, d time.Duration, prepare func(*machine)) int {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"github.com/sketchlimit/sketchlimit/sharing"
 	"github.com/sketchlimit/sketchlimit/sharing/lease"
@@ -57,7 +58,8 @@ type node struct {
 
 	wants struct { // claims that are queued
 		sync.Mutex
-		ops []lease.Op
+		ops     []lease.Op
+		refused uint64 // claims that found no place
 	}
 }
 
@@ -116,12 +118,19 @@ func (n *node) begin() (err error) {
 	return err
 }
 
-// want queues a claim. The caller has locked the key's stripe.
-func (n *node) want(key uint64, units, limit int) {
+// want queues a claim, unless as many are queued as keys may have been claimed: keys
+// claim again as long as nobody answers. The caller has locked the key's stripe.
+func (n *node) want(key uint64, units, limit int) bool {
 	n.wants.Lock()
-	n.wants.ops = append(n.wants.ops, lease.Op{Kind: lease.Claim, Key: key, N: units, Limit: limit})
+	queued := len(n.wants.ops) < n.limiter.rules.Entries
+	if queued {
+		n.wants.ops = append(n.wants.ops, lease.Op{Kind: lease.Claim, Key: key, N: units, Limit: limit})
+	} else {
+		n.wants.refused++
+	}
 	n.wants.Unlock()
 	n.wake()
+	return queued
 }
 
 func (n *node) wake() {
@@ -577,11 +586,14 @@ func (n *node) statistics() Stats {
 	s, now := n.stats, n.limiter.now()
 	s.Members, s.Member = n.ledger.State().Members(now), n.ledger.Until() >= now
 	s.Entries, s.Refused = n.ledger.State().Open(), n.ledger.State().Refused
+	n.wants.Lock()
+	s.Refused += n.wants.refused
+	n.wants.Unlock()
 	return s
 }
 
 func (n *node) memoryBytes() int {
-	return n.ledger.State().MemoryBytes() + chains*24
+	return n.ledger.State().MemoryBytes() + chains*24 + n.limiter.rules.Entries*int(unsafe.Sizeof(lease.Op{}))
 }
 
 func (n *node) leave() {
