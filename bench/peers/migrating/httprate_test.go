@@ -8,6 +8,7 @@ import (
 )
 
 func httprateBefore(mux http.Handler) (http.Handler, error) {
+	//lint:ignore SA1019 it is what services call
 	handler := httprate.LimitByIP(100, time.Minute)(mux)
 	return handler, nil
 }
