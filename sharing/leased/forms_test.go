@@ -230,7 +230,6 @@ type leasedForm struct {
 	label string
 	w     *world
 	ms    int64
-	hash  []uint64
 	last  uint64
 }
 

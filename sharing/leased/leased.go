@@ -4,6 +4,8 @@
 // natslimit. Programs use those.
 package leased
 
+//lint:file-ignore ST1005 redislimit and natslimit put their names before these errors
+
 import (
 	"context"
 	"encoding/binary"

@@ -605,8 +605,9 @@ func (n *node) leave() {
 func (n *node) close() error {
 	n.leave()
 	for i := range n.limiter.stripes { // decisions that have begun end before
-		n.limiter.stripes[i].mu.Lock()
-		n.limiter.stripes[i].mu.Unlock()
+		s := &n.limiter.stripes[i]
+		s.mu.Lock()
+		s.mu.Unlock() //lint:ignore SA2001 it waits
 	}
 	n.mu.Lock()
 	r := n.ledger.Write(max(n.limiter.now(), n.limiter.floor.Load()), nil)
