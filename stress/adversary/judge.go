@@ -127,8 +127,12 @@ func (w *world) judgeStats(o op) {
 	}
 }
 
-// judgeAudits is judgeAudit for all limiters after an operation.
+// judgeAudits is judgeAudit for all limiters, after each sixteenth operation: it takes
+// as long as the operation.
 func (w *world) judgeAudits(o op) {
+	if w.step%16 != 0 {
+		return
+	}
 	for i, n := range w.nodes {
 		if l, ok := n.limiter.(*sketchlimit.Limiter); ok {
 			o.node = i
