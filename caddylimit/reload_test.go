@@ -274,7 +274,7 @@ func TestRestart(t *testing.T) {
 // A snapshot is as long as what came, not as what may come.
 func TestSnapshotsAreCompressed(t *testing.T) {
 	s := newServer(t)
-	s.load(limit("key {http.request.uri.path}\nwindow 1h\nevents 5\nkeys 1e6"))
+	s.load(limit("key {http.request.uri.path}\nwindow 1h\nevents 5\nkeys 1e7"))
 	s.want(200, 1, "GET", "/")
 	require.Greater(t, current()["api"].limiters[0].MemoryBytes(), 20<<20)
 	require.NoError(t, caddy.Stop())
