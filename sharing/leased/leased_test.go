@@ -50,7 +50,7 @@ func (h *history) over(limit int) (over, sum int) {
 		sort.SliceStable(units, func(i, j int) bool { return units[i].time < units[j].time })
 		var c count
 		for _, u := range units {
-			c.decide(&h.windows, u.time, u.n, 1<<40, false)
+			c.decide(&h.windows, u.time, u.n, 1<<30, false)
 			over = max(over, c.used(&h.windows, u.time)-limit)
 			sum += u.n
 		}
