@@ -24,6 +24,9 @@ import (
 // millisecond, which is also the round trip. It measures what share of the decisions is
 // local, how many units fewer than the exact algorithm each key gets, and the bytes.
 func BenchmarkForms(b *testing.B) {
+	if testing.Short() {
+		b.Skip("it takes an hour: make bench-leased")
+	}
 	for _, traffic := range []traffic{zipf("Zipf", 0), zipf("Zipf, abusers", 0.01), nasa(b)} {
 		for _, sticky := range []float64{0, 0.9} {
 			for _, limit := range []int{10, 100, 1000} {
