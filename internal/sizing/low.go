@@ -84,7 +84,8 @@ var slidingLow = []lowSize{
 	{16, [2]float64{3.28, 4.2}, [2]float64{7.4, 13}, [2]float64{39, 66}},
 }
 
-// fixedLow are those of fixed windows. At 1e-6 all are taken to need 1.7 times the memory.
+// fixedLow are those of fixed windows. At 1e-6 all are taken to need 1.7 times the
+// memory.
 var fixedLow = []lowSize{
 	{2, [2]float64{2.4, 4}, [2]float64{2.4, 4}, [2]float64{7.9, 14}},
 	{3, [2]float64{1.9, 3.2}, [2]float64{4.7, 8}, [2]float64{20, 34}},
